@@ -1,0 +1,8 @@
+module github.com/ringside-go/ringside
+
+go 1.26.0
+
+require (
+	github.com/edsrzf/mmap-go v1.2.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
