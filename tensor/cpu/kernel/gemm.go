@@ -1,0 +1,29 @@
+package kernel
+
+// Blocking of the vector levels. A product is computed in blocks of at most depthMax of k, so that a panel of b stays
+// in the first level cache; which depths depends on k alone, because that is what fixes the order of each sum.
+const (
+	depthMax = 320
+	colsMax  = 2048 // columns of b packed at a time: 2.5 MiB, at home in the third level cache
+	rowsMax  = 280  // rows of a packed at a time: 350 KiB, at home in the second level cache
+	panelMax = 32   // widest panel of any level
+	unitMax  = 14   // tallest tile of any level
+)
+
+// depth returns the block depth for products over k.
+func depth(k int) int {
+	blocks := ceil(k, depthMax)
+	if blocks <= 1 {
+		return k
+	}
+	return ceil(ceil(k, blocks), 16) * 16
+}
+
+// GemmScratch returns the bytes of scratch that an m×k by k×n product needs, at most, on any level and for any
+// strides. It never decreases when a size grows, up to the next block depth.
+func GemmScratch(m, n, k int) int {
+	d := depth(k)
+	packB := min(ceil(n, panelMax)*panelMax, colsMax) * d
+	packA := (min(m, rowsMax) + unitMax) * (d + 16)
+	return 4 * (packB + packA)
+}

@@ -1,0 +1,201 @@
+package kernel
+
+// Number is the set of element types that [Gemm] multiplies.
+type Number interface {
+	~float32 | ~float64 | ~int32 | ~int64
+}
+
+// Matrix is a strided view: element (i, j) is Data[i*RS+j*CS]. Strides are in elements and not negative, so a
+// transposed matrix is the same data with RS and CS exchanged. Zero strides repeat a row or a column.
+type Matrix[T Number] struct {
+	Data   []T
+	RS, CS int
+}
+
+// Sub returns the view whose element (0, 0) is element (i, j) of m.
+func (m Matrix[T]) Sub(i, j int) Matrix[T] {
+	return Matrix[T]{Data: m.Data[i*m.RS+j*m.CS:], RS: m.RS, CS: m.CS}
+}
+
+// T returns the transposed view.
+func (m Matrix[T]) T() Matrix[T] {
+	return Matrix[T]{Data: m.Data, RS: m.CS, CS: m.RS}
+}
+
+// The shapes of most kernels.
+type (
+	// Unary is one of the loops
+	//
+	//	for i := range dst {
+	//		dst[i] = f(x[i])
+	//	}
+	Unary = func(dst, x []float32)
+
+	// Binary is one of the loops
+	//
+	//	for i := range dst {
+	//		dst[i] = f(a[i], b[i])
+	//	}
+	Binary = func(dst, a, b []float32)
+
+	// Scalar is one of the loops
+	//
+	//	for i := range dst {
+	//		dst[i] = f(x[i], s)
+	//	}
+	Scalar = func(dst, x []float32, s float32)
+
+	// Reduction folds a slice into one number.
+	Reduction = func(x []float32) float32
+)
+
+// Table is one set of kernels. Its fields are set by [Select] and [Best] and are not to be changed afterwards; a
+// table may be used by any number of goroutines. The comment of a field is the loop it stands for, in real
+// arithmetic: see the package comment for lengths and aliasing.
+type Table struct {
+	Level Level
+
+	// Gemm computes rows 0 ≤ i < m and columns 0 ≤ j < n of a matrix product,
+	//
+	//	c[i*ldc+j] = alpha * Σₖ a(i,k)*b(k,j)              (accumulate false; c is not read)
+	//	c[i*ldc+j] = c[i*ldc+j] + alpha * Σₖ a(i,k)*b(k,j) (accumulate true)
+	//
+	// for a of m×k and b of k×n. c must overlap neither a nor b. scratch holds at least [GemmScratch](m, n, k)
+	// bytes; its contents are undefined before and after. An element of c gets the same bits in whatever
+	// rectangle it is computed, so a product may be split among threads by rows and columns ([Split]), each with
+	// its own scratch, without changing the result.
+	Gemm func(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, scratch []float32)
+
+	Add Binary // a + b
+	Sub Binary // a - b
+	Mul Binary // a * b
+	Div Binary // a / b
+	Max Binary // the larger; NaN if either is NaN
+	Min Binary // the smaller; NaN if either is NaN
+	Pow Binary // math.Pow(a, b)
+
+	AddS  Scalar // x + s
+	RSubS Scalar // s - x
+	MulS  Scalar // x * s
+	RDivS Scalar // s / x
+	MaxS  Scalar // as Max
+	MinS  Scalar // as Min
+	PowS  Scalar // math.Pow(x, s)
+
+	// Axpy is dst[i] = a*x[i] + y[i]; dst is usually y.
+	Axpy func(dst []float32, a float32, x, y []float32)
+	// MulAdd is dst[i] = x[i]*y[i] + z[i].
+	MulAdd func(dst, x, y, z []float32)
+	// Fill is dst[i] = s.
+	Fill func(dst []float32, s float32)
+	// Copy is dst[i] = x[i].
+	Copy Unary
+
+	Neg      Unary // -x
+	Abs      Unary // |x|
+	Square   Unary // x*x
+	Sqrt     Unary // √x, rounded correctly
+	Rsqrt    Unary // 1/√x, two roundings
+	Recip    Unary // 1/x, rounded correctly
+	Exp      Unary // eˣ
+	Log      Unary // natural logarithm
+	Sin      Unary
+	Cos      Unary
+	Erf      Unary // the error function
+	Tanh     Unary
+	Sigmoid  Unary // 1/(1+e⁻ˣ)
+	ReLU     Unary // max(x, 0); NaN stays NaN
+	SiLU     Unary // x*sigmoid(x)
+	GELU     Unary // x*Φ(x) = x*(1+erf(x/√2))/2
+	GELUTanh Unary // x*(1+tanh(√(2/π)*(x+0.044715x³)))/2
+
+	// Gradients: a is the saved value that the comment names, b the gradient of the output, dst that of the input.
+	SigmoidGrad  Binary // a = sigmoid(x): b*a*(1-a)
+	TanhGrad     Binary // a = tanh(x): b*(1-a²)
+	ReLUGrad     Binary // a = x or relu(x): b where a > 0, else 0
+	SiLUGrad     Binary // a = x
+	GELUGrad     Binary // a = x
+	GELUTanhGrad Binary // a = x
+
+	// SwiGLU is dst[i] = silu(gate[i]) * up[i].
+	SwiGLU func(dst, gate, up []float32)
+	// SwiGLUGrad is the gradient of SwiGLU: dgate and dup from gate, up and the output's gradient dy. dgate and
+	// dup may be any two different ones of the inputs.
+	SwiGLUGrad func(dgate, dup, gate, up, dy []float32)
+
+	Sum    Reduction // Σ x; 0 if empty
+	RowMax Reduction // the largest; NaN if one is NaN; -Inf if empty
+	RowMin Reduction // the smallest; NaN if one is NaN; +Inf if empty
+	// Dot is Σ a[i]*b[i] over len(a).
+	Dot func(a, b []float32) float32
+	// SumSqDev is Σ (x[i]-s)².
+	SumSqDev func(x []float32, s float32) float32
+	// ExpSum is dst[i] = e^(x[i]*scale+shift), and returns Σ dst[i].
+	ExpSum func(dst, x []float32, scale, shift float32) float32
+
+	// Softmax is dst[i] = e^(scale*x[i]) / Σⱼ e^(scale*x[j]), shifted by the largest so that it cannot overflow.
+	// scale is positive.
+	Softmax func(dst, x []float32, scale float32)
+	// SoftmaxGrad is dst[i] = scale * p[i] * (dp[i] - Σⱼ p[j]*dp[j]), p being what Softmax returned.
+	SoftmaxGrad func(dst, p, dp []float32, scale float32)
+	// LogSumExp is log Σ e^x[i], shifted so that it cannot overflow.
+	LogSumExp Reduction
+	// LogSoftmax is dst[i] = x[i] - log Σⱼ e^x[j].
+	LogSoftmax Unary
+	// LogSoftmaxGrad is dst[i] = b[i] - e^a[i] * Σⱼ b[j], a being what LogSoftmax returned and b its gradient.
+	LogSoftmaxGrad Binary
+	// CrossEntropy returns LogSumExp(x) - x[target], and unless dx is nil stores its gradient times scale,
+	// dx[i] = scale * (softmax(x)[i] - [i == target]). dx may be x. It panics unless 0 ≤ target < len(x).
+	CrossEntropy func(dx, x []float32, target int, scale float32) float32
+
+	// LayerNorm is dst[i] = (x[i]-mean)*rstd*w[i] + b[i] over len(x), where mean is that of x and rstd is
+	// 1/√(variance+eps), the variance being the biased one. w and b may each be nil: ones and zeros.
+	LayerNorm func(dst, x, w, b []float32, eps float32) (mean, rstd float32)
+	// LayerNormGrad is the gradient of LayerNorm for one row: with x̂ = (x-mean)*rstd and h = dy*w,
+	//
+	//	dw[i] += dy[i]*x̂[i]; db[i] += dy[i]
+	//	dx[i] = rstd * (h[i] - Σh/n - x̂[i]*Σ(h*x̂)/n)
+	//
+	// w, dw and db may each be nil. dx may be x or dy.
+	LayerNormGrad func(dx, dw, db, x, w, dy []float32, mean, rstd float32)
+	// RMSNorm is dst[i] = x[i]*rstd*w[i] with rstd = 1/√(Σx²/n+eps). w may be nil: ones.
+	RMSNorm func(dst, x, w []float32, eps float32) (rstd float32)
+	// RMSNormGrad is the gradient of RMSNorm for one row: with x̂ = x*rstd and h = dy*w,
+	//
+	//	dw[i] += dy[i]*x̂[i]
+	//	dx[i] = rstd * (h[i] - x̂[i]*Σ(h*x̂)/n)
+	//
+	// w and dw may each be nil. dx may be x or dy.
+	RMSNormGrad func(dx, dw, x, w, dy []float32, rstd float32)
+
+	// RoPE rotates the pairs (x[i], x[h+i]), h = len(dst)/2, by the angles whose cosines and sines are given:
+	//
+	//	dst[i]   = x[i]*cos[i] - x[h+i]*sin[i]*sign
+	//	dst[h+i] = x[h+i]*cos[i] + x[i]*sin[i]*sign
+	//
+	// ("rotate half", Su et al. 2021, arXiv:2104.09864). sign is 1; -1 is the inverse and so the gradient.
+	RoPE func(dst, x, cos, sin []float32, sign float32)
+
+	// AdamW makes one step of the optimizer over len(p) elements, from p, m, v and the gradient g into pOut, mOut
+	// and vOut, which may be p, m and v.
+	AdamW func(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep)
+
+	// expTotal is ExpSum without dst.
+	expTotal func(x []float32, scale, shift float32) float32
+	// dlogsm is dst = b - e^a*s.
+	dlogsm func(dst, a, b []float32, s float32)
+	// scaled is dst = (x+shift)*scale*w+b; shifted is dst = (x+shift)*scale*w; plain is dst = (x+shift)*scale.
+	scaled  func(dst, x, w, b []float32, shift, scale float32)
+	shifted func(dst, x, w []float32, shift, scale float32)
+	plain   func(dst, x []float32, shift, scale float32)
+	// normSums returns Σh and Σh*x̂ for h = dy*w and x̂ = (x+shift)*scale; normSums1 has w = 1.
+	normSums  func(x, w, dy []float32, shift, scale float32) (s1, s2 float32)
+	normSums1 func(x, dy []float32, shift, scale float32) (s1, s2 float32)
+	// normGrad is dx = scale*(h + c1 + x̂*c2); normGrad1 has w = 1.
+	normGrad  func(dx, x, w, dy []float32, shift, scale, c1, c2 float32)
+	normGrad1 func(dx, x, dy []float32, shift, scale, c1, c2 float32)
+	// addGrad is dw += dy*x̂.
+	addGrad func(dw, x, dy []float32, shift, scale float32)
+	// rope is one half-row pair: lo, hi outputs from a, b.
+	rope func(lo, hi, a, b, cos, sin []float32, sign float32)
+}
