@@ -1,0 +1,119 @@
+package ring
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// BellSize is the number of bytes of a bell: one line and its neighbour, so
+// that the polling of rings beside it does not disturb it.
+//
+//	 0  magic    8 bytes
+//	 8  version  4 bytes  Layout
+//	12  state    4 bytes  0 awake, 1 asleep or about to be; the futex word
+//
+// The state is the one shared word with more than one writer. The sleeper stores
+// 1 and 0; whoever rings exchanges it for 0, and of those that do so only the one
+// that found the 1 makes the system call.
+const BellSize = 128
+
+const (
+	bellMagic = 0x6c6c6562_64736e72 // "rnsdbell" in memory, little endian
+
+	offState = 12
+
+	bellAwake  = 0
+	bellAsleep = 1
+)
+
+// Futex parks and wakes: package shm has the real one, tests have others.
+type Futex struct {
+	// Wait sleeps while *word is val, at most for timeout. It may return early,
+	// and what it returns is not looked at. Never without a timeout: a lost or
+	// withheld wake must end by itself.
+	Wait func(word *uint32, val uint32, timeout time.Duration) error
+
+	// Wake wakes at most n sleepers.
+	Wake func(word *uint32, n int) error
+}
+
+// Bell is the one word a process sleeps on, however many rings it reads. One
+// goroutine at a time sleeps on it, through a Waiter; Ring may be called from
+// any goroutine of any process that maps it.
+type Bell struct {
+	state *uint32
+	futex Futex
+	wakes atomic.Uint64
+}
+
+// InitBell makes mem, BellSize bytes at a multiple of 8, a bell that nobody
+// sleeps on.
+func InitBell(mem []byte) error {
+	if err := checkBell(mem); err != nil {
+		return err
+	}
+	clear(mem[:BellSize])
+	atomic.StoreUint32(word32(mem, offVersion), Layout)
+	atomic.StoreUint64(word64(mem, offMagic), bellMagic)
+	return nil
+}
+
+func checkBell(mem []byte) error {
+	if len(mem) != BellSize || !aligned(mem, 8) {
+		return fmt.Errorf("%w: a bell of %d bytes, expected %d at a multiple of 8", ErrLayout, len(mem), BellSize)
+	}
+	return nil
+}
+
+// NewBell attaches to a bell that InitBell has made. It may lie in other memory
+// than the rings it serves.
+func NewBell(mem []byte, futex Futex) (*Bell, error) {
+	if err := checkBell(mem); err != nil {
+		return nil, err
+	}
+	if m := atomic.LoadUint64(word64(mem, offMagic)); m != bellMagic {
+		return nil, fmt.Errorf("%w: bell magic %#x, expected %#x", ErrLayout, m, uint64(bellMagic))
+	}
+	if v := atomic.LoadUint32(word32(mem, offVersion)); v != Layout {
+		return nil, fmt.Errorf("%w: bell version %d, expected %d", ErrLayout, v, Layout)
+	}
+	return &Bell{state: word32(mem, offState), futex: futex}, nil
+}
+
+// Ring wakes the sleeper if there is one: one load otherwise. What the sleeper
+// is to see must have been stored before with a full fence, as Producer.Publish
+// does.
+func (b *Bell) Ring() {
+	if atomic.LoadUint32(b.state) != bellAwake {
+		b.wake()
+	}
+}
+
+// wake is the rare half of Ring. Between the exchange and the system call the
+// sleeper may have woken by itself and gone to sleep anew; it is then woken for
+// nothing and looks again.
+//
+//go:noinline
+func (b *Bell) wake() {
+	if atomic.SwapUint32(b.state, bellAwake) == bellAsleep {
+		b.wakes.Add(1)
+		b.futex.Wake(b.state, 1)
+	}
+}
+
+// Wakes returns how many times Ring has made the system call.
+func (b *Bell) Wakes() uint64 { return b.wakes.Load() }
+
+// announce says "I sleep", with a full fence: what is loaded after it cannot be
+// older. The caller looks once more for work before it calls park.
+func (b *Bell) announce() { atomic.StoreUint32(b.state, bellAsleep) }
+
+// retract says "I am awake".
+func (b *Bell) retract() { atomic.StoreUint32(b.state, bellAwake) }
+
+// park sleeps until somebody rings after announce, or for at most d.
+func (b *Bell) park(d time.Duration) { b.futex.Wait(b.state, bellAsleep, d) }
+
+// rung reports whether somebody has rung since announce.
+func (b *Bell) rung() bool { return atomic.LoadUint32(b.state) == bellAwake }

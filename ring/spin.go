@@ -1,0 +1,33 @@
+package ring
+
+import "syscall"
+
+// spin calls ready up to n times with a PAUSE between, and reports whether it
+// said yes.
+//
+// It must stay an ordinary function, neither inlined nor a leaf. Its prologue is
+// where a spinning goroutine can be stopped: the assembly in pause is never a
+// safe point, and a loop that spends nearly all its time there is hit outside it
+// so rarely that a garbage collection was seen to wait ten seconds.
+//
+//go:noinline
+func spin(ready func() bool, n int) bool {
+	for range n {
+		if ready() {
+			return true
+		}
+		pause(1)
+	}
+	return false
+}
+
+// yield gives the core to whoever else wants it. The raw system call, since the
+// other kind would hand the P over and back; it returns at once, so nobody waits
+// for the P. Not inlined, for the reason given at spin. runtime.Gosched would not
+// do: it knows goroutines only, and takes milliseconds when other processes want
+// the core.
+//
+//go:noinline
+func yield() {
+	syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
+}
