@@ -1,0 +1,103 @@
+package tensor
+
+import "fmt"
+
+// DType is the type of a tensor's elements. The numbers travel in programs and messages and never change.
+// 7 and 8 are kept for F16 and BF16.
+type DType uint8
+
+// The element types.
+const (
+	Invalid DType = 0
+	F32     DType = 1
+	F64     DType = 2
+	I32     DType = 3
+	I64     DType = 4
+	U8      DType = 5
+	Bool    DType = 6 // one byte, 0 or 1
+)
+
+var dtypeInfo = [...]struct {
+	name string
+	size int
+	rank int // place in the order of promotion
+}{
+	F32:  {"f32", 4, 5},
+	F64:  {"f64", 8, 6},
+	I32:  {"i32", 4, 3},
+	I64:  {"i64", 8, 4},
+	U8:   {"u8", 1, 2},
+	Bool: {"bool", 1, 1},
+}
+
+// Valid reports whether d is one of the types above.
+func (d DType) Valid() bool { return d >= F32 && d <= Bool }
+
+// Size is the number of bytes of one element.
+func (d DType) Size() int {
+	if !d.Valid() {
+		return 0
+	}
+	return dtypeInfo[d].size
+}
+
+// String gives the short name: f32, f64, i32, i64, u8, bool.
+func (d DType) String() string {
+	if !d.Valid() {
+		return fmt.Sprintf("dtype(%d)", uint8(d))
+	}
+	return dtypeInfo[d].name
+}
+
+// IsFloat reports whether d is F32 or F64.
+func (d DType) IsFloat() bool { return d == F32 || d == F64 }
+
+// IsInt reports whether d is I32, I64 or U8; Bool is no integer.
+func (d DType) IsInt() bool { return d == I32 || d == I64 || d == U8 }
+
+// DTypes lists the element types in the order of their numbers.
+func DTypes() []DType { return []DType{F32, F64, I32, I64, U8, Bool} }
+
+// ParseDType is the inverse of String.
+func ParseDType(s string) (DType, error) {
+	for _, d := range DTypes() {
+		if d.String() == s {
+			return d, nil
+		}
+	}
+	return Invalid, fmt.Errorf("%w: %q; expected f32, f64, i32, i64, u8 or bool", ErrDType, s)
+}
+
+// Promote is the type in which a and b meet: bool < u8 < i32 < i64 < f32 < f64. An integer and a float meet in
+// the float, as in PyTorch; scalars (plain Go numbers) never widen a tensor, they only lift it from integer to F32
+// when they have a fraction.
+func Promote(a, b DType) DType {
+	if dtypeInfo[a].rank >= dtypeInfo[b].rank {
+		return a
+	}
+	return b
+}
+
+// Element is a Go type that a tensor's elements can have.
+type Element interface {
+	float32 | float64 | int32 | int64 | uint8 | bool
+}
+
+// DTypeOf is the DType of T.
+func DTypeOf[T Element]() DType {
+	var z T
+	switch any(z).(type) {
+	case float32:
+		return F32
+	case float64:
+		return F64
+	case int32:
+		return I32
+	case int64:
+		return I64
+	case uint8:
+		return U8
+	default:
+		return Bool
+	}
+}

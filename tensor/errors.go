@@ -1,0 +1,52 @@
+package tensor
+
+import "errors"
+
+var (
+	// ErrShape is returned when shapes, dims or counts don't fit an operation.
+	ErrShape = errors.New("tensor: wrong shape")
+	// ErrDType is returned when an operation doesn't take the element type.
+	ErrDType = errors.New("tensor: wrong dtype")
+	// ErrReleased is returned when a tensor is used after Free, after the Scope that made it, or after its session.
+	ErrReleased = errors.New("tensor: tensor was released")
+	// ErrOtherSession is returned when one operation mixes tensors of two sessions.
+	ErrOtherSession = errors.New("tensor: tensors of different sessions")
+	// ErrConcurrent is returned when two goroutines use one session at the same time.
+	ErrConcurrent = errors.New("tensor: session used by two goroutines at once")
+	// ErrIndex is returned when an index tensor holds a value outside of what it indexes.
+	ErrIndex = errors.New("tensor: index out of range")
+	// ErrNoSpace is returned when an engine has no memory for an upload or a result.
+	ErrNoSpace = errors.New("tensor: out of memory")
+	// ErrProgram is returned when an encoded program is malformed.
+	ErrProgram = errors.New("tensor: malformed program")
+	// ErrUnknown is returned by an engine for an id that it doesn't hold.
+	ErrUnknown = errors.New("tensor: unknown tensor id")
+	// ErrClosed is returned by every call on a closed session or engine.
+	ErrClosed = errors.New("tensor: closed")
+	// ErrNoGrad is returned when a gradient is asked of something that has none.
+	ErrNoGrad = errors.New("tensor: no gradient")
+)
+
+// OpError is an error of one operation: what it was, what it was given, and where the program recorded it.
+// It unwraps to one of the errors above.
+type OpError struct {
+	Op     string // operation, as in the op table
+	Inputs string // dtypes and shapes of its inputs
+	Site   string // file:line of the call that recorded it; empty where it isn't known
+	Err    error
+}
+
+func (e *OpError) Error() string {
+	s := e.Op
+	if e.Inputs != "" {
+		s += " of " + e.Inputs
+	}
+	s += ": " + e.Err.Error()
+	if e.Site != "" {
+		s += " (recorded at " + e.Site + ")"
+	}
+	return s
+}
+
+// Unwrap gives the cause.
+func (e *OpError) Unwrap() error { return e.Err }

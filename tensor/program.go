@@ -1,0 +1,172 @@
+package tensor
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// Ref names an argument of an instruction: the result of an earlier instruction, an external input of the program,
+// or a scalar. It is relative to the program, so that the same work recorded later is the same program.
+//
+//	0 <= r < 1<<30    result of instruction r
+//	r < 0             external input -1-r
+//	r >= 1<<30        scalar r-1<<30
+type Ref int32
+
+const scalarRef Ref = 1 << 30
+
+// ExternalRef names external input i.
+func ExternalRef(i int) Ref { return Ref(-1 - i) }
+
+// ScalarRef names scalar i.
+func ScalarRef(i int) Ref { return scalarRef + Ref(i) }
+
+// Instr reports whether r is the result of an instruction, and of which.
+func (r Ref) Instr() (int, bool) { return int(r), r >= 0 && r < scalarRef }
+
+// External reports whether r is an external input, and which.
+func (r Ref) External() (int, bool) { return int(-1 - r), r < 0 }
+
+// Scalar reports whether r is a scalar, and which.
+func (r Ref) Scalar() (int, bool) { return int(r - scalarRef), r >= scalarRef }
+
+// External is an input of a program: a value that existed before it.
+type External struct {
+	DType   DType
+	Donated bool // freed with this program: its memory may hold a result
+	Shape   uint32
+}
+
+// Instr is one operation: Args[Arg:Arg+NArg] are its arguments, Ints[Int:Int+NInt] its attributes, and its result
+// has DType and the shape Shape. Keep marks a result that outlives the program.
+type Instr struct {
+	Op    Op
+	DType DType
+	Keep  bool
+	NArg  uint16
+	NInt  uint16
+	Arg   uint32
+	Int   uint32
+	Shape uint32
+}
+
+// Limits of a program. They bound what one message can make a receiver allocate; a session flushes before them.
+const (
+	MaxInstrs       = 8192
+	MaxExternals    = 8192
+	MaxScalars      = 8192
+	MaxProgramBytes = 240 << 10 // encoded; with its message it fits the smallest ring
+)
+
+// Program is a straight-line list of instructions over external inputs and scalars. It is pure: every instruction
+// makes a new value. Values of scalars and the ids of inputs and results are not part of it, so that a training loop
+// records the same program at every step; Hash is its identity.
+//
+// A Program that was built by a Session or came out of ParseProgram is well formed: every reference is to something
+// earlier, and every dtype and shape is what inference gives. It is read-only for everybody else.
+type Program struct {
+	Externals  []External
+	Instrs     []Instr
+	Args       []Ref
+	Ints       []int64
+	Shapes     []Shape
+	NumScalars int
+}
+
+// Hash identifies a program: the first 16 bytes of the SHA-256 of its encoding.
+type Hash [16]byte
+
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// IsZero reports whether h is no program at all.
+func (h Hash) IsZero() bool { return h == Hash{} }
+
+// HashOf is the hash of an encoded program.
+func HashOf(encoded []byte) Hash {
+	sum := sha256.Sum256(encoded)
+	return Hash(sum[:16])
+}
+
+// ArgsOf are the arguments of instruction i.
+func (p *Program) ArgsOf(i int) []Ref {
+	in := &p.Instrs[i]
+	return p.Args[in.Arg : in.Arg+uint32(in.NArg) : in.Arg+uint32(in.NArg)]
+}
+
+// IntsOf are the integer attributes of instruction i.
+func (p *Program) IntsOf(i int) []int64 {
+	in := &p.Instrs[i]
+	return p.Ints[in.Int : in.Int+uint32(in.NInt) : in.Int+uint32(in.NInt)]
+}
+
+// TypeOf is the dtype and shape of what r names; Invalid and the scalar shape for a scalar.
+func (p *Program) TypeOf(r Ref) (DType, Shape) {
+	if i, ok := r.Instr(); ok {
+		return p.Instrs[i].DType, p.Shapes[p.Instrs[i].Shape]
+	}
+	if i, ok := r.External(); ok {
+		return p.Externals[i].DType, p.Shapes[p.Externals[i].Shape]
+	}
+	return Invalid, nil
+}
+
+// Clone is a copy that shares nothing with p. A receiver of a Batch that keeps the program clones it.
+func (p *Program) Clone() *Program {
+	q := &Program{
+		Externals:  append([]External(nil), p.Externals...),
+		Instrs:     append([]Instr(nil), p.Instrs...),
+		Args:       append([]Ref(nil), p.Args...),
+		Ints:       append([]int64(nil), p.Ints...),
+		Shapes:     make([]Shape, len(p.Shapes)),
+		NumScalars: p.NumScalars,
+	}
+	for i, s := range p.Shapes {
+		q.Shapes[i] = append(Shape{}, s...)
+	}
+	return q
+}
+
+// String prints the program, an instruction a line: %3 = add f32[2 3] %1, in0, s2.
+func (p *Program) String() string {
+	var b strings.Builder
+	for i, e := range p.Externals {
+		fmt.Fprintf(&b, "in%d %v%v", i, e.DType, p.Shapes[e.Shape])
+		if e.Donated {
+			b.WriteString(" donated")
+		}
+		b.WriteByte('\n')
+	}
+	for i, in := range p.Instrs {
+		fmt.Fprintf(&b, "%%%d = %v %v%v", i, in.Op, in.DType, p.Shapes[in.Shape])
+		for _, r := range p.ArgsOf(i) {
+			b.WriteByte(' ')
+			b.WriteString(r.String())
+		}
+		if in.NInt > 0 {
+			fmt.Fprintf(&b, " %v", p.IntsOf(i))
+		}
+		if in.Keep {
+			b.WriteString(" keep")
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func (r Ref) String() string {
+	if i, ok := r.External(); ok {
+		return fmt.Sprintf("in%d", i)
+	}
+	if i, ok := r.Scalar(); ok {
+		return fmt.Sprintf("s%d", i)
+	}
+	return fmt.Sprintf("%%%d", int(r))
+}
+
+// reset empties p for the next recording and keeps its memory.
+func (p *Program) reset() {
+	p.Externals, p.Instrs, p.Args = p.Externals[:0], p.Instrs[:0], p.Args[:0]
+	p.Ints, p.Shapes, p.NumScalars = p.Ints[:0], p.Shapes[:0], 0
+}

@@ -1,0 +1,114 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxRank is the largest number of dims. A fixed bound keeps loops over dims on the stack.
+const MaxRank = 8
+
+// Shape is the size of every dim, outermost first; the empty shape is a scalar of one element. A Shape is never
+// changed once made, so that values share it.
+type Shape []int
+
+// Elems is the number of elements, 1 for a scalar.
+func (s Shape) Elems() int {
+	n := 1
+	for _, d := range s {
+		n *= d
+	}
+	return n
+}
+
+// Equal reports whether both shapes have the same dims.
+func (s Shape) Equal(o Shape) bool { return slices.Equal(s, o) }
+
+// String gives the shape as [2 3 4].
+func (s Shape) String() string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, d := range s {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(strconv.Itoa(d))
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// Check reports a shape that no tensor can have: too many dims, a negative one, or more bytes than an int holds.
+func (s Shape) Check(d DType) error {
+	if len(s) > MaxRank {
+		return fmt.Errorf("%w: %v has %d dims, at most %d", ErrShape, s, len(s), MaxRank)
+	}
+	n := d.Size()
+	for _, x := range s {
+		if x < 0 {
+			return fmt.Errorf("%w: %v has a negative dim", ErrShape, s)
+		}
+		if x > 0 && n > math.MaxInt64/x {
+			return fmt.Errorf("%w: %v of %v is too large", ErrShape, s, d)
+		}
+		n *= max(x, 1)
+	}
+	return nil
+}
+
+// Strides are the distances, in elements, between neighbours along each dim of a contiguous (row-major) tensor.
+func (s Shape) Strides() []int {
+	st := make([]int, len(s))
+	n := 1
+	for i := len(s) - 1; i >= 0; i-- {
+		st[i] = n
+		n *= s[i]
+	}
+	return st
+}
+
+// Broadcast is the shape in which a and b meet by NumPy's rule: dims are compared from the last; equal dims stay,
+// a dim of 1 or an absent one stretches.
+func Broadcast(a, b Shape) (Shape, error) {
+	if a.Equal(b) || len(b) == 0 {
+		return a, nil
+	}
+	if len(a) == 0 {
+		return b, nil
+	}
+	n := max(len(a), len(b))
+	out := make(Shape, n)
+	for i := 1; i <= n; i++ {
+		x, y := 1, 1
+		if i <= len(a) {
+			x = a[len(a)-i]
+		}
+		if i <= len(b) {
+			y = b[len(b)-i]
+		}
+		switch {
+		case x == y || y == 1:
+			out[n-i] = x
+		case x == 1:
+			out[n-i] = y
+		default:
+			return nil, fmt.Errorf("%w: %v and %v don't broadcast: dim %d from the end is %d and %d", ErrShape, a, b, i, x, y)
+		}
+	}
+	return out, nil
+}
+
+// axis turns a possibly negative dim into 0..rank-1.
+func axis(dim, rank int) (int, error) {
+	d := dim
+	if d < 0 {
+		d += rank
+	}
+	if d < 0 || d >= rank {
+		return 0, fmt.Errorf("%w: dim %d of a tensor with %d dims; expected %d to %d", ErrShape, dim, rank, -rank, rank-1)
+	}
+	return d, nil
+}
