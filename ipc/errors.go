@@ -1,0 +1,80 @@
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+)
+
+var (
+	// ErrPeerGone is returned when the peer closed the conn or its process died, after
+	// every message that it had committed was received.
+	ErrPeerGone = errors.New("ipc: peer gone")
+
+	// ErrFull is returned by TryReserve when there is no room now.
+	ErrFull = errors.New("ipc: queue full")
+
+	// ErrMessageTooLarge is returned for a message that could never fit.
+	ErrMessageTooLarge = errors.New("ipc: message too large")
+
+	// ErrVersion is returned when the two ends speak different versions.
+	ErrVersion = errors.New("ipc: version not supported")
+
+	// ErrRefused is returned by Dial when the listener does not want this peer; the
+	// text says why. ErrVersion is also ErrRefused when the listener said so.
+	ErrRefused = errors.New("ipc: refused")
+
+	// ErrCorrupt is returned when the peer broke the protocol. The conn is unusable.
+	ErrCorrupt = errors.New("ipc: peer broke the protocol")
+
+	// ErrAddrInUse is returned by Listen when a living process has the address.
+	ErrAddrInUse = errors.New("ipc: address in use")
+
+	// ErrNoListener is returned by Dial when nobody listens at the address.
+	ErrNoListener = errors.New("ipc: nobody listens")
+
+	// ErrTooManyFiles is returned by Commit for more than MaxFiles descriptors.
+	ErrTooManyFiles = errors.New("ipc: too many files")
+
+	// ErrFilesUnsupported is returned by Commit when the transport cannot carry
+	// descriptors (it crosses hosts).
+	ErrFilesUnsupported = errors.New("ipc: transport carries no files")
+
+	// ErrBadOption is returned by Dial and Listen for an option outside its range.
+	ErrBadOption = errors.New("ipc: bad option")
+)
+
+// PeerError says which peer an error came from. It unwraps to Err, which is or wraps
+// one of the sentinels.
+type PeerError struct {
+	Peer Peer
+	Addr string // where known
+	Err  error
+}
+
+func (e *PeerError) Error() string {
+	at := ""
+	if e.Addr != "" {
+		at = " at " + e.Addr
+	}
+	return fmt.Sprintf("%s %q (pid %d)%s: %v", e.Peer.Role, e.Peer.Name, e.Peer.PID, at, e.Err)
+}
+
+func (e *PeerError) Unwrap() error { return e.Err }
+
+// ContextError is the error for a ctx that is done: its cause, and for a deadline also
+// os.ErrDeadlineExceeded. It is nil while ctx is not done.
+func ContextError(ctx context.Context) error {
+	err := ctx.Err()
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", os.ErrDeadlineExceeded, err)
+	}
+	return err
+}

@@ -1,0 +1,76 @@
+package wire
+
+// Done answers a Run.
+//
+//	session uint64, seq uint64, code uint32, text, results uvarint, returned uvarint,
+//	then of each result: id uvarint (as the difference to the result before), value;
+//	then the returned handles
+type Done struct {
+	Session  uint64
+	Seq      uint64 // of the Run
+	Code     Code
+	Text     string // why not, at most MaxText bytes (see CutText); empty when Code is CodeOK
+	Results  []Result
+	Returned []Handle // blocks of uploads that the worker no longer uses
+}
+
+// Result is a tensor that the Run asked for. A handle in it is leased: it comes back in
+// Returns of a later Run.
+type Result struct {
+	ID uint64
+	Value
+}
+
+// AppendDone appends m to dst.
+func AppendDone(dst []byte, m *Done) []byte {
+	dst = appendU64(dst, m.Session)
+	dst = appendU64(dst, m.Seq)
+	dst = appendU32(dst, uint32(m.Code))
+	dst = appendText(dst, m.Text)
+	dst = appendCount(dst, len(m.Results))
+	dst = appendCount(dst, len(m.Returned))
+	last := uint64(0)
+	for i := range m.Results {
+		r := &m.Results[i]
+		dst = appendUint(dst, zigzag(int64(r.ID-last)))
+		dst = appendValue(dst, &r.Value)
+		last = r.ID
+	}
+	for _, h := range m.Returned {
+		dst = appendHandle(dst, h)
+	}
+	return dst
+}
+
+// Size is the number of bytes AppendDone writes.
+func (m *Done) Size() int {
+	n := 20 + sizeText(m.Text) + sizeCount(len(m.Results)) + sizeCount(len(m.Returned))
+	last := uint64(0)
+	for i := range m.Results {
+		r := &m.Results[i]
+		n += sizeUint(zigzag(int64(r.ID-last))) + r.Value.size()
+		last = r.ID
+	}
+	return n + HandleBytes*len(m.Returned)
+}
+
+// ParseDone reads a message that AppendDone wrote. Results' inline values point into src.
+func ParseDone(src []byte, m *Done) error {
+	p := parser{msg: "Done", src: src}
+	m.Session = p.u64("Session")
+	m.Seq = p.u64("Seq")
+	m.Code = Code(p.u32("Code"))
+	m.Text = p.text("Text", MaxText)
+	results := p.count("Results", MaxResults, 1+minValue)
+	returned := p.count("Returned", MaxReturns, HandleBytes)
+	m.Results = resize(m.Results, results)
+	last := uint64(0)
+	for i := range m.Results {
+		r := &m.Results[i]
+		last += uint64(p.varint("Results.ID"))
+		r.ID = last
+		p.value("Results", &r.Value)
+	}
+	m.Returned = p.handles("Returned", returned, m.Returned)
+	return p.end()
+}

@@ -1,0 +1,136 @@
+// Package wire is every message of ringside, once: a type, Append, Parse and Size, one
+// file a message.
+//
+// Everything is little endian. A message's body begins with the session's id
+//
+//	offset 0   session uint64
+//	offset 8   fields of the message, in the order its Append function states
+//
+// except for the handshake (Hello, Welcome, Refuse), which begins with [Magic] and the
+// version. A client sends session 0 or whatever it likes; the dispatcher overwrites these
+// eight bytes in place when it forwards ([SetSession]), and needs to read nothing else.
+//
+// Counts and small numbers are unsigned varints (encoding/binary), signed ones zigzag.
+// Every count and length is limited by a constant of this package and checked against the
+// bytes that are there before anything is allocated. Trailing bytes are an error.
+//
+// Parse functions fill a struct that the caller uses again: slices in it are overwritten and
+// grown when needed, so that in the steady state nothing is allocated. Byte slices in
+// a parsed message (inline values, program bytes) point into the bytes parsed and are valid as
+// long as those. Append functions trust their caller: limits are checked by the parser, and
+// by Check functions where a sender can run into one.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Version of all messages. Both ends of a conn must have the same.
+//
+// History:
+//
+//	1  first
+const Version = 1
+
+// Kinds of message. A number is never used twice.
+const (
+	KindOpenSession   uint32 = 1  // client → dispatcher → worker
+	KindCloseSession  uint32 = 2  // dispatcher → worker
+	KindSessionOpened uint32 = 3  // worker → dispatcher → client
+	KindSegment       uint32 = 4  // owner of a segment → who is given handles into it; one descriptor
+	KindDropSegment   uint32 = 5  // owner of a segment → the same
+	KindBody          uint32 = 6  // client → dispatcher → worker
+	KindRun           uint32 = 7  // client → dispatcher → worker
+	KindDone          uint32 = 8  // worker → dispatcher → client
+	KindFail          uint32 = 9  // worker or dispatcher → client
+	KindBye           uint32 = 10 // client → dispatcher
+	KindStatus        uint32 = 11 // anybody → dispatcher
+	KindStatusReply   uint32 = 12 // dispatcher → who asked
+)
+
+// Limits. What is larger is refused by the parser, whoever sent it.
+const (
+	MaxName       = 256     // bytes of a name
+	MaxText       = 4096    // bytes of an error's text; senders cut theirs
+	MaxRank       = 8       // dimensions of a tensor
+	MaxInline     = 256     // bytes of a value that travels in the message instead of by handle
+	MaxScalars    = 4096    // scalars of a run
+	MaxIDs        = 32768   // ids in one list of a run
+	MaxUploads    = 4096    // uploads of a run
+	MaxReturns    = 8192    // handles given back by one message
+	MaxForget     = 1024    // program hashes forgotten by one run
+	MaxResults    = 8192    // results of a run
+	MaxProgram    = 1 << 24 // bytes of a program, over all its parts
+	MaxExport     = 128     // bytes of a device's name for its memory (CUDA has 64)
+	MaxCounters   = 1024    // counters of a status reply
+	SessionBytes  = 8       // length of the session id that begins a body
+	HandleBytes   = 24      // length of an encoded Handle
+	HashBytes     = 16      // length of a program hash
+	maxDimProduct = 1 << 62 // elements of a tensor: their count fits an int64, with room
+)
+
+// ErrMalformed is returned by every Parse function for bytes that are not such a message;
+// the text names the message, the field, the value and what was expected.
+var ErrMalformed = errors.New("wire: malformed message")
+
+// ErrHistory is returned by ParseRun when the sender predicted from a run that this end
+// does not remember: one end missed a message or a Record. The session is lost.
+var ErrHistory = errors.New("wire: run predicted from an unknown one")
+
+// ErrVersion is returned by the handshake's parsers for another version than this one.
+var ErrVersion = errors.New("wire: version not supported")
+
+// Handle names bytes in a segment: what travels instead of them.
+type Handle struct{ Segment, Off, Len uint64 }
+
+// Hash identifies a program by its structure. The zero Hash means none.
+type Hash [HashBytes]byte
+
+// Session returns the session id that body begins with; false for a body too short.
+func Session(body []byte) (uint64, bool) {
+	if len(body) < SessionBytes {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(body), true
+}
+
+// SetSession overwrites the session id that body begins with; false for a body too short.
+func SetSession(body []byte, id uint64) bool {
+	if len(body) < SessionBytes {
+		return false
+	}
+	binary.LittleEndian.PutUint64(body, id)
+	return true
+}
+
+// KindName is the name of a kind, for logs.
+func KindName(kind uint32) string {
+	switch kind {
+	case KindOpenSession:
+		return "OpenSession"
+	case KindCloseSession:
+		return "CloseSession"
+	case KindSessionOpened:
+		return "SessionOpened"
+	case KindSegment:
+		return "Segment"
+	case KindDropSegment:
+		return "DropSegment"
+	case KindBody:
+		return "Body"
+	case KindRun:
+		return "Run"
+	case KindDone:
+		return "Done"
+	case KindFail:
+		return "Fail"
+	case KindBye:
+		return "Bye"
+	case KindStatus:
+		return "Status"
+	case KindStatusReply:
+		return "StatusReply"
+	}
+	return "unknown kind"
+}
