@@ -1,0 +1,236 @@
+package kernel
+
+// The functions of one level that a product is made of. Strides are in bytes here, as in the assembly.
+type (
+	tileFunc      = func(k int, a *float32, rsA, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols, add int)
+	packFunc      = func(dst *float32, ds int, src *float32, ss int, rows, cols int)
+	transposeFunc = func(dst *float32, ds int, src *float32, ss int, blocks int)
+)
+
+// gemmUnit computes products out of tiles of up to unit rows and two vectors of columns.
+type gemmUnit struct {
+	lanes     int           // numbers in a vector
+	unit      int           // tallest tile
+	tile      [2][]tileFunc // by vectors-1 and rows
+	pack      [2]packFunc   // by vectors-1
+	transpose transposeFunc // of lanes×lanes
+}
+
+func gemmAVX512() *gemmUnit {
+	return &gemmUnit{
+		lanes: 16,
+		unit:  14,
+		tile: [2][]tileFunc{{nil, tile1x16AVX512, tile2x16AVX512, tile3x16AVX512, tile4x16AVX512, tile5x16AVX512, tile6x16AVX512, tile7x16AVX512,
+			tile8x16AVX512, tile9x16AVX512, tile10x16AVX512, tile11x16AVX512, tile12x16AVX512, tile13x16AVX512, tile14x16AVX512},
+			{nil, tile1x32AVX512, tile2x32AVX512, tile3x32AVX512, tile4x32AVX512, tile5x32AVX512, tile6x32AVX512, tile7x32AVX512,
+				tile8x32AVX512, tile9x32AVX512, tile10x32AVX512, tile11x32AVX512, tile12x32AVX512, tile13x32AVX512, tile14x32AVX512}},
+		pack:      [2]packFunc{pack16AVX512, pack32AVX512},
+		transpose: transpose16AVX512,
+	}
+}
+
+func gemmAVX2() *gemmUnit {
+	return &gemmUnit{
+		lanes: 8,
+		unit:  6,
+		tile: [2][]tileFunc{{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
+			{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2}},
+		pack:      [2]packFunc{pack8AVX2, pack16AVX2},
+		transpose: transpose8AVX2,
+	}
+}
+
+// How the tiles read a: where it lies, or from a copy in scratch.
+type reading int
+
+const (
+	inPlace   reading = iota
+	byRows            // rows copied one after another, a little apart, because their own distance would alias in the cache
+	byColumns         // columns of each band of rows, one after another
+)
+
+const (
+	// smallMatrix is the number of elements below which a matrix is read where it lies rather than packed.
+	smallMatrix = 4096
+	// rowGap is added to the length of copied rows, so that no two of a band compete for the same cache sets.
+	rowGap = 16
+)
+
+// readA chooses how to read a of m×k for n columns.
+func (g *gemmUnit) readA(m, n, k int, a Matrix[float32]) reading {
+	switch {
+	case m*k <= smallMatrix || n <= 2*g.lanes:
+		return inPlace
+	case a.CS != 1:
+		return byColumns
+	case n >= 8*g.lanes && a.RS*4%2048 == 0:
+		return byRows
+	}
+	return inPlace
+}
+
+func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, scratch []float32) {
+	checkGemm(m, n, k, a, b, c, ldc)
+	if m == 0 || n == 0 {
+		return
+	}
+	if k == 0 {
+		zeroUnless(accumulate, m, n, c, ldc)
+		return
+	}
+	scratch = scratch[:GemmScratch(m, n, k)/4]
+	kc := depth(k)
+	mr := ceil(m, ceil(m, g.unit)) // bands of rows as even as possible
+	p := product{gemmUnit: g, mr: mr, alpha: alpha, c: c, ldc: ldc, a: a, b: b}
+	p.read = g.readA(m, n, k, a)
+	p.direct = b.CS == 1 && (m <= 2*g.unit || k*n <= smallMatrix)
+	packA := (min(m, rowsMax) + unitMax) * (kc + rowGap)
+	p.bufA, p.bufB = scratch[:packA], scratch[packA:]
+	for j := 0; j < n; j += colsMax {
+		nc := min(colsMax, n-j)
+		for d := 0; d < k; d += kc {
+			p.depth = min(kc, k-d)
+			p.add = 0
+			if accumulate || d > 0 {
+				p.add = 1
+			}
+			p.packColumns(d, j, nc)
+			step := rowsMax / mr * mr
+			for i := 0; i < m; i += step {
+				p.block(i, min(step, m-i), d, j, nc)
+			}
+		}
+	}
+}
+
+// product is one product under way.
+type product struct {
+	*gemmUnit
+	mr         int // rows of a band
+	alpha      float32
+	a, b       Matrix[float32]
+	c          []float32
+	ldc        int
+	read       reading
+	direct     bool // b is read where it lies
+	bufA, bufB []float32
+	depth      int // of this block of k
+	add        int
+}
+
+// vectors is how many vectors hold cols columns, 1 or 2.
+func (p *product) vectors(cols int) int {
+	if cols <= p.lanes {
+		return 1
+	}
+	return 2
+}
+
+// inPlaceB says whether cols columns can be read where they lie: whole vectors only, as there may be nothing after.
+func (p *product) inPlaceB(cols int) bool {
+	return p.direct && cols%p.lanes == 0
+}
+
+// packColumns copies columns j to j+nc of this block of b, from row d, into panels two vectors wide.
+func (p *product) packColumns(d, j, nc int) {
+	width := 2 * p.lanes
+	for q := 0; q < nc; q += width {
+		if cols := min(width, nc-q); !p.inPlaceB(cols) {
+			p.packPanel(p.bufB[q*p.depth:(q+width)*p.depth], p.b.Sub(d, j+q), cols)
+		}
+	}
+}
+
+func (p *product) packPanel(dst []float32, b Matrix[float32], cols int) {
+	width := 2 * p.lanes
+	if b.CS == 1 {
+		_ = b.Data[(p.depth-1)*b.RS+cols-1]
+		p.pack[1](&dst[0], 4*width, &b.Data[0], 4*b.RS, p.depth, cols)
+		return
+	}
+	if cols < width {
+		clear(dst)
+	}
+	done := 0 // columns transposed, to depth whole
+	whole := p.depth / p.lanes
+	if b.RS == 1 && whole > 0 {
+		for ; done+p.lanes <= cols; done += p.lanes {
+			_ = b.Data[(done+p.lanes-1)*b.CS+p.depth-1]
+			p.transpose(&dst[done], 4*width, &b.Data[done*b.CS], 4*b.CS, whole)
+		}
+	}
+	for j := range cols {
+		k := 0
+		if j < done {
+			k = whole * p.lanes
+		}
+		at := k*b.RS + j*b.CS
+		for ; k < p.depth; k++ {
+			dst[k*width+j] = b.Data[at]
+			at += b.RS
+		}
+	}
+}
+
+// packRows copies rows i to i+mc of this block of a, from column d, and returns the view to read instead.
+func (p *product) packRows(i, mc, d int) Matrix[float32] {
+	a := p.a.Sub(i, d)
+	if p.read == byRows {
+		ld := p.depth + rowGap
+		for r := range mc {
+			copy(p.bufA[r*ld:r*ld+p.depth], a.Data[r*a.RS:])
+		}
+		return Matrix[float32]{p.bufA, ld, 1}
+	}
+	for r := 0; r < mc; r += p.mr {
+		rows := min(p.mr, mc-r)
+		// Each column takes mr places; the vector written runs on into places that are written later, or spare.
+		band := p.bufA[r*p.depth : r*p.depth+p.mr*p.depth+unitMax+2]
+		src := a.Sub(r, 0)
+		if a.RS == 1 {
+			_ = src.Data[(p.depth-1)*a.CS+rows-1]
+			p.pack[0](&band[0], 4*p.mr, &src.Data[0], 4*a.CS, p.depth, rows)
+			continue
+		}
+		for q := range rows {
+			at := q * a.RS
+			for k := q; k < p.mr*p.depth; k += p.mr {
+				band[k] = src.Data[at]
+				at += a.CS
+			}
+		}
+	}
+	return Matrix[float32]{p.bufA, p.depth, 0}
+}
+
+// block computes rows i to i+mc and columns j to j+nc for this block of k, which starts at d.
+func (p *product) block(i, mc, d, j, nc int) {
+	view := p.a.Sub(i, d)
+	step := p.a.CS // from column to column of a
+	if p.read != inPlace {
+		view = p.packRows(i, mc, d)
+		step = view.CS
+		if p.read == byColumns {
+			step = p.mr
+		}
+	}
+	rs := view.RS // from row to row of a within a band
+	if p.read == byColumns {
+		rs = 1
+	}
+	width := 2 * p.lanes
+	for q := 0; q < nc; q += width {
+		cols := min(width, nc-q)
+		v := p.vectors(cols)
+		tiles := p.tile[v-1]
+		b, rsB := p.bufB[min(q*p.depth, len(p.bufB)-1):], width
+		if p.inPlaceB(cols) {
+			b, rsB = p.b.Data[d*p.b.RS+j+q:], p.b.RS
+		}
+		for r := 0; r < mc; r += p.mr {
+			rows := min(p.mr, mc-r)
+			c := p.c[(i+r)*p.ldc+j+q:]
+			tiles[rows](p.depth, &view.Data[r*view.RS], 4*rs, 4*step, &b[0], 4*rsB, &c[0], 4*p.ldc, p.alpha, cols, p.add)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// isa is one instruction set. What differs between the two is here; most instructions have the same name for both
+// widths.
+type isa struct {
+	name  string
+	lanes int // float32 in a vector
+	wide  bool
+}
+
+var (
+	avx512 = isa{"AVX512", 16, true}
+	avx2   = isa{"AVX2", 8, false}
+)
+
+func (s isa) vec() reg.VecVirtual {
+	if s.wide {
+		return ZMM()
+	}
+	return YMM()
+}
+
+// bytes is the size of a vector.
+func (s isa) bytes() int { return 4 * s.lanes }
+
+// zero returns a vector of zeros.
+func (s isa) zero() reg.VecVirtual {
+	v := s.vec()
+	if s.wide {
+		VPXORD(v, v, v)
+	} else {
+		VXORPS(v, v, v)
+	}
+	return v
+}
+
+// scalar returns a vector whose lanes are all the named float32 argument.
+func (s isa) scalar(arg string) reg.VecVirtual {
+	a, err := Param(arg).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	v := s.vec()
+	VBROADCASTSS(a.Addr, v)
+	return v
+}
+
+// table of 16 lanes that are set and 16 that are not. The vector at element 16-n has its first n lanes set.
+func laneTable() Mem {
+	t := GLOBL("lanes", RODATA|NOPTR)
+	for i := range 32 {
+		v := uint32(0)
+		if i < 16 {
+			v = math.MaxUint32
+		}
+		DATA(4*i, U32(v))
+	}
+	return t
+}
+
+// tail selects the first n lanes of count consecutive vectors.
+type tail struct {
+	s isa
+	k []reg.OpmaskVirtual // wide
+	v []reg.VecVirtual    // otherwise
+}
+
+// newTail makes the masks for n lanes, 0 ≤ n ≤ count*lanes; it destroys n. Vectors are two at most.
+func (s isa) newTail(table Mem, n reg.GPVirtual, count int) tail {
+	t := tail{s: s}
+	if s.wide {
+		m := GP32()
+		MOVL(U32(math.MaxUint32), m)
+		BZHIL(n.As32(), m, m)
+		for i := range count {
+			if i > 0 {
+				SHRL(U8(16), m)
+			}
+			k := K()
+			KMOVW(m, k)
+			t.k = append(t.k, k)
+		}
+		return t
+	}
+	p := GP64()
+	LEAQ(table.Offset(4*16), p)
+	SHLQ(U8(2), n)
+	SUBQ(n, p)
+	for i := range count {
+		v := YMM()
+		VMOVUPS(Mem{Base: p, Disp: 32 * i}, v)
+		t.v = append(t.v, v)
+	}
+	return t
+}
+
+// load reads the selected lanes of m into v, zeros elsewhere.
+func (t tail) load(i int, m Mem, v reg.VecVirtual) {
+	if t.s.wide {
+		VMOVUPS_Z(m, t.k[i], v)
+	} else {
+		VMASKMOVPS(m, t.v[i], v)
+	}
+}
+
+// store writes the selected lanes of v.
+func (t tail) store(i int, v reg.VecVirtual, m Mem) {
+	if t.s.wide {
+		VMOVUPS(v, t.k[i], m)
+	} else {
+		VMASKMOVPS(v, t.v[i], m)
+	}
+}
+
+// text starts a function; args follow Go syntax.
+func (s isa) text(name, args, doc string) {
+	TEXT(name+s.name, NOSPLIT, "func("+args+")")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s%s %s", name, s.name, doc))
+}
+
+func (s isa) ret() {
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,23 @@
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+func supported(l Level) bool {
+	switch l {
+	case AVX2:
+		return cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasBMI2
+	case AVX512:
+		return supported(AVX2) && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
+	}
+	return false
+}
+
+// accelerate replaces the kernels of a portable table for which level l, which is supported, has assembly.
+func accelerate(t *Table, l Level) {
+	t.Level = l
+	if l == AVX512 {
+		t.Gemm = gemmAVX512().gemm
+		return
+	}
+	t.Gemm = gemmAVX2().gemm
+}
