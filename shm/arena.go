@@ -1,0 +1,514 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"sync"
+)
+
+const (
+	// firstSegment is small enough for a program that shares little.
+	firstSegment = 16 << 20
+
+	// maxGrowth ends the doubling: a peer maps whole segments.
+	maxGrowth = 256 << 20
+
+	// mangle fills released memory in a checked arena; as a float it is about
+	// -1e8 and as an index out of any range.
+	mangle = 0xCC
+)
+
+// ArenaOptions are the choices of NewArena; nil means all defaults.
+type ArenaOptions struct {
+	// Segment is how segments are made.
+	Segment Options
+
+	// First is the size in bytes of the first segment, 16 MiB; each further one is
+	// twice as large up to 256 MiB. A block that is larger than that has a segment
+	// of its own size.
+	First int64
+
+	// MaxBytes bounds the segments together; 0 is no bound.
+	MaxBytes int64
+
+	// Checked fills released memory with 0xCC and never uses a Block again, so
+	// that every use after Release shows. It costs a fill and some garbage.
+	Checked bool
+
+	// OnSegment is called with each new segment before the first block of it is
+	// returned. No lock is held that Alloc of existing memory needs, but it must
+	// not call Alloc itself.
+	OnSegment func(*Segment)
+
+	// OnTrim is called with the id of each segment that Trim has let go.
+	OnTrim func(id uint64)
+}
+
+// ArenaStats describes an arena at one moment.
+type ArenaStats struct {
+	Segments int    // mapped
+	Bytes    int64  // of all segments
+	InUse    int64  // of pages in large blocks and in slabs that have a block in use
+	Blocks   int    // in use
+	Leases   int    // held by owners
+	Allocs   uint64 // since the start
+	Frees    uint64 // since the start
+	Extents  int    // free runs of pages
+	Largest  int64  // bytes of the largest free run
+}
+
+// Arena hands out blocks of segments that it makes as needed. Small blocks come
+// from slabs of one size class each, four classes to a doubling; larger ones are
+// runs of pages, best fit, joined when free. All its books are on the Go heap.
+//
+// All methods may be called concurrently.
+type Arena struct {
+	opt ArenaOptions
+
+	growing sync.Mutex // held while a segment is made; taken before mu
+
+	mu       sync.Mutex
+	closed   bool
+	segments map[uint64]*arenaSegment
+	made     int   // segments ever made
+	next     int64 // size of the next segment
+	bytes    int64
+	extents  extents
+	classes  [numClasses]class
+	leases   map[uint64]map[*Block]int
+	leased   int
+	inUse    int64
+	allocs   uint64
+	frees    uint64
+}
+
+// class is a size of small blocks.
+type class struct {
+	size    int
+	pages   int   // of a slab
+	partial *span // slabs with free slots, the one to use first
+}
+
+// NewArena returns an empty arena; the first Alloc makes the first segment.
+func NewArena(o *ArenaOptions) (*Arena, error) {
+	a := &Arena{
+		segments: make(map[uint64]*arenaSegment),
+		leases:   make(map[uint64]map[*Block]int),
+		next:     firstSegment,
+	}
+	if o != nil {
+		a.opt = *o
+	}
+	if a.opt.First != 0 {
+		a.next = a.opt.First
+	}
+	if a.next < 0 || a.next > MaxSegment || a.opt.MaxBytes < 0 {
+		return nil, fmt.Errorf("shm: arena options First %d, MaxBytes %d: out of range", a.opt.First, a.opt.MaxBytes)
+	}
+	a.next = roundUp(a.next, int64(os.Getpagesize()))
+	for i := range a.classes {
+		a.classes[i] = class{size: classSize(i), pages: slabPages(i)}
+	}
+	return a, nil
+}
+
+// Alloc returns a block of n bytes with one reference. ErrNoSpace says which limit
+// was in the way; ErrClosed.
+func (a *Arena) Alloc(n int) (*Block, error) {
+	if n < 0 || n > MaxSegment {
+		return nil, fmt.Errorf("shm: block of %d bytes, expected 0 to %d", n, int64(MaxSegment))
+	}
+	for {
+		a.mu.Lock()
+		if a.closed {
+			a.mu.Unlock()
+			return nil, ErrClosed
+		}
+		var b *Block
+		need := 0
+		if n <= maxSmall {
+			c := &a.classes[classOf(n)]
+			need = c.pages
+			b = a.allocSmall(c, n)
+		} else {
+			need = (n + pageSize - 1) / pageSize
+			b = a.allocLarge(need, n)
+		}
+		a.mu.Unlock()
+		if b != nil {
+			return b, nil
+		}
+		if err := a.grow(need); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// allocSmall takes a slot of a slab of the class, a new slab if there is none;
+// nil when there is no room for that. Called with mu.
+func (a *Arena) allocSmall(c *class, n int) *Block {
+	s := c.partial
+	if s == nil {
+		if s = a.newSlab(c); s == nil {
+			return nil
+		}
+	}
+	last := len(s.free) - 1
+	slot := s.free[last]
+	s.free = s.free[:last]
+	if last == 0 {
+		c.remove(s)
+	}
+	if s.live == 0 {
+		a.inUse += int64(s.pages) * pageSize
+	}
+	off := s.start*pageSize + int(slot)*c.size
+	return a.issue(s, uint32(slot), off, n, c.size)
+}
+
+// allocLarge takes a run of pages. Called with mu.
+func (a *Arena) allocLarge(pages, n int) *Block {
+	s := a.extents.take(pages, spanLarge)
+	if s == nil {
+		return nil
+	}
+	if s.blocks == nil {
+		s.blocks = []*Block{{}}
+	}
+	a.inUse += int64(pages) * pageSize
+	return a.issue(s, 0, s.start*pageSize, n, pages*pageSize)
+}
+
+// issue fills in the Block of a slot.
+func (a *Arena) issue(s *span, slot uint32, off, n, size int) *Block {
+	s.live++
+	a.allocs++
+	b := s.blocks[slot]
+	if a.opt.Checked {
+		b = &Block{}
+		s.blocks[slot] = b
+	}
+	b.mem = s.seg.mem[off : off+n : off+size]
+	b.handle = Handle{Segment: s.seg.id, Off: uint64(off), Len: uint64(n)}
+	b.span, b.slot, b.home = s, slot, a
+	b.refs.Store(1)
+	return b
+}
+
+// newSlab makes a slab and puts it in its class's list. Called with mu.
+func (a *Arena) newSlab(c *class) *span {
+	s := a.extents.take(c.pages, spanSlab)
+	if s == nil {
+		return nil
+	}
+	n := c.pages * pageSize / c.size
+	backing := make([]Block, n)
+	s.class = classOf(c.size)
+	s.blocks = make([]*Block, n)
+	s.free = make([]uint16, n)
+	for i := range n {
+		s.blocks[i] = &backing[i]
+		s.free[i] = uint16(n - 1 - i)
+	}
+	for page := s.start; page < s.start+s.pages; page++ {
+		s.seg.owner[page] = s
+	}
+	c.insert(s)
+	return s
+}
+
+func (c *class) insert(s *span) {
+	s.prev, s.next = nil, c.partial
+	if c.partial != nil {
+		c.partial.prev = s
+	}
+	c.partial = s
+}
+
+func (c *class) remove(s *span) {
+	if s.prev != nil {
+		s.prev.next = s.next
+	} else {
+		c.partial = s.next
+	}
+	if s.next != nil {
+		s.next.prev = s.prev
+	}
+	s.prev, s.next = nil, nil
+}
+
+// reclaim takes back a block whose last reference is gone.
+func (a *Arena) reclaim(b *Block) {
+	if a.opt.Checked {
+		full := b.mem[:cap(b.mem)]
+		for i := range full {
+			full[i] = mangle
+		}
+	}
+	a.mu.Lock()
+	s := b.span
+	seg := s.seg
+	s.live--
+	a.frees++
+	if s.state == spanLarge {
+		a.inUse -= int64(s.pages) * pageSize
+		a.extents.give(s)
+	} else {
+		a.freeSlot(s, b.slot)
+	}
+	var last *Segment
+	if a.closed && seg.live == 0 {
+		a.forget(seg)
+		last = seg.Segment
+	}
+	a.mu.Unlock()
+	if last != nil {
+		last.Close()
+	}
+}
+
+// freeSlot gives a slot back to its slab. A slab that is wholly free is given up
+// unless it is the only one with room, so that a block that comes and goes does
+// not make and unmake a slab each time. Called with mu.
+func (a *Arena) freeSlot(s *span, slot uint32) {
+	c := &a.classes[s.class]
+	s.free = append(s.free, uint16(slot))
+	if len(s.free) == 1 {
+		c.insert(s)
+	}
+	if s.live > 0 {
+		return
+	}
+	a.inUse -= int64(s.pages) * pageSize
+	if a.closed || s.prev != nil || s.next != nil {
+		c.remove(s)
+		a.extents.give(s)
+	}
+}
+
+// grow makes a segment with room for a run of that many pages.
+func (a *Arena) grow(pages int) error {
+	a.growing.Lock()
+	defer a.growing.Unlock()
+	a.mu.Lock()
+	if a.closed {
+		a.mu.Unlock()
+		return ErrClosed
+	}
+	if a.extents.place(pages) >= 0 { // somebody else made one
+		a.mu.Unlock()
+		return nil
+	}
+	need := roundUp(int64(pages)*pageSize, int64(os.Getpagesize()))
+	size := max(a.next, need)
+	left := int64(math.MaxInt64)
+	if a.opt.MaxBytes > 0 {
+		left = a.opt.MaxBytes - a.bytes
+		size = min(size, max(left, need)&^int64(os.Getpagesize()-1))
+	}
+	have := a.bytes
+	a.mu.Unlock()
+	if need > left {
+		return fmt.Errorf("%w: %d bytes asked, the arena has %d of at most %d",
+			ErrNoSpace, need, have, a.opt.MaxBytes)
+	}
+
+	seg, err := Create(size, &a.opt.Segment)
+	if size > need && errors.Is(err, ErrNoSpace) {
+		// Not as much as would be convenient, but perhaps what is needed.
+		seg, err = Create(need, &a.opt.Segment)
+	}
+	if err != nil {
+		return fmt.Errorf("arena of %d bytes: %w", have, err)
+	}
+	if a.opt.OnSegment != nil {
+		a.opt.OnSegment(seg)
+	}
+
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		seg.Close()
+		return ErrClosed
+	}
+	n := len(seg.mem) / pageSize
+	s := &arenaSegment{Segment: seg, order: a.made, owner: make([]*span, n)}
+	a.made++
+	a.segments[seg.id] = s
+	a.bytes += seg.Size()
+	if size == a.next {
+		a.next = max(size, min(2*size, maxGrowth))
+	}
+	a.extents.put(s, 0, n)
+	return nil
+}
+
+// Block returns our own block that the handle names, as a peer gave it back, with
+// a reference for the caller. The handle must start where the block does and be no
+// longer: ErrBounds; ErrUnknownSegment, ErrNotLive.
+func (a *Arena) Block(h Handle) (*Block, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b, err := a.find(h)
+	if err != nil {
+		return nil, err
+	}
+	if !b.tryRetain() {
+		return nil, fmt.Errorf("%w: %v", ErrNotLive, h)
+	}
+	return b, nil
+}
+
+// find returns the block at a handle, which may be released. Called with mu.
+func (a *Arena) find(h Handle) (*Block, error) {
+	seg := a.segments[h.Segment]
+	if seg == nil {
+		return nil, fmt.Errorf("%w: %v", ErrUnknownSegment, h)
+	}
+	if !h.in(uint64(len(seg.mem))) || h.Off == uint64(len(seg.mem)) {
+		return nil, fmt.Errorf("%w: %v, segment of %d bytes", ErrBounds, h, len(seg.mem))
+	}
+	page := int(h.Off / pageSize)
+	s := seg.owner[page]
+	// Inside a large or free span the entry may be an old one, even of a struct
+	// that is in use elsewhere by now.
+	if s == nil || s.seg != seg || s.state == spanFree || page < s.start || page >= s.start+s.pages {
+		return nil, fmt.Errorf("%w: %v", ErrNotLive, h)
+	}
+	off, slot := h.Off-uint64(s.start)*pageSize, 0
+	if s.state == spanSlab {
+		size := uint64(a.classes[s.class].size)
+		slot, off = int(off/size), off%size
+	}
+	if slot >= len(s.blocks) || off != 0 {
+		return nil, fmt.Errorf("%w: %v is not the start of a block", ErrBounds, h)
+	}
+	b := s.blocks[slot]
+	if b.refs.Load() <= 0 {
+		return nil, fmt.Errorf("%w: %v", ErrNotLive, h)
+	}
+	if h.Len > uint64(len(b.mem)) {
+		return nil, fmt.Errorf("%w: %v, block of %d bytes", ErrBounds, h, len(b.mem))
+	}
+	return b, nil
+}
+
+// Segment returns the segment with that id, or ErrUnknownSegment. A block of it
+// that the caller holds keeps it mapped.
+func (a *Arena) Segment(id uint64) (*Segment, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.segments[id]; s != nil {
+		return s.Segment, nil
+	}
+	return nil, fmt.Errorf("%w: %016x", ErrUnknownSegment, id)
+}
+
+// Segments returns all segments, oldest first.
+func (a *Arena) Segments() []*Segment {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make([]*arenaSegment, 0, len(a.segments))
+	for _, s := range a.segments {
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(x, y *arenaSegment) int { return x.order - y.order })
+	list := make([]*Segment, len(all))
+	for i, s := range all {
+		list[i] = s.Segment
+	}
+	return list
+}
+
+// Trim unmaps and closes all segments without a block in use but the first, and
+// returns their bytes. Peers that have them mapped keep them until they are told.
+func (a *Arena) Trim() int64 {
+	a.mu.Lock()
+	gone := a.collect(1)
+	a.mu.Unlock()
+	var n int64
+	for _, s := range gone {
+		n += s.Size()
+		s.Close()
+		if a.opt.OnTrim != nil {
+			a.opt.OnTrim(s.id)
+		}
+	}
+	return n
+}
+
+// Close ends the arena: Alloc fails, leases end, and each segment is unmapped with
+// its last block, at once where there is none.
+func (a *Arena) Close() error {
+	a.mu.Lock()
+	a.closed = true
+	owners := make([]uint64, 0, len(a.leases))
+	for o := range a.leases {
+		owners = append(owners, o)
+	}
+	a.mu.Unlock()
+	for _, o := range owners {
+		a.ReleaseOwner(o)
+	}
+	a.mu.Lock()
+	gone := a.collect(0)
+	a.mu.Unlock()
+	var err error
+	for _, s := range gone {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
+
+// collect gives up slabs without a block in use, and takes the segments from the
+// given order on that have none out of the books. Called with mu.
+func (a *Arena) collect(from int) []*arenaSegment {
+	for i := range a.classes {
+		for s := a.classes[i].partial; s != nil; {
+			next := s.next
+			if s.live == 0 {
+				a.classes[i].remove(s)
+				a.extents.give(s)
+			}
+			s = next
+		}
+	}
+	var gone []*arenaSegment
+	for _, s := range a.segments {
+		if s.live == 0 && s.order >= from {
+			gone = append(gone, s)
+			a.forget(s)
+		}
+	}
+	return gone
+}
+
+// forget takes a segment without used spans out of the books. Called with mu.
+func (a *Arena) forget(s *arenaSegment) {
+	a.extents.drop(s.owner[0])
+	delete(a.segments, s.id)
+	a.bytes -= s.Size()
+}
+
+// Stats returns the state of the arena.
+func (a *Arena) Stats() ArenaStats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	st := ArenaStats{
+		Segments: len(a.segments),
+		Bytes:    a.bytes,
+		InUse:    a.inUse,
+		Blocks:   int(a.allocs - a.frees),
+		Leases:   a.leased,
+		Allocs:   a.allocs,
+		Frees:    a.frees,
+		Extents:  len(a.extents.free),
+	}
+	if n := len(a.extents.free); n > 0 {
+		st.Largest = int64(a.extents.free[n-1].pages) * pageSize
+	}
+	return st
+}

@@ -1,0 +1,168 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Backing is what kind of file a segment is.
+type Backing int
+
+const (
+	// Auto is Tmpfs where that has room, else Memfd.
+	Auto Backing = iota
+
+	// Tmpfs is a file without a name in Options.Dir. It counts against the size of
+	// that file system, and it cannot be sealed: a peer that is given a writable
+	// descriptor can truncate it, after which touching it is SIGBUS.
+	Tmpfs
+
+	// Memfd is a sealed file of memfd_create: nobody can change its size any more.
+	// It counts against nothing but the machine's memory.
+	Memfd
+)
+
+// String is for logs and errors.
+func (b Backing) String() string {
+	switch b {
+	case Auto:
+		return "auto"
+	case Tmpfs:
+		return "tmpfs"
+	case Memfd:
+		return "memfd"
+	}
+	return "backing " + strconv.Itoa(int(b))
+}
+
+// defaultDir is where Linux has its shared memory file system.
+const defaultDir = "/dev/shm"
+
+// newBacking returns a file of size bytes, all of them allocated.
+func newBacking(size int64, dir string, kind Backing) (*os.File, Backing, error) {
+	// Neither file system refuses more than the machine has: the kernel would
+	// rather kill somebody. So ask first. It is a look and no reservation.
+	if err := checkMemory(size); err != nil {
+		return nil, kind, err
+	}
+	switch kind {
+	case Tmpfs:
+		f, err := newTmpfs(size, dir)
+		return f, Tmpfs, err
+	case Memfd:
+		f, err := newMemfd(size)
+		return f, Memfd, err
+	case Auto:
+		f, err := newTmpfs(size, dir)
+		if err == nil {
+			return f, Tmpfs, nil
+		}
+		f, err2 := newMemfd(size)
+		if err2 != nil {
+			return nil, Memfd, fmt.Errorf("%w; then %w", err, err2)
+		}
+		return f, Memfd, nil
+	}
+	return nil, kind, fmt.Errorf("shm: unknown %v", kind)
+}
+
+// newTmpfs makes a file without a name in dir. O_EXCL says that it will never
+// have one.
+func newTmpfs(size int64, dir string) (*os.File, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return nil, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	// fallocate would find out too, but only after it has filled what there is.
+	if free := int64(st.Bavail) * st.Bsize; st.Blocks != 0 && free < size {
+		return nil, fmt.Errorf("%w: %d bytes asked, %s has %d", ErrNoSpace, size, dir, free)
+	}
+	fd, err := openRetry(dir, unix.O_TMPFILE|unix.O_EXCL|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, &os.PathError{Op: "open O_TMPFILE", Path: dir, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), dir+"/(segment)")
+	if err := allocate(f, size); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return f, nil
+}
+
+// newMemfd makes a file that is in no file system, and seals its size.
+func newMemfd(size int64) (*os.File, error) {
+	fd, err := unix.MemfdCreate("ringside", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	f := os.NewFile(uintptr(fd), "memfd:ringside")
+	if err := allocate(f, size); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("memfd: %w", err)
+	}
+	const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
+		f.Close()
+		return nil, os.NewSyscallError("F_ADD_SEALS", err)
+	}
+	return f, nil
+}
+
+// allocate gives the file its size and every page of it. ftruncate alone would
+// succeed beyond what there is and leave it to a later store to be killed.
+func allocate(f *os.File, size int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EINTR):
+			// The runtime's own preemption signal can interrupt it; tmpfs has then
+			// given everything back.
+		case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EDQUOT):
+			return fmt.Errorf("%w: fallocate of %d bytes: %w", ErrNoSpace, size, err)
+		default:
+			return os.NewSyscallError("fallocate", err)
+		}
+	}
+}
+
+func openRetry(path string, flags int, mode uint32) (int, error) {
+	for {
+		fd, err := unix.Open(path, flags, mode)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// checkMemory refuses what is more than the machine has available, by the
+// kernel's own estimate. Where there is none it refuses nothing.
+func checkMemory(size int64) error {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return nil
+	}
+	if have, ok := memAvailable(string(b)); ok && size > have {
+		return fmt.Errorf("%w: %d bytes asked, the machine has %d available", ErrNoSpace, size, have)
+	}
+	return nil
+}
+
+// memAvailable finds MemAvailable in the text of /proc/meminfo, in bytes.
+func memAvailable(text string) (int64, bool) {
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, "MemAvailable:")
+		if !ok {
+			continue
+		}
+		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 53)
+		return kb << 10, err == nil
+	}
+	return 0, false
+}

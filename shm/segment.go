@@ -1,0 +1,217 @@
+package shm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/edsrzf/mmap-go"
+	"golang.org/x/sys/unix"
+)
+
+// MaxSegment is the largest segment: 1 TiB is more than machines have, and far
+// from where offsets overflow.
+const MaxSegment = 1 << 40
+
+// Options are the choices of Create and FromFile; nil means all defaults.
+type Options struct {
+	// Dir is the tmpfs for new segments: /dev/shm.
+	Dir string
+
+	// Backing is the kind of file for new segments: Auto.
+	Backing Backing
+
+	// Prefault maps every page at once, 0.05 to 0.5 µs a page, instead of each
+	// at its first touch, which costs ten times that.
+	Prefault bool
+
+	// Huge advises huge pages. Whether there are any is up to the system's
+	// settings; without them nothing changes.
+	Huge bool
+
+	// ReadOnly maps for reading only. FromFile only.
+	ReadOnly bool
+
+	// Sealed refuses a file whose owner can still shrink it. FromFile only.
+	Sealed bool
+}
+
+func (o *Options) orDefault() Options {
+	var v Options
+	if o != nil {
+		v = *o
+	}
+	if v.Dir == "" {
+		v.Dir = defaultDir
+	}
+	return v
+}
+
+// Segment is a mapped file of shared memory. Its methods may be called
+// concurrently; Close only when nobody uses the bytes any more.
+type Segment struct {
+	id      uint64
+	file    *os.File
+	mem     mmap.MMap
+	backing Backing
+	once    sync.Once
+}
+
+// Create makes a segment of size bytes, rounded up to whole pages, filled with
+// zeros. All of its memory is taken at once: ErrNoSpace when there is not enough.
+func Create(size int64, o *Options) (*Segment, error) {
+	opt := o.orDefault()
+	if size <= 0 || size > MaxSegment {
+		return nil, fmt.Errorf("shm: segment of %d bytes, expected 1 to %d", size, int64(MaxSegment))
+	}
+	size = roundUp(size, int64(os.Getpagesize()))
+	id, err := newID()
+	if err != nil {
+		return nil, err
+	}
+	f, kind, err := newBacking(size, opt.Dir, opt.Backing)
+	if err != nil {
+		return nil, err
+	}
+	s, err := mapFile(id, f, size, &opt)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	s.backing = kind
+	return s, nil
+}
+
+// FromFile maps size bytes of a segment that a peer created and passed here as a
+// descriptor, under the id that the peer gave it. The file must be regular, at
+// least that long and without holes: ErrBadFile. The segment owns the file from
+// then on; on error it is still the caller's.
+func FromFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
+	opt := o.orDefault()
+	if size <= 0 || size > MaxSegment {
+		return nil, fmt.Errorf("%w: size %d, expected 1 to %d", ErrBadFile, size, int64(MaxSegment))
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return nil, os.NewSyscallError("fstat", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("%w: mode %#o, expected a regular file", ErrBadFile, st.Mode)
+	}
+	if st.Size < size {
+		return nil, fmt.Errorf("%w: file of %d bytes, expected %d", ErrBadFile, st.Size, size)
+	}
+	// A hole would be filled by our first touch, from memory that may not be
+	// there. st_blocks counts units of 512 bytes whatever the file system.
+	if st.Blocks*512 < size {
+		return nil, fmt.Errorf("%w: %d bytes allocated, expected %d", ErrBadFile, st.Blocks*512, size)
+	}
+	s := &Segment{}
+	if seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err == nil && seals&unix.F_SEAL_SHRINK != 0 {
+		s.backing = Memfd
+	} else {
+		s.backing = Tmpfs
+	}
+	if opt.Sealed && s.backing != Memfd {
+		return nil, fmt.Errorf("%w: not sealed against shrinking", ErrBadFile)
+	}
+	m, err := mapFile(id, f, size, &opt)
+	if err != nil {
+		return nil, err
+	}
+	m.backing = s.backing
+	return m, nil
+}
+
+// mapFile maps through mmap-go, which does what is needed for that: MAP_SHARED,
+// readable or also writable. What it lacks comes from x/sys: populating and
+// advice, since it silently ignores flags that it does not know. It also wants an
+// *os.File and calls its Fd, which makes the descriptor blocking; for files in
+// memory that changes nothing.
+func mapFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
+	prot := mmap.RDWR
+	if o.ReadOnly {
+		prot = mmap.RDONLY
+	}
+	mem, err := mmap.MapRegion(f, int(size), prot, 0, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	s := &Segment{id: id, file: f, mem: mem}
+	if o.Huge {
+		// Advice that is not taken is not an error.
+		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE)
+	}
+	if o.Prefault {
+		advice := unix.MADV_POPULATE_WRITE
+		if o.ReadOnly {
+			advice = unix.MADV_POPULATE_READ
+		}
+		if err := populate(mem, advice); err != nil {
+			_ = mem.Unmap()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// populate maps the pages. A kernel before 5.14 does not know how (EINVAL); then
+// they come one by one, as they would have without.
+func populate(mem []byte, advice int) error {
+	for {
+		switch err := unix.Madvise(mem, advice); err {
+		case nil, unix.EINVAL:
+			return nil
+		case unix.EINTR, unix.EAGAIN:
+		case unix.ENOMEM, unix.EFAULT:
+			return fmt.Errorf("%w: populating %d bytes: %w", ErrNoSpace, len(mem), err)
+		default:
+			return os.NewSyscallError("madvise", err)
+		}
+	}
+}
+
+// ID is the random number that names the segment in handles.
+func (s *Segment) ID() uint64 { return s.id }
+
+// Bytes is the whole memory, until Close.
+func (s *Segment) Bytes() []byte { return s.mem }
+
+// Size is the length of Bytes.
+func (s *Segment) Size() int64 { return int64(len(s.mem)) }
+
+// File is the descriptor to pass to a peer. It stays the segment's.
+func (s *Segment) File() *os.File { return s.file }
+
+// Backing says what kind of file it is, Tmpfs or Memfd.
+func (s *Segment) Backing() Backing { return s.backing }
+
+// Close unmaps the memory and closes the file. Touching the bytes afterwards ends
+// the process. Further calls do nothing.
+func (s *Segment) Close() error {
+	var err error
+	s.once.Do(func() {
+		err = s.mem.Unmap()
+		if e := s.file.Close(); err == nil {
+			err = e
+		}
+	})
+	return err
+}
+
+// newID returns a random number that is not 0, which is no segment's.
+func newID() (uint64, error) {
+	var b [8]byte
+	for {
+		if _, err := rand.Read(b[:]); err != nil {
+			return 0, fmt.Errorf("shm: segment id: %w", err)
+		}
+		if id := binary.LittleEndian.Uint64(b[:]); id != 0 {
+			return id, nil
+		}
+	}
+}
+
+func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
