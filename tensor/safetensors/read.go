@@ -1,0 +1,231 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sort"
+)
+
+// File is an open file whose header was found right. Its methods may be called
+// concurrently, except Close.
+type File struct {
+	name   string
+	r      io.ReaderAt
+	closer io.Closer // nil when the caller owns r
+	infos  []Info    // by offset
+	byName map[string]int
+	meta   map[string]string
+}
+
+// Open opens and checks the file at path. It returns ErrFormat, ErrTruncated or
+// what the system answered.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		f.Close()
+		return nil, fmt.Errorf("%w: %s is %v, expected a regular file", ErrFormat, path, st.Mode().Type())
+	}
+	file, err := NewFile(f, st.Size(), path)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	file.closer = f
+	return file, nil
+}
+
+// NewFile reads a file of size bytes through r. name stands in errors. The caller
+// keeps r open for as long as it uses the File.
+func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
+	var head [prefix]byte
+	if size < prefix {
+		return nil, fmt.Errorf("%w: %s is %d bytes, expected at least %d", ErrTruncated, name, size, prefix)
+	}
+	if err := readAt(r, head[:], 0); err != nil {
+		return nil, fmt.Errorf("safetensors: %s: header length: %w", name, err)
+	}
+	n := binary.LittleEndian.Uint64(head[:])
+	if n > MaxHeader {
+		return nil, fmt.Errorf("%w: %s: header length %d, expected at most %d", ErrFormat, name, n, MaxHeader)
+	}
+	base := prefix + int64(n)
+	if base > size {
+		return nil, fmt.Errorf("%w: %s is %d bytes, expected at least %d, where its header ends", ErrTruncated, name, size, base)
+	}
+	raw := make([]byte, n)
+	if err := readAt(r, raw, prefix); err != nil {
+		return nil, fmt.Errorf("safetensors: %s: header: %w", name, err)
+	}
+	infos, meta, err := parseHeader(raw, base, size-base)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	byName := make(map[string]int, len(infos))
+	for i := range infos {
+		byName[infos[i].Name] = i
+	}
+	return &File{name: name, r: r, infos: infos, byName: byName, meta: meta}, nil
+}
+
+// readAt fills dst. The end of the file inside dst is ErrTruncated: the file has
+// become shorter since its size was taken.
+func readAt(r io.ReaderAt, dst []byte, off int64) error {
+	n, err := r.ReadAt(dst, off)
+	switch {
+	case n == len(dst):
+		return nil
+	case err == nil || errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: %d bytes at offset %d, expected %d", ErrTruncated, n, off, len(dst))
+	}
+	return err
+}
+
+// Close closes the file when Open opened it.
+func (f *File) Close() error {
+	if f.closer == nil {
+		return nil
+	}
+	return f.closer.Close()
+}
+
+// Name returns what errors call the file.
+func (f *File) Name() string { return f.name }
+
+// Tensors returns the tensors in the order of their data.
+func (f *File) Tensors() []Info {
+	return append([]Info(nil), f.infos...)
+}
+
+// Names returns the names of the tensors, sorted.
+func (f *File) Names() []string {
+	names := make([]string, len(f.infos))
+	for i := range f.infos {
+		names[i] = f.infos[i].Name
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Metadata returns a copy of the file's own notes; nil when it has none.
+func (f *File) Metadata() map[string]string {
+	if f.meta == nil {
+		return nil
+	}
+	m := make(map[string]string, len(f.meta))
+	for k, v := range f.meta {
+		m[k] = v
+	}
+	return m
+}
+
+// Lookup returns the tensor called name, or ErrNotFound.
+func (f *File) Lookup(name string) (Info, error) {
+	i, ok := f.byName[name]
+	if !ok {
+		return Info{}, fmt.Errorf("%w: %s holds no %.200q among its %d tensors", ErrNotFound, f.name, name, len(f.infos))
+	}
+	return f.infos[i], nil
+}
+
+// Section returns a reader of the tensor's bytes as they lie in the file.
+func (f *File) Section(name string) (*io.SectionReader, error) {
+	t, err := f.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(f.r, t.Offset, t.Size), nil
+}
+
+// Read fills dst, which must have the tensor's length, with its bytes as they lie
+// in the file. dst may be shared memory: nothing is allocated but on error.
+func (f *File) Read(name string, dst []byte) error {
+	t, err := f.Lookup(name)
+	if err != nil {
+		return err
+	}
+	if int64(len(dst)) != t.Size {
+		return fmt.Errorf("%w: %s: tensor %.200q is %d bytes, read into %d", ErrMismatch, f.name, name, t.Size, len(dst))
+	}
+	if err := readAt(f.r, dst, t.Offset); err != nil {
+		return fmt.Errorf("safetensors: %s: tensor %.200q: %w", f.name, name, err)
+	}
+	return nil
+}
+
+// ReadFloat32 fills dst with the tensor's values as float32. F32 is copied; F16 and
+// BF16 are widened, which is exact. Other types, and a dst of another number of
+// elements, are ErrMismatch.
+func (f *File) ReadFloat32(name string, dst []float32) error {
+	t, err := f.Lookup(name)
+	if err != nil {
+		return err
+	}
+	var decode func(dst []float32, src []byte)
+	switch t.DType {
+	case F32:
+		decode = func(dst []float32, src []byte) {
+			for i := range dst {
+				dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
+			}
+		}
+	case BF16:
+		decode = func(dst []float32, src []byte) {
+			for i := range dst {
+				dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
+			}
+		}
+	case F16:
+		decode = func(dst []float32, src []byte) {
+			for i := range dst {
+				dst[i] = half(binary.LittleEndian.Uint16(src[2*i:]))
+			}
+		}
+	default:
+		return fmt.Errorf("%w: %s: tensor %.200q is %s, expected F32, F16 or BF16", ErrMismatch, f.name, name, t.DType)
+	}
+	if int64(len(dst)) != t.Elements() {
+		return fmt.Errorf("%w: %s: tensor %.200q has %d elements, read into %d", ErrMismatch, f.name, name, t.Elements(), len(dst))
+	}
+	width := int(t.DType.Size())
+	buf := make([]byte, min(len(dst)*width, chunk))
+	for off := t.Offset; len(dst) > 0; {
+		n := min(len(dst), len(buf)/width)
+		part := buf[:n*width]
+		if err := readAt(f.r, part, off); err != nil {
+			return fmt.Errorf("safetensors: %s: tensor %.200q: %w", f.name, name, err)
+		}
+		decode(dst[:n], part)
+		dst, off = dst[n:], off+int64(len(part))
+	}
+	return nil
+}
+
+// chunk is the size of the buffer that conversions go through: large enough that a
+// read is not dominated by its system call, small enough for the L2 cache.
+const chunk = 256 << 10
+
+// half widens an IEEE 754 binary16.
+func half(h uint16) float32 {
+	sign := uint32(h>>15) << 31
+	exp, frac := uint32(h>>10&0x1f), uint32(h&0x3ff)
+	switch exp {
+	case 0x1f: // infinity, or NaN with its payload
+		return math.Float32frombits(sign | 0xff<<23 | frac<<13)
+	case 0: // zero and subnormals: frac * 2^-24, exact in float32
+		v := float32(frac) / (1 << 24)
+		return math.Float32frombits(sign | math.Float32bits(v))
+	}
+	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
+}

@@ -1,0 +1,213 @@
+package safetensors
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"sort"
+	"unicode/utf8"
+)
+
+// Tensor is one tensor to write. Its bytes, little endian and row-major, come from
+// Data, or from From when Data is nil; either must give exactly the bytes that
+// dtype and shape ask for.
+type Tensor struct {
+	Name  string
+	DType DType
+	Shape []int64
+	Data  []byte
+	From  io.Reader
+}
+
+// WriteOptions changes how a file is written. Nil is fine.
+type WriteOptions struct {
+	// Metadata is the file's own notes. Nil writes none.
+	Metadata map[string]string
+
+	// Mode is the file's mode. 0 means 0644. The umask does not apply.
+	Mode fs.FileMode
+}
+
+// Write writes a file to w. Equal tensors and metadata give equal bytes: tensors
+// stand by width of their elements, wide ones first, and then by name, as in the
+// reference implementation, so that with a header padded to 8 bytes every
+// tensor is aligned for its type.
+//
+// It returns ErrFormat for a bad or repeated name, a bad dtype or shape, and
+// ErrMismatch for data of the wrong length.
+func Write(w io.Writer, tensors []Tensor, opts *WriteOptions) error {
+	order, sizes, header, err := layout(tensors, opts)
+	if err != nil {
+		return err
+	}
+	bw := bufio.NewWriterSize(w, chunk)
+	if _, err := bw.Write(header); err != nil {
+		return err
+	}
+	for k, i := range order {
+		t := &tensors[i]
+		if t.Data != nil || t.From == nil {
+			if int64(len(t.Data)) != sizes[k] {
+				return fmt.Errorf("%w: tensor %.200q: %d bytes of data, expected %d for %s %v", ErrMismatch, t.Name, len(t.Data), sizes[k], t.DType, t.Shape)
+			}
+			if _, err := bw.Write(t.Data); err != nil {
+				return err
+			}
+			continue
+		}
+		n, err := io.CopyN(bw, t.From, sizes[k])
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("%w: tensor %.200q: its reader gave %d bytes, expected %d for %s %v", ErrMismatch, t.Name, n, sizes[k], t.DType, t.Shape)
+		} else if err != nil {
+			return fmt.Errorf("safetensors: tensor %.200q: %w", t.Name, err)
+		}
+		var more [1]byte
+		switch n, err := io.ReadFull(t.From, more[:]); {
+		case n > 0:
+			return fmt.Errorf("%w: tensor %.200q: its reader gave more than %d bytes, expected that many for %s %v", ErrMismatch, t.Name, sizes[k], t.DType, t.Shape)
+		case !errors.Is(err, io.EOF):
+			return fmt.Errorf("safetensors: tensor %.200q: %w", t.Name, err)
+		}
+	}
+	return bw.Flush()
+}
+
+// WriteFile writes a file at path so that, whatever happens meanwhile, path holds
+// either what it held before or the whole new file: it writes beside it, syncs,
+// renames, and syncs the folder. The temporary file is gone when it fails, except
+// when the process dies, which leaves one named ".<name>.tmp<digits>".
+func WriteFile(path string, tensors []Tensor, opts *WriteOptions) (err error) {
+	mode := fs.FileMode(0o644)
+	if opts != nil && opts.Mode != 0 {
+		mode = opts.Mode
+	}
+	dir, base := filepath.Split(path)
+	if dir == "" {
+		dir = "."
+	}
+	f, err := os.CreateTemp(dir, "."+base+".tmp*")
+	if err != nil {
+		return fmt.Errorf("safetensors: write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+			err = fmt.Errorf("safetensors: write %s: %w", path, err)
+		}
+	}()
+	if err := Write(f, tensors, opts); err != nil {
+		return err
+	}
+	if err := f.Chmod(mode); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes a rename in dir survive a power cut.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// layout checks the tensors and returns their order, the size of each in that
+// order, and the header with its length in front and spaces behind.
+func layout(tensors []Tensor, opts *WriteOptions) (order []int, sizes []int64, header []byte, err error) {
+	order = make([]int, len(tensors))
+	seen := make(map[string]struct{}, len(tensors))
+	for i := range tensors {
+		t := &tensors[i]
+		if t.Name == metadataKey || !utf8.ValidString(t.Name) {
+			return nil, nil, nil, fmt.Errorf("%w: tensor %d is named %.200q, expected valid UTF-8 other than %s", ErrFormat, i, t.Name, metadataKey)
+		}
+		if _, dup := seen[t.Name]; dup {
+			return nil, nil, nil, fmt.Errorf("%w: tensor %.200q comes twice, expected once", ErrFormat, t.Name)
+		}
+		seen[t.Name] = struct{}{}
+		order[i] = i
+	}
+	sort.Slice(order, func(i, j int) bool {
+		a, b := &tensors[order[i]], &tensors[order[j]]
+		if wa, wb := a.DType.Size(), b.DType.Size(); wa != wb {
+			return wa > wb
+		}
+		return a.Name < b.Name
+	})
+	sizes = make([]int64, len(order))
+	h := append(make([]byte, prefix, 256+128*len(order)), '{')
+	if opts != nil && opts.Metadata != nil {
+		for k, v := range opts.Metadata {
+			if !utf8.ValidString(k) || !utf8.ValidString(v) {
+				return nil, nil, nil, fmt.Errorf("%w: metadata %.40q: %.40q, expected valid UTF-8", ErrFormat, k, v)
+			}
+		}
+		h = appendJSON(append(h, `"`+metadataKey+`":`...), opts.Metadata) // a map is written sorted
+	}
+	var end int64
+	for k, i := range order {
+		t := &tensors[i]
+		n, err := byteSize(t.DType, t.Shape)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("tensor %.200q: %w", t.Name, err)
+		}
+		if n > math.MaxInt64-MaxHeader-prefix-end {
+			return nil, nil, nil, fmt.Errorf("%w: tensor %.200q: the file would overflow 63 bits", ErrFormat, t.Name)
+		}
+		if len(h) > prefix+1 {
+			h = append(h, ',')
+		}
+		shape := t.Shape
+		if shape == nil {
+			shape = []int64{}
+		}
+		h = append(appendJSON(h, t.Name), ':')
+		h = appendJSON(h, entry{t.DType, shape, [2]int64{end, end + n}})
+		sizes[k], end = n, end+n
+	}
+	h = append(h, '}')
+	for len(h)%8 != 0 {
+		h = append(h, ' ')
+	}
+	if n := len(h) - prefix; n > MaxHeader {
+		return nil, nil, nil, fmt.Errorf("%w: header of %d tensors takes %d bytes, expected at most %d", ErrFormat, len(tensors), n, MaxHeader)
+	}
+	binary.LittleEndian.PutUint64(h, uint64(len(h)-prefix))
+	return order, sizes, h, nil
+}
+
+// entry is a tensor as the header has it.
+type entry struct {
+	DType   DType    `json:"dtype"`
+	Shape   []int64  `json:"shape"`
+	Offsets [2]int64 `json:"data_offsets"`
+}
+
+// appendJSON appends v, which is one of the few types here that cannot fail.
+func appendJSON(dst []byte, v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return append(dst, b...)
+}

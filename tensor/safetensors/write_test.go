@@ -1,0 +1,220 @@
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func sample() []Tensor {
+	return []Tensor{
+		{Name: "b", DType: F32, Shape: []int64{2}, Data: []byte{1, 2, 3, 4, 5, 6, 7, 8}},
+		{Name: "flag", DType: Bool, Shape: []int64{3}, Data: []byte{1, 0, 1}},
+		{Name: "a<\"\u2028é", DType: F32, Data: []byte{9, 9, 9, 9}},
+		{Name: "count", DType: I64, Shape: []int64{1}, Data: []byte{1, 0, 0, 0, 0, 0, 0, 0}},
+		{Name: "none", DType: BF16, Shape: []int64{0, 7}},
+	}
+}
+
+func TestWriteThenRead(t *testing.T) {
+	meta := map[string]string{"step": "17", "a": "ü"}
+	path := filepath.Join(t.TempDir(), "m.safetensors")
+	if err := WriteFile(path, sample(), &WriteOptions{Metadata: meta, Mode: 0o600}); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode() != 0o600 {
+		t.Errorf("mode %v, %v, want 0600", st.Mode(), err)
+	}
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if !reflect.DeepEqual(f.Metadata(), meta) {
+		t.Errorf("Metadata() = %v, want %v", f.Metadata(), meta)
+	}
+	for _, want := range sample() {
+		got, err := f.Lookup(want.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.DType != want.DType || len(got.Shape) != len(want.Shape) || got.Size != int64(len(want.Data)) {
+			t.Errorf("%q is %+v", want.Name, got)
+		}
+		if got.Offset%got.DType.Size() != 0 {
+			t.Errorf("%q lies at %d, not aligned for %s", want.Name, got.Offset, got.DType)
+		}
+		dst := make([]byte, got.Size)
+		if err := f.Read(want.Name, dst); err != nil || !bytes.Equal(dst, want.Data) {
+			t.Errorf("%q reads %v, %v", want.Name, dst, err)
+		}
+	}
+}
+
+// TestWriteGolden fixes the bytes: the same tensors in any order, from memory or from
+// a reader, are the same file.
+func TestWriteGolden(t *testing.T) {
+	header := `{"__metadata__":{"k":"v"},"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"U8","shape":[2,1],"data_offsets":[4,6]}}`
+	header += strings.Repeat(" ", (8-len(header)%8)%8)
+	want := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	want = append(want, 1, 2, 3, 4, 5, 6)
+	w := Tensor{Name: "w", DType: F32, Shape: []int64{1}, Data: []byte{1, 2, 3, 4}}
+	a := Tensor{Name: "a", DType: U8, Shape: []int64{2, 1}, From: iotest.OneByteReader(bytes.NewReader([]byte{5, 6}))}
+	var buf bytes.Buffer
+	if err := Write(&buf, []Tensor{a, w}, &WriteOptions{Metadata: map[string]string{"k": "v"}}); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(buf.Bytes(), want) {
+		t.Errorf("wrote\n%q\nwant\n%q", buf.Bytes(), want)
+	}
+}
+
+func TestWriteNothing(t *testing.T) {
+	var buf bytes.Buffer
+	if err := Write(&buf, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := open(buf.Bytes()); err != nil || len(f.Tensors()) != 0 || f.Metadata() != nil {
+		t.Errorf("an empty file reads as %v, %v", f, err)
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	one := []int64{1}
+	for _, c := range []struct {
+		name    string
+		tensors []Tensor
+		opts    *WriteOptions
+		want    error
+	}{
+		{"repeated name", []Tensor{{Name: "a", DType: U8, Shape: one, Data: []byte{1}}, {Name: "a", DType: I8, Shape: one, Data: []byte{1}}}, nil, ErrFormat},
+		{"metadata's name", []Tensor{{Name: "__metadata__", DType: U8, Shape: one, Data: []byte{1}}}, nil, ErrFormat},
+		{"name not UTF-8", []Tensor{{Name: "\xff", DType: U8, Shape: one, Data: []byte{1}}}, nil, ErrFormat},
+		{"metadata not UTF-8", nil, &WriteOptions{Metadata: map[string]string{"k": "\xff"}}, ErrFormat},
+		{"unknown dtype", []Tensor{{Name: "a", DType: "F33", Shape: one, Data: []byte{1}}}, nil, ErrFormat},
+		{"negative dimension", []Tensor{{Name: "a", DType: U8, Shape: []int64{-1}}}, nil, ErrFormat},
+		{"overflow", []Tensor{{Name: "a", DType: F64, Shape: []int64{1 << 62}}}, nil, ErrFormat},
+		{"overflow of the sum", []Tensor{{Name: "a", DType: U8, Shape: []int64{1 << 62}}, {Name: "b", DType: U8, Shape: []int64{1 << 62}}}, nil, ErrFormat},
+		{"no data", []Tensor{{Name: "a", DType: U8, Shape: one}}, nil, ErrMismatch},
+		{"short data", []Tensor{{Name: "a", DType: F32, Shape: one, Data: []byte{1, 2, 3}}}, nil, ErrMismatch},
+		{"long data", []Tensor{{Name: "a", DType: U8, Shape: one, Data: []byte{1, 2}}}, nil, ErrMismatch},
+		{"short reader", []Tensor{{Name: "a", DType: F32, Shape: one, From: strings.NewReader("abc")}}, nil, ErrMismatch},
+		{"long reader", []Tensor{{Name: "a", DType: U8, Shape: one, From: strings.NewReader("ab")}}, nil, ErrMismatch},
+		{"failing reader", []Tensor{{Name: "a", DType: U8, Shape: one, From: iotest.ErrReader(iotest.ErrTimeout)}}, nil, iotest.ErrTimeout},
+		{"reader failing at its end", []Tensor{{Name: "a", DType: U8, Shape: one, From: io.MultiReader(strings.NewReader("a"), iotest.ErrReader(iotest.ErrTimeout))}}, nil, iotest.ErrTimeout},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "old.safetensors")
+			if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := WriteFile(path, c.tensors, c.opts)
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), path) {
+				t.Errorf("error %v, want %v naming the file", err, c.want)
+			}
+			if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
+				t.Errorf("a failed write left %q, %v, expected the old file", got, err)
+			}
+			if left, _ := os.ReadDir(dir); len(left) != 1 {
+				t.Errorf("a failed write left %d files, expected 1", len(left))
+			}
+		})
+	}
+}
+
+func TestWriteFileIntoNoFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none", "m.safetensors")
+	if err := WriteFile(path, nil, nil); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v, want os.ErrNotExist naming the file", err)
+	}
+}
+
+func TestOpenRefusesFolder(t *testing.T) {
+	if _, err := Open(t.TempDir()); !errors.Is(err, ErrFormat) {
+		t.Errorf("opening a folder: %v, want ErrFormat", err)
+	}
+}
+
+// FuzzRead checks that whatever is accepted is consistent, and is accepted again,
+// with the same contents, after it was written back.
+func FuzzRead(f *testing.F) {
+	f.Add(file(handmade, 10))
+	for _, c := range bad {
+		f.Add(file(c.header, c.data))
+	}
+	var buf bytes.Buffer
+	if err := Write(&buf, sample(), &WriteOptions{Metadata: map[string]string{"a": "b"}}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(buf.Bytes())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		in, err := open(b)
+		if err != nil {
+			if !errors.Is(err, ErrFormat) && !errors.Is(err, ErrTruncated) {
+				t.Fatalf("error without a sentinel: %v", err)
+			}
+			return
+		}
+		var covered int64
+		var back []Tensor
+		for _, info := range in.Tensors() {
+			data := make([]byte, info.Size)
+			if err := in.Read(info.Name, data); err != nil {
+				t.Fatalf("accepted, but: %v", err)
+			}
+			if n, err := byteSize(info.DType, info.Shape); err != nil || n != info.Size {
+				t.Fatalf("%+v has %d bytes, %v", info, n, err)
+			}
+			covered += info.Size
+			back = append(back, Tensor{Name: info.Name, DType: info.DType, Shape: info.Shape, Data: data})
+		}
+		if n := int64(binary.LittleEndian.Uint64(b)); covered+n+8 != int64(len(b)) {
+			t.Fatalf("tensors cover %d bytes of %d behind a header of %d", covered, len(b), n)
+		}
+		var out bytes.Buffer
+		if err := Write(&out, back, &WriteOptions{Metadata: in.Metadata()}); err != nil {
+			t.Fatalf("writing back: %v", err)
+		}
+		again, err := open(out.Bytes())
+		if err != nil {
+			t.Fatalf("written back, but: %v", err)
+		}
+		if !reflect.DeepEqual(again.Metadata(), in.Metadata()) || len(again.Tensors()) != len(back) {
+			t.Fatal("metadata or number of tensors changed on the way")
+		}
+		for _, want := range back {
+			got := make([]byte, len(want.Data))
+			if err := again.Read(want.Name, got); err != nil || !bytes.Equal(got, want.Data) {
+				t.Fatalf("tensor %q changed on the way: %v", want.Name, err)
+			}
+		}
+	})
+}
+
+// BenchmarkOpen1000 parses a header of 1000 tensors.
+func BenchmarkOpen1000(b *testing.B) {
+	var tensors []Tensor
+	for i := range 1000 {
+		tensors = append(tensors, Tensor{Name: fmt.Sprintf("model.layers.%d.self_attn.q_proj.weight", i), DType: BF16, Shape: []int64{0, 1024}})
+	}
+	var buf bytes.Buffer
+	if err := Write(&buf, tensors, nil); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(buf.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := open(buf.Bytes()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
