@@ -1,0 +1,23 @@
+package data
+
+import "errors"
+
+var (
+	// ErrFormat is returned when a file is not what its reader expects: a wrong
+	// magic number, a size that does not belong together, bytes behind the end.
+	ErrFormat = errors.New("data: bad format")
+
+	// ErrTruncated is returned when a file ends before what it announces.
+	ErrTruncated = errors.New("data: truncated")
+
+	// ErrTooLarge is returned when a file announces or holds more than the limit.
+	ErrTooLarge = errors.New("data: over the limit")
+
+	// ErrMismatch is returned when two files, or a file and a caller's buffer, do
+	// not belong together.
+	ErrMismatch = errors.New("data: sizes differ")
+
+	// ErrNotFound is returned when no folder that was searched holds the data. The
+	// error says which were, and how to get it.
+	ErrNotFound = errors.New("data: not found")
+)
