@@ -1,6 +1,9 @@
 package tensor
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrShape is returned when shapes, dims or counts don't fit an operation.
@@ -50,3 +53,19 @@ func (e *OpError) Error() string {
 
 // Unwrap gives the cause.
 func (e *OpError) Unwrap() error { return e.Err }
+
+// RunError is an engine's error of one instruction of a batch's program. A session turns it into an OpError, with the
+// call site where it recorded the instruction.
+type RunError struct {
+	Instr  int    // index in Program.Instrs
+	Op     string // its operation
+	Inputs string // dtypes and shapes of its arguments
+	Err    error  // unwraps to one of the errors above
+}
+
+func (e *RunError) Error() string {
+	return fmt.Sprintf("%s of %s (instruction %d): %v", e.Op, e.Inputs, e.Instr, e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *RunError) Unwrap() error { return e.Err }

@@ -1,0 +1,150 @@
+package tensor
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+var errProbability = errors.New("probability must be at least 0 and below 1")
+
+// IgnoreNone is CrossEntropy's ignore for "no target is ignored".
+const IgnoreNone = math.MinInt64
+
+// Matmul is the matrix product, with NumPy's rules for the other dims: [m k] x [k n] is [m n], dims before broadcast,
+// a vector on the left is a row and on the right a column, and its dim is dropped. Transposed operands aren't copied.
+func (t *Tensor) Matmul(o *Tensor) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	if o.v.err != nil {
+		return o
+	}
+	a, b := t, o
+	row, col := a.Rank() == 1, b.Rank() == 1
+	if row {
+		a = a.Unsqueeze(0)
+	}
+	if col {
+		b = b.Unsqueeze(1)
+	}
+	y := t.v.s.Apply(OpMatmul, nil, T(a), T(b))
+	if y.v.err != nil {
+		return y
+	}
+	if row {
+		y = y.Squeeze(-2)
+	}
+	if col {
+		y = y.Squeeze(-1)
+	}
+	return y
+}
+
+// LayerNorm normalises over w's dims, the last of t, to mean 0 and variance 1, then scales by w and adds b. Both w and
+// b may be nil, then n last dims are meant.
+func (t *Tensor) LayerNorm(w, b *Tensor, eps float64, n int) *Tensor {
+	switch {
+	case w == nil && b != nil:
+		return t.wrong(OpLayerNorm, fmt.Errorf("%w: a bias without a weight", ErrShape))
+	case w == nil:
+		return t.v.s.Apply(OpLayerNorm, []int64{int64(n)}, T(t), S(eps))
+	case b == nil:
+		return t.v.s.Apply(OpLayerNorm, []int64{int64(w.Rank())}, T(t), T(w), S(eps))
+	}
+	return t.v.s.Apply(OpLayerNorm, []int64{int64(w.Rank())}, T(t), T(w), T(b), S(eps))
+}
+
+// RMSNorm divides by the root mean square over w's dims, the last of t, and scales by w. With a nil w the last dim is
+// meant.
+func (t *Tensor) RMSNorm(w *Tensor, eps float64) *Tensor {
+	if w == nil {
+		return t.v.s.Apply(OpRMSNorm, []int64{1}, T(t), S(eps))
+	}
+	return t.v.s.Apply(OpRMSNorm, []int64{int64(w.Rank())}, T(t), T(w), S(eps))
+}
+
+// Rope turns pairs (i, i+d/2) of the last dim of t [.., s, d] by the angles whose cosines and sines are given, [s, d/2].
+func (t *Tensor) Rope(cos, sin *Tensor) *Tensor {
+	return t.v.s.Apply(OpRope, []int64{0}, T(t), T(cos), T(sin))
+}
+
+// CausalSoftmax is the softmax of t*scale over the last dim, where row i of [.., s, t] sees columns j <= i+t-s.
+func (t *Tensor) CausalSoftmax(scale float64) *Tensor {
+	return t.v.s.Apply(OpCausalSoftmax, nil, T(t), S(scale))
+}
+
+// Attention is softmax(q k^T * scale) v: q [b, h, s, d], k and v [b, kv, t, d], h a multiple of kv, each of whose
+// heads serves h/kv neighbouring query heads. Causal masks what lies ahead. The result is [b, h, s, d].
+func Attention(q, k, v *Tensor, scale float64, causal bool) *Tensor {
+	for _, t := range []*Tensor{q, k, v} {
+		if t.v.err != nil {
+			return t
+		}
+	}
+	if q.Rank() != 4 || k.Rank() != 4 || !k.v.shape.Equal(v.v.shape) || k.Dim(1) == 0 || q.Dim(1)%k.Dim(1) != 0 {
+		return q.wrongName("attention", fmt.Errorf("%w: q %v, k %v, v %v; expected [b h s d] and [b kv t d], h a multiple of kv", ErrShape, q.v.shape, k.v.shape, v.v.shape))
+	}
+	b, h, s, d, kv := q.Dim(0), q.Dim(1), q.Dim(2), q.Dim(3), k.Dim(1)
+	if h != kv {
+		q, k, v = q.Reshape(b, kv, h/kv, s, d), k.Unsqueeze(2), v.Unsqueeze(2)
+	}
+	p := q.Matmul(k.T())
+	if causal {
+		p = p.CausalSoftmax(scale)
+	} else {
+		p = p.MulS(scale).Softmax(-1)
+	}
+	y := p.Matmul(v)
+	if h != kv {
+		y = y.Reshape(b, h, s, d)
+	}
+	return y
+}
+
+// CrossEntropy is the mean over rows of -log softmax(t)[target], t [.., c] of logits and target [..] of i32 or i64. Rows whose target
+// is ignore don't count (IgnoreNone: all do).
+func (t *Tensor) CrossEntropy(target *Tensor, ignore int64) *Tensor {
+	if t.v.err == nil && t.Rank() != 2 && t.Rank() > 0 {
+		t, target = t.Reshape(-1, t.Dim(-1)), target.Flatten()
+	}
+	return t.v.s.Apply(OpCrossEntropy, []int64{ignore}, T(t), T(target))
+}
+
+// ConvOptions are the geometry of a convolution, height then width; zero strides and dilations are 1, zero groups 1.
+type ConvOptions struct {
+	Stride, Pad, Dilation [2]int
+	Groups                int
+}
+
+// Conv2D is the cross-correlation of t [n, c, h, w] with weights [o, c/groups, kh, kw]; bias [o] may be nil.
+func (t *Tensor) Conv2D(w, bias *Tensor, o ConvOptions) *Tensor {
+	for i := range 2 {
+		o.Stride[i], o.Dilation[i] = max(o.Stride[i], 1), max(o.Dilation[i], 1)
+	}
+	ints := []int64{int64(o.Stride[0]), int64(o.Stride[1]), int64(o.Pad[0]), int64(o.Pad[1]),
+		int64(o.Dilation[0]), int64(o.Dilation[1]), int64(max(o.Groups, 1))}
+	y := t.v.s.Apply(OpConv2D, ints, T(t), T(w))
+	if bias != nil {
+		y = y.Add(bias.Reshape(-1, 1, 1))
+	}
+	return y
+}
+
+func (t *Tensor) pool(op Op, kernel, stride, pad int) *Tensor {
+	if stride == 0 {
+		stride = kernel
+	}
+	k, s, p := int64(kernel), int64(stride), int64(pad)
+	return t.v.s.Apply(op, []int64{k, k, s, s, p, p}, T(t))
+}
+
+// MaxPool2D is the largest of every square window; stride 0 is the kernel's size.
+func (t *Tensor) MaxPool2D(kernel, stride, pad int) *Tensor {
+	return t.pool(OpMaxPool2D, kernel, stride, pad)
+}
+
+// AvgPool2D is the mean of every square window, padding counted as 0; stride 0 is the kernel's size.
+func (t *Tensor) AvgPool2D(kernel, stride, pad int) *Tensor {
+	return t.pool(OpAvgPool2D, kernel, stride, pad)
+}

@@ -1,0 +1,410 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+)
+
+func ints64(x []int) []int64 {
+	out := make([]int64, len(x))
+	for i, n := range x {
+		out[i] = int64(n)
+	}
+	return out
+}
+
+// Reshape gives the same elements another shape; one dim may be -1 and is what is left.
+func (t *Tensor) Reshape(shape ...int) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	ints := ints64(shape)
+	free, known := -1, 1
+	for i, n := range shape {
+		if n != -1 {
+			known *= n
+			continue
+		}
+		if free >= 0 {
+			return t.wrong(OpReshape, fmt.Errorf("%w: two dims are -1 in %v", ErrShape, shape))
+		}
+		free = i
+	}
+	if free >= 0 {
+		if known <= 0 || t.Elems()%known != 0 {
+			return t.wrong(OpReshape, fmt.Errorf("%w: %d elements don't fill %v", ErrShape, t.Elems(), shape))
+		}
+		ints[free] = int64(t.Elems() / known)
+	}
+	return t.v.s.Apply(OpReshape, ints, T(t))
+}
+
+// Flatten gives t one dim.
+func (t *Tensor) Flatten() *Tensor { return t.Reshape(-1) }
+
+// Permute reorders the dims: dim i of the result is dim dims[i] of t.
+func (t *Tensor) Permute(dims ...int) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	ints := make([]int64, len(dims))
+	for i, d := range dims {
+		a, err := axis(d, len(t.v.shape))
+		if err != nil {
+			return t.wrong(OpPermute, err)
+		}
+		ints[i] = int64(a)
+	}
+	return t.v.s.Apply(OpPermute, ints, T(t))
+}
+
+// Transpose exchanges two dims.
+func (t *Tensor) Transpose(a, b int) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	x, err := axis(a, len(t.v.shape))
+	if err != nil {
+		return t.wrong(OpPermute, err)
+	}
+	y, err := axis(b, len(t.v.shape))
+	if err != nil {
+		return t.wrong(OpPermute, err)
+	}
+	dims := make([]int, len(t.v.shape))
+	for i := range dims {
+		dims[i] = i
+	}
+	dims[x], dims[y] = y, x
+	return t.Permute(dims...)
+}
+
+// T exchanges the last two dims.
+func (t *Tensor) T() *Tensor { return t.Transpose(-2, -1) }
+
+// Squeeze removes dims of size 1: those given, or all.
+func (t *Tensor) Squeeze(dims ...int) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	var drop uint
+	for _, d := range dims {
+		a, err := axis(d, len(t.v.shape))
+		if err == nil && t.v.shape[a] != 1 {
+			err = fmt.Errorf("%w: dim %d has size %d, only 1 can be squeezed", ErrShape, d, t.v.shape[a])
+		}
+		if err != nil {
+			return t.wrongName("squeeze", err)
+		}
+		drop |= 1 << a
+	}
+	out := make([]int, 0, len(t.v.shape))
+	for i, n := range t.v.shape {
+		if len(dims) == 0 && n == 1 || drop&(1<<i) != 0 {
+			continue
+		}
+		out = append(out, n)
+	}
+	return t.v.s.Apply(OpReshape, ints64(out), T(t))
+}
+
+// Unsqueeze inserts a dim of size 1 before dim, counted in the result.
+func (t *Tensor) Unsqueeze(dim int) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	a, err := axis(dim, len(t.v.shape)+1)
+	if err != nil {
+		return t.wrongName("unsqueeze", err)
+	}
+	out := make([]int, 0, len(t.v.shape)+1)
+	out = append(append(append(out, t.v.shape[:a]...), 1), t.v.shape[a:]...)
+	return t.v.s.Apply(OpReshape, ints64(out), T(t))
+}
+
+// Expand repeats dims of size 1 up to shape, without a copy; -1 keeps a dim as it is.
+func (t *Tensor) Expand(shape ...int) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	ints := ints64(shape)
+	for i, n := range shape {
+		if k := i - (len(shape) - len(t.v.shape)); n == -1 && k >= 0 {
+			ints[i] = int64(t.v.shape[k])
+		}
+	}
+	return t.v.s.Apply(OpExpand, ints, T(t))
+}
+
+// Range selects elements of one dim, as Python's start:stop:step does. Negative positions count from the end; All in
+// the place of a bound leaves it open.
+type Range struct{ Start, Stop, Step int }
+
+// All leaves a bound of a Range open.
+const All = math.MinInt
+
+// At selects one element of a dim and removes the dim.
+func At(i int) Range { return Range{i, 0, 0} }
+
+// To is start:stop.
+func To(start, stop int) Range { return Range{start, stop, 1} }
+
+// By is start:stop:step.
+func By(start, stop, step int) Range { return Range{start, stop, step} }
+
+// Every keeps a dim as it is.
+func Every() Range { return Range{All, All, 1} }
+
+// NewAxis inserts a dim of 1.
+func NewAxis() Range { return Range{All, All, newAxis} }
+
+// Ellipsis stands for as many Every as the other ranges leave.
+func Ellipsis() Range { return Range{All, All, ellipsis} }
+
+const (
+	newAxis  = math.MinInt
+	ellipsis = math.MinInt + 1
+)
+
+// resolve turns a Range over n elements into start, step and count.
+func (r Range) resolve(n int) (start, step, count int) {
+	step = r.Step
+	lo, hi := 0, n // bounds of a position: [0, n] upwards, [-1, n-1] downwards
+	if step < 0 {
+		lo, hi = -1, n-1
+	}
+	pos := func(p, open int) int {
+		if p == All {
+			return open
+		}
+		if p < 0 {
+			p += n
+		}
+		return min(max(p, lo), hi)
+	}
+	if step > 0 {
+		start = pos(r.Start, 0)
+		count = (pos(r.Stop, n) - start + step - 1) / step
+	} else {
+		start = pos(r.Start, n-1)
+		count = (start - pos(r.Stop, -1) - step - 1) / -step
+	}
+	return start, step, max(count, 0)
+}
+
+// Slice selects a part of every dim, as x[1:3, ..., ::2] does in NumPy: dims that aren't named stay whole. It makes no
+// copy.
+func (t *Tensor) Slice(ranges ...Range) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	rank, named, dots := len(t.v.shape), 0, 0
+	for _, r := range ranges {
+		switch r.Step {
+		case newAxis:
+		case ellipsis:
+			dots++
+		default:
+			named++
+		}
+	}
+	if named > rank || dots > 1 {
+		return t.wrong(OpSlice, fmt.Errorf("%w: %d ranges and %d ellipses for %d dims", ErrShape, named, dots, rank))
+	}
+	ints := make([]int64, 0, 3*rank)
+	var out []int
+	view, dim := false, 0 // view: dims are removed or inserted, a reshape follows
+	whole := func(n int) {
+		for ; n > 0; n-- {
+			ints = append(ints, 0, 1, int64(t.v.shape[dim]))
+			out = append(out, t.v.shape[dim])
+			dim++
+		}
+	}
+	for _, r := range ranges {
+		switch r.Step {
+		case newAxis:
+			out, view = append(out, 1), true
+		case ellipsis:
+			whole(rank - named)
+		case 0: // At
+			n, i := t.v.shape[dim], r.Start
+			if i < 0 {
+				i += n
+			}
+			if i < 0 || i >= n {
+				return t.wrong(OpSlice, fmt.Errorf("%w: %d of dim %d, which has size %d", ErrIndex, r.Start, dim, n))
+			}
+			ints = append(ints, int64(i), 1, 1)
+			view = true
+			dim++
+		default:
+			start, step, n := r.resolve(t.v.shape[dim])
+			ints = append(ints, int64(start), int64(step), int64(n))
+			out = append(out, n)
+			dim++
+		}
+	}
+	whole(rank - dim)
+	y := t.v.s.Apply(OpSlice, ints, T(t))
+	if view {
+		y = y.v.s.Apply(OpReshape, ints64(out), T(y))
+	}
+	return y
+}
+
+// Narrow is n elements of one dim from start.
+func (t *Tensor) Narrow(dim, start, n int) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	a, err := axis(dim, len(t.v.shape))
+	if err != nil {
+		return t.wrong(OpSlice, err)
+	}
+	ints := make([]int64, 0, 3*len(t.v.shape))
+	for i, d := range t.v.shape {
+		if i == a {
+			ints = append(ints, int64(start), 1, int64(n))
+		} else {
+			ints = append(ints, 0, 1, int64(d))
+		}
+	}
+	return t.v.s.Apply(OpSlice, ints, T(t))
+}
+
+// Split cuts dim into pieces of the given sizes, which add up to it.
+func (t *Tensor) Split(dim int, sizes ...int) []*Tensor {
+	out := make([]*Tensor, len(sizes))
+	at := 0
+	for i, n := range sizes {
+		out[i] = t.Narrow(dim, at, n)
+		at += n
+	}
+	if t.v.err == nil && at != t.Dim(dim) {
+		e := t.wrongName("split", fmt.Errorf("%w: sizes %v add up to %d, dim %d has %d", ErrShape, sizes, at, dim, t.Dim(dim)))
+		for i := range out {
+			out[i] = e
+		}
+	}
+	return out
+}
+
+// Chunk cuts dim into at most n pieces of equal size but for the last.
+func (t *Tensor) Chunk(dim, n int) []*Tensor {
+	size := t.Dim(dim)
+	if t.v.err != nil || n < 1 || size == 0 {
+		return []*Tensor{t}
+	}
+	step := (size + n - 1) / n
+	var sizes []int
+	for at := 0; at < size; at += step {
+		sizes = append(sizes, min(step, size-at))
+	}
+	return t.Split(dim, sizes...)
+}
+
+// Flip reverses the order of the elements along dims.
+func (t *Tensor) Flip(dims ...int) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	r := make([]Range, len(t.v.shape))
+	for i := range r {
+		r[i] = Every()
+	}
+	for _, d := range dims {
+		a, err := axis(d, len(r))
+		if err != nil {
+			return t.wrong(OpSlice, err)
+		}
+		r[a] = Range{All, All, -1}
+	}
+	return t.Slice(r...)
+}
+
+// Concat puts tensors one after another along dim.
+func Concat(dim int, ts ...*Tensor) *Tensor {
+	t := ts[0]
+	if t.v.err != nil {
+		return t
+	}
+	a, err := axis(dim, len(t.v.shape))
+	if err != nil {
+		return t.wrong(OpConcat, err)
+	}
+	args := make([]Arg, len(ts))
+	for i, x := range ts {
+		args[i] = T(x)
+	}
+	return t.v.s.Apply(OpConcat, []int64{int64(a)}, args...)
+}
+
+// Stack puts tensors of one shape one after another along a new dim.
+func Stack(dim int, ts ...*Tensor) *Tensor {
+	out := make([]*Tensor, len(ts))
+	for i, x := range ts {
+		out[i] = x.Unsqueeze(dim)
+	}
+	return Concat(dim, out...)
+}
+
+// Pad puts x around t: before and after for every dim, the last dims if fewer pairs than dims are given.
+func (t *Tensor) Pad(x float64, pairs ...[2]int) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	skip := len(t.v.shape) - len(pairs)
+	if skip < 0 {
+		return t.wrong(OpPad, fmt.Errorf("%w: %d pairs for %d dims", ErrShape, len(pairs), len(t.v.shape)))
+	}
+	ints := make([]int64, 2*len(t.v.shape))
+	for i, p := range pairs {
+		ints[2*(skip+i)], ints[2*(skip+i)+1] = int64(p[0]), int64(p[1])
+	}
+	return t.v.s.Apply(OpPad, ints, T(t), S(x))
+}
+
+// Tril zeroes what is above the k-th diagonal of the last two dims.
+func (t *Tensor) Tril(k int) *Tensor { return t.v.s.Apply(OpTril, []int64{int64(k)}, T(t)) }
+
+// Triu zeroes what is below the k-th diagonal of the last two dims.
+func (t *Tensor) Triu(k int) *Tensor { return t.v.s.Apply(OpTriu, []int64{int64(k)}, T(t)) }
+
+// indexed applies an operation on t, an index tensor and perhaps a source.
+func (t *Tensor) indexed(op Op, dim int, args ...Arg) *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	d, err := axis(dim, len(t.v.shape))
+	if err != nil {
+		return t.wrong(op, err)
+	}
+	return t.v.s.Apply(op, []int64{int64(d)}, append([]Arg{T(t)}, args...)...)
+}
+
+// IndexSelect takes the elements of dim at idx, of any shape, whose dims take dim's place.
+func (t *Tensor) IndexSelect(dim int, idx *Tensor) *Tensor {
+	return t.indexed(OpIndexSelect, dim, T(idx))
+}
+
+// IndexAdd is t with src added at idx along dim; equal indices add up, in order.
+func (t *Tensor) IndexAdd(dim int, idx, src *Tensor) *Tensor {
+	return t.indexed(OpIndexAdd, dim, T(idx), T(src))
+}
+
+// Gather takes, at every position of idx, the element of t whose place in dim is idx there; as torch.gather.
+func (t *Tensor) Gather(dim int, idx *Tensor) *Tensor { return t.indexed(OpGather, dim, T(idx)) }
+
+// ScatterAdd is t with src added where idx says; the inverse of Gather.
+func (t *Tensor) ScatterAdd(dim int, idx, src *Tensor) *Tensor {
+	return t.indexed(OpScatterAdd, dim, T(idx), T(src))
+}
+
+// Embedding is the rows of table at idx: [.., d] for idx [..].
+func Embedding(table, idx *Tensor) *Tensor { return table.IndexSelect(0, idx) }
+
+// OneHot is 1 at t (i32, i64) in a new last dim of classes, 0 elsewhere.
+func (t *Tensor) OneHot(d DType, classes int) *Tensor {
+	return t.v.s.Apply(OpOneHot, []int64{int64(d), int64(classes)}, T(t))
+}

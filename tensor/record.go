@@ -1,0 +1,314 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// Arg is an argument of Apply: a tensor or a scalar.
+type Arg struct {
+	t *Tensor
+	f float64
+}
+
+// T makes a tensor an argument.
+func T(t *Tensor) Arg { return Arg{t: t} }
+
+// S makes a number an argument.
+func S(f float64) Arg { return Arg{f: f} }
+
+// made is a new handle and its value in one allocation.
+type made struct {
+	Tensor
+	value
+}
+
+// Apply records op with its tensors, its scalars and its integer attributes, as the op table lists them, and returns
+// the result. All methods of Tensor come down to it. The operands' dtypes are promoted to meet.
+func (s *Session) Apply(op Op, ints []int64, args ...Arg) *Tensor {
+	if err := s.enter(op.String()); err != nil {
+		return poisoned(s, err)
+	}
+	defer s.leave()
+	return s.apply(op, ints, args)
+}
+
+func (s *Session) apply(op Op, ints []int64, args []Arg) *Tensor {
+	for _, a := range args {
+		if a.t != nil && a.t.v.err != nil {
+			return poisoned(s, a.t.v.err)
+		}
+	}
+	v, err := s.record(op, ints, args)
+	if err != nil {
+		return poisoned(s, s.fail(opError(op, args, err)))
+	}
+	if s.noGrad == 0 && op.Info().Gradient != NoGradient && v.dtype.IsFloat() {
+		for _, a := range args {
+			if a.t != nil && (a.t.requires || a.t.node != nil) {
+				v.Tensor.node = newNode(op, ints, args, v)
+				break
+			}
+		}
+	}
+	return &v.Tensor
+}
+
+// poisoned is a tensor that stands for an error.
+func poisoned(s *Session, err error) *Tensor {
+	m := &made{}
+	m.Tensor.v = &m.value
+	m.value.s, m.value.err = s, err
+	return &m.Tensor
+}
+
+// record infers, promotes and appends one instruction.
+func (s *Session) record(op Op, ints []int64, args []Arg) (*made, error) {
+	if !op.Valid() {
+		return nil, fmt.Errorf("%w: %v is no operation", ErrProgram, op)
+	}
+	s.room()
+	info := op.Info()
+	tensors := len(args) - len(info.Scalars)
+	if tensors < info.MinTensors || tensors > info.MaxTensors {
+		return nil, fmt.Errorf("%w: %d arguments", ErrShape, len(args))
+	}
+	s.args = s.args[:0]
+	c := &s.inf
+	c.op, c.dt, c.sh, c.ints = op, c.dt[:0], c.sh[:0], ints
+	for i := range args {
+		a := &args[i]
+		if a.t == nil {
+			s.args = append(s.args, ScalarRef(s.scalar(op, i, a.f)))
+			if i < tensors {
+				c.dt, c.sh = append(c.dt, Invalid), append(c.sh, nil)
+			}
+			continue
+		}
+		if i >= tensors {
+			return nil, fmt.Errorf("%w: argument %d is a tensor, expected a scalar", ErrShape, i)
+		}
+		r, err := s.reference(a.t.v)
+		if err != nil {
+			return nil, err
+		}
+		s.args = append(s.args, r)
+		c.dt, c.sh = append(c.dt, a.t.v.dtype), append(c.sh, a.t.v.shape)
+	}
+	s.promote(op, args[:tensors])
+	if err := info.infer(c); err != nil {
+		return nil, err
+	}
+	return s.emit(op, ints, c.outDT, c.outShape), nil
+}
+
+// room flushes a program that is nearly full. An error of that sticks to the session.
+func (s *Session) room() {
+	if len(s.prog.Instrs) >= MaxInstrs/2 || len(s.inputs) >= MaxExternals/2 || len(s.scalars) >= MaxScalars/2 || s.progBytes() > MaxProgramBytes/2 {
+		s.flush(nil, false)
+	}
+}
+
+// emit appends an instruction whose arguments stand in s.args.
+func (s *Session) emit(op Op, ints []int64, d DType, shape Shape) *made {
+	p := &s.prog
+	i := len(p.Instrs)
+	p.Instrs = append(p.Instrs, Instr{
+		Op: op, DType: d, NArg: uint16(len(s.args)), NInt: uint16(len(ints)),
+		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: s.shapeIndex(shape),
+	})
+	p.Args = append(p.Args, s.args...)
+	p.Ints = append(p.Ints, ints...)
+	s.stats.Ops++
+	s.stats.Live++
+	m := &made{}
+	m.Tensor.v = &m.value
+	m.value = value{s: s, dtype: d, shape: shape, refs: 1, epoch: s.epoch, ref: Ref(i)}
+	s.values = append(s.values, &m.value)
+	if op.Info().Fallible {
+		s.sites = append(s.sites, siteMark{i, callSite()})
+	}
+	s.own(m)
+	return m
+}
+
+// own gives a new value to the innermost scope, or else to its handle.
+func (s *Session) own(m *made) {
+	if s.scope != nil {
+		s.scope.add(&m.value)
+	} else {
+		m.Tensor.owns = true
+	}
+}
+
+// progBytes bounds the encoded size of what is recorded, generously.
+func (s *Session) progBytes() int {
+	p := &s.prog
+	return programHeader + len(p.Shapes)*(4+4*MaxRank) + externalBytes*len(p.Externals) + instrBytes*len(p.Instrs) + 4*len(p.Args) + 8*len(p.Ints)
+}
+
+// reference is v's name in the program being recorded.
+func (s *Session) reference(v *value) (Ref, error) {
+	if v.s != s {
+		return 0, fmt.Errorf("%w: %v belongs to the session on %s, this one is on %s", ErrOtherSession, v, v.s.eng.Name(), s.eng.Name())
+	}
+	if v.refs <= 0 {
+		return 0, fmt.Errorf("%w: %v", ErrReleased, v)
+	}
+	if v.epoch == s.epoch {
+		return v.ref, nil
+	}
+	r := ExternalRef(len(s.inputs))
+	s.inputs = append(s.inputs, v)
+	s.prog.Externals = append(s.prog.Externals, External{DType: v.dtype, Shape: s.shapeIndex(v.shape)})
+	v.epoch, v.ref = s.epoch, r
+	return r, nil
+}
+
+func (s *Session) scalar(op Op, arg int, f float64) int {
+	k := scalarKey{op, arg, math.Float64bits(f)}
+	i, ok := s.slots[k]
+	if !ok {
+		i = len(s.scalars)
+		s.scalars = append(s.scalars, f)
+		s.slots[k] = i
+	}
+	return i
+}
+
+func (s *Session) shapeIndex(shape Shape) uint32 {
+	p := &s.prog
+	if n := len(p.Shapes); n > 0 && p.Shapes[n-1].Equal(shape) {
+		return uint32(n - 1)
+	}
+	k := shapeKey{rank: len(shape)}
+	copy(k.dims[:], shape)
+	i, ok := s.shapes[k]
+	if !ok {
+		i = uint32(len(p.Shapes))
+		p.Shapes = append(p.Shapes, shape)
+		s.shapes[k] = i
+	}
+	return i
+}
+
+// promote makes the operands of c agree in dtype by inserting casts. args are the operands as given.
+func (s *Session) promote(op Op, args []Arg) {
+	c := &s.inf
+	first, last := 0, len(c.dt)
+	switch op {
+	case OpWhere:
+		first = 1
+	case OpIndexSelect, OpGather, OpOneHot, OpCast:
+		return
+	}
+	skip := -1 // an operand that is an index
+	switch op {
+	case OpIndexAdd, OpScatterAdd, OpCrossEntropy, OpCrossEntropyGrad:
+		skip = 1
+	}
+	want, fraction, scalars := Invalid, false, false
+	for i := first; i < last; i++ {
+		switch d := c.dt[i]; {
+		case i == skip:
+		case d == Invalid:
+			f := args[i].f
+			scalars, fraction = true, fraction || f != math.Trunc(f) || math.IsNaN(f) || math.IsInf(f, 0)
+		case want == Invalid:
+			want = d
+		default:
+			want = Promote(want, d)
+		}
+	}
+	if want == Invalid {
+		return // leaves, or only scalars: inference says what is missing
+	}
+	if scalars && (fraction && !want.IsFloat() || want == Bool && op != OpEq && op != OpNe) {
+		want = F32
+	}
+	if !want.IsFloat() && wantsFloat(op) {
+		want = F32
+	}
+	for i := first; i < last; i++ {
+		if i != skip && c.dt[i] != Invalid && c.dt[i] != want {
+			r := s.cast(s.args[i], c.sh[i], want)
+			s.args[i], c.dt[i] = r, want
+		}
+	}
+}
+
+// wantsFloat lists the operations that turn integers into floats.
+func wantsFloat(op Op) bool {
+	switch op {
+	case OpDiv, OpSoftmax, OpLogSoftmax:
+		return true
+	}
+	return op >= OpExp && op <= OpRecip || op >= OpSin && op <= OpSigmoid || op >= OpGelu && op <= OpCeil
+}
+
+// cast inserts a cast of one operand. A cast of a float to a wider float keeps the graph: it is seen by autograd
+// through the operand itself, whose gradient autograd casts back.
+func (s *Session) cast(r Ref, shape Shape, to DType) Ref {
+	p := &s.prog
+	i := len(p.Instrs)
+	p.Instrs = append(p.Instrs, Instr{
+		Op: OpCast, DType: to, NArg: 1, NInt: 1,
+		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: s.shapeIndex(shape),
+	})
+	p.Args = append(p.Args, r)
+	p.Ints = append(p.Ints, int64(to))
+	s.values = append(s.values, &value{s: s, dtype: to, shape: shape, epoch: s.epoch, ref: Ref(i)})
+	return Ref(i)
+}
+
+func opError(op Op, args []Arg, err error) error {
+	var b strings.Builder
+	for i, a := range args {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if a.t != nil {
+			b.WriteString(a.t.v.String())
+		} else {
+			fmt.Fprintf(&b, "%g", a.f)
+		}
+	}
+	return &OpError{Op: op.String(), Inputs: b.String(), Site: callSite(), Err: err}
+}
+
+const module = "github.com/ringside-go/ringside/tensor"
+
+// callSite is the file and line of the innermost caller outside of the tensor packages (their tests count as outside).
+func callSite() string {
+	var pcs [32]uintptr
+	n := runtime.Callers(2, pcs[:])
+	frames := runtime.CallersFrames(pcs[:n])
+	for {
+		f, more := frames.Next()
+		if f.Function == "" {
+			return ""
+		}
+		if !strings.HasPrefix(f.Function, module) || strings.HasSuffix(f.File, "_test.go") {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+// located adds the recording call site to an engine's error that says which instruction failed.
+func located(err error, sites []siteMark) error {
+	re, ok := err.(*RunError)
+	if !ok {
+		return err
+	}
+	i := slices.IndexFunc(sites, func(m siteMark) bool { return m.instr == re.Instr })
+	if i < 0 {
+		return err
+	}
+	return &OpError{Op: re.Op, Inputs: re.Inputs, Site: sites[i].site, Err: re.Err}
+}

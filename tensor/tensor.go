@@ -1,0 +1,211 @@
+package tensor
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Tensor is a handle of a value in a session. Operations on it do no I/O: they record an instruction and return the
+// handle of what it will make. Only Item, Data, View and the session's Sync wait for anything.
+//
+// A tensor belongs to one session and is used by one goroutine at a time, as the session is.
+type Tensor struct {
+	v        *value
+	node     *Node
+	grad     *Tensor
+	requires bool // a leaf that asks for a gradient
+	owns     bool // holds one of the value's refs
+}
+
+var errLeaf = errors.New("tensor: a leaf that requires a gradient can't be bound to a computed value with a graph; use NoGrad")
+
+// Session is the session t belongs to.
+func (t *Tensor) Session() *Session { return t.v.s }
+
+// DType is the type of t's elements; Invalid if t stands for an error.
+func (t *Tensor) DType() DType { return t.v.dtype }
+
+// Shape is the size of t's dims. It must not be changed.
+func (t *Tensor) Shape() Shape { return t.v.shape }
+
+// Dim is the size of one dim, counted from the end if negative; 0 if there is no such dim.
+func (t *Tensor) Dim(i int) int {
+	d, err := axis(i, len(t.v.shape))
+	if err != nil {
+		return 0
+	}
+	return t.v.shape[d]
+}
+
+// Rank is the number of dims.
+func (t *Tensor) Rank() int { return len(t.v.shape) }
+
+// Elems is the number of elements.
+func (t *Tensor) Elems() int { return t.v.shape.Elems() }
+
+// Err is the error that t stands for; nil for a sound tensor.
+func (t *Tensor) Err() error { return t.v.err }
+
+// String describes t without reading it: f32[2 3].
+func (t *Tensor) String() string {
+	if t.v.err != nil {
+		return "error: " + t.v.err.Error()
+	}
+	return t.v.String()
+}
+
+// RequireGrad makes t a leaf that gradients are computed for, and returns it. t must be a float and have no graph.
+func (t *Tensor) RequireGrad() *Tensor {
+	if t.v.err != nil {
+		return t
+	}
+	if !t.v.dtype.IsFloat() || t.node != nil {
+		return poisoned(t.v.s, t.v.s.fail(&OpError{Op: "require_grad", Inputs: t.v.String(), Site: callSite(), Err: ErrNoGrad}))
+	}
+	t.requires = true
+	return t
+}
+
+// RequiresGrad reports whether t is such a leaf.
+func (t *Tensor) RequiresGrad() bool { return t.requires }
+
+// Detach is a handle of the same value outside of the graph.
+func (t *Tensor) Detach() *Tensor {
+	if t.v.err == nil && t.owns {
+		t.v.s.retain(t.v)
+	}
+	return &Tensor{v: t.v, owns: t.owns && t.v.err == nil}
+}
+
+// Grad is the gradient that Backward accumulated; nil if there is none.
+func (t *Tensor) Grad() *Tensor { return t.grad }
+
+// SetGrad puts g in the place of the accumulated gradient; nil clears it. t takes over g.
+func (t *Tensor) SetGrad(g *Tensor) { t.grad = g }
+
+// From makes a tensor of data, in row-major order, which is copied once, into memory that the worker reads in place.
+// Without a shape it has one dim.
+func From[E Element](s *Session, data []E, shape ...int) *Tensor {
+	d := DTypeOf[E]()
+	sh := Shape(append([]int{}, shape...))
+	if len(shape) == 0 {
+		sh = Shape{len(data)}
+	}
+	return s.upload(d, sh, bytesOf(data), len(data))
+}
+
+// Scalar makes a tensor of no dims.
+func Scalar[E Element](s *Session, x E) *Tensor {
+	return s.upload(DTypeOf[E](), Shape{}, bytesOf([]E{x}), 1)
+}
+
+func (s *Session) upload(d DType, shape Shape, data []byte, n int) *Tensor {
+	if err := s.enter("upload"); err != nil {
+		return poisoned(s, err)
+	}
+	defer s.leave()
+	err := shape.Check(d)
+	if err == nil && shape.Elems() != n {
+		err = fmt.Errorf("%w: %d elements for %v, which has %d", ErrShape, n, shape, shape.Elems())
+	}
+	if err != nil {
+		return poisoned(s, s.fail(&OpError{Op: "upload", Inputs: d.String(), Site: callSite(), Err: err}))
+	}
+	var buf Buffer
+	if len(data) > 0 {
+		if buf, err = s.eng.Alloc(len(data)); err != nil {
+			return poisoned(s, s.fail(&OpError{Op: "upload", Inputs: fmt.Sprintf("%v%v", d, shape), Site: callSite(), Err: err}))
+		}
+		copyChunked(buf.Bytes(), data)
+	}
+	m := &made{}
+	m.Tensor.v = &m.value
+	m.value = value{s: s, dtype: d, shape: shape, refs: 1}
+	s.uploads = append(s.uploads, &m.value)
+	s.pending = append(s.pending, Upload{DType: d, Shape: shape, Buf: buf})
+	s.stats.Uploads++
+	s.stats.UploadedB += uint64(len(data))
+	s.stats.Live++
+	s.own(m)
+	return &m.Tensor
+}
+
+// copyChunked copies in pieces that stay in the cache: from 1 MiB on Go's copy uses stores that go around it, and
+// then the worker reads from memory what was just written.
+func copyChunked(dst, src []byte) {
+	const chunk = 256 << 10
+	for len(src) > chunk {
+		copy(dst[:chunk], src)
+		dst, src = dst[chunk:], src[chunk:]
+	}
+	copy(dst, src)
+}
+
+// View calls f with t's content in row-major order, without copying it: on one host it is the worker's memory. The
+// slice is only valid during f and must not be written.
+func View[E Element](t *Tensor, f func([]E) error) error {
+	s := t.v.s
+	if err := s.enter("read"); err != nil {
+		return err
+	}
+	if t.v.err == nil && t.v.dtype != DTypeOf[E]() {
+		defer s.leave()
+		return s.fail(&OpError{Op: "read", Inputs: t.v.String(), Site: callSite(), Err: fmt.Errorf("%w: asked for %v", ErrDType, DTypeOf[E]())})
+	}
+	got, err := s.fetch(t.v)
+	s.leave()
+	if err != nil {
+		return err
+	}
+	defer got.Release()
+	if want := t.v.shape.Elems() * t.v.dtype.Size(); len(got.Bytes) != want {
+		return fmt.Errorf("tensor: engine %s returned %d bytes for %v, expected %d", s.eng.Name(), len(got.Bytes), t.v, want)
+	}
+	return f(elements[E](got.Bytes))
+}
+
+// Data is a copy of t's content in row-major order.
+func Data[E Element](t *Tensor) ([]E, error) {
+	var out []E
+	err := View(t, func(x []E) error {
+		out = append(make([]E, 0, len(x)), x...)
+		return nil
+	})
+	return out, err
+}
+
+// Item is the one element of t as a float64 (a bool is 0 or 1).
+func (t *Tensor) Item() (float64, error) {
+	if t.v.err == nil && t.v.shape.Elems() != 1 {
+		return 0, t.v.s.fail(&OpError{Op: "item", Inputs: t.v.String(), Site: callSite(), Err: fmt.Errorf("%w: %d elements, expected 1", ErrShape, t.v.shape.Elems())})
+	}
+	switch t.v.dtype {
+	case F64:
+		return item[float64](t)
+	case I32:
+		return item[int32](t)
+	case I64:
+		return item[int64](t)
+	case U8:
+		return item[uint8](t)
+	case Bool:
+		var x float64
+		err := View(t, func(b []bool) error {
+			if b[0] {
+				x = 1
+			}
+			return nil
+		})
+		return x, err
+	}
+	return item[float32](t)
+}
+
+func item[E float32 | float64 | int32 | int64 | uint8](t *Tensor) (float64, error) {
+	var x float64
+	err := View(t, func(e []E) error {
+		x = float64(e[0])
+		return nil
+	})
+	return x, err
+}
