@@ -54,13 +54,20 @@ func (s Shuffle) At(i uint64) uint64 {
 // and number alone, so a batch can be asked for in any order, again, or in parts: rank r
 // of R with batches of B starts step s at (s*R+r)*B. Safe for concurrent use.
 type Epochs struct {
-	set  *Images
-	seed uint64
+	set   *Images
+	seed  uint64
+	level [256]float32 // what Normalise makes of each byte: a look-up is twice as fast
 }
 
 // NewEpochs returns a sampler of set. The set is not copied.
 func NewEpochs(set *Images, seed uint64) *Epochs {
-	return &Epochs{set, seed}
+	e := &Epochs{set: set, seed: seed}
+	var all [256]byte
+	for i := range all {
+		all[i] = byte(i)
+	}
+	Normalise(e.level[:], all[:])
+	return e
 }
 
 // Example returns the position in the set of example number n: that of element
@@ -80,7 +87,11 @@ func (e *Epochs) Fill(start uint64, x []float32, y []int64) error {
 	}
 	for i := range y {
 		p := e.Example(start + uint64(i))
-		Normalise(x[i*size:(i+1)*size], e.set.Pixels[p*size:(p+1)*size])
+		src := e.set.Pixels[p*size : (p+1)*size]
+		dst := x[i*size:][:len(src)]
+		for j, b := range src {
+			dst[j] = e.level[b]
+		}
 		y[i] = int64(e.set.Labels[p])
 	}
 	return nil
