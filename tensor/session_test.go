@@ -1,0 +1,375 @@
+package tensor
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestOperationsDoNoIO(t *testing.T) {
+	s, r := newRecorded(t)
+	x := From(s, []float32{1, 2, 3})
+	y := x.Add(x).MulS(3).Exp().Sum()
+	if len(r.batches) != 0 {
+		t.Fatalf("%d batches before a sync point", len(r.batches))
+	}
+	if _, err := y.Item(); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.batches) != 1 {
+		t.Fatalf("%d batches for one read", len(r.batches))
+	}
+	if got := len(r.last().Program.Instrs); got != 4 {
+		t.Fatalf("%d instructions", got)
+	}
+}
+
+// A training loop is the same program at every step, whatever its scalars and ids; what is donated stays donated.
+func TestLoopIsOneProgram(t *testing.T) {
+	s, r := newRecorded(t)
+	p := Zeros(s, F32, 4)
+	for i := range 5 {
+		s.Scope(func(sc *Scope) {
+			x := From(s, []float32{1, 2, 3, float32(i)})
+			g := p.Mul(x).MulS(2)
+			if err := p.Assign(p.Sub(g.MulS(0.1 / float64(i+1)))); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err := s.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.batches[1].Hash == r.batches[0].Hash {
+		t.Error("the first step makes p itself, it can't be the same program as the second")
+	}
+	for i := 2; i < 5; i++ {
+		if r.batches[i].Hash != r.batches[1].Hash {
+			t.Errorf("step %d is another program:\n%v\nbefore:\n%v", i, r.batches[i].Program, r.batches[1].Program)
+		}
+	}
+	b := r.last()
+	for i, e := range b.Program.Externals {
+		if !e.Donated {
+			t.Errorf("input %d is not donated", i)
+		}
+	}
+	if len(b.Frees) != 0 {
+		t.Errorf("frees %v: both inputs go with the program", b.Frees)
+	}
+	if keep := keeps(b.Program); keep != 1 {
+		t.Errorf("%d results kept, only the parameter lives on", keep)
+	}
+	if len(r.live) != 1 {
+		t.Errorf("%d values alive at the engine, expected 1", len(r.live))
+	}
+	if live := s.Stats().Live; live != 1 {
+		t.Errorf("session counts %d live values, expected 1", live)
+	}
+}
+
+func keeps(p *Program) (n int) {
+	for _, in := range p.Instrs {
+		if in.Keep {
+			n++
+		}
+	}
+	return n
+}
+
+func TestScalarsShareASlotByPlace(t *testing.T) {
+	s, r := newRecorded(t)
+	x := From(s, []float32{1, 2})
+	a, b, c := x.MulS(0.5), x.MulS(0.5), x.AddS(0.5)
+	_, _, _ = a, b, c
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.last().Scalars); n != 2 {
+		t.Errorf("%d scalars for two equal factors and one summand, expected 2", n)
+	}
+}
+
+func TestScopeReleases(t *testing.T) {
+	s, r := newRecorded(t)
+	var kept, dropped *Tensor
+	s.Scope(func(sc *Scope) {
+		x := From(s, []float32{1, 2})
+		dropped = x.Neg()
+		s.Scope(func(in *Scope) { kept = in.Keep(dropped.Abs()) })
+		sc.Keep(kept)
+	})
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if keep := keeps(r.last().Program); keep != 1 {
+		t.Errorf("%d results kept, expected 1", keep)
+	}
+	if _, err := Data[float32](dropped); !errors.Is(err, ErrReleased) {
+		t.Errorf("reading a released tensor: %v", err)
+	}
+	if err := s.ClearErr(); !errors.Is(err, ErrReleased) {
+		t.Errorf("the session's error is %v", err)
+	}
+	if _, err := Data[float32](kept); err != nil {
+		t.Errorf("the session goes on after ClearErr: %v", err)
+	}
+	if len(r.live) != 1 {
+		t.Errorf("%d values alive at the engine, expected 1", len(r.live))
+	}
+}
+
+func TestFree(t *testing.T) {
+	s, r := newRecorded(t)
+	x := From(s, []float32{1, 2})
+	y := x.Neg()
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	x.Free()
+	x.Free()
+	if len(r.batches) != 1 {
+		t.Fatal("Free travels alone")
+	}
+	if z := x.Add(y); !errors.Is(z.Err(), ErrReleased) {
+		t.Errorf("using a freed tensor: %v", z.Err())
+	}
+	s.ClearErr()
+	y.Abs()
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if f := r.last().Frees; len(f) != 1 {
+		t.Errorf("frees %v, expected x", f)
+	}
+}
+
+func TestAssign(t *testing.T) {
+	s, r := newRecorded(t)
+	p := From(s, []float32{1, 2}).RequireGrad()
+	before := p.MulS(2)
+	s.NoGrad(func() {
+		if err := p.Assign(p.AddS(1)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	after := p.MulS(2)
+	if !p.RequiresGrad() {
+		t.Error("an assigned leaf is a leaf no more")
+	}
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	prog := r.last().Program
+	b, a := prog.ArgsOf(0)[0], prog.ArgsOf(2)[0]
+	if _, ok := b.External(); !ok {
+		t.Errorf("what was computed before reads %v, expected the old value", b)
+	}
+	if i, ok := a.Instr(); !ok || i != 1 {
+		t.Errorf("what was computed after reads %v, expected the new value", a)
+	}
+	_, _ = before, after
+
+	for name, bad := range map[string]*Tensor{
+		"shape": Zeros(s, F32, 3), "dtype": Zeros(s, F64, 2), "graph": p.MulS(2),
+	} {
+		if err := p.Assign(bad); err == nil {
+			t.Errorf("assign of another %s is accepted", name)
+		}
+		s.ClearErr()
+	}
+}
+
+func TestErrorsAreStickyAndLocated(t *testing.T) {
+	s, _ := newRecorded(t)
+	x := Zeros(s, F32, 2, 3)
+	y := x.Matmul(Zeros(s, F32, 4, 5)) // the line that the error names
+	z := y.AddS(1).Sum()
+	for name, err := range map[string]error{"result": y.Err(), "chain": z.Err(), "session": s.Err(), "sync": s.Sync()} {
+		var op *OpError
+		if !errors.As(err, &op) || !errors.Is(err, ErrShape) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, want := range []string{"matmul", "f32[2 3]", "f32[4 5]", "session_test.go:"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q doesn't name %q", name, err, want)
+			}
+		}
+	}
+	if _, err := x.Sum().Item(); !errors.Is(err, ErrShape) {
+		t.Errorf("a sync point of a sound tensor returns %v, expected the sticky error", err)
+	}
+	s.ClearErr()
+	if _, err := x.Sum().Item(); err != nil {
+		t.Errorf("after ClearErr: %v", err)
+	}
+	if _, err := z.Item(); !errors.Is(err, ErrShape) {
+		t.Errorf("what came out of the error stays one: %v", err)
+	}
+}
+
+func TestRunErrorsAreLocated(t *testing.T) {
+	s, r := newRecorded(t)
+	e := Embedding(Zeros(s, F32, 4, 2), From(s, []int64{9}))
+	r.fail = &RunError{Instr: 1, Op: "index_select", Inputs: "f32[4 2], i64[1]", Err: ErrIndex}
+	_, err := Data[float32](e)
+	if !errors.Is(err, ErrIndex) || !strings.Contains(err.Error(), "session_test.go:") {
+		t.Errorf("%v; expected ErrIndex with the recording line", err)
+	}
+}
+
+func TestMixingSessions(t *testing.T) {
+	a, _ := newRecorded(t)
+	b, _ := newRecorded(t)
+	y := Zeros(a, F32, 2).Add(Zeros(b, F32, 2))
+	if !errors.Is(y.Err(), ErrOtherSession) {
+		t.Errorf("%v", y.Err())
+	}
+}
+
+func TestTwoGoroutinesAreFoundOut(t *testing.T) {
+	s, _ := newRecorded(t)
+	x := Zeros(s, F32, 2)
+	if err := s.enter("held"); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		if y := x.Neg(); !errors.Is(y.Err(), ErrConcurrent) {
+			t.Errorf("second goroutine got %v", y.Err())
+		}
+	}()
+	wg.Wait()
+	s.leave()
+	if y := x.Neg(); y.Err() != nil || s.Sync() != nil {
+		t.Error("the session doesn't go on")
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s, _ := newRecorded(t)
+	x := Zeros(s, F32, 2)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error("second Close:", err)
+	}
+	if _, err := Data[float32](x); !errors.Is(err, ErrClosed) {
+		t.Errorf("read after Close: %v", err)
+	}
+}
+
+// What is dropped without Free or Scope is freed once the collector has found it.
+func TestCollectorFrees(t *testing.T) {
+	s, r := newRecorded(t)
+	keep := Zeros(s, F32, 2)
+	func() {
+		x := keep.AddS(1)
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		runtime.KeepAlive(x)
+	}()
+	for range 100 {
+		runtime.GC()
+		s.dropped.Lock()
+		n := len(s.dropped.ids)
+		s.dropped.Unlock()
+		if n > 0 {
+			break
+		}
+		runtime.Gosched()
+	}
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.live) != 1 {
+		t.Errorf("%d values alive at the engine, expected 1", len(r.live))
+	}
+	runtime.KeepAlive(keep)
+}
+
+func TestFullProgramFlushes(t *testing.T) {
+	s, r := newRecorded(t)
+	x := Zeros(s, F32, 2)
+	for range 3 * MaxInstrs {
+		x = x.AddS(1)
+	}
+	if len(r.batches) == 0 {
+		t.Fatal("nothing was flushed")
+	}
+	for _, b := range r.batches {
+		if n := len(b.Program.Instrs); n > MaxInstrs || len(b.Encoded) > MaxProgramBytes {
+			t.Fatalf("a program of %d instructions and %d bytes", n, len(b.Encoded))
+		}
+	}
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPromotion(t *testing.T) {
+	s, _ := newRecorded(t)
+	f32, f64, i32, i64, b := Zeros(s, F32, 2), Zeros(s, F64, 2), Zeros(s, I32, 2), Zeros(s, I64, 2), Zeros(s, Bool, 2)
+	for _, c := range []struct {
+		name string
+		got  *Tensor
+		want DType
+	}{
+		{"f32+f64", f32.Add(f64), F64}, {"i32+i64", i32.Add(i64), I64}, {"i64+f32", i64.Add(f32), F32},
+		{"i32*2", i32.MulS(2), I32}, {"i32*2.5", i32.MulS(2.5), F32}, {"f64*0.1", f64.MulS(0.1), F64},
+		{"i32/i32", i32.Div(i32), F32}, {"bool*f64", b.Mul(f64), F64}, {"bool*2", b.MulS(2), F32},
+		{"exp i64", i64.Exp(), F32}, {"sum bool", b.Sum(), I64}, {"mean i32", i32.Mean(), F32},
+		{"i32<0.5", i32.LtS(0.5), Bool}, {"where", Where(b, i32, f64), F64},
+	} {
+		if c.got.Err() != nil || c.got.DType() != c.want {
+			t.Errorf("%s is %v, expected %v", c.name, c.got, c.want)
+		}
+	}
+	if y := b.Add(b); !errors.Is(y.Err(), ErrDType) {
+		t.Errorf("bool+bool is %v", y)
+	}
+}
+
+func TestSlice(t *testing.T) {
+	s, _ := newRecorded(t)
+	x := Zeros(s, F32, 10, 4)
+	for _, c := range []struct {
+		name string
+		got  *Tensor
+		want Shape
+	}{
+		{"x[1:3]", x.Slice(To(1, 3)), Shape{2, 4}},
+		{"x[-3:]", x.Slice(To(-3, All)), Shape{3, 4}},
+		{"x[::3]", x.Slice(By(All, All, 3)), Shape{4, 4}},
+		{"x[::-1]", x.Slice(By(All, All, -1)), Shape{10, 4}},
+		{"x[8:2:-2]", x.Slice(By(8, 2, -2)), Shape{3, 4}},
+		{"x[5:2]", x.Slice(To(5, 2)), Shape{0, 4}},
+		{"x[100:]", x.Slice(To(100, All)), Shape{0, 4}},
+		{"x[3]", x.Slice(At(3)), Shape{4}},
+		{"x[..., -1]", x.Slice(Ellipsis(), At(-1)), Shape{10}},
+		{"x[:, newaxis, 1:]", x.Slice(Every(), NewAxis(), To(1, All)), Shape{10, 1, 3}},
+	} {
+		if c.got.Err() != nil || !c.got.Shape().Equal(c.want) {
+			t.Errorf("%s is %v, expected %v", c.name, c.got, c.want)
+		}
+	}
+	if y := x.Slice(At(10)); !errors.Is(y.Err(), ErrIndex) {
+		t.Errorf("x[10] is %v", y)
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	s := NewSession(&recorder{}, nil)
+	s.eng = &discard{}
+	x := Zeros(s, F32, 4, 4)
+	b.ReportAllocs()
+	for b.Loop() {
+		x = x.Add(x)
+	}
+}
