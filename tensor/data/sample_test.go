@@ -25,7 +25,7 @@ func TestShuffleIsAPermutation(t *testing.T) {
 
 // TestShuffleIsUniform counts, over many keys, where each element goes.
 func TestShuffleIsUniform(t *testing.T) {
-	const n, keys = 6, 60000
+	const n, keys = 6, 30000
 	var count [n][n]int
 	orders := make(map[[n]uint64]int)
 	for key := range uint64(keys) {
