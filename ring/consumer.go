@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Consumer is the reading end of a ring. One goroutine at a time may use it, and
-// one process at a time may have one.
+// Consumer is the reading end of a ring. One goroutine at a time may use it.
 //
 //	tag, body, err := c.Peek()
 //	...
@@ -17,7 +16,6 @@ type Consumer struct {
 	mask     uint64
 
 	head uint64 // end of what is released
-	tail uint64 // the producer's index when last looked at
 	next uint64 // head behind the record that Peek returned; head when none
 	body uint64 // length of that record's body
 
@@ -25,7 +23,6 @@ type Consumer struct {
 	lazy      uint64 // bytes released but not published that are too many
 	answered  uint64 // the last want that was answered with a ring
 
-	tailWord *uint64
 	headWord *uint64
 	wantWord *uint64
 	space    *Bell
@@ -45,31 +42,23 @@ type ConsumerOptions struct {
 type ConsumerStats struct {
 	Records   uint64 // released
 	Bytes     uint64 // of their bodies
-	Publishes uint64 // stores of the shared index
+	Publishes uint64 // stores of the shared head
 	Answers   uint64 // rings for a producer that wanted room
 }
 
-// NewConsumer attaches to a ring that Init has made, continuing where an earlier
-// consumer stopped. It returns ErrLayout or ErrCorrupt.
+// NewConsumer attaches to a ring that Init has made and that has had no consumer
+// yet: a ring is not resumed. The producer may be at work. It returns ErrLayout.
 func NewConsumer(mem []byte, o *ConsumerOptions) (*Consumer, error) {
-	capacity, tail, head, err := attach(mem)
+	capacity, err := attach(mem)
 	if err != nil {
 		return nil, err
 	}
-	if tail-head > capacity {
-		return nil, fmt.Errorf("%w: tail %d, head %d, capacity %d", ErrCorrupt, tail, head, capacity)
-	}
 	c := &Consumer{
-		data:      mem[HeaderSize:],
-		capacity:  capacity,
-		mask:      capacity - 1,
-		head:      head,
-		tail:      head,
-		next:      head,
-		published: head,
+		data:     mem[HeaderSize:],
+		capacity: capacity,
+		mask:     capacity - 1,
 		// An eighth: the producer rarely looks, and a full one is told at once.
 		lazy:     capacity / 8,
-		tailWord: word64(mem, offTail),
 		headWord: word64(mem, offHead),
 		wantWord: word64(mem, offWant),
 	}
@@ -85,69 +74,63 @@ func NewConsumer(mem []byte, o *ConsumerOptions) (*Consumer, error) {
 //
 // ErrEmpty means that there is none now; ErrCorrupt is final.
 func (c *Consumer) Peek() (tag uint32, body []byte, err error) {
-	if c.head == c.tail {
-		if err := c.look(); err != nil {
+	off := c.head & c.mask
+	h := atomic.LoadUint64(word64(c.data, off)) // read once, then checked
+	if low := h & lengthMask; low == 0 || low == padMark || c.err != nil {
+		if h, err = c.turn(low); err != nil {
 			return 0, nil, err
 		}
-	}
-	off := c.head & c.mask
-	header := atomic.LoadUint64(word64(c.data, off)) // read once, then checked
-	if header&padLength == padLength {
-		// No correct producer pads at the start of the data, so there are never
-		// two in a row, nor one without a record behind it.
-		skip := c.capacity - off
-		if off == 0 || skip >= c.tail-c.head {
-			return 0, nil, c.corrupt("padding", skip)
-		}
-		c.head += skip
 		off = 0
-		header = atomic.LoadUint64(word64(c.data, 0))
 	}
-	n := header & padLength
+	n := h&lengthMask - 1
 	need := recordSize(n)
-	if need > c.tail-c.head || need > c.capacity-off {
-		return 0, nil, c.corrupt("record", need)
+	if need > c.capacity-off {
+		return 0, nil, c.corrupt("record", n)
 	}
 	c.next = c.head + need
 	c.body = n
 	first := off + recordHeader
 	last := first + n
-	return uint32(header >> 32), c.data[first:last:last], nil
+	return uint32(h >> 32), c.data[first:last:last], nil
 }
 
-// look reads the producer's index once and checks it. It is called when all that
-// was seen is released, which is also the moment to publish that: a producer
-// waiting for room must not wait for bytes that nobody uses.
-func (c *Consumer) look() error {
+// turn is the rare half of Peek: there is nothing, or padding. Behind padding the
+// header at the start of the data is returned.
+//
+// Finding nothing is the moment to publish all that is released: a producer that
+// waits for room must not wait for bytes that nobody uses.
+func (c *Consumer) turn(low uint64) (uint64, error) {
 	if c.err != nil {
-		return c.err
+		return 0, c.err
 	}
-	t := atomic.LoadUint64(c.tailWord)
-	if t == c.head {
+	if low == 0 {
 		if c.published != c.head {
 			c.publish()
 		}
-		return ErrEmpty
+		return 0, ErrEmpty
 	}
-	if t-c.head > c.capacity || t%8 != 0 {
-		return c.corrupt("tail", t)
+	off := c.head & c.mask
+	// A correct producer pads only in front of a record that it publishes at the
+	// same time, so not at the start, and never twice in a row.
+	h := atomic.LoadUint64(word64(c.data, 0))
+	if second := h & lengthMask; off == 0 || second == 0 || second == padMark {
+		return 0, c.corrupt("padding before header", h)
 	}
-	c.tail = t
-	return nil
+	c.head += c.capacity - off
+	c.next = c.head
+	return h, nil
 }
 
-// corrupt makes ErrCorrupt sticky: with tail at head every Peek looks, and look
-// returns the error.
+// corrupt makes ErrCorrupt sticky.
 func (c *Consumer) corrupt(what string, value uint64) error {
-	c.err = fmt.Errorf("%w: %s %d at head %d, published to %d, capacity %d",
-		ErrCorrupt, what, value, c.head, c.tail, c.capacity)
-	c.tail, c.next = c.head, c.head
+	c.err = fmt.Errorf("%w: %s %#x at %d, capacity %d", ErrCorrupt, what, value, c.head, c.capacity)
+	c.next = c.head
 	return c.err
 }
 
 // Release gives the bytes of the record that Peek returned back to the producer.
-// The index is published lazily: when an eighth of the ring has gathered, when
-// Peek finds nothing more, or when the producer asks for room.
+// The head is published lazily: when an eighth of the ring has gathered, when Peek
+// finds nothing more, or when the producer asks for room.
 func (c *Consumer) Release() {
 	if c.next == c.head {
 		panic("ring: Release without Peek")
@@ -162,7 +145,7 @@ func (c *Consumer) Release() {
 
 // publish shows the producer what is released, a full fence, and then looks
 // whether that is what the producer waits for. One want is answered once: a
-// correct producer never asks again for an index that has been passed.
+// correct producer never asks again for a position that has been passed.
 func (c *Consumer) publish() {
 	c.published = c.head
 	c.stats.Publishes++
@@ -177,9 +160,9 @@ func (c *Consumer) publish() {
 }
 
 // Ready reports whether Peek would return something other than ErrEmpty. It is
-// what a consumer waits for, one load when the ring is empty.
+// what a consumer waits for: one load of the line that the record will be in.
 func (c *Consumer) Ready() bool {
-	return c.head != c.tail || atomic.LoadUint64(c.tailWord) != c.head || c.err != nil
+	return atomic.LoadUint64(word64(c.data, c.head&c.mask))&lengthMask != 0 || c.err != nil
 }
 
 // Err returns the ErrCorrupt that ended the consumer, or nil.

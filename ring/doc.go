@@ -12,33 +12,42 @@
 //	     8  version   4 bytes  Layout
 //	    12  zero      4 bytes
 //	    16  capacity  8 bytes  of the data
-//	   128  tail      8 bytes  producer writes: bytes ever published
-//	   256  head      8 bytes  consumer writes: bytes ever released
-//	   384  want      8 bytes  producer writes: the head it waits for, or 0
+//	   128  head      8 bytes  consumer writes: bytes ever released
+//	   256  want      8 bytes  producer writes: the head it waits for, or 0
+//	   384  zero
 //	   512  data      capacity bytes
 //
-// Each index has 128 bytes to itself, because adjacent cache lines are fetched
-// in pairs. Indices only grow; index & (capacity-1) is the place in the data.
-// The bytes in [head, tail) belong to the consumer, all others to the producer.
-// A byte changes hands when the index that passes over it is stored: the
-// producer's store of tail synchronizes before the consumer's load that sees
-// it, and the consumer's store of head before the producer's load.
+// Each word has 128 bytes to itself, because adjacent cache lines are fetched in
+// pairs. Positions only grow; position & (capacity-1) is the place in the data.
+// Each end keeps its own position to itself, and the other's last one that it saw.
 //
-// A record is 8-byte aligned and never crosses the end of the data:
+// There is no shared tail. What is published is said by the records themselves, so
+// that a short one costs the consumer a single cache line: it polls the very line
+// that will hold the record. Records are 8-byte aligned and never cross the end of
+// the data:
 //
-//	0  length  4 bytes  of the body, or 0xffffffff: skip to the start of the data
-//	4  tag     4 bytes  the caller's
-//	8  body    length bytes, then up to 7 bytes that mean nothing
+//	0  length+1  4 bytes  of the body; 0: nothing here yet;
+//	                      0xffffffff: go on at the start of the data
+//	4  tag       4 bytes  the caller's
+//	8  body      length bytes, then up to 7 bytes that mean nothing
 //
-// Every word has one writer. Nothing is locked, so an end that dies leaves
-// nothing for the other to wait on. What is read from the peer is read once,
-// checked against the private copy of the capacity, and then used: a hostile
+// The producer writes the body, a zero word behind it where the next header will
+// be, and then stores the header, which publishes the record: that store
+// synchronizes before the consumer's load that sees it. In a batch only the first
+// header is stored so, last of all. From then on the bytes belong to the consumer,
+// until it stores a head beyond them; that store synchronizes before the producer's
+// load. The zero word needs room as well, so a ring holds 8 bytes less than its
+// capacity.
+//
+// Every word has one writer at a time. Nothing is locked, so an end that dies
+// leaves nothing for the other to wait on. What is read from the peer is read
+// once, checked against the private copy of the capacity, and then used: a hostile
 // peer can send nonsense and can stop sending, and that is all.
 //
 // # Fences
 //
-// An end that is about to sleep stores "I sleep" and then loads the index; the
-// other end stores the index and then loads "does it sleep?". One of them must
+// An end that is about to sleep stores "I sleep" and then looks at the ring; the
+// other end stores to the ring and then loads "does it sleep?". One of them must
 // see the other's store, and for that both stores have to be full fences. They
 // are Go's atomic stores: XCHG on amd64, STLR followed by LDAR on arm64. So
 // Producer.Publish is the fence that Bell.Ring relies on, and Ring itself is one

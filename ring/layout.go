@@ -22,23 +22,25 @@ const (
 	MaxCapacity = 1 << 30
 
 	recordHeader = 8
-	padLength    = 1<<32 - 1
+
+	// lengthMask is the half of a record's header that holds the length plus one,
+	// and padMark the value of it that means padding.
+	lengthMask = 1<<32 - 1
+	padMark    = 1<<32 - 1
 
 	ringMagic = 0x676e6972_64736e72 // "rnsdring" in memory, little endian
 
 	offMagic    = 0
 	offVersion  = 8
 	offCapacity = 16
-	offTail     = 128
-	offHead     = 256
-	offWant     = 384
+	offHead     = 128
+	offWant     = 256
 )
 
 // The lines must not overlap and the data must start after the last of them.
 var (
-	_ = [1]struct{}{}[offHead-offTail-128]
 	_ = [1]struct{}{}[offWant-offHead-128]
-	_ = [1]struct{}{}[HeaderSize-offWant-128]
+	_ = [1]struct{}{}[HeaderSize-offWant-256]
 )
 
 // Size returns the number of bytes of a ring with that capacity.
@@ -60,7 +62,7 @@ func Init(mem []byte) error {
 	if err != nil {
 		return err
 	}
-	clear(mem[:HeaderSize])
+	clear(mem[:HeaderSize+recordHeader])
 	atomic.StoreUint32(word32(mem, offVersion), Layout)
 	atomic.StoreUint64(word64(mem, offCapacity), capacity)
 	atomic.StoreUint64(word64(mem, offMagic), ringMagic)
@@ -80,27 +82,23 @@ func checkSize(mem []byte) (uint64, error) {
 	return uint64(capacity), nil
 }
 
-// attach checks the header of an initialised ring and returns its capacity and
-// indices. Only values derived from len(mem) are trusted afterwards.
-func attach(mem []byte) (capacity, tail, head uint64, err error) {
+// header packs a record's header.
+func header(n uint64, tag uint32) uint64 { return n + 1 | uint64(tag)<<32 }
+
+// attach checks the header of an initialised ring and returns its capacity. Only
+// what follows from len(mem) is trusted afterwards.
+func attach(mem []byte) (capacity uint64, err error) {
 	if capacity, err = checkSize(mem); err != nil {
-		return 0, 0, 0, err
+		return 0, err
 	}
 	if m := atomic.LoadUint64(word64(mem, offMagic)); m != ringMagic {
-		return 0, 0, 0, fmt.Errorf("%w: magic %#x, expected %#x", ErrLayout, m, uint64(ringMagic))
+		return 0, fmt.Errorf("%w: magic %#x, expected %#x", ErrLayout, m, uint64(ringMagic))
 	}
 	if v := atomic.LoadUint32(word32(mem, offVersion)); v != Layout {
-		return 0, 0, 0, fmt.Errorf("%w: version %d, expected %d", ErrLayout, v, Layout)
+		return 0, fmt.Errorf("%w: version %d, expected %d", ErrLayout, v, Layout)
 	}
 	if c := atomic.LoadUint64(word64(mem, offCapacity)); c != capacity {
-		return 0, 0, 0, fmt.Errorf("%w: header says capacity %d, memory has %d", ErrLayout, c, capacity)
+		return 0, fmt.Errorf("%w: header says capacity %d, memory has %d", ErrLayout, c, capacity)
 	}
-	// Head first: both may move meanwhile, and tail never falls behind a head
-	// that was read before it. The reverse order could see head pass tail.
-	head = atomic.LoadUint64(word64(mem, offHead))
-	tail = atomic.LoadUint64(word64(mem, offTail))
-	if tail%8 != 0 || head%8 != 0 || tail < head {
-		return 0, 0, 0, fmt.Errorf("%w: tail %d, head %d, capacity %d", ErrCorrupt, tail, head, capacity)
-	}
-	return capacity, tail, head, nil
+	return capacity, nil
 }

@@ -6,8 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Producer is the writing end of a ring. One goroutine at a time may use it, and
-// one process at a time may have one.
+// Producer is the writing end of a ring. One goroutine at a time may use it.
 //
 // A record is reserved, filled in place and committed:
 //
@@ -21,18 +20,17 @@ type Producer struct {
 	capacity uint64
 	mask     uint64
 
-	tail uint64 // end of what is committed or staged
-	head uint64 // the consumer's index when last looked at
+	tail      uint64 // end of what is committed or staged
+	published uint64 // end of what the consumer can see
+	head      uint64 // the consumer's position when last looked at
+	first     uint64 // header at published, to be stored last, when anything is staged
 
-	open  bool   // a reservation is open:
-	start uint64 // its place in data
-	next  uint64 // tail after it
-	body  uint64 // its length
+	open bool   // a reservation is open:
+	pad  uint64 // bytes of padding in front of it
+	next uint64 // tail after it
+	body uint64 // its length
 
-	published uint64 // what the shared tail says
-	wanted    uint64 // what the shared want says
-
-	tailWord *uint64
+	wanted   uint64 // what the shared want says
 	headWord *uint64
 	wantWord *uint64
 
@@ -44,33 +42,24 @@ type Producer struct {
 type ProducerStats struct {
 	Records   uint64 // committed or staged
 	Bytes     uint64 // of their bodies
-	Publishes uint64 // stores of the shared index
+	Publishes uint64 // batches, of one record or more
 	Full      uint64 // Reserve found no room
 }
 
-// NewProducer attaches to a ring that Init has made, continuing where an
-// earlier producer stopped. It returns ErrLayout or ErrCorrupt.
+// NewProducer attaches to a ring that Init has made and that has had no producer
+// yet: a ring is not resumed. It returns ErrLayout.
 func NewProducer(mem []byte) (*Producer, error) {
-	capacity, tail, head, err := attach(mem)
+	capacity, err := attach(mem)
 	if err != nil {
 		return nil, err
 	}
-	if tail-head > capacity {
-		return nil, fmt.Errorf("%w: tail %d, head %d, capacity %d", ErrCorrupt, tail, head, capacity)
-	}
-	p := &Producer{
-		data:      mem[HeaderSize:],
-		capacity:  capacity,
-		mask:      capacity - 1,
-		tail:      tail,
-		head:      head,
-		published: tail,
-		tailWord:  word64(mem, offTail),
-		headWord:  word64(mem, offHead),
-		wantWord:  word64(mem, offWant),
-	}
-	atomic.StoreUint64(p.wantWord, 0)
-	return p, nil
+	return &Producer{
+		data:     mem[HeaderSize:],
+		capacity: capacity,
+		mask:     capacity - 1,
+		headWord: word64(mem, offHead),
+		wantWord: word64(mem, offWant),
+	}, nil
 }
 
 // Reserve returns n bytes in the ring for the body of the next record. They
@@ -89,18 +78,13 @@ func (p *Producer) Reserve(n int) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, n, p.capacity/2-recordHeader)
 	}
 	pad, end := p.fit(uint64(n))
-	if end-p.head > p.capacity || p.wanted != 0 {
+	if !p.room(end) || p.wanted != 0 {
 		if err := p.makeRoom(end); err != nil {
 			return nil, err
 		}
 	}
-	start := p.tail & p.mask
-	if pad != 0 {
-		binary.LittleEndian.PutUint64(p.data[start:], padLength)
-		start = 0
-	}
-	p.open, p.start, p.next, p.body = true, start, end, uint64(n)
-	first := start + recordHeader
+	p.open, p.pad, p.next, p.body = true, pad, end, uint64(n)
+	first := (p.tail+pad)&p.mask + recordHeader
 	last := first + uint64(n)
 	return p.data[first:last:last], nil
 }
@@ -116,24 +100,29 @@ func (p *Producer) fit(n uint64) (pad, end uint64) {
 	return pad, p.tail + pad + need
 }
 
-// makeRoom is the slow half of Reserve: it looks at the consumer's index, and
-// when that is not enough asks it to ring. Asking is a full fence followed by a
-// second look, so that either this end sees the room or the consumer sees the
-// question.
+// room reports whether the tail may move to end, as far as the head was seen: a
+// zero word goes behind it.
+func (p *Producer) room(end uint64) bool {
+	return end+recordHeader-p.head <= p.capacity
+}
+
+// makeRoom is the slow half of Reserve: it looks at the consumer's head, and when
+// that is not enough asks it to ring. Asking is a full fence followed by a second
+// look, so that either this end sees the room or the consumer sees the question.
 func (p *Producer) makeRoom(end uint64) error {
 	if err := p.look(); err != nil {
 		return err
 	}
-	if end-p.head > p.capacity {
-		p.Publish()
-		if want := end - p.capacity; p.wanted != want {
+	if !p.room(end) {
+		p.Publish() // the consumer cannot release what it does not see
+		if want := end + recordHeader - p.capacity; p.wanted != want {
 			p.wanted = want
 			atomic.StoreUint64(p.wantWord, want)
 		}
 		if err := p.look(); err != nil {
 			return err
 		}
-		if end-p.head > p.capacity {
+		if !p.room(end) {
 			p.stats.Full++
 			return ErrFull
 		}
@@ -145,8 +134,8 @@ func (p *Producer) makeRoom(end uint64) error {
 	return nil
 }
 
-// look reads the consumer's index once and checks it: it never goes back, and
-// never passes what was published.
+// look reads the consumer's head once and checks it: it never goes back, and never
+// passes what was published.
 func (p *Producer) look() error {
 	if p.err != nil {
 		return p.err
@@ -167,7 +156,7 @@ func (p *Producer) CanReserve(n int) bool {
 		return true
 	}
 	_, end := p.fit(uint64(n))
-	return end-p.head <= p.capacity || p.look() != nil || end-p.head <= p.capacity
+	return p.room(end) || p.look() != nil || p.room(end)
 }
 
 // Free returns the length of the longest body that Reserve would take now, or
@@ -176,12 +165,12 @@ func (p *Producer) Free() int {
 	if p.look() != nil {
 		return -1
 	}
-	room := p.capacity - (p.tail - p.head)
-	off := p.tail & p.mask
+	room := p.capacity - recordHeader - (p.tail - p.head)
+	toEnd := p.capacity - p.tail&p.mask
 	// Either in front of the end of the data, or behind padding at its start.
-	best := min(room, p.capacity-off)
-	if wrapped := p.capacity - off; room > wrapped {
-		best = max(best, room-wrapped)
+	best := min(room, toEnd)
+	if room > toEnd {
+		best = max(best, room-toEnd)
 	}
 	return int(min(best, p.capacity/2)) - recordHeader
 }
@@ -200,10 +189,26 @@ func (p *Producer) Stage(tag uint32) {
 		panic("ring: Commit without a reservation")
 	}
 	p.open = false
-	binary.LittleEndian.PutUint64(p.data[p.start:], p.body|uint64(tag)<<32)
+	// The zero first: it may be the word that ends the data of this very record's
+	// neighbour, never one that is published.
+	binary.LittleEndian.PutUint64(p.data[p.next&p.mask:], 0)
+	if p.pad != 0 {
+		p.putHeader(p.tail, padMark)
+	}
+	p.putHeader(p.tail+p.pad, header(p.body, tag))
 	p.tail = p.next
 	p.stats.Records++
 	p.stats.Bytes += p.body
+}
+
+// putHeader writes the header at a position, unless the consumer is polling that very
+// word: then it waits for Publish.
+func (p *Producer) putHeader(at, h uint64) {
+	if at == p.published {
+		p.first = h
+		return
+	}
+	binary.LittleEndian.PutUint64(p.data[at&p.mask:], h)
 }
 
 // Publish shows the consumer all that is staged. It is a full fence, unless
@@ -212,9 +217,10 @@ func (p *Producer) Publish() {
 	if p.published == p.tail {
 		return
 	}
+	at := p.published
 	p.published = p.tail
 	p.stats.Publishes++
-	atomic.StoreUint64(p.tailWord, p.tail)
+	atomic.StoreUint64(word64(p.data, at&p.mask), p.first)
 }
 
 // Abort forgets the open reservation.
@@ -225,7 +231,8 @@ func (p *Producer) Abort() {
 	p.open = false
 }
 
-// Drained reports whether the consumer has released all that was published.
+// Drained reports whether the consumer has said that it released all that was
+// published. It says so when it finds the ring empty.
 func (p *Producer) Drained() bool {
 	return p.look() == nil && p.head == p.published
 }

@@ -113,7 +113,9 @@ func (w *Waiter) Wait(ready, stop func() bool) bool {
 
 // WaitFor is Wait for at most d, and false after that; negative means for ever.
 func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
-	if ready() {
+	// A first chunk before any look at the clock, which takes as long as a cache
+	// line takes to arrive.
+	if w.spinOnce(ready) {
 		return true
 	}
 	start := w.now()
@@ -136,21 +138,26 @@ func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 	}
 }
 
-// awake spins and yields until ready, stop or the end of patience, and reports
+// spinOnce spins for one chunk.
+func (w *Waiter) spinOnce(ready func() bool) bool {
+	n := w.spin
+	if w.shared > 0 {
+		n = shortSpin
+	}
+	if !spin(ready, n) {
+		return false
+	}
+	if w.waits++; w.waits%1024 == 0 {
+		w.spins.Store(w.waits)
+	}
+	return true
+}
+
+// awake yields and spins until ready, stop or the end of patience, and reports
 // whether ready. d bounds the whole wait that began at start.
 func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 	began := w.now()
 	for {
-		n := w.spin
-		if w.shared > 0 {
-			n = shortSpin
-		}
-		if spin(ready, n) {
-			if w.waits++; w.waits%1024 == 0 {
-				w.spins.Store(w.waits)
-			}
-			return true
-		}
 		before := w.now()
 		yield()
 		after := w.now()
@@ -160,7 +167,7 @@ func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 		} else if w.shared > 0 {
 			w.shared--
 		}
-		if ready() {
+		if w.spinOnce(ready) {
 			return true
 		}
 		if after-began > patience || d >= 0 && after-start > d {

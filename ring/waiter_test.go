@@ -1,0 +1,233 @@
+package ring
+
+import (
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestBellChecksTheMemory(t *testing.T) {
+	mem := make([]byte, BellSize)
+	if _, err := NewBell(mem, Futex{}); !errors.Is(err, ErrLayout) {
+		t.Errorf("a bell that was never initialised: %v, expected ErrLayout", err)
+	}
+	if err := InitBell(mem[:64]); !errors.Is(err, ErrLayout) {
+		t.Errorf("half a bell: %v, expected ErrLayout", err)
+	}
+	if err := InitBell(mem); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewBell(mem, Futex{}); err != nil {
+		t.Error(err)
+	}
+	mem[offVersion]++
+	if _, err := NewBell(mem, Futex{}); !errors.Is(err, ErrLayout) {
+		t.Errorf("a bell of another version: %v, expected ErrLayout", err)
+	}
+}
+
+// TestRingWakesASleeper waits until the sleeper is parked, so the wake is one.
+func TestRingWakesASleeper(t *testing.T) {
+	f := newHeapFutex()
+	bell := heapBell(t, f)
+	w := NewWaiter(bell, nil)
+	for range 20 {
+		var flag atomic.Bool
+		done := make(chan bool)
+		go func() { done <- w.Wait(flag.Load, nil) }()
+		<-f.parked
+		flag.Store(true)
+		bell.Ring()
+		if !<-done {
+			t.Fatal("Wait returned false without a stop")
+		}
+	}
+	// A park may end by its own time on a loaded machine; then nobody is there to
+	// be woken, and that park is one of the expired.
+	if s := w.Stats(); s.Sleeps < 20 || s.Sleeps-s.Expired > bell.Wakes() {
+		t.Errorf("%+v with %d wakes, expected at least 20 sleeps", s, bell.Wakes())
+	}
+	if bell.Ring(); bell.state != nil && *bell.state != bellAwake {
+		t.Error("the bell is not awake after Wait")
+	}
+}
+
+// TestBellInvitesNobodyTwice: of several that ring, one makes the system call.
+func TestBellInvitesNobodyTwice(t *testing.T) {
+	f := newHeapFutex()
+	bell := heapBell(t, f)
+	for range 100 {
+		bell.announce()
+		done := make(chan bool)
+		for range 4 {
+			go func() { bell.Ring(); done <- true }()
+		}
+		for range 4 {
+			<-done
+		}
+	}
+	if bell.Wakes() != 100 {
+		t.Errorf("%d wakes for 100 sleeps", bell.Wakes())
+	}
+}
+
+func TestStopEndsTheWait(t *testing.T) {
+	f := newHeapFutex()
+	bell := heapBell(t, f)
+	w := NewWaiter(bell, nil)
+	never := func() bool { return false }
+	if w.Wait(never, func() bool { return true }) {
+		t.Error("Wait returned true when stopped at once")
+	}
+	var stop atomic.Bool
+	done := make(chan bool)
+	go func() { done <- w.Wait(never, stop.Load) }()
+	<-f.parked
+	stop.Store(true)
+	bell.Ring()
+	if <-done {
+		t.Error("Wait returned true when stopped asleep")
+	}
+}
+
+// TestNobodyRings: a waiter whose peer never rings sees what it did all the same.
+func TestNobodyRings(t *testing.T) {
+	f := newHeapFutex()
+	w := NewWaiter(heapBell(t, f), &WaiterOptions{Park: time.Millisecond})
+	var flag atomic.Bool
+	done := make(chan bool)
+	go func() { done <- w.Wait(flag.Load, nil) }()
+	<-f.parked
+	flag.Store(true)
+	if !<-done {
+		t.Error("Wait returned false")
+	}
+	if w.Stats().Expired == 0 {
+		t.Error("no sleep expired")
+	}
+}
+
+func TestWaitForEnds(t *testing.T) {
+	w := NewWaiter(heapBell(t, newHeapFutex()), nil)
+	never := func() bool { return false }
+	for _, d := range []time.Duration{0, time.Microsecond, time.Millisecond} {
+		if w.WaitFor(never, nil, d) {
+			t.Errorf("WaitFor(%v) returned true", d)
+		}
+	}
+	if !w.WaitFor(func() bool { return true }, nil, 0) {
+		t.Error("WaitFor(0) did not look")
+	}
+}
+
+// TestOnlyOneProcessor: waiter and waited for share a P, so the wait must give it
+// away.
+func TestOnlyOneProcessor(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	x, y := pair(t, 256)
+	pingPong(t, x, y, 200)
+}
+
+func TestStress(t *testing.T) {
+	for _, capacity := range []int{64, 256, 4096} {
+		x, y := pair(t, capacity)
+		pingPong(t, x, y, 3000)
+		stream(t, x, y, 20000)
+		stream(t, y, x, 20000)
+	}
+}
+
+// pingPong sends numbered messages there and back.
+func pingPong(t *testing.T, x, y end, n int) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		msg := make([]byte, 16)
+		for range n {
+			k, err := y.recv(msg, y.c.Ready)
+			if err == nil {
+				err = y.send(msg[:k])
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	msg := make([]byte, 16)
+	for i := range n {
+		binary.LittleEndian.PutUint64(msg, uint64(i))
+		size := 8 + i%9
+		if err := x.send(msg[:size]); err != nil {
+			t.Fatal(err)
+		}
+		k, err := x.recv(msg, x.c.Ready)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := binary.LittleEndian.Uint64(msg); k != size || got != uint64(i) {
+			t.Fatalf("message %d of %d bytes came back as %d of %d", i, size, got, k)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stream sends records of all sizes one way, some in batches, and checks every
+// byte.
+func stream(t *testing.T, x, y end, n int) {
+	t.Helper()
+	done := make(chan error)
+	size := func(i int) int { return i * 7 % (x.p.MaxRecord() + 1) }
+	go func() {
+		for i := 0; i < n; {
+			body, err := x.p.Reserve(size(i))
+			if err == ErrFull {
+				x.bell.Ring() // Reserve has published what was staged
+				x.w.Wait(func() bool { return x.p.CanReserve(size(i)) }, nil)
+				continue
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+			for k := range body {
+				body[k] = byte(i + k)
+			}
+			x.p.Stage(uint32(i))
+			if i++; i%3 == 0 || i == n {
+				x.p.Publish()
+				x.bell.Ring()
+			}
+		}
+		done <- nil
+	}()
+	for i := 0; i < n; {
+		tag, body, err := y.c.Peek()
+		if err == ErrEmpty {
+			y.w.Wait(y.c.Ready, nil)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tag != uint32(i) || len(body) != size(i) {
+			t.Fatalf("record %d: tag %d, %d bytes", i, tag, len(body))
+		}
+		for k := range body {
+			if body[k] != byte(i+k) {
+				t.Fatalf("record %d, byte %d: %d", i, k, body[k])
+			}
+		}
+		y.c.Release()
+		i++
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
