@@ -43,9 +43,9 @@ cases, seen = [], set()
 class In:
     """A recipe for one input, made concrete when its case's name is known."""
 
-    def __init__(self, shape=None, dtype="f32", grad=True, offset=0.0, scale=2.0, data=None, below=None, quant=None):
+    def __init__(self, shape=None, dtype="f32", grad=True, offset=0.0, scale=2.0, data=None, below=None):
         self.shape, self.dtype, self.grad = shape, dtype, grad and dtype in ("f32", "f64")
-        self.offset, self.scale, self.data, self.below, self.quant = offset, scale, data, below, quant
+        self.offset, self.scale, self.data, self.below = offset, scale, data, below
 
     def tensor(self, stream):
         dt = DTYPES[self.dtype]
@@ -54,10 +54,7 @@ class In:
             return t if self.shape is None else t.reshape(self.shape)
         if self.below is not None:
             return torch.from_numpy(formula.indices(stream, self.shape, self.below)).to(dt)
-        a = formula.uniform(stream, self.shape, self.offset, self.scale)
-        if self.quant:  # coarse values: exact sums, and ties
-            a = np.round(a * self.quant) / self.quant
-        return torch.from_numpy(np.asarray(a)).to(dt)
+        return torch.from_numpy(np.asarray(formula.uniform(stream, self.shape, self.offset, self.scale))).to(dt)
 
 
 def f(*shape, **kw):
@@ -73,8 +70,8 @@ def const(*shape, **kw):
     return In(shape, grad=False, **kw)
 
 
-def idx(below, *shape, dtype="i64"):
-    return In(shape, dtype=dtype, below=below)
+def idx(below, *shape):
+    return In(shape, dtype="i64", below=below)
 
 
 def lit(data, shape=None, dtype="f32", grad=True):
