@@ -1,0 +1,68 @@
+# ringside. `make help` lists the targets.
+SHELL := /bin/bash
+GO ?= go
+BIN := bin
+SUDO := $(shell [ "$$(id -u)" = 0 ] || command -v sudo)
+APT := DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get -qq
+# The tests that need no race detector run without cgo: that is how most users build.
+export CGO_ENABLED ?= 0
+FUZZTIME ?= 5s
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.DEFAULT_GOAL := help
+.PHONY: help build test check vet lint race purego arm64 fuzz bench demo ops generate clean tools-race tools-data
+
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+build: ## bin/ringside, one static binary
+	$(GO) build -trimpath -o $(BIN)/ringside ./cmd/ringside
+
+demo: build tools-data ## train two models at once on two workers and show what they learned
+	$(BIN)/ringside demo
+
+test: ## the quick tests: under 4 minutes on 2 cores
+	$(GO) test -short ./...
+
+check: vet lint race purego arm64 fuzz ## everything CI runs: under 25 minutes
+
+vet: ## go vet and formatting
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not gofmt'ed: $$out"; exit 1; }
+	$(GO) vet ./...
+
+lint: ## staticcheck
+	$(GO) run $(STATICCHECK) ./...
+
+race: tools-race ## all tests under the race detector, in random order
+	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m ./...
+
+purego: ## all tests without cgo
+	CGO_ENABLED=0 $(GO) test -timeout 15m ./...
+
+arm64: ## everything builds for arm64, tests too
+	GOARCH=arm64 $(GO) vet ./...
+
+fuzz: ## every fuzz target for FUZZTIME (5s)
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg | tail -n 2; \
+		done; done
+
+bench: build ## the benchmarks, beside their peers and floors
+	for b in step ops transfer; do $(BIN)/ringside bench $$b; done
+
+ops: ## docs/ops.md from the op table
+	$(GO) test ./tensor -run TestOpsDoc -args -write
+
+generate: ## the assembly from its generator
+	$(GO) generate ./tensor/cpu/kernel
+
+clean: ## remove what was built
+	rm -rf $(BIN)
+
+tools-race:
+	@command -v gcc >/dev/null || { $(APT) update && $(APT) install -y gcc libc6-dev; }
+
+tools-data:
+	@[ -e /usr/share/datasets/fashion-mnist ] || { $(APT) update && $(APT) install -y dataset-fashion-mnist; } || \
+		echo "the Fashion-MNIST images could not be installed; get them by: apt-get install dataset-fashion-mnist"

@@ -1,0 +1,28 @@
+// Package ringside is the map of the module; it holds no code. The architecture is in the folder list, and
+// floors_test.go keeps it: a package imports only packages on lower floors.
+//
+//	shm               segments, arenas, blocks and handles, futex: shared memory, the only mmap
+//	ring              the lock-free queue and how to wait for it, over a []byte
+//	ipc               the contract between processes: messages, conns, transports
+//	ipc/wire          every message once: its bytes
+//	ipc/local         the transport of one host: rings, descriptors, liveness
+//	ipc/ipctest       what every transport must do, and one in memory
+//	ipc/client        a tensor.Engine whose programs run elsewhere
+//	ipc/dispatcher    places sessions on workers and forwards
+//	ipc/worker        runs programs for others
+//	ipc/cluster       a dispatcher and workers, in this process or as children
+//	tensor            dtypes, shapes, operations, programs, sessions: what users write
+//	tensor/compile    a program becomes a plan: lifetimes, views, buffers
+//	tensor/cpu        the engine on cores; tensor/cpu/kernel its loops
+//	tensor/enginetest what every engine must do, and a slow one to compare with
+//	tensor/autograd   gradients
+//	tensor/nn         modules and losses; tensor/nn/model whole models
+//	tensor/optim      optimizers and schedules
+//	tensor/data       datasets and their samplers; tensor/safetensors the file format
+//	tensor/train      training loops
+//	bench             scenarios that go test and the command line share
+//	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
+//
+// Where to begin: tensor.Session and client.Open for a program that computes, ring and shm for one that only wants the
+// fastest channel to another process.
+package ringside

@@ -1,0 +1,240 @@
+package ringside
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/ringside-go/ringside"
+
+// floors is the law: a package imports only packages of this module on lower floors.
+var floors = map[string]int{
+	"shm":               0,
+	"ring":              0,
+	"tensor/data":       0,
+	"tensor/cpu/kernel": 0,
+	"ipc":               1,
+	"ipc/wire":          1,
+	"tensor":            1,
+	"ipc/ipctest":       2,
+	"ipc/local":         2,
+	"tensor/autograd":   2,
+	"tensor/compile":    2,
+	"tensor/enginetest": 2,
+	"tensor/cpu":        3,
+	"tensor/nn":         3,
+	"tensor/optim":      3,
+	"tensor/nn/model":   4,
+	"ipc/client":        4,
+	"ipc/dispatcher":    4,
+	"ipc/worker":        4,
+	"ipc/cluster":       5,
+	"tensor/train":      5,
+	"bench":             6,
+
+	"tensor/safetensors":   0,
+	"cmd/ringside/command": 7,
+	"cmd/ringside":         8,
+	"":                     0, // this package
+}
+
+// outside says who may import what from outside of the module; a package that isn't listed may be imported nowhere.
+var outside = map[string][]string{
+	"golang.org/x/sys/unix":          {"shm", "ipc/local", "ipc/ipctest", "ipc/cluster", "bench", "cmd/ringside/command"},
+	"golang.org/x/sys/cpu":           {"tensor/cpu/kernel"},
+	"github.com/edsrzf/mmap-go":      {"shm"},
+	"github.com/spf13/cobra":         {"cmd/ringside/command"},
+	"github.com/spf13/pflag":         {"cmd/ringside/command"},
+	"github.com/bytedance/sonic":     {"bench", "cmd/ringside/command", "tensor/safetensors"},
+	"github.com/mmcloughlin/avo/...": {"tensor/cpu/kernel/gen"},
+}
+
+type source struct {
+	path string // relative to the root
+	pkg  string
+	test bool
+	text string
+	ast  *ast.File
+}
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	var out []source
+	fset := token.NewFileSet()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name := d.Name(); path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		f, err := parser.ParseFile(fset, path, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		pkg := filepath.ToSlash(filepath.Dir(path))
+		if pkg == "." {
+			pkg = ""
+		}
+		out = append(out, source{filepath.ToSlash(path), pkg, strings.HasSuffix(path, "_test.go"), string(text), f})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(out) < 50 {
+		t.Fatalf("%d source files found: is this the root?", len(out))
+	}
+	return out
+}
+
+func imports(f *ast.File) []string {
+	var out []string
+	for _, i := range f.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		out = append(out, p)
+	}
+	return out
+}
+
+func TestFloors(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range sources(t) {
+		floor, ok := floors[s.pkg]
+		if !ok && !strings.HasSuffix(s.pkg, "/gen") {
+			t.Errorf("%s: package %q has no floor", s.path, s.pkg)
+			continue
+		}
+		used[s.pkg] = true
+		for _, imp := range imports(s.ast) {
+			if own, ok := strings.CutPrefix(imp, module+"/"); ok {
+				below, known := floors[own]
+				switch {
+				case !known:
+					t.Errorf("%s imports %s, which has no floor", s.path, own)
+				case !s.test && below >= floor:
+					t.Errorf("%s (floor %d) imports %s (floor %d)", s.path, floor, own, below)
+				}
+				continue
+			}
+			if first, _, _ := strings.Cut(imp, "/"); !strings.Contains(first, ".") {
+				continue // standard library
+			}
+			if !s.test && !allowed(imp, s.pkg) {
+				t.Errorf("%s may not import %s", s.path, imp)
+			}
+		}
+	}
+	for pkg := range floors {
+		if !used[pkg] {
+			t.Errorf("%q has a floor and no files", pkg)
+		}
+	}
+}
+
+func allowed(imp, pkg string) bool {
+	for pattern, who := range outside {
+		prefix, tree := strings.CutSuffix(pattern, "/...")
+		if (imp == pattern || tree && strings.HasPrefix(imp, prefix+"/")) && slices.Contains(who, pkg) {
+			return true
+		}
+	}
+	return false
+}
+
+// rule is a lint: a pattern that must not match, where it holds, and why.
+type rule struct {
+	why     string
+	pattern *regexp.Regexp
+	applies func(s source) bool
+}
+
+func library(s source) bool { return !s.test && !strings.HasPrefix(s.pkg, "cmd/") }
+
+var rules = []rule{
+	{
+		"unsafe code is small and says so in the file's name",
+		regexp.MustCompile(`(?m)^\s*(import )?"unsafe"$`),
+		func(s source) bool {
+			return !strings.HasSuffix(s.path, "_unsafe.go") && !strings.HasSuffix(s.path, "_unsafe_test.go") && !strings.Contains(s.path, "/kernel/")
+		},
+	},
+	{
+		"a library has no hidden configuration: the command line maps environment variables to options",
+		regexp.MustCompile(`os\.(Getenv|LookupEnv|Environ)\(`),
+		func(s source) bool { return library(s) && s.pkg != "ipc/local" && s.pkg != "tensor/data" },
+	},
+	{
+		"a library does nothing at import",
+		regexp.MustCompile(`(?m)^func init\(\)`),
+		library,
+	},
+	{
+		"a library owns no logger and prints nothing",
+		regexp.MustCompile(`\bslog\.(Info|Warn|Error|Debug|Default|SetDefault)\(|\blog\.(Print|Fatal|Panic)|fmt\.Print(ln|f)?\(`),
+		func(s source) bool { return library(s) && !strings.HasSuffix(s.pkg, "/gen") },
+	},
+	{
+		"a test waits for the event, not for the clock",
+		regexp.MustCompile(`time\.Sleep\(`),
+		func(s source) bool { return s.test },
+	},
+	{
+		"memory is mapped by shm alone",
+		regexp.MustCompile(`unix\.(Mmap|MmapPtr|SYS_MMAP)|syscall\.Mmap`),
+		func(s source) bool { return s.pkg != "shm" && !s.test },
+	},
+	{
+		"what is left to do is in the issues, not in the code",
+		regexp.MustCompile(`\b(TODO|` + `FIXME|XXX)\b`),
+		func(s source) bool { return s.path != "floors_test.go" },
+	},
+}
+
+func TestRules(t *testing.T) {
+	for _, s := range sources(t) {
+		for _, r := range rules {
+			if m := r.pattern.FindStringIndex(s.text); m != nil && r.applies(s) {
+				t.Errorf("%s:%d: %q: %s", s.path, 1+strings.Count(s.text[:m[0]], "\n"), strings.TrimSpace(s.text[m[0]:m[1]]), r.why)
+			}
+		}
+	}
+}
+
+// TestLightImports: who imports only ring or shm gets nothing heavy with them.
+func TestLightImports(t *testing.T) {
+	want := map[string][]string{
+		"ring": nil,
+		"shm":  {"github.com/edsrzf/mmap-go", "golang.org/x/sys/unix"},
+	}
+	for _, s := range sources(t) {
+		allowed, ok := want[s.pkg]
+		if !ok || s.test {
+			continue
+		}
+		for _, imp := range imports(s.ast) {
+			if first, _, _ := strings.Cut(imp, "/"); strings.Contains(first, ".") && !slices.Contains(allowed, imp) {
+				t.Errorf("%s imports %s", s.path, imp)
+			}
+		}
+	}
+}
