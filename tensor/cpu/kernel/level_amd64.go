@@ -11,13 +11,3 @@ func supported(l Level) bool {
 	}
 	return false
 }
-
-// accelerate replaces the kernels of a portable table for which level l, which is supported, has assembly.
-func accelerate(t *Table, l Level) {
-	t.Level = l
-	if l == AVX512 {
-		t.Gemm = gemmAVX512().gemm
-		return
-	}
-	t.Gemm = gemmAVX2().gemm
-}

@@ -103,6 +103,14 @@ func (s isa) newTail(table Mem, n reg.GPVirtual, count int) tail {
 	return t
 }
 
+// mask returns the selection of the first vector.
+func (t tail) mask() mask {
+	if t.s.wide {
+		return mask{k: t.k[0]}
+	}
+	return mask{v: t.v[0]}
+}
+
 // load reads the selected lanes of m into v, zeros elsewhere.
 func (t tail) load(i int, m Mem, v reg.VecVirtual) {
 	if t.s.wide {

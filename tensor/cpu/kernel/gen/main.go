@@ -20,6 +20,8 @@ import (
 var sets = map[string]func(){
 	"gemm_avx512": func() { gemm(avx512) },
 	"gemm_avx2":   func() { gemm(avx2) },
+	"vec_avx512":  func() { vectors(avx512) },
+	"vec_avx2":    func() { vectors(avx2) },
 }
 
 func main() {

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+type vreg = reg.VecVirtual
+
+// kern is a vector kernel being written. The methods add instructions; none changes its operands, except those named
+// so.
+type kern struct {
+	isa
+	consts  map[string]Mem
+	hoisted map[string]vreg // constants that stay in a register
+}
+
+// constants are stored as whole vectors, because AVX2 has no other form of memory operand.
+func constants() map[string]Mem {
+	at := map[string]Mem{}
+	for _, c := range append(numbers(), polynomials...) {
+		at[c.name] = GLOBL("const_"+c.name, RODATA|NOPTR)
+		for i := range 16 {
+			DATA(4*i, U32(c.bits))
+		}
+	}
+	return at
+}
+
+// c returns a constant as a source operand, the one that may be memory.
+func (k *kern) c(name string) Op {
+	if v, ok := k.hoisted[name]; ok {
+		return v
+	}
+	m, ok := k.consts[name]
+	if !ok {
+		panic("no constant " + name)
+	}
+	return m
+}
+
+// mut returns a constant in a register of its own.
+func (k *kern) mut(name string) vreg {
+	v := k.vec()
+	VMOVUPS(k.c(name), v)
+	return v
+}
+
+// hoist keeps constants in registers, where there are 32 of them.
+func (k *kern) hoist(names ...string) {
+	k.hoisted = map[string]vreg{}
+	if !k.wide {
+		return
+	}
+	for _, n := range names {
+		v := k.vec()
+		VMOVUPS(k.consts[n], v)
+		k.hoisted[n] = v
+	}
+}
+
+func (k *kern) copy(x vreg) vreg {
+	v := k.vec()
+	VMOVAPS(x, v)
+	return v
+}
+
+// op applies an instruction dst = b OP a, in the order of operands of Go's assembler.
+func (k *kern) op(ins func(ops ...Op), a Op, b vreg) vreg {
+	v := k.vec()
+	ins(a, b, v)
+	return v
+}
+
+func (k *kern) add(a Op, b vreg) vreg { return k.op(VADDPS, a, b) }
+func (k *kern) mul(a Op, b vreg) vreg { return k.op(VMULPS, a, b) }
+func (k *kern) and(a Op, b vreg) vreg { return k.op(VANDPS, a, b) }
+func (k *kern) xor(a Op, b vreg) vreg { return k.op(VXORPS, a, b) }
+func (k *kern) or(a Op, b vreg) vreg  { return k.op(VORPS, a, b) }
+
+// sub is a - b.
+func (k *kern) sub(a vreg, b Op) vreg { return k.op(VSUBPS, b, a) }
+
+// div is a / b.
+func (k *kern) div(a, b vreg) vreg { return k.op(VDIVPS, b, a) }
+
+func (k *kern) sqrt(a vreg) vreg {
+	v := k.vec()
+	VSQRTPS(a, v)
+	return v
+}
+
+// fma is a*b + c.
+func (k *kern) fma(a Op, b, c vreg) vreg {
+	v := k.copy(c)
+	VFMADD231PS(a, b, v)
+	return v
+}
+
+// mask selects lanes.
+type mask struct {
+	k reg.OpmaskVirtual
+	v vreg
+}
+
+// Predicates of VCMPPS; none signals.
+const (
+	lessThan  = 17
+	unordered = 3
+)
+
+// cmp compares a with b.
+func (k *kern) cmp(predicate uint8, a vreg, b Op) mask {
+	if k.wide {
+		m := mask{k: K()}
+		VCMPPS(U8(predicate), b, a, m.k)
+		return m
+	}
+	m := mask{v: k.vec()}
+	VCMPPS(U8(predicate), b, a, m.v)
+	return m
+}
+
+// sel is yes in the lanes of m, no in the others.
+func (k *kern) sel(m mask, yes Op, no vreg) vreg {
+	v := k.vec()
+	if k.wide {
+		VBLENDMPS(yes, no, m.k, v)
+	} else {
+		VBLENDVPS(m.v, yes, no, v)
+	}
+	return v
+}
+
+// clampAbove and clampBelow keep NaN: the instructions return their first operand here if either is NaN.
+func (k *kern) clampAbove(x vreg, limit string) vreg {
+	v := k.mut(limit)
+	VMINPS(x, v, v)
+	return v
+}
+
+func (k *kern) clampBelow(x vreg, limit string) vreg {
+	v := k.mut(limit)
+	VMAXPS(x, v, v)
+	return v
+}
+
+// extreme is the larger of a and b with VMAXPS, the smaller with VMINPS, and NaN if either is.
+func (k *kern) extreme(ins func(ops ...Op), a, b vreg) vreg {
+	nan := k.cmp(unordered, a, a)
+	return k.sel(nan, a, k.op(ins, b, a))
+}
+
+// poly is a polynomial in x by Horner's rule, highest coefficient first.
+func (k *kern) poly(x vreg, coefficients ...string) vreg {
+	p := k.mut(coefficients[0])
+	for _, c := range coefficients[1:] {
+		VFMADD213PS(k.c(c), x, p)
+	}
+	return p
+}
+
+// fold combines the lanes of v with ins until all hold the result.
+func (k *kern) fold(v vreg, combine func(a, b vreg) vreg) vreg {
+	step := func(shuffle func(t vreg)) {
+		t := k.vec()
+		shuffle(t)
+		v = combine(v, t)
+	}
+	if k.wide {
+		step(func(t vreg) { VSHUFF32X4(U8(0x4e), v, v, t) })
+		step(func(t vreg) { VSHUFF32X4(U8(0xb1), v, v, t) })
+	} else {
+		step(func(t vreg) { VPERM2F128(U8(1), v, v, t) })
+	}
+	step(func(t vreg) { VPERMILPS(U8(0x4e), v, t) })
+	step(func(t vreg) { VPERMILPS(U8(0xb1), v, t) })
+	return v
+}
+
+// shape is what a kernel takes and how it is unrolled.
+type shape struct {
+	outs, ins, scalars int
+	unroll             int
+	hoist              []string
+}
+
+// args returns the argument list: n, pointers out0.. and in0.., numbers s0..
+func (h shape) args() string {
+	list := []string{"n int"}
+	for _, g := range []struct {
+		name, kind string
+		n          int
+	}{{"out", "*float32", h.outs}, {"in", "*float32", h.ins}, {"s", "float32", h.scalars}} {
+		for i := range g.n {
+			list = append(list, fmt.Sprintf("%s%d %s", g.name, i, g.kind))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// restFunc returns v with the lanes beyond the end of the data set to a constant.
+type restFunc func(v vreg, constant string) vreg
+
+// walk writes the loop over n elements: whole vectors, several at a time as long as there are enough, then one at a
+// time, then the first lanes of a last one. step works on vector u of a round; rest
+// replaces what lies beyond the end by a constant; for a whole vector it returns its argument.
+func (k *kern) walk(table Mem, h shape, step func(u int, in, sc []vreg, rest restFunc) []vreg) {
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	var outs, ins []reg.Register
+	var sc []vreg
+	for i := range h.outs {
+		outs = append(outs, Load(Param(fmt.Sprint("out", i)), GP64()))
+	}
+	for i := range h.ins {
+		ins = append(ins, Load(Param(fmt.Sprint("in", i)), GP64()))
+	}
+	for i := range h.scalars {
+		sc = append(sc, k.scalar(fmt.Sprint("s", i)))
+	}
+	at := GP64()
+	XORQ(at, at)
+	round := func(label, next string, vecs int) {
+		count := uint32(vecs * k.lanes)
+		Label(label)
+		CMPQ(n, U32(count))
+		JL(LabelRef(next))
+		for u := range vecs {
+			var in []vreg
+			for _, p := range ins {
+				v := k.vec()
+				VMOVUPS(Mem{Base: p, Index: at, Scale: 4, Disp: k.bytes() * u}, v)
+				in = append(in, v)
+			}
+			for i, v := range step(u, in, sc, func(v vreg, _ string) vreg { return v }) {
+				VMOVUPS(v, Mem{Base: outs[i], Index: at, Scale: 4, Disp: k.bytes() * u})
+			}
+		}
+		ADDQ(U32(count), at)
+		SUBQ(U32(count), n)
+		JMP(LabelRef(label))
+	}
+	if h.unroll > 1 {
+		round("several", "one", h.unroll)
+	}
+	round("one", "last", 1)
+	Label("last")
+	TESTQ(n, n)
+	JZ(LabelRef("done"))
+	t := k.newTail(table, n, 1)
+	var in []vreg
+	for _, p := range ins {
+		v := k.vec()
+		t.load(0, Mem{Base: p, Index: at, Scale: 4}, v)
+		in = append(in, v)
+	}
+	rest := func(v vreg, constant string) vreg { return k.sel(t.mask(), v, k.mut(constant)) }
+	for i, v := range step(0, in, sc, rest) {
+		t.store(0, v, Mem{Base: outs[i], Index: at, Scale: 4})
+	}
+	Label("done")
+}
+
+// each writes a kernel that computes every element alone.
+func (k *kern) each(table Mem, name string, h shape, doc string, body func(in, sc []vreg) []vreg) {
+	k.text(name, h.args(), doc)
+	k.hoist(h.hoist...)
+	k.walk(table, h, func(_ int, in, sc []vreg, _ restFunc) []vreg { return body(in, sc) })
+	k.ret()
+}
+
+// reduce writes a kernel that also returns results, made of accumulators that start at a constant. body returns the
+// new accumulators, and the outputs if there are any.
+func (k *kern) reduce(table Mem, name string, h shape, results int, start string, doc string,
+	combine func(a, b vreg) vreg, body func(in, sc, acc []vreg, rest restFunc) (accs, outs []vreg)) {
+	var rets []string
+	for i := range results {
+		rets = append(rets, fmt.Sprintf("r%d float32", i))
+	}
+	TEXT(name+k.name, NOSPLIT, fmt.Sprintf("func(%s) (%s)", h.args(), strings.Join(rets, ", ")))
+	Pragma("noescape")
+	Doc(fmt.Sprintf("%s%s %s", name, k.isa.name, doc))
+	k.hoist(h.hoist...)
+	acc := make([][]vreg, max(1, h.unroll))
+	for u := range acc {
+		for range results {
+			acc[u] = append(acc[u], k.mut(start))
+		}
+	}
+	k.walk(table, h, func(u int, in, sc []vreg, rest restFunc) []vreg {
+		accs, outs := body(in, sc, acc[u], rest)
+		for i, v := range accs {
+			if v != acc[u][i] {
+				VMOVAPS(v, acc[u][i])
+			}
+		}
+		return outs
+	})
+	for i := range results {
+		for step := 1; step < len(acc); step *= 2 { // pairs, then pairs of pairs
+			for u := 0; u+step < len(acc); u += 2 * step {
+				acc[u][i] = combine(acc[u][i], acc[u+step][i])
+			}
+		}
+		r, err := Return(fmt.Sprint("r", i)).Resolve()
+		if err != nil {
+			panic(err)
+		}
+		VMOVSS(k.fold(acc[0][i], combine).AsX(), r.Addr)
+	}
+	k.ret()
+}
+
+// bits is the encoding of a float32.
+func bits(x float64) uint32 { return math.Float32bits(float32(x)) }
