@@ -41,6 +41,9 @@ var (
 	// descriptors (it crosses hosts).
 	ErrFilesUnsupported = errors.New("ipc: transport carries no files")
 
+	// ErrBadKind is returned by Reserve for a kind over MaxKind.
+	ErrBadKind = errors.New("ipc: bad message kind")
+
 	// ErrBadOption is returned by Dial and Listen for an option outside its range.
 	ErrBadOption = errors.New("ipc: bad option")
 )

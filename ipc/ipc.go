@@ -90,7 +90,8 @@ type Conn interface {
 	// Recv is TryRecv that waits for a message, on the conn's Waiter.
 	Recv(ctx context.Context) (Message, error)
 
-	// Release gives the last received message's bytes back to the sender.
+	// Release gives the last received message's bytes back to the sender. It may be
+	// called after Close.
 	Release()
 
 	// Peer says who is at the other end.
@@ -101,8 +102,8 @@ type Conn interface {
 	Err() error
 
 	// Close ends the conn. A goroutine blocked in it returns net.ErrClosed; the peer
-	// receives what was committed and then ErrPeerGone. A body that is still held
-	// stays readable until Release. The second and later calls do nothing.
+	// receives what was committed and then ErrPeerGone. A body that is held meanwhile
+	// must not be relied on any more: it may read as zeros. Further calls do nothing.
 	Close() error
 
 	// Stats returns the counters so far.

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/ringside-go/ringside/shm"
 )
 
 // parser reads the fields of one message in order. After the first error every read
@@ -107,9 +109,7 @@ func (p *parser) hash(field string) (h Hash) {
 
 func (p *parser) handle(field string) (h Handle) {
 	if b := p.take(field, HandleBytes); b != nil {
-		h.Segment = binary.LittleEndian.Uint64(b)
-		h.Off = binary.LittleEndian.Uint64(b[8:])
-		h.Len = binary.LittleEndian.Uint64(b[16:])
+		h = shm.GetHandle(b)
 	}
 	return h
 }
@@ -137,12 +137,6 @@ func appendCount(dst []byte, n int) []byte    { return binary.AppendUvarint(dst,
 func appendF64(dst []byte, v float64) []byte  { return appendU64(dst, math.Float64bits(v)) }
 func appendText(dst []byte, s string) []byte  { return append(appendCount(dst, len(s)), s...) }
 func appendBytes(dst []byte, b []byte) []byte { return append(appendCount(dst, len(b)), b...) }
-
-func appendHandle(dst []byte, h Handle) []byte {
-	dst = appendU64(dst, h.Segment)
-	dst = appendU64(dst, h.Off)
-	return appendU64(dst, h.Len)
-}
 
 func sizeUint(v uint64) int  { return (bits.Len64(v|1) + 6) / 7 }
 func sizeCount(n int) int    { return sizeUint(uint64(n)) }

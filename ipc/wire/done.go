@@ -37,7 +37,7 @@ func AppendDone(dst []byte, m *Done) []byte {
 		last = r.ID
 	}
 	for _, h := range m.Returned {
-		dst = appendHandle(dst, h)
+		dst = h.Append(dst)
 	}
 	return dst
 }

@@ -24,7 +24,7 @@ const MaxHandshakeFields = 512
 // Hello is the first message on a connection: who dials says who it is.
 //
 //	magic uint32, kind uint32, version uint32, role uint8, pid uint32, start uint64,
-//	layout uint32, ring bytes uint32, name text
+//	layout uint32, ring bytes uint32, data bell uint32, room bell uint32, name text
 //
 // Magic, kind and version stay where they are in every version to come.
 type Hello struct {
@@ -34,6 +34,8 @@ type Hello struct {
 	Start     uint64 // start of the process in clock ticks after boot; 0 if not known
 	Layout    uint32 // version of the queue's layout in shared memory; 0 where there is none
 	RingBytes uint32 // size of a queue; 0: as the other end likes
+	DataBell  uint32 // where in the page of bells that comes along the one for messages is
+	RoomBell  uint32 // and the one for room in the queue
 	Name      string
 }
 
@@ -98,11 +100,13 @@ func appendHello(dst []byte, kind uint32, m *Hello) []byte {
 	dst = appendU64(dst, m.Start)
 	dst = appendU32(dst, m.Layout)
 	dst = appendU32(dst, m.RingBytes)
+	dst = appendU32(dst, m.DataBell)
+	dst = appendU32(dst, m.RoomBell)
 	return appendText(dst, m.Name)
 }
 
 // Size is the number of bytes AppendHello writes.
-func (m *Hello) Size() int { return handshakeHeader + 1 + 4 + 8 + 4 + 4 + sizeText(m.Name) }
+func (m *Hello) Size() int { return handshakeHeader + 1 + 4 + 8 + 4*4 + sizeText(m.Name) }
 
 // Size is the number of bytes AppendWelcome writes.
 func (m *Welcome) Size() int { return (*Hello)(m).Size() }
@@ -130,6 +134,8 @@ func parseHello(name string, kind uint32, src []byte, m *Hello) error {
 	m.Start = p.u64("Start")
 	m.Layout = p.u32("Layout")
 	m.RingBytes = p.u32("RingBytes")
+	m.DataBell = p.u32("DataBell")
+	m.RoomBell = p.u32("RoomBell")
 	m.Name = p.text("Name", MaxName)
 	return p.end()
 }

@@ -89,7 +89,7 @@ func AppendRun(dst []byte, m *Run, h *History) []byte {
 		dst = appendValue(dst, &u.Value)
 	}
 	for _, v := range m.Returns {
-		dst = appendHandle(dst, v)
+		dst = v.Append(dst)
 	}
 	for i := range m.Forget {
 		dst = append(dst, m.Forget[i][:]...)

@@ -29,7 +29,7 @@ func appendValue(dst []byte, v *Value) []byte {
 	if form == formInline {
 		return appendBytes(dst, v.Inline)
 	}
-	return appendHandle(dst, v.Handle)
+	return v.Handle.Append(dst)
 }
 
 func (v *Value) size() int {

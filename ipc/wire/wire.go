@@ -24,6 +24,8 @@ package wire
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/ringside-go/ringside/shm"
 )
 
 // Version of all messages. Both ends of a conn must have the same.
@@ -65,7 +67,7 @@ const (
 	MaxExport     = 128     // bytes of a device's name for its memory (CUDA has 64)
 	MaxCounters   = 1024    // counters of a status reply
 	SessionBytes  = 8       // length of the session id that begins a body
-	HandleBytes   = 24      // length of an encoded Handle
+	HandleBytes   = shm.HandleSize
 	HashBytes     = 16      // length of a program hash
 	maxDimProduct = 1 << 62 // elements of a tensor: their count fits an int64, with room
 )
@@ -82,7 +84,7 @@ var ErrHistory = errors.New("wire: run predicted from an unknown one")
 var ErrVersion = errors.New("wire: version not supported")
 
 // Handle names bytes in a segment: what travels instead of them.
-type Handle struct{ Segment, Off, Len uint64 }
+type Handle = shm.Handle
 
 // Hash identifies a program by its structure. The zero Hash means none.
 type Hash [HashBytes]byte

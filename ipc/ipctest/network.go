@@ -1,0 +1,181 @@
+package ipctest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// Network is an ipc.Transport within one process: messages are copied on the heap, files are
+// duplicated, and what waits, waits on channels, so that it works within testing/synctest.
+// Addresses are "pipe:" and any name; "pipe:" alone picks a free one. The zero value is ready.
+type Network struct {
+	mu        sync.Mutex
+	listeners map[string]*pipeListener
+	picked    int
+}
+
+var _ ipc.Transport = (*Network)(nil)
+
+const pipePrefix = "pipe:"
+
+// Name is "pipe".
+func (n *Network) Name() string { return "pipe" }
+
+// Reaches says yes to its own addresses.
+func (n *Network) Reaches(addr string) bool { return strings.HasPrefix(addr, pipePrefix) }
+
+func prepare(options *ipc.Options) (ipc.Options, error) {
+	o, err := options.WithDefaults()
+	if err != nil {
+		return o, err
+	}
+	if len(o.Hello.Name) > wire.MaxName {
+		return o, fmt.Errorf("%w: Hello.Name has %d bytes, at most %d", ipc.ErrBadOption, len(o.Hello.Name), wire.MaxName)
+	}
+	if o.Hello.Version == 0 {
+		o.Hello.Version = wire.Version
+	}
+	o.Hello.PID, o.Hello.UID, o.Hello.GID = os.Getpid(), os.Getuid(), os.Getgid()
+	return o, nil
+}
+
+// Dial opens a conn to a listener of this network.
+func (n *Network) Dial(ctx context.Context, addr string, options *ipc.Options) (ipc.Conn, error) {
+	o, err := prepare(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := ipc.ContextError(ctx); err != nil {
+		return nil, err
+	}
+	n.mu.Lock()
+	l := n.listeners[addr]
+	n.mu.Unlock()
+	if l == nil {
+		return nil, fmt.Errorf("%w at %s", ipc.ErrNoListener, addr)
+	}
+	if o.Hello.Version != l.options.Hello.Version {
+		return nil, fmt.Errorf("%w: %w: version %d, expected %d", ipc.ErrRefused, ipc.ErrVersion,
+			o.Hello.Version, l.options.Hello.Version)
+	}
+	there, here := newQueue(l.options.RingBytes), newQueue(l.options.RingBytes)
+	dialer := newPipeConn(l.options.Hello, there, here, o.Waiter)
+	accepted := newPipeConn(o.Hello, here, there, l.options.Waiter)
+	if !l.push(accepted) {
+		return nil, fmt.Errorf("%w at %s", ipc.ErrNoListener, addr)
+	}
+	return dialer, nil
+}
+
+// Listen opens a listener.
+func (n *Network) Listen(addr string, options *ipc.Options) (ipc.Listener, error) {
+	o, err := prepare(options)
+	if err != nil {
+		return nil, err
+	}
+	if !n.Reaches(addr) {
+		return nil, fmt.Errorf("ipctest: address %q does not begin with %q", addr, pipePrefix)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for addr == pipePrefix {
+		n.picked++
+		if name := fmt.Sprintf("%s#%d", pipePrefix, n.picked); n.listeners[name] == nil {
+			addr = name
+		}
+	}
+	if n.listeners[addr] != nil {
+		return nil, fmt.Errorf("%w: %s (pid %d)", ipc.ErrAddrInUse, addr, os.Getpid())
+	}
+	l := &pipeListener{network: n, addr: addr, options: o, news: o.Waiter}
+	if l.news == nil {
+		l.news = ipc.NewWaiter()
+	}
+	if n.listeners == nil {
+		n.listeners = map[string]*pipeListener{}
+	}
+	n.listeners[addr] = l
+	return l, nil
+}
+
+type pipeListener struct {
+	network *Network
+	addr    string
+	options ipc.Options
+	news    ipc.Waiter
+
+	mu     sync.Mutex
+	ready  []*pipeConn
+	closed bool
+}
+
+func (l *pipeListener) push(c *pipeConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.ready = append(l.ready, c)
+	l.news.Wake()
+	return true
+}
+
+func (l *pipeListener) Addr() string { return l.addr }
+
+func (l *pipeListener) tryAccept() (c *pipeConn, closed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || len(l.ready) == 0 {
+		return nil, l.closed
+	}
+	c = l.ready[0]
+	l.ready = l.ready[1:]
+	return c, false
+}
+
+func (l *pipeListener) TryAccept() (ipc.Conn, bool) {
+	if c, _ := l.tryAccept(); c != nil {
+		return c, true
+	}
+	return nil, false
+}
+
+func (l *pipeListener) Accept(ctx context.Context) (ipc.Conn, error) {
+	var c *pipeConn
+	var closed bool
+	if err := l.news.Wait(ctx, func() bool {
+		c, closed = l.tryAccept()
+		return c != nil || closed
+	}); err != nil {
+		return nil, err
+	}
+	if closed {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (l *pipeListener) Close() error {
+	l.mu.Lock()
+	closed, ready := l.closed, l.ready
+	l.closed, l.ready = true, nil
+	l.mu.Unlock()
+	if closed {
+		return nil
+	}
+	l.network.mu.Lock()
+	delete(l.network.listeners, l.addr)
+	l.network.mu.Unlock()
+	for _, c := range ready {
+		c.Close()
+	}
+	l.news.Wake()
+	return nil
+}

@@ -1,0 +1,168 @@
+package ipctest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// needFiles ends the test of a transport without files, after a look at its error.
+func (f *fixture) needFiles(c ipc.Conn) {
+	f.t.Helper()
+	if !f.NoFiles {
+		return
+	}
+	r, w, err := os.Pipe()
+	f.must(err)
+	defer r.Close()
+	defer w.Close()
+	_, err = c.Reserve(f.ctx, 1, 1)
+	f.must(err)
+	if err := c.Commit(r); !errors.Is(err, ipc.ErrFilesUnsupported) {
+		f.t.Errorf("Commit with a file: %v", err)
+	}
+	f.t.SkipNow()
+}
+
+// testFiles sends pipes' ends and talks through them.
+func testFiles(t *testing.T, f *fixture) {
+	a, b := f.pair(nil)
+	f.needFiles(a)
+	for n := 1; n <= ipc.MaxFiles; n++ {
+		var readers, writers []*os.File
+		for range n {
+			r, w, err := os.Pipe()
+			f.must(err)
+			readers, writers = append(readers, r), append(writers, w)
+		}
+		_, err := a.Reserve(f.ctx, uint32(n), 3)
+		f.must(err)
+		f.must(a.Commit(writers...))
+		closeAll(writers) // they stay ours, and what was sent is open all the same
+		m, err := b.Recv(f.ctx)
+		f.must(err)
+		if m.Kind != uint32(n) || len(m.Body) != 3 || len(m.Files) != n {
+			t.Fatalf("message %d of %d bytes with %d files, expected %d, 3, %d", m.Kind, len(m.Body), len(m.Files), n, n)
+		}
+		for i, w := range m.Files {
+			_, err := fmt.Fprintf(w, "file %d of %d", i, n)
+			f.must(err)
+			f.must(w.Close())
+		}
+		b.Release()
+		for i, r := range readers {
+			got, err := io.ReadAll(r) // ends when every writer is closed: nobody kept one
+			f.must(err)
+			if want := fmt.Sprintf("file %d of %d", i, n); string(got) != want {
+				t.Errorf("read %q, expected %q", got, want)
+			}
+			r.Close()
+		}
+	}
+	if s := a.Stats().SentFiles; s != ipc.MaxFiles*(ipc.MaxFiles+1)/2 {
+		t.Errorf("SentFiles is %d", s)
+	}
+	if s := b.Stats().RecvFiles; s != ipc.MaxFiles*(ipc.MaxFiles+1)/2 {
+		t.Errorf("RecvFiles is %d", s)
+	}
+
+	null, err := os.Open(os.DevNull)
+	f.must(err)
+	defer null.Close()
+	tooMany := make([]*os.File, ipc.MaxFiles+1)
+	for i := range tooMany {
+		tooMany[i] = null
+	}
+	_, err = a.Reserve(f.ctx, 1, 1)
+	f.must(err)
+	if err := a.Commit(tooMany...); !errors.Is(err, ipc.ErrTooManyFiles) {
+		t.Errorf("Commit with %d files: %v", len(tooMany), err)
+	}
+	f.send(a, 5, 10) // and nothing of that message was sent
+	f.expect(b, 5, 10)
+}
+
+// testFilesMixed: files stay with their messages among many without.
+func testFilesMixed(t *testing.T, f *fixture) {
+	a, b := f.pair(&ipc.Options{RingBytes: ipc.MinRingBytes})
+	f.needFiles(a)
+	dir := t.TempDir()
+	var named []*os.File
+	for i := range 3 {
+		file, err := os.Create(fmt.Sprintf("%s/%d", dir, i))
+		f.must(err)
+		defer file.Close()
+		_, err = file.WriteString(fmt.Sprint(i))
+		f.must(err)
+		named = append(named, file)
+	}
+	const n = 600
+	wait := spawn(func() error {
+		for i := range n {
+			if i%5 != 0 {
+				if err := send(f.ctx, a, uint32(i), i%200); err != nil {
+					return err
+				}
+				continue
+			}
+			buf, err := a.Reserve(f.ctx, uint32(i), 16)
+			if err != nil {
+				return err
+			}
+			pattern(buf, uint32(i))
+			if err := a.Commit(named[i%3]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for i := range n {
+		if i%5 != 0 {
+			f.expect(b, uint32(i), i%200)
+			continue
+		}
+		m, err := b.Recv(f.ctx)
+		f.must(err)
+		if m.Kind != uint32(i) || len(m.Files) != 1 {
+			t.Fatalf("message %d with %d files, expected %d with 1", m.Kind, len(m.Files), i)
+		}
+		f.must(checkPattern(m.Body, m.Kind))
+		b.Release()
+		var got [1]byte
+		_, err = m.Files[0].ReadAt(got[:], 0)
+		f.must(err)
+		if want := byte('0' + i%3); got[0] != want {
+			t.Errorf("message %d came with file %q, expected %q", i, got[0], want)
+		}
+		m.Files[0].Close()
+	}
+	f.must(wait())
+}
+
+// testFilesUnread: files that nobody receives are closed with the conn.
+func testFilesUnread(t *testing.T, f *fixture) {
+	a, b := f.pair(nil)
+	f.needFiles(a)
+	r, w, err := os.Pipe()
+	f.must(err)
+	defer r.Close()
+	for range 3 {
+		_, err = a.Reserve(f.ctx, 1, 1)
+		f.must(err)
+		f.must(a.Commit(w))
+	}
+	f.must(w.Close())
+	m, err := b.Recv(f.ctx) // one of the three; the others are on their way or waiting
+	f.must(err)
+	closeAll(m.Files)
+	b.Release()
+	f.must(b.Close())
+	f.must(a.Close())
+	if _, err := io.ReadAll(r); err != nil { // hangs while a descriptor is open somewhere
+		t.Error(err)
+	}
+}

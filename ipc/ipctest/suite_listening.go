@@ -1,0 +1,126 @@
+package ipctest
+
+import (
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// testListener: TryAccept, and the Waiter's news of a conn.
+func testListener(t *testing.T, f *fixture) {
+	w := f.waiter()
+	l := f.listen(&ipc.Options{Waiter: w})
+	if c, ok := l.TryAccept(); ok {
+		t.Fatalf("TryAccept without a dialer: %v", c.Peer())
+	}
+	if !f.Transport.Reaches(l.Addr()) {
+		t.Errorf("%s does not reach its own listener's address %q", f.Transport.Name(), l.Addr())
+	}
+	for i := range 3 {
+		wait := spawn(func() error {
+			c, err := f.Transport.Dial(f.ctx, l.Addr(), nil)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return send(f.ctx, c, uint32(i), 10)
+		})
+		var b ipc.Conn
+		f.must(w.Wait(f.ctx, func() bool {
+			var ok bool
+			b, ok = l.TryAccept()
+			return ok
+		}))
+		f.expect(b, uint32(i), 10)
+		f.must(wait())
+		f.must(b.Close())
+	}
+}
+
+// testListenerCloses: conns that were accepted live on, those that were not do not, and the
+// address is free.
+func testListenerCloses(t *testing.T, f *fixture) {
+	l, err := f.Transport.Listen(f.Addr(), nil)
+	f.must(err)
+	a := f.dial(l, nil)
+	b := f.accept(l)
+	left := f.dial(l, nil)
+	f.must(l.Close())
+	if err := l.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+	if _, err := l.Accept(f.ctx); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept: %v", err)
+	}
+	if _, ok := l.TryAccept(); ok {
+		t.Error("TryAccept after Close")
+	}
+	if _, err := left.Recv(f.ctx); !errors.Is(err, ipc.ErrPeerGone) {
+		t.Errorf("Recv of a conn that was never accepted: %v", err)
+	}
+	f.send(a, 1, 10)
+	f.expect(b, 1, 10)
+	if _, err := f.Transport.Dial(f.ctx, l.Addr(), nil); !errors.Is(err, ipc.ErrNoListener) {
+		t.Errorf("Dial: %v", err)
+	}
+
+	again, err := f.Transport.Listen(l.Addr(), nil)
+	f.must(err)
+	wait := spawn(func() error { _, err := again.Accept(f.ctx); return err })
+	f.must(again.Close())
+	if err := wait(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept during Close: %v", err)
+	}
+}
+
+func testAddrInUse(t *testing.T, f *fixture) {
+	l := f.listen(nil)
+	_, err := f.Transport.Listen(l.Addr(), nil)
+	if !errors.Is(err, ipc.ErrAddrInUse) || !strings.Contains(err.Error(), l.Addr()) {
+		t.Errorf("Listen at %s: %v", l.Addr(), err)
+	}
+	a := f.dial(l, nil) // the first is not disturbed
+	b := f.accept(l)
+	f.send(a, 1, 1)
+	f.expect(b, 1, 1)
+}
+
+func testNoListener(t *testing.T, f *fixture) {
+	if _, err := f.Transport.Dial(f.ctx, f.Addr(), nil); !errors.Is(err, ipc.ErrNoListener) {
+		t.Errorf("Dial: %v", err)
+	}
+}
+
+func testVersion(t *testing.T, f *fixture) {
+	l := f.listen(nil)
+	_, err := f.Transport.Dial(f.ctx, l.Addr(), &ipc.Options{Hello: ipc.Peer{Version: 99999}})
+	if !errors.Is(err, ipc.ErrVersion) || !errors.Is(err, ipc.ErrRefused) || !strings.Contains(err.Error(), "99999") {
+		t.Errorf("Dial: %v", err)
+	}
+	if _, ok := l.TryAccept(); ok {
+		t.Error("the refused conn was accepted")
+	}
+	a := f.dial(l, nil)
+	b := f.accept(l)
+	f.send(a, 1, 1)
+	f.expect(b, 1, 1)
+}
+
+func testOptions(t *testing.T, f *fixture) {
+	l := f.listen(nil)
+	for _, o := range []ipc.Options{
+		{RingBytes: 1000}, {RingBytes: ipc.MinRingBytes / 2}, {RingBytes: ipc.MaxRingBytes * 2}, {RingBytes: -1},
+		{HandshakeTimeout: -1}, {AllowGID: -1},
+		{Hello: ipc.Peer{Name: strings.Repeat("x", 10000)}},
+	} {
+		if _, err := f.Transport.Dial(f.ctx, l.Addr(), &o); !errors.Is(err, ipc.ErrBadOption) {
+			t.Errorf("Dial with %+v: %v", o, err)
+		}
+		if _, err := f.Transport.Listen(f.Addr(), &o); !errors.Is(err, ipc.ErrBadOption) {
+			t.Errorf("Listen with %+v: %v", o, err)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ring"
+	"github.com/ringside-go/ringside/shm"
+)
+
+const (
+	// filesShift is where the number of files begins in a record's tag.
+	filesShift = 24
+
+	// maxPendingFiles bounds the batches of descriptors that arrived before their messages
+	// were received: a queue of messages holds fewer with descriptors, unless the peer is up to
+	// something.
+	maxPendingFiles = 1024
+
+	// fileSendTimeout bounds how long a message's descriptors wait for a peer that does not
+	// read them. Its goroutine does nothing else.
+	fileSendTimeout = 5 * time.Second
+
+	// lingerTimeout is how long a closed conn waits for the other end to close as well, so
+	// that the one that is last can free the memory at once.
+	lingerTimeout = time.Second
+)
+
+// States of a conn, bits.
+const (
+	stateClosed  = 1 << iota // by us
+	stateGone                // by the peer, or it died
+	stateCorrupt             // the peer broke the protocol
+	stateEnded               // the peer will not look at the memory any more; never alone
+)
+
+// conn is one end. Four goroutines may be in it: one sends (out, reserved, roomNeeded), one receives
+// (in, held, filesNeeded), watch reads the socket, and any may close it.
+type conn struct {
+	peer  ipc.Peer
+	sock  *net.UnixConn
+	seg   *shm.Segment
+	bells peerBells
+	log   *slog.Logger
+	limit int // largest body
+
+	data, room *Waiter // that we sleep on: for messages, for room in the queue
+	own        bool    // data and room are this conn's alone
+
+	state atomic.Uint32
+	cause atomic.Pointer[error] // why, when stateCorrupt
+
+	out        *ring.Producer
+	reserved   int // length of the open reservation's body, -1 when none
+	kind       uint32
+	roomNeeded int
+	roomReady  func() bool
+	sent       counters
+
+	in          *ring.Consumer
+	held        bool // a message is with the caller
+	filesNeeded bool // the next message's files have not arrived yet
+	dataReady   func() bool
+	recv        counters
+
+	filesWaiting atomic.Int32 // length of files
+	filesMu      sync.Mutex
+	files        [][]*os.File // one batch a message, oldest first
+	filesClosed  bool         // nobody will take them any more
+}
+
+// counters are those of one direction, written by the goroutine that works there.
+type counters struct{ messages, bytes, files, full atomic.Uint64 }
+
+// newConn makes the end that sends on out and receives on in, two pieces of seg. The conn owns
+// sock, seg and bells from then on.
+func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte, bells peerBells, w waiters, log *slog.Logger) (*conn, error) {
+	c := &conn{
+		peer: peer, sock: sock, seg: seg, bells: bells, log: log,
+		data: w.data, room: w.room, own: w.own, reserved: -1,
+	}
+	var err error
+	if c.out, err = ring.NewProducer(out); err != nil {
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	if c.in, err = ring.NewConsumer(in, &ring.ConsumerOptions{Space: bells.room}); err != nil {
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	c.limit = ipc.MessageLimit(len(out) - ring.HeaderSize)
+	c.roomReady = func() bool { return c.state.Load() != 0 || c.out.CanReserve(c.roomNeeded) }
+	c.dataReady = func() bool {
+		return c.state.Load() != 0 || c.in.Ready() && (!c.filesNeeded || c.filesWaiting.Load() != 0)
+	}
+	// The two mappings go when nobody can reach the conn any more, and not in Close: the
+	// goroutines that send and receive may be reading them at that moment, and asking
+	// them first would cost every message two locked instructions.
+	runtime.AddCleanup(c, func(r [2]*shm.Segment) {
+		r[0].Close()
+		r[1].Close()
+	}, [2]*shm.Segment{seg, bells.seg})
+	go c.watch()
+	return c, nil
+}
+
+func (c *conn) Peer() ipc.Peer { return c.peer }
+
+func (c *conn) Stats() ipc.Stats {
+	return ipc.Stats{
+		SentMessages: c.sent.messages.Load(), SentBytes: c.sent.bytes.Load(), SentFiles: c.sent.files.Load(),
+		RecvMessages: c.recv.messages.Load(), RecvBytes: c.recv.bytes.Load(), RecvFiles: c.recv.files.Load(),
+		Full:  c.sent.full.Load(),
+		Wakes: c.bells.data.Wakes() + c.bells.room.Wakes(),
+	}
+}
+
+func (c *conn) Err() error {
+	switch s := c.state.Load(); {
+	case s&stateClosed != 0:
+		return net.ErrClosed
+	case s&stateCorrupt != 0:
+		return *c.cause.Load()
+	case s&stateGone != 0:
+		return c.peerError(ipc.ErrPeerGone)
+	}
+	return nil
+}
+
+func (c *conn) peerError(err error) error { return &ipc.PeerError{Peer: c.peer, Err: err} }
+
+// set adds a bit to the state and wakes whoever waits for anything here. It returns the
+// state before.
+func (c *conn) set(bit uint32) uint32 {
+	before := c.state.Or(bit)
+	c.data.Wake()
+	c.room.Wake()
+	return before
+}
+
+// corrupt ends the conn because of what the peer did.
+func (c *conn) corrupt(err error) error {
+	if !errors.Is(err, ipc.ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+	}
+	err = c.peerError(err)
+	if c.cause.CompareAndSwap(nil, &err) {
+		c.log.Warn("peer broke the protocol", "peer", c.peer.Name, "pid", c.peer.PID, "err", err)
+	}
+	if c.set(stateCorrupt)&stateCorrupt == 0 {
+		c.hangUp()
+	}
+	return *c.cause.Load()
+}
+
+// hangUp has the peer and our own watch see the end of the socket.
+func (c *conn) hangUp() {
+	_ = c.sock.CloseWrite()
+	_ = c.sock.SetReadDeadline(time.Now().Add(lingerTimeout))
+}
+
+func (c *conn) Close() error {
+	before := c.set(stateClosed)
+	if before&stateClosed != 0 {
+		return nil
+	}
+	c.filesMu.Lock()
+	c.filesClosed = true
+	for _, batch := range c.files {
+		closeAll(batch)
+	}
+	c.files = nil
+	c.filesMu.Unlock()
+	if c.own {
+		c.data.unwatch()
+		c.room.unwatch()
+	}
+	c.hangUp()
+	if before&stateEnded != 0 {
+		c.freePages()
+	}
+	return nil
+}
+
+// freePages gives the memory back once both ends are closed. The mapping stays until the
+// collector knows that nobody reads it, but need not keep its pages.
+func (c *conn) freePages() {
+	_ = unix.Madvise(c.seg.Bytes(), unix.MADV_REMOVE)
+	runtime.KeepAlive(c)
+}
+
+// watch reads the socket until its end: the descriptors of messages, and then the news that
+// the peer is gone.
+func (c *conn) watch() {
+	var token [8]byte
+	oob := make([]byte, oobSize())
+	var err error
+	for resets := 0; err == nil; {
+		var files []*os.File
+		_, files, err = recvFiles(c.sock, token[:], oob)
+		switch {
+		case err == nil:
+			err = c.queue(files)
+		case errors.Is(err, unix.ECONNRESET) && resets == 0:
+			// It died with descriptors of ours unread. The kernel says so once, ahead of
+			// what it had sent, and then EOF.
+			resets, err = 1, nil
+		}
+	}
+	ended := errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET)
+	switch {
+	case errors.Is(err, ipc.ErrCorrupt):
+		_ = c.corrupt(err)
+	case ended:
+		if c.set(stateGone|stateEnded)&stateClosed != 0 {
+			c.freePages()
+		}
+	default: // our own Close ran out of patience, or the socket failed
+		c.set(stateGone)
+	}
+	_ = c.sock.Close()
+}
+
+// queue keeps a message's files until the message is received.
+func (c *conn) queue(files []*os.File) error {
+	if len(files) == 0 {
+		return fmt.Errorf("%w: datagram without descriptors", ipc.ErrCorrupt)
+	}
+	c.filesMu.Lock()
+	defer c.filesMu.Unlock()
+	if c.filesClosed {
+		closeAll(files)
+		return nil
+	}
+	if len(c.files) >= maxPendingFiles {
+		closeAll(files)
+		return fmt.Errorf("%w: descriptors for more than %d messages", ipc.ErrCorrupt, maxPendingFiles)
+	}
+	c.files = append(c.files, files)
+	c.filesWaiting.Store(int32(len(c.files)))
+	c.data.Wake()
+	return nil
+}
+
+// takeFiles returns the oldest message's files, false when they have not arrived.
+func (c *conn) takeFiles() ([]*os.File, bool) {
+	c.filesMu.Lock()
+	defer c.filesMu.Unlock()
+	if len(c.files) == 0 {
+		return nil, false
+	}
+	batch := c.files[0]
+	c.files[0] = nil
+	c.files = c.files[1:]
+	c.filesWaiting.Store(int32(len(c.files)))
+	return batch, true
+}

@@ -1,0 +1,165 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ring"
+	"github.com/ringside-go/ringside/shm"
+)
+
+// layout is the version of what lies in shared memory.
+const layout = ring.Layout
+
+// Dial connects to the listener at addr.
+func (Transport) Dial(ctx context.Context, addr string, options *ipc.Options) (ipc.Conn, error) {
+	o, err := options.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkHello(&o); err != nil {
+		return nil, err
+	}
+	path, _ := splitAddr(addr)
+	if err := checkPath(path); err != nil {
+		return nil, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
+	}
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "unixpacket", path)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
+		return nil, fmt.Errorf("%w at %s: %w", ipc.ErrNoListener, path, err)
+	case err != nil:
+		if ctx.Err() != nil {
+			err = ipc.ContextError(ctx)
+		}
+		return nil, fmt.Errorf("local: dial %s: %w", path, err)
+	}
+	sock := nc.(*net.UnixConn)
+	c, err := dialHandshake(ctx, sock, &o)
+	if err != nil {
+		sock.Close()
+		if ctx.Err() != nil {
+			err = ipc.ContextError(ctx)
+		}
+		return nil, fmt.Errorf("local: dial %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// dialHandshake is the dialer's half. The socket stays the caller's on error.
+func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options) (*conn, error) {
+	// Every read and write of the handshake ends with the earlier of the two.
+	_ = sock.SetDeadline(time.Now().Add(o.HandshakeTimeout))
+	cancel := context.AfterFunc(ctx, func() { _ = sock.SetDeadline(time.Unix(1, 0)) })
+	defer cancel()
+
+	cred, err := credentials(sock)
+	if err != nil {
+		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	if err := allowed(cred, o.AllowGID, true); err != nil {
+		return nil, fmt.Errorf("listener: %w", err)
+	}
+	w, err := newWaiters(o.Waiter)
+	if err != nil {
+		return nil, err
+	}
+	m := hello(o, w, 0)
+	if err := sendFiles(sock, wire.AppendHello(nil, &m), w.page.seg.File()); err != nil {
+		return nil, fmt.Errorf("sending Hello: %w", err)
+	}
+	w.handedOver()
+
+	buf := make([]byte, wire.MaxHandshake)
+	n, files, err := recvFiles(sock, buf, make([]byte, oobSize()))
+	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
+		return nil, fmt.Errorf("%w during the handshake", ipc.ErrPeerGone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("waiting for Welcome: %w", err)
+	}
+	welcome, err := parseWelcome(buf[:n])
+	if err == nil && len(files) != 2 {
+		err = fmt.Errorf("%w: Welcome with %d descriptors, expected 2", ipc.ErrCorrupt, len(files))
+	}
+	if err != nil {
+		closeAll(files)
+		return nil, err
+	}
+	_ = sock.SetDeadline(time.Time{})
+	if !cancel() {
+		closeAll(files)
+		return nil, ipc.ContextError(ctx) // its deadline may have come after ours
+	}
+	return dialed(sock, welcome, files, w, o)
+}
+
+// parseWelcome reads the listener's answer.
+func parseWelcome(src []byte) (*wire.Hello, error) {
+	kind, _, err := wire.HandshakeKind(src)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+	}
+	if kind == wire.KindRefuse {
+		var m wire.Refuse
+		if err := wire.ParseRefuse(src, &m); err != nil {
+			return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+		}
+		if m.Reason == wire.RefuseVersion {
+			return nil, fmt.Errorf("%w: %w: %s", ipc.ErrRefused, ipc.ErrVersion, m.Text)
+		}
+		return nil, fmt.Errorf("%w: %s", ipc.ErrRefused, m.Text)
+	}
+	var m wire.Welcome
+	if err := wire.ParseWelcome(src, &m); err != nil {
+		if errors.Is(err, wire.ErrVersion) {
+			return nil, fmt.Errorf("%w: %w", ipc.ErrVersion, err)
+		}
+		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+	}
+	if m.Layout != layout {
+		return nil, fmt.Errorf("%w: ring layout %d, this is %d", ipc.ErrVersion, m.Layout, layout)
+	}
+	if err := ipc.CheckRingBytes(int(m.RingBytes)); err != nil {
+		return nil, fmt.Errorf("%w: Welcome: %w", ipc.ErrCorrupt, err)
+	}
+	return (*wire.Hello)(&m), nil
+}
+
+// dialed maps what the listener sent. It owns files.
+func dialed(sock *net.UnixConn, m *wire.Hello, files []*os.File, w waiters, o *ipc.Options) (*conn, error) {
+	peer, err := peerOf(m, sock)
+	if err != nil {
+		closeAll(files)
+		return nil, err
+	}
+	bells, err := openPeerBells(files[1], m.DataBell, m.RoomBell)
+	if err != nil {
+		files[0].Close()
+		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+	}
+	defer files[0].Close() // the mapping needs no descriptor
+	size := ring.Size(int(m.RingBytes))
+	seg, err := shm.FromFile(0, files[0], int64(2*size), &shm.Options{Sealed: true, Prefault: true})
+	if err != nil {
+		bells.seg.Close()
+		return nil, fmt.Errorf("conn's segment: %w", err)
+	}
+	mem := seg.Bytes()
+	c, err := newConn(peer, sock, seg, mem[:size:size], mem[size:2*size:2*size], bells, w, o.Logger)
+	if err != nil {
+		seg.Close()
+		bells.seg.Close()
+	}
+	return c, err
+}

@@ -1,0 +1,56 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// ErrUnsafeDir is returned by PrepareDir and Listen for a directory in which somebody
+// else could put something in our way.
+var ErrUnsafeDir = errors.New("local: unsafe directory")
+
+// Dir is where the sockets of a user lie: runtimeDir/ringside, where runtimeDir is what the
+// system gives the user for such things ($XDG_RUNTIME_DIR), or /tmp/ringside-UID when that is empty.
+func Dir(runtimeDir string) string {
+	if runtimeDir != "" {
+		return filepath.Join(runtimeDir, "ringside")
+	}
+	return filepath.Join("/tmp", "ringside-"+strconv.Itoa(os.Getuid()))
+}
+
+// PrepareDir makes the directory with mode 0700 if it is not there, and checks that it is a
+// directory of this user's that nobody else can write to: ErrUnsafeDir otherwise.
+func PrepareDir(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("local: %w", err)
+	}
+	return checkDir(dir)
+}
+
+// checkDir looks at the directory itself, not at what a link there points to: in /tmp the
+// link could be anybody's.
+func checkDir(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("local: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%w: %s is %s, expected a directory", ErrUnsafeDir, dir, info.Mode().Type())
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("%w: %s: owner not known", ErrUnsafeDir, dir)
+	}
+	if int(st.Uid) != os.Getuid() {
+		return fmt.Errorf("%w: %s belongs to user %d, expected %d", ErrUnsafeDir, dir, st.Uid, os.Getuid())
+	}
+	if perm := info.Mode().Perm(); perm&0o022 != 0 {
+		return fmt.Errorf("%w: %s has mode %#o, others may write; expected 0700", ErrUnsafeDir, dir, perm)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ring"
+	"github.com/ringside-go/ringside/shm"
+)
+
+// handshake is the listener's half. The socket stays the caller's on error; the peer has
+// then been told why, if it can be told anything.
+func (l *listener) handshake(sock *net.UnixConn) (*conn, error) {
+	cred, err := credentials(sock)
+	if err != nil {
+		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	buf := make([]byte, wire.MaxHandshake)
+	n, files, err := recvFiles(sock, buf, make([]byte, oobSize()))
+	if err != nil {
+		return nil, fmt.Errorf("pid %d: waiting for Hello: %w", cred.Pid, err)
+	}
+	defer closeAll(files)
+	// Not before Hello has been read: the kernel tells who closes with unread data from
+	// who closes, and the peer would see that instead of the refusal.
+	if err := allowed(cred, l.options.AllowGID, false); err != nil {
+		return nil, l.refuse(sock, wire.RefuseUser, err)
+	}
+	var m wire.Hello
+	if err := wire.ParseHello(buf[:n], &m); err != nil {
+		if errors.Is(err, wire.ErrVersion) {
+			return nil, l.refuse(sock, wire.RefuseVersion, fmt.Errorf("%w: %w", ipc.ErrVersion, err))
+		}
+		return nil, l.refuse(sock, wire.RefuseBroken, err)
+	}
+	if m.Layout != layout {
+		return nil, l.refuse(sock, wire.RefuseVersion,
+			fmt.Errorf("%w: ring layout %d, this is %d", ipc.ErrVersion, m.Layout, layout))
+	}
+	if len(files) != 1 {
+		return nil, l.refuse(sock, wire.RefuseBroken, fmt.Errorf("Hello with %d descriptors, expected 1", len(files)))
+	}
+	if l.full() {
+		return nil, l.refuse(sock, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", maxUnaccepted))
+	}
+	return l.welcome(sock, &m, files[0])
+}
+
+// welcome makes the conn's memory and sends it.
+func (l *listener) welcome(sock *net.UnixConn, m *wire.Hello, page *os.File) (*conn, error) {
+	peer, err := peerOf(m, sock)
+	if err != nil {
+		return nil, err
+	}
+	bells, err := openPeerBells(page, m.DataBell, m.RoomBell)
+	if err != nil {
+		return nil, l.refuse(sock, wire.RefuseBroken, err)
+	}
+	w, err := newWaiters(l.options.Waiter)
+	if err != nil {
+		bells.seg.Close()
+		return nil, l.refuse(sock, wire.RefuseBusy, err)
+	}
+	size := ring.Size(l.options.RingBytes)
+	seg, err := shm.Create(int64(2*size), &shm.Options{Backing: shm.Memfd, Prefault: true})
+	if err != nil {
+		bells.seg.Close()
+		return nil, l.refuse(sock, wire.RefuseBusy, err)
+	}
+	c, err := l.open(sock, peer, seg, size, bells, w)
+	if err != nil {
+		seg.Close()
+		bells.seg.Close()
+	}
+	return c, err
+}
+
+// open makes the rings, sends Welcome and starts the conn. The segments stay the caller's on
+// error.
+func (l *listener) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, size int, bells peerBells, w waiters) (*conn, error) {
+	mem := seg.Bytes()
+	in, out := mem[:size:size], mem[size:2*size:2*size]
+	if err := errors.Join(ring.Init(in), ring.Init(out)); err != nil {
+		return nil, err
+	}
+	welcome := wire.Welcome(hello(&l.options, w, l.options.RingBytes))
+	if err := sendFiles(sock, wire.AppendWelcome(nil, &welcome), seg.File(), w.page.seg.File()); err != nil {
+		return nil, fmt.Errorf("%s %q (pid %d): sending Welcome: %w", peer.Role, peer.Name, peer.PID, err)
+	}
+	seg.File().Close() // the mapping needs no descriptor
+	w.handedOver()
+	_ = sock.SetDeadline(time.Time{})
+	return newConn(peer, sock, seg, out, in, bells, w, l.options.Logger)
+}
+
+// refuse tells the peer why, as far as it listens, and returns the error for the log.
+func (l *listener) refuse(sock *net.UnixConn, reason uint32, err error) error {
+	m := wire.Refuse{Version: wire.Version, Reason: reason, Text: wire.CutText(err.Error())}
+	if _, e := sock.Write(wire.AppendRefuse(nil, &m)); e != nil {
+		return fmt.Errorf("%w (and the peer was not told: %w)", err, e)
+	}
+	return err
+}

@@ -1,0 +1,247 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+const (
+	// maxHandshakes bounds how many peers are being greeted at a time; further ones wait
+	// in the kernel's queue.
+	maxHandshakes = 64
+
+	// maxUnaccepted bounds the conns that nobody has accepted yet, each of which holds
+	// its memory. Further peers are refused.
+	maxUnaccepted = 128
+)
+
+type listener struct {
+	path    string
+	options ipc.Options
+	news    ipc.Waiter // woken when a conn is ready
+	sock    *net.UnixListener
+	lock    *lock
+
+	greeting chan struct{} // one slot for every handshake under way
+
+	mu      sync.Mutex
+	ready   []*conn
+	dialing map[*net.UnixConn]struct{} // handshakes under way
+	closed  bool
+}
+
+// Listen opens a listener on the socket at path. The directory must be this user's, see
+// PrepareDir. A socket that a dead process left there is replaced.
+func (Transport) Listen(path string, options *ipc.Options) (ipc.Listener, error) {
+	o, err := options.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkHello(&o); err != nil {
+		return nil, err
+	}
+	l := &listener{
+		path: path, options: o,
+		greeting: make(chan struct{}, maxHandshakes),
+		dialing:  map[*net.UnixConn]struct{}{},
+	}
+	switch w := o.Waiter.(type) {
+	case nil:
+		l.news = ipc.NewWaiter() // conns come from a goroutine of this process
+	case *Waiter:
+		l.news = w
+	default:
+		_, err := newWaiters(o.Waiter)
+		return nil, err
+	}
+	if err := checkPath(path); err != nil {
+		return nil, err
+	}
+	if err := checkDir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	if l.lock, err = takeLock(path); err != nil {
+		return nil, err
+	}
+	if err := l.bind(); err != nil {
+		l.lock.release()
+		return nil, err
+	}
+	go l.accept()
+	return l, nil
+}
+
+// bind makes the socket. The lock is held, so a socket that is there already is a dead
+// process's.
+func (l *listener) bind() error {
+	if info, err := os.Lstat(l.path); err == nil {
+		if info.Mode().Type() != os.ModeSocket {
+			return fmt.Errorf("%w: %s is a file of type %s, expected a socket or nothing", ipc.ErrAddrInUse, l.path, info.Mode().Type())
+		}
+		if err := os.Remove(l.path); err != nil {
+			return fmt.Errorf("local: %w", err)
+		}
+	}
+	sock, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: l.path, Net: "unixpacket"})
+	if err != nil {
+		return fmt.Errorf("local: %w", err)
+	}
+	sock.SetUnlinkOnClose(true)
+	mode := os.FileMode(0o600)
+	if l.options.AllowGID != 0 {
+		mode = 0o660
+		err = os.Chown(l.path, -1, l.options.AllowGID)
+	}
+	if err == nil {
+		err = os.Chmod(l.path, mode)
+	}
+	if err != nil {
+		sock.Close()
+		return fmt.Errorf("local: %w", err)
+	}
+	l.sock = sock
+	return nil
+}
+
+func (l *listener) Addr() string { return l.path }
+
+func (l *listener) TryAccept() (ipc.Conn, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.ready) == 0 {
+		return nil, false
+	}
+	c := l.ready[0]
+	l.ready[0] = nil
+	l.ready = l.ready[1:]
+	return c, true
+}
+
+func (l *listener) Accept(ctx context.Context) (ipc.Conn, error) {
+	var c ipc.Conn
+	var closed bool
+	if err := l.news.Wait(ctx, func() bool {
+		l.mu.Lock()
+		closed = l.closed
+		l.mu.Unlock()
+		if closed {
+			return true
+		}
+		var ok bool
+		c, ok = l.TryAccept()
+		return ok
+	}); err != nil {
+		return nil, err
+	}
+	if closed {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+// Close also ends the handshakes under way.
+func (l *listener) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	ready := l.ready
+	l.ready = nil
+	for sock := range l.dialing {
+		_ = sock.SetDeadline(time.Unix(1, 0))
+	}
+	l.mu.Unlock()
+	for _, c := range ready {
+		c.Close()
+	}
+	// The socket goes first, then the lock: whoever gets the lock finds no socket.
+	err := errors.Join(l.sock.Close(), l.lock.release())
+	l.news.Wake()
+	return err
+}
+
+// accept takes connections until the listener is closed.
+func (l *listener) accept() {
+	for {
+		l.greeting <- struct{}{}
+		sock, err := l.sock.AcceptUnix()
+		if err != nil {
+			<-l.greeting
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Out of descriptors, most likely. The peer waits in the kernel's queue; try
+			// again when some handshake may have given one back.
+			l.options.Logger.Error("accept failed", "addr", l.path, "err", err)
+			if !l.pause(time.Second / 10) {
+				return
+			}
+			continue
+		}
+		go func() {
+			defer func() { <-l.greeting }()
+			l.greet(sock)
+		}()
+	}
+}
+
+// pause waits and says whether the listener is still open.
+func (l *listener) pause(d time.Duration) bool {
+	<-time.After(d)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.closed
+}
+
+// greet does one handshake and queues the conn.
+func (l *listener) greet(sock *net.UnixConn) {
+	if !l.register(sock) {
+		sock.Close()
+		return
+	}
+	c, err := l.handshake(sock)
+	l.mu.Lock()
+	delete(l.dialing, sock)
+	queued := err == nil && !l.closed
+	if queued {
+		l.ready = append(l.ready, c)
+	}
+	l.mu.Unlock()
+	switch {
+	case queued:
+		l.news.Wake()
+	case err == nil:
+		c.Close()
+	default:
+		sock.Close()
+		l.options.Logger.Warn("handshake failed", "addr", l.path, "err", err)
+	}
+}
+
+func (l *listener) register(sock *net.UnixConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.dialing[sock] = struct{}{}
+	_ = sock.SetDeadline(time.Now().Add(l.options.HandshakeTimeout))
+	return true
+}
+
+// full says whether too many conns wait to be accepted.
+func (l *listener) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.ready) >= maxUnaccepted
+}

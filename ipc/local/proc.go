@@ -1,0 +1,60 @@
+package local
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// startTime is when a process started, in clock ticks after boot, 0 when that cannot be
+// told: field 22 of its stat, counted from behind the name, which may hold anything.
+func startTime(pid int) uint64 {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	_, after, ok := strings.Cut(string(b[strings.LastIndexByte(string(b), ')')+1:]), " ")
+	fields := strings.Fields(after)
+	if !ok || len(fields) < 20 {
+		return 0
+	}
+	v, err := strconv.ParseUint(fields[19], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// credentials asks the kernel who is at the other end of the socket.
+func credentials(sock *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := sock.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	var errOpt error
+	if err := raw.Control(func(fd uintptr) {
+		cred, errOpt = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return nil, err
+	}
+	return cred, errOpt
+}
+
+// allowed says whether a process with these credentials may be at the other end. Root may
+// serve anybody; it need not ask.
+func allowed(cred *unix.Ucred, allowGID int, serves bool) error {
+	switch {
+	case int(cred.Uid) == os.Getuid(), serves && cred.Uid == 0:
+		return nil
+	case allowGID != 0 && int(cred.Gid) == allowGID:
+		return nil
+	}
+	return fmt.Errorf("%w: user %d (group %d), expected user %d", ipc.ErrRefused, cred.Uid, cred.Gid, os.Getuid())
+}

@@ -1,0 +1,115 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ring"
+)
+
+func (c *conn) TryReserve(kind uint32, n int) ([]byte, error) {
+	if c.state.Load() != 0 {
+		return nil, c.Err()
+	}
+	if n < 0 || n > c.limit {
+		return nil, fmt.Errorf("%w: %d bytes, at most %d", ipc.ErrMessageTooLarge, n, c.limit)
+	}
+	if kind > ipc.MaxKind {
+		return nil, fmt.Errorf("%w: kind %#x, at most %#x", ipc.ErrBadKind, kind, ipc.MaxKind)
+	}
+	buf, err := c.out.Reserve(n)
+	runtime.KeepAlive(c)
+	if err == nil {
+		c.kind, c.reserved = kind, n
+		return buf, nil
+	}
+	if errors.Is(err, ring.ErrFull) {
+		c.sent.full.Add(1)
+		return nil, ipc.ErrFull
+	}
+	return nil, c.ringError(err)
+}
+
+func (c *conn) Reserve(ctx context.Context, kind uint32, n int) ([]byte, error) {
+	for {
+		buf, err := c.TryReserve(kind, n)
+		if err != ipc.ErrFull {
+			return buf, err
+		}
+		c.roomNeeded = n
+		if err := c.room.Wait(ctx, c.roomReady); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (c *conn) Commit(files ...*os.File) error {
+	if c.reserved < 0 {
+		panic("ipc: Commit without a reservation")
+	}
+	tag := c.kind
+	if len(files) > 0 {
+		if err := c.sendFiles(files); err != nil {
+			c.Abort()
+			return err
+		}
+		tag |= uint32(len(files)) << filesShift
+	}
+	if c.state.Load() != 0 {
+		c.Abort()
+		return c.Err()
+	}
+	c.out.Commit(tag)
+	c.bells.data.Ring()
+	c.sent.messages.Add(1)
+	c.sent.bytes.Add(uint64(c.reserved))
+	c.reserved = -1
+	runtime.KeepAlive(c)
+	return nil
+}
+
+func (c *conn) Abort() {
+	if c.reserved < 0 {
+		panic("ipc: Abort without a reservation")
+	}
+	c.reserved = -1
+	c.out.Abort()
+}
+
+// sendFiles sends the descriptors ahead of their message, so that they are in the peer's
+// socket when it finds the message.
+func (c *conn) sendFiles(files []*os.File) error {
+	if len(files) > ipc.MaxFiles {
+		return fmt.Errorf("%w: %d, at most %d", ipc.ErrTooManyFiles, len(files), ipc.MaxFiles)
+	}
+	_ = c.sock.SetWriteDeadline(time.Now().Add(fileSendTimeout))
+	var token [8]byte
+	err := sendFiles(c.sock, token[:], files...)
+	switch {
+	case err == nil:
+		c.sent.files.Add(uint64(len(files)))
+		return nil
+	case c.state.Load() != 0:
+		return c.Err()
+	case errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET), errors.Is(err, net.ErrClosed):
+		return c.peerError(ipc.ErrPeerGone)
+	}
+	return fmt.Errorf("local: sending descriptors: %w", err)
+}
+
+// ringError is what an error of either ring means for the conn. After Close the memory may
+// read as zeros, which says nothing about the peer.
+func (c *conn) ringError(err error) error {
+	if c.state.Load()&stateClosed != 0 {
+		return net.ErrClosed
+	}
+	return c.corrupt(err)
+}

@@ -1,0 +1,112 @@
+package local
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// Transport is the ipc.Transport between processes of one host. Addresses are absolute
+// paths of sockets, as such or from Advertise. The zero value is ready.
+type Transport struct{}
+
+var _ ipc.Transport = Transport{}
+
+// New returns the transport.
+func New() Transport { return Transport{} }
+
+// Name is "local".
+func (Transport) Name() string { return "local" }
+
+// Reaches says yes to paths, unless they were advertised on another host.
+func (Transport) Reaches(addr string) bool {
+	path, id := splitAddr(addr)
+	if checkPath(path) != nil {
+		return false
+	}
+	if id == "" {
+		return true
+	}
+	here, err := hostID(filepath.Dir(path))
+	return err == nil && here == id
+}
+
+// waiters are what a conn sleeps on.
+type waiters struct {
+	page       *bellPage
+	data, room *Waiter
+	own        bool
+}
+
+// newWaiters are those that were given in the options, or new ones.
+func newWaiters(given ipc.Waiter) (w waiters, err error) {
+	switch g := given.(type) {
+	case nil:
+		if w.page, err = newBellPage(); err != nil {
+			return w, err
+		}
+		w.data, w.room, w.own = w.page.waiter(w.page.data), w.page.waiter(w.page.room), true
+	case *Waiter:
+		w.page, w.data, w.room = g.page, g, g
+	default:
+		return w, fmt.Errorf("%w: Waiter is a %T; the local transport needs one of local.NewWaiter", ipc.ErrBadOption, given)
+	}
+	return w, nil
+}
+
+// offsets are where in the page the peer finds the bells.
+func (w waiters) offsets() (data, room uint32) {
+	if w.own {
+		return dataBell, roomBell
+	}
+	return dataBell, dataBell
+}
+
+// handedOver closes the descriptor of a page that no other peer will be given.
+func (w waiters) handedOver() {
+	if w.own {
+		w.page.seg.File().Close()
+	}
+}
+
+// checkHello checks what the options say about this end.
+func checkHello(o *ipc.Options) error {
+	if len(o.Hello.Name) > wire.MaxName {
+		return fmt.Errorf("%w: Hello.Name has %d bytes, at most %d", ipc.ErrBadOption, len(o.Hello.Name), wire.MaxName)
+	}
+	if o.Hello.Version == 0 {
+		o.Hello.Version = wire.Version
+	}
+	return nil
+}
+
+// hello introduces this end.
+func hello(o *ipc.Options, w waiters, ringBytes int) wire.Hello {
+	data, room := w.offsets()
+	pid := os.Getpid()
+	return wire.Hello{
+		Version: o.Hello.Version, Role: uint8(o.Hello.Role), Name: o.Hello.Name,
+		PID: uint32(pid), Start: startTime(pid),
+		Layout: layout, RingBytes: uint32(ringBytes), DataBell: data, RoomBell: room,
+	}
+}
+
+// peerOf is who the peer says it is, as far as the kernel does not know better.
+func peerOf(m *wire.Hello, sock *net.UnixConn) (ipc.Peer, error) {
+	cred, err := credentials(sock)
+	if err != nil {
+		return ipc.Peer{}, fmt.Errorf("local: credentials: %w", err)
+	}
+	p := ipc.Peer{
+		Role: ipc.Role(m.Role), Name: m.Name, Version: m.Version,
+		PID: int(cred.Pid), UID: int(cred.Uid), GID: int(cred.Gid), Start: m.Start,
+	}
+	if p.PID == 0 { // of a namespace that cannot be seen from here
+		p.PID = int(m.PID)
+	}
+	return p, nil
+}
