@@ -1,0 +1,39 @@
+// Package tensor is what a user of ringside writes: tensors with the operations that NumPy and PyTorch have, recorded
+// into programs that an Engine runs, here or in another process.
+//
+//	sess, err := client.Open(ctx, nil)         // a running dispatcher, else in this process
+//	a := tensor.From(sess, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
+//	b := tensor.RandN(sess, tensor.F32, 3, 4)
+//	y := a.Matmul(b).ReLU().Mean(-1)           // nothing has run yet
+//	v, err := tensor.Data[float32](y)          // one message there, one answer back
+//
+// # Recording
+//
+// An operation infers its result's dtype and shape, appends an instruction to the session's Program and returns a
+// handle. It does no I/O and asks nobody. A sync point (Item, Data, View, Sync) sends the program; what only served as
+// an intermediate (Scope, Free) never exists anywhere. A program is identified by its structure alone: the same step of
+// a training loop is the same Hash each time, whatever its learning rate, and travels once.
+//
+// # Values and names
+//
+// A value never changes. Assign binds a handle to another value; whatever was computed from the old one is unaffected,
+// and the engine reuses its memory when nobody else needs it.
+//
+// # Errors
+//
+// Shape and dtype errors are found while recording, with the file and line of the call. They travel with the tensor
+// that they spoil, and the first of them sticks to the session until ClearErr, so one check at the end of a computation
+// is enough. Errors while running come back at the next sync point in the same form, and a program that fails changes
+// nothing.
+//
+// # Where things are
+//
+//	dtype.go shape.go      element types and shapes
+//	op.go infer*.go        the op table and its inference; docs/ops.md is made from it
+//	program.go encode.go   programs, their bytes and their hash
+//	session.go record.go   recording, lifetimes, flushing
+//	scope.go node.go       Scope, Assign; the graph that package autograd walks
+//	tensor.go create.go    handles, uploads, reads; making tensors
+//	ops_*.go               the operations as methods
+//	engine.go              what runs programs
+package tensor
