@@ -249,6 +249,9 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	if v != nil {
 		b.Fetch = append(b.Fetch, v.id)
 	}
+	if b.Program == nil && len(b.Uploads)+len(b.Frees)+len(b.Fetch) == 0 && !sync {
+		return Fetched{}, s.err
+	}
 	got, err := s.eng.Submit(s.ctx, b)
 	for _, u := range b.Uploads {
 		if u.Buf != nil {
