@@ -184,18 +184,22 @@ func (c *conn) Close() error {
 		c.data.unwatch()
 		c.room.unwatch()
 	}
-	c.hangUp()
 	if before&stateEnded != 0 {
-		c.freePages()
+		c.bury()
+	} else {
+		c.hangUp()
 	}
 	return nil
 }
 
-// freePages gives the memory back once both ends are closed. The mapping stays until the
-// collector knows that nobody reads it, but need not keep its pages.
-func (c *conn) freePages() {
+// bury gives everything back once both ends are closed. It is called by whichever is the later
+// of Close and the peer's end. The mapping stays until the collector knows that nobody
+// reads it, but need not keep its pages. Until then the socket must not be closed: that would
+// tell the peer that its messages need not be kept any longer.
+func (c *conn) bury() {
 	_ = unix.Madvise(c.seg.Bytes(), unix.MADV_REMOVE)
 	runtime.KeepAlive(c)
+	_ = c.sock.Close()
 }
 
 // watch reads the socket until its end: the descriptors of messages, and then the news that
@@ -222,9 +226,10 @@ func (c *conn) watch() {
 		_ = c.corrupt(err)
 	case ended:
 		if c.set(stateGone|stateEnded)&stateClosed != 0 {
-			c.freePages()
+			c.bury()
 		}
-	default: // our own Close ran out of patience, or the socket failed
+		return
+	default: // the peer has not closed in the time that Close gave it, or the socket failed
 		c.set(stateGone)
 	}
 	_ = c.sock.Close()
