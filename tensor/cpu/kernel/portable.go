@@ -162,14 +162,14 @@ func divGo(dst, a, b []float32) {
 func axpyGo(dst []float32, a float32, x, y []float32) {
 	x, y = x[:len(dst)], y[:len(dst)]
 	for i, v := range x {
-		dst[i] = a*v + y[i]
+		dst[i] = float32(float64(a)*float64(v) + float64(y[i]))
 	}
 }
 
 func mulAddGo(dst, x, y, z []float32) {
 	x, y, z = x[:len(dst)], y[:len(dst)], z[:len(dst)]
 	for i, v := range x {
-		dst[i] = v*y[i] + z[i]
+		dst[i] = float32(float64(v)*float64(y[i]) + float64(z[i]))
 	}
 }
 

@@ -82,9 +82,9 @@ type Table struct {
 	MinS  Scalar // as Min
 	PowS  Scalar // math.Pow(x, s)
 
-	// Axpy is dst[i] = a*x[i] + y[i]; dst is usually y.
+	// Axpy is dst[i] = a*x[i] + y[i], rounded once; dst is usually y.
 	Axpy func(dst []float32, a float32, x, y []float32)
-	// MulAdd is dst[i] = x[i]*y[i] + z[i].
+	// MulAdd is dst[i] = x[i]*y[i] + z[i], rounded once.
 	MulAdd func(dst, x, y, z []float32)
 	// Fill is dst[i] = s.
 	Fill func(dst []float32, s float32)

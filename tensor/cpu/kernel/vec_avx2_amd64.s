@@ -3867,38 +3867,41 @@ several:
 	JL          one
 	VMOVUPS     (DX)(SI*4), Y0
 	VMOVUPS     (BX)(SI*4), Y1
-	VMOVUPS     const_one<>+0(SB), Y2
-	VXORPS      const_sign<>+0(SB), Y0, Y3
-	VMOVUPS     const_expMax<>+0(SB), Y4
-	VMINPS      Y3, Y4, Y4
-	VMOVUPS     const_expMin<>+0(SB), Y3
-	VMAXPS      Y4, Y3, Y3
-	VMULPS      const_log2e<>+0(SB), Y3, Y4
-	VROUNDPS    $0x08, Y4, Y4
-	VFMADD231PS const_ln2hi<>+0(SB), Y4, Y3
-	VFMADD231PS const_ln2lo<>+0(SB), Y4, Y3
-	VMOVUPS     const_exp5<>+0(SB), Y5
-	VFMADD213PS const_exp4<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp3<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp2<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp1<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp0<>+0(SB), Y3, Y5
-	VMULPS      Y3, Y3, Y6
-	VFMADD213PS Y3, Y6, Y5
-	VADDPS      const_one<>+0(SB), Y5, Y5
-	VCVTPS2DQ   Y4, Y3
-	VPSRAD      $0x01, Y3, Y4
-	VPSUBD      Y4, Y3, Y3
-	VPADDD      const_bias<>+0(SB), Y4, Y4
-	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y5, Y5
+	VXORPS      const_sign<>+0(SB), Y0, Y2
+	VMOVUPS     const_expMax<>+0(SB), Y3
+	VMINPS      Y2, Y3, Y3
+	VMOVUPS     const_expMin<>+0(SB), Y2
+	VMAXPS      Y3, Y2, Y2
+	VMULPS      const_log2e<>+0(SB), Y2, Y3
+	VROUNDPS    $0x08, Y3, Y3
+	VFMADD231PS const_ln2hi<>+0(SB), Y3, Y2
+	VFMADD231PS const_ln2lo<>+0(SB), Y3, Y2
+	VMOVUPS     const_exp5<>+0(SB), Y4
+	VFMADD213PS const_exp4<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp3<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp2<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp1<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp0<>+0(SB), Y2, Y4
+	VMULPS      Y2, Y2, Y5
+	VFMADD213PS Y2, Y5, Y4
+	VADDPS      const_one<>+0(SB), Y4, Y4
+	VCVTPS2DQ   Y3, Y2
+	VPSRAD      $0x01, Y2, Y3
+	VPSUBD      Y3, Y2, Y2
 	VPADDD      const_bias<>+0(SB), Y3, Y3
 	VPSLLD      $0x17, Y3, Y3
-	VMULPS      Y3, Y5, Y5
-	VADDPS      const_one<>+0(SB), Y5, Y3
+	VMULPS      Y3, Y4, Y4
+	VPADDD      const_bias<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y2, Y4, Y4
+	VMOVUPS     const_one<>+0(SB), Y2
+	VADDPS      const_one<>+0(SB), Y4, Y3
 	VDIVPS      Y3, Y2, Y2
-	VMOVUPS     const_one<>+0(SB), Y3
-	VSUBPS      Y2, Y3, Y3
+	VCMPPS      $0x11, const_zero<>+0(SB), Y0, Y3
+	VMOVUPS     const_one<>+0(SB), Y5
+	VSUBPS      Y2, Y5, Y5
+	VMULPS      Y4, Y2, Y4
+	VBLENDVPS   Y3, Y5, Y4, Y3
 	VMOVUPS     const_one<>+0(SB), Y4
 	VMOVAPS     Y4, Y4
 	VFMADD231PS Y0, Y3, Y4
@@ -3907,38 +3910,41 @@ several:
 	VMOVUPS     Y0, (CX)(SI*4)
 	VMOVUPS     32(DX)(SI*4), Y0
 	VMOVUPS     32(BX)(SI*4), Y1
-	VMOVUPS     const_one<>+0(SB), Y2
-	VXORPS      const_sign<>+0(SB), Y0, Y3
-	VMOVUPS     const_expMax<>+0(SB), Y4
-	VMINPS      Y3, Y4, Y4
-	VMOVUPS     const_expMin<>+0(SB), Y3
-	VMAXPS      Y4, Y3, Y3
-	VMULPS      const_log2e<>+0(SB), Y3, Y4
-	VROUNDPS    $0x08, Y4, Y4
-	VFMADD231PS const_ln2hi<>+0(SB), Y4, Y3
-	VFMADD231PS const_ln2lo<>+0(SB), Y4, Y3
-	VMOVUPS     const_exp5<>+0(SB), Y5
-	VFMADD213PS const_exp4<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp3<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp2<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp1<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp0<>+0(SB), Y3, Y5
-	VMULPS      Y3, Y3, Y6
-	VFMADD213PS Y3, Y6, Y5
-	VADDPS      const_one<>+0(SB), Y5, Y5
-	VCVTPS2DQ   Y4, Y3
-	VPSRAD      $0x01, Y3, Y4
-	VPSUBD      Y4, Y3, Y3
-	VPADDD      const_bias<>+0(SB), Y4, Y4
-	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y5, Y5
+	VXORPS      const_sign<>+0(SB), Y0, Y2
+	VMOVUPS     const_expMax<>+0(SB), Y3
+	VMINPS      Y2, Y3, Y3
+	VMOVUPS     const_expMin<>+0(SB), Y2
+	VMAXPS      Y3, Y2, Y2
+	VMULPS      const_log2e<>+0(SB), Y2, Y3
+	VROUNDPS    $0x08, Y3, Y3
+	VFMADD231PS const_ln2hi<>+0(SB), Y3, Y2
+	VFMADD231PS const_ln2lo<>+0(SB), Y3, Y2
+	VMOVUPS     const_exp5<>+0(SB), Y4
+	VFMADD213PS const_exp4<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp3<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp2<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp1<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp0<>+0(SB), Y2, Y4
+	VMULPS      Y2, Y2, Y5
+	VFMADD213PS Y2, Y5, Y4
+	VADDPS      const_one<>+0(SB), Y4, Y4
+	VCVTPS2DQ   Y3, Y2
+	VPSRAD      $0x01, Y2, Y3
+	VPSUBD      Y3, Y2, Y2
 	VPADDD      const_bias<>+0(SB), Y3, Y3
 	VPSLLD      $0x17, Y3, Y3
-	VMULPS      Y3, Y5, Y5
-	VADDPS      const_one<>+0(SB), Y5, Y3
+	VMULPS      Y3, Y4, Y4
+	VPADDD      const_bias<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y2, Y4, Y4
+	VMOVUPS     const_one<>+0(SB), Y2
+	VADDPS      const_one<>+0(SB), Y4, Y3
 	VDIVPS      Y3, Y2, Y2
-	VMOVUPS     const_one<>+0(SB), Y3
-	VSUBPS      Y2, Y3, Y3
+	VCMPPS      $0x11, const_zero<>+0(SB), Y0, Y3
+	VMOVUPS     const_one<>+0(SB), Y5
+	VSUBPS      Y2, Y5, Y5
+	VMULPS      Y4, Y2, Y4
+	VBLENDVPS   Y3, Y5, Y4, Y3
 	VMOVUPS     const_one<>+0(SB), Y4
 	VMOVAPS     Y4, Y4
 	VFMADD231PS Y0, Y3, Y4
@@ -3954,38 +3960,41 @@ one:
 	JL          last
 	VMOVUPS     (DX)(SI*4), Y0
 	VMOVUPS     (BX)(SI*4), Y1
-	VMOVUPS     const_one<>+0(SB), Y2
-	VXORPS      const_sign<>+0(SB), Y0, Y3
-	VMOVUPS     const_expMax<>+0(SB), Y4
-	VMINPS      Y3, Y4, Y4
-	VMOVUPS     const_expMin<>+0(SB), Y3
-	VMAXPS      Y4, Y3, Y3
-	VMULPS      const_log2e<>+0(SB), Y3, Y4
-	VROUNDPS    $0x08, Y4, Y4
-	VFMADD231PS const_ln2hi<>+0(SB), Y4, Y3
-	VFMADD231PS const_ln2lo<>+0(SB), Y4, Y3
-	VMOVUPS     const_exp5<>+0(SB), Y5
-	VFMADD213PS const_exp4<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp3<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp2<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp1<>+0(SB), Y3, Y5
-	VFMADD213PS const_exp0<>+0(SB), Y3, Y5
-	VMULPS      Y3, Y3, Y6
-	VFMADD213PS Y3, Y6, Y5
-	VADDPS      const_one<>+0(SB), Y5, Y5
-	VCVTPS2DQ   Y4, Y3
-	VPSRAD      $0x01, Y3, Y4
-	VPSUBD      Y4, Y3, Y3
-	VPADDD      const_bias<>+0(SB), Y4, Y4
-	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y5, Y5
+	VXORPS      const_sign<>+0(SB), Y0, Y2
+	VMOVUPS     const_expMax<>+0(SB), Y3
+	VMINPS      Y2, Y3, Y3
+	VMOVUPS     const_expMin<>+0(SB), Y2
+	VMAXPS      Y3, Y2, Y2
+	VMULPS      const_log2e<>+0(SB), Y2, Y3
+	VROUNDPS    $0x08, Y3, Y3
+	VFMADD231PS const_ln2hi<>+0(SB), Y3, Y2
+	VFMADD231PS const_ln2lo<>+0(SB), Y3, Y2
+	VMOVUPS     const_exp5<>+0(SB), Y4
+	VFMADD213PS const_exp4<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp3<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp2<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp1<>+0(SB), Y2, Y4
+	VFMADD213PS const_exp0<>+0(SB), Y2, Y4
+	VMULPS      Y2, Y2, Y5
+	VFMADD213PS Y2, Y5, Y4
+	VADDPS      const_one<>+0(SB), Y4, Y4
+	VCVTPS2DQ   Y3, Y2
+	VPSRAD      $0x01, Y2, Y3
+	VPSUBD      Y3, Y2, Y2
 	VPADDD      const_bias<>+0(SB), Y3, Y3
 	VPSLLD      $0x17, Y3, Y3
-	VMULPS      Y3, Y5, Y5
-	VADDPS      const_one<>+0(SB), Y5, Y3
+	VMULPS      Y3, Y4, Y4
+	VPADDD      const_bias<>+0(SB), Y2, Y2
+	VPSLLD      $0x17, Y2, Y2
+	VMULPS      Y2, Y4, Y4
+	VMOVUPS     const_one<>+0(SB), Y2
+	VADDPS      const_one<>+0(SB), Y4, Y3
 	VDIVPS      Y3, Y2, Y2
-	VMOVUPS     const_one<>+0(SB), Y3
-	VSUBPS      Y2, Y3, Y3
+	VCMPPS      $0x11, const_zero<>+0(SB), Y0, Y3
+	VMOVUPS     const_one<>+0(SB), Y5
+	VSUBPS      Y2, Y5, Y5
+	VMULPS      Y4, Y2, Y4
+	VBLENDVPS   Y3, Y5, Y4, Y3
 	VMOVUPS     const_one<>+0(SB), Y4
 	VMOVAPS     Y4, Y4
 	VFMADD231PS Y0, Y3, Y4
@@ -4005,38 +4014,41 @@ last:
 	VMOVUPS     (DI), Y0
 	VMASKMOVPS  (DX)(SI*4), Y0, Y1
 	VMASKMOVPS  (BX)(SI*4), Y0, Y2
-	VMOVUPS     const_one<>+0(SB), Y3
-	VXORPS      const_sign<>+0(SB), Y1, Y4
-	VMOVUPS     const_expMax<>+0(SB), Y5
-	VMINPS      Y4, Y5, Y5
-	VMOVUPS     const_expMin<>+0(SB), Y4
-	VMAXPS      Y5, Y4, Y4
-	VMULPS      const_log2e<>+0(SB), Y4, Y5
-	VROUNDPS    $0x08, Y5, Y5
-	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y4
-	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y4
-	VMOVUPS     const_exp5<>+0(SB), Y6
-	VFMADD213PS const_exp4<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp3<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp2<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp1<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp0<>+0(SB), Y4, Y6
-	VMULPS      Y4, Y4, Y7
-	VFMADD213PS Y4, Y7, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y6
-	VCVTPS2DQ   Y5, Y4
-	VPSRAD      $0x01, Y4, Y5
-	VPSUBD      Y5, Y4, Y4
-	VPADDD      const_bias<>+0(SB), Y5, Y5
-	VPSLLD      $0x17, Y5, Y5
-	VMULPS      Y5, Y6, Y6
+	VXORPS      const_sign<>+0(SB), Y1, Y3
+	VMOVUPS     const_expMax<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y4
+	VMOVUPS     const_expMin<>+0(SB), Y3
+	VMAXPS      Y4, Y3, Y3
+	VMULPS      const_log2e<>+0(SB), Y3, Y4
+	VROUNDPS    $0x08, Y4, Y4
+	VFMADD231PS const_ln2hi<>+0(SB), Y4, Y3
+	VFMADD231PS const_ln2lo<>+0(SB), Y4, Y3
+	VMOVUPS     const_exp5<>+0(SB), Y5
+	VFMADD213PS const_exp4<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp3<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp2<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp1<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp0<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VFMADD213PS Y3, Y6, Y5
+	VADDPS      const_one<>+0(SB), Y5, Y5
+	VCVTPS2DQ   Y4, Y3
+	VPSRAD      $0x01, Y3, Y4
+	VPSUBD      Y4, Y3, Y3
 	VPADDD      const_bias<>+0(SB), Y4, Y4
 	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y6, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y4
+	VMULPS      Y4, Y5, Y5
+	VPADDD      const_bias<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y5, Y5
+	VMOVUPS     const_one<>+0(SB), Y3
+	VADDPS      const_one<>+0(SB), Y5, Y4
 	VDIVPS      Y4, Y3, Y3
-	VMOVUPS     const_one<>+0(SB), Y4
-	VSUBPS      Y3, Y4, Y4
+	VCMPPS      $0x11, const_zero<>+0(SB), Y1, Y4
+	VMOVUPS     const_one<>+0(SB), Y6
+	VSUBPS      Y3, Y6, Y6
+	VMULPS      Y5, Y3, Y5
+	VBLENDVPS   Y4, Y6, Y5, Y4
 	VMOVUPS     const_one<>+0(SB), Y5
 	VMOVAPS     Y5, Y5
 	VFMADD231PS Y1, Y4, Y5
@@ -4488,46 +4500,49 @@ several:
 	VMOVAPS     Y2, Y2
 	VFMADD231PS const_gelu3<>+0(SB), Y3, Y2
 	VMULPS      Y0, Y2, Y2
-	VMOVUPS     const_one<>+0(SB), Y4
-	VXORPS      const_sign<>+0(SB), Y2, Y2
+	VXORPS      const_sign<>+0(SB), Y2, Y4
 	VMOVUPS     const_expMax<>+0(SB), Y5
-	VMINPS      Y2, Y5, Y5
-	VMOVUPS     const_expMin<>+0(SB), Y2
-	VMAXPS      Y5, Y2, Y2
-	VMULPS      const_log2e<>+0(SB), Y2, Y5
+	VMINPS      Y4, Y5, Y5
+	VMOVUPS     const_expMin<>+0(SB), Y4
+	VMAXPS      Y5, Y4, Y4
+	VMULPS      const_log2e<>+0(SB), Y4, Y5
 	VROUNDPS    $0x08, Y5, Y5
-	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y2
-	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y2
+	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y4
+	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y4
 	VMOVUPS     const_exp5<>+0(SB), Y6
-	VFMADD213PS const_exp4<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp3<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp2<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp1<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp0<>+0(SB), Y2, Y6
-	VMULPS      Y2, Y2, Y7
-	VFMADD213PS Y2, Y7, Y6
+	VFMADD213PS const_exp4<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp3<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp2<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp1<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp0<>+0(SB), Y4, Y6
+	VMULPS      Y4, Y4, Y7
+	VFMADD213PS Y4, Y7, Y6
 	VADDPS      const_one<>+0(SB), Y6, Y6
-	VCVTPS2DQ   Y5, Y2
-	VPSRAD      $0x01, Y2, Y5
-	VPSUBD      Y5, Y2, Y2
+	VCVTPS2DQ   Y5, Y4
+	VPSRAD      $0x01, Y4, Y5
+	VPSUBD      Y5, Y4, Y4
 	VPADDD      const_bias<>+0(SB), Y5, Y5
 	VPSLLD      $0x17, Y5, Y5
 	VMULPS      Y5, Y6, Y6
-	VPADDD      const_bias<>+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y2, Y2
-	VMULPS      Y2, Y6, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y2
-	VDIVPS      Y2, Y4, Y2
-	VMULPS      Y0, Y2, Y0
+	VPADDD      const_bias<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y4, Y6, Y6
 	VMOVUPS     const_one<>+0(SB), Y4
-	VSUBPS      Y2, Y4, Y4
+	VADDPS      const_one<>+0(SB), Y6, Y5
+	VDIVPS      Y5, Y4, Y4
+	VCMPPS      $0x11, const_zero<>+0(SB), Y2, Y2
+	VMOVUPS     const_one<>+0(SB), Y5
+	VSUBPS      Y4, Y5, Y5
+	VMULPS      Y6, Y4, Y6
+	VBLENDVPS   Y2, Y5, Y6, Y2
 	VMULPS      Y0, Y4, Y0
-	VMOVUPS     const_gelu1<>+0(SB), Y4
-	VMOVAPS     Y4, Y4
-	VFMADD231PS const_gelu9<>+0(SB), Y3, Y4
+	VMULPS      Y0, Y2, Y0
+	VMOVUPS     const_gelu1<>+0(SB), Y2
 	VMOVAPS     Y2, Y2
-	VFMADD231PS Y0, Y4, Y2
-	VMULPS      Y1, Y2, Y0
+	VFMADD231PS const_gelu9<>+0(SB), Y3, Y2
+	VMOVAPS     Y4, Y3
+	VFMADD231PS Y0, Y2, Y3
+	VMULPS      Y1, Y3, Y0
 	VMOVUPS     Y0, (CX)(SI*4)
 	VMOVUPS     32(DX)(SI*4), Y0
 	VMOVUPS     32(BX)(SI*4), Y1
@@ -4538,46 +4553,49 @@ several:
 	VMOVAPS     Y2, Y2
 	VFMADD231PS const_gelu3<>+0(SB), Y3, Y2
 	VMULPS      Y0, Y2, Y2
-	VMOVUPS     const_one<>+0(SB), Y4
-	VXORPS      const_sign<>+0(SB), Y2, Y2
+	VXORPS      const_sign<>+0(SB), Y2, Y4
 	VMOVUPS     const_expMax<>+0(SB), Y5
-	VMINPS      Y2, Y5, Y5
-	VMOVUPS     const_expMin<>+0(SB), Y2
-	VMAXPS      Y5, Y2, Y2
-	VMULPS      const_log2e<>+0(SB), Y2, Y5
+	VMINPS      Y4, Y5, Y5
+	VMOVUPS     const_expMin<>+0(SB), Y4
+	VMAXPS      Y5, Y4, Y4
+	VMULPS      const_log2e<>+0(SB), Y4, Y5
 	VROUNDPS    $0x08, Y5, Y5
-	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y2
-	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y2
+	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y4
+	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y4
 	VMOVUPS     const_exp5<>+0(SB), Y6
-	VFMADD213PS const_exp4<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp3<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp2<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp1<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp0<>+0(SB), Y2, Y6
-	VMULPS      Y2, Y2, Y7
-	VFMADD213PS Y2, Y7, Y6
+	VFMADD213PS const_exp4<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp3<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp2<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp1<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp0<>+0(SB), Y4, Y6
+	VMULPS      Y4, Y4, Y7
+	VFMADD213PS Y4, Y7, Y6
 	VADDPS      const_one<>+0(SB), Y6, Y6
-	VCVTPS2DQ   Y5, Y2
-	VPSRAD      $0x01, Y2, Y5
-	VPSUBD      Y5, Y2, Y2
+	VCVTPS2DQ   Y5, Y4
+	VPSRAD      $0x01, Y4, Y5
+	VPSUBD      Y5, Y4, Y4
 	VPADDD      const_bias<>+0(SB), Y5, Y5
 	VPSLLD      $0x17, Y5, Y5
 	VMULPS      Y5, Y6, Y6
-	VPADDD      const_bias<>+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y2, Y2
-	VMULPS      Y2, Y6, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y2
-	VDIVPS      Y2, Y4, Y2
-	VMULPS      Y0, Y2, Y0
+	VPADDD      const_bias<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y4, Y6, Y6
 	VMOVUPS     const_one<>+0(SB), Y4
-	VSUBPS      Y2, Y4, Y4
+	VADDPS      const_one<>+0(SB), Y6, Y5
+	VDIVPS      Y5, Y4, Y4
+	VCMPPS      $0x11, const_zero<>+0(SB), Y2, Y2
+	VMOVUPS     const_one<>+0(SB), Y5
+	VSUBPS      Y4, Y5, Y5
+	VMULPS      Y6, Y4, Y6
+	VBLENDVPS   Y2, Y5, Y6, Y2
 	VMULPS      Y0, Y4, Y0
-	VMOVUPS     const_gelu1<>+0(SB), Y4
-	VMOVAPS     Y4, Y4
-	VFMADD231PS const_gelu9<>+0(SB), Y3, Y4
+	VMULPS      Y0, Y2, Y0
+	VMOVUPS     const_gelu1<>+0(SB), Y2
 	VMOVAPS     Y2, Y2
-	VFMADD231PS Y0, Y4, Y2
-	VMULPS      Y1, Y2, Y0
+	VFMADD231PS const_gelu9<>+0(SB), Y3, Y2
+	VMOVAPS     Y4, Y3
+	VFMADD231PS Y0, Y2, Y3
+	VMULPS      Y1, Y3, Y0
 	VMOVUPS     Y0, 32(CX)(SI*4)
 	ADDQ        $0x00000010, SI
 	SUBQ        $0x00000010, AX
@@ -4595,46 +4613,49 @@ one:
 	VMOVAPS     Y2, Y2
 	VFMADD231PS const_gelu3<>+0(SB), Y3, Y2
 	VMULPS      Y0, Y2, Y2
-	VMOVUPS     const_one<>+0(SB), Y4
-	VXORPS      const_sign<>+0(SB), Y2, Y2
+	VXORPS      const_sign<>+0(SB), Y2, Y4
 	VMOVUPS     const_expMax<>+0(SB), Y5
-	VMINPS      Y2, Y5, Y5
-	VMOVUPS     const_expMin<>+0(SB), Y2
-	VMAXPS      Y5, Y2, Y2
-	VMULPS      const_log2e<>+0(SB), Y2, Y5
+	VMINPS      Y4, Y5, Y5
+	VMOVUPS     const_expMin<>+0(SB), Y4
+	VMAXPS      Y5, Y4, Y4
+	VMULPS      const_log2e<>+0(SB), Y4, Y5
 	VROUNDPS    $0x08, Y5, Y5
-	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y2
-	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y2
+	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y4
+	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y4
 	VMOVUPS     const_exp5<>+0(SB), Y6
-	VFMADD213PS const_exp4<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp3<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp2<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp1<>+0(SB), Y2, Y6
-	VFMADD213PS const_exp0<>+0(SB), Y2, Y6
-	VMULPS      Y2, Y2, Y7
-	VFMADD213PS Y2, Y7, Y6
+	VFMADD213PS const_exp4<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp3<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp2<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp1<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp0<>+0(SB), Y4, Y6
+	VMULPS      Y4, Y4, Y7
+	VFMADD213PS Y4, Y7, Y6
 	VADDPS      const_one<>+0(SB), Y6, Y6
-	VCVTPS2DQ   Y5, Y2
-	VPSRAD      $0x01, Y2, Y5
-	VPSUBD      Y5, Y2, Y2
+	VCVTPS2DQ   Y5, Y4
+	VPSRAD      $0x01, Y4, Y5
+	VPSUBD      Y5, Y4, Y4
 	VPADDD      const_bias<>+0(SB), Y5, Y5
 	VPSLLD      $0x17, Y5, Y5
 	VMULPS      Y5, Y6, Y6
-	VPADDD      const_bias<>+0(SB), Y2, Y2
-	VPSLLD      $0x17, Y2, Y2
-	VMULPS      Y2, Y6, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y2
-	VDIVPS      Y2, Y4, Y2
-	VMULPS      Y0, Y2, Y0
+	VPADDD      const_bias<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y4, Y6, Y6
 	VMOVUPS     const_one<>+0(SB), Y4
-	VSUBPS      Y2, Y4, Y4
+	VADDPS      const_one<>+0(SB), Y6, Y5
+	VDIVPS      Y5, Y4, Y4
+	VCMPPS      $0x11, const_zero<>+0(SB), Y2, Y2
+	VMOVUPS     const_one<>+0(SB), Y5
+	VSUBPS      Y4, Y5, Y5
+	VMULPS      Y6, Y4, Y6
+	VBLENDVPS   Y2, Y5, Y6, Y2
 	VMULPS      Y0, Y4, Y0
-	VMOVUPS     const_gelu1<>+0(SB), Y4
-	VMOVAPS     Y4, Y4
-	VFMADD231PS const_gelu9<>+0(SB), Y3, Y4
+	VMULPS      Y0, Y2, Y0
+	VMOVUPS     const_gelu1<>+0(SB), Y2
 	VMOVAPS     Y2, Y2
-	VFMADD231PS Y0, Y4, Y2
-	VMULPS      Y1, Y2, Y0
+	VFMADD231PS const_gelu9<>+0(SB), Y3, Y2
+	VMOVAPS     Y4, Y3
+	VFMADD231PS Y0, Y2, Y3
+	VMULPS      Y1, Y3, Y0
 	VMOVUPS     Y0, (CX)(SI*4)
 	ADDQ        $0x00000008, SI
 	SUBQ        $0x00000008, AX
@@ -4656,46 +4677,49 @@ last:
 	VMOVAPS     Y3, Y3
 	VFMADD231PS const_gelu3<>+0(SB), Y4, Y3
 	VMULPS      Y1, Y3, Y3
-	VMOVUPS     const_one<>+0(SB), Y5
-	VXORPS      const_sign<>+0(SB), Y3, Y3
+	VXORPS      const_sign<>+0(SB), Y3, Y5
 	VMOVUPS     const_expMax<>+0(SB), Y6
-	VMINPS      Y3, Y6, Y6
-	VMOVUPS     const_expMin<>+0(SB), Y3
-	VMAXPS      Y6, Y3, Y3
-	VMULPS      const_log2e<>+0(SB), Y3, Y6
+	VMINPS      Y5, Y6, Y6
+	VMOVUPS     const_expMin<>+0(SB), Y5
+	VMAXPS      Y6, Y5, Y5
+	VMULPS      const_log2e<>+0(SB), Y5, Y6
 	VROUNDPS    $0x08, Y6, Y6
-	VFMADD231PS const_ln2hi<>+0(SB), Y6, Y3
-	VFMADD231PS const_ln2lo<>+0(SB), Y6, Y3
+	VFMADD231PS const_ln2hi<>+0(SB), Y6, Y5
+	VFMADD231PS const_ln2lo<>+0(SB), Y6, Y5
 	VMOVUPS     const_exp5<>+0(SB), Y7
-	VFMADD213PS const_exp4<>+0(SB), Y3, Y7
-	VFMADD213PS const_exp3<>+0(SB), Y3, Y7
-	VFMADD213PS const_exp2<>+0(SB), Y3, Y7
-	VFMADD213PS const_exp1<>+0(SB), Y3, Y7
-	VFMADD213PS const_exp0<>+0(SB), Y3, Y7
-	VMULPS      Y3, Y3, Y8
-	VFMADD213PS Y3, Y8, Y7
+	VFMADD213PS const_exp4<>+0(SB), Y5, Y7
+	VFMADD213PS const_exp3<>+0(SB), Y5, Y7
+	VFMADD213PS const_exp2<>+0(SB), Y5, Y7
+	VFMADD213PS const_exp1<>+0(SB), Y5, Y7
+	VFMADD213PS const_exp0<>+0(SB), Y5, Y7
+	VMULPS      Y5, Y5, Y8
+	VFMADD213PS Y5, Y8, Y7
 	VADDPS      const_one<>+0(SB), Y7, Y7
-	VCVTPS2DQ   Y6, Y3
-	VPSRAD      $0x01, Y3, Y6
-	VPSUBD      Y6, Y3, Y3
+	VCVTPS2DQ   Y6, Y5
+	VPSRAD      $0x01, Y5, Y6
+	VPSUBD      Y6, Y5, Y5
 	VPADDD      const_bias<>+0(SB), Y6, Y6
 	VPSLLD      $0x17, Y6, Y6
 	VMULPS      Y6, Y7, Y7
-	VPADDD      const_bias<>+0(SB), Y3, Y3
-	VPSLLD      $0x17, Y3, Y3
-	VMULPS      Y3, Y7, Y7
-	VADDPS      const_one<>+0(SB), Y7, Y3
-	VDIVPS      Y3, Y5, Y3
-	VMULPS      Y1, Y3, Y1
+	VPADDD      const_bias<>+0(SB), Y5, Y5
+	VPSLLD      $0x17, Y5, Y5
+	VMULPS      Y5, Y7, Y7
 	VMOVUPS     const_one<>+0(SB), Y5
-	VSUBPS      Y3, Y5, Y5
+	VADDPS      const_one<>+0(SB), Y7, Y6
+	VDIVPS      Y6, Y5, Y5
+	VCMPPS      $0x11, const_zero<>+0(SB), Y3, Y3
+	VMOVUPS     const_one<>+0(SB), Y6
+	VSUBPS      Y5, Y6, Y6
+	VMULPS      Y7, Y5, Y7
+	VBLENDVPS   Y3, Y6, Y7, Y3
 	VMULPS      Y1, Y5, Y1
-	VMOVUPS     const_gelu1<>+0(SB), Y5
-	VMOVAPS     Y5, Y5
-	VFMADD231PS const_gelu9<>+0(SB), Y4, Y5
+	VMULPS      Y1, Y3, Y1
+	VMOVUPS     const_gelu1<>+0(SB), Y3
 	VMOVAPS     Y3, Y3
-	VFMADD231PS Y1, Y5, Y3
-	VMULPS      Y2, Y3, Y1
+	VFMADD231PS const_gelu9<>+0(SB), Y4, Y3
+	VMOVAPS     Y5, Y4
+	VFMADD231PS Y1, Y3, Y4
+	VMULPS      Y2, Y4, Y1
 	VMASKMOVPS  Y1, Y0, (CX)(SI*4)
 
 done:
@@ -4886,39 +4910,42 @@ several:
 	VMOVUPS     (BX)(R8*4), Y0
 	VMOVUPS     (SI)(R8*4), Y1
 	VMOVUPS     (DI)(R8*4), Y2
-	VMOVUPS     const_one<>+0(SB), Y3
-	VXORPS      const_sign<>+0(SB), Y0, Y4
-	VMOVUPS     const_expMax<>+0(SB), Y5
-	VMINPS      Y4, Y5, Y5
-	VMOVUPS     const_expMin<>+0(SB), Y4
-	VMAXPS      Y5, Y4, Y4
-	VMULPS      const_log2e<>+0(SB), Y4, Y5
-	VROUNDPS    $0x08, Y5, Y5
-	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y4
-	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y4
-	VMOVUPS     const_exp5<>+0(SB), Y6
-	VFMADD213PS const_exp4<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp3<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp2<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp1<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp0<>+0(SB), Y4, Y6
-	VMULPS      Y4, Y4, Y7
-	VFMADD213PS Y4, Y7, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y6
-	VCVTPS2DQ   Y5, Y4
-	VPSRAD      $0x01, Y4, Y5
-	VPSUBD      Y5, Y4, Y4
-	VPADDD      const_bias<>+0(SB), Y5, Y5
-	VPSLLD      $0x17, Y5, Y5
-	VMULPS      Y5, Y6, Y6
+	VXORPS      const_sign<>+0(SB), Y0, Y3
+	VMOVUPS     const_expMax<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y4
+	VMOVUPS     const_expMin<>+0(SB), Y3
+	VMAXPS      Y4, Y3, Y3
+	VMULPS      const_log2e<>+0(SB), Y3, Y4
+	VROUNDPS    $0x08, Y4, Y4
+	VFMADD231PS const_ln2hi<>+0(SB), Y4, Y3
+	VFMADD231PS const_ln2lo<>+0(SB), Y4, Y3
+	VMOVUPS     const_exp5<>+0(SB), Y5
+	VFMADD213PS const_exp4<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp3<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp2<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp1<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp0<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VFMADD213PS Y3, Y6, Y5
+	VADDPS      const_one<>+0(SB), Y5, Y5
+	VCVTPS2DQ   Y4, Y3
+	VPSRAD      $0x01, Y3, Y4
+	VPSUBD      Y4, Y3, Y3
 	VPADDD      const_bias<>+0(SB), Y4, Y4
 	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y6, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y4
+	VMULPS      Y4, Y5, Y5
+	VPADDD      const_bias<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y5, Y5
+	VMOVUPS     const_one<>+0(SB), Y3
+	VADDPS      const_one<>+0(SB), Y5, Y4
 	VDIVPS      Y4, Y3, Y3
+	VCMPPS      $0x11, const_zero<>+0(SB), Y0, Y4
+	VMOVUPS     const_one<>+0(SB), Y6
+	VSUBPS      Y3, Y6, Y6
+	VMULPS      Y5, Y3, Y5
+	VBLENDVPS   Y4, Y6, Y5, Y4
 	VMULPS      Y1, Y2, Y1
-	VMOVUPS     const_one<>+0(SB), Y4
-	VSUBPS      Y3, Y4, Y4
 	VMOVUPS     const_one<>+0(SB), Y5
 	VMOVAPS     Y5, Y5
 	VFMADD231PS Y0, Y4, Y5
@@ -4931,39 +4958,42 @@ several:
 	VMOVUPS     32(BX)(R8*4), Y0
 	VMOVUPS     32(SI)(R8*4), Y1
 	VMOVUPS     32(DI)(R8*4), Y2
-	VMOVUPS     const_one<>+0(SB), Y3
-	VXORPS      const_sign<>+0(SB), Y0, Y4
-	VMOVUPS     const_expMax<>+0(SB), Y5
-	VMINPS      Y4, Y5, Y5
-	VMOVUPS     const_expMin<>+0(SB), Y4
-	VMAXPS      Y5, Y4, Y4
-	VMULPS      const_log2e<>+0(SB), Y4, Y5
-	VROUNDPS    $0x08, Y5, Y5
-	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y4
-	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y4
-	VMOVUPS     const_exp5<>+0(SB), Y6
-	VFMADD213PS const_exp4<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp3<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp2<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp1<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp0<>+0(SB), Y4, Y6
-	VMULPS      Y4, Y4, Y7
-	VFMADD213PS Y4, Y7, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y6
-	VCVTPS2DQ   Y5, Y4
-	VPSRAD      $0x01, Y4, Y5
-	VPSUBD      Y5, Y4, Y4
-	VPADDD      const_bias<>+0(SB), Y5, Y5
-	VPSLLD      $0x17, Y5, Y5
-	VMULPS      Y5, Y6, Y6
+	VXORPS      const_sign<>+0(SB), Y0, Y3
+	VMOVUPS     const_expMax<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y4
+	VMOVUPS     const_expMin<>+0(SB), Y3
+	VMAXPS      Y4, Y3, Y3
+	VMULPS      const_log2e<>+0(SB), Y3, Y4
+	VROUNDPS    $0x08, Y4, Y4
+	VFMADD231PS const_ln2hi<>+0(SB), Y4, Y3
+	VFMADD231PS const_ln2lo<>+0(SB), Y4, Y3
+	VMOVUPS     const_exp5<>+0(SB), Y5
+	VFMADD213PS const_exp4<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp3<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp2<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp1<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp0<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VFMADD213PS Y3, Y6, Y5
+	VADDPS      const_one<>+0(SB), Y5, Y5
+	VCVTPS2DQ   Y4, Y3
+	VPSRAD      $0x01, Y3, Y4
+	VPSUBD      Y4, Y3, Y3
 	VPADDD      const_bias<>+0(SB), Y4, Y4
 	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y6, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y4
+	VMULPS      Y4, Y5, Y5
+	VPADDD      const_bias<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y5, Y5
+	VMOVUPS     const_one<>+0(SB), Y3
+	VADDPS      const_one<>+0(SB), Y5, Y4
 	VDIVPS      Y4, Y3, Y3
+	VCMPPS      $0x11, const_zero<>+0(SB), Y0, Y4
+	VMOVUPS     const_one<>+0(SB), Y6
+	VSUBPS      Y3, Y6, Y6
+	VMULPS      Y5, Y3, Y5
+	VBLENDVPS   Y4, Y6, Y5, Y4
 	VMULPS      Y1, Y2, Y1
-	VMOVUPS     const_one<>+0(SB), Y4
-	VSUBPS      Y3, Y4, Y4
 	VMOVUPS     const_one<>+0(SB), Y5
 	VMOVAPS     Y5, Y5
 	VFMADD231PS Y0, Y4, Y5
@@ -4983,39 +5013,42 @@ one:
 	VMOVUPS     (BX)(R8*4), Y0
 	VMOVUPS     (SI)(R8*4), Y1
 	VMOVUPS     (DI)(R8*4), Y2
-	VMOVUPS     const_one<>+0(SB), Y3
-	VXORPS      const_sign<>+0(SB), Y0, Y4
-	VMOVUPS     const_expMax<>+0(SB), Y5
-	VMINPS      Y4, Y5, Y5
-	VMOVUPS     const_expMin<>+0(SB), Y4
-	VMAXPS      Y5, Y4, Y4
-	VMULPS      const_log2e<>+0(SB), Y4, Y5
-	VROUNDPS    $0x08, Y5, Y5
-	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y4
-	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y4
-	VMOVUPS     const_exp5<>+0(SB), Y6
-	VFMADD213PS const_exp4<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp3<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp2<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp1<>+0(SB), Y4, Y6
-	VFMADD213PS const_exp0<>+0(SB), Y4, Y6
-	VMULPS      Y4, Y4, Y7
-	VFMADD213PS Y4, Y7, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y6
-	VCVTPS2DQ   Y5, Y4
-	VPSRAD      $0x01, Y4, Y5
-	VPSUBD      Y5, Y4, Y4
-	VPADDD      const_bias<>+0(SB), Y5, Y5
-	VPSLLD      $0x17, Y5, Y5
-	VMULPS      Y5, Y6, Y6
+	VXORPS      const_sign<>+0(SB), Y0, Y3
+	VMOVUPS     const_expMax<>+0(SB), Y4
+	VMINPS      Y3, Y4, Y4
+	VMOVUPS     const_expMin<>+0(SB), Y3
+	VMAXPS      Y4, Y3, Y3
+	VMULPS      const_log2e<>+0(SB), Y3, Y4
+	VROUNDPS    $0x08, Y4, Y4
+	VFMADD231PS const_ln2hi<>+0(SB), Y4, Y3
+	VFMADD231PS const_ln2lo<>+0(SB), Y4, Y3
+	VMOVUPS     const_exp5<>+0(SB), Y5
+	VFMADD213PS const_exp4<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp3<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp2<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp1<>+0(SB), Y3, Y5
+	VFMADD213PS const_exp0<>+0(SB), Y3, Y5
+	VMULPS      Y3, Y3, Y6
+	VFMADD213PS Y3, Y6, Y5
+	VADDPS      const_one<>+0(SB), Y5, Y5
+	VCVTPS2DQ   Y4, Y3
+	VPSRAD      $0x01, Y3, Y4
+	VPSUBD      Y4, Y3, Y3
 	VPADDD      const_bias<>+0(SB), Y4, Y4
 	VPSLLD      $0x17, Y4, Y4
-	VMULPS      Y4, Y6, Y6
-	VADDPS      const_one<>+0(SB), Y6, Y4
+	VMULPS      Y4, Y5, Y5
+	VPADDD      const_bias<>+0(SB), Y3, Y3
+	VPSLLD      $0x17, Y3, Y3
+	VMULPS      Y3, Y5, Y5
+	VMOVUPS     const_one<>+0(SB), Y3
+	VADDPS      const_one<>+0(SB), Y5, Y4
 	VDIVPS      Y4, Y3, Y3
+	VCMPPS      $0x11, const_zero<>+0(SB), Y0, Y4
+	VMOVUPS     const_one<>+0(SB), Y6
+	VSUBPS      Y3, Y6, Y6
+	VMULPS      Y5, Y3, Y5
+	VBLENDVPS   Y4, Y6, Y5, Y4
 	VMULPS      Y1, Y2, Y1
-	VMOVUPS     const_one<>+0(SB), Y4
-	VSUBPS      Y3, Y4, Y4
 	VMOVUPS     const_one<>+0(SB), Y5
 	VMOVAPS     Y5, Y5
 	VFMADD231PS Y0, Y4, Y5
@@ -5039,39 +5072,42 @@ last:
 	VMASKMOVPS  (BX)(R8*4), Y0, Y1
 	VMASKMOVPS  (SI)(R8*4), Y0, Y2
 	VMASKMOVPS  (DI)(R8*4), Y0, Y3
-	VMOVUPS     const_one<>+0(SB), Y4
-	VXORPS      const_sign<>+0(SB), Y1, Y5
-	VMOVUPS     const_expMax<>+0(SB), Y6
-	VMINPS      Y5, Y6, Y6
-	VMOVUPS     const_expMin<>+0(SB), Y5
-	VMAXPS      Y6, Y5, Y5
-	VMULPS      const_log2e<>+0(SB), Y5, Y6
-	VROUNDPS    $0x08, Y6, Y6
-	VFMADD231PS const_ln2hi<>+0(SB), Y6, Y5
-	VFMADD231PS const_ln2lo<>+0(SB), Y6, Y5
-	VMOVUPS     const_exp5<>+0(SB), Y7
-	VFMADD213PS const_exp4<>+0(SB), Y5, Y7
-	VFMADD213PS const_exp3<>+0(SB), Y5, Y7
-	VFMADD213PS const_exp2<>+0(SB), Y5, Y7
-	VFMADD213PS const_exp1<>+0(SB), Y5, Y7
-	VFMADD213PS const_exp0<>+0(SB), Y5, Y7
-	VMULPS      Y5, Y5, Y8
-	VFMADD213PS Y5, Y8, Y7
-	VADDPS      const_one<>+0(SB), Y7, Y7
-	VCVTPS2DQ   Y6, Y5
-	VPSRAD      $0x01, Y5, Y6
-	VPSUBD      Y6, Y5, Y5
-	VPADDD      const_bias<>+0(SB), Y6, Y6
-	VPSLLD      $0x17, Y6, Y6
-	VMULPS      Y6, Y7, Y7
+	VXORPS      const_sign<>+0(SB), Y1, Y4
+	VMOVUPS     const_expMax<>+0(SB), Y5
+	VMINPS      Y4, Y5, Y5
+	VMOVUPS     const_expMin<>+0(SB), Y4
+	VMAXPS      Y5, Y4, Y4
+	VMULPS      const_log2e<>+0(SB), Y4, Y5
+	VROUNDPS    $0x08, Y5, Y5
+	VFMADD231PS const_ln2hi<>+0(SB), Y5, Y4
+	VFMADD231PS const_ln2lo<>+0(SB), Y5, Y4
+	VMOVUPS     const_exp5<>+0(SB), Y6
+	VFMADD213PS const_exp4<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp3<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp2<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp1<>+0(SB), Y4, Y6
+	VFMADD213PS const_exp0<>+0(SB), Y4, Y6
+	VMULPS      Y4, Y4, Y7
+	VFMADD213PS Y4, Y7, Y6
+	VADDPS      const_one<>+0(SB), Y6, Y6
+	VCVTPS2DQ   Y5, Y4
+	VPSRAD      $0x01, Y4, Y5
+	VPSUBD      Y5, Y4, Y4
 	VPADDD      const_bias<>+0(SB), Y5, Y5
 	VPSLLD      $0x17, Y5, Y5
-	VMULPS      Y5, Y7, Y7
-	VADDPS      const_one<>+0(SB), Y7, Y5
+	VMULPS      Y5, Y6, Y6
+	VPADDD      const_bias<>+0(SB), Y4, Y4
+	VPSLLD      $0x17, Y4, Y4
+	VMULPS      Y4, Y6, Y6
+	VMOVUPS     const_one<>+0(SB), Y4
+	VADDPS      const_one<>+0(SB), Y6, Y5
 	VDIVPS      Y5, Y4, Y4
+	VCMPPS      $0x11, const_zero<>+0(SB), Y1, Y5
+	VMOVUPS     const_one<>+0(SB), Y7
+	VSUBPS      Y4, Y7, Y7
+	VMULPS      Y6, Y4, Y6
+	VBLENDVPS   Y5, Y7, Y6, Y5
 	VMULPS      Y2, Y3, Y2
-	VMOVUPS     const_one<>+0(SB), Y5
-	VSUBPS      Y4, Y5, Y5
 	VMOVUPS     const_one<>+0(SB), Y6
 	VMOVAPS     Y6, Y6
 	VFMADD231PS Y1, Y5, Y6

@@ -83,12 +83,12 @@ func activations(k *kern, table Mem) {
 	}{
 		{"sigmoidGrad", func(y, dy vreg) vreg { return k.mul(k.mul(dy, y), k.sub(k.mut("one"), y)) }},
 		{"tanhGrad", func(y, dy vreg) vreg { return k.mul(dy, k.sub(k.mut("one"), k.mul(y, y))) }},
-		{"siluGrad", func(x, dy vreg) vreg { return k.mul(dy, k.siluSlope(x, k.sigmoid(x))) }},
+		{"siluGrad", func(x, dy vreg) vreg { s, rest := k.logistic(x); return k.mul(dy, k.siluSlope(x, s, rest)) }},
 		{"geluGrad", func(x, dy vreg) vreg { return k.mul(dy, k.fma(x, k.pdf(x), k.cdf(x))) }},
 		{"geluTanhGrad", func(x, dy vreg) vreg {
 			u, square := k.geluInner(x)
-			s := k.sigmoid(u)
-			t := k.mul(k.mul(x, s), k.sub(k.mut("one"), s))
+			s, rest := k.logistic(u)
+			t := k.mul(k.mul(x, s), rest)
 			return k.mul(dy, k.fma(t, k.fma(k.c("gelu9"), square, k.mut("gelu1")), s))
 		}},
 	} {
@@ -100,14 +100,14 @@ func activations(k *kern, table Mem) {
 	})
 	k.each(table, "swigluGrad", shape{outs: 2, ins: 3, unroll: 2, hoist: expHoist}, "is the gradient of swiglu by in0 and by in1; in2 is that of its output.",
 		func(in, _ []vreg) []vreg {
-			s := k.sigmoid(in[0])
-			return []vreg{k.mul(k.mul(in[1], in[2]), k.siluSlope(in[0], s)), k.mul(in[2], k.mul(in[0], s))}
+			s, rest := k.logistic(in[0])
+			return []vreg{k.mul(k.mul(in[1], in[2]), k.siluSlope(in[0], s, rest)), k.mul(in[2], k.mul(in[0], s))}
 		})
 }
 
-// siluSlope is the derivative s*(1+x*(1-s)) of x*s, where s is the sigmoid of x.
-func (k *kern) siluSlope(x, s vreg) vreg {
-	return k.mul(s, k.fma(x, k.sub(k.mut("one"), s), k.mut("one")))
+// siluSlope is the derivative s*(1+x*(1-s)) of x*s, where s is the sigmoid of x and rest is 1-s.
+func (k *kern) siluSlope(x, s, rest vreg) vreg {
+	return k.mul(s, k.fma(x, rest, k.mut("one")))
 }
 
 func reductions(k *kern, table Mem) {

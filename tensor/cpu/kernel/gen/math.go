@@ -99,6 +99,14 @@ func (k *kern) onePlusExpNeg(x vreg) vreg { return k.add(k.c("one"), k.exp(k.neg
 
 func (k *kern) sigmoid(x vreg) vreg { return k.div(k.mut("one"), k.onePlusExpNeg(x)) }
 
+// logistic is the sigmoid s of x, and 1-s without the cancellation near s = 1.
+func (k *kern) logistic(x vreg) (s, rest vreg) {
+	e := k.exp(k.neg(x))
+	s = k.div(k.mut("one"), k.add(k.c("one"), e))
+	left := k.cmp(lessThan, x, k.c("zero"))
+	return s, k.sel(left, k.sub(k.mut("one"), s), k.mul(e, s))
+}
+
 // tanh is x + x³P(x²) near zero and 1 - 2/(e²ˣ+1) beyond.
 func (k *kern) tanh(x vreg) vreg {
 	a := k.and(k.c("abs"), x)

@@ -1,0 +1,50 @@
+package kernel
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+)
+
+func TestLevels(t *testing.T) {
+	for l := Go; l <= AVX512; l++ {
+		got, err := ParseLevel(l.String())
+		if err != nil || got != l {
+			t.Errorf("ParseLevel(%q) = %v, %v", l, got, err)
+		}
+		k, err := Select(l)
+		if supported(l) || l == Go {
+			if err != nil || k.Level != l {
+				t.Errorf("Select(%v) = %v, %v", l, k, err)
+			}
+		} else if !errors.Is(err, ErrUnsupported) {
+			t.Errorf("Select(%v): %v", l, err)
+		}
+	}
+	if _, err := ParseLevel("sse"); !errors.Is(err, ErrLevel) {
+		t.Errorf("ParseLevel of nonsense: %v", err)
+	}
+	if _, err := Select(Level(17)); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("Select(17): %v", err)
+	}
+	ls := Levels()
+	if got := Best().Level; got != ls[len(ls)-1] {
+		t.Errorf("Best is %v of %v", got, ls)
+	}
+}
+
+// TestComplete wants no kernel missing in any table.
+func TestComplete(t *testing.T) {
+	for _, l := range Levels() {
+		k, err := Select(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := reflect.ValueOf(*k)
+		for i := range v.NumField() {
+			if f := v.Field(i); f.Kind() == reflect.Func && f.IsNil() {
+				t.Errorf("%v has no %s", l, v.Type().Field(i).Name)
+			}
+		}
+	}
+}
