@@ -14,9 +14,12 @@ import (
 // else could put something in our way.
 var ErrUnsafeDir = errors.New("local: unsafe directory")
 
-// Dir is where the sockets of a user lie: runtimeDir/ringside, where runtimeDir is what the
-// system gives the user for such things ($XDG_RUNTIME_DIR), or /tmp/ringside-UID when that is empty.
-func Dir(runtimeDir string) string {
+// Dir is where the sockets of this user lie: DirIn of $XDG_RUNTIME_DIR, which is how the system
+// tells a user's processes where such things belong, so that they find each other.
+func Dir() string { return DirIn(os.Getenv("XDG_RUNTIME_DIR")) }
+
+// DirIn is runtimeDir/ringside, or /tmp/ringside-UID when runtimeDir is empty.
+func DirIn(runtimeDir string) string {
 	if runtimeDir != "" {
 		return filepath.Join(runtimeDir, "ringside")
 	}

@@ -1,0 +1,352 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden bytes anew")
+
+// message is one type of message with its functions, for the tests that all must pass.
+type message struct {
+	name  string
+	value any // a pointer, with every field set
+	// append is AppendX, size is X.Size, parse is ParseX into a new value, or into the one given.
+	append func(dst []byte, m any) []byte
+	size   func(m any) int
+	parse  func(src []byte, m any) error
+	fresh  func() any
+}
+
+func of[T any](name string, value *T, app func([]byte, *T) []byte, size func(*T) int, parse func([]byte, *T) error) message {
+	return message{
+		name:   name,
+		value:  value,
+		append: func(dst []byte, m any) []byte { return app(dst, m.(*T)) },
+		size:   func(m any) int { return size(m.(*T)) },
+		parse:  func(src []byte, m any) error { return parse(src, m.(*T)) },
+		fresh:  func() any { return new(T) },
+	}
+}
+
+func sampleHash(b byte) (h Hash) {
+	for i := range h {
+		h[i] = b + byte(i)
+	}
+	return h
+}
+
+func sampleHandle(n uint64) Handle { return Handle{Segment: 0xA0A0 + n, Off: 64 * n, Len: 4096 + n} }
+
+func sampleHello() *Hello {
+	return &Hello{Version: Version, Role: 2, PID: 4711, Start: 987654321, Layout: 1, RingBytes: 1 << 20,
+		DataBell: 0, RoomBell: 128, Name: "w0 – worker"}
+}
+
+func sampleRun() *Run {
+	return &Run{
+		Session: 7, Seq: 42, Hash: sampleHash(1), Base: 1 << 40, Flags: RunSync,
+		Scalars: []float64{1e-3, 0.9, math.Inf(1), -0.0},
+		Inputs:  []uint64{1, 2, 3, 1<<40 - 5, math.MaxUint64},
+		Frees:   []uint64{9, 10},
+		Fetch:   []uint64{1<<40 + 17},
+		Uploads: []Upload{
+			{ID: 1<<40 - 1, Value: Value{DType: 1, Dims: []int64{32, 784}, Handle: sampleHandle(1)}},
+			{ID: 1<<40 - 2, Value: Value{DType: 4, Dims: []int64{2}, Inline: []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0}}},
+			{ID: 3, Value: Value{DType: 1, Dims: []int64{0, 5}, Inline: []byte{}}},
+		},
+		Returns: []Handle{sampleHandle(2), sampleHandle(3)},
+		Forget:  []Hash{sampleHash(100)},
+	}
+}
+
+// plainRun is Run without a history.
+func plainRun(name string, m *Run) message {
+	return of(name, m,
+		func(dst []byte, m *Run) []byte { return AppendRun(dst, m, nil) },
+		func(m *Run) int { return m.Size(nil) },
+		func(src []byte, m *Run) error { return ParseRun(src, m, nil) })
+}
+
+func messages() []message {
+	welcome := Welcome(*sampleHello())
+	return []message{
+		of("Hello", sampleHello(), AppendHello, (*Hello).Size, ParseHello),
+		of("Welcome", &welcome, AppendWelcome, (*Welcome).Size, ParseWelcome),
+		of("Refuse", &Refuse{Version: Version, Reason: RefuseVersion, Text: "version 9, this is version 1"},
+			AppendRefuse, (*Refuse).Size, ParseRefuse),
+		of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Name: "train"},
+			AppendOpenSession, (*OpenSession).Size, ParseOpenSession),
+		of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota},
+			AppendCloseSession, (*CloseSession).Size, ParseCloseSession),
+		of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Worker: "w0"},
+			AppendSessionOpened, (*SessionOpened).Size, ParseSessionOpened),
+		of("Segment", &Segment{Session: 5, ID: 0xFEDCBA9876543210, Bytes: 16 << 20, Memory: MemoryCUDA, Device: 3,
+			Export: bytes.Repeat([]byte{0xAB}, 64)}, AppendSegment, (*Segment).Size, ParseSegment),
+		of("DropSegment", &DropSegment{Session: 5, ID: 0xFEDCBA9876543210},
+			AppendDropSegment, (*DropSegment).Size, ParseDropSegment),
+		of("Body", &Body{Session: 5, Hash: sampleHash(9), Total: 300, Off: 100, Part: []byte("a piece of a program")},
+			AppendBody, (*Body).Size, ParseBody),
+		plainRun("Run", sampleRun()),
+		of("Done", &Done{Session: 5, Seq: 42, Code: CodeNoMemory, Text: "out of memory: 3 GiB",
+			Results: []Result{
+				{ID: 1000, Value: Value{DType: 1, Inline: []byte{0, 0, 128, 63}}},
+				{ID: 998, Value: Value{DType: 2, Dims: []int64{128, 64, 3}, Handle: sampleHandle(4)}},
+			},
+			Returned: []Handle{sampleHandle(5)},
+		}, AppendDone, (*Done).Size, ParseDone),
+		of("Fail", &Fail{Session: 5, Code: CodeWorkerGone, Text: "w0 (pid 99) died"}, AppendFail, (*Fail).Size, ParseFail),
+		of("Bye", &Bye{Session: 5}, AppendBye, (*Bye).Size, ParseBye),
+		of("Status", &Status{Session: 5}, AppendStatus, (*Status).Size, ParseStatus),
+		of("StatusReply", &StatusReply{Session: 5, Counters: []Counter{{"clients", 2}, {"worker.w0.bytes", 1 << 50}}},
+			AppendStatusReply, (*StatusReply).Size, ParseStatusReply),
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, m := range messages() {
+		t.Run(m.name, func(t *testing.T) {
+			b := m.append(nil, m.value)
+			if n := m.size(m.value); n != len(b) {
+				t.Errorf("Size is %d, Append wrote %d bytes", n, len(b))
+			}
+			if with := m.append([]byte("in front"), m.value); string(with) != "in front"+string(b) {
+				t.Error("Append does not append")
+			}
+			got := m.fresh()
+			if err := m.parse(b, got); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, m.value) && !bytes.Equal(m.append(nil, got), b) { // nil or empty is the same
+				t.Errorf("parsed  %+v\nexpected %+v", got, m.value)
+			}
+			// Into a value that was used before, with something else in it.
+			if err := m.parse(b, got); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(m.append(nil, got), b) {
+				t.Errorf("parsed again  %+v\nexpected %+v", got, m.value)
+			}
+			// The zero message as well.
+			zero := m.fresh()
+			switch z := zero.(type) {
+			case *Hello:
+				z.Version = Version
+			case *Welcome:
+				z.Version = Version
+			}
+			b = m.append(nil, zero)
+			if n := m.size(zero); n != len(b) {
+				t.Errorf("zero message: Size is %d, Append wrote %d bytes", n, len(b))
+			}
+			if err := m.parse(b, got); err != nil {
+				t.Errorf("zero message: %v", err)
+			}
+			if !bytes.Equal(m.append(nil, got), b) {
+				t.Errorf("zero message after another: %+v", got)
+			}
+		})
+	}
+}
+
+// TestTruncated cuts every message at every byte and adds one: never a message, never a panic.
+func TestTruncated(t *testing.T) {
+	for _, m := range messages() {
+		b := m.append(nil, m.value)
+		for n := range len(b) {
+			if err := m.parse(b[:n:n], m.fresh()); !errors.Is(err, ErrMalformed) {
+				t.Errorf("%s of %d of %d bytes: %v", m.name, n, len(b), err)
+			}
+		}
+		if err := m.parse(append(b, 0), m.fresh()); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s with a byte too many: %v", m.name, err)
+		}
+	}
+}
+
+// TestGolden holds the bytes of version 1 fast.
+func TestGolden(t *testing.T) {
+	for _, m := range messages() {
+		path := filepath.Join("testdata", strings.ToLower(m.name)+".hex")
+		got := hex.Dump(m.append(nil, m.value))
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s changed: raise Version, then go test -update\n%s\nwas\n%s", m.name, got, want)
+		}
+	}
+}
+
+func TestSession(t *testing.T) {
+	for _, m := range messages() {
+		switch m.name {
+		case "Hello", "Welcome", "Refuse":
+			continue // they come before there is a session
+		}
+		b := m.append(nil, m.value)
+		if !SetSession(b, 0x1122334455667788) {
+			t.Fatal(m.name)
+		}
+		if id, ok := Session(b); !ok || id != 0x1122334455667788 {
+			t.Errorf("%s: session %#x", m.name, id)
+		}
+		got := m.fresh()
+		if err := m.parse(b, got); err != nil {
+			t.Fatal(err)
+		}
+		if id := reflect.ValueOf(got).Elem().FieldByName("Session").Uint(); id != 0x1122334455667788 {
+			t.Errorf("%s: parsed session %#x", m.name, id)
+		}
+	}
+	if _, ok := Session(make([]byte, 7)); ok || SetSession(make([]byte, 7), 1) {
+		t.Error("a body of 7 bytes has a session")
+	}
+}
+
+// TestNoAllocations: parsing into used structs and appending into used buffers.
+func TestNoAllocations(t *testing.T) {
+	for _, m := range messages() {
+		switch m.name {
+		case "Run", "Body", "DropSegment", "Bye":
+		case "Done":
+			m.value.(*Done).Text = "" // a string is made of it
+		default:
+			continue // they have strings, and come once a session
+		}
+		b := m.append(nil, m.value)
+		got := m.fresh()
+		buf := make([]byte, 0, len(b))
+		if err := m.parse(b, got); err != nil {
+			t.Fatal(err)
+		}
+		if n := testing.AllocsPerRun(100, func() {
+			if m.parse(b, got) != nil {
+				t.Fatal("parse failed")
+			}
+		}); n != 0 {
+			t.Errorf("Parse%s allocates %v times", m.name, n)
+		}
+		if n := testing.AllocsPerRun(100, func() { m.append(buf, m.value) }); n != 0 {
+			t.Errorf("Append%s allocates %v times", m.name, n)
+		}
+	}
+}
+
+// TestLimits: what is over a limit is refused, before anything is allocated for it.
+func TestLimits(t *testing.T) {
+	long := func(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }
+	hello, refuse := sampleHello(), &Refuse{Text: string(long(MaxText + 1))}
+	hello.Name = string(long(MaxName + 1))
+	value := func(v Value) []byte {
+		return AppendDone(nil, &Done{Results: []Result{{Value: v}}})
+	}
+	parseDone := func(src []byte) error { return ParseDone(src, new(Done)) }
+	for _, c := range []struct {
+		what  string
+		src   []byte
+		parse func(src []byte) error
+	}{
+		{"name", AppendHello(nil, hello), func(b []byte) error { return ParseHello(b, new(Hello)) }},
+		{"refusal", AppendRefuse(nil, refuse), func(b []byte) error { return ParseRefuse(b, new(Refuse)) }},
+		{"export", AppendSegment(nil, &Segment{Export: long(MaxExport + 1)}),
+			func(b []byte) error { return ParseSegment(b, new(Segment)) }},
+		{"memory", AppendSegment(nil, &Segment{Memory: 9}), func(b []byte) error { return ParseSegment(b, new(Segment)) }},
+		{"inline", value(Value{Inline: long(MaxInline + 1)}), parseDone},
+		{"rank", value(Value{Dims: make([]int64, MaxRank+1)}), parseDone},
+		{"negative dimension", value(Value{Dims: []int64{-1}}), parseDone},
+		{"elements", value(Value{Dims: []int64{1 << 31, 1 << 31, 2}}), parseDone},
+		{"total", AppendBody(nil, &Body{Total: MaxProgram + 1, Part: long(1)}),
+			func(b []byte) error { return ParseBody(b, new(Body)) }},
+		{"part beyond total", AppendBody(nil, &Body{Total: 10, Off: 5, Part: long(6)}),
+			func(b []byte) error { return ParseBody(b, new(Body)) }},
+		{"empty part", AppendBody(nil, &Body{Total: 10, Off: 5}), func(b []byte) error { return ParseBody(b, new(Body)) }},
+		{"counters", AppendStatusReply(nil, &StatusReply{Counters: make([]Counter, MaxCounters+1)}),
+			func(b []byte) error { return ParseStatusReply(b, new(StatusReply)) }},
+		{"results", AppendDone(nil, &Done{Results: make([]Result, MaxResults+1)}), parseDone},
+		{"returned", AppendDone(nil, &Done{Returned: make([]Handle, MaxReturns+1)}), parseDone},
+	} {
+		if err := c.parse(c.src); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+	for what, m := range map[string]*Run{
+		"Scalars": {Scalars: make([]float64, MaxScalars+1)}, "Inputs": {Inputs: make([]uint64, MaxIDs+1)},
+		"Frees": {Frees: make([]uint64, MaxIDs+1)}, "Fetch": {Fetch: make([]uint64, MaxIDs+1)},
+		"Uploads": {Uploads: make([]Upload, MaxUploads+1)}, "Returns": {Returns: make([]Handle, MaxReturns+1)},
+		"Forget": {Forget: make([]Hash, MaxForget+1)},
+	} {
+		if err := m.Check(); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: Check: %v", what, err)
+		}
+		if err := ParseRun(AppendRun(nil, m, nil), new(Run), nil); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: ParseRun: %v", what, err)
+		}
+	}
+	if err := sampleRun().Check(); err != nil {
+		t.Error(err)
+	}
+	if err := ParseRun(AppendRun(nil, &Run{Flags: 1 << 7}, nil), new(Run), nil); !errors.Is(err, ErrMalformed) {
+		t.Errorf("unknown flag: %v", err)
+	}
+}
+
+func TestVersions(t *testing.T) {
+	m := sampleHello()
+	m.Version = Version + 1
+	var got Hello
+	if err := ParseHello(AppendHello(nil, m), &got); !errors.Is(err, ErrVersion) || got.Version != Version+1 || got.Name != "" {
+		t.Errorf("Hello of another version: %v, %+v", err, got)
+	}
+	refuse := &Refuse{Version: Version + 1, Text: "no"}
+	var back Refuse
+	if err := ParseRefuse(AppendRefuse(nil, refuse), &back); err != nil || back != *refuse {
+		t.Errorf("Refuse of another version: %v, %+v", err, back)
+	}
+	if err := ParseHello(AppendRefuse(nil, refuse), &got); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a Refuse parsed as Hello: %v", err)
+	}
+}
+
+func TestCutText(t *testing.T) {
+	for _, s := range []string{"", "short", strings.Repeat("x", MaxText)} {
+		if CutText(s) != s {
+			t.Errorf("CutText changed a text of %d bytes", len(s))
+		}
+	}
+	for pad := range 4 {
+		s := strings.Repeat("x", pad) + strings.Repeat("é", MaxText)
+		cut := CutText(s)
+		if len(cut) > MaxText || len(cut) < MaxText-4 || !strings.HasPrefix(s, strings.TrimSuffix(cut, "…")) {
+			t.Errorf("cut to %d bytes", len(cut))
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	seen := map[string]uint32{}
+	for k := KindOpenSession; k <= KindStatusReply; k++ {
+		n := KindName(k)
+		if other, ok := seen[n]; ok {
+			t.Errorf("kinds %d and %d are both %q", other, k, n)
+		}
+		seen[n] = k
+	}
+	if KindName(0) != "unknown kind" || CodeOK.String() != "ok" || CodeInternal.String() != "internal error" || Code(99).String() != "code 99" {
+		t.Error("names are wrong")
+	}
+}
