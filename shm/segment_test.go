@@ -1,0 +1,260 @@
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// smallTmpfs mounts a file system of that many bytes for the test.
+func smallTmpfs(t testing.TB, size string) string {
+	t.Helper()
+	dir := t.TempDir()
+	err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size)
+	if err != nil {
+		if os.Geteuid() == 0 {
+			t.Fatalf("root cannot mount a tmpfs: %v", err)
+		}
+		t.Skipf("mounting a tmpfs needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Errorf("somebody still uses %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// used returns the bytes in use on a file system.
+func used(t testing.TB, dir string) int64 {
+	t.Helper()
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	return int64(st.Blocks-st.Bfree) * st.Bsize
+}
+
+// openFiles returns the number of descriptors of this process.
+func openFiles(t testing.TB) int {
+	t.Helper()
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+// dupFile is the descriptor as a peer would get it.
+func dupFile(t testing.TB, f *os.File) *os.File {
+	t.Helper()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fd), "dup")
+}
+
+func TestSegmentIsSharedAndNameless(t *testing.T) {
+	dir := smallTmpfs(t, "4m")
+	for _, backing := range []Backing{Tmpfs, Memfd} {
+		before := openFiles(t)
+		s, err := Create(100_000, &Options{Dir: dir, Backing: backing, Prefault: true, Huge: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Size()%int64(os.Getpagesize()) != 0 || s.Size() < 100_000 || int64(len(s.Bytes())) != s.Size() || s.ID() == 0 {
+			t.Errorf("%v: %d bytes, id %d", backing, s.Size(), s.ID())
+		}
+		if s.Backing() != backing {
+			t.Errorf("backing %v, asked for %v", s.Backing(), backing)
+		}
+		if names, _ := filepath.Glob(dir + "/*"); len(names) != 0 {
+			t.Errorf("%v has a name: %v", backing, names)
+		}
+		if want := map[Backing]int64{Tmpfs: s.Size(), Memfd: 0}[backing]; used(t, dir) != want {
+			t.Errorf("%v: %d bytes of the file system in use, expected %d", backing, used(t, dir), want)
+		}
+		if i := bytes.IndexFunc(s.Bytes(), func(r rune) bool { return r != 0 }); i >= 0 {
+			t.Errorf("%v: byte %d of a new segment is not zero", backing, i)
+		}
+
+		peer, err := FromFile(s.ID(), dupFile(t, s.File()), s.Size(), &Options{Prefault: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if peer.Backing() != backing || peer.ID() != s.ID() {
+			t.Errorf("the peer sees %v %x", peer.Backing(), peer.ID())
+		}
+		reader, err := FromFile(s.ID(), dupFile(t, s.File()), 4096, &Options{ReadOnly: true, Prefault: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(s.Bytes()[90_000:], "hello")
+		if got := string(peer.Bytes()[90_000:90_005]); got != "hello" {
+			t.Errorf("the peer reads %q", got)
+		}
+		peer.Bytes()[7] = 7
+		if s.Bytes()[7] != 7 || reader.Bytes()[7] != 7 {
+			t.Error("what the peer stored is not seen")
+		}
+		for _, c := range []*Segment{peer, reader, s, s} {
+			if err := c.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}
+		if n := used(t, dir); n != 0 {
+			t.Errorf("%v: %d bytes left after the last Close", backing, n)
+		}
+		if n := openFiles(t); n != before {
+			t.Errorf("%v: %d descriptors, %d before", backing, n, before)
+		}
+	}
+}
+
+func TestFullTmpfsIsAnError(t *testing.T) {
+	dir := smallTmpfs(t, "1m")
+	o := &Options{Dir: dir, Backing: Tmpfs}
+	for _, size := range []int64{1<<20 + 1, 64 << 20} {
+		if _, err := Create(size, o); !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%d bytes on 1 MiB: %v, expected ErrNoSpace naming %s", size, err, dir)
+		}
+	}
+	first, err := Create(700<<10, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if _, err := Create(700<<10, o); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("the second half and more: %v, expected ErrNoSpace", err)
+	}
+	for i := range first.Bytes() {
+		first.Bytes()[i] = 1 // all of it is there
+	}
+	// Auto goes elsewhere, and what it gets is whole too.
+	o.Backing = Auto
+	second, err := Create(4<<20, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if second.Backing() != Memfd {
+		t.Errorf("auto on a full tmpfs: %v", second.Backing())
+	}
+	for i := range second.Bytes() {
+		second.Bytes()[i] = 1
+	}
+}
+
+// TestFallocateFails fills the file system behind statfs's back, so that it is
+// fallocate that finds out.
+func TestFallocateFails(t *testing.T) {
+	dir := smallTmpfs(t, "1m")
+	f, err := os.CreateTemp(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := allocate(f, 2<<20); !errors.Is(err, ErrNoSpace) || !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("allocate: %v, expected ErrNoSpace and ENOSPC", err)
+	}
+}
+
+func TestNoTmpfs(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	if _, err := Create(4096, &Options{Dir: missing, Backing: Tmpfs}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), missing) {
+		t.Errorf("tmpfs in a missing directory: %v", err)
+	}
+	s, err := Create(4096, &Options{Dir: missing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Backing() != Memfd {
+		t.Errorf("auto without a tmpfs: %v", s.Backing())
+	}
+}
+
+func TestMoreThanTheMachineHas(t *testing.T) {
+	for _, backing := range []Backing{Auto, Memfd} {
+		if _, err := Create(MaxSegment, &Options{Backing: backing}); !errors.Is(err, ErrNoSpace) {
+			t.Errorf("%v of 1 TiB: %v, expected ErrNoSpace", backing, err)
+		}
+	}
+	for _, size := range []int64{0, -1, MaxSegment + 1} {
+		if _, err := Create(size, nil); err == nil {
+			t.Errorf("a segment of %d bytes was made", size)
+		}
+	}
+}
+
+func TestMemfdIsSealed(t *testing.T) {
+	s, err := Create(1<<20, &Options{Backing: Memfd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, size := range []int64{0, 4096, 2 << 20} {
+		if err := s.File().Truncate(size); !errors.Is(err, unix.EPERM) {
+			t.Errorf("truncating to %d: %v, expected EPERM", size, err)
+		}
+	}
+}
+
+func TestFromFileChecks(t *testing.T) {
+	dir := smallTmpfs(t, "4m")
+	file := func(size, allocated int64) *os.File {
+		f, err := os.CreateTemp(dir, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		if err := f.Truncate(size); err != nil {
+			t.Fatal(err)
+		}
+		if allocated > 0 {
+			if err := allocate(f, allocated); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return f
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for _, tc := range []struct {
+		name string
+		f    *os.File
+		size int64
+		o    *Options
+		want string
+	}{
+		{"a pipe", r, 4096, nil, "regular file"},
+		{"a device", null, 4096, nil, "regular file"},
+		{"a short file", file(4096, 4096), 8192, nil, "4096 bytes, expected 8192"},
+		{"a file with holes", file(1<<20, 0), 1 << 20, nil, "0 bytes allocated"},
+		{"a file with a hole at its end", file(1<<20, 4096), 1 << 20, nil, "4096 bytes allocated"},
+		{"no size", file(4096, 4096), 0, nil, "size 0"},
+		{"a negative size", file(4096, 4096), -1, nil, "size -1"},
+		{"a huge size", file(4096, 4096), 1 << 62, nil, "size 4611686018427387904"},
+		{"a file that can shrink", file(4096, 4096), 4096, &Options{Sealed: true}, "not sealed"},
+	} {
+		s, err := FromFile(1, tc.f, tc.size, tc.o)
+		if !errors.Is(err, ErrBadFile) || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, %v, expected ErrBadFile with %q", tc.name, s, err, tc.want)
+		}
+	}
+}
