@@ -310,6 +310,7 @@ func BenchmarkVector(b *testing.B) {
 		}
 		for _, n := range []int{1 << 10, 1 << 20} {
 			x, y, z := make([]float32, n), make([]float32, n), make([]float32, n)
+			m, v := make([]float32, n), make([]float32, n)
 			for i := range x {
 				x[i], y[i] = float32(i%11)-5, 1
 			}
@@ -322,7 +323,7 @@ func BenchmarkVector(b *testing.B) {
 				{"Add", 12, func() { k.Add(z, x, y) }}, {"Exp", 8, func() { k.Exp(z, x) }}, {"Tanh", 8, func() { k.Tanh(z, x) }},
 				{"GELU", 8, func() { k.GELU(z, x) }}, {"Sum", 4, func() { k.Sum(x) }}, {"Dot", 8, func() { k.Dot(x, y) }},
 				{"RowMax", 4, func() { k.RowMax(x) }}, {"Softmax", 8, func() { k.Softmax(z, x, 1) }},
-				{"AdamW", 28, func() { k.AdamW(y, y, y, y, y, y, x, step) }},
+				{"AdamW", 28, func() { k.AdamW(y, m, v, y, m, v, x, step) }},
 			} {
 				b.Run(fmt.Sprintf("%v/%s/%d", l, f.name, n), func(b *testing.B) {
 					b.SetBytes(int64(f.bytes * n))
