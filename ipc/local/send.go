@@ -31,7 +31,7 @@ func (c *conn) TryReserve(kind uint32, n int) ([]byte, error) {
 		c.kind, c.reserved = kind, n
 		return buf, nil
 	}
-	if errors.Is(err, ring.ErrFull) {
+	if err == ring.ErrFull {
 		c.sent.full.Add(1)
 		return nil, ipc.ErrFull
 	}

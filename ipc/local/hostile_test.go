@@ -1,0 +1,320 @@
+package local_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// TestHostileMemory has a peer write at random into the memory that it shares: the conn works
+// on, or ends with an error, and nothing panics or hangs.
+func TestHostileMemory(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	ctx := testContext(t)
+	l, path := listen(t, &ipc.Options{RingBytes: ipc.MinRingBytes})
+	for range 150 {
+		a, err := local.New().Dial(ctx, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := accept(t, ctx, l)
+		rings, bells := local.Memory(b)
+		for range 200 {
+			if buf, err := a.TryReserve(1, r.IntN(200)); err == nil {
+				clear(buf)
+				_ = a.Commit()
+			}
+			// Mostly where it hurts: in the headers and in the records' own.
+			for range r.IntN(3) {
+				mem := rings
+				if r.IntN(4) == 0 {
+					mem = bells[:256]
+				}
+				at := r.IntN(len(mem)/8) * 8
+				if r.IntN(2) == 0 {
+					at = min(len(mem)-8, r.IntN(64)*8)
+				}
+				v := r.Uint64() >> r.IntN(64)
+				for i := range 8 {
+					mem[at+i] = byte(v >> (8 * i))
+				}
+			}
+			m, ok, err := b.TryRecv()
+			if err != nil {
+				if !errors.Is(err, ipc.ErrCorrupt) {
+					t.Fatalf("TryRecv: %v", err)
+				}
+				if b.Err() == nil {
+					t.Fatal("the conn is corrupt and has no error")
+				}
+				break
+			}
+			if ok {
+				if len(m.Body) > ipc.MessageLimit(ipc.MinRingBytes) {
+					t.Fatalf("a message of %d bytes", len(m.Body))
+				}
+				b.Release()
+			}
+		}
+		a.Close()
+		b.Close()
+	}
+}
+
+// TestHostileFiles: descriptors that no message is about, and datagrams without any.
+func TestHostileFiles(t *testing.T) {
+	ctx := testContext(t)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	rights := unix.UnixRights(int(null.Fd()))
+	for what, attack := range map[string]func(sock *net.UnixConn) error{
+		"nothing": func(sock *net.UnixConn) error { _, err := sock.Write([]byte("hello there")); return err },
+		"too many at once": func(sock *net.UnixConn) error {
+			fds := make([]int, ipc.MaxFiles+5)
+			for i := range fds {
+				fds[i] = int(null.Fd())
+			}
+			_, _, err := sock.WriteMsgUnix([]byte("x"), unix.UnixRights(fds...), nil)
+			return err
+		},
+		"too many in all": func(sock *net.UnixConn) error {
+			for range local.MaxPendingFiles + 1 {
+				if _, _, err := sock.WriteMsgUnix([]byte("x"), rights, nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	} {
+		l, path := listen(t, nil)
+		a, err := local.New().Dial(ctx, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := accept(t, ctx, l)
+		if err := attack(local.Socket(a)); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := b.Recv(ctx); !errors.Is(err, ipc.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+		b.Close()
+		a.Close()
+	}
+}
+
+// TestHostileWelcome dials a socket that answers anything.
+func TestHostileWelcome(t *testing.T) {
+	ctx := testContext(t)
+	welcome := wire.Welcome{Version: wire.Version, Layout: 1, RingBytes: 1 << 20, RoomBell: 128}
+	good := wire.AppendWelcome(nil, &welcome)
+	welcome.RingBytes = 12345
+	badRing := wire.AppendWelcome(nil, &welcome)
+	welcome.RingBytes, welcome.Layout = 1<<20, 77
+	badLayout := wire.AppendWelcome(nil, &welcome)
+	welcome.Layout, welcome.Version = 1, 77
+	badVersion := wire.AppendWelcome(nil, &welcome)
+	dir, err := os.Open(socketDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	small, err := os.CreateTemp(socketDir(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer small.Close()
+	for i, c := range []struct {
+		answer []byte
+		files  []*os.File
+		want   error
+	}{
+		{[]byte("x"), nil, ipc.ErrCorrupt},
+		{good[:20], nil, ipc.ErrCorrupt},
+		{good, nil, ipc.ErrCorrupt},
+		{good, []*os.File{dir, dir}, ipc.ErrCorrupt},
+		{good, []*os.File{small, small}, ipc.ErrCorrupt},
+		{badRing, []*os.File{small, small}, ipc.ErrCorrupt},
+		{badLayout, []*os.File{small, small}, ipc.ErrVersion},
+		{badVersion, []*os.File{small, small}, ipc.ErrVersion},
+		{wire.AppendRefuse(nil, &wire.Refuse{Reason: wire.RefuseBusy, Text: "no room"}), nil, ipc.ErrRefused},
+		{nil, nil, ipc.ErrPeerGone},
+	} {
+		path := fmt.Sprintf("%s/%d", socketDir(t), i)
+		l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			sock, err := l.AcceptUnix()
+			if err == nil {
+				_, err = sock.Read(make([]byte, 1000))
+			}
+			if err == nil && c.answer != nil {
+				var fds []int
+				for _, f := range c.files {
+					fds = append(fds, int(f.Fd()))
+				}
+				_, _, err = sock.WriteMsgUnix(c.answer, unix.UnixRights(fds...), nil)
+			}
+			done <- errors.Join(err, sock.Close())
+		}()
+		if _, err := local.New().Dial(ctx, path, nil); !errors.Is(err, c.want) {
+			t.Errorf("answer %d: %v, expected %v", i, err, c.want)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		l.Close()
+	}
+}
+
+// TestHandshakeTimeout: neither end waits for ever for one that says nothing.
+func TestHandshakeTimeout(t *testing.T) {
+	ctx := testContext(t)
+	path := socketDir(t) + "/s"
+	silent, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	if _, err := local.New().Dial(ctx, path, &ipc.Options{HandshakeTimeout: time.Millisecond}); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("Dial: %v", err)
+	}
+	_, path = listen(t, &ipc.Options{HandshakeTimeout: time.Millisecond})
+	sock, err := net.Dial("unixpacket", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sock.Close()
+	if n, err := sock.Read(make([]byte, 1000)); err == nil {
+		t.Errorf("the listener said %d bytes to one who said nothing", n)
+	}
+}
+
+// FuzzHello sends a listener anything, with descriptors that mean nothing, and then dials
+// properly.
+func FuzzHello(f *testing.F) {
+	hello := wire.AppendHello(nil, &wire.Hello{Version: wire.Version, Layout: 1, RingBytes: 1 << 20, RoomBell: 128, Name: "x"})
+	f.Add(hello, uint8(1))
+	f.Add(hello, uint8(0))
+	f.Add(hello[:15], uint8(2))
+	f.Add([]byte("x"), uint8(17))
+	l, path := listen(f, &ipc.Options{RingBytes: ipc.MinRingBytes, HandshakeTimeout: 100 * time.Millisecond})
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, src []byte, files uint8) {
+		ctx := testContext(t)
+		sock, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sock.Close()
+		fds := make([]int, files%32)
+		for i := range fds {
+			fds[i] = int(null.Fd())
+		}
+		if len(src) > 0 && len(src) < 1<<16 {
+			if _, _, err := sock.WriteMsgUnix(src, unix.UnixRights(fds...), nil); err != nil {
+				t.Fatal(err)
+			}
+			answer := make([]byte, wire.MaxHandshake)
+			if n, err := sock.Read(answer); err == nil {
+				if err := wire.ParseRefuse(answer[:n], new(wire.Refuse)); err != nil {
+					t.Fatalf("the answer is no refusal: %v", err)
+				}
+			}
+		}
+		a, err := local.New().Dial(ctx, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		accept(t, ctx, l).Close()
+	})
+}
+
+// TestNoLeaks: conns that are closed leave no descriptor and no goroutine, whoever closes
+// first.
+func TestNoLeaks(t *testing.T) {
+	ctx := testContext(t)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	round := func(i int) {
+		l, path := listen(t, nil)
+		a, err := local.New().Dial(ctx, path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := accept(t, ctx, l)
+		for range 3 {
+			if _, err := a.Reserve(ctx, 1, 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := a.Commit(null); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i%2 == 0 {
+			a, b = b, a
+		}
+		a.Close()
+		if i%3 == 0 {
+			for b.Err() == nil {
+				runtime.Gosched()
+			}
+		}
+		b.Close()
+		if _, err := local.New().Dial(ctx, path, &ipc.Options{Hello: ipc.Peer{Version: 9}}); !errors.Is(err, ipc.ErrVersion) {
+			t.Fatal(err)
+		}
+		l.Close()
+	}
+	count := func() int {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(fds)
+	}
+	round(0)
+	// What the other tests left goes in its own time.
+	settled := func(limit func(fds, goroutines int) bool) bool {
+		for ctx.Err() == nil {
+			runtime.GC()
+			if limit(count(), runtime.NumGoroutine()) {
+				return true
+			}
+		}
+		return false
+	}
+	fds, goroutines := count(), runtime.NumGoroutine()
+	for i := range 20 {
+		round(i)
+	}
+	if !settled(func(f, g int) bool { return f <= fds && g <= goroutines }) {
+		t.Errorf("%d descriptors and %d goroutines, %d and %d before", count(), runtime.NumGoroutine(), fds, goroutines)
+	}
+}
