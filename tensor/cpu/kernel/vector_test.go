@@ -117,8 +117,8 @@ func elementwises() []elementwise {
 		un("Sigmoid", func(k *Table) Unary { return k.Sigmoid }, s, -87, 40, 2.5, 0x1p-100),
 		un("ReLU", func(k *Table) Unary { return k.ReLU }, func(x float64) float64 { return math.Max(x, 0) }, -10, 10, 0, 0),
 		un("SiLU", func(k *Table) Unary { return k.SiLU }, func(x float64) float64 { return x * s(x) }, -80, 40, 3, 0x1p-100),
-		un("GELU", func(k *Table) Unary { return k.GELU }, func(x float64) float64 { return x * cdf(x) }, -10, 10, 4, 1),
-		un("GELUTanh", func(k *Table) Unary { return k.GELUTanh }, func(x float64) float64 { return x * (1 + th(x)) / 2 }, -10, 10, 4, 1),
+		un("GELU", func(k *Table) Unary { return k.GELU }, func(x float64) float64 { return x * cdf(x) }, -10, 10, 2, 1),
+		un("GELUTanh", func(k *Table) Unary { return k.GELUTanh }, func(x float64) float64 { return x * (1 + th(x)) / 2 }, -10, 10, 2, 1),
 
 		grad("SigmoidGrad", func(k *Table) Binary { return k.SigmoidGrad }, func(y, dy float64) float64 { return dy * y * (1 - y) }),
 		grad("TanhGrad", func(k *Table) Binary { return k.TanhGrad }, func(y, dy float64) float64 { return dy * (1 - y*y) }),
