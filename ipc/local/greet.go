@@ -43,7 +43,7 @@ func (l *listener) handshake(sock *net.UnixConn) (*conn, error) {
 			fmt.Errorf("%w: ring layout %d, this is %d", ipc.ErrVersion, m.Layout, layout))
 	}
 	if len(files) != 1 {
-		return nil, l.refuse(sock, wire.RefuseBroken, fmt.Errorf("Hello with %d descriptors, expected 1", len(files)))
+		return nil, l.refuse(sock, wire.RefuseBroken, fmt.Errorf("a Hello with %d descriptors, expected 1", len(files)))
 	}
 	if l.full() {
 		return nil, l.refuse(sock, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", maxUnaccepted))

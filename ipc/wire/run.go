@@ -192,7 +192,7 @@ func (p *parser) ids(field string, r *pastRun, last []uint64, base uint64, n int
 	}
 	ids, rest, err := ParseIDs(p.src[p.off:], r.base, last, base, n, dst)
 	if err != nil {
-		p.err = fmt.Errorf("Run.%s: %w", field, err)
+		p.err = fmt.Errorf("in Run.%s: %w", field, err)
 		return dst[:0]
 	}
 	p.off = len(p.src) - len(rest)

@@ -54,7 +54,7 @@ func sampleHello() *Hello {
 func sampleRun() *Run {
 	return &Run{
 		Session: 7, Seq: 42, Hash: sampleHash(1), Base: 1 << 40, Flags: RunSync,
-		Scalars: []float64{1e-3, 0.9, math.Inf(1), -0.0},
+		Scalars: []float64{1e-3, 0.9, math.Inf(1), math.Copysign(0, -1)},
 		Inputs:  []uint64{1, 2, 3, 1<<40 - 5, math.MaxUint64},
 		Frees:   []uint64{9, 10},
 		Fetch:   []uint64{1<<40 + 17},
