@@ -243,10 +243,7 @@ func (c *class) remove(s *span) {
 // reclaim takes back a block whose last reference is gone.
 func (a *Arena) reclaim(b *Block) {
 	if a.opt.Checked {
-		full := b.mem[:cap(b.mem)]
-		for i := range full {
-			full[i] = mangle
-		}
+		fill(b.mem[:cap(b.mem)], mangle)
 	}
 	a.mu.Lock()
 	s := b.span
@@ -267,6 +264,17 @@ func (a *Arena) reclaim(b *Block) {
 	a.mu.Unlock()
 	if last != nil {
 		last.Close()
+	}
+}
+
+// fill sets all bytes to v.
+func fill(b []byte, v byte) {
+	if len(b) == 0 {
+		return
+	}
+	b[0] = v
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
 	}
 }
 
