@@ -15,8 +15,14 @@ func (e *Edge) IsTensor() bool { return e.v != nil }
 func (e *Edge) Wants() bool { return e.Node != nil || e.Leaf != nil }
 
 // Tensor is the value that was used, also if its name was assigned something else since. It owns nothing: when the
-// value was released, using it is ErrReleased.
-func (e *Edge) Tensor() *Tensor { return &Tensor{v: e.v} }
+// value was released, using it is ErrReleased. It has the graph that the value had, so that gradients of gradients
+// find their way; only of a leaf that was assigned since is the old value a constant.
+func (e *Edge) Tensor() *Tensor {
+	if e.Leaf != nil && e.Leaf.v == e.v {
+		return e.Leaf
+	}
+	return &Tensor{v: e.v, node: e.Node}
+}
 
 // Node is an operation in the graph that gradients are computed on. Nodes exist only for results that depend on a
 // tensor that requires a gradient; they hang on those results, so a graph lives as long as something made by it and
@@ -29,7 +35,7 @@ type Node struct {
 }
 
 // Out is the operation's result, with the ownership of Edge.Tensor.
-func (n *Node) Out() *Tensor { return &Tensor{v: n.out} }
+func (n *Node) Out() *Tensor { return &Tensor{v: n.out, node: n} }
 
 func newNode(op Op, ints []int64, args []Arg, m *made) *Node {
 	n := &Node{Op: op, Ints: append([]int64(nil), ints...), In: make([]Edge, len(args)), out: &m.value}

@@ -77,11 +77,31 @@ func (t *Tensor) Detach() *Tensor {
 	return &Tensor{v: t.v, owns: t.owns && t.v.err == nil}
 }
 
-// Grad is the gradient that Backward accumulated; nil if there is none.
+// Named is a tensor with the name that it has in a model or a file, such as "layers.0.weight".
+type Named struct {
+	Name string
+	T    *Tensor
+}
+
+// Grad is the gradient that Backward accumulated; nil if there is none. The handle is good until the next SetGrad.
 func (t *Tensor) Grad() *Tensor { return t.grad }
 
-// SetGrad puts g in the place of the accumulated gradient; nil clears it. t takes over g.
-func (t *Tensor) SetGrad(g *Tensor) { t.grad = g }
+// SetGrad puts g in the place of the accumulated gradient, which is released; nil clears it. t holds its own claim on
+// g's value, so that a gradient made in a Scope outlives it.
+func (t *Tensor) SetGrad(g *Tensor) {
+	old := t.grad
+	t.grad = nil
+	if g != nil {
+		t.grad = &Tensor{v: g.v, node: g.node}
+		if g.v.err == nil && g.v.refs > 0 {
+			t.v.s.retain(g.v)
+			t.grad.owns = true
+		}
+	}
+	if old != nil {
+		old.Free()
+	}
+}
 
 // From makes a tensor of data, in row-major order, which is copied once, into memory that the worker reads in place.
 // Without a shape it has one dim.
