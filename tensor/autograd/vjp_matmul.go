@@ -1,0 +1,88 @@
+package autograd
+
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// matmul of a [.., m, k] and b [.., k, n]: dy bᵀ for a, aᵀ dy for b.
+//
+// Transposed operands are views. Where an operand is itself a transposed view (a Linear's weight, the keys of an attention)
+// its gradient is computed transposed and turned back by a view, so that the gradient of what lies behind the view is
+// contiguous.
+func matmul(c *call, i int) *tensor.Tensor {
+	a, b, dy := c.x(0), c.x(1), c.dy
+	turned := isTransposed(&c.n.In[i])
+	if i == 0 {
+		if turned {
+			return b.Matmul(dy.T()).T()
+		}
+		return dy.Matmul(b.T())
+	}
+	a, dy, shape := fold(a, dy, b)
+	var g *tensor.Tensor
+	if turned {
+		g = dy.T().Matmul(a).T()
+	} else {
+		g = a.T().Matmul(dy)
+	}
+	return withShape(g, shape)
+}
+
+// isTransposed reports whether e is a view that exchanges the last two dims.
+func isTransposed(e *tensor.Edge) bool {
+	if e.Node == nil || e.Node.Op != tensor.OpPermute {
+		return false
+	}
+	p := e.Node.Ints
+	n := len(p)
+	for i, d := range p[:n-2] {
+		if int(d) != i {
+			return false
+		}
+	}
+	return int(p[n-2]) == n-1
+}
+
+// fold makes one long product of the many whose sum is b's gradient: the innermost dims that b was broadcast over
+// become rows of a and dy. The rest, whose sum fit takes, stays. shape is that of the gradient, with 1 for what was
+// folded.
+//
+//	a [4 8 16 m k], b [k n]: a becomes [4*8*16*m, k], dy likewise
+//	a [4 8 16 m k], b [8 1 k n]: a becomes [4 8 16*m k]
+func fold(a, dy, b *tensor.Tensor) (fa, fdy *tensor.Tensor, shape []int) {
+	as, bs, ys := a.Shape(), b.Shape(), dy.Shape()
+	batch := len(ys) - 2
+	at := func(s tensor.Shape, d int) int { // size of batch dim d of the result in s
+		if d -= batch - (len(s) - 2); d >= 0 {
+			return s[d]
+		}
+		return 1
+	}
+	from := batch
+	for from > 0 && at(bs, from-1) == 1 && at(as, from-1) == ys[from-1] && batch-(from-1) <= len(as)-2 {
+		from--
+	}
+	shape = slices.Clone(ys)
+	for d := from; d < batch; d++ {
+		shape[d] = 1
+	}
+	shape[batch] = as[len(as)-1]
+	rows := 1
+	for _, n := range ys[from : batch+1] {
+		rows *= n
+	}
+	if from == batch || slices.Contains(ys, 0) {
+		if from < batch { // nothing to multiply, and -1 has no meaning
+			shape = slices.Clone(ys)
+			shape[batch] = as[len(as)-1]
+		}
+		return a, dy, shape
+	}
+	lead := slices.Clone(as[:len(as)-2-(batch-from)])
+	fa = a.Reshape(append(lead, rows, as[len(as)-1])...)
+	lead = slices.Clone(ys[:from])
+	fdy = dy.Reshape(append(lead, rows, ys[batch+1])...)
+	return fa, fdy, shape
+}
