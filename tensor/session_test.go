@@ -373,3 +373,45 @@ func BenchmarkRecord(b *testing.B) {
 		x = x.Add(x)
 	}
 }
+
+func TestBytes(t *testing.T) {
+	s, r := newRecorded(t)
+	x := FromBytes(s, I32, []byte{1, 0, 0, 0, 2, 0, 0, 0}, 2)
+	if err := x.ViewBytes(func(b []byte) error {
+		if len(b) != 8 {
+			t.Errorf("%d bytes, expected 8", len(b))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.last().Uploads; len(got) != 1 || got[0].DType != I32 {
+		t.Errorf("uploads %v", got)
+	}
+	for name, bad := range map[string]*Tensor{
+		"length": FromBytes(s, I32, make([]byte, 7), 2), "count": FromBytes(s, I32, make([]byte, 8), 3), "dtype": FromBytes(s, Invalid, nil, 0),
+	} {
+		if bad.Err() == nil {
+			t.Errorf("wrong %s is accepted", name)
+		}
+	}
+}
+
+func TestGradientOutlivesItsScope(t *testing.T) {
+	s, r := newRecorded(t)
+	p := From(s, []float32{1, 2}).RequireGrad()
+	s.Scope(func(*Scope) { p.SetGrad(p.Detach().MulS(2)) })
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Data[float32](p.Grad()); err != nil {
+		t.Errorf("reading it after the scope: %v", err)
+	}
+	p.SetGrad(nil)
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.live) != 1 {
+		t.Errorf("%d values alive at the engine, expected the leaf alone", len(r.live))
+	}
+}

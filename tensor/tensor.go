@@ -172,16 +172,8 @@ func View[E Element](t *Tensor, f func([]E) error) error {
 		defer s.leave()
 		return s.fail(&OpError{Op: "read", Inputs: t.v.String(), Site: callSite(), Err: fmt.Errorf("%w: asked for %v", ErrDType, DTypeOf[E]())})
 	}
-	got, err := s.fetch(t.v)
 	s.leave()
-	if err != nil {
-		return err
-	}
-	defer got.Release()
-	if want := t.v.shape.Elems() * t.v.dtype.Size(); len(got.Bytes) != want {
-		return fmt.Errorf("tensor: engine %s returned %d bytes for %v, expected %d", s.eng.Name(), len(got.Bytes), t.v, want)
-	}
-	return f(elements[E](got.Bytes))
+	return t.ViewBytes(func(b []byte) error { return f(elements[E](b)) })
 }
 
 // Data is a copy of t's content in row-major order.

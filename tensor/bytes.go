@@ -1,0 +1,41 @@
+package tensor
+
+import "fmt"
+
+// FromBytes makes a tensor of its memory image: row-major, little endian, one byte 0 or 1 for a bool. It is what files
+// and messages hold; data is copied once.
+func FromBytes(s *Session, d DType, data []byte, shape ...int) *Tensor {
+	sh := Shape(append([]int{}, shape...))
+	var err error
+	switch {
+	case !d.Valid():
+		err = fmt.Errorf("%w: %v", ErrDType, d)
+	case len(data)%d.Size() != 0:
+		err = fmt.Errorf("%w: %d bytes are no whole number of %v", ErrShape, len(data), d)
+	default:
+		return s.upload(d, sh, data, len(data)/d.Size())
+	}
+	if e := s.enter("upload"); e != nil {
+		return poisoned(s, e)
+	}
+	defer s.leave()
+	return poisoned(s, s.fail(&OpError{Op: "upload", Inputs: fmt.Sprintf("%v%v", d, sh), Site: callSite(), Err: err}))
+}
+
+// ViewBytes is View of t's memory image, whatever its dtype; see FromBytes.
+func (t *Tensor) ViewBytes(f func([]byte) error) error {
+	s := t.v.s
+	if err := s.enter("read"); err != nil {
+		return err
+	}
+	got, err := s.fetch(t.v)
+	s.leave()
+	if err != nil {
+		return err
+	}
+	defer got.Release()
+	if want := t.v.shape.Elems() * t.v.dtype.Size(); len(got.Bytes) != want {
+		return fmt.Errorf("tensor: engine %s returned %d bytes for %v, expected %d", s.eng.Name(), len(got.Bytes), t.v, want)
+	}
+	return f(got.Bytes)
+}
