@@ -1,7 +1,10 @@
 package ring
 
 import (
+	"runtime"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // end is one side of a ping-pong: what it sends on, what it reads, and how it
@@ -136,4 +139,21 @@ func BenchmarkLocal(b *testing.B) {
 		}
 		c.Release()
 	}
+}
+
+// BenchmarkGCWhileWaiting is a collection while a goroutine spins and yields in a
+// wait that does not end: how long the wait holds up a stop of the world.
+func BenchmarkGCWhileWaiting(b *testing.B) {
+	bell := heapBell(b, newHeapFutex())
+	w := NewWaiter(bell, &WaiterOptions{Park: time.Microsecond})
+	var stop atomic.Bool
+	done := make(chan bool)
+	go func() {
+		done <- w.Wait(func() bool { return false }, stop.Load)
+	}()
+	for b.Loop() {
+		runtime.GC()
+	}
+	stop.Store(true)
+	<-done
 }

@@ -49,13 +49,14 @@ const (
 	headKept           bug = "a consumer that finds nothing keeps what it has released to itself"
 	wantUnsaid         bug = "a producer without room does not say so"
 	stagedKept         bug = "a producer without room keeps what is staged to itself"
+	aheadUncounted     bug = "lines ahead are fetched that are not read yet"
 	ringSkipped        bug = "the consumer's bell is not rung"
 	wakeLost           bug = "who rings takes the state but wakes nobody"
 )
 
 var allBugs = []bug{
 	consumerLooksEarly, producerLooksEarly, recordByMove, headByMove, headerFirst, releaseEarly, padAtOnce,
-	padUncounted, noZero, zeroLate, zeroUncounted, headKept, wantUnsaid, stagedKept, ringSkipped, wakeLost,
+	padUncounted, noZero, zeroLate, zeroUncounted, headKept, wantUnsaid, stagedKept, aheadUncounted, ringSkipped, wakeLost,
 }
 
 // modelScript is what the producer sends: the lengths of the bodies, and how many
@@ -126,6 +127,7 @@ const (
 	pHeader
 	pPublish
 	pZeroLate
+	pAhead
 	pBell
 	pBellSwap
 	pWake
@@ -236,7 +238,7 @@ func (m *model) produce(s *modelState) bool {
 			p.pad = modelCapacity - off
 		}
 		p.end = p.tail + p.pad + need
-		p.step, p.word = pBody, 0
+		p.step, p.word = pZero, 0
 		if !m.room(p) || p.wanted != 0 {
 			p.step = pLook
 		}
@@ -246,7 +248,7 @@ func (m *model) produce(s *modelState) bool {
 		case m.room(p) && p.wanted != 0:
 			p.step = pUnwant
 		case m.room(p):
-			p.step = pBody
+			p.step = pZero
 		case p.step == pLookAgain:
 			p.step = pAnnounce
 			if m.bug == producerLooksEarly {
@@ -270,7 +272,7 @@ func (m *model) produce(s *modelState) bool {
 		if _, ok := s.exchange(side, cellWant, 0); !ok {
 			return false
 		}
-		p.wanted, p.step = 0, pBody
+		p.wanted, p.step = 0, pZero
 	case pAnnounce:
 		if _, ok := s.exchange(side, cellBellP, 1); !ok {
 			return false
@@ -301,7 +303,7 @@ func (m *model) produce(s *modelState) bool {
 		switch {
 		case m.bug == headerFirst && !p.late:
 			p.late = true
-			p.step = pZero
+			p.step = pPad
 		case p.word < length:
 			if !s.store(side, (p.end-length+p.word)%modelCapacity, modelBody(p.record, p.word)) {
 				return false
@@ -310,13 +312,13 @@ func (m *model) produce(s *modelState) bool {
 		case p.late:
 			m.nextRecord(p)
 		default:
-			p.step = pZero
+			p.step = pPad
 		}
 	case pZero:
 		if m.bug != noZero && m.bug != zeroLate && !s.store(side, p.end%modelCapacity, 0) {
 			return false
 		}
-		p.step = pPad
+		p.step = pBody
 	case pPad:
 		if p.pad != 0 {
 			if p.tail == p.published && m.bug != padAtOnce {
@@ -351,18 +353,25 @@ func (m *model) produce(s *modelState) bool {
 			return false
 		}
 		p.published = p.tail
-		p.step = pBell
+		p.step = pAhead
 		if m.bug == zeroLate {
 			p.step = pZeroLate
-		}
-		if m.bug == ringSkipped {
-			m.published(p)
 		}
 	case pZeroLate:
 		if !s.store(side, p.tail%modelCapacity, 0) {
 			return false
 		}
+		p.step = pAhead
+	case pAhead:
+		if p.tail+2-p.head <= modelCapacity || m.bug == aheadUncounted {
+			if !s.store(side, (p.tail+1)%modelCapacity, 0) {
+				return false
+			}
+		}
 		p.step = pBell
+		if m.bug == ringSkipped {
+			m.published(p)
+		}
 	case pBell:
 		p.step = pBellSwap
 		if s.load(side, cellBellC) == 0 {

@@ -6,6 +6,12 @@ import (
 	"sync/atomic"
 )
 
+// ahead1 and ahead2 are how far behind the tail fetchAhead stores, in bytes.
+const (
+	ahead1 = 64
+	ahead2 = 128
+)
+
 // Producer is the writing end of a ring. One goroutine at a time may use it.
 //
 // A record is reserved, filled in place and committed:
@@ -84,6 +90,10 @@ func (p *Producer) Reserve(n int) ([]byte, error) {
 		}
 	}
 	p.open, p.pad, p.next, p.body = true, pad, end, uint64(n)
+	// The zero now and not with the header: its line, the next one, often has to be
+	// fetched from the other core, and a header's store waits for those before it
+	// while the consumer takes the line of the body away to look at it.
+	binary.LittleEndian.PutUint64(p.data[end&p.mask:], 0)
 	first := (p.tail+pad)&p.mask + recordHeader
 	last := first + uint64(n)
 	return p.data[first:last:last], nil
@@ -189,9 +199,6 @@ func (p *Producer) Stage(tag uint32) {
 		panic("ring: Commit without a reservation")
 	}
 	p.open = false
-	// The zero first: it may be the word that ends the data of this very record's
-	// neighbour, never one that is published.
-	binary.LittleEndian.PutUint64(p.data[p.next&p.mask:], 0)
 	if p.pad != 0 {
 		p.putHeader(p.tail, padMark)
 	}
@@ -221,6 +228,19 @@ func (p *Producer) Publish() {
 	p.published = p.tail
 	p.stats.Publishes++
 	atomic.StoreUint64(word64(p.data, at&p.mask), p.first)
+	p.fetchAhead()
+}
+
+// fetchAhead stores to the next two lines, where there is nothing yet, so that this
+// core owns them by the time the next record is written: for records of one or two
+// lines that takes up to a third off a round trip between distant cores. The line
+// after tail is left alone, the consumer is looking at it.
+func (p *Producer) fetchAhead() {
+	if p.open || p.tail+ahead2+recordHeader-p.head > p.capacity {
+		return // somebody is writing there, or has not read it yet
+	}
+	binary.LittleEndian.PutUint64(p.data[(p.tail+ahead1)&p.mask:], 0)
+	binary.LittleEndian.PutUint64(p.data[(p.tail+ahead2)&p.mask:], 0)
 }
 
 // Abort forgets the open reservation.
