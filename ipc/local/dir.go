@@ -26,6 +26,10 @@ func DirIn(runtimeDir string) string {
 	return filepath.Join("/tmp", "ringside-"+strconv.Itoa(os.Getuid()))
 }
 
+// DispatcherAddr is where the dispatcher whose sockets lie in dir listens, and where clients
+// and workers look for it unless they are told otherwise.
+func DispatcherAddr(dir string) string { return filepath.Join(dir, "dispatcher") }
+
 // PrepareDir makes the directory with mode 0700 if it is not there, and checks that it is a
 // directory of this user's that nobody else can write to: ErrUnsafeDir otherwise.
 func PrepareDir(dir string) error {

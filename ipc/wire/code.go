@@ -19,11 +19,16 @@ const (
 	CodeUnsupported    Code = 10 // op, dtype or placement that this engine has not
 	CodeShutdown       Code = 11 // the dispatcher is going down
 	CodeInternal       Code = 12 // a bug at the peer
+	CodeIndex          Code = 13 // an index in a tensor is outside of what it indexes
+	CodeShape          Code = 14 // shapes, dims or counts do not fit
+	CodeDType          Code = 15 // an element type that the operation does not take
+	CodeNameTaken      Code = 16 // another worker has that name
 )
 
 func (c Code) String() string {
 	names := [...]string{"ok", "unknown program", "bad program", "unknown id", "out of memory", "quota exceeded",
-		"engine failed", "protocol error", "worker gone", "no worker", "unsupported", "shutting down", "internal error"}
+		"engine failed", "protocol error", "worker gone", "no worker", "unsupported", "shutting down", "internal error", "index out of range",
+		"wrong shape", "wrong dtype", "name taken"}
 	if int(c) < len(names) {
 		return names[c]
 	}

@@ -2,7 +2,9 @@ package wire
 
 // Done answers a Run.
 //
-//	session uint64, seq uint64, code uint32, text, results uvarint, returned uvarint,
+//	session uint64, seq uint64, code uint32, text, at uvarint,
+//	if at is not 0: op text, inputs text;
+//	results uvarint, returned uvarint,
 //	then of each result: id uvarint (as the difference to the result before), value;
 //	then the returned handles
 type Done struct {
@@ -10,6 +12,9 @@ type Done struct {
 	Seq      uint64 // of the Run
 	Code     Code
 	Text     string // why not, at most MaxText bytes (see CutText); empty when Code is CodeOK
+	At       uint32 // 1 + the index of the instruction that failed; 0: none did, or it is not known
+	Op       string // of that instruction, at most MaxName bytes; empty when At is 0
+	Inputs   string // dtypes and shapes of its arguments, at most MaxText bytes; empty when At is 0
 	Results  []Result
 	Returned []Handle // blocks of uploads that the worker no longer uses
 }
@@ -21,12 +26,19 @@ type Result struct {
 	Value
 }
 
+// maxAt is more instructions than MaxProgram bytes hold.
+const maxAt = MaxProgram
+
 // AppendDone appends m to dst.
 func AppendDone(dst []byte, m *Done) []byte {
 	dst = appendU64(dst, m.Session)
 	dst = appendU64(dst, m.Seq)
 	dst = appendU32(dst, uint32(m.Code))
 	dst = appendText(dst, m.Text)
+	dst = appendUint(dst, uint64(m.At))
+	if m.At != 0 {
+		dst = appendText(appendText(dst, m.Op), m.Inputs)
+	}
 	dst = appendCount(dst, len(m.Results))
 	dst = appendCount(dst, len(m.Returned))
 	last := uint64(0)
@@ -44,7 +56,10 @@ func AppendDone(dst []byte, m *Done) []byte {
 
 // Size is the number of bytes AppendDone writes.
 func (m *Done) Size() int {
-	n := 20 + sizeText(m.Text) + sizeCount(len(m.Results)) + sizeCount(len(m.Returned))
+	n := 20 + sizeText(m.Text) + sizeUint(uint64(m.At)) + sizeCount(len(m.Results)) + sizeCount(len(m.Returned))
+	if m.At != 0 {
+		n += sizeText(m.Op) + sizeText(m.Inputs)
+	}
 	last := uint64(0)
 	for i := range m.Results {
 		r := &m.Results[i]
@@ -61,6 +76,15 @@ func ParseDone(src []byte, m *Done) error {
 	m.Seq = p.u64("Seq")
 	m.Code = Code(p.u32("Code"))
 	m.Text = p.text("Text", MaxText)
+	at := p.uvarint("At")
+	if at > maxAt {
+		p.fail("At", "%d is over the limit of %d", at, maxAt)
+	}
+	m.At, m.Op, m.Inputs = uint32(at), "", ""
+	if at != 0 {
+		m.Op = p.text("Op", MaxName)
+		m.Inputs = p.text("Inputs", MaxText)
+	}
 	results := p.count("Results", MaxResults, 1+minValue)
 	returned := p.count("Returned", MaxReturns, HandleBytes)
 	m.Results = resize(m.Results, results)

@@ -57,7 +57,7 @@ const (
 	MaxText       = 4096    // bytes of an error's text; senders cut theirs
 	MaxRank       = 8       // dimensions of a tensor
 	MaxInline     = 256     // bytes of a value that travels in the message instead of by handle
-	MaxScalars    = 4096    // scalars of a run
+	MaxScalars    = 8192    // scalars of a run
 	MaxIDs        = 32768   // ids in one list of a run
 	MaxUploads    = 4096    // uploads of a run
 	MaxReturns    = 8192    // handles given back by one message

@@ -97,6 +97,7 @@ func messages() []message {
 			AppendBody, (*Body).Size, ParseBody),
 		plainRun("Run", sampleRun()),
 		of("Done", &Done{Session: 5, Seq: 42, Code: CodeNoMemory, Text: "out of memory: 3 GiB",
+			At: 17, Op: "matmul", Inputs: "f32[2 3], f32[3 4]",
 			Results: []Result{
 				{ID: 1000, Value: Value{DType: 1, Inline: []byte{0, 0, 128, 63}}},
 				{ID: 998, Value: Value{DType: 2, Dims: []int64{128, 64, 3}, Handle: sampleHandle(4)}},
@@ -224,7 +225,8 @@ func TestNoAllocations(t *testing.T) {
 		switch m.name {
 		case "Run", "Body", "DropSegment", "Bye":
 		case "Done":
-			m.value.(*Done).Text = "" // a string is made of it
+			d := m.value.(*Done)
+			d.Text, d.At, d.Op, d.Inputs = "", 0, "", "" // strings are made of them
 		default:
 			continue // they have strings, and come once a session
 		}
