@@ -1,0 +1,357 @@
+package enginetest
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// operand is an argument of an instruction: a tensor, or a number where a is nil.
+type operand struct {
+	a *array
+	x float64
+}
+
+// call is one instruction and its arguments: tensors first, then scalars (see tensor.OpInfo).
+type call struct {
+	op   tensor.Op
+	dt   tensor.DType
+	sh   tensor.Shape
+	ints []int64
+	args []operand
+}
+
+func (c *call) tensor(k int) *array { return c.args[k].a }
+
+// scalar is the k-th of the scalars that follow the tensors.
+func (c *call) scalar(k int) float64 {
+	return c.args[len(c.args)-len(c.op.Info().Scalars)+k].x
+}
+
+// tensors is the number of tensor arguments.
+func (c *call) tensors() int { return len(c.args) - len(c.op.Info().Scalars) }
+
+// inputs describes the arguments for errors.
+func (c *call) inputs() string {
+	var s []string
+	for _, o := range c.args {
+		if o.a == nil {
+			s = append(s, fmt.Sprint(o.x))
+		} else {
+			s = append(s, fmt.Sprintf("%v%v", o.a.dt, o.a.sh))
+		}
+	}
+	return strings.Join(s, ", ")
+}
+
+// eval computes the instruction with floats in double precision, without the last rounding to c.dt: settle does that.
+func (c *call) eval() (*array, error) {
+	out := newArray(c.dt, c.sh)
+	switch c.op.Info().Class {
+	case tensor.ClassLeaf:
+		c.leaf(out)
+	case tensor.ClassElementwise:
+		c.elementwise(out)
+	case tensor.ClassReduction:
+		c.reduce(out)
+	case tensor.ClassView:
+		c.view(out)
+	case tensor.ClassMovement:
+		return out, c.move(out)
+	case tensor.ClassContraction:
+		c.contract(out)
+	case tensor.ClassRow:
+		return out, c.row(out)
+	}
+	return out, nil
+}
+
+func (c *call) leaf(out *array) {
+	switch c.op {
+	case tensor.OpFull:
+		x := scalarArray(c.dt, c.scalar(0))
+		for k := range out.len() {
+			out.copyFrom(k, x, 0)
+		}
+	case tensor.OpArange:
+		start, step := c.scalar(0), c.scalar(1)
+		for k := range out.len() {
+			x := start + float64(k)*step
+			if out.f != nil {
+				out.f[k] = x
+			} else {
+				out.i[k] = toInt(c.dt, x)
+			}
+		}
+	case tensor.OpRand, tensor.OpRandN:
+		s := stream{uint64(c.scalar(0)), uint64(c.scalar(1)) + uint64(c.ints[1])}
+		for k := range out.len() {
+			if c.op == tensor.OpRand {
+				out.f[k] = s.uniform(c.dt, k)
+			} else {
+				out.f[k] = s.normal(c.dt, k)
+			}
+		}
+	}
+}
+
+// elementwise broadcasts the tensors to the result's shape, in one dtype, and goes through the elements.
+func (c *call) elementwise(out *array) {
+	first := 0
+	if c.op == tensor.OpWhere {
+		first = 1
+	}
+	n := c.tensors()
+	common := tensor.Invalid
+	for _, o := range c.args[first:n] {
+		if o.a != nil {
+			common = o.a.dt
+		}
+	}
+	in := make([]*array, n)
+	for k, o := range c.args[:n] {
+		if o.a == nil {
+			in[k] = scalarArray(common, o.x).expand(c.sh)
+		} else {
+			in[k] = o.a.expand(c.sh)
+		}
+	}
+	switch {
+	case c.op == tensor.OpCast:
+		*out = *in[0].cast(c.dt)
+	case c.op == tensor.OpWhere:
+		for k := range out.len() {
+			if in[0].i[k] != 0 {
+				out.copyFrom(k, in[1], k)
+			} else {
+				out.copyFrom(k, in[2], k)
+			}
+		}
+	case c.op >= tensor.OpEq && c.op <= tensor.OpGe:
+		for k := range out.len() {
+			if compare(c.op, in[0], in[1], k) {
+				out.i[k] = 1
+			}
+		}
+	case c.op == tensor.OpDropout:
+		p := c.scalar(0)
+		s := stream{uint64(c.scalar(1)), uint64(c.scalar(2)) + uint64(c.ints[0])}
+		for k := range out.len() {
+			if s.uniform32(k) >= p {
+				out.f[k] = in[0].f[k] / (1 - p)
+			}
+		}
+	case out.f != nil:
+		x := make([]float64, n)
+		for k := range out.len() {
+			for j := range x {
+				x[j] = in[j].f[k]
+			}
+			out.f[k] = c.float(x)
+		}
+	default:
+		x := make([]int64, n)
+		for k := range out.len() {
+			for j := range x {
+				x[j] = in[j].i[k]
+			}
+			out.i[k] = c.integer(x)
+		}
+	}
+}
+
+func compare(op tensor.Op, a, b *array, k int) bool {
+	if a.f != nil {
+		return ordered(op, a.f[k], b.f[k])
+	}
+	return ordered(op, a.i[k], b.i[k])
+}
+
+func ordered[T int64 | float64](op tensor.Op, a, b T) bool {
+	switch op {
+	case tensor.OpEq:
+		return a == b
+	case tensor.OpNe:
+		return a != b
+	case tensor.OpLt:
+		return a < b
+	case tensor.OpLe:
+		return a <= b
+	case tensor.OpGt:
+		return a > b
+	}
+	return a >= b
+}
+
+const (
+	invSqrt2   = 1 / math.Sqrt2
+	invSqrt2Pi = 0.3989422804014327 // 1/sqrt(2 pi)
+	sqrt2OverP = 0.7978845608028654 // sqrt(2/pi)
+	geluCubic  = 0.044715
+)
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// float is one element of an elementwise operation on floats.
+func (c *call) float(x []float64) float64 {
+	switch c.op {
+	case tensor.OpNeg:
+		return -x[0]
+	case tensor.OpAbs:
+		return math.Abs(x[0])
+	case tensor.OpSign:
+		switch {
+		case x[0] > 0:
+			return 1
+		case x[0] < 0:
+			return -1
+		}
+		return 0
+	case tensor.OpExp:
+		return math.Exp(x[0])
+	case tensor.OpLog:
+		return math.Log(x[0])
+	case tensor.OpSqrt:
+		return math.Sqrt(x[0])
+	case tensor.OpRsqrt:
+		return 1 / math.Sqrt(x[0])
+	case tensor.OpRecip:
+		return 1 / x[0]
+	case tensor.OpSquare:
+		return x[0] * x[0]
+	case tensor.OpSin:
+		return math.Sin(x[0])
+	case tensor.OpCos:
+		return math.Cos(x[0])
+	case tensor.OpTanh:
+		return math.Tanh(x[0])
+	case tensor.OpSigmoid:
+		return sigmoid(x[0])
+	case tensor.OpRelu:
+		return max(x[0], 0)
+	case tensor.OpGelu:
+		return x[0] * math.Erfc(-x[0]*invSqrt2) / 2
+	case tensor.OpGeluTanh:
+		return x[0] * (1 + math.Tanh(sqrt2OverP*(x[0]+geluCubic*x[0]*x[0]*x[0]))) / 2
+	case tensor.OpSilu:
+		return x[0] * sigmoid(x[0])
+	case tensor.OpErf:
+		return math.Erf(x[0])
+	case tensor.OpFloor:
+		return math.Floor(x[0])
+	case tensor.OpCeil:
+		return math.Ceil(x[0])
+	case tensor.OpClamp:
+		lo, hi := scalarArray(c.dt, c.scalar(0)).f[0], scalarArray(c.dt, c.scalar(1)).f[0]
+		return min(max(x[0], lo), hi)
+	case tensor.OpAdd:
+		return x[0] + x[1]
+	case tensor.OpSub:
+		return x[0] - x[1]
+	case tensor.OpMul:
+		return x[0] * x[1]
+	case tensor.OpDiv:
+		return x[0] / x[1]
+	case tensor.OpPow:
+		return math.Pow(x[0], x[1])
+	case tensor.OpMax:
+		return max(x[0], x[1])
+	case tensor.OpMin:
+		return min(x[0], x[1])
+	case tensor.OpTanhGrad:
+		return x[1] * (1 - x[0]*x[0])
+	case tensor.OpSigmoidGrad:
+		return x[1] * x[0] * (1 - x[0])
+	case tensor.OpReluGrad:
+		if x[0] > 0 {
+			return x[1]
+		}
+		return 0
+	case tensor.OpGeluGrad:
+		return x[1] * (math.Erfc(-x[0]*invSqrt2)/2 + x[0]*invSqrt2Pi*math.Exp(-x[0]*x[0]/2))
+	case tensor.OpGeluTanhGrad:
+		t := math.Tanh(sqrt2OverP * (x[0] + geluCubic*x[0]*x[0]*x[0]))
+		return x[1] * ((1+t)/2 + x[0]/2*(1-t*t)*sqrt2OverP*(1+3*geluCubic*x[0]*x[0]))
+	case tensor.OpSiluGrad:
+		s := sigmoid(x[0])
+		return x[1] * s * (1 + x[0]*(1-s))
+	case tensor.OpAdamM:
+		b := c.scalar(0)
+		return x[0]*b + x[1]*(1-b)
+	case tensor.OpAdamV:
+		b := c.scalar(0)
+		return x[0]*b + x[1]*x[1]*(1-b)
+	case tensor.OpAdamW:
+		lr, wd, eps, c1, c2 := c.scalar(0), c.scalar(1), c.scalar(2), c.scalar(3), c.scalar(4)
+		return x[0]*(1-lr*wd) - lr/c1*x[1]/(math.Sqrt(x[2])/math.Sqrt(c2)+eps)
+	case tensor.OpSGD:
+		lr, wd := c.scalar(0), c.scalar(1)
+		return x[0] - lr*(x[1]+wd*x[0])
+	case tensor.OpSGDM:
+		mu, damp, wd := c.scalar(0), c.scalar(1), c.scalar(2)
+		return x[0]*mu + (x[1]+wd*x[2])*(1-damp)
+	}
+	panic("enginetest: no reference for " + c.op.String() + " of floats")
+}
+
+// integer is one element of an elementwise operation on integers or bools; the caller wraps it.
+func (c *call) integer(x []int64) int64 {
+	switch c.op {
+	case tensor.OpNeg:
+		return -x[0]
+	case tensor.OpAbs:
+		return max(x[0], -x[0])
+	case tensor.OpSign:
+		return min(max(x[0], -1), 1)
+	case tensor.OpSquare:
+		return x[0] * x[0]
+	case tensor.OpRelu:
+		return max(x[0], 0)
+	case tensor.OpNot:
+		return 1 - x[0]
+	case tensor.OpClamp:
+		return min(max(x[0], toInt(c.dt, c.scalar(0))), toInt(c.dt, c.scalar(1)))
+	case tensor.OpAdd:
+		return x[0] + x[1]
+	case tensor.OpSub:
+		return x[0] - x[1]
+	case tensor.OpMul:
+		return x[0] * x[1]
+	case tensor.OpPow:
+		return power(x[0], x[1])
+	case tensor.OpMax:
+		return max(x[0], x[1])
+	case tensor.OpMin:
+		return min(x[0], x[1])
+	case tensor.OpAnd:
+		return x[0] & x[1]
+	case tensor.OpOr:
+		return x[0] | x[1]
+	case tensor.OpXor:
+		return x[0] ^ x[1]
+	}
+	panic("enginetest: no reference for " + c.op.String() + " of integers")
+}
+
+// power is b^e of integers, wrapping. A negative exponent means 1/b^-e, cut toward zero, and 1/0 is 0.
+func power(b, e int64) int64 {
+	if e < 0 {
+		switch b {
+		case 1:
+			return 1
+		case -1:
+			return 1 - 2*(e&1)
+		}
+		return 0
+	}
+	r := int64(1)
+	for ; e > 0; e >>= 1 {
+		if e&1 == 1 {
+			r *= b
+		}
+		b *= b
+	}
+	return r
+}

@@ -1,0 +1,304 @@
+package enginetest
+
+import (
+	"math"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// reduce folds the dims listed after keepdim; none listed means all.
+func (c *call) reduce(out *array) {
+	x := c.tensor(0)
+	mask := uint(0)
+	for _, d := range c.ints[1:] {
+		mask |= 1 << d
+	}
+	if len(c.ints) == 1 {
+		mask = lastDims(x.sh, len(x.sh))
+	}
+	for g, at := range groups(x.sh, mask) {
+		switch c.op {
+		case tensor.OpSum, tensor.OpMean:
+			if x.f != nil {
+				out.f[g] = sumAt(x, at)
+			} else {
+				n := int64(0)
+				for _, k := range at {
+					n += x.i[k]
+				}
+				if c.op == tensor.OpSum {
+					out.i[g] = n
+					continue
+				}
+				out.f[g] = float64(n)
+			}
+			if c.op == tensor.OpMean {
+				out.f[g] /= float64(len(at))
+			}
+		case tensor.OpProd:
+			if x.f != nil {
+				out.f[g] = 1
+				for _, k := range at {
+					out.f[g] *= x.f[k]
+				}
+			} else {
+				out.i[g] = 1
+				for _, k := range at {
+					out.i[g] *= x.i[k]
+				}
+			}
+		case tensor.OpAmax, tensor.OpAmin:
+			out.copyFrom(g, x, at[extreme(x, at, c.op == tensor.OpAmax)])
+		case tensor.OpArgmax, tensor.OpArgmin:
+			out.i[g] = int64(extreme(x, at, c.op == tensor.OpArgmax))
+		case tensor.OpAny, tensor.OpAll:
+			n := int64(0)
+			for _, k := range at {
+				n += x.i[k]
+			}
+			if c.op == tensor.OpAny && n > 0 || c.op == tensor.OpAll && n == int64(len(at)) {
+				out.i[g] = 1
+			}
+		}
+	}
+}
+
+func sumAt(x *array, at []int) float64 {
+	s := 0.0
+	for _, k := range at {
+		s += x.f[k]
+	}
+	return s
+}
+
+// extreme is the number in the group of the first largest or smallest element; a NaN is more extreme than anything.
+func extreme(x *array, at []int, largest bool) int {
+	best := 0
+	for j, k := range at {
+		var better bool
+		if x.f != nil {
+			a, b := x.f[k], x.f[at[best]]
+			better = b == b && (a != a || largest && a > b || !largest && a < b)
+		} else {
+			a, b := x.i[k], x.i[at[best]]
+			better = largest && a > b || !largest && a < b
+		}
+		if better {
+			best = j
+		}
+	}
+	return best
+}
+
+// row computes the operations that work on whole rows: every group of positions along dim, or of the last dims.
+func (c *call) row(out *array) error {
+	x := c.tensor(0)
+	switch c.op {
+	case tensor.OpCumsum:
+		for _, at := range groups(x.sh, 1<<c.ints[0]) {
+			var f float64
+			var n int64
+			for j := range at {
+				k := at[j]
+				if c.ints[1] != 0 {
+					k = at[len(at)-1-j]
+				}
+				if x.f != nil {
+					f += x.f[k]
+					out.f[k] = f
+				} else {
+					n += x.i[k]
+					out.i[k] = n
+				}
+			}
+		}
+	case tensor.OpProdGrad:
+		mask := uint(0)
+		for _, d := range c.ints {
+			mask |= 1 << d
+		}
+		if len(c.ints) == 0 {
+			mask = lastDims(x.sh, len(x.sh))
+		}
+		for g, at := range groups(x.sh, mask) {
+			for _, k := range at {
+				p := c.tensor(1).f[g]
+				for _, j := range at {
+					if j != k {
+						p *= x.f[j]
+					}
+				}
+				out.f[k] = p
+			}
+		}
+	case tensor.OpSoftmax, tensor.OpLogSoftmax:
+		for _, at := range groups(x.sh, 1<<c.ints[0]) {
+			softmax(out, x, at, 1, c.op == tensor.OpLogSoftmax)
+		}
+	case tensor.OpCausalSoftmax:
+		s, t := x.sh[len(x.sh)-2], x.sh[len(x.sh)-1]
+		for g, at := range groups(x.sh, lastDims(x.sh, 1)) {
+			softmax(out, x, at[:g%s+t-s+1], c.scalar(0), false)
+		}
+	case tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad:
+		dy := c.tensor(1)
+		for _, at := range groups(x.sh, 1<<c.ints[0]) {
+			dot, sum := 0.0, sumAt(dy, at)
+			for _, k := range at {
+				dot += x.f[k] * dy.f[k]
+			}
+			for _, k := range at {
+				if c.op == tensor.OpSoftmaxGrad {
+					out.f[k] = x.f[k] * (dy.f[k] - dot)
+				} else {
+					out.f[k] = dy.f[k] - math.Exp(x.f[k])*sum
+				}
+			}
+		}
+	case tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX, tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
+		c.norm(out)
+	case tensor.OpRope:
+		c.rope(out)
+	case tensor.OpCrossEntropy, tensor.OpCrossEntropyGrad:
+		return c.crossEntropy(out)
+	case tensor.OpMaxPool2D, tensor.OpMaxPool2DGrad, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad:
+		c.pool(out)
+	}
+	return nil
+}
+
+// softmax writes the softmax of x*scale over the positions at, or its logarithm.
+func softmax(out, x *array, at []int, scale float64, log bool) {
+	top := math.Inf(-1)
+	for _, k := range at {
+		top = max(top, x.f[k]*scale)
+	}
+	sum := 0.0
+	for _, k := range at {
+		sum += math.Exp(x.f[k]*scale - top)
+	}
+	for _, k := range at {
+		if log {
+			out.f[k] = x.f[k]*scale - top - math.Log(sum)
+		} else {
+			out.f[k] = math.Exp(x.f[k]*scale-top) / sum
+		}
+	}
+}
+
+// norm is layer_norm and rms_norm, forward and backward. A row is normalised as xhat = (x - mu) / r, with mu = 0 for
+// rms_norm. Its gradient is (v - mean(v) - xhat*mean(v*xhat)) / r for v = dy*w, without mean(v) for rms_norm.
+func (c *call) norm(out *array) {
+	x := c.tensor(0)
+	eps := c.scalar(0)
+	center := c.op == tensor.OpLayerNorm || c.op == tensor.OpLayerNormGradX || c.op == tensor.OpLayerNormGradW
+	for _, at := range groups(x.sh, lastDims(x.sh, int(c.ints[0]))) {
+		n := float64(len(at))
+		mu := 0.0
+		if center {
+			mu = sumAt(x, at) / n
+		}
+		v := 0.0
+		for _, k := range at {
+			v += (x.f[k] - mu) * (x.f[k] - mu)
+		}
+		r := math.Sqrt(v/n + eps)
+		xhat := make([]float64, len(at))
+		for j, k := range at {
+			xhat[j] = (x.f[k] - mu) / r
+		}
+		switch c.op {
+		case tensor.OpLayerNorm, tensor.OpRMSNorm:
+			for j, k := range at {
+				out.f[k] = xhat[j]
+				if c.tensors() > 1 {
+					out.f[k] *= c.tensor(1).f[j]
+				}
+				if c.tensors() > 2 {
+					out.f[k] += c.tensor(2).f[j]
+				}
+			}
+		case tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
+			for j, k := range at {
+				out.f[j] += c.tensor(1).f[k] * xhat[j]
+			}
+		default:
+			d := make([]float64, len(at))
+			mean, dot := 0.0, 0.0
+			for j, k := range at {
+				d[j] = c.tensor(1).f[k]
+				if c.tensors() > 2 {
+					d[j] *= c.tensor(2).f[j]
+				}
+				mean += d[j] / n
+				dot += d[j] * xhat[j] / n
+			}
+			if !center {
+				mean = 0
+			}
+			for j, k := range at {
+				out.f[k] = (d[j] - mean - xhat[j]*dot) / r
+			}
+		}
+	}
+}
+
+func (c *call) rope(out *array) {
+	x, cos, sin := c.tensor(0), c.tensor(1), c.tensor(2)
+	s, d := x.sh[len(x.sh)-2], x.sh[len(x.sh)-1]
+	for g, at := range groups(x.sh, lastDims(x.sh, 1)) {
+		for i := range d / 2 {
+			t := g%s*(d/2) + i
+			u, v := cos.f[t], sin.f[t]
+			if c.ints[0] != 0 {
+				v = -v
+			}
+			a, b := x.f[at[i]], x.f[at[i+d/2]]
+			out.f[at[i]] = a*u - b*v
+			out.f[at[i+d/2]] = b*u + a*v
+		}
+	}
+}
+
+// crossEntropy is the loss or its gradient dy*(softmax(x) - onehot(y))/n over the n rows that count. With none the
+// loss is NaN and the gradient 0.
+func (c *call) crossEntropy(out *array) error {
+	x, y := c.tensor(0), c.tensor(1)
+	classes := x.sh[1]
+	n := 0
+	for k, t := range y.i {
+		if t == c.ints[0] {
+			continue
+		}
+		if t < 0 || t >= int64(classes) {
+			return outOfRange(t, k, classes)
+		}
+		n++
+	}
+	loss := 0.0
+	for r, t := range y.i {
+		if t == c.ints[0] {
+			continue
+		}
+		at := make([]int, classes)
+		for j := range at {
+			at[j] = r*classes + j
+		}
+		log := newArray(x.dt, x.sh)
+		softmax(log, x, at, 1, true)
+		loss -= log.f[at[t]]
+		if c.op == tensor.OpCrossEntropyGrad {
+			for j, k := range at {
+				p := math.Exp(log.f[k])
+				if j == int(t) {
+					p--
+				}
+				out.f[k] = p * c.tensor(2).f[0] / float64(n)
+			}
+		}
+	}
+	if c.op == tensor.OpCrossEntropy {
+		out.f[0] = loss / float64(n)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+package enginetest
+
+import (
+	"math"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/data"
+)
+
+// noise disturbs the reference by single units in the last place, at random but by seed: how far its results then lie
+// apart says how far two right engines may (stochastic arithmetic: Vignes 1993). Operations whose result every engine
+// must give exactly are left alone.
+type noise struct {
+	key uint64
+	n   uint64
+}
+
+// sign is 1 or -1.
+func (n *noise) sign() float64 {
+	n.n++
+	return float64(data.Hash(n.key, n.n)>>63)*2 - 1
+}
+
+// ulp is the distance of 1 to the next number of the dtype.
+func ulp(d tensor.DType) float64 {
+	if d == tensor.F32 {
+		return 0x1p-23
+	}
+	return 0x1p-52
+}
+
+// inputs replaces the float arguments of c by neighbours. They are not rounded to their dtype again.
+func (n *noise) inputs(c *call) {
+	if exact(c.op, c.dt) {
+		return
+	}
+	for k, o := range c.args {
+		if o.a == nil || o.a.f == nil {
+			continue
+		}
+		b := o.a.clone()
+		for j, x := range b.f {
+			b.f[j] = x * (1 + n.sign()*ulp(b.dt))
+		}
+		c.args[k].a = b
+	}
+}
+
+func (n *noise) output(c *call, a *array) {
+	if exact(c.op, c.dt) {
+		return
+	}
+	for j, x := range a.f {
+		a.f[j] = x * (1 + 2*n.sign()*ulp(a.dt))
+	}
+}
+
+// exact reports whether every engine must give the same bits (a zero's sign and a NaN's payload aside): integers,
+// bools, everything that only moves or chooses elements, and what IEEE 754 rounds correctly.
+func exact(op tensor.Op, d tensor.DType) bool {
+	if !d.IsFloat() {
+		return true
+	}
+	switch op {
+	case tensor.OpRandN, tensor.OpExp, tensor.OpLog, tensor.OpRsqrt, tensor.OpSin, tensor.OpCos, tensor.OpTanh, tensor.OpSigmoid,
+		tensor.OpGelu, tensor.OpGeluTanh, tensor.OpSilu, tensor.OpErf, tensor.OpPow, tensor.OpIndexAdd, tensor.OpScatterAdd:
+		return false
+	case tensor.OpReluGrad, tensor.OpMaxPool2D, tensor.OpAmax, tensor.OpAmin:
+		return true
+	}
+	if op >= tensor.OpTanhGrad && op <= tensor.OpDropout {
+		return false
+	}
+	switch op.Info().Class {
+	case tensor.ClassReduction, tensor.ClassContraction, tensor.ClassRow:
+		return false
+	}
+	return true
+}
+
+// positive reports whether op is linear, or nearly, in each operand with coefficients that aren't negative: the
+// result on the operands' absolute values then bounds the sum of the absolute values of all terms.
+func positive(op tensor.Op) bool {
+	switch op {
+	case tensor.OpSum, tensor.OpMean, tensor.OpCumsum, tensor.OpProd, tensor.OpProdGrad, tensor.OpMatmul, tensor.OpConv2D, tensor.OpConv2DGradX,
+		tensor.OpConv2DGradW, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad, tensor.OpIndexAdd, tensor.OpScatterAdd, tensor.OpAdamM, tensor.OpAdamV:
+		return true
+	}
+	return false
+}
+
+// slack is the absolute error that an operation may have whatever its operands: of a float32 where the mathematical
+// result is a difference of nearly equal terms, in units of the last place of 1.
+func slack(op tensor.Op) float64 {
+	switch op {
+	case tensor.OpGelu, tensor.OpGeluTanh, tensor.OpGeluGrad, tensor.OpGeluTanhGrad, tensor.OpSiluGrad, tensor.OpRandN:
+		return 16
+	case tensor.OpErf, tensor.OpSin, tensor.OpCos:
+		return 2
+	}
+	return 0
+}
+
+// Bounds of a comparison, in units of the last place.
+const (
+	// roundings is how many a kernel may lose beside what the condition of the operation explains.
+	roundings = 8
+	// samples is the number of disturbed evaluations.
+	samples = 6
+)
+
+// bound evaluates c exactly and gives each float element the distance that an engine's result may have from it. A
+// bound of +Inf means that the element says nothing: a unit in the last place of an operand makes it overflow.
+func bound(c *call, seed uint64) (want *array, tol []float64, err error) {
+	if want, err = c.eval(); err != nil {
+		return nil, nil, err
+	}
+	raw := want.f
+	want = want.clone()
+	want.settle()
+	if exact(c.op, c.dt) {
+		return want, nil, nil
+	}
+	u := ulp(c.dt)
+	tol = make([]float64, len(raw))
+	tiny := math.SmallestNonzeroFloat32 * 0x1p24 // a kernel may flush subnormals
+	for k, x := range raw {
+		tol[k] = roundings*u*math.Abs(x) + slack(c.op)*u + tiny
+	}
+	if positive(c.op) {
+		all, err := c.magnitude().eval()
+		if err != nil {
+			return nil, nil, err
+		}
+		most := 0
+		for _, o := range c.args {
+			if o.a != nil {
+				most = max(most, o.a.len())
+			}
+		}
+		terms := math.Sqrt(float64(most)/float64(max(len(raw), 1))) + math.Sqrt(float64(c.innerDim()))
+		for k := range tol {
+			tol[k] += u * (roundings + terms) * all.f[k]
+		}
+	} else {
+		n := &noise{key: data.Hash(seed, 0x5eed)}
+		for range samples {
+			d := *c
+			d.args = append([]operand(nil), c.args...)
+			n.inputs(&d)
+			y, err := d.eval()
+			if err != nil {
+				return nil, nil, err
+			}
+			for k := range tol {
+				tol[k] = max(tol[k], 2*roundings*math.Abs(y.f[k]-raw[k])+roundings*u*math.Abs(raw[k])+slack(c.op)*u)
+			}
+		}
+	}
+	return want, tol, nil
+}
+
+// magnitude is c on the absolute values of its float operands.
+func (c *call) magnitude() *call {
+	d := *c
+	d.args = append([]operand(nil), c.args...)
+	for k, o := range d.args {
+		if o.a == nil || o.a.f == nil {
+			continue
+		}
+		b := o.a.clone()
+		for j, x := range b.f {
+			b.f[j] = math.Abs(x)
+		}
+		d.args[k].a = b
+	}
+	return &d
+}
+
+// innerDim is the number of terms of each element of a matrix product, 1 otherwise.
+func (c *call) innerDim() int {
+	if c.op != tensor.OpMatmul {
+		return 1
+	}
+	a := c.tensor(0).sh
+	return a[len(a)-1]
+}

@@ -1,0 +1,222 @@
+package enginetest
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// Options configure Run; nil and the zero value are the defaults.
+type Options struct {
+	// Seed of the random programs. Default 1. A failure prints the seed of its program; with it and Programs 1 that
+	// program alone runs again.
+	Seed uint64
+	// Programs is the number of random programs. Default 60.
+	Programs int
+	// Grad computes gradients of loss, such as autograd.Grad. With it the golden gradients are tested too.
+	Grad func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error)
+	// PlanHits reads an engine's counter of programs that it ran without compiling them again; nil if it has none.
+	// With it the tests of repeated programs check that they were.
+	PlanHits func(tensor.Engine) uint64
+	// Testdata is the folder with ops.json and programs.json. By default it is looked for as tensor/testdata in the
+	// folders above the test.
+	Testdata string
+}
+
+// suite is one run of the tests.
+type suite struct {
+	o     Options
+	start func(t *testing.T) tensor.Engine
+}
+
+// Run tests engines that start makes against the contract of tensor.Engine, golden values and the Reference. Every
+// test begins with an engine of its own, which it closes.
+func Run(t *testing.T, start func(t *testing.T) tensor.Engine, opts *Options) {
+	s := &suite{start: start}
+	if opts != nil {
+		s.o = *opts
+	}
+	if s.o.Seed == 0 {
+		s.o.Seed = 1
+	}
+	if s.o.Programs == 0 {
+		s.o.Programs = 60
+	}
+	t.Run("golden operations", s.goldenOps)
+	t.Run("golden programs", s.goldenPrograms)
+}
+
+
+func (s *suite) session(t *testing.T) *tensor.Session {
+	t.Helper()
+	sess := tensor.NewSession(s.start(t), &tensor.SessionOptions{Seed: s.o.Seed})
+	t.Cleanup(func() { sess.Close() })
+	return sess
+}
+
+// testdata is the content of a file of tensor/testdata.
+func (s *suite) testdata(t *testing.T, name string) []byte {
+	t.Helper()
+	dir := s.o.Testdata
+	if dir == "" {
+		at, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			dir = filepath.Join(at, "tensor", "testdata")
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				break
+			}
+			if filepath.Dir(at) == at {
+				t.Fatalf("no tensor/testdata/%s above the test's folder; set Options.Testdata", name)
+			}
+			at = filepath.Dir(at)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// read fetches a tensor.
+func read(x *tensor.Tensor) (*array, error) {
+	if err := x.Err(); err != nil {
+		return nil, err
+	}
+	a := newArray(x.DType(), x.Shape())
+	var err error
+	switch x.DType() {
+	case tensor.F32:
+		err = tensor.View(x, func(v []float32) error { return fill(a.f, v) })
+	case tensor.F64:
+		err = tensor.View(x, func(v []float64) error { return fill(a.f, v) })
+	case tensor.I32:
+		err = tensor.View(x, func(v []int32) error { return fill(a.i, v) })
+	case tensor.I64:
+		err = tensor.View(x, func(v []int64) error { return fill(a.i, v) })
+	case tensor.U8:
+		err = tensor.View(x, func(v []uint8) error { return fill(a.i, v) })
+	default:
+		err = tensor.View(x, func(v []bool) error {
+			for k, b := range v {
+				if b {
+					a.i[k] = 1
+				}
+			}
+			return nil
+		})
+	}
+	return a, err
+}
+
+func fill[D float64 | int64, S float32 | float64 | int32 | int64 | uint8](dst []D, src []S) error {
+	if len(dst) != len(src) {
+		return fmt.Errorf("%d elements, expected %d", len(src), len(dst))
+	}
+	for k, x := range src {
+		dst[k] = D(x)
+	}
+	return nil
+}
+
+func mustRead(t *testing.T, x *tensor.Tensor) *array {
+	t.Helper()
+	a, err := read(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// put uploads a.
+func put(s *tensor.Session, a *array) *tensor.Tensor {
+	switch a.dt {
+	case tensor.F32:
+		return upload(s, a, convert[float32](a.f))
+	case tensor.F64:
+		return upload(s, a, a.f)
+	case tensor.I32:
+		return upload(s, a, convert[int32](a.i))
+	case tensor.I64:
+		return upload(s, a, a.i)
+	case tensor.U8:
+		return upload(s, a, convert[uint8](a.i))
+	}
+	b := make([]bool, len(a.i))
+	for k, x := range a.i {
+		b[k] = x != 0
+	}
+	return upload(s, a, b)
+}
+
+func upload[E tensor.Element](s *tensor.Session, a *array, x []E) *tensor.Tensor {
+	if len(a.sh) == 0 {
+		return tensor.Scalar(s, x[0])
+	}
+	return tensor.From(s, x, a.sh...)
+}
+
+func convert[D float32 | int32 | uint8, S float64 | int64](src []S) []D {
+	dst := make([]D, len(src))
+	for k, x := range src {
+		dst[k] = D(x)
+	}
+	return dst
+}
+
+// differs describes the first element of got that is further from want than tol allows; "" if there is none. A nil
+// tol allows nothing. NaN equals NaN, and a zero has no sign.
+func differs(got, want *array, tol []float64) string {
+	if got.dt != want.dt || !got.sh.Equal(want.sh) {
+		return fmt.Sprintf("is %v%v, expected %v%v", got.dt, got.sh, want.dt, want.sh)
+	}
+	for k := range want.i {
+		if got.i[k] != want.i[k] {
+			return fmt.Sprintf("element %d is %d, expected %d", k, got.i[k], want.i[k])
+		}
+	}
+	for k, w := range want.f {
+		g := got.f[k]
+		switch {
+		case g == w || g != g && w != w:
+		case tol == nil:
+			return fmt.Sprintf("element %d is %v, expected %v exactly", k, g, w)
+		case overflows(want.dt, g) && overflows(want.dt, w) && g > 0 == (w > 0):
+		case math.IsInf(tol[k], 1):
+		case !(math.Abs(g-w) <= tol[k]):
+			return fmt.Sprintf("element %d is %v, expected %v within %.3g (off by %.3g)", k, g, w, tol[k], math.Abs(g-w))
+		}
+	}
+	return ""
+}
+
+// overflows reports whether x is infinite or so large that one rounding more may make it so.
+func overflows(d tensor.DType, x float64) bool {
+	if d == tensor.F32 {
+		return math.Abs(x) > 0.99*math.MaxFloat32
+	}
+	return math.Abs(x) > 0.99*math.MaxFloat64
+}
+
+// want fails the test if x isn't within tol of the values, given row-major with x's shape.
+func want(t *testing.T, what string, x *tensor.Tensor, tol float64, values ...float64) {
+	t.Helper()
+	got := mustRead(t, x)
+	if got.len() != len(values) {
+		t.Errorf("%s: %v has %d elements, expected %d", what, x, got.len(), len(values))
+		return
+	}
+	for k, w := range values {
+		if g := got.at(k); g != w && !(g != g && w != w) && !(math.Abs(g-w) <= tol*max(1, math.Abs(w))) {
+			t.Errorf("%s: element %d is %v, expected %v", what, k, g, w)
+			return
+		}
+	}
+}
