@@ -46,10 +46,18 @@ func Run(t *testing.T, start func(t *testing.T) tensor.Engine, opts *Options) {
 	if s.o.Programs == 0 {
 		s.o.Programs = 60
 	}
+	t.Run("contract", s.contract)
 	t.Run("golden operations", s.goldenOps)
 	t.Run("golden programs", s.goldenPrograms)
 }
 
+// engine starts an engine that is closed with the test.
+func (s *suite) engine(t *testing.T) tensor.Engine {
+	t.Helper()
+	e := s.start(t)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
 
 func (s *suite) session(t *testing.T) *tensor.Session {
 	t.Helper()

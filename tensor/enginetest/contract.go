@@ -1,0 +1,425 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// contract tests what engine.go promises, batch by batch.
+func (s *suite) contract(t *testing.T) {
+	t.Run("uploads of every dtype come back", s.uploads)
+	t.Run("upload memory may be used again", s.uploadMemory)
+	t.Run("bools are 0 or 1", s.boolBytes)
+	t.Run("frees and unknown ids", s.frees)
+	t.Run("donated inputs are gone", s.donation)
+	t.Run("results are values of their own", s.ownership)
+	t.Run("fetched bytes stay", s.leases)
+	t.Run("a failed batch changes nothing", s.failedBatch)
+	t.Run("an unknown input", s.unknownInput)
+	t.Run("errors come at the next sync", s.lateErrors)
+	t.Run("index errors", s.indexErrors)
+	t.Run("no space", s.noSpace)
+	t.Run("engines are apart", s.isolation)
+	t.Run("close", s.closing)
+	t.Run("close while running", s.closingConcurrently)
+}
+
+func (s *suite) uploads(t *testing.T) {
+	d := s.driver(t)
+	if d.e.Name() == "" {
+		t.Error("the engine has no name")
+	}
+	values := []*array{
+		floats(tensor.Shape{2, 3}, 0, 1, -2.5, 3e38, 1e-40, -0.1), {dt: tensor.F64, sh: tensor.Shape{2}, f: []float64{0.1, -1e300}},
+		integers(tensor.I32, -1<<31, 1<<31-1, 0), integers(tensor.I64, -1<<63, 1<<63-1, 1<<53+1), integers(tensor.U8, 0, 255), integers(tensor.Bool, 1, 0, 1),
+		floats(tensor.Shape{}, 7), floats(tensor.Shape{0}), floats(tensor.Shape{3, 0, 2}), ramp(0, 1, 2, 1, 2, 1, 2, 1, 2), ramp(5, 257, 33),
+	}
+	ids := d.put(values...)
+	for k, a := range d.fetch(ids...) {
+		if diff := differs(a, values[k], nil); diff != "" {
+			t.Errorf("value %d %s", k, diff)
+		}
+	}
+	for k, a := range d.fetch(ids[0], ids[0], ids[3]) {
+		if diff := differs(a, values[[]int{0, 0, 3}[k]], nil); diff != "" {
+			t.Errorf("fetched together, value %d %s", k, diff)
+		}
+	}
+}
+
+func (s *suite) uploadMemory(t *testing.T) {
+	d := s.driver(t)
+	var ids []uint64
+	for k := range 50 {
+		ids = append(ids, d.put(ramp(float64(1000*k), 64))...)
+	}
+	for k, id := range ids {
+		d.holds("an earlier upload", id, ramp(float64(1000*k), 64))
+	}
+}
+
+// boolBytes: a peer may write any byte; nobody may see one that is neither 0 nor 1.
+func (s *suite) boolBytes(t *testing.T) {
+	d := s.driver(t)
+	u := d.uploadOf(integers(tensor.Bool, 0, 0, 0, 0))
+	copy(u.Buf.Bytes(), []byte{0, 1, 2, 255})
+	got, err := d.submit(&tensor.Batch{Base: d.next, Uploads: []tensor.Upload{u}, Fetch: []uint64{u.ID}})
+	if err != nil {
+		return // refused
+	}
+	defer got[0].Release()
+	if !slices.Equal(got[0].Bytes, []byte{0, 1, 1, 1}) {
+		t.Errorf("bytes 0 1 2 255 came back as %v, expected an error or 0 1 1 1", got[0].Bytes)
+	}
+	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+		return []*tensor.Tensor{put(s, integers(tensor.Bool, 0, 0, 0, 0)).Sum()}
+	})
+	b := d.batch(p.flags(nil, false), u.ID)
+	if _, err := d.submit(b); err != nil {
+		t.Fatal(err)
+	}
+	d.holds("their sum", b.Base+uint64(p.kept()[0]), &array{dt: tensor.I64, sh: tensor.Shape{}, i: []int64{3}})
+}
+
+func (s *suite) frees(t *testing.T) {
+	d := s.driver(t)
+	ids := d.put(ramp(0, 4), ramp(10, 4))
+	if _, err := d.submit(&tensor.Batch{Base: d.next, Frees: []uint64{ids[0], 123456, ids[0]}, Sync: true}); err != nil {
+		t.Errorf("freeing an unknown id and one twice: %v", err)
+	}
+	d.gone("a freed value", ids[0])
+	d.gone("an id that never was", 123456)
+	d.holds("its neighbour", ids[1], ramp(10, 4))
+	u := d.uploadOf(ramp(20, 4))
+	if _, err := d.submit(&tensor.Batch{Base: d.next, Uploads: []tensor.Upload{u}, Frees: []uint64{u.ID}, Sync: true}); err != nil {
+		t.Errorf("an upload that is freed at once: %v", err)
+	}
+	d.gone("an upload that was freed at once", u.ID)
+}
+
+// plusOne keeps in + 1 of an f32 value of shape sh.
+func plusOne(t *testing.T, sh ...int) *program {
+	return recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+		return []*tensor.Tensor{put(s, ramp(0, sh...)).AddS(1)}
+	})
+}
+
+func (s *suite) donation(t *testing.T) {
+	d := s.driver(t)
+	p := plusOne(t, 8, 8)
+	keep, give := p.flags(nil, false), p.flags(nil, true)
+	id := d.put(ramp(0, 8, 8))[0]
+	for k := range 20 {
+		b := d.batch(keep, id)
+		if k%2 == 1 {
+			b = d.batch(give, id)
+		}
+		if _, err := d.submit(b); err != nil {
+			t.Fatal(err)
+		}
+		if k%2 == 1 {
+			d.gone("a donated input", id)
+			d.holds("the result", b.Base, ramp(float64(k/2+1), 8, 8))
+			id = b.Base
+		} else {
+			d.holds("the input", id, ramp(float64(k/2), 8, 8))
+			d.holds("the result", b.Base, ramp(float64(k/2+1), 8, 8))
+		}
+	}
+}
+
+// ownership: a kept result is never another name of an input or of another result.
+func (s *suite) ownership(t *testing.T) {
+	d := s.driver(t)
+	x := ramp(0, 3, 4)
+	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+		x := put(s, x)
+		y := x.MulS(2)
+		return []*tensor.Tensor{x.Reshape(12), x.T(), x.Slice(tensor.By(tensor.All, tensor.All, 2)), x.Expand(2, 3, 4), x.Cast(tensor.F64).Cast(tensor.F32), y, y.Reshape(4, 3), y.T(), y.Reshape(4, 3)}
+	})
+	for _, donate := range []bool{false, true} {
+		q := p.flags(nil, donate)
+		ids, in := d.run(q)
+		want, err := interpret(q.p, q.inputs, q.scalars, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := q.kept()
+		if len(kept) != 9 {
+			t.Fatalf("%d results are kept, expected 9", len(kept))
+		}
+		for n, i := range kept {
+			// Give away what was looked at: its memory may be overwritten by the next program, and nobody else may see that.
+			d.holds("a kept result", ids[i], want[i])
+			grow := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+				return []*tensor.Tensor{put(s, newArray(want[i].dt, want[i].sh)).AddS(1000)}
+			}).flags(nil, true)
+			if _, err := d.submit(d.batch(grow, ids[i])); err != nil {
+				t.Fatal(err)
+			}
+			for _, j := range kept[n+1:] {
+				d.holds("a result after its neighbour was overwritten", ids[j], want[j])
+			}
+			if !donate {
+				d.holds("the input after a result was overwritten", in[0], x)
+			}
+		}
+	}
+}
+
+// leases: what was fetched stays as it is until it is released, whatever becomes of the value.
+func (s *suite) leases(t *testing.T) {
+	d := s.driver(t)
+	p := plusOne(t, 16, 16).flags(nil, true)
+	id := d.put(ramp(0, 16, 16))[0]
+	type lease struct {
+		f    tensor.Fetched
+		want []byte
+	}
+	var held []lease
+	for k := range 30 {
+		got, err := d.submit(&tensor.Batch{Base: d.next, Fetch: []uint64{id}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, lease{got[0], slices.Clone(got[0].Bytes)})
+		if diff := differs(decode(got[0].DType, got[0].Shape, got[0].Bytes), ramp(float64(k), 16, 16), nil); diff != "" {
+			t.Fatalf("after %d programs the value %s", k, diff)
+		}
+		b := d.batch(p, id)
+		if k%3 == 0 {
+			if _, err := d.submit(b); err != nil { // leased: can't be done in place
+				t.Fatal(err)
+			}
+		} else {
+			held[len(held)-1].f.Release()
+			held = held[:len(held)-1]
+			if _, err := d.submit(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		id = b.Base
+	}
+	if _, err := d.submit(&tensor.Batch{Base: d.next, Frees: []uint64{id}, Sync: true}); err != nil {
+		t.Fatal(err)
+	}
+	for k := range 40 { // what was freed is used again
+		d.put(ramp(float64(-1000*k), 16, 16))
+	}
+	for k, l := range held {
+		if !slices.Equal(l.f.Bytes, l.want) {
+			t.Errorf("fetched bytes %d changed before they were released", k)
+		}
+		l.f.Release()
+	}
+	if len(held) != 10 {
+		t.Errorf("%d leases were held, expected 10", len(held))
+	}
+}
+
+// failing keeps a+1 and b*2 of f32 [8], and fails on an index of 97 afterwards.
+func failing(t *testing.T) *program {
+	return recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+		a, b, idx := put(s, ramp(0, 8)), put(s, ramp(100, 8)), put(s, integers(tensor.I64, 3, 97))
+		return []*tensor.Tensor{a.AddS(1), b.MulS(2), a.IndexSelect(0, idx)}
+	})
+}
+
+func (s *suite) failedBatch(t *testing.T) {
+	d := s.driver(t)
+	other := d.put(ramp(50, 8))[0]
+	p := failing(t).flags(nil, false)
+
+	in := d.put(p.inputs...)
+	b := d.batch(p, in...)
+	u := d.uploadOf(ramp(7, 3))
+	b.Uploads = append(b.Uploads, u)
+	d.fails(b, tensor.ErrIndex)
+	d.gone("a result of a failed program", b.Base, b.Base+1, b.Base+2)
+	d.gone("an upload of a failed batch", u.ID)
+	for k, id := range in {
+		d.holds("an input of a failed program", id, p.inputs[k])
+	}
+
+	freed := d.put(ramp(60, 8))[0]
+	p = p.flags(nil, true)
+	p.p.Externals[1].Donated = false
+	b = d.batch(p, in...)
+	b.Frees = []uint64{freed}
+	d.fails(b, tensor.ErrIndex)
+	d.gone("a donated input of a failed program", in[0], in[2])
+	d.gone("what a failed batch meant to free", freed)
+	d.holds("the input that wasn't donated", in[1], p.inputs[1])
+	d.holds("a bystander", other, ramp(50, 8))
+
+	q := plusOne(t, 8).flags(nil, true) // the engine goes on
+	b = d.batch(q, in[1])
+	if _, err := d.submit(b); err != nil {
+		t.Fatal(err)
+	}
+	d.holds("the next program's result", b.Base, ramp(101, 8))
+}
+
+func (s *suite) unknownInput(t *testing.T) {
+	d := s.driver(t)
+	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+		return []*tensor.Tensor{put(s, ramp(0, 4)).Add(put(s, ramp(1, 4)))}
+	}).flags(nil, false)
+	id := d.put(ramp(0, 4))[0]
+	b := d.batch(p, id, 999)
+	if err := d.fails(b, tensor.ErrUnknown); err != nil && !strings.Contains(err.Error(), "999") {
+		t.Errorf("the error doesn't name the id 999: %v", err)
+	}
+	d.gone("the result", b.Base)
+	d.holds("the other input", id, ramp(0, 4))
+}
+
+// lateErrors: an error of a batch that nobody waited for comes with the next that is waited for, once.
+func (s *suite) lateErrors(t *testing.T) {
+	d := s.driver(t)
+	p := failing(t).flags(nil, false)
+	in := d.put(p.inputs...)
+	_, err := d.submit(d.batch(p, in...))
+	if err == nil {
+		_, err = d.submit(&tensor.Batch{Base: d.next, Sync: true})
+	}
+	if !errors.Is(err, tensor.ErrIndex) {
+		t.Errorf("error is %v, expected one that unwraps to ErrIndex", err)
+	}
+	if _, err := d.submit(&tensor.Batch{Base: d.next, Sync: true}); err != nil {
+		t.Errorf("the error came twice: %v", err)
+	}
+	d.holds("an input", in[0], p.inputs[0])
+}
+
+// indexErrors: every operation that can fail on its values does, with the instruction and the value in the error.
+func (s *suite) indexErrors(t *testing.T) {
+	d := s.driver(t)
+	x := ramp(0, 5, 4)
+	for _, dt := range []tensor.DType{tensor.I32, tensor.I64} {
+		for _, bad := range []int64{97, -3} {
+			idx := integers(dt, 1, bad, 2, 0)
+			cases := map[tensor.Op]func(s *tensor.Session) *tensor.Tensor{
+				tensor.OpIndexSelect: func(s *tensor.Session) *tensor.Tensor { return put(s, x).IndexSelect(0, put(s, idx)) },
+				tensor.OpIndexAdd: func(s *tensor.Session) *tensor.Tensor {
+					return put(s, x).IndexAdd(0, put(s, idx), put(s, ramp(0, 4, 4)))
+				},
+				tensor.OpGather: func(s *tensor.Session) *tensor.Tensor { return put(s, x).Gather(0, put(s, idx).Reshape(1, 4)) },
+				tensor.OpScatterAdd: func(s *tensor.Session) *tensor.Tensor {
+					return put(s, x).ScatterAdd(0, put(s, idx).Reshape(1, 4), put(s, ramp(0, 1, 4)))
+				},
+				tensor.OpOneHot: func(s *tensor.Session) *tensor.Tensor { return put(s, idx).OneHot(tensor.F32, 3) },
+				tensor.OpCrossEntropy: func(s *tensor.Session) *tensor.Tensor {
+					return put(s, ramp(0, 4, 5)).CrossEntropy(put(s, idx), -100)
+				},
+				tensor.OpCrossEntropyGrad: func(s *tensor.Session) *tensor.Tensor {
+					return s.Apply(tensor.OpCrossEntropyGrad, []int64{-100}, tensor.T(put(s, ramp(0, 4, 5))), tensor.T(put(s, idx)), tensor.T(put(s, floats(tensor.Shape{}, 1))))
+				},
+			}
+			for _, op := range tensor.Ops() {
+				if !op.Info().Fallible {
+					continue
+				}
+				f := cases[op]
+				if f == nil {
+					t.Errorf("%v can fail and has no test here", op)
+					continue
+				}
+				p := recorded(t, func(s *tensor.Session) []*tensor.Tensor { return []*tensor.Tensor{f(s)} }).flags(nil, false)
+				at := slices.IndexFunc(p.p.Instrs, func(in tensor.Instr) bool { return in.Op == op })
+				err := d.fails(d.batch(p, d.put(p.inputs...)...), tensor.ErrIndex)
+				var re *tensor.RunError
+				if !errors.As(err, &re) {
+					t.Errorf("%v: error %v is no *tensor.RunError", op, err)
+					continue
+				}
+				if re.Instr != at || re.Op != op.String() || !strings.Contains(re.Inputs, idx.dt.String()+"[") {
+					t.Errorf("%v: error is of instruction %d, %q of %q; expected %d and its inputs", op, re.Instr, re.Op, re.Inputs, at)
+				}
+				if want := map[int64]string{97: "97", -3: "-3"}[bad]; !strings.Contains(err.Error(), want) {
+					t.Errorf("%v: the error doesn't name the index %s: %v", op, want, err)
+				}
+			}
+		}
+	}
+	d.holds("what came before", d.put(x)[0], x)
+}
+
+func (s *suite) noSpace(t *testing.T) {
+	d := s.driver(t)
+	if buf, err := d.e.Alloc(1 << 46); !errors.Is(err, tensor.ErrNoSpace) {
+		t.Errorf("Alloc of 64 TiB gave %v, %v; expected ErrNoSpace", buf, err)
+	}
+	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+		return []*tensor.Tensor{tensor.Full(s, tensor.F32, 1, 1<<22, 1<<22)}
+	})
+	d.fails(d.batch(p), tensor.ErrNoSpace)
+	d.holds("what comes after", d.put(ramp(0, 9))[0], ramp(0, 9))
+}
+
+func (s *suite) isolation(t *testing.T) {
+	a, b := s.driver(t), s.driver(t)
+	x, y := a.put(ramp(0, 6))[0], b.put(ramp(100, 6))[0]
+	if x != y {
+		t.Fatalf("ids are %d and %d, meant to be equal", x, y)
+	}
+	a.holds("the first engine's value", x, ramp(0, 6))
+	b.holds("the second engine's value", y, ramp(100, 6))
+	if err := a.e.Close(); err != nil {
+		t.Error(err)
+	}
+	b.holds("a value after another engine closed", y, ramp(100, 6))
+}
+
+func (s *suite) closing(t *testing.T) {
+	d := s.driver(t)
+	d.put(ramp(0, 6))
+	for range 2 {
+		if err := d.e.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	if _, err := d.submit(&tensor.Batch{Base: d.next, Sync: true}); !errors.Is(err, tensor.ErrClosed) {
+		t.Errorf("Submit after Close gave %v, expected ErrClosed", err)
+	}
+	if _, err := d.e.Alloc(64); !errors.Is(err, tensor.ErrClosed) {
+		t.Errorf("Alloc after Close gave %v, expected ErrClosed", err)
+	}
+}
+
+func (s *suite) closingConcurrently(t *testing.T) {
+	for range 5 {
+		d := s.driver(t)
+		p := plusOne(t, 32, 32).flags(nil, true)
+		id := d.put(ramp(0, 32, 32))[0]
+		running := make(chan struct{})
+		done := make(chan error)
+		go func() {
+			for k := 0; ; k++ {
+				b := &tensor.Batch{Program: p.p, Encoded: p.p.Append(nil), Base: d.next, Scalars: p.scalars, Inputs: []uint64{id}, Sync: true}
+				b.Hash = tensor.HashOf(b.Encoded)
+				d.next++
+				if _, err := d.e.Submit(context.Background(), b); err != nil {
+					done <- err
+					return
+				}
+				id = b.Base
+				if k == 3 {
+					close(running)
+				}
+			}
+		}()
+		<-running
+		if err := d.e.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if err := <-done; !errors.Is(err, tensor.ErrClosed) {
+			t.Errorf("a session cut short by Close got %v, expected ErrClosed", err)
+		}
+	}
+}
