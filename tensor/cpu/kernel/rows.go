@@ -39,7 +39,15 @@ func (t *Table) logSumExp(x []float32) float32 {
 
 func (t *Table) logSoftmax(dst, x []float32) {
 	x = x[:len(dst)]
-	t.AddS(dst, x, -t.logSumExp(x))
+	top := t.RowMax(x)
+	if math.IsInf(float64(top), 0) {
+		t.AddS(dst, x, -top)
+		return
+	}
+	// The two parts of the logarithm are taken off one after the other: their sum would be rounded to the largest x.
+	l := float32(math.Log(float64(t.expTotal(x, 1, -top))))
+	t.AddS(dst, x, -top)
+	t.AddS(dst, dst, -l)
 }
 
 func (t *Table) logSoftmaxGrad(dst, y, dy []float32) {
@@ -50,7 +58,11 @@ func (t *Table) logSoftmaxGrad(dst, y, dy []float32) {
 func (t *Table) crossEntropy(dx, x []float32, target int, scale float32) float32 {
 	xt := x[target]
 	if dx == nil {
-		return t.logSumExp(x) - xt
+		top := t.RowMax(x)
+		if math.IsInf(float64(top), 0) {
+			return top - xt
+		}
+		return float32(math.Log(float64(t.expTotal(x, 1, -top)))) + (top - xt)
 	}
 	dx = dx[:len(x)]
 	top := t.RowMax(x)

@@ -1,0 +1,112 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// Conversions of the op table: a float is cut toward zero and clamped, NaN is 0; integers wrap as Go's do.
+
+func toI64(x float64) int64 {
+	switch {
+	case x != x:
+		return 0
+	case x >= math.MaxInt64:
+		return math.MaxInt64
+	case x <= math.MinInt64:
+		return math.MinInt64
+	}
+	return int64(x)
+}
+
+func toI32(x float64) int32 { return int32(min(max(toI64(x), math.MinInt32), math.MaxInt32)) }
+func toU8(x float64) uint8  { return uint8(min(max(toI64(x), 0), math.MaxUint8)) }
+
+// convert is a scalar as T.
+func convert[T number](x float64) T {
+	var z T
+	switch any(z).(type) {
+	case int32:
+		return T(toI32(x))
+	case int64:
+		return T(toI64(x))
+	case uint8:
+		return T(toU8(x))
+	}
+	return T(x)
+}
+
+func castLoop(from, to tensor.DType) loop {
+	if from == to {
+		switch from.Size() {
+		case 4:
+			return loop1(func(dst, x []uint32) { copy(dst, x) })
+		case 8:
+			return loop1(func(dst, x []uint64) { copy(dst, x) })
+		}
+		return loop1(func(dst, x []uint8) { copy(dst, x) })
+	}
+	switch from {
+	case tensor.F32:
+		return castFrom[float32](to)
+	case tensor.F64:
+		return castFrom[float64](to)
+	case tensor.I32:
+		return castFrom[int32](to)
+	case tensor.I64:
+		return castFrom[int64](to)
+	case tensor.U8:
+		return castFrom[uint8](to)
+	}
+	return castFromBool(to)
+}
+
+func castFrom[T number](to tensor.DType) loop {
+	var half T = 1
+	isFloat := half/2 != 0
+	switch to {
+	case tensor.F32:
+		return cast(func(x T) float32 { return float32(x) })
+	case tensor.F64:
+		return cast(func(x T) float64 { return float64(x) })
+	case tensor.Bool:
+		return cast(func(x T) uint8 { return truth(x != 0) })
+	case tensor.I32:
+		if isFloat {
+			return cast(func(x T) int32 { return toI32(float64(x)) })
+		}
+		return cast(func(x T) int32 { return int32(x) })
+	case tensor.I64:
+		if isFloat {
+			return cast(func(x T) int64 { return toI64(float64(x)) })
+		}
+		return cast(func(x T) int64 { return int64(x) })
+	}
+	if isFloat {
+		return cast(func(x T) uint8 { return toU8(float64(x)) })
+	}
+	return cast(func(x T) uint8 { return uint8(x) })
+}
+
+func castFromBool(to tensor.DType) loop {
+	switch to {
+	case tensor.F32:
+		return cast(func(x uint8) float32 { return float32(truth(x != 0)) })
+	case tensor.F64:
+		return cast(func(x uint8) float64 { return float64(truth(x != 0)) })
+	case tensor.I32:
+		return cast(func(x uint8) int32 { return int32(truth(x != 0)) })
+	case tensor.I64:
+		return cast(func(x uint8) int64 { return int64(truth(x != 0)) })
+	}
+	return cast(func(x uint8) uint8 { return truth(x != 0) })
+}
+
+func cast[T, U any](f func(T) U) loop {
+	return loop1(func(dst []U, x []T) {
+		for i := range dst {
+			dst[i] = f(x[i])
+		}
+	})
+}

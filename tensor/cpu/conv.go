@@ -1,0 +1,194 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+// geometry of a two-dimensional convolution or pool.
+type geometry struct {
+	n, c, h, w    int // input
+	o, oh, ow     int // output
+	kh, kw        int
+	sh, sw        int
+	ph, pw        int
+	dh, dw        int
+	groups        int
+	cg, og, k, px int // channels and outputs of a group, rows and columns of its window matrix
+}
+
+func geometryOf(x, w, y tensor.Shape, a []int64) geometry {
+	g := geometry{n: x[0], c: x[1], h: x[2], w: x[3], o: w[0], oh: y[2], ow: y[3], kh: w[2], kw: w[3],
+		sh: int(a[0]), sw: int(a[1]), ph: int(a[2]), pw: int(a[3]), dh: int(a[4]), dw: int(a[5]), groups: int(a[6])}
+	g.cg, g.og = g.c/g.groups, g.o/g.groups
+	g.k, g.px = g.cg*g.kh*g.kw, g.oh*g.ow
+	return g
+}
+
+// span is the range of outputs [lo, hi) whose window element at offset off (in input coordinates, stride s) lies in 0..n-1.
+func span(off, s, n, outs int) (lo, hi int) {
+	if off < 0 {
+		lo = (-off + s - 1) / s
+	}
+	hi = 0
+	if n-1-off >= 0 {
+		hi = (n-1-off)/s + 1
+	}
+	return min(lo, outs), max(min(hi, outs), min(lo, outs))
+}
+
+// windows visits every row of one group's window matrix [k, px]: its index, and for every output row the input's
+// elements, where they exist.
+func (g *geometry) windows(f func(row, oy, lo, hi, from int)) {
+	row := 0
+	for c := range g.cg {
+		for i := range g.kh {
+			for j := range g.kw {
+				x := j*g.dw - g.pw
+				lo, hi := span(x, g.sw, g.w, g.ow)
+				for oy := range g.oh {
+					y := oy*g.sh + i*g.dh - g.ph
+					if y < 0 || y >= g.h {
+						f(row, oy, 0, 0, 0)
+						continue
+					}
+					f(row, oy, lo, hi, (c*g.h+y)*g.w+x)
+				}
+				row++
+			}
+		}
+	}
+}
+
+// im2col makes the window matrix of one group of one image.
+func im2col[T float](g *geometry, cols, x []T) {
+	g.windows(func(row, oy, lo, hi, from int) {
+		d := cols[row*g.px+oy*g.ow : row*g.px+(oy+1)*g.ow]
+		clear(d[:lo])
+		if g.sw == 1 && hi > lo {
+			copy(d[lo:hi], x[from+lo:])
+		} else {
+			for i := lo; i < hi; i++ {
+				d[i] = x[from+i*g.sw]
+			}
+		}
+		clear(d[hi:])
+	})
+}
+
+// col2im adds a window matrix back to the image.
+func col2im[T float](g *geometry, x, cols []T) {
+	g.windows(func(row, oy, lo, hi, from int) {
+		d := cols[row*g.px+oy*g.ow:]
+		for i := lo; i < hi; i++ {
+			x[from+i*g.sw] += d[i]
+		}
+	})
+}
+
+// convolution is conv2d and its gradients: a matrix product for each group of each image.
+func convolution[T float](s *compile.Step, mul product[T]) func(r *run) error {
+	var g geometry
+	switch s.Op {
+	case tensor.OpConv2D:
+		g = geometryOf(s.In[0].Shape, s.In[1].Shape, s.Out.Shape, s.Ints)
+	case tensor.OpConv2DGradX:
+		g = geometryOf(s.Out.Shape, s.In[1].Shape, s.In[0].Shape, s.Ints)
+	default:
+		g = geometryOf(s.In[0].Shape, s.Out.Shape, s.In[1].Shape, s.Ints)
+	}
+	image, result := g.c*g.h*g.w, g.o*g.px
+	return func(r *run) error {
+		out := buf[T](r, &s.Out)[:s.Out.Shape.Elems()]
+		if s.Op != tensor.OpConv2D {
+			clear(out)
+		}
+		if len(out) == 0 || g.n*g.c*g.o == 0 {
+			clear(out)
+			return nil
+		}
+		r.cols = grow(r.cols, (g.k*g.px*sizeOf[T]()+7)/8)
+		cols := slice[T](bytesOf(r.cols))[:g.k*g.px]
+		a, b := buf[T](r, &s.In[0]), buf[T](r, &s.In[1])
+		for i := range g.n {
+			for q := range g.groups {
+				in, res, wts := i*image+q*g.cg*g.h*g.w, i*result+q*g.og*g.px, q*g.og*g.k
+				switch s.Op {
+				case tensor.OpConv2D: // y = w x cols
+					im2col(&g, cols, a[in:])
+					mul(r, g.og, g.px, g.k, kernel.Matrix[T]{Data: b[wts:], RS: g.k, CS: 1}, kernel.Matrix[T]{Data: cols, RS: g.px, CS: 1}, false, out[res:], g.px)
+				case tensor.OpConv2DGradX: // cols = w' x dy
+					mul(r, g.k, g.px, g.og, kernel.Matrix[T]{Data: b[wts:], RS: 1, CS: g.k}, kernel.Matrix[T]{Data: a[res:], RS: g.px, CS: 1}, false, cols, g.px)
+					col2im(&g, out[in:], cols)
+				default: // dw += dy x cols'
+					im2col(&g, cols, a[in:])
+					mul(r, g.og, g.k, g.px, kernel.Matrix[T]{Data: b[res:], RS: g.px, CS: 1}, kernel.Matrix[T]{Data: cols, RS: 1, CS: g.px}, true, out[wts:], g.k)
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// pooling is max and average pooling and their gradients, a window at a time.
+func pooling[T float](s *compile.Step) func(r *run) error {
+	x, y := s.In[0].Shape, s.Out.Shape // of the input and of the pooled
+	switch s.Op {
+	case tensor.OpMaxPool2DGrad:
+		y = s.In[1].Shape
+	case tensor.OpAvgPool2DGrad:
+		x, y = s.Out.Shape, s.In[0].Shape
+	}
+	a := s.Ints
+	kh, kw, sh, sw, ph, pw := int(a[0]), int(a[1]), int(a[2]), int(a[3]), int(a[4]), int(a[5])
+	h, w, oh, ow := x[2], x[3], y[2], y[3]
+	share := T(1) / T(kh*kw)
+	return func(r *run) error {
+		out, in := buf[T](r, &s.Out), buf[T](r, &s.In[0])
+		var dy []T
+		if s.Op == tensor.OpMaxPool2DGrad {
+			dy = buf[T](r, &s.In[1])
+		}
+		if s.Op == tensor.OpMaxPool2DGrad || s.Op == tensor.OpAvgPool2DGrad {
+			clear(out[:s.Out.Shape.Elems()])
+		}
+		for p := range x[0] * x[1] {
+			for oy := range oh {
+				for ox := range ow {
+					y0, x0 := oy*sh-ph, ox*sw-pw
+					y1, x1 := min(y0+kh, h), min(x0+kw, w)
+					y0, x0 = max(y0, 0), max(x0, 0)
+					at := (p*oh+oy)*ow + ox
+					best, where, sum := T(math.Inf(-1)), -1, T(0)
+					for i := y0; i < y1; i++ {
+						for j := x0; j < x1; j++ {
+							k := (p*h+i)*w + j
+							switch s.Op {
+							case tensor.OpAvgPool2D:
+								sum += in[k]
+							case tensor.OpAvgPool2DGrad:
+								out[k] += in[at] * share
+							default:
+								if v := in[k]; where < 0 || v > best || v != v && best == best {
+									best, where = v, k
+								}
+							}
+						}
+					}
+					switch {
+					case s.Op == tensor.OpMaxPool2D:
+						out[at] = best
+					case s.Op == tensor.OpAvgPool2D:
+						out[at] = sum * share
+					case s.Op == tensor.OpMaxPool2DGrad && where >= 0:
+						out[where] += dy[at]
+					}
+				}
+			}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,174 @@
+package cpu
+
+import (
+	"container/list"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+// Options configure a Device; nil and the zero value are the defaults.
+type Options struct {
+	// Level chooses the kernels; nil is the best that the machine has.
+	Level *kernel.Level
+	// MaxBytes bounds the memory of all values and temporaries; 0 is no bound but the machine's.
+	MaxBytes int64
+	// Plans bounds the compiled programs that are kept; 0 is 1024.
+	Plans int
+	// OnSegment is called with every new segment of the arena, before a value lies in it.
+	OnSegment func(*shm.Segment)
+	// Arena configures the memory further; MaxBytes and OnSegment above take precedence.
+	Arena shm.ArenaOptions
+}
+
+// Device is memory, kernels and compiled programs, shared by any number of spaces. Its methods may be called
+// concurrently; programs run one at a time.
+type Device struct {
+	arena *shm.Arena
+	table *kernel.Table
+
+	mu    sync.Mutex // held while a program runs
+	run   run        // its memory
+	plans plans
+}
+
+// New makes a device.
+func New(o *Options) (*Device, error) {
+	opt := Options{}
+	if o != nil {
+		opt = *o
+	}
+	d := &Device{}
+	if opt.Level == nil {
+		d.table = kernel.Best()
+	} else {
+		t, err := kernel.Select(*opt.Level)
+		if err != nil {
+			return nil, err
+		}
+		d.table = t
+	}
+	if opt.MaxBytes > 0 {
+		opt.Arena.MaxBytes = opt.MaxBytes
+	}
+	if opt.OnSegment != nil {
+		opt.Arena.OnSegment = opt.OnSegment
+	}
+	a, err := shm.NewArena(&opt.Arena)
+	if err != nil {
+		return nil, err
+	}
+	d.arena = a
+	d.run.table = d.table
+	if opt.Plans <= 0 {
+		opt.Plans = 1024
+	}
+	d.plans = plans{max: opt.Plans, byHash: map[tensor.Hash]*list.Element{}}
+	return d, nil
+}
+
+// Arena is where the device's values lie.
+func (d *Device) Arena() *shm.Arena { return d.arena }
+
+// Name says what the device is: cpu avx512.
+func (d *Device) Name() string { return fmt.Sprintf("cpu %v", d.table.Level) }
+
+// Close gives the memory back. Spaces must be closed before.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.run.release()
+	return d.arena.Close()
+}
+
+// Stats are a device's counters.
+type Stats struct {
+	Hits, Misses, Evicted uint64 // of the plan cache
+	Plans                 int
+	Runs                  uint64
+	Arena                 shm.ArenaStats
+}
+
+// Stats are the counters so far.
+func (d *Device) Stats() Stats {
+	d.mu.Lock()
+	s := Stats{Hits: d.plans.hits, Misses: d.plans.misses, Evicted: d.plans.evicted, Plans: d.plans.order.Len(), Runs: d.run.runs}
+	d.mu.Unlock()
+	s.Arena = d.arena.Stats()
+	return s
+}
+
+// alloc is memory for a value, nil for one of no bytes.
+func (d *Device) alloc(n int) (*shm.Block, error) {
+	if n == 0 {
+		return nil, nil
+	}
+	b, err := d.arena.Alloc(n)
+	switch {
+	case err == nil:
+		return b, nil
+	case errors.Is(err, shm.ErrClosed):
+		return nil, fmt.Errorf("%w: %w", tensor.ErrClosed, err)
+	}
+	return nil, fmt.Errorf("%w: %d bytes: %w", tensor.ErrNoSpace, n, err)
+}
+
+// Compiled is a program made ready for the device.
+type Compiled struct {
+	encoded []byte
+	plan    *compile.Plan
+	steps   []lowered
+}
+
+// Plan is what was compiled, for people.
+func (c *Compiled) Plan() *compile.Plan { return c.plan }
+
+// plans is a bounded cache, least recently used out first. A hit is only one if the whole encoding is the same: two
+// programs with one hash never answer for each other.
+type plans struct {
+	max                   int
+	order                 list.List // of *Compiled, most recent first
+	byHash                map[tensor.Hash]*list.Element
+	hits, misses, evicted uint64
+}
+
+// Compile returns the compiled form of an encoded program, from the cache or anew. encoded is not kept. The error is
+// tensor.ErrProgram if it is malformed.
+func (d *Device) Compile(hash tensor.Hash, encoded []byte) (*Compiled, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := &d.plans
+	if e := p.byHash[hash]; e != nil {
+		if c := e.Value.(*Compiled); string(c.encoded) == string(encoded) {
+			p.hits++
+			p.order.MoveToFront(e)
+			return c, nil
+		}
+	}
+	p.misses++
+	if got := tensor.HashOf(encoded); got != hash {
+		return nil, fmt.Errorf("%w: its hash is %v, announced as %v", tensor.ErrProgram, got, hash)
+	}
+	prog, err := tensor.ParseProgram(encoded)
+	if err != nil {
+		return nil, err
+	}
+	c := &Compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog)}
+	c.steps = d.lower(c.plan)
+	if e := p.byHash[hash]; e != nil {
+		p.order.Remove(e)
+	}
+	p.byHash[hash] = p.order.PushFront(c)
+	for p.order.Len() > p.max {
+		e := p.order.Back()
+		delete(p.byHash, tensor.HashOf(e.Value.(*Compiled).encoded))
+		p.order.Remove(e)
+		p.evicted++
+	}
+	return c, nil
+}

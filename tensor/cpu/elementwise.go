@@ -1,0 +1,205 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+)
+
+// loop computes n elements of dst from contiguous operands, of the dtypes that it was made for. dst may be an operand.
+// s are the operation's own scalars.
+type loop func(dst pointer, in *[4]pointer, s []float64, n int)
+
+// elementwise lowers a step: rows of the nest, tile by tile, with operands that aren't contiguous there copied into a
+// tile first, and scalars in the place of tensors spread over one.
+func (d *Device) elementwise(s *compile.Step) func(r *run) error {
+	info := s.Op.Info()
+	tensors := s.In[:len(s.In)-len(info.Scalars)]
+	own := s.In[len(tensors):]
+	t := s.Out.DType // of the operands
+	for _, o := range tensors {
+		if o.Scalar < 0 {
+			t = o.DType
+		}
+	}
+	if f := d.withScalar(s, t); f != nil {
+		return f
+	}
+	f := d.loopFor(s, t)
+	if f == nil {
+		panic(fmt.Sprintf("cpu: no loop for %v of %v", s.Op, t)) // the op table and inference don't let it come to this
+	}
+	strides := make([][]int, 0, 5)
+	strides = append(strides, s.Out.Strides)
+	for _, o := range tensors {
+		if o.Scalar >= 0 {
+			strides = append(strides, make([]int, len(s.Out.Shape)))
+		} else {
+			strides = append(strides, broadcast(o, s.Out.Shape))
+		}
+	}
+	n := newNest(s.Out.Shape, strides...)
+	size := s.Out.DType.Size()
+	empty := s.Out.Shape.Elems() == 0
+	width := make([]int, len(tensors)) // bytes of an element
+	for k, o := range tensors {
+		width[k] = t.Size()
+		if o.Scalar < 0 {
+			width[k] = o.DType.Size()
+		}
+	}
+	nown := len(own)
+	return func(r *run) error {
+		if empty {
+			return nil
+		}
+		var scal [5]float64
+		for k := range nown {
+			scal[k] = r.scalars[own[k].Scalar]
+		}
+		var from [4]pointer
+		for k, o := range tensors {
+			if o.Scalar >= 0 {
+				from[k] = r.tile(k, width[k])
+				spread(from[k], t, r.scalars[o.Scalar], min(tile, n.inner()))
+			} else {
+				from[k] = at(r.bufs[o.Buf], o.Off*width[k])
+			}
+		}
+		dst := at(r.bufs[s.Out.Buf], 0)
+		odo := odometer{n: &n}
+		inner := n.inner()
+		for {
+			for i := 0; i < inner; i += tile {
+				m := min(tile, inner-i)
+				var in [4]pointer
+				for k, o := range tensors {
+					st := n.innerStride(k + 1)
+					p := from[k]
+					if o.Scalar < 0 {
+						p = shift(p, (odo.off[k+1]+i*st)*width[k])
+						if st != 1 && m > 1 {
+							q := r.tile(k, width[k])
+							gather(q, p, width[k], st, m)
+							p = q
+						}
+					}
+					in[k] = p
+				}
+				f(shift(dst, (odo.off[0]+i)*size), &in, scal[:nown], m)
+			}
+			if !odo.next() {
+				return nil
+			}
+		}
+	}
+}
+
+// tile is operand k's scratch.
+func (r *run) tile(k, width int) pointer {
+	if r.tiles[k] == nil {
+		r.tiles[k] = make([]uint64, tile)
+	}
+	return pointer(&r.tiles[k][0])
+}
+
+// gather copies n elements that lie stride apart.
+func gather(dst, src pointer, width, stride, n int) {
+	switch width {
+	case 4:
+		gatherAs[uint32](dst, src, stride, n)
+	case 8:
+		gatherAs[uint64](dst, src, stride, n)
+	default:
+		gatherAs[uint8](dst, src, stride, n)
+	}
+}
+
+func gatherAs[T any](dst, src pointer, stride, n int) {
+	d := elems[T](dst, n)
+	if stride == 0 {
+		x := *(*T)(src)
+		for i := range d {
+			d[i] = x
+		}
+		return
+	}
+	step := stride * sizeOf[T]()
+	for i := range d {
+		d[i] = *(*T)(shift(src, i*step))
+	}
+}
+
+// spread fills n elements with a scalar, converted to t.
+func spread(dst pointer, t tensor.DType, x float64, n int) {
+	switch t {
+	case tensor.F32:
+		fill(elems[float32](dst, n), float32(x))
+	case tensor.F64:
+		fill(elems[float64](dst, n), x)
+	case tensor.I32:
+		fill(elems[int32](dst, n), toI32(x))
+	case tensor.I64:
+		fill(elems[int64](dst, n), toI64(x))
+	case tensor.U8:
+		fill(elems[uint8](dst, n), toU8(x))
+	case tensor.Bool:
+		fill(elems[uint8](dst, n), truth(x != 0))
+	}
+}
+
+func fill[T any](d []T, x T) {
+	for i := range d {
+		d[i] = x
+	}
+}
+
+// withScalar is the fast way of an f32 operation between a contiguous tensor and a scalar.
+func (d *Device) withScalar(s *compile.Step, t tensor.DType) func(r *run) error {
+	if t != tensor.F32 || s.Out.DType != tensor.F32 || len(s.In) != 2 || !s.Op.Info().Weak {
+		return nil
+	}
+	x, c, left := s.In[0], s.In[1], false // left: the scalar is
+	if x.Scalar >= 0 {
+		x, c, left = c, x, true
+	}
+	if c.Scalar < 0 || !x.Dense {
+		return nil
+	}
+	k := d.table
+	var f func(dst, x []float32, s float32)
+	switch s.Op {
+	case tensor.OpAdd:
+		f = k.AddS
+	case tensor.OpMul:
+		f = k.MulS
+	case tensor.OpMax:
+		f = k.MaxS
+	case tensor.OpMin:
+		f = k.MinS
+	case tensor.OpSub:
+		f = k.RSubS
+		if !left {
+			f = func(dst, x []float32, s float32) { k.AddS(dst, x, -s) }
+		}
+	case tensor.OpDiv:
+		if left {
+			f = k.RDivS
+		}
+	case tensor.OpPow:
+		if !left {
+			f = k.PowS
+		}
+	}
+	if f == nil {
+		return nil
+	}
+	n := s.Out.Shape.Elems()
+	return func(r *run) error {
+		if n > 0 {
+			f(elems[float32](at(r.bufs[s.Out.Buf], 0), n), elems[float32](at(r.bufs[x.Buf], 4*x.Off), n), float32(r.scalars[c.Scalar]))
+		}
+		return nil
+	}
+}

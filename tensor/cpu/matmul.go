@@ -1,0 +1,113 @@
+package cpu
+
+import (
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+// product is c = a*b (+ c if add) of m x k and k x n, c's rows ldc apart.
+type product[T kernel.Number] func(r *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int)
+
+func (d *Device) gemm32(r *run, m, n, k int, a, b kernel.Matrix[float32], add bool, c []float32, ldc int) {
+	r.pack = grow(r.pack, kernel.GemmScratch(m, n, k)/4)
+	r.table.Gemm(m, n, k, 1, a, b, add, c, ldc, r.pack)
+}
+
+func gemm[T kernel.Number](_ *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int) {
+	kernel.Gemm(m, n, k, 1, a, b, add, c, ldc)
+}
+
+// matmul lowers a batched product. Transposed and broadcast operands are strides.
+func (d *Device) matmul(s *compile.Step) func(r *run) error {
+	switch s.Out.DType {
+	case tensor.F32:
+		return matmulOf(s, d.gemm32)
+	case tensor.F64:
+		return matmulOf(s, gemm[float64])
+	case tensor.I32:
+		return matmulOf(s, gemm[int32])
+	case tensor.I64:
+		return matmulOf(s, gemm[int64])
+	}
+	return matmulU8(s)
+}
+
+func matmulOf[T kernel.Number](s *compile.Step, mul product[T]) func(r *run) error {
+	a, b := s.In[0], s.In[1]
+	la, lb, lo := len(a.Shape), len(b.Shape), len(s.Out.Shape)
+	m, k, n := a.Shape[la-2], a.Shape[la-1], b.Shape[lb-1]
+	batch := s.Out.Shape[:lo-2]
+	walk := newNest(batch, s.Out.Strides[:lo-2], batchStrides(a, batch), batchStrides(b, batch))
+	walk.dims = append(walk.dims, 1) // the odometer leaves the innermost dim to the caller: here the product itself
+	for i := range walk.strides {
+		walk.strides[i] = append(walk.strides[i], 0)
+	}
+	empty := s.Out.Shape.Elems() == 0
+	if joined := !empty && len(batch) > 0 && len(walk.dims) == 2 && walk.strides[2][0] == 0 && a.Strides[la-2]*m == walk.strides[1][0] && walk.strides[1][0] != 0; joined {
+		m *= walk.dims[0] // one b for all: the batch is more rows
+		walk.dims[0] = 1
+	}
+	return func(r *run) error {
+		if empty {
+			return nil
+		}
+		c := slice[T](r.bufs[s.Out.Buf])
+		if k == 0 {
+			clear(c)
+			return nil
+		}
+		x, y := slice[T](r.bufs[a.Buf]), slice[T](r.bufs[b.Buf])
+		odo := odometer{n: &walk}
+		for {
+			mul(r, m, n, k,
+				kernel.Matrix[T]{Data: x[a.Off+odo.off[1]:], RS: a.Strides[la-2], CS: a.Strides[la-1]},
+				kernel.Matrix[T]{Data: y[b.Off+odo.off[2]:], RS: b.Strides[lb-2], CS: b.Strides[lb-1]},
+				false, c[odo.off[0]:], n)
+			if !odo.next() {
+				return nil
+			}
+		}
+	}
+}
+
+// batchStrides are an operand's strides along the broadcast dims before the last two.
+func batchStrides(o compile.Operand, batch tensor.Shape) []int {
+	n := len(o.Shape) - 2
+	return broadcast(compile.Operand{Shape: o.Shape[:n], Strides: o.Strides[:n]}, batch)
+}
+
+// matmulU8 wraps as Go's bytes do.
+func matmulU8(s *compile.Step) func(r *run) error {
+	a, b := s.In[0], s.In[1]
+	la, lb, lo := len(a.Shape), len(b.Shape), len(s.Out.Shape)
+	m, k, n := a.Shape[la-2], a.Shape[la-1], b.Shape[lb-1]
+	batch := s.Out.Shape[:lo-2]
+	walk := newNest(append(append(tensor.Shape{}, batch...), 1, 1), append(append([]int{}, s.Out.Strides[:lo-2]...), 0, 0), append(batchStrides(a, batch), 0, 0), append(batchStrides(b, batch), 0, 0))
+	walk.dims = append(walk.dims, 1)
+	for i := range walk.strides {
+		walk.strides[i] = append(walk.strides[i], 0)
+	}
+	empty := s.Out.Shape.Elems() == 0
+	return func(r *run) error {
+		if empty {
+			return nil
+		}
+		c, x, y := r.bufs[s.Out.Buf], r.bufs[a.Buf], r.bufs[b.Buf]
+		odo := odometer{n: &walk}
+		for {
+			for i := range m {
+				for j := range n {
+					var sum uint8
+					for l := range k {
+						sum += x[a.Off+odo.off[1]+i*a.Strides[la-2]+l*a.Strides[la-1]] * y[b.Off+odo.off[2]+l*b.Strides[lb-2]+j*b.Strides[lb-1]]
+					}
+					c[odo.off[0]+i*n+j] = sum
+				}
+			}
+			if !odo.next() {
+				return nil
+			}
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+)
+
+// bySize picks the instance that moves elements of a dtype's size.
+func bySize(d tensor.DType, b1, b4, b8 func(s *compile.Step) func(r *run) error) func(s *compile.Step) func(r *run) error {
+	switch d.Size() {
+	case 4:
+		return b4
+	case 8:
+		return b8
+	}
+	return b1
+}
+
+// copyInto copies x, in any strides, to dst at offset with dst's strides.
+func copyInto[T any](dst []T, dstStrides []int, off int, src []T, x *compile.Operand) {
+	if x.Shape.Elems() == 0 {
+		return
+	}
+	n := newNest(x.Shape, dstStrides, x.Strides)
+	odo := odometer{n: &n}
+	st, sx := n.innerStride(0), n.innerStride(1)
+	for {
+		to, from := off+odo.off[0], x.Off+odo.off[1]
+		if st == 1 && sx == 1 {
+			copy(dst[to:to+n.inner()], src[from:from+n.inner()])
+		} else {
+			for i := range n.inner() {
+				dst[to+i*st] = src[from+i*sx]
+			}
+		}
+		if !odo.next() {
+			return
+		}
+	}
+}
+
+func concat(s *compile.Step) func(r *run) error {
+	return bySize(s.Out.DType, concatOf[uint8], concatOf[uint32], concatOf[uint64])(s)
+}
+
+func concatOf[T any](s *compile.Step) func(r *run) error {
+	dim := int(s.Ints[0])
+	st := s.Out.Strides
+	return func(r *run) error {
+		dst := slice[T](r.bufs[s.Out.Buf])
+		at := 0
+		for i := range s.In {
+			x := &s.In[i]
+			copyInto(dst, st, at*st[dim], slice[T](r.bufs[x.Buf]), x)
+			at += x.Shape[dim]
+		}
+		return nil
+	}
+}
+
+func pad(s *compile.Step) func(r *run) error {
+	return bySize(s.Out.DType, padOf[uint8], padOf[uint32], padOf[uint64])(s)
+}
+
+func padOf[T any](s *compile.Step) func(r *run) error {
+	x := &s.In[0]
+	off := 0
+	for i, st := range s.Out.Strides {
+		off += int(s.Ints[2*i]) * st
+	}
+	n := s.Out.Shape.Elems()
+	return func(r *run) error {
+		if n == 0 {
+			return nil
+		}
+		spread(at(r.bufs[s.Out.Buf], 0), s.Out.DType, r.scalars[s.In[1].Scalar], n)
+		copyInto(slice[T](r.bufs[s.Out.Buf]), s.Out.Strides, off, slice[T](r.bufs[x.Buf]), x)
+		return nil
+	}
+}
+
+func triangle(s *compile.Step) func(r *run) error {
+	return bySize(s.Out.DType, triangleOf[uint8], triangleOf[uint32], triangleOf[uint64])(s)
+}
+
+func triangleOf[T any](s *compile.Step) func(r *run) error {
+	sh := s.Out.Shape
+	rows, cols := sh[len(sh)-2], sh[len(sh)-1]
+	batch := sh[:len(sh)-2].Elems()
+	lower := s.Op == tensor.OpTril
+	k := int(min(max(s.Ints[0], int64(-rows-1)), int64(cols+1)))
+	return func(r *run) error {
+		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
+		for b := range batch {
+			for i := range rows {
+				row := (b*rows + i) * cols
+				// columns before cut are on the lower side
+				cut := i + k
+				if lower {
+					cut++
+				}
+				cut = min(max(cut, 0), cols)
+				if lower {
+					copy(y[row:row+cut], x[row:])
+					clear(y[row+cut : row+cols])
+				} else {
+					clear(y[row : row+cut])
+					copy(y[row+cut:row+cols], x[row+cut:])
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// leaf is full and arange.
+func leaf(s *compile.Step) func(r *run) error {
+	n := s.Out.Shape.Elems()
+	return func(r *run) error {
+		if n == 0 {
+			return nil
+		}
+		x := r.scalars[s.In[0].Scalar]
+		if s.Op == tensor.OpFull {
+			spread(at(r.bufs[s.Out.Buf], 0), s.Out.DType, x, n)
+			return nil
+		}
+		step := r.scalars[s.In[1].Scalar]
+		size := s.Out.DType.Size()
+		for i := range n {
+			spread(at(r.bufs[s.Out.Buf], i*size), s.Out.DType, x+float64(i)*step, 1)
+		}
+		return nil
+	}
+}
+
+// index reads element i of an index tensor and checks it.
+func index(ids []byte, wide bool, i, n int) (int, error) {
+	var v int64
+	if wide {
+		v = slice[int64](ids)[i]
+	} else {
+		v = int64(slice[int32](ids)[i])
+	}
+	if v < 0 || v >= int64(n) {
+		return 0, fmt.Errorf("%w: %d at place %d; expected 0 to %d", tensor.ErrIndex, v, i, n-1)
+	}
+	return int(v), nil
+}
+
+func indexing(s *compile.Step) func(r *run) error {
+	switch s.Op {
+	case tensor.OpIndexSelect:
+		return bySize(s.Out.DType, indexSelect[uint8], indexSelect[uint32], indexSelect[uint64])(s)
+	case tensor.OpGather:
+		return bySize(s.Out.DType, gatherOf[uint8], gatherOf[uint32], gatherOf[uint64])(s)
+	case tensor.OpOneHot:
+		return oneHot(s)
+	}
+	switch s.Out.DType {
+	case tensor.F32:
+		return addAt[float32](s)
+	case tensor.F64:
+		return addAt[float64](s)
+	case tensor.I32:
+		return addAt[int32](s)
+	case tensor.I64:
+		return addAt[int64](s)
+	}
+	return addAt[uint8](s)
+}
+
+// ids are the bytes of an index operand and whether its elements have 8.
+func ids(r *run, o *compile.Operand) ([]byte, bool) {
+	return r.bufs[o.Buf][min(o.Off*o.DType.Size(), len(r.bufs[o.Buf])):], o.DType == tensor.I64
+}
+
+func indexSelect[T any](s *compile.Step) func(r *run) error {
+	x, idx := &s.In[0], &s.In[1]
+	outer, n, inner := split(x.Shape, int(s.Ints[0]))
+	m := idx.Shape.Elems()
+	return func(r *run) error {
+		src, dst := buf[T](r, x), buf[T](r, &s.Out)
+		id, wide := ids(r, idx)
+		for j := range m {
+			k, err := index(id, wide, j, n)
+			if err != nil {
+				return err
+			}
+			for o := range outer {
+				copy(dst[(o*m+j)*inner:(o*m+j+1)*inner], src[(o*n+k)*inner:])
+			}
+		}
+		return nil
+	}
+}
+
+// places calls f for every element of an index tensor shaped like idx: its own place, and the place in x that it names
+// along dim.
+func places(r *run, x, idx *compile.Operand, dim int, f func(i, k int)) error {
+	id, wide := ids(r, idx)
+	st := x.Shape.Strides()
+	var at [tensor.MaxRank]int
+	for i := range idx.Shape.Elems() {
+		v, err := index(id, wide, i, x.Shape[dim])
+		if err != nil {
+			return err
+		}
+		k := v * st[dim]
+		for d := range idx.Shape {
+			if d != dim {
+				k += at[d] * st[d]
+			}
+		}
+		f(i, k)
+		for d := len(idx.Shape) - 1; d >= 0; d-- {
+			if at[d]++; at[d] < idx.Shape[d] {
+				break
+			}
+			at[d] = 0
+		}
+	}
+	return nil
+}
+
+func gatherOf[T any](s *compile.Step) func(r *run) error {
+	return func(r *run) error {
+		src, dst := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
+		return places(r, &s.In[0], &s.In[1], int(s.Ints[0]), func(i, k int) { dst[i] = src[k] })
+	}
+}
+
+// addAt is index_add and scatter_add: what lies at equal places adds up in the order of the source.
+func addAt[T number](s *compile.Step) func(r *run) error {
+	x, idx := &s.In[0], &s.In[1]
+	dim := int(s.Ints[0])
+	outer, n, inner := split(x.Shape, dim)
+	m := idx.Shape.Elems()
+	return func(r *run) error {
+		base, src, dst := buf[T](r, x), buf[T](r, &s.In[2]), buf[T](r, &s.Out)
+		copy(dst, base[:len(dst)])
+		if s.Op == tensor.OpScatterAdd {
+			return places(r, x, idx, dim, func(i, k int) { dst[k] += src[i] })
+		}
+		id, wide := ids(r, idx)
+		for j := range m {
+			k, err := index(id, wide, j, n)
+			if err != nil {
+				return err
+			}
+			for o := range outer {
+				to, from := dst[(o*n+k)*inner:(o*n+k+1)*inner], src[(o*m+j)*inner:(o*m+j+1)*inner]
+				for i := range to {
+					to[i] += from[i]
+				}
+			}
+		}
+		return nil
+	}
+}
+
+func oneHot(s *compile.Step) func(r *run) error {
+	classes := int(s.Ints[1])
+	m := s.In[0].Shape.Elems()
+	size := s.Out.DType.Size()
+	return func(r *run) error {
+		out := r.bufs[s.Out.Buf]
+		clear(out)
+		id, wide := ids(r, &s.In[0])
+		for i := range m {
+			k, err := index(id, wide, i, classes)
+			if err != nil {
+				return err
+			}
+			spread(at(out, (i*classes+k)*size), s.Out.DType, 1, 1)
+		}
+		return nil
+	}
+}

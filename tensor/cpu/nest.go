@@ -1,0 +1,87 @@
+package cpu
+
+import (
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+)
+
+// nest is a loop nest over several operands at once: dims, outermost first, and the strides of each operand in
+// elements. Dims that every operand walks as one are joined, so that most nests have one dim or two.
+type nest struct {
+	dims    []int
+	strides [][]int // of each operand
+}
+
+// newNest walks shape; strides gives each operand's for it.
+func newNest(shape tensor.Shape, strides ...[]int) nest {
+	n := nest{strides: make([][]int, len(strides))}
+	for i, d := range shape {
+		if d == 1 {
+			continue
+		}
+		last := len(n.dims) - 1
+		joins := last >= 0
+		for k := range strides {
+			joins = joins && n.strides[k][last] == strides[k][i]*d
+		}
+		if joins {
+			n.dims[last] *= d
+			for k := range strides {
+				n.strides[k][last] = strides[k][i]
+			}
+			continue
+		}
+		n.dims = append(n.dims, d)
+		for k := range strides {
+			n.strides[k] = append(n.strides[k], strides[k][i])
+		}
+	}
+	if len(n.dims) == 0 {
+		n.dims = []int{1}
+		for k := range strides {
+			n.strides[k] = []int{0}
+		}
+	}
+	return n
+}
+
+// broadcast is o's strides for a shape that it broadcasts to.
+func broadcast(o compile.Operand, shape tensor.Shape) []int {
+	st := make([]int, len(shape))
+	skip := len(shape) - len(o.Shape)
+	for i, d := range o.Shape {
+		if d != 1 {
+			st[skip+i] = o.Strides[i]
+		}
+	}
+	return st
+}
+
+// odometer walks the outer dims of a nest and keeps each operand's offset. The innermost dim is the caller's.
+type odometer struct {
+	n   *nest
+	at  [tensor.MaxRank]int
+	off [8]int // of each operand, in elements
+}
+
+// next goes to the next row; false after the last.
+func (o *odometer) next() bool {
+	for i := len(o.n.dims) - 2; i >= 0; i-- {
+		o.at[i]++
+		for k := range o.n.strides {
+			o.off[k] += o.n.strides[k][i]
+		}
+		if o.at[i] < o.n.dims[i] {
+			return true
+		}
+		for k := range o.n.strides {
+			o.off[k] -= o.n.strides[k][i] * o.n.dims[i]
+		}
+		o.at[i] = 0
+	}
+	return false
+}
+
+// inner is the innermost dim's size and operand k's stride along it.
+func (n *nest) inner() int            { return n.dims[len(n.dims)-1] }
+func (n *nest) innerStride(k int) int { return n.strides[k][len(n.dims)-1] }

@@ -1,0 +1,314 @@
+package cpu
+
+import (
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+)
+
+// folding is the geometry of a reduction: kept walks the results, folded what each of them folds, both over x.
+type folding struct {
+	kept, folded nest
+	count        int // elements folded into one
+	results      int
+	all          bool // every dim
+}
+
+func foldingOf(s *compile.Step) folding {
+	x := s.In[0]
+	var mask uint
+	for _, d := range s.Ints[1:] {
+		mask |= 1 << d
+	}
+	all := len(s.Ints) == 1
+	var ks, fs tensor.Shape
+	var kst, fst []int
+	for i, n := range x.Shape {
+		if all || mask&(1<<i) != 0 {
+			fs, fst = append(fs, n), append(fst, x.Strides[i])
+		} else {
+			ks, kst = append(ks, n), append(kst, x.Strides[i])
+		}
+	}
+	return folding{kept: newNest(ks, kst), folded: newNest(fs, fst), count: fs.Elems(), results: ks.Elems(), all: all}
+}
+
+// each calls f with the offset of every row of a nest, its length and stride.
+func (n *nest) each(off int, f func(off, n, stride int)) {
+	odo := odometer{n: n}
+	for {
+		f(off+odo.off[0], n.inner(), n.innerStride(0))
+		if !odo.next() {
+			return
+		}
+	}
+}
+
+func (d *Device) reduction(s *compile.Step) func(r *run) error {
+	g := foldingOf(s)
+	x := s.In[0]
+	if g.results == 0 {
+		return func(*run) error { return nil }
+	}
+	if x.DType == tensor.F32 {
+		if f := d.foldF32(s, g); f != nil {
+			return f
+		}
+	}
+	switch s.Op {
+	case tensor.OpArgmax, tensor.OpArgmin:
+		return byDType(x.DType, argFold[float32], argFold[float64], argFold[int32], argFold[int64], argFold[uint8])(s, g)
+	case tensor.OpAmax, tensor.OpAmin:
+		return byDType(x.DType, extreme[float32], extreme[float64], extreme[int32], extreme[int64], extreme[uint8])(s, g)
+	case tensor.OpAny, tensor.OpAll:
+		return anyAll(s, g)
+	}
+	switch x.DType {
+	case tensor.F32:
+		return sumFloat[float32](s, g)
+	case tensor.F64:
+		return sumFloat[float64](s, g)
+	}
+	return byDType(x.DType, nil, nil, sumInt[int32], sumInt[int64], sumInt[uint8])(s, g)
+}
+
+type lowering = func(s *compile.Step, g folding) func(r *run) error
+
+func byDType(t tensor.DType, f32, f64, i32, i64, u8 lowering) lowering {
+	switch t {
+	case tensor.F32:
+		return f32
+	case tensor.F64:
+		return f64
+	case tensor.I32:
+		return i32
+	case tensor.I64:
+		return i64
+	}
+	return u8
+}
+
+// foldF32 are the folds that run at the speed of memory: along contiguous rows, and down contiguous columns.
+func (d *Device) foldF32(s *compile.Step, g folding) func(r *run) error {
+	x, k := s.In[0], d.table
+	sum := s.Op == tensor.OpSum || s.Op == tensor.OpMean
+	scale := float32(1)
+	if s.Op == tensor.OpMean {
+		scale = float32(1 / float64(g.count))
+	}
+	if g.count == 0 {
+		return nil
+	}
+	if g.folded.innerStride(0) == 1 && g.folded.inner() > 1 || g.count == 1 {
+		var row func([]float32) float32
+		var join func(a, b float32) float32
+		switch {
+		case sum:
+			row, join = k.Sum, func(a, b float32) float32 { return a + b }
+		case s.Op == tensor.OpAmax:
+			row, join = k.RowMax, func(a, b float32) float32 { return max(a, b) }
+		case s.Op == tensor.OpAmin:
+			row, join = k.RowMin, func(a, b float32) float32 { return min(a, b) }
+		default:
+			return nil
+		}
+		return func(r *run) error {
+			in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])
+			i := 0
+			g.kept.each(x.Off, func(off, n, stride int) {
+				for j := range n {
+					first, acc := true, float32(0)
+					g.folded.each(off+j*stride, func(o, n, _ int) {
+						v := row(in[o : o+n])
+						if first {
+							first, acc = false, v
+						} else {
+							acc = join(acc, v)
+						}
+					})
+					out[i] = acc * scale
+					i++
+				}
+			})
+			return nil
+		}
+	}
+	if !sum || g.kept.innerStride(0) != 1 || len(g.kept.dims) != 1 {
+		return nil
+	}
+	// Down the columns: rows are added up in blocks of 64, and the blocks' sums after that, so that the error grows
+	// with the number of blocks.
+	const block = 64
+	width := g.kept.inner()
+	return func(r *run) error {
+		in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])[:width]
+		r.rows[0] = grow(r.rows[0], (width+1)/2)
+		part := slice[float32](bytesOf(r.rows[0]))[:width]
+		clear(out)
+		rows := 0
+		g.folded.each(x.Off, func(off, n, stride int) {
+			for j := range n {
+				row := in[off+j*stride : off+j*stride+width]
+				if rows%block == 0 {
+					if rows > 0 {
+						k.Add(out, out, part)
+					}
+					copy(part, row)
+				} else {
+					k.Add(part, part, row)
+				}
+				rows++
+			}
+		})
+		k.Add(out, out, part)
+		if scale != 1 {
+			k.MulS(out, out, scale)
+		}
+		return nil
+	}
+}
+
+// folds calls f for every result with a walker of its elements in row-major order.
+func folds[T any](s *compile.Step, g folding, f func(r *run, i int, walk func(visit func(x T)))) func(r *run) error {
+	x := s.In[0]
+	return func(r *run) error {
+		in := slice[T](r.bufs[x.Buf])
+		i := 0
+		g.kept.each(x.Off, func(off, n, stride int) {
+			for j := range n {
+				f(r, i, func(visit func(x T)) {
+					if g.count == 0 {
+						return
+					}
+					g.folded.each(off+j*stride, func(o, m, st int) {
+						for l := range m {
+							visit(in[o+l*st])
+						}
+					})
+				})
+				i++
+			}
+		})
+		return nil
+	}
+}
+
+// sumFloat are sum, mean and product, in float64.
+func sumFloat[T float](s *compile.Step, g folding) func(r *run) error {
+	return folds(s, g, func(r *run, i int, walk func(func(T))) {
+		acc := 0.0
+		if s.Op == tensor.OpProd {
+			acc = 1
+			walk(func(x T) { acc *= float64(x) })
+		} else {
+			walk(func(x T) { acc += float64(x) })
+		}
+		if s.Op == tensor.OpMean {
+			acc /= float64(g.count)
+		}
+		slice[T](r.bufs[s.Out.Buf])[i] = T(acc)
+	})
+}
+
+// sumInt are sum and product as i64, mean as f32; of bools too, whose true may be any byte but 0.
+func sumInt[T int32 | int64 | uint8](s *compile.Step, g folding) func(r *run) error {
+	isBool := s.In[0].DType == tensor.Bool
+	return folds(s, g, func(r *run, i int, walk func(func(T))) {
+		var acc int64
+		if s.Op == tensor.OpProd {
+			acc = 1
+		}
+		walk(func(x T) {
+			v := int64(x)
+			if isBool {
+				v = int64(truth(x != 0))
+			}
+			if s.Op == tensor.OpProd {
+				acc *= v
+			} else {
+				acc += v
+			}
+		})
+		if s.Op == tensor.OpMean {
+			slice[float32](r.bufs[s.Out.Buf])[i] = float32(float64(acc) / float64(g.count))
+			return
+		}
+		slice[int64](r.bufs[s.Out.Buf])[i] = acc
+	})
+}
+
+func extreme[T number](s *compile.Step, g folding) func(r *run) error {
+	return folds(s, g, func(r *run, i int, walk func(func(T))) {
+		first := true
+		var best T
+		walk(func(x T) {
+			if first || x != x || s.Op == tensor.OpAmax && x > best || s.Op == tensor.OpAmin && x < best {
+				if first || best == best { // a NaN stays
+					best = x
+				}
+			}
+			first = false
+		})
+		slice[T](r.bufs[s.Out.Buf])[i] = best
+	})
+}
+
+// argFold is the place of the first extreme element; a NaN counts as one.
+func argFold[T number](s *compile.Step, g folding) func(r *run) error {
+	return folds(s, g, func(r *run, i int, walk func(func(T))) {
+		var best T
+		at, n := int64(0), int64(0)
+		walk(func(x T) {
+			better := s.Op == tensor.OpArgmax && x > best || s.Op == tensor.OpArgmin && x < best || x != x
+			if n == 0 || better && best == best {
+				best, at = x, n
+			}
+			n++
+		})
+		slice[int64](r.bufs[s.Out.Buf])[i] = at
+	})
+}
+
+func anyAll(s *compile.Step, g folding) func(r *run) error {
+	return folds(s, g, func(r *run, i int, walk func(func(uint8))) {
+		yes := s.Op == tensor.OpAll
+		walk(func(x uint8) {
+			if s.Op == tensor.OpAll {
+				yes = yes && x != 0
+			} else {
+				yes = yes || x != 0
+			}
+		})
+		r.bufs[s.Out.Buf][i] = truth(yes)
+	})
+}
+
+// cumsum is the running sum of integers along a dim.
+func cumsum[T int32 | int64 | uint8](s *compile.Step) func(r *run) error {
+	return func(r *run) error {
+		running(buf[T](r, &s.In[0]), buf[T](r, &s.Out), s)
+		return nil
+	}
+}
+
+// running sums along dim s.Ints[0], from its end if s.Ints[1].
+func running[T number](x, y []T, s *compile.Step) {
+	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
+	for o := range outer {
+		for i := range inner {
+			var acc T
+			for j := range n {
+				if s.Ints[1] != 0 {
+					j = n - 1 - j
+				}
+				k := (o*n+j)*inner + i
+				acc += x[k]
+				y[k] = acc
+			}
+		}
+	}
+}
+
+// split is a shape as outer x dim x inner.
+func split(shape tensor.Shape, dim int) (outer, n, inner int) {
+	return shape[:dim].Elems(), shape[dim], shape[dim+1:].Elems()
+}
