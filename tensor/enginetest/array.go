@@ -30,7 +30,7 @@ func (a *array) len() int { return a.sh.Elems() }
 
 // at is element k as a float64; i64 beyond 2^53 lose their last bits.
 func (a *array) at(k int) float64 {
-	if a.f != nil {
+	if a.dt.IsFloat() {
 		return a.f[k]
 	}
 	return float64(a.i[k])
@@ -38,7 +38,7 @@ func (a *array) at(k int) float64 {
 
 // copyFrom sets element k to element j of b, which has the same dtype.
 func (a *array) copyFrom(k int, b *array, j int) {
-	if a.f != nil {
+	if a.dt.IsFloat() {
 		a.f[k] = b.f[j]
 	} else {
 		a.i[k] = b.i[j]
@@ -104,11 +104,11 @@ func (a *array) cast(d tensor.DType) *array {
 			if a.at(k) != 0 {
 				out.i[k] = 1
 			}
-		case d == tensor.F32 && a.i != nil:
+		case d == tensor.F32 && !a.dt.IsFloat():
 			out.f[k] = float64(float32(a.i[k])) // at once: by way of f64 an i64 would be rounded twice
 		case d.IsFloat():
 			out.f[k] = a.at(k)
-		case a.f != nil:
+		case a.dt.IsFloat():
 			out.i[k] = toInt(d, a.f[k])
 		default:
 			out.i[k] = a.i[k]

@@ -79,7 +79,7 @@ func (c *call) leaf(out *array) {
 		start, step := c.scalar(0), c.scalar(1)
 		for k := range out.len() {
 			x := start + float64(k)*step
-			if out.f != nil {
+			if out.dt.IsFloat() {
 				out.f[k] = x
 			} else {
 				out.i[k] = toInt(c.dt, x)
@@ -143,7 +143,7 @@ func (c *call) elementwise(out *array) {
 				out.f[k] = in[0].f[k] / (1 - p)
 			}
 		}
-	case out.f != nil:
+	case out.dt.IsFloat():
 		x := make([]float64, n)
 		for k := range out.len() {
 			for j := range x {
@@ -163,7 +163,7 @@ func (c *call) elementwise(out *array) {
 }
 
 func compare(op tensor.Op, a, b *array, k int) bool {
-	if a.f != nil {
+	if a.dt.IsFloat() {
 		return ordered(op, a.f[k], b.f[k])
 	}
 	return ordered(op, a.i[k], b.i[k])

@@ -29,7 +29,7 @@ func (c *call) matmul(out *array) {
 		j, i, q := o%cols, o/cols%rows, o/cols/rows
 		for p := range k {
 			x, y := (q*rows+i)*k+p, (q*k+p)*cols+j
-			if out.f != nil {
+			if out.dt.IsFloat() {
 				out.f[o] += a.f[x] * b.f[y]
 			} else {
 				out.i[o] += a.i[x] * b.i[y]

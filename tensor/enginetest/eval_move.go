@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -50,7 +51,7 @@ func inRange(idx *array, n int) error {
 
 // addTo adds element j of src to element k.
 func (a *array) addTo(k int, src *array, j int) {
-	if a.f != nil {
+	if a.dt.IsFloat() {
 		a.f[k] += src.f[j]
 	} else {
 		a.i[k] += src.i[j]
@@ -125,7 +126,7 @@ func (c *call) move(out *array) error {
 
 func (a *array) clone() *array {
 	b := *a
-	b.f, b.i = append([]float64(nil), a.f...), append([]int64(nil), a.i...)
+	b.f, b.i = slices.Clone(a.f), slices.Clone(a.i)
 	return &b
 }
 

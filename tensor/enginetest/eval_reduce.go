@@ -19,7 +19,7 @@ func (c *call) reduce(out *array) {
 	for g, at := range groups(x.sh, mask) {
 		switch c.op {
 		case tensor.OpSum, tensor.OpMean:
-			if x.f != nil {
+			if x.dt.IsFloat() {
 				out.f[g] = sumAt(x, at)
 			} else {
 				n := int64(0)
@@ -36,7 +36,7 @@ func (c *call) reduce(out *array) {
 				out.f[g] /= float64(len(at))
 			}
 		case tensor.OpProd:
-			if x.f != nil {
+			if x.dt.IsFloat() {
 				out.f[g] = 1
 				for _, k := range at {
 					out.f[g] *= x.f[k]
@@ -76,7 +76,7 @@ func extreme(x *array, at []int, largest bool) int {
 	best := 0
 	for j, k := range at {
 		var better bool
-		if x.f != nil {
+		if x.dt.IsFloat() {
 			a, b := x.f[k], x.f[at[best]]
 			better = b == b && (a != a || largest && a > b || !largest && a < b)
 		} else {
@@ -103,7 +103,7 @@ func (c *call) row(out *array) error {
 				if c.ints[1] != 0 {
 					k = at[len(at)-1-j]
 				}
-				if x.f != nil {
+				if x.dt.IsFloat() {
 					f += x.f[k]
 					out.f[k] = f
 				} else {

@@ -35,7 +35,7 @@ func (n *noise) inputs(c *call) {
 		return
 	}
 	for k, o := range c.args {
-		if o.a == nil || o.a.f == nil {
+		if o.a == nil || !o.a.dt.IsFloat() {
 			continue
 		}
 		b := o.a.clone()
@@ -51,7 +51,7 @@ func (n *noise) output(c *call, a *array) {
 		return
 	}
 	for j, x := range a.f {
-		a.f[j] = x * (1 + 2*n.sign()*ulp(a.dt))
+		a.f[j] = x*(1+2*n.sign()*ulp(a.dt)) + n.sign()*slack(c.op)*ulp(a.dt)
 	}
 }
 
@@ -165,7 +165,7 @@ func (c *call) magnitude() *call {
 	d := *c
 	d.args = append([]operand(nil), c.args...)
 	for k, o := range d.args {
-		if o.a == nil || o.a.f == nil {
+		if o.a == nil || !o.a.dt.IsFloat() {
 			continue
 		}
 		b := o.a.clone()

@@ -1,0 +1,537 @@
+package enginetest
+
+import (
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// rule records one operation, or nothing (nil) where the pool has nothing for it.
+type rule func(g *generator) *tensor.Tensor
+
+// buildRules lists the rules, which are drawn with equal chance.
+func buildRules() []rule {
+	var l []rule
+	add := func(r ...rule) { l = append(l, r...) }
+	add(leafRules...)
+	for _, f := range []func(*tensor.Tensor) *tensor.Tensor{
+		(*tensor.Tensor).Neg, (*tensor.Tensor).Abs, (*tensor.Tensor).Sign, (*tensor.Tensor).Square, (*tensor.Tensor).ReLU,
+		(*tensor.Tensor).Sin, (*tensor.Tensor).Cos, (*tensor.Tensor).Tanh, (*tensor.Tensor).Sigmoid, (*tensor.Tensor).Exp,
+		(*tensor.Tensor).GELU, (*tensor.Tensor).GELUTanh, (*tensor.Tensor).SiLU, (*tensor.Tensor).Erf, (*tensor.Tensor).Floor, (*tensor.Tensor).Ceil,
+	} {
+		add(func(g *generator) *tensor.Tensor { return f(tame(g.number(0))) })
+	}
+	for _, f := range []func(*tensor.Tensor) *tensor.Tensor{
+		(*tensor.Tensor).Log, (*tensor.Tensor).Sqrt, (*tensor.Tensor).Rsqrt, (*tensor.Tensor).Reciprocal,
+	} {
+		add(func(g *generator) *tensor.Tensor { return f(g.float(0).Abs().AddS(0.25)) })
+	}
+	for _, op := range []tensor.Op{tensor.OpAdd, tensor.OpSub, tensor.OpMul, tensor.OpMax, tensor.OpMin} {
+		add(arithmetic(op), arithmetic(op))
+	}
+	for op := tensor.OpEq; op <= tensor.OpGe; op++ {
+		add(comparison(op))
+	}
+	for op := tensor.OpAnd; op <= tensor.OpXor; op++ {
+		add(func(g *generator) *tensor.Tensor {
+			x := g.any(0).Cast(tensor.Bool)
+			return g.s.Apply(op, nil, tensor.T(x), tensor.T(g.beside(x).Cast(tensor.Bool)))
+		})
+	}
+	for op := tensor.OpTanhGrad; op <= tensor.OpSiluGrad; op++ {
+		add(func(g *generator) *tensor.Tensor {
+			x := g.float(0)
+			return g.s.Apply(op, nil, tensor.T(x), tensor.T(tame(g.beside(x).Cast(x.DType()))))
+		})
+	}
+	add(elementwiseRules...)
+	for _, op := range []tensor.Op{tensor.OpSum, tensor.OpMean, tensor.OpAmax, tensor.OpAmin, tensor.OpProd, tensor.OpAny, tensor.OpAll} {
+		add(fold(op))
+	}
+	add(reductionRules...)
+	add(viewRules...)
+	add(viewRules...)
+	add(movementRules...)
+	add(rowRules...)
+	return l
+}
+
+var leafRules = []rule{
+	func(g *generator) *tensor.Tensor { return g.upload(pick(g, tensor.DTypes()...), g.shape(4)) },
+	func(g *generator) *tensor.Tensor {
+		return tensor.Full(g.s, pick(g, tensor.DTypes()...), float64(g.n(7))/2, g.shape(3)...)
+	},
+	func(g *generator) *tensor.Tensor {
+		return tensor.Arange(g.s, pick(g, tensor.F32, tensor.F64, tensor.I32, tensor.I64), float64(g.n(9)-4), pick(g, 1, 2, -1, 0.5), g.n(40))
+	},
+	func(g *generator) *tensor.Tensor {
+		return tensor.Rand(g.s, pick(g, tensor.F32, tensor.F64), g.shape(3)...)
+	},
+	func(g *generator) *tensor.Tensor {
+		return tensor.RandN(g.s, pick(g, tensor.F32, tensor.F64), g.shape(3)...)
+	},
+	func(g *generator) *tensor.Tensor { return g.float(0).Dropout(pick(g, 0, 0.25, 0.5)) },
+}
+
+// constant is a number that x's dtype holds, if x is of integers; it may have a fraction then too, which makes floats.
+func (g *generator) constant(x *tensor.Tensor) float64 {
+	if x.DType() == tensor.U8 || x.DType() == tensor.Bool {
+		return pick(g, 0, 1, 3, 1.5)
+	}
+	return pick(g, 0, 1, -2, 3, 0.5, -1.25, 0.1)
+}
+
+// arithmetic is a binary operation of two tensors, or of a tensor and a number on either side.
+func arithmetic(op tensor.Op) rule {
+	return func(g *generator) *tensor.Tensor {
+		x := tame(g.number(0))
+		switch g.n(5) {
+		case 0:
+			return g.s.Apply(op, nil, tensor.T(x), tensor.S(g.constant(x)))
+		case 1:
+			return g.s.Apply(op, nil, tensor.S(g.constant(x)), tensor.T(x))
+		case 2:
+			return g.s.Apply(op, nil, tensor.T(x), tensor.T(x))
+		}
+		return g.s.Apply(op, nil, tensor.T(x), tensor.T(g.beside(x)))
+	}
+}
+
+func comparison(op tensor.Op) rule {
+	return func(g *generator) *tensor.Tensor {
+		x := g.any(0)
+		if g.chance(4) && x.DType() != tensor.Bool {
+			return g.s.Apply(op, nil, tensor.T(x), tensor.S(g.constant(x)))
+		}
+		return g.s.Apply(op, nil, tensor.T(x), tensor.T(g.beside(x)))
+	}
+}
+
+var elementwiseRules = []rule{
+	func(g *generator) *tensor.Tensor { return g.any(0).Cast(tensor.Bool).Not() },
+	func(g *generator) *tensor.Tensor {
+		x := g.any(0)
+		return g.s.Apply(tensor.OpCast, []int64{int64(pick(g, tensor.DTypes()...))}, tensor.T(x))
+	},
+	func(g *generator) *tensor.Tensor { return g.number(0).Clamp(pick(g, -1, 0, 0.5), pick(g, 1, 2.5, 3)) },
+	func(g *generator) *tensor.Tensor {
+		x := g.float(0)
+		return x.Div(g.beside(x).Cast(x.DType()).Abs().AddS(0.5))
+	},
+	func(g *generator) *tensor.Tensor { return g.number(0).DivS(pick(g, 2, 3, -0.7)) },
+	func(g *generator) *tensor.Tensor { return g.float(0).Abs().AddS(0.5).RDivS(1) },
+	func(g *generator) *tensor.Tensor {
+		x := g.float(0).Abs().AddS(0.5)
+		return x.Pow(tame(g.beside(x).Cast(x.DType())))
+	},
+	func(g *generator) *tensor.Tensor { return g.float(0).PowS(pick(g, 2.0, 3, 0, 1)) },
+	func(g *generator) *tensor.Tensor {
+		x := g.any(0).Cast(pick(g, tensor.I32, tensor.I64, tensor.U8))
+		return x.Pow(g.beside(x).Cast(x.DType()))
+	},
+	func(g *generator) *tensor.Tensor {
+		x := tame(g.any(0))
+		y := g.beside(x)
+		c := g.beside(x).Cast(tensor.Bool)
+		if sh, err := tensor.Broadcast(y.Shape(), c.Shape()); err != nil || sh.Elems() > maxElems {
+			return nil
+		}
+		return tensor.Where(c, x, y)
+	},
+	func(g *generator) *tensor.Tensor {
+		x := g.number(0)
+		return tensor.WhereS(g.like(tensor.Bool, x.Shape()), x, g.constant(x))
+	},
+	func(g *generator) *tensor.Tensor {
+		x := g.number(0)
+		return x.MaskedFill(x.GtS(1), g.constant(x))
+	},
+	func(g *generator) *tensor.Tensor { return g.update(tensor.OpAdamM, 2, 0.9) },
+	func(g *generator) *tensor.Tensor { return g.update(tensor.OpAdamV, 2, 0.999) },
+	func(g *generator) *tensor.Tensor { return g.update(tensor.OpSGD, 2, 0.1, 0.01) },
+	func(g *generator) *tensor.Tensor { return g.update(tensor.OpSGDM, 3, 0.9, 0.1, 0.01) },
+	func(g *generator) *tensor.Tensor { return g.update(tensor.OpAdamW, 3, 0.01, 0.1, 1e-8, 0.1, 0.002) },
+}
+
+// update is an optimizer's operation on n tensors of one shape; the last one isn't negative.
+func (g *generator) update(op tensor.Op, n int, scalars ...float64) *tensor.Tensor {
+	x := g.float(0)
+	args := []tensor.Arg{tensor.T(x)}
+	for range n - 1 {
+		args = append(args, tensor.T(g.like(x.DType(), x.Shape())))
+	}
+	if op == tensor.OpAdamW {
+		args[2] = tensor.T(g.like(x.DType(), x.Shape()).Square())
+	}
+	for _, f := range scalars {
+		args = append(args, tensor.S(f))
+	}
+	return g.s.Apply(op, nil, args...)
+}
+
+// fold is a reduction over random dims.
+func fold(op tensor.Op) rule {
+	return func(g *generator) *tensor.Tensor {
+		x := tame(g.any(0))
+		switch op {
+		case tensor.OpAny, tensor.OpAll:
+			x = x.Cast(tensor.Bool)
+		case tensor.OpAmax, tensor.OpAmin:
+			if x = tame(g.number(0)); x.Elems() == 0 {
+				return nil
+			}
+		}
+		ints := []int64{int64(g.n(2))}
+		for _, d := range g.dims(x) {
+			ints = append(ints, int64((d+x.Rank())%x.Rank()))
+		}
+		return g.s.Apply(op, ints, tensor.T(x))
+	}
+}
+
+var reductionRules = []rule{
+	func(g *generator) *tensor.Tensor {
+		x := g.number(1)
+		if x.Elems() == 0 {
+			return nil
+		}
+		return pick(g, x.Argmax, x.Argmin)(g.axis(x))
+	},
+	func(g *generator) *tensor.Tensor {
+		if x := g.number(0); x.Elems() > 0 {
+			return x.ArgmaxAll()
+		}
+		return nil
+	},
+	func(g *generator) *tensor.Tensor {
+		x := tame(g.number(1))
+		return g.s.Apply(tensor.OpCumsum, []int64{int64(g.axis(x)), int64(g.n(2))}, tensor.T(x))
+	},
+	func(g *generator) *tensor.Tensor {
+		x := g.float(1)
+		ints := ints64(g.dims(x), x.Rank())
+		return g.s.Apply(tensor.OpProdGrad, ints, tensor.T(x), tensor.T(x.SumKeep(asInts(ints)...).Clamp(-2, 2)))
+	},
+}
+
+func ints64(dims []int, rank int) []int64 {
+	var out []int64
+	for _, d := range dims {
+		out = append(out, int64((d+rank)%rank))
+	}
+	return out
+}
+
+func asInts(x []int64) []int {
+	var out []int
+	for _, d := range x {
+		out = append(out, int(d))
+	}
+	return out
+}
+
+var viewRules = []rule{
+	func(g *generator) *tensor.Tensor { // reshape: two dims into one, or one into two
+		x := g.any(1)
+		sh := append([]int(nil), x.Shape()...)
+		d := g.axis(x)
+		if d+1 < len(sh) && g.chance(2) {
+			sh[d] *= sh[d+1]
+			return x.Reshape(append(sh[:d+1], sh[d+2:]...)...)
+		}
+		for _, f := range []int{2, 3, 5, 1} {
+			if sh[d]%f == 0 && len(sh) < 6 {
+				sh[d] /= f
+				return x.Reshape(append(sh[:d:d], append([]int{f}, sh[d:]...)...)...)
+			}
+		}
+		return x.Flatten()
+	},
+	func(g *generator) *tensor.Tensor { return g.any(0).Flatten() },
+	func(g *generator) *tensor.Tensor { return g.any(0).Squeeze() },
+	func(g *generator) *tensor.Tensor {
+		if x := g.any(0); x.Rank() < 6 {
+			return x.Unsqueeze(g.n(x.Rank() + 1))
+		}
+		return nil
+	},
+	func(g *generator) *tensor.Tensor {
+		x := g.any(2)
+		p := make([]int, x.Rank())
+		for d := range p {
+			j := g.n(d + 1)
+			p[d], p[j] = p[j], d
+		}
+		return x.Permute(p...)
+	},
+	func(g *generator) *tensor.Tensor { return g.any(2).T() },
+	func(g *generator) *tensor.Tensor {
+		x := g.any(1)
+		return x.Flip(g.axis(x))
+	},
+	func(g *generator) *tensor.Tensor { // expand: repeat dims of 1, add dims
+		x := g.any(0)
+		sh := append([]int(nil), x.Shape()...)
+		for d := range sh {
+			if sh[d] == 1 {
+				sh[d] = 1 + g.n(4)
+			}
+		}
+		if len(sh) < 5 {
+			sh = append([]int{1 + g.n(3)}, sh...)
+		}
+		if tensor.Shape(sh).Elems() > maxElems {
+			return nil
+		}
+		return x.Expand(sh...)
+	},
+	func(g *generator) *tensor.Tensor { // slice: any start, step and count that fit
+		x := g.any(1)
+		var ints []int64
+		for _, n := range x.Shape() {
+			start, step, count := 0, 1, n
+			if n > 0 && g.chance(2) {
+				start, step = g.n(n), pick(g, 1, 1, 2, 3, -1, -2)
+				most := (n-1-start)/max(step, 1) + 1
+				if step < 0 {
+					most = start/-step + 1
+				}
+				count = g.n(most + 1)
+				if g.chance(2) {
+					count = most
+				}
+			}
+			ints = append(ints, int64(start), int64(step), int64(count))
+		}
+		return g.s.Apply(tensor.OpSlice, ints, tensor.T(x))
+	},
+}
+
+var movementRules = []rule{
+	func(g *generator) *tensor.Tensor {
+		x := g.any(1)
+		d := g.axis(x)
+		sh := append([]int(nil), x.Shape()...)
+		sh[d] = g.n(4)
+		parts := []*tensor.Tensor{x, g.like(x.DType(), sh), x.Flip(d)}
+		return tensor.Concat(d, parts[:1+g.n(3)]...)
+	},
+	func(g *generator) *tensor.Tensor {
+		x := g.any(0)
+		var p [][2]int
+		for range x.Rank() {
+			p = append(p, [2]int{g.n(3), g.n(3)})
+		}
+		return x.Pad(float64(g.n(3)), p...)
+	},
+	func(g *generator) *tensor.Tensor {
+		return pick(g, (*tensor.Tensor).Tril, (*tensor.Tensor).Triu)(g.any(2), g.n(5)-2)
+	},
+	func(g *generator) *tensor.Tensor {
+		x := g.any(1)
+		d := g.axis(x)
+		sh := g.shape(2)
+		if x.Dim(d) == 0 || x.Elems()/x.Dim(d)*tensor.Shape(sh).Elems() > maxElems {
+			return nil
+		}
+		return x.IndexSelect(d, g.indices(x.Dim(d), sh...))
+	},
+	func(g *generator) *tensor.Tensor {
+		x := tame(g.number(1))
+		d := g.axis(x)
+		if x.Dim(d) == 0 {
+			return nil
+		}
+		sh := append([]int(nil), x.Shape()...)
+		n := g.n(5)
+		sh[d] = n
+		if tensor.Shape(sh).Elems() > maxElems {
+			return nil
+		}
+		return x.IndexAdd(d, g.indices(x.Dim(d), n), g.like(x.DType(), sh))
+	},
+	func(g *generator) *tensor.Tensor {
+		x, d, idx := g.scattered()
+		if x == nil {
+			return nil
+		}
+		return x.Gather(d, idx)
+	},
+	func(g *generator) *tensor.Tensor {
+		x, d, idx := g.scattered()
+		if x == nil || x.DType() == tensor.Bool {
+			return nil
+		}
+		return tame(x).ScatterAdd(d, idx, g.like(x.DType(), idx.Shape()))
+	},
+	func(g *generator) *tensor.Tensor {
+		n := 1 + g.n(6)
+		return g.indices(n, g.shape(2)...).OneHot(pick(g, tensor.DTypes()...), n)
+	},
+}
+
+// scattered is a tensor, a dim of it, and indices of gather's shape: any size in that dim, no larger in the others.
+func (g *generator) scattered() (x *tensor.Tensor, dim int, idx *tensor.Tensor) {
+	x = g.any(1)
+	dim = g.axis(x)
+	if x.Dim(dim) == 0 {
+		return nil, 0, nil
+	}
+	sh := append([]int(nil), x.Shape()...)
+	for d := range sh {
+		sh[d] = g.n(sh[d] + 1)
+	}
+	sh[dim] = g.n(6)
+	if tensor.Shape(sh).Elems() > maxElems {
+		return nil, 0, nil
+	}
+	return x, dim, g.indices(x.Dim(dim), sh...)
+}
+
+var rowRules = []rule{
+	func(g *generator) *tensor.Tensor { return g.matmul() },
+	func(g *generator) *tensor.Tensor { return g.matmul() },
+	func(g *generator) *tensor.Tensor { // a product with its own transpose
+		x := tame(g.number(2))
+		return x.Matmul(x.T())
+	},
+	func(g *generator) *tensor.Tensor { x := g.float(1); return x.Softmax(g.axis(x)) },
+	func(g *generator) *tensor.Tensor { x := g.float(1); return x.LogSoftmax(g.axis(x)) },
+	func(g *generator) *tensor.Tensor { return g.rowGrad(tensor.OpSoftmaxGrad) },
+	func(g *generator) *tensor.Tensor { return g.rowGrad(tensor.OpLogSoftmaxGrad) },
+	func(g *generator) *tensor.Tensor {
+		x := g.float(2)
+		if x.Dim(-1) < x.Dim(-2) {
+			x = x.T()
+		}
+		return x.CausalSoftmax(pick(g, 1.0, 0.3))
+	},
+	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpLayerNorm) },
+	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpRMSNorm) },
+	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpLayerNormGradX) },
+	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpRMSNormGradX) },
+	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpLayerNormGradW) },
+	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpRMSNormGradW) },
+	func(g *generator) *tensor.Tensor {
+		x := g.float(2)
+		if x.Dim(-1)%2 == 1 {
+			x = tensor.Concat(-1, x, x)
+		}
+		a := g.like(x.DType(), []int{x.Dim(-2), x.Dim(-1) / 2})
+		return g.s.Apply(tensor.OpRope, []int64{int64(g.n(2))}, tensor.T(x), tensor.T(a.Cos()), tensor.T(a.Sin()))
+	},
+	func(g *generator) *tensor.Tensor { return g.loss(false) },
+	func(g *generator) *tensor.Tensor { return g.loss(true) },
+	func(g *generator) *tensor.Tensor { return g.conv(tensor.OpConv2D) },
+	func(g *generator) *tensor.Tensor { return g.conv(tensor.OpConv2DGradX) },
+	func(g *generator) *tensor.Tensor { return g.conv(tensor.OpConv2DGradW) },
+	func(g *generator) *tensor.Tensor { return g.pooled(tensor.OpMaxPool2D) },
+	func(g *generator) *tensor.Tensor { return g.pooled(tensor.OpMaxPool2DGrad) },
+	func(g *generator) *tensor.Tensor { return g.pooled(tensor.OpAvgPool2D) },
+	func(g *generator) *tensor.Tensor { return g.pooled(tensor.OpAvgPool2DGrad) },
+}
+
+// matmul is a product whose second operand is made to fit, perhaps as a view that stands the other way.
+func (g *generator) matmul() *tensor.Tensor {
+	x := tame(g.number(1))
+	sh := []int{x.Dim(-1), g.dim()}
+	turned := g.chance(2)
+	if turned {
+		sh[0], sh[1] = sh[1], sh[0]
+	}
+	for d := x.Rank() - 3; d >= 0 && g.chance(2); d-- {
+		sh = append([]int{pick(g, x.Dim(d), 1)}, sh...)
+	}
+	y := g.like(x.DType(), sh)
+	if turned {
+		y = y.T()
+	}
+	if x.Rank() > 1 && g.chance(6) {
+		return y.T().Matmul(x.T())
+	}
+	return x.Matmul(y)
+}
+
+func (g *generator) rowGrad(op tensor.Op) *tensor.Tensor {
+	x := g.float(1)
+	return g.s.Apply(op, []int64{int64(g.axis(x))}, tensor.T(x), tensor.T(g.like(x.DType(), x.Shape())))
+}
+
+// norm is a normalisation over the last one or two dims, or one of its gradients.
+func (g *generator) norm(op tensor.Op) *tensor.Tensor {
+	x := g.float(1)
+	n := 1 + g.n(min(2, x.Rank()))
+	last := x.Shape()[x.Rank()-n:]
+	args := []tensor.Arg{tensor.T(x)}
+	switch op {
+	case tensor.OpLayerNorm, tensor.OpRMSNorm:
+		for range g.n(op.Info().MaxTensors) {
+			args = append(args, tensor.T(g.like(x.DType(), last)))
+		}
+	default:
+		args = append(args, tensor.T(g.like(x.DType(), x.Shape())))
+		if op.Info().MaxTensors > 2 && g.chance(2) {
+			args = append(args, tensor.T(g.like(x.DType(), last)))
+		}
+	}
+	return g.s.Apply(op, []int64{int64(n)}, append(args, tensor.S(pick(g, 1e-5, 1e-2)))...)
+}
+
+func (g *generator) loss(grad bool) *tensor.Tensor {
+	x := g.float(2)
+	if x.Rank() != 2 {
+		x = x.Reshape(x.Elems()/max(x.Dim(-1), 1), x.Dim(-1))
+	}
+	if x.Dim(1) == 0 {
+		return nil
+	}
+	y := g.indices(x.Dim(1), x.Dim(0))
+	ignore := int64(pick(g, -100, 0, 1))
+	if !grad {
+		return x.CrossEntropy(y, ignore)
+	}
+	return g.s.Apply(tensor.OpCrossEntropyGrad, []int64{ignore}, tensor.T(x), tensor.T(y), tensor.T(g.upload(x.DType(), nil)))
+}
+
+// conv is a convolution or one of its gradients, of fitting geometry.
+func (g *generator) conv(op tensor.Op) *tensor.Tensor {
+	d := pick(g, tensor.F32, tensor.F32, tensor.F64)
+	groups := 1 + g.n(2)
+	x := []int{1 + g.n(2), groups * (1 + g.n(2)), 3 + g.n(5), 3 + g.n(5)}
+	w := []int{groups * (1 + g.n(3)), x[1] / groups, 1 + g.n(3), 1 + g.n(3)}
+	a := []int64{int64(1 + g.n(2)), int64(1 + g.n(3)), int64(g.n(2)), int64(g.n(2)), 1, 1, int64(groups)}
+	y := []int{x[0], w[0], 0, 0}
+	for i := range 2 {
+		if a[4+i] += int64(g.n(2)); (int(a[4+i])*(w[2+i]-1) + 1) > x[2+i]+2*int(a[2+i]) {
+			a[4+i] = 1
+		}
+		y[2+i] = (x[2+i]+2*int(a[2+i])-int(a[4+i])*(w[2+i]-1)-1)/int(a[i]) + 1
+	}
+	apply := func(a []int64, p, q []int) *tensor.Tensor {
+		return g.s.Apply(op, a, tensor.T(g.like(d, p)), tensor.T(g.like(d, q)))
+	}
+	switch op {
+	case tensor.OpConv2DGradX:
+		return apply(append(a, int64(x[2]), int64(x[3])), y, w)
+	case tensor.OpConv2DGradW:
+		return apply(append(a, int64(w[2]), int64(w[3])), x, y)
+	}
+	return apply(a, x, w)
+}
+
+// pooled is a pool or its gradient.
+func (g *generator) pooled(op tensor.Op) *tensor.Tensor {
+	d := pick(g, tensor.F32, tensor.F32, tensor.F64)
+	x := []int{1 + g.n(2), 1 + g.n(3), 3 + g.n(5), 3 + g.n(5)}
+	a := []int64{int64(1 + g.n(3)), int64(1 + g.n(3)), int64(1 + g.n(3)), int64(1 + g.n(3)), 0, 0}
+	y := []int{x[0], x[1], 0, 0}
+	for i := range 2 {
+		a[4+i] = int64(g.n(int(a[i])/2 + 1))
+		y[2+i] = (x[2+i]+2*int(a[4+i])-int(a[i]))/int(a[2+i]) + 1
+	}
+	switch op {
+	case tensor.OpMaxPool2DGrad:
+		return g.s.Apply(op, a, tensor.T(g.like(d, x)), tensor.T(g.like(d, y)))
+	case tensor.OpAvgPool2DGrad:
+		return g.s.Apply(op, append(a, int64(x[2]), int64(x[3])), tensor.T(g.like(d, y)))
+	}
+	return g.s.Apply(op, a, tensor.T(g.like(d, x)))
+}
