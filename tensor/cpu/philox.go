@@ -100,7 +100,8 @@ func randomOf[T float](s *compile.Step) func(r *run) error {
 	}
 }
 
-// dropout keeps where the element's uniform number is p or more.
+// dropout keeps where the element's uniform number is p or more; it is rand's f32 one for both dtypes, so that the mask
+// doesn't depend on them.
 func dropout(s *compile.Step) func(r *run) error {
 	return byFloat(s, dropoutOf[float32], dropoutOf[float64])
 }
@@ -110,11 +111,10 @@ func dropoutOf[T float](s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		p := r.scalars[s.In[1].Scalar]
 		src := newSource(r.scalars[s.In[2].Scalar], r.scalars[s.In[3].Scalar], s.Ints[0])
-		draw, _ := src.uniforms(s.Out.DType)
 		scale := T(1 / (1 - p))
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
 		for i := range y[:n] {
-			if draw(i) >= p {
+			if src.f32(i) >= p {
 				y[i] = x[i] * scale
 			} else {
 				y[i] = 0
