@@ -1,0 +1,23 @@
+// Package client is a tensor.Engine whose programs run in a worker process, reached through a
+// dispatcher.
+//
+// # One message a batch
+//
+// Submit sends one Run and does not wait unless a value is fetched or a sync is asked for. The body
+// of a program goes ahead of it the first time; what the worker remembers is known here, so
+// nobody asks. Everything else rides along in the Run: uploads as handles, ids to free, results
+// given back.
+//
+// # Memory
+//
+// Uploads are written into blocks of an arena of this process, where the worker reads them in
+// place; a block is free again when the worker says so, which it does in its answers. Fetched values
+// are read in place in the worker's memory, mapped here for reading, and given back with the
+// next Run after Release.
+//
+// # Errors
+//
+// An error of a batch that nobody waited for is returned by the next Submit that waits. What ends
+// the session (the worker or the dispatcher died, the protocol was broken) is ErrLost from then
+// on, naming who died.
+package client

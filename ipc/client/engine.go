@@ -1,0 +1,245 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+const (
+	// firstSegment is small: many clients upload little.
+	firstSegment = 4 << 20
+
+	// self owns the leases on blocks that the worker reads, and in the table the worker's segments.
+	self = 0
+
+	// A client may be this far ahead of the worker, in batches and in bytes of their uploads. It
+	// asks for an answer often enough to know.
+	maxAhead      = 64
+	askEvery      = maxAhead / 4
+	maxAheadBytes = 256 << 20
+)
+
+// Engine has programs run by a worker. As every tensor.Engine it is used by one goroutine at a time;
+// Close and Stats, and Release of what was fetched, may be called by any.
+type Engine struct {
+	conn  ipc.Conn
+	addr  string
+	log   *slog.Logger
+	arena *shm.Arena // ours, for uploads
+	table *shm.Table // the worker's, for results
+
+	closed atomic.Bool
+	ctx    context.Context // done with Close; for waits that have no other
+	cancel context.CancelFunc
+
+	mu       sync.Mutex // held by Submit
+	err      error      // why the session is over
+	opened   bool
+	worker   string // who serves the session
+	pid      uint32
+	programs mirror
+	history  wire.History
+	run      wire.Run
+	done     wire.Done
+	frees    []uint64         // to be freed with the next Run
+	forget   []wire.Hash      // to be forgotten with the next Run
+	seq      uint64           // of the last Run sent
+	asked    uint64           // of the last Run sent that is answered in any case
+	acked    uint64           // of the last Done
+	ahead    []sent           // Runs with uploads that are not acked
+	aheadB   int              // bytes of these
+	late     error            // first error of a Run that nobody waits for
+	awaited  uint64           // the Run that is waited for, 0 for none
+	got      []tensor.Fetched // its results
+	gotErr   error            // or its error
+
+	rmu      sync.Mutex
+	segments []*shm.Segment // of ours, not announced yet
+	returns  []wire.Handle  // fetched values not needed any more
+
+	stats struct {
+		batches, messages, bytes, roundTrips, bodies, bodyBytes, uploads, uploadBytes, fetched, segments atomic.Uint64
+	}
+}
+
+// sent is how much a Run uploaded.
+type sent struct {
+	seq   uint64
+	bytes int
+}
+
+var _ tensor.Engine = (*Engine)(nil)
+
+// Stats are an engine's counters.
+type Stats struct {
+	Batches     uint64 // calls of Submit that sent something
+	Messages    uint64 // sent, of any kind
+	Bytes       uint64 // of these; what uploads hold is beside them, in shared memory
+	RoundTrips  uint64 // waits for an answer
+	Bodies      uint64 // programs sent
+	BodyBytes   uint64 // bytes of these
+	Uploads     uint64 // values uploaded
+	UploadBytes uint64 // bytes of these
+	Fetched     uint64 // values read
+	Segments    uint64 // of our memory announced to the worker
+}
+
+// Dial opens a session with the dispatcher at addr, and waits until a worker serves it. Options.Addr
+// is not used. Errors: those of the transport's Dial, ErrNoWorker, ErrLost.
+func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{addr: addr, log: o.Logger}
+	if o.Segment == (shm.Options{}) {
+		o.Segment.Prefault = true
+	}
+	e.arena, err = shm.NewArena(&shm.ArenaOptions{
+		First: firstSegment, MaxBytes: o.MaxBytes, Segment: o.Segment,
+		OnSegment: func(s *shm.Segment) {
+			e.rmu.Lock()
+			e.segments = append(e.segments, s)
+			e.rmu.Unlock()
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.table = shm.NewTable(&shm.TableOptions{OnRelease: func(_ uint64, h shm.Handle) {
+		e.rmu.Lock()
+		e.returns = append(e.returns, h)
+		e.rmu.Unlock()
+	}})
+	e.conn, err = o.Transport.Dial(ctx, addr, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	if err := e.open(ctx, &o); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// open starts the session.
+func (e *Engine) open(ctx context.Context, o *Options) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := wire.OpenSession{Quota: o.Quota, Name: o.Name}
+	if err := e.send(ctx, wire.KindOpenSession, m.Size(), func(dst []byte) []byte { return wire.AppendOpenSession(dst, &m) }); err != nil {
+		return err
+	}
+	for !e.opened {
+		if err := e.receive(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Name is the worker's name and process, and the dispatcher's address.
+func (e *Engine) Name() string {
+	return fmt.Sprintf("worker %s (pid %d) by %s", e.worker, e.pid, e.addr)
+}
+
+// Worker is the name and the process id of the worker that serves the session.
+func (e *Engine) Worker() (name string, pid int) { return e.worker, int(e.pid) }
+
+// Stats returns the counters so far.
+func (e *Engine) Stats() Stats {
+	s := &e.stats
+	return Stats{
+		Batches: s.batches.Load(), Messages: s.messages.Load(), Bytes: s.bytes.Load(), RoundTrips: s.roundTrips.Load(),
+		Bodies: s.bodies.Load(), BodyBytes: s.bodyBytes.Load(), Uploads: s.uploads.Load(), UploadBytes: s.uploadBytes.Load(),
+		Fetched: s.fetched.Load(), Segments: s.segments.Load(),
+	}
+}
+
+// Alloc returns memory for an upload. When there is no more, it waits for the worker to give
+// back what it does not need.
+func (e *Engine) Alloc(n int) (tensor.Buffer, error) {
+	b, err := e.arena.Alloc(n)
+	if errors.Is(err, shm.ErrNoSpace) {
+		if _, serr := e.Submit(e.ctx, &tensor.Batch{Sync: true}); serr != nil && e.lostErr() != nil {
+			return nil, serr
+		} else if serr != nil {
+			e.keep(serr) // it belongs to an earlier batch
+		}
+		b, err = e.arena.Alloc(n)
+	}
+	switch {
+	case err == nil:
+		return b, nil
+	case errors.Is(err, shm.ErrClosed):
+		return nil, fmt.Errorf("client: %w", tensor.ErrClosed)
+	}
+	return nil, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+}
+
+func (e *Engine) lostErr() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+func (e *Engine) keep(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.late == nil {
+		e.late = err
+	}
+}
+
+// Close ends the session; the worker frees what it held. Fetched values that were not released
+// stay readable until they are.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	e.cancel()
+	if e.mu.TryLock() {
+		// A word of farewell spares the dispatcher a guess. There need not be room for it.
+		if buf, err := e.conn.TryReserve(wire.KindBye, 8); err == nil {
+			wire.AppendBye(buf[:0], &wire.Bye{})
+			_ = e.conn.Commit()
+		}
+		_ = e.conn.Close()
+	} else {
+		_ = e.conn.Close() // whoever is in Submit is woken by this
+		e.mu.Lock()
+	}
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.err = fmt.Errorf("client: %w", tensor.ErrClosed)
+	}
+	return errors.Join(e.table.Close(), e.arena.Close())
+}
+
+// fail makes err the reason why the session is over, unless there is one. What the peer said before
+// it went explains more than that it went.
+func (e *Engine) fail(err error) error {
+	if e.err != nil {
+		return e.err
+	}
+	switch {
+	case e.closed.Load(), errors.Is(err, net.ErrClosed):
+		e.err = fmt.Errorf("client: %w", tensor.ErrClosed)
+	case errors.Is(err, ErrLost):
+		e.err = err
+	default:
+		e.err = fmt.Errorf("%w: dispatcher at %s: %w", ErrLost, e.addr, err)
+	}
+	return e.err
+}

@@ -1,0 +1,83 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+var (
+	// ErrLost is returned when the session is over and its tensors are gone: the worker or the
+	// dispatcher died, stopped, or ended it. The text says who and why. When a process
+	// is gone it is also ipc.ErrPeerGone.
+	ErrLost = errors.New("client: session lost")
+
+	// ErrNoWorker is returned by Dial when the dispatcher has no worker; it is also ErrLost.
+	ErrNoWorker = errors.New("client: no worker")
+
+	// ErrRemote is returned for a failure at the worker that none of package tensor's errors
+	// describes.
+	ErrRemote = errors.New("client: worker failed")
+)
+
+// remoteError is an error that was made in another process: its text, and what it is here.
+type remoteError struct {
+	text string
+	is   error
+}
+
+func (e *remoteError) Error() string { return e.text }
+func (e *remoteError) Unwrap() error { return e.is }
+
+// sentinels are what codes of failed runs are here.
+var sentinels = map[wire.Code]error{
+	wire.CodeIndex:       tensor.ErrIndex,
+	wire.CodeUnknownID:   tensor.ErrUnknown,
+	wire.CodeNoMemory:    tensor.ErrNoSpace,
+	wire.CodeQuota:       tensor.ErrNoSpace,
+	wire.CodeShape:       tensor.ErrShape,
+	wire.CodeDType:       tensor.ErrDType,
+	wire.CodeBadProgram:  tensor.ErrProgram,
+	wire.CodeUnsupported: tensor.ErrDType,
+}
+
+// failure is the error that a Done carries, nil for none.
+func failure(m *wire.Done) error {
+	if m.Code == wire.CodeOK {
+		return nil
+	}
+	is := sentinels[m.Code]
+	if is == nil {
+		is = ErrRemote
+	}
+	err := &remoteError{m.Text, is}
+	if m.At == 0 {
+		return err
+	}
+	return &tensor.RunError{Instr: int(m.At) - 1, Op: m.Op, Inputs: m.Inputs, Err: err}
+}
+
+// late is an error of a batch before the one that is being submitted: it keeps what failed, but
+// not the instruction's index, which means another program by now.
+func late(err error) error {
+	var at *tensor.RunError
+	if errors.As(err, &at) {
+		return &tensor.OpError{Op: at.Op, Inputs: at.Inputs, Err: at.Err}
+	}
+	return err
+}
+
+// lost is the error that a Fail is.
+func lost(m *wire.Fail) error {
+	is := ErrLost
+	switch m.Code {
+	case wire.CodeWorkerGone, wire.CodeShutdown:
+		is = fmt.Errorf("%w: %w", ErrLost, ipc.ErrPeerGone)
+	case wire.CodeNoWorker:
+		is = fmt.Errorf("%w: %w", ErrLost, ErrNoWorker)
+	}
+	return fmt.Errorf("%w: %s", is, m.Text)
+}

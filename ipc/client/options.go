@@ -1,0 +1,62 @@
+package client
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// Options of Dial and Open. The zero value and nil are the documented defaults.
+type Options struct {
+	// Name of the session, for people who look at the status. Default the program's name.
+	Name string
+
+	// Addr of the dispatcher, for Open. Default the one of this user on this host; when none
+	// runs there, Open runs programs in this process. An address that is given must be there.
+	Addr string
+
+	// Transport that reaches the dispatcher. Default the local one.
+	Transport ipc.Transport
+
+	// Quota bounds the bytes of the session's tensors at the worker. 0: as the worker likes.
+	Quota uint64
+
+	// MaxBytes bounds the memory for uploads. 0: what the machine has.
+	MaxBytes int64
+
+	// Segment is how memory for uploads is made. Default: in /dev/shm, or a memfd.
+	Segment shm.Options
+
+	// Session configures the session that Open makes.
+	Session *tensor.SessionOptions
+
+	// Logger receives what is odd; nothing per message. nil discards.
+	Logger *slog.Logger
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Name == "" {
+		c.Name = filepath.Base(os.Args[0])
+	}
+	if len(c.Name) > wire.MaxName {
+		return c, fmt.Errorf("%w: Name of %d bytes, at most %d", ipc.ErrBadOption, len(c.Name), wire.MaxName)
+	}
+	if c.Transport == nil {
+		c.Transport = local.New()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}

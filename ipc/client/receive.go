@@ -1,0 +1,239 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// await waits for the answer to e.run, which was just sent.
+func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
+	e.stats.roundTrips.Add(1)
+	e.awaited, e.got, e.gotErr = e.run.Seq, nil, nil
+	defer func() { e.awaited = 0 }()
+	for e.acked < e.run.Seq {
+		if err := e.receive(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return e.got, e.gotErr
+}
+
+// receive waits for one message and handles it.
+func (e *Engine) receive(ctx context.Context) error {
+	m, err := e.conn.Recv(ctx)
+	if err != nil {
+		if ctx.Err() != nil && e.conn.Err() == nil {
+			return ipc.ContextError(ctx)
+		}
+		return e.fail(err)
+	}
+	return e.handle(&m)
+}
+
+// drain handles the messages that are there.
+func (e *Engine) drain() error {
+	for e.err == nil {
+		m, ok, err := e.conn.TryRecv()
+		if err != nil {
+			return e.fail(err)
+		}
+		if !ok {
+			return nil
+		}
+		if err := e.handle(&m); err != nil {
+			return err
+		}
+	}
+	return e.err
+}
+
+// handle does what a message says, and gives it back.
+func (e *Engine) handle(m *ipc.Message) error {
+	defer e.conn.Release()
+	var err error
+	switch m.Kind {
+	case wire.KindSessionOpened:
+		var opened wire.SessionOpened
+		if err = wire.ParseSessionOpened(m.Body, &opened); err == nil && e.opened {
+			err = fmt.Errorf("session opened twice, by %q and %q", e.worker, opened.Worker)
+		} else if err == nil {
+			e.opened, e.worker, e.pid = true, opened.Worker, opened.PID
+		}
+	case wire.KindSegment:
+		err = e.addSegment(m)
+	case wire.KindDropSegment:
+		var drop wire.DropSegment
+		if err = wire.ParseDropSegment(m.Body, &drop); err == nil {
+			err = e.table.Remove(self, drop.ID)
+		}
+	case wire.KindDone:
+		if err = wire.ParseDone(m.Body, &e.done); err == nil {
+			err = e.answered(&e.done)
+		}
+	case wire.KindFail:
+		var f wire.Fail
+		if err = wire.ParseFail(m.Body, &f); err == nil {
+			err = lost(&f)
+		}
+	default:
+		err = fmt.Errorf("unexpected %s (kind %d)", wire.KindName(m.Kind), m.Kind)
+	}
+	closeAll(m.Files)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, ErrLost) {
+		err = fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+		_ = e.conn.Close() // the other end learns by this
+	}
+	return e.fail(err)
+}
+
+// addSegment maps a segment of the worker.
+func (e *Engine) addSegment(m *ipc.Message) error {
+	var seg wire.Segment
+	if err := wire.ParseSegment(m.Body, &seg); err != nil {
+		return err
+	}
+	if seg.Memory != wire.MemoryHost || len(m.Files) != 1 || seg.Bytes > shm.MaxSegment {
+		return fmt.Errorf("segment %016x of %d bytes, memory %d, with %d descriptors; expected host memory with one",
+			seg.ID, seg.Bytes, seg.Memory, len(m.Files))
+	}
+	f := m.Files[0]
+	m.Files = nil // the table's
+	return e.table.Add(self, seg.ID, f, int64(seg.Bytes))
+}
+
+// answered handles the end of a Run, and of all before it. Results before what is given back: a
+// result may be an upload that is given back by the same message.
+func (e *Engine) answered(m *wire.Done) error {
+	if m.Seq > e.seq || m.Seq < e.acked {
+		return fmt.Errorf("answer to run %d; %d were sent, %d are done", m.Seq, e.seq, e.acked)
+	}
+	err := failure(m)
+	if m.Seq == e.awaited {
+		if e.gotErr = err; err == nil {
+			if err := e.take(m); err != nil {
+				return err
+			}
+		}
+	} else {
+		if err != nil && e.late == nil {
+			e.late = err
+		}
+		e.abandon(m.Results)
+	}
+	for _, h := range m.Returned {
+		if err := e.arena.Unlease(h, self); err != nil {
+			return fmt.Errorf("upload given back: %w", err)
+		}
+	}
+	e.acked = m.Seq
+	n := 0
+	for n < len(e.ahead) && e.ahead[n].seq <= e.acked {
+		e.aheadB -= e.ahead[n].bytes
+		n++
+	}
+	e.ahead = e.ahead[:copy(e.ahead, e.ahead[n:])]
+	return nil
+}
+
+// take makes e.got of the results of the awaited Run.
+func (e *Engine) take(m *wire.Done) error {
+	if len(m.Results) != len(e.run.Fetch) {
+		return fmt.Errorf("%d results for %d", len(m.Results), len(e.run.Fetch))
+	}
+	for i := range m.Results {
+		r := &m.Results[i]
+		if r.ID != e.run.Fetch[i] {
+			return fmt.Errorf("result %d is value %d, expected %d", i, r.ID, e.run.Fetch[i])
+		}
+		f, err := e.fetched(r)
+		if err != nil {
+			return fmt.Errorf("value %d: %w", r.ID, err)
+		}
+		e.got = append(e.got, f)
+	}
+	return nil
+}
+
+// fetched finds the memory of a result: the worker's, or our own if it is an upload.
+func (e *Engine) fetched(r *wire.Result) (tensor.Fetched, error) {
+	f := tensor.Fetched{DType: tensor.DType(r.DType), Shape: make(tensor.Shape, len(r.Dims)), Release: func() {}}
+	for i, d := range r.Dims {
+		f.Shape[i] = int(d)
+	}
+	if !f.DType.Valid() {
+		return f, fmt.Errorf("dtype %d", r.DType)
+	}
+	if err := f.Shape.Check(f.DType); err != nil {
+		return f, err
+	}
+	want := f.Shape.Elems() * f.DType.Size()
+	if r.Inline != nil {
+		f.Bytes = append([]byte(nil), r.Inline...)
+	} else {
+		b, err := e.table.Open(self, r.Handle)
+		if errors.Is(err, shm.ErrUnknownSegment) {
+			b, err = e.arena.Block(r.Handle)
+		}
+		if err != nil {
+			return f, err
+		}
+		f.Bytes = b.Bytes()[:r.Handle.Len]
+		f.Release = releaseOnce(b)
+		if r.Handle.Off%alignment != 0 {
+			f.Release()
+			return f, fmt.Errorf("%v is not %d-byte aligned", r.Handle, alignment)
+		}
+	}
+	if len(f.Bytes) != want {
+		f.Release()
+		return f, fmt.Errorf("%v%v of %d bytes, expected %d", f.DType, f.Shape, len(f.Bytes), want)
+	}
+	return f, nil
+}
+
+// alignment is what every block has.
+const alignment = 64
+
+// releaseOnce gives b back at the first call. Blocks are used again: a second call would
+// give back somebody else's.
+func releaseOnce(b *shm.Block) func() {
+	var done atomic.Bool
+	return func() {
+		if !done.Swap(true) {
+			b.Release()
+		}
+	}
+}
+
+// abandon gives back the results of a Run that nobody waits for any more.
+func (e *Engine) abandon(results []wire.Result) {
+	for i := range results {
+		r := &results[i]
+		if r.Inline != nil {
+			continue
+		}
+		if _, err := e.arena.Segment(r.Handle.Segment); err == nil {
+			continue // ours
+		}
+		e.rmu.Lock()
+		e.returns = append(e.returns, r.Handle)
+		e.rmu.Unlock()
+	}
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}

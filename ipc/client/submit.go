@@ -1,0 +1,352 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// Bounds of one Run. A batch with more travels as several.
+const (
+	maxUploads = 1024
+	maxFrees   = 8192
+	maxFetch   = 1024
+	maxReturns = 1024
+	maxForget  = 256
+)
+
+// Submit sends b and, if b fetches or syncs, waits for its end.
+func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed.Load() {
+		return nil, fmt.Errorf("client: %w", tensor.ErrClosed)
+	}
+	if e.err == nil {
+		_ = e.drain() // the answers that came meanwhile; what goes wrong there is in e.err
+	}
+	if e.err != nil {
+		return nil, e.err
+	}
+	e.stats.batches.Add(1)
+	e.frees = append(e.frees, b.Frees...)
+	got, err := e.submit(ctx, b)
+	if !b.Sync && len(b.Fetch) == 0 {
+		return nil, err
+	}
+	if e.late != nil && e.err == nil {
+		err, e.late = late(e.late), nil // what went wrong first explains the rest
+	}
+	if err != nil {
+		for _, f := range got {
+			f.Release()
+		}
+		return nil, err
+	}
+	e.stats.fetched.Add(uint64(len(got)))
+	return got, nil
+}
+
+// submit sends b: nearly always as one Run, else uploads first, then the program, what is fetched,
+// and what is freed.
+func (e *Engine) submit(ctx context.Context, b *tensor.Batch) (got []tensor.Fetched, err error) {
+	sent := false
+	defer func() {
+		if sent || b.Program == nil {
+			return
+		}
+		for i, x := range b.Program.Externals { // what the program would have freed
+			if x.Donated {
+				e.frees = append(e.frees, b.Inputs[i])
+			}
+		}
+	}()
+	uploads := b.Uploads
+	for len(uploads) > maxUploads {
+		if err := e.upload(ctx, b.Base, uploads[:maxUploads]); err != nil {
+			return nil, err
+		}
+		uploads = uploads[maxUploads:]
+	}
+	e.begin(b.Base)
+	if err := e.addProgram(ctx, b); err != nil {
+		return nil, err
+	}
+	e.run.Fetch = append(e.run.Fetch, b.Fetch[:min(len(b.Fetch), maxFetch)]...)
+	fetch := b.Fetch[len(e.run.Fetch):]
+	if e.size(uploads) > ipc.MaxMessage {
+		main := e.run
+		e.run = wire.Run{}
+		if err := e.upload(ctx, b.Base, uploads); err != nil {
+			return nil, err
+		}
+		main.Frees = nil
+		e.run, uploads = main, nil
+	} else if len(fetch) == 0 {
+		e.addFrees()
+	}
+	if err := e.addUploads(uploads); err != nil {
+		return nil, err
+	}
+	got, err = e.exchange(ctx, b.Sync && len(fetch) == 0 && len(e.frees) == len(e.run.Frees))
+	if sent = e.run.Seq == e.seq; err != nil || len(fetch) == 0 && len(e.frees) == 0 {
+		return got, err
+	}
+	return e.rest(ctx, b, fetch, got)
+}
+
+// rest fetches and frees what did not fit into the first Run.
+func (e *Engine) rest(ctx context.Context, b *tensor.Batch, fetch []uint64, got []tensor.Fetched) ([]tensor.Fetched, error) {
+	for len(fetch) > 0 || len(e.frees) > 0 {
+		e.begin(b.Base)
+		e.run.Fetch = append(e.run.Fetch, fetch[:min(len(fetch), maxFetch)]...)
+		if fetch = fetch[len(e.run.Fetch):]; len(fetch) == 0 {
+			e.addFrees()
+		}
+		more, err := e.exchange(ctx, b.Sync && len(fetch) == 0 && len(e.frees) == len(e.run.Frees))
+		if got = append(got, more...); err != nil {
+			return got, err
+		}
+	}
+	return got, nil
+}
+
+// begin empties e.run for the next one.
+func (e *Engine) begin(base uint64) {
+	run := &e.run
+	*run = wire.Run{
+		Base: base, Scalars: run.Scalars[:0], Inputs: run.Inputs[:0], Frees: run.Frees[:0], Fetch: run.Fetch[:0],
+		Uploads: run.Uploads[:0], Returns: run.Returns[:0],
+	}
+}
+
+// upload sends a Run of uploads alone.
+func (e *Engine) upload(ctx context.Context, base uint64, uploads []tensor.Upload) error {
+	e.begin(base)
+	if err := e.addUploads(uploads); err != nil {
+		return err
+	}
+	_, err := e.exchange(ctx, false)
+	return err
+}
+
+// size is how long e.run is going to be at most, with uploads and frees added.
+func (e *Engine) size(uploads []tensor.Upload) int {
+	const (
+		id     = 10                                          // bytes of a varint
+		upload = id + 3 + id*wire.MaxRank + wire.HandleBytes // of one in a Run
+	)
+	n := e.run.Size(nil) + 2*id*7 + len(uploads)*upload + min(len(e.frees), maxFrees)*id
+	return n + maxReturns*wire.HandleBytes + maxForget*wire.HashBytes
+}
+
+// addFrees moves ids to be freed into e.run. They stay in e.frees until it is sent.
+func (e *Engine) addFrees() {
+	e.run.Frees = append(e.run.Frees, e.frees[:min(len(e.frees), maxFrees)]...)
+}
+
+// addProgram puts b's program into e.run, and sends its body ahead if the worker does not have it.
+func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
+	if b.Program == nil {
+		return nil
+	}
+	hash, encoded := wire.Hash(b.Hash), b.Encoded
+	if !e.programs.use(hash) {
+		if err := wire.Bodies(0, hash, encoded, ipc.MaxMessage, func(m *wire.Body) error {
+			return e.send(ctx, wire.KindBody, m.Size(), func(dst []byte) []byte { return wire.AppendBody(dst, m) })
+		}); err != nil {
+			return err
+		}
+		e.stats.bodies.Add(1)
+		e.stats.bodyBytes.Add(uint64(len(encoded)))
+		e.forget = slices.DeleteFunc(e.forget, func(h wire.Hash) bool { return h == hash })
+		e.forget = e.programs.add(hash, len(encoded), e.forget)
+	}
+	e.run.Hash = hash
+	e.run.Scalars = append(e.run.Scalars, b.Scalars...)
+	e.run.Inputs = append(e.run.Inputs, b.Inputs...)
+	return nil
+}
+
+// addUploads puts uploads into e.run, and has the arena keep their blocks for the worker. On an
+// error there are none of them.
+func (e *Engine) addUploads(uploads []tensor.Upload) error {
+	for i := range uploads {
+		if err := e.addUpload(&uploads[i]); err != nil {
+			e.dropUploads()
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) addUpload(u *tensor.Upload) error {
+	var w *wire.Upload
+	if n := len(e.run.Uploads); n < cap(e.run.Uploads) {
+		e.run.Uploads = e.run.Uploads[:n+1]
+	} else {
+		e.run.Uploads = append(e.run.Uploads, wire.Upload{})
+	}
+	w = &e.run.Uploads[len(e.run.Uploads)-1]
+	*w = wire.Upload{ID: u.ID, Value: wire.Value{DType: uint8(u.DType), Dims: w.Dims[:0]}}
+	for _, d := range u.Shape {
+		w.Dims = append(w.Dims, int64(d))
+	}
+	if u.Buf == nil || len(u.Buf.Bytes()) == 0 {
+		w.Inline = []byte{}
+		return nil
+	}
+	b, ours := u.Buf.(*shm.Block)
+	if !ours || e.arena.Lease(b, self) != nil {
+		// Memory that the worker cannot see.
+		var err error
+		if b, err = e.arena.Alloc(len(u.Buf.Bytes())); err != nil {
+			w.Inline = []byte{} // nothing to drop
+			return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+		}
+		copy(b.Bytes(), u.Buf.Bytes())
+		err = e.arena.Lease(b, self)
+		b.Release()
+		if err != nil {
+			w.Inline = []byte{}
+			return err
+		}
+	}
+	w.Handle = b.Handle()
+	return nil
+}
+
+// dropUploads takes back the blocks of e.run, which is not sent.
+func (e *Engine) dropUploads() {
+	for i := range e.run.Uploads {
+		if u := &e.run.Uploads[i]; u.Inline == nil {
+			_ = e.arena.Unlease(u.Handle, self)
+		}
+	}
+	e.run.Uploads = e.run.Uploads[:0]
+}
+
+// exchange sends e.run. If it fetches or wait is set, it waits for the answer; else only while the
+// worker is too far behind.
+func (e *Engine) exchange(ctx context.Context, wait bool) ([]tensor.Fetched, error) {
+	run := &e.run
+	wait = wait || len(run.Fetch) > 0
+	bytes := 0
+	for i := range run.Uploads {
+		bytes += int(run.Uploads[i].Handle.Len)
+	}
+	run.Seq = e.seq + 1
+	if wait || run.Seq-e.asked >= askEvery || e.aheadB+bytes > maxAheadBytes/4 {
+		run.Flags |= wire.RunSync
+	}
+	if err := e.sendRun(ctx); err != nil {
+		e.dropUploads()
+		return nil, err
+	}
+	e.seq = run.Seq
+	if run.Flags&wire.RunSync != 0 {
+		e.asked = e.seq
+	}
+	if bytes > 0 {
+		e.ahead = append(e.ahead, sent{e.seq, bytes})
+		e.aheadB += bytes
+		e.stats.uploads.Add(uint64(len(run.Uploads)))
+		e.stats.uploadBytes.Add(uint64(bytes))
+	}
+	if wait {
+		return e.await(ctx)
+	}
+	for e.asked > e.acked && (e.seq-e.acked > maxAhead || e.aheadB > maxAheadBytes) {
+		if err := e.receive(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// sendRun sends e.run with all that rides along, and our new segments before it.
+func (e *Engine) sendRun(ctx context.Context) error {
+	run := &e.run
+	e.rmu.Lock()
+	segments := e.segments
+	n := min(len(e.returns), maxReturns)
+	run.Returns = append(run.Returns[:0], e.returns[:n]...)
+	e.rmu.Unlock()
+	for i, s := range segments {
+		if err := e.announce(ctx, s); err != nil {
+			return err
+		}
+		e.rmu.Lock()
+		e.segments = e.segments[1:]
+		e.rmu.Unlock()
+		segments[i] = nil
+	}
+	run.Forget = e.forget[:min(len(e.forget), maxForget)]
+	size := run.Size(&e.history)
+	if err := e.send(ctx, wire.KindRun, size, func(dst []byte) []byte { return wire.AppendRun(dst, run, &e.history) }); err != nil {
+		return err
+	}
+	e.history.Record(run)
+	e.forget = e.forget[:copy(e.forget, e.forget[len(run.Forget):])]
+	e.frees = e.frees[:copy(e.frees, e.frees[len(run.Frees):])]
+	e.rmu.Lock()
+	e.returns = e.returns[:copy(e.returns, e.returns[n:])]
+	e.rmu.Unlock()
+	return nil
+}
+
+// announce gives the worker a segment of ours.
+func (e *Engine) announce(ctx context.Context, s *shm.Segment) error {
+	m := wire.Segment{ID: s.ID(), Bytes: uint64(s.Size()), Memory: wire.MemoryHost}
+	buf, err := e.reserve(ctx, wire.KindSegment, m.Size())
+	if err != nil {
+		return err
+	}
+	wire.AppendSegment(buf[:0], &m)
+	if err := e.conn.Commit(s.File()); err != nil {
+		return e.broken(err)
+	}
+	e.stats.segments.Add(1)
+	return nil
+}
+
+// send sends one message of n bytes.
+func (e *Engine) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte) error {
+	buf, err := e.reserve(ctx, kind, n)
+	if err != nil {
+		return err
+	}
+	if got := write(buf[:0]); len(got) != n {
+		e.conn.Abort()
+		return e.fail(fmt.Errorf("%s of %d bytes, announced as %d", wire.KindName(kind), len(got), n))
+	}
+	if err := e.conn.Commit(); err != nil {
+		return e.broken(err)
+	}
+	return nil
+}
+
+func (e *Engine) reserve(ctx context.Context, kind uint32, n int) ([]byte, error) {
+	buf, err := e.conn.Reserve(ctx, kind, n)
+	if err != nil {
+		if ctx.Err() != nil && e.conn.Err() == nil {
+			return nil, ipc.ContextError(ctx)
+		}
+		return nil, e.broken(err)
+	}
+	e.stats.messages.Add(1)
+	e.stats.bytes.Add(uint64(n))
+	return buf, nil
+}
+
+// broken ends the session because the conn does not take messages any more. What the dispatcher
+// said before may explain it.
+func (e *Engine) broken(err error) error {
+	_ = e.drain()
+	return e.fail(err)
+}

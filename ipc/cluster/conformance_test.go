@@ -1,0 +1,20 @@
+package cluster_test
+
+import (
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/cluster"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/enginetest"
+)
+
+// TestConformance: an engine behind a dispatcher is an engine like any other.
+func TestConformance(t *testing.T) {
+	for _, inProcess := range []bool{true, false} {
+		name := map[bool]string{true: "goroutines", false: "processes"}[inProcess]
+		t.Run(name, func(t *testing.T) {
+			c := start(t, cluster.Options{InProcess: inProcess})
+			enginetest.Run(t, func(t *testing.T) tensor.Engine { return dial(t, c, nil) }, nil)
+		})
+	}
+}

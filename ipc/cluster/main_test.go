@@ -1,0 +1,146 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/ipc/cluster"
+	"github.com/ringside-go/ringside/ipc/dispatcher"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/worker"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// timeout ends a test that hangs.
+const timeout = 60 * time.Second
+
+// childFlag makes the test binary a part of a cluster, or a client that is to be killed.
+const childFlag = "-child"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == childFlag {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err := child(ctx, os.Args[2], os.Args[3:])
+		stop()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// children are what the test binary can be.
+var children = map[string]func(ctx context.Context, args []string) error{
+	"dispatcher": childDispatcher,
+	"worker":     childWorker,
+}
+
+func child(ctx context.Context, name string, args []string) error {
+	run := children[name]
+	if run == nil {
+		return fmt.Errorf("no child %q", name)
+	}
+	return run(ctx, args)
+}
+
+// childArgs are cluster.DefaultArgs for the test binary.
+func childArgs(c cluster.Child) []string {
+	return append([]string{childFlag}, cluster.DefaultArgs(c)...)
+}
+
+func childDispatcher(ctx context.Context, args []string) error { // --listen ADDR
+	d, err := dispatcher.New(nil)
+	if err != nil {
+		return err
+	}
+	l, err := local.New().Listen(args[1], d.ListenOptions())
+	if err != nil {
+		return err
+	}
+	return d.Serve(ctx, l)
+}
+
+func childWorker(ctx context.Context, args []string) error { // --connect ADDR --name NAME
+	dev, err := newDevice()
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(&worker.Options{Name: args[3], Device: dev})
+	if err != nil {
+		return err
+	}
+	return w.Serve(ctx, args[1])
+}
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// socketDir is a directory for sockets, whose paths must be short.
+func socketDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// start starts a cluster that ends with the test. Afterwards its directory must be empty.
+func start(t testing.TB, o cluster.Options) *cluster.Cluster {
+	t.Helper()
+	o.Dir = socketDir(t)
+	o.Args = childArgs
+	o.Worker = func(name string) (*worker.Options, error) {
+		dev, err := newDevice()
+		return &worker.Options{Name: name, Device: dev}, err
+	}
+	c, err := cluster.Start(testContext(t), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		empty(t, o.Dir)
+	})
+	return c
+}
+
+// empty checks that nothing is left in dir.
+func empty(t testing.TB, dir string) {
+	t.Helper()
+	left, err := os.ReadDir(dir)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, e := range left {
+		t.Errorf("%s is left in the runtime directory", e.Name())
+	}
+}
+
+// dial opens a session through the cluster that ends with the test.
+func dial(t testing.TB, c *cluster.Cluster, o *client.Options) *client.Engine {
+	t.Helper()
+	e, err := client.Dial(testContext(t), c.Addr(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func session(t testing.TB, c *cluster.Cluster) *tensor.Session {
+	t.Helper()
+	return tensor.NewSession(dial(t, c, nil), &tensor.SessionOptions{Context: testContext(t)})
+}

@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc/dispatcher"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/worker"
+)
+
+const (
+	// maxWorkers is more than a host has cores.
+	maxWorkers = 1024
+
+	defaultGrace = 3 * time.Second
+
+	// A worker that dies is started again after firstPause, twice that the next time, and
+	// so on to maxPause. One that lived for healthy begins anew.
+	firstPause = 100 * time.Millisecond
+	maxPause   = 5 * time.Second
+	healthy    = 10 * time.Second
+)
+
+// Options of Start. The zero value and nil are the documented defaults.
+type Options struct {
+	// Workers is how many there are, named w0, w1, and so on. Default 1.
+	Workers int
+
+	// Addr is the dispatcher's socket. Default one of the cluster's own in Dir, so that
+	// clusters do not meet. Its directory is made if need be.
+	Addr string
+
+	// Dir is where the default socket lies. Default this user's runtime directory.
+	Dir string
+
+	// InProcess runs dispatcher and workers as goroutines of this process.
+	InProcess bool
+
+	// Exe is the program that the child processes run. Default this one.
+	Exe string
+
+	// Args makes the arguments of a child, without the program's name. Default
+	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME".
+	Args func(c Child) []string
+
+	// Restart starts a worker again that died.
+	Restart bool
+
+	// Grace is how long Close waits between asking and killing. Default 3 s.
+	Grace time.Duration
+
+	// Dispatcher and Worker configure those that run in this process. Worker is called for each, with
+	// its name; the default is worker.Options of that name.
+	Dispatcher *dispatcher.Options
+	Worker     func(name string) (*worker.Options, error)
+
+	// Stderr receives what the children write there. nil discards it, but for the last
+	// words of one that died.
+	Stderr io.Writer
+
+	// Logger receives processes that come and go. nil discards.
+	Logger *slog.Logger
+}
+
+// Child says what a child process is to be.
+type Child struct {
+	Role Role
+	Name string // of a worker
+	Addr string // of the dispatcher
+}
+
+// Role of a child.
+type Role string
+
+const (
+	RoleDispatcher Role = "dispatcher"
+	RoleWorker     Role = "worker"
+)
+
+func (c Child) String() string {
+	if c.Role == RoleWorker {
+		return "worker " + c.Name
+	}
+	return string(c.Role)
+}
+
+// DefaultArgs are the arguments that the command line of ringside takes.
+func DefaultArgs(c Child) []string {
+	if c.Role == RoleDispatcher {
+		return []string{"dispatcher", "--listen", c.Addr}
+	}
+	return []string{"worker", "--connect", c.Addr, "--name", c.Name}
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Workers == 0 {
+		c.Workers = 1
+	}
+	if c.Workers < 0 || c.Workers > maxWorkers {
+		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ErrOption, c.Workers, maxWorkers)
+	}
+	if c.Grace == 0 {
+		c.Grace = defaultGrace
+	}
+	if c.Grace < 0 {
+		return c, fmt.Errorf("%w: Grace %v is negative", ErrOption, c.Grace)
+	}
+	if c.Dir == "" {
+		c.Dir = local.Dir()
+	}
+	if c.Addr == "" {
+		c.Addr = filepath.Join(c.Dir, fmt.Sprintf("cluster-%d-%08x", os.Getpid(), rand.Uint32()))
+	}
+	if c.Exe == "" && !c.InProcess {
+		exe, err := os.Executable()
+		if err != nil {
+			return c, fmt.Errorf("cluster: finding this program: %w", err)
+		}
+		c.Exe = exe
+	}
+	if c.Args == nil {
+		c.Args = DefaultArgs
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}

@@ -1,0 +1,143 @@
+package dispatcher
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// peer is a conn and what is known about who is at the other end.
+type peer struct {
+	conn ipc.Conn
+	who  ipc.Peer
+	role ipc.Role
+	gone bool
+
+	msg    ipc.Message // the oldest message, when held
+	held   bool
+	credit int // bytes it may still have forwarded this turn
+
+	queue  []queued // waits for room, oldest first
+	queued int      // bytes of it
+
+	session  *session            // of a client; nil when it has none
+	sessions map[uint64]*session // of a worker
+	bytes    uint64              // forwarded to a worker
+	messages uint64              // forwarded to a worker
+}
+
+// queued is a message that waits for room. It owns its files.
+type queued struct {
+	kind  uint32
+	body  []byte
+	files []*os.File
+}
+
+// LogValue names the peer in logs.
+func (p *peer) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("role", p.role.String()), slog.String("name", p.who.Name), slog.Int("pid", p.who.PID))
+}
+
+// trySend sends a message if there is room now, with the session's number in it. The files
+// stay the caller's. ErrFull, also while older messages wait; else the conn's errors.
+func (p *peer) trySend(kind uint32, body []byte, session uint64, files []*os.File) error {
+	if len(p.queue) > 0 {
+		return ipc.ErrFull
+	}
+	buf, err := p.conn.TryReserve(kind, len(body))
+	if err != nil {
+		return err
+	}
+	copy(buf, body)
+	wire.SetSession(buf, session)
+	return p.conn.Commit(files...)
+}
+
+// send sends a message now or once there is room, and takes its files. It reports whether
+// the message had to be kept. A peer that is gone gets nothing; that is noticed elsewhere.
+func (p *peer) send(kind uint32, body []byte, session uint64, files []*os.File) (kept bool) {
+	err := p.trySend(kind, body, session, files)
+	if !errors.Is(err, ipc.ErrFull) {
+		closeAll(files)
+		return false
+	}
+	q := queued{kind, append([]byte(nil), body...), files}
+	wire.SetSession(q.body, session)
+	p.queue = append(p.queue, q)
+	p.queued += len(q.body)
+	return true
+}
+
+// flush sends what waits for room, and reports whether any of it went.
+func (p *peer) flush() bool {
+	n := 0
+	for ; n < len(p.queue); n++ {
+		q := &p.queue[n]
+		buf, err := p.conn.TryReserve(q.kind, len(q.body))
+		if errors.Is(err, ipc.ErrFull) {
+			break
+		}
+		if err == nil {
+			copy(buf, q.body)
+			_ = p.conn.Commit(q.files...)
+		}
+		closeAll(q.files)
+		p.queued -= len(q.body)
+	}
+	if n == len(p.queue) {
+		p.queue = nil
+	} else {
+		clear(p.queue[:n])
+		p.queue = p.queue[n:]
+	}
+	return n > 0
+}
+
+// forget drops what waits for room.
+func (p *peer) forget() {
+	for _, q := range p.queue {
+		closeAll(q.files)
+	}
+	p.queue, p.queued = nil, 0
+}
+
+// tell sends m to a peer that is about to be hung up on, if it can be sent now.
+func (p *peer) tell(m *wire.Fail) {
+	p.flush()
+	m.Text = wire.CutText(m.Text)
+	_ = p.trySend(wire.KindFail, wire.AppendFail(nil, m), m.Session, nil)
+}
+
+// release gives the held message back, with the files that were not passed on.
+func (p *peer) release() {
+	if !p.held {
+		return
+	}
+	closeAll(p.msg.Files)
+	p.conn.Release()
+	p.msg, p.held = ipc.Message{}, false
+}
+
+// end hangs up.
+func (p *peer) end() {
+	p.release()
+	p.forget()
+	_ = p.conn.Close()
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+// ending says in a few words how a peer ended, for its clients.
+func ending(err error) string {
+	if errors.Is(err, ipc.ErrPeerGone) {
+		return "it closed its connection or died"
+	}
+	return err.Error()
+}

@@ -1,0 +1,21 @@
+// Package worker runs the programs of many sessions on one device, as a dispatcher hands
+// them over.
+//
+// A worker is one goroutine: it receives a message, does what it says, and answers where an answer
+// was asked for. Programs of all sessions run one after the other in the order they came.
+//
+// # What is shared
+//
+// A client's uploads are read where they lie, in segments of the client that are mapped here
+// for reading; their memory is given back when the last value over it is freed. Results lie in the
+// device's arena, whose segments each session is given before the first handle into them. A result
+// that was handed out is leased to its session: its memory stays as it is until the client
+// gives it back, whatever happens to the value.
+//
+// # Limits
+//
+// What comes from a client is checked before it is used: handles against the segments that the same
+// session announced, programs by inference and by their hash, ids against the session's own.
+// A session that breaks the protocol is failed and the worker goes on. When a session ends, by
+// whatever cause, its values, leases and mappings go with it.
+package worker

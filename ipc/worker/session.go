@@ -1,0 +1,177 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// errInternal is a bug here that costs a session.
+var errInternal = errors.New("internal error")
+
+// session is one client's values and what is known about its side.
+type session struct {
+	w         *Worker
+	id        uint64
+	name      string
+	space     Space
+	programs  map[tensor.Hash]*Program
+	bytes     int // of encoded programs
+	assembler wire.Assembler
+	history   wire.History
+	announced map[uint64]struct{}   // our segments that the client has
+	imports   map[uint64]*shm.Block // values over the client's memory
+	returned  []wire.Handle         // uploads not needed any more, for the next answer
+	returnedB int                   // bytes of these
+	closed    bool
+}
+
+func newSession(w *Worker, id uint64, name string, quota uint64) *session {
+	return &session{
+		w: w, id: id, name: name, space: w.dev.Open(quota),
+		programs: map[tensor.Hash]*Program{}, announced: map[uint64]struct{}{}, imports: map[uint64]*shm.Block{},
+	}
+}
+
+// close frees everything the session held here.
+func (s *session) close() {
+	s.closed = true
+	if err := s.space.Close(); err != nil {
+		s.w.log.Warn("closing a session's values", "session", s.id, "err", err)
+	}
+	s.w.dev.Arena().ReleaseOwner(s.id)
+	s.w.table.ReleaseOwner(s.id)
+}
+
+// handle does what one message says. errProtocol ends the session, any other error the worker.
+func (s *session) handle(ctx context.Context, m *ipc.Message) error {
+	switch m.Kind {
+	case wire.KindSegment:
+		return s.addSegment(m)
+	case wire.KindDropSegment:
+		return s.dropSegment(m)
+	case wire.KindBody:
+		return s.addProgram(m)
+	case wire.KindRun:
+		return s.batch(ctx, m)
+	}
+	return fmt.Errorf("%w: unexpected %s (kind %d)", errProtocol, wire.KindName(m.Kind), m.Kind)
+}
+
+// addSegment maps a segment of the client.
+func (s *session) addSegment(m *ipc.Message) error {
+	var seg wire.Segment
+	if err := wire.ParseSegment(m.Body, &seg); err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	if seg.Memory != wire.MemoryHost || len(m.Files) != 1 || seg.Bytes > shm.MaxSegment {
+		return fmt.Errorf("%w: segment %016x of %d bytes, memory %d, with %d descriptors; expected host memory with one",
+			errProtocol, seg.ID, seg.Bytes, seg.Memory, len(m.Files))
+	}
+	f := m.Files[0]
+	m.Files = nil // the table's
+	if err := s.w.table.Add(s.id, seg.ID, f, int64(seg.Bytes)); err != nil {
+		return fmt.Errorf("%w: segment %016x: %w", errProtocol, seg.ID, err)
+	}
+	return nil
+}
+
+func (s *session) dropSegment(m *ipc.Message) error {
+	var drop wire.DropSegment
+	err := wire.ParseDropSegment(m.Body, &drop)
+	if err == nil {
+		err = s.w.table.Remove(s.id, drop.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	return nil
+}
+
+// addProgram takes a program, or a part of one.
+func (s *session) addProgram(m *ipc.Message) error {
+	var body wire.Body
+	err := wire.ParseBody(m.Body, &body)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	encoded, err := s.assembler.Add(&body)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	if encoded == nil {
+		return nil
+	}
+	// A copy, before anything is believed: the bytes lie in a queue.
+	encoded = append([]byte(nil), encoded...)
+	hash := tensor.Hash(body.Hash)
+	if is := tensor.HashOf(encoded); is != hash {
+		return fmt.Errorf("%w: program %v came as %v", errProtocol, is, hash)
+	}
+	if s.programs[hash] != nil {
+		return nil
+	}
+	if len(s.programs) >= maxPrograms || s.bytes+len(encoded) > maxProgramBytes {
+		return fmt.Errorf("%w: %d programs of %d bytes, at most %d of %d", errProtocol,
+			len(s.programs)+1, s.bytes+len(encoded), maxPrograms, maxProgramBytes)
+	}
+	parsed, err := tensor.ParseProgram(encoded)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	s.programs[hash] = &Program{Hash: hash, Encoded: encoded, Parsed: parsed}
+	s.bytes += len(encoded)
+	s.w.stats.programs.Add(1)
+	return nil
+}
+
+func (s *session) forget(hash tensor.Hash) {
+	if p := s.programs[hash]; p != nil {
+		delete(s.programs, hash)
+		s.bytes -= len(p.Encoded)
+	}
+}
+
+// announce tells the client of the segment that h is in, unless it has it.
+func (s *session) announce(ctx context.Context, h wire.Handle) error {
+	if _, ok := s.announced[h.Segment]; ok {
+		return nil
+	}
+	seg, err := s.w.dev.Arena().Segment(h.Segment)
+	if err != nil {
+		return fmt.Errorf("%w: result in %w", errInternal, err)
+	}
+	m := wire.Segment{Session: s.id, ID: seg.ID(), Bytes: uint64(seg.Size()), Memory: wire.MemoryHost}
+	if err := sendFile(ctx, s.w.conn, &m, seg.File()); err != nil {
+		return err
+	}
+	s.announced[h.Segment] = struct{}{}
+	return nil
+}
+
+func sendFile(ctx context.Context, conn ipc.Conn, m *wire.Segment, f *os.File) error {
+	buf, err := conn.Reserve(ctx, wire.KindSegment, m.Size())
+	if err != nil {
+		return err
+	}
+	wire.AppendSegment(buf[:0], m)
+	return conn.Commit(f)
+}
+
+// giveBack notes that the client's memory behind a value is not needed any more.
+func (s *session) giveBack(id uint64, b *shm.Block) {
+	if s.imports[id] == b {
+		delete(s.imports, id)
+	}
+	if !s.closed {
+		s.returned = append(s.returned, b.Handle())
+		s.returnedB += b.Len()
+	}
+	b.Release()
+}

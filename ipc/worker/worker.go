@@ -1,0 +1,281 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+)
+
+// Limits of what one session may have.
+const (
+	maxPrograms     = 1024     // a client keeps to a quarter of this
+	maxProgramBytes = 64 << 20 // of encoded programs
+
+	// Uploads that were given back wait for the next answer, but no more than these.
+	maxReturned      = 256
+	maxReturnedBytes = 8 << 20
+)
+
+// Options of a worker. The zero value and nil are the documented defaults.
+type Options struct {
+	// Name of the worker, which no other of the same dispatcher has. Default worker-PID.
+	Name string
+
+	// Device runs the programs; the worker closes it at the end of Serve. Default the cpu of
+	// this machine, see package tensor/cpu.
+	Device Device
+
+	// Transport dials the dispatcher. Default the local one.
+	Transport ipc.Transport
+
+	// Quota bounds the bytes of one session's values, and MaxMapped those of a client's
+	// segments that are mapped here. 0: no limit but the machine's.
+	Quota     uint64
+	MaxMapped int64
+
+	// Logger receives sessions that come, go and misbehave; nothing per message. nil discards.
+	Logger *slog.Logger
+}
+
+// Stats are a worker's counters.
+type Stats struct {
+	Sessions       int    // open
+	Opened, Failed uint64 // sessions since the start; of these ended by their mistakes
+	Runs, Errors   uint64 // batches; of these failed
+	Programs       uint64 // bodies received
+	Imports        uint64 // uploads read in place
+	Results        uint64 // values handed out
+}
+
+// Worker runs programs. Stats may be called by any goroutine.
+type Worker struct {
+	o        Options
+	log      *slog.Logger
+	dev      Device
+	conn     ipc.Conn
+	table    *shm.Table // the clients' segments, by session
+	sessions map[uint64]*session
+	run      wire.Run  // the one being handled
+	done     wire.Done // its answer
+	stats    struct {
+		sessions                                                 atomic.Int64
+		opened, failed, runs, errors, programs, imports, results atomic.Uint64
+	}
+}
+
+// New makes a worker; Serve runs it.
+func New(o *Options) (*Worker, error) {
+	w := &Worker{sessions: map[uint64]*session{}}
+	if o != nil {
+		w.o = *o
+	}
+	if w.o.Name == "" {
+		w.o.Name = fmt.Sprintf("worker-%d", os.Getpid())
+	}
+	if len(w.o.Name) > wire.MaxName || w.o.MaxMapped < 0 {
+		return nil, fmt.Errorf("%w: Name of %d bytes, at most %d; MaxMapped %d", ErrOption, len(w.o.Name), wire.MaxName, w.o.MaxMapped)
+	}
+	if w.o.Transport == nil {
+		w.o.Transport = local.New()
+	}
+	if w.log = w.o.Logger; w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
+	if w.dev = w.o.Device; w.dev == nil {
+		return nil, fmt.Errorf("%w: no Device", ErrOption)
+	}
+	w.table = shm.NewTable(&shm.TableOptions{MaxBytes: w.o.MaxMapped})
+	return w, nil
+}
+
+// Name is the worker's name.
+func (w *Worker) Name() string { return w.o.Name }
+
+// Stats returns the counters so far.
+func (w *Worker) Stats() Stats {
+	s := &w.stats
+	return Stats{
+		Sessions: int(s.sessions.Load()), Opened: s.opened.Load(), Failed: s.failed.Load(),
+		Runs: s.runs.Load(), Errors: s.errors.Load(), Programs: s.programs.Load(),
+		Imports: s.imports.Load(), Results: s.results.Load(),
+	}
+}
+
+// Serve connects to the dispatcher at addr and runs what it sends, until ctx is done (then nil)
+// or the dispatcher is gone (then ErrDispatcher; ErrNameTaken when it did not want us). Sessions
+// that are open then are told why. It is called once.
+func (w *Worker) Serve(ctx context.Context, addr string) error {
+	defer w.close()
+	conn, err := w.o.Transport.Dial(ctx, addr, &ipc.Options{
+		Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.o.Name}, Logger: w.log,
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("worker %q: %w", w.o.Name, err)
+	}
+	w.conn = conn
+	w.log.Info("worker connected", "worker", w.o.Name, "device", w.dev.Name(), "dispatcher", addr)
+	// A client that shrinks the file behind its segment makes reading it a fault. As a panic it
+	// costs that client its session and nobody else anything.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	for {
+		m, err := conn.Recv(ctx)
+		if err == nil {
+			err = w.handle(ctx, &m)
+			closeAll(m.Files)
+			conn.Release()
+		}
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			w.farewell(context.Cause(ctx))
+			return nil
+		case errors.Is(err, ErrNameTaken), errors.Is(err, ErrDispatcher):
+			return err
+		default:
+			return fmt.Errorf("worker %q: %w at %s: %w", w.o.Name, ErrDispatcher, addr, err)
+		}
+	}
+}
+
+// close gives everything back.
+func (w *Worker) close() {
+	if w.conn != nil {
+		_ = w.conn.Close()
+	}
+	for _, s := range w.sessions {
+		s.close()
+	}
+	_ = w.table.Close()
+	if err := w.dev.Close(); err != nil {
+		w.log.Warn("closing the device", "err", err)
+	}
+}
+
+// farewell tells the sessions that the worker stops, as far as there is room to.
+func (w *Worker) farewell(cause error) {
+	text := wire.CutText(fmt.Sprintf("worker %q (pid %d) is stopping: %v", w.o.Name, os.Getpid(), cause))
+	for _, s := range w.sessions {
+		m := wire.Fail{Session: s.id, Code: wire.CodeWorkerGone, Text: text}
+		buf, err := w.conn.TryReserve(wire.KindFail, m.Size())
+		if err != nil {
+			return
+		}
+		wire.AppendFail(buf[:0], &m)
+		if w.conn.Commit() != nil {
+			return
+		}
+	}
+}
+
+// handle does what one message says. An error ends the worker.
+func (w *Worker) handle(ctx context.Context, m *ipc.Message) error {
+	id, ok := wire.Session(m.Body)
+	if !ok {
+		return fmt.Errorf("%w: %s of %d bytes", ipc.ErrCorrupt, wire.KindName(m.Kind), len(m.Body))
+	}
+	switch m.Kind {
+	case wire.KindOpenSession:
+		return w.openSession(ctx, m)
+	case wire.KindFail:
+		return w.refused(m)
+	}
+	s := w.sessions[id]
+	if s == nil {
+		return nil // it was failed here, and the dispatcher had not heard
+	}
+	if m.Kind == wire.KindCloseSession {
+		w.endSession(s)
+		return nil
+	}
+	err := s.handle(ctx, m)
+	if err != nil && errors.Is(err, errProtocol) {
+		return w.failSession(ctx, s, err)
+	}
+	return err
+}
+
+// refused is what the dispatcher says to the worker itself.
+func (w *Worker) refused(m *ipc.Message) error {
+	var f wire.Fail
+	if err := wire.ParseFail(m.Body, &f); err != nil {
+		return err
+	}
+	if f.Code == wire.CodeNameTaken {
+		return fmt.Errorf("%w: %s", ErrNameTaken, f.Text)
+	}
+	return fmt.Errorf("%w: %s", ErrDispatcher, f.Text)
+}
+
+// openSession starts a session and answers the client.
+func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
+	var open wire.OpenSession
+	if err := wire.ParseOpenSession(m.Body, &open); err != nil {
+		return err
+	}
+	if w.sessions[open.Session] != nil {
+		return fmt.Errorf("%w: session %d opened twice", ipc.ErrCorrupt, open.Session)
+	}
+	quota := w.o.Quota
+	if open.Quota != 0 && (quota == 0 || open.Quota < quota) {
+		quota = open.Quota
+	}
+	w.sessions[open.Session] = newSession(w, open.Session, open.Name, quota)
+	w.stats.sessions.Add(1)
+	w.stats.opened.Add(1)
+	w.log.Debug("session opened", "session", open.Session, "name", open.Name)
+	reply := wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Worker: w.o.Name}
+	buf, err := w.conn.Reserve(ctx, wire.KindSessionOpened, reply.Size())
+	if err != nil {
+		return err
+	}
+	wire.AppendSessionOpened(buf[:0], &reply)
+	return w.conn.Commit()
+}
+
+// endSession frees what a session has. When it was the last one, memory that nobody has mapped
+// any more goes back to the machine.
+func (w *Worker) endSession(s *session) {
+	delete(w.sessions, s.id)
+	w.stats.sessions.Add(-1)
+	s.close()
+	w.log.Debug("session closed", "session", s.id, "name", s.name)
+	if len(w.sessions) == 0 {
+		w.dev.Arena().Trim()
+	}
+}
+
+// failSession ends a session that broke the protocol, and tells its client.
+func (w *Worker) failSession(ctx context.Context, s *session, cause error) error {
+	w.stats.failed.Add(1)
+	w.log.Warn("session broke the protocol", "session", s.id, "name", s.name, "err", cause)
+	w.endSession(s)
+	m := wire.Fail{Session: s.id, Code: wire.CodeProtocol, Text: wire.CutText(fmt.Sprintf("worker %q: %v", w.o.Name, cause))}
+	if errors.Is(cause, errInternal) {
+		m.Code = wire.CodeInternal
+	}
+	buf, err := w.conn.Reserve(ctx, wire.KindFail, m.Size())
+	if err != nil {
+		return err
+	}
+	wire.AppendFail(buf[:0], &m)
+	return w.conn.Commit()
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
