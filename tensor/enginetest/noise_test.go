@@ -1,0 +1,82 @@
+package enginetest
+
+import (
+	"math"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// A comparison that forgives too much finds nothing: an error of a ten-thousandth must be found in most elements of
+// every operation of floats (gradients of norms of two elements are differences of equals), and one that is off in the last place in those that must be exact.
+func TestBoundsFindErrors(t *testing.T) {
+	type count struct{ found, all int }
+	counts := map[tensor.Op]*count{}
+	for seed := range uint64(60) {
+		p := recorded(t, func(s *tensor.Session) []*tensor.Tensor { return Generate(s, seed+1, 40) })
+		results, err := interpret(p.p, p.inputs, p.scalars, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, in := range p.p.Instrs {
+			if !in.DType.IsFloat() {
+				continue
+			}
+			n := counts[in.Op]
+			if n == nil {
+				n = &count{}
+				counts[in.Op] = n
+			}
+			want, tol, err := bound(callOf(p.p, i, results, p.inputs, p.scalars), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k, x := range want.f {
+				if math.Abs(x) < 1e-2 || math.IsInf(x, 0) || x != x {
+					continue
+				}
+				wrong := want.clone()
+				if tol == nil {
+					wrong.f[k] *= 1 + 2*ulp(in.DType)
+				} else {
+					wrong.f[k] *= 1 + 1e-4
+				}
+				n.all++
+				if differs(wrong, want, tol) != "" {
+					n.found++
+				}
+			}
+		}
+	}
+	for op, n := range counts {
+		if n.all == 0 || n.found < n.all*2/3 {
+			t.Errorf("%v: %d of %d errors were found", op, n.found, n.all)
+		}
+	}
+}
+
+// Noise leaves alone what must be exact, and is the same again for the same key.
+func TestNoise(t *testing.T) {
+	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+		x := put(s, ramp(0.1, 5))
+		return []*tensor.Tensor{x.AddS(1), x.Exp()}
+	})
+	run := func(n *noise) []*array {
+		out, err := interpret(p.p, p.inputs, p.scalars, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	plain, a, b := run(nil), run(&noise{key: 1}), run(&noise{key: 1})
+	last := len(plain) - 1
+	if differs(a[0], plain[0], nil) != "" {
+		t.Error("an exact operation was disturbed")
+	}
+	if differs(a[last], plain[last], nil) == "" {
+		t.Error("exp was not disturbed")
+	}
+	if diff := differs(a[last], b[last], nil); diff != "" {
+		t.Errorf("the second time %s", diff)
+	}
+}
