@@ -7,10 +7,15 @@ import (
 
 // lower turns a plan's steps into functions. All choices that depend on dtypes, shapes and strides are made here, once.
 func (d *Device) lower(p *compile.Plan) []lowered {
-	out := make([]lowered, len(p.Steps))
-	for i := range p.Steps {
+	out := make([]lowered, 0, len(p.Steps))
+	for i := 0; i < len(p.Steps); i++ {
 		s := &p.Steps[i]
-		out[i] = lowered{instr: s.Instr, f: d.step(s)}
+		if f := d.adamw(p, i); f != nil {
+			out = append(out, lowered{instr: s.Instr, f: f})
+			i += 2
+			continue
+		}
+		out = append(out, lowered{instr: s.Instr, f: d.step(s)})
 	}
 	return out
 }
