@@ -21,6 +21,26 @@ type call struct {
 	sh   tensor.Shape
 	ints []int64
 	args []operand
+
+	// terms has differences evaluated as the sums of what they are of, without signs: the size of the numbers that an
+	// engine rounds on its way.
+	terms bool
+}
+
+// minus is a-b, or the size of its terms.
+func (c *call) minus(a, b float64) float64 {
+	if c.terms {
+		return math.Abs(a) + math.Abs(b)
+	}
+	return a - b
+}
+
+// term is x, or its size.
+func (c *call) term(x float64) float64 {
+	if c.terms {
+		return math.Abs(x)
+	}
+	return x
 }
 
 func (c *call) tensor(k int) *array { return c.args[k].a }

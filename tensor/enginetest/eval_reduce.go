@@ -143,15 +143,16 @@ func (c *call) row(out *array) error {
 	case tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad:
 		dy := c.tensor(1)
 		for _, at := range groups(x.sh, 1<<c.ints[0]) {
-			dot, sum := 0.0, sumAt(dy, at)
+			dot, sum := 0.0, 0.0
 			for _, k := range at {
-				dot += x.f[k] * dy.f[k]
+				sum += c.term(dy.f[k])
+				dot += c.term(x.f[k] * dy.f[k])
 			}
 			for _, k := range at {
 				if c.op == tensor.OpSoftmaxGrad {
-					out.f[k] = x.f[k] * (dy.f[k] - dot)
+					out.f[k] = x.f[k] * c.minus(dy.f[k], dot)
 				} else {
-					out.f[k] = dy.f[k] - math.Exp(x.f[k])*sum
+					out.f[k] = c.minus(dy.f[k], math.Exp(x.f[k])*sum)
 				}
 			}
 		}
@@ -220,7 +221,7 @@ func (c *call) norm(out *array) {
 			}
 		case tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
 			for j, k := range at {
-				out.f[j] += c.tensor(1).f[k] * xhat[j]
+				out.f[j] += c.term(c.tensor(1).f[k] * xhat[j])
 			}
 		default:
 			d := make([]float64, len(at))
@@ -230,14 +231,14 @@ func (c *call) norm(out *array) {
 				if c.tensors() > 2 {
 					d[j] *= c.tensor(2).f[j]
 				}
-				mean += d[j] / n
-				dot += d[j] * xhat[j] / n
+				mean += c.term(d[j]) / n
+				dot += c.term(d[j]*xhat[j]) / n
 			}
 			if !center {
 				mean = 0
 			}
 			for j, k := range at {
-				out.f[k] = (d[j] - mean - xhat[j]*dot) / r
+				out.f[k] = c.minus(c.minus(d[j], mean), xhat[j]*dot) / r
 			}
 		}
 	}
@@ -291,7 +292,7 @@ func (c *call) crossEntropy(out *array) error {
 			for j, k := range at {
 				p := math.Exp(log.f[k])
 				if j == int(t) {
-					p--
+					p = c.minus(p, 1)
 				}
 				out.f[k] = p * c.tensor(2).f[0] / float64(n)
 			}

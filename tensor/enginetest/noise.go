@@ -46,13 +46,23 @@ func (n *noise) inputs(c *call) {
 	}
 }
 
-func (n *noise) output(c *call, a *array) {
+// output disturbs the elements of c's result, and by the size of its terms where they may cancel.
+func (n *noise) output(c *call, a *array) error {
 	if exact(c.op, c.dt) {
-		return
+		return nil
 	}
+	sizes, err := c.sizes()
+	if err != nil {
+		return err
+	}
+	u := ulp(a.dt)
 	for j, x := range a.f {
-		a.f[j] = x*(1+2*n.sign()*ulp(a.dt)) + n.sign()*slack(c.op)*ulp(a.dt)
+		a.f[j] = x*(1+2*n.sign()*u) + n.sign()*slack(c.op)*u
+		if sizes != nil {
+			a.f[j] += n.sign() * u * sizes.f[j]
+		}
 	}
+	return nil
 }
 
 // exact reports whether every engine must give the same bits (a zero's sign and a NaN's payload aside): integers,
@@ -78,15 +88,32 @@ func exact(op tensor.Op, d tensor.DType) bool {
 	return true
 }
 
-// positive reports whether op is linear, or nearly, in each operand with coefficients that aren't negative: the
-// result on the operands' absolute values then bounds the sum of the absolute values of all terms.
-func positive(op tensor.Op) bool {
-	switch op {
+// sizes is what c comes to if nothing in it cancels: the sum of the sizes of all terms of each element. It is nil for
+// operations whose error isn't that of a sum.
+func (c *call) sizes() (*array, error) {
+	d := *c
+	switch c.op {
 	case tensor.OpSum, tensor.OpMean, tensor.OpCumsum, tensor.OpProd, tensor.OpProdGrad, tensor.OpMatmul, tensor.OpConv2D, tensor.OpConv2DGradX,
 		tensor.OpConv2DGradW, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad, tensor.OpIndexAdd, tensor.OpScatterAdd, tensor.OpAdamM, tensor.OpAdamV:
-		return true
+		// linear, or nearly, with coefficients that aren't negative: the result on the operands' sizes
+		d.args = append([]operand(nil), c.args...)
+		for k, o := range d.args {
+			if o.a == nil || !o.a.dt.IsFloat() {
+				continue
+			}
+			b := o.a.clone()
+			for j, x := range b.f {
+				b.f[j] = math.Abs(x)
+			}
+			d.args[k].a = b
+		}
+	case tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad, tensor.OpCrossEntropyGrad, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX,
+		tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
+		d.terms = true
+	default:
+		return nil, nil
 	}
-	return false
+	return d.eval()
 }
 
 // slack is the absolute error that an operation may have whatever its operands: of a float32 where the mathematical
@@ -127,11 +154,11 @@ func bound(c *call, seed uint64) (want *array, tol []float64, err error) {
 	for k, x := range raw {
 		tol[k] = roundings*u*math.Abs(x) + slack(c.op)*u + tiny
 	}
-	if positive(c.op) {
-		all, err := c.magnitude().eval()
-		if err != nil {
-			return nil, nil, err
-		}
+	sizes, err := c.sizes()
+	if err != nil {
+		return nil, nil, err
+	}
+	if sizes != nil {
 		most := 0
 		for _, o := range c.args {
 			if o.a != nil {
@@ -140,41 +167,23 @@ func bound(c *call, seed uint64) (want *array, tol []float64, err error) {
 		}
 		terms := math.Sqrt(float64(most)/float64(max(len(raw), 1))) + math.Sqrt(float64(c.innerDim()))
 		for k := range tol {
-			tol[k] += u * (roundings + terms) * all.f[k]
+			tol[k] += u * (roundings + terms) * math.Abs(sizes.f[k])
 		}
-	} else {
-		n := &noise{key: data.Hash(seed, 0x5eed)}
-		for range samples {
-			d := *c
-			d.args = append([]operand(nil), c.args...)
-			n.inputs(&d)
-			y, err := d.eval()
-			if err != nil {
-				return nil, nil, err
-			}
-			for k := range tol {
-				tol[k] = max(tol[k], 2*roundings*math.Abs(y.f[k]-raw[k])+roundings*u*math.Abs(raw[k])+slack(c.op)*u)
-			}
+	}
+	n := &noise{key: data.Hash(seed, 0x5eed)}
+	for range samples {
+		d := *c
+		d.args = append([]operand(nil), c.args...)
+		n.inputs(&d)
+		y, err := d.eval()
+		if err != nil {
+			return nil, nil, err
+		}
+		for k := range tol {
+			tol[k] = max(tol[k], 2*roundings*math.Abs(y.f[k]-raw[k])+roundings*u*math.Abs(raw[k])+slack(c.op)*u)
 		}
 	}
 	return want, tol, nil
-}
-
-// magnitude is c on the absolute values of its float operands.
-func (c *call) magnitude() *call {
-	d := *c
-	d.args = append([]operand(nil), c.args...)
-	for k, o := range d.args {
-		if o.a == nil || !o.a.dt.IsFloat() {
-			continue
-		}
-		b := o.a.clone()
-		for j, x := range b.f {
-			b.f[j] = math.Abs(x)
-		}
-		d.args[k].a = b
-	}
-	return &d
 }
 
 // innerDim is the number of terms of each element of a matrix product, 1 otherwise.

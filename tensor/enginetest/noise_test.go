@@ -8,7 +8,7 @@ import (
 )
 
 // A comparison that forgives too much finds nothing: an error of a ten-thousandth must be found in most elements of
-// every operation of floats (gradients of norms of two elements are differences of equals), and one that is off in the last place in those that must be exact.
+// every operation of floats (of the size of its terms, where they cancel), and one that is off in the last place in those that must be exact.
 func TestBoundsFindErrors(t *testing.T) {
 	type count struct{ found, all int }
 	counts := map[tensor.Op]*count{}
@@ -31,6 +31,10 @@ func TestBoundsFindErrors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			sizes, err := callOf(p.p, i, results, p.inputs, p.scalars).sizes()
+			if err != nil {
+				t.Fatal(err)
+			}
 			for k, x := range want.f {
 				if math.Abs(x) < 1e-2 || math.IsInf(x, 0) || x != x {
 					continue
@@ -39,7 +43,11 @@ func TestBoundsFindErrors(t *testing.T) {
 				if tol == nil {
 					wrong.f[k] *= 1 + 2*ulp(in.DType)
 				} else {
-					wrong.f[k] *= 1 + 1e-4
+					off := math.Abs(x)
+					if sizes != nil {
+						off = max(off, math.Abs(sizes.f[k]))
+					}
+					wrong.f[k] += 1e-4 * off
 				}
 				n.all++
 				if differs(wrong, want, tol) != "" {
@@ -49,7 +57,7 @@ func TestBoundsFindErrors(t *testing.T) {
 		}
 	}
 	for op, n := range counts {
-		if n.all == 0 || n.found < n.all*2/3 {
+		if n.all == 0 || n.found < n.all*9/10 {
 			t.Errorf("%v: %d of %d errors were found", op, n.found, n.all)
 		}
 	}

@@ -149,11 +149,11 @@ func interpret(p *tensor.Program, inputs []*array, scalars []float64, n *noise) 
 			n.inputs(c)
 		}
 		a, err := c.eval()
+		if err == nil && n != nil {
+			err = n.output(c, a)
+		}
 		if err != nil {
 			return nil, &tensor.RunError{Instr: i, Op: c.op.String(), Inputs: c.inputs(), Err: err}
-		}
-		if n != nil {
-			n.output(c, a)
 		}
 		a.settle()
 		out[i] = a
