@@ -11,6 +11,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
 // Options of Dial and Open. The zero value and nil are the documented defaults.
@@ -34,8 +35,10 @@ type Options struct {
 	// Segment is how memory for uploads is made. Default: in /dev/shm, or a memfd.
 	Segment shm.Options
 
-	// Session configures the session that Open makes.
+	// Session configures the session that Open makes, and CPU the engine when it is in this
+	// process.
 	Session *tensor.SessionOptions
+	CPU     *cpu.Options
 
 	// Logger receives what is odd; nothing per message. nil discards.
 	Logger *slog.Logger

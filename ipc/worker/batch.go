@@ -27,6 +27,7 @@ func (s *session) batch(ctx context.Context, m *ipc.Message) error {
 		}
 	}
 	s.w.stats.runs.Add(1)
+	s.leased = s.leased[:0]
 	*done = wire.Done{Session: s.id, Seq: run.Seq, Results: done.Results[:0], Returned: done.Returned[:0]}
 	err := s.execute(run, done)
 	if err != nil {
@@ -43,11 +44,9 @@ func (s *session) batch(ctx context.Context, m *ipc.Message) error {
 	if !asked && err == nil && len(s.returned) < maxReturned && s.returnedB < maxReturnedBytes {
 		return nil
 	}
-	for i := range done.Results {
-		if r := &done.Results[i]; r.Inline == nil && s.imports[r.ID] == nil {
-			if err := s.announce(ctx, r.Handle); err != nil {
-				return err
-			}
+	for _, h := range s.leased {
+		if err := s.announce(ctx, h); err != nil {
+			return err
 		}
 	}
 	return s.answer(ctx, done)
@@ -73,11 +72,10 @@ func (s *session) answer(ctx context.Context, done *wire.Done) error {
 
 // explain puts err into done.
 func (s *session) explain(done *wire.Done, err error) {
-	for i := range done.Results {
-		if h := done.Results[i].Handle; h != (wire.Handle{}) && s.imports[done.Results[i].ID] == nil {
-			_ = s.w.dev.Arena().Unlease(h, s.id)
-		}
+	for _, h := range s.leased {
+		_ = s.w.dev.Arena().Unlease(h, s.id)
 	}
+	s.leased = s.leased[:0]
 	done.Results = done.Results[:0]
 	done.Code = codeOf(err)
 	var at *tensor.RunError
@@ -120,39 +118,44 @@ func (s *session) execute(run *wire.Run, done *wire.Done) (err error) {
 			err = fmt.Errorf("%w: %w: %v", errProtocol, errInternal, r)
 		}
 	}()
-	var program *Program
+	var p Program
 	if run.Hash != (wire.Hash{}) {
-		if program = s.programs[tensor.Hash(run.Hash)]; program == nil {
+		known, ok := s.programs[tensor.Hash(run.Hash)]
+		if !ok {
 			return fmt.Errorf("%w: program %x was never sent", errProtocol, run.Hash)
 		}
-		if p := program.Parsed; len(run.Inputs) != len(p.Externals) || len(run.Scalars) != p.NumScalars {
-			return fmt.Errorf("%w: program %x with %d inputs and %d scalars, expected %d and %d", errProtocol,
-				run.Hash, len(run.Inputs), len(run.Scalars), len(p.Externals), p.NumScalars)
+		if p, err = known.Program, known.err; err == nil {
+			if x := p.Parsed(); len(run.Inputs) != len(x.Externals) || len(run.Scalars) != x.NumScalars {
+				return fmt.Errorf("%w: program %x with %d inputs and %d scalars, expected %d and %d", errProtocol,
+					run.Hash, len(run.Inputs), len(run.Scalars), len(x.Externals), x.NumScalars)
+			}
 		}
 	}
 	for i := range run.Uploads {
 		if err == nil {
 			err = s.upload(&run.Uploads[i])
 		} else if u := &run.Uploads[i]; u.Inline == nil { // one before it failed
-			s.returned = append(s.returned, u.Handle)
+			s.giveBack(u.Handle)
 		}
 	}
-	if err == nil && program != nil {
-		err = s.space.Run(program, run.Base, run.Inputs, run.Scalars)
-	} else if program != nil {
-		s.dropDonated(program.Parsed, run.Inputs)
+	if p != nil && err == nil {
+		err = s.space.Run(p, run.Base, run.Inputs, run.Scalars)
+	} else if p != nil {
+		dropDonated(s.space, p.Parsed(), run.Inputs)
 	}
 	if err == nil {
-		if err = s.fetch(run, done); err != nil && program != nil {
-			s.dropResults(program.Parsed, run.Base)
+		if err = s.fetch(run, done); err != nil && p != nil {
+			s.dropResults(p.Parsed(), run.Base)
 		}
 	}
 	if err != nil {
 		for i := range run.Uploads {
-			s.space.Free([]uint64{run.Uploads[i].ID})
+			s.space.Free(run.Uploads[i].ID)
 		}
 	}
-	s.space.Free(run.Frees)
+	for _, id := range run.Frees {
+		s.space.Free(id)
+	}
 	return err
 }
 
@@ -160,16 +163,7 @@ func (s *session) execute(run *wire.Run, done *wire.Done) (err error) {
 func (s *session) dropResults(p *tensor.Program, base uint64) {
 	for i, in := range p.Instrs {
 		if in.Keep {
-			s.space.Free([]uint64{base + uint64(i)})
-		}
-	}
-}
-
-// dropDonated frees what a program that is not run would have freed.
-func (s *session) dropDonated(p *tensor.Program, inputs []uint64) {
-	for i, e := range p.Externals {
-		if e.Donated {
-			s.space.Free(inputs[i : i+1])
+			s.space.Free(base + uint64(i))
 		}
 	}
 }
@@ -186,75 +180,53 @@ func (s *session) upload(u *wire.Upload) error {
 	if err := shape.Check(d); err != nil {
 		return fmt.Errorf("%w: upload %d: %w", errProtocol, u.ID, err)
 	}
-	want := shape.Elems() * d.Size()
-	if u.Inline != nil {
-		if len(u.Inline) != want {
-			return fmt.Errorf("%w: upload %d of %v%v has %d bytes, expected %d", errProtocol, u.ID, d, shape, len(u.Inline), want)
-		}
-		mem := append(make([]byte, 0, want), u.Inline...)
-		if d == tensor.Bool {
-			mem = truth(mem)
-		}
-		return s.space.Import(u.ID, d, shape, mem, func() {})
-	}
-	b, err := s.w.table.Open(s.id, u.Handle)
-	if err != nil {
-		return fmt.Errorf("%w: upload %d: %w", errProtocol, u.ID, err)
-	}
-	if b.Len() != want || u.Handle.Off%tensorAlign != 0 {
-		b.Release()
-		return fmt.Errorf("%w: upload %d of %v%v at %v, expected %d bytes, %d-byte aligned", errProtocol, u.ID, d, shape, u.Handle, want, tensorAlign)
-	}
-	if s.imports[u.ID] != nil {
-		b.Release()
+	if _, ok := s.space.Lookup(u.ID); ok {
 		return fmt.Errorf("%w: upload %d exists", errProtocol, u.ID)
 	}
-	if d == tensor.Bool && !zeroOne(b.Bytes()) {
-		mem := truth(b.Bytes())
-		s.returned = append(s.returned, b.Handle())
-		b.Release()
-		return s.space.Import(u.ID, d, shape, mem, func() {})
-	}
-	id := u.ID // u is used again for the next run
-	s.imports[id] = b
-	if err := s.space.Import(id, d, shape, b.Bytes(), func() { s.giveBack(id, b) }); err != nil {
-		s.giveBack(id, b)
-		return err
-	}
-	s.w.stats.imports.Add(1)
-	return nil
-}
-
-// zeroOne says whether b holds bools as everybody here may expect them.
-func zeroOne(b []byte) bool {
-	for _, x := range b {
-		if x > 1 {
-			return false
+	var b *shm.Block
+	var err error
+	want := shape.Elems() * d.Size()
+	switch {
+	case len(u.Inline) > 0:
+		if b, err = s.w.dev.Arena().Alloc(len(u.Inline)); err != nil {
+			return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 		}
-	}
-	return true
-}
-
-// truth is a copy of b with 1 for everything but 0.
-func truth(b []byte) []byte {
-	mem := make([]byte, len(b))
-	for i, x := range b {
-		if x != 0 {
-			mem[i] = 1
+		copy(b.Bytes(), u.Inline)
+	case u.Inline == nil:
+		if b, err = s.w.table.Open(s.id, u.Handle); err != nil {
+			return fmt.Errorf("%w: upload %d: %w", errProtocol, u.ID, err)
 		}
+		if u.Handle.Off%alignment != 0 {
+			b.Release()
+			return fmt.Errorf("%w: upload %d at %v is not %d-byte aligned", errProtocol, u.ID, u.Handle, alignment)
+		}
+		s.w.stats.imports.Add(1)
 	}
-	return mem
+	if have := size(b); have != want {
+		if b != nil {
+			b.Release()
+		}
+		return fmt.Errorf("%w: upload %d of %v%v has %d bytes, expected %d", errProtocol, u.ID, d, shape, have, want)
+	}
+	return s.space.Import(u.ID, d, shape, b)
 }
 
-// tensorAlign is what an arena gives, and what kernels may count on.
-const tensorAlign = 64
+func size(b *shm.Block) int {
+	if b == nil {
+		return 0
+	}
+	return b.Len()
+}
+
+// alignment is what an arena gives, and what kernels may count on.
+const alignment = 64
 
 // fetch leases the values that the client wants, and puts them into done.
 func (s *session) fetch(run *wire.Run, done *wire.Done) error {
 	for _, id := range run.Fetch {
-		v, err := s.space.Lookup(id)
-		if err != nil {
-			return err
+		v, ok := s.space.Lookup(id)
+		if !ok {
+			return fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
 		}
 		r := s.result(done)
 		r.ID, r.DType, r.Dims = id, uint8(v.DType), r.Dims[:0]
@@ -262,17 +234,19 @@ func (s *session) fetch(run *wire.Run, done *wire.Done) error {
 			r.Dims = append(r.Dims, int64(n))
 		}
 		r.Inline, r.Handle = nil, wire.Handle{}
-		switch theirs := s.imports[id]; {
-		case len(v.Bytes) == 0:
+		if v.Block == nil {
 			r.Inline = []byte{}
-		case theirs != nil:
-			r.Handle = theirs.Handle() // the client's own memory, which it holds itself
-		default:
-			if err := s.lease(r, &v); err != nil {
-				done.Results = done.Results[:len(done.Results)-1]
-				return err
-			}
+			continue
 		}
+		// What lies in the client's memory it keeps itself.
+		if !v.Block.ReadOnly() {
+			if err := s.w.dev.Arena().Lease(v.Block, s.id); err != nil {
+				return fmt.Errorf("%w: %w: %w", errProtocol, errInternal, err)
+			}
+			s.leased = append(s.leased, v.Block.Handle())
+		}
+		r.Handle = v.Block.Handle()
+		r.Handle.Len = uint64(v.bytes())
 		s.w.stats.results.Add(1)
 	}
 	return nil
@@ -286,25 +260,4 @@ func (s *session) result(done *wire.Done) *wire.Result {
 		done.Results = append(done.Results, wire.Result{})
 	}
 	return &done.Results[len(done.Results)-1]
-}
-
-// lease has the value's memory stay as it is for the client. A value that does not lie in the
-// arena is copied there.
-func (s *session) lease(r *wire.Result, v *Value) error {
-	arena := s.w.dev.Arena()
-	b := v.Block
-	if b == nil {
-		var err error
-		if b, err = arena.Alloc(len(v.Bytes)); err != nil {
-			return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
-		}
-		defer b.Release()
-		copy(b.Bytes(), v.Bytes)
-	}
-	if err := arena.Lease(b, s.id); err != nil {
-		return fmt.Errorf("%w: %w", errInternal, err)
-	}
-	r.Handle = b.Handle()
-	r.Handle.Len = uint64(len(v.Bytes))
-	return nil
 }

@@ -7,44 +7,48 @@ import (
 
 // Device is what a worker runs programs on. It is used by one goroutine.
 type Device interface {
-	// Name says what it is: "cpu avx512 2 threads".
+	// Name says what it is: "cpu avx512".
 	Name() string
-	// Arena is where its results lie.
+	// Arena is where its values lie.
 	Arena() *shm.Arena
-	// Open makes room for the values of one session, of at most quota bytes; 0: no limit.
-	Open(quota uint64) Space
+	// Compile makes a program ready. encoded is not kept. tensor.ErrProgram if it is malformed.
+	Compile(hash tensor.Hash, encoded []byte) (Program, error)
+	// Open makes room for the values of one session.
+	Open() Space
 	// Close gives everything back.
 	Close() error
 }
 
+// Program is what a device made of a program; its own spaces take it.
+type Program interface {
+	// Parsed is the program.
+	Parsed() *tensor.Program
+}
+
 // Space holds the values of one session on a device.
 type Space interface {
-	// Import makes a value over memory that somebody else owns and that is only read. release
-	// is called once when the value needs it no more; not when Import fails.
-	Import(id uint64, d tensor.DType, shape tensor.Shape, mem []byte, release func()) error
-	// Run runs a program, as a Batch says: after an error its results do not exist, its
-	// inputs are as before, and donated inputs are freed.
-	Run(p *Program, base uint64, inputs []uint64, scalars []float64) error
-	// Free frees values. An unknown id is ignored.
-	Free(ids []uint64)
-	// Lookup finds a value: tensor.ErrUnknown, naming the id.
-	Lookup(id uint64) (Value, error)
+	// Import makes a value of a block that somebody else filled, and takes over one reference,
+	// also if it fails. The block may be a client's: read only, and changing under the reader's eyes.
+	// Bools must be 0 or 1: tensor.ErrDType.
+	Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) error
+	// Run runs a program over values that exist. After an error its results do not exist and its
+	// inputs are as before; donated inputs are freed in any case.
+	Run(p Program, base uint64, inputs []uint64, scalars []float64) error
+	// Free frees a value. An unknown id is ignored.
+	Free(id uint64)
+	// Lookup finds a value; false when there is none.
+	Lookup(id uint64) (Value, bool)
 	// Close frees all values.
-	Close() error
+	Close()
 }
 
-// Program is a program that a session sent.
-type Program struct {
-	Hash    tensor.Hash
-	Encoded []byte
-	Parsed  *tensor.Program
-}
-
-// Value is where a value lies.
+// Value is where a value lies: at the start of Block, dense and in row-major order. Block is nil
+// for a value of no bytes, and read only for one that lies in a client's memory.
 type Value struct {
 	DType tensor.DType
 	Shape tensor.Shape
-	Bytes []byte
-	// Block holds Bytes when they are the arena's; nil for an imported value.
 	Block *shm.Block
 }
+
+// bytes is how many the value has.
+func (v *Value) bytes() int { return v.Shape.Elems() * v.DType.Size() }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"math"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/wire"
@@ -21,30 +21,37 @@ type session struct {
 	id        uint64
 	name      string
 	space     Space
-	programs  map[tensor.Hash]*Program
+	programs  map[tensor.Hash]program
 	bytes     int // of encoded programs
 	assembler wire.Assembler
 	history   wire.History
-	announced map[uint64]struct{}   // our segments that the client has
-	imports   map[uint64]*shm.Block // values over the client's memory
-	returned  []wire.Handle         // uploads not needed any more, for the next answer
-	returnedB int                   // bytes of these
-	closed    bool
+	announced map[uint64]struct{} // our segments that the client has
+	returned  []wire.Handle       // uploads not needed any more, for the next answer
+	returnedB int                 // bytes of these
+	leased    []wire.Handle       // by the batch under way
+}
+
+// program is one that the session sent.
+type program struct {
+	Program
+	bytes int   // encoded
+	err   error // why it cannot be run
 }
 
 func newSession(w *Worker, id uint64, name string, quota uint64) *session {
-	return &session{
-		w: w, id: id, name: name, space: w.dev.Open(quota),
-		programs: map[tensor.Hash]*Program{}, announced: map[uint64]struct{}{}, imports: map[uint64]*shm.Block{},
+	s := &session{
+		w: w, id: id, name: name, space: w.dev.Open(),
+		programs: map[tensor.Hash]program{}, announced: map[uint64]struct{}{},
 	}
+	if quota > 0 {
+		s.space = &limited{Space: s.space, quota: int(min(quota, math.MaxInt))}
+	}
+	return s
 }
 
 // close frees everything the session held here.
 func (s *session) close() {
-	s.closed = true
-	if err := s.space.Close(); err != nil {
-		s.w.log.Warn("closing a session's values", "session", s.id, "err", err)
-	}
+	s.space.Close()
 	s.w.dev.Arena().ReleaseOwner(s.id)
 	s.w.table.ReleaseOwner(s.id)
 }
@@ -114,27 +121,24 @@ func (s *session) addProgram(m *ipc.Message) error {
 	if is := tensor.HashOf(encoded); is != hash {
 		return fmt.Errorf("%w: program %v came as %v", errProtocol, is, hash)
 	}
-	if s.programs[hash] != nil {
+	if _, ok := s.programs[hash]; ok {
 		return nil
 	}
 	if len(s.programs) >= maxPrograms || s.bytes+len(encoded) > maxProgramBytes {
 		return fmt.Errorf("%w: %d programs of %d bytes, at most %d of %d", errProtocol,
 			len(s.programs)+1, s.bytes+len(encoded), maxPrograms, maxProgramBytes)
 	}
-	parsed, err := tensor.ParseProgram(encoded)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errProtocol, err)
-	}
-	s.programs[hash] = &Program{Hash: hash, Encoded: encoded, Parsed: parsed}
+	compiled, err := s.w.dev.Compile(hash, encoded)
+	s.programs[hash] = program{compiled, len(encoded), err}
 	s.bytes += len(encoded)
 	s.w.stats.programs.Add(1)
 	return nil
 }
 
 func (s *session) forget(hash tensor.Hash) {
-	if p := s.programs[hash]; p != nil {
+	if p, ok := s.programs[hash]; ok {
 		delete(s.programs, hash)
-		s.bytes -= len(p.Encoded)
+		s.bytes -= p.bytes
 	}
 }
 
@@ -148,30 +152,20 @@ func (s *session) announce(ctx context.Context, h wire.Handle) error {
 		return fmt.Errorf("%w: result in %w", errInternal, err)
 	}
 	m := wire.Segment{Session: s.id, ID: seg.ID(), Bytes: uint64(seg.Size()), Memory: wire.MemoryHost}
-	if err := sendFile(ctx, s.w.conn, &m, seg.File()); err != nil {
+	buf, err := s.w.conn.Reserve(ctx, wire.KindSegment, m.Size())
+	if err != nil {
+		return err
+	}
+	wire.AppendSegment(buf[:0], &m)
+	if err := s.w.conn.Commit(seg.File()); err != nil {
 		return err
 	}
 	s.announced[h.Segment] = struct{}{}
 	return nil
 }
 
-func sendFile(ctx context.Context, conn ipc.Conn, m *wire.Segment, f *os.File) error {
-	buf, err := conn.Reserve(ctx, wire.KindSegment, m.Size())
-	if err != nil {
-		return err
-	}
-	wire.AppendSegment(buf[:0], m)
-	return conn.Commit(f)
-}
-
-// giveBack notes that the client's memory behind a value is not needed any more.
-func (s *session) giveBack(id uint64, b *shm.Block) {
-	if s.imports[id] == b {
-		delete(s.imports, id)
-	}
-	if !s.closed {
-		s.returned = append(s.returned, b.Handle())
-		s.returnedB += b.Len()
-	}
-	b.Release()
+// giveBack notes that an upload's memory is not needed any more.
+func (s *session) giveBack(h wire.Handle) {
+	s.returned = append(s.returned, h)
+	s.returnedB += int(h.Len)
 }

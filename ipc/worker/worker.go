@@ -13,6 +13,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
 // Limits of what one session may have.
@@ -91,9 +92,17 @@ func New(o *Options) (*Worker, error) {
 		w.log = slog.New(slog.DiscardHandler)
 	}
 	if w.dev = w.o.Device; w.dev == nil {
-		return nil, fmt.Errorf("%w: no Device", ErrOption)
+		dev, err := cpu.New(nil)
+		if err != nil {
+			return nil, err
+		}
+		w.dev = CPU(dev)
 	}
-	w.table = shm.NewTable(&shm.TableOptions{MaxBytes: w.o.MaxMapped})
+	w.table = shm.NewTable(&shm.TableOptions{MaxBytes: w.o.MaxMapped, OnRelease: func(owner uint64, h shm.Handle) {
+		if s := w.sessions[owner]; s != nil {
+			s.giveBack(h)
+		}
+	}})
 	return w, nil
 }
 

@@ -1,0 +1,32 @@
+package client
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
+)
+
+// Open starts a session: with the dispatcher at Options.Addr, or with the one of this user on this host,
+// or, if there is none, in this process on its cores.
+func Open(ctx context.Context, options *Options) (*tensor.Session, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	addr := o.Addr
+	if addr == "" {
+		addr = local.DispatcherAddr(local.Dir())
+	}
+	e, err := Dial(ctx, addr, &o)
+	switch {
+	case err == nil:
+		return tensor.NewSession(e, o.Session), nil
+	case o.Addr == "" && errors.Is(err, ipc.ErrNoListener):
+		return cpu.NewSession(o.CPU, o.Session)
+	}
+	return nil, err
+}
