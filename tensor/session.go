@@ -145,6 +145,15 @@ func (s *Session) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
+	if s.busy.CompareAndSwap(false, true) { // a call under way elsewhere still uses them
+		for _, u := range s.pending {
+			if u.Buf != nil {
+				u.Buf.Release()
+			}
+		}
+		s.pending = nil
+		s.leave()
+	}
 	return s.eng.Close()
 }
 
