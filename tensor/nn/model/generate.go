@@ -1,0 +1,115 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// Sampling says how the next token is chosen. The zero value takes the likeliest.
+type Sampling struct {
+	Temperature float64 // divides the logits; 0 takes the likeliest token
+	TopK        int     // only the k likeliest can be taken; 0 is all
+	Seed        uint64
+}
+
+// Generate returns n tokens that follow prompt, which has at least one. What is further back than the model's context is
+// forgotten. Each token is one program, the same for all, that reads back one row of logits: the sequence stands at the
+// beginning of a window of fixed size, and what comes after it is masked by causality.
+//
+// It ends early, with what it has, when ctx is done.
+func (m *Qwen3) Generate(ctx context.Context, prompt []int32, n int, o Sampling) ([]int32, error) {
+	if len(prompt) == 0 {
+		return nil, fmt.Errorf("%w: an empty prompt", ErrConfig)
+	}
+	s := m.embed.Weight.Session()
+	window := make([]int32, min(m.Config.Context, len(prompt)+n))
+	seq := slices.Clone(prompt)
+	p := newPicker(m.Config.Vocab, o)
+	for range n {
+		if err := ctx.Err(); err != nil {
+			return seq[len(prompt):], err
+		}
+		last := seq[max(0, len(seq)-len(window)):]
+		clear(window[copy(window, last):])
+		var row *tensor.Tensor
+		s.NoGrad(func() {
+			s.Scope(func(sc *tensor.Scope) {
+				x := tensor.From(s, window, 1, len(window))
+				at := tensor.From(s, []int32{int32(len(last) - 1)})
+				row = sc.Keep(m.logits(m.hidden(x).IndexSelect(1, at)))
+			})
+		})
+		var next int32
+		err := tensor.View(row, func(logits []float32) error {
+			next = p.pick(logits)
+			return nil
+		})
+		row.Free()
+		if err != nil {
+			return seq[len(prompt):], err
+		}
+		seq = append(seq, next)
+	}
+	return seq[len(prompt):], nil
+}
+
+// picker chooses tokens.
+type picker struct {
+	o     Sampling
+	rng   *rand.Rand
+	order []int32
+	p     []float64
+}
+
+func newPicker(vocab int, o Sampling) *picker {
+	return &picker{o: o, rng: rand.New(rand.NewPCG(o.Seed, 0)), order: make([]int32, vocab), p: make([]float64, vocab)}
+}
+
+func (k *picker) pick(logits []float32) int32 {
+	if !(k.o.Temperature > 0) {
+		best := 0
+		for i, x := range logits {
+			if x > logits[best] {
+				best = i
+			}
+		}
+		return int32(best)
+	}
+	order := k.order[:len(logits)]
+	for i := range order {
+		order[i] = int32(i)
+	}
+	if k.o.TopK > 0 && k.o.TopK < len(order) {
+		slices.SortStableFunc(order, func(a, b int32) int {
+			switch x, y := logits[a], logits[b]; {
+			case x > y:
+				return -1
+			case x < y:
+				return 1
+			}
+			return 0
+		})
+		order = order[:k.o.TopK]
+	}
+	top := math.Inf(-1)
+	for _, i := range order {
+		top = max(top, float64(logits[i]))
+	}
+	sum := 0.0
+	for j, i := range order {
+		k.p[j] = math.Exp((float64(logits[i]) - top) / k.o.Temperature)
+		sum += k.p[j]
+	}
+	at := k.rng.Float64() * sum
+	for j, i := range order {
+		if at -= k.p[j]; at < 0 {
+			return i
+		}
+	}
+	return order[len(order)-1]
+}

@@ -1,0 +1,54 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/nn"
+)
+
+// MLP is a classifier of linear layers with ReLU between them. Its parameters are fc1.weight, fc1.bias, fc2.weight, ...
+type MLP struct {
+	layers []*nn.Linear
+}
+
+// NewMLP makes a classifier whose layers have the given sizes, inputs first and classes last.
+func NewMLP(s *tensor.Session, sizes ...int) (*MLP, error) {
+	if len(sizes) < 2 {
+		return nil, fmt.Errorf("%w: layers of sizes %v; expected two sizes or more", ErrConfig, sizes)
+	}
+	for _, n := range sizes {
+		if n < 1 {
+			return nil, fmt.Errorf("%w: layers of sizes %v; expected 1 or more", ErrConfig, sizes)
+		}
+	}
+	m := &MLP{}
+	for i := range len(sizes) - 1 {
+		m.layers = append(m.layers, nn.NewLinear(s, sizes[i], sizes[i+1], true))
+	}
+	return m, nil
+}
+
+// Params implements nn.Module.
+func (m *MLP) Params() []tensor.Named {
+	var ps []tensor.Named
+	for i, l := range m.layers {
+		ps = append(ps, nn.Prefix(fmt.Sprintf("fc%d", i+1), l.Params())...)
+	}
+	return ps
+}
+
+// Forward gives the logits [n, classes] of x [n, ...], whose other dims are flattened.
+func (m *MLP) Forward(x *tensor.Tensor) *tensor.Tensor {
+	x = nn.Flatten()(x)
+	for i, l := range m.layers {
+		if i > 0 {
+			x = x.ReLU()
+		}
+		x = l.Forward(x)
+	}
+	return x
+}
+
+// Loss is the cross-entropy of x's logits with the classes y [n].
+func (m *MLP) Loss(x, y *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(m.Forward(x), y) }

@@ -1,0 +1,127 @@
+package optim
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// Optimizer is what SGD, Adam and AdamW have in common.
+type Optimizer interface {
+	// Step changes the parameters by grads, one for each in their order. A nil leaves its parameter as it is. Nil grads
+	// are what Backward left at the parameters.
+	Step(grads []*tensor.Tensor) error
+	// State lists the optimizer's own tensors under the parameters' names, to be saved beside them.
+	State() []tensor.Named
+	// Steps is how many steps were taken, SetSteps restores it.
+	Steps() int
+	SetSteps(n int)
+}
+
+// base is the list of parameters and the count of steps.
+type base struct {
+	params []tensor.Named
+	steps  int
+}
+
+// Steps is how many steps were taken.
+func (b *base) Steps() int { return b.steps }
+
+// SetSteps restores the number of steps taken, with State what goes on where another optimizer stopped.
+func (b *base) SetSteps(n int) { b.steps = n }
+
+// ZeroGrad clears the gradients that Backward left at the parameters.
+func (b *base) ZeroGrad() {
+	for _, p := range b.params {
+		p.T.SetGrad(nil)
+	}
+}
+
+// each runs f for every parameter with a gradient, in a scope without graphs.
+func (b *base) each(grads []*tensor.Tensor, f func(s *tensor.Session, i int, p, g *tensor.Tensor) error) error {
+	if grads == nil {
+		grads = make([]*tensor.Tensor, len(b.params))
+		for i, p := range b.params {
+			grads[i] = p.T.Grad()
+		}
+	}
+	if len(grads) != len(b.params) {
+		return fmt.Errorf("%w: %d gradients for %d parameters", ErrGrads, len(grads), len(b.params))
+	}
+	for i, g := range grads {
+		switch p := b.params[i]; {
+		case g == nil:
+		case g.Err() != nil:
+			return g.Err()
+		case !g.Shape().Equal(p.T.Shape()) || g.DType() != p.T.DType():
+			return fmt.Errorf("%w: %s is %v, its gradient %v", ErrGrads, p.Name, p.T, g)
+		}
+	}
+	b.steps++
+	var err error
+	for i, g := range grads {
+		if g == nil {
+			continue
+		}
+		p := b.params[i]
+		s := p.T.Session()
+		s.NoGrad(func() {
+			s.Scope(func(*tensor.Scope) { err = f(s, i, p.T, g) })
+		})
+		if err != nil {
+			return fmt.Errorf("optim: %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// zeros makes a state tensor for every parameter. As the parameters they belong to the scope that is open, so optimizers
+// are made outside of one.
+func (b *base) zeros() []*tensor.Tensor {
+	out := make([]*tensor.Tensor, len(b.params))
+	for i, p := range b.params {
+		s := p.T.Session()
+		s.NoGrad(func() { out[i] = tensor.Zeros(s, p.T.DType(), p.T.Shape()...) })
+	}
+	return out
+}
+
+// named names a state tensor of every parameter.
+func (b *base) named(kind string, ts []*tensor.Tensor) []tensor.Named {
+	var out []tensor.Named
+	for i, t := range ts {
+		out = append(out, tensor.Named{Name: b.params[i].Name + "." + kind, T: t})
+	}
+	return out
+}
+
+// ClipGradNorm scales grads, where they are longer, so that the norm of all of them together is max. Nil gradients stay nil.
+// The norm is never read: it stays where the gradients are.
+func ClipGradNorm(grads []*tensor.Tensor, max float64) []*tensor.Tensor {
+	norm := GradNorm(grads)
+	if norm == nil {
+		return grads
+	}
+	scale := norm.AddS(1e-6).RDivS(max).MinimumS(1)
+	out := make([]*tensor.Tensor, len(grads))
+	for i, g := range grads {
+		if g != nil {
+			out[i] = g.Mul(scale)
+		}
+	}
+	return out
+}
+
+// GradNorm is the Euclidean norm of all gradients together; nil if there are none.
+func GradNorm(grads []*tensor.Tensor) *tensor.Tensor {
+	var squares []*tensor.Tensor
+	for _, g := range grads {
+		if g != nil {
+			squares = append(squares, g.Square().Sum().Reshape(1))
+		}
+	}
+	if len(squares) == 0 {
+		return nil
+	}
+	return tensor.Concat(0, squares...).Sum().Sqrt()
+}

@@ -1,0 +1,59 @@
+package optim
+
+import "github.com/ringside-go/ringside/tensor"
+
+// SGDOptions of SGD; zero fields but LR switch something off.
+type SGDOptions struct {
+	LR        float64 // learning rate; 0 is 1e-2
+	Momentum  float64
+	Dampening float64 // of the gradient that goes into the momentum, from the second step on
+	Nesterov  bool    // look ahead along the momentum
+	Decay     float64 // weight decay, added to the gradient
+}
+
+// SGD is stochastic gradient descent, PyTorch's in all details. LR may be changed between steps.
+type SGD struct {
+	base
+	LR  float64
+	o   SGDOptions
+	buf []*tensor.Tensor
+}
+
+// NewSGD makes an optimizer of params.
+func NewSGD(params []tensor.Named, o SGDOptions) *SGD {
+	if o.LR == 0 {
+		o.LR = 1e-2
+	}
+	d := &SGD{base: base{params: params}, LR: o.LR, o: o}
+	if o.Momentum != 0 {
+		d.buf = d.zeros()
+	}
+	return d
+}
+
+// Step implements Optimizer.
+func (d *SGD) Step(grads []*tensor.Tensor) error {
+	damp := d.o.Dampening
+	if d.steps == 0 {
+		damp = 0 // the momentum begins with the whole gradient
+	}
+	return d.each(grads, func(s *tensor.Session, i int, p, g *tensor.Tensor) error {
+		if d.buf == nil {
+			return p.Assign(d.descend(s, p, g, d.o.Decay))
+		}
+		b := s.Apply(tensor.OpSGDM, nil, tensor.T(d.buf[i]), tensor.T(g), tensor.T(p),
+			tensor.S(d.o.Momentum), tensor.S(damp), tensor.S(d.o.Decay))
+		if d.o.Nesterov {
+			return assign(d.buf[i], b, p, d.descend(s, p, g.Add(b.MulS(d.o.Momentum)), d.o.Decay))
+		}
+		return assign(d.buf[i], b, p, d.descend(s, p, b, 0))
+	})
+}
+
+// descend is p - LR*(g + decay*p).
+func (d *SGD) descend(s *tensor.Session, p, g *tensor.Tensor, decay float64) *tensor.Tensor {
+	return s.Apply(tensor.OpSGD, nil, tensor.T(p), tensor.T(g), tensor.S(d.LR), tensor.S(decay))
+}
+
+// State implements Optimizer: momentum_buffer of every parameter, if there is momentum.
+func (d *SGD) State() []tensor.Named { return d.named("momentum_buffer", d.buf) }
