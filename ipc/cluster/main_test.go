@@ -1,9 +1,11 @@
 package cluster_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"syscall"
 	"testing"
@@ -41,6 +43,8 @@ func TestMain(m *testing.M) {
 var children = map[string]func(ctx context.Context, args []string) error{
 	"dispatcher": childDispatcher,
 	"worker":     childWorker,
+	"client":     childClient,
+	"echo":       childEcho,
 }
 
 func child(ctx context.Context, name string, args []string) error {
@@ -51,9 +55,11 @@ func child(ctx context.Context, name string, args []string) error {
 	return run(ctx, args)
 }
 
-// childArgs are cluster.DefaultArgs for the test binary.
-func childArgs(c cluster.Child) []string {
-	return append([]string{childFlag}, cluster.DefaultArgs(c)...)
+// childArgs are cluster.DefaultArgs for the test binary, and then where segments are made.
+func childArgs(shmDir string) func(cluster.Child) []string {
+	return func(c cluster.Child) []string {
+		return append(append([]string{childFlag}, cluster.DefaultArgs(c)...), shmDir)
+	}
 }
 
 func childDispatcher(ctx context.Context, args []string) error { // --listen ADDR
@@ -68,8 +74,8 @@ func childDispatcher(ctx context.Context, args []string) error { // --listen ADD
 	return d.Serve(ctx, l)
 }
 
-func childWorker(ctx context.Context, args []string) error { // --connect ADDR --name NAME
-	dev, err := newDevice()
+func childWorker(ctx context.Context, args []string) error { // --connect ADDR --name NAME DIR
+	dev, err := newDevice(args[4])
 	if err != nil {
 		return err
 	}
@@ -78,6 +84,24 @@ func childWorker(ctx context.Context, args []string) error { // --connect ADDR -
 		return err
 	}
 	return w.Serve(ctx, args[1])
+}
+
+// childClient trains until it is killed or its session ends, and says each step.
+func childClient(ctx context.Context, args []string) error { // ADDR DIR
+	e, err := client.Dial(ctx, args[0], &client.Options{Name: "victim", Segment: segments(args[1])})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	m := newModel(tensor.NewSession(e, &tensor.SessionOptions{Context: ctx}))
+	for i := 0; ; i++ {
+		loss := m.step(i)
+		if _, err := loss.Item(); err != nil {
+			return err
+		}
+		loss.Free()
+		fmt.Println("step", i)
+	}
 }
 
 func testContext(t testing.TB) context.Context {
@@ -100,11 +124,19 @@ func socketDir(t testing.TB) string {
 // start starts a cluster that ends with the test. Afterwards its directory must be empty.
 func start(t testing.TB, o cluster.Options) *cluster.Cluster {
 	t.Helper()
+	return startIn(t, "", o)
+}
+
+// startIn makes the workers' segments in shmDir.
+func startIn(t testing.TB, shmDir string, o cluster.Options) *cluster.Cluster {
+	t.Helper()
 	o.Dir = socketDir(t)
-	o.Args = childArgs
-	o.Worker = func(name string) (*worker.Options, error) {
-		dev, err := newDevice()
-		return &worker.Options{Name: name, Device: dev}, err
+	o.Args = childArgs(shmDir)
+	if o.Worker == nil {
+		o.Worker = func(name string) (*worker.Options, error) {
+			dev, err := newDevice(shmDir)
+			return &worker.Options{Name: name, Device: dev}, err
+		}
 	}
 	c, err := cluster.Start(testContext(t), &o)
 	if err != nil {
@@ -115,6 +147,32 @@ func start(t testing.TB, o cluster.Options) *cluster.Cluster {
 		empty(t, o.Dir)
 	})
 	return c
+}
+
+// process is a child of the test's own, killed with the test.
+type process struct {
+	*exec.Cmd
+	out *bufio.Reader
+}
+
+// run starts a child.
+func run(t testing.TB, name string, args ...string) *process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{childFlag, name}, args...)...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return &process{cmd, bufio.NewReader(out)}
 }
 
 // empty checks that nothing is left in dir.
