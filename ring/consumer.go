@@ -3,6 +3,22 @@ package ring
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
+)
+
+const (
+	// lingerTime is how far behind a fast producer the consumer stays: a hundred
+	// records or so, more than the cores fetch ahead by themselves.
+	lingerTime = 6 * time.Microsecond
+
+	// lingerRun is how many records have to gather in that time: with fewer the
+	// wait costs more than it saves.
+	lingerRun = 16
+
+	// minLingerEvery and maxLingerEvery bound how often it is tried: one look at
+	// nothing in so many, twice as many each time it was in vain.
+	minLingerEvery = 16
+	maxLingerEvery = 4096
 )
 
 // Consumer is the reading end of a ring. One goroutine at a time may use it.
@@ -22,6 +38,12 @@ type Consumer struct {
 	published uint64 // what the shared head says
 	lazy      uint64 // bytes released but not published that are too many
 	answered  uint64 // the last want that was answered with a ring
+
+	lingers bool   // the last look at nothing let a moment pass
+	empties uint64 // looks at nothing since then that did not
+	every   uint64 // of those one shall
+	pauses  uint32 // in such a moment
+	emptyAt uint64 // records at the last look at nothing
 
 	headWord *uint64
 	wantWord *uint64
@@ -59,6 +81,8 @@ func NewConsumer(mem []byte, o *ConsumerOptions) (*Consumer, error) {
 		mask:     capacity - 1,
 		// An eighth: the producer rarely looks, and a full one is told at once.
 		lazy:     capacity / 8,
+		every:    minLingerEvery,
+		pauses:   uint32(pausesIn(lingerTime)),
 		headWord: word64(mem, offHead),
 		wantWord: word64(mem, offWant),
 	}
@@ -80,7 +104,7 @@ func (c *Consumer) Peek() (tag uint32, body []byte, err error) {
 		if h, err = c.turn(low); err != nil {
 			return 0, nil, err
 		}
-		off = 0
+		off = c.head & c.mask
 	}
 	n := h&lengthMask - 1
 	need := recordSize(n)
@@ -103,13 +127,19 @@ func (c *Consumer) turn(low uint64) (uint64, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
+	off := c.head & c.mask
+	if low == 0 && c.linger() {
+		h := atomic.LoadUint64(word64(c.data, off))
+		if low = h & lengthMask; low != 0 && low != padMark {
+			return h, nil
+		}
+	}
 	if low == 0 {
 		if c.published != c.head {
 			c.publish()
 		}
 		return 0, ErrEmpty
 	}
-	off := c.head & c.mask
 	// A correct producer pads only in front of a record that it publishes at the
 	// same time, so not at the start, and never twice in a row.
 	h := atomic.LoadUint64(word64(c.data, 0))
@@ -119,6 +149,40 @@ func (c *Consumer) turn(low uint64) (uint64, error) {
 	c.head += c.capacity - off
 	c.next = c.head
 	return h, nil
+}
+
+// linger is called when there is nothing, and reports whether it let a moment pass,
+// after which there may be something.
+//
+// A consumer that is faster than its producer looks at a line while that is being
+// written, and takes it away from the other core several times a record: both are
+// then half as fast as they could be. A consumer that stays some records behind
+// reads lines that the producer is done with. Whether the producer goes on without
+// being answered cannot be known, so it is tried, rarely enough to cost a round
+// trip nothing: if a few records have gathered meanwhile, lingering goes on for as
+// long as that holds.
+func (c *Consumer) linger() bool {
+	run := c.stats.Records - c.emptyAt // records since there was nothing
+	c.emptyAt = c.stats.Records
+	switch {
+	case run == 0:
+		c.lingers = false
+		return false
+	case c.lingers && run >= lingerRun:
+		c.every = minLingerEvery
+	case c.lingers:
+		c.lingers = false
+		c.every = min(2*c.every, maxLingerEvery)
+		fallthrough
+	default:
+		if c.empties++; c.empties < c.every {
+			return false
+		}
+		c.empties = 0
+		c.lingers = true
+	}
+	pause(c.pauses)
+	return true
 }
 
 // corrupt makes ErrCorrupt sticky.

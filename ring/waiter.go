@@ -10,10 +10,8 @@ const (
 	// the world may have to wait for it.
 	spinTime = time.Microsecond
 
-	// minSpin and maxSpin bound the pauses in a chunk, whatever the clock said
-	// while they were timed.
+	// minSpin is the least number of pauses in a chunk.
 	minSpin = 8
-	maxSpin = 256
 
 	// shortSpin is the number of pauses while the core is shared: enough to see
 	// what has already arrived.
@@ -84,18 +82,7 @@ func NewWaiter(bell *Bell, o *WaiterOptions) *Waiter {
 	if o != nil && o.Park > 0 {
 		w.park = min(o.Park, maxPark)
 	}
-	// PAUSE takes 10 ns on one machine and 140 cycles on another. The fastest of
-	// a few tries is the one that was not interrupted.
-	best := time.Hour
-	for range 5 {
-		start := w.now()
-		pause(maxSpin / 4)
-		best = min(best, w.now()-start)
-	}
-	w.spin = maxSpin
-	if best > 0 {
-		w.spin = max(minSpin, min(maxSpin, int(spinTime*(maxSpin/4)/best)))
-	}
+	w.spin = max(minSpin, pausesIn(spinTime))
 	return w
 }
 
