@@ -69,16 +69,26 @@ func (c *Cluster) start() error {
 		return err
 	}
 	var m *client.Monitor
-	if err := c.poll(func() (done bool, err error) {
-		m, err = client.NewMonitor(c.ctx, nil, c.o.Addr)
-		if errors.Is(err, ipc.ErrNoListener) {
-			return false, nil
+	defer func() {
+		if m != nil {
+			m.Close()
 		}
-		return true, err
+	}()
+	if err := c.poll(func() (done bool, err error) {
+		if m == nil {
+			if m, err = client.NewMonitor(c.ctx, nil, c.o.Addr); errors.Is(err, ipc.ErrNoListener) {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+		// Another dispatcher may have the address: then ours is about to say so and end.
+		s, err := m.Status(c.ctx)
+		return err == nil && s.Get("pid") == uint64(c.Parts()[0].PID), err
 	}); err != nil {
 		return err
 	}
-	defer m.Close()
 	for i := range c.o.Workers {
 		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr}); err != nil {
 			return err

@@ -45,6 +45,8 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"worker":     childWorker,
 	"client":     childClient,
 	"echo":       childEcho,
+	"owner":      childOwner,
+	"stubborn":   childStubborn,
 }
 
 func child(ctx context.Context, name string, args []string) error {

@@ -1,0 +1,239 @@
+package cluster_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/ipc/cluster"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/worker"
+)
+
+// childOwner starts a cluster in DIR, says who is in it, and waits to be killed.
+func childOwner(ctx context.Context, args []string) error {
+	c, err := cluster.Start(ctx, &cluster.Options{Workers: 2, Dir: args[0], Args: childArgs("")})
+	if err != nil {
+		return err
+	}
+	for _, p := range c.Parts() {
+		fmt.Println(p.PID)
+	}
+	return c.Wait()
+}
+
+// childStubborn is a worker that does not want to end.
+func childStubborn(_ context.Context, args []string) error {
+	return childWorker(context.Background(), args)
+}
+
+// gone says whether a process has ended; who its parent left to nobody may stay a zombie.
+func gone(pid int) bool {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return true
+	}
+	rest := b[bytes.LastIndexByte(b, ')')+1:]
+	return len(rest) > 1 && rest[1] == 'Z'
+}
+
+// until asks every millisecond, until true or the end of patience.
+func until(t testing.TB, what string, ask func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !ask() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// TestOwnerKilled: children do not outlive who started them, and leave nothing.
+func TestOwnerKilled(t *testing.T) {
+	dir := socketDir(t)
+	owner := run(t, "owner", dir)
+	var pids []int
+	for range 3 {
+		line, err := owner.out.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	kill(t, owner.Process.Pid)
+	for _, pid := range pids {
+		until(t, fmt.Sprintf("process %d ends", pid), func() bool { return gone(pid) })
+	}
+	empty(t, dir)
+}
+
+// TestTerminated: an owner that is asked to end ends its children.
+func TestTerminated(t *testing.T) {
+	dir := socketDir(t)
+	owner := run(t, "owner", dir)
+	if _, err := owner.out.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = owner.Wait()
+	empty(t, dir)
+}
+
+// TestStubborn: who does not end when asked is killed, stopped processes too.
+func TestStubborn(t *testing.T) {
+	dir := socketDir(t)
+	c, err := cluster.Start(testContext(t), &cluster.Options{Dir: dir, Grace: 20 * time.Millisecond, Args: func(child cluster.Child) []string {
+		args := childArgs("")(child)
+		if child.Role == cluster.RoleWorker {
+			args[1] = "stubborn"
+		}
+		return args
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := c.Parts()
+	for _, p := range parts {
+		if err := syscall.Kill(p.PID, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, p := range parts {
+		if !gone(p.PID) {
+			t.Errorf("%v lives", p)
+		}
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("a closed cluster says %v", err)
+	}
+	empty(t, dir)
+}
+
+// TestStartFails: what cannot start says why, and leaves nothing.
+func TestStartFails(t *testing.T) {
+	broken := func(role cluster.Role, args ...string) func(cluster.Child) []string {
+		return func(c cluster.Child) []string {
+			if c.Role == role {
+				return append([]string{childFlag}, args...)
+			}
+			return childArgs("")(c)
+		}
+	}
+	long := socketDir(t) + "/" + strings.Repeat("x", 200)
+	for what, c := range map[string]struct {
+		o    cluster.Options
+		want error
+		text string
+	}{
+		"no program":       {cluster.Options{Exe: "/nowhere/ringside"}, os.ErrNotExist, "/nowhere/ringside"},
+		"bad dispatcher":   {cluster.Options{Args: broken(cluster.RoleDispatcher, "nobody")}, cluster.ErrDied, `no child "nobody"`},
+		"bad worker":       {cluster.Options{Args: broken(cluster.RoleWorker, "nobody")}, cluster.ErrDied, `no child "nobody"`},
+		"workers":          {cluster.Options{Workers: -1}, cluster.ErrOption, "Workers -1"},
+		"grace":            {cluster.Options{Grace: -1}, cluster.ErrOption, "Grace"},
+		"address too long": {cluster.Options{InProcess: true, Addr: long}, nil, "unix socket"},
+		"directory":        {cluster.Options{InProcess: true, Addr: "/tmp/x"}, local.ErrUnsafeDir, "/tmp"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c.o.Dir = socketDir(t)
+			got, err := cluster.Start(testContext(t), &c.o)
+			if err == nil {
+				got.Close()
+				t.Fatal("it started")
+			}
+			if c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%v", err)
+			}
+			empty(t, c.o.Dir)
+		})
+	}
+}
+
+// TestTwoDispatchers: the second one on a socket is told who has it.
+func TestTwoDispatchers(t *testing.T) {
+	for _, inProcess := range []bool{true, false} {
+		c := start(t, cluster.Options{InProcess: inProcess})
+		second, err := cluster.Start(testContext(t), &cluster.Options{Addr: c.Addr(), InProcess: inProcess, Args: childArgs("")})
+		if err == nil {
+			second.Close()
+			t.Fatal("a second dispatcher started")
+		}
+		if !strings.Contains(err.Error(), c.Addr()) || !strings.Contains(err.Error(), ipc.ErrAddrInUse.Error()) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("pid %d", c.Parts()[0].PID)) {
+			t.Errorf("%v", err)
+		}
+		if _, err := newModel(session(t, c)).train(2); err != nil {
+			t.Errorf("the first one: %v", err)
+		}
+	}
+}
+
+// TestSameName: the second worker of a name is refused, and the first does not notice.
+func TestSameName(t *testing.T) {
+	c := start(t, cluster.Options{InProcess: true})
+	w, err := worker.New(&worker.Options{Name: "w0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.Serve(testContext(t), c.Addr())
+	if !errors.Is(err, worker.ErrNameTaken) || !strings.Contains(err.Error(), `"w0" is taken by pid `+strconv.Itoa(os.Getpid())) {
+		t.Errorf("%v", err)
+	}
+	if _, err := newModel(session(t, c)).train(2); err != nil {
+		t.Errorf("the first one: %v", err)
+	}
+}
+
+// TestOtherVersion: a client of another version is told both.
+func TestOtherVersion(t *testing.T) {
+	c := start(t, cluster.Options{InProcess: true})
+	_, err := local.New().Dial(testContext(t), c.Addr(), &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleClient, Version: 99}})
+	if !errors.Is(err, ipc.ErrVersion) || !strings.Contains(err.Error(), "99") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestNobody: no dispatcher, or one without a worker.
+func TestNobody(t *testing.T) {
+	_, err := client.Dial(testContext(t), "/nowhere/dispatcher", nil)
+	if !errors.Is(err, ipc.ErrNoListener) || !strings.Contains(err.Error(), "/nowhere/dispatcher") {
+		t.Errorf("no dispatcher: %v", err)
+	}
+}
+
+// TestContextEnds: the cluster ends with the context that it was started with.
+func TestContextEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(testContext(t))
+	o := cluster.Options{Dir: socketDir(t), InProcess: true}
+	c, err := cluster.Start(ctx, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tired := errors.New("tired")
+	cancel(tired)
+	if err := c.Wait(); !errors.Is(err, tired) {
+		t.Errorf("%v", err)
+	}
+	empty(t, o.Dir)
+}
