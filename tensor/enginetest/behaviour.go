@@ -245,7 +245,7 @@ func (s *suite) chains(t *testing.T) {
 	got, between, want := run(s.start(t), false), run(s.start(t), true), run(Reference(), false)
 	var noisy [disturbed][]*array
 	for k := range noisy {
-		noisy[k] = run(newReference(&noise{key: uint64(k)}), false)
+		noisy[k] = run(newReference(noiseOf(1, k)), false)
 	}
 	var n tally
 	for i := range want {

@@ -228,7 +228,7 @@ func (c *call) float(x []float64) float64 {
 		case x[0] < 0:
 			return -1
 		}
-		return 0
+		return x[0] // 0, or NaN
 	case tensor.OpExp:
 		return math.Exp(x[0])
 	case tensor.OpLog:
@@ -305,13 +305,13 @@ func (c *call) float(x []float64) float64 {
 		return x[0]*b + x[1]*x[1]*(1-b)
 	case tensor.OpAdamW:
 		lr, wd, eps, c1, c2 := c.scalar(0), c.scalar(1), c.scalar(2), c.scalar(3), c.scalar(4)
-		return x[0]*(1-lr*wd) - lr/c1*x[1]/(math.Sqrt(x[2])/math.Sqrt(c2)+eps)
+		return c.minus(x[0]*(1-lr*wd), lr/c1*x[1]/(math.Sqrt(x[2])/math.Sqrt(c2)+eps))
 	case tensor.OpSGD:
 		lr, wd := c.scalar(0), c.scalar(1)
-		return x[0] - lr*(x[1]+wd*x[0])
+		return c.minus(x[0], lr*(c.term(x[1])+c.term(wd*x[0])))
 	case tensor.OpSGDM:
 		mu, damp, wd := c.scalar(0), c.scalar(1), c.scalar(2)
-		return x[0]*mu + (x[1]+wd*x[2])*(1-damp)
+		return c.term(x[0]*mu) + (c.term(x[1])+c.term(wd*x[2]))*(1-damp)
 	}
 	panic("enginetest: no reference for " + c.op.String() + " of floats")
 }

@@ -208,6 +208,10 @@ func (c *call) norm(out *array) {
 		for j, k := range at {
 			xhat[j] = (x.f[k] - mu) / r
 		}
+		if c.terms {
+			c.normSizes(out, at, xhat, mu, r)
+			continue
+		}
 		switch c.op {
 		case tensor.OpLayerNorm, tensor.OpRMSNorm:
 			for j, k := range at {
@@ -221,25 +225,64 @@ func (c *call) norm(out *array) {
 			}
 		case tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
 			for j, k := range at {
-				out.f[j] += c.term(c.tensor(1).f[k] * xhat[j])
+				out.f[j] += c.tensor(1).f[k] * xhat[j]
 			}
 		default:
 			d := make([]float64, len(at))
 			mean, dot := 0.0, 0.0
 			for j, k := range at {
-				d[j] = c.tensor(1).f[k]
-				if c.tensors() > 2 {
-					d[j] *= c.tensor(2).f[j]
-				}
-				mean += c.term(d[j]) / n
-				dot += c.term(d[j]*xhat[j]) / n
+				d[j] = c.weighted(j, k)
+				mean += d[j] / n
+				dot += d[j] * xhat[j] / n
 			}
 			if !center {
 				mean = 0
 			}
 			for j, k := range at {
-				out.f[k] = c.minus(c.minus(d[j], mean), xhat[j]*dot) / r
+				out.f[k] = (d[j] - mean - xhat[j]*dot) / r
 			}
+		}
+	}
+}
+
+// weighted is dy*w at element k, the j-th of its row.
+func (c *call) weighted(j, k int) float64 {
+	d := c.tensor(1).f[k]
+	if c.tensors() > 2 {
+		d *= c.tensor(2).f[j]
+	}
+	return d
+}
+
+// normSizes writes the sizes of the terms of a row's results. The rounding of the mean shifts the whole row, so that
+// xhat is known to a part of (|x|+|mu|)/r only, however small it is itself.
+func (c *call) normSizes(out *array, at []int, xhat []float64, mu, r float64) {
+	x := c.tensor(0)
+	n := float64(len(at))
+	size := func(k int) float64 { return (math.Abs(x.f[k]) + math.Abs(mu)) / r }
+	mean, dot, wide := 0.0, 0.0, 0.0
+	for j, k := range at {
+		switch c.op {
+		case tensor.OpLayerNorm, tensor.OpRMSNorm:
+			out.f[k] = size(k)
+			if c.tensors() > 1 {
+				out.f[k] *= math.Abs(c.tensor(1).f[j])
+			}
+			if c.tensors() > 2 {
+				out.f[k] += math.Abs(c.tensor(2).f[j])
+			}
+		case tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
+			out.f[j] += math.Abs(c.tensor(1).f[k]) * size(k)
+		default:
+			d := math.Abs(c.weighted(j, k))
+			mean += d / n
+			dot += d * math.Abs(xhat[j]) / n
+			wide += d * size(k) / n
+		}
+	}
+	if c.op == tensor.OpLayerNormGradX || c.op == tensor.OpRMSNormGradX {
+		for j, k := range at {
+			out.f[k] = (math.Abs(c.weighted(j, k)) + mean + math.Abs(xhat[j])*wide + size(k)*dot) / r
 		}
 	}
 }

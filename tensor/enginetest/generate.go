@@ -229,6 +229,15 @@ func (g *generator) float(rank int) *tensor.Tensor {
 	return x.Clamp(-4, 4)
 }
 
+// truth is x as bools. Of a float the sign counts: whether a computed one is exactly 0 is nothing that two engines must
+// agree on.
+func truth(x *tensor.Tensor) *tensor.Tensor {
+	if x.DType().IsFloat() {
+		return x.GtS(0.25)
+	}
+	return x.Cast(tensor.Bool)
+}
+
 // tame brings floats between -4 and 4 and leaves other tensors as they are.
 func tame(x *tensor.Tensor) *tensor.Tensor {
 	if x.DType().IsFloat() {
@@ -242,6 +251,9 @@ func (g *generator) like(d tensor.DType, sh []int) *tensor.Tensor {
 	x := g.from(func(x *tensor.Tensor) bool { return x.Shape().Equal(sh) })
 	if x == nil || g.chance(4) {
 		return g.upload(d, sh)
+	}
+	if d == tensor.Bool {
+		return truth(x)
 	}
 	return tame(x).Cast(d)
 }

@@ -32,8 +32,8 @@ func buildRules() []rule {
 	}
 	for op := tensor.OpAnd; op <= tensor.OpXor; op++ {
 		add(func(g *generator) *tensor.Tensor {
-			x := g.any(0).Cast(tensor.Bool)
-			return g.s.Apply(op, nil, tensor.T(x), tensor.T(g.beside(x).Cast(tensor.Bool)))
+			x := truth(g.any(0))
+			return g.s.Apply(op, nil, tensor.T(x), tensor.T(truth(g.beside(x))))
 		})
 	}
 	for op := tensor.OpTanhGrad; op <= tensor.OpSiluGrad; op++ {
@@ -106,10 +106,13 @@ func comparison(op tensor.Op) rule {
 }
 
 var elementwiseRules = []rule{
-	func(g *generator) *tensor.Tensor { return g.any(0).Cast(tensor.Bool).Not() },
+	func(g *generator) *tensor.Tensor { return truth(g.any(0)).Not() },
 	func(g *generator) *tensor.Tensor {
-		x := g.any(0)
-		return g.s.Apply(tensor.OpCast, []int64{int64(pick(g, tensor.DTypes()...))}, tensor.T(x))
+		x, d := g.any(0), pick(g, tensor.DTypes()...)
+		if d == tensor.Bool && x.DType().IsFloat() {
+			return truth(x)
+		}
+		return g.s.Apply(tensor.OpCast, []int64{int64(d)}, tensor.T(x))
 	},
 	func(g *generator) *tensor.Tensor { return g.number(0).Clamp(pick(g, -1, 0, 0.5), pick(g, 1, 2.5, 3)) },
 	func(g *generator) *tensor.Tensor {
@@ -130,7 +133,7 @@ var elementwiseRules = []rule{
 	func(g *generator) *tensor.Tensor {
 		x := tame(g.any(0))
 		y := g.beside(x)
-		c := g.beside(x).Cast(tensor.Bool)
+		c := truth(g.beside(x))
 		if sh, err := tensor.Broadcast(y.Shape(), c.Shape()); err != nil || sh.Elems() > maxElems {
 			return nil
 		}
@@ -173,7 +176,7 @@ func fold(op tensor.Op) rule {
 		x := tame(g.any(0))
 		switch op {
 		case tensor.OpAny, tensor.OpAll:
-			x = x.Cast(tensor.Bool)
+			x = truth(x)
 		case tensor.OpAmax, tensor.OpAmin:
 			if x = tame(g.number(0)); x.Elems() == 0 {
 				return nil

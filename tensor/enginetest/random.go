@@ -25,8 +25,9 @@ func (s *suite) randomPrograms(t *testing.T) {
 type tally struct{ compared, skipped int }
 
 func (n *tally) check(t *testing.T) {
+	t.Helper()
 	t.Logf("%d elements compared, %d skipped as ill-conditioned", n.compared, n.skipped)
-	if n.skipped > n.compared/4 {
+	if n.compared > 10000 && n.skipped > n.compared/4 {
 		t.Errorf("%d elements were skipped as ill-conditioned and only %d compared", n.skipped, n.compared)
 	}
 }
@@ -126,7 +127,13 @@ func (d *driver) checkEach(p *program, results []*array) bool {
 }
 
 // disturbed is the number of noisy runs that say how far right results may lie apart.
-const disturbed = 6
+const disturbed = 8
+
+// noiseOf is the noise of the k-th of them: by one unit in the first, by more in the later ones, so that what hangs by a
+// thread falls in one of them at least.
+func noiseOf(seed uint64, k int) *noise {
+	return &noise{key: data.Hash(seed, uint64(k)), factor: float64(1 + k)}
+}
 
 // checkWhole compares the kept results with the reference's, within what noise in every operation of the program makes of
 // them.
@@ -138,7 +145,7 @@ func (d *driver) checkWhole(p *program, results []*array, seed uint64, n *tally)
 	}
 	var noisy [disturbed][]*array
 	for k := range noisy {
-		if noisy[k], err = interpret(p.p, p.inputs, p.scalars, &noise{key: data.Hash(seed, uint64(k))}); err != nil {
+		if noisy[k], err = interpret(p.p, p.inputs, p.scalars, noiseOf(seed, k)); err != nil {
 			d.t.Fatal(err)
 		}
 	}
@@ -154,7 +161,7 @@ func (d *driver) checkWhole(p *program, results []*array, seed uint64, n *tally)
 	}
 }
 
-// compare is differs with a tolerance that comes from noisy evaluations: eight times their distance from want. Elements
+// compare is differs with a tolerance that comes from noisy evaluations: twice the largest distance from want. Elements
 // on which they don't agree to two digits, or at all for integers, say nothing and are skipped.
 func (n *tally) compare(got, want *array, noisy []*array) string {
 	w, g := want.clone(), got.clone()
@@ -176,7 +183,7 @@ func (n *tally) compare(got, want *array, noisy []*array) string {
 			tol[k] = 2*roundings*ulp(want.dt)*math.Abs(x) + 0x1p-100
 			for _, y := range noisy {
 				if y.f[k] != x && !(y.f[k] != y.f[k] && x != x) {
-					tol[k] = max(tol[k], roundings*math.Abs(y.f[k]-x))
+					tol[k] = max(tol[k], 2*math.Abs(y.f[k]-x))
 				}
 			}
 			if ok = x != x || math.IsInf(x, 0) || tol[k] < 1e-2*max(math.Abs(x), 1e-3); !ok {
@@ -236,7 +243,7 @@ func (s *suite) randomSessions(t *testing.T) {
 			want := history(t, newReference(nil), seed)
 			var noisy [disturbed][]*array
 			for k := range noisy {
-				noisy[k] = history(t, newReference(&noise{key: data.Hash(seed, uint64(k))}), seed)
+				noisy[k] = history(t, newReference(noiseOf(seed, k)), seed)
 			}
 			for i := range want {
 				if diff := differs(again[i], got[i], nil); diff != "" {

@@ -17,7 +17,7 @@ const maxResult = 1 << 30
 //
 // What the op table leaves open it decides so: a number beside an integer tensor is converted as cast does; integers
 // wrap, also where cast narrows them; an integer to a negative power is 1/b^n cut toward zero, and 1/0 is 0; the mean
-// of nothing is NaN; NaN wins max, min, relu, clamp and amax.
+// of nothing is NaN; NaN wins max, min, relu, clamp, sign and amax.
 func Reference() tensor.Engine { return newReference(nil) }
 
 // reference is the Reference, exact or with noise (see noise).
