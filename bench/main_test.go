@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/dispatcher"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/worker"
+	"github.com/ringside-go/ringside/tensor/cpu"
+)
+
+// TestMain makes the test binary its own cluster and peer: the arguments are those of the command line.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		var err error
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		switch args := os.Args[2:]; os.Args[1] {
+		case "dispatcher":
+			err = serveDispatcher(ctx, args[1])
+		case "worker":
+			err = serveWorker(ctx, args[1], args[3])
+		case "bench-peer":
+			err = Peer(args[0])
+		default:
+			os.Exit(m.Run())
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func serveDispatcher(ctx context.Context, addr string) error {
+	d, err := dispatcher.New(nil)
+	if err != nil {
+		return err
+	}
+	l, err := local.New().Listen(addr, d.ListenOptions())
+	if err != nil {
+		return err
+	}
+	return d.Serve(ctx, l)
+}
+
+func serveWorker(ctx context.Context, addr, name string) error {
+	dev, err := cpu.New(nil)
+	if err != nil {
+		return err
+	}
+	w, err := worker.New(&worker.Options{Name: name, Device: worker.CPU(dev)})
+	if err != nil {
+		return err
+	}
+	return w.Serve(ctx, addr)
+}
+
+// testSelf makes a command of the test binary.
+func testSelf(t testing.TB) func(args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(args ...string) *exec.Cmd {
+		c := exec.Command(exe, args...)
+		c.Stderr = os.Stderr
+		return c
+	}
+}

@@ -1,0 +1,42 @@
+package bench
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/ipc/cluster"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
+)
+
+// rig is a session on something that a scenario measures.
+type rig struct {
+	name  string
+	sess  *tensor.Session
+	close func() error
+}
+
+// inProcess is a session on the cpu engine of this process.
+func inProcess() (*rig, error) {
+	s, err := cpu.NewSession(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &rig{"in-process", s, s.Close}, nil
+}
+
+// throughCluster is a session on a new cluster: a dispatcher and one worker, each a process of this binary.
+func throughCluster(ctx context.Context, o *Options) (*rig, error) {
+	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: 1, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	e, err := client.Dial(ctx, c.Addr(), nil)
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	s := tensor.NewSession(e, nil)
+	return &rig{"cluster", s, func() error { return errors.Join(s.Close(), c.Close()) }}, nil
+}

@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"strings"
+)
+
+// ErrUnknown is returned for a scenario that isn't in the list.
+var ErrUnknown = errors.New("bench: unknown scenario")
+
+// Options of a run. The zero value is the documented default, except for Self.
+type Options struct {
+	// Rounds is how often every side is measured; 0 is the scenario's own number.
+	Rounds int
+
+	// Self makes a command of this program with the given arguments: peers and clusters are processes of the same
+	// binary. `ringside bench-peer ARGS` is what they call; tests have their own. Required.
+	Self func(args ...string) *exec.Cmd
+
+	// Logger receives what a cluster has to say; nil discards.
+	Logger *slog.Logger
+
+	// Scale divides the amount of work in a round, for tests; 0 is 1.
+	Scale int
+}
+
+func (o *Options) rounds(n int) int {
+	if o.Rounds > 0 {
+		return o.Rounds
+	}
+	return n
+}
+
+// work is n by the scale, at least 1.
+func (o *Options) work(n int) int { return max(n/max(o.Scale, 1), 1) }
+
+// Scenario is one thing that is timed.
+type Scenario struct {
+	Name string
+	Doc  string // one line
+	Run  func(ctx context.Context, o *Options) (*Report, error)
+}
+
+// Scenarios lists them in the order they are shown.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{"step", "a training step of a small transformer through a cluster of processes, beside the same step in-process", runStep},
+		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
+		{"transfer", "values going to a worker and coming back, beside memcpy", runTransfer},
+		{"latency", "round trips of 64 bytes between two processes, beside C, sockets, pipes and other libraries", runLatency},
+		{"latency-idle", "round trips with pauses of 1 ms, in which both sleep, beside a futex in C", runIdle},
+		{"latency-hops", "round trips through a process in the middle, beside unix sockets", runHops},
+		{"throughput", "messages and payloads one way, beside C, Open MPI and memcpy; what an idle conn costs", runThroughput},
+	}
+}
+
+// Find is the scenario of that name: ErrUnknown, which lists all, if there is none.
+func Find(name string) (Scenario, error) {
+	var all []string
+	for _, s := range Scenarios() {
+		if s.Name == name {
+			return s, nil
+		}
+		all = append(all, s.Name)
+	}
+	return Scenario{}, fmt.Errorf("%w: %q; expected one of %s", ErrUnknown, name, strings.Join(all, ", "))
+}

@@ -1,0 +1,66 @@
+package bench
+
+import (
+	"math"
+	"testing"
+)
+
+// clusterBars are the figures with a limit of the scenarios that run a cluster.
+var clusterBars = map[string][]string{
+	"step":     {"step_cluster_over_inprocess", "step_cluster_ms"},
+	"ops":      {"ops_per_second", "op_roundtrip_over_unix"},
+	"transfer": {"upload_over_memcpy", "view_over_copy"},
+}
+
+// TestScenarios runs them with little work: what they measure is complete and made of numbers.
+func TestScenarios(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	for name, want := range clusterBars {
+		t.Run(name, func(t *testing.T) {
+			s, err := Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.Run(t.Context(), &Options{Rounds: 2, Scale: 50, Self: testSelf(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range r.Measurements {
+				if m.Bench != s.Name || m.Case == "" || m.Unit == "" || m.Rounds != 2 || m.N < 2 {
+					t.Errorf("incomplete: %+v", m)
+				}
+				for _, x := range []float64{m.Median, m.Min, m.Max, m.P50, m.P99} {
+					if !(x > 0) || math.IsInf(x, 0) {
+						t.Errorf("%s: %v in %+v", m.Case, x, m)
+					}
+				}
+			}
+			if len(r.Bars) != len(want) {
+				t.Fatalf("bars %+v, want %v", r.Bars, want)
+			}
+			for i, b := range r.Bars {
+				if b.Bench != s.Name || b.Bar != want[i] || !(b.Value > 0) || !(b.Limit > 0) {
+					t.Errorf("bar %+v, want %s", b, want[i])
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkScenarios runs them in full: go test -bench . ./bench
+func BenchmarkScenarios(b *testing.B) {
+	b.Setenv("XDG_RUNTIME_DIR", b.TempDir())
+	for _, s := range Scenarios() {
+		b.Run(s.Name, func(b *testing.B) {
+			for b.Loop() {
+				r, err := s.Run(b.Context(), &Options{Self: testSelf(b)})
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, x := range r.Bars {
+					b.ReportMetric(x.Value, x.Bar)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/bench"
+)
+
+func newBench() *cobra.Command {
+	var (
+		asJSON bool
+		rounds int
+		scale  int
+	)
+	var list strings.Builder
+	for _, s := range bench.Scenarios() {
+		fmt.Fprintf(&list, "  %-10s %s\n", s.Name, s.Doc)
+	}
+	c := &cobra.Command{
+		Use:   "bench [scenario...]",
+		Short: "time whole scenarios, each beside a peer or a floor in the same run",
+		Long: `Bench runs the scenarios that are named, all of them if none is, each with its sides interleaved.
+
+Scenarios:
+` + list.String() + `
+It ends with figures that have a limit, and whether they hold. The exit status is 0 if everything could be measured.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			log, err := logger(cmd)
+			if err != nil {
+				return err
+			}
+			if rounds < 0 {
+				return usagef("--rounds %d: expected at least 1", rounds)
+			}
+			scenarios := bench.Scenarios()
+			if len(args) > 0 {
+				scenarios = scenarios[:0]
+				for _, name := range args {
+					s, err := bench.Find(name)
+					if err != nil {
+						return &usageError{err.Error()}
+					}
+					scenarios = append(scenarios, s)
+				}
+			}
+			me, err := self(cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if !asJSON {
+				fmt.Fprint(cmd.OutOrStdout(), bench.ThisMachine())
+			}
+			for _, s := range scenarios {
+				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: rounds, Self: me, Logger: log, Scale: scale})
+				if err != nil {
+					return fmt.Errorf("%s: %w", s.Name, err)
+				}
+				if asJSON {
+					err = r.WriteJSON(cmd.OutOrStdout())
+				} else {
+					fmt.Fprintln(cmd.OutOrStdout())
+					err = r.WriteTable(cmd.OutOrStdout())
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line: measurements, then bars")
+	c.Flags().IntVar(&rounds, "rounds", 0, "how often every side is measured (default: the scenario's own number)")
+	c.Flags().IntVar(&scale, "scale", 1, "divide the work of a round by this; the figures mean less")
+	return c
+}
+
+func newBenchPeer() *cobra.Command {
+	return &cobra.Command{
+		Use:    "bench-peer NAME",
+		Short:  "the other end of a measurement",
+		Args:   cobra.ExactArgs(1),
+		Hidden: true,
+		RunE:   func(_ *cobra.Command, args []string) error { return bench.Peer(args[0]) },
+	}
+}

@@ -1,0 +1,158 @@
+package command
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/ipc/cluster"
+)
+
+// demoModels are trained at once, each by a client of its own.
+var demoModels = []string{"fashion-mlp", "qwen3-tiny"}
+
+// demoGrace is how long a client may take to end in good order.
+const demoGrace = 10 * time.Second
+
+func newDemo() *cobra.Command {
+	var (
+		steps  int
+		asJSON bool
+		images string
+		text   string
+	)
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "train two models at once on a cluster of two workers",
+		Long: `Demo starts a dispatcher and two workers, each a process, and trains an image classifier and a language model on
+them at the same time, each from a client process of its own. It ends with what they learned.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logger(cmd)
+			if err != nil {
+				return err
+			}
+			me, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("finding this program: %w", err)
+			}
+			c, err := cluster.Start(context.WithoutCancel(cmd.Context()), &cluster.Options{
+				Workers: len(demoModels), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+			})
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			said := &lines{w: cmd.ErrOrStderr()}
+			for _, p := range c.Parts() {
+				said.println(fmt.Sprintf("%s: process %d", p.Child, p.PID))
+			}
+			clients := make([]*demoClient, len(demoModels))
+			var wg sync.WaitGroup
+			for i, model := range demoModels {
+				d := &demoClient{model: model, path: map[string]string{"fashion-mlp": images, "qwen3-tiny": text}[model]}
+				clients[i] = d
+				wg.Go(func() { d.err = d.train(cmd.Context(), me, c.Addr(), steps, said) })
+			}
+			wg.Wait()
+			var errs []error
+			for _, d := range clients {
+				if d.err != nil {
+					errs = append(errs, fmt.Errorf("%s: %w", d.model, d.err))
+				}
+				switch {
+				case d.result.Summary == nil:
+				case asJSON:
+					err = json.NewEncoder(cmd.OutOrStdout()).Encode(&d.result)
+				default:
+					fmt.Fprintln(cmd.OutOrStdout())
+					err = d.result.write(cmd.OutOrStdout())
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+	}
+	c.Flags().IntVar(&steps, "steps", 0, "optimizer steps of each (default: the models')")
+	c.Flags().BoolVar(&asJSON, "json", false, "end with one JSON object a line, of each model")
+	c.Flags().StringVar(&images, "images", "", "folder of images in IDX files (default: Fashion-MNIST)")
+	c.Flags().StringVar(&text, "text", "", "file or folder of text (default: what comes with Go)")
+	return c
+}
+
+// demoClient is a process that trains one model.
+type demoClient struct {
+	model, path string
+	result      outcome
+	err         error
+}
+
+func (d *demoClient) train(ctx context.Context, exe, addr string, steps int, said *lines) error {
+	args := []string{"train", "--model", d.model, "--connect", addr, "--json", "--steps", strconv.Itoa(steps)}
+	if d.path != "" {
+		args = append(args, "--data", d.path)
+	}
+	cmd := exec.CommandContext(ctx, exe, args...)
+	// It ends in good order by an interrupt, of which the one at the terminal must not be the second.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = demoGrace
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	last := said.copy(errs)
+	err = cmd.Wait()
+	if out.Len() > 0 {
+		if e := json.Unmarshal(out.Bytes(), &d.result); e != nil && err == nil {
+			err = fmt.Errorf("reading its summary: %w", e)
+		}
+	}
+	switch {
+	case d.result.Error != "":
+		return errors.New(d.result.Error)
+	case ctx.Err() != nil && d.result.Summary != nil:
+		return nil // it was stopped and said how far it came
+	case err != nil && last != "":
+		return fmt.Errorf("%w: %s", err, last)
+	}
+	return err
+}
+
+// lines writes whole lines from several goroutines.
+type lines struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lines) println(s string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintln(l.w, s)
+}
+
+// copy passes on the lines of r and returns the last.
+func (l *lines) copy(r io.Reader) (last string) {
+	for sc := bufio.NewScanner(r); sc.Scan(); {
+		last = sc.Text()
+		l.println(last)
+	}
+	return last
+}

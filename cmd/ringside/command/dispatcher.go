@@ -1,0 +1,57 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/ipc/dispatcher"
+	"github.com/ringside-go/ringside/ipc/local"
+)
+
+// ownAddr is where this user's dispatcher is, whose folder it makes.
+func ownAddr() (string, error) {
+	dir := local.Dir()
+	if err := local.PrepareDir(dir); err != nil {
+		return "", err
+	}
+	return local.DispatcherAddr(dir), nil
+}
+
+func newDispatcher() *cobra.Command {
+	var (
+		addr string
+		gid  int
+	)
+	c := &cobra.Command{
+		Use:   "dispatcher",
+		Short: "run a dispatcher: it places clients' sessions on workers and forwards",
+		Long: `Dispatcher accepts clients and workers at one address until it is interrupted. ` + "`ringside up`" + ` starts one
+together with workers.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logger(cmd)
+			if err != nil {
+				return err
+			}
+			if addr == "" {
+				if addr, err = ownAddr(); err != nil {
+					return err
+				}
+			}
+			d, err := dispatcher.New(&dispatcher.Options{AllowGID: gid, Logger: log})
+			if err != nil {
+				return err
+			}
+			l, err := local.New().Listen(addr, d.ListenOptions())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "dispatcher at %s\n", l.Addr())
+			return d.Serve(cmd.Context(), l)
+		},
+	}
+	c.Flags().StringVar(&addr, "listen", "", "absolute path of the socket (default: this user's)")
+	c.Flags().IntVar(&gid, "allow-gid", 0, "also accept processes of other users with this primary group")
+	return c
+}

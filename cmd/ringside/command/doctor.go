@@ -1,0 +1,103 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/ipc/local"
+)
+
+// verdict is what doctor thinks of one thing.
+type verdict string
+
+const (
+	good verdict = "ok"
+	poor verdict = "warn" // works, slower or with less
+	bad  verdict = "fail" // something won't work
+)
+
+// finding is one line of doctor.
+type finding struct {
+	Name   string  `json:"name"`
+	Status verdict `json:"status"`
+	Found  string  `json:"found"`
+	Do     string  `json:"do,omitempty"` // what to do about it
+}
+
+func newDoctor() *cobra.Command {
+	var (
+		asJSON bool
+		addr   string
+	)
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "look at this machine: what works, what would be faster, and what to do about it",
+		Long: `Doctor looks at shared memory, limits, cores, GPU drivers, data sets and a running dispatcher.
+It changes nothing. The exit status is 1 if something fails; a warning is none.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
+			defer cancel()
+			found := examine(ctx, &host{root: "/", runtimeDir: local.Dir(), addr: addr})
+			if asJSON {
+				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(found); err != nil {
+					return err
+				}
+			} else if err := writeFindings(cmd.OutOrStdout(), found); err != nil {
+				return err
+			}
+			for _, f := range found {
+				if f.Status == bad {
+					return errSilent
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON array of objects with name, status, found and do")
+	c.Flags().StringVar(&addr, "connect", "", "address of the dispatcher to look for (default: this user's)")
+	return c
+}
+
+func writeFindings(w io.Writer, found []finding) error {
+	width := 0
+	for _, f := range found {
+		width = max(width, len(f.Name))
+	}
+	for _, f := range found {
+		if _, err := fmt.Fprintf(w, "%-4s  %-*s  %s\n", f.Status, width, f.Name, f.Found); err != nil {
+			return err
+		}
+		if f.Do != "" {
+			if _, err := fmt.Fprintf(w, "      %-*s  -> %s\n", width, "", f.Do); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// host is the machine as doctor sees it; tests give it another root.
+type host struct {
+	root       string // of the file system
+	runtimeDir string
+	addr       string // of a dispatcher; empty: the one in runtimeDir
+}
+
+// examine makes all findings, in the order they are printed.
+func examine(ctx context.Context, h *host) []finding {
+	checks := []func(context.Context) finding{
+		h.shm, h.hugePages, h.memory, h.lockedMemory, h.openFiles, h.cores, h.simd, h.gpu,
+		h.runtimeFolder, h.dispatcher, h.images, h.text,
+	}
+	out := make([]finding, len(checks))
+	for i, check := range checks {
+		out[i] = check(ctx)
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+
+	// littleShm is where a training run of a small model begins to need care: tensors of workers live there.
+	littleShm = 256 * mib
+
+	// littleMemory is about what two small training runs take with everything around them.
+	littleMemory = gib
+
+	// littleLocked is what registering buffers with a GPU driver takes at least.
+	littleLocked = 64 * mib
+
+	// littleFiles is one descriptor for every segment and conn of a cluster of moderate size.
+	littleFiles = 1024
+)
+
+func (h *host) path(p string) string { return filepath.Join(h.root, p) }
+
+// read is the content of a small file without its final newline; empty if it can't be read.
+func (h *host) read(p string) string {
+	b, err := os.ReadFile(h.path(p))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+func size(n uint64) string {
+	switch {
+	case n >= gib:
+		return fmt.Sprintf("%.1f GiB", float64(n)/gib)
+	case n >= mib:
+		return fmt.Sprintf("%.0f MiB", float64(n)/mib)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+func (h *host) shm(context.Context) finding {
+	f := finding{Name: "shared memory", Status: good}
+	const grow = "in a container: docker run --shm-size=2g (or --ipc=host); elsewhere: mount -o remount,size=2g /dev/shm"
+	var st unix.Statfs_t
+	if err := unix.Statfs(h.path("dev/shm"), &st); err != nil {
+		f.Status, f.Found, f.Do = poor, fmt.Sprintf("/dev/shm: %v; memfd is used instead", err), "mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
+		return f
+	}
+	total, free := st.Blocks*uint64(st.Bsize), st.Bavail*uint64(st.Bsize)
+	f.Found = fmt.Sprintf("/dev/shm has %s, %s free", size(total), size(free))
+	switch {
+	case st.Type != unix.TMPFS_MAGIC:
+		f.Status, f.Found, f.Do = poor, f.Found+", and is no tmpfs: memory would be written to a disk", "mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
+	case total < littleShm:
+		f.Status, f.Found, f.Do = poor, f.Found+"; memfd is used for what does not fit", grow
+	case free < littleShm:
+		f.Status, f.Do = poor, "see what fills it: ls -l /dev/shm, and df -h /dev/shm while programs run; or make it larger"
+	}
+	return f
+}
+
+func (h *host) hugePages(context.Context) finding {
+	f := finding{Name: "huge pages", Status: good}
+	shm := chosen(h.read("sys/kernel/mm/transparent_hugepage/shmem_enabled"))
+	anon := chosen(h.read("sys/kernel/mm/transparent_hugepage/enabled"))
+	if shm == "" && anon == "" {
+		f.Status, f.Found = poor, "this kernel has no transparent huge pages"
+		return f
+	}
+	f.Found = fmt.Sprintf("shared memory: %s, private memory: %s", shm, anon)
+	switch shm {
+	case "always", "advise", "within_size", "force":
+	default:
+		f.Status, f.Do = poor, "for large tensors, as root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"
+	}
+	return f
+}
+
+// chosen is the word in brackets of "always [madvise] never".
+func chosen(s string) string {
+	_, s, ok := strings.Cut(s, "[")
+	if !ok {
+		return ""
+	}
+	s, _, _ = strings.Cut(s, "]")
+	return s
+}
+
+func (h *host) memory(context.Context) finding {
+	f := finding{Name: "memory", Status: good}
+	total, avail := h.meminfo("MemTotal"), h.meminfo("MemAvailable")
+	if total == 0 {
+		f.Status, f.Found = poor, "/proc/meminfo can't be read"
+		return f
+	}
+	f.Found = fmt.Sprintf("%s, %s available", size(total), size(avail))
+	if limit, err := strconv.ParseUint(h.read("sys/fs/cgroup/memory.max"), 10, 64); err == nil {
+		f.Found += fmt.Sprintf(", this group of processes is limited to %s", size(limit))
+		avail = min(avail, limit)
+	}
+	if avail < littleMemory {
+		f.Status, f.Do = poor, "train with a smaller --batch, or end other programs"
+	}
+	return f
+}
+
+// meminfo is a value of /proc/meminfo in bytes; 0 if it isn't there.
+func (h *host) meminfo(key string) uint64 {
+	for line := range strings.Lines(h.read("proc/meminfo")) {
+		k, v, _ := strings.Cut(line, ":")
+		if k == key {
+			n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(v), " kB"), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+func (h *host) lockedMemory(context.Context) finding {
+	return limited("locked memory", unix.RLIMIT_MEMLOCK, littleLocked, size,
+		"only GPUs need it: ulimit -l unlimited, or LimitMEMLOCK=infinity in a service")
+}
+
+func (h *host) openFiles(context.Context) finding {
+	return limited("open files", unix.RLIMIT_NOFILE, littleFiles, func(n uint64) string { return strconv.FormatUint(n, 10) },
+		"ulimit -n 4096, or LimitNOFILE=4096 in a service")
+}
+
+// limited looks at a resource limit: poor below least.
+func limited(name string, resource int, least uint64, show func(uint64) string, do string) finding {
+	f := finding{Name: name, Status: good}
+	var l unix.Rlimit
+	if err := unix.Getrlimit(resource, &l); err != nil {
+		f.Status, f.Found = poor, err.Error()
+		return f
+	}
+	if l.Cur == unix.RLIM_INFINITY {
+		f.Found = "not limited"
+		return f
+	}
+	f.Found = "limited to " + show(l.Cur)
+	if l.Cur < least {
+		f.Status, f.Do = poor, do
+	}
+	return f
+}
+
+func (h *host) cores(context.Context) finding {
+	n := runtime.NumCPU()
+	f := finding{Name: "cores", Status: good, Found: fmt.Sprintf("%d usable", n)}
+	if quota, period, ok := strings.Cut(h.read("sys/fs/cgroup/cpu.max"), " "); ok && quota != "max" {
+		q, err1 := strconv.ParseFloat(quota, 64)
+		p, err2 := strconv.ParseFloat(period, 64)
+		if err1 == nil && err2 == nil && p > 0 {
+			f.Found += fmt.Sprintf(", time of %.1f", q/p)
+			n = min(n, int(q/p+0.5))
+		}
+	}
+	if n < 2 {
+		f.Status, f.Do = poor, "client, dispatcher and worker share one core: it works, every hand-over costs a switch; --in-process avoids it"
+	}
+	return f
+}
+
+func (h *host) simd(context.Context) finding {
+	levels := kernel.Levels()
+	best := levels[len(levels)-1]
+	f := finding{Name: "vector units", Status: good, Found: best.String()}
+	if best == kernel.Go {
+		f.Status, f.Found = poor, "portable Go loops: this processor has no AVX2 with FMA"
+	}
+	return f
+}
+
+// gpu reports what a GPU engine would need; without any GPU there is nothing to complain about.
+func (h *host) gpu(context.Context) finding {
+	f := finding{Name: "GPU driver", Status: good}
+	devices, _ := filepath.Glob(h.path("dev/nvidia[0-9]*")) // the only error is a bad pattern
+	var lib string
+	for _, dir := range []string{"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "usr/lib/wsl/lib", "usr/local/nvidia/lib64"} {
+		if p := h.path(filepath.Join(dir, "libcuda.so.1")); exists(p) {
+			lib = p
+			break
+		}
+	}
+	version := strings.Fields(h.read("sys/module/nvidia/version"))
+	switch {
+	case len(devices) > 0 && lib != "":
+		f.Found = fmt.Sprintf("%d device(s), %s", len(devices), lib)
+		if len(version) > 0 {
+			f.Found += ", version " + version[0]
+		}
+	case len(devices) > 0:
+		f.Status, f.Found = poor, fmt.Sprintf("%d device(s), but no libcuda.so.1", len(devices))
+		f.Do = "install the driver's user library (Debian: libcuda1), or run the container with --gpus all"
+	case lib != "":
+		f.Status, f.Found, f.Do = poor, lib+", but no /dev/nvidia*", "load the module: modprobe nvidia; in a container: --gpus all"
+	default:
+		f.Found = "none; workers use the cores"
+	}
+	return f
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,129 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tree makes files below a new folder.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		p := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestDoctorFindings(t *testing.T) {
+	ctx := context.Background()
+	const thp = "sys/kernel/mm/transparent_hugepage/"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		check func(*host) finding
+		want  verdict
+		says  []string // in found or do
+	}{
+		{"no /dev/shm", nil, func(h *host) finding { return h.shm(ctx) }, poor, []string{"memfd", "mount -t tmpfs"}},
+		{"no huge pages", nil, func(h *host) finding { return h.hugePages(ctx) }, poor, []string{"no transparent huge pages"}},
+		{"huge pages never", map[string]string{thp + "shmem_enabled": "always within_size advise [never] deny force\n", thp + "enabled": "[always] madvise never\n"},
+			func(h *host) finding { return h.hugePages(ctx) }, poor, []string{"shared memory: never, private memory: always", "echo advise"}},
+		{"huge pages advised", map[string]string{thp + "shmem_enabled": "always within_size [advise] never deny force\n", thp + "enabled": "always [madvise] never\n"},
+			func(h *host) finding { return h.hugePages(ctx) }, good, []string{"shared memory: advise"}},
+		{"no meminfo", nil, func(h *host) finding { return h.memory(ctx) }, poor, []string{"meminfo"}},
+		{"memory", map[string]string{"proc/meminfo": "MemTotal:  8388608 kB\nMemFree: 1 kB\nMemAvailable:  4194304 kB\n"},
+			func(h *host) finding { return h.memory(ctx) }, good, []string{"8.0 GiB, 4.0 GiB available"}},
+		{"little memory for the group", map[string]string{"proc/meminfo": "MemTotal:  8388608 kB\nMemAvailable:  4194304 kB\n", "sys/fs/cgroup/memory.max": "536870912\n"},
+			func(h *host) finding { return h.memory(ctx) }, poor, []string{"limited to 512 MiB", "--batch"}},
+		{"half a core", map[string]string{"sys/fs/cgroup/cpu.max": "50000 100000\n"},
+			func(h *host) finding { return h.cores(ctx) }, poor, []string{"time of 0.5", "--in-process"}},
+		{"no GPU", nil, func(h *host) finding { return h.gpu(ctx) }, good, []string{"none"}},
+		{"a GPU without its library", map[string]string{"dev/nvidia0": ""},
+			func(h *host) finding { return h.gpu(ctx) }, poor, []string{"1 device(s), but no libcuda.so.1", "--gpus all"}},
+		{"a library without its GPU", map[string]string{"usr/lib64/libcuda.so.1": ""},
+			func(h *host) finding { return h.gpu(ctx) }, poor, []string{"modprobe"}},
+		{"two GPUs", map[string]string{"usr/lib64/libcuda.so.1": "", "dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidiactl": "", "sys/module/nvidia/version": "550.1\n"},
+			func(h *host) finding { return h.gpu(ctx) }, good, []string{"2 device(s)", "550.1"}},
+		{"no images", nil, func(h *host) finding { return h.images(ctx) }, poor, []string{"apt-get install dataset-fashion-mnist", "--data"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := c.check(&host{root: tree(t, c.files)})
+			if f.Status != c.want {
+				t.Errorf("%+v, want %s", f, c.want)
+			}
+			for _, s := range c.says {
+				if !strings.Contains(f.Found+" "+f.Do, s) {
+					t.Errorf("%+v does not say %q", f, s)
+				}
+			}
+		})
+	}
+}
+
+func TestDoctorRuntimeFolder(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	open := filepath.Join(dir, "open")
+	if err := os.Mkdir(open, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(open, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]verdict{
+		filepath.Join(dir, "new"):          good,
+		dir:                                good,
+		open:                               bad,
+		filepath.Join(dir, "no", "folder"): bad,
+	} {
+		if f := (&host{runtimeDir: path}).runtimeFolder(ctx); f.Status != want {
+			t.Errorf("%s: %+v, want %s", path, f, want)
+		}
+	}
+}
+
+func TestDoctorJSON(t *testing.T) {
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	out, _, err := execute(t, "doctor", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []finding
+	if err := json.Unmarshal([]byte(out), &found); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	seen := map[string]finding{}
+	for _, f := range found {
+		seen[f.Name] = f
+		if f.Status != good && f.Status != poor || f.Found == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, name := range []string{"shared memory", "locked memory", "cores", "GPU driver", "dispatcher"} {
+		if _, ok := seen[name]; !ok {
+			t.Errorf("nothing about %q in %v", name, found)
+		}
+	}
+	if f := seen["dispatcher"]; !strings.Contains(f.Found, "none runs") {
+		t.Errorf("%+v, want none running", f)
+	}
+}
+
+func TestDoctorWithoutDispatcher(t *testing.T) {
+	addr := filepath.Join(t.TempDir(), "nobody")
+	out, _, err := execute(t, "doctor", "--connect", addr)
+	if err != errSilent || !strings.Contains(out, "fail  dispatcher") || !strings.Contains(out, addr) {
+		t.Errorf("error %v, want a failure that names %s:\n%s", err, addr, out)
+	}
+}

@@ -1,0 +1,104 @@
+// Package command is the command line: one file a subcommand, each a function that makes a cobra.Command.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// errSilent is returned when everything there is to say was printed; the exit status is 1.
+var errSilent = errors.New("failed")
+
+// NewRootCommand makes the whole command line.
+func NewRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "ringside",
+		Short: "tensor programs in worker processes next to yours",
+		Long: `ringside runs tensor programs in worker processes next to yours, over shared memory.
+
+Every flag can also be given as an environment variable: --log-level is RINGSIDE_LOG_LEVEL. A flag wins.`,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnv(cmd.Flags(), os.LookupEnv) },
+	}
+	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
+	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newDemo(), newBench(), newBenchPeer(), newDoctor(), newVersion())
+	return root
+}
+
+// Main runs the command line and returns the exit status: 0, 1 for a failure, 2 for a wrong use.
+func Main(ctx context.Context, root *cobra.Command) int {
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errSilent):
+		return 1
+	}
+	fmt.Fprintf(root.ErrOrStderr(), "ringside: %v\n", err)
+	var use *usageError
+	if errors.As(err, &use) || strings.HasPrefix(err.Error(), "unknown ") {
+		return 2
+	}
+	return 1
+}
+
+// usageError is a mistake in what the user typed.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(format string, a ...any) error { return &usageError{fmt.Sprintf(format, a...)} }
+
+// fromEnv sets the flags that weren't given from RINGSIDE_ variables.
+func fromEnv(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var err error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Hidden || f.Name == "help" {
+			return
+		}
+		name := "RINGSIDE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if v, ok := lookup(name); ok {
+			if e := flags.Set(f.Name, v); e != nil && err == nil {
+				err = usagef("%s=%q: %v", name, v, e)
+			}
+		}
+	})
+	return err
+}
+
+// logger is what --log-level asks for.
+func logger(cmd *cobra.Command) (*slog.Logger, error) {
+	name, err := cmd.Flags().GetString("log-level")
+	if err != nil {
+		return nil, err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return nil, usagef("--log-level %q: expected debug, info, warn or error", name)
+	}
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})), nil
+}
+
+// self makes a command of this binary, whose errors come out where ours do.
+func self(errOut io.Writer) (func(args ...string) *exec.Cmd, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	return func(args ...string) *exec.Cmd {
+		c := exec.Command(exe, args...)
+		c.Stderr = errOut
+		return c
+	}, nil
+}

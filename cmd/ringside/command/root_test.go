@@ -1,0 +1,106 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// execute runs the command line and returns what it wrote.
+func execute(t *testing.T, args ...string) (out, errOut string, err error) {
+	t.Helper()
+	return executeContext(t, t.Context(), args...)
+}
+
+func executeContext(t *testing.T, ctx context.Context, args ...string) (out, errOut string, err error) {
+	t.Helper()
+	root := NewRootCommand()
+	var o, e bytes.Buffer
+	root.SetOut(&o)
+	root.SetErr(&e)
+	root.SetArgs(args)
+	err = root.ExecuteContext(ctx)
+	return o.String(), e.String(), err
+}
+
+func TestHelpNamesEverySubcommand(t *testing.T) {
+	out, _, err := execute(t, "--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"up", "dispatcher", "worker", "train", "demo", "bench", "doctor", "version"} {
+		if !strings.Contains(out, "\n  "+name+" ") {
+			t.Errorf("no %s in\n%s", name, out)
+		}
+	}
+	if strings.Contains(out, "bench-peer") {
+		t.Errorf("bench-peer is for programs, but help lists it:\n%s", out)
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want int
+		says string
+	}{
+		{[]string{"version"}, 0, ""},
+		{[]string{"dance"}, 2, `unknown command "dance"`},
+		{[]string{"version", "--loud"}, 2, "--loud"},
+		{[]string{"doctor", "--connect", "/nowhere/at/all"}, 1, ""},
+		{[]string{"up", "--log-level", "shouting"}, 2, "shouting"},
+		{[]string{"train", "--model", "parrot"}, 2, "qwen3-tiny"},
+	} {
+		root := NewRootCommand()
+		var out, errOut bytes.Buffer
+		root.SetOut(&out)
+		root.SetErr(&errOut)
+		root.SetArgs(c.args)
+		if got := Main(t.Context(), root); got != c.want || !strings.Contains(errOut.String(), c.says) {
+			t.Errorf("%v: exit status %d with %q, want %d with %q", c.args, got, errOut.String(), c.want, c.says)
+		}
+	}
+}
+
+func TestFlagsFromEnvironment(t *testing.T) {
+	env := map[string]string{"RINGSIDE_STEPS": "7", "RINGSIDE_LOSS_EVERY": "3", "RINGSIDE_SEED": "9", "RINGSIDE_SECRET": "1"}
+	lookup := func(k string) (string, bool) { v, ok := env[k]; return v, ok }
+	flags := pflag.NewFlagSet("t", pflag.ContinueOnError)
+	steps, every, seed := flags.Int("steps", 1, ""), flags.Int("loss-every", 1, ""), flags.Int("seed", 1, "")
+	secret := flags.Int("secret", 0, "")
+	_ = flags.MarkHidden("secret")
+	if err := flags.Parse([]string{"--seed", "5"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := fromEnv(flags, lookup); err != nil {
+		t.Fatal(err)
+	}
+	if *steps != 7 || *every != 3 || *seed != 5 || *secret != 0 {
+		t.Errorf("steps %d, loss-every %d, seed %d, secret %d; want 7, 3, 5 (the flag wins), 0 (hidden)", *steps, *every, *seed, *secret)
+	}
+	env["RINGSIDE_STEPS"] = "many"
+	flags = pflag.NewFlagSet("t", pflag.ContinueOnError)
+	flags.Int("steps", 1, "")
+	if err := fromEnv(flags, lookup); err == nil || !strings.Contains(err.Error(), `RINGSIDE_STEPS="many"`) {
+		t.Errorf("error %v, want one that names the variable and its value", err)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out, _, err := execute(t, "version")
+	if err != nil || !strings.HasPrefix(out, "ringside ") || !strings.Contains(out, "messages 1") {
+		t.Errorf("%q, %v", out, err)
+	}
+	out, _, err = execute(t, "version", "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v versionInfo
+	if err := json.Unmarshal([]byte(out), &v); err != nil || v.Wire < 1 || v.Ring < 1 || v.Go == "" {
+		t.Errorf("%s: %+v, %v", out, v, err)
+	}
+}

@@ -1,0 +1,152 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/train"
+)
+
+func newTrain() *cobra.Command {
+	var (
+		model, path string
+		asJSON      bool
+		o           train.Options
+		at          place
+	)
+	c := &cobra.Command{
+		Use:   "train",
+		Short: "train a model on real data and evaluate it on what was held out",
+		Long: `Train trains a model through a running dispatcher, or starts a cluster of its own for the time, or does it in
+this process (--in-process). An interrupt ends the training between two steps; weights are saved (--save) and the
+summary so far is printed.
+
+Models:
+` + modelList() + `
+Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-mnist puts it, and language models
+the text that comes with Go (Newton's Opticks). --json ends with one object on standard output.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, err := train.Find(model)
+			if err != nil {
+				return &usageError{err.Error()}
+			}
+			return runTrain(cmd, m, path, &o, &at, asJSON)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&model, "model", "qwen3-tiny", "which model")
+	f.StringVar(&path, "data", "", "folder of images in IDX files, or a file or folder of text")
+	f.IntVar(&o.Steps, "steps", 0, "optimizer steps (default: the model's)")
+	f.IntVar(&o.Batch, "batch", 0, "examples in a step (default: the model's)")
+	f.Float64Var(&o.LR, "lr", 0, "peak learning rate (default: the model's)")
+	f.Uint64Var(&o.Seed, "seed", 0, "of the weights and of the order of the examples")
+	f.IntVar(&o.LossEvery, "loss-every", 0, "read the loss every so many steps, which waits for the step (default: the model's)")
+	f.StringVar(&o.Load, "load", "", "safetensors file of weights to begin with")
+	f.StringVar(&o.Save, "save", "", "safetensors file to save the weights to")
+	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; negative: none (default: the model's)")
+	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
+	f.BoolVar(&asJSON, "json", false, "end with one JSON object on standard output")
+	at.flags(f)
+	return c
+}
+
+func modelList() string {
+	var s string
+	for _, m := range train.Models() {
+		s += fmt.Sprintf("  %-14s %s\n", m.Name, m.Doc)
+	}
+	return s
+}
+
+// outcome is what train --json ends with.
+type outcome struct {
+	*train.Summary
+	*Traffic
+	PlanCacheHits   *uint64 `json:"plan_cache_hits,omitempty"`   // of the engine in this process
+	PlanCacheMisses *uint64 `json:"plan_cache_misses,omitempty"` // programs compiled
+	Error           string  `json:"error,omitempty"`
+}
+
+func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options, at *place, asJSON bool) error {
+	d, err := m.Load(path)
+	if err != nil {
+		if errors.Is(err, data.ErrNotFound) {
+			return fmt.Errorf("%w; or name yours with --data", err)
+		}
+		return err
+	}
+	ctx := cmd.Context()
+	sess, err := at.open(ctx, cmd)
+	if err != nil {
+		return err
+	}
+	defer sess.close()
+
+	p := newProgress(cmd.ErrOrStderr(), m.Name)
+	o.Progress = p.show
+	o.Started, o.Trained = sess.started, sess.trained
+	sum, err := m.Train(ctx, sess.Session, d, o)
+	p.end()
+	out := outcome{Summary: sum, Traffic: sess.Traffic}
+	if err != nil {
+		out.Error = err.Error()
+	}
+	sess.plans(&out)
+	if asJSON {
+		if e := json.NewEncoder(cmd.OutOrStdout()).Encode(&out); e != nil && err == nil {
+			err = e
+		}
+	} else if sum.Steps > 0 {
+		if e := out.write(cmd.OutOrStdout()); e != nil && err == nil {
+			err = e
+		}
+	}
+	switch {
+	case errors.Is(err, train.ErrOption):
+		return &usageError{err.Error()}
+	case err != nil && sess.over() != nil:
+		return fmt.Errorf("%w: %w", err, sess.over())
+	}
+	return err
+}
+
+// write prints the summary for people.
+func (o *outcome) write(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, a ...any) { fmt.Fprintf(tw, "%s\t%s\n", name, fmt.Sprintf(format, a...)) }
+	row("model", "%s, %d parameters", o.Model, o.Parameters)
+	row("data", "%s", o.Data)
+	row("engine", "%s", o.Engine)
+	done := fmt.Sprintf("%d of batch %d in %.1f s, %.0f a second, %s %s a second", o.Steps, o.Batch, o.Seconds, o.Rate, count(o.Items), o.Unit)
+	if o.Stopped {
+		done += fmt.Sprintf("; stopped before step %d", o.Planned)
+	}
+	row("steps", "%s", done)
+	if o.Traffic != nil && o.MessagesPerStep != nil {
+		row("messages", "%.3g a step of %.0f bytes, %.3g round trips, %d programs sent, %d tensor bytes through the dispatcher",
+			*o.MessagesPerStep, *o.BytesPerStep, *o.RoundTripsPerStep, o.ProgramBodies, o.TensorBytes)
+	}
+	row("loss", "%.4f", o.Loss)
+	if o.Accuracy != nil {
+		row("test accuracy", "%.2f %%", 100**o.Accuracy)
+	}
+	if o.BitsPerByte != nil {
+		row("held out", "%.3f bits per byte", *o.BitsPerByte)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if o.Sample != "" {
+		if _, err := fmt.Fprintf(w, "sample:\n%s\n", o.Sample); err != nil {
+			return err
+		}
+	}
+	return nil
+}

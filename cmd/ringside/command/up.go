@@ -1,0 +1,59 @@
+package command
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/ipc/cluster"
+)
+
+func newUp() *cobra.Command {
+	var (
+		workers int
+		addr    string
+	)
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "run a dispatcher and workers until interrupted",
+		Long: `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts a worker
+again that dies. An interrupt ends all of them and leaves nothing behind. While it runs, clients of this user
+find it by themselves.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logger(cmd)
+			if err != nil {
+				return err
+			}
+			if workers < 1 {
+				return usagef("-n %d: expected at least 1 worker", workers)
+			}
+			if addr == "" {
+				if addr, err = ownAddr(); err != nil {
+					return err
+				}
+			}
+			c, err := cluster.Start(cmd.Context(), &cluster.Options{
+				Workers: workers, Addr: addr, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+			})
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			for _, p := range c.Parts() {
+				fmt.Fprintf(out, "%s: process %d\n", p.Child, p.PID)
+			}
+			fmt.Fprintf(out, "ready at %s; an interrupt ends it\n", c.Addr())
+			err = c.Wait()
+			if cmd.Context().Err() != nil {
+				fmt.Fprintln(out, "ended")
+				return nil
+			}
+			return err
+		},
+	}
+	c.Flags().IntVarP(&workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers")
+	c.Flags().StringVar(&addr, "listen", "", "absolute path of the dispatcher's socket (default: this user's)")
+	return c
+}

@@ -1,0 +1,58 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/worker"
+	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+func newWorker() *cobra.Command {
+	var (
+		addr, name, simd string
+		quota, limit     int64
+	)
+	c := &cobra.Command{
+		Use:   "worker",
+		Short: "run a worker: it runs programs for the clients that a dispatcher places on it",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := logger(cmd)
+			if err != nil {
+				return err
+			}
+			if addr == "" {
+				addr = local.DispatcherAddr(local.Dir())
+			}
+			o := &cpu.Options{MaxBytes: limit << 20}
+			if simd != "" {
+				level, err := kernel.ParseLevel(simd)
+				if err != nil {
+					return &usageError{err.Error()}
+				}
+				o.Level = &level
+			}
+			dev, err := cpu.New(o)
+			if err != nil {
+				return err
+			}
+			w, err := worker.New(&worker.Options{Name: name, Device: worker.CPU(dev), Quota: uint64(quota) << 20, Logger: log})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "worker %s, %s, at %s\n", w.Name(), dev.Name(), addr)
+			return w.Serve(cmd.Context(), addr)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")
+	f.StringVar(&name, "name", "", "name that no other worker of the dispatcher has (default: worker-PID)")
+	f.StringVar(&simd, "simd", "", "instruction set: go, avx2 or avx512 (default: the best there is)")
+	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")
+	f.Int64Var(&quota, "session-mib", 0, "memory for the tensors of one session (default: no limit)")
+	return c
+}

@@ -1,0 +1,17 @@
+// Command ringside trains models, runs clusters and measures them. See `ringside help`.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/ringside-go/ringside/cmd/ringside/command"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(command.Main(ctx, command.NewRootCommand()))
+}

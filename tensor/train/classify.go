@@ -1,0 +1,112 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/nn"
+)
+
+// evalImages is how many images are classified at once: enough that a matrix product is worth its packing.
+const evalImages = 500
+
+// Images are the data of a classifier: [n, 1, rows, columns] in, the class out.
+type Images struct {
+	Train, Test *data.Images
+	From        string // where they lie
+}
+
+// LoadImages finds and loads a set in the manner of MNIST in the folder dir, or Fashion-MNIST where a distribution puts
+// it if dir is empty.
+func LoadImages(dir string) (*Images, error) {
+	find := data.FindFashionMNIST
+	var dirs []string
+	if dir != "" {
+		find, dirs = data.FindImages, []string{dir}
+	}
+	files, err := find(dirs...)
+	if err != nil {
+		return nil, err
+	}
+	set := &Images{From: files.TrainImages}
+	set.Train, set.Test, err = files.Load()
+	return set, err
+}
+
+func (d *Images) where() string { return d.From }
+func (d *Images) unit() string  { return "images" }
+
+func (d *Images) check(m *Model) error {
+	if d.Train.Rows != m.side || d.Train.Cols != m.side || d.Train.Classes > m.classes {
+		return fmt.Errorf("%w: %s: images of %dx%d in %d classes; %s takes %dx%d in at most %d", ErrData, d.From,
+			d.Train.Rows, d.Train.Cols, d.Train.Classes, m.Name, m.side, m.side, m.classes)
+	}
+	return nil
+}
+
+// steps feeds shuffled epochs of the training images.
+func (d *Images) steps(r *run) (feed, int, error) {
+	epochs := data.NewEpochs(d.Train, r.o.Seed)
+	x := make([]float32, r.o.Batch*d.Train.Rows*d.Train.Cols)
+	y := make([]int64, r.o.Batch)
+	return func(n int) (*tensor.Tensor, *tensor.Tensor, error) {
+		if err := epochs.Fill(uint64(n)*uint64(r.o.Batch), x, y); err != nil {
+			return nil, nil, err
+		}
+		return tensor.From(r.s, x, r.o.Batch, 1, d.Train.Rows, d.Train.Cols), tensor.From(r.s, y), nil
+	}, r.o.Batch, nil
+}
+
+// evaluate classifies every image of the test set.
+func (d *Images) evaluate(ctx context.Context, r *run) error {
+	start := time.Now()
+	size := d.Test.Rows * d.Test.Cols
+	x := make([]float32, evalImages*size)
+	y := make([]int64, evalImages)
+	var right, loss float64
+	for first := 0; first < d.Test.Count; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := d.Test.Slice(first, x, y)
+		if err != nil {
+			return err
+		}
+		hits, nll, err := d.judge(r, x[:n*size], y[:n])
+		if err != nil {
+			return err
+		}
+		right += hits
+		loss += nll * float64(n)
+		first += n
+	}
+	accuracy := right / float64(d.Test.Count)
+	r.sum.Accuracy, r.sum.HeldOut = &accuracy, loss/float64(d.Test.Count)
+	r.sum.EvalSeconds = time.Since(start).Seconds()
+	return nil
+}
+
+// sample of a classifier is nothing.
+func (d *Images) sample(context.Context, *run) error { return nil }
+
+// judge is how many of a few images are recognised, and the mean of their losses: one program, one answer.
+func (d *Images) judge(r *run, x []float32, y []int64) (hits, loss float64, err error) {
+	var both *tensor.Tensor
+	r.s.NoGrad(func() {
+		r.s.Scope(func(sc *tensor.Scope) {
+			labels := tensor.From(r.s, y)
+			logits := r.net.Forward(tensor.From(r.s, x, len(y), 1, d.Test.Rows, d.Test.Cols))
+			same := logits.Argmax(-1).Eq(labels).Cast(tensor.F32).Sum()
+			both = sc.Keep(tensor.Stack(0, same, nn.CrossEntropy(logits, labels)))
+		})
+	})
+	defer both.Free()
+	v, err := tensor.Data[float32](both)
+	if err != nil {
+		return 0, 0, err
+	}
+	return float64(v[0]), float64(v[1]), nil
+}

@@ -1,0 +1,17 @@
+package train
+
+import "errors"
+
+var (
+	// ErrModel is returned for the name of a model that isn't in the list; the error lists all.
+	ErrModel = errors.New("train: unknown model")
+
+	// ErrOption is returned for an option that makes no sense, naming it, its value and what was expected.
+	ErrOption = errors.New("train: bad option")
+
+	// ErrDiverged is returned when a loss is not a finite number.
+	ErrDiverged = errors.New("train: the loss is not finite")
+
+	// ErrData is returned when data doesn't fit a model: other images, a text that is too short.
+	ErrData = errors.New("train: data does not fit the model")
+)

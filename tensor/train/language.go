@@ -1,0 +1,146 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/nn"
+	"github.com/ringside-go/ringside/tensor/nn/model"
+)
+
+// evalPieces is how many pieces of the held-out text are looked at together.
+const evalPieces = 16
+
+// Text is the data of a language model, byte by byte.
+type Text struct {
+	*data.Text
+	From string // file or folder
+}
+
+// LoadText loads the file or folder at path, or the text that comes with Go if path is empty.
+func LoadText(path string) (*Text, error) {
+	if path == "" {
+		var err error
+		if path, err = data.FindText(); err != nil {
+			return nil, err
+		}
+	}
+	t, err := data.LoadText(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &Text{t, path}, nil
+}
+
+func (d *Text) where() string { return d.From }
+func (d *Text) unit() string  { return "tokens" }
+
+func (d *Text) check(m *Model) error {
+	if len(d.Train) <= m.context || len(d.Held) < 2 {
+		return fmt.Errorf("%w: %s: %d bytes to train on and %d held out; %s takes pieces of %d", ErrData, d.From,
+			len(d.Train), len(d.Held), m.Name, m.context)
+	}
+	return nil
+}
+
+// steps feeds pieces of the text from random places.
+func (d *Text) steps(r *run) (feed, int, error) {
+	length := r.model.context
+	crops, err := data.NewCrops(d.Train, length, r.o.Seed)
+	if err != nil {
+		return nil, 0, err
+	}
+	x, y := make([]int32, r.o.Batch*length), make([]int32, r.o.Batch*length)
+	return func(n int) (*tensor.Tensor, *tensor.Tensor, error) {
+		if err := crops.FillInt32(uint64(n)*uint64(r.o.Batch), x, y); err != nil {
+			return nil, nil, err
+		}
+		return tensor.From(r.s, x, r.o.Batch, length), tensor.From(r.s, y, r.o.Batch, length), nil
+	}, r.o.Batch * length, nil
+}
+
+// evaluate reads the held-out text from its beginning to its end in pieces that don't overlap: every byte but the
+// first is predicted once, from what precedes it in its piece. It is the mean over all of them.
+func (d *Text) evaluate(ctx context.Context, r *run) error {
+	start := time.Now()
+	length := r.model.context
+	x, y := make([]int32, 0, evalPieces*length), make([]int32, 0, evalPieces*length)
+	var sum float64
+	all := len(d.Held) - 1
+	for at := 0; at < all; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		pieces, n := min((all-at)/length, evalPieces), length
+		if pieces == 0 {
+			pieces, n = 1, all-at // the rest is shorter than a piece
+		}
+		x, y = x[:0], y[:0]
+		for i := at; i < at+pieces*n; i++ {
+			x, y = append(x, int32(d.Held[i])), append(y, int32(d.Held[i+1]))
+		}
+		nll, err := d.judge(r, x, y, pieces, n)
+		if err != nil {
+			return err
+		}
+		sum += nll * float64(pieces*n)
+		at += pieces * n
+	}
+	r.sum.HeldOut = sum / float64(all)
+	bits := r.sum.HeldOut / math.Ln2
+	r.sum.BitsPerByte = &bits
+	r.sum.EvalSeconds = time.Since(start).Seconds()
+	return nil
+}
+
+// judge is the mean loss of a few pieces.
+func (d *Text) judge(r *run, x, y []int32, pieces, n int) (float64, error) {
+	var loss *tensor.Tensor
+	r.s.NoGrad(func() {
+		r.s.Scope(func(sc *tensor.Scope) {
+			loss = sc.Keep(nn.CrossEntropy(r.net.Forward(tensor.From(r.s, x, pieces, n)), tensor.From(r.s, y, pieces, n)))
+		})
+	})
+	defer loss.Free()
+	return loss.Item()
+}
+
+// promptBytes is how much of the held-out text a sample goes on from, unless Options.Prompt says otherwise.
+const promptBytes = 32
+
+// writer is a model that can go on with a text.
+type writer interface {
+	Generate(ctx context.Context, prompt []int32, n int, o model.Sampling) ([]int32, error)
+}
+
+// sample has the model go on with a prompt. An interrupt leaves it at what it has.
+func (d *Text) sample(ctx context.Context, r *run) error {
+	w, ok := r.net.(writer)
+	if !ok || r.o.Sample <= 0 {
+		return nil
+	}
+	prompt := []byte(r.o.Prompt)
+	if len(prompt) == 0 {
+		prompt = d.Held[:min(promptBytes, len(d.Held))]
+	}
+	tokens := make([]int32, len(prompt))
+	for i, b := range prompt {
+		tokens[i] = int32(b)
+	}
+	more, err := w.Generate(ctx, tokens, r.o.Sample, model.Sampling{Temperature: 0.7, TopK: 40, Seed: r.o.Seed})
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	out := slices.Clone(prompt) // it lies in the held-out text
+	for _, t := range more {
+		out = append(out, byte(t))
+	}
+	r.sum.Sample = strings.ToValidUTF8(string(out), "\uFFFD")
+	return nil
+}

@@ -1,0 +1,147 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/autograd"
+	"github.com/ringside-go/ringside/tensor/nn"
+	"github.com/ringside-go/ringside/tensor/optim"
+)
+
+// run is one training run.
+type run struct {
+	s     *tensor.Session
+	o     Options
+	model *Model
+	net   nn.Layer // examples in, logits out
+	sum   *Summary
+}
+
+// feed uploads the examples of step n, counted from 0.
+type feed func(n int) (x, y *tensor.Tensor, err error)
+
+// train takes the steps, until all are done or ctx is, which is looked at between steps.
+func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
+	params := r.net.Params()
+	r.sum.Parameters = nn.Count(params)
+	leaves := nn.Tensors(params)
+	opt := optim.NewAdamW(params, optim.AdamWOptions{Decay: r.o.Decay})
+	schedule := optim.Cosine(r.o.LR, r.o.LRLast, r.o.Warmup, r.o.Steps)
+	if err := r.s.Flush(); err != nil { // what has been made so far is a program of its own, and the first step one like all
+		return err
+	}
+
+	start := time.Now()
+	report := reporter{every: r, last: start}
+	var before *tensor.Tensor // the loss of the step before, which nobody needs once this one is recorded
+	for n := 0; n < r.o.Steps; n++ {
+		if ctx.Err() != nil {
+			r.sum.Stopped = true
+			break
+		}
+		opt.LR = schedule(n)
+		loss, err := r.record(opt, leaves, next, n)
+		if before != nil {
+			before.Free()
+		}
+		if before = loss; err != nil {
+			return err
+		}
+		r.sum.Steps = n + 1
+		if r.sum.Steps%r.o.LossEvery == 0 || r.sum.Steps == r.o.Steps {
+			err = r.read(loss)
+		} else {
+			err = r.s.Flush()
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 && r.o.Started != nil {
+			r.o.Started()
+		}
+		report.maybe(start, itemsPerStep)
+	}
+	if before != nil {
+		defer before.Free()
+	}
+	if r.sum.Stopped && before != nil && !r.known() { // the last steps may still be on their way: this waits for them
+		if err := r.read(before); err != nil {
+			return err
+		}
+	}
+	r.sum.Seconds = time.Since(start).Seconds()
+	r.sum.Rate = float64(r.sum.Steps) / r.sum.Seconds
+	r.sum.Items = r.sum.Rate * float64(itemsPerStep)
+	if r.o.Trained != nil {
+		r.o.Trained(r.sum.Steps)
+	}
+	return nil
+}
+
+// record records step n. The loss is kept in every step, read or not, so that all steps are one program.
+func (r *run) record(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n int) (loss *tensor.Tensor, err error) {
+	r.s.Scope(func(sc *tensor.Scope) {
+		var x, y *tensor.Tensor
+		if x, y, err = next(n); err != nil {
+			return
+		}
+		loss = sc.Keep(nn.CrossEntropy(r.net.Forward(x), y))
+		var grads []*tensor.Tensor
+		if grads, err = autograd.Grad(loss, leaves...); err != nil {
+			return
+		}
+		if r.o.Clip > 0 {
+			grads = optim.ClipGradNorm(grads, r.o.Clip)
+		}
+		err = opt.Step(grads)
+	})
+	return loss, err
+}
+
+// known reports whether the last step's loss was read.
+func (r *run) known() bool {
+	k := len(r.sum.Losses)
+	return k > 0 && r.sum.Losses[k-1].Step == r.sum.Steps
+}
+
+// read waits for the last recorded step's loss.
+func (r *run) read(loss *tensor.Tensor) error {
+	x, err := loss.Item()
+	if err != nil {
+		return err
+	}
+	r.sum.Loss = x
+	r.sum.Losses = append(r.sum.Losses, Point{r.sum.Steps, x})
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return fmt.Errorf("%w: %v at step %d with learning rate %g; a smaller one may help", ErrDiverged, x, r.sum.Steps, r.o.LR)
+	}
+	return nil
+}
+
+// reporter calls Options.Progress.
+type reporter struct {
+	every *run
+	last  time.Time
+	step  int
+}
+
+// maybe reports if the last step's loss is known.
+func (p *reporter) maybe(start time.Time, itemsPerStep int) {
+	r := p.every
+	if r.o.Progress == nil || !r.known() {
+		return
+	}
+	now := time.Now()
+	done := r.sum.Steps
+	perStep := now.Sub(p.last).Seconds() / float64(done-p.step)
+	overall := now.Sub(start) / time.Duration(done)
+	r.o.Progress(Progress{
+		Step: done, Steps: r.o.Steps, Loss: r.sum.Loss, Unit: r.sum.Unit,
+		Rate: float64(itemsPerStep) / perStep, Left: overall * time.Duration(r.o.Steps-done),
+	})
+	p.last, p.step = now, done
+}

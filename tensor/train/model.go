@@ -1,0 +1,99 @@
+package train
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/nn"
+)
+
+// Model is a model that can be trained by name.
+type Model struct {
+	Name     string
+	Doc      string // one line
+	Data     string // what it learns from: "images" or "text"
+	Defaults Options
+
+	side, classes int // of a classifier's images
+	context       int // tokens that a language model sees at once
+	build         func(s *tensor.Session) (nn.Layer, error)
+}
+
+// Data is what a model learns from: *Images or *Text.
+type Data interface {
+	where() string
+	unit() string
+	check(m *Model) error
+	steps(r *run) (next feed, itemsPerStep int, err error)
+	evaluate(ctx context.Context, r *run) error
+	sample(ctx context.Context, r *run) error
+}
+
+// Find is the model of that name: ErrModel, which lists all, if there is none.
+func Find(name string) (*Model, error) {
+	var all []string
+	for _, m := range Models() {
+		if m.Name == name {
+			return m, nil
+		}
+		all = append(all, m.Name)
+	}
+	return nil, fmt.Errorf("%w: %q; there are %s", ErrModel, name, strings.Join(all, ", "))
+}
+
+// Load loads what the model learns from: path is a folder of images in the manner of MNIST, or a file or folder of
+// text. Without one it is Fashion-MNIST where a distribution puts it, or the text that comes with Go.
+func (m *Model) Load(path string) (Data, error) {
+	if m.Data == "images" {
+		return LoadImages(path)
+	}
+	return LoadText(path)
+}
+
+// Train trains the model on d in the session s, evaluates it on what d holds out, and writes a sample if it is a language
+// model. When ctx is done between two steps, that is no error: what was reached is saved and returned, but not evaluated.
+// With an error it also returns how far it came.
+//
+// The session's own context should not be ctx: that would break off a step instead of ending between two.
+func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options) (*Summary, error) {
+	r := &run{s: s, model: m, o: o.filled(m.Defaults)}
+	r.sum = &Summary{Model: m.Name, Engine: s.Engine().Name(), Data: d.where(), Unit: d.unit(),
+		Seed: r.o.Seed, Batch: r.o.Batch, Planned: r.o.Steps}
+	if err := r.o.check(); err != nil {
+		return r.sum, err
+	}
+	if err := d.check(m); err != nil {
+		return r.sum, err
+	}
+	s.Seed(r.o.Seed)
+	var err error
+	if r.net, err = m.build(s); err != nil {
+		return r.sum, err
+	}
+	if r.o.Load != "" {
+		if _, err := nn.Load(r.o.Load, r.net.Params(), nil); err != nil {
+			return r.sum, err
+		}
+	}
+	next, items, err := d.steps(r)
+	if err != nil {
+		return r.sum, err
+	}
+	if err := r.train(ctx, next, items); err != nil {
+		return r.sum, err
+	}
+	if r.o.Save != "" {
+		if err := nn.Save(r.o.Save, r.net.Params(), map[string]string{"model": m.Name}); err != nil {
+			return r.sum, err
+		}
+	}
+	if r.sum.Stopped {
+		return r.sum, nil
+	}
+	if err := d.evaluate(ctx, r); err != nil {
+		return r.sum, err
+	}
+	return r.sum, d.sample(ctx, r)
+}

@@ -1,0 +1,138 @@
+package train
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Options say how a model is trained. A zero field takes the model's own value (Model.Defaults), and is 0 where that has
+// none.
+type Options struct {
+	Steps int // optimizer steps
+	Batch int // examples in a step: images, or pieces of text
+
+	LR     float64 // peak learning rate of AdamW
+	LRLast float64 // where the cosine ends
+	Warmup int     // steps of linear warm-up
+	Decay  float64 // weight decay
+	Clip   float64 // largest norm of the gradients; 0 does not clip
+
+	// Seed of the weights and of the order of the examples. 0 is a seed like any other.
+	Seed uint64
+
+	// LossEvery is how often the loss is read, which waits for the step; the last step's always is. 1 reads every loss.
+	// Weights do not depend on it.
+	LossEvery int
+
+	// Load and Save are safetensors files: weights to begin with, and where the final ones go. Load takes the weights
+	// only; the optimizer begins anew.
+	Load, Save string
+
+	// Sample is how many bytes a language model writes after training; negative is none.
+	Sample int
+
+	// Prompt is what a sample goes on from; a piece of the held-out text if it is empty.
+	Prompt string
+
+	// Progress is called after a step whose loss was read, in the training goroutine.
+	Progress func(Progress)
+
+	// Started is called when the first step was handed over, Trained with the number of steps taken, before the
+	// evaluation: whoever reads an engine's counters there has those of the steps in between.
+	Started func()
+	Trained func(steps int)
+}
+
+// Progress is how far a run is.
+type Progress struct {
+	Step, Steps int
+	Loss        float64
+	Rate        float64 // Unit a second since the last report
+	Unit        string  // "images" or "tokens"
+	Left        time.Duration
+}
+
+// Point is a loss that was read.
+type Point struct {
+	Step int     `json:"step"` // counted from 1
+	Loss float64 `json:"loss"`
+}
+
+// Summary is the outcome of a run, also of one that was stopped.
+type Summary struct {
+	Model      string `json:"model"`
+	Engine     string `json:"engine"`
+	Data       string `json:"data"`
+	Parameters int    `json:"parameters"`
+	Seed       uint64 `json:"seed"`
+	Batch      int    `json:"batch"`
+
+	Steps   int  `json:"steps"` // done
+	Planned int  `json:"planned_steps"`
+	Stopped bool `json:"stopped"` // by its context, before all steps were done
+
+	Seconds float64 `json:"seconds"` // training alone
+	Rate    float64 `json:"steps_per_second"`
+	Items   float64 `json:"items_per_second"`
+	Unit    string  `json:"items"` // "images" or "tokens"
+
+	Loss    float64 `json:"loss"` // the last one
+	Losses  []Point `json:"losses"`
+	HeldOut float64 `json:"held_out_loss"` // mean over what was held out, in nats
+
+	Accuracy    *float64 `json:"accuracy,omitempty"`      // of a classifier, 0 to 1
+	BitsPerByte *float64 `json:"bits_per_byte,omitempty"` // of a language model
+	EvalSeconds float64  `json:"evaluation_seconds"`
+	Sample      string   `json:"sample,omitempty"`
+}
+
+// or gives x, or def for a zero x.
+func or[T comparable](x, def T) T {
+	var zero T
+	if x == zero {
+		return def
+	}
+	return x
+}
+
+// filled is o with d where o has nothing.
+func (o *Options) filled(d Options) Options {
+	if o == nil {
+		o = &Options{}
+	}
+	f := *o
+	f.Steps, f.Batch, f.Warmup = or(f.Steps, d.Steps), or(f.Batch, d.Batch), or(f.Warmup, d.Warmup)
+	f.LR, f.LRLast, f.Decay, f.Clip = or(f.LR, d.LR), or(f.LRLast, d.LRLast), or(f.Decay, d.Decay), or(f.Clip, d.Clip)
+	f.LossEvery, f.Sample = or(f.LossEvery, d.LossEvery), or(f.Sample, d.Sample)
+	f.Warmup = min(f.Warmup, f.Steps/10) // a short run would otherwise never leave it
+	return f
+}
+
+func (o *Options) check() error {
+	for _, c := range []struct {
+		name string
+		ok   bool
+		got  any
+		want string
+	}{
+		{"steps", o.Steps > 0, o.Steps, "at least 1"},
+		{"batch", o.Batch > 0 && o.Batch <= maxBatch, o.Batch, fmt.Sprintf("1 to %d", maxBatch)},
+		{"lr", o.LR > 0 && !math.IsInf(o.LR, 0), o.LR, "above 0"},
+		{"loss-every", o.LossEvery > 0, o.LossEvery, "at least 1"},
+		{"seed", o.Seed < 1<<53, o.Seed, "below 2^53"},
+		{"sample", o.Sample <= maxSample, o.Sample, fmt.Sprintf("at most %d", maxSample)},
+	} {
+		if !c.ok {
+			return fmt.Errorf("%w: %s is %v, expected %s", ErrOption, c.name, c.got, c.want)
+		}
+	}
+	return nil
+}
+
+const (
+	// maxBatch bounds what one step asks of memory: 64 Ki images of 28x28 are 200 MB.
+	maxBatch = 1 << 16
+	// maxSample is a few minutes of writing.
+	maxSample = 1 << 20
+)
