@@ -130,7 +130,7 @@ func (c *compiler) instr(i int) {
 	s := Step{Instr: i, Op: in.Op, Ints: c.p.IntsOf(i), In: make([]Operand, len(args))}
 	for k, r := range args {
 		s.In[k] = c.operand(r)
-		if !Strided(in.Op) {
+		if !Strided(in.Op) || in.Op == tensor.OpMatmul && backward(s.In[k]) {
 			s.In[k] = c.dense(i, s.In[k])
 		}
 	}
@@ -142,7 +142,14 @@ func (c *compiler) instr(i int) {
 	c.at[i] = s.Out
 }
 
-// Strided reports whether a step of op reads operands in any strides; others get dense ones.
+// backward reports whether the matrices of o are walked from their end, which no matrix product does.
+func backward(o Operand) bool {
+	n := len(o.Strides)
+	return o.Strides[n-2] < 0 || o.Strides[n-1] < 0
+}
+
+// Strided reports whether a step of op reads operands in any strides; others get dense ones, and
+// so does a matrix product whose matrices are walked backward.
 func Strided(op tensor.Op) bool {
 	switch op {
 	case tensor.OpMatmul, tensor.OpConcat, tensor.OpPad:

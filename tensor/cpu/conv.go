@@ -40,22 +40,40 @@ func span(off, s, n, outs int) (lo, hi int) {
 	return min(lo, outs), max(min(hi, outs), min(lo, outs))
 }
 
-// windows visits every row of one group's window matrix [k, px]: its index, and for every output row the input's
-// elements, where they exist.
-func (g *geometry) windows(f func(row, oy, lo, hi, from int)) {
+// maxCols bounds the elements of a window matrix: a megabyte of f32, at home in the second-level cache. Larger ones are
+// made and used some output pixels at a time.
+const maxCols = 1 << 18
+
+// chunk is how many output pixels are done at a time.
+func (g *geometry) chunk() int {
+	n := maxCols / max(g.k, 1)
+	switch {
+	case n >= 64:
+		n &^= 31 // whole panels of the matrix product
+	case g.k <= maxCols:
+		n = max(n, 16) // a product of fewer columns is slow
+	}
+	return min(max(n, 1), g.px)
+}
+
+// windows visits the rows of one group's window matrix [k, p1-p0] for the output pixels p0 to p1: its index, and for
+// every output row its piece [a, b), within which [lo, hi) have an element of the input, that of pixel x at from + x*sw.
+func (g *geometry) windows(p0, p1 int, f func(row, piece, a, b, lo, hi, from int)) {
 	row := 0
 	for c := range g.cg {
 		for i := range g.kh {
 			for j := range g.kw {
 				x := j*g.dw - g.pw
 				lo, hi := span(x, g.sw, g.w, g.ow)
-				for oy := range g.oh {
+				for oy := p0 / g.ow; oy*g.ow < p1; oy++ {
+					a, b := max(p0-oy*g.ow, 0), min(p1-oy*g.ow, g.ow)
 					y := oy*g.sh + i*g.dh - g.ph
 					if y < 0 || y >= g.h {
-						f(row, oy, 0, 0, 0)
+						f(row, oy*g.ow+a-p0, a, b, a, a, 0)
 						continue
 					}
-					f(row, oy, lo, hi, (c*g.h+y)*g.w+x)
+					l := min(max(lo, a), b)
+					f(row, oy*g.ow+a-p0, a, b, l, max(min(hi, b), l), (c*g.h+y)*g.w+x)
 				}
 				row++
 			}
@@ -63,28 +81,28 @@ func (g *geometry) windows(f func(row, oy, lo, hi, from int)) {
 	}
 }
 
-// im2col makes the window matrix of one group of one image.
-func im2col[T float](g *geometry, cols, x []T) {
-	g.windows(func(row, oy, lo, hi, from int) {
-		d := cols[row*g.px+oy*g.ow : row*g.px+(oy+1)*g.ow]
-		clear(d[:lo])
+// im2col makes the window matrix of one group of one image for the pixels p0 to p1.
+func im2col[T float](g *geometry, cols, x []T, p0, p1 int) {
+	g.windows(p0, p1, func(row, piece, a, b, lo, hi, from int) {
+		d := cols[row*(p1-p0)+piece:][:b-a]
+		clear(d[:lo-a])
 		if g.sw == 1 && hi > lo {
-			copy(d[lo:hi], x[from+lo:])
+			copy(d[lo-a:hi-a], x[from+lo:])
 		} else {
 			for i := lo; i < hi; i++ {
-				d[i] = x[from+i*g.sw]
+				d[i-a] = x[from+i*g.sw]
 			}
 		}
-		clear(d[hi:])
+		clear(d[hi-a:])
 	})
 }
 
 // col2im adds a window matrix back to the image.
-func col2im[T float](g *geometry, x, cols []T) {
-	g.windows(func(row, oy, lo, hi, from int) {
-		d := cols[row*g.px+oy*g.ow:]
+func col2im[T float](g *geometry, x, cols []T, p0, p1 int) {
+	g.windows(p0, p1, func(row, piece, a, b, lo, hi, from int) {
+		d := cols[row*(p1-p0)+piece:][:b-a]
 		for i := lo; i < hi; i++ {
-			x[from+i*g.sw] += d[i]
+			x[from+i*g.sw] += d[i-a]
 		}
 	})
 }
@@ -110,22 +128,27 @@ func convolution[T float](s *compile.Step, mul product[T]) func(r *run) error {
 			clear(out)
 			return nil
 		}
-		r.cols = grow(r.cols, (g.k*g.px*sizeOf[T]()+7)/8)
-		cols := slice[T](bytesOf(r.cols))[:g.k*g.px]
+		chunk := g.chunk()
+		r.cols = grow(r.cols, (g.k*chunk*sizeOf[T]()+7)/8)
+		room := slice[T](bytesOf(r.cols))
 		a, b := buf[T](r, &s.In[0]), buf[T](r, &s.In[1])
 		for i := range g.n {
 			for q := range g.groups {
 				in, res, wts := i*image+q*g.cg*g.h*g.w, i*result+q*g.og*g.px, q*g.og*g.k
-				switch s.Op {
-				case tensor.OpConv2D: // y = w x cols
-					im2col(&g, cols, a[in:])
-					mul(r, g.og, g.px, g.k, kernel.Matrix[T]{Data: b[wts:], RS: g.k, CS: 1}, kernel.Matrix[T]{Data: cols, RS: g.px, CS: 1}, false, out[res:], g.px)
-				case tensor.OpConv2DGradX: // cols = w' x dy
-					mul(r, g.k, g.px, g.og, kernel.Matrix[T]{Data: b[wts:], RS: 1, CS: g.k}, kernel.Matrix[T]{Data: a[res:], RS: g.px, CS: 1}, false, cols, g.px)
-					col2im(&g, out[in:], cols)
-				default: // dw += dy x cols'
-					im2col(&g, cols, a[in:])
-					mul(r, g.og, g.k, g.px, kernel.Matrix[T]{Data: b[res:], RS: g.px, CS: 1}, kernel.Matrix[T]{Data: cols, RS: 1, CS: g.px}, true, out[wts:], g.k)
+				for p := 0; p < g.px; p += chunk {
+					px := min(chunk, g.px-p)
+					cols := room[:g.k*px]
+					switch s.Op {
+					case tensor.OpConv2D: // y = w x cols
+						im2col(&g, cols, a[in:], p, p+px)
+						mul(r, g.og, px, g.k, kernel.Matrix[T]{Data: b[wts:], RS: g.k, CS: 1}, kernel.Matrix[T]{Data: cols, RS: px, CS: 1}, false, out[res+p:], g.px)
+					case tensor.OpConv2DGradX: // cols = w' x dy
+						mul(r, g.k, px, g.og, kernel.Matrix[T]{Data: b[wts:], RS: 1, CS: g.k}, kernel.Matrix[T]{Data: a[res+p:], RS: g.px, CS: 1}, false, cols, px)
+						col2im(&g, out[in:], cols, p, p+px)
+					default: // dw += dy x cols'
+						im2col(&g, cols, a[in:], p, p+px)
+						mul(r, g.og, g.k, px, kernel.Matrix[T]{Data: b[res+p:], RS: g.px, CS: 1}, kernel.Matrix[T]{Data: cols, RS: 1, CS: px}, true, out[wts:], g.k)
+					}
 				}
 			}
 		}

@@ -18,7 +18,8 @@ type Options struct {
 	Level *kernel.Level
 	// MaxBytes bounds the memory of all values and temporaries; 0 is no bound but the machine's.
 	MaxBytes int64
-	// Plans bounds the compiled programs that are kept; 0 is 1024.
+	// Plans bounds the compiled programs that are kept; 0 is 1024. However many, they are no more than 16 MiB encoded,
+	// which compiled is about twenty times as much.
 	Plans int
 	// OnSegment is called with every new segment of the arena, before a value lies in it.
 	OnSegment func(*shm.Segment)
@@ -132,9 +133,19 @@ func (c *Compiled) Plan() *compile.Plan { return c.plan }
 // programs with one hash never answer for each other.
 type plans struct {
 	max                   int
+	bytes                 int       // of encodings
 	order                 list.List // of *Compiled, most recent first
 	byHash                map[tensor.Hash]*list.Element
 	hits, misses, evicted uint64
+}
+
+// maxPlanBytes bounds the encodings of the programs in the cache.
+const maxPlanBytes = 16 << 20
+
+func (p *plans) drop(e *list.Element) {
+	c := p.order.Remove(e).(*Compiled)
+	p.bytes -= len(c.encoded)
+	delete(p.byHash, tensor.HashOf(c.encoded))
 }
 
 // Compile returns the compiled form of an encoded program, from the cache or anew. encoded is not kept. The error is
@@ -161,14 +172,11 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (*Compiled, error) {
 	c := &Compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog)}
 	c.steps = d.lower(c.plan)
 	if e := p.byHash[hash]; e != nil {
-		p.order.Remove(e)
+		p.drop(e)
 	}
 	p.byHash[hash] = p.order.PushFront(c)
-	for p.order.Len() > p.max {
-		e := p.order.Back()
-		delete(p.byHash, tensor.HashOf(e.Value.(*Compiled).encoded))
-		p.order.Remove(e)
-		p.evicted++
+	for p.bytes += len(encoded); p.order.Len() > 1 && (p.order.Len() > p.max || p.bytes > maxPlanBytes); p.evicted++ {
+		p.drop(p.order.Back())
 	}
 	return c, nil
 }

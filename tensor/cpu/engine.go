@@ -54,41 +54,27 @@ func (e *engine) Alloc(n int) (tensor.Buffer, error) {
 	return b, nil
 }
 
-func (e *engine) Submit(_ context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
+func (e *engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil, tensor.ErrClosed
 	}
-	defer func() {
-		for _, id := range b.Frees {
-			e.space.Free(id)
-		}
-	}()
-	if err := e.batch(b); err != nil || len(b.Fetch) == 0 {
-		return nil, err
+	got, err := e.batch(ctx, b)
+	if err != nil {
+		e.undo(b)
 	}
-	out := make([]tensor.Fetched, 0, len(b.Fetch))
-	for _, id := range b.Fetch {
-		v := e.space.Lookup(id)
-		if v == nil {
-			for _, f := range out {
-				f.Release()
-			}
-			return nil, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
-		}
-		f := tensor.Fetched{DType: v.DType, Shape: v.Shape, Bytes: v.Bytes(), Release: func() {}}
-		if v.Block != nil {
-			v.Block.Retain()
-			f.Release = v.Block.Release
-		}
-		out = append(out, f)
+	for _, id := range b.Frees {
+		e.space.Free(id)
 	}
-	return out, nil
+	return got, err
 }
 
-// batch imports the uploads and runs the program.
-func (e *engine) batch(b *tensor.Batch) error {
+// batch imports the uploads, runs the program and fetches. After an error there may be anything that undo undoes.
+func (e *engine) batch(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	for _, u := range b.Uploads {
 		var block *shm.Block
 		if u.Buf != nil {
@@ -96,22 +82,62 @@ func (e *engine) batch(b *tensor.Batch) error {
 			block.Retain()
 		}
 		if err := e.space.Import(u.ID, u.DType, u.Shape, block); err != nil {
-			return err
+			return nil, err
 		}
+	}
+	if b.Program != nil {
+		c, err := e.dev.Compile(b.Hash, b.Encoded)
+		if err != nil {
+			return nil, err
+		}
+		if err := e.space.Run(c, b.Base, b.Inputs, b.Scalars); err != nil {
+			return nil, err
+		}
+	}
+	if len(b.Fetch) == 0 {
+		return nil, nil
+	}
+	for _, id := range b.Fetch {
+		if e.space.Lookup(id) == nil {
+			return nil, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+		}
+	}
+	out := make([]tensor.Fetched, len(b.Fetch))
+	for i, id := range b.Fetch {
+		out[i] = fetched(e.space.Lookup(id))
+	}
+	return out, nil
+}
+
+// fetched is a value with a claim on its memory.
+func fetched(v *Value) tensor.Fetched {
+	f := tensor.Fetched{DType: v.DType, Shape: v.Shape, Bytes: v.Bytes(), Release: func() {}}
+	if v.Block != nil {
+		v.Block.Retain()
+		f.Release = v.Block.Release
+	}
+	return f
+}
+
+// undo takes back what a failed batch made, and frees what it would have freed. Its ids are its own: a value of another
+// batch has none of them.
+func (e *engine) undo(b *tensor.Batch) {
+	for _, u := range b.Uploads {
+		e.space.Free(u.ID)
 	}
 	if b.Program == nil {
-		return nil
+		return
 	}
-	c, err := e.dev.Compile(b.Hash, b.Encoded)
-	if err == nil {
-		err = e.space.Run(c, b.Base, b.Inputs, b.Scalars)
-	}
-	if err != nil {
-		for _, u := range b.Uploads {
-			e.space.Free(u.ID)
+	for i, in := range b.Program.Instrs {
+		if in.Keep {
+			e.space.Free(b.Base + uint64(i))
 		}
 	}
-	return err
+	for i, x := range b.Program.Externals {
+		if x.Donated && i < len(b.Inputs) {
+			e.space.Free(b.Inputs[i])
+		}
+	}
 }
 
 func (e *engine) Close() error {

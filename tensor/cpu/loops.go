@@ -229,6 +229,8 @@ func geluTanhGrad(x, dy float64) float64 {
 // floatLoop are the operations of floats.
 func floatLoop[T float](op tensor.Op) loop {
 	switch op {
+	case tensor.OpAbs:
+		return via[T](math.Abs) // of -0 too
 	case tensor.OpExp:
 		return via[T](math.Exp)
 	case tensor.OpLog:

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math/bits"
+
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
 )
@@ -100,14 +102,14 @@ func (d *Device) foldF32(s *compile.Step, g folding) func(r *run) error {
 	}
 	if g.folded.innerStride(0) == 1 && g.folded.inner() > 1 || g.count == 1 {
 		var row func([]float32) float32
-		var join func(a, b float32) float32
+		var join func(a, b float64) float64 // wide enough that many rows don't add up their rounding
 		switch {
 		case sum:
-			row, join = k.Sum, func(a, b float32) float32 { return a + b }
+			row, join = k.Sum, func(a, b float64) float64 { return a + b }
 		case s.Op == tensor.OpAmax:
-			row, join = k.RowMax, func(a, b float32) float32 { return max(a, b) }
+			row, join = k.RowMax, func(a, b float64) float64 { return max(a, b) }
 		case s.Op == tensor.OpAmin:
-			row, join = k.RowMin, func(a, b float32) float32 { return min(a, b) }
+			row, join = k.RowMin, func(a, b float64) float64 { return min(a, b) }
 		default:
 			return nil
 		}
@@ -116,16 +118,16 @@ func (d *Device) foldF32(s *compile.Step, g folding) func(r *run) error {
 			i := 0
 			g.kept.each(x.Off, func(off, n, stride int) {
 				for j := range n {
-					first, acc := true, float32(0)
+					first, acc := true, 0.0
 					g.folded.each(off+j*stride, func(o, n, _ int) {
-						v := row(in[o : o+n])
+						v := float64(row(in[o : o+n]))
 						if first {
 							first, acc = false, v
 						} else {
 							acc = join(acc, v)
 						}
 					})
-					out[i] = acc * scale
+					out[i] = float32(acc) * scale
 					i++
 				}
 			})
@@ -135,35 +137,65 @@ func (d *Device) foldF32(s *compile.Step, g folding) func(r *run) error {
 	if !sum || g.kept.innerStride(0) != 1 || len(g.kept.dims) != 1 {
 		return nil
 	}
-	// Down the columns: rows are added up in blocks of 64, and the blocks' sums after that, so that the error grows
-	// with the number of blocks.
-	const block = 64
 	width := g.kept.inner()
 	return func(r *run) error {
 		in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])[:width]
-		r.rows[0] = grow(r.rows[0], (width+1)/2)
-		part := slice[float32](bytesOf(r.rows[0]))[:width]
-		clear(out)
-		rows := 0
+		c := columns{add: k.Add, out: out, room: scratchRow[float32](r, 0, width*(1+bits.Len(uint(g.count/block))))}
 		g.folded.each(x.Off, func(off, n, stride int) {
 			for j := range n {
-				row := in[off+j*stride : off+j*stride+width]
-				if rows%block == 0 {
-					if rows > 0 {
-						k.Add(out, out, part)
-					}
-					copy(part, row)
-				} else {
-					k.Add(part, part, row)
-				}
-				rows++
+				c.row(in[off+j*stride : off+j*stride+width])
 			}
 		})
-		k.Add(out, out, part)
+		c.finish()
 		if scale != 1 {
 			k.MulS(out, out, scale)
 		}
 		return nil
+	}
+}
+
+// block is how many rows are added up one after another before pairwise summation takes over.
+const block = 16
+
+// columns adds up rows. The sums of two blocks become one, two of those one again, and so on, so that the error grows
+// with the logarithm of the number of rows. room has a row for the block at hand and one for each level of pairs.
+type columns struct {
+	add       func(dst, a, b []float32)
+	out, room []float32
+	rows      int
+}
+
+// level is the sum of 2^i blocks, level -1 that of the block at hand.
+func (c *columns) level(i int) []float32 { return c.room[(i+1)*len(c.out):][:len(c.out)] }
+
+func (c *columns) row(x []float32) {
+	part := c.level(-1)
+	if c.rows%block == 0 {
+		copy(part, x)
+	} else {
+		c.add(part, part, x)
+	}
+	if c.rows++; c.rows%block != 0 {
+		return
+	}
+	n := c.rows/block - 1 // blocks before this one: its bits say which levels are taken
+	i := 0
+	for ; n&(1<<i) != 0; i++ {
+		c.add(part, c.level(i), part)
+	}
+	copy(c.level(i), part)
+}
+
+// finish adds up the levels, smallest sums first.
+func (c *columns) finish() {
+	clear(c.out)
+	if c.rows%block != 0 {
+		copy(c.out, c.level(-1))
+	}
+	for i, n := 0, c.rows/block; n>>i != 0; i++ {
+		if n&(1<<i) != 0 {
+			c.add(c.out, c.out, c.level(i))
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/ringside-go/ringside/shm"
@@ -65,7 +66,14 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 		}
 	}
 	r.outs = r.outs[:0]
+	at := -1 // instruction of the step that runs
 	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v\n%s", ErrInternal, p, debug.Stack())
+			if at >= 0 {
+				err = runError(plan, at, err)
+			}
+		}
 		if err == nil {
 			return
 		}
@@ -104,8 +112,9 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 		}
 	}
 	for i := range c.steps {
+		at = c.steps[i].instr
 		if err = c.steps[i].f(r); err != nil {
-			return runError(plan, c.steps[i].instr, err)
+			return runError(plan, at, err)
 		}
 	}
 	for i := range plan.Outputs {

@@ -13,6 +13,9 @@ type Value struct {
 	DType tensor.DType
 	Shape tensor.Shape
 	Block *shm.Block // nil for a value of no bytes; the space holds one reference
+
+	run   uint64 // number of the run that it was last an input of
+	twice bool   // and more than one of them
 }
 
 // Bytes is the value's content.
@@ -29,6 +32,7 @@ type Space struct {
 	values map[uint64]*Value
 	free   []*Value // to be used again
 	got    []*Value // the inputs of the run that is being prepared
+	runs   uint64   // number of that run
 }
 
 // Open makes an empty space.
@@ -112,9 +116,10 @@ func (s *Space) put(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block)
 	s.values[id] = v
 }
 
-// exclusive reports whether nobody else can see v's memory, so that it may be written.
+// exclusive reports whether v's memory may be written: it is ours, nobody else holds it, and the program that runs has
+// no second input there, in which case two of its results would come to lie in one place.
 func (v *Value) exclusive() bool {
-	return v.Block != nil && v.Block.Refs() == 1 && !v.Block.ReadOnly()
+	return v.Block != nil && !v.twice && v.Block.Refs() == 1 && !v.Block.ReadOnly()
 }
 
 // Run runs a compiled program: inputs are the ids of its external inputs, base the id of instruction 0's result. If it
@@ -142,6 +147,7 @@ func (s *Space) prepare(c *Compiled, base uint64, inputs []uint64, scalars []flo
 		return fmt.Errorf("%w: %d inputs and %d scalars, expected %d and %d", tensor.ErrProgram, len(inputs), len(scalars), len(p.Externals), p.NumScalars)
 	}
 	s.got = s.got[:0]
+	s.runs++
 	for i, id := range inputs {
 		v := s.values[id]
 		if v == nil {
@@ -151,6 +157,7 @@ func (s *Space) prepare(c *Compiled, base uint64, inputs []uint64, scalars []flo
 		if v.DType != e.DType || !v.Shape.Equal(p.Shapes[e.Shape]) {
 			return fmt.Errorf("%w: input %d is %v%v, id %d is %v%v", tensor.ErrProgram, i, e.DType, p.Shapes[e.Shape], id, v.DType, v.Shape)
 		}
+		v.twice, v.run = v.run == s.runs, s.runs
 		s.got = append(s.got, v)
 	}
 	for _, o := range c.plan.Outputs {
