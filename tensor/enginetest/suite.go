@@ -50,6 +50,7 @@ func Run(t *testing.T, start func(t *testing.T) tensor.Engine, opts *Options) {
 	t.Run("golden operations", s.goldenOps)
 	t.Run("golden programs", s.goldenPrograms)
 	t.Run("values", s.values)
+	t.Run("views", s.views)
 	t.Run("behaviour", s.behaviour)
 	t.Run("random programs", s.randomPrograms)
 	t.Run("random sessions", s.randomSessions)
