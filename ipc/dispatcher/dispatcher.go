@@ -116,7 +116,9 @@ func (d *Dispatcher) serve(p *peer) (worked bool) {
 	if len(p.queue) > 0 {
 		worked = p.flush()
 	}
-	p.credit = min(p.credit+quantum, quantum)
+	if p.credit = min(p.credit+quantum, quantum); p.credit <= 0 {
+		return true // it had more than its share; that there is nothing to do would be wrong
+	}
 	for p.credit > 0 && !p.gone {
 		if !p.held {
 			m, ok, err := p.conn.TryRecv()

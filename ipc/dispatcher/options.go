@@ -75,6 +75,10 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.MaxQueued < 0 || c.MaxSessions < 0 {
 		return c, fmt.Errorf("%w: MaxQueued %d, MaxSessions %d: negative", ErrOption, c.MaxQueued, c.MaxSessions)
 	}
+	if c.RingBytes != 0 && c.RingBytes < ipc.DefaultRingBytes {
+		return c, fmt.Errorf("%w: RingBytes %d, expected at least %d: clients send messages of up to %d", ErrOption,
+			c.RingBytes, ipc.DefaultRingBytes, ipc.MaxMessage)
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

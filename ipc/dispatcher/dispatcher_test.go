@@ -1,0 +1,656 @@
+package dispatcher_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/dispatcher"
+	"github.com/ringside-go/ringside/ipc/ipctest"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// fixture is a dispatcher on an in-memory network, and peers that say what a test wants.
+type fixture struct {
+	*testing.T
+	d        *dispatcher.Dispatcher
+	net      ipctest.Network
+	addr     string
+	listener ipc.Listener
+	ctx      context.Context
+	stop     context.CancelCauseFunc
+	end      chan error
+}
+
+func start(t *testing.T, o dispatcher.Options) *fixture {
+	t.Helper()
+	f := prepare(t, o)
+	f.serve()
+	return f
+}
+
+// prepare has peers wait at the door until serve.
+func prepare(t *testing.T, o dispatcher.Options) *fixture {
+	t.Helper()
+	if o.Waiter == nil {
+		o.Waiter = ipc.NewWaiter()
+	}
+	d, err := dispatcher.New(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{T: t, d: d, end: make(chan error, 1)}
+	l, err := f.net.Listen("pipe:", d.ListenOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.addr, f.listener = l.Addr(), l
+	timeout, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	f.ctx = timeout
+	t.Cleanup(cancel)
+	return f
+}
+
+func (f *fixture) serve() {
+	ctx, stop := context.WithCancelCause(context.Background())
+	f.stop = stop
+	go func() { f.end <- f.d.Serve(ctx, f.listener) }()
+	f.Cleanup(func() { f.shutDown(errors.New("the test is over")) })
+}
+
+// shutDown stops the dispatcher and waits for its end.
+func (f *fixture) shutDown(cause error) {
+	f.Helper()
+	f.stop(cause)
+	if err := <-f.end; err != nil {
+		f.Errorf("Serve: %v", err)
+	}
+	f.end <- nil
+}
+
+// peer is one end of a conn.
+type peer struct {
+	f *fixture
+	ipc.Conn
+}
+
+func (f *fixture) dial(role ipc.Role, name string) *peer {
+	f.Helper()
+	c, err := f.net.Dial(f.ctx, f.addr, &ipc.Options{Hello: ipc.Peer{Role: role, Name: name}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { c.Close() })
+	return &peer{f, c}
+}
+
+// send sends a message whole.
+func (p *peer) send(kind uint32, body []byte, files ...*os.File) {
+	p.f.Helper()
+	buf, err := p.Reserve(p.f.ctx, kind, len(body))
+	if err != nil {
+		p.f.Fatal(err)
+	}
+	copy(buf, body)
+	if err := p.Commit(files...); err != nil {
+		p.f.Fatal(err)
+	}
+}
+
+// recv waits for a message of that kind and returns its body and files.
+func (p *peer) recv(kind uint32) ([]byte, []*os.File) {
+	p.f.Helper()
+	m, err := p.Recv(p.f.ctx)
+	if err != nil {
+		p.f.Fatalf("waiting for %s: %v", wire.KindName(kind), err)
+	}
+	body := bytes.Clone(m.Body)
+	p.Release()
+	if m.Kind != kind {
+		p.f.Fatalf("%s %q, expected %s", wire.KindName(m.Kind), body, wire.KindName(kind))
+	}
+	return body, m.Files
+}
+
+// fail waits for a Fail.
+func (p *peer) fail(code wire.Code, text string) {
+	p.f.Helper()
+	body, _ := p.recv(wire.KindFail)
+	var m wire.Fail
+	if err := wire.ParseFail(body, &m); err != nil {
+		p.f.Fatal(err)
+	}
+	if m.Code != code || !strings.Contains(m.Text, text) {
+		p.f.Errorf("Fail %v %q, expected %v with %q", m.Code, m.Text, code, text)
+	}
+}
+
+// gone waits for the end of the conn.
+func (p *peer) gone() {
+	p.f.Helper()
+	if m, err := p.Recv(p.f.ctx); !errors.Is(err, ipc.ErrPeerGone) {
+		p.f.Errorf("%s, %v; expected that the dispatcher hangs up", wire.KindName(m.Kind), err)
+	}
+}
+
+// message is a body of n bytes after the session's id.
+func message(session uint64, n int, fill byte) []byte {
+	b := append(make([]byte, wire.SessionBytes), bytes.Repeat([]byte{fill}, n)...)
+	wire.SetSession(b, session)
+	return b
+}
+
+func sessionOf(t testing.TB, body []byte) uint64 {
+	t.Helper()
+	id, ok := wire.Session(body)
+	if !ok {
+		t.Fatal("no session")
+	}
+	return id
+}
+
+// open has a client open a session, and its worker answer. It returns the session's number.
+func (f *fixture) open(c, w *peer, name string) uint64 {
+	f.Helper()
+	c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 999, Quota: 77, Name: name}))
+	body, _ := w.recv(wire.KindOpenSession)
+	var m wire.OpenSession
+	if err := wire.ParseOpenSession(body, &m); err != nil {
+		f.Fatal(err)
+	}
+	if m.Name != name || m.Quota != 77 || m.Session == 0 || m.Session == 999 {
+		f.Errorf("the worker is told %+v", m)
+	}
+	w.send(wire.KindSessionOpened, wire.AppendSessionOpened(nil, &wire.SessionOpened{Session: m.Session, PID: 1, Worker: "w"}))
+	c.recv(wire.KindSessionOpened)
+	return m.Session
+}
+
+// closed waits until the worker is told that a session is over.
+func (p *peer) closed(session uint64, reason wire.Code) {
+	p.f.Helper()
+	body, _ := p.recv(wire.KindCloseSession)
+	var m wire.CloseSession
+	if err := wire.ParseCloseSession(body, &m); err != nil {
+		p.f.Fatal(err)
+	}
+	if m.Session != session || m.Reason != reason {
+		p.f.Errorf("CloseSession %d, %v; expected %d, %v", m.Session, m.Reason, session, reason)
+	}
+}
+
+// TestForward: messages go both ways with the session's number and otherwise as they are, in order,
+// and nobody can speak for another session.
+func TestForward(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
+	a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
+	sa := f.open(a, w0, "a")
+	sb := f.open(b, w1, "b")
+	if sa == sb {
+		t.Fatalf("both sessions are %d", sa)
+	}
+	for i, kind := range []uint32{wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindDropSegment} {
+		a.send(kind, message(sb, i*1000, byte(i))) // with the other's number
+		body, _ := w0.recv(kind)
+		if !bytes.Equal(body, message(sa, i*1000, byte(i))) {
+			t.Errorf("%s arrived changed, for session %d", wire.KindName(kind), sessionOf(t, body))
+		}
+	}
+	for i, kind := range []uint32{wire.KindDone, wire.KindSegment, wire.KindDropSegment} {
+		w1.send(kind, message(sa, 10, 66)) // the other's session: nobody gets it
+		w1.send(kind, message(12345, 10, 66))
+		w1.send(kind, message(sb, i*1000, byte(i)))
+		body, _ := b.recv(kind)
+		if !bytes.Equal(body, message(0, i*1000, byte(i))) {
+			t.Errorf("%s arrived changed", wire.KindName(kind))
+		}
+	}
+	for i := range 300 {
+		a.send(wire.KindRun, message(0, 1000, byte(i)))
+		b.send(wire.KindRun, message(0, 500, byte(i)))
+		body, _ := w0.recv(wire.KindRun)
+		if !bytes.Equal(body, message(sa, 1000, byte(i))) {
+			t.Fatalf("run %d of a", i)
+		}
+		body, _ = w1.recv(wire.KindRun)
+		if !bytes.Equal(body, message(sb, 500, byte(i))) {
+			t.Fatalf("run %d of b", i)
+		}
+	}
+	if n := f.d.Stats().Messages; n < 600 {
+		t.Errorf("%d messages counted", n)
+	}
+}
+
+// TestFiles: descriptors go with their message and are closed here.
+func TestFiles(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w, c := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
+	s := f.open(c, w, "c")
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	round := func() {
+		c.send(wire.KindSegment, message(0, 40, 1), null)
+		_, files := w.recv(wire.KindSegment)
+		w.send(wire.KindSegment, message(s, 40, 1), null)
+		w.send(wire.KindSegment, message(s+1, 40, 1), null) // for nobody
+		_, more := c.recv(wire.KindSegment)
+		if len(files) != 1 || len(more) != 1 {
+			t.Fatalf("%d and %d files", len(files), len(more))
+		}
+		files[0].Close()
+		more[0].Close()
+	}
+	round()
+	before := descriptors(t)
+	for range 50 {
+		round()
+	}
+	w.send(wire.KindDone, message(s, 1, 1))
+	c.recv(wire.KindDone) // what came before was dealt with
+	if n := descriptors(t); n > before {
+		t.Errorf("%d descriptors are open, %d before", n, before)
+	}
+}
+
+func descriptors(t testing.TB) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(fds)
+}
+
+// TestPlacement: sessions go where there are fewest, then where least was sent, then by name.
+func TestPlacement(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1"), f.dial(ipc.RoleWorker, "w2")}
+	c := make([]*peer, 6)
+	s := make([]uint64, 6)
+	for i := range c {
+		c[i] = f.dial(ipc.RoleClient, "c")
+		s[i] = f.open(c[i], w[i%3], "c") // fails if it is placed elsewhere
+	}
+	for i := range 3 {
+		c[i].send(wire.KindRun, message(0, 1000*(3-i), 0))
+		w[i].recv(wire.KindRun)
+	}
+	for i := range c {
+		c[i].send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+		w[i%3].closed(s[i], wire.CodeOK)
+	}
+	for i, want := range []int{2, 1, 0} {
+		f.open(c[i], w[want], "again") // on the same conn
+	}
+}
+
+// TestBlockedWorker: a worker that does not read stops its clients and nobody else, and then gets everything
+// in order.
+func TestBlockedWorker(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
+	a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
+	sa, sb := f.open(a, w0, "a"), f.open(b, w1, "b")
+	const size = 100 << 10
+	sent := 0
+	for full := 0; full < 2; { // once all queues on the way are full, and then nothing moves
+		buf, err := a.TryReserve(wire.KindRun, wire.SessionBytes+size)
+		if errors.Is(err, ipc.ErrFull) {
+			// A round of the other client: the dispatcher had its turn at this one.
+			b.send(wire.KindRun, message(0, 10, 1))
+			if body, _ := w1.recv(wire.KindRun); sessionOf(t, body) != sb {
+				t.Fatal("wrong session")
+			}
+			full++
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		full = 0
+		copy(buf, message(0, size, byte(sent)))
+		if err := a.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		sent++
+	}
+	if n := f.d.Stats(); n.Blocked == 0 || sent < 10 {
+		t.Errorf("%d were sent; %+v", sent, n)
+	}
+	for i := range sent {
+		body, _ := w0.recv(wire.KindRun)
+		if !bytes.Equal(body, message(sa, size, byte(i))) {
+			t.Fatalf("message %d of %d", i, sent)
+		}
+	}
+}
+
+// TestBlockedClientDies: the end of a client whose messages wait is noticed.
+func TestBlockedClientDies(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w, c := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
+	s := f.open(c, w, "c")
+	sent := 0
+	for {
+		buf, err := c.TryReserve(wire.KindRun, 200<<10)
+		if errors.Is(err, ipc.ErrFull) {
+			if f.d.Stats().Blocked > 0 {
+				break
+			}
+			continue
+		}
+		copy(buf, message(0, len(buf)-8, 0))
+		if err := c.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		sent++
+	}
+	c.Close()
+	for f.d.Stats().Clients > 0 && f.ctx.Err() == nil {
+	}
+	for {
+		m, err := w.Recv(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := m.Kind
+		w.Release()
+		if kind == wire.KindCloseSession {
+			break
+		}
+		sent--
+	}
+	if sent < 0 {
+		t.Error("more arrived than was sent")
+	}
+	_ = s
+}
+
+// TestSlowClient: a client that does not read loses its session; the worker and its other client go on.
+func TestSlowClient(t *testing.T) {
+	f := start(t, dispatcher.Options{MaxQueued: 1 << 20})
+	w := f.dial(ipc.RoleWorker, "w")
+	slow, c := f.dial(ipc.RoleClient, "slow"), f.dial(ipc.RoleClient, "c")
+	s, other := f.open(slow, w, "slow"), f.open(c, w, "c")
+	const size = 100 << 10
+	for range 40 { // 4 MB
+		w.send(wire.KindDone, message(s, size, 1))
+	}
+	w.closed(s, wire.CodeQuota)
+	w.send(wire.KindDone, message(other, 5, 2))
+	if body, _ := c.recv(wire.KindDone); !bytes.Equal(body, message(0, 5, 2)) {
+		t.Error("the other client got something else")
+	}
+	for n := 0; ; n++ {
+		m, err := slow.Recv(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind := m.Kind
+		slow.Release()
+		if kind == wire.KindFail {
+			if n == 0 || n > 20 {
+				t.Errorf("%d answers were kept", n)
+			}
+			break
+		}
+	}
+	// What it still sends is dropped, and it may begin again.
+	slow.send(wire.KindRun, message(0, 10, 1))
+	slow.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	f.open(slow, w, "again")
+}
+
+// TestFair: while several clients have messages, each gets about as many bytes forwarded.
+func TestFair(t *testing.T) {
+	f := prepare(t, dispatcher.Options{})
+	w := f.dial(ipc.RoleWorker, "w")
+	sizes := []int{8 << 10, 1 << 10, 40 << 10}
+	const bytes = 400 << 10
+	for _, size := range sizes {
+		c := f.dial(ipc.RoleClient, "c")
+		c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "c"}))
+		for range bytes / size {
+			c.send(wire.KindRun, message(0, size-wire.SessionBytes, 0))
+		}
+	}
+	f.serve()
+	got := map[uint64]int{}
+	for most := 0; most < bytes/2; {
+		m, err := w.Recv(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Kind == wire.KindRun {
+			s := sessionOf(t, m.Body)
+			got[s] += len(m.Body) + 1<<10 // as a turn counts it
+			most = max(most, got[s])
+			for other := uint64(1); other <= 3; other++ {
+				if ahead := got[s] - got[other]; ahead > 3*(64<<10) {
+					t.Fatalf("session %d had %d bytes more than session %d", s, ahead, other)
+				}
+			}
+		}
+		w.Release()
+	}
+}
+
+// TestWaitForWorker: a session waits for a worker, but not for ever.
+func TestWaitForWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, dispatcher.Options{WorkerWait: 2 * time.Second})
+		a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
+		begin := time.Now()
+		a.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "a"}))
+		a.send(wire.KindRun, message(0, 10, 1)) // nobody reads it yet
+		a.fail(wire.CodeNoWorker, "ringside worker")
+		if d := time.Since(begin); d != 2*time.Second {
+			t.Errorf("it took %v", d)
+		}
+		b.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "b"}))
+		b.send(wire.KindRun, message(0, 10, 2))
+		<-time.After(1999 * time.Millisecond)
+		if n := f.d.Stats(); n.Waiting != 1 || n.Sessions != 1 {
+			t.Errorf("%+v", n)
+		}
+		w := f.dial(ipc.RoleWorker, "w")
+		w.recv(wire.KindOpenSession)
+		if body, _ := w.recv(wire.KindRun); body[8] != 2 {
+			t.Error("another Run")
+		}
+		<-time.After(time.Minute)
+		if n := f.d.Stats(); n.Waiting != 0 || n.Sessions != 1 || n.Failed != 1 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// TestWaitingClientLeaves: it is not placed afterwards.
+func TestWaitingClientLeaves(t *testing.T) {
+	f := start(t, dispatcher.Options{WorkerWait: time.Hour})
+	a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
+	a.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "a"}))
+	b.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "b"}))
+	for f.d.Stats().Waiting != 2 && f.ctx.Err() == nil {
+	}
+	a.Close()
+	for f.d.Stats().Waiting != 1 && f.ctx.Err() == nil {
+	}
+	w := f.dial(ipc.RoleWorker, "w")
+	body, _ := w.recv(wire.KindOpenSession)
+	var m wire.OpenSession
+	if err := wire.ParseOpenSession(body, &m); err != nil || m.Name != "b" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// TestDeaths: each side learns of the other's end, after what was sent before it.
+func TestDeaths(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
+	a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
+	sa, sb := f.open(a, w0, "a"), f.open(b, w1, "b")
+	w0.send(wire.KindDone, message(sa, 3, 3))
+	w0.Close()
+	a.recv(wire.KindDone)
+	a.fail(wire.CodeWorkerGone, `worker "w0" (pid `)
+	a.send(wire.KindRun, message(0, 3, 3)) // dropped
+	b.send(wire.KindRun, message(0, 3, 3))
+	w1.recv(wire.KindRun)
+	b.Close()
+	w1.closed(sb, wire.CodeOK)
+	w1.send(wire.KindDone, message(sb, 3, 3)) // it did not know yet
+	a.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	f.open(a, w1, "a again")
+	f.dial(ipc.RoleWorker, "w0") // the name is free again
+	for f.d.Stats().Workers != 2 && f.ctx.Err() == nil {
+	}
+	if n := f.d.Stats(); n.Workers != 2 || n.Clients != 1 || n.Sessions != 1 || n.Failed != 1 || n.Opened != 3 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestRefused: who does not belong here, or breaks the protocol, is told and hung up on.
+func TestRefused(t *testing.T) {
+	open := wire.AppendOpenSession(nil, &wire.OpenSession{Name: "x"})
+	for what, c := range map[string]struct {
+		role ipc.Role
+		name string
+		say  func(p *peer)
+		code wire.Code
+		text string
+	}{
+		"role":               {ipc.RoleRank, "r", nil, wire.CodeProtocol, "rank"},
+		"worker's name":      {ipc.RoleWorker, "", nil, wire.CodeProtocol, "name"},
+		"name taken":         {ipc.RoleWorker, "w", nil, wire.CodeNameTaken, `"w" is taken by pid`},
+		"run too early":      {ipc.RoleClient, "c", func(p *peer) { p.send(wire.KindRun, message(0, 9, 9)) }, wire.CodeProtocol, "Run before OpenSession"},
+		"client says Done":   {ipc.RoleClient, "c", func(p *peer) { p.send(wire.KindDone, message(0, 9, 9)) }, wire.CodeProtocol, "Done"},
+		"unknown kind":       {ipc.RoleClient, "c", func(p *peer) { p.send(4711, nil) }, wire.CodeProtocol, "4711"},
+		"broken OpenSession": {ipc.RoleClient, "c", func(p *peer) { p.send(wire.KindOpenSession, open[:9]) }, wire.CodeProtocol, "OpenSession"},
+		"broken Status":      {ipc.RoleClient, "c", func(p *peer) { p.send(wire.KindStatus, nil) }, wire.CodeProtocol, "Status"},
+		"control opens":      {ipc.RoleControl, "c", func(p *peer) { p.send(wire.KindOpenSession, open) }, wire.CodeProtocol, "control"},
+		"worker runs":        {ipc.RoleWorker, "v", func(p *peer) { p.send(wire.KindRun, message(0, 9, 9)) }, wire.CodeProtocol, "Run"},
+		"worker's short":     {ipc.RoleWorker, "v", func(p *peer) { p.send(wire.KindDone, []byte{1}) }, wire.CodeProtocol, "1 bytes"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := start(t, dispatcher.Options{})
+			w := f.dial(ipc.RoleWorker, "w")
+			for f.d.Stats().Workers == 0 && f.ctx.Err() == nil {
+			}
+			p := f.dial(c.role, c.name)
+			if c.say != nil {
+				c.say(p)
+			}
+			p.fail(c.code, c.text)
+			p.gone()
+			f.open(f.dial(ipc.RoleClient, "good"), w, "good")
+		})
+	}
+	t.Run("two sessions", func(t *testing.T) {
+		f := start(t, dispatcher.Options{})
+		w, p := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
+		s := f.open(p, w, "c")
+		p.send(wire.KindOpenSession, open)
+		p.fail(wire.CodeProtocol, "open")
+		p.gone()
+		w.closed(s, wire.CodeOK)
+	})
+	t.Run("short message", func(t *testing.T) {
+		f := start(t, dispatcher.Options{})
+		w, p := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
+		s := f.open(p, w, "c")
+		p.send(wire.KindRun, []byte{1, 2, 3})
+		p.fail(wire.CodeProtocol, "3 bytes")
+		w.closed(s, wire.CodeProtocol)
+	})
+	t.Run("too many sessions", func(t *testing.T) {
+		f := start(t, dispatcher.Options{MaxSessions: 1})
+		w := f.dial(ipc.RoleWorker, "w")
+		first := f.dial(ipc.RoleClient, "first")
+		s := f.open(first, w, "first")
+		p := f.dial(ipc.RoleClient, "second")
+		p.send(wire.KindOpenSession, open)
+		p.fail(wire.CodeQuota, "at most 1")
+		first.Close()
+		w.closed(s, wire.CodeOK)
+		p.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+		f.open(p, w, "second")
+	})
+}
+
+// TestWorkerFails: a session that its worker gave up is over here as well.
+func TestWorkerFails(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w, c := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
+	s := f.open(c, w, "c")
+	w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: s, Code: wire.CodeProtocol, Text: "nonsense"}))
+	c.fail(wire.CodeProtocol, "nonsense")
+	c.send(wire.KindRun, message(0, 1, 1))
+	c.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	if again := f.open(c, w, "c"); again == s {
+		t.Error("a number was used twice")
+	}
+}
+
+// TestShutDown: everybody is told why.
+func TestShutDown(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w, c, m := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")
+	f.open(c, w, "c")
+	m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
+	m.recv(wire.KindStatusReply)
+	f.shutDown(errors.New("tea time"))
+	for _, p := range []*peer{w, c, m} {
+		p.fail(wire.CodeShutdown, "tea time")
+		p.gone()
+	}
+	if _, err := f.net.Dial(f.ctx, f.addr, nil); !errors.Is(err, ipc.ErrNoListener) {
+		t.Errorf("dialing afterwards: %v", err)
+	}
+}
+
+// TestStatus: the counters are those of the sessions and workers there are.
+func TestStatus(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w, c, m := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")
+	s := f.open(c, w, "c")
+	run := wire.Run{Seq: 1, Uploads: []wire.Upload{{ID: 1, Value: wire.Value{DType: 1, Inline: []byte{1, 2, 3, 4}}}}}
+	c.send(wire.KindRun, wire.AppendRun(nil, &run, nil))
+	w.recv(wire.KindRun)
+	w.send(wire.KindDone, wire.AppendDone(nil, &wire.Done{Session: s, Seq: 1}))
+	c.recv(wire.KindDone)
+	m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{Session: 5}))
+	body, _ := m.recv(wire.KindStatusReply)
+	var got wire.StatusReply
+	if err := wire.ParseStatusReply(body, &got); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]uint64{
+		"pid": uint64(os.Getpid()), "clients": 1, "workers": 1, "sessions": 1, "waiting": 0, "opened": 1, "messages": 3,
+		"tensor_bytes": 4, "worker.w0.sessions": 1, "worker.w0.messages": 1, "worker.w0.pid": uint64(os.Getpid()),
+	} {
+		if n := got.Get(name); n != want {
+			t.Errorf("%s is %d, expected %d", name, n, want)
+		}
+	}
+}
+
+// TestOptions: what makes no sense is said.
+func TestOptions(t *testing.T) {
+	for _, o := range []dispatcher.Options{{MaxQueued: -1}, {MaxSessions: -1}, {RingBytes: 1 << 16}} {
+		if _, err := dispatcher.New(&o); !errors.Is(err, dispatcher.ErrOption) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
