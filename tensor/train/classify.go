@@ -36,6 +36,7 @@ func LoadImages(dir string) (*Images, error) {
 	return set, err
 }
 
+func (d *Images) kind() string  { return "images" }
 func (d *Images) where() string { return d.From }
 func (d *Images) unit() string  { return "images" }
 

@@ -38,6 +38,7 @@ func LoadText(path string) (*Text, error) {
 	return &Text{t, path}, nil
 }
 
+func (d *Text) kind() string  { return "text" }
 func (d *Text) where() string { return d.From }
 func (d *Text) unit() string  { return "tokens" }
 

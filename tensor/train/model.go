@@ -23,8 +23,9 @@ type Model struct {
 
 // Data is what a model learns from: *Images or *Text.
 type Data interface {
-	where() string
-	unit() string
+	kind() string  // Model.Data
+	where() string // file or folder
+	unit() string  // what a rate counts
 	check(m *Model) error
 	steps(r *run) (next feed, itemsPerStep int, err error)
 	evaluate(ctx context.Context, r *run) error
@@ -63,6 +64,9 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 		Seed: r.o.Seed, Batch: r.o.Batch, Planned: r.o.Steps}
 	if err := r.o.check(); err != nil {
 		return r.sum, err
+	}
+	if d.kind() != m.Data {
+		return r.sum, fmt.Errorf("%w: %s learns from %s, and %s holds %s", ErrData, m.Name, m.Data, d.where(), d.kind())
 	}
 	if err := d.check(m); err != nil {
 		return r.sum, err
