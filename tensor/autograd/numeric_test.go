@@ -228,6 +228,13 @@ var numericCases = []numericCase{
 	{"attention that sees all", []in{std(2, 2, 3, 2), std(2, 2, 4, 2), std(2, 2, 4, 2)}, func(x []*tensor.Tensor) *tensor.Tensor {
 		return tensor.Attention(x[0], x[1], x[2], 0.7, false)
 	}},
+	one("a tied table", std(4, 3), func(x *tensor.Tensor) *tensor.Tensor {
+		return x.IndexSelect(0, indices(x, []int{5}, 1, 3, 1, 1, 0)).Tanh().Matmul(x.T())
+	}),
+	one("a tied table that was computed", std(4, 3), func(x *tensor.Tensor) *tensor.Tensor {
+		h := x.Sin()
+		return h.IndexSelect(0, indices(x, []int{5}, 1, 3, 1, 1, 0)).Tanh().Matmul(h.T())
+	}),
 	two("two ways to one leaf", std(3, 3), std(3), func(x, b *tensor.Tensor) *tensor.Tensor {
 		h := x.Matmul(x).Add(b).Tanh()
 		return h.Mul(x).Add(h.Matmul(x.T())).Sub(b.Mul(b))

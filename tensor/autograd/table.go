@@ -8,6 +8,11 @@ type call struct {
 	n     *tensor.Node
 	dy    *tensor.Tensor
 	twice bool // the gradient will be differentiated itself: use what has an entry
+
+	// sum is what the input whose gradient is asked for got from elsewhere already, nil if nothing. An entry that can add to
+	// it for less than an addition does so and says so in added.
+	sum   *tensor.Tensor
+	added bool
 }
 
 // vjp is what flows into input i: the gradient of the result times the derivative of the result with respect to the

@@ -69,6 +69,9 @@ func fold(a, dy, b *tensor.Tensor) (fa, fdy *tensor.Tensor, shape []int) {
 		shape[d] = 1
 	}
 	shape[batch] = as[len(as)-1]
+	for len(shape) > len(bs) && shape[0] == 1 {
+		shape = shape[1:]
+	}
 	rows := 1
 	for _, n := range ys[from : batch+1] {
 		rows *= n

@@ -87,11 +87,16 @@ func (c *call) zeros() *tensor.Tensor {
 	return tensor.Zeros(c.s, c.dy.DType(), x.Shape()...)
 }
 
+// indexSelect adds to what is there: a table that is also used otherwise (a tied embedding) is large.
 func indexSelect(c *call, i int) *tensor.Tensor {
 	if i != 0 {
 		return nil
 	}
-	return c.apply(tensor.OpIndexAdd, c.n.Ints, tensor.T(c.zeros()), c.arg(1), tensor.T(c.dy))
+	into := c.sum
+	if c.added = into != nil; !c.added {
+		into = c.zeros()
+	}
+	return c.apply(tensor.OpIndexAdd, c.n.Ints, tensor.T(into), c.arg(1), tensor.T(c.dy))
 }
 
 func indexAdd(c *call, i int) *tensor.Tensor {

@@ -80,7 +80,8 @@ func (w *walk) backward(s *tensor.Session, loss *tensor.Tensor) error {
 		return err
 	}
 	if loss.RequiresGrad() {
-		return w.leaf(loss, g)
+		w.give(loss, g)
+		return nil
 	}
 	order := w.order(loss.Node())
 	w.steps[loss.Node()].grad = g
@@ -115,6 +116,7 @@ func (w *walk) through(c *call, st *step) error {
 			return fmt.Errorf("%w: %v can't be differentiated (again)", tensor.ErrNoGrad, n.Op)
 		}
 		x := e.Tensor()
+		c.sum, c.added = w.has(e), false
 		g := f(c, i)
 		if g == nil {
 			continue // an input that only says where, as indices do
@@ -123,21 +125,26 @@ func (w *walk) through(c *call, st *step) error {
 		if err := g.Err(); err != nil {
 			return fmt.Errorf("autograd: gradient of %v with respect to its input %d (%v): %w", n.Op, i, x, err)
 		}
-		if e.Leaf != nil {
-			if err := w.leaf(e.Leaf, g); err != nil {
-				return err
+		if c.sum != nil && !c.added {
+			if g = c.sum.Add(g); g.Err() != nil {
+				return g.Err()
 			}
-			continue
 		}
-		to := w.steps[e.Node]
-		if to.grad != nil {
-			g = to.grad.Add(g)
-		}
-		if to.grad = g; g.Err() != nil {
-			return g.Err()
+		if e.Leaf != nil {
+			w.give(e.Leaf, g)
+		} else {
+			w.steps[e.Node].grad = g
 		}
 	}
 	return nil
+}
+
+// has is the gradient that e's input got until now.
+func (w *walk) has(e *tensor.Edge) *tensor.Tensor {
+	if e.Leaf != nil {
+		return w.leaves[e.Leaf]
+	}
+	return w.steps[e.Node].grad
 }
 
 // into reports whether a target is or lies behind e.
@@ -152,14 +159,11 @@ func (w *walk) into(e *tensor.Edge) bool {
 	return w.steps[e.Node].needed
 }
 
-func (w *walk) leaf(x, g *tensor.Tensor) error {
-	if old := w.leaves[x]; old != nil {
-		g = old.Add(g)
-	} else if w.all {
+func (w *walk) give(x, g *tensor.Tensor) {
+	if w.all && w.leaves[x] == nil {
 		w.found = append(w.found, x)
 	}
 	w.leaves[x] = g
-	return g.Err()
 }
 
 // order lists the nodes behind root, each after all that it was computed from, and finds out which are needed. It is
