@@ -12,6 +12,7 @@ import (
 //	 0  magic    8 bytes
 //	 8  version  4 bytes  Layout
 //	12  state    4 bytes  0 awake, 1 asleep or about to be; the futex word
+//	16  barrier  4 bytes  1 once the sleeper makes a barrier before it parks
 //
 // The state is the one shared word with more than one writer. The sleeper stores
 // 1 and 0; whoever rings exchanges it for 0, and of those that do so only the one
@@ -21,7 +22,8 @@ const BellSize = 128
 const (
 	bellMagic = 0x6c6c6562_64736e72 // "rnsdbell" in memory, little endian
 
-	offState = 12
+	offState   = 12
+	offBarrier = 16
 
 	bellAwake  = 0
 	bellAsleep = 1
@@ -36,15 +38,25 @@ type Futex struct {
 
 	// Wake wakes at most n sleepers.
 	Wake func(word *uint32, n int) error
+
+	// Barrier is a full fence in every thread that runs in any process that has
+	// called Heed, so that those who ring need none of their own. Both are nil
+	// where there is no such thing, and an error of either means the same.
+	Barrier func() error
+	Heed    func() error
 }
 
 // Bell is the one word a process sleeps on, however many rings it reads. One
 // goroutine at a time sleeps on it, through a Waiter; Ring may be called from
 // any goroutine of any process that maps it.
 type Bell struct {
-	state *uint32
-	futex Futex
-	wakes atomic.Uint64
+	state    *uint32
+	barrier  *uint32
+	futex    Futex
+	promised bool        // announce makes a barrier
+	fence    atomic.Bool // Ring makes one: the sleeper makes no barrier, or we don't heed it
+	heeding  atomic.Bool // we have tried to
+	wakes    atomic.Uint64
 }
 
 // InitBell makes mem, BellSize bytes at a multiple of 8, a bell that nobody
@@ -78,15 +90,33 @@ func NewBell(mem []byte, futex Futex) (*Bell, error) {
 	if v := atomic.LoadUint32(word32(mem, offVersion)); v != Layout {
 		return nil, fmt.Errorf("%w: bell version %d, expected %d", ErrLayout, v, Layout)
 	}
-	return &Bell{state: word32(mem, offState), futex: futex}, nil
+	b := &Bell{state: word32(mem, offState), barrier: word32(mem, offBarrier), futex: futex}
+	b.fence.Store(needsFence)
+	b.heed()
+	return b, nil
 }
 
-// Ring wakes the sleeper if there is one: one load otherwise. What the sleeper
-// is to see must have been stored before with a full fence, as Producer.Publish
-// does.
+// Ring wakes the sleeper if there is one: one load otherwise, and a fence in front
+// of it unless the sleeper makes a barrier. Either way what was stored before, as
+// by Producer.Publish, is seen by a sleeper that is not woken.
 func (b *Bell) Ring() {
+	if b.fence.Load() {
+		fullFence()
+		b.heed()
+	}
 	if atomic.LoadUint32(b.state) != bellAwake {
 		b.wake()
+	}
+}
+
+// heed has Ring go without its fence once the sleeper has promised barriers, which it
+// may do after we have attached. Whatever makes it sleep later comes with a barrier.
+func (b *Bell) heed() {
+	if atomic.LoadUint32(b.barrier) == 0 || b.futex.Heed == nil || b.heeding.Swap(true) {
+		return
+	}
+	if b.futex.Heed() == nil {
+		b.fence.Store(false)
 	}
 }
 
@@ -105,9 +135,25 @@ func (b *Bell) wake() {
 // Wakes returns how many times Ring has made the system call.
 func (b *Bell) Wakes() uint64 { return b.wakes.Load() }
 
+// promise has announce make a barrier from now on, and says so to those who attach
+// later, where there are barriers and somebody saves a fence by them.
+func (b *Bell) promise() {
+	if needsFence && b.futex.Barrier != nil && b.futex.Barrier() == nil {
+		atomic.StoreUint32(b.barrier, 1)
+		b.promised = true
+	}
+}
+
 // announce says "I sleep", with a full fence: what is loaded after it cannot be
-// older. The caller looks once more for work before it calls park.
-func (b *Bell) announce() { atomic.StoreUint32(b.state, bellAsleep) }
+// older. After the barrier the same holds for those who ring: either their stores
+// are seen from here, or they see that we sleep. The caller looks once more for
+// work before it calls park.
+func (b *Bell) announce() {
+	atomic.StoreUint32(b.state, bellAsleep)
+	if b.promised {
+		_ = b.futex.Barrier() // it did before; without, a wake may come as late as the park is long
+	}
+}
 
 // retract says "I am awake".
 func (b *Bell) retract() { atomic.StoreUint32(b.state, bellAwake) }

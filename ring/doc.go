@@ -48,8 +48,22 @@
 //
 // An end that is about to sleep stores "I sleep" and then looks at the ring; the
 // other end stores to the ring and then loads "does it sleep?". One of them must
-// see the other's store, and for that both stores have to be full fences. They
-// are Go's atomic stores: XCHG on amd64, STLR followed by LDAR on arm64. So
-// Producer.Publish is the fence that Bell.Ring relies on, and Ring itself is one
-// load while nobody sleeps.
+// see the other's store, and for that there has to be a full fence between store
+// and load on both sides. Three of the four are Go's atomic stores: XCHG on amd64,
+// STLR followed by LDAR on arm64.
+//
+// The fourth would be paid for every record: on amd64 it waits until the record's
+// lines have come over from the other core. So there the sleeper pays for both: the
+// barrier of [Futex] makes the other core pass a fence, and the producer publishes
+// by a MOV and looks at the bell by another. Where there is no such barrier, or the
+// sleeper has not promised one, Bell.Ring makes the fence. Ring is one load while
+// nobody sleeps.
+//
+// # Staying behind
+//
+// A consumer that polls the line of the next record takes it away from the core
+// that writes it. While both wait for each other's answers that is as it must be.
+// In a stream it halves the rate of both, and so a consumer that finds records
+// coming without end lets a few microseconds pass whenever it has caught up: see
+// linger in consumer.go.
 package ring

@@ -70,10 +70,11 @@ func TestEveryInterleaving(t *testing.T) {
 	for _, script := range modelScripts {
 		states, paths, wrong, trail := explore(noBug, script)
 		if wrong != "" {
-			t.Errorf("bodies of %v words, batches of %d: %s\nafter %s", script.lengths, script.batch, wrong, strings.Join(trail, ", "))
+			t.Errorf("bodies of %v words, batches of %d, barrier %t: %s\nafter %s", script.lengths, script.batch, script.barrier, wrong, strings.Join(trail, ", "))
 			continue
 		}
-		t.Logf("bodies of %v words, batches of %d: %d states, %.4g interleavings", script.lengths, script.batch, states, paths)
+		t.Logf("bodies of %v words, batches of %d, barrier %t: %d states, %.4g interleavings",
+			script.lengths, script.batch, script.barrier, states, paths)
 	}
 }
 

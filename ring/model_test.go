@@ -6,7 +6,8 @@ import "fmt"
 // and stores, for a ring of eight words. explore takes every path through every
 // interleaving of producer and consumer, including when each store leaves the
 // store buffer of its core, as amd64 allows: a plain store waits there and others
-// see it later; an exchange waits until the buffer is empty. Positions and lengths
+// see it later; an exchange or a fence waits until the buffer is empty, a barrier
+// until that of the other side is. Positions and lengths
 // are in words of 8 bytes.
 //
 // A path is wrong when the consumer reads anything other than the next record,
@@ -33,7 +34,8 @@ const (
 	noBug              bug = "none"
 	consumerLooksEarly bug = "the consumer looks for records before it says that it sleeps"
 	producerLooksEarly bug = "the producer looks for room before it says that it sleeps"
-	recordByMove       bug = "a record is published by a plain store"
+	bellUnfenced       bug = "a bell is looked at without a fence"
+	barrierSkipped     bug = "a sleeper that promised a barrier makes none"
 	headByMove         bug = "the head is published by a plain store"
 	headerFirst        bug = "a header is published before its body"
 	releaseEarly       bug = "a record is released before it is read"
@@ -51,7 +53,7 @@ const (
 )
 
 var allBugs = []bug{
-	consumerLooksEarly, producerLooksEarly, recordByMove, headByMove, headerFirst, releaseEarly, padAtOnce,
+	consumerLooksEarly, producerLooksEarly, bellUnfenced, barrierSkipped, headByMove, headerFirst, releaseEarly, padAtOnce,
 	padUncounted, noZero, zeroLate, zeroUncounted, headKept, wantUnsaid, stagedKept, aheadUncounted, ringSkipped, wakeLost,
 }
 
@@ -60,15 +62,19 @@ var allBugs = []bug{
 type modelScript struct {
 	lengths []uint8
 	batch   int
+	barrier bool // the consumer makes a barrier before it parks, and the producer no fence
 }
 
 var modelScripts = []modelScript{
-	{[]uint8{1, 3, 0, 2, 1}, 1},
-	{[]uint8{3, 3, 3}, 1},
-	{[]uint8{3, 0, 3}, 1},
-	{[]uint8{2, 2, 3}, 1},
-	{[]uint8{2, 1, 3, 1}, 2},
-	{[]uint8{0, 2, 2, 0, 3}, 3},
+	{[]uint8{1, 3, 0, 2, 1}, 1, false},
+	{[]uint8{3, 3, 3}, 1, false},
+	{[]uint8{3, 0, 3}, 1, false},
+	{[]uint8{2, 2, 3}, 1, false},
+	{[]uint8{2, 1, 3, 1}, 2, false},
+	{[]uint8{0, 2, 2, 0, 3}, 3, false},
+	{[]uint8{1, 3, 0, 2, 1}, 1, true},
+	{[]uint8{3, 3, 3}, 1, true},
+	{[]uint8{2, 1, 3, 1}, 2, true},
 }
 
 type modelStore struct {
@@ -124,6 +130,7 @@ const (
 	pPublish
 	pZeroLate
 	pAhead
+	pFence
 	pBell
 	pBellSwap
 	pWake
@@ -143,6 +150,7 @@ const (
 	cBellSwap
 	cWake
 	cAnnounce
+	cBarrier
 	cRecheck
 	cPark
 	cRetract
@@ -341,11 +349,7 @@ func (m *model) produce(s *modelState) bool {
 		}
 	case pPublish:
 		cell := p.published % modelCapacity
-		if m.bug == recordByMove {
-			if !s.store(side, cell, p.first) {
-				return false
-			}
-		} else if _, ok := s.exchange(side, cell, p.first); !ok {
+		if !s.store(side, cell, p.first) {
 			return false
 		}
 		p.published = p.tail
@@ -364,10 +368,18 @@ func (m *model) produce(s *modelState) bool {
 				return false
 			}
 		}
-		p.step = pBell
+		p.step = pFence
+		if m.script.barrier || m.bug == bellUnfenced {
+			p.step = pBell
+		}
 		if m.bug == ringSkipped {
 			m.published(p)
 		}
+	case pFence:
+		if s.queued[side] != 0 {
+			return false
+		}
+		p.step = pBell
 	case pBell:
 		p.step = pBellSwap
 		if s.load(side, cellBellC) == 0 {
@@ -511,9 +523,19 @@ func (m *model) consume(s *modelState) (ok bool, wrong string) {
 			return false, ""
 		}
 		c.step = cRecheck
-		if m.bug == consumerLooksEarly {
+		switch {
+		case m.bug == consumerLooksEarly:
 			c.step = cPark
+		case m.script.barrier && m.bug != barrierSkipped:
+			c.step = cBarrier
 		}
+	case cBarrier:
+		// The kernel fences the other core: there is a moment in it when nothing
+		// waits there.
+		if s.queued[producerSide] != 0 {
+			return false, ""
+		}
+		c.step = cRecheck
 	case cRecheck:
 		c.step = cPark
 		if m.bug == consumerLooksEarly {

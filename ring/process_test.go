@@ -33,7 +33,7 @@ const (
 	rings      = 65536
 )
 
-var futex = ring.Futex{Wait: shm.FutexWait, Wake: shm.FutexWake}
+var futex = ring.Futex{Wait: shm.FutexWait, Wake: shm.FutexWake, Barrier: shm.Barrier, Heed: shm.HeedBarriers}
 
 func TestMain(m *testing.M) {
 	flag.Parse()

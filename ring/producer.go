@@ -193,7 +193,7 @@ func (p *Producer) Commit(tag uint32) {
 }
 
 // Stage ends the open reservation like Commit but does not yet publish it. The
-// fence of Publish costs as much as a small record, so a batch pays it once.
+// consumer sees a batch at once, and its bell is looked at once.
 func (p *Producer) Stage(tag uint32) {
 	if !p.open {
 		panic("ring: Commit without a reservation")
@@ -218,8 +218,7 @@ func (p *Producer) putHeader(at, h uint64) {
 	binary.LittleEndian.PutUint64(p.data[at&p.mask:], h)
 }
 
-// Publish shows the consumer all that is staged. It is a full fence, unless
-// nothing is staged.
+// Publish shows the consumer all that is staged. It is no fence: Bell.Ring is.
 func (p *Producer) Publish() {
 	if p.published == p.tail {
 		return
@@ -227,7 +226,7 @@ func (p *Producer) Publish() {
 	at := p.published
 	p.published = p.tail
 	p.stats.Publishes++
-	atomic.StoreUint64(word64(p.data, at&p.mask), p.first)
+	storeRelease(word64(p.data, at&p.mask), p.first)
 	p.fetchAhead()
 }
 

@@ -83,6 +83,7 @@ func NewWaiter(bell *Bell, o *WaiterOptions) *Waiter {
 		w.park = min(o.Park, maxPark)
 	}
 	w.spin = max(minSpin, pausesIn(spinTime))
+	bell.promise()
 	return w
 }
 

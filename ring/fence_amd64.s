@@ -1,0 +1,16 @@
+//go:build !race
+
+#include "textflag.h"
+
+// func storeRelease(addr *uint64, v uint64)
+TEXT ·storeRelease(SB), NOSPLIT, $0-16
+	MOVQ addr+0(FP), AX
+	MOVQ v+8(FP), CX
+	MOVQ CX, (AX)
+	RET
+
+// func fullFence()
+TEXT ·fullFence(SB), NOSPLIT, $0-0
+	LOCK
+	ADDL $0, 0(SP)
+	RET
