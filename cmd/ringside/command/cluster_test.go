@@ -1,0 +1,279 @@
+package command
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc/client"
+)
+
+// patience bounds what a test waits for; nothing is measured by it.
+const patience = 20 * time.Second
+
+// command is the program as another process, whose lines can be waited for.
+type command struct {
+	*exec.Cmd
+	t     *testing.T
+	lines chan string
+	done  chan error
+}
+
+func start(t *testing.T, args ...string) *command {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &command{Cmd: exec.Command(exe, args...), t: t, lines: make(chan string, 1000), done: make(chan error, 1)}
+	r, w := io.Pipe()
+	c.Stdout, c.Stderr = w, w
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(c.lines)
+		for sc := bufio.NewScanner(r); sc.Scan(); {
+			c.lines <- sc.Text()
+		}
+	}()
+	go func() {
+		err := c.Wait()
+		w.Close()
+		c.done <- err
+	}()
+	t.Cleanup(func() { _ = c.Process.Kill() })
+	return c
+}
+
+// wait reads lines until one matches, and returns its groups.
+func (c *command) wait(pattern string) []string {
+	c.t.Helper()
+	re := regexp.MustCompile(pattern)
+	var seen []string
+	limit := time.After(patience)
+	for {
+		select {
+		case line, ok := <-c.lines:
+			if m := re.FindStringSubmatch(line); ok && m != nil {
+				return m
+			}
+			if seen = append(seen, line); !ok {
+				c.t.Fatalf("%v ended without %q:\n%s", c.Args[1:], pattern, strings.Join(seen, "\n"))
+			}
+		case <-limit:
+			c.t.Fatalf("%v: no %q in\n%s", c.Args[1:], pattern, strings.Join(seen, "\n"))
+		}
+	}
+}
+
+// end waits for the process's end.
+func (c *command) end() error {
+	c.t.Helper()
+	select {
+	case err := <-c.done:
+		return err
+	case <-time.After(patience):
+		c.t.Fatalf("%v does not end", c.Args[1:])
+		return nil
+	}
+}
+
+// TestUp: a cluster that train finds by itself, that starts a killed worker again, and that an interrupt ends.
+func TestUp(t *testing.T) {
+	runtimeDir(t)
+	up := start(t, "up", "-n", "2")
+	up.wait(`^dispatcher: process \d+`)
+	pid, err := strconv.Atoi(up.wait(`^worker w0: process (\d+)`)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := up.wait(`^ready at (\S+);`)[1]
+
+	out, _, err := execute(t, "doctor", "--json")
+	if err != nil || !strings.Contains(out, "2 workers, 0 sessions") {
+		t.Errorf("doctor: %s, %v; want 2 workers", out, err)
+	}
+	args := []string{"--data", textFile(t), "--steps", "5", "--batch", "2", "--sample=-1"}
+	if o := trained(t, args...); !strings.Contains(o.Engine, addr) {
+		t.Errorf("train ran on %s, want the cluster at %s", o.Engine, addr)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	up.wait("process of the cluster died.*w0")
+	waitFor(t, "the worker to be there again", func() (bool, error) {
+		s, err := client.Status(t.Context(), nil, addr)
+		if err != nil {
+			return false, err
+		}
+		now := s.Get("worker.w0.pid")
+		return now != 0 && now != uint64(pid), nil
+	})
+	trained(t, args...)
+
+	if err := up.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	up.wait("^ended$")
+	if err := up.end(); err != nil {
+		t.Errorf("up: %v", err)
+	}
+}
+
+// waitFor asks until the answer is yes.
+func waitFor(t *testing.T, what string, ask func() (bool, error)) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(patience)
+	for {
+		ok, err := ask()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("waited %v for %s", patience, what)
+		}
+	}
+}
+
+// TestDispatcherAndWorker: the parts by themselves, and their refusals.
+func TestDispatcherAndWorker(t *testing.T) {
+	dir := runtimeDir(t)
+	addr := filepath.Join(dir, "d")
+	d := start(t, "dispatcher", "--listen", addr)
+	d.wait("^dispatcher at " + addr)
+
+	_, _, err := execute(t, "dispatcher", "--listen", addr)
+	if err == nil || !strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(), strconv.Itoa(d.Process.Pid)) {
+		t.Errorf("a second dispatcher: %v, want an error that names %s and process %d", err, addr, d.Process.Pid)
+	}
+	w := start(t, "worker", "--connect", addr, "--name", "left", "--simd", "go")
+	w.wait("^worker left, cpu go")
+	waitFor(t, "the worker", func() (bool, error) {
+		s, err := client.Status(t.Context(), nil, addr)
+		return err == nil && s.Get("workers") == 1, err
+	})
+	_, _, err = execute(t, "worker", "--connect", addr, "--name", "left")
+	if err == nil || !strings.Contains(err.Error(), "left") {
+		t.Errorf("a second worker of the name: %v, want an error that names it", err)
+	}
+	o := trained(t, "--connect", addr, "--data", textFile(t), "--steps", "3", "--batch", "1", "--sample=-1")
+	if !strings.HasPrefix(o.Engine, "worker left") {
+		t.Errorf("trained on %s, want worker left", o.Engine)
+	}
+	_ = d.Process.Signal(syscall.SIGTERM)
+	if err := d.end(); err != nil {
+		t.Errorf("dispatcher: %v", err)
+	}
+	if err := w.end(); err == nil {
+		t.Error("a worker whose dispatcher is gone ends without an error")
+	}
+}
+
+func TestWorkerMistakes(t *testing.T) {
+	dir := runtimeDir(t)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"worker", "--connect", filepath.Join(dir, "nobody")}, "nobody"},
+		{[]string{"worker", "--simd", "mmx"}, "mmx"},
+		{[]string{"up", "-n", "0"}, "at least 1"},
+		{[]string{"dispatcher", "--listen", "relative"}, "relative"},
+	} {
+		if _, _, err := execute(t, c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v, want an error with %q", c.args, err, c.says)
+		}
+	}
+}
+
+func TestDemo(t *testing.T) {
+	runtimeDir(t)
+	out, errOut, err := execute(t, "demo", "--json", "--steps", "12", "--images", imageFolder(t), "--text", textFile(t))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, errOut)
+	}
+	workers := map[string]bool{}
+	d := json.NewDecoder(strings.NewReader(out))
+	for _, model := range demoModels {
+		var o outcome
+		if err := d.Decode(&o); err != nil {
+			t.Fatalf("%v in %s", err, out)
+		}
+		if o.Model != model || o.Steps != 12 || *o.MessagesPerStep != 1 {
+			t.Errorf("%+v, want 12 steps of %s", o, model)
+		}
+		workers[strings.Fields(o.Engine)[1]] = true
+	}
+	if len(workers) != 2 {
+		t.Errorf("clients were served by %v, want two workers", workers)
+	}
+	for _, want := range []string{"dispatcher: process", "worker w1: process", "fashion-mlp: step 12/12", "qwen3-tiny: step 12/12"} {
+		if !strings.Contains(errOut, want) {
+			t.Errorf("no %q in\n%s", want, errOut)
+		}
+	}
+}
+
+func TestDemoSaysWhatFailed(t *testing.T) {
+	runtimeDir(t)
+	out, errOut, err := execute(t, "demo", "--steps", "12", "--images", t.TempDir(), "--text", textFile(t))
+	if err == nil || !strings.Contains(err.Error(), "fashion-mlp: ") || !strings.Contains(err.Error(), "train-images") {
+		t.Errorf("%v, want an error of fashion-mlp that says which file is missing\n%s", err, errOut)
+	}
+	if !strings.Contains(out, "bits per byte") {
+		t.Errorf("the other model's summary is missing: %s", out)
+	}
+}
+
+func TestBench(t *testing.T) {
+	runtimeDir(t)
+	out, _, err := execute(t, "bench", "ops", "transfer", "--json", "--rounds", "2", "--scale", "50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bars := map[string]bool{}
+	for line := range strings.Lines(out) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		if name, ok := m["bar"]; ok {
+			bars[fmt.Sprint(name)] = true
+		}
+	}
+	for _, name := range []string{"ops_per_second", "op_roundtrip_over_unix", "upload_over_memcpy", "view_over_copy"} {
+		if !bars[name] {
+			t.Errorf("no bar %s in\n%s", name, out)
+		}
+	}
+	out, _, err = execute(t, "bench", "step", "--rounds", "2", "--scale", "50")
+	if err != nil || !strings.Contains(out, "cores") || !strings.Contains(out, "step_cluster_over_inprocess = ") {
+		t.Errorf("%v, want the machine and a table with bars:\n%s", err, out)
+	}
+	for _, args := range [][]string{{"marathon"}, {"ops", "--rounds", "-1"}} {
+		if _, _, err := execute(t, append([]string{"bench"}, args...)...); err == nil {
+			t.Errorf("bench %v: no error", args)
+		}
+	}
+	if _, _, err := execute(t, "bench-peer", "nobody"); err == nil {
+		t.Error("bench-peer nobody: no error")
+	}
+}

@@ -1,0 +1,156 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor/train"
+)
+
+// trained runs train --json and returns the object in the end.
+func trained(t *testing.T, args ...string) outcome {
+	t.Helper()
+	out, errOut, err := execute(t, append([]string{"train", "--json"}, args...)...)
+	if err != nil {
+		t.Fatalf("train %v: %v\n%s", args, err, errOut)
+	}
+	var o outcome
+	d := json.NewDecoder(strings.NewReader(out))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if d.More() {
+		t.Errorf("more than one object in %s", out)
+	}
+	return o
+}
+
+// TestTrainThroughCluster: a step is one message of few bytes, programs are sent once, and no tensor goes through the
+// dispatcher. The losses are those of a run in this process.
+func TestTrainThroughCluster(t *testing.T) {
+	runtimeDir(t)
+	for model, path := range map[string]string{"fashion-mlp": imageFolder(t), "qwen3-tiny": textFile(t)} {
+		args := []string{"--model", model, "--data", path, "--steps", "30", "--batch", "4", "--seed", "3", "--sample", "5"}
+		far := trained(t, append(args, "--workers", "1")...)
+		near := trained(t, append(args, "--in-process")...)
+		if !slices.Equal(far.Losses, near.Losses) || far.HeldOut != near.HeldOut || far.Sample != near.Sample {
+			t.Errorf("%s: through a cluster %+v, in this process %+v", model, far.Summary, near.Summary)
+		}
+		if far.Steps != 30 || far.Seed != 3 || far.Batch != 4 || far.Rate <= 0 || far.Error != "" {
+			t.Errorf("%s: %+v", model, far.Summary)
+		}
+		if *far.MessagesPerStep != 1 || *far.BytesPerStep > 256 || *far.RoundTripsPerStep > 1 || far.ProgramBodies > 4 || far.TensorBytes != 0 {
+			t.Errorf("%s: %g messages of %g bytes and %g round trips a step, %d programs, %d tensor bytes through the dispatcher; want 1, at most 256, at most 1, at most 4, 0",
+				model, *far.MessagesPerStep, *far.BytesPerStep, *far.RoundTripsPerStep, far.ProgramBodies, far.TensorBytes)
+		}
+		if *far.InputBytesPerStep < 4*64*4 {
+			t.Errorf("%s: %g bytes of input a step: they are not counted", model, *far.InputBytesPerStep)
+		}
+		if near.Traffic != nil || *near.PlanCacheHits < 25 || *near.PlanCacheMisses == 0 {
+			t.Errorf("%s: in this process %+v, plan cache %d hits, %d misses", model, near.Traffic, *near.PlanCacheHits, *near.PlanCacheMisses)
+		}
+		if model == "qwen3-tiny" && (far.BitsPerByte == nil || far.Accuracy != nil) || model == "fashion-mlp" && (far.BitsPerByte != nil || far.Accuracy == nil) {
+			t.Errorf("%s: accuracy %v, bits per byte %v", model, far.Accuracy, far.BitsPerByte)
+		}
+	}
+}
+
+func TestTrainSummary(t *testing.T) {
+	runtimeDir(t)
+	file := filepath.Join(t.TempDir(), "w.safetensors")
+	args := []string{"train", "--data", textFile(t), "--steps", "20", "--batch", "2", "--sample", "8", "--prompt", "the quick ", "--save", file}
+	out, errOut, err := execute(t, args...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, errOut)
+	}
+	for _, want := range []string{"qwen3-tiny, 115072 parameters", "worker w0", "20 of batch 2", "1 a step of", "bits per byte", "sample:\nthe quick "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if !strings.Contains(errOut, "qwen3-tiny: step 20/20  loss ") {
+		t.Errorf("no progress in %q", errOut)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTrainInterrupted: the summary so far, and no error.
+func TestTrainInterrupted(t *testing.T) {
+	runtimeDir(t)
+	for _, place := range []string{"--in-process", "--workers=1"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		root := NewRootCommand()
+		var out strings.Builder
+		root.SetOut(&out)
+		root.SetErr(writerFunc(func(b []byte) (int, error) {
+			if strings.Contains(string(b), "step 10/") {
+				cancel()
+			}
+			return len(b), nil
+		}))
+		root.SetArgs([]string{"train", "--data", textFile(t), "--steps", "100000", "--batch", "1", "--json", place})
+		if err := root.ExecuteContext(ctx); err != nil {
+			t.Fatal(err)
+		}
+		var o outcome
+		if err := json.Unmarshal([]byte(out.String()), &o); err != nil || !o.Stopped || o.Steps != 10 || o.Planned != 100000 {
+			t.Errorf("%s: %s, %v; want a stop at step 10", place, out.String(), err)
+		}
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+func TestTrainMistakes(t *testing.T) {
+	runtimeDir(t)
+	empty := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		use  bool // a mistake in what was typed
+		says []string
+	}{
+		{[]string{"--model", "parrot"}, true, []string{`"parrot"`, "fashion-mlp", "qwen3-tiny"}},
+		{[]string{"--steps", "-4", "--in-process", "--data", textFile(t)}, true, []string{"steps is -4"}},
+		{[]string{"--in-process", "--workers", "2", "--data", textFile(t)}, true, []string{"exclude each other"}},
+		{[]string{"--workers", "-2", "--data", textFile(t)}, true, []string{"--workers -2"}},
+		{[]string{"--model", "fashion-mlp", "--data", empty}, false, []string{empty, "train-images-idx3-ubyte", "--data"}},
+		{[]string{"--data", filepath.Join(empty, "gone")}, false, []string{"gone"}},
+		{[]string{"--data", textFile(t), "--connect", filepath.Join(empty, "nobody")}, false, []string{"nobody"}},
+		{[]string{"--data", textFile(t), "--in-process", "--load", filepath.Join(empty, "w")}, false, []string{filepath.Join(empty, "w")}},
+	} {
+		_, _, err := execute(t, append([]string{"train"}, c.args...)...)
+		var use *usageError
+		if err == nil || errors.As(err, &use) != c.use {
+			t.Errorf("train %v: %v, want an error, of usage: %v", c.args, err, c.use)
+			continue
+		}
+		for _, s := range c.says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("train %v: %q does not say %q", c.args, err, s)
+			}
+		}
+	}
+}
+
+func TestHelpListsModels(t *testing.T) {
+	out, _, err := execute(t, "train", "--help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range train.Models() {
+		if !strings.Contains(out, m.Name) || !strings.Contains(out, m.Doc) {
+			t.Errorf("no %s in\n%s", m.Name, out)
+		}
+	}
+}
