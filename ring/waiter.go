@@ -107,8 +107,10 @@ func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 		return true
 	}
 	start := w.now()
-	for {
-		if w.awake(ready, stop, start, d) {
+	for rung := true; ; {
+		// After a sleep that ended by time alone nothing is about to come: an idle
+		// waiter looks ten times a second and does not spin for it.
+		if rung && w.awake(ready, stop, start, d) {
 			return true
 		}
 		if stop != nil && stop() {
@@ -120,7 +122,8 @@ func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 				return ready()
 			}
 		}
-		if w.sleep(ready, stop, left) {
+		var ok bool
+		if ok, rung = w.sleep(ready, stop, left); ok {
 			return true
 		}
 	}
@@ -167,23 +170,24 @@ func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 	}
 }
 
-// sleep parks on the bell for at most d and reports whether ready. The order is
-// the whole point: announce, look again, park. Whoever makes ready true stores
-// that first and looks at the bell second, so either it is seen here or it rings.
-func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) bool {
+// sleep parks on the bell for at most d and reports whether ready, and whether
+// somebody rang. The order is the whole point: announce, look again, park. Whoever
+// makes ready true stores that first and looks at the bell second, so either it is
+// seen here or it rings.
+func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) (ok, rung bool) {
 	w.spins.Store(w.waits)
 	w.bell.announce()
 	if ready() || stop != nil && stop() {
 		w.bell.retract()
-		return ready()
+		return ready(), true
 	}
 	w.sleeps.Add(1)
 	w.bell.park(d)
-	if !w.bell.rung() {
+	if rung = w.bell.rung(); !rung {
 		w.expired.Add(1)
 	}
 	w.bell.retract()
-	return ready()
+	return ready(), rung
 }
 
 // Stats returns the counters. It may be called at any time from any goroutine.
