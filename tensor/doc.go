@@ -33,7 +33,8 @@
 //	program.go encode.go   programs, their bytes and their hash
 //	session.go record.go   recording, lifetimes, flushing
 //	scope.go node.go       Scope, Assign; the graph that package autograd walks
-//	tensor.go create.go    handles, uploads, reads; making tensors
+//	tensor.go bytes.go     handles, uploads, reads, gradients that Backward leaves
+//	create.go              making tensors
 //	ops_*.go               the operations as methods
 //	engine.go              what runs programs
 package tensor

@@ -16,7 +16,8 @@ type call struct {
 }
 
 // vjp is what flows into input i: the gradient of the result times the derivative of the result with respect to the
-// input. It may have the result's shape where the input was broadcast to it, and another float dtype. Nil is nothing.
+// input. It may have the result's shape where the input was broadcast to it, and another float dtype. It is never asked for
+// an input that has no gradient, as conditions and indices have none.
 type vjp func(c *call, i int) *tensor.Tensor
 
 // x is input i, which must be a tensor.

@@ -140,13 +140,10 @@ func extreme2(c *call, i int) *tensor.Tensor {
 }
 
 func where(c *call, i int) *tensor.Tensor {
-	switch i {
-	case 1:
+	if i == 1 {
 		return tensor.WhereS(c.x(0), c.dy, 0)
-	case 2:
-		return c.dy.MaskedFill(c.x(0), 0)
 	}
-	return nil
+	return c.dy.MaskedFill(c.x(0), 0)
 }
 
 // dropout has the same mask again: the same operation with the same numbers.

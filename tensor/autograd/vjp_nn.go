@@ -62,10 +62,7 @@ func rope(c *call, i int) *tensor.Tensor {
 	return g
 }
 
-func crossEntropy(c *call, i int) *tensor.Tensor {
-	if i != 0 {
-		return nil
-	}
+func crossEntropy(c *call, _ int) *tensor.Tensor {
 	return c.apply(tensor.OpCrossEntropyGrad, c.n.Ints, c.arg(0), c.arg(1), tensor.T(c.dy))
 }
 

@@ -88,10 +88,7 @@ func (c *call) zeros() *tensor.Tensor {
 }
 
 // indexSelect adds to what is there: a table that is also used otherwise (a tied embedding) is large.
-func indexSelect(c *call, i int) *tensor.Tensor {
-	if i != 0 {
-		return nil
-	}
+func indexSelect(c *call, _ int) *tensor.Tensor {
 	into := c.sum
 	if c.added = into != nil; !c.added {
 		into = c.zeros()
@@ -100,28 +97,19 @@ func indexSelect(c *call, i int) *tensor.Tensor {
 }
 
 func indexAdd(c *call, i int) *tensor.Tensor {
-	switch i {
-	case 0:
+	if i == 0 {
 		return c.dy
-	case 2:
-		return c.apply(tensor.OpIndexSelect, c.n.Ints, tensor.T(c.dy), c.arg(1))
 	}
-	return nil
+	return c.apply(tensor.OpIndexSelect, c.n.Ints, tensor.T(c.dy), c.arg(1))
 }
 
-func gather(c *call, i int) *tensor.Tensor {
-	if i != 0 {
-		return nil
-	}
+func gather(c *call, _ int) *tensor.Tensor {
 	return c.apply(tensor.OpScatterAdd, c.n.Ints, tensor.T(c.zeros()), c.arg(1), tensor.T(c.dy))
 }
 
 func scatterAdd(c *call, i int) *tensor.Tensor {
-	switch i {
-	case 0:
+	if i == 0 {
 		return c.dy
-	case 2:
-		return c.apply(tensor.OpGather, c.n.Ints, tensor.T(c.dy), c.arg(1))
 	}
-	return nil
+	return c.apply(tensor.OpGather, c.n.Ints, tensor.T(c.dy), c.arg(1))
 }

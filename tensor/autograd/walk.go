@@ -117,11 +117,7 @@ func (w *walk) through(c *call, st *step) error {
 		}
 		x := e.Tensor()
 		c.sum, c.added = w.has(e), false
-		g := f(c, i)
-		if g == nil {
-			continue // an input that only says where, as indices do
-		}
-		g = fit(g, x.Shape(), x.DType())
+		g := fit(f(c, i), x.Shape(), x.DType())
 		if err := g.Err(); err != nil {
 			return fmt.Errorf("autograd: gradient of %v with respect to its input %d (%v): %w", n.Op, i, x, err)
 		}

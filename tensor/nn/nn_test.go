@@ -318,3 +318,46 @@ func TestXOR(t *testing.T) {
 		}
 	}
 }
+
+// Layers that are a formula give what the formula gives.
+func TestFormulas(t *testing.T) {
+	s := newSession(t, 5)
+	x := tensor.From(s, []float32{1, -2, 3, -4}, 2, 2)
+	silu := func(x float64) float64 { return x / (1 + math.Exp(-x)) }
+	sigmoid := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	gelu := func(x float64) float64 { return x * (1 + math.Erf(x/math.Sqrt2)) / 2 }
+	for _, c := range []struct {
+		name  string
+		layer nn.Layer
+		f     func(float64) float64
+	}{
+		{"relu", nn.ReLU(), func(x float64) float64 { return max(x, 0) }}, {"silu", nn.SiLU(), silu}, {"sigmoid", nn.Sigmoid(), sigmoid},
+		{"tanh", nn.Tanh(), math.Tanh}, {"gelu", nn.GELU(), gelu},
+	} {
+		near(t, c.name, read(t, c.layer.Forward(x)), c.f(1), c.f(-2), c.f(3), c.f(-4))
+		if len(c.layer.Params()) != 0 {
+			t.Errorf("%s has parameters", c.name)
+		}
+	}
+
+	l := nn.NewSwiGLU(s, 1, 1)
+	g, u, d := float64(read(t, l.Gate.Weight)[0]), float64(read(t, l.Up.Weight)[0]), float64(read(t, l.Down.Weight)[0])
+	near(t, "swiglu", read(t, l.Forward(tensor.From(s, []float32{2}, 1, 1))), d*silu(2*g)*2*u)
+	if got := names(l.Params()); !slices.Equal(got, []string{"gate_proj.weight", "up_proj.weight", "down_proj.weight"}) {
+		t.Errorf("swiglu has %v", got)
+	}
+
+	m := nn.NewMLP(s, 1, 1, 1, nil)
+	w1, b1, w2, b2 := m.In.Weight, m.In.Bias, m.Out.Weight, m.Out.Bias
+	v := func(x *tensor.Tensor) float64 { return float64(read(t, x)[0]) }
+	near(t, "mlp", read(t, m.Forward(tensor.From(s, []float32{2}, 1, 1))), v(w2)*gelu(2*v(w1)+v(b1))+v(b2))
+
+	image := tensor.Arange(s, tensor.F32, 0, 1, 16).Reshape(1, 1, 4, 4)
+	near(t, "max pool", read(t, nn.MaxPool2D(2, 0, 0)(image)), 5, 7, 13, 15)
+	near(t, "avg pool", read(t, nn.AvgPool2D(2, 0, 0)(image)), 2.5, 4.5, 10.5, 12.5)
+	if y := nn.Flatten()(image); !y.Shape().Equal(tensor.Shape{1, 16}) {
+		t.Errorf("flattened to %v", y)
+	}
+	near(t, "layer norm", read(t, nn.NewLayerNorm(s, 2).Forward(tensor.From(s, []float32{1, 3}))), -1/math.Sqrt(1+1e-5), 1/math.Sqrt(1+1e-5))
+	near(t, "rms norm", read(t, nn.NewRMSNorm(s, 2, 0).Forward(tensor.From(s, []float32{3, 4}))), 3/math.Sqrt(12.5), 4/math.Sqrt(12.5))
+}
