@@ -44,7 +44,8 @@ func (b Backing) String() string {
 const defaultDir = "/dev/shm"
 
 // newBacking returns a file of size bytes, all of them allocated.
-func newBacking(size int64, dir string, kind Backing) (*os.File, Backing, error) {
+func newBacking(size int64, o *Options) (*os.File, Backing, error) {
+	dir, kind := o.Dir, o.Backing
 	// Neither file system refuses more than the machine has: the kernel would
 	// rather kill somebody. So ask first. It is a look and no reservation.
 	if err := checkMemory(size); err != nil {
@@ -55,14 +56,14 @@ func newBacking(size int64, dir string, kind Backing) (*os.File, Backing, error)
 		f, err := newTmpfs(size, dir)
 		return f, Tmpfs, err
 	case Memfd:
-		f, err := newMemfd(size)
+		f, err := newMemfd(size, o.PeersRead)
 		return f, Memfd, err
 	case Auto:
 		f, err := newTmpfs(size, dir)
 		if err == nil {
 			return f, Tmpfs, nil
 		}
-		f, err2 := newMemfd(size)
+		f, err2 := newMemfd(size, o.PeersRead)
 		if err2 != nil {
 			return nil, Memfd, fmt.Errorf("%w; then %w", err, err2)
 		}
@@ -94,8 +95,9 @@ func newTmpfs(size int64, dir string) (*os.File, error) {
 	return f, nil
 }
 
-// newMemfd makes a file that is in no file system, and seals its size.
-func newMemfd(size int64) (*os.File, error) {
+// newMemfd makes a file that is in no file system, and seals its size. Further seals can
+// be added if open says so.
+func newMemfd(size int64, open bool) (*os.File, error) {
 	fd, err := unix.MemfdCreate("ringside", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, os.NewSyscallError("memfd_create", err)
@@ -105,12 +107,34 @@ func newMemfd(size int64) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("memfd: %w", err)
 	}
-	const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+	seals := unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+	if !open {
+		seals |= unix.F_SEAL_SEAL
+	}
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, seals); err != nil {
 		f.Close()
 		return nil, os.NewSyscallError("F_ADD_SEALS", err)
 	}
 	return f, nil
+}
+
+// writeProtect returns the descriptor of f to be given to peers, who shall not write. The
+// mapping that is there keeps writing. f is closed if another takes its place.
+func writeProtect(f *os.File, kind Backing) (*os.File, error) {
+	if kind == Memfd {
+		if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL); err != nil {
+			return f, os.NewSyscallError("F_ADD_SEALS", err)
+		}
+		return f, nil
+	}
+	path := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+	fd, err := openRetry(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return f, &os.PathError{Op: "open for reading", Path: path, Err: err}
+	}
+	name := f.Name()
+	f.Close()
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // allocate gives the file its size and every page of it. ftruncate alone would

@@ -31,10 +31,17 @@ type Options struct {
 	// settings; without them nothing changes.
 	Huge bool
 
+	// PeersRead lets whoever is given the descriptor of a new segment only read. A
+	// Memfd is sealed against every later write and mapping for writing. Of a Tmpfs
+	// the descriptor is one for reading; a process of the same user can open another.
+	// Create only.
+	PeersRead bool
+
 	// ReadOnly maps for reading only. FromFile only.
 	ReadOnly bool
 
-	// Sealed refuses a file whose owner can still shrink it. FromFile only.
+	// Sealed refuses a file that somebody can still shrink, see the package's page.
+	// FromFile only.
 	Sealed bool
 }
 
@@ -71,7 +78,7 @@ func Create(size int64, o *Options) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, kind, err := newBacking(size, opt.Dir, opt.Backing)
+	f, kind, err := newBacking(size, &opt)
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +88,12 @@ func Create(size int64, o *Options) (*Segment, error) {
 		return nil, err
 	}
 	s.backing = kind
+	if opt.PeersRead {
+		if s.file, err = writeProtect(f, kind); err != nil {
+			_ = s.Close()
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -114,8 +127,19 @@ func FromFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 	} else {
 		s.backing = Tmpfs
 	}
-	if opt.Sealed && s.backing != Memfd {
-		return nil, fmt.Errorf("%w: not sealed against shrinking", ErrBadFile)
+	if opt.Sealed {
+		if s.backing != Memfd {
+			return nil, fmt.Errorf("%w: not sealed against shrinking", ErrBadFile)
+		}
+		// A page that the peer punched out again is made anew at our next touch, for which
+		// only memory can be lacking. A memfd of huge pages can lack those.
+		var fs unix.Statfs_t
+		if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil {
+			return nil, os.NewSyscallError("fstatfs", err)
+		}
+		if fs.Type != unix.TMPFS_MAGIC {
+			return nil, fmt.Errorf("%w: file system %#x, expected one of memory in ordinary pages", ErrBadFile, fs.Type)
+		}
 	}
 	m, err := mapFile(id, f, size, &opt)
 	if err != nil {

@@ -15,9 +15,9 @@ type TableOptions struct {
 	// Prefault maps all pages when a segment is added.
 	Prefault bool
 
-	// Sealed accepts only segments that their owner cannot shrink any more. With
-	// others a peer that truncates its file ends this process when it next reads:
-	// trust in those goes as far as in the user who runs them.
+	// Sealed accepts only segments that nobody can shrink any more, see the package's
+	// page. With others a peer that truncates its file ends this process when it next
+	// reads: trust in those goes as far as in the user who runs them.
 	Sealed bool
 
 	// MaxBytes bounds what one owner may have mapped here, 0 is no bound: address
