@@ -78,6 +78,9 @@ func sources(t *testing.T) []source {
 			if name := d.Name(); path != "." && (strings.HasPrefix(name, ".") || name == "testdata" || name == "bin") {
 				return fs.SkipDir
 			}
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); path != "." && err == nil {
+				return fs.SkipDir // a module of its own
+			}
 			return nil
 		}
 		if !strings.HasSuffix(path, ".go") {

@@ -51,15 +51,19 @@ func runLatency(ctx context.Context, o *Options) (*Report, error) {
 			{"C ring with commit words", 200_000, floorMode(f, "commit")},
 			{"C ring", 200_000, floorMode(f, "ring")},
 		}, sides...)
-	case !errors.Is(err, errNoFloor):
+	case errors.Is(err, errNoFloor):
+		o.without("C", err)
+	default:
 		return nil, err
 	}
-	sides = append(sides, heavyPeers(ctx, dir)...)
+	sides = append(sides, heavyPeers(ctx, o, dir)...)
 	mpi, err := buildMPI(ctx, dir)
 	switch {
 	case err == nil:
 		sides = append(sides, side{"Open MPI", 50_000, func(ctx context.Context, n int) ([]float64, error) { return mpi.run(ctx, "trips", n) }})
-	case !errors.Is(err, errNoMPI):
+	case errors.Is(err, errNoMPI):
+		o.without("Open MPI", err)
+	default:
 		return nil, err
 	}
 	all, lines, err := interleave(ctx, o, f, o.rounds(7), "ns", sides)

@@ -44,15 +44,17 @@ const peersDir = "bench/peers"
 
 // heavyPeers are other Go libraries. They are there when this runs inside the source tree and there is a go command
 // that can build them; otherwise there are none.
-func heavyPeers(ctx context.Context, dir string) []side {
+func heavyPeers(ctx context.Context, o *Options, dir string) []side {
 	src, ok := findUp(filepath.Join(peersDir, "go.mod"))
 	if !ok {
+		o.without("netpoll and shmipc-go", errors.New(peersDir+" is not here"))
 		return nil
 	}
 	path := filepath.Join(dir, "peers")
 	build := exec.CommandContext(ctx, "go", "build", "-o", path, ".")
 	build.Dir = filepath.Dir(src)
-	if build.Run() != nil {
+	if out, err := build.CombinedOutput(); err != nil {
+		o.without("netpoll and shmipc-go", fmt.Errorf("%w: %s", err, out))
 		return nil
 	}
 	var out []side
@@ -65,6 +67,13 @@ func heavyPeers(ctx context.Context, dir string) []side {
 		}})
 	}
 	return out
+}
+
+// without says which side is left out, and why.
+func (o *Options) without(what string, why error) {
+	if o.Logger != nil {
+		o.Logger.Warn("bench: left out", "side", what, "err", why)
+	}
 }
 
 // findUp looks for a file in the working directory and those above it.

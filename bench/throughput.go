@@ -39,14 +39,18 @@ func runThroughput(ctx context.Context, o *Options) (*Report, error) {
 			{"C ring, batches of 32", n, floorMode(f, "ring-stream", batchSize)},
 			{"C ring", n, floorMode(f, "ring-stream", 1)},
 		}, streams...)
-	case !errors.Is(err, errNoFloor):
+	case errors.Is(err, errNoFloor):
+		o.without("C", err)
+	default:
 		return nil, err
 	}
 	mpi, err := buildMPI(ctx, dir)
 	switch {
 	case err == nil:
 		streams = append(streams, side{"Open MPI", n, func(ctx context.Context, n int) ([]float64, error) { return mpi.run(ctx, "stream", n) }})
-	case !errors.Is(err, errNoMPI):
+	case errors.Is(err, errNoMPI):
+		o.without("Open MPI", err)
+	default:
 		return nil, err
 	}
 	all, lines, err := interleave(ctx, o, f, o.rounds(7), "messages/s", streams)

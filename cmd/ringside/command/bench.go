@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,10 +15,12 @@ func newBench() *cobra.Command {
 		asJSON bool
 		rounds int
 		scale  int
+		idle   bool
+		hops   bool
 	)
 	var list strings.Builder
 	for _, s := range bench.Scenarios() {
-		fmt.Fprintf(&list, "  %-10s %s\n", s.Name, s.Doc)
+		fmt.Fprintf(&list, "  %-12s %s\n", s.Name, s.Doc)
 	}
 	c := &cobra.Command{
 		Use:   "bench [scenario...]",
@@ -35,10 +38,21 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			if rounds < 0 {
 				return usagef("--rounds %d: expected at least 1", rounds)
 			}
+			if (idle || hops) && !slices.Contains(args, "latency") {
+				return usagef("--idle and --hops are for the scenario latency")
+			}
+			if idle && hops {
+				return usagef("--idle and --hops: expected one of them")
+			}
 			scenarios := bench.Scenarios()
 			if len(args) > 0 {
 				scenarios = scenarios[:0]
 				for _, name := range args {
+					if name == "latency" && idle {
+						name = "latency-idle"
+					} else if name == "latency" && hops {
+						name = "latency-hops"
+					}
 					s, err := bench.Find(name)
 					if err != nil {
 						return &usageError{err.Error()}
@@ -74,6 +88,8 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line: measurements, then bars")
 	c.Flags().IntVar(&rounds, "rounds", 0, "how often every side is measured (default: the scenario's own number)")
 	c.Flags().IntVar(&scale, "scale", 1, "divide the work of a round by this; the figures mean less")
+	c.Flags().BoolVar(&idle, "idle", false, "latency: with pauses, as latency-idle")
+	c.Flags().BoolVar(&hops, "hops", false, "latency: through a process in the middle, as latency-hops")
 	return c
 }
 

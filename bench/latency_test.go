@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// planeBars are the figures with a limit of the scenarios that need no cluster. Those beside C and Open MPI are there
+// when a compiler and that are.
+var planeBars = map[string][]string{
+	"latency":      {"latency_p50_over_c_ring", "latency_p99_over_c_ring"},
+	"latency-idle": {"idle_p50_over_futex"},
+	"latency-hops": {"hops_p50_unix_over_ring", "hops_p99_unix_over_ring"},
+	"throughput":   {"messages_over_c_ring", "messages_over_openmpi", "idle_cpu_percent"},
+}
+
+// TestPlaneScenarios runs them with little work: every process plays its part to the end, and what they measure is
+// made of numbers.
+func TestPlaneScenarios(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds C programs and starts a hundred processes")
+	}
+	for name, bars := range planeBars {
+		t.Run(name, func(t *testing.T) {
+			s, err := Find(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := s.Run(t.Context(), &Options{Rounds: 1, Scale: 50, Self: testSelf(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Measurements) < 3 {
+				t.Errorf("%d measurements", len(r.Measurements))
+			}
+			for _, m := range r.Measurements {
+				for _, x := range []float64{m.Median, m.Min, m.Max, m.P50, m.P99} {
+					if !(x >= 0) || math.IsInf(x, 0) {
+						t.Errorf("%s: %v in %+v", m.Case, x, m)
+					}
+				}
+			}
+			for _, b := range r.Bars {
+				if !slices.Contains(bars, b.Bar) || !(b.Value >= 0) || !(b.Limit > 0) {
+					t.Errorf("bar %+v, expected one of %v", b, bars)
+				}
+			}
+		})
+	}
+}
+
+// TestPlayFails: what goes wrong in a part is an error, with the part's name.
+func TestPlayFails(t *testing.T) {
+	o := &Options{Self: testSelf(t)}
+	for _, r := range []role{
+		{Part: "no such part", Measures: true},
+		{Part: "conn-ping", Addr: "/nowhere/at/all", Count: 1, Core: -1, Measures: true},
+	} {
+		if x, err := play(t.Context(), o, r); err == nil {
+			t.Errorf("%s: %v, expected an error", r.Part, x)
+		}
+	}
+	if _, err := play(t.Context(), &Options{}, role{Part: "conn-ping"}); err == nil {
+		t.Error("a play without Self: expected an error")
+	}
+}
