@@ -55,9 +55,9 @@ them at the same time, each from a client process of its own. It ends with what 
 				return err
 			}
 			defer c.Close()
-			said := &lines{w: cmd.ErrOrStderr()}
+			said := cmd.ErrOrStderr()
 			for _, p := range c.Parts() {
-				said.println(fmt.Sprintf("%s: process %d", p.Child, p.PID))
+				fmt.Fprintf(said, "%s: process %d\n", p.Child, p.PID)
 			}
 			clients := make([]*demoClient, len(demoModels))
 			var wg sync.WaitGroup
@@ -99,7 +99,7 @@ type demoClient struct {
 	err         error
 }
 
-func (d *demoClient) train(ctx context.Context, exe, addr string, steps int, said *lines) error {
+func (d *demoClient) train(ctx context.Context, exe, addr string, steps int, said io.Writer) error {
 	args := []string{"train", "--model", d.model, "--connect", addr, "--json", "--steps", strconv.Itoa(steps)}
 	if d.path != "" {
 		args = append(args, "--data", d.path)
@@ -118,7 +118,7 @@ func (d *demoClient) train(ctx context.Context, exe, addr string, steps int, sai
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	last := said.copy(errs)
+	last := copyLines(said, errs)
 	err = cmd.Wait()
 	if out.Len() > 0 {
 		if e := json.Unmarshal(out.Bytes(), &d.result); e != nil && err == nil {
@@ -136,23 +136,11 @@ func (d *demoClient) train(ctx context.Context, exe, addr string, steps int, sai
 	return err
 }
 
-// lines writes whole lines from several goroutines.
-type lines struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lines) println(s string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	fmt.Fprintln(l.w, s)
-}
-
-// copy passes on the lines of r and returns the last.
-func (l *lines) copy(r io.Reader) (last string) {
+// copyLines passes on the lines of r, each in one piece, and returns the last.
+func copyLines(w io.Writer, r io.Reader) (last string) {
 	for sc := bufio.NewScanner(r); sc.Scan(); {
 		last = sc.Text()
-		l.println(last)
+		fmt.Fprintln(w, last)
 	}
 	return last
 }

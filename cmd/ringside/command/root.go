@@ -10,10 +10,28 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
+
+// oneAtATime lets several goroutines write, as files do by themselves.
+type oneAtATime struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (o *oneAtATime) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.w.Write(b)
+}
+
+func isFile(w io.Writer) bool {
+	_, ok := w.(*os.File)
+	return ok
+}
 
 // errSilent is returned when everything there is to say was printed; the exit status is 1.
 var errSilent = errors.New("failed")
@@ -26,9 +44,14 @@ func NewRootCommand() *cobra.Command {
 		Long: `ringside runs tensor programs in worker processes next to yours, over shared memory.
 
 Every flag can also be given as an environment variable: --log-level is RINGSIDE_LOG_LEVEL. A flag wins.`,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnv(cmd.Flags(), os.LookupEnv) },
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if w := cmd.ErrOrStderr(); !isFile(w) { // several processes and goroutines write there
+				cmd.SetErr(&oneAtATime{w: w})
+			}
+			return fromEnv(cmd.Flags(), os.LookupEnv)
+		},
 	}
 	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
