@@ -12,6 +12,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/dispatcher"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/worker"
+	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
@@ -53,7 +54,7 @@ func serveDispatcher(ctx context.Context, addr string) error {
 }
 
 func serveWorker(ctx context.Context, addr, name string) error {
-	dev, err := cpu.New(nil)
+	dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: worker.Segments()}})
 	if err != nil {
 		return err
 	}

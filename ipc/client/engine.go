@@ -103,7 +103,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	}
 	e := &Engine{addr: addr, log: o.Logger}
 	if o.Segment == (shm.Options{}) {
-		o.Segment.Prefault = true
+		o.Segment = shm.Options{Backing: shm.Memfd, PeersRead: true, Prefault: true}
 	}
 	e.arena, err = shm.NewArena(&shm.ArenaOptions{
 		First: firstSegment, MaxBytes: o.MaxBytes, Segment: o.Segment,

@@ -32,7 +32,8 @@ type Options struct {
 	// MaxBytes bounds the memory for uploads. 0: what the machine has.
 	MaxBytes int64
 
-	// Segment is how memory for uploads is made. Default: in /dev/shm, or a memfd.
+	// Segment is how memory for uploads is made. Default: a sealed memfd that others only read. A
+	// worker takes no other kind unless it is told to.
 	Segment shm.Options
 
 	// Session configures the session that Open makes, and CPU the engine when it is in this

@@ -19,7 +19,7 @@ func newDevice(shmDir string) (worker.Device, error) {
 // segments are made in dir, which is a tmpfs of the test's own, or, if it is empty, where they belong.
 func segments(dir string) shm.Options {
 	if dir == "" {
-		return shm.Options{}
+		return worker.Segments()
 	}
 	return shm.Options{Dir: dir, Backing: shm.Tmpfs}
 }

@@ -81,7 +81,7 @@ func childWorker(ctx context.Context, args []string) error { // --connect ADDR -
 	if err != nil {
 		return err
 	}
-	w, err := worker.New(&worker.Options{Name: args[3], Device: dev})
+	w, err := worker.New(&worker.Options{Name: args[3], Device: dev, AllowUnsealed: args[4] != ""})
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func startIn(t testing.TB, shmDir string, o cluster.Options) *cluster.Cluster {
 	if o.Worker == nil {
 		o.Worker = func(name string) (*worker.Options, error) {
 			dev, err := newDevice(shmDir)
-			return &worker.Options{Name: name, Device: dev}, err
+			return &worker.Options{Name: name, Device: dev, AllowUnsealed: shmDir != ""}, err
 		}
 	}
 	c, err := cluster.Start(testContext(t), &o)

@@ -16,6 +16,11 @@
 //
 // What comes from a client is checked before it is used: handles against the segments that the same
 // session announced, programs by inference and by their hash, ids against the session's own.
+// Clients' memory is taken only sealed, so that it stays readable whatever they do, and of the
+// worker's they can only read (see Segments and package shm). All sessions of a worker share its
+// arena: a client can read the results of others, all of which belong to the same user, or to the group that
+// was let in.
+//
 // A session that breaks the protocol is failed and the worker goes on. When a session ends, by
 // whatever cause, its values, leases and mappings go with it.
 package worker

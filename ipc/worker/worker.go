@@ -43,6 +43,11 @@ type Options struct {
 	Quota     uint64
 	MaxMapped int64
 
+	// AllowUnsealed takes clients' segments that the client can still shrink, such as those
+	// of a file system. A client that does so while it is read then ends the worker, or, if it is
+	// read by the worker's own goroutine, its session.
+	AllowUnsealed bool
+
 	// Logger receives sessions that come, go and misbehave; nothing per message. nil discards.
 	Logger *slog.Logger
 }
@@ -92,19 +97,23 @@ func New(o *Options) (*Worker, error) {
 		w.log = slog.New(slog.DiscardHandler)
 	}
 	if w.dev = w.o.Device; w.dev == nil {
-		dev, err := cpu.New(nil)
+		dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: Segments()}})
 		if err != nil {
 			return nil, err
 		}
 		w.dev = CPU(dev)
 	}
-	w.table = shm.NewTable(&shm.TableOptions{MaxBytes: w.o.MaxMapped, OnRelease: func(owner uint64, h shm.Handle) {
+	w.table = shm.NewTable(&shm.TableOptions{Sealed: !w.o.AllowUnsealed, MaxBytes: w.o.MaxMapped, OnRelease: func(owner uint64, h shm.Handle) {
 		if s := w.sessions[owner]; s != nil {
 			s.giveBack(h)
 		}
 	}})
 	return w, nil
 }
+
+// Segments is how a device's arena is best made: clients can read their results in it, and neither
+// write nor take memory away.
+func Segments() shm.Options { return shm.Options{Backing: shm.Memfd, PeersRead: true} }
 
 // Name is the worker's name.
 func (w *Worker) Name() string { return w.o.Name }
@@ -135,8 +144,8 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	}
 	w.conn = conn
 	w.log.Info("worker connected", "worker", w.o.Name, "device", w.dev.Name(), "dispatcher", addr)
-	// A client that shrinks the file behind its segment makes reading it a fault. As a panic it
-	// costs that client its session and nobody else anything.
+	// Of segments that are not sealed: a client that shrinks the file makes reading it a fault. As a
+	// panic it costs that client its session and nobody else anything.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for {
 		m, err := conn.Recv(ctx)

@@ -219,7 +219,7 @@ func (f *fixture) body(session uint64, p program) {
 // segment makes memory as a client has it, and announces it.
 func (f *fixture) segment(session uint64, size int64) *shm.Segment {
 	f.Helper()
-	seg, err := shm.Create(size, nil)
+	seg, err := shm.Create(size, &shm.Options{Backing: shm.Memfd, PeersRead: true})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -477,7 +477,7 @@ func TestGivenBack(t *testing.T) {
 
 // TestDisappears: a client that shrinks the file behind its memory is told of an error. The other does not notice.
 func TestDisappears(t *testing.T) {
-	f := start(t, worker.Options{})
+	f := start(t, worker.Options{AllowUnsealed: true})
 	f.open(1, 0)
 	f.open(2, 0)
 	seg, err := shm.Create(1<<20, &shm.Options{Backing: shm.Tmpfs})
@@ -499,6 +499,20 @@ func TestDisappears(t *testing.T) {
 	f.batch(&wire.Run{Session: 2, Seq: 1, Hash: p.hash, Base: 50, Uploads: []wire.Upload{floats(1, 1, 2)}, Inputs: []uint64{1}, Scalars: []float64{1}, Fetch: []uint64{50}})
 	f.answer(wire.CodeOK, "")
 	f.healthy(3)
+}
+
+// TestUnsealed: memory that its owner could take away is not mapped.
+func TestUnsealed(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	seg, err := shm.Create(1<<20, &shm.Options{Backing: shm.Tmpfs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { seg.Close() })
+	f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: 1, ID: seg.ID(), Bytes: uint64(seg.Size())}), seg.File())
+	f.failed(1, wire.CodeProtocol, "not sealed")
+	f.healthy(2)
 }
 
 // panicking is a device with a bug.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/worker"
+	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 )
@@ -28,7 +29,7 @@ func newWorker() *cobra.Command {
 			if addr == "" {
 				addr = local.DispatcherAddr(local.Dir())
 			}
-			o := &cpu.Options{MaxBytes: limit << 20}
+			o := &cpu.Options{MaxBytes: limit << 20, Arena: shm.ArenaOptions{Segment: worker.Segments()}}
 			if simd != "" {
 				level, err := kernel.ParseLevel(simd)
 				if err != nil {
