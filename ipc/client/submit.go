@@ -93,8 +93,9 @@ func (e *Engine) submit(ctx context.Context, b *tensor.Batch) (got []tensor.Fetc
 	if err := e.addUploads(uploads); err != nil {
 		return nil, err
 	}
+	before := e.seq
 	got, err = e.exchange(ctx, b.Sync && len(fetch) == 0 && len(e.frees) == len(e.run.Frees))
-	if sent = e.run.Seq == e.seq; err != nil || len(fetch) == 0 && len(e.frees) == 0 {
+	if sent = e.seq > before; err != nil || len(fetch) == 0 && len(e.frees) == 0 {
 		return got, err
 	}
 	return e.rest(ctx, b, fetch, got)
@@ -231,14 +232,20 @@ func (e *Engine) dropUploads() {
 	e.run.Uploads = e.run.Uploads[:0]
 }
 
-// exchange sends e.run. If it fetches or wait is set, it waits for the answer; else only while the
-// worker is too far behind.
+// exchange sends e.run, once the worker is not too far behind. If it fetches or wait is set, it waits
+// for the answer.
 func (e *Engine) exchange(ctx context.Context, wait bool) ([]tensor.Fetched, error) {
 	run := &e.run
 	wait = wait || len(run.Fetch) > 0
 	bytes := 0
 	for i := range run.Uploads {
 		bytes += int(run.Uploads[i].Handle.Len)
+	}
+	for e.asked > e.acked && (e.seq-e.acked >= maxAhead || e.aheadB > maxAheadBytes) {
+		if err := e.receive(ctx); err != nil {
+			e.dropUploads()
+			return nil, err
+		}
 	}
 	run.Seq = e.seq + 1
 	if wait || run.Seq-e.asked >= askEvery || e.aheadB+bytes > maxAheadBytes/4 {
@@ -260,11 +267,6 @@ func (e *Engine) exchange(ctx context.Context, wait bool) ([]tensor.Fetched, err
 	}
 	if wait {
 		return e.await(ctx)
-	}
-	for e.asked > e.acked && (e.seq-e.acked > maxAhead || e.aheadB > maxAheadBytes) {
-		if err := e.receive(ctx); err != nil {
-			return nil, err
-		}
 	}
 	return nil, nil
 }
