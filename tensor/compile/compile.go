@@ -13,13 +13,18 @@ type compiler struct {
 	live []bool
 	at   []Operand // where the result of each live instruction is
 	ext  []Operand
+	// copies are the views that were made dense, by the buffer they are of.
+	copies map[int][]copied
 	// fallible is the last step that can fail on values, -1 if none: memory of inputs is only written after it.
 	fallible int
 }
 
+// copied is a view and its dense copy.
+type copied struct{ of, is Operand }
+
 // Compile compiles p, which must be well formed (tensor.ParseProgram, or recorded by a session). The plan keeps p.
 func Compile(p *tensor.Program) *Plan {
-	c := &compiler{p: p, plan: &Plan{Program: p}, at: make([]Operand, len(p.Instrs)), fallible: -1}
+	c := &compiler{p: p, plan: &Plan{Program: p}, at: make([]Operand, len(p.Instrs)), copies: map[int][]copied{}, fallible: -1}
 	c.plan.Stats.Instrs = len(p.Instrs)
 	for i, e := range p.Externals {
 		c.ext = append(c.ext, c.buffer(External, i, e.DType, p.Shapes[e.Shape]))
@@ -90,13 +95,19 @@ func (c *compiler) operand(r tensor.Ref) Operand {
 
 func (c *compiler) step(s Step) { c.plan.Steps = append(c.plan.Steps, s) }
 
-// dense returns o as a contiguous operand, by a copy if need be.
+// dense returns o as a contiguous operand, by a copy if need be and if nobody needed it before.
 func (c *compiler) dense(instr int, o Operand) Operand {
 	if o.Scalar >= 0 || o.Dense {
 		return o
 	}
+	for _, k := range c.copies[o.Buf] {
+		if k.of.Off == o.Off && k.of.Shape.Equal(o.Shape) && slices.Equal(k.of.Strides, o.Strides) {
+			return k.is
+		}
+	}
 	d := c.buffer(Temp, -1, o.DType, o.Shape)
 	c.copy(instr, o, d)
+	c.copies[o.Buf] = append(c.copies[o.Buf], copied{o, d})
 	return d
 }
 
@@ -130,7 +141,7 @@ func (c *compiler) instr(i int) {
 	s := Step{Instr: i, Op: in.Op, Ints: c.p.IntsOf(i), In: make([]Operand, len(args))}
 	for k, r := range args {
 		s.In[k] = c.operand(r)
-		if !Strided(in.Op) || in.Op == tensor.OpMatmul && backward(s.In[k]) {
+		if !readable(in.Op, k, s.In[k], s.Ints) {
 			s.In[k] = c.dense(i, s.In[k])
 		}
 	}
@@ -140,25 +151,6 @@ func (c *compiler) instr(i int) {
 	}
 	c.step(s)
 	c.at[i] = s.Out
-}
-
-// backward reports whether the matrices of o are walked from their end, which no matrix product does.
-func backward(o Operand) bool {
-	n := len(o.Strides)
-	return o.Strides[n-2] < 0 || o.Strides[n-1] < 0
-}
-
-// Strided reports whether a step of op reads operands in any strides; others get dense ones, and
-// so does a matrix product whose matrices are walked backward.
-func Strided(op tensor.Op) bool {
-	switch op {
-	case tensor.OpMatmul, tensor.OpConcat, tensor.OpPad:
-		return true
-	case tensor.OpDropout:
-		return false // its mask goes by the element's index
-	}
-	cl := op.Info().Class
-	return cl == tensor.ClassElementwise || cl == tensor.ClassReduction
 }
 
 // lifetimes finds the first and last step that touches each buffer.

@@ -54,9 +54,8 @@ func (d *Device) elementwise(s *compile.Step) func(r *run) error {
 		if empty {
 			return nil
 		}
-		var scal [5]float64
 		for k := range nown {
-			scal[k] = r.scalars[own[k].Scalar]
+			r.own[k] = r.scalars[own[k].Scalar]
 		}
 		var from [4]pointer
 		for k, o := range tensors {
@@ -73,7 +72,6 @@ func (d *Device) elementwise(s *compile.Step) func(r *run) error {
 		for {
 			for i := 0; i < inner; i += tile {
 				m := min(tile, inner-i)
-				var in [4]pointer
 				for k, o := range tensors {
 					st := n.innerStride(k + 1)
 					p := from[k]
@@ -85,9 +83,9 @@ func (d *Device) elementwise(s *compile.Step) func(r *run) error {
 							p = q
 						}
 					}
-					in[k] = p
+					r.in[k] = p
 				}
-				f(shift(dst, (odo.off[0]+i)*size), &in, scal[:nown], m)
+				f(shift(dst, (odo.off[0]+i)*size), &r.in, r.own[:nown], m)
 			}
 			if !odo.next() {
 				return nil

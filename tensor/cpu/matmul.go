@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
@@ -39,14 +41,19 @@ func matmulOf[T kernel.Number](s *compile.Step, mul product[T]) func(r *run) err
 	m, k, n := a.Shape[la-2], a.Shape[la-1], b.Shape[lb-1]
 	batch := s.Out.Shape[:lo-2]
 	walk := newNest(batch, s.Out.Strides[:lo-2], batchStrides(a, batch), batchStrides(b, batch))
-	walk.dims = append(walk.dims, 1) // the odometer leaves the innermost dim to the caller: here the product itself
-	for i := range walk.strides {
-		walk.strides[i] = append(walk.strides[i], 0)
-	}
 	empty := s.Out.Shape.Elems() == 0
-	if joined := !empty && len(batch) > 0 && len(walk.dims) == 2 && walk.strides[2][0] == 0 && a.Strides[la-2]*m == walk.strides[1][0] && walk.strides[1][0] != 0; joined {
-		m *= walk.dims[0] // one b for all: the batch is more rows
-		walk.dims[0] = 1
+	if last := len(walk.dims) - 1; walk.strides[2][last] == 0 && walk.dims[last] > 1 && (m == 1 && walk.strides[1][last] >= 0 || walk.strides[1][last] == a.Strides[la-2]*m) {
+		// One b for all of them, one a after the other: more rows of one product.
+		if m == 1 {
+			a.Strides = append(slices.Clone(a.Strides[:la-2]), walk.strides[1][last], a.Strides[la-1])
+		}
+		m *= walk.dims[last]
+		walk.dims[last] = 1
+	} else {
+		walk.dims = append(walk.dims, 1) // the odometer leaves the innermost dim to the caller: here the product itself
+		for i := range walk.strides {
+			walk.strides[i] = append(walk.strides[i], 0)
+		}
 	}
 	return func(r *run) error {
 		if empty {

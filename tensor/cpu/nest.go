@@ -85,3 +85,23 @@ func (o *odometer) next() bool {
 // inner is the innermost dim's size and operand k's stride along it.
 func (n *nest) inner() int            { return n.dims[len(n.dims)-1] }
 func (n *nest) innerStride(k int) int { return n.strides[k][len(n.dims)-1] }
+
+// rows calls f for every position of a nest of up to four operands: its number and each operand's offset. No dim may
+// be 0.
+func (n *nest) rows(f func(i, a, b, c, d int)) {
+	odo := odometer{n: n}
+	var st [4]int
+	for k := range n.strides {
+		st[k] = n.innerStride(k)
+	}
+	for i := 0; ; {
+		a, b, c, d := odo.off[0], odo.off[1], odo.off[2], odo.off[3]
+		for range n.inner() {
+			f(i, a, b, c, d)
+			i, a, b, c, d = i+1, a+st[0], b+st[1], c+st[2], d+st[3]
+		}
+		if !odo.next() {
+			return
+		}
+	}
+}

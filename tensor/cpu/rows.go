@@ -70,7 +70,7 @@ func scratchRow[T any](r *run, i, n int) []T {
 	return slice[T](bytesOf(r.rows[i]))[:n]
 }
 
-// alongDim is softmax and its kin; rows along an inner dim are copied out and back.
+// alongDim is softmax and its kin. Rows along the last dim are read where they lie, others are copied out and back.
 func alongDim[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
 	row := func(dst, a, b []T) {
@@ -85,19 +85,16 @@ func alongDim[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 			k.logSoftmaxGrad(dst, a, b)
 		}
 	}
+	cut := int(s.Ints[0])
+	walk := newNest(s.Out.Shape[:cut], s.Out.Strides[:cut], s.In[0].Strides[:cut], s.In[len(s.In)-1].Strides[:cut])
 	return func(r *run) error {
-		if outer*n*inner == 0 {
-			return nil
-		}
 		dst, a := buf[T](r, &s.Out), buf[T](r, &s.In[0])
 		b := a
 		if len(s.In) > 1 {
 			b = buf[T](r, &s.In[1])
 		}
 		if inner == 1 {
-			for o := range outer {
-				row(dst[o*n:(o+1)*n], a[o*n:(o+1)*n], b[o*n:(o+1)*n])
-			}
+			walk.rows(func(_, o, i, j, _ int) { row(dst[o:o+n], a[i:i+n], b[j:j+n]) })
 			return nil
 		}
 		x, y, z := scratchRow[T](r, 0, n), scratchRow[T](r, 1, n), scratchRow[T](r, 2, n)
@@ -119,28 +116,26 @@ func alongDim[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 
 func causal[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	sh := s.Out.Shape
-	rows, cols := sh[len(sh)-2], sh[len(sh)-1]
-	batch := sh[:len(sh)-2].Elems()
+	last := len(sh) - 1
+	rows, cols := sh[last-1], sh[last]
+	walk := newNest(sh[:last], s.Out.Strides[:last], s.In[0].Strides[:last])
 	return func(r *run) error {
 		scale := T(r.scalars[s.In[1].Scalar])
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
-		for b := range batch {
-			for i := range rows {
-				at := (b*rows + i) * cols
-				seen := i + cols - rows + 1
-				dst := y[at : at+cols]
-				if scale > 0 {
-					k.softmax(dst[:seen], x[at:at+seen], scale)
-				} else { // the kernel finds the largest x, which is then the smallest x*scale
-					t := scratchRow[T](r, 0, seen)
-					for j := range t {
-						t[j] = x[at+j] * scale
-					}
-					k.softmax(dst[:seen], t, 1)
+		walk.rows(func(i, o, at, _, _ int) {
+			seen := i%rows + cols - rows + 1
+			dst, src := y[o:o+cols], x[at:at+seen]
+			if scale > 0 {
+				k.softmax(dst[:seen], src, scale)
+			} else { // the kernel finds the largest x, which is then the smallest x*scale
+				t := scratchRow[T](r, 0, seen)
+				for j := range t {
+					t[j] = src[j] * scale
 				}
-				clear(dst[seen:])
+				k.softmax(dst[:seen], t, 1)
 			}
-		}
+			clear(dst[seen:])
+		})
 		return nil
 	}
 }
@@ -164,6 +159,16 @@ func norm[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 		}
 		return 0, T(1 / math.Sqrt(float64(k.dot(row, row))/float64(n)+float64(e)))
 	}
+	weights := s.Op == tensor.OpLayerNormGradW || s.Op == tensor.OpRMSNormGradW
+	cut := len(x.Shape) - int(s.Ints[0])
+	to, dyAt := x.Strides[:cut], x.Strides[:cut] // where there is no such row
+	if !weights {
+		to = s.Out.Strides[:cut]
+	}
+	if s.Op != tensor.OpLayerNorm && s.Op != tensor.OpRMSNorm {
+		dyAt = s.In[1].Strides[:cut]
+	}
+	walk := newNest(x.Shape[:cut], to, x.Strides[:cut], dyAt)
 	return func(r *run) error {
 		e := T(r.scalars[eps])
 		in, out := buf[T](r, &x), buf[T](r, &s.Out)
@@ -174,35 +179,37 @@ func norm[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 		if tensors > 2 {
 			third = buf[T](r, &s.In[2])
 		}
-		weights := s.Op == tensor.OpLayerNormGradW || s.Op == tensor.OpRMSNormGradW
 		var dx []T
 		if weights {
 			clear(out[:n])
 			dx = scratchRow[T](r, 0, n)
 		}
-		for i := range rows {
-			row := in[i*n : (i+1)*n]
+		if rows == 0 {
+			return nil
+		}
+		walk.rows(func(_, o, a, b, _ int) {
+			row := in[a : a+n]
 			switch s.Op {
 			case tensor.OpLayerNorm:
-				k.layerNorm(out[i*n:(i+1)*n], row, upTo(second, n), upTo(third, n), e)
+				k.layerNorm(out[o:o+n], row, upTo(second, n), upTo(third, n), e)
 			case tensor.OpRMSNorm:
-				k.rmsNorm(out[i*n:(i+1)*n], row, upTo(second, n), e)
+				k.rmsNorm(out[o:o+n], row, upTo(second, n), e)
 			default:
 				mean, rstd := stats(row, e)
-				dy := second[i*n : (i+1)*n]
-				w, dw := upTo(third, n), []T(nil)
+				dy := second[b : b+n]
+				w, dw, dst := upTo(third, n), []T(nil), dx
 				if weights {
 					dw = out[:n]
 				} else {
-					dx = out[i*n : (i+1)*n]
+					dst = out[o : o+n]
 				}
 				if layer {
-					k.layerNormGrad(dx, dw, nil, row, w, dy, mean, rstd)
+					k.layerNormGrad(dst, dw, nil, row, w, dy, mean, rstd)
 				} else {
-					k.rmsNormGrad(dx, dw, row, w, dy, rstd)
+					k.rmsNormGrad(dst, dw, row, w, dy, rstd)
 				}
 			}
-		}
+		})
 		return nil
 	}
 }
@@ -217,8 +224,11 @@ func upTo[T any](x []T, n int) []T {
 
 func rope[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	sh := s.Out.Shape
-	seq, d := sh[len(sh)-2], sh[len(sh)-1]
-	batch := sh[:len(sh)-2].Elems()
+	last := len(sh) - 1
+	d, h := sh[last], sh[last]/2
+	turn := make([]int, last) // the tables go with the dim before the last
+	turn[last-1] = h
+	walk := newNest(sh[:last], s.Out.Strides[:last], s.In[0].Strides[:last], turn)
 	sign := T(1)
 	if s.Ints[0] != 0 {
 		sign = -1
@@ -226,23 +236,14 @@ func rope[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	return func(r *run) error {
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
 		cos, sin := buf[T](r, &s.In[1]), buf[T](r, &s.In[2])
-		h := d / 2
-		if h == 0 {
-			return nil
-		}
-		for b := range batch {
-			for t := range seq {
-				at := (b*seq + t) * d
-				k.rope(y[at:at+d], x[at:at+d], cos[t*h:(t+1)*h], sin[t*h:(t+1)*h], sign)
-			}
-		}
+		walk.rows(func(_, o, i, t, _ int) { k.rope(y[o:o+d], x[i:i+d], cos[t:t+h], sin[t:t+h], sign) })
 		return nil
 	}
 }
 
 // crossEntropy is the mean loss over rows, or its gradient. A target that is neither a class nor ignored is an error.
 func crossEntropy[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
-	rows, classes := s.In[0].Shape[0], s.In[0].Shape[1]
+	rows, classes, gap := s.In[0].Shape[0], s.In[0].Shape[1], s.In[0].Strides[0]
 	ignore := s.Ints[0]
 	return func(r *run) error {
 		x := buf[T](r, &s.In[0])
@@ -275,7 +276,7 @@ func crossEntropy[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error
 			sum := 0.0
 			for i := range rows {
 				if t, ok, _ := target(i); ok {
-					sum += float64(k.crossEntropy(nil, x[i*classes:(i+1)*classes], t, 1))
+					sum += float64(k.crossEntropy(nil, x[i*gap:i*gap+classes], t, 1))
 				}
 			}
 			out[0] = T(sum / float64(counted))
@@ -285,7 +286,7 @@ func crossEntropy[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error
 		for i := range rows {
 			row := out[i*classes : (i+1)*classes]
 			if t, ok, _ := target(i); ok {
-				k.crossEntropy(row, x[i*classes:(i+1)*classes], t, scale)
+				k.crossEntropy(row, x[i*gap:i*gap+classes], t, scale)
 			} else {
 				clear(row)
 			}

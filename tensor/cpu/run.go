@@ -29,6 +29,8 @@ type run struct {
 	outs    []*shm.Block
 	scalars []float64
 	temp    *shm.Block
+	in      [4]pointer  // operands of a loop; here because what a function value is given lives on the heap
+	own     [5]float64  // its scalars
 	tiles   [4][]uint64 // contiguous copies of operands
 	pack    []float32   // for the matrix product
 	rows    [3][]uint64 // rows of softmax and the like along an inner dim

@@ -1,0 +1,46 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// readable reports whether a step of op reads its operand k where it lies, whatever view it is; otherwise it gets a
+// dense copy.
+//
+//	elementwise, reductions, concat, pad   any strides
+//	matmul                                 any that don't walk a matrix backward
+//	softmax along the last dim, norms,     rows that are each contiguous, one somewhere after the other
+//	rope, cross entropy
+//	everything else                        dense
+func readable(op tensor.Op, k int, o Operand, ints []int64) bool {
+	if o.Scalar >= 0 || o.Dense {
+		return true
+	}
+	rank := len(o.Shape)
+	switch op {
+	case tensor.OpMatmul:
+		return o.Strides[rank-2] >= 0 && o.Strides[rank-1] >= 0
+	case tensor.OpConcat, tensor.OpPad:
+		return true
+	case tensor.OpDropout:
+		return false // its mask goes by the element's index
+	case tensor.OpLayerNorm, tensor.OpRMSNorm:
+		return k == 0 && rows(o, int(ints[0]))
+	case tensor.OpLayerNormGradX, tensor.OpRMSNormGradX, tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
+		return k <= 1 && rows(o, int(ints[0]))
+	case tensor.OpRope, tensor.OpCausalSoftmax, tensor.OpCrossEntropy, tensor.OpCrossEntropyGrad:
+		return k == 0 && rows(o, 1)
+	case tensor.OpSoftmax, tensor.OpLogSoftmax, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad:
+		return int(ints[0]) == rank-1 && rows(o, 1)
+	}
+	c := op.Info().Class
+	return c == tensor.ClassElementwise || c == tensor.ClassReduction
+}
+
+// rows reports whether the last n dims of o are contiguous and the others walk forward.
+func rows(o Operand, n int) bool {
+	cut := len(o.Shape) - n
+	return dense(o.Shape[cut:], o.Strides[cut:]) && !slices.ContainsFunc(o.Strides[:cut], func(st int) bool { return st < 0 })
+}
