@@ -26,6 +26,7 @@ type Dispatcher struct {
 	waiting   []*session // without a worker, oldest first
 	last      uint64     // number of the newest session
 	gone      bool       // some peer is
+	first     int        // whose turn is first
 	stats     counters
 }
 
@@ -34,7 +35,7 @@ type counters struct {
 	clients, workers, sessions, waiting       atomic.Int64
 	opened, failed                            atomic.Uint64
 	messages, bytes, tensorBytes, descriptors atomic.Uint64
-	blocked, queued                           atomic.Uint64
+	blocked, queued, paused                   atomic.Uint64
 }
 
 // Stats are a dispatcher's counters.
@@ -47,6 +48,7 @@ type Stats struct {
 	Descriptors       uint64 // forwarded
 	Blocked           uint64 // times a worker's queue had no room
 	Queued            uint64 // messages kept for a client whose queue had no room
+	Paused            uint64 // times a worker had enough to do for a session
 }
 
 // New makes a dispatcher; Serve runs it.
@@ -74,7 +76,7 @@ func (d *Dispatcher) Stats() Stats {
 		Sessions: int(s.sessions.Load()), Waiting: int(s.waiting.Load()),
 		Opened: s.opened.Load(), Failed: s.failed.Load(),
 		Messages: s.messages.Load(), Bytes: s.bytes.Load(), TensorBytes: s.tensorBytes.Load(),
-		Descriptors: s.descriptors.Load(), Blocked: s.blocked.Load(), Queued: s.queued.Load(),
+		Descriptors: s.descriptors.Load(), Blocked: s.blocked.Load(), Queued: s.queued.Load(), Paused: s.paused.Load(),
 	}
 }
 
@@ -96,8 +98,10 @@ func (d *Dispatcher) Serve(ctx context.Context, listeners ...ipc.Listener) error
 // turn gives every peer its turn, and reports whether there was anything to do.
 func (d *Dispatcher) turn() bool {
 	worked := d.accept()
-	for _, p := range d.peers {
-		if !p.gone && d.serve(p) {
+	// Another begins each time: whoever finds a queue full is not always the same.
+	d.first++
+	for i := range d.peers {
+		if p := d.peers[(d.first+i)%len(d.peers)]; !p.gone && d.serve(p) {
 			worked = true
 		}
 	}

@@ -7,6 +7,8 @@
 //
 //   - A message for a worker whose queue is full stays in its client's queue, and the client
 //     notices when that is full as well.
+//   - A worker says when enough of a session waits for it. Then that session's messages stay in its
+//     client's queue, and those of others go on.
 //   - A message for a client whose queue is full is kept here, up to Options.MaxQueued bytes. A
 //     client that reads nothing loses its session, and the worker's other clients lose nothing.
 //

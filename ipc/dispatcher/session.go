@@ -18,6 +18,7 @@ type session struct {
 	client   *peer
 	worker   *peer // nil while it waits for one
 	deadline time.Time
+	paused   bool // its worker has enough to do for it
 	over     bool // failed; the client has been told, and what it still sends is dropped
 }
 
@@ -46,6 +47,8 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		return true
 	case s.worker == nil:
 		return false
+	case s.paused:
+		return false
 	case len(m.Body) < wire.SessionBytes:
 		d.failSession(s, wire.CodeProtocol, fmt.Sprintf("%s of %d bytes", wire.KindName(m.Kind), len(m.Body)))
 		return true
@@ -71,6 +74,9 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	switch m.Kind {
 	case wire.KindSessionOpened, wire.KindSegment, wire.KindDropSegment, wire.KindDone, wire.KindFail:
+	case wire.KindFlow:
+		d.flow(p, m)
+		return
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s (kind %d) from a worker", wire.KindName(m.Kind), m.Kind))
 		return
@@ -98,6 +104,23 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 		d.failSession(s, wire.CodeQuota, fmt.Sprintf("the client has not read %d bytes of answers, at most %d are kept",
 			s.client.queued, d.o.MaxQueued))
 	}
+}
+
+// flow holds a session's messages back in its client's queue, or lets them go on.
+func (d *Dispatcher) flow(p *peer, m *ipc.Message) {
+	var flow wire.Flow
+	if err := wire.ParseFlow(m.Body, &flow); err != nil {
+		d.misbehaves(p, err.Error())
+		return
+	}
+	s := p.sessions[flow.Session]
+	if s == nil {
+		return // it ended meanwhile
+	}
+	if flow.Stop && !s.paused {
+		d.stats.paused.Add(1)
+	}
+	s.paused = flow.Stop
 }
 
 func (d *Dispatcher) count(m *ipc.Message) {

@@ -35,6 +35,7 @@ func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 		{Name: "descriptors", Value: s.Descriptors},
 		{Name: "blocked", Value: s.Blocked},
 		{Name: "queued", Value: s.Queued},
+		{Name: "paused", Value: s.Paused},
 	}}
 	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
 		if len(reply.Counters)+perWorker > wire.MaxCounters {

@@ -49,6 +49,7 @@ const (
 	KindBye           uint32 = 10 // client → dispatcher
 	KindStatus        uint32 = 11 // anybody → dispatcher
 	KindStatusReply   uint32 = 12 // dispatcher → who asked
+	KindFlow          uint32 = 13 // worker → dispatcher
 )
 
 // Limits. What is larger is refused by the parser, whoever sent it.
@@ -133,6 +134,8 @@ func KindName(kind uint32) string {
 		return "Status"
 	case KindStatusReply:
 		return "StatusReply"
+	case KindFlow:
+		return "Flow"
 	}
 	return "unknown kind"
 }

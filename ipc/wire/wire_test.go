@@ -109,6 +109,7 @@ func messages() []message {
 		of("Status", &Status{Session: 5}, AppendStatus, (*Status).Size, ParseStatus),
 		of("StatusReply", &StatusReply{Session: 5, Counters: []Counter{{"clients", 2}, {"worker.w0.bytes", 1 << 50}}},
 			AppendStatusReply, (*StatusReply).Size, ParseStatusReply),
+		of("Flow", &Flow{Session: 5, Stop: true}, AppendFlow, (*Flow).Size, ParseFlow),
 	}
 }
 
@@ -223,7 +224,7 @@ func TestSession(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	for _, m := range messages() {
 		switch m.name {
-		case "Run", "Body", "DropSegment", "Bye":
+		case "Run", "Body", "DropSegment", "Bye", "Flow":
 		case "Done":
 			d := m.value.(*Done)
 			d.Text, d.At, d.Op, d.Inputs = "", 0, "", "" // strings are made of them
@@ -279,6 +280,7 @@ func TestLimits(t *testing.T) {
 		{"empty part", AppendBody(nil, &Body{Total: 10, Off: 5}), func(b []byte) error { return ParseBody(b, new(Body)) }},
 		{"counters", AppendStatusReply(nil, &StatusReply{Counters: make([]Counter, MaxCounters+1)}),
 			func(b []byte) error { return ParseStatusReply(b, new(StatusReply)) }},
+		{"flow", append(AppendFlow(nil, &Flow{})[:8], 2), func(b []byte) error { return ParseFlow(b, new(Flow)) }},
 		{"results", AppendDone(nil, &Done{Results: make([]Result, MaxResults+1)}), parseDone},
 		{"returned", AppendDone(nil, &Done{Returned: make([]Handle, MaxReturns+1)}), parseDone},
 	} {
@@ -341,7 +343,7 @@ func TestCutText(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	seen := map[string]uint32{}
-	for k := KindOpenSession; k <= KindStatusReply; k++ {
+	for k := KindOpenSession; k <= KindFlow; k++ {
 		n := KindName(k)
 		if other, ok := seen[n]; ok {
 			t.Errorf("kinds %d and %d are both %q", other, k, n)

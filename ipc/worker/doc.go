@@ -2,7 +2,11 @@
 // them over.
 //
 // A worker is one goroutine: it receives a message, does what it says, and answers where an answer
-// was asked for. Programs of all sessions run one after the other in the order they came.
+// was asked for. The programs of a session run one after the other in the order they came. Between
+// sessions the worker's time is shared out evenly: the next message is that of the session that has used
+// the least, and a session that comes back from idling does not get what it left unused. A session whose
+// messages come faster than they are run has the dispatcher hold them back, so that
+// they wait in that client's own queue.
 //
 // # What is shared
 //

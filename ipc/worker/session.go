@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/wire"
@@ -29,6 +30,11 @@ type session struct {
 	returned  []wire.Handle       // uploads not needed any more, for the next answer
 	returnedB int                 // bytes of these
 	leased    []wire.Handle       // by the batch under way
+
+	backlog  []waiting     // messages that wait for their turn, oldest first
+	backlogB int           // bytes of these
+	stopped  bool          // the dispatcher was told to hold back
+	used     time.Duration // of the worker's time, see turns.go
 }
 
 // program is one that the session sent.
@@ -51,6 +57,7 @@ func newSession(w *Worker, id uint64, name string, quota uint64) *session {
 
 // close frees everything the session held here.
 func (s *session) close() {
+	s.drop()
 	s.space.Close()
 	s.w.dev.Arena().ReleaseOwner(s.id)
 	s.w.table.ReleaseOwner(s.id)

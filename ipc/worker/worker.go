@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -70,8 +71,10 @@ type Worker struct {
 	conn     ipc.Conn
 	table    *shm.Table // the clients' segments, by session
 	sessions map[uint64]*session
-	run      wire.Run  // the one being handled
-	done     wire.Done // its answer
+	run      wire.Run      // the one being handled
+	done     wire.Done     // its answer
+	ready    []*session    // those with a backlog
+	clock    time.Duration // what the session that had the last turn had used before it
 	stats    struct {
 		sessions                                                 atomic.Int64
 		opened, failed, runs, errors, programs, imports, results atomic.Uint64
@@ -148,12 +151,7 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	// panic it costs that client its session and nobody else anything.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for {
-		m, err := conn.Recv(ctx)
-		if err == nil {
-			err = w.handle(ctx, &m)
-			closeAll(m.Files)
-			conn.Release()
-		}
+		err := w.step(ctx)
 		switch {
 		case err == nil:
 			continue

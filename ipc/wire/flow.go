@@ -1,0 +1,33 @@
+package wire
+
+// Flow tells the dispatcher that enough of a session waits at its worker, or that there is
+// room again. What is on its way meanwhile is taken.
+//
+//	session uint64, stop uint8
+type Flow struct {
+	Session uint64
+	Stop    bool
+}
+
+// AppendFlow appends m to dst.
+func AppendFlow(dst []byte, m *Flow) []byte {
+	dst = appendU64(dst, m.Session)
+	if m.Stop {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
+
+// Size is the number of bytes AppendFlow writes.
+func (m *Flow) Size() int { return 9 }
+
+// ParseFlow reads a message that AppendFlow wrote.
+func ParseFlow(src []byte, m *Flow) error {
+	p := parser{msg: "Flow", src: src}
+	m.Session = p.u64("Session")
+	stop := p.u8("Stop")
+	if m.Stop = stop == 1; stop > 1 {
+		p.fail("Stop", "%d is neither 0 nor 1", stop)
+	}
+	return p.end()
+}

@@ -1,0 +1,155 @@
+package worker
+
+import (
+	"context"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+const (
+	// maxBacklog and maxBacklogBytes are how much of one session may wait here before the
+	// dispatcher is told to hold it back. What the dispatcher had already sent comes on top: at
+	// most its queue to us. They are more than a client that waits for answers sends ahead.
+	maxBacklog      = 64
+	maxBacklogBytes = 256 << 10
+
+	// maxSorted bounds how many messages are taken in between two that are done.
+	maxSorted = 256
+
+	// messageTime is what a message costs a session beside the time it takes.
+	messageTime = time.Microsecond
+)
+
+// waiting is a message that waits for its session's turn. It owns its files.
+type waiting struct {
+	kind  uint32
+	body  []byte
+	files []*os.File
+}
+
+// step takes in what has come, and does one message. With a single session there is nobody to share
+// with, and messages are done where they lie.
+//
+// Otherwise it is fair queueing by time: the session with a backlog that has used the least
+// is next. One whose backlog was empty starts where the others are.
+func (w *Worker) step(ctx context.Context) error {
+	if len(w.ready) == 0 {
+		m, err := w.conn.Recv(ctx)
+		if err != nil {
+			return err
+		}
+		if len(w.sessions) < 2 {
+			err = w.handle(ctx, &m)
+		} else {
+			err = w.sort(ctx, &m)
+		}
+		closeAll(m.Files)
+		w.conn.Release()
+		if err != nil || len(w.ready) == 0 {
+			return err
+		}
+	} else if err := ipc.ContextError(ctx); err != nil {
+		return err
+	}
+	for range maxSorted {
+		m, ok, err := w.conn.TryRecv()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		err = w.sort(ctx, &m)
+		closeAll(m.Files)
+		w.conn.Release()
+		if err != nil {
+			return err
+		}
+	}
+	if len(w.ready) == 0 { // sessions were closed
+		return nil
+	}
+	return w.turn(ctx)
+}
+
+// sort puts a message into its session's backlog, or does it at once if it is about sessions.
+func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
+	id, ok := wire.Session(m.Body)
+	s := w.sessions[id]
+	switch m.Kind {
+	case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail:
+		s = nil
+	}
+	if !ok || s == nil {
+		return w.handle(ctx, m)
+	}
+	if len(s.backlog) == 0 {
+		s.used = max(s.used, w.clock)
+		w.ready = append(w.ready, s)
+	}
+	s.backlog = append(s.backlog, waiting{m.Kind, slices.Clone(m.Body), m.Files})
+	s.backlogB += len(m.Body)
+	m.Files = nil
+	if !s.stopped && (len(s.backlog) >= maxBacklog || s.backlogB >= maxBacklogBytes) {
+		return s.flow(ctx, true)
+	}
+	return nil
+}
+
+// turn does the oldest message of the session that has used the least.
+func (w *Worker) turn(ctx context.Context) error {
+	s := w.ready[0]
+	for _, x := range w.ready[1:] {
+		if x.used < s.used {
+			s = x
+		}
+	}
+	w.clock = s.used
+	q := s.backlog[0]
+	s.backlog[0] = waiting{}
+	s.backlog = s.backlog[1:]
+	s.backlogB -= len(q.body)
+	if len(s.backlog) == 0 {
+		w.idle(s)
+	}
+	began := time.Now()
+	m := ipc.Message{Kind: q.kind, Body: q.body, Files: q.files}
+	err := w.handle(ctx, &m)
+	closeAll(m.Files)
+	s.used += time.Since(began) + messageTime
+	if err == nil && s.stopped && len(s.backlog) <= maxBacklog/2 && s.backlogB <= maxBacklogBytes/2 && w.sessions[s.id] == s {
+		err = s.flow(ctx, false)
+	}
+	return err
+}
+
+// idle takes a session without a backlog off the list.
+func (w *Worker) idle(s *session) {
+	s.backlog = nil
+	w.ready = slices.DeleteFunc(w.ready, func(x *session) bool { return x == s })
+}
+
+// flow tells the dispatcher to hold the session's messages back, or to send on.
+func (s *session) flow(ctx context.Context, stop bool) error {
+	s.stopped = stop
+	m := wire.Flow{Session: s.id, Stop: stop}
+	buf, err := s.w.conn.Reserve(ctx, wire.KindFlow, m.Size())
+	if err != nil {
+		return err
+	}
+	wire.AppendFlow(buf[:0], &m)
+	return s.w.conn.Commit()
+}
+
+// drop forgets what waits.
+func (s *session) drop() {
+	for _, q := range s.backlog {
+		closeAll(q.files)
+	}
+	s.w.idle(s)
+	s.backlogB = 0
+}
