@@ -31,6 +31,10 @@ func (d *Device) step(s *compile.Step) func(r *run) error {
 		return random(s)
 	case tensor.OpDropout:
 		return dropout(s)
+	case tensor.OpCast:
+		if s.In[0].DType == s.Out.DType {
+			return plainCopy(s)
+		}
 	case tensor.OpMatmul:
 		return d.matmul(s)
 	case tensor.OpConcat:

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
@@ -18,26 +19,96 @@ func bySize(d tensor.DType, b1, b4, b8 func(s *compile.Step) func(r *run) error)
 	return b1
 }
 
-// copyInto copies x, in any strides, to dst at offset with dst's strides.
-func copyInto[T any](dst []T, dstStrides []int, off int, src []T, x *compile.Operand) {
-	if x.Shape.Elems() == 0 {
+// copier copies elements from one set of strides to another.
+type copier struct {
+	n     nest // of destination and source; the last two dims are done at once
+	empty bool
+}
+
+// newCopier prepares copies of shape. A dim along which the source is contiguous becomes the last but one, where the
+// last isn't, so that a transposition goes block by block.
+func newCopier(shape tensor.Shape, dst, src []int) copier {
+	c := copier{n: newNest(shape, dst, src), empty: shape.Elems() == 0}
+	n := &c.n
+	if len(n.dims) == 1 { // a row alone
+		n.dims = append([]int{1}, n.dims...)
+		for k := range n.strides {
+			n.strides[k] = append([]int{0}, n.strides[k]...)
+		}
+	}
+	last := len(n.dims) - 1
+	if i := slices.Index(n.strides[1][:last], 1); i >= 0 && n.strides[1][last] != 1 {
+		n.dims[i], n.dims[last-1] = n.dims[last-1], n.dims[i]
+		for k := range n.strides {
+			n.strides[k][i], n.strides[k][last-1] = n.strides[k][last-1], n.strides[k][i]
+		}
+	}
+	return c
+}
+
+// copyAll copies src from element from on to dst from element to on.
+func copyAll[T any](c *copier, dst []T, to int, src []T, from int) {
+	if c.empty {
 		return
 	}
-	n := newNest(x.Shape, dstStrides, x.Strides)
-	odo := odometer{n: &n}
-	st, sx := n.innerStride(0), n.innerStride(1)
+	n := &c.n
+	last := len(n.dims) - 1
+	rows, cols := n.dims[last-1], n.dims[last]
+	dr, dc, sr, sc := n.strides[0][last-1], n.strides[0][last], n.strides[1][last-1], n.strides[1][last]
+	odo := odometer{n: n, done: 1}
 	for {
-		to, from := off+odo.off[0], x.Off+odo.off[1]
-		if st == 1 && sx == 1 {
-			copy(dst[to:to+n.inner()], src[from:from+n.inner()])
-		} else {
-			for i := range n.inner() {
-				dst[to+i*st] = src[from+i*sx]
+		d, s := to+odo.off[0], from+odo.off[1]
+		switch {
+		case dc == 1 && sc == 1:
+			for range rows {
+				copy(dst[d:d+cols], src[s:s+cols])
+				d, s = d+dr, s+sr
+			}
+		case sr == 1 && rows > 1:
+			copyBlocks(dst, d, dr, dc, src, s, sc, rows, cols)
+		default:
+			for range rows {
+				for j := range cols {
+					dst[d+j*dc] = src[s+j*sc]
+				}
+				d, s = d+dr, s+sr
 			}
 		}
 		if !odo.next() {
 			return
 		}
+	}
+}
+
+// copyBlocks is a transposition: down a column of the source its elements are neighbours. Blocks of 16 keep what a
+// cache line brings until all of it is used.
+func copyBlocks[T any](dst []T, d, dr, dc int, src []T, s, sc, rows, cols int) {
+	const block = 16
+	for i0 := 0; i0 < rows; i0 += block {
+		m := min(block, rows-i0)
+		for j0 := 0; j0 < cols; j0 += block {
+			for j := j0; j < min(j0+block, cols); j++ {
+				at := d + i0*dr + j*dc
+				for _, x := range src[s+i0+j*sc:][:m] {
+					dst[at] = x
+					at += dr
+				}
+			}
+		}
+	}
+}
+
+// plainCopy is a cast to the same dtype: what makes a view dense.
+func plainCopy(s *compile.Step) func(r *run) error {
+	return bySize(s.Out.DType, plainCopyOf[uint8], plainCopyOf[uint32], plainCopyOf[uint64])(s)
+}
+
+func plainCopyOf[T any](s *compile.Step) func(r *run) error {
+	x := &s.In[0]
+	c := newCopier(s.Out.Shape, s.Out.Strides, x.Strides)
+	return func(r *run) error {
+		copyAll(&c, slice[T](r.bufs[s.Out.Buf]), 0, slice[T](r.bufs[x.Buf]), x.Off)
+		return nil
 	}
 }
 
@@ -47,13 +118,16 @@ func concat(s *compile.Step) func(r *run) error {
 
 func concatOf[T any](s *compile.Step) func(r *run) error {
 	dim := int(s.Ints[0])
-	st := s.Out.Strides
+	copies := make([]copier, len(s.In))
+	for i, x := range s.In {
+		copies[i] = newCopier(x.Shape, s.Out.Strides, x.Strides)
+	}
 	return func(r *run) error {
 		dst := slice[T](r.bufs[s.Out.Buf])
 		at := 0
 		for i := range s.In {
 			x := &s.In[i]
-			copyInto(dst, st, at*st[dim], slice[T](r.bufs[x.Buf]), x)
+			copyAll(&copies[i], dst, at*s.Out.Strides[dim], slice[T](r.bufs[x.Buf]), x.Off)
 			at += x.Shape[dim]
 		}
 		return nil
@@ -71,12 +145,10 @@ func padOf[T any](s *compile.Step) func(r *run) error {
 		off += int(s.Ints[2*i]) * st
 	}
 	n := s.Out.Shape.Elems()
+	c := newCopier(x.Shape, s.Out.Strides, x.Strides)
 	return func(r *run) error {
-		if n == 0 {
-			return nil
-		}
 		spread(at(r.bufs[s.Out.Buf], 0), s.Out.DType, r.scalars[s.In[1].Scalar], n)
-		copyInto(slice[T](r.bufs[s.Out.Buf]), s.Out.Strides, off, slice[T](r.bufs[x.Buf]), x)
+		copyAll(&c, slice[T](r.bufs[s.Out.Buf]), off, slice[T](r.bufs[x.Buf]), x.Off)
 		return nil
 	}
 }
@@ -201,7 +273,7 @@ func indexSelect[T any](s *compile.Step) func(r *run) error {
 // along dim.
 func places(r *run, x, idx *compile.Operand, dim int, f func(i, k int)) error {
 	id, wide := ids(r, idx)
-	st := x.Shape.Strides()
+	st := x.Strides
 	var at [tensor.MaxRank]int
 	for i := range idx.Shape.Elems() {
 		v, err := index(id, wide, i, x.Shape[dim])

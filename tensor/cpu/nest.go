@@ -57,16 +57,18 @@ func broadcast(o compile.Operand, shape tensor.Shape) []int {
 	return st
 }
 
-// odometer walks the outer dims of a nest and keeps each operand's offset. The innermost dim is the caller's.
+// odometer walks the outer dims of a nest and keeps each operand's offset. The innermost dim is the caller's, and done
+// further ones.
 type odometer struct {
-	n   *nest
-	at  [tensor.MaxRank]int
-	off [8]int // of each operand, in elements
+	n    *nest
+	done int
+	at   [tensor.MaxRank]int
+	off  [8]int // of each operand, in elements
 }
 
 // next goes to the next row; false after the last.
 func (o *odometer) next() bool {
-	for i := len(o.n.dims) - 2; i >= 0; i-- {
+	for i := len(o.n.dims) - 2 - o.done; i >= 0; i-- {
 		o.at[i]++
 		for k := range o.n.strides {
 			o.off[k] += o.n.strides[k][i]

@@ -55,12 +55,12 @@ func (s *source) f64(i int) float64 {
 	return float64((uint64(w[j+1])<<32|uint64(w[j]))>>11) * 0x1p-53
 }
 
-// uniforms are one dtype's draws, and the smallest step between them.
-func (s *source) uniforms(d tensor.DType) (draw func(i int) float64, step float64) {
+// uniform is element i for a dtype.
+func (s *source) uniform(d tensor.DType, i int) float64 {
 	if d == tensor.F32 {
-		return s.f32, 0x1p-24
+		return s.f32(i)
 	}
-	return s.f64, 0x1p-53
+	return s.f64(i)
 }
 
 // random is rand and randn. Normal numbers come in pairs by Box and Muller: elements 2j and 2j+1 from uniforms 2j and
@@ -77,20 +77,23 @@ func byFloat(s *compile.Step, f32, f64 func(s *compile.Step) func(r *run) error)
 }
 
 func randomOf[T float](s *compile.Step) func(r *run) error {
-	n := s.Out.Shape.Elems()
+	n, d := s.Out.Shape.Elems(), s.Out.DType
+	step := 0x1p-24 // between two uniform numbers
+	if d == tensor.F64 {
+		step = 0x1p-53
+	}
 	return func(r *run) error {
 		src := newSource(r.scalars[s.In[0].Scalar], r.scalars[s.In[1].Scalar], s.Ints[1])
-		draw, step := src.uniforms(s.Out.DType)
 		out := slice[T](r.bufs[s.Out.Buf])[:n]
 		if s.Op == tensor.OpRand {
 			for i := range out {
-				out[i] = T(draw(i))
+				out[i] = T(src.uniform(d, i))
 			}
 			return nil
 		}
 		for i := 0; i < n; i += 2 {
-			radius := math.Sqrt(-2 * math.Log(draw(i)+step))
-			sin, cos := math.Sincos(2 * math.Pi * draw(i+1))
+			radius := math.Sqrt(-2 * math.Log(src.uniform(d, i)+step))
+			sin, cos := math.Sincos(2 * math.Pi * src.uniform(d, i+1))
 			out[i] = T(radius * cos)
 			if i+1 < n {
 				out[i+1] = T(radius * sin)

@@ -199,119 +199,108 @@ func (c *columns) finish() {
 	}
 }
 
-// folds calls f for every result with a walker of its elements in row-major order.
-func folds[T any](s *compile.Step, g folding, f func(r *run, i int, walk func(visit func(x T)))) func(r *run) error {
+// folds goes through the elements of every result in row-major order: add takes the next one in, end stores what came
+// of them. Its state is a value, so that none lands on the heap.
+func folds[T, A any](s *compile.Step, g folding, start A, add func(a A, x T) A, end func(r *run, i int, a A)) func(r *run) error {
 	x := s.In[0]
+	inner, step := g.folded.inner(), g.folded.innerStride(0)
 	return func(r *run) error {
 		in := slice[T](r.bufs[x.Buf])
 		i := 0
-		g.kept.each(x.Off, func(off, n, stride int) {
-			for j := range n {
-				f(r, i, func(visit func(x T)) {
-					if g.count == 0 {
-						return
+		kept := odometer{n: &g.kept}
+		for {
+			for j := range g.kept.inner() {
+				off := x.Off + kept.off[0] + j*g.kept.innerStride(0)
+				a := start
+				for folded := (odometer{n: &g.folded}); g.count > 0; {
+					at := off + folded.off[0]
+					for range inner {
+						a = add(a, in[at])
+						at += step
 					}
-					g.folded.each(off+j*stride, func(o, m, st int) {
-						for l := range m {
-							visit(in[o+l*st])
-						}
-					})
-				})
+					if !folded.next() {
+						break
+					}
+				}
+				end(r, i, a)
 				i++
 			}
-		})
-		return nil
+			if !kept.next() {
+				return nil
+			}
+		}
 	}
 }
 
 // sumFloat are sum, mean and product, in float64.
 func sumFloat[T float](s *compile.Step, g folding) func(r *run) error {
-	return folds(s, g, func(r *run, i int, walk func(func(T))) {
-		acc := 0.0
-		if s.Op == tensor.OpProd {
-			acc = 1
-			walk(func(x T) { acc *= float64(x) })
-		} else {
-			walk(func(x T) { acc += float64(x) })
-		}
-		if s.Op == tensor.OpMean {
-			acc /= float64(g.count)
-		}
-		slice[T](r.bufs[s.Out.Buf])[i] = T(acc)
-	})
+	end := func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a) }
+	switch s.Op {
+	case tensor.OpProd:
+		return folds(s, g, 1, func(a float64, x T) float64 { return a * float64(x) }, end)
+	case tensor.OpMean:
+		end = func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a / float64(g.count)) }
+	}
+	return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, end)
 }
 
 // sumInt are sum and product as i64, mean as f32; of bools too, whose true may be any byte but 0.
 func sumInt[T int32 | int64 | uint8](s *compile.Step, g folding) func(r *run) error {
+	end := func(r *run, i int, a int64) { slice[int64](r.bufs[s.Out.Buf])[i] = a }
 	isBool := s.In[0].DType == tensor.Bool
-	return folds(s, g, func(r *run, i int, walk func(func(T))) {
-		var acc int64
-		if s.Op == tensor.OpProd {
-			acc = 1
+	value := func(x T) int64 {
+		if isBool {
+			return int64(truth(x != 0))
 		}
-		walk(func(x T) {
-			v := int64(x)
-			if isBool {
-				v = int64(truth(x != 0))
-			}
-			if s.Op == tensor.OpProd {
-				acc *= v
-			} else {
-				acc += v
-			}
-		})
-		if s.Op == tensor.OpMean {
-			slice[float32](r.bufs[s.Out.Buf])[i] = float32(float64(acc) / float64(g.count))
-			return
+		return int64(x)
+	}
+	switch s.Op {
+	case tensor.OpProd:
+		return folds(s, g, 1, func(a int64, x T) int64 { return a * value(x) }, end)
+	case tensor.OpMean:
+		end = func(r *run, i int, a int64) {
+			slice[float32](r.bufs[s.Out.Buf])[i] = float32(float64(a) / float64(g.count))
 		}
-		slice[int64](r.bufs[s.Out.Buf])[i] = acc
-	})
+	}
+	return folds(s, g, 0, func(a int64, x T) int64 { return a + value(x) }, end)
+}
+
+// best is the most extreme element so far and its number; n counts.
+type best[T any] struct {
+	x     T
+	at, n int64
+}
+
+// more takes in an element: a first one, a NaN (which then stays), or one beyond.
+func more[T number](largest bool) func(b best[T], x T) best[T] {
+	return func(b best[T], x T) best[T] {
+		beyond := x < b.x
+		if largest {
+			beyond = x > b.x
+		}
+		if b.n == 0 || (beyond || x != x) && b.x == b.x {
+			b.x, b.at = x, b.n
+		}
+		b.n++
+		return b
+	}
 }
 
 func extreme[T number](s *compile.Step, g folding) func(r *run) error {
-	return folds(s, g, func(r *run, i int, walk func(func(T))) {
-		first := true
-		var best T
-		walk(func(x T) {
-			if first || x != x || s.Op == tensor.OpAmax && x > best || s.Op == tensor.OpAmin && x < best {
-				if first || best == best { // a NaN stays
-					best = x
-				}
-			}
-			first = false
-		})
-		slice[T](r.bufs[s.Out.Buf])[i] = best
-	})
+	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpAmax), func(r *run, i int, b best[T]) { slice[T](r.bufs[s.Out.Buf])[i] = b.x })
 }
 
 // argFold is the place of the first extreme element; a NaN counts as one.
 func argFold[T number](s *compile.Step, g folding) func(r *run) error {
-	return folds(s, g, func(r *run, i int, walk func(func(T))) {
-		var best T
-		at, n := int64(0), int64(0)
-		walk(func(x T) {
-			better := s.Op == tensor.OpArgmax && x > best || s.Op == tensor.OpArgmin && x < best || x != x
-			if n == 0 || better && best == best {
-				best, at = x, n
-			}
-			n++
-		})
-		slice[int64](r.bufs[s.Out.Buf])[i] = at
-	})
+	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpArgmax), func(r *run, i int, b best[T]) { slice[int64](r.bufs[s.Out.Buf])[i] = b.at })
 }
 
 func anyAll(s *compile.Step, g folding) func(r *run) error {
-	return folds(s, g, func(r *run, i int, walk func(func(uint8))) {
-		yes := s.Op == tensor.OpAll
-		walk(func(x uint8) {
-			if s.Op == tensor.OpAll {
-				yes = yes && x != 0
-			} else {
-				yes = yes || x != 0
-			}
-		})
-		r.bufs[s.Out.Buf][i] = truth(yes)
-	})
+	end := func(r *run, i int, yes bool) { r.bufs[s.Out.Buf][i] = truth(yes) }
+	if s.Op == tensor.OpAll {
+		return folds(s, g, true, func(yes bool, x uint8) bool { return yes && x != 0 }, end)
+	}
+	return folds(s, g, false, func(yes bool, x uint8) bool { return yes || x != 0 }, end)
 }
 
 // cumsum is the running sum of integers along a dim.
