@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -129,6 +130,27 @@ func (s *suite) donation(t *testing.T) {
 		} else {
 			d.holds("the input", id, ramp(float64(k/2), 8, 8))
 			d.holds("the result", b.Base, ramp(float64(k/2+1), 8, 8))
+		}
+	}
+	twice := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+		x, y := put(s, ramp(0, 8, 8)), put(s, ramp(0, 8, 8))
+		return []*tensor.Tensor{x.Add(y), x.Sub(y), x.MulS(2)}
+	})
+	for _, donated := range [][2]bool{{true, true}, {true, false}, {false, true}, {false, false}} { // one value as two inputs
+		p := twice.flags(nil, false)
+		p.p.Externals[0].Donated, p.p.Externals[1].Donated = donated[0], donated[1]
+		id := d.put(ramp(0, 8, 8))[0]
+		b := d.batch(p, id, id)
+		if _, err := d.submit(b); err != nil {
+			t.Fatal(err)
+		}
+		d.holds("x+x", b.Base, steps(0, 2, 8, 8))
+		d.holds("x-x", b.Base+1, steps(0, 0, 8, 8))
+		d.holds("x*2", b.Base+2, steps(0, 2, 8, 8))
+		if donated[0] || donated[1] {
+			d.gone("a value that was donated as one of two inputs", id)
+		} else {
+			d.holds("a value that was two inputs", id, ramp(0, 8, 8))
 		}
 	}
 }
@@ -399,8 +421,12 @@ func (s *suite) closingConcurrently(t *testing.T) {
 		id := d.put(ramp(0, 32, 32))[0]
 		running := make(chan struct{})
 		done := make(chan error)
+		var closed atomic.Bool
 		go func() {
-			for k := 0; ; k++ {
+			for k, after := 0, 0; after < 100; k++ {
+				if closed.Load() {
+					after++
+				}
 				b := &tensor.Batch{Program: p.p, Encoded: p.p.Append(nil), Base: d.next, Scalars: p.scalars, Inputs: []uint64{id}, Sync: true}
 				b.Hash = tensor.HashOf(b.Encoded)
 				d.next++
@@ -413,11 +439,17 @@ func (s *suite) closingConcurrently(t *testing.T) {
 					close(running)
 				}
 			}
+			done <- errors.New("no error a hundred batches later")
 		}()
-		<-running
+		select {
+		case <-running:
+		case err := <-done:
+			t.Fatal(err)
+		}
 		if err := d.e.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
+		closed.Store(true)
 		if err := <-done; !errors.Is(err, tensor.ErrClosed) {
 			t.Errorf("a session cut short by Close got %v, expected ErrClosed", err)
 		}

@@ -237,10 +237,13 @@ func floats(sh tensor.Shape, x ...float64) *array {
 }
 
 // ramp is an f32 value of start, start+1, ...
-func ramp(start float64, sh ...int) *array {
+func ramp(start float64, sh ...int) *array { return steps(start, 1, sh...) }
+
+// steps is an f32 value of start, start+step, ...
+func steps(start, step float64, sh ...int) *array {
 	a := newArray(tensor.F32, sh)
 	for k := range a.f {
-		a.f[k] = start + float64(k)
+		a.f[k] = start + step*float64(k)
 	}
 	return a
 }
