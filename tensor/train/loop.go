@@ -36,7 +36,12 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	}
 
 	start := time.Now()
-	report := reporter{every: r, last: start}
+	defer func() {
+		r.sum.Seconds = time.Since(start).Seconds()
+		r.sum.Rate = float64(r.sum.Steps) / r.sum.Seconds
+		r.sum.Items = r.sum.Rate * float64(itemsPerStep)
+	}()
+	report := reporter{run: r, last: start}
 	var before *tensor.Tensor // the loss of the step before, which nobody needs once this one is recorded
 	for n := 0; n < r.o.Steps; n++ {
 		if ctx.Err() != nil {
@@ -73,9 +78,6 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 			return err
 		}
 	}
-	r.sum.Seconds = time.Since(start).Seconds()
-	r.sum.Rate = float64(r.sum.Steps) / r.sum.Seconds
-	r.sum.Items = r.sum.Rate * float64(itemsPerStep)
 	if r.o.Trained != nil {
 		r.o.Trained(r.sum.Steps)
 	}
@@ -124,14 +126,14 @@ func (r *run) read(loss *tensor.Tensor) error {
 
 // reporter calls Options.Progress.
 type reporter struct {
-	every *run
-	last  time.Time
-	step  int
+	run  *run
+	last time.Time // of the last report, whose step was step
+	step int
 }
 
 // maybe reports if the last step's loss is known.
 func (p *reporter) maybe(start time.Time, itemsPerStep int) {
-	r := p.every
+	r := p.run
 	if r.o.Progress == nil || !r.known() {
 		return
 	}

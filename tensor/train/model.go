@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/nn"
+	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
 // Model is a model that can be trained by name.
@@ -70,6 +71,11 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	}
 	if err := d.check(m); err != nil {
 		return r.sum, err
+	}
+	if r.o.Save != "" { // better now than after an hour
+		if err := safetensors.Writable(r.o.Save); err != nil {
+			return r.sum, err
+		}
 	}
 	s.Seed(r.o.Seed)
 	var err error

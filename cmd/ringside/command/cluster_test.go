@@ -153,6 +153,53 @@ func waitFor(t *testing.T, what string, ask func() (bool, error)) {
 	}
 }
 
+// TestTrainSaysWhatDied: the worker is killed in the middle, then the dispatcher.
+func TestTrainSaysWhatDied(t *testing.T) {
+	dir := runtimeDir(t)
+	for _, victim := range []string{"worker", "dispatcher"} {
+		addr := filepath.Join(dir, victim)
+		d := start(t, "dispatcher", "--listen", addr)
+		d.wait("^dispatcher at")
+		w := start(t, "worker", "--connect", addr, "--name", "left")
+		w.wait("^worker left")
+		waitFor(t, "the worker", func() (bool, error) {
+			s, err := client.Status(t.Context(), nil, addr)
+			return err == nil && s.Get("workers") == 1, err
+		})
+		dies := map[string]*command{"worker": w, "dispatcher": d}[victim]
+		var out, errOut strings.Builder
+		root := NewRootCommand()
+		root.SetOut(&out)
+		root.SetErr(writerFunc(func(b []byte) (int, error) {
+			if strings.Contains(string(b), "step 10/") {
+				_ = dies.Process.Kill()
+			}
+			return errOut.Write(b)
+		}))
+		root.SetArgs([]string{"train", "--connect", addr, "--data", textFile(t), "--steps", "1000000", "--batch", "1", "--json"})
+		err := root.ExecuteContext(t.Context())
+		if err == nil || !strings.Contains(err.Error(), strconv.Itoa(dies.Process.Pid)) {
+			t.Errorf("the %s was killed: %v, want an error that names process %d\n%s", victim, err, dies.Process.Pid, errOut.String())
+		}
+		var o outcome
+		if e := json.Unmarshal([]byte(out.String()), &o); e != nil || o.Error != err.Error() || o.Steps < 10 || o.Seconds <= 0 {
+			t.Errorf("the %s was killed: summary %s, %v; want the steps that were done and the error", victim, out.String(), e)
+		}
+		for _, c := range []*command{w, d} {
+			_ = c.Process.Signal(syscall.SIGTERM)
+			_ = c.end()
+		}
+		if victim == "dispatcher" { // nobody was left to remove it; the next one at this address would
+			again := start(t, "dispatcher", "--listen", addr)
+			again.wait("^dispatcher at")
+			_ = again.Process.Signal(syscall.SIGTERM)
+			if err := again.end(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // TestDispatcherAndWorker: the parts by themselves, and their refusals.
 func TestDispatcherAndWorker(t *testing.T) {
 	dir := runtimeDir(t)
