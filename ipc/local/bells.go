@@ -16,7 +16,9 @@ const (
 	roomBell     = ring.BellSize
 )
 
-func futex() ring.Futex { return ring.Futex{Wait: shm.FutexWait, Wake: shm.FutexWake, Barrier: shm.Barrier, Heed: shm.HeedBarriers} }
+func futex() ring.Futex {
+	return ring.Futex{Wait: shm.FutexWait, Wake: shm.FutexWake, Barrier: shm.Barrier, Heed: shm.HeedBarriers}
+}
 
 // bellPage is a page of bells of this process. It is unmapped when nobody can reach it
 // any more: its waiters may be woken at any time, by any goroutine.

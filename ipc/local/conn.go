@@ -81,7 +81,7 @@ type conn struct {
 }
 
 // counters are those of one direction, written by the goroutine that works there.
-type counters struct{ messages, bytes, files, full atomic.Uint64 }
+type counters struct{ messages, bytes, files, full ring.Counter }
 
 // newConn makes the end that sends on out and receives on in, two pieces of seg. The conn owns
 // sock, seg and bells from then on.
