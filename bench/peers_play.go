@@ -61,7 +61,8 @@ func parts() map[string]func(a *actor) error {
 		"ring-source": ringSource, "ring-sink": ringSink,
 		"conn-source": connSource, "conn-sink": connSink,
 		"block-source": blockSource, "block-sink": blockSink,
-		"idle": idle,
+		"idle":        idle,
+		"fair-client": fairClient, "fair-flood": fairFlood,
 	}
 }
 

@@ -55,6 +55,7 @@ func Scenarios() []Scenario {
 		{"latency-idle", "round trips with pauses of 1 ms, in which both sleep, beside a futex in C", runIdle},
 		{"latency-hops", "round trips through a process in the middle, beside unix sockets", runHops},
 		{"throughput", "messages and payloads one way, beside C, Open MPI and memcpy; what an idle conn costs", runThroughput},
+		{"fairness", "steps of clients beside one that floods their worker, beside an even load", runFairness},
 	}
 }
 

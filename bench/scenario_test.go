@@ -10,6 +10,7 @@ var clusterBars = map[string][]string{
 	"step":     {"step_cluster_over_inprocess", "step_cluster_ms"},
 	"ops":      {"ops_per_second", "op_roundtrip_over_unix"},
 	"transfer": {"upload_over_memcpy", "view_over_copy"},
+	"fairness": {"fairness_p99_ratio"},
 }
 
 // TestScenarios runs them with little work: what they measure is complete and made of numbers.
