@@ -32,7 +32,7 @@ const (
 func newProgress(w io.Writer, label string) *progress {
 	p := &progress{w: w, label: label, every: plainEvery, now: time.Now}
 	if cols, ok := terminal(w); ok {
-		p.term, p.width, p.every = true, cols, termEvery
+		p.term, p.width, p.every, p.label = true, cols, termEvery, "" // the room is for the bar
 	}
 	return p
 }
