@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 )
@@ -57,7 +58,7 @@ func LoadText(path string, opts *TextOptions) (*Text, error) {
 	}
 	root, err := filepath.EvalSymlinks(path) // WalkDir would not enter a link
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("data: text at %s: %w", path, err)
 	}
 	st, err := os.Stat(root)
 	if err != nil {
@@ -90,7 +91,7 @@ func LoadText(path string, opts *TextOptions) (*Text, error) {
 // readLimited reads a regular file of at most limit bytes. The limit holds for what
 // is read, not for what the file system says.
 func readLimited(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe, Open would wait for who writes
 	if err != nil {
 		return nil, err
 	}

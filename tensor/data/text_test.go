@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -69,6 +70,10 @@ func TestLoadTextRefuses(t *testing.T) {
 	ten := write(t, filepath.Join(dir, "ten"), []byte("0123456789"))
 	none := filepath.Join(dir, "none")
 	write(t, filepath.Join(none, "only.bin"), []byte{0})
+	pipe, loop := filepath.Join(dir, "pipe"), filepath.Join(dir, "loop")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink(loop, loop)); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, path string
 		opts       *TextOptions
@@ -79,11 +84,13 @@ func TestLoadTextRefuses(t *testing.T) {
 		{"folder without text", none, nil, ErrNotFound},
 		{"absent", filepath.Join(dir, "absent"), nil, os.ErrNotExist},
 		{"device", "/dev/null", nil, ErrFormat},
+		{"pipe that nobody writes to", pipe, nil, ErrFormat},
+		{"link to itself", loop, nil, nil},
 		{"all held out", ten, &TextOptions{HeldOut: 1}, ErrFormat},
 		{"negative share", ten, &TextOptions{HeldOut: -0.1}, ErrFormat},
 	} {
 		_, err := LoadText(c.path, c.opts)
-		if !errors.Is(err, c.want) {
+		if err == nil || c.want != nil && !errors.Is(err, c.want) || c.opts == nil && !strings.Contains(err.Error(), c.path) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"sort"
+	"syscall"
 )
 
 // File is an open file whose header was found right. Its methods may be called
@@ -24,7 +25,7 @@ type File struct {
 // Open opens and checks the file at path. It returns ErrFormat, ErrTruncated or
 // what the system answered.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe, Open would wait for who writes
 	if err != nil {
 		return nil, err
 	}

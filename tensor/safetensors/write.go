@@ -88,13 +88,9 @@ func WriteFile(path string, tensors []Tensor, opts *WriteOptions) (err error) {
 	if opts != nil && opts.Mode != 0 {
 		mode = opts.Mode
 	}
-	dir, base := filepath.Split(path)
-	if dir == "" {
-		dir = "."
-	}
-	f, err := os.CreateTemp(dir, "."+base+".tmp*")
+	f, err := beside(path)
 	if err != nil {
-		return fmt.Errorf("safetensors: write %s: %w", path, err)
+		return err
 	}
 	defer func() {
 		if err != nil {
@@ -118,7 +114,32 @@ func WriteFile(path string, tensors []Tensor, opts *WriteOptions) (err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return syncDir(filepath.Dir(path))
+}
+
+// Writable says whether WriteFile can begin to write at path, by trying: whoever computes for long before
+// the writing asks first. It leaves nothing.
+func Writable(path string) error {
+	f, err := beside(path)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+// beside makes the file that is to take path's place. What is there and no regular file is not replaced: a
+// folder could not be, and a device should not.
+func beside(path string) (*os.File, error) {
+	st, err := os.Stat(path)
+	if err == nil && !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: write %s: it is %v, expected a regular file or none", ErrFormat, path, st.Mode())
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
+	if err != nil {
+		return nil, fmt.Errorf("safetensors: write %s: %w", path, err)
+	}
+	return f, nil
 }
 
 // syncDir makes a rename in dir survive a power cut.

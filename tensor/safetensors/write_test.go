@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 )
@@ -135,6 +136,35 @@ func TestWriteFileIntoNoFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none", "m.safetensors")
 	if err := WriteFile(path, nil, nil); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
 		t.Errorf("%v, want os.ErrNotExist naming the file", err)
+	}
+}
+
+// TestWritable: what WriteFile would not replace, or not reach, is known before, and trying leaves nothing.
+func TestWritable(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.Symlink("/dev/null", link)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]error{
+		filepath.Join(dir, "new"):          nil,
+		filepath.Join(dir, "none", "file"): os.ErrNotExist,
+		dir:                                ErrFormat,
+		pipe:                               ErrFormat,
+		link:                               ErrFormat, // a device stays one, whoever asks
+	} {
+		for what, err := range map[string]error{"Writable": Writable(path), "WriteFile": WriteFile(path, nil, nil)} {
+			if !errors.Is(err, want) || err != nil && !strings.Contains(err.Error(), path) {
+				t.Errorf("%s(%s): %v, want %v", what, path, err, want)
+			}
+		}
+	}
+	if _, err := Open(pipe); !errors.Is(err, ErrFormat) {
+		t.Errorf("opening a pipe: %v, want ErrFormat", err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 3 { // pipe, link, and new, which WriteFile made
+		t.Errorf("%v, %v: want pipe, link and new", left, err)
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 )
 
+// maxMiB is an exbibyte: what is above would not fit into the bytes' 63 bits.
+const maxMiB = 1 << 40
+
 func newWorker() *cobra.Command {
 	var (
 		addr, name, simd string
@@ -25,6 +28,11 @@ func newWorker() *cobra.Command {
 			log, err := logger(cmd)
 			if err != nil {
 				return err
+			}
+			for flag, mib := range map[string]int64{"memory-mib": limit, "session-mib": quota} {
+				if mib < 0 || mib > maxMiB {
+					return usagef("--%s %d: expected 0 to %d", flag, mib, maxMiB)
+				}
 			}
 			if addr == "" {
 				addr = local.DispatcherAddr(local.Dir())
