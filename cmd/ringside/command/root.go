@@ -50,7 +50,11 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 			if w := cmd.ErrOrStderr(); !isFile(w) { // several processes and goroutines write there
 				cmd.SetErr(&oneAtATime{w: w})
 			}
-			return fromEnv(cmd.Flags(), os.LookupEnv)
+			if err := fromEnv(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			_, err := logger(cmd) // a bad level is a mistake also where nothing is logged
+			return err
 		},
 	}
 	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
