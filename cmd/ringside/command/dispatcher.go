@@ -2,6 +2,8 @@ package command
 
 import (
 	"fmt"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -47,6 +49,8 @@ together with workers.`,
 			if err != nil {
 				return err
 			}
+			// Who reads the log may die first. Then writing must not end us: there is a socket to remove.
+			signal.Ignore(syscall.SIGPIPE)
 			fmt.Fprintf(cmd.OutOrStdout(), "dispatcher at %s\n", l.Addr())
 			return d.Serve(cmd.Context(), l)
 		},

@@ -1,0 +1,299 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// killSeed repeats a run of TestKillWhileTraining.
+var killSeed = flag.Uint64("kill-seed", 0, "seed of the moments at which TestKillWhileTraining kills; 0 takes one from the clock")
+
+// notice bounds how long the others may take to end or to be as before when a process is killed.
+const notice = 2 * time.Second
+
+// latestKill is when, after the clients have been started, they have long been training.
+const latestKill = 500 * time.Millisecond
+
+// TestKillWhileTraining: a dispatcher, two workers and two clients that train, each a process. One of them is killed at a
+// random moment from the clients' start on. The others end with an error that says who died, or carry on; a worker is
+// started again; and nothing is left, neither in the runtime folder nor in shared memory.
+func TestKillWhileTraining(t *testing.T) {
+	seed := *killSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-kill-seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	moments := 50
+	if testing.Short() {
+		moments = 8
+	}
+	shm := ownShm(t)
+	text := textFile(t)
+	var longest time.Duration
+	for i := range moments {
+		k := &killing{
+			T: t, r: r, text: text, at: time.Duration(r.Int64N(int64(latestKill))),
+			victim: []string{"worker", "dispatcher", "client", "up"}[i%4],
+		}
+		k.round()
+		longest = max(longest, k.took)
+		ctx, cancel := context.WithTimeout(t.Context(), notice)
+		drained(t, ctx, shm)
+		cancel()
+		if t.Failed() {
+			t.Fatalf("moment %d: %s killed %v after the clients' start", i, k.victim, k.at)
+		}
+	}
+	t.Logf("%d kills; the others took at most %v", moments, longest.Round(time.Millisecond))
+}
+
+// ownShm gives this goroutine's thread, and with it the processes that it starts, a /dev/shm of their own, so that what
+// is used of it is theirs alone. The thread ends with the test. It returns "" where that is not allowed.
+func ownShm(t *testing.T) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Log("shared memory is not looked at: a mount of the test's own needs root")
+		return ""
+	}
+	runtime.LockOSThread()
+	const dir = "/dev/shm"
+	if err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS); err != nil {
+		t.Logf("shared memory is not looked at: %v", err)
+		return ""
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=512m"); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// drained waits until nothing of dir is used: the kernel frees a dead process's memory in its own time.
+func drained(t *testing.T, ctx context.Context, dir string) {
+	t.Helper()
+	if dir == "" {
+		return
+	}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		var st unix.Statfs_t
+		if err := unix.Statfs(dir, &st); err != nil {
+			t.Fatal(err)
+		}
+		if st.Blocks == st.Bfree {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%d blocks of shared memory are left", st.Blocks-st.Bfree)
+		}
+	}
+}
+
+// killing is one round.
+type killing struct {
+	*testing.T
+	r      *rand.Rand
+	text   string
+	victim string
+	at     time.Duration
+	took   time.Duration // until all others had noticed
+	addr   string
+	pids   map[string]int
+	killed time.Time
+}
+
+func (k *killing) round() {
+	k.Helper()
+	dir, err := os.MkdirTemp("", "rs") // a socket's path must be short
+	if err != nil {
+		k.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	k.addr = filepath.Join(dir, "d")
+	up := start(k.T, "up", "-n", "2", "--listen", k.addr)
+	k.pids = map[string]int{"up": up.Process.Pid}
+	for _, part := range []string{"dispatcher", "worker w0", "worker w1"} {
+		if k.pids[part], err = strconv.Atoi(up.wait("^" + part + `: process (\d+)`)[1]); err != nil {
+			k.Fatal(err)
+		}
+	}
+	up.wait("^ready")
+	var clients []*command
+	for range 2 {
+		clients = append(clients, start(k.T, "train", "--connect", k.addr, "--data", k.text, "--steps", "1000000",
+			"--batch", "1", "--json", "--loss-every", strconv.Itoa(1+9*k.r.IntN(2))))
+	}
+	<-time.After(k.at)
+
+	ctx, cancel := context.WithTimeout(k.Context(), notice)
+	defer cancel()
+	switch k.victim {
+	case "worker":
+		name := fmt.Sprintf("w%d", k.r.IntN(2))
+		pid := k.pids["worker "+name]
+		k.kill(pid)
+		k.status(ctx, "a new "+name, func(s *wire.StatusReply) bool {
+			now := s.Get("worker." + name + ".pid")
+			return now != 0 && now != uint64(pid) && s.Get("workers") == 2
+		})
+		// Who had a session there has lost it. Nobody else may notice.
+		lost := regexp.MustCompile(fmt.Sprintf(`session lost.*worker.*%q \(pid %d\)`, name, pid))
+		for _, c := range clients {
+			k.survives(ctx, c, lost)
+		}
+		k.interrupted(up)
+	case "dispatcher":
+		k.kill(k.pids["dispatcher"])
+		k.dies(ctx, up, regexp.MustCompile(fmt.Sprintf(`process died: dispatcher \(pid %d\)`, k.pids["dispatcher"])))
+		for _, c := range clients {
+			k.dies(ctx, c, regexp.MustCompile(`session lost: dispatcher at `+k.addr+`|nobody listens at `+k.addr+`|`+k.addr+`.*(closed|gone|died)`))
+		}
+	case "client":
+		k.kill(clients[0].Process.Pid)
+		k.status(ctx, "the session's end", func(s *wire.StatusReply) bool { return s.Get("sessions") <= 1 })
+		k.survives(ctx, clients[1], nil)
+		k.interrupted(up)
+	case "up":
+		k.kill(k.pids["up"])
+		for _, c := range clients {
+			k.dies(ctx, c, regexp.MustCompile(`session lost|nobody listens|`+k.addr))
+		}
+		for what, pid := range k.pids {
+			if what != "up" {
+				k.until(ctx, "end of "+what, func() bool { return syscall.Kill(pid, 0) != nil || zombie(pid) })
+			}
+		}
+		k.until(ctx, "empty runtime folder", func() bool { return len(listing(k.T, dir)) == 1 })
+	}
+	if left := listing(k.T, dir); len(left) != 1 {
+		k.Errorf("left in the runtime folder: %v", left[1:])
+	}
+}
+
+func (k *killing) kill(pid int) {
+	k.Helper()
+	k.killed = time.Now()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		k.Fatal(err)
+	}
+}
+
+// noticed notes that one of the others knows.
+func (k *killing) noticed() { k.took = max(k.took, time.Since(k.killed)) }
+
+// ended waits for a process's end and returns what it said.
+func (k *killing) ended(ctx context.Context, c *command) (said string, err error) {
+	k.Helper()
+	var all strings.Builder
+	for {
+		select {
+		case line, ok := <-c.lines:
+			if ok {
+				fmt.Fprintln(&all, line)
+				continue
+			}
+			return all.String(), <-c.done
+		case <-ctx.Done():
+			k.Fatalf("%v does not end within %v of the death of %s:\n%s", c.Args[1:], notice, k.victim, &all)
+		}
+	}
+}
+
+// dies: the process ends by itself, with an error that matches.
+func (k *killing) dies(ctx context.Context, c *command, says *regexp.Regexp) {
+	k.Helper()
+	said, err := k.ended(ctx, c)
+	k.noticed()
+	var exit *exec.ExitError
+	if exit, _ = err.(*exec.ExitError); exit == nil || exit.ExitCode() != 1 || !says.MatchString(said) || strings.Contains(said, "goroutine ") {
+		k.Errorf("%v: %v, want exit status 1 and %q in\n%s", c.Args[1:], err, says, said)
+	}
+}
+
+// survives: a client goes on until it is interrupted, or ends with an error that matches, if that may be.
+func (k *killing) survives(ctx context.Context, c *command, lost *regexp.Regexp) {
+	k.Helper()
+	_ = c.Process.Signal(os.Interrupt)
+	said, err := k.ended(ctx, c)
+	if err != nil {
+		// Early, there is nothing yet that could end in good order.
+		if !strings.Contains(said, "dial "+k.addr+": context canceled") && (lost == nil || !lost.MatchString(said)) {
+			k.Errorf("%v: %v, want it to go on, or to say %q:\n%s", c.Args[1:], err, lost, said)
+		}
+		k.noticed()
+		return
+	}
+	var o outcome
+	if err := json.Unmarshal([]byte(said[strings.LastIndex(said, "\n{")+1:]), &o); err != nil || !o.Stopped {
+		k.Errorf("%v: interrupted it says %v:\n%s", c.Args[1:], err, said)
+	}
+}
+
+// interrupted ends a cluster in good order.
+func (k *killing) interrupted(up *command) {
+	k.Helper()
+	_ = up.Process.Signal(os.Interrupt)
+	if said, err := k.ended(k.Context(), up); err != nil {
+		k.Errorf("up, interrupted: %v\n%s", err, said)
+	}
+}
+
+// status waits for the dispatcher to say something.
+func (k *killing) status(ctx context.Context, what string, ok func(*wire.StatusReply) bool) {
+	k.Helper()
+	k.until(ctx, what, func() bool {
+		s, err := client.Status(ctx, nil, k.addr)
+		if err != nil {
+			k.Fatalf("waiting for %s: %v", what, err)
+		}
+		return ok(s)
+	})
+	k.noticed()
+}
+
+func (k *killing) until(ctx context.Context, what string, ok func() bool) {
+	k.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			k.Fatalf("%v after the death of %s at %v: no %s", notice, k.victim, k.at, what)
+		}
+	}
+}
+
+// zombie says whether a process is dead and only waits for whoever inherited it.
+func zombie(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	return strings.HasPrefix(rest, "Z") || strings.HasPrefix(rest, "X")
+}
