@@ -387,6 +387,50 @@ func TestNotSent(t *testing.T) {
 	}
 }
 
+// TestForget: the worker is told once of each program that it need not remember, and sent those again
+// that are used again.
+func TestForget(t *testing.T) {
+	f := open(t, client.Options{})
+	submit := func(i int) *wire.Run {
+		p := &tensor.Program{NumScalars: i}
+		enc := p.Append(nil)
+		end := make(chan error, 1)
+		go func() {
+			_, err := f.e.Submit(f.ctx, &tensor.Batch{Base: 10, Program: p, Encoded: enc, Hash: tensor.HashOf(enc), Scalars: make([]float64, i), Sync: true})
+			end <- err
+		}()
+		m := f.run()
+		f.done(&wire.Done{Seq: m.Seq})
+		if err := <-end; err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	told := map[wire.Hash]int{}
+	hashes := make([]wire.Hash, 300)
+	for i := range hashes {
+		m := submit(i)
+		hashes[i] = m.Hash
+		for _, h := range m.Forget {
+			told[h]++
+		}
+	}
+	for i, h := range hashes {
+		if want := map[bool]int{true: 1, false: 0}[i < 300-256]; told[h] != want {
+			t.Errorf("told %d times to forget program %d", told[h], i)
+		}
+	}
+	bodies := f.e.Stats().Bodies
+	submit(299)
+	submit(44) // the one used longest ago
+	if n := f.e.Stats().Bodies; n != bodies {
+		t.Errorf("%d programs were sent again", n-bodies)
+	}
+	if m := submit(0); f.e.Stats().Bodies != bodies+1 || len(m.Forget) != 1 || m.Forget[0] != hashes[45] {
+		t.Errorf("program 0 was sent %d times, and %d forgotten for it", f.e.Stats().Bodies-bodies, len(m.Forget))
+	}
+}
+
 // TestOpenWithout: nobody there is an error for an address that was given, else the programs run here.
 func TestOpenWithout(t *testing.T) {
 	ctx := context.Background()

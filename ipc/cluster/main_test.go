@@ -46,6 +46,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"client":     childClient,
 	"echo":       childEcho,
 	"owner":      childOwner,
+	"hoarder":    childHoarder,
 	"stubborn":   childStubborn,
 }
 

@@ -77,6 +77,10 @@ func TestOwnerKilled(t *testing.T) {
 		}
 		pids = append(pids, pid)
 	}
+	// One that could not notice by itself.
+	if err := syscall.Kill(pids[2], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
 	kill(t, owner.Process.Pid)
 	for _, pid := range pids {
 		until(t, fmt.Sprintf("process %d ends", pid), func() bool { return gone(pid) })

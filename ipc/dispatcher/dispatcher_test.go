@@ -212,6 +212,11 @@ func TestForward(t *testing.T) {
 			t.Errorf("%s arrived changed", wire.KindName(kind))
 		}
 	}
+	// Of what w1 said in the session of a, nothing came.
+	w0.send(wire.KindDone, message(sa, 7, 77))
+	if body, _ := a.recv(wire.KindDone); !bytes.Equal(body, message(0, 7, 77)) {
+		t.Error("a was given another session's answer")
+	}
 	for i := range 300 {
 		a.send(wire.KindRun, message(0, 1000, byte(i)))
 		b.send(wire.KindRun, message(0, 500, byte(i)))
@@ -410,6 +415,36 @@ func TestSlowClient(t *testing.T) {
 	slow.send(wire.KindRun, message(0, 10, 1))
 	slow.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
 	f.open(slow, w, "again")
+}
+
+// TestKept: what a client does not read at once it gets later, in order, with what is said afterwards.
+func TestKept(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w, c, other := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleClient, "other")
+	s, o := f.open(c, w, "c"), f.open(other, w, "other")
+	const n, size = 30, 100 << 10
+	for i := range n {
+		w.send(wire.KindDone, message(s, size, byte(i)))
+	}
+	w.send(wire.KindDone, message(o, 1, 1))
+	other.recv(wire.KindDone) // all of them were dealt with
+	if f.d.Stats().Queued == 0 {
+		t.Error("none was kept")
+	}
+	for i := range n {
+		// Short ones, for which there is room before there is for those that wait.
+		w.send(wire.KindDone, message(s, 10, byte(n+i)))
+		w.send(wire.KindDone, message(o, 1, 1))
+		other.recv(wire.KindDone)
+		if body, _ := c.recv(wire.KindDone); !bytes.Equal(body, message(0, size, byte(i))) {
+			t.Fatalf("answer %d is of %d bytes, the first %d", i, len(body), body[8])
+		}
+	}
+	for i := range n {
+		if body, _ := c.recv(wire.KindDone); !bytes.Equal(body, message(0, 10, byte(n+i))) {
+			t.Fatalf("answer %d", n+i)
+		}
+	}
 }
 
 // TestFair: while several clients have messages, each gets about as many bytes forwarded.

@@ -427,6 +427,32 @@ func TestFailedBatch(t *testing.T) {
 	}
 }
 
+// TestFailedUpload: when one of several uploads does not fit, all their memory comes back, and the program is not run.
+func TestFailedUpload(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 1000)
+	seg := f.segment(1, 1<<16)
+	p := f.program(true, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f.body(1, p)
+	f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{floats(1, 1, 2)}})
+	f.batch(&wire.Run{Session: 1, Seq: 2, Hash: p.hash, Base: 50, Inputs: []uint64{1}, Scalars: []float64{1},
+		Uploads: []wire.Upload{byHandle(10, seg, 0, 16), byHandle(11, seg, 64, 1000), byHandle(12, seg, 8192, 16)}})
+	d := f.answer(wire.CodeNoMemory, "4000 bytes, the session has 72 of at most 1000")
+	seen := map[uint64]bool{}
+	for _, h := range d.Returned {
+		seen[h.Off] = true
+	}
+	if len(d.Returned) != 3 || !seen[0] || !seen[64] || !seen[8192] {
+		t.Errorf("given back: %v", d.Returned)
+	}
+	for _, id := range []uint64{1, 10, 11, 12, 50} { // 1 was donated
+		f.batch(&wire.Run{Session: 1, Seq: 3, Fetch: []uint64{id}})
+		f.answer(wire.CodeUnknownID, "")
+	}
+	f.batch(&wire.Run{Session: 1, Seq: 4, Uploads: []wire.Upload{byHandle(13, seg, 0, 250)}, Flags: wire.RunSync})
+	f.answer(wire.CodeOK, "") // all of the quota is free
+}
+
 // TestRunError: which instruction failed travels too.
 func TestRunError(t *testing.T) {
 	f := start(t, worker.Options{})
