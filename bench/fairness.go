@@ -34,7 +34,7 @@ func runFairness(ctx context.Context, o *Options) (*Report, error) {
 	others := &series{name: fmt.Sprintf("a step of %d clients, another floods", fairClients-1), unit: "ns"}
 	memory := make([]*series, len(c.Parts()))
 	for i, p := range c.Parts() {
-		memory[i] = &series{name: "memory of " + p.Child.String(), unit: "MiB", n: 1}
+		memory[i] = &series{name: "memory of " + p.Child.String(), unit: "MiB"}
 	}
 	step := role{Part: "fair-client", Addr: c.Addr(), Core: -1, Count: o.work(fairSteps), Measures: true}
 	flood := role{Part: "fair-flood", Addr: c.Addr(), Core: -1}

@@ -132,6 +132,15 @@ func (b *Bell) wake() {
 	}
 }
 
+// Rouse wakes the sleeper whatever the bell says, always with a system call. It is
+// for whoever learns that a process died that rings this bell too: between the two
+// halves of Ring it may have left the bell at "awake" and the sleeper asleep.
+func (b *Bell) Rouse() {
+	atomic.StoreUint32(b.state, bellAwake)
+	b.wakes.Add(1)
+	b.futex.Wake(b.state, 1)
+}
+
 // Wakes returns how many times Ring has made the system call.
 func (b *Bell) Wakes() uint64 { return b.wakes.Load() }
 

@@ -16,10 +16,6 @@ const (
 	roomBell     = ring.BellSize
 )
 
-func futex() ring.Futex {
-	return ring.Futex{Wait: shm.FutexWait, Wake: shm.FutexWake, Barrier: shm.Barrier, Heed: shm.HeedBarriers}
-}
-
 // bellPage is a page of bells of this process. It is unmapped when nobody can reach it
 // any more: its waiters may be woken at any time, by any goroutine.
 type bellPage struct {
@@ -27,7 +23,7 @@ type bellPage struct {
 	data, room *ring.Bell
 }
 
-func newBellPage() (*bellPage, error) {
+func newBellPage(st *steps) (*bellPage, error) {
 	seg, err := shm.Create(bellPageSize, &shm.Options{Backing: shm.Memfd, Prefault: true})
 	if err != nil {
 		return nil, fmt.Errorf("local: page of bells: %w", err)
@@ -40,7 +36,7 @@ func newBellPage() (*bellPage, error) {
 		mem := seg.Bytes()[b.off : b.off+ring.BellSize]
 		err := ring.InitBell(mem)
 		if err == nil {
-			*b.bell, err = ring.NewBell(mem, futex())
+			*b.bell, err = ring.NewBell(mem, st.futex())
 		}
 		if err != nil {
 			seg.Close()
@@ -58,7 +54,7 @@ type peerBells struct {
 }
 
 // openPeerBells maps a peer's page. It owns f, also on error.
-func openPeerBells(f *os.File, dataOff, roomOff uint32) (b peerBells, err error) {
+func openPeerBells(f *os.File, dataOff, roomOff uint32, st *steps) (b peerBells, err error) {
 	defer f.Close() // the mapping needs no descriptor
 	if b.seg, err = shm.FromFile(0, f, bellPageSize, &shm.Options{Sealed: true}); err != nil {
 		return b, fmt.Errorf("local: peer's page of bells: %w", err)
@@ -73,7 +69,7 @@ func openPeerBells(f *os.File, dataOff, roomOff uint32) (b peerBells, err error)
 			return nil
 		}
 		var bell *ring.Bell
-		bell, err = ring.NewBell(b.seg.Bytes()[off:off+ring.BellSize], futex())
+		bell, err = ring.NewBell(b.seg.Bytes()[off:off+ring.BellSize], st.futex())
 		return bell
 	}
 	b.data, b.room = at(dataOff), at(roomOff)

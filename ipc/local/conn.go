@@ -53,6 +53,7 @@ type conn struct {
 	seg   *shm.Segment
 	bells peerBells
 	log   *slog.Logger
+	steps *steps
 	limit int // largest body
 
 	data, room *Waiter // that we sleep on: for messages, for room in the queue
@@ -85,9 +86,9 @@ type counters struct{ messages, bytes, files, full ring.Counter }
 
 // newConn makes the end that sends on out and receives on in, two pieces of seg. The conn owns
 // sock, seg and bells from then on.
-func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte, bells peerBells, w waiters, log *slog.Logger) (*conn, error) {
+func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte, bells peerBells, w waiters, log *slog.Logger, st *steps) (*conn, error) {
 	c := &conn{
-		peer: peer, sock: sock, seg: seg, bells: bells, log: log,
+		peer: peer, sock: sock, seg: seg, bells: bells, log: log, steps: st,
 		data: w.data, room: w.room, own: w.own, reserved: -1,
 	}
 	var err error
@@ -138,12 +139,12 @@ func (c *conn) Err() error {
 
 func (c *conn) peerError(err error) error { return &ipc.PeerError{Peer: c.peer, Err: err} }
 
-// set adds a bit to the state and wakes whoever waits for anything here. It returns the
-// state before.
+// set adds a bit to the state and wakes whoever waits for anything here, also when the peer
+// died as it was about to. It returns the state before.
 func (c *conn) set(bit uint32) uint32 {
 	before := c.state.Or(bit)
-	c.data.Wake()
-	c.room.Wake()
+	c.data.rouse()
+	c.room.rouse()
 	return before
 }
 
@@ -173,6 +174,7 @@ func (c *conn) Close() error {
 	if before&stateClosed != 0 {
 		return nil
 	}
+	c.steps.took("close: said")
 	c.filesMu.Lock()
 	c.filesClosed = true
 	for _, batch := range c.files {
@@ -188,6 +190,7 @@ func (c *conn) Close() error {
 		c.bury()
 	} else {
 		c.hangUp()
+		c.steps.took("close: hung up")
 	}
 	return nil
 }
@@ -199,6 +202,7 @@ func (c *conn) Close() error {
 func (c *conn) bury() {
 	_ = unix.Madvise(c.seg.Bytes(), unix.MADV_REMOVE)
 	runtime.KeepAlive(c)
+	c.steps.took("close: emptied")
 	_ = c.sock.Close()
 }
 

@@ -21,7 +21,7 @@ import (
 const layout = ring.Layout
 
 // Dial connects to the listener at addr.
-func (Transport) Dial(ctx context.Context, addr string, options *ipc.Options) (ipc.Conn, error) {
+func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) (ipc.Conn, error) {
 	o, err := options.WithDefaults()
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (Transport) Dial(ctx context.Context, addr string, options *ipc.Options) (i
 		return nil, fmt.Errorf("local: dial %s: %w", path, err)
 	}
 	sock := nc.(*net.UnixConn)
-	c, err := dialHandshake(ctx, sock, &o)
+	c, err := dialHandshake(ctx, sock, &o, t.steps)
 	if err != nil {
 		sock.Close()
 		if ctx.Err() != nil {
@@ -57,7 +57,7 @@ func (Transport) Dial(ctx context.Context, addr string, options *ipc.Options) (i
 }
 
 // dialHandshake is the dialer's half. The socket stays the caller's on error.
-func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options) (*conn, error) {
+func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *steps) (*conn, error) {
 	// Every read and write of the handshake ends with the earlier of the two.
 	_ = sock.SetDeadline(time.Now().Add(o.HandshakeTimeout))
 	cancel := context.AfterFunc(ctx, func() { _ = sock.SetDeadline(time.Unix(1, 0)) })
@@ -70,15 +70,17 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options) (*co
 	if err := allowed(cred, o.AllowGID, true); err != nil {
 		return nil, fmt.Errorf("listener: %w", err)
 	}
-	w, err := newWaiters(o.Waiter)
+	w, err := newWaiters(o.Waiter, st)
 	if err != nil {
 		return nil, err
 	}
 	m := hello(o, w, 0)
+	st.took("dial: connected")
 	if err := sendFiles(sock, wire.AppendHello(nil, &m), w.page.seg.File()); err != nil {
 		return nil, fmt.Errorf("sending Hello: %w", err)
 	}
 	w.handedOver()
+	st.took("dial: hello sent")
 
 	buf := make([]byte, wire.MaxHandshake)
 	n, files, err := recvFiles(sock, buf, make([]byte, oobSize()))
@@ -88,6 +90,7 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options) (*co
 	if err != nil {
 		return nil, fmt.Errorf("waiting for Welcome: %w", err)
 	}
+	st.took("dial: welcome read")
 	welcome, err := parseWelcome(buf[:n])
 	if err == nil && len(files) != 2 {
 		err = fmt.Errorf("%w: Welcome with %d descriptors, expected 2", ipc.ErrCorrupt, len(files))
@@ -101,7 +104,7 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options) (*co
 		closeAll(files)
 		return nil, ipc.ContextError(ctx) // its deadline may have come after ours
 	}
-	return dialed(sock, welcome, files, w, o)
+	return dialed(sock, welcome, files, w, o, st)
 }
 
 // parseWelcome reads the listener's answer.
@@ -137,13 +140,13 @@ func parseWelcome(src []byte) (*wire.Hello, error) {
 }
 
 // dialed maps what the listener sent. It owns files.
-func dialed(sock *net.UnixConn, m *wire.Hello, files []*os.File, w waiters, o *ipc.Options) (*conn, error) {
+func dialed(sock *net.UnixConn, m *wire.Hello, files []*os.File, w waiters, o *ipc.Options, st *steps) (*conn, error) {
 	peer, err := peerOf(m, sock)
 	if err != nil {
 		closeAll(files)
 		return nil, err
 	}
-	bells, err := openPeerBells(files[1], m.DataBell, m.RoomBell)
+	bells, err := openPeerBells(files[1], m.DataBell, m.RoomBell, st)
 	if err != nil {
 		files[0].Close()
 		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
@@ -156,7 +159,8 @@ func dialed(sock *net.UnixConn, m *wire.Hello, files []*os.File, w waiters, o *i
 		return nil, fmt.Errorf("conn's segment: %w", err)
 	}
 	mem := seg.Bytes()
-	c, err := newConn(peer, sock, seg, mem[:size:size], mem[size:2*size:2*size], bells, w, o.Logger)
+	st.took("dial: mapped")
+	c, err := newConn(peer, sock, seg, mem[:size:size], mem[size:2*size:2*size], bells, w, o.Logger, st)
 	if err != nil {
 		seg.Close()
 		bells.seg.Close()

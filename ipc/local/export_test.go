@@ -16,5 +16,14 @@ func Memory(c ipc.Conn) (rings, bells []byte) {
 // Socket is a conn's socket.
 func Socket(c ipc.Conn) *net.UnixConn { return c.(*conn).sock }
 
+// Stepping is the transport that says which step of the protocol it took.
+func Stepping(at func(step string)) Transport { return Transport{&steps{at}} }
+
+// Publish is the first half of Commit: the message is there, and nobody has been woken.
+func Publish(c ipc.Conn) {
+	l := c.(*conn)
+	l.out.Commit(l.kind)
+}
+
 // MaxPendingFiles is how many batches of descriptors may wait.
 const MaxPendingFiles = maxPendingFiles

@@ -26,6 +26,7 @@ func (l *listener) handshake(sock *net.UnixConn) (*conn, error) {
 		return nil, fmt.Errorf("pid %d: waiting for Hello: %w", cred.Pid, err)
 	}
 	defer closeAll(files)
+	l.steps.took("greet: hello read")
 	// Not before Hello has been read: the kernel tells who closes with unread data from
 	// who closes, and the peer would see that instead of the refusal.
 	if err := allowed(cred, l.options.AllowGID, false); err != nil {
@@ -57,11 +58,11 @@ func (l *listener) welcome(sock *net.UnixConn, m *wire.Hello, page *os.File) (*c
 	if err != nil {
 		return nil, err
 	}
-	bells, err := openPeerBells(page, m.DataBell, m.RoomBell)
+	bells, err := openPeerBells(page, m.DataBell, m.RoomBell, l.steps)
 	if err != nil {
 		return nil, l.refuse(sock, wire.RefuseBroken, err)
 	}
-	w, err := newWaiters(l.options.Waiter)
+	w, err := newWaiters(l.options.Waiter, l.steps)
 	if err != nil {
 		bells.seg.Close()
 		return nil, l.refuse(sock, wire.RefuseBusy, err)
@@ -72,6 +73,7 @@ func (l *listener) welcome(sock *net.UnixConn, m *wire.Hello, page *os.File) (*c
 		bells.seg.Close()
 		return nil, l.refuse(sock, wire.RefuseBusy, err)
 	}
+	l.steps.took("greet: segment made")
 	c, err := l.open(sock, peer, seg, size, bells, w)
 	if err != nil {
 		seg.Close()
@@ -92,10 +94,11 @@ func (l *listener) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, siz
 	if err := sendFiles(sock, wire.AppendWelcome(nil, &welcome), seg.File(), w.page.seg.File()); err != nil {
 		return nil, fmt.Errorf("%s %q (pid %d): sending Welcome: %w", peer.Role, peer.Name, peer.PID, err)
 	}
+	l.steps.took("greet: welcome sent")
 	seg.File().Close() // the mapping needs no descriptor
 	w.handedOver()
 	_ = sock.SetDeadline(time.Time{})
-	return newConn(peer, sock, seg, out, in, bells, w, l.options.Logger)
+	return newConn(peer, sock, seg, out, in, bells, w, l.options.Logger, l.steps)
 }
 
 // refuse tells the peer why, as far as it listens, and returns the error for the log.

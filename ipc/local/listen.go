@@ -26,6 +26,7 @@ const (
 type listener struct {
 	path    string
 	options ipc.Options
+	steps   *steps
 	news    ipc.Waiter // woken when a conn is ready
 	sock    *net.UnixListener
 	lock    *lock
@@ -40,7 +41,7 @@ type listener struct {
 
 // Listen opens a listener on the socket at path. The directory must be this user's, see
 // PrepareDir. A socket that a dead process left there is replaced.
-func (Transport) Listen(path string, options *ipc.Options) (ipc.Listener, error) {
+func (t Transport) Listen(path string, options *ipc.Options) (ipc.Listener, error) {
 	o, err := options.WithDefaults()
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (Transport) Listen(path string, options *ipc.Options) (ipc.Listener, error)
 		return nil, err
 	}
 	l := &listener{
-		path: path, options: o,
+		path: path, options: o, steps: t.steps,
 		greeting: make(chan struct{}, maxHandshakes),
 		dialing:  map[*net.UnixConn]struct{}{},
 	}
@@ -59,7 +60,7 @@ func (Transport) Listen(path string, options *ipc.Options) (ipc.Listener, error)
 	case *Waiter:
 		l.news = w
 	default:
-		_, err := newWaiters(o.Waiter)
+		_, err := newWaiters(o.Waiter, nil)
 		return nil, err
 	}
 	if err := checkPath(path); err != nil {

@@ -29,6 +29,7 @@ var helpers = map[string]func(ctx context.Context, args []string) error{
 	"hold":         helperHold,
 	"half-hello":   helperHalfHello,
 	"echo-unix":    helperEchoUnix,
+	"victim":       helperVictim,
 }
 
 const helperFlag = "-helper="

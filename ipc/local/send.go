@@ -95,6 +95,7 @@ func (c *conn) sendFiles(files []*os.File) error {
 	err := sendFiles(c.sock, token[:], files...)
 	switch {
 	case err == nil:
+		c.steps.took("files sent")
 		c.sent.files.Add(uint64(len(files)))
 		return nil
 	case c.state.Load() != 0:

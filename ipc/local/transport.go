@@ -12,7 +12,7 @@ import (
 
 // Transport is the ipc.Transport between processes of one host. Addresses are absolute
 // paths of sockets, as such or from Advertise. The zero value is ready.
-type Transport struct{}
+type Transport struct{ steps *steps }
 
 var _ ipc.Transport = Transport{}
 
@@ -43,10 +43,10 @@ type waiters struct {
 }
 
 // newWaiters are those that were given in the options, or new ones.
-func newWaiters(given ipc.Waiter) (w waiters, err error) {
+func newWaiters(given ipc.Waiter, st *steps) (w waiters, err error) {
 	switch g := given.(type) {
 	case nil:
-		if w.page, err = newBellPage(); err != nil {
+		if w.page, err = newBellPage(st); err != nil {
 			return w, err
 		}
 		w.data, w.room, w.own = w.page.waiter(w.page.data), w.page.waiter(w.page.room), true

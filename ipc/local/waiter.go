@@ -36,7 +36,7 @@ type watch struct {
 // NewWaiter makes a Waiter, to be given in ipc.Options. It holds one page of memory until
 // nobody can reach it.
 func NewWaiter() (*Waiter, error) {
-	page, err := newBellPage()
+	page, err := newBellPage(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -85,6 +85,12 @@ func (w *Waiter) unwatch() {
 // Wake makes the Wait under way call ready again.
 func (w *Waiter) Wake() {
 	w.bell.Ring()
+	runtime.KeepAlive(w.page)
+}
+
+// rouse is Wake for when a peer may have died in the middle of waking us.
+func (w *Waiter) rouse() {
+	w.bell.Rouse()
 	runtime.KeepAlive(w.page)
 }
 

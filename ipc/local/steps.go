@@ -1,0 +1,40 @@
+package local
+
+import (
+	"time"
+
+	"github.com/ringside-go/ringside/ring"
+	"github.com/ringside-go/ringside/shm"
+)
+
+// steps is told of the steps of the protocol as this end takes them, so that a test can end
+// the process at each of them. nil, as it is for everybody else, is told nothing. Steps that are
+// on the way of every message are not among them: a test takes those itself.
+type steps struct{ at func(step string) }
+
+func (s *steps) took(step string) {
+	if s != nil {
+		s.at(step)
+	}
+}
+
+// futex is what bells sleep and wake by.
+func (s *steps) futex() ring.Futex {
+	f := ring.Futex{Wait: shm.FutexWait, Wake: shm.FutexWake, Barrier: shm.Barrier, Heed: shm.HeedBarriers}
+	if s == nil {
+		return f
+	}
+	f.Wait = func(word *uint32, val uint32, timeout time.Duration) error {
+		s.took("park")
+		err := shm.FutexWait(word, val, timeout)
+		s.took("unpark")
+		return err
+	}
+	f.Wake = func(word *uint32, n int) error {
+		s.took("wake")
+		err := shm.FutexWake(word, n)
+		s.took("woken")
+		return err
+	}
+	return f
+}
