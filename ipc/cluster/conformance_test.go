@@ -3,8 +3,10 @@ package cluster_test
 import (
 	"testing"
 
+	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/cluster"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
 
@@ -14,7 +16,13 @@ func TestConformance(t *testing.T) {
 		name := map[bool]string{true: "goroutines", false: "processes"}[inProcess]
 		t.Run(name, func(t *testing.T) {
 			c := start(t, cluster.Options{InProcess: inProcess})
-			enginetest.Run(t, func(t *testing.T) tensor.Engine { return dial(t, c, nil) }, nil)
+			enginetest.Run(t, func(t *testing.T) tensor.Engine { return dial(t, c, nil) }, &enginetest.Options{
+				Grad: autograd.Grad,
+				PlanHits: func(e tensor.Engine) uint64 { // batches that no program had to be sent for
+					s := e.(*client.Engine).Stats()
+					return s.Batches - s.Bodies
+				},
+			})
 		})
 	}
 }

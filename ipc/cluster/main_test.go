@@ -47,7 +47,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"echo":       childEcho,
 	"owner":      childOwner,
 	"hoarder":    childHoarder,
-	"stubborn":   childStubborn,
+	"stuck":      childStuck,
 }
 
 func child(ctx context.Context, name string, args []string) error {
