@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,9 +20,9 @@ import (
 	"github.com/ringside-go/ringside/ipc/worker"
 )
 
-// childOwner starts a cluster in DIR, says who is in it, and waits to be killed.
+// childOwner starts a cluster in DIR with workers of a KIND, says who is in it, and waits to be killed.
 func childOwner(ctx context.Context, args []string) error {
-	c, err := cluster.Start(ctx, &cluster.Options{Workers: 2, Dir: args[0], Args: childArgs("")})
+	c, err := cluster.Start(ctx, &cluster.Options{Workers: 2, Dir: args[0], Args: workersOf(args[1])})
 	if err != nil {
 		return err
 	}
@@ -31,9 +32,26 @@ func childOwner(ctx context.Context, args []string) error {
 	return c.Wait()
 }
 
-// childStubborn is a worker that does not want to end.
-func childStubborn(_ context.Context, args []string) error {
-	return childWorker(context.Background(), args)
+// childStuck is a worker that does nothing, hears nothing and never ends.
+func childStuck(_ context.Context, args []string) error {
+	signal.Ignore(syscall.SIGHUP, syscall.SIGTERM, syscall.SIGPIPE)
+	c, err := local.New().Dial(context.Background(), args[1], &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: args[3]}})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	select {}
+}
+
+// workersOf makes the arguments of children with another kind of worker.
+func workersOf(kind string) func(cluster.Child) []string {
+	return func(child cluster.Child) []string {
+		args := childArgs("")(child)
+		if child.Role == cluster.RoleWorker {
+			args[1] = kind
+		}
+		return args
+	}
 }
 
 // gone says whether a process has ended; who its parent left to nobody may stay a zombie.
@@ -63,8 +81,14 @@ func until(t testing.TB, what string, ask func() bool) {
 
 // TestOwnerKilled: children do not outlive who started them, and leave nothing.
 func TestOwnerKilled(t *testing.T) {
+	for _, kind := range []string{"worker", "stuck"} {
+		t.Run(kind, func(t *testing.T) { ownerKilled(t, kind) })
+	}
+}
+
+func ownerKilled(t *testing.T, kind string) {
 	dir := socketDir(t)
-	owner := run(t, "owner", dir)
+	owner := run(t, "owner", dir, kind)
 	var pids []int
 	for range 3 {
 		line, err := owner.out.ReadString('\n')
@@ -77,10 +101,6 @@ func TestOwnerKilled(t *testing.T) {
 		}
 		pids = append(pids, pid)
 	}
-	// One that could not notice by itself.
-	if err := syscall.Kill(pids[2], syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
 	kill(t, owner.Process.Pid)
 	for _, pid := range pids {
 		until(t, fmt.Sprintf("process %d ends", pid), func() bool { return gone(pid) })
@@ -91,7 +111,7 @@ func TestOwnerKilled(t *testing.T) {
 // TestTerminated: an owner that is asked to end ends its children.
 func TestTerminated(t *testing.T) {
 	dir := socketDir(t)
-	owner := run(t, "owner", dir)
+	owner := run(t, "owner", dir, "worker")
 	if _, err := owner.out.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
@@ -102,24 +122,16 @@ func TestTerminated(t *testing.T) {
 	empty(t, dir)
 }
 
-// TestStubborn: who does not end when asked is killed, stopped processes too.
-func TestStubborn(t *testing.T) {
+// TestStuck: who does not end when asked is killed, a stopped process too.
+func TestStuck(t *testing.T) {
 	dir := socketDir(t)
-	c, err := cluster.Start(testContext(t), &cluster.Options{Dir: dir, Grace: 20 * time.Millisecond, Args: func(child cluster.Child) []string {
-		args := childArgs("")(child)
-		if child.Role == cluster.RoleWorker {
-			args[1] = "stubborn"
-		}
-		return args
-	}})
+	c, err := cluster.Start(testContext(t), &cluster.Options{Dir: dir, Grace: 20 * time.Millisecond, Args: workersOf("stuck")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := c.Parts()
-	for _, p := range parts {
-		if err := syscall.Kill(p.PID, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+	if err := syscall.Kill(parts[0].PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
