@@ -241,7 +241,7 @@ func (k *killing) survives(ctx context.Context, c *command, lost *regexp.Regexp)
 	said, err := k.ended(ctx, c)
 	if err != nil {
 		// Early, there is nothing yet that could end in good order.
-		if !strings.Contains(said, "dial "+k.addr+": context canceled") && (lost == nil || !lost.MatchString(said)) {
+		if !strings.Contains(said, "ringside: interrupted") && (lost == nil || !lost.MatchString(said)) {
 			k.Errorf("%v: %v, want it to go on, or to say %q:\n%s", c.Args[1:], err, lost, said)
 		}
 		k.noticed()

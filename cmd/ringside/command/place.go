@@ -80,6 +80,9 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil { // it came while data was loaded
+		return nil, err
+	}
 	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: max(p.workers, 1), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
 	if err != nil {
 		return nil, err

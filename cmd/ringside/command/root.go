@@ -63,7 +63,8 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 	return root
 }
 
-// Main runs the command line and returns the exit status: 0, 1 for a failure, 2 for a wrong use.
+// Main runs the command line and returns the exit status: 0, 1 for a failure, 2 for a wrong use, 130 if ctx ended it
+// before there was anything to end in good order.
 func Main(ctx context.Context, root *cobra.Command) int {
 	err := root.ExecuteContext(ctx)
 	switch {
@@ -71,6 +72,9 @@ func Main(ctx context.Context, root *cobra.Command) int {
 		return 0
 	case errors.Is(err, errSilent):
 		return 1
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintln(root.ErrOrStderr(), "ringside: interrupted")
+		return 130 // as shells say it of an interrupt
 	}
 	fmt.Fprintf(root.ErrOrStderr(), "ringside: %v\n", err)
 	var use *usageError
