@@ -6,7 +6,7 @@ const (
 	maxHistoryIDs  = 1 << 17 // ids over all of them: 1 MiB
 )
 
-// History remembers the ids of each program's last run, from which the next one's are
+// History remembers the ids and scalars of each program's last run, from which the next one's are
 // predicted. There is one at each end of a session, for one direction; the zero value is ready.
 // Both ends call Record for the same runs in the same order: the sender once the
 // message is committed, the receiver once it is parsed. Not safe for concurrent use.
@@ -19,9 +19,11 @@ type pastRun struct {
 	hash                 Hash
 	base                 uint64
 	inputs, frees, fetch []uint64
+	scalars              []float64
 }
 
-func (r *pastRun) ids() int { return len(r.inputs) + len(r.frees) + len(r.fetch) }
+// ids is what a run takes of maxHistoryIDs; a scalar counts as one.
+func (r *pastRun) ids() int { return len(r.inputs) + len(r.frees) + len(r.fetch) + len(r.scalars) }
 
 // find returns the program's last run, nil when there is none. A nil History remembers nothing.
 func (h *History) find(hash Hash) *pastRun {
@@ -57,6 +59,7 @@ func (h *History) Record(m *Run) {
 	r.inputs = append(r.inputs[:0], m.Inputs...)
 	r.frees = append(r.frees[:0], m.Frees...)
 	r.fetch = append(r.fetch[:0], m.Fetch...)
+	r.scalars = append(r.scalars[:0], m.Scalars...)
 	h.ids += r.ids()
 	for i := range m.Forget {
 		h.forget(m.Forget[i])

@@ -1,6 +1,9 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
 // Payload is how many bytes of tensors a message carries itself, instead of by handle: what
 // a forwarder counts to show that tensors go around it. It walks over the fields and
@@ -18,7 +21,7 @@ func Payload(kind uint32, body []byte) int {
 
 func (p *parser) runPayload() int {
 	p.take("Fixed", runFixed)
-	scalars := p.count("Scalars", MaxScalars, 8)
+	scalars := p.count("Scalars", MaxScalars, 0)
 	var ids [3]int
 	for i := range ids {
 		ids[i] = p.count("IDs", MaxIDs, 0)
@@ -29,7 +32,11 @@ func (p *parser) runPayload() int {
 	}
 	p.uvarint("Returns")
 	p.uvarint("Forget")
-	p.take("Scalars", 8*scalars)
+	changed := 0
+	for _, b := range p.take("Scalars", (scalars+7)/8) {
+		changed += bits.OnesCount8(b)
+	}
+	p.take("Scalars", 8*changed)
 	for _, n := range ids {
 		p.skipIDs(n)
 	}

@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Flags of a Run.
 const (
@@ -18,11 +15,11 @@ const (
 //
 //	session uint64, seq uint64, hash [16]byte, base uint64, last base uint64, flags uint32,
 //	the counts of the lists below, uvarint each,
-//	scalars float64 each; inputs, frees and fetch as ids (see AppendIDs);
+//	scalars (see scalars.go); inputs, frees and fetch as ids (see AppendIDs);
 //	of each upload: id as zigzag(id - base), value; returns; forget
 //
-// last base is the base of the run that the ids are predicted from, 0 when they are not. With
-// everything predicted a Run is some 70 bytes and 8 a scalar.
+// last base is the base of the run that ids and scalars are predicted from, 0 when they are not.
+// With everything predicted a Run is some 70 bytes and 8 for each scalar that changed.
 type Run struct {
 	Session uint64
 	Seq     uint64 // counts the session's runs; a Done names it
@@ -77,9 +74,7 @@ func AppendRun(dst []byte, m *Run, h *History) []byte {
 	dst = appendCount(dst, len(m.Uploads))
 	dst = appendCount(dst, len(m.Returns))
 	dst = appendCount(dst, len(m.Forget))
-	for _, v := range m.Scalars {
-		dst = appendF64(dst, v)
-	}
+	dst = appendScalars(dst, r.lastScalars(len(m.Scalars)), m.Scalars)
 	dst = AppendIDs(dst, r.base, r.inputs, m.Base, m.Inputs)
 	dst = AppendIDs(dst, r.base, r.frees, m.Base, m.Frees)
 	dst = AppendIDs(dst, r.base, r.fetch, m.Base, m.Fetch)
@@ -102,7 +97,7 @@ func (m *Run) Size(h *History) int {
 	r, _ := m.prediction(h)
 	n := runFixed + sizeCount(len(m.Scalars)) + sizeCount(len(m.Inputs)) + sizeCount(len(m.Frees)) +
 		sizeCount(len(m.Fetch)) + sizeCount(len(m.Uploads)) + sizeCount(len(m.Returns)) + sizeCount(len(m.Forget))
-	n += 8 * len(m.Scalars)
+	n += sizeScalars(r.lastScalars(len(m.Scalars)), m.Scalars)
 	n += SizeIDs(r.base, r.inputs, m.Base, m.Inputs)
 	n += SizeIDs(r.base, r.frees, m.Base, m.Frees)
 	n += SizeIDs(r.base, r.fetch, m.Base, m.Fetch)
@@ -145,8 +140,8 @@ func ParseRun(src []byte, m *Run, h *History) error {
 	if m.Flags&^RunSync != 0 {
 		p.fail("Flags", "%#x has unknown bits", flags)
 	}
-	scalars := p.count("Scalars", MaxScalars, 8)
-	inputs := p.count("Inputs", MaxIDs, 0) // predicted ids take no bytes
+	scalars := p.count("Scalars", MaxScalars, 0) // predicted scalars take a bit
+	inputs := p.count("Inputs", MaxIDs, 0)       // predicted ids take no bytes
 	frees := p.count("Frees", MaxIDs, 0)
 	fetch := p.count("Fetch", MaxIDs, 0)
 	uploads := p.count("Uploads", MaxUploads, minUpload)
@@ -163,10 +158,7 @@ func ParseRun(src []byte, m *Run, h *History) error {
 		}
 		last = *r
 	}
-	m.Scalars = resize(m.Scalars, scalars)
-	for i := range m.Scalars {
-		m.Scalars[i] = math.Float64frombits(p.u64("Scalars"))
-	}
+	m.Scalars = p.scalars(last.lastScalars(scalars), scalars, m.Scalars)
 	m.Inputs = p.ids("Inputs", &last, last.inputs, m.Base, inputs, m.Inputs)
 	m.Frees = p.ids("Frees", &last, last.frees, m.Base, frees, m.Frees)
 	m.Fetch = p.ids("Fetch", &last, last.fetch, m.Base, fetch, m.Fetch)
