@@ -153,8 +153,8 @@ func (s *Session) upload(d DType, shape Shape, data []byte, n int) *Tensor {
 // copyChunked copies in pieces that stay in the cache: from 1 MiB on Go's copy uses stores that go around it, and
 // then the worker reads from memory what was just written. What no cache holds is better written around it.
 func copyChunked(dst, src []byte) {
-	const chunk, large = 256 << 10, 8 << 20
-	for len(src) > chunk && len(dst) < large {
+	const chunk, large = 256 << 10, 16 << 20
+	for len(src) > chunk && len(dst) <= large {
 		copy(dst[:chunk], src)
 		dst, src = dst[chunk:], src[chunk:]
 	}
