@@ -19,11 +19,12 @@ type Cluster struct {
 	o   Options
 	log *slog.Logger
 
-	ctx    context.Context // done when the cluster ends
-	cancel context.CancelCauseFunc
-	runs   sync.WaitGroup // what runs the parts
-	once   sync.Once
-	starts *starter // of child processes; nil for goroutines
+	ctx     context.Context // done when the cluster ends
+	cancel  context.CancelCauseFunc
+	runs    sync.WaitGroup // what looks after the parts
+	workers sync.WaitGroup // of these, the workers
+	once    sync.Once
+	starts  *starter // of child processes; nil for goroutines
 
 	mu       sync.Mutex
 	parts    []Part
@@ -140,7 +141,15 @@ func (c *Cluster) run(child Child) error {
 		return err
 	}
 	c.set(child, p.pid)
-	c.runs.Go(func() { c.supervise(child, p, start) })
+	if child.Role == RoleWorker {
+		c.workers.Add(1)
+	}
+	c.runs.Go(func() {
+		c.supervise(child, p, start)
+		if child.Role == RoleWorker {
+			c.workers.Done()
+		}
+	})
 	return nil
 }
 
@@ -159,6 +168,9 @@ func (c *Cluster) supervise(child Child, p *part, start func(Child) (*part, erro
 		began := time.Now()
 		select {
 		case <-c.ctx.Done():
+			if child.Role == RoleDispatcher {
+				c.workers.Wait() // they take their leave through it
+			}
 			p.stop(c.o.Grace)
 			<-p.done
 			c.set(child, 0)
@@ -256,7 +268,7 @@ func (c *Cluster) Wait() error {
 	return c.reason()
 }
 
-// Close ends all parts and waits until they have: first they are asked to, after
+// Close ends all parts and waits until they have, workers first: they are asked to, and after
 // Options.Grace they are killed. Nothing of the cluster is left in the runtime directory. Further calls
 // wait for the first.
 func (c *Cluster) Close() error {

@@ -60,7 +60,7 @@ type Options struct {
 	Dispatcher *dispatcher.Options
 	Worker     func(name string) (*worker.Options, error)
 
-	// Stderr receives what the children write there. nil discards it, but for the last
+	// Stderr receives what the children write there, one Write at a time. nil discards it, but for the last
 	// words of one that died.
 	Stderr io.Writer
 
@@ -127,6 +127,9 @@ func (o *Options) withDefaults() (Options, error) {
 			return c, fmt.Errorf("cluster: finding this program: %w", err)
 		}
 		c.Exe = exe
+	}
+	if c.Stderr != nil {
+		c.Stderr = &oneAtATime{to: c.Stderr}
 	}
 	if c.Args == nil {
 		c.Args = DefaultArgs

@@ -95,9 +95,21 @@ func (s *starter) start(cmd *exec.Cmd) error {
 // close ends the thread. No process may be left, and start may not be called again.
 func (s *starter) close() { s.once.Do(func() { close(s.work) }) }
 
+// oneAtATime is a writer that several processes' output goes to.
+type oneAtATime struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *oneAtATime) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(b)
+}
+
 // tail passes on what is written to it, and keeps the end.
 type tail struct {
-	to io.Writer
+	to io.Writer // nil: nowhere
 
 	mu   sync.Mutex
 	last []byte

@@ -18,6 +18,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/cluster"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/worker"
+	"github.com/ringside-go/ringside/tensor"
 )
 
 // childOwner starts a cluster in DIR with workers of a KIND, says who is in it, and waits to be killed.
@@ -227,6 +228,26 @@ func TestOtherVersion(t *testing.T) {
 	_, err := local.New().Dial(testContext(t), c.Addr(), &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleClient, Version: 99}})
 	if !errors.Is(err, ipc.ErrVersion) || !strings.Contains(err.Error(), "99") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestQuietEnd: a cluster that is closed says nothing, and its clients are told.
+func TestQuietEnd(t *testing.T) {
+	var said bytes.Buffer
+	c := start(t, cluster.Options{Workers: 2, Stderr: &said})
+	e := dial(t, c, nil)
+	if _, err := newModel(tensor.NewSession(e, nil)).train(2); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if said.Len() > 0 {
+		t.Errorf("it says: %s", said.Bytes())
+	}
+	_, err := e.Submit(testContext(t), &tensor.Batch{Sync: true})
+	if !errors.Is(err, client.ErrLost) || !strings.Contains(err.Error(), `worker "w0"`) || !strings.Contains(err.Error(), "is stopping") {
+		t.Errorf("the client is told: %v", err)
 	}
 }
 
