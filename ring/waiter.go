@@ -91,7 +91,8 @@ func NewWaiter(bell *Bell, o *WaiterOptions) *Waiter {
 func (w *Waiter) now() time.Duration { return time.Since(w.epoch) }
 
 // Wait returns true when ready does, and false when stop does. Ready is called
-// very often: it should be a few loads, such as the Ready of some consumers.
+// very often: it should be a few loads, such as the Ready of some consumers. Once
+// it has returned true it is not called again, so it may take what it found.
 // Stop may be nil. While the waiter sleeps they are called again only when the
 // bell is rung, or after the longest sleep; so whoever makes stop true should
 // ring the bell then. Nothing is allocated.
@@ -177,9 +178,9 @@ func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) (ok, rung bool) {
 	w.spins.Store(w.waits)
 	w.bell.announce()
-	if ready() || stop != nil && stop() {
+	if ok = ready(); ok || stop != nil && stop() {
 		w.bell.retract()
-		return ready(), true
+		return ok, true
 	}
 	w.sleeps.Add(1)
 	w.bell.park(d)

@@ -231,3 +231,38 @@ func stream(t *testing.T, x, y end, n int) {
 		t.Fatal(err)
 	}
 }
+
+// TestWaitTakesYesOnce: a ready that takes what it finds, as one that receives does,
+// must not be asked again after its yes, at whatever step of the way to sleep it
+// says it.
+func TestWaitTakesYesOnce(t *testing.T) {
+	f := newHeapFutex()
+	bell := heapBell(t, f)
+	for name, when := range map[string]func(calls int) bool{
+		"at once":                 func(int) bool { return true },
+		"while spinning":          func(calls int) bool { return calls == 5 },
+		"having said I sleep":     func(int) bool { return !bell.rung() },
+		"after a sleep cut short": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := NewWaiter(bell, &WaiterOptions{Park: time.Millisecond})
+			if when == nil {
+				when = func(int) bool { return w.sleeps.Load() > 0 }
+			}
+			calls, yes := 0, 0
+			if !w.WaitFor(func() bool {
+				calls++
+				if when(calls) {
+					yes++
+					return true
+				}
+				return false
+			}, nil, 10*time.Second) {
+				t.Error("the yes was lost")
+			}
+			if yes != 1 {
+				t.Errorf("ready said yes %d times", yes)
+			}
+		})
+	}
+}
