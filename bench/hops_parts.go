@@ -160,7 +160,7 @@ func (a *actor) forwardConns() error {
 			}
 		}
 		if failed != nil {
-			if from >= len(clients) {
+			if from >= len(clients) || !errors.Is(failed, ipc.ErrPeerGone) {
 				return failed
 			}
 			gone[from] = true
