@@ -1,7 +1,9 @@
 package data
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,8 +81,9 @@ func FindImages(dirs ...string) (*ImageFiles, error) {
 			{"t10k-images-idx3-ubyte", &files.TestImages},
 			{"t10k-labels-idx1-ubyte", &files.TestLabels},
 		} {
-			if *f.path = plainOrGzip(filepath.Join(dir, f.name)); *f.path == "" {
-				missing = append(missing, fmt.Sprintf("%s has no %s[.gz]", dir, f.name))
+			var err error
+			if *f.path, err = plainOrGzip(filepath.Join(dir, f.name)); err != nil {
+				missing = append(missing, fmt.Sprintf("%s has no %s[.gz] (%v)", dir, f.name, err))
 				ok = false
 				break
 			}
@@ -95,14 +98,20 @@ func FindImages(dirs ...string) (*ImageFiles, error) {
 	return nil, fmt.Errorf("%w: %s", ErrNotFound, strings.Join(missing, ", "))
 }
 
-// plainOrGzip returns path or path.gz, whichever is a file, or "".
-func plainOrGzip(path string) string {
+// plainOrGzip returns path or path.gz, whichever is a file, or why neither is.
+func plainOrGzip(path string) (string, error) {
+	var why error
 	for _, p := range [...]string{path, path + ".gz"} {
-		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() {
-			return p
+		switch st, err := os.Stat(p); {
+		case err == nil && st.Mode().IsRegular():
+			return p, nil
+		case err == nil:
+			why = fmt.Errorf("%s is %v", filepath.Base(p), st.Mode())
+		case why == nil || !errors.Is(err, fs.ErrNotExist):
+			why = errors.Unwrap(err) // without the path: "permission denied"
 		}
 	}
-	return ""
+	return "", why
 }
 
 // Load reads the training set and the test set. They must have images of one size;

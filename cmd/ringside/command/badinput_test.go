@@ -130,7 +130,7 @@ func TestBadFiles(t *testing.T) {
 		says      []string
 	}{
 		{"no images", t.TempDir(), []string{"train-images-idx3-ubyte", "--data"}},
-		{"file for a folder", text, []string{"train-images-idx3-ubyte", "--data"}},
+		{"file for a folder", text, []string{"train-images-idx3-ubyte", "not a directory", "--data"}},
 		{"empty images", damaged(t, trainImages, func([]byte) []byte { return nil }), []string{trainImages, "truncated", "magic"}},
 		{"truncated gzip", damaged(t, trainImages, func(b []byte) []byte { return b[:len(b)/2] }), []string{trainImages, "truncated", "of 156800 elements"}},
 		{"broken gzip", damaged(t, trainImages, func(b []byte) []byte { b[len(b)/2] ^= 0xff; return b }), []string{trainImages}},

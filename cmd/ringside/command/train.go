@@ -133,7 +133,9 @@ func (o *outcome) write(w io.Writer) error {
 		row("messages", "%.3g a step of %.0f bytes, %.3g round trips, %d programs sent, %d tensor bytes through the dispatcher",
 			*o.MessagesPerStep, *o.BytesPerStep, *o.RoundTripsPerStep, o.ProgramBodies, o.TensorBytes)
 	}
-	row("loss", "%.4f", o.Loss)
+	if len(o.Losses) > 0 { // none, if an error came before the first was read
+		row("loss", "%.4f", o.Loss)
+	}
 	if o.Accuracy != nil {
 		row("test accuracy", "%.2f %%", 100**o.Accuracy)
 	}
