@@ -7,10 +7,11 @@ APT := DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get -qq
 # The tests that need no race detector run without cgo: that is how most users build.
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 5s
+CHAOS_KILLS ?= 2000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 fuzz bench demo ops generate clean tools-race tools-data
+.PHONY: help build test check vet lint race purego arm64 fuzz chaos bench demo ops generate clean tools-race tools-data
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -43,10 +44,15 @@ arm64: ## everything builds for arm64, tests too
 	GOARCH=arm64 $(GO) vet ./...
 
 fuzz: ## every fuzz target for FUZZTIME (5s)
-	@set -e; for pkg in $$($(GO) list ./...); do \
-		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg | tail -n 2; \
-		done; done
+	@n=0; bad=0; for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do n=$$((n+1)); \
+			out=$$($(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg 2>&1) || { bad=$$((bad+1)); echo "$$out"; }; \
+			echo "$$pkg $$f: $$(echo "$$out" | grep -o 'execs: [0-9]*' | tail -n 1)"; \
+		done; done; echo "$$n targets, $$bad crashers"; [ $$bad = 0 ]
+
+chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000) at random under load
+	$(GO) test ./ipc/local -run '^TestKilledAtEveryStep$$' -count 1 -v
+	$(GO) test ./ipc/cluster -run '^TestChaos$$' -count 1 -v -timeout 15m -args -chaos.kills $(CHAOS_KILLS)
 
 bench: build ## the benchmarks, beside their peers and floors
 	for b in step ops transfer; do $(BIN)/ringside bench $$b; done

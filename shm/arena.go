@@ -242,10 +242,12 @@ func (c *class) remove(s *span) {
 
 // reclaim takes back a block whose last reference is gone.
 func (a *Arena) reclaim(b *Block) {
-	if a.opt.Checked {
-		fill(b.mem[:cap(b.mem)], mangle)
-	}
 	a.mu.Lock()
+	if a.opt.Checked && !a.closed {
+		a.mu.Unlock() // it takes a while, and the block is nobody's meanwhile
+		fill(b.mem[:cap(b.mem)], mangle)
+		a.mu.Lock()
+	}
 	s := b.span
 	seg := s.seg
 	s.live--
@@ -449,7 +451,8 @@ func (a *Arena) Trim() int64 {
 }
 
 // Close ends the arena: Alloc fails, leases end, and each segment is unmapped with
-// its last block, at once where there is none.
+// its last block, at once where there is none. Nothing is written any more: what peers have
+// mapped stays as it is.
 func (a *Arena) Close() error {
 	a.mu.Lock()
 	a.closed = true

@@ -203,7 +203,7 @@ func (e *Engine) keep(err error) {
 }
 
 // Close ends the session; the worker frees what it held. Fetched values that were not released
-// stay readable until they are.
+// stay readable until they are; what they hold is the worker's to change then.
 func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil

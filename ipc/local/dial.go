@@ -77,6 +77,9 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 	m := hello(o, w, 0)
 	st.took("dial: connected")
 	if err := sendFiles(sock, wire.AppendHello(nil, &m), w.page.seg.File()); err != nil {
+		if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+			return nil, fmt.Errorf("%w before the handshake", ipc.ErrPeerGone)
+		}
 		return nil, fmt.Errorf("sending Hello: %w", err)
 	}
 	w.handedOver()

@@ -55,11 +55,16 @@ func newSession(w *Worker, id uint64, name string, quota uint64) *session {
 	return s
 }
 
-// close frees everything the session held here.
+// close frees everything the session held here, results that its client holds as well.
 func (s *session) close() {
+	s.free()
+	s.w.dev.Arena().ReleaseOwner(s.id)
+}
+
+// free frees everything but what is leased to the client.
+func (s *session) free() {
 	s.drop()
 	s.space.Close()
-	s.w.dev.Arena().ReleaseOwner(s.id)
 	s.w.table.ReleaseOwner(s.id)
 }
 

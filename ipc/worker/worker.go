@@ -166,13 +166,14 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	}
 }
 
-// close gives everything back.
+// close gives everything back. Leases end with the arena and not before: a client that was just handed a
+// result reads it as it is, though nobody is there any more who could tell it otherwise.
 func (w *Worker) close() {
 	if w.conn != nil {
 		_ = w.conn.Close()
 	}
 	for _, s := range w.sessions {
-		s.close()
+		s.free()
 	}
 	_ = w.table.Close()
 	if err := w.dev.Close(); err != nil {

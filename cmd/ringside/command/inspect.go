@@ -1,0 +1,106 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/ipc/local"
+)
+
+func newInspect() *cobra.Command {
+	var (
+		addr   string
+		pids   []int
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "inspect",
+		Short: "show the rings and segments that running processes share",
+		Long: `Inspect shows the shared memory of a dispatcher and its workers, or of the processes that are named: rings with
+the words of their headers, the bells they sleep on, and segments of tensors. The same inode in two processes is the
+same memory. Nothing is asked of the processes themselves: they may hang or be stopped. What they have mapped can be seen
+by the same user; reading the headers takes the rights of a debugger.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(pids) == 0 {
+				if addr == "" {
+					addr = local.DispatcherAddr(local.Dir())
+				}
+				s, err := client.Status(cmd.Context(), nil, addr)
+				if err != nil {
+					return err
+				}
+				for _, k := range s.Counters {
+					if k.Name == "pid" || strings.HasPrefix(k.Name, "worker.") && strings.HasSuffix(k.Name, ".pid") {
+						pids = append(pids, int(k.Value))
+					}
+				}
+				slices.Sort(pids)
+				pids = slices.Compact(pids)
+			}
+			var all []local.Mapping
+			for _, pid := range pids {
+				m, err := local.Inspect(pid)
+				if err != nil {
+					return err
+				}
+				all = append(all, m...)
+			}
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				for i := range all {
+					if err := enc.Encode(&all[i]); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			return writeMappings(cmd.OutOrStdout(), all)
+		},
+	}
+	c.Flags().StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")
+	c.Flags().IntSliceVar(&pids, "pid", nil, "processes to look at instead")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a mapping")
+	return c
+}
+
+func writeMappings(w io.Writer, all []local.Mapping) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "pid\tinode\tbytes\tkind\twhat it says")
+	for _, m := range all {
+		var says []string
+		for _, r := range m.Rings {
+			s := fmt.Sprintf("version %d, capacity %d, head %d", r.Version, r.Capacity, r.Head)
+			if r.Want != 0 {
+				s += fmt.Sprintf(", producer waits for %d", r.Want)
+			}
+			says = append(says, s)
+		}
+		for _, b := range m.Bells {
+			s := "awake"
+			if b.Asleep {
+				s = "asleep"
+			}
+			says = append(says, s)
+		}
+		if m.Kind == local.MappedSegment {
+			mode := "for reading"
+			if m.Writable {
+				mode = "for writing"
+			}
+			says = append(says, m.File+", mapped "+mode)
+		}
+		if m.Unread != "" {
+			says = append(says, "not read: "+m.Unread)
+		}
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%s\t%s\n", m.PID, m.Inode, m.Bytes, m.Kind, strings.Join(says, "; "))
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,61 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/ipc/cluster"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// TestInspect looks at a cluster in this process while a client is connected.
+func TestInspect(t *testing.T) {
+	dir, err := os.MkdirTemp("", "rs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	c, err := cluster.Start(t.Context(), &cluster.Options{InProcess: true, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	e, err := client.Dial(t.Context(), c.Addr(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if _, err := tensor.Full(tensor.NewSession(e, nil), tensor.F32, 1, 8).Sum().Item(); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := execute(t, "inspect", "--connect", c.Addr(), "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]int{}
+	for line := range strings.Lines(out) {
+		var m local.Mapping
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatal(err)
+		}
+		kinds[m.Kind]++
+		if m.PID != os.Getpid() || m.Unread != "" || m.Kind == local.MappedRings && len(m.Rings) != 2 {
+			t.Errorf("%+v", m)
+		}
+	}
+	if kinds[local.MappedRings] < 4 || kinds[local.MappedBells] < 3 || kinds[local.MappedSegment] < 1 {
+		t.Errorf("found %v", kinds)
+	}
+	out, _, err = execute(t, "inspect", "--pid", strconv.Itoa(os.Getpid()))
+	if err != nil || !strings.Contains(out, "capacity 1048576") || !strings.Contains(out, "asleep") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if _, _, err := execute(t, "inspect", "--connect", dir+"/nobody"); err == nil || !strings.Contains(err.Error(), dir+"/nobody") {
+		t.Errorf("without a dispatcher: %v", err)
+	}
+}
