@@ -29,15 +29,13 @@ func (d *Device) adamw(p *compile.Plan, i int) func(r *run) error {
 		}
 	}
 	n := w.Out.Shape.Elems()
-	if n == 0 {
-		return nil
-	}
 	scalar := func(r *run, s *compile.Step, k int) float64 { return r.scalars[s.In[k].Scalar] }
 	return func(r *run) error {
 		b1, b2 := scalar(r, m, 2), scalar(r, v, 2)
 		lr, wd, eps, c1, c2 := scalar(r, w, 3), scalar(r, w, 4), scalar(r, w, 5), scalar(r, w, 6), scalar(r, w, 7)
-		d.table.AdamW(buf[float32](r, &w.Out)[:n], buf[float32](r, &m.Out)[:n], buf[float32](r, &v.Out)[:n],
-			buf[float32](r, &w.In[0])[:n], buf[float32](r, &m.In[0])[:n], buf[float32](r, &v.In[0])[:n], buf[float32](r, &g)[:n],
+		lo, hi := r.share(n, tile)
+		piece := func(o *compile.Operand) []float32 { return buf[float32](r, o)[lo:hi] }
+		r.table.AdamW(piece(&w.Out), piece(&m.Out), piece(&v.Out), piece(&w.In[0]), piece(&m.In[0]), piece(&v.In[0]), piece(&g),
 			kernel.AdamWStep{
 				Beta1: float32(b1), Rest1: float32(1 - b1), Beta2: float32(b2), Rest2: float32(1 - b2),
 				Root: float32(1 / math.Sqrt(c2)), Eps: float32(eps), Decay: float32(1 - lr*wd), Rate: float32(lr / c1),

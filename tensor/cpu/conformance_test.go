@@ -10,30 +10,37 @@ import (
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
 
-// Every level of kernels that this machine has passes what every engine must.
+// Every level of kernels that this machine has passes what every engine must, and so do threads that share every step.
 func TestConformance(t *testing.T) {
 	for _, level := range kernel.Levels() {
 		t.Run(level.String(), func(t *testing.T) {
-			enginetest.Run(t, func(t *testing.T) tensor.Engine {
-				d, err := cpu.New(&cpu.Options{Level: &level})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					if s := d.Stats().Arena; s.Blocks > 1 { // the temporaries are the device's
-						t.Errorf("%d blocks are left when every engine is closed", s.Blocks)
-					}
-					if err := d.Close(); err != nil {
-						t.Error(err)
-					}
-				})
-				return cpu.NewEngine(d)
-			}, &enginetest.Options{
-				Grad: func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
-					return autograd.Grad(loss, xs...)
-				},
-				PlanHits: func(e tensor.Engine) uint64 { return cpu.DeviceOf(e).Stats().Hits },
-			})
+			conform(t, func() (*cpu.Device, error) { return cpu.New(&cpu.Options{Level: &level}) })
 		})
 	}
+	t.Run("3 threads", func(t *testing.T) {
+		conform(t, func() (*cpu.Device, error) { return cpu.NewEager(&cpu.Options{Threads: 3}) })
+	})
+}
+
+func conform(t *testing.T, open func() (*cpu.Device, error)) {
+	enginetest.Run(t, func(t *testing.T) tensor.Engine {
+		d, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if s := d.Stats().Arena; s.Blocks > 1 { // the temporaries are the device's
+				t.Errorf("%d blocks are left when every engine is closed", s.Blocks)
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return cpu.NewEngine(d)
+	}, &enginetest.Options{
+		Grad: func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
+			return autograd.Grad(loss, xs...)
+		},
+		PlanHits: func(e tensor.Engine) uint64 { return cpu.DeviceOf(e).Stats().Hits },
+	})
 }

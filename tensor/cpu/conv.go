@@ -121,18 +121,24 @@ func convolution[T float](s *compile.Step, mul product[T]) func(r *run) error {
 	image, result := g.c*g.h*g.w, g.o*g.px
 	return func(r *run) error {
 		out := buf[T](r, &s.Out)[:s.Out.Shape.Elems()]
-		if s.Op != tensor.OpConv2D {
-			clear(out)
-		}
-		if len(out) == 0 || g.n*g.c*g.o == 0 {
-			clear(out)
+		if g.n*g.c*g.o == 0 {
+			if r.part == 0 {
+				clear(out)
+			}
 			return nil
+		}
+		first, end := r.share(g.n, 1) // images
+		switch s.Op {
+		case tensor.OpConv2DGradX:
+			clear(out[first*image : end*image])
+		case tensor.OpConv2DGradW: // adds up over images: never shared
+			clear(out)
 		}
 		chunk := g.chunk()
 		r.cols = grow(r.cols, (g.k*chunk*sizeOf[T]()+7)/8)
 		room := slice[T](bytesOf(r.cols))
 		a, b := buf[T](r, &s.In[0]), buf[T](r, &s.In[1])
-		for i := range g.n {
+		for i := first; i < end; i++ {
 			for q := range g.groups {
 				in, res, wts := i*image+q*g.cg*g.h*g.w, i*result+q*g.og*g.px, q*g.og*g.k
 				for p := 0; p < g.px; p += chunk {

@@ -16,6 +16,9 @@ import (
 type Options struct {
 	// Level chooses the kernels; nil is the best that the machine has.
 	Level *kernel.Level
+	// Threads is how many cores work on one program; 0 is 1. Results don't depend on it. More than one pays for large
+	// steps on cores that have nothing else to do: between steps they spin for some 30 microseconds.
+	Threads int
 	// MaxBytes bounds the memory of all values and temporaries; 0 is no bound but the machine's.
 	MaxBytes int64
 	// Plans bounds the compiled programs that are kept; 0 is 1024. However many, they are no more than 16 MiB encoded,
@@ -33,8 +36,14 @@ type Device struct {
 	arena *shm.Arena
 	table *kernel.Table
 
-	mu    sync.Mutex // held while a program runs
-	run   run        // its memory
+	lanes []*run // one a thread
+	pool  *pool  // nil for one thread
+	eager bool   // share steps however small, for tests
+
+	mu    sync.Mutex // held while a program runs; what follows belongs to that
+	temp  *shm.Block // its temporaries
+	outs  []*shm.Block
+	runs  uint64
 	plans plans
 }
 
@@ -65,7 +74,13 @@ func New(o *Options) (*Device, error) {
 		return nil, err
 	}
 	d.arena = a
-	d.run.table = d.table
+	for i := range max(opt.Threads, 1) {
+		d.lanes = append(d.lanes, &run{table: d.table, part: i, parts: max(opt.Threads, 1)})
+	}
+	d.lanes[0].parts = 1 // but in a shared step
+	if len(d.lanes) > 1 {
+		d.pool = newPool(d.lanes)
+	}
 	if opt.Plans <= 0 {
 		opt.Plans = 1024
 	}
@@ -76,15 +91,32 @@ func New(o *Options) (*Device, error) {
 // Arena is where the device's values lie.
 func (d *Device) Arena() *shm.Arena { return d.arena }
 
-// Name says what the device is: cpu avx512.
-func (d *Device) Name() string { return fmt.Sprintf("cpu %v", d.table.Level) }
+// Name says what the device is: cpu avx512, cpu avx512 2 threads.
+func (d *Device) Name() string {
+	if len(d.lanes) == 1 {
+		return fmt.Sprintf("cpu %v", d.table.Level)
+	}
+	return fmt.Sprintf("cpu %v %d threads", d.table.Level, len(d.lanes))
+}
 
 // Close gives the memory back. Spaces must be closed before.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.run.release()
+	d.release()
+	if d.pool != nil {
+		d.pool.close()
+		d.pool = nil
+	}
 	return d.arena.Close()
+}
+
+// release gives the temporaries back.
+func (d *Device) release() {
+	if d.temp != nil {
+		d.temp.Release()
+		d.temp = nil
+	}
 }
 
 // Stats are a device's counters.
@@ -98,7 +130,7 @@ type Stats struct {
 // Stats are the counters so far.
 func (d *Device) Stats() Stats {
 	d.mu.Lock()
-	s := Stats{Hits: d.plans.hits, Misses: d.plans.misses, Evicted: d.plans.evicted, Plans: d.plans.order.Len(), Runs: d.run.runs}
+	s := Stats{Hits: d.plans.hits, Misses: d.plans.misses, Evicted: d.plans.evicted, Plans: d.plans.order.Len(), Runs: d.runs}
 	d.mu.Unlock()
 	s.Arena = d.arena.Stats()
 	return s

@@ -67,11 +67,18 @@ func (d *Device) elementwise(s *compile.Step) func(r *run) error {
 			}
 		}
 		dst := at(r.bufs[s.Out.Buf], 0)
-		odo := odometer{n: &n}
-		inner := n.inner()
+		odo, lo, hi := odometer{n: &n}, 0, n.inner()
+		if len(n.dims) == 1 {
+			lo, hi = r.share(hi, tile)
+		} else {
+			var any bool
+			if odo, any = n.share(r); !any {
+				return nil
+			}
+		}
 		for {
-			for i := 0; i < inner; i += tile {
-				m := min(tile, inner-i)
+			for i := lo; i < hi; i += tile {
+				m := min(tile, hi-i)
 				for k, o := range tensors {
 					st := n.innerStride(k + 1)
 					p := from[k]
@@ -195,8 +202,8 @@ func (d *Device) withScalar(s *compile.Step, t tensor.DType) func(r *run) error 
 	}
 	n := s.Out.Shape.Elems()
 	return func(r *run) error {
-		if n > 0 {
-			f(elems[float32](at(r.bufs[s.Out.Buf], 0), n), elems[float32](at(r.bufs[x.Buf], 4*x.Off), n), float32(r.scalars[c.Scalar]))
+		if lo, hi := r.share(n, tile); lo < hi {
+			f(elems[float32](at(r.bufs[s.Out.Buf], 4*lo), hi-lo), elems[float32](at(r.bufs[x.Buf], 4*(x.Off+lo)), hi-lo), float32(r.scalars[c.Scalar]))
 		}
 		return nil
 	}

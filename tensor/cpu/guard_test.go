@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -40,5 +41,37 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 	if err := s.Run(c, 20, nil, []float64{1}); err != nil || s.Len() != 1 {
 		t.Errorf("the next program gave %v and %d values", err, s.Len())
+	}
+}
+
+// Of a shared step every part is done once, whoever does it, and a panic in one is the step's error.
+func TestPool(t *testing.T) {
+	const parts, jobs = 4, 3000
+	lanes := make([]*run, parts)
+	for i := range lanes {
+		lanes[i] = &run{part: i, parts: parts}
+	}
+	p := newPool(lanes)
+	defer p.close()
+	var done [parts]int
+	for job := range jobs {
+		err := p.run(func(r *run) error {
+			done[r.part]++
+			if job%100 == 7 && r.part >= 2 {
+				panic(r.part)
+			}
+			return nil
+		})
+		if (err != nil) != (job%100 == 7) {
+			t.Fatalf("job %d gave %v", job, err)
+		}
+		if err != nil && (!errors.Is(err, ErrInternal) || !strings.Contains(err.Error(), "internal error: 2")) {
+			t.Fatalf("job %d gave %v, expected the panic of part 2", job, err)
+		}
+	}
+	for i, n := range done {
+		if n != jobs {
+			t.Errorf("part %d was done %d times in %d jobs", i, n, jobs)
+		}
 	}
 }

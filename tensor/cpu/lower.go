@@ -8,16 +8,78 @@ import (
 // lower turns a plan's steps into functions. All choices that depend on dtypes, shapes and strides are made here, once.
 func (d *Device) lower(p *compile.Plan) []lowered {
 	out := make([]lowered, 0, len(p.Steps))
+	total := 0
 	for i := 0; i < len(p.Steps); i++ {
 		s := &p.Steps[i]
-		if f := d.adamw(p, i); f != nil {
-			out = append(out, lowered{instr: s.Instr, f: f})
+		l := lowered{instr: s.Instr}
+		cost := 0
+		if l.f = d.adamw(p, i); l.f != nil {
+			cost = 2 * s.Out.Shape.Elems()
 			i += 2
-			continue
+		} else {
+			l.f, cost = d.step(s), shareable(s)
 		}
-		out = append(out, lowered{instr: s.Instr, f: d.step(s)})
+		if l.shared = d.pool != nil && cost > 0 && (cost >= minShared || d.eager); l.shared {
+			total += cost
+		}
+		out = append(out, l)
+	}
+	if total < minSharedPlan && !d.eager {
+		for i := range out {
+			out[i].shared = false
+		}
 	}
 	return out
+}
+
+const (
+	// minShared is the least work of a step, in quarters of a nanosecond of one thread, that is worth sharing with threads
+	// that spin: some microseconds.
+	minShared = 4 * 4000
+	// minSharedPlan is the least work of a plan's shared steps that is worth waking parked threads for.
+	minSharedPlan = 4 * 100_000
+)
+
+// shareable estimates the work of a step in quarters of a nanosecond, 0 for one that one thread does alone.
+func shareable(s *compile.Step) int {
+	n := s.Out.Shape.Elems()
+	switch s.Op {
+	case tensor.OpMatmul:
+		if s.Out.DType == tensor.U8 {
+			return 0
+		}
+		k := s.In[0].Shape[len(s.In[0].Shape)-1]
+		return bounded(n, k) / 25 // 200 GFLOP/s
+	case tensor.OpConv2D, tensor.OpConv2DGradX:
+		w := s.In[1].Shape
+		return bounded(n, w[1]*w[2]*w[3]) / 10
+	case tensor.OpSoftmax, tensor.OpLogSoftmax, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad:
+		if s.Out.Shape[int(s.Ints[0])+1:].Elems() != 1 {
+			return 0
+		}
+		return 4 * n
+	case tensor.OpCausalSoftmax, tensor.OpRope, tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX:
+		return 4 * n
+	case tensor.OpDropout:
+		return 0
+	case tensor.OpCast:
+		if s.In[0].DType == s.Out.DType {
+			return 0
+		}
+	}
+	if s.Op.Info().Class == tensor.ClassElementwise {
+		return n
+	}
+	return 0
+}
+
+// bounded is a*b, or a number that is large enough.
+func bounded(a, b int) int {
+	const large = 1 << 40
+	if a != 0 && b > large/a {
+		return large
+	}
+	return a * b
 }
 
 func (d *Device) step(s *compile.Step) func(r *run) error {

@@ -61,16 +61,28 @@ func matmulOf[T kernel.Number](s *compile.Step, mul product[T]) func(r *run) err
 		}
 		c := slice[T](r.bufs[s.Out.Buf])
 		if k == 0 {
-			clear(c)
+			if r.part == 0 {
+				clear(c)
+			}
 			return nil
 		}
 		x, y := slice[T](r.bufs[a.Buf]), slice[T](r.bufs[b.Buf])
 		odo := odometer{n: &walk}
+		i0, i1, j0, j1 := 0, m, 0, n
+		if len(walk.dims) > 1 && walk.dims[0] >= r.parts { // whole products
+			var any bool
+			if odo, any = walk.share(r); !any {
+				return nil
+			}
+		} else if i0, i1, j0, j1 = kernel.Split(m, n, r.parts, r.part); i0 == i1 || j0 == j1 { // a rectangle of each
+			return nil
+		}
+		rs, cs := a.Strides[la-2], b.Strides[lb-1]
 		for {
-			mul(r, m, n, k,
-				kernel.Matrix[T]{Data: x[a.Off+odo.off[1]:], RS: a.Strides[la-2], CS: a.Strides[la-1]},
-				kernel.Matrix[T]{Data: y[b.Off+odo.off[2]:], RS: b.Strides[lb-2], CS: b.Strides[lb-1]},
-				false, c[odo.off[0]:], n)
+			mul(r, i1-i0, j1-j0, k,
+				kernel.Matrix[T]{Data: x[a.Off+odo.off[1]+i0*rs:], RS: rs, CS: a.Strides[la-1]},
+				kernel.Matrix[T]{Data: y[b.Off+odo.off[2]+j0*cs:], RS: b.Strides[lb-2], CS: cs},
+				false, c[odo.off[0]+i0*n+j0:], n)
 			if !odo.next() {
 				return nil
 			}

@@ -62,6 +62,7 @@ func broadcast(o compile.Operand, shape tensor.Shape) []int {
 type odometer struct {
 	n    *nest
 	done int
+	end  int // of the outermost dim, where it isn't all; 0: all
 	at   [tensor.MaxRank]int
 	off  [8]int // of each operand, in elements
 }
@@ -73,7 +74,7 @@ func (o *odometer) next() bool {
 		for k := range o.n.strides {
 			o.off[k] += o.n.strides[k][i]
 		}
-		if o.at[i] < o.n.dims[i] {
+		if o.at[i] < o.n.dims[i] && (i > 0 || o.end == 0 || o.at[0] < o.end) {
 			return true
 		}
 		for k := range o.n.strides {
@@ -88,17 +89,42 @@ func (o *odometer) next() bool {
 func (n *nest) inner() int            { return n.dims[len(n.dims)-1] }
 func (n *nest) innerStride(k int) int { return n.strides[k][len(n.dims)-1] }
 
-// rows calls f for every position of a nest of up to four operands: its number and each operand's offset. No dim may
-// be 0.
-func (n *nest) rows(f func(i, a, b, c, d int)) {
-	odo := odometer{n: n}
+// share starts a walk of this thread's part of the outermost dim, which is not the innermost; false if it has none.
+func (n *nest) share(r *run) (odometer, bool) {
+	lo, hi := r.share(n.dims[0], 1)
+	o := odometer{n: n, end: hi}
+	o.at[0] = lo
+	for k := range n.strides {
+		o.off[k] = lo * n.strides[k][0]
+	}
+	return o, lo < hi
+}
+
+// rows calls f for every position in this thread's part of a nest of up to four operands: its number and each operand's
+// offset. No dim may be 0.
+func (n *nest) rows(r *run, f func(i, a, b, c, d int)) {
 	var st [4]int
 	for k := range n.strides {
 		st[k] = n.innerStride(k)
 	}
-	for i := 0; ; {
-		a, b, c, d := odo.off[0], odo.off[1], odo.off[2], odo.off[3]
-		for range n.inner() {
+	lo, hi := 0, n.inner()
+	odo, i := odometer{n: n}, 0
+	if len(n.dims) == 1 {
+		lo, hi = r.share(hi, 1)
+		i = lo
+	} else {
+		var any bool
+		if odo, any = n.share(r); !any {
+			return
+		}
+		i = odo.at[0]
+		for _, d := range n.dims[1:] {
+			i *= d
+		}
+	}
+	for {
+		a, b, c, d := odo.off[0]+lo*st[0], odo.off[1]+lo*st[1], odo.off[2]+lo*st[2], odo.off[3]+lo*st[3]
+		for range hi - lo {
 			f(i, a, b, c, d)
 			i, a, b, c, d = i+1, a+st[0], b+st[1], c+st[2], d+st[3]
 		}

@@ -94,7 +94,7 @@ func alongDim[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 			b = buf[T](r, &s.In[1])
 		}
 		if inner == 1 {
-			walk.rows(func(_, o, i, j, _ int) { row(dst[o:o+n], a[i:i+n], b[j:j+n]) })
+			walk.rows(r, func(_, o, i, j, _ int) { row(dst[o:o+n], a[i:i+n], b[j:j+n]) })
 			return nil
 		}
 		x, y, z := scratchRow[T](r, 0, n), scratchRow[T](r, 1, n), scratchRow[T](r, 2, n)
@@ -122,7 +122,7 @@ func causal[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	return func(r *run) error {
 		scale := T(r.scalars[s.In[1].Scalar])
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
-		walk.rows(func(i, o, at, _, _ int) {
+		walk.rows(r, func(i, o, at, _, _ int) {
 			seen := i%rows + cols - rows + 1
 			dst, src := y[o:o+cols], x[at:at+seen]
 			if scale > 0 {
@@ -187,7 +187,7 @@ func norm[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 		if rows == 0 {
 			return nil
 		}
-		walk.rows(func(_, o, a, b, _ int) {
+		walk.rows(r, func(_, o, a, b, _ int) {
 			row := in[a : a+n]
 			switch s.Op {
 			case tensor.OpLayerNorm:
@@ -236,7 +236,7 @@ func rope[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	return func(r *run) error {
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
 		cos, sin := buf[T](r, &s.In[1]), buf[T](r, &s.In[2])
-		walk.rows(func(_, o, i, t, _ int) { k.rope(y[o:o+d], x[i:i+d], cos[t:t+h], sin[t:t+h], sign) })
+		walk.rows(r, func(_, o, i, t, _ int) { k.rope(y[o:o+d], x[i:i+d], cos[t:t+h], sin[t:t+h], sign) })
 		return nil
 	}
 }

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"github.com/ringside-go/ringside/shm"
@@ -17,32 +16,36 @@ const tile = 1024
 
 // lowered is a step with everything decided that doesn't depend on the run.
 type lowered struct {
-	instr int
-	f     func(r *run) error
+	instr  int
+	f      func(r *run) error
+	shared bool // among all threads: f does part r.part of r.parts
 }
 
-// run is the memory of a running program. A device has one; it grows to what its largest program needs and is used
-// again, so a program that ran before allocates nothing but its results.
+// run is what one thread has of the running program: the operands, which part of a shared step is its own, and scratch
+// memory. It grows to what its largest program needs and is used again, so a program that ran before allocates nothing
+// but its results.
 type run struct {
-	table   *kernel.Table
-	bufs    [][]byte // of each of the plan's buffers
-	outs    []*shm.Block
-	scalars []float64
-	temp    *shm.Block
-	in      [4]pointer  // operands of a loop; here because what a function value is given lives on the heap
-	own     [5]float64  // its scalars
-	tiles   [4][]uint64 // contiguous copies of operands
-	pack    []float32   // for the matrix product
-	rows    [3][]uint64 // rows of softmax and the like along an inner dim
-	cols    []uint64    // convolution windows
-	runs    uint64
+	table       *kernel.Table
+	part, parts int
+	bufs        [][]byte // of each of the plan's buffers
+	scalars     []float64
+
+	in    [4]pointer  // operands of a loop; here because what a function value is given lives on the heap
+	own   [5]float64  // its scalars
+	tiles [4][]uint64 // contiguous copies of operands
+	pack  []float32   // for the matrix product
+	rows  [3][]uint64 // rows of softmax and the like along an inner dim
+	cols  []uint64    // convolution windows
 }
 
-func (r *run) release() {
-	if r.temp != nil {
-		r.temp.Release()
-		r.temp = nil
+// share is this thread's part of n elements, cut at multiples of unit. Which elements are one's own changes no bit of
+// them: loops go by whole tiles and rows.
+func (r *run) share(n, unit int) (lo, hi int) {
+	if r.parts <= 1 {
+		return 0, n
 	}
+	units := (n + unit - 1) / unit
+	return min(units*r.part/r.parts*unit, n), min(units*(r.part+1)/r.parts*unit, n)
 }
 
 // grow returns s with at least n elements, what they hold is undefined.
@@ -57,21 +60,20 @@ func grow[T any](s []T, n int) []T {
 func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r := &d.run
-	r.runs++
-	r.scalars = scalars
+	r := d.lanes[0]
+	d.runs++
 	plan := c.plan
-	if r.temp == nil && plan.Temp > 0 || r.temp != nil && r.temp.Len() < plan.Temp {
-		r.release()
-		if r.temp, err = d.alloc(plan.Temp); err != nil {
+	if d.temp == nil && plan.Temp > 0 || d.temp != nil && d.temp.Len() < plan.Temp {
+		d.release()
+		if d.temp, err = d.alloc(plan.Temp); err != nil {
 			return fmt.Errorf("temporaries: %w", err)
 		}
 	}
-	r.outs = r.outs[:0]
+	d.outs = d.outs[:0]
 	at := -1 // instruction of the step that runs
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%w: %v\n%s", ErrInternal, p, debug.Stack())
+			err = panicked(p)
 			if at >= 0 {
 				err = runError(plan, at, err)
 			}
@@ -79,7 +81,7 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 		if err == nil {
 			return
 		}
-		for i, b := range r.outs {
+		for i, b := range d.outs {
 			if b != nil && !taken(s, &plan.Outputs[i], b) {
 				b.Release()
 			}
@@ -93,7 +95,7 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 			r.bufs[i] = s.got[b.Index].Bytes()
 		case compile.Temp:
 			if b.Size > 0 {
-				r.bufs[i] = r.temp.Bytes()[b.Off : b.Off+b.Size]
+				r.bufs[i] = d.temp.Bytes()[b.Off : b.Off+b.Size]
 			} else {
 				r.bufs[i] = nil
 			}
@@ -107,25 +109,33 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 		} else if block, err = d.alloc(plan.Buffers[o.Buf].Size); err != nil {
 			return fmt.Errorf("result of instruction %d: %w", o.Instr, err)
 		}
-		r.outs = append(r.outs, block)
+		d.outs = append(d.outs, block)
 		r.bufs[o.Buf] = nil
 		if block != nil {
 			r.bufs[o.Buf] = block.Bytes()[:plan.Buffers[o.Buf].Size]
 		}
 	}
+	for _, l := range d.lanes {
+		l.bufs, l.scalars = r.bufs, scalars
+	}
 	for i := range c.steps {
 		at = c.steps[i].instr
-		if err = c.steps[i].f(r); err != nil {
+		if c.steps[i].shared {
+			err = d.pool.run(c.steps[i].f)
+		} else {
+			err = c.steps[i].f(r)
+		}
+		if err != nil {
 			return runError(plan, at, err)
 		}
 	}
 	for i := range plan.Outputs {
 		o := &plan.Outputs[i]
-		if b := r.outs[i]; taken(s, o, b) {
+		if b := d.outs[i]; taken(s, o, b) {
 			s.got[o.Take].Block = nil // moved
 		}
 		in := &plan.Program.Instrs[o.Instr]
-		s.put(base+uint64(o.Instr), in.DType, plan.Program.Shapes[in.Shape], r.outs[i])
+		s.put(base+uint64(o.Instr), in.DType, plan.Program.Shapes[in.Shape], d.outs[i])
 	}
 	return nil
 }

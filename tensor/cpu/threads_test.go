@@ -1,0 +1,127 @@
+package cpu_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+// threaded computes all that threads share, on sizes that don't divide evenly.
+func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
+	t.Helper()
+	s := tensor.NewSession(cpu.NewEngine(d), nil)
+	defer s.Close()
+	out := map[string][]byte{}
+	for _, n := range [][2]int{{1, 5000}, {7, 1500}, {67, 130}, {300, 3}} {
+		x := tensor.RandN(s, tensor.F32, n[0], n[1])
+		dy := tensor.RandN(s, tensor.F32, n[0], n[1])
+		b := tensor.RandN(s, tensor.F32, 3, n[1], 21)
+		img := tensor.RandN(s, tensor.F32, 5, 4, 9, 11)
+		w := tensor.RandN(s, tensor.F32, 6, 4, 3, 3)
+		T, S := tensor.T, tensor.S
+		for name, f := range map[string]func() *tensor.Tensor{
+			"exp": x.Exp, "gelu": x.GELU, "tanh": x.Tanh, "sigmoid": x.Sigmoid,
+			"log":          func() *tensor.Tensor { return x.Abs().Log() },
+			"add rows":     func() *tensor.Tensor { return x.Add(x.Slice(tensor.At(0))) },
+			"times column": func() *tensor.Tensor { return x.Mul(x.Narrow(1, 0, 1)) },
+			"scalar":       func() *tensor.Tensor { return x.MulS(1.5).AddS(0.25) },
+			"f64":          func() *tensor.Tensor { return x.Cast(tensor.F64).Exp().Mul(dy.Cast(tensor.F64)) },
+			"transposed":   func() *tensor.Tensor { return x.T().Add(dy.T().Exp()) },
+			"softmax":      func() *tensor.Tensor { return x.Softmax(-1) },
+			"rms_norm":     func() *tensor.Tensor { return x.RMSNorm(x.Slice(tensor.At(0)), 1e-6) },
+			"layer_norm":   func() *tensor.Tensor { return x.LayerNorm(nil, nil, 1e-6, 1) },
+			"rms_norm_grad_x": func() *tensor.Tensor {
+				return s.Apply(tensor.OpRMSNormGradX, []int64{1}, T(x), T(dy), S(1e-6))
+			},
+			"rms_norm_grad_w": func() *tensor.Tensor {
+				return s.Apply(tensor.OpRMSNormGradW, []int64{1}, T(x), T(dy), S(1e-6))
+			},
+			"matmul":         func() *tensor.Tensor { return x.Matmul(dy.T()) },
+			"batched matmul": func() *tensor.Tensor { return x.Matmul(b) },
+			"many matmul":    func() *tensor.Tensor { return b.T().Matmul(b) },
+			"f64 matmul":     func() *tensor.Tensor { return x.Cast(tensor.F64).Matmul(dy.Cast(tensor.F64).T()) },
+			"conv":           func() *tensor.Tensor { return img.Conv2D(w, nil, tensor.ConvOptions{Pad: [2]int{1, 1}}) },
+			"conv_grad_x": func() *tensor.Tensor {
+				return s.Apply(tensor.OpConv2DGradX, []int64{1, 1, 1, 1, 1, 1, 1, 9, 11}, T(img.Conv2D(w, nil, tensor.ConvOptions{Pad: [2]int{1, 1}})), T(w))
+			},
+			"conv_grad_w": func() *tensor.Tensor {
+				return s.Apply(tensor.OpConv2DGradW, []int64{1, 1, 1, 1, 1, 1, 1, 3, 3}, T(img), T(img.Conv2D(w, nil, tensor.ConvOptions{Pad: [2]int{1, 1}})))
+			},
+			"adamw": func() *tensor.Tensor {
+				m, v := s.Apply(tensor.OpAdamM, nil, T(x), T(dy), S(0.9)), s.Apply(tensor.OpAdamV, nil, T(x.Square()), T(dy), S(0.99))
+				return s.Apply(tensor.OpAdamW, nil, T(x), T(m), T(v), S(0.1), S(0.1), S(1e-8), S(0.1), S(0.01))
+			},
+		} {
+			var y *tensor.Tensor
+			s.Scope(func(sc *tensor.Scope) { y = sc.Keep(f()) })
+			if err := y.ViewBytes(func(b []byte) error {
+				out[fmt.Sprintf("%s of %v", name, n)] = bytes.Clone(b)
+				return nil
+			}); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	return out
+}
+
+// Results are the same bits whatever the number of threads.
+func TestThreadsChangeNothing(t *testing.T) {
+	for _, level := range kernel.Levels() {
+		one, err := cpu.New(&cpu.Options{Level: &level})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := threaded(t, one)
+		one.Close()
+		for _, n := range []int{2, 3, 5} {
+			d, err := cpu.NewEager(&cpu.Options{Level: &level, Threads: n})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, got := range threaded(t, d) {
+				if !bytes.Equal(got, want[name]) {
+					t.Errorf("%s on %s: %d threads give other bits than one", name, level, n)
+				}
+			}
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// An error of a program doesn't upset the threads, nor does their parking.
+func TestThreadsGoOn(t *testing.T) {
+	d, err := cpu.NewEager(&cpu.Options{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s := tensor.NewSession(cpu.NewEngine(d), nil)
+	defer s.Close()
+	x := tensor.Ones(s, tensor.F32, 64, 64)
+	for i := range 200 {
+		var y *tensor.Tensor
+		s.Scope(func(sc *tensor.Scope) {
+			y = sc.Keep(x.Matmul(x).Exp().MulS(0).AddS(float64(i)).Max())
+			if i%50 == 25 {
+				sc.Keep(x.IndexSelect(0, tensor.From(s, []int32{64})))
+			}
+		})
+		got, err := y.Item()
+		if i%50 == 25 {
+			if !errors.Is(err, tensor.ErrIndex) {
+				t.Fatalf("an index out of range gave %v", err)
+			}
+			s.ClearErr()
+		} else if err != nil || got != got || got != float64(i) {
+			t.Fatalf("run %d gave %v, %v", i, got, err)
+		}
+	}
+}
