@@ -47,7 +47,7 @@ func runThroughput(ctx context.Context, o *Options) (*Report, error) {
 	mpi, err := buildMPI(ctx, dir)
 	switch {
 	case err == nil:
-		streams = append(streams, side{"Open MPI", n, func(ctx context.Context, n int) ([]float64, error) { return mpi.run(ctx, "stream", n) }})
+		streams = append(streams, side{"Open MPI", n / 4, func(ctx context.Context, n int) ([]float64, error) { return mpi.run(ctx, "stream", n) }})
 	case errors.Is(err, errNoMPI):
 		o.without("Open MPI", err)
 	default:
