@@ -55,7 +55,7 @@ chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000)
 	$(GO) test ./ipc/cluster -run '^TestChaos$$' -count 1 -v -timeout 15m -args -chaos.kills $(CHAOS_KILLS)
 
 bench: build ## the benchmarks, beside their peers and floors
-	for b in step ops transfer; do $(BIN)/ringside bench $$b; done
+	$(BIN)/ringside bench
 
 ops: ## docs/ops.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write
