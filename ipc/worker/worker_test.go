@@ -176,21 +176,25 @@ type program struct {
 
 func (f *fixture) program(donated bool, record func(x *tensor.Tensor) *tensor.Tensor) program {
 	f.Helper()
-	rec := &recorder{}
+	return (&recorder{}).program(f, donated, record)
+}
+
+func (rec *recorder) program(t testing.TB, donated bool, record func(x *tensor.Tensor) *tensor.Tensor) program {
+	t.Helper()
 	s := tensor.NewSession(rec, nil)
 	x := tensor.From(s, []float32{1, 2})
 	if err := s.Sync(); err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
 	y := record(x)
 	if donated {
 		x.Free()
 	}
 	if err := s.Sync(); err != nil {
-		f.Fatal(err)
+		t.Fatal(err)
 	}
 	if y.Err() != nil {
-		f.Fatal(y.Err())
+		t.Fatal(y.Err())
 	}
 	return program{wire.Hash(tensor.HashOf(rec.encoded)), rec.encoded}
 }
