@@ -46,7 +46,7 @@ arm64: ## everything builds for arm64, tests too
 fuzz: ## every fuzz target for FUZZTIME (5s)
 	@n=0; bad=0; for pkg in $$($(GO) list ./...); do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do n=$$((n+1)); \
-			out=$$($(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg 2>&1) || { bad=$$((bad+1)); echo "$$out"; }; \
+			out=$$($(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg 2>&1) || { bad=$$((bad+1)); echo "$$out"; }; \
 			echo "$$pkg $$f: $$(echo "$$out" | grep -o 'execs: [0-9]*' | tail -n 1)"; \
 		done; done; echo "$$n targets, $$bad crashers"; [ $$bad = 0 ]
 

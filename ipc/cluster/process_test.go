@@ -222,13 +222,14 @@ func TestSameName(t *testing.T) {
 	}
 }
 
-// TestOtherVersion: a client of another version is told both.
+// TestOtherVersion: a client of another version is told both, and counted.
 func TestOtherVersion(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true})
 	_, err := local.New().Dial(testContext(t), c.Addr(), &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleClient, Version: 99}})
 	if !errors.Is(err, ipc.ErrVersion) || !strings.Contains(err.Error(), "99") {
 		t.Errorf("%v", err)
 	}
+	status(t, testContext(t), c, "refused", 1)
 }
 
 // TestQuietEnd: a cluster that is closed says nothing, and its clients are told.

@@ -19,7 +19,7 @@ type Dispatcher struct {
 	o   Options
 	log *slog.Logger
 
-	listeners []ipc.Listener
+	listeners atomic.Pointer[[]ipc.Listener]
 	peers     []*peer          // in the order in which they get their turn
 	workers   map[string]*peer // by name
 	sessions  map[uint64]*session
@@ -35,7 +35,7 @@ type counters struct {
 	clients, workers, sessions, waiting       atomic.Int64
 	opened, failed                            atomic.Uint64
 	messages, bytes, tensorBytes, descriptors atomic.Uint64
-	blocked, queued, paused                   atomic.Uint64
+	blocked, queued, paused, refused          atomic.Uint64
 }
 
 // Stats are a dispatcher's counters.
@@ -48,7 +48,22 @@ type Stats struct {
 	Descriptors       uint64 // forwarded
 	Blocked           uint64 // times a worker's queue had no room
 	Queued            uint64 // messages kept for a client whose queue had no room
+	Refused           uint64 // peers that were not let in, by a listener that counts them or here
 	Paused            uint64 // times a worker had enough to do for a session
+}
+
+// turnedAway is how many peers the listeners did not let in.
+func (d *Dispatcher) turnedAway() (n uint64) {
+	all := d.listeners.Load()
+	if all == nil {
+		return 0
+	}
+	for _, l := range *all {
+		if l, ok := l.(interface{ Refused() uint64 }); ok {
+			n += l.Refused()
+		}
+	}
+	return n
 }
 
 // New makes a dispatcher; Serve runs it.
@@ -77,6 +92,7 @@ func (d *Dispatcher) Stats() Stats {
 		Opened: s.opened.Load(), Failed: s.failed.Load(),
 		Messages: s.messages.Load(), Bytes: s.bytes.Load(), TensorBytes: s.tensorBytes.Load(),
 		Descriptors: s.descriptors.Load(), Blocked: s.blocked.Load(), Queued: s.queued.Load(), Paused: s.paused.Load(),
+		Refused: s.refused.Load() + d.turnedAway(),
 	}
 }
 
@@ -84,7 +100,7 @@ func (d *Dispatcher) Stats() Stats {
 // (the context's cause), closes the conns and the listeners, and returns nil. It is
 // called once.
 func (d *Dispatcher) Serve(ctx context.Context, listeners ...ipc.Listener) error {
-	d.listeners = listeners
+	d.listeners.Store(&listeners)
 	for {
 		if err := d.o.Waiter.Wait(ctx, d.turn); err != nil {
 			return d.shutDown(context.Cause(ctx))
@@ -171,7 +187,7 @@ func (d *Dispatcher) handle(p *peer, m *ipc.Message) bool {
 
 // accept takes new peers in.
 func (d *Dispatcher) accept() (worked bool) {
-	for _, l := range d.listeners {
+	for _, l := range *d.listeners.Load() {
 		for {
 			c, ok := l.TryAccept()
 			if !ok {
@@ -231,6 +247,7 @@ func (d *Dispatcher) hire(p *peer) bool {
 
 // refuse tells a peer that is not yet one why, and hangs up.
 func (d *Dispatcher) refuse(p *peer, code wire.Code, text string) {
+	d.stats.refused.Add(1)
 	d.log.Warn("peer refused", "peer", p, "reason", text)
 	p.tell(&wire.Fail{Code: code, Text: text})
 	_ = p.conn.Close()
@@ -273,7 +290,7 @@ func (d *Dispatcher) lost(p *peer, err error) {
 
 // shutDown ends everything.
 func (d *Dispatcher) shutDown(cause error) error {
-	for _, l := range d.listeners {
+	for _, l := range *d.listeners.Load() {
 		_ = l.Close()
 	}
 	text := fmt.Sprintf("dispatcher %q (pid %d) is stopping: %v", d.o.Name, os.Getpid(), cause)

@@ -36,6 +36,7 @@ func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 		{Name: "blocked", Value: s.Blocked},
 		{Name: "queued", Value: s.Queued},
 		{Name: "paused", Value: s.Paused},
+		{Name: "refused", Value: s.Refused},
 	}}
 	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
 		if len(reply.Counters)+perWorker > wire.MaxCounters {

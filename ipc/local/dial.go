@@ -38,6 +38,8 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
 		return nil, fmt.Errorf("%w at %s: %w", ipc.ErrNoListener, path, err)
+	case errors.Is(err, unix.EACCES):
+		return nil, fmt.Errorf("%w by %s: it belongs to another user, and not to a group of ours that was let in: %w", ipc.ErrRefused, path, err)
 	case err != nil:
 		if ctx.Err() != nil {
 			err = ipc.ContextError(ctx)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -32,6 +33,7 @@ type listener struct {
 	lock    *lock
 
 	greeting chan struct{} // one slot for every handshake under way
+	refused  atomic.Uint64
 
 	mu      sync.Mutex
 	ready   []*conn
@@ -113,6 +115,10 @@ func (l *listener) bind() error {
 }
 
 func (l *listener) Addr() string { return l.path }
+
+// Refused is how many peers were told to stay out: other users, other versions, those that said
+// nothing proper, and those for whom there was no room.
+func (l *listener) Refused() uint64 { return l.refused.Load() }
 
 func (l *listener) TryAccept() (ipc.Conn, bool) {
 	l.mu.Lock()

@@ -30,6 +30,7 @@ var helpers = map[string]func(ctx context.Context, args []string) error{
 	"half-hello":   helperHalfHello,
 	"echo-unix":    helperEchoUnix,
 	"victim":       helperVictim,
+	"dial":         helperDial,
 }
 
 const helperFlag = "-helper="

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	fuzzQuota    = 8 << 20 // of a session's values
-	fuzzMessages = 24      // of a session
+	fuzzMemory   = 32 << 20 // of all values, and of what programs need
+	fuzzQuota    = 8 << 20  // of a session's values
+	fuzzMessages = 24       // of a session
 
 	// fuzzAlloc is what the heap may be asked for by one session: each message may be a part of a
 	// program of at most wire.MaxProgram bytes.
@@ -33,7 +34,7 @@ func FuzzSession(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}})
+	dev, err := cpu.New(&cpu.Options{MaxBytes: fuzzMemory, Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func FuzzSession(f *testing.F) {
 	}
 	f.Cleanup(func() { seg.Close() })
 
-	proper := properMessages(f, seg)
+	proper, known, encoded := properMessages(f, seg)
 	for i := range proper {
 		f.Add([]byte{byte(i), 0})
 	}
@@ -79,6 +80,7 @@ func FuzzSession(f *testing.F) {
 		fx.open(bad, 0)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
+		hash := known
 		for n := 0; n < fuzzMessages && len(script) >= 2; n++ {
 			var m raw
 			if i := int(script[0]); i < len(proper) {
@@ -89,6 +91,11 @@ func FuzzSession(f *testing.F) {
 					seg.Bytes()[int(script[2+2*c])<<8] = script[3+2*c]
 				}
 				script = script[2+2*changes:]
+				// A changed program is still sent under its own hash, and run by that.
+				if at := len(m.body) - encoded; m.kind == wire.KindBody {
+					hash = wire.Hash(tensor.HashOf(m.body[at:]))
+				}
+				m.body = bytes.Replace(m.body, known[:], hash[:], 1)
 			} else if len(script) >= 3 {
 				k := min(int(script[2]), len(script)-3)
 				m = raw{uint32(script[1]), append(make([]byte, wire.SessionBytes), script[3:3+k]...), false}
@@ -124,7 +131,7 @@ func FuzzSession(f *testing.F) {
 		if n := after.TotalAlloc - before.TotalAlloc; n > fuzzAlloc {
 			t.Errorf("%d bytes allocated", n)
 		}
-		if st := dev.Arena().Stats(); st.Leases != 0 || st.Blocks != 0 {
+		if st := dev.Arena().Stats(); st.Leases != 0 || st.Blocks > 1 { // one is the device's own
 			t.Errorf("%d leases and %d blocks are left", st.Leases, st.Blocks)
 		}
 		fx.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: good}))
@@ -138,14 +145,14 @@ type raw struct {
 	file bool // a segment's comes along
 }
 
-// properMessages are what a client sends for its first steps.
-func properMessages(f *testing.F, seg *shm.Segment) []raw {
+// properMessages are what a client sends for its first steps, the hash of its program and how long that is.
+func properMessages(f *testing.F, seg *shm.Segment) (all []raw, hash wire.Hash, encoded int) {
 	p := (&recorder{}).program(f, false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1).Mul(x).Sum() })
 	up := wire.Upload{ID: 1, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int64{2},
 		Handle: wire.Handle{Segment: seg.ID(), Off: 64, Len: 8}}}
 	first := &wire.Run{Seq: 1, Hash: p.hash, Base: 100, Uploads: []wire.Upload{up}, Inputs: []uint64{1}, Scalars: []float64{1}, Fetch: []uint64{102}}
 	again := &wire.Run{Seq: 2, Flags: wire.RunSync, Hash: p.hash, Base: 200, Inputs: []uint64{1}, Scalars: []float64{2}, Frees: []uint64{102}}
-	return []raw{
+	all = []raw{
 		{wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{ID: seg.ID(), Bytes: uint64(seg.Size())}), true},
 		{wire.KindBody, wire.AppendBody(nil, &wire.Body{Hash: p.hash, Total: uint32(len(p.encoded)), Part: p.encoded}), false},
 		{wire.KindRun, wire.AppendRun(nil, first, nil), false},
@@ -153,4 +160,5 @@ func properMessages(f *testing.F, seg *shm.Segment) []raw {
 		{wire.KindRun, wire.AppendRun(nil, &wire.Run{Seq: 3, Uploads: []wire.Upload{floats(7, 1, 2, 3)}, Fetch: []uint64{7}}, nil), false},
 		{wire.KindDropSegment, wire.AppendDropSegment(nil, &wire.DropSegment{ID: seg.ID()}), false},
 	}
+	return all, p.hash, len(p.encoded)
 }
