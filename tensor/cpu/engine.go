@@ -60,9 +60,10 @@ func (e *engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	if e.closed {
 		return nil, tensor.ErrClosed
 	}
-	got, err := e.batch(ctx, b)
+	var m made
+	got, err := e.batch(ctx, b, &m)
 	if err != nil {
-		e.undo(b)
+		e.undo(b, m)
 	}
 	for _, id := range b.Frees {
 		e.space.Free(id)
@@ -70,8 +71,14 @@ func (e *engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	return got, err
 }
 
-// batch imports the uploads, runs the program and fetches. After an error there may be anything that undo undoes.
-func (e *engine) batch(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
+// made is what a batch has made so far.
+type made struct {
+	uploads int  // imported
+	results bool // the program has run
+}
+
+// batch imports the uploads, runs the program and fetches. m says how far it came.
+func (e *engine) batch(ctx context.Context, b *tensor.Batch, m *made) ([]tensor.Fetched, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -84,6 +91,7 @@ func (e *engine) batch(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, 
 		if err := e.space.Import(u.ID, u.DType, u.Shape, block); err != nil {
 			return nil, err
 		}
+		m.uploads++
 	}
 	if b.Program != nil {
 		c, err := e.dev.Compile(b.Hash, b.Encoded)
@@ -93,6 +101,7 @@ func (e *engine) batch(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, 
 		if err := e.space.Run(c, b.Base, b.Inputs, b.Scalars); err != nil {
 			return nil, err
 		}
+		m.results = true
 	}
 	if len(b.Fetch) == 0 {
 		return nil, nil
@@ -119,17 +128,16 @@ func fetched(v *Value) tensor.Fetched {
 	return f
 }
 
-// undo takes back what a failed batch made, and frees what it would have freed. Its ids are its own: a value of another
-// batch has none of them.
-func (e *engine) undo(b *tensor.Batch) {
-	for _, u := range b.Uploads {
+// undo takes back what a failed batch made, and frees what it would have freed.
+func (e *engine) undo(b *tensor.Batch, m made) {
+	for _, u := range b.Uploads[:m.uploads] {
 		e.space.Free(u.ID)
 	}
 	if b.Program == nil {
 		return
 	}
 	for i, in := range b.Program.Instrs {
-		if in.Keep {
+		if in.Keep && m.results {
 			e.space.Free(b.Base + uint64(i))
 		}
 	}

@@ -355,3 +355,25 @@ func TestConvolutionInPieces(t *testing.T) {
 		}
 	}
 }
+
+// A batch that is refused because an id is taken leaves the value that has it.
+func TestTakenIDs(t *testing.T) {
+	_, e := device(t)
+	put(t, e, upload(t, e, 1, tensor.U8, 5, 64), upload(t, e, 100, tensor.U8, 7, 64))
+	if _, err := submit(e, &tensor.Batch{Base: 1 << 40, Uploads: []tensor.Upload{upload(t, e, 2, tensor.U8, 1, 8), upload(t, e, 1, tensor.U8, 9, 64)}, Sync: true}); err == nil {
+		t.Error("an upload under an id that exists was taken")
+	}
+	var b builder
+	b.keep(b.op(tensor.OpAdd, tensor.U8, []int{64}, nil, b.in(tensor.U8, false, 64), b.scalar()))
+	if _, err := submit(e, b.batch(t, 100, []float64{3}, 1)); !errors.Is(err, tensor.ErrProgram) {
+		t.Errorf("a result under an id that exists gave %v, expected ErrProgram", err)
+	}
+	for id, want := range map[uint64]byte{1: 5, 100: 7} {
+		if got := read(t, e, id)[0]; got != want {
+			t.Errorf("value %d is %d, expected %d", id, got, want)
+		}
+	}
+	if _, err := submit(e, &tensor.Batch{Base: 200, Fetch: []uint64{2}}); !errors.Is(err, tensor.ErrUnknown) {
+		t.Errorf("the first upload of a refused batch: %v, expected ErrUnknown", err)
+	}
+}
