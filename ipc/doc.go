@@ -3,8 +3,8 @@
 // [Listener]) and what one goroutine sleeps on for many of them ([Waiter]).
 //
 // What the bytes of a message mean is the business of package ipc/wire; how they
-// travel is that of ipc/local (shared memory on one host) and net/tcp. Every
-// transport passes the suite of ipc/ipctest.
+// travel is that of a transport: ipc/local is the one of shared memory on one host.
+// Every transport passes the suite of ipc/ipctest.
 //
 // # Sending
 //
