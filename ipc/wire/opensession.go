@@ -5,7 +5,7 @@ package wire
 //	session uint64, quota uint64, name text
 type OpenSession struct {
 	Session uint64
-	Quota   uint64 // bytes of tensors it may hold; 0: as the dispatcher likes
+	Quota   uint64 // bytes of tensors it may hold; 0: as the worker likes
 	Name    string // for people who look at the status
 }
 
