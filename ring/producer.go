@@ -250,12 +250,6 @@ func (p *Producer) Abort() {
 	p.open = false
 }
 
-// Drained reports whether the consumer has said that it released all that was
-// published. It says so when it finds the ring empty.
-func (p *Producer) Drained() bool {
-	return p.look() == nil && p.head == p.published
-}
-
 // Err returns the ErrCorrupt that ended the producer, or nil.
 func (p *Producer) Err() error { return p.err }
 
