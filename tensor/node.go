@@ -11,9 +11,6 @@ type Edge struct {
 // IsTensor reports whether the input is a tensor and not a scalar.
 func (e *Edge) IsTensor() bool { return e.v != nil }
 
-// Wants reports whether a gradient flows into this input.
-func (e *Edge) Wants() bool { return e.Node != nil || e.Leaf != nil }
-
 // Tensor is the value that was used, also if its name was assigned something else since. It owns nothing: when the
 // value was released, using it is ErrReleased. It has the graph that the value had, so that gradients of gradients
 // find their way; only of a leaf that was assigned since is the old value a constant.
