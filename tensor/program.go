@@ -80,9 +80,6 @@ type Hash [16]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// IsZero reports whether h is no program at all.
-func (h Hash) IsZero() bool { return h == Hash{} }
-
 // HashOf is the hash of an encoded program.
 func HashOf(encoded []byte) Hash {
 	sum := sha256.Sum256(encoded)
