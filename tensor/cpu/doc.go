@@ -1,4 +1,13 @@
 // Package cpu is the engine on the cores of this machine. A Device has the memory, the kernels and the plans; a Space
-// is one session's values on it; Open wraps a Space as a tensor.Engine for a session in the same process. Workers use
-// Device and Space for the sessions of others.
+// is one session's values on it, made by Device.Open; NewEngine wraps one as a tensor.Engine for a session in the same
+// process, and NewSession makes all of it. Workers use Device and Space for the sessions of others.
+//
+//	device.go space.go engine.go  a Device, its values, its sessions
+//	lower.go run.go               a plan becomes functions, once, and is run
+//	elementwise.go loops.go       elementwise operations: how tensors are walked; the loop of each operation and dtype
+//	reduce.go rows.go rows64.go   reductions; operations of whole rows
+//	matmul.go conv.go move.go     products, convolutions and pools, what only moves elements
+//	cast.go philox.go             conversions; random numbers
+//	adamw.go                      AdamW's three operations as one pass
+//	nest.go pool.go               loops over strided tensors; threads
 package cpu
