@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,6 +130,9 @@ func TestFindTextHere(t *testing.T) {
 	}
 	path, err := FindText()
 	if err != nil {
+		if _, missing := exec.LookPath("go"); missing == nil {
+			t.Fatalf("there is a Go toolchain, and %v", err)
+		}
 		t.Skipf("no Go sources on this machine: %v", err)
 	}
 	text, err := LoadText(path, nil)
