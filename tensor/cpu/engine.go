@@ -33,7 +33,7 @@ func NewSession(o *Options, so *tensor.SessionOptions) (*tensor.Session, error) 
 
 func (e *engine) Name() string { return e.dev.Name() }
 
-// Device is the device under an engine of this package; nil for another's.
+// DeviceOf is the device under an engine of this package; nil for another's.
 func DeviceOf(e tensor.Engine) *Device {
 	if c, ok := e.(*engine); ok {
 		return c.dev
