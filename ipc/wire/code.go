@@ -7,7 +7,7 @@ type Code uint32
 
 const (
 	CodeOK             Code = 0  // it did not
-	CodeUnknownProgram Code = 1  // hash not known here: send the Body, then the Run again
+	CodeUnknownProgram Code = 1  // kept free: a Body goes ahead of the first Run, so nobody need ask
 	CodeBadProgram     Code = 2  // the program does not pass the worker's checks
 	CodeUnknownID      Code = 3  // an id that no run or upload of this session made, or freed already
 	CodeNoMemory       Code = 4  // out of memory; the worker itself is well
