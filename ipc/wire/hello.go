@@ -58,7 +58,7 @@ const (
 	RefuseUser    uint32 = 2 // not this user
 	RefuseBroken  uint32 = 3 // no proper Hello
 	RefuseBusy    uint32 = 4 // too many conns, or no memory for another
-	RefuseSecret  uint32 = 5 // does not know the secret
+	RefuseSecret  uint32 = 5 // does not know the secret; for transports that have one
 )
 
 const handshakeHeader = 12
