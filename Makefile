@@ -11,7 +11,7 @@ CHAOS_KILLS ?= 2000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 fuzz chaos bench demo ops generate clean tools-race tools-data
+.PHONY: help build test check vet lint race purego arm64 fuzz chaos bench demo ops generate clean tools-race tools-gen tools-data
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -34,10 +34,10 @@ vet: ## go vet and formatting
 lint: ## staticcheck
 	$(GO) run $(STATICCHECK) ./...
 
-race: tools-race ## all tests under the race detector, in random order
+race: tools-race tools-gen ## all tests under the race detector, in random order
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m ./...
 
-purego: ## all tests without cgo
+purego: tools-gen ## all tests without cgo
 	CGO_ENABLED=0 $(GO) test -timeout 15m ./...
 
 arm64: ## everything builds for arm64, tests too
@@ -68,6 +68,10 @@ clean: ## remove what was built
 
 tools-race:
 	@command -v gcc >/dev/null || { $(APT) update && $(APT) install -y gcc libc6-dev; }
+
+# With the generator's dependencies in the module cache its test compares, else it is skipped.
+tools-gen:
+	@cd tensor/cpu/kernel/gen && $(GO) mod download
 
 tools-data:
 	@[ -e /usr/share/datasets/fashion-mnist ] || { $(APT) update && $(APT) install -y dataset-fashion-mnist; } || \
