@@ -52,9 +52,6 @@ func (d DType) String() string {
 // IsFloat reports whether d is F32 or F64.
 func (d DType) IsFloat() bool { return d == F32 || d == F64 }
 
-// IsInt reports whether d is I32, I64 or U8; Bool is no integer.
-func (d DType) IsInt() bool { return d == I32 || d == I64 || d == U8 }
-
 // DTypes lists the element types in the order of their numbers.
 func DTypes() []DType { return []DType{F32, F64, I32, I64, U8, Bool} }
 
