@@ -20,9 +20,12 @@
 //	tensor/optim      optimizers and schedules
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
 //	tensor/train      training loops
-//	bench             scenarios that go test and the command line share
+//	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
 //
-// Where to begin: tensor.Session and client.Open for a program that computes, ring and shm for one that only wants the
+// Two folders are modules of their own, for what they need is nobody else's dependency: bench/peers (other projects'
+// transports, to compare with) and tensor/cpu/kernel/gen (the generator of the assembly).
+//
+// CONTRIBUTING.md lists, for every kind of change, the files it touches. Where to begin: tensor.Session and client.Open for a program that computes, ring and shm for one that only wants the
 // fastest channel to another process.
 package ringside
