@@ -67,7 +67,7 @@ const (
 	OpGeluTanhGrad Op = 94
 	OpSiluGrad     Op = 95
 
-	// optimizers
+	// updates of optimizers, and dropout: elementwise with scalars
 	OpAdamM   Op = 100
 	OpAdamV   Op = 101
 	OpAdamW   Op = 102
