@@ -26,6 +26,6 @@
 // Two folders are modules of their own, for what they need is nobody else's dependency: bench/peers (other projects'
 // transports, to compare with) and tensor/cpu/kernel/gen (the generator of the assembly).
 //
-// CONTRIBUTING.md lists, for every kind of change, the files it touches. Where to begin: tensor.Session and client.Open for a program that computes, ring and shm for one that only wants the
-// fastest channel to another process.
+// CONTRIBUTING.md lists the files that the usual changes touch. Where to begin: tensor.Session and client.Open for a
+// program that computes, ring and shm for one that only wants the fastest channel to another process.
 package ringside
