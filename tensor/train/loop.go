@@ -42,6 +42,7 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		r.sum.Items = r.sum.Rate * float64(itemsPerStep)
 	}()
 	report := reporter{run: r, last: start}
+	ahead := 1                // how many steps are sent before waiting for them
 	var before *tensor.Tensor // the loss of the step before, which nobody needs once this one is recorded
 	for n := 0; n < r.o.Steps; n++ {
 		if ctx.Err() != nil {
@@ -49,6 +50,7 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 			break
 		}
 		opt.LR = schedule(n)
+		began := time.Now()
 		loss, err := r.record(opt, leaves, next, n)
 		if before != nil {
 			before.Free()
@@ -59,11 +61,16 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		r.sum.Steps = n + 1
 		if r.sum.Steps%r.o.LossEvery == 0 || r.sum.Steps == r.o.Steps {
 			err = r.read(loss)
+		} else if r.sum.Steps%ahead == 0 {
+			err = r.s.Sync()
 		} else {
 			err = r.s.Flush()
 		}
 		if err != nil {
 			return err
+		}
+		if n == 1 { // the first one was also compiled
+			ahead = max(1, int(r.o.inFlight/time.Since(began)))
 		}
 		if n == 0 && r.o.Started != nil {
 			r.o.Started()

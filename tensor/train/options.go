@@ -42,7 +42,12 @@ type Options struct {
 	// evaluation: whoever reads an engine's counters there has those of the steps in between.
 	Started func()
 	Trained func(steps int)
+
+	// inFlight is how much work may be on its way: an interrupt waits for it.
+	inFlight time.Duration
 }
+
+const defaultInFlight = 250 * time.Millisecond
 
 // Progress is how far a run is.
 type Progress struct {
@@ -79,11 +84,11 @@ type Summary struct {
 
 	Loss    float64 `json:"loss"` // the last one
 	Losses  []Point `json:"losses"`
-	HeldOut float64 `json:"held_out_loss"` // mean over what was held out, in nats
+	HeldOut float64 `json:"held_out_loss,omitempty"` // mean over what was held out, in nats
 
 	Accuracy    *float64 `json:"accuracy,omitempty"`      // of a classifier, 0 to 1
 	BitsPerByte *float64 `json:"bits_per_byte,omitempty"` // of a language model
-	EvalSeconds float64  `json:"evaluation_seconds"`
+	EvalSeconds float64  `json:"evaluation_seconds,omitempty"`
 	Sample      string   `json:"sample,omitempty"`
 }
 
@@ -104,6 +109,7 @@ func (o *Options) filled(d Options) Options {
 	f := *o
 	f.Steps, f.Batch, f.Warmup = or(f.Steps, d.Steps), or(f.Batch, d.Batch), or(f.Warmup, d.Warmup)
 	f.LR, f.LRLast, f.Decay, f.Clip = or(f.LR, d.LR), or(f.LRLast, d.LRLast), or(f.Decay, d.Decay), or(f.Clip, d.Clip)
+	f.inFlight = or(f.inFlight, defaultInFlight)
 	f.LossEvery, f.Sample = or(f.LossEvery, d.LossEvery), or(f.Sample, d.Sample)
 	f.Warmup = min(f.Warmup, f.Steps/10) // a short run would otherwise never leave it
 	return f
