@@ -35,6 +35,12 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			if err != nil {
 				return err
 			}
+			if err := positive(cmd.Flags(), "rounds", "scale"); err != nil {
+				return err
+			}
+			if scale < 0 {
+				return usagef("--scale %d: expected at least 1", scale)
+			}
 			if rounds < 0 {
 				return usagef("--rounds %d: expected at least 1", rounds)
 			}

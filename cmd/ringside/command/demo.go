@@ -38,11 +38,25 @@ func newDemo() *cobra.Command {
 		Short: "train two models at once on a cluster of two workers",
 		Long: `Demo starts a dispatcher and two workers, each a process, and trains an image classifier and a language model on
 them at the same time, each from a client process of its own. It ends with what they learned.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := logger(cmd)
 			if err != nil {
 				return err
+			}
+			if err := positive(cmd.Flags(), "steps"); err != nil {
+				return err
+			}
+			if steps < 0 {
+				return usagef("--steps %d: expected at least 1", steps)
+			}
+			for _, path := range []string{images, text} {
+				if path == "" {
+					continue
+				}
+				if _, err := os.Stat(path); err != nil { // rather than when the other model has learned
+					return err
+				}
 			}
 			me, err := os.Executable()
 			if err != nil {
@@ -100,7 +114,10 @@ type demoClient struct {
 }
 
 func (d *demoClient) train(ctx context.Context, exe, addr string, steps int, said io.Writer) error {
-	args := []string{"train", "--model", d.model, "--connect", addr, "--json", "--steps", strconv.Itoa(steps)}
+	args := []string{"train", "--model", d.model, "--connect", addr, "--json"}
+	if steps > 0 {
+		args = append(args, "--steps", strconv.Itoa(steps))
+	}
 	if d.path != "" {
 		args = append(args, "--data", d.path)
 	}
@@ -130,6 +147,8 @@ func (d *demoClient) train(ctx context.Context, exe, addr string, steps int, sai
 		return errors.New(d.result.Error)
 	case ctx.Err() != nil && d.result.Summary != nil:
 		return nil // it was stopped and said how far it came
+	case ctx.Err() != nil:
+		return ctx.Err() // before its first step
 	case err != nil && last != "":
 		return fmt.Errorf("%w: %s", err, last)
 	}

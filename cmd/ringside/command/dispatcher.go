@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -20,6 +21,14 @@ func ownAddr() (string, error) {
 	return local.DispatcherAddr(dir), nil
 }
 
+// absolute refuses a place that depends on where a process was started.
+func absolute(addr string) error {
+	if !filepath.IsAbs(addr) {
+		return usagef("--listen %s: expected an absolute path", addr)
+	}
+	return nil
+}
+
 func newDispatcher() *cobra.Command {
 	var (
 		addr string
@@ -30,7 +39,7 @@ func newDispatcher() *cobra.Command {
 		Short: "run a dispatcher: it places clients' sessions on workers and forwards",
 		Long: `Dispatcher accepts clients and workers at one address until it is interrupted. ` + "`ringside up`" + ` starts one
 together with workers.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := logger(cmd)
 			if err != nil {
@@ -40,6 +49,9 @@ together with workers.`,
 				if addr, err = ownAddr(); err != nil {
 					return err
 				}
+			}
+			if err := absolute(addr); err != nil {
+				return err
 			}
 			d, err := dispatcher.New(&dispatcher.Options{AllowGID: gid, Logger: log})
 			if err != nil {

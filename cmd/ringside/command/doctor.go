@@ -39,7 +39,7 @@ func newDoctor() *cobra.Command {
 		Short: "look at this machine: what works, what would be faster, and what to do about it",
 		Long: `Doctor looks at shared memory, limits, cores, GPU drivers, data sets and a running dispatcher.
 It changes nothing. The exit status is 1 if something fails; a warning is none.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()

@@ -27,7 +27,7 @@ func newInspect() *cobra.Command {
 the words of their headers, the bells they sleep on, and segments of tensors. The same inode in two processes is the
 same memory. Nothing is asked of the processes themselves: they may hang or be stopped. What they have mapped can be seen
 by the same user; reading the headers takes the rights of a debugger.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(pids) == 0 {
 				if addr == "" {

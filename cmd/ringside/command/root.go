@@ -58,7 +58,7 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 		},
 	}
 	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%v; see %s --help", err, cmd.CommandPath()) })
 	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newDemo(), newBench(), newBenchPeer(), newDoctor(), newInspect(), newVersion())
 	return root
 }
@@ -76,9 +76,13 @@ func Main(ctx context.Context, root *cobra.Command) int {
 		fmt.Fprintln(root.ErrOrStderr(), "ringside: interrupted")
 		return 130 // as shells say it of an interrupt
 	}
+	unknown := strings.HasPrefix(err.Error(), "unknown command ")
+	if unknown && !strings.Contains(err.Error(), "\n") { // no command has a name like it
+		err = fmt.Errorf("%w; see %s --help", err, root.Name())
+	}
 	fmt.Fprintf(root.ErrOrStderr(), "ringside: %v\n", err)
 	var use *usageError
-	if errors.As(err, &use) || strings.HasPrefix(err.Error(), "unknown ") {
+	if errors.As(err, &use) || unknown {
 		return 2
 	}
 	return 1
@@ -90,6 +94,24 @@ type usageError struct{ msg string }
 func (e *usageError) Error() string { return e.msg }
 
 func usagef(format string, a ...any) error { return &usageError{fmt.Sprintf(format, a...)} }
+
+// noArgs is for commands that take flags alone.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%q: %s takes no arguments; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+	}
+	return nil
+}
+
+// positive refuses a zero that was typed where one that wasn't means a default.
+func positive(flags *pflag.FlagSet, names ...string) error {
+	for _, name := range names {
+		if f := flags.Lookup(name); f.Changed && f.Value.String() == "0" {
+			return usagef("--%s 0: expected above 0; leave it out for the default", name)
+		}
+	}
+	return nil
+}
 
 // fromEnv sets the flags that weren't given from RINGSIDE_ variables.
 func fromEnv(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {

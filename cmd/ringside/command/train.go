@@ -31,8 +31,14 @@ Models:
 ` + modelList() + `
 Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-mnist puts it, and language models
 the text that comes with Go (Newton's Opticks). --json ends with one object on standard output.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := positive(cmd.Flags(), "steps", "batch", "lr", "loss-every", "workers"); err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("sample") && o.Sample == 0 {
+				o.Sample = -1
+			}
 			m, err := train.Find(model)
 			if err != nil {
 				return &usageError{err.Error()}
@@ -50,7 +56,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.IntVar(&o.LossEvery, "loss-every", 0, "read the loss every so many steps, which waits for the step (default: the model's)")
 	f.StringVar(&o.Load, "load", "", "safetensors file of weights to begin with")
 	f.StringVar(&o.Save, "save", "", "safetensors file to save the weights to")
-	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; negative: none (default: the model's)")
+	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; 0: none (default: the model's)")
 	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
 	f.BoolVar(&asJSON, "json", false, "end with one JSON object on standard output")
 	at.flags(f)
@@ -71,14 +77,19 @@ type outcome struct {
 	*Traffic
 	PlanCacheHits   *uint64 `json:"plan_cache_hits,omitempty"`   // of the engine in this process
 	PlanCacheMisses *uint64 `json:"plan_cache_misses,omitempty"` // programs compiled
+	Saved           string  `json:"saved,omitempty"`             // the file of weights
 	Error           string  `json:"error,omitempty"`
 }
 
 func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options, at *place, asJSON bool) error {
 	d, err := m.Load(path)
 	if err != nil {
-		if errors.Is(err, data.ErrNotFound) {
+		switch {
+		case !errors.Is(err, data.ErrNotFound):
+		case path == "":
 			return fmt.Errorf("%w; or name yours with --data", err)
+		default:
+			return fmt.Errorf("--data: %w", err)
 		}
 		return err
 	}
@@ -97,6 +108,8 @@ func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options,
 	out := outcome{Summary: sum, Traffic: sess.Traffic}
 	if err != nil {
 		out.Error = err.Error()
+	} else {
+		out.Saved = o.Save
 	}
 	sess.plans(&out)
 	if asJSON {
@@ -141,6 +154,9 @@ func (o *outcome) write(w io.Writer) error {
 	}
 	if o.BitsPerByte != nil {
 		row("held out", "%.3f bits per byte", *o.BitsPerByte)
+	}
+	if o.Saved != "" {
+		row("saved", "%s", o.Saved)
 	}
 	if err := tw.Flush(); err != nil {
 		return err

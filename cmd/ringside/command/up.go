@@ -1,13 +1,26 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/cluster"
 )
+
+// unused refuses an address at which a dispatcher answers.
+func unused(ctx context.Context, addr string) error {
+	ask, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	st, err := client.Status(ask, nil, addr)
+	if err != nil {
+		return nil // what else may be there, listening finds
+	}
+	return fmt.Errorf("a dispatcher runs already at %s (process %d); end it, or choose another place with --listen", addr, st.Get("pid"))
+}
 
 func newUp() *cobra.Command {
 	var (
@@ -20,7 +33,7 @@ func newUp() *cobra.Command {
 		Long: `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts a worker
 again that dies. An interrupt ends all of them and leaves nothing behind. While it runs, clients of this user
 find it by themselves.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := logger(cmd)
 			if err != nil {
@@ -33,6 +46,12 @@ find it by themselves.`,
 				if addr, err = ownAddr(); err != nil {
 					return err
 				}
+			}
+			if err := absolute(addr); err != nil {
+				return err
+			}
+			if err := unused(cmd.Context(), addr); err != nil {
+				return err
 			}
 			c, err := cluster.Start(cmd.Context(), &cluster.Options{
 				Workers: workers, Addr: addr, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,

@@ -23,7 +23,7 @@ func newWorker() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "worker",
 		Short: "run a worker: it runs programs for the clients that a dispatcher places on it",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := logger(cmd)
 			if err != nil {
