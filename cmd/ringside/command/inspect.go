@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,17 +26,19 @@ func newInspect() *cobra.Command {
 		Short: "show the rings and segments that running processes share",
 		Long: `Inspect shows the shared memory of a dispatcher and its workers, or of the processes that are named: rings with
 the words of their headers, the bells they sleep on, and segments of tensors. The same inode in two processes is the
-same memory. Nothing is asked of the processes themselves: they may hang or be stopped. What they have mapped can be seen
-by the same user; reading the headers takes the rights of a debugger.`,
+same memory. The dispatcher is asked who its workers are; with --pid nobody is asked anything, and the processes may hang
+or be stopped. What they have mapped can be seen by the same user; reading the headers takes the rights of a debugger.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(pids) == 0 {
 				if addr == "" {
 					addr = local.DispatcherAddr(local.Dir())
 				}
-				s, err := client.Status(cmd.Context(), nil, addr)
+				ask, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
+				s, err := client.Status(ask, nil, addr)
+				cancel()
 				if err != nil {
-					return err
+					return fmt.Errorf("%w; with --pid no dispatcher is needed", err)
 				}
 				for _, k := range s.Counters {
 					if k.Name == "pid" || strings.HasPrefix(k.Name, "worker.") && strings.HasSuffix(k.Name, ".pid") {
