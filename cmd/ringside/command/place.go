@@ -96,6 +96,9 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 
 func dial(ctx context.Context, s *seat) (*seat, error) {
 	e, err := client.Dial(ctx, s.addr, nil)
+	if errors.Is(err, ipc.ErrNoListener) {
+		return nil, fmt.Errorf("%w; start one with ringside up --listen %s", err, s.addr)
+	}
 	if err != nil {
 		return nil, err
 	}
