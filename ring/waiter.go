@@ -15,7 +15,7 @@ const (
 
 	// shortSpin is the number of pauses while the core is shared: enough to see
 	// what has already arrived.
-	shortSpin = 8
+	shortSpin = 1
 
 	// slowYield is what a sched_yield takes only when somebody else ran.
 	slowYield = 800 * time.Nanosecond

@@ -336,7 +336,6 @@ func (c *chaos) watch() {
 
 // quiet lets all sessions and workers end, and compares what the dispatcher then holds with a new one.
 func (c *chaos) quiet() {
-	c.calm.Store(true)
 	var d *post
 	for _, p := range c.posts {
 		if p.role == "dispatcher" {
@@ -346,6 +345,11 @@ func (c *chaos) quiet() {
 	ctx, cancel := context.WithTimeout(c.ctx, hang)
 	defer cancel()
 	m, err := client.NewMonitor(ctx, nil, c.addr)
+	for err != nil && ctx.Err() == nil { // the last one that was killed may have been the dispatcher: the next is on its way
+		runtime.Gosched()
+		m, err = client.NewMonitor(ctx, nil, c.addr)
+	}
+	c.calm.Store(true)
 	if err != nil {
 		c.Errorf("the last dispatcher: %v", err)
 		return
