@@ -240,12 +240,14 @@ func inferConv2D(c *inference) error {
 	return c.give(d, out)
 }
 
-// extent turns an attribute into a dim size.
-func (c *inference) extent(n int64) (int, error) {
-	if n < 1 || n > math.MaxInt32 {
-		return 0, c.shapeErr("a size of %d", n)
+// extents turns attributes i and i+1 into a height and a width.
+func (c *inference) extents(i int) (h, w int, err error) {
+	for _, n := range c.ints[i : i+2] {
+		if n < 1 || n > math.MaxInt32 {
+			return 0, 0, c.shapeErr("a size of %d", n)
+		}
 	}
-	return int(n), nil
+	return int(c.ints[i]), int(c.ints[i+1]), nil
 }
 
 func inferConv2DGradX(c *inference) error {
@@ -257,11 +259,7 @@ func inferConv2DGradX(c *inference) error {
 		return err
 	}
 	dy, w := c.sh[0], c.sh[1]
-	h, err := c.extent(c.ints[7])
-	if err != nil {
-		return err
-	}
-	v, err := c.extent(c.ints[8])
+	h, v, err := c.extents(7)
 	if err != nil {
 		return err
 	}
@@ -291,11 +289,7 @@ func inferConv2DGradW(c *inference) error {
 		return err
 	}
 	x, dy := c.sh[0], c.sh[1]
-	h, err := c.extent(c.ints[7])
-	if err != nil {
-		return err
-	}
-	v, err := c.extent(c.ints[8])
+	h, v, err := c.extents(7)
 	if err != nil {
 		return err
 	}
@@ -323,11 +317,7 @@ func (c *inference) pool(x Shape) (Shape, error) {
 	if len(x) != 4 {
 		return nil, c.shapeErr("%v; expected [n c h w]", x)
 	}
-	kh, err := c.extent(a[0])
-	if err != nil {
-		return nil, err
-	}
-	kw, err := c.extent(a[1])
+	kh, kw, err := c.extents(0)
 	if err != nil {
 		return nil, err
 	}
@@ -390,11 +380,7 @@ func inferAvgPoolGrad(c *inference) error {
 	if len(dy) != 4 {
 		return c.shapeErr("dy is %v", dy)
 	}
-	h, err := c.extent(c.ints[6])
-	if err != nil {
-		return err
-	}
-	v, err := c.extent(c.ints[7])
+	h, v, err := c.extents(6)
 	if err != nil {
 		return err
 	}
