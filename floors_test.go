@@ -36,14 +36,14 @@ var floors = map[string]int{
 	"tensor/nn/model":   4,
 	"ipc/client":        4,
 	"ipc/dispatcher":    4,
-	"ipc/worker":        4,
-	"ipc/cluster":       5,
-	"tensor/train":      5,
-	"bench":             6,
+	"ipc/worker":        6,
+	"ipc/cluster":       7,
+	"tensor/train":      7,
+	"bench":             8,
 
 	"tensor/safetensors":   0,
-	"cmd/ringside/command": 7,
-	"cmd/ringside":         8,
+	"cmd/ringside/command": 9,
+	"cmd/ringside":         10,
 	"":                     0, // this package
 }
 
