@@ -44,6 +44,10 @@ var (
 	// ErrBadKind is returned by Reserve for a kind over MaxKind.
 	ErrBadKind = errors.New("ipc: bad message kind")
 
+	// ErrBulkMismatch is returned by ProgressRecv when the peer sent something else than
+	// was to be received. See BulkMismatchError for both.
+	ErrBulkMismatch = errors.New("ipc: bulk transfer does not match")
+
 	// ErrBadOption is returned by Dial and Listen for an option outside its range.
 	ErrBadOption = errors.New("ipc: bad option")
 )
