@@ -1,0 +1,90 @@
+"""Takes training steps when told to: a JSON object a line on standard input, one a line in reply.
+
+    {"model": NAME, "form": {...}, "opt": "adamw" or "sgd"}     makes a model unless one of that name is there, anew if "fresh"
+    {"steps": N, "model": NAME}                                 takes N steps: {"ms": [...]}
+    {"losses": N, "model": NAME}                                the same and says {"losses": [...]}
+    {"op": NAME, "sizes": [...], "n": N}                        times one operation: {"ms": [...]}
+"""
+import json
+import sys
+import time
+import warnings
+
+import torch
+
+from models import build
+
+warnings.filterwarnings("ignore")
+torch.set_num_threads(int(sys.argv[1]))
+
+
+class Trainer:
+    def __init__(self, form, opt):
+        self.model, self.x, self.y = build(form)
+        params = list(self.model.parameters())
+        if opt == "adamw":
+            self.opt = torch.optim.AdamW(params, lr=1e-3, weight_decay=0.01)
+        else:
+            self.opt = torch.optim.SGD(params, lr=1e-2)
+
+    def step(self):
+        self.opt.zero_grad(set_to_none=True)
+        loss = self.model(self.x, self.y)
+        loss.backward()
+        self.opt.step()
+        return loss
+
+
+def operation(name, sizes):
+    """A function that runs one operation on operands made here."""
+    if name == "matmul":
+        m, n, k, ta, tb = sizes
+        a = torch.rand(k, m).t() if ta else torch.rand(m, k)
+        b = torch.rand(n, k).t() if tb else torch.rand(k, n)
+        c = torch.empty(m, n)
+        return lambda: torch.mm(a, b, out=c)
+    n = sizes[0]
+    if name == "adamw":
+        p = torch.nn.Parameter(torch.randn(n))
+        p.grad = torch.randn(n)
+        return torch.optim.AdamW([p], lr=1e-3, weight_decay=0.01).step
+    if name == "chain":
+        x, y, z = torch.rand(n), torch.rand(n), torch.rand(n)
+        return lambda: torch.tanh((x * y + z) * 0.5 - x).exp() + y
+    raise ValueError(name)
+
+
+def timed(f, n):
+    out = []
+    for _ in range(n):
+        start = time.perf_counter()
+        f()
+        out.append((time.perf_counter() - start) * 1e3)
+    return out
+
+
+def main():
+    trainers, operations = {}, {}
+    for line in sys.stdin:
+        ask, reply = json.loads(line), {}
+        if "form" in ask:
+            if ask.get("fresh") or ask["model"] not in trainers:
+                trainers[ask["model"]] = Trainer(ask["form"], ask["opt"])
+        elif "steps" in ask:
+            reply["ms"] = timed(trainers[ask["model"]].step, ask["steps"])
+        elif "losses" in ask:
+            t = trainers[ask["model"]]
+            reply["losses"] = [float(t.step()) for _ in range(ask["losses"])]
+        elif "op" in ask:
+            key = (ask["op"], *ask["sizes"])
+            if key not in operations:
+                operations[key] = operation(ask["op"], ask["sizes"])
+                operations[key]()
+            with torch.no_grad():
+                reply["ms"] = timed(operations[key], ask["n"])
+        elif "about" in ask:
+            reply = {"version": torch.__version__, "threads": torch.get_num_threads(), "capability": torch.__config__.show()}
+        print(json.dumps(reply), flush=True)
+
+
+main()

@@ -1,0 +1,178 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/autograd"
+	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/nn"
+	"github.com/ringside-go/ringside/tensor/nn/model"
+	"github.com/ringside-go/ringside/tensor/optim"
+)
+
+// form is what a model of the comparison is: torch/models.py builds the same from it.
+type form struct {
+	Kind    string `json:"kind"` // mlp, lenet, gpt, qwen
+	Batch   int    `json:"batch"`
+	Vocab   int    `json:"vocab,omitempty"`
+	Hidden  int    `json:"hidden,omitempty"`
+	Layers  int    `json:"layers,omitempty"`
+	Heads   int    `json:"heads,omitempty"`
+	KVHeads int    `json:"kv_heads,omitempty"`
+	HeadDim int    `json:"head_dim,omitempty"`
+	FFN     int    `json:"ffn,omitempty"`
+	Seq     int    `json:"seq,omitempty"`
+}
+
+// trial is a model with an optimizer, and how much slower than eager PyTorch a step may be at most.
+type trial struct {
+	Name  string `json:"model"`
+	Form  form   `json:"form"`
+	Opt   string `json:"opt"` // adamw, sgd
+	limit float64
+	steps int // of one turn
+}
+
+// trials are the models that the comparison trains, the quickest first.
+func trials() []trial {
+	qwen := func(vocab, hidden, layers, heads, dim, ffn, batch, seq int) form {
+		return form{Kind: "qwen", Vocab: vocab, Hidden: hidden, Layers: layers, Heads: heads, KVHeads: 2, HeadDim: dim, FFN: ffn, Batch: batch, Seq: seq}
+	}
+	gpt := func(c model.GPTConfig, batch int) form {
+		return form{Kind: "gpt", Vocab: c.Vocab, Hidden: c.Hidden, Layers: c.Layers, Heads: c.Heads, Batch: batch, Seq: c.Context}
+	}
+	return []trial{
+		{"mlp_adamw", form{Kind: "mlp", Batch: 64}, "adamw", 0.35, 60},
+		{"mlp_sgd", form{Kind: "mlp", Batch: 64}, "sgd", 0.9, 60},
+		{"lenet", form{Kind: "lenet", Batch: 64}, "adamw", 1.0, 20},
+		{"gpt_t64", gpt(model.GPTTiny(), 2), "adamw", 0.35, 40},
+		{"qwen_t64", qwen(256, 64, 2, 4, 16, 192, 2, 64), "adamw", 0.35, 40},
+		{"gpt_t128", gpt(model.GPTSmall(), 2), "adamw", 0.5, 15},
+		{"qwen_t128", qwen(1000, 128, 4, 4, 32, 384, 2, 64), "adamw", 0.5, 15},
+		{"gpt_mid", gpt(model.GPTMid(), 4), "adamw", 0.85, 2},
+		{"qwen_mid", qwen(256, 384, 6, 6, 64, 1024, 4, 256), "adamw", 0.85, 2},
+	}
+}
+
+// network is what the models have in common.
+type network interface {
+	nn.Module
+	Loss(x, y *tensor.Tensor) *tensor.Tensor
+}
+
+func (f *form) build(s *tensor.Session) (network, error) {
+	switch f.Kind {
+	case "mlp":
+		return model.NewMLP(s, 784, 256, 10)
+	case "lenet":
+		return model.NewCNN(s, 1, 28, 10)
+	case "gpt":
+		return model.NewGPT(s, model.GPTConfig{Vocab: f.Vocab, Hidden: f.Hidden, Layers: f.Layers, Heads: f.Heads, Context: f.Seq})
+	case "qwen":
+		return model.NewQwen3(s, model.Qwen3Config{Vocab: f.Vocab, Hidden: f.Hidden, Layers: f.Layers, Heads: f.Heads, KVHeads: f.KVHeads,
+			HeadDim: f.HeadDim, FFN: f.FFN, Context: f.Seq, Theta: 1e6, Eps: 1e-6, Tied: true})
+	}
+	return nil, fmt.Errorf("%w: model %q", ErrUnknown, f.Kind)
+}
+
+// batch is the model's one batch, values by formula.
+func (f *form) batch(s *tensor.Session) (x, y *tensor.Tensor) {
+	if f.Kind == "mlp" || f.Kind == "lenet" {
+		v, classes := make([]float32, f.Batch*784), make([]int64, f.Batch)
+		data.FillUniform(v, "x", 0, 1)
+		data.FillIndices(classes, "y", 10)
+		if f.Kind == "mlp" {
+			return tensor.From(s, v, f.Batch, 784), tensor.From(s, classes, f.Batch)
+		}
+		return tensor.From(s, v, f.Batch, 1, 28, 28), tensor.From(s, classes, f.Batch)
+	}
+	tokens := func(name string) *tensor.Tensor {
+		v := make([]int64, f.Batch*f.Seq)
+		data.FillIndices(v, name, uint64(f.Vocab))
+		return tensor.From(s, v, f.Batch, f.Seq)
+	}
+	return tokens("x"), tokens("y")
+}
+
+// initial is the offset and the scale of a parameter's first value: the twin of initial in torch/models.py.
+func initial(p tensor.Named) (offset, scale float32) {
+	n := p.Name
+	switch {
+	case strings.HasSuffix(n, "norm.weight"), strings.Contains(n, ".ln") && strings.HasSuffix(n, "weight"), n == "lnf.weight":
+		return 1, 1. / 8
+	case p.T.Rank() == 4:
+		return 0, 1. / 8
+	}
+	return 0, 1. / 32
+}
+
+// trainer trains one trial in a session.
+type trainer struct {
+	s      *tensor.Session
+	net    network
+	leaves []*tensor.Tensor
+	opt    optim.Optimizer
+	x, y   *tensor.Tensor
+}
+
+func newTrainer(s *tensor.Session, t *trial) (*trainer, error) {
+	net, err := t.Form.build(s)
+	if err != nil {
+		return nil, err
+	}
+	ps := net.Params()
+	for _, p := range ps {
+		v := make([]float32, p.T.Elems())
+		offset, scale := initial(p)
+		data.FillUniform(v, p.Name, offset, scale)
+		if err := p.T.Assign(tensor.From(s, v, p.T.Shape()...)); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.Name, err)
+		}
+	}
+	tr := &trainer{s: s, net: net, leaves: nn.Tensors(ps)}
+	if t.Opt == "adamw" {
+		tr.opt = optim.NewAdamW(ps, optim.AdamWOptions{Decay: 0.01})
+	} else {
+		tr.opt = optim.NewSGD(ps, optim.SGDOptions{LR: 1e-2})
+	}
+	tr.x, tr.y = t.Form.batch(s)
+	return tr, s.Sync()
+}
+
+// step takes a step and waits for its loss.
+func (tr *trainer) step() (float64, error) {
+	var loss *tensor.Tensor
+	var err error
+	tr.s.Scope(func(sc *tensor.Scope) {
+		loss = sc.Keep(tr.net.Loss(tr.x, tr.y))
+		var grads []*tensor.Tensor
+		if grads, err = autograd.Grad(loss, tr.leaves...); err == nil {
+			err = tr.opt.Step(grads)
+		}
+	})
+	defer loss.Free()
+	if err != nil {
+		return 0, err
+	}
+	return loss.Item()
+}
+
+// steps takes n steps and returns what each took, in ms.
+func (tr *trainer) steps(ctx context.Context, n int) ([]float64, error) {
+	out := make([]float64, n)
+	for i := range out {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		start := time.Now()
+		if _, err := tr.step(); err != nil {
+			return nil, err
+		}
+		out[i] = millis(time.Since(start))
+	}
+	return out, nil
+}
