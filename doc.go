@@ -20,6 +20,7 @@
 //	tensor/optim      optimizers and schedules
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
 //	tensor/train      training loops
+//	collective/plan   what the ranks of a group agree on: calls, errors, cuts of a buffer
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
 //

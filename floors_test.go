@@ -22,6 +22,7 @@ var floors = map[string]int{
 	"ring":              0,
 	"tensor/data":       0,
 	"tensor/cpu/kernel": 0,
+	"collective/plan":   0,
 	"ipc":               1,
 	"ipc/wire":          1,
 	"tensor":            1,

@@ -1,0 +1,66 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrPeerLost is returned when a rank died or left while its part in a call was missing.
+	ErrPeerLost = errors.New("collective: rank lost")
+
+	// ErrTimeout is returned when ranks did not come within the time a call may take.
+	ErrTimeout = errors.New("collective: timed out")
+
+	// ErrMismatch is returned when ranks that met were not in the same call. See MismatchError.
+	ErrMismatch = errors.New("collective: calls do not match")
+
+	// ErrAborted is returned when a rank gave up, for a reason of its own, what others were waiting for.
+	ErrAborted = errors.New("collective: aborted")
+
+	// ErrBadCall is returned for a buffer, count, rank or root that does not fit the call, before anything is sent, and
+	// for bytes that are not a Call.
+	ErrBadCall = errors.New("collective: bad call")
+)
+
+// PeerError says in which call and because of which rank a collective failed. It unwraps to Err, which is or wraps one
+// of the sentinels of this package or the error of a context. Ranks are those of the communicator that returned it.
+type PeerError struct {
+	Rank    int   // to whom it happened, -1 when nobody in particular
+	Missing []int // with ErrTimeout: all that had not come, ascending; Rank is the first of them
+	Call    Call  // what the caller wanted; the zero Call outside of one
+	Err     error
+}
+
+func (e *PeerError) Error() string {
+	var b strings.Builder
+	if e.Call.Kind != NoKind {
+		fmt.Fprintf(&b, "%v: ", e.Call)
+	}
+	switch {
+	case len(e.Missing) > 1:
+		fmt.Fprintf(&b, "ranks %s: ", strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Missing), " ", ", "), "[]"))
+	case e.Rank >= 0:
+		fmt.Fprintf(&b, "rank %d: ", e.Rank)
+	}
+	fmt.Fprintf(&b, "%v", e.Err)
+	return b.String()
+}
+
+func (e *PeerError) Unwrap() error { return e.Err }
+
+// MismatchError is what two ranks wanted at the same point. It unwraps to ErrMismatch. Whose Theirs is stands in the
+// PeerError around it.
+type MismatchError struct {
+	Ours, Theirs Call // Theirs is the zero Call when the peer did not say
+}
+
+func (e *MismatchError) Error() string {
+	if e.Theirs.Kind == NoKind {
+		return fmt.Sprintf("%v: it is in another call than %v and did not say which", ErrMismatch, e.Ours)
+	}
+	return fmt.Sprintf("%v: it is in %v, this rank in %v", ErrMismatch, e.Theirs, e.Ours)
+}
+
+func (e *MismatchError) Unwrap() error { return ErrMismatch }

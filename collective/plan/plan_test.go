@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+func TestCallGolden(t *testing.T) {
+	c := Call{Seq: 17, Kind: AllReduce, Op: Sum, DType: F32, Root: 0, Count: 1000, Counts: 0, Scale: 0.25}
+	var b [CallBytes]byte
+	c.Encode(&b)
+	const want = "1100000000000000" + "01010200" + "00000000" + "e803000000000000" + "0000000000000000" + "000000000000d03f"
+	if got := hex.EncodeToString(b[:]); got != want {
+		t.Errorf("encoded %s, expected %s", got, want)
+	}
+	if w := c.Word(); w != 0x5aa13eae935e5705 {
+		t.Errorf("word %#x: ranks of another build would not agree", w)
+	}
+	if d, err := DecodeCall(b[:]); err != nil || d != c {
+		t.Errorf("decoded %v, %v", d, err)
+	}
+	if s := c.String(); s != "all-reduce #17 sum*0.25 f32 x 1000" {
+		t.Error(s)
+	}
+	if s := (Call{Seq: 3, Kind: Broadcast, DType: U8, Count: 10, Root: 2}).String(); s != "broadcast #3 u8 x 10 from 2" {
+		t.Error(s)
+	}
+	if s := (Call{Seq: 4, Kind: Barrier}).String(); s != "barrier #4" {
+		t.Error(s)
+	}
+}
+
+// TestWord: whatever differs between two calls shows in their words, but for the two ends of a pair.
+func TestWord(t *testing.T) {
+	base := Call{Seq: 1, Kind: Send, DType: F32, Count: 10, Root: 1}
+	seen := map[uint64]Call{base.Word(): base}
+	for _, change := range []func(*Call){
+		func(c *Call) { c.Seq++ }, func(c *Call) { c.Kind = Reduce }, func(c *Call) { c.Op = Max },
+		func(c *Call) { c.DType = I32 }, func(c *Call) { c.Count++ }, func(c *Call) { c.Root = 0 },
+		func(c *Call) { c.Counts = HashCounts([]int{1, 2}) }, func(c *Call) { c.Counts = HashCounts([]int{2, 1}) },
+		func(c *Call) { c.Counts = HashCounts([]int{1, 2, 0}) }, func(c *Call) { c.Scale = 0.5 },
+	} {
+		c := base
+		change(&c)
+		if other, ok := seen[c.Word()]; ok {
+			t.Errorf("%+v and %+v have the same word", c, other)
+		}
+		seen[c.Word()] = c
+	}
+	recv, one := base, base
+	recv.Kind, one.Scale = Recv, 1
+	if recv.Word() != base.Word() || one.Word() != base.Word() {
+		t.Error("a receive does not have the word of its send, or a scale of 1 that of none")
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	var good [CallBytes]byte
+	Call{Seq: 1, Kind: Barrier}.Encode(&good)
+	for name, spoil := range map[string]func(b []byte) []byte{
+		"short": func(b []byte) []byte { return b[:39] }, "long": func(b []byte) []byte { return append(b, 0) },
+		"kind":  func(b []byte) []byte { b[8] = byte(kinds); return b },
+		"op":    func(b []byte) []byte { b[9] = byte(ops); return b },
+		"dtype": func(b []byte) []byte { b[10] = byte(dtypes); return b },
+		"pad":   func(b []byte) []byte { b[11] = 1; return b },
+		"root":  func(b []byte) []byte { b[15] = 0x80; return b },
+		"count": func(b []byte) []byte { b[23] = 0x80; return b },
+	} {
+		if c, err := DecodeCall(spoil(bytes.Clone(good[:]))); !errors.Is(err, ErrBadCall) {
+			t.Errorf("%s: %v, %v", name, c, err)
+		}
+	}
+}
+
+func FuzzDecodeCall(f *testing.F) {
+	f.Add(Call{Seq: 1, Kind: Gather, DType: F16, Count: 7, Root: 3}.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := DecodeCall(b)
+		if err != nil {
+			return
+		}
+		if c.String() == "" || !bytes.Equal(c.Append(nil), b) {
+			t.Errorf("%x became %v", b, c)
+		}
+	})
+}
+
+func TestErrors(t *testing.T) {
+	c := Call{Seq: 2, Kind: Barrier}
+	err := error(&PeerError{Rank: 1, Missing: []int{1, 3}, Call: c, Err: ErrTimeout})
+	if s := err.Error(); s != "barrier #2: ranks 1, 3: collective: timed out" || !errors.Is(err, ErrTimeout) {
+		t.Error(s)
+	}
+	err = &PeerError{Rank: 4, Call: c, Err: &MismatchError{Ours: c, Theirs: Call{Seq: 2, Kind: Gather, DType: U8, Count: 1}}}
+	if s := err.Error(); !errors.Is(err, ErrMismatch) || !strings.Contains(s, "rank 4") || !strings.Contains(s, "gather #2 u8 x 1 to 0") {
+		t.Error(s)
+	}
+}
+
+// TestCuts: parts follow each other, cover everything, are whole elements and differ by one at most.
+func TestCuts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		unit := []int{1, 2, 4, 8}[rng.IntN(4)]
+		n, parts := rng.IntN(5000)*unit, 1+rng.IntN(9)
+		for name, cut := range map[string][]Slice{"Split": Split(n, unit, parts), "SplitLines": SplitLines(n, unit, parts)} {
+			end, least, most := 0, n+1, 0
+			for _, s := range cut {
+				if s.Off != end || s.Len < 0 || s.Len%unit != 0 {
+					t.Fatalf("%s(%d, %d, %d) = %v", name, n, unit, parts, cut)
+				}
+				end, least, most = s.End(), min(least, s.Len), max(most, s.Len)
+			}
+			if spread := most - least; len(cut) != parts || end != n || name == "Split" && spread > unit || spread > 128 {
+				t.Fatalf("%s(%d, %d, %d) = %v", name, n, unit, parts, cut)
+			}
+		}
+	}
+}
+
+func TestCheckCounts(t *testing.T) {
+	if n, err := CheckCounts([]int{4, 0, 8}, 3, 4); n != 12 || err != nil {
+		t.Error(n, err)
+	}
+	const most = int(^uint(0) >> 1)
+	for _, bad := range [][]int{{4}, {4, -4}, {4, 6}, {most - 3, most - 3}} {
+		if n, err := CheckCounts(bad, 2, 4); !errors.Is(err, ErrBadCall) {
+			t.Errorf("%v: %d, %v", bad, n, err)
+		}
+	}
+	if p := Packed([]int{4, 0, 8}); p[0] != (Slice{0, 4}) || p[1] != (Slice{4, 0}) || p[2] != (Slice{4, 8}) {
+		t.Error(p)
+	}
+}
+
+func TestFold(t *testing.T) {
+	for _, c := range []struct {
+		f     Fold
+		n     int
+		ok    bool
+		plain bool
+	}{
+		{nil, 3, true, true}, {Fold{3}, 3, true, true}, {Fold{1, 1, 1}, 3, true, true}, {Fold{2, 1}, 3, true, true},
+		{Fold{1, 2}, 3, true, false}, {Fold{2, 2}, 4, true, false}, {Fold{2, 2}, 3, false, false}, {Fold{0, 3}, 3, false, false},
+		{Fold{}, 1, false, true}, {Fold{-1, 4}, 3, false, false},
+	} {
+		if err := c.f.Check(c.n); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrBadCall) {
+			t.Errorf("%v of %d: %v", c.f, c.n, err)
+		}
+		if c.ok && c.f.Plain() != c.plain {
+			t.Errorf("%v: plain %v", c.f, c.f.Plain())
+		}
+	}
+}
