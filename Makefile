@@ -61,7 +61,7 @@ ops: ## docs/ops.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write
 
 generate: ## the assembly from its generator
-	$(GO) generate ./tensor/cpu/kernel
+	$(GO) generate ./tensor/cpu/kernel ./collective/kernel
 
 clean: ## remove what was built
 	rm -rf $(BIN)
@@ -71,7 +71,7 @@ tools-race:
 
 # With the generator's dependencies in the module cache its test compares, else it is skipped.
 tools-gen:
-	@cd tensor/cpu/kernel/gen && $(GO) mod download
+	@for gen in tensor/cpu/kernel/gen collective/kernel/gen; do (cd $$gen && $(GO) mod download) || exit 1; done
 
 tools-data:
 	@[ -e /usr/share/datasets/fashion-mnist ] || { $(APT) update && $(APT) install -y dataset-fashion-mnist; } || \

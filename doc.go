@@ -21,11 +21,12 @@
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
 //	tensor/train      training loops
 //	collective/plan   what the ranks of a group agree on: calls, errors, cuts of a buffer
+//	collective/kernel folds buffers of ranks into one, in one pass, and copies them
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
 //
 // Two folders are modules of their own, for what they need is nobody else's dependency: bench/peers (other projects'
-// transports, to compare with) and tensor/cpu/kernel/gen (the generator of the assembly).
+// transports, to compare with) and tensor/cpu/kernel/gen and collective/kernel/gen (the generators of the assembly).
 //
 // CONTRIBUTING.md lists the files that the usual changes touch. Where to begin: tensor.Session and client.Open for a
 // program that computes, ring and shm for one that only wants the fastest channel to another process.

@@ -1,0 +1,72 @@
+package kernel
+
+import "github.com/ringside-go/ringside/collective/plan"
+
+const (
+	// touchMax is the bytes that one call into assembly reads and writes, some 50 µs where they come from memory:
+	// a goroutine can't be stopped there.
+	touchMax = 1 << 20
+
+	// line is a multiple of the elements in any vector, so that only the last call has a rest.
+	line = 64
+)
+
+// accelerated folds in assembly and returns how many elements it did: all of them, or whole vectors, or none if there
+// is no kernel for it.
+func accelerated(l Level, op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) int {
+	n := len(srcs[0]) >> log(c.from)
+	if len(dsts) == 0 || n == 0 {
+		return n
+	}
+	unit := 0 // an element is 1<<unit of those that the kernel sees
+	if op.Bitwise() {
+		unit, c = log(c.from), conversion{plan.U8, plan.U8}
+		n <<= unit
+	}
+	if l == AVX2 {
+		n &^= 32>>max(log(c.from), log(c.from.Wide())) - 1
+	}
+	touched := len(srcs)<<log(c.from) + len(dsts)<<log(c.to) // bytes per element
+	step := n
+	if n*touched > touchMax {
+		step = max(line, touchMax/touched&^(line-1))
+	}
+	k := key(op, c)
+	for i := 0; i < n; i += step {
+		ok := false
+		if l == AVX512 {
+			ok = callAVX512(k, i, min(i+step, n), dsts, srcs, scale)
+		} else {
+			ok = callAVX2(k, i, min(i+step, n), dsts, srcs, scale)
+		}
+		if !ok {
+			return 0
+		}
+	}
+	return n >> unit
+}
+
+// copyLarge copies at least repMin bytes.
+func (s Set) copyLarge(dst, src []byte) {
+	if len(src) >= streamMin {
+		head := headOf(dst)
+		copy(dst[:head], src)
+		dst, src = dst[head:], src[head:]
+		for len(src) >= 256 {
+			n := min(len(src)&^255, touchMax/2)
+			if s.level == AVX512 {
+				copyStreamAVX512(&dst[0], &src[0], n)
+			} else {
+				copyStreamAVX2(&dst[0], &src[0], n)
+			}
+			dst, src = dst[n:], src[n:]
+		}
+		copy(dst, src)
+		return
+	}
+	for len(src) > 0 {
+		n := min(len(src), touchMax/2)
+		copyString(&dst[0], &src[0], n)
+		dst, src = dst[n:], src[n:]
+	}
+}

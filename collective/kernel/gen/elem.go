@@ -1,0 +1,117 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// elem is how elements lie in memory, beside how they are folded.
+type elem struct {
+	name  string
+	size  int
+	float int // bytes of the float that it is folded in, 0 for integers
+}
+
+var (
+	f64  = elem{"F64", 8, 8}
+	f32  = elem{"F32", 4, 4}
+	f16  = elem{"F16", 2, 4}
+	bf16 = elem{"BF16", 2, 4}
+	i64  = elem{"I64", 8, 0}
+	i32  = elem{"I32", 4, 0}
+	u8   = elem{"U8", 1, 0}
+)
+
+// folded is the bytes that an element takes in the vector that it is folded in.
+func (e elem) folded() int { return max(e.size, e.float) }
+
+// load reads a vector of elements, of which a mask, if any, selects some; the others become 0.
+func (e elem) load(s isa, m Mem, k *reg.OpmaskVirtual) vreg {
+	v := s.vec()
+	if k == nil {
+		switch e {
+		case f16:
+			VCVTPH2PS(m, v)
+		case bf16:
+			VPMOVZXWD(m, v)
+			VPSLLD(U8(16), v, v)
+		default:
+			VMOVUPS(m, v)
+		}
+		return v
+	}
+	switch e {
+	case f16:
+		VCVTPH2PS_Z(m, *k, v)
+	case bf16:
+		VPMOVZXWD_Z(m, *k, v)
+		VPSLLD(U8(16), v, v)
+	case f64, i64:
+		VMOVUPD_Z(m, *k, v)
+	case u8:
+		VMOVDQU8_Z(m, *k, v)
+	default:
+		VMOVUPS_Z(m, *k, v)
+	}
+	return v
+}
+
+// rounding holds the constants of rounding to bf16.
+type rounding struct{ bias, one, nan vreg }
+
+func (e elem) rounding(s isa) (r rounding) {
+	if e == bf16 {
+		r = rounding{s.word(0x7fff), s.word(1), s.word(0x7fc00000)}
+	}
+	return r
+}
+
+// narrow returns v as it is stored.
+func (e elem) narrow(s isa, v vreg, c rounding) vreg {
+	switch e {
+	case f16:
+		h := s.half()
+		VCVTPS2PH(U8(0), v, h) // 0: to the nearest, ties to even
+		return h
+	case bf16:
+		// Half of the last place, less a bit where that place is even, is added to the bits as an integer.
+		r := s.and(c.one, s.shift(VPSRLD, 16, v))
+		r = s.op(VPADDD, v, s.op(VPADDD, c.bias, r))
+		h := s.half()
+		if s.wide {
+			k := K()
+			VCMPPS(U8(unordered), v, v, k)
+			VMOVDQA32(c.nan, k, r)
+			VPSRLD(U8(16), r, r)
+			VPMOVDW(r, h)
+			return h
+		}
+		m := s.vec()
+		VCMPPS(U8(unordered), v, v, m)
+		VBLENDVPS(m, c.nan, r, r)
+		VPSRLD(U8(16), r, r)
+		VEXTRACTI128(U8(1), r, h)
+		VPACKUSDW(h, r.AsX(), h) // the lower half of r comes first
+		return h
+	}
+	return v
+}
+
+// store writes what narrow returned, or the part that a mask selects.
+func (e elem) store(v vreg, m Mem, k *reg.OpmaskVirtual) {
+	if k == nil {
+		VMOVUPS(v, m)
+		return
+	}
+	switch e.size {
+	case 8:
+		VMOVUPD(v, *k, m)
+	case 2:
+		VMOVDQU16(v, *k, m)
+	case 1:
+		VMOVDQU8(v, *k, m)
+	default:
+		VMOVUPS(v, *k, m)
+	}
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const (
+	header = 24 // bytes of a slice header; its first word is the address
+	unroll = 4  // vectors a round
+)
+
+// kernel is one fold: sources of one kind of elements to destinations of another, or the same.
+type kernel struct {
+	o        operation
+	from, to elem
+}
+
+func (k kernel) name(s isa) string {
+	if k.from == k.to {
+		return k.o.verb + k.from.name + s.name
+	}
+	return k.o.verb + k.from.name + "To" + k.to.name + s.name
+}
+
+// kernels are all there are. And, or and xor need no other type than bytes.
+func kernels() (all []kernel) {
+	for _, o := range []operation{sum, prod, low, high} {
+		for _, e := range []elem{f64, f32, f16, bf16, i64, i32, u8} {
+			all = append(all, kernel{o, e, e})
+			if e.size == 2 {
+				all = append(all, kernel{o, e, f32}, kernel{o, f32, e})
+			}
+		}
+	}
+	for _, o := range []operation{and, or, xor} {
+		all = append(all, kernel{o, u8, u8})
+	}
+	return all
+}
+
+func folds(s isa) {
+	for _, k := range kernels() {
+		k.write(s)
+	}
+}
+
+// write writes a kernel: rounds of several vectors, then of one; then, with masks, what is left. In AVX2 it stops before
+// that, and the caller does the rest.
+func (k kernel) write(s isa) {
+	TEXT(k.name(s), NOSPLIT, "func(from, to int, dsts, srcs [][]byte, scale float64)")
+	Pragma("noescape")
+	scaled, rest := "x", ""
+	if k.from.float > 0 {
+		scaled = "x * scale"
+	}
+	if !s.wide {
+		rest = fmt.Sprintf("\n\nIt does whole vectors of %d elements only.", s.bytes/k.from.folded())
+	}
+	Doc(k.name(s)+" is", "", strings.ReplaceAll(fmt.Sprintf(`	for i := from; i < to; i++ {
+		x := srcs[0][i]
+		for _, s := range srcs[1:] {
+			y := s[i]
+			x = %s
+		}
+		for _, d := range dsts {
+			d[i] = %s
+		}
+	}`, k.o.doc, scaled)+rest, "\n", "\n// "))
+	w := walk{kernel: k, isa: s}
+	w.at, w.left = GP64(), GP64()
+	Load(Param("from"), w.at)
+	Load(Param("to"), w.left)
+	SUBQ(w.at, w.left)
+	w.srcs, w.nsrcs = GP64(), GP64()
+	Load(Param("srcs").Base(), w.srcs)
+	Load(Param("srcs").Len(), w.nsrcs)
+	w.dsts, w.ndsts = GP64(), GP64()
+	Load(Param("dsts").Base(), w.dsts)
+	Load(Param("dsts").Len(), w.ndsts)
+	w.scale = s.scale(k.from)
+	w.c = k.to.rounding(s)
+	w.lanes = s.bytes / k.from.folded()
+	w.rounds("several", "one", unroll)
+	w.rounds("one", "last", 1)
+	Label("last")
+	if s.wide {
+		TESTQ(w.left, w.left)
+		JLE(LabelRef("done"))
+		w.masked()
+		Label("done")
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// scale loads the factor into all lanes; integers have none.
+func (s isa) scale(e elem) vreg {
+	if e.float == 0 {
+		return nil
+	}
+	v := s.vec()
+	if e.float == 8 {
+		a, err := Param("scale").Resolve()
+		if err != nil {
+			panic(err)
+		}
+		VBROADCASTSD(a.Addr, v)
+		return v
+	}
+	x := XMM()
+	Load(Param("scale"), x)
+	VCVTSD2SS(x, x, x)
+	VBROADCASTSS(x, v)
+	return v
+}
+
+// walk is a kernel being written.
+type walk struct {
+	kernel
+	isa
+	at, left    reg.GPVirtual // element, and how many there are from it on
+	srcs, nsrcs reg.GPVirtual
+	dsts, ndsts reg.GPVirtual
+	scale       vreg
+	c           rounding
+	lanes       int
+}
+
+// rounds writes a loop over so many vectors at a time, as long as there are enough.
+func (w *walk) rounds(label, next string, vectors int) {
+	n := uint32(vectors * w.lanes)
+	Label(label)
+	CMPQ(w.left, U32(n))
+	JL(LabelRef(next))
+	w.round(label, vectors, nil)
+	ADDQ(U32(n), w.at)
+	SUBQ(U32(n), w.left)
+	JMP(LabelRef(label))
+}
+
+// masked writes the last round, of less than a vector.
+func (w *walk) masked() {
+	m, k := GP64(), K()
+	MOVQ(I32(-1), m)
+	BZHIQ(w.left, m, m)
+	KMOVQ(m, k)
+	w.round("last", 1, &k)
+}
+
+// round folds so many vectors from w.at on.
+func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
+	place := func(p reg.Register, e elem, u int) Mem {
+		return Mem{Base: p, Index: w.at, Scale: uint8(e.size), Disp: u * w.lanes * e.size}
+	}
+	p, list, count := GP64(), GP64(), GP64()
+	acc := make([]vreg, vectors)
+	MOVQ(Mem{Base: w.srcs}, p)
+	for u := range acc {
+		acc[u] = w.from.load(w.isa, place(p, w.from, u), k)
+	}
+	MOVQ(w.nsrcs, count)
+	MOVQ(w.srcs, list)
+	JMP(LabelRef(label + "_sources"))
+	Label(label + "_source")
+	ADDQ(U8(header), list)
+	MOVQ(Mem{Base: list}, p)
+	ins := w.o.single(w.isa, w.from)
+	for u := range acc {
+		if ins != nil && k == nil && w.from.folded() == w.from.size {
+			ins(place(p, w.from, u), acc[u], acc[u])
+			continue
+		}
+		w.o.combine(w.isa, w.from, acc[u], w.from.load(w.isa, place(p, w.from, u), k))
+	}
+	Label(label + "_sources")
+	DECQ(count)
+	JNZ(LabelRef(label + "_source"))
+	out := make([]vreg, vectors)
+	for u, v := range acc {
+		switch w.from.float {
+		case 4:
+			VMULPS(w.scale, v, v)
+		case 8:
+			VMULPD(w.scale, v, v)
+		}
+		out[u] = w.to.narrow(w.isa, v, w.c)
+	}
+	MOVQ(w.ndsts, count)
+	MOVQ(w.dsts, list)
+	Label(label + "_destination")
+	MOVQ(Mem{Base: list}, p)
+	for u, v := range out {
+		w.to.store(v, place(p, w.to, u), k)
+	}
+	ADDQ(U8(header), list)
+	DECQ(count)
+	JNZ(LabelRef(label + "_destination"))
+}
+
+// dispatcher is the Go that calls the kernels. They are called by name, because the arguments of a function value would
+// be moved to the heap.
+func dispatcher() string {
+	var b strings.Builder
+	b.WriteString(`// Code generated by command: go run -C gen . .. DO NOT EDIT.
+
+package kernel
+
+import "github.com/ringside-go/ringside/collective/plan"
+
+// key names a kernel.
+func key(op plan.Op, c conversion) int { return int(op)<<16 | int(c.from)<<8 | int(c.to) }
+`)
+	for _, s := range []isa{avx512, avx2} {
+		fmt.Fprintf(&b, "\n// call%s calls the kernel, and says whether there is one.\n", s.name)
+		fmt.Fprintf(&b, "func call%s(key, from, to int, dsts, srcs [][]byte, scale float64) bool {\n\tswitch key {\n", s.name)
+		for _, k := range kernels() {
+			fmt.Fprintf(&b, "\tcase int(plan.%s)<<16 | int(plan.%s)<<8 | int(plan.%s):\n\t\t%s(from, to, dsts, srcs, scale)\n",
+				k.o.name, k.from.name, k.to.name, k.name(s))
+		}
+		b.WriteString("\tdefault:\n\t\treturn false\n\t}\n\treturn true\n}\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,184 @@
+package kernel
+
+import "github.com/ringside-go/ringside/collective/plan"
+
+type number interface {
+	float64 | float32 | int64 | int32 | uint8 | uint16
+}
+
+// tile is the elements that portable Go folds at a time, so that what it accumulates in stays in the first level cache.
+const tile = 1024
+
+// portable folds elements from to to.
+func portable(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte, from, to int) {
+	for from < to {
+		n := min(tile, to-from)
+		switch {
+		case c.from == plan.F64:
+			foldFloats(op, scale, dsts, srcs, from, n)
+		case c.from == plan.I64:
+			foldIntegers[int64](op, dsts, srcs, from, n)
+		case c.from == plan.I32:
+			foldIntegers[int32](op, dsts, srcs, from, n)
+		case c.from == plan.U8:
+			foldIntegers[uint8](op, dsts, srcs, from, n)
+		default:
+			foldSingles(op, c, float32(scale), dsts, srcs, from, n)
+		}
+		from += n
+	}
+}
+
+// at is n elements of b, from the given one.
+func at[T number](b []byte, from, n int) []T {
+	return view[T](b)[from : from+n]
+}
+
+func foldIntegers[T int64 | int32 | uint8](op plan.Op, dsts, srcs [][]byte, from, n int) {
+	var room [tile]T
+	acc := room[:n]
+	copy(acc, at[T](srcs[0], from, n))
+	for _, s := range srcs[1:] {
+		x := at[T](s, from, n)
+		switch op {
+		case plan.Sum:
+			addTo(acc, x)
+		case plan.Prod:
+			mulTo(acc, x)
+		case plan.Min:
+			for i, v := range x {
+				acc[i] = min(acc[i], v)
+			}
+		case plan.Max:
+			for i, v := range x {
+				acc[i] = max(acc[i], v)
+			}
+		case plan.And:
+			for i, v := range x {
+				acc[i] &= v
+			}
+		case plan.Or:
+			for i, v := range x {
+				acc[i] |= v
+			}
+		case plan.Xor:
+			for i, v := range x {
+				acc[i] ^= v
+			}
+		}
+	}
+	for _, d := range dsts {
+		copy(at[T](d, from, n), acc)
+	}
+}
+
+func foldFloats(op plan.Op, scale float64, dsts, srcs [][]byte, from, n int) {
+	var room [tile]float64
+	acc := room[:n]
+	copy(acc, at[float64](srcs[0], from, n))
+	for _, s := range srcs[1:] {
+		combine(op, acc, at[float64](s, from, n))
+	}
+	if scale != 1 {
+		scaleBy(acc, scale)
+	}
+	for _, d := range dsts {
+		copy(at[float64](d, from, n), acc)
+	}
+}
+
+// foldSingles folds whatever is folded in float32.
+func foldSingles(op plan.Op, c conversion, scale float32, dsts, srcs [][]byte, from, n int) {
+	var room, wide [tile]float32
+	acc := room[:n]
+	load(acc, c.from, srcs[0], from)
+	for _, s := range srcs[1:] {
+		if c.from == plan.F32 {
+			combine(op, acc, at[float32](s, from, n))
+			continue
+		}
+		load(wide[:n], c.from, s, from)
+		combine(op, acc, wide[:n])
+	}
+	if scale != 1 {
+		scaleBy(acc, scale)
+	}
+	if c.to == plan.F32 {
+		for _, d := range dsts {
+			copy(at[float32](d, from, n), acc)
+		}
+		return
+	}
+	for i, d := range dsts {
+		if i > 0 {
+			copy(at[uint16](d, from, n), at[uint16](dsts[0], from, n))
+			continue
+		}
+		out := at[uint16](d, from, n)
+		if c.to == plan.F16 {
+			for i, v := range acc {
+				out[i] = floatToHalf(v)
+			}
+			continue
+		}
+		for i, v := range acc {
+			out[i] = floatToBrain(v)
+		}
+	}
+}
+
+// load widens elements of dt.
+func load(acc []float32, dt plan.DType, src []byte, from int) {
+	switch dt {
+	case plan.F32:
+		copy(acc, at[float32](src, from, len(acc)))
+	case plan.F16:
+		for i, h := range at[uint16](src, from, len(acc)) {
+			acc[i] = halfToFloat(h)
+		}
+	case plan.BF16:
+		for i, h := range at[uint16](src, from, len(acc)) {
+			acc[i] = brainToFloat(h)
+		}
+	}
+}
+
+// combine is acc = acc op x. Go's min and max are those of the package's doc.
+func combine[T float32 | float64](op plan.Op, acc, x []T) {
+	switch op {
+	case plan.Sum:
+		addTo(acc, x)
+	case plan.Prod:
+		mulTo(acc, x)
+	case plan.Min:
+		acc = acc[:len(x)]
+		for i, v := range x {
+			acc[i] = min(acc[i], v)
+		}
+	case plan.Max:
+		acc = acc[:len(x)]
+		for i, v := range x {
+			acc[i] = max(acc[i], v)
+		}
+	}
+}
+
+func addTo[T number](acc, x []T) {
+	acc = acc[:len(x)]
+	for i, v := range x {
+		acc[i] += v
+	}
+}
+
+func mulTo[T number](acc, x []T) {
+	acc = acc[:len(x)]
+	for i, v := range x {
+		acc[i] *= v
+	}
+}
+
+func scaleBy[T float32 | float64](acc []T, scale T) {
+	for i := range acc {
+		acc[i] *= scale
+	}
+}

@@ -1,0 +1,128 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// Supported returns an error that wraps [ErrUnsupported] unless op folds elements of dt.
+func Supported(op plan.Op, dt plan.DType) error {
+	if !op.Valid() || op == plan.NoOp || !dt.Valid() || dt == plan.NoDType || op.Bitwise() && dt.Float() {
+		return fmt.Errorf("%w: %v of %v", ErrUnsupported, op, dt)
+	}
+	return nil
+}
+
+// conversion is what a fold reads and what it writes.
+type conversion struct{ from, to plan.DType }
+
+// Reduce folds the sources and stores the result into every destination; see [Set.Reduce].
+func Reduce(op plan.Op, dt plan.DType, scale float64, dsts, srcs [][]byte) {
+	Best().Reduce(op, dt, scale, dsts, srcs)
+}
+
+// Reduce is
+//
+//	for i := range elements {
+//		x := srcs[0][i]
+//		for _, s := range srcs[1:] {
+//			x = x op s[i]
+//		}
+//		for _, d := range dsts {
+//			d[i] = x * scale
+//		}
+//	}
+//
+// with x in f32 for 16-bit floats. All slices have one length. It reads every source before it writes an element, so a
+// destination may be one of the sources. scale is 1 for integers. It panics if op does not support dt ([Supported]), if
+// lengths differ or are no multiple of the element, if there is no source, and if integers are scaled.
+func (s Set) Reduce(op plan.Op, dt plan.DType, scale float64, dsts, srcs [][]byte) {
+	s.fold(op, conversion{dt, dt}, scale, dsts, srcs)
+}
+
+// ReduceWiden is [Set.Reduce] for sources of f16 or bf16 (from) and destinations of f32, so that a fold can go on
+// elsewhere without rounding twice. A destination has twice the bytes of a source, and cannot be one.
+func (s Set) ReduceWiden(op plan.Op, from plan.DType, scale float64, dsts, srcs [][]byte) {
+	if from != plan.F16 && from != plan.BF16 {
+		panic(fmt.Sprintf("kernel: widening of %v", from))
+	}
+	s.fold(op, conversion{from, plan.F32}, scale, dsts, srcs)
+}
+
+// ReduceNarrow is [Set.Reduce] for sources of f32 and destinations of f16 or bf16 (to), rounded once. A destination has
+// half the bytes of a source, and cannot be one.
+func (s Set) ReduceNarrow(op plan.Op, to plan.DType, scale float64, dsts, srcs [][]byte) {
+	if to != plan.F16 && to != plan.BF16 {
+		panic(fmt.Sprintf("kernel: narrowing to %v", to))
+	}
+	s.fold(op, conversion{plan.F32, to}, scale, dsts, srcs)
+}
+
+// Widen converts f16 or bf16 (dt) in src to f32 in dst, exactly.
+func Widen(dst, src []byte, dt plan.DType) {
+	Best().ReduceWiden(plan.Sum, dt, 1, [][]byte{dst}, [][]byte{src})
+}
+
+// Narrow multiplies f32 in src by scale and rounds it to f16 or bf16 (dt) in dst, to the nearest, ties to even.
+func Narrow(dst, src []byte, dt plan.DType, scale float64) {
+	Best().ReduceNarrow(plan.Sum, dt, scale, [][]byte{dst}, [][]byte{src})
+}
+
+// fold does all the above: what the set has in assembly by that, the rest in Go.
+func (s Set) fold(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) {
+	if !well(op, c, scale, dsts, srcs) {
+		panic(wrong(op, c, scale, dsts, srcs))
+	}
+	done, n := 0, len(srcs[0])>>log(c.from)
+	if s.level != Go {
+		done = accelerated(s.level, op, c, scale, dsts, srcs)
+	}
+	if done < n {
+		portable(op, c, scale, dsts, srcs, done, n)
+	}
+}
+
+// log is the binary logarithm of the bytes of an element.
+func log(dt plan.DType) int {
+	switch dt {
+	case plan.F64, plan.I64:
+		return 3
+	case plan.F32, plan.I32:
+		return 2
+	case plan.F16, plan.BF16:
+		return 1
+	}
+	return 0
+}
+
+// well says whether the arguments are right.
+func well(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) bool {
+	if Supported(op, c.from) != nil || scale != 1 && !c.from.Float() || len(srcs) == 0 {
+		return false
+	}
+	n := len(srcs[0]) >> log(c.from)
+	for _, b := range srcs {
+		if len(b) != n<<log(c.from) {
+			return false
+		}
+	}
+	for _, b := range dsts {
+		if len(b) != n<<log(c.to) {
+			return false
+		}
+	}
+	return true
+}
+
+// wrong says what is.
+func wrong(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) string {
+	list := func(bs [][]byte) (lens []int) {
+		for _, b := range bs {
+			lens = append(lens, len(b))
+		}
+		return lens
+	}
+	return fmt.Sprintf("kernel: %v of %v to %v, scale %v, of sources of %v bytes to destinations of %v", op, c.from, c.to, scale,
+		list(srcs), list(dsts))
+}

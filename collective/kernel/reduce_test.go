@@ -1,0 +1,368 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// each runs f for every level of this machine, with a seeded source that it prints on failure.
+func each(t *testing.T, f func(t *testing.T, s Set, r *rand.Rand)) {
+	for l := Go; l <= Best().Level(); l++ {
+		t.Run(l.String(), func(t *testing.T) {
+			s, err := Select(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			f(t, s, rand.New(rand.NewPCG(seed, 0)))
+		})
+	}
+}
+
+// combos calls f for every operation and type that go together, and every conversion of the type.
+func combos(f func(op plan.Op, c conversion)) {
+	for _, op := range plan.Ops() {
+		for _, dt := range plan.DTypes() {
+			if Supported(op, dt) != nil {
+				continue
+			}
+			f(op, conversion{dt, dt})
+			if dt == plan.F16 || dt == plan.BF16 {
+				f(op, conversion{dt, plan.F32})
+				f(op, conversion{plan.F32, dt})
+			}
+		}
+	}
+}
+
+func (c conversion) String() string { return fmt.Sprintf("%v to %v", c.from, c.to) }
+
+// run calls the method that does the conversion.
+func (c conversion) run(s Set, op plan.Op, scale float64, dsts, srcs [][]byte) {
+	switch {
+	case c.from == c.to:
+		s.Reduce(op, c.from, scale, dsts, srcs)
+	case c.to == plan.F32:
+		s.ReduceWiden(op, c.from, scale, dsts, srcs)
+	default:
+		s.ReduceNarrow(op, c.to, scale, dsts, srcs)
+	}
+}
+
+// fenced is n bytes between others that must not change, at some alignment.
+type fenced struct {
+	all  []byte
+	v    []byte
+	from int
+}
+
+const fence = 0xa5
+
+func newFenced(r *rand.Rand, n int) fenced {
+	from := 64 + r.IntN(64)
+	f := fenced{all: make([]byte, from+n+64+r.IntN(64)), from: from}
+	for i := range f.all {
+		f.all[i] = fence
+	}
+	f.v = f.all[from : from+n : from+n]
+	return f
+}
+
+func (f fenced) intact(t *testing.T, what string) {
+	t.Helper()
+	for i, b := range f.all {
+		if (i < f.from || i >= f.from+len(f.v)) && b != fence {
+			t.Fatalf("%s: wrote byte %d of %d", what, i-f.from, len(f.v))
+		}
+	}
+}
+
+// special numbers of f32; other types take what they make of them.
+var special = []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat32, -math.MaxFloat32,
+	math.SmallestNonzeroFloat32, 65504, 65520, 1e-7, 5.9e-8, -6.1e-5}
+
+// fill writes random elements, some of them special.
+func fill(r *rand.Rand, dt plan.DType, b []byte) {
+	size := dt.Size()
+	for i := 0; i+size <= len(b); i += size {
+		f := r.NormFloat64()
+		switch r.IntN(8) {
+		case 0:
+			f = special[r.IntN(len(special))]
+		case 1:
+			f *= math.Pow(2, float64(r.IntN(80)-40))
+		}
+		switch dt {
+		case plan.F64:
+			binary.LittleEndian.PutUint64(b[i:], math.Float64bits(f))
+		case plan.F32:
+			binary.LittleEndian.PutUint32(b[i:], math.Float32bits(float32(f)))
+		case plan.F16:
+			binary.LittleEndian.PutUint16(b[i:], floatToHalf(float32(f)))
+		case plan.BF16:
+			binary.LittleEndian.PutUint16(b[i:], floatToBrain(float32(f)))
+		default:
+			for j := range size {
+				b[i+j] = byte(r.Uint32())
+			}
+		}
+	}
+}
+
+// reference computes element i of the fold, one at a time.
+func reference(op plan.Op, c conversion, scale float64, srcs [][]byte, i int) uint64 {
+	var x uint64
+	size := c.from.Size()
+	for k, s := range srcs {
+		y := word(s[i*size:], size)
+		switch {
+		case k == 0:
+			x = widened(c.from, y)
+		case !c.from.Float():
+			x = integers(op, c.from, x, y)
+		case c.from == plan.F64:
+			x = math.Float64bits(floats(op, math.Float64frombits(x), math.Float64frombits(y)))
+		default:
+			a, b := math.Float32frombits(uint32(x)), math.Float32frombits(uint32(widened(c.from, y)))
+			// A sum or product of two float32 in float64 and rounded is the float32 operation (Figueroa 1995).
+			x = uint64(math.Float32bits(float32(floats(op, float64(a), float64(b)))))
+		}
+	}
+	switch {
+	case !c.from.Float():
+		return x
+	case c.from == plan.F64:
+		return math.Float64bits(math.Float64frombits(x) * scale)
+	}
+	f := float32(float64(math.Float32frombits(uint32(x))) * float64(float32(scale)))
+	switch c.to {
+	case plan.F16:
+		return uint64(floatToHalf(f))
+	case plan.BF16:
+		return uint64(floatToBrain(f))
+	}
+	return uint64(math.Float32bits(f))
+}
+
+func word(b []byte, size int) uint64 {
+	var w [8]byte
+	copy(w[:], b[:size])
+	return binary.LittleEndian.Uint64(w[:])
+}
+
+func widened(dt plan.DType, x uint64) uint64 {
+	switch dt {
+	case plan.F16:
+		return uint64(math.Float32bits(halfToFloat(uint16(x))))
+	case plan.BF16:
+		return uint64(math.Float32bits(brainToFloat(uint16(x))))
+	}
+	return x
+}
+
+func floats(op plan.Op, a, b float64) float64 {
+	switch op {
+	case plan.Sum:
+		return a + b
+	case plan.Prod:
+		return a * b
+	case plan.Min:
+		return min(a, b)
+	}
+	return max(a, b)
+}
+
+func integers(op plan.Op, dt plan.DType, a, b uint64) uint64 {
+	bits := 64 - 8*dt.Size()
+	signed := func(x uint64) int64 { return int64(x<<bits) >> bits }
+	if dt == plan.U8 {
+		signed = func(x uint64) int64 { return int64(x) }
+	}
+	switch op {
+	case plan.Sum:
+		a += b
+	case plan.Prod:
+		a *= b
+	case plan.Min:
+		a = uint64(min(signed(a), signed(b)))
+	case plan.Max:
+		a = uint64(max(signed(a), signed(b)))
+	case plan.And:
+		a &= b
+	case plan.Or:
+		a |= b
+	case plan.Xor:
+		a ^= b
+	}
+	return a << bits >> bits
+}
+
+// same says whether two elements have the same bits, or are both NaN.
+func same(dt plan.DType, a, b uint64) bool {
+	nan := func(x uint64) bool {
+		switch dt {
+		case plan.F64:
+			return math.IsNaN(math.Float64frombits(x))
+		case plan.F32:
+			return x&0x7fffffff > 0x7f800000
+		case plan.F16:
+			return x&0x7fff > 0x7c00
+		case plan.BF16:
+			return x&0x7fff > 0x7f80
+		}
+		return false
+	}
+	return a == b || nan(a) && nan(b)
+}
+
+// trial folds n random elements of sources into destinations, the first inPlace of which are sources, and compares.
+func trial(t *testing.T, s Set, r *rand.Rand, op plan.Op, c conversion, n, sources, dests, inPlace int, scale float64) {
+	t.Helper()
+	what := fmt.Sprintf("%v %v, %d elements, %d sources, %d destinations, %d in place, scale %v", op, c, n, sources, dests, inPlace, scale)
+	var all []fenced
+	var srcs, dsts [][]byte
+	for range sources {
+		f := newFenced(r, n*c.from.Size())
+		fill(r, c.from, f.v)
+		all, srcs = append(all, f), append(srcs, f.v)
+	}
+	want := make([]uint64, n)
+	for i := range want {
+		want[i] = reference(op, c, scale, srcs, i)
+	}
+	for i := range dests {
+		if i < inPlace {
+			dsts = append(dsts, srcs[(i+r.IntN(sources))%sources])
+			continue
+		}
+		f := newFenced(r, n*c.to.Size())
+		all, dsts = append(all, f), append(dsts, f.v)
+	}
+	c.run(s, op, scale, dsts, srcs)
+	for k, d := range dsts {
+		size := c.to.Size()
+		for i, w := range want {
+			if got := word(d[i*size:], size); !same(c.to, got, w) {
+				t.Fatalf("%s: element %d of destination %d is %#x, want %#x", what, i, k, got, w)
+			}
+		}
+	}
+	for _, f := range all {
+		f.intact(t, what)
+	}
+}
+
+func TestReduce(t *testing.T) {
+	each(t, func(t *testing.T, s Set, r *rand.Rand) {
+		combos(func(op plan.Op, c conversion) {
+			scale := func() float64 {
+				if !c.from.Float() || r.IntN(2) == 0 {
+					return 1
+				}
+				return []float64{0.5, 1.0 / 3, 0.25, 7}[r.IntN(4)]
+			}
+			place := func(dests int) int {
+				if c.from != c.to {
+					return 0
+				}
+				return r.IntN(dests + 1)
+			}
+			for n := range 201 {
+				dests := 1 + r.IntN(4)
+				trial(t, s, r, op, c, n, 1+r.IntN(5), dests, place(dests), scale())
+			}
+			for sources := 1; sources <= 9; sources++ {
+				dests := 1 + sources%4
+				trial(t, s, r, op, c, 3001, sources, dests, place(dests), scale())
+			}
+		})
+	})
+}
+
+// TestReduceLong crosses the bound of one call into assembly.
+func TestReduceLong(t *testing.T) {
+	each(t, func(t *testing.T, s Set, r *rand.Rand) {
+		for _, c := range []conversion{{plan.F32, plan.F32}, {plan.BF16, plan.BF16}, {plan.F16, plan.F32}, {plan.U8, plan.U8}} {
+			trial(t, s, r, plan.Sum, c, 700_001, 2, 2, 0, 1)
+		}
+	})
+}
+
+// TestHalves gives every value of 16 bits to every kernel, beside a random one.
+func TestHalves(t *testing.T) {
+	each(t, func(t *testing.T, s Set, r *rand.Rand) {
+		combos(func(op plan.Op, c conversion) {
+			if c.from != plan.F16 && c.from != plan.BF16 {
+				return
+			}
+			srcs := [][]byte{make([]byte, 2<<16), make([]byte, 2<<16)}
+			for i := range 1 << 16 {
+				binary.LittleEndian.PutUint16(srcs[0][2*i:], uint16(i))
+				binary.LittleEndian.PutUint16(srcs[1][2*i:], uint16(r.Uint32()))
+			}
+			for k := 1; k <= 2; k++ {
+				dst := make([]byte, c.to.Size()<<16)
+				c.run(s, op, 1, [][]byte{dst}, srcs[:k])
+				for i := range 1 << 16 {
+					got, want := word(dst[i*c.to.Size():], c.to.Size()), reference(op, c, 1, srcs[:k], i)
+					if !same(c.to, got, want) {
+						t.Fatalf("%v %v of %#x and %#x: %#x, want %#x", op, c, i, word(srcs[1][2*i:], 2), got, want)
+					}
+				}
+			}
+		})
+	})
+}
+
+func TestSupported(t *testing.T) {
+	for _, op := range plan.Ops() {
+		for _, dt := range plan.DTypes() {
+			err := Supported(op, dt)
+			if bad := op.Bitwise() && dt.Float(); bad != errors.Is(err, ErrUnsupported) || bad != (err != nil) {
+				t.Errorf("%v of %v: %v", op, dt, err)
+			}
+		}
+	}
+	for _, bad := range []struct {
+		op plan.Op
+		dt plan.DType
+	}{{plan.Op(99), plan.F32}, {plan.NoOp, plan.F32}, {plan.Sum, plan.DType(99)}, {plan.Sum, plan.NoDType}} {
+		if err := Supported(bad.op, bad.dt); !errors.Is(err, ErrUnsupported) {
+			t.Errorf("%v of %v: %v", bad.op, bad.dt, err)
+		}
+	}
+}
+
+func TestPanics(t *testing.T) {
+	b := func(n int) [][]byte { return [][]byte{make([]byte, n)} }
+	for name, f := range map[string]func(){
+		"no source":           func() { Reduce(plan.Sum, plan.F32, 1, b(4), nil) },
+		"half an element":     func() { Reduce(plan.Sum, plan.F32, 1, b(6), b(6)) },
+		"short destination":   func() { Reduce(plan.Sum, plan.F32, 1, b(4), b(8)) },
+		"long destination":    func() { Reduce(plan.Sum, plan.F32, 1, b(8), b(4)) },
+		"unequal sources":     func() { Reduce(plan.Sum, plan.U8, 1, b(4), append(b(4), make([]byte, 5))) },
+		"xor of floats":       func() { Reduce(plan.Xor, plan.F32, 1, b(4), b(4)) },
+		"scaled integers":     func() { Reduce(plan.Sum, plan.I32, 0.5, b(4), b(4)) },
+		"unknown type":        func() { Reduce(plan.Sum, plan.DType(99), 1, b(4), b(4)) },
+		"widening of f32":     func() { Widen(make([]byte, 4), make([]byte, 4), plan.F32) },
+		"narrowing to i32":    func() { Narrow(make([]byte, 4), make([]byte, 4), plan.I32, 1) },
+		"widening, same size": func() { Widen(make([]byte, 4), make([]byte, 4), plan.F16) },
+		"copy":                func() { Copy(make([]byte, 4), make([]byte, 5)) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
