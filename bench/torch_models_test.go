@@ -1,32 +1,39 @@
 package bench
 
 import (
+	"fmt"
 	"math"
 	"testing"
+
+	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
-// BenchmarkTrial takes steps of every model in this process.
+// BenchmarkTrial takes steps of every model in this process, with one thread and with two.
 func BenchmarkTrial(b *testing.B) {
 	for _, t := range trials() {
-		b.Run(t.Name, func(b *testing.B) {
-			g, err := inProcess()
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer g.close()
-			tr, err := newTrainer(g.sess, &t)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, err := tr.step(); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if _, err := tr.step(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+		for threads := 1; threads <= 2; threads++ {
+			b.Run(fmt.Sprintf("%s/%d", t.Name, threads), func(b *testing.B) { benchmarkTrial(b, &t, threads) })
+		}
+	}
+}
+
+func benchmarkTrial(b *testing.B, t *trial, threads int) {
+	s, err := cpu.NewSession(&cpu.Options{Threads: threads}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	tr, err := newTrainer(s, t)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := tr.step(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := tr.step(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
