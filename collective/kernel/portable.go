@@ -9,9 +9,10 @@ type number interface {
 // tile is the elements that portable Go folds at a time, so that what it accumulates in stays in the first level cache.
 const tile = 1024
 
-// portable folds elements from to to.
-func portable(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte, from, to int) {
-	for from < to {
+// portable folds elements up to the given one, but for a short rest, and returns how many it did.
+func portable(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte, to int) int {
+	from := 0
+	for to-from >= tile/8 {
 		n := min(tile, to-from)
 		switch {
 		case c.from == plan.F64:
@@ -27,6 +28,7 @@ func portable(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte, from
 		}
 		from += n
 	}
+	return from
 }
 
 // at is n elements of b, from the given one.

@@ -8,10 +8,14 @@ import (
 
 // Supported returns an error that wraps [ErrUnsupported] unless op folds elements of dt.
 func Supported(op plan.Op, dt plan.DType) error {
-	if !op.Valid() || op == plan.NoOp || !dt.Valid() || dt == plan.NoDType || op.Bitwise() && dt.Float() {
+	if !supported(op, dt) {
 		return fmt.Errorf("%w: %v of %v", ErrUnsupported, op, dt)
 	}
 	return nil
+}
+
+func supported(op plan.Op, dt plan.DType) bool {
+	return op.Valid() && op != plan.NoOp && dt.Valid() && dt != plan.NoDType && !(op.Bitwise() && dt.Float())
 }
 
 // conversion is what a fold reads and what it writes.
@@ -69,36 +73,36 @@ func Narrow(dst, src []byte, dt plan.DType, scale float64) {
 	Best().ReduceNarrow(plan.Sum, dt, scale, [][]byte{dst}, [][]byte{src})
 }
 
+// few is the elements up to which one at a time is the fastest.
+const few = 2
+
 // fold does all the above: what the set has in assembly by that, the rest in Go.
 func (s Set) fold(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) {
 	if !well(op, c, scale, dsts, srcs) {
 		panic(wrong(op, c, scale, dsts, srcs))
 	}
 	done, n := 0, len(srcs[0])>>log(c.from)
-	if s.level != Go {
+	switch {
+	case n <= few:
+	case s.level == Go:
+		done = portable(op, c, scale, dsts, srcs, n)
+	default:
 		done = accelerated(s.level, op, c, scale, dsts, srcs)
 	}
 	if done < n {
-		portable(op, c, scale, dsts, srcs, done, n)
+		scalars(op, c, scale, dsts, srcs, done, n)
 	}
 }
 
-// log is the binary logarithm of the bytes of an element.
+// log is the binary logarithm of the bytes of an element of a valid type.
 func log(dt plan.DType) int {
-	switch dt {
-	case plan.F64, plan.I64:
-		return 3
-	case plan.F32, plan.I32:
-		return 2
-	case plan.F16, plan.BF16:
-		return 1
-	}
-	return 0
+	const table = 3<<(2*plan.F64) | 3<<(2*plan.I64) | 2<<(2*plan.F32) | 2<<(2*plan.I32) | 1<<(2*plan.F16) | 1<<(2*plan.BF16)
+	return table >> (2 * dt) & 3
 }
 
 // well says whether the arguments are right.
 func well(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) bool {
-	if Supported(op, c.from) != nil || scale != 1 && !c.from.Float() || len(srcs) == 0 {
+	if !supported(op, c.from) || scale != 1 && !c.from.Float() || len(srcs) == 0 {
 		return false
 	}
 	n := len(srcs[0]) >> log(c.from)
