@@ -280,7 +280,7 @@ func TestReduce(t *testing.T) {
 			}
 			for sources := 1; sources <= 9; sources++ {
 				dests := 1 + sources%4
-				trial(t, s, r, op, c, 3001, sources, dests, place(dests), scale())
+				trial(t, s, r, op, c, 700, sources, dests, place(dests), scale())
 			}
 		})
 	})
@@ -308,6 +308,9 @@ func TestHalves(t *testing.T) {
 				binary.LittleEndian.PutUint16(srcs[1][2*i:], uint16(r.Uint32()))
 			}
 			for k := 1; k <= 2; k++ {
+				if k == 1 && op != plan.Sum {
+					continue // the same conversions again
+				}
 				dst := make([]byte, c.to.Size()<<16)
 				c.run(s, op, 1, [][]byte{dst}, srcs[:k])
 				for i := range 1 << 16 {
