@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -154,5 +155,86 @@ func TestFold(t *testing.T) {
 		if c.ok && c.f.Plain() != c.plain {
 			t.Errorf("%v: plain %v", c.f, c.f.Plain())
 		}
+	}
+}
+
+// TestInterleave: every chunk of both streams once, in its stream's order, and none of the second before its Lag.
+func TestInterleave(t *testing.T) {
+	for first := range 8 {
+		for second := range 8 {
+			for lag := 1; lag < 5; lag++ {
+				v := Interleave{first, second, lag}
+				var next [2]int
+				for i := range v.Len() {
+					if got := v.Firsts(i); got != next[0] {
+						t.Fatalf("%+v: %d of the first %d, expected %d", v, got, i, next[0])
+					}
+					s, k := v.At(i)
+					which := 0
+					if s {
+						which = 1
+					}
+					if k != next[which] {
+						t.Fatalf("%+v: place %d has chunk %d of stream %d, expected %d", v, i, k, which, next[which])
+					}
+					next[which]++
+					if s && next[0] < min(first, k+lag) {
+						t.Fatalf("%+v: folded chunk %d behind %d pieces", v, k, next[0])
+					}
+				}
+				if next != [2]int{first, second} {
+					t.Fatalf("%+v: %v chunks", v, next)
+				}
+			}
+		}
+	}
+}
+
+// TestTree: everybody has the parent that has it as a child, and the root reaches all.
+func TestTree(t *testing.T) {
+	for n := 1; n <= 17; n++ {
+		for root := range n {
+			parents := make([]int, n)
+			reached, depth := 0, 0
+			var walk func(rank, d int)
+			walk = func(rank, d int) {
+				reached++
+				depth = max(depth, d)
+				_, children := Tree(rank, root, n)
+				for _, c := range children {
+					parents[c] = rank
+					walk(c, d+1)
+				}
+			}
+			parents[root] = -1
+			walk(root, 0)
+			if reached != n || depth > Rounds(n) {
+				t.Fatalf("%d ranks from %d: %d reached in %d steps", n, root, reached, depth)
+			}
+			for rank := range n {
+				if p, _ := Tree(rank, root, n); p != parents[rank] {
+					t.Fatalf("%d ranks from %d: %d has parent %d, expected %d", n, root, rank, p, parents[rank])
+				}
+			}
+		}
+	}
+}
+
+func TestRounds(t *testing.T) {
+	for n, want := range map[int]int{1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 8: 3, 9: 4} {
+		if got := Rounds(n); got != want {
+			t.Errorf("%d ranks: %d rounds, expected %d", n, got, want)
+		}
+	}
+}
+
+func TestPack(t *testing.T) {
+	got := Pack([]int{5, 5, 1, 20, 0, 3, 7, 1}, 10)
+	want := [][2]int{{0, 2}, {2, 3}, {3, 4}, {4, 7}, {7, 8}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, expected %v", got, want)
+	}
+	if Pack(nil, 10) != nil {
+		t.Error("nothing needs a bucket")
 	}
 }
