@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// lingerTime is how far behind a fast producer the consumer stays: a hundred
-	// records or so, more than the cores fetch ahead by themselves.
-	lingerTime = 6 * time.Microsecond
+	// lingerTime is how far behind a fast producer the consumer stays: some
+	// hundred records, more than the cores fetch ahead by themselves.
+	lingerTime = 12 * time.Microsecond
 
 	// lingerRun is how many records have to gather in that time: with fewer the
 	// wait costs more than it saves.

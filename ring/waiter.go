@@ -53,6 +53,7 @@ type Waiter struct {
 	shared  int       // yields for which the core still counts as shared
 	epoch   time.Time // of now
 	park    time.Duration
+	parking func()
 	waits   uint64 // satisfied by spinning, not yet in stats
 	spins   atomic.Uint64
 	yields  atomic.Uint64
@@ -65,6 +66,10 @@ type WaiterOptions struct {
 	// Park is the longest sleep before looking again: 100 ms, which is also the
 	// most.
 	Park time.Duration
+
+	// Parking is called before each sleep, after the bell was told of it and before the last look: whoever
+	// makes ready true but does not ring may be asked to ring from now on. nil: nothing.
+	Parking func()
 }
 
 // WaiterStats are counters since NewWaiter.
@@ -79,8 +84,11 @@ type WaiterStats struct {
 // to time the machine's PAUSE.
 func NewWaiter(bell *Bell, o *WaiterOptions) *Waiter {
 	w := &Waiter{bell: bell, epoch: time.Now(), park: maxPark}
-	if o != nil && o.Park > 0 {
-		w.park = min(o.Park, maxPark)
+	if o != nil {
+		if o.Park > 0 {
+			w.park = min(o.Park, maxPark)
+		}
+		w.parking = o.Parking
 	}
 	w.spin = max(minSpin, pausesIn(spinTime))
 	bell.promise()
@@ -178,6 +186,9 @@ func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) (ok, rung bool) {
 	w.spins.Store(w.waits)
 	w.bell.announce()
+	if w.parking != nil {
+		w.parking()
+	}
 	if ok = ready(); ok || stop != nil && stop() {
 		w.bell.retract()
 		return ok, true
