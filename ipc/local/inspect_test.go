@@ -27,44 +27,34 @@ func TestInspect(t *testing.T) {
 	}
 	defer seg.Close()
 	copy(seg.Bytes(), "no header")
-	shared := map[uint64]map[int]string{} // what each process, by its pid, calls the file
+	theirs := map[uint64]local.Mapping{} // by inode
+	for _, m := range inspected(t, p.cmd.Process.Pid) {
+		theirs[m.Inode] = m
+	}
 	segment := false
-	for _, pid := range []int{os.Getpid(), p.cmd.Process.Pid} {
-		all, err := local.Inspect(pid)
-		if err != nil {
-			t.Fatal(err)
+	both := map[string]int{}
+	for _, m := range inspected(t, os.Getpid()) {
+		segment = segment || m.Kind == local.MappedSegment && m.Bytes == 3<<20
+		their, ok := theirs[m.Inode]
+		if !ok || m.Kind == local.MappedSegment {
+			continue // what other tests left to the garbage collector may hold anything
 		}
-		for _, m := range all {
-			if m.Unread != "" || m.PID != pid {
-				t.Errorf("%+v", m)
-			}
-			if m.Kind == local.MappedSegment {
-				segment = segment || m.Bytes == 3<<20
-				continue
-			}
-			if shared[m.Inode] == nil {
-				shared[m.Inode] = map[int]string{}
-			}
-			shared[m.Inode][pid] = m.Kind
-			if m.Kind == local.MappedBells && (len(m.Bells) != 2 || m.Bells[0].Version != ring.Layout) {
-				t.Errorf("%+v", m)
-			}
-			if m.Kind == local.MappedRings && pid == p.cmd.Process.Pid {
-				if len(m.Rings) != 2 || m.Rings[0].Capacity != 1<<13 || m.Rings[1].Version != ring.Layout ||
-					m.Rings[0].Head < 2*108 || m.Rings[1].Head > 4*108 {
-					t.Errorf("%+v", m.Rings)
-				}
+		both[m.Kind]++
+		if m.Kind != their.Kind {
+			t.Errorf("%+v is to them %+v", m, their)
+		}
+		if m.Kind == local.MappedBells && (len(m.Bells) != 2 || m.Bells[0].Version != ring.Layout || len(their.Bells) != 2) {
+			t.Errorf("%+v", m)
+		}
+		if m.Kind == local.MappedRings {
+			if r := their.Rings; len(r) != 2 || r[0].Capacity != 1<<13 || r[1].Version != ring.Layout ||
+				r[0].Head < 2*108 || r[1].Head > 4*108 {
+				t.Errorf("%+v", r)
 			}
 		}
 	}
 	if !segment {
 		t.Error("the segment was not found")
-	}
-	both := map[string]int{}
-	for _, kinds := range shared {
-		if len(kinds) == 2 {
-			both[kinds[os.Getpid()]]++
-		}
 	}
 	if both[local.MappedRings] != 1 || both[local.MappedBells] != 2 {
 		t.Errorf("the processes share %v", both)
@@ -72,4 +62,18 @@ func TestInspect(t *testing.T) {
 	if _, err := local.Inspect(-1); err == nil {
 		t.Error("a process that there is not")
 	}
+}
+
+func inspected(t *testing.T, pid int) []local.Mapping {
+	t.Helper()
+	all, err := local.Inspect(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if m.Unread != "" || m.PID != pid {
+			t.Errorf("%+v", m)
+		}
+	}
+	return all
 }

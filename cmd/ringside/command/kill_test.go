@@ -235,11 +235,19 @@ func (k *killing) dies(ctx context.Context, c *command, says *regexp.Regexp) {
 	}
 }
 
-// survives: a client goes on until it is interrupted, or ends with an error that matches, if that may be.
+// survives: a client goes on until it is interrupted, or ends with an error that matches, if that may be. It is
+// interrupted once it has said something: a process that has only just begun does not yet catch signals.
 func (k *killing) survives(ctx context.Context, c *command, lost *regexp.Regexp) {
 	k.Helper()
+	var first string
+	select {
+	case first = <-c.lines:
+	case <-ctx.Done():
+		k.Fatalf("%v says nothing within %v of the death of %s", c.Args[1:], notice, k.victim)
+	}
 	_ = c.Process.Signal(os.Interrupt)
 	said, err := k.ended(ctx, c)
+	said = first + "\n" + said
 	if err != nil {
 		// Early, there is nothing yet that could end in good order.
 		if !strings.Contains(said, "ringside: interrupted") && (lost == nil || !lost.MatchString(said)) {
