@@ -2,6 +2,17 @@ package ipc
 
 import "context"
 
+// Parker is a Waiter that is awake for a while before it sleeps, and says when it is about to. What a caller polls in
+// ready, such as a socket, need not wake it until then; local.NewWaiter's is one.
+type Parker interface {
+	Waiter
+
+	// OnPark has arm called, in the goroutine that is in Wait, each time before it sleeps and before ready
+	// is called for the last time. After forget it is called no more, but for a call under way. Any goroutine
+	// may call either.
+	OnPark(arm func()) (forget func())
+}
+
 // chanWaiter is a Waiter within one process. It never spins.
 type chanWaiter struct {
 	bell chan struct{} // one slot: a Wake that nobody waits for yet is kept

@@ -58,6 +58,10 @@ type ConsumerOptions struct {
 	// Space is rung when a producer that found the ring full has room again.
 	// Without it the producer has to poll.
 	Space *Bell
+
+	// Eager publishes every release at once, for a producer that must see all the room there is although the
+	// consumer may not look again.
+	Eager bool
 }
 
 // ConsumerStats are counters since NewConsumer.
@@ -88,6 +92,9 @@ func NewConsumer(mem []byte, o *ConsumerOptions) (*Consumer, error) {
 	}
 	if o != nil {
 		c.space = o.Space
+		if o.Eager {
+			c.lazy = 0
+		}
 	}
 	return c, nil
 }

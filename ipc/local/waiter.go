@@ -3,6 +3,8 @@ package local
 import (
 	"context"
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -23,7 +25,12 @@ type Waiter struct {
 	ctx     context.Context // of the Wait under way
 	stop    func() bool     // ctx is done
 	watched atomic.Pointer[watch]
+
+	armsMu sync.Mutex
+	arms   atomic.Pointer[[]*func()] // called before each sleep; replaced as a whole
 }
+
+var _ ipc.Parker = (*Waiter)(nil)
 
 // watch is a context that wakes the waiter when it is done. It outlives the Wait, since
 // the next one most likely has the same context and registering costs more than most
@@ -44,7 +51,8 @@ func NewWaiter() (*Waiter, error) {
 }
 
 func (p *bellPage) waiter(bell *ring.Bell) *Waiter {
-	w := &Waiter{page: p, bell: bell, ring: ring.NewWaiter(bell, nil)}
+	w := &Waiter{page: p, bell: bell}
+	w.ring = ring.NewWaiter(bell, &ring.WaiterOptions{Parking: w.parking})
 	w.stop = func() bool { return w.ctx.Err() != nil }
 	return w
 }
@@ -79,6 +87,35 @@ func (w *Waiter) watch(ctx context.Context) {
 func (w *Waiter) unwatch() {
 	if last := w.watched.Swap(nil); last != nil {
 		last.forget()
+	}
+}
+
+// OnPark has arm called before each sleep, until forget is.
+func (w *Waiter) OnPark(arm func()) (forget func()) {
+	w.changeArms(func(arms []*func()) []*func() { return append(arms, &arm) })
+	return func() {
+		w.changeArms(func(arms []*func()) []*func() {
+			return slices.DeleteFunc(arms, func(a *func()) bool { return a == &arm })
+		})
+	}
+}
+
+func (w *Waiter) changeArms(change func([]*func()) []*func()) {
+	w.armsMu.Lock()
+	defer w.armsMu.Unlock()
+	var arms []*func()
+	if now := w.arms.Load(); now != nil {
+		arms = slices.Clone(*now)
+	}
+	arms = change(arms)
+	w.arms.Store(&arms)
+}
+
+func (w *Waiter) parking() {
+	if arms := w.arms.Load(); arms != nil {
+		for _, arm := range *arms {
+			(*arm)()
+		}
 	}
 }
 

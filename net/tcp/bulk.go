@@ -1,0 +1,341 @@
+package tcp
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+const (
+	bulkMagic  = 'R' | 'S'<<8 | 'T'<<16 | 'B'<<24
+	bulkHeader = 24
+)
+
+var _ ipc.Bulk = (*conn)(nil)
+
+// bulk is the second socket. Its sender and its receiver are two goroutines, or one; the waiter's looks at
+// wants, and the poller's at armed.
+type bulk struct {
+	conn   *conn
+	sock   socket
+	id     uint32 // at the poller
+	forget func() // no more calls of parking
+	polls  bool   // the Waiter says when it is about to sleep
+
+	wants atomic.Uint32 // the events that an unfinished transfer waits for
+	armMu sync.Mutex
+	armed uint32 // the events that the poller was asked for and has not told of yet
+
+	failed atomic.Pointer[error] // the first error
+	send   outTransfer
+	recv   inTransfer
+}
+
+// transfer is one under way, in either direction: a header and the parts.
+type transfer struct {
+	busy   bool
+	header [bulkHeader]byte
+	parts  [][]byte // not empty ones
+	total  int64    // bytes of the parts
+	moved  int64    // of header and parts
+	part   int      // the first of parts that is not done
+	offset int      // bytes of it which are
+	iov    []unix.Iovec
+}
+
+type outTransfer struct{ transfer }
+
+type inTransfer struct {
+	transfer
+	tag     uint64
+	checked bool // the header is what was expected
+}
+
+// open registers the socket. It stays the caller's on error.
+func (b *bulk) open(c *conn) (err error) {
+	b.conn = c
+	if b.id, err = c.poller.add(&b.sock, b.fired); err != nil {
+		return err
+	}
+	forget := func() {}
+	if w, ok := c.data.(ipc.Parker); ok {
+		forget = w.OnPark(b.parking)
+		b.polls = true
+	}
+	b.forget = func() {
+		forget()
+		c.poller.remove(b.id)
+	}
+	return nil
+}
+
+// close is for our own end: what was written is still sent.
+func (b *bulk) close() { b.sock.shutdown(unix.SHUT_WR) }
+
+// start prepares a transfer. The memory of the last one's lists is used again.
+func (t *transfer) start(parts [][]byte) {
+	t.busy, t.total, t.moved, t.part, t.offset = true, 0, 0, 0, 0
+	t.parts = t.parts[:0]
+	for _, p := range parts {
+		if len(p) > 0 {
+			t.parts = append(t.parts, p)
+			t.total += int64(len(p))
+		}
+	}
+}
+
+// gather describes what is left of header and parts to the kernel.
+func (t *transfer) gather() (iov []unix.Iovec, total int) {
+	iov = t.iov[:0]
+	if t.moved < bulkHeader {
+		iov = append(iov, iovec(t.header[t.moved:]))
+		total = int(bulkHeader - t.moved)
+	}
+	offset := t.offset
+	for i := t.part; i < len(t.parts) && len(iov) < maxIovecs && total < maxTransfer; i++ {
+		b := t.parts[i][offset:]
+		offset = 0
+		b = b[:min(len(b), maxTransfer-total)]
+		iov = append(iov, iovec(b))
+		total += len(b)
+	}
+	t.iov = iov
+	return iov, total
+}
+
+// took moves on by n bytes and reports whether all is done.
+func (t *transfer) took(n int) bool {
+	if t.moved < bulkHeader {
+		h := min(int(bulkHeader-t.moved), n)
+		t.moved += int64(h)
+		n -= h
+	}
+	t.moved += int64(n)
+	for n > 0 {
+		left := len(t.parts[t.part]) - t.offset
+		if n < left {
+			t.offset += n
+			break
+		}
+		n -= left
+		t.part, t.offset = t.part+1, 0
+	}
+	return t.moved == bulkHeader+t.total
+}
+
+// end lets go of the caller's memory.
+func (t *transfer) end() {
+	t.busy = false
+	clear(t.parts)
+	clear(t.iov)
+}
+
+// BeginSend starts sending.
+func (c *conn) BeginSend(tag uint64, parts ...[]byte) error {
+	t := &c.bulk.send
+	if t.busy {
+		panic("ipc: BeginSend with a send under way")
+	}
+	if err := c.bulk.err(); err != nil {
+		return err
+	}
+	t.start(parts)
+	binary.LittleEndian.PutUint32(t.header[0:], bulkMagic)
+	binary.LittleEndian.PutUint32(t.header[4:], 0)
+	binary.LittleEndian.PutUint64(t.header[8:], tag)
+	binary.LittleEndian.PutUint64(t.header[16:], uint64(t.total))
+	_, err := c.ProgressSend()
+	return err
+}
+
+// ProgressSend writes what the kernel takes.
+func (c *conn) ProgressSend() (done bool, err error) {
+	b := &c.bulk
+	t := &b.send
+	if err := b.err(); err != nil {
+		t.end()
+		return false, err
+	}
+	for t.busy {
+		iov, total := t.gather()
+		n, err := b.sock.send(iov, total)
+		switch {
+		case err == unix.EAGAIN:
+			b.want(unix.EPOLLOUT)
+			return false, nil
+		case err != nil:
+			t.end()
+			return false, b.fail(err)
+		case t.took(n):
+			t.end()
+			b.unwant(unix.EPOLLOUT)
+		case n < total:
+			// The kernel took what it had room for; asking again now would say so.
+			b.want(unix.EPOLLOUT)
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// BeginRecv starts receiving.
+func (c *conn) BeginRecv(tag uint64, parts ...[]byte) error {
+	t := &c.bulk.recv
+	if t.busy {
+		panic("ipc: BeginRecv with a receive under way")
+	}
+	if err := c.bulk.err(); err != nil {
+		return err
+	}
+	t.start(parts)
+	t.tag, t.checked = tag, false
+	return nil
+}
+
+// ProgressRecv reads what has arrived.
+func (c *conn) ProgressRecv() (got int, done bool, err error) {
+	b := &c.bulk
+	t := &b.recv
+	if err := b.err(); err != nil {
+		t.end()
+		return 0, false, err
+	}
+	for t.busy {
+		iov, total := t.gather()
+		n, err := b.sock.recv(iov, total)
+		switch {
+		case err == unix.EAGAIN:
+			b.want(unix.EPOLLIN)
+			return t.got(), false, nil
+		case err != nil:
+			t.end()
+			return 0, false, b.fail(err)
+		case n == 0:
+			t.end()
+			return 0, false, b.fail(c.peerError(ipc.ErrPeerGone))
+		}
+		finished := t.took(n)
+		if !t.checked && t.moved >= bulkHeader {
+			if err := t.check(c); err != nil {
+				t.end()
+				return 0, false, b.fail(err)
+			}
+		}
+		if finished {
+			t.end()
+			b.unwant(unix.EPOLLIN)
+			break
+		}
+		if n < total {
+			b.want(unix.EPOLLIN)
+			return t.got(), false, nil
+		}
+	}
+	return t.got(), true, nil
+}
+
+// got is how many bytes of the parts are in place.
+func (t *inTransfer) got() int { return int(max(0, t.moved-bulkHeader)) }
+
+// check compares the header with what was expected.
+func (t *inTransfer) check(c *conn) error {
+	magic, zero := binary.LittleEndian.Uint32(t.header[0:]), binary.LittleEndian.Uint32(t.header[4:])
+	tag, n := binary.LittleEndian.Uint64(t.header[8:]), binary.LittleEndian.Uint64(t.header[16:])
+	if magic != bulkMagic || zero != 0 || n > math.MaxInt64 {
+		return c.corrupt(fmt.Errorf("bulk transfer begins with %#x, expected %#x", magic, uint32(bulkMagic)))
+	}
+	if tag != t.tag || int64(n) != t.total {
+		return &ipc.BulkMismatchError{Peer: c.peer, Tag: t.tag, PeerTag: tag, Bytes: t.total, PeerBytes: int64(n)}
+	}
+	t.checked = true
+	return nil
+}
+
+// err is why there can be no more transfers, nil while there can. Of a peer that is gone the socket tells, behind
+// what it had sent.
+func (b *bulk) err() error {
+	if e := b.failed.Load(); e != nil {
+		return *e
+	}
+	if b.conn.state.Load()&(stateClosed|stateCorrupt) != 0 {
+		return b.conn.Err()
+	}
+	return nil
+}
+
+// fail makes the first error the one that everybody gets, and has the peer know.
+func (b *bulk) fail(err error) error {
+	switch {
+	case errors.Is(err, net.ErrClosed):
+		if e := b.conn.Err(); e != nil {
+			err = e
+		}
+	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+		err = b.conn.peerError(ipc.ErrPeerGone)
+	case errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.ENETUNREACH):
+		err = b.conn.peerError(fmt.Errorf("%w: %w", ipc.ErrPeerGone, err))
+	case !errors.Is(err, ipc.ErrPeerGone) && !errors.Is(err, ipc.ErrBulkMismatch) && !errors.Is(err, ipc.ErrCorrupt):
+		err = b.conn.peerError(fmt.Errorf("bulk socket: %w", err))
+	}
+	if b.failed.CompareAndSwap(nil, &err) {
+		b.sock.shutdown(unix.SHUT_RDWR)
+		b.conn.data.Wake()
+		b.conn.room.Wake()
+	}
+	return *b.failed.Load()
+}
+
+// want says that a transfer waits for an event. The poller is asked when the Waiter is about to sleep, or at once when that
+// does not say so.
+func (b *bulk) want(event uint32) {
+	if b.wants.Load()&event == 0 {
+		b.wants.Or(event)
+	}
+	if !b.polls {
+		b.parking()
+	}
+}
+
+func (b *bulk) unwant(event uint32) {
+	if b.wants.Load()&event != 0 {
+		b.wants.And(^event)
+	}
+}
+
+// parking asks the poller for what is waited for. That is told at once if it is there already, so
+// nothing can come between the last look and the sleep.
+func (b *bulk) parking() {
+	wants := b.wants.Load()
+	if wants == 0 {
+		return
+	}
+	b.armMu.Lock()
+	defer b.armMu.Unlock()
+	if wants&^b.armed == 0 {
+		return
+	}
+	b.armed |= wants
+	if b.conn.poller.arm(&b.sock, b.id, b.armed) != nil {
+		b.sock.shutdown(unix.SHUT_RDWR) // whoever reads next finds it
+		b.conn.data.Wake()
+	}
+}
+
+// fired is the poller's news.
+func (b *bulk) fired() {
+	b.armMu.Lock()
+	b.armed = 0
+	b.armMu.Unlock()
+	b.conn.data.Wake()
+	if b.conn.room != b.conn.data {
+		b.conn.room.Wake()
+	}
+}

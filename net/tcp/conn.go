@@ -1,0 +1,254 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cloudwego/netpoll"
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ring"
+)
+
+// lingerTimeout is how long a closed conn goes on sending what was committed and waiting for the other end to
+// close as well, and how long the bulk socket of a peer that is gone is read to its end.
+const lingerTimeout = time.Second
+
+// States of a conn, bits.
+const (
+	stateClosed  = 1 << iota // by us
+	stateGone                // by the peer, or it died
+	stateCorrupt             // the peer broke the protocol
+)
+
+// conn is one end. One goroutine sends (out, reserved, roomNeeded), one receives (in, held), netpoll's reads the
+// socket (input, arrived, acked), the transport's poller continues writes, and any may close it.
+type conn struct {
+	peer  ipc.Peer
+	addr  string // the peer's
+	log   *slog.Logger
+	limit int // largest body
+
+	data, room ipc.Waiter // that we sleep on: for messages, for room in the queue
+
+	state  atomic.Uint32
+	cause  atomic.Pointer[error]      // why, when stateCorrupt
+	ended  sync.Once                  // finish
+	linger atomic.Pointer[time.Timer] // of Close
+
+	transport *Transport
+	poller    *poller
+	netpoll   netpoll.Connection // reads sock by a descriptor of its own
+	sock      socket             // messages are written to
+	sockID    uint32             // at the poller
+
+	// out holds what was committed until the peer has released it. The body of a message that is not yet
+	// sent lies there too, and unsent points to it.
+	out        *ring.Producer
+	acked      *ring.Consumer // of the same ring: behind what the peer has released
+	reserved   int            // length of the open reservation's body, -1 when none
+	body       []byte         // of the open reservation
+	kind       uint32
+	roomNeeded int
+	sent       counters
+
+	writer writer
+
+	// in holds what has arrived and is not yet released.
+	arrived  *ring.Producer
+	input    input
+	in       *ring.Consumer
+	held     bool // a message is with the caller
+	heldCost int  // of it, in the peer's queue
+	recv     counters
+
+	bulk bulk
+}
+
+// counters are those of one direction, written by the goroutine that works there.
+type counters struct{ messages, bytes, full ring.Counter }
+
+// newConn makes an end of a conn from its two connections, which it owns.
+func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringBytes int, o *ipc.Options) (*conn, error) {
+	addr := messages.RemoteAddr().String()
+	fds, err := detach(messages, 2)
+	if err != nil {
+		bulk.Close()
+		return nil, err
+	}
+	more, err := detach(bulk, 1)
+	if err != nil {
+		_ = unix.Close(fds[0])
+		_ = unix.Close(fds[1])
+		return nil, err
+	}
+	c := &conn{
+		peer: peer, addr: addr, log: o.Logger, limit: ipc.MessageLimit(ringBytes),
+		data: o.Waiter, room: o.Waiter, transport: t, reserved: -1,
+	}
+	c.sock.fd, c.bulk.sock.fd = fds[1], more[0]
+	if c.data == nil {
+		// Two, for the goroutine that receives and the one that sends.
+		c.data, c.room = ipc.NewWaiter(), ipc.NewWaiter()
+	}
+	if err := c.open(fds[0], ringBytes); err != nil {
+		c.sock.close()
+		c.bulk.sock.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// open makes the queues and begins to read. It owns fd; the sockets stay the caller's on error.
+func (c *conn) open(fd, ringBytes int) (err error) {
+	fail := func(err error) error {
+		_ = unix.Close(fd)
+		return fmt.Errorf("tcp: %w", err)
+	}
+	// What is in flight takes at most ringBytes in out, padding included; in may lay it out otherwise and
+	// need as much again.
+	out, in := make([]byte, ring.Size(ringBytes)), make([]byte, ring.Size(2*ringBytes))
+	if err := errors.Join(ring.Init(out), ring.Init(in)); err != nil {
+		return fail(err)
+	}
+	if c.out, err = ring.NewProducer(out); err != nil {
+		return fail(err)
+	}
+	if c.acked, err = ring.NewConsumer(out, &ring.ConsumerOptions{Eager: true}); err != nil {
+		return fail(err)
+	}
+	if c.arrived, err = ring.NewProducer(in); err != nil {
+		return fail(err)
+	}
+	if c.in, err = ring.NewConsumer(in, nil); err != nil {
+		return fail(err)
+	}
+	c.writer.lazy = ringBytes / 4
+	if c.poller, err = c.transport.acquire(); err != nil {
+		return fail(err)
+	}
+	if c.sockID, err = c.poller.add(&c.sock, c.writable); err != nil {
+		c.transport.release()
+		return fail(err)
+	}
+	if err = c.bulk.open(c); err != nil {
+		c.poller.remove(c.sockID)
+		c.transport.release()
+		return fail(err)
+	}
+	if c.netpoll, err = netpoll.NewFDConnection(fd); err != nil {
+		c.bulk.forget()
+		c.poller.remove(c.sockID)
+		c.transport.release()
+		return fail(err)
+	}
+	// The order matters: an end that comes after the second finds both, one that came before is found
+	// by the question.
+	_ = c.netpoll.AddCloseCallback(func(netpoll.Connection) error { c.gone(); return nil })
+	_ = c.netpoll.SetOnRequest(func(context.Context, netpoll.Connection) error { c.read(); return nil })
+	if !c.netpoll.IsActive() {
+		_ = c.netpoll.Close()
+	}
+	return nil
+}
+
+func (c *conn) Peer() ipc.Peer { return c.peer }
+
+func (c *conn) Stats() ipc.Stats {
+	return ipc.Stats{
+		SentMessages: c.sent.messages.Load(), SentBytes: c.sent.bytes.Load(),
+		RecvMessages: c.recv.messages.Load(), RecvBytes: c.recv.bytes.Load(),
+		Full: c.sent.full.Load(),
+	}
+}
+
+func (c *conn) Err() error {
+	switch s := c.state.Load(); {
+	case s&stateClosed != 0:
+		return net.ErrClosed
+	case s&stateCorrupt != 0:
+		return *c.cause.Load()
+	case s&stateGone != 0:
+		return c.peerError(ipc.ErrPeerGone)
+	}
+	return nil
+}
+
+func (c *conn) peerError(err error) error {
+	return &ipc.PeerError{Peer: c.peer, Addr: c.addr, Err: err}
+}
+
+// set adds a bit to the state and wakes whoever waits for anything here. It returns the state before.
+func (c *conn) set(bit uint32) uint32 {
+	before := c.state.Or(bit)
+	c.data.Wake()
+	c.room.Wake()
+	return before
+}
+
+// corrupt ends the conn because of what the peer did.
+func (c *conn) corrupt(err error) error {
+	if !errors.Is(err, ipc.ErrCorrupt) {
+		err = fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+	}
+	err = c.peerError(err)
+	if c.cause.CompareAndSwap(nil, &err) {
+		c.log.Warn("peer broke the protocol", "peer", c.peer.Name, "pid", c.peer.PID, "addr", c.addr, "err", err)
+	}
+	c.set(stateCorrupt)
+	c.finish()
+	return *c.cause.Load()
+}
+
+// gone is called when the message socket has been read to its end, and everything before it is in the
+// queue; or after our own finish.
+func (c *conn) gone() {
+	if c.set(stateGone)&stateClosed != 0 {
+		c.finish()
+		return
+	}
+	c.sock.close()
+	// The bulk socket has an end of its own, behind what was sent. It should be there at the same time.
+	time.AfterFunc(lingerTimeout, func() { c.bulk.sock.shutdown(unix.SHUT_RDWR) })
+}
+
+// Close goes on behind the caller's back for at most lingerTimeout: what was committed is sent, then the
+// end; and the peer's end is waited for, since closing with something unread would discard what is
+// still on its way.
+func (c *conn) Close() error {
+	before := c.set(stateClosed)
+	if before&stateClosed != 0 {
+		return nil
+	}
+	c.bulk.close()
+	if before&(stateGone|stateCorrupt) != 0 {
+		c.finish()
+		return nil
+	}
+	c.linger.Store(time.AfterFunc(lingerTimeout, c.finish))
+	c.writer.end(c)
+	return nil
+}
+
+// finish gives everything back.
+func (c *conn) finish() {
+	c.ended.Do(func() {
+		if t := c.linger.Load(); t != nil {
+			t.Stop()
+		}
+		c.bulk.forget()
+		c.bulk.sock.close()
+		c.poller.remove(c.sockID)
+		c.sock.close()
+		c.transport.release()
+		// Not from within netpoll's own callback, which this may be called from.
+		go c.netpoll.Close()
+	})
+}

@@ -1,0 +1,137 @@
+package tcp
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// handshake is the listener's half. It returns the conn, or nil for a bulk socket that found its
+// conn. The connection stays the caller's on error; the peer has then been told why, if it can be
+// told anything. proved is called once the peer has proved to know the secret.
+func (l *listener) handshake(c *net.TCPConn, proved func()) (*conn, error) {
+	g := newGreeter(c, l.options.Secret)
+	h, peer, err := l.admit(c, g)
+	if err != nil {
+		return nil, err
+	}
+	proved()
+	if err := tune(c); err != nil {
+		return nil, err
+	}
+	if h.bulk {
+		return nil, l.admitBulk(c, g, h)
+	}
+	return l.admitConn(c, g, peer)
+}
+
+// admit hears who it is and has it prove the secret.
+func (l *listener) admit(c *net.TCPConn, g *greeter) (h hello, peer ipc.Peer, err error) {
+	kind, fields, err := g.hear()
+	switch {
+	case errors.Is(err, errAlien):
+		_, _ = c.Write([]byte(notRingside))
+		return h, peer, l.count(err)
+	case errors.Is(err, ipc.ErrCorrupt):
+		return h, peer, l.refuse(g, wire.RefuseBroken, err)
+	case err != nil:
+		return h, peer, fmt.Errorf("waiting for hello: %w", err)
+	case kind != kindHello:
+		return h, peer, l.refuse(g, wire.RefuseBroken, fmt.Errorf("%w: greeting of kind %d, expected hello", ipc.ErrCorrupt, kind))
+	}
+	if h, err = parseHello(fields); err == nil && !h.bulk {
+		var m wire.Hello
+		err = wire.ParseHello(h.wire, &m)
+		peer = peerOf(&m)
+	}
+	switch {
+	case errors.Is(err, wire.ErrVersion), errors.Is(err, ipc.ErrVersion):
+		return h, peer, l.refuse(g, wire.RefuseVersion, fmt.Errorf("%w: %w", ipc.ErrVersion, err))
+	case err != nil:
+		return h, peer, l.refuse(g, wire.RefuseBroken, err)
+	}
+	nonce := make([]byte, nonceBytes)
+	rand.Read(nonce)
+	if err := g.say(kindChallenge, nonce); err != nil {
+		return h, peer, fmt.Errorf("sending the challenge: %w", err)
+	}
+	want := prove(l.options.Secret, dialerLabel, g.seen.Sum(nil), nil)
+	kind, proof, err := g.hear()
+	switch {
+	case err == nil && kind == kindProof && hmac.Equal(proof, want[:]):
+		return h, peer, nil
+	case err == nil:
+		return h, peer, l.refuse(g, wire.RefuseSecret, fmt.Errorf("%w: the peer does not know ours", ErrSecret))
+	case errors.Is(err, ipc.ErrCorrupt), errors.Is(err, errAlien):
+		return h, peer, l.refuse(g, wire.RefuseBroken, err)
+	}
+	return h, peer, fmt.Errorf("waiting for the proof: %w", err)
+}
+
+// admitBulk gives the socket to the handshake of its conn.
+func (l *listener) admitBulk(c *net.TCPConn, g *greeter, h hello) error {
+	// The welcome goes first: with the socket delivered the conn may begin to use it.
+	var w welcome
+	w.proof = prove(l.options.Secret, listenerLabel, g.seen.Sum(nil), nil)
+	l.mu.Lock()
+	expected := l.expected[h.token] != nil
+	l.mu.Unlock()
+	if !expected {
+		return l.refuse(g, wire.RefuseBroken, errors.New("bulk socket of a conn that does not exist"))
+	}
+	if err := g.say(kindWelcome, w.append(nil, true)); err != nil {
+		return fmt.Errorf("sending welcome: %w", err)
+	}
+	if !l.deliver(h.token, c) {
+		return l.count(errors.New("second bulk socket of a conn"))
+	}
+	return nil
+}
+
+// admitConn welcomes the peer, waits for its bulk socket and makes the conn.
+func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer) (*conn, error) {
+	if l.full() {
+		return nil, l.refuse(g, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", maxUnaccepted))
+	}
+	own := wire.Welcome(introduce(&l.options, l.options.RingBytes))
+	w := welcome{wire: wire.AppendWelcome(nil, &own)}
+	rand.Read(w.token[:])
+	arrived, ok := l.expect(w.token)
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	defer l.forget(w.token, arrived)
+	w.proof = prove(l.options.Secret, listenerLabel, g.seen.Sum(nil), w.append(nil, false)[proofBytes:])
+	if err := g.say(kindWelcome, w.append(nil, false)); err != nil {
+		return nil, fmt.Errorf("sending welcome: %w", err)
+	}
+	timeout := time.NewTimer(l.options.HandshakeTimeout)
+	defer timeout.Stop()
+	select {
+	case bulk := <-arrived:
+		if bulk == nil {
+			return nil, net.ErrClosed
+		}
+		return l.transport.newConn(c, bulk, peer, l.options.RingBytes, &l.options)
+	case <-timeout.C:
+		return nil, fmt.Errorf("%s %q (pid %d): no bulk socket in %v", peer.Role, peer.Name, peer.PID, l.options.HandshakeTimeout)
+	}
+}
+
+// refuse tells the peer why and returns the error for the log.
+func (l *listener) refuse(g *greeter, reason uint32, err error) error {
+	g.refuse(reason, err)
+	return l.count(err)
+}
+
+// count is for every peer that was told to stay out.
+func (l *listener) count(err error) error {
+	l.refused.Add(1)
+	return err
+}

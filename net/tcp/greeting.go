@@ -1,0 +1,250 @@
+package tcp
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// version of what is on the wire below the messages. Both ends must have the same.
+//
+//	1  first
+const version = 1
+
+const (
+	greetingMagic  = "RSTC"
+	greetingHeader = 8
+
+	// maxGreeting is the longest greeting without its header: a refusal with all of its text.
+	maxGreeting = 256 + wire.MaxHandshake
+
+	nonceBytes = 32
+	proofBytes = sha256.Size
+	tokenBytes = 16
+)
+
+// Kinds of greeting. A number is never used twice.
+const (
+	kindHello     = 1
+	kindChallenge = 2
+	kindProof     = 3
+	kindWelcome   = 4
+	kindRefuse    = 5
+)
+
+// What a connection is for.
+const (
+	forMessages = 1
+	forBulk     = 2
+)
+
+// Labels of the two proofs.
+const (
+	dialerLabel   = "ringside tcp dialer"
+	listenerLabel = "ringside tcp listener"
+)
+
+// notRingside is what a peer is told that does not begin with greetingMagic.
+const notRingside = "ringside: this port expects a greeting of ringside's own protocol\n"
+
+// errAlien is heard when the peer speaks something else.
+var errAlien = errors.New("no greeting of this protocol")
+
+// token names a conn to whoever dials its bulk socket.
+type token [tokenBytes]byte
+
+// hello is the first greeting.
+type hello struct {
+	nonce [nonceBytes]byte
+	bulk  bool
+	token token  // of bulk
+	wire  []byte // otherwise: Hello of package wire
+}
+
+func (h *hello) append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, version)
+	dst = append(dst, h.nonce[:]...)
+	if h.bulk {
+		return append(append(dst, forBulk), h.token[:]...)
+	}
+	return append(append(dst, forMessages), h.wire...)
+}
+
+// parseHello reads a first greeting. The version is checked before anything that may differ between versions.
+func parseHello(src []byte) (h hello, err error) {
+	if len(src) < 4 {
+		return h, fmt.Errorf("%w: hello of %d bytes", ipc.ErrCorrupt, len(src))
+	}
+	if v := binary.LittleEndian.Uint32(src); v != version {
+		return h, fmt.Errorf("%w: version %d of the transport, this is %d", ipc.ErrVersion, v, version)
+	}
+	src = src[4:]
+	if len(src) < nonceBytes+1 {
+		return h, fmt.Errorf("%w: hello of %d bytes", ipc.ErrCorrupt, len(src))
+	}
+	src = src[copy(h.nonce[:], src):]
+	purpose, src := src[0], src[1:]
+	switch {
+	case purpose == forMessages:
+		h.wire = src
+	case purpose == forBulk && len(src) == tokenBytes:
+		h.bulk = true
+		copy(h.token[:], src)
+	default:
+		return h, fmt.Errorf("%w: hello for purpose %d with %d bytes", ipc.ErrCorrupt, purpose, len(src))
+	}
+	return h, nil
+}
+
+// welcome is the last greeting.
+type welcome struct {
+	proof [proofBytes]byte
+	token token  // of a conn
+	wire  []byte // of a conn: Welcome of package wire
+}
+
+func (w *welcome) append(dst []byte, bulk bool) []byte {
+	dst = append(dst, w.proof[:]...)
+	if bulk {
+		return dst
+	}
+	return append(append(dst, w.token[:]...), w.wire...)
+}
+
+func parseWelcome(src []byte, bulk bool) (w welcome, err error) {
+	if bulk && len(src) != proofBytes || !bulk && len(src) < proofBytes+tokenBytes {
+		return w, fmt.Errorf("%w: welcome of %d bytes", ipc.ErrCorrupt, len(src))
+	}
+	src = src[copy(w.proof[:], src):]
+	w.wire = src[copy(w.token[:], src):]
+	return w, nil
+}
+
+// greeter says and hears greetings on one connection, and keeps the hash of all of them.
+type greeter struct {
+	conn   io.ReadWriter
+	secret []byte
+	seen   hash.Hash
+	buf    []byte
+}
+
+func newGreeter(conn io.ReadWriter, secret []byte) *greeter {
+	return &greeter{conn: conn, secret: secret, seen: sha256.New()}
+}
+
+// say sends one greeting.
+func (g *greeter) say(kind uint8, fields []byte) error {
+	b := append(make([]byte, 0, greetingHeader+1+len(fields)), greetingMagic...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(1+len(fields)))
+	b = append(append(b, kind), fields...)
+	g.seen.Write(b)
+	_, err := g.conn.Write(b)
+	return err
+}
+
+// hear receives one greeting. Its fields are valid until the next. errAlien says that the peer speaks
+// something else.
+func (g *greeter) hear() (kind uint8, fields []byte, err error) {
+	var h [greetingHeader]byte
+	if _, err := io.ReadFull(g.conn, h[:len(greetingMagic)]); err != nil {
+		return 0, nil, err
+	}
+	if string(h[:len(greetingMagic)]) != greetingMagic {
+		return 0, nil, fmt.Errorf("%w: it begins with %q", errAlien, h[:len(greetingMagic)])
+	}
+	if _, err := io.ReadFull(g.conn, h[len(greetingMagic):]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.LittleEndian.Uint32(h[len(greetingMagic):])
+	if n < 1 || n > maxGreeting {
+		return 0, nil, fmt.Errorf("%w: greeting of %d bytes, at most %d", ipc.ErrCorrupt, n, maxGreeting)
+	}
+	if g.buf == nil {
+		g.buf = make([]byte, maxGreeting)
+	}
+	if _, err := io.ReadFull(g.conn, g.buf[:n]); err != nil {
+		return 0, nil, err
+	}
+	g.seen.Write(h[:])
+	g.seen.Write(g.buf[:n])
+	return g.buf[0], g.buf[1:n], nil
+}
+
+// prove is the proof of whoever label names, over the hash of what was said and heard and over more.
+func prove(secret []byte, label string, seen, more []byte) (proof [proofBytes]byte) {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(label))
+	mac.Write(seen)
+	mac.Write(more)
+	mac.Sum(proof[:0])
+	return proof
+}
+
+// dial is the dialer's half: it says hello and returns the listener's welcome, whose proof holds.
+func (g *greeter) dial(h *hello) (w welcome, err error) {
+	rand.Read(h.nonce[:])
+	if err := g.say(kindHello, h.append(nil)); err != nil {
+		return w, err
+	}
+	nonce, err := g.answer(kindChallenge)
+	if err != nil {
+		return w, err
+	}
+	if len(nonce) != nonceBytes {
+		return w, fmt.Errorf("%w: challenge of %d bytes, expected %d", ipc.ErrCorrupt, len(nonce), nonceBytes)
+	}
+	proof := prove(g.secret, dialerLabel, g.seen.Sum(nil), nil)
+	if err := g.say(kindProof, proof[:]); err != nil {
+		return w, err
+	}
+	before := g.seen.Sum(nil) // the welcome's proof covers what was before it, and its other fields
+	fields, err := g.answer(kindWelcome)
+	if err != nil {
+		return w, err
+	}
+	if w, err = parseWelcome(fields, h.bulk); err != nil {
+		return w, err
+	}
+	if want := prove(g.secret, listenerLabel, before, fields[proofBytes:]); !hmac.Equal(want[:], w.proof[:]) {
+		return w, fmt.Errorf("%w: the listener does not know ours", ErrSecret)
+	}
+	return w, nil
+}
+
+// answer hears a greeting of one kind, or the refusal instead.
+func (g *greeter) answer(want uint8) ([]byte, error) {
+	kind, fields, err := g.hear()
+	switch {
+	case err != nil:
+		return nil, err
+	case kind == want:
+		return fields, nil
+	case kind != kindRefuse:
+		return nil, fmt.Errorf("%w: greeting of kind %d, expected %d", ipc.ErrCorrupt, kind, want)
+	}
+	var m wire.Refuse
+	if err := wire.ParseRefuse(fields, &m); err != nil {
+		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+	}
+	switch m.Reason {
+	case wire.RefuseVersion:
+		return nil, fmt.Errorf("%w: %w: %s", ipc.ErrRefused, ipc.ErrVersion, m.Text)
+	case wire.RefuseSecret:
+		return nil, fmt.Errorf("%w: %w: %s", ipc.ErrRefused, ErrSecret, m.Text)
+	}
+	return nil, fmt.Errorf("%w: %s", ipc.ErrRefused, m.Text)
+}
+
+// refuse tells the peer why it is not let in, as far as it listens.
+func (g *greeter) refuse(reason uint32, why error) {
+	m := wire.Refuse{Version: wire.Version, Reason: reason, Text: wire.CutText(why.Error())}
+	_ = g.say(kindRefuse, wire.AppendRefuse(nil, &m))
+}

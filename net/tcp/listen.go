@@ -1,0 +1,260 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+const (
+	// maxHandshakes bounds how many strangers are being greeted at a time; further ones wait
+	// in the kernel's queue.
+	maxHandshakes = 256
+
+	// maxUnaccepted bounds the conns that nobody has accepted yet, those that wait for their bulk
+	// socket included. Further peers are refused.
+	maxUnaccepted = 128
+
+	// refusedTimeout and refusedBytes bound what is still read from a peer that was refused.
+	refusedTimeout = time.Second / 2
+	refusedBytes   = 64 << 10
+)
+
+type listener struct {
+	transport *Transport
+	options   ipc.Options
+	news      ipc.Waiter // woken when a conn is ready
+	sock      *net.TCPListener
+
+	greeting chan struct{} // one slot for every stranger
+	refused  atomic.Uint64
+
+	mu       sync.Mutex
+	ready    []*conn
+	dialing  map[*net.TCPConn]struct{}     // handshakes under way
+	expected map[token]chan<- *net.TCPConn // bulk sockets that are to come, each once
+	closed   bool
+}
+
+// Listen opens a listener at addr, host:port. Port 0 is any free one, and no host is every address of this
+// one. Without a secret only loopback addresses are taken.
+func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, error) {
+	o, err := withDefaults(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAddr(addr); err != nil {
+		return nil, err
+	}
+	nl, err := net.Listen("tcp", addr)
+	if errors.Is(err, unix.EADDRINUSE) {
+		return nil, fmt.Errorf("%w: %s", ipc.ErrAddrInUse, addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tcp: %w", err)
+	}
+	if len(o.Secret) == 0 && needsSecret(nl.Addr()) {
+		nl.Close()
+		return nil, fmt.Errorf("%w: no Secret, and %s can be reached from other hosts", ipc.ErrBadOption, nl.Addr())
+	}
+	l := &listener{
+		transport: t, options: o, news: o.Waiter, sock: nl.(*net.TCPListener),
+		greeting: make(chan struct{}, maxHandshakes),
+		dialing:  map[*net.TCPConn]struct{}{},
+		expected: map[token]chan<- *net.TCPConn{},
+	}
+	if l.news == nil {
+		l.news = ipc.NewWaiter()
+	}
+	go l.accept()
+	return l, nil
+}
+
+func (l *listener) Addr() string { return l.sock.Addr().String() }
+
+// Refused is how many peers were told to stay out: other protocols, other versions, without the
+// secret, and those for whom there was no room.
+func (l *listener) Refused() uint64 { return l.refused.Load() }
+
+func (l *listener) TryAccept() (ipc.Conn, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.ready) == 0 {
+		return nil, false
+	}
+	c := l.ready[0]
+	l.ready[0] = nil
+	l.ready = l.ready[1:]
+	return c, true
+}
+
+func (l *listener) Accept(ctx context.Context) (ipc.Conn, error) {
+	var c ipc.Conn
+	var closed bool
+	if err := l.news.Wait(ctx, func() bool {
+		l.mu.Lock()
+		closed = l.closed
+		l.mu.Unlock()
+		if closed {
+			return true
+		}
+		var ok bool
+		c, ok = l.TryAccept()
+		return ok
+	}); err != nil {
+		return nil, err
+	}
+	if closed {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+// Close also ends the handshakes under way.
+func (l *listener) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	ready := l.ready
+	l.ready = nil
+	for c := range l.dialing {
+		_ = c.SetDeadline(time.Unix(1, 0))
+	}
+	for t, arrived := range l.expected {
+		delete(l.expected, t)
+		close(arrived)
+	}
+	l.mu.Unlock()
+	for _, c := range ready {
+		c.Close()
+	}
+	err := l.sock.Close()
+	l.news.Wake()
+	return err
+}
+
+// accept takes connections until the listener is closed.
+func (l *listener) accept() {
+	for {
+		l.greeting <- struct{}{}
+		c, err := l.sock.AcceptTCP()
+		if err != nil {
+			<-l.greeting
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Out of descriptors, most likely. The peer waits in the kernel's queue; try again when
+			// some handshake may have given one back.
+			l.options.Logger.Error("accept failed", "addr", l.Addr(), "err", err)
+			<-time.After(time.Second / 10)
+			continue
+		}
+		go l.greet(c)
+	}
+}
+
+// greet does one handshake. The slot is given back once the peer has proved who it is, or failed to.
+func (l *listener) greet(c *net.TCPConn) {
+	free := sync.OnceFunc(func() { <-l.greeting })
+	defer free()
+	if !l.register(c) {
+		c.Close()
+		return
+	}
+	made, err := l.handshake(c, free)
+	l.mu.Lock()
+	delete(l.dialing, c)
+	queued := made != nil && !l.closed
+	if queued {
+		l.ready = append(l.ready, made)
+	}
+	l.mu.Unlock()
+	switch {
+	case queued:
+		l.news.Wake()
+	case made != nil:
+		made.Close()
+	case err != nil:
+		hangUp(c)
+		l.options.Logger.Warn("handshake failed", "addr", l.Addr(), "peer", c.RemoteAddr().String(), "err", err)
+	}
+}
+
+// hangUp closes a connection whose peer may not have read yet why. What it sent is read for a moment, since the
+// kernel discards what is on its way to whoever closes with something unread.
+func hangUp(c *net.TCPConn) {
+	_ = c.CloseWrite()
+	_ = c.SetReadDeadline(time.Now().Add(refusedTimeout))
+	_, _ = io.CopyN(io.Discard, c, refusedBytes)
+	c.Close()
+}
+
+func (l *listener) register(c *net.TCPConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	l.dialing[c] = struct{}{}
+	_ = c.SetDeadline(time.Now().Add(l.options.HandshakeTimeout))
+	return true
+}
+
+// expect says that the bulk socket with this token may come. Whatever comes or does not, forget is
+// called afterwards.
+func (l *listener) expect(t token) (arrived <-chan *net.TCPConn, ok bool) {
+	ch := make(chan *net.TCPConn, 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil, false
+	}
+	l.expected[t] = ch
+	return ch, true
+}
+
+func (l *listener) forget(t token, arrived <-chan *net.TCPConn) {
+	l.mu.Lock()
+	delete(l.expected, t)
+	l.mu.Unlock()
+	select {
+	case c := <-arrived:
+		if c != nil {
+			c.Close()
+		}
+	default:
+	}
+}
+
+// deliver hands a bulk socket to the handshake that expects it, once.
+func (l *listener) deliver(t token, c *net.TCPConn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	arrived := l.expected[t]
+	if arrived == nil {
+		return false
+	}
+	delete(l.expected, t)
+	delete(l.dialing, c)
+	arrived <- c
+	return true
+}
+
+// full says whether too many conns wait to be accepted.
+func (l *listener) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.ready)+len(l.expected) >= maxUnaccepted
+}

@@ -1,0 +1,108 @@
+package tcp
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// poller tells when a socket can go on, once each time it is asked. It is an epoll whose descriptor waits in
+// the runtime's own, so that it has no thread: its goroutine sleeps like any other.
+type poller struct {
+	epoll *os.File
+	raw   syscall.RawConn
+
+	mu      sync.Mutex
+	targets map[uint32]func() // by the number in the event
+	next    uint32
+}
+
+// newPoller starts a poller, which its close ends.
+func newPoller() (*poller, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("tcp: epoll: %w", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // what has os.NewFile give it to the runtime's epoll
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("tcp: epoll: %w", err)
+	}
+	p := &poller{epoll: os.NewFile(uintptr(fd), "epoll"), targets: map[uint32]func(){}}
+	if p.raw, err = p.epoll.SyscallConn(); err != nil {
+		p.epoll.Close()
+		return nil, fmt.Errorf("tcp: epoll: %w", err)
+	}
+	go p.run()
+	return p, nil
+}
+
+// run calls what events are for, until the epoll is closed.
+func (p *poller) run() {
+	events := make([]unix.EpollEvent, 64)
+	for {
+		n := 0
+		if err := p.raw.Read(func(fd uintptr) bool {
+			var err error
+			n, err = unix.EpollWait(int(fd), events, 0)
+			return n > 0 || err != nil && err != unix.EINTR
+		}); err != nil {
+			return
+		}
+		for _, e := range events[:max(n, 0)] {
+			p.mu.Lock()
+			target := p.targets[uint32(e.Fd)]
+			p.mu.Unlock()
+			if target != nil { // else it was removed meanwhile
+				target()
+			}
+		}
+	}
+}
+
+// add registers a socket, for nothing yet. fire is called, in the poller's goroutine, once for each arm.
+func (p *poller) add(s *socket, fire func()) (id uint32, err error) {
+	p.mu.Lock()
+	for id = p.next; p.targets[id] != nil; id++ {
+	}
+	p.next = id + 1
+	p.targets[id] = fire
+	p.mu.Unlock()
+	if err := p.control(unix.EPOLL_CTL_ADD, s, id, 0); err != nil {
+		p.remove(id)
+		return 0, err
+	}
+	return id, nil
+}
+
+// arm asks for one call when an event of mask can be, at once if it can be now.
+func (p *poller) arm(s *socket, id, mask uint32) error {
+	return p.control(unix.EPOLL_CTL_MOD, s, id, mask)
+}
+
+func (p *poller) control(op int, s *socket, id, mask uint32) error {
+	if !s.enter() {
+		return nil // whoever closed it tells those who wait
+	}
+	defer s.leave()
+	e := unix.EpollEvent{Events: mask | unix.EPOLLONESHOT, Fd: int32(id)}
+	var err error
+	if errControl := p.raw.Control(func(fd uintptr) { err = unix.EpollCtl(int(fd), op, s.fd, &e) }); errControl != nil {
+		return errControl
+	}
+	if err != nil {
+		return fmt.Errorf("tcp: epoll: %w", err)
+	}
+	return nil
+}
+
+// remove forgets a socket; the kernel does when its descriptor is closed.
+func (p *poller) remove(id uint32) {
+	p.mu.Lock()
+	delete(p.targets, id)
+	p.mu.Unlock()
+}
+
+func (p *poller) close() { p.epoll.Close() }

@@ -1,0 +1,151 @@
+package tcp
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ring"
+)
+
+// input is how far the reader is.
+type input struct {
+	header   [frameHeader]byte
+	have     int // bytes of header
+	frame    frame
+	body     []byte // of the message that is arriving, in the queue; nil while there is none
+	filled   int    // bytes of it
+	released uint32 // what the peer said last
+}
+
+// read takes all that netpoll has, in netpoll's goroutine; never two at a time.
+func (c *conn) read() {
+	got := false
+	for c.netpoll.Reader().Len() > 0 {
+		if c.state.Load()&(stateClosed|stateCorrupt) != 0 {
+			_ = c.netpoll.Reader().Skip(c.netpoll.Reader().Len()) // nobody wants it any more
+			_ = c.netpoll.Reader().Release()
+			continue
+		}
+		complete, err := c.input.step(c)
+		if err != nil {
+			_ = c.corrupt(err)
+			continue
+		}
+		got = got || complete
+	}
+	if got {
+		c.data.Wake()
+	}
+}
+
+// step takes a header or a part of a body, and reports whether a message is complete with it.
+func (in *input) step(c *conn) (complete bool, err error) {
+	if in.have < frameHeader {
+		n, err := c.netpoll.Read(in.header[in.have:])
+		in.have += n
+		if in.have < frameHeader || err != nil {
+			return false, err
+		}
+		if err := in.begin(c); err != nil || in.frame.kind > ipc.MaxKind {
+			in.have = 0
+			return false, err
+		}
+	} else {
+		n, err := c.netpoll.Read(in.body[in.filled:])
+		in.filled += n
+		if err != nil {
+			return false, err
+		}
+	}
+	if in.filled < len(in.body) {
+		return false, nil
+	}
+	in.have, in.filled, in.body = 0, 0, nil
+	c.arrived.Commit(in.frame.kind)
+	return true, nil
+}
+
+// begin takes a header: what the peer has released, and a place for the body.
+func (in *input) begin(c *conn) (err error) {
+	if in.frame, err = parseFrame(&in.header, c.limit); err != nil {
+		return err
+	}
+	n, ok := c.writer.answered(in.frame.released, in.released)
+	if !ok {
+		return fmt.Errorf("%w: %d messages released that were not sent", ipc.ErrCorrupt, in.frame.released-in.released)
+	}
+	in.released = in.frame.released
+	if n > 0 {
+		if err := c.freed(n); err != nil {
+			return err
+		}
+	}
+	c.writer.serve(c, in.frame.kind == hungry, in.frame.kind <= ipc.MaxKind)
+	if in.frame.kind > ipc.MaxKind {
+		return nil
+	}
+	in.body, err = c.arrived.Reserve(int(in.frame.length))
+	if err == ring.ErrFull {
+		return fmt.Errorf("%w: more in flight than fits into the queue", ipc.ErrCorrupt)
+	}
+	return err
+}
+
+// freed gives the room of the oldest n messages in out to the sender.
+func (c *conn) freed(n uint32) error {
+	for range n {
+		if _, _, err := c.acked.Peek(); err != nil {
+			return err
+		}
+		c.acked.Release()
+	}
+	c.room.Wake()
+	return nil
+}
+
+func (c *conn) TryRecv() (ipc.Message, bool, error) {
+	if c.held {
+		panic("ipc: TryRecv before Release")
+	}
+	// The state is read before the queue: what arrived before the end is then there for sure.
+	state := c.state.Load()
+	if state&(stateClosed|stateCorrupt) != 0 {
+		return ipc.Message{}, false, c.Err()
+	}
+	kind, body, err := c.in.Peek()
+	if err != nil {
+		if err != ring.ErrEmpty {
+			return ipc.Message{}, false, err
+		}
+		if state != 0 {
+			return ipc.Message{}, false, c.Err()
+		}
+		return ipc.Message{}, false, nil
+	}
+	c.held, c.heldCost = true, 8+(len(body)+7)&^7
+	c.recv.messages.Add(1)
+	c.recv.bytes.Add(uint64(len(body)))
+	return ipc.Message{Kind: kind, Body: body}, true, nil
+}
+
+func (c *conn) Recv(ctx context.Context) (ipc.Message, error) {
+	for {
+		m, ok, err := c.TryRecv()
+		if ok || err != nil {
+			return m, err
+		}
+		if err := c.data.Wait(ctx, func() bool { return c.state.Load() != 0 || c.in.Ready() }); err != nil {
+			return ipc.Message{}, err
+		}
+	}
+}
+
+func (c *conn) Release() {
+	if !c.held {
+		panic("ipc: Release without a message")
+	}
+	c.held = false
+	c.in.Release()
+	c.writer.release(c, c.heldCost)
+}

@@ -1,0 +1,146 @@
+package tcp
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// userTimeout ends a connection whose peer has acknowledged nothing of what was sent for so long, and
+	// with keepAlive one on which nothing was sent: a cable that was pulled, a host without power.
+	userTimeout = 10 * time.Second
+	keepIdle    = 3 * time.Second
+	keepEvery   = time.Second
+	keepCount   = 7
+
+	// maxIovecs bounds the buffers of one system call; the kernel's own limit is 1024.
+	maxIovecs = 64
+
+	// maxTransfer bounds the bytes of one system call, so that the goroutine comes back in about a
+	// hundred microseconds to look at what else it waits for.
+	maxTransfer = 1 << 20
+)
+
+// socketClosed is the bit of a socket's state that says so; the others count who uses it.
+const socketClosed = 1 << 62
+
+// socket is a descriptor that is closed once nobody is within a system call on it. Any goroutine
+// may call any method.
+type socket struct {
+	fd    int
+	state atomic.Int64
+}
+
+// enter says that the descriptor is about to be used, false when it is closed. The caller leaves.
+func (s *socket) enter() bool {
+	if s.state.Add(1)&socketClosed != 0 {
+		s.leave()
+		return false
+	}
+	return true
+}
+
+func (s *socket) leave() {
+	if s.state.Add(-1) == socketClosed {
+		// Whoever enters from now on sees that it is closed and leaves, so that this would be reached
+		// again: the exchange lets only one through.
+		if s.state.CompareAndSwap(socketClosed, socketClosed|1<<61) {
+			_ = unix.Close(s.fd)
+		}
+	}
+}
+
+// close is final; further calls do nothing.
+func (s *socket) close() {
+	if !s.enter() {
+		return
+	}
+	s.state.Or(socketClosed)
+	s.leave()
+}
+
+// shutdown ends one direction or both, unix.SHUT_*.
+func (s *socket) shutdown(how int) {
+	if s.enter() {
+		_ = unix.Shutdown(s.fd, how)
+		s.leave()
+	}
+}
+
+// send writes what the kernel takes now. unix.EAGAIN says that it takes nothing, net.ErrClosed that the
+// socket is closed.
+func (s *socket) send(iov []unix.Iovec, total int) (int, error) {
+	if !s.enter() {
+		return 0, net.ErrClosed
+	}
+	defer s.leave()
+	return sendmsg(s.fd, iov, total)
+}
+
+// recv reads what has arrived: 0 at the end, unix.EAGAIN when there is nothing now.
+func (s *socket) recv(iov []unix.Iovec, total int) (int, error) {
+	if !s.enter() {
+		return 0, net.ErrClosed
+	}
+	defer s.leave()
+	return recvmsg(s.fd, iov, total)
+}
+
+// tune sets the options that every connection has. TCP_NODELAY is on already.
+func tune(c *net.TCPConn) error {
+	if err := c.SetKeepAliveConfig(net.KeepAliveConfig{
+		Enable: true, Idle: keepIdle, Interval: keepEvery, Count: keepCount,
+	}); err != nil {
+		return fmt.Errorf("tcp: keepalive: %w", err)
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if errControl := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout/time.Millisecond))
+	}); errControl != nil {
+		err = errControl
+	}
+	if err != nil {
+		return fmt.Errorf("tcp: user timeout: %w", err)
+	}
+	return nil
+}
+
+// duplicate returns another descriptor of the connection, which never blocks.
+func duplicate(c *net.TCPConn) (fd int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	if errControl := raw.Control(func(old uintptr) {
+		fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0)
+	}); errControl != nil {
+		return -1, errControl
+	}
+	if err != nil {
+		return -1, fmt.Errorf("tcp: another descriptor: %w", err)
+	}
+	return fd, nil
+}
+
+// detach takes the descriptor out of c, which is closed, into n of our own.
+func detach(c *net.TCPConn, n int) (fds []int, err error) {
+	defer c.Close()
+	for range n {
+		fd, err := duplicate(c)
+		if err != nil {
+			for _, fd := range fds {
+				_ = unix.Close(fd)
+			}
+			return nil, err
+		}
+		fds = append(fds, fd)
+	}
+	return fds, nil
+}

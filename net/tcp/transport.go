@@ -1,0 +1,192 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// Transport makes conns over TCP. Safe for concurrent use.
+type Transport struct {
+	mu     sync.Mutex
+	poller *poller // while there are conns
+	users  int     // of it
+}
+
+var _ ipc.Transport = (*Transport)(nil)
+
+// New returns a transport. It costs nothing until it has conns.
+func New() *Transport { return &Transport{} }
+
+// Name is "tcp".
+func (*Transport) Name() string { return "tcp" }
+
+// Reaches says yes to host:port.
+func (*Transport) Reaches(addr string) bool { return checkAddr(addr) == nil }
+
+// checkAddr says whether addr is host:port, with a number for a port.
+func checkAddr(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%w: %q: %w", ErrAddress, addr, err)
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("%w: %q: port %q, expected a number up to 65535", ErrAddress, addr, port)
+	}
+	if strings.ContainsAny(host, "/ \t\n") {
+		return fmt.Errorf("%w: %q", ErrAddress, addr)
+	}
+	return nil
+}
+
+// acquire returns the poller that all conns of the transport share. Whoever had it calls release.
+func (t *Transport) acquire() (*poller, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.poller == nil {
+		p, err := newPoller()
+		if err != nil {
+			return nil, err
+		}
+		t.poller = p
+	}
+	t.users++
+	return t.poller, nil
+}
+
+func (t *Transport) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.users--; t.users == 0 {
+		t.poller.close()
+		t.poller = nil
+	}
+}
+
+// withDefaults checks the options and fills in what they leave open.
+func withDefaults(options *ipc.Options) (ipc.Options, error) {
+	o, err := options.WithDefaults()
+	if err != nil {
+		return o, err
+	}
+	if len(o.Hello.Name) > wire.MaxName {
+		return o, fmt.Errorf("%w: Hello.Name has %d bytes, at most %d", ipc.ErrBadOption, len(o.Hello.Name), wire.MaxName)
+	}
+	if o.Hello.Version == 0 {
+		o.Hello.Version = wire.Version
+	}
+	return o, nil
+}
+
+// introduce is what this end says of itself.
+func introduce(o *ipc.Options, ringBytes int) wire.Hello {
+	return wire.Hello{
+		Version: o.Hello.Version, Role: uint8(o.Hello.Role), Name: o.Hello.Name,
+		PID: uint32(os.Getpid()), RingBytes: uint32(ringBytes),
+	}
+}
+
+// peerOf is who the peer says it is.
+func peerOf(m *wire.Hello) ipc.Peer {
+	return ipc.Peer{Role: ipc.Role(m.Role), Name: m.Name, Version: m.Version, PID: int(m.PID), Start: m.Start}
+}
+
+// Dial connects to the listener at addr, host:port.
+func (t *Transport) Dial(ctx context.Context, addr string, options *ipc.Options) (ipc.Conn, error) {
+	o, err := withDefaults(options)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkAddr(addr); err != nil {
+		return nil, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
+	}
+	c, err := t.dial(ctx, addr, &o)
+	if err != nil {
+		if errCtx := ipc.ContextError(ctx); errCtx != nil {
+			err = errCtx
+		}
+		return nil, fmt.Errorf("tcp: dial %s: %w", addr, err)
+	}
+	return c, nil
+}
+
+// dial opens the two sockets of a conn.
+func (t *Transport) dial(ctx context.Context, addr string, o *ipc.Options) (ipc.Conn, error) {
+	own := introduce(o, 0)
+	messages, w, err := connect(ctx, addr, o, &hello{wire: wire.AppendHello(nil, &own)})
+	if err != nil {
+		return nil, err
+	}
+	var m wire.Welcome
+	if err = wire.ParseWelcome(w.wire, &m); err == nil {
+		err = ipc.CheckRingBytes(int(m.RingBytes))
+	}
+	if err != nil {
+		messages.Close()
+		if errors.Is(err, wire.ErrVersion) {
+			return nil, fmt.Errorf("%w: %w", ipc.ErrVersion, err)
+		}
+		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+	}
+	bulk, _, err := connect(ctx, messages.RemoteAddr().String(), o, &hello{bulk: true, token: w.token})
+	if err != nil {
+		messages.Close()
+		return nil, fmt.Errorf("bulk socket: %w", err)
+	}
+	return t.newConn(messages, bulk, peerOf((*wire.Hello)(&m)), int(m.RingBytes), o)
+}
+
+// connect opens one connection, greetings included.
+func connect(ctx context.Context, addr string, o *ipc.Options, h *hello) (*net.TCPConn, welcome, error) {
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "tcp", addr)
+	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EADDRNOTAVAIL) {
+		return nil, welcome{}, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)
+	}
+	if err != nil {
+		return nil, welcome{}, err
+	}
+	c := nc.(*net.TCPConn)
+	_ = c.SetDeadline(time.Now().Add(o.HandshakeTimeout))
+	cancel := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer cancel()
+	w, err := newGreeter(c, o.Secret).dial(h)
+	if err == nil {
+		err = tune(c)
+	}
+	if err != nil {
+		c.Close()
+		return nil, w, dialError(err)
+	}
+	return c, w, nil
+}
+
+// dialError says what an error of the greetings means to who dials.
+func dialError(err error) error {
+	switch {
+	case errors.Is(err, errAlien):
+		return fmt.Errorf("%w: %w", ErrNotRingside, err)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+		return fmt.Errorf("%w during the handshake", ipc.ErrPeerGone)
+	}
+	return err
+}
+
+// needsSecret says whether a listener at this address can be reached from other hosts.
+func needsSecret(addr net.Addr) bool {
+	ap, err := netip.ParseAddrPort(addr.String())
+	return err != nil || !ap.Addr().IsLoopback()
+}
