@@ -65,9 +65,9 @@ func Select(l Level) (*Table, error) {
 
 func newTable(l Level) *Table {
 	t := portable()
+	t.rows()
 	if l != Go {
 		accelerate(t, l)
 	}
-	t.rows()
 	return t
 }

@@ -15,6 +15,7 @@ func (t *Table) rows() {
 	t.RMSNorm = t.rmsNorm
 	t.RMSNormGrad = t.rmsNormGrad
 	t.RoPE = t.ropeRow
+	t.blocks()
 }
 
 func (t *Table) softmax(dst, x []float32, scale float32) {

@@ -179,6 +179,23 @@ type Table struct {
 	// ("rotate half", Su et al. 2021, arXiv:2104.09864). sign is 1; -1 is the inverse and so the gradient.
 	RoPE func(dst, x, cos, sin []float32, sign float32)
 
+	// The kernels of blocks compute rows rows of n elements as those of one row do, whose letters they use; they
+	// agree with them within rounding. Results of one row are the same in whatever block it is.
+
+	RMSNormRows func(dst, x Rows, w []float32, rows, n int, eps float32)
+	// RMSNormGradRows recomputes 1/√(Σx²/n+eps). dw may be nil, dx may be x or dy.
+	RMSNormGradRows func(dx, x, dy Rows, dw, w []float32, rows, n int, eps float32)
+	LayerNormRows   func(dst, x Rows, w, b []float32, rows, n int, eps float32)
+	// LayerNormGradRows recomputes mean and deviation. dw and db may be nil, dx may be x or dy.
+	LayerNormGradRows func(dx, x, dy Rows, dw, db, w []float32, rows, n int, eps float32)
+	// SoftmaxRows is Softmax of the first min(first+i*grow, n) elements of row i, at least 1, and 0 after them up to
+	// n: with grow 1 it is causal.
+	SoftmaxRows func(dst, x Rows, rows, n, first, grow int, scale float32)
+	// SoftmaxGradRows is SoftmaxGrad of the same elements.
+	SoftmaxGradRows func(dst, p, dp Rows, rows, n, first, grow int, scale float32)
+	// RoPERows turns rows of 2h elements by tables of h.
+	RoPERows func(dst, x, cos, sin Rows, rows, h int, sign float32)
+
 	// AdamW makes one step of the optimizer over len(p) elements, from p, m, v and the gradient g into pOut, mOut
 	// and vOut, which may be p, m and v.
 	AdamW func(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep)

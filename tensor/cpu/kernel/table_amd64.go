@@ -68,6 +68,7 @@ func accelerateAVX512(t *Table) {
 	t.normGrad1 = normGrad1(normGrad1AVX512)
 	t.addGrad = addGrad(addGradAVX512)
 	t.rope = rope(ropeAVX512)
+	t.accelerateRows(rowsAVX512())
 }
 
 func accelerateAVX2(t *Table) {
@@ -127,4 +128,5 @@ func accelerateAVX2(t *Table) {
 	t.normGrad1 = normGrad1(normGrad1AVX2)
 	t.addGrad = addGrad(addGradAVX2)
 	t.rope = rope(ropeAVX2)
+	t.accelerateRows(rowsAVX2())
 }

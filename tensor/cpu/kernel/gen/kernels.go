@@ -5,6 +5,18 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
+// rowSet writes the kernels of whole rows.
+func rowSet(s isa) {
+	table := Mem{}
+	if !s.wide {
+		table = laneTable()
+	}
+	k := &kern{isa: s, consts: constants()}
+	k.consts["oneDouble"] = GLOBL("const_oneDouble", RODATA|NOPTR)
+	DATA(0, F64(1))
+	rowKernels(k, table)
+}
+
 // vectors writes the elementwise kernels, the reductions and the parts of fused rows.
 func vectors(s isa) {
 	table := Mem{}
