@@ -22,8 +22,19 @@ type compiler struct {
 // copied is a view and its dense copy.
 type copied struct{ of, is Operand }
 
+// Options configure Compile; nil and the zero value are the defaults.
+type Options struct {
+	// NoFuse keeps a step for every operation. Results are the same bits but for attention, the weights' gradients of
+	// norms and gradients that are put together from pads; see the package comment.
+	NoFuse bool
+}
+
 // Compile compiles p, which must be well formed (tensor.ParseProgram, or recorded by a session). The plan keeps p.
-func Compile(p *tensor.Program) *Plan {
+func Compile(p *tensor.Program, opts *Options) *Plan {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
 	c := &compiler{p: p, plan: &Plan{Program: p}, at: make([]Operand, len(p.Instrs)), copies: map[int][]copied{}, fallible: -1}
 	c.plan.Stats.Instrs = len(p.Instrs)
 	for i, e := range p.Externals {
@@ -36,6 +47,9 @@ func Compile(p *tensor.Program) *Plan {
 		} else {
 			c.plan.Stats.Dead++
 		}
+	}
+	if !o.NoFuse {
+		c.rewrite()
 	}
 	c.lifetimes()
 	c.takeDonated()
@@ -146,151 +160,6 @@ func (c *compiler) instr(i int) {
 		}
 	}
 	s.Out = c.result(i)
-	if info.Fallible {
-		c.fallible = len(c.plan.Steps)
-	}
 	c.step(s)
 	c.at[i] = s.Out
 }
-
-// lifetimes finds the first and last step that touches each buffer.
-func (c *compiler) lifetimes() {
-	for k := range c.plan.Steps {
-		s := &c.plan.Steps[k]
-		for _, o := range s.In {
-			if o.Scalar < 0 {
-				c.plan.Buffers[o.Buf].last = k
-			}
-		}
-		b := &c.plan.Buffers[s.Out.Buf]
-		if b.first < 0 {
-			b.first = k
-		}
-		b.last = max(b.last, k)
-	}
-}
-
-// covers reports whether o is the whole of its buffer in order, so that element i of the step is element i of it.
-func (c *compiler) covers(o Operand, like Operand) bool {
-	return o.Scalar < 0 && o.Dense && o.Off == 0 && o.Shape.Equal(like.Shape) && o.DType.Size() == like.DType.Size() &&
-		c.plan.Buffers[o.Buf].Size == c.plan.Buffers[like.Buf].Size
-}
-
-// overwritable finds an operand of step k that its output may be written over: elementwise, the whole buffer, used
-// here for the last time and read in no other order by the same step.
-func (c *compiler) overwritable(k int, ok func(*Buffer) bool) (buf int, found bool) {
-	s := &c.plan.Steps[k]
-	if s.Op.Info().Class != tensor.ClassElementwise {
-		return 0, false
-	}
-	for _, o := range s.In {
-		if !c.covers(o, s.Out) {
-			continue
-		}
-		b := &c.plan.Buffers[o.Buf]
-		if b.last != k || !ok(b) {
-			continue
-		}
-		if !slices.ContainsFunc(s.In, func(x Operand) bool { return x.Scalar < 0 && x.Buf == o.Buf && !c.covers(x, s.Out) }) {
-			return o.Buf, true
-		}
-	}
-	return 0, false
-}
-
-// takeDonated lets outputs take the memory of donated inputs.
-func (c *compiler) takeDonated() {
-	taken := make([]bool, len(c.p.Externals))
-	for i := range c.plan.Outputs {
-		o := &c.plan.Outputs[i]
-		k := c.plan.Buffers[o.Buf].first
-		if k <= c.fallible {
-			continue
-		}
-		buf, ok := c.overwritable(k, func(b *Buffer) bool {
-			return b.Place == External && c.p.Externals[b.Index].Donated && !taken[b.Index]
-		})
-		if ok {
-			o.Take = c.plan.Buffers[buf].Index
-			taken[o.Take] = true
-			c.plan.Stats.Taken++
-		}
-	}
-}
-
-// writeInPlace merges a step's temporary output with an operand that dies there.
-func (c *compiler) writeInPlace() {
-	into := make([]int, len(c.plan.Buffers))
-	for i := range into {
-		into[i] = i
-	}
-	for k := range c.plan.Steps {
-		s := &c.plan.Steps[k]
-		for j := range s.In {
-			if s.In[j].Scalar < 0 {
-				s.In[j].Buf = into[s.In[j].Buf]
-			}
-		}
-		out := s.Out.Buf
-		if c.plan.Buffers[out].Place != Temp {
-			continue
-		}
-		if buf, ok := c.overwritable(k, func(b *Buffer) bool { return b.Place == Temp }); ok {
-			into[out] = buf
-			c.plan.Buffers[buf].last = c.plan.Buffers[out].last
-			c.plan.Buffers[out].first = -1 // gone
-			s.Out.Buf = buf
-			c.plan.Stats.InPlace++
-		}
-	}
-}
-
-// place gives temporaries their offsets: largest first, each at the lowest place that is free for its lifetime
-// (Pisarchyk and Lee 2020, greedy by size).
-func (c *compiler) place() {
-	var temps []int
-	for i, b := range c.plan.Buffers {
-		if b.Place == Temp && b.first >= 0 && b.Size > 0 {
-			temps = append(temps, i)
-		}
-	}
-	c.plan.Stats.LowerBound = c.lowerBound(temps)
-	slices.SortStableFunc(temps, func(a, b int) int { return c.plan.Buffers[b].Size - c.plan.Buffers[a].Size })
-	var placed []int // by offset
-	for _, i := range temps {
-		b := &c.plan.Buffers[i]
-		off := 0
-		for _, j := range placed {
-			o := &c.plan.Buffers[j]
-			if o.last < b.first || b.last < o.first {
-				continue
-			}
-			if off+aligned(b.Size) <= o.Off {
-				break
-			}
-			off = max(off, o.Off+aligned(o.Size))
-		}
-		b.Off = off
-		at, _ := slices.BinarySearchFunc(placed, off, func(j, off int) int { return c.plan.Buffers[j].Off - off })
-		placed = slices.Insert(placed, at, i)
-		c.plan.Temp = max(c.plan.Temp, off+aligned(b.Size))
-	}
-	c.plan.Stats.TempBytes = c.plan.Temp
-}
-
-func (c *compiler) lowerBound(temps []int) int {
-	delta := make([]int, len(c.plan.Steps)+1)
-	for _, i := range temps {
-		b := c.plan.Buffers[i]
-		delta[b.first] += b.Size
-		delta[b.last+1] -= b.Size
-	}
-	most, now := 0, 0
-	for _, d := range delta {
-		now += d
-		most = max(most, now)
-	}
-	return most
-}
-
-func aligned(n int) int { return (n + Align - 1) &^ (Align - 1) }

@@ -41,13 +41,17 @@ type Operand struct {
 	Dense   bool  // the strides are those of a contiguous tensor
 }
 
-// Step is one operation. Its output is dense.
+// Step is one operation, or several that became one. Its outputs are dense but for those of attention.
 type Step struct {
-	Instr int // the instruction it is for
+	Instr int // the instruction it is for, the last one of several
 	Op    tensor.Op
 	In    []Operand
 	Out   Operand
 	Ints  []int64
+
+	Fused Fused
+	Also  []Operand // further outputs
+	Body  []Inst    // of Tiles
 }
 
 // OutputOf is a kept result.
@@ -75,6 +79,7 @@ type Stats struct {
 	Steps      int
 	Copies     int // steps that only make a view dense
 	Dead       int // instructions that nobody needs
+	Fused      int // instructions that became part of another's step
 	Views      int // instructions that became strides
 	InPlace    int // steps that write over a dying operand
 	Taken      int // results that may take a donated input's memory
@@ -85,14 +90,8 @@ type Stats struct {
 // String lists the plan, a step a line.
 func (p *Plan) String() string {
 	var b strings.Builder
-	for _, s := range p.Steps {
-		fmt.Fprintf(&b, "%s = %v", p.operand(s.Out), s.Op)
-		for _, in := range s.In {
-			b.WriteString(" " + p.operand(in))
-		}
-		if len(s.Ints) > 0 {
-			fmt.Fprintf(&b, " %v", s.Ints)
-		}
+	for i := range p.Steps {
+		b.WriteString(p.StepString(i))
 		b.WriteByte('\n')
 	}
 	for i, o := range p.Outputs {
@@ -101,6 +100,23 @@ func (p *Plan) String() string {
 			fmt.Fprintf(&b, ", may take in%d", o.Take)
 		}
 		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// StepString prints step i: its outputs, what it computes, and of what.
+func (p *Plan) StepString(i int) string {
+	s := &p.Steps[i]
+	var b strings.Builder
+	for _, o := range s.Also {
+		b.WriteString(p.operand(o) + ", ")
+	}
+	fmt.Fprintf(&b, "%s = %s", p.operand(s.Out), s.Name())
+	for _, in := range s.In {
+		b.WriteString(" " + p.operand(in))
+	}
+	if len(s.Ints) > 0 {
+		fmt.Fprintf(&b, " %v", s.Ints)
 	}
 	return b.String()
 }

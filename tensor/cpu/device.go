@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -26,6 +27,12 @@ type Options struct {
 	Plans int
 	// OnSegment is called with every new segment of the arena, before a value lies in it.
 	OnSegment func(*shm.Segment)
+	// NoFuse runs one operation after another instead of several at once: slower, and with some results in other bits, see
+	// package compile.
+	NoFuse bool
+	// Trace, if set, is called after every step of every program, in the goroutine that runs it: for tools that show where
+	// the time of a program goes. It costs two readings of the clock a step.
+	Trace func(p *compile.Plan, step int, took time.Duration)
 	// Arena configures the memory further; MaxBytes and OnSegment above take precedence.
 	Arena shm.ArenaOptions
 }
@@ -36,9 +43,11 @@ type Device struct {
 	arena *shm.Arena
 	table *kernel.Table
 
-	lanes []*run // one a thread
-	pool  *pool  // nil for one thread
-	eager bool   // share steps however small, for tests
+	lanes  []*run // one a thread
+	pool   *pool  // nil for one thread
+	eager  bool   // share steps however small, for tests
+	noFuse bool
+	trace  func(p *compile.Plan, step int, took time.Duration)
 
 	mu    sync.Mutex // held while a program runs; what follows belongs to that
 	temp  *shm.Block // its temporaries
@@ -53,7 +62,7 @@ func New(o *Options) (*Device, error) {
 	if o != nil {
 		opt = *o
 	}
-	d := &Device{}
+	d := &Device{trace: opt.Trace, noFuse: opt.NoFuse}
 	if opt.Level == nil {
 		d.table = kernel.Best()
 	} else {
@@ -201,7 +210,7 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog)}
+	c := &Compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog, &compile.Options{NoFuse: d.noFuse})}
 	c.steps = d.lower(c.plan)
 	if e := p.byHash[hash]; e != nil {
 		p.drop(e)

@@ -169,42 +169,47 @@ func (d *Device) withScalar(s *compile.Step, t tensor.DType) func(r *run) error 
 	if x.Scalar >= 0 {
 		x, c, left = c, x, true
 	}
-	if c.Scalar < 0 || !x.Dense {
+	n := s.Out.Shape.Elems()
+	if c.Scalar < 0 || !x.Dense || x.Shape.Elems() != n {
 		return nil
 	}
-	k := d.table
-	var f func(dst, x []float32, s float32)
-	switch s.Op {
-	case tensor.OpAdd:
-		f = k.AddS
-	case tensor.OpMul:
-		f = k.MulS
-	case tensor.OpMax:
-		f = k.MaxS
-	case tensor.OpMin:
-		f = k.MinS
-	case tensor.OpSub:
-		f = k.RSubS
-		if !left {
-			f = func(dst, x []float32, s float32) { k.AddS(dst, x, -s) }
-		}
-	case tensor.OpDiv:
-		if left {
-			f = k.RDivS
-		}
-	case tensor.OpPow:
-		if !left {
-			f = k.PowS
-		}
-	}
+	f := d.scalarLoop(s.Op, left)
 	if f == nil {
 		return nil
 	}
-	n := s.Out.Shape.Elems()
 	return func(r *run) error {
 		if lo, hi := r.share(n, tile); lo < hi {
 			f(elems[float32](at(r.bufs[s.Out.Buf], 4*lo), hi-lo), elems[float32](at(r.bufs[x.Buf], 4*(x.Off+lo)), hi-lo), float32(r.scalars[c.Scalar]))
 		}
 		return nil
 	}
+}
+
+// scalarLoop is the kernel of op between a tensor and a scalar, the left operand if left; nil if there is none.
+func (d *Device) scalarLoop(op tensor.Op, left bool) func(dst, x []float32, s float32) {
+	k := d.table
+	switch op {
+	case tensor.OpAdd:
+		return k.AddS
+	case tensor.OpMul:
+		return k.MulS
+	case tensor.OpMax:
+		return k.MaxS
+	case tensor.OpMin:
+		return k.MinS
+	case tensor.OpSub:
+		if left {
+			return k.RSubS
+		}
+		return func(dst, x []float32, s float32) { k.AddS(dst, x, -s) }
+	case tensor.OpDiv:
+		if left {
+			return k.RDivS
+		}
+	case tensor.OpPow:
+		if !left {
+			return k.PowS
+		}
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"fmt"
+
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
 )
@@ -9,15 +11,21 @@ import (
 func (d *Device) lower(p *compile.Plan) []lowered {
 	out := make([]lowered, 0, len(p.Steps))
 	total := 0
-	for i := 0; i < len(p.Steps); i++ {
+	for i := range p.Steps {
 		s := &p.Steps[i]
 		l := lowered{instr: s.Instr}
-		cost := 0
-		if l.f = d.adamw(p, i); l.f != nil {
-			cost = 2 * s.Out.Shape.Elems()
-			i += 2
-		} else {
-			l.f, cost = d.step(s), shareable(s)
+		cost := shareable(s)
+		switch s.Fused {
+		case compile.Single:
+			l.f = d.step(s)
+		case compile.Tiles:
+			l.f = d.tiles(s)
+		case compile.NormGrad:
+			l.f, l.after = d.normGrad(s)
+		case compile.AdamW:
+			l.f = d.adamw(s)
+		default:
+			panic(fmt.Sprintf("cpu: no lowering for %v", s.Fused)) // compile has no other
 		}
 		if l.shared = d.pool != nil && cost > 0 && (cost >= minShared || d.eager); l.shared {
 			total += cost
@@ -43,6 +51,17 @@ const (
 // shareable estimates the work of a step in quarters of a nanosecond, 0 for one that one thread does alone.
 func shareable(s *compile.Step) int {
 	n := s.Out.Shape.Elems()
+	switch s.Fused {
+	case compile.Tiles:
+		return len(s.Body) * n
+	case compile.NormGrad:
+		return 6 * n
+	case compile.AdamW:
+		for _, o := range s.Also {
+			n += o.Shape.Elems()
+		}
+		return n
+	}
 	switch s.Op {
 	case tensor.OpMatmul:
 		if s.Out.DType == tensor.U8 {

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -18,7 +19,8 @@ const tile = 1024
 type lowered struct {
 	instr  int
 	f      func(r *run) error
-	shared bool // among all threads: f does part r.part of r.parts
+	after  func(r *run) error // if there is one: when all parts of f are done, by one thread
+	shared bool               // among all threads: f does part r.part of r.parts
 }
 
 // run is what one thread has of the running program: the operands, which part of a shared step is its own, and scratch
@@ -36,6 +38,8 @@ type run struct {
 	pack  []float32   // for the matrix product
 	rows  [3][]uint64 // rows of softmax and the like along an inner dim
 	cols  []uint64    // convolution windows
+	words []uint64    // of tile programs
+	ptrs  []pointer   // theirs
 }
 
 // share is this thread's part of n elements, cut at multiples of unit. Which elements are one's own changes no bit of
@@ -118,15 +122,25 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 	for _, l := range d.lanes {
 		l.bufs, l.scalars = r.bufs, scalars
 	}
+	var start time.Time
 	for i := range c.steps {
 		at = c.steps[i].instr
+		if d.trace != nil {
+			start = time.Now()
+		}
 		if c.steps[i].shared {
 			err = d.pool.run(c.steps[i].f)
 		} else {
 			err = c.steps[i].f(r)
 		}
+		if err == nil && c.steps[i].after != nil {
+			err = c.steps[i].after(r)
+		}
 		if err != nil {
 			return runError(plan, at, err)
+		}
+		if d.trace != nil {
+			d.trace(plan, i, time.Since(start))
 		}
 	}
 	for i := range plan.Outputs {

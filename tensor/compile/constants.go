@@ -1,0 +1,36 @@
+package compile
+
+import "github.com/ringside-go/ringside/tensor"
+
+// constants lets elementwise steps read a scalar instead of a tensor that is full of it. Integers stay tensors: a
+// scalar beside them is converted by other rules than full's.
+func (c *compiler) constants() {
+	full := map[int]Operand{} // scalars, by buffer
+	for k := range c.plan.Steps {
+		s := &c.plan.Steps[k]
+		if s.Op == tensor.OpFull && s.Out.DType.IsFloat() && c.plan.Buffers[s.Out.Buf].Place == Temp {
+			full[s.Out.Buf] = s.In[0]
+			continue
+		}
+		if !s.Op.Info().Weak || len(s.In) < 2 {
+			continue
+		}
+		for i, o := range s.In {
+			x, ok := full[o.Buf]
+			if !ok || o.Scalar >= 0 || !c.tensorBeside(s, i) {
+				continue
+			}
+			s.In[i] = x
+		}
+	}
+}
+
+// tensorBeside reports whether an operand other than i gives the step its dtype.
+func (c *compiler) tensorBeside(s *Step, i int) bool {
+	for k, o := range s.In {
+		if k != i && o.Scalar < 0 && o.DType == s.In[i].DType {
+			return true
+		}
+	}
+	return false
+}

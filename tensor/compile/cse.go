@@ -1,0 +1,55 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// stepKey finds candidates: the operation and its first operands, buffers or scalars.
+type stepKey struct {
+	op   tensor.Op
+	args [3]int
+}
+
+func keyOf(s *Step) stepKey {
+	k := stepKey{op: s.Op}
+	for i, o := range s.In[:min(3, len(s.In))] {
+		if k.args[i] = o.Buf + 1; o.Scalar >= 0 {
+			k.args[i] = -1 - o.Scalar
+		}
+	}
+	return k
+}
+
+// commonSteps computes once what several steps compute from the same operands. Scalars are the same if they are one
+// argument: their values differ from run to run.
+func (c *compiler) commonSteps() {
+	e := newEdit()
+	seen := map[stepKey][]int{}
+	into := map[int]int{} // buffers that are another's equal
+	for k := range c.plan.Steps {
+		s := &c.plan.Steps[k]
+		for i := range s.In {
+			if b, ok := into[s.In[i].Buf]; ok && s.In[i].Scalar < 0 {
+				s.In[i].Buf = b
+			}
+		}
+		key := keyOf(s)
+		if c.plan.Buffers[s.Out.Buf].Place == Temp {
+			at := slices.IndexFunc(seen[key], func(j int) bool { return equalSteps(&c.plan.Steps[j], s) })
+			if at >= 0 {
+				into[s.Out.Buf] = c.plan.Steps[seen[key][at]].Out.Buf
+				e.gone[k] = true
+				continue
+			}
+		}
+		seen[key] = append(seen[key], k)
+	}
+	c.apply(e)
+}
+
+func equalSteps(a, b *Step) bool {
+	return a.Op == b.Op && a.Out.DType == b.Out.DType && a.Out.Shape.Equal(b.Out.Shape) &&
+		slices.EqualFunc(a.In, b.In, same) && slices.Equal(a.Ints, b.Ints)
+}

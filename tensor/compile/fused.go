@@ -1,0 +1,80 @@
+package compile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// Fused says which operations a step is made of. What each wants of In, and gives in Out and Also:
+//
+//	Single         the operation Op
+//	Tiles          elementwise operations, Body, over the elements of Out; all outputs have as many
+//	Attention      in   q [D s d], k [D t d], v [D t e], scale
+//	               out  y [D s e] = causal softmax(q kᵀ scale) v
+//	AttentionGrad  in   q, k, v, dy [D s e], scale of y, scale of its gradient
+//	               out  dq [D s d], dk [U t d], dv [U t e]: D is U and the dims that k and v are broadcast over
+//	NormGrad       in   those of Op, OpLayerNormGradX or OpRMSNormGradX, then the scalar eps of the gradient of w
+//	               out  dx, dw, and, for a layer norm with Ints[1] set, db, the sum of dy over all rows
+//	AdamW          in   (p, m, v, g, beta1, beta2, lr, wd, eps, c1, c2) of each of many parameters
+//	               out  (p, m, v) of each
+//
+// Operands of attention have the full shape in their strides, 0 where they are broadcast; a matrix is strided in both
+// dims. Its outputs may be strided too, each element of its own.
+type Fused uint8
+
+// The kinds of steps.
+const (
+	Single Fused = iota
+	Tiles
+	Attention
+	AttentionGrad
+	NormGrad
+	AdamW
+)
+
+// AdamWIn is the number of operands of each parameter in an AdamW step.
+const AdamWIn = 11
+
+func (f Fused) String() string {
+	return [...]string{"single", "tiles", "attention", "attention_grad", "norm_grad", "adamw_all"}[f]
+}
+
+// Inst is an operation within Tiles. Its arguments are those of the operation: In[k] >= 0 is the step's operand of that
+// number, below 0 the result of Body[-1-In[k]].
+type Inst struct {
+	Instr int
+	Op    tensor.Op
+	DType tensor.DType
+	In    []int
+	Ints  []int64
+	Out   int // of the step's outputs, 0 is Out and i is Also[i-1]; -1 for a result that only this step needs
+}
+
+// Outs are all outputs of the step, Out first.
+func (s *Step) Outs() []*Operand {
+	all := make([]*Operand, 1, 1+len(s.Also))
+	all[0] = &s.Out
+	for i := range s.Also {
+		all = append(all, &s.Also[i])
+	}
+	return all
+}
+
+// Name is what the step computes: the name of its operation, or of all of them.
+func (s *Step) Name() string {
+	switch s.Fused {
+	case Single:
+		return s.Op.String()
+	case Tiles:
+		var names []string
+		for _, in := range s.Body {
+			names = append(names, in.Op.String())
+		}
+		return "{" + strings.Join(names, " ") + "}"
+	case AdamW:
+		return fmt.Sprintf("%v*%d", s.Fused, len(s.In)/AdamWIn)
+	}
+	return s.Fused.String()
+}

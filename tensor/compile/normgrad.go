@@ -1,0 +1,80 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// normGrads makes one step of a norm's gradients by x and by its weight, which go over the same rows, and of the sum of
+// dy that is the gradient by its bias. The weight's gradient adds up rows in blocks, so it has other bits than alone.
+func (c *compiler) normGrads() {
+	g := c.graph()
+	e := newEdit()
+	for k := range c.plan.Steps {
+		x := &c.plan.Steps[k]
+		gradW := tensor.OpLayerNormGradW
+		switch {
+		case x.Fused != Single || x.Out.DType != tensor.F32 || x.Out.Shape.Elems() == 0 || e.touched(k):
+			continue
+		case x.Op == tensor.OpRMSNormGradX:
+			gradW = tensor.OpRMSNormGradW
+		case x.Op != tensor.OpLayerNormGradX:
+			continue
+		}
+		w := c.reader(g, e, x.In[0].Buf, func(s *Step) bool {
+			return s.Op == gradW && same(s.In[0], x.In[0]) && same(s.In[1], x.In[1]) && slices.Equal(s.Ints, x.Ints)
+		})
+		if w < 0 || len(x.In) != 4 { // x, dy, weight, eps
+			continue
+		}
+		at := min(k, w)
+		if !g.available(x.In, at) {
+			continue
+		}
+		f := *x
+		f.Fused, f.In = NormGrad, append(slices.Clone(x.In), c.plan.Steps[w].In[2])
+		f.Also = []Operand{c.plan.Steps[w].Out}
+		gone := []int{k, w}
+		dims := int(x.Ints[0])
+		f.Ints = []int64{x.Ints[0], 0}
+		if x.Op == tensor.OpLayerNormGradX {
+			b := c.reader(g, e, x.In[1].Buf, func(s *Step) bool { return s.Op == tensor.OpSum && sumsRows(s, x.In[1], dims) })
+			if b >= 0 && g.available(x.In, min(at, b)) {
+				at = min(at, b)
+				f.Ints[1] = 1
+				f.Also = append(f.Also, c.plan.Steps[b].Out)
+				gone = append(gone, b)
+			}
+		}
+		e.replace(at, f, gone...)
+	}
+	c.apply(e)
+}
+
+// reader finds a step that reads buf and that ok accepts; -1 if there is none.
+func (c *compiler) reader(g *graph, e *edit, buf int, ok func(*Step) bool) int {
+	for _, u := range g.readers[buf] {
+		if s := &c.plan.Steps[u.step]; s.Fused == Single && !e.touched(u.step) && ok(s) {
+			return u.step
+		}
+	}
+	return -1
+}
+
+// sumsRows reports whether s adds up all of dy but its last dims, perhaps seen as other dims.
+func sumsRows(s *Step, dy Operand, dims int) bool {
+	in := s.In[0]
+	n := dy.Shape[len(dy.Shape)-dims:].Elems()
+	if in.Off != dy.Off || !in.Dense || !dy.Dense || in.Shape.Elems() != dy.Shape.Elems() || s.Out.Shape.Elems() != n || len(s.Ints) < 2 {
+		return false
+	}
+	folded := 1
+	for i, d := range s.Ints[1:] {
+		if int(d) != i {
+			return false
+		}
+		folded *= in.Shape[d]
+	}
+	return folded*n == in.Shape.Elems()
+}

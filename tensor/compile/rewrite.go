@@ -1,0 +1,45 @@
+package compile
+
+// rewrite makes fewer and larger steps. Every pass leaves a plan that is right on its own.
+func (c *compiler) rewrite() {
+	c.commonSteps()
+	c.constants()
+	c.joinPads()
+	c.attention()
+	c.normGrads()
+	c.adamW()
+	c.dropDead()
+	c.tiles()
+}
+
+// dropDead takes away steps whose results nobody reads, unless they can fail.
+func (c *compiler) dropDead() {
+	g := c.graph()
+	e := newEdit()
+	for k := len(c.plan.Steps) - 1; k >= 0; k-- {
+		s := &c.plan.Steps[k]
+		if s.Fused == Single && s.Op.Info().Fallible {
+			continue
+		}
+		dead := true
+		for _, o := range s.Outs() {
+			dead = dead && c.plan.Buffers[o.Buf].Place == Temp && len(g.readers[o.Buf]) == 0
+		}
+		if !dead {
+			continue
+		}
+		e.gone[k] = true
+		for i, o := range s.In {
+			if o.Scalar < 0 {
+				r := &g.readers[o.Buf]
+				for j, u := range *r {
+					if u == (use{k, i}) {
+						*r = append((*r)[:j:j], (*r)[j+1:]...)
+						break
+					}
+				}
+			}
+		}
+	}
+	c.apply(e)
+}

@@ -1,0 +1,334 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+)
+
+// tileProgram is several elementwise operations that run tile by tile: for each tile of up to 1024 elements, one kernel
+// call an operation. What an operation leaves to the next lies in scratch that stays in the first-level cache; results
+// go to memory at once, and operations that follow read them there.
+//
+// A tile is part of a row of the nest or, where rows are short, several of them. An operand that isn't contiguous over
+// a tile is copied into scratch first; one that is the same for every tile, once a run.
+type tileProgram struct {
+	n      nest // of the first output, then the inputs; its last two dims are walked by tiles
+	rows   int  // of a tile
+	inputs []tileInput
+	outs   []compile.Operand
+	body   []tileOp
+	words  int // of scratch, in 8 bytes
+}
+
+type tileInput struct {
+	o       compile.Operand
+	width   int
+	scratch int  // place of its copy, in words; -1: contiguous, needs none
+	fixed   bool // the same for every tile
+}
+
+// tileOp is an instruction. The pointers it works on are numbered: inputs, then one for each instruction's result.
+type tileOp struct {
+	f      loop
+	scalar func(dst, x []float32, s float32) // in place of f: a tensor and a scalar
+	s      int                               // that scalar
+	in     []int
+	own    []int // its own scalars
+	spread []spreadScalar
+	dst    int // number of the result's pointer
+	out    int // output that it is, -1: scratch
+	place  int // of the result in scratch
+	width  int
+}
+
+// spreadScalar is a scalar in the place of a tensor.
+type spreadScalar struct {
+	arg, scalar, place int
+	t                  tensor.DType
+}
+
+func (d *Device) tiles(s *compile.Step) func(r *run) error {
+	p := &tileProgram{}
+	strides := [][]int{s.Out.Strides}
+	number := make([]int, len(s.In)) // of the operand among inputs
+	for i, o := range s.In {
+		if o.Scalar < 0 {
+			number[i] = len(p.inputs)
+			p.inputs = append(p.inputs, tileInput{o: o, width: o.DType.Size(), scratch: -1})
+			strides = append(strides, o.Strides)
+		}
+	}
+	p.n = newNest(s.Out.Shape, strides...)
+	p.shape()
+	for _, o := range s.Outs() {
+		p.outs = append(p.outs, *o)
+	}
+	for k := range p.inputs {
+		p.input(k)
+	}
+	for i := range s.Body {
+		p.add(d, s, i, number)
+	}
+	p.reuse()
+	return p.run
+}
+
+// room is n words of scratch.
+func (p *tileProgram) room(width int) int {
+	at := p.words
+	p.words += tile * width / 8
+	return at
+}
+
+// shape settles how many rows make a tile. A nest of one dim is one row.
+func (p *tileProgram) shape() {
+	n := &p.n
+	if len(n.dims) == 1 {
+		n.dims = append([]int{1}, n.dims...)
+		for k := range n.strides {
+			n.strides[k] = append([]int{0}, n.strides[k]...)
+		}
+	}
+	p.rows = 1
+	if n.inner() <= tile/2 {
+		p.rows = min(tile/n.inner(), n.dims[len(n.dims)-2])
+	}
+}
+
+// input settles how input k is read.
+func (p *tileProgram) input(k int) {
+	in := &p.inputs[k]
+	st := p.n.strides[k+1]
+	last := len(st) - 1
+	if (st[last] == 1 || p.n.inner() == 1) && (p.rows == 1 || st[last-1] == p.n.inner()) {
+		return
+	}
+	in.scratch = p.room(in.width)
+	in.fixed = p.n.inner() <= tile
+	for _, s := range st[:last] {
+		in.fixed = in.fixed && s == 0
+	}
+}
+
+// add appends instruction i of step s.
+func (p *tileProgram) add(d *Device, s *compile.Step, i int, number []int) {
+	b := &s.Body[i]
+	info := b.Op.Info()
+	tensors := b.In[:len(b.In)-len(info.Scalars)]
+	o := tileOp{dst: len(p.inputs) + i, out: b.Out, place: -1, width: b.DType.Size(), s: -1}
+	t := b.DType // of the operands
+	like := compile.Step{Op: b.Op, Ints: b.Ints, Out: compile.Operand{DType: b.DType}}
+	scalars := 0
+	for _, k := range tensors {
+		x := compile.Operand{Scalar: -1}
+		switch {
+		case k < 0:
+			x.DType = s.Body[-1-k].DType
+		default:
+			x = s.In[k]
+		}
+		if x.Scalar < 0 {
+			t = x.DType
+		} else {
+			scalars++
+		}
+		like.In = append(like.In, x)
+	}
+	if scalars == 1 && len(tensors) == 2 && t == tensor.F32 && b.DType == tensor.F32 {
+		left := like.In[0].Scalar >= 0
+		if o.scalar = d.scalarLoop(b.Op, left); o.scalar != nil {
+			x, c := 0, 1
+			if left {
+				x, c = 1, 0
+			}
+			o.s, tensors = like.In[c].Scalar, tensors[x:x+1]
+		}
+	}
+	if o.scalar == nil {
+		if o.f = d.loopFor(&like, t); o.f == nil {
+			panic(fmt.Sprintf("cpu: no loop for %v of %v", b.Op, t)) // the op table and inference don't let it come to this
+		}
+	}
+	for a, k := range tensors {
+		switch {
+		case k < 0:
+			o.in = append(o.in, len(p.inputs)-1-k)
+		case s.In[k].Scalar >= 0:
+			o.in = append(o.in, -1)
+			o.spread = append(o.spread, spreadScalar{a, s.In[k].Scalar, p.room(t.Size()), t})
+		default:
+			o.in = append(o.in, number[k])
+		}
+	}
+	for _, k := range b.In[len(b.In)-len(info.Scalars):] {
+		o.own = append(o.own, s.In[k].Scalar)
+	}
+	p.body = append(p.body, o)
+}
+
+// reuse gives results that don't go to memory their scratch; one that nobody reads any more makes room for the next.
+func (p *tileProgram) reuse() {
+	last := make([]int, len(p.inputs)+len(p.body)) // reader of each pointer
+	for i, o := range p.body {
+		for _, k := range o.in {
+			if k >= 0 {
+				last[k] = i
+			}
+		}
+	}
+	free := map[int][]int{} // places, by width
+	for i := range p.body {
+		o := &p.body[i]
+		for _, k := range o.in { // dst may be an operand
+			if j := k - len(p.inputs); j >= 0 && last[k] == i && p.body[j].out < 0 && p.body[j].place >= 0 {
+				x := &p.body[j]
+				free[x.width] = append(free[x.width], x.place)
+				last[k] = -1 // once
+			}
+		}
+		if o.out >= 0 {
+			continue
+		}
+		if f := free[o.width]; len(f) > 0 {
+			o.place, free[o.width] = f[len(f)-1], f[:len(f)-1]
+		} else {
+			o.place = p.room(o.width)
+		}
+	}
+}
+
+func (p *tileProgram) run(r *run) error {
+	n := &p.n
+	last := len(n.dims) - 1
+	odo := odometer{n: n, done: 1}
+	r0, r1, c0, c1 := 0, n.dims[last-1], 0, n.dims[last]
+	switch {
+	case last > 1:
+		lo, hi := r.share(n.dims[0], 1)
+		if lo == hi {
+			return nil
+		}
+		odo.end, odo.at[0] = hi, lo
+		for k := range n.strides {
+			odo.off[k] = lo * n.strides[k][0]
+		}
+	case r1 == 1:
+		c0, c1 = r.share(c1, tile)
+	default:
+		r0, r1 = r.share(r1, p.rows)
+	}
+	if r0 >= r1 || c0 >= c1 {
+		return nil
+	}
+	r.words = grow(r.words, p.words)
+	r.ptrs = grow(r.ptrs, len(p.inputs)+len(p.body))
+	p.prepare(r)
+	for {
+		for i := r0; i < r1; i += p.rows {
+			rows := min(p.rows, r1-i)
+			for j := c0; j < c1; j += tile {
+				p.tile(r, &odo, i, rows, j, min(tile, c1-j))
+			}
+		}
+		if !odo.next() {
+			return nil
+		}
+	}
+}
+
+// scratch is a place as a pointer.
+func (r *run) scratch(place int) pointer { return pointer(&r.words[place]) }
+
+// prepare fills what is the same for every tile.
+func (p *tileProgram) prepare(r *run) {
+	n := &p.n
+	last := len(n.dims) - 1
+	for k := range p.inputs {
+		in := &p.inputs[k]
+		if in.fixed {
+			st := n.strides[k+1]
+			gatherRows(r.scratch(in.scratch), at(r.bufs[in.o.Buf], in.o.Off*in.width), in.width, st[last-1], st[last], p.rows, n.dims[last])
+			r.ptrs[k] = r.scratch(in.scratch)
+		}
+	}
+	for i := range p.body {
+		o := &p.body[i]
+		for _, s := range o.spread {
+			spread(r.scratch(s.place), s.t, r.scalars[s.scalar], min(tile, p.rows*n.dims[last]))
+		}
+		if o.out < 0 {
+			r.ptrs[o.dst] = r.scratch(o.place)
+		}
+	}
+}
+
+// tile computes rows from row i on, m columns from j on.
+func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
+	n := &p.n
+	last := len(n.dims) - 1
+	for k := range p.inputs {
+		in := &p.inputs[k]
+		if in.fixed {
+			continue
+		}
+		st := n.strides[k+1]
+		src := at(r.bufs[in.o.Buf], (in.o.Off+odo.off[k+1]+i*st[last-1]+j*st[last])*in.width)
+		if in.scratch >= 0 {
+			gatherRows(r.scratch(in.scratch), src, in.width, st[last-1], st[last], rows, m)
+			src = r.scratch(in.scratch)
+		}
+		r.ptrs[k] = src
+	}
+	first := odo.off[0] + i*n.strides[0][last-1] + j
+	count := rows * m
+	for b := range p.body {
+		o := &p.body[b]
+		if o.out >= 0 {
+			r.ptrs[o.dst] = at(r.bufs[p.outs[o.out].Buf], first*o.width)
+		}
+		dst := r.ptrs[o.dst]
+		if o.scalar != nil {
+			o.scalar(elems[float32](dst, count), elems[float32](r.ptrs[o.in[0]], count), float32(r.scalars[o.s]))
+			continue
+		}
+		for a, k := range o.in {
+			if k >= 0 {
+				r.in[a] = r.ptrs[k]
+			}
+		}
+		for _, s := range o.spread {
+			r.in[s.arg] = r.scratch(s.place)
+		}
+		for a, k := range o.own {
+			r.own[a] = r.scalars[k]
+		}
+		o.f(dst, &r.in, r.own[:len(o.own)], count)
+	}
+}
+
+// gatherRows copies rows of m elements that lie rs apart, their elements cs apart, one after another.
+func gatherRows(dst, src pointer, width, rs, cs, rows, m int) {
+	switch width {
+	case 4:
+		gatherRowsOf[uint32](dst, src, rs, cs, rows, m)
+	case 8:
+		gatherRowsOf[uint64](dst, src, rs, cs, rows, m)
+	default:
+		gatherRowsOf[uint8](dst, src, rs, cs, rows, m)
+	}
+}
+
+func gatherRowsOf[T any](dst, src pointer, rs, cs, rows, m int) {
+	size := sizeOf[T]()
+	for i := range rows {
+		d, s := shift(dst, i*m*size), shift(src, i*rs*size)
+		switch cs {
+		case 1:
+			copy(elems[T](d, m), elems[T](s, m))
+		default:
+			gatherAs[T](d, s, cs, m)
+		}
+	}
+}
