@@ -6,6 +6,7 @@
 //	ipc               the contract between processes: messages, conns, transports
 //	ipc/wire          every message once: its bytes
 //	ipc/local         the transport of one host: rings, descriptors, liveness
+//	net/route         which transport leads where; the conns between the ranks of a group
 //	net/tcp           the transport between hosts: greetings, frames, bulk transfers
 //	ipc/ipctest       what every transport must do, and one in memory
 //	ipc/client        a tensor.Engine whose programs run elsewhere

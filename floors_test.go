@@ -29,6 +29,7 @@ var floors = map[string]int{
 	"tensor":            1,
 	"ipc/ipctest":       2,
 	"ipc/local":         2,
+	"net/route":         3,
 	"net/tcp":           2,
 	"tensor/autograd":   2,
 	"tensor/compile":    2,

@@ -1,0 +1,31 @@
+package route
+
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNoRoute is returned by Dial and Listen for an address that no transport reaches.
+	ErrNoRoute = errors.New("route: no transport reaches this address")
+
+	// ErrMesh is returned by Mesh when the ranks could not be connected; the text names ranks and addresses.
+	ErrMesh = errors.New("route: ranks not connected")
+)
+
+// RankError says which rank an error of Mesh is about. It unwraps to Err.
+type RankError struct {
+	Rank int
+	Addr string // what was tried, where known
+	Err  error
+}
+
+func (e *RankError) Error() string {
+	at := ""
+	if e.Addr != "" {
+		at = " at " + e.Addr
+	}
+	return fmt.Sprintf("rank %d%s: %v", e.Rank, at, e.Err)
+}
+
+func (e *RankError) Unwrap() error { return e.Err }

@@ -1,0 +1,272 @@
+package route_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/net/tcp"
+)
+
+func testContext(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// board is the exchange of a group in one process.
+type board struct {
+	mu    sync.Mutex
+	size  int
+	round *round
+}
+
+type round struct {
+	values [][]byte
+	left   int
+	full   chan struct{}
+}
+
+func newBoard(size int) *board { return &board{size: size} }
+
+// exchange returns the function of one rank.
+func (b *board) exchange(rank int) func(context.Context, []byte) ([][]byte, error) {
+	return func(ctx context.Context, mine []byte) ([][]byte, error) {
+		b.mu.Lock()
+		if b.round == nil {
+			b.round = &round{values: make([][]byte, b.size), left: b.size, full: make(chan struct{})}
+		}
+		r := b.round
+		r.values[rank] = bytes.Clone(mine)
+		if r.left--; r.left == 0 {
+			close(r.full)
+			b.round = nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-r.full:
+			return r.values, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func socketDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "rs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// mesh connects size ranks in this process; change may change each one's options.
+func mesh(t testing.TB, ctx context.Context, size int, change func(rank int, o *route.MeshOptions)) ([][]route.Member, []error) {
+	t.Helper()
+	dir, b := socketDir(t), newBoard(size)
+	members, errs := make([][]route.Member, size), make([]error, size)
+	var wg sync.WaitGroup
+	for r := range size {
+		w, err := local.NewWaiter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := route.MeshOptions{Rank: r, Size: size, Waiter: w, Dir: dir, Exchange: b.exchange(r), Secret: []byte("the secret")}
+		if change != nil {
+			change(r, &o)
+		}
+		wg.Go(func() { members[r], errs[r] = route.Mesh(ctx, o) })
+	}
+	wg.Wait()
+	t.Cleanup(func() {
+		for _, ms := range members {
+			for _, m := range ms {
+				if m.Conn != nil {
+					m.Conn.Close()
+				}
+			}
+		}
+	})
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("%d files are left in the directory", len(left))
+	}
+	return members, errs
+}
+
+// checkMesh has every rank send to every other, and checks who is whose host's.
+func checkMesh(t *testing.T, ctx context.Context, members [][]route.Member, sameHost func(i, j int) bool) {
+	t.Helper()
+	for i, ms := range members {
+		for j, m := range ms {
+			if m.Rank != j || m.PID != os.Getpid() || (m.Conn == nil) != (i == j) || m.Host != members[j][j].Host {
+				t.Fatalf("rank %d sees rank %d as %+v", i, j, m)
+			}
+			if i == j {
+				continue
+			}
+			_, bulk := m.Conn.(ipc.Bulk)
+			if same := m.Host == ms[i].Host; same != sameHost(i, j) || same == bulk {
+				t.Errorf("ranks %d and %d: same host %v, expected %v; bulk %v", i, j, same, sameHost(i, j), bulk)
+			}
+			if _, err := m.Conn.Reserve(ctx, uint32(100*i+j), 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Conn.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for j, ms := range members {
+		for i, m := range ms {
+			if i == j {
+				continue
+			}
+			msg, err := m.Conn.Recv(ctx)
+			if err != nil || msg.Kind != uint32(100*i+j) {
+				t.Fatalf("rank %d received %d from rank %d: %v", j, msg.Kind, i, err)
+			}
+			m.Conn.Release()
+		}
+	}
+}
+
+func TestMesh(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		size   int
+		change func(rank int, o *route.MeshOptions)
+		same   func(i, j int) bool
+	}{
+		{"one", 1, nil, nil},
+		{"one host", 4, nil, func(i, j int) bool { return true }},
+		{"tcp", 4, func(_ int, o *route.MeshOptions) { o.ForceTCP = true }, func(i, j int) bool { return false }},
+		{"two hosts", 5, func(r int, o *route.MeshOptions) { o.Host = fmt.Sprint("host", r%2) }, func(i, j int) bool { return i%2 == j%2 }},
+		{"one apart", 3, func(r int, o *route.MeshOptions) { o.ForceTCP = r == 1 }, func(i, j int) bool { return i != 1 && j != 1 }},
+		{"loopback of IPv6", 3, func(r int, o *route.MeshOptions) { o.ForceTCP, o.Bind = true, "::1" }, func(i, j int) bool { return false }},
+		{"interface", 2, func(r int, o *route.MeshOptions) { o.ForceTCP, o.Bind = true, "lo" }, func(i, j int) bool { return false }},
+		{"no secret", 3, func(r int, o *route.MeshOptions) { o.ForceTCP, o.Secret = true, nil }, func(i, j int) bool { return false }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ctx := testContext(t, 30*time.Second)
+			members, errs := mesh(t, ctx, c.size, c.change)
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			checkMesh(t, ctx, members, c.same)
+		})
+	}
+}
+
+// TestMeshWrongSecret: the rank that does not know the secret is told so at once, by rank 0.
+func TestMeshWrongSecret(t *testing.T) {
+	ctx, cancel := context.WithCancel(testContext(t, 30*time.Second))
+	defer cancel()
+	b := newBoard(2)
+	dir := socketDir(t)
+	listening := make(chan error, 1)
+	go func() {
+		_, err := route.Mesh(ctx, route.MeshOptions{Rank: 0, Size: 2, Dir: dir, ForceTCP: true, Exchange: b.exchange(0), Secret: []byte("ours")})
+		listening <- err
+	}()
+	_, err := route.Mesh(ctx, route.MeshOptions{Rank: 1, Size: 2, Dir: dir, ForceTCP: true, Exchange: b.exchange(1), Secret: []byte("another")})
+	var re *route.RankError
+	if !errors.Is(err, tcp.ErrSecret) || !errors.As(err, &re) || re.Rank != 0 || re.Addr == "" {
+		t.Errorf("rank 1: %v", err)
+	}
+	cancel()
+	if err := <-listening; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "rank 1") {
+		t.Errorf("rank 0: %v", err)
+	}
+}
+
+// TestMeshMissing: a rank that never connects is named when the time is over.
+func TestMeshMissing(t *testing.T) {
+	ctx := testContext(t, 30*time.Second)
+	short, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b := newBoard(2)
+	go func() { // a rank 1 that says where it is and does nothing more
+		exchange := b.exchange(1)
+		card := `{"Name":"elsewhere","PID":4711,"Nonce":"n","Far":["127.0.0.1:1"]}`
+		_, _ = exchange(ctx, []byte(card))
+		_, _ = exchange(ctx, []byte(`[]`))
+		cancel()
+	}()
+	_, err := route.Mesh(short, route.MeshOptions{Rank: 0, Size: 2, Dir: socketDir(t), Exchange: b.exchange(0)})
+	if !errors.Is(err, route.ErrMesh) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "rank 1 (elsewhere, pid 4711)") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestMeshUnreachable: the rank and the address that cannot be reached are named.
+func TestMeshUnreachable(t *testing.T) {
+	ctx := testContext(t, 30*time.Second)
+	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	b := newBoard(2)
+	go func() {
+		exchange := b.exchange(0)
+		_, _ = exchange(ctx, []byte(`{"Name":"x","PID":1,"Nonce":"n","Far":["127.0.0.1:1"]}`))
+		_, _ = exchange(ctx, []byte(`[]`))
+	}()
+	_, err := route.Mesh(short, route.MeshOptions{Rank: 1, Size: 2, Dir: socketDir(t), Exchange: b.exchange(1)})
+	var re *route.RankError
+	if !errors.As(err, &re) || re.Rank != 0 || !strings.Contains(err.Error(), "127.0.0.1:1") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestMeshBadExchange: what other ranks say is checked, and who said it is named.
+func TestMeshBadExchange(t *testing.T) {
+	good := `{"Name":"x","PID":1,"Nonce":"n","Far":["127.0.0.1:1"]}`
+	for name, answers := range map[string][2]string{
+		"no json":       {"{", ""},
+		"no addresses":  {`{"Nonce":"n"}`, ""},
+		"no nonce":      {`{"Far":["127.0.0.1:1"]}`, ""},
+		"long":          {strings.Repeat(" ", 5000), ""},
+		"reaches above": {good, `[[0,9]]`},
+		"reaches below": {good, `[[-1,0]]`},
+		"reaches badly": {good, `[[1,0]]`},
+		"no spans":      {good, `7`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := testContext(t, 30*time.Second)
+			round := 0
+			_, err := route.Mesh(ctx, route.MeshOptions{Rank: 0, Size: 2, Dir: socketDir(t), Exchange: func(_ context.Context, mine []byte) ([][]byte, error) {
+				round++
+				return [][]byte{mine, []byte(answers[round-1])}, nil
+			}})
+			var re *route.RankError
+			if !errors.As(err, &re) || re.Rank != 1 {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	failed := errors.New("it failed")
+	if _, err := route.Mesh(context.Background(), route.MeshOptions{Rank: 0, Size: 2, Dir: socketDir(t),
+		Exchange: func(context.Context, []byte) ([][]byte, error) { return nil, failed }}); !errors.Is(err, failed) {
+		t.Errorf("%v", err)
+	}
+	if _, err := route.Mesh(context.Background(), route.MeshOptions{Rank: 0, Size: 3, Dir: socketDir(t),
+		Exchange: func(_ context.Context, mine []byte) ([][]byte, error) { return [][]byte{mine, mine}, nil }}); !errors.Is(err, route.ErrMesh) {
+		t.Errorf("too few values: %v", err)
+	}
+}
+
+func TestMeshOptions(t *testing.T) {
+	for _, o := range []route.MeshOptions{{}, {Size: -1}, {Size: 1, Rank: 1}, {Size: 2, Rank: -1}, {Size: 2}, {Size: 1 << 20}} {
+		if _, err := route.Mesh(context.Background(), o); !errors.Is(err, ipc.ErrBadOption) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/tcp"
+)
+
+// Order is every transport, the best first. Each call makes new ones; they cost nothing until used.
+func Order() []ipc.Transport { return []ipc.Transport{local.New(), tcp.New()} }
+
+// Dial opens a conn to whoever listens at one of the addresses: with the first transport of order that reaches one and
+// gets through. The error names every address that was tried.
+func Dial(ctx context.Context, order []ipc.Transport, addrs []string, o *ipc.Options) (ipc.Conn, error) {
+	var failed []error
+	for _, t := range order {
+		for _, addr := range addrs {
+			if !t.Reaches(addr) {
+				continue
+			}
+			c, err := t.Dial(ctx, addr, o)
+			if err == nil {
+				return c, nil
+			}
+			failed = append(failed, err)
+		}
+	}
+	if failed == nil {
+		return nil, fmt.Errorf("%w: %q", ErrNoRoute, addrs)
+	}
+	return nil, errors.Join(failed...)
+}
+
+// Listen opens a listener with the first transport of order that reaches addr.
+func Listen(order []ipc.Transport, addr string, o *ipc.Options) (ipc.Listener, error) {
+	for _, t := range order {
+		if t.Reaches(addr) {
+			return t.Listen(addr, o)
+		}
+	}
+	return nil, fmt.Errorf("%w: %q", ErrNoRoute, addr)
+}
