@@ -24,6 +24,7 @@
 //	tensor/train      training loops
 //	collective/plan   what the ranks of a group agree on: calls, errors, cuts of a buffer
 //	collective/kernel folds buffers of ranks into one, in one pass, and copies them
+//	collective/wide   collectives between hosts, over bulk transfers
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
 //

@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"tensor/cpu":        3,
 	"tensor/nn":         3,
 	"tensor/optim":      3,
+	"collective/wide":   3,
 	"tensor/nn/model":   4,
 	"ipc/client":        4,
 	"ipc/dispatcher":    4,

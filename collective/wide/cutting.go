@@ -1,0 +1,146 @@
+package wide
+
+import "github.com/ringside-go/ringside/collective/plan"
+
+// lag is how many chunks ahead of the folded ones the pieces to be folded are sent.
+const lag = 2
+
+// cutting is a reduction in two steps, as large ones are made. The buffer is cut into a part for every owner:
+//
+//  1. everybody sends every owner the owner's part of his own buffer; the owner folds all of them, in order;
+//  2. the owner sends the folded part to everybody, or to one, or to nobody.
+//
+// With all ranks as owners and the results for everybody this is an all-reduce that moves 2(n-1)/n buffers to and from
+// each rank, which is what a ring does and the least there can be (Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms
+// for clusters of workstations, 2009), in two steps instead of 2(n-1). A ring adds in an order of its own for each
+// part, and recursive halving in the order of a tree; here who folds has all the operands, so he can keep to the order of
+// plan.Fold, and 16-bit floats travel as they are. The price is that everybody talks to everybody: n-1 streams at
+// once instead of one, and memory for two chunks of each.
+//
+// Both steps go chunk by chunk, interleaved (plan.Interleave): a chunk is folded and sent on while it lies in the cache.
+type cutting struct {
+	c        *Comm
+	src      []byte
+	dst      []byte       // where this rank's folded part belongs; nil: in the slots of out
+	all      []byte       // where the others' folded parts belong
+	parts    []plan.Slice // of the buffer, by owner
+	owners   []bool
+	everyone bool // who gets the folded parts: everybody
+	to       int  // or one rank; -1: nobody
+	inPlace  bool // all is src
+	folded   int
+	slot     [][]byte // as in exchanging
+	out      [slots][]byte
+	srcs     [][]byte
+}
+
+// prepare takes the memory that t's fields ask for. The caller has set them, from src to to.
+func (t *cutting) prepare(c *Comm) {
+	t.c, t.folded = c, 0
+	t.inPlace = same(t.all, t.src)
+	t.srcs = fit(t.srcs, c.n)
+	t.slot = fit(t.slot, c.n*slots)
+	if !t.owners[c.rank] {
+		return
+	}
+	mine := t.parts[c.rank].Len
+	k, size := min(slots, t.count(c.rank)), min(mine, c.chunk)
+	for p := range c.n {
+		for i := range k {
+			if p != c.rank {
+				t.slot[p*slots+i] = c.memory.take(size)
+			} else if t.dst == nil {
+				t.out[i] = c.memory.take(size)
+			}
+		}
+	}
+}
+
+// room is what prepare takes at most.
+func (t *cutting) room(c *Comm, part int) int { return room(c.n*slots, min(part, c.chunk)) }
+
+// count is the number of chunks of p's part.
+func (t *cutting) count(p int) int {
+	if !t.owners[p] {
+		return 0
+	}
+	return chunks(t.parts[p].Len, t.c.chunk)
+}
+
+// wanted is the number of folded chunks that go from one rank to another.
+func (t *cutting) wanted(from, to int) int {
+	if t.everyone || t.to == to {
+		return t.count(from)
+	}
+	return 0
+}
+
+func (t *cutting) order(from, to int) plan.Interleave {
+	return plan.Interleave{First: t.count(to), Second: t.wanted(from, to), Lag: lag}
+}
+
+func (t *cutting) sends(p int) int { return t.order(t.c.rank, p).Len() }
+func (t *cutting) recvs(p int) int { return t.order(p, t.c.rank).Len() }
+
+func (t *cutting) send(p, i int) ([]byte, bool) {
+	second, k := t.order(t.c.rank, p).At(i)
+	if !second {
+		return cut(t.parts[p].Of(t.src), k, t.c.chunk), true
+	}
+	if k >= t.folded {
+		return nil, false
+	}
+	return t.result(k), true
+}
+
+// result is where this rank's k-th chunk is folded into.
+func (t *cutting) result(k int) []byte {
+	if t.dst != nil {
+		return cut(t.dst, k, t.c.chunk)
+	}
+	return t.out[k%slots][:t.length(k)]
+}
+
+// length of this rank's k-th chunk.
+func (t *cutting) length(k int) int {
+	return min(t.c.chunk, t.parts[t.c.rank].Len-k*t.c.chunk)
+}
+
+func (t *cutting) recv(p, i int) ([]byte, bool) {
+	second, k := t.order(p, t.c.rank).At(i)
+	if !second {
+		if k >= t.folded+slots {
+			return nil, false
+		}
+		return t.slot[p*slots+k%slots][:t.length(k)], true
+	}
+	if t.inPlace && t.order(t.c.rank, p).Firsts(t.c.links[p].sent) <= k {
+		return nil, false // what is to be overwritten has not gone yet
+	}
+	return cut(t.parts[p].Of(t.all), k, t.c.chunk), true
+}
+
+func (t *cutting) work() bool {
+	me := t.c.rank
+	k := t.folded
+	if k >= t.count(me) {
+		return false
+	}
+	for p := range t.srcs {
+		if p == me {
+			t.srcs[p] = cut(t.parts[me].Of(t.src), k, t.c.chunk)
+			continue
+		}
+		l := &t.c.links[p]
+		if t.order(p, me).Firsts(l.rcvd) <= k {
+			return false
+		}
+		if out := t.order(me, p); t.dst == nil && out.Second > 0 && k >= slots && l.sent-out.Firsts(l.sent) <= k-slots {
+			return false // the slot still holds what is being sent
+		}
+		t.srcs[p] = t.slot[p*slots+k%slots][:t.length(k)]
+	}
+	t.c.folder.fold(t.result(k), t.srcs)
+	t.folded++
+	return true
+}

@@ -1,0 +1,87 @@
+package wide
+
+// slots is how many chunks of each peer can have arrived and wait to be folded.
+const slots = 2
+
+// exchanging is the all-reduce in one step: everybody sends everybody his whole buffer, and folds. It takes one
+// message's time, and n-1 buffers of traffic to and from every rank; for two ranks that is no more than any other way.
+//
+// All ranks fold the same values in the same order, with kernels that agree bit for bit, so they have the same bits
+// without one telling the others.
+type exchanging struct {
+	c        *Comm
+	dst, src []byte
+	inPlace  bool
+	chunks   int
+	folded   int
+	slot     [][]byte // chunks of peer p are received into slot[p*slots] to slot[p*slots+slots-1]
+	srcs     [][]byte
+}
+
+func (c *Comm) exchange(dst, src []byte) *exchanging {
+	x := &c.jobs.exchanging
+	x.c, x.dst, x.src, x.inPlace = c, dst, src, same(dst, src)
+	x.chunks, x.folded = chunks(len(src), c.chunk), 0
+	x.srcs = fit(x.srcs, c.n)
+	x.slot = fit(x.slot, c.n*slots)
+	k, size := min(slots, x.chunks), min(len(src), c.chunk)
+	for p := range c.n {
+		for i := range k {
+			if p != c.rank {
+				x.slot[p*slots+i] = c.memory.take(size)
+			}
+		}
+	}
+	return x
+}
+
+// chunks is in how many pieces n bytes travel: one at least.
+func chunks(n, chunk int) int { return max(1, (n+chunk-1)/chunk) }
+
+// cut is the k-th chunk of b.
+func cut(b []byte, k, chunk int) []byte {
+	end := min((k+1)*chunk, len(b))
+	return b[k*chunk : end : end]
+}
+
+func fit(list [][]byte, n int) [][]byte {
+	if len(list) != n {
+		return make([][]byte, n)
+	}
+	clear(list)
+	return list
+}
+
+func (x *exchanging) sends(p int) int              { return x.chunks }
+func (x *exchanging) recvs(p int) int              { return x.chunks }
+func (x *exchanging) send(p, i int) ([]byte, bool) { return cut(x.src, i, x.c.chunk), true }
+
+func (x *exchanging) recv(p, i int) ([]byte, bool) {
+	n := len(cut(x.src, i, x.c.chunk))
+	if i >= x.folded+slots {
+		return nil, false
+	}
+	return x.slot[p*slots+i%slots][:n], true
+}
+
+func (x *exchanging) work() bool {
+	k := x.folded
+	if k == x.chunks {
+		return false
+	}
+	dst := cut(x.dst, k, x.c.chunk)
+	for p := range x.srcs {
+		l := &x.c.links[p]
+		if p == x.c.rank {
+			x.srcs[p] = cut(x.src, k, x.c.chunk)
+			continue
+		}
+		if l.rcvd <= k || x.inPlace && l.sent <= k { // what is overwritten must have gone
+			return false
+		}
+		x.srcs[p] = x.slot[p*slots+k%slots][:len(dst)]
+	}
+	x.c.folder.fold(dst, x.srcs)
+	x.folded++
+	return true
+}
