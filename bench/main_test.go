@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -26,7 +27,13 @@ func TestMain(m *testing.M) {
 		case "dispatcher":
 			err = serveDispatcher(ctx, args[1])
 		case "worker":
-			err = serveWorker(ctx, args[1], args[3])
+			threads := 1
+			if len(args) > 5 {
+				threads, err = strconv.Atoi(args[5])
+			}
+			if err == nil {
+				err = serveWorker(ctx, args[1], args[3], threads)
+			}
 		case "bench-peer":
 			err = Peer(args[0])
 		default:
@@ -53,8 +60,8 @@ func serveDispatcher(ctx context.Context, addr string) error {
 	return d.Serve(ctx, l)
 }
 
-func serveWorker(ctx context.Context, addr, name string) error {
-	dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: worker.Segments()}})
+func serveWorker(ctx context.Context, addr, name string, threads int) error {
+	dev, err := cpu.New(&cpu.Options{Threads: threads, Arena: shm.ArenaOptions{Segment: worker.Segments()}})
 	if err != nil {
 		return err
 	}

@@ -26,9 +26,12 @@ func inProcess() (*rig, error) {
 	return &rig{"in-process", s, s.Close}, nil
 }
 
-// throughCluster is a session on a new cluster: a dispatcher and one worker, each a process of this binary.
-func throughCluster(ctx context.Context, o *Options) (*rig, error) {
-	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: 1, Logger: o.Logger})
+// throughCluster is a session on a new cluster: a dispatcher and one worker of one thread, each a process of this binary.
+func throughCluster(ctx context.Context, o *Options) (*rig, error) { return throughThreads(ctx, o, 1) }
+
+// throughThreads is throughCluster with a worker of so many threads.
+func throughThreads(ctx context.Context, o *Options, threads int) (*rig, error) {
+	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: 1, Threads: threads, Logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (c *Cluster) start() error {
 		return err
 	}
 	for i := range c.o.Workers {
-		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr}); err != nil {
+		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr, Threads: c.o.Threads}); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/ringside-go/ringside/ipc/dispatcher"
@@ -32,6 +33,10 @@ type Options struct {
 	// Workers is how many there are, named w0, w1, and so on. Default 1.
 	Workers int
 
+	// Threads is how many cores each worker uses for one program. Default what the worker's command line or
+	// Worker says. Cores divided by workers leaves none idle and shares none.
+	Threads int
+
 	// Addr is the dispatcher's socket. Default one of the cluster's own in Dir, so that
 	// clusters do not meet. Its directory is made if need be.
 	Addr string
@@ -46,7 +51,7 @@ type Options struct {
 	Exe string
 
 	// Args makes the arguments of a child, without the program's name. Default
-	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME".
+	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads N" if Threads is set.
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died.
@@ -70,9 +75,10 @@ type Options struct {
 
 // Child says what a child process is to be.
 type Child struct {
-	Role Role
-	Name string // of a worker
-	Addr string // of the dispatcher
+	Role    Role
+	Name    string // of a worker
+	Addr    string // of the dispatcher
+	Threads int    // of a worker; 0: its own default
 }
 
 // Role of a child.
@@ -95,7 +101,11 @@ func DefaultArgs(c Child) []string {
 	if c.Role == RoleDispatcher {
 		return []string{"dispatcher", "--listen", c.Addr}
 	}
-	return []string{"worker", "--connect", c.Addr, "--name", c.Name}
+	args := []string{"worker", "--connect", c.Addr, "--name", c.Name}
+	if c.Threads > 0 {
+		args = append(args, "--threads", strconv.Itoa(c.Threads))
+	}
+	return args
 }
 
 func (o *Options) withDefaults() (Options, error) {
@@ -108,6 +118,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.Workers < 0 || c.Workers > maxWorkers {
 		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ErrOption, c.Workers, maxWorkers)
+	}
+	if c.Threads < 0 {
+		return c, fmt.Errorf("%w: Threads %d is negative", ErrOption, c.Threads)
 	}
 	if c.Grace == 0 {
 		c.Grace = defaultGrace

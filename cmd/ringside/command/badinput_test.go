@@ -252,6 +252,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"worker", "--simd", "mmx"}, []string{"mmx", "avx2"}},
 		{[]string{"worker", "--memory-mib", "-1"}, []string{"--memory-mib -1: expected 0 to"}},
 		{[]string{"worker", "--session-mib", "9223372036854775807"}, []string{"--session-mib 9223372036854775807: expected 0 to"}},
+		{[]string{"worker", "--threads", "-1"}, []string{"--threads -1: expected 0 to"}},
 		{[]string{"bench", "marathon"}, []string{`"marathon"`, "step"}},
 		{[]string{"up", "--log-level", "loud"}, []string{`"loud"`, "debug, info, warn or error"}},
 		{[]string{"version", "--log-level", "loud"}, []string{`"loud"`}},

@@ -63,7 +63,7 @@ them at the same time, each from a client process of its own. It ends with what 
 				return fmt.Errorf("finding this program: %w", err)
 			}
 			c, err := cluster.Start(context.WithoutCancel(cmd.Context()), &cluster.Options{
-				Workers: len(demoModels), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: len(demoModels), Threads: coresEach(len(demoModels)), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err

@@ -83,7 +83,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	if err := ctx.Err(); err != nil { // it came while data was loaded
 		return nil, err
 	}
-	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: max(p.workers, 1), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
+	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: max(p.workers, 1), Threads: coresEach(max(p.workers, 1)), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ find it by themselves.`,
 				return err
 			}
 			c, err := cluster.Start(cmd.Context(), &cluster.Options{
-				Workers: workers, Addr: addr, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: workers, Threads: coresEach(workers), Addr: addr, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err

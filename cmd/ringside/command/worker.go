@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,12 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 )
 
+// maxThreads is more than a machine has cores.
+const maxThreads = 1024
+
+// coresEach is how many cores each of so many workers of this machine gets.
+func coresEach(workers int) int { return max(runtime.NumCPU()/workers, 1) }
+
 // maxMiB is an exbibyte: what is above would not fit into the bytes' 63 bits.
 const maxMiB = 1 << 40
 
@@ -19,6 +26,7 @@ func newWorker() *cobra.Command {
 	var (
 		addr, name, simd string
 		quota, limit     int64
+		threads          int
 	)
 	c := &cobra.Command{
 		Use:   "worker",
@@ -34,10 +42,13 @@ func newWorker() *cobra.Command {
 					return usagef("--%s %d: expected 0 to %d", flag, mib, maxMiB)
 				}
 			}
+			if threads < 0 || threads > maxThreads {
+				return usagef("--threads %d: expected 0 to %d", threads, maxThreads)
+			}
 			if addr == "" {
 				addr = local.DispatcherAddr(local.Dir())
 			}
-			o := &cpu.Options{MaxBytes: limit << 20, Arena: shm.ArenaOptions{Segment: worker.Segments()}}
+			o := &cpu.Options{Threads: threads, MaxBytes: limit << 20, Arena: shm.ArenaOptions{Segment: worker.Segments()}}
 			if simd != "" {
 				level, err := kernel.ParseLevel(simd)
 				if err != nil {
@@ -61,6 +72,7 @@ func newWorker() *cobra.Command {
 	f.StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")
 	f.StringVar(&name, "name", "", "name that no other worker of the dispatcher has (default: worker-PID)")
 	f.StringVar(&simd, "simd", "", "instruction set: go, avx2 or avx512 (default: the best there is)")
+	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
 	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")
 	f.Int64Var(&quota, "session-mib", 0, "memory for the tensors of one session (default: no limit)")
 	return c
