@@ -24,7 +24,7 @@ func accelerated(l Level, op plan.Op, c conversion, scale float64, dsts, srcs []
 		n <<= unit
 	}
 	if l == AVX2 {
-		n &^= 32>>max(log(c.from), log(c.from.Wide())) - 1
+		n &^= avx2Lanes(c) - 1
 	}
 	touched := len(srcs)<<log(c.from) + len(dsts)<<log(c.to) // bytes per element
 	step := n
@@ -44,6 +44,14 @@ func accelerated(l Level, op plan.Op, c conversion, scale float64, dsts, srcs []
 		}
 	}
 	return n >> unit
+}
+
+// avx2Lanes is the elements that a kernel of AVX2 does at a time; it does no fewer.
+func avx2Lanes(c conversion) int {
+	if c.from == plan.BF16 && c.to == plan.BF16 {
+		return 16
+	}
+	return 32 >> max(log(c.from), log(c.from.Wide()))
 }
 
 // copyLarge copies at least repMin bytes.

@@ -105,7 +105,7 @@ func sumF32ToF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float
 //		}
 //	}
 //
-// It does whole vectors of 8 elements only.
+// It does whole vectors of 16 elements only.
 //
 //go:noescape
 func sumBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
@@ -303,7 +303,7 @@ func prodF32ToF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale floa
 //		}
 //	}
 //
-// It does whole vectors of 8 elements only.
+// It does whole vectors of 16 elements only.
 //
 //go:noescape
 func prodBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
@@ -501,7 +501,7 @@ func minF32ToF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float
 //		}
 //	}
 //
-// It does whole vectors of 8 elements only.
+// It does whole vectors of 16 elements only.
 //
 //go:noescape
 func minBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
@@ -699,7 +699,7 @@ func maxF32ToF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float
 //		}
 //	}
 //
-// It does whole vectors of 8 elements only.
+// It does whole vectors of 16 elements only.
 //
 //go:noescape
 func maxBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)

@@ -226,12 +226,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Y0, Y1, Y1
-	VCVTPS2PH $0x00, Y1, X1
 	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y2, X2
 	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y3, X3
 	VMULPS    Y0, Y4, Y4
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -421,12 +421,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Y0, Y1, Y1
-	VCVTPS2PH $0x00, Y1, X1
 	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y2, X2
 	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y3, X3
 	VMULPS    Y0, Y4, Y4
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -502,91 +502,87 @@ TEXT ·sumBF16AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
+	MOVL         $0xffff0000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
 
 several:
-	CMPQ      CX, $0x00000020
-	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(R8)(AX*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXWD 32(R8)(AX*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(R8)(AX*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       several_sources
+	CMPQ    CX, $0x00000020
+	JL      one
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Y5
+	VPSLLD  $0x10, Y5, Y6
+	VPAND   Y4, Y5, Y5
+	VMOVUPS 32(R8)(AX*2), Y7
+	VPSLLD  $0x10, Y7, Y8
+	VPAND   Y4, Y7, Y7
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y4, Y4
-	VPMOVZXWD 16(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y5, Y5
-	VPMOVZXWD 32(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y6, Y6
-	VPMOVZXWD 48(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VADDPS    Y8, Y7, Y7
+	ADDQ    $0x18, R9
+	MOVQ    (R9), R8
+	VMOVUPS (R8)(AX*2), Y9
+	VPSLLD  $0x10, Y9, Y10
+	VPAND   Y4, Y9, Y9
+	VADDPS  Y10, Y6, Y6
+	VADDPS  Y9, Y5, Y5
+	VMOVUPS 32(R8)(AX*2), Y9
+	VPSLLD  $0x10, Y9, Y10
+	VPAND   Y4, Y9, Y9
+	VADDPS  Y10, Y8, Y8
+	VADDPS  Y9, Y7, Y7
 
 several_sources:
-	DECQ         R10
-	JNZ          several_source
-	VMULPS       Y0, Y4, Y4
-	VPSRLD       $0x10, Y4, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y4, Y8, Y8
-	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X4
-	VPACKUSDW    X4, X8, X4
-	VMULPS       Y0, Y5, Y5
-	VPSRLD       $0x10, Y5, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y5, Y8, Y8
-	VCMPPS       $0x03, Y5, Y5, Y5
-	VBLENDVPS    Y5, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X5
-	VPACKUSDW    X5, X8, X5
-	VMULPS       Y0, Y6, Y6
-	VPSRLD       $0x10, Y6, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y6, Y8, Y8
-	VCMPPS       $0x03, Y6, Y6, Y6
-	VBLENDVPS    Y6, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X6
-	VPACKUSDW    X6, X8, X6
-	VMULPS       Y0, Y7, Y7
-	VPSRLD       $0x10, Y7, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y7, Y8, Y8
-	VCMPPS       $0x03, Y7, Y7, Y7
-	VBLENDVPS    Y7, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X7
-	VPACKUSDW    X7, X8, X7
-	MOVQ         DI, R10
-	MOVQ         SI, R9
+	DECQ      R10
+	JNZ       several_source
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y0, Y5, Y5
+	VMULPS    Y0, Y8, Y8
+	VMULPS    Y0, Y7, Y7
+	VCMPPS    $0x03, Y5, Y6, Y9
+	VCMPPS    $0x03, Y7, Y8, Y10
+	VPOR      Y9, Y10, Y10
+	VPTEST    Y10, Y10
+	JZ        several_numbers
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y3, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VBLENDVPS Y9, Y3, Y5, Y5
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y3, Y8, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VBLENDVPS Y9, Y3, Y7, Y7
+
+several_numbers:
+	VPSRLD   $0x10, Y6, Y9
+	VPAND    Y2, Y9, Y9
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y9, Y6
+	VPSRLD   $0x10, Y5, Y9
+	VPAND    Y2, Y9, Y9
+	VPADDD   Y1, Y5, Y5
+	VPADDD   Y5, Y9, Y5
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y5, Y6, Y6
+	VPSRLD   $0x10, Y8, Y5
+	VPAND    Y2, Y5, Y5
+	VPADDD   Y1, Y8, Y8
+	VPADDD   Y8, Y5, Y5
+	VPSRLD   $0x10, Y7, Y8
+	VPAND    Y2, Y8, Y8
+	VPADDD   Y1, Y7, Y7
+	VPADDD   Y7, Y8, Y7
+	VPSRLD   $0x10, Y5, Y5
+	VPBLENDW $0xaa, Y7, Y5, Y5
+	MOVQ     DI, R10
+	MOVQ     SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS X4, (R8)(AX*2)
-	VMOVUPS X5, 16(R8)(AX*2)
-	VMOVUPS X6, 32(R8)(AX*2)
-	VMOVUPS X7, 48(R8)(AX*2)
+	VMOVUPS Y6, (R8)(AX*2)
+	VMOVUPS Y5, 32(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
@@ -595,46 +591,60 @@ several_destination:
 	JMP     several
 
 one:
-	CMPQ      CX, $0x00000008
-	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       one_sources
+	CMPQ    CX, $0x00000010
+	JL      last
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Y5
+	VPSLLD  $0x10, Y5, Y6
+	VPAND   Y4, Y5, Y5
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VADDPS    Y5, Y4, Y4
+	ADDQ    $0x18, R9
+	MOVQ    (R9), R8
+	VMOVUPS (R8)(AX*2), Y7
+	VPSLLD  $0x10, Y7, Y8
+	VPAND   Y4, Y7, Y7
+	VADDPS  Y8, Y6, Y6
+	VADDPS  Y7, Y5, Y5
 
 one_sources:
-	DECQ         R10
-	JNZ          one_source
-	VMULPS       Y0, Y4, Y4
-	VPSRLD       $0x10, Y4, Y5
-	VPAND        Y2, Y5, Y5
-	VPADDD       Y1, Y5, Y5
-	VPADDD       Y4, Y5, Y5
-	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y5, Y5
-	VPSRLD       $0x10, Y5, Y5
-	VEXTRACTI128 $0x01, Y5, X4
-	VPACKUSDW    X4, X5, X4
-	MOVQ         DI, R10
-	MOVQ         SI, R9
+	DECQ      R10
+	JNZ       one_source
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y0, Y5, Y5
+	VCMPPS    $0x03, Y5, Y6, Y7
+	VPTEST    Y7, Y7
+	JZ        one_numbers
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VBLENDVPS Y7, Y3, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y7
+	VBLENDVPS Y7, Y3, Y5, Y5
+
+one_numbers:
+	VPSRLD   $0x10, Y6, Y7
+	VPAND    Y2, Y7, Y7
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y7, Y6
+	VPSRLD   $0x10, Y5, Y7
+	VPAND    Y2, Y7, Y7
+	VPADDD   Y1, Y5, Y5
+	VPADDD   Y5, Y7, Y5
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y5, Y6, Y6
+	MOVQ     DI, R10
+	MOVQ     SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS X4, (R8)(AX*2)
+	VMOVUPS Y6, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000008, AX
-	SUBQ    $0x00000008, CX
+	ADDQ    $0x00000010, AX
+	SUBQ    $0x00000010, CX
 	JMP     one
 
 last:
@@ -795,40 +805,40 @@ several_sources:
 	DECQ         R10
 	JNZ          several_source
 	VMULPS       Y0, Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VMULPS       Y0, Y6, Y6
+	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y4, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y4, Y8, Y8
+	VPADDD       Y1, Y4, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y4, Y4, Y4
 	VBLENDVPS    Y4, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X4
 	VPACKUSDW    X4, X8, X4
-	VMULPS       Y0, Y5, Y5
 	VPSRLD       $0x10, Y5, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y5, Y8, Y8
+	VPADDD       Y1, Y5, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y5, Y5, Y5
 	VBLENDVPS    Y5, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X5
 	VPACKUSDW    X5, X8, X5
-	VMULPS       Y0, Y6, Y6
 	VPSRLD       $0x10, Y6, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y6, Y8, Y8
+	VPADDD       Y1, Y6, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y6, Y6, Y6
 	VBLENDVPS    Y6, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X6
 	VPACKUSDW    X6, X8, X6
-	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y7, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y7, Y8, Y8
+	VPADDD       Y1, Y7, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y7, Y7, Y7
 	VBLENDVPS    Y7, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
@@ -870,8 +880,8 @@ one_sources:
 	VMULPS       Y0, Y4, Y4
 	VPSRLD       $0x10, Y4, Y5
 	VPAND        Y2, Y5, Y5
-	VPADDD       Y1, Y5, Y5
-	VPADDD       Y4, Y5, Y5
+	VPADDD       Y1, Y4, Y6
+	VPADDD       Y6, Y5, Y5
 	VCMPPS       $0x03, Y4, Y4, Y4
 	VBLENDVPS    Y4, Y3, Y5, Y5
 	VPSRLD       $0x10, Y5, Y5
@@ -1370,12 +1380,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Y0, Y1, Y1
-	VCVTPS2PH $0x00, Y1, X1
 	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y2, X2
 	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y3, X3
 	VMULPS    Y0, Y4, Y4
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -1565,12 +1575,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Y0, Y1, Y1
-	VCVTPS2PH $0x00, Y1, X1
 	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y2, X2
 	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y3, X3
 	VMULPS    Y0, Y4, Y4
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -1646,91 +1656,87 @@ TEXT ·prodBF16AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
+	MOVL         $0xffff0000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
 
 several:
-	CMPQ      CX, $0x00000020
-	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(R8)(AX*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXWD 32(R8)(AX*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(R8)(AX*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       several_sources
+	CMPQ    CX, $0x00000020
+	JL      one
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Y5
+	VPSLLD  $0x10, Y5, Y6
+	VPAND   Y4, Y5, Y5
+	VMOVUPS 32(R8)(AX*2), Y7
+	VPSLLD  $0x10, Y7, Y8
+	VPAND   Y4, Y7, Y7
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMULPS    Y8, Y4, Y4
-	VPMOVZXWD 16(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMULPS    Y8, Y5, Y5
-	VPMOVZXWD 32(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMULPS    Y8, Y6, Y6
-	VPMOVZXWD 48(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMULPS    Y8, Y7, Y7
+	ADDQ    $0x18, R9
+	MOVQ    (R9), R8
+	VMOVUPS (R8)(AX*2), Y9
+	VPSLLD  $0x10, Y9, Y10
+	VPAND   Y4, Y9, Y9
+	VMULPS  Y10, Y6, Y6
+	VMULPS  Y9, Y5, Y5
+	VMOVUPS 32(R8)(AX*2), Y9
+	VPSLLD  $0x10, Y9, Y10
+	VPAND   Y4, Y9, Y9
+	VMULPS  Y10, Y8, Y8
+	VMULPS  Y9, Y7, Y7
 
 several_sources:
-	DECQ         R10
-	JNZ          several_source
-	VMULPS       Y0, Y4, Y4
-	VPSRLD       $0x10, Y4, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y4, Y8, Y8
-	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X4
-	VPACKUSDW    X4, X8, X4
-	VMULPS       Y0, Y5, Y5
-	VPSRLD       $0x10, Y5, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y5, Y8, Y8
-	VCMPPS       $0x03, Y5, Y5, Y5
-	VBLENDVPS    Y5, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X5
-	VPACKUSDW    X5, X8, X5
-	VMULPS       Y0, Y6, Y6
-	VPSRLD       $0x10, Y6, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y6, Y8, Y8
-	VCMPPS       $0x03, Y6, Y6, Y6
-	VBLENDVPS    Y6, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X6
-	VPACKUSDW    X6, X8, X6
-	VMULPS       Y0, Y7, Y7
-	VPSRLD       $0x10, Y7, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y7, Y8, Y8
-	VCMPPS       $0x03, Y7, Y7, Y7
-	VBLENDVPS    Y7, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X7
-	VPACKUSDW    X7, X8, X7
-	MOVQ         DI, R10
-	MOVQ         SI, R9
+	DECQ      R10
+	JNZ       several_source
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y0, Y5, Y5
+	VMULPS    Y0, Y8, Y8
+	VMULPS    Y0, Y7, Y7
+	VCMPPS    $0x03, Y5, Y6, Y9
+	VCMPPS    $0x03, Y7, Y8, Y10
+	VPOR      Y9, Y10, Y10
+	VPTEST    Y10, Y10
+	JZ        several_numbers
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y3, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VBLENDVPS Y9, Y3, Y5, Y5
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y3, Y8, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VBLENDVPS Y9, Y3, Y7, Y7
+
+several_numbers:
+	VPSRLD   $0x10, Y6, Y9
+	VPAND    Y2, Y9, Y9
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y9, Y6
+	VPSRLD   $0x10, Y5, Y9
+	VPAND    Y2, Y9, Y9
+	VPADDD   Y1, Y5, Y5
+	VPADDD   Y5, Y9, Y5
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y5, Y6, Y6
+	VPSRLD   $0x10, Y8, Y5
+	VPAND    Y2, Y5, Y5
+	VPADDD   Y1, Y8, Y8
+	VPADDD   Y8, Y5, Y5
+	VPSRLD   $0x10, Y7, Y8
+	VPAND    Y2, Y8, Y8
+	VPADDD   Y1, Y7, Y7
+	VPADDD   Y7, Y8, Y7
+	VPSRLD   $0x10, Y5, Y5
+	VPBLENDW $0xaa, Y7, Y5, Y5
+	MOVQ     DI, R10
+	MOVQ     SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS X4, (R8)(AX*2)
-	VMOVUPS X5, 16(R8)(AX*2)
-	VMOVUPS X6, 32(R8)(AX*2)
-	VMOVUPS X7, 48(R8)(AX*2)
+	VMOVUPS Y6, (R8)(AX*2)
+	VMOVUPS Y5, 32(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
@@ -1739,46 +1745,60 @@ several_destination:
 	JMP     several
 
 one:
-	CMPQ      CX, $0x00000008
-	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       one_sources
+	CMPQ    CX, $0x00000010
+	JL      last
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Y5
+	VPSLLD  $0x10, Y5, Y6
+	VPAND   Y4, Y5, Y5
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMULPS    Y5, Y4, Y4
+	ADDQ    $0x18, R9
+	MOVQ    (R9), R8
+	VMOVUPS (R8)(AX*2), Y7
+	VPSLLD  $0x10, Y7, Y8
+	VPAND   Y4, Y7, Y7
+	VMULPS  Y8, Y6, Y6
+	VMULPS  Y7, Y5, Y5
 
 one_sources:
-	DECQ         R10
-	JNZ          one_source
-	VMULPS       Y0, Y4, Y4
-	VPSRLD       $0x10, Y4, Y5
-	VPAND        Y2, Y5, Y5
-	VPADDD       Y1, Y5, Y5
-	VPADDD       Y4, Y5, Y5
-	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y5, Y5
-	VPSRLD       $0x10, Y5, Y5
-	VEXTRACTI128 $0x01, Y5, X4
-	VPACKUSDW    X4, X5, X4
-	MOVQ         DI, R10
-	MOVQ         SI, R9
+	DECQ      R10
+	JNZ       one_source
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y0, Y5, Y5
+	VCMPPS    $0x03, Y5, Y6, Y7
+	VPTEST    Y7, Y7
+	JZ        one_numbers
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VBLENDVPS Y7, Y3, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y7
+	VBLENDVPS Y7, Y3, Y5, Y5
+
+one_numbers:
+	VPSRLD   $0x10, Y6, Y7
+	VPAND    Y2, Y7, Y7
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y7, Y6
+	VPSRLD   $0x10, Y5, Y7
+	VPAND    Y2, Y7, Y7
+	VPADDD   Y1, Y5, Y5
+	VPADDD   Y5, Y7, Y5
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y5, Y6, Y6
+	MOVQ     DI, R10
+	MOVQ     SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS X4, (R8)(AX*2)
+	VMOVUPS Y6, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000008, AX
-	SUBQ    $0x00000008, CX
+	ADDQ    $0x00000010, AX
+	SUBQ    $0x00000010, CX
 	JMP     one
 
 last:
@@ -1939,40 +1959,40 @@ several_sources:
 	DECQ         R10
 	JNZ          several_source
 	VMULPS       Y0, Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VMULPS       Y0, Y6, Y6
+	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y4, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y4, Y8, Y8
+	VPADDD       Y1, Y4, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y4, Y4, Y4
 	VBLENDVPS    Y4, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X4
 	VPACKUSDW    X4, X8, X4
-	VMULPS       Y0, Y5, Y5
 	VPSRLD       $0x10, Y5, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y5, Y8, Y8
+	VPADDD       Y1, Y5, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y5, Y5, Y5
 	VBLENDVPS    Y5, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X5
 	VPACKUSDW    X5, X8, X5
-	VMULPS       Y0, Y6, Y6
 	VPSRLD       $0x10, Y6, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y6, Y8, Y8
+	VPADDD       Y1, Y6, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y6, Y6, Y6
 	VBLENDVPS    Y6, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X6
 	VPACKUSDW    X6, X8, X6
-	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y7, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y7, Y8, Y8
+	VPADDD       Y1, Y7, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y7, Y7, Y7
 	VBLENDVPS    Y7, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
@@ -2014,8 +2034,8 @@ one_sources:
 	VMULPS       Y0, Y4, Y4
 	VPSRLD       $0x10, Y4, Y5
 	VPAND        Y2, Y5, Y5
-	VPADDD       Y1, Y5, Y5
-	VPADDD       Y4, Y5, Y5
+	VPADDD       Y1, Y4, Y6
+	VPADDD       Y6, Y5, Y5
 	VCMPPS       $0x03, Y4, Y4, Y4
 	VBLENDVPS    Y4, Y3, Y5, Y5
 	VPSRLD       $0x10, Y5, Y5
@@ -2679,12 +2699,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Y0, Y1, Y1
-	VCVTPS2PH $0x00, Y1, X1
 	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y2, X2
 	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y3, X3
 	VMULPS    Y0, Y4, Y4
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -2928,12 +2948,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Y0, Y1, Y1
-	VCVTPS2PH $0x00, Y1, X1
 	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y2, X2
 	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y3, X3
 	VMULPS    Y0, Y4, Y4
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -3015,111 +3035,107 @@ TEXT ·minBF16AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
+	MOVL         $0xffff0000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
 
 several:
-	CMPQ      CX, $0x00000020
-	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(R8)(AX*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXWD 32(R8)(AX*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(R8)(AX*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       several_sources
+	CMPQ    CX, $0x00000020
+	JL      one
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Y5
+	VPSLLD  $0x10, Y5, Y6
+	VPAND   Y4, Y5, Y5
+	VMOVUPS 32(R8)(AX*2), Y7
+	VPSLLD  $0x10, Y7, Y8
+	VPAND   Y4, Y7, Y7
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     several_sources
 
 several_source:
 	ADDQ      $0x18, R9
 	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMINPS    Y4, Y8, Y9
-	VMINPS    Y8, Y4, Y10
-	VPOR      Y9, Y10, Y9
-	VCMPPS    $0x03, Y8, Y4, Y10
-	VADDPS    Y8, Y4, Y4
-	VBLENDVPS Y10, Y4, Y9, Y4
-	VPMOVZXWD 16(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMINPS    Y5, Y8, Y9
-	VMINPS    Y8, Y5, Y10
-	VPOR      Y9, Y10, Y9
-	VCMPPS    $0x03, Y8, Y5, Y10
-	VADDPS    Y8, Y5, Y5
-	VBLENDVPS Y10, Y5, Y9, Y5
-	VPMOVZXWD 32(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMINPS    Y6, Y8, Y9
-	VMINPS    Y8, Y6, Y10
-	VPOR      Y9, Y10, Y9
-	VCMPPS    $0x03, Y8, Y6, Y10
-	VADDPS    Y8, Y6, Y6
-	VBLENDVPS Y10, Y6, Y9, Y6
-	VPMOVZXWD 48(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMINPS    Y7, Y8, Y9
-	VMINPS    Y8, Y7, Y10
-	VPOR      Y9, Y10, Y9
-	VCMPPS    $0x03, Y8, Y7, Y10
-	VADDPS    Y8, Y7, Y7
-	VBLENDVPS Y10, Y7, Y9, Y7
+	VMOVUPS   (R8)(AX*2), Y9
+	VPSLLD    $0x10, Y9, Y10
+	VPAND     Y4, Y9, Y9
+	VMINPS    Y6, Y10, Y11
+	VMINPS    Y10, Y6, Y12
+	VPOR      Y11, Y12, Y11
+	VCMPPS    $0x03, Y10, Y6, Y12
+	VADDPS    Y10, Y6, Y6
+	VBLENDVPS Y12, Y6, Y11, Y6
+	VMINPS    Y5, Y9, Y10
+	VMINPS    Y9, Y5, Y11
+	VPOR      Y10, Y11, Y10
+	VCMPPS    $0x03, Y9, Y5, Y11
+	VADDPS    Y9, Y5, Y5
+	VBLENDVPS Y11, Y5, Y10, Y5
+	VMOVUPS   32(R8)(AX*2), Y9
+	VPSLLD    $0x10, Y9, Y10
+	VPAND     Y4, Y9, Y9
+	VMINPS    Y8, Y10, Y11
+	VMINPS    Y10, Y8, Y12
+	VPOR      Y11, Y12, Y11
+	VCMPPS    $0x03, Y10, Y8, Y12
+	VADDPS    Y10, Y8, Y8
+	VBLENDVPS Y12, Y8, Y11, Y8
+	VMINPS    Y7, Y9, Y10
+	VMINPS    Y9, Y7, Y11
+	VPOR      Y10, Y11, Y10
+	VCMPPS    $0x03, Y9, Y7, Y11
+	VADDPS    Y9, Y7, Y7
+	VBLENDVPS Y11, Y7, Y10, Y7
 
 several_sources:
-	DECQ         R10
-	JNZ          several_source
-	VMULPS       Y0, Y4, Y4
-	VPSRLD       $0x10, Y4, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y4, Y8, Y8
-	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X4
-	VPACKUSDW    X4, X8, X4
-	VMULPS       Y0, Y5, Y5
-	VPSRLD       $0x10, Y5, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y5, Y8, Y8
-	VCMPPS       $0x03, Y5, Y5, Y5
-	VBLENDVPS    Y5, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X5
-	VPACKUSDW    X5, X8, X5
-	VMULPS       Y0, Y6, Y6
-	VPSRLD       $0x10, Y6, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y6, Y8, Y8
-	VCMPPS       $0x03, Y6, Y6, Y6
-	VBLENDVPS    Y6, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X6
-	VPACKUSDW    X6, X8, X6
-	VMULPS       Y0, Y7, Y7
-	VPSRLD       $0x10, Y7, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y7, Y8, Y8
-	VCMPPS       $0x03, Y7, Y7, Y7
-	VBLENDVPS    Y7, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X7
-	VPACKUSDW    X7, X8, X7
-	MOVQ         DI, R10
-	MOVQ         SI, R9
+	DECQ      R10
+	JNZ       several_source
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y0, Y5, Y5
+	VMULPS    Y0, Y8, Y8
+	VMULPS    Y0, Y7, Y7
+	VCMPPS    $0x03, Y5, Y6, Y9
+	VCMPPS    $0x03, Y7, Y8, Y10
+	VPOR      Y9, Y10, Y10
+	VPTEST    Y10, Y10
+	JZ        several_numbers
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y3, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VBLENDVPS Y9, Y3, Y5, Y5
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y3, Y8, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VBLENDVPS Y9, Y3, Y7, Y7
+
+several_numbers:
+	VPSRLD   $0x10, Y6, Y9
+	VPAND    Y2, Y9, Y9
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y9, Y6
+	VPSRLD   $0x10, Y5, Y9
+	VPAND    Y2, Y9, Y9
+	VPADDD   Y1, Y5, Y5
+	VPADDD   Y5, Y9, Y5
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y5, Y6, Y6
+	VPSRLD   $0x10, Y8, Y5
+	VPAND    Y2, Y5, Y5
+	VPADDD   Y1, Y8, Y8
+	VPADDD   Y8, Y5, Y5
+	VPSRLD   $0x10, Y7, Y8
+	VPAND    Y2, Y8, Y8
+	VPADDD   Y1, Y7, Y7
+	VPADDD   Y7, Y8, Y7
+	VPSRLD   $0x10, Y5, Y5
+	VPBLENDW $0xaa, Y7, Y5, Y5
+	MOVQ     DI, R10
+	MOVQ     SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS X4, (R8)(AX*2)
-	VMOVUPS X5, 16(R8)(AX*2)
-	VMOVUPS X6, 32(R8)(AX*2)
-	VMOVUPS X7, 48(R8)(AX*2)
+	VMOVUPS Y6, (R8)(AX*2)
+	VMOVUPS Y5, 32(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
@@ -3128,51 +3144,70 @@ several_destination:
 	JMP     several
 
 one:
-	CMPQ      CX, $0x00000008
-	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       one_sources
+	CMPQ    CX, $0x00000010
+	JL      last
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Y5
+	VPSLLD  $0x10, Y5, Y6
+	VPAND   Y4, Y5, Y5
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     one_sources
 
 one_source:
 	ADDQ      $0x18, R9
 	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMINPS    Y4, Y5, Y6
-	VMINPS    Y5, Y4, Y7
-	VPOR      Y6, Y7, Y6
-	VCMPPS    $0x03, Y5, Y4, Y7
-	VADDPS    Y5, Y4, Y4
-	VBLENDVPS Y7, Y4, Y6, Y4
+	VMOVUPS   (R8)(AX*2), Y7
+	VPSLLD    $0x10, Y7, Y8
+	VPAND     Y4, Y7, Y7
+	VMINPS    Y6, Y8, Y9
+	VMINPS    Y8, Y6, Y10
+	VPOR      Y9, Y10, Y9
+	VCMPPS    $0x03, Y8, Y6, Y10
+	VADDPS    Y8, Y6, Y6
+	VBLENDVPS Y10, Y6, Y9, Y6
+	VMINPS    Y5, Y7, Y8
+	VMINPS    Y7, Y5, Y9
+	VPOR      Y8, Y9, Y8
+	VCMPPS    $0x03, Y7, Y5, Y9
+	VADDPS    Y7, Y5, Y5
+	VBLENDVPS Y9, Y5, Y8, Y5
 
 one_sources:
-	DECQ         R10
-	JNZ          one_source
-	VMULPS       Y0, Y4, Y4
-	VPSRLD       $0x10, Y4, Y5
-	VPAND        Y2, Y5, Y5
-	VPADDD       Y1, Y5, Y5
-	VPADDD       Y4, Y5, Y5
-	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y5, Y5
-	VPSRLD       $0x10, Y5, Y5
-	VEXTRACTI128 $0x01, Y5, X4
-	VPACKUSDW    X4, X5, X4
-	MOVQ         DI, R10
-	MOVQ         SI, R9
+	DECQ      R10
+	JNZ       one_source
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y0, Y5, Y5
+	VCMPPS    $0x03, Y5, Y6, Y7
+	VPTEST    Y7, Y7
+	JZ        one_numbers
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VBLENDVPS Y7, Y3, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y7
+	VBLENDVPS Y7, Y3, Y5, Y5
+
+one_numbers:
+	VPSRLD   $0x10, Y6, Y7
+	VPAND    Y2, Y7, Y7
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y7, Y6
+	VPSRLD   $0x10, Y5, Y7
+	VPAND    Y2, Y7, Y7
+	VPADDD   Y1, Y5, Y5
+	VPADDD   Y5, Y7, Y5
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y5, Y6, Y6
+	MOVQ     DI, R10
+	MOVQ     SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS X4, (R8)(AX*2)
+	VMOVUPS Y6, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000008, AX
-	SUBQ    $0x00000008, CX
+	ADDQ    $0x00000010, AX
+	SUBQ    $0x00000010, CX
 	JMP     one
 
 last:
@@ -3382,40 +3417,40 @@ several_sources:
 	DECQ         R10
 	JNZ          several_source
 	VMULPS       Y0, Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VMULPS       Y0, Y6, Y6
+	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y4, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y4, Y8, Y8
+	VPADDD       Y1, Y4, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y4, Y4, Y4
 	VBLENDVPS    Y4, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X4
 	VPACKUSDW    X4, X8, X4
-	VMULPS       Y0, Y5, Y5
 	VPSRLD       $0x10, Y5, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y5, Y8, Y8
+	VPADDD       Y1, Y5, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y5, Y5, Y5
 	VBLENDVPS    Y5, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X5
 	VPACKUSDW    X5, X8, X5
-	VMULPS       Y0, Y6, Y6
 	VPSRLD       $0x10, Y6, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y6, Y8, Y8
+	VPADDD       Y1, Y6, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y6, Y6, Y6
 	VBLENDVPS    Y6, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X6
 	VPACKUSDW    X6, X8, X6
-	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y7, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y7, Y8, Y8
+	VPADDD       Y1, Y7, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y7, Y7, Y7
 	VBLENDVPS    Y7, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
@@ -3463,8 +3498,8 @@ one_sources:
 	VMULPS       Y0, Y4, Y4
 	VPSRLD       $0x10, Y4, Y5
 	VPAND        Y2, Y5, Y5
-	VPADDD       Y1, Y5, Y5
-	VPADDD       Y4, Y5, Y5
+	VPADDD       Y1, Y4, Y6
+	VPADDD       Y6, Y5, Y5
 	VCMPPS       $0x03, Y4, Y4, Y4
 	VBLENDVPS    Y4, Y3, Y5, Y5
 	VPSRLD       $0x10, Y5, Y5
@@ -4053,12 +4088,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Y0, Y1, Y1
-	VCVTPS2PH $0x00, Y1, X1
 	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y2, X2
 	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y3, X3
 	VMULPS    Y0, Y4, Y4
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -4302,12 +4337,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Y0, Y1, Y1
-	VCVTPS2PH $0x00, Y1, X1
 	VMULPS    Y0, Y2, Y2
-	VCVTPS2PH $0x00, Y2, X2
 	VMULPS    Y0, Y3, Y3
-	VCVTPS2PH $0x00, Y3, X3
 	VMULPS    Y0, Y4, Y4
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -4389,111 +4424,107 @@ TEXT ·maxBF16AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
+	MOVL         $0xffff0000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
 
 several:
-	CMPQ      CX, $0x00000020
-	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	VPMOVZXWD 16(R8)(AX*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VPMOVZXWD 32(R8)(AX*2), Y6
-	VPSLLD    $0x10, Y6, Y6
-	VPMOVZXWD 48(R8)(AX*2), Y7
-	VPSLLD    $0x10, Y7, Y7
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       several_sources
+	CMPQ    CX, $0x00000020
+	JL      one
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Y5
+	VPSLLD  $0x10, Y5, Y6
+	VPAND   Y4, Y5, Y5
+	VMOVUPS 32(R8)(AX*2), Y7
+	VPSLLD  $0x10, Y7, Y8
+	VPAND   Y4, Y7, Y7
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     several_sources
 
 several_source:
 	ADDQ      $0x18, R9
 	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMAXPS    Y4, Y8, Y9
-	VMAXPS    Y8, Y4, Y10
-	VPAND     Y9, Y10, Y9
-	VCMPPS    $0x03, Y8, Y4, Y10
-	VADDPS    Y8, Y4, Y4
-	VBLENDVPS Y10, Y4, Y9, Y4
-	VPMOVZXWD 16(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMAXPS    Y5, Y8, Y9
-	VMAXPS    Y8, Y5, Y10
-	VPAND     Y9, Y10, Y9
-	VCMPPS    $0x03, Y8, Y5, Y10
-	VADDPS    Y8, Y5, Y5
-	VBLENDVPS Y10, Y5, Y9, Y5
-	VPMOVZXWD 32(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMAXPS    Y6, Y8, Y9
-	VMAXPS    Y8, Y6, Y10
-	VPAND     Y9, Y10, Y9
-	VCMPPS    $0x03, Y8, Y6, Y10
-	VADDPS    Y8, Y6, Y6
-	VBLENDVPS Y10, Y6, Y9, Y6
-	VPMOVZXWD 48(R8)(AX*2), Y8
-	VPSLLD    $0x10, Y8, Y8
-	VMAXPS    Y7, Y8, Y9
-	VMAXPS    Y8, Y7, Y10
-	VPAND     Y9, Y10, Y9
-	VCMPPS    $0x03, Y8, Y7, Y10
-	VADDPS    Y8, Y7, Y7
-	VBLENDVPS Y10, Y7, Y9, Y7
+	VMOVUPS   (R8)(AX*2), Y9
+	VPSLLD    $0x10, Y9, Y10
+	VPAND     Y4, Y9, Y9
+	VMAXPS    Y6, Y10, Y11
+	VMAXPS    Y10, Y6, Y12
+	VPAND     Y11, Y12, Y11
+	VCMPPS    $0x03, Y10, Y6, Y12
+	VADDPS    Y10, Y6, Y6
+	VBLENDVPS Y12, Y6, Y11, Y6
+	VMAXPS    Y5, Y9, Y10
+	VMAXPS    Y9, Y5, Y11
+	VPAND     Y10, Y11, Y10
+	VCMPPS    $0x03, Y9, Y5, Y11
+	VADDPS    Y9, Y5, Y5
+	VBLENDVPS Y11, Y5, Y10, Y5
+	VMOVUPS   32(R8)(AX*2), Y9
+	VPSLLD    $0x10, Y9, Y10
+	VPAND     Y4, Y9, Y9
+	VMAXPS    Y8, Y10, Y11
+	VMAXPS    Y10, Y8, Y12
+	VPAND     Y11, Y12, Y11
+	VCMPPS    $0x03, Y10, Y8, Y12
+	VADDPS    Y10, Y8, Y8
+	VBLENDVPS Y12, Y8, Y11, Y8
+	VMAXPS    Y7, Y9, Y10
+	VMAXPS    Y9, Y7, Y11
+	VPAND     Y10, Y11, Y10
+	VCMPPS    $0x03, Y9, Y7, Y11
+	VADDPS    Y9, Y7, Y7
+	VBLENDVPS Y11, Y7, Y10, Y7
 
 several_sources:
-	DECQ         R10
-	JNZ          several_source
-	VMULPS       Y0, Y4, Y4
-	VPSRLD       $0x10, Y4, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y4, Y8, Y8
-	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X4
-	VPACKUSDW    X4, X8, X4
-	VMULPS       Y0, Y5, Y5
-	VPSRLD       $0x10, Y5, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y5, Y8, Y8
-	VCMPPS       $0x03, Y5, Y5, Y5
-	VBLENDVPS    Y5, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X5
-	VPACKUSDW    X5, X8, X5
-	VMULPS       Y0, Y6, Y6
-	VPSRLD       $0x10, Y6, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y6, Y8, Y8
-	VCMPPS       $0x03, Y6, Y6, Y6
-	VBLENDVPS    Y6, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X6
-	VPACKUSDW    X6, X8, X6
-	VMULPS       Y0, Y7, Y7
-	VPSRLD       $0x10, Y7, Y8
-	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y7, Y8, Y8
-	VCMPPS       $0x03, Y7, Y7, Y7
-	VBLENDVPS    Y7, Y3, Y8, Y8
-	VPSRLD       $0x10, Y8, Y8
-	VEXTRACTI128 $0x01, Y8, X7
-	VPACKUSDW    X7, X8, X7
-	MOVQ         DI, R10
-	MOVQ         SI, R9
+	DECQ      R10
+	JNZ       several_source
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y0, Y5, Y5
+	VMULPS    Y0, Y8, Y8
+	VMULPS    Y0, Y7, Y7
+	VCMPPS    $0x03, Y5, Y6, Y9
+	VCMPPS    $0x03, Y7, Y8, Y10
+	VPOR      Y9, Y10, Y10
+	VPTEST    Y10, Y10
+	JZ        several_numbers
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y3, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VBLENDVPS Y9, Y3, Y5, Y5
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y3, Y8, Y8
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VBLENDVPS Y9, Y3, Y7, Y7
+
+several_numbers:
+	VPSRLD   $0x10, Y6, Y9
+	VPAND    Y2, Y9, Y9
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y9, Y6
+	VPSRLD   $0x10, Y5, Y9
+	VPAND    Y2, Y9, Y9
+	VPADDD   Y1, Y5, Y5
+	VPADDD   Y5, Y9, Y5
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y5, Y6, Y6
+	VPSRLD   $0x10, Y8, Y5
+	VPAND    Y2, Y5, Y5
+	VPADDD   Y1, Y8, Y8
+	VPADDD   Y8, Y5, Y5
+	VPSRLD   $0x10, Y7, Y8
+	VPAND    Y2, Y8, Y8
+	VPADDD   Y1, Y7, Y7
+	VPADDD   Y7, Y8, Y7
+	VPSRLD   $0x10, Y5, Y5
+	VPBLENDW $0xaa, Y7, Y5, Y5
+	MOVQ     DI, R10
+	MOVQ     SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS X4, (R8)(AX*2)
-	VMOVUPS X5, 16(R8)(AX*2)
-	VMOVUPS X6, 32(R8)(AX*2)
-	VMOVUPS X7, 48(R8)(AX*2)
+	VMOVUPS Y6, (R8)(AX*2)
+	VMOVUPS Y5, 32(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
@@ -4502,51 +4533,70 @@ several_destination:
 	JMP     several
 
 one:
-	CMPQ      CX, $0x00000008
-	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y4
-	VPSLLD    $0x10, Y4, Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       one_sources
+	CMPQ    CX, $0x00000010
+	JL      last
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Y5
+	VPSLLD  $0x10, Y5, Y6
+	VPAND   Y4, Y5, Y5
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     one_sources
 
 one_source:
 	ADDQ      $0x18, R9
 	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y5
-	VPSLLD    $0x10, Y5, Y5
-	VMAXPS    Y4, Y5, Y6
-	VMAXPS    Y5, Y4, Y7
-	VPAND     Y6, Y7, Y6
-	VCMPPS    $0x03, Y5, Y4, Y7
-	VADDPS    Y5, Y4, Y4
-	VBLENDVPS Y7, Y4, Y6, Y4
+	VMOVUPS   (R8)(AX*2), Y7
+	VPSLLD    $0x10, Y7, Y8
+	VPAND     Y4, Y7, Y7
+	VMAXPS    Y6, Y8, Y9
+	VMAXPS    Y8, Y6, Y10
+	VPAND     Y9, Y10, Y9
+	VCMPPS    $0x03, Y8, Y6, Y10
+	VADDPS    Y8, Y6, Y6
+	VBLENDVPS Y10, Y6, Y9, Y6
+	VMAXPS    Y5, Y7, Y8
+	VMAXPS    Y7, Y5, Y9
+	VPAND     Y8, Y9, Y8
+	VCMPPS    $0x03, Y7, Y5, Y9
+	VADDPS    Y7, Y5, Y5
+	VBLENDVPS Y9, Y5, Y8, Y5
 
 one_sources:
-	DECQ         R10
-	JNZ          one_source
-	VMULPS       Y0, Y4, Y4
-	VPSRLD       $0x10, Y4, Y5
-	VPAND        Y2, Y5, Y5
-	VPADDD       Y1, Y5, Y5
-	VPADDD       Y4, Y5, Y5
-	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y5, Y5
-	VPSRLD       $0x10, Y5, Y5
-	VEXTRACTI128 $0x01, Y5, X4
-	VPACKUSDW    X4, X5, X4
-	MOVQ         DI, R10
-	MOVQ         SI, R9
+	DECQ      R10
+	JNZ       one_source
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y0, Y5, Y5
+	VCMPPS    $0x03, Y5, Y6, Y7
+	VPTEST    Y7, Y7
+	JZ        one_numbers
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VBLENDVPS Y7, Y3, Y6, Y6
+	VCMPPS    $0x03, Y5, Y5, Y7
+	VBLENDVPS Y7, Y3, Y5, Y5
+
+one_numbers:
+	VPSRLD   $0x10, Y6, Y7
+	VPAND    Y2, Y7, Y7
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y7, Y6
+	VPSRLD   $0x10, Y5, Y7
+	VPAND    Y2, Y7, Y7
+	VPADDD   Y1, Y5, Y5
+	VPADDD   Y5, Y7, Y5
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y5, Y6, Y6
+	MOVQ     DI, R10
+	MOVQ     SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS X4, (R8)(AX*2)
+	VMOVUPS Y6, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000008, AX
-	SUBQ    $0x00000008, CX
+	ADDQ    $0x00000010, AX
+	SUBQ    $0x00000010, CX
 	JMP     one
 
 last:
@@ -4756,40 +4806,40 @@ several_sources:
 	DECQ         R10
 	JNZ          several_source
 	VMULPS       Y0, Y4, Y4
+	VMULPS       Y0, Y5, Y5
+	VMULPS       Y0, Y6, Y6
+	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y4, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y4, Y8, Y8
+	VPADDD       Y1, Y4, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y4, Y4, Y4
 	VBLENDVPS    Y4, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X4
 	VPACKUSDW    X4, X8, X4
-	VMULPS       Y0, Y5, Y5
 	VPSRLD       $0x10, Y5, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y5, Y8, Y8
+	VPADDD       Y1, Y5, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y5, Y5, Y5
 	VBLENDVPS    Y5, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X5
 	VPACKUSDW    X5, X8, X5
-	VMULPS       Y0, Y6, Y6
 	VPSRLD       $0x10, Y6, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y6, Y8, Y8
+	VPADDD       Y1, Y6, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y6, Y6, Y6
 	VBLENDVPS    Y6, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X6
 	VPACKUSDW    X6, X8, X6
-	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y7, Y8
 	VPAND        Y2, Y8, Y8
-	VPADDD       Y1, Y8, Y8
-	VPADDD       Y7, Y8, Y8
+	VPADDD       Y1, Y7, Y9
+	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y7, Y7, Y7
 	VBLENDVPS    Y7, Y3, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
@@ -4837,8 +4887,8 @@ one_sources:
 	VMULPS       Y0, Y4, Y4
 	VPSRLD       $0x10, Y4, Y5
 	VPAND        Y2, Y5, Y5
-	VPADDD       Y1, Y5, Y5
-	VPADDD       Y4, Y5, Y5
+	VPADDD       Y1, Y4, Y6
+	VPADDD       Y6, Y5, Y5
 	VCMPPS       $0x03, Y4, Y4, Y4
 	VBLENDVPS    Y4, Y3, Y5, Y5
 	VPSRLD       $0x10, Y5, Y5

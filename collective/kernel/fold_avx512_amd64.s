@@ -288,12 +288,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z1, Z1
-	VCVTPS2PH $0x00, Z1, Y1
 	VMULPS    Z0, Z2, Z2
-	VCVTPS2PH $0x00, Z2, Y2
 	VMULPS    Z0, Z3, Z3
-	VCVTPS2PH $0x00, Z3, Y3
 	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -546,12 +546,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z1, Z1
-	VCVTPS2PH $0x00, Z1, Y1
 	VMULPS    Z0, Z2, Z2
-	VCVTPS2PH $0x00, Z2, Y2
 	VMULPS    Z0, Z3, Z3
-	VCVTPS2PH $0x00, Z3, Y3
 	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -638,7 +638,7 @@ done:
 	RET
 
 // func sumBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE2
 TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -659,134 +659,213 @@ TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-72
 	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Z3
+	MOVL         $0xffff0000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Z4
 
 several:
-	CMPQ      CX, $0x00000040
-	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(R8)(AX*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 64(R8)(AX*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 96(R8)(AX*2), Z7
-	VPSLLD    $0x10, Z7, Z7
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       several_sources
+	CMPQ    CX, $0x00000080
+	JL      one
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Z5
+	VPSLLD  $0x10, Z5, Z6
+	VPANDD  Z4, Z5, Z5
+	VMOVUPS 64(R8)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z8
+	VPANDD  Z4, Z7, Z7
+	VMOVUPS 128(R8)(AX*2), Z9
+	VPSLLD  $0x10, Z9, Z10
+	VPANDD  Z4, Z9, Z9
+	VMOVUPS 192(R8)(AX*2), Z11
+	VPSLLD  $0x10, Z11, Z12
+	VPANDD  Z4, Z11, Z11
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z8, Z4, Z4
-	VPMOVZXWD 32(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z8, Z5, Z5
-	VPMOVZXWD 64(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z8, Z6, Z6
-	VPMOVZXWD 96(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VADDPS    Z8, Z7, Z7
+	ADDQ    $0x18, R9
+	MOVQ    (R9), R8
+	VMOVUPS (R8)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z14
+	VPANDD  Z4, Z13, Z13
+	VADDPS  Z14, Z6, Z6
+	VADDPS  Z13, Z5, Z5
+	VMOVUPS 64(R8)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z14
+	VPANDD  Z4, Z13, Z13
+	VADDPS  Z14, Z8, Z8
+	VADDPS  Z13, Z7, Z7
+	VMOVUPS 128(R8)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z14
+	VPANDD  Z4, Z13, Z13
+	VADDPS  Z14, Z10, Z10
+	VADDPS  Z13, Z9, Z9
+	VMOVUPS 192(R8)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z14
+	VPANDD  Z4, Z13, Z13
+	VADDPS  Z14, Z12, Z12
+	VADDPS  Z13, Z11, Z11
 
 several_sources:
 	DECQ      R10
 	JNZ       several_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z4, Z8, Z8
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y4
-	VMULPS    Z0, Z5, Z5
-	VPSRLD    $0x10, Z5, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z5, Z8, Z8
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y5
 	VMULPS    Z0, Z6, Z6
-	VPSRLD    $0x10, Z6, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z6, Z8, Z8
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y6
+	VMULPS    Z0, Z5, Z5
+	VMULPS    Z0, Z8, Z8
 	VMULPS    Z0, Z7, Z7
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z9, Z9
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z11, Z11
+	VCMPPS    $0x03, Z5, Z6, K1
+	VCMPPS    $0x03, Z7, Z8, K2
+	KORW      K1, K2, K2
+	VCMPPS    $0x03, Z9, Z10, K1
+	KORW      K2, K1, K1
+	VCMPPS    $0x03, Z11, Z12, K2
+	KORW      K1, K2, K2
+	KORTESTW  K2, K2
+	JZ        several_numbers
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQA32 Z3, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQA32 Z3, K1, Z5
+	VCMPPS    $0x03, Z8, Z8, K1
+	VMOVDQA32 Z3, K1, Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQA32 Z3, K1, Z7
+	VCMPPS    $0x03, Z10, Z10, K1
+	VMOVDQA32 Z3, K1, Z10
+	VCMPPS    $0x03, Z9, Z9, K1
+	VMOVDQA32 Z3, K1, Z9
+	VCMPPS    $0x03, Z12, Z12, K1
+	VMOVDQA32 Z3, K1, Z12
+	VCMPPS    $0x03, Z11, Z11, K1
+	VMOVDQA32 Z3, K1, Z11
+
+several_numbers:
+	VPSRLD    $0x10, Z6, Z13
+	VPANDD    Z2, Z13, Z13
+	VPADDD    Z1, Z6, Z6
+	VPADDD    Z6, Z13, Z6
+	VPSRLD    $0x10, Z5, Z13
+	VPANDD    Z2, Z13, Z13
+	VPADDD    Z1, Z5, Z5
+	VPADDD    Z5, Z13, Z5
+	VPSRLD    $0x10, Z6, Z6
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z5, K1, Z6
+	VPSRLD    $0x10, Z8, Z5
+	VPANDD    Z2, Z5, Z5
+	VPADDD    Z1, Z8, Z8
+	VPADDD    Z8, Z5, Z5
 	VPSRLD    $0x10, Z7, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z7, Z8, Z8
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z8
+	VPADDD    Z1, Z7, Z7
+	VPADDD    Z7, Z8, Z7
+	VPSRLD    $0x10, Z5, Z5
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z7, K1, Z5
+	VPSRLD    $0x10, Z10, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z10, Z8
+	VPADDD    Z8, Z7, Z7
+	VPSRLD    $0x10, Z9, Z8
+	VPANDD    Z2, Z8, Z8
+	VPADDD    Z1, Z9, Z9
+	VPADDD    Z9, Z8, Z8
+	VPSRLD    $0x10, Z7, Z7
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z8, K1, Z7
+	VPSRLD    $0x10, Z12, Z8
+	VPANDD    Z2, Z8, Z8
+	VPADDD    Z1, Z12, Z9
+	VPADDD    Z9, Z8, Z8
+	VPSRLD    $0x10, Z11, Z9
+	VPANDD    Z2, Z9, Z9
+	VPADDD    Z1, Z11, Z10
+	VPADDD    Z10, Z9, Z9
 	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y7
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z9, K1, Z8
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	VMOVUPS Y6, 64(R8)(AX*2)
-	VMOVUPS Y7, 96(R8)(AX*2)
+	VMOVUPS Z6, (R8)(AX*2)
+	VMOVUPS Z5, 64(R8)(AX*2)
+	VMOVUPS Z7, 128(R8)(AX*2)
+	VMOVUPS Z8, 192(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, CX
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000080, CX
 	JMP     several
 
 one:
-	CMPQ      CX, $0x00000010
-	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       one_sources
+	CMPQ    CX, $0x00000020
+	JL      last
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Z5
+	VPSLLD  $0x10, Z5, Z6
+	VPANDD  Z4, Z5, Z5
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VADDPS    Z5, Z4, Z4
+	ADDQ    $0x18, R9
+	MOVQ    (R9), R8
+	VMOVUPS (R8)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z8
+	VPANDD  Z4, Z7, Z7
+	VADDPS  Z8, Z6, Z6
+	VADDPS  Z7, Z5, Z5
 
 one_sources:
 	DECQ      R10
 	JNZ       one_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z4, Z5, Z5
-	VCMPPS    $0x03, Z4, Z4, K1
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z5, Z5
+	VCMPPS    $0x03, Z5, Z6, K1
+	KORTESTW  K1, K1
+	JZ        one_numbers
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQA32 Z3, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
 	VMOVDQA32 Z3, K1, Z5
-	VPSRLD    $0x10, Z5, Z5
-	VPMOVDW   Z5, Y4
+
+one_numbers:
+	VPSRLD    $0x10, Z6, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z6, Z6
+	VPADDD    Z6, Z7, Z6
+	VPSRLD    $0x10, Z5, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z5, Z5
+	VPADDD    Z5, Z7, Z5
+	VPSRLD    $0x10, Z6, Z6
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z5, K1, Z6
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
+	VMOVUPS Z6, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000010, AX
-	SUBQ    $0x00000010, CX
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000020, CX
 	JMP     one
 
 last:
@@ -796,36 +875,53 @@ last:
 	BZHIQ       CX, R8, R8
 	KMOVQ       R8, K1
 	MOVQ        (DX), CX
-	VPMOVZXWD.Z (CX)(AX*2), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
+	VMOVDQU16.Z (CX)(AX*2), K1, Z5
+	VPSLLD      $0x10, Z5, Z6
+	VPANDD      Z4, Z5, Z5
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VPMOVZXWD.Z (CX)(AX*2), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VADDPS      Z5, Z4, Z4
+	VMOVDQU16.Z (CX)(AX*2), K1, Z7
+	VPSLLD      $0x10, Z7, Z8
+	VPANDD      Z4, Z7, Z7
+	VADDPS      Z8, Z6, Z6
+	VADDPS      Z7, Z5, Z5
 
 last_sources:
 	DECQ      BX
 	JNZ       last_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z0
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z5, Z5
+	VCMPPS    $0x03, Z5, Z6, K2
+	KORTESTW  K2, K2
+	JZ        last_numbers
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z3, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z3, K2, Z5
+
+last_numbers:
+	VPSRLD    $0x10, Z6, Z0
 	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z0, Z0
-	VPADDD    Z4, Z0, Z0
-	VCMPPS    $0x03, Z4, Z4, K2
-	VMOVDQA32 Z3, K2, Z0
+	VPADDD    Z1, Z6, Z3
+	VPADDD    Z3, Z0, Z0
+	VPSRLD    $0x10, Z5, Z3
+	VPANDD    Z2, Z3, Z2
+	VPADDD    Z1, Z5, Z1
+	VPADDD    Z1, Z2, Z1
 	VPSRLD    $0x10, Z0, Z0
-	VPMOVDW   Z0, Y0
+	MOVL      $0xaaaaaaaa, CX
+	KMOVD     CX, K2
+	VMOVDQU16 Z1, K2, Z0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
 
 last_destination:
 	MOVQ      (DX), CX
-	VMOVDQU16 Y0, K1, (CX)(AX*2)
+	VMOVDQU16 Z0, K1, (CX)(AX*2)
 	ADDQ      $0x18, DX
 	DECQ      BX
 	JNZ       last_destination
@@ -1021,37 +1117,37 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z7, Z7
 	VPSRLD    $0x10, Z4, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z4, Z8, Z8
+	VPADDD    Z1, Z4, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z4, Z4, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y4
-	VMULPS    Z0, Z5, Z5
 	VPSRLD    $0x10, Z5, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z5, Z8, Z8
+	VPADDD    Z1, Z5, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z5, Z5, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y5
-	VMULPS    Z0, Z6, Z6
 	VPSRLD    $0x10, Z6, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z6, Z8, Z8
+	VPADDD    Z1, Z6, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z6, Z6, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y6
-	VMULPS    Z0, Z7, Z7
 	VPSRLD    $0x10, Z7, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z7, Z8, Z8
+	VPADDD    Z1, Z7, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
@@ -1092,8 +1188,8 @@ one_sources:
 	VMULPS    Z0, Z4, Z4
 	VPSRLD    $0x10, Z4, Z5
 	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z4, Z5, Z5
+	VPADDD    Z1, Z4, Z6
+	VPADDD    Z6, Z5, Z5
 	VCMPPS    $0x03, Z4, Z4, K1
 	VMOVDQA32 Z3, K1, Z5
 	VPSRLD    $0x10, Z5, Z5
@@ -1134,8 +1230,8 @@ last_sources:
 	VMULPS    Z0, Z4, Z4
 	VPSRLD    $0x10, Z4, Z0
 	VPANDD    Z2, Z0, Z0
+	VPADDD    Z1, Z4, Z1
 	VPADDD    Z1, Z0, Z0
-	VPADDD    Z4, Z0, Z0
 	VCMPPS    $0x03, Z4, Z4, K2
 	VMOVDQA32 Z3, K2, Z0
 	VPSRLD    $0x10, Z0, Z0
@@ -1782,12 +1878,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z1, Z1
-	VCVTPS2PH $0x00, Z1, Y1
 	VMULPS    Z0, Z2, Z2
-	VCVTPS2PH $0x00, Z2, Y2
 	VMULPS    Z0, Z3, Z3
-	VCVTPS2PH $0x00, Z3, Y3
 	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -2040,12 +2136,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z1, Z1
-	VCVTPS2PH $0x00, Z1, Y1
 	VMULPS    Z0, Z2, Z2
-	VCVTPS2PH $0x00, Z2, Y2
 	VMULPS    Z0, Z3, Z3
-	VCVTPS2PH $0x00, Z3, Y3
 	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -2132,7 +2228,7 @@ done:
 	RET
 
 // func prodBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE2
 TEXT ·prodBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -2153,134 +2249,213 @@ TEXT ·prodBF16AVX512(SB), NOSPLIT, $0-72
 	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Z3
+	MOVL         $0xffff0000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Z4
 
 several:
-	CMPQ      CX, $0x00000040
-	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(R8)(AX*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 64(R8)(AX*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 96(R8)(AX*2), Z7
-	VPSLLD    $0x10, Z7, Z7
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       several_sources
+	CMPQ    CX, $0x00000080
+	JL      one
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Z5
+	VPSLLD  $0x10, Z5, Z6
+	VPANDD  Z4, Z5, Z5
+	VMOVUPS 64(R8)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z8
+	VPANDD  Z4, Z7, Z7
+	VMOVUPS 128(R8)(AX*2), Z9
+	VPSLLD  $0x10, Z9, Z10
+	VPANDD  Z4, Z9, Z9
+	VMOVUPS 192(R8)(AX*2), Z11
+	VPSLLD  $0x10, Z11, Z12
+	VPANDD  Z4, Z11, Z11
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VMULPS    Z8, Z4, Z4
-	VPMOVZXWD 32(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VMULPS    Z8, Z5, Z5
-	VPMOVZXWD 64(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VMULPS    Z8, Z6, Z6
-	VPMOVZXWD 96(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VMULPS    Z8, Z7, Z7
+	ADDQ    $0x18, R9
+	MOVQ    (R9), R8
+	VMOVUPS (R8)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z14
+	VPANDD  Z4, Z13, Z13
+	VMULPS  Z14, Z6, Z6
+	VMULPS  Z13, Z5, Z5
+	VMOVUPS 64(R8)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z14
+	VPANDD  Z4, Z13, Z13
+	VMULPS  Z14, Z8, Z8
+	VMULPS  Z13, Z7, Z7
+	VMOVUPS 128(R8)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z14
+	VPANDD  Z4, Z13, Z13
+	VMULPS  Z14, Z10, Z10
+	VMULPS  Z13, Z9, Z9
+	VMOVUPS 192(R8)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z14
+	VPANDD  Z4, Z13, Z13
+	VMULPS  Z14, Z12, Z12
+	VMULPS  Z13, Z11, Z11
 
 several_sources:
 	DECQ      R10
 	JNZ       several_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z4, Z8, Z8
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y4
-	VMULPS    Z0, Z5, Z5
-	VPSRLD    $0x10, Z5, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z5, Z8, Z8
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y5
 	VMULPS    Z0, Z6, Z6
-	VPSRLD    $0x10, Z6, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z6, Z8, Z8
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y6
+	VMULPS    Z0, Z5, Z5
+	VMULPS    Z0, Z8, Z8
 	VMULPS    Z0, Z7, Z7
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z9, Z9
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z11, Z11
+	VCMPPS    $0x03, Z5, Z6, K1
+	VCMPPS    $0x03, Z7, Z8, K2
+	KORW      K1, K2, K2
+	VCMPPS    $0x03, Z9, Z10, K1
+	KORW      K2, K1, K1
+	VCMPPS    $0x03, Z11, Z12, K2
+	KORW      K1, K2, K2
+	KORTESTW  K2, K2
+	JZ        several_numbers
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQA32 Z3, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQA32 Z3, K1, Z5
+	VCMPPS    $0x03, Z8, Z8, K1
+	VMOVDQA32 Z3, K1, Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQA32 Z3, K1, Z7
+	VCMPPS    $0x03, Z10, Z10, K1
+	VMOVDQA32 Z3, K1, Z10
+	VCMPPS    $0x03, Z9, Z9, K1
+	VMOVDQA32 Z3, K1, Z9
+	VCMPPS    $0x03, Z12, Z12, K1
+	VMOVDQA32 Z3, K1, Z12
+	VCMPPS    $0x03, Z11, Z11, K1
+	VMOVDQA32 Z3, K1, Z11
+
+several_numbers:
+	VPSRLD    $0x10, Z6, Z13
+	VPANDD    Z2, Z13, Z13
+	VPADDD    Z1, Z6, Z6
+	VPADDD    Z6, Z13, Z6
+	VPSRLD    $0x10, Z5, Z13
+	VPANDD    Z2, Z13, Z13
+	VPADDD    Z1, Z5, Z5
+	VPADDD    Z5, Z13, Z5
+	VPSRLD    $0x10, Z6, Z6
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z5, K1, Z6
+	VPSRLD    $0x10, Z8, Z5
+	VPANDD    Z2, Z5, Z5
+	VPADDD    Z1, Z8, Z8
+	VPADDD    Z8, Z5, Z5
 	VPSRLD    $0x10, Z7, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z7, Z8, Z8
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z8
+	VPADDD    Z1, Z7, Z7
+	VPADDD    Z7, Z8, Z7
+	VPSRLD    $0x10, Z5, Z5
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z7, K1, Z5
+	VPSRLD    $0x10, Z10, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z10, Z8
+	VPADDD    Z8, Z7, Z7
+	VPSRLD    $0x10, Z9, Z8
+	VPANDD    Z2, Z8, Z8
+	VPADDD    Z1, Z9, Z9
+	VPADDD    Z9, Z8, Z8
+	VPSRLD    $0x10, Z7, Z7
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z8, K1, Z7
+	VPSRLD    $0x10, Z12, Z8
+	VPANDD    Z2, Z8, Z8
+	VPADDD    Z1, Z12, Z9
+	VPADDD    Z9, Z8, Z8
+	VPSRLD    $0x10, Z11, Z9
+	VPANDD    Z2, Z9, Z9
+	VPADDD    Z1, Z11, Z10
+	VPADDD    Z10, Z9, Z9
 	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y7
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z9, K1, Z8
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	VMOVUPS Y6, 64(R8)(AX*2)
-	VMOVUPS Y7, 96(R8)(AX*2)
+	VMOVUPS Z6, (R8)(AX*2)
+	VMOVUPS Z5, 64(R8)(AX*2)
+	VMOVUPS Z7, 128(R8)(AX*2)
+	VMOVUPS Z8, 192(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, CX
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000080, CX
 	JMP     several
 
 one:
-	CMPQ      CX, $0x00000010
-	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       one_sources
+	CMPQ    CX, $0x00000020
+	JL      last
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Z5
+	VPSLLD  $0x10, Z5, Z6
+	VPANDD  Z4, Z5, Z5
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VMULPS    Z5, Z4, Z4
+	ADDQ    $0x18, R9
+	MOVQ    (R9), R8
+	VMOVUPS (R8)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z8
+	VPANDD  Z4, Z7, Z7
+	VMULPS  Z8, Z6, Z6
+	VMULPS  Z7, Z5, Z5
 
 one_sources:
 	DECQ      R10
 	JNZ       one_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z4, Z5, Z5
-	VCMPPS    $0x03, Z4, Z4, K1
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z5, Z5
+	VCMPPS    $0x03, Z5, Z6, K1
+	KORTESTW  K1, K1
+	JZ        one_numbers
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQA32 Z3, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
 	VMOVDQA32 Z3, K1, Z5
-	VPSRLD    $0x10, Z5, Z5
-	VPMOVDW   Z5, Y4
+
+one_numbers:
+	VPSRLD    $0x10, Z6, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z6, Z6
+	VPADDD    Z6, Z7, Z6
+	VPSRLD    $0x10, Z5, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z5, Z5
+	VPADDD    Z5, Z7, Z5
+	VPSRLD    $0x10, Z6, Z6
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z5, K1, Z6
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
+	VMOVUPS Z6, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000010, AX
-	SUBQ    $0x00000010, CX
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000020, CX
 	JMP     one
 
 last:
@@ -2290,36 +2465,53 @@ last:
 	BZHIQ       CX, R8, R8
 	KMOVQ       R8, K1
 	MOVQ        (DX), CX
-	VPMOVZXWD.Z (CX)(AX*2), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
+	VMOVDQU16.Z (CX)(AX*2), K1, Z5
+	VPSLLD      $0x10, Z5, Z6
+	VPANDD      Z4, Z5, Z5
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VPMOVZXWD.Z (CX)(AX*2), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VMULPS      Z5, Z4, Z4
+	VMOVDQU16.Z (CX)(AX*2), K1, Z7
+	VPSLLD      $0x10, Z7, Z8
+	VPANDD      Z4, Z7, Z7
+	VMULPS      Z8, Z6, Z6
+	VMULPS      Z7, Z5, Z5
 
 last_sources:
 	DECQ      BX
 	JNZ       last_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z0
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z5, Z5
+	VCMPPS    $0x03, Z5, Z6, K2
+	KORTESTW  K2, K2
+	JZ        last_numbers
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z3, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z3, K2, Z5
+
+last_numbers:
+	VPSRLD    $0x10, Z6, Z0
 	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z0, Z0
-	VPADDD    Z4, Z0, Z0
-	VCMPPS    $0x03, Z4, Z4, K2
-	VMOVDQA32 Z3, K2, Z0
+	VPADDD    Z1, Z6, Z3
+	VPADDD    Z3, Z0, Z0
+	VPSRLD    $0x10, Z5, Z3
+	VPANDD    Z2, Z3, Z2
+	VPADDD    Z1, Z5, Z1
+	VPADDD    Z1, Z2, Z1
 	VPSRLD    $0x10, Z0, Z0
-	VPMOVDW   Z0, Y0
+	MOVL      $0xaaaaaaaa, CX
+	KMOVD     CX, K2
+	VMOVDQU16 Z1, K2, Z0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
 
 last_destination:
 	MOVQ      (DX), CX
-	VMOVDQU16 Y0, K1, (CX)(AX*2)
+	VMOVDQU16 Z0, K1, (CX)(AX*2)
 	ADDQ      $0x18, DX
 	DECQ      BX
 	JNZ       last_destination
@@ -2515,37 +2707,37 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z7, Z7
 	VPSRLD    $0x10, Z4, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z4, Z8, Z8
+	VPADDD    Z1, Z4, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z4, Z4, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y4
-	VMULPS    Z0, Z5, Z5
 	VPSRLD    $0x10, Z5, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z5, Z8, Z8
+	VPADDD    Z1, Z5, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z5, Z5, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y5
-	VMULPS    Z0, Z6, Z6
 	VPSRLD    $0x10, Z6, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z6, Z8, Z8
+	VPADDD    Z1, Z6, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z6, Z6, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y6
-	VMULPS    Z0, Z7, Z7
 	VPSRLD    $0x10, Z7, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z7, Z8, Z8
+	VPADDD    Z1, Z7, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
@@ -2586,8 +2778,8 @@ one_sources:
 	VMULPS    Z0, Z4, Z4
 	VPSRLD    $0x10, Z4, Z5
 	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z4, Z5, Z5
+	VPADDD    Z1, Z4, Z6
+	VPADDD    Z6, Z5, Z5
 	VCMPPS    $0x03, Z4, Z4, K1
 	VMOVDQA32 Z3, K1, Z5
 	VPSRLD    $0x10, Z5, Z5
@@ -2628,8 +2820,8 @@ last_sources:
 	VMULPS    Z0, Z4, Z4
 	VPSRLD    $0x10, Z4, Z0
 	VPANDD    Z2, Z0, Z0
+	VPADDD    Z1, Z4, Z1
 	VPADDD    Z1, Z0, Z0
-	VPADDD    Z4, Z0, Z0
 	VCMPPS    $0x03, Z4, Z4, K2
 	VMOVDQA32 Z3, K2, Z0
 	VPSRLD    $0x10, Z0, Z0
@@ -3387,12 +3579,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z1, Z1
-	VCVTPS2PH $0x00, Z1, Y1
 	VMULPS    Z0, Z2, Z2
-	VCVTPS2PH $0x00, Z2, Y2
 	VMULPS    Z0, Z3, Z3
-	VCVTPS2PH $0x00, Z3, Y3
 	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -3685,12 +3877,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z1, Z1
-	VCVTPS2PH $0x00, Z1, Y1
 	VMULPS    Z0, Z2, Z2
-	VCVTPS2PH $0x00, Z2, Y2
 	VMULPS    Z0, Z3, Z3
-	VCVTPS2PH $0x00, Z3, Y3
 	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -3784,7 +3976,7 @@ done:
 	RET
 
 // func minBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
 TEXT ·minBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -3805,149 +3997,243 @@ TEXT ·minBF16AVX512(SB), NOSPLIT, $0-72
 	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Z3
+	MOVL         $0xffff0000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Z4
 
 several:
-	CMPQ      CX, $0x00000040
-	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(R8)(AX*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 64(R8)(AX*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 96(R8)(AX*2), Z7
-	VPSLLD    $0x10, Z7, Z7
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       several_sources
+	CMPQ    CX, $0x00000080
+	JL      one
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Z5
+	VPSLLD  $0x10, Z5, Z6
+	VPANDD  Z4, Z5, Z5
+	VMOVUPS 64(R8)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z8
+	VPANDD  Z4, Z7, Z7
+	VMOVUPS 128(R8)(AX*2), Z9
+	VPSLLD  $0x10, Z9, Z10
+	VPANDD  Z4, Z9, Z9
+	VMOVUPS 192(R8)(AX*2), Z11
+	VPSLLD  $0x10, Z11, Z12
+	VPANDD  Z4, Z11, Z11
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VCMPPS    $0x03, Z8, Z4, K1
-	VRANGEPS  $0x04, Z8, Z4, Z9
-	VADDPS    Z8, Z4, K1, Z9
-	VMOVAPS   Z9, Z4
-	VPMOVZXWD 32(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VCMPPS    $0x03, Z8, Z5, K1
-	VRANGEPS  $0x04, Z8, Z5, Z9
-	VADDPS    Z8, Z5, K1, Z9
-	VMOVAPS   Z9, Z5
-	VPMOVZXWD 64(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VCMPPS    $0x03, Z8, Z6, K1
-	VRANGEPS  $0x04, Z8, Z6, Z9
-	VADDPS    Z8, Z6, K1, Z9
-	VMOVAPS   Z9, Z6
-	VPMOVZXWD 96(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VCMPPS    $0x03, Z8, Z7, K1
-	VRANGEPS  $0x04, Z8, Z7, Z9
-	VADDPS    Z8, Z7, K1, Z9
-	VMOVAPS   Z9, Z7
+	ADDQ     $0x18, R9
+	MOVQ     (R9), R8
+	VMOVUPS  (R8)(AX*2), Z13
+	VPSLLD   $0x10, Z13, Z14
+	VPANDD   Z4, Z13, Z13
+	VCMPPS   $0x03, Z14, Z6, K1
+	VRANGEPS $0x04, Z14, Z6, Z15
+	VADDPS   Z14, Z6, K1, Z15
+	VMOVAPS  Z15, Z6
+	VCMPPS   $0x03, Z13, Z5, K1
+	VRANGEPS $0x04, Z13, Z5, Z14
+	VADDPS   Z13, Z5, K1, Z14
+	VMOVAPS  Z14, Z5
+	VMOVUPS  64(R8)(AX*2), Z13
+	VPSLLD   $0x10, Z13, Z14
+	VPANDD   Z4, Z13, Z13
+	VCMPPS   $0x03, Z14, Z8, K1
+	VRANGEPS $0x04, Z14, Z8, Z15
+	VADDPS   Z14, Z8, K1, Z15
+	VMOVAPS  Z15, Z8
+	VCMPPS   $0x03, Z13, Z7, K1
+	VRANGEPS $0x04, Z13, Z7, Z14
+	VADDPS   Z13, Z7, K1, Z14
+	VMOVAPS  Z14, Z7
+	VMOVUPS  128(R8)(AX*2), Z13
+	VPSLLD   $0x10, Z13, Z14
+	VPANDD   Z4, Z13, Z13
+	VCMPPS   $0x03, Z14, Z10, K1
+	VRANGEPS $0x04, Z14, Z10, Z15
+	VADDPS   Z14, Z10, K1, Z15
+	VMOVAPS  Z15, Z10
+	VCMPPS   $0x03, Z13, Z9, K1
+	VRANGEPS $0x04, Z13, Z9, Z14
+	VADDPS   Z13, Z9, K1, Z14
+	VMOVAPS  Z14, Z9
+	VMOVUPS  192(R8)(AX*2), Z13
+	VPSLLD   $0x10, Z13, Z14
+	VPANDD   Z4, Z13, Z13
+	VCMPPS   $0x03, Z14, Z12, K1
+	VRANGEPS $0x04, Z14, Z12, Z15
+	VADDPS   Z14, Z12, K1, Z15
+	VMOVAPS  Z15, Z12
+	VCMPPS   $0x03, Z13, Z11, K1
+	VRANGEPS $0x04, Z13, Z11, Z14
+	VADDPS   Z13, Z11, K1, Z14
+	VMOVAPS  Z14, Z11
 
 several_sources:
 	DECQ      R10
 	JNZ       several_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z4, Z8, Z8
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y4
-	VMULPS    Z0, Z5, Z5
-	VPSRLD    $0x10, Z5, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z5, Z8, Z8
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y5
 	VMULPS    Z0, Z6, Z6
-	VPSRLD    $0x10, Z6, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z6, Z8, Z8
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y6
+	VMULPS    Z0, Z5, Z5
+	VMULPS    Z0, Z8, Z8
 	VMULPS    Z0, Z7, Z7
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z9, Z9
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z11, Z11
+	VCMPPS    $0x03, Z5, Z6, K1
+	VCMPPS    $0x03, Z7, Z8, K2
+	KORW      K1, K2, K2
+	VCMPPS    $0x03, Z9, Z10, K1
+	KORW      K2, K1, K1
+	VCMPPS    $0x03, Z11, Z12, K2
+	KORW      K1, K2, K2
+	KORTESTW  K2, K2
+	JZ        several_numbers
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQA32 Z3, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQA32 Z3, K1, Z5
+	VCMPPS    $0x03, Z8, Z8, K1
+	VMOVDQA32 Z3, K1, Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQA32 Z3, K1, Z7
+	VCMPPS    $0x03, Z10, Z10, K1
+	VMOVDQA32 Z3, K1, Z10
+	VCMPPS    $0x03, Z9, Z9, K1
+	VMOVDQA32 Z3, K1, Z9
+	VCMPPS    $0x03, Z12, Z12, K1
+	VMOVDQA32 Z3, K1, Z12
+	VCMPPS    $0x03, Z11, Z11, K1
+	VMOVDQA32 Z3, K1, Z11
+
+several_numbers:
+	VPSRLD    $0x10, Z6, Z13
+	VPANDD    Z2, Z13, Z13
+	VPADDD    Z1, Z6, Z6
+	VPADDD    Z6, Z13, Z6
+	VPSRLD    $0x10, Z5, Z13
+	VPANDD    Z2, Z13, Z13
+	VPADDD    Z1, Z5, Z5
+	VPADDD    Z5, Z13, Z5
+	VPSRLD    $0x10, Z6, Z6
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z5, K1, Z6
+	VPSRLD    $0x10, Z8, Z5
+	VPANDD    Z2, Z5, Z5
+	VPADDD    Z1, Z8, Z8
+	VPADDD    Z8, Z5, Z5
 	VPSRLD    $0x10, Z7, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z7, Z8, Z8
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z8
+	VPADDD    Z1, Z7, Z7
+	VPADDD    Z7, Z8, Z7
+	VPSRLD    $0x10, Z5, Z5
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z7, K1, Z5
+	VPSRLD    $0x10, Z10, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z10, Z8
+	VPADDD    Z8, Z7, Z7
+	VPSRLD    $0x10, Z9, Z8
+	VPANDD    Z2, Z8, Z8
+	VPADDD    Z1, Z9, Z9
+	VPADDD    Z9, Z8, Z8
+	VPSRLD    $0x10, Z7, Z7
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z8, K1, Z7
+	VPSRLD    $0x10, Z12, Z8
+	VPANDD    Z2, Z8, Z8
+	VPADDD    Z1, Z12, Z9
+	VPADDD    Z9, Z8, Z8
+	VPSRLD    $0x10, Z11, Z9
+	VPANDD    Z2, Z9, Z9
+	VPADDD    Z1, Z11, Z10
+	VPADDD    Z10, Z9, Z9
 	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y7
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z9, K1, Z8
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	VMOVUPS Y6, 64(R8)(AX*2)
-	VMOVUPS Y7, 96(R8)(AX*2)
+	VMOVUPS Z6, (R8)(AX*2)
+	VMOVUPS Z5, 64(R8)(AX*2)
+	VMOVUPS Z7, 128(R8)(AX*2)
+	VMOVUPS Z8, 192(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, CX
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000080, CX
 	JMP     several
 
 one:
-	CMPQ      CX, $0x00000010
-	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       one_sources
+	CMPQ    CX, $0x00000020
+	JL      last
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Z5
+	VPSLLD  $0x10, Z5, Z6
+	VPANDD  Z4, Z5, Z5
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VCMPPS    $0x03, Z5, Z4, K1
-	VRANGEPS  $0x04, Z5, Z4, Z6
-	VADDPS    Z5, Z4, K1, Z6
-	VMOVAPS   Z6, Z4
+	ADDQ     $0x18, R9
+	MOVQ     (R9), R8
+	VMOVUPS  (R8)(AX*2), Z7
+	VPSLLD   $0x10, Z7, Z8
+	VPANDD   Z4, Z7, Z7
+	VCMPPS   $0x03, Z8, Z6, K1
+	VRANGEPS $0x04, Z8, Z6, Z9
+	VADDPS   Z8, Z6, K1, Z9
+	VMOVAPS  Z9, Z6
+	VCMPPS   $0x03, Z7, Z5, K1
+	VRANGEPS $0x04, Z7, Z5, Z8
+	VADDPS   Z7, Z5, K1, Z8
+	VMOVAPS  Z8, Z5
 
 one_sources:
 	DECQ      R10
 	JNZ       one_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z4, Z5, Z5
-	VCMPPS    $0x03, Z4, Z4, K1
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z5, Z5
+	VCMPPS    $0x03, Z5, Z6, K1
+	KORTESTW  K1, K1
+	JZ        one_numbers
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQA32 Z3, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
 	VMOVDQA32 Z3, K1, Z5
-	VPSRLD    $0x10, Z5, Z5
-	VPMOVDW   Z5, Y4
+
+one_numbers:
+	VPSRLD    $0x10, Z6, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z6, Z6
+	VPADDD    Z6, Z7, Z6
+	VPSRLD    $0x10, Z5, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z5, Z5
+	VPADDD    Z5, Z7, Z5
+	VPSRLD    $0x10, Z6, Z6
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z5, K1, Z6
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
+	VMOVUPS Z6, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000010, AX
-	SUBQ    $0x00000010, CX
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000020, CX
 	JMP     one
 
 last:
@@ -3957,39 +4243,59 @@ last:
 	BZHIQ       CX, R8, R8
 	KMOVQ       R8, K1
 	MOVQ        (DX), CX
-	VPMOVZXWD.Z (CX)(AX*2), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
+	VMOVDQU16.Z (CX)(AX*2), K1, Z5
+	VPSLLD      $0x10, Z5, Z6
+	VPANDD      Z4, Z5, Z5
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VPMOVZXWD.Z (CX)(AX*2), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VCMPPS      $0x03, Z5, Z4, K2
-	VRANGEPS    $0x04, Z5, Z4, Z6
-	VADDPS      Z5, Z4, K2, Z6
-	VMOVAPS     Z6, Z4
+	VMOVDQU16.Z (CX)(AX*2), K1, Z7
+	VPSLLD      $0x10, Z7, Z8
+	VPANDD      Z4, Z7, Z7
+	VCMPPS      $0x03, Z8, Z6, K2
+	VRANGEPS    $0x04, Z8, Z6, Z9
+	VADDPS      Z8, Z6, K2, Z9
+	VMOVAPS     Z9, Z6
+	VCMPPS      $0x03, Z7, Z5, K2
+	VRANGEPS    $0x04, Z7, Z5, Z8
+	VADDPS      Z7, Z5, K2, Z8
+	VMOVAPS     Z8, Z5
 
 last_sources:
 	DECQ      BX
 	JNZ       last_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z0
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z5, Z5
+	VCMPPS    $0x03, Z5, Z6, K2
+	KORTESTW  K2, K2
+	JZ        last_numbers
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z3, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z3, K2, Z5
+
+last_numbers:
+	VPSRLD    $0x10, Z6, Z0
 	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z0, Z0
-	VPADDD    Z4, Z0, Z0
-	VCMPPS    $0x03, Z4, Z4, K2
-	VMOVDQA32 Z3, K2, Z0
+	VPADDD    Z1, Z6, Z3
+	VPADDD    Z3, Z0, Z0
+	VPSRLD    $0x10, Z5, Z3
+	VPANDD    Z2, Z3, Z2
+	VPADDD    Z1, Z5, Z1
+	VPADDD    Z1, Z2, Z1
 	VPSRLD    $0x10, Z0, Z0
-	VPMOVDW   Z0, Y0
+	MOVL      $0xaaaaaaaa, CX
+	KMOVD     CX, K2
+	VMOVDQU16 Z1, K2, Z0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
 
 last_destination:
 	MOVQ      (DX), CX
-	VMOVDQU16 Y0, K1, (CX)(AX*2)
+	VMOVDQU16 Z0, K1, (CX)(AX*2)
 	ADDQ      $0x18, DX
 	DECQ      BX
 	JNZ       last_destination
@@ -4219,37 +4525,37 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z7, Z7
 	VPSRLD    $0x10, Z4, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z4, Z8, Z8
+	VPADDD    Z1, Z4, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z4, Z4, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y4
-	VMULPS    Z0, Z5, Z5
 	VPSRLD    $0x10, Z5, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z5, Z8, Z8
+	VPADDD    Z1, Z5, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z5, Z5, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y5
-	VMULPS    Z0, Z6, Z6
 	VPSRLD    $0x10, Z6, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z6, Z8, Z8
+	VPADDD    Z1, Z6, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z6, Z6, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y6
-	VMULPS    Z0, Z7, Z7
 	VPSRLD    $0x10, Z7, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z7, Z8, Z8
+	VPADDD    Z1, Z7, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
@@ -4294,8 +4600,8 @@ one_sources:
 	VMULPS    Z0, Z4, Z4
 	VPSRLD    $0x10, Z4, Z5
 	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z4, Z5, Z5
+	VPADDD    Z1, Z4, Z6
+	VPADDD    Z6, Z5, Z5
 	VCMPPS    $0x03, Z4, Z4, K1
 	VMOVDQA32 Z3, K1, Z5
 	VPSRLD    $0x10, Z5, Z5
@@ -4339,8 +4645,8 @@ last_sources:
 	VMULPS    Z0, Z4, Z4
 	VPSRLD    $0x10, Z4, Z0
 	VPANDD    Z2, Z0, Z0
+	VPADDD    Z1, Z4, Z1
 	VPADDD    Z1, Z0, Z0
-	VPADDD    Z4, Z0, Z0
 	VCMPPS    $0x03, Z4, Z4, K2
 	VMOVDQA32 Z3, K2, Z0
 	VPSRLD    $0x10, Z0, Z0
@@ -5045,12 +5351,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z1, Z1
-	VCVTPS2PH $0x00, Z1, Y1
 	VMULPS    Z0, Z2, Z2
-	VCVTPS2PH $0x00, Z2, Y2
 	VMULPS    Z0, Z3, Z3
-	VCVTPS2PH $0x00, Z3, Y3
 	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -5343,12 +5649,12 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z1, Z1
-	VCVTPS2PH $0x00, Z1, Y1
 	VMULPS    Z0, Z2, Z2
-	VCVTPS2PH $0x00, Z2, Y2
 	VMULPS    Z0, Z3, Z3
-	VCVTPS2PH $0x00, Z3, Y3
 	VMULPS    Z0, Z4, Z4
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
 	MOVQ      DI, R10
 	MOVQ      SI, R9
@@ -5442,7 +5748,7 @@ done:
 	RET
 
 // func maxBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
 TEXT ·maxBF16AVX512(SB), NOSPLIT, $0-72
 	MOVQ         from+0(FP), AX
 	MOVQ         to+8(FP), CX
@@ -5463,149 +5769,243 @@ TEXT ·maxBF16AVX512(SB), NOSPLIT, $0-72
 	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Z3
+	MOVL         $0xffff0000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Z4
 
 several:
-	CMPQ      CX, $0x00000040
-	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	VPMOVZXWD 32(R8)(AX*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VPMOVZXWD 64(R8)(AX*2), Z6
-	VPSLLD    $0x10, Z6, Z6
-	VPMOVZXWD 96(R8)(AX*2), Z7
-	VPSLLD    $0x10, Z7, Z7
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       several_sources
+	CMPQ    CX, $0x00000080
+	JL      one
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Z5
+	VPSLLD  $0x10, Z5, Z6
+	VPANDD  Z4, Z5, Z5
+	VMOVUPS 64(R8)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z8
+	VPANDD  Z4, Z7, Z7
+	VMOVUPS 128(R8)(AX*2), Z9
+	VPSLLD  $0x10, Z9, Z10
+	VPANDD  Z4, Z9, Z9
+	VMOVUPS 192(R8)(AX*2), Z11
+	VPSLLD  $0x10, Z11, Z12
+	VPANDD  Z4, Z11, Z11
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VCMPPS    $0x03, Z8, Z4, K1
-	VRANGEPS  $0x05, Z8, Z4, Z9
-	VADDPS    Z8, Z4, K1, Z9
-	VMOVAPS   Z9, Z4
-	VPMOVZXWD 32(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VCMPPS    $0x03, Z8, Z5, K1
-	VRANGEPS  $0x05, Z8, Z5, Z9
-	VADDPS    Z8, Z5, K1, Z9
-	VMOVAPS   Z9, Z5
-	VPMOVZXWD 64(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VCMPPS    $0x03, Z8, Z6, K1
-	VRANGEPS  $0x05, Z8, Z6, Z9
-	VADDPS    Z8, Z6, K1, Z9
-	VMOVAPS   Z9, Z6
-	VPMOVZXWD 96(R8)(AX*2), Z8
-	VPSLLD    $0x10, Z8, Z8
-	VCMPPS    $0x03, Z8, Z7, K1
-	VRANGEPS  $0x05, Z8, Z7, Z9
-	VADDPS    Z8, Z7, K1, Z9
-	VMOVAPS   Z9, Z7
+	ADDQ     $0x18, R9
+	MOVQ     (R9), R8
+	VMOVUPS  (R8)(AX*2), Z13
+	VPSLLD   $0x10, Z13, Z14
+	VPANDD   Z4, Z13, Z13
+	VCMPPS   $0x03, Z14, Z6, K1
+	VRANGEPS $0x05, Z14, Z6, Z15
+	VADDPS   Z14, Z6, K1, Z15
+	VMOVAPS  Z15, Z6
+	VCMPPS   $0x03, Z13, Z5, K1
+	VRANGEPS $0x05, Z13, Z5, Z14
+	VADDPS   Z13, Z5, K1, Z14
+	VMOVAPS  Z14, Z5
+	VMOVUPS  64(R8)(AX*2), Z13
+	VPSLLD   $0x10, Z13, Z14
+	VPANDD   Z4, Z13, Z13
+	VCMPPS   $0x03, Z14, Z8, K1
+	VRANGEPS $0x05, Z14, Z8, Z15
+	VADDPS   Z14, Z8, K1, Z15
+	VMOVAPS  Z15, Z8
+	VCMPPS   $0x03, Z13, Z7, K1
+	VRANGEPS $0x05, Z13, Z7, Z14
+	VADDPS   Z13, Z7, K1, Z14
+	VMOVAPS  Z14, Z7
+	VMOVUPS  128(R8)(AX*2), Z13
+	VPSLLD   $0x10, Z13, Z14
+	VPANDD   Z4, Z13, Z13
+	VCMPPS   $0x03, Z14, Z10, K1
+	VRANGEPS $0x05, Z14, Z10, Z15
+	VADDPS   Z14, Z10, K1, Z15
+	VMOVAPS  Z15, Z10
+	VCMPPS   $0x03, Z13, Z9, K1
+	VRANGEPS $0x05, Z13, Z9, Z14
+	VADDPS   Z13, Z9, K1, Z14
+	VMOVAPS  Z14, Z9
+	VMOVUPS  192(R8)(AX*2), Z13
+	VPSLLD   $0x10, Z13, Z14
+	VPANDD   Z4, Z13, Z13
+	VCMPPS   $0x03, Z14, Z12, K1
+	VRANGEPS $0x05, Z14, Z12, Z15
+	VADDPS   Z14, Z12, K1, Z15
+	VMOVAPS  Z15, Z12
+	VCMPPS   $0x03, Z13, Z11, K1
+	VRANGEPS $0x05, Z13, Z11, Z14
+	VADDPS   Z13, Z11, K1, Z14
+	VMOVAPS  Z14, Z11
 
 several_sources:
 	DECQ      R10
 	JNZ       several_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z4, Z8, Z8
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y4
-	VMULPS    Z0, Z5, Z5
-	VPSRLD    $0x10, Z5, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z5, Z8, Z8
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y5
 	VMULPS    Z0, Z6, Z6
-	VPSRLD    $0x10, Z6, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z6, Z8, Z8
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y6
+	VMULPS    Z0, Z5, Z5
+	VMULPS    Z0, Z8, Z8
 	VMULPS    Z0, Z7, Z7
+	VMULPS    Z0, Z10, Z10
+	VMULPS    Z0, Z9, Z9
+	VMULPS    Z0, Z12, Z12
+	VMULPS    Z0, Z11, Z11
+	VCMPPS    $0x03, Z5, Z6, K1
+	VCMPPS    $0x03, Z7, Z8, K2
+	KORW      K1, K2, K2
+	VCMPPS    $0x03, Z9, Z10, K1
+	KORW      K2, K1, K1
+	VCMPPS    $0x03, Z11, Z12, K2
+	KORW      K1, K2, K2
+	KORTESTW  K2, K2
+	JZ        several_numbers
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQA32 Z3, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQA32 Z3, K1, Z5
+	VCMPPS    $0x03, Z8, Z8, K1
+	VMOVDQA32 Z3, K1, Z8
+	VCMPPS    $0x03, Z7, Z7, K1
+	VMOVDQA32 Z3, K1, Z7
+	VCMPPS    $0x03, Z10, Z10, K1
+	VMOVDQA32 Z3, K1, Z10
+	VCMPPS    $0x03, Z9, Z9, K1
+	VMOVDQA32 Z3, K1, Z9
+	VCMPPS    $0x03, Z12, Z12, K1
+	VMOVDQA32 Z3, K1, Z12
+	VCMPPS    $0x03, Z11, Z11, K1
+	VMOVDQA32 Z3, K1, Z11
+
+several_numbers:
+	VPSRLD    $0x10, Z6, Z13
+	VPANDD    Z2, Z13, Z13
+	VPADDD    Z1, Z6, Z6
+	VPADDD    Z6, Z13, Z6
+	VPSRLD    $0x10, Z5, Z13
+	VPANDD    Z2, Z13, Z13
+	VPADDD    Z1, Z5, Z5
+	VPADDD    Z5, Z13, Z5
+	VPSRLD    $0x10, Z6, Z6
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z5, K1, Z6
+	VPSRLD    $0x10, Z8, Z5
+	VPANDD    Z2, Z5, Z5
+	VPADDD    Z1, Z8, Z8
+	VPADDD    Z8, Z5, Z5
 	VPSRLD    $0x10, Z7, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z7, Z8, Z8
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z8
+	VPADDD    Z1, Z7, Z7
+	VPADDD    Z7, Z8, Z7
+	VPSRLD    $0x10, Z5, Z5
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z7, K1, Z5
+	VPSRLD    $0x10, Z10, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z10, Z8
+	VPADDD    Z8, Z7, Z7
+	VPSRLD    $0x10, Z9, Z8
+	VPANDD    Z2, Z8, Z8
+	VPADDD    Z1, Z9, Z9
+	VPADDD    Z9, Z8, Z8
+	VPSRLD    $0x10, Z7, Z7
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z8, K1, Z7
+	VPSRLD    $0x10, Z12, Z8
+	VPANDD    Z2, Z8, Z8
+	VPADDD    Z1, Z12, Z9
+	VPADDD    Z9, Z8, Z8
+	VPSRLD    $0x10, Z11, Z9
+	VPANDD    Z2, Z9, Z9
+	VPADDD    Z1, Z11, Z10
+	VPADDD    Z10, Z9, Z9
 	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y7
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z9, K1, Z8
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	VMOVUPS Y6, 64(R8)(AX*2)
-	VMOVUPS Y7, 96(R8)(AX*2)
+	VMOVUPS Z6, (R8)(AX*2)
+	VMOVUPS Z5, 64(R8)(AX*2)
+	VMOVUPS Z7, 128(R8)(AX*2)
+	VMOVUPS Z8, 192(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, CX
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000080, CX
 	JMP     several
 
 one:
-	CMPQ      CX, $0x00000010
-	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z4
-	VPSLLD    $0x10, Z4, Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
-	JMP       one_sources
+	CMPQ    CX, $0x00000020
+	JL      last
+	MOVQ    (DX), R8
+	VMOVUPS (R8)(AX*2), Z5
+	VPSLLD  $0x10, Z5, Z6
+	VPANDD  Z4, Z5, Z5
+	MOVQ    BX, R10
+	MOVQ    DX, R9
+	JMP     one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z5
-	VPSLLD    $0x10, Z5, Z5
-	VCMPPS    $0x03, Z5, Z4, K1
-	VRANGEPS  $0x05, Z5, Z4, Z6
-	VADDPS    Z5, Z4, K1, Z6
-	VMOVAPS   Z6, Z4
+	ADDQ     $0x18, R9
+	MOVQ     (R9), R8
+	VMOVUPS  (R8)(AX*2), Z7
+	VPSLLD   $0x10, Z7, Z8
+	VPANDD   Z4, Z7, Z7
+	VCMPPS   $0x03, Z8, Z6, K1
+	VRANGEPS $0x05, Z8, Z6, Z9
+	VADDPS   Z8, Z6, K1, Z9
+	VMOVAPS  Z9, Z6
+	VCMPPS   $0x03, Z7, Z5, K1
+	VRANGEPS $0x05, Z7, Z5, Z8
+	VADDPS   Z7, Z5, K1, Z8
+	VMOVAPS  Z8, Z5
 
 one_sources:
 	DECQ      R10
 	JNZ       one_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z4, Z5, Z5
-	VCMPPS    $0x03, Z4, Z4, K1
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z5, Z5
+	VCMPPS    $0x03, Z5, Z6, K1
+	KORTESTW  K1, K1
+	JZ        one_numbers
+	VCMPPS    $0x03, Z6, Z6, K1
+	VMOVDQA32 Z3, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
 	VMOVDQA32 Z3, K1, Z5
-	VPSRLD    $0x10, Z5, Z5
-	VPMOVDW   Z5, Y4
+
+one_numbers:
+	VPSRLD    $0x10, Z6, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z6, Z6
+	VPADDD    Z6, Z7, Z6
+	VPSRLD    $0x10, Z5, Z7
+	VPANDD    Z2, Z7, Z7
+	VPADDD    Z1, Z5, Z5
+	VPADDD    Z5, Z7, Z5
+	VPSRLD    $0x10, Z6, Z6
+	MOVL      $0xaaaaaaaa, R8
+	KMOVD     R8, K1
+	VMOVDQU16 Z5, K1, Z6
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
+	VMOVUPS Z6, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000010, AX
-	SUBQ    $0x00000010, CX
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000020, CX
 	JMP     one
 
 last:
@@ -5615,39 +6015,59 @@ last:
 	BZHIQ       CX, R8, R8
 	KMOVQ       R8, K1
 	MOVQ        (DX), CX
-	VPMOVZXWD.Z (CX)(AX*2), K1, Z4
-	VPSLLD      $0x10, Z4, Z4
+	VMOVDQU16.Z (CX)(AX*2), K1, Z5
+	VPSLLD      $0x10, Z5, Z6
+	VPANDD      Z4, Z5, Z5
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VPMOVZXWD.Z (CX)(AX*2), K1, Z5
-	VPSLLD      $0x10, Z5, Z5
-	VCMPPS      $0x03, Z5, Z4, K2
-	VRANGEPS    $0x05, Z5, Z4, Z6
-	VADDPS      Z5, Z4, K2, Z6
-	VMOVAPS     Z6, Z4
+	VMOVDQU16.Z (CX)(AX*2), K1, Z7
+	VPSLLD      $0x10, Z7, Z8
+	VPANDD      Z4, Z7, Z7
+	VCMPPS      $0x03, Z8, Z6, K2
+	VRANGEPS    $0x05, Z8, Z6, Z9
+	VADDPS      Z8, Z6, K2, Z9
+	VMOVAPS     Z9, Z6
+	VCMPPS      $0x03, Z7, Z5, K2
+	VRANGEPS    $0x05, Z7, Z5, Z8
+	VADDPS      Z7, Z5, K2, Z8
+	VMOVAPS     Z8, Z5
 
 last_sources:
 	DECQ      BX
 	JNZ       last_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z0
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z5, Z5
+	VCMPPS    $0x03, Z5, Z6, K2
+	KORTESTW  K2, K2
+	JZ        last_numbers
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z3, K2, Z6
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z3, K2, Z5
+
+last_numbers:
+	VPSRLD    $0x10, Z6, Z0
 	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z0, Z0
-	VPADDD    Z4, Z0, Z0
-	VCMPPS    $0x03, Z4, Z4, K2
-	VMOVDQA32 Z3, K2, Z0
+	VPADDD    Z1, Z6, Z3
+	VPADDD    Z3, Z0, Z0
+	VPSRLD    $0x10, Z5, Z3
+	VPANDD    Z2, Z3, Z2
+	VPADDD    Z1, Z5, Z1
+	VPADDD    Z1, Z2, Z1
 	VPSRLD    $0x10, Z0, Z0
-	VPMOVDW   Z0, Y0
+	MOVL      $0xaaaaaaaa, CX
+	KMOVD     CX, K2
+	VMOVDQU16 Z1, K2, Z0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
 
 last_destination:
 	MOVQ      (DX), CX
-	VMOVDQU16 Y0, K1, (CX)(AX*2)
+	VMOVDQU16 Z0, K1, (CX)(AX*2)
 	ADDQ      $0x18, DX
 	DECQ      BX
 	JNZ       last_destination
@@ -5877,37 +6297,37 @@ several_sources:
 	DECQ      R10
 	JNZ       several_source
 	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z7, Z7
 	VPSRLD    $0x10, Z4, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z4, Z8, Z8
+	VPADDD    Z1, Z4, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z4, Z4, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y4
-	VMULPS    Z0, Z5, Z5
 	VPSRLD    $0x10, Z5, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z5, Z8, Z8
+	VPADDD    Z1, Z5, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z5, Z5, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y5
-	VMULPS    Z0, Z6, Z6
 	VPSRLD    $0x10, Z6, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z6, Z8, Z8
+	VPADDD    Z1, Z6, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z6, Z6, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
 	VPMOVDW   Z8, Y6
-	VMULPS    Z0, Z7, Z7
 	VPSRLD    $0x10, Z7, Z8
 	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z7, Z8, Z8
+	VPADDD    Z1, Z7, Z9
+	VPADDD    Z9, Z8, Z8
 	VCMPPS    $0x03, Z7, Z7, K1
 	VMOVDQA32 Z3, K1, Z8
 	VPSRLD    $0x10, Z8, Z8
@@ -5952,8 +6372,8 @@ one_sources:
 	VMULPS    Z0, Z4, Z4
 	VPSRLD    $0x10, Z4, Z5
 	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z4, Z5, Z5
+	VPADDD    Z1, Z4, Z6
+	VPADDD    Z6, Z5, Z5
 	VCMPPS    $0x03, Z4, Z4, K1
 	VMOVDQA32 Z3, K1, Z5
 	VPSRLD    $0x10, Z5, Z5
@@ -5997,8 +6417,8 @@ last_sources:
 	VMULPS    Z0, Z4, Z4
 	VPSRLD    $0x10, Z4, Z0
 	VPANDD    Z2, Z0, Z0
+	VPADDD    Z1, Z4, Z1
 	VPADDD    Z1, Z0, Z0
-	VPADDD    Z4, Z0, Z0
 	VCMPPS    $0x03, Z4, Z4, K2
 	VMOVDQA32 Z3, K2, Z0
 	VPSRLD    $0x10, Z0, Z0

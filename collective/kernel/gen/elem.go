@@ -67,6 +67,12 @@ func (e elem) rounding(s isa) (r rounding) {
 	return r
 }
 
+// round adds half of the last place, less a bit where that place is even, to the bits as integers.
+func (c rounding) round(s isa, v vreg) vreg {
+	r := s.and(c.one, s.shift(VPSRLD, 16, v))
+	return s.op(VPADDD, s.op(VPADDD, c.bias, v), r)
+}
+
 // narrow returns v as it is stored.
 func (e elem) narrow(s isa, v vreg, c rounding) vreg {
 	switch e {
@@ -75,10 +81,7 @@ func (e elem) narrow(s isa, v vreg, c rounding) vreg {
 		VCVTPS2PH(U8(0), v, h) // 0: to the nearest, ties to even
 		return h
 	case bf16:
-		// Half of the last place, less a bit where that place is even, is added to the bits as an integer.
-		r := s.and(c.one, s.shift(VPSRLD, 16, v))
-		r = s.op(VPADDD, v, s.op(VPADDD, c.bias, r))
-		h := s.half()
+		r, h := c.round(s, v), s.half()
 		if s.wide {
 			k := K()
 			VCMPPS(U8(unordered), v, v, k)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -43,6 +44,17 @@ func kernels() (all []kernel) {
 	return all
 }
 
+// split says whether the elements of even and of odd numbers are folded apart.
+func (k kernel) split() bool { return k.from == bf16 && k.to == bf16 }
+
+// lanes is the elements that are folded at a time.
+func (k kernel) lanes(s isa) int {
+	if k.split() {
+		return s.bytes / k.from.size
+	}
+	return s.bytes / k.from.folded()
+}
+
 func folds(s isa) {
 	for _, k := range kernels() {
 		k.write(s)
@@ -59,7 +71,7 @@ func (k kernel) write(s isa) {
 		scaled = "x * scale"
 	}
 	if !s.wide {
-		rest = fmt.Sprintf("\n\nIt does whole vectors of %d elements only.", s.bytes/k.from.folded())
+		rest = fmt.Sprintf("\n\nIt does whole vectors of %d elements only.", k.lanes(s))
 	}
 	Doc(k.name(s)+" is", "", strings.ReplaceAll(fmt.Sprintf(`	for i := from; i < to; i++ {
 		x := srcs[0][i]
@@ -84,8 +96,15 @@ func (k kernel) write(s isa) {
 	Load(Param("dsts").Len(), w.ndsts)
 	w.scale = s.scale(k.from)
 	w.c = k.to.rounding(s)
-	w.lanes = s.bytes / k.from.folded()
-	w.rounds("several", "one", unroll)
+	w.lanes = k.lanes(s)
+	if k.split() {
+		w.split, w.upper = true, s.word(0xffff0000)
+	}
+	if w.split && !s.wide { // twice the registers, of which there are 16
+		w.rounds("several", "one", unroll/2)
+	} else {
+		w.rounds("several", "one", unroll)
+	}
 	w.rounds("one", "last", 1)
 	Label("last")
 	if s.wide {
@@ -128,7 +147,9 @@ type walk struct {
 	dsts, ndsts reg.GPVirtual
 	scale       vreg
 	c           rounding
-	lanes       int
+	lanes       int  // elements of a vector in memory
+	split       bool // bf16 to bf16: those with even numbers and those with odd ones are folded apart
+	upper       vreg // the upper half of every 32 bits, if split
 }
 
 // rounds writes a loop over so many vectors at a time, as long as there are enough.
@@ -158,10 +179,10 @@ func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
 		return Mem{Base: p, Index: w.at, Scale: uint8(e.size), Disp: u * w.lanes * e.size}
 	}
 	p, list, count := GP64(), GP64(), GP64()
-	acc := make([]vreg, vectors)
+	acc := make([][]vreg, vectors)
 	MOVQ(Mem{Base: w.srcs}, p)
 	for u := range acc {
-		acc[u] = w.from.load(w.isa, place(p, w.from, u), k)
+		acc[u] = w.load(place(p, w.from, u), k)
 	}
 	MOVQ(w.nsrcs, count)
 	MOVQ(w.srcs, list)
@@ -172,23 +193,34 @@ func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
 	ins := w.o.single(w.isa, w.from)
 	for u := range acc {
 		if ins != nil && k == nil && w.from.folded() == w.from.size {
-			ins(place(p, w.from, u), acc[u], acc[u])
+			ins(place(p, w.from, u), acc[u][0], acc[u][0])
 			continue
 		}
-		w.o.combine(w.isa, w.from, acc[u], w.from.load(w.isa, place(p, w.from, u), k))
+		for i, y := range w.load(place(p, w.from, u), k) {
+			w.o.combine(w.isa, w.from, acc[u][i], y)
+		}
 	}
 	Label(label + "_sources")
 	DECQ(count)
 	JNZ(LabelRef(label + "_source"))
-	out := make([]vreg, vectors)
-	for u, v := range acc {
+	for _, v := range slices.Concat(acc...) {
 		switch w.from.float {
 		case 4:
 			VMULPS(w.scale, v, v)
 		case 8:
 			VMULPD(w.scale, v, v)
 		}
-		out[u] = w.to.narrow(w.isa, v, w.c)
+	}
+	if w.split {
+		w.quiet(label+"_numbers", acc)
+	}
+	out := make([]vreg, vectors)
+	for u, v := range acc {
+		if w.split {
+			out[u] = w.join(v[0], v[1])
+		} else {
+			out[u] = w.to.narrow(w.isa, v[0], w.c)
+		}
 	}
 	MOVQ(w.ndsts, count)
 	MOVQ(w.dsts, list)
@@ -200,6 +232,20 @@ func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
 	ADDQ(U8(header), list)
 	DECQ(count)
 	JNZ(LabelRef(label + "_destination"))
+}
+
+// load reads a vector of the source: two registers if it is split.
+func (w *walk) load(m Mem, k *reg.OpmaskVirtual) []vreg {
+	if !w.split {
+		return []vreg{w.from.load(w.isa, m, k)}
+	}
+	v := w.vec()
+	if k == nil {
+		VMOVUPS(m, v)
+	} else {
+		VMOVDQU16_Z(m, *k, v)
+	}
+	return []vreg{w.shift(VPSLLD, 16, v), w.and(w.upper, v)}
 }
 
 // dispatcher is the Go that calls the kernels. They are called by name, because the arguments of a function value would
