@@ -74,7 +74,7 @@ func Narrow(dst, src []byte, dt plan.DType, scale float64) {
 }
 
 // few is the elements up to which one at a time is the fastest.
-const few = 2
+const few = 1
 
 // fold does all the above: what the set has in assembly by that, the rest in Go.
 func (s Set) fold(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) {
