@@ -1,0 +1,77 @@
+package wide
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/tcp"
+)
+
+// tcpMesh is mesh over loopback TCP.
+func tcpMesh(t testing.TB, n int) (conns [][]ipc.Conn, waiters []ipc.Waiter) {
+	t.Helper()
+	conns = make([][]ipc.Conn, n)
+	for i := range n {
+		conns[i] = make([]ipc.Conn, n)
+		w, err := local.NewWaiter()
+		if err != nil {
+			t.Fatal(err)
+		}
+		waiters = append(waiters, w)
+	}
+	hello := func(i int) *ipc.Options {
+		return &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleRank, Name: fmt.Sprint("rank ", i)}, Waiter: waiters[i], Secret: []byte("a secret")}
+	}
+	transport := tcp.New()
+	for j := range n {
+		l, err := transport.Listen("127.0.0.1:0", hello(j))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := j + 1; i < n; i++ {
+			if conns[i][j], err = transport.Dial(t.Context(), l.Addr(), hello(i)); err != nil {
+				t.Fatal(err)
+			}
+			if conns[j][i], err = l.Accept(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.Close()
+	}
+	return conns, waiters
+}
+
+// TestTCP: the same script over sockets, and more than they hold at once.
+func TestTCP(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	for _, n := range []int{2, 3, 4} {
+		for _, count := range []int{0, 17, 65_537} {
+			var fold plan.Fold
+			if n == 4 {
+				fold = plan.Fold{2, 2}
+			}
+			conns, waiters := tcpMesh(t, n)
+			comms := world(t, conns, waiters, Options{Fold: fold})
+			each(t, n, func(ctx context.Context, r int) error {
+				_, err := script(ctx, comms[r], fold, seed+uint64(n*count), count, []plan.DType{plan.F32, plan.BF16, plan.I64})
+				return err
+			})
+			if t.Failed() {
+				t.Fatalf("%d ranks, %d elements", n, count)
+			}
+		}
+	}
+	// Sends that cross are larger than what sockets hold.
+	conns, waiters := tcpMesh(t, 2)
+	comms := world(t, conns, waiters, Options{})
+	each(t, 2, func(ctx context.Context, r int) error {
+		_, err := script(ctx, comms[r], nil, seed, 3<<20, []plan.DType{plan.F32})
+		return err
+	})
+}
