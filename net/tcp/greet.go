@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -32,7 +33,7 @@ func (l *listener) handshake(c *net.TCPConn, proved func()) (*conn, error) {
 }
 
 // admit hears who it is and has it prove the secret.
-func (l *listener) admit(c *net.TCPConn, g *greeter) (h hello, peer ipc.Peer, err error) {
+func (l *listener) admit(c io.Writer, g *greeter) (h hello, peer ipc.Peer, err error) {
 	kind, fields, err := g.hear()
 	switch {
 	case errors.Is(err, errAlien):

@@ -1,0 +1,488 @@
+package tcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // ends a test that hangs
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func listen(t testing.TB, o *ipc.Options) *listener {
+	t.Helper()
+	l, err := New().Listen("127.0.0.1:0", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.(*listener)
+}
+
+// rawDial connects without a greeting.
+func rawDial(t testing.TB, l *listener) *net.TCPConn {
+	t.Helper()
+	c, err := net.Dial("tcp", l.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	return c.(*net.TCPConn)
+}
+
+// works checks that the listener is as good as new.
+func (l *listener) works(t testing.TB, ctx context.Context) {
+	t.Helper()
+	a, err := New().Dial(ctx, l.Addr(), &ipc.Options{Secret: l.options.Secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, err := l.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+}
+
+// helloOf is a proper first greeting.
+func helloOf(o *ipc.Options) *hello {
+	c, _ := withDefaults(o)
+	m := introduce(&c, 0)
+	return &hello{wire: wire.AppendHello(nil, &m)}
+}
+
+// TestStrangers: whoever does not speak the protocol is told so, counted, and in nobody's way.
+func TestStrangers(t *testing.T) {
+	ctx := testContext(t)
+	l := listen(t, &ipc.Options{Secret: []byte("s")})
+	greeting := func(kind uint8, fields []byte) []byte {
+		var b bytes.Buffer
+		if err := newGreeter(&b, nil).say(kind, fields); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	good := helloOf(nil)
+	future := good.append(nil)
+	binary.LittleEndian.PutUint32(future, 77)
+	for i, c := range []struct {
+		what   string
+		sent   []byte
+		answer string
+	}{
+		{"another protocol", []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), "expects a greeting of ringside"},
+		{"a long greeting", append([]byte(greetingMagic), 0, 0, 0, 64), "greeting of 1073741824 bytes"},
+		{"an empty greeting", append([]byte(greetingMagic), 0, 0, 0, 0), "greeting of 0 bytes"},
+		{"another kind", greeting(kindProof, make([]byte, proofBytes)), "kind 3"},
+		{"no fields", greeting(kindHello, nil), "hello of 0 bytes"},
+		{"another version", greeting(kindHello, future), "version 77 of the transport, this is 1"},
+		{"another purpose", greeting(kindHello, append(append(make([]byte, 0, 99), version, 0, 0, 0), make([]byte, nonceBytes+1)...)), "purpose 0"},
+		{"a short token", greeting(kindHello, (&hello{bulk: true}).append(nil)[:4+nonceBytes+1+tokenBytes-1]), "purpose 2 with 15 bytes"},
+		{"no Hello", greeting(kindHello, (&hello{wire: []byte("RSIDxxxxxxxx")}).append(nil)), "malformed"},
+	} {
+		conn := rawDial(t, l)
+		if _, err := conn.Write(c.sent); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.Contains(string(answer), c.answer) {
+			t.Errorf("%s: %q, %v; expected %q", c.what, answer, err, c.answer)
+		}
+		if n := l.Refused(); n != uint64(i+1) {
+			t.Errorf("%s: %d refused, expected %d", c.what, n, i+1)
+		}
+	}
+	l.works(t, ctx)
+}
+
+func TestSecrets(t *testing.T) {
+	ctx := testContext(t)
+	l := listen(t, &ipc.Options{Secret: []byte("ours")})
+	for _, secret := range []string{"", "other", "ourss"} {
+		_, err := New().Dial(ctx, l.Addr(), &ipc.Options{Secret: []byte(secret)})
+		if !errors.Is(err, ErrSecret) || !errors.Is(err, ipc.ErrRefused) {
+			t.Errorf("secret %q: %v", secret, err)
+		}
+	}
+	if l.Refused() != 3 {
+		t.Errorf("%d refused, expected 3", l.Refused())
+	}
+	l.works(t, ctx)
+	if _, err := New().Listen("0.0.0.0:0", nil); !errors.Is(err, ipc.ErrBadOption) {
+		t.Errorf("everywhere and without a secret: %v", err)
+	}
+	far, err := New().Listen("[::]:0", &ipc.Options{Secret: []byte("ours")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far.Close()
+}
+
+// TestProofOfAnother: a proof that was seen on one connection is worth nothing on another.
+func TestProofOfAnother(t *testing.T) {
+	l := listen(t, &ipc.Options{Secret: []byte("s")})
+	h := helloOf(nil)
+	var proofs [2][]byte
+	for i := range proofs {
+		conn := rawDial(t, l)
+		g := newGreeter(conn, []byte("s"))
+		if err := g.say(kindHello, h.append(nil)); err != nil { // the same nonce each time
+			t.Fatal(err)
+		}
+		if _, err := g.answer(kindChallenge); err != nil {
+			t.Fatal(err)
+		}
+		proof := prove(g.secret, dialerLabel, g.seen.Sum(nil), nil)
+		proofs[i] = proof[:]
+		if err := g.say(kindProof, proofs[0]); err != nil {
+			t.Fatal(err)
+		}
+		_, err := g.answer(kindWelcome)
+		if wrong := errors.Is(err, ErrSecret); wrong != (i == 1) {
+			t.Errorf("connection %d: %v", i, err)
+		}
+	}
+	if bytes.Equal(proofs[0], proofs[1]) {
+		t.Error("two connections have the same proof")
+	}
+}
+
+// TestFalseListener: what listens there but does not know the secret, or speaks something else, or says nothing.
+func TestFalseListener(t *testing.T) {
+	serve := func(t *testing.T, do func(c *net.TCPConn)) string {
+		nl, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nl.Close() })
+		go func() {
+			for {
+				c, err := nl.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					do(c.(*net.TCPConn))
+				}()
+			}
+		}()
+		return nl.Addr().String()
+	}
+	pretend := func(after func(g *greeter)) func(c *net.TCPConn) {
+		return func(c *net.TCPConn) {
+			g := newGreeter(c, []byte("not yours"))
+			_, _, _ = g.hear()
+			_ = g.say(kindChallenge, make([]byte, nonceBytes))
+			_, _, _ = g.hear()
+			after(g)
+			_, _ = io.Copy(io.Discard, c)
+		}
+	}
+	for _, c := range []struct {
+		what string
+		do   func(c *net.TCPConn)
+		want error
+	}{
+		{"another protocol", func(c *net.TCPConn) {
+			_, _ = c.Write([]byte("220 mail.example ESMTP\r\n"))
+			_, _ = io.Copy(io.Discard, c)
+		}, ErrNotRingside},
+		{"an echo", func(c *net.TCPConn) { _, _ = io.Copy(c, c) }, ipc.ErrCorrupt},
+		{"hangs up", func(c *net.TCPConn) {}, ipc.ErrPeerGone},
+		{"silence", func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }, os.ErrDeadlineExceeded},
+		{"a wrong proof", pretend(func(g *greeter) {
+			w := welcome{wire: []byte("x")}
+			_ = g.say(kindWelcome, w.append(nil, false))
+		}), ErrSecret},
+		{"a short welcome", pretend(func(g *greeter) { _ = g.say(kindWelcome, []byte("x")) }), ipc.ErrCorrupt},
+		{"a broken refusal", pretend(func(g *greeter) { _ = g.say(kindRefuse, []byte("x")) }), ipc.ErrCorrupt},
+	} {
+		addr := serve(t, c.do)
+		_, err := New().Dial(testContext(t), addr, &ipc.Options{Secret: []byte("s"), HandshakeTimeout: 300 * time.Millisecond})
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), addr) {
+			t.Errorf("%s: %v, expected %v", c.what, err, c.want)
+		}
+	}
+}
+
+// TestSlowStrangers: more connections than are greeted at a time say nothing, or as little as they can; they are hung up
+// on, and a proper peer gets in.
+func TestSlowStrangers(t *testing.T) {
+	ctx := testContext(t)
+	l := listen(t, &ipc.Options{HandshakeTimeout: 200 * time.Millisecond})
+	var slow []*net.TCPConn
+	for i := range maxHandshakes + 10 {
+		c := rawDial(t, l)
+		if i%2 == 0 {
+			_, _ = c.Write([]byte(greetingMagic)[:i%4])
+		}
+		slow = append(slow, c)
+	}
+	l.works(t, ctx)
+	for _, c := range slow {
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("a stranger was not hung up on")
+		}
+	}
+}
+
+// TestBulkSockets: a bulk socket belongs to one conn, once, and a conn without one does not come to be.
+func TestBulkSockets(t *testing.T) {
+	ctx := testContext(t)
+	o, _ := withDefaults(nil)
+	l := listen(t, &ipc.Options{HandshakeTimeout: 500 * time.Millisecond})
+	unknown := hello{bulk: true}
+	if _, _, err := connect(ctx, l.Addr(), &o, &unknown); !errors.Is(err, ipc.ErrRefused) {
+		t.Errorf("a token of no conn: %v", err)
+	}
+	messages, w, err := connect(ctx, l.Addr(), &o, helloOf(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer messages.Close()
+	if c, ok := l.TryAccept(); ok {
+		t.Fatalf("a conn without a bulk socket: %v", c.Peer())
+	}
+	bulk, _, err := connect(ctx, l.Addr(), &o, &hello{bulk: true, token: w.token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bulk.Close()
+	c, err := l.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, _, err := connect(ctx, l.Addr(), &o, &hello{bulk: true, token: w.token}); !errors.Is(err, ipc.ErrRefused) {
+		t.Errorf("a token for the second time: %v", err)
+	}
+	late, _, err := connect(ctx, l.Addr(), &o, helloOf(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	_ = late.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := late.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the socket of a conn that never got its bulk socket: %v", err)
+	}
+}
+
+// half is a conn of which the test plays the dialer, on bare sockets.
+type half struct {
+	conn           *conn
+	messages, bulk *net.TCPConn
+}
+
+func newHalf(t testing.TB, ctx context.Context, l *listener) half {
+	t.Helper()
+	o, _ := withDefaults(&ipc.Options{Secret: l.options.Secret})
+	messages, w, err := connect(ctx, l.Addr(), &o, helloOf(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bulk, _, err := connect(ctx, l.Addr(), &o, &hello{bulk: true, token: w.token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*net.TCPConn{messages, bulk} {
+		_ = s.SetDeadline(time.Now().Add(30 * time.Second))
+	}
+	t.Cleanup(func() {
+		messages.Close()
+		bulk.Close()
+		c.Close()
+	})
+	return half{c.(*conn), messages, bulk}
+}
+
+func frameBytes(length int, kind, released uint32, body int) []byte {
+	var h [frameHeader]byte
+	frame{uint32(length), kind, released}.put(&h)
+	return append(h[:], make([]byte, body)...)
+}
+
+// TestBadFrames: each is the end of the conn, which says why.
+func TestBadFrames(t *testing.T) {
+	const ringBytes = ipc.MinRingBytes
+	limit := ipc.MessageLimit(ringBytes)
+	l := listen(t, &ipc.Options{RingBytes: ringBytes})
+	for _, c := range []struct {
+		what string
+		sent []byte
+		says string
+	}{
+		{"a long body", frameBytes(limit+1, 1, 0, 0), "1025 bytes"},
+		{"a huge body", frameBytes(1<<32-1, 1, 0, 0), "4294967295 bytes"},
+		{"another kind", frameBytes(0, ipc.MaxKind+1, 0, 0), "kind 0x1000000"},
+		{"a count with a body", frameBytes(1, bare, 0, 1), "kind 0x80000000"},
+		{"released without a message", frameBytes(0, bare, 1, 0), "1 messages released"},
+		{"released backwards", frameBytes(0, bare, 1<<32-1, 0), "released"},
+		{"more than the window", bytes.Repeat(frameBytes(limit, 7, 0, limit), 100), "more in flight"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			ctx := testContext(t)
+			h := newHalf(t, ctx, l)
+			// Nobody releases anything, and the other end may hang up meanwhile.
+			_, _ = h.messages.Write(append(frameBytes(3, 5, 0, 3), c.sent...))
+			if err := h.conn.data.Wait(ctx, func() bool { return h.conn.Err() != nil }); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := h.conn.TryRecv()
+			if !errors.Is(err, ipc.ErrCorrupt) || !strings.Contains(err.Error(), c.says) || !errors.Is(h.conn.Err(), ipc.ErrCorrupt) {
+				t.Errorf("%v, expected %q", err, c.says)
+			}
+			if _, err := h.conn.TryReserve(1, 1); !errors.Is(err, ipc.ErrCorrupt) {
+				t.Errorf("TryReserve: %v", err)
+			}
+		})
+	}
+}
+
+// TestCutFrame: a peer that hangs up within a message is gone, and the half message is nobody's.
+func TestCutFrame(t *testing.T) {
+	ctx := testContext(t)
+	l := listen(t, nil)
+	for n := range frameHeader + 5 {
+		h := newHalf(t, ctx, l)
+		if _, err := h.messages.Write(append(frameBytes(2, 9, 0, 2), frameBytes(6, 1, 0, 6)[:n]...)); err != nil {
+			t.Fatal(err)
+		}
+		h.messages.Close()
+		if m, err := h.conn.Recv(ctx); err != nil || m.Kind != 9 || len(m.Body) != 2 {
+			t.Fatalf("%d bytes: %+v, %v", n, m, err)
+		}
+		h.conn.Release()
+		if _, err := h.conn.Recv(ctx); !errors.Is(err, ipc.ErrPeerGone) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestBadTransfer: a bulk socket with something else in it is a broken protocol.
+func TestBadTransfer(t *testing.T) {
+	ctx := testContext(t)
+	l := listen(t, nil)
+	for what, b := range map[string][]byte{
+		"zeros":      make([]byte, bulkHeader),
+		"text":       []byte("a bulk transfer, I believe, it is"),
+		"a negative": binary.LittleEndian.AppendUint64(append(binary.LittleEndian.AppendUint32(nil, bulkMagic), make([]byte, 12)...), 1<<63),
+	} {
+		h := newHalf(t, ctx, l)
+		if _, err := h.bulk.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.conn.BeginRecv(0, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if errWait := h.conn.data.Wait(ctx, func() bool {
+			_, _, err = h.conn.ProgressRecv()
+			return err != nil
+		}); errWait != nil || !errors.Is(err, ipc.ErrCorrupt) {
+			t.Errorf("%s: %v, %v", what, err, errWait)
+		}
+	}
+}
+
+// FuzzGreeting has a stranger say anything to a listener: it is not let in.
+func FuzzGreeting(f *testing.F) {
+	h := helloOf(nil)
+	var b bytes.Buffer
+	g := newGreeter(&b, nil)
+	_ = g.say(kindHello, h.append(nil))
+	f.Add(b.Bytes())
+	_ = g.say(kindProof, make([]byte, proofBytes))
+	f.Add(b.Bytes())
+	b.Reset()
+	_ = g.say(kindHello, (&hello{bulk: true}).append(nil))
+	f.Add(b.Bytes())
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	l := &listener{options: ipc.Options{Secret: []byte("s")}}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		stranger := struct {
+			io.Reader
+			io.Writer
+		}{bytes.NewReader(src), io.Discard}
+		if _, _, err := l.admit(stranger, newGreeter(stranger, l.options.Secret)); err == nil {
+			t.Fatalf("%q was let in", src)
+		}
+	})
+}
+
+// FuzzWelcome has a listener say anything to a dialer: it does not get past the proof.
+func FuzzWelcome(f *testing.F) {
+	var b bytes.Buffer
+	g := newGreeter(&b, nil)
+	_ = g.say(kindChallenge, make([]byte, nonceBytes))
+	_ = g.say(kindWelcome, make([]byte, proofBytes+tokenBytes+50))
+	f.Add(b.Bytes(), false)
+	f.Add(b.Bytes(), true)
+	b.Reset()
+	m := wire.Refuse{Version: wire.Version, Reason: wire.RefuseSecret, Text: "no"}
+	_ = g.say(kindRefuse, wire.AppendRefuse(nil, &m))
+	f.Add(b.Bytes(), false)
+	f.Fuzz(func(t *testing.T, src []byte, bulk bool) {
+		h := helloOf(nil)
+		h.bulk = bulk
+		listener := struct {
+			io.Reader
+			io.Writer
+		}{bytes.NewReader(src), io.Discard}
+		if _, err := newGreeter(listener, []byte("s")).dial(h); err == nil {
+			t.Fatalf("%q was believed", src)
+		}
+	})
+}
+
+// FuzzFrames has a peer that was let in send anything as messages: the conn works on or ends as corrupt, with every
+// body within its limit, and what it holds is bounded by its window.
+func FuzzFrames(f *testing.F) {
+	f.Add(append(frameBytes(3, 5, 0, 3), frameBytes(0, bare, 0, 0)...))
+	f.Add(append(frameBytes(0, hungry, 0, 0), frameBytes(1000, 1, 0, 1000)...))
+	f.Add(frameBytes(1, 1, 7, 1))
+	f.Add(bytes.Repeat(frameBytes(900, 1, 0, 900), 6))
+	l := listen(f, &ipc.Options{RingBytes: ipc.MinRingBytes})
+	f.Fuzz(func(t *testing.T, src []byte) {
+		ctx := testContext(t)
+		h := newHalf(t, ctx, l)
+		if buf, err := h.conn.Reserve(ctx, 1, 10); err == nil { // something that may be released
+			clear(buf)
+			_ = h.conn.Commit()
+		}
+		_, _ = h.messages.Write(src)
+		_ = h.messages.CloseWrite()
+		for {
+			m, err := h.conn.Recv(ctx)
+			if errors.Is(err, ipc.ErrCorrupt) || errors.Is(err, ipc.ErrPeerGone) {
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(m.Body) > ipc.MessageLimit(ipc.MinRingBytes) || m.Kind > ipc.MaxKind {
+				t.Fatalf("a message of %d bytes and kind %#x", len(m.Body), m.Kind)
+			}
+			h.conn.Release()
+		}
+	})
+}
