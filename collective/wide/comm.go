@@ -79,8 +79,7 @@ type Comm struct {
 	moves  uint64          // transfers and chunks so far
 	idle   uint64          // moves at the last tick
 	past   [8]plan.Call    // the last calls, by Seq modulo 8
-	held   notice          // of a mismatch, until the next call
-	holder int             // who sent it
+	held   []heldNotice    // until the next call
 	step   func() bool     // c.advance, for Waiter.Wait
 	orphan int             // bytes held by links' early transfers
 

@@ -69,8 +69,8 @@ func (c *Comm) run(ctx context.Context, call plan.Call, j job) error {
 	}
 	c.tick = c.clock.begin()
 	c.late, c.failed, c.idle = c.tick+c.clock.limit, nil, c.moves
-	if c.held.reason != 0 {
-		c.failed = c.compared(c.holder, c.held)
+	if len(c.held) > 0 {
+		c.failed = c.heldBack()
 	} else if !waits { // or it would never hear anything
 		c.failed = c.read()
 	}

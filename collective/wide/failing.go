@@ -216,7 +216,9 @@ func (c *Comm) compared(p int, n notice) *plan.PeerError {
 	}
 	switch {
 	case mine.Kind == plan.NoKind: // the next call will tell
-		c.held, c.holder = n, p
+		if len(c.held) < c.n {
+			c.held = append(c.held, heldNotice{p, n})
+		}
 		return nil
 	case mine.Word() != n.call.Word():
 		return c.differ(p, mine, n.call)
@@ -224,6 +226,22 @@ func (c *Comm) compared(p int, n notice) *plan.PeerError {
 		return c.differ(n.rank, mine, n.theirs)
 	}
 	return &plan.PeerError{Rank: n.rank, Call: c.call, Err: errUnsettled}
+}
+
+// heldNotice is of a mismatch, and came while no call was under way.
+type heldNotice struct {
+	from   int
+	notice notice
+}
+
+// heldBack is what the notices that were held say to the call that now begins.
+func (c *Comm) heldBack() (e *plan.PeerError) {
+	for _, h := range c.held {
+		if e = c.compared(h.from, h.notice); e.Err != errUnsettled {
+			break
+		}
+	}
+	return e
 }
 
 // settle makes e the comm's end; a mismatch only when it is known what the other rank wanted, or when it did not say.
