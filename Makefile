@@ -11,7 +11,7 @@ CHAOS_KILLS ?= 2000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 fuzz chaos bench demo ops generate clean tools-race tools-gen tools-data
+.PHONY: help build test check vet lint race purego arm64 fuzz chaos bench bench-torch demo ops generate clean tools-race tools-gen tools-data
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000)
 bench: build ## the benchmarks, beside their peers and floors
 	$(BIN)/ringside bench
 
+bench-torch: build tools-torch ## training steps beside PyTorch, which it installs
+	$(BIN)/ringside bench torch
+
 ops: ## docs/ops.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write
 
@@ -76,3 +79,7 @@ tools-gen:
 tools-data:
 	@[ -e /usr/share/datasets/fashion-mnist ] || { $(APT) update && $(APT) install -y dataset-fashion-mnist; } || \
 		echo "the Fashion-MNIST images could not be installed; get them by: apt-get install dataset-fashion-mnist"
+
+# OpenBLAS with OpenMP, because with its own threads it fights PyTorch's for the cores.
+tools-torch:
+	@/usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || { $(APT) update && $(APT) install -y python3-torch python3-numpy libopenblas0-openmp; }

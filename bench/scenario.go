@@ -24,6 +24,9 @@ type Options struct {
 	// Logger receives what a cluster has to say; nil discards.
 	Logger *slog.Logger
 
+	// Only restricts a scenario of several models to the one of that name.
+	Only string
+
 	// Scale divides the amount of work in a round, for tests; 0 is 1.
 	Scale int
 }
@@ -49,6 +52,7 @@ type Scenario struct {
 func Scenarios() []Scenario {
 	return []Scenario{
 		{"step", "a training step of a small transformer through a cluster of processes, beside the same step in-process", runStep},
+		{"torch", "training steps of seven models through a cluster of processes, beside PyTorch", runTorch},
 		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
 		{"transfer", "values going to a worker and coming back, beside memcpy", runTransfer},
 		{"latency", "round trips of 64 bytes between two processes, beside C, sockets, pipes and other libraries", runLatency},

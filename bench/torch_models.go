@@ -143,6 +143,13 @@ func newTrainer(s *tensor.Session, t *trial) (*trainer, error) {
 	return tr, s.Sync()
 }
 
+// free gives the model's memory back.
+func (tr *trainer) free() {
+	for _, t := range append(append(nn.Tensors(tr.opt.State()), tr.leaves...), tr.x, tr.y) {
+		t.Free()
+	}
+}
+
 // step takes a step and waits for its loss.
 func (tr *trainer) step() (float64, error) {
 	var loss *tensor.Tensor

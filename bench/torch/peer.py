@@ -1,6 +1,7 @@
 """Takes training steps when told to: a JSON object a line on standard input, one a line in reply.
 
-    {"model": NAME, "form": {...}, "opt": "adamw" or "sgd"}     makes a model unless one of that name is there, anew if "fresh"
+    {"model": NAME, "form": {...}, "opt": "adamw" or "sgd"}     makes a model: {}
+    {"drop": NAME}                                              forgets it: {}
     {"steps": N, "model": NAME}                                 takes N steps: {"ms": [...]}
     {"losses": N, "model": NAME}                                the same and says {"losses": [...]}
     {"op": NAME, "sizes": [...], "n": N}                        times one operation: {"ms": [...]}
@@ -68,8 +69,7 @@ def main():
     for line in sys.stdin:
         ask, reply = json.loads(line), {}
         if "form" in ask:
-            if ask.get("fresh") or ask["model"] not in trainers:
-                trainers[ask["model"]] = Trainer(ask["form"], ask["opt"])
+            trainers[ask["model"]] = Trainer(ask["form"], ask["opt"])
         elif "steps" in ask:
             reply["ms"] = timed(trainers[ask["model"]].step, ask["steps"])
         elif "losses" in ask:
@@ -82,8 +82,8 @@ def main():
                 operations[key]()
             with torch.no_grad():
                 reply["ms"] = timed(operations[key], ask["n"])
-        elif "about" in ask:
-            reply = {"version": torch.__version__, "threads": torch.get_num_threads(), "capability": torch.__config__.show()}
+        elif "drop" in ask:
+            del trainers[ask["drop"]]
         print(json.dumps(reply), flush=True)
 
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ func newBench() *cobra.Command {
 		scale  int
 		idle   bool
 		hops   bool
+		model  string
 	)
 	var list strings.Builder
 	for _, s := range bench.Scenarios() {
@@ -74,7 +76,11 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 				fmt.Fprint(cmd.OutOrStdout(), bench.ThisMachine())
 			}
 			for _, s := range scenarios {
-				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: rounds, Self: me, Logger: log, Scale: scale})
+				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: rounds, Self: me, Logger: log, Scale: scale, Only: model})
+				if errors.Is(err, bench.ErrNoTorch) && len(args) == 0 {
+					log.Warn("a scenario is left out", "scenario", s.Name, "why", err)
+					continue
+				}
 				if err != nil {
 					return fmt.Errorf("%s: %w", s.Name, err)
 				}
@@ -94,6 +100,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line: measurements, then bars")
 	c.Flags().IntVar(&rounds, "rounds", 0, "how often every side is measured (default: the scenario's own number)")
 	c.Flags().IntVar(&scale, "scale", 1, "divide the work of a round by this; the figures mean less")
+	c.Flags().StringVar(&model, "model", "", "torch: only the model of this name")
 	c.Flags().BoolVar(&idle, "idle", false, "latency: with pauses, as latency-idle")
 	c.Flags().BoolVar(&hops, "hops", false, "latency: through a process in the middle, as latency-hops")
 	return c

@@ -1,0 +1,164 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+)
+
+const (
+	// maxLossOff is how far losses may be from PyTorch's, relatively, over lossSteps steps.
+	maxLossOff = 1e-4
+	lossSteps  = 50
+	// torchThreads is up to how many threads both sides are tried with; the best of each counts.
+	torchThreads = 2
+)
+
+// runTorch times training steps through a cluster, beside the same in eager PyTorch. Both sides start from the same
+// weights, and their losses are compared first. The best number of threads of each side counts. What PyTorch does when
+// tuned is measured, but no bar.
+func runTorch(ctx context.Context, o *Options) (*Report, error) {
+	r := &Report{Bench: "torch"}
+	python, err := findTorch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "ringside-torch-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := unpackTorch(dir); err != nil {
+		return nil, err
+	}
+	var rigs []*rig
+	var peers []*torchPeer
+	defer func() {
+		for _, g := range rigs {
+			g.close()
+		}
+		for _, p := range peers {
+			p.close()
+		}
+	}()
+	for threads := 1; threads <= torchThreads; threads++ {
+		g, err := throughThreads(ctx, o, threads)
+		if err != nil {
+			return nil, err
+		}
+		g.name = "ringside, " + count(threads, "thread")
+		rigs = append(rigs, g)
+	}
+	for _, tuned := range []bool{false, true} {
+		for threads := 1; threads <= torchThreads; threads++ {
+			p, err := startTorch(ctx, python, dir, threads, tuned)
+			if err != nil {
+				return nil, err
+			}
+			peers = append(peers, p)
+		}
+	}
+	worst := 0.0
+	for _, t := range trials() {
+		if o.Only != "" && o.Only != t.Name {
+			continue
+		}
+		off, err := runTrial(ctx, o, r, &t, rigs, peers)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		worst = max(worst, off)
+	}
+	r.atMost("torch_losses", worst, maxLossOff)
+	return r, nil
+}
+
+// runTrial measures one trial on all sides, the rigs first, and returns how far the losses are apart.
+func runTrial(ctx context.Context, o *Options, r *Report, t *trial, rigs []*rig, peers []*torchPeer) (off float64, err error) {
+	var trainers []*trainer
+	var sides []*series
+	for _, g := range rigs {
+		tr, err := newTrainer(g.sess, t)
+		if err != nil {
+			return 0, err
+		}
+		defer tr.free()
+		trainers = append(trainers, tr)
+		sides = append(sides, &series{name: t.Name + ", " + g.name, unit: "ms"})
+	}
+	for _, p := range peers {
+		if err := p.load(t); err != nil {
+			return 0, err
+		}
+		defer p.drop(t)
+		sides = append(sides, &series{name: t.Name + ", " + p.name, unit: "ms"})
+	}
+	if off, err = compareLosses(ctx, o.work(lossSteps), t, trainers, peers); err != nil {
+		return 0, err
+	}
+	n := o.work(t.steps)
+	for round := range o.rounds(7) + 1 { // the first is not counted
+		for i, side := range sides {
+			var got []float64
+			if i < len(trainers) {
+				got, err = trainers[i].steps(ctx, n)
+			} else {
+				got, err = peers[i-len(trainers)].steps(t, n)
+			}
+			if err != nil {
+				return 0, err
+			}
+			if round > 0 {
+				side.add(got...)
+			}
+		}
+	}
+	for _, side := range sides {
+		r.measured(side)
+	}
+	ours := best(sides[:len(rigs)])
+	r.measured(&series{name: t.Name + " over tuned PyTorch", unit: "ratio",
+		rounds: [][]float64{{ratio(ours, best(sides[len(rigs)+torchThreads:]))}}})
+	r.atMost("torch_"+t.Name, ratio(ours, best(sides[len(rigs):len(rigs)+torchThreads])), t.limit)
+	return off, nil
+}
+
+// best is the series with the least median.
+func best(sides []*series) *series {
+	b := sides[0]
+	for _, s := range sides[1:] {
+		if quantile(s.medians(), 0.5) < quantile(b.medians(), 0.5) {
+			b = s
+		}
+	}
+	return b
+}
+
+// compareLosses takes n steps on every side and returns how far any loss of ours is from PyTorch's, relatively.
+func compareLosses(ctx context.Context, n int, t *trial, trainers []*trainer, peers []*torchPeer) (float64, error) {
+	var want []float64
+	for _, p := range peers {
+		got, err := p.losses(t, n)
+		if err != nil {
+			return 0, err
+		}
+		if want == nil {
+			want = got
+		}
+	}
+	off := 0.0
+	for _, tr := range trainers {
+		for _, w := range want {
+			if err := ctx.Err(); err != nil {
+				return 0, err
+			}
+			got, err := tr.step()
+			if err != nil {
+				return 0, err
+			}
+			off = math.Max(off, math.Abs(got-w)/math.Abs(w)) // NaN stays
+		}
+	}
+	return off, nil
+}

@@ -1,0 +1,27 @@
+package bench
+
+import (
+	"errors"
+	"testing"
+)
+
+// The comparison with PyTorch is complete, and both sides lose the same.
+func TestTorch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four processes of PyTorch take their time to start")
+	}
+	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
+	r, err := runTorch(t.Context(), &Options{Rounds: 1, Scale: 20, Only: "mlp_adamw", Self: testSelf(t)})
+	if errors.Is(err, ErrNoTorch) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Measurements) != 7 || len(r.Bars) != 2 {
+		t.Fatalf("%d measurements and bars %v; expected 7 and 2", len(r.Measurements), r.Bars)
+	}
+	if b := r.Bars[1]; b.Bar != "torch_losses" || !b.OK {
+		t.Errorf("losses are not PyTorch's: %+v", b)
+	}
+}
