@@ -22,9 +22,11 @@
 //	tensor/optim      optimizers and schedules
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
 //	tensor/train      training loops
+//	collective        groups of ranks that compute in step, on slices, values and tensors
 //	collective/plan   what the ranks of a group agree on: calls, errors, cuts of a buffer
 //	collective/kernel folds buffers of ranks into one, in one pass, and copies them
 //	collective/wide   collectives between hosts, over bulk transfers
+//	collective/rendezvous who am I, and where are the others: launchers' variables, rank 0's store
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
 //

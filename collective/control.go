@@ -1,0 +1,320 @@
+package collective
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/net/route"
+)
+
+const (
+	// watchEvery is how often the watcher looks at every conn. A death or an abort is known to a rank that computes, or that
+	// waits for another, after that long.
+	watchEvery = 20 * time.Millisecond
+
+	// pollEvery is how often somebody who waits for a message of the control looks.
+	pollEvery = 500 * time.Microsecond
+
+	// askFor is how long ranks have to say where they are when a call timed out. A living one says so within watchEvery.
+	askFor = 20 * watchEvery
+
+	// maxValues bounds what other ranks may have stored here that nobody asked for yet.
+	maxValues = 1 << 12
+)
+
+// control is what the ranks of a group tell each other beside their calls, over the same conns: that one failed or left,
+// who is where, and the small values that conns of sub-groups are made from. A goroutine, the watcher, looks at all of them
+// now and then; who waits for something looks more often.
+type control struct {
+	group    *Group
+	taps     []*tap // by rank; nil at one's own
+	received atomic.Uint64
+
+	mu    sync.Mutex // of pump and everything below
+	peers []peer
+	tick  uint64
+
+	stop chan struct{}
+	done chan struct{}
+}
+
+// peer is what is known of one rank.
+type peer struct {
+	dead   error             // of its conn
+	bye    bool              // it left in an orderly way,
+	byeAt  uint64            // having made so many calls
+	answer answer            // the last
+	values map[string][]byte // by key
+	views  map[int][]int     // of Shrink, by round
+}
+
+// answer says where a rank is.
+type answer struct {
+	Ask    uint64 // the question
+	Calls  uint64
+	InCall bool
+}
+
+type farewell struct{ Calls uint64 }
+
+type value struct {
+	Key  string
+	Body []byte
+}
+
+type view struct {
+	Round int
+	Ranks []int
+}
+
+func newControl(g *Group, members []route.Member) *control {
+	c := &control{group: g, taps: make([]*tap, len(members)), peers: make([]peer, len(members)),
+		stop: make(chan struct{}), done: make(chan struct{})}
+	for i, m := range members {
+		c.peers[i].values, c.peers[i].views = map[string][]byte{}, map[int][]int{}
+		if i != g.rank && m.Conn != nil {
+			c.taps[i] = &tap{Conn: m.Conn}
+		}
+	}
+	close(c.done)
+	return c
+}
+
+// start begins to watch.
+func (c *control) start() {
+	c.done = make(chan struct{})
+	go func() {
+		defer close(c.done)
+		t := time.NewTicker(watchEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				c.pump()
+			case <-c.stop:
+				return
+			}
+		}
+	}()
+}
+
+// close ends the watcher and the conns.
+func (c *control) close() error {
+	close(c.stop)
+	<-c.done
+	var errs []error
+	for _, t := range c.taps {
+		if t != nil {
+			errs = append(errs, t.shut())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// pump takes in what has come and notices who has died.
+func (c *control) pump() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for rank, t := range c.taps {
+		if t == nil {
+			continue
+		}
+		ended := t.Conn.Err() // before the messages: what was sent before the end must be seen first
+		for m, ok := t.take(); ok; m, ok = t.take() {
+			c.received.Add(1)
+			c.handle(rank, m)
+		}
+		p := &c.peers[rank]
+		if ended != nil && p.dead == nil {
+			p.dead = ended
+			if !p.bye {
+				c.group.fail(&failure{Rank: rank, By: c.group.rank, err: fmt.Errorf("%w: %w", ErrPeerLost, ended)})
+			}
+		}
+		if at := c.group.at.Load(); p.bye && at&1 == 1 && at>>1 > p.byeAt {
+			c.group.fail(left(rank, c.group.rank, p.byeAt))
+		}
+	}
+}
+
+// left is the failure that a rank which closed its group means to who calls it afterwards.
+func left(rank, by int, calls uint64) *failure {
+	return &failure{Rank: rank, By: by, err: fmt.Errorf("%w: it closed its group after %d calls", ErrPeerLost, calls)}
+}
+
+// handle takes one message in. It is data from another process: what does not parse is dropped.
+func (c *control) handle(rank int, m ipc.Message) {
+	p := &c.peers[rank]
+	switch m.Kind {
+	case kindAbort:
+		var f failure
+		if json.Unmarshal(m.Body, &f) == nil && f.Rank >= 0 && f.Rank < len(c.peers) {
+			c.group.fail(&f)
+		}
+	case kindBye:
+		var f farewell
+		if json.Unmarshal(m.Body, &f) == nil {
+			p.bye, p.byeAt = true, f.Calls
+			c.group.left.CompareAndSwap(nil, left(rank, c.group.rank, f.Calls))
+		}
+	case kindAsk:
+		var a answer
+		if json.Unmarshal(m.Body, &a) == nil {
+			at := c.group.at.Load()
+			c.post(rank, kindAnswer, answer{Ask: a.Ask, Calls: at >> 1, InCall: at&1 == 1})
+		}
+	case kindAnswer:
+		var a answer
+		if json.Unmarshal(m.Body, &a) == nil {
+			p.answer = a
+		}
+	case kindValue:
+		var v value
+		if json.Unmarshal(m.Body, &v) == nil && len(p.values) < maxValues {
+			p.values[v.Key] = v.Body
+		}
+	case kindView:
+		var v view
+		if json.Unmarshal(m.Body, &v) == nil && len(p.views) < maxValues {
+			p.views[v.Round] = v.Ranks
+		}
+	}
+}
+
+// post sends a small message if there is room for it now.
+func (c *control) post(rank int, kind uint32, x any) bool {
+	if c.taps[rank] == nil {
+		return false
+	}
+	body, err := json.Marshal(x)
+	return err == nil && c.taps[rank].post(kind, body)
+}
+
+// tell sends to every rank but this one.
+func (c *control) tell(kind uint32, x any) {
+	for rank := range c.taps {
+		c.post(rank, kind, x)
+	}
+}
+
+// await takes in messages until ready, which is called with mu held, returns true.
+func (c *control) await(ctx context.Context, ready func() bool) error {
+	t := time.NewTicker(pollEvery)
+	defer t.Stop()
+	for {
+		c.pump()
+		c.mu.Lock()
+		ok := ready()
+		c.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ipc.ContextError(ctx)
+		}
+	}
+}
+
+// gather gives every rank of ranks, this one among them, what each of them gave under the same key.
+func (c *control) gather(ctx context.Context, ranks []int, key string, mine []byte) ([][]byte, error) {
+	me := c.group.rank
+	unsent := make(map[int]bool, len(ranks))
+	for _, r := range ranks {
+		unsent[r] = r != me
+	}
+	out := make([][]byte, len(ranks))
+	var lost error
+	err := c.await(ctx, func() bool {
+		missing := 0
+		for i, r := range ranks {
+			if unsent[r] && c.post(r, kindValue, value{key, mine}) {
+				unsent[r] = false
+			}
+			if r == me {
+				out[i] = mine
+				continue
+			}
+			v, ok := c.peers[r].values[key]
+			if ok {
+				out[i] = v
+			} else if p := c.peers[r]; p.dead != nil || p.bye {
+				lost = &Error{Rank: r, Host: c.group.host(r), Call: "exchange of " + key, By: me, Err: ErrPeerLost}
+				return true
+			}
+			if !ok || unsent[r] {
+				missing++
+			}
+		}
+		return missing == 0
+	})
+	if err == nil {
+		err = lost
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range ranks {
+		delete(c.peers[r].values, key)
+	}
+	return out, err
+}
+
+// whereabouts asks every other rank where it is: nil for those that did not answer in time.
+func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*answer {
+	c.mu.Lock()
+	c.tick++
+	ask := c.tick
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	c.tell(kindAsk, answer{Ask: ask})
+	all := func() bool {
+		for rank, t := range c.taps {
+			if p := &c.peers[rank]; t != nil && p.dead == nil && p.answer.Ask < ask {
+				return false
+			}
+		}
+		return true
+	}
+	_ = c.await(ctx, all) // who has not answered by then does not
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]*answer, len(c.taps))
+	for rank := range c.taps {
+		if p := c.peers[rank]; p.dead == nil && p.answer.Ask == ask {
+			out[rank] = &p.answer
+		}
+	}
+	return out
+}
+
+// leave says goodbye and waits until all the others have too, or have died, or Options.Linger is over.
+func (c *control) leave() {
+	g := c.group
+	if g.failure.Load() != nil {
+		return
+	}
+	at := g.at.Load()
+	c.tell(kindBye, farewell{at >> 1})
+	if g.options.Linger < 0 || at&1 == 1 {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), g.options.Linger, net.ErrClosed)
+	defer cancel()
+	_ = c.await(ctx, func() bool {
+		for rank, t := range c.taps {
+			if p := c.peers[rank]; t != nil && !p.bye && p.dead == nil {
+				return g.failure.Load() != nil
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,103 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// What a call that began fails with, inside an [Error].
+var (
+	// ErrPeerLost is returned when a rank's process died, its conn broke, or it left the group while others called.
+	ErrPeerLost = plan.ErrPeerLost
+
+	// ErrTimeout is returned when a rank did not come to a call, or stopped in it, within Options.Timeout.
+	ErrTimeout = plan.ErrTimeout
+
+	// ErrMismatch is returned when ranks made different calls: another primitive, op, dtype, count, root or order.
+	ErrMismatch = plan.ErrMismatch
+
+	// ErrAborted is returned when another rank gave up: its context was done, or it closed its group in a call.
+	ErrAborted = plan.ErrAborted
+)
+
+// What is refused before anything is sent. The group works on; the others wait for a right call of this rank.
+var (
+	// ErrLength is returned for slices whose lengths do not belong together.
+	ErrLength = errors.New("collective: wrong length")
+
+	// ErrOverlap is returned for slices that share memory in another way than the call allows.
+	ErrOverlap = errors.New("collective: buffers overlap")
+
+	// ErrRank is returned for a rank that is not in the group.
+	ErrRank = errors.New("collective: no such rank")
+
+	// ErrOp is returned for an operation that the element type does not have.
+	ErrOp = errors.New("collective: operation not supported")
+
+	// ErrObject is returned on every rank when one rank's object could not be encoded or is too large.
+	ErrObject = errors.New("collective: object refused")
+
+	// ErrOption is returned for an option outside its range.
+	ErrOption = errors.New("collective: bad option")
+
+	// ErrExcluded is returned by Shrink to a rank that the others went on without.
+	ErrExcluded = errors.New("collective: not among the survivors")
+)
+
+// Error says which rank made a call fail. Afterwards the group is dead on every rank: each call returns an Error with
+// the same rank and cause, the content of the failed call's destination is undefined, and only Shrink and Close are of use.
+type Error struct {
+	Rank int    // at fault; this rank itself if its context was done
+	Host string // of Rank
+	Call string // this rank's call, as in "all-reduce #17 sum f32 x 1000"
+	By   int    // the rank that found out and told the others; this rank itself if it did
+	Err  error  // ErrPeerLost, ErrTimeout, ErrMismatch or ErrAborted with the details, or a context's error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%s: rank %d on host %q: %v", e.Call, e.Rank, e.Host, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// failure is why a group is dead: what the ranks tell each other.
+type failure struct {
+	Rank int
+	By   int
+	Code string // of the sentinel
+	Text string
+
+	err error // as found here; nil if another rank told
+}
+
+// codes are the names of sentinels in messages.
+func code(err error) string {
+	switch {
+	case errors.Is(err, ErrPeerLost):
+		return "lost"
+	case errors.Is(err, ErrTimeout):
+		return "timeout"
+	case errors.Is(err, ErrMismatch):
+		return "mismatch"
+	}
+	return "aborted"
+}
+
+// cause is the error that f stands for.
+func (f *failure) cause() error {
+	if f.err != nil {
+		return f.err
+	}
+	sentinel := ErrAborted
+	switch f.Code {
+	case "lost":
+		sentinel = ErrPeerLost
+	case "timeout":
+		sentinel = ErrTimeout
+	case "mismatch":
+		sentinel = ErrMismatch
+	}
+	return fmt.Errorf("%w (rank %d says: %s)", sentinel, f.By, f.Text)
+}

@@ -1,0 +1,228 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// asError is err as the group's error; the test fails if it is another.
+func asError(t *testing.T, rank int, err error) *Error {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("rank %d: %v, expected an *Error", rank, err)
+	}
+	return e
+}
+
+func TestMismatch(t *testing.T) {
+	f, h, b := make([]float32, 1000), make([]Float16, 1000), make([]uint8, 1000)
+	normal := func(ctx context.Context, g *Group) error { return AllReduce(ctx, g, slices.Clone(f), f, Sum) }
+	for name, other := range map[string]func(ctx context.Context, g *Group) error{
+		"op":        func(ctx context.Context, g *Group) error { return AllReduce(ctx, g, slices.Clone(f), f, Max) },
+		"mean":      func(ctx context.Context, g *Group) error { return AllReduce(ctx, g, slices.Clone(f), f, Mean) },
+		"dtype":     func(ctx context.Context, g *Group) error { return AllReduce(ctx, g, slices.Clone(h), h, Sum) },
+		"count":     func(ctx context.Context, g *Group) error { return AllReduce(ctx, g, f[:10], slices.Clone(f[:10]), Sum) },
+		"primitive": func(ctx context.Context, g *Group) error { return Broadcast(ctx, g, b, 0) },
+		"barrier":   func(ctx context.Context, g *Group) error { return g.Barrier(ctx) },
+		"order": func(ctx context.Context, g *Group) error {
+			return errors.Join(Reduce(ctx, g, slices.Clone(f), f, Sum, 1), normal(ctx, g))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, nil, func(t *testing.T, groups []*Group) {
+				ctx := hangGuard(t)
+				for r, err := range each(groups, func(g *Group) error {
+					if g.Rank() == 2 {
+						return other(ctx, g)
+					}
+					return normal(ctx, g)
+				}) {
+					e := asError(t, r, err)
+					if !errors.Is(err, ErrMismatch) || r != 2 && !strings.Contains(e.Call, "all-reduce #1") || e.Host == "" {
+						t.Errorf("rank %d: %v", r, err)
+					}
+				}
+				if err := groups[0].Barrier(ctx); !errors.Is(err, ErrMismatch) {
+					t.Errorf("a call afterwards: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestTimeout: one rank does not come, and all others say that it was that one.
+func TestTimeout(t *testing.T) {
+	onEach(t, &Options{Timeout: 300 * time.Millisecond}, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		x := make([]float32, 5000)
+		for r, err := range each(groups, func(g *Group) error {
+			if g.Rank() == 3 {
+				return nil
+			}
+			return AllReduce(ctx, g, slices.Clone(x), x, Sum)
+		}) {
+			if r == 3 {
+				continue
+			}
+			if e := asError(t, r, err); e.Rank != 3 || !errors.Is(err, ErrTimeout) {
+				t.Errorf("rank %d: %v (rank %d)", r, err, e.Rank)
+			}
+		}
+		// The late one hears of it.
+		if err := groups[3].control.await(ctx, func() bool { return groups[3].Err() != nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := groups[3].Barrier(ctx); !errors.Is(err, ErrTimeout) {
+			t.Errorf("rank 3: %v", err)
+		}
+	})
+}
+
+func TestCancelled(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		cancelled, cancel := context.WithCancel(hangGuard(t))
+		errs := each(groups, func(g *Group) error {
+			ctx := context.Background()
+			switch g.Rank() {
+			case 0:
+				return nil // never comes, so that rank 1 is sure to wait
+			case 1:
+				w := g.BarrierAsync(cancelled)
+				cancel()
+				return w.Wait(ctx)
+			}
+			return g.Barrier(ctx)
+		})
+		if !errors.Is(errs[1], context.Canceled) {
+			t.Errorf("rank 1: %v", errs[1])
+		}
+		for _, r := range []int{2, 3} {
+			if e := asError(t, r, errs[r]); !errors.Is(e, ErrAborted) || e.Rank != 1 {
+				t.Errorf("rank %d: %v", r, errs[r])
+			}
+		}
+	})
+}
+
+// TestLeft: a rank that closes in an orderly way, having made all calls, hurts only those that call it again.
+func TestLeft(t *testing.T) {
+	onEach(t, &Options{Linger: -1}, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		for r, err := range each(groups, func(g *Group) error {
+			x := []int32{1}
+			if err := AllReduce(ctx, g, x, x, Sum); err != nil || x[0] != 4 {
+				return fmt.Errorf("before: %d, %w", x[0], err)
+			}
+			if g.Rank() == 1 {
+				return g.Close()
+			}
+			return g.Barrier(ctx)
+		}) {
+			if r == 1 {
+				if err != nil {
+					t.Errorf("the one that leaves: %v", err)
+				}
+				continue
+			}
+			if e := asError(t, r, err); e.Rank != 1 || !errors.Is(err, ErrPeerLost) {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		}
+	})
+}
+
+// TestCloseInCall: Close ends the call under way.
+func TestCloseInCall(t *testing.T) {
+	onEach(t, &Options{Linger: -1}, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		w := groups[0].BarrierAsync(ctx)
+		if err := groups[0].Close(); err != nil {
+			t.Error(err)
+		}
+		<-w.Done()
+		if w.Err() == nil {
+			t.Error("a barrier of one rank succeeded")
+		}
+	})
+}
+
+// TestLostConn: a rank whose conns break, as when its process dies, is lost to all, also to those that wait for another.
+func TestLostConn(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		for r, err := range each(groups, func(g *Group) error {
+			if g.Rank() == 3 {
+				for _, tap := range g.control.taps {
+					if tap != nil {
+						tap.Conn.Close()
+					}
+				}
+				return nil
+			}
+			x := make([]float32, 100000)
+			for {
+				if err := AllReduce(ctx, g, x, x, Sum); err != nil {
+					return err
+				}
+			}
+		}) {
+			if r == 3 {
+				continue
+			}
+			if e := asError(t, r, err); e.Rank != 3 || !errors.Is(err, ErrPeerLost) {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		}
+		// The survivors go on.
+		for r, err := range each(groups[:3], func(g *Group) error {
+			s, err := g.Shrink(ctx)
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			if s.Size() != 3 || s.Rank() != g.Rank() {
+				return fmt.Errorf("%v", s)
+			}
+			x := []int64{int64(s.Rank())}
+			if err := AllReduce(ctx, s, x, x, Sum); err != nil || x[0] != 3 {
+				return fmt.Errorf("sum %d, %w", x[0], err)
+			}
+			return nil
+		}) {
+			if err != nil {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		}
+	})
+}
+
+func TestShrinkExcludes(t *testing.T) {
+	groups, err := openWorld("tcp", []int{0, 0, 0}, &Options{Timeout: 500 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(t, groups)
+	ctx := hangGuard(t)
+	// Ranks 0 and 2 shrink; 1 is alive and does not, until they are done.
+	for r, err := range each([]*Group{groups[0], groups[2]}, func(g *Group) error {
+		s, err := g.Shrink(ctx)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return s.Barrier(ctx)
+	}) {
+		if err != nil {
+			t.Errorf("%d: %v", r, err)
+		}
+	}
+	if _, err := groups[1].Shrink(ctx); !errors.Is(err, ErrExcluded) {
+		t.Errorf("the third: %v", err)
+	}
+}

@@ -1,0 +1,202 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/net/route"
+)
+
+// Defaults of Options.
+const (
+	DefaultTimeout   = 30 * time.Second
+	DefaultLinger    = time.Second
+	DefaultMaxObject = 64 << 20
+)
+
+// Options of a group. nil and the zero value are the defaults. Every rank must give the same Timeout, Layout and MaxObject.
+type Options struct {
+	// Timeout is how long a rank may keep the others waiting in a call before they fail. 0: DefaultTimeout.
+	Timeout time.Duration
+
+	// Linger is how long Close waits for the others to close too. 0: DefaultLinger; negative: not at all.
+	Linger time.Duration
+
+	// MaxObject is the largest encoded object that a rank may give to an object call. 0: DefaultMaxObject.
+	MaxObject int
+
+	// Layout folds reductions as if rank r were on host Layout[r] (any numbers), so that a world that is laid out
+	// otherwise gives the same bits. nil: as the ranks are. It must agree with the hosts of a group that has several with
+	// several ranks each.
+	Layout []int
+
+	// Logger receives why a group failed; nothing per call. nil discards.
+	Logger *slog.Logger
+
+	// Waiter is the one that the members' conns were opened with; nil if each has its own.
+	Waiter ipc.Waiter
+
+	// mesh makes the conns of sub-groups and of the group that Shrink makes.
+	mesh meshFunc
+	// name is the group's, the same on all of its ranks and no other's: "world", "world/2".
+	name string
+}
+
+// meshFunc opens conns between size ranks that exchange small values by the given function.
+type meshFunc func(ctx context.Context, name string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error)
+
+// exchangeFunc gives every rank what each of them gave, by rank.
+type exchangeFunc func(ctx context.Context, mine []byte) ([][]byte, error)
+
+func (o *Options) withDefaults() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Timeout < 0 || c.MaxObject < 0 {
+		return c, fmt.Errorf("%w: Timeout %v, MaxObject %d, expected nothing negative", ErrOption, c.Timeout, c.MaxObject)
+	}
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.Linger == 0 {
+		c.Linger = DefaultLinger
+	}
+	if c.MaxObject == 0 {
+		c.MaxObject = DefaultMaxObject
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.name == "" {
+		c.name = "world"
+	}
+	c.Layout = append([]int(nil), c.Layout...)
+	return c, nil
+}
+
+// Group is a set of ranks that make the same calls in the same order. Any goroutine may call it; calls of one rank run one
+// at a time in the order of their issue, so goroutines that issue calls must agree among themselves on an order that is
+// the same on all ranks.
+type Group struct {
+	rank, size int
+	names      []string // of hosts, by layout's host number
+	layout     layout
+	options    Options
+	born       time.Time
+
+	comm    comm
+	alloc   allocator // nil where nobody shares this host
+	control *control
+	lane    *lane
+
+	// Of the running call: only the lane touches these.
+	seq            uint64
+	sent, received []uint64 // by rank
+	self           [][]byte // sent to oneself and not yet received
+	even           []int
+	children       atomic.Uint64 // sub-groups made so far: part of their names
+
+	at      atomic.Uint64 // the last call's number, and in the lowest bit whether it is under way
+	bytes   atomic.Uint64
+	failure atomic.Pointer[failure]
+	left    atomic.Pointer[failure] // who closed its group: an error for the next call
+
+	closing sync.Once
+	closed  atomic.Bool
+	err     error // of Close
+	owned   func() error
+}
+
+// New makes a group of members, which are by rank; this process is members[rank]. It takes ownership of the conns, also when
+// it fails. Every member must call it.
+func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Group, error) {
+	c, err := o.withDefaults()
+	if err == nil && (rank < 0 || rank >= len(members)) {
+		err = fmt.Errorf("%w: %d of %d members", ErrRank, rank, len(members))
+	}
+	if err == nil && len(c.Layout) > 0 && len(c.Layout) != len(members) {
+		err = fmt.Errorf("%w: Layout has %d ranks, the group %d", ErrOption, len(c.Layout), len(members))
+	}
+	if err != nil {
+		for _, m := range members {
+			if m.Conn != nil {
+				m.Conn.Close()
+			}
+		}
+		return nil, err
+	}
+	keys := make([]string, len(members))
+	for i, m := range members {
+		keys[i] = m.Host
+	}
+	g := &Group{
+		rank: rank, size: len(members), layout: newLayout(keys), options: c, born: time.Now(),
+		sent: make([]uint64, len(members)), received: make([]uint64, len(members)), even: make([]int, len(members)),
+	}
+	for _, ranks := range g.layout.hosts {
+		g.names = append(g.names, keys[ranks[0]])
+	}
+	g.lane = newLane(g)
+	g.control = newControl(g, members)
+	if err := g.compose(ctx); err != nil {
+		g.control.close()
+		return nil, fmt.Errorf("collective: rank %d of %d could not join: %w", rank, g.size, err)
+	}
+	g.control.start()
+	return g, nil
+}
+
+// Rank is this process's number in the group, 0 to Size-1.
+func (g *Group) Rank() int { return g.rank }
+
+// Size is the number of ranks.
+func (g *Group) Size() int { return g.size }
+
+// Hosts lists the ranks of each host, hosts in the order of their lowest rank.
+func (g *Group) Hosts() [][]int {
+	out := make([][]int, len(g.layout.hosts))
+	for h, ranks := range g.layout.hosts {
+		out[h] = append([]int(nil), ranks...)
+	}
+	return out
+}
+
+// Name is the same on all ranks of the group and different from every other group's of this world: "world", "world/2".
+func (g *Group) Name() string { return g.options.name }
+
+// String is as in "world: rank 1 of 4, 2 hosts of 2".
+func (g *Group) String() string {
+	return fmt.Sprintf("%s: rank %d of %d, %v", g.options.name, g.rank, g.size, g.layout)
+}
+
+// host is the name of a rank's host.
+func (g *Group) host(rank int) string { return g.names[g.layout.hostOf[rank]] }
+
+// Close ends the group on this rank: calls under way and later ones fail with net.ErrClosed. It waits up to Options.Linger
+// for the others to close too, so that nobody's conn ends before all have what they called for; those that are in a
+// later call than this rank's last fail with ErrPeerLost. Further calls do nothing.
+func (g *Group) Close() error {
+	g.closing.Do(func() {
+		g.control.leave()
+		g.closed.Store(true)
+		g.failure.CompareAndSwap(nil, &failure{Rank: g.rank, By: g.rank, err: net.ErrClosed})
+		if g.lane.busy.Load() != 0 || g.lane.queued.Load() != 0 {
+			g.comm.Abort(net.ErrClosed)
+		}
+		g.lane.drain()
+		g.err = g.comm.Close()
+		g.control.close()
+		if g.owned != nil {
+			g.err = errors.Join(g.err, g.owned())
+		}
+	})
+	return g.err
+}

@@ -1,0 +1,107 @@
+package collective
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/route"
+)
+
+// Local makes a group of n ranks in this process, for tests and examples: rank r's is the r-th. Each rank needs a goroutine
+// of its own. They use shared memory as ranks of different processes do.
+func Local(n int, o *Options) ([]*Group, error) { return localOn(make([]string, n), true, o) }
+
+// localOn is Local of ranks that take themselves for being on the given hosts, where "" is this one; tcp: without shared memory.
+func localOn(hosts []string, tcp bool, o *Options) ([]*Group, error) {
+	c, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if len(hosts) < 1 {
+		return nil, fmt.Errorf("%w: a group of %d ranks", ErrRank, len(hosts))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
+	defer cancel()
+	secret := []byte(rand.Text())
+	board := newBoard(len(hosts))
+	groups, errs := make([]*Group, len(hosts)), make([]error, len(hosts))
+	var wg sync.WaitGroup
+	for rank := range hosts {
+		wg.Go(func() {
+			host := hosts[rank]
+			mine := c
+			mine.mesh = func(ctx context.Context, _ string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error) {
+				return mesh(ctx, route.MeshOptions{Rank: rank, Size: size, Secret: secret, Exchange: exchange, Logger: c.Logger,
+					ForceTCP: tcp, Host: host, Bind: "127.0.0.1"})
+			}
+			members := []route.Member{{Host: host}}
+			if len(hosts) > 1 {
+				if members, mine.Waiter, errs[rank] = mine.mesh(ctx, c.name, rank, len(hosts), board.exchange(rank)); errs[rank] != nil {
+					return
+				}
+			}
+			groups[rank], errs[rank] = New(ctx, rank, members, &mine)
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		for _, g := range groups {
+			if g != nil {
+				err = errors.Join(err, g.Close())
+			}
+		}
+		return nil, err
+	}
+	return groups, nil
+}
+
+// mesh is route.Mesh with a waiter of its own.
+func mesh(ctx context.Context, o route.MeshOptions) ([]route.Member, ipc.Waiter, error) {
+	w, err := local.NewWaiter()
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Waiter = w
+	members, err := route.Mesh(ctx, o)
+	return members, w, err
+}
+
+// board is an exchange among goroutines: round by round, everybody posts and waits for the others.
+type board struct {
+	mu     sync.Mutex
+	n      int
+	rounds [][][]byte
+	full   []chan struct{} // closed when the round has all
+	count  []int
+}
+
+func newBoard(n int) *board { return &board{n: n} }
+
+func (b *board) exchange(rank int) exchangeFunc {
+	round := 0
+	return func(ctx context.Context, mine []byte) ([][]byte, error) {
+		b.mu.Lock()
+		if round == len(b.rounds) {
+			b.rounds = append(b.rounds, make([][]byte, b.n))
+			b.full, b.count = append(b.full, make(chan struct{})), append(b.count, 0)
+		}
+		values, full := b.rounds[round], b.full[round]
+		values[rank] = mine
+		if b.count[round]++; b.count[round] == b.n {
+			close(full)
+		}
+		round++
+		b.mu.Unlock()
+		select {
+		case <-full:
+			return values, nil
+		case <-ctx.Done():
+			return nil, ipc.ContextError(ctx)
+		}
+	}
+}

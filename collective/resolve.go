@@ -1,0 +1,127 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// hearFor is how long a rank whose comm was poisoned by another waits for the reason, which was sent before.
+const hearFor = 10 * watchEvery
+
+// fail makes the group dead because of f, tells the others and wakes whoever is in a call. Only the first failure counts.
+func (g *Group) fail(f *failure) bool {
+	if f.err != nil {
+		f.Code, f.Text = code(f.err), f.err.Error()
+	}
+	if f.By < 0 || f.By >= g.size {
+		f.By = f.Rank
+	}
+	if !g.failure.CompareAndSwap(nil, f) {
+		return false
+	}
+	g.options.Logger.Warn("collective: group failed", "group", g.options.name, "rank", g.rank, "because", f.Rank, "error", f.cause())
+	g.control.tell(kindAbort, f)
+	g.comm.Abort(f.cause())
+	return true
+}
+
+// resolve turns what a comm returned into the group's failure: comms know what they saw on their own conns, the control knows
+// what the others saw, and who is really missing.
+func (g *Group) resolve(j *job, err error) error {
+	pe := &plan.PeerError{Rank: -1, Err: err}
+	errors.As(err, &pe)
+	f := &failure{Rank: pe.Rank, By: g.rank, err: pe.Err}
+	if f.Rank < 0 || f.Rank >= g.size {
+		f.Rank = g.rank
+	}
+	switch {
+	case errors.Is(err, ErrTimeout):
+		g.blame(j, f, pe)
+	case errors.Is(err, ErrAborted):
+		g.hear()
+	case errors.Is(err, ErrPeerLost), errors.Is(err, ErrMismatch):
+		g.control.pump()
+	default: // its own context
+		f.Rank = g.rank
+	}
+	g.fail(f)
+	return g.refuse(j)
+}
+
+// hear waits for the failure that another rank sent.
+func (g *Group) hear() {
+	ctx, cancel := context.WithTimeout(context.Background(), hearFor)
+	defer cancel()
+	_ = g.control.await(ctx, func() bool { return g.failure.Load() != nil })
+}
+
+// blame finds who a call that timed out waits for: in a ring a rank sees only its neighbour not move, be that because of
+// itself or of another.
+func (g *Group) blame(j *job, f *failure, pe *plan.PeerError) {
+	var silent, late []int
+	for rank, a := range g.control.whereabouts(context.Background(), askFor) {
+		switch {
+		case rank == g.rank || j.call.Kind.Paired() && rank != j.peer:
+		case a == nil:
+			silent = append(silent, rank)
+		case !j.call.Kind.Paired() && (a.Calls < j.call.Seq || a.Calls == j.call.Seq && !a.InCall):
+			late = append(late, rank)
+		}
+	}
+	switch {
+	case len(silent) > 0:
+		f.Rank, f.err = silent[0], fmt.Errorf("%w after %v: %s not answering", ErrTimeout, g.options.Timeout, ranks(silent))
+	case len(late) > 0:
+		f.Rank, f.err = late[0], fmt.Errorf("%w after %v: %s not in this call", ErrTimeout, g.options.Timeout, ranks(late))
+	case len(pe.Missing) > 1:
+		f.err = fmt.Errorf("%w (%s did not come)", pe.Err, ranks(pe.Missing))
+	}
+}
+
+// ranks is as in "rank 3 is" and "ranks 1, 2 are".
+func ranks(list []int) string {
+	if len(list) == 1 {
+		return fmt.Sprintf("rank %d is", list[0])
+	}
+	return "ranks " + strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]") + " are"
+}
+
+// refuse is the error of a call on a dead group, or on one that somebody left.
+func (g *Group) refuse(j *job) error {
+	if g.closed.Load() {
+		return fmt.Errorf("%v: %w", j.call, net.ErrClosed)
+	}
+	if f := g.left.Load(); f != nil {
+		g.fail(f)
+	}
+	f := g.failure.Load()
+	return &Error{Rank: f.Rank, Host: g.host(f.Rank), Call: j.call.String(), By: f.By, Err: f.cause()}
+}
+
+// Err is nil while the group works, afterwards why it does not.
+func (g *Group) Err() error {
+	f := g.failure.Load()
+	if f == nil {
+		return nil
+	}
+	return &Error{Rank: f.Rank, Host: g.host(f.Rank), Call: "group " + g.options.name, By: f.By, Err: f.cause()}
+}
+
+// drain waits until no job runs or is queued.
+func (l *lane) drain() {
+	for {
+		l.mu.Lock()
+		quiet := !l.running && l.busy.Load() == 0
+		l.mu.Unlock()
+		if quiet {
+			return
+		}
+		time.Sleep(pollEvery)
+	}
+}

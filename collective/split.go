@@ -1,0 +1,183 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ringside-go/ringside/net/route"
+)
+
+// Split makes a group of the ranks that give the same color, for every color at once; every rank calls it. A rank's number in its
+// group is by key, and among equal keys by its rank here. Who gives a negative color gets nil and no group. The new group
+// has conns of its own: its calls and this one's do not wait for each other.
+func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
+	all := make([]int64, 2*g.size)
+	if err := AllGather(ctx, g, all, []int64{int64(color), int64(key)}); err != nil {
+		return nil, err
+	}
+	var ranks []int
+	for r := range g.size {
+		if all[2*r] == int64(color) {
+			ranks = append(ranks, r)
+		}
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int {
+		switch ka, kb := all[2*a+1], all[2*b+1]; {
+		case ka < kb:
+			return -1
+		case ka > kb:
+			return 1
+		}
+		return 0
+	})
+	name := fmt.Sprintf("%s/%d.%d", g.options.name, g.children.Add(1), color)
+	if color < 0 {
+		return nil, nil
+	}
+	return g.sub(ctx, name, ranks)
+}
+
+// Sub makes a group of the given ranks, which are renumbered in the order given. Every rank of this group calls it, with
+// the same ranks; those that are not among them get nil.
+func (g *Group) Sub(ctx context.Context, ranks ...int) (*Group, error) {
+	color, key := -1, 0
+	for i, r := range ranks {
+		if err := g.has(r, "member"); err != nil {
+			return nil, err
+		}
+		if slices.Contains(ranks[:i], r) {
+			return nil, fmt.Errorf("%w: %d is listed twice", ErrRank, r)
+		}
+		if r == g.rank {
+			color, key = 0, i
+		}
+	}
+	return g.Split(ctx, color, key)
+}
+
+// sub makes a group of ranks over new conns, whose addresses travel over this group's.
+func (g *Group) sub(ctx context.Context, name string, ranks []int) (*Group, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, g.options.Timeout, fmt.Errorf("%w: making of group %s", ErrTimeout, name))
+	defer cancel()
+	me := slices.Index(ranks, g.rank)
+	if len(ranks) > 1 && g.options.mesh == nil {
+		return nil, fmt.Errorf("%w: a group that was made by New of given conns cannot open others", ErrOption)
+	}
+	o := g.options
+	o.name = name
+	if len(o.Layout) > 0 {
+		o.Layout = pick(o.Layout, ranks)
+	}
+	members := []route.Member{{Host: g.host(g.rank)}}
+	if len(ranks) > 1 {
+		round := 0
+		exchange := func(ctx context.Context, mine []byte) ([][]byte, error) {
+			round++
+			return g.control.gather(ctx, ranks, fmt.Sprintf("%s#%d", name, round), mine)
+		}
+		var err error
+		if members, o.Waiter, err = g.options.mesh(ctx, name, me, len(ranks), exchange); err != nil {
+			return nil, fmt.Errorf("collective: group %s of ranks %v: %w", name, ranks, err)
+		}
+	}
+	return New(ctx, me, members, &o)
+}
+
+// stoppedFor is how long a process may say nothing before Shrink takes it for stopped, and does not wait for it to call.
+const stoppedFor = 3 * time.Second
+
+// Shrink makes a group of the ranks that are left after this one failed. Every survivor calls it, and closes this group
+// afterwards. They agree on who survived: a rank whose process died, which closed the group, or which does not call Shrink
+// within Options.Timeout, is not among them, and its own Shrink returns ErrExcluded. Ranks are renumbered, in order.
+//
+// Ranks tell each other whom they take for alive until all of those say the same. When one of them dies before the new
+// group stands, they do it again. Ranks that a broken network keeps apart for longer than Options.Timeout come out in
+// groups of their own: who must not go on in two halves looks at Size.
+func (g *Group) Shrink(ctx context.Context) (*Group, error) {
+	g.fail(&failure{Rank: g.rank, By: g.rank, err: fmt.Errorf("%w: it wants a smaller group", ErrAborted)})
+	var alive []int
+	for r, a := range g.control.whereabouts(ctx, min(stoppedFor, g.options.Timeout)) {
+		if a != nil || r == g.rank {
+			alive = append(alive, r)
+		}
+	}
+	for round := 1; ; round++ {
+		var err error
+		if alive, err = g.agree(ctx, &round, alive); err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("%s/shrunk.%d", g.options.name, round)
+		s, err := g.sub(ctx, name, alive)
+		if err == nil {
+			if err = s.Barrier(ctx); err == nil {
+				return s, nil
+			}
+			err = errors.Join(err, s.Close())
+		}
+		if ctx.Err() != nil || len(alive) == 1 {
+			return nil, err
+		}
+		g.options.Logger.Warn("collective: shrink goes into another round", "group", g.options.name, "rank", g.rank, "error", err)
+	}
+}
+
+// agree exchanges views of who is alive, from round on, until all in this rank's view have the same one.
+func (g *Group) agree(ctx context.Context, round *int, alive []int) ([]int, error) {
+	c := g.control
+	for ; ; *round++ {
+		patience, cancel := context.WithTimeout(ctx, g.options.Timeout)
+		mine, sent := view{*round, alive}, map[int]bool{g.rank: true}
+		var next []int
+		same := true
+		look := func() bool {
+			next, same = []int{g.rank}, true
+			waiting := false
+			for r := range c.peers { // those that were given up must hear of it, should they live
+				if !sent[r] {
+					sent[r] = c.post(r, kindView, mine)
+				}
+			}
+			for _, r := range alive {
+				p := &c.peers[r]
+				if r == g.rank {
+					continue
+				}
+				v, ok := p.views[*round]
+				if p.dead != nil || p.bye {
+					same = false
+					continue
+				}
+				waiting = waiting || !ok || !sent[r]
+				if ok {
+					next = append(next, r)
+					same = same && slices.Equal(v, alive)
+				}
+			}
+			return !waiting
+		}
+		err := c.await(patience, look)
+		cancel()
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("collective: no agreement on who survived: %w", err)
+		}
+		// next is who answered; whom they have given up is given up here as well.
+		c.mu.Lock()
+		slices.Sort(next)
+		for _, r := range slices.Clone(next) {
+			if v, ok := c.peers[r].views[*round]; ok {
+				next = slices.DeleteFunc(next, func(x int) bool { return !slices.Contains(v, x) })
+			}
+		}
+		c.mu.Unlock()
+		if !slices.Contains(next, g.rank) {
+			return nil, fmt.Errorf("%w: rank %d of %s", ErrExcluded, g.rank, g.options.name)
+		}
+		if err == nil && same && slices.Equal(next, alive) {
+			return alive, nil
+		}
+		alive = next
+	}
+}

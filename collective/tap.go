@@ -1,0 +1,194 @@
+package collective
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// Kinds of the group's own messages. Comms use lower ones.
+const (
+	kindControl uint32 = 0xf00000 + iota
+	kindAbort
+	kindBye
+	kindAsk
+	kindAnswer
+	kindValue
+	kindView
+)
+
+// tap shares one conn between a comm, which sees an ordinary conn with its own messages, and the group's control. The
+// two receive on different goroutines: whoever finds a message of the other keeps a copy for it.
+type tap struct {
+	ipc.Conn
+
+	send sync.Mutex // held from Reserve to Commit or Abort
+
+	recv    sync.Mutex
+	held    bool          // the comm has a message that lies in the queue
+	kept    []ipc.Message // for the comm, found by the control
+	news    []ipc.Message // for the control, found by the comm
+	current ipc.Message   // what the comm holds of kept
+}
+
+// bulkTap is a tap of a conn that moves bulk.
+type bulkTap struct {
+	*tap
+	bulk
+}
+
+// bulk is what ipc.Bulk adds to ipc.Conn.
+type bulk interface {
+	BeginSend(tag uint64, parts ...[]byte) error
+	ProgressSend() (done bool, err error)
+	BeginRecv(tag uint64, parts ...[]byte) error
+	ProgressRecv() (got int, done bool, err error)
+}
+
+// forComm is the conn that a comm is given.
+func (t *tap) forComm() ipc.Conn {
+	if b, ok := t.Conn.(ipc.Bulk); ok {
+		return bulkTap{t, b}
+	}
+	return t
+}
+
+func (t *tap) Reserve(ctx context.Context, kind uint32, n int) ([]byte, error) {
+	t.send.Lock()
+	b, err := t.Conn.Reserve(ctx, kind, n)
+	if err != nil {
+		t.send.Unlock()
+	}
+	return b, err
+}
+
+func (t *tap) TryReserve(kind uint32, n int) ([]byte, error) {
+	t.send.Lock()
+	b, err := t.Conn.TryReserve(kind, n)
+	if err != nil {
+		t.send.Unlock()
+	}
+	return b, err
+}
+
+func (t *tap) Commit(files ...*os.File) error {
+	defer t.send.Unlock()
+	return t.Conn.Commit(files...)
+}
+
+func (t *tap) Abort() {
+	t.Conn.Abort()
+	t.send.Unlock()
+}
+
+func (t *tap) TryRecv() (ipc.Message, bool, error) {
+	t.recv.Lock()
+	defer t.recv.Unlock()
+	if len(t.kept) > 0 {
+		t.current, t.kept = t.kept[0], t.kept[1:]
+		return t.current, true, nil
+	}
+	for {
+		m, ok, err := t.Conn.TryRecv()
+		if !ok || err != nil {
+			return m, ok, err
+		}
+		if m.Kind < kindControl {
+			t.held = true
+			return m, true, nil
+		}
+		t.news = append(t.news, owned(m))
+		t.Conn.Release()
+	}
+}
+
+// Recv polls: only the making of a comm waits for a message.
+func (t *tap) Recv(ctx context.Context) (ipc.Message, error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		m, ok, err := t.TryRecv()
+		if ok || err != nil {
+			return m, err
+		}
+		timer.Reset(100 * time.Microsecond)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return ipc.Message{}, ipc.ContextError(ctx)
+		}
+	}
+}
+
+func (t *tap) Release() {
+	t.recv.Lock()
+	defer t.recv.Unlock()
+	if t.held {
+		t.held = false
+		t.Conn.Release()
+	}
+	t.current = ipc.Message{}
+}
+
+// Close is the control's business: a comm that closes leaves the conn to it, which says goodbye first.
+func (t *tap) Close() error { return nil }
+
+// take gives the control its next message, false when there is none now.
+func (t *tap) take() (ipc.Message, bool) {
+	t.recv.Lock()
+	defer t.recv.Unlock()
+	for len(t.news) == 0 {
+		if t.held {
+			return ipc.Message{}, false
+		}
+		m, ok, err := t.Conn.TryRecv()
+		if !ok || err != nil {
+			return ipc.Message{}, false
+		}
+		if m.Kind >= kindControl {
+			t.news = append(t.news, owned(m))
+		} else {
+			t.kept = append(t.kept, owned(m))
+		}
+		t.Conn.Release()
+	}
+	m := t.news[0]
+	t.news = t.news[1:]
+	return m, true
+}
+
+// post sends a message of the control's, unless there is no room or the comm is in the middle of sending: it never waits.
+func (t *tap) post(kind uint32, body []byte) bool {
+	if !t.send.TryLock() {
+		return false
+	}
+	defer t.send.Unlock()
+	b, err := t.Conn.TryReserve(kind, len(body))
+	if err != nil {
+		return false
+	}
+	copy(b, body)
+	return t.Conn.Commit() == nil
+}
+
+// owned is m with a body that outlives its place in the queue.
+func owned(m ipc.Message) ipc.Message {
+	m.Body = append([]byte(nil), m.Body...)
+	return m
+}
+
+// shut closes the conn and what was kept.
+func (t *tap) shut() error {
+	t.recv.Lock()
+	for _, m := range append(t.kept, t.news...) {
+		for _, f := range m.Files {
+			f.Close()
+		}
+	}
+	t.kept, t.news = nil, nil
+	t.recv.Unlock()
+	return t.Conn.Close()
+}
