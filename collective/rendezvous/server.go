@@ -1,0 +1,338 @@
+package rendezvous
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxStrangers is how many connections may be in the handshake at a time: more are closed at once.
+const maxStrangers = 256
+
+// server is rank 0's store. Every rank has one connection, a goroutine that reads it, and one that writes it; everything
+// they share is under one lock, which nobody holds while reading or writing.
+type server struct {
+	world World
+	run   []byte // names this run, at random
+	log   *slog.Logger
+	lis   net.Listener // nil for a world of one
+
+	wg        sync.WaitGroup
+	mu        sync.Mutex
+	closed    bool
+	strangers map[net.Conn]bool
+	peers     map[uint32]*peer // by rank, that are connected
+	left      map[uint32]bool  // ranks that were
+	idle      chan struct{}    // closed when Close is waiting and nobody but rank 0 is left
+
+	keys    map[string][]byte
+	bytes   int                   // of keys and values
+	waits   map[string][]*pending // for a key
+	gathers map[gatherKey]*gather
+	refused []string // who was not let in, the last few
+}
+
+// gatherKey names a gather: its group's size is part of it, so that ranks that differ on it don't meet.
+type gatherKey struct {
+	name string
+	size uint32
+}
+
+type gather struct {
+	values [][]byte // by rank, nil where missing
+	left   int
+	waits  []*pending
+}
+
+// pending is a request that waits for its answer.
+type pending struct {
+	p     *peer
+	id    uint32
+	timer *time.Timer
+	done  bool
+}
+
+// peer is a connected rank.
+type peer struct {
+	rank uint32
+	link *link
+
+	// Under the server's lock:
+	pending int
+
+	mu    sync.Mutex
+	out   []frame // to be written
+	bytes int
+	over  bool
+	wake  chan struct{}
+}
+
+func newServer(w World, lis net.Listener, log *slog.Logger) *server {
+	s := &server{
+		world: w, run: nonce(), log: log, lis: lis,
+		strangers: map[net.Conn]bool{}, peers: map[uint32]*peer{}, left: map[uint32]bool{},
+		keys: map[string][]byte{}, waits: map[string][]*pending{}, gathers: map[gatherKey]*gather{},
+	}
+	if lis != nil {
+		s.wg.Go(s.accept)
+	}
+	return s
+}
+
+func (s *server) accept() {
+	for {
+		c, err := s.lis.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, or the caller was gone again
+			s.log.Warn("rendezvous: accepting", "err", err)
+			pause := time.NewTimer(20 * time.Millisecond)
+			<-pause.C
+			continue
+		}
+		s.wg.Go(func() { s.serve(c) })
+	}
+}
+
+// serve is the life of a connection.
+func (s *server) serve(c net.Conn) {
+	defer c.Close()
+	if !s.admit(c) {
+		return
+	}
+	l, j, err := receive(c, s.world.Secret, s.run)
+	s.mu.Lock()
+	delete(s.strangers, c)
+	s.mu.Unlock()
+	if err != nil {
+		s.note(fmt.Sprintf("a caller from %s: %v", from(c), err))
+		return
+	}
+	p := &peer{rank: j.rank, link: l, wake: make(chan struct{}, 1)}
+	if e, ok := s.join(p, j); !ok {
+		_ = writeFrame(c, frame{kind: kindRefuse, body: e.append(nil)}, l.out)
+		return
+	}
+	defer s.gone(p)
+	if err := writeFrame(c, frame{kind: kindWelcome}, l.out); err != nil {
+		return
+	}
+	c.SetDeadline(time.Time{})
+	s.wg.Go(p.write)
+	for {
+		f, err := readFrame(c, maxRequest+macBytes+frameHeader, l.in)
+		if err != nil {
+			if errors.Is(err, ErrProtocol) {
+				s.note(fmt.Sprintf("rank %d: %v", p.rank, err))
+			}
+			return
+		}
+		if f.kind == kindBye {
+			return
+		}
+		q, err := parseRequest(f.kind, f.body)
+		switch {
+		case errors.Is(err, ErrTooLarge):
+			p.fail(f.id, failure{code: codeTooLarge, text: err.Error()})
+		case err != nil:
+			s.note(fmt.Sprintf("rank %d: %v", p.rank, err))
+			return
+		default:
+			s.handle(p, f.kind, f.id, q)
+		}
+	}
+}
+
+func from(c net.Conn) string {
+	if a := c.RemoteAddr().String(); a != "" && a != "@" {
+		return a
+	}
+	return "this host"
+}
+
+// admit counts a connection as one in the handshake.
+func (s *server) admit(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.strangers) >= maxStrangers {
+		return false
+	}
+	s.strangers[c] = true
+	return true
+}
+
+// note keeps and logs that somebody was not let in.
+func (s *server) note(text string) {
+	s.log.Warn("rendezvous: refused", "who", text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noteLocked(text)
+}
+
+func (s *server) noteLocked(text string) {
+	const most = 4
+	if !slices.Contains(s.refused, text) {
+		s.refused = append(s.refused, text)
+	}
+	if len(s.refused) > most {
+		s.refused = s.refused[1:]
+	}
+}
+
+// join lets a rank in, or says why not.
+func (s *server) join(p *peer, j joining) (failure, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var e failure
+	switch {
+	case s.closed:
+		e = failure{code: codeLeft, text: "rank 0 is leaving"}
+	case j.epoch != s.world.Epoch:
+		e = failure{code: codeEpoch, text: fmt.Sprintf("rank %d is of epoch %d, rank 0 of %d", j.rank, j.epoch, s.world.Epoch)}
+	case int(j.size) != s.world.Size:
+		e = failure{code: codeSize, text: fmt.Sprintf("rank %d says that there are %d ranks, rank 0 says %d", j.rank, j.size, s.world.Size)}
+	case int(j.rank) >= s.world.Size:
+		e = failure{code: codeSize, text: fmt.Sprintf("rank %d, expected 0 to %d", j.rank, s.world.Size-1)}
+	case s.peers[j.rank] != nil:
+		e = failure{code: codeDuplicate, text: fmt.Sprintf("rank %d of %d is connected already", j.rank, j.size)}
+	case s.left[j.rank]:
+		e = failure{code: codeLeft, text: fmt.Sprintf("rank %d of %d was here and left", j.rank, j.size)}
+	default:
+		s.peers[j.rank] = p
+		return failure{}, true
+	}
+	if e.code != codeLeft {
+		s.log.Warn("rendezvous: refused", "who", from(p.link), "why", e.text)
+		s.noteLocked(fmt.Sprintf("a caller from %s: %v: %s", from(p.link), e.code.sentinel(), e.text))
+	}
+	return e, false
+}
+
+// gone forgets a rank whose connection ended. Who gathers with it won't have to wait for the deadline.
+func (s *server) gone(p *peer) {
+	p.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.peers, p.rank)
+	s.left[p.rank] = true
+	for k, g := range s.gathers {
+		if k.isWorlds() && g.values[p.rank] == nil {
+			s.failGather(k, g, fmt.Sprintf("rank %d left", p.rank))
+		}
+	}
+	s.checkIdle()
+}
+
+func (s *server) checkIdle() {
+	others := len(s.peers)
+	if s.peers[0] != nil {
+		others--
+	}
+	if s.idle != nil && others == 0 {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
+// close ends the store after the others left, or after linger.
+func (s *server) close(linger time.Duration) {
+	idle := make(chan struct{})
+	s.mu.Lock()
+	s.idle = idle
+	s.checkIdle()
+	s.mu.Unlock()
+	late := time.NewTimer(linger)
+	select {
+	case <-idle:
+	case <-late.C:
+	}
+	late.Stop()
+	if s.lis != nil {
+		s.lis.Close()
+	}
+	s.mu.Lock()
+	s.closed, s.idle = true, nil
+	for c := range s.strangers {
+		c.Close()
+	}
+	for _, p := range s.peers {
+		p.link.Close()
+	}
+	for _, w := range s.waits {
+		for _, x := range w {
+			x.timer.Stop()
+		}
+	}
+	for _, g := range s.gathers {
+		for _, x := range g.waits {
+			x.timer.Stop()
+		}
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// send queues a frame; it never blocks. A rank that takes no replies is cut off before it holds too much memory.
+func (p *peer) send(f frame) {
+	p.mu.Lock()
+	if !p.over {
+		p.out = append(p.out, f)
+		if p.bytes += len(f.body) + 64; p.bytes > 2*maxReply {
+			p.over = true
+			p.link.Close()
+		}
+	}
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *peer) fail(id uint32, e failure) { p.send(frame{kindError, id, e.append(nil)}) }
+
+func (p *peer) value(id uint32, v []byte) { p.send(frame{kindValue, id, v}) }
+
+// count is a value that is a number.
+func count(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
+
+// end ends the writer.
+func (p *peer) end() {
+	p.mu.Lock()
+	p.over, p.out = true, nil
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what was queued, until end or the connection's.
+func (p *peer) write() {
+	for range p.wake {
+		for {
+			p.mu.Lock()
+			out, over := p.out, p.over
+			p.out, p.bytes = nil, 0
+			p.mu.Unlock()
+			if over {
+				return
+			}
+			if len(out) == 0 {
+				break
+			}
+			for _, f := range out {
+				if err := writeFrame(p.link, f, p.link.out); err != nil {
+					p.link.Close() // the reader sees it and ends us
+					break
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package rendezvous
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Lookup finds an environment variable; os.LookupEnv is one.
+type Lookup func(name string) (value string, ok bool)
+
+// MaxSize is the largest number of ranks.
+const MaxSize = 1 << 16
+
+// MaxSecret is the largest secret, in bytes.
+const MaxSecret = 4096
+
+// DefaultPort is rank 0's where no launcher chooses one and no job id gives one; it is torchrun's.
+const DefaultPort = 29500
+
+// World is what a process knows of the program that it is part of.
+type World struct {
+	Rank int // 0 to Size-1
+	Size int
+
+	// LocalRank and LocalSize count the ranks that the launcher started on this host: -1 and 0 where it doesn't say.
+	// They choose devices and cores; who shares memory with whom is found out, not believed.
+	LocalRank, LocalSize int
+
+	// MasterAddr and MasterPort are where rank 0's store listens: empty and 0 where it is at Socket.
+	MasterAddr string
+	MasterPort int
+
+	// Socket is the absolute path of the store's Unix socket, for ranks on one host; empty where it isn't known: Open
+	// then derives it from Job.
+	Socket string
+
+	// Job is a name that all ranks of this run have and no other run on their hosts. Empty if the launcher gives none.
+	Job string
+
+	// Secret is what all ranks know and nobody else does; empty for none.
+	Secret []byte
+
+	// Epoch counts the attempts of a job that is restarted: ranks of different epochs don't meet.
+	Epoch uint64
+
+	// RuntimeDir is the runtime folder of this user's, as XDG_RUNTIME_DIR names it; empty for the default in /tmp.
+	RuntimeDir string
+
+	// Source is who said so, for logs: "torchrun's variables".
+	Source string
+}
+
+// Overrides are explicit options; they win over every variable. nil and zero values leave it to the environment.
+type Overrides struct {
+	Size int // above 0: Rank and Size are these, whatever the launcher says
+	Rank int
+
+	MasterAddr string
+	MasterPort int
+	Socket     string // absolute path
+	Secret     []byte
+	Epoch      uint64
+}
+
+// Addr is where rank 0's store listens, as in "node7:29500" or "unix:/run/user/1000/ringside/job-17.0".
+func (w World) Addr() string {
+	if w.MasterAddr == "" {
+		return "unix:" + w.Socket
+	}
+	return net.JoinHostPort(w.MasterAddr, strconv.Itoa(w.MasterPort))
+}
+
+// String is as in "rank 1 of 4 (torchrun's variables), rank 0 at 10.0.0.1:29500".
+func (w World) String() string {
+	s := fmt.Sprintf("rank %d of %d (%s)", w.Rank, w.Size, w.Source)
+	if w.MasterAddr != "" || w.Socket != "" {
+		s += ", rank 0 at " + w.Addr()
+	}
+	return s
+}
+
+// OneHost reports whether all ranks are on this host, as far as the launcher says.
+func (w World) OneHost() bool { return w.Size == 1 || w.LocalSize == w.Size }
+
+// Resolve finds out which rank this process is, of how many, and where rank 0 is. See the package's documentation for
+// the order. The error is ErrEnvironment.
+func Resolve(lookup Lookup, o *Overrides) (World, error) {
+	var over Overrides
+	if o != nil {
+		over = *o
+	}
+	e := &environment{lookup: lookup}
+	w := World{LocalRank: -1, Source: "no launcher"}
+	for _, l := range launchers {
+		if l.present(e, over) {
+			w = World{LocalRank: -1, Source: l.name}
+			l.read(e, over, &w)
+			break
+		}
+	}
+	if w.Size == 0 && e.err == nil {
+		// A size without anything that says which rank this is: a launcher that was only half set up.
+		if n := e.integer("WORLD_SIZE", 1, MaxSize, 1); n > 1 {
+			e.fail("WORLD_SIZE=%d is set, and none of the variables that say which rank this is: expected RANK, "+
+				"or JOB_COMPLETION_INDEX of a Kubernetes indexed job", n)
+		}
+		w.Size, w.LocalRank, w.LocalSize = 1, 0, 1
+	}
+	e.common(over, &w)
+	if e.err != nil {
+		return World{}, e.err
+	}
+	return w, nil
+}
+
+// common reads what is no launcher's: our own variables, and options that win over everything.
+func (e *environment) common(over Overrides, w *World) {
+	w.RuntimeDir = e.text("XDG_RUNTIME_DIR")
+	if at := e.text("RINGSIDE_RENDEZVOUS"); at != "" {
+		e.rendezvous(at, w)
+	}
+	if _, ok := e.lookup("RINGSIDE_EPOCH"); ok {
+		w.Epoch = uint64(e.integer("RINGSIDE_EPOCH", 0, 1<<53, 0))
+	}
+	w.Secret = over.Secret
+	if len(w.Secret) == 0 {
+		w.Secret = e.secret()
+	}
+	if len(w.Secret) > MaxSecret {
+		e.fail("a secret of %d bytes, expected at most %d", len(w.Secret), MaxSecret)
+	}
+	if over.Epoch != 0 {
+		w.Epoch = over.Epoch
+	}
+	if over.Socket != "" {
+		e.rendezvous("unix:"+over.Socket, w)
+	}
+	if over.MasterAddr != "" {
+		w.MasterAddr, w.Socket = over.MasterAddr, ""
+		if w.MasterPort == 0 {
+			w.MasterPort = DefaultPort
+		}
+	}
+	if over.MasterPort != 0 {
+		if over.MasterPort < 0 || over.MasterPort > 65535 {
+			e.fail("option MasterPort %d, expected 1 to 65535", over.MasterPort)
+		}
+		if w.MasterAddr == "" {
+			e.fail("option MasterPort %d without an address: expected MasterAddr too, or MASTER_ADDR", over.MasterPort)
+		}
+		w.MasterPort = over.MasterPort
+	}
+	if w.Size > 1 && w.MasterAddr == "" && w.Socket == "" && !w.OneHost() {
+		e.fail("MASTER_ADDR is not set, and %s do not say that all %d ranks are on this host: expected MASTER_ADDR to be "+
+			"rank 0's host, on every rank (mpirun -x MASTER_ADDR=host)", w.Source, w.Size)
+	}
+}
+
+// rendezvous reads an address as RINGSIDE_RENDEZVOUS has it.
+func (e *environment) rendezvous(at string, w *World) {
+	kind, addr, _ := strings.Cut(at, ":")
+	switch kind {
+	case "unix":
+		if !strings.HasPrefix(addr, "/") || len(addr) > maxSocketPath {
+			e.fail("rendezvous %q, expected an absolute path of at most %d bytes after unix:", at, maxSocketPath)
+		}
+		w.Socket, w.MasterAddr, w.MasterPort = addr, "", 0
+	case "tcp":
+		host, port, err := net.SplitHostPort(addr)
+		n, perr := strconv.Atoi(port)
+		if err != nil || host == "" || perr != nil || n < 1 || n > 65535 {
+			e.fail("rendezvous %q, expected tcp:host:port", at)
+		}
+		w.Socket, w.MasterAddr, w.MasterPort = "", host, n
+	default:
+		e.fail("rendezvous %q, expected unix:/path or tcp:host:port", at)
+	}
+}
+
+// secret is the one of RINGSIDE_SECRET, or what the file has that RINGSIDE_SECRET_FILE names, without the end of line.
+func (e *environment) secret() []byte {
+	if s := e.text("RINGSIDE_SECRET"); s != "" {
+		return []byte(s)
+	}
+	name := e.text("RINGSIDE_SECRET_FILE")
+	if name == "" {
+		return nil
+	}
+	info, err := os.Stat(name)
+	if err == nil && info.Size() > MaxSecret {
+		e.fail("RINGSIDE_SECRET_FILE=%q has %d bytes, expected at most %d", name, info.Size(), MaxSecret)
+		return nil
+	}
+	var b []byte
+	if err == nil {
+		b, err = os.ReadFile(name)
+	}
+	if err != nil {
+		e.fail("RINGSIDE_SECRET_FILE: %v", err)
+		return nil
+	}
+	b = bytes.TrimRight(b, "\r\n")
+	if len(b) == 0 {
+		e.fail("RINGSIDE_SECRET_FILE=%q is empty, expected a secret", name)
+	}
+	return b
+}
