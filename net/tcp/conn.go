@@ -78,22 +78,28 @@ type counters struct{ messages, bytes, full ring.Counter }
 // newConn makes an end of a conn from its two connections, which it owns.
 func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringBytes int, o *ipc.Options) (*conn, error) {
 	addr := messages.RemoteAddr().String()
-	fds, err := detach(messages, 2)
+	first, err := detach(messages, 2)
 	if err != nil {
 		bulk.Close()
 		return nil, err
 	}
-	more, err := detach(bulk, 1)
+	second, err := detach(bulk, 1)
 	if err != nil {
-		_ = unix.Close(fds[0])
-		_ = unix.Close(fds[1])
+		_ = unix.Close(first[0])
+		_ = unix.Close(first[1])
 		return nil, err
 	}
+	return t.newConnOn([3]int{first[0], first[1], second[0]}, addr, peer, ringBytes, o)
+}
+
+// newConnOn makes an end of a conn from descriptors, which it owns: two of the socket of messages, one of that of bulk
+// transfers.
+func (t *Transport) newConnOn(fds [3]int, addr string, peer ipc.Peer, ringBytes int, o *ipc.Options) (*conn, error) {
 	c := &conn{
 		peer: peer, addr: addr, log: o.Logger, limit: ipc.MessageLimit(ringBytes),
 		data: o.Waiter, room: o.Waiter, transport: t, reserved: -1,
 	}
-	c.sock.fd, c.bulk.sock.fd = fds[1], more[0]
+	c.sock.fd, c.bulk.sock.fd = fds[1], fds[2]
 	if c.data == nil {
 		// Two, for the goroutine that receives and the one that sends.
 		c.data, c.room = ipc.NewWaiter(), ipc.NewWaiter()

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/wire"
 )
@@ -461,28 +463,51 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append(frameBytes(0, hungry, 0, 0), frameBytes(1000, 1, 0, 1000)...))
 	f.Add(frameBytes(1, 1, 7, 1))
 	f.Add(bytes.Repeat(frameBytes(900, 1, 0, 900), 6))
-	l := listen(f, &ipc.Options{RingBytes: ipc.MinRingBytes})
+	transport := New()
+	o, _ := withDefaults(nil)
 	f.Fuzz(func(t *testing.T, src []byte) {
 		ctx := testContext(t)
-		h := newHalf(t, ctx, l)
-		if buf, err := h.conn.Reserve(ctx, 1, 10); err == nil { // something that may be released
+		c, messages := fuzzConn(t, transport, &o)
+		if buf, err := c.Reserve(ctx, 1, 10); err == nil { // something that may be released
 			clear(buf)
-			_ = h.conn.Commit()
+			_ = c.Commit()
 		}
-		_, _ = h.messages.Write(src)
-		_ = h.messages.CloseWrite()
+		_, _ = unix.Write(messages, src)
+		_ = unix.Shutdown(messages, unix.SHUT_WR)
 		for {
-			m, err := h.conn.Recv(ctx)
+			m, err := c.Recv(ctx)
 			if errors.Is(err, ipc.ErrCorrupt) || errors.Is(err, ipc.ErrPeerGone) {
 				return
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(m.Body) > ipc.MessageLimit(ipc.MinRingBytes) || m.Kind > ipc.MaxKind {
+			if len(m.Body) > c.limit || m.Kind > ipc.MaxKind {
 				t.Fatalf("a message of %d bytes and kind %#x", len(m.Body), m.Kind)
 			}
-			h.conn.Release()
+			c.Release()
 		}
 	})
+}
+
+// fuzzConn is a conn over pairs of unix sockets, which are quicker to have than connections and leave no ports behind.
+func fuzzConn(t *testing.T, transport *Transport, o *ipc.Options) (c *conn, messages int) {
+	var pairs [2][2]int
+	for i := range pairs {
+		var err error
+		if pairs[i], err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(pairs[i][1]) })
+	}
+	again, err := unix.FcntlInt(uintptr(pairs[0][0]), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err = transport.newConnOn([3]int{pairs[0][0], again, pairs[1][0]}, "fuzz", ipc.Peer{Name: "fuzz"}, ipc.MinRingBytes, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c, pairs[0][1]
 }
