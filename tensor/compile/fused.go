@@ -13,8 +13,10 @@ import (
 //	Tiles          elementwise operations, Body, over the elements of Out; all outputs have as many
 //	Attention      in   q [D s d], k [D t d], v [D t e], scale
 //	               out  y [D s e] = causal softmax(q kᵀ scale) v
-//	AttentionGrad  in   q, k, v, dy [D s e], scale of y, scale of its gradient
+//	AttentionGrad  in   q, k, v, scale, dy [D s e], the scale of the gradient
 //	               out  dq [D s d], dk [U t d], dv [U t e]: D is U and the dims that k and v are broadcast over
+//	JoinPads       in   pieces, in their order along dim Ints[0], then the value that each was padded with
+//	               out  the sum of the padded pieces; a piece may lie there already
 //	NormGrad       in   those of Op, OpLayerNormGradX or OpRMSNormGradX, then the scalar eps of the gradient of w
 //	               out  dx, dw, and, for a layer norm with Ints[1] set, db, the sum of dy over all rows
 //	AdamW          in   (p, m, v, g, beta1, beta2, lr, wd, eps, c1, c2) of each of many parameters
@@ -30,6 +32,7 @@ const (
 	Tiles
 	Attention
 	AttentionGrad
+	JoinPads
 	NormGrad
 	AdamW
 )
@@ -38,7 +41,7 @@ const (
 const AdamWIn = 11
 
 func (f Fused) String() string {
-	return [...]string{"single", "tiles", "attention", "attention_grad", "norm_grad", "adamw_all"}[f]
+	return [...]string{"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad", "adamw_all"}[f]
 }
 
 // Inst is an operation within Tiles. Its arguments are those of the operation: In[k] >= 0 is the step's operand of that

@@ -1,3 +1,102 @@
 package compile
 
-func (c *compiler) joinPads() {}
+import (
+	"cmp"
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// joinPads makes one step of a sum of pads that lie beside each other and together are all of the result: what is left of
+// the gradients of slices that cut a tensor up. Where the pads' value is 0, which only a run knows, it is a
+// concatenation; a -0 then stays one.
+func (c *compiler) joinPads() {
+	g := c.graph()
+	e := newEdit()
+	for k := len(c.plan.Steps) - 1; k >= 0; k-- {
+		s := &c.plan.Steps[k]
+		if s.Op != tensor.OpAdd || s.Out.DType != tensor.F32 || e.touched(k) {
+			continue
+		}
+		var pads, gone []int
+		if !c.padsOf(g, e, k, &pads, &gone) {
+			continue
+		}
+		if f, ok := c.joined(s, pads); ok {
+			e.replace(k, f, append(gone, pads...)...)
+		}
+	}
+	c.apply(e)
+}
+
+// padsOf collects the pads that sum k adds up, and the sums within it; false if there is anything else.
+func (c *compiler) padsOf(g *graph, e *edit, k int, pads, gone *[]int) bool {
+	s := &c.plan.Steps[k]
+	*gone = append(*gone, k)
+	for _, o := range s.In {
+		if o.Scalar >= 0 || !c.whole(o) || !o.Shape.Equal(s.Out.Shape) {
+			return false
+		}
+		d := g.def[o.Buf]
+		if d < 0 || e.touched(d) || !c.only(g, o.Buf, k) || len(g.readers[o.Buf]) != 1 {
+			return false
+		}
+		switch c.plan.Steps[d].Op {
+		case tensor.OpPad:
+			*pads = append(*pads, d)
+		case tensor.OpAdd:
+			if !c.padsOf(g, e, d, pads, gone) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// joined is the step that sum s of pads becomes.
+func (c *compiler) joined(s *Step, pads []int) (Step, bool) {
+	dim := -1
+	before := func(k int) int { return int(c.plan.Steps[k].Ints[2*dim]) }
+	for _, k := range pads {
+		for i := range s.Out.Shape {
+			if ints := c.plan.Steps[k].Ints; ints[2*i] != 0 || ints[2*i+1] != 0 {
+				if dim >= 0 && dim != i {
+					return Step{}, false
+				}
+				dim = i
+			}
+		}
+	}
+	if dim < 0 {
+		return Step{}, false
+	}
+	slices.SortStableFunc(pads, func(a, b int) int { return cmp.Compare(before(a), before(b)) })
+	f := Step{Instr: s.Instr, Op: s.Op, Fused: JoinPads, Out: s.Out, Ints: []int64{int64(dim)}}
+	at := 0
+	for _, k := range pads {
+		if before(k) != at {
+			return Step{}, false
+		}
+		x := c.plan.Steps[k].In[0]
+		f.In = append(f.In, x)
+		at += x.Shape[dim]
+	}
+	for _, k := range pads {
+		f.In = append(f.In, c.plan.Steps[k].In[1])
+	}
+	return f, at == s.Out.Shape[dim]
+}
+
+// region is where piece i of a JoinPads step goes.
+func (s *Step) region(i int) Operand {
+	dim := int(s.Ints[0])
+	o := s.Out
+	for _, x := range s.In[:i] {
+		o.Off += x.Shape[dim] * o.Strides[dim]
+	}
+	o.Shape = s.In[i].Shape
+	o.Dense = dense(o.Shape, o.Strides)
+	return o
+}

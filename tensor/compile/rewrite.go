@@ -6,9 +6,10 @@ func (c *compiler) rewrite() {
 	c.constants()
 	c.joinPads()
 	c.attention()
+	c.dropDead()
+	c.sink()
 	c.normGrads()
 	c.adamW()
-	c.dropDead()
 	c.tiles()
 }
 

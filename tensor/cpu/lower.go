@@ -24,6 +24,12 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 			l.f, l.after = d.normGrad(s)
 		case compile.AdamW:
 			l.f = d.adamw(s)
+		case compile.Attention:
+			l.f = d.attention(s)
+		case compile.AttentionGrad:
+			l.f = d.attentionGrad(s)
+		case compile.JoinPads:
+			l.f = d.joinPads(s)
 		default:
 			panic(fmt.Sprintf("cpu: no lowering for %v", s.Fused)) // compile has no other
 		}
@@ -56,6 +62,12 @@ func shareable(s *compile.Step) int {
 		return len(s.Body) * n
 	case compile.NormGrad:
 		return 6 * n
+	case compile.Attention:
+		return bounded(n, s.In[1].Shape[len(s.In[1].Shape)-2]) / 10
+	case compile.AttentionGrad:
+		return bounded(n, s.In[1].Shape[len(s.In[1].Shape)-2]) / 4
+	case compile.JoinPads:
+		return 0
 	case compile.AdamW:
 		for _, o := range s.Also {
 			n += o.Shape.Elems()

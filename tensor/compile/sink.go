@@ -1,0 +1,96 @@
+package compile
+
+import "slices"
+
+// sink lets attention write its results where a copy of them, or a piece that is joined with others, would go.
+func (c *compiler) sink() {
+	for k := 0; k < len(c.plan.Steps); k++ {
+		s := &c.plan.Steps[k]
+		if s.Fused != Attention && s.Fused != AttentionGrad {
+			continue
+		}
+		for _, o := range s.Outs() {
+			for c.sinkOne(o) {
+			}
+		}
+	}
+}
+
+// sinkOne moves output o to where its only reader puts it.
+func (c *compiler) sinkOne(o *Operand) bool {
+	g := c.graph()
+	r := g.readers[o.Buf]
+	if len(r) != 1 || c.plan.Buffers[o.Buf].Place != Temp {
+		return false
+	}
+	k, in := r[0].step, r[0].in
+	s := &c.plan.Steps[k]
+	var to Operand
+	switch {
+	case isCopy(s):
+		to = s.Out
+	case s.Fused == JoinPads && s.Out.Buf != o.Buf:
+		to = s.region(in)
+	default:
+		return false
+	}
+	moved, ok := c.through(*o, s.In[in], to)
+	if !ok {
+		return false
+	}
+	*o = moved
+	if isCopy(s) {
+		e := newEdit()
+		e.gone[k] = true
+		c.apply(e)
+	} else {
+		s.In[in] = to
+	}
+	return true
+}
+
+// through is o, all of a buffer in some order, when view, which is all of that buffer in another, lies at to.
+func (c *compiler) through(o, view, to Operand) (Operand, bool) {
+	n := o.Shape.Elems()
+	if view.Shape.Elems() != n || view.Off != 0 || n*o.DType.Size() != c.plan.Buffers[o.Buf].Size {
+		return o, false
+	}
+	type part struct{ dim, by int } // of o, that lie within one dim of view
+	parts := make([][]part, len(view.Shape))
+	for i, size := range o.Shape {
+		if size == 1 {
+			continue
+		}
+		best := -1
+		for j, vs := range view.Shape {
+			if st := view.Strides[j]; vs > 1 && st > 0 && o.Strides[i]%st == 0 && o.Strides[i]/st < vs && (best < 0 || st > view.Strides[best]) {
+				best = j
+			}
+		}
+		if best < 0 {
+			return o, false
+		}
+		parts[best] = append(parts[best], part{i, o.Strides[i] / view.Strides[best]})
+	}
+	st := make([]int, len(o.Shape))
+	for j, ps := range parts {
+		slices.SortFunc(ps, func(a, b part) int { return a.by - b.by })
+		next := 1
+		for _, p := range ps {
+			if p.by != next {
+				return o, false
+			}
+			next *= o.Shape[p.dim]
+			st[p.dim] = p.by * to.Strides[j]
+		}
+		if next != view.Shape[j] {
+			return o, false
+		}
+	}
+	if l := len(st) - 1; o.Shape[l] > 1 && st[l] != 1 {
+		return o, false // rows stay contiguous
+	}
+	o.Buf, o.Off, o.Strides = to.Buf, to.Off, st
+	o.Dense = dense(o.Shape, st)
+	return o, true
+}
