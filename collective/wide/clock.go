@@ -10,20 +10,22 @@ import (
 // clock tells a call that it has taken too long, for the price of two atomic operations in a call that has not: a timer
 // ticks only while a call is under way and for one tick more, and a call counts ticks instead of asking what time it is.
 type clock struct {
-	period time.Duration
-	limit  uint32 // ticks that a call may take
-	waiter ipc.Waiter
-	timer  *time.Timer
-	busy   atomic.Bool // a call is under way
-	armed  atomic.Bool // the timer will tick
-	ended  atomic.Bool
-	ticks  atomic.Uint32
+	timeout time.Duration
+	period  time.Duration
+	limit   uint32 // ticks that a call may take
+	waiter  ipc.Waiter
+	timer   *time.Timer
+	busy    atomic.Bool // a call is under way
+	armed   atomic.Bool // the timer will tick
+	ended   atomic.Bool
+	ticks   atomic.Uint32
 }
 
 // maxPeriod is how long a rank waits for others in silence before it asks them.
 const maxPeriod = 250 * time.Millisecond
 
 func (k *clock) start(timeout time.Duration, w ipc.Waiter) {
+	k.timeout = timeout
 	k.period = min(max(timeout/8, time.Millisecond), maxPeriod)
 	k.limit = uint32(timeout/k.period) + 1 // the first tick may come at once
 	k.waiter = w

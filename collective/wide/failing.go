@@ -19,7 +19,8 @@ import (
 // message, those too that wait for a third that is well. A rank that waits in silence tells those it waits for in which
 // call, again and again; so ranks that wait for each other in different calls find out, where no data ever meets.
 
-// askTime is how long a rank that has met a mismatch waits to hear what the other one wanted.
+// askTime is how long a rank that has met a mismatch waits to hear what the other one wanted, or the timeout of a call
+// if that is less.
 const askTime = time.Second
 
 // errUnsettled: there is a mismatch, but what the other rank wanted is not known.
@@ -255,7 +256,7 @@ func (c *Comm) settle(e *plan.PeerError) *plan.PeerError {
 		e.Err = &plan.MismatchError{Ours: c.call}
 	}
 	c.tell(noticeOf(e, c.rank))
-	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	ctx, cancel := context.WithTimeout(context.Background(), min(askTime, c.clock.timeout))
 	defer cancel()
 	_ = c.waiter.Wait(ctx, func() bool {
 		if c.dead.Load() != nil {
