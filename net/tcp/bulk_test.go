@@ -326,67 +326,52 @@ func TestBulkMisuse(t *testing.T) {
 	}
 }
 
-// BenchmarkBulkExchange is one exchange between two ranks: each sends and receives that many bytes.
+// BenchmarkBulkExchange is one exchange between two processes: each sends and receives that many bytes.
 func BenchmarkBulkExchange(b *testing.B) {
+	ctx := context.Background()
+	_, e := start(b, ctx, "answers", false)
+	tag := uint64(0)
 	for _, n := range []int{4, 1 << 10, 64 << 10, 1 << 20, 16 << 20} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			ctx := context.Background()
-			x, y := pair(b, ctx, waiters["polling"])
-			run := func(e end) error {
-				out, in := [][]byte{make([]byte, n)}, [][]byte{make([]byte, n)}
-				for i := range b.N {
-					if err := e.exchange(ctx, uint64(i), out, in); err != nil {
-						return err
-					}
-				}
-				return nil
+			body, err := e.Reserve(ctx, 1, 16)
+			if err != nil {
+				b.Fatal(err)
 			}
+			binary.LittleEndian.PutUint64(body, uint64(n))
+			binary.LittleEndian.PutUint64(body[8:], uint64(b.N))
+			if err := e.Commit(); err != nil {
+				b.Fatal(err)
+			}
+			out, in := [][]byte{make([]byte, n)}, [][]byte{make([]byte, n)}
 			b.SetBytes(int64(n))
-			if errX, errY := both(b, func() error { return run(x) }, func() error { return run(y) }); errX != nil || errY != nil {
-				b.Fatal(errX, errY)
+			for range b.N {
+				if err := e.exchange(ctx, tag, out, in); err != nil {
+					b.Fatal(err)
+				}
 			}
+			tag++
 		})
 	}
 }
 
-// BenchmarkMessage is a message there and one back.
+// BenchmarkMessage is a message to another process and one back.
 func BenchmarkMessage(b *testing.B) {
+	ctx := context.Background()
+	_, e := start(b, ctx, "echoes", false)
 	for _, n := range []int{4, 1 << 10, 64 << 10, ipc.MaxMessage} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			ctx := context.Background()
-			x, y := pair(b, ctx, waiters["sleeping"])
-			send := func(e end) error {
-				_, err := e.Reserve(ctx, 1, n)
-				if err != nil {
-					return err
-				}
-				return e.Commit()
-			}
-			recv := func(e end) error {
-				_, err := e.Recv(ctx)
-				if err == nil {
-					e.Release()
-				}
-				return err
-			}
 			b.SetBytes(int64(n))
-			errX, errY := both(b, func() error {
-				for range b.N {
-					if err := errors.Join(send(x), recv(x)); err != nil {
-						return err
-					}
+			for range b.N {
+				if _, err := e.Reserve(ctx, 1, n); err != nil {
+					b.Fatal(err)
 				}
-				return nil
-			}, func() error {
-				for range b.N {
-					if err := errors.Join(recv(y), send(y)); err != nil {
-						return err
-					}
+				if err := e.Commit(); err != nil {
+					b.Fatal(err)
 				}
-				return nil
-			})
-			if errX != nil || errY != nil {
-				b.Fatal(errX, errY)
+				if _, err := e.Recv(ctx); err != nil {
+					b.Fatal(err)
+				}
+				e.Release()
 			}
 		})
 	}

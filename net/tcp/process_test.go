@@ -2,6 +2,7 @@ package tcp_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -71,6 +72,42 @@ func child(what, addr string) error {
 				return err
 			}
 		}
+	case "echoes": // messages, until the other end is gone
+		for {
+			m, err := e.Recv(ctx)
+			if errors.Is(err, ipc.ErrPeerGone) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			n := len(m.Body)
+			e.Release()
+			if _, err := e.Reserve(ctx, 1, n); err != nil {
+				return err
+			}
+			if err := e.Commit(); err != nil {
+				return err
+			}
+		}
+	case "answers": // exchanges of as many bytes as the message before them says
+		for i := uint64(0); ; i++ {
+			m, err := e.Recv(ctx)
+			if errors.Is(err, ipc.ErrPeerGone) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			n, rounds := binary.LittleEndian.Uint64(m.Body), binary.LittleEndian.Uint64(m.Body[8:])
+			e.Release()
+			out, in := [][]byte{make([]byte, n)}, [][]byte{make([]byte, n)}
+			for range rounds {
+				if err := e.exchange(ctx, i, out, in); err != nil {
+					return err
+				}
+			}
+		}
 	case "closes": // and ends at once
 		if _, err := e.Reserve(ctx, 7, 10_000); err != nil {
 			return err
@@ -84,7 +121,7 @@ func child(what, addr string) error {
 }
 
 // start runs a child, waits for its first line if it says one, and returns the conn to it.
-func start(t *testing.T, ctx context.Context, what string, says bool) (*exec.Cmd, end) {
+func start(t testing.TB, ctx context.Context, what string, says bool) (*exec.Cmd, end) {
 	t.Helper()
 	w, err := local.NewWaiter()
 	if err != nil {
