@@ -28,7 +28,7 @@ const (
 	stateCorrupt             // the peer broke the protocol
 )
 
-// conn is one end. One goroutine sends (out, reserved, roomNeeded), one receives (in, held), netpoll's reads the
+// conn is one end. One goroutine sends (out, reserved, body), one receives (in, held), netpoll's reads the
 // socket (input, arrived, acked), the transport's poller continues writes, and any may close it.
 type conn struct {
 	peer  ipc.Peer
@@ -51,13 +51,12 @@ type conn struct {
 
 	// out holds what was committed until the peer has released it. The body of a message that is not yet
 	// sent lies there too, and unsent points to it.
-	out        *ring.Producer
-	acked      *ring.Consumer // of the same ring: behind what the peer has released
-	reserved   int            // length of the open reservation's body, -1 when none
-	body       []byte         // of the open reservation
-	kind       uint32
-	roomNeeded int
-	sent       counters
+	out      *ring.Producer
+	acked    *ring.Consumer // of the same ring: behind what the peer has released
+	reserved int            // length of the open reservation's body, -1 when none
+	body     []byte         // of the open reservation
+	kind     uint32
+	sent     counters
 
 	writer writer
 
