@@ -11,7 +11,7 @@ CHAOS_KILLS ?= 2000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 fuzz chaos bench bench-torch demo ops generate clean tools-race tools-gen tools-data
+.PHONY: help build test check vet lint race purego arm64 fuzz chaos bench bench-peers bench-torch demo ops generate clean tools-peers tools-race tools-gen tools-data
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -57,6 +57,10 @@ chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000)
 bench: build ## the benchmarks, beside their peers and floors
 	$(BIN)/ringside bench
 
+bench-peers: build tools-peers ## latency, throughput and collectives beside Open MPI and Gloo, which it installs
+	$(BIN)/ringside bench latency throughput collective
+	@[ "$$(id -u)" != 0 ] || $(BIN)/ringside bench collective --hosts 2
+
 bench-torch: build tools-torch ## training steps beside PyTorch, which it installs
 	$(BIN)/ringside bench torch
 
@@ -68,6 +72,10 @@ generate: ## the assembly from its generator
 
 clean: ## remove what was built
 	rm -rf $(BIN)
+
+tools-peers:
+	@{ command -v mpicc && command -v mpirun && command -v gcc && /usr/bin/python3 -c 'import torch.distributed'; } >/dev/null 2>&1 || \
+		{ $(APT) update && $(APT) install -y openmpi-bin libopenmpi-dev gcc libc6-dev python3-torch; }
 
 tools-race:
 	@command -v gcc >/dev/null || { $(APT) update && $(APT) install -y gcc libc6-dev; }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,6 +40,11 @@ type role struct {
 	Workers int    `json:"workers,omitempty"`
 	Core    int    `json:"core"` // for the thread that measures; -1: any
 
+	Rank  int      `json:"rank,omitempty"`
+	Ranks int      `json:"ranks,omitempty"`
+	Cases []string `json:"cases,omitempty"`
+
+	Enter    []string   `json:"-"` // what its command is put behind, to run elsewhere
 	Files    []*os.File `json:"-"`
 	Measures bool       `json:"-"`
 	OneCore  bool       `json:"-"` // the whole process, with everything it starts, on the first core
@@ -62,6 +68,7 @@ func parts() map[string]func(a *actor) error {
 		"conn-source": connSource, "conn-sink": connSink,
 		"block-source": blockSource, "block-sink": blockSink,
 		"idle":        idle,
+		"collective":  collectiveRank,
 		"fair-client": fairClient, "fair-flood": fairFlood,
 	}
 }
@@ -208,6 +215,14 @@ func play(ctx context.Context, o *Options, roles ...role) ([]float64, error) {
 func startRole(o *Options, r *role) (*child, error) {
 	cmd := o.Self("bench-peer", r.Part)
 	cmd.ExtraFiles = r.Files
+	if len(r.Enter) > 0 {
+		path, err := exec.LookPath(r.Enter[0])
+		if err != nil {
+			return nil, err
+		}
+		cmd.Args = append(append(slices.Clone(r.Enter), cmd.Path), cmd.Args[1:]...)
+		cmd.Path = path
+	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -43,6 +43,8 @@ type Report struct {
 	Bench        string
 	Measurements []Measurement
 	Bars         []Bar
+
+	table func(w io.Writer) error // shows the measurements in a form of their own; nil: in the usual one
 }
 
 // series collects one side's numbers, a slice a round.
@@ -129,13 +131,11 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 // WriteTable writes the same for people.
 func (r *Report) WriteTable(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(tw, "%s\tunit\tmedian\tmin\tmax\tp50\tp99\trounds\tn\t\n", r.Bench)
-	for _, m := range r.Measurements {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", m.Case, m.Unit,
-			figure(m.Median), figure(m.Min), figure(m.Max), figure(m.P50), figure(m.P99), m.Rounds, m.N)
+	show := r.writeMeasurements
+	if r.table != nil {
+		show = r.table
 	}
-	if err := tw.Flush(); err != nil {
+	if err := show(w); err != nil {
 		return err
 	}
 	for _, b := range r.Bars {
@@ -151,6 +151,16 @@ func (r *Report) WriteTable(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+func (r *Report) writeMeasurements(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(tw, "%s\tunit\tmedian\tmin\tmax\tp50\tp99\trounds\tn\t\n", r.Bench)
+	for _, m := range r.Measurements {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t\n", m.Case, m.Unit,
+			figure(m.Median), figure(m.Min), figure(m.Max), figure(m.P50), figure(m.P99), m.Rounds, m.N)
+	}
+	return tw.Flush()
 }
 
 // figure prints x with four significant digits, large ones in full.

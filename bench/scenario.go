@@ -21,6 +21,9 @@ type Options struct {
 	// binary. `ringside bench-peer ARGS` is what they call; tests have their own. Required.
 	Self func(args ...string) *exec.Cmd
 
+	// Collective chooses what the scenario collective times.
+	Collective CollectiveOptions
+
 	// Logger receives what a cluster has to say; nil discards.
 	Logger *slog.Logger
 
@@ -59,6 +62,7 @@ func Scenarios() []Scenario {
 		{"latency-idle", "round trips with pauses of 1 ms, in which both sleep, beside a futex in C", runIdle},
 		{"latency-hops", "round trips through a process in the middle, beside unix sockets", runHops},
 		{"throughput", "messages and payloads one way, beside C, Open MPI and memcpy; what an idle conn costs", runThroughput},
+		{"collective", "all-reduces and other collectives of 2 and 4 ranks, beside C, Open MPI and Gloo", runCollective},
 		{"fairness", "steps of clients beside one that floods their worker, beside an even load", runFairness},
 	}
 }

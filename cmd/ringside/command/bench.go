@@ -19,6 +19,7 @@ func newBench() *cobra.Command {
 		idle   bool
 		hops   bool
 		model  string
+		choice collectiveFlags
 	)
 	var list strings.Builder
 	for _, s := range bench.Scenarios() {
@@ -52,6 +53,10 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			if idle && hops {
 				return usagef("--idle and --hops: expected one of them")
 			}
+			which, err := choice.options(cmd.Flags(), args)
+			if err != nil {
+				return err
+			}
 			scenarios := bench.Scenarios()
 			if len(args) > 0 {
 				scenarios = scenarios[:0]
@@ -76,7 +81,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 				fmt.Fprint(cmd.OutOrStdout(), bench.ThisMachine())
 			}
 			for _, s := range scenarios {
-				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: rounds, Self: me, Logger: log, Scale: scale, Only: model})
+				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: rounds, Self: me, Logger: log, Scale: scale, Only: model, Collective: which})
 				if errors.Is(err, bench.ErrNoTorch) && len(args) == 0 {
 					log.Warn("a scenario is left out", "scenario", s.Name, "why", err)
 					continue
@@ -103,6 +108,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	c.Flags().StringVar(&model, "model", "", "torch: only the model of this name")
 	c.Flags().BoolVar(&idle, "idle", false, "latency: with pauses, as latency-idle")
 	c.Flags().BoolVar(&hops, "hops", false, "latency: through a process in the middle, as latency-hops")
+	choice.add(c.Flags())
 	return c
 }
 

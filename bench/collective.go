@@ -1,0 +1,225 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// CollectiveOptions choose what the scenario collective times. The zero value is everything that it has bars for.
+type CollectiveOptions struct {
+	Ranks  []int    // nil: 2 and 4
+	Sizes  []int    // bytes of a rank's buffer; nil: 4 B, 1 KiB, 64 KiB, 1 MiB, 16 MiB and 64 MiB
+	Ops    []string // of CollectiveOps; nil: all
+	DTypes []string // f32, f16, bf16; nil: all
+	Hosts  int      // 2: between two network namespaces, with Ranks divided among them; needs root. 0: one host
+}
+
+// CollectiveOps lists the collectives that are timed.
+func CollectiveOps() []string {
+	return []string{"allreduce", "reducescatter", "allgather", "broadcast", "barrier"}
+}
+
+func collectiveTypes() []string { return []string{"f32", "f16", "bf16"} }
+
+const (
+	collectiveRounds = 5
+	budgetMS         = 20 // of one case in one round
+	smallCall        = 1 << 10
+	largeCall        = 64 << 10
+)
+
+// collectiveCase is one call that is timed. It is what all sides are told, in the form "allreduce:f32:1024:registered".
+type collectiveCase struct {
+	ranks   int
+	op      string
+	dtype   string
+	bytes   int  // of the whole buffer; all-gather and reduce-scatter divide it among the ranks
+	private bool // memory that the library didn't allocate
+}
+
+func (c collectiveCase) String() string {
+	memory := "registered"
+	if c.private {
+		memory = "private"
+	}
+	return fmt.Sprintf("%s:%s:%d:%s", c.op, c.dtype, c.bytes, memory)
+}
+
+// name is for people.
+func (c collectiveCase) name(side string) string {
+	words := []string{side, fmt.Sprint(c.ranks, " ranks"), c.op}
+	if c.op != "barrier" {
+		words = append(words, c.dtype, sizeName(c.bytes))
+	}
+	if c.private {
+		words = append(words, "private")
+	}
+	return strings.Join(words, ", ")
+}
+
+// sizeName is as in 4 B, 64 KiB.
+func sizeName(n int) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprint(n>>20, " MiB")
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprint(n>>10, " KiB")
+	}
+	return fmt.Sprint(n, " B")
+}
+
+// cases lists what is timed with so many ranks.
+func (o *CollectiveOptions) cases(ranks int) (all []collectiveCase) {
+	sizes, ops, dtypes := o.Sizes, o.Ops, o.DTypes
+	if sizes == nil {
+		sizes = []int{4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}
+	}
+	if ops == nil {
+		ops = CollectiveOps()
+	}
+	if dtypes == nil {
+		dtypes = collectiveTypes()
+	}
+	for _, op := range ops {
+		if op == "barrier" {
+			all = append(all, collectiveCase{ranks, op, "f32", 0, false})
+			continue
+		}
+		for _, dtype := range dtypes {
+			if dtype != "f32" && op != "allreduce" {
+				continue // moving has no type, and the folds are the same
+			}
+			for _, n := range sizes {
+				if op == "allgather" || op == "reducescatter" {
+					n = max(n, 4*ranks)
+				}
+				all = append(all, collectiveCase{ranks, op, dtype, n, false})
+				if op == "allreduce" && dtype == "f32" {
+					all = append(all, collectiveCase{ranks, op, dtype, n, true})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// outcome is what a side says of a case: what a call took in the slowest rank, in µs, and how many elements were wrong.
+type outcome struct {
+	micros, wrong float64
+	calls         int
+}
+
+// collectiveSide is one implementation.
+type collectiveSide struct {
+	name string
+	can  func(c collectiveCase) bool
+	run  func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error)
+}
+
+// cell is where a side's numbers of a case are kept.
+type cell struct {
+	collectiveCase
+	side string
+}
+
+// collectiveBook holds what was measured.
+type collectiveBook struct {
+	cells map[cell]*series
+	wrong map[cell]float64
+	order []cell
+}
+
+func newCollectiveBook() *collectiveBook {
+	return &collectiveBook{cells: map[cell]*series{}, wrong: map[cell]float64{}}
+}
+
+func (b *collectiveBook) add(c collectiveCase, side string, got outcome) {
+	at := cell{c, side}
+	s := b.cells[at]
+	if s == nil {
+		s = &series{name: c.name(side), unit: "µs"}
+		b.cells[at], b.order = s, append(b.order, at)
+	}
+	s.n = got.calls
+	s.add(got.micros)
+	b.wrong[at] += got.wrong
+}
+
+// round measures every side once.
+func (b *collectiveBook) round(ctx context.Context, ranks int, cases []collectiveCase, sides []collectiveSide) error {
+	for _, s := range sides {
+		var mine []collectiveCase
+		for _, c := range cases {
+			if s.can(c) {
+				mine = append(mine, c)
+			}
+		}
+		if len(mine) == 0 {
+			continue
+		}
+		got, err := s.run(ctx, ranks, mine)
+		if err == nil && len(got) != len(mine) {
+			err = fmt.Errorf("%d cases measured, expected %d", len(got), len(mine))
+		}
+		if err != nil {
+			return fmt.Errorf("bench: %s, %d ranks: %w", s.name, ranks, err)
+		}
+		for i, c := range mine {
+			b.add(c, s.name, got[i])
+		}
+	}
+	return nil
+}
+
+// runCollective times collectives beside a floor in C, Open MPI and Gloo.
+func runCollective(ctx context.Context, o *Options) (*Report, error) {
+	dir, err := os.MkdirTemp("", "ringside-bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if o.Collective.Hosts > 1 {
+		return runCollectiveHosts(ctx, o, dir)
+	}
+	sides, err := collectiveSides(ctx, o, dir)
+	if err != nil {
+		return nil, err
+	}
+	b := newCollectiveBook()
+	ranks := o.Collective.Ranks
+	if ranks == nil {
+		ranks = []int{2, 4}
+	}
+	for range o.rounds(collectiveRounds) {
+		for _, n := range ranks {
+			if err := b.round(ctx, n, o.Collective.cases(n), sides); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r := b.report("collective")
+	for _, n := range ranks {
+		b.bars(r, n)
+	}
+	return r, nil
+}
+
+// report lists the measurements and how they are shown.
+func (b *collectiveBook) report(name string) *Report {
+	r := &Report{Bench: name, table: b.table}
+	rank := func(c cell) []int {
+		private := 0
+		if c.private {
+			private = 1
+		}
+		return []int{c.ranks, slices.Index(CollectiveOps(), c.op), private, slices.Index(collectiveTypes(), c.dtype), c.bytes}
+	}
+	slices.SortStableFunc(b.order, func(x, y cell) int { return slices.Compare(rank(x), rank(y)) }) // sides as they came
+	for _, at := range b.order {
+		r.measured(b.cells[at])
+	}
+	return r
+}

@@ -1,0 +1,122 @@
+package bench
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// The sides, by name. Open MPI has one for each way in which it moves bytes; where it is compared with, the best of a
+// round counts.
+const (
+	sideFloor = "C"
+	sideOurs  = "ringside"
+	sideGloo  = "Gloo"
+	sideMPI   = "Open MPI, " // and how
+)
+
+const (
+	maxSmallOverFloor   = 1.5
+	maxLargeOverFloor   = 1.2
+	maxStagedOverFloor  = 1.3
+	maxBarrierOverFloor = 1.6
+	minOverMPI          = 3
+	minOverGloo         = 20
+	minOverGlooLarge    = 10
+	glooLarge           = 1 << 20 // above it the other limit holds
+)
+
+// best is the quickest of the sides that begin so, round by round; nil if there is none.
+func (b *collectiveBook) best(c collectiveCase, prefixes ...string) *series {
+	var out *series
+	for _, at := range b.order {
+		for _, p := range prefixes {
+			if at.collectiveCase != c || !strings.HasPrefix(at.side, p) {
+				continue
+			}
+			if out == nil {
+				out = &series{}
+				for range b.cells[at].rounds {
+					out.add(math.Inf(1))
+				}
+			}
+			for i, x := range b.cells[at].medians() {
+				out.rounds[i][0] = min(out.rounds[i][0], x)
+			}
+		}
+	}
+	return out
+}
+
+// worst is the largest ratio of a's to b's times among the cases, and whether there is any that both measured. What is
+// not of this library doesn't know private memory: it is compared with by its registered twin.
+func (b *collectiveBook) worst(cases []collectiveCase, x, y []string) (worst float64, ok bool) {
+	at := func(c collectiveCase, names []string) *series {
+		if s := b.best(c, names...); s != nil {
+			return s
+		}
+		c.private = false
+		return b.best(c, names...)
+	}
+	for _, c := range cases {
+		if p, q := at(c, x), at(c, y); p != nil && q != nil {
+			worst, ok = max(worst, ratio(p, q)), true
+		}
+	}
+	return worst, ok
+}
+
+// pick lists the cases of ours that have the properties.
+func (b *collectiveBook) pick(ranks int, op, dtype string, private bool, from, to int) (cases []collectiveCase) {
+	for _, at := range b.order {
+		if at.side == sideOurs && at.ranks == ranks && at.op == op && at.dtype == dtype && at.private == private && at.bytes >= from && at.bytes <= to {
+			cases = append(cases, at.collectiveCase)
+		}
+	}
+	return cases
+}
+
+// bars adds those figures for so many ranks that both sides of were measured.
+func (b *collectiveBook) bars(r *Report, ranks int) {
+	ours, floor, gloo, mpi := []string{sideOurs}, []string{sideFloor}, []string{sideGloo}, []string{sideMPI}
+	suffix := ""
+	if ranks != 2 {
+		suffix = fmt.Sprint("_", ranks)
+	}
+	over := func(name string, cases []collectiveCase, side []string, limit float64) {
+		if x, ok := b.worst(cases, ours, side); ok {
+			r.atMost(name+suffix, x, limit)
+		}
+	}
+	faster := func(name string, cases []collectiveCase, side []string, limit float64) {
+		if x, ok := b.worst(cases, ours, side); ok {
+			r.atLeast(name+suffix, 1/x, limit)
+		}
+	}
+	all := func(op, dtype string) []collectiveCase { return b.pick(ranks, op, dtype, false, 0, math.MaxInt) }
+	small, large := b.pick(ranks, "allreduce", "f32", false, 0, smallCall), b.pick(ranks, "allreduce", "f32", false, largeCall, math.MaxInt)
+	if ranks != 2 { // more ranks than cores: the peers are the measure
+		faster("allreduce_openmpi_ratio", all("allreduce", "f32"), mpi, 1)
+		faster("allreduce_gloo_ratio", all("allreduce", "f32"), gloo, 1)
+		over("barrier_over_floor", all("barrier", "f32"), floor, maxBarrierOverFloor)
+		return
+	}
+	over("allreduce_small_over_floor", small, floor, maxSmallOverFloor)
+	over("allreduce_large_over_floor", large, floor, maxLargeOverFloor)
+	faster("allreduce_openmpi_ratio", large, mpi, minOverMPI)
+	faster("allreduce_small_openmpi_ratio", b.pick(ranks, "allreduce", "f32", false, 0, largeCall-1), mpi, 1)
+	faster("allreduce_gloo_ratio", b.pick(ranks, "allreduce", "f32", false, 0, glooLarge), gloo, minOverGloo)
+	faster("allreduce_large_gloo_ratio", b.pick(ranks, "allreduce", "f32", false, glooLarge+1, math.MaxInt), gloo, minOverGlooLarge)
+	for _, dtype := range []string{"f16", "bf16"} {
+		over("allreduce_"+dtype+"_small_over_floor", b.pick(ranks, "allreduce", dtype, false, 0, smallCall), floor, maxSmallOverFloor)
+		over("allreduce_"+dtype+"_large_over_floor", b.pick(ranks, "allreduce", dtype, false, largeCall, math.MaxInt), floor, maxLargeOverFloor)
+	}
+	private := b.pick(ranks, "allreduce", "f32", true, 0, math.MaxInt)
+	over("allreduce_staged_over_floor", private, floor, maxStagedOverFloor)
+	faster("allreduce_staged_openmpi_ratio", b.pick(ranks, "allreduce", "f32", true, largeCall, math.MaxInt), mpi, 1)
+	for _, op := range []string{"reducescatter", "allgather", "broadcast"} {
+		faster(op+"_openmpi_ratio", all(op, "f32"), mpi, 1)
+		over(op+"_large_over_floor", b.pick(ranks, op, "f32", false, largeCall, math.MaxInt), floor, maxLargeOverFloor)
+	}
+	over("barrier_over_floor", all("barrier", "f32"), floor, maxBarrierOverFloor)
+}

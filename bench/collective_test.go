@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestCollectiveCases(t *testing.T) {
+	count := func(o CollectiveOptions, ranks int) map[string]int {
+		n := map[string]int{}
+		for _, c := range o.cases(ranks) {
+			n[c.op]++
+			if c.op != "barrier" && c.bytes/4/ranks == 0 && (c.op == "allgather" || c.op == "reducescatter") {
+				t.Errorf("%v: nothing for a rank", c)
+			}
+		}
+		return n
+	}
+	if got, want := fmt.Sprint(count(CollectiveOptions{}, 4)), "map[allgather:6 allreduce:24 barrier:1 broadcast:6 reducescatter:6]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	one := CollectiveOptions{Sizes: []int{64}, Ops: []string{"allreduce"}, DTypes: []string{"bf16"}}
+	if got := fmt.Sprint(one.cases(2)); got != "[allreduce:bf16:64:registered]" {
+		t.Error(got)
+	}
+}
+
+func TestSizeName(t *testing.T) {
+	for n, want := range map[int]string{4: "4 B", 1 << 10: "1 KiB", 1<<10 + 4: "1028 B", 1 << 20: "1 MiB", 3 << 19: "1536 KiB"} {
+		if got := sizeName(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestCollectiveBars: of two rounds in which the best transport differs.
+func TestCollectiveBars(t *testing.T) {
+	b := newCollectiveBook()
+	big := collectiveCase{2, "allreduce", "f32", 1 << 20, false}
+	private := big
+	private.private = true
+	for i, mpi := range [][2]float64{{40, 90}, {80, 30}} {
+		b.add(big, sideFloor, outcome{8, 0, 10})
+		b.add(big, sideOurs, outcome{10, 0, 10})
+		b.add(private, sideFloor, outcome{20, 0, 10})
+		b.add(private, sideOurs, outcome{25 + float64(i), 0, 10})
+		b.add(big, sideMPI+"cma", outcome{mpi[0], 0, 10})
+		b.add(big, sideMPI+"copy", outcome{mpi[1], 0, 10})
+	}
+	r := b.report("collective")
+	b.bars(r, 2)
+	got := map[string]Bar{}
+	for _, x := range r.Bars {
+		got[x.Bar] = x
+	}
+	for name, want := range map[string]struct {
+		value float64
+		ok    bool
+	}{
+		"allreduce_large_over_floor":     {1.25, false},
+		"allreduce_openmpi_ratio":        {1 / ((10./40 + 10./30) / 2), true},
+		"allreduce_staged_over_floor":    {1.275, true},
+		"allreduce_staged_openmpi_ratio": {1 / ((25./40 + 26./30) / 2), true},
+	} {
+		if x, there := got[name]; !there || math.Abs(x.Value-want.value) > 1e-9 || x.OK != want.ok {
+			t.Errorf("%s: %+v, want %v", name, x, want)
+		}
+		delete(got, name)
+	}
+	if len(got) > 0 {
+		t.Errorf("bars of what was not measured: %v", got)
+	}
+}
+
+func TestBusFactor(t *testing.T) {
+	for _, c := range []struct {
+		op    string
+		ranks int
+		want  float64
+	}{{"allreduce", 2, 1}, {"allreduce", 4, 1.5}, {"allgather", 4, 0.75}, {"broadcast", 4, 1}} {
+		if got := busFactor(c.op, c.ranks); got != c.want {
+			t.Errorf("%s of %d: %v, want %v", c.op, c.ranks, got, c.want)
+		}
+	}
+}
+
+// checkCollective looks for what every run must have: our side, nothing wrong anywhere.
+func checkCollective(t *testing.T, r *Report, ranks int) {
+	t.Helper()
+	var text bytes.Buffer
+	if err := r.WriteTable(&text); err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for line := range strings.Lines(text.String()) {
+		words := strings.Fields(line)
+		if len(words) < 9 || words[0] == "size" {
+			continue
+		}
+		lines++
+		if words[7] != "0" {
+			t.Errorf("wrong elements: %s", line)
+		}
+	}
+	ours := 0
+	for _, m := range r.Measurements {
+		if strings.HasPrefix(m.Case, fmt.Sprint(sideOurs, ", ", ranks, " ranks")) && m.Median > 0 {
+			ours++
+		}
+	}
+	if ours == 0 || lines < ours {
+		t.Errorf("%d measurements of ours, %d lines:\n%s", ours, lines, text.Bytes())
+	}
+}
+
+// TestCollectiveHosts needs namespaces, and so root.
+func TestCollectiveHosts(t *testing.T) {
+	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{Hosts: 2, Ranks: []int{2}, Sizes: []int{4, 128 << 10}}}
+	r, err := runCollective(t.Context(), o)
+	if os.Geteuid() != 0 {
+		if !errors.Is(err, ErrNeedsRoot) {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkCollective(t, r, 2)
+}

@@ -1,0 +1,84 @@
+package command
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ringside-go/ringside/bench"
+)
+
+// collectiveFlags choose what `bench collective` times.
+type collectiveFlags struct {
+	ranks  []int
+	sizes  []string
+	ops    []string
+	dtypes []string
+	hosts  int
+}
+
+func (f *collectiveFlags) add(set *pflag.FlagSet) {
+	set.IntSliceVar(&f.ranks, "ranks", nil, "collective: numbers of ranks (default 2,4)")
+	set.StringSliceVar(&f.sizes, "sizes", nil, "collective: bytes of a rank's buffer, as in 4,64K,1M (default 4,1K,64K,1M,16M,64M)")
+	set.StringSliceVar(&f.ops, "ops", nil, "collective: "+strings.Join(bench.CollectiveOps(), ", ")+" (default all)")
+	set.StringSliceVar(&f.dtypes, "dtypes", nil, "collective: f32, f16, bf16 (default all)")
+	set.IntVar(&f.hosts, "hosts", 1, "collective: 2 for two network namespaces in place of one host; as root")
+}
+
+// options checks what was typed; args are the scenarios.
+func (f *collectiveFlags) options(set *pflag.FlagSet, args []string) (bench.CollectiveOptions, error) {
+	o := bench.CollectiveOptions{Ranks: f.ranks, Ops: f.ops, DTypes: f.dtypes, Hosts: f.hosts}
+	for _, name := range []string{"ranks", "sizes", "ops", "dtypes", "hosts"} {
+		if set.Changed(name) && !slices.Contains(args, "collective") {
+			return o, usagef("--%s is for the scenario collective", name)
+		}
+	}
+	if f.hosts != 1 && f.hosts != 2 {
+		return o, usagef("--hosts %d: expected 1 or 2", f.hosts)
+	}
+	for _, n := range f.ranks {
+		if n < 2 || n > 8 || n%f.hosts != 0 {
+			return o, usagef("--ranks %d: expected 2 to 8, a multiple of --hosts", n)
+		}
+	}
+	for _, op := range f.ops {
+		if !slices.Contains(bench.CollectiveOps(), op) {
+			return o, usagef("--ops %s: expected %s", op, strings.Join(bench.CollectiveOps(), ", "))
+		}
+	}
+	for _, dt := range f.dtypes {
+		if !slices.Contains([]string{"f32", "f16", "bf16"}, dt) {
+			return o, usagef("--dtypes %s: expected f32, f16 or bf16", dt)
+		}
+	}
+	for _, s := range f.sizes {
+		n, err := byteSize(s)
+		if err != nil {
+			return o, err
+		}
+		o.Sizes = append(o.Sizes, n)
+	}
+	return o, nil
+}
+
+// maxCollective bounds the buffers: there are two for each rank, and the machine has to hold them all.
+const maxCollective = 256 << 20
+
+// byteSize reads a number of bytes, of whole elements of four, with K or M for 2^10 and 2^20.
+func byteSize(s string) (int, error) {
+	digits, shift := s, 0
+	switch {
+	case strings.HasSuffix(s, "K"):
+		digits, shift = s[:len(s)-1], 10
+	case strings.HasSuffix(s, "M"):
+		digits, shift = s[:len(s)-1], 20
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 1 || n > math.MaxInt>>shift || n<<shift > maxCollective || n<<shift%4 != 0 {
+		return 0, usagef("--sizes %s: expected a multiple of 4 up to 256M, as in 4, 64K, 1M", s)
+	}
+	return n << shift, nil
+}
