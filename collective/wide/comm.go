@@ -17,7 +17,7 @@ const (
 	DefaultTimeout = 30 * time.Second
 	DefaultChunk   = 256 << 10
 	DefaultOneShot = 16 << 10
-	DefaultPair    = 1 << 20
+	DefaultPair    = 128 << 10
 )
 
 // Options of New. The zero value and nil are the defaults, but for Waiter, which New needs. All ranks must have the same
