@@ -2,7 +2,9 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -148,8 +150,12 @@ func (b *collectiveBook) add(c collectiveCase, side string, got outcome) {
 	b.wrong[at] += got.wrong
 }
 
-// round measures every side once.
-func (b *collectiveBook) round(ctx context.Context, ranks int, cases []collectiveCase, sides []collectiveSide) error {
+// page is one round: what each side said of each case.
+type page map[cell]outcome
+
+// measureRound has every side measure once.
+func measureRound(ctx context.Context, ranks int, cases []collectiveCase, sides []collectiveSide) (page, error) {
+	round := page{}
 	for _, s := range sides {
 		var mine []collectiveCase
 		for _, c := range cases {
@@ -165,13 +171,24 @@ func (b *collectiveBook) round(ctx context.Context, ranks int, cases []collectiv
 			err = fmt.Errorf("%d cases measured, expected %d", len(got), len(mine))
 		}
 		if err != nil {
-			return fmt.Errorf("bench: %s, %d ranks: %w", s.name, ranks, err)
+			return nil, fmt.Errorf("bench: %s, %d ranks: %w", s.name, ranks, err)
 		}
 		for i, c := range mine {
-			b.add(c, s.name, got[i])
+			round[cell{c, s.name}] = got[i]
 		}
 	}
-	return nil
+	return round, nil
+}
+
+// bind adds a round, in the order of sides and cases.
+func (b *collectiveBook) bind(round page, cases []collectiveCase, sides []collectiveSide) {
+	for _, s := range sides {
+		for _, c := range cases {
+			if got, ok := round[cell{c, s.name}]; ok {
+				b.add(c, s.name, got)
+			}
+		}
+	}
 }
 
 // runCollective times collectives beside a floor in C, Open MPI and Gloo.
@@ -193,14 +210,47 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 	if ranks == nil {
 		ranks = []int{2, 4}
 	}
-	for range o.rounds(collectiveRounds) {
-		for _, n := range ranks {
-			if err := b.round(ctx, n, o.Collective.cases(n), sides); err != nil {
+	line, err := buildFloor(ctx, dir)
+	if err != nil && !errors.Is(err, errNoFloor) {
+		return nil, err
+	}
+	near := &series{name: "cache line in C, cores near", unit: "ns"}
+	far := &series{name: "cache line in C, cores far", unit: "ns"}
+	rounds := o.rounds(collectiveRounds)
+	for _, n := range ranks {
+		cases := o.Collective.cases(n)
+		for done, again := 0, rounds; done < rounds; {
+			before, err := lineTime(ctx, o, line)
+			if err != nil {
 				return nil, err
+			}
+			round, err := measureRound(ctx, n, cases, sides)
+			if err != nil {
+				return nil, err
+			}
+			after, err := lineTime(ctx, o, line)
+			if err != nil {
+				return nil, err
+			}
+			if moved := (quantile(before, 0.5) < nearNS) != (quantile(after, 0.5) < nearNS); moved && again > 0 {
+				again-- // the cores are not where they were: what was measured before is not to be compared with the rest
+				continue
+			}
+			done++
+			b.bind(round, cases, sides)
+			if len(before) > 0 && quantile(before, 0.5) < nearNS {
+				near.add(before...)
+			} else if len(before) > 0 {
+				far.add(before...)
 			}
 		}
 	}
 	r := b.report("collective")
+	for _, s := range []*series{near, far} {
+		if len(s.rounds) > 0 {
+			r.measured(s)
+		}
+	}
 	for _, n := range ranks {
 		b.bars(r, n)
 	}
@@ -209,7 +259,16 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 
 // report lists the measurements and how they are shown.
 func (b *collectiveBook) report(name string) *Report {
-	r := &Report{Bench: name, table: b.table}
+	r := &Report{Bench: name}
+	r.table = func(w io.Writer) error {
+		if err := b.table(w); err != nil {
+			return err
+		}
+		for _, m := range r.Measurements[len(b.order):] {
+			fmt.Fprintf(w, "\n%s: %s %s\n", m.Case, figure(m.Median), m.Unit)
+		}
+		return nil
+	}
 	rank := func(c cell) []int {
 		private := 0
 		if c.private {

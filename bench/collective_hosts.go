@@ -156,9 +156,11 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 	traffic := &series{name: "sent by a host over 2 S", unit: "ratio", n: 1}
 	for range o.rounds(collectiveRounds) {
 		for _, n := range ranks {
-			if err := b.round(ctx, n, choice.cases(n), sides); err != nil {
+			round, err := measureRound(ctx, n, choice.cases(n), sides)
+			if err != nil {
 				return nil, err
 			}
+			b.bind(round, choice.cases(n), sides)
 			x, err := hostTraffic(ctx, o, hosts, n)
 			if err != nil {
 				return nil, err
