@@ -138,7 +138,7 @@ func (c *control) pump() {
 				c.group.fail(&failure{Rank: rank, By: c.group.rank, err: fmt.Errorf("%w: %w", ErrPeerLost, ended)})
 			}
 		}
-		if at := c.group.at.Load(); p.bye && at&1 == 1 && at>>1 > p.byeAt {
+		if p.bye && c.group.inCall() && c.group.at.Load() > p.byeAt {
 			c.group.fail(left(rank, c.group.rank, p.byeAt))
 		}
 	}
@@ -167,8 +167,7 @@ func (c *control) handle(rank int, m ipc.Message) {
 	case kindAsk:
 		var a answer
 		if json.Unmarshal(m.Body, &a) == nil {
-			at := c.group.at.Load()
-			c.post(rank, kindAnswer, answer{Ask: a.Ask, Calls: at >> 1, InCall: at&1 == 1})
+			c.post(rank, kindAnswer, answer{Ask: a.Ask, Calls: c.group.at.Load(), InCall: c.group.inCall()})
 		}
 	case kindAnswer:
 		var a answer
@@ -302,9 +301,8 @@ func (c *control) leave() {
 	if g.failure.Load() != nil {
 		return
 	}
-	at := g.at.Load()
-	c.tell(kindBye, farewell{at >> 1})
-	if g.options.Linger < 0 || at&1 == 1 {
+	c.tell(kindBye, farewell{g.at.Load()})
+	if g.options.Linger < 0 || g.inCall() {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), g.options.Linger, net.ErrClosed)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/rendezvous"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/route"
 )
@@ -42,6 +43,16 @@ type Options struct {
 
 	// Waiter is the one that the members' conns were opened with; nil if each has its own.
 	Waiter ipc.Waiter
+
+	// Lookup finds environment variables for Init. nil: os.LookupEnv.
+	Lookup rendezvous.Lookup
+
+	// World says what Init should not take from the environment. nil: nothing.
+	World *rendezvous.Overrides
+
+	// Bind is the address or the name of the interface at which Init listens for other hosts. Empty: every address of
+	// this one.
+	Bind string
 
 	// mesh makes the conns of sub-groups and of the group that Shrink makes.
 	mesh meshFunc
@@ -104,7 +115,10 @@ type Group struct {
 	even           []int
 	children       atomic.Uint64 // sub-groups made so far: part of their names
 
-	at      atomic.Uint64 // the last call's number, and in the lowest bit whether it is under way
+	uncounted int
+
+	at      atomic.Uint64 // the last call's number
+	stuck   atomic.Bool   // it failed here
 	bytes   atomic.Uint64
 	failure atomic.Pointer[failure]
 	left    atomic.Pointer[failure] // who closed its group: an error for the next call

@@ -21,77 +21,78 @@ type job struct {
 
 // run makes the call on the group's comm. The lane calls it, one job at a time.
 func (g *Group) run(ctx context.Context, j *job) error {
-	if err := g.enter(j); err != nil {
-		return err
-	}
-	if err := g.dispatch(ctx, j); err != nil {
-		return g.resolve(j, err) // it stays in the call: those that ask see that it came
-	}
-	g.at.Store(g.seq << 1)
-	g.bytes.Add(uint64(len(j.dst)))
-	return nil
-}
-
-// enter numbers the call, unless the group is dead.
-func (g *Group) enter(j *job) error {
-	if j.call.Kind == plan.Send || j.call.Kind == plan.Recv {
-		// A pair counts for itself, for the others know nothing of it.
-		n := &g.sent[j.peer]
-		if j.call.Kind == plan.Recv {
-			n = &g.received[j.peer]
-		}
-		*n++
-		j.call.Seq = *n
-	} else {
-		g.seq++
-		j.call.Seq = g.seq
-	}
-	g.at.Store(g.seq<<1 | 1)
+	g.number(j)
 	if g.failure.Load() != nil || g.left.Load() != nil {
 		return g.refuse(j)
 	}
+	if err := g.dispatch(ctx, j); err != nil {
+		return g.resolve(j, err)
+	}
+	if g.uncounted += len(j.dst); g.uncounted >= countEvery {
+		g.bytes.Add(uint64(g.uncounted))
+		g.uncounted = 0
+	}
 	return nil
 }
 
+// countEvery is how many bytes are counted at a time: a counter that others read costs as much as a third of a small call.
+const countEvery = 64 << 10
+
+// number gives the call its own. A pair counts for itself, for the others know nothing of it.
+func (g *Group) number(j *job) {
+	switch j.call.Kind {
+	case plan.Send:
+		g.sent[j.peer]++
+		j.call.Seq = g.sent[j.peer]
+	case plan.Recv:
+		g.received[j.peer]++
+		j.call.Seq = g.received[j.peer]
+	default:
+		g.seq++
+		j.call.Seq = g.seq
+		g.at.Store(g.seq)
+	}
+}
+
+// inCall says whether a call is under way, or one that failed was the last: this rank came to it.
+func (g *Group) inCall() bool { return g.lane.busy.Load() != 0 || g.stuck.Load() }
+
 // dispatch is the table of primitives.
 func (g *Group) dispatch(ctx context.Context, j *job) error {
-	counts := j.counts
-	if counts == nil {
-		counts = g.evenly(j.each)
-	}
+	c := g.comm
 	switch j.call.Kind {
 	case plan.AllReduce:
-		return g.comm.AllReduce(ctx, j.call, j.scale, j.dst, j.src)
+		return c.AllReduce(ctx, j.call, j.scale, j.dst, j.src)
 	case plan.Reduce:
-		return g.comm.Reduce(ctx, j.call, j.scale, j.dst, j.src, j.peer)
+		return c.Reduce(ctx, j.call, j.scale, j.dst, j.src, j.peer)
 	case plan.ReduceScatter:
-		return g.comm.ReduceScatter(ctx, j.call, j.scale, j.dst, j.src, counts)
+		return c.ReduceScatter(ctx, j.call, j.scale, j.dst, j.src, g.countsOf(j))
 	case plan.AllGather:
-		return g.comm.AllGather(ctx, j.call, j.dst, j.src, counts)
+		return c.AllGather(ctx, j.call, j.dst, j.src, g.countsOf(j))
 	case plan.Broadcast:
-		return g.comm.Broadcast(ctx, j.call, j.dst, j.peer)
+		return c.Broadcast(ctx, j.call, j.dst, j.peer)
 	case plan.Scatter:
-		return g.comm.Scatter(ctx, j.call, j.dst, j.src, counts, j.peer)
+		return c.Scatter(ctx, j.call, j.dst, j.src, g.countsOf(j), j.peer)
 	case plan.Gather:
-		return g.comm.Gather(ctx, j.call, j.dst, j.src, counts, j.peer)
+		return c.Gather(ctx, j.call, j.dst, j.src, g.countsOf(j), j.peer)
 	case plan.AllToAll:
 		if j.counts == nil {
-			return g.comm.AllToAll(ctx, j.call, j.dst, j.src, counts, counts)
+			return c.AllToAll(ctx, j.call, j.dst, j.src, g.countsOf(j), g.countsOf(j))
 		}
-		return g.comm.AllToAll(ctx, j.call, j.dst, j.src, j.counts, j.recv)
+		return c.AllToAll(ctx, j.call, j.dst, j.src, j.counts, j.recv)
 	case plan.Barrier:
-		return g.comm.Barrier(ctx, j.call)
+		return c.Barrier(ctx, j.call)
 	case plan.Send:
 		if j.peer == g.rank {
 			g.self = append(g.self, append([]byte(nil), j.dst...))
 			return nil
 		}
-		return g.comm.Send(ctx, j.call, j.peer, j.dst)
+		return c.Send(ctx, j.call, j.peer, j.dst)
 	case plan.Recv:
 		if j.peer == g.rank {
 			return g.fromSelf(j)
 		}
-		return g.comm.Recv(ctx, j.call, j.peer, j.dst)
+		return c.Recv(ctx, j.call, j.peer, j.dst)
 	}
 	panic(fmt.Sprintf("collective: a job of kind %v", j.call.Kind))
 }
@@ -110,11 +111,14 @@ func (g *Group) fromSelf(j *job) error {
 	return nil
 }
 
-// evenly is counts of n bytes for every rank, in memory that the next call uses again.
-func (g *Group) evenly(n int) []int {
-	if g.even[0] != n {
+// countsOf is j's counts; even ones lie in memory that the next call uses again.
+func (g *Group) countsOf(j *job) []int {
+	if j.counts != nil {
+		return j.counts
+	}
+	if g.even[0] != j.each {
 		for i := range g.even {
-			g.even[i] = n
+			g.even[i] = j.each
 		}
 	}
 	return g.even
@@ -123,7 +127,7 @@ func (g *Group) evenly(n int) []int {
 // Stats are counters of one group since it was made.
 type Stats struct {
 	Calls    uint64        // that every rank makes; sends and receives are not counted
-	Bytes    uint64        // of destinations of calls that succeeded
+	Bytes    uint64        // of destinations of calls that succeeded, to within 64 KiB
 	InCall   bool          // one is under way
 	Failed   bool          // the group is dead
 	Age      time.Duration // since New
@@ -134,9 +138,8 @@ type Stats struct {
 
 // Stats returns the counters. Any goroutine may call it.
 func (g *Group) Stats() Stats {
-	at := g.at.Load()
 	return Stats{
-		Calls: at >> 1, Bytes: g.bytes.Load(), InCall: at&1 == 1, Failed: g.failure.Load() != nil,
+		Calls: g.at.Load(), Bytes: g.bytes.Load(), InCall: g.lane.busy.Load() != 0, Failed: g.failure.Load() != nil,
 		Age: time.Since(g.born), Layout: g.layout.String(), Local: len(g.layout.hosts[g.layout.hostOf[g.rank]]),
 		Messages: g.control.received.Load(),
 	}

@@ -38,7 +38,6 @@ type memPart struct {
 	scale        float64
 	dst, src     []byte
 	counts, recv []int
-	root         int
 }
 
 // newMemComms makes a comm for each of n ranks, whose reductions fold as one host.

@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ringside-go/ringside/collective/plan"
@@ -20,8 +21,8 @@ func (g *Group) BarrierAsync(ctx context.Context) *Work {
 
 // Broadcast copies root's buf to every rank's, which has the same length.
 func Broadcast[T Element](ctx context.Context, g *Group, buf []T, root int) error {
-	j, err := broadcast(g, buf, root)
-	if err != nil {
+	var j job
+	if err := broadcast(&j, g, buf, root); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -29,21 +30,21 @@ func Broadcast[T Element](ctx context.Context, g *Group, buf []T, root int) erro
 
 // BroadcastAsync starts a Broadcast.
 func BroadcastAsync[T Element](ctx context.Context, g *Group, buf []T, root int) *Work {
-	j, err := broadcast(g, buf, root)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, broadcast(&j, g, buf, root))
 }
 
-func broadcast[T Element](g *Group, buf []T, root int) (job, error) {
-	j := job{dst: bytesOf(buf), peer: root}
+func broadcast[T Element](j *job, g *Group, buf []T, root int) error {
+	j.dst, j.peer = bytesOf(buf), root
 	j.call = plan.Call{Kind: plan.Broadcast, DType: dtypeOf[T](), Count: int64(len(buf)), Root: int32(root)}
-	return j, g.has(root, "root")
+	return g.has(root, "root")
 }
 
 // AllGather gives every rank the src of all, one behind the other in rank order. src has the same length on all ranks, dst
 // is Size times as long. src may be this rank's part of dst; otherwise they do not overlap.
 func AllGather[T Element](ctx context.Context, g *Group, dst, src []T) error {
-	j, err := allGather(g, dst, src, nil)
-	if err != nil {
+	var j job
+	if err := allGather(&j, g, dst, src, nil); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -51,14 +52,14 @@ func AllGather[T Element](ctx context.Context, g *Group, dst, src []T) error {
 
 // AllGatherAsync starts an AllGather.
 func AllGatherAsync[T Element](ctx context.Context, g *Group, dst, src []T) *Work {
-	j, err := allGather(g, dst, src, nil)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, allGather(&j, g, dst, src, nil))
 }
 
 // AllGatherV is AllGather with counts[r] elements of rank r. counts is the same on all ranks.
 func AllGatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int) error {
-	j, err := allGather(g, dst, src, counts)
-	if err != nil {
+	var j job
+	if err := allGather(&j, g, dst, src, counts); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -66,24 +67,24 @@ func AllGatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts [
 
 // AllGatherVAsync starts an AllGatherV.
 func AllGatherVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int) *Work {
-	j, err := allGather(g, dst, src, counts)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, allGather(&j, g, dst, src, counts))
 }
 
-func allGather[T Element](g *Group, dst, src []T, counts []int) (job, error) {
-	j := job{dst: bytesOf(dst), src: bytesOf(src)}
-	if err := parts(g, &j, "all-gather", src, dst, counts); err != nil {
-		return j, err
+func allGather[T Element](j *job, g *Group, dst, src []T, counts []int) error {
+	j.dst, j.src = bytesOf(dst), bytesOf(src)
+	if err := parts(g, j, "all-gather", src, dst, counts); err != nil {
+		return err
 	}
 	j.call.Kind, j.call.DType, j.call.Count = plan.AllGather, dtypeOf[T](), int64(len(dst))
-	return j, nil
+	return nil
 }
 
 // Gather gives root the src of all, one behind the other in rank order; the others' dst is not looked at and may be nil.
 // Lengths are as for AllGather.
 func Gather[T Element](ctx context.Context, g *Group, dst, src []T, root int) error {
-	j, err := gather(g, dst, src, nil, root)
-	if err != nil {
+	var j job
+	if err := gather(&j, g, dst, src, nil, root); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -91,14 +92,14 @@ func Gather[T Element](ctx context.Context, g *Group, dst, src []T, root int) er
 
 // GatherAsync starts a Gather.
 func GatherAsync[T Element](ctx context.Context, g *Group, dst, src []T, root int) *Work {
-	j, err := gather(g, dst, src, nil, root)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, gather(&j, g, dst, src, nil, root))
 }
 
 // GatherV is Gather with counts[r] elements of rank r. counts is the same on all ranks.
 func GatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) error {
-	j, err := gather(g, dst, src, counts, root)
-	if err != nil {
+	var j job
+	if err := gather(&j, g, dst, src, counts, root); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -106,24 +107,24 @@ func GatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts []in
 
 // GatherVAsync starts a GatherV.
 func GatherVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) *Work {
-	j, err := gather(g, dst, src, counts, root)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, gather(&j, g, dst, src, counts, root))
 }
 
-func gather[T Element](g *Group, dst, src []T, counts []int, root int) (job, error) {
-	j := job{src: bytesOf(src)}
-	err := rooted(g, &j, plan.Gather, src, dst, counts, root)
+func gather[T Element](j *job, g *Group, dst, src []T, counts []int, root int) error {
+	j.src = bytesOf(src)
+	err := rooted(g, j, plan.Gather, src, dst, counts, root)
 	if g.rank == root {
 		j.dst = bytesOf(dst)
 	}
-	return j, err
+	return err
 }
 
 // Scatter gives each rank its part of root's src: rank r has elements r*len(dst) to (r+1)*len(dst). The others' src is not
 // looked at and may be nil. dst has the same length on all ranks. Root's dst may be its part of src; otherwise they do not overlap.
 func Scatter[T Element](ctx context.Context, g *Group, dst, src []T, root int) error {
-	j, err := scatter(g, dst, src, nil, root)
-	if err != nil {
+	var j job
+	if err := scatter(&j, g, dst, src, nil, root); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -131,14 +132,14 @@ func Scatter[T Element](ctx context.Context, g *Group, dst, src []T, root int) e
 
 // ScatterAsync starts a Scatter.
 func ScatterAsync[T Element](ctx context.Context, g *Group, dst, src []T, root int) *Work {
-	j, err := scatter(g, dst, src, nil, root)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, scatter(&j, g, dst, src, nil, root))
 }
 
 // ScatterV is Scatter with counts[r] elements for rank r. counts is the same on all ranks.
 func ScatterV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) error {
-	j, err := scatter(g, dst, src, counts, root)
-	if err != nil {
+	var j job
+	if err := scatter(&j, g, dst, src, counts, root); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -146,17 +147,17 @@ func ScatterV[T Element](ctx context.Context, g *Group, dst, src []T, counts []i
 
 // ScatterVAsync starts a ScatterV.
 func ScatterVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) *Work {
-	j, err := scatter(g, dst, src, counts, root)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, scatter(&j, g, dst, src, counts, root))
 }
 
-func scatter[T Element](g *Group, dst, src []T, counts []int, root int) (job, error) {
-	j := job{dst: bytesOf(dst)}
-	err := rooted(g, &j, plan.Scatter, dst, src, counts, root)
+func scatter[T Element](j *job, g *Group, dst, src []T, counts []int, root int) error {
+	j.dst = bytesOf(dst)
+	err := rooted(g, j, plan.Scatter, dst, src, counts, root)
 	if g.rank == root {
 		j.src = bytesOf(src)
 	}
-	return j, err
+	return err
 }
 
 // rooted checks a gather or scatter: one is every rank's part, all is root's.
@@ -192,8 +193,8 @@ func rooted[T Element](g *Group, j *job, kind plan.Kind, one, all []T, counts []
 // AllToAll gives rank r the r-th part of this rank's src and puts what rank r has for this one in the r-th part of dst. dst and
 // src have one length, a multiple of Size, the same on all ranks, and do not overlap.
 func AllToAll[T Element](ctx context.Context, g *Group, dst, src []T) error {
-	j, err := allToAll(g, dst, src)
-	if err != nil {
+	var j job
+	if err := allToAll(&j, g, dst, src); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -201,28 +202,28 @@ func AllToAll[T Element](ctx context.Context, g *Group, dst, src []T) error {
 
 // AllToAllAsync starts an AllToAll.
 func AllToAllAsync[T Element](ctx context.Context, g *Group, dst, src []T) *Work {
-	j, err := allToAll(g, dst, src)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, allToAll(&j, g, dst, src))
 }
 
-func allToAll[T Element](g *Group, dst, src []T) (job, error) {
+func allToAll[T Element](j *job, g *Group, dst, src []T) error {
 	if len(dst) != len(src) || len(src)%g.size != 0 {
-		return job{}, fmt.Errorf("%w: all-to-all of %d elements into %d, expected one multiple of %d", ErrLength, len(src), len(dst), g.size)
+		return fmt.Errorf("%w: all-to-all of %d elements into %d, expected one multiple of %d", ErrLength, len(src), len(dst), g.size)
 	}
-	j := job{dst: bytesOf(dst), src: bytesOf(src)}
+	j.dst, j.src = bytesOf(dst), bytesOf(src)
 	j.each = len(j.src) / g.size
 	j.call = plan.Call{Kind: plan.AllToAll, DType: dtypeOf[T](), Count: int64(len(src))}
 	if overlap(j.dst, j.src) {
-		return j, fmt.Errorf("%w: all-to-all", ErrOverlap)
+		return fmt.Errorf("%w: all-to-all", ErrOverlap)
 	}
-	return j, nil
+	return nil
 }
 
 // AllToAllV is AllToAll with sendCounts[r] elements for rank r and recvCounts[r] from it. What one rank sends to another
 // is what that expects of it.
 func AllToAllV[T Element](ctx context.Context, g *Group, dst, src []T, sendCounts, recvCounts []int) error {
-	j, err := allToAllV(g, dst, src, sendCounts, recvCounts)
-	if err != nil {
+	var j job
+	if err := allToAllV(&j, g, dst, src, sendCounts, recvCounts); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -230,12 +231,12 @@ func AllToAllV[T Element](ctx context.Context, g *Group, dst, src []T, sendCount
 
 // AllToAllVAsync starts an AllToAllV.
 func AllToAllVAsync[T Element](ctx context.Context, g *Group, dst, src []T, sendCounts, recvCounts []int) *Work {
-	j, err := allToAllV(g, dst, src, sendCounts, recvCounts)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, allToAllV(&j, g, dst, src, sendCounts, recvCounts))
 }
 
-func allToAllV[T Element](g *Group, dst, src []T, sendCounts, recvCounts []int) (job, error) {
-	j := job{dst: bytesOf(dst), src: bytesOf(src)}
+func allToAllV[T Element](j *job, g *Group, dst, src []T, sendCounts, recvCounts []int) error {
+	j.dst, j.src = bytesOf(dst), bytesOf(src)
 	size := dtypeOf[T]().Size()
 	var out, in int
 	var err error
@@ -244,23 +245,23 @@ func allToAllV[T Element](g *Group, dst, src []T, sendCounts, recvCounts []int) 
 	}
 	switch {
 	case err != nil:
-		return j, fmt.Errorf("all-to-all: %w", err)
+		return fmt.Errorf("all-to-all: %w", err)
 	case len(src) != out || len(dst) != in || sendCounts[g.rank] != recvCounts[g.rank]:
-		return j, fmt.Errorf("%w: all-to-all of %d elements, counts say %d, into %d, counts say %d; to oneself %d and %d",
+		return fmt.Errorf("%w: all-to-all of %d elements, counts say %d, into %d, counts say %d; to oneself %d and %d",
 			ErrLength, len(src), out, len(dst), in, sendCounts[g.rank], recvCounts[g.rank])
 	case overlap(j.dst, j.src):
-		return j, fmt.Errorf("%w: all-to-all", ErrOverlap)
+		return fmt.Errorf("%w: all-to-all", ErrOverlap)
 	}
 	j.call = plan.Call{Kind: plan.AllToAll, DType: dtypeOf[T]()} // counts are between pairs
-	return j, nil
+	return nil
 }
 
 // Send gives buf to a rank, which calls Recv with as many elements of that type. It may return before that, but counts on it:
 // two ranks that both send first what is large wait for each other, so let one receive first, or use SendRecv. What is sent
 // to oneself is kept until it is received.
 func Send[T Element](ctx context.Context, g *Group, buf []T, to int) error {
-	j, err := pair(g, plan.Send, buf, to)
-	if err != nil {
+	var j job
+	if err := pair(&j, g, plan.Send, buf, to); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -268,14 +269,14 @@ func Send[T Element](ctx context.Context, g *Group, buf []T, to int) error {
 
 // SendAsync starts a Send. What is started after it, a Recv too, waits for it.
 func SendAsync[T Element](ctx context.Context, g *Group, buf []T, to int) *Work {
-	j, err := pair(g, plan.Send, buf, to)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, pair(&j, g, plan.Send, buf, to))
 }
 
 // Recv fills buf with what a rank sends by Send.
 func Recv[T Element](ctx context.Context, g *Group, buf []T, from int) error {
-	j, err := pair(g, plan.Recv, buf, from)
-	if err != nil {
+	var j job
+	if err := pair(&j, g, plan.Recv, buf, from); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -283,35 +284,32 @@ func Recv[T Element](ctx context.Context, g *Group, buf []T, from int) error {
 
 // RecvAsync starts a Recv.
 func RecvAsync[T Element](ctx context.Context, g *Group, buf []T, from int) *Work {
-	j, err := pair(g, plan.Recv, buf, from)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, pair(&j, g, plan.Recv, buf, from))
 }
 
-func pair[T Element](g *Group, kind plan.Kind, buf []T, peer int) (job, error) {
-	j := job{dst: bytesOf(buf), peer: peer}
+func pair[T Element](j *job, g *Group, kind plan.Kind, buf []T, peer int) error {
+	j.dst, j.peer = bytesOf(buf), peer
 	j.call = plan.Call{Kind: kind, DType: dtypeOf[T](), Count: int64(len(buf))}
-	return j, g.has(peer, "peer")
+	return g.has(peer, "peer")
 }
 
 // SendRecv sends to one rank and receives from another, or the same. Ranks that all call it, each sending to one and receiving
 // from one, do not wait for each other in a circle: who sends to a higher rank sends first, the others receive first.
 func SendRecv[T Element](ctx context.Context, g *Group, send []T, to int, recv []T, from int) error {
-	s, err := pair(g, plan.Send, send, to)
-	if err != nil {
-		return err
-	}
-	r, err := pair(g, plan.Recv, recv, from)
-	if err != nil {
+	var s, r job
+	if err := errors.Join(pair(&s, g, plan.Send, send, to), pair(&r, g, plan.Recv, recv, from)); err != nil {
 		return err
 	}
 	if overlap(s.dst, r.dst) {
 		return fmt.Errorf("%w: send and receive", ErrOverlap)
 	}
+	first, second := &s, &r
 	if to < g.rank {
-		s, r = r, s
+		first, second = &r, &s
 	}
-	if err := g.lane.do(ctx, &s); err != nil {
+	if err := g.lane.do(ctx, first); err != nil {
 		return err
 	}
-	return g.lane.do(ctx, &r)
+	return g.lane.do(ctx, second)
 }

@@ -10,8 +10,8 @@ import (
 // AllReduce folds the src of all ranks into the dst of each: element i of dst is element i of every src combined by op, the
 // same bits on every rank. dst and src have one length, the same on all ranks; they are the same slice or do not overlap.
 func AllReduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op) error {
-	j, err := allReduce(g, dst, src, op)
-	if err != nil {
+	var j job
+	if err := allReduce(&j, g, dst, src, op); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -19,19 +19,19 @@ func AllReduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op) er
 
 // AllReduceAsync starts an AllReduce. Until it is done src must not be written and dst not be touched.
 func AllReduceAsync[T Element](ctx context.Context, g *Group, dst, src []T, op Op) *Work {
-	j, err := allReduce(g, dst, src, op)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, allReduce(&j, g, dst, src, op))
 }
 
-func allReduce[T Element](g *Group, dst, src []T, op Op) (job, error) {
+func allReduce[T Element](j *job, g *Group, dst, src []T, op Op) error {
 	if len(dst) != len(src) {
-		return job{}, fmt.Errorf("%w: all-reduce of %d elements into %d", ErrLength, len(src), len(dst))
+		return fmt.Errorf("%w: all-reduce of %d elements into %d", ErrLength, len(src), len(dst))
 	}
-	j := job{dst: bytesOf(dst), src: bytesOf(src)}
+	j.dst, j.src = bytesOf(dst), bytesOf(src)
 	if !same(j.dst, j.src) && overlap(j.dst, j.src) {
-		return j, fmt.Errorf("%w: all-reduce", ErrOverlap)
+		return fmt.Errorf("%w: all-reduce", ErrOverlap)
 	}
-	return j, reduction[T](g, &j, plan.AllReduce, op, len(src))
+	return reduction[T](g, j, plan.AllReduce, op, len(src))
 }
 
 // reduction fills in a call that folds count elements.
@@ -48,8 +48,8 @@ func reduction[T Element](g *Group, j *job, kind plan.Kind, op Op, count int) er
 
 // Reduce folds the src of all ranks into the dst of root, as AllReduce does; the others' dst is not looked at and may be nil.
 func Reduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op, root int) error {
-	j, err := reduce(g, dst, src, op, root)
-	if err != nil {
+	var j job
+	if err := reduce(&j, g, dst, src, op, root); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -57,34 +57,34 @@ func Reduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op, root 
 
 // ReduceAsync starts a Reduce.
 func ReduceAsync[T Element](ctx context.Context, g *Group, dst, src []T, op Op, root int) *Work {
-	j, err := reduce(g, dst, src, op, root)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, reduce(&j, g, dst, src, op, root))
 }
 
-func reduce[T Element](g *Group, dst, src []T, op Op, root int) (job, error) {
+func reduce[T Element](j *job, g *Group, dst, src []T, op Op, root int) error {
 	if err := g.has(root, "root"); err != nil {
-		return job{}, err
+		return err
 	}
-	j := job{src: bytesOf(src), peer: root}
+	j.src, j.peer = bytesOf(src), root
 	if g.rank == root {
 		if len(dst) != len(src) {
-			return job{}, fmt.Errorf("%w: reduce of %d elements into %d", ErrLength, len(src), len(dst))
+			return fmt.Errorf("%w: reduce of %d elements into %d", ErrLength, len(src), len(dst))
 		}
 		j.dst = bytesOf(dst)
 		if !same(j.dst, j.src) && overlap(j.dst, j.src) {
-			return j, fmt.Errorf("%w: reduce", ErrOverlap)
+			return fmt.Errorf("%w: reduce", ErrOverlap)
 		}
 	}
-	err := reduction[T](g, &j, plan.Reduce, op, len(src))
+	err := reduction[T](g, j, plan.Reduce, op, len(src))
 	j.call.Root = int32(root)
-	return j, err
+	return err
 }
 
 // ReduceScatter folds the src of all ranks and gives each its part: rank r has elements r*len(dst) to (r+1)*len(dst) of the
 // result. src is Size times as long as dst. dst may be this rank's part of src; otherwise they do not overlap.
 func ReduceScatter[T Element](ctx context.Context, g *Group, dst, src []T, op Op) error {
-	j, err := reduceScatter(g, dst, src, nil, op)
-	if err != nil {
+	var j job
+	if err := reduceScatter(&j, g, dst, src, nil, op); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -92,14 +92,14 @@ func ReduceScatter[T Element](ctx context.Context, g *Group, dst, src []T, op Op
 
 // ReduceScatterAsync starts a ReduceScatter.
 func ReduceScatterAsync[T Element](ctx context.Context, g *Group, dst, src []T, op Op) *Work {
-	j, err := reduceScatter(g, dst, src, nil, op)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, reduceScatter(&j, g, dst, src, nil, op))
 }
 
 // ReduceScatterV is ReduceScatter with parts of counts[r] elements for rank r. counts is the same on all ranks.
 func ReduceScatterV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, op Op) error {
-	j, err := reduceScatter(g, dst, src, counts, op)
-	if err != nil {
+	var j job
+	if err := reduceScatter(&j, g, dst, src, counts, op); err != nil {
 		return err
 	}
 	return g.lane.do(ctx, &j)
@@ -107,19 +107,19 @@ func ReduceScatterV[T Element](ctx context.Context, g *Group, dst, src []T, coun
 
 // ReduceScatterVAsync starts a ReduceScatterV. counts may be used again at once.
 func ReduceScatterVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, op Op) *Work {
-	j, err := reduceScatter(g, dst, src, counts, op)
-	return g.begin(ctx, &j, err)
+	var j job
+	return g.begin(ctx, &j, reduceScatter(&j, g, dst, src, counts, op))
 }
 
-func reduceScatter[T Element](g *Group, dst, src []T, counts []int, op Op) (job, error) {
-	j := job{dst: bytesOf(dst), src: bytesOf(src)}
-	if err := parts(g, &j, "reduce-scatter", dst, src, counts); err != nil {
-		return j, err
+func reduceScatter[T Element](j *job, g *Group, dst, src []T, counts []int, op Op) error {
+	j.dst, j.src = bytesOf(dst), bytesOf(src)
+	if err := parts(g, j, "reduce-scatter", dst, src, counts); err != nil {
+		return err
 	}
 	hash := j.call.Counts
-	err := reduction[T](g, &j, plan.ReduceScatter, op, len(src))
+	err := reduction[T](g, j, plan.ReduceScatter, op, len(src))
 	j.call.Counts = hash
-	return j, err
+	return err
 }
 
 // parts checks one and all, a rank's part and the whole of all ranks' parts, and puts the counts in the job. one may be its

@@ -34,6 +34,7 @@ func (g *Group) fail(f *failure) bool {
 // resolve turns what a comm returned into the group's failure: comms know what they saw on their own conns, the control knows
 // what the others saw, and who is really missing.
 func (g *Group) resolve(j *job, err error) error {
+	g.stuck.Store(true)
 	pe := &plan.PeerError{Rank: -1, Err: err}
 	errors.As(err, &pe)
 	f := &failure{Rank: pe.Rank, By: g.rank, err: pe.Err}

@@ -1,0 +1,63 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/ringside-go/ringside/collective/rendezvous"
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/net/route"
+)
+
+// Init makes the group of all processes that one launcher started: ringside run, torchrun, mpirun (Open MPI or MPICH), srun, a
+// Kubernetes indexed job; without any of them, a group of one rank. Which rank this is, and where rank 0 is, the launcher
+// said in environment variables: package rendezvous lists them, Options.World overrides them. Every process calls
+// it. ctx bounds how long they wait for each other; without a deadline that is rendezvous.DefaultTimeout.
+//
+// Who shares a host is found out, not believed: ranks that can open shared memory with each other use it, the others TCP.
+func Init(ctx context.Context, o *Options) (*Group, error) {
+	c, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	lookup := c.Lookup
+	if lookup == nil {
+		lookup = os.LookupEnv
+	}
+	world, err := rendezvous.Resolve(lookup, c.World)
+	if err != nil {
+		return nil, fmt.Errorf("collective: %w", err)
+	}
+	c.Logger.Debug("collective: init", "world", world.String())
+	ctx, cancel := context.WithTimeout(ctx, rendezvous.DefaultTimeout)
+	defer cancel()
+	store, err := rendezvous.Open(ctx, world, &rendezvous.Options{Logger: c.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("collective: %v: %w", world, err)
+	}
+	g, err := initOver(ctx, store, &c)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("collective: %v: %w", world, err), store.Close())
+	}
+	// Sub-groups and survivors exchange over the group's own conns; rank 0 may die without taking the others with it.
+	if err := g.Barrier(ctx); err != nil {
+		return nil, errors.Join(err, g.Close(), store.Close())
+	}
+	return g, store.Close()
+}
+
+// initOver makes the world's group of ranks that share a store.
+func initOver(ctx context.Context, store *rendezvous.Store, o *Options) (*Group, error) {
+	world, secret := store.World(), store.Key()
+	o.mesh = func(ctx context.Context, _ string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error) {
+		return mesh(ctx, route.MeshOptions{Rank: rank, Size: size, Secret: secret, Exchange: exchange, Logger: o.Logger, Bind: o.Bind})
+	}
+	members, waiter, err := o.mesh(ctx, "world", world.Rank, world.Size, store.AllGather)
+	if err != nil {
+		return nil, err
+	}
+	o.Waiter = waiter
+	return New(ctx, world.Rank, members, o)
+}
