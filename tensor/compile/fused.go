@@ -19,6 +19,8 @@ import (
 //	               out  the sum of the padded pieces; a piece may lie there already
 //	NormGrad       in   those of Op, OpLayerNormGradX or OpRMSNormGradX, then the scalar eps of the gradient of w
 //	               out  dx, dw, and, for a layer norm with Ints[1] set, db, the sum of dy over all rows
+//	LossGrad       in   those of OpCrossEntropyGrad
+//	               out  the gradient, the loss
 //	AdamW          in   (p, m, v, g, beta1, beta2, lr, wd, eps, c1, c2) of each of many parameters
 //	               out  (p, m, v) of each
 //
@@ -34,6 +36,7 @@ const (
 	AttentionGrad
 	JoinPads
 	NormGrad
+	LossGrad
 	AdamW
 )
 
@@ -41,7 +44,7 @@ const (
 const AdamWIn = 11
 
 func (f Fused) String() string {
-	return [...]string{"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad", "adamw_all"}[f]
+	return [...]string{"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad", "loss_grad", "adamw_all"}[f]
 }
 
 // Inst is an operation within Tiles. Its arguments are those of the operation: In[k] >= 0 is the step's operand of that

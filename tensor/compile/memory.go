@@ -10,7 +10,7 @@ import (
 func (c *compiler) lifetimes() {
 	for k := range c.plan.Steps {
 		s := &c.plan.Steps[k]
-		if s.Fused == Single && s.Op.Info().Fallible {
+		if s.Op.Info().Fallible {
 			c.fallible = k
 		}
 		for _, o := range s.In {
@@ -66,7 +66,8 @@ func (c *compiler) overwritable(k, j int, ok func(*Buffer) bool) (buf int, found
 func (s *Step) mayOverwrite(i, j int) bool {
 	switch s.Fused {
 	case Single:
-		return s.Op.Info().Class == tensor.ClassElementwise
+		adds := s.Op == tensor.OpIndexAdd || s.Op == tensor.OpScatterAdd
+		return s.Op.Info().Class == tensor.ClassElementwise || adds && i == 0
 	case AdamW:
 		return i == j/3*AdamWIn+j%3
 	case Tiles:

@@ -9,6 +9,7 @@ func (c *compiler) rewrite() {
 	c.dropDead()
 	c.sink()
 	c.normGrads()
+	c.lossGrads()
 	c.adamW()
 	c.tiles()
 }
@@ -19,7 +20,7 @@ func (c *compiler) dropDead() {
 	e := newEdit()
 	for k := len(c.plan.Steps) - 1; k >= 0; k-- {
 		s := &c.plan.Steps[k]
-		if s.Fused == Single && s.Op.Info().Fallible {
+		if s.Op.Info().Fallible {
 			continue
 		}
 		dead := true

@@ -14,10 +14,19 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		l := lowered{instr: s.Instr}
-		cost := shareable(s)
+		cost := d.shareable(s)
 		switch s.Fused {
 		case compile.Single:
-			l.f = d.step(s)
+			switch {
+			case s.Op == tensor.OpCrossEntropy && s.Out.DType == tensor.F32:
+				l.f, l.after = d.crossEntropy32(s, nil, &s.Out)
+			case s.Op == tensor.OpCrossEntropyGrad && s.Out.DType == tensor.F32:
+				l.f, l.after = d.crossEntropy32(s, &s.Out, nil)
+			default:
+				l.f = d.step(s)
+			}
+		case compile.LossGrad:
+			l.f, l.after = d.crossEntropy32(s, &s.Out, &s.Also[0])
 		case compile.Tiles:
 			l.f = d.tiles(s)
 		case compile.NormGrad:
@@ -55,7 +64,7 @@ const (
 )
 
 // shareable estimates the work of a step in quarters of a nanosecond, 0 for one that one thread does alone.
-func shareable(s *compile.Step) int {
+func (d *Device) shareable(s *compile.Step) int {
 	n := s.Out.Shape.Elems()
 	switch s.Fused {
 	case compile.Tiles:
@@ -91,6 +100,16 @@ func shareable(s *compile.Step) int {
 		return 4 * n
 	case tensor.OpCausalSoftmax, tensor.OpRope, tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX:
 		return 4 * n
+	case tensor.OpCrossEntropy, tensor.OpCrossEntropyGrad:
+		if s.In[0].DType != tensor.F32 {
+			return 0
+		}
+		return 4 * s.In[0].Shape.Elems()
+	case tensor.OpIndexAdd:
+		if s.Out.DType != tensor.F32 {
+			return 0
+		}
+		return s.Out.Shape.Elems()/2 + s.In[2].Shape.Elems()
 	case tensor.OpDropout:
 		return 0
 	case tensor.OpCast:
@@ -98,8 +117,13 @@ func shareable(s *compile.Step) int {
 			return 0
 		}
 	}
-	if s.Op.Info().Class == tensor.ClassElementwise {
+	switch s.Op.Info().Class {
+	case tensor.ClassElementwise:
 		return n
+	case tensor.ClassReduction:
+		if s.In[0].DType == tensor.F32 && s.Out.Shape.Elems() > 0 && d.foldF32(s, foldingOf(s)) != nil {
+			return s.In[0].Shape.Elems() / 2
+		}
 	}
 	return 0
 }
@@ -155,6 +179,9 @@ func (d *Device) step(s *compile.Step) func(r *run) error {
 		return cumsum[int64](s)
 	case tensor.U8:
 		return cumsum[uint8](s)
+	}
+	if f := d.rows32(s); f != nil {
+		return f
 	}
 	return rowwise[float32](s, d.rows())
 }

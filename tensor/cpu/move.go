@@ -233,6 +233,9 @@ func indexing(s *compile.Step) func(r *run) error {
 	}
 	switch s.Out.DType {
 	case tensor.F32:
+		if s.Op == tensor.OpIndexAdd {
+			return indexAdd32(s)
+		}
 		return addAt[float32](s)
 	case tensor.F64:
 		return addAt[float64](s)
@@ -312,7 +315,9 @@ func addAt[T number](s *compile.Step) func(r *run) error {
 	m := idx.Shape.Elems()
 	return func(r *run) error {
 		base, src, dst := buf[T](r, x), buf[T](r, &s.In[2]), buf[T](r, &s.Out)
-		copy(dst, base[:len(dst)])
+		if len(dst) > 0 && &dst[0] != &base[0] {
+			copy(dst, base[:len(dst)])
+		}
 		if s.Op == tensor.OpScatterAdd {
 			return places(r, x, idx, dim, func(i, k int) { dst[k] += src[i] })
 		}

@@ -1,10 +1,9 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 )
 
 // normBlock is how many rows of a norm's gradient are added up one after another. The sums of the blocks are added up
@@ -18,29 +17,22 @@ func (d *Device) normGrad(s *compile.Step) (f, after func(r *run) error) {
 	x, dy := s.In[0], s.In[1]
 	cut := len(x.Shape) - int(s.Ints[0])
 	n := x.Shape[cut:].Elems()
-	rows := x.Shape.Elems() / n
+	layer, bias := s.Op == tensor.OpLayerNormGradX, s.Ints[1] != 0
+	walk := newNest(x.Shape[:cut], s.Out.Strides[:cut], x.Strides[:cut], dy.Strides[:cut])
+	walk.longestInner()
+	at := newPositions(walk)
+	rows := at.count()
 	blocks := (rows + normBlock - 1) / normBlock
-	layer := s.Op == tensor.OpLayerNormGradX
-	bias := s.Ints[1] != 0
-	width := n
+	width := n // of a block's sums: those of the weight, then those of the bias
 	if bias {
 		width = 2 * n
 	}
-	// Rows are numbered in order; where they aren't evenly spaced, their places are listed.
-	xs, dys := rowPlaces(x, cut), rowPlaces(dy, cut)
 	sums := make([]float32, blocks*width)
-	stats := func(row []float32, e float32) (mean, rstd float32) {
+	grads := func(dx, x, dy kernel.Rows, dw, db, w []float32, rows int, eps float32) {
 		if layer {
-			mean = k.Sum(row) / float32(n)
-			return mean, float32(1 / math.Sqrt(float64(k.SumSqDev(row, mean))/float64(n)+float64(e)))
-		}
-		return 0, float32(1 / math.Sqrt(float64(k.Dot(row, row))/float64(n)+float64(e)))
-	}
-	grads := func(dx, dw, db, x, w, dy []float32, mean, rstd float32) {
-		if layer {
-			k.LayerNormGrad(dx, dw, db, x, w, dy, mean, rstd)
+			k.LayerNormGradRows(dx, x, dy, dw, db, w, rows, n, eps)
 		} else {
-			k.RMSNormGrad(dx, dw, x, w, dy, rstd)
+			k.RMSNormGradRows(dx, x, dy, dw, w, rows, n, eps)
 		}
 	}
 	f = func(r *run) error {
@@ -53,23 +45,27 @@ func (d *Device) normGrad(s *compile.Step) (f, after func(r *run) error) {
 			if bias {
 				db = sums[b*width+n:][:n]
 			}
-			for i := b * normBlock; i < min(rows, (b+1)*normBlock); i++ {
-				row, dyRow, to := in[xs.at(i):][:n], grad[dys.at(i):][:n], dx[i*n:][:n]
-				mean, rstd := stats(row, eps)
-				own := dw
-				if eps != epsW { // then not of the same statistics
-					m, q := stats(row, epsW)
-					own = nil
-					grads(scratchRow[float32](r, 0, n), dw, nil, row, w, dyRow, m, q)
+			end := min(rows, (b+1)*normBlock)
+			for i := b * normBlock; i < end; {
+				count := min(end-i, at.left(i))
+				rowsOf := func(data []float32, k int) kernel.Rows {
+					return kernel.Rows{Data: data[at.at(k, i):], Stride: walk.innerStride(k)}
 				}
-				grads(to, own, db, row, w, dyRow, mean, rstd)
+				to, row, dyRow := rowsOf(dx, 0), rowsOf(in, 1), rowsOf(grad, 2)
+				own := dw
+				if eps != epsW { // then dw isn't of the same statistics
+					own = nil
+					grads(kernel.Rows{Data: scratchRow[float32](r, 0, count*n), Stride: n}, row, dyRow, dw, nil, w, count, epsW)
+				}
+				grads(to, row, dyRow, own, db, w, count, eps)
+				i += count
 			}
 		}
 		return nil
 	}
 	after = func(r *run) error {
-		for j, o := range s.Also {
-			out := buf[float32](r, &o)[:n]
+		for j := range s.Also {
+			out := buf[float32](r, &s.Also[j])[:n]
 			copy(out, sums[j*n:][:n])
 			for b := 1; b < blocks; b++ {
 				k.Add(out, out, sums[b*width+j*n:][:n])
@@ -78,24 +74,4 @@ func (d *Device) normGrad(s *compile.Step) (f, after func(r *run) error) {
 		return nil
 	}
 	return f, after
-}
-
-// rowStarts are where rows begin: evenly spaced in runs of equal length.
-type rowStarts struct {
-	first     []int // of each run
-	run, step int
-}
-
-func rowPlaces(o compile.Operand, cut int) rowStarts {
-	n := newNest(o.Shape[:cut], o.Strides[:cut])
-	p := rowStarts{run: n.inner(), step: n.innerStride(0)}
-	n.each(0, func(off, _, _ int) { p.first = append(p.first, off) })
-	return p
-}
-
-func (p *rowStarts) at(i int) int {
-	if len(p.first) == 1 {
-		return p.first[0] + i*p.step
-	}
-	return p.first[i/p.run] + i%p.run*p.step
 }

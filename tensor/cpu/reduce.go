@@ -115,21 +115,17 @@ func (d *Device) foldF32(s *compile.Step, g folding) func(r *run) error {
 		}
 		return func(r *run) error {
 			in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])
-			i := 0
-			g.kept.each(x.Off, func(off, n, stride int) {
-				for j := range n {
-					first, acc := true, 0.0
-					g.folded.each(off+j*stride, func(o, n, _ int) {
-						v := float64(row(in[o : o+n]))
-						if first {
-							first, acc = false, v
-						} else {
-							acc = join(acc, v)
-						}
-					})
-					out[i] = float32(acc) * scale
-					i++
-				}
+			g.kept.rows(r, func(i, off, _, _, _ int) {
+				first, acc := true, 0.0
+				g.folded.each(x.Off+off, func(o, n, _ int) {
+					v := float64(row(in[o : o+n]))
+					if first {
+						first, acc = false, v
+					} else {
+						acc = join(acc, v)
+					}
+				})
+				out[i] = float32(acc) * scale
 			})
 			return nil
 		}
@@ -139,11 +135,15 @@ func (d *Device) foldF32(s *compile.Step, g folding) func(r *run) error {
 	}
 	width := g.kept.inner()
 	return func(r *run) error {
-		in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])[:width]
-		c := columns{add: k.Add, out: out, room: scratchRow[float32](r, 0, width*(1+bits.Len(uint(g.count/block))))}
-		g.folded.each(x.Off, func(off, n, stride int) {
+		lo, hi := r.share(width, 16)
+		if lo == hi {
+			return nil
+		}
+		in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])[lo:hi]
+		c := columns{add: k.Add, out: out, room: scratchRow[float32](r, 0, len(out)*(1+bits.Len(uint(g.count/block))))}
+		g.folded.each(x.Off+lo, func(off, n, stride int) {
 			for j := range n {
-				c.row(in[off+j*stride : off+j*stride+width])
+				c.row(in[off+j*stride:][:len(out)])
 			}
 		})
 		c.finish()

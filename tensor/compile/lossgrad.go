@@ -1,0 +1,33 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// lossGrads makes one step of a cross entropy and its gradient: the exponentials are the same.
+func (c *compiler) lossGrads() {
+	g := c.graph()
+	e := newEdit()
+	for k := range c.plan.Steps {
+		d := &c.plan.Steps[k]
+		if d.Op != tensor.OpCrossEntropyGrad || d.Out.DType != tensor.F32 {
+			continue
+		}
+		l := c.reader(g, e, d.In[0].Buf, func(s *Step) bool {
+			return s.Op == tensor.OpCrossEntropy && same(s.In[0], d.In[0]) && same(s.In[1], d.In[1]) && slices.Equal(s.Ints, d.Ints)
+		})
+		if l < 0 || l > k {
+			continue
+		}
+		loss := c.plan.Steps[l].Out
+		if slices.ContainsFunc(g.readers[loss.Buf], func(u use) bool { return u.step <= k }) {
+			continue
+		}
+		f := *d
+		f.Fused, f.Also = LossGrad, []Operand{loss}
+		e.replace(k, f, l)
+	}
+	c.apply(e)
+}

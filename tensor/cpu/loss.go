@@ -1,0 +1,84 @@
+package cpu
+
+import "github.com/ringside-go/ringside/tensor/compile"
+
+// crossEntropy32 lowers the mean loss over rows, its gradient, or both, of f32. A target that is neither a class nor
+// ignored is an error. Every row's loss has a place of its own, so that their sum doesn't depend on who computed which.
+func (d *Device) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) (f, after func(r *run) error) {
+	rows, classes, gap := s.In[0].Shape[0], s.In[0].Shape[1], s.In[0].Strides[0]
+	ignore := s.Ints[0]
+	losses := make([]float64, rows)
+	// target is the class of row i; false if the row doesn't count.
+	target := func(id []byte, wide bool, i int) (int, bool, error) {
+		v := int64(0)
+		if wide {
+			v = slice[int64](id)[i]
+		} else {
+			v = int64(slice[int32](id)[i])
+		}
+		if v == ignore {
+			return 0, false, nil
+		}
+		t, err := index(id, wide, i, classes)
+		return t, true, err
+	}
+	counted := func(r *run) (int, error) {
+		id, wide := ids(r, &s.In[1])
+		n := 0
+		for i := range rows {
+			switch _, ok, err := target(id, wide, i); {
+			case err != nil:
+				return 0, err
+			case ok:
+				n++
+			}
+		}
+		return n, nil
+	}
+	f = func(r *run) error {
+		n, err := counted(r)
+		if err != nil {
+			return err
+		}
+		x := buf[float32](r, &s.In[0])
+		id, wide := ids(r, &s.In[1])
+		scale := float32(1)
+		if grad != nil {
+			scale = buf[float32](r, &s.In[2])[0] / float32(n)
+		}
+		lo, hi := r.share(rows, 1)
+		for i := lo; i < hi; i++ {
+			row := []float32(nil)
+			if grad != nil {
+				row = buf[float32](r, grad)[i*classes:][:classes]
+			}
+			losses[i] = 0
+			t, ok, err := target(id, wide, i)
+			switch {
+			case err != nil: // a peer may write there meanwhile
+				return err
+			case ok:
+				losses[i] = float64(r.table.CrossEntropy(row, x[i*gap:][:classes], t, scale))
+			default:
+				clear(row)
+			}
+		}
+		return nil
+	}
+	if loss == nil {
+		return f, nil
+	}
+	after = func(r *run) error {
+		n, err := counted(r)
+		if err != nil {
+			return err
+		}
+		sum := 0.0
+		for _, l := range losses {
+			sum += l
+		}
+		buf[float32](r, loss)[0] = float32(sum / float64(n))
+		return nil
+	}
+	return f, after
+}
