@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"math"
-
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
@@ -154,66 +152,6 @@ func convolution[T float](s *compile.Step, mul product[T]) func(r *run) error {
 					default: // dw += dy x cols'
 						im2col(&g, cols, a[in:], p, p+px)
 						mul(r, g.og, g.k, px, kernel.Matrix[T]{Data: b[res+p:], RS: g.px, CS: 1}, kernel.Matrix[T]{Data: cols, RS: 1, CS: px}, true, out[wts:], g.k)
-					}
-				}
-			}
-		}
-		return nil
-	}
-}
-
-// pooling is max and average pooling and their gradients, a window at a time.
-func pooling[T float](s *compile.Step) func(r *run) error {
-	x, y := s.In[0].Shape, s.Out.Shape // of the input and of the pooled
-	switch s.Op {
-	case tensor.OpMaxPool2DGrad:
-		y = s.In[1].Shape
-	case tensor.OpAvgPool2DGrad:
-		x, y = s.Out.Shape, s.In[0].Shape
-	}
-	a := s.Ints
-	kh, kw, sh, sw, ph, pw := int(a[0]), int(a[1]), int(a[2]), int(a[3]), int(a[4]), int(a[5])
-	h, w, oh, ow := x[2], x[3], y[2], y[3]
-	share := T(1) / T(kh*kw)
-	return func(r *run) error {
-		out, in := buf[T](r, &s.Out), buf[T](r, &s.In[0])
-		var dy []T
-		if s.Op == tensor.OpMaxPool2DGrad {
-			dy = buf[T](r, &s.In[1])
-		}
-		if s.Op == tensor.OpMaxPool2DGrad || s.Op == tensor.OpAvgPool2DGrad {
-			clear(out[:s.Out.Shape.Elems()])
-		}
-		for p := range x[0] * x[1] {
-			for oy := range oh {
-				for ox := range ow {
-					y0, x0 := oy*sh-ph, ox*sw-pw
-					y1, x1 := min(y0+kh, h), min(x0+kw, w)
-					y0, x0 = max(y0, 0), max(x0, 0)
-					at := (p*oh+oy)*ow + ox
-					best, where, sum := T(math.Inf(-1)), -1, T(0)
-					for i := y0; i < y1; i++ {
-						for j := x0; j < x1; j++ {
-							k := (p*h+i)*w + j
-							switch s.Op {
-							case tensor.OpAvgPool2D:
-								sum += in[k]
-							case tensor.OpAvgPool2DGrad:
-								out[k] += in[at] * share
-							default:
-								if v := in[k]; where < 0 || v > best || v != v && best == best {
-									best, where = v, k
-								}
-							}
-						}
-					}
-					switch {
-					case s.Op == tensor.OpMaxPool2D:
-						out[at] = best
-					case s.Op == tensor.OpAvgPool2D:
-						out[at] = sum * share
-					case s.Op == tensor.OpMaxPool2DGrad && where >= 0:
-						out[where] += dy[at]
 					}
 				}
 			}

@@ -93,6 +93,10 @@ func (d *Device) shareable(s *compile.Step) int {
 	case tensor.OpConv2D, tensor.OpConv2DGradX:
 		w := s.In[1].Shape
 		return bounded(n, w[1]*w[2]*w[3]) / 10
+	case tensor.OpConv2DGradW:
+		return directGradWork(s)
+	case tensor.OpMaxPool2D, tensor.OpAvgPool2D, tensor.OpMaxPool2DGrad, tensor.OpAvgPool2DGrad:
+		return 4 * max(n, s.In[0].Shape.Elems())
 	case tensor.OpSoftmax, tensor.OpLogSoftmax, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad:
 		if s.Out.Shape[int(s.Ints[0])+1:].Elems() != 1 {
 			return 0
@@ -154,6 +158,10 @@ func (d *Device) step(s *compile.Step) func(r *run) error {
 		}
 	case tensor.OpMatmul:
 		return d.matmul(s)
+	case tensor.OpConv2D, tensor.OpConv2DGradX, tensor.OpConv2DGradW:
+		if f := d.direct(s); f != nil {
+			return f
+		}
 	case tensor.OpConcat:
 		return concat(s)
 	case tensor.OpPad:

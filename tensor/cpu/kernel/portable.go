@@ -6,7 +6,9 @@ import "math"
 // reductions accumulate in float64. So it is also what the other levels are tested against.
 func portable() *Table {
 	return &Table{
-		Level: Go,
+		Level:     Go,
+		GemmTaps:  tapsGo,
+		Transpose: transposeGo,
 		Gemm: func(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, _ []float32) {
 			Gemm(m, n, k, alpha, a, b, accumulate, c, ldc)
 		},

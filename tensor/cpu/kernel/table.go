@@ -66,6 +66,17 @@ type Table struct {
 	// its own scratch, without changing the result.
 	Gemm func(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, scratch []float32)
 
+	// GemmTaps computes a product with a b whose rows lie anywhere in one slice, as the windows of a convolution do:
+	//
+	//	c[i*ldc+j] = Σ_q a(i,q)*b[at[q]+j]    (added to c if accumulate)
+	//
+	// for rows 0 ≤ i < m, columns 0 ≤ j < n and taps 0 ≤ q < k. b is read in whole vectors: it holds at least
+	// [TapsPad] elements after the last that counts, of any value.
+	GemmTaps func(m, n, k int, a Matrix[float32], b []float32, at []int, accumulate bool, c []float32, ldc int)
+
+	// Transpose is dst[j*ds+i] = src[i*ss+j] for i < rows and j < cols.
+	Transpose func(dst []float32, ds int, src []float32, ss, rows, cols int)
+
 	Add Binary // a + b
 	Sub Binary // a - b
 	Mul Binary // a * b

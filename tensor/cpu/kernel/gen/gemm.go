@@ -18,7 +18,7 @@ func gemm(s isa) {
 	}
 	for _, vecs := range []int{2, 1} {
 		for mr := 1; mr <= rows; mr++ {
-			s.tile(table, mr, vecs)
+			s.tile(table, mr, vecs, false)
 		}
 	}
 	s.pack(table, 1)
@@ -54,16 +54,39 @@ func rowAddress(base, stride reg.GPVirtual, n int) []Mem {
 	return at
 }
 
-func (s isa) tile(table Mem, mr, vecs int) {
-	s.text(fmt.Sprintf("tile%dx%d", mr, vecs*s.lanes),
-		"k int, a *float32, rsA, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int",
-		fmt.Sprintf("is c = alpha*a*b, or c += alpha*a*b if add is not 0, for %d rows and cols ≤ %d columns.", mr, vecs*s.lanes))
+// taps writes tiles whose rows of b lie anywhere.
+func taps(s isa) {
+	table := Mem{}
+	if !s.wide {
+		table = laneTable()
+	}
+	for _, vecs := range []int{2, 1} {
+		for mr := 1; mr <= map[bool]int{true: 8, false: 6}[s.wide]; mr++ {
+			s.tile(table, mr, vecs, true)
+		}
+	}
+}
+
+// tile writes one tile. With taps row q of b begins at b[at[q]] instead of q*rsB bytes into it.
+func (s isa) tile(table Mem, mr, vecs int, taps bool) {
+	name, rsName, where := "tile", "rsB int", ""
+	if taps {
+		name, rsName, where = "taps", "at *int", ", row q of b at b[at[q]]"
+	}
+	s.text(fmt.Sprintf("%s%dx%d", name, mr, vecs*s.lanes),
+		"k int, a *float32, rsA, csA int, b *float32, "+rsName+", c *float32, ldc int, alpha float32, cols int, add int",
+		fmt.Sprintf("is c = alpha*a*b, or c += alpha*a*b if add is not 0, for %d rows and cols ≤ %d columns%s.", mr, vecs*s.lanes, where))
 	k := Load(Param("k"), GP64()).(reg.GPVirtual)
 	a := Load(Param("a"), GP64()).(reg.GPVirtual)
 	rsA := Load(Param("rsA"), GP64()).(reg.GPVirtual)
 	csA := Load(Param("csA"), GP64())
 	b := Load(Param("b"), GP64())
-	rsB := Load(Param("rsB"), GP64())
+	var next, rsB reg.Register // of the tap; of the row
+	if taps {
+		next = Load(Param("at"), GP64())
+	} else {
+		rsB = Load(Param("rsB"), GP64())
+	}
 	rows := rowAddress(a, rsA, mr)
 	acc := make([][]reg.VecVirtual, mr)
 	for i := range acc {
@@ -73,10 +96,16 @@ func (s isa) tile(table Mem, mr, vecs int) {
 	}
 
 	Label("depth")
+	row := Mem{Base: b}
+	if taps {
+		row.Index, row.Scale = GP64(), 4
+		MOVQ(Mem{Base: next}, row.Index)
+		ADDQ(U8(8), next)
+	}
 	bv := make([]reg.VecVirtual, vecs)
 	for j := range bv {
 		bv[j] = s.vec()
-		VMOVUPS(Mem{Base: b, Disp: s.bytes() * j}, bv[j])
+		VMOVUPS(row.Offset(s.bytes()*j), bv[j])
 	}
 	for i := range acc {
 		av := s.vec()
@@ -86,7 +115,9 @@ func (s isa) tile(table Mem, mr, vecs int) {
 		}
 	}
 	ADDQ(csA, a)
-	ADDQ(rsB, b)
+	if !taps {
+		ADDQ(rsB, b)
+	}
 	DECQ(k)
 	JNZ(LabelRef("depth"))
 

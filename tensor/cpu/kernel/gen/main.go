@@ -22,6 +22,8 @@ var sets = map[string]func(){
 	"gemm_avx2":   func() { gemm(avx2) },
 	"vec_avx512":  func() { vectors(avx512) },
 	"vec_avx2":    func() { vectors(avx2) },
+	"taps_avx512": func() { taps(avx512) },
+	"taps_avx2":   func() { taps(avx2) },
 	"row_avx512":  func() { rowSet(avx512) },
 	"row_avx2":    func() { rowSet(avx2) },
 }

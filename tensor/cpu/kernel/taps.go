@@ -1,0 +1,46 @@
+package kernel
+
+// TapsPad is how many elements more than it uses GemmTaps may read of b, on any level.
+const TapsPad = 16
+
+// tapsGo is GemmTaps in portable Go.
+func tapsGo(m, n, k int, a Matrix[float32], b []float32, at []int, accumulate bool, c []float32, ldc int) {
+	checkTaps(m, n, k, 1, a, b, at, c, ldc)
+	for i := range m {
+		row := c[i*ldc : i*ldc+n]
+		if !accumulate {
+			clear(row)
+		}
+		for q, off := range at[:k] {
+			v := a.Data[i*a.RS+q*a.CS]
+			x := b[off : off+n]
+			for j := range row {
+				row[j] += float32(v * x[j])
+			}
+		}
+	}
+}
+
+// checkTaps panics unless what a product reads, in whole vectors of lanes, and what it writes lies in its slices.
+func checkTaps(m, n, k, lanes int, a Matrix[float32], b []float32, at []int, c []float32, ldc int) {
+	if m < 0 || n < 0 || k < 0 || a.RS < 0 || a.CS < 0 || m > 1 && ldc < n {
+		panic("kernel: GemmTaps: negative size or stride, or rows of c overlap")
+	}
+	at = at[:k]
+	if m == 0 || n == 0 {
+		return
+	}
+	_ = c[(m-1)*ldc+n-1]
+	if k == 0 {
+		return
+	}
+	_ = a.Data[(m-1)*a.RS+(k-1)*a.CS]
+	far := 0
+	for _, off := range at {
+		if off < 0 {
+			panic("kernel: GemmTaps: a negative tap")
+		}
+		far = max(far, off)
+	}
+	_ = b[far+ceil(n, lanes)*lanes-1]
+}
