@@ -23,6 +23,7 @@
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
 //	tensor/train      training loops
 //	collective        groups of ranks that compute in step, on slices, values and tensors
+//	net/nettest       two hosts on one machine, for tests
 //	collective/plan   what the ranks of a group agree on: calls, errors, cuts of a buffer
 //	collective/kernel folds buffers of ranks into one, in one pass, and copies them
 //	collective/wide   collectives between hosts, over bulk transfers

@@ -1,0 +1,162 @@
+// Package nettest plays several hosts on one machine, for tests of what crosses between them: network namespaces, each
+// with mounts, a /dev/shm and a host name of its own, joined by virtual Ethernet.
+package nettest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// ErrNotAllowed is returned to processes that may not make namespaces: those without CAP_SYS_ADMIN and CAP_NET_ADMIN, which
+// root has.
+var ErrNotAllowed = errors.New("nettest: namespaces need CAP_SYS_ADMIN and CAP_NET_ADMIN")
+
+// Host is one of two that are joined by a link. It exists as long as a process in it, and that one as long as its standard
+// input is open: nothing is left behind, however the process that made it ends.
+type Host struct {
+	Name string // its host name
+	Addr string // its IPv4 address on the link
+
+	pid   int
+	stdin io.Closer
+	wait  func() error
+}
+
+const link = "wire0"
+
+// Pair makes two hosts, with the addresses 10.77.0.1 and 10.77.0.2 on a link that nobody else sees. The caller closes
+// both. Errors: ErrNotAllowed; otherwise a program (unshare, nsenter, mount, ip) is missing or failed.
+func Pair(ctx context.Context) (hosts [2]*Host, err error) {
+	defer func() {
+		if err != nil {
+			for _, h := range hosts {
+				if h != nil {
+					h.Close()
+				}
+			}
+		}
+	}()
+	if !allowed() {
+		return hosts, ErrNotAllowed
+	}
+	for i := range hosts {
+		if hosts[i], err = start(ctx, i); err != nil {
+			return hosts, err
+		}
+	}
+	// Both ends are made where they belong: the link is never among this machine's own.
+	steps := []struct {
+		host *Host
+		args string
+	}{
+		{hosts[0], fmt.Sprintf("link add %s type veth peer name %s netns %d", link, link, hosts[1].pid)},
+		{hosts[0], fmt.Sprintf("addr add %s/24 dev %s", hosts[0].Addr, link)},
+		{hosts[1], fmt.Sprintf("addr add %s/24 dev %s", hosts[1].Addr, link)},
+		{hosts[0], "link set " + link + " up"},
+		{hosts[1], "link set " + link + " up"},
+	}
+	for _, s := range steps {
+		if out, err := s.host.Command(ctx, "ip", strings.Fields(s.args)...).CombinedOutput(); err != nil {
+			return hosts, fmt.Errorf("nettest: ip %s: %w: %s", s.args, err, out)
+		}
+	}
+	return hosts, nil
+}
+
+func start(ctx context.Context, i int) (*Host, error) {
+	h := &Host{Name: fmt.Sprintf("host%d", i+1), Addr: fmt.Sprintf("10.77.0.%d", i+1)}
+	cmd := exec.CommandContext(ctx, "unshare", "--net", "--mount", "--uts", "--ipc", "sh", "-ec",
+		"mount -t tmpfs -o size=1g tmpfs /dev/shm; hostname "+h.Name+"; ip link set lo up; echo up; exec cat")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("nettest: %w", err)
+	}
+	h.pid, h.stdin, h.wait = cmd.Process.Pid, stdin, cmd.Wait // unshare becomes the shell, and that cat
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "up\n" {
+		h.Close()
+		return nil, fmt.Errorf("nettest: a namespace did not start: %w: %s", err, stderr.String())
+	}
+	return h, nil
+}
+
+// allowed reads the effective capabilities.
+func allowed() bool {
+	const netAdmin, sysAdmin = 1 << 12, 1 << 21
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(status)) {
+		if text, ok := strings.CutPrefix(line, "CapEff:"); ok {
+			caps, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
+			return err == nil && caps&netAdmin != 0 && caps&sysAdmin != 0
+		}
+	}
+	return false
+}
+
+// Command is exec.CommandContext for a program that runs on h. Sockets in the file system would lead from one host to the
+// other: those in /dev/shm do not.
+func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	enter := []string{"--target", strconv.Itoa(h.pid), "--net", "--mount", "--uts", "--ipc", "--", name}
+	return exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
+}
+
+// Sent is how many bytes have left h by the link, headers included.
+func (h *Host) Sent() (uint64, error) {
+	path := fmt.Sprintf("/proc/%d/net/dev", h.pid)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, counters, _ := strings.Cut(strings.TrimSpace(line), ":")
+		// Eight counters of what was received, then the bytes sent.
+		if fields := strings.Fields(counters); name == link && len(fields) > 8 {
+			return strconv.ParseUint(fields[8], 10, 64)
+		}
+	}
+	return 0, fmt.Errorf("nettest: %s: no counters of %s", path, link)
+}
+
+// Close ends the host. What still runs there goes on without a link.
+func (h *Host) Close() {
+	_ = h.stdin.Close()
+	_ = h.wait()
+}
+
+// ForTest is Pair for a test, which ends the hosts. It skips the test where namespaces are not allowed, and only
+// there: whoever may make them and fails has a failed test.
+func ForTest(t testing.TB) [2]*Host {
+	t.Helper()
+	hosts, err := Pair(t.Context())
+	if errors.Is(err, ErrNotAllowed) {
+		t.Skipf("two hosts can't be played here: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, h := range hosts {
+			h.Close()
+		}
+	})
+	return hosts
+}
