@@ -126,7 +126,6 @@ type Group struct {
 	closing sync.Once
 	closed  atomic.Bool
 	err     error // of Close
-	owned   func() error
 }
 
 // New makes a group of members, which are by rank; this process is members[rank]. It takes ownership of the conns, also when
@@ -206,10 +205,12 @@ func (g *Group) Close() error {
 			g.comm.Abort(net.ErrClosed)
 		}
 		g.lane.drain()
-		g.err = g.comm.Close()
-		g.control.close()
-		if g.owned != nil {
-			g.err = errors.Join(g.err, g.owned())
+		g.err = errors.Join(g.comm.Close(), g.control.close())
+		if w := g.options.Waiter; w != nil {
+			// It wakes on the last context that it waited with, which may live long: now on one that is over.
+			ctx, cancel := context.WithCancel(context.Background())
+			_ = w.Wait(ctx, func() bool { return true })
+			cancel()
 		}
 	})
 	return g.err
