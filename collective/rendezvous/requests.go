@@ -83,8 +83,8 @@ func (s *server) set(p *peer, id uint32, key string, value []byte) bool {
 	if old, ok := s.keys[key]; ok {
 		after -= cost(key, old)
 	}
-	if after > maxStore {
-		p.fail(id, failure{code: codeFull, text: fmt.Sprintf("%d bytes are stored, %d are the limit", s.bytes, maxStore)})
+	if after > s.limit {
+		p.fail(id, failure{code: codeFull, text: fmt.Sprintf("%d bytes are stored, %d are the limit", s.bytes, s.limit)})
 		return false
 	}
 	s.bytes = after
@@ -158,8 +158,8 @@ func (s *server) gather(p *peer, id uint32, q request) {
 		return
 	}
 	held := cost(q.key, q.value)
-	if s.bytes+held > maxStore {
-		p.fail(id, failure{code: codeFull, text: fmt.Sprintf("%d bytes are stored, %d are the limit", s.bytes, maxStore)})
+	if s.bytes+held > s.limit {
+		p.fail(id, failure{code: codeFull, text: fmt.Sprintf("%d bytes are stored, %d are the limit", s.bytes, s.limit)})
 		return
 	}
 	s.bytes += held

@@ -32,6 +32,7 @@ type server struct {
 
 	keys    map[string][]byte
 	bytes   int                   // of keys and values
+	limit   int                   // of bytes
 	waits   map[string][]*pending // for a key
 	gathers map[gatherKey]*gather
 	refused []string // who was not let in, the last few
@@ -76,7 +77,7 @@ func newServer(w World, lis net.Listener, log *slog.Logger) *server {
 	s := &server{
 		world: w, run: nonce(), log: log, lis: lis,
 		strangers: map[net.Conn]bool{}, peers: map[uint32]*peer{}, left: map[uint32]bool{},
-		keys: map[string][]byte{}, waits: map[string][]*pending{}, gathers: map[gatherKey]*gather{},
+		keys: map[string][]byte{}, limit: maxStore, waits: map[string][]*pending{}, gathers: map[gatherKey]*gather{},
 	}
 	if lis != nil {
 		s.wg.Go(s.accept)

@@ -212,12 +212,18 @@ func (s *Store) AllGather(ctx context.Context, mine []byte) ([][]byte, error) {
 func (s *Store) Close() error {
 	c := s.conn
 	c.closing.Do(func() {
+		c.mu.Lock()
+		if c.err == nil {
+			c.err = net.ErrClosed
+		}
+		c.mu.Unlock()
 		c.writing.Lock()
-		c.link.SetWriteDeadline(time.Now().Add(time.Second))
+		// Rank 0 ends the connection when it has noted that we left: until then we would be in our own way here.
+		c.link.SetDeadline(time.Now().Add(time.Second))
 		_ = writeFrame(c.link, frame{kind: kindBye}, c.link.out)
 		c.writing.Unlock()
-		c.end(net.ErrClosed)
 		c.reader.Wait()
+		c.end(net.ErrClosed)
 		if c.server != nil {
 			c.server.close(c.linger)
 		}

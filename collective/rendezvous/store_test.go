@@ -1,0 +1,494 @@
+package rendezvous
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// guard is when a test counts as hanging.
+const guard = 30 * time.Second
+
+func limited(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), guard)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// socketDir is a folder whose path is short enough for sockets.
+func socketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// freePort is one that nobody listened on a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	return lis.Addr().(*net.TCPAddr).Port
+}
+
+// worlds gives every kind of address.
+func worlds(t *testing.T, size int) map[string]World {
+	return map[string]World{
+		"socket":  {Size: size, Socket: filepath.Join(socketDir(t), "s"), Secret: []byte("secret")},
+		"job":     {Size: size, Job: "a/job", RuntimeDir: socketDir(t)},
+		"parent":  {Size: size, RuntimeDir: socketDir(t)},
+		"tcp":     {Size: size, MasterAddr: "127.0.0.1", MasterPort: freePort(t), Secret: []byte("secret")},
+		"by name": {Size: size, MasterAddr: "localhost", MasterPort: freePort(t)},
+	}
+}
+
+// openAll opens all ranks at once; the last first, as it may happen.
+func openAll(t *testing.T, w World, o *Options) []*Store {
+	t.Helper()
+	out := make([]*Store, w.Size)
+	errs := make([]error, w.Size)
+	var wg sync.WaitGroup
+	for r := w.Size - 1; r >= 0; r-- {
+		mine := w
+		mine.Rank = r
+		wg.Go(func() { out[r], errs[r] = Open(limited(t), mine, o) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeAll(out) })
+	return out
+}
+
+func closeAll(stores []*Store) {
+	var wg sync.WaitGroup
+	for _, s := range stores {
+		wg.Go(func() { s.Close() })
+	}
+	wg.Wait()
+}
+
+// every runs f on all ranks at once and returns the joined errors.
+func every(stores []*Store, f func(r int, s *Store) error) error {
+	errs := make([]error, len(stores))
+	var wg sync.WaitGroup
+	for r, s := range stores {
+		wg.Go(func() { errs[r] = f(r, s) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func TestAllGather(t *testing.T) {
+	for name, w := range worlds(t, 5) {
+		t.Run(name, func(t *testing.T) {
+			stores := openAll(t, w, nil)
+			ctx := limited(t)
+			err := every(stores, func(r int, s *Store) error {
+				for round := range 20 {
+					mine := bytes.Repeat([]byte{byte(r), byte(round)}, r*round) // rank 0 gives nothing
+					all, err := s.AllGather(ctx, mine)
+					if err != nil {
+						return err
+					}
+					for q, v := range all {
+						if !bytes.Equal(v, bytes.Repeat([]byte{byte(q), byte(round)}, q*round)) {
+							return fmt.Errorf("rank %d, round %d: of rank %d came %d bytes %.20q", r, round, q, len(v), v)
+						}
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for r, s := range stores {
+				if k := s.Key(); len(k) != 32 || !bytes.Equal(k, stores[0].Key()) {
+					t.Errorf("rank %d's key is %x, rank 0's %x", r, k, stores[0].Key())
+				}
+			}
+		})
+	}
+}
+
+func TestGroups(t *testing.T) {
+	stores := openAll(t, World{Size: 4, Socket: filepath.Join(socketDir(t), "s")}, nil)
+	ctx := limited(t)
+	if err := every(stores, func(r int, s *Store) error {
+		g := s.Group([]string{"even", "odd"}[r%2], r/2, 2)
+		for range 3 {
+			all, err := g.AllGather(ctx, []byte{byte(r)})
+			if err != nil {
+				return err
+			}
+			if want := []byte{byte(r % 2), byte(r%2 + 2)}; !bytes.Equal(bytes.Join(all, nil), want) {
+				return fmt.Errorf("rank %d: %v, expected %v", r, all, want)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	stores := openAll(t, World{Size: 3, Socket: filepath.Join(socketDir(t), "s")}, nil)
+	ctx := limited(t)
+	if _, err := stores[1].Get(ctx, "a"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), `"a"`) {
+		t.Errorf("a key that nobody set: %v", err)
+	}
+	var waited sync.WaitGroup
+	for _, s := range stores {
+		waited.Go(func() {
+			if v, err := s.Wait(ctx, "a"); err != nil || string(v) != "x" {
+				t.Errorf("waited for a: %q, %v", v, err)
+			}
+		})
+	}
+	if err := stores[2].Set(ctx, "a", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	waited.Wait()
+	if v, err := stores[0].Get(ctx, "a"); err != nil || string(v) != "x" {
+		t.Errorf("got a: %q, %v", v, err)
+	}
+	if ok, err := stores[0].Delete(ctx, "a"); !ok || err != nil {
+		t.Errorf("deleted a: %v, %v", ok, err)
+	}
+	if ok, err := stores[0].Delete(ctx, "a"); ok || err != nil {
+		t.Errorf("deleted a again: %v, %v", ok, err)
+	}
+	if err := every(stores, func(r int, s *Store) error {
+		for range 100 {
+			if _, err := s.Add(ctx, "n", int64(r+1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := stores[1].Add(ctx, "n", -600); n != 0 || err != nil {
+		t.Errorf("300 additions and one subtraction make %d, %v", n, err)
+	}
+	if err := stores[1].Set(ctx, "text", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := stores[1].Add(ctx, "text", 1); err == nil {
+		t.Errorf("added to text: %d", n)
+	}
+	if err := stores[1].Set(ctx, strings.Repeat("k", MaxKey+1), nil); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a long key: %v", err)
+	}
+	if err := stores[1].Set(ctx, "v", make([]byte, MaxValue+1)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a large value: %v", err)
+	}
+	if err := stores[1].Set(ctx, "v", make([]byte, MaxValue)); err != nil {
+		t.Errorf("the largest value: %v", err)
+	}
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if _, err := stores[1].Wait(short, "never"); !errors.Is(err, ErrMissing) && !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("waited for nobody: %v", err)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := stores[1].Wait(gone, "never"); !errors.Is(err, context.Canceled) {
+		t.Errorf("waited with a context that is over: %v", err)
+	}
+}
+
+// TestFull: the store ends taking before it has all memory.
+func TestFull(t *testing.T) {
+	s := openAll(t, World{Size: 1}, nil)[0]
+	ctx := limited(t)
+	const limit = 8 * MaxValue
+	s.conn.server.mu.Lock()
+	s.conn.server.limit = limit
+	s.conn.server.mu.Unlock()
+	one := make([]byte, MaxValue)
+	for i := range limit/MaxValue + 1 {
+		err := s.Set(ctx, fmt.Sprint(i), one)
+		if errors.Is(err, ErrFull) {
+			if i < limit/MaxValue-2 {
+				t.Fatalf("full after %d values", i)
+			}
+			if _, err := s.Delete(ctx, "0"); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Set(ctx, "again", one); err != nil {
+				t.Fatalf("after one was deleted: %v", err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("never full")
+}
+
+func TestMissing(t *testing.T) {
+	w := World{Size: 4, Socket: filepath.Join(socketDir(t), "s")}
+	mine := w
+	stores := make([]*Store, 2)
+	for r := range stores {
+		var err error
+		mine.Rank = r
+		if stores[r], err = Open(limited(t), mine, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { closeAll(stores) })
+	mine.Rank, mine.Size = 2, 5
+	if s, err := Open(limited(t), mine, nil); !errors.Is(err, ErrWorldSize) || !strings.Contains(err.Error(), "5 ranks") || !strings.Contains(err.Error(), "says 4") {
+		t.Fatalf("rank 2 of 5 in a world of 4: %v, %v", s, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	err := every(stores, func(_ int, s *Store) error {
+		_, err := s.AllGather(ctx, nil)
+		var m *MissingError
+		if !errors.As(err, &m) || !errors.Is(err, ErrMissing) || !slices.Equal(m.Ranks, []int{2, 3}) || !strings.Contains(m.Why, "says that there are 5 ranks") {
+			return fmt.Errorf("ranks 2 and 3 are missing: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLeaver: who gathers with a rank that is gone learns it at once, long before the deadline.
+func TestLeaver(t *testing.T) {
+	stores := openAll(t, World{Size: 3, Socket: filepath.Join(socketDir(t), "s")}, &Options{Timeout: time.Hour})
+	left := make(chan error, 2)
+	for _, s := range stores[:2] {
+		go func() {
+			_, err := s.AllGather(t.Context(), nil)
+			left <- err
+		}()
+	}
+	stores[2].conn.link.Close() // as by SIGKILL
+	for range 2 {
+		select {
+		case err := <-left:
+			if m := new(MissingError); !errors.As(err, &m) || !slices.Equal(m.Ranks, []int{2}) && !slices.Contains(m.Ranks, 2) || !strings.Contains(m.Why, "rank 2 left") {
+				t.Errorf("rank 2 left: %v", err)
+			}
+		case <-time.After(guard):
+			t.Fatal("nobody noticed that rank 2 is gone")
+		}
+	}
+	if _, err := stores[2].AllGather(limited(t), nil); !errors.Is(err, ErrLost) {
+		t.Errorf("on the rank whose connection broke: %v", err)
+	}
+}
+
+// TestMasterGone: the others' calls end when rank 0 does.
+func TestMasterGone(t *testing.T) {
+	w := World{Size: 2, MasterAddr: "127.0.0.1", MasterPort: freePort(t)}
+	stores := openAll(t, w, &Options{Linger: -1})
+	lost := make(chan error, 1)
+	go func() {
+		_, err := stores[1].Wait(t.Context(), "x")
+		lost <- err
+	}()
+	stores[0].Close()
+	select {
+	case err := <-lost:
+		if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), w.Addr()) {
+			t.Errorf("rank 0 is gone: %v", err)
+		}
+	case <-time.After(guard):
+		t.Fatal("still waiting")
+	}
+	if err := stores[0].Set(limited(t), "x", nil); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	for name, w := range map[string]World{
+		"tcp":  {Size: 2, Rank: 1, MasterAddr: "127.0.0.1", MasterPort: freePort(t)},
+		"unix": {Size: 2, Rank: 1, Socket: filepath.Join(socketDir(t), "s")},
+	} {
+		_, err := Open(t.Context(), w, &Options{Timeout: 100 * time.Millisecond})
+		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), w.Addr()) || !strings.Contains(err.Error(), "rank 1") || !strings.Contains(err.Error(), "ms") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for name, w := range worlds(t, 3) {
+		t.Run(name, func(t *testing.T) {
+			w.Epoch = 7
+			o := &Options{Linger: -1}
+			zero, err := Open(limited(t), w, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer zero.Close()
+			one := w
+			one.Rank = 1
+			s, err := Open(limited(t), one, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			for _, c := range []struct {
+				what string
+				with func(w *World)
+				err  error
+				has  string
+			}{
+				{"rank 1 again", func(*World) {}, ErrDuplicateRank, "rank 1 of 3 is connected already"},
+				{"rank 0 again", func(w *World) { w.Rank = 0 }, ErrDuplicateRank, "rank 0 of 3"},
+				{"a larger world", func(w *World) { w.Size = 9 }, ErrWorldSize, "9 ranks, rank 0 says 3"},
+				{"another secret", func(w *World) { w.Rank, w.Secret = 2, []byte("guess") }, ErrSecret, "rank 2"},
+				{"another epoch", func(w *World) { w.Rank, w.Epoch, w.Socket = 2, 6, zero.World().Socket }, ErrStale, "epoch 6, rank 0 of 7"},
+			} {
+				mine := one
+				c.with(&mine)
+				_, err := Open(limited(t), mine, o)
+				if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.has) {
+					t.Errorf("%s: %v; expected %v, %q", c.what, err, c.err, c.has)
+				}
+			}
+			// None of that harmed the ranks that are in.
+			if err := s.Set(limited(t), "k", nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAgain: the ranks of one process after the other meet at the same address, also when rank 0 is the last to leave.
+func TestAgain(t *testing.T) {
+	w := World{Size: 3, MasterAddr: "127.0.0.1", MasterPort: freePort(t)}
+	var wg sync.WaitGroup
+	for r := range w.Size {
+		mine := w
+		mine.Rank = r
+		wg.Go(func() {
+			for range 10 {
+				s, err := Open(limited(t), mine, nil)
+				if err != nil {
+					t.Errorf("rank %d: %v", r, err)
+					return
+				}
+				if _, err := s.AllGather(limited(t), nil); err != nil {
+					t.Errorf("rank %d: %v", r, err)
+				}
+				s.Close()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestStaleSocket: a socket that a rank 0 left behind that was killed is no obstacle.
+func TestStaleSocket(t *testing.T) {
+	path := filepath.Join(socketDir(t), "s")
+	lis, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lis.(*net.UnixListener).SetUnlinkOnClose(false)
+	lis.Close()
+	stores := openAll(t, World{Size: 2, Socket: path}, nil)
+	closeAll(stores)
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the socket is left")
+	}
+}
+
+// TestGarbage: what isn't a rank gets nothing and harms nobody.
+func TestGarbage(t *testing.T) {
+	w := World{Size: 2, MasterAddr: "127.0.0.1", MasterPort: freePort(t)}
+	zero, err := Open(limited(t), w, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer zero.Close()
+	for name, bytes := range map[string]string{
+		"a browser":        "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"a huge frame":     "\xff\xff\xff\xff\x01\x00\x00\x00\x00",
+		"an empty frame":   "\x00\x00\x00\x00",
+		"another protocol": "\x0d\x00\x00\x00\x01\x00\x00\x00\x00hi there",
+	} {
+		c, err := net.Dial("tcp", w.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(guard))
+		if _, err := io.WriteString(c, bytes); err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(c)
+		if len(got) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s got %q, %v; expected the connection to end", name, got, err)
+		}
+		c.Close()
+	}
+	mine := w
+	mine.Rank = 1
+	one, err := Open(limited(t), mine, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	if err := every([]*Store{zero, one}, func(_ int, s *Store) error {
+		_, err := s.AllGather(limited(t), nil)
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStranger: a rank that meets something else at rank 0's address says so at once.
+func TestStranger(t *testing.T) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lis.Close()
+	go func() {
+		for {
+			c, err := lis.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
+			io.Copy(io.Discard, c)
+			c.Close()
+		}
+	}()
+	w := World{Size: 2, Rank: 1, MasterAddr: "127.0.0.1", MasterPort: lis.Addr().(*net.TCPAddr).Port}
+	if _, err := Open(limited(t), w, nil); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "HTTP") || !strings.Contains(err.Error(), w.Addr()) {
+		t.Errorf("%v; expected ErrProtocol, what came and from where", err)
+	}
+	w.Rank = 0
+	if _, err := Open(limited(t), w, nil); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("rank 0 where something else listens: %v", err)
+	}
+}
