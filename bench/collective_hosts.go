@@ -1,20 +1,17 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-)
 
-// ErrNeedsRoot is returned for two hosts by users who may not make namespaces.
-var ErrNeedsRoot = errors.New("bench: two hosts are two network namespaces, which only root can make")
+	"github.com/ringside-go/ringside/net/nettest"
+)
 
 const (
 	maxLargeOverPeer = 1
@@ -23,120 +20,15 @@ const (
 	tcpLarge         = 1 << 20
 )
 
-// namespace plays a host: network, mounts with a /dev/shm of its own, and host name. It is there as long as a process in
-// it, and that as long as its standard input is open, so nothing is left whatever happens to this one.
-type namespace struct {
-	pid  int
-	addr string
-	stop func()
-}
-
-// newNamespace starts host i.
-func newNamespace(ctx context.Context, i int) (*namespace, error) {
-	script := fmt.Sprintf("mount -t tmpfs -o size=2g tmpfs /dev/shm && hostname ringside%d && ip link set lo up && echo up && exec cat", i)
-	cmd := exec.CommandContext(ctx, "unshare", "--net", "--mount", "--uts", "--ipc", "sh", "-c", script)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("bench: namespace: %w", err)
-	}
-	stop := func() {
-		_ = in.Close()
-		_ = cmd.Wait()
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "up\n" {
-		stop()
-		return nil, fmt.Errorf("bench: namespace %d did not start: %w", i, err)
-	}
-	return &namespace{cmd.Process.Pid, fmt.Sprintf("10.77.0.%d", i+1), stop}, nil // unshare became the shell, and that cat
-}
-
-// enter is what a command is put behind to run there. Sockets in the file system would lead to the other host, so those
-// of this one lie in its /dev/shm.
-func (n *namespace) enter() []string {
-	return []string{"nsenter", "--target", fmt.Sprint(n.pid), "--net", "--mount", "--uts", "--ipc", "env", "XDG_RUNTIME_DIR=/dev/shm"}
-}
-
-// do runs a command there and returns what it printed.
-func (n *namespace) do(ctx context.Context, args ...string) (string, error) {
-	args = append(n.enter(), args...)
-	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("bench: %s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
-}
-
-const vethName = "ringside0"
-
-// sent is the bytes that left by the link.
-func (n *namespace) sent(ctx context.Context) (float64, error) {
-	text, err := n.do(ctx, "cat", "/proc/net/dev")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), vethName+":"); ok {
-			var x [9]float64
-			for i, word := range strings.Fields(rest)[:9] { // eight of what came in, then bytes sent
-				if _, err := fmt.Sscan(word, &x[i]); err != nil {
-					return 0, err
-				}
-			}
-			return x[8], nil
-		}
-	}
-	return 0, fmt.Errorf("bench: no %s in %q", vethName, text)
-}
-
-// twoHosts are namespaces joined by a pair of virtual links.
-func twoHosts(ctx context.Context) (hosts []*namespace, stop func(), err error) {
-	stop = func() {
-		for _, h := range hosts {
-			h.stop()
-		}
-	}
-	if os.Geteuid() != 0 {
-		return nil, stop, ErrNeedsRoot
-	}
-	for i := range 2 {
-		h, err := newNamespace(ctx, i)
-		if err != nil {
-			stop()
-			return nil, stop, err
-		}
-		hosts = append(hosts, h)
-	}
-	// Made inside of the first, so that it never is among the machine's own.
-	_, err = hosts[0].do(ctx, "ip", "link", "add", vethName, "type", "veth", "peer", "name", vethName, "netns", fmt.Sprint(hosts[1].pid))
-	for _, h := range hosts {
-		for _, args := range [][]string{{"ip", "addr", "add", h.addr + "/24", "dev", vethName}, {"ip", "link", "set", vethName, "up"}} {
-			if err == nil {
-				_, err = h.do(ctx, args...)
-			}
-		}
-	}
-	if err != nil {
-		stop()
-		return nil, stop, err
-	}
-	return hosts, stop, nil
-}
-
 // runCollectiveHosts times all-reduces and barriers of ranks that are divided among two hosts.
 func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, error) {
-	hosts, stop, err := twoHosts(ctx)
+	hosts, err := nettest.Pair(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer stop()
+	for _, h := range hosts {
+		defer h.Close()
+	}
 	choice := o.Collective
 	if choice.Ops == nil {
 		choice.Ops = []string{"allreduce", "barrier"}
@@ -185,16 +77,16 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 
 // hostTraffic is what a host sends for an all-reduce of 16 MiB, over the least that two hosts can do with: half of the
 // buffer to reduce and half to spread, from each, which is 2 S in all.
-func hostTraffic(ctx context.Context, o *Options, hosts []*namespace, ranks int) (float64, error) {
+func hostTraffic(ctx context.Context, o *Options, hosts [2]*nettest.Host, ranks int) (float64, error) {
 	const size = 16 << 20
 	var total float64
 	sum := func() (x float64, err error) {
 		for _, h := range hosts {
-			s, err := h.sent(ctx)
+			s, err := h.Sent()
 			if err != nil {
 				return 0, err
 			}
-			x += s
+			x += float64(s)
 		}
 		return x, nil
 	}
@@ -221,12 +113,12 @@ func hostTraffic(ctx context.Context, o *Options, hosts []*namespace, ranks int)
 }
 
 // onHosts says where rank r of so many runs: the first half of them on the first.
-func onHosts(hosts []*namespace, ranks int) func(r int) *namespace {
-	return func(r int) *namespace { return hosts[r*len(hosts)/ranks] }
+func onHosts(hosts [2]*nettest.Host, ranks int) func(r int) *nettest.Host {
+	return func(r int) *nettest.Host { return hosts[r*len(hosts)/ranks] }
 }
 
 // hostSides are ours, and the peers over TCP.
-func hostSides(ctx context.Context, o *Options, dir string, hosts []*namespace) ([]collectiveSide, error) {
+func hostSides(ctx context.Context, o *Options, dir string, hosts [2]*nettest.Host) ([]collectiveSide, error) {
 	sides := []collectiveSide{{sideOurs, mpiCan, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
 		return playCollective(ctx, o, ranks, cases, onHosts(hosts, ranks))
 	}}}
@@ -247,7 +139,7 @@ func hostSides(ctx context.Context, o *Options, dir string, hosts []*namespace) 
 	switch {
 	case err == nil:
 		sides = append(sides, collectiveSide{sideGloo, glooCan, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-			return gloo.run(ctx, ranks, cases, vethName, func(r int) []string { return onHosts(hosts, ranks)(r).enter() })
+			return gloo.run(ctx, ranks, cases, onHosts(hosts, ranks))
 		}})
 	case errors.Is(err, errNoGloo):
 		o.without(sideGloo, err)
@@ -258,12 +150,13 @@ func hostSides(ctx context.Context, o *Options, dir string, hosts []*namespace) 
 }
 
 // mpiOnHosts has mpirun start its daemons by a script in place of ssh.
-func mpiOnHosts(dir, path string, o *Options, hosts []*namespace) (func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error), error) {
+func mpiOnHosts(dir, path string, o *Options, hosts [2]*nettest.Host) (func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error), error) {
 	agent := filepath.Join(dir, "rsh")
 	var script strings.Builder
 	io.WriteString(&script, "#!/bin/sh\nhost=$1\nshift\ncase $host in\n")
 	for _, h := range hosts {
-		fmt.Fprintf(&script, "%s) exec %s sh -c \"$*\" ;;\n", h.addr, strings.Join(h.enter(), " "))
+		enter := h.Command(context.Background(), "sh", "-c").Args
+		fmt.Fprintf(&script, "%s) exec %s \"$*\" ;;\n", h.Addr, strings.Join(enter, " "))
 	}
 	io.WriteString(&script, "esac\nexit 1\n")
 	if err := os.WriteFile(agent, []byte(script.String()), 0o700); err != nil {
@@ -278,16 +171,16 @@ func mpiOnHosts(dir, path string, o *Options, hosts []*namespace) (func(ctx cont
 					n++
 				}
 			}
-			places = append(places, fmt.Sprint(h.addr, ":", n))
+			places = append(places, fmt.Sprint(h.Addr, ":", n))
 		}
-		args := append(hosts[0].enter(), "mpirun", "--allow-run-as-root", "-np", fmt.Sprint(ranks), "--host", strings.Join(places, ","),
-			"--mca", "plm_rsh_agent", agent, "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "oob_tcp_if_include", vethName,
-			"--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", vethName, "--bind-to", "none")
+		args := []string{"--allow-run-as-root", "-np", fmt.Sprint(ranks), "--host", strings.Join(places, ","),
+			"--mca", "plm_rsh_agent", agent, "--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "oob_tcp_if_include", nettest.Link,
+			"--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp", "--mca", "btl_tcp_if_include", nettest.Link, "--bind-to", "none"}
 		if ranks > 2 {
 			args = append(args, "--mca", "mpi_yield_when_idle", "1")
 		}
 		args = append(args, path, fmt.Sprint(ranks), o.budget())
 		args = append(args, caseArgs(cases)...)
-		return outcomes(exec.CommandContext(ctx, args[0], args[1:]...))
+		return outcomes(hosts[0].Command(ctx, "mpirun", args...))
 	}, nil
 }

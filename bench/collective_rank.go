@@ -13,11 +13,12 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/nettest"
 	"github.com/ringside-go/ringside/net/route"
 )
 
 // playCollective has processes of this binary measure the cases. host, if not nil, is where rank r runs.
-func playCollective(ctx context.Context, o *Options, ranks int, cases []collectiveCase, host func(r int) *namespace) ([]outcome, error) {
+func playCollective(ctx context.Context, o *Options, ranks int, cases []collectiveCase, host func(r int) *nettest.Host) ([]outcome, error) {
 	dir, err := os.MkdirTemp("", "ringside-bench-")
 	if err != nil {
 		return nil, err
@@ -30,8 +31,7 @@ func playCollective(ctx context.Context, o *Options, ranks int, cases []collecti
 			roles[r].Core = r
 		}
 		if host != nil {
-			h := host(r)
-			roles[r].Enter, roles[r].Kind = h.enter(), h.addr
+			roles[r].Host, roles[r].Kind = host(r), host(r).Addr
 		}
 	}
 	x, err := play(ctx, o, roles...)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/ringside-go/ringside/net/nettest"
 )
 
 //go:embed floor/collective.c
@@ -50,7 +52,7 @@ func collectiveSides(ctx context.Context, o *Options, dir string) ([]collectiveS
 	switch {
 	case err == nil:
 		sides = append(sides, collectiveSide{sideGloo, glooCan, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-			return gloo.run(ctx, ranks, cases, "", nil)
+			return gloo.run(ctx, ranks, cases, nil)
 		}})
 	case errors.Is(err, errNoGloo):
 		o.without(sideGloo, err)
@@ -187,24 +189,19 @@ func newGloo(ctx context.Context, o *Options, dir string) (*gloo, error) {
 // glooCan: PyTorch's Gloo has no reduce-scatter.
 func glooCan(c collectiveCase) bool { return mpiCan(c) && c.op != "reducescatter" }
 
-// run starts a process for each rank, on a network interface if one is named; enter, if any, is what rank r's command is
-// behind.
-func (g *gloo) run(ctx context.Context, ranks int, cases []collectiveCase, iface string, enter func(r int) []string) ([]outcome, error) {
+// run starts a process for each rank; host, if not nil, is where rank r runs.
+func (g *gloo) run(ctx context.Context, ranks int, cases []collectiveCase, host func(r int) *nettest.Host) ([]outcome, error) {
 	g.runs++
 	store := filepath.Join(g.dir, fmt.Sprint("store", g.runs))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	command := func(r int) *exec.Cmd {
-		var args []string
-		if enter != nil {
-			args = enter(r)
+		args := append([]string{g.script, fmt.Sprint(r), fmt.Sprint(ranks), store, g.o.budget()}, caseArgs(cases)...)
+		if host == nil {
+			return exec.CommandContext(ctx, g.python, args...)
 		}
-		args = append(args, g.python, g.script, fmt.Sprint(r), fmt.Sprint(ranks), store, g.o.budget())
-		args = append(args, caseArgs(cases)...)
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-		if iface != "" {
-			cmd.Env = append(cmd.Environ(), "GLOO_SOCKET_IFNAME="+iface)
-		}
+		cmd := host(r).Command(ctx, g.python, args...)
+		cmd.Env = append(cmd.Environ(), "GLOO_SOCKET_IFNAME="+nettest.Link)
 		return cmd
 	}
 	var others []*exec.Cmd

@@ -12,9 +12,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/net/nettest"
 )
 
 // A play is a measurement by processes of their own: this program, started once for each role. Parent and child
@@ -44,10 +45,10 @@ type role struct {
 	Ranks int      `json:"ranks,omitempty"`
 	Cases []string `json:"cases,omitempty"`
 
-	Enter    []string   `json:"-"` // what its command is put behind, to run elsewhere
-	Files    []*os.File `json:"-"`
-	Measures bool       `json:"-"`
-	OneCore  bool       `json:"-"` // the whole process, with everything it starts, on the first core
+	Host     *nettest.Host `json:"-"` // where it runs; nil: here
+	Files    []*os.File    `json:"-"`
+	Measures bool          `json:"-"`
+	OneCore  bool          `json:"-"` // the whole process, with everything it starts, on the first core
 }
 
 // actor is the child's view of its role.
@@ -214,15 +215,13 @@ func play(ctx context.Context, o *Options, roles ...role) ([]float64, error) {
 
 func startRole(o *Options, r *role) (*child, error) {
 	cmd := o.Self("bench-peer", r.Part)
-	cmd.ExtraFiles = r.Files
-	if len(r.Enter) > 0 {
-		path, err := exec.LookPath(r.Enter[0])
-		if err != nil {
-			return nil, err
-		}
-		cmd.Args = append(append(slices.Clone(r.Enter), cmd.Path), cmd.Args[1:]...)
-		cmd.Path = path
+	if r.Host != nil {
+		there := r.Host.Command(context.Background(), cmd.Path, cmd.Args[1:]...)
+		there.Env = append(cmd.Environ(), "XDG_RUNTIME_DIR=/dev/shm") // elsewhere sockets would lead from host to host
+		there.Stderr = cmd.Stderr
+		cmd = there
 	}
+	cmd.ExtraFiles = r.Files
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

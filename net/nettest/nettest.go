@@ -30,7 +30,8 @@ type Host struct {
 	wait  func() error
 }
 
-const link = "wire0"
+// Link is what the link is called on both hosts.
+const Link = "wire0"
 
 // Pair makes two hosts, with the addresses 10.77.0.1 and 10.77.0.2 on a link that nobody else sees. The caller closes
 // both. Errors: ErrNotAllowed; otherwise a program (unshare, nsenter, mount, ip) is missing or failed.
@@ -57,11 +58,11 @@ func Pair(ctx context.Context) (hosts [2]*Host, err error) {
 		host *Host
 		args string
 	}{
-		{hosts[0], fmt.Sprintf("link add %s type veth peer name %s netns %d", link, link, hosts[1].pid)},
-		{hosts[0], fmt.Sprintf("addr add %s/24 dev %s", hosts[0].Addr, link)},
-		{hosts[1], fmt.Sprintf("addr add %s/24 dev %s", hosts[1].Addr, link)},
-		{hosts[0], "link set " + link + " up"},
-		{hosts[1], "link set " + link + " up"},
+		{hosts[0], fmt.Sprintf("link add %s type veth peer name %s netns %d", Link, Link, hosts[1].pid)},
+		{hosts[0], fmt.Sprintf("addr add %s/24 dev %s", hosts[0].Addr, Link)},
+		{hosts[1], fmt.Sprintf("addr add %s/24 dev %s", hosts[1].Addr, Link)},
+		{hosts[0], "link set " + Link + " up"},
+		{hosts[1], "link set " + Link + " up"},
 	}
 	for _, s := range steps {
 		if out, err := s.host.Command(ctx, "ip", strings.Fields(s.args)...).CombinedOutput(); err != nil {
@@ -129,11 +130,11 @@ func (h *Host) Sent() (uint64, error) {
 	for line := range strings.Lines(string(text)) {
 		name, counters, _ := strings.Cut(strings.TrimSpace(line), ":")
 		// Eight counters of what was received, then the bytes sent.
-		if fields := strings.Fields(counters); name == link && len(fields) > 8 {
+		if fields := strings.Fields(counters); name == Link && len(fields) > 8 {
 			return strconv.ParseUint(fields[8], 10, 64)
 		}
 	}
-	return 0, fmt.Errorf("nettest: %s: no counters of %s", path, link)
+	return 0, fmt.Errorf("nettest: %s: no counters of %s", path, Link)
 }
 
 // Close ends the host. What still runs there goes on without a link.
