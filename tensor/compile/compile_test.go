@@ -27,8 +27,13 @@ func (c *capture) Submit(_ context.Context, b *tensor.Batch) ([]tensor.Fetched, 
 	return nil, nil
 }
 
-// planOf compiles what f records. The inputs are uploaded before.
+// planOf compiles what f records, a step for every operation. The inputs are uploaded before.
 func planOf(t *testing.T, f func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor)) *Plan {
+	t.Helper()
+	return planWith(t, &Options{NoFuse: true}, f)
+}
+
+func planWith(t *testing.T, o *Options, f func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor)) *Plan {
 	t.Helper()
 	c := &capture{}
 	s := tensor.NewSession(c, nil)
@@ -37,7 +42,7 @@ func planOf(t *testing.T, f func(s *tensor.Session, sc *tensor.Scope, x, y *tens
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	p := Compile(c.p, &Options{NoFuse: true})
+	p := Compile(c.p, o)
 	checkPlan(t, p)
 	return p
 }

@@ -108,10 +108,11 @@ func (p *Plan) String() string {
 func (p *Plan) StepString(i int) string {
 	s := &p.Steps[i]
 	var b strings.Builder
+	b.WriteString(p.operand(s.Out))
 	for _, o := range s.Also {
-		b.WriteString(p.operand(o) + ", ")
+		b.WriteString(", " + p.operand(o))
 	}
-	fmt.Fprintf(&b, "%s = %s", p.operand(s.Out), s.Name())
+	b.WriteString(" = " + s.Name())
 	for _, in := range s.In {
 		b.WriteString(" " + p.operand(in))
 	}

@@ -1,0 +1,263 @@
+package compile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/autograd"
+	"github.com/ringside-go/ringside/tensor/enginetest"
+)
+
+type recorder = func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor)
+
+// expect compiles what f records and compares the printed plan.
+func expect(t *testing.T, want string, f recorder) {
+	t.Helper()
+	p := planWith(t, nil, f)
+	if got, want := strings.TrimSpace(p.String()), strings.TrimSpace(want); got != want {
+		t.Errorf("the plan is\n%s\nexpected\n%s", got, want)
+	}
+}
+
+// names lists the steps of a plan.
+func names(p *Plan) string {
+	var l []string
+	for i := range p.Steps {
+		l = append(l, p.Steps[i].Name())
+	}
+	return strings.Join(l, " ")
+}
+
+func TestCommonStepsOnce(t *testing.T) {
+	expect(t, `
+t@0:f32[2 3] = sin in0:f32[2 3]
+t@64:f32[] = sum t@0:f32[2 3] [0]
+out0:f32[2 3] = mul t@64:f32[] t@0:f32[2 3]
+out0 is %3`, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		a, b := x.Sin(), x.Sin()
+		sc.Keep(a.Sum().Mul(b))
+	})
+	p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		sc.Keep(x.Cumsum(0).Sum().Add(x.Cumsum(1).Sum())) // other attributes
+		sc.Keep(x.MulS(2).Sum().Add(x.MulS(3).Sum()))     // other scalars
+		sc.Keep(x.Sin())
+		sc.Keep(x.Sin()) // two results
+	})
+	if got := strings.Count(names(p), "cumsum") + strings.Count(names(p), "mul") + strings.Count(names(p), "sin"); got != 6 {
+		t.Errorf("%d steps are left of 6 that differ:\n%v", got, p)
+	}
+}
+
+func TestConstantsAreScalars(t *testing.T) {
+	expect(t, `
+out0:f32[2 3] = add in0:f32[2 3] s0
+out0 is %1`, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		sc.Keep(x.Add(tensor.Full(s, tensor.F32, 2, 2, 3)))
+	})
+	p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		one := tensor.Full(s, tensor.F32, 1, 2, 3)
+		sc.Keep(one.Add(one)) // nothing else gives the dtype
+		sc.Keep(x.Cast(tensor.I32).Add(tensor.Full(s, tensor.I32, 2.5, 2, 3)))
+	})
+	if got := strings.Count(names(p), "full"); got != 2 {
+		t.Errorf("%d constants are tensors, expected 2:\n%v", got, p)
+	}
+}
+
+func TestChainsBecomeTiles(t *testing.T) {
+	expect(t, `
+out0:f32[2 3] = {exp add mul} in0:f32[2 3] in1:f32[2 3]/[0 1]+0 s0
+out0 is %4`, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		sc.Keep(x.Exp().Add(y.Slice(tensor.At(0))).MulS(2))
+	})
+	for _, c := range []struct {
+		name, want string
+		f          recorder
+	}{
+		{"a result within", "{exp neg}", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			sc.Keep(sc.Keep(x.Exp()).Neg())
+		}},
+		{"casts and comparisons", "cast {cast gt where}", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			c := y.Cast(tensor.F64)
+			sc.Keep(tensor.Where(c.GtS(1), c, x.Cast(tensor.F64).Narrow(0, 0, 1)))
+		}},
+		{"another shape of the same elements", "{exp neg}", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			sc.Keep(x.Exp().Reshape(3, 2).Neg())
+		}},
+		{"another order", "exp neg", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			sc.Keep(x.Exp().T().Neg())
+		}},
+		{"broadcast in between", "exp {add neg}", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			sc.Keep(x.Slice(tensor.At(0)).Exp().Add(y).Neg())
+		}},
+		{"readers of the same", "{exp neg}", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			sc.Keep(x.Exp())
+			sc.Keep(x.Neg())
+		}},
+		{"somebody reads in between, the second may go first", "{exp mul} sum {add neg}", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			e := x.Exp()
+			total := e.Sum()
+			sc.Keep(e.Mul(y))
+			sc.Keep(y.Add(total).Neg())
+		}},
+		{"a sum of what is made stands between", "exp sum {mul neg}", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			e := x.Exp()
+			sc.Keep(e.Mul(e.Sum()).Neg())
+		}},
+		{"dropout counts elements", "exp dropout neg", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			sc.Keep(x.Exp().Dropout(0.5).Neg())
+		}},
+	} {
+		if p := planWith(t, nil, c.f); !strings.HasPrefix(names(p), c.want) {
+			t.Errorf("%s: %s, expected %s\n%v", c.name, names(p), c.want, p)
+		}
+	}
+}
+
+// A tile's results must not be written over what a later operation of it still reads.
+func TestTilesInPlace(t *testing.T) {
+	p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		e := x.Cumsum(0)
+		q := e.Reshape(3, 2).Matmul(y) // wants e
+		a, b := e.Neg(), e.Sin()       // two results, of which only the last may lie where e does
+		sc.Keep(a.T().Matmul(b).Sum().Add(q.Sum()))
+	})
+	for k := range p.Steps {
+		s := &p.Steps[k]
+		if s.Fused != Tiles {
+			continue
+		}
+		if s.Out.Buf == s.In[0].Buf || len(s.Also) != 1 || s.Also[0].Buf != s.In[0].Buf {
+			t.Errorf("expected the second result alone in the operand's place:\n%v", p)
+		}
+	}
+}
+
+func TestPadsAreJoined(t *testing.T) {
+	expect(t, `
+t@0:f32[2 3] = exp in0:f32[2 3]
+out0:f32[2 6] = join_pads t@0:f32[2 3] in1:f32[2 3] s0 s0 [1]
+out0 is %3`, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		e := x.Exp()
+		sc.Keep(e.Pad(0, [2]int{0, 0}, [2]int{0, 3}).Add(y.Pad(0, [2]int{0, 0}, [2]int{3, 0})))
+	})
+	p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		sc.Keep(x.Pad(0, [2]int{0, 0}, [2]int{0, 4}).Add(y.Pad(0, [2]int{0, 0}, [2]int{4, 0}))) // a gap
+		sc.Keep(x.Pad(0, [2]int{0, 2}, [2]int{0, 3}).Add(y.Pad(0, [2]int{2, 0}, [2]int{3, 0}))) // two dims
+	})
+	if strings.Contains(names(p), "join") {
+		t.Errorf("pads that leave a gap were joined:\n%v", p)
+	}
+}
+
+// heads are q, k and v of b batches, h and kv heads, s and n positions, d numbers each.
+func heads(s *tensor.Session, b, h, kv, q, n, d int) (x, y, z *tensor.Tensor) {
+	return tensor.Ones(s, tensor.F32, b, q, h, d).Transpose(1, 2), tensor.Ones(s, tensor.F32, b, n, kv, d).Transpose(1, 2), tensor.Ones(s, tensor.F32, b, n, kv, d).Transpose(1, 2)
+}
+
+func TestAttentionIsOneStep(t *testing.T) {
+	for _, c := range []struct {
+		b, h, kv, q, n, d int
+		want              string // of what remains of it
+	}{
+		{2, 4, 4, 5, 5, 6, "attention attention_grad"},
+		{2, 4, 2, 5, 7, 6, "attention attention_grad"},
+		{1, 6, 1, 3, 3, 8, "attention attention_grad"},
+	} {
+		p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, _, _ *tensor.Tensor) {
+			q, k, v := heads(s, c.b, c.h, c.kv, c.q, c.n, c.d)
+			for _, x := range []*tensor.Tensor{q, k, v} {
+				x.RequireGrad()
+			}
+			y := tensor.Attention(q, k, v, 0.5, true)
+			g, err := autograd.Grad(y.Transpose(1, 2).Reshape(c.b, c.q, -1).Square().Sum(), q, k, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range g {
+				sc.Keep(x.Transpose(1, 2).Reshape(-1))
+			}
+		})
+		var got []string
+		for i := range p.Steps {
+			if n := p.Steps[i].Name(); strings.Contains(n, "attention") || strings.Contains(n, "softmax") || n == "matmul" || n == "cast" {
+				got = append(got, n)
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %s, expected %s\n%v", c, got, c.want, p)
+		}
+	}
+}
+
+// What reads the weights of an attention keeps them.
+func TestAttentionWithItsWeights(t *testing.T) {
+	p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, _, _ *tensor.Tensor) {
+		q, k, v := heads(s, 1, 2, 2, 3, 3, 4)
+		w := sc.Keep(q.Matmul(k.T()).CausalSoftmax(1))
+		sc.Keep(w.Matmul(v))
+	})
+	if strings.Contains(names(p), "attention") {
+		t.Errorf("kept weights are not computed:\n%v", p)
+	}
+}
+
+func TestTrainingSteps(t *testing.T) {
+	p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+		w, b := tensor.Ones(s, tensor.F32, 3), tensor.Zeros(s, tensor.F32, 3)
+		for _, p := range []*tensor.Tensor{x, w, b} {
+			p.RequireGrad()
+		}
+		target := tensor.From(s, []int32{0, 2})
+		loss := sc.Keep(x.LayerNorm(w, b, 1e-5, 1).CrossEntropy(target, -100))
+		g, err := autograd.Grad(loss, w, b, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sc.Keep(g[2])
+		for i, p := range []*tensor.Tensor{w, b} {
+			m := sc.Keep(s.Apply(tensor.OpAdamM, nil, tensor.T(y.Slice(tensor.At(0))), tensor.T(g[i]), tensor.S(0.9)))
+			v := sc.Keep(s.Apply(tensor.OpAdamV, nil, tensor.T(y.Slice(tensor.At(1))), tensor.T(g[i]), tensor.S(0.9)))
+			sc.Keep(s.Apply(tensor.OpAdamW, nil, tensor.T(p), tensor.T(m), tensor.T(v), tensor.S(1), tensor.S(1), tensor.S(1), tensor.S(1), tensor.S(1)))
+		}
+	})
+	want := "full full layer_norm full loss_grad norm_grad adamw_all*2"
+	if got := names(p); got != want {
+		t.Errorf("the steps are\n%s\nexpected\n%s\n%v", got, want, p)
+	}
+}
+
+// Plans of random programs hold what every plan must, fused or not.
+func TestRandomPlans(t *testing.T) {
+	n := uint64(150)
+	if testing.Short() {
+		n = 40
+	}
+	fused := 0
+	for seed := range n {
+		c := &capture{}
+		s := tensor.NewSession(c, nil)
+		s.Scope(func(sc *tensor.Scope) {
+			for i, x := range enginetest.Generate(s, seed, 60) {
+				if i%3 == 0 {
+					sc.Keep(x)
+				}
+			}
+		})
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		for _, noFuse := range []bool{false, true} {
+			t.Run(fmt.Sprintf("seed=%d nofuse=%v", seed, noFuse), func(t *testing.T) {
+				p := Compile(c.p, &Options{NoFuse: noFuse})
+				checkPlan(t, p)
+				fused += p.Stats.Fused
+			})
+		}
+	}
+	if fused == 0 {
+		t.Error("no step of any program was fused")
+	}
+}
