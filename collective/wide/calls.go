@@ -9,7 +9,8 @@ import (
 )
 
 // The calls. All ranks make the same ones in the same order, with the same call and counts; they are compared where data
-// meets (plan.Call.Word). Buffers are bytes that hold elements of call.DType at any alignment. Those of a rank do not
+// meets (plan.Call.Word). What call says is the caller's, its Root may count other ranks than this comm does, but Op and
+// DType say what is computed, and two calls of a comm do not have one Seq, unless they are alike. Buffers are bytes that hold elements of call.DType at any alignment. Those of a rank do not
 // overlap, unless it says "in place". A call returns when this rank's part is done: results are in place and buffers are
 // the caller's again, but another rank may still be at it (Barrier says more).
 //
@@ -18,13 +19,13 @@ import (
 // AllReduce folds everybody's src, element by element, and stores the result in everybody's dst, of the same length, in place
 // if dst is src. With scale other than 1 (floating-point numbers only) the result is multiplied before it is rounded.
 func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error {
-	call.Scale = scale
 	if err := c.checkFold(call, scale, len(src)); err != nil {
 		return err
 	}
 	if err := checkLen("dst", dst, len(src)); err != nil {
 		return err
 	}
+	call = scaling(call, scale)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(src) <= c.oneShot {
@@ -44,7 +45,6 @@ func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst
 
 // Reduce folds everybody's src into the root's dst; the others' dst is not used. In place as AllReduce.
 func (c *Comm) Reduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte, root int) error {
-	call.Scale, call.Root = scale, int32(root)
 	if err := c.checkRoot(root); err != nil {
 		return err
 	}
@@ -60,6 +60,7 @@ func (c *Comm) Reduce(ctx context.Context, call plan.Call, scale float64, dst, s
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	call = scaling(call, scale)
 	t := c.cutting()
 	t.src = src
 	if c.n <= 2 || len(src) <= c.oneShot {
@@ -93,7 +94,6 @@ func othersPart(n, unit, ranks, root, p int) plan.Slice {
 // ReduceScatter folds everybody's src and stores part r of the result, counts[r] bytes, in rank r's dst. The parts lie in src
 // one behind the other. dst may be this rank's part of src.
 func (c *Comm) ReduceScatter(ctx context.Context, call plan.Call, scale float64, dst, src []byte, counts []int) error {
-	call.Scale = scale
 	total, err := plan.CheckCounts(counts, c.n, max(1, call.DType.Size()))
 	if err == nil {
 		err = c.checkFold(call, scale, total)
@@ -109,6 +109,7 @@ func (c *Comm) ReduceScatter(ctx context.Context, call plan.Call, scale float64,
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	call = scaling(call, scale)
 	t := c.cutting()
 	t.src, t.dst = src, dst
 	if t.dst == nil {
@@ -179,7 +180,6 @@ func place(dst, src []byte) {
 
 // Broadcast stores the root's buf in everybody's.
 func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root int) error {
-	call.Root = int32(root)
 	if err := c.checkRoot(root); err != nil {
 		return err
 	}
@@ -205,7 +205,6 @@ func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root i
 // Scatter stores part r of the root's src, counts[r] bytes, in rank r's dst; the others' src is not used. At the root dst may
 // be its part of src.
 func (c *Comm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
-	call.Root = int32(root)
 	total, err := plan.CheckCounts(counts, c.n, 1)
 	if err == nil {
 		err = c.checkRoot(root)
@@ -241,7 +240,6 @@ func (c *Comm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, cou
 // Gather stores everybody's src, counts[r] bytes from rank r, one behind the other in the root's dst; the others' dst is not
 // used. At the root src may be its part of dst.
 func (c *Comm) Gather(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
-	call.Root = int32(root)
 	total, err := plan.CheckCounts(counts, c.n, 1)
 	if err == nil {
 		err = c.checkRoot(root)
@@ -343,6 +341,14 @@ func (c *Comm) checkRoot(root int) error {
 		return fmt.Errorf("%w: root %d of %d ranks", plan.ErrBadCall, root, c.n)
 	}
 	return nil
+}
+
+// scaling has ranks that scale differently differ in their calls.
+func scaling(call plan.Call, scale float64) plan.Call {
+	if call.Scale == 0 {
+		call.Scale = scale
+	}
+	return call
 }
 
 // checkFold says whether n bytes can be folded as call wants.

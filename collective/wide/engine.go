@@ -40,9 +40,10 @@ type link struct {
 
 	outIndex, inIndex uint64 // transfers begun since New
 	early             []*early
-	left              bool  // it said that it leaves
-	gone              bool  // nothing more can come
-	broken            error // bulk has ended, why
+	waits             uint64 // the word of the last call that it said it waits in
+	left              bool   // it said that it leaves
+	gone              bool   // nothing more can come
+	broken            error  // bulk has ended, why
 	brokenAt          uint32
 }
 

@@ -189,6 +189,7 @@ func (c *Comm) ours(theirs plan.Call) plan.Call {
 
 // awaited: p waits in n.call. It may wait for a call that this rank never makes.
 func (c *Comm) awaited(p int, l *link, n notice) *plan.PeerError {
+	l.waits = n.call.Word()
 	if n.call.Kind == plan.Send {
 		return c.takeIn(p, l, n)
 	}
@@ -289,25 +290,29 @@ func (c *Comm) allGone() bool {
 // cancelled is the end that a context's error is.
 func (c *Comm) cancelled(err error) *plan.PeerError {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		e := c.timedOut()
+		e, _ := c.timedOut()
 		e.Err = fmt.Errorf("%w: %w", e.Err, err)
 		return e
 	}
 	return &plan.PeerError{Rank: c.rank, Call: c.call, Err: err}
 }
 
-// overdue is called at every tick of the clock: it ends a call that has taken too long, and tells those that this
-// rank waits for, when nothing has moved for a while, in which call it does.
+// overdue is called at every tick of the clock: it ends a call that has taken too long, and when nothing has moved for a
+// while it tells the others in which call this rank waits.
 func (c *Comm) overdue() *plan.PeerError {
 	if e := c.mourn(); e != nil {
 		return e
 	}
-	if int32(c.tick-c.late) >= 0 {
-		return c.timedOut()
+	if over := int32(c.tick - c.late); over >= 0 {
+		// Those this rank waits for may be waiting themselves: who waits for somebody who is not knows whom to name,
+		// and will say so.
+		if e, known := c.timedOut(); known || over > int32(c.clock.limit/4)+1 {
+			return e
+		}
 	}
 	if c.idle == c.moves {
 		for p := range c.links {
-			if p != c.rank && c.links[p].pending() {
+			if p != c.rank {
 				c.ask(p)
 			}
 		}
@@ -327,8 +332,9 @@ func (c *Comm) ask(p int) {
 }
 
 // timedOut names those that had not come: who sent nothing at all, or else who did not send enough, or else who does not
-// take what is sent to it.
-func (c *Comm) timedOut() *plan.PeerError {
+// take what is sent to it. Who has said that he waits in this call too is not named if anybody has not; known says
+// whether anybody has not.
+func (c *Comm) timedOut() (e *plan.PeerError, known bool) {
 	var missing []int
 	for _, absent := range []func(l *link) bool{
 		func(l *link) bool { return l.receiving && l.rcvd == 0 && l.got == 0 && len(l.early) == 0 },
@@ -336,18 +342,23 @@ func (c *Comm) timedOut() *plan.PeerError {
 		func(l *link) bool { return l.sending },
 		func(l *link) bool { return l.pending() },
 	} {
-		for p := range c.links {
-			if p != c.rank && absent(&c.links[p]) {
-				missing = append(missing, p)
+		for _, known = range []bool{true, false} {
+			for p := range c.links {
+				if l := &c.links[p]; p != c.rank && absent(l) && (!known || l.waits != c.word) {
+					missing = append(missing, p)
+				}
+			}
+			if missing != nil {
+				break
 			}
 		}
 		if missing != nil {
 			break
 		}
 	}
-	e := &plan.PeerError{Rank: -1, Missing: missing, Call: c.call, Err: plan.ErrTimeout}
+	e = &plan.PeerError{Rank: -1, Missing: missing, Call: c.call, Err: plan.ErrTimeout}
 	if missing != nil {
 		e.Rank = missing[0]
 	}
-	return e
+	return e, known
 }

@@ -38,6 +38,7 @@ func (w calling) do(ctx context.Context, c *Comm) error {
 	if scale == 0 {
 		scale = 1
 	}
+	w.call.Root = int32(w.root)
 	switch w.call.Kind {
 	case plan.AllReduce:
 		return c.AllReduce(ctx, w.call, scale, make([]byte, n), make([]byte, n))
@@ -293,6 +294,24 @@ func TestTimeout(t *testing.T) {
 	err := w.do(t.Context(), comms[1])
 	if !errors.Is(err, plan.ErrTimeout) || !strings.Contains(err.Error(), "waited") {
 		t.Errorf("the rank that came late: %v", err)
+	}
+}
+
+// TestHang: who waits for a rank that waits itself does not name that one.
+func TestHang(t *testing.T) {
+	const n, hangs = 7, 4
+	comms := fakeWorld(t, n, Options{Timeout: time.Second})
+	w := calling{call: plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.F32, Count: 10}, root: hangs}
+	for r, err := range all(t, n, func(ctx context.Context, r int) error {
+		if r == hangs {
+			return nil
+		}
+		return w.do(ctx, comms[r])
+	}) {
+		var e *plan.PeerError
+		if r != hangs && (!errors.Is(err, plan.ErrTimeout) || !errors.As(err, &e) || fmt.Sprint(e.Missing) != "[4]") {
+			t.Errorf("rank %d: %v", r, err)
+		}
 	}
 }
 

@@ -2,9 +2,8 @@ package wide
 
 // scratch is memory that jobs work in. It grows to what the largest call so far needed.
 type scratch struct {
-	bytes  []byte
-	used   int
-	slices [][]byte
+	bytes []byte
+	used  int
 }
 
 // reset forgets what was taken; n is how much will be.
@@ -24,16 +23,6 @@ func (s *scratch) take(n int) []byte {
 
 // room is what n takes of one length need.
 func room(n, each int) int { return n * ((each + 63) &^ 63) }
-
-// list returns a list of n slices, for one call.
-func (s *scratch) list(n int) [][]byte {
-	if cap(s.slices) < n {
-		s.slices = make([][]byte, n)
-	}
-	s.slices = s.slices[:n]
-	clear(s.slices)
-	return s.slices
-}
 
 // same says whether a and b begin at the same byte: in place.
 func same(a, b []byte) bool { return len(a) > 0 && len(b) > 0 && &a[0] == &b[0] }
