@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -165,6 +166,7 @@ type Compiled struct {
 	encoded []byte
 	plan    *compile.Plan
 	steps   []lowered
+	shares  bool // some step is shared among threads
 }
 
 // Plan is what was compiled, for people.
@@ -198,6 +200,9 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (*Compiled, error) {
 	if e := p.byHash[hash]; e != nil {
 		if c := e.Value.(*Compiled); string(c.encoded) == string(encoded) {
 			p.hits++
+			if c.shares {
+				d.pool.wakeAll() // it is about to run
+			}
 			p.order.MoveToFront(e)
 			return c, nil
 		}
@@ -212,6 +217,7 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (*Compiled, error) {
 	}
 	c := &Compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog, &compile.Options{NoFuse: d.noFuse})}
 	c.steps = d.lower(c.plan)
+	c.shares = slices.ContainsFunc(c.steps, func(l lowered) bool { return l.shared })
 	if e := p.byHash[hash]; e != nil {
 		p.drop(e)
 	}

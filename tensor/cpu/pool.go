@@ -15,14 +15,19 @@ type pool struct {
 	lanes   []*run // one a thread, the caller's first
 	helpers []helper
 	step    func(r *run) error // the job: the caller's, but while a part is claimed
-	errs    []error            // of each part: whoever claimed it writes it, before it counts left down
+	errs    []error            // of each part that failed: whoever claimed it writes it, before it counts left down
+	failed  atomic.Bool        // one of errs is set
+	closed  atomic.Bool
+	ended   sync.WaitGroup
+
+	_ [64]byte // what follows is written by all threads, each on a line of its own
 
 	// job is the number of the job (upper half) and its next unclaimed part (lower half). A claim adds 1 to the very
 	// number it read, so that nobody claims a part of a job that is over.
-	job    atomic.Uint64
-	left   atomic.Int32 // parts that are not done
-	closed atomic.Bool
-	ended  sync.WaitGroup
+	job  atomic.Uint64
+	_    [56]byte
+	left atomic.Int32 // parts that are not done
+	_    [60]byte
 }
 
 // helper is a goroutine of the pool.
@@ -66,12 +71,18 @@ func (p *pool) run(step func(r *run) error) error {
 			runtime.Gosched()
 		}
 	}
-	for _, err := range p.errs {
-		if err != nil {
-			return err
-		}
+	if !p.failed.Load() {
+		return nil
 	}
-	return nil
+	p.failed.Store(false)
+	var first error
+	for i, err := range p.errs {
+		if first == nil {
+			first = err
+		}
+		p.errs[i] = nil
+	}
+	return first
 }
 
 // claim does a part that nobody has yet; false if there is none.
@@ -84,7 +95,10 @@ func (p *pool) claim(r *run) bool {
 		}
 		if p.job.CompareAndSwap(j, j+1) {
 			r.part = part
-			p.errs[part] = p.do(r)
+			if err := p.do(r); err != nil {
+				p.errs[part] = err
+				p.failed.Store(true)
+			}
 			p.left.Add(-1) // synchronizes before the caller's load that sees 0
 			return true
 		}
@@ -117,7 +131,7 @@ func (p *pool) await(h *helper) bool {
 				return !p.closed.Load()
 			}
 		}
-		h.parked.Store(true)
+		h.parked.Store(true) // synchronizes with wakeAll: one of both sees what the other wrote
 		if p.ready() && h.parked.CompareAndSwap(true, false) {
 			continue // it came meanwhile and nobody has sent
 		}
@@ -127,9 +141,11 @@ func (p *pool) await(h *helper) bool {
 
 func (p *pool) ready() bool { return int(uint32(p.job.Load())) < len(p.lanes) || p.closed.Load() }
 
+// wakeAll wakes helpers that are parked: for a job that is there, or one that is about to come, which they await
+// spinning.
 func (p *pool) wakeAll() {
 	for i := range p.helpers {
-		if h := &p.helpers[i]; h.parked.CompareAndSwap(true, false) {
+		if h := &p.helpers[i]; h.parked.Load() && h.parked.CompareAndSwap(true, false) {
 			h.wake <- struct{}{}
 		}
 	}

@@ -64,6 +64,9 @@ func grow[T any](s []T, n int) []T {
 func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if c.shares {
+		d.pool.wakeAll() // so that they are awake when the first step comes
+	}
 	r := d.lanes[0]
 	d.runs++
 	plan := c.plan
