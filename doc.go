@@ -26,8 +26,10 @@
 //	net/nettest       two hosts on one machine, for tests
 //	collective/plan   what the ranks of a group agree on: calls, errors, cuts of a buffer
 //	collective/kernel folds buffers of ranks into one, in one pass, and copies them
+//	collective/host   collectives among the ranks of one host, over shared memory
 //	collective/wide   collectives between hosts, over bulk transfers
 //	collective/rendezvous who am I, and where are the others: launchers' variables, rank 0's store
+//	collective/launch starts ranks, here and by a remote shell
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
 //

@@ -1,0 +1,235 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ringside-go/ringside/collective/kernel"
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// The calls. All ranks make the same ones in the same order, with the same call and counts, which are compared where they
+// meet (plan.Call.Word). Buffers are bytes that hold elements of call.DType at any alignment. Those of a rank do not
+// overlap, unless it says "in place". A call returns when this rank's part is done: results are in place and buffers are
+// the caller's again, but another rank may still be at it. Every collective waits until all ranks have come.
+//
+// Errors: plan.ErrBadCall for arguments that do not fit, before anything is said to anybody; all others are *plan.PeerError.
+
+// Reduce folds everybody's src into the root's dst; the others' dst is not used. In place as AllReduce.
+func (c *Comm) Reduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte, root int) error {
+	call.Scale, call.Root = scale, int32(root)
+	if err := c.checkRoot(root); err != nil {
+		return err
+	}
+	if err := checkFold(call, scale, len(src)); err != nil {
+		return err
+	}
+	if root != c.rank {
+		dst = nil
+	} else if err := checkLen("dst", dst, len(src)); err != nil {
+		return err
+	}
+	err := c.begin(ctx, call)
+	defer c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if len(src) > c.flat && c.n > 1 {
+		return c.reduceLarge(dst, src, root)
+	}
+	return c.run(c.sharedFold(dst, src))
+}
+
+// sharedFold is the move in which those with a dst fold all sources.
+func (c *Comm) sharedFold(dst, src []byte) *move {
+	r := &c.room
+	for p := range r.total {
+		r.total[p], r.want[p] = len(src), plan.Slice{Len: len(src)}
+	}
+	return &move{src: src, dst: dst, fold: true}
+}
+
+// ReduceScatter folds everybody's src and stores part r of the result, counts[r] bytes, in rank r's dst. The parts lie in src
+// one behind the other. dst may be this rank's part of src.
+func (c *Comm) ReduceScatter(ctx context.Context, call plan.Call, scale float64, dst, src []byte, counts []int) error {
+	call.Scale = scale
+	total, err := plan.CheckCounts(counts, c.n, max(1, sizeOf(call.DType)))
+	if err == nil {
+		err = checkFold(call, scale, total)
+	}
+	if err == nil {
+		err = checkLen("src", src, total)
+	}
+	if err == nil {
+		err = checkLen("dst", dst, counts[c.rank])
+	}
+	if err != nil {
+		return err
+	}
+	err = c.begin(ctx, call)
+	defer c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	m := &move{src: src, dst: dst, fold: true, split: true}
+	c.stretches(counts, m)
+	for p := range c.room.total {
+		c.room.total[p], c.room.want[p] = total, c.room.give[c.rank]
+	}
+	return c.run(m)
+}
+
+// stretches has counts[r] bytes of this rank's source go to rank r.
+func (c *Comm) stretches(counts []int, m *move) {
+	off := 0
+	for p, n := range counts {
+		c.room.give[p] = plan.Slice{Off: off, Len: n}
+		m.longest = max(m.longest, n)
+		off += n
+	}
+}
+
+// AllGather stores everybody's src, counts[r] bytes from rank r, one behind the other in everybody's dst. src may be this
+// rank's part of dst.
+func (c *Comm) AllGather(ctx context.Context, call plan.Call, dst, src []byte, counts []int) error {
+	return c.gather(ctx, call, dst, src, counts, -1)
+}
+
+// Gather stores everybody's src, counts[r] bytes from rank r, one behind the other in the root's dst; the others' dst is not
+// used. At the root src may be its part of dst.
+func (c *Comm) Gather(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
+	call.Root = int32(root)
+	if err := c.checkRoot(root); err != nil {
+		return err
+	}
+	return c.gather(ctx, call, dst, src, counts, root)
+}
+
+// gather is AllGather and, with a root of at least 0, Gather.
+func (c *Comm) gather(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
+	takes := root < 0 || root == c.rank
+	total, err := plan.CheckCounts(counts, c.n, 1)
+	if err == nil && takes {
+		err = checkLen("dst", dst, total)
+	}
+	if err == nil {
+		err = checkLen("src", src, counts[c.rank])
+	}
+	if err != nil {
+		return err
+	}
+	err = c.begin(ctx, call)
+	defer c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	r := &c.room
+	r.reset()
+	off := 0
+	for p, n := range counts {
+		r.total[p] = n
+		if takes {
+			r.want[p], r.into[p] = plan.Slice{Len: n}, plan.Slice{Off: off, Len: n}
+		}
+		off += n
+	}
+	return c.run(&move{src: src, dst: dst})
+}
+
+// Broadcast stores the root's buf in everybody's.
+func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root int) error {
+	call.Root = int32(root)
+	if err := c.checkRoot(root); err != nil {
+		return err
+	}
+	err := c.begin(ctx, call)
+	defer c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	r := &c.room
+	r.reset()
+	r.total[root] = len(buf)
+	if root != c.rank {
+		r.want[root], r.into[root] = plan.Slice{Len: len(buf)}, plan.Slice{Len: len(buf)}
+	}
+	return c.run(&move{src: buf, dst: buf})
+}
+
+// Scatter stores part r of the root's src, counts[r] bytes, in rank r's dst; the others' src is not used. At the root dst may
+// be its part of src.
+func (c *Comm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
+	call.Root = int32(root)
+	total, err := plan.CheckCounts(counts, c.n, 1)
+	if err == nil {
+		err = c.checkRoot(root)
+	}
+	if err == nil && root == c.rank {
+		err = checkLen("src", src, total)
+	}
+	if err == nil {
+		err = checkLen("dst", dst, counts[c.rank])
+	}
+	if err != nil {
+		return err
+	}
+	err = c.begin(ctx, call)
+	defer c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	r := &c.room
+	r.reset()
+	m := &move{src: src, dst: dst, split: true}
+	c.stretches(counts, m)
+	r.total[root] = total
+	r.want[root], r.into[root] = r.give[c.rank], plan.Slice{Len: len(dst)}
+	return c.run(m)
+}
+
+// Barrier returns when every rank has called it.
+func (c *Comm) Barrier(ctx context.Context, call plan.Call) error {
+	err := c.begin(ctx, call)
+	defer c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	c.announce()
+	return c.meet()
+}
+
+func checkLen(name string, b []byte, want int) error {
+	if len(b) != want {
+		return fmt.Errorf("%w: %s has %d bytes, expected %d", plan.ErrBadCall, name, len(b), want)
+	}
+	return nil
+}
+
+func (c *Comm) checkRoot(root int) error {
+	if root < 0 || root >= c.n {
+		return fmt.Errorf("%w: root %d of %d ranks", plan.ErrBadCall, root, c.n)
+	}
+	return nil
+}
+
+// sizeOf is the bytes of an element of any type, 0 for one that is not valid.
+func sizeOf(dt plan.DType) int {
+	if !dt.Valid() {
+		return 0
+	}
+	return dt.Size()
+}
+
+// checkFold says whether n bytes can be folded as call wants.
+func checkFold(call plan.Call, scale float64, n int) error {
+	if err := kernel.Supported(call.Op, call.DType); err != nil {
+		return fmt.Errorf("%w: %w", plan.ErrBadCall, err)
+	}
+	if n%call.DType.Size() != 0 {
+		return fmt.Errorf("%w: %d bytes are no whole elements of %v", plan.ErrBadCall, n, call.DType)
+	}
+	if scale != 1 && !call.DType.Float() {
+		return fmt.Errorf("%w: %v is not scaled by %v", plan.ErrBadCall, call.DType, scale)
+	}
+	return nil
+}

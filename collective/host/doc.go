@@ -1,0 +1,37 @@
+// Package host makes every collective among the ranks of one host, over shared memory. It computes and waits in the goroutine
+// that calls; it has none of its own.
+//
+// # What goes where
+//
+// n ranks, each of which has mapped a page of every other, and the registered memory (Alloc) of all of them. S is the
+// bytes that a rank gives.
+//
+//	S                    how
+//	up to 48             beside the flag, in one cache line: everybody reads it and folds
+//	up to Options.Flat   through a slot of the giver's page: copied in, one meeting, read by everybody
+//	more, registered     in place. All-reduce: between two meetings every rank folds its slice of all sources, in one pass,
+//	                     and stores it into all destinations, so every byte is read once and written once. A reduce
+//	                     stores it into the root's. The others read what they want where it lies
+//	more                 through two staging slots a rank, piece by piece: one is read while the other is filled
+//
+// Which it is depends on the size and on what all ranks said at the first meeting, so all choose alike; registered
+// memory on some ranks and other slices on others go together.
+//
+// # Bits
+//
+// Every element is folded by one pass over the operands in the order of plan.Fold, whichever way they came: all
+// ranks get the same bits, at every size, every time.
+//
+// # Trust
+//
+// Ranks of a group are one program, so they map each other's registered memory for writing: one that goes wild spoils
+// the results of all. What it cannot do is crash the others: segments are sealed against shrinking, and every
+// offset, length and number that comes from another rank is read once and checked.
+//
+// # Waiting and failing
+//
+// A rank waits by the policy of ring.Waiter: it spins for a microsecond, yields its core to who needs it, and sleeps after
+// some 50; so more ranks than cores do not stand in each other's way. While it waits it looks at what the others
+// have to say, at their conns, at its context and its timeout: see failing.go. A rank that dies, is late, is in another call or
+// gives up is an error that names it, on all ranks.
+package host

@@ -1,0 +1,138 @@
+package host
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ring"
+)
+
+// Every rank makes one page segment and maps those of the others. It alone writes what is in its own, but for the bell,
+// and in the others' only rings. Every word that somebody waits for has a cache line of its own, and its neighbour
+// too, since cores fetch lines in pairs.
+//
+//	   0  magic u64, version u32, rank u32, ranks u32
+//	 128  bell, ring.BellSize
+//	 256  obituary: state u64, then why this rank has ended, see obituary.go
+//	1024  2 x line: epoch u64, word u64, payload 48 bytes                           of odd and even epochs
+//	1280  2 x call, plan.CallBytes                                                  of odd and even epochs
+//	1536  2 x ranks x {offset u64, length u64}: what goes to whom in an all-to-all  of odd and even epochs
+//	      ranks x {acknowledged u64} 128 apart: messages from each rank taken in
+//	      ranks x 8 x letter of 128 bytes: messages to each rank, see pair.go
+//	      2 x flat slot                                                             of odd and even epochs
+//	      2 x staging slot
+const (
+	pageMagic   = 0x74736f68_6c6c6f63 // "collhost" in memory, little endian
+	pageVersion = 1                   // 1: the first
+
+	offVersion  = 8
+	offRank     = 12
+	offRanks    = 16
+	offBell     = 128
+	offObituary = 256
+	offLines    = 1024
+	offCalls    = 1280
+	offTables   = 1536
+
+	apart       = 128 // between two words that are waited for
+	payloadSize = 48
+	offWord     = 8
+	offPayload  = 16
+	tableEntry  = 16
+)
+
+// MaxRanks bounds the ranks of a Comm: they all look at each other's lines.
+const MaxRanks = 256
+
+// shape is the offsets of a page that depend on the number of ranks and the sizes of slots.
+type shape struct {
+	ranks, flat, chunk         int
+	acks, letters, flats, size int
+	stage                      int
+}
+
+func shapeOf(ranks, flat, chunk int) shape {
+	page := func(n int) int { return (n + 4095) &^ 4095 }
+	s := shape{ranks: ranks, flat: flat, chunk: chunk}
+	s.acks = (offTables + 2*ranks*tableEntry + apart - 1) &^ (apart - 1)
+	s.letters = s.acks + ranks*apart
+	s.flats = page(s.letters + ranks*letters*letterSize)
+	s.stage = page(s.flats + 2*flat)
+	s.size = page(s.stage + 2*chunk)
+	return s
+}
+
+// line is a rank's word of one parity of epochs, and what stands beside it.
+type line struct {
+	epoch, word *uint64
+	payload     []byte
+	call        []byte
+	table       []byte
+	flat        []byte
+}
+
+// page is a mapped page segment, one's own or a peer's.
+type page struct {
+	mem   []byte
+	shape shape
+	bell  *ring.Bell
+	state *uint64 // of the obituary
+	lines [2]line
+	stage [2][]byte
+}
+
+// initPage lays out a page of zeros for a rank.
+func initPage(mem []byte, s shape, rank int) error {
+	le := binary.LittleEndian
+	le.PutUint32(mem[offVersion:], pageVersion)
+	le.PutUint32(mem[offRank:], uint32(rank))
+	le.PutUint32(mem[offRanks:], uint32(s.ranks))
+	if err := ring.InitBell(mem[offBell : offBell+ring.BellSize]); err != nil {
+		return err
+	}
+	atomic.StoreUint64(word64(mem, 0), pageMagic)
+	return nil
+}
+
+// attach checks that mem is the page of a rank and finds what is in it.
+func attach(mem []byte, s shape, rank int, futex ring.Futex) (*page, error) {
+	if len(mem) < s.size {
+		return nil, fmt.Errorf("%w: a page of %d bytes, expected %d", ipc.ErrCorrupt, len(mem), s.size)
+	}
+	le := binary.LittleEndian
+	magic, version := atomic.LoadUint64(word64(mem, 0)), le.Uint32(mem[offVersion:])
+	r, n := le.Uint32(mem[offRank:]), le.Uint32(mem[offRanks:])
+	if magic != pageMagic || version != pageVersion || int(r) != rank || int(n) != s.ranks {
+		return nil, fmt.Errorf("%w: a page with magic %#x, version %d, of rank %d of %d, expected %#x, %d, %d of %d", ipc.ErrCorrupt,
+			magic, version, r, n, uint64(pageMagic), pageVersion, rank, s.ranks)
+	}
+	bell, err := ring.NewBell(mem[offBell:offBell+ring.BellSize], futex)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+	}
+	p := &page{mem: mem, shape: s, bell: bell, state: word64(mem, offObituary)}
+	for i := range p.lines {
+		at := offLines + i*apart
+		table := offTables + i*s.ranks*tableEntry
+		p.lines[i] = line{
+			epoch: word64(mem, at), word: word64(mem, at+offWord), payload: stretch(mem, at+offPayload, payloadSize),
+			call:  stretch(mem, offCalls+i*apart, plan.CallBytes),
+			table: stretch(mem, table, s.ranks*tableEntry), flat: stretch(mem, s.flats+i*s.flat, s.flat),
+		}
+		p.stage[i] = stretch(mem, s.stage+i*s.chunk, s.chunk)
+	}
+	return p, nil
+}
+
+func stretch(mem []byte, off, n int) []byte { return mem[off : off+n : off+n] }
+
+// ack is the number of messages from a rank that the owner of the page has taken in.
+func (p *page) ack(from int) *uint64 { return word64(p.mem, p.shape.acks+from*apart) }
+
+// letter is the place of the seq-th message to a rank.
+func (p *page) letter(to int, seq uint64) []byte {
+	return stretch(p.mem, p.shape.letters+(to*letters+int(seq%letters))*letterSize, letterSize)
+}

@@ -1,0 +1,175 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// Epochs
+//
+// All ranks go through the same epochs, one at a time, and every epoch is a meeting: a rank writes its line of the
+// epoch's parity (payload, word of the call, then the epoch), and waits until the lines of all others have that
+// epoch. So nobody is more than one epoch ahead. That is what makes two of everything enough: who writes what belongs to
+// epoch e, before the meeting, has met everybody in e-1, and they came there when they were done with what e-2 left.
+//
+//	       epoch e-1              epoch e                 epoch e+1
+//	write | meet | read odd  ...  write even | meet | read even   write odd ...
+//
+// Epochs are counted in 64 bits and never wrap.
+//
+// Memory order: the epoch is stored with release after everything a rank wrote for the meeting, and loaded with acquire
+// before anything is read; so what any rank did before a meeting synchronizes before what every other does after it.
+
+// begin starts a call: it takes the comm, which the caller gives back with c.mu.Unlock whatever begin returns.
+func (c *Comm) begin(ctx context.Context, call plan.Call) error {
+	c.mu.Lock()
+	if e := c.dead.Load(); e != nil {
+		return e
+	}
+	c.call, c.word, c.began = call, call.Word(), time.Time{}
+	c.ctx, c.done = ctx, ctx.Done()
+	c.stats.calls++
+	if c.done != nil && ctx.Err() != nil {
+		return c.kill(&plan.PeerError{Rank: c.rank, Call: call, Err: ipc.ContextError(ctx)})
+	}
+	return nil
+}
+
+// payload is what this rank says at the next meeting.
+func (c *Comm) payload() []byte { return c.own.lines[(c.epoch+1)&1].payload }
+
+// announce writes the call where a rank that finds another word looks what it is.
+func (c *Comm) announce() { c.call.Append(c.own.lines[(c.epoch+1)&1].call[:0]) }
+
+// meet waits until everybody is at this meeting and in the same call.
+func (c *Comm) meet() error {
+	c.epoch++
+	parity := c.epoch & 1
+	mine := &c.own.lines[parity]
+	*mine.word = c.word
+	storeRelease(mine.epoch, c.epoch)
+	for p := range c.peers {
+		if p != c.rank {
+			c.peers[p].bell.Ring()
+		}
+	}
+	c.next = 0
+	if !c.here() {
+		if err := c.wait(); err != nil {
+			return err
+		}
+	}
+	for p := range c.peers {
+		if p != c.rank && atomic.LoadUint64(c.peers[p].lines[parity].word) != c.word {
+			return c.kill(c.differs(p))
+		}
+	}
+	return nil
+}
+
+// here says whether what this rank waits for has come.
+func (c *Comm) here() bool {
+	if c.letter.word != nil {
+		return c.letter.come()
+	}
+	for parity := c.epoch & 1; c.next < c.n; c.next++ {
+		if c.next != c.rank && atomic.LoadUint64(c.peers[c.next].lines[parity].epoch) != c.epoch {
+			return false
+		}
+	}
+	return true
+}
+
+// missing says whether p keeps this rank waiting.
+func (c *Comm) missing(p int) bool {
+	switch {
+	case p == c.rank:
+		return false
+	case c.letter.word != nil:
+		return p == c.letter.peer && !c.letter.come()
+	}
+	return atomic.LoadUint64(c.peers[p].lines[c.epoch&1].epoch) != c.epoch
+}
+
+// wait waits until here.
+func (c *Comm) wait() error {
+	if c.post.Wait(c.ready, c.stop) {
+		return nil
+	}
+	return c.dead.Load()
+}
+
+// look is called while this rank waits, about every microsecond or, when it sleeps, every parkTime. It says whether to give up, having
+// killed the comm.
+func (c *Comm) look() bool {
+	if c.dead.Load() != nil || c.obituaries() || c.strays() {
+		return true
+	}
+	if c.done != nil {
+		if err := ipc.ContextError(c.ctx); err != nil {
+			c.kill(&plan.PeerError{Rank: c.rank, Call: c.call, Err: err})
+			return true
+		}
+	}
+	if c.began.IsZero() {
+		c.began = time.Now()
+	} else if time.Since(c.began) > c.timeout {
+		return c.late()
+	}
+	if c.threads {
+		runtime.Gosched() // whom it waits for may need the P
+	}
+	return false
+}
+
+// strays looks for ranks that are gone, or have come to this meeting in another call.
+func (c *Comm) strays() bool {
+	for p, conn := range c.conns {
+		if p == c.rank || c.letter.word != nil && p != c.letter.peer {
+			continue
+		}
+		if !c.missing(p) {
+			if c.letter.word == nil && atomic.LoadUint64(c.peers[p].lines[c.epoch&1].word) != c.word {
+				c.kill(c.differs(p))
+				return true
+			}
+			continue
+		}
+		if c.letter.word == nil {
+			if e := atomic.LoadUint64(c.peers[p].lines[c.epoch&1].epoch); e > c.epoch {
+				_ = c.broke(p, fmt.Errorf("it is in epoch %d, this rank in %d", e, c.epoch))
+				return true
+			}
+		}
+		// What it did before it ended counts: it is asked for once more after its end is known.
+		if err := conn.Err(); err != nil && c.missing(p) && !c.obituaries() {
+			c.kill(&plan.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w: %w", plan.ErrPeerLost, err)})
+		}
+		if c.dead.Load() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// late gives up on those who have not come, if there are any.
+func (c *Comm) late() bool {
+	e := &plan.PeerError{Call: c.call, Err: fmt.Errorf("%w after %v", plan.ErrTimeout, c.timeout)}
+	for p := range c.peers {
+		if c.missing(p) {
+			e.Missing = append(e.Missing, p)
+		}
+	}
+	if len(e.Missing) == 0 {
+		return false
+	}
+	e.Rank = e.Missing[0]
+	c.kill(e)
+	return true
+}

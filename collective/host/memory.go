@@ -1,0 +1,193 @@
+package host
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"os"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/shm"
+)
+
+// Registered memory is blocks of an arena whose segments every rank of the comm has mapped, for reading and writing: a direct
+// all-reduce stores its part of the result into everybody's buffer. So a rank that breaks the protocol can spoil what
+// the others have there, and nothing else.
+//
+// Segments are made as Alloc needs them, and each is sent to everybody at once, without waiting for anybody: its
+// descriptor travels over the conn, and a rank takes it in when a call first says that data is in it. The conn has it by
+// then, since whoever allocates sends before it calls. A place in registered memory is one word in a line:
+//
+//	bit 63      40 39          0
+//	   | segment | offset       |    segment counts from 1, in the order in which its rank made them; 0 is no place
+const (
+	placeBits  = 40
+	placeMask  = 1<<placeBits - 1
+	firstBytes = 4 << 20 // of the first segment; each further one is twice as large
+)
+
+// Kinds of messages on the conns; a group's own are higher.
+const (
+	kindHello   uint32 = 0x8a0001
+	kindSegment uint32 = 0x8a0002
+)
+
+// segmentBytes is the size of the message that hands over a segment: number u64, size u64.
+const segmentBytes = 16
+
+// Alloc returns n bytes of zeroed registered memory, aligned to a cache line: calls whose buffers lie in such memory on all
+// ranks copy nothing. It is the caller's until Free or Close; after a call that failed, another rank may still store into what
+// that call was given. Any goroutine may call it at any time; ranks need not do so alike.
+func (c *Comm) Alloc(n int) ([]byte, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("%w: %d bytes of memory", plan.ErrBadCall, n)
+	}
+	block, err := c.block(n)
+	if err != nil {
+		return nil, err
+	}
+	b := block.Bytes()[:n:n]
+	clear(b)
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	c.memory.blocks[&b[0]] = block
+	return b, nil
+}
+
+// Free gives back what Alloc returned. No call may be using it, on this rank or on one that has not returned from a
+// call with it.
+func (c *Comm) Free(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	c.memory.mu.Lock()
+	defer c.memory.mu.Unlock()
+	block := c.memory.blocks[&b[0]]
+	if block == nil {
+		return fmt.Errorf("%w: memory to free that Alloc did not return", plan.ErrBadCall)
+	}
+	delete(c.memory.blocks, &b[0])
+	block.Release()
+	return nil
+}
+
+// block allocates n bytes that the others can reach, with whatever was there before.
+func (c *Comm) block(n int) (*shm.Block, error) {
+	m := &c.memory
+	m.growing.Lock()
+	defer m.growing.Unlock()
+	m.shareErr = nil
+	block, err := m.arena.Alloc(n)
+	if err == nil && m.shareErr != nil {
+		block.Release()
+		err = m.shareErr
+	}
+	return block, err
+}
+
+// share sends a new segment to everybody. The arena calls it within block.
+func (c *Comm) share(s *shm.Segment) {
+	var own [][]byte
+	if p := c.memory.own.Load(); p != nil {
+		own = append(own, *p...)
+	}
+	own = append(own, s.Bytes())
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	defer cancel()
+	for p, conn := range c.conns {
+		if p == c.rank {
+			continue
+		}
+		b, err := conn.Reserve(ctx, kindSegment, segmentBytes)
+		if err == nil {
+			binary.LittleEndian.PutUint64(b, uint64(len(own)))
+			binary.LittleEndian.PutUint64(b[8:], uint64(s.Size()))
+			err = conn.Commit(s.File())
+		}
+		if err != nil && c.memory.shareErr == nil {
+			c.memory.shareErr = &plan.PeerError{Rank: p, Err: fmt.Errorf("%w: handing over memory: %w", plan.ErrPeerLost, err)}
+		}
+	}
+	c.memory.own.Store(&own)
+}
+
+// find is the place of b in this rank's registered memory, 0 if it has none.
+func (c *Comm) find(b []byte) uint64 {
+	own := c.memory.own.Load()
+	if own == nil || len(b) == 0 {
+		return 0
+	}
+	for i, mem := range *own {
+		if off, ok := offsetIn(mem, b); ok {
+			return uint64(i+1)<<placeBits | uint64(off)
+		}
+	}
+	return 0
+}
+
+// at is n bytes at a place in the registered memory of rank p, which said so.
+func (c *Comm) at(p int, place uint64, n int) ([]byte, error) {
+	number, off := place>>placeBits, place&placeMask
+	for uint64(len(c.peers[p].segments)) < number {
+		if err := c.takeSegment(p); err != nil {
+			return nil, err
+		}
+	}
+	if number == 0 {
+		return nil, c.broke(p, fmt.Errorf("no segment at place %#x", place))
+	}
+	mem := c.peers[p].segments[number-1].Bytes()
+	if off > uint64(len(mem)) || uint64(n) > uint64(len(mem))-off {
+		return nil, c.broke(p, fmt.Errorf("%d bytes at %d of a segment of %d", n, off, len(mem)))
+	}
+	return mem[off : off+uint64(n) : off+uint64(n)], nil
+}
+
+// takeSegment receives the next segment of p. What p says is in it has been sent before.
+func (c *Comm) takeSegment(p int) error {
+	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
+	defer cancel()
+	var s *shm.Segment
+	m, err := c.conns[p].Recv(ctx)
+	if err == nil {
+		number := uint64(len(c.peers[p].segments) + 1)
+		s, err = c.segmentOf(m, number)
+		c.conns[p].Release()
+	}
+	if err != nil {
+		return c.kill(&plan.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w: taking in memory: %w", plan.ErrPeerLost, err)})
+	}
+	c.peers[p].segments = append(c.peers[p].segments, s)
+	return nil
+}
+
+func (c *Comm) segmentOf(m ipc.Message, number uint64) (*shm.Segment, error) {
+	if m.Kind != kindSegment || len(m.Body) != segmentBytes || len(m.Files) != 1 {
+		closeAll(m.Files)
+		return nil, fmt.Errorf("%w: message of kind %#x with %d bytes and %d files, expected %#x, %d and 1", ipc.ErrCorrupt,
+			m.Kind, len(m.Body), len(m.Files), kindSegment, segmentBytes)
+	}
+	le := binary.LittleEndian
+	got, size := le.Uint64(m.Body), le.Uint64(m.Body[8:])
+	if got != number || size == 0 || size > placeMask {
+		closeAll(m.Files)
+		return nil, fmt.Errorf("%w: segment %d of %d bytes, expected number %d", ipc.ErrCorrupt, got, size, number)
+	}
+	return mapFile(m.Files[0], number, int64(size))
+}
+
+// mapFile maps a peer's segment, which must be one that nobody can shrink, and owns the file.
+func mapFile(f *os.File, number uint64, size int64) (*shm.Segment, error) {
+	s, err := shm.FromFile(number, f, size, &shm.Options{Sealed: true, Prefault: true})
+	if err != nil {
+		f.Close()
+	}
+	return s, err
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

@@ -1,0 +1,76 @@
+package host
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// Defaults of Options.
+const (
+	DefaultTimeout = 30 * time.Second
+	DefaultFlat    = 8 << 10
+	DefaultChunk   = 128 << 10
+)
+
+// Options of New. The zero value and nil are the defaults. All ranks must have the same Flat, Chunk, Staged and Fold; New
+// compares them.
+type Options struct {
+	// Timeout is how long a call waits for ranks that do not come. 0: DefaultTimeout.
+	Timeout time.Duration
+
+	// Logger is told why a comm died. nil discards.
+	Logger *slog.Logger
+
+	// Fold is the bracketing of reductions; see plan.Fold. nil: from the left.
+	Fold plan.Fold
+
+	// Flat is the largest contribution of a rank, in bytes, that goes through its flat slot: copied in, one meeting, read by
+	// everybody. A multiple of 64. 0: DefaultFlat; negative: 64 bytes.
+	Flat int
+
+	// Chunk is the bytes of a staging slot, of which a rank has two: what is larger than Flat and not registered goes
+	// through them. A multiple of 64 for each rank at least. 0: DefaultChunk.
+	Chunk int
+
+	// Staged has registered memory treated like any other.
+	Staged bool
+}
+
+func (o *Options) withDefaults(ranks int) (Options, error) {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	switch {
+	case out.Timeout < 0:
+		return out, fmt.Errorf("%w: Timeout %v is negative", plan.ErrBadCall, out.Timeout)
+	case out.Flat > 0 && out.Flat%64 != 0:
+		return out, fmt.Errorf("%w: Flat %d is not a multiple of 64", plan.ErrBadCall, out.Flat)
+	case out.Chunk < 0 || out.Chunk%64 != 0:
+		return out, fmt.Errorf("%w: Chunk %d is not a multiple of 64", plan.ErrBadCall, out.Chunk)
+	}
+	if err := out.Fold.Check(ranks); err != nil {
+		return out, err
+	}
+	if out.Timeout == 0 {
+		out.Timeout = DefaultTimeout
+	}
+	if out.Logger == nil {
+		out.Logger = slog.New(slog.DiscardHandler)
+	}
+	if out.Flat == 0 {
+		out.Flat = DefaultFlat
+	} else if out.Flat < 0 {
+		out.Flat = 64
+	}
+	if out.Chunk == 0 {
+		out.Chunk = DefaultChunk
+	}
+	if out.Chunk < 64*ranks {
+		return out, fmt.Errorf("%w: Chunk %d is less than 64 for each of %d ranks", plan.ErrBadCall, out.Chunk, ranks)
+	}
+	return out, nil
+}

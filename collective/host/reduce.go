@@ -1,0 +1,263 @@
+package host
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// AllReduce folds everybody's src, element by element, and stores the result in everybody's dst, of the same length, in place
+// if dst is src. With scale other than 1 (floating-point numbers only) the result is multiplied before it is rounded.
+//
+// Up to Flat bytes everybody folds everything, one meeting. Above, if both buffers of all ranks are registered, every rank
+// folds its slice of all sources in one pass and stores it into all destinations, between two meetings: every byte is
+// read once and written once. Else through the staging slots: two ranks each fold all, more a slice of each piece.
+func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error {
+	call.Scale = scale
+	if err := checkFold(call, scale, len(src)); err != nil {
+		return err
+	}
+	if err := checkLen("dst", dst, len(src)); err != nil {
+		return err
+	}
+	err := c.begin(ctx, call)
+	defer c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if len(src) <= c.flat || c.n == 1 {
+		return c.allReduceSmall(dst, src)
+	}
+	return c.allReduceLarge(dst, src)
+}
+
+// allReduceSmall has everybody fold what lies in lines or flat slots.
+func (c *Comm) allReduceSmall(dst, src []byte) error {
+	c.announce()
+	mine := &c.own.lines[(c.epoch+1)&1]
+	inLine := len(src) <= payloadSize
+	switch {
+	case inLine:
+		copy(mine.payload, src)
+	case c.n > 1:
+		c.fold.set.Copy(mine.flat[:len(src)], src)
+	}
+	c.stats.small++
+	c.stats.bytes += uint64(len(src))
+	if err := c.meet(); err != nil || len(src) == 0 {
+		return err
+	}
+	r := &c.room
+	for p := range r.srcs {
+		l := &c.peers[p].lines[c.epoch&1]
+		switch {
+		case p == c.rank:
+			r.srcs[p] = src
+		case inLine:
+			r.srcs[p] = l.payload[:len(src)]
+		default:
+			r.srcs[p] = l.flat[:len(src)]
+		}
+	}
+	r.dsts[0] = dst
+	c.fold.fold(&c.call, r.dsts[:1], r.srcs)
+	return nil
+}
+
+func (c *Comm) allReduceLarge(dst, src []byte) error {
+	c.announce()
+	c.stats.bytes += uint64(len(src))
+	m := &move{src: src, dst: dst}
+	given, stored := c.place(src), c.place(dst)
+	registered := given != 0 && stored != 0
+	if !registered {
+		given, stored = 0, 0
+		c.stage(m, 0)
+	}
+	le := binary.LittleEndian
+	le.PutUint64(c.payload(), given)
+	le.PutUint64(c.payload()[16:], stored)
+	if err := c.meet(); err != nil {
+		return err
+	}
+	c.hear()
+	all, none := true, true
+	for p := range c.peers {
+		if c.isStaged(p) {
+			all = false
+		} else {
+			none = false
+		}
+	}
+	if all {
+		c.stats.direct++
+		return c.allReduceDirect(m)
+	}
+	c.stats.staged++
+	if !none { // those who hoped for the direct way have yet to stage
+		if registered {
+			c.stage(m, 0)
+		} else {
+			le.PutUint64(c.payload()[8:], uint64(c.turn))
+		}
+		if err := c.meet(); err != nil {
+			return err
+		}
+	}
+	if c.n == 2 {
+		return c.allReducePair(m)
+	}
+	return c.allReduceStaged(m)
+}
+
+// places finds the source and the destination of every rank, as said at the meeting just over: their slice s of n bytes.
+func (c *Comm) places(m *move, s plan.Slice) error {
+	r := &c.room
+	for p := range c.peers {
+		if p == c.rank {
+			r.srcs[p], r.dsts[p] = s.Of(m.src), s.Of(m.dst)
+			continue
+		}
+		said := c.peers[p].lines[c.epoch&1].payload
+		src, err := c.at(p, c.room.place[p], len(m.src))
+		if err != nil {
+			return err
+		}
+		dst, err := c.at(p, binary.LittleEndian.Uint64(said[16:]), len(m.src))
+		if err != nil {
+			return err
+		}
+		r.srcs[p], r.dsts[p] = s.Of(src), s.Of(dst)
+	}
+	return nil
+}
+
+// slice is the part of n bytes that rank p of ranks folds: whole cache lines where there are enough, so that no two ranks store
+// to the same.
+func slice(n, unit, ranks, p int) plan.Slice {
+	const line = 64
+	if n < ranks*line {
+		return plan.Part(n, unit, ranks, p)
+	}
+	s := plan.Part(n/line*line, line, ranks, p)
+	if p == ranks-1 {
+		s.Len = n - s.Off
+	}
+	return s
+}
+
+func (c *Comm) allReduceDirect(m *move) error {
+	s := slice(len(m.src), c.call.DType.Size(), c.n, c.rank)
+	if err := c.places(m, s); err != nil {
+		return err
+	}
+	if s.Len > 0 {
+		c.fold.fold(&c.call, c.room.dsts, c.room.srcs)
+	}
+	return c.meet()
+}
+
+// allReducePair has each of two ranks fold piece after piece of both. The first piece is staged.
+func (c *Comm) allReducePair(m *move) error {
+	r := &c.room
+	peer := 1 - c.rank
+	for lo := 0; ; {
+		hi := min(lo+c.chunk, len(m.src))
+		r.srcs[c.rank], r.srcs[peer] = m.src[lo:hi], c.stagedPiece(peer, false, 0, hi-lo)
+		r.dsts[0] = m.dst[lo:hi]
+		c.fold.fold(&c.call, r.dsts[:1], r.srcs)
+		if lo = hi; lo == len(m.src) {
+			return nil
+		}
+		c.stage(m, lo/c.chunk)
+		if err := c.meet(); err != nil {
+			return err
+		}
+	}
+}
+
+// allReduceStaged has every rank fold its slice of each piece from the others' slots into its own, from where the others take
+// it after one more meeting. The first piece is staged.
+func (c *Comm) allReduceStaged(m *move) error {
+	r := &c.room
+	for lo := 0; ; {
+		hi := min(lo+c.chunk, len(m.src))
+		src, dst := m.src[lo:hi], m.dst[lo:hi]
+		for p := range r.base {
+			r.base[p] = c.stagedPiece(p, false, 0, hi-lo) // of the slot said at this meeting
+		}
+		unit := c.call.DType.Size()
+		if s := slice(hi-lo, unit, c.n, c.rank); s.Len > 0 {
+			for p := range r.srcs {
+				r.srcs[p] = s.Of(r.base[p])
+			}
+			r.srcs[c.rank] = s.Of(src)
+			r.dsts[0], r.dsts[1] = s.Of(r.base[c.rank]), s.Of(dst)
+			c.fold.fold(&c.call, r.dsts[:2], r.srcs)
+		}
+		if err := c.meet(); err != nil {
+			return err
+		}
+		for i := 1; i < c.n; i++ {
+			p := (c.rank + i) % c.n
+			if s := slice(hi-lo, unit, c.n, p); s.Len > 0 {
+				c.fold.set.Copy(s.Of(dst), s.Of(r.base[p]))
+			}
+		}
+		if lo = hi; lo == len(m.src) {
+			return nil
+		}
+		c.stage(m, lo/c.chunk)
+		if err := c.meet(); err != nil {
+			return err
+		}
+	}
+}
+
+// reduceLarge reduces to a root what is larger than flat. If all sources and the root's destination are registered, every rank
+// folds a slice and stores it there; else the root does it all.
+func (c *Comm) reduceLarge(dst, src []byte, root int) error {
+	c.announce()
+	m := c.sharedFold(dst, src)
+	le := binary.LittleEndian
+	le.PutUint64(c.payload()[16:], 0)
+	if root == c.rank {
+		le.PutUint64(c.payload()[16:], c.place(dst))
+	}
+	c.offer(m)
+	if err := c.meet(); err != nil {
+		return err
+	}
+	c.hear()
+	into := le.Uint64(c.peers[root].lines[c.epoch&1].payload[16:])
+	all := into != 0
+	for p := range c.peers {
+		all = all && !c.isStaged(p)
+	}
+	if !all {
+		return c.take(m)
+	}
+	r := &c.room
+	s := slice(len(src), c.call.DType.Size(), c.n, c.rank)
+	for p := range r.srcs {
+		b, err := c.source(p, m)
+		if err != nil {
+			return err
+		}
+		r.srcs[p] = s.Of(b)
+	}
+	if root == c.rank {
+		r.dsts[0] = s.Of(dst)
+	} else {
+		b, err := c.at(root, into, len(src))
+		if err != nil {
+			return err
+		}
+		r.dsts[0] = s.Of(b)
+	}
+	if s.Len > 0 {
+		c.fold.fold(&c.call, r.dsts[:1], r.srcs)
+	}
+	return c.meet()
+}

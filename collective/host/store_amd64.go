@@ -1,0 +1,10 @@
+//go:build amd64 && !race
+
+package host
+
+// storeRelease stores v after all that was stored before it: a MOV. Go's atomic store is an XCHG, which also waits until
+// all of that has reached the cache; the lines written before it were last read by the other cores, so that is as long as
+// the rest of a small call.
+//
+//go:noescape
+func storeRelease(addr *uint64, v uint64)
