@@ -59,7 +59,7 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 	}
 	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%v; see %s --help", err, cmd.CommandPath()) })
-	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newDemo(), newBench(), newBenchPeer(), newDoctor(), newInspect(), newVersion())
+	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newDemo(), newBench(), newBenchPeer(), newDoctor(), newInspect(), newRun(), newVersion())
 	return root
 }
 
@@ -67,11 +67,15 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 // before there was anything to end in good order.
 func Main(ctx context.Context, root *cobra.Command) int {
 	err := root.ExecuteContext(ctx)
+	var exit *exitError
 	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, errSilent):
 		return 1
+	case errors.As(err, &exit):
+		fmt.Fprintf(root.ErrOrStderr(), "ringside: %v\n", err)
+		return exit.code
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintln(root.ErrOrStderr(), "ringside: interrupted")
 		return 130 // as shells say it of an interrupt
@@ -86,6 +90,12 @@ func Main(ctx context.Context, root *cobra.Command) int {
 		return 2
 	}
 	return 1
+}
+
+// exitError has another program's exit status become ours.
+type exitError struct {
+	error
+	code int
 }
 
 // usageError is a mistake in what the user typed.

@@ -1,0 +1,94 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/collective/launch"
+)
+
+func newRun() *cobra.Command {
+	var (
+		o      launch.Options
+		hosts  string
+		rsh    string
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use:   "run [flags] -- program [arguments]",
+		Short: "start the ranks of a program",
+		Long: `Run starts n processes of a program, each of which finds in its environment which rank it is (in torchrun's names: RANK,
+WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, ...), and waits for them. collective.Init does the rest.
+
+When one fails, all others are ended, by SIGTERM and later SIGKILL, and run's exit status is that rank's; with --restarts
+they are all started again. An interrupt ends them too.
+
+With --hosts the ranks run on other hosts, by ssh: the program must be there under the same path, as must the
+working directory, and ssh must need no password. Put "localhost" for this host.
+
+  ringside run -n 4 -- ./train --epochs 3
+  ringside run --hosts node1:2,node2:2 --env GOMAXPROCS=8 -- /opt/train`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("no program: expected ringside run -n 4 -- ./program")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			log, err := logger(cmd)
+			if err != nil {
+				return err
+			}
+			if err := positive(cmd.Flags(), "ranks", "master-port"); err != nil {
+				return err
+			}
+			if hosts != "" {
+				if o.Hosts, err = launch.ParseHosts(hosts); err != nil {
+					return usagef("--hosts: %v", err)
+				}
+			} else if o.Ranks == 0 {
+				return usagef("how many ranks? expected -n or --hosts")
+			}
+			if o.RemoteShell = strings.Fields(rsh); len(o.RemoteShell) == 0 {
+				return usagef("--rsh is empty, expected a command")
+			}
+			o.Program, o.Environ, o.Logger = args, os.Environ(), log
+			o.Stdout, o.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			if asJSON {
+				o.Stdout = o.Stderr
+			}
+			sum, err := launch.Run(cmd.Context(), o)
+			if errors.Is(err, launch.ErrOption) {
+				return usagef("%v", err)
+			}
+			if asJSON && sum != nil {
+				b, jerr := json.Marshal(sum)
+				if jerr != nil {
+					return jerr
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", b)
+			}
+			if failed := new(launch.RankError); errors.As(err, &failed) {
+				return &exitError{err, failed.Code}
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.IntVarP(&o.Ranks, "ranks", "n", 0, "number of ranks (default: as many as --hosts has room for)")
+	f.StringVar(&hosts, "hosts", "", "hosts and the number of ranks on each, as in a:2,b:2")
+	f.StringVar(&rsh, "rsh", "ssh -o BatchMode=yes", "remote shell: a command that gets a host and a command line")
+	f.IntVar(&o.Restarts, "restarts", 0, "how often all ranks are started again after one failed")
+	f.BoolVar(&o.Prefix, "prefix", true, `put "[rank] " before every line of output`)
+	f.StringArrayVar(&o.Env, "env", nil, "variable NAME=value for every rank; may be given several times")
+	f.StringVar(&o.MasterAddr, "master-addr", "", "where rank 0 listens (default: the first host)")
+	f.IntVar(&o.MasterPort, "master-port", 0, "port on which rank 0 listens (default: a free one)")
+	f.DurationVar(&o.Grace, "grace", launch.DefaultGrace, "how long ranks have to end after SIGTERM")
+	f.BoolVar(&asJSON, "json", false, "print a summary as JSON; what the ranks print goes to standard error")
+	return c
+}

@@ -1,0 +1,30 @@
+// Package launch starts the ranks of a program, as processes on this host and on others by a remote shell, and looks after
+// them until all have ended: it is what ringside run is made of.
+//
+// Each rank finds in its environment, in torchrun's names,
+//
+//	RANK WORLD_SIZE             who it is, of how many
+//	LOCAL_RANK LOCAL_WORLD_SIZE the same among the ranks of its host
+//	GROUP_RANK GROUP_WORLD_SIZE the number of its host, of how many
+//	MASTER_ADDR MASTER_PORT     where rank 0 listens for the others
+//	TORCHELASTIC_RUN_ID         a name of this run
+//	TORCHELASTIC_RESTART_COUNT  how often the program was started again
+//	RINGSIDE_SECRET             what only the ranks of this run know
+//	RINGSIDE_RENDEZVOUS         on one host a socket in a folder of this run's own, which ringside's programs prefer to
+//	                            MASTER_PORT: nobody else can have taken it
+//
+// so that collective.Init, and any program that torchrun starts, needs nothing else.
+//
+// # Ends
+//
+// Every rank is the leader of a process group. The first one that fails ends all: they get SIGTERM and, after
+// Options.Grace, SIGKILL. So does the end of the context. With Options.Restarts all are then started again. Should the
+// launcher itself be killed, the kernel kills the local ranks, and the ranks of other hosts see their remote shell's
+// standard input end, which terminates them in the same way.
+//
+// # Other hosts
+//
+// A rank on another host is a process of the remote shell, ssh by default, that runs a small script with /bin/sh there. The
+// script comes by standard input and not as an argument, because it has the secret in it and arguments are for all to
+// see. The program must be there under the same path, and so must be the working directory.
+package launch

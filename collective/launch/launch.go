@@ -1,0 +1,114 @@
+package launch
+
+import (
+	"context"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Summary is how a run went.
+type Summary struct {
+	Ranks    int          `json:"ranks"`
+	Hosts    int          `json:"hosts"`
+	Restarts int          `json:"restarts"`
+	Seconds  float64      `json:"seconds"`
+	ExitCode int          `json:"exit_code"`
+	Failures []*RankError `json:"failures"` // the first of each attempt that failed
+}
+
+// Run starts all ranks and returns when all have ended: nil if they ended well, a *RankError for the first that did
+// not, or the context's error. The summary is nil only for ErrOption.
+func Run(ctx context.Context, o Options) (*Summary, error) {
+	s, err := settle(o)
+	if err != nil {
+		return nil, err
+	}
+	if s.folder != "" {
+		defer os.RemoveAll(s.folder)
+	}
+	sum := &Summary{Ranks: s.Ranks, Hosts: s.hosts, Failures: []*RankError{}}
+	begin := time.Now()
+	defer func() { sum.Seconds = time.Since(begin).Seconds() }()
+	t := newThread()
+	defer t.close()
+	for {
+		failed, err := s.attempt(ctx, t, sum.Restarts)
+		switch {
+		case err != nil:
+			sum.ExitCode = 1
+			return sum, err
+		case failed == nil:
+			sum.ExitCode = 0
+			return sum, nil
+		}
+		sum.Failures = append(sum.Failures, failed)
+		sum.ExitCode = failed.Code
+		if sum.Restarts == s.Restarts {
+			return sum, failed
+		}
+		sum.Restarts++
+		s.Logger.Warn("starting all ranks again", "after", failed.Error(), "restart", sum.Restarts, "of", s.Restarts)
+	}
+}
+
+// attempt starts all ranks once and waits until all have ended. It returns the first that failed.
+func (s *settled) attempt(ctx context.Context, t *thread, epoch int) (*RankError, error) {
+	var (
+		output sync.Mutex // of all ranks' lines
+		ended  = make(chan *rank, len(s.places))
+		ranks  []*rank
+		first  *RankError
+		err    error
+		timer  *time.Timer // since all were asked to end
+		kill   <-chan time.Time
+	)
+	for _, p := range s.places {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		var r *rank
+		if r, err = s.start(t, p, epoch, &output, func(r *rank) { ended <- r }); err != nil {
+			break
+		}
+		ranks = append(ranks, r)
+	}
+	end := func() { // ask all to end, and set the time until they must
+		if timer != nil {
+			return
+		}
+		timer = time.NewTimer(s.Grace)
+		kill = timer.C
+		for _, r := range ranks {
+			r.signal(syscall.SIGTERM)
+		}
+	}
+	interrupted := ctx.Done()
+	if err != nil {
+		interrupted = nil
+		end()
+	}
+	for left := len(ranks); left > 0; {
+		select {
+		case r := <-ended:
+			left--
+			if r.err != nil && first == nil && err == nil {
+				first = r.err
+				s.Logger.Warn("rank failed, ending the others", "err", first.Error())
+				end()
+			}
+		case <-interrupted:
+			err, interrupted = ctx.Err(), nil
+			end()
+		case <-kill:
+			for _, r := range ranks {
+				r.signal(syscall.SIGKILL)
+			}
+		}
+	}
+	if timer != nil {
+		timer.Stop()
+	}
+	return first, err
+}

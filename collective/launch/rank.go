@@ -1,0 +1,183 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// rank is a running process.
+type rank struct {
+	place place
+	cmd   *exec.Cmd
+	stdin io.Closer     // of a remote shell: its end ends the rank; nil for a local one
+	done  chan struct{} // closed when it has ended
+	err   *RankError    // how; nil for exit status 0
+}
+
+// output is how long a rank's output may stay open after its end, by processes that it left behind.
+const output = 2 * time.Second
+
+// start starts a rank. ended is called when it ended, with err set.
+func (s *settled) start(t *thread, p place, epoch int, mu *sync.Mutex, ended func(*rank)) (*rank, error) {
+	r := &rank{place: p, done: make(chan struct{})}
+	vars := s.variables(p, epoch)
+	if p.name == Localhost {
+		r.cmd = exec.Command(s.Program[0], s.Program[1:]...)
+		r.cmd.Dir = s.Dir
+		r.cmd.Env = append(inherited(s.Environ), vars...)
+	} else {
+		command, script := remote(s.Program, s.Dir, vars, s.Grace)
+		args := append(append([]string(nil), s.RemoteShell[1:]...), p.name, command)
+		r.cmd = exec.Command(s.RemoteShell[0], args...)
+		r.cmd.Env = s.Environ
+		in, err := r.cmd.StdinPipe()
+		if err != nil {
+			return nil, fmt.Errorf("launch: %w", err)
+		}
+		r.stdin = in
+		defer func() {
+			if r.cmd.Process != nil {
+				go io.WriteString(in, script) // it ends when the shell does
+			}
+		}()
+	}
+	prefix := ""
+	if s.Prefix {
+		prefix = "[" + strconv.Itoa(p.rank) + "] "
+	}
+	out := &lines{mu: mu, to: s.Stdout, prefix: prefix}
+	errs := &lines{mu: mu, to: s.Stderr, prefix: prefix}
+	r.cmd.Stdout, r.cmd.Stderr = out, errs
+	r.cmd.WaitDelay = output
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid:   true, // an interrupt from the terminal is for us to pass on
+		Pdeathsig: syscall.SIGKILL,
+	}
+	if err := t.do(r.cmd.Start); err != nil {
+		return nil, fmt.Errorf("launch: starting rank %d on %s: %w", p.rank, p.name, err)
+	}
+	s.Logger.Debug("rank started", "rank", p.rank, "host", p.name, "pid", r.cmd.Process.Pid)
+	go func() {
+		err := r.cmd.Wait()
+		out.close()
+		errs.close()
+		if r.stdin != nil {
+			r.stdin.Close()
+		}
+		r.err = verdict(p, err, r.cmd)
+		close(r.done)
+		ended(r)
+	}()
+	return r, nil
+}
+
+// verdict is how a process ended.
+func verdict(p place, err error, cmd *exec.Cmd) *RankError {
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() {
+		return nil
+	}
+	e := &RankError{Rank: p.rank, Host: p.name, Code: 1, How: err.Error()}
+	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
+		switch {
+		case status.Signaled():
+			e.Code = 128 + int(status.Signal())
+		case status.Exited():
+			e.Code = status.ExitStatus()
+		}
+	}
+	if e.Code == 255 && p.name != Localhost {
+		e.How += " (of the remote shell, if it could not reach the host)"
+	}
+	return e
+}
+
+// signal sends a signal to the process group of a rank that has not ended; a remote one only knows the end of its standard
+// input.
+func (r *rank) signal(sig syscall.Signal) {
+	select {
+	case <-r.done:
+		return
+	default:
+	}
+	if r.stdin != nil && sig == syscall.SIGTERM {
+		r.stdin.Close()
+		return
+	}
+	_ = syscall.Kill(-r.cmd.Process.Pid, sig)
+}
+
+// remote is the command that the remote shell runs on a host, and what it gets by standard input: a script of so many bytes, and
+// then nothing, until the end tells it to end the rank.
+func remote(program []string, dir string, vars []string, grace time.Duration) (command, script string) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cd %s || exit 126\n", quote(dir))
+	for _, v := range vars {
+		name, value, _ := strings.Cut(v, "=")
+		fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
+	}
+	b.WriteString("exec 3<&0\n" +
+		"lead= group=\n" + // with setsid the rank leads a process group, as it does here
+		"if command -v setsid >/dev/null; then lead=setsid group=-; fi\n$lead ")
+	for i, word := range program {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(quote(word))
+	}
+	// The watcher holds none of the rank's outputs, for the remote shell waits until they are closed.
+	fmt.Fprintf(&b, ` </dev/null 3<&- &
+rank=$!
+{
+	cat <&3
+	kill -s TERM -- $group$rank
+	left=%d
+	while [ $left -gt 0 ] && kill -s 0 -- $group$rank; do sleep 1; left=$((left - 1)); done
+	kill -s KILL -- $group$rank
+} >/dev/null 2>&1 &
+watcher=$!
+exec 3<&-
+{ wait $rank; } 2>/dev/null
+code=$?
+kill $watcher 2>/dev/null
+exit $code
+`, max(1, int(grace.Seconds())))
+	script = b.String()
+	// dd takes exactly these bytes and leaves standard input to the watcher.
+	return fmt.Sprintf(`exec /bin/sh -c 'eval "$(dd bs=1 count=%d 2>/dev/null)"'`, len(script)), script
+}
+
+// quote makes one word of s for a POSIX shell.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// thread is a thread that starts processes and lives as long as they may: the signal for a parent's death is sent
+// when the thread dies that forked.
+type thread struct {
+	work chan func()
+}
+
+func newThread() *thread {
+	t := &thread{work: make(chan func())}
+	go func() {
+		runtime.LockOSThread()
+		for f := range t.work {
+			f()
+		}
+	}()
+	return t
+}
+
+func (t *thread) do(f func() error) error {
+	done := make(chan error)
+	t.work <- func() { done <- f() }
+	return <-done
+}
+
+func (t *thread) close() { close(t.work) }
