@@ -37,7 +37,15 @@ func (d *Device) joinPads(s *compile.Step) func(r *run) error {
 				}
 			}
 			if sum != 0 {
-				p.row.each(p.to, func(o, n, _ int) { r.table.AddS(out[o:o+n], out[o:o+n], sum) })
+				p.row.each(p.to, func(o, n, stride int) {
+					if stride == 1 {
+						r.table.AddS(out[o:o+n], out[o:o+n], sum)
+						return
+					}
+					for j := range n {
+						out[o+j*stride] += sum
+					}
+				})
 			}
 		}
 		return nil

@@ -1,0 +1,298 @@
+package cpu_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/autograd"
+	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/enginetest"
+)
+
+// traced is a device that notes the steps it runs.
+type traced struct {
+	*cpu.Device
+	steps map[compile.Fused]int
+	names map[string]bool
+}
+
+func newTraced(t *testing.T, o cpu.Options, eager bool) *traced {
+	t.Helper()
+	d := &traced{steps: map[compile.Fused]int{}, names: map[string]bool{}}
+	o.Trace = func(p *compile.Plan, step int, _ time.Duration) {
+		d.steps[p.Steps[step].Fused]++
+		d.names[p.Steps[step].Name()] = true
+	}
+	open := cpu.New
+	if eager {
+		open = cpu.NewEager
+	}
+	var err error
+	if d.Device, err = open(&o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// results runs what f records in one program and returns the bytes of what it keeps.
+func (d *traced) results(t *testing.T, f func(s *tensor.Session) []*tensor.Tensor) [][]byte {
+	t.Helper()
+	s := tensor.NewSession(cpu.NewEngine(d.Device), nil)
+	defer s.Close()
+	var keep []*tensor.Tensor
+	s.Scope(func(sc *tensor.Scope) {
+		for _, x := range f(s) {
+			keep = append(keep, sc.Keep(x))
+		}
+	})
+	out := make([][]byte, len(keep))
+	for i, x := range keep {
+		if err := x.ViewBytes(func(b []byte) error {
+			out[i] = bytes.Clone(b)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// Programs give the same bits with and without fusion where no step is one that says otherwise.
+func TestFusionKeepsBits(t *testing.T) {
+	n := uint64(100)
+	if testing.Short() {
+		n = 25
+	}
+	for _, level := range kernel.Levels() {
+		fused, plain := newTraced(t, cpu.Options{Level: &level}, false), newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
+		for seed := uint64(1000); seed < 1000+n; seed++ {
+			f := func(s *tensor.Session) []*tensor.Tensor {
+				all := enginetest.Generate(s, seed, 50)
+				return all[:(len(all)+1)/2]
+			}
+			before := other(fused.steps)
+			got := fused.results(t, f)
+			if other(fused.steps) != before {
+				continue // attention, norms or pads
+			}
+			for i, want := range plain.results(t, f) {
+				if !bytes.Equal(got[i], want) {
+					t.Errorf("%v, seed %d: result %d has other bits when fused", level, seed, i)
+				}
+			}
+		}
+		if fused.steps[compile.Tiles] == 0 || plain.steps[compile.Tiles] != 0 {
+			t.Errorf("%v: %d and %d steps of tiles", level, fused.steps[compile.Tiles], plain.steps[compile.Tiles])
+		}
+	}
+}
+
+// other counts steps that may have other bits than those they are made of.
+func other(steps map[compile.Fused]int) int {
+	n := 0
+	for k, c := range steps {
+		if k != compile.Single && k != compile.Tiles && k != compile.AdamW {
+			n += c
+		}
+	}
+	return n
+}
+
+// tileShapes are operands in every position that a tile can read them in.
+func tileShapes(s *tensor.Session) []*tensor.Tensor {
+	var out []*tensor.Tensor
+	for i, sh := range [][]int{{1}, {7}, {1500}, {3, 5}, {40, 70}, {700, 3}, {5, 1300}, {2, 3, 4, 5}, {3, 1, 2100}, {2, 600, 2}} {
+		x := tensor.RandN(s, tensor.F32, sh...)
+		last := len(sh) - 1
+		row := tensor.RandN(s, tensor.F32, sh[last])
+		col := tensor.RandN(s, tensor.F32, append(append([]int{}, sh[:last]...), 1)...)
+		turned := tensor.RandN(s, tensor.F32, append(append([]int{}, sh...), 2)...).Narrow(-1, i%2, 1).Reshape(sh...) // strided
+		back := tensor.RandN(s, tensor.F32, sh...).Flip(last)
+		y := x.Exp().Add(row).Mul(col).MulS(0.5).Sub(turned)
+		z := y.Maximum(back).ReLU()
+		wide := z.Cast(tensor.F64).Mul(x.Cast(tensor.F64))
+		out = append(out, y, tensor.Where(z.Gt(x), z, y).RSubS(1), wide, wide.Cast(tensor.F32).Clamp(-1, 1), z.Gt(x).And(x.LtS(0.5)), x.Slice(tensor.At(0)).Neg())
+	}
+	return out
+}
+
+func TestTilesOfAllShapes(t *testing.T) {
+	for _, level := range kernel.Levels() {
+		want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, tileShapes)
+		for _, threads := range []int{1, 2, 3} {
+			d := newTraced(t, cpu.Options{Level: &level, Threads: threads}, threads > 1)
+			for i, got := range d.results(t, tileShapes) {
+				if !bytes.Equal(got, want[i]) {
+					t.Errorf("%v, %d threads: result %d has other bits in tiles", level, threads, i)
+				}
+			}
+			if d.steps[compile.Tiles] < 10 {
+				t.Errorf("only %d steps of tiles", d.steps[compile.Tiles])
+			}
+		}
+	}
+}
+
+// layer is what a transformer's step has: norms, attention, a projection cut in three, a gated layer, a loss, AdamW.
+func layer(b, h, kv, n, d int, scale float64) func(s *tensor.Session) []*tensor.Tensor {
+	return func(s *tensor.Session) []*tensor.Tensor {
+		s.Seed(5)
+		wide := (h + 2*kv) * d
+		param := func(sh ...int) *tensor.Tensor {
+			p := tensor.RandN(s, tensor.F32, sh...).MulS(0.3)
+			p.RequireGrad()
+			return p
+		}
+		x, w, bias, g := param(b, n, 24), param(24), param(24), param(d)
+		proj, pb, out, up := param(24, wide), param(wide), param(h*d, 24), param(24, 48)
+		ps := []*tensor.Tensor{x, w, bias, g, proj, pb, out, up}
+
+		qkv := x.LayerNorm(w, bias, 1e-5, 1).Matmul(proj).Add(pb)
+		part := func(from, heads int) *tensor.Tensor {
+			return qkv.Narrow(2, from*d, heads*d).Reshape(b, n, heads, d).RMSNorm(g, 1e-6).Transpose(1, 2)
+		}
+		y := tensor.Attention(part(0, h), part(h, kv), part(h+kv, kv), scale, true)
+		y = x.Add(y.Transpose(1, 2).Reshape(b, n, h*d).Matmul(out))
+		u := y.Matmul(up)
+		y = y.Add(u.Narrow(2, 0, 24).SiLU().Mul(u.Narrow(2, 24, 24)))
+		idx := make([]int32, b*n)
+		for i := range idx {
+			idx[i] = int32(i*7%24) - int32(100*(i%5/4))
+			if idx[i] < 0 {
+				idx[i] = -100
+			}
+		}
+		loss := y.CrossEntropy(tensor.From(s, idx, b, n), -100)
+		grads, err := autograd.Grad(loss, ps...)
+		if err != nil {
+			panic(err)
+		}
+		all := append([]*tensor.Tensor{loss, y}, grads...)
+		T, S := tensor.T, tensor.S
+		for i, p := range ps {
+			z := tensor.Zeros(s, tensor.F32, p.Shape()...)
+			m, v := s.Apply(tensor.OpAdamM, nil, T(z), T(grads[i]), S(0.9)), s.Apply(tensor.OpAdamV, nil, T(z), T(grads[i]), S(0.99))
+			all = append(all, m, v, s.Apply(tensor.OpAdamW, nil, T(p), T(m), T(v), S(0.1), S(0.1), S(1e-3), S(0.1), S(0.01)))
+		}
+		return all
+	}
+}
+
+// A transformer's training step gives what its single operations give, and the same bits for any number of threads.
+func TestFusedTrainingStep(t *testing.T) {
+	for _, c := range []struct {
+		b, h, kv, n, d int
+		scale          float64
+	}{{2, 4, 4, 7, 6, 0.4}, {2, 4, 2, 50, 8, 0.35}, {1, 3, 1, 97, 16, 0.25}, {2, 2, 2, 33, 5, -0.3}, {1, 1, 1, 2, 4, 0}} {
+		f := layer(c.b, c.h, c.kv, c.n, c.d, c.scale)
+		for _, level := range kernel.Levels() {
+			want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
+			one := newTraced(t, cpu.Options{Level: &level}, false)
+			got := one.results(t, f)
+			for i := range want {
+				if e := relative(got[i], want[i]); !(e < 2e-4) {
+					t.Errorf("%v, %+v: result %d is off by %.2g of the largest", level, c, i, e)
+				}
+			}
+			for _, kind := range []compile.Fused{compile.Attention, compile.AttentionGrad, compile.NormGrad, compile.LossGrad, compile.AdamW, compile.JoinPads, compile.Tiles} {
+				if one.steps[kind] == 0 {
+					t.Errorf("%+v: no step is %v", c, kind)
+				}
+			}
+			for _, threads := range []int{2, 3} {
+				for i, x := range newTraced(t, cpu.Options{Level: &level, Threads: threads}, true).results(t, f) {
+					if !bytes.Equal(x, got[i]) {
+						t.Errorf("%v, %+v: result %d has other bits with %d threads", level, c, i, threads)
+					}
+				}
+			}
+		}
+	}
+}
+
+// relative is the largest difference of two float32 tensors over the largest element.
+func relative(a, b []byte) float64 {
+	diff, most := 0.0, 1e-30
+	for i := 0; i+4 <= len(a); i += 4 {
+		x, y := f32(a[i:]), f32(b[i:])
+		diff, most = max(diff, math.Abs(x-y)), max(most, math.Abs(y))
+	}
+	return diff / most
+}
+
+func f32(b []byte) float64 {
+	return float64(math.Float32frombits(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24))
+}
+
+// Pads of something else than zeros are joined too.
+func TestJoinedPadsOfAnyValue(t *testing.T) {
+	f := func(s *tensor.Session) []*tensor.Tensor {
+		a, b, c := tensor.RandN(s, tensor.F32, 3, 4, 5), tensor.RandN(s, tensor.F32, 3, 4, 2), tensor.RandN(s, tensor.F32, 4, 3, 1).Transpose(0, 1)
+		at := func(x *tensor.Tensor, v float64, before, after int) *tensor.Tensor {
+			return x.Pad(v, [2]int{0, 0}, [2]int{0, 0}, [2]int{before, after})
+		}
+		return []*tensor.Tensor{at(b, 0, 5, 1).Add(at(a, 0, 0, 3)).Add(at(c, 0, 7, 0)), at(a, 1.5, 0, 3).Add(at(b, -2, 5, 1).Add(at(c, 0.25, 7, 0)))}
+	}
+	d := newTraced(t, cpu.Options{}, false)
+	got, want := d.results(t, f), newTraced(t, cpu.Options{NoFuse: true}, false).results(t, f)
+	if d.steps[compile.JoinPads] != 2 {
+		t.Errorf("%d steps join pads, expected 2", d.steps[compile.JoinPads])
+	}
+	for i := range want {
+		if e := relative(got[i], want[i]); !(e < 1e-6) {
+			t.Errorf("sum %d of pads is off by %g", i, e)
+		}
+	}
+}
+
+// Gradients of a norm recorded with two different eps are each computed with their own.
+func TestNormGradientsOfTwoEps(t *testing.T) {
+	f := func(s *tensor.Session) []*tensor.Tensor {
+		x, dy, w := tensor.RandN(s, tensor.F32, 70, 20), tensor.RandN(s, tensor.F32, 70, 20), tensor.RandN(s, tensor.F32, 20)
+		T, S := tensor.T, tensor.S
+		return []*tensor.Tensor{
+			s.Apply(tensor.OpRMSNormGradX, []int64{1}, T(x), T(dy), T(w), S(0.5)), s.Apply(tensor.OpRMSNormGradW, []int64{1}, T(x), T(dy), S(2)),
+			s.Apply(tensor.OpLayerNormGradX, []int64{1}, T(x), T(dy), T(w), S(0.5)), s.Apply(tensor.OpLayerNormGradW, []int64{1}, T(x), T(dy), S(2)),
+		}
+	}
+	d := newTraced(t, cpu.Options{}, false)
+	got, want := d.results(t, f), newTraced(t, cpu.Options{NoFuse: true}, false).results(t, f)
+	if d.steps[compile.NormGrad] != 2 {
+		t.Errorf("%d steps are gradients of norms, expected 2", d.steps[compile.NormGrad])
+	}
+	for i := range want {
+		if e := relative(got[i], want[i]); !(e < 1e-5) {
+			t.Errorf("gradient %d is off by %g", i, e)
+		}
+	}
+}
+
+// A target out of range is an error in the step that has the loss and its gradient too.
+func TestFusedLossOfAWrongTarget(t *testing.T) {
+	for _, threads := range []int{1, 2} {
+		d := newTraced(t, cpu.Options{Threads: threads}, threads > 1)
+		s := tensor.NewSession(cpu.NewEngine(d.Device), nil)
+		x := tensor.Ones(s, tensor.F32, 4, 3)
+		x.RequireGrad()
+		g, err := autograd.Grad(x.CrossEntropy(tensor.From(s, []int32{0, 1, 3, 2}), -100), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g[0].Sum().Item(); err == nil || !strings.Contains(fmt.Sprint(err), "3 at place 2") {
+			t.Errorf("%d threads: a target of 3 in 3 classes gave %v", threads, err)
+		}
+		s.Close()
+	}
+}
