@@ -1,6 +1,11 @@
 package collective
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
 
 // Alloc gives n elements of zeroed memory that the ranks on this host read and write in place: calls on it copy nothing. Any
 // other slice works too, at the price of a copy through shared memory. Where nobody shares this host it is ordinary memory.
@@ -14,6 +19,11 @@ func Alloc[T Element](g *Group, n int) ([]T, error) {
 		return make([]T, n), nil
 	}
 	b, err := g.alloc.Alloc(n * dtypeOf[T]().Size())
+	var pe *plan.PeerError
+	if errors.As(err, &pe) { // the others are handed the memory: one of them is gone
+		g.findCause(&job{}, err)
+		return nil, g.refuse(fmt.Sprintf("alloc of %d %v", n, dtypeOf[T]()))
+	}
 	if err != nil {
 		return nil, err
 	}

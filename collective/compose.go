@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ringside-go/ringside/collective/host"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/collective/wide"
 	"github.com/ringside-go/ringside/ipc"
@@ -102,14 +103,8 @@ func (g *Group) conns(ranks []int) []ipc.Conn {
 	return out
 }
 
-// sharing is a comm among ranks of one host.
-type sharing interface {
-	comm
-	allocator
-}
-
-func (g *Group) hostComm(context.Context, int, []int, []int) (sharing, error) {
-	return nil, fmt.Errorf("%w: ranks of one host are connected over TCP only, so far", ErrOption)
+func (g *Group) hostComm(ctx context.Context, me int, ranks, fold []int) (*host.Comm, error) {
+	return host.New(ctx, me, g.conns(ranks), &host.Options{Timeout: g.options.Timeout, Logger: g.options.Logger, Fold: fold})
 }
 
 func (g *Group) wideComm(ctx context.Context, me int, ranks, fold []int) (*wide.Comm, error) {

@@ -340,7 +340,7 @@ func TestConformance(t *testing.T) {
 	n := 0
 	for _, hostOf := range layouts {
 		cases := conformanceCases(newLayout(hostOf))
-		for _, transport := range []string{"memory", "tcp"} {
+		for _, transport := range []string{"memory", "local", "tcp", "hosts"} {
 			w := newWorld(t, transport, hostOf, cases)
 			share := 1.0
 			if testing.Short() {

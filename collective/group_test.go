@@ -14,7 +14,7 @@ import (
 )
 
 // transports are what a test that is about the group itself runs on; all have the fold of two hosts of two ranks.
-var transports = []string{"tcp"}
+var transports = []string{"local", "tcp", "hosts"}
 
 // onEach runs a test on groups of four ranks, on every transport.
 func onEach(t *testing.T, o *Options, f func(t *testing.T, groups []*Group)) {
@@ -35,6 +35,22 @@ func hangGuard(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+func TestWho(t *testing.T) {
+	groups, err := openWorld("hosts", []int{0, 1, 0, 1, 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(t, groups)
+	for r, g := range groups {
+		if g.Rank() != r || g.Size() != 5 || !slices.EqualFunc(g.Hosts(), [][]int{{0, 2}, {1, 3, 4}}, slices.Equal[[]int]) {
+			t.Errorf("rank %d of %d on %v", g.Rank(), g.Size(), g.Hosts())
+		}
+		if want := fmt.Sprintf("world: rank %d of 5, hosts of [2 3]", r); g.String() != want {
+			t.Errorf("%q, want %q", g, want)
+		}
+	}
 }
 
 func TestArgumentsRefused(t *testing.T) {

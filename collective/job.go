@@ -23,7 +23,7 @@ type job struct {
 func (g *Group) run(ctx context.Context, j *job) error {
 	g.number(j)
 	if g.failure.Load() != nil || g.left.Load() != nil {
-		return g.refuse(j)
+		return g.refuse(j.call.String())
 	}
 	if err := g.dispatch(ctx, j); err != nil {
 		return g.resolve(j, err)

@@ -71,7 +71,7 @@ func TestObjects(t *testing.T) {
 
 // TestObjectsRefused: what one rank cannot send is an error on all, and the group works on.
 func TestObjectsRefused(t *testing.T) {
-	groups, err := openWorld("tcp", []int{0, 1, 1}, &Options{MaxObject: 1000})
+	groups, err := openWorld("hosts", []int{0, 1, 1}, &Options{MaxObject: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -257,7 +257,7 @@ func (rs *ranksOf) end(t *testing.T, victim int) {
 }
 
 // processHosts are the worlds in which ranks die, one after the other.
-var processHosts = [][]string{{"a", "b", "c", "d"}}
+var processHosts = [][]string{{"a", "a", "a", "a"}, {"a", "a", "b", "b"}, {"a", "b", "c", "d"}}
 
 func many(f *int, full, short int) int {
 	switch {

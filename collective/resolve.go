@@ -34,6 +34,12 @@ func (g *Group) fail(f *failure) bool {
 // resolve turns what a comm returned into the group's failure: comms know what they saw on their own conns, the control knows
 // what the others saw, and who is really missing.
 func (g *Group) resolve(j *job, err error) error {
+	g.findCause(j, err)
+	return g.refuse(j.call.String())
+}
+
+// findCause makes the group fail by what is behind err.
+func (g *Group) findCause(j *job, err error) {
 	g.stuck.Store(true)
 	pe := &plan.PeerError{Rank: -1, Err: err}
 	errors.As(err, &pe)
@@ -52,7 +58,6 @@ func (g *Group) resolve(j *job, err error) error {
 		f.Rank = g.rank
 	}
 	g.fail(f)
-	return g.refuse(j)
 }
 
 // hear waits for the failure that another rank sent.
@@ -94,15 +99,15 @@ func ranks(list []int) string {
 }
 
 // refuse is the error of a call on a dead group, or on one that somebody left.
-func (g *Group) refuse(j *job) error {
+func (g *Group) refuse(call string) error {
 	if g.closed.Load() {
-		return fmt.Errorf("%v: %w", j.call, net.ErrClosed)
+		return fmt.Errorf("%s: %w", call, net.ErrClosed)
 	}
 	if f := g.left.Load(); f != nil {
 		g.fail(f)
 	}
 	f := g.failure.Load()
-	return &Error{Rank: f.Rank, Host: g.host(f.Rank), Call: j.call.String(), By: f.By, Err: f.cause()}
+	return &Error{Rank: f.Rank, Host: g.host(f.Rank), Call: call, By: f.By, Err: f.cause()}
 }
 
 // Err is nil while the group works, afterwards why it does not.
