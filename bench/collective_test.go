@@ -123,9 +123,19 @@ func checkCollective(t *testing.T, r *Report, ranks int) {
 	}
 }
 
+// TestCollective runs every case on small buffers.
+func TestCollective(t *testing.T) {
+	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{Ranks: []int{2}, Sizes: []int{4, 1028, 128 << 10}}}
+	r, err := runCollective(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkCollective(t, r, 2)
+}
+
 // TestCollectiveHosts needs namespaces, and so root.
 func TestCollectiveHosts(t *testing.T) {
-	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{Hosts: 2, Ranks: []int{2}, Sizes: []int{4, 128 << 10}}}
+	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{Hosts: 2, Ranks: []int{4}, Sizes: []int{4, 128 << 10}}}
 	r, err := runCollective(t.Context(), o)
 	if errors.Is(err, nettest.ErrNotAllowed) {
 		t.Skip(err)
@@ -133,5 +143,5 @@ func TestCollectiveHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkCollective(t, r, 2)
+	checkCollective(t, r, 4)
 }

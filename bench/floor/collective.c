@@ -248,11 +248,14 @@ static void allreduce_private(size_t n) {
 	}
 }
 
+// share is the bytes of a rank's equal part, in whole elements.
+static size_t share(size_t n) { return n / width(task.type) / ranks * width(task.type); }
+
 static void reduce_scatter(size_t n) {
 	char *s[MAX_RANKS];
-	for (int r = 0; r < ranks; r++) s[r] = peer_input[r] + n / ranks * me;
+	for (int r = 0; r < ranks; r++) s[r] = peer_input[r] + share(n) * me;
 	barrier();
-	fold(&output, 1, s, ranks, n / ranks);
+	fold(&output, 1, s, ranks, share(n));
 	barrier();
 }
 
@@ -261,7 +264,7 @@ static void allgather(size_t n) {
 	barrier();
 	for (int k = 1; k < ranks; k++) {
 		int r = (me + k) % ranks;
-		memcpy(input + n / ranks * r, peer_input[r] + n / ranks * r, n / ranks);
+		memcpy(input + share(n) * r, peer_input[r] + share(n) * r, share(n));
 	}
 	barrier();
 }
