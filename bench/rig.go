@@ -15,6 +15,8 @@ type rig struct {
 	name  string
 	sess  *tensor.Session
 	close func() error
+
+	worker int // its process; 0 in-process
 }
 
 // inProcess is a session on the cpu engine of this process.
@@ -23,7 +25,7 @@ func inProcess() (*rig, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rig{"in-process", s, s.Close}, nil
+	return &rig{name: "in-process", sess: s, close: s.Close}, nil
 }
 
 // throughCluster is a session on a new cluster: a dispatcher and one worker of one thread, each a process of this binary.
@@ -41,5 +43,11 @@ func throughThreads(ctx context.Context, o *Options, threads int) (*rig, error) 
 		return nil, err
 	}
 	s := tensor.NewSession(e, nil)
-	return &rig{"cluster", s, func() error { return errors.Join(s.Close(), c.Close()) }}, nil
+	g := &rig{name: "cluster", sess: s, close: func() error { return errors.Join(s.Close(), c.Close()) }}
+	for _, p := range c.Parts() {
+		if p.Role == cluster.RoleWorker {
+			g.worker = p.PID
+		}
+	}
+	return g, nil
 }

@@ -78,7 +78,7 @@ func runStep(ctx context.Context, o *Options) (*Report, error) {
 	}
 	r.atMost("step_cluster_over_inprocess", ratio(sides[1].series, sides[0].series), maxStepRatio)
 	r.atMost("step_cluster_ms", quantile(sides[1].medians(), 0.5), maxStepMS)
-	return r, nil
+	return r, largerSteps(ctx, o, r, far)
 }
 
 // stepper takes training steps of hidden 64, 2 layers, 4 heads, 2 of keys and values, batch 2 and sequence 64.

@@ -150,10 +150,8 @@ func (tr *trainer) free() {
 	}
 }
 
-// step takes a step and waits for its loss.
-func (tr *trainer) step() (float64, error) {
-	var loss *tensor.Tensor
-	var err error
+// record records a step and returns its loss.
+func (tr *trainer) record() (loss *tensor.Tensor, err error) {
 	tr.s.Scope(func(sc *tensor.Scope) {
 		loss = sc.Keep(tr.net.Loss(tr.x, tr.y))
 		var grads []*tensor.Tensor
@@ -161,15 +159,25 @@ func (tr *trainer) step() (float64, error) {
 			err = tr.opt.Step(grads)
 		}
 	})
-	defer loss.Free()
+	if err != nil {
+		loss.Free()
+		return nil, err
+	}
+	return loss, nil
+}
+
+// step takes a step and waits for its loss.
+func (tr *trainer) step() (float64, error) {
+	loss, err := tr.record()
 	if err != nil {
 		return 0, err
 	}
+	defer loss.Free()
 	return loss.Item()
 }
 
-// steps takes n steps and returns what each took, in ms.
-func (tr *trainer) steps(ctx context.Context, n int) ([]float64, error) {
+// each takes n steps, waits for the loss of each and returns what they took, in ms.
+func (tr *trainer) each(ctx context.Context, n int) ([]float64, error) {
 	out := make([]float64, n)
 	for i := range out {
 		if err := ctx.Err(); err != nil {
@@ -182,4 +190,32 @@ func (tr *trainer) steps(ctx context.Context, n int) ([]float64, error) {
 		out[i] = millis(time.Since(start))
 	}
 	return out, nil
+}
+
+// onTheWay is how many steps are sent before one's loss is waited for.
+const onTheWay = 10
+
+// steps takes n steps and returns what one took on average, in ms, until all are done. It is a training loop as train's:
+// the next step is recorded while the last one runs, and every tenth loss is read.
+func (tr *trainer) steps(ctx context.Context, n int) (float64, error) {
+	start := time.Now()
+	for i := range n {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		loss, err := tr.record()
+		if err != nil {
+			return 0, err
+		}
+		if (i+1)%onTheWay == 0 || i == n-1 {
+			_, err = loss.Item()
+		} else {
+			err = tr.s.Flush()
+		}
+		loss.Free()
+		if err != nil {
+			return 0, err
+		}
+	}
+	return millis(time.Since(start)) / float64(n), nil
 }
