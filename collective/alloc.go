@@ -21,7 +21,7 @@ func Alloc[T Element](g *Group, n int) ([]T, error) {
 	b, err := g.alloc.Alloc(n * dtypeOf[T]().Size())
 	var pe *plan.PeerError
 	if errors.As(err, &pe) { // the others are handed the memory: one of them is gone
-		g.findCause(&job{}, err)
+		g.findCause(&job{}, lift(err, g.sharers))
 		return nil, g.refuse(fmt.Sprintf("alloc of %d %v", n, dtypeOf[T]()))
 	}
 	if err != nil {

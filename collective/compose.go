@@ -27,7 +27,7 @@ func (g *Group) compose(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		g.comm, g.alloc = inPlaces(c, fold), c
+		g.comm, g.alloc, g.sharers = inPlaces(c, fold), c, fold.order
 		return nil
 	case len(g.layout.hosts) == g.size:
 		c, err := g.wideComm(ctx, fold.place[g.rank], fold.order, fold.sizes())
@@ -59,7 +59,7 @@ func (g *Group) composeHosts(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		h.inside, h.alloc, g.alloc = c, c, c
+		h.inside, h.alloc, g.alloc, g.sharers = c, c, c, local
 	}
 	h.rails = 1
 	if g.layout.uniform() {

@@ -105,6 +105,7 @@ type Group struct {
 
 	comm    comm
 	alloc   allocator // nil where nobody shares this host
+	sharers []int     // the ranks of alloc
 	control *control
 	lane    *lane
 

@@ -1,0 +1,96 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/ringside-go/ringside/collective/rendezvous"
+)
+
+// variables is an environment.
+func variables(env map[string]string) rendezvous.Lookup {
+	return func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}
+}
+
+func TestInitAlone(t *testing.T) {
+	g, err := Init(hangGuard(t), &Options{Lookup: variables(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	x := []float32{2}
+	if err := AllReduce(t.Context(), g, x, x, Mean); err != nil || x[0] != 2 || g.Size() != 1 {
+		t.Errorf("%v: %v, %v", g, x, err)
+	}
+	s, err := g.Sub(t.Context(), 0)
+	if err != nil || s.Size() != 1 {
+		t.Fatalf("%v, %v", s, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInitByLauncher(t *testing.T) {
+	for name, env := range map[string]func(rank int) map[string]string{
+		"torchrun": func(rank int) map[string]string {
+			return map[string]string{"RANK": strconv.Itoa(rank), "WORLD_SIZE": "3", "LOCAL_RANK": strconv.Itoa(rank), "LOCAL_WORLD_SIZE": "3"}
+		},
+		"mpirun": func(rank int) map[string]string {
+			return map[string]string{"OMPI_COMM_WORLD_RANK": strconv.Itoa(rank), "OMPI_COMM_WORLD_SIZE": "3",
+				"OMPI_COMM_WORLD_LOCAL_RANK": strconv.Itoa(rank), "OMPI_COMM_WORLD_LOCAL_SIZE": "3", "PMIX_NAMESPACE": "job"}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := hangGuard(t)
+			socket := filepath.Join(t.TempDir(), "store")
+			errs := make([]error, 3)
+			var wg sync.WaitGroup
+			start := func(rank int) error {
+				g, err := Init(ctx, &Options{Lookup: variables(env(rank)), World: &rendezvous.Overrides{Socket: socket, Secret: []byte("of a test")}})
+				if err != nil {
+					return err
+				}
+				defer g.Close()
+				x := []int32{int32(g.Rank())}
+				if err := AllReduce(ctx, g, x, x, Sum); err != nil || x[0] != 3 || g.Rank() != rank {
+					return fmt.Errorf("%v: sum %d, %w", g, x[0], err)
+				}
+				s, err := g.Split(ctx, 0, -rank)
+				if err != nil {
+					return err
+				}
+				defer s.Close()
+				return s.Barrier(ctx)
+			}
+			for rank := range errs {
+				wg.Go(func() { errs[rank] = start(rank) })
+			}
+			wg.Wait()
+			for r, err := range errs {
+				if err != nil {
+					t.Errorf("rank %d: %v", r, err)
+				}
+			}
+		})
+	}
+}
+
+func TestInitRefuses(t *testing.T) {
+	for want, env := range map[string]map[string]string{
+		"WORLD_SIZE": {"RANK": "1"},
+		"RANK":       {"RANK": "4", "WORLD_SIZE": "4", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"},
+	} {
+		if _, err := Init(t.Context(), &Options{Lookup: variables(env)}); !errors.Is(err, rendezvous.ErrEnvironment) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", env, err)
+		}
+	}
+}
