@@ -1,0 +1,153 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/bench"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/cpu"
+)
+
+func newPlan() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "look at what programs become",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(newPlanDump())
+	return c
+}
+
+// dumpOptions are the flags of plan dump.
+type dumpOptions struct {
+	model, file, save string
+	dot, noFuse       bool
+	timed, threads    int
+}
+
+func newPlanDump() *cobra.Command {
+	var o dumpOptions
+	c := &cobra.Command{
+		Use:   "dump",
+		Short: "show a program before and after it is compiled",
+		Long: `Dump shows the program of one training step as it was recorded and the plan that it is compiled to: the steps, what
+each reads and writes, and where that lies. The models are those of bench torch: ` + strings.Join(bench.TrainingModels(), ", ") + `.
+
+With --time the step is run that often and each step of the plan gets its shortest time in microseconds.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.timed < 0 || o.threads < 0 {
+				return usagef("--time %d, --threads %d: expected 0 or more", o.timed, o.threads)
+			}
+			if o.timed > 0 && (o.file != "" || o.dot) {
+				return usagef("--time runs a model and prints text; leave --program and --dot out")
+			}
+			return o.dump(cmd.OutOrStdout())
+		},
+	}
+	c.Flags().StringVar(&o.model, "model", "qwen_t64", "whose training step")
+	c.Flags().StringVar(&o.file, "program", "", "a file with an encoded program, instead of a model's")
+	c.Flags().StringVar(&o.save, "save", "", "write the encoded program to this file")
+	c.Flags().BoolVar(&o.dot, "dot", false, "print two graphs for Graphviz instead of text")
+	c.Flags().BoolVar(&o.noFuse, "no-fuse", false, "one step for every operation")
+	c.Flags().IntVar(&o.timed, "time", 0, "run so many steps and show what each part takes")
+	c.Flags().IntVar(&o.threads, "threads", 0, "threads of the timed run; 0 is one")
+	return c
+}
+
+func (o *dumpOptions) dump(w io.Writer) error {
+	encoded, times, err := o.program()
+	if err != nil {
+		return err
+	}
+	if o.save != "" {
+		if err := os.WriteFile(o.save, encoded, 0o644); err != nil {
+			return err
+		}
+	}
+	p, err := tensor.ParseProgram(encoded)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.file, err)
+	}
+	plan := compile.Compile(p, &compile.Options{NoFuse: o.noFuse})
+	if o.dot {
+		_, err := fmt.Fprint(w, compile.DotProgram(p), plan.Dot())
+		return err
+	}
+	fmt.Fprintf(w, "program %v\n%v\nplan\n", tensor.HashOf(encoded), p)
+	if times == nil {
+		fmt.Fprint(w, plan)
+	} else {
+		total := time.Duration(0)
+		for i := range plan.Steps {
+			total += times[i]
+			fmt.Fprintf(w, "%9.1f  %s\n", float64(times[i].Nanoseconds())/1e3, plan.StepString(i))
+		}
+		fmt.Fprintf(w, "%9.1f  together\n", float64(total.Nanoseconds())/1e3)
+	}
+	_, err = fmt.Fprintln(w, plan.Summary())
+	return err
+}
+
+// program is the encoded program to show and, if it is run, the shortest time of every step.
+func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
+	if o.file != "" {
+		b, err := os.ReadFile(o.file)
+		return b, nil, err
+	}
+	var times []time.Duration
+	d, err := cpu.New(&cpu.Options{NoFuse: o.noFuse, Threads: o.threads, Trace: func(p *compile.Plan, step int, took time.Duration) {
+		if len(times) != len(p.Steps) { // another program than before: only the last one's count
+			times = make([]time.Duration, len(p.Steps))
+		}
+		if t := &times[step]; *t == 0 || took < *t {
+			*t = took
+		}
+	}})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer d.Close()
+	last := &lastProgram{Engine: cpu.NewEngine(d)}
+	s := tensor.NewSession(last, nil)
+	defer s.Close()
+	t, err := bench.NewTraining(s, o.model)
+	if err != nil {
+		return nil, nil, usagef("%v", err)
+	}
+	for i := range 2 + o.timed { // the first differs from those that follow: it makes the optimizer's state
+		if i == 2 {
+			times = nil
+		}
+		if _, err := t.Step(); err != nil {
+			return nil, nil, err
+		}
+	}
+	if o.timed == 0 {
+		times = nil
+	}
+	return last.encoded, times, nil
+}
+
+// lastProgram keeps the last program that passes.
+type lastProgram struct {
+	tensor.Engine
+	encoded []byte
+}
+
+func (l *lastProgram) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
+	if b.Program != nil {
+		l.encoded = slices.Clone(b.Encoded)
+	}
+	return l.Engine.Submit(ctx, b)
+}
