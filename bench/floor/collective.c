@@ -96,11 +96,11 @@ static shared *S;
 static char *peer_input[MAX_RANKS], *peer_output[MAX_RANKS], *slot[MAX_RANKS];
 static char *private_input, *private_output;
 static unsigned met, exchanged, stages, sends;
-static int yields; // there are more ranks than cores
+static int spins; // before a core is offered to others: few if there are more ranks than cores
 
 static inline void await(atomic_uint *a, unsigned n) {
 	for (int k = 0; (int)(atomic_load_explicit(a, memory_order_acquire) - n) < 0;)
-		if (yields && ++k > 20) sched_yield();
+		if (++k > spins) sched_yield();
 		else _mm_pause();
 }
 
@@ -317,8 +317,8 @@ static char *memory(size_t n, int flags) {
 static void pin(int n) {
 	cpu_set_t all, one;
 	if (sched_getaffinity(0, sizeof all, &all)) die("sched_getaffinity");
-	yields = ranks > CPU_COUNT(&all);
-	if (yields) return;
+	spins = ranks > CPU_COUNT(&all) ? 20 : 4000;
+	if (ranks > CPU_COUNT(&all)) return;
 	for (int c = 0; c < CPU_SETSIZE; c++)
 		if (CPU_ISSET(c, &all) && n-- == 0) {
 			CPU_ZERO(&one);
