@@ -80,7 +80,10 @@ func ParseHosts(list string) ([]Host, error) {
 			count = "1"
 		}
 		n, err := strconv.Atoi(count)
-		bare := strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+		bare := name
+		if strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]") {
+			bare = name[1 : len(name)-1]
+		}
 		if err != nil || n < 1 || n > rendezvous.MaxSize || bare == "" || strings.HasPrefix(bare, "-") || strings.ContainsAny(bare, " \t[]") ||
 			bare == name && strings.Contains(name, ":") {
 			return nil, fmt.Errorf("%w: host %q, expected name or name:ranks", ErrOption, item)

@@ -1,0 +1,373 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// guard is when a test counts as hanging.
+const guard = 30 * time.Second
+
+// TestMain makes the test binary a launcher when it is told to: one that is then killed.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "launch" {
+		_, _ = Run(context.Background(), Options{Program: os.Args[2:], Ranks: 2, Environ: os.Environ(), Stdout: os.Stdout})
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// said collects what ranks write, and tells when something has come.
+type said struct {
+	mu    sync.Mutex
+	b     bytes.Buffer
+	wake  chan struct{}
+	write int
+}
+
+func newSaid() *said { return &said{wake: make(chan struct{}, 1)} }
+
+func (s *said) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	s.b.Write(b)
+	s.write++
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return len(b), nil
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// lines are sorted, for ranks write in any order.
+func (s *said) lines() []string {
+	out := strings.Split(strings.TrimSpace(s.String()), "\n")
+	slices.Sort(out)
+	return out
+}
+
+// await waits until n lines have come.
+func (s *said) await(t *testing.T, n int) {
+	t.Helper()
+	late := time.After(guard)
+	for strings.Count(s.String(), "\n") < n {
+		select {
+		case <-s.wake:
+		case <-late:
+			t.Fatalf("waiting for %d lines, got %q", n, s.String())
+		}
+	}
+}
+
+// options run a shell script in a runtime folder of the test's own, which must be empty in the end.
+func options(t *testing.T, ranks int, script string) (Options, *said) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		left, err := filepath.Glob(filepath.Join(dir, "ringside", "*"))
+		if err != nil || len(left) > 0 {
+			t.Errorf("left in the runtime folder: %v, %v", left, err)
+		}
+		os.RemoveAll(dir)
+	})
+	out := newSaid()
+	return Options{
+		Program: []string{"/bin/sh", "-c", script}, Ranks: ranks, Environ: append(os.Environ(), "XDG_RUNTIME_DIR="+dir),
+		Stdout: out, Stderr: out, Prefix: true,
+	}, out
+}
+
+func run(t *testing.T, o Options) (*Summary, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), guard)
+	defer cancel()
+	return Run(ctx, o)
+}
+
+func TestEnvironment(t *testing.T) {
+	o, out := options(t, 3, `echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_ADDR \
+		$TORCHELASTIC_RESTART_COUNT ${#RINGSIDE_SECRET} ${RINGSIDE_RENDEZVOUS%%/*} $X "$Y"; pwd; [ "$MASTER_PORT" -gt 0 ]`)
+	o.Environ = append(o.Environ, "X=outer", "RINGSIDE_EPOCH=7")
+	o.Env = []string{"X=1", "Y=a  b"}
+	o.Dir = t.TempDir()
+	sum, err := run(t, o)
+	if err != nil || sum.ExitCode != 0 || sum.Ranks != 3 || sum.Hosts != 1 {
+		t.Fatalf("%+v, %v: %s", sum, err, out)
+	}
+	var want []string
+	for r := range 3 {
+		want = append(want, fmt.Sprintf("[%d] %s", r, o.Dir), fmt.Sprintf("[%d] %d/3 %d/3 0/1 127.0.0.1 0 52 unix: 1 a  b", r, r, r))
+	}
+	slices.Sort(want)
+	if got := out.lines(); !slices.Equal(got, want) {
+		t.Errorf("%q\nexpected\n%q", got, want)
+	}
+}
+
+// TestFailure: the first that fails ends the others, be they deaf to SIGTERM or grandchildren, and its status is the run's.
+func TestFailure(t *testing.T) {
+	for name, c := range map[string]struct {
+		script string
+		code   int
+		how    string
+	}{
+		"exit status":       {"exec sleep 1000", 7, "exit status 7"},
+		"a child":           {"sleep 1000; true", 7, "exit status 7"},
+		"deaf":              {"trap '' TERM; echo deaf; sleep 1000; sleep 1000", 7, "exit status 7"},
+		"killed by itself":  {"exec sleep 1000", 137, "signal: killed"},
+		"ends in good time": {"trap 'echo ended; exit 0' TERM; echo ready; sleep 1000 & wait", 7, "exit status 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			end := "exit 7"
+			if c.code == 137 {
+				end = "kill -9 $$"
+			}
+			// Rank 1 fails when the others have started, which they say by a file.
+			dir := t.TempDir()
+			o, out := options(t, 3, fmt.Sprintf(`cd %s
+if [ $RANK != 1 ]; then touch $RANK; %s; fi
+until [ -e 0 ] && [ -e 2 ]; do sleep 0.01; done; %s`, dir, c.script, end))
+			o.Grace = 200 * time.Millisecond
+			if name == "ends in good time" {
+				o.Grace = guard
+			}
+			sum, err := run(t, o)
+			var failed *RankError
+			if !errors.As(err, &failed) || !errors.Is(err, ErrFailed) || failed.Rank != 1 || failed.Code != c.code || failed.How != c.how || failed.Host != Localhost {
+				t.Fatalf("%v; expected rank 1: %s\n%s", err, c.how, out)
+			}
+			if sum.ExitCode != c.code || sum.Restarts != 0 || len(sum.Failures) != 1 {
+				t.Errorf("%+v", sum)
+			}
+		})
+	}
+}
+
+func TestRestarts(t *testing.T) {
+	o, out := options(t, 2, `echo $TORCHELASTIC_RESTART_COUNT $RINGSIDE_RENDEZVOUS | sed 's/ .*rank0-/ /'; [ $TORCHELASTIC_RESTART_COUNT = 2 ] || [ $RANK = 0 ] || exit 3; [ $RANK = 0 ] || exit 0
+		[ $TORCHELASTIC_RESTART_COUNT = 2 ] || sleep 1000`)
+	o.Restarts = 2
+	sum, err := run(t, o)
+	if err != nil || sum.Restarts != 2 || sum.ExitCode != 0 || len(sum.Failures) != 2 {
+		t.Fatalf("%+v, %v: %s", sum, err, out)
+	}
+	for _, line := range []string{"[1] 0 0", "[1] 1 1", "[0] 2 2", "[1] 2 2"} {
+		if !slices.Contains(out.lines(), line) {
+			t.Errorf("%q is not in\n%s", line, out)
+		}
+	}
+	o.Restarts = 1
+	if sum, err = run(t, o); !errors.Is(err, ErrFailed) || sum.ExitCode != 3 || sum.Restarts != 1 {
+		t.Errorf("with one restart: %+v, %v", sum, err)
+	}
+	b, err := json.Marshal(sum)
+	if want := `"exit_code":3,"failures":[{"rank":1,"host":"localhost","exit_code":3,"how":"exit status 3"},`; err != nil || !strings.Contains(string(b), want) {
+		t.Errorf("%s, %v; expected %s", b, err, want)
+	}
+}
+
+// TestInterrupt: the end of the context ends all ranks.
+func TestInterrupt(t *testing.T) {
+	o, out := options(t, 2, `trap 'echo bye; exit 0' TERM; echo ready; sleep 1000 & wait`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	over := make(chan error, 1)
+	go func() {
+		_, err := Run(ctx, o)
+		over <- err
+	}()
+	out.await(t, 2)
+	cancel()
+	select {
+	case err := <-over:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v, expected the context's error", err)
+		}
+	case <-time.After(guard):
+		t.Fatal("still running")
+	}
+	if want := []string{"[0] bye", "[0] ready", "[1] bye", "[1] ready"}; !slices.Equal(out.lines(), want) {
+		t.Errorf("%q, expected %q", out.lines(), want)
+	}
+}
+
+// TestLauncherKilled: the ranks of a launcher that is killed don't outlive it.
+func TestLauncherKilled(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "rs") // the socket's folder stays behind in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	cmd := exec.Command(exe, "launch", "/bin/sh", "-c", "echo $$; exec sleep 1000")
+	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
+	out := newSaid()
+	cmd.Stdout = out
+	cmd.WaitDelay = guard
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out.await(t, 2)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	for _, line := range out.lines() {
+		pid, err := strconv.Atoi(line)
+		if err != nil {
+			t.Fatalf("%q is no process", line)
+		}
+		for late := time.Now().Add(guard); ; {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			if err != nil || bytes.Contains(stat, []byte(") Z ")) || !bytes.Contains(stat, []byte("(sleep)")) {
+				break
+			}
+			if time.Now().After(late) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				t.Fatalf("rank %d is still there: %s", pid, stat)
+			}
+		}
+	}
+}
+
+// TestLines: lines of several ranks are whole, whatever is in them.
+func TestLines(t *testing.T) {
+	o, out := options(t, 4, `for i in 1 2 3 4 5 6 7 8 9 10; do printf "a%s"; sleep 0.001; printf 'b\n'; done; printf end`)
+	if _, err := run(t, o); err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, l := range out.lines() {
+		count[l]++
+	}
+	for r := range 4 {
+		if p := fmt.Sprintf("[%d] ", r); count[p+"ab"] != 10 || count[p+"end"] != 1 {
+			t.Errorf("rank %d: %v", r, count)
+		}
+	}
+	if len(count) != 8 {
+		t.Errorf("%d different lines: %v", len(count), count)
+	}
+	long := newSaid()
+	l := &lines{mu: new(sync.Mutex), to: long, prefix: "> "}
+	_, _ = l.Write(bytes.Repeat([]byte("x"), maxLine))
+	_, _ = l.Write([]byte("y\n\nz"))
+	l.close()
+	if want := "> " + strings.Repeat("x", maxLine) + "\n> y\n> \n> z\n"; long.String() != want {
+		t.Errorf("a long line became %d bytes, expected %d", len(long.String()), len(want))
+	}
+}
+
+// shell is a remote shell for tests: it leaves out the host and has /bin/sh run the command, as sshd would.
+func shell(t *testing.T) []string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rsh")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexport ON_HOST=$2; shift 2; exec /bin/sh -c \"$*\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return []string{path, "-q"}
+}
+
+func TestHosts(t *testing.T) {
+	o, out := options(t, 0, `echo $ON_HOST $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_ADDR ${RINGSIDE_RENDEZVOUS-none} "$X"; [ $MASTER_PORT -gt 0 ]`)
+	o.RemoteShell = shell(t)
+	o.Hosts = []Host{{"a", 2}, {"b", 1}}
+	o.Env = []string{"X=it's $HOME \"and\" `so`"}
+	sum, err := run(t, o)
+	if err != nil || sum.Hosts != 2 || sum.Ranks != 3 {
+		t.Fatalf("%+v, %v: %s", sum, err, out)
+	}
+	x := " a none it's $HOME \"and\" `so`"
+	want := []string{"[0] a 0/3 0/2 0/2" + x, "[1] a 1/3 1/2 0/2" + x, "[2] b 2/3 0/1 1/2" + x}
+	if got := out.lines(); !slices.Equal(got, want) {
+		t.Errorf("%q\nexpected\n%q", got, want)
+	}
+}
+
+// TestHostsFailure: a failure on one host ends the ranks of the others, with what they started.
+func TestHostsFailure(t *testing.T) {
+	dir := t.TempDir()
+	o, out := options(t, 0, fmt.Sprintf(`cd %s; if [ $RANK = 0 ]; then sh -c 'echo $$ >pid; mv pid left; sleep 1000; true'; exit 0; fi
+		until [ -e left ]; do sleep 0.01; done; exit 5`, dir))
+	o.RemoteShell = shell(t)
+	o.Hosts = []Host{{"a", 1}, {"b", 1}}
+	_, err := run(t, o)
+	var failed *RankError
+	if !errors.As(err, &failed) || failed.Rank != 1 || failed.Host != "b" || failed.Code != 5 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "left"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || pid == 0 {
+		t.Fatal(err, string(b))
+	}
+	for late := time.Now().Add(guard); syscall.Kill(pid, 0) == nil; {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || bytes.Contains(stat, []byte(") Z ")) {
+			break // nobody reaps it here
+		}
+		if time.Now().After(late) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatalf("process %d of a host's rank is still there", pid)
+		}
+	}
+}
+
+func TestParseHosts(t *testing.T) {
+	got, err := ParseHosts("a:2,b,[fe80::1]:3,10.0.0.1:1,[::1]")
+	if want := []Host{{"a", 2}, {"b", 1}, {"fe80::1", 3}, {"10.0.0.1", 1}, {"::1", 1}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v; expected %v", got, err, want)
+	}
+	for _, bad := range []string{"", "a:", "a:0", "a:-1", "a:x", ":2", "a,,b", "a,a", "-oProxyCommand=x", "fe80::1:2", "a b", "[a"} {
+		if got, err := ParseHosts(bad); !errors.Is(err, ErrOption) {
+			t.Errorf("%q: %v, %v; expected ErrOption", bad, got, err)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	base := func() Options { return Options{Program: []string{"x"}, Ranks: 1} }
+	for name, with := range map[string]func(o *Options){
+		"no program":       func(o *Options) { o.Program = nil },
+		"0 ranks":          func(o *Options) { o.Ranks = 0 },
+		"room for 2":       func(o *Options) { o.Ranks, o.Hosts = 3, []Host{{"a", 2}} },
+		"variable \"A\"":   func(o *Options) { o.Env = []string{"A"} },
+		"variable \"A;=\"": func(o *Options) { o.Env = []string{"A;="} },
+		"Restarts -1":      func(o *Options) { o.Restarts = -1 },
+		"port 65536":       func(o *Options) { o.MasterPort = 65536 },
+		"remote shell":     func(o *Options) { o.RemoteShell = []string{} },
+	} {
+		o := base()
+		with(&o)
+		if sum, err := Run(t.Context(), o); sum != nil || !errors.Is(err, ErrOption) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%+v, %v; expected ErrOption with %q", sum, err, name)
+		}
+	}
+	o, _ := options(t, 2, "")
+	o.Program = []string{"/does/not/exist"}
+	if sum, err := run(t, o); sum == nil || sum.ExitCode == 0 || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "rank 0 on localhost") {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
