@@ -53,6 +53,22 @@ func (a *Arena) Unlease(h Handle, owner uint64) error {
 	return nil
 }
 
+// Leased returns the block that the handle names, with a reference for the caller, if the owner holds a
+// lease on it: ErrNotLeased otherwise, and the errors of Block.
+func (a *Arena) Leased(h Handle, owner uint64) (*Block, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b, err := a.find(h)
+	if err != nil {
+		return nil, err
+	}
+	if a.leases[owner][b] == 0 {
+		return nil, fmt.Errorf("%w: %v, owner %d", ErrNotLeased, h, owner)
+	}
+	b.Retain()
+	return b, nil
+}
+
 // ReleaseOwner ends all leases of an owner and returns how many there were.
 func (a *Arena) ReleaseOwner(owner uint64) int {
 	a.mu.Lock()

@@ -15,6 +15,9 @@
 // are read in place in the worker's memory, mapped here for reading, and given back with the
 // next Run after Release.
 //
+// A worker of another host shares nothing. What is uploaded is sent ahead of the Run, and what is fetched is asked for
+// part by part into blocks of the arena here, so that it is read in place all the same.
+//
 // # Errors
 //
 // An error of a batch that nobody waited for is returned by the next Submit that waits. What ends

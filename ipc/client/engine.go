@@ -11,6 +11,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -47,6 +48,7 @@ type Engine struct {
 	opened   bool
 	worker   string // who serves the session
 	pid      uint32
+	apart    bool // the worker shares no memory with us
 	programs mirror
 	history  wire.History
 	run      wire.Run
@@ -62,6 +64,8 @@ type Engine struct {
 	awaited  uint64           // the Run that is waited for, 0 for none
 	got      []tensor.Fetched // its results
 	gotErr   error            // or its error
+	pulls    []pull           // those of them that are not here yet
+	stray    int              // parts that were asked for in vain
 
 	rmu      sync.Mutex
 	segments []*shm.Segment // of ours, not announced yet
@@ -121,7 +125,9 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 		e.returns = append(e.returns, h)
 		e.rmu.Unlock()
 	}})
-	e.conn, err = o.Transport.Dial(ctx, addr, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger})
+	e.conn, err = route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
+		Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger, Secret: o.Secret,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
@@ -23,8 +23,12 @@ type Options struct {
 	// runs there, Open runs programs in this process. An address that is given must be there.
 	Addr string
 
-	// Transport that reaches the dispatcher. Default the local one.
+	// Transport that reaches the dispatcher. Default the first of route.Order that reaches the address: TCP for
+	// host:port, and with Secret.
 	Transport ipc.Transport
+
+	// Secret is shared with a dispatcher on another host.
+	Secret []byte
 
 	// Quota bounds the bytes of the session's tensors at the worker. 0: as the worker likes.
 	Quota uint64
@@ -45,6 +49,14 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// order is what a dispatcher is dialed with.
+func order(given ipc.Transport) []ipc.Transport {
+	if given != nil {
+		return []ipc.Transport{given}
+	}
+	return route.Order()
+}
+
 func (o *Options) withDefaults() (Options, error) {
 	var c Options
 	if o != nil {
@@ -55,9 +67,6 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if len(c.Name) > wire.MaxName {
 		return c, fmt.Errorf("%w: Name of %d bytes, at most %d", ipc.ErrBadOption, len(c.Name), wire.MaxName)
-	}
-	if c.Transport == nil {
-		c.Transport = local.New()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -23,6 +23,12 @@ func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 			return nil, err
 		}
 	}
+	if err := e.pullAll(ctx); err != nil {
+		for _, f := range e.got {
+			f.Release()
+		}
+		return nil, err
+	}
 	return e.got, e.gotErr
 }
 
@@ -65,7 +71,7 @@ func (e *Engine) handle(m *ipc.Message) error {
 		if err = wire.ParseSessionOpened(m.Body, &opened); err == nil && e.opened {
 			err = fmt.Errorf("session opened twice, by %q and %q", e.worker, opened.Worker)
 		} else if err == nil {
-			e.opened, e.worker, e.pid = true, opened.Worker, opened.PID
+			e.opened, e.worker, e.pid, e.apart = true, opened.Worker, opened.PID, opened.Apart
 		}
 	case wire.KindSegment:
 		err = e.addSegment(m)
@@ -78,6 +84,8 @@ func (e *Engine) handle(m *ipc.Message) error {
 		if err = wire.ParseDone(m.Body, &e.done); err == nil {
 			err = e.answered(&e.done)
 		}
+	case wire.KindData:
+		err = e.data(m.Body)
 	case wire.KindFail:
 		var f wire.Fail
 		if err = wire.ParseFail(m.Body, &f); err == nil {
@@ -157,6 +165,11 @@ func (e *Engine) take(m *wire.Done) error {
 			return fmt.Errorf("result %d is value %d, expected %d", i, r.ID, e.run.Fetch[i])
 		}
 		f, err := e.fetched(r)
+		if errors.Is(err, tensor.ErrNoSpace) {
+			e.gotErr = err
+			e.abandon(m.Results[i:])
+			return nil
+		}
 		if err != nil {
 			return fmt.Errorf("value %d: %w", r.ID, err)
 		}
@@ -180,6 +193,15 @@ func (e *Engine) fetched(r *wire.Result) (tensor.Fetched, error) {
 	want := f.Shape.Elems() * f.DType.Size()
 	if r.Inline != nil {
 		f.Bytes = append([]byte(nil), r.Inline...)
+	} else if e.apart {
+		if r.Handle.Len != uint64(want) {
+			return f, fmt.Errorf("%v%v at %v, expected %d bytes", f.DType, f.Shape, r.Handle, want)
+		}
+		b, err := e.expect(r.Handle)
+		if err != nil {
+			return f, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+		}
+		f.Bytes, f.Release = b.Bytes(), releaseOnce(b)
 	} else {
 		b, err := e.table.Open(self, r.Handle)
 		if errors.Is(err, shm.ErrUnknownSegment) {

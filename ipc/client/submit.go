@@ -203,8 +203,8 @@ func (e *Engine) addUpload(u *tensor.Upload) error {
 		return nil
 	}
 	b, ours := u.Buf.(*shm.Block)
-	if !ours || e.arena.Lease(b, self) != nil {
-		// Memory that the worker cannot see.
+	if !ours || e.apart && e.uploaded(b.Handle()) || e.arena.Lease(b, self) != nil {
+		// Memory that the worker cannot see, or that would arrive there twice under one name.
 		var err error
 		if b, err = e.arena.Alloc(len(u.Buf.Bytes())); err != nil {
 			w.Inline = []byte{} // nothing to drop
@@ -279,9 +279,16 @@ func (e *Engine) sendRun(ctx context.Context) error {
 	n := min(len(e.returns), maxReturns)
 	run.Returns = append(run.Returns[:0], e.returns[:n]...)
 	e.rmu.Unlock()
-	for i, s := range segments {
-		if err := e.announce(ctx, s); err != nil {
+	if e.apart {
+		if err := e.push(ctx); err != nil {
 			return err
+		}
+	}
+	for i, s := range segments {
+		if !e.apart {
+			if err := e.announce(ctx, s); err != nil {
+				return err
+			}
 		}
 		e.rmu.Lock()
 		e.segments = e.segments[1:]

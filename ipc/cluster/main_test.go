@@ -48,6 +48,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"owner":      childOwner,
 	"hoarder":    childHoarder,
 	"stuck":      childStuck,
+	"far":        childFar,
 }
 
 func child(ctx context.Context, name string, args []string) error {

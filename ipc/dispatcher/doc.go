@@ -17,6 +17,10 @@
 // worker share, and messages name it. What small ones a message carries itself is counted
 // (Stats.TensorBytes), so that this can be seen to hold.
 //
+// Where client or worker is on another host, reached through a listener of net/tcp, they share no memory. The
+// dispatcher tells both when it opens the session, and the bytes of uploads and results travel in messages of
+// their own, through here.
+//
 // # Sessions
 //
 // A client opens one session per conn. The dispatcher numbers it, never with the same number

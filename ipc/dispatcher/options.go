@@ -51,6 +51,9 @@ type Options struct {
 	RingBytes int
 	AllowGID  int
 
+	// Secret is that of ipc.Options, for listeners that other hosts reach.
+	Secret []byte
+
 	// Logger receives peers that come, go and misbehave; nothing per message. nil discards.
 	Logger *slog.Logger
 }

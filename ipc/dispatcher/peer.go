@@ -36,6 +36,12 @@ type queued struct {
 	files []*os.File
 }
 
+// far says that the peer shares no memory with this host: its transport carries no descriptors.
+func (p *peer) far() bool {
+	_, bulk := p.conn.(ipc.Bulk)
+	return bulk
+}
+
 // LogValue names the peer in logs.
 func (p *peer) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("role", p.role.String()), slog.String("name", p.who.Name), slog.Int("pid", p.who.PID))

@@ -34,7 +34,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 			d.closeSession(s, wire.CodeOK)
 		}
 		return true
-	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindDropSegment:
+	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindDropSegment, wire.KindData, wire.KindRead:
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s (kind %d) from a client", wire.KindName(m.Kind), m.Kind))
 		return true
@@ -73,7 +73,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 // fromWorker hands a worker's message to the session's client.
 func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	switch m.Kind {
-	case wire.KindSessionOpened, wire.KindSegment, wire.KindDropSegment, wire.KindDone, wire.KindFail:
+	case wire.KindSessionOpened, wire.KindSegment, wire.KindDropSegment, wire.KindDone, wire.KindFail, wire.KindData:
 	case wire.KindFlow:
 		d.flow(p, m)
 		return
@@ -180,7 +180,8 @@ func (d *Dispatcher) place(s *session) bool {
 	d.stats.waiting.Add(-1)
 	s.worker = best
 	best.sessions[s.id] = s
-	best.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: s.id, Quota: s.quota, Name: s.name}), s.id, nil)
+	best.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{
+		Session: s.id, Quota: s.quota, Apart: s.client.far() || best.far(), Name: s.name}), s.id, nil)
 	d.log.Info("session placed", "session", s.id, "name", s.name, "worker", best.who.Name, "client", s.client)
 	return true
 }

@@ -47,6 +47,14 @@ func (p *parser) u8(field string) uint8 {
 	return 0
 }
 
+func (p *parser) bool(field string) bool {
+	v := p.u8(field)
+	if v > 1 {
+		p.fail(field, "%d is neither 0 nor 1", v)
+	}
+	return v == 1
+}
+
 func (p *parser) u32(field string) uint32 {
 	if b := p.take(field, 4); b != nil {
 		return binary.LittleEndian.Uint32(b)
@@ -130,8 +138,14 @@ func (p *parser) end() error {
 	return p.err
 }
 
-func appendU32(dst []byte, v uint32) []byte   { return binary.LittleEndian.AppendUint32(dst, v) }
-func appendU64(dst []byte, v uint64) []byte   { return binary.LittleEndian.AppendUint64(dst, v) }
+func appendU32(dst []byte, v uint32) []byte { return binary.LittleEndian.AppendUint32(dst, v) }
+func appendU64(dst []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(dst, v) }
+func appendBool(dst []byte, v bool) []byte {
+	if v {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
 func appendUint(dst []byte, v uint64) []byte  { return binary.AppendUvarint(dst, v) }
 func appendCount(dst []byte, n int) []byte    { return binary.AppendUvarint(dst, uint64(n)) }
 func appendF64(dst []byte, v float64) []byte  { return appendU64(dst, math.Float64bits(v)) }

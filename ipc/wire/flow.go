@@ -11,11 +11,7 @@ type Flow struct {
 
 // AppendFlow appends m to dst.
 func AppendFlow(dst []byte, m *Flow) []byte {
-	dst = appendU64(dst, m.Session)
-	if m.Stop {
-		return append(dst, 1)
-	}
-	return append(dst, 0)
+	return appendBool(appendU64(dst, m.Session), m.Stop)
 }
 
 // Size is the number of bytes AppendFlow writes.
@@ -25,9 +21,6 @@ func (m *Flow) Size() int { return 9 }
 func ParseFlow(src []byte, m *Flow) error {
 	p := parser{msg: "Flow", src: src}
 	m.Session = p.u64("Session")
-	stop := p.u8("Stop")
-	if m.Stop = stop == 1; stop > 1 {
-		p.fail("Stop", "%d is neither 0 nor 1", stop)
-	}
+	m.Stop = p.bool("Stop")
 	return p.end()
 }

@@ -15,6 +15,8 @@ func Payload(kind uint32, body []byte) int {
 		return p.runPayload()
 	case KindDone:
 		return p.donePayload()
+	case KindData:
+		return p.dataPayload()
 	}
 	return 0
 }
@@ -41,6 +43,11 @@ func (p *parser) runPayload() int {
 		p.skipIDs(n)
 	}
 	return p.values(uploads)
+}
+
+func (p *parser) dataPayload() int {
+	p.take("Fixed", dataFixed)
+	return len(p.bytes("Part", MaxPart))
 }
 
 func (p *parser) donePayload() int {

@@ -33,7 +33,8 @@ import (
 // History:
 //
 //	1  first
-const Version = 1
+//	2  sessions whose ends share no memory: OpenSession.Apart, SessionOpened.Apart, Data and Read
+const Version = 2
 
 // Kinds of message. A number is never used twice.
 const (
@@ -50,6 +51,8 @@ const (
 	KindStatus        uint32 = 11 // anybody → dispatcher
 	KindStatusReply   uint32 = 12 // dispatcher → who asked
 	KindFlow          uint32 = 13 // worker → dispatcher
+	KindData          uint32 = 14 // client → dispatcher → worker, and back
+	KindRead          uint32 = 15 // client → dispatcher → worker
 )
 
 // Limits. What is larger is refused by the parser, whoever sent it.
@@ -136,6 +139,10 @@ func KindName(kind uint32) string {
 		return "StatusReply"
 	case KindFlow:
 		return "Flow"
+	case KindData:
+		return "Data"
+	case KindRead:
+		return "Read"
 	}
 	return "unknown kind"
 }

@@ -83,11 +83,11 @@ func messages() []message {
 		of("Welcome", &welcome, AppendWelcome, (*Welcome).Size, ParseWelcome),
 		of("Refuse", &Refuse{Version: Version, Reason: RefuseVersion, Text: "version 9, this is version 1"},
 			AppendRefuse, (*Refuse).Size, ParseRefuse),
-		of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Name: "train"},
+		of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Name: "train"},
 			AppendOpenSession, (*OpenSession).Size, ParseOpenSession),
 		of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota},
 			AppendCloseSession, (*CloseSession).Size, ParseCloseSession),
-		of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Worker: "w0"},
+		of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Apart: true, Worker: "w0"},
 			AppendSessionOpened, (*SessionOpened).Size, ParseSessionOpened),
 		of("Segment", &Segment{Session: 5, ID: 0xFEDCBA9876543210, Bytes: 16 << 20, Memory: MemoryCUDA, Device: 3,
 			Export: bytes.Repeat([]byte{0xAB}, 64)}, AppendSegment, (*Segment).Size, ParseSegment),
@@ -110,6 +110,9 @@ func messages() []message {
 		of("StatusReply", &StatusReply{Session: 5, Counters: []Counter{{"clients", 2}, {"worker.w0.bytes", 1 << 50}}},
 			AppendStatusReply, (*StatusReply).Size, ParseStatusReply),
 		of("Flow", &Flow{Session: 5, Stop: true}, AppendFlow, (*Flow).Size, ParseFlow),
+		of("Data", &Data{Session: 5, Handle: sampleHandle(6), Off: 300, Part: []byte("a piece of a tensor")},
+			AppendData, (*Data).Size, ParseData),
+		of("Read", &Read{Session: 5, Handle: sampleHandle(6), Off: 300, Bytes: 3000}, AppendRead, (*Read).Size, ParseRead),
 	}
 }
 
@@ -174,7 +177,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestGolden holds the bytes of version 1 fast.
+// TestGolden holds the bytes of this version fast.
 func TestGolden(t *testing.T) {
 	for _, m := range messages() {
 		path := filepath.Join("testdata", strings.ToLower(m.name)+".hex")
@@ -224,7 +227,7 @@ func TestSession(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	for _, m := range messages() {
 		switch m.name {
-		case "Run", "Body", "DropSegment", "Bye", "Flow":
+		case "Run", "Body", "DropSegment", "Bye", "Flow", "Data", "Read":
 		case "Done":
 			d := m.value.(*Done)
 			d.Text, d.At, d.Op, d.Inputs = "", 0, "", "" // strings are made of them
@@ -281,6 +284,12 @@ func TestLimits(t *testing.T) {
 		{"counters", AppendStatusReply(nil, &StatusReply{Counters: make([]Counter, MaxCounters+1)}),
 			func(b []byte) error { return ParseStatusReply(b, new(StatusReply)) }},
 		{"flow", append(AppendFlow(nil, &Flow{})[:8], 2), func(b []byte) error { return ParseFlow(b, new(Flow)) }},
+		{"apart", append(AppendOpenSession(nil, &OpenSession{})[:16], 2, 0), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
+		{"a long part", AppendData(nil, &Data{Handle: Handle{Len: 1 << 30}, Part: long(MaxPart + 1)}), func(b []byte) error { return ParseData(b, new(Data)) }},
+		{"a part beyond its block", AppendData(nil, &Data{Handle: Handle{Len: 10}, Off: 5, Part: long(6)}), func(b []byte) error { return ParseData(b, new(Data)) }},
+		{"a part far away", AppendData(nil, &Data{Handle: Handle{Len: 10}, Off: math.MaxUint64, Part: long(6)}), func(b []byte) error { return ParseData(b, new(Data)) }},
+		{"a long read", AppendRead(nil, &Read{Handle: Handle{Len: 1 << 30}, Bytes: MaxPart + 1}), func(b []byte) error { return ParseRead(b, new(Read)) }},
+		{"a read beyond its block", AppendRead(nil, &Read{Handle: Handle{Len: 10}, Off: 11}), func(b []byte) error { return ParseRead(b, new(Read)) }},
 		{"results", AppendDone(nil, &Done{Results: make([]Result, MaxResults+1)}), parseDone},
 		{"returned", AppendDone(nil, &Done{Returned: make([]Handle, MaxReturns+1)}), parseDone},
 	} {
@@ -343,7 +352,7 @@ func TestCutText(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	seen := map[string]uint32{}
-	for k := KindOpenSession; k <= KindFlow; k++ {
+	for k := KindOpenSession; k <= KindRead; k++ {
 		n := KindName(k)
 		if other, ok := seen[n]; ok {
 			t.Errorf("kinds %d and %d are both %q", other, k, n)

@@ -135,6 +135,7 @@ func (s *session) execute(run *wire.Run, done *wire.Done) (err error) {
 		if err == nil {
 			err = s.upload(&run.Uploads[i])
 		} else if u := &run.Uploads[i]; u.Inline == nil { // one before it failed
+			s.dropArrival(u.Handle)
 			s.giveBack(u.Handle)
 		}
 	}
@@ -192,6 +193,10 @@ func (s *session) upload(u *wire.Upload) error {
 			return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 		}
 		copy(b.Bytes(), u.Inline)
+	case u.Inline == nil && s.apart:
+		if b, err = s.arrived(u.Handle); err != nil {
+			return fmt.Errorf("upload %d: %w", u.ID, err)
+		}
 	case u.Inline == nil:
 		if b, err = s.w.table.Open(s.id, u.Handle); err != nil {
 			return fmt.Errorf("%w: upload %d: %w", errProtocol, u.ID, err)

@@ -16,6 +16,9 @@
 // that was handed out is leased to its session: its memory stays as it is until the client
 // gives it back, whatever happens to the value.
 //
+// A client of another host shares nothing. Its uploads arrive as messages, into blocks of the arena, before the
+// batch that names them, and it asks for the bytes of a result part by part before it gives the lease back.
+//
 // # Limits
 //
 // What comes from a client is checked before it is used: handles against the segments that the same

@@ -29,7 +29,12 @@ type session struct {
 	announced map[uint64]struct{} // our segments that the client has
 	returned  []wire.Handle       // uploads not needed any more, for the next answer
 	returnedB int                 // bytes of these
-	leased    []wire.Handle       // by the batch under way
+
+	apart     bool                     // the client shares no memory with us
+	arriving  map[wire.Handle]*arrival // its uploads on their way, by its name for them
+	arrivingB uint64                   // bytes of these
+
+	leased []wire.Handle // by the batch under way
 
 	backlog  []waiting     // messages that wait for their turn, oldest first
 	backlogB int           // bytes of these
@@ -47,7 +52,7 @@ type program struct {
 func newSession(w *Worker, id uint64, name string, quota uint64) *session {
 	s := &session{
 		w: w, id: id, name: name, space: w.dev.Open(),
-		programs: map[tensor.Hash]program{}, announced: map[uint64]struct{}{},
+		programs: map[tensor.Hash]program{}, announced: map[uint64]struct{}{}, arriving: map[wire.Handle]*arrival{},
 	}
 	if quota > 0 {
 		s.space = &limited{Space: s.space, quota: int(min(quota, math.MaxInt))}
@@ -64,6 +69,9 @@ func (s *session) close() {
 // free frees everything but what is leased to the client.
 func (s *session) free() {
 	s.drop()
+	for h := range s.arriving {
+		s.dropArrival(h)
+	}
 	s.space.Close()
 	s.w.table.ReleaseOwner(s.id)
 }
@@ -79,6 +87,10 @@ func (s *session) handle(ctx context.Context, m *ipc.Message) error {
 		return s.addProgram(m)
 	case wire.KindRun:
 		return s.batch(ctx, m)
+	case wire.KindData:
+		return s.arrive(m.Body)
+	case wire.KindRead:
+		return s.read(ctx, m.Body)
 	}
 	return fmt.Errorf("%w: unexpected %s (kind %d)", errProtocol, wire.KindName(m.Kind), m.Kind)
 }
@@ -154,9 +166,9 @@ func (s *session) forget(hash tensor.Hash) {
 	}
 }
 
-// announce tells the client of the segment that h is in, unless it has it.
+// announce tells the client of the segment that h is in, unless it has it or could not map it.
 func (s *session) announce(ctx context.Context, h wire.Handle) error {
-	if _, ok := s.announced[h.Segment]; ok {
+	if _, ok := s.announced[h.Segment]; ok || s.apart {
 		return nil
 	}
 	seg, err := s.w.dev.Arena().Segment(h.Segment)

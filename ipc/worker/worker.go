@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
@@ -36,8 +36,12 @@ type Options struct {
 	// this machine, see package tensor/cpu.
 	Device Device
 
-	// Transport dials the dispatcher. Default the local one.
+	// Transport dials the dispatcher. Default the first of route.Order that reaches its address: TCP for
+	// host:port, and with Secret.
 	Transport ipc.Transport
+
+	// Secret is shared with a dispatcher on another host.
+	Secret []byte
 
 	// Quota bounds the bytes of one session's values, and MaxMapped those of a client's
 	// segments that are mapped here. 0: no limit but the machine's.
@@ -93,9 +97,6 @@ func New(o *Options) (*Worker, error) {
 	if len(w.o.Name) > wire.MaxName || w.o.MaxMapped < 0 {
 		return nil, fmt.Errorf("%w: Name of %d bytes, at most %d; MaxMapped %d", ErrOption, len(w.o.Name), wire.MaxName, w.o.MaxMapped)
 	}
-	if w.o.Transport == nil {
-		w.o.Transport = local.New()
-	}
 	if w.log = w.o.Logger; w.log == nil {
 		w.log = slog.New(slog.DiscardHandler)
 	}
@@ -136,8 +137,12 @@ func (w *Worker) Stats() Stats {
 // that are open then are told why. It is called once.
 func (w *Worker) Serve(ctx context.Context, addr string) error {
 	defer w.close()
-	conn, err := w.o.Transport.Dial(ctx, addr, &ipc.Options{
-		Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.o.Name}, Logger: w.log,
+	order := route.Order()
+	if w.o.Transport != nil {
+		order = []ipc.Transport{w.o.Transport}
+	}
+	conn, err := route.Dial(ctx, order, []string{addr}, &ipc.Options{
+		Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.o.Name}, Logger: w.log, Secret: w.o.Secret,
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -249,11 +254,13 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	if open.Quota != 0 && (quota == 0 || open.Quota < quota) {
 		quota = open.Quota
 	}
-	w.sessions[open.Session] = newSession(w, open.Session, open.Name, quota)
+	s := newSession(w, open.Session, open.Name, quota)
+	s.apart = open.Apart
+	w.sessions[open.Session] = s
 	w.stats.sessions.Add(1)
 	w.stats.opened.Add(1)
 	w.log.Debug("session opened", "session", open.Session, "name", open.Name)
-	reply := wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Worker: w.o.Name}
+	reply := wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Apart: open.Apart, Worker: w.o.Name}
 	buf, err := w.conn.Reserve(ctx, wire.KindSessionOpened, reply.Size())
 	if err != nil {
 		return err

@@ -37,8 +37,9 @@ func (l *listener) admit(c io.Writer, g *greeter) (h hello, peer ipc.Peer, err e
 	kind, fields, err := g.hear()
 	switch {
 	case errors.Is(err, errAlien):
+		l.refused.Add(1)
 		_, _ = c.Write([]byte(notRingside))
-		return h, peer, l.count(err)
+		return h, peer, err
 	case errors.Is(err, ipc.ErrCorrupt):
 		return h, peer, l.refuse(g, wire.RefuseBroken, err)
 	case err != nil:
@@ -90,7 +91,8 @@ func (l *listener) admitBulk(c *net.TCPConn, g *greeter, h hello) error {
 		return fmt.Errorf("sending welcome: %w", err)
 	}
 	if !l.deliver(h.token, c) {
-		return l.count(errors.New("second bulk socket of a conn"))
+		l.refused.Add(1)
+		return errors.New("second bulk socket of a conn")
 	}
 	return nil
 }
@@ -125,14 +127,9 @@ func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer) (*conn, 
 	}
 }
 
-// refuse tells the peer why and returns the error for the log.
+// refuse counts the peer among those that were told to stay out, tells it why, and returns the error for the log.
 func (l *listener) refuse(g *greeter, reason uint32, err error) error {
-	g.refuse(reason, err)
-	return l.count(err)
-}
-
-// count is for every peer that was told to stay out.
-func (l *listener) count(err error) error {
 	l.refused.Add(1)
+	g.refuse(reason, err)
 	return err
 }
