@@ -31,6 +31,13 @@ var (
 const childVariable = "RINGSIDE_TEST_RANK"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(hostVariable) != "" {
+		if err := rankOnHost(); err != nil {
+			fmt.Fprintln(os.Stderr, "rank on a host:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if spec := os.Getenv(childVariable); spec != "" {
 		if err := child(spec); err != nil {
 			fmt.Fprintln(os.Stderr, "child:", err)
