@@ -20,7 +20,7 @@ func newRun() *cobra.Command {
 		asJSON bool
 	)
 	c := &cobra.Command{
-		Use:   "run [flags] -- program [arguments]",
+		Use:   "run [flags] [--] program [arguments]",
 		Short: "start the ranks of a program",
 		Long: `Run starts n processes of a program, each of which finds in its environment which rank it is (in torchrun's names: RANK,
 WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, ...), and waits for them. collective.Init does the rest.
@@ -80,6 +80,7 @@ working directory, and ssh must need no password. Put "localhost" for this host.
 		},
 	}
 	f := c.Flags()
+	f.SetInterspersed(false) // what follows the program is the program's
 	f.IntVarP(&o.Ranks, "ranks", "n", 0, "number of ranks (default: as many as --hosts has room for)")
 	f.StringVar(&hosts, "hosts", "", "hosts and the number of ranks on each, as in a:2,b:2")
 	f.StringVar(&rsh, "rsh", "ssh -o BatchMode=yes", "remote shell: a command that gets a host and a command line")

@@ -1,0 +1,121 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/launch"
+)
+
+// TestRun: the ranks' output, their exit status and the summary, of this program as a process.
+func TestRun(t *testing.T) {
+	runtimeDir(t)
+	for _, c := range []struct {
+		args           string
+		code           int
+		out, err       []string // sorted lines of standard output; what standard error has
+		ranks, retries int      // of the summary, if there is one
+	}{
+		{args: "-n 2 -- sh -c $echo", out: []string{"[0] rank 0 of 2", "[1] rank 1 of 2"}},
+		{args: "-n 2 --prefix=false -- sh -c $echo", out: []string{"rank 0 of 2", "rank 1 of 2"}},
+		{args: "-n 2 --env RANK=7 sh -c $echo", out: []string{"[0] rank 7 of 2", "[1] rank 7 of 2"}},
+		{args: "-n 2 --json --restarts 1 -- sh -c $fail", code: 4, err: []string{"[0] rank 0 of 2", "ringside: launch: rank failed: rank 1 on localhost: exit status 4"}, ranks: 2, retries: 1},
+		{args: "-n 1 --json -- true", ranks: 1},
+		{args: "-n 1 -- /does/not/exist", code: 1, err: []string{"starting rank 0 on localhost", "no such file"}},
+		{args: "-n 2", code: 2, err: []string{"no program"}},
+		{args: "-- true", code: 2, err: []string{"expected -n or --hosts"}},
+		{args: "-n 0 -- true", code: 2, err: []string{"--ranks 0"}},
+		{args: "-n x -- true", code: 2, err: []string{`"x"`}},
+		{args: "--hosts a:x -- true", code: 2, err: []string{`--hosts`, `"a:x"`}},
+		{args: "-n 3 --hosts a:2 -- true", code: 2, err: []string{"room for 2"}},
+		{args: "-n 1 --env x -- true", code: 2, err: []string{`"x"`, "NAME=value"}},
+	} {
+		args := []string{"run"}
+		for a := range strings.FieldsSeq(c.args) {
+			switch a {
+			case "$echo":
+				a = "echo rank $RANK of $WORLD_SIZE"
+			case "$fail":
+				a = "echo rank $RANK of $WORLD_SIZE; test $RANK != 1 || exit 4; sleep 100"
+			}
+			args = append(args, a)
+		}
+		cmd := ringside(t, args...)
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		err := cmd.Run()
+		if code := cmd.ProcessState.ExitCode(); code != c.code {
+			t.Errorf("%s: exit status %d, %v, expected %d: %s", c.args, code, err, c.code, errs.String())
+			continue
+		}
+		for _, part := range c.err {
+			if !strings.Contains(errs.String(), part) {
+				t.Errorf("%s: standard error lacks %q: %s", c.args, part, errs.String())
+			}
+		}
+		if c.ranks > 0 {
+			var sum launch.Summary
+			if err := json.Unmarshal(out.Bytes(), &sum); err != nil || sum.Ranks != c.ranks || sum.Restarts != c.retries || sum.ExitCode != c.code || sum.Hosts != 1 {
+				t.Errorf("%s: %q, %+v, %v", c.args, out.String(), sum, err)
+			}
+			continue
+		}
+		got := slices.Sorted(strings.SplitSeq(strings.TrimSpace(out.String()), "\n"))
+		if c.out == nil {
+			c.out = []string{""}
+		}
+		if !slices.Equal(got, c.out) {
+			t.Errorf("%s: %q, expected %q", c.args, got, c.out)
+		}
+	}
+}
+
+// ringside is this program with arguments.
+func ringside(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	command, err := self(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return command(args...)
+}
+
+// TestRunInterrupted: an interrupt ends all ranks, and the program with the status of one.
+func TestRunInterrupted(t *testing.T) {
+	runtimeDir(t)
+	cmd := ringside(t, "run", "-n", "2", "--", "sh", "-c", "trap 'echo bye; exit 0' TERM; echo ready; sleep 1000 & wait")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(notice, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	var said bytes.Buffer
+	b := make([]byte, 256)
+	for strings.Count(said.String(), "ready\n") < 2 {
+		n, err := out.Read(b)
+		if err != nil {
+			t.Fatalf("%v after %q", err, said.String())
+		}
+		said.Write(b[:n])
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := said.ReadFrom(out); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 130 || strings.Count(said.String(), "bye\n") != 2 {
+		t.Errorf("exit status %d, %q; expected 130 and two byes", code, said.String())
+	}
+}
