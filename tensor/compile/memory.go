@@ -66,8 +66,11 @@ func (c *compiler) overwritable(k, j int, ok func(*Buffer) bool) (buf int, found
 func (s *Step) mayOverwrite(i, j int) bool {
 	switch s.Fused {
 	case Single:
-		adds := s.Op == tensor.OpIndexAdd || s.Op == tensor.OpScatterAdd
-		return s.Op.Info().Class == tensor.ClassElementwise || adds && i == 0
+		switch s.Op {
+		case tensor.OpIndexAdd, tensor.OpScatterAdd, tensor.OpSGD, tensor.OpSGDM: // they add to the first, in several passes
+			return i == 0
+		}
+		return s.Op.Info().Class == tensor.ClassElementwise
 	case AdamW:
 		return i == j/3*AdamWIn+j%3
 	case Tiles:

@@ -4,6 +4,7 @@ package compile
 func (c *compiler) rewrite() {
 	c.commonSteps()
 	c.constants()
+	c.reluGrads()
 	c.joinPads()
 	c.attention()
 	c.dropDead()

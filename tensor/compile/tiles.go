@@ -55,8 +55,11 @@ func (t *tiler) eligible(k int) bool {
 	if s.Fused != Single || s.Op.Info().Class != tensor.ClassElementwise || s.Op == tensor.OpDropout || s.Out.Shape.Elems() == 0 {
 		return false
 	}
-	if s.Op == tensor.OpCast && s.In[0].DType == s.Out.DType {
-		return false // a copy, made for somebody who wants it dense
+	switch s.Op {
+	case tensor.OpCast:
+		return s.In[0].DType != s.Out.DType // else it is a copy, made for somebody who wants it dense
+	case tensor.OpSGD, tensor.OpSGDM:
+		return false // several passes: see mayOverwrite
 	}
 	return true
 }

@@ -83,6 +83,12 @@ func (d *Device) kernelLoop(op tensor.Op) loop {
 	}[op]; ok {
 		return loop1(f)
 	}
+	switch op {
+	case tensor.OpSGD:
+		return d.sgd
+	case tensor.OpSGDM:
+		return d.sgdMomentum
+	}
 	if f, ok := map[tensor.Op]func(dst, a, b []float32){
 		tensor.OpAdd: k.Add, tensor.OpSub: k.Sub, tensor.OpMul: k.Mul, tensor.OpDiv: k.Div, tensor.OpMax: k.Max, tensor.OpMin: k.Min,
 		tensor.OpPow: k.Pow, tensor.OpSigmoidGrad: k.SigmoidGrad, tensor.OpTanhGrad: k.TanhGrad, tensor.OpReluGrad: k.ReLUGrad,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 )
 
 // tileProgram is several elementwise operations that run tile by tile: for each tile of up to 1024 elements, one kernel
@@ -249,7 +250,7 @@ func (p *tileProgram) prepare(r *run) {
 		in := &p.inputs[k]
 		if in.fixed {
 			st := n.strides[k+1]
-			gatherRows(r.scratch(in.scratch), at(r.bufs[in.o.Buf], in.o.Off*in.width), in.width, st[last-1], st[last], p.rows, n.dims[last])
+			gatherRows(r.table, r.scratch(in.scratch), at(r.bufs[in.o.Buf], in.o.Off*in.width), in.width, st[last-1], st[last], p.rows, n.dims[last])
 			r.ptrs[k] = r.scratch(in.scratch)
 		}
 	}
@@ -276,7 +277,7 @@ func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 		st := n.strides[k+1]
 		src := at(r.bufs[in.o.Buf], (in.o.Off+odo.off[k+1]+i*st[last-1]+j*st[last])*in.width)
 		if in.scratch >= 0 {
-			gatherRows(r.scratch(in.scratch), src, in.width, st[last-1], st[last], rows, m)
+			gatherRows(r.table, r.scratch(in.scratch), src, in.width, st[last-1], st[last], rows, m)
 			src = r.scratch(in.scratch)
 		}
 		r.ptrs[k] = src
@@ -309,10 +310,16 @@ func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 }
 
 // gatherRows copies rows of m elements that lie rs apart, their elements cs apart, one after another.
-func gatherRows(dst, src pointer, width, rs, cs, rows, m int) {
+func gatherRows(t *kernel.Table, dst, src pointer, width, rs, cs, rows, m int) {
 	switch width {
 	case 4:
-		gatherRowsOf[uint32](dst, src, rs, cs, rows, m)
+		if cs != 0 {
+			gatherRowsOf[uint32](dst, src, rs, cs, rows, m)
+			return
+		}
+		for i := range rows {
+			t.Fill(elems[float32](shift(dst, 4*i*m), m), *(*float32)(shift(src, 4*i*rs)))
+		}
 	case 8:
 		gatherRowsOf[uint64](dst, src, rs, cs, rows, m)
 	default:
