@@ -345,6 +345,8 @@ func TestConformance(t *testing.T) {
 			share := 1.0
 			if testing.Short() {
 				share = 0.02
+			} else if raced {
+				share = 0.05
 			} else if transport == "memory" {
 				share = 0.1 // slow, and not what is tested
 			}

@@ -26,7 +26,7 @@ const (
 	askFor = 20 * watchEvery
 
 	// maxValues bounds what other ranks may have stored here that nobody asked for yet.
-	maxValues = 1 << 12
+	maxValues = 64
 )
 
 // control is what the ranks of a group tell each other beside their calls, over the same conns: that one failed or left,

@@ -92,11 +92,13 @@ func descriptors(t *testing.T) int {
 	return len(list)
 }
 
-// TestNoLeak opens and closes groups: descriptors and goroutines are as before. Full tests make 1,000.
+// TestNoLeak opens and closes groups: descriptors and goroutines are as before. Full tests make 1,000, under the race detector 200.
 func TestNoLeak(t *testing.T) {
 	n := 1000
 	if testing.Short() {
 		n = 40
+	} else if raced {
+		n = 200
 	}
 	worlds := [][]int{{0, 0}, {0, 1}, {0, 0, 1}}
 	cycle := func(i int) {
