@@ -30,6 +30,12 @@ type fixture struct {
 
 func open(t *testing.T, o client.Options) *fixture {
 	t.Helper()
+	return openApart(t, o, false)
+}
+
+// openApart opens a session whose worker may be on another host.
+func openApart(t *testing.T, o client.Options, apart bool) *fixture {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	f := &fixture{T: t, ctx: ctx}
 	var net ipctest.Network
@@ -51,7 +57,7 @@ func open(t *testing.T, o client.Options) *fixture {
 	if err := wire.ParseOpenSession(f.recv(wire.KindOpenSession), &m); err != nil || m.Name != "me" || m.Quota != o.Quota {
 		t.Errorf("%+v, %v", m, err)
 	}
-	f.send(wire.KindSessionOpened, wire.AppendSessionOpened(nil, &wire.SessionOpened{PID: 12, Worker: "w7"}))
+	f.send(wire.KindSessionOpened, wire.AppendSessionOpened(nil, &wire.SessionOpened{PID: 12, Apart: apart, Worker: "w7"}))
 	if err := <-end; err != nil {
 		t.Fatal(err)
 	}

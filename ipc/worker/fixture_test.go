@@ -98,12 +98,18 @@ func (f *fixture) recv(kind uint32) []byte {
 // open opens a session.
 func (f *fixture) open(id, quota uint64) {
 	f.Helper()
-	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: id, Quota: quota, Name: "s"}))
+	f.openSession(wire.OpenSession{Session: id, Quota: quota, Name: "s"})
+}
+
+func (f *fixture) openSession(open wire.OpenSession) {
+	f.Helper()
+	id := open.Session
+	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open))
 	var m wire.SessionOpened
 	if err := wire.ParseSessionOpened(f.recv(wire.KindSessionOpened), &m); err != nil {
 		f.Fatal(err)
 	}
-	if m.Session != id || m.Worker != "w" || m.PID != uint32(os.Getpid()) {
+	if m.Session != id || m.Worker != "w" || m.PID != uint32(os.Getpid()) || m.Apart != open.Apart {
 		f.Errorf("%+v", m)
 	}
 	f.run[id] = &wire.History{}
