@@ -30,7 +30,7 @@ func (c *Comm) AllToAll(ctx context.Context, call plan.Call, dst, src []byte, se
 	if err != nil {
 		return err
 	}
-	err = c.begin(ctx, call)
+	err = c.begin(ctx, &call)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 )
 
 // The calls. All ranks make the same ones in the same order, with the same call and counts, which are compared where they
-// meet (plan.Call.Word). Buffers are bytes that hold elements of call.DType at any alignment. Those of a rank do not
+// meet (wordOf). Buffers are bytes that hold elements of call.DType at any alignment. Those of a rank do not
 // overlap, unless it says "in place". A call returns when this rank's part is done: results are in place and buffers are
 // the caller's again, but another rank may still be at it. Every collective waits until all ranks have come.
 //
@@ -21,7 +21,7 @@ func (c *Comm) Reduce(ctx context.Context, call plan.Call, scale float64, dst, s
 	if err := c.checkRoot(root); err != nil {
 		return err
 	}
-	if err := checkFold(call, scale, len(src)); err != nil {
+	if err := checkFold(&call, scale, len(src)); err != nil {
 		return err
 	}
 	if root != c.rank {
@@ -29,7 +29,7 @@ func (c *Comm) Reduce(ctx context.Context, call plan.Call, scale float64, dst, s
 	} else if err := checkLen("dst", dst, len(src)); err != nil {
 		return err
 	}
-	err := c.begin(ctx, call)
+	err := c.begin(ctx, &call)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func (c *Comm) ReduceScatter(ctx context.Context, call plan.Call, scale float64,
 	call.Scale = scale
 	total, err := plan.CheckCounts(counts, c.n, max(1, sizeOf(call.DType)))
 	if err == nil {
-		err = checkFold(call, scale, total)
+		err = checkFold(&call, scale, total)
 	}
 	if err == nil {
 		err = checkLen("src", src, total)
@@ -66,7 +66,7 @@ func (c *Comm) ReduceScatter(ctx context.Context, call plan.Call, scale float64,
 	if err != nil {
 		return err
 	}
-	err = c.begin(ctx, call)
+	err = c.begin(ctx, &call)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (c *Comm) gather(ctx context.Context, call plan.Call, dst, src []byte, coun
 	if err != nil {
 		return err
 	}
-	err = c.begin(ctx, call)
+	err = c.begin(ctx, &call)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root i
 	if err := c.checkRoot(root); err != nil {
 		return err
 	}
-	err := c.begin(ctx, call)
+	err := c.begin(ctx, &call)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (c *Comm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, cou
 	if err != nil {
 		return err
 	}
-	err = c.begin(ctx, call)
+	err = c.begin(ctx, &call)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (c *Comm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, cou
 
 // Barrier returns when every rank has called it.
 func (c *Comm) Barrier(ctx context.Context, call plan.Call) error {
-	err := c.begin(ctx, call)
+	err := c.begin(ctx, &call)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func sizeOf(dt plan.DType) int {
 }
 
 // checkFold says whether n bytes can be folded as call wants.
-func checkFold(call plan.Call, scale float64, n int) error {
+func checkFold(call *plan.Call, scale float64, n int) error {
 	if err := kernel.Supported(call.Op, call.DType); err != nil {
 		return fmt.Errorf("%w: %w", plan.ErrBadCall, err)
 	}

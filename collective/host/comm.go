@@ -41,7 +41,8 @@ type Comm struct {
 	word   uint64
 	ctx    context.Context
 	done   <-chan struct{} // of ctx
-	began  time.Time       // of the call's first look at the clock, else zero
+	timing bool            // began is set
+	began  time.Time       // the call's first look at the clock
 	epoch  uint64          // of the last meeting
 	next   int             // rank that is looked at next: those before are here
 	turn   int             // staging slot that was used last
@@ -49,6 +50,10 @@ type Comm struct {
 	post   *ring.Waiter
 	ready  func() bool
 	stop   func() bool
+
+	kind     plan.Call // the last call but for its Seq,
+	kindWord uint64    // its word,
+	said     [2]bool   // and whether it stands in the page
 
 	own   *page
 	peers []peer // by rank; at rank only the page

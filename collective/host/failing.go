@@ -57,7 +57,7 @@ func (c *Comm) differs(p int) *plan.PeerError {
 // mismatch is the error about p, which is in the call of the given word and bytes.
 func (c *Comm) mismatch(p int, encoded []byte, word uint64) *plan.PeerError {
 	theirs, err := plan.DecodeCall(append([]byte(nil), encoded...))
-	if err != nil || theirs.Word() != word {
+	if err != nil || wordOf(theirs) != word {
 		theirs = plan.Call{}
 	}
 	return &plan.PeerError{Rank: p, Call: c.call, Err: &plan.MismatchError{Ours: c.call, Theirs: theirs}}
@@ -99,7 +99,7 @@ func (c *Comm) told(p int, o obituary) *plan.PeerError {
 	switch o.state {
 	case mismatched:
 		m := &plan.MismatchError{Ours: c.call, Theirs: o.theirs}
-		if o.rank == c.rank || o.call.Word() != c.word { // it, or a third, is in another call than this rank
+		if o.rank == c.rank || wordOf(o.call) != c.word { // it, or a third, is in another call than this rank
 			e.Rank, m.Theirs = p, o.call
 		}
 		e.Err = m

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"runtime"
 	"sync/atomic"
@@ -27,25 +28,48 @@ import (
 // before anything is read; so what any rank did before a meeting synchronizes before what every other does after it.
 
 // begin starts a call: it takes the comm, which the caller gives back with c.mu.Unlock whatever begin returns.
-func (c *Comm) begin(ctx context.Context, call plan.Call) error {
+func (c *Comm) begin(ctx context.Context, call *plan.Call) error {
 	c.mu.Lock()
 	if e := c.dead.Load(); e != nil {
 		return e
 	}
-	c.call, c.word, c.began = call, call.Word(), time.Time{}
+	seq := call.Seq
+	if call.Seq = 0; *call != c.kind {
+		c.kind, c.kindWord, c.said = *call, call.Word(), [2]bool{}
+	}
+	call.Seq = seq
+	c.call, c.word, c.timing = *call, c.kindWord+seq*golden, false
 	c.ctx, c.done = ctx, ctx.Done()
 	c.stats.calls++
 	if c.done != nil && ctx.Err() != nil {
-		return c.kill(&plan.PeerError{Rank: c.rank, Call: call, Err: ipc.ContextError(ctx)})
+		return c.kill(&plan.PeerError{Rank: c.rank, Call: *call, Err: ipc.ContextError(ctx)})
 	}
 	return nil
+}
+
+const golden = 0x9e3779b97f4a7c15 // odd, so that no two Seqs have one multiple
+
+// wordOf is what ranks compare of calls: a loop makes the same again and again but for Seq, so begin need not make all of it anew.
+func wordOf(call plan.Call) uint64 {
+	seq := call.Seq
+	call.Seq = 0
+	return call.Word() + seq*golden
 }
 
 // payload is what this rank says at the next meeting.
 func (c *Comm) payload() []byte { return c.own.lines[(c.epoch+1)&1].payload }
 
 // announce writes the call where a rank that finds another word looks what it is.
-func (c *Comm) announce() { c.call.Append(c.own.lines[(c.epoch+1)&1].call[:0]) }
+func (c *Comm) announce() {
+	parity := (c.epoch + 1) & 1
+	b := c.own.lines[parity].call
+	if c.said[parity] {
+		binary.LittleEndian.PutUint64(b, c.call.Seq) // the rest stands there
+		return
+	}
+	c.call.Append(b[:0])
+	c.said[parity] = true
+}
 
 // meet waits until everybody is at this meeting and in the same call.
 func (c *Comm) meet() error {
@@ -117,8 +141,8 @@ func (c *Comm) look() bool {
 			return true
 		}
 	}
-	if c.began.IsZero() {
-		c.began = time.Now()
+	if !c.timing {
+		c.timing, c.began = true, time.Now()
 	} else if time.Since(c.began) > c.timeout {
 		return c.late()
 	}

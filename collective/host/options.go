@@ -11,9 +11,21 @@ import (
 // Defaults of Options.
 const (
 	DefaultTimeout = 30 * time.Second
-	DefaultFlat    = 8 << 10
 	DefaultChunk   = 128 << 10
 )
+
+// defaultFlat is Options.Flat for a number of ranks. Through slots everybody reads everything, but ranks meet once, in place
+// they meet twice. Between two ranks with a core each a meeting costs as much as a copy of 2 KiB; among more it costs more, the
+// more so where they share cores; and from 8 on there is much to read.
+func defaultFlat(ranks int) int {
+	switch {
+	case ranks <= 2:
+		return 2 << 10
+	case ranks <= 8:
+		return 8 << 10
+	}
+	return max(64, (64<<10)/ranks&^63)
+}
 
 // Options of New. The zero value and nil are the defaults. All ranks must have the same Flat, Chunk, Staged and Fold; New
 // compares them.
@@ -28,7 +40,7 @@ type Options struct {
 	Fold plan.Fold
 
 	// Flat is the largest contribution of a rank, in bytes, that goes through its flat slot: copied in, one meeting, read by
-	// everybody. A multiple of 64. 0: DefaultFlat; negative: 64 bytes.
+	// everybody. A multiple of 64. 0: 2 KiB for two ranks, 8 KiB up to eight, less for more; negative: 64 bytes.
 	Flat int
 
 	// Chunk is the bytes of a staging slot, of which a rank has two: what is larger than Flat and not registered goes
@@ -62,7 +74,7 @@ func (o *Options) withDefaults(ranks int) (Options, error) {
 		out.Logger = slog.New(slog.DiscardHandler)
 	}
 	if out.Flat == 0 {
-		out.Flat = DefaultFlat
+		out.Flat = defaultFlat(ranks)
 	} else if out.Flat < 0 {
 		out.Flat = 64
 	}

@@ -58,7 +58,7 @@ func (c *Comm) Send(ctx context.Context, call plan.Call, to int, b []byte) error
 	if err := c.checkPeer(to); err != nil {
 		return err
 	}
-	err := c.begin(ctx, call)
+	err := c.begin(ctx, &call)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (c *Comm) Recv(ctx context.Context, call plan.Call, from int, b []byte) err
 	if err := c.checkPeer(from); err != nil {
 		return err
 	}
-	err := c.begin(ctx, call)
+	err := c.begin(ctx, &call)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err

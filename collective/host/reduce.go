@@ -15,13 +15,13 @@ import (
 // read once and written once. Else through the staging slots: two ranks each fold all, more a slice of each piece.
 func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error {
 	call.Scale = scale
-	if err := checkFold(call, scale, len(src)); err != nil {
+	if err := checkFold(&call, scale, len(src)); err != nil {
 		return err
 	}
 	if err := checkLen("dst", dst, len(src)); err != nil {
 		return err
 	}
-	err := c.begin(ctx, call)
+	err := c.begin(ctx, &call)
 	defer c.mu.Unlock()
 	if err != nil {
 		return err

@@ -1,0 +1,135 @@
+package host
+
+import (
+	"encoding/binary"
+	"flag"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+var flat = flag.Int("host.flat", 0, "Options.Flat of benchmarks")
+
+// roles by name.
+var roles = map[string]func(c *Comm, r role) error{
+	"bench": benchRole,
+}
+
+// benchRole times all-reduces of f32 and prints, on rank 0, the nanoseconds of one: the median of rounds. Dirty: every rank rewrites
+// its input before each call, which is not timed.
+func benchRole(c *Comm, r role) error {
+	buf := make([]byte, r.Bytes)
+	if !r.Staged && r.Bytes > 0 {
+		var err error
+		if buf, err = c.Alloc(r.Bytes); err != nil {
+			return err
+		}
+	}
+	call := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: int64(r.Bytes / 4)}
+	if r.Bytes == 0 {
+		call.Kind = plan.Barrier
+	}
+	one := func() error {
+		call.Seq++
+		if r.Bytes == 0 {
+			return c.Barrier(ctx, call)
+		}
+		return c.AllReduce(ctx, call, 1, buf, buf)
+	}
+	inner := max(3, min(20000, 2<<20/max(r.Bytes, 64)))
+	var rounds []float64
+	for range 15 {
+		var spent time.Duration
+		if r.Dirty {
+			for range min(inner, 200) {
+				for i := 0; i+4 <= len(buf); i += 4 {
+					binary.LittleEndian.PutUint32(buf[i:], math.Float32bits(1))
+				}
+				call.Seq++
+				if err := c.Barrier(ctx, plan.Call{Seq: call.Seq, Kind: plan.Barrier}); err != nil {
+					return err
+				}
+				start := time.Now()
+				if err := one(); err != nil {
+					return err
+				}
+				spent += time.Since(start)
+			}
+			rounds = append(rounds, float64(spent)/float64(min(inner, 200)))
+			continue
+		}
+		start := time.Now()
+		for range inner {
+			if err := one(); err != nil {
+				return err
+			}
+		}
+		rounds = append(rounds, float64(time.Since(start))/float64(inner))
+	}
+	slices.Sort(rounds)
+	if c.rank == 0 {
+		fmt.Printf("%.1f %.1f\n", rounds[len(rounds)/2], rounds[0])
+	}
+	return nil
+}
+
+// BenchmarkProcesses times all-reduces among processes.
+func BenchmarkProcesses(b *testing.B) {
+	for _, ranks := range []int{2, 4} {
+		for _, staged := range []bool{false, true} {
+			for _, size := range []int{0, 4, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20} {
+				for _, dirty := range []bool{false, true} {
+					if dirty && size < 1<<10 {
+						continue
+					}
+					name := fmt.Sprintf("ranks=%d/staged=%v/bytes=%d/dirty=%v", ranks, staged, size, dirty)
+					b.Run(name, func(b *testing.B) {
+						ps := start(b, ranks, role{What: "bench", Bytes: size, Staged: staged, Dirty: dirty, Flat: *flat})
+						for _, p := range ps {
+							if err := <-p.done; err != nil {
+								b.Fatal(err)
+							}
+						}
+						var median, least float64
+						if _, err := fmt.Sscan(strings.TrimSpace(<-ps[0].lines), &median, &least); err != nil {
+							b.Fatal(err)
+						}
+						b.ReportMetric(median, "ns/call")
+						b.ReportMetric(least, "least-ns/call")
+						b.ReportMetric(0, "ns/op")
+					})
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkAlone times calls of a single rank: what they cost beside the waiting.
+func BenchmarkAlone(b *testing.B) {
+	c := comms(b, pipes(b, 1), nil)[0]
+	buf := make([]byte, 1024)
+	call := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 1}
+	b.Run("barrier", func(b *testing.B) {
+		for b.Loop() {
+			call.Seq++
+			if err := c.Barrier(ctx, call); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for _, n := range []int{4, 1024} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				call.Seq++
+				if err := c.AllReduce(ctx, call, 1, buf[:n], buf[:n]); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
