@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/net/route"
 )
 
 // Monitor asks a dispatcher for its counters. It is used by one goroutine at a time.
@@ -16,12 +16,15 @@ type Monitor struct {
 	reply wire.StatusReply
 }
 
-// NewMonitor connects to the dispatcher at addr; a nil transport is the local one.
-func NewMonitor(ctx context.Context, transport ipc.Transport, addr string) (*Monitor, error) {
-	if transport == nil {
-		transport = local.New()
+// NewMonitor connects to the dispatcher at addr. Of the options Transport, Secret and Logger are used.
+func NewMonitor(ctx context.Context, options *Options, addr string) (*Monitor, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return nil, err
 	}
-	conn, err := transport.Dial(ctx, addr, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleControl, Name: "monitor"}})
+	conn, err := route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
+		Hello: ipc.Peer{Role: ipc.RoleControl, Name: "monitor"}, Secret: o.Secret, Logger: o.Logger,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +69,9 @@ func (m *Monitor) Status(ctx context.Context) (*wire.StatusReply, error) {
 // Close hangs up.
 func (m *Monitor) Close() error { return m.conn.Close() }
 
-// Status asks the dispatcher at addr once; a nil transport is the local one.
-func Status(ctx context.Context, transport ipc.Transport, addr string) (*wire.StatusReply, error) {
-	m, err := NewMonitor(ctx, transport, addr)
+// Status asks the dispatcher at addr once, with the options of NewMonitor.
+func Status(ctx context.Context, options *Options, addr string) (*wire.StatusReply, error) {
+	m, err := NewMonitor(ctx, options, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func Start(ctx context.Context, options *Options) (*Cluster, error) {
 
 // start starts everything and waits for it to be connected.
 func (c *Cluster) start() error {
-	if err := c.run(Child{Role: RoleDispatcher, Addr: c.o.Addr}); err != nil {
+	if err := c.run(Child{Role: RoleDispatcher, Addr: c.o.Addr, ListenTCP: c.o.ListenTCP, SecretFile: c.o.SecretFile}); err != nil {
 		return err
 	}
 	var m *client.Monitor

@@ -7,9 +7,11 @@ import (
 	"os"
 	"time"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/dispatcher"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/worker"
+	"github.com/ringside-go/ringside/net/tcp"
 )
 
 // errAsked is the cause when a part is asked to end.
@@ -51,7 +53,18 @@ func (c *Cluster) server(child Child) (func(context.Context) error, error) {
 	if o == nil {
 		o = &dispatcher.Options{Logger: c.log}
 	}
-	d, err := dispatcher.New(o)
+	return listen(o, child)
+}
+
+// listen makes a dispatcher that listens at the addresses of child, and returns what runs it.
+func listen(options *dispatcher.Options, child Child) (serve func(context.Context) error, err error) {
+	o := *options
+	if child.SecretFile != "" {
+		if o.Secret, err = tcp.ReadSecret(child.SecretFile); err != nil {
+			return nil, err
+		}
+	}
+	d, err := dispatcher.New(&o)
 	if err != nil {
 		return nil, err
 	}
@@ -59,5 +72,14 @@ func (c *Cluster) server(child Child) (func(context.Context) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error { return d.Serve(ctx, l) }, nil
+	listeners := []ipc.Listener{l}
+	if child.ListenTCP != "" {
+		far, err := tcp.New().Listen(child.ListenTCP, d.ListenOptions())
+		if err != nil {
+			l.Close()
+			return nil, err
+		}
+		listeners = append(listeners, far)
+	}
+	return func(ctx context.Context) error { return d.Serve(ctx, listeners...) }, nil
 }

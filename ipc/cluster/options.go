@@ -44,6 +44,10 @@ type Options struct {
 	// Dir is where the default socket lies. Default this user's runtime directory.
 	Dir string
 
+	// ListenTCP is an address, host:port, at which the dispatcher also takes clients and workers of other hosts, who
+	// know the secret in SecretFile (see tcp.ReadSecret). Default none.
+	ListenTCP, SecretFile string
+
 	// InProcess runs dispatcher and workers as goroutines of this process.
 	InProcess bool
 
@@ -51,7 +55,8 @@ type Options struct {
 	Exe string
 
 	// Args makes the arguments of a child, without the program's name. Default
-	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads N" if Threads is set.
+	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads N" if Threads is set and
+	// "--listen-tcp HOST:PORT" and "--secret-file FILE" if ListenTCP and SecretFile are.
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died.
@@ -79,6 +84,8 @@ type Child struct {
 	Name    string // of a worker
 	Addr    string // of the dispatcher
 	Threads int    // of a worker; 0: its own default
+
+	ListenTCP, SecretFile string // of the dispatcher; empty: none
 }
 
 // Role of a child.
@@ -99,7 +106,14 @@ func (c Child) String() string {
 // DefaultArgs are the arguments that the command line of ringside takes.
 func DefaultArgs(c Child) []string {
 	if c.Role == RoleDispatcher {
-		return []string{"dispatcher", "--listen", c.Addr}
+		args := []string{"dispatcher", "--listen", c.Addr}
+		if c.ListenTCP != "" {
+			args = append(args, "--listen-tcp", c.ListenTCP)
+		}
+		if c.SecretFile != "" {
+			args = append(args, "--secret-file", c.SecretFile)
+		}
+		return args
 	}
 	args := []string{"worker", "--connect", c.Addr, "--name", c.Name}
 	if c.Threads > 0 {

@@ -8,8 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/dispatcher"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/tcp"
 )
 
 // ownAddr is where this user's dispatcher is, whose folder it makes.
@@ -31,14 +33,16 @@ func absolute(addr string) error {
 
 func newDispatcher() *cobra.Command {
 	var (
-		addr string
-		gid  int
+		addr, far, secretFile string
+		gid                   int
 	)
 	c := &cobra.Command{
 		Use:   "dispatcher",
 		Short: "run a dispatcher: it places clients' sessions on workers and forwards",
-		Long: `Dispatcher accepts clients and workers at one address until it is interrupted. ` + "`ringside up`" + ` starts one
-together with workers.`,
+		Long: `Dispatcher accepts clients and workers of this host at one address until it is interrupted, and with --listen-tcp
+those of other hosts that know the secret. ` + "`ringside up`" + ` starts one together with workers.
+
+Nothing is encrypted between hosts: where strangers can listen or write, put a tunnel (WireGuard, ssh) under it.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := logger(cmd)
@@ -53,7 +57,16 @@ together with workers.`,
 			if err := absolute(addr); err != nil {
 				return err
 			}
-			d, err := dispatcher.New(&dispatcher.Options{AllowGID: gid, Logger: log})
+			if far != "" {
+				if err := hostPort("listen-tcp", far, true); err != nil {
+					return err
+				}
+			}
+			secret, err := readSecret(secretFile)
+			if err != nil {
+				return err
+			}
+			d, err := dispatcher.New(&dispatcher.Options{AllowGID: gid, Logger: log, Secret: secret})
 			if err != nil {
 				return err
 			}
@@ -61,13 +74,26 @@ together with workers.`,
 			if err != nil {
 				return err
 			}
+			listeners := []ipc.Listener{l}
+			if far != "" {
+				l, err := tcp.New().Listen(far, d.ListenOptions())
+				if err != nil {
+					listeners[0].Close()
+					return err
+				}
+				listeners = append(listeners, l)
+			}
 			// Who reads the log may die first. Then writing must not end us: there is a socket to remove.
 			signal.Ignore(syscall.SIGPIPE)
-			fmt.Fprintf(cmd.OutOrStdout(), "dispatcher at %s\n", l.Addr())
-			return d.Serve(cmd.Context(), l)
+			for _, l := range listeners {
+				fmt.Fprintf(cmd.OutOrStdout(), "dispatcher at %s\n", l.Addr())
+			}
+			return d.Serve(cmd.Context(), listeners...)
 		},
 	}
 	c.Flags().StringVar(&addr, "listen", "", "absolute path of the socket (default: this user's)")
+	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
+	secretFlag(c.Flags(), &secretFile)
 	c.Flags().IntVar(&gid, "allow-gid", 0, "also accept processes of other users with this primary group")
 	return c
 }

@@ -21,12 +21,14 @@ import (
 type place struct {
 	inProcess bool
 	connect   string
+	secret    string // the file
 	workers   int
 }
 
 func (p *place) flags(f *pflag.FlagSet) {
 	f.BoolVar(&p.inProcess, "in-process", false, "run in this process, without a cluster")
-	f.StringVar(&p.connect, "connect", "", "address of the dispatcher (default: this user's, if one runs)")
+	f.StringVar(&p.connect, "connect", "", "address of the dispatcher, host:port on another host (default: this user's, if one runs)")
+	secretFlag(f, &p.secret)
 	f.IntVar(&p.workers, "workers", 0, "start a cluster of so many workers, whether or not a dispatcher runs")
 }
 
@@ -37,6 +39,7 @@ type seat struct {
 	client   *client.Engine
 	cluster  *cluster.Cluster // nil unless it is our own
 	addr     string
+	secret   []byte
 	device   *cpu.Device // nil through a cluster
 }
 
@@ -63,7 +66,11 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		}
 		return &seat{Session: s, device: cpu.DeviceOf(s.Engine())}, nil
 	case p.connect != "":
-		return dial(ctx, &seat{addr: p.connect})
+		secret, err := readSecret(p.secret)
+		if err != nil {
+			return nil, err
+		}
+		return dial(ctx, &seat{addr: p.connect, secret: secret})
 	case p.workers == 0:
 		addr := local.DispatcherAddr(local.Dir())
 		ask, cancel := context.WithTimeout(ctx, statusTimeout)
@@ -95,7 +102,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 }
 
 func dial(ctx context.Context, s *seat) (*seat, error) {
-	e, err := client.Dial(ctx, s.addr, nil)
+	e, err := client.Dial(ctx, s.addr, &client.Options{Secret: s.secret})
 	if errors.Is(err, ipc.ErrNoListener) {
 		return nil, fmt.Errorf("%w; start one with ringside up --listen %s", err, s.addr)
 	}
@@ -165,7 +172,7 @@ func (s *seat) trained(n int) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
-	if st, err := client.Status(ctx, nil, s.addr); err == nil {
+	if st, err := client.Status(ctx, &client.Options{Secret: s.secret}, s.addr); err == nil {
 		s.TensorBytes = st.Get("tensor_bytes")
 	}
 }

@@ -24,15 +24,19 @@ func unused(ctx context.Context, addr string) error {
 
 func newUp() *cobra.Command {
 	var (
-		workers int
-		addr    string
+		workers               int
+		addr, far, secretFile string
 	)
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "run a dispatcher and workers until interrupted",
 		Long: `Up starts a dispatcher and workers as processes, watches over them in the foreground and starts a worker
 again that dies. An interrupt ends all of them and leaves nothing behind. While it runs, clients of this user
-find it by themselves.`,
+find it by themselves. With --listen-tcp clients and workers of other hosts can join, who know the same secret:
+
+    head -c 32 /dev/urandom | base64 > secret; chmod 600 secret      and copy it to the other hosts
+    ringside up --listen-tcp 10.0.0.1:7000 --secret-file secret      on one
+    ringside worker --join 10.0.0.1:7000 --secret-file secret        on another`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log, err := logger(cmd)
@@ -50,11 +54,19 @@ find it by themselves.`,
 			if err := absolute(addr); err != nil {
 				return err
 			}
+			if far != "" {
+				if err := hostPort("listen-tcp", far, false); err != nil {
+					return err
+				}
+			}
+			if _, err := readSecret(secretFile); err != nil {
+				return err
+			}
 			if err := unused(cmd.Context(), addr); err != nil {
 				return err
 			}
 			c, err := cluster.Start(cmd.Context(), &cluster.Options{
-				Workers: workers, Threads: coresEach(workers), Addr: addr, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: workers, Threads: coresEach(workers), Addr: addr, ListenTCP: far, SecretFile: secretFile, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
@@ -64,6 +76,9 @@ find it by themselves.`,
 				fmt.Fprintf(out, "%s: process %d\n", p.Child, p.PID)
 			}
 			fmt.Fprintf(out, "ready at %s; an interrupt ends it\n", c.Addr())
+			if far != "" {
+				fmt.Fprintf(out, "other hosts join at %s\n", far)
+			}
 			err = c.Wait()
 			if cmd.Context().Err() != nil {
 				fmt.Fprintln(out, "ended")
@@ -73,6 +88,8 @@ find it by themselves.`,
 		},
 	}
 	c.Flags().IntVarP(&workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers")
+	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
+	secretFlag(c.Flags(), &secretFile)
 	c.Flags().StringVar(&addr, "listen", "", "absolute path of the dispatcher's socket (default: this user's)")
 	return c
 }

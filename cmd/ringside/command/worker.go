@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -22,11 +23,20 @@ func coresEach(workers int) int { return max(runtime.NumCPU()/workers, 1) }
 // maxMiB is an exbibyte: what is above would not fit into the bytes' 63 bits.
 const maxMiB = 1 << 40
 
+// farName is a name for a worker among those of other hosts.
+func farName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "worker"
+	}
+	return fmt.Sprintf("%.100s-%d", host, os.Getpid())
+}
+
 func newWorker() *cobra.Command {
 	var (
-		addr, name, simd string
-		quota, limit     int64
-		threads          int
+		addr, join, name, simd, secretFile string
+		quota, limit                       int64
+		threads                            int
 	)
 	c := &cobra.Command{
 		Use:   "worker",
@@ -45,6 +55,22 @@ func newWorker() *cobra.Command {
 			if threads < 0 || threads > maxThreads {
 				return usagef("--threads %d: expected 0 to %d", threads, maxThreads)
 			}
+			switch {
+			case join != "" && addr != "":
+				return usagef("--join and --connect exclude each other")
+			case join != "":
+				if err := hostPort("join", join, false); err != nil {
+					return err
+				}
+				addr = join
+				if name == "" {
+					name = farName()
+				}
+			}
+			secret, err := readSecret(secretFile)
+			if err != nil {
+				return err
+			}
 			if addr == "" {
 				addr = local.DispatcherAddr(local.Dir())
 			}
@@ -60,7 +86,7 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, err := worker.New(&worker.Options{Name: name, Device: worker.CPU(dev), Quota: uint64(quota) << 20, Logger: log})
+			w, err := worker.New(&worker.Options{Name: name, Device: worker.CPU(dev), Quota: uint64(quota) << 20, Secret: secret, Logger: log})
 			if err != nil {
 				return err
 			}
@@ -70,7 +96,9 @@ func newWorker() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")
-	f.StringVar(&name, "name", "", "name that no other worker of the dispatcher has (default: worker-PID)")
+	f.StringVar(&join, "join", "", "host:port of a dispatcher on another host, see --listen-tcp of ringside up")
+	secretFlag(f, &secretFile)
+	f.StringVar(&name, "name", "", "name that no other worker of the dispatcher has (default: worker-PID, with --join HOST-PID)")
 	f.StringVar(&simd, "simd", "", "instruction set: go, avx2 or avx512 (default: the best there is)")
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
 	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")

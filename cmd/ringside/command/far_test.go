@@ -1,0 +1,77 @@
+package command
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func secretPath(t *testing.T, secret string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestFar trains over TCP on a worker that joined over TCP, and over shared memory on the same worker: the same losses.
+func TestFar(t *testing.T) {
+	dir := runtimeDir(t)
+	secret := secretPath(t, "a secret of some length")
+	d := start(t, "dispatcher", "--listen", filepath.Join(dir, "d"), "--listen-tcp", "127.0.0.1:0", "--secret-file", secret)
+	near := d.wait(`^dispatcher at (/.*)`)[1]
+	far := d.wait(`^dispatcher at (127\..*)`)[1]
+	w := start(t, "worker", "--join", far, "--secret-file", secret, "--simd", "go")
+	name := w.wait(`^worker (\S+), .* at 127\.`)[1]
+
+	args := []string{"--data", textFile(t), "--steps", "5", "--batch", "2", "--sample=-1", "--seed", "3"}
+	one := trained(t, append(args, "--connect", far, "--secret-file", secret)...)
+	two := trained(t, append(args, "--connect", near)...)
+	for _, o := range []outcome{one, two} {
+		if !strings.HasPrefix(o.Engine, "worker "+name) || o.TensorBytes == 0 || o.Steps != 5 {
+			t.Errorf("%s, %d bytes of tensors through the dispatcher; want worker %s and some", o.Engine, o.TensorBytes, name)
+		}
+	}
+	if !slices.Equal(one.Losses, two.Losses) {
+		t.Errorf("losses %v and %v", one.Losses, two.Losses)
+	}
+
+	if _, _, err := execute(t, append([]string{"train", "--connect", far, "--secret-file", secretPath(t, "another secret of them")}, args...)...); err == nil || !strings.Contains(err.Error(), "secrets differ") {
+		t.Errorf("with another secret: %v", err)
+	}
+	_ = d.Process.Signal(syscall.SIGTERM)
+	if err := d.end(); err != nil {
+		t.Errorf("dispatcher: %v", err)
+	}
+	if err := w.end(); err == nil {
+		t.Error("a worker whose dispatcher is gone ends without an error")
+	}
+}
+
+func TestFarMistakes(t *testing.T) {
+	dir := runtimeDir(t)
+	addr := filepath.Join(dir, "d")
+	good := secretPath(t, "a secret of some length")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"dispatcher", "--listen", addr, "--listen-tcp", "0.0.0.0:0"}, "no Secret"},
+		{[]string{"dispatcher", "--listen", addr, "--listen-tcp", "here"}, "host:port"},
+		{[]string{"dispatcher", "--listen", addr, "--secret-file", addr + "-none"}, "no such file"},
+		{[]string{"dispatcher", "--listen", addr, "--secret-file", secretPath(t, "short")}, "5 bytes, expected 16"},
+		{[]string{"up", "--listen", addr, "--listen-tcp", "127.0.0.1:0", "--secret-file", good}, "a port that others can be told"},
+		{[]string{"up", "--listen", addr, "--listen-tcp", "127.0.0.1:http", "--secret-file", good}, "host:port"},
+		{[]string{"worker", "--join", "somewhere"}, "host:port"},
+		{[]string{"worker", "--join", "127.0.0.1:7", "--connect", addr}, "exclude each other"},
+		{[]string{"worker", "--join", "127.0.0.1:1", "--secret-file", good}, "nobody listens"},
+	} {
+		if _, _, err := execute(t, c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v, want an error with %q", c.args, err, c.says)
+		}
+	}
+}

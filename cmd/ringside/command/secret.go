@@ -1,0 +1,34 @@
+package command
+
+import (
+	"net"
+
+	"github.com/spf13/pflag"
+
+	"github.com/ringside-go/ringside/net/tcp"
+)
+
+// secretFlag adds --secret-file.
+func secretFlag(f *pflag.FlagSet, path *string) {
+	f.StringVar(path, "secret-file", "", "file with the secret that the hosts share, 16 bytes or more, readable by you alone")
+}
+
+// readSecret reads the file of --secret-file, if there is one.
+func readSecret(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	return tcp.ReadSecret(path)
+}
+
+// hostPort checks an address to listen at. Nobody would be told which port was chosen where anyPort is false.
+func hostPort(flag, addr string, anyPort bool) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil || !tcp.New().Reaches(addr) {
+		return usagef("--%s %s: expected host:port", flag, addr)
+	}
+	if port == "0" && !anyPort {
+		return usagef("--%s %s: expected a port that others can be told", flag, addr)
+	}
+	return nil
+}

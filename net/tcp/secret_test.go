@@ -1,0 +1,40 @@
+package tcp_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/net/tcp"
+)
+
+func TestReadSecret(t *testing.T) {
+	good := strings.Repeat("s", 16)
+	for what, c := range map[string]struct {
+		text string
+		mode os.FileMode
+		says string // "" for no error
+	}{
+		"good":      {" " + good + "\n", 0o600, ""},
+		"read only": {good, 0o400, ""},
+		"short":     {good[1:] + "  \n", 0o600, "15 bytes"},
+		"long":      {strings.Repeat("s", 5000), 0o600, "4097 bytes"},
+		"of others": {good, 0o640, "mode 0640"},
+	} {
+		path := filepath.Join(t.TempDir(), "secret")
+		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		got, err := tcp.ReadSecret(path)
+		if c.says == "" && (err != nil || string(got) != good) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), path)) {
+			t.Errorf("%s: %q, %v", what, got, err)
+		}
+	}
+	if _, err := tcp.ReadSecret(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("no error without a file")
+	}
+}
