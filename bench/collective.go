@@ -16,6 +16,7 @@ type CollectiveOptions struct {
 	Sizes  []int    // bytes of a rank's buffer; nil: 4 B, 1 KiB, 64 KiB, 1 MiB, 16 MiB and 64 MiB
 	Ops    []string // of CollectiveOps; nil: all
 	DTypes []string // f32, f16, bf16; nil: all
+	Sides  []string // those whose names begin so: ringside, C, "Open MPI", Gloo; nil: all that are installed
 	Hosts  int      // 2: between two network namespaces, with Ranks divided among them; needs root. 0: one host
 }
 
@@ -121,6 +122,16 @@ type collectiveSide struct {
 	run  func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error)
 }
 
+// chosen are the sides that are wanted.
+func (o *CollectiveOptions) chosen(all []collectiveSide) []collectiveSide {
+	if o.Sides == nil {
+		return all
+	}
+	return slices.DeleteFunc(all, func(s collectiveSide) bool {
+		return !slices.ContainsFunc(o.Sides, func(name string) bool { return strings.HasPrefix(s.name, name) })
+	})
+}
+
 // cell is where a side's numbers of a case are kept.
 type cell struct {
 	collectiveCase
@@ -205,6 +216,7 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	sides = o.Collective.chosen(sides)
 	b := newCollectiveBook()
 	ranks := o.Collective.Ranks
 	if ranks == nil {

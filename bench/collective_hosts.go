@@ -44,6 +44,7 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 	if err != nil {
 		return nil, err
 	}
+	sides = choice.chosen(sides)
 	b := newCollectiveBook()
 	traffic := &series{name: "sent by a host over 2 S", unit: "ratio", n: 1}
 	for range o.rounds(collectiveRounds) {

@@ -17,6 +17,7 @@ type collectiveFlags struct {
 	sizes  []string
 	ops    []string
 	dtypes []string
+	sides  []string
 	hosts  int
 }
 
@@ -25,13 +26,14 @@ func (f *collectiveFlags) add(set *pflag.FlagSet) {
 	set.StringSliceVar(&f.sizes, "sizes", nil, "collective: bytes of a rank's buffer, as in 4,64K,1M (default 4,1K,64K,1M,16M,64M)")
 	set.StringSliceVar(&f.ops, "ops", nil, "collective: "+strings.Join(bench.CollectiveOps(), ", ")+" (default all)")
 	set.StringSliceVar(&f.dtypes, "dtypes", nil, "collective: f32, f16, bf16 (default all)")
+	set.StringSliceVar(&f.sides, "sides", nil, "collective: ringside, C, Open MPI, Gloo (default all that are installed)")
 	set.IntVar(&f.hosts, "hosts", 1, "collective: 2 for two network namespaces in place of one host; as root")
 }
 
 // options checks what was typed; args are the scenarios.
 func (f *collectiveFlags) options(set *pflag.FlagSet, args []string) (bench.CollectiveOptions, error) {
-	o := bench.CollectiveOptions{Ranks: f.ranks, Ops: f.ops, DTypes: f.dtypes, Hosts: f.hosts}
-	for _, name := range []string{"ranks", "sizes", "ops", "dtypes", "hosts"} {
+	o := bench.CollectiveOptions{Ranks: f.ranks, Ops: f.ops, DTypes: f.dtypes, Sides: f.sides, Hosts: f.hosts}
+	for _, name := range []string{"ranks", "sizes", "ops", "dtypes", "sides", "hosts"} {
 		if set.Changed(name) && !slices.Contains(args, "collective") {
 			return o, usagef("--%s is for the scenario collective", name)
 		}
@@ -52,6 +54,11 @@ func (f *collectiveFlags) options(set *pflag.FlagSet, args []string) (bench.Coll
 	for _, dt := range f.dtypes {
 		if !slices.Contains([]string{"f32", "f16", "bf16"}, dt) {
 			return o, usagef("--dtypes %s: expected f32, f16 or bf16", dt)
+		}
+	}
+	for _, side := range f.sides {
+		if !slices.Contains([]string{"ringside", "C", "Open MPI", "Gloo"}, side) {
+			return o, usagef("--sides %s: expected ringside, C, Open MPI or Gloo", side)
 		}
 	}
 	for _, s := range f.sizes {

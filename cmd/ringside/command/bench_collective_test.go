@@ -27,6 +27,7 @@ func TestCollectiveFlags(t *testing.T) {
 		{"--sizes 5: expected a multiple of 4", "bench collective --sizes 5"},
 		{"--ops sum: expected allreduce", "bench collective --ops sum"},
 		{"--dtypes f64: expected f32", "bench collective --dtypes f64"},
+		{"--sides MPI: expected ringside", "bench collective --sides MPI"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			failed(t, 2, []string{c.says}, strings.Fields(c.args)...)
