@@ -346,7 +346,7 @@ func TestConformance(t *testing.T) {
 			if testing.Short() {
 				share = 0.02
 			} else if raced {
-				share = 0.05
+				share = 0.02
 			} else if transport == "memory" {
 				share = 0.1 // slow, and not what is tested
 			}

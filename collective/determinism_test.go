@@ -16,8 +16,18 @@ func TestSameBits(t *testing.T) {
 	s := seed(t)
 	hostOf := []int{0, 1, 0, 1}
 	runs := 20
-	if testing.Short() {
+	if testing.Short() || raced {
 		runs = 5
+	}
+	inputs := make([]map[string]any, len(hostOf))
+	for r := range inputs {
+		inputs[r] = map[string]any{}
+		for _, count := range sameBitsCounts {
+			keep[float64](inputs[r], count, r)
+			keep[float32](inputs[r], count, r)
+			keep[Float16](inputs[r], count, r)
+			keep[BFloat16](inputs[r], count, r)
+		}
 	}
 	want := map[string][]byte{}
 	for _, transport := range append([]string{"memory"}, transports...) {
@@ -33,15 +43,15 @@ func TestSameBits(t *testing.T) {
 			all(t, groups, func(g *Group) error {
 				rng := rand.New(rand.NewPCG(s+uint64(run), uint64(g.Rank())))
 				got[g.Rank()] = map[string][]byte{}
-				for _, count := range []int{1, 7, 1000, 4099, 100_003} {
+				for _, count := range sameBitsCounts {
 					if rng.IntN(2) == 0 {
 						<-time.After(time.Duration(rng.IntN(1500)) * time.Microsecond)
 					}
 					for _, f := range []func() (string, []byte, error){
-						func() (string, []byte, error) { return oneReduction[float64](g, rng, count) },
-						func() (string, []byte, error) { return oneReduction[float32](g, rng, count) },
-						func() (string, []byte, error) { return oneReduction[Float16](g, rng, count) },
-						func() (string, []byte, error) { return oneReduction[BFloat16](g, rng, count) },
+						func() (string, []byte, error) { return keptReduction[float64](g, rng, inputs[g.Rank()], count) },
+						func() (string, []byte, error) { return keptReduction[float32](g, rng, inputs[g.Rank()], count) },
+						func() (string, []byte, error) { return keptReduction[Float16](g, rng, inputs[g.Rank()], count) },
+						func() (string, []byte, error) { return keptReduction[BFloat16](g, rng, inputs[g.Rank()], count) },
 					} {
 						name, b, err := f()
 						if err != nil {
@@ -67,9 +77,26 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// oneReduction is a sum in memory of a random kind.
+// sameBitsCounts has one of every way that a call can take.
+var sameBitsCounts = []int{1, 7, 1000, 4099, 50_003}
+
+func keep[T Element](inputs map[string]any, count, rank int) {
+	inputs[bitsName[T](count)] = input[T](Sum, count, rank)
+}
+
+func bitsName[T Element](count int) string { return fmt.Sprintf("%v x %d", dtypeOf[T](), count) }
+
+// oneReduction is a mean of this rank's input.
 func oneReduction[T Element](g *Group, rng *rand.Rand, count int) (string, []byte, error) {
-	x := input[T](Sum, count, g.Rank())
+	inputs := map[string]any{}
+	keep[T](inputs, count, g.Rank())
+	return keptReduction[T](g, rng, inputs, count)
+}
+
+// keptReduction is a mean in memory of a random kind.
+func keptReduction[T Element](g *Group, rng *rand.Rand, inputs map[string]any, count int) (string, []byte, error) {
+	name := bitsName[T](count)
+	x := slices.Clone(inputs[name].([]T))
 	if rng.IntN(2) == 0 {
 		shared, err := Alloc[T](g, count)
 		if err != nil {
@@ -80,7 +107,7 @@ func oneReduction[T Element](g *Group, rng *rand.Rand, count int) (string, []byt
 		x = shared
 	}
 	err := AllReduce(context.Background(), g, x, x, Mean)
-	return fmt.Sprintf("%v x %d", dtypeOf[T](), count), slices.Clone(bytesOf(x)), err
+	return name, slices.Clone(bytesOf(x)), err
 }
 
 func descriptors(t *testing.T) int {

@@ -23,8 +23,8 @@ import (
 )
 
 var (
-	killsFlag = flag.Int("death.kills", 0, "how many times a rank is killed; 0: 12, in short tests 3")
-	stopsFlag = flag.Int("death.stops", 0, "how many times a rank is stopped; 0: 3, in short tests 1")
+	killsFlag = flag.Int("death.kills", 0, "how many times a rank is killed; 0: 12, in short tests and under the race detector 3")
+	stopsFlag = flag.Int("death.stops", 0, "how many times a rank is stopped; 0: 3, in short tests and under the race detector 1")
 )
 
 // childVariable says which rank a child is, of how many, on which host, and with which timeout.
@@ -270,7 +270,7 @@ func many(f *int, full, short int) int {
 	switch {
 	case *f > 0:
 		return *f
-	case testing.Short():
+	case testing.Short() || raced:
 		return short
 	}
 	return full
