@@ -1,0 +1,348 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// call makes the call that is described, with buffers of its size.
+func (c *Comm) do(ctx context.Context, call plan.Call) error {
+	n := int(call.Count) * call.DType.Size()
+	src, dst := make([]byte, n), make([]byte, n)
+	root := int(call.Root)
+	parts := make([]int, c.n)
+	for r := range parts {
+		parts[r] = plan.Part(n, call.DType.Size(), c.n, r).Len
+	}
+	mine := parts[c.rank]
+	switch call.Kind {
+	case plan.AllReduce:
+		return c.AllReduce(ctx, call, 1, dst, src)
+	case plan.Reduce:
+		return c.Reduce(ctx, call, 1, dst, src, root)
+	case plan.ReduceScatter:
+		return c.ReduceScatter(ctx, call, 1, dst[:mine], src, parts)
+	case plan.AllGather:
+		return c.AllGather(ctx, call, dst, src[:mine], parts)
+	case plan.Broadcast:
+		return c.Broadcast(ctx, call, src, root)
+	case plan.Scatter:
+		return c.Scatter(ctx, call, dst[:mine], src, parts, root)
+	case plan.Gather:
+		return c.Gather(ctx, call, dst, src[:mine], parts, root)
+	case plan.AllToAll:
+		even := slices.Repeat([]int{n / c.n}, c.n)
+		return c.AllToAll(ctx, call, dst[:n/c.n*c.n], src[:n/c.n*c.n], even, even)
+	case plan.Barrier:
+		return c.Barrier(ctx, call)
+	}
+	return fmt.Errorf("no such call: %v", call)
+}
+
+func TestMismatch(t *testing.T) {
+	call := plan.Call{Seq: 7, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 1000}
+	for _, change := range []func(c *plan.Call){
+		func(c *plan.Call) { c.Kind = plan.Broadcast },
+		func(c *plan.Call) { c.Kind = plan.Barrier },
+		func(c *plan.Call) { c.Op = plan.Max },
+		func(c *plan.Call) { c.DType = plan.I32 },
+		func(c *plan.Call) { c.Count = 1 },
+		func(c *plan.Call) { c.Count = 1 << 20 },
+		func(c *plan.Call) { c.Seq = 8 },
+		func(c *plan.Call) { c.Kind = plan.Reduce },
+	} {
+		for ranks := 2; ranks <= 4; ranks++ {
+			other := call
+			change(&other)
+			t.Run(fmt.Sprintf("%v/%d", other, ranks), func(t *testing.T) {
+				odd := ranks - 1
+				cs := comms(t, pipes(t, ranks), nil)
+				for r, err := range tryEach(cs, func(c *Comm) error {
+					if c.rank == odd {
+						return c.do(ctx, other)
+					}
+					return c.do(ctx, call)
+				}) {
+					var pe *plan.PeerError
+					if !errors.Is(err, plan.ErrMismatch) || !errors.As(err, &pe) {
+						t.Fatalf("rank %d: %v, expected a mismatch", r, err)
+					}
+					text := err.Error()
+					if !strings.Contains(text, call.String()) || !strings.Contains(text, other.String()) {
+						t.Errorf("rank %d: %q does not name both %v and %v", r, text, call, other)
+					}
+					if r != odd && pe.Rank != odd || r == odd && pe.Rank == odd {
+						t.Errorf("rank %d: it names rank %d", r, pe.Rank)
+					}
+					if again := cs[r].Barrier(ctx, plan.Call{Seq: 9, Kind: plan.Barrier}); again != err {
+						t.Errorf("rank %d: the next call says %v", r, again)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestRootsDiffer(t *testing.T) {
+	cs := comms(t, pipes(t, 3), nil)
+	for r, err := range tryEach(cs, func(c *Comm) error {
+		return c.do(ctx, plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.F32, Count: 5, Root: int32(c.rank / 2)})
+	}) {
+		if !errors.Is(err, plan.ErrMismatch) || !strings.Contains(err.Error(), "from 0") || !strings.Contains(err.Error(), "from 1") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	cs := comms(t, pipes(t, 4), &Options{Timeout: 50 * time.Millisecond})
+	call := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 10}
+	for r, err := range tryEach(cs[:2], func(c *Comm) error { return c.do(ctx, call) }) {
+		var pe *plan.PeerError
+		if !errors.Is(err, plan.ErrTimeout) || !errors.As(err, &pe) {
+			t.Fatalf("rank %d: %v", r, err)
+		}
+		if !slices.Equal(pe.Missing, []int{2, 3}) || pe.Rank != 2 || pe.Call != withScale(call) {
+			t.Errorf("rank %d: rank %d, missing %v in %v", r, pe.Rank, pe.Missing, pe.Call)
+		}
+	}
+	// The one that comes late learns that it was waited for.
+	err := cs[3].do(ctx, call)
+	if !errors.Is(err, plan.ErrTimeout) || !strings.Contains(err.Error(), call.String()) {
+		t.Errorf("the late one: %v", err)
+	}
+	if err := cs[2].Poll(); !errors.Is(err, plan.ErrTimeout) {
+		t.Errorf("one that polls: %v", err)
+	}
+}
+
+func withScale(c plan.Call) plan.Call {
+	c.Scale = 1
+	return c
+}
+
+func TestAbort(t *testing.T) {
+	cs := comms(t, pipes(t, 3), nil)
+	errs := tryEach(cs, func(c *Comm) error {
+		if c.rank == 2 {
+			c.Abort(errors.New("out of\nluck"))
+			c.Abort(errors.New("again"))
+		}
+		return c.do(ctx, plan.Call{Seq: 1, Kind: plan.AllGather, DType: plan.U8, Count: 1 << 20})
+	})
+	for r, err := range errs {
+		var pe *plan.PeerError
+		if !errors.Is(err, plan.ErrAborted) || !errors.As(err, &pe) || pe.Rank != 2 || !strings.Contains(err.Error(), "out of") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+		if cs[r].Err() == nil {
+			t.Errorf("rank %d is well", r)
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		cs := comms(t, pipes(t, 3), nil)
+		cause := errors.New("somebody pressed a key")
+		cancelled, cancel := context.WithCancelCause(context.Background())
+		if early {
+			cancel(cause)
+		} else {
+			time.AfterFunc(time.Millisecond, func() { cancel(cause) })
+		}
+		errs := tryEach(cs, func(c *Comm) error {
+			if c.rank == 0 { // is there only to learn of it
+				<-cancelled.Done()
+			}
+			mine := ctx
+			if c.rank == 1 {
+				mine = cancelled
+			}
+			return c.do(mine, plan.Call{Seq: 1, Kind: plan.Reduce, Op: plan.Sum, DType: plan.F32, Count: 10, Root: 2})
+		})
+		if !errors.Is(errs[1], context.Canceled) || !errors.Is(errs[1], cause) {
+			// It may have been done before it looked, if everybody came before.
+			if early || errs[1] != nil {
+				t.Errorf("early %v: the cancelled one: %v", early, errs[1])
+			}
+			continue
+		}
+		for _, r := range []int{0, 2} {
+			var pe *plan.PeerError
+			if !errors.Is(errs[r], plan.ErrAborted) || !errors.As(errs[r], &pe) || pe.Rank != 1 {
+				t.Errorf("early %v: rank %d: %v", early, r, errs[r])
+			}
+		}
+	}
+}
+
+func TestLeaving(t *testing.T) {
+	for _, make := range []func(testing.TB, int) [][]ipc.Conn{pipes, sockets} {
+		cs := comms(t, make(t, 3), nil)
+		each(t, cs, func(c *Comm) error {
+			err := c.do(ctx, plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 100000})
+			if c.rank == 1 { // the others may still be reading
+				err = errors.Join(err, c.Close())
+			}
+			return err
+		})
+		for _, r := range []int{0, 2} {
+			var pe *plan.PeerError
+			err := cs[r].do(ctx, plan.Call{Seq: 2, Kind: plan.Barrier})
+			if !errors.Is(err, plan.ErrPeerLost) || !errors.As(err, &pe) || pe.Rank != 1 {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		}
+		if err := cs[1].do(ctx, plan.Call{Seq: 2, Kind: plan.Barrier}); !errors.Is(err, plan.ErrAborted) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+}
+
+func TestCloseUnderWay(t *testing.T) {
+	cs := comms(t, pipes(t, 2), nil)
+	began := make(chan struct{})
+	done := make(chan error)
+	go func() {
+		close(began)
+		done <- cs[0].do(ctx, plan.Call{Seq: 1, Kind: plan.Barrier})
+	}()
+	<-began
+	if err := cs[0].Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-done:
+		if !errors.Is(err, plan.ErrAborted) {
+			t.Errorf("the call under way: %v", err)
+		}
+	case <-time.After(hang):
+		t.Fatal("the call goes on")
+	}
+}
+
+func TestOptionsDiffer(t *testing.T) {
+	for _, o := range []*Options{{Chunk: 64 << 10}, {Flat: 4096}, {Staged: true}, {Fold: plan.Fold{1, 2}}} {
+		conns := pipes(t, 3)
+		errs := make([]error, 3)
+		done := make(chan struct{})
+		for r := range 3 {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				mine := o
+				if r < 2 {
+					mine = nil
+				}
+				var c *Comm
+				if c, errs[r] = New(ctx, r, conns[r], mine); c != nil {
+					c.Close()
+				}
+			}()
+		}
+		for range 3 {
+			<-done
+		}
+		if !errors.Is(errs[2], plan.ErrMismatch) || !errors.Is(errs[0], plan.ErrMismatch) && !errors.Is(errs[0], plan.ErrPeerLost) {
+			t.Errorf("%+v: %v", *o, errs)
+		}
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	cs := comms(t, pipes(t, 2), nil)
+	c := cs[0]
+	sum := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32}
+	b := make([]byte, 64)
+	for what, err := range map[string]error{
+		"bytes that are no elements": c.AllReduce(ctx, sum, 1, b[:7], b[:7]),
+		"lengths that differ":        c.AllReduce(ctx, sum, 1, b[:8], b[:4]),
+		"no op":                      c.AllReduce(ctx, plan.Call{DType: plan.F32}, 1, b, b),
+		"scaled integers":            c.AllReduce(ctx, plan.Call{Op: plan.Sum, DType: plan.I32}, 0.5, b, b),
+		"a root too large":           c.Broadcast(ctx, sum, b, 2),
+		"a root below 0":             c.Reduce(ctx, sum, 1, b, b, -1),
+		"too few counts":             c.AllGather(ctx, sum, b, b[:32], []int{64}),
+		"counts too large":           c.Scatter(ctx, sum, b[:32], b, []int{32, 64}, 0),
+		"a dst too short":            c.Gather(ctx, sum, b[:10], b[:32], []int{32, 32}, 0),
+		"counts that split elements": c.ReduceScatter(ctx, sum, 1, b[:30], b, []int{30, 34}),
+		"an unequal part for itself": c.AllToAll(ctx, sum, b, b, []int{32, 32}, []int{0, 64}),
+		"a message to itself":        c.Send(ctx, sum, 0, b),
+		"a message from nobody":      c.Recv(ctx, sum, 2, b),
+		"no memory":                  errorOf(c.Alloc(0)),
+		"memory of others":           c.Free(b),
+		"no ranks":                   newError(0, nil, nil),
+		"a rank too large":           newError(2, make([]ipc.Conn, 2), nil),
+		"no conn":                    newError(0, make([]ipc.Conn, 2), nil),
+		"a fold of others":           newError(0, make([]ipc.Conn, 1), &Options{Fold: plan.Fold{2}}),
+		"a small chunk":              newError(0, make([]ipc.Conn, 1), &Options{Chunk: 32}),
+		"an odd flat":                newError(0, make([]ipc.Conn, 1), &Options{Flat: 100}),
+		"a negative timeout":         newError(0, make([]ipc.Conn, 1), &Options{Timeout: -1}),
+	} {
+		if !errors.Is(err, plan.ErrBadCall) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if c.Err() != nil {
+		t.Errorf("arguments killed it: %v", c.Err())
+	}
+	each(t, cs, func(c *Comm) error { return c.do(ctx, plan.Call{Seq: 1, Kind: plan.Barrier}) })
+}
+
+func errorOf(_ []byte, err error) error { return err }
+
+func newError(rank int, conns []ipc.Conn, o *Options) error {
+	_, err := New(ctx, rank, conns, o)
+	return err
+}
+
+// TestLeaks makes and closes comms and looks for what stays.
+func TestLeaks(t *testing.T) {
+	count := func(dir string) int {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(entries)
+	}
+	maps := func() int {
+		b, err := os.ReadFile("/proc/self/maps")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(b), "memfd:")
+	}
+	rounds := 100
+	if testing.Short() {
+		rounds = 20
+	}
+	var files, mapped int
+	for i := range rounds {
+		if i == 1 {
+			files, mapped = count("/proc/self/fd"), maps()
+		}
+		cs := comms(t, pipes(t, 3), &Options{Chunk: 4 << 10})
+		each(t, cs, func(c *Comm) error {
+			b, err := c.Alloc(1 << 16)
+			if err == nil {
+				err = c.AllReduce(ctx, plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 1 << 14}, 1, b, b)
+			}
+			if err == nil {
+				err = c.Send(ctx, plan.Call{Seq: 1, Kind: plan.Send}, (c.rank+1)%c.n, b)
+			}
+			return err
+		})
+		each(t, cs, func(c *Comm) error { return c.Close() })
+	}
+	if f, m := count("/proc/self/fd"), maps(); f > files || m > mapped {
+		t.Errorf("%d files and %d mappings, before %d rounds it was %d and %d", f, m, rounds-1, files, mapped)
+	}
+}

@@ -1,0 +1,113 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+func TestSendRecv(t *testing.T) {
+	rng := seeded(t)
+	cs := comms(t, sockets(t, 4), nil)
+	sizes := []int{0, 5, letterText, letterText + 1, 0, 4096, 1 << 20, 3, 100_001}
+	sent := make([][][]byte, 4) // by sender, in order
+	for r := range sent {
+		for _, n := range sizes {
+			sent[r] = append(sent[r], fill(rng, plan.U8, n))
+		}
+	}
+	// Everybody sends to everybody before anybody receives.
+	each(t, cs, func(c *Comm) error {
+		for round := range 3 {
+			for i := range sizes[:letters] {
+				for p := range c.n {
+					if p != c.rank {
+						call := plan.Call{Seq: uint64(round*letters + i + 1), Kind: plan.Send, DType: plan.U8, Count: int64(sizes[i])}
+						if err := c.Send(ctx, call, p, sent[c.rank][i]); err != nil {
+							return err
+						}
+					}
+				}
+			}
+			for p := range c.n {
+				for i := range sizes[:letters] {
+					if p != c.rank {
+						call := plan.Call{Seq: uint64(round*letters + i + 1), Kind: plan.Recv, DType: plan.U8, Count: int64(sizes[i])}
+						b := make([]byte, sizes[i])
+						if err := c.Recv(ctx, call, p, b); err != nil {
+							return err
+						}
+						if !bytes.Equal(b, sent[p][i]) {
+							return errors.New("other bytes")
+						}
+					}
+				}
+			}
+		}
+		return nil
+	})
+	for _, c := range cs {
+		if n := c.memory.arena.Stats().Blocks; n > (len(cs)-1)*letters {
+			t.Errorf("rank %d keeps %d blocks", c.rank, n)
+		}
+	}
+}
+
+// TestSendAhead has one rank send far more than there are letters while the other takes its time, and both make collectives
+// in between.
+func TestSendAhead(t *testing.T) {
+	cs := comms(t, pipes(t, 2), nil)
+	each(t, cs, func(c *Comm) error {
+		for i := range 1000 {
+			call := plan.Call{Seq: uint64(i + 1), Kind: plan.Send, DType: plan.U8, Count: 300}
+			b := bytes.Repeat([]byte{byte(i)}, 300)
+			if c.rank == 0 {
+				if err := c.Send(ctx, call, 1, b); err != nil {
+					return err
+				}
+			} else {
+				got := make([]byte, 300)
+				call.Kind = plan.Recv
+				if err := c.Recv(ctx, call, 0, got); err != nil || !bytes.Equal(got, b) {
+					return errors.Join(err, errors.New("other bytes, or none"))
+				}
+			}
+			if i%100 == 50 {
+				if err := c.do(ctx, plan.Call{Seq: uint64(i), Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 5000}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func TestSendMismatch(t *testing.T) {
+	for name, recv := range map[string]struct {
+		call plan.Call
+		n    int
+	}{
+		"count":  {plan.Call{Seq: 1, Kind: plan.Recv, DType: plan.F32, Count: 2}, 8},
+		"dtype":  {plan.Call{Seq: 1, Kind: plan.Recv, DType: plan.I32, Count: 1}, 4},
+		"length": {plan.Call{Seq: 1, Kind: plan.Recv, DType: plan.F32, Count: 1}, 8},
+	} {
+		cs := comms(t, pipes(t, 2), nil)
+		send := plan.Call{Seq: 1, Kind: plan.Send, DType: plan.F32, Count: 1}
+		errs := tryEach(cs, func(c *Comm) error {
+			if c.rank == 1 {
+				return c.Recv(ctx, recv.call, 0, make([]byte, recv.n))
+			}
+			if err := c.Send(ctx, send, 1, make([]byte, 4)); err != nil {
+				return err
+			}
+			return c.do(ctx, plan.Call{Seq: 1, Kind: plan.Barrier})
+		})
+		for r, err := range errs {
+			if !errors.Is(err, plan.ErrMismatch) {
+				t.Errorf("%s: rank %d: %v", name, r, err)
+			}
+		}
+	}
+}
