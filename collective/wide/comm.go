@@ -26,7 +26,8 @@ type Options struct {
 	// Waiter is what all the conns were opened with.
 	Waiter ipc.Waiter
 
-	// Timeout is how long a call waits for ranks that do not come, to within an eighth of it. 0: DefaultTimeout.
+	// Timeout is how long a call waits while nothing arrives and nothing goes, to within an eighth of it: for ranks that do
+	// not come or have stopped. A call that is only slow may take any time. 0: DefaultTimeout.
 	Timeout time.Duration
 
 	// Logger is told why a comm died. nil discards.

@@ -36,6 +36,7 @@ type link struct {
 	sending, receiving bool
 	got                int       // bytes of the piece that is being received
 	size               [2]uint64 // of the pieces under way, sent and received
+	arrived, thanked   uint64    // times that something arrived, and that when the peer was last told
 	out, in            [1][]byte
 
 	outIndex, inIndex uint64 // transfers begun since New
@@ -195,6 +196,7 @@ func (c *Comm) pull(p int, l *link) *plan.PeerError {
 		}
 		if got != l.got {
 			l.got = got
+			l.arrived++
 			c.moves++
 		}
 		if !done {

@@ -156,6 +156,10 @@ func (c *Comm) told(p int, l *link, m ipc.Message) *plan.PeerError {
 		l.left = true
 	case reasonWaiting:
 		return c.awaited(p, l, n)
+	case reasonArriving:
+		if l.sending {
+			c.moves++
+		}
 	case reasonMismatch:
 		return c.compared(p, n)
 	case reasonTimeout:
@@ -297,11 +301,15 @@ func (c *Comm) cancelled(err error) *plan.PeerError {
 	return &plan.PeerError{Rank: c.rank, Call: c.call, Err: err}
 }
 
-// overdue is called at every tick of the clock: it ends a call that has taken too long, and when nothing has moved for a
-// while it tells the others in which call this rank waits.
+// overdue is called at every tick of the clock. It ends a call in which nothing has moved for too long; when nothing has for
+// a while, it tells the others in which call this rank waits; and it tells those whose data is arriving, for they see only
+// when all has gone.
 func (c *Comm) overdue() *plan.PeerError {
 	if e := c.mourn(); e != nil {
 		return e
+	}
+	if c.idle != c.moves {
+		c.late = c.tick + c.clock.limit
 	}
 	if over := int32(c.tick - c.late); over >= 0 {
 		// Those this rank waits for may be waiting themselves: who waits for somebody who is not knows whom to name,
@@ -310,11 +318,15 @@ func (c *Comm) overdue() *plan.PeerError {
 			return e
 		}
 	}
-	if c.idle == c.moves {
-		for p := range c.links {
-			if p != c.rank {
-				c.ask(p)
-			}
+	for p := range c.links {
+		l := &c.links[p]
+		switch {
+		case p == c.rank:
+		case c.idle == c.moves:
+			c.ask(p)
+		case l.receiving && l.arrived != l.thanked:
+			l.thanked = l.arrived
+			c.send(p, notice{reason: reasonArriving, rank: p, call: c.call})
 		}
 	}
 	c.idle = c.moves

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -313,6 +314,41 @@ func TestHang(t *testing.T) {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}
+}
+
+// TestSlow: a transfer that takes longer than the timeout is no hang while it moves, on either side.
+func TestSlow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes three seconds, so as to be slower than a timeout that is long enough for a busy machine")
+	}
+	conns, waiters := mesh(t, 2, 100, nil)
+	comms := world(t, conns, waiters, Options{Timeout: 1500 * time.Millisecond})
+	var turns atomic.Int32 // of reading 100 bytes
+	conns[1][0].(*fake).turns = &turns
+	done := make(chan struct{})
+	var pacing sync.WaitGroup
+	pacing.Go(func() {
+		pace := time.NewTicker(30 * time.Millisecond)
+		defer pace.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-pace.C:
+				turns.Store(1)
+				waiters[1].Wake()
+			}
+		}
+	})
+	each(t, 2, func(ctx context.Context, r int) error {
+		call, b := plan.Call{Seq: 1, DType: plan.U8, Count: 10_000}, make([]byte, 10_000)
+		if r == 0 {
+			return comms[0].Send(ctx, call, 1, b)
+		}
+		return comms[1].Recv(ctx, call, 0, b)
+	})
+	close(done)
+	pacing.Wait()
 }
 
 // TestContext: one rank's context ends; the others learn that it gave up.

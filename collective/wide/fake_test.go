@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -62,6 +63,7 @@ type fake struct {
 	ipc.Conn
 	out, in *stream
 	rng     *rand.Rand
+	turns   *atomic.Int32 // reads that are allowed; nil: any
 
 	mu        sync.Mutex
 	sendLeft  []byte
@@ -152,6 +154,9 @@ func (f *fake) ProgressRecv() (int, bool, error) {
 	if !f.receiving {
 		return 0, true, nil
 	}
+	if f.turns != nil && f.turns.Swap(0) == 0 {
+		return f.got, false, nil
+	}
 	gone := func() error { return f.fail(&ipc.PeerError{Peer: f.Peer(), Err: ipc.ErrPeerGone}) }
 	if f.headGot < 16 {
 		n, ok := f.in.read(f.head[f.headGot:])
@@ -177,7 +182,7 @@ func (f *fake) ProgressRecv() (int, bool, error) {
 		f.got += n
 	}
 	f.receiving = f.got < len(f.parts)
-	if f.receiving && n == len(try) {
+	if f.receiving && n == len(try) && f.turns == nil {
 		f.in.reader.Wake() // there may be more
 	}
 	return f.got, !f.receiving, nil

@@ -19,6 +19,7 @@ const (
 	reasonTimeout                    // it failed: ranks did not come
 	reasonMismatch                   // it failed: another rank is in another call
 	reasonAborted                    // it gave up: Abort, or a context that is done
+	reasonArriving                   // what this rank sends it is arriving
 
 	reasons
 )
