@@ -18,6 +18,8 @@ var flat = flag.Int("host.flat", 0, "Options.Flat of benchmarks")
 // roles by name.
 var roles = map[string]func(c *Comm, r role) error{
 	"bench": benchRole,
+	"works": worksRole,
+	"loop":  loopRole,
 }
 
 // benchRole times all-reduces of f32 and prints, on rank 0, the nanoseconds of one: the median of rounds. Dirty: every rank rewrites

@@ -55,8 +55,8 @@ func (c *Comm) Alloc(n int) ([]byte, error) {
 	return b, nil
 }
 
-// Free gives back what Alloc returned. No call may be using it, on this rank or on one that has not returned from a
-// call with it.
+// Free gives back what Alloc returned. No call may be using it; after one has returned here, no other rank touches it any more,
+// unless the call failed.
 func (c *Comm) Free(b []byte) error {
 	if len(b) == 0 {
 		return nil

@@ -1,0 +1,189 @@
+package host
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// hostile plays rank 1 towards rank 0: it comes to every meeting in the right call, so that what it says is listened to, and
+// what it says is taken from data.
+type hostile struct {
+	c    *Comm // of rank 1, whose page it writes and which makes no call
+	data []byte
+	at   int
+}
+
+// next is n bytes of the data, which repeats.
+func (h *hostile) next(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = h.data[h.at%len(h.data)]
+		h.at++
+	}
+	return b
+}
+
+// play comes to meetings until stop.
+func (h *hostile) play(stop <-chan struct{}) {
+	victim, own := h.c.peers[0].page, h.c.own
+	for epoch := uint64(1); ; {
+		parity := epoch & 1
+		theirs, mine := &victim.lines[parity], &own.lines[parity]
+		for atomic.LoadUint64(theirs.epoch) != epoch {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if atomic.LoadUint64(victim.state) != alive {
+				return
+			}
+		}
+		if h.next(1)[0]%4 == 0 {
+			copy(mine.payload, h.next(payloadSize))
+			copy(mine.table, h.next(len(mine.table)))
+		} else { // almost right
+			copy(mine.payload, theirs.payload)
+			copy(mine.table, theirs.table)
+			mine.payload[int(h.next(1)[0])%24] ^= h.next(1)[0]
+			mine.table[int(h.next(1)[0])%len(mine.table)] ^= h.next(1)[0]
+		}
+		copy(mine.call, h.next(plan.CallBytes))
+		letter := own.letter(0, epoch)
+		copy(letter[8:], h.next(letterSize-8))
+		if h.next(1)[0]%2 == 0 {
+			binary.LittleEndian.PutUint64(letter[8:], atomic.LoadUint64(theirs.word))
+			binary.LittleEndian.PutUint64(letter[16:], 1000)
+		}
+		storeRelease(word64(letter, 0), epoch)
+		storeRelease(own.ack(0), binary.LittleEndian.Uint64(h.next(8)))
+		word := atomic.LoadUint64(theirs.word)
+		said := epoch
+		switch h.next(1)[0] {
+		case 7:
+			word++
+		case 8:
+			said += 2
+		case 9:
+			copy(own.mem[offObituary+8:offLines], h.next(offLines-offObituary-8))
+			storeRelease(own.state, uint64(h.next(1)[0])%8)
+		}
+		*mine.word = word
+		storeRelease(mine.epoch, said)
+		victim.bell.Ring()
+		epoch++
+	}
+}
+
+// FuzzPeer has rank 0 make all calls with a hostile rank 1: each ends, with an error that says so or with nonsense.
+func FuzzPeer(f *testing.F) {
+	f.Add([]byte{0})
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13})
+	f.Add([]byte{4, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1})
+	f.Add([]byte{255, 9, 3})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) == 0 {
+			return
+		}
+		cs := comms(t, pipes(t, 2), &Options{Chunk: 4 << 10})
+		for _, c := range cs { // so that places can be right
+			if _, err := c.Alloc(64 << 10); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cs[0].timeout = 20 * time.Millisecond // from now on
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			(&hostile{c: cs[1], data: data}).play(stop)
+		}()
+		c := cs[0]
+		buf, err := c.Alloc(64 << 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		private := make([]byte, 64<<10)
+		for seq := uint64(1); err == nil && seq < 60; seq++ {
+			call := plan.Call{Seq: seq, Kind: plan.Kind(1 + seq%10), Op: plan.Sum, DType: plan.U8, Count: 30_000}
+			b := buf
+			if seq%3 == 0 {
+				b = private
+			}
+			dst, src := b[:30_000], b[30_000:60_000]
+			half := []int{15_000, 15_000}
+			switch call.Kind {
+			case plan.AllReduce:
+				err = c.AllReduce(ctx, call, 1, dst, dst)
+			case plan.Reduce:
+				err = c.Reduce(ctx, call, 1, dst, src, int(seq/10)%2)
+			case plan.AllToAll:
+				err = c.AllToAll(ctx, call, dst, src, half, half)
+			case plan.ReduceScatter:
+				err = c.ReduceScatter(ctx, call, 1, dst[:15_000], src, half)
+			case plan.Broadcast:
+				err = c.Broadcast(ctx, call, dst, 1)
+			case plan.Scatter:
+				err = c.Scatter(ctx, call, dst[:15_000], src, half, 1)
+			case plan.AllGather:
+				err = c.AllGather(ctx, call, dst, src[:15_000], half)
+			case plan.Gather:
+				err = c.Gather(ctx, call, dst, src[:15_000], half, 0)
+			default:
+				if err = c.Send(ctx, call, 1, src[:100]); err == nil {
+					err = c.Recv(ctx, call, 1, dst[:1000])
+				}
+			}
+		}
+		close(stop)
+		<-done
+		if err == nil {
+			return
+		}
+		var pe *plan.PeerError
+		if !errors.As(err, &pe) {
+			t.Fatalf("not a PeerError: %v", err)
+		}
+		for _, sentinel := range []error{plan.ErrPeerLost, plan.ErrTimeout, plan.ErrMismatch, plan.ErrAborted} {
+			if errors.Is(err, sentinel) {
+				return
+			}
+		}
+		t.Fatalf("an error of no kind: %v", err)
+	})
+}
+
+// TestHostilePage maps pages and memory that are not what they should be.
+func TestHostilePage(t *testing.T) {
+	for name, spoil := range map[string]func(c *Comm){
+		"magic":   func(c *Comm) { c.seg.Bytes()[0]++ },
+		"version": func(c *Comm) { c.seg.Bytes()[offVersion]++ },
+		"rank":    func(c *Comm) { c.seg.Bytes()[offRank]++ },
+		"ranks":   func(c *Comm) { c.seg.Bytes()[offRanks]++ },
+		"bell":    func(c *Comm) { c.seg.Bytes()[offBell]++ },
+		"flat":    func(c *Comm) { c.flat += 64 },
+	} {
+		conns := pipes(t, 2)
+		bad, err := open(1, conns[1], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(bad)
+		greeted := make(chan error)
+		go func() { greeted <- bad.greet(ctx) }()
+		short, cancel := context.WithTimeout(ctx, hang)
+		_, err = New(short, 0, conns[0], nil)
+		cancel()
+		var pe *plan.PeerError
+		if !errors.As(err, &pe) || pe.Rank != 1 || !errors.Is(err, plan.ErrPeerLost) && !errors.Is(err, plan.ErrMismatch) {
+			t.Errorf("%s: %v", name, err)
+		}
+		<-greeted
+		bad.release()
+	}
+}
