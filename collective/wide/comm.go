@@ -16,7 +16,7 @@ import (
 const (
 	DefaultTimeout = 30 * time.Second
 	DefaultChunk   = 256 << 10
-	DefaultOneShot = 16 << 10
+	DefaultOneShot = 48 << 10
 	DefaultPair    = 128 << 10
 )
 
@@ -41,7 +41,8 @@ type Options struct {
 	Chunk int
 
 	// OneShot is the largest buffer of an all-reduce, reduce or broadcast, in bytes, that goes in one step to whoever wants
-	// it. Larger ones are cut into a part for every rank. 0: DefaultOneShot; negative: none is.
+	// it. Larger ones are cut into a part for every rank. 0: DefaultOneShot, divided by the others, for a rank sends as many
+	// copies; negative: none is.
 	OneShot int
 
 	// Pair is OneShot between two ranks, where one step moves no more bytes than two do. 0: DefaultPair; negative: none.
@@ -151,7 +152,7 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 		o.Chunk = DefaultChunk
 	}
 	if o.OneShot == 0 {
-		o.OneShot = DefaultOneShot
+		o.OneShot = DefaultOneShot / max(1, n-1)
 	}
 	if o.Pair == 0 {
 		o.Pair = DefaultPair
