@@ -11,8 +11,9 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// oobSize holds the control messages of a datagram with MaxFiles descriptors.
-func oobSize() int { return unix.CmsgSpace(4 * ipc.MaxFiles) }
+// oobSize holds the control messages of a datagram with MaxFiles descriptors, and one more, so that too many are
+// seen also where MSG_CTRUNC is lost on the way (qemu-user does so).
+func oobSize() int { return unix.CmsgSpace(4 * (ipc.MaxFiles + 1)) }
 
 // sendFiles sends one datagram with descriptors. The files stay open.
 func sendFiles(sock *net.UnixConn, data []byte, files ...*os.File) error {
@@ -46,7 +47,7 @@ func recvFiles(sock *net.UnixConn, data, oob []byte) (int, []*os.File, error) {
 	if err == nil {
 		err = errFiles
 	}
-	if err == nil && flags&unix.MSG_CTRUNC != 0 {
+	if err == nil && (flags&unix.MSG_CTRUNC != 0 || len(files) > ipc.MaxFiles) {
 		err = fmt.Errorf("%w: descriptors lost: more than %d in a message, or this process may open no more",
 			ipc.ErrCorrupt, ipc.MaxFiles)
 	}
