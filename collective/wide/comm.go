@@ -85,11 +85,7 @@ type Comm struct {
 	step   func() bool     // c.advance, for Waiter.Wait
 	orphan int             // bytes held by links' early transfers
 
-	jobs struct {
-		moving     moving
-		exchanging exchanging
-		cutting    cutting
-	}
+	jobs   jobs
 	folder folder
 	memory scratch
 

@@ -43,7 +43,7 @@ type link struct {
 	early             []*early
 	waits             uint64 // the word of the last call that it said it waits in
 	left              bool   // it said that it leaves
-	gone              bool   // nothing more can come
+	gone              error  // no more messages can come, why
 	broken            error  // bulk has ended, why
 	brokenAt          uint32
 }
@@ -79,6 +79,7 @@ func (c *Comm) run(ctx context.Context, call plan.Call, j job) error {
 	err := c.waiter.Wait(ctx, c.step)
 	c.clock.end()
 	c.job = nil
+	c.jobs.forget()
 	e := c.dead.Load()
 	switch {
 	case e != nil:
@@ -90,6 +91,20 @@ func (c *Comm) run(ctx context.Context, call plan.Call, j job) error {
 	}
 	c.call = plan.Call{}
 	return nil
+}
+
+// jobs are those that most calls need, for use again and again.
+type jobs struct {
+	moving     moving
+	exchanging exchanging
+	cutting    cutting
+}
+
+// forget lets go of the caller's buffers.
+func (j *jobs) forget() {
+	clear(j.moving.out)
+	j.exchanging.dst, j.exchanging.src = nil, nil
+	j.cutting.dst, j.cutting.src, j.cutting.all = nil, nil, nil
 }
 
 // advance moves the call under way on and says whether it has ended, one way or the other. The Waiter calls it.
@@ -230,7 +245,7 @@ func (c *Comm) broke(p int, l *link, err error) *plan.PeerError {
 	if mismatch := (*ipc.BulkMismatchError)(nil); errors.As(err, &mismatch) {
 		return &plan.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w (%v)", &plan.MismatchError{Ours: c.call}, err)}
 	}
-	if errors.Is(err, ipc.ErrPeerGone) && !l.gone {
+	if errors.Is(err, ipc.ErrPeerGone) && l.gone == nil {
 		// Why it is gone may stand in the messages, which have a socket of their own: read them first.
 		l.broken, l.brokenAt = err, c.tick
 		return nil

@@ -90,13 +90,13 @@ func (c *Comm) send(p int, n notice) {
 func (c *Comm) read() *plan.PeerError {
 	for p := range c.links {
 		l := &c.links[p]
-		if p == c.rank || l.gone {
+		if p == c.rank || l.gone != nil {
 			continue
 		}
 		for {
 			m, ok, err := l.conn.TryRecv()
 			if err != nil {
-				l.gone = true
+				l.gone = err
 				if !errors.Is(err, ipc.ErrPeerGone) {
 					return c.lost(p, err)
 				}
@@ -125,12 +125,12 @@ func (c *Comm) mourn() *plan.PeerError {
 			continue
 		}
 		switch {
-		case l.broken != nil && (l.gone || c.tick > l.brokenAt+1):
+		case l.broken != nil && (l.gone != nil || c.tick > l.brokenAt+1):
 			return c.lost(p, l.broken)
-		case l.gone && !l.left:
+		case l.gone != nil && !l.left:
 			// What it sent before it died may still be on the way; what it sends is what it promised only when it
 			// said that it leaves.
-			return c.lost(p, l.conn.Err())
+			return c.lost(p, l.gone)
 		}
 	}
 	return nil
@@ -284,7 +284,7 @@ func (c *Comm) settle(e *plan.PeerError) *plan.PeerError {
 
 func (c *Comm) allGone() bool {
 	for p := range c.links {
-		if p != c.rank && !c.links[p].gone {
+		if p != c.rank && c.links[p].gone == nil {
 			return false
 		}
 	}
