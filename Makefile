@@ -11,7 +11,7 @@ CHAOS_KILLS ?= 2000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 fuzz chaos bench bench-peers bench-torch demo ops generate clean tools-peers tools-race tools-gen tools-data
+.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz chaos bench bench-peers bench-torch demo ops generate clean tools-peers tools-race tools-gen tools-data tools-mpi tools-arm64
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -37,11 +37,14 @@ lint: ## staticcheck
 race: tools-race tools-gen ## all tests under the race detector, in random order
 	CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m ./...
 
-purego: tools-gen ## all tests without cgo
+purego: tools-gen tools-mpi ## all tests without cgo
 	CGO_ENABLED=0 $(GO) test -timeout 15m ./...
 
 arm64: ## everything builds for arm64, tests too
 	GOARCH=arm64 $(GO) vet ./...
+
+arm64-test: tools-arm64 ## the tests of memory, sockets and collectives as arm64, emulated where the machine isn't
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -short -timeout 10m ./ring ./shm ./ipc/local ./net/... ./collective/...
 
 fuzz: ## every fuzz target for FUZZTIME (5s)
 	@n=0; bad=0; for pkg in $$($(GO) list ./...); do \
@@ -91,3 +94,13 @@ tools-data:
 # OpenBLAS with OpenMP, because with its own threads it fights PyTorch's for the cores.
 tools-torch:
 	@/usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || { $(APT) update && $(APT) install -y python3-torch python3-numpy libopenblas0-openmp; }
+
+# What Open MPI launches is tested where it is; 30 MB.
+tools-mpi:
+	@command -v mpirun >/dev/null || { $(APT) update && $(APT) install -y --no-install-recommends openmpi-bin; } || \
+		echo "Open MPI could not be installed: the test of mpirun is skipped"
+
+# An arm64 program is to start like any other, for tests start themselves as processes: qemu, by binfmt_misc.
+tools-arm64:
+	@[ "$$(uname -m)" = aarch64 ] || [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] || { $(APT) update && \
+		$(APT) install -y qemu-user-static binfmt-support && $(SUDO) update-binfmts --enable qemu-aarch64; }
