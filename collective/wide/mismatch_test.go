@@ -1,0 +1,149 @@
+package wide
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// fakeWorld is a world of n ranks over fakes.
+func fakeWorld(t testing.TB, n int, o Options) []*Comm {
+	t.Helper()
+	conns, waiters := mesh(t, n, 1000, nil)
+	return world(t, conns, waiters, o)
+}
+
+// calling is what one rank does in a test, with the call that it says it is in.
+type calling struct {
+	call plan.Call
+	root int
+}
+
+func (w calling) do(ctx context.Context, c *Comm) error {
+	n := int(w.call.Count) * w.call.DType.Size()
+	counts := make([]int, c.Size())
+	for r := range counts {
+		counts[r] = n
+	}
+	scale := w.call.Scale
+	if scale == 0 {
+		scale = 1
+	}
+	w.call.Root = int32(w.root)
+	switch w.call.Kind {
+	case plan.AllReduce:
+		return c.AllReduce(ctx, w.call, scale, make([]byte, n), make([]byte, n))
+	case plan.Reduce:
+		return c.Reduce(ctx, w.call, scale, make([]byte, n), make([]byte, n), w.root)
+	case plan.Broadcast:
+		return c.Broadcast(ctx, w.call, make([]byte, n), w.root)
+	case plan.AllGather:
+		return c.AllGather(ctx, w.call, make([]byte, n*c.Size()), make([]byte, n), counts)
+	case plan.Barrier:
+		return c.Barrier(ctx, w.call)
+	}
+	panic(w.call.Kind)
+}
+
+// TestMismatch: whatever two ranks do not agree about, every rank learns who wanted what.
+func TestMismatch(t *testing.T) {
+	sum := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 10}
+	change := func(f func(*plan.Call)) calling {
+		c := sum
+		f(&c)
+		return calling{call: c}
+	}
+	kind := func(k plan.Kind, root int) calling {
+		w := change(func(c *plan.Call) { c.Kind, c.Op = k, plan.NoOp })
+		if k == plan.Barrier {
+			w.call.DType, w.call.Count = plan.NoDType, 0
+		}
+		if k == plan.Reduce {
+			w.call.Op = plan.Sum
+		}
+		w.root = root
+		return w
+	}
+	for name, c := range map[string]struct{ most, odd calling }{
+		"op":               {calling{call: sum}, change(func(c *plan.Call) { c.Op = plan.Max })},
+		"dtype":            {calling{call: sum}, change(func(c *plan.Call) { c.DType = plan.I32 })},
+		"count":            {calling{call: sum}, change(func(c *plan.Call) { c.Count = 11 })},
+		"scale":            {calling{call: sum}, change(func(c *plan.Call) { c.Scale = 0.5 })},
+		"order":            {calling{call: sum}, change(func(c *plan.Call) { c.Seq = 2 })},
+		"kind":             {calling{call: sum}, kind(plan.Barrier, 0)},
+		"kinds":            {kind(plan.AllGather, 0), kind(plan.Broadcast, 0)},
+		"root":             {kind(plan.Broadcast, 0), kind(plan.Broadcast, 1)},
+		"where to":         {kind(plan.Reduce, 1), kind(plan.Reduce, 0)},
+		"nobody sends":     {kind(plan.Broadcast, 1), kind(plan.Broadcast, 0)},
+		"who only sends":   {kind(plan.Barrier, 0), kind(plan.Reduce, 1)},
+		"large":            {change(func(c *plan.Call) { c.Count = 1 << 20 }), change(func(c *plan.Call) { c.Count = 1<<20 + 1 })},
+		"large and little": {change(func(c *plan.Call) { c.Count = 1 << 20 }), calling{call: sum}},
+	} {
+		for _, n := range []int{2, 3} {
+			t.Run(fmt.Sprint(name, " of ", n), func(t *testing.T) {
+				comms := fakeWorld(t, n, Options{Timeout: 8 * time.Second})
+				odd := 0
+				if name == "nobody sends" || name == "who only sends" {
+					odd = 1
+				}
+				var finished sync.WaitGroup
+				finished.Add(n)
+				for r, err := range all(t, n, func(ctx context.Context, r int) error {
+					defer func() { finished.Done(); finished.Wait() }()
+					w := c.most
+					if r == odd {
+						w = c.odd
+					}
+					err := w.do(ctx, comms[r])
+					if err == nil { // its part was done before anybody noticed: the next call fails
+						err = calling{call: plan.Call{Seq: 9, Kind: plan.Barrier}}.do(ctx, comms[r])
+					}
+					return err
+				}) {
+					var m *plan.MismatchError
+					var e *plan.PeerError
+					if !errors.As(err, &m) || !errors.As(err, &e) || !errors.Is(err, plan.ErrMismatch) {
+						t.Errorf("rank %d: %v", r, err)
+						continue
+					}
+					if m.Theirs.Kind == plan.NoKind || m.Ours.Word() == m.Theirs.Word() || (r != odd) != (e.Rank == odd) {
+						t.Errorf("rank %d: rank %d: %v", r, e.Rank, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestMismatchIdle: a rank that was elsewhere when the others found out says what it wants when it comes.
+func TestMismatchIdle(t *testing.T) {
+	comms := fakeWorld(t, 3, Options{})
+	sum := calling{call: plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 10}}
+	told := make(chan struct{})
+	errs := all(t, 3, func(ctx context.Context, r int) error {
+		switch r {
+		case 0:
+			err := calling{call: plan.Call{Seq: 1, Kind: plan.Barrier}}.do(ctx, comms[0])
+			close(told)
+			return err
+		case 1:
+			return sum.do(ctx, comms[1])
+		}
+		<-told
+		if err := comms[2].Poll(); err != nil {
+			return fmt.Errorf("Poll: %w", err)
+		}
+		return sum.do(ctx, comms[2])
+	})
+	for r, err := range errs {
+		var m *plan.MismatchError
+		if !errors.As(err, &m) || m.Theirs.Kind == plan.NoKind {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
