@@ -95,7 +95,7 @@ tools-data:
 tools-torch:
 	@/usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || { $(APT) update && $(APT) install -y python3-torch python3-numpy libopenblas0-openmp; }
 
-# What Open MPI launches is tested where it is; 30 MB.
+# What Open MPI launches is tested where Open MPI is.
 tools-mpi:
 	@command -v mpirun >/dev/null || { $(APT) update && $(APT) install -y --no-install-recommends openmpi-bin; } || \
 		echo "Open MPI could not be installed: the test of mpirun is skipped"
