@@ -24,8 +24,7 @@ type copied struct{ of, is Operand }
 
 // Options configure Compile; nil and the zero value are the defaults.
 type Options struct {
-	// NoFuse keeps a step for every operation. Results are the same bits but for attention, the weights' gradients of
-	// norms and gradients that are put together from pads; see the package comment.
+	// NoFuse keeps a step for every operation. The package comment says which results have the same bits without it.
 	NoFuse bool
 }
 

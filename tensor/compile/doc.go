@@ -1,7 +1,25 @@
 // Package compile turns a tensor.Program into a Plan: a list of steps over buffers whose places are settled, which an
 // engine replays with nothing left to decide. It knows no engine and does no arithmetic.
 //
-// What it does, in order: drop what nobody needs; fold views (reshape, permute, expand, slice) into the strides of those
-// who read them; give every kept result a buffer of its own and every other one a place in one arena, by lifetime; let an
-// elementwise step write over an operand that dies there; let a kept result take the memory of a donated input.
+// First every live instruction becomes a step of its own, in SSA form: nobody needs what is dropped, views (reshape,
+// permute, expand, slice) are folded into the strides of those who read them. Then passes make fewer and larger steps,
+// each in a file of its own and right by itself:
+//
+//	cse.go        what several steps compute from the same operands is computed once
+//	constants.go  a tensor that is full of one number becomes that scalar
+//	relu.go       the gradient of a ReLU looks at its result
+//	joinpads.go   a sum of pads that lie beside each other becomes one tensor in pieces (*)
+//	attention.go  causal attention and its gradient, without anything of the size of the sequence squared (*)
+//	sink.go       attention writes where a copy or a joined piece would go
+//	normgrad.go   the gradients of a norm by input, weight and bias go over its rows once (*)
+//	lossgrad.go   a cross entropy and its gradient share their exponentials (*)
+//	adamw.go      all AdamW updates are one step
+//	tiles.go      elementwise chains, with broadcasts and casts, run tile by tile
+//
+// Those with (*) may change the last bits of results; all others keep every bit, and so does the number of threads that an
+// engine uses. Options.NoFuse leaves all passes out.
+//
+// Last comes memory: every kept result gets a buffer of its own and every other one a place in one arena, by lifetime;
+// an elementwise step writes over an operand that dies there; a kept result takes the memory of a donated input. Stats
+// say how large the arena is beside the most bytes that live at once.
 package compile

@@ -5,9 +5,13 @@
 //	device.go space.go engine.go  a Device, its values, its sessions
 //	lower.go run.go               a plan becomes functions, once, and is run
 //	elementwise.go loops.go       elementwise operations: how tensors are walked; the loop of each operation and dtype
+//	tiles.go                      chains of them, tile by tile
 //	reduce.go rows.go rows64.go   reductions; operations of whole rows
+//	rows32.go normgrad.go loss.go rows in blocks; gradients of a norm in one pass; cross entropy
+//	attention.go                  causal attention and its gradient, block by block
 //	matmul.go conv.go move.go     products, convolutions and pools, what only moves elements
 //	cast.go philox.go             conversions; random numbers
-//	adamw.go                      AdamW's three operations as one pass
+//	indexadd.go joinpads.go       gradients of an embedding, of slices that cut a tensor up
+//	adamw.go sgd.go               the optimizers' updates: AdamW of all parameters in one pass
 //	nest.go pool.go               loops over strided tensors; threads
 package cpu
