@@ -299,9 +299,9 @@ func TestConformance(t *testing.T) {
 
 // every tries the table, or a sample of it.
 func (x *table) every(sample bool) {
-	one := 12
+	one := 30
 	if sample {
-		one = 60
+		one = 150
 	}
 	for w := range wheres {
 		for _, inPlace := range []bool{false, true} {
@@ -313,7 +313,7 @@ func (x *table) every(sample bool) {
 						}
 					}
 				}
-				if x.rng.IntN(one) < 12 {
+				if x.rng.IntN(one) < 20 {
 					x.moving(count, inPlace, w, x.rng.IntN(2))
 					x.exchanging(count, inPlace, w, x.rng.IntN(2))
 				}

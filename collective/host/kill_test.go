@@ -127,9 +127,9 @@ func loopRole(c *Comm, r role) error {
 // TestKill kills one of four ranks at a random moment, again and again. All others must say whom they lost.
 func TestKill(t *testing.T) {
 	rng := seeded(t)
-	rounds := 60
+	rounds := 25
 	if testing.Short() {
-		rounds = 6
+		rounds = 3
 	}
 	var longest time.Duration
 	for range rounds {
@@ -172,7 +172,7 @@ func TestKill(t *testing.T) {
 // TestStop stops one rank: the others give up in time and name it; when it goes on it learns that.
 func TestStop(t *testing.T) {
 	rng := seeded(t)
-	rounds := 3
+	rounds := 2
 	if testing.Short() {
 		rounds = 1
 	}
@@ -297,7 +297,7 @@ func TestAllocUnderWay(t *testing.T) {
 		}()
 	}
 	each(t, cs, func(c *Comm) error {
-		for i := range 200 {
+		for i := range 100 {
 			b, err := c.Alloc(10_000 * (1 + i%9))
 			if err != nil {
 				return err
