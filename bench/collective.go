@@ -122,14 +122,9 @@ type collectiveSide struct {
 	run  func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error)
 }
 
-// chosen are the sides that are wanted.
-func (o *CollectiveOptions) chosen(all []collectiveSide) []collectiveSide {
-	if o.Sides == nil {
-		return all
-	}
-	return slices.DeleteFunc(all, func(s collectiveSide) bool {
-		return !slices.ContainsFunc(o.Sides, func(name string) bool { return strings.HasPrefix(s.name, name) })
-	})
+// wants says whether the side of that name, or one whose name begins so, is to be measured.
+func (o *CollectiveOptions) wants(name string) bool {
+	return o.Sides == nil || slices.ContainsFunc(o.Sides, func(s string) bool { return strings.HasPrefix(name, s) })
 }
 
 // cell is where a side's numbers of a case are kept.
@@ -216,7 +211,6 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	sides = o.Collective.chosen(sides)
 	b := newCollectiveBook()
 	ranks := o.Collective.Ranks
 	if ranks == nil {

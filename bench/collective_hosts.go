@@ -44,7 +44,6 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 	if err != nil {
 		return nil, err
 	}
-	sides = choice.chosen(sides)
 	b := newCollectiveBook()
 	traffic := &series{name: "sent by a host over 2 S", unit: "ratio", n: 1}
 	for range o.rounds(collectiveRounds) {
@@ -120,11 +119,15 @@ func onHosts(hosts [2]*nettest.Host, ranks int) func(r int) *nettest.Host {
 
 // hostSides are ours, and the peers over TCP.
 func hostSides(ctx context.Context, o *Options, dir string, hosts [2]*nettest.Host) ([]collectiveSide, error) {
-	sides := []collectiveSide{{sideOurs, mpiCan, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-		return playCollective(ctx, o, ranks, cases, onHosts(hosts, ranks))
-	}}}
-	path, err := compileMPI(ctx, dir)
+	var sides []collectiveSide
+	if o.Collective.wants(sideOurs) {
+		sides = append(sides, collectiveSide{sideOurs, mpiCan, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
+			return playCollective(ctx, o, ranks, cases, onHosts(hosts, ranks))
+		}})
+	}
+	path, err := compileMPI(ctx, o, dir)
 	switch {
+	case errors.Is(err, errNotWanted):
 	case err == nil:
 		run, err := mpiOnHosts(dir, path, o, hosts)
 		if err != nil {
@@ -138,6 +141,7 @@ func hostSides(ctx context.Context, o *Options, dir string, hosts [2]*nettest.Ho
 	}
 	gloo, err := newGloo(ctx, o, dir)
 	switch {
+	case errors.Is(err, errNotWanted):
 	case err == nil:
 		sides = append(sides, collectiveSide{sideGloo, glooCan, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
 			return gloo.run(ctx, ranks, cases, onHosts(hosts, ranks))

@@ -21,6 +21,9 @@ var collectiveSource []byte
 //go:embed floor/gloo.py
 var glooSource []byte
 
+// errNotWanted is why a side is not looked for.
+var errNotWanted = errors.New("bench: not chosen")
+
 // errNoGloo is why a scenario goes without Gloo.
 var errNoGloo = errors.New("bench: no python3 with torch.distributed; apt-get install python3-torch")
 
@@ -29,6 +32,7 @@ func collectiveSides(ctx context.Context, o *Options, dir string) ([]collectiveS
 	var sides []collectiveSide
 	floor, err := collectiveFloor(ctx, o, dir)
 	switch {
+	case errors.Is(err, errNotWanted):
 	case err == nil:
 		sides = append(sides, floor)
 	case errors.Is(err, errNoFloor):
@@ -36,11 +40,15 @@ func collectiveSides(ctx context.Context, o *Options, dir string) ([]collectiveS
 	default:
 		return nil, err
 	}
-	sides = append(sides, collectiveSide{sideOurs, anyCase, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-		return playCollective(ctx, o, ranks, cases, nil)
-	}})
+	if o.Collective.wants(sideOurs) {
+		any := func(collectiveCase) bool { return true }
+		sides = append(sides, collectiveSide{sideOurs, any, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
+			return playCollective(ctx, o, ranks, cases, nil)
+		}})
+	}
 	mpi, err := collectiveMPI(ctx, o, dir)
 	switch {
+	case errors.Is(err, errNotWanted):
 	case err == nil:
 		sides = append(sides, mpi...)
 	case errors.Is(err, errNoMPI):
@@ -50,6 +58,7 @@ func collectiveSides(ctx context.Context, o *Options, dir string) ([]collectiveS
 	}
 	gloo, err := newGloo(ctx, o, dir)
 	switch {
+	case errors.Is(err, errNotWanted):
 	case err == nil:
 		sides = append(sides, collectiveSide{sideGloo, glooCan, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
 			return gloo.run(ctx, ranks, cases, nil)
@@ -61,8 +70,6 @@ func collectiveSides(ctx context.Context, o *Options, dir string) ([]collectiveS
 	}
 	return sides, nil
 }
-
-func anyCase(collectiveCase) bool { return true }
 
 // budget is the arguments that all sides begin with.
 func (o *Options) budget() string { return fmt.Sprint(o.work(budgetMS)) }
@@ -78,6 +85,9 @@ func caseArgs(cases []collectiveCase) (args []string) {
 // collectiveFloor compiles it for this machine: errNoFloor without a compiler, or on a processor that it isn't written
 // for.
 func collectiveFloor(ctx context.Context, o *Options, dir string) (collectiveSide, error) {
+	if !o.Collective.wants(sideFloor) {
+		return collectiveSide{}, errNotWanted
+	}
 	if runtime.GOARCH != "amd64" || !strings.Contains(field("/proc/cpuinfo", "flags"), "avx512bw") {
 		return collectiveSide{}, errNoFloor
 	}
@@ -88,7 +98,6 @@ func collectiveFloor(ctx context.Context, o *Options, dir string) (collectiveSid
 	if err != nil {
 		return collectiveSide{}, err
 	}
-	// What doesn't fold has no private twin, and small messages are the same.
 	can := func(c collectiveCase) bool { return c.ranks <= 8 }
 	return collectiveSide{sideFloor, can, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
 		return outcomes(exec.CommandContext(ctx, path, append([]string{fmt.Sprint(ranks), o.budget()}, caseArgs(cases)...)...))
@@ -126,7 +135,10 @@ func mpiTransports() map[string][]string {
 // mpiCan: it has no 16-bit floats, and all memory is the same to it.
 func mpiCan(c collectiveCase) bool { return c.dtype == "f32" && !c.private }
 
-func compileMPI(ctx context.Context, dir string) (string, error) {
+func compileMPI(ctx context.Context, o *Options, dir string) (string, error) {
+	if !o.Collective.wants(sideMPI) {
+		return "", errNotWanted
+	}
 	for _, tool := range []string{"mpicc", "mpirun"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return "", errNoMPI
@@ -137,7 +149,7 @@ func compileMPI(ctx context.Context, dir string) (string, error) {
 
 // collectiveMPI are the transports that work here.
 func collectiveMPI(ctx context.Context, o *Options, dir string) ([]collectiveSide, error) {
-	path, err := compileMPI(ctx, dir)
+	path, err := compileMPI(ctx, o, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -174,6 +186,9 @@ type gloo struct {
 
 // newGloo looks for a Python that has it.
 func newGloo(ctx context.Context, o *Options, dir string) (*gloo, error) {
+	if !o.Collective.wants(sideGloo) {
+		return nil, errNotWanted
+	}
 	script := filepath.Join(dir, "gloo.py")
 	if err := os.WriteFile(script, glooSource, 0o600); err != nil {
 		return nil, err
