@@ -65,7 +65,7 @@ bench-peers: build tools-peers ## latency, throughput and collectives beside Ope
 	@[ "$$(id -u)" != 0 ] || $(BIN)/ringside bench collective --hosts 2
 
 bench-torch: build tools-torch ## training steps beside PyTorch, which it installs
-	$(BIN)/ringside bench torch
+	$(BIN)/ringside bench torch kernels
 
 ops: ## docs/ops.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write

@@ -17,6 +17,9 @@ var floorSource []byte
 //go:embed floor/mpi.c
 var mpiSource []byte
 
+//go:embed floor/arith.c
+var arithSource []byte
+
 // errNoFloor is why a scenario goes without its C side.
 var errNoFloor = errors.New("bench: no C compiler")
 
@@ -30,6 +33,21 @@ func buildFloor(ctx context.Context, dir string) (*floor, error) {
 			continue
 		}
 		path, err := compile(ctx, dir, "floor", floorSource, cc, "-O2")
+		if err != nil {
+			return nil, err
+		}
+		return &floor{path}, nil
+	}
+	return nil, errNoFloor
+}
+
+// buildArith compiles the C program of what one core can compute at most, for the very processor.
+func buildArith(ctx context.Context, dir string) (*floor, error) {
+	for _, cc := range []string{"cc", "gcc", "clang"} {
+		if _, err := exec.LookPath(cc); err != nil {
+			continue
+		}
+		path, err := compile(ctx, dir, "arith", arithSource, cc, "-O2", "-march=native", "-ffast-math")
 		if err != nil {
 			return nil, err
 		}

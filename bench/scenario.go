@@ -27,7 +27,7 @@ type Options struct {
 	// Logger receives what a cluster has to say; nil discards.
 	Logger *slog.Logger
 
-	// Only restricts a scenario of several models to the one of that name.
+	// Only restricts the scenario torch to the model of that name, kernels to products, adamw or chain.
 	Only string
 
 	// Scale divides the amount of work in a round, for tests; 0 is 1.
@@ -56,6 +56,7 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{"step", "a training step of a small transformer through a cluster of processes, beside the same step in-process", runStep},
 		{"torch", "training steps of seven models through a cluster of processes, beside PyTorch", runTorch},
+		{"kernels", "matrix products, an optimizer's pass and a chain of elementwise operations, beside OpenBLAS, C and PyTorch", runKernels},
 		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
 		{"transfer", "values going to a worker and coming back, beside memcpy", runTransfer},
 		{"latency", "round trips of 64 bytes between two processes, beside C, sockets, pipes and other libraries", runLatency},

@@ -20,7 +20,7 @@ var torchSource embed.FS
 // ErrNoTorch is returned by the scenarios that compare with PyTorch on a machine that has none.
 var ErrNoTorch = errors.New("bench: no PyTorch; install it by: apt-get install python3-torch libopenblas0-openmp")
 
-// python is the interpreter that distributions install PyTorch for, and where it may be otherwise.
+// pythons are the interpreter that distributions install PyTorch for, and where it may be otherwise.
 var pythons = []string{"/usr/bin/python3", "python3"}
 
 // torchPeer is a process of PyTorch that takes steps when told to.

@@ -25,3 +25,20 @@ func TestTorch(t *testing.T) {
 		t.Errorf("losses are not PyTorch's: %+v", b)
 	}
 }
+
+// A chain of operations is measured on all three sides.
+func TestKernels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two processes of PyTorch take their time to start")
+	}
+	r, err := runKernels(t.Context(), &Options{Rounds: 1, Scale: 100, Only: "chain", Self: testSelf(t)})
+	if errors.Is(err, ErrNoTorch) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Measurements) != 3 || len(r.Bars) != 2 || !(r.Bars[0].Value > 0) || !(r.Bars[1].Value > 0) {
+		t.Errorf("measured %+v, bars %+v", r.Measurements, r.Bars)
+	}
+}

@@ -105,7 +105,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line: measurements, then bars")
 	c.Flags().IntVar(&rounds, "rounds", 0, "how often every side is measured (default: the scenario's own number)")
 	c.Flags().IntVar(&scale, "scale", 1, "divide the work of a round by this; the figures mean less")
-	c.Flags().StringVar(&model, "model", "", "torch: only the model of this name")
+	c.Flags().StringVar(&model, "model", "", "torch: only the model of this name; kernels: only products, adamw or chain")
 	c.Flags().BoolVar(&idle, "idle", false, "latency: with pauses, as latency-idle")
 	c.Flags().BoolVar(&hops, "hops", false, "latency: through a process in the middle, as latency-hops")
 	choice.add(c.Flags())

@@ -1,0 +1,263 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+const (
+	minSgemmOverBLAS  = 1.0
+	minSgemmOverPeak  = 0.85
+	minAdamOverFloor  = 0.8
+	minFusionOverPass = 2.5
+	minFusionOverTo   = 3.0
+
+	vectorElems = 1 << 20
+)
+
+// sgemmSizes are products m x n x k of the comparison with OpenBLAS; the last of the cubes are also compared with the peak.
+var sgemmSizes = [][3]int{
+	{64, 64, 64}, {128, 128, 128}, {256, 256, 256}, {1024, 1024, 1024},
+	{64, 1536, 384}, {64, 256, 784}, {1024, 1536, 384},
+}
+
+// runKernels times what steps are made of, without any cluster: products beside OpenBLAS, which PyTorch calls, and
+// beside the machine's peak as a loop in C has it; AdamW beside a loop in C that moves the same bytes; a chain of six
+// elementwise operations as one, beside one pass an operation and beside PyTorch.
+func runKernels(ctx context.Context, o *Options) (*Report, error) {
+	r := &Report{Bench: "kernels"}
+	python, err := findTorch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "ringside-kernels-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := unpackTorch(dir); err != nil {
+		return nil, err
+	}
+	c, err := buildArith(ctx, dir)
+	if err != nil && !errors.Is(err, errNoFloor) {
+		return nil, err
+	}
+	var peers []*torchPeer
+	defer func() {
+		for _, p := range peers {
+			p.close()
+		}
+	}()
+	for threads := 1; threads <= torchThreads; threads++ {
+		p, err := startTorch(ctx, python, dir, threads, false)
+		if err != nil {
+			return nil, err
+		}
+		peers = append(peers, p)
+	}
+	for _, part := range []struct {
+		name string
+		run  func() error
+	}{
+		{"products", func() error { return products(ctx, o, r, peers, c) }},
+		{"adamw", func() error {
+			if c == nil {
+				return nil
+			}
+			return adamPass(ctx, o, r, c)
+		}},
+		{"chain", func() error { return chain(ctx, o, r, peers[0]) }},
+	} {
+		if o.Only == "" || o.Only == part.name {
+			if err := part.run(); err != nil {
+				return nil, fmt.Errorf("%s: %w", part.name, err)
+			}
+		}
+	}
+	return r, nil
+}
+
+// products compares matrix products of all sizes and transpositions.
+func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c *floor) error {
+	table := kernel.Best()
+	peak := &series{name: "peak of one thread, C", unit: "GFLOP/s"}
+	cubes := map[int]*series{256: nil, 1024: nil}
+	sum, cases := 0.0, 0
+	for threads := 1; threads <= torchThreads; threads++ {
+		for _, size := range sgemmSizes {
+			m, n, k := size[0], size[1], size[2]
+			for mode := range 4 {
+				name := fmt.Sprintf("%dx%dx%d %s, %s", m, n, k, transposition(mode), count(threads, "thread"))
+				ours := &series{name: name + ", ringside", unit: "GFLOP/s"}
+				theirs := &series{name: name + ", OpenBLAS", unit: "GFLOP/s"}
+				g := newSgemm(table, m, n, k, mode, threads)
+				flop := 2 * float64(m) * float64(n) * float64(k)
+				repeat := max(int(o.duration(0.01)*1e11*float64(threads)/flop), 2)
+				for round := range o.rounds(7) + 1 { // the first is not counted
+					if err := ctx.Err(); err != nil {
+						g.close()
+						return err
+					}
+					took := g.time(repeat)
+					got, err := peers[threads-1].operation("matmul", repeat, m, n, k, mode&1, mode>>1)
+					if err != nil {
+						g.close()
+						return err
+					}
+					if round > 0 {
+						ours.add(flop * float64(repeat) / took.Seconds() * 1e-9)
+						theirs.add(flop * float64(repeat) / total(got) * 1e-6)
+					}
+				}
+				g.close()
+				ours.n, theirs.n = repeat, repeat
+				r.measured(ours)
+				r.measured(theirs)
+				sum, cases = sum+math.Log(ratio(ours, theirs)), cases+1
+				if _, ok := cubes[m]; ok && n == m && k == m && mode == 0 && threads == 1 {
+					cubes[m] = ours
+					if c != nil {
+						got, err := c.run(ctx, "peak", o.rounds(7))
+						if err != nil {
+							return err
+						}
+						for _, x := range got {
+							peak.add(x)
+						}
+					}
+				}
+			}
+		}
+	}
+	r.atLeast("sgemm_over_openblas", math.Exp(sum/float64(cases)), minSgemmOverBLAS)
+	if c != nil {
+		r.measured(peak)
+		most := quantile(peak.medians(), 0.5)
+		share := math.Inf(1)
+		for _, s := range cubes {
+			share = min(share, quantile(s.medians(), 0.5)/most)
+		}
+		r.atLeast("sgemm_over_peak", share, minSgemmOverPeak)
+	}
+	return nil
+}
+
+// transposition names mode: bit 0 is a, bit 1 is b.
+func transposition(mode int) string {
+	return [...]string{"NN", "TN", "NT", "TT"}[mode]
+}
+
+// duration is seconds by the scale.
+func (o *Options) duration(seconds float64) float64 { return seconds / float64(max(o.Scale, 1)) }
+
+// adamPass compares AdamW over a million parameters with a loop in C that moves the same bytes.
+func adamPass(ctx context.Context, o *Options, r *Report, c *floor) error {
+	table := kernel.Best()
+	var v [7][]float32
+	for i := range v {
+		v[i] = make([]float32, vectorElems)
+		for j := range v[i] {
+			v[i][j] = 0.5
+		}
+	}
+	ours := &series{name: "AdamW over 1 Mi floats, ringside", unit: "ms"}
+	theirs := &series{name: "AdamW over 1 Mi floats, C that moves the same", unit: "ms"}
+	n := o.work(40)
+	for round := range o.rounds(7) + 1 {
+		samples := make([]float64, n)
+		for i := range samples {
+			start := time.Now()
+			table.AdamW(v[0], v[1], v[2], v[0], v[1], v[2], v[3], kernel.AdamWStep{Beta1: 0.9, Rest1: 0.1, Beta2: 0.99, Rest2: 0.01, Root: 1, Eps: 1e-8, Decay: 0.99, Rate: 1e-3})
+			samples[i] = millis(time.Since(start))
+		}
+		got, err := c.run(ctx, "adamw", vectorElems, n)
+		if err != nil {
+			return err
+		}
+		if round > 0 {
+			ours.add(samples...)
+			theirs.add(got...)
+		}
+	}
+	r.measured(ours)
+	r.measured(theirs)
+	r.atLeast("adamw_over_floor", ratio(theirs, ours), minAdamOverFloor)
+	return nil
+}
+
+// chain compares six elementwise operations as one step with one step each, and with PyTorch.
+func chain(ctx context.Context, o *Options, r *Report, peer *torchPeer) error {
+	const length = 10 // chains of a program, so that what is around them doesn't count
+	var sides []*series
+	var runs []func() error
+	for _, noFuse := range []bool{false, true} {
+		s, err := cpu.NewSession(&cpu.Options{NoFuse: noFuse}, nil)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		var in [length + 2]*tensor.Tensor
+		for i := range in {
+			in[i] = tensor.Full(s, tensor.F32, 0.5+float64(i), vectorElems)
+		}
+		name := "six operations on 1 Mi floats, as one"
+		if noFuse {
+			name = "six operations on 1 Mi floats, one after the other"
+		}
+		sides = append(sides, &series{name: name, unit: "ms"})
+		runs = append(runs, func() error {
+			var kept [length]*tensor.Tensor
+			s.Scope(func(sc *tensor.Scope) {
+				for i := range kept {
+					x, y, z := in[i], in[i+1], in[i+2]
+					kept[i] = sc.Keep(x.Mul(y).Add(z).Sub(x).Mul(y).ReLU().Add(z))
+				}
+			})
+			err := s.Sync()
+			for _, t := range kept {
+				t.Free()
+			}
+			return err
+		})
+	}
+	torch := &series{name: "six operations on 1 Mi floats, PyTorch", unit: "ms"}
+	n := o.work(10)
+	for round := range o.rounds(7) + 1 {
+		for i, run := range runs {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			start := time.Now()
+			for range n {
+				if err := run(); err != nil {
+					return err
+				}
+			}
+			if round > 0 {
+				sides[i].add(millis(time.Since(start)) / float64(n*length))
+			}
+		}
+		got, err := peer.operation("chain", n*length, vectorElems)
+		if err != nil {
+			return err
+		}
+		if round > 0 {
+			torch.add(total(got) / float64(len(got)))
+		}
+	}
+	for _, s := range append(sides, torch) {
+		s.n = n * length
+		r.measured(s)
+	}
+	r.atLeast("fusion_over_passes", ratio(sides[1], sides[0]), minFusionOverPass)
+	r.atLeast("fusion_over_torch", ratio(torch, sides[0]), minFusionOverTo)
+	return nil
+}

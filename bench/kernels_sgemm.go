@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+// sgemm is a matrix product that is repeated by as many goroutines as it is told, each of which computes its own
+// rectangle of the result.
+type sgemm struct {
+	table   *kernel.Table
+	m, n, k int
+	a, b    kernel.Matrix[float32]
+	c       []float32
+	scratch [][]float32 // of each goroutine
+	threads int
+
+	turn atomic.Uint64 // number of the product under way; helpers wait for the next
+	done atomic.Int64  // helpers that have done their part of all so far
+	over atomic.Bool
+}
+
+// newSgemm makes operands, transposed as mode says: bit 0 a, bit 1 b.
+func newSgemm(table *kernel.Table, m, n, k, mode, threads int) *sgemm {
+	operand := func(rows, cols int, turned bool) kernel.Matrix[float32] {
+		v := make([]float32, rows*cols)
+		for i := range v {
+			v[i] = float32(i%13)/13 - 0.5
+		}
+		if turned {
+			return kernel.Matrix[float32]{Data: v, RS: 1, CS: rows}
+		}
+		return kernel.Matrix[float32]{Data: v, RS: cols, CS: 1}
+	}
+	g := &sgemm{table: table, m: m, n: n, k: k, a: operand(m, k, mode&1 != 0), b: operand(k, n, mode>>1 != 0),
+		c: make([]float32, m*n), threads: threads}
+	for range threads {
+		g.scratch = append(g.scratch, make([]float32, kernel.GemmScratch(m, n, k)/4))
+	}
+	for i := 1; i < threads; i++ {
+		go g.help(i)
+	}
+	return g
+}
+
+func (g *sgemm) part(i int) {
+	i0, i1, j0, j1 := kernel.Split(g.m, g.n, g.threads, i)
+	if i0 < i1 && j0 < j1 {
+		g.table.Gemm(i1-i0, j1-j0, g.k, 1, g.a.Sub(i0, 0), g.b.Sub(0, j0), false, g.c[i0*g.n+j0:], g.n, g.scratch[i])
+	}
+}
+
+// help does part i of every product.
+func (g *sgemm) help(i int) {
+	for next := uint64(1); ; next++ {
+		for n := 1; g.turn.Load() < next; n++ {
+			if g.over.Load() {
+				return
+			}
+			if n%10000 == 0 {
+				runtime.Gosched()
+			}
+		}
+		g.part(i)
+		g.done.Add(1)
+	}
+}
+
+// time computes the product n times.
+func (g *sgemm) time(n int) time.Duration {
+	start := time.Now()
+	for range n {
+		turn := g.turn.Add(1)
+		g.part(0)
+		for i := 1; g.done.Load() < int64(turn)*int64(g.threads-1); i++ {
+			if i%10000 == 0 {
+				runtime.Gosched()
+			}
+		}
+	}
+	return time.Since(start)
+}
+
+func (g *sgemm) close() { g.over.Store(true) }
