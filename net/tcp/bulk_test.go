@@ -36,31 +36,39 @@ func testContext(t testing.TB) context.Context {
 
 func pair(t testing.TB, ctx context.Context, newWaiter func() (ipc.Waiter, error)) (a, b end) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	var err error
-	a.w, err = newWaiter()
-	must(err)
-	b.w, err = newWaiter()
-	must(err)
+	if a.w, err = newWaiter(); err == nil {
+		b.w, err = newWaiter()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect(t, ctx, &a, &b)
+	t.Cleanup(func() {
+		a.Close()
+		b.Close()
+	})
+	return a, b
+}
+
+// connect opens a conn between two ends that have their waiters.
+func connect(t testing.TB, ctx context.Context, a, b *end) {
+	t.Helper()
 	tr := tcp.New()
 	l, err := tr.Listen("127.0.0.1:0", &ipc.Options{Waiter: b.w, Secret: []byte("s"), Hello: ipc.Peer{Name: "b"}})
-	must(err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer l.Close()
 	ca, err := tr.Dial(ctx, l.Addr(), &ipc.Options{Waiter: a.w, Secret: []byte("s"), Hello: ipc.Peer{Name: "a"}})
-	must(err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cb, err := l.Accept(ctx)
-	must(err)
-	t.Cleanup(func() {
-		ca.Close()
-		cb.Close()
-	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	a.Bulk, b.Bulk = ca.(ipc.Bulk), cb.(ipc.Bulk)
-	return a, b
 }
 
 // exchange sends and receives at the same time; nil parts leave a direction out.

@@ -43,6 +43,9 @@ func child(what, addr string) error {
 	if err != nil {
 		return err
 	}
+	if what == "serves" || what == "joins" {
+		return linked(ctx, w, what, addr)
+	}
 	c, err := tcp.New().Dial(ctx, addr, &ipc.Options{Waiter: w, Hello: ipc.Peer{Name: "child"}})
 	if err != nil {
 		return err
