@@ -298,11 +298,8 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 // leave says goodbye and waits until all the others have too, or have died, or Options.Linger is over.
 func (c *control) leave() {
 	g := c.group
-	if g.failure.Load() != nil {
-		return
-	}
 	c.tell(kindBye, farewell{g.at.Load()})
-	if g.options.Linger < 0 || g.inCall() {
+	if g.failure.Load() != nil || g.options.Linger < 0 || g.inCall() {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), g.options.Linger, net.ErrClosed)

@@ -226,3 +226,51 @@ func TestShrinkExcludes(t *testing.T) {
 		t.Errorf("the third: %v", err)
 	}
 }
+
+// TestMismatchedPair: a send that the receiver expects otherwise.
+func TestMismatchedPair(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		for r, err := range each(groups, func(g *Group) error {
+			switch g.Rank() {
+			case 1:
+				return errors.Join(Send(ctx, g, make([]float32, 5000), 2), g.Barrier(ctx))
+			case 2:
+				return errors.Join(Recv(ctx, g, make([]float32, 4000), 1), g.Barrier(ctx))
+			}
+			return g.Barrier(ctx)
+		}) {
+			if e := asError(t, r, err); !errors.Is(err, ErrMismatch) || e.Rank != 1 && e.Rank != 2 {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		}
+	})
+}
+
+// TestDoneContext: a call whose context is done before it begins ends the group as one that is cancelled in it.
+func TestDoneContext(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		done, cancel := context.WithCancelCause(ctx)
+		why := errors.New("no time")
+		cancel(why)
+		for r, err := range each(groups, func(g *Group) error {
+			if g.Rank() == 0 {
+				return g.Barrier(done)
+			}
+			for { // the first may succeed, for rank 0 did come to it
+				if err := g.Barrier(ctx); err != nil {
+					return err
+				}
+			}
+		}) {
+			want := ErrAborted
+			if r == 0 {
+				want = why
+			}
+			if e := asError(t, r, err); e.Rank != 0 || !errors.Is(err, want) {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		}
+	})
+}

@@ -98,6 +98,10 @@ func child(spec string) error {
 	}
 	fmt.Printf("E %d %s %v\n", e.Rank, code(err), err)
 	s, err := g.Shrink(ctx)
+	if errors.Is(err, ErrExcluded) {
+		fmt.Println("excluded")
+		return g.Close()
+	}
 	if err != nil {
 		return fmt.Errorf("shrink: %w", err)
 	}
@@ -311,6 +315,16 @@ func TestStopped(t *testing.T) {
 			t.Fatal(err)
 		}
 		longest = max(longest, rs.survive(t, victim, "timeout", at))
+		// When it goes on, it finds that the others have gone on without it.
+		if err := rs.cmds[victim].Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ := rs.hear(victim); !strings.HasPrefix(s, "E ") {
+			t.Errorf("the one that was stopped said %q, expected an error", s)
+		}
+		if s, _ := rs.hear(victim); s != "excluded" {
+			t.Errorf("the one that was stopped said %q of its shrink", s)
+		}
 		rs.end(t, victim)
 		if t.Failed() {
 			t.Fatalf("in world %v, stop %d", processHosts[i%len(processHosts)], i)

@@ -171,8 +171,13 @@ func (g *Group) agree(ctx context.Context, round *int, alive []int) ([]int, erro
 				next = slices.DeleteFunc(next, func(x int) bool { return !slices.Contains(v, x) })
 			}
 		}
+		excluded := false
+		for _, p := range c.peers { // also by those that have gone on and closed this group since
+			v, ok := p.views[*round]
+			excluded = excluded || ok && (p.dead == nil || p.bye) && !slices.Contains(v, g.rank)
+		}
 		c.mu.Unlock()
-		if !slices.Contains(next, g.rank) {
+		if excluded || !slices.Contains(next, g.rank) {
 			return nil, fmt.Errorf("%w: rank %d of %s", ErrExcluded, g.rank, g.options.name)
 		}
 		if err == nil && same && slices.Equal(next, alive) {
