@@ -24,10 +24,11 @@ import (
 const (
 	rankVariable = "WIDE_TEST_RANK" // tells a child of this test which rank it is
 	dialVariable = "WIDE_TEST_DIAL" // and where rank 0 listens
+	timeVariable = "WIDE_TEST_TIME" // and the timeout
 	large        = 4 << 20          // elements of the all-reduce that is counted
 )
 
-// TestMain is also rank 0 or 1 of TestTwoHosts.
+// TestMain is also rank 0 or 1 of TestTwoHosts and TestUnplugged.
 func TestMain(m *testing.M) {
 	rank := os.Getenv(rankVariable)
 	if rank == "" {
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// playRank does what TestTwoHosts tells by lines on standard input, and answers each by a line.
+// playRank does what the test tells by lines on standard input, and answers each by a line.
 func playRank(rank int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*hang)
 	defer cancel()
@@ -65,7 +66,11 @@ func playRank(rank int) error {
 	if rank == 0 {
 		conns = []ipc.Conn{nil, conn}
 	}
-	c, err := New(ctx, rank, conns, &Options{Waiter: w})
+	timeout, err := time.ParseDuration(os.Getenv(timeVariable))
+	if err != nil {
+		return err
+	}
+	c, err := New(ctx, rank, conns, &Options{Waiter: w, Timeout: timeout})
 	if err != nil {
 		return err
 	}
@@ -86,10 +91,13 @@ func playRank(rank int) error {
 			fmt.Println("waiting")
 			err = calling{call: plan.Call{Seq: call.Seq, Kind: plan.Barrier}}.do(ctx, c)
 			var e *plan.PeerError
-			if !errors.Is(err, plan.ErrPeerLost) || !errors.As(err, &e) {
-				return fmt.Errorf("the peer died: %w", err)
+			switch {
+			case !errors.As(err, &e):
+			case errors.Is(err, plan.ErrPeerLost):
+				answer, err = fmt.Sprint("lost ", e.Rank), nil
+			case errors.Is(err, plan.ErrTimeout):
+				answer, err = fmt.Sprint("late ", e.Missing), nil
 			}
-			answer, err = fmt.Sprint("lost ", e.Rank), nil
 		}
 		if err != nil {
 			return err
@@ -99,7 +107,7 @@ func playRank(rank int) error {
 	return nil
 }
 
-// child is one rank of TestTwoHosts.
+// child is one rank.
 type child struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -107,14 +115,14 @@ type child struct {
 	out *bufio.Scanner
 }
 
-func startRank(t *testing.T, h *nettest.Host, rank int, dial string) *child {
+func startRank(t *testing.T, h *nettest.Host, rank int, dial string, timeout time.Duration) *child {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &child{t: t, cmd: h.Command(t.Context(), exe)}
-	c.cmd.Env = append(os.Environ(), fmt.Sprint(rankVariable, "=", rank), dialVariable+"="+dial)
+	c.cmd.Env = append(os.Environ(), fmt.Sprint(rankVariable, "=", rank), dialVariable+"="+dial, fmt.Sprint(timeVariable, "=", timeout))
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -157,8 +165,8 @@ func (c *child) line() string {
 // sends no more over the wire than it must, and one rank's death is known to the other.
 func TestTwoHosts(t *testing.T) {
 	hosts := nettest.ForTest(t)
-	first := startRank(t, hosts[0], 0, hosts[0].Addr)
-	second := startRank(t, hosts[1], 1, first.line())
+	first := startRank(t, hosts[0], 0, hosts[0].Addr, hang)
+	second := startRank(t, hosts[1], 1, first.line(), hang)
 	ranks := []*child{first, second}
 	both := func(what string) (answers []string) {
 		for _, r := range ranks {
@@ -206,4 +214,33 @@ func TestTwoHosts(t *testing.T) {
 		t.Error(s)
 	}
 	t.Log("a death is known after", time.Since(began))
+}
+
+// TestUnplugged: a cable is pulled. No socket tells of it for a while, but the timeout does, on both hosts.
+func TestUnplugged(t *testing.T) {
+	hosts := nettest.ForTest(t)
+	const timeout = 2 * time.Second
+	first := startRank(t, hosts[0], 0, hosts[0].Addr, timeout)
+	second := startRank(t, hosts[1], 1, first.line(), timeout)
+	ranks := []*child{first, second}
+	for _, r := range ranks {
+		r.tell("large")
+	}
+	for _, r := range ranks {
+		r.line()
+	}
+	if err := hosts[1].Unplug(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range ranks {
+		r.tell("wait")
+	}
+	for i, r := range ranks {
+		if s := r.line(); s != "waiting" {
+			t.Fatal(s)
+		}
+		if s, want := r.line(), fmt.Sprint("late ", []int{1 - i}); s != want {
+			t.Errorf("rank %d: %q, expected %q", i, s, want)
+		}
+	}
 }

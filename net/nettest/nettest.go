@@ -137,6 +137,14 @@ func (h *Host) Sent() (uint64, error) {
 	return 0, fmt.Errorf("nettest: %s: no counters of %s", path, Link)
 }
 
+// Unplug takes h off the link: what is under way is lost, and nobody is told.
+func (h *Host) Unplug(ctx context.Context) error {
+	if out, err := h.Command(ctx, "ip", "link", "set", Link, "down").CombinedOutput(); err != nil {
+		return fmt.Errorf("nettest: unplug: %w: %s", err, out)
+	}
+	return nil
+}
+
 // Close ends the host. What still runs there goes on without a link.
 func (h *Host) Close() {
 	_ = h.stdin.Close()

@@ -27,6 +27,12 @@ func TestPair(t *testing.T) {
 			t.Errorf("%s: %d bytes sent before and %d after, %v", h.Name, before, after, err)
 		}
 	}
+	if err := hosts[0].Unplug(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := hosts[1].Command(t.Context(), "ip", "link", "show", Link).Output(); err != nil || !strings.Contains(string(state), "NO-CARRIER") {
+		t.Errorf("unplugged at the other end: %q, %v", state, err)
+	}
 	if _, err := os.Stat("/dev/shm/mine"); err == nil {
 		t.Error("a host's /dev/shm is this machine's")
 	}
