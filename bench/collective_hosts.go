@@ -60,7 +60,7 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 			traffic.add(x)
 		}
 	}
-	r := b.report("collective, two hosts")
+	r := b.report("collective-hosts")
 	r.measured(traffic)
 	for _, n := range ranks {
 		large, small := b.pick(n, "allreduce", "f32", false, tcpLarge, math.MaxInt), b.pick(n, "allreduce", "f32", false, 0, smallCall)

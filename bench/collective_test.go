@@ -123,9 +123,24 @@ func checkCollective(t *testing.T, r *Report, ranks int) {
 	}
 }
 
-// TestCollective runs every case on small buffers.
+// TestCollective runs every case on small buffers, beside the floor if there is a compiler.
 func TestCollective(t *testing.T) {
-	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{Ranks: []int{2}, Sizes: []int{4, 1028, 128 << 10}}}
+	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{
+		Ranks: []int{2}, Sizes: []int{4, 1028, 128 << 10}, Sides: []string{sideOurs, sideFloor}}}
+	r, err := runCollective(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkCollective(t, r, 2)
+}
+
+// TestCollectivePeers runs what the peers need, which takes long to start.
+func TestCollectivePeers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the peers take seconds to start")
+	}
+	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{
+		Ranks: []int{2}, Sizes: []int{1024}, Ops: []string{"allreduce", "barrier"}, DTypes: []string{"f32"}}}
 	r, err := runCollective(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +150,12 @@ func TestCollective(t *testing.T) {
 
 // TestCollectiveHosts needs namespaces, and so root.
 func TestCollectiveHosts(t *testing.T) {
-	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{Hosts: 2, Ranks: []int{4}, Sizes: []int{4, 128 << 10}}}
+	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{
+		Hosts: 2, Ranks: []int{4}, Sizes: []int{4, 128 << 10}, Sides: []string{sideOurs}}}
+	if !testing.Short() {
+		o.Collective.Sides = nil
+		o.Collective.Sizes = []int{4}
+	}
 	r, err := runCollective(t.Context(), o)
 	if errors.Is(err, nettest.ErrNotAllowed) {
 		t.Skip(err)
