@@ -198,7 +198,7 @@ type Peer struct {
 	Version uint32
 
 	// PID, UID and GID are what the kernel says where it can tell (the local
-	// transport), otherwise what the peer says. Ignored in Options.Hello.
+	// transport), otherwise what the peer says; -1 for users where it says nothing. Ignored in Options.Hello.
 	PID      int
 	UID, GID int
 

@@ -65,7 +65,7 @@ func TestLeaks(t *testing.T) {
 			e.Close()
 		}
 	}
-	round(0) // netpoll keeps a goroutine and two descriptors for ever
+	round(0)          // netpoll keeps a goroutine and two descriptors for ever
 	before := open(t) // the first round may be on its way out still, so that less would do
 	for range 50 {
 		round(0)

@@ -99,9 +99,9 @@ func introduce(o *ipc.Options, ringBytes int) wire.Hello {
 	}
 }
 
-// peerOf is who the peer says it is.
+// peerOf is who the peer says it is. Users of another host mean nothing here.
 func peerOf(m *wire.Hello) ipc.Peer {
-	return ipc.Peer{Role: ipc.Role(m.Role), Name: m.Name, Version: m.Version, PID: int(m.PID), Start: m.Start}
+	return ipc.Peer{Role: ipc.Role(m.Role), Name: m.Name, Version: m.Version, PID: int(m.PID), UID: -1, GID: -1, Start: m.Start}
 }
 
 // Dial connects to the listener at addr, host:port.
