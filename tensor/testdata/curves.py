@@ -1,4 +1,4 @@
-"""Writes curve_mlp.json and curve_qwen.json: fifty training steps of two models, from PyTorch.
+"""Writes curve_mlp.json, curve_gpt.json and curve_qwen.json: fifty training steps of three models, from PyTorch.
 
 Run (Debian: apt-get install python3-torch libopenblas0-openmp):
 
@@ -54,6 +54,42 @@ def mlp_batch(k):
 def mlp_loss(p, x, y):
     h = F.relu(F.linear(x, p["fc1.weight"], p["fc1.bias"]))
     return F.cross_entropy(F.linear(h, p["fc2.weight"], p["fc2.bias"]), y)
+
+
+GPT = dict(vocab=256, hidden=64, layers=2, heads=4, seq=32, batch=2, batches=2)
+
+
+def gpt_params():
+    d = GPT["hidden"]
+    p = {"wte.weight": ([GPT["vocab"], d], 0.0, 2.0 ** -5), "wpe.weight": ([GPT["seq"], d], 0.0, 2.0 ** -5)}
+    for i in range(GPT["layers"]):
+        b = "blocks.%d." % i
+        for norm in ("ln1", "ln2"):
+            p[b + norm + ".weight"], p[b + norm + ".bias"] = ([d], 1.0, 2.0 ** -3), ([d], 0.0, 2.0 ** -4)
+        for name, n, m in (("qkv", d, 3 * d), ("proj", d, d), ("fc", d, 4 * d), ("out", 4 * d, d)):
+            p[b + name + ".weight"], p[b + name + ".bias"] = ([m, n], 0.0, 2.0 ** -4), ([m], 0.0, 2.0 ** -5)
+    p["lnf.weight"], p["lnf.bias"] = ([d], 1.0, 2.0 ** -3), ([d], 0.0, 2.0 ** -4)
+    return p
+
+
+def gpt_batch(k):
+    t = formula.indices("tokens.%d" % k, [GPT["batch"], GPT["seq"] + 1], GPT["vocab"])
+    return torch.from_numpy(t[:, :-1].copy()), torch.from_numpy(t[:, 1:].copy())
+
+
+def gpt_loss(p, x, y):
+    c, (B, T) = GPT, x.shape
+    d, hd = c["hidden"], c["hidden"] // c["heads"]
+    future = torch.ones(T, T, dtype=torch.bool).triu(1)
+    h = F.embedding(x, p["wte.weight"]) + p["wpe.weight"][:T]
+    for i in range(c["layers"]):
+        w = lambda name: (p["blocks.%d.%s.weight" % (i, name)], p["blocks.%d.%s.bias" % (i, name)])
+        q, k, v = (z.view(B, T, -1, hd).transpose(1, 2) for z in F.linear(F.layer_norm(h, [d], *w("ln1")), *w("qkv")).split(d, 2))
+        a = (q @ k.transpose(-2, -1) * hd ** -0.5).masked_fill(future, float("-inf"))
+        h = h + F.linear((F.softmax(a, -1) @ v).transpose(1, 2).reshape(B, T, d), *w("proj"))
+        h = h + F.linear(F.gelu(F.linear(F.layer_norm(h, [d], *w("ln2")), *w("fc"))), *w("out"))
+    logits = F.linear(F.layer_norm(h, [d], p["lnf.weight"], p["lnf.bias"]), p["wte.weight"])
+    return F.cross_entropy(logits.view(B * T, -1), y.reshape(-1))
 
 
 QWEN = dict(vocab=256, hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, ffn=192,
@@ -164,5 +200,7 @@ def write(path, model, config, spec, batch, loss, data):
 
 write("curve_mlp.json", "mlp", MLP, mlp_params(), mlp_batch, mlp_loss,
       {"x": "f32 [batch, inputs] = unit", "y": "i64 [batch] = index below classes"})
+write("curve_gpt.json", "gpt", GPT, gpt_params(), gpt_batch, gpt_loss,
+      {"tokens": "i64 [batch, seq+1] = index below vocab; x is all but the last column, y all but the first"})
 write("curve_qwen.json", "qwen3", QWEN, qwen_params(), qwen_batch, qwen_loss,
       {"tokens": "i64 [batch, seq+1] = index below vocab; x is all but the last column, y all but the first"})

@@ -192,11 +192,26 @@ func TestCurveQwen3(t *testing.T) {
 		"attn.q_norm.", "self_attn.q_norm.", "attn.k_norm.", "self_attn.k_norm.", "mlp.gate.", "mlp.gate_proj.", "mlp.up.", "mlp.up_proj.",
 		"mlp.down.", "mlp.down_proj.", "norm.weight", "model.norm.weight",
 	)
+	c.follow(t, s, m, rename, c.text(s))
+}
+
+func TestCurveGPT(t *testing.T) {
+	c := loadCurve(t, "curve_gpt.json")
+	s := newSession(t)
+	m, err := NewGPT(s, GPTConfig{Vocab: c.int("vocab"), Hidden: c.int("hidden"), Layers: c.int("layers"), Heads: c.int("heads"), Context: c.int("seq")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.follow(t, s, m, strings.NewReplacer(), c.text(s))
+}
+
+// text makes the batches of a model of tokens.
+func (c *curve) text(s *tensor.Session) func(k int) (x, y *tensor.Tensor) {
 	b, n := c.int("batch"), c.int("seq")
 	tokens := make([]int64, b*(n+1))
-	c.follow(t, s, m, rename, func(k int) (*tensor.Tensor, *tensor.Tensor) {
+	return func(k int) (x, y *tensor.Tensor) {
 		data.FillIndices(tokens, fmt.Sprintf("tokens.%d", k), uint64(c.int("vocab")))
 		all := tensor.From(s, tokens, b, n+1)
 		return all.Narrow(1, 0, n), all.Narrow(1, 1, n)
-	})
+	}
 }

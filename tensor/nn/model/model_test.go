@@ -131,6 +131,9 @@ func TestStepIsOneProgram(t *testing.T) {
 		"cnn": {func(s *tensor.Session) (network, error) { return NewCNN(s, 1, 12, 3) }, func(s *tensor.Session) (x, y *tensor.Tensor) {
 			return tensor.RandN(s, tensor.F32, 2, 1, 12, 12), tensor.From(s, []int32{2, 0})
 		}},
+		"gpt": {func(s *tensor.Session) (network, error) { return NewGPT(s, GPTTiny()) }, func(s *tensor.Session) (x, y *tensor.Tensor) {
+			return tensor.From(s, []int32{1, 2, 3, 4}, 2, 2), tensor.From(s, []int32{2, 3, 4, 5}, 2, 2)
+		}},
 		"qwen3": {func(s *tensor.Session) (network, error) { return NewQwen3(s, Qwen3Tiny()) }, func(s *tensor.Session) (x, y *tensor.Tensor) {
 			return tensor.From(s, []int32{1, 2, 3, 4}, 2, 2), tensor.From(s, []int32{2, 3, 4, 5}, 2, 2)
 		}},
