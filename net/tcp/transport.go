@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cloudwego/netpoll"
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -27,6 +28,10 @@ type Transport struct {
 }
 
 var _ ipc.Transport = (*Transport)(nil)
+
+// Quiet has netpoll say nothing on standard error, where it reports connections that were reset. It is for a program's main,
+// before it has any conns: netpoll's logger is the whole process's, and may be somebody else's too.
+func Quiet() { netpoll.SetLoggerOutput(io.Discard) }
 
 // New returns a transport. It costs nothing until it has conns.
 func New() *Transport { return &Transport{} }
