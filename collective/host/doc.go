@@ -30,8 +30,8 @@
 //
 // # Waiting and failing
 //
-// A rank waits by the policy of ring.Waiter: it spins for a microsecond, yields its core to who needs it, and sleeps after
-// some 50; so more ranks than cores do not stand in each other's way. While it waits it looks at what the others
+// A rank waits by the policy of ring.Waiter: it spins for a microsecond, yields its core to who needs it, and sleeps
+// after a millisecond; so more ranks than cores do not stand in each other's way. While it waits it looks at what the others
 // have to say, at their conns, at its context and its timeout: see failing.go. A rank that dies, is late, is in another call or
 // gives up is an error that names it, on all ranks.
 package host

@@ -47,6 +47,11 @@ func (c *Comm) begin(ctx context.Context, call *plan.Call) error {
 	return nil
 }
 
+const (
+	awakeFor   = 40 * time.Microsecond // less than ring.Waiter waits before it sleeps
+	awakeTimes = 25
+)
+
 const golden = 0x9e3779b97f4a7c15 // odd, so that no two Seqs have one multiple
 
 // wordOf is what ranks compare of calls: a loop makes the same again and again but for Seq, so begin need not make all of it anew.
@@ -121,8 +126,18 @@ func (c *Comm) missing(p int) bool {
 	return atomic.LoadUint64(c.peers[p].lines[c.epoch&1].epoch) != c.epoch
 }
 
-// wait waits until here.
+// wait waits until here. It stays awake for awakeTimes times awakeFor before it sleeps: ranks that do alike arrive within
+// that, more than there are cores too, and waking one takes as long as a megabyte. Goroutines of one process do not: one that
+// stays awake keeps a P from others.
 func (c *Comm) wait() error {
+	for i := 0; i < awakeTimes && !c.threads; i++ {
+		if c.post.WaitFor(c.ready, c.stop, awakeFor) {
+			return nil
+		}
+		if e := c.dead.Load(); e != nil {
+			return e
+		}
+	}
 	if c.post.Wait(c.ready, c.stop) {
 		return nil
 	}
