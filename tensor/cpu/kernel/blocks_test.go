@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -199,4 +200,31 @@ func BenchmarkBlocks(b *testing.B) {
 			}
 		}
 	}
+}
+
+// One NaN in a row makes all of it NaN, one +Inf too, and a row of -Inf; other rows are their own.
+func TestSoftmaxRowsSpecial(t *testing.T) {
+	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+		inf := float32(math.Inf(1))
+		for _, n := range []int{1, 5, 16, 33, 64} {
+			for _, v := range []float32{float32(math.NaN()), inf, -inf} {
+				x, y := make([]float32, 3*n), make([]float32, 3*n)
+				for i := range x {
+					x[i] = r.Float32()
+				}
+				x[n+r.IntN(n)] = v
+				if v == -inf {
+					for i := range n {
+						x[n+i] = v
+					}
+				}
+				k.SoftmaxRows(Rows{y, n}, Rows{x, n}, 3, n, n, 0, 0.5)
+				for i, p := range y {
+					if i/n == 1 != (p != p) {
+						t.Fatalf("%v among %d: element %d of row %d is %v", v, n, i%n, i/n, p)
+					}
+				}
+			}
+		}
+	})
 }

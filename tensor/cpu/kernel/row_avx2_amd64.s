@@ -1702,35 +1702,25 @@ row:
 	JZ      last1
 
 sweep1:
-	VMOVUPS   (CX)(DX*1), Y3
-	VCMPPS    $0x03, Y2, Y2, Y4
-	VMAXPS    Y3, Y2, Y3
-	VBLENDVPS Y4, Y2, Y3, Y2
-	VMOVAPS   Y2, Y2
-	ADDQ      $0x20, DX
-	DECQ      DI
-	JNZ       sweep1
+	VMOVUPS (CX)(DX*1), Y3
+	VMAXPS  Y3, Y2, Y2
+	VMOVAPS Y2, Y2
+	ADDQ    $0x20, DX
+	DECQ    DI
+	JNZ     sweep1
 
 last1:
 	VMASKMOVPS (CX)(DX*1), Y1, Y3
 	VMOVUPS    const_minusInf<>+0(SB), Y4
 	VBLENDVPS  Y1, Y3, Y4, Y3
-	VCMPPS     $0x03, Y2, Y2, Y4
-	VMAXPS     Y3, Y2, Y3
-	VBLENDVPS  Y4, Y2, Y3, Y2
+	VMAXPS     Y3, Y2, Y2
 	VMOVAPS    Y2, Y2
 	VPERM2F128 $0x01, Y2, Y2, Y3
-	VCMPPS     $0x03, Y2, Y2, Y4
-	VMAXPS     Y3, Y2, Y3
-	VBLENDVPS  Y4, Y2, Y3, Y2
+	VMAXPS     Y3, Y2, Y2
 	VPERMILPS  $0x4e, Y2, Y3
-	VCMPPS     $0x03, Y2, Y2, Y4
-	VMAXPS     Y3, Y2, Y3
-	VBLENDVPS  Y4, Y2, Y3, Y2
+	VMAXPS     Y3, Y2, Y2
 	VPERMILPS  $0xb1, Y2, Y3
-	VCMPPS     $0x03, Y2, Y2, Y4
-	VMAXPS     Y3, Y2, Y3
-	VBLENDVPS  Y4, Y2, Y3, Y2
+	VMAXPS     Y3, Y2, Y2
 	VMULPS     Y0, Y2, Y2
 	VXORPS     const_sign<>+0(SB), Y2, Y2
 	VMOVUPS    const_zero<>+0(SB), Y3

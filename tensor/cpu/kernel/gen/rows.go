@@ -313,7 +313,8 @@ func softmaxRows(k *kern, table Mem) {
 			prepare(l)
 		},
 		func(l *rowLoop) {
-			pick := func(a, b vreg) vreg { return k.extreme(VMAXPS, a, b) }
+			// This maximum may lose a NaN, whose exponential makes one of the sum all the same.
+			pick := func(a, b vreg) vreg { return k.op(VMAXPS, b, a) }
 			top := k.mut("minusInf")
 			l.sweep(func(c cell) { VMOVAPS(pick(top, c.rest(c.load("x"), "minusInf")), top) })
 			shift := k.neg(k.mul(scale, k.fold(top, pick)))
