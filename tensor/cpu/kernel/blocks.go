@@ -31,6 +31,7 @@ func (r Rows) check(rows, n int) {
 
 // blocks sets the kernels of blocks of rows to loops over those of one row.
 func (t *Table) blocks() {
+	t.Chain = func(int, []ChainOp) int { return 0 }
 	t.RMSNormRows = t.rmsNormRows
 	t.RMSNormGradRows = t.rmsNormGradRows
 	t.LayerNormRows = t.layerNormRows

@@ -211,6 +211,18 @@ type Table struct {
 	// and vOut, which may be p, m and v.
 	AdamW func(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep)
 
+	// Chain runs operations one after another on each of the first done of n numbers, what they leave to each other in
+	// registers:
+	//
+	//	for i := range done {
+	//		var acc float32
+	//		for _, o := range ops { acc = o(acc, o.P[i]) }
+	//	}
+	//
+	// done is n down to a multiple of the kernel's block, 0 where there is no such kernel; the rest is the caller's. Every
+	// ChainOp's P has n numbers, or one. A store may be to where an operation before it or none reads.
+	Chain func(n int, ops []ChainOp) (done int)
+
 	// expTotal is ExpSum without dst.
 	expTotal func(x []float32, scale, shift float32) float32
 	// dlogsm is dst = b - e^a*s.

@@ -1,0 +1,106 @@
+package kernel
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// chainNumbers are n numbers, special ones among them.
+func chainNumbers(r *rand.Rand, n int) []float32 {
+	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, math.MaxFloat32}
+	x := make([]float32, n)
+	for i := range x {
+		if x[i] = float32(r.NormFloat64()); r.IntN(5) == 0 {
+			x[i] = special[r.IntN(len(special))]
+		}
+	}
+	return x
+}
+
+// TestChain runs every operation of a chain on every pair of numbers, beside the kernel whose bits it must give.
+func TestChain(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, l := range Levels() {
+		k, err := Select(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		swap := func(f Binary) Binary { return func(dst, a, b []float32) { f(dst, b, a) } }
+		binary := map[int]Binary{ChainAdd: k.Add, ChainSub: k.Sub, ChainRSub: swap(k.Sub), ChainMul: k.Mul, ChainDiv: k.Div,
+			ChainRDiv: swap(k.Div), ChainMax: k.Max, ChainRMax: swap(k.Max), ChainMin: k.Min, ChainRMin: swap(k.Min)}
+		unary := map[int]Unary{ChainNeg: k.Neg, ChainAbs: k.Abs, ChainSquare: k.Square, ChainSqrt: k.Sqrt, ChainReLU: k.ReLU}
+		for _, n := range []int{0, 1, 63, 256, 1024, 1000} {
+			a, b := chainNumbers(r, n+1)[1:], chainNumbers(r, n+1)[1:]
+			for code := range chainCodes {
+				s := chainNumbers(r, 1)
+				want, other := make([]float32, n), b
+				switch {
+				case unary[code] != nil:
+					unary[code](want, a)
+				case binary[code] != nil:
+					binary[code](want, a, b)
+				case code == ChainLoad:
+					copy(want, b)
+				case code == ChainStore:
+					copy(want, a)
+				default: // a scalar
+					other = make([]float32, n)
+					k.Fill(other, s[0])
+					if code == ChainLoadS {
+						copy(want, other)
+					} else {
+						binary[code-1](want, a, other)
+					}
+					other = s
+				}
+				got := chainNumbers(r, n+2)
+				before, after := got[0], got[n+1]
+				ops := []ChainOp{{ChainLoad, first(a)}, {code, first(other)}, {ChainStore, first(got[1:])}}
+				if code == ChainStore {
+					ops[1].P = first(got[1:])
+				}
+				done := k.Chain(n, ops)
+				if done > n || l == Go && done != 0 || l != Go && n >= 256 && done < n-255 {
+					t.Fatalf("%v: %d of %d numbers are done", l, done, n)
+				}
+				for i := range done {
+					if math.Float32bits(got[i+1]) != math.Float32bits(want[i]) && (want[i] == want[i] || got[i+1] == got[i+1]) {
+						t.Fatalf("%v: operation %d of %g and %g is %g, expected %g", l, code, a[i], other[i%len(other)], got[i+1], want[i])
+					}
+				}
+				if math.Float32bits(got[0]) != math.Float32bits(before) || math.Float32bits(got[n+1]) != math.Float32bits(after) {
+					t.Fatalf("%v: operation %d writes beyond %d numbers", l, code, n)
+				}
+			}
+		}
+	}
+}
+
+// first is the address of x[0], nil if there is none.
+func first(x []float32) *float32 {
+	if len(x) == 0 {
+		return nil
+	}
+	return &x[0]
+}
+
+// A chain keeps what it makes, and reads what it stored.
+func TestChainOfMany(t *testing.T) {
+	k := Best()
+	x, y, z := make([]float32, 512), make([]float32, 512), make([]float32, 512)
+	for i := range x {
+		x[i], y[i] = float32(i), float32(i%7)
+	}
+	three := []float32{3}
+	// z = x*3; z = (z - y)*z
+	done := k.Chain(512, []ChainOp{{ChainLoad, &x[0]}, {ChainMulS, &three[0]}, {ChainStore, &z[0]}, {ChainSub, &y[0]}, {ChainMul, &z[0]}, {ChainStore, &z[0]}})
+	for i := range done {
+		if want := (3*x[i] - y[i]) * (3 * x[i]); z[i] != want {
+			t.Fatalf("element %d is %g, expected %g", i, z[i], want)
+		}
+	}
+	if done == 0 && k.Level != Go {
+		t.Error("nothing was done")
+	}
+}
