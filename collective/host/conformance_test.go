@@ -299,7 +299,7 @@ func TestConformance(t *testing.T) {
 
 // every tries the table, or a sample of it.
 func (x *table) every(sample bool) {
-	one := 30
+	one := 40
 	if sample {
 		one = 150
 	}

@@ -323,7 +323,7 @@ func TestLeaks(t *testing.T) {
 		}
 		return strings.Count(string(b), "memfd:")
 	}
-	rounds := 100
+	rounds := 50
 	if testing.Short() {
 		rounds = 20
 	}

@@ -127,7 +127,7 @@ func loopRole(c *Comm, r role) error {
 // TestKill kills one of four ranks at a random moment, again and again. All others must say whom they lost.
 func TestKill(t *testing.T) {
 	rng := seeded(t)
-	rounds := 25
+	rounds := 12
 	if testing.Short() {
 		rounds = 3
 	}
