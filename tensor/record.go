@@ -129,7 +129,7 @@ func (s *Session) emit(op Op, ints []int64, d DType, shape Shape) *made {
 	m.value = value{s: s, dtype: d, shape: shape, refs: 1, epoch: s.epoch, ref: Ref(i)}
 	s.values = append(s.values, &m.value)
 	if op.Info().Fallible {
-		s.sites = append(s.sites, siteMark{i, callSite()})
+		s.sites = append(s.sites, siteMark{i, callers()})
 	}
 	s.own(m)
 	return m
@@ -281,11 +281,25 @@ func opError(op Op, args []Arg, err error) error {
 
 const module = "github.com/ringside-go/ringside/tensor"
 
-// callSite is the file and line of the innermost caller outside of the tensor packages (their tests count as outside).
-func callSite() string {
-	var pcs [32]uintptr
-	n := runtime.Callers(2, pcs[:])
-	frames := runtime.CallersFrames(pcs[:n])
+// stack is who called, innermost first. To find out file and line costs more than an operation, so it is done only for
+// an error.
+type stack struct {
+	pcs [32]uintptr
+	n   int
+}
+
+// callers is the stack of the caller's caller.
+func callers() (c stack) {
+	c.n = runtime.Callers(3, c.pcs[:])
+	return c
+}
+
+// callSite is the site of the caller's stack.
+func callSite() string { return callers().String() }
+
+// String is the file and line of the innermost caller outside of the tensor packages (their tests count as outside).
+func (c stack) String() string {
+	frames := runtime.CallersFrames(c.pcs[:c.n])
 	for {
 		f, more := frames.Next()
 		if f.Function == "" {
@@ -310,5 +324,5 @@ func located(err error, sites []siteMark) error {
 	if i < 0 {
 		return err
 	}
-	return &OpError{Op: re.Op, Inputs: re.Inputs, Site: sites[i].site, Err: re.Err}
+	return &OpError{Op: re.Op, Inputs: re.Inputs, Site: sites[i].site.String(), Err: re.Err}
 }

@@ -87,7 +87,7 @@ type shapeKey struct {
 
 type siteMark struct {
 	instr int
-	site  string
+	site  stack
 }
 
 // value is the result of one operation. Handles (Tensor) and graph edges point to it.
@@ -313,7 +313,7 @@ func (s *Session) startProgram() {
 	s.values, s.inputs, s.uploads, s.frees = s.values[:0], s.inputs[:0], s.uploads[:0], s.frees[:0]
 	clear(s.pending)
 	s.pending = s.pending[:0]
-	s.sites = nil
+	s.sites = s.sites[:0]
 	s.epoch++
 	s.counter += uint64(s.offset)
 	s.offset = 0
