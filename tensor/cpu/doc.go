@@ -5,7 +5,7 @@
 //	device.go space.go engine.go  a Device, its values, its sessions
 //	lower.go run.go               a plan becomes functions, once, and is run
 //	elementwise.go loops.go       elementwise operations: how tensors are walked; the loop of each operation and dtype
-//	tiles.go                      chains of them, tile by tile
+//	tiles.go chain.go             chains of them, tile by tile
 //	reduce.go rows.go rows64.go   reductions; operations of whole rows
 //	rows32.go normgrad.go loss.go rows in blocks; gradients of a norm in one pass; cross entropy
 //	attention.go                  causal attention and its gradient, block by block

@@ -122,6 +122,11 @@ func tileShapes(s *tensor.Session) []*tensor.Tensor {
 		back := tensor.RandN(s, tensor.F32, sh...).Flip(last)
 		y := x.Exp().Add(row).Mul(col).MulS(0.5).Sub(turned)
 		z := y.Maximum(back).ReLU()
+		w := x.Mul(x).AddS(1).Sqrt()
+		q := w.Neg().Add(w).SubS(0.5).RSubS(2).Div(w).Abs().Minimum(row).Square().Mul(w)
+		T, S := tensor.T, tensor.S
+		q = s.Apply(tensor.OpMax, nil, S(0.25), T(s.Apply(tensor.OpDiv, nil, S(3), T(q.AddS(1)))))
+		out = append(out, q, w.Sub(q).DivS(3).MulS(2).Sub(w).ReLU())
 		wide := z.Cast(tensor.F64).Mul(x.Cast(tensor.F64))
 		out = append(out, y, tensor.Where(z.Gt(x), z, y).RSubS(1), wide, wide.Cast(tensor.F32).Clamp(-1, 1), z.Gt(x).And(x.LtS(0.5)), x.Slice(tensor.At(0)).Neg())
 	}

@@ -40,6 +40,9 @@ type run struct {
 	cols  []uint64    // convolution windows
 	words []uint64    // of tile programs
 	ptrs  []pointer   // theirs
+
+	chain        []kernel.ChainOp
+	chainScalars []float32
 }
 
 // share is this thread's part of n elements, cut at multiples of unit. Which elements are one's own changes no bit of

@@ -21,6 +21,10 @@ type tileProgram struct {
 	outs   []compile.Operand
 	body   []tileOp
 	words  int // of scratch, in 8 bytes
+
+	runs    []chain
+	scalars int // of all chains
+	steps   int // of the longest
 }
 
 type tileInput struct {
@@ -36,12 +40,17 @@ type tileOp struct {
 	scalar func(dst, x []float32, s float32) // in place of f: a tensor and a scalar
 	s      int                               // that scalar
 	in     []int
+	widths []int // of an element of each
 	own    []int // its own scalars
 	spread []spreadScalar
 	dst    int // number of the result's pointer
 	out    int // output that it is, -1: scratch
 	place  int // of the result in scratch
 	width  int
+
+	chained       bool // the Chain kernel can do it
+	code, swapped int  // of that
+	neg           bool // of the scalar
 }
 
 // spreadScalar is a scalar in the place of a tensor.
@@ -73,6 +82,7 @@ func (d *Device) tiles(s *compile.Step) func(r *run) error {
 		p.add(d, s, i, number)
 	}
 	p.reuse()
+	p.chains()
 	return p.run
 }
 
@@ -153,6 +163,14 @@ func (p *tileProgram) add(d *Device, s *compile.Step, i int, number []int) {
 		}
 	}
 	for a, k := range tensors {
+		width := t.Size()
+		switch {
+		case k < 0:
+			width = s.Body[-1-k].DType.Size()
+		case s.In[k].Scalar < 0:
+			width = s.In[k].DType.Size()
+		}
+		o.widths = append(o.widths, width)
 		switch {
 		case k < 0:
 			o.in = append(o.in, len(p.inputs)-1-k)
@@ -161,6 +179,21 @@ func (p *tileProgram) add(d *Device, s *compile.Step, i int, number []int) {
 			o.spread = append(o.spread, spreadScalar{a, s.In[k].Scalar, p.room(t.Size()), t})
 		default:
 			o.in = append(o.in, number[k])
+		}
+	}
+	if divides := b.Op == tensor.OpDiv && len(o.spread) == 1 && o.spread[0].arg == 1; t == tensor.F32 && b.DType == tensor.F32 && (len(o.spread) == 0 || divides) {
+		o.code, o.swapped, o.chained = chainCode(b.Op)
+		if divides {
+			o.code, o.s = kernel.ChainDivS, o.spread[0].scalar
+		}
+		if o.chained && o.scalar != nil {
+			switch left := like.In[0].Scalar >= 0; { // as scalarLoop; the tensor is the accumulator either way
+			case b.Op == tensor.OpSub && !left:
+				o.code, o.neg = kernel.ChainAdd, true
+			case b.Op == tensor.OpSub || b.Op == tensor.OpDiv:
+				o.code = o.swapped
+			}
+			o.code++ // with a scalar
 		}
 	}
 	for _, k := range b.In[len(b.In)-len(info.Scalars):] {
@@ -225,6 +258,7 @@ func (p *tileProgram) run(r *run) error {
 	}
 	r.words = grow(r.words, p.words)
 	r.ptrs = grow(r.ptrs, len(p.inputs)+len(p.body))
+	r.chain, r.chainScalars = grow(r.chain, p.steps), grow(r.chainScalars, p.scalars)
 	p.prepare(r)
 	for {
 		for i := r0; i < r1; i += p.rows {
@@ -263,6 +297,9 @@ func (p *tileProgram) prepare(r *run) {
 			r.ptrs[o.dst] = r.scratch(o.place)
 		}
 	}
+	for i := range p.runs {
+		p.runs[i].prepare(r)
+	}
 }
 
 // tile computes rows from row i on, m columns from j on.
@@ -283,30 +320,45 @@ func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 		r.ptrs[k] = src
 	}
 	first := odo.off[0] + i*n.strides[0][last-1] + j
-	count := rows * m
 	for b := range p.body {
-		o := &p.body[b]
-		if o.out >= 0 {
+		if o := &p.body[b]; o.out >= 0 {
 			r.ptrs[o.dst] = at(r.bufs[p.outs[o.out].Buf], first*o.width)
 		}
-		dst := r.ptrs[o.dst]
-		if o.scalar != nil {
-			o.scalar(elems[float32](dst, count), elems[float32](r.ptrs[o.in[0]], count), float32(r.scalars[o.s]))
+	}
+	runs := p.runs
+	for b, count := 0, rows*m; b < len(p.body); b++ {
+		if len(runs) > 0 && runs[0].from == b {
+			done := runs[0].run(r, count)
+			for ; done < count && b < runs[0].to; b++ {
+				p.body[b].do(r, done, count-done)
+			}
+			b = runs[0].to - 1
+			runs = runs[1:]
 			continue
 		}
-		for a, k := range o.in {
-			if k >= 0 {
-				r.in[a] = r.ptrs[k]
-			}
-		}
-		for _, s := range o.spread {
-			r.in[s.arg] = r.scratch(s.place)
-		}
-		for a, k := range o.own {
-			r.own[a] = r.scalars[k]
-		}
-		o.f(dst, &r.in, r.own[:len(o.own)], count)
+		p.body[b].do(r, 0, count)
 	}
+}
+
+// do computes n elements from element first of the tile on.
+func (o *tileOp) do(r *run, first, n int) {
+	dst := shift(r.ptrs[o.dst], first*o.width)
+	if o.scalar != nil {
+		o.scalar(elems[float32](dst, n), elems[float32](shift(r.ptrs[o.in[0]], 4*first), n), float32(r.scalars[o.s]))
+		return
+	}
+	for a, k := range o.in {
+		if k >= 0 {
+			r.in[a] = shift(r.ptrs[k], first*o.widths[a])
+		}
+	}
+	for _, s := range o.spread {
+		r.in[s.arg] = r.scratch(s.place)
+	}
+	for a, k := range o.own {
+		r.own[a] = r.scalars[k]
+	}
+	o.f(dst, &r.in, r.own[:len(o.own)], n)
 }
 
 // gatherRows copies rows of m elements that lie rs apart, their elements cs apart, one after another.

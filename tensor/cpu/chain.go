@@ -1,0 +1,145 @@
+package cpu
+
+import (
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+// chain is operations from to to-1 of a tile program, which one call of the Chain kernel does: what one leaves to the
+// next stays in a register. What somebody else reads is stored too.
+type chain struct {
+	from, to int
+	steps    []chainStep
+	first    int // of its scalars in the run's memory
+}
+
+// chainStep is an operation of the kernel. Its operand is pointer ptr, or scalar s of the program where ptr is -1; both
+// are -1 where it has none.
+type chainStep struct {
+	code, ptr, s int
+	neg          bool // -s
+}
+
+// chainCode is the code of an operation with the accumulator as its first operand, and with it as the second.
+func chainCode(op tensor.Op) (code, swapped int, ok bool) {
+	switch op {
+	case tensor.OpNeg:
+		return kernel.ChainNeg, 0, true
+	case tensor.OpAbs:
+		return kernel.ChainAbs, 0, true
+	case tensor.OpSquare:
+		return kernel.ChainSquare, 0, true
+	case tensor.OpSqrt:
+		return kernel.ChainSqrt, 0, true
+	case tensor.OpRelu:
+		return kernel.ChainReLU, 0, true
+	case tensor.OpAdd:
+		return kernel.ChainAdd, kernel.ChainAdd, true
+	case tensor.OpSub:
+		return kernel.ChainSub, kernel.ChainRSub, true
+	case tensor.OpMul:
+		return kernel.ChainMul, kernel.ChainMul, true
+	case tensor.OpDiv:
+		return kernel.ChainDiv, kernel.ChainRDiv, true
+	case tensor.OpMax:
+		return kernel.ChainMax, kernel.ChainRMax, true
+	case tensor.OpMin:
+		return kernel.ChainMin, kernel.ChainRMin, true
+	}
+	return 0, 0, false
+}
+
+// chains finds the runs of two operations and more that the kernel can do.
+func (p *tileProgram) chains() {
+	for i := 0; i < len(p.body); {
+		to := i
+		for to < len(p.body) && p.body[to].chained {
+			to++
+		}
+		if to-i > 1 {
+			p.runs = append(p.runs, p.chain(i, to))
+		}
+		i = max(to, i+1)
+	}
+	for i := range p.runs {
+		c := &p.runs[i]
+		c.first = p.scalars
+		for _, s := range c.steps {
+			if s.s >= 0 {
+				p.scalars++
+			}
+		}
+		p.steps = max(p.steps, len(c.steps))
+	}
+}
+
+// chain makes operations from to to-1 one.
+func (p *tileProgram) chain(from, to int) chain {
+	c := chain{from: from, to: to}
+	stored := map[int]bool{} // pointers whose value is read from memory
+	for j := range p.body {
+		for a, k := range p.body[j].in {
+			carried := j > from && j < to && k == p.body[j-1].dst && !(a > 0 && p.body[j].in[0] == k)
+			if k >= 0 && !carried {
+				stored[k] = true
+			}
+		}
+	}
+	acc := -1
+	for i := from; i < to; i++ {
+		o := &p.body[i]
+		code, operand := o.code, -1
+		rest := o.in
+		switch {
+		case o.in[0] == acc:
+			rest = rest[1:]
+		case len(o.in) > 1 && o.in[1] == acc:
+			code, rest = o.swapped, rest[:1]
+		default:
+			c.steps = append(c.steps, chainStep{code: kernel.ChainLoad, ptr: o.in[0], s: -1})
+			rest = rest[1:]
+		}
+		if len(rest) > 0 {
+			operand = rest[0]
+		}
+		c.steps = append(c.steps, chainStep{code: code, ptr: operand, s: o.s, neg: o.neg})
+		acc = o.dst
+		if o.out >= 0 || stored[o.dst] {
+			c.steps = append(c.steps, chainStep{code: kernel.ChainStore, ptr: o.dst, s: -1})
+		}
+	}
+	return c
+}
+
+// run does the chain for n elements and returns for how many it did.
+func (c *chain) run(r *run, n int) int {
+	ops := r.chain[:len(c.steps)]
+	scalar := c.first
+	for i := range c.steps {
+		s := &c.steps[i]
+		ops[i] = kernel.ChainOp{Code: s.code}
+		switch {
+		case s.ptr >= 0:
+			ops[i].P = (*float32)(r.ptrs[s.ptr])
+		case s.s >= 0:
+			ops[i].P = &r.chainScalars[scalar]
+			scalar++
+		}
+	}
+	return r.table.Chain(n, ops)
+}
+
+// prepare lays the chain's scalars out.
+func (c *chain) prepare(r *run) {
+	at := c.first
+	for _, s := range c.steps {
+		if s.s >= 0 {
+			x := float32(r.scalars[s.s])
+			if s.neg {
+				x = -x
+			}
+			r.chainScalars[at] = x
+			at++
+		}
+	}
+}
