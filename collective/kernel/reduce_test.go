@@ -295,28 +295,34 @@ func TestReduceLong(t *testing.T) {
 	})
 }
 
-// TestHalves gives every value of 16 bits to every kernel, beside a random one.
+// TestHalves gives every value of 16 bits to every conversion, alone and beside a random one; to operations other than the
+// sum, random ones.
 func TestHalves(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
 		combos(func(op plan.Op, c conversion) {
 			if c.from != plan.F16 && c.from != plan.BF16 {
 				return
 			}
-			srcs := [][]byte{make([]byte, 2<<16), make([]byte, 2<<16)}
-			for i := range 1 << 16 {
-				binary.LittleEndian.PutUint16(srcs[0][2*i:], uint16(i))
+			n, alone := 1<<16, 1
+			if op != plan.Sum {
+				n, alone = 1<<13, 2
+			}
+			srcs := [][]byte{make([]byte, 2*n), make([]byte, 2*n)}
+			for i := range n {
+				x := i
+				if op != plan.Sum {
+					x = int(r.Uint32())
+				}
+				binary.LittleEndian.PutUint16(srcs[0][2*i:], uint16(x))
 				binary.LittleEndian.PutUint16(srcs[1][2*i:], uint16(r.Uint32()))
 			}
-			for k := 1; k <= 2; k++ {
-				if k == 1 && op != plan.Sum {
-					continue // the same conversions again
-				}
-				dst := make([]byte, c.to.Size()<<16)
+			for k := alone; k <= 2; k++ {
+				dst := make([]byte, c.to.Size()*n)
 				c.run(s, op, 1, [][]byte{dst}, srcs[:k])
-				for i := range 1 << 16 {
+				for i := range n {
 					got, want := word(dst[i*c.to.Size():], c.to.Size()), reference(op, c, 1, srcs[:k], i)
 					if !same(c.to, got, want) {
-						t.Fatalf("%v %v of %#x and %#x: %#x, want %#x", op, c, i, word(srcs[1][2*i:], 2), got, want)
+						t.Fatalf("%v %v of %#x and %#x: %#x, want %#x", op, c, word(srcs[0][2*i:], 2), word(srcs[1][2*i:], 2), got, want)
 					}
 				}
 			}
