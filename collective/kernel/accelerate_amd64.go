@@ -2,14 +2,8 @@ package kernel
 
 import "github.com/ringside-go/ringside/collective/plan"
 
-const (
-	// touchMax is the bytes that one call into assembly reads and writes, some 50 µs where they come from memory:
-	// a goroutine can't be stopped there.
-	touchMax = 1 << 20
-
-	// line is a multiple of the elements in any vector, so that only the last call has a rest.
-	line = 64
-)
+// line is a multiple of the elements in any vector, so that only the last call has a rest.
+const line = 64
 
 // accelerated folds in assembly and returns how many elements it did: all of them, or whole vectors, or none if there
 // is no kernel for it.

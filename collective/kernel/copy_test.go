@@ -2,16 +2,17 @@ package kernel
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 )
 
 func TestCopy(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
-		sizes := []int{0, 1, 63, repMin - 1, repMin, repMin + 1, 1<<19 - 1, 1<<19 + 65, 3 << 20, streamMin - 1, streamMin, streamMin + 255}
+		sizes := []int{0, 1, 63, repMin - 1, repMin, repMin + 1, touchMax/2 - 1, touchMax/2 + 65, 3 << 20, streamMin - 1, streamMin, streamMin + 255}
 		src, dst := make([]byte, streamMin+512), make([]byte, streamMin+1024)
-		for i := range src {
-			src[i] = byte(r.Uint32())
+		for i := 0; i+8 <= len(src); i += 8 {
+			binary.LittleEndian.PutUint64(src[i:], r.Uint64())
 		}
 		for _, n := range sizes {
 			from, at := r.IntN(257), 64+r.IntN(65)

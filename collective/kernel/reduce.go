@@ -73,6 +73,10 @@ func Narrow(dst, src []byte, dt plan.DType, scale float64) {
 	Best().ReduceNarrow(plan.Sum, dt, scale, [][]byte{dst}, [][]byte{src})
 }
 
+// touchMax is the bytes that one call into assembly reads and writes, some 50 µs where they come from memory: a goroutine
+// can't be stopped there.
+const touchMax = 1 << 20
+
 // few is the elements up to which one at a time is the fastest.
 const few = 1
 

@@ -280,7 +280,7 @@ func TestReduce(t *testing.T) {
 			}
 			for sources := 1; sources <= 9; sources++ {
 				dests := 1 + sources%4
-				trial(t, s, r, op, c, 700, sources, dests, place(dests), scale())
+				trial(t, s, r, op, c, 300, sources, dests, place(dests), scale())
 			}
 		})
 	})
@@ -289,9 +289,10 @@ func TestReduce(t *testing.T) {
 // TestReduceLong crosses the bound of one call into assembly.
 func TestReduceLong(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
-		for _, c := range []conversion{{plan.F32, plan.F32}, {plan.BF16, plan.BF16}, {plan.F16, plan.F32}, {plan.U8, plan.U8}} {
-			trial(t, s, r, plan.Sum, c, 700_001, 2, 2, 0, 1)
+		for _, c := range []conversion{{plan.F32, plan.F32}, {plan.BF16, plan.BF16}, {plan.F16, plan.F32}} {
+			trial(t, s, r, plan.Sum, c, touchMax/8+1, 2, 2, 0, 1)
 		}
+		trial(t, s, r, plan.Xor, conversion{plan.I32, plan.I32}, touchMax/8+1, 2, 1, 1, 1)
 	})
 }
 
