@@ -343,11 +343,12 @@ func TestConformance(t *testing.T) {
 		for _, transport := range []string{"memory", "local", "tcp", "hosts"} {
 			w := newWorld(t, transport, hostOf, cases)
 			share := 1.0
-			if testing.Short() {
+			switch {
+			case raced && testing.Short():
+				share = 0.005
+			case raced || testing.Short():
 				share = 0.02
-			} else if raced {
-				share = 0.02
-			} else if transport == "memory" {
+			case transport == "memory":
 				share = 0.1 // slow, and not what is tested
 			}
 			n += w.run(t, s, func(i int) bool {

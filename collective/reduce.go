@@ -42,7 +42,8 @@ func reduction[T Element](g *Group, j *job, kind plan.Kind, op Op, count int) er
 		return err
 	}
 	j.scale = scale
-	j.call = plan.Call{Kind: kind, Op: fold, DType: dt, Count: int64(count), Scale: scale}
+	c := &j.call // field by field, for a whole one would be copied once more
+	c.Kind, c.Op, c.DType, c.Count, c.Scale = kind, fold, dt, int64(count), scale
 	return nil
 }
 
@@ -116,10 +117,7 @@ func reduceScatter[T Element](j *job, g *Group, dst, src []T, counts []int, op O
 	if err := parts(g, j, "reduce-scatter", dst, src, counts); err != nil {
 		return err
 	}
-	hash := j.call.Counts
-	err := reduction[T](g, j, plan.ReduceScatter, op, len(src))
-	j.call.Counts = hash
-	return err
+	return reduction[T](g, j, plan.ReduceScatter, op, len(src))
 }
 
 // parts checks one and all, a rank's part and the whole of all ranks' parts, and puts the counts in the job. one may be its
