@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -27,14 +28,14 @@ const (
 )
 
 // locate fills in the socket's path where there is no address: ranks of one host find it by the job's name, which
-// without one is their parent process.
+// without one is the process that launched them.
 func locate(w *World) error {
 	if w.MasterAddr != "" || w.Socket != "" {
 		return nil
 	}
 	job := w.Job
 	if job == "" {
-		job = "parent-" + strconv.Itoa(os.Getppid())
+		job = "process-" + strconv.Itoa(launcherPID(w.rankName))
 	}
 	runtimeDir := w.RuntimeDir
 	if runtimeDir != "" { // Slurm takes the variable to nodes where the folder is not
@@ -53,6 +54,33 @@ func locate(w *World) error {
 			ErrEnvironment, w.Socket, len(w.Socket), maxSocketPath)
 	}
 	return nil
+}
+
+// launcherPID is the nearest process above this one that has not the variable which tells this one its rank: it is the
+// same for all ranks, also when a script stands between.
+func launcherPID(rankName string) int {
+	pid := os.Getppid()
+	for range 64 {
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil || rankName == "" || !bytes.Contains(append([]byte{0}, env...), []byte("\x00"+rankName+"=")) {
+			break
+		}
+		// "pid (name) state ppid ...", where the name may have anything in it.
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			break
+		}
+		rest := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(rest) < 2 {
+			break
+		}
+		above, err := strconv.Atoi(string(rest[1]))
+		if err != nil || above < 1 {
+			break
+		}
+		pid = above
+	}
+	return pid
 }
 
 // listen opens rank 0's listener. Where the address is another's it finds out whether that is a rank 0 of this very job.

@@ -59,6 +59,7 @@ func (e *environment) place(w *World, rank, size, localRank, localSize string) {
 			return
 		}
 	}
+	w.rankName = rank
 	w.Size = e.integer(size, 1, MaxSize, 1)
 	if e.err != nil {
 		return

@@ -50,6 +50,8 @@ type World struct {
 	// RuntimeDir is the runtime folder of this user's, as XDG_RUNTIME_DIR names it; empty for the default in /tmp.
 	RuntimeDir string
 
+	rankName string // the variable that Rank is from
+
 	// Source is who said so, for logs: "torchrun's variables".
 	Source string
 }

@@ -3,7 +3,7 @@
 //
 //	ringside run -n 4 -- ./allreduce
 //	mpirun -n 4 ./allreduce
-//	torchrun --no-python --nproc-per-node 4 ./allreduce
+//	torchrun --no_python --nproc_per_node 4 ./allreduce
 //	srun -n 4 ./allreduce
 //
 // as a Kubernetes indexed job, and alone. See docs/launch.md.
