@@ -24,6 +24,9 @@ func (c *compiler) attention() {
 	c.apply(m.e)
 }
 
+// maxHeads bounds the matrices of a fused attention: an engine lists them.
+const maxHeads = 4096
+
 // attentionMatch looks at one causal softmax at a time.
 type attentionMatch struct {
 	c *compiler
@@ -47,7 +50,7 @@ func (m *attentionMatch) at(k int) {
 	r := len(soft.Out.Shape)
 	m.batch, m.s, m.t = soft.Out.Shape[:r-2], soft.Out.Shape[r-2], soft.Out.Shape[r-1]
 	m.p, m.forward, m.backward = soft.Out, []int{k}, nil
-	if soft.Out.Shape.Elems() == 0 || m.c.plan.Buffers[m.p.Buf].Place != Temp || !m.scores(soft.In[0], k) {
+	if soft.Out.Shape.Elems() == 0 || m.batch.Elems() > maxHeads || m.c.plan.Buffers[m.p.Buf].Place != Temp || !m.scores(soft.In[0], k) {
 		return
 	}
 	readers := m.g.readers[m.p.Buf]

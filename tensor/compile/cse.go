@@ -10,6 +10,7 @@ import (
 type stepKey struct {
 	op   tensor.Op
 	args [3]int
+	ints int64 // mixed
 }
 
 func keyOf(s *Step) stepKey {
@@ -18,6 +19,9 @@ func keyOf(s *Step) stepKey {
 		if k.args[i] = o.Buf + 1; o.Scalar >= 0 {
 			k.args[i] = -1 - o.Scalar
 		}
+	}
+	for _, x := range s.Ints {
+		k.ints = k.ints*1_000_003 + x
 	}
 	return k
 }

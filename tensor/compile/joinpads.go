@@ -7,6 +7,9 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
+// maxPads bounds the sums that are looked at from one of them.
+const maxPads = 64
+
 // joinPads makes one step of a sum of pads that lie beside each other and together are all of the result: what is left of
 // the gradients of slices that cut a tensor up. Where the pads' value is 0, which only a run knows, it is a
 // concatenation; a -0 then stays one.
@@ -38,7 +41,7 @@ func (c *compiler) padsOf(g *graph, e *edit, k int, pads, gone *[]int) bool {
 			return false
 		}
 		d := g.def[o.Buf]
-		if d < 0 || e.touched(d) || !c.only(g, o.Buf, k) || len(g.readers[o.Buf]) != 1 {
+		if d < 0 || len(*gone) > maxPads || e.touched(d) || !c.only(g, o.Buf, k) || len(g.readers[o.Buf]) != 1 {
 			return false
 		}
 		switch c.plan.Steps[d].Op {

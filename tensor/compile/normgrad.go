@@ -25,7 +25,7 @@ func (c *compiler) normGrads() {
 		w := c.reader(g, e, x.In[0].Buf, func(s *Step) bool {
 			return s.Op == gradW && same(s.In[0], x.In[0]) && same(s.In[1], x.In[1]) && slices.Equal(s.Ints, x.Ints)
 		})
-		if w < 0 || len(x.In) != 4 { // x, dy, weight, eps
+		if w < 0 || len(x.In) != 4 || runs(x.In[0].Shape[:len(x.In[0].Shape)-int(x.Ints[0])]) > maxRuns { // x, dy, weight, eps
 			continue
 		}
 		at := min(k, w)
@@ -50,6 +50,18 @@ func (c *compiler) normGrads() {
 		e.replace(at, f, gone...)
 	}
 	c.apply(e)
+}
+
+// maxRuns bounds the evenly spaced runs that the rows of a norm lie in: an engine lists them.
+const maxRuns = 4096
+
+// runs is how many runs along the longest dim there are at most.
+func runs(rows tensor.Shape) int {
+	longest := 1
+	for _, n := range rows {
+		longest = max(longest, n)
+	}
+	return rows.Elems() / longest
 }
 
 // reader finds a step that reads buf and that ok accepts; -1 if there is none.

@@ -11,6 +11,7 @@ const (
 	MaxTileInputs = 7
 	maxTileOuts   = 5
 	maxTileOps    = 24
+	maxNeighbours = 8 // other readers of an operand that are tried, so that compiling takes no longer than linear time
 )
 
 // tiles joins elementwise steps over the same elements: what one makes and another reads never leaves the nearest
@@ -97,12 +98,23 @@ func (t *tiler) add(k int) {
 		if o.Scalar >= 0 || !t.c.whole(o) || o.Shape.Elems() != s.Out.Shape.Elems() {
 			continue
 		}
-		for _, u := range t.g.readers[o.Buf] {
+		tries := maxNeighbours
+		for _, u := range slices.Backward(t.before(o.Buf, k)) {
+			if tries--; tries < 0 {
+				break
+			}
 			if p := t.of[u.step]; p != nil && p != t.of[k] && t.join(p, t.of[k]) {
 				return
 			}
 		}
 	}
+}
+
+// before are the readers of buf before step k.
+func (t *tiler) before(buf, k int) []use {
+	r := t.g.readers[buf]
+	n, _ := slices.BinarySearchFunc(r, k, func(u use, k int) int { return u.step - k })
+	return r[:n]
 }
 
 // join makes one group of p and q if that keeps the order of things: q runs where p does or p where q.

@@ -53,6 +53,7 @@ type Device struct {
 	mu    sync.Mutex // held while a program runs; what follows belongs to that
 	temp  *shm.Block // its temporaries
 	outs  []*shm.Block
+	sums  []uint64 // see run
 	runs  uint64
 	plans plans
 }
@@ -167,6 +168,7 @@ type Compiled struct {
 	plan    *compile.Plan
 	steps   []lowered
 	shares  bool // some step is shared among threads
+	sums    int  // most that a step needs of run.sums
 }
 
 // Plan is what was compiled, for people.
@@ -217,6 +219,9 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (*Compiled, error) {
 	}
 	c := &Compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog, &compile.Options{NoFuse: d.noFuse})}
 	c.steps = d.lower(c.plan)
+	for i := range c.steps {
+		c.sums = max(c.sums, c.steps[i].sums)
+	}
 	c.shares = slices.ContainsFunc(c.steps, func(l lowered) bool { return l.shared })
 	if e := p.byHash[hash]; e != nil {
 		p.drop(e)

@@ -4,10 +4,9 @@ import "github.com/ringside-go/ringside/tensor/compile"
 
 // crossEntropy32 lowers the mean loss over rows, its gradient, or both, of f32. A target that is neither a class nor
 // ignored is an error. Every row's loss has a place of its own, so that their sum doesn't depend on who computed which.
-func (d *Device) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) (f, after func(r *run) error) {
+func (d *Device) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) (f, after func(r *run) error, words int) {
 	rows, classes, gap := s.In[0].Shape[0], s.In[0].Shape[1], s.In[0].Strides[0]
 	ignore := s.Ints[0]
-	losses := make([]float64, rows)
 	// target is the class of row i; false if the row doesn't count.
 	target := func(id []byte, wide bool, i int) (int, bool, error) {
 		v := int64(0)
@@ -46,6 +45,7 @@ func (d *Device) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) (f
 		if grad != nil {
 			scale = buf[float32](r, &s.In[2])[0] / float32(n)
 		}
+		losses := slice[float64](bytesOf(r.sums))
 		lo, hi := r.share(rows, 1)
 		for i := lo; i < hi; i++ {
 			row := []float32(nil)
@@ -66,7 +66,7 @@ func (d *Device) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) (f
 		return nil
 	}
 	if loss == nil {
-		return f, nil
+		return f, nil, rows
 	}
 	after = func(r *run) error {
 		n, err := counted(r)
@@ -74,11 +74,11 @@ func (d *Device) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) (f
 			return err
 		}
 		sum := 0.0
-		for _, l := range losses {
+		for _, l := range slice[float64](bytesOf(r.sums))[:rows] {
 			sum += l
 		}
 		buf[float32](r, loss)[0] = float32(sum / float64(n))
 		return nil
 	}
-	return f, after
+	return f, after, rows
 }

@@ -19,18 +19,18 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 		case compile.Single:
 			switch {
 			case s.Op == tensor.OpCrossEntropy && s.Out.DType == tensor.F32:
-				l.f, l.after = d.crossEntropy32(s, nil, &s.Out)
+				l.f, l.after, l.sums = d.crossEntropy32(s, nil, &s.Out)
 			case s.Op == tensor.OpCrossEntropyGrad && s.Out.DType == tensor.F32:
-				l.f, l.after = d.crossEntropy32(s, &s.Out, nil)
+				l.f, l.after, l.sums = d.crossEntropy32(s, &s.Out, nil)
 			default:
 				l.f = d.step(s)
 			}
 		case compile.LossGrad:
-			l.f, l.after = d.crossEntropy32(s, &s.Out, &s.Also[0])
+			l.f, l.after, l.sums = d.crossEntropy32(s, &s.Out, &s.Also[0])
 		case compile.Tiles:
 			l.f = d.tiles(s)
 		case compile.NormGrad:
-			l.f, l.after = d.normGrad(s)
+			l.f, l.after, l.sums = d.normGrad(s)
 		case compile.AdamW:
 			l.f = d.adamw(s)
 		case compile.Attention:

@@ -12,7 +12,7 @@ const normBlock = 64
 
 // normGrad lowers the gradients of a norm by its input, its weight and, of a layer norm, its bias: one pass over the
 // rows, which computes the statistics of a row once.
-func (d *Device) normGrad(s *compile.Step) (f, after func(r *run) error) {
+func (d *Device) normGrad(s *compile.Step) (f, after func(r *run) error, words int) {
 	k := d.table
 	x, dy := s.In[0], s.In[1]
 	cut := len(x.Shape) - int(s.Ints[0])
@@ -27,7 +27,6 @@ func (d *Device) normGrad(s *compile.Step) (f, after func(r *run) error) {
 	if bias {
 		width = 2 * n
 	}
-	sums := make([]float32, blocks*width)
 	grads := func(dx, x, dy kernel.Rows, dw, db, w []float32, rows int, eps float32) {
 		if layer {
 			k.LayerNormGradRows(dx, x, dy, dw, db, w, rows, n, eps)
@@ -38,6 +37,7 @@ func (d *Device) normGrad(s *compile.Step) (f, after func(r *run) error) {
 	f = func(r *run) error {
 		in, grad, w, dx := buf[float32](r, &x), buf[float32](r, &dy), buf[float32](r, &s.In[2])[:n], buf[float32](r, &s.Out)
 		eps, epsW := float32(r.scalars[s.In[3].Scalar]), float32(r.scalars[s.In[4].Scalar])
+		sums := slice[float32](bytesOf(r.sums))
 		lo, hi := r.share(blocks, 1)
 		clear(sums[lo*width : hi*width])
 		for b := lo; b < hi; b++ {
@@ -64,6 +64,7 @@ func (d *Device) normGrad(s *compile.Step) (f, after func(r *run) error) {
 		return nil
 	}
 	after = func(r *run) error {
+		sums := slice[float32](bytesOf(r.sums))
 		for j := range s.Also {
 			out := buf[float32](r, &s.Also[j])[:n]
 			copy(out, sums[j*n:][:n])
@@ -73,5 +74,5 @@ func (d *Device) normGrad(s *compile.Step) (f, after func(r *run) error) {
 		}
 		return nil
 	}
-	return f, after
+	return f, after, (blocks*width + 1) / 2
 }

@@ -20,6 +20,7 @@ type lowered struct {
 	instr  int
 	f      func(r *run) error
 	after  func(r *run) error // if there is one: when all parts of f are done, by one thread
+	sums   int                // words that parts leave to after
 	shared bool               // among all threads: f does part r.part of r.parts
 }
 
@@ -40,6 +41,8 @@ type run struct {
 	cols  []uint64    // convolution windows
 	words []uint64    // of tile programs
 	ptrs  []pointer   // theirs
+
+	sums []uint64 // the same for all threads: what parts of a step leave to its end
 
 	chain        []kernel.ChainOp
 	chainScalars []float32
@@ -125,8 +128,9 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 			r.bufs[o.Buf] = block.Bytes()[:plan.Buffers[o.Buf].Size]
 		}
 	}
+	d.sums = grow(d.sums, c.sums)
 	for _, l := range d.lanes {
-		l.bufs, l.scalars = r.bufs, scalars
+		l.bufs, l.scalars, l.sums = r.bufs, scalars, d.sums
 	}
 	var start time.Time
 	for i := range c.steps {
