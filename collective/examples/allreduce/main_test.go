@@ -98,6 +98,22 @@ func TestRingsideRun(t *testing.T) {
 	}
 }
 
+// TestRestart: rank 1 dies before the others have found it; they are started again, and meet in the next epoch.
+func TestRestart(t *testing.T) {
+	runtimeDir(t)
+	ctx, cancel := context.WithTimeout(t.Context(), guard)
+	defer cancel()
+	var out bytes.Buffer
+	script := `if [ $TORCHELASTIC_RESTART_COUNT = 0 ] && [ $RANK = 1 ]; then kill -9 $$; fi; exec "$0"`
+	sum, err := launch.Run(ctx, launch.Options{
+		Program: []string{"/bin/sh", "-c", script, exe(t)}, Ranks: 3, Restarts: 1, Environ: os.Environ(), Stdout: &out,
+	})
+	if err != nil || sum.Restarts != 1 || sum.Failures[0].Rank != 1 || sum.Failures[0].How != "signal: killed" {
+		t.Fatalf("%+v, %v: %s", sum, err, out.String())
+	}
+	check(t, out.String(), 3)
+}
+
 // TestMpirun: Open MPI launches the example as it is. It is skipped where Open MPI is not installed.
 func TestMpirun(t *testing.T) {
 	mpirun, err := exec.LookPath("mpirun")
