@@ -57,6 +57,7 @@ fuzz: ## every fuzz target for FUZZTIME (5s)
 chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000) at random under load
 	$(GO) test ./ipc/local -run '^TestKilledAtEveryStep$$' -count 1 -v
 	$(GO) test ./ipc/cluster -run '^TestChaos$$' -count 1 -v -timeout 15m -args -chaos.kills $(CHAOS_KILLS)
+	$(GO) test ./collective -run '^(TestKilled|TestStopped)$$' -count 1 -v -args -death.kills 200 -death.stops 20
 
 bench: build ## the benchmarks, beside their peers and floors
 	$(BIN)/ringside bench

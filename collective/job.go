@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
 )
 
 // job is one call, checked and in bytes.
@@ -25,7 +26,13 @@ func (g *Group) run(ctx context.Context, j *job) error {
 	if g.failure.Load() != nil || g.left.Load() != nil {
 		return g.refuse(j.call.String())
 	}
-	if err := g.dispatch(ctx, j); err != nil {
+	err := ctx.Err()
+	if err == nil {
+		err = g.dispatch(ctx, j)
+	} else {
+		err = ipc.ContextError(ctx)
+	}
+	if err != nil {
 		return g.resolve(j, err)
 	}
 	if g.uncounted += len(j.dst); g.uncounted >= countEvery {
