@@ -130,7 +130,8 @@ type Group struct {
 }
 
 // New makes a group of members, which are by rank; this process is members[rank]. It takes ownership of the conns, also when
-// it fails. Every member must call it.
+// it fails. Every member must call it. Split, Sub and Shrink need conns of their own, which only groups that Init or Local
+// made can open.
 func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Group, error) {
 	c, err := o.withDefaults()
 	if err == nil && (rank < 0 || rank >= len(members)) {
