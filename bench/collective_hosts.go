@@ -133,6 +133,10 @@ func hostSides(ctx context.Context, o *Options, dir string, hosts [2]*nettest.Ho
 		if err != nil {
 			return nil, err
 		}
+		if _, err := run(ctx, 2, []collectiveCase{{2, "barrier", "f32", 0, false}}); err != nil {
+			o.without(sideMPI+"tcp", err)
+			break
+		}
 		sides = append(sides, collectiveSide{sideMPI + "tcp", mpiCan, run})
 	case errors.Is(err, errNoMPI):
 		o.without("Open MPI", fmt.Errorf("%w; apt-get install openmpi-bin libopenmpi-dev", err))
