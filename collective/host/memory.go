@@ -25,6 +25,9 @@ const (
 	placeBits  = 40
 	placeMask  = 1<<placeBits - 1
 	firstBytes = 4 << 20 // of the first segment; each further one is twice as large
+
+	// maxSegments bounds what a rank maps of another that keeps sending: blocks larger than the arena's segments have one each.
+	maxSegments = 1 << 14
 )
 
 // Kinds of messages on the conns; a group's own are higher.
@@ -129,13 +132,13 @@ func (c *Comm) find(b []byte) uint64 {
 // at is n bytes at a place in the registered memory of rank p, which said so.
 func (c *Comm) at(p int, place uint64, n int) ([]byte, error) {
 	number, off := place>>placeBits, place&placeMask
+	if number == 0 || number > maxSegments {
+		return nil, c.broke(p, fmt.Errorf("place %#x is in segment %d of at most %d", place, number, maxSegments))
+	}
 	for uint64(len(c.peers[p].segments)) < number {
 		if err := c.takeSegment(p); err != nil {
 			return nil, err
 		}
-	}
-	if number == 0 {
-		return nil, c.broke(p, fmt.Errorf("no segment at place %#x", place))
 	}
 	mem := c.peers[p].segments[number-1].Bytes()
 	if off > uint64(len(mem)) || uint64(n) > uint64(len(mem))-off {
