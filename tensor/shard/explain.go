@@ -1,0 +1,147 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// kindOrder is the order in which kinds are listed.
+var kindOrder = []plan.Kind{plan.AllReduce, plan.ReduceScatter, plan.AllGather, plan.AllToAll}
+
+// Explain says in words how the tensors lie, what moves and why, and what that costs. It begins with the program, every
+// result with its layout.
+func (p *Plan) Explain() string {
+	var b strings.Builder
+	n := len(p.Mesh)
+	fmt.Fprintf(&b, "mesh %v\n", p.Mesh)
+	for i, in := range p.Inputs {
+		fmt.Fprintf(&b, "in%d %v%v %s\n", i, in.DType, in.Shape, in.Layout.show(n))
+	}
+	if p.program != nil {
+		live := needed(p.program)
+		for i, in := range p.program.Instrs {
+			fmt.Fprintf(&b, "%%%d = %v %v%v", i, in.Op, in.DType, p.program.Shapes[in.Shape])
+			for _, r := range p.program.ArgsOf(i) {
+				fmt.Fprintf(&b, " %v", r)
+			}
+			if live[i] {
+				fmt.Fprintf(&b, " %s\n", p.results[i].show(n))
+			} else {
+				b.WriteString(" not needed\n")
+			}
+		}
+	}
+	for _, m := range p.notes {
+		fmt.Fprintf(&b, "%v along %s of %s, which is %s: %s needs it %s; %d bytes a rank\n",
+			m.kind, p.Mesh[m.dim].Name, m.value, m.from.words(), p.reader(m.reader), m.to.words(), m.bytes)
+	}
+	for _, o := range p.Outputs {
+		if p.program != nil {
+			fmt.Fprintf(&b, "%%%d is kept %s\n", o.Instr, o.Layout.show(n))
+		}
+	}
+	fmt.Fprintf(&b, "%v\n", p.Stats)
+	return b.String()
+}
+
+func (p *Plan) reader(i int) string {
+	if i < 0 {
+		return "who reads"
+	}
+	return fmt.Sprintf("%%%d %v", i, p.program.Instrs[i].Op)
+}
+
+// words is the placement for people.
+func (p Placement) words() string {
+	switch p.kind {
+	case sharded:
+		return fmt.Sprintf("sharded in dim %d", p.dim)
+	case partial:
+		return fmt.Sprintf("a %v not yet taken", p.fold)
+	}
+	return "whole"
+}
+
+// String is like "1 all-reduce of 3 tensors, 2 all-gather; 4096 bytes sent by a rank, 2 programs, 1 slice in place".
+func (s Stats) String() string {
+	var l []string
+	for _, k := range kindOrder {
+		if n := s.Collectives[k]; n > 0 {
+			l = append(l, fmt.Sprintf("%d %v", n, k))
+			if m := s.Moves[k]; m > n {
+				l[len(l)-1] += fmt.Sprintf(" of %d tensors", m)
+			}
+		}
+	}
+	if l == nil {
+		l = []string{"no collectives"}
+	}
+	return fmt.Sprintf("%s; %d bytes sent by a rank, %d programs, %d local changes of layout", strings.Join(l, ", "), s.Bytes, s.Runs, s.Slices)
+}
+
+// String lists the steps of every rank; ranks that do the same are listed once.
+func (p *Plan) String() string {
+	var texts []string
+	who := map[string][]int{}
+	for r := range p.Ranks {
+		t := p.steps(r)
+		if who[t] == nil {
+			texts = append(texts, t)
+		}
+		who[t] = append(who[t], r)
+	}
+	var b strings.Builder
+	for _, t := range texts {
+		fmt.Fprintf(&b, "rank %s\n%s", strings.Trim(fmt.Sprint(who[t]), "[]"), t)
+	}
+	return b.String()
+}
+
+func (p *Plan) steps(rank int) string {
+	var b strings.Builder
+	for _, s := range p.Ranks[rank].Steps {
+		switch s.Kind {
+		case RunProgram:
+			fmt.Fprintf(&b, "  run of %v\n", s.Run.Inputs)
+			for line := range strings.Lines(s.Run.Program.String()) {
+				b.WriteString("    " + line)
+			}
+			for _, k := range s.Run.Kept {
+				fmt.Fprintf(&b, "    %%%d is value %d\n", k.Instr, k.Value)
+			}
+		case Start:
+			b.WriteString("  start " + s.Collective.String() + "\n")
+		case Wait:
+			fmt.Fprintf(&b, "  wait for %v %d\n", s.Collective.Kind, s.Collective.ID)
+		}
+		if len(s.Frees) > 0 {
+			frees := slices.Clone(s.Frees)
+			slices.Sort(frees)
+			fmt.Fprintf(&b, "  free %v\n", frees)
+		}
+	}
+	return b.String()
+}
+
+// String is like "all-reduce 3 sum f32 along dim 0 of the mesh: 7[4 4] to 9[4 4]".
+func (c *Collective) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %d", c.Kind, c.ID)
+	if c.Op != plan.NoOp {
+		fmt.Fprintf(&b, " %v", c.Op)
+	}
+	if c.Scale != 1 {
+		fmt.Fprintf(&b, "*%g", c.Scale)
+	}
+	fmt.Fprintf(&b, " %v along dim %d of the mesh:", c.DType, c.Dim)
+	for i, m := range c.Moves {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, " %d%v to %d%v", m.In, m.InShape, m.Out, m.OutShape)
+	}
+	return b.String()
+}

@@ -1,0 +1,234 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// maxRun is where a program is cut although nothing makes it necessary: well below the limits of one.
+const maxRun = tensor.MaxInstrs / 4
+
+// finish turns nodes into every rank's steps.
+func (b *builder) finish(p *tensor.Program, inputs []Placed, outputs []Output, o Options) (*Plan, error) {
+	order := b.order(outputs)
+	items, buckets := b.schedule(order, o)
+	plan := &Plan{Mesh: b.mesh, Inputs: inputs, Outputs: outputs, Ranks: make([]RankPlan, b.ranks), program: p, notes: b.notes}
+	for _, g := range buckets {
+		t := b.nodes[g.nodes[0]].move
+		b.stats.Collectives[t.kind]++
+		b.stats.Moves[t.kind] += len(g.nodes)
+		b.stats.Bytes += g.bytes
+		if len(g.nodes) > 1 {
+			b.stats.Bucketed += len(g.nodes)
+		}
+	}
+	last := b.lastUses(p, items, outputs)
+	for r := range plan.Ranks {
+		s := segmenter{b: b, rank: r, last: last, p: p, inputs: inputs}
+		steps, err := s.steps(items)
+		if err != nil {
+			return nil, fmt.Errorf("rank %d: %w", r, err)
+		}
+		plan.Ranks[r].Steps = steps
+		b.stats.Runs = max(b.stats.Runs, s.runs)
+	}
+	plan.Stats = b.stats
+	return plan, nil
+}
+
+// forever is the last use of what outlives the plan.
+const forever = int(^uint(0) >> 1)
+
+// lastUses says after which item each value is needed no longer: by any rank, so that all free it at the same place.
+func (b *builder) lastUses(p *tensor.Program, items []item, outputs []Output) []int {
+	last := make([]int, int(b.first)+len(b.nodes))
+	for i := range last {
+		last[i] = -1
+		if i < int(b.first) && (p == nil || !p.Externals[i].Donated) {
+			last[i] = forever // the caller's
+		}
+	}
+	for at, it := range items {
+		switch {
+		case it.group == nil:
+			for _, v := range b.nodes[it.node].operands() {
+				last[v] = max(last[v], at)
+			}
+			last[int(b.first)+it.node] = max(last[int(b.first)+it.node], at)
+		case it.wait:
+			for _, k := range it.group.nodes {
+				v := b.nodes[k].move.in
+				last[v] = max(last[v], at)
+				last[int(b.first)+k] = max(last[int(b.first)+k], at)
+			}
+		}
+	}
+	for _, o := range outputs {
+		last[o.Value] = forever
+	}
+	return last
+}
+
+// segmenter cuts one rank's work into programs and collectives.
+type segmenter struct {
+	b      *builder
+	rank   int
+	last   []int
+	p      *tensor.Program
+	inputs []Placed
+	runs   int
+}
+
+func (s *segmenter) steps(items []item) ([]Step, error) {
+	var out []Step
+	flush := func(from, to int) error {
+		for ; from < to; from += maxRun {
+			end := min(from+maxRun, to)
+			run, frees, err := s.program(items, from, end)
+			if err != nil {
+				return err
+			}
+			s.runs++
+			out = append(out, Step{Kind: RunProgram, Run: run, Frees: frees})
+		}
+		return nil
+	}
+	begin := 0
+	made := map[*bucket]*Collective{}
+	for at, it := range items {
+		if it.group == nil {
+			continue
+		}
+		if err := flush(begin, at); err != nil {
+			return nil, err
+		}
+		begin = at + 1
+		c := made[it.group]
+		if c == nil {
+			c = s.collective(it.group)
+			made[it.group] = c
+		}
+		step := Step{Kind: Start, Collective: c}
+		if it.wait {
+			step.Kind = Wait
+			for _, m := range c.Moves {
+				for _, v := range []Value{m.In, m.Out} {
+					if s.last[v] == at {
+						step.Frees = append(step.Frees, v)
+					}
+				}
+			}
+		}
+		out = append(out, step)
+	}
+	if err := flush(begin, len(items)); err != nil {
+		return nil, err
+	}
+	for v := range s.b.first { // donated, and not even read
+		if s.last[v] < 0 && len(out) > 0 {
+			out[0].Frees = append(out[0].Frees, v)
+		}
+	}
+	return out, nil
+}
+
+func (s *segmenter) collective(g *bucket) *Collective {
+	var c *Collective
+	for _, k := range g.nodes {
+		t := s.b.nodes[k].move
+		if c == nil {
+			c = &Collective{ID: g.id, Kind: t.kind, Op: t.op, DType: t.dt, Scale: t.scale, Dim: t.dim, Group: s.b.mesh.Group(s.rank, t.dim)}
+		}
+		m := t.moves[s.rank]
+		m.Out = s.b.first + Value(k)
+		c.Moves = append(c.Moves, m)
+	}
+	return c
+}
+
+// program makes one program of items from to end, and lists the values that it does not take over but that nobody needs any more.
+func (s *segmenter) program(items []item, from, end int) (*Run, []Value, error) {
+	p := &tensor.Program{}
+	run := &Run{Program: p}
+	externals, instrs, scalars, shapes := map[Value]tensor.Ref{}, map[Value]tensor.Ref{}, map[Scalar]tensor.Ref{}, map[string]uint32{}
+	shape := func(sh tensor.Shape) uint32 {
+		key := sh.String()
+		i, ok := shapes[key]
+		if !ok {
+			i = uint32(len(p.Shapes))
+			shapes[key] = i
+			p.Shapes = append(p.Shapes, sh)
+		}
+		return i
+	}
+	for at := from; at < end; at++ {
+		k := items[at].node
+		l := s.b.nodes[k].local[s.rank]
+		v := s.b.first + Value(k)
+		in := tensor.Instr{Op: l.op, DType: l.dt, NArg: uint16(len(l.args)), NInt: uint16(len(l.ints)), Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: shape(l.shape)}
+		for _, a := range l.args {
+			r, ok := scalars[a.s]
+			switch {
+			case a.scalar && !ok:
+				r = tensor.ScalarRef(len(run.Scalars))
+				scalars[a.s] = r
+				run.Scalars = append(run.Scalars, a.s)
+			case !a.scalar:
+				if r, ok = instrs[a.value]; ok {
+					break
+				}
+				if r, ok = externals[a.value]; !ok {
+					d, sh := s.typeOf(a.value)
+					r = tensor.ExternalRef(len(run.Inputs))
+					externals[a.value] = r
+					run.Inputs = append(run.Inputs, a.value)
+					p.Externals = append(p.Externals, tensor.External{DType: d, Shape: shape(sh)})
+				}
+			}
+			p.Args = append(p.Args, r)
+		}
+		p.Ints = append(p.Ints, l.ints...)
+		if s.last[v] >= end {
+			in.Keep = true
+			run.Kept = append(run.Kept, Kept{len(p.Instrs), v})
+		}
+		instrs[v] = tensor.Ref(len(p.Instrs))
+		p.Instrs = append(p.Instrs, in)
+		run.Origin = append(run.Origin, s.b.nodes[k].origin)
+	}
+	p.NumScalars = len(run.Scalars)
+	for i, v := range run.Inputs {
+		p.Externals[i].Donated = s.last[v] < end
+	}
+	// What another rank reads here and this one doesn't ends here too.
+	var frees []Value
+	for at := from; at < end; at++ {
+		for _, v := range s.b.nodes[items[at].node].operands() {
+			_, mine := externals[v]
+			_, made := instrs[v]
+			if s.last[v] == at && !mine && !made && !slices.Contains(frees, v) {
+				frees = append(frees, v)
+			}
+		}
+	}
+	if n := p.EncodedSize(); n > tensor.MaxProgramBytes || len(run.Inputs) > tensor.MaxExternals || p.NumScalars > tensor.MaxScalars {
+		return nil, nil, fmt.Errorf("%w: a part of it has %d bytes, %d inputs and %d scalars; at most %d, %d and %d", ErrProgram, n, len(run.Inputs), p.NumScalars,
+			tensor.MaxProgramBytes, tensor.MaxExternals, tensor.MaxScalars)
+	}
+	return run, frees, nil
+}
+
+// typeOf is the dtype and the shape that v has on this rank.
+func (s *segmenter) typeOf(v Value) (tensor.DType, tensor.Shape) {
+	if v < s.b.first {
+		in := s.inputs[v]
+		return in.DType, s.b.mesh.shape(in.Layout, in.Shape, s.rank)
+	}
+	n := &s.b.nodes[v-s.b.first]
+	if n.move != nil {
+		return n.move.dt, n.move.moves[s.rank].OutShape
+	}
+	return n.local[s.rank].dt, n.local[s.rank].shape
+}

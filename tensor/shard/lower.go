@@ -1,0 +1,195 @@
+package shard
+
+import (
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// leaf adds a leaf in a layout of no partials. A fill is made in its local size. What counts or draws numbers is made
+// whole and sliced: a random number is a function of its place in the whole, so that all layouts give the same numbers.
+func (w *rewriter) leaf(i int, l Layout) Value {
+	in := &w.p.Instrs[i]
+	shape := w.p.Shapes[in.Shape]
+	return w.each(i, func(r int) local {
+		sh := w.mesh.shape(l, shape, r)
+		ints := w.p.IntsOf(i)
+		if in.Op == tensor.OpFull {
+			ints = append([]int64{int64(in.DType)}, shapeInts(sh)...)
+		}
+		return local{in.Op, in.DType, sh, ints, w.args(i, nil)}
+	})
+}
+
+// args are the values given and the scalars of instruction i, in its order.
+func (w *rewriter) args(i int, values []Value) []arg {
+	var out []arg
+	for k, r := range w.p.ArgsOf(i) {
+		if s, ok := r.Scalar(); ok {
+			out = append(out, arg{scalar: true, s: Scalar{From: s}})
+		} else {
+			out = append(out, of(values[k]))
+		}
+	}
+	return out
+}
+
+// lower adds what every rank computes for instruction i on its part of the operands.
+func (w *rewriter) lower(i int, x []*tensorState, ins []Layout, args []Value, l Layout) Value {
+	in := &w.p.Instrs[i]
+	switch in.Op {
+	case tensor.OpMean:
+		if c := (&call{ints: w.p.IntsOf(i)}); c.foldsShards(ins[0]) {
+			return w.lowerMean(i, x[0], args[0], l)
+		}
+	case tensor.OpSlice:
+		if l != ins[0] {
+			return w.lowerSlice(i, x[0], ins[0], args[0])
+		}
+	case tensor.OpDropout:
+		if hasShards(l) {
+			return w.lowerDropout(i, l, args[0])
+		}
+	case tensor.OpCrossEntropy:
+		if l != (Layout{}) {
+			return w.lowerLoss(i, x, ins, args)
+		}
+	case tensor.OpCrossEntropyGrad:
+		if l != (Layout{}) {
+			return w.lowerLossGrad(i, x, ins, args, l)
+		}
+	}
+	out := w.p.Shapes[in.Shape]
+	ints := w.p.IntsOf(i)
+	return w.each(i, func(r int) local {
+		start, sh := w.mesh.Local(l, out, r)
+		return local{in.Op, in.DType, sh, localInts(in.Op, ints, start, sh), w.args(i, args)}
+	})
+}
+
+func hasShards(l Layout) bool {
+	for _, p := range l {
+		if p.kind == sharded {
+			return true
+		}
+	}
+	return false
+}
+
+// localInts are the attributes of an operation whose result is a part that begins at start and has the shape sh.
+func localInts(op tensor.Op, ints []int64, start []int, sh tensor.Shape) []int64 {
+	switch op {
+	case tensor.OpReshape, tensor.OpExpand:
+		return shapeInts(sh)
+	case tensor.OpSlice: // sharded dims are taken whole
+		out := append([]int64(nil), ints...)
+		for d, n := range sh {
+			out[3*d+2] = int64(n)
+		}
+		return out
+	case tensor.OpTril, tensor.OpTriu: // the diagonal, as seen from here
+		n := len(sh)
+		return []int64{ints[0] + int64(start[n-2]) - int64(start[n-1])}
+	}
+	return ints
+}
+
+// op adds an operation that is the same on all ranks but for shapes.
+func (w *rewriter) op(i int, op tensor.Op, d tensor.DType, shape func(r int) tensor.Shape, ints []int64, args ...arg) Value {
+	return w.each(i, func(r int) local { return local{op, d, shape(r), ints, args} })
+}
+
+// lowerMean is the sum of a rank's elements over the number of elements of the whole, whatever their number here.
+func (w *rewriter) lowerMean(i int, x *tensorState, v Value, l Layout) Value {
+	out := w.results[i]
+	n := 1
+	c := call{ints: w.p.IntsOf(i)}
+	for d, size := range x.shape {
+		if c.folded(d) {
+			n *= size
+		}
+	}
+	shape := func(r int) tensor.Shape { return w.mesh.shape(l, out.shape, r) }
+	d := x.dt
+	if !d.IsFloat() {
+		d = tensor.I64
+	}
+	v = w.op(i, tensor.OpSum, d, shape, w.p.IntsOf(i), of(v))
+	if d != out.dt {
+		v = w.op(i, tensor.OpCast, out.dt, shape, []int64{int64(out.dt)}, of(v))
+	}
+	return w.op(i, tensor.OpDiv, out.dt, shape, nil, of(v), number(float64(n)))
+}
+
+// lowerSlice takes from each rank what it has of a slice, and puts it at its place among zeros.
+func (w *rewriter) lowerSlice(i int, x *tensorState, in Layout, v Value) Value {
+	dt, ints := x.dt, w.p.IntsOf(i)
+	type piece struct{ slice, pad []int64 }
+	pieces := make([]piece, w.ranks)
+	shapes, wholes := make([]tensor.Shape, w.ranks), make([]tensor.Shape, w.ranks)
+	out := w.layoutOfSlice(in, ints, x.shape)
+	for r := range pieces {
+		start, has := w.mesh.Local(in, x.shape, r)
+		whole := w.mesh.shape(out, w.results[i].shape, r)
+		for d := range has {
+			s, step, count := int(ints[3*d]), int(ints[3*d+1]), int(ints[3*d+2])
+			from, n, before := s, whole[d], 0
+			if wholeSlice(ints, d, x.shape[d]) {
+				from, step = 0, 1
+			} else {
+				first, end := count, 0 // of those that lie in [start, start+has)
+				for j := range count {
+					if at := s + j*step - start[d]; at >= 0 && at < has[d] {
+						first, end = min(first, j), j+1
+					}
+				}
+				if n = max(end-first, 0); n == 0 {
+					from, first = 0, 0
+				} else {
+					from = s + first*step - start[d]
+				}
+				before = first
+			}
+			pieces[r].slice = append(pieces[r].slice, int64(from), int64(step), int64(n))
+			pieces[r].pad = append(pieces[r].pad, int64(before), int64(whole[d]-n-before))
+			shapes[r] = append(shapes[r], n)
+		}
+		wholes[r] = whole
+	}
+	v = w.each(i, func(r int) local { return local{tensor.OpSlice, dt, shapes[r], pieces[r].slice, []arg{of(v)}} })
+	return w.each(i, func(r int) local {
+		return local{tensor.OpPad, dt, wholes[r], pieces[r].pad, []arg{of(v), number(0)}}
+	})
+}
+
+func wholeSlice(ints []int64, d, n int) bool {
+	return int(ints[3*d+2]) == n && (n == 0 || ints[3*d] == 0 && (ints[3*d+1] == 1 || n == 1))
+}
+
+// layoutOfSlice is in without the dims that the slice cuts: those are whole among zeros.
+func (w *rewriter) layoutOfSlice(in Layout, ints []int64, s tensor.Shape) Layout {
+	for k, p := range in {
+		if p.kind == sharded && !wholeSlice(ints, p.dim, s[p.dim]) {
+			in[k] = Replicate
+		}
+	}
+	return in
+}
+
+// lowerDropout drops from a part what is dropped from the whole: the mask is drawn by place in the whole, so the part is
+// put at its place, and taken from there again.
+func (w *rewriter) lowerDropout(i int, l Layout, v Value) Value {
+	in := &w.p.Instrs[i]
+	out := w.p.Shapes[in.Shape]
+	v = w.each(i, func(r int) local {
+		start, sh := w.mesh.Local(l, out, r)
+		var pad []int64
+		for d := range sh {
+			pad = append(pad, int64(start[d]), int64(out[d]-start[d]-sh[d]))
+		}
+		return local{tensor.OpPad, in.DType, out, pad, []arg{of(v), number(0)}}
+	})
+	v = w.each(i, func(int) local { return local{in.Op, in.DType, out, w.p.IntsOf(i), w.args(i, []Value{v})} })
+	return w.each(i, func(r int) local {
+		start, sh := w.mesh.Local(l, out, r)
+		return local{tensor.OpSlice, in.DType, sh, sliceInts(start, sh), []arg{of(v)}}
+	})
+}

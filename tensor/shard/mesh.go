@@ -1,0 +1,88 @@
+package shard
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxDims bounds the dims of a mesh.
+const MaxDims = 2
+
+// MaxRanks bounds the ranks of a mesh: a plan has a list of steps for each.
+const MaxRanks = 1024
+
+// Dim is a dim of a mesh: its name for people ("data", "model"), and how many ranks it has.
+type Dim struct {
+	Name string
+	Size int
+}
+
+// Mesh is an arrangement of workers, row-major: with dims data 2 and model 3, rank 4 is (1, 1).
+//
+//	          model 0   1   2
+//	data 0          0   1   2
+//	     1          3   4   5
+type Mesh []Dim
+
+// Line is a mesh of one dim named data.
+func Line(n int) Mesh { return Mesh{{"data", n}} }
+
+// Grid is a mesh of data x model.
+func Grid(data, model int) Mesh { return Mesh{{"data", data}, {"model", model}} }
+
+// Check reports a mesh of no dims or too many, or of dims without ranks.
+func (m Mesh) Check() error {
+	if len(m) < 1 || len(m) > MaxDims {
+		return fmt.Errorf("%w: %d dims, expected 1 to %d", ErrMesh, len(m), MaxDims)
+	}
+	n := 1
+	for _, d := range m {
+		if d.Size < 1 || d.Size > MaxRanks {
+			return fmt.Errorf("%w: dim %s has %d ranks, expected 1 to %d", ErrMesh, d.Name, d.Size, MaxRanks)
+		}
+		n *= d.Size
+	}
+	if n > MaxRanks {
+		return fmt.Errorf("%w: %v has %d ranks, at most %d", ErrMesh, m, n, MaxRanks)
+	}
+	return nil
+}
+
+// Size is the number of ranks.
+func (m Mesh) Size() int {
+	n := 1
+	for _, d := range m {
+		n *= d.Size
+	}
+	return n
+}
+
+func (m Mesh) String() string {
+	var s []string
+	for _, d := range m {
+		s = append(s, fmt.Sprintf("%s %d", d.Name, d.Size))
+	}
+	return strings.Join(s, " x ")
+}
+
+// Coord is rank's place along dim k.
+func (m Mesh) Coord(rank, k int) int {
+	for j := len(m) - 1; j > k; j-- {
+		rank /= m[j].Size
+	}
+	return rank % m[k].Size
+}
+
+// Group lists the ranks that differ from rank along dim k only, rank among them, in the order of their places there.
+func (m Mesh) Group(rank, k int) []int {
+	stride := 1
+	for j := k + 1; j < len(m); j++ {
+		stride *= m[j].Size
+	}
+	first := rank - m.Coord(rank, k)*stride
+	out := make([]int, m[k].Size)
+	for i := range out {
+		out[i] = first + i*stride
+	}
+	return out
+}

@@ -1,0 +1,157 @@
+package shard
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// Fold says how the terms of a Partial tensor become one.
+type Fold uint8
+
+// The folds.
+const (
+	NoFold Fold = iota
+	Sum
+	Mean
+	Max
+	Min
+	Prod
+)
+
+func (f Fold) String() string { return [...]string{"none", "sum", "mean", "max", "min", "prod"}[f] }
+
+// op is the fold as collectives name it. A mean is a sum that is scaled.
+func (f Fold) op() plan.Op {
+	return [...]plan.Op{plan.NoOp, plan.Sum, plan.Sum, plan.Max, plan.Min, plan.Prod}[f]
+}
+
+// linear says whether sums and multiples of partials with this fold are partials with it.
+func (f Fold) linear() bool { return f == Sum || f == Mean }
+
+type kind uint8
+
+const (
+	replicated kind = iota
+	sharded
+	partial
+)
+
+// Placement is how a tensor lies along one dim of a mesh. The zero value is Replicate. Placements are compared with ==.
+type Placement struct {
+	kind kind
+	dim  int
+	fold Fold
+}
+
+// Replicate is the placement in which every rank has the whole tensor.
+var Replicate = Placement{}
+
+// Shard is the placement in which every rank has a chunk of dim d.
+func Shard(d int) Placement { return Placement{kind: sharded, dim: d} }
+
+// Partial is the placement in which every rank has a term of a tensor that is their fold.
+func Partial(f Fold) Placement { return Placement{kind: partial, fold: f} }
+
+// Sharded reports whether p is Shard, and of which dim.
+func (p Placement) Sharded() (dim int, ok bool) { return p.dim, p.kind == sharded }
+
+// Partial reports whether p is Partial, and of which fold.
+func (p Placement) Partial() (f Fold, ok bool) { return p.fold, p.kind == partial }
+
+// String is R, S(0) or P(sum).
+func (p Placement) String() string {
+	switch p.kind {
+	case sharded:
+		return fmt.Sprintf("S(%d)", p.dim)
+	case partial:
+		return fmt.Sprintf("P(%v)", p.fold)
+	}
+	return "R"
+}
+
+// Layout is a tensor's placement along every dim of a mesh; dims that the mesh doesn't have are Replicate. The zero value is
+// Replicate everywhere. Layouts are compared with ==.
+type Layout [MaxDims]Placement
+
+// On makes a layout of placements in the order of the mesh's dims. There must be at most MaxDims.
+func On(p ...Placement) Layout {
+	var l Layout
+	copy(l[:], p)
+	return l
+}
+
+// show is the layout on a mesh of n dims, as [S(0) R].
+func (l Layout) show(n int) string {
+	s := make([]string, n)
+	for i := range s {
+		s[i] = l[i].String()
+	}
+	return "[" + strings.Join(s, " ") + "]"
+}
+
+func (l Layout) String() string { return l.show(MaxDims) }
+
+// partial reports whether any dim is Partial.
+func (l Layout) partial() bool {
+	for _, p := range l {
+		if p.kind == partial {
+			return true
+		}
+	}
+	return false
+}
+
+// Check reports a layout that a tensor of the dtype and shape can't have on m.
+func (m Mesh) check(l Layout, d tensor.DType, s tensor.Shape) error {
+	for k, p := range l {
+		switch {
+		case k >= len(m) && p != Replicate:
+			return fmt.Errorf("%w: %v along dim %d of a mesh of %d dims", ErrPlacement, p, k, len(m))
+		case p.kind == sharded && (p.dim < 0 || p.dim >= len(s)):
+			return fmt.Errorf("%w: %v of a tensor %v%v, expected a dim of 0 to %d", ErrPlacement, p, d, s, len(s)-1)
+		case p.kind == partial && (p.fold == NoFold || p.fold > Prod):
+			return fmt.Errorf("%w: %v of a tensor %v%v", ErrPlacement, p, d, s)
+		case p.kind == partial && (p.fold == Mean && !d.IsFloat() || d == tensor.Bool && p.fold != Max && p.fold != Min):
+			return fmt.Errorf("%w: %v of a tensor of %v", ErrPlacement, p, d)
+		}
+	}
+	return nil
+}
+
+// normal is l with Replicate along dims of one rank, where every placement is the same.
+func (m Mesh) normal(l Layout) Layout {
+	for k := range m {
+		if m[k].Size == 1 {
+			l[k] = Replicate
+		}
+	}
+	return l
+}
+
+// Chunk is where the i-th of p chunks of n begins, and how long it is: the first n%p are longer by one.
+func Chunk(n, p, i int) (start, length int) {
+	c := plan.Part(n, 1, p, i)
+	return c.Off, c.Len
+}
+
+// Local is where rank's part of a tensor of shape s begins in each dim, and its shape. Of a Partial tensor it is the whole.
+func (m Mesh) Local(l Layout, s tensor.Shape, rank int) (start []int, local tensor.Shape) {
+	start, local = make([]int, len(s)), append(tensor.Shape{}, s...)
+	for k := range m {
+		if d, ok := l[k].Sharded(); ok {
+			off, n := Chunk(local[d], m[k].Size, m.Coord(rank, k))
+			start[d] += off
+			local[d] = n
+		}
+	}
+	return start, local
+}
+
+// shape is Local's.
+func (m Mesh) shape(l Layout, s tensor.Shape, rank int) tensor.Shape {
+	_, local := m.Local(l, s, rank)
+	return local
+}

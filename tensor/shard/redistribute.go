@@ -1,0 +1,268 @@
+package shard
+
+import (
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// hop is a change of a layout along one dim of the mesh, from one row of the table in the package's documentation.
+type hop struct {
+	dim  int
+	from Layout
+	to   Placement
+}
+
+// after is the layout that h leads to.
+func (h hop) after() Layout {
+	l := h.from
+	l[h.dim] = h.to
+	return l
+}
+
+// path is the cheapest way from one layout to another, and the bytes that a rank sends on it.
+func (m Mesh) path(d tensor.DType, s tensor.Shape, from, to Layout) (hops []hop, bytes int64) {
+	if from == to {
+		return nil, 0
+	}
+	hops = m.ordered(from, to, false)
+	bytes = m.cost(d, s, hops)
+	if len(m) > 1 {
+		other := m.ordered(from, to, true)
+		if c := m.cost(d, s, other); c < bytes {
+			return other, c
+		}
+	}
+	return hops, bytes
+}
+
+// ordered is a way that changes the mesh's dims from the first, or from the last.
+//
+// While the last dim cuts the pieces of the first one in the same dim of the tensor, the first can't change: pieces of
+// different pieces don't lie together. Then the last one is made whole before.
+func (m Mesh) ordered(from, to Layout, last bool) (hops []hop) {
+	cur := from
+	change := func(k int, t Placement) {
+		f := cur[k]
+		direct := f == Replicate || f.kind == sharded && t.kind != partial || f.kind == partial && t.kind != partial
+		if !direct {
+			hops = append(hops, hop{k, cur, Replicate})
+			cur[k] = Replicate
+		}
+		if cur[k] != t {
+			hops = append(hops, hop{k, cur, t})
+			cur[k] = t
+		}
+	}
+	for cur != to {
+		k := 0
+		if last && cur[1] != to[1] || cur[0] == to[0] {
+			k = 1
+		}
+		if k == 0 && cur[1].kind == sharded && (cur[1] == cur[0] || cur[1] == to[0]) {
+			change(1, Replicate)
+			last = false
+		}
+		change(k, to[k])
+	}
+	return hops
+}
+
+// cost is the bytes that a rank sends; rank 0, whose chunks are the largest.
+func (m Mesh) cost(d tensor.DType, s tensor.Shape, hops []hop) (bytes int64) {
+	for _, h := range hops {
+		whole := h.from
+		whole[h.dim] = Replicate
+		n := int64(m.shape(whole, s, 0).Elems() * d.Size())
+		p := int64(m[h.dim].Size)
+		switch kind, _ := h.kind(); kind {
+		case plan.AllReduce:
+			bytes += 2 * n * (p - 1) / p
+		case plan.ReduceScatter, plan.AllGather:
+			bytes += n * (p - 1) / p
+		case plan.AllToAll:
+			bytes += n * (p - 1) / (p * p)
+		}
+	}
+	return bytes
+}
+
+// kind is the collective that makes the hop, and whether there is one.
+func (h hop) kind() (plan.Kind, bool) {
+	from := h.from[h.dim]
+	switch {
+	case from.kind == partial && h.to.kind == sharded:
+		return plan.ReduceScatter, true
+	case from.kind == partial:
+		return plan.AllReduce, true
+	case from.kind == sharded && h.to.kind == sharded:
+		return plan.AllToAll, true
+	case from.kind == sharded:
+		return plan.AllGather, true
+	}
+	return plan.NoKind, false
+}
+
+// take adds the nodes that make h of v, a tensor of the dtype and the whole shape s.
+func (b *builder) take(v Value, d tensor.DType, s tensor.Shape, h hop) Value {
+	m, k := b.mesh, h.dim
+	kind, moves := h.kind()
+	if !moves {
+		b.stats.Slices++
+		if h.to.kind == partial {
+			return b.lift(v, d, s, h)
+		}
+		return b.each(-1, func(r int) local {
+			has := m.shape(h.from, s, r)
+			start, shape := make([]int, len(s)), m.shape(h.after(), s, r)
+			start[h.to.dim], _ = Chunk(has[h.to.dim], m[k].Size, m.Coord(r, k))
+			return local{tensor.OpSlice, d, shape, sliceInts(start, shape), []arg{of(v)}}
+		})
+	}
+	t := &transfer{kind: kind, dt: d, scale: 1, dim: k, in: v, moves: make([]Move, b.ranks)}
+	t.bytes = m.cost(d, s, []hop{h})
+	if f, ok := h.from[k].Partial(); ok {
+		t.op = f.op()
+		if f == Mean {
+			t.scale = 1 / float64(m[k].Size)
+		}
+	}
+	if kind == plan.AllReduce {
+		for r := range t.moves {
+			sh := m.shape(h.from, s, r)
+			t.moves[r] = Move{In: v, InShape: sh, OutShape: sh}
+		}
+		return b.push(node{origin: -1, move: t, early: true})
+	}
+	return b.blocks(t, s, h)
+}
+
+// lift makes a term of a whole tensor: itself where a fold of equals is the same, else the fold's neutral element on all ranks but the
+// first.
+func (b *builder) lift(v Value, d tensor.DType, s tensor.Shape, h hop) Value {
+	neutral := 0.0
+	switch h.to.fold {
+	case Mean, Max, Min:
+		return v
+	case Prod:
+		neutral = 1
+	}
+	return b.each(-1, func(r int) local {
+		sh := b.mesh.shape(h.from, s, r)
+		if b.mesh.Coord(r, h.dim) == 0 {
+			return local{tensor.OpReshape, d, sh, shapeInts(sh), []arg{of(v)}}
+		}
+		return local{tensor.OpFull, d, sh, append([]int64{int64(d)}, shapeInts(sh)...), []arg{number(neutral)}}
+	})
+}
+
+// blocks adds a collective that moves blocks, which must lie one after another: the dim that is cut or put together comes to
+// the front before it and goes back after it. All-to-all puts the cut dim first and the gathered one second; what arrives
+// is |part of 0|part of 1|..., to be put together along the second.
+func (b *builder) blocks(t *transfer, s tensor.Shape, h hop) Value {
+	m, k := b.mesh, h.dim
+	p := m[k].Size
+	cut, gathered := h.to.dim, h.from[k].dim
+	dims := []int{cut}
+	switch t.kind {
+	case plan.AllGather:
+		dims = []int{gathered}
+	case plan.AllToAll:
+		dims = []int{cut, gathered}
+	}
+	order, back := front(len(s), dims...)
+	turn := t.kind == plan.AllToAll || s[:dims[0]].Elems() != 1
+	in := t.in
+	if turn {
+		in = b.each(-1, func(r int) local {
+			return local{tensor.OpPermute, t.dt, permuted(m.shape(h.from, s, r), order), order, []arg{of(t.in)}}
+		})
+		b.nodes[len(b.nodes)-1].early = true
+	}
+	t.in = in
+	whole := h.from
+	whole[k] = Replicate
+	for r := range t.moves {
+		from, to, full := m.shape(h.from, s, r), m.shape(h.after(), s, r), m.shape(whole, s, r)
+		if turn {
+			from, to = permuted(from, order), permuted(to, order)
+		}
+		mv := Move{In: in, InShape: from, OutShape: to}
+		for i := range p {
+			_, c := Chunk(full[dims[0]], p, i)
+			switch t.kind {
+			case plan.ReduceScatter:
+				mv.Send = append(mv.Send, c*perUnit(full, dims[0]))
+			case plan.AllGather:
+				mv.Recv = append(mv.Recv, c*perUnit(full, dims[0]))
+			case plan.AllToAll:
+				_, g := Chunk(full[gathered], p, i)
+				rest := perUnit(full, cut, gathered)
+				mv.Send = append(mv.Send, c*from[1]*rest)
+				mv.Recv = append(mv.Recv, to[0]*g*rest)
+			}
+		}
+		if t.kind == plan.AllToAll {
+			mv.OutShape = tensor.Shape{to.Elems()}
+		}
+		t.moves[r] = mv
+	}
+	v := b.push(node{origin: -1, move: t, early: true})
+	if t.kind == plan.AllToAll {
+		v = b.join(v, t, func(r, i int) tensor.Shape {
+			sh := permuted(m.shape(h.after(), s, r), order)
+			if i < p {
+				_, sh[1] = Chunk(sh[1], p, i)
+			}
+			return sh
+		})
+	}
+	if turn {
+		v = b.each(-1, func(r int) local {
+			sh := m.shape(h.after(), s, r)
+			return local{tensor.OpPermute, t.dt, sh, back, []arg{of(v)}}
+		})
+	}
+	return v
+}
+
+// perUnit is the number of elements in s for each element of the dims given.
+func perUnit(s tensor.Shape, dims ...int) int {
+	n := 1
+	for d, x := range s {
+		skip := false
+		for _, e := range dims {
+			skip = skip || e == d
+		}
+		if !skip {
+			n *= x
+		}
+	}
+	return n
+}
+
+// join puts the blocks of v, which came one after another, together along dim 1. shape is a block's, and for p the whole.
+func (b *builder) join(v Value, t *transfer, shape func(rank, block int) tensor.Shape) Value {
+	p := b.mesh[t.dim].Size
+	parts := make([]Value, p)
+	for i := range parts {
+		flat := b.each(-1, func(r int) local {
+			start := 0
+			for _, n := range t.moves[r].Recv[:i] {
+				start += n
+			}
+			sh := tensor.Shape{t.moves[r].Recv[i]}
+			return local{tensor.OpSlice, t.dt, sh, sliceInts([]int{start}, sh), []arg{of(v)}}
+		})
+		parts[i] = b.each(-1, func(r int) local {
+			sh := shape(r, i)
+			return local{tensor.OpReshape, t.dt, sh, shapeInts(sh), []arg{of(flat)}}
+		})
+	}
+	return b.each(-1, func(r int) local {
+		l := local{tensor.OpConcat, t.dt, shape(r, p), []int64{1}, nil}
+		for _, q := range parts {
+			l.args = append(l.args, of(q))
+		}
+		return l
+	})
+}

@@ -1,0 +1,55 @@
+package shard
+
+import "github.com/ringside-go/ringside/tensor"
+
+// elementwise: any dim may be sharded, where operands that have it are sharded alike. Linear operations pass partials on.
+func (c *call) elementwise() {
+	for d := range c.out {
+		in := make([]Placement, len(c.sh))
+		for k := range in {
+			in[k] = c.broadcast(k, d)
+		}
+		c.add(Shard(d), in...)
+	}
+	switch c.op {
+	case tensor.OpNeg, tensor.OpDropout: // dropout's mask is the same on all ranks
+		c.through(0, Sum, Mean)
+	case tensor.OpAdd, tensor.OpSub:
+		c.both(Sum, Mean)
+	case tensor.OpMax:
+		c.both(Max)
+	case tensor.OpMin:
+		c.both(Min)
+	case tensor.OpMul:
+		c.factor(0)
+		c.factor(1)
+	case tensor.OpDiv:
+		c.factor(0)
+	case tensor.OpTanhGrad, tensor.OpSigmoidGrad, tensor.OpReluGrad, tensor.OpGeluGrad, tensor.OpGeluTanhGrad, tensor.OpSiluGrad:
+		c.factor(1) // linear in dy
+	case tensor.OpWhere:
+		if c.dt[1] != tensor.Invalid && c.dt[2] != tensor.Invalid && c.dt[1] != tensor.Bool && !c.grows(1) && !c.grows(2) {
+			c.add(Partial(Sum), Replicate, Partial(Sum), Partial(Sum))
+		}
+	}
+}
+
+// both: two partials of one fold.
+func (c *call) both(folds ...Fold) {
+	for _, f := range folds {
+		if c.dt[0] == tensor.Invalid || c.dt[1] == tensor.Invalid || c.grows(0) && c.grows(1) || f == Mean && !c.odt.IsFloat() {
+			continue
+		}
+		c.all(Partial(f))
+	}
+}
+
+// factor: operand k may be partial.
+func (c *call) factor(k int) {
+	if c.dt[k] != tensor.Invalid && !c.grows(k) {
+		c.through(k, Sum, Mean)
+	}
+}
+
+// update reports whether op is a step of an optimizer, whose first operand is state that its result takes the place of.
+func update(op tensor.Op) bool { return op >= tensor.OpAdamM && op <= tensor.OpSGDM }

@@ -1,0 +1,134 @@
+package shard
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// item is a node to be made, a collective to be started, or one to be waited for.
+type item struct {
+	node  int // of an operation
+	group *bucket
+	wait  bool
+}
+
+// bucket is a collective of one tensor or several.
+type bucket struct {
+	nodes    []int
+	bytes    int64
+	last     int // in the order: where its last input exists
+	deadline int // in the order: before that its results must exist
+	id       int
+}
+
+// order lists the nodes that are needed: where they were asked for, or as early as their operands allow.
+func (b *builder) order(outputs []Output) []int {
+	live := make([]bool, len(b.nodes))
+	mark := func(v Value) {
+		if v >= b.first {
+			live[v-b.first] = true
+		}
+	}
+	for _, o := range outputs {
+		mark(o.Value)
+	}
+	for k := len(b.nodes) - 1; k >= 0; k-- {
+		n := &b.nodes[k]
+		if n.move == nil && n.local[0].op.Info().Fallible {
+			live[k] = true
+		}
+		if live[k] {
+			for _, v := range n.operands() {
+				mark(v)
+			}
+		}
+	}
+	at := make([]int, len(b.nodes))
+	var out []int
+	for k := range b.nodes {
+		at[k] = k
+		if b.nodes[k].early {
+			at[k] = -1
+			for _, v := range b.nodes[k].operands() {
+				if v >= b.first {
+					at[k] = max(at[k], at[v-b.first])
+				}
+			}
+		}
+		if live[k] {
+			out = append(out, k)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y int) int { return cmp.Compare(at[x], at[y]) })
+	return out
+}
+
+// schedule puts collectives that don't wait for each other's results into one where that is allowed, and says where each starts and
+// where it is waited for.
+func (b *builder) schedule(order []int, o Options) (items []item, buckets []*bucket) {
+	place := make([]int, len(b.nodes))
+	for at, k := range order {
+		place[k] = at
+	}
+	first := make([]int, len(b.nodes)) // who reads it first
+	for k := range first {
+		first[k] = math.MaxInt
+	}
+	for at, k := range order {
+		for _, v := range b.nodes[k].operands() {
+			if v >= b.first {
+				first[v-b.first] = min(first[v-b.first], at)
+			}
+		}
+	}
+	var open []*bucket
+	for at, k := range order {
+		t := b.nodes[k].move
+		if t == nil {
+			continue
+		}
+		var g *bucket
+		for _, c := range open {
+			u := b.nodes[c.nodes[0]].move
+			if t.kind == plan.AllReduce && u.kind == t.kind && u.op == t.op && u.dt == t.dt && u.scale == t.scale && u.dim == t.dim &&
+				at < c.deadline && c.bytes+t.bytes <= 2*o.BucketBytes {
+				g = c
+				break
+			}
+		}
+		if g == nil {
+			g = &bucket{deadline: math.MaxInt}
+			open, buckets = append(open, g), append(buckets, g)
+		}
+		g.nodes, g.bytes, g.last = append(g.nodes, k), g.bytes+t.bytes, at
+		g.deadline = min(g.deadline, first[k])
+	}
+	starts, waits := map[int][]*bucket{}, map[int][]*bucket{}
+	for _, g := range buckets {
+		end := min(g.deadline, len(order))
+		begin := g.last + 1
+		if g.bytes < o.OverlapBytes {
+			begin = end
+		}
+		starts[begin], waits[end] = append(starts[begin], g), append(waits[end], g)
+	}
+	id := 0
+	for at := 0; at <= len(order); at++ {
+		// Inputs of what starts here exist: they stand before, and what they are made of was waited for there.
+		for _, g := range starts[at] {
+			g.id = id
+			id++
+			items = append(items, item{group: g})
+		}
+		for _, g := range waits[at] {
+			items = append(items, item{group: g, wait: true})
+		}
+		if at < len(order) && b.nodes[order[at]].move == nil {
+			items = append(items, item{node: order[at]})
+		}
+	}
+	return items, buckets
+}
