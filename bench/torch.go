@@ -95,7 +95,7 @@ func runTrial(ctx context.Context, o *Options, r *Report, t *trial, rigs []*rig,
 		defer p.drop(t)
 		sides = append(sides, &series{name: t.Name + ", " + p.name, unit: "ms"})
 	}
-	if off, err = compareLosses(ctx, o.work(lossSteps), t, trainers, peers); err != nil {
+	if off, err = compareLosses(ctx, o.work(lossSteps), t, trainers, peers[torchThreads-1]); err != nil {
 		return 0, err
 	}
 	waits := make([]*series, len(trainers)) // ours, where each loss is waited for
@@ -163,17 +163,12 @@ func best(sides []*series) *series {
 	return b
 }
 
-// compareLosses takes n steps on every side and returns how far any loss of ours is from PyTorch's, relatively.
-func compareLosses(ctx context.Context, n int, t *trial, trainers []*trainer, peers []*torchPeer) (float64, error) {
-	var want []float64
-	for _, p := range peers {
-		got, err := p.losses(t, n)
-		if err != nil {
-			return 0, err
-		}
-		if want == nil {
-			want = got
-		}
+// compareLosses takes n steps on all of our sides and on one of PyTorch's, and returns how far any loss is from that
+// one's, relatively.
+func compareLosses(ctx context.Context, n int, t *trial, trainers []*trainer, p *torchPeer) (float64, error) {
+	want, err := p.losses(t, n)
+	if err != nil {
+		return 0, err
 	}
 	off := 0.0
 	for _, tr := range trainers {
