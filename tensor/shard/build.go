@@ -145,3 +145,18 @@ func shapeInts(s tensor.Shape) []int64 {
 	}
 	return ints
 }
+
+// sent is the bytes that rank sends in t: in a ring, or straight to each other rank in an all-to-all.
+func (t *transfer) sent(m Mesh, rank int) int64 {
+	mv := t.moves[rank]
+	size, p := int64(t.dt.Size()), int64(m[t.dim].Size)
+	switch t.kind {
+	case plan.AllReduce:
+		return 2 * size * int64(mv.InShape.Elems()) * (p - 1) / p
+	case plan.ReduceScatter:
+		return size * int64(mv.InShape.Elems()) * (p - 1) / p
+	case plan.AllGather:
+		return size * int64(mv.OutShape.Elems()) * (p - 1) / p
+	}
+	return size * int64(mv.InShape.Elems()-mv.Send[m.Coord(rank, t.dim)])
+}

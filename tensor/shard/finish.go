@@ -15,15 +15,21 @@ func (b *builder) finish(p *tensor.Program, inputs []Placed, outputs []Output, o
 	order := b.order(outputs)
 	items, buckets := b.schedule(order, o)
 	plan := &Plan{Mesh: b.mesh, Inputs: inputs, Outputs: outputs, Ranks: make([]RankPlan, b.ranks), program: p, notes: b.notes}
+	sent := make([]int64, b.ranks)
 	for _, g := range buckets {
 		t := b.nodes[g.nodes[0]].move
 		b.stats.Collectives[t.kind]++
 		b.stats.Moves[t.kind] += len(g.nodes)
-		b.stats.Bytes += g.bytes
+		for _, k := range g.nodes {
+			for r := range sent {
+				sent[r] += b.nodes[k].move.sent(b.mesh, r)
+			}
+		}
 		if len(g.nodes) > 1 {
 			b.stats.Bucketed += len(g.nodes)
 		}
 	}
+	b.stats.Bytes = slices.Max(sent)
 	last := b.lastUses(p, items, outputs)
 	for r := range plan.Ranks {
 		s := segmenter{b: b, rank: r, last: last, p: p, inputs: inputs}
