@@ -298,8 +298,11 @@ func all(t *testing.T, groups []*Group, f func(g *Group) error) {
 	t.Helper()
 	for r, err := range each(groups, f) {
 		if err != nil {
-			t.Fatalf("rank %d: %v", r, err)
+			t.Errorf("rank %d: %v", r, err)
 		}
+	}
+	if t.Failed() {
+		t.FailNow()
 	}
 }
 

@@ -32,7 +32,7 @@ func TestTensors(t *testing.T) {
 		if err := AllReduceTensors(ctx, g, Mean, a, b, c); err != nil {
 			return err
 		}
-		if n := s.Stats().Live; n != live {
+		if n := s.Stats().Live; n > live { // fewer, when the collector has found what was forgotten
 			return fmt.Errorf("%d tensors are live, %d before", n, live)
 		}
 		da, err1 := tensor.Data[float32](a)
