@@ -80,7 +80,15 @@ func (m Mesh) cost(d tensor.DType, s tensor.Shape, hops []hop) (bytes int64) {
 		case plan.ReduceScatter, plan.AllGather:
 			bytes += n * (p - 1) / p
 		case plan.AllToAll:
-			bytes += n * (p - 1) / (p * p)
+			full := m.shape(whole, s, 0)
+			a, b := full[h.from[h.dim].dim], full[h.to.dim]
+			most := 0
+			for i := range int(p) {
+				_, mine := Chunk(a, int(p), i)
+				_, kept := Chunk(b, int(p), i)
+				most = max(most, mine*(b-kept))
+			}
+			bytes += int64(most * perUnit(full, h.from[h.dim].dim, h.to.dim) * d.Size())
 		}
 	}
 	return bytes

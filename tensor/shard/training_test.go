@@ -1,0 +1,268 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/autograd"
+	"github.com/ringside-go/ringside/tensor/enginetest"
+	"github.com/ringside-go/ringside/tensor/nn/model"
+	"github.com/ringside-go/ringside/tensor/optim"
+)
+
+// step is the last program that a session ran, with what it ran on.
+type step struct {
+	tensor.Engine
+	program *tensor.Program
+	scalars []float64
+	inputs  []*array
+	fresh   []bool // the input was uploaded for this program: data, not state
+}
+
+func (s *step) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
+	uploaded := map[uint64]bool{}
+	if b.Program != nil {
+		s.program, s.scalars = b.Program.Clone(), append([]float64(nil), b.Scalars...)
+		s.inputs, s.fresh = nil, nil
+		if _, err := s.Engine.Submit(ctx, &tensor.Batch{Uploads: b.Uploads}); err != nil {
+			return nil, err
+		}
+		for _, u := range b.Uploads {
+			uploaded[u.ID] = true
+		}
+		for _, id := range b.Inputs {
+			f, err := s.Engine.Submit(ctx, &tensor.Batch{Fetch: []uint64{id}})
+			if err != nil {
+				return nil, err
+			}
+			s.inputs = append(s.inputs, decode(f[0].DType, f[0].Shape, f[0].Bytes))
+			s.fresh = append(s.fresh, uploaded[id])
+		}
+		c := *b
+		c.Uploads = nil
+		b = &c
+	}
+	return s.Engine.Submit(ctx, b)
+}
+
+type trained interface {
+	Params() []tensor.Named
+	Loss(x, y *tensor.Tensor) *tensor.Tensor
+}
+
+// trainingStep records the second step of a training with AdamW: the first makes the optimizer's state.
+func trainingStep(t *testing.T, build func(s *tensor.Session) (trained, error), data func(s *tensor.Session) (x, y *tensor.Tensor)) *step {
+	t.Helper()
+	e := &step{Engine: enginetest.Reference()}
+	s := tensor.NewSession(e, nil)
+	m, err := build(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := optim.NewAdamW(m.Params(), optim.AdamWOptions{Decay: 0.1})
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		x, y := data(s)
+		loss := m.Loss(x, y)
+		var params []*tensor.Tensor
+		for _, p := range m.Params() {
+			params = append(params, p.T)
+		}
+		grads, err := autograd.Grad(loss, params...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := opt.Step(grads); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range append(grads, x, y) {
+			g.Free()
+		}
+		if err := s.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+func mlpStep(t *testing.T, rows int) *step {
+	return trainingStep(t,
+		func(s *tensor.Session) (trained, error) { return model.NewMLP(s, 6, 16, 16, 4) },
+		func(s *tensor.Session) (x, y *tensor.Tensor) {
+			labels := make([]int32, rows)
+			for i := range labels {
+				labels[i] = int32(i % 4)
+			}
+			return tensor.RandN(s, tensor.F32, rows, 6), tensor.From(s, labels, rows)
+		})
+}
+
+func gptStep(t *testing.T, rows int) *step {
+	return trainingStep(t,
+		func(s *tensor.Session) (trained, error) {
+			return model.NewGPT(s, model.GPTConfig{Vocab: 12, Hidden: 8, Layers: 2, Heads: 2, Context: 4})
+		},
+		func(s *tensor.Session) (x, y *tensor.Tensor) {
+			ids := make([]int32, 4*rows)
+			for i := range ids {
+				ids[i] = int32(i * 5 % 12)
+			}
+			return tensor.From(s, ids, rows, 4), tensor.From(s, ids, rows, 4)
+		})
+}
+
+// run rewrites the step, simulates it and compares all its results with one worker's.
+func (s *step) run(t *testing.T, m Mesh, place func(i int) Layout, o *Options) *Plan {
+	t.Helper()
+	var layouts []Layout
+	var parts [][]*array
+	for i, x := range s.inputs {
+		l := place(i)
+		layouts, parts = append(layouts, l), append(parts, split(m, l, x))
+	}
+	p, err := Rewrite(s.program, m, layouts, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	outs, tr := simulate(t, p, parts, s.scalars)
+	tr.check(t, p)
+	want := whole(t, s.program, s.inputs, s.scalars)
+	for k, out := range p.Outputs {
+		got, top := assemble(t, m, out.Placed, outs[k])
+		if diff := differs(got, want[out.Instr], 1e-4*(0.01+top)); diff != "" {
+			t.Errorf("%%%d %v %s", out.Instr, s.program.Instrs[out.Instr].Op, diff)
+		}
+	}
+	if t.Failed() {
+		t.Log(p.Explain())
+	}
+	return p
+}
+
+// data places what was uploaded by rows, and state whole.
+func (s *step) data(rows int) func(i int) Layout {
+	return func(i int) Layout {
+		if s.fresh[i] && s.inputs[i].sh[0] == rows {
+			return On(Shard(0))
+		}
+		return Layout{}
+	}
+}
+
+// Data parallelism is nothing but placements: the batch by rows and parameters whole. What moves is the gradients, together, once,
+// and the number of rows.
+func TestDataParallel(t *testing.T) {
+	for name, s := range map[string]*step{"mlp": mlpStep(t, 8), "gpt": gptStep(t, 4)} {
+		for _, n := range []int{1, 2, 4} {
+			t.Run(fmt.Sprintf("%s on %d", name, n), func(t *testing.T) {
+				rows := 8
+				if name == "gpt" {
+					rows = 4
+				}
+				p := s.run(t, Line(n), s.data(rows), nil)
+				params := 0
+				for i, in := range s.program.Instrs {
+					if in.Op == tensor.OpAdamW {
+						params++
+						if got := p.layoutOf(i); got != (Layout{}) {
+							t.Errorf("a parameter lies %v", got)
+						}
+					}
+				}
+				calls, moves := p.Stats.Collectives, p.Stats.Moves
+				if n == 1 {
+					if len(calls) > 0 {
+						t.Errorf("one worker has %v", calls)
+					}
+					return
+				}
+				if calls[plan.AllReduce] > 3 || moves[plan.AllReduce] < params || calls[plan.AllGather]+calls[plan.AllToAll]+calls[plan.ReduceScatter] > 0 {
+					t.Errorf("%v of %d parameters, expected all-reduces only: of the gradients, and of the number of rows\n%s", p.Stats, params, p.Explain())
+				}
+				t.Log(p.Stats)
+			})
+		}
+	}
+}
+
+// layoutOf is how a kept result lies.
+func (p *Plan) layoutOf(instr int) Layout {
+	for _, o := range p.Outputs {
+		if o.Instr == instr {
+			return o.Layout
+		}
+	}
+	return On(Partial(NoFold))
+}
+
+// A batch that doesn't divide, and one with fewer rows than workers, is cut unevenly; the loss is weighted by rows.
+func TestUnevenBatch(t *testing.T) {
+	for _, rows := range []int{10, 3, 1} {
+		s := mlpStep(t, rows)
+		p := s.run(t, Line(4), s.data(rows), nil)
+		if rows > 1 && p.Stats.Moves[plan.AllReduce] != 7 || p.Stats.Moves[plan.AllReduce] == 0 {
+			t.Errorf("%d rows: %v", rows, p.Stats)
+		}
+	}
+}
+
+// ZeRO-1: with the optimizer's state sharded, gradients are reduced and scattered, and the parameters that come of
+// the shards are gathered. The state stays where it is.
+func TestShardedOptimizer(t *testing.T) {
+	s := mlpStep(t, 8)
+	moments := map[int]bool{}
+	for i, in := range s.program.Instrs {
+		if in.Op == tensor.OpAdamM || in.Op == tensor.OpAdamV {
+			if k, ok := s.program.ArgsOf(i)[0].External(); ok {
+				moments[k] = true
+			}
+		}
+	}
+	rows := s.data(8)
+	p := s.run(t, Line(2), func(i int) Layout {
+		if moments[i] {
+			return On(Shard(0))
+		}
+		return rows(i)
+	}, nil)
+	for i, in := range s.program.Instrs {
+		switch in.Op {
+		case tensor.OpAdamM, tensor.OpAdamV:
+			if got := p.layoutOf(i); got != On(Shard(0)) {
+				t.Errorf("%%%d %v lies %v", i, in.Op, got)
+			}
+		case tensor.OpAdamW:
+			if got := p.layoutOf(i); got != (Layout{}) {
+				t.Errorf("%%%d %v lies %v", i, in.Op, got)
+			}
+		}
+	}
+	if st := p.Stats; st.Collectives[plan.ReduceScatter] != 6 || st.Collectives[plan.AllGather] != 6 {
+		t.Errorf("%v, expected 6 reduce-scatters and 6 all-gathers\n%s", st, p.Explain())
+	}
+}
+
+// Data by model, 2 x 2: the batch by rows along one dim, layers by columns and by rows along the other.
+func TestDataByModel(t *testing.T) {
+	s := mlpStep(t, 8)
+	rows := s.data(8)
+	p := s.run(t, Grid(2, 2), func(i int) Layout {
+		l := rows(i)
+		switch sh := s.inputs[i].sh; {
+		case len(sh) == 2 && sh[0] == 16 && sh[1] == 6: // the first layer by its outputs
+			l[1] = Shard(0)
+		case len(sh) == 2 && sh[0] == 16 && sh[1] == 16: // the second by its inputs
+			l[1] = Shard(1)
+		}
+		return l
+	}, nil)
+	if !strings.Contains(p.Explain(), "along model") || !strings.Contains(p.Explain(), "along data") {
+		t.Errorf("nothing moves along a dim of the mesh\n%s", p.Explain())
+	}
+}
