@@ -65,7 +65,7 @@ func (p Placement) words() string {
 	return "whole"
 }
 
-// String is like "1 all-reduce of 3 tensors, 2 all-gather; 4096 bytes sent by a rank, 2 programs, 1 slice in place".
+// String is like "1 all-reduce of 3 tensors, 2 all-gather; bytes sent by a rank: 4096; programs: 2; local changes of layout: 1".
 func (s Stats) String() string {
 	var l []string
 	for _, k := range kindOrder {
@@ -79,7 +79,7 @@ func (s Stats) String() string {
 	if l == nil {
 		l = []string{"no collectives"}
 	}
-	return fmt.Sprintf("%s; %d bytes sent by a rank, %d programs, %d local changes of layout", strings.Join(l, ", "), s.Bytes, s.Runs, s.Slices)
+	return fmt.Sprintf("%s; bytes sent by a rank: %d; programs: %d; local changes of layout: %d", strings.Join(l, ", "), s.Bytes, s.Runs, s.Slices)
 }
 
 // String lists the steps of every rank; ranks that do the same are listed once.

@@ -320,7 +320,7 @@ in3 f32[8] [R]
 %3 = add f32[6 8] %2 in3 [P(sum)]
 all-reduce along data of %3 add, which is a sum not yet taken: who reads needs it whole; 192 bytes a rank
 %3 is kept [R]
-1 all-reduce; 192 bytes sent by a rank, 1 programs, 1 local changes of layout
+1 all-reduce; bytes sent by a rank: 192; programs: 1; local changes of layout: 1
 rank 0
   run of [0 1 2 3]
     in0 f32[6 8] donated
