@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/shard"
 )
 
 func newPlan() *cobra.Command {
@@ -33,6 +35,7 @@ type dumpOptions struct {
 	model, file, save string
 	dot, noFuse       bool
 	timed, threads    int
+	workers           string
 }
 
 func newPlanDump() *cobra.Command {
@@ -43,11 +46,17 @@ func newPlanDump() *cobra.Command {
 		Long: `Dump shows the program of one training step as it was recorded and the plan that it is compiled to: the steps, what
 each reads and writes, and where that lies. The models are those of bench torch: ` + strings.Join(bench.TrainingModels(), ", ") + `.
 
-With --time the step is run that often and each step of the plan gets its shortest time in microseconds.`,
+With --time the step is run that often and each step of the plan gets its shortest time in microseconds.
+
+With --workers 4 it shows instead how the step would run on 4 workers, or with --workers 2x2 on two groups of two that cut the
+batch and the matrices: which layouts are chosen and why, what is moved and why, and every worker's programs.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.timed < 0 || o.threads < 0 {
 				return usagef("--time %d, --threads %d: expected 0 or more", o.timed, o.threads)
+			}
+			if o.workers != "" && (o.timed > 0 || o.dot) {
+				return usagef("--workers shows no times and no graphs; leave --time and --dot out")
 			}
 			if o.timed > 0 && (o.file != "" || o.dot) {
 				return usagef("--time runs a model and prints text; leave --program and --dot out")
@@ -62,7 +71,45 @@ With --time the step is run that often and each step of the plan gets its shorte
 	c.Flags().BoolVar(&o.noFuse, "no-fuse", false, "one step for every operation")
 	c.Flags().IntVar(&o.timed, "time", 0, "run so many steps and show what each part takes")
 	c.Flags().IntVar(&o.threads, "threads", 0, "threads of the timed run; 0 is one")
+	c.Flags().StringVar(&o.workers, "workers", "", "show the plan for so many workers, 4 or 2x2")
 	return c
+}
+
+// mesh is the mesh that --workers names.
+func (o *dumpOptions) mesh() (shard.Mesh, error) {
+	first, second, grid := strings.Cut(o.workers, "x")
+	n, err := strconv.Atoi(first)
+	m := shard.Line(n)
+	if grid && err == nil {
+		var k int
+		k, err = strconv.Atoi(second)
+		m = shard.Grid(n, k)
+	}
+	if err == nil {
+		err = m.Check()
+	}
+	if err != nil {
+		return nil, usagef("--workers %s: expected a number such as 4 or two such as 2x2", o.workers)
+	}
+	return m, nil
+}
+
+// sharded prints how p runs on several workers.
+func (o *dumpOptions) sharded(w io.Writer, p *tensor.Program) error {
+	m, err := o.mesh()
+	if err != nil {
+		return err
+	}
+	c, err := shard.Auto(p, m, nil)
+	if err != nil {
+		return err
+	}
+	plan, err := shard.Rewrite(p, m, c.Inputs, nil)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "layouts\n%s\n%s\nsteps\n%v", c.Why, plan.Explain(), plan)
+	return err
 }
 
 func (o *dumpOptions) dump(w io.Writer) error {
@@ -78,6 +125,9 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	p, err := tensor.ParseProgram(encoded)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.file, err)
+	}
+	if o.workers != "" {
+		return o.sharded(w, p)
 	}
 	plan := compile.Compile(p, &compile.Options{NoFuse: o.noFuse})
 	if o.dot {

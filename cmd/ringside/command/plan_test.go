@@ -44,3 +44,23 @@ func TestPlanDumpOfNothing(t *testing.T) {
 		t.Errorf("a file that is no program gave %v", err)
 	}
 }
+
+func TestPlanDumpForWorkers(t *testing.T) {
+	out, _, err := execute(t, "plan", "dump", "--model", "gpt_t64", "--workers", "2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"by rows along data", "so the inputs of 2 rows", "all-reduce along data", "mesh data 2", "start all-reduce 0", "rank 1"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("nothing says %q", want)
+		}
+	}
+	if out, _, err := execute(t, "plan", "dump", "--model", "mlp_adamw", "--workers", "1x2"); err != nil || !strings.Contains(out, "mesh data 1 x model 2") {
+		t.Errorf("1x2 workers: %v, %.200s", err, out)
+	}
+	for _, bad := range []string{"0", "two", "2x", "2x2x2", "-1", "100000"} {
+		if _, _, err := execute(t, "plan", "dump", "--model", "mlp_adamw", "--workers", bad); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("--workers %s: error %v", bad, err)
+		}
+	}
+}
