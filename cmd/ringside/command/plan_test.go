@@ -50,7 +50,7 @@ func TestPlanDumpForWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"by rows along data", "so the inputs of 2 rows", "all-reduce along data", "mesh data 2", "start all-reduce 0", "rank 1"} {
+	for _, want := range []string{"by rows along data", "so the inputs of 2 rows", "all-reduce along data", "mesh data 2", "start all-reduce 0", "rank 0 1\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("nothing says %q", want)
 		}
