@@ -28,9 +28,6 @@ func (f Fold) op() plan.Op {
 	return [...]plan.Op{plan.NoOp, plan.Sum, plan.Sum, plan.Max, plan.Min, plan.Prod}[f]
 }
 
-// linear says whether sums and multiples of partials with this fold are partials with it.
-func (f Fold) linear() bool { return f == Sum || f == Mean }
-
 type kind uint8
 
 const (

@@ -112,7 +112,6 @@ type Move struct {
 	InShape, OutShape tensor.Shape
 	Send              []int // elements of the blocks of in: for reduce-scatter and all-to-all
 	Recv              []int // elements of the blocks of out: for all-gather and all-to-all
-	note              int
 }
 
 // Stats say what a plan costs.

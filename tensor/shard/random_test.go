@@ -257,10 +257,7 @@ func randomProgram(t *testing.T, seed uint64, sum *totals) {
 			if got.dt == tensor.F64 {
 				ulp = 0x1p-52
 			}
-			for _, a := range args {
-				top *= float64(max(1, min(a.len(), 4))) // how many of them a sum may have is not told here
-			}
-			tol = 64 * ulp * (1 + top) * (1 + top)
+			tol = 16 * ulp * (1 + top) * (1 + top)
 		}
 		if diff := differs(got, want, tol); diff != "" {
 			t.Fatalf("%%%d = %v %v of %v, result lies %v: %s", i, all.Instrs[i].Op, all.IntsOf(i), from, p.results[i], diff)
