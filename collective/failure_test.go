@@ -227,6 +227,20 @@ func TestShrinkExcludes(t *testing.T) {
 	}
 }
 
+// TestShrinkCanceled: the error is the context's, also where nobody has to be waited for.
+func TestShrinkCanceled(t *testing.T) {
+	groups, err := Local(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(t, groups)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := groups[0].Shrink(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, expected %v", err, context.Canceled)
+	}
+}
+
 // TestMismatchedPair: a send that the receiver expects otherwise.
 func TestMismatchedPair(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {

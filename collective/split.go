@@ -160,8 +160,8 @@ func (g *Group) agree(ctx context.Context, round *int, alive []int) ([]int, erro
 		}
 		err := c.await(patience, look)
 		cancel()
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("collective: no agreement on who survived: %w", err)
+		if ctx.Err() != nil { // err is nil if it ended while all had answered
+			return nil, fmt.Errorf("collective: no agreement on who survived: %w", ctx.Err())
 		}
 		// next is who answered; whom they have given up is given up here as well.
 		c.mu.Lock()
