@@ -8,6 +8,7 @@
 //	ipc/local         the transport of one host: rings, descriptors, liveness
 //	net/route         which transport leads where; the conns between the ranks of a group
 //	net/tcp           the transport between hosts: greetings, frames, bulk transfers
+//	net/nettest       two hosts on one machine, for tests
 //	ipc/ipctest       what every transport must do, and one in memory
 //	ipc/client        a tensor.Engine whose programs run elsewhere
 //	ipc/dispatcher    places sessions on workers and forwards
@@ -24,7 +25,6 @@
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
 //	tensor/train      training loops
 //	collective        groups of ranks that compute in step, on slices, values and tensors
-//	net/nettest       two hosts on one machine, for tests
 //	collective/plan   what the ranks of a group agree on: calls, errors, cuts of a buffer
 //	collective/kernel folds buffers of ranks into one, in one pass, and copies them
 //	collective/host   collectives among the ranks of one host, over shared memory
@@ -34,7 +34,7 @@
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
 //
-// Two folders are modules of their own, for what they need is nobody else's dependency: bench/peers (other projects'
+// Three folders are modules of their own, for what they need is nobody else's dependency: bench/peers (other projects'
 // transports, to compare with) and tensor/cpu/kernel/gen and collective/kernel/gen (the generators of the assembly).
 //
 // CONTRIBUTING.md lists the files that the usual changes touch. Where to begin: tensor.Session and client.Open for a
