@@ -176,7 +176,11 @@ func (a *array) term(k int, f Fold, mine bool, ranks int) {
 		switch x := a.f[k]; {
 		case f == Mean && mine:
 			a.f[k] = x * float64(ranks)
+		case f == Sum && mine:
+			a.f[k] = x - 3*float64(ranks-1)
 		case mine:
+		case f == Sum:
+			a.f[k] = 3
 		case f == Prod:
 			a.f[k] = 1
 		case f == Max:
@@ -189,10 +193,14 @@ func (a *array) term(k int, f Fold, mine bool, ranks int) {
 		return
 	}
 	switch {
-	case mine, a.dt == tensor.U8 && f != Sum && f != Prod: // one more or less may wrap
+	case f == Sum && mine:
+		a.n[k] -= 3 * int64(ranks-1)
+	case f == Sum:
+		a.n[k] = 3
+	case mine, a.dt == tensor.U8 && f != Prod: // one more or less may wrap
 	case f == Prod:
 		a.n[k] = 1
-	case f == Max && a.dt == tensor.Bool, f == Sum:
+	case f == Max && a.dt == tensor.Bool:
 		a.n[k] = 0
 	case f == Min && a.dt == tensor.Bool:
 		a.n[k] = 1

@@ -73,6 +73,15 @@ var placedCases = []placedCase{
 		x := upload(s, 4, 6)
 		return x.ReLU().Mul(x.Square())
 	}, in: []Layout{asSum}, needs: map[plan.Kind]int{plan.AllReduce: 1}},
+	{name: "what nobody needs", build: func(s *tensor.Session) *tensor.Tensor {
+		x := upload(s, 4, 6)
+		x.Square()
+		return x.Neg()
+	}, in: []Layout{asSum}, out: asSum},
+	{name: "a parameter stays whole", build: two(func(w, g *tensor.Tensor) *tensor.Tensor { return w.Sub(g.MulS(0.5)) }, []int{4, 6}, []int{4, 6}), in: []Layout{asSum, onAll} /* g is used first */, needs: map[plan.Kind]int{plan.AllReduce: 1}},
+	{name: "the largest of largest", build: two(func(x, y *tensor.Tensor) *tensor.Tensor {
+		return x.Session().Apply(tensor.OpMax, nil, tensor.T(x), tensor.T(y))
+	}, []int{4, 6}, []int{4, 6}), in: []Layout{On(Partial(Max)), On(Partial(Max))}, out: On(Partial(Max))},
 	{name: "softmax, other dim", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 5, 6).Softmax(1) }, in: []Layout{byRows}, out: byRows},
 	{name: "softmax, its own dim", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 6, 6).Softmax(1) }, in: []Layout{byCols}, out: byRows, needs: map[plan.Kind]int{plan.AllToAll: 1}},
 	{name: "embedding", build: func(s *tensor.Session) *tensor.Tensor {

@@ -155,6 +155,11 @@ func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]
 		wanted[o.Value] = true
 	}
 	for r, w := range ws {
+		for v := range inputs {
+			if _, ok := w.ids[Value(v)]; !ok && (p.program == nil || !p.program.Externals[v].Donated) {
+				t.Errorf("rank %d freed input %d, which is not the plan's", r, v)
+			}
+		}
 		for v := range w.ids {
 			if donated := p.program != nil && int(v) < len(inputs) && p.program.Externals[v].Donated; !wanted[v] && (int(v) >= len(inputs) || donated) {
 				t.Errorf("rank %d still has value %d, which nobody needs", r, v)
