@@ -82,6 +82,8 @@ var placedCases = []placedCase{
 	{name: "the largest of largest", build: two(func(x, y *tensor.Tensor) *tensor.Tensor {
 		return x.Session().Apply(tensor.OpMax, nil, tensor.T(x), tensor.T(y))
 	}, []int{4, 6}, []int{4, 6}), in: []Layout{On(Partial(Max)), On(Partial(Max))}, out: On(Partial(Max))},
+	{name: "terms of bytes wrap, sums of them don't", build: func(s *tensor.Session) *tensor.Tensor { return tensor.From(s, []uint8{1, 200, 250}, 3).Sum(0) },
+		in: []Layout{asSum}, needs: map[plan.Kind]int{plan.AllReduce: 1}},
 	{name: "softmax, other dim", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 5, 6).Softmax(1) }, in: []Layout{byRows}, out: byRows},
 	{name: "softmax, its own dim", build: func(s *tensor.Session) *tensor.Tensor { return upload(s, 6, 6).Softmax(1) }, in: []Layout{byCols}, out: byRows, needs: map[plan.Kind]int{plan.AllToAll: 1}},
 	{name: "embedding", build: func(s *tensor.Session) *tensor.Tensor {

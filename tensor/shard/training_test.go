@@ -55,7 +55,7 @@ type trained interface {
 }
 
 // trainingStep records the second step of a training with AdamW: the first makes the optimizer's state.
-func trainingStep(t *testing.T, build func(s *tensor.Session) (trained, error), data func(s *tensor.Session) (x, y *tensor.Tensor)) *step {
+func trainingStep(t testing.TB, build func(s *tensor.Session) (trained, error), data func(s *tensor.Session) (x, y *tensor.Tensor)) *step {
 	t.Helper()
 	e := &step{Engine: enginetest.Reference()}
 	s := tensor.NewSession(e, nil)
@@ -91,7 +91,7 @@ func trainingStep(t *testing.T, build func(s *tensor.Session) (trained, error), 
 	return e
 }
 
-func mlpStep(t *testing.T, rows int) *step {
+func mlpStep(t testing.TB, rows int) *step {
 	return trainingStep(t,
 		func(s *tensor.Session) (trained, error) { return model.NewMLP(s, 6, 16, 16, 4) },
 		func(s *tensor.Session) (x, y *tensor.Tensor) {
@@ -103,7 +103,7 @@ func mlpStep(t *testing.T, rows int) *step {
 		})
 }
 
-func gptStep(t *testing.T, rows int) *step {
+func gptStep(t testing.TB, rows int) *step {
 	return trainingStep(t,
 		func(s *tensor.Session) (trained, error) {
 			return model.NewGPT(s, model.GPTConfig{Vocab: 12, Hidden: 8, Layers: 2, Heads: 2, Context: 4})
@@ -265,4 +265,20 @@ func TestDataByModel(t *testing.T) {
 	if !strings.Contains(p.Explain(), "along model") || !strings.Contains(p.Explain(), "along data") {
 		t.Errorf("nothing moves along a dim of the mesh\n%s", p.Explain())
 	}
+}
+
+// BenchmarkRewrite is a step of a transformer of two layers for 4 workers: what a program costs that was not seen before.
+func BenchmarkRewrite(b *testing.B) {
+	s := gptStep(b, 4)
+	place := s.data(4)
+	var layouts []Layout
+	for i := range s.inputs {
+		layouts = append(layouts, place(i))
+	}
+	for b.Loop() {
+		if _, err := Rewrite(s.program, Line(4), layouts, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(len(s.program.Instrs)), "instructions")
 }
