@@ -22,7 +22,8 @@ type call struct {
 	list []choice
 }
 
-// rules lists the ways to run c along one dim of a mesh, the way in which every rank does everything first.
+// rules lists the ways to run c along one dim of a mesh, the way in which every rank does everything first: that
+// one is right for any operation, also for one that nobody wrote a rule for.
 //
 // Along a dim of the mesh a rule speaks of shapes as if that dim were the only one. That composes: what a rank has of an operand
 // by one dim of the mesh is itself a tensor, on which the rule holds for the other dim.
