@@ -107,7 +107,7 @@ func TestBesideAToy(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("seed %d, checked %v", seed, checked)
 		rng := rand.New(rand.NewPCG(seed, 1))
-		a := newArena(t, &ArenaOptions{First: 1 << 20, MaxBytes: 64 << 20, Checked: checked})
+		a := newArena(t, &ArenaOptions{First: 1 << 20, MaxBytes: 256 << 20, Checked: checked})
 		type held struct {
 			b    *Block
 			fill byte
