@@ -1,10 +1,10 @@
 package local
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,30 +36,57 @@ const (
 const memfdName = "/memfd:ringside (deleted)"
 
 // Inspect looks at the shared memory of a process without its help: it may hang or be stopped. It
-// takes the rights of a debugger to read the headers, and less to list what is mapped.
+// takes the rights of a debugger to read the headers, and less to list what is mapped. A process
+// that runs may unmap memory meanwhile: what is no longer mapped at the end is not in the answer,
+// because an address that was read could have been somebody else's by then.
 func Inspect(pid int) ([]Mapping, error) {
-	dir := "/proc/" + strconv.Itoa(pid)
-	maps, err := os.ReadFile(dir + "/maps")
+	mapped, err := mappings(pid)
 	if err != nil {
-		return nil, fmt.Errorf("local: %w", err)
+		return nil, err
 	}
-	mem, errMem := os.Open(dir + "/mem")
+	mem, errMem := os.Open("/proc/" + strconv.Itoa(pid) + "/mem")
 	if errMem == nil {
 		defer mem.Close()
 	}
-	var out []Mapping
-	for sc := bufio.NewScanner(strings.NewReader(string(maps))); sc.Scan(); {
-		m, ok := parseMapping(sc.Text())
-		if !ok {
-			continue
-		}
-		m.PID = pid
+	read := make([]Mapping, len(mapped))
+	for i, m := range mapped {
+		read[i] = m
 		if errMem != nil {
-			m.Unread = errMem.Error()
-		} else if err := m.read(mem); err != nil {
-			m.Unread = err.Error()
+			read[i].Unread = errMem.Error()
+		} else if err := read[i].read(mem); err != nil {
+			read[i].Unread = err.Error()
 		}
-		out = append(out, m)
+	}
+	after, err := mappings(pid)
+	if err != nil {
+		return nil, err
+	}
+	var out []Mapping
+	for i, m := range mapped {
+		if slices.ContainsFunc(after, m.same) {
+			out = append(out, read[i])
+		}
+	}
+	return out, nil
+}
+
+// same reports whether two answers of the kernel are about the same memory.
+func (m *Mapping) same(o Mapping) bool {
+	return m.Address == o.Address && m.Bytes == o.Bytes && m.Inode == o.Inode && m.File == o.File
+}
+
+// mappings lists the shared memory of ours that a process has mapped, with nothing read yet.
+func mappings(pid int) ([]Mapping, error) {
+	maps, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/maps")
+	if err != nil {
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	var out []Mapping
+	for line := range strings.Lines(string(maps)) {
+		if m, ok := parseMapping(line); ok {
+			m.PID = pid
+			out = append(out, m)
+		}
 	}
 	return out, nil
 }

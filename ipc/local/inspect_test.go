@@ -64,6 +64,48 @@ func TestInspect(t *testing.T) {
 	}
 }
 
+// TestInspectWhileMemoryGoes: what a process unmaps while it is looked at is no failure.
+func TestInspectWhileMemoryGoes(t *testing.T) {
+	stop, stopped, once := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for n := 0; ; n++ {
+			var segs [8]*shm.Segment
+			for i := range segs {
+				seg, err := shm.Create(1<<12, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				segs[i] = seg
+			}
+			for _, seg := range segs {
+				seg.Close()
+			}
+			if n == 0 {
+				close(once)
+			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	defer func() {
+		close(stop)
+		<-stopped
+	}()
+	select {
+	case <-once:
+	case <-stopped:
+		return
+	}
+	for range 200 {
+		inspected(t, os.Getpid())
+	}
+}
+
 func inspected(t *testing.T, pid int) []local.Mapping {
 	t.Helper()
 	all, err := local.Inspect(pid)
