@@ -82,6 +82,16 @@ func (p *parser) uvarint(field string) uint64 {
 	return v
 }
 
+// number reads an integer of at most limit.
+func (p *parser) number(field string, limit uint32) uint32 {
+	v := p.uvarint(field)
+	if v > uint64(limit) {
+		p.fail(field, "%d is over the limit of %d", v, limit)
+		return 0
+	}
+	return uint32(v)
+}
+
 func (p *parser) varint(field string) int64 { return unzigzag(p.uvarint(field)) }
 
 // count reads a number of elements of at least size bytes each.

@@ -42,7 +42,7 @@ func (p *parser) runPayload() int {
 	for _, n := range ids {
 		p.skipIDs(n)
 	}
-	return p.values(uploads)
+	return p.values(uploads, false)
 }
 
 func (p *parser) dataPayload() int {
@@ -52,14 +52,17 @@ func (p *parser) dataPayload() int {
 
 func (p *parser) donePayload() int {
 	p.take("Fixed", 20)
+	for range new(Done).counts() {
+		p.uvarint("Counts")
+	}
 	p.bytes("Text", MaxText)
 	if p.uvarint("At") != 0 {
 		p.bytes("Op", MaxName)
 		p.bytes("Inputs", MaxText)
 	}
-	results := p.count("Results", MaxResults, 1+minValue)
+	results := p.count("Results", MaxResults, 2+minValue)
 	p.uvarint("Returned")
-	return p.values(results)
+	return p.values(results, true)
 }
 
 // skipIDs walks over the tokens of n ids, see AppendIDs.
@@ -78,11 +81,14 @@ func (p *parser) skipIDs(n int) {
 	}
 }
 
-// values walks over n pairs of an id and a value, and returns the bytes that are inline.
-func (p *parser) values(n int) int {
+// values walks over n values, each behind an id and, if they are a Done's, a layout, and returns the bytes that are inline.
+func (p *parser) values(n int, layouts bool) int {
 	total := 0
 	for ; n > 0 && p.err == nil; n-- {
 		p.uvarint("ID")
+		if layouts {
+			p.uvarint("Layout")
+		}
 		head := p.take("Value", 3)
 		if head == nil {
 			break
@@ -90,8 +96,11 @@ func (p *parser) values(n int) int {
 		for range head[2] {
 			p.uvarint("Dims")
 		}
-		if head[1] == formHandle {
+		switch head[1] {
+		case formHandle:
 			p.take("Handle", HandleBytes)
+			continue
+		case formNone:
 			continue
 		}
 		// The length as it is said, although the parser at the end allows no more than MaxInline.

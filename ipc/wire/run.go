@@ -168,6 +168,9 @@ func ParseRun(src []byte, m *Run, h *History) error {
 			u := &m.Uploads[i]
 			u.ID = m.Base + uint64(p.varint("Uploads.ID"))
 			p.value("Uploads", &u.Value)
+			if u.Elsewhere {
+				p.fail("Uploads", "value %d without bytes", u.ID)
+			}
 		}
 	}
 	m.Returns = p.handles("Returns", returns, m.Returns)

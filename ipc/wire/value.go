@@ -7,27 +7,37 @@ type Value struct {
 	Dims   []int64
 	Inline []byte // at most MaxInline bytes; when nil the bytes are at Handle
 	Handle Handle
+
+	// Elsewhere is a value whose bytes are not said here.
+	Elsewhere bool
 }
 
 // Forms of a value.
 const (
 	formHandle = 0
 	formInline = 1
+	formNone   = 2
 )
 
 // appendValue is: dtype uint8, form uint8, rank uint8, dims uvarint each, then the handle or
-// the length (uvarint) and the bytes.
+// the length (uvarint) and the bytes, or nothing.
 func appendValue(dst []byte, v *Value) []byte {
 	form := byte(formHandle)
-	if v.Inline != nil {
+	switch {
+	case v.Elsewhere:
+		form = formNone
+	case v.Inline != nil:
 		form = formInline
 	}
 	dst = append(dst, v.DType, form, byte(len(v.Dims)))
 	for _, d := range v.Dims {
 		dst = appendUint(dst, uint64(d))
 	}
-	if form == formInline {
+	switch form {
+	case formInline:
 		return appendBytes(dst, v.Inline)
+	case formNone:
+		return dst
 	}
 	return v.Handle.Append(dst)
 }
@@ -37,14 +47,17 @@ func (v *Value) size() int {
 	for _, d := range v.Dims {
 		n += sizeUint(uint64(d))
 	}
-	if v.Inline != nil {
+	switch {
+	case v.Elsewhere:
+		return n
+	case v.Inline != nil:
 		return n + sizeBytes(v.Inline)
 	}
 	return n + HandleBytes
 }
 
 // minValue is the least number of bytes a value takes.
-const minValue = 4
+const minValue = 3
 
 func (p *parser) value(field string, v *Value) {
 	v.DType = p.u8(field)
@@ -66,13 +79,14 @@ func (p *parser) value(field string, v *Value) {
 		elements *= d
 		v.Dims[i] = int64(d)
 	}
-	v.Inline, v.Handle = nil, Handle{}
+	v.Inline, v.Handle, v.Elsewhere = nil, Handle{}, form == formNone
 	switch form {
 	case formInline:
 		v.Inline = p.bytes(field, MaxInline)
 	case formHandle:
 		v.Handle = p.handle(field)
+	case formNone:
 	default:
-		p.fail(field, "form %d is neither handle (%d) nor inline (%d)", form, formHandle, formInline)
+		p.fail(field, "form %d is neither handle (%d), inline (%d) nor none (%d)", form, formHandle, formInline, formNone)
 	}
 }

@@ -34,7 +34,9 @@ import (
 //
 //	1  first
 //	2  sessions whose ends share no memory: OpenSession.Apart, SessionOpened.Apart, Data and Read
-const Version = 2
+//	3  sessions of several workers: OpenSession.Workers, Rank, Key and Config, SessionOpened.Rank, Done.Rank and its counts,
+//	   Result.Layout, values that are elsewhere, Meet
+const Version = 3
 
 // Kinds of message. A number is never used twice.
 const (
@@ -53,6 +55,7 @@ const (
 	KindFlow          uint32 = 13 // worker → dispatcher
 	KindData          uint32 = 14 // client → dispatcher → worker, and back
 	KindRead          uint32 = 15 // client → dispatcher → worker
+	KindMeet          uint32 = 24 // worker → dispatcher → the session's other workers
 )
 
 // Limits. What is larger is refused by the parser, whoever sent it.
@@ -70,6 +73,12 @@ const (
 	MaxProgram    = 1 << 24 // bytes of a program, over all its parts
 	MaxExport     = 128     // bytes of a device's name for its memory (CUDA has 64)
 	MaxCounters   = 1024    // counters of a status reply
+	MaxWorkers    = 1024    // of a session
+	MaxKey        = 64      // bytes of a session's key
+	MaxConfig     = 1 << 16 // bytes of a session's config
+	MaxMeet       = 1 << 12 // bytes that a worker says to the others of its session at a time
+	MaxMeetGroups = 64      // groups that the workers of a session form
+	MaxMeetRounds = 64      // times that a worker says something about one of them
 	SessionBytes  = 8       // length of the session id that begins a body
 	HandleBytes   = shm.HandleSize
 	HashBytes     = 16      // length of a program hash
@@ -143,6 +152,8 @@ func KindName(kind uint32) string {
 		return "Data"
 	case KindRead:
 		return "Read"
+	case KindMeet:
+		return "Meet"
 	}
 	return "unknown kind"
 }
