@@ -23,6 +23,7 @@
 //	tensor/nn         modules and losses; tensor/nn/model whole models
 //	tensor/optim      optimizers and schedules
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
+//	tensor/checkpoint tensors kept in a folder, and restored
 //	tensor/train      training loops
 //	collective        groups of ranks that compute in step, on slices, values and tensors
 //	collective/plan   what the ranks of a group agree on: calls, errors, cuts of a buffer

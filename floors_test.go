@@ -35,6 +35,7 @@ var floors = map[string]int{
 	"tensor/autograd":               2,
 	"tensor/compile":                2,
 	"tensor/enginetest":             2,
+	"tensor/checkpoint":             2,
 	"tensor/shard":                  2,
 	"tensor/cpu":                    3,
 	"tensor/nn":                     3,

@@ -138,13 +138,18 @@ func (s *Session) upload(d DType, shape Shape, data []byte, n int) *Tensor {
 		}
 		copyChunked(buf.Bytes(), data)
 	}
+	return s.uploaded(d, shape, buf, len(data))
+}
+
+// uploaded is the tensor of an upload whose n bytes lie in buf, which is nil for none.
+func (s *Session) uploaded(d DType, shape Shape, buf Buffer, n int) *Tensor {
 	m := &made{}
 	m.Tensor.v = &m.value
-	m.value = value{s: s, dtype: d, shape: shape, refs: 1}
+	m.value = value{s: s, dtype: d, shape: shape, refs: 1, signal: s.signal}
 	s.uploads = append(s.uploads, &m.value)
 	s.pending = append(s.pending, Upload{DType: d, Shape: shape, Buf: buf})
 	s.stats.Uploads++
-	s.stats.UploadedB += uint64(len(data))
+	s.stats.UploadedB += uint64(n)
 	s.stats.Live++
 	s.own(m)
 	return &m.Tensor

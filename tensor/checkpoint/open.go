@@ -1,0 +1,317 @@
+package checkpoint
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/safetensors"
+)
+
+// Checkpoint is an open one. Its files stay readable while others save to the folder. Methods are for one goroutine at a
+// time.
+type Checkpoint struct {
+	Manifest
+	dir   string
+	files []*os.File
+}
+
+// Open opens the checkpoint in the folder dir and checks all but the tensors' bytes: the manifest, and against it the
+// files and their own headers. ErrNone if there is none, ErrFormat, ErrDamaged, or what the system answered.
+func Open(dir string) (*Checkpoint, error) {
+	const tries = 10 // between reading the manifest and opening its files a Save may replace both
+	for n := 1; ; n++ {
+		c, err := open(dir)
+		if n == tries || !errors.Is(err, fs.ErrNotExist) {
+			return c, err
+		}
+	}
+}
+
+func open(dir string) (c *Checkpoint, err error) {
+	path := filepath.Join(dir, manifestName)
+	src, err := readManifest(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s is not there", ErrNone, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	m, err := parse(src, path)
+	if err != nil {
+		return nil, err
+	}
+	c = &Checkpoint{Manifest: *m, dir: dir}
+	for i := range m.Files {
+		if err := c.openFile(i); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// readManifest reads no more than a manifest can have, and nothing that isn't a file.
+func readManifest(path string) ([]byte, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is %v, expected a regular file", ErrFormat, path, st.Mode())
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxManifest+1))
+}
+
+// openFile opens a file and compares its header with what the manifest says is in it.
+func (c *Checkpoint) openFile(i int) error {
+	path := c.path(i)
+	st, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w, which %s names", err, manifestName)
+	}
+	if want := c.Files[i].Bytes; !st.Mode().IsRegular() || st.Size() != want {
+		return fmt.Errorf("%w: %s: %v of %d bytes, expected a file of %d", ErrDamaged, path, st.Mode().Type(), st.Size(), want)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	c.files = append(c.files, f)
+	in, err := safetensors.NewFile(f, st.Size(), path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	for k := range c.Tensors {
+		t := &c.Tensors[k]
+		for j := range t.Slices {
+			s := &t.Slices[j]
+			if s.File != i {
+				continue
+			}
+			info, err := in.Lookup(t.Name)
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrDamaged, err)
+			}
+			same := len(info.Shape) == len(s.Shape) && info.DType == t.DType && info.Offset == s.Offset
+			for d := 0; same && d < len(s.Shape); d++ {
+				same = info.Shape[d] == int64(s.Shape[d])
+			}
+			if !same {
+				return fmt.Errorf("%w: %s: tensor %.200q is %s%v at %d, the manifest says %s%v at %d", ErrDamaged, path, t.Name,
+					info.DType, info.Shape, info.Offset, t.DType, s.Shape, s.Offset)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Checkpoint) path(file int) string {
+	return filepath.Join(c.dir, filepath.FromSlash(c.Files[file].Path))
+}
+
+// Dir is the folder.
+func (c *Checkpoint) Dir() string { return c.dir }
+
+// Close closes the files.
+func (c *Checkpoint) Close() error {
+	var all error
+	for _, f := range c.files {
+		all = errors.Join(all, f.Close())
+	}
+	c.files = nil
+	return all
+}
+
+// Read fills dst with the bytes of t, one of c.Tensors, row-major and little endian. ErrDamaged if they are not those
+// that were written; dst holds anything then.
+func (c *Checkpoint) Read(t *Tensor, dst []byte) error {
+	size := t.DType.Size()
+	if n, err := elements(t.Shape, size); err != nil || int64(len(dst)) != n*size {
+		return fmt.Errorf("checkpoint: tensor %.200q has %d bytes, read into %d", t.Name, n*size, len(dst))
+	}
+	for i := range t.Slices {
+		s := &t.Slices[i]
+		n, _ := elements(s.Shape, size)
+		sum := sha256.New()
+		if err := s.read(c.files[s.File], n*size, t.Shape, int(size), dst, sum); err != nil {
+			return fmt.Errorf("checkpoint: %s: tensor %.200q: %w", c.path(s.File), t.Name, err)
+		}
+		if is := hex.EncodeToString(sum.Sum(nil)); is != strings.ToLower(s.Sum) {
+			return fmt.Errorf("%w: %s: tensor %.200q: its %d bytes at %d have sha256 %s, written was %s", ErrDamaged, c.path(s.File),
+				t.Name, n*size, s.Offset, is, s.Sum)
+		}
+	}
+	return nil
+}
+
+// read puts the slice's n bytes into dst, which is all of the tensor, and into sum.
+func (s *Slice) read(f *os.File, n int64, shape []int, size int, dst []byte, sum hash.Hash) error {
+	const piece = 256 << 10 // what was read is still in the cache when it is hashed
+	if n == 0 {
+		return nil
+	}
+	src := bufio.NewReaderSize(io.NewSectionReader(f, s.Offset, n), piece)
+	run := size // bytes that lie together in both: the dims at the end that the slice has all of, and the one before
+	d := len(shape) - 1
+	for ; d >= 0 && s.Shape[d] == shape[d]; d-- {
+		run *= shape[d]
+	}
+	stride := run // of dim d in the tensor
+	if d >= 0 {
+		run *= s.Shape[d]
+	}
+	strides := make([]int, len(shape))
+	for k := d; k >= 0; k-- {
+		strides[k] = stride
+		stride *= shape[k]
+	}
+	at := make([]int, max(d, 0)) // dims before d are counted through
+	for {
+		off := 0
+		for k := range at {
+			off += (s.Start[k] + at[k]) * strides[k]
+		}
+		if d >= 0 {
+			off += s.Start[d] * strides[d]
+		}
+		for part := dst[off : off+run]; len(part) > 0; {
+			p := part[:min(len(part), piece)]
+			if _, err := io.ReadFull(src, p); err != nil {
+				return err
+			}
+			sum.Write(p)
+			part = part[len(p):]
+		}
+		k := len(at) - 1
+		for ; k >= 0; k-- {
+			if at[k]++; at[k] < s.Shape[k] {
+				break
+			}
+			at[k] = 0
+		}
+		if k < 0 {
+			return nil
+		}
+	}
+}
+
+// Restore has tensors take the values that c has under their names. Each must be there with the same dtype and shape, and
+// c must have no others: ErrMismatch, which names them, before anything is read. All bytes are read and checked before
+// the first tensor changes. The tensors are of one session, whose workers hold old and new values for a moment.
+func (c *Checkpoint) Restore(ctx context.Context, tensors []tensor.Named) error {
+	found, err := c.fit(tensors)
+	if err != nil || len(tensors) == 0 {
+		return err
+	}
+	s := tensors[0].T.Session()
+	fresh := make([]*tensor.Tensor, 0, len(tensors))
+	defer func() {
+		for _, t := range fresh {
+			t.Free()
+		}
+	}()
+	const ahead = 64 << 20 // bytes that wait to be sent
+	for i, waiting := 0, 0; i < len(tensors); i++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p := tensors[i].T
+		v, err := tensor.FromFill(s, p.DType(), func(dst []byte) error { return c.Read(found[i], dst) }, p.Shape()...)
+		if err != nil {
+			return err
+		}
+		fresh = append(fresh, v)
+		if waiting += p.Elems() * p.DType().Size(); waiting > ahead {
+			waiting = 0
+			if err := s.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.Sync(); err != nil { // what the worker has no room for shows here
+		return err
+	}
+	s.NoGrad(func() {
+		for i, p := range tensors {
+			if err = p.T.Assign(fresh[i]); err != nil {
+				err = fmt.Errorf("checkpoint: restoring %s: %w", p.Name, err)
+				return
+			}
+		}
+	})
+	return err
+}
+
+// fit finds the tensors in c, or says what does not fit.
+func (c *Checkpoint) fit(tensors []tensor.Named) ([]*Tensor, error) {
+	found := make([]*Tensor, len(tensors))
+	used := make(map[string]bool, len(tensors))
+	var missing, wrong, others []string
+	for i, p := range tensors {
+		if err := p.T.Err(); err != nil {
+			return nil, fmt.Errorf("checkpoint: restoring %s: %w", p.Name, err)
+		}
+		t := c.lookup(p.Name)
+		if t == nil {
+			missing = append(missing, p.Name)
+			continue
+		}
+		found[i], used[p.Name] = t, true
+		if want := fileType(p.T.DType()); t.DType != want || !slices.Equal(t.Shape, p.T.Shape()) {
+			wrong = append(wrong, fmt.Sprintf("%s is %s%v, expected %s%v", p.Name, t.DType, t.Shape, want, []int(p.T.Shape())))
+		}
+	}
+	for i := range c.Tensors {
+		if name := c.Tensors[i].Name; !used[name] {
+			others = append(others, name)
+		}
+	}
+	var all []string
+	for _, x := range []struct {
+		what  string
+		names []string
+	}{{"missing ", missing}, {"unexpected ", others}, {"", wrong}} {
+		if len(x.names) > 0 {
+			all = append(all, x.what+some(x.names))
+		}
+	}
+	if len(all) > 0 {
+		return nil, fmt.Errorf("%w: %s: %s", ErrMismatch, c.dir, strings.Join(all, "; "))
+	}
+	return found, nil
+}
+
+// lookup finds a tensor by its name.
+func (c *Checkpoint) lookup(name string) *Tensor {
+	i, ok := slices.BinarySearchFunc(c.Tensors, name, func(t Tensor, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &c.Tensors[i]
+}
+
+// some lists the first of many names.
+func some(names []string) string {
+	const most = 8
+	if n := len(names); n > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,212 @@
+package checkpoint
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/safetensors"
+)
+
+// Options of Save. Nil is fine.
+type Options struct {
+	// Step is kept, for who goes on from it.
+	Step uint64
+
+	// Notes are kept, in valid UTF-8.
+	Notes map[string]string
+}
+
+const (
+	manifestName = "manifest.json"
+	savingPrefix = ".saving-" // a folder that is not finished
+	dataPrefix   = "data-"
+)
+
+// ours are the names that Save makes besides manifestName.
+var ours = regexp.MustCompile(`^(\.saving-|data-)[0-9a-f]{32}$`)
+
+// Save writes tensors of the session s to the folder dir, which is made if need be, in place of the checkpoint that is
+// there. It waits for what they are computed from. After an error the folder holds what it held before.
+//
+// Names are unique. One Save at a time is under way in a folder, of whatever process: ErrBusy.
+func Save(ctx context.Context, s *tensor.Session, dir string, tensors []tensor.Named, o *Options) (err error) {
+	if o == nil {
+		o = &Options{}
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("checkpoint: saving to %s: %w", dir, err)
+		}
+	}()
+	for k, v := range o.Notes {
+		if k != strings.ToValidUTF8(k, "") || v != strings.ToValidUTF8(v, "") {
+			return fmt.Errorf("%w: note %.40q: %.40q, expected valid UTF-8", ErrFormat, k, v)
+		}
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	var id [16]byte
+	rand.Read(id[:])
+	saving, data := savingPrefix+hex.EncodeToString(id[:]), dataPrefix+hex.EncodeToString(id[:])
+	if err := os.Mkdir(filepath.Join(dir, saving), 0o755); err != nil {
+		return err
+	}
+	final := false
+	defer func() {
+		if !final {
+			os.RemoveAll(filepath.Join(dir, saving))
+			os.RemoveAll(filepath.Join(dir, data))
+		}
+	}()
+	m := &Manifest{Format: formatName, Version: Version, Step: o.Step, Notes: o.Notes}
+	if err := m.write(ctx, s, filepath.Join(dir, saving), data, tensors); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(dir, saving), filepath.Join(dir, data)); err != nil {
+		return err
+	}
+	if err := syncDir(dir); err != nil { // the files are there before the manifest says so
+		return err
+	}
+	b, err := m.encode()
+	if err != nil {
+		return err
+	}
+	if final, err = replace(filepath.Join(dir, manifestName), b); err != nil {
+		return err
+	}
+	sweep(dir, data)
+	return nil
+}
+
+// write writes the tensors to a file in folder, which is going to be called data, and notes them.
+func (m *Manifest) write(ctx context.Context, s *tensor.Session, folder, data string, tensors []tensor.Named) error {
+	const name = "0.safetensors"
+	ts, list := make([]*tensor.Tensor, len(tensors)), make([]safetensors.Tensor, len(tensors))
+	for i, t := range tensors {
+		if err := t.T.Err(); err != nil {
+			return fmt.Errorf("%s: %w", t.Name, err)
+		}
+		shape := make([]int64, t.T.Rank())
+		for d, n := range t.T.Shape() {
+			shape[d] = int64(n)
+		}
+		ts[i], list[i] = t.T, safetensors.Tensor{Name: t.Name, DType: fileType(t.T.DType()), Shape: shape}
+	}
+	head, offs, size, err := safetensors.Place(list, nil)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(head); err != nil {
+		return err
+	}
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	sums, err := s.SaveTo(ctx, f, ts, offs)
+	if err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	m.Files = []File{{Path: data + "/" + name, Bytes: size}}
+	m.Tensors = make([]Tensor, len(tensors))
+	for i, t := range tensors {
+		shape := append([]int{}, t.T.Shape()...)
+		m.Tensors[i] = Tensor{Name: t.Name, DType: list[i].DType, Shape: shape, Slices: []Slice{{
+			Start: make([]int, len(shape)), Shape: shape, Offset: offs[i], Sum: hex.EncodeToString(sums[i][:]),
+		}}}
+	}
+	slices.SortFunc(m.Tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
+	return syncDir(folder)
+}
+
+// lock makes the folder and keeps other Saves away from it until unlock.
+func lock(dir string) (unlock func(), err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	// A file system without locks has to do without: whoever saves from two processes there loses one of them.
+	if err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		d.Close()
+		return nil, ErrBusy
+	}
+	return func() { d.Close() }, nil
+}
+
+// replace has path hold b: done says whether it took its place, also if it may not survive a power cut.
+func replace(path string, b []byte) (done bool, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		if !done {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err := f.Write(b); err != nil {
+		return false, err
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return false, err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return false, err
+	}
+	return true, syncDir(filepath.Dir(path))
+}
+
+// syncDir makes what was renamed in dir survive a power cut.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// sweep removes what older Saves left, finished or not. That it can't is no reason to fail: the next one tries again.
+func sweep(dir, current string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case name == current:
+		case e.IsDir() && ours.MatchString(name):
+			os.RemoveAll(filepath.Join(dir, name))
+		case strings.HasPrefix(name, "."+manifestName+".tmp"):
+			os.Remove(filepath.Join(dir, name))
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package tensor
+
+import "fmt"
+
+// FromFill is FromBytes of a memory image that fill writes where the worker is going to read it, so that what comes out
+// of a file is not copied. fill is called at once, with all of the bytes, which may hold anything before. When it fails
+// there is no tensor, and the session goes on; other errors stick to the session as those of From do.
+func FromFill(s *Session, d DType, fill func(dst []byte) error, shape ...int) (*Tensor, error) {
+	if err := s.enter("upload"); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	sh := Shape(append([]int{}, shape...))
+	err := error(nil)
+	if !d.Valid() {
+		err = fmt.Errorf("%w: %v", ErrDType, d)
+	} else {
+		err = sh.Check(d)
+	}
+	if err != nil {
+		return nil, s.fail(&OpError{Op: "upload", Inputs: fmt.Sprintf("%v%v", d, sh), Site: callSite(), Err: err})
+	}
+	n := sh.Elems() * d.Size()
+	var buf Buffer
+	if n > 0 {
+		if buf, err = s.eng.Alloc(n); err != nil {
+			return nil, s.fail(&OpError{Op: "upload", Inputs: fmt.Sprintf("%v%v", d, sh), Site: callSite(), Err: err})
+		}
+		if err := fill(buf.Bytes()[:n]); err != nil {
+			buf.Release()
+			return nil, err
+		}
+	}
+	return s.uploaded(d, sh, buf, n), nil
+}
