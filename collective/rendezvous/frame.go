@@ -151,7 +151,7 @@ func writeFrame(w io.Writer, f frame, s *seal) error {
 }
 
 // readFrame reads a frame of at most limit bytes, and checks its MAC unless s is nil. The error is io.EOF if the stream
-// ended before it, ErrProtocol for what is no frame.
+// ended before it, ErrProtocol for what is no frame; one whose MAC is wrong is returned too, as what somebody claims.
 func readFrame(r io.Reader, limit int, s *seal) (frame, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -182,7 +182,7 @@ func readFrame(r io.Reader, limit int, s *seal) (frame, error) {
 		mac := f.body[cut:]
 		f.body = f.body[:cut:cut]
 		if !hmac.Equal(mac, s.next(f)) {
-			return frame{}, fmt.Errorf("%w: a frame whose MAC is wrong", ErrProtocol)
+			return f, fmt.Errorf("%w: a frame whose MAC is wrong", ErrProtocol)
 		}
 	}
 	return f, nil

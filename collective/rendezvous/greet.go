@@ -113,7 +113,7 @@ type joining struct {
 }
 
 // receive is rank 0's side of the handshake up to the rank's join, which proved that it knows the secret. The caller
-// answers it.
+// answers it. With ErrSecret the joining is what was claimed.
 func receive(c net.Conn, secret, run []byte) (*link, joining, error) {
 	c.SetDeadline(time.Now().Add(greetTimeout))
 	f, err := readFrame(c, maxGreeting, nil)
@@ -142,15 +142,15 @@ func receive(c net.Conn, secret, run []byte) (*link, joining, error) {
 		in:   &seal{key: derive(secret, labelUp, theirs, mine, run)},
 		out:  &seal{key: derive(secret, labelDown, theirs, mine, run)},
 	}
-	if f, err = readFrame(c, maxGreeting, l.in); err != nil {
-		if errors.Is(err, ErrProtocol) {
-			err = fmt.Errorf("%w: %w", ErrSecret, err)
-		}
-		return nil, joining{}, err
-	}
+	f, err = readFrame(c, maxGreeting, l.in)
 	x = fields{b: f.body}
 	j := joining{rank: x.u32(), size: x.u32(), epoch: x.u64()}
-	if f.kind != kindJoin || !x.done() {
+	switch {
+	case errors.Is(err, ErrProtocol) && f.kind == kindJoin && x.done():
+		return nil, j, fmt.Errorf("%w: rank %d, it says, of %d", ErrSecret, j.rank, j.size)
+	case err != nil:
+		return nil, joining{}, err
+	case f.kind != kindJoin || !x.done():
 		return nil, joining{}, fmt.Errorf("%w: a frame of kind %d instead of a join", ErrProtocol, f.kind)
 	}
 	return l, j, nil

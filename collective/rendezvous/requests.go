@@ -169,9 +169,13 @@ func (s *server) gather(p *peer, id uint32, q request) {
 	}
 	if g.left--; g.left > 0 {
 		if k.isWorlds() {
+			if s.refused.hopeless {
+				s.giveUp(g)
+				return
+			}
 			for r := range s.left {
 				if g.values[r] == nil {
-					s.failGather(k, g, fmt.Sprintf("rank %d left", r))
+					s.failGather(g, fmt.Sprintf("rank %d left", r))
 					return
 				}
 			}
@@ -192,8 +196,11 @@ func (s *server) gather(p *peer, id uint32, q request) {
 
 // failGather answers all who wait in g with who is missing. What came stays, so that a rank that comes later
 // finds out as well.
-func (s *server) failGather(k gatherKey, g *gather, why string) {
-	e := s.missing(g, why)
+func (s *server) failGather(g *gather, why string) {
+	s.answer(g, s.missing(g, why))
+}
+
+func (s *server) answer(g *gather, e failure) {
 	for _, w := range g.waits {
 		if s.finish(w) {
 			w.p.fail(w.id, e)
@@ -218,11 +225,11 @@ func (s *server) missing(g *gather, why string) failure {
 			e.ranks = append(e.ranks, r)
 		}
 	}
-	if len(s.refused) > 0 {
+	if len(s.refused.texts) > 0 {
 		if e.text != "" {
 			e.text += "; "
 		}
-		e.text += "refused: " + strings.Join(s.refused, "; ")
+		e.text += "refused: " + strings.Join(s.refused.texts, "; ")
 	}
 	return e
 }

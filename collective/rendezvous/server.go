@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
 	"time"
 )
@@ -35,7 +34,7 @@ type server struct {
 	limit   int                   // of bytes
 	waits   map[string][]*pending // for a key
 	gathers map[gatherKey]*gather
-	refused []string // who was not let in, the last few
+	refused refusals
 }
 
 // gatherKey names a gather: its group's size is part of it, so that ranks that differ on it don't meet.
@@ -112,7 +111,7 @@ func (s *server) serve(c net.Conn) {
 	delete(s.strangers, c)
 	s.mu.Unlock()
 	if err != nil {
-		s.note(fmt.Sprintf("a caller from %s: %v", from(c), err))
+		s.refuse(fmt.Sprintf("a caller from %s: %v", from(c), err), j, err)
 		return
 	}
 	p := &peer{rank: j.rank, link: l, wake: make(chan struct{}, 1)}
@@ -130,7 +129,7 @@ func (s *server) serve(c net.Conn) {
 		f, err := readFrame(c, maxRequest+macBytes+frameHeader, l.in)
 		if err != nil {
 			if errors.Is(err, ErrProtocol) {
-				s.note(fmt.Sprintf("rank %d: %v", p.rank, err))
+				s.refuse(fmt.Sprintf("rank %d: %v", p.rank, err), joining{}, err)
 			}
 			return
 		}
@@ -142,7 +141,7 @@ func (s *server) serve(c net.Conn) {
 		case errors.Is(err, ErrTooLarge):
 			p.fail(f.id, failure{code: codeTooLarge, text: err.Error()})
 		case err != nil:
-			s.note(fmt.Sprintf("rank %d: %v", p.rank, err))
+			s.refuse(fmt.Sprintf("rank %d: %v", p.rank, err), joining{}, err)
 			return
 		default:
 			s.handle(p, f.kind, f.id, q)
@@ -168,24 +167,6 @@ func (s *server) admit(c net.Conn) bool {
 	return true
 }
 
-// note keeps and logs that somebody was not let in.
-func (s *server) note(text string) {
-	s.log.Warn("rendezvous: refused", "who", text)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.noteLocked(text)
-}
-
-func (s *server) noteLocked(text string) {
-	const most = 4
-	if !slices.Contains(s.refused, text) {
-		s.refused = append(s.refused, text)
-	}
-	if len(s.refused) > most {
-		s.refused = s.refused[1:]
-	}
-}
-
 // join lets a rank in, or says why not.
 func (s *server) join(p *peer, j joining) (failure, bool) {
 	s.mu.Lock()
@@ -206,11 +187,11 @@ func (s *server) join(p *peer, j joining) (failure, bool) {
 		e = failure{code: codeLeft, text: fmt.Sprintf("rank %d of %d was here and left", j.rank, j.size)}
 	default:
 		s.peers[j.rank] = p
+		s.checkHope()
 		return failure{}, true
 	}
 	if e.code != codeLeft {
-		s.log.Warn("rendezvous: refused", "who", from(p.link), "why", e.text)
-		s.noteLocked(fmt.Sprintf("a caller from %s: %v: %s", from(p.link), e.code.sentinel(), e.text))
+		s.refuseLocked(fmt.Sprintf("a caller from %s: %v: %s", from(p.link), e.code.sentinel(), e.text), j, e.code.sentinel())
 	}
 	return e, false
 }
@@ -224,7 +205,7 @@ func (s *server) gone(p *peer) {
 	s.left[p.rank] = true
 	for k, g := range s.gathers {
 		if k.isWorlds() && g.values[p.rank] == nil {
-			s.failGather(k, g, fmt.Sprintf("rank %d left", p.rank))
+			s.failGather(g, fmt.Sprintf("rank %d left", p.rank))
 		}
 	}
 	s.checkIdle()
