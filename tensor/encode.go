@@ -8,7 +8,8 @@ import (
 // ProgramVersion is the version of the encoding below.
 //
 //	1  2026-11  first
-const ProgramVersion = 1
+//	2  2026-11  signals, at the end; a program without any is still encoded as version 1
+const ProgramVersion = 2
 
 // The encoding, little endian, every section 4-byte aligned:
 //
@@ -17,6 +18,7 @@ const ProgramVersion = 1
 //	| externals: dtype u8, donated u8, 0 u16, shape u32 |
 //	| instrs: op u16, dtype u8, keep u8, nargs u16, nints u16, shape u32 |
 //	| args i32 each | ints i64 each |
+//	| signals: see encode_signals.go |
 //
 // Arguments and attributes follow each other in the order of the instructions, so that offsets need not travel.
 const (
@@ -32,8 +34,12 @@ func (p *Program) EncodedSize() int {
 	for _, s := range p.Shapes {
 		dims += len(s)
 	}
-	return programHeader + (len(p.Shapes)+3)&^3 + 4*dims + externalBytes*len(p.Externals) + instrBytes*len(p.Instrs) +
+	n := programHeader + (len(p.Shapes)+3)&^3 + 4*dims + externalBytes*len(p.Externals) + instrBytes*len(p.Instrs) +
 		4*len(p.Args) + 8*len(p.Ints)
+	if len(p.Signals) > 0 {
+		n += signalBytes(len(p.Signals), p.signalNames(), len(p.Externals), len(p.Instrs))
+	}
+	return n
 }
 
 // Append adds p's encoding to b.
@@ -44,7 +50,11 @@ func (p *Program) Append(b []byte) []byte {
 		dims += len(s)
 	}
 	b = append(b, programMagic...)
-	b = le.AppendUint32(b, ProgramVersion)
+	version := uint32(1)
+	if len(p.Signals) > 0 {
+		version = ProgramVersion
+	}
+	b = le.AppendUint32(b, version)
 	for _, n := range [...]int{len(p.Externals), len(p.Instrs), len(p.Args), len(p.Ints), dims, len(p.Shapes), p.NumScalars} {
 		b = le.AppendUint32(b, uint32(n))
 	}
@@ -76,6 +86,9 @@ func (p *Program) Append(b []byte) []byte {
 	}
 	for _, n := range p.Ints {
 		b = le.AppendUint64(b, uint64(n))
+	}
+	if len(p.Signals) > 0 {
+		b = p.appendSignals(b)
 	}
 	return b
 }
@@ -109,8 +122,9 @@ func ParseProgram(b []byte) (*Program, error) {
 		return nil, malformed("%d bytes without the magic %q", len(b), programMagic)
 	}
 	r := reader{b[4:]}
-	if v := r.u32(); v != ProgramVersion {
-		return nil, malformed("version %d, expected %d", v, ProgramVersion)
+	version := r.u32()
+	if version < 1 || version > ProgramVersion {
+		return nil, malformed("version %d, expected 1 to %d", version, ProgramVersion)
 	}
 	var n [7]int
 	for i := range n {
@@ -121,7 +135,7 @@ func ParseProgram(b []byte) (*Program, error) {
 		return nil, malformed("%d inputs, %d instructions, %d scalars; at most %d, %d, %d", externals, instrs, scalars, MaxExternals, MaxInstrs, MaxScalars)
 	}
 	want := programHeader + int64(shapes+3)&^3 + 4*int64(dims) + externalBytes*int64(externals) + instrBytes*int64(instrs) + 4*int64(args) + 8*int64(ints)
-	if want != int64(len(b)) {
+	if want != int64(len(b)) && !(version > 1 && want < int64(len(b))) { // signals follow
 		return nil, malformed("%d bytes, its counts need %d", len(b), want)
 	}
 	p := &Program{
@@ -180,6 +194,11 @@ func ParseProgram(b []byte) (*Program, error) {
 	}
 	for i := range p.Ints {
 		p.Ints[i] = int64(r.u64())
+	}
+	if version > 1 {
+		if err := p.parseSignals(&r); err != nil {
+			return nil, err
+		}
 	}
 	return p, p.check()
 }

@@ -28,14 +28,35 @@ type Node struct {
 	Op   Op
 	Ints []int64
 	In   []Edge // tensors, then scalars
-	out  *value
+	// By is, in the node of Composite, what it was given: Op is OpInvalid then.
+	By  any
+	out *value
+
+	signal uint16 // of the session, that it was recorded under
+}
+
+// Composite is y under another graph: a node that has in as its inputs, where y was computed from them by several
+// operations whose own graph is dropped. Who computes gradients knows what by means. The handle has the claim on the value
+// that Detach gives.
+func Composite(y *Tensor, by any, in ...*Tensor) *Tensor {
+	if y.v.err != nil {
+		return y
+	}
+	t := y.Detach()
+	args := make([]Arg, len(in))
+	for i, x := range in {
+		args[i] = T(x)
+	}
+	t.node = newNode(OpInvalid, nil, args, &made{})
+	t.node.By, t.node.out = by, y.v
+	return t
 }
 
 // Out is the operation's result, with the ownership of Edge.Tensor.
 func (n *Node) Out() *Tensor { return &Tensor{v: n.out, node: n} }
 
 func newNode(op Op, ints []int64, args []Arg, m *made) *Node {
-	n := &Node{Op: op, Ints: append([]int64(nil), ints...), In: make([]Edge, len(args)), out: &m.value}
+	n := &Node{Op: op, Ints: append([]int64(nil), ints...), In: make([]Edge, len(args)), out: out, signal: out.s.signal}
 	for i, a := range args {
 		e := &n.In[i]
 		if a.t == nil {

@@ -32,15 +32,18 @@ func (r Ref) External() (int, bool) { return int(-1 - r), r < 0 }
 // Scalar reports whether r is a scalar, and which.
 func (r Ref) Scalar() (int, bool) { return int(r - scalarRef), r >= scalarRef }
 
-// External is an input of a program: a value that existed before it.
+// External is an input of a program: a value that existed before it. Signal is the one that it was made or named with: a place
+// in Program.Signals from 1, 0 for none.
 type External struct {
 	DType   DType
 	Donated bool // freed with this program: its memory may hold a result
+	Signal  uint16
 	Shape   uint32
 }
 
 // Instr is one operation: Args[Arg:Arg+NArg] are its arguments, Ints[Int:Int+NInt] its attributes, and its result
-// has DType and the shape Shape. Keep marks a result that outlives the program.
+// has DType and the shape Shape. Keep marks a result that outlives the program. Signal is the stretch that it belongs to
+// and Named the signal of its result alone: places in Program.Signals from 1, 0 for none.
 type Instr struct {
 	Op    Op
 	DType DType
@@ -50,6 +53,9 @@ type Instr struct {
 	Arg   uint32
 	Int   uint32
 	Shape uint32
+
+	Signal uint16
+	Named  uint16
 }
 
 // Limits of a program. They bound what one message can make a receiver allocate; a session flushes before them.
@@ -73,6 +79,7 @@ type Program struct {
 	Ints       []int64
 	Shapes     []Shape
 	NumScalars int
+	Signals    []Signal // that it has, each once
 }
 
 // Hash identifies a program: the first 16 bytes of the SHA-256 of its encoding.
@@ -118,6 +125,7 @@ func (p *Program) Clone() *Program {
 		Ints:       append([]int64(nil), p.Ints...),
 		Shapes:     make([]Shape, len(p.Shapes)),
 		NumScalars: p.NumScalars,
+		Signals:    append([]Signal(nil), p.Signals...),
 	}
 	for i, s := range p.Shapes {
 		q.Shapes[i] = append(Shape{}, s...)
@@ -133,6 +141,9 @@ func (p *Program) String() string {
 		if e.Donated {
 			b.WriteString(" donated")
 		}
+		if g, ok := p.signal(e.Signal); ok {
+			fmt.Fprintf(&b, " @%v", g)
+		}
 		b.WriteByte('\n')
 	}
 	for i, in := range p.Instrs {
@@ -146,6 +157,12 @@ func (p *Program) String() string {
 		}
 		if in.Keep {
 			b.WriteString(" keep")
+		}
+		if g, ok := p.signal(in.Signal); ok {
+			fmt.Fprintf(&b, " @%v", g)
+		}
+		if g, ok := p.signal(in.Named); ok {
+			fmt.Fprintf(&b, " as %v", g)
 		}
 		b.WriteByte('\n')
 	}
@@ -165,5 +182,5 @@ func (r Ref) String() string {
 // reset empties p for the next recording and keeps its memory.
 func (p *Program) reset() {
 	p.Externals, p.Instrs, p.Args = p.Externals[:0], p.Instrs[:0], p.Args[:0]
-	p.Ints, p.Shapes, p.NumScalars = p.Ints[:0], p.Shapes[:0], 0
+	p.Ints, p.Shapes, p.NumScalars, p.Signals = p.Ints[:0], p.Shapes[:0], 0, p.Signals[:0]
 }

@@ -98,6 +98,7 @@ func TestHashSeparates(t *testing.T) {
 // FuzzParseProgram: whatever parses is well formed, so that it encodes to the same bytes and prints.
 func FuzzParseProgram(f *testing.F) {
 	f.Add(sample(f).Encoded)
+	f.Add(signalled(f).Encoded)
 	f.Add((&Program{}).Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, err := ParseProgram(b)

@@ -49,7 +49,7 @@ func (s *Session) apply(op Op, ints []int64, args []Arg) *Tensor {
 	if s.noGrad == 0 && op.Info().Gradient != NoGradient && v.dtype.IsFloat() {
 		for _, a := range args {
 			if a.t != nil && (a.t.requires || a.t.node != nil) {
-				v.Tensor.node = newNode(op, ints, args, v)
+				v.Tensor.node = newNode(op, ints, args, &v.value)
 				break
 			}
 		}
@@ -118,7 +118,7 @@ func (s *Session) emit(op Op, ints []int64, d DType, shape Shape) *made {
 	i := len(p.Instrs)
 	p.Instrs = append(p.Instrs, Instr{
 		Op: op, DType: d, NArg: uint16(len(s.args)), NInt: uint16(len(ints)),
-		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: s.shapeIndex(shape),
+		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: s.shapeIndex(shape), Signal: s.signalSlot(s.signal),
 	})
 	p.Args = append(p.Args, s.args...)
 	p.Ints = append(p.Ints, ints...)
@@ -127,6 +127,9 @@ func (s *Session) emit(op Op, ints []int64, d DType, shape Shape) *made {
 	m := &made{}
 	m.Tensor.v = &m.value
 	m.value = value{s: s, dtype: d, shape: shape, refs: 1, epoch: s.epoch, ref: Ref(i)}
+	if op.Info().Class == ClassLeaf {
+		m.value.signal = s.signal
+	}
 	s.values = append(s.values, &m.value)
 	if op.Info().Fallible {
 		s.sites = append(s.sites, siteMark{i, callers()})
@@ -163,7 +166,7 @@ func (s *Session) reference(v *value) (Ref, error) {
 	}
 	r := ExternalRef(len(s.inputs))
 	s.inputs = append(s.inputs, v)
-	s.prog.Externals = append(s.prog.Externals, External{DType: v.dtype, Shape: s.shapeIndex(v.shape)})
+	s.prog.Externals = append(s.prog.Externals, External{DType: v.dtype, Shape: s.shapeIndex(v.shape), Signal: s.signalSlot(v.signal)})
 	v.epoch, v.ref = s.epoch, r
 	return r, nil
 }
@@ -256,7 +259,7 @@ func (s *Session) cast(r Ref, shape Shape, to DType) Ref {
 	i := len(p.Instrs)
 	p.Instrs = append(p.Instrs, Instr{
 		Op: OpCast, DType: to, NArg: 1, NInt: 1,
-		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: s.shapeIndex(shape),
+		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: s.shapeIndex(shape), Signal: s.signalSlot(s.signal),
 	})
 	p.Args = append(p.Args, r)
 	p.Ints = append(p.Ints, int64(to))

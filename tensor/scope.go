@@ -104,6 +104,9 @@ func (t *Tensor) Assign(v *Tensor) error {
 	if v.v == t.v {
 		return nil
 	}
+	if v.v.signal == 0 {
+		v.v.signal = t.v.signal
+	}
 	s.retain(v.v)
 	if t.owns {
 		s.release(t.v)

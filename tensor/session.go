@@ -51,6 +51,12 @@ type Session struct {
 	seed    uint64
 	counter uint64 // random streams used before prog
 	offset  int64  // random streams used in prog
+
+	signal      uint16            // that what is recorded belongs to; 0 for none
+	signals     []Signal          // that the session had, number n at n-1
+	signalIDs   map[Signal]uint16 // their numbers
+	signalSlots []uint16          // their places in prog.Signals from 1; 0 for none yet
+
 	encoded []byte
 	batch   Batch
 
@@ -105,7 +111,8 @@ type value struct {
 	ref     Ref
 	scope   *Scope // which holds one of refs
 	cleanup runtime.Cleanup
-	tracked bool // cleanup is set
+	tracked bool   // cleanup is set
+	signal  uint16 // with which it was made or named, by its number in the session
 	err     error
 }
 
@@ -321,6 +328,7 @@ func (s *Session) startProgram() {
 	s.scalars = s.scalars[:0]
 	clear(s.slots)
 	clear(s.shapes)
+	clear(s.signalSlots)
 }
 
 // collect frees what the garbage collector found.

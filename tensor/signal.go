@@ -1,0 +1,154 @@
+package tensor
+
+import (
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of signals: a name is that long in bytes, and a program and a session have so many.
+const (
+	MaxSignalName = 64
+	MaxSignals    = 1024
+)
+
+// Signal is a name on a stretch of a program, to which whoever places the program on workers may attach a placement. Backward
+// says that the stretch is the backward pass of what was recorded under the name. A signal changes no number: whoever has no
+// placement for it ignores it.
+type Signal struct {
+	Name     string
+	Backward bool
+}
+
+// String is the name, with a tick for the backward pass.
+func (g Signal) String() string {
+	if g.Backward {
+		return g.Name + "'"
+	}
+	return g.Name
+}
+
+// CheckSignalName reports a name that no signal can have: 1 to MaxSignalName bytes of UTF-8 without spaces and control characters.
+func CheckSignalName(name string) error {
+	if name == "" || len(name) > MaxSignalName || !utf8.ValidString(name) {
+		return fmt.Errorf("%w: name %.80q, expected 1 to %d bytes of UTF-8", ErrSignal, name, MaxSignalName)
+	}
+	for _, r := range name {
+		if unicode.IsControl(r) || unicode.IsSpace(r) {
+			return fmt.Errorf("%w: name %q, expected no spaces and no control characters", ErrSignal, name)
+		}
+	}
+	return nil
+}
+
+// Signal runs f; what f records belongs to the signal of that name. Scopes nest, and the inner one counts. The gradients of what f
+// records belong to the backward signal of the name, wherever they are asked for.
+//
+// A placement of the signal says how the tensors lie that f makes from data and from nothing (From, Zeros, RandN), and on which
+// workers its operations run; see tensor/shard/config. Results of operations lie where that is cheapest: name one by
+// Tensor.Signal to say it of a result. Without a placement f runs as if it had been called alone.
+//
+// A name that can't be one (see CheckSignalName) and a session's MaxSignals-th is ErrSignal, which sticks to the session; f runs anyway.
+func (s *Session) Signal(name string, f func()) { s.under(Signal{Name: name}, f) }
+
+func (s *Session) under(g Signal, f func()) {
+	before := s.signal
+	s.signal = s.internSignal(g)
+	defer func() { s.signal = before }()
+	f()
+}
+
+// internSignal is g's number in the session, from 1; 0 if it can't have one.
+func (s *Session) internSignal(g Signal) uint16 {
+	if n, ok := s.signalIDs[g]; ok {
+		return n
+	}
+	err := CheckSignalName(g.Name)
+	if err == nil && len(s.signals) == MaxSignals {
+		err = fmt.Errorf("%w: %v is one more than %d", ErrSignal, g, MaxSignals)
+	}
+	if err != nil {
+		s.fail(&OpError{Op: "signal", Site: callSite(), Err: err})
+		return 0
+	}
+	if s.signalIDs == nil {
+		s.signalIDs = map[Signal]uint16{}
+	}
+	s.signals = append(s.signals, g)
+	s.signalSlots = append(s.signalSlots, 0)
+	s.signalIDs[g] = uint16(len(s.signals))
+	return uint16(len(s.signals))
+}
+
+// signalSlot is the number in the program being recorded of the session's signal n.
+func (s *Session) signalSlot(n uint16) uint16 {
+	if n == 0 {
+		return 0
+	}
+	slot := &s.signalSlots[n-1]
+	if *slot == 0 {
+		s.prog.Signals = append(s.prog.Signals, s.signals[n-1])
+		*slot = uint16(len(s.prog.Signals))
+	}
+	return *slot
+}
+
+// Signal gives t alone the signal of that name, whatever scope it was made in, and returns t. A placement of the signal then says how t
+// lies for all that use it from then on, also if t is the result of an operation. A tensor that is assigned (Assign) keeps its signal.
+func (t *Tensor) Signal(name string) *Tensor {
+	v := t.v
+	if v.err != nil {
+		return t
+	}
+	s := v.s
+	if err := s.enter("signal"); err != nil {
+		return poisoned(s, err)
+	}
+	defer s.leave()
+	n := s.internSignal(Signal{Name: name})
+	if n == 0 {
+		return t
+	}
+	v.signal = n
+	if v.epoch == s.epoch {
+		if i, ok := v.ref.Instr(); ok {
+			s.prog.Instrs[i].Named = s.signalSlot(n)
+		} else if i, ok := v.ref.External(); ok {
+			s.prog.Externals[i].Signal = s.signalSlot(n)
+		}
+	}
+	return t
+}
+
+// Backward runs f, which records what n's gradient needs, under the backward signal of n. It is for packages that compute gradients.
+func (n *Node) Backward(f func() error) error {
+	s := n.out.s
+	if n.signal == 0 {
+		return f()
+	}
+	var err error
+	s.under(Signal{s.signals[n.signal-1].Name, true}, func() { err = f() })
+	return err
+}
+
+// SignalOf is the signal of what r names: the scope that an instruction was recorded in, and the signal with which an
+// external input was made or named.
+func (p *Program) SignalOf(r Ref) (Signal, bool) {
+	n := uint16(0)
+	if i, ok := r.Instr(); ok {
+		n = p.Instrs[i].Signal
+	} else if i, ok := r.External(); ok {
+		n = p.Externals[i].Signal
+	}
+	return p.signal(n)
+}
+
+// NameOf is the signal that the result of instruction i was given by itself (Tensor.Signal).
+func (p *Program) NameOf(i int) (Signal, bool) { return p.signal(p.Instrs[i].Named) }
+
+func (p *Program) signal(n uint16) (Signal, bool) {
+	if n == 0 {
+		return Signal{}, false
+	}
+	return p.Signals[n-1], true
+}
