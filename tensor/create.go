@@ -65,3 +65,15 @@ func (t *Tensor) Dropout(p float64) *Tensor {
 func (s *Session) Seed(seed uint64) {
 	s.seed, s.counter, s.offset = seed&(1<<53-1), 0, 0
 }
+
+// Streams is how many random operations the session recorded since its seed: the number that the next one goes by.
+func (s *Session) Streams() uint64 { return s.counter + uint64(s.offset) }
+
+// AtStream runs f as if n random operations had been recorded before it, so that its random numbers are those of what was
+// recorded there. Afterwards the session goes on as if f had not been.
+func (s *Session) AtStream(n uint64, f func()) {
+	counter, offset := s.counter, s.offset
+	s.counter, s.offset = n, 0
+	defer func() { s.counter, s.offset = counter, offset }()
+	f()
+}

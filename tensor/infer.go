@@ -334,6 +334,13 @@ func inferReshape(c *inference) error {
 	return c.give(c.dt[0], s)
 }
 
+func inferBarrier(c *inference) error {
+	if err := c.wantInts(0); err != nil {
+		return err
+	}
+	return c.give(c.dt[0], c.sh[0])
+}
+
 func inferPermute(c *inference) error {
 	x := c.sh[0]
 	if err := c.wantInts(len(x)); err != nil {

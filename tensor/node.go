@@ -47,7 +47,9 @@ func Composite(y *Tensor, by any, in ...*Tensor) *Tensor {
 	for i, x := range in {
 		args[i] = T(x)
 	}
-	t.node = newNode(OpInvalid, nil, args, &made{})
+	m := &made{}
+	m.value.s = y.v.s
+	t.node = newNode(OpInvalid, nil, args, m)
 	t.node.By, t.node.out = by, y.v
 	return t
 }
@@ -56,7 +58,7 @@ func Composite(y *Tensor, by any, in ...*Tensor) *Tensor {
 func (n *Node) Out() *Tensor { return &Tensor{v: n.out, node: n} }
 
 func newNode(op Op, ints []int64, args []Arg, m *made) *Node {
-	n := &Node{Op: op, Ints: append([]int64(nil), ints...), In: make([]Edge, len(args)), out: out, signal: out.s.signal}
+	n := &Node{Op: op, Ints: append([]int64(nil), ints...), In: make([]Edge, len(args)), out: &m.value, signal: m.value.s.signal}
 	for i, a := range args {
 		e := &n.In[i]
 		if a.t == nil {

@@ -102,6 +102,7 @@ const (
 	OpGather      Op = 150
 	OpScatterAdd  Op = 151
 	OpOneHot      Op = 152
+	OpBarrier     Op = 153
 
 	// products and composites
 	OpMatmul           Op = 170
@@ -258,6 +259,7 @@ var opTable = [...]OpInfo{
 	OpPermute:     {Name: "permute", Class: ClassView, MinTensors: 1, MaxTensors: 1, Ints: "dims...", Gradient: Differentiable, infer: inferPermute, Doc: "dim i of the result is dim dims[i] of x"},
 	OpExpand:      {Name: "expand", Class: ClassView, MinTensors: 1, MaxTensors: 1, Ints: "shape...", Gradient: Differentiable, infer: inferExpand, Doc: "dims of 1 repeated"},
 	OpSlice:       {Name: "slice", Class: ClassView, MinTensors: 1, MaxTensors: 1, Ints: "(start, step, n) a dim", Gradient: Differentiable, infer: inferSlice, Doc: "n elements of every dim from start by step; step may be negative"},
+	OpBarrier:     {Name: "barrier", Class: ClassView, MinTensors: 1, MaxTensors: 1, Gradient: Differentiable, infer: inferBarrier, Doc: "x; what is recorded after it is computed there, and not taken from the same computation before it"},
 	OpConcat:      {Name: "concat", Class: ClassMovement, MinTensors: 1, MaxTensors: MaxOperands, Ints: "dim", Gradient: Differentiable, infer: inferConcat, Doc: "one after another along dim"},
 	OpPad:         {Name: "pad", Class: ClassMovement, MinTensors: 1, MaxTensors: 1, Scalars: []string{"value"}, Ints: "(before, after) a dim", Gradient: Differentiable, infer: inferPad, Doc: "value around x"},
 	OpTril:        {Name: "tril", Class: ClassMovement, MinTensors: 1, MaxTensors: 1, Ints: "k", Gradient: Differentiable, infer: inferTri, Doc: "0 above the k-th diagonal of the last two dims"},

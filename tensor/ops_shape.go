@@ -136,6 +136,11 @@ func (t *Tensor) Expand(shape ...int) *Tensor {
 	return t.v.s.Apply(OpExpand, ints, T(t))
 }
 
+// Barrier is t. What is recorded after it and computed from it is computed there: an engine takes nothing from an equal
+// computation before it, and moves nothing to before it. So a program can choose to compute something twice and not to
+// keep it; autograd.Recompute does.
+func (t *Tensor) Barrier() *Tensor { return t.v.s.Apply(OpBarrier, nil, T(t)) }
+
 // Range selects elements of one dim, as Python's start:stop:step does. Negative positions count from the end; All in
 // the place of a bound leaves it open.
 type Range struct{ Start, Stop, Step int }

@@ -49,7 +49,7 @@ func (s *Session) apply(op Op, ints []int64, args []Arg) *Tensor {
 	if s.noGrad == 0 && op.Info().Gradient != NoGradient && v.dtype.IsFloat() {
 		for _, a := range args {
 			if a.t != nil && (a.t.requires || a.t.node != nil) {
-				v.Tensor.node = newNode(op, ints, args, &v.value)
+				v.Tensor.node = newNode(op, ints, args, v)
 				break
 			}
 		}

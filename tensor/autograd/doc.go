@@ -21,6 +21,7 @@
 //
 //	grad.go     Grad, Backward, options
 //	walk.go     order, accumulation
+//	recompute.go  parts of a graph that are computed again instead of kept (activation checkpointing)
 //	table.go    the table
 //	vjp_*.go    its entries
 //

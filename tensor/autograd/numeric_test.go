@@ -147,6 +147,7 @@ var numericCases = []numericCase{
 	one("reshape", std(2, 6), func(x *tensor.Tensor) *tensor.Tensor { return x.Reshape(3, -1).Square() }),
 	one("permute", std(2, 3, 4), func(x *tensor.Tensor) *tensor.Tensor { return x.Permute(2, 0, 1).Exp() }),
 	one("expand", std(3, 1), func(x *tensor.Tensor) *tensor.Tensor { return x.Expand(2, 3, 4) }),
+	one("barrier", std(3, 2), func(x *tensor.Tensor) *tensor.Tensor { return x.Square().Barrier() }),
 	one("slice", std(4, 5), func(x *tensor.Tensor) *tensor.Tensor { return x.Slice(tensor.To(1, 3), tensor.To(2, 5)) }),
 	one("slice with steps", std(5, 7), func(x *tensor.Tensor) *tensor.Tensor {
 		return x.Slice(tensor.By(1, tensor.All, 3), tensor.By(tensor.All, tensor.All, 2))

@@ -95,6 +95,7 @@ var table = [...]vjp{
 	tensor.OpReshape:     reshape,
 	tensor.OpPermute:     permute,
 	tensor.OpExpand:      same,
+	tensor.OpBarrier:     same,
 	tensor.OpSlice:       slice,
 	tensor.OpConcat:      concat,
 	tensor.OpPad:         pad,

@@ -94,7 +94,7 @@ func (w *walk) backward(s *tensor.Session, loss *tensor.Tensor) error {
 		if _, ok := w.nodes[st.node]; ok {
 			w.nodes[st.node] = st.grad
 		}
-		if err := w.through(&c, st); err != nil {
+		if err := st.node.Backward(func() error { return w.through(&c, st) }); err != nil {
 			return err
 		}
 		st.grad = nil
@@ -105,6 +105,9 @@ func (w *walk) backward(s *tensor.Session, loss *tensor.Tensor) error {
 // through sends a node's gradient into its inputs.
 func (w *walk) through(c *call, st *step) error {
 	n := st.node
+	if r, ok := n.By.(*again); ok {
+		return w.throughAgain(r, st)
+	}
 	c.n, c.dy = n, st.grad
 	for i := range n.In {
 		e := &n.In[i]
@@ -126,13 +129,18 @@ func (w *walk) through(c *call, st *step) error {
 				return g.Err()
 			}
 		}
-		if e.Leaf != nil {
-			w.give(e.Leaf, g)
-		} else {
-			w.steps[e.Node].grad = g
-		}
+		w.set(e, g)
 	}
 	return nil
+}
+
+// set makes g the gradient that e's input has got.
+func (w *walk) set(e *tensor.Edge, g *tensor.Tensor) {
+	if e.Leaf != nil {
+		w.give(e.Leaf, g)
+	} else {
+		w.steps[e.Node].grad = g
+	}
 }
 
 // has is the gradient that e's input got until now.

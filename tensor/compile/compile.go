@@ -15,6 +15,8 @@ type compiler struct {
 	ext  []Operand
 	// copies are the views that were made dense, by the buffer they are of.
 	copies map[int][]copied
+	// era is how many barriers stand before each instruction: what lies in one is neither computed nor kept for another.
+	era []int
 	// fallible is the last step that can fail on values, -1 if none: memory of inputs is only written after it.
 	fallible int
 }
@@ -34,14 +36,19 @@ func Compile(p *tensor.Program, opts *Options) *Plan {
 	if opts != nil {
 		o = *opts
 	}
-	c := &compiler{p: p, plan: &Plan{Program: p}, at: make([]Operand, len(p.Instrs)), copies: map[int][]copied{}, fallible: -1}
+	c := &compiler{p: p, plan: &Plan{Program: p}, at: make([]Operand, len(p.Instrs)), era: make([]int, len(p.Instrs)), copies: map[int][]copied{}, fallible: -1}
 	c.plan.Stats.Instrs = len(p.Instrs)
 	for i, e := range p.Externals {
 		c.ext = append(c.ext, c.buffer(External, i, e.DType, p.Shapes[e.Shape]))
 	}
 	c.findLive()
+	era := 0
 	for i := range p.Instrs {
-		if c.live[i] {
+		if c.live[i] && p.Instrs[i].Op == tensor.OpBarrier {
+			era++
+			clear(c.copies)
+		}
+		if c.era[i] = era; c.live[i] {
 			c.instr(i)
 		} else {
 			c.plan.Stats.Dead++

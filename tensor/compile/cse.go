@@ -10,11 +10,12 @@ import (
 type stepKey struct {
 	op   tensor.Op
 	args [3]int
+	era  int
 	ints int64 // mixed
 }
 
-func keyOf(s *Step) stepKey {
-	k := stepKey{op: s.Op}
+func (c *compiler) keyOf(s *Step) stepKey {
+	k := stepKey{op: s.Op, era: c.era[s.Instr]}
 	for i, o := range s.In[:min(3, len(s.In))] {
 		if k.args[i] = o.Buf + 1; o.Scalar >= 0 {
 			k.args[i] = -1 - o.Scalar
@@ -26,8 +27,8 @@ func keyOf(s *Step) stepKey {
 	return k
 }
 
-// commonSteps computes once what several steps compute from the same operands. Scalars are the same if they are one
-// argument: their values differ from run to run.
+// commonSteps computes once what several steps of one era compute from the same operands. Scalars are the same if they
+// are one argument: their values differ from run to run.
 func (c *compiler) commonSteps() {
 	e := newEdit()
 	seen := map[stepKey][]int{}
@@ -39,7 +40,7 @@ func (c *compiler) commonSteps() {
 				s.In[i].Buf = b
 			}
 		}
-		key := keyOf(s)
+		key := c.keyOf(s)
 		if c.plan.Buffers[s.Out.Buf].Place == Temp {
 			at := slices.IndexFunc(seen[key], func(j int) bool { return equalSteps(&c.plan.Steps[j], s) })
 			if at >= 0 {

@@ -174,8 +174,14 @@ func (t *tiler) sinks(g *group, at int, mine func(int) bool) bool {
 	return true
 }
 
-// rises reports whether g may run as early as at: what it reads from outside is there.
+// rises reports whether g may run as early as at: what it reads from outside is there, and no barrier lies between.
 func (t *tiler) rises(g *group, at int, mine func(int) bool) bool {
+	era := func(k int) int { return t.c.era[t.c.plan.Steps[k].Instr] }
+	for _, k := range g.steps {
+		if k > at && era(k) != era(at) {
+			return false
+		}
+	}
 	for _, o := range g.in {
 		if d := t.g.def[o.Buf]; d >= 0 && !mine(d) && t.position(d) >= at {
 			return false

@@ -10,6 +10,8 @@ func (c *compiler) view(i int, x Operand) Operand {
 	shape := c.p.Shapes[in.Shape]
 	v := Operand{Scalar: -1, Buf: x.Buf, DType: x.DType, Shape: shape, Off: x.Off}
 	switch in.Op {
+	case tensor.OpBarrier:
+		v.Strides = x.Strides
 	case tensor.OpReshape:
 		st, ok := reshape(x.Shape, x.Strides, shape)
 		if !ok {

@@ -69,6 +69,7 @@ var leafRules = []rule{
 		return tensor.RandN(g.s, pick(g, tensor.F32, tensor.F64), g.shape(3)...)
 	},
 	func(g *generator) *tensor.Tensor { return g.float(0).Dropout(pick(g, 0, 0.25, 0.5)) },
+	func(g *generator) *tensor.Tensor { return g.any(0).Barrier() },
 }
 
 // constant is a number that x's dtype holds, if x is of integers; it may have a fraction then too, which makes floats.

@@ -18,6 +18,10 @@ func (c *call) view() {
 		for e, d := range c.ints {
 			c.add(Shard(e), Shard(int(d)))
 		}
+	case tensor.OpBarrier:
+		for d := range x {
+			c.add(Shard(d), Shard(d))
+		}
 	case tensor.OpExpand:
 		for e := range c.out {
 			if p := c.broadcast(0, e); p != Replicate {
