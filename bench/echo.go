@@ -24,7 +24,7 @@ func Peer(name string) error {
 		return act(part)
 	}
 	if name != "echo" {
-		return fmt.Errorf("%w: peer %q; expected echo or a part of a play", ErrUnknown, name)
+		return fmt.Errorf("%w peer %q; expected echo or a part of a play", ErrUnknown, name)
 	}
 	var buf [echoBytes]byte
 	for {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrUnknown is returned for a scenario that isn't in the list.
-var ErrUnknown = errors.New("bench: unknown scenario")
+// ErrUnknown is returned for a scenario or a model that there is none of.
+var ErrUnknown = errors.New("bench: unknown")
 
 // Options of a run. The zero value is the documented default, except for Self.
 type Options struct {
@@ -77,5 +77,5 @@ func Find(name string) (Scenario, error) {
 		}
 		all = append(all, s.Name)
 	}
-	return Scenario{}, fmt.Errorf("%w: %q; expected one of %s", ErrUnknown, name, strings.Join(all, ", "))
+	return Scenario{}, fmt.Errorf("%w scenario %q; expected one of %s", ErrUnknown, name, strings.Join(all, ", "))
 }

@@ -117,7 +117,7 @@ func findTrial(name string) (*trial, error) {
 			return &t, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: model %q", ErrUnknown, name)
+	return nil, fmt.Errorf("%w model %q", ErrUnknown, name)
 }
 
 // pageFaults is how many a process has had, minor ones and major ones: fields 10 and 12 of /proc/PID/stat.

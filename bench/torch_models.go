@@ -76,7 +76,7 @@ func (f *form) build(s *tensor.Session) (network, error) {
 		return model.NewQwen3(s, model.Qwen3Config{Vocab: f.Vocab, Hidden: f.Hidden, Layers: f.Layers, Heads: f.Heads, KVHeads: f.KVHeads,
 			HeadDim: f.HeadDim, FFN: f.FFN, Context: f.Seq, Theta: 1e6, Eps: 1e-6, Tied: true})
 	}
-	return nil, fmt.Errorf("%w: model %q", ErrUnknown, f.Kind)
+	return nil, fmt.Errorf("%w model %q", ErrUnknown, f.Kind)
 }
 
 // batch is the model's one batch, values by formula.

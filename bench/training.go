@@ -27,7 +27,7 @@ func NewTraining(s *tensor.Session, name string) (*Training, error) {
 			return &Training{tr}, err
 		}
 	}
-	return nil, fmt.Errorf("%w: model %q; expected one of %s", ErrUnknown, name, strings.Join(TrainingModels(), ", "))
+	return nil, fmt.Errorf("%w model %q; expected one of %s", ErrUnknown, name, strings.Join(TrainingModels(), ", "))
 }
 
 // Step takes a step and returns its loss.

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -25,8 +24,8 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.folder != "" {
-		defer os.RemoveAll(s.folder)
+	if s.folder != nil {
+		defer s.folder.remove()
 	}
 	sum := &Summary{Ranks: s.Ranks, Hosts: s.hosts, Failures: []*RankError{}}
 	begin := time.Now()

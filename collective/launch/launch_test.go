@@ -213,17 +213,31 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestLauncherKilled: the ranks of a launcher that is killed don't outlive it.
+// TestLauncherKilled: the ranks of a launcher that is killed don't outlive it, and its folder lasts until the next one comes.
 func TestLauncherKilled(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "rs") // the socket's folder stays behind in it
+	dir, err := os.MkdirTemp("", "rs")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
+	folders := func() []string {
+		list, err := filepath.Glob(filepath.Join(dir, "ringside", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	next := func() {
+		o, out := options(t, 1, "exit 0")
+		o.Environ = append(o.Environ, "XDG_RUNTIME_DIR="+dir)
+		if _, err := run(t, o); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
 	cmd := exec.Command(exe, "launch", "/bin/sh", "-c", "echo $$; exec sleep 1000")
 	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
 	out := newSaid()
@@ -233,8 +247,16 @@ func TestLauncherKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.await(t, 2)
+	next()
+	if got := folders(); len(got) != 1 {
+		t.Errorf("beside a launcher that runs another left %q", got)
+	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
+	next()
+	if got := folders(); len(got) != 0 {
+		t.Errorf("%q are left of a launcher that was killed", got)
+	}
 	for _, line := range out.lines() {
 		pid, err := strconv.Atoi(line)
 		if err != nil {
@@ -355,7 +377,8 @@ func TestOptions(t *testing.T) {
 		"room for 2":       func(o *Options) { o.Ranks, o.Hosts = 3, []Host{{"a", 2}} },
 		"variable \"A\"":   func(o *Options) { o.Env = []string{"A"} },
 		"variable \"A;=\"": func(o *Options) { o.Env = []string{"A;="} },
-		"Restarts -1":      func(o *Options) { o.Restarts = -1 },
+		"-1 restarts":      func(o *Options) { o.Restarts = -1 },
+		"grace of -1s":     func(o *Options) { o.Grace = -time.Second },
 		"port 65536":       func(o *Options) { o.MasterPort = 65536 },
 		"remote shell":     func(o *Options) { o.RemoteShell = []string{} },
 	} {

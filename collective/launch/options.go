@@ -103,7 +103,7 @@ type settled struct {
 	hosts  int
 	runID  string
 	secret string
-	folder string // of the rendezvous socket; "" when it is over TCP
+	folder *folder // of the rendezvous socket; nil when it is over TCP
 }
 
 // place is where a rank is.
@@ -151,8 +151,10 @@ func settle(o Options) (*settled, error) {
 		return nil, fmt.Errorf("%w: %d ranks, expected 1 to %d", ErrOption, s.Ranks, rendezvous.MaxSize)
 	case s.Ranks > room:
 		return nil, fmt.Errorf("%w: %d ranks, and the hosts have room for %d", ErrOption, s.Ranks, room)
-	case s.Restarts < 0 || s.Grace < 0:
-		return nil, fmt.Errorf("%w: Restarts %d, Grace %v, expected nothing negative", ErrOption, s.Restarts, s.Grace)
+	case s.Restarts < 0:
+		return nil, fmt.Errorf("%w: %d restarts, expected 0 or more", ErrOption, s.Restarts)
+	case s.Grace < 0:
+		return nil, fmt.Errorf("%w: a grace of %v, expected none or more", ErrOption, s.Grace)
 	case s.MasterPort < 0 || s.MasterPort > 65535:
 		return nil, fmt.Errorf("%w: port %d, expected 1 to 65535", ErrOption, s.MasterPort)
 	case len(s.RemoteShell) == 0:
@@ -220,7 +222,7 @@ func (s *settled) settleMaster() error {
 	parent := local.DirIn(lookup(s.Environ, "XDG_RUNTIME_DIR"))
 	err := local.PrepareDir(parent)
 	if err == nil {
-		s.folder, err = os.MkdirTemp(parent, "run-")
+		s.folder, err = makeFolder(parent)
 	}
 	if err != nil {
 		return fmt.Errorf("launch: a folder for the rendezvous: %w", err)
@@ -269,8 +271,8 @@ func (s *settled) variables(p place, epoch int) []string {
 		"TORCHELASTIC_MAX_RESTARTS=" + strconv.Itoa(s.Restarts),
 		"RINGSIDE_SECRET=" + s.secret,
 	}
-	if s.folder != "" {
-		vars = append(vars, "RINGSIDE_RENDEZVOUS=unix:"+filepath.Join(s.folder, "rank0-"+strconv.Itoa(epoch)))
+	if s.folder != nil {
+		vars = append(vars, "RINGSIDE_RENDEZVOUS=unix:"+filepath.Join(s.folder.path, "rank0-"+strconv.Itoa(epoch)))
 	}
 	return append(vars, s.Env...)
 }

@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ringside-go/ringside/collective/launch"
+	"github.com/ringside-go/ringside/collective/rendezvous"
 )
 
 func newRun() *cobra.Command {
@@ -44,7 +47,7 @@ working directory, and ssh must need no password. Put "localhost" for this host.
 			if err != nil {
 				return err
 			}
-			if err := positive(cmd.Flags(), "ranks", "master-port"); err != nil {
+			if err := checkRun(cmd.Flags(), o); err != nil {
 				return err
 			}
 			if hosts != "" {
@@ -92,4 +95,25 @@ working directory, and ssh must need no password. Put "localhost" for this host.
 	f.DurationVar(&o.Grace, "grace", launch.DefaultGrace, "how long ranks have to end after SIGTERM")
 	f.BoolVar(&asJSON, "json", false, "print a summary as JSON; what the ranks print goes to standard error")
 	return c
+}
+
+// checkRun refuses numbers out of range by the names that were typed.
+func checkRun(set *pflag.FlagSet, o launch.Options) error {
+	for _, f := range []struct {
+		name       string
+		value      int
+		least, top int
+	}{
+		{"ranks", o.Ranks, 1, rendezvous.MaxSize},
+		{"restarts", o.Restarts, 0, math.MaxInt32},
+		{"master-port", o.MasterPort, 1, math.MaxUint16},
+	} {
+		if set.Changed(f.name) && (f.value < f.least || f.value > f.top) {
+			return usagef("--%s %d: expected %d to %d", f.name, f.value, f.least, f.top)
+		}
+	}
+	if o.Grace <= 0 {
+		return usagef("--grace %v: expected above 0", o.Grace)
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -32,7 +33,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	g, err := collective.Init(ctx, nil)
+	g, err := collective.Init(ctx, &collective.Options{Logger: slog.Default()}) // it tells of ranks that are refused, and of failures
 	if err != nil {
 		return err
 	}
@@ -55,6 +56,10 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("rank %d: element %d is %v, expected %v", g.Rank(), i, v, want)
 		}
 	}
-	_, err = fmt.Fprintf(os.Stdout, "rank %d of %d on %d hosts: the sum is %v\n", g.Rank(), g.Size(), len(g.Hosts()), x[0])
+	hosts := "1 host"
+	if n := len(g.Hosts()); n > 1 {
+		hosts = fmt.Sprint(n, " hosts")
+	}
+	_, err = fmt.Fprintf(os.Stdout, "rank %d of %d on %s: the sum is %v\n", g.Rank(), g.Size(), hosts, x[0])
 	return err
 }

@@ -63,7 +63,7 @@ func check(t *testing.T, out string, n int) {
 	slices.Sort(got)
 	var want []string
 	for r := range n {
-		want = append(want, fmt.Sprintf("rank %d of %d on 1 hosts: the sum is %d", r, n, n*(n+1)/2))
+		want = append(want, fmt.Sprintf("rank %d of %d on 1 host: the sum is %d", r, n, n*(n+1)/2))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the ranks printed\n%s\nexpected\n%s", out, strings.Join(want, "\n"))

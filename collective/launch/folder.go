@@ -1,0 +1,85 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// folderPrefix begins the names of runs' folders in the runtime folder.
+const folderPrefix = "run-"
+
+// folder is a run's own in the runtime folder: the rendezvous socket lies in it. The launcher holds an flock on it for as long
+// as it lives. One that was killed leaves its folder behind, and the next launcher takes away all that nobody holds.
+type folder struct {
+	path string
+	file *os.File // open for the lock
+}
+
+// makeFolder makes one, and takes away those of launchers that died.
+func makeFolder(parent string) (*folder, error) {
+	if err := sweep(parent); err != nil {
+		return nil, err
+	}
+	for {
+		path, err := os.MkdirTemp(parent, folderPrefix)
+		if err != nil {
+			return nil, err
+		}
+		f, err := hold(path)
+		if f != nil || err != nil {
+			return f, err
+		}
+		// Another launcher's sweep came between: it is gone, or about to.
+	}
+}
+
+// hold locks a folder: nil if somebody else holds it, or if it is not there any more.
+func hold(path string) (*folder, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		_, err = os.Lstat(path) // who had the lock may have removed it
+	}
+	switch {
+	case err == nil:
+		return &folder{path, file}, nil
+	case errors.Is(err, syscall.EWOULDBLOCK), errors.Is(err, fs.ErrNotExist):
+		file.Close()
+		return nil, nil
+	}
+	file.Close()
+	return nil, fmt.Errorf("locking %s: %w", path, err)
+}
+
+// sweep removes the folders that nobody holds.
+func sweep(parent string) error {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if match, _ := filepath.Match(folderPrefix+"[0-9]*", e.Name()); !match || !e.IsDir() {
+			continue
+		}
+		if f, _ := hold(filepath.Join(parent, e.Name())); f != nil {
+			f.remove()
+		}
+	}
+	return nil
+}
+
+// remove takes the folder away, and lets go of it after that.
+func (f *folder) remove() {
+	_ = os.RemoveAll(f.path) // what can't be removed now is for the next sweep
+	f.file.Close()
+}
