@@ -171,16 +171,18 @@ func (c *Consumer) turn(low uint64) (uint64, error) {
 func (c *Consumer) linger() bool {
 	run := c.stats.Records - c.emptyAt // records since there was nothing
 	c.emptyAt = c.stats.Records
+	if c.lingers {
+		// It has lingered the last time: this is what came of it.
+		if c.lingers = run >= lingerRun; c.lingers {
+			c.every = minLingerEvery
+		} else {
+			c.every = min(2*c.every, maxLingerEvery)
+		}
+	}
 	switch {
 	case run == 0:
-		c.lingers = false
 		return false
-	case c.lingers && run >= lingerRun:
-		c.every = minLingerEvery
 	case c.lingers:
-		c.lingers = false
-		c.every = min(2*c.every, maxLingerEvery)
-		fallthrough
 	default:
 		if c.empties++; c.empties < c.every {
 			return false

@@ -62,3 +62,31 @@ func TestLinger(t *testing.T) {
 		t.Error("lingers at an idle ring")
 	}
 }
+
+// TestLingerInVainAmongPolls: a consumer that looks again and again, as one of many rings does, tries as rarely as one
+// that waits.
+func TestLingerInVainAmongPolls(t *testing.T) {
+	_, p, c := heapRing(t, 1<<16, nil)
+	lingered := 0
+	for range 2 * maxLingerEvery {
+		if _, err := p.Reserve(8); err != nil {
+			t.Fatal(err)
+		}
+		p.Commit(1)
+		if _, _, err := c.Peek(); err != nil {
+			t.Fatal(err)
+		}
+		c.Release()
+		for range 4 {
+			if _, _, err := c.Peek(); err != ErrEmpty {
+				t.Fatalf("%v, expected ErrEmpty", err)
+			}
+			if c.lingers {
+				lingered++
+			}
+		}
+	}
+	if lingered < 2 || lingered > 10 {
+		t.Errorf("lingered %d times in %d answers", lingered, 2*maxLingerEvery)
+	}
+}
