@@ -21,7 +21,8 @@
 //
 //	grad.go     Grad, Backward, options
 //	walk.go     order, accumulation
-//	recompute.go  parts of a graph that are computed again instead of kept (activation checkpointing)
+//	recompute.go   parts of a graph that are computed again instead of kept (activation checkpointing)
+//	accumulate.go  gradients of a step in several batches
 //	table.go    the table
 //	vjp_*.go    its entries
 //

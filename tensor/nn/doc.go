@@ -23,5 +23,6 @@
 //	linear.go ...  layers
 //	attention.go   attention with rotary positions
 //	loss.go        losses
+//	recompute.go   layers whose inside is computed again instead of kept
 //	file.go        parameters in safetensors files
 package nn

@@ -54,6 +54,7 @@ type GPT struct {
 	wte, wpe *nn.Embedding
 	blocks   []*gptBlock
 	norm     *nn.LayerNorm
+	again    bool // blocks are recomputed
 }
 
 // gptBlock is one layer.
@@ -114,6 +115,14 @@ func (b *gptBlock) attend(x *tensor.Tensor, heads int) *tensor.Tensor {
 	return y.Transpose(1, 2).Reshape(n, t, d)
 }
 
+func (b *gptBlock) forward(h *tensor.Tensor, heads int) *tensor.Tensor {
+	h = h.Add(b.proj.Forward(b.attend(b.ln1.Forward(h), heads)))
+	return h.Add(b.outward.Forward(b.inner.Forward(b.ln2.Forward(h)).GELU()))
+}
+
+// SetRecompute implements nn.Recomputer: layer by layer.
+func (m *GPT) SetRecompute(on bool) { m.again = on }
+
 // Forward gives the logits [b, t, vocab] of what follows each of the tokens x [b, t] (i32, i64), t at most Context.
 func (m *GPT) Forward(x *tensor.Tensor) *tensor.Tensor {
 	h := m.wte.Forward(x)
@@ -126,8 +135,12 @@ func (m *GPT) Forward(x *tensor.Tensor) *tensor.Tensor {
 	}
 	h = h.Add(place)
 	for _, b := range m.blocks {
-		h = h.Add(b.proj.Forward(b.attend(b.ln1.Forward(h), m.Config.Heads)))
-		h = h.Add(b.outward.Forward(b.inner.Forward(b.ln2.Forward(h)).GELU()))
+		f := func(h *tensor.Tensor) *tensor.Tensor { return b.forward(h, m.Config.Heads) }
+		if m.again {
+			h = nn.Recomputed(f, h)
+		} else {
+			h = f(h)
+		}
 	}
 	return m.norm.Forward(h).Matmul(m.wte.Weight.T())
 }

@@ -69,6 +69,7 @@ type Qwen3 struct {
 	blocks []*block
 	norm   *nn.RMSNorm
 	head   *nn.Linear // nil if tied
+	again  bool       // blocks are recomputed
 }
 
 // block is one layer.
@@ -132,11 +133,22 @@ func (m *Qwen3) Params() []tensor.Named {
 func (m *Qwen3) hidden(x *tensor.Tensor) *tensor.Tensor {
 	h := m.embed.Forward(x)
 	for _, b := range m.blocks {
-		h = h.Add(b.attn.Forward(b.attnNorm.Forward(h)))
-		h = h.Add(b.mlp.Forward(b.mlpNorm.Forward(h)))
+		if m.again {
+			h = nn.Recomputed(b.forward, h)
+		} else {
+			h = b.forward(h)
+		}
 	}
 	return m.norm.Forward(h)
 }
+
+func (b *block) forward(h *tensor.Tensor) *tensor.Tensor {
+	h = h.Add(b.attn.Forward(b.attnNorm.Forward(h)))
+	return h.Add(b.mlp.Forward(b.mlpNorm.Forward(h)))
+}
+
+// SetRecompute implements nn.Recomputer: layer by layer.
+func (m *Qwen3) SetRecompute(on bool) { m.again = on }
 
 func (m *Qwen3) logits(h *tensor.Tensor) *tensor.Tensor {
 	if m.head != nil {
