@@ -40,7 +40,8 @@ func (w *rewriter) instr(i int) {
 		if in.Op == tensor.OpFull {
 			out.full = i
 		}
-		out.have = []version{{Layout{}, w.leaf(i, Layout{})}}
+		w.made(i, out)
+		w.named(i, out)
 		return
 	}
 	operands, ins, l := w.choose(i, out)
@@ -58,6 +59,60 @@ func (w *rewriter) instr(i int) {
 			out.have = append([]version{{home, v}}, out.have[0])
 		}
 	}
+	w.named(i, out)
+}
+
+// made makes the result of instruction i, which comes from nothing, where the hint for its signal wants it.
+func (w *rewriter) made(i int, out *tensorState) {
+	var l Layout
+	if sig, ok := w.p.SignalOf(tensor.Ref(i)); ok {
+		var err error
+		l, err = w.o.Signals.made(sig, w.mesh, out.shape)
+		w.fail(i, err)
+	}
+	if out.full < 0 {
+		out.have = []version{{Layout{}, w.leaf(i, Layout{})}}
+		out.have = []version{{l, w.want(out, l, i)}}
+	} else {
+		out.have = []version{{l, w.leaf(i, l)}}
+	}
+	w.layouts[i] = l
+}
+
+// settle brings an input, when it is read first, to where the hint for its signal wants it, for all that read it.
+func (w *rewriter) settle(x *tensorState, r tensor.Ref, reader int) {
+	sig, ok := w.p.SignalOf(r)
+	if !ok || x.settled {
+		return
+	}
+	x.settled = true
+	if _, hinted := w.o.Signals[sig]; !hinted {
+		return
+	}
+	l, err := w.o.Signals.made(sig, w.mesh, x.shape)
+	w.fail(reader, err)
+	if l != x.have[0].layout && err == nil {
+		x.have = []version{{l, w.want(x, l, reader)}}
+	}
+}
+
+// named brings the result of instruction i to where the hint for its own name wants it, for all that read it.
+func (w *rewriter) named(i int, out *tensorState) {
+	sig, ok := w.p.NameOf(i)
+	if !ok {
+		return
+	}
+	l, hinted, err := w.o.Signals.named(sig, w.mesh, out.shape)
+	w.fail(i, err)
+	if hinted && err == nil {
+		out.have = []version{{l, w.want(out, l, i)}}
+	}
+}
+
+func (w *rewriter) fail(i int, err error) {
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("%%%d %v: %w", i, w.p.Instrs[i].Op, err)
+	}
 }
 
 // choose gives the operands of instruction i that are tensors (nil for a number in the place of one), and the layouts to run it in.
@@ -68,6 +123,9 @@ func (w *rewriter) choose(i int, out *tensorState) (operands []*tensorState, ins
 	c := &call{op: in.Op, ints: w.p.IntsOf(i), out: out.shape, odt: out.dt, ranks: w.ranks}
 	for _, r := range refs {
 		x := w.state(r)
+		if x != nil && x.external {
+			w.settle(x, r, i)
+		}
 		d, s := w.p.TypeOf(r)
 		operands, c.dt, c.sh = append(operands, x), append(c.dt, d), append(c.sh, s)
 	}

@@ -12,6 +12,10 @@ type Options struct {
 	// Redistribute brings it elsewhere once somebody reads it.
 	Outputs map[int]Layout
 
+	// Signals says how tensors lie that carry a signal: those made from nothing under it, and results and inputs that were named
+	// with it. Of inputs made from data Place says it. Signals that aren't listed say nothing.
+	Signals Signals
+
 	// BucketBytes is how large an all-reduce of several tensors may get; default 4 MiB. Below 0 each tensor has its own.
 	BucketBytes int64
 
@@ -41,6 +45,7 @@ type tensorState struct {
 	shape    tensor.Shape
 	have     []version
 	external bool
+	settled  bool // an input that was brought to where its signal wants it
 	name     string
 	full     int // the instruction, if it is a full
 }
@@ -60,6 +65,7 @@ type rewriter struct {
 	results   []*tensorState
 	counts    map[targets]counted // rows of losses
 	layouts   []Layout
+	err       error // of a hint, the first
 }
 
 // Rewrite makes the plan by which the ranks of m run p together. inputs says how each external input of p lies. p must be well
@@ -75,6 +81,9 @@ func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, err
 	}
 	w := &rewriter{builder: newBuilder(m, len(inputs)), p: p, o: o.defaults(), counts: map[targets]counted{},
 		results: make([]*tensorState, len(p.Instrs)), layouts: make([]Layout, len(p.Instrs))}
+	if err := w.o.Signals.check(m); err != nil {
+		return nil, err
+	}
 	placed := make([]Placed, len(inputs))
 	for i, l := range inputs {
 		d, s := p.TypeOf(tensor.ExternalRef(i))
@@ -99,6 +108,9 @@ func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, err
 		if live[i] {
 			w.instr(i)
 		}
+	}
+	if w.err != nil {
+		return nil, w.err
 	}
 	outputs := w.outputs()
 	plan, err := w.finish(p, placed, outputs, w.o)

@@ -1,0 +1,127 @@
+package shard
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// Hint is what somebody says of the tensors of a signal (tensor.Session.Signal): how they are to lie.
+type Hint struct {
+	// Layout has no Partial. A dim below 0 counts from the tensor's last: Shard(-1).
+	Layout Layout
+	// Even refuses a dim that the ranks don't divide. Without it some ranks get one row more than others, or none.
+	Even bool
+}
+
+// Signals are hints by signal. A signal that isn't in it says nothing, and a backward signal is one of its own.
+type Signals map[tensor.Signal]Hint
+
+// on is h for a tensor of shape s. It is not ok for a tensor without such a dim.
+func (h Hint) on(m Mesh, s tensor.Shape) (l Layout, ok bool, err error) {
+	l = h.Layout
+	for k := range l {
+		d, cut := l[k].Sharded()
+		if !cut {
+			continue
+		}
+		if d < 0 {
+			d += len(s)
+		}
+		if d < 0 || d >= len(s) {
+			return Layout{}, false, nil
+		}
+		l[k] = Shard(d)
+	}
+	l = m.normal(l)
+	if h.Even {
+		for d, n := range s {
+			cuts := 1
+			for k := range m {
+				if at, ok := l[k].Sharded(); ok && at == d {
+					cuts *= m[k].Size
+				}
+			}
+			if n%cuts != 0 {
+				return l, true, fmt.Errorf("%w: dim %d of %v is to be cut evenly in %d", ErrPlacement, d, s, cuts)
+			}
+		}
+	}
+	return l, true, nil
+}
+
+// check reports hints that no tensor on m can have.
+func (g Signals) check(m Mesh) error {
+	for sig, h := range g {
+		for k, p := range h.Layout {
+			switch {
+			case p.kind == partial:
+				return fmt.Errorf("%w: signal %v: %v, expected Replicate or Shard", ErrPlacement, sig, p)
+			case k >= len(m) && p != Replicate:
+				return fmt.Errorf("%w: signal %v: %v along dim %d of a mesh of %d dims", ErrPlacement, sig, p, k, len(m))
+			}
+		}
+	}
+	return nil
+}
+
+// made is the layout of a tensor that was made under a signal: whole where there is no hint, or one for a dim that it hasn't.
+func (g Signals) made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error) {
+	h, ok := g[sig]
+	if !ok {
+		return Layout{}, nil
+	}
+	l, ok, err := h.on(m, s)
+	if err != nil {
+		return l, fmt.Errorf("signal %v: %w", sig, err)
+	}
+	if !ok {
+		return Layout{}, nil
+	}
+	return l, nil
+}
+
+// named is the layout of a tensor that was named by itself, for which the hint is meant: a dim that it hasn't is an error.
+func (g Signals) named(sig tensor.Signal, m Mesh, s tensor.Shape) (l Layout, hinted bool, err error) {
+	h, ok := g[sig]
+	if !ok {
+		return Layout{}, false, nil
+	}
+	l, ok, err = h.on(m, s)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: %s of a tensor %v, expected a dim of %d to %d", ErrPlacement, h.Layout.show(len(m)), s, -len(s), len(s)-1)
+	}
+	if err != nil {
+		return l, true, fmt.Errorf("signal %v: %w", sig, err)
+	}
+	return l, true, nil
+}
+
+// Place says how the external inputs of p lie that lie nowhere yet: as the hints for their signals say, else whole on every rank.
+// Hints for dims that a tensor hasn't say nothing of it.
+//
+// It returns ErrMesh for a mesh that can't be, and ErrPlacement for hints that no tensor can have or that want an even cut of what
+// doesn't divide, naming the signal.
+func Place(p *tensor.Program, m Mesh, hints Signals) ([]Layout, error) {
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	if err := hints.check(m); err != nil {
+		return nil, err
+	}
+	out := make([]Layout, len(p.Externals))
+	for i := range out {
+		r := tensor.ExternalRef(i)
+		sig, ok := p.SignalOf(r)
+		if !ok {
+			continue
+		}
+		_, s := p.TypeOf(r)
+		l, err := hints.made(sig, m, s)
+		if err != nil {
+			return nil, fmt.Errorf("input %d: %w", i, err)
+		}
+		out[i] = l
+	}
+	return out, nil
+}
