@@ -143,6 +143,22 @@ func (m *Manifest) write(ctx context.Context, s *tensor.Session, folder, data st
 	return syncDir(folder)
 }
 
+// Writable says whether Save can begin to write to the folder dir, which it makes, by trying.
+func Writable(dir string) error {
+	unlock, err := lock(dir)
+	if err == nil {
+		defer unlock()
+		var f *os.File
+		if f, err = os.CreateTemp(dir, "."+manifestName+".tmp*"); err == nil {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint: saving to %s: %w", dir, err)
+	}
+	return nil
+}
+
 // lock makes the folder and keeps other Saves away from it until unlock.
 func lock(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

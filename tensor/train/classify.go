@@ -40,6 +40,8 @@ func (d *Images) kind() string  { return "images" }
 func (d *Images) where() string { return d.From }
 func (d *Images) unit() string  { return "images" }
 
+func (d *Images) content() [][]byte { return [][]byte{d.Train.Pixels, d.Train.Labels} }
+
 func (d *Images) check(m *Model) error {
 	if d.Train.Rows != m.side || d.Train.Cols != m.side || d.Train.Classes > m.classes {
 		return fmt.Errorf("%w: %s: images of %dx%d in %d classes; %s takes %dx%d in at most %d", ErrData, d.From,

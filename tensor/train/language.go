@@ -42,6 +42,8 @@ func (d *Text) kind() string  { return "text" }
 func (d *Text) where() string { return d.From }
 func (d *Text) unit() string  { return "tokens" }
 
+func (d *Text) content() [][]byte { return [][]byte{d.Train} }
+
 func (d *Text) check(m *Model) error {
 	if len(d.Train) <= m.context || len(d.Held) < 2 {
 		return fmt.Errorf("%w: %s: %d bytes to train on and %d held out; %s takes pieces of %d", ErrData, d.From,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
+	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
 )
@@ -19,6 +20,10 @@ type run struct {
 	model *Model
 	net   nn.Layer // examples in, logits out
 	sum   *Summary
+
+	from  *checkpoint.Checkpoint // what the run goes on from, nil for a new one
+	print string                 // fingerprint of its data, if it is to be saved
+	saved int                    // the step that the checkpoint has
 }
 
 // feed uploads the examples of step n, counted from 0.
@@ -31,6 +36,11 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	leaves := nn.Tensors(params)
 	opt := optim.NewAdamW(params, optim.AdamWOptions{Decay: r.o.Decay})
 	schedule := optim.Cosine(r.o.LR, r.o.LRLast, r.o.Warmup, r.o.Steps)
+	resumed, err := r.restore(ctx, opt)
+	if err != nil {
+		return err
+	}
+	r.sum.Steps, r.sum.Resumed = resumed, resumed
 	if err := r.s.Flush(); err != nil { // what has been made so far is a program of its own, and the first step one like all
 		return err
 	}
@@ -38,13 +48,13 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	start := time.Now()
 	defer func() {
 		r.sum.Seconds = time.Since(start).Seconds()
-		r.sum.Rate = float64(r.sum.Steps) / r.sum.Seconds
+		r.sum.Rate = float64(r.sum.Steps-resumed) / r.sum.Seconds
 		r.sum.Items = r.sum.Rate * float64(itemsPerStep)
 	}()
-	report := reporter{run: r, last: start}
+	report := reporter{run: r, last: start, step: resumed, first: resumed}
 	ahead := 1                // how many steps are sent before waiting for them
 	var before *tensor.Tensor // the loss of the step before, which nobody needs once this one is recorded
-	for n := 0; n < r.o.Steps; n++ {
+	for n := resumed; n < r.o.Steps; n++ {
 		if ctx.Err() != nil {
 			r.sum.Stopped = true
 			break
@@ -69,13 +79,18 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		if err != nil {
 			return err
 		}
-		if n == 1 { // the first one was also compiled
+		if n == resumed+1 { // the first one was also compiled
 			ahead = max(1, int(r.o.inFlight/time.Since(began)))
 		}
-		if n == 0 && r.o.Started != nil {
+		if n == resumed && r.o.Started != nil {
 			r.o.Started()
 		}
 		report.maybe(start, itemsPerStep)
+		if r.o.Every > 0 && r.sum.Steps%r.o.Every == 0 {
+			if err := r.save(context.WithoutCancel(ctx), opt, loss); err != nil {
+				return err
+			}
+		}
 	}
 	if before != nil {
 		defer before.Free()
@@ -86,7 +101,10 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		}
 	}
 	if r.o.Trained != nil {
-		r.o.Trained(r.sum.Steps)
+		r.o.Trained(r.sum.Steps - resumed)
+	}
+	if before != nil { // an interrupt is a reason to save, not to save half
+		return r.save(context.WithoutCancel(ctx), opt, before)
 	}
 	return nil
 }
@@ -125,6 +143,11 @@ func (r *run) read(loss *tensor.Tensor) error {
 	}
 	r.sum.Loss = x
 	r.sum.Losses = append(r.sum.Losses, Point{r.sum.Steps, x})
+	return r.finite(x)
+}
+
+// finite is ErrDiverged for the loss of the last step if it isn't a number.
+func (r *run) finite(x float64) error {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return fmt.Errorf("%w: %v at step %d with learning rate %g; a smaller one may help", ErrDiverged, x, r.sum.Steps, r.o.LR)
 	}
@@ -133,9 +156,10 @@ func (r *run) read(loss *tensor.Tensor) error {
 
 // reporter calls Options.Progress.
 type reporter struct {
-	run  *run
-	last time.Time // of the last report, whose step was step
-	step int
+	run   *run
+	last  time.Time // of the last report, whose step was step
+	step  int
+	first int // before which nothing was trained here
 }
 
 // maybe reports if the last step's loss is known.
@@ -147,7 +171,7 @@ func (p *reporter) maybe(start time.Time, itemsPerStep int) {
 	now := time.Now()
 	done := r.sum.Steps
 	perStep := now.Sub(p.last).Seconds() / float64(done-p.step)
-	overall := now.Sub(start) / time.Duration(done)
+	overall := now.Sub(start) / time.Duration(done-p.first)
 	r.o.Progress(Progress{
 		Step: done, Steps: r.o.Steps, Loss: r.sum.Loss, Unit: r.sum.Unit,
 		Rate: float64(itemsPerStep) / perStep, Left: overall * time.Duration(r.o.Steps-done),

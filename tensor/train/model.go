@@ -24,9 +24,10 @@ type Model struct {
 
 // Data is what a model learns from: *Images or *Text.
 type Data interface {
-	kind() string  // Model.Data
-	where() string // file or folder
-	unit() string  // what a rate counts
+	kind() string      // Model.Data
+	where() string     // file or folder
+	unit() string      // what a rate counts
+	content() [][]byte // what is learnt from
 	check(m *Model) error
 	steps(r *run) (next feed, itemsPerStep int, err error)
 	evaluate(ctx context.Context, r *run) error
@@ -60,9 +61,20 @@ func (m *Model) Load(path string) (Data, error) {
 //
 // The session's own context should not be ctx: that would break off a step instead of ending between two.
 func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options) (*Summary, error) {
-	r := &run{s: s, model: m, o: o.filled(m.Defaults)}
+	r := &run{s: s, model: m}
+	if o != nil {
+		r.o = *o
+	}
+	resumed := r.reopen(d)
+	if r.from != nil {
+		defer r.from.Close()
+	}
+	r.o = r.o.filled(m.Defaults)
 	r.sum = &Summary{Model: m.Name, Engine: s.Engine().Name(), Data: d.where(), Unit: d.unit(),
 		Seed: r.o.Seed, Batch: r.o.Batch, Planned: r.o.Steps}
+	if resumed != nil {
+		return r.sum, resumed
+	}
 	if err := r.o.check(); err != nil {
 		return r.sum, err
 	}
@@ -76,6 +88,12 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 		if err := safetensors.Writable(r.o.Save); err != nil {
 			return r.sum, err
 		}
+	}
+	if err := r.claim(); err != nil {
+		return r.sum, err
+	}
+	if r.o.Checkpoint != "" {
+		r.print = fingerprint(d)
 	}
 	s.Seed(r.o.Seed)
 	var err error

@@ -29,6 +29,16 @@ type Options struct {
 	// only; the optimizer begins anew.
 	Load, Save string
 
+	// Checkpoint is a folder where the run is saved so that it can be resumed: after every Every steps (0: none of them),
+	// when it is stopped, and at its end. See package checkpoint.
+	Checkpoint string
+	Every      int
+
+	// Resume is a folder with the checkpoint of a run to go on from: model and data must be its own, options that are
+	// zero are its own, Seed and Batch can't be others. The steps that follow are those of the run that was not stopped, bit
+	// by bit. Checkpoints go to the same folder unless Checkpoint says another.
+	Resume string
+
 	// Sample is how many bytes a language model writes after training; negative is none.
 	Sample int
 
@@ -73,7 +83,8 @@ type Summary struct {
 	Seed       uint64 `json:"seed"`
 	Batch      int    `json:"batch"`
 
-	Steps   int  `json:"steps"` // done
+	Steps   int  `json:"steps"` // done, those before Resumed included
+	Resumed int  `json:"resumed_at,omitempty"`
 	Planned int  `json:"planned_steps"`
 	Stopped bool `json:"stopped"` // by its context, before all steps were done
 
@@ -85,6 +96,8 @@ type Summary struct {
 	Loss    float64 `json:"loss"` // the last one
 	Losses  []Point `json:"losses"`
 	HeldOut float64 `json:"held_out_loss,omitempty"` // mean over what was held out, in nats
+
+	Checkpoint string `json:"checkpoint,omitempty"` // the folder, once it was saved to
 
 	Accuracy    *float64 `json:"accuracy,omitempty"`      // of a classifier, 0 to 1
 	BitsPerByte *float64 `json:"bits_per_byte,omitempty"` // of a language model
@@ -126,6 +139,7 @@ func (o *Options) check() error {
 		{"batch", o.Batch > 0 && o.Batch <= maxBatch, o.Batch, fmt.Sprintf("1 to %d", maxBatch)},
 		{"lr", o.LR > 0 && !math.IsInf(o.LR, 0), o.LR, "above 0"},
 		{"loss-every", o.LossEvery > 0, o.LossEvery, "at least 1"},
+		{"every", o.Every >= 0, o.Every, "at least 1"},
 		{"seed", o.Seed < 1<<53, o.Seed, "below 2^53"},
 		{"sample", o.Sample <= maxSample, o.Sample, fmt.Sprintf("at most %d", maxSample)},
 	} {

@@ -24,8 +24,13 @@ func newTrain() *cobra.Command {
 		Use:   "train",
 		Short: "train a model on real data and evaluate it on what was held out",
 		Long: `Train trains a model through a running dispatcher, or starts a cluster of its own for the time, or does it in
-this process (--in-process). An interrupt ends the training between two steps; weights are saved (--save) and the
-summary so far is printed.
+this process (--in-process). An interrupt, SIGTERM or the end of the terminal ends the training between two steps; weights
+(--save) and a checkpoint (--checkpoint) are saved and the summary so far is printed.
+
+--checkpoint keeps all that a run goes on from: weights, optimizer, random numbers, the place in the data. It is written by
+the worker, and a crash at any moment leaves it as it was. --resume goes on with the same model and data, whoever died
+and however many workers there were; the steps that follow are bit for bit those of a run that was not stopped. Options
+that are not given are the run's own.
 
 Models:
 ` + modelList() + `
@@ -33,7 +38,7 @@ Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-m
 the text that comes with Go (Newton's Opticks). --json ends with one object on standard output.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := positive(cmd.Flags(), "steps", "batch", "lr", "loss-every", "workers"); err != nil {
+			if err := positive(cmd.Flags(), "steps", "batch", "lr", "loss-every", "every", "workers"); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("sample") && o.Sample == 0 {
@@ -56,6 +61,9 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.IntVar(&o.LossEvery, "loss-every", 0, "read the loss every so many steps, which waits for the step (default: the model's)")
 	f.StringVar(&o.Load, "load", "", "safetensors file of weights to begin with")
 	f.StringVar(&o.Save, "save", "", "safetensors file to save the weights to")
+	f.StringVar(&o.Checkpoint, "checkpoint", "", "folder to save the run to at its end or when it is stopped (default: that of --resume)")
+	f.IntVar(&o.Every, "every", 0, "also save it after every so many steps")
+	f.StringVar(&o.Resume, "resume", "", "folder with the checkpoint to go on from")
 	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; 0: none (default: the model's)")
 	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
 	f.BoolVar(&asJSON, "json", false, "end with one JSON object on standard output")
@@ -137,7 +145,7 @@ func (o *outcome) write(w io.Writer) error {
 	row("model", "%s, %d parameters", o.Model, o.Parameters)
 	row("data", "%s", o.Data)
 	row("engine", "%s", o.Engine)
-	done := fmt.Sprintf("%d of batch %d in %.1f s, %.0f a second, %s %s a second", o.Steps, o.Batch, o.Seconds, o.Rate, count(o.Items), o.Unit)
+	done := fmt.Sprintf("%d of batch %d in %.1f s, %.0f a second, %s %s a second", o.Steps-o.Resumed, o.Batch, o.Seconds, o.Rate, count(o.Items), o.Unit)
 	if o.Stopped {
 		done += fmt.Sprintf("; stopped before step %d", o.Planned)
 	}
@@ -155,8 +163,14 @@ func (o *outcome) write(w io.Writer) error {
 	if o.BitsPerByte != nil {
 		row("held out", "%.3f bits per byte", *o.BitsPerByte)
 	}
+	if o.Resumed > 0 {
+		row("resumed", "at step %d", o.Resumed)
+	}
 	if o.Saved != "" {
 		row("saved", "%s", o.Saved)
+	}
+	if o.Checkpoint != "" {
+		row("checkpoint", "%s", o.Checkpoint)
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -1,0 +1,208 @@
+package train
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/checkpoint"
+	"github.com/ringside-go/ringside/tensor/optim"
+)
+
+// A checkpoint of a run holds the parameters, the optimizer's state under the parameters' names, and as notes what else
+// decides how the run goes on: the options that matter, the state of the random numbers, and what the data was.
+
+// Notes of a checkpoint.
+const (
+	noteModel   = "model"
+	noteData    = "data"
+	noteSeed    = "random seed"
+	noteCounter = "random counter"
+)
+
+// kept are the options that a checkpoint keeps, as text that gives the same bits when it is read.
+func (o *Options) kept() []keptOption {
+	return []keptOption{
+		{name: "seed", u: &o.Seed, fixed: true}, {name: "batch", i: &o.Batch, fixed: true}, {name: "steps", i: &o.Steps},
+		{name: "warmup", i: &o.Warmup}, {name: "every", i: &o.Every}, {name: "loss-every", i: &o.LossEvery},
+		{name: "lr", f: &o.LR}, {name: "lr-last", f: &o.LRLast}, {name: "decay", f: &o.Decay}, {name: "clip", f: &o.Clip},
+	}
+}
+
+// keptOption is one of them; the pointer that isn't nil is where it is.
+type keptOption struct {
+	name  string
+	u     *uint64
+	i     *int
+	f     *float64
+	fixed bool // another value is another run
+}
+
+func (k *keptOption) String() string {
+	switch {
+	case k.u != nil:
+		return strconv.FormatUint(*k.u, 10)
+	case k.i != nil:
+		return strconv.Itoa(*k.i)
+	}
+	return strconv.FormatFloat(*k.f, 'g', -1, 64)
+}
+
+// zero reports whether the option was left to its default.
+func (k *keptOption) zero() bool {
+	return (k.u == nil || *k.u == 0) && (k.i == nil || *k.i == 0) && (k.f == nil || *k.f == 0)
+}
+
+func (k *keptOption) set(text string) (err error) {
+	switch {
+	case k.u != nil:
+		*k.u, err = strconv.ParseUint(text, 10, 53)
+	case k.i != nil:
+		*k.i, err = strconv.Atoi(text)
+	default:
+		if *k.f, err = strconv.ParseFloat(text, 64); err == nil && (math.IsNaN(*k.f) || math.IsInf(*k.f, 0)) {
+			err = strconv.ErrRange
+		}
+	}
+	return err
+}
+
+// reopen opens the checkpoint that r goes on from, and takes the options from it that were not given.
+func (r *run) reopen(d Data) error {
+	if r.o.Resume == "" {
+		return nil
+	}
+	if r.o.Load != "" {
+		return fmt.Errorf("%w: load %s and resume %s: the weights come from one of them", ErrOption, r.o.Load, r.o.Resume)
+	}
+	c, err := checkpoint.Open(r.o.Resume)
+	if err != nil {
+		return err
+	}
+	r.from = c
+	note := func(name, want string) error {
+		if is, ok := c.Notes[name]; !ok || is != want {
+			return fmt.Errorf("%w: %s: %s is %.200q, expected %q", checkpoint.ErrMismatch, r.o.Resume, name, is, want)
+		}
+		return nil
+	}
+	if err := note(noteModel, r.model.Name); err != nil {
+		return err
+	}
+	if err := note(noteData, fingerprint(d)); err != nil {
+		return fmt.Errorf("%w: other data than it was trained on (%s)", err, d.where())
+	}
+	var was Options
+	old := was.kept()
+	for i, k := range r.o.kept() {
+		text := c.Notes[k.name]
+		if err := old[i].set(text); err != nil {
+			return fmt.Errorf("%w: %s: %s is %.200q, expected a number", checkpoint.ErrFormat, r.o.Resume, k.name, text)
+		}
+		switch is := k.String(); {
+		case k.zero():
+			_ = k.set(text)
+		case k.fixed && is != text:
+			return fmt.Errorf("%w: %s: its %s is %s; %s would be another run", checkpoint.ErrMismatch, r.o.Resume, k.name, text, is)
+		}
+	}
+	if c.Step > uint64(r.o.Steps) {
+		return fmt.Errorf("%w: %s: step %d of a run of %d", checkpoint.ErrMismatch, r.o.Resume, c.Step, r.o.Steps)
+	}
+	if r.o.Checkpoint == "" {
+		r.o.Checkpoint = r.o.Resume
+	}
+	return nil
+}
+
+// claim finds out early whether checkpoints can be saved where they are to be, and that they replace none but this run's.
+func (r *run) claim() error {
+	if r.o.Checkpoint == "" {
+		if r.o.Every > 0 {
+			return fmt.Errorf("%w: every is %d without a checkpoint to save to", ErrOption, r.o.Every)
+		}
+		return nil
+	}
+	if r.o.Checkpoint != r.o.Resume {
+		c, err := checkpoint.Open(r.o.Checkpoint)
+		if err == nil {
+			defer c.Close()
+			return fmt.Errorf("%w: checkpoint %s holds step %d of %q; resume it, or save elsewhere", ErrOption, r.o.Checkpoint,
+				c.Step, c.Notes[noteModel])
+		}
+		if !errors.Is(err, checkpoint.ErrNone) {
+			return err
+		}
+	}
+	return checkpoint.Writable(r.o.Checkpoint)
+}
+
+// restore puts the run where its checkpoint was saved, and returns the number of steps done.
+func (r *run) restore(ctx context.Context, opt optim.Optimizer) (int, error) {
+	c := r.from
+	if c == nil {
+		return 0, nil
+	}
+	if err := c.Restore(ctx, r.state(opt)); err != nil {
+		return 0, err
+	}
+	seed, err := strconv.ParseUint(c.Notes[noteSeed], 10, 53)
+	counter, err2 := strconv.ParseUint(c.Notes[noteCounter], 10, 64)
+	if err != nil || err2 != nil {
+		return 0, fmt.Errorf("%w: %s: %s %.40q and %s %.40q, expected numbers", checkpoint.ErrFormat, c.Dir(), noteSeed,
+			c.Notes[noteSeed], noteCounter, c.Notes[noteCounter])
+	}
+	r.s.SetRandom(seed, counter)
+	opt.SetSteps(int(c.Step))
+	r.saved = int(c.Step)
+	return r.saved, nil
+}
+
+// state is all tensors that a run goes on from.
+func (r *run) state(opt optim.Optimizer) []tensor.Named {
+	return append(r.net.Params(), opt.State()...)
+}
+
+// save saves the run after its last step, whose loss is given, unless that was done. A run whose loss is not a number is
+// not worth what it would replace.
+func (r *run) save(ctx context.Context, opt optim.Optimizer, loss *tensor.Tensor) error {
+	if r.o.Checkpoint == "" || r.saved == r.sum.Steps || loss == nil {
+		return nil
+	}
+	x, err := loss.Item()
+	if err != nil {
+		return err
+	}
+	if err := r.finite(x); err != nil {
+		return err
+	}
+	seed, counter := r.s.Random()
+	notes := map[string]string{
+		noteModel: r.model.Name, noteData: r.print,
+		noteSeed: strconv.FormatUint(seed, 10), noteCounter: strconv.FormatUint(counter, 10),
+	}
+	for _, k := range r.o.kept() {
+		notes[k.name] = k.String()
+	}
+	if err := checkpoint.Save(ctx, r.s, r.o.Checkpoint, r.state(opt), &checkpoint.Options{Step: uint64(r.sum.Steps), Notes: notes}); err != nil {
+		return err
+	}
+	r.saved = r.sum.Steps
+	r.sum.Checkpoint = r.o.Checkpoint
+	return nil
+}
+
+// fingerprint tells data from other data, wherever it lies.
+func fingerprint(d Data) string {
+	h := sha256.New()
+	n := 0
+	for _, part := range d.content() {
+		h.Write(part)
+		n += len(part)
+	}
+	return fmt.Sprintf("%s of %d bytes, sha256 %.16x", d.kind(), n, h.Sum(nil))
+}
