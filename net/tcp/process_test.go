@@ -43,8 +43,11 @@ func child(what, addr string) error {
 	if err != nil {
 		return err
 	}
-	if what == "serves" || what == "joins" {
+	switch what {
+	case "serves", "joins":
 		return linked(ctx, w, what, addr)
+	case "is reset":
+		return reset(ctx, addr)
 	}
 	c, err := tcp.New().Dial(ctx, addr, &ipc.Options{Waiter: w, Hello: ipc.Peer{Name: "child"}})
 	if err != nil {
@@ -121,6 +124,49 @@ func child(what, addr string) error {
 		return e.Close()
 	}
 	return fmt.Errorf("what is %q?", what)
+}
+
+// reset makes conns with itself. One end of each sends something and ends by a reset, of which the other is told.
+func reset(ctx context.Context, addr string) error {
+	l, err := tcp.New().Listen(addr, nil)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	for range 50 {
+		a, err := tcp.New().Dial(ctx, l.Addr(), nil)
+		if err != nil {
+			return err
+		}
+		b, err := l.Accept(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := a.Reserve(ctx, 1, 1000); err != nil {
+			return err
+		}
+		if err := errors.Join(a.Commit(), tcp.Reset(a)); err != nil {
+			return err
+		}
+		for err == nil {
+			if _, err = b.Recv(ctx); err == nil {
+				b.Release()
+			}
+		}
+		b.Close()
+		if !errors.Is(err, ipc.ErrPeerGone) {
+			return fmt.Errorf("%w, expected that the peer is gone", err)
+		}
+	}
+	return nil
+}
+
+// TestSilence: a conn that is reset is for the caller to know, not for standard error.
+func TestSilence(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), os.Args[0], childFlag, "is reset", "127.0.0.1:0").CombinedOutput()
+	if err != nil || len(out) > 0 {
+		t.Fatalf("%v, and the process wrote %q", err, out)
+	}
 }
 
 // start runs a child, waits for its first line if it says one, and returns the conn to it.

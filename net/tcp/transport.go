@@ -29,12 +29,16 @@ type Transport struct {
 
 var _ ipc.Transport = (*Transport)(nil)
 
-// Quiet has netpoll say nothing on standard error, where it reports connections that were reset. It is for a program's main,
-// before it has any conns: netpoll's logger is the whole process's, and may be somebody else's too.
-func Quiet() { netpoll.SetLoggerOutput(io.Discard) }
+// quiet has netpoll say nothing on standard error, where it reports every connection that was reset: whoever has the conn is
+// told of that anyhow.
+var quiet = sync.OnceFunc(func() { netpoll.SetLoggerOutput(io.Discard) })
 
-// New returns a transport. It costs nothing until it has conns.
-func New() *Transport { return &Transport{} }
+// New returns a transport. It costs nothing until it has conns. The first one of a process silences netpoll's log, which is the
+// whole process's: a program that wants to have it calls netpoll.SetLoggerOutput after New and before it has conns.
+func New() *Transport {
+	quiet()
+	return &Transport{}
+}
 
 // Name is "tcp".
 func (*Transport) Name() string { return "tcp" }

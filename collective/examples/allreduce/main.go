@@ -33,7 +33,8 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	g, err := collective.Init(ctx, &collective.Options{Logger: slog.Default()}) // it tells of ranks that are refused, and of failures
+	// The log tells of ranks that are refused, and of failures.
+	g, err := collective.Init(ctx, &collective.Options{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		return err
 	}
