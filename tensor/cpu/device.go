@@ -222,7 +222,7 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (*Compiled, error) {
 	for i := range c.steps {
 		c.sums = max(c.sums, c.steps[i].sums)
 	}
-	c.shares = slices.ContainsFunc(c.steps, func(l lowered) bool { return l.shared })
+	c.shares = slices.ContainsFunc(c.steps, func(l lowered) bool { return l.parts > 1 })
 	if e := p.byHash[hash]; e != nil {
 		p.drop(e)
 	}

@@ -61,7 +61,7 @@ func TestPool(t *testing.T) {
 				panic(r.part)
 			}
 			return nil
-		})
+		}, parts)
 		if (err != nil) != (job%100 == 7) {
 			t.Fatalf("job %d gave %v", job, err)
 		}

@@ -42,14 +42,15 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 		default:
 			panic(fmt.Sprintf("cpu: no lowering for %v", s.Fused)) // compile has no other
 		}
-		if l.shared = d.pool != nil && cost > 0 && (cost >= minShared || d.eager); l.shared {
+		if d.pool != nil && cost > 0 && (cost >= minShared || d.eager) {
+			l.parts = d.partsOf(s, cost)
 			total += cost
 		}
 		out = append(out, l)
 	}
 	if total < minSharedPlan && !d.eager {
 		for i := range out {
-			out[i].shared = false
+			out[i].parts = 1
 		}
 	}
 	return out
@@ -59,9 +60,39 @@ const (
 	// minShared is the least work of a step, in quarters of a nanosecond of one thread, that is worth sharing with threads
 	// that spin: some microseconds.
 	minShared = 4 * 4000
+	// partWork is about how much work a part has at least, where there are more parts than threads: several of them let
+	// whoever is ahead do more, as a thread may start late or lose its core.
+	partWork = 4 * 12_000
+	// partsOfThread is how many parts there are at most for each thread.
+	partsOfThread = 4
+	// productWork is that of a part of a matrix product, which packs operands anew, and largeProduct the work of one from
+	// which on that costs more than it may win.
+	productWork  = 4 * 30_000
+	largeProduct = 4 * 500_000
 	// minSharedPlan is the least work of a plan's shared steps that is worth waking parked threads for.
 	minSharedPlan = 4 * 100_000
 )
+
+// partsOf is how many parts a step of that cost has: a multiple of the threads.
+func (d *Device) partsOf(s *compile.Step, cost int) int {
+	threads := len(d.lanes)
+	work := partWork
+	switch {
+	case threads*partsOfThread > maxParts:
+		return min(threads, maxParts)
+	case d.eager:
+		return 2 * threads
+	case s.Fused != compile.Single:
+	case s.Op == tensor.OpMatmul:
+		if cost >= largeProduct {
+			return threads
+		}
+		work = productWork
+	case s.Op == tensor.OpConv2DGradW || s.Op == tensor.OpIndexAdd || s.Op.Info().Class == tensor.ClassReduction:
+		return threads // every part reads all of an operand
+	}
+	return threads * min(max(cost/work/threads, 1), partsOfThread)
+}
 
 // shareable estimates the work of a step in quarters of a nanosecond, 0 for one that one thread does alone.
 func (d *Device) shareable(s *compile.Step) int {

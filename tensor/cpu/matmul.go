@@ -24,18 +24,18 @@ func gemm[T kernel.Number](_ *run, m, n, k int, a, b kernel.Matrix[T], add bool,
 func (d *Device) matmul(s *compile.Step) func(r *run) error {
 	switch s.Out.DType {
 	case tensor.F32:
-		return matmulOf(s, d.gemm32)
+		return matmulOf(s, len(d.lanes), d.gemm32)
 	case tensor.F64:
-		return matmulOf(s, gemm[float64])
+		return matmulOf(s, len(d.lanes), gemm[float64])
 	case tensor.I32:
-		return matmulOf(s, gemm[int32])
+		return matmulOf(s, len(d.lanes), gemm[int32])
 	case tensor.I64:
-		return matmulOf(s, gemm[int64])
+		return matmulOf(s, len(d.lanes), gemm[int64])
 	}
 	return matmulU8(s)
 }
 
-func matmulOf[T kernel.Number](s *compile.Step, mul product[T]) func(r *run) error {
+func matmulOf[T kernel.Number](s *compile.Step, threads int, mul product[T]) func(r *run) error {
 	a, b := s.In[0], s.In[1]
 	la, lb, lo := len(a.Shape), len(b.Shape), len(s.Out.Shape)
 	m, k, n := a.Shape[la-2], a.Shape[la-1], b.Shape[lb-1]
@@ -69,7 +69,7 @@ func matmulOf[T kernel.Number](s *compile.Step, mul product[T]) func(r *run) err
 		x, y := slice[T](r.bufs[a.Buf]), slice[T](r.bufs[b.Buf])
 		odo := odometer{n: &walk}
 		i0, i1, j0, j1 := 0, m, 0, n
-		if len(walk.dims) > 1 && walk.dims[0] >= r.parts { // whole products
+		if len(walk.dims) > 1 && walk.dims[0] >= threads { // whole products
 			var any bool
 			if odo, any = walk.share(r); !any {
 				return nil

@@ -17,11 +17,11 @@ const tile = 1024
 
 // lowered is a step with everything decided that doesn't depend on the run.
 type lowered struct {
-	instr  int
-	f      func(r *run) error
-	after  func(r *run) error // if there is one: when all parts of f are done, by one thread
-	sums   int                // words that parts leave to after
-	shared bool               // among all threads: f does part r.part of r.parts
+	instr int
+	f     func(r *run) error
+	after func(r *run) error // if there is one: when all parts of f are done, by one thread
+	sums  int                // words that parts leave to after
+	parts int                // more than 1: shared among all threads, f does part r.part of r.parts
 }
 
 // run is what one thread has of the running program: the operands, which part of a shared step is its own, and scratch
@@ -71,7 +71,8 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c.shares {
-		d.pool.wakeAll() // so that they are awake when the first step comes
+		d.pool.begin() // so that they are awake when the first step comes
+		defer d.pool.end()
 	}
 	r := d.lanes[0]
 	d.runs++
@@ -138,8 +139,8 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 		if d.trace != nil {
 			start = time.Now()
 		}
-		if c.steps[i].shared {
-			err = d.pool.run(c.steps[i].f)
+		if c.steps[i].parts > 1 {
+			err = d.pool.run(c.steps[i].f, c.steps[i].parts)
 		} else {
 			err = c.steps[i].f(r)
 		}

@@ -8,11 +8,9 @@ func Split(m, n, parts, part int) (i0, i1, j0, j1 int) {
 	panels, bands := ceil(n, panel), ceil(m, band)
 	// The slowest worker's share, in panels times bands, either way.
 	if 4*ceil(panels, parts)*bands <= 5*ceil(bands, parts)*panels {
-		q := ceil(panels, parts) * panel
-		return 0, m, min(n, part*q), min(n, (part+1)*q)
+		return 0, m, min(n, panels*part/parts*panel), min(n, panels*(part+1)/parts*panel)
 	}
-	q := ceil(m, parts)
-	return min(m, part*q), min(m, (part+1)*q), 0, n
+	return m * part / parts, m * (part + 1) / parts, 0, n
 }
 
 // ceil is a/b rounded up.
