@@ -1,0 +1,153 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/checkpoint"
+	"github.com/ringside-go/ringside/tensor/train"
+)
+
+// TestResumeAfterKill: the worker is killed in the middle of a run, between two checkpoints; resumed, the run is
+// interrupted, and resumed again. All losses are bit for bit those of a run that nobody disturbed.
+func TestResumeAfterKill(t *testing.T) {
+	dir := runtimeDir(t)
+	text := textFile(t)
+	m, err := train.Find("qwen3-tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := m.Load(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, folder := filepath.Join(dir, "d"), filepath.Join(t.TempDir(), "run")
+	up := start(t, "up", "-n", "1", "--listen", addr)
+	pid, err := strconv.Atoi(up.wait(`^worker w0: process (\d+)`)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	up.wait("^ready")
+	run := func(ctx context.Context, o train.Options) (*train.Summary, error) {
+		e, err := client.Dial(t.Context(), addr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := tensor.NewSession(e, nil)
+		defer s.Close()
+		return m.Train(ctx, s, d, &o)
+	}
+	at := func(step int, do func()) func(train.Progress) {
+		return func(p train.Progress) {
+			if p.Step == step {
+				do()
+			}
+		}
+	}
+	o := train.Options{Steps: 60, Batch: 2, Seed: 5, LossEvery: 1, Sample: 8}
+	whole, err := run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	o.Checkpoint, o.Every = folder, 10
+	o.Progress = at(33, func() {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	})
+	first, err := run(t.Context(), o)
+	if gone := fmt.Sprintf(`worker "w0" (pid %d) is gone`, pid); err == nil || !strings.Contains(err.Error(), gone) {
+		t.Fatalf("the worker was killed: %v, expected %q", err, gone)
+	}
+	waitFor(t, "the worker to be there again", func() (bool, error) {
+		s, err := client.Status(t.Context(), nil, addr)
+		return err == nil && s.Get("workers") == 1, err
+	})
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	second, err := run(ctx, train.Options{Resume: folder, Progress: at(47, cancel)})
+	if err != nil || second.Resumed != 30 || second.Steps != 47 || !second.Stopped {
+		t.Fatalf("%v: %+v, expected steps 30 to 47", err, second)
+	}
+	third := trained(t, "--data", text, "--connect", addr, "--resume", folder, "--sample", "8")
+	if third.Resumed != 47 || third.Steps != 60 || third.Checkpoint != folder {
+		t.Errorf("%+v, expected steps 47 to 60", third.Summary)
+	}
+	for from, points := range map[int][]train.Point{0: first.Losses, 30: second.Losses, 47: third.Losses} {
+		if len(points) == 0 || !slices.Equal(points, whole.Losses[from:from+len(points)]) {
+			t.Errorf("losses from step %d on\n%v\nundisturbed\n%v", from, points, whole.Losses)
+		}
+	}
+	if len(first.Losses) < 33 || third.HeldOut != whole.HeldOut || third.Sample != whole.Sample {
+		t.Errorf("%d losses before the kill; held out %v and %v, samples %q and %q", len(first.Losses), third.HeldOut, whole.HeldOut, third.Sample, whole.Sample)
+	}
+	_ = up.Process.Signal(os.Interrupt)
+	if err := up.end(); err != nil {
+		t.Errorf("up: %v", err)
+	}
+}
+
+// TestHangup: the end of the terminal ends a run in good order, as an interrupt does.
+func TestHangup(t *testing.T) {
+	runtimeDir(t)
+	folder := filepath.Join(t.TempDir(), "run")
+	c := start(t, "train", "--in-process", "--data", textFile(t), "--steps", "1000000", "--batch", "1", "--checkpoint", folder)
+	c.wait("step 10/")
+	if err := c.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	c.wait("^checkpoint +" + folder)
+	if err := c.end(); err != nil {
+		t.Error(err)
+	}
+	k, err := checkpoint.Open(folder)
+	if err != nil || k.Step < 10 {
+		t.Fatalf("%v", err)
+	}
+	k.Close()
+}
+
+// TestResumeMistakes: what --resume and --checkpoint are given is checked before anything is trained.
+func TestResumeMistakes(t *testing.T) {
+	runtimeDir(t)
+	text, folder := textFile(t), filepath.Join(t.TempDir(), "run")
+	trained(t, "--in-process", "--data", text, "--steps", "3", "--batch", "1", "--sample=-1", "--checkpoint", folder)
+	empty := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		use  bool
+		says []string
+	}{
+		{[]string{"--resume", empty}, false, []string{filepath.Join(empty, "manifest.json")}},
+		{[]string{"--resume", folder, "--seed", "9"}, false, []string{folder, "seed is 0; 9"}},
+		{[]string{"--resume", folder, "--load", "w"}, true, []string{"load w", folder}},
+		{[]string{"--checkpoint", folder}, true, []string{folder, "step 3"}},
+		{[]string{"--every", "5"}, true, []string{"every is 5"}},
+		{[]string{"--every", "0", "--checkpoint", empty}, true, []string{"--every 0"}},
+		{[]string{"--every", "-1", "--checkpoint", empty}, true, []string{"every is -1"}},
+	} {
+		_, _, err := execute(t, append([]string{"train", "--in-process", "--data", text}, c.args...)...)
+		var use *usageError
+		if err == nil || errors.As(err, &use) != c.use {
+			t.Errorf("train %v: %v, want an error, of usage: %v", c.args, err, c.use)
+			continue
+		}
+		for _, s := range c.says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("train %v: %q does not say %q", c.args, err, s)
+			}
+		}
+	}
+}
