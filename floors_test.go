@@ -21,7 +21,8 @@ var floors = map[string]int{
 	"shm":                           0,
 	"ring":                          0,
 	"tensor/data":                   0,
-	"tensor/cpu/kernel":             0,
+	"tensor/half":                   0,
+	"tensor/cpu/kernel":             1,
 	"collective/plan":               0,
 	"collective/kernel":             1,
 	"ipc":                           1,
@@ -37,6 +38,7 @@ var floors = map[string]int{
 	"tensor/enginetest":             2,
 	"tensor/checkpoint":             2,
 	"tensor/shard":                  2,
+	"tensor/shard/config":           3,
 	"tensor/cpu":                    3,
 	"tensor/nn":                     3,
 	"tensor/optim":                  3,
@@ -69,6 +71,7 @@ var outside = map[string][]string{
 	"github.com/cloudwego/netpoll": {"net/tcp"},
 	"github.com/spf13/cobra":       {"cmd/ringside/command"},
 	"github.com/spf13/pflag":       {"cmd/ringside/command"},
+	"go.yaml.in/yaml/v3":           {"tensor/shard/config"},
 }
 
 type source struct {

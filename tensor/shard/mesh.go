@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -29,6 +30,22 @@ func Line(n int) Mesh { return Mesh{{"data", n}} }
 
 // Grid is a mesh of data x model.
 func Grid(data, model int) Mesh { return Mesh{{"data", data}, {"model", model}} }
+
+// ParseMesh reads 4, a line, or 2x2, a grid.
+func ParseMesh(text string) (Mesh, error) {
+	first, second, grid := strings.Cut(text, "x")
+	n, err := strconv.Atoi(first)
+	m := Line(n)
+	if grid && err == nil {
+		var k int
+		k, err = strconv.Atoi(second)
+		m = Grid(n, k)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q, expected a number such as 4 or two such as 2x2", ErrMesh, text)
+	}
+	return m, m.Check()
+}
 
 // Check reports a mesh of no dims or too many, or of dims without ranks.
 func (m Mesh) Check() error {

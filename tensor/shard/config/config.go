@@ -1,0 +1,269 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
+)
+
+// MaxMicroBatches bounds what a batch is cut into.
+const MaxMicroBatches = 4096
+
+// OptimizerState is the signal under which optimizers make their state: what ZeRO1 is about.
+const OptimizerState = "optimizer.state"
+
+// Config is what a file says. The zero value says nothing: one worker.
+type Config struct {
+	// NumWorkers is how many there are; 0 for as many as are named, or as the mesh has.
+	NumWorkers int
+	// Mesh is the arrangement of the workers, or of those of each stage; nil is a line.
+	Mesh         shard.Mesh
+	ZeRO1        bool
+	AutoShard    bool
+	MicroBatches int // 0 is 1
+	// Signals have distinct names. Their order doesn't matter but for errors.
+	Signals []Signal
+
+	file string
+	at   map[string]place // of keys, by their paths
+}
+
+// Signal is what is said of a signal.
+type Signal struct {
+	Name     string
+	Shard    *Shard // nil: nothing
+	Workers  []int  // its stage; none: any
+	Backward string // another signal; empty: none
+	Compile  *bool  // nil: nothing
+}
+
+// Shard is how tensors are cut.
+type Shard struct {
+	Axis  int      // of the tensor; below 0 from the last
+	Along []string // dims of the mesh; none: all
+	Even  bool     // what doesn't divide is an error
+}
+
+// Stage is a set of workers with the mesh that they form: rank i of the mesh is worker Workers[i].
+type Stage struct {
+	Mesh    shard.Mesh
+	Workers []int
+}
+
+// place is where something stands in the file.
+type place struct{ line, col int }
+
+// DataParallel is a config for n workers that each have a part of what is made under the signal "batch".
+func DataParallel(n int) *Config {
+	return &Config{NumWorkers: n, Signals: []Signal{{Name: "batch", Shard: &Shard{Along: []string{"data"}}}}}
+}
+
+func (c *Config) bad(key, value, format string, args ...any) error {
+	e := &Error{File: c.file, Key: key, Value: value, Problem: fmt.Sprintf(format, args...)}
+	for k := key; ; {
+		if p, ok := c.at[k]; ok {
+			e.Line, e.Col = p.line, p.col
+			break
+		}
+		i := strings.LastIndexByte(k, '.')
+		if i < 0 {
+			break
+		}
+		k = k[:i]
+	}
+	return e
+}
+
+// Check reports the first thing in c that can't be. What Parse returns was checked.
+func (c *Config) Check() error {
+	if c.NumWorkers < 0 || c.NumWorkers > shard.MaxRanks {
+		return c.bad("workers", fmt.Sprint(c.NumWorkers), "expected 1 to %d", shard.MaxRanks)
+	}
+	if c.MicroBatches < 0 || c.MicroBatches > MaxMicroBatches {
+		return c.bad("micro_batches", fmt.Sprint(c.MicroBatches), "expected 1 to %d", MaxMicroBatches)
+	}
+	if err := c.checkMesh(); err != nil {
+		return err
+	}
+	names := map[string]int{}
+	for i := range c.Signals {
+		g := &c.Signals[i]
+		if err := tensor.CheckSignalName(g.Name); err != nil {
+			return c.bad(g.Name, "", "%v", err)
+		}
+		if reserved(g.Name) {
+			return c.bad(g.Name, "", "a signal can't have this name: it is a key of the config")
+		}
+		if _, ok := names[g.Name]; ok {
+			return c.bad(g.Name, "", "stands there twice")
+		}
+		names[g.Name] = i
+		if err := c.checkShard(g); err != nil {
+			return err
+		}
+	}
+	if err := c.checkWorkers(); err != nil {
+		return err
+	}
+	return c.checkBackward(names)
+}
+
+func (c *Config) checkMesh() error {
+	if c.Mesh == nil {
+		return nil
+	}
+	if err := c.Mesh.Check(); err != nil {
+		return c.bad("mesh", c.Mesh.String(), "%v", err)
+	}
+	for k, d := range c.Mesh {
+		if err := tensor.CheckSignalName(d.Name); err != nil || strings.ContainsAny(d.Name, "{}[],:") {
+			return c.bad("mesh", fmt.Sprintf("%q", d.Name), "expected a name without spaces and without {}[],:")
+		}
+		if k > 0 && d.Name == c.Mesh[0].Name {
+			return c.bad("mesh", d.Name, "two dims have this name")
+		}
+	}
+	return nil
+}
+
+// dims are the names of the mesh's dims.
+func (c *Config) dims() []string {
+	if c.Mesh == nil {
+		return []string{shard.Line(1)[0].Name}
+	}
+	var out []string
+	for _, d := range c.Mesh {
+		out = append(out, d.Name)
+	}
+	return out
+}
+
+func (c *Config) checkShard(g *Signal) error {
+	if g.Shard == nil {
+		return nil
+	}
+	key := g.Name + ".shard"
+	if a := g.Shard.Axis; a < -tensor.MaxRank || a >= tensor.MaxRank {
+		return c.bad(key+".axis", fmt.Sprint(a), "expected %d to %d: tensors have at most %d dims", -tensor.MaxRank, tensor.MaxRank-1, tensor.MaxRank)
+	}
+	for i, n := range g.Shard.Along {
+		if !slices.Contains(c.dims(), n) {
+			return c.bad(key+".along", n, "the mesh has no such dim, expected %s", strings.Join(c.dims(), " or "))
+		}
+		if slices.Contains(g.Shard.Along[:i], n) {
+			return c.bad(key+".along", n, "stands there twice")
+		}
+	}
+	return nil
+}
+
+// checkWorkers looks at lists of workers: numbers that there are, each once, and sets that are the same or have nothing in common.
+func (c *Config) checkWorkers() error {
+	owner := map[int]*Signal{}
+	for i := range c.Signals {
+		g := &c.Signals[i]
+		key := g.Name + ".workers"
+		if len(g.Workers) > shard.MaxRanks {
+			return c.bad(key, "", "%d workers, expected at most %d", len(g.Workers), shard.MaxRanks)
+		}
+		for j, w := range g.Workers {
+			limit := shard.MaxRanks
+			if n := c.given(); n > 0 {
+				limit = n
+			}
+			if w < 0 || w >= limit {
+				return c.bad(key, fmt.Sprint(w), "there is no such worker, expected 0 to %d", limit-1)
+			}
+			if slices.Contains(g.Workers[:j], w) {
+				return c.bad(key, fmt.Sprint(w), "stands there twice")
+			}
+		}
+		if c.Mesh != nil && len(g.Workers) > 0 && len(g.Workers) != c.Mesh.Size() {
+			return c.bad(key, list(g.Workers), "%d workers, expected %d: the mesh of a stage is %v", len(g.Workers), c.Mesh.Size(), c.Mesh)
+		}
+		for _, w := range g.Workers {
+			if o := owner[w]; o != nil && !slices.Equal(o.Workers, g.Workers) {
+				return c.bad(key, list(g.Workers), "%s has %s; expected the same workers in the same order, or others", o.Name, list(o.Workers))
+			}
+		}
+		for _, w := range g.Workers {
+			if owner[w] == nil {
+				owner[w] = g
+			}
+		}
+	}
+	n := c.Workers()
+	if len(owner) > 0 { // stages: every worker has one
+		for w := range n {
+			if owner[w] == nil {
+				return c.bad("workers", fmt.Sprint(n), "worker %d is in no stage: name it in a signal's workers, or leave workers out", w)
+			}
+		}
+	} else if c.Mesh != nil && c.Mesh.Size() != n {
+		return c.bad("workers", fmt.Sprint(n), "the mesh %v has %d", c.Mesh, c.Mesh.Size())
+	}
+	return nil
+}
+
+// given is how many workers the config says there are; 0 if it says nothing.
+func (c *Config) given() int {
+	if c.NumWorkers > 0 {
+		return c.NumWorkers
+	}
+	for _, g := range c.Signals {
+		if len(g.Workers) > 0 {
+			return 0
+		}
+	}
+	if c.Mesh != nil {
+		return c.Mesh.Size()
+	}
+	return 0
+}
+
+func (c *Config) checkBackward(names map[string]int) error {
+	for i := range c.Signals {
+		path := []string{c.Signals[i].Name}
+		for g := &c.Signals[i]; g.Backward != ""; {
+			next, ok := names[g.Backward]
+			if !ok {
+				return c.bad(g.Name+".backward", g.Backward, "there is no such signal, expected %s", known(names, g.Name))
+			}
+			again := slices.Contains(path, g.Backward)
+			if path = append(path, g.Backward); again {
+				return c.bad(path[0]+".backward", c.Signals[i].Backward, "signals lead in a circle, %s; expected one that leads to an end", strings.Join(path, " to "))
+			}
+			g = &c.Signals[next]
+		}
+	}
+	return nil
+}
+
+// known lists the names but one.
+func known(names map[string]int, but string) string {
+	var out []string
+	for n := range names {
+		if n != but {
+			out = append(out, n)
+		}
+	}
+	sort.Strings(out)
+	switch {
+	case len(out) == 0:
+		return "none: there is no other"
+	case len(out) > 12:
+		return fmt.Sprintf("one of %d, such as %s", len(out), out[0])
+	}
+	return strings.Join(out, " or ")
+}
+
+func list(w []int) string {
+	if len(w) > 8 {
+		return fmt.Sprintf("%v and %d more", w[:8], len(w)-8)
+	}
+	return strings.ReplaceAll(fmt.Sprint(w), " ", ", ")
+}

@@ -1,0 +1,115 @@
+package config
+
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
+)
+
+// Workers is how many workers the config needs.
+func (c *Config) Workers() int {
+	if n := c.given(); n > 0 {
+		return n
+	}
+	n := 1
+	for _, g := range c.Signals {
+		for _, w := range g.Workers {
+			n = max(n, w+1)
+		}
+	}
+	return n
+}
+
+// Stages are the sets of workers, in the order in which signals name them; one of all workers if no signal names any.
+func (c *Config) Stages() []Stage {
+	var out []Stage
+	for _, g := range c.Signals {
+		if len(g.Workers) > 0 && c.stage(out, g.Workers) < 0 {
+			out = append(out, Stage{c.mesh(len(g.Workers)), slices.Clone(g.Workers)})
+		}
+	}
+	if out == nil {
+		n := c.Workers()
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		out = []Stage{{c.mesh(n), all}}
+	}
+	return out
+}
+
+func (c *Config) mesh(n int) shard.Mesh {
+	if c.Mesh != nil {
+		return slices.Clone(c.Mesh)
+	}
+	return shard.Line(n)
+}
+
+func (c *Config) stage(stages []Stage, workers []int) int {
+	return slices.IndexFunc(stages, func(s Stage) bool { return slices.Equal(s.Workers, workers) })
+}
+
+// Hints are the placements of the signals, for a session's recording and its gradients.
+func (c *Config) Hints() shard.Signals {
+	out := shard.Signals{}
+	for i := range c.Signals {
+		g := &c.Signals[i]
+		if h, ok := c.hint(g); ok {
+			out[tensor.Signal{Name: g.Name}] = h
+		}
+		if b := c.find(g.Backward); b != nil {
+			if h, ok := c.hint(b); ok {
+				out[tensor.Signal{Name: g.Name, Backward: true}] = h
+			}
+		}
+	}
+	state := tensor.Signal{Name: OptimizerState}
+	if _, said := out[state]; c.ZeRO1 && !said {
+		out[state] = shard.Hint{Layout: shard.On(shard.Shard(0))}
+	}
+	return out
+}
+
+func (c *Config) find(name string) *Signal {
+	for i := range c.Signals {
+		if c.Signals[i].Name == name {
+			return &c.Signals[i]
+		}
+	}
+	return nil
+}
+
+func (c *Config) hint(g *Signal) (h shard.Hint, ok bool) {
+	if g.Shard == nil {
+		return h, false
+	}
+	h.Even = g.Shard.Even
+	for k, d := range c.dims() {
+		if len(g.Shard.Along) == 0 || slices.Contains(g.Shard.Along, d) {
+			h.Layout[k] = shard.Shard(g.Shard.Axis)
+		}
+	}
+	return h, true
+}
+
+// StageOf says in which of Stages each signal runs. Gradients of a signal run where its backward signal does, or else where it does
+// itself. A signal that isn't listed runs anywhere.
+func (c *Config) StageOf() map[tensor.Signal]int {
+	stages, out := c.Stages(), map[tensor.Signal]int{}
+	for i := range c.Signals {
+		g := &c.Signals[i]
+		back := g.Workers
+		if b := c.find(g.Backward); b != nil && len(b.Workers) > 0 {
+			back = b.Workers
+		}
+		if len(g.Workers) > 0 {
+			out[tensor.Signal{Name: g.Name}] = c.stage(stages, g.Workers)
+		}
+		if len(back) > 0 {
+			out[tensor.Signal{Name: g.Name, Backward: true}] = c.stage(stages, back)
+		}
+	}
+	return out
+}
