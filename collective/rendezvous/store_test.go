@@ -261,7 +261,7 @@ func TestMissing(t *testing.T) {
 	if s, err := Open(limited(t), mine, nil); !errors.Is(err, ErrWorldSize) || !strings.Contains(err.Error(), "5 ranks") || !strings.Contains(err.Error(), "says 4") {
 		t.Fatalf("rank 2 of 5 in a world of 4: %v, %v", s, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	err := every(stores, func(_ int, s *Store) error {
 		_, err := s.AllGather(ctx, nil)

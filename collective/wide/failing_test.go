@@ -138,7 +138,7 @@ func TestLeaving(t *testing.T) {
 
 // TestTimeout: ranks that do not come are named, on all that wait.
 func TestTimeout(t *testing.T) {
-	comms := fakeWorld(t, 5, Options{Timeout: 40 * time.Millisecond})
+	comms := fakeWorld(t, 5, Options{Timeout: time.Second})
 	w := calling{call: plan.Call{Seq: 7, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.I64, Count: 3}}
 	for r, err := range all(t, 5, func(ctx context.Context, r int) error {
 		if r == 1 || r == 3 {

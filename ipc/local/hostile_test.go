@@ -218,7 +218,7 @@ func FuzzHello(f *testing.F) {
 	f.Add(hello, uint8(0))
 	f.Add(hello[:15], uint8(2))
 	f.Add([]byte("x"), uint8(17))
-	l, path := listen(f, &ipc.Options{RingBytes: ipc.MinRingBytes, HandshakeTimeout: 100 * time.Millisecond})
+	l, path := listen(f, &ipc.Options{RingBytes: ipc.MinRingBytes, HandshakeTimeout: 5 * time.Second})
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		f.Fatal(err)
