@@ -35,7 +35,7 @@ import (
 //	1  first
 //	2  sessions whose ends share no memory: OpenSession.Apart, SessionOpened.Apart, Data and Read
 //	3  sessions of several workers: OpenSession.Workers, Rank, Key and Config, SessionOpened.Rank, Done.Rank and its counts,
-//	   Result.Layout, values that are elsewhere, Meet
+//	   Result.Layout, values that are elsewhere, Meet; Save and Saved
 const Version = 3
 
 // Kinds of message. A number is never used twice.
@@ -55,6 +55,8 @@ const (
 	KindFlow          uint32 = 13 // worker → dispatcher
 	KindData          uint32 = 14 // client → dispatcher → worker, and back
 	KindRead          uint32 = 15 // client → dispatcher → worker
+	KindSave          uint32 = 16 // client → dispatcher → worker; a descriptor for each of the session's workers
+	KindSaved         uint32 = 17 // worker → dispatcher → client
 	KindMeet          uint32 = 24 // worker → dispatcher → the session's other workers
 )
 
@@ -152,6 +154,10 @@ func KindName(kind uint32) string {
 		return "Data"
 	case KindRead:
 		return "Read"
+	case KindSave:
+		return "Save"
+	case KindSaved:
+		return "Saved"
 	case KindMeet:
 		return "Meet"
 	}

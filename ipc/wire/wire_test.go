@@ -114,6 +114,12 @@ func messages() []message {
 		of("Flow", &Flow{Session: 5, Stop: true}, AppendFlow, (*Flow).Size, ParseFlow),
 		of("Data", &Data{Session: 5, Handle: sampleHandle(6), Off: 300, Part: []byte("a piece of a tensor")},
 			AppendData, (*Data).Size, ParseData),
+		of("Save", &Save{Session: 5, Seq: 9, Bases: []uint64{1024, 1 << 40}, IDs: []uint64{17, 1 << 50, 16}},
+			AppendSave, (*Save).Size, ParseSave),
+		of("Saved", &Saved{Session: 5, Seq: 9, Rank: 3, Code: CodeEngine, Text: "disk full", Pieces: []Piece{
+			{Index: 0, Sum: [Sum]byte{1, 2, 31: 3}},
+			{Index: 7, Start: []int64{64, 0}, Dims: []int64{32, 1 << 40}, Sum: [Sum]byte{4}},
+		}}, AppendSaved, (*Saved).Size, ParseSaved),
 		of("Read", &Read{Session: 5, Handle: sampleHandle(6), Off: 300, Bytes: 3000}, AppendRead, (*Read).Size, ParseRead),
 	}
 }
