@@ -3,32 +3,49 @@ package tensor
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 )
 
-// Saver is an Engine that can have whoever holds its values write them to a file, without bringing them here first.
+// Saver is an Engine that can have those who hold its values write them to files, without bringing them here first.
 type Saver interface {
 	Engine
-	// Save writes the values ids, each in row-major order and little endian, into the file f, the i-th from its byte
-	// offs[i] on, after everything submitted before has run, and waits for it. It returns the SHA-256 of each one's
-	// bytes. Nothing is synced. What cannot be done at all, for instance because the values are on a host that
-	// doesn't have the file, is errors.ErrUnsupported, and nothing was written.
-	Save(ctx context.Context, f *os.File, ids []uint64, offs []int64) ([]Sum, error)
+	// Writers is how many there are, each of which writes a file of its own: 0 when they can't, for instance since they are
+	// on a host that doesn't have the files.
+	Writers() int
+	// Save has each writer write what it has of the values ids, in this order, dense, row-major and little endian, and
+	// without gaps, into its file from byte base on, after everything submitted before has run, and waits for it. What
+	// several have alike one of them writes. Files are as many as writers; nothing is synced. It returns what each wrote.
+	Save(ctx context.Context, files []*os.File, base int64, ids []uint64) ([][]Piece, error)
 }
 
-// Sum is the SHA-256 of a value's bytes.
+// Piece is a part of a value that somebody wrote to a file.
+type Piece struct {
+	Index int   // of the value
+	Start []int // where the part begins in the value, by dim
+	Shape Shape // the part's own
+	Sum   Sum   // of its bytes
+}
+
+// Sum is a SHA-256.
 type Sum [sha256.Size]byte
 
-// SaveTo writes the content of ts, each in row-major order and little endian, into the file f, the i-th from its byte
-// offs[i] on, and returns the SHA-256 of each one's bytes. Where the engine can (Saver), those who hold the values write
-// them; else they are read one by one and written here. It is a sync point. The file is neither synced nor cut.
+// Writers is how many files SaveTo takes: one for each who holds values and can write them, else one.
+func (s *Session) Writers() int {
+	if e, ok := s.eng.(Saver); ok {
+		return max(1, e.Writers())
+	}
+	return 1
+}
+
+// SaveTo writes the content of ts in this order, row-major, little endian and without gaps, into files from their byte base
+// on, and returns what lies in each; there are Writers files. Where the engine can (Saver), those who hold the values write
+// what they have of them; else they are read one by one and written here. It is a sync point. Files are not synced.
 //
-// It is what package checkpoint is made of, and errors are those of a read, or of the file.
-func (s *Session) SaveTo(ctx context.Context, f *os.File, ts []*Tensor, offs []int64) ([]Sum, error) {
-	if len(ts) != len(offs) {
-		return nil, fmt.Errorf("tensor: save: %d tensors and %d offsets", len(ts), len(offs))
+// It is what package checkpoint is made of. Errors are those of a read, or of the files.
+func (s *Session) SaveTo(ctx context.Context, files []*os.File, base int64, ts []*Tensor) ([][]Piece, error) {
+	if len(files) != s.Writers() {
+		return nil, fmt.Errorf("tensor: save: %d files for %d writers", len(files), s.Writers())
 	}
 	for _, t := range ts {
 		if t.v.err != nil {
@@ -38,34 +55,32 @@ func (s *Session) SaveTo(ctx context.Context, f *os.File, ts []*Tensor, offs []i
 			return nil, &OpError{Op: "save", Inputs: t.v.String(), Site: callSite(), Err: ErrOtherSession}
 		}
 	}
-	if e, ok := s.eng.(Saver); ok {
-		sums, err := s.saveThere(ctx, e, f, ts, offs)
-		if !errors.Is(err, errors.ErrUnsupported) {
-			return sums, err
-		}
+	if e, ok := s.eng.(Saver); ok && e.Writers() > 0 {
+		return s.saveThere(ctx, e, files, base, ts)
 	}
-	sums := make([]Sum, len(ts))
+	pieces := make([]Piece, len(ts))
 	for i, t := range ts {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		pieces[i] = Piece{Index: i, Start: make([]int, t.Rank()), Shape: t.Shape()}
 		if err := t.ViewBytes(func(b []byte) error {
-			sums[i] = sha256.Sum256(b)
-			_, err := f.WriteAt(b, offs[i])
+			pieces[i].Sum = sha256.Sum256(b)
+			_, err := files[0].WriteAt(b, base)
+			base += int64(len(b))
 			return err
 		}); err != nil {
 			return nil, err
 		}
 	}
-	return sums, nil
+	return [][]Piece{pieces}, nil
 }
 
-func (s *Session) saveThere(ctx context.Context, e Saver, f *os.File, ts []*Tensor, offs []int64) ([]Sum, error) {
+func (s *Session) saveThere(ctx context.Context, e Saver, files []*os.File, base int64, ts []*Tensor) ([][]Piece, error) {
 	if err := s.enter("save"); err != nil {
 		return nil, err
 	}
 	defer s.leave()
-	ids := make([]uint64, len(ts))
 	for _, t := range ts {
 		if t.v.refs == 0 {
 			return nil, s.fail(&OpError{Op: "save", Inputs: t.v.String(), Site: callSite(), Err: ErrReleased})
@@ -74,14 +89,15 @@ func (s *Session) saveThere(ctx context.Context, e Saver, f *os.File, ts []*Tens
 	if _, err := s.flush(nil, false); err != nil {
 		return nil, err
 	}
+	ids := make([]uint64, len(ts))
 	for i, t := range ts {
 		ids[i] = t.v.id
 	}
-	sums, err := e.Save(ctx, f, ids, offs)
-	if err == nil && len(sums) != len(ids) {
-		err = fmt.Errorf("tensor: engine %s returned %d sums for %d values", s.eng.Name(), len(sums), len(ids))
+	pieces, err := e.Save(ctx, files, base, ids)
+	if err == nil && len(pieces) != len(files) {
+		err = fmt.Errorf("tensor: engine %s wrote %d files of %d", s.eng.Name(), len(pieces), len(files))
 	}
-	return sums, err
+	return pieces, err
 }
 
 // Random is the state of the session's random numbers: what SetRandom takes to go on with the same ones. Numbers that

@@ -13,59 +13,66 @@ import (
 // writer is an engine that writes values itself, unless it is told that it can't.
 type writer struct {
 	recorder
-	cannot bool
-	wrote  []uint64
+	writers int
+	wrote   []uint64
 }
 
-func (w *writer) Save(_ context.Context, f *os.File, ids []uint64, offs []int64) ([]Sum, error) {
-	if w.cannot {
-		return nil, errors.ErrUnsupported
-	}
+func (w *writer) Writers() int { return w.writers }
+
+func (w *writer) Save(_ context.Context, files []*os.File, base int64, ids []uint64) ([][]Piece, error) {
 	w.wrote = append(w.wrote, ids...)
-	sums := make([]Sum, len(ids))
-	for i, off := range offs {
-		if _, err := f.WriteAt([]byte("there"), off); err != nil {
+	for _, f := range files {
+		if _, err := f.WriteAt([]byte("there"), base); err != nil {
 			return nil, err
 		}
-		sums[i] = sha256.Sum256([]byte("there"))
 	}
-	return sums, nil
+	return make([][]Piece, len(files)), nil
 }
 
 // TestSaveTo: the engine writes what it can, after what was recorded; else the values are read and written here.
 func TestSaveTo(t *testing.T) {
-	w := &writer{}
+	w := &writer{writers: 2}
 	s := NewSession(w, nil)
-	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
+	var files []*os.File
+	for _, name := range []string{"a", "b"} {
+		f, err := os.Create(filepath.Join(t.TempDir(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files = append(files, f)
 	}
-	defer f.Close()
 	x := From(s, []uint8{1, 2, 3, 4, 5})
 	y := x.AddS(1)
-	sums, err := s.SaveTo(t.Context(), f, []*Tensor{y, x}, []int64{8, 0})
-	if err != nil || len(w.batches) != 1 || len(w.wrote) != 2 || len(sums) != 2 {
-		t.Fatalf("%v: %d batches, %v written, %d sums", err, len(w.batches), w.wrote, len(sums))
+	pieces, err := s.SaveTo(t.Context(), files, 8, []*Tensor{y, x})
+	if err != nil || s.Writers() != 2 || len(w.batches) != 1 || len(w.wrote) != 2 || len(pieces) != 2 {
+		t.Fatalf("%v: %d batches, %v written, %d files", err, len(w.batches), w.wrote, len(pieces))
 	}
 	if b := w.last(); w.wrote[0] != b.Base || w.wrote[1] != b.Uploads[0].ID {
 		t.Errorf("wrote %v of results from %d on and upload %d", w.wrote, b.Base, b.Uploads[0].ID)
 	}
-	w.cannot = true
-	sums, err = s.SaveTo(t.Context(), f, []*Tensor{x}, []int64{20})
-	if err != nil || len(w.wrote) != 2 || len(w.last().Fetch) != 1 {
-		t.Fatalf("%v: %v written there, %v fetched", err, w.wrote, w.last().Fetch)
+	if _, err := s.SaveTo(t.Context(), files[:1], 8, []*Tensor{x}); err == nil {
+		t.Error("one file for two writers")
 	}
-	all, err := os.ReadFile(f.Name())
-	if err != nil || !bytes.HasPrefix(all, []byte("there\x00\x00\x00there")) || sums[0] != sha256.Sum256(all[20:]) {
+	w.writers = 0
+	pieces, err = s.SaveTo(t.Context(), files[:1], 20, []*Tensor{x, x})
+	if err != nil || s.Writers() != 1 || len(w.wrote) != 2 || len(w.last().Fetch) != 1 || len(pieces) != 1 || len(pieces[0]) != 2 {
+		t.Fatalf("%v: %v written there, %v fetched, %v", err, w.wrote, w.last().Fetch, pieces)
+	}
+	all, err := os.ReadFile(files[0].Name())
+	if err != nil || len(all) != 30 || !bytes.HasPrefix(all[8:], []byte("there")) {
 		t.Errorf("%q %v", all, err)
 	}
+	if p := pieces[0][1]; p.Index != 1 || p.Sum != sha256.Sum256(all[25:]) || len(p.Start) != 1 || p.Start[0] != 0 || p.Shape[0] != 5 {
+		t.Errorf("%+v", p)
+	}
 	other := From(NewSession(&recorder{}, nil), []uint8{1})
-	if _, err := s.SaveTo(t.Context(), f, []*Tensor{other}, []int64{0}); !errors.Is(err, ErrOtherSession) {
+	if _, err := s.SaveTo(t.Context(), files[:1], 0, []*Tensor{other}); !errors.Is(err, ErrOtherSession) {
 		t.Error(err)
 	}
-	w.cannot = false
+	w.writers = 2
 	x.Free()
-	if _, err := s.SaveTo(t.Context(), f, []*Tensor{x}, []int64{0}); !errors.Is(err, ErrReleased) {
+	if _, err := s.SaveTo(t.Context(), files, 0, []*Tensor{x}); !errors.Is(err, ErrReleased) {
 		t.Error(err)
 	}
 }

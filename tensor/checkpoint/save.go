@@ -92,55 +92,95 @@ func Save(ctx context.Context, s *tensor.Session, dir string, tensors []tensor.N
 	return nil
 }
 
-// write writes the tensors to a file in folder, which is going to be called data, and notes them.
+// write has the tensors written to files in folder, which is going to be called data, and notes them.
 func (m *Manifest) write(ctx context.Context, s *tensor.Session, folder, data string, tensors []tensor.Named) error {
-	const name = "0.safetensors"
 	ts, list := make([]*tensor.Tensor, len(tensors)), make([]safetensors.Tensor, len(tensors))
 	for i, t := range tensors {
 		if err := t.T.Err(); err != nil {
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
-		shape := make([]int64, t.T.Rank())
-		for d, n := range t.T.Shape() {
-			shape[d] = int64(n)
+		list[i] = safetensors.Tensor{Name: t.Name, DType: fileType(t.T.DType()), Shape: wide(t.T.Shape())}
+	}
+	// Nobody knows yet who writes what. Room for the head of all tensors is enough for that of every file.
+	head, order, err := safetensors.Place(list, nil, 0)
+	if err != nil {
+		return err
+	}
+	for k, i := range order {
+		ts[k] = tensors[i].T
+	}
+	files := make([]*os.File, s.Writers())
+	for r := range files {
+		if files[r], err = os.OpenFile(filepath.Join(folder, fileName(r)), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644); err != nil {
+			return err
 		}
-		ts[i], list[i] = t.T, safetensors.Tensor{Name: t.Name, DType: fileType(t.T.DType()), Shape: shape}
+		defer files[r].Close()
 	}
-	head, offs, size, err := safetensors.Place(list, nil)
+	pieces, err := s.SaveTo(ctx, files, int64(len(head)), ts)
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(folder, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := f.Write(head); err != nil {
-		return err
-	}
-	if err := f.Truncate(size); err != nil {
-		return err
-	}
-	sums, err := s.SaveTo(ctx, f, ts, offs)
-	if err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	m.Files = []File{{Path: data + "/" + name, Bytes: size}}
 	m.Tensors = make([]Tensor, len(tensors))
 	for i, t := range tensors {
-		shape := append([]int{}, t.T.Shape()...)
-		m.Tensors[i] = Tensor{Name: t.Name, DType: list[i].DType, Shape: shape, Slices: []Slice{{
-			Start: make([]int, len(shape)), Shape: shape, Offset: offs[i], Sum: hex.EncodeToString(sums[i][:]),
-		}}}
+		m.Tensors[i] = Tensor{Name: t.Name, DType: list[i].DType, Shape: append([]int{}, t.T.Shape()...)}
+	}
+	for r, f := range files {
+		if err := m.finish(f, r, data, pieces[r], list, order, len(head)); err != nil {
+			return err
+		}
 	}
 	slices.SortFunc(m.Tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
+	if err := m.check(); err != nil { // that the pieces are all there is
+		return err
+	}
 	return syncDir(folder)
+}
+
+func fileName(rank int) string { return fmt.Sprintf("%d.safetensors", rank) }
+
+// finish notes the pieces that are in file f of rank r, in the order in which they lie behind room for a head, which it
+// writes. They are of the tensors list[order[piece.Index]].
+func (m *Manifest) finish(f *os.File, r int, data string, pieces []tensor.Piece, list []safetensors.Tensor, order []int, room int) error {
+	own := make([]safetensors.Tensor, len(pieces))
+	off := int64(room)
+	for k, p := range pieces {
+		if p.Index < 0 || p.Index >= len(order) || k > 0 && p.Index <= pieces[k-1].Index {
+			return fmt.Errorf("%w: file %d: tensor %d after %d of %d was written", ErrFormat, r, p.Index, k, len(order))
+		}
+		i := order[p.Index]
+		own[k] = safetensors.Tensor{Name: list[i].Name, DType: list[i].DType, Shape: wide(p.Shape)}
+		n, err := elements(p.Shape, list[i].DType.Size())
+		if err != nil {
+			return fmt.Errorf("%w: file %d: %s: %w", ErrFormat, r, list[i].Name, err)
+		}
+		m.Tensors[i].Slices = append(m.Tensors[i].Slices, Slice{File: r, Start: append([]int{}, p.Start...), Shape: append([]int{}, p.Shape...),
+			Offset: off, Sum: hex.EncodeToString(p.Sum[:])})
+		off += n * list[i].DType.Size()
+	}
+	head, _, err := safetensors.Place(own, nil, room)
+	if err != nil {
+		return err
+	}
+	if len(head) != room {
+		return fmt.Errorf("%w: file %d: a head of %d bytes, expected %d", ErrFormat, r, len(head), room)
+	}
+	if _, err := f.WriteAt(head, 0); err != nil {
+		return err
+	}
+	if err := f.Truncate(off); err != nil {
+		return err
+	}
+	m.Files = append(m.Files, File{Path: data + "/" + fileName(r), Bytes: off})
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// wide is a shape as files have it.
+func wide(shape tensor.Shape) []int64 {
+	w := make([]int64, len(shape))
+	for d, n := range shape {
+		w[d] = int64(n)
+	}
+	return w
 }
 
 // Writable says whether Save can begin to write to the folder dir, which it makes, by trying.

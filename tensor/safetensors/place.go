@@ -1,18 +1,23 @@
 package safetensors
 
-// Place says where Write would put tensors, for whoever writes their bytes in another way, or has several others
-// write them at once: the head of the file, offs[i], counted from the file's first byte, where the bytes of tensors[i]
-// belong, and the file's size. Data and From are not looked at. Errors are those of Write.
-func Place(tensors []Tensor, opts *WriteOptions) (head []byte, offs []int64, size int64, err error) {
-	order, sizes, head, err := layout(tensors, opts)
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// Place says how Write would put tensors into a file, for whoever writes their bytes in another way: order is the indices of
+// tensors in the order of their bytes, which follow the head without gaps. The head, with which the file begins, is made
+// atLeast so long by spaces. Data and From are not looked at. Errors are those of Write.
+//
+// The head of some of the tensors, or of parts of them, is not longer than that of all.
+func Place(tensors []Tensor, opts *WriteOptions, atLeast int) (head []byte, order []int, err error) {
+	order, _, head, err = layout(tensors, opts)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, nil, err
 	}
-	offs = make([]int64, len(tensors))
-	size = int64(len(head))
-	for k, i := range order {
-		offs[i] = size
-		size += sizes[k]
+	if n := (atLeast + 7) / 8 * 8; n > len(head) {
+		head = append(head, bytes.Repeat([]byte{' '}, n-len(head))...)
+		binary.LittleEndian.PutUint64(head, uint64(len(head)-prefix))
 	}
-	return head, offs, size, nil
+	return head, order, nil
 }
