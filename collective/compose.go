@@ -28,6 +28,9 @@ func (g *Group) compose(ctx context.Context) error {
 			return err
 		}
 		g.comm, g.alloc, g.sharers = inPlaces(c, fold), c, fold.order
+		if fold.inOrder() {
+			g.short = &short{comm: c}
+		}
 		return nil
 	case len(g.layout.hosts) == g.size:
 		c, err := g.wideComm(ctx, fold.place[g.rank], fold.order, fold.sizes())

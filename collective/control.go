@@ -23,7 +23,7 @@ const (
 	pollEvery = 500 * time.Microsecond
 
 	// askFor is how long ranks have to say where they are when a call timed out. A living one says so within watchEvery.
-	askFor = 20 * watchEvery
+	askFor = 50 * watchEvery
 
 	// maxValues bounds what other ranks may have stored here that nobody asked for yet.
 	maxValues = 64
@@ -138,7 +138,7 @@ func (c *control) pump() {
 				c.group.fail(&failure{Rank: rank, By: c.group.rank, err: fmt.Errorf("%w: %w", ErrPeerLost, ended)})
 			}
 		}
-		if p.bye && c.group.inCall() && c.group.at.Load() > p.byeAt {
+		if p.bye && c.group.inCall() && c.group.lane.calls() > p.byeAt {
 			c.group.fail(left(rank, c.group.rank, p.byeAt))
 		}
 	}
@@ -167,7 +167,7 @@ func (c *control) handle(rank int, m ipc.Message) {
 	case kindAsk:
 		var a answer
 		if json.Unmarshal(m.Body, &a) == nil {
-			c.post(rank, kindAnswer, answer{Ask: a.Ask, Calls: c.group.at.Load(), InCall: c.group.inCall()})
+			c.post(rank, kindAnswer, answer{Ask: a.Ask, Calls: c.group.lane.calls(), InCall: c.group.inCall()})
 		}
 	case kindAnswer:
 		var a answer
@@ -298,7 +298,7 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 // leave says goodbye and waits until all the others have too, or have died, or Options.Linger is over.
 func (c *control) leave() {
 	g := c.group
-	c.tell(kindBye, farewell{g.at.Load()})
+	c.tell(kindBye, farewell{g.lane.calls()})
 	if g.failure.Load() != nil || g.options.Linger < 0 || g.inCall() {
 		return
 	}

@@ -24,7 +24,8 @@ const (
 
 // Options of a group. nil and the zero value are the defaults. Every rank must give the same Timeout, Layout and MaxObject.
 type Options struct {
-	// Timeout is how long a rank may keep the others waiting in a call before they fail. 0: DefaultTimeout.
+	// Timeout is how long a rank may keep the others waiting in a call before they fail. 0: DefaultTimeout. Making a group may
+	// take DefaultTimeout all the same.
 	Timeout time.Duration
 
 	// Linger is how long Close waits for the others to close too. 0: DefaultLinger; negative: not at all.
@@ -104,13 +105,13 @@ type Group struct {
 	born       time.Time
 
 	comm    comm
+	short   *short    // nil where ranks are on several hosts, or in another order than their places
 	alloc   allocator // nil where nobody shares this host
 	sharers []int     // the ranks of alloc
 	control *control
 	lane    *lane
 
 	// Of the running call: only the lane touches these.
-	seq            uint64
 	sent, received []uint64 // by rank
 	self           [][]byte // sent to oneself and not yet received
 	even           []int
@@ -118,8 +119,7 @@ type Group struct {
 
 	uncounted int
 
-	at      atomic.Uint64 // the last call's number
-	stuck   atomic.Bool   // it failed here
+	stuck   atomic.Bool // it failed here
 	bytes   atomic.Uint64
 	failure atomic.Pointer[failure]
 	left    atomic.Pointer[failure] // who closed its group: an error for the next call
@@ -203,7 +203,7 @@ func (g *Group) Close() error {
 		g.control.leave()
 		g.closed.Store(true)
 		g.failure.CompareAndSwap(nil, &failure{Rank: g.rank, By: g.rank, err: net.ErrClosed})
-		if g.lane.busy.Load() != 0 || g.lane.queued.Load() != 0 {
+		if g.lane.held() || g.lane.queued.Load() != 0 {
 			g.comm.Abort(net.ErrClosed)
 		}
 		g.lane.drain()

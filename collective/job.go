@@ -35,11 +35,16 @@ func (g *Group) run(ctx context.Context, j *job) error {
 	if err != nil {
 		return g.resolve(j, err)
 	}
-	if g.uncounted += len(j.dst); g.uncounted >= countEvery {
+	g.count(len(j.dst))
+	return nil
+}
+
+// count counts the bytes of a destination.
+func (g *Group) count(n int) {
+	if g.uncounted += n; g.uncounted >= countEvery {
 		g.bytes.Add(uint64(g.uncounted))
 		g.uncounted = 0
 	}
-	return nil
 }
 
 // countEvery is how many bytes are counted at a time: a counter that others read costs as much as a third of a small call.
@@ -55,14 +60,12 @@ func (g *Group) number(j *job) {
 		g.received[j.peer]++
 		j.call.Seq = g.received[j.peer]
 	default:
-		g.seq++
-		j.call.Seq = g.seq
-		g.at.Store(g.seq)
+		j.call.Seq = g.lane.calls() // the lane counted it
 	}
 }
 
 // inCall says whether a call is under way, or one that failed was the last: this rank came to it.
-func (g *Group) inCall() bool { return g.lane.busy.Load() != 0 || g.stuck.Load() }
+func (g *Group) inCall() bool { return g.lane.held() || g.stuck.Load() }
 
 // dispatch is the table of primitives.
 func (g *Group) dispatch(ctx context.Context, j *job) error {
@@ -146,7 +149,7 @@ type Stats struct {
 // Stats returns the counters. Any goroutine may call it.
 func (g *Group) Stats() Stats {
 	return Stats{
-		Calls: g.at.Load(), Bytes: g.bytes.Load(), InCall: g.lane.busy.Load() != 0, Failed: g.failure.Load() != nil,
+		Calls: g.lane.calls(), Bytes: g.bytes.Load(), InCall: g.lane.held(), Failed: g.failure.Load() != nil,
 		Age: time.Since(g.born), Layout: g.layout.String(), Local: len(g.layout.hosts[g.layout.hostOf[g.rank]]),
 		Messages: g.control.received.Load(),
 	}

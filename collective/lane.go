@@ -46,44 +46,92 @@ func (w *Work) Err() error {
 // caller, which costs two atomic operations; the others wait in a queue for the lane's goroutine, which exists while there
 // is a queue and ends when it has been empty.
 //
-// busy is 1 while a job runs, by whoever set it. queued counts jobs in the queue and the one that the goroutine runs. A
-// direct call sets busy before it looks at queued, the goroutine raises queued before it looks at busy: one sees the other.
+// Whoever runs a job holds the lane, by bit 0 of state; the bits above count the calls that all ranks make, the running one
+// included, so that taking the lane and numbering a call is one operation. queued counts jobs in the queue and the one that the
+// goroutine runs. A direct call takes the lane before it looks at queued, the goroutine raises queued before it looks at the lane: one
+// sees the other.
 type lane struct {
 	group  *Group // whose run it calls: directly, so that a job stays on its caller's stack
-	busy   atomic.Int32
+	state  atomic.Uint64
 	queued atomic.Int32
 
 	mu      sync.Mutex
 	queue   []*Work
 	running bool          // the goroutine exists
-	idle    chan struct{} // one slot: busy was given back while something was queued
+	idle    chan struct{} // one slot: the lane was given back while something was queued
 }
+
+const (
+	laneHeld = 1 // bit of state
+	laneCall = 2 // one call more in state
+)
 
 func newLane(g *Group) *lane { return &lane{group: g, idle: make(chan struct{}, 1)} }
 
-// do runs j after everything that was started before.
-func (l *lane) do(ctx context.Context, j *job) error {
-	if l.queued.Load() == 0 && l.busy.CompareAndSwap(0, 1) {
-		if l.queued.Load() == 0 {
-			err := l.group.run(ctx, j)
-			l.release()
-			return err
-		}
-		l.release()
+// held says whether a job runs.
+func (l *lane) held() bool { return l.state.Load()&laneHeld != 0 }
+
+// calls is the number of calls that all ranks make, so far: of whoever holds the lane, its own number.
+func (l *lane) calls() uint64 { return l.state.Load() / laneCall }
+
+// step is what a job adds to state: a pair counts for itself.
+func (j *job) step() uint64 {
+	if j.call.Kind.Paired() {
+		return laneHeld
 	}
-	w := l.start(ctx, j)
-	<-w.done
-	return w.err
+	return laneCall | laneHeld
 }
 
-func (l *lane) release() {
-	l.busy.Store(0)
+// take takes the lane if nobody holds it.
+func (l *lane) take(step uint64) bool {
+	s := l.state.Load()
+	return s&laneHeld == 0 && l.state.CompareAndSwap(s, s+step)
+}
+
+// enter takes the lane for a job that nobody is ahead of, if that is so.
+func (l *lane) enter(step uint64) bool {
+	if l.queued.Load() != 0 || !l.take(step) {
+		return false
+	}
+	if l.queued.Load() != 0 {
+		l.retract(step)
+		return false
+	}
+	return true
+}
+
+// retract undoes enter.
+func (l *lane) retract(step uint64) {
+	l.state.Add(-step)
+	l.nudge()
+}
+
+// leave gives the lane back.
+func (l *lane) leave() {
+	l.state.Store(l.state.Load() - laneHeld)
+	l.nudge()
+}
+
+// nudge tells the goroutine that the lane was given back.
+func (l *lane) nudge() {
 	if l.queued.Load() > 0 {
 		select {
 		case l.idle <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// do runs j after everything that was started before.
+func (l *lane) do(ctx context.Context, j *job) error {
+	if l.enter(j.step()) {
+		err := l.group.run(ctx, j)
+		l.leave()
+		return err
+	}
+	w := l.start(ctx, j)
+	<-w.done
+	return w.err
 }
 
 // start queues j.
@@ -114,11 +162,11 @@ func (l *lane) work() {
 		l.queue = l.queue[1:]
 		l.mu.Unlock()
 
-		for !l.busy.CompareAndSwap(0, 1) {
+		for step := w.job.step(); !l.take(step); {
 			<-l.idle
 		}
 		w.err = l.group.run(w.ctx, &w.job)
-		l.busy.Store(0)
+		l.state.Store(l.state.Load() - laneHeld)
 		l.queued.Add(-1)
 		close(w.done)
 	}

@@ -10,6 +10,9 @@ import (
 
 // Barrier returns on no rank before every rank has called it.
 func (g *Group) Barrier(ctx context.Context) error {
+	if done, err := g.shortly(ctx, shortKey{kind: plan.Barrier}, nil, nil); done {
+		return err
+	}
 	j := job{call: plan.Call{Kind: plan.Barrier}}
 	return g.lane.do(ctx, &j)
 }
@@ -21,6 +24,12 @@ func (g *Group) BarrierAsync(ctx context.Context) *Work {
 
 // Broadcast copies root's buf to every rank's, which has the same length.
 func Broadcast[T Element](ctx context.Context, g *Group, buf []T, root int) error {
+	k := shortKey{kind: plan.Broadcast, dtype: dtypeOf[T](), root: int32(root), count: len(buf)}
+	if uint(root) < uint(g.size) {
+		if done, err := g.shortly(ctx, k, bytesOf(buf), nil); done {
+			return err
+		}
+	}
 	var j job
 	if err := broadcast(&j, g, buf, root); err != nil {
 		return err

@@ -123,7 +123,7 @@ func (g *Group) Err() error {
 func (l *lane) drain() {
 	for {
 		l.mu.Lock()
-		quiet := !l.running && l.busy.Load() == 0
+		quiet := !l.running && !l.held()
 		l.mu.Unlock()
 		if quiet {
 			return

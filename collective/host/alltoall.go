@@ -78,7 +78,7 @@ func (c *Comm) readTables(m *move) error {
 			}
 		}
 		if r.want[p].Len != r.into[p].Len {
-			return c.kill(&plan.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w: it sends %d bytes, this rank expects %d",
+			return c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: it sends %d bytes, this rank expects %d",
 				plan.ErrMismatch, r.want[p].Len, r.into[p].Len)})
 		}
 	}

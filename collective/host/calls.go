@@ -147,6 +147,10 @@ func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root i
 	if err != nil {
 		return err
 	}
+	return c.broadcast(buf, root)
+}
+
+func (c *Comm) broadcast(buf []byte, root int) error {
 	r := &c.room
 	r.reset()
 	r.total[root] = len(buf)
@@ -194,7 +198,6 @@ func (c *Comm) Barrier(ctx context.Context, call plan.Call) error {
 	if err != nil {
 		return err
 	}
-	c.announce()
 	return c.meet()
 }
 

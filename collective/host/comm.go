@@ -36,24 +36,23 @@ type Comm struct {
 	conns   []ipc.Conn // by rank, nil at rank
 	threads bool       // a rank is a goroutine of this process: they share its Ps
 
-	mu     sync.Mutex // held by the call under way
-	call   plan.Call
+	mu     sync.Mutex // held by the call under way, unless it was prepared
+	call   *plan.Call // the one under way, or the last
 	word   uint64
 	ctx    context.Context
-	done   <-chan struct{} // of ctx
-	timing bool            // began is set
-	began  time.Time       // the call's first look at the clock
-	epoch  uint64          // of the last meeting
-	next   int             // rank that is looked at next: those before are here
-	turn   int             // staging slot that was used last
+	timing bool      // began is set
+	began  time.Time // the call's first look at the clock
+	epoch  uint64    // of the last meeting
+	next   int       // rank that is looked at next: those before are here
+	turn   int       // staging slot that was used last
+	spins  int       // looks at a line before the waiter takes over
 	letter letterWait
 	post   *ring.Waiter
 	ready  func() bool
 	stop   func() bool
 
-	kind     plan.Call // the last call but for its Seq,
-	kindWord uint64    // its word,
-	said     [2]bool   // and whether it stands in the page
+	other Prepared     // the last call that was not prepared by its caller
+	said  [2]*Prepared // whose call stands in the page
 
 	own   *page
 	peers []peer // by rank; at rank only the page
@@ -101,8 +100,8 @@ type Stats struct {
 
 // New makes a comm of rank among len(conns) ranks of one host, one conn to each of the others, at its rank; the place of rank
 // itself is nil. The conns carry files. The comm owns them, also when New fails, and closes them in Close. All ranks call
-// New at the same time: they exchange the pages they meet in, and compare their options. The context and the timeout
-// bound that.
+// New at the same time: they exchange the pages they meet in, and compare their options. The context bounds that, and
+// DefaultTimeout, or Options.Timeout if it is longer.
 //
 // Errors: *plan.PeerError as for calls, plan.ErrBadCall for arguments that cannot be, shm.ErrNoSpace.
 func New(ctx context.Context, rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
@@ -134,7 +133,8 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 		return nil, err
 	}
 	c := &Comm{rank: rank, n: n, flat: o.Flat, chunk: o.Chunk, staged: o.Staged, timeout: o.Timeout,
-		log: o.Logger.With("rank", rank), conns: conns, peers: make([]peer, n), room: newRooms(n), ctx: context.Background()}
+		log: o.Logger.With("rank", rank), conns: conns, peers: make([]peer, n), room: newRooms(n), ctx: context.Background(),
+		call: &plan.Call{}, spins: maxSpins}
 	c.fold = newFolder(kernel.Best(), o.Fold, n)
 	for p, conn := range conns {
 		if (conn == nil) != (p == rank) {
@@ -198,7 +198,7 @@ func (c *Comm) Abort(err error) {
 func (c *Comm) Poll() error {
 	if c.dead.Load() == nil && c.mu.TryLock() {
 		if !c.closed.Load() {
-			c.call = plan.Call{}
+			c.call = &plan.Call{}
 			c.obituaries()
 		}
 		c.mu.Unlock()

@@ -45,7 +45,7 @@ func (c *Comm) end(e *plan.PeerError, o obituary) *plan.PeerError {
 
 // broke is the end that p brings about by what it wrote.
 func (c *Comm) broke(p int, err error) error {
-	return c.kill(&plan.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w: %w: %w", plan.ErrPeerLost, ipc.ErrCorrupt, err)})
+	return c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: %w: %w", plan.ErrPeerLost, ipc.ErrCorrupt, err)})
 }
 
 // differs is the error of a meeting to which p came in another call.
@@ -60,7 +60,7 @@ func (c *Comm) mismatch(p int, encoded []byte, word uint64) *plan.PeerError {
 	if err != nil || wordOf(theirs) != word {
 		theirs = plan.Call{}
 	}
-	return &plan.PeerError{Rank: p, Call: c.call, Err: &plan.MismatchError{Ours: c.call, Theirs: theirs}}
+	return &plan.PeerError{Rank: p, Call: *c.call, Err: &plan.MismatchError{Ours: *c.call, Theirs: theirs}}
 }
 
 // obituaries kills the comm if another rank has ended for a reason that concerns this one, and says so.
@@ -74,7 +74,7 @@ func (c *Comm) obituaries() bool {
 			continue
 		case left:
 			if c.call.Kind != plan.NoKind && c.missing(p) {
-				c.kill(&plan.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w: it has left", plan.ErrPeerLost)})
+				c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: it has left", plan.ErrPeerLost)})
 				return true
 			}
 			continue
@@ -92,13 +92,13 @@ func (c *Comm) obituaries() bool {
 
 // told is what it means here that p has ended because of o.
 func (c *Comm) told(p int, o obituary) *plan.PeerError {
-	e := &plan.PeerError{Rank: o.rank, Call: c.call}
+	e := &plan.PeerError{Rank: o.rank, Call: *c.call}
 	says := func(sentinel error) error {
 		return fmt.Errorf("%w, says rank %d: %s", sentinel, p, strings.TrimPrefix(o.text, sentinel.Error()+": "))
 	}
 	switch o.state {
 	case mismatched:
-		m := &plan.MismatchError{Ours: c.call, Theirs: o.theirs}
+		m := &plan.MismatchError{Ours: *c.call, Theirs: o.theirs}
 		if o.rank == c.rank || wordOf(o.call) != c.word { // it, or a third, is in another call than this rank
 			e.Rank, m.Theirs = p, o.call
 		}

@@ -69,3 +69,8 @@ func (f *folder) fold(call *plan.Call, dsts, srcs [][]byte) {
 		}
 	}
 }
+
+// pair is fold of the few bytes of two ranks, if it has a short way for them.
+func (f *folder) pair(call *plan.Call, dst, x, y []byte) bool {
+	return f.groups == nil && f.set.Pair(call.Op, call.DType, call.Scale, dst, x, y)
+}

@@ -10,8 +10,8 @@ import (
 	"github.com/ringside-go/ringside/ring"
 )
 
-// Every rank makes one page segment and maps those of the others. It alone writes what is in its own, but for the bell,
-// and in the others' only rings. Every word that somebody waits for has a cache line of its own, and its neighbour
+// Every rank makes one page segment and maps those of the others. It alone writes what is in its own, but for the bell and, while it
+// may be read, what the other of two ranks leaves in slots (takeOver); in the others' it only rings. Every word that somebody waits for has a cache line of its own, and its neighbour
 // too, since cores fetch lines in pairs.
 //
 //	   0  magic u64, version u32, rank u32, ranks u32

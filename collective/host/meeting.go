@@ -30,31 +30,56 @@ import (
 // begin starts a call: it takes the comm, which the caller gives back with c.mu.Unlock whatever begin returns.
 func (c *Comm) begin(ctx context.Context, call *plan.Call) error {
 	c.mu.Lock()
+	seq := call.Seq
+	call.Seq = c.other.call.Seq
+	if c.other.word == 0 || *call != c.other.call {
+		c.other.set(call)
+		for parity, q := range c.said {
+			if q == &c.other {
+				c.said[parity] = nil
+			}
+		}
+	}
+	call.Seq = seq
+	if err := c.again(ctx, &c.other, seq); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return c.kill(&plan.PeerError{Rank: c.rank, Call: *call, Err: ipc.ContextError(ctx)})
+	}
+	return nil
+}
+
+// again starts a call like q's, the seq-th: it writes it where a rank that finds another word at the next meeting looks what it is.
+func (c *Comm) again(ctx context.Context, q *Prepared, seq uint64) error {
 	if e := c.dead.Load(); e != nil {
 		return e
 	}
-	seq := call.Seq
-	if call.Seq = 0; *call != c.kind {
-		c.kind, c.kindWord, c.said = *call, call.Word(), [2]bool{}
-	}
-	call.Seq = seq
-	c.call, c.word, c.timing = *call, c.kindWord+seq*golden, false
-	c.ctx, c.done = ctx, ctx.Done()
+	q.call.Seq = seq
+	c.call, c.word, c.ctx, c.timing = &q.call, q.word+seq*golden, ctx, false
 	c.stats.calls++
-	if c.done != nil && ctx.Err() != nil {
-		return c.kill(&plan.PeerError{Rank: c.rank, Call: *call, Err: ipc.ContextError(ctx)})
+	parity := (c.epoch + 1) & 1
+	b := c.own.lines[parity].call
+	if c.said[parity] != q { // else all but the number stands there
+		copy(b, q.text[:])
+		c.said[parity] = q
 	}
+	binary.LittleEndian.PutUint64(b, seq)
 	return nil
 }
 
 const (
 	awakeFor   = 40 * time.Microsecond // less than ring.Waiter waits before it sleeps
 	awakeTimes = 25
+
+	// maxSpins is how often a rank looks for another with a PAUSE between before it asks the waiter, which is slower to see that
+	// something has come: for about a microsecond at most.
+	maxSpins = 24
 )
 
 const golden = 0x9e3779b97f4a7c15 // odd, so that no two Seqs have one multiple
 
-// wordOf is what ranks compare of calls: a loop makes the same again and again but for Seq, so begin need not make all of it anew.
+// wordOf is what ranks compare of calls: a loop makes the same again and again but for Seq, so it need not be made anew.
 func wordOf(call plan.Call) uint64 {
 	seq := call.Seq
 	call.Seq = 0
@@ -63,18 +88,6 @@ func wordOf(call plan.Call) uint64 {
 
 // payload is what this rank says at the next meeting.
 func (c *Comm) payload() []byte { return c.own.lines[(c.epoch+1)&1].payload }
-
-// announce writes the call where a rank that finds another word looks what it is.
-func (c *Comm) announce() {
-	parity := (c.epoch + 1) & 1
-	b := c.own.lines[parity].call
-	if c.said[parity] {
-		binary.LittleEndian.PutUint64(b, c.call.Seq) // the rest stands there
-		return
-	}
-	c.call.Append(b[:0])
-	c.said[parity] = true
-}
 
 // meet waits until everybody is at this meeting and in the same call.
 func (c *Comm) meet() error {
@@ -88,16 +101,34 @@ func (c *Comm) meet() error {
 			c.peers[p].bell.Ring()
 		}
 	}
-	c.next = 0
-	if !c.here() {
-		if err := c.wait(); err != nil {
-			return err
+	for p := range c.peers {
+		if p != c.rank && !await(c.peers[p].lines[parity].epoch, c.epoch, c.spins) {
+			if err := c.waitFrom(p); err != nil {
+				return err
+			}
+			break
 		}
 	}
 	for p := range c.peers {
 		if p != c.rank && atomic.LoadUint64(c.peers[p].lines[parity].word) != c.word {
 			return c.kill(c.differs(p))
 		}
+	}
+	return nil
+}
+
+// waitFrom waits for the ranks from p on. When that took a yield of the core, which somebody else may have needed, meetings spin no
+// more until one is done without.
+func (c *Comm) waitFrom(p int) error {
+	before := c.post.Stats().Yields
+	c.next, c.spins = p, 1
+	if !c.here() {
+		if err := c.wait(); err != nil {
+			return err
+		}
+	}
+	if c.post.Stats().Yields == before && !c.threads {
+		c.spins = maxSpins
 	}
 	return nil
 }
@@ -150,11 +181,9 @@ func (c *Comm) look() bool {
 	if c.dead.Load() != nil || c.obituaries() || c.strays() {
 		return true
 	}
-	if c.done != nil {
-		if err := ipc.ContextError(c.ctx); err != nil {
-			c.kill(&plan.PeerError{Rank: c.rank, Call: c.call, Err: err})
-			return true
-		}
+	if err := ipc.ContextError(c.ctx); err != nil {
+		c.kill(&plan.PeerError{Rank: c.rank, Call: *c.call, Err: err})
+		return true
 	}
 	if !c.timing {
 		c.timing, c.began = true, time.Now()
@@ -188,7 +217,7 @@ func (c *Comm) strays() bool {
 		}
 		// What it did before it ended counts: it is asked for once more after its end is known.
 		if err := conn.Err(); err != nil && c.missing(p) && !c.obituaries() {
-			c.kill(&plan.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w: %w", plan.ErrPeerLost, err)})
+			c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: %w", plan.ErrPeerLost, err)})
 		}
 		if c.dead.Load() != nil {
 			return true
@@ -199,7 +228,7 @@ func (c *Comm) strays() bool {
 
 // late gives up on those who have not come, if there are any.
 func (c *Comm) late() bool {
-	e := &plan.PeerError{Call: c.call, Err: fmt.Errorf("%w after %v", plan.ErrTimeout, c.timeout)}
+	e := &plan.PeerError{Call: *c.call, Err: fmt.Errorf("%w after %v", plan.ErrTimeout, c.timeout)}
 	for p := range c.peers {
 		if c.missing(p) {
 			e.Missing = append(e.Missing, p)

@@ -159,7 +159,7 @@ func (c *Comm) takeSegment(p int) error {
 		c.conns[p].Release()
 	}
 	if err != nil {
-		return c.kill(&plan.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w: taking in memory: %w", plan.ErrPeerLost, err)})
+		return c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: taking in memory: %w", plan.ErrPeerLost, err)})
 	}
 	c.peers[p].segments = append(c.peers[p].segments, s)
 	return nil

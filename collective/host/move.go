@@ -144,7 +144,6 @@ func (c *Comm) source(p int, m *move) ([]byte, error) {
 
 // run does all of m.
 func (c *Comm) run(m *move) error {
-	c.announce()
 	c.offer(m)
 	if err := c.meet(); err != nil {
 		return err
@@ -251,8 +250,12 @@ func (c *Comm) foldPiece(m *move, k, pieces, size int) {
 			r.srcs[p] = r.want[p].Of(r.base[p])[lo:hi]
 		}
 	}
+	if c.n == 2 && r.base[1-c.rank] == nil {
+		c.fold.fold(c.call, c.takeOver(m.dst[lo:hi], 1-c.rank), r.srcs)
+		return
+	}
 	r.dsts[0] = m.dst[lo:hi]
-	c.fold.fold(&c.call, r.dsts[:1], r.srcs)
+	c.fold.fold(c.call, r.dsts[:1], r.srcs)
 }
 
 // pullPiece copies the k-th piece of each staged source to its place, and the others as a whole with the first. Ranks

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 
+	"github.com/ringside-go/ringside/collective/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -26,6 +27,10 @@ func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst
 	if err != nil {
 		return err
 	}
+	return c.allReduce(dst, src)
+}
+
+func (c *Comm) allReduce(dst, src []byte) error {
 	if len(src) <= c.flat || c.n == 1 {
 		return c.allReduceSmall(dst, src)
 	}
@@ -34,7 +39,6 @@ func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst
 
 // allReduceSmall has everybody fold what lies in lines or flat slots.
 func (c *Comm) allReduceSmall(dst, src []byte) error {
-	c.announce()
 	mine := &c.own.lines[(c.epoch+1)&1]
 	inLine := len(src) <= payloadSize
 	switch {
@@ -48,6 +52,15 @@ func (c *Comm) allReduceSmall(dst, src []byte) error {
 	if err := c.meet(); err != nil || len(src) == 0 {
 		return err
 	}
+	if inLine && c.n == 2 {
+		x, y := src, c.peers[1-c.rank].lines[c.epoch&1].payload[:len(src)]
+		if c.rank == 1 {
+			x, y = y, x
+		}
+		if c.fold.pair(c.call, dst, x, y) {
+			return nil
+		}
+	}
 	r := &c.room
 	for p := range r.srcs {
 		l := &c.peers[p].lines[c.epoch&1]
@@ -60,13 +73,30 @@ func (c *Comm) allReduceSmall(dst, src []byte) error {
 			r.srcs[p] = l.flat[:len(src)]
 		}
 	}
-	r.dsts[0] = dst
-	c.fold.fold(&c.call, r.dsts[:1], r.srcs)
+	if inLine {
+		r.dsts[0] = dst
+		c.fold.fold(c.call, r.dsts[:1], r.srcs)
+		return nil
+	}
+	c.fold.fold(c.call, c.takeOver(dst, 1-c.rank), r.srcs)
 	return nil
 }
 
+// takeOver is the destinations of a fold into dst that reads a slot of rank p, the other one of two: that slot, too, where vectors store
+// it on the way. What is in it is of no use to anybody, but its lines are then this core's alone, and when their owner fills the slot
+// anew they come back to it many at a time. Lines that two cores have for reading are taken from the other one by one, some 9 ns each on Zen 4:
+// 64 KiB staged take 12.6 µs so, and 4.9 when stored to (1 MiB 128 and 62; where the cores are far apart 580 and 155).
+func (c *Comm) takeOver(dst []byte, p int) [][]byte {
+	r := &c.room
+	r.dsts[0] = dst
+	if c.n != 2 || c.fold.set.Level() == kernel.Go {
+		return r.dsts[:1]
+	}
+	r.dsts[1] = r.srcs[p]
+	return r.dsts[:2]
+}
+
 func (c *Comm) allReduceLarge(dst, src []byte) error {
-	c.announce()
 	c.stats.bytes += uint64(len(src))
 	m := &move{src: src, dst: dst}
 	given, stored := c.place(src), c.place(dst)
@@ -153,7 +183,7 @@ func (c *Comm) allReduceDirect(m *move) error {
 		return err
 	}
 	if s.Len > 0 {
-		c.fold.fold(&c.call, c.room.dsts, c.room.srcs)
+		c.fold.fold(c.call, c.room.dsts, c.room.srcs)
 	}
 	return c.meet()
 }
@@ -165,8 +195,7 @@ func (c *Comm) allReducePair(m *move) error {
 	for lo := 0; ; {
 		hi := min(lo+c.chunk, len(m.src))
 		r.srcs[c.rank], r.srcs[peer] = m.src[lo:hi], c.stagedPiece(peer, false, 0, hi-lo)
-		r.dsts[0] = m.dst[lo:hi]
-		c.fold.fold(&c.call, r.dsts[:1], r.srcs)
+		c.fold.fold(c.call, c.takeOver(m.dst[lo:hi], peer), r.srcs)
 		if lo = hi; lo == len(m.src) {
 			return nil
 		}
@@ -194,7 +223,7 @@ func (c *Comm) allReduceStaged(m *move) error {
 			}
 			r.srcs[c.rank] = s.Of(src)
 			r.dsts[0], r.dsts[1] = s.Of(r.base[c.rank]), s.Of(dst)
-			c.fold.fold(&c.call, r.dsts[:2], r.srcs)
+			c.fold.fold(c.call, r.dsts[:2], r.srcs)
 		}
 		if err := c.meet(); err != nil {
 			return err
@@ -218,7 +247,6 @@ func (c *Comm) allReduceStaged(m *move) error {
 // reduceLarge reduces to a root what is larger than flat. If all sources and the root's destination are registered, every rank
 // folds a slice and stores it there; else the root does it all.
 func (c *Comm) reduceLarge(dst, src []byte, root int) error {
-	c.announce()
 	m := c.sharedFold(dst, src)
 	le := binary.LittleEndian
 	le.PutUint64(c.payload()[16:], 0)
@@ -257,7 +285,7 @@ func (c *Comm) reduceLarge(dst, src []byte, root int) error {
 		r.dsts[0] = s.Of(b)
 	}
 	if s.Len > 0 {
-		c.fold.fold(&c.call, r.dsts[:1], r.srcs)
+		c.fold.fold(c.call, r.dsts[:1], r.srcs)
 	}
 	return c.meet()
 }

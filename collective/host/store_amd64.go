@@ -8,3 +8,9 @@ package host
 //
 //go:noescape
 func storeRelease(addr *uint64, v uint64)
+
+// await looks up to n > 0 times whether *addr is want, with a PAUSE between, and says whether it was; so few that a goroutine need not be
+// stopped meanwhile.
+//
+//go:noescape
+func await(addr *uint64, want uint64, n int) bool

@@ -1,0 +1,81 @@
+package host
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// Prepared is a call that is made many times, with buffers of one length: what is the same every time was checked and encoded once.
+// The calls of its methods are those of Comm, but for the lock that those take: while one is under way nobody may call anything of its
+// Comm but Abort, Alloc, Free and Err. The context is not looked at before the call has to wait.
+type Prepared struct {
+	comm  *Comm
+	call  plan.Call // Seq is of the last time
+	word  uint64    // of call but for its Seq
+	text  [plan.CallBytes]byte
+	bytes int // of this rank's source; for a broadcast, of the buffer
+}
+
+func (q *Prepared) set(call *plan.Call) {
+	q.call = *call
+	q.call.Seq = 0
+	q.word = q.call.Word()
+	q.call.Encode(&q.text)
+}
+
+// Prepare returns a call of n bytes: an all-reduce or a reduce-scatter of that many in a source, an all-gather of sources of that many, a
+// broadcast from call.Root, or a barrier. It says plan.ErrBadCall as the calls do.
+func (c *Comm) Prepare(call plan.Call, scale float64, n int) (*Prepared, error) {
+	var err error
+	switch call.Kind {
+	case plan.AllReduce:
+		call.Scale = scale
+		err = checkFold(&call, scale, n)
+	case plan.Broadcast:
+		err = c.checkRoot(int(call.Root))
+	case plan.Barrier:
+	default:
+		err = fmt.Errorf("%w: %v can't be prepared", plan.ErrBadCall, call.Kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	q := &Prepared{comm: c, bytes: n}
+	q.set(&call)
+	return q, nil
+}
+
+// Call is the call as it was made last.
+func (q *Prepared) Call() plan.Call { return q.call }
+
+// Barrier is [Comm.Barrier], the seq-th call.
+func (q *Prepared) Barrier(ctx context.Context, seq uint64) error {
+	if err := q.comm.again(ctx, q, seq); err != nil {
+		return err
+	}
+	return q.comm.meet()
+}
+
+// AllReduce is [Comm.AllReduce], the seq-th call.
+func (q *Prepared) AllReduce(ctx context.Context, seq uint64, dst, src []byte) error {
+	if len(src) != q.bytes || len(dst) != q.bytes {
+		return fmt.Errorf("%w: all-reduce of %d bytes into %d, prepared for %d", plan.ErrBadCall, len(src), len(dst), q.bytes)
+	}
+	if err := q.comm.again(ctx, q, seq); err != nil {
+		return err
+	}
+	return q.comm.allReduce(dst, src)
+}
+
+// Broadcast is [Comm.Broadcast] from the call's Root, the seq-th call.
+func (q *Prepared) Broadcast(ctx context.Context, seq uint64, buf []byte) error {
+	if len(buf) != q.bytes {
+		return fmt.Errorf("%w: broadcast of %d bytes, prepared for %d", plan.ErrBadCall, len(buf), q.bytes)
+	}
+	if err := q.comm.again(ctx, q, seq); err != nil {
+		return err
+	}
+	return q.comm.broadcast(buf, int(q.call.Root))
+}

@@ -1,0 +1,40 @@
+package kernel
+
+import "github.com/ringside-go/ringside/collective/plan"
+
+// pairMax is the bytes up to which a sum of two is done by [Set.Pair]: beyond, vectors are quicker.
+const pairMax = 16
+
+// Pair is [Set.Reduce] of two sources into one destination, of few bytes: sums of the common types without the search for a
+// kernel, which takes longer than a few elements. It says false, and does nothing, if this is not such a case. The lengths
+// must agree.
+func (s Set) Pair(op plan.Op, dt plan.DType, scale float64, dst, x, y []byte) bool {
+	if op != plan.Sum || scale != 1 || len(dst) > pairMax || len(x) != len(dst) || len(y) != len(dst) {
+		return false
+	}
+	switch dt {
+	case plan.F32:
+		addPair[float32](dst, x, y)
+	case plan.F64:
+		addPair[float64](dst, x, y)
+	case plan.I32:
+		addPair[int32](dst, x, y)
+	case plan.I64:
+		addPair[int64](dst, x, y)
+	case plan.BF16:
+		a, b := view[uint16](x), view[uint16](y)
+		for i := range view[uint16](dst) {
+			view[uint16](dst)[i] = floatToBrain(brainToFloat(a[i]) + brainToFloat(b[i]))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func addPair[T number](dst, x, y []byte) {
+	d, a, b := view[T](dst), view[T](x), view[T](y)
+	for i := range d {
+		d[i] = a[i] + b[i]
+	}
+}

@@ -1,0 +1,116 @@
+package collective
+
+import (
+	"context"
+
+	"github.com/ringside-go/ringside/collective/host"
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// short is the way of calls that block on a group whose ranks are all on one host, in their order, when nothing is queued: what a
+// loop calls again and again is checked, encoded and hashed once, and costs what its bytes cost. What it does not know it leaves
+// to the lane, and whoever holds the lane may use it.
+type short struct {
+	comm  *host.Comm
+	known [shortCalls]shortCall
+}
+
+// shortCalls is how many calls are known at a time, a power of two.
+const shortCalls = 16
+
+// shortCall is one of them.
+type shortCall struct {
+	key      shortKey
+	prepared *host.Prepared // nil: none
+}
+
+// shortKey is what calls have in common that ranks compare alike.
+type shortKey struct {
+	kind  plan.Kind
+	op    Op
+	dtype plan.DType
+	root  int32
+	count int
+}
+
+// slot is where a key is looked for.
+func (k *shortKey) slot() int {
+	h := uint64(k.kind)<<56 ^ uint64(k.op)<<48 ^ uint64(k.dtype)<<40 ^ uint64(uint32(k.root))<<20 ^ uint64(k.count)
+	return int(h * 0x9e3779b97f4a7c15 >> 60)
+}
+
+// find returns a prepared call, nil if there can't be one.
+func (s *short) find(k shortKey) *host.Prepared {
+	c := &s.known[k.slot()]
+	if c.prepared != nil && c.key == k {
+		return c.prepared
+	}
+	return s.learn(c, k)
+}
+
+//go:noinline
+func (s *short) learn(c *shortCall, k shortKey) *host.Prepared {
+	call, scale, n := plan.Call{Kind: k.kind, DType: k.dtype, Count: int64(k.count), Root: k.root}, 1.0, 0
+	if k.kind != plan.Barrier {
+		n = k.count * k.dtype.Size()
+	}
+	if k.kind == plan.AllReduce {
+		var err error
+		if call.Op, scale, err = k.op.fold(k.dtype, s.comm.Size()); err != nil {
+			return nil
+		}
+	}
+	q, err := s.comm.Prepare(call, scale, n)
+	if err != nil {
+		return nil
+	}
+	c.key, c.prepared = k, q
+	return q
+}
+
+// shortly makes a call by the short way; false: it did nothing. dst is the buffer of a broadcast.
+func (g *Group) shortly(ctx context.Context, k shortKey, dst, src []byte) (bool, error) {
+	if g.short == nil || !g.lane.enter(laneCall|laneHeld) {
+		return false, nil
+	}
+	q := g.short.find(k)
+	if q == nil {
+		g.lane.retract(laneCall | laneHeld)
+		return false, nil
+	}
+	err := g.runShort(ctx, q, k.kind, dst, src)
+	g.lane.leave()
+	return true, err
+}
+
+// runShort is run of a prepared call.
+func (g *Group) runShort(ctx context.Context, q *host.Prepared, kind plan.Kind, dst, src []byte) error {
+	seq := g.lane.calls()
+	if g.failure.Load() != nil || g.left.Load() != nil {
+		return g.refuse(numbered(q, seq).String())
+	}
+	err := ctx.Err()
+	switch {
+	case err != nil:
+		err = ipc.ContextError(ctx)
+	case kind == plan.AllReduce:
+		err = q.AllReduce(ctx, seq, dst, src)
+	case kind == plan.Broadcast:
+		err = q.Broadcast(ctx, seq, dst)
+	default:
+		err = q.Barrier(ctx, seq)
+	}
+	if err != nil {
+		return g.resolve(&job{call: numbered(q, seq)}, err)
+	}
+	g.count(len(dst))
+	return nil
+}
+
+// numbered is q as the seq-th call.
+func numbered(q *host.Prepared, seq uint64) plan.Call {
+	c := q.Call()
+	c.Seq = seq
+	return c
+}
