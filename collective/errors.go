@@ -3,8 +3,10 @@ package collective
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
 )
 
 // What a call that began fails with, inside an [Error].
@@ -67,12 +69,12 @@ type failure struct {
 	Rank int
 	By   int
 	Code string // of the sentinel
-	Text string
+	Text string // what follows the sentinel's in the error
 
 	err error // as found here; nil if another rank told
 }
 
-// codes are the names of sentinels in messages.
+// code is the name of a sentinel in messages.
 func code(err error) string {
 	switch {
 	case errors.Is(err, ErrPeerLost):
@@ -85,19 +87,42 @@ func code(err error) string {
 	return "aborted"
 }
 
+// sentinel is what a code stands for.
+func sentinel(code string) error {
+	switch code {
+	case "lost":
+		return ErrPeerLost
+	case "timeout":
+		return ErrTimeout
+	case "mismatch":
+		return ErrMismatch
+	}
+	return ErrAborted
+}
+
+// spell fills in what the others are told of f.err, which is in this rank's words, in words for all.
+func (f *failure) spell() {
+	if gone := (*ipc.PeerError)(nil); errors.Is(f.err, ErrPeerLost) && errors.As(f.err, &gone) {
+		at := ""
+		if gone.Addr != "" {
+			at = " at " + gone.Addr
+		}
+		f.err = fmt.Errorf("%w: process %d%s: %w", ErrPeerLost, gone.Peer.PID, at, gone.Err)
+	}
+	f.Code = code(f.err)
+	text, found := strings.CutPrefix(f.err.Error(), sentinel(f.Code).Error())
+	if m := (*plan.MismatchError)(nil); errors.As(f.err, &m) {
+		text = ": " + m.Difference(fmt.Sprintf("rank %d", f.By))
+	} else if !found {
+		text = ": " + text
+	}
+	f.Text = text
+}
+
 // cause is the error that f stands for.
 func (f *failure) cause() error {
 	if f.err != nil {
 		return f.err
 	}
-	sentinel := ErrAborted
-	switch f.Code {
-	case "lost":
-		sentinel = ErrPeerLost
-	case "timeout":
-		sentinel = ErrTimeout
-	case "mismatch":
-		sentinel = ErrMismatch
-	}
-	return fmt.Errorf("%w (rank %d says: %s)", sentinel, f.By, f.Text)
+	return fmt.Errorf("%w%s (says rank %d)", sentinel(f.Code), f.Text, f.By)
 }

@@ -20,6 +20,15 @@ func asError(t *testing.T, rank int, err error) *Error {
 	return e
 }
 
+// checkWords: an error says once what it is, and what another rank says of itself is not said of this one.
+func checkWords(t *testing.T, rank int, e *Error) {
+	t.Helper()
+	text := e.Error()
+	if strings.Count(text, "collective: ") != 1 || e.By != rank && (strings.Contains(text, "this rank") || !strings.HasSuffix(text, fmt.Sprintf("(says rank %d)", e.By))) {
+		t.Errorf("rank %d says, found by %d: %s", rank, e.By, text)
+	}
+}
+
 func TestMismatch(t *testing.T) {
 	f, h, b := make([]float32, 1000), make([]Float16, 1000), make([]uint8, 1000)
 	normal := func(ctx context.Context, g *Group) error { return AllReduce(ctx, g, slices.Clone(f), f, Sum) }
@@ -47,6 +56,7 @@ func TestMismatch(t *testing.T) {
 					if !errors.Is(err, ErrMismatch) || r != 2 && !strings.Contains(e.Call, "all-reduce #1") || e.Host == "" {
 						t.Errorf("rank %d: %v", r, err)
 					}
+					checkWords(t, r, e)
 				}
 				if err := groups[0].Barrier(ctx); !errors.Is(err, ErrMismatch) {
 					t.Errorf("a call afterwards: %v", err)
@@ -58,30 +68,44 @@ func TestMismatch(t *testing.T) {
 
 // TestTimeout: one rank does not come, and all others say that it was that one.
 func TestTimeout(t *testing.T) {
-	onEach(t, &Options{Timeout: 300 * time.Millisecond}, func(t *testing.T, groups []*Group) {
-		ctx := hangGuard(t)
-		x := make([]float32, 5000)
-		for r, err := range each(groups, func(g *Group) error {
-			if g.Rank() == 3 {
-				return nil
+	for _, transport := range transports {
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			groups, err := openWorld(transport, []int{0, 0, 1, 1}, &Options{Timeout: 2 * time.Second})
+			if err != nil {
+				t.Fatal(err)
 			}
-			return AllReduce(ctx, g, slices.Clone(x), x, Sum)
-		}) {
-			if r == 3 {
-				continue
-			}
-			if e := asError(t, r, err); e.Rank != 3 || !errors.Is(err, ErrTimeout) {
-				t.Errorf("rank %d: %v (rank %d)", r, err, e.Rank)
-			}
+			defer closeAll(t, groups)
+			testTimeout(t, groups)
+		})
+	}
+}
+
+func testTimeout(t *testing.T, groups []*Group) {
+	ctx := hangGuard(t)
+	x := make([]float32, 5000)
+	for r, err := range each(groups, func(g *Group) error {
+		if g.Rank() == 3 {
+			return nil
 		}
-		// The late one hears of it.
-		if err := groups[3].control.await(ctx, func() bool { return groups[3].Err() != nil }); err != nil {
-			t.Fatal(err)
+		return AllReduce(ctx, g, slices.Clone(x), x, Sum)
+	}) {
+		if r == 3 {
+			continue
 		}
-		if err := groups[3].Barrier(ctx); !errors.Is(err, ErrTimeout) {
-			t.Errorf("rank 3: %v", err)
+		e := asError(t, r, err)
+		if e.Rank != 3 || !errors.Is(err, ErrTimeout) {
+			t.Errorf("rank %d: %v (rank %d)", r, err, e.Rank)
 		}
-	})
+		checkWords(t, r, e)
+	}
+	// The late one hears of it.
+	if err := groups[3].control.await(ctx, func() bool { return groups[3].Err() != nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := groups[3].Barrier(ctx); !errors.Is(err, ErrTimeout) {
+		t.Errorf("rank 3: %v", err)
+	}
 }
 
 func TestCancelled(t *testing.T) {

@@ -16,11 +16,11 @@ const hearFor = 10 * watchEvery
 
 // fail makes the group dead because of f, tells the others and wakes whoever is in a call. Only the first failure counts.
 func (g *Group) fail(f *failure) bool {
-	if f.err != nil {
-		f.Code, f.Text = code(f.err), f.err.Error()
-	}
 	if f.By < 0 || f.By >= g.size {
 		f.By = f.Rank
+	}
+	if f.err != nil {
+		f.spell()
 	}
 	if !g.failure.CompareAndSwap(nil, f) {
 		return false

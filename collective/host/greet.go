@@ -26,9 +26,9 @@ func (c *Comm) agreed() uint64 {
 	return plan.HashCounts(append([]int{c.flat, c.chunk, staged}, c.fold.groups...))
 }
 
-// greet exchanges pages with everybody.
+// greet exchanges pages with everybody. A timeout that is short for calls does not bound it: ranks join when they are ready.
 func (c *Comm) greet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, DefaultTimeout))
 	defer cancel()
 	le := binary.LittleEndian
 	for p, conn := range c.conns {

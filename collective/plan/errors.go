@@ -56,11 +56,14 @@ type MismatchError struct {
 	Ours, Theirs Call // Theirs is the zero Call when the peer did not say
 }
 
-func (e *MismatchError) Error() string {
+func (e *MismatchError) Error() string { return fmt.Sprintf("%v: %s", ErrMismatch, e.Difference("this rank")) }
+
+// Difference is what the two wanted. Our side is called us: "this rank" where it is read, "rank 3" elsewhere.
+func (e *MismatchError) Difference(us string) string {
 	if e.Theirs.Kind == NoKind {
-		return fmt.Sprintf("%v: it is in another call than %v and did not say which", ErrMismatch, e.Ours)
+		return fmt.Sprintf("it is in another call than %v and did not say which", e.Ours)
 	}
-	return fmt.Sprintf("%v: it is in %v, this rank in %v", ErrMismatch, e.Theirs, e.Ours)
+	return fmt.Sprintf("it is in %v, %s in %v", e.Theirs, us, e.Ours)
 }
 
 func (e *MismatchError) Unwrap() error { return ErrMismatch }

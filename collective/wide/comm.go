@@ -98,8 +98,8 @@ type Comm struct {
 
 // New makes a comm of rank among len(conns) ranks, one conn to each of the others, at its rank; the place of rank itself is
 // nil. Every conn is an ipc.Bulk opened with Options.Waiter. The comm owns the conns, also when New fails. All ranks
-// call New at the same time: they greet each other, and learn whether their options agree. The context and the timeout
-// bound that.
+// call New at the same time: they greet each other, and learn whether their options agree. The context bounds that, and
+// DefaultTimeout, or Options.Timeout if it is longer.
 //
 // Errors: *plan.PeerError as for calls, plan.ErrBadCall for arguments that cannot be.
 func New(ctx context.Context, rank int, conns []ipc.Conn, o *Options) (*Comm, error) {

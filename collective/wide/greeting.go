@@ -32,10 +32,14 @@ func (c *Comm) greeting(p int) []byte {
 	return le.AppendUint64(b, 0)
 }
 
-// greet exchanges greetings with everybody and compares them.
+// greet exchanges greetings with everybody and compares them. A timeout that is short for calls does not bound it: ranks join
+// when they are ready.
 func (c *Comm) greet(ctx context.Context) error {
 	m := c.moving()
 	defer c.mu.Unlock()
+	limit := c.clock.limit
+	c.clock.limit = uint32(max(c.clock.timeout, DefaultTimeout)/c.clock.period) + 1
+	defer func() { c.clock.limit = limit }()
 	for p := range c.n {
 		if p != c.rank {
 			m.sendTo(p, c.greeting(p))
