@@ -75,13 +75,19 @@ func (b *base) each(grads []*tensor.Tensor, f func(s *tensor.Session, i int, p, 
 	return nil
 }
 
-// zeros makes a state tensor for every parameter. As the parameters they belong to the scope that is open, so optimizers
+// StateSignal is the signal (tensor.Session.Signal) under which optimizers make their state: who cuts it makes every worker update a
+// part of each parameter (ZeRO-1: Rajbhandari et al. 2020).
+const StateSignal = "optimizer.state"
+
+// zeros makes a state tensor for every parameter, under StateSignal. As the parameters they belong to the scope that is open, so optimizers
 // are made outside of one.
 func (b *base) zeros() []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(b.params))
 	for i, p := range b.params {
 		s := p.T.Session()
-		s.NoGrad(func() { out[i] = tensor.Zeros(s, p.T.DType(), p.T.Shape()...) })
+		s.Signal(StateSignal, func() {
+			s.NoGrad(func() { out[i] = tensor.Zeros(s, p.T.DType(), p.T.Shape()...) })
+		})
 	}
 	return out
 }

@@ -41,6 +41,11 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		return err
 	}
 	r.sum.Steps, r.sum.Resumed = resumed, resumed
+	if r.o.NameParams {
+		for _, p := range params {
+			p.T.Signal(p.Name)
+		}
+	}
 	if err := r.s.Flush(); err != nil { // what has been made so far is a program of its own, and the first step one like all
 		return err
 	}
@@ -113,7 +118,8 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 func (r *run) record(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n int) (loss *tensor.Tensor, err error) {
 	r.s.Scope(func(sc *tensor.Scope) {
 		var x, y *tensor.Tensor
-		if x, y, err = next(n); err != nil {
+		r.s.Signal(BatchSignal, func() { x, y, err = next(n) })
+		if err != nil {
 			return
 		}
 		loss = sc.Keep(nn.CrossEntropy(r.net.Forward(x), y))

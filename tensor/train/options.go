@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// BatchSignal is the signal (tensor.Session.Signal) under which a step's examples are uploaded.
+const BatchSignal = "batch"
+
 // Options say how a model is trained. A zero field takes the model's own value (Model.Defaults), and is 0 where that has
 // none.
 type Options struct {
@@ -44,6 +47,9 @@ type Options struct {
 
 	// Prompt is what a sample goes on from; a piece of the held-out text if it is empty.
 	Prompt string
+
+	// NameParams gives every parameter the signal of its name (tensor.Tensor.Signal), for a config to place it.
+	NameParams bool
 
 	// Progress is called after a step whose loss was read, in the training goroutine.
 	Progress func(Progress)
