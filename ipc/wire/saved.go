@@ -2,11 +2,12 @@ package wire
 
 // Saved answers a Save: what one worker wrote, in this order and without gaps.
 //
-//	session uint64, seq uint64, rank uvarint, code uint32, text, pieces uvarint,
+//	session uint64, seq uint64, end uint64, rank uvarint, code uint32, text, pieces uvarint,
 //	then of each: index uvarint (as the difference to the piece before), rank uint8, start and dims uvarint each, sum
 type Saved struct {
 	Session uint64
 	Seq     uint64 // of the Save
+	End     uint64 // behind what was written in the file
 	Rank    uint32 // which of the session's workers answers
 	Code    Code
 	Text    string // why not, at most MaxText bytes; empty when Code is CodeOK
@@ -26,7 +27,7 @@ const Sum = 32
 
 // AppendSaved appends m to dst.
 func AppendSaved(dst []byte, m *Saved) []byte {
-	dst = appendUint(appendU64(appendU64(dst, m.Session), m.Seq), uint64(m.Rank))
+	dst = appendUint(appendU64(appendU64(appendU64(dst, m.Session), m.Seq), m.End), uint64(m.Rank))
 	dst = appendCount(appendText(appendU32(dst, uint32(m.Code)), m.Text), len(m.Pieces))
 	last := uint32(0)
 	for i := range m.Pieces {
@@ -46,7 +47,7 @@ func AppendSaved(dst []byte, m *Saved) []byte {
 
 // Size is the number of bytes AppendSaved writes.
 func (m *Saved) Size() int {
-	n := 20 + sizeUint(uint64(m.Rank)) + sizeText(m.Text) + sizeCount(len(m.Pieces))
+	n := 28 + sizeUint(uint64(m.Rank)) + sizeText(m.Text) + sizeCount(len(m.Pieces))
 	last := uint32(0)
 	for i := range m.Pieces {
 		x := &m.Pieces[i]
@@ -67,6 +68,7 @@ func ParseSaved(src []byte, m *Saved) error {
 	p := parser{msg: "Saved", src: src}
 	m.Session = p.u64("Session")
 	m.Seq = p.u64("Seq")
+	m.End = p.u64("End")
 	m.Rank = p.number("Rank", MaxWorkers-1)
 	m.Code = Code(p.u32("Code"))
 	m.Text = p.text("Text", MaxText)

@@ -116,7 +116,7 @@ func messages() []message {
 			AppendData, (*Data).Size, ParseData),
 		of("Save", &Save{Session: 5, Seq: 9, Bases: []uint64{1024, 1 << 40}, IDs: []uint64{17, 1 << 50, 16}},
 			AppendSave, (*Save).Size, ParseSave),
-		of("Saved", &Saved{Session: 5, Seq: 9, Rank: 3, Code: CodeEngine, Text: "disk full", Pieces: []Piece{
+		of("Saved", &Saved{Session: 5, Seq: 9, End: 1 << 33, Rank: 3, Code: CodeEngine, Text: "disk full", Pieces: []Piece{
 			{Index: 0, Sum: [Sum]byte{1, 2, 31: 3}},
 			{Index: 7, Start: []int64{64, 0}, Dims: []int64{32, 1 << 40}, Sum: [Sum]byte{4}},
 		}}, AppendSaved, (*Saved).Size, ParseSaved),
