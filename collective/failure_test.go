@@ -227,7 +227,7 @@ func TestLostConn(t *testing.T) {
 }
 
 func TestShrinkExcludes(t *testing.T) {
-	groups, err := openWorld("tcp", []int{0, 0, 0}, &Options{Timeout: 500 * time.Millisecond})
+	groups, err := openWorld("tcp", []int{0, 0, 0}, &Options{Timeout: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
