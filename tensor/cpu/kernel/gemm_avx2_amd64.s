@@ -37,16 +37,20 @@ DATA lanes<>+124(SB)/4, $0x00000000
 GLOBL lanes<>(SB), RODATA|NOPTR, $128
 
 // func tile1x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile1x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), DX
-	MOVQ   b+32(FP), BX
-	MOVQ   rsB+40(FP), SI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), DX
+	MOVQ       b+32(FP), BX
+	MOVQ       rsB+40(FP), SI
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	MOVQ       c+48(FP), DI
+	MOVQ       ldc+56(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 32(DI)
 
 depth:
 	VMOVUPS      (BX), Y2
@@ -110,18 +114,25 @@ setpart:
 	RET
 
 // func tile2x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile2x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 32(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 32(R8)
 
 depth:
 	VMOVUPS      (SI), Y4
@@ -212,20 +223,30 @@ setpart:
 	RET
 
 // func tile3x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile3x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 32(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 32(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 32(R8)
 
 depth:
 	VMOVUPS      (SI), Y6
@@ -343,23 +364,36 @@ setpart:
 	RET
 
 // func tile4x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile4x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
 
 depth:
 	VMOVUPS      (SI), Y8
@@ -504,25 +538,41 @@ setpart:
 	RET
 
 // func tile5x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile5x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
 
 depth:
 	VMOVUPS      (SI), Y10
@@ -694,28 +744,47 @@ setpart:
 	RET
 
 // func tile6x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile6x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	VXORPS     Y11, Y11, Y11
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
 
 depth:
 	VMOVUPS      (SI), Y12
@@ -914,15 +983,18 @@ setpart:
 	RET
 
 // func tile1x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile1x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), DX
-	MOVQ   b+32(FP), BX
-	MOVQ   rsB+40(FP), SI
-	VXORPS Y0, Y0, Y0
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), DX
+	MOVQ       b+32(FP), BX
+	MOVQ       rsB+40(FP), SI
+	VXORPS     Y0, Y0, Y0
+	MOVQ       c+48(FP), DI
+	MOVQ       ldc+56(FP), R8
+	PREFETCHT0 (DI)
 
 depth:
 	VMOVUPS      (BX), Y1
@@ -973,16 +1045,21 @@ setpart:
 	RET
 
 // func tile2x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile2x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
 
 depth:
 	VMOVUPS      (SI), Y2
@@ -1049,17 +1126,24 @@ setpart:
 	RET
 
 // func tile3x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile3x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
 
 depth:
 	VMOVUPS      (SI), Y3
@@ -1142,19 +1226,28 @@ setpart:
 	RET
 
 // func tile4x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile4x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
 
 depth:
 	VMOVUPS      (SI), Y4
@@ -1253,20 +1346,31 @@ setpart:
 	RET
 
 // func tile5x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile5x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
 
 depth:
 	VMOVUPS      (SI), Y5
@@ -1381,22 +1485,35 @@ setpart:
 	RET
 
 // func tile6x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tile6x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
 
 depth:
 	VMOVUPS      (SI), Y6

@@ -3,16 +3,20 @@
 #include "textflag.h"
 
 // func tile1x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile1x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), DX
-	MOVQ   b+32(FP), BX
-	MOVQ   rsB+40(FP), SI
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), DX
+	MOVQ       b+32(FP), BX
+	MOVQ       rsB+40(FP), SI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	MOVQ       c+48(FP), DI
+	MOVQ       ldc+56(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
 
 depth:
 	VMOVUPS      (BX), Z2
@@ -54,18 +58,25 @@ set:
 	RET
 
 // func tile2x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile2x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 depth:
 	VMOVUPS      (SI), Z4
@@ -122,20 +133,30 @@ set:
 	RET
 
 // func tile3x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile3x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 depth:
 	VMOVUPS      (SI), Z6
@@ -207,23 +228,36 @@ set:
 	RET
 
 // func tile4x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile4x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
 
 depth:
 	VMOVUPS      (SI), Z8
@@ -310,25 +344,41 @@ set:
 	RET
 
 // func tile5x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile5x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
 
 depth:
 	VMOVUPS      (SI), Z10
@@ -430,28 +480,47 @@ set:
 	RET
 
 // func tile6x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile6x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
 
 depth:
 	VMOVUPS      (SI), Z12
@@ -568,30 +637,52 @@ set:
 	RET
 
 // func tile7x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile7x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
 
 depth:
 	VMOVUPS      (SI), Z14
@@ -723,33 +814,58 @@ set:
 	RET
 
 // func tile8x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile8x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	MOVQ       c+48(FP), R11
+	MOVQ       ldc+56(FP), R12
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
 
 depth:
 	VMOVUPS      (SI), Z16
@@ -896,35 +1012,63 @@ set:
 	RET
 
 // func tile9x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile9x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	MOVQ       c+48(FP), R11
+	MOVQ       ldc+56(FP), R12
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
 
 depth:
 	VMOVUPS      (SI), Z18
@@ -1086,38 +1230,69 @@ set:
 	RET
 
 // func tile10x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile10x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	LEAQ   (DX)(DX*8), R11
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	LEAQ       (DX)(DX*8), R11
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	MOVQ       c+48(FP), R12
+	MOVQ       ldc+56(FP), R13
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
 
 depth:
 	VMOVUPS      (SI), Z20
@@ -1294,40 +1469,74 @@ set:
 	RET
 
 // func tile11x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile11x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	LEAQ   (DX)(DX*8), R11
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	LEAQ       (DX)(DX*8), R11
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	MOVQ       c+48(FP), R12
+	MOVQ       ldc+56(FP), R13
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
 
 depth:
 	VMOVUPS      (SI), Z22
@@ -1519,43 +1728,80 @@ set:
 	RET
 
 // func tile12x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile12x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	LEAQ   (DX)(DX*8), R11
-	LEAQ   (R8)(DX*8), R12
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	LEAQ       (DX)(DX*8), R11
+	LEAQ       (R8)(DX*8), R12
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
+	MOVQ       c+48(FP), R13
+	MOVQ       ldc+56(FP), R14
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
 
 depth:
 	VMOVUPS      (SI), Z24
@@ -1762,45 +2008,85 @@ set:
 	RET
 
 // func tile13x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile13x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	LEAQ   (DX)(DX*8), R11
-	LEAQ   (R8)(DX*8), R12
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	LEAQ       (DX)(DX*8), R11
+	LEAQ       (R8)(DX*8), R12
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
+	VPXORD     Z24, Z24, Z24
+	VPXORD     Z25, Z25, Z25
+	MOVQ       c+48(FP), R13
+	MOVQ       ldc+56(FP), R14
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	PREFETCHT0 64(R13)
 
 depth:
 	VMOVUPS      (SI), Z26
@@ -2022,48 +2308,91 @@ set:
 	RET
 
 // func tile14x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile14x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	LEAQ   (DX)(DX*8), R11
-	LEAQ   (R8)(DX*8), R12
-	LEAQ   (R9)(DX*8), R13
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	LEAQ       (DX)(DX*8), R11
+	LEAQ       (R8)(DX*8), R12
+	LEAQ       (R9)(DX*8), R13
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
+	VPXORD     Z24, Z24, Z24
+	VPXORD     Z25, Z25, Z25
+	VPXORD     Z26, Z26, Z26
+	VPXORD     Z27, Z27, Z27
+	MOVQ       c+48(FP), R14
+	MOVQ       ldc+56(FP), R15
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	PREFETCHT0 64(R14)
 
 depth:
 	VMOVUPS      (SI), Z28
@@ -2300,15 +2629,18 @@ set:
 	RET
 
 // func tile1x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile1x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), DX
-	MOVQ   b+32(FP), BX
-	MOVQ   rsB+40(FP), SI
-	VPXORD Z0, Z0, Z0
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), DX
+	MOVQ       b+32(FP), BX
+	MOVQ       rsB+40(FP), SI
+	VPXORD     Z0, Z0, Z0
+	MOVQ       c+48(FP), DI
+	MOVQ       ldc+56(FP), R8
+	PREFETCHT0 (DI)
 
 depth:
 	VMOVUPS      (BX), Z1
@@ -2341,16 +2673,21 @@ set:
 	RET
 
 // func tile2x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile2x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
 
 depth:
 	VMOVUPS      (SI), Z2
@@ -2392,17 +2729,24 @@ set:
 	RET
 
 // func tile3x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile3x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
 
 depth:
 	VMOVUPS      (SI), Z3
@@ -2453,19 +2797,28 @@ set:
 	RET
 
 // func tile4x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile4x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
 
 depth:
 	VMOVUPS      (SI), Z4
@@ -2525,20 +2878,31 @@ set:
 	RET
 
 // func tile5x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile5x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
 
 depth:
 	VMOVUPS      (SI), Z5
@@ -2607,22 +2971,35 @@ set:
 	RET
 
 // func tile6x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile6x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
 
 depth:
 	VMOVUPS      (SI), Z6
@@ -2700,23 +3077,38 @@ set:
 	RET
 
 // func tile7x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile7x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
 
 depth:
 	VMOVUPS      (SI), Z7
@@ -2803,25 +3195,42 @@ set:
 	RET
 
 // func tile8x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile8x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	MOVQ       c+48(FP), R11
+	MOVQ       ldc+56(FP), R12
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
 
 depth:
 	VMOVUPS      (SI), Z8
@@ -2917,26 +3326,45 @@ set:
 	RET
 
 // func tile9x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile9x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	MOVQ       c+48(FP), R11
+	MOVQ       ldc+56(FP), R12
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
 
 depth:
 	VMOVUPS      (SI), Z9
@@ -3041,28 +3469,49 @@ set:
 	RET
 
 // func tile10x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile10x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	LEAQ   (DX)(DX*8), R11
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	LEAQ       (DX)(DX*8), R11
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	MOVQ       c+48(FP), R12
+	MOVQ       ldc+56(FP), R13
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
 
 depth:
 	VMOVUPS      (SI), Z10
@@ -3176,29 +3625,52 @@ set:
 	RET
 
 // func tile11x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile11x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	LEAQ   (DX)(DX*8), R11
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	LEAQ       (DX)(DX*8), R11
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	MOVQ       c+48(FP), R12
+	MOVQ       ldc+56(FP), R13
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
+	ADDQ       R13, R12
+	PREFETCHT0 (R12)
 
 depth:
 	VMOVUPS      (SI), Z11
@@ -3321,31 +3793,56 @@ set:
 	RET
 
 // func tile12x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile12x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	LEAQ   (DX)(DX*8), R11
-	LEAQ   (R8)(DX*8), R12
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	LEAQ       (DX)(DX*8), R11
+	LEAQ       (R8)(DX*8), R12
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	MOVQ       c+48(FP), R13
+	MOVQ       ldc+56(FP), R14
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
 
 depth:
 	VMOVUPS      (SI), Z12
@@ -3477,32 +3974,59 @@ set:
 	RET
 
 // func tile13x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile13x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	LEAQ   (DX)(DX*8), R11
-	LEAQ   (R8)(DX*8), R12
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	LEAQ       (DX)(DX*8), R11
+	LEAQ       (R8)(DX*8), R12
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	MOVQ       c+48(FP), R13
+	MOVQ       ldc+56(FP), R14
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
+	ADDQ       R14, R13
+	PREFETCHT0 (R13)
 
 depth:
 	VMOVUPS      (SI), Z13
@@ -3643,34 +4167,63 @@ set:
 	RET
 
 // func tile14x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile14x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   rsB+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	LEAQ   (DX)(DX*8), R11
-	LEAQ   (R8)(DX*8), R12
-	LEAQ   (R9)(DX*8), R13
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       rsB+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	LEAQ       (DX)(DX*8), R11
+	LEAQ       (R8)(DX*8), R12
+	LEAQ       (R9)(DX*8), R13
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	MOVQ       c+48(FP), R14
+	MOVQ       ldc+56(FP), R15
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
+	ADDQ       R15, R14
+	PREFETCHT0 (R14)
 
 depth:
 	VMOVUPS      (SI), Z14

@@ -37,16 +37,20 @@ DATA lanes<>+124(SB)/4, $0x00000000
 GLOBL lanes<>(SB), RODATA|NOPTR, $128
 
 // func taps1x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps1x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), DX
-	MOVQ   b+32(FP), BX
-	MOVQ   at+40(FP), SI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), DX
+	MOVQ       b+32(FP), BX
+	MOVQ       at+40(FP), SI
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	MOVQ       c+48(FP), DI
+	MOVQ       ldc+56(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 32(DI)
 
 depth:
 	MOVQ         (SI), DI
@@ -111,18 +115,25 @@ setpart:
 	RET
 
 // func taps2x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps2x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 32(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 32(R8)
 
 depth:
 	MOVQ         (DI), R8
@@ -214,20 +225,30 @@ setpart:
 	RET
 
 // func taps3x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps3x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 32(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 32(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 32(R8)
 
 depth:
 	MOVQ         (DI), R8
@@ -346,23 +367,36 @@ setpart:
 	RET
 
 // func taps4x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps4x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
 
 depth:
 	MOVQ         (DI), R9
@@ -508,25 +542,41 @@ setpart:
 	RET
 
 // func taps5x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps5x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 32(R9)
 
 depth:
 	MOVQ         (DI), R9
@@ -699,28 +749,47 @@ setpart:
 	RET
 
 // func taps6x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps6x16AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	VXORPS     Y11, Y11, Y11
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 32(R10)
 
 depth:
 	MOVQ         (DI), R10
@@ -920,15 +989,18 @@ setpart:
 	RET
 
 // func taps1x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps1x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), DX
-	MOVQ   b+32(FP), BX
-	MOVQ   at+40(FP), SI
-	VXORPS Y0, Y0, Y0
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), DX
+	MOVQ       b+32(FP), BX
+	MOVQ       at+40(FP), SI
+	VXORPS     Y0, Y0, Y0
+	MOVQ       c+48(FP), DI
+	MOVQ       ldc+56(FP), R8
+	PREFETCHT0 (DI)
 
 depth:
 	MOVQ         (SI), DI
@@ -980,16 +1052,21 @@ setpart:
 	RET
 
 // func taps2x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps2x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
 
 depth:
 	MOVQ         (DI), R8
@@ -1057,17 +1134,24 @@ setpart:
 	RET
 
 // func taps3x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps3x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
 
 depth:
 	MOVQ         (DI), R8
@@ -1151,19 +1235,28 @@ setpart:
 	RET
 
 // func taps4x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps4x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
 
 depth:
 	MOVQ         (DI), R9
@@ -1263,20 +1356,31 @@ setpart:
 	RET
 
 // func taps5x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps5x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
 
 depth:
 	MOVQ         (DI), R9
@@ -1392,22 +1496,35 @@ setpart:
 	RET
 
 // func taps6x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·taps6x8AVX2(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
 
 depth:
 	MOVQ         (DI), R10

@@ -3,16 +3,20 @@
 #include "textflag.h"
 
 // func taps1x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps1x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), DX
-	MOVQ   b+32(FP), BX
-	MOVQ   at+40(FP), SI
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), DX
+	MOVQ       b+32(FP), BX
+	MOVQ       at+40(FP), SI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	MOVQ       c+48(FP), DI
+	MOVQ       ldc+56(FP), R8
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
 
 depth:
 	MOVQ         (SI), DI
@@ -55,18 +59,25 @@ set:
 	RET
 
 // func taps2x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps2x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 depth:
 	MOVQ         (DI), R8
@@ -124,20 +135,30 @@ set:
 	RET
 
 // func taps3x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps3x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 depth:
 	MOVQ         (DI), R8
@@ -210,23 +231,36 @@ set:
 	RET
 
 // func taps4x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps4x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
 
 depth:
 	MOVQ         (DI), R9
@@ -314,25 +348,41 @@ set:
 	RET
 
 // func taps5x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps5x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	PREFETCHT0 64(R9)
 
 depth:
 	MOVQ         (DI), R9
@@ -435,28 +485,47 @@ set:
 	RET
 
 // func taps6x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps6x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
 
 depth:
 	MOVQ         (DI), R10
@@ -574,30 +643,52 @@ set:
 	RET
 
 // func taps7x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps7x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	PREFETCHT0 64(R10)
 
 depth:
 	MOVQ         (DI), R10
@@ -730,33 +821,58 @@ set:
 	RET
 
 // func taps8x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps8x32AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
+	MOVQ       c+48(FP), R11
+	MOVQ       ldc+56(FP), R12
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
 
 depth:
 	MOVQ         (DI), R11
@@ -904,15 +1020,18 @@ set:
 	RET
 
 // func taps1x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps1x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), DX
-	MOVQ   b+32(FP), BX
-	MOVQ   at+40(FP), SI
-	VPXORD Z0, Z0, Z0
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), DX
+	MOVQ       b+32(FP), BX
+	MOVQ       at+40(FP), SI
+	VPXORD     Z0, Z0, Z0
+	MOVQ       c+48(FP), DI
+	MOVQ       ldc+56(FP), R8
+	PREFETCHT0 (DI)
 
 depth:
 	MOVQ         (SI), DI
@@ -946,16 +1065,21 @@ set:
 	RET
 
 // func taps2x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps2x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
 
 depth:
 	MOVQ         (DI), R8
@@ -998,17 +1122,24 @@ set:
 	RET
 
 // func taps3x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps3x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	MOVQ       c+48(FP), R8
+	MOVQ       ldc+56(FP), R9
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
+	ADDQ       R9, R8
+	PREFETCHT0 (R8)
 
 depth:
 	MOVQ         (DI), R8
@@ -1060,19 +1191,28 @@ set:
 	RET
 
 // func taps4x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps4x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
 
 depth:
 	MOVQ         (DI), R9
@@ -1133,20 +1273,31 @@ set:
 	RET
 
 // func taps5x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps5x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	MOVQ       c+48(FP), R9
+	MOVQ       ldc+56(FP), R10
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
+	ADDQ       R10, R9
+	PREFETCHT0 (R9)
 
 depth:
 	MOVQ         (DI), R9
@@ -1216,22 +1367,35 @@ set:
 	RET
 
 // func taps6x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps6x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
 
 depth:
 	MOVQ         (DI), R10
@@ -1310,23 +1474,38 @@ set:
 	RET
 
 // func taps7x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps7x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	MOVQ       c+48(FP), R10
+	MOVQ       ldc+56(FP), R11
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
+	ADDQ       R11, R10
+	PREFETCHT0 (R10)
 
 depth:
 	MOVQ         (DI), R10
@@ -1414,25 +1593,42 @@ set:
 	RET
 
 // func taps8x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps8x16AVX512(SB), NOSPLIT, $0-88
-	MOVQ   k+0(FP), AX
-	MOVQ   a+8(FP), CX
-	MOVQ   rsA+16(FP), DX
-	MOVQ   csA+24(FP), BX
-	MOVQ   b+32(FP), SI
-	MOVQ   at+40(FP), DI
-	LEAQ   (DX)(DX*2), R8
-	LEAQ   (DX)(DX*4), R9
-	LEAQ   (R8)(DX*4), R10
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
+	MOVQ       k+0(FP), AX
+	MOVQ       a+8(FP), CX
+	MOVQ       rsA+16(FP), DX
+	MOVQ       csA+24(FP), BX
+	MOVQ       b+32(FP), SI
+	MOVQ       at+40(FP), DI
+	LEAQ       (DX)(DX*2), R8
+	LEAQ       (DX)(DX*4), R9
+	LEAQ       (R8)(DX*4), R10
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	MOVQ       c+48(FP), R11
+	MOVQ       ldc+56(FP), R12
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
+	ADDQ       R12, R11
+	PREFETCHT0 (R11)
 
 depth:
 	MOVQ         (DI), R11

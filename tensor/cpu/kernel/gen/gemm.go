@@ -95,6 +95,17 @@ func (s isa) tile(table Mem, mr, vecs int, taps bool) {
 		}
 	}
 
+	// What is stored at the end comes meanwhile.
+	ahead, apart := Load(Param("c"), GP64()), Load(Param("ldc"), GP64())
+	for i := range acc {
+		for j := range acc[i] {
+			PREFETCHT0(Mem{Base: ahead, Disp: s.bytes() * j})
+		}
+		if i+1 < mr {
+			ADDQ(apart, ahead)
+		}
+	}
+
 	Label("depth")
 	row := Mem{Base: b}
 	if taps {
