@@ -22,6 +22,7 @@
 //	tensor/autograd   gradients
 //	tensor/nn         modules and losses; tensor/nn/model whole models
 //	tensor/optim      optimizers and schedules
+//	tensor/half       numbers of 16 bits, as they are stored
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
 //	tensor/checkpoint tensors kept in a folder, and restored
 //	tensor/train      training loops

@@ -238,7 +238,7 @@ func (p *Program) check() error {
 			d, s := p.TypeOf(r)
 			c.dt, c.sh = append(c.dt, d), append(c.sh, s)
 		}
-		if err := info.infer(&c); err != nil {
+		if err := c.infer(info); err != nil {
 			return malformed("instruction %d: %v: %w", i, in.Op, err)
 		}
 		if c.outDT != in.DType || !c.outShape.Equal(p.Shapes[in.Shape]) {

@@ -20,6 +20,32 @@ type inference struct {
 	outShape Shape
 }
 
+// infer fills in what op makes of its operands. Operations that compute take no halves: the recorder widens them.
+func (c *inference) infer(op *OpInfo) error {
+	native := movesHalves(c.op)
+	for _, d := range c.dt {
+		if d.IsHalf() && !native {
+			return fmt.Errorf("%w: %v; expected f32, to which it is cast before", ErrDType, d)
+		}
+	}
+	if err := op.infer(c); err != nil {
+		return err
+	}
+	if c.outDT.IsHalf() && !native {
+		return fmt.Errorf("%w: %v; expected f32, which is cast to it", ErrDType, c.outDT)
+	}
+	return nil
+}
+
+// movesHalves reports whether op takes and gives F16 and BF16 as they are.
+func movesHalves(op Op) bool {
+	switch op {
+	case OpCast, OpConcat, OpPad, OpTril, OpTriu, OpIndexSelect, OpGather:
+		return true
+	}
+	return op.Info().Class == ClassView
+}
+
 func (c *inference) give(d DType, s Shape) error {
 	c.outDT, c.outShape = d, s
 	return nil
@@ -106,7 +132,7 @@ func inferLeaf(c *inference) error { return leaf(c, 1) }
 // inferRandom's attributes begin with dtype and the offset of its counter.
 func inferRandom(c *inference) error {
 	if len(c.ints) > 0 && !DType(c.ints[0]).IsFloat() {
-		return c.dtypeErr("f32 or f64")
+		return c.dtypeErr("a float")
 	}
 	return leaf(c, 2)
 }
@@ -137,14 +163,14 @@ func inferSame(c *inference) error {
 
 func inferFloat(c *inference) error {
 	if !c.dt[0].IsFloat() {
-		return c.dtypeErr("f32 or f64")
+		return c.dtypeErr("a float")
 	}
 	return c.give(c.dt[0], c.sh[0])
 }
 
 func asFloat(d DType) (DType, error) {
 	if !d.IsFloat() {
-		return d, fmt.Errorf("%w: %v; expected f32 or f64", ErrDType, d)
+		return d, fmt.Errorf("%w: %v; expected a float", ErrDType, d)
 	}
 	return d, nil
 }
@@ -213,7 +239,7 @@ func inferUpdate(c *inference) error {
 		}
 	}
 	if !d.IsFloat() {
-		return c.dtypeErr("f32 or f64")
+		return c.dtypeErr("a float")
 	}
 	return c.give(d, c.sh[0])
 }

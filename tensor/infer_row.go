@@ -40,7 +40,7 @@ func (c *inference) sameShapes() error {
 		return err
 	}
 	if !d.IsFloat() {
-		return c.dtypeErr("f32 or f64")
+		return c.dtypeErr("a float")
 	}
 	for _, s := range c.sh[1:] {
 		if !s.Equal(c.sh[0]) {
@@ -82,7 +82,7 @@ func (c *inference) normed() (rows, last Shape, err error) {
 		return nil, nil, err
 	}
 	if !d.IsFloat() {
-		return nil, nil, c.dtypeErr("f32 or f64")
+		return nil, nil, c.dtypeErr("a float")
 	}
 	return x[:len(x)-int(n)], x[len(x)-int(n):], nil
 }
@@ -134,7 +134,7 @@ func inferRope(c *inference) error {
 		return err
 	}
 	if !d.IsFloat() {
-		return c.dtypeErr("f32 or f64")
+		return c.dtypeErr("a float")
 	}
 	x := c.sh[0]
 	if len(x) < 2 || x[len(x)-1]%2 != 0 {
@@ -158,7 +158,7 @@ func (c *inference) logits() error {
 	}
 	x, y := c.sh[0], c.sh[1]
 	if !c.dt[0].IsFloat() {
-		return fmt.Errorf("%w: logits of %v; expected f32 or f64", ErrDType, c.dt[0])
+		return fmt.Errorf("%w: logits of %v; expected a float", ErrDType, c.dt[0])
 	}
 	if len(x) != 2 || len(y) != 1 || x[0] != y[0] {
 		return c.shapeErr("logits %v, targets %v; expected [n c] and [n]", x, y)
@@ -220,7 +220,7 @@ func (c *inference) conv(x, w Shape, a []int64) (Shape, error) {
 func (c *inference) floats() (DType, error) {
 	d, err := c.common()
 	if err == nil && !d.IsFloat() {
-		err = c.dtypeErr("f32 or f64")
+		err = c.dtypeErr("a float")
 	}
 	return d, err
 }

@@ -99,10 +99,17 @@ func (s *Session) record(op Op, ints []int64, args []Arg) (*made, error) {
 		c.dt, c.sh = append(c.dt, a.t.v.dtype), append(c.sh, a.t.v.shape)
 	}
 	s.promote(op, args[:tensors])
-	if err := info.infer(c); err != nil {
+	narrow := s.widen(op)
+	if err := c.infer(info); err != nil {
 		return nil, err
 	}
-	return s.emit(op, ints, c.outDT, c.outShape), nil
+	if d, shape := c.outDT, c.outShape; narrow != Invalid && d == F32 {
+		r := s.instr(op, c.ints, d, shape)
+		s.hide(r, d, shape)
+		s.args = append(s.args[:0], r)
+		return s.emit(OpCast, []int64{int64(narrow)}, narrow, shape), nil
+	}
+	return s.emit(op, c.ints, c.outDT, c.outShape), nil
 }
 
 // room flushes a program that is nearly full. An error of that sticks to the session.
@@ -112,8 +119,8 @@ func (s *Session) room() {
 	}
 }
 
-// emit appends an instruction whose arguments stand in s.args.
-func (s *Session) emit(op Op, ints []int64, d DType, shape Shape) *made {
+// instr appends an instruction whose arguments stand in s.args.
+func (s *Session) instr(op Op, ints []int64, d DType, shape Shape) Ref {
 	p := &s.prog
 	i := len(p.Instrs)
 	p.Instrs = append(p.Instrs, Instr{
@@ -122,18 +129,29 @@ func (s *Session) emit(op Op, ints []int64, d DType, shape Shape) *made {
 	})
 	p.Args = append(p.Args, s.args...)
 	p.Ints = append(p.Ints, ints...)
+	if op.Info().Fallible {
+		s.sites = append(s.sites, siteMark{i, callers()})
+	}
+	return Ref(i)
+}
+
+// hide gives the instruction that was appended last a value that no handle has.
+func (s *Session) hide(r Ref, d DType, shape Shape) {
+	s.values = append(s.values, &value{s: s, dtype: d, shape: shape, epoch: s.epoch, ref: r})
+}
+
+// emit appends an instruction whose arguments stand in s.args, and makes the handle of its result.
+func (s *Session) emit(op Op, ints []int64, d DType, shape Shape) *made {
+	r := s.instr(op, ints, d, shape)
 	s.stats.Ops++
 	s.stats.Live++
 	m := &made{}
 	m.Tensor.v = &m.value
-	m.value = value{s: s, dtype: d, shape: shape, refs: 1, epoch: s.epoch, ref: Ref(i)}
+	m.value = value{s: s, dtype: d, shape: shape, refs: 1, epoch: s.epoch, ref: r}
 	if op.Info().Class == ClassLeaf {
 		m.value.signal = s.signal
 	}
 	s.values = append(s.values, &m.value)
-	if op.Info().Fallible {
-		s.sites = append(s.sites, siteMark{i, callers()})
-	}
 	s.own(m)
 	return m
 }
@@ -256,15 +274,46 @@ func wantsFloat(op Op) bool {
 // through the operand itself, whose gradient autograd casts back.
 func (s *Session) cast(r Ref, shape Shape, to DType) Ref {
 	p := &s.prog
-	i := len(p.Instrs)
+	i := Ref(len(p.Instrs))
 	p.Instrs = append(p.Instrs, Instr{
 		Op: OpCast, DType: to, NArg: 1, NInt: 1,
 		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: s.shapeIndex(shape), Signal: s.signalSlot(s.signal),
 	})
 	p.Args = append(p.Args, r)
 	p.Ints = append(p.Ints, int64(to))
-	s.values = append(s.values, &value{s: s, dtype: to, shape: shape, epoch: s.epoch, ref: Ref(i)})
-	return Ref(i)
+	s.hide(i, to, shape)
+	return i
+}
+
+// widen casts the halves among the operands of an operation that computes to F32, and asks a leaf for F32. It returns the
+// half that an F32 result is rounded to, Invalid for none.
+func (s *Session) widen(op Op) DType {
+	if movesHalves(op) {
+		return Invalid
+	}
+	c := &s.inf
+	switch op {
+	case OpFull, OpArange, OpRand, OpRandN, OpOneHot:
+		if len(c.ints) > 0 && validDType(c.ints[0]) && DType(c.ints[0]).IsHalf() {
+			d := DType(c.ints[0])
+			c.ints = append([]int64{int64(F32)}, c.ints[1:]...)
+			return d
+		}
+		return Invalid
+	}
+	narrow := Invalid
+	var from, to Ref // of the last one: most that come twice follow each other
+	for i, d := range c.dt {
+		if !d.IsHalf() {
+			continue
+		}
+		if narrow == Invalid || s.args[i] != from {
+			from = s.args[i]
+			to = s.cast(from, c.sh[i], F32)
+		}
+		narrow, s.args[i], c.dt[i] = d, to, F32
+	}
+	return narrow
 }
 
 func opError(op Op, args []Arg, err error) error {

@@ -3,6 +3,8 @@ package tensor
 import (
 	"errors"
 	"fmt"
+
+	"github.com/ringside-go/ringside/tensor/half"
 )
 
 // Tensor is a handle of a value in a session. Operations on it do no I/O: they record an instruction and return the
@@ -205,6 +207,10 @@ func (t *Tensor) Item() (float64, error) {
 		return item[int64](t)
 	case U8:
 		return item[uint8](t)
+	case F16:
+		return widened[half.F16](t)
+	case BF16:
+		return widened[half.BF16](t)
 	case Bool:
 		var x float64
 		err := View(t, func(b []bool) error {
@@ -216,6 +222,19 @@ func (t *Tensor) Item() (float64, error) {
 		return x, err
 	}
 	return item[float32](t)
+}
+
+// widened is item of an element of 16 bits.
+func widened[E interface {
+	half.F16 | half.BF16
+	Float32() float32
+}](t *Tensor) (float64, error) {
+	var x float64
+	err := View(t, func(e []E) error {
+		x = float64(e[0].Float32())
+		return nil
+	})
+	return x, err
 }
 
 func item[E float32 | float64 | int32 | int64 | uint8](t *Tensor) (float64, error) {

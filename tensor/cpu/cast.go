@@ -4,9 +4,11 @@ import (
 	"math"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/half"
 )
 
-// Conversions of the op table: a float is cut toward zero and clamped, NaN is 0; integers wrap as Go's do.
+// Conversions of the op table: a float is cut toward zero and clamped, NaN is 0; integers wrap as Go's do; what becomes
+// an f16 or bf16 becomes an f32 first.
 
 func toI64(x float64) int64 {
 	switch {
@@ -37,9 +39,11 @@ func convert[T number](x float64) T {
 	return T(x)
 }
 
-func castLoop(from, to tensor.DType) loop {
+func (d *Device) castLoop(from, to tensor.DType) loop {
 	if from == to {
 		switch from.Size() {
+		case 2:
+			return loop1(func(dst, x []uint16) { copy(dst, x) })
 		case 4:
 			return loop1(func(dst, x []uint32) { copy(dst, x) })
 		case 8:
@@ -47,7 +51,21 @@ func castLoop(from, to tensor.DType) loop {
 		}
 		return loop1(func(dst, x []uint8) { copy(dst, x) })
 	}
+	switch {
+	case from == tensor.F32 && to == tensor.F16:
+		return loop1(d.table.NarrowF16)
+	case from == tensor.F32 && to == tensor.BF16:
+		return loop1(d.table.NarrowBF16)
+	case from == tensor.F16 && to == tensor.F32:
+		return loop1(d.table.WidenF16)
+	case from == tensor.BF16 && to == tensor.F32:
+		return loop1(d.table.WidenBF16)
+	}
 	switch from {
+	case tensor.F16:
+		return castFromHalf[half.F16](to)
+	case tensor.BF16:
+		return castFromHalf[half.BF16](to)
 	case tensor.F32:
 		return castFrom[float32](to)
 	case tensor.F64:
@@ -63,13 +81,17 @@ func castLoop(from, to tensor.DType) loop {
 }
 
 func castFrom[T number](to tensor.DType) loop {
-	var half T = 1
-	isFloat := half/2 != 0
+	var one T = 1
+	isFloat := one/2 != 0
 	switch to {
 	case tensor.F32:
 		return cast(func(x T) float32 { return float32(x) })
 	case tensor.F64:
 		return cast(func(x T) float64 { return float64(x) })
+	case tensor.F16:
+		return cast(func(x T) half.F16 { return half.ToF16(float32(x)) })
+	case tensor.BF16:
+		return cast(func(x T) half.BF16 { return half.ToBF16(float32(x)) })
 	case tensor.Bool:
 		return cast(func(x T) uint8 { return truth(x != 0) })
 	case tensor.I32:
@@ -89,12 +111,38 @@ func castFrom[T number](to tensor.DType) loop {
 	return cast(func(x T) uint8 { return uint8(x) })
 }
 
+// castFromHalf goes by way of f32, which has all of its values.
+func castFromHalf[H interface {
+	half.F16 | half.BF16
+	Float32() float32
+}](to tensor.DType) loop {
+	switch to {
+	case tensor.F64:
+		return cast(func(x H) float64 { return float64(x.Float32()) })
+	case tensor.Bool:
+		return cast(func(x H) uint8 { return truth(x.Float32() != 0) })
+	case tensor.I32:
+		return cast(func(x H) int32 { return toI32(float64(x.Float32())) })
+	case tensor.I64:
+		return cast(func(x H) int64 { return toI64(float64(x.Float32())) })
+	case tensor.F16:
+		return cast(func(x H) half.F16 { return half.ToF16(x.Float32()) })
+	case tensor.BF16:
+		return cast(func(x H) half.BF16 { return half.ToBF16(x.Float32()) })
+	}
+	return cast(func(x H) uint8 { return toU8(float64(x.Float32())) })
+}
+
 func castFromBool(to tensor.DType) loop {
 	switch to {
 	case tensor.F32:
 		return cast(func(x uint8) float32 { return float32(truth(x != 0)) })
 	case tensor.F64:
 		return cast(func(x uint8) float64 { return float64(truth(x != 0)) })
+	case tensor.F16:
+		return cast(func(x uint8) half.F16 { return half.ToF16(float32(truth(x != 0))) })
+	case tensor.BF16:
+		return cast(func(x uint8) half.BF16 { return half.ToBF16(float32(truth(x != 0))) })
 	case tensor.I32:
 		return cast(func(x uint8) int32 { return int32(truth(x != 0)) })
 	case tensor.I64:

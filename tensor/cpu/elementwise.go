@@ -5,6 +5,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/half"
 )
 
 // loop computes n elements of dst from contiguous operands, of the dtypes that it was made for. dst may be an operand.
@@ -112,6 +113,8 @@ func (r *run) tile(k, width int) pointer {
 // gather copies n elements that lie stride apart.
 func gather(dst, src pointer, width, stride, n int) {
 	switch width {
+	case 2:
+		gatherAs[uint16](dst, src, stride, n)
 	case 4:
 		gatherAs[uint32](dst, src, stride, n)
 	case 8:
@@ -151,6 +154,10 @@ func spread(dst pointer, t tensor.DType, x float64, n int) {
 		fill(elems[uint8](dst, n), toU8(x))
 	case tensor.Bool:
 		fill(elems[uint8](dst, n), truth(x != 0))
+	case tensor.F16:
+		fill(elems[half.F16](dst, n), half.ToF16(float32(x)))
+	case tensor.BF16:
+		fill(elems[half.BF16](dst, n), half.ToBF16(float32(x)))
 	}
 }
 

@@ -44,7 +44,7 @@ func map2[T, U any](f func(a, b T) U) loop {
 func (d *Device) loopFor(s *compile.Step, t tensor.DType) loop {
 	switch s.Op {
 	case tensor.OpCast:
-		return castLoop(s.In[0].DType, s.Out.DType)
+		return d.castLoop(s.In[0].DType, s.Out.DType)
 	case tensor.OpWhere:
 		return whereLoop(s.Out.DType)
 	case tensor.OpEq, tensor.OpNe, tensor.OpLt, tensor.OpLe, tensor.OpGt, tensor.OpGe:

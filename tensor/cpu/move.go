@@ -9,8 +9,10 @@ import (
 )
 
 // bySize picks the instance that moves elements of a dtype's size.
-func bySize(d tensor.DType, b1, b4, b8 func(s *compile.Step) func(r *run) error) func(s *compile.Step) func(r *run) error {
+func bySize(d tensor.DType, b1, b2, b4, b8 func(s *compile.Step) func(r *run) error) func(s *compile.Step) func(r *run) error {
 	switch d.Size() {
+	case 2:
+		return b2
 	case 4:
 		return b4
 	case 8:
@@ -100,7 +102,7 @@ func copyBlocks[T any](dst []T, d, dr, dc int, src []T, s, sc, rows, cols int) {
 
 // plainCopy is a cast to the same dtype: what makes a view dense.
 func plainCopy(s *compile.Step) func(r *run) error {
-	return bySize(s.Out.DType, plainCopyOf[uint8], plainCopyOf[uint32], plainCopyOf[uint64])(s)
+	return bySize(s.Out.DType, plainCopyOf[uint8], plainCopyOf[uint16], plainCopyOf[uint32], plainCopyOf[uint64])(s)
 }
 
 func plainCopyOf[T any](s *compile.Step) func(r *run) error {
@@ -113,7 +115,7 @@ func plainCopyOf[T any](s *compile.Step) func(r *run) error {
 }
 
 func concat(s *compile.Step) func(r *run) error {
-	return bySize(s.Out.DType, concatOf[uint8], concatOf[uint32], concatOf[uint64])(s)
+	return bySize(s.Out.DType, concatOf[uint8], concatOf[uint16], concatOf[uint32], concatOf[uint64])(s)
 }
 
 func concatOf[T any](s *compile.Step) func(r *run) error {
@@ -135,7 +137,7 @@ func concatOf[T any](s *compile.Step) func(r *run) error {
 }
 
 func pad(s *compile.Step) func(r *run) error {
-	return bySize(s.Out.DType, padOf[uint8], padOf[uint32], padOf[uint64])(s)
+	return bySize(s.Out.DType, padOf[uint8], padOf[uint16], padOf[uint32], padOf[uint64])(s)
 }
 
 func padOf[T any](s *compile.Step) func(r *run) error {
@@ -154,7 +156,7 @@ func padOf[T any](s *compile.Step) func(r *run) error {
 }
 
 func triangle(s *compile.Step) func(r *run) error {
-	return bySize(s.Out.DType, triangleOf[uint8], triangleOf[uint32], triangleOf[uint64])(s)
+	return bySize(s.Out.DType, triangleOf[uint8], triangleOf[uint16], triangleOf[uint32], triangleOf[uint64])(s)
 }
 
 func triangleOf[T any](s *compile.Step) func(r *run) error {
@@ -225,9 +227,9 @@ func index(ids []byte, wide bool, i, n int) (int, error) {
 func indexing(s *compile.Step) func(r *run) error {
 	switch s.Op {
 	case tensor.OpIndexSelect:
-		return bySize(s.Out.DType, indexSelect[uint8], indexSelect[uint32], indexSelect[uint64])(s)
+		return bySize(s.Out.DType, indexSelect[uint8], indexSelect[uint16], indexSelect[uint32], indexSelect[uint64])(s)
 	case tensor.OpGather:
-		return bySize(s.Out.DType, gatherOf[uint8], gatherOf[uint32], gatherOf[uint64])(s)
+		return bySize(s.Out.DType, gatherOf[uint8], gatherOf[uint16], gatherOf[uint32], gatherOf[uint64])(s)
 	case tensor.OpOneHot:
 		return oneHot(s)
 	}

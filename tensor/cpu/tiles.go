@@ -364,6 +364,8 @@ func (o *tileOp) do(r *run, first, n int) {
 // gatherRows copies rows of m elements that lie rs apart, their elements cs apart, one after another.
 func gatherRows(t *kernel.Table, dst, src pointer, width, rs, cs, rows, m int) {
 	switch width {
+	case 2:
+		gatherRowsOf[uint16](dst, src, rs, cs, rows, m)
 	case 4:
 		if cs != 0 {
 			gatherRowsOf[uint32](dst, src, rs, cs, rows, m)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/half"
 )
 
 // array is a value of the reference: every element as the widest type of its kind, in row-major order. Floats are in
@@ -47,14 +48,25 @@ func (a *array) copyFrom(k int, b *array, j int) {
 
 // settle brings every element to what the dtype can hold: floats are rounded to nearest even, integers wrap.
 func (a *array) settle() {
-	if a.dt == tensor.F32 {
-		for k, x := range a.f {
-			a.f[k] = float64(float32(x))
-		}
+	for k, x := range a.f {
+		a.f[k] = rounded(a.dt, x)
 	}
 	for k, x := range a.i {
 		a.i[k] = wrap(a.dt, x)
 	}
+}
+
+// rounded is x as d holds it; a half by way of f32.
+func rounded(d tensor.DType, x float64) float64 {
+	switch d {
+	case tensor.F32:
+		return float64(float32(x))
+	case tensor.F16:
+		return float64(half.ToF16(float32(x)).Float32())
+	case tensor.BF16:
+		return float64(half.ToBF16(float32(x)).Float32())
+	}
+	return x
 }
 
 // wrap keeps the low bits that the integer type d has.
@@ -104,7 +116,7 @@ func (a *array) cast(d tensor.DType) *array {
 			if a.at(k) != 0 {
 				out.i[k] = 1
 			}
-		case d == tensor.F32 && !a.dt.IsFloat():
+		case d.IsFloat() && d != tensor.F64 && !a.dt.IsFloat():
 			out.f[k] = float64(float32(a.i[k])) // at once: by way of f64 an i64 would be rounded twice
 		case d.IsFloat():
 			out.f[k] = a.at(k)
@@ -205,6 +217,10 @@ func decode(dt tensor.DType, sh tensor.Shape, b []byte) *array {
 			a.f[k] = float64(math.Float32frombits(le.Uint32(b[4*k:])))
 		case tensor.F64:
 			a.f[k] = math.Float64frombits(le.Uint64(b[8*k:]))
+		case tensor.F16:
+			a.f[k] = float64(half.F16(le.Uint16(b[2*k:])).Float32())
+		case tensor.BF16:
+			a.f[k] = float64(half.BF16(le.Uint16(b[2*k:])).Float32())
 		case tensor.I32:
 			a.i[k] = int64(int32(le.Uint32(b[4*k:])))
 		case tensor.I64:
@@ -230,6 +246,10 @@ func (a *array) encode() []byte {
 			b = le.AppendUint32(b, math.Float32bits(float32(a.f[k])))
 		case tensor.F64:
 			b = le.AppendUint64(b, math.Float64bits(a.f[k]))
+		case tensor.F16:
+			b = le.AppendUint16(b, uint16(half.ToF16(float32(a.f[k]))))
+		case tensor.BF16:
+			b = le.AppendUint16(b, uint16(half.ToBF16(float32(a.f[k]))))
 		case tensor.I32:
 			b = le.AppendUint32(b, uint32(a.i[k]))
 		case tensor.I64:

@@ -28,8 +28,13 @@ func (n *noise) sign() float64 {
 
 // ulp is the distance of 1 to the next number of the dtype.
 func ulp(d tensor.DType) float64 {
-	if d == tensor.F32 {
+	switch d {
+	case tensor.F32:
 		return 0x1p-23
+	case tensor.F16:
+		return 0x1p-10
+	case tensor.BF16:
+		return 0x1p-7
 	}
 	return 0x1p-52
 }

@@ -110,6 +110,11 @@ func read(x *tensor.Tensor) (*array, error) {
 		err = tensor.View(x, func(v []float32) error { return fill(a.f, v) })
 	case tensor.F64:
 		err = tensor.View(x, func(v []float64) error { return fill(a.f, v) })
+	case tensor.F16, tensor.BF16:
+		err = x.ViewBytes(func(b []byte) error {
+			a.f = decode(x.DType(), x.Shape(), b).f
+			return nil
+		})
 	case tensor.I32:
 		err = tensor.View(x, func(v []int32) error { return fill(a.i, v) })
 	case tensor.I64:
@@ -155,6 +160,8 @@ func put(s *tensor.Session, a *array) *tensor.Tensor {
 		return upload(s, a, convert[float32](a.f))
 	case tensor.F64:
 		return upload(s, a, a.f)
+	case tensor.F16, tensor.BF16:
+		return tensor.FromBytes(s, a.dt, a.encode(), a.sh...)
 	case tensor.I32:
 		return upload(s, a, convert[int32](a.i))
 	case tensor.I64:
@@ -212,10 +219,13 @@ func differs(got, want *array, tol []float64) string {
 
 // overflows reports whether x is infinite or so large that one rounding more may make it so.
 func overflows(d tensor.DType, x float64) bool {
-	if d == tensor.F32 {
-		return math.Abs(x) > 0.99*math.MaxFloat32
+	switch d {
+	case tensor.F16:
+		return math.Abs(x) > 0.99*65504
+	case tensor.F64:
+		return math.Abs(x) > 0.99*math.MaxFloat64
 	}
-	return math.Abs(x) > 0.99*math.MaxFloat64
+	return math.Abs(x) > 0.99*math.MaxFloat32
 }
 
 // want fails the test if x isn't within tol of the values, given row-major with x's shape.

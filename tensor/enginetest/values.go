@@ -189,6 +189,8 @@ func (s *suite) casts(t *testing.T) {
 	from := map[tensor.DType]*array{
 		tensor.F32:  floats(tensor.Shape{14}, nan, inf, -inf, 0, -0.9, 0.9, 1.5, -1.5, 255.9, 256, 3e9, -3e9, 1e20, -1e20),
 		tensor.F64:  {dt: tensor.F64, sh: tensor.Shape{11}, f: []float64{nan, inf, -inf, 0.1, 1e300, -1e300, 2147483647.9, -2147483648.9, 9.3e18, 1 + 0x1p-30, -0.5}},
+		tensor.F16:  {dt: tensor.F16, sh: tensor.Shape{10}, f: []float64{nan, inf, -inf, 0, -0.900390625, 65504, -65504, 0x1p-24, 255.875, 1.5}},
+		tensor.BF16: {dt: tensor.BF16, sh: tensor.Shape{10}, f: []float64{nan, inf, -inf, 0, -0.8984375, 0x1.fep127, 0x1p-133, 3e9, 255, 1.5}},
 		tensor.I32:  integers(tensor.I32, 0, 1, -1, 255, 256, 1<<24+1, math.MaxInt32, math.MinInt32),
 		tensor.I64:  integers(tensor.I64, 0, 1, -1, 255, 256, 1<<24+1, 1<<53+1, 1<<31, -1<<31-1, math.MaxInt64, math.MinInt64, 1<<60+1<<36+1),
 		tensor.U8:   integers(tensor.U8, 0, 1, 127, 128, 255),

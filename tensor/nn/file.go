@@ -23,6 +23,10 @@ func fileType(d tensor.DType) safetensors.DType {
 		return safetensors.I64
 	case tensor.U8:
 		return safetensors.U8
+	case tensor.F16:
+		return safetensors.F16
+	case tensor.BF16:
+		return safetensors.BF16
 	}
 	return safetensors.Bool
 }

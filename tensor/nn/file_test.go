@@ -19,6 +19,8 @@ func TestSaveAndLoad(t *testing.T) {
 	mixed := func(s *tensor.Session) []tensor.Named {
 		return append(nn.Prefix("net", nn.NewMLP(s, 3, 4, 2, nil).Params()),
 			tensor.Named{Name: "doubles", T: tensor.RandN(s, tensor.F64, 3)},
+			tensor.Named{Name: "f16", T: tensor.RandN(s, tensor.F16, 5)},
+			tensor.Named{Name: "bf16", T: tensor.RandN(s, tensor.BF16, 2, 3)},
 			tensor.Named{Name: "whole", T: tensor.Rand(s, tensor.F32, 2, 2).MulS(100).Cast(tensor.I64)},
 			tensor.Named{Name: "number", T: tensor.Rand(s, tensor.F32)},
 			tensor.Named{Name: "nothing", T: tensor.Zeros(s, tensor.F32, 0, 2)},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/half"
 )
 
 // array is a tensor's content: f of floats, n of everything else.
@@ -40,6 +41,10 @@ func (a *array) bytes() []byte {
 			b = le.AppendUint32(b, math.Float32bits(float32(a.f[k])))
 		case tensor.F64:
 			b = le.AppendUint64(b, math.Float64bits(a.f[k]))
+		case tensor.F16:
+			b = le.AppendUint16(b, uint16(half.ToF16(float32(a.f[k]))))
+		case tensor.BF16:
+			b = le.AppendUint16(b, uint16(half.ToBF16(float32(a.f[k]))))
 		case tensor.I32:
 			b = le.AppendUint32(b, uint32(a.n[k]))
 		case tensor.I64:
@@ -59,6 +64,10 @@ func decode(d tensor.DType, s tensor.Shape, b []byte) *array {
 			a.f[k] = float64(math.Float32frombits(le.Uint32(b[4*k:])))
 		case tensor.F64:
 			a.f[k] = math.Float64frombits(le.Uint64(b[8*k:]))
+		case tensor.F16:
+			a.f[k] = float64(half.F16(le.Uint16(b[2*k:])).Float32())
+		case tensor.BF16:
+			a.f[k] = float64(half.BF16(le.Uint16(b[2*k:])).Float32())
 		case tensor.I32:
 			a.n[k] = int64(int32(le.Uint32(b[4*k:])))
 		case tensor.I64:

@@ -283,6 +283,10 @@ func ulp(d tensor.DType) float64 {
 		return 0x1p-23
 	case tensor.F64:
 		return 0x1p-52
+	case tensor.F16:
+		return 0x1p-10
+	case tensor.BF16:
+		return 0x1p-7
 	}
 	return 0
 }

@@ -26,6 +26,7 @@ func portable() *Table {
 		MinS:  mapScalar(func(x, s float32) float32 { return min(x, s) }),
 		PowS:  mapScalar(pow),
 
+		WidenF16: widenF16Go, WidenBF16: widenBF16Go, NarrowF16: narrowF16Go, NarrowBF16: narrowBF16Go,
 		Axpy: axpyGo, MulAdd: mulAddGo, Fill: fillGo,
 		Copy: func(dst, x []float32) { copy(dst, x[:len(dst)]) },
 

@@ -97,6 +97,12 @@ type Table struct {
 	Axpy func(dst []float32, a float32, x, y []float32)
 	// MulAdd is dst[i] = x[i]*y[i] + z[i], rounded once.
 	MulAdd func(dst, x, y, z []float32)
+	// WidenF16 and WidenBF16 are dst[i] = x[i] of numbers stored in 16 bits, see package half.
+	WidenF16  func(dst []float32, x []uint16)
+	WidenBF16 func(dst []float32, x []uint16)
+	// NarrowF16 and NarrowBF16 are dst[i] = x[i] rounded to nearest even. The operands of these four do not overlap.
+	NarrowF16  func(dst []uint16, x []float32)
+	NarrowBF16 func(dst []uint16, x []float32)
 	// Fill is dst[i] = s.
 	Fill func(dst []float32, s float32)
 	// Copy is dst[i] = x[i].

@@ -1,0 +1,60 @@
+// Package half has the two floating point types of 16 bits as they are stored: IEEE 754's binary16 and the upper half of a
+// float32. There is no arithmetic in them: values are widened, which is exact, and rounded back.
+//
+//	F16   1 bit sign | 5 bits exponent | 10 bits fraction    largest 65504, smallest 2^-24
+//	BF16  1 bit sign | 8 bits exponent |  7 bits fraction    the range of float32
+package half
+
+import "math"
+
+// F16 is a binary16 by its bits.
+type F16 uint16
+
+// BF16 is the upper half of a float32 by its bits.
+type BF16 uint16
+
+// ToF16 rounds x to nearest, ties to even. What is beyond the range is an infinity, and a NaN stays one, quiet, with the
+// upper bits of its payload: as VCVTPS2PH does it.
+func ToF16(x float32) F16 {
+	b := math.Float32bits(x)
+	sign := uint16(b >> 16 & 0x8000)
+	b &= 0x7fffffff
+	switch {
+	case b > 0x7f800000:
+		return F16(sign | 0x7e00 | uint16(b>>13&0x3ff))
+	case b >= 0x47800000: // 65536 and above
+		return F16(sign | 0x7c00)
+	case b < 0x38800000: // below 2^-14: a multiple of 2^-24, which adding 0.5 leaves in the last bits of the sum
+		sum := math.Float32frombits(b) + 0.5
+		return F16(sign | uint16(math.Float32bits(sum)-math.Float32bits(0.5)))
+	}
+	b += 0xfff + b>>13&1 // may carry into the exponent, up to infinity
+	return F16(sign | uint16((b-(127-15)<<23)>>13))
+}
+
+// Float32 is h, exactly.
+func (h F16) Float32() float32 {
+	sign, e, f := uint32(h&0x8000)<<16, uint32(h>>10&0x1f), uint32(h&0x3ff)
+	switch e {
+	case 0: // a multiple of 2^-24
+		return math.Float32frombits(sign | math.Float32bits(float32(f)*0x1p-24))
+	case 0x1f:
+		if f != 0 {
+			f |= 0x200 // quiet
+		}
+		return math.Float32frombits(sign | 0x7f800000 | f<<13)
+	}
+	return math.Float32frombits(sign | (e+127-15)<<23 | f<<13)
+}
+
+// ToBF16 rounds x to nearest, ties to even. A NaN stays one, quiet, with the upper bits of its payload.
+func ToBF16(x float32) BF16 {
+	b := math.Float32bits(x)
+	if x != x {
+		return BF16(b>>16 | 0x40)
+	}
+	return BF16((b + 0x7fff + b>>16&1) >> 16)
+}
+
+// Float32 is h, exactly.
+func (h BF16) Float32() float32 { return math.Float32frombits(uint32(h) << 16) }
