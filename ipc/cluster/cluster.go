@@ -91,7 +91,8 @@ func (c *Cluster) start() error {
 		return err
 	}
 	for i := range c.o.Workers {
-		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr, Threads: c.o.Threads}); err != nil {
+		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr, Threads: c.o.Threads,
+			SessionMiB: c.o.SessionMiB, MemoryMiB: c.o.MemoryMiB}); err != nil {
 			return err
 		}
 	}

@@ -37,6 +37,10 @@ type Options struct {
 	// Worker says. Cores divided by workers leaves none idle and shares none.
 	Threads int
 
+	// SessionMiB bounds the tensors of one session on a worker, MemoryMiB those of all. 0: the worker's own default. Workers
+	// in this process are configured by Worker instead.
+	SessionMiB, MemoryMiB int
+
 	// Addr is the dispatcher's socket. Default one of the cluster's own in Dir, so that
 	// clusters do not meet. Its directory is made if need be.
 	Addr string
@@ -55,8 +59,8 @@ type Options struct {
 	Exe string
 
 	// Args makes the arguments of a child, without the program's name. Default
-	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads N" if Threads is set and
-	// "--listen-tcp HOST:PORT" and "--secret-file FILE" if ListenTCP and SecretFile are.
+	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads N", "--session-mib N" and
+	// "--memory-mib N" if those are set, and "--listen-tcp HOST:PORT" and "--secret-file FILE" if ListenTCP and SecretFile are.
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died.
@@ -84,6 +88,8 @@ type Child struct {
 	Name    string // of a worker
 	Addr    string // of the dispatcher
 	Threads int    // of a worker; 0: its own default
+
+	SessionMiB, MemoryMiB int // of a worker; 0: its own default
 
 	ListenTCP, SecretFile string // of the dispatcher; empty: none
 }
@@ -119,6 +125,12 @@ func DefaultArgs(c Child) []string {
 	if c.Threads > 0 {
 		args = append(args, "--threads", strconv.Itoa(c.Threads))
 	}
+	if c.SessionMiB > 0 {
+		args = append(args, "--session-mib", strconv.Itoa(c.SessionMiB))
+	}
+	if c.MemoryMiB > 0 {
+		args = append(args, "--memory-mib", strconv.Itoa(c.MemoryMiB))
+	}
 	return args
 }
 
@@ -135,6 +147,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.Threads < 0 {
 		return c, fmt.Errorf("%w: Threads %d is negative", ErrOption, c.Threads)
+	}
+	if c.SessionMiB < 0 || c.MemoryMiB < 0 {
+		return c, fmt.Errorf("%w: SessionMiB %d, MemoryMiB %d: negative", ErrOption, c.SessionMiB, c.MemoryMiB)
 	}
 	if c.Grace == 0 {
 		c.Grace = defaultGrace

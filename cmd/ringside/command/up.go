@@ -25,6 +25,7 @@ func unused(ctx context.Context, addr string) error {
 func newUp() *cobra.Command {
 	var (
 		workers               int
+		session, memory       int64
 		addr, far, secretFile string
 	)
 	c := &cobra.Command{
@@ -46,6 +47,9 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
 			if workers < 1 {
 				return usagef("-n %d: expected at least 1 worker", workers)
 			}
+			if err := mebibytes(map[string]int64{"session-mib": session, "memory-mib": memory}); err != nil {
+				return err
+			}
 			if addr == "" {
 				if addr, err = ownAddr(); err != nil {
 					return err
@@ -66,7 +70,7 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
 				return err
 			}
 			c, err := cluster.Start(cmd.Context(), &cluster.Options{
-				Workers: workers, Threads: coresEach(workers), Addr: addr, ListenTCP: far, SecretFile: secretFile, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: workers, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Addr: addr, ListenTCP: far, SecretFile: secretFile, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
@@ -88,6 +92,8 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
 		},
 	}
 	c.Flags().IntVarP(&workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers")
+	c.Flags().Int64Var(&session, "session-mib", 0, "memory for the tensors of one session on each worker (default: no limit)")
+	c.Flags().Int64Var(&memory, "memory-mib", 0, "memory for all tensors of each worker (default: what the machine has)")
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
 	secretFlag(c.Flags(), &secretFile)
 	c.Flags().StringVar(&addr, "listen", "", "absolute path of the dispatcher's socket (default: this user's)")

@@ -2,8 +2,10 @@ package command
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -47,10 +49,8 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for flag, mib := range map[string]int64{"memory-mib": limit, "session-mib": quota} {
-				if mib < 0 || mib > maxMiB {
-					return usagef("--%s %d: expected 0 to %d", flag, mib, maxMiB)
-				}
+			if err := mebibytes(map[string]int64{"memory-mib": limit, "session-mib": quota}); err != nil {
+				return err
 			}
 			if threads < 0 || threads > maxThreads {
 				return usagef("--threads %d: expected 0 to %d", threads, maxThreads)
@@ -104,4 +104,14 @@ func newWorker() *cobra.Command {
 	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")
 	f.Int64Var(&quota, "session-mib", 0, "memory for the tensors of one session (default: no limit)")
 	return c
+}
+
+// mebibytes checks flags that are sizes.
+func mebibytes(flags map[string]int64) error {
+	for _, flag := range slices.Sorted(maps.Keys(flags)) {
+		if mib := flags[flag]; mib < 0 || mib > maxMiB {
+			return usagef("--%s %d: expected 0 to %d", flag, mib, maxMiB)
+		}
+	}
+	return nil
 }

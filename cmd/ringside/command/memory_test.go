@@ -1,0 +1,54 @@
+package command
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// TestSessionMemory: a session that wants more than up gives each is told so, goes on, and costs no other anything.
+func TestSessionMemory(t *testing.T) {
+	addr := filepath.Join(runtimeDir(t), "d")
+	up := start(t, "up", "-n", "1", "--session-mib", "2", "--memory-mib", "64", "--listen", addr)
+	up.wait("^ready")
+	session := func() *tensor.Session {
+		e, err := client.Dial(t.Context(), addr, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := tensor.NewSession(e, nil)
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	greedy, modest := session(), session()
+	for range 3 {
+		x := tensor.Ones(greedy, tensor.F32, 1<<20) // 4 MiB
+		_, err := tensor.Data[float32](x)
+		if !errors.Is(err, tensor.ErrNoSpace) || !strings.Contains(err.Error(), "4194304 bytes") || !strings.Contains(err.Error(), "2097152") {
+			t.Fatalf("4 MiB in a session of 2: %v", err)
+		}
+		x.Free()
+		_ = greedy.ClearErr()
+		for _, s := range []*tensor.Session{greedy, modest} {
+			if v, err := tensor.Ones(s, tensor.F32, 100<<10).Sum().Item(); err != nil || v != 100<<10 {
+				t.Errorf("after the error: %v %v", v, err)
+			}
+		}
+	}
+	_ = up.Process.Signal(os.Interrupt)
+	if err := up.end(); err != nil {
+		t.Errorf("up: %v", err)
+	}
+	for _, bad := range []string{"--session-mib=-1", "--memory-mib=9999999999999999"} {
+		_, _, err := execute(t, "up", bad)
+		var use *usageError
+		if !errors.As(err, &use) {
+			t.Errorf("up %s: %v", bad, err)
+		}
+	}
+}
