@@ -16,9 +16,17 @@ var kindOrder = []plan.Kind{plan.AllReduce, plan.ReduceScatter, plan.AllGather, 
 func (p *Plan) Explain() string {
 	var b strings.Builder
 	n := len(p.Mesh)
-	fmt.Fprintf(&b, "mesh %v\n", p.Mesh)
+	if p.where == nil {
+		fmt.Fprintf(&b, "mesh %v\n", p.Mesh)
+	} else {
+		n = len(p.Stages[0].Mesh)
+		for k, s := range p.Stages {
+			fmt.Fprintf(&b, "stage %d: workers %s, mesh %v\n", k, strings.Trim(fmt.Sprint(s.Ranks), "[]"), s.Mesh)
+			n = max(n, len(s.Mesh))
+		}
+	}
 	for i, in := range p.Inputs {
-		fmt.Fprintf(&b, "in%d %v%v %s\n", i, in.DType, in.Shape, in.Layout.show(n))
+		fmt.Fprintf(&b, "in%d %v%v %s%s\n", i, in.DType, in.Shape, in.Layout.show(n), p.stage(in.Stage))
 	}
 	if p.program != nil {
 		live := needed(p.program)
@@ -28,23 +36,41 @@ func (p *Plan) Explain() string {
 				fmt.Fprintf(&b, " %v", r)
 			}
 			if live[i] {
-				fmt.Fprintf(&b, " %s\n", p.results[i].show(n))
+				if fmt.Fprintf(&b, " %s", p.results[i].show(n)); p.where != nil {
+					b.WriteString(p.stage(p.where[i]))
+				}
+				b.WriteString("\n")
 			} else {
 				b.WriteString(" not needed\n")
 			}
 		}
 	}
 	for _, m := range p.notes {
-		fmt.Fprintf(&b, "%v along %s of %s, which is %s: %s needs it %s; %d bytes a rank\n",
-			m.kind, p.Mesh[m.dim].Name, m.value, m.from.words(), p.reader(m.reader), m.to.words(), m.bytes)
+		fmt.Fprintf(&b, "%v along %s of %s, which is %s: %s needs it %s; %d bytes a rank%s\n",
+			m.kind, p.Stages[m.stage].Mesh[m.dim].Name, m.value, m.from.words(), p.reader(m.reader), m.to.words(), m.bytes, p.stage(m.stage))
+	}
+	for _, s := range p.sends {
+		what := s.ref.String()
+		if i, ok := s.ref.Instr(); ok {
+			what += " " + p.program.Instrs[i].Op.String()
+		}
+		fmt.Fprintf(&b, "send of %s from stage %d to stage %d; %d bytes a rank\n", what, s.from, s.to, s.bytes)
 	}
 	for _, o := range p.Outputs {
 		if p.program != nil {
-			fmt.Fprintf(&b, "%%%d is kept %s\n", o.Instr, o.Layout.show(n))
+			fmt.Fprintf(&b, "%%%d is kept %s%s\n", o.Instr, o.Layout.show(n), p.stage(o.Stage))
 		}
 	}
 	fmt.Fprintf(&b, "%v\n", p.Stats)
 	return b.String()
+}
+
+// stage names a stage, where there are several.
+func (p *Plan) stage(k int) string {
+	if p.where == nil {
+		return ""
+	}
+	return fmt.Sprintf(" on stage %d", k)
 }
 
 func (p *Plan) reader(i int) string {
@@ -75,6 +101,9 @@ func (s Stats) String() string {
 				l[len(l)-1] += fmt.Sprintf(" of %d tensors", m)
 			}
 		}
+	}
+	if n := s.Collectives[plan.Send]; n > 0 {
+		l = append(l, fmt.Sprintf("%d sent to another stage", n))
 	}
 	if l == nil {
 		l = []string{"no collectives"}

@@ -14,7 +14,7 @@ const maxRun = tensor.MaxInstrs / 4
 func (b *builder) finish(p *tensor.Program, inputs []Placed, outputs []Output, o Options) (*Plan, error) {
 	order := b.order(outputs)
 	items, buckets := b.schedule(order, o)
-	plan := &Plan{Mesh: b.mesh, Inputs: inputs, Outputs: outputs, Ranks: make([]RankPlan, b.ranks), program: p, notes: b.notes}
+	plan := &Plan{Mesh: b.mesh, Stages: []Stage{only(b.mesh)}, Inputs: inputs, Outputs: outputs, Ranks: make([]RankPlan, b.ranks), program: p, notes: b.notes}
 	sent := make([]int64, b.ranks)
 	for _, g := range buckets {
 		t := b.nodes[g.nodes[0]].move
@@ -42,6 +42,15 @@ func (b *builder) finish(p *tensor.Program, inputs []Placed, outputs []Output, o
 	}
 	plan.Stats = b.stats
 	return plan, nil
+}
+
+// only is the stage of all ranks.
+func only(m Mesh) Stage {
+	s := Stage{m, make([]int, m.Size())}
+	for i := range s.Ranks {
+		s.Ranks[i] = i
+	}
+	return s
 }
 
 // forever is the last use of what outlives the plan.

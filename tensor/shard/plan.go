@@ -11,7 +11,8 @@ type Value int32
 
 // Plan is what the ranks of a mesh do to run one program together.
 type Plan struct {
-	Mesh    Mesh
+	Mesh    Mesh     // of the only stage; nil if there are several
+	Stages  []Stage  // one of all ranks unless RewriteStages made the plan
 	Inputs  []Placed // the program's external inputs, whose values are 0, 1, ...
 	Outputs []Output // its kept results
 	Ranks   []RankPlan
@@ -20,6 +21,8 @@ type Plan struct {
 	program *tensor.Program
 	notes   []note
 	results []Layout // of every instruction, as it was made
+	where   []int    // its stage; nil if there is only one
+	sends   []sent
 }
 
 // Placed is a tensor and how it lies.
@@ -27,6 +30,7 @@ type Placed struct {
 	DType  tensor.DType
 	Shape  tensor.Shape // of the whole
 	Layout Layout
+	Stage  int // ranks of other stages have nothing of it
 }
 
 // Output is a kept result of the program.
@@ -93,6 +97,7 @@ func (s Scalar) Of(scalars []float64) float64 {
 //	reduce-scatter   in = |block for 0|block for 1|..., out = fold of all ranks' block for this one, times Scale
 //	all-gather       out = |in of 0|in of 1|...
 //	all-to-all       in = |block for 0|block for 1|..., out = |block from 0|block from 1|...
+//	send, receive    between stages: the group is who sends and who receives; of the move one has In, the other Out
 //
 // A bool is folded as a byte, by max (any) or min (all).
 type Collective struct {
@@ -101,7 +106,7 @@ type Collective struct {
 	Op    plan.Op
 	DType tensor.DType
 	Scale float64 // 1 for everything but a mean
-	Dim   int     // of the mesh
+	Dim   int     // of the mesh; -1 between stages
 	Group []int   // ranks
 	Moves []Move  // several only of all-reduce
 }
@@ -125,6 +130,13 @@ type Stats struct {
 	Bucketed    int               // tensors that share an all-reduce with another
 }
 
+// sent is a tensor that one stage sends to another.
+type sent struct {
+	ref      tensor.Ref
+	from, to int
+	bytes    int64 // sent by a rank
+}
+
 // note says why a tensor is moved.
 type note struct {
 	value    string
@@ -132,5 +144,6 @@ type note struct {
 	dim      int
 	bytes    int64
 	reader   int // instruction, -1 for a result's layout
+	stage    int
 	kind     plan.Kind
 }

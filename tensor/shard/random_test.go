@@ -206,7 +206,7 @@ func randomProgram(t *testing.T, seed uint64, sum *totals) {
 		p := split(m, l, x)
 		layouts, parts = append(layouts, l), append(parts, p)
 		// Terms are rounded: what they make together is the input.
-		x, _ := assemble(t, m, Placed{x.dt, x.sh, l}, p)
+		x, _ := assemble(t, m, Placed{DType: x.dt, Shape: x.sh, Layout: l}, p)
 		inputs = append(inputs, x)
 	}
 	o := &Options{BucketBytes: int64(rng.IntN(3)) << 12, OverlapBytes: int64(rng.IntN(3)) << 6}

@@ -91,7 +91,7 @@ func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, err
 			return nil, fmt.Errorf("input %d: %w", i, err)
 		}
 		l = m.normal(l)
-		placed[i] = Placed{d, s, l}
+		placed[i] = Placed{d, s, l, 0}
 		w.externals = append(w.externals, &tensorState{dt: d, shape: s, have: []version{{l, Value(i)}}, external: true, name: fmt.Sprintf("in%d", i), full: -1})
 	}
 	for i, l := range w.o.Outputs {
@@ -139,7 +139,7 @@ func Redistribute(m Mesh, d tensor.DType, s tensor.Shape, from, to Layout) (*Pla
 	w := &rewriter{builder: newBuilder(m, 1), o: (*Options)(nil).defaults()}
 	x := &tensorState{dt: d, shape: s, have: []version{{from, 0}}, external: true, name: "in0", full: -1}
 	v := w.want(x, to, -1)
-	return w.finish(nil, []Placed{{d, s, from}}, []Output{{0, v, Placed{d, s, to}}}, w.o)
+	return w.finish(nil, []Placed{{d, s, from, 0}}, []Output{{0, v, Placed{d, s, to, 0}}}, w.o)
 }
 
 // needed says which instructions somebody needs: a kept result, or an error.
@@ -193,7 +193,7 @@ func (w *rewriter) want(x *tensorState, l Layout, reader int) Value {
 	v := from.value
 	for _, h := range hops {
 		if kind, moves := h.kind(); moves {
-			w.notes = append(w.notes, note{x.name, h.from[h.dim], h.to, h.dim, w.mesh.cost(x.dt, x.shape, []hop{h}), reader, kind})
+			w.notes = append(w.notes, note{x.name, h.from[h.dim], h.to, h.dim, w.mesh.cost(x.dt, x.shape, []hop{h}), reader, 0, kind})
 		}
 		v = w.take(v, x.dt, x.shape, h)
 		x.have = append(x.have, version{h.after(), v})
@@ -219,7 +219,7 @@ func (w *rewriter) outputs() []Output {
 			}
 		}
 		l = w.mesh.normal(l)
-		out = append(out, Output{i, w.want(x, l, -1), Placed{x.dt, x.shape, l}})
+		out = append(out, Output{i, w.want(x, l, -1), Placed{x.dt, x.shape, l, 0}})
 	}
 	return out
 }

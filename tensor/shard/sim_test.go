@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/plan"
@@ -89,12 +90,14 @@ type traffic struct {
 // simulate runs p's ranks in turn, each as far as it gets, and gives the parts of every output. It fails if ranks wait for each other.
 func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]*array, traffic) {
 	t.Helper()
-	n := p.Mesh.Size()
+	n := len(p.Ranks)
 	ws, at := make([]*worker, n), make([]int, n)
 	for r := range ws {
 		ws[r] = &worker{t, enginetest.Reference(), 1, map[Value]uint64{}}
-		for v, parts := range inputs {
-			ws[r].put(Value(v), parts[r])
+	}
+	for v, parts := range inputs {
+		for k, r := range p.Stages[p.Inputs[v].Stage].Ranks {
+			ws[r].put(Value(v), parts[k])
 		}
 	}
 	tr := traffic{map[plan.Kind]int{}, map[plan.Kind]int{}, make([]int64, n)}
@@ -114,12 +117,16 @@ func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]
 					}
 					arrived[k][r] = s.Collective
 					for _, m := range s.Collective.Moves {
-						ws[r].id(m.In)
+						if s.Collective.Kind != plan.Recv {
+							ws[r].id(m.In)
+						}
 					}
 					if len(arrived[k]) == len(s.Collective.Group) {
 						tr.perform(t, arrived[k], ws)
 						done[k] = true
-						if !seen[s.Collective.ID] {
+						if s.Collective.Dim < 0 {
+							tr.calls[plan.Send]++
+						} else if !seen[s.Collective.ID] {
 							seen[s.Collective.ID] = true
 							tr.calls[s.Collective.Kind]++
 							tr.moves[s.Collective.Kind] += len(s.Collective.Moves)
@@ -148,19 +155,22 @@ func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]
 	wanted := map[Value]bool{}
 	for _, o := range p.Outputs {
 		var parts []*array
-		for _, w := range ws {
-			parts = append(parts, w.get(o.Value))
+		for _, r := range p.Stages[o.Stage].Ranks {
+			parts = append(parts, ws[r].get(o.Value))
 		}
 		outs = append(outs, parts)
 		wanted[o.Value] = true
 	}
 	for r, w := range ws {
 		for v := range inputs {
-			if _, ok := w.ids[Value(v)]; !ok && (p.program == nil || !p.program.Externals[v].Donated) {
+			if _, ok := w.ids[Value(v)]; !ok && slices.Contains(p.Stages[p.Inputs[v].Stage].Ranks, r) && (p.program == nil || !p.program.Externals[v].Donated) {
 				t.Errorf("rank %d freed input %d, which is not the plan's", r, v)
 			}
 		}
 		for v := range w.ids {
+			if int(v) >= len(inputs) && wanted[v] && !p.outputOf(v, r) {
+				t.Errorf("rank %d has value %d, which is another stage's", r, v)
+			}
 			if donated := p.program != nil && int(v) < len(inputs) && p.program.Externals[v].Donated; !wanted[v] && (int(v) >= len(inputs) || donated) {
 				t.Errorf("rank %d still has value %d, which nobody needs", r, v)
 			}
@@ -169,12 +179,32 @@ func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]
 	return outs, tr
 }
 
+// outputOf reports whether rank keeps v.
+func (p *Plan) outputOf(v Value, rank int) bool {
+	for _, o := range p.Outputs {
+		if o.Value == v && slices.Contains(p.Stages[o.Stage].Ranks, rank) {
+			return true
+		}
+	}
+	return false
+}
+
 // perform does a collective that all members of a group have started.
 func (tr *traffic) perform(t *testing.T, cs map[int]*Collective, ws []*worker) {
 	t.Helper()
 	var group []int
 	for _, c := range cs {
 		group = c.Group
+	}
+	if from, to := cs[group[0]], cs[group[len(group)-1]]; from.Kind == plan.Send {
+		a, b := from.Moves[0], to.Moves[0]
+		x := ws[group[0]].get(a.In)
+		if len(group) != 2 || to.Kind != plan.Recv || from.DType != to.DType || !x.sh.Equal(a.InShape) || !x.sh.Equal(b.OutShape) {
+			t.Fatalf("transfer %d between %v: %v of %v to %v of %v", from.ID, group, from.Kind, a.InShape, to.Kind, b.OutShape)
+		}
+		ws[group[1]].put(b.Out, x)
+		tr.sent[group[0]] += int64(x.dt.Size() * x.len())
+		return
 	}
 	for m := range cs[group[0]].Moves {
 		ins := make([]*array, len(group))

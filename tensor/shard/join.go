@@ -1,0 +1,363 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// at names a tensor on a stage.
+type at struct {
+	stage int
+	ref   tensor.Ref
+}
+
+// held is a tensor as a stage has it.
+type held struct {
+	value Value
+	Placed
+}
+
+// sending is a transfer to another stage that was started and not yet waited for.
+type sending struct {
+	to    int
+	reads int // the part that reads it first
+	calls []*Collective
+}
+
+// joiner makes one plan of the plans of parts.
+type joiner struct {
+	*stager
+	out    *Plan
+	id     int
+	has    map[at]held
+	reads  map[at]int         // the first part of the stage that reads it
+	last   map[at]int         // and the last
+	made   map[tensor.Ref]int // the part that makes it; -1 for an input
+	owed   [][]sending        // by stage
+	posts  map[[2]int][]*Collective
+	posted map[*Collective]bool
+	free   []bool // by value: it goes after its last use, on every worker that has it
+}
+
+// join rewrites the parts one after another and puts their steps together.
+func (s *stager) join() (*Plan, error) {
+	j := &joiner{stager: s, has: map[at]held{}, reads: map[at]int{}, last: map[at]int{}, made: map[tensor.Ref]int{},
+		owed: make([][]sending, len(s.stages)), posts: map[[2]int][]*Collective{}, posted: map[*Collective]bool{}}
+	workers := 0
+	for _, st := range s.stages {
+		workers = max(workers, slices.Max(st.Ranks)+1)
+	}
+	j.out = &Plan{Stages: s.stages, Ranks: make([]RankPlan, workers), program: s.p, results: make([]Layout, len(s.p.Instrs)), where: s.where,
+		Stats: Stats{Instrs: len(s.p.Instrs), Collectives: map[plan.Kind]int{}, Moves: map[plan.Kind]int{}}}
+	for n, q := range s.parts {
+		for _, i := range q.instrs {
+			j.made[tensor.Ref(i)] = n
+			for _, r := range s.p.ArgsOf(i) {
+				k := at{q.stage, r}
+				if _, ok := j.reads[k]; !ok {
+					j.reads[k] = n
+				}
+				j.last[k] = n
+			}
+		}
+	}
+	if err := j.inputsFirst(); err != nil {
+		return nil, err
+	}
+	for n := range s.parts {
+		if err := j.part(n); err != nil {
+			return nil, err
+		}
+	}
+	for _, owed := range j.owed {
+		for _, w := range owed {
+			j.waitSent(w)
+		}
+	}
+	j.frees()
+	j.count()
+	return j.out, nil
+}
+
+// inputsFirst gives the inputs their values, and sends those that other stages need.
+func (j *joiner) inputsFirst() error {
+	j.free = make([]bool, len(j.inputs))
+	for i, in := range j.inputs {
+		r := tensor.ExternalRef(i)
+		d, sh := j.p.TypeOf(r)
+		m := j.stages[in.Stage].Mesh
+		if err := m.check(in.Layout, d, sh); err != nil {
+			return fmt.Errorf("input %d: %w", i, err)
+		}
+		h := held{Value(i), Placed{d, sh, m.normal(in.Layout), in.Stage}}
+		j.has[at{in.Stage, r}], j.made[r] = h, -1
+		j.out.Inputs = append(j.out.Inputs, h.Placed)
+		_, read := j.last[at{in.Stage, r}]
+		j.free[i] = j.p.Externals[i].Donated && (!read || j.dests[r] != nil)
+	}
+	for i, in := range j.inputs {
+		if err := j.send(tensor.ExternalRef(i), in.Stage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (j *joiner) step(worker int, s Step) {
+	steps := &j.out.Ranks[worker].Steps
+	*steps = append(*steps, s)
+}
+
+func (j *joiner) waitSent(s sending) {
+	for _, c := range s.calls {
+		j.step(c.Group[0], Step{Kind: Wait, Collective: c})
+	}
+}
+
+// value is a new number.
+func (j *joiner) value() Value {
+	j.free = append(j.free, false)
+	return Value(len(j.free) - 1)
+}
+
+// send starts the transfers of what r names from the stage that has it to all that need it, and notes what they are to receive.
+func (j *joiner) send(r tensor.Ref, from int) error {
+	for _, to := range j.dests[r] {
+		h := j.has[at{from, r}]
+		a, b := j.stages[from], j.stages[to]
+		want := h.Layout
+		if !slices.EqualFunc(a.Mesh, b.Mesh, func(x, y Dim) bool { return x.Size == y.Size }) {
+			want = Layout{}
+		}
+		for k, p := range want {
+			if p.kind == partial {
+				want[k] = Replicate
+			}
+		}
+		if want != h.Layout {
+			q, err := Redistribute(a.Mesh, h.DType, h.Shape, h.Layout, want)
+			if err != nil {
+				return err
+			}
+			number := j.embed(q, from, []Value{h.value}, nil)
+			h = held{number(q.Outputs[0].Value), Placed{h.DType, h.Shape, want, from}}
+			j.free[h.value] = true
+		}
+		got := held{j.value(), Placed{h.DType, h.Shape, want, to}}
+		j.has[at{to, r}] = got
+		s := sending{to: to, reads: j.reads[at{to, r}]}
+		most := map[int]int64{}
+		for k, dst := range b.Ranks {
+			i := k % len(a.Ranks)
+			sh := a.Mesh.shape(want, h.Shape, i)
+			c := &Collective{ID: j.id, Kind: plan.Send, DType: h.DType, Scale: 1, Dim: -1, Group: []int{a.Ranks[i], dst}, Moves: []Move{{In: h.value, InShape: sh}}}
+			d := *c
+			d.Kind, d.Moves = plan.Recv, []Move{{Out: got.value, OutShape: sh}}
+			j.id++
+			j.step(c.Group[0], Step{Kind: Start, Collective: c})
+			s.calls = append(s.calls, c)
+			pair := [2]int(c.Group)
+			j.posts[pair] = append(j.posts[pair], &d)
+			most[i] += int64(sh.Elems() * h.DType.Size())
+		}
+		j.owed[from] = append(j.owed[from], s)
+		j.out.Stats.Collectives[plan.Send]++
+		j.out.Stats.Moves[plan.Send]++
+		j.out.sends = append(j.out.sends, sent{r, from, to, most[0]})
+	}
+	return nil
+}
+
+// receive waits for what part q needs of other stages. What was sent earlier between the same two workers is started before.
+func (j *joiner) receive(q *part) {
+	b := j.stages[q.stage]
+	for _, r := range q.needs {
+		from := j.home(r)
+		got, a := j.has[at{q.stage, r}], j.stages[from]
+		j.arrived(q.stage, from, j.made[r])
+		for k, dst := range b.Ranks {
+			pair := [2]int{a.Ranks[k%len(a.Ranks)], dst}
+			n := slices.IndexFunc(j.posts[pair], func(c *Collective) bool { return c.Moves[0].Out == got.value })
+			for _, c := range j.posts[pair][:n+1] {
+				if !j.posted[c] {
+					j.posted[c] = true
+					j.step(dst, Step{Kind: Start, Collective: c})
+				}
+			}
+			j.step(dst, Step{Kind: Wait, Collective: j.posts[pair][n]})
+			j.posts[pair] = slices.Delete(j.posts[pair], n, n+1)
+		}
+	}
+}
+
+// arrived waits for what the stage sent to another one that has made something since it read it.
+func (j *joiner) arrived(stage, to, made int) {
+	j.owed[stage] = slices.DeleteFunc(j.owed[stage], func(s sending) bool {
+		if s.to != to || s.reads > made {
+			return false
+		}
+		j.waitSent(s)
+		return true
+	})
+}
+
+// embed adds the steps of a stage's plan, whose inputs have the values ins. It returns what its values are here. origin is the instruction
+// of the whole program for each of its own.
+func (j *joiner) embed(q *Plan, stage int, ins []Value, origin []int) func(Value) Value {
+	ranks := j.stages[stage].Ranks
+	named := map[Value]Value{}
+	number := func(v Value) Value {
+		if int(v) < len(ins) {
+			return ins[v]
+		}
+		w, ok := named[v]
+		if !ok {
+			w = j.value()
+			named[v] = w
+		}
+		return w
+	}
+	calls := 0
+	for k, rank := range q.Ranks {
+		for _, s := range rank.Steps {
+			t := Step{Kind: s.Kind}
+			for _, v := range s.Frees {
+				t.Frees = append(t.Frees, number(v))
+			}
+			if s.Run != nil {
+				run := *s.Run
+				run.Inputs, run.Kept, run.Origin = nil, nil, nil
+				for _, v := range s.Run.Inputs {
+					run.Inputs = append(run.Inputs, number(v))
+				}
+				for _, v := range s.Run.Kept {
+					run.Kept = append(run.Kept, Kept{v.Instr, number(v.Value)})
+				}
+				for _, o := range s.Run.Origin {
+					if o >= 0 && origin != nil {
+						o = origin[o]
+					}
+					run.Origin = append(run.Origin, o)
+				}
+				t.Run = &run
+			}
+			if s.Collective != nil {
+				c := *s.Collective
+				calls = max(calls, c.ID+1)
+				c.ID += j.id
+				c.Group, c.Moves = nil, nil
+				for _, r := range s.Collective.Group {
+					c.Group = append(c.Group, ranks[r])
+				}
+				for _, m := range s.Collective.Moves {
+					m.In, m.Out = number(m.In), number(m.Out)
+					c.Moves = append(c.Moves, m)
+				}
+				t.Collective = &c
+			}
+			j.step(ranks[k], t)
+		}
+	}
+	j.id += calls
+	for kind, n := range q.Stats.Collectives {
+		j.out.Stats.Collectives[kind] += n
+		j.out.Stats.Moves[kind] += q.Stats.Moves[kind]
+	}
+	j.out.Stats.Slices += q.Stats.Slices
+	j.out.Stats.Bucketed += q.Stats.Bucketed
+	for _, n := range q.notes {
+		if n.stage = stage; n.reader >= 0 && origin != nil {
+			n.reader = origin[n.reader]
+		}
+		j.out.notes = append(j.out.notes, n)
+	}
+	return number
+}
+
+// frees frees what the plans of parts don't: what was sent, and inputs that nobody reads.
+func (j *joiner) frees() {
+	for w := range j.out.Ranks {
+		steps := j.out.Ranks[w].Steps
+		last := map[Value]int{}
+		mention := func(v Value, n int) {
+			if j.free[v] {
+				last[v] = n
+			}
+		}
+		for v := range j.inputs {
+			if j.free[v] && slices.Contains(j.stages[j.inputs[v].Stage].Ranks, w) {
+				last[Value(v)] = 0
+			}
+		}
+		for n, s := range steps {
+			if s.Run != nil {
+				for _, v := range s.Run.Inputs {
+					mention(v, n)
+				}
+				for _, k := range s.Run.Kept {
+					mention(k.Value, n)
+				}
+			}
+			if s.Collective != nil {
+				for _, m := range s.Collective.Moves {
+					if s.Collective.Kind != plan.Recv {
+						mention(m.In, n)
+					}
+					if s.Collective.Kind != plan.Send {
+						mention(m.Out, n)
+					}
+				}
+			}
+		}
+		var order []Value
+		for v := range last {
+			order = append(order, v)
+		}
+		slices.Sort(order)
+		for _, v := range order {
+			if n := last[v]; n < len(steps) {
+				steps[n].Frees = append(steps[n].Frees, v)
+			}
+		}
+	}
+}
+
+// count counts what workers do and send.
+func (j *joiner) count() {
+	for w, r := range j.out.Ranks {
+		runs, bytes := 0, int64(0)
+		for _, s := range r.Steps {
+			switch s.Kind {
+			case RunProgram:
+				runs++
+			case Start:
+				bytes += s.Collective.sent(w)
+			}
+		}
+		j.out.Stats.Runs, j.out.Stats.Bytes = max(j.out.Stats.Runs, runs), max(j.out.Stats.Bytes, bytes)
+	}
+}
+
+// sent is the bytes that a member of its group sends in c.
+func (c *Collective) sent(rank int) (bytes int64) {
+	size, p := int64(c.DType.Size()), int64(len(c.Group))
+	for _, m := range c.Moves {
+		in, out := int64(m.InShape.Elems()), int64(m.OutShape.Elems())
+		switch c.Kind {
+		case plan.Send:
+			bytes += size * in
+		case plan.AllReduce:
+			bytes += 2 * size * in * (p - 1) / p
+		case plan.ReduceScatter:
+			bytes += size * in * (p - 1) / p
+		case plan.AllGather:
+			bytes += size * out * (p - 1) / p
+		case plan.AllToAll:
+			bytes += size * (in - int64(m.Send[slices.Index(c.Group, rank)]))
+		}
+	}
+	return bytes
+}

@@ -1,0 +1,259 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// Stage is a set of workers that run a part of a program: rank i of the mesh is worker Ranks[i].
+type Stage struct {
+	Mesh  Mesh
+	Ranks []int
+}
+
+// StagedLayout says on which stage a tensor is and how it lies there. Stage is AnyStage for a tensor that is nowhere yet: it is
+// put on the stage that reads it first.
+type StagedLayout struct {
+	Stage  int
+	Layout Layout
+}
+
+// AnyStage is the stage of what may be anywhere.
+const AnyStage = -1
+
+// RewriteStages makes the plan by which several stages run p together: the instructions of a signal in of on its stage, what has none where
+// the largest of its operands is, the rest of the workers idle meanwhile. Inside a stage that is Rewrite. What another stage needs is sent
+// there once: rank by rank where both have the same mesh, else whole from the ranks in turn. Ranks of the plan are workers' numbers,
+// up to the highest of any stage.
+//
+// A stage cuts its work before an instruction that needs something of another stage which it has not received. Each stage goes through its part
+// in the program's order, so micro-batches that are recorded in PipelineOrder run by that schedule.
+//
+// No deadlock comes of it: a cut part waits only for what its first instruction needs, which was made by parts whose first
+// instructions stand before it in the program; so of the parts that have not ended, the one that stands first can run. Sending waits
+// for nobody, which is for whoever carries out the plan: transfers from one worker to another are started in one order by
+// both, have a queue for each direction, and are waited for by the receiver when it needs them and by the sender when what it received since
+// says that they have arrived, or at the end.
+//
+// It returns what Rewrite returns, and ErrMesh for stages that share workers.
+func RewriteStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, inputs []StagedLayout, o *Options) (*Plan, error) {
+	if err := checkStages(stages, of); err != nil {
+		return nil, err
+	}
+	if len(inputs) != len(p.Externals) {
+		return nil, fmt.Errorf("%w: %d layouts for %d inputs", ErrPlacement, len(inputs), len(p.Externals))
+	}
+	for i, in := range inputs {
+		if in.Stage < AnyStage || in.Stage >= len(stages) {
+			return nil, fmt.Errorf("%w: input %d is on stage %d of %d", ErrPlacement, i, in.Stage, len(stages))
+		}
+	}
+	if o != nil {
+		for i := range o.Outputs {
+			if i < 0 || i >= len(p.Instrs) || !p.Instrs[i].Keep {
+				return nil, fmt.Errorf("%w: a layout for instruction %d, which is not a kept result", ErrPlacement, i)
+			}
+		}
+	}
+	s := &stager{p: p, stages: stages, of: of, inputs: append([]StagedLayout(nil), inputs...)}
+	if o != nil {
+		s.o = *o
+	}
+	s.assign()
+	s.cut()
+	return s.join()
+}
+
+func checkStages(stages []Stage, of map[tensor.Signal]int) error {
+	if len(stages) == 0 || len(stages) > MaxRanks {
+		return fmt.Errorf("%w: %d stages, expected 1 to %d", ErrMesh, len(stages), MaxRanks)
+	}
+	owner := map[int]int{}
+	for i, st := range stages {
+		if err := st.Mesh.Check(); err != nil {
+			return fmt.Errorf("stage %d: %w", i, err)
+		}
+		if len(st.Ranks) != st.Mesh.Size() {
+			return fmt.Errorf("%w: stage %d has %d workers for a mesh of %d", ErrMesh, i, len(st.Ranks), st.Mesh.Size())
+		}
+		for _, w := range st.Ranks {
+			if w < 0 || w >= MaxRanks {
+				return fmt.Errorf("%w: stage %d has worker %d, expected 0 to %d", ErrMesh, i, w, MaxRanks-1)
+			}
+			if j, taken := owner[w]; taken {
+				return fmt.Errorf("%w: worker %d is in the stages %d and %d", ErrMesh, w, j, i)
+			}
+			owner[w] = i
+		}
+	}
+	for g, i := range of {
+		if i < 0 || i >= len(stages) {
+			return fmt.Errorf("%w: signal %v runs on stage %d of %d", ErrMesh, g, i, len(stages))
+		}
+	}
+	return nil
+}
+
+// stager cuts a program into parts by stages.
+type stager struct {
+	p      *tensor.Program
+	stages []Stage
+	of     map[tensor.Signal]int
+	inputs []StagedLayout
+	o      Options
+
+	live  []bool
+	where []int // the stage of each instruction; of a leaf that several stages need it is the first, and the others make it again
+	parts []*part
+	dests map[tensor.Ref][]int // the other stages that need what is named, in the order of their need
+}
+
+// part is what one stage does without receiving anything: instructions in order, leaves that it makes for itself among them.
+type part struct {
+	stage  int
+	instrs []int
+	needs  []tensor.Ref // what it receives before, in the order of its use
+}
+
+// assign gives every instruction that is needed its stage.
+func (s *stager) assign() {
+	s.live = needed(s.p)
+	s.where = make([]int, len(s.p.Instrs))
+	for i := range s.where {
+		s.where[i] = AnyStage
+		if sig, ok := s.p.SignalOf(tensor.Ref(i)); ok {
+			if k, ok := s.of[sig]; ok {
+				s.where[i] = k
+			}
+		}
+	}
+	for i := range s.inputs {
+		if sig, ok := s.p.SignalOf(tensor.ExternalRef(i)); ok && s.inputs[i].Stage == AnyStage {
+			if k, ok := s.of[sig]; ok {
+				s.inputs[i].Stage = k
+			}
+		}
+	}
+	for i := range s.p.Instrs {
+		if !s.live[i] || s.leaf(i) {
+			continue
+		}
+		args := s.p.ArgsOf(i)
+		if s.where[i] == AnyStage {
+			most := -1
+			for _, r := range args {
+				if k := s.home(r); k != AnyStage {
+					d, sh := s.p.TypeOf(r)
+					if n := sh.Elems() * d.Size(); n > most {
+						most, s.where[i] = n, k
+					}
+				}
+			}
+		}
+		if s.where[i] == AnyStage {
+			s.where[i] = 0
+		}
+		for _, r := range args { // what was nowhere is here
+			if j, ok := r.External(); ok && s.inputs[j].Stage == AnyStage {
+				s.inputs[j].Stage = s.where[i]
+			} else if j, ok := r.Instr(); ok && s.where[j] == AnyStage {
+				s.where[j] = s.where[i]
+			}
+		}
+	}
+	for i := range s.where {
+		s.where[i] = max(s.where[i], 0)
+	}
+	for i := range s.inputs {
+		s.inputs[i].Stage = max(s.inputs[i].Stage, 0)
+	}
+}
+
+func (s *stager) leaf(i int) bool { return s.p.Instrs[i].Op.Info().Class == tensor.ClassLeaf }
+
+// home is the stage of what r names.
+func (s *stager) home(r tensor.Ref) int {
+	if i, ok := r.Instr(); ok {
+		return s.where[i]
+	}
+	if i, ok := r.External(); ok {
+		return s.inputs[i].Stage
+	}
+	return AnyStage
+}
+
+// cut makes the parts, in the order of their first instructions. A part ends before an instruction that needs something of
+// another stage, and after one that another stage needs something of, so that it is sent at once.
+func (s *stager) cut() {
+	s.findDests()
+	open := make([]*part, len(s.stages))
+	has := make([]map[tensor.Ref]bool, len(s.stages)) // of what is not its own
+	for k := range has {
+		has[k] = map[tensor.Ref]bool{}
+	}
+	add := func(k, i int) {
+		if open[k] == nil {
+			open[k] = &part{stage: k}
+			s.parts = append(s.parts, open[k])
+		}
+		open[k].instrs = append(open[k].instrs, i)
+	}
+	for i := range s.p.Instrs {
+		if !s.live[i] {
+			continue
+		}
+		k := s.where[i]
+		if s.leaf(i) {
+			if s.p.Instrs[i].Keep {
+				add(k, i)
+				has[k][tensor.Ref(i)] = true
+			}
+			continue
+		}
+		var needs []tensor.Ref
+		var leaves []int // functions of nothing: every stage that needs one makes it
+		for _, r := range s.p.ArgsOf(i) {
+			if _, scalar := r.Scalar(); scalar || has[k][r] {
+				continue
+			}
+			if j, ok := r.Instr(); ok && s.leaf(j) {
+				leaves = append(leaves, j)
+				has[k][r] = true
+			} else if s.home(r) != k {
+				needs = append(needs, r)
+				has[k][r] = true
+			}
+		}
+		if needs != nil {
+			open[k] = &part{stage: k, needs: needs}
+			s.parts = append(s.parts, open[k])
+		}
+		for _, j := range leaves {
+			add(k, j)
+		}
+		add(k, i)
+		if s.dests[tensor.Ref(i)] != nil {
+			open[k] = nil
+		}
+	}
+}
+
+// findDests finds what has to be sent.
+func (s *stager) findDests() {
+	s.dests = map[tensor.Ref][]int{}
+	for i := range s.p.Instrs {
+		if !s.live[i] || s.leaf(i) {
+			continue
+		}
+		for _, r := range s.p.ArgsOf(i) {
+			if j, ok := r.Instr(); ok && s.leaf(j) {
+				continue
+			}
+			if k := s.where[i]; s.home(r) != AnyStage && s.home(r) != k && !slices.Contains(s.dests[r], k) {
+				s.dests[r] = append(s.dests[r], k)
+			}
+		}
+	}
+}
