@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
 )
 
 const (
@@ -45,35 +47,45 @@ type Engine struct {
 
 	mu       sync.Mutex // held by Submit
 	err      error      // why the session is over
-	opened   bool
-	worker   string // who serves the session
-	pid      uint32
-	apart    bool // the worker shares no memory with us
+	workers  []member   // who serve the session, by rank
+	opened   int        // of these have said so
+	mesh     shard.Mesh
+	apart    bool // workers share no memory with us
 	programs mirror
 	history  wire.History
 	run      wire.Run
 	done     wire.Done
-	frees    []uint64         // to be freed with the next Run
-	forget   []wire.Hash      // to be forgotten with the next Run
-	seq      uint64           // of the last Run sent
-	asked    uint64           // of the last Run sent that is answered in any case
-	acked    uint64           // of the last Done
-	ahead    []sent           // Runs with uploads that are not acked
-	aheadB   int              // bytes of these
-	late     error            // first error of a Run that nobody waits for
-	awaited  uint64           // the Run that is waited for, 0 for none
-	got      []tensor.Fetched // its results
-	gotErr   error            // or its error
-	pulls    []pull           // those of them that are not here yet
-	stray    int              // parts that were asked for in vain
+	frees    []uint64    // to be freed with the next Run
+	forget   []wire.Hash // to be forgotten with the next Run
+	seq      uint64      // of the last Run sent
+	asked    uint64      // of the last Run sent that is answered in any case
+	acked    uint64      // of the last Run that all workers have answered, or one after it
+	failed   uint64      // of the last Run that some worker said has failed
+	ahead    []sent      // Runs with uploads that are not acked
+	aheadB   int         // bytes of these
+	late     error       // first error of a Run that nobody waits for
+	awaited  uint64      // the Run that is waited for, 0 for none
+	pieces   [][]piece   // its results, as they come
+	gotErr   error       // or its error
+	pulls    []pull      // those of them that are not here yet
+	stray    int         // parts that were asked for in vain
 
 	rmu      sync.Mutex
 	segments []*shm.Segment // of ours, not announced yet
 	returns  []wire.Handle  // fetched values not needed any more
 
 	stats struct {
-		batches, messages, bytes, roundTrips, bodies, bodyBytes, uploads, uploadBytes, fetched, segments atomic.Uint64
+		batches, messages, bytes, roundTrips, bodies, bodyBytes, uploads, uploadBytes, fetched, segments, calls, moved, plans atomic.Uint64
 	}
+}
+
+// member is a worker of the session.
+type member struct {
+	opened              bool
+	name                string
+	pid                 uint32
+	acked               uint64 // of its last Done
+	calls, moved, plans uint64
 }
 
 // sent is how much a Run uploaded.
@@ -96,6 +108,10 @@ type Stats struct {
 	UploadBytes uint64 // bytes of these
 	Fetched     uint64 // values read
 	Segments    uint64 // of our memory announced to the worker
+
+	// Of sessions with several workers, as of their last answers: collectives that each took part in, bytes that the one that
+	// sent most sent in them, and programs that they rewrote for how tensors lie. A program that is run again is not rewritten.
+	Calls, Moved, Plans uint64
 }
 
 // Dial opens a session with the dispatcher at addr, and waits until a worker serves it. Options.Addr
@@ -105,7 +121,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{addr: addr, log: o.Logger}
+	e := &Engine{addr: addr, log: o.Logger, workers: make([]member, o.Workers), mesh: o.Config.Stages()[0].Mesh}
 	if o.Segment == (shm.Options{}) {
 		o.Segment = shm.Options{Backing: shm.Memfd, PeersRead: true, Prefault: true}
 	}
@@ -143,11 +159,14 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 func (e *Engine) open(ctx context.Context, o *Options) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	m := wire.OpenSession{Quota: o.Quota, Name: o.Name}
+	m := wire.OpenSession{Quota: o.Quota, Workers: uint32(o.Workers), Name: o.Name}
+	if o.Workers > 1 {
+		m.Config = o.Config.Marshal()
+	}
 	if err := e.send(ctx, wire.KindOpenSession, m.Size(), func(dst []byte) []byte { return wire.AppendOpenSession(dst, &m) }); err != nil {
 		return err
 	}
-	for !e.opened {
+	for e.opened < len(e.workers) {
 		if err := e.receive(ctx); err != nil {
 			return err
 		}
@@ -155,18 +174,30 @@ func (e *Engine) open(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// Name is the worker's name and process, and the dispatcher's address.
+// Name is the workers' names and processes, and the dispatcher's address.
 func (e *Engine) Name() string {
-	return fmt.Sprintf("worker %s (pid %d) by %s", e.worker, e.pid, e.addr)
+	names := make([]string, len(e.workers))
+	for i, w := range e.workers {
+		names[i] = fmt.Sprintf("%s (pid %d)", w.name, w.pid)
+	}
+	word := "worker"
+	if len(names) > 1 {
+		word = "workers"
+	}
+	return fmt.Sprintf("%s %s by %s", word, strings.Join(names, ", "), e.addr)
 }
 
-// Worker is the name and the process id of the worker that serves the session.
-func (e *Engine) Worker() (name string, pid int) { return e.worker, int(e.pid) }
+// Worker is the name and the process id of the worker that serves the session, the first of several.
+func (e *Engine) Worker() (name string, pid int) { return e.workers[0].name, int(e.workers[0].pid) }
+
+// Workers is how many workers serve the session.
+func (e *Engine) Workers() int { return len(e.workers) }
 
 // Stats returns the counters so far.
 func (e *Engine) Stats() Stats {
 	s := &e.stats
 	return Stats{
+		Calls: s.calls.Load(), Moved: s.moved.Load(), Plans: s.plans.Load(),
 		Batches: s.batches.Load(), Messages: s.messages.Load(), Bytes: s.bytes.Load(), RoundTrips: s.roundTrips.Load(),
 		Bodies: s.bodies.Load(), BodyBytes: s.bodyBytes.Load(), Uploads: s.uploads.Load(), UploadBytes: s.uploadBytes.Load(),
 		Fetched: s.fetched.Load(), Segments: s.segments.Load(),

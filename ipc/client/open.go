@@ -11,7 +11,7 @@ import (
 )
 
 // Open starts a session: with the dispatcher at Options.Addr, or with the one of this user on this host,
-// or, if there is none, in this process on its cores.
+// or, if there is none and one worker is enough, in this process on its cores.
 func Open(ctx context.Context, options *Options) (*tensor.Session, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -25,7 +25,7 @@ func Open(ctx context.Context, options *Options) (*tensor.Session, error) {
 	switch {
 	case err == nil:
 		return tensor.NewSession(e, o.Session), nil
-	case o.Addr == "" && errors.Is(err, ipc.ErrNoListener):
+	case o.Addr == "" && errors.Is(err, ipc.ErrNoListener) && o.Workers == 1:
 		return cpu.NewSession(o.CPU, o.Session)
 	}
 	return nil, err

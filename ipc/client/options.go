@@ -12,6 +12,7 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
 // Options of Dial and Open. The zero value and nil are the documented defaults.
@@ -29,6 +30,13 @@ type Options struct {
 
 	// Secret is shared with a dispatcher on another host.
 	Secret []byte
+
+	// Workers is how many run the session's programs together, each on a part of its tensors. Default as many as Config
+	// has, or 1.
+	Workers int
+
+	// Config says how the session's tensors lie on its workers. nil: whole on each of them, so that they all do the same.
+	Config *config.Config
 
 	// Quota bounds the bytes of the session's tensors at the worker. 0: as the worker likes.
 	Quota uint64
@@ -64,6 +72,24 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.Name == "" {
 		c.Name = filepath.Base(os.Args[0])
+	}
+	if c.Config != nil {
+		if err := c.Config.Check(); err != nil {
+			return c, fmt.Errorf("%w: %w", ipc.ErrBadOption, err)
+		}
+		n := c.Config.Workers()
+		if c.Workers != 0 && c.Workers != n {
+			return c, fmt.Errorf("%w: Workers %d, Config is for %d", ipc.ErrBadOption, c.Workers, n)
+		}
+		c.Workers = n
+	} else {
+		c.Config = &config.Config{NumWorkers: max(1, c.Workers)}
+	}
+	if c.Workers == 0 {
+		c.Workers = 1
+	}
+	if c.Workers < 0 || c.Workers > wire.MaxWorkers {
+		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ipc.ErrBadOption, c.Workers, wire.MaxWorkers)
 	}
 	if len(c.Name) > wire.MaxName {
 		return c, fmt.Errorf("%w: Name of %d bytes, at most %d", ipc.ErrBadOption, len(c.Name), wire.MaxName)

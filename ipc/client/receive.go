@@ -16,20 +16,23 @@ import (
 // await waits for the answer to e.run, which was just sent.
 func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 	e.stats.roundTrips.Add(1)
-	e.awaited, e.got, e.gotErr = e.run.Seq, nil, nil
+	e.awaited, e.pieces, e.gotErr = e.run.Seq, make([][]piece, len(e.run.Fetch)), nil
 	defer func() { e.awaited = 0 }()
 	for e.acked < e.run.Seq {
 		if err := e.receive(ctx); err != nil {
+			e.dropPieces()
 			return nil, err
 		}
 	}
 	if err := e.pullAll(ctx); err != nil {
-		for _, f := range e.got {
-			f.Release()
-		}
+		e.dropPieces()
 		return nil, err
 	}
-	return e.got, e.gotErr
+	if e.gotErr != nil {
+		e.dropPieces()
+		return nil, e.gotErr
+	}
+	return e.assemble()
 }
 
 // receive waits for one message and handles it.
@@ -68,10 +71,8 @@ func (e *Engine) handle(m *ipc.Message) error {
 	switch m.Kind {
 	case wire.KindSessionOpened:
 		var opened wire.SessionOpened
-		if err = wire.ParseSessionOpened(m.Body, &opened); err == nil && e.opened {
-			err = fmt.Errorf("session opened twice, by %q and %q", e.worker, opened.Worker)
-		} else if err == nil {
-			e.opened, e.worker, e.pid, e.apart = true, opened.Worker, opened.PID, opened.Apart
+		if err = wire.ParseSessionOpened(m.Body, &opened); err == nil {
+			err = e.join(&opened)
 		}
 	case wire.KindSegment:
 		err = e.addSegment(m)
@@ -123,28 +124,45 @@ func (e *Engine) addSegment(m *ipc.Message) error {
 // answered handles the end of a Run, and of all before it. Results before what is given back: a
 // result may be an upload that is given back by the same message.
 func (e *Engine) answered(m *wire.Done) error {
-	if m.Seq > e.seq || m.Seq < e.acked {
-		return fmt.Errorf("answer to run %d; %d were sent, %d are done", m.Seq, e.seq, e.acked)
+	if int(m.Rank) >= len(e.workers) {
+		return fmt.Errorf("an answer of worker %d of %d", m.Rank, len(e.workers))
+	}
+	w := &e.workers[m.Rank]
+	if m.Seq > e.seq || m.Seq < w.acked {
+		return fmt.Errorf("answer to run %d; %d were sent, %d are done", m.Seq, e.seq, w.acked)
 	}
 	err := failure(m)
 	if m.Seq == e.awaited {
-		if e.gotErr = err; err == nil {
+		if e.gotErr == nil {
+			e.gotErr = err
+		}
+		if err == nil {
 			if err := e.take(m); err != nil {
 				return err
 			}
 		}
 	} else {
-		if err != nil && e.late == nil {
+		if err != nil && e.late == nil && m.Seq > e.failed { // all workers say so
 			e.late = err
 		}
 		e.abandon(m.Results)
+	}
+	if err != nil {
+		e.failed = max(e.failed, m.Seq)
 	}
 	for _, h := range m.Returned {
 		if err := e.arena.Unlease(h, self); err != nil {
 			return fmt.Errorf("upload given back: %w", err)
 		}
 	}
+	w.acked, w.calls, w.moved, w.plans = m.Seq, m.Calls, m.Moved, m.Plans
 	e.acked = m.Seq
+	for i := range e.workers {
+		e.acked = min(e.acked, e.workers[i].acked)
+	}
+	if len(e.workers) > 1 {
+		e.count()
+	}
 	n := 0
 	for n < len(e.ahead) && e.ahead[n].seq <= e.acked {
 		e.aheadB -= e.ahead[n].bytes
@@ -154,7 +172,7 @@ func (e *Engine) answered(m *wire.Done) error {
 	return nil
 }
 
-// take makes e.got of the results of the awaited Run.
+// take adds to e.pieces what a worker has of the results of the awaited Run.
 func (e *Engine) take(m *wire.Done) error {
 	if len(m.Results) != len(e.run.Fetch) {
 		return fmt.Errorf("%d results for %d", len(m.Results), len(e.run.Fetch))
@@ -164,7 +182,10 @@ func (e *Engine) take(m *wire.Done) error {
 		if r.ID != e.run.Fetch[i] {
 			return fmt.Errorf("result %d is value %d, expected %d", i, r.ID, e.run.Fetch[i])
 		}
-		f, err := e.fetched(r)
+		if r.Elsewhere && len(e.workers) > 1 {
+			continue
+		}
+		p, err := e.piece(r, int(m.Rank))
 		if errors.Is(err, tensor.ErrNoSpace) {
 			e.gotErr = err
 			e.abandon(m.Results[i:])
@@ -173,24 +194,18 @@ func (e *Engine) take(m *wire.Done) error {
 		if err != nil {
 			return fmt.Errorf("value %d: %w", r.ID, err)
 		}
-		e.got = append(e.got, f)
+		e.pieces[i] = append(e.pieces[i], p)
 	}
 	return nil
 }
 
-// fetched finds the memory of a result: the worker's, or our own if it is an upload.
-func (e *Engine) fetched(r *wire.Result) (tensor.Fetched, error) {
-	f := tensor.Fetched{DType: tensor.DType(r.DType), Shape: make(tensor.Shape, len(r.Dims)), Release: func() {}}
-	for i, d := range r.Dims {
-		f.Shape[i] = int(d)
-	}
-	if !f.DType.Valid() {
-		return f, fmt.Errorf("dtype %d", r.DType)
-	}
-	if err := f.Shape.Check(f.DType); err != nil {
-		return f, err
-	}
+// fetched finds the memory of a result, of the part f.Shape of it: the worker's, or our own if it is an upload.
+func (e *Engine) fetched(r *wire.Result, f tensor.Fetched) (tensor.Fetched, error) {
+	f.Release = func() {}
 	want := f.Shape.Elems() * f.DType.Size()
+	if r.Elsewhere {
+		return f, errors.New("it is said to be elsewhere")
+	}
 	if r.Inline != nil {
 		f.Bytes = append([]byte(nil), r.Inline...)
 	} else if e.apart {
@@ -242,7 +257,7 @@ func releaseOnce(b *shm.Block) func() {
 func (e *Engine) abandon(results []wire.Result) {
 	for i := range results {
 		r := &results[i]
-		if r.Inline != nil {
+		if r.Inline != nil || r.Elsewhere {
 			continue
 		}
 		if _, err := e.arena.Segment(r.Handle.Segment); err == nil {

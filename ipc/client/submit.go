@@ -203,7 +203,7 @@ func (e *Engine) addUpload(u *tensor.Upload) error {
 		return nil
 	}
 	b, ours := u.Buf.(*shm.Block)
-	if !ours || e.apart && e.uploaded(b.Handle()) || e.arena.Lease(b, self) != nil {
+	if !ours || e.apart && e.uploaded(b.Handle()) || e.lease(b) != nil {
 		// Memory that the worker cannot see, or that would arrive there twice under one name.
 		var err error
 		if b, err = e.arena.Alloc(len(u.Buf.Bytes())); err != nil {
@@ -211,7 +211,7 @@ func (e *Engine) addUpload(u *tensor.Upload) error {
 			return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 		}
 		copy(b.Bytes(), u.Buf.Bytes())
-		err = e.arena.Lease(b, self)
+		err = e.lease(b)
 		b.Release()
 		if err != nil {
 			w.Inline = []byte{}
@@ -222,11 +222,23 @@ func (e *Engine) addUpload(u *tensor.Upload) error {
 	return nil
 }
 
+// lease has the arena keep a block until every worker has given it back.
+func (e *Engine) lease(b *shm.Block) error {
+	for range e.workers {
+		if err := e.arena.Lease(b, self); err != nil {
+			return err // the first one then: it is not of this arena
+		}
+	}
+	return nil
+}
+
 // dropUploads takes back the blocks of e.run, which is not sent.
 func (e *Engine) dropUploads() {
 	for i := range e.run.Uploads {
-		if u := &e.run.Uploads[i]; u.Inline == nil {
-			_ = e.arena.Unlease(u.Handle, self)
+		for range e.workers {
+			if u := &e.run.Uploads[i]; u.Inline == nil {
+				_ = e.arena.Unlease(u.Handle, self)
+			}
 		}
 	}
 	e.run.Uploads = e.run.Uploads[:0]

@@ -47,13 +47,18 @@ func (p *peer) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("role", p.role.String()), slog.String("name", p.who.Name), slog.Int("pid", p.who.PID))
 }
 
+// reserve is the conn's TryReserve: ErrFull also while older messages wait.
+func (p *peer) reserve(kind uint32, n int) ([]byte, error) {
+	if len(p.queue) > 0 {
+		return nil, ipc.ErrFull
+	}
+	return p.conn.TryReserve(kind, n)
+}
+
 // trySend sends a message if there is room now, with the session's number in it. The files
 // stay the caller's. ErrFull, also while older messages wait; else the conn's errors.
 func (p *peer) trySend(kind uint32, body []byte, session uint64, files []*os.File) error {
-	if len(p.queue) > 0 {
-		return ipc.ErrFull
-	}
-	buf, err := p.conn.TryReserve(kind, len(body))
+	buf, err := p.reserve(kind, len(body))
 	if err != nil {
 		return err
 	}

@@ -1,25 +1,30 @@
 package dispatcher
 
 import (
+	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/wire"
 )
 
-// session is what a client has with a worker.
+// session is what a client has with its workers: one, or several that run it together.
 type session struct {
 	id       uint64
 	name     string
 	quota    uint64
+	want     int    // workers
+	config   []byte // for them
 	client   *peer
-	worker   *peer // nil while it waits for one
+	workers  []*peer // by rank; nil while it waits for them
 	deadline time.Time
-	paused   bool // its worker has enough to do for it
-	over     bool // failed; the client has been told, and what it still sends is dropped
+	paused   map[*peer]bool // workers that have enough to do for it
+	over     bool           // failed; the client has been told, and what it still sends is dropped
 }
 
 // fromClient handles a client's message; false says that it cannot be forwarded now.
@@ -45,15 +50,15 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		return true
 	case s.over:
 		return true
-	case s.worker == nil:
+	case s.workers == nil:
 		return false
-	case s.paused:
+	case len(s.paused) > 0:
 		return false
 	case len(m.Body) < wire.SessionBytes:
 		d.failSession(s, wire.CodeProtocol, fmt.Sprintf("%s of %d bytes", wire.KindName(m.Kind), len(m.Body)))
 		return true
 	}
-	err := s.worker.trySend(m.Kind, m.Body, s.id, m.Files)
+	err := s.trySend(m)
 	switch {
 	case errors.Is(err, ipc.ErrFull):
 		d.stats.blocked.Add(1)
@@ -64,10 +69,41 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		d.failSession(s, wire.CodeInternal, fmt.Sprintf("%s could not be passed on: %v", wire.KindName(m.Kind), err))
 		return true
 	}
-	s.worker.messages++
-	s.worker.bytes += uint64(len(m.Body))
-	d.count(m)
+	for _, w := range s.workers {
+		w.messages++
+		w.bytes += uint64(len(m.Body))
+		d.count(m)
+	}
 	return true
+}
+
+// trySend sends a client's message to all workers of its session, or to none: ErrFull if one of them has no room now. So what
+// several sessions send to the same workers comes to each of them in the same order.
+func (s *session) trySend(m *ipc.Message) error {
+	if len(s.workers) == 1 {
+		return s.workers[0].trySend(m.Kind, m.Body, s.id, m.Files)
+	}
+	for i, w := range s.workers {
+		buf, err := w.reserve(m.Kind, len(m.Body))
+		if err != nil {
+			for _, w := range s.workers[:i] {
+				w.conn.Abort()
+			}
+			return err
+		}
+		copy(buf, m.Body)
+		wire.SetSession(buf, s.id)
+	}
+	var first error
+	for _, w := range s.workers {
+		if err := w.conn.Commit(m.Files...); err != nil && first == nil {
+			first = err
+		}
+	}
+	if errors.Is(first, ipc.ErrPeerGone) {
+		return nil // the others have it: that one's end is found by receiving, and ends the session
+	}
+	return first
 }
 
 // fromWorker hands a worker's message to the session's client.
@@ -76,6 +112,9 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	case wire.KindSessionOpened, wire.KindSegment, wire.KindDropSegment, wire.KindDone, wire.KindFail, wire.KindData:
 	case wire.KindFlow:
 		d.flow(p, m)
+		return
+	case wire.KindMeet:
+		d.meet(p, m)
 		return
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s (kind %d) from a worker", wire.KindName(m.Kind), m.Kind))
@@ -90,6 +129,9 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	if s == nil {
 		return // it ended meanwhile
 	}
+	if m.Kind == wire.KindFail && d.widow(s, p) {
+		return // with a better reason
+	}
 	if s.client.send(m.Kind, m.Body, 0, m.Files) {
 		d.stats.queued.Add(1)
 	}
@@ -97,6 +139,7 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	d.count(m)
 	if m.Kind == wire.KindFail {
 		d.stats.failed.Add(1)
+		d.dismiss(s, wire.CodeInternal, p)
 		d.forgetSession(s)
 		return
 	}
@@ -117,10 +160,50 @@ func (d *Dispatcher) flow(p *peer, m *ipc.Message) {
 	if s == nil {
 		return // it ended meanwhile
 	}
-	if flow.Stop && !s.paused {
+	switch {
+	case !flow.Stop:
+		delete(s.paused, p)
+		return
+	case s.paused == nil:
+		s.paused = map[*peer]bool{}
+	}
+	if !s.paused[p] {
 		d.stats.paused.Add(1)
 	}
-	s.paused = flow.Stop
+	s.paused[p] = true
+}
+
+// meet hands what a worker says to the others of its session.
+func (d *Dispatcher) meet(p *peer, m *ipc.Message) {
+	id, ok := wire.Session(m.Body)
+	s := p.sessions[id]
+	if !ok || len(m.Body) > wire.MaxMeet+64 {
+		d.misbehaves(p, fmt.Sprintf("Meet of %d bytes", len(m.Body)))
+		return
+	}
+	if s == nil {
+		return // it ended meanwhile
+	}
+	for _, w := range s.workers {
+		if w != p && !w.gone {
+			w.send(m.Kind, m.Body, s.id, nil)
+		}
+	}
+	d.count(m)
+}
+
+// widow ends a session whose worker p gives it up after another of its workers is gone: that is what the client is told.
+func (d *Dispatcher) widow(s *session, p *peer) bool {
+	for _, w := range s.workers {
+		if w == p || w.gone {
+			continue
+		}
+		if err := w.conn.Err(); err != nil {
+			d.lost(w, err)
+			return true
+		}
+	}
+	return false
 }
 
 func (d *Dispatcher) count(m *ipc.Message) {
@@ -144,7 +227,8 @@ func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 		return
 	}
 	d.last++
-	s := &session{id: d.last, name: open.Name, quota: open.Quota, client: p}
+	s := &session{id: d.last, name: open.Name, quota: open.Quota, client: p, want: max(1, int(open.Workers)),
+		config: append([]byte(nil), open.Config...)}
 	p.session = s
 	if n := len(d.sessions); n >= d.o.MaxSessions {
 		s.over = true
@@ -162,47 +246,72 @@ func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 	}
 }
 
-// place gives a waiting session to the worker with the least to do; false when there is none.
+// place gives a waiting session to the workers with the least to do; false when there are not enough. Several that share memory
+// with each other, those of this host, are taken before others.
 func (d *Dispatcher) place(s *session) bool {
-	var best *peer
+	var near, far []*peer
 	for _, w := range d.workers {
-		if w.gone || w.conn.Err() != nil {
-			continue
-		}
-		if best == nil || w.less(best) {
-			best = w
+		switch {
+		case w.gone || w.conn.Err() != nil:
+		case w.far():
+			far = append(far, w)
+		default:
+			near = append(near, w)
 		}
 	}
-	if best == nil {
+	best := func(of []*peer) []*peer {
+		slices.SortFunc(of, (*peer).compare)
+		return of[:s.want]
+	}
+	var workers []*peer
+	switch {
+	case s.want > 1 && len(near) >= s.want:
+		workers = best(near)
+	case len(near)+len(far) >= s.want:
+		workers = best(append(near, far...))
+	default:
 		return false
 	}
+	// Ranks are by name, so that the same session lies alike each time.
+	slices.SortFunc(workers, func(p, q *peer) int { return strings.Compare(p.who.Name, q.who.Name) })
 	d.waiting = slices.DeleteFunc(d.waiting, func(x *session) bool { return x == s })
 	d.stats.waiting.Add(-1)
-	s.worker = best
-	best.sessions[s.id] = s
-	best.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{
-		Session: s.id, Quota: s.quota, Apart: s.client.far() || best.far(), Name: s.name}), s.id, nil)
-	d.log.Info("session placed", "session", s.id, "name", s.name, "worker", best.who.Name, "client", s.client)
+	s.workers = workers
+	open := wire.OpenSession{Session: s.id, Quota: s.quota, Workers: uint32(s.want), Config: s.config, Apart: s.client.far(), Name: s.name}
+	var names []string
+	for _, w := range workers {
+		open.Apart = open.Apart || w.far()
+		names = append(names, w.who.Name)
+	}
+	if s.want > 1 && slices.ContainsFunc(workers, (*peer).far) { // conns between hosts need a secret
+		open.Key = make([]byte, wire.MaxKey)
+		rand.Read(open.Key)
+	}
+	for r, w := range workers {
+		w.sessions[s.id] = s
+		open.Rank = uint32(r)
+		w.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open), s.id, nil)
+	}
+	d.log.Info("session placed", "session", s.id, "name", s.name, "workers", names, "client", s.client)
 	return true
 }
 
-// less orders workers by what they have to do; the name decides at last, so that the
+// compare orders workers by what they have to do; the name decides at last, so that the
 // same history gives the same placement.
-func (p *peer) less(q *peer) bool {
-	if len(p.sessions) != len(q.sessions) {
-		return len(p.sessions) < len(q.sessions)
-	}
-	if p.bytes != q.bytes {
-		return p.bytes < q.bytes
-	}
-	return p.who.Name < q.who.Name
+func (p *peer) compare(q *peer) int {
+	return cmp.Or(cmp.Compare(len(p.sessions), len(q.sessions)), cmp.Compare(p.bytes, q.bytes), strings.Compare(p.who.Name, q.who.Name))
 }
 
 // expire fails the sessions that have waited long enough for a worker.
 func (d *Dispatcher) expire(now time.Time) (worked bool) {
 	for len(d.waiting) > 0 && !now.Before(d.waiting[0].deadline) {
-		d.failSession(d.waiting[0], wire.CodeNoWorker,
-			"no worker is connected: start one with ringside worker, or all of it with ringside up")
+		s := d.waiting[0]
+		text := "no worker is connected: start one with ringside worker, or all of it with ringside up"
+		if s.want > 1 {
+			text = fmt.Sprintf("the session needs %d workers, %d are connected: start more with ringside worker, or all of it with ringside up -n %d",
+				s.want, len(d.workers), s.want)
+		}
+		d.failSession(s, wire.CodeNoWorker, text)
 		worked = true
 	}
 	return worked
@@ -214,7 +323,7 @@ func (d *Dispatcher) closeSession(s *session, reason wire.Code) {
 	if s.over {
 		return
 	}
-	d.dismiss(s, reason)
+	d.dismiss(s, reason, nil)
 	d.forgetSession(s)
 }
 
@@ -225,7 +334,7 @@ func (d *Dispatcher) failSession(s *session, code wire.Code, text string) {
 	}
 	d.stats.failed.Add(1)
 	d.log.Warn("session failed", "session", s.id, "name", s.name, "code", code, "text", text)
-	d.dismiss(s, code)
+	d.dismiss(s, code, nil)
 	d.forgetSession(s)
 	if code == wire.CodeQuota {
 		s.client.forget() // it does not read them
@@ -237,10 +346,12 @@ func (p *peer) sendFail(code wire.Code, text string) {
 	p.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: code, Text: wire.CutText(text)}), 0, nil)
 }
 
-// dismiss tells the worker that a session is over.
-func (d *Dispatcher) dismiss(s *session, reason wire.Code) {
-	if s.worker != nil && !s.worker.gone {
-		s.worker.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: s.id, Reason: reason}), s.id, nil)
+// dismiss tells the workers that a session is over, but not the only one when it said so itself: by is who did, nil for none.
+func (d *Dispatcher) dismiss(s *session, reason wire.Code, by *peer) {
+	for _, w := range s.workers {
+		if !w.gone && !(w == by && len(s.workers) == 1) {
+			w.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: s.id, Reason: reason}), s.id, nil)
+		}
 	}
 }
 
@@ -249,8 +360,10 @@ func (d *Dispatcher) forgetSession(s *session) {
 	s.over = true
 	delete(d.sessions, s.id)
 	d.stats.sessions.Add(-1)
-	if s.worker != nil {
-		delete(s.worker.sessions, s.id)
+	for _, w := range s.workers {
+		delete(w.sessions, s.id)
+	}
+	if s.workers != nil {
 		return
 	}
 	d.waiting = slices.DeleteFunc(d.waiting, func(x *session) bool { return x == s })

@@ -97,10 +97,5 @@ func (s *session) read(ctx context.Context, src []byte) error {
 	}
 	defer b.Release()
 	reply := wire.Data{Session: s.id, Handle: m.Handle, Off: m.Off, Part: b.Bytes()[m.Off:][:m.Bytes]}
-	buf, err := s.w.conn.Reserve(ctx, wire.KindData, reply.Size())
-	if err != nil {
-		return err
-	}
-	wire.AppendData(buf[:0], &reply)
-	return s.w.conn.Commit()
+	return s.w.send(ctx, wire.KindData, reply.Size(), func(dst []byte) []byte { return wire.AppendData(dst, &reply) })
 }

@@ -22,6 +22,9 @@ func (s *session) batch(ctx context.Context, m *ipc.Message) error {
 	}
 	s.history.Record(run)
 	for _, h := range run.Returns {
+		if s.shared != nil && !s.holds(h) {
+			continue // another worker's
+		}
 		if err := s.w.dev.Arena().Unlease(h, s.id); err != nil {
 			return fmt.Errorf("%w: given back: %w", errProtocol, err)
 		}
@@ -29,10 +32,10 @@ func (s *session) batch(ctx context.Context, m *ipc.Message) error {
 	s.w.stats.runs.Add(1)
 	s.leased = s.leased[:0]
 	*done = wire.Done{Session: s.id, Seq: run.Seq, Results: done.Results[:0], Returned: done.Returned[:0]}
-	err := s.execute(run, done)
+	err := s.execute(ctx, run, done)
 	if err != nil {
 		s.w.stats.errors.Add(1)
-		if errors.Is(err, errProtocol) {
+		if ends(err) {
 			return err
 		}
 		s.explain(done, err)
@@ -54,6 +57,9 @@ func (s *session) batch(ctx context.Context, m *ipc.Message) error {
 
 // answer sends done, with as much of what is given back as fits.
 func (s *session) answer(ctx context.Context, done *wire.Done) error {
+	if s.shared != nil {
+		done.Rank, done.Calls, done.Moved, done.Plans = uint32(s.team.rank), s.calls, s.moved, s.rewritten
+	}
 	n := min(len(s.returned), wire.MaxReturns/2)
 	done.Returned = append(done.Returned, s.returned[:n]...)
 	s.returned = s.returned[:copy(s.returned, s.returned[n:])]
@@ -62,12 +68,7 @@ func (s *session) answer(ctx context.Context, done *wire.Done) error {
 			s.returnedB += int(h.Len)
 		}
 	}
-	buf, err := s.w.conn.Reserve(ctx, wire.KindDone, done.Size())
-	if err != nil {
-		return err
-	}
-	wire.AppendDone(buf[:0], done)
-	return s.w.conn.Commit()
+	return s.w.send(ctx, wire.KindDone, done.Size(), func(dst []byte) []byte { return wire.AppendDone(dst, done) })
 }
 
 // explain puts err into done.
@@ -78,6 +79,11 @@ func (s *session) explain(done *wire.Done, err error) {
 	s.leased = s.leased[:0]
 	done.Results = done.Results[:0]
 	done.Code = codeOf(err)
+	var agreed *agreedError
+	if errors.As(err, &agreed) {
+		done.Code, done.Text, done.At, done.Op, done.Inputs = agreed.Code, agreed.Text, agreed.At, agreed.Op, agreed.Inputs
+		return
+	}
 	var at *tensor.RunError
 	if errors.As(err, &at) {
 		done.At, done.Op, done.Inputs = uint32(at.Instr)+1, at.Op[:min(len(at.Op), wire.MaxName)], wire.CutText(at.Inputs)
@@ -111,13 +117,16 @@ func codeOf(err error) wire.Code {
 
 // execute does the batch itself. A panic, be it of the engine or by a fault in the client's
 // memory, costs the session.
-func (s *session) execute(run *wire.Run, done *wire.Done) (err error) {
+func (s *session) execute(ctx context.Context, run *wire.Run, done *wire.Done) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.w.log.Error("panic in a session's batch", "session", s.id, "name", s.name, "panic", r, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%w: %w: %v", errProtocol, errInternal, r)
 		}
 	}()
+	if s.shared != nil {
+		return s.together(ctx, run, done)
+	}
 	var p Program
 	if run.Hash != (wire.Hash{}) {
 		known, ok := s.programs[tensor.Hash(run.Hash)]
@@ -171,39 +180,54 @@ func (s *session) dropResults(p *tensor.Program, base uint64) {
 
 // upload makes a value of the client's memory.
 func (s *session) upload(u *wire.Upload) error {
+	d, shape, err := typeOf(u)
+	if err != nil {
+		return err
+	}
+	if _, ok := s.space.Lookup(u.ID); ok {
+		return fmt.Errorf("%w: upload %d exists", errProtocol, u.ID)
+	}
+	b, err := s.blockOf(u, shape.Elems()*d.Size())
+	if err != nil {
+		return err
+	}
+	return s.space.Import(u.ID, d, shape, b)
+}
+
+// typeOf is an upload's dtype and shape.
+func typeOf(u *wire.Upload) (tensor.DType, tensor.Shape, error) {
 	d, shape := tensor.DType(u.DType), make(tensor.Shape, len(u.Dims))
 	for i, n := range u.Dims {
 		shape[i] = int(n)
 	}
 	if !d.Valid() {
-		return fmt.Errorf("%w: upload %d has dtype %d", errProtocol, u.ID, u.DType)
+		return d, nil, fmt.Errorf("%w: upload %d has dtype %d", errProtocol, u.ID, u.DType)
 	}
 	if err := shape.Check(d); err != nil {
-		return fmt.Errorf("%w: upload %d: %w", errProtocol, u.ID, err)
+		return d, nil, fmt.Errorf("%w: upload %d: %w", errProtocol, u.ID, err)
 	}
-	if _, ok := s.space.Lookup(u.ID); ok {
-		return fmt.Errorf("%w: upload %d exists", errProtocol, u.ID)
-	}
-	var b *shm.Block
-	var err error
-	want := shape.Elems() * d.Size()
+	return d, shape, nil
+}
+
+// blockOf finds the bytes of an upload, of which there must be as many as are wanted; nil for none. The caller has a reference.
+func (s *session) blockOf(u *wire.Upload, want int) (b *shm.Block, err error) {
 	switch {
 	case len(u.Inline) > 0:
 		if b, err = s.w.dev.Arena().Alloc(len(u.Inline)); err != nil {
-			return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+			return nil, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 		}
 		copy(b.Bytes(), u.Inline)
 	case u.Inline == nil && s.apart:
 		if b, err = s.arrived(u.Handle); err != nil {
-			return fmt.Errorf("upload %d: %w", u.ID, err)
+			return nil, fmt.Errorf("upload %d: %w", u.ID, err)
 		}
 	case u.Inline == nil:
 		if b, err = s.w.table.Open(s.id, u.Handle); err != nil {
-			return fmt.Errorf("%w: upload %d: %w", errProtocol, u.ID, err)
+			return nil, fmt.Errorf("%w: upload %d: %w", errProtocol, u.ID, err)
 		}
 		if u.Handle.Off%alignment != 0 {
 			b.Release()
-			return fmt.Errorf("%w: upload %d at %v is not %d-byte aligned", errProtocol, u.ID, u.Handle, alignment)
+			return nil, fmt.Errorf("%w: upload %d at %v is not %d-byte aligned", errProtocol, u.ID, u.Handle, alignment)
 		}
 		s.w.stats.imports.Add(1)
 	}
@@ -211,9 +235,9 @@ func (s *session) upload(u *wire.Upload) error {
 		if b != nil {
 			b.Release()
 		}
-		return fmt.Errorf("%w: upload %d of %v%v has %d bytes, expected %d", errProtocol, u.ID, d, shape, have, want)
+		return nil, fmt.Errorf("%w: upload %d has %d bytes, expected %d", errProtocol, u.ID, have, want)
 	}
-	return s.space.Import(u.ID, d, shape, b)
+	return b, nil
 }
 
 func size(b *shm.Block) int {
@@ -239,21 +263,29 @@ func (s *session) fetch(run *wire.Run, done *wire.Done) error {
 			r.Dims = append(r.Dims, int64(n))
 		}
 		r.Inline, r.Handle = nil, wire.Handle{}
-		if v.Block == nil {
-			r.Inline = []byte{}
-			continue
+		if err := s.lend(&r.Value, v.Block, v.bytes()); err != nil {
+			return err
 		}
-		// What lies in the client's memory it keeps itself.
-		if !v.Block.ReadOnly() {
-			if err := s.w.dev.Arena().Lease(v.Block, s.id); err != nil {
-				return fmt.Errorf("%w: %w: %w", errProtocol, errInternal, err)
-			}
-			s.leased = append(s.leased, v.Block.Handle())
-		}
-		r.Handle = v.Block.Handle()
-		r.Handle.Len = uint64(v.bytes())
-		s.w.stats.results.Add(1)
 	}
+	return nil
+}
+
+// lend leases the n bytes that a value has in b to the client.
+func (s *session) lend(r *wire.Value, b *shm.Block, n int) error {
+	if b == nil {
+		r.Inline = []byte{}
+		return nil
+	}
+	// What lies in the client's memory it keeps itself.
+	if !b.ReadOnly() {
+		if err := s.w.dev.Arena().Lease(b, s.id); err != nil {
+			return fmt.Errorf("%w: %w: %w", errProtocol, errInternal, err)
+		}
+		s.leased = append(s.leased, b.Handle())
+	}
+	r.Handle = b.Handle()
+	r.Handle.Len = uint64(n)
+	s.w.stats.results.Add(1)
 	return nil
 }
 

@@ -16,3 +16,9 @@ var (
 
 // errProtocol is a session's mistake that ends it.
 var errProtocol = errors.New("protocol")
+
+// errTeam is that another worker of the session is gone or does not come: the session ends.
+var errTeam = errors.New("the session's workers fell apart")
+
+// ends says whether err costs its session.
+func ends(err error) bool { return errors.Is(err, errProtocol) || errors.Is(err, errTeam) }

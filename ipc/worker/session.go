@@ -11,6 +11,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
 )
 
 // errInternal is a bug here that costs a session.
@@ -22,13 +23,15 @@ type session struct {
 	id        uint64
 	name      string
 	space     Space
-	programs  map[tensor.Hash]program
+	programs  map[tensor.Hash]*program
 	bytes     int // of encoded programs
 	assembler wire.Assembler
 	history   wire.History
 	announced map[uint64]struct{} // our segments that the client has
 	returned  []wire.Handle       // uploads not needed any more, for the next answer
 	returnedB int                 // bytes of these
+
+	*shared // of a session with several workers; nil for others
 
 	apart     bool                     // the client shares no memory with us
 	arriving  map[wire.Handle]*arrival // its uploads on their way, by its name for them
@@ -42,17 +45,21 @@ type session struct {
 	used     time.Duration // of the worker's time, see turns.go
 }
 
-// program is one that the session sent.
+// program is one that the session sent: compiled, or to be rewritten.
 type program struct {
 	Program
 	bytes int   // encoded
 	err   error // why it cannot be run
+
+	parsed *tensor.Program     // where several workers run it together: what they rewrite,
+	plans  map[string]*carried // and as what, by how its inputs lie
+	chosen []shard.Layout      // for inputs that lie nowhere yet; nil before the first run
 }
 
 func newSession(w *Worker, id uint64, name string, quota uint64) *session {
 	s := &session{
 		w: w, id: id, name: name, space: w.dev.Open(),
-		programs: map[tensor.Hash]program{}, announced: map[uint64]struct{}{}, arriving: map[wire.Handle]*arrival{},
+		programs: map[tensor.Hash]*program{}, announced: map[uint64]struct{}{}, arriving: map[wire.Handle]*arrival{},
 	}
 	if quota > 0 {
 		s.space = &limited{Space: s.space, quota: int(min(quota, math.MaxInt))}
@@ -69,6 +76,9 @@ func (s *session) close() {
 // free frees everything but what is leased to the client.
 func (s *session) free() {
 	s.drop()
+	if s.shared != nil {
+		s.shared.close(s.w)
+	}
 	for h := range s.arriving {
 		s.dropArrival(h)
 	}
@@ -152,8 +162,14 @@ func (s *session) addProgram(m *ipc.Message) error {
 		return fmt.Errorf("%w: %d programs of %d bytes, at most %d of %d", errProtocol,
 			len(s.programs)+1, s.bytes+len(encoded), maxPrograms, maxProgramBytes)
 	}
-	compiled, err := s.w.dev.Compile(hash, encoded)
-	s.programs[hash] = program{compiled, len(encoded), err}
+	p := &program{bytes: len(encoded)}
+	if s.shared != nil {
+		p.parsed, p.err = tensor.ParseProgram(encoded)
+		p.plans = map[string]*carried{}
+	} else {
+		p.Program, p.err = s.w.dev.Compile(hash, encoded)
+	}
+	s.programs[hash] = p
 	s.bytes += len(encoded)
 	s.w.stats.programs.Add(1)
 	return nil
@@ -176,12 +192,7 @@ func (s *session) announce(ctx context.Context, h wire.Handle) error {
 		return fmt.Errorf("%w: result in %w", errInternal, err)
 	}
 	m := wire.Segment{Session: s.id, ID: seg.ID(), Bytes: uint64(seg.Size()), Memory: wire.MemoryHost}
-	buf, err := s.w.conn.Reserve(ctx, wire.KindSegment, m.Size())
-	if err != nil {
-		return err
-	}
-	wire.AppendSegment(buf[:0], &m)
-	if err := s.w.conn.Commit(seg.File()); err != nil {
+	if err := s.w.send(ctx, wire.KindSegment, m.Size(), func(dst []byte) []byte { return wire.AppendSegment(dst, &m) }, seg.File()); err != nil {
 		return err
 	}
 	s.announced[h.Segment] = struct{}{}

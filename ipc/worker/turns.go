@@ -26,6 +26,7 @@ const (
 
 // waiting is a message that waits for its session's turn. It owns its files.
 type waiting struct {
+	at    uint64 // counts what came
 	kind  uint32
 	body  []byte
 	files []*os.File
@@ -36,6 +37,10 @@ type waiting struct {
 //
 // Otherwise it is fair queueing by time: the session with a backlog that has used the least
 // is next. One whose backlog was empty starts where the others are.
+//
+// Sessions that several workers share wait for each other's workers. Among those each worker keeps to the order in which the
+// messages came, which is the dispatcher's and so everywhere the same: the one that came first to any worker waits for
+// nothing but what is done already.
 func (w *Worker) step(ctx context.Context) error {
 	if len(w.ready) == 0 {
 		m, err := w.conn.Recv(ctx)
@@ -81,7 +86,7 @@ func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
 	id, ok := wire.Session(m.Body)
 	s := w.sessions[id]
 	switch m.Kind {
-	case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail:
+	case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindMeet:
 		s = nil
 	}
 	if !ok || s == nil {
@@ -91,7 +96,8 @@ func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
 		s.used = max(s.used, w.clock)
 		w.ready = append(w.ready, s)
 	}
-	s.backlog = append(s.backlog, waiting{m.Kind, slices.Clone(m.Body), m.Files})
+	w.arrived++
+	s.backlog = append(s.backlog, waiting{w.arrived, m.Kind, slices.Clone(m.Body), m.Files})
 	s.backlogB += len(m.Body)
 	m.Files = nil
 	if !s.stopped && (len(s.backlog) >= maxBacklog || s.backlogB >= maxBacklogBytes) {
@@ -102,11 +108,18 @@ func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
 
 // turn does the oldest message of the session that has used the least.
 func (w *Worker) turn(ctx context.Context) error {
-	s := w.ready[0]
-	for _, x := range w.ready[1:] {
-		if x.used < s.used {
-			s = x
+	var s, first *session
+	for _, x := range w.ready {
+		if x.shared == nil {
+			if s == nil || x.used < s.used {
+				s = x
+			}
+		} else if first == nil || x.backlog[0].at < first.backlog[0].at {
+			first = x
 		}
+	}
+	if s == nil || first != nil && first.used < s.used {
+		s = first
 	}
 	w.clock = s.used
 	q := s.backlog[0]
@@ -137,12 +150,7 @@ func (w *Worker) idle(s *session) {
 func (s *session) flow(ctx context.Context, stop bool) error {
 	s.stopped = stop
 	m := wire.Flow{Session: s.id, Stop: stop}
-	buf, err := s.w.conn.Reserve(ctx, wire.KindFlow, m.Size())
-	if err != nil {
-		return err
-	}
-	wire.AppendFlow(buf[:0], &m)
-	return s.w.conn.Commit()
+	return s.w.send(ctx, wire.KindFlow, m.Size(), func(dst []byte) []byte { return wire.AppendFlow(dst, &m) })
 }
 
 // drop forgets what waits.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,11 +74,14 @@ type Worker struct {
 	log      *slog.Logger
 	dev      Device
 	conn     ipc.Conn
-	table    *shm.Table // the clients' segments, by session
+	sending  sync.Mutex     // held from Reserve to Commit
+	leaving  sync.WaitGroup // of groups that sessions had
+	table    *shm.Table     // the clients' segments, by session
 	sessions map[uint64]*session
 	run      wire.Run      // the one being handled
 	done     wire.Done     // its answer
 	ready    []*session    // those with a backlog
+	arrived  uint64        // messages that were put into backlogs
 	clock    time.Duration // what the session that had the last turn had used before it
 	stats    struct {
 		sessions                                                 atomic.Int64
@@ -180,6 +184,7 @@ func (w *Worker) close() {
 	for _, s := range w.sessions {
 		s.free()
 	}
+	w.leaving.Wait()
 	_ = w.table.Close()
 	if err := w.dev.Close(); err != nil {
 		w.log.Warn("closing the device", "err", err)
@@ -189,6 +194,8 @@ func (w *Worker) close() {
 // farewell tells the sessions that the worker stops, as far as there is room to.
 func (w *Worker) farewell(cause error) {
 	text := wire.CutText(fmt.Sprintf("worker %q (pid %d) is stopping: %v", w.o.Name, os.Getpid(), cause))
+	w.sending.Lock()
+	defer w.sending.Unlock()
 	for _, s := range w.sessions {
 		m := wire.Fail{Session: s.id, Code: wire.CodeWorkerGone, Text: text}
 		buf, err := w.conn.TryReserve(wire.KindFail, m.Size())
@@ -218,12 +225,21 @@ func (w *Worker) handle(ctx context.Context, m *ipc.Message) error {
 	if s == nil {
 		return nil // it was failed here, and the dispatcher had not heard
 	}
-	if m.Kind == wire.KindCloseSession {
+	switch m.Kind {
+	case wire.KindCloseSession:
 		w.endSession(s)
+		return nil
+	case wire.KindMeet:
+		if s.shared == nil {
+			return w.failSession(ctx, s, fmt.Errorf("%w: Meet in a session of one worker", errProtocol))
+		}
+		if err := s.team.hear(m.Body); err != nil {
+			return w.failSession(ctx, s, err)
+		}
 		return nil
 	}
 	err := s.handle(ctx, m)
-	if err != nil && errors.Is(err, errProtocol) {
+	if ends(err) {
 		return w.failSession(ctx, s, err)
 	}
 	return err
@@ -260,13 +276,26 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	w.stats.sessions.Add(1)
 	w.stats.opened.Add(1)
 	w.log.Debug("session opened", "session", open.Session, "name", open.Name)
-	reply := wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Apart: open.Apart, Worker: w.o.Name}
-	buf, err := w.conn.Reserve(ctx, wire.KindSessionOpened, reply.Size())
+	reply := w.opened(&open)
+	if open.Workers > 1 {
+		if err := s.share(&open, reply); err != nil {
+			return w.failSession(ctx, s, err)
+		}
+		return nil
+	}
+	return w.send(ctx, wire.KindSessionOpened, reply.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &reply) })
+}
+
+// send sends one message of n bytes. The goroutines that make groups send too.
+func (w *Worker) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
+	w.sending.Lock()
+	defer w.sending.Unlock()
+	buf, err := w.conn.Reserve(ctx, kind, n)
 	if err != nil {
 		return err
 	}
-	wire.AppendSessionOpened(buf[:0], &reply)
-	return w.conn.Commit()
+	write(buf[:0])
+	return w.conn.Commit(files...)
 }
 
 // endSession frees what a session has. When it was the last one, memory that nobody has mapped
@@ -284,18 +313,16 @@ func (w *Worker) endSession(s *session) {
 // failSession ends a session that broke the protocol, and tells its client.
 func (w *Worker) failSession(ctx context.Context, s *session, cause error) error {
 	w.stats.failed.Add(1)
-	w.log.Warn("session broke the protocol", "session", s.id, "name", s.name, "err", cause)
+	w.log.Warn("session failed", "session", s.id, "name", s.name, "err", cause)
 	w.endSession(s)
 	m := wire.Fail{Session: s.id, Code: wire.CodeProtocol, Text: wire.CutText(fmt.Sprintf("worker %q: %v", w.o.Name, cause))}
-	if errors.Is(cause, errInternal) {
+	switch {
+	case errors.Is(cause, errInternal):
 		m.Code = wire.CodeInternal
+	case errors.Is(cause, errTeam):
+		m.Code = wire.CodeWorkerGone
 	}
-	buf, err := w.conn.Reserve(ctx, wire.KindFail, m.Size())
-	if err != nil {
-		return err
-	}
-	wire.AppendFail(buf[:0], &m)
-	return w.conn.Commit()
+	return w.send(ctx, wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
 }
 
 func closeAll(files []*os.File) {

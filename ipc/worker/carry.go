@@ -1,0 +1,417 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
+)
+
+// carried is a plan as one worker carries it out.
+type carried struct {
+	plan   *shard.Plan
+	steps  []carriedStep
+	values int
+}
+
+// carriedStep is a step of this rank with its program compiled. A program that could not be is one that fails.
+type carriedStep struct {
+	*shard.Step
+	program Program
+	err     error
+	scalars []float64
+	inputs  []uint64
+	// ends says for every tensor of a collective that nobody needs it afterwards: the result may take its place.
+	ends []bool
+}
+
+// prepare compiles this rank's programs of a plan.
+func (s *session) prepare(p *shard.Plan) *carried {
+	mine := p.Ranks[s.rank].Steps
+	c := &carried{plan: p, steps: make([]carriedStep, len(mine)), values: len(p.Inputs)}
+	note := func(v shard.Value) { c.values = max(c.values, int(v)+1) }
+	started := map[int]*carriedStep{} // and not yet waited for
+	reads := func(v shard.Value) {
+		for _, from := range started {
+			for k, m := range from.Collective.Moves {
+				from.ends[k] = from.ends[k] && m.In != v
+			}
+		}
+	}
+	for i := range mine {
+		step := &c.steps[i]
+		step.Step = &mine[i]
+		switch step.Kind {
+		case shard.RunProgram:
+			encoded := step.Run.Program.Append(nil)
+			step.program, step.err = s.w.dev.Compile(tensor.HashOf(encoded), encoded)
+			step.scalars, step.inputs = make([]float64, len(step.Run.Scalars)), make([]uint64, len(step.Run.Inputs))
+			for _, v := range step.Run.Inputs {
+				reads(v)
+			}
+			for _, k := range step.Run.Kept {
+				note(k.Value)
+			}
+		case shard.Start:
+			step.ends = make([]bool, len(step.Collective.Moves))
+			for k, m := range step.Collective.Moves {
+				note(m.Out)
+				step.ends[k] = true
+				for _, n := range step.Collective.Moves[:k] {
+					step.ends[k] = step.ends[k] && n.In != m.In
+				}
+				reads(m.In)
+			}
+			started[step.Collective.ID] = step
+		case shard.Wait:
+			from := started[step.Collective.ID]
+			delete(started, step.Collective.ID)
+			for k, m := range step.Collective.Moves {
+				from.ends[k] = from.ends[k] && slices.Contains(step.Frees, m.In)
+			}
+		}
+	}
+	return c
+}
+
+// underway is a tensor of a collective that was started.
+type underway struct {
+	work     *collective.Work
+	src, dst *shm.Block // one reference each; nil for no bytes
+}
+
+// carry does this rank's steps of a plan. inputs are ids in the space, 0 for what is not there; outs those of the plan's outputs. With
+// failed, or from the first failure on, it only goes through the motions: it takes part in the collectives with bytes that mean
+// nothing, and returns that error. What ends the session is errTeam.
+func (s *session) carry(ctx context.Context, c *carried, inputs []uint64, scalars []float64, failed error) (outs []uint64, err error) {
+	if cap(s.ids) < c.values {
+		s.ids = make([]uint64, c.values)
+	}
+	ids := s.ids[:c.values]
+	clear(ids)
+	copy(ids, inputs)
+	for _, id := range inputs {
+		if id == 0 && failed == nil {
+			failed = fmt.Errorf("%w: an input of which this worker has no part", tensor.ErrUnknown)
+		}
+	}
+	first := s.next // what is made here has ids from here on
+	pending := map[int][]underway{}
+	for i := range c.steps {
+		step := &c.steps[i]
+		switch step.Kind {
+		case shard.RunProgram:
+			if failed == nil {
+				failed = s.runStep(step, ids, scalars)
+			}
+		case shard.Start:
+			pending[step.Collective.ID], failed = s.start(ctx, step, ids, failed)
+		case shard.Wait:
+			err := s.wait(step.Collective, pending[step.Collective.ID], ids, &failed)
+			delete(pending, step.Collective.ID)
+			if err != nil {
+				s.abandon(pending)
+				s.freeFrom(first, nil)
+				return nil, err
+			}
+		}
+		for _, v := range step.Frees {
+			s.space.Free(ids[v])
+		}
+	}
+	outs = make([]uint64, len(c.plan.Outputs))
+	for i, o := range c.plan.Outputs {
+		if failed == nil {
+			outs[i], failed = s.own(ids[o.Value], first, outs[:i])
+		}
+	}
+	if failed != nil {
+		clear(outs)
+	}
+	s.freeFrom(first, outs)
+	return outs, failed
+}
+
+// freeFrom frees what has an id from first on, but for outs.
+func (s *session) freeFrom(first uint64, outs []uint64) {
+	keep := make(map[uint64]bool, len(outs))
+	for _, id := range outs {
+		keep[id] = true
+	}
+	for id := first; id < s.next; id++ {
+		if !keep[id] {
+			s.space.Free(id)
+		}
+	}
+}
+
+// own is id if it was made from first on and is in nobody's hands yet, else another value in the same place.
+func (s *session) own(id, first uint64, taken []uint64) (uint64, error) {
+	mine := id >= first
+	for _, t := range taken {
+		mine = mine && t != id
+	}
+	if mine {
+		return id, nil
+	}
+	v, ok := s.space.Lookup(id)
+	if !ok {
+		return 0, fmt.Errorf("%w: %d of a plan", tensor.ErrUnknown, id)
+	}
+	if v.Block != nil {
+		v.Block.Retain()
+	}
+	return s.keep(v.DType, v.Shape, v.Block)
+}
+
+// keep makes a value of a block, whose reference it takes over.
+func (s *session) keep(d tensor.DType, shape tensor.Shape, b *shm.Block) (uint64, error) {
+	id := s.next
+	s.next++
+	return id, s.space.Import(id, d, shape, b)
+}
+
+// runStep runs one program.
+func (s *session) runStep(step *carriedStep, ids []uint64, scalars []float64) error {
+	if step.err != nil {
+		return step.err
+	}
+	run := step.Run
+	for i, v := range run.Inputs {
+		step.inputs[i] = ids[v]
+	}
+	for i, x := range run.Scalars {
+		step.scalars[i] = x.Of(scalars)
+	}
+	base := s.next
+	s.next += uint64(len(run.Program.Instrs))
+	err := s.space.Run(step.program, base, step.inputs, step.scalars)
+	var at *tensor.RunError
+	if errors.As(err, &at) && at.Instr >= 0 && at.Instr < len(run.Origin) {
+		return &tensor.RunError{Instr: run.Origin[at.Instr], Op: at.Op, Inputs: at.Inputs, Err: at.Err}
+	}
+	if err != nil {
+		return err
+	}
+	for _, k := range run.Kept {
+		ids[k.Value] = base + uint64(k.Instr)
+	}
+	return nil
+}
+
+// start starts a collective: one call for each of its tensors.
+func (s *session) start(ctx context.Context, step *carriedStep, ids []uint64, failed error) ([]underway, error) {
+	c := step.Collective
+	size := c.DType.Size()
+	all := make([]underway, len(c.Moves))
+	for k := range c.Moves {
+		m, u := &c.Moves[k], &all[k]
+		r := collective.Raw{Kind: c.Kind, Op: c.Op, DType: moved(c.DType), Scale: c.Scale, Send: m.Send, Recv: m.Recv}
+		in, out := m.InShape.Elems()*size, m.OutShape.Elems()*size
+		if failed == nil {
+			failed = s.buffers(u, ids[m.In], in, out, c.Kind == plan.AllReduce && step.ends[k])
+		}
+		if failed != nil {
+			r.Src, r.Dst = make([]byte, in), make([]byte, out)
+		} else {
+			r.Src, r.Dst = bytesOf(u.src, in), bytesOf(u.dst, out)
+		}
+		s.calls++
+		s.moved += uint64(sent(c, m, s.mesh.Coord(s.rank, c.Dim)))
+		u.work = r.Start(ctx, s.groups[c.Dim])
+	}
+	return all, failed
+}
+
+// buffers finds the memory that a collective reads, and has some for its result: the same where that may be.
+func (s *session) buffers(u *underway, id uint64, in, out int, inPlace bool) error {
+	v, ok := s.space.Lookup(id)
+	if !ok {
+		return fmt.Errorf("%w: %d of a plan", tensor.ErrUnknown, id)
+	}
+	inPlace = inPlace && v.Block != nil && v.Block.Refs() == 1 && !v.Block.ReadOnly()
+	if v.Block != nil && in > 0 {
+		u.src = v.Block
+		u.src.Retain()
+	}
+	if out == 0 {
+		return nil
+	}
+	if inPlace {
+		u.dst = v.Block
+		u.dst.Retain()
+		return nil
+	}
+	var err error
+	if u.dst, err = s.w.dev.Arena().Alloc(out); err != nil {
+		u.release()
+		return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+	}
+	return nil
+}
+
+func (u *underway) release() {
+	for _, b := range []*shm.Block{u.src, u.dst} {
+		if b != nil {
+			b.Release()
+		}
+	}
+	u.src, u.dst = nil, nil
+}
+
+func bytesOf(b *shm.Block, n int) []byte {
+	if b == nil {
+		return nil
+	}
+	return b.Bytes()[:n]
+}
+
+// wait waits for a collective's end and makes values of what came. Its error is errTeam; any other goes to failed.
+func (s *session) wait(c *shard.Collective, all []underway, ids []uint64, failed *error) error {
+	var broken error
+	for k := range all {
+		u := &all[k]
+		<-u.work.Done()
+		if err := u.work.Err(); err != nil && broken == nil {
+			broken = fmt.Errorf("%w: %v: %w", errTeam, c.Kind, err)
+		}
+		if u.src != nil {
+			u.src.Release()
+			u.src = nil
+		}
+	}
+	for k := range all {
+		u, m := &all[k], &c.Moves[k]
+		if broken != nil || *failed != nil {
+			u.release()
+			continue
+		}
+		ids[m.Out], *failed = s.keep(c.DType, m.OutShape, u.dst)
+		u.dst = nil
+	}
+	return broken
+}
+
+// abandon waits for what is still under way, after a failure that ends the groups.
+func (s *session) abandon(pending map[int][]underway) {
+	for _, all := range pending {
+		for k := range all {
+			<-all[k].work.Done()
+			all[k].release()
+		}
+	}
+}
+
+// moved is how collectives call the dtypes: a bool is folded as a byte.
+func moved(d tensor.DType) plan.DType {
+	switch d {
+	case tensor.F64:
+		return plan.F64
+	case tensor.F32:
+		return plan.F32
+	case tensor.I64:
+		return plan.I64
+	case tensor.I32:
+		return plan.I32
+	}
+	return plan.U8
+}
+
+// sent is the bytes that a rank sends in a collective: in a ring, or straight to each other rank in an all-to-all.
+func sent(c *shard.Collective, m *shard.Move, place int) int64 {
+	size, p := int64(c.DType.Size()), int64(len(c.Group))
+	in, out := size*int64(m.InShape.Elems()), size*int64(m.OutShape.Elems())
+	switch c.Kind {
+	case plan.AllReduce:
+		return 2 * in * (p - 1) / p
+	case plan.ReduceScatter:
+		return in * (p - 1) / p
+	case plan.AllGather:
+		return out * (p - 1) / p
+	}
+	return in - size*int64(m.Send[place])
+}
+
+// agreedError is a failure of some worker of the session, as all of them tell it.
+type agreedError struct{ wire.Done }
+
+func (e *agreedError) Error() string { return e.Text }
+
+// voteBytes is what a worker says about its failure.
+const voteBytes = 2048
+
+// agree is nil if err is nil on all workers of the session; otherwise it is the failure of the lowest rank that has one, the same
+// error on all. errTeam when they can't agree.
+func (s *session) agree(ctx context.Context, err error) error {
+	for k, g := range s.groups {
+		if g == nil {
+			continue
+		}
+		var vote [1]byte
+		if err != nil {
+			vote[0] = 1
+		}
+		r := collective.Raw{Kind: plan.AllReduce, Op: plan.Max, DType: plan.U8, Scale: 1, Dst: vote[:], Src: vote[:]}
+		if err := r.Do(ctx, g); err != nil {
+			return fmt.Errorf("%w: %w", errTeam, err)
+		}
+		if vote[0] == 0 {
+			continue
+		}
+		n := s.mesh[k].Size
+		mine, all := make([]byte, voteBytes), make([]byte, voteBytes*n)
+		copy(mine, s.ballot(err))
+		counts := make([]int, n)
+		for i := range counts {
+			counts[i] = voteBytes
+		}
+		r = collective.Raw{Kind: plan.AllGather, DType: plan.U8, Dst: all, Src: mine, Recv: counts}
+		if err := r.Do(ctx, g); err != nil {
+			return fmt.Errorf("%w: %w", errTeam, err)
+		}
+		for i := range n {
+			if b := all[i*voteBytes:][:voteBytes]; b[0]|b[1]<<1 != 0 {
+				agreed := new(agreedError)
+				if err = agreed.read(b); err == nil {
+					err = agreed
+				}
+				break
+			}
+		}
+	}
+	return err
+}
+
+// ballot is err as a Done behind its length; nothing for nil.
+func (s *session) ballot(err error) []byte {
+	if err == nil {
+		return nil
+	}
+	var d wire.Done
+	s.explain(&d, err)
+	for d.Size() > voteBytes-2 {
+		d.Text, d.Inputs = d.Text[:len(d.Text)/2], d.Inputs[:len(d.Inputs)/2]
+	}
+	b := make([]byte, 2, voteBytes)
+	b = wire.AppendDone(b, &d)
+	b[0], b[1] = byte(len(b)-2), byte((len(b)-2)>>8)
+	return b
+}
+
+func (e *agreedError) read(b []byte) error {
+	n := int(b[0]) | int(b[1])<<8
+	if n > len(b)-2 {
+		return fmt.Errorf("%w: a failure of %d bytes", errTeam, n)
+	}
+	if err := wire.ParseDone(b[2:2+n], &e.Done); err != nil {
+		return fmt.Errorf("%w: %w", errTeam, err)
+	}
+	return nil
+}

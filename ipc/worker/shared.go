@@ -1,0 +1,465 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
+	"github.com/ringside-go/ringside/tensor/shard/config"
+)
+
+// shared is what a worker knows of a session that it runs together with others. Each of them is sent the same messages in
+// the same order, and keeps the same books: how every value lies, and what a program becomes. So they need not talk about
+// that, only where a plan has a collective.
+//
+// What only one of them can run into, no memory for its part, must not leave the others waiting. It goes through the motions of
+// what is left of the plan, and at the end of a batch they vote: it failed on all of them or on none.
+type shared struct {
+	*team
+	auto   bool // what nobody says is chosen
+	hints  shard.Signals
+	values map[uint64]*placed  // by the client's ids
+	next   uint64              // id for the next value in the space, whose ids are our own
+	plans  map[string]*carried // redistributions
+	key    []byte              // of the plan that is looked for
+	ids    []uint64            // of the plan that is carried out, by shard.Value
+
+	calls, moved, rewritten uint64
+}
+
+// placed is a value of the client's as this worker has it.
+type placed struct {
+	dtype  tensor.DType
+	shape  tensor.Shape // of the whole
+	layout shard.Layout
+	lies   bool   // layout was decided: by the first program that reads it
+	id     uint64 // of this rank's part in the space; 0: it is not there
+
+	whole *shm.Block // an upload of which no part was made yet, where it lies; nil if it has no bytes
+}
+
+// share makes s a session of several workers.
+func (s *session) share(open *wire.OpenSession, reply wire.SessionOpened) error {
+	c, err := configOf(open)
+	if err != nil {
+		return err
+	}
+	s.shared = &shared{team: newTeam(c.Stages()[0].Mesh, int(open.Rank)), auto: c.AutoShard, hints: c.Hints(),
+		values: map[uint64]*placed{}, plans: map[string]*carried{}, next: 1}
+	s.team.join(s.w, s, append([]byte(nil), open.Key...), reply)
+	return nil
+}
+
+// configOf is how the session's tensors are to lie: whole on every worker if nothing is said.
+func configOf(open *wire.OpenSession) (*config.Config, error) {
+	if len(open.Config) == 0 {
+		return &config.Config{NumWorkers: int(open.Workers)}, nil
+	}
+	c, err := config.Parse("the session's config", open.Config)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	switch stages := c.Stages(); {
+	case len(stages) != 1:
+		return nil, fmt.Errorf("%w: a config of %d stages, expected one", errProtocol, len(stages))
+	case stages[0].Mesh.Size() != int(open.Workers):
+		return nil, fmt.Errorf("%w: a config for %d workers in a session of %d", errProtocol, stages[0].Mesh.Size(), open.Workers)
+	}
+	return c, nil
+}
+
+// close frees what lies nowhere yet, and leaves the groups. The space has the rest.
+func (h *shared) close(w *Worker) {
+	for _, v := range h.values {
+		v.drop()
+	}
+	clear(h.values)
+	h.team.close(&w.leaving)
+}
+
+// holds says whether a handle is of this worker's memory.
+func (s *session) holds(h wire.Handle) bool {
+	_, err := s.w.dev.Arena().Segment(h.Segment)
+	return err == nil
+}
+
+// drop gives up the whole of an upload.
+func (v *placed) drop() {
+	if v.whole != nil {
+		v.whole.Release()
+		v.whole = nil
+	}
+}
+
+// forgetValue frees a value.
+func (s *session) forgetValue(id uint64) {
+	if v := s.values[id]; v != nil {
+		delete(s.values, id)
+		v.drop()
+		s.space.Free(v.id)
+	}
+}
+
+// together does a batch with the session's other workers.
+func (s *session) together(ctx context.Context, run *wire.Run, done *wire.Done) (err error) {
+	p, err := s.lookUp(run)
+	if ends(err) {
+		return err
+	}
+	for i := range run.Uploads {
+		u := &run.Uploads[i]
+		if err2 := s.take(u); ends(err2) {
+			return err2
+		} else if err == nil {
+			err = err2
+		}
+	}
+	outs := 0
+	if p != nil {
+		outs, err = s.program(ctx, p, run, err)
+	}
+	if ends(err) {
+		return err
+	}
+	if p != nil || len(run.Uploads) > 0 {
+		if err = s.agree(ctx, err); ends(err) {
+			return err
+		}
+	}
+	if err == nil {
+		err = s.fetchShared(ctx, run, done)
+	}
+	if ends(err) {
+		return err
+	}
+	if err != nil {
+		for i := range run.Uploads {
+			s.forgetValue(run.Uploads[i].ID)
+		}
+		for i := range outs {
+			s.forgetValue(run.Base + uint64(i))
+		}
+	}
+	for _, id := range run.Frees {
+		s.forgetValue(id)
+	}
+	return err
+}
+
+// lookUp finds the program of a run; nil for none.
+func (s *session) lookUp(run *wire.Run) (*program, error) {
+	if run.Hash == (wire.Hash{}) {
+		return nil, nil
+	}
+	p := s.programs[tensor.Hash(run.Hash)]
+	if p == nil {
+		return nil, fmt.Errorf("%w: program %x was never sent", errProtocol, run.Hash)
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	if x := p.parsed; len(run.Inputs) != len(x.Externals) || len(run.Scalars) != x.NumScalars {
+		return nil, fmt.Errorf("%w: program %x with %d inputs and %d scalars, expected %d and %d", errProtocol,
+			run.Hash, len(run.Inputs), len(run.Scalars), len(x.Externals), x.NumScalars)
+	}
+	return p, nil
+}
+
+// take takes in an upload, whole: how it is to lie is not known before somebody reads it. Errors that do not end the session are
+// this worker's alone; the value exists all the same.
+func (s *session) take(u *wire.Upload) error {
+	d, shape, err := typeOf(u)
+	if err != nil {
+		return err
+	}
+	if s.values[u.ID] != nil {
+		return fmt.Errorf("%w: upload %d exists", errProtocol, u.ID)
+	}
+	v := &placed{dtype: d, shape: shape}
+	s.values[u.ID] = v
+	if v.whole, err = s.blockOf(u, shape.Elems()*d.Size()); err != nil || d != tensor.Bool || v.whole == nil {
+		return err
+	}
+	if i := slices.IndexFunc(v.whole.Bytes(), func(x byte) bool { return x > 1 }); i >= 0 {
+		return fmt.Errorf("%w: byte %d of a bool is %d; expected 0 or 1", tensor.ErrDType, i, v.whole.Bytes()[i])
+	}
+	return nil
+}
+
+// program runs p: it decides how inputs lie that lie nowhere yet, and carries out the plan for that. failed is why this worker can't do
+// its part; the others don't know yet. outs is how many ids from run.Base on are those of results.
+func (s *session) program(ctx context.Context, p *program, run *wire.Run, failed error) (outs int, err error) {
+	ins := make([]*placed, len(run.Inputs))
+	for i, id := range run.Inputs {
+		v := s.values[id]
+		d, shape := p.parsed.TypeOf(tensor.ExternalRef(i))
+		if v == nil {
+			return 0, fmt.Errorf("%w: %d, input %d of the program", tensor.ErrUnknown, id, i)
+		}
+		if v.dtype != d || !v.shape.Equal(shape) {
+			return 0, fmt.Errorf("%w: input %d is %v%v, id %d is %v%v", tensor.ErrProgram, i, d, shape, id, v.dtype, v.shape)
+		}
+		ins[i] = v
+	}
+	defer func() {
+		for i, e := range p.parsed.Externals {
+			if e.Donated {
+				s.forgetValue(run.Inputs[i])
+			}
+		}
+	}()
+	if err := s.decide(p, ins); err != nil {
+		return 0, err
+	}
+	c, err := s.planOf(p, ins)
+	if err != nil {
+		return 0, err
+	}
+	ids := make([]uint64, len(ins))
+	for i, v := range ins {
+		if err := s.settle(v); err != nil && failed == nil {
+			failed = err
+		}
+		ids[i] = v.id
+	}
+	outs = len(p.parsed.Instrs)
+	for _, o := range c.plan.Outputs {
+		if s.values[run.Base+uint64(o.Instr)] != nil {
+			return 0, fmt.Errorf("%w: result %d would be id %d, which exists", tensor.ErrProgram, o.Instr, run.Base+uint64(o.Instr))
+		}
+	}
+	made, err := s.carry(ctx, c, ids, run.Scalars, failed)
+	if ends(err) {
+		return 0, err
+	}
+	for i, o := range c.plan.Outputs {
+		s.values[run.Base+uint64(o.Instr)] = &placed{dtype: o.DType, shape: o.Shape, layout: o.Layout, lies: true, id: made[i]}
+	}
+	return outs, err
+}
+
+// decide says how inputs are to lie that lie nowhere yet.
+func (s *session) decide(p *program, ins []*placed) error {
+	for i, v := range ins {
+		if v.lies {
+			continue
+		}
+		if p.chosen == nil {
+			var err error
+			if p.chosen, err = s.choose(p.parsed); err != nil {
+				return fmt.Errorf("%w: %w", tensor.ErrProgram, err)
+			}
+		}
+		v.layout, v.lies = p.chosen[i], true
+	}
+	return nil
+}
+
+// choose says how the inputs of p are to lie: as the config says, or else as is best for p if the config wants that.
+func (s *session) choose(p *tensor.Program) ([]shard.Layout, error) {
+	out, err := shard.Place(p, s.mesh, s.hints)
+	if err != nil || !s.auto {
+		return out, err
+	}
+	best, err := shard.Auto(p, s.mesh, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		sig, ok := p.SignalOf(tensor.ExternalRef(i))
+		if _, said := s.hints[sig]; !ok || !said {
+			out[i] = best.Inputs[i]
+		}
+	}
+	return out, nil
+}
+
+// settle makes this rank's part of an upload whose layout was decided.
+func (s *session) settle(v *placed) error {
+	if v.id != 0 || v.whole == nil && v.shape.Elems() > 0 {
+		return nil // it is there, or its upload failed here, which is known
+	}
+	start, local := s.mesh.Local(v.layout, v.shape, s.rank)
+	part := v.whole
+	switch {
+	case local.Elems() == 0:
+		part = nil
+	case local.Elems() == v.shape.Elems():
+		part.Retain()
+	default:
+		var err error
+		size := v.dtype.Size()
+		if part, err = s.w.dev.Arena().Alloc(local.Elems() * size); err != nil {
+			return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+		}
+		shard.CopyOut(part.Bytes(), v.whole.Bytes(), size, v.shape, start, local)
+	}
+	id := s.next
+	if err := s.space.Import(id, v.dtype, local, part); err != nil {
+		return err
+	}
+	s.next++
+	v.id = id
+	v.drop()
+	return nil
+}
+
+// planOf finds the plan for inputs that lie as these do, or makes it.
+func (s *session) planOf(p *program, ins []*placed) (*carried, error) {
+	s.key = s.key[:0]
+	for _, v := range ins {
+		s.key = appendLayout(s.key, v.layout)
+	}
+	if c := p.plans[string(s.key)]; c != nil {
+		return c, nil
+	}
+	layouts := make([]shard.Layout, len(ins))
+	for i, v := range ins {
+		layouts[i] = v.layout
+	}
+	plan, err := shard.Rewrite(p.parsed, s.mesh, layouts, &shard.Options{Signals: s.hints})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", tensor.ErrProgram, err)
+	}
+	s.rewritten++
+	if len(p.plans) >= maxPlans {
+		clear(p.plans)
+	}
+	c := s.prepare(plan)
+	p.plans[string(s.key)] = c
+	return c, nil
+}
+
+// maxPlans bounds the plans of one program, and of redistributions.
+const maxPlans = 64
+
+func appendLayout(b []byte, l shard.Layout) []byte {
+	for _, p := range l {
+		x := byte(0)
+		if d, ok := p.Sharded(); ok {
+			x = 1 + byte(d)
+		} else if f, ok := p.Partial(); ok {
+			x = 128 + byte(f)
+		}
+		b = append(b, x)
+	}
+	return b
+}
+
+// fetchShared puts this rank's parts of what the client wants into done. What is a sum not yet taken is taken now, and is a value
+// that lies otherwise from then on.
+func (s *session) fetchShared(ctx context.Context, run *wire.Run, done *wire.Done) error {
+	var failed error
+	var moves []move
+	for _, id := range run.Fetch {
+		v := s.values[id]
+		if v == nil {
+			failed = fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+			break // on all of them
+		}
+		to, ok := s.readable(v)
+		if ok || slices.ContainsFunc(moves, func(m move) bool { return m.v == v }) {
+			continue
+		}
+		made, err := s.redistribute(ctx, v, to, failed)
+		if ends(err) {
+			return err
+		}
+		moves, failed = append(moves, move{v, made, to}), err
+	}
+	if len(moves) > 0 {
+		failed = s.agree(ctx, failed)
+	}
+	for _, m := range moves {
+		if failed != nil {
+			s.space.Free(m.made)
+			continue
+		}
+		s.space.Free(m.v.id)
+		m.v.id, m.v.layout = m.made, m.to
+	}
+	for i := 0; failed == nil && i < len(run.Fetch); i++ {
+		failed = s.show(run.Fetch[i], s.values[run.Fetch[i]], done)
+	}
+	return failed
+}
+
+// move is a value that is to lie otherwise, once all have what it then is.
+type move struct {
+	v    *placed
+	made uint64
+	to   shard.Layout
+}
+
+// scatterFrom is from what size on the terms of a sum are folded each worker a part, for the reader to put together, instead of
+// everything by everybody.
+const scatterFrom = 64 << 10
+
+// readable says whether v can be read as it lies, and if not, how it is to lie.
+func (s *session) readable(v *placed) (to shard.Layout, ok bool) {
+	to, ok = v.layout, true
+	for k := range s.mesh {
+		if _, partial := v.layout[k].Partial(); !partial {
+			continue
+		}
+		ok = false
+		to[k] = shard.Replicate
+		if len(s.mesh) == 1 && len(v.shape) > 0 && v.shape[0] >= s.mesh[k].Size && v.shape.Elems()*v.dtype.Size() >= scatterFrom {
+			to[k] = shard.Shard(0)
+		}
+	}
+	return to, ok
+}
+
+// redistribute makes v lie otherwise: made is what it is then.
+func (s *session) redistribute(ctx context.Context, v *placed, to shard.Layout, failed error) (made uint64, err error) {
+	s.key = append(appendLayout(appendLayout(s.key[:0], v.layout), to), byte(v.dtype))
+	key := string(s.key) + v.shape.String()
+	c := s.plans[key]
+	if c == nil {
+		plan, err := shard.Redistribute(s.mesh, v.dtype, v.shape, v.layout, to)
+		if err != nil {
+			return 0, fmt.Errorf("%w: %w: %w", errProtocol, errInternal, err)
+		}
+		if len(s.plans) >= maxPlans {
+			clear(s.plans)
+		}
+		c = s.prepare(plan)
+		s.plans[key] = c
+	}
+	all, err := s.carry(ctx, c, []uint64{v.id}, nil, failed)
+	if err != nil {
+		return 0, err
+	}
+	return all[0], nil
+}
+
+// show puts this rank's part of a value into done, unless another has the same one to show.
+func (s *session) show(id uint64, v *placed, done *wire.Done) error {
+	r := s.result(done)
+	r.ID, r.Layout, r.DType, r.Dims = id, 0, uint8(v.dtype), r.Dims[:0]
+	for _, n := range v.shape {
+		r.Dims = append(r.Dims, int64(n))
+	}
+	r.Inline, r.Handle, r.Elsewhere = nil, wire.Handle{}, false
+	for k := range s.mesh {
+		if d, ok := v.layout[k].Sharded(); ok {
+			r.Layout |= (1 + uint8(d)) << (4 * k)
+		} else if s.mesh.Coord(s.rank, k) > 0 {
+			r.Elsewhere = true
+		}
+	}
+	if r.Elsewhere {
+		return nil
+	}
+	b, n := v.whole, v.shape.Elems()*v.dtype.Size()
+	if v.id != 0 {
+		part, _ := s.space.Lookup(v.id)
+		b, n = part.Block, part.bytes()
+	}
+	return s.lend(&r.Value, b, n)
+}

@@ -1,0 +1,188 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/tensor/shard"
+)
+
+const (
+	// joinTimeout bounds the time in which the workers of a session connect with each other.
+	joinTimeout = 30 * time.Second
+
+	// stepTimeout bounds how long one of them waits for another in a collective: longer than the programs of other sessions
+	// that the other may have to run before. One that died is noticed at once.
+	stepTimeout = 5 * time.Minute
+)
+
+// team is the workers that run one session together, as one of them sees it. They make a group for every dim of their mesh, over
+// conns of their own; the addresses travel in Meet messages, through the dispatcher.
+//
+// A goroutine makes the groups while the worker goes on with other sessions, and then answers the client. Nothing of
+// the session is run before all workers have answered.
+type team struct {
+	mesh   shard.Mesh
+	rank   int
+	groups []*collective.Group // by dim of mesh; nil for dims of one rank. Written before joined is closed
+
+	cancel context.CancelFunc
+	joined chan struct{} // closed when join is over
+
+	mu   sync.Mutex
+	said map[meeting][]byte // what others said that was not needed yet
+	news chan struct{}      // one slot: said has more
+}
+
+// meeting is when somebody says something.
+type meeting struct{ rank, group, round uint32 }
+
+func newTeam(m shard.Mesh, rank int) *team {
+	return &team{mesh: m, rank: rank, groups: make([]*collective.Group, len(m)), joined: make(chan struct{}),
+		said: map[meeting][]byte{}, news: make(chan struct{}, 1)}
+}
+
+// join makes the groups and answers the client, in a goroutine of its own. An error fails the session for all of its workers.
+func (t *team) join(w *Worker, s *session, key []byte, opened wire.SessionOpened) {
+	parent, over := context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithTimeoutCause(parent, joinTimeout,
+		fmt.Errorf("the session's workers did not connect with each other within %v", joinTimeout))
+	t.cancel = func() { over(errSessionOver) }
+	id, log := s.id, w.log.With("session", s.id, "rank", t.rank)
+	go func() {
+		defer close(t.joined)
+		defer cancel()
+		err := t.connect(ctx, w, id, key, log)
+		if err == nil {
+			err = w.send(ctx, wire.KindSessionOpened, opened.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &opened) })
+		}
+		if err == nil || errors.Is(context.Cause(ctx), errSessionOver) {
+			return
+		}
+		log.Warn("no group with the session's other workers", "err", err)
+		m := wire.Fail{Session: id, Code: wire.CodeInternal, Text: wire.CutText(fmt.Sprintf("worker %q, rank %d: %v", w.o.Name, t.rank, err))}
+		_ = w.send(context.Background(), wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
+	}()
+}
+
+// errSessionOver ends a join whose session ended meanwhile.
+var errSessionOver = errors.New("the session is over")
+
+func (t *team) connect(ctx context.Context, w *Worker, session uint64, key []byte, log *slog.Logger) error {
+	for k, d := range t.mesh {
+		if d.Size == 1 {
+			continue
+		}
+		ranks, place := t.mesh.Group(t.rank, k), t.mesh.Coord(t.rank, k)
+		waiter, err := local.NewWaiter()
+		if err != nil {
+			return err
+		}
+		members, err := route.Mesh(ctx, route.MeshOptions{Rank: place, Size: d.Size, Secret: key, Waiter: waiter, Logger: log,
+			Exchange: t.exchange(w, session, k, ranks)})
+		if err != nil {
+			return err
+		}
+		g, err := collective.New(ctx, place, members, &collective.Options{Timeout: stepTimeout, Waiter: waiter, Logger: log})
+		if err != nil {
+			return err
+		}
+		t.groups[k] = g
+	}
+	return nil
+}
+
+// exchange gives every one of ranks what each of them gave, by their order.
+func (t *team) exchange(w *Worker, session uint64, group int, ranks []int) func(context.Context, []byte) ([][]byte, error) {
+	m := wire.Meet{Session: session, Rank: uint32(t.rank), Group: uint32(group)}
+	return func(ctx context.Context, mine []byte) ([][]byte, error) {
+		m.Data = mine
+		if len(mine) > wire.MaxMeet {
+			return nil, fmt.Errorf("%d bytes for the others, at most %d", len(mine), wire.MaxMeet)
+		}
+		if err := w.send(ctx, wire.KindMeet, m.Size(), func(dst []byte) []byte { return wire.AppendMeet(dst, &m) }); err != nil {
+			return nil, err
+		}
+		all := make([][]byte, len(ranks))
+		for i, r := range ranks {
+			if all[i] = mine; r == t.rank {
+				continue
+			}
+			var err error
+			if all[i], err = t.listen(ctx, meeting{uint32(r), m.Group, m.Round}); err != nil {
+				return nil, fmt.Errorf("rank %d: %w", r, err)
+			}
+		}
+		m.Round++
+		return all, nil
+	}
+}
+
+// listen waits for what a rank says.
+func (t *team) listen(ctx context.Context, at meeting) ([]byte, error) {
+	for {
+		t.mu.Lock()
+		data, ok := t.said[at]
+		delete(t.said, at)
+		t.mu.Unlock()
+		if ok {
+			return data, nil
+		}
+		select {
+		case <-t.news:
+		case <-ctx.Done():
+			return nil, ipc.ContextError(ctx)
+		}
+	}
+}
+
+// hear takes in what another worker says.
+func (t *team) hear(src []byte) error {
+	var m wire.Meet
+	if err := wire.ParseMeet(src, &m); err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := meeting{m.Rank, m.Group, m.Round}
+	if _, ok := t.said[at]; ok || int(m.Rank) >= t.mesh.Size() || int(m.Rank) == t.rank || len(t.said) >= maxSaid {
+		return fmt.Errorf("%w: rank %d of %d said it twice, or too much", errProtocol, m.Rank, t.mesh.Size())
+	}
+	t.said[at] = append([]byte{}, m.Data...)
+	select {
+	case t.news <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// maxSaid bounds what others may say ahead: some rounds of the largest mesh.
+const maxSaid = 8 * shard.MaxRanks
+
+// close leaves the groups. It waits for the others to leave as well, for a second at most: not in the worker's goroutine.
+func (t *team) close(over *sync.WaitGroup) {
+	t.cancel()
+	over.Go(func() {
+		<-t.joined
+		for _, g := range t.groups {
+			if g != nil {
+				_ = g.Close()
+			}
+		}
+	})
+}
+
+// opened is the answer to the client that wants a session.
+func (w *Worker) opened(open *wire.OpenSession) wire.SessionOpened {
+	return wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Apart: open.Apart, Rank: open.Rank, Worker: w.o.Name}
+}
