@@ -23,8 +23,13 @@ const (
 	// sharedWaits is for how many yields a core counts as shared after a slow one.
 	sharedWaits = 16
 
-	// patience is how long to wait awake: about what waking a sleeper costs.
-	patience = 50 * time.Microsecond
+	// minPatience is how long to wait awake at first: about what waking a sleeper
+	// costs.
+	minPatience = 50 * time.Microsecond
+
+	// maxPatience is how long to wait awake where sleeps turn out to be short, and
+	// what "short" means.
+	maxPatience = 200 * time.Microsecond
 
 	// maxPark bounds a sleep, so that a lost wake or a peer that does not ring is
 	// a delay and not a hang.
@@ -42,23 +47,28 @@ const (
 //     is needed, and with more processes than cores this is 10 to 25 times faster
 //     than spinning for a fixed time and then sleeping.
 //   - After 50 microseconds it says "I sleep" on the bell, looks once more, and
-//     parks.
+//     parks. After a sleep shorter than 200 microseconds it waits awake twice as
+//     long, up to 200; after any other it is 50 again. For short sleeps breed:
+//     whoever waits for the one that is being woken runs out of patience too, and
+//     the scheduler of a Go program that has slept looks around every 20
+//     microseconds for some milliseconds, on a core that others need.
 //
 // While it spins it holds its P; while it is parked it does not.
 //
 // One goroutine at a time uses a Waiter, and a Bell has one Waiter.
 type Waiter struct {
-	bell    *Bell
-	spin    int       // pauses in a chunk of spinTime
-	shared  int       // yields for which the core still counts as shared
-	epoch   time.Time // of now
-	park    time.Duration
-	parking func()
-	waits   uint64 // satisfied by spinning, not yet in stats
-	spins   atomic.Uint64
-	yields  atomic.Uint64
-	sleeps  atomic.Uint64
-	expired atomic.Uint64
+	bell     *Bell
+	spin     int           // pauses in a chunk of spinTime
+	shared   int           // yields for which the core still counts as shared
+	epoch    time.Time     // of now
+	patience time.Duration // to wait awake
+	park     time.Duration
+	parking  func()
+	waits    uint64 // satisfied by spinning, not yet in stats
+	spins    atomic.Uint64
+	yields   atomic.Uint64
+	sleeps   atomic.Uint64
+	expired  atomic.Uint64
 }
 
 // WaiterOptions are the choices of NewWaiter; nil means all defaults.
@@ -83,7 +93,7 @@ type WaiterStats struct {
 // NewWaiter returns a waiter that sleeps on bell. It takes some 20 microseconds
 // to time the machine's PAUSE.
 func NewWaiter(bell *Bell, o *WaiterOptions) *Waiter {
-	w := &Waiter{bell: bell, epoch: time.Now(), park: maxPark}
+	w := &Waiter{bell: bell, epoch: time.Now(), patience: minPatience, park: maxPark}
 	if o != nil {
 		if o.Park > 0 {
 			w.park = min(o.Park, maxPark)
@@ -170,7 +180,7 @@ func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 		if w.spinOnce(ready) {
 			return true
 		}
-		if after-began > patience || d >= 0 && after-start > d {
+		if after-began > w.patience || d >= 0 && after-start > d {
 			return false
 		}
 		if stop != nil && stop() {
@@ -194,12 +204,24 @@ func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) (ok, rung bool)
 		return ok, true
 	}
 	w.sleeps.Add(1)
+	before := w.now()
 	w.bell.park(d)
 	if rung = w.bell.rung(); !rung {
 		w.expired.Add(1)
 	}
+	w.slept(w.now()-before, rung)
 	w.bell.retract()
 	return ready(), rung
+}
+
+// slept chooses the patience after a sleep of d that somebody's ring ended, or time.
+func (w *Waiter) slept(d time.Duration, rung bool) {
+	switch {
+	case d >= maxPatience:
+		w.patience = minPatience
+	case rung:
+		w.patience = min(2*w.patience, maxPatience)
+	}
 }
 
 // Stats returns the counters. It may be called at any time from any goroutine.

@@ -266,3 +266,56 @@ func TestWaitTakesYesOnce(t *testing.T) {
 		})
 	}
 }
+
+// TestPatience: short sleeps that a ring ended make the waiter wait longer awake, one long sleep makes it forget that.
+func TestPatience(t *testing.T) {
+	w := NewWaiter(heapBell(t, newHeapFutex()), nil)
+	for i, step := range []struct {
+		slept time.Duration
+		rung  bool
+		want  time.Duration
+	}{
+		{maxPatience - 1, false, minPatience},
+		{maxPatience - 1, true, 2 * minPatience},
+		{0, true, maxPatience},
+		{0, true, maxPatience},
+		{0, false, maxPatience},
+		{maxPatience, true, minPatience},
+		{0, true, 2 * minPatience},
+		{maxPark, false, minPatience},
+	} {
+		if w.slept(step.slept, step.rung); w.patience != step.want {
+			t.Errorf("step %d: %v after a sleep of %v, expected %v", i, w.patience, step.slept, step.want)
+		}
+	}
+}
+
+// TestSleepsAreTimed: a waiter that sleeps too long for patience has none left over.
+func TestSleepsAreTimed(t *testing.T) {
+	var sleeps int
+	f := Futex{
+		Wait: func(*uint32, uint32, time.Duration) error {
+			sleeps++
+			for start := time.Now(); time.Since(start) < 2*maxPatience; {
+			}
+			return nil
+		},
+		Wake: func(*uint32, int) error { return nil },
+	}
+	mem := make([]byte, BellSize)
+	if err := InitBell(mem); err != nil {
+		t.Fatal(err)
+	}
+	bell, err := NewBell(mem, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := NewWaiter(bell, nil)
+	w.patience = maxPatience
+	if !w.Wait(func() bool { return sleeps > 0 }, nil) {
+		t.Error("Wait returned false without a stop")
+	}
+	if sleeps != 1 || w.patience != minPatience {
+		t.Errorf("patience %v after %d sleeps, expected %v after one", w.patience, sleeps, minPatience)
+	}
+}

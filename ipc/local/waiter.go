@@ -13,8 +13,8 @@ import (
 
 // Waiter is what one goroutine sleeps on for any number of conns, listeners and whatever
 // else calls Wake. Peers in other processes wake it through shared memory. It waits by the policy
-// of ring.Waiter: awake for some 50 µs, then asleep, at most 100 ms at a time. Conns of
-// every other transport can use it as well.
+// of ring.Waiter: awake for some 50 µs, 200 where sleeps turn out to be short, then asleep,
+// at most 100 ms at a time. Conns of every other transport can use it as well.
 //
 // One goroutine at a time may Wait; any may Wake.
 type Waiter struct {
