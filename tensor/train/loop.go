@@ -66,7 +66,11 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		}
 		opt.LR = schedule(n)
 		began := time.Now()
-		loss, err := r.record(opt, leaves, next, n)
+		record := r.record
+		if r.o.Accumulate > 1 {
+			record = r.accumulate
+		}
+		loss, err := record(opt, leaves, next, n)
 		if before != nil {
 			before.Free()
 		}

@@ -71,7 +71,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	}
 	r.o = r.o.filled(m.Defaults)
 	r.sum = &Summary{Model: m.Name, Engine: s.Engine().Name(), Data: d.where(), Unit: d.unit(),
-		Seed: r.o.Seed, Batch: r.o.Batch, Planned: r.o.Steps}
+		Seed: r.o.Seed, Batch: r.o.Batch, Accumulate: r.o.Accumulate, Recompute: r.o.Recompute, Planned: r.o.Steps}
 	if resumed != nil {
 		return r.sum, resumed
 	}
@@ -105,11 +105,14 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 			return r.sum, err
 		}
 	}
+	if err := r.recompute(); err != nil {
+		return r.sum, err
+	}
 	next, items, err := d.steps(r)
 	if err != nil {
 		return r.sum, err
 	}
-	if err := r.train(ctx, next, items); err != nil {
+	if err := r.train(ctx, next, items*r.o.Accumulate); err != nil {
 		return r.sum, err
 	}
 	if r.o.Save != "" {

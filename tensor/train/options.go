@@ -13,7 +13,15 @@ const BatchSignal = "batch"
 // none.
 type Options struct {
 	Steps int // optimizer steps
-	Batch int // examples in a step: images, or pieces of text
+	Batch int // examples in a batch: images, or pieces of text
+
+	// Accumulate is how many batches a step is made of: their gradients are added up before the optimizer's step, and no
+	// more than one batch is in memory at a time. A step then has Accumulate*Batch examples. 0 is 1.
+	Accumulate int
+
+	// Recompute keeps of each layer only what goes in, and computes the rest again for the backward pass: less memory for
+	// more time, and the same bits. Language models can (nn.Recomputer).
+	Recompute bool
 
 	LR     float64 // peak learning rate of AdamW
 	LRLast float64 // where the cosine ends
@@ -88,6 +96,8 @@ type Summary struct {
 	Parameters int    `json:"parameters"`
 	Seed       uint64 `json:"seed"`
 	Batch      int    `json:"batch"`
+	Accumulate int    `json:"accumulate"` // batches in a step
+	Recompute  bool   `json:"recompute,omitempty"`
 
 	Steps   int  `json:"steps"` // done, those before Resumed included
 	Resumed int  `json:"resumed_at,omitempty"`
@@ -128,6 +138,7 @@ func (o *Options) filled(d Options) Options {
 	f := *o
 	f.Steps, f.Batch, f.Warmup = or(f.Steps, d.Steps), or(f.Batch, d.Batch), or(f.Warmup, d.Warmup)
 	f.LR, f.LRLast, f.Decay, f.Clip = or(f.LR, d.LR), or(f.LRLast, d.LRLast), or(f.Decay, d.Decay), or(f.Clip, d.Clip)
+	f.Accumulate = or(or(f.Accumulate, d.Accumulate), 1)
 	f.inFlight = or(f.inFlight, defaultInFlight)
 	f.LossEvery, f.Sample = or(f.LossEvery, d.LossEvery), or(f.Sample, d.Sample)
 	f.Warmup = min(f.Warmup, f.Steps/10) // a short run would otherwise never leave it
@@ -143,6 +154,7 @@ func (o *Options) check() error {
 	}{
 		{"steps", o.Steps > 0, o.Steps, "at least 1"},
 		{"batch", o.Batch > 0 && o.Batch <= maxBatch, o.Batch, fmt.Sprintf("1 to %d", maxBatch)},
+		{"accumulate", o.Accumulate > 0 && o.Accumulate <= maxBatch, o.Accumulate, fmt.Sprintf("1 to %d", maxBatch)},
 		{"lr", o.LR > 0 && !math.IsInf(o.LR, 0), o.LR, "above 0"},
 		{"loss-every", o.LossEvery > 0, o.LossEvery, "at least 1"},
 		{"every", o.Every >= 0, o.Every, "at least 1"},

@@ -27,7 +27,7 @@ const (
 // kept are the options that a checkpoint keeps, as text that gives the same bits when it is read.
 func (o *Options) kept() []keptOption {
 	return []keptOption{
-		{name: "seed", u: &o.Seed, fixed: true}, {name: "batch", i: &o.Batch, fixed: true}, {name: "steps", i: &o.Steps},
+		{name: "seed", u: &o.Seed, fixed: true}, {name: "batch", i: &o.Batch, fixed: true}, {name: "accumulate", i: &o.Accumulate, fixed: true}, {name: "steps", i: &o.Steps},
 		{name: "warmup", i: &o.Warmup}, {name: "every", i: &o.Every}, {name: "loss-every", i: &o.LossEvery},
 		{name: "lr", f: &o.LR}, {name: "lr-last", f: &o.LRLast}, {name: "decay", f: &o.Decay}, {name: "clip", f: &o.Clip},
 	}
@@ -141,8 +141,10 @@ func (r *run) claim() error {
 	return checkpoint.Writable(r.o.Checkpoint)
 }
 
-// restore puts the run where its checkpoint was saved, and returns the number of steps done.
+// restore puts the run where its checkpoint was saved, if it goes on from one, and returns the number of steps done. The
+// tensors that the run consists of get their names for when they are lost.
 func (r *run) restore(ctx context.Context, opt optim.Optimizer) (int, error) {
+	r.s.Name(r.state(opt)...)
 	c := r.from
 	if c == nil {
 		return 0, nil

@@ -284,6 +284,8 @@ func TestBadOptions(t *testing.T) {
 	}{
 		{"fashion-mlp", someImages(), Options{Steps: -1}, ErrOption, "steps is -1"},
 		{"fashion-mlp", someImages(), Options{Batch: 1 << 20}, ErrOption, "batch is 1048576, expected 1 to 65536"},
+		{"fashion-mlp", someImages(), Options{Accumulate: -2}, ErrOption, "accumulate is -2"},
+		{"fashion-mlp", someImages(), Options{Recompute: true}, ErrOption, "fashion-mlp has no parts"},
 		{"fashion-mlp", someImages(), Options{LR: -1}, ErrOption, "lr is -1"},
 		{"fashion-mlp", someImages(), Options{LossEvery: -3}, ErrOption, "loss-every is -3"},
 		{"fashion-mlp", someImages(), Options{Seed: 1 << 60}, ErrOption, "below 2^53"},

@@ -38,7 +38,7 @@ Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-m
 the text that comes with Go (Newton's Opticks). --json ends with one object on standard output.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := positive(cmd.Flags(), "steps", "batch", "lr", "loss-every", "every", "workers"); err != nil {
+			if err := positive(cmd.Flags(), "steps", "batch", "accumulate", "lr", "loss-every", "every", "workers"); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("sample") && o.Sample == 0 {
@@ -55,7 +55,9 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.StringVar(&model, "model", "qwen3-tiny", "which model")
 	f.StringVar(&path, "data", "", "folder of images in IDX files, or a file or folder of text")
 	f.IntVar(&o.Steps, "steps", 0, "optimizer steps (default: the model's)")
-	f.IntVar(&o.Batch, "batch", 0, "examples in a step (default: the model's)")
+	f.IntVar(&o.Batch, "batch", 0, "examples in a batch (default: the model's)")
+	f.IntVar(&o.Accumulate, "accumulate", 0, "batches in a step, whose gradients are added up (default 1)")
+	f.BoolVar(&o.Recompute, "recompute", false, "keep only what lies between layers and compute the rest again: less memory, more time")
 	f.Float64Var(&o.LR, "lr", 0, "peak learning rate (default: the model's)")
 	f.Uint64Var(&o.Seed, "seed", 0, "of the weights and of the order of the examples")
 	f.IntVar(&o.LossEvery, "loss-every", 0, "read the loss every so many steps, which waits for the step (default: the model's)")
@@ -146,6 +148,9 @@ func (o *outcome) write(w io.Writer) error {
 	row("data", "%s", o.Data)
 	row("engine", "%s", o.Engine)
 	done := fmt.Sprintf("%d of batch %d in %.1f s, %.0f a second, %s %s a second", o.Steps-o.Resumed, o.Batch, o.Seconds, o.Rate, count(o.Items), o.Unit)
+	if o.Accumulate > 1 {
+		done += fmt.Sprintf("; %d batches a step", o.Accumulate)
+	}
 	if o.Stopped {
 		done += fmt.Sprintf("; stopped before step %d", o.Planned)
 	}
