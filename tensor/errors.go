@@ -26,6 +26,8 @@ var (
 	ErrUnknown = errors.New("tensor: unknown tensor id")
 	// ErrClosed is returned by every call on a closed session or engine.
 	ErrClosed = errors.New("tensor: closed")
+	// ErrLost is returned by every call on a session whose engine is gone, with all values that it held.
+	ErrLost = errors.New("tensor: session lost")
 	// ErrSignal is returned for a signal that can't have its name, and for one too many.
 	ErrSignal = errors.New("tensor: bad signal")
 	// ErrNoGrad is returned when a gradient is asked of something that has none.

@@ -64,7 +64,8 @@ type Session struct {
 		sync.Mutex
 		ids []uint64
 	}
-	stats SessionStats
+	stats  SessionStats
+	labels []label // see Name
 }
 
 // SessionStats counts what a session did.
@@ -278,7 +279,7 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	sites := s.sites
 	s.startProgram()
 	if err != nil {
-		return Fetched{}, s.fail(located(err, sites))
+		return Fetched{}, s.fail(s.lost(located(err, sites)))
 	}
 	if v == nil {
 		return Fetched{}, s.err

@@ -12,8 +12,8 @@ import (
 var (
 	// ErrLost is returned when the session is over and its tensors are gone: the worker or the
 	// dispatcher died, stopped, or ended it. The text says who and why. When a process
-	// is gone it is also ipc.ErrPeerGone.
-	ErrLost = errors.New("client: session lost")
+	// is gone it is also ipc.ErrPeerGone. It is tensor.ErrLost, to which the session adds which tensors those were.
+	ErrLost error = &remoteError{"client: session lost", tensor.ErrLost}
 
 	// ErrNoWorker is returned by Dial when the dispatcher has no worker; it is also ErrLost.
 	ErrNoWorker = errors.New("client: no worker")

@@ -46,6 +46,7 @@ func state(s *tensor.Session, step int) []tensor.Named {
 		{Name: "mask", T: tensor.From(s, []bool{true, step%2 == 0})},
 		{Name: "bytes", T: tensor.From(s, []uint8{uint8(step), 7, 8})},
 		{Name: "int", T: tensor.From(s, []int32{int32(step)})},
+		{Name: "half", T: w.Cast(tensor.F16)},
 		{Name: "none", T: tensor.Zeros(s, tensor.F32, 0, 4)},
 	}
 }
@@ -106,7 +107,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if got := len(f.Names()); got != 8 {
+	if got := len(f.Names()); got != 9 {
 		t.Errorf("%d tensors in the file", got)
 	}
 }
