@@ -316,6 +316,10 @@ func moved(d tensor.DType) plan.DType {
 		return plan.F64
 	case tensor.F32:
 		return plan.F32
+	case tensor.F16:
+		return plan.F16
+	case tensor.BF16:
+		return plan.BF16
 	case tensor.I64:
 		return plan.I64
 	case tensor.I32:

@@ -353,9 +353,18 @@ func appendLayout(b []byte, l shard.Layout) []byte {
 // fetchShared puts this rank's parts of what the client wants into done. What is a sum not yet taken is taken now, and is a value
 // that lies otherwise from then on.
 func (s *session) fetchShared(ctx context.Context, run *wire.Run, done *wire.Done) error {
+	failed := s.makeReadable(ctx, run.Fetch)
+	for i := 0; failed == nil && i < len(run.Fetch); i++ {
+		failed = s.show(run.Fetch[i], s.values[run.Fetch[i]], done)
+	}
+	return failed
+}
+
+// makeReadable takes the sums that values are and that nobody took yet. All workers do so for the same values, and fail together.
+func (s *session) makeReadable(ctx context.Context, ids []uint64) error {
 	var failed error
 	var moves []move
-	for _, id := range run.Fetch {
+	for _, id := range ids {
 		v := s.values[id]
 		if v == nil {
 			failed = fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
@@ -381,9 +390,6 @@ func (s *session) fetchShared(ctx context.Context, run *wire.Run, done *wire.Don
 		}
 		s.space.Free(m.v.id)
 		m.v.id, m.v.layout = m.made, m.to
-	}
-	for i := 0; failed == nil && i < len(run.Fetch); i++ {
-		failed = s.show(run.Fetch[i], s.values[run.Fetch[i]], done)
 	}
 	return failed
 }

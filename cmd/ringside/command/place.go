@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/shard"
+	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
 // place is where programs are to run.
@@ -23,13 +27,47 @@ type place struct {
 	connect   string
 	secret    string // the file
 	workers   int
+	mesh      string
+	auto      bool
+	zero1     bool
 }
 
 func (p *place) flags(f *pflag.FlagSet) {
 	f.BoolVar(&p.inProcess, "in-process", false, "run in this process, without a cluster")
 	f.StringVar(&p.connect, "connect", "", "address of the dispatcher, host:port on another host (default: this user's, if one runs)")
 	secretFlag(f, &p.secret)
-	f.IntVar(&p.workers, "workers", 0, "start a cluster of so many workers, whether or not a dispatcher runs")
+	f.IntVar(&p.workers, "workers", 0, "have so many workers do it together, each a part of every batch: of a cluster of its own, or with --connect of that one")
+	f.StringVar(&p.mesh, "mesh", "", "how the workers are arranged, as 2x2: batches are cut along the first dim, large matrices with --auto-shard along the last")
+	f.BoolVar(&p.auto, "auto-shard", false, "choose how tensors lie of which nothing else is said")
+	f.BoolVar(&p.zero1, "zero1", false, "cut the optimizer's state along the first dim of the mesh")
+}
+
+// config is how the session's tensors lie.
+func (p *place) config() (*config.Config, error) {
+	n := max(p.workers, 1)
+	var mesh shard.Mesh
+	if p.mesh != "" {
+		for i, s := range strings.Split(p.mesh, "x") {
+			size, err := strconv.Atoi(s)
+			if err != nil || size < 1 || i >= shard.MaxDims {
+				return nil, usagef("--mesh %s: expected one or two numbers of at least 1, as 4 or 2x2", p.mesh)
+			}
+			mesh = append(mesh, shard.Dim{Name: [...]string{"data", "model"}[i], Size: size})
+		}
+		if err := mesh.Check(); err != nil {
+			return nil, usagef("--mesh %s: %v", p.mesh, err)
+		}
+		if p.workers != 0 && p.workers != mesh.Size() {
+			return nil, usagef("--mesh %s is of %d workers, --workers is %d", p.mesh, mesh.Size(), p.workers)
+		}
+		n = mesh.Size()
+	}
+	if n == 1 && (p.auto || p.zero1) {
+		return nil, usagef("--auto-shard and --zero1 are about several workers: say how many with --workers or --mesh")
+	}
+	c := config.DataParallel(n)
+	c.Mesh, c.AutoShard, c.ZeRO1 = mesh, p.auto, p.zero1
+	return c, nil
 }
 
 // seat is a session at its place, and what to know about it.
@@ -49,14 +87,17 @@ const statusTimeout = 2 * time.Second
 // open makes a session. It and a cluster of its own outlive ctx, so that an interrupt can end the work in good order.
 func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	given := 0
-	for _, b := range []bool{p.inProcess, p.connect != "", p.workers != 0} {
+	for _, b := range []bool{p.inProcess, p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1} {
 		if b {
 			given++
 		}
 	}
+	layout, err := p.config()
 	switch {
+	case err != nil:
+		return nil, err
 	case given > 1:
-		return nil, usagef("--in-process, --connect and --workers exclude each other")
+		return nil, usagef("--in-process excludes --connect, --workers and what is about workers")
 	case p.workers < 0:
 		return nil, usagef("--workers %d: expected at least 1", p.workers)
 	case p.inProcess:
@@ -70,14 +111,14 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		if err != nil {
 			return nil, err
 		}
-		return dial(ctx, &seat{addr: p.connect, secret: secret})
-	case p.workers == 0:
+		return dial(ctx, &seat{addr: p.connect, secret: secret}, layout)
+	case layout.Workers() == 1 && p.workers == 0:
 		addr := local.DispatcherAddr(local.Dir())
 		ask, cancel := context.WithTimeout(ctx, statusTimeout)
 		_, err := client.Status(ask, nil, addr)
 		cancel()
 		if err == nil {
-			return dial(ctx, &seat{addr: addr})
+			return dial(ctx, &seat{addr: addr}, layout)
 		}
 		if !errors.Is(err, ipc.ErrNoListener) {
 			return nil, fmt.Errorf("a dispatcher is there but does not answer: %w", err)
@@ -90,26 +131,27 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	if err := ctx.Err(); err != nil { // it came while data was loaded
 		return nil, err
 	}
-	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: max(p.workers, 1), Threads: coresEach(max(p.workers, 1)), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
+	n := layout.Workers()
+	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: n, Threads: coresEach(n), Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	s, err := dial(ctx, &seat{addr: c.Addr(), cluster: c})
+	s, err := dial(ctx, &seat{addr: c.Addr(), cluster: c}, layout)
 	if err != nil {
 		c.Close()
 	}
 	return s, err
 }
 
-func dial(ctx context.Context, s *seat) (*seat, error) {
-	e, err := client.Dial(ctx, s.addr, &client.Options{Secret: s.secret})
+func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
+	e, err := client.Dial(ctx, s.addr, &client.Options{Secret: s.secret, Config: layout})
 	if errors.Is(err, ipc.ErrNoListener) {
 		return nil, fmt.Errorf("%w; start one with ringside up --listen %s", err, s.addr)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.client, s.Traffic = e, &Traffic{}
+	s.client, s.Traffic = e, &Traffic{Workers: e.Workers()}
 	s.Session = tensor.NewSession(e, nil)
 	return s, nil
 }
@@ -143,6 +185,12 @@ type Traffic struct {
 	ProgramBodies     uint64   `json:"program_bodies_sent"`            // until the last step
 	TensorBytes       uint64   `json:"dispatcher_tensor_bytes"`        // that went through the dispatcher, whose every client counts
 
+	// Of several workers: collectives that each takes part in, and the bytes it sends in them.
+	Workers            int      `json:"workers"`
+	CollectivesPerStep *float64 `json:"collectives_per_step,omitempty"`
+	MovedPerStep       *float64 `json:"collective_bytes_per_step,omitempty"`
+	Plans              uint64   `json:"plans,omitempty"` // programs that were rewritten for them
+
 	first client.Stats
 }
 
@@ -169,6 +217,10 @@ func (s *seat) trained(n int) {
 		s.BytesPerStep = per(now.Bytes, s.first.Bytes)
 		s.InputBytesPerStep = per(now.UploadBytes, s.first.UploadBytes)
 		s.RoundTripsPerStep = per(now.RoundTrips, s.first.RoundTrips)
+		if s.Workers > 1 {
+			s.CollectivesPerStep, s.MovedPerStep = per(now.Calls, s.first.Calls), per(now.Moved, s.first.Moved)
+			s.Plans = now.Plans
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
