@@ -25,6 +25,17 @@ func CollectiveOps() []string {
 	return []string{"allreduce", "reducescatter", "allgather", "broadcast", "barrier"}
 }
 
+// collectiveSizes are those that the limits are for, in bytes.
+func collectiveSizes() []int { return []int{4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20} }
+
+// leastBytes is what a buffer has at least: a float for each of the ranks that it is divided among.
+func leastBytes(op string, ranks int) int {
+	if op == "allgather" || op == "reducescatter" {
+		return 4 * ranks
+	}
+	return 0
+}
+
 func collectiveTypes() []string { return []string{"f32", "f16", "bf16"} }
 
 const (
@@ -78,7 +89,7 @@ func sizeName(n int) string {
 func (o *CollectiveOptions) cases(ranks int) (all []collectiveCase) {
 	sizes, ops, dtypes := o.Sizes, o.Ops, o.DTypes
 	if sizes == nil {
-		sizes = []int{4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20}
+		sizes = collectiveSizes()
 	}
 	if ops == nil {
 		ops = CollectiveOps()
@@ -96,9 +107,7 @@ func (o *CollectiveOptions) cases(ranks int) (all []collectiveCase) {
 				continue // moving has no type, and the folds are the same
 			}
 			for _, n := range sizes {
-				if op == "allgather" || op == "reducescatter" {
-					n = max(n, 4*ranks)
-				}
+				n = max(n, leastBytes(op, ranks))
 				all = append(all, collectiveCase{ranks, op, dtype, n, false})
 				if op == "allreduce" && dtype == "f32" {
 					all = append(all, collectiveCase{ranks, op, dtype, n, true})

@@ -66,11 +66,18 @@ func (b *collectiveBook) worst(cases []collectiveCase, x, y []string) (worst flo
 	return worst, ok
 }
 
-// pick lists the cases of ours that have the properties.
+// pick lists the cases of ours that have the properties: none if a size is missing that a limit for all of them is about.
 func (b *collectiveBook) pick(ranks int, op, dtype string, private bool, from, to int) (cases []collectiveCase) {
+	measured := map[int]bool{}
 	for _, at := range b.order {
 		if at.side == sideOurs && at.ranks == ranks && at.op == op && at.dtype == dtype && at.private == private && at.bytes >= from && at.bytes <= to {
 			cases = append(cases, at.collectiveCase)
+			measured[at.bytes] = true
+		}
+	}
+	for _, n := range collectiveSizes() {
+		if n >= from && n <= to && op != "barrier" && !measured[max(n, leastBytes(op, ranks))] {
+			return nil
 		}
 	}
 	return cases

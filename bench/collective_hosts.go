@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/ringside-go/ringside/net/nettest"
@@ -18,6 +19,7 @@ const (
 	maxSmallOverMPI  = 1.3
 	maxTraffic       = 1.1 // over twice the buffer, which is what an all-reduce has to send between two hosts
 	tcpLarge         = 1 << 20
+	trafficBytes     = 16 << 20 // of the all-reduce whose traffic is counted
 )
 
 // runCollectiveHosts times all-reduces and barriers of ranks that are divided among two hosts.
@@ -45,6 +47,7 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 		return nil, err
 	}
 	b := newCollectiveBook()
+	counted := o.Collective.wants(sideOurs) && slices.Contains(choice.Ops, "allreduce") && (choice.Sizes == nil || slices.Contains(choice.Sizes, trafficBytes))
 	traffic := &series{name: "sent by a host over 2 S", unit: "ratio", n: 1}
 	for range o.rounds(collectiveRounds) {
 		for _, n := range ranks {
@@ -53,6 +56,9 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 				return nil, err
 			}
 			b.bind(round, choice.cases(n), sides)
+			if !counted {
+				continue
+			}
 			x, err := hostTraffic(ctx, o, hosts, n)
 			if err != nil {
 				return nil, err
@@ -61,7 +67,9 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 		}
 	}
 	r := b.report("collective-hosts")
-	r.measured(traffic)
+	if counted {
+		r.measured(traffic)
+	}
 	for _, n := range ranks {
 		large, small := b.pick(n, "allreduce", "f32", false, tcpLarge, math.MaxInt), b.pick(n, "allreduce", "f32", false, 0, smallCall)
 		if x, ok := b.worst(large, []string{sideOurs}, []string{sideMPI, sideGloo}); ok {
@@ -71,14 +79,16 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 			r.atMost("tcp_small_over_openmpi", x, maxSmallOverMPI)
 		}
 	}
-	r.atMost("tcp_traffic_over_minimum", quantile(traffic.medians(), 0.5), maxTraffic)
+	if counted {
+		r.atMost("tcp_traffic_over_minimum", quantile(traffic.medians(), 0.5), maxTraffic)
+	}
 	return r, nil
 }
 
-// hostTraffic is what a host sends for an all-reduce of 16 MiB, over the least that two hosts can do with: half of the
+// hostTraffic is what a host sends for an all-reduce of trafficBytes, over the least that two hosts can do with: half of the
 // buffer to reduce and half to spread, from each, which is 2 S in all.
 func hostTraffic(ctx context.Context, o *Options, hosts [2]*nettest.Host, ranks int) (float64, error) {
-	const size = 16 << 20
+	const size = trafficBytes
 	var total float64
 	sum := func() (x float64, err error) {
 		for _, h := range hosts {

@@ -43,16 +43,28 @@ func TestSizeName(t *testing.T) {
 // TestCollectiveBars: of two rounds in which the best transport differs.
 func TestCollectiveBars(t *testing.T) {
 	b := newCollectiveBook()
-	big := collectiveCase{2, "allreduce", "f32", 1 << 20, false}
-	private := big
-	private.private = true
 	for i, mpi := range [][2]float64{{40, 90}, {80, 30}} {
-		b.add(big, sideFloor, outcome{8, 0, 10})
-		b.add(big, sideOurs, outcome{10, 0, 10})
-		b.add(private, sideFloor, outcome{20, 0, 10})
-		b.add(private, sideOurs, outcome{25 + float64(i), 0, 10})
-		b.add(big, sideMPI+"cma", outcome{mpi[0], 0, 10})
-		b.add(big, sideMPI+"copy", outcome{mpi[1], 0, 10})
+		for _, n := range collectiveSizes() {
+			big := collectiveCase{2, "allreduce", "f32", n, false}
+			private := big
+			private.private = true
+			b.add(private, sideFloor, outcome{20, 0, 10})
+			b.add(private, sideOurs, outcome{25 + float64(i), 0, 10})
+			if n < largeCall { // the private ones alone are complete
+				b.add(private, sideMPI+"cma", outcome{mpi[0], 0, 10})
+				continue
+			}
+			b.add(big, sideFloor, outcome{8, 0, 10})
+			b.add(big, sideOurs, outcome{10, 0, 10})
+			b.add(big, sideMPI+"cma", outcome{mpi[0], 0, 10})
+			b.add(big, sideMPI+"copy", outcome{mpi[1], 0, 10})
+		}
+	}
+	// Of the other types one size is missing.
+	for _, n := range collectiveSizes()[:5] {
+		half := collectiveCase{2, "allreduce", "f16", n, false}
+		b.add(half, sideFloor, outcome{8, 0, 10})
+		b.add(half, sideOurs, outcome{10, 0, 10})
 	}
 	r := b.report("collective")
 	b.bars(r, 2)
@@ -68,6 +80,7 @@ func TestCollectiveBars(t *testing.T) {
 		"allreduce_openmpi_ratio":        {1 / ((10./40 + 10./30) / 2), true},
 		"allreduce_staged_over_floor":    {1.275, true},
 		"allreduce_staged_openmpi_ratio": {1 / ((25./40 + 26./30) / 2), true},
+		"allreduce_f16_small_over_floor": {1.25, true},
 	} {
 		if x, there := got[name]; !there || math.Abs(x.Value-want.value) > 1e-9 || x.OK != want.ok {
 			t.Errorf("%s: %+v, want %v", name, x, want)
@@ -151,7 +164,7 @@ func TestCollectivePeers(t *testing.T) {
 // TestCollectiveHosts needs namespaces, and so root.
 func TestCollectiveHosts(t *testing.T) {
 	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{
-		Hosts: 2, Ranks: []int{4}, Sizes: []int{4, 128 << 10}, Sides: []string{sideOurs}}}
+		Hosts: 2, Ranks: []int{4}, Sizes: []int{4, trafficBytes}, Sides: []string{sideOurs}}}
 	if !testing.Short() {
 		o.Collective.Sides = nil
 		o.Collective.Sizes = []int{4}
@@ -164,4 +177,7 @@ func TestCollectiveHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkCollective(t, r, 4)
+	if testing.Short() && (len(r.Bars) != 1 || r.Bars[0].Bar != "tcp_traffic_over_minimum" || !r.Bars[0].OK) {
+		t.Errorf("limits %+v, expected the traffic's and that it holds", r.Bars)
+	}
 }
