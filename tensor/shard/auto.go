@@ -14,6 +14,9 @@ type AutoOptions struct {
 	// LargeBytes is from what size on a matrix is cut along the mesh's last dim; default 4 MiB. Smaller ones are left alone.
 	LargeBytes int64
 
+	// Signals are hints, which are followed; what none says anything of is chosen.
+	Signals Signals
+
 	// What workers are taken for. Only how they stand to each other counts.
 	FlopsPerSecond float64       // of products; default 50e9
 	ElemsPerSecond float64       // of everything else; default 1e9
@@ -55,15 +58,24 @@ type Chosen struct {
 //
 // It returns ErrMesh for a mesh that can't be.
 func Auto(p *tensor.Program, m Mesh, o *AutoOptions) (*Chosen, error) {
-	a := auto{p: p, m: m, o: o.defaults(), best: make([]Layout, len(p.Externals))}
-	if err := m.Check(); err != nil {
+	a := auto{p: p, m: m, o: o.defaults(), said: make([]bool, len(p.Externals))}
+	var err error
+	if a.best, err = Place(p, m, a.o.Signals); err != nil {
 		return nil, err
 	}
-	var err error
+	for i := range a.said {
+		if sig, ok := p.SignalOf(tensor.ExternalRef(i)); ok {
+			_, a.said[i] = find(a.o.Signals, sig)
+		}
+	}
 	if a.time, err = a.estimate(a.best); err != nil {
 		return nil, err
 	}
-	a.say("everything whole on every worker: %v", a.time)
+	what := "everything"
+	if len(a.o.Signals) > 0 {
+		what = "everything but what signals say"
+	}
+	a.say("%s whole on every worker: %v", what, a.time)
 	if err := a.batch(); err != nil {
 		return nil, err
 	}
@@ -78,6 +90,7 @@ type auto struct {
 	m    Mesh
 	o    AutoOptions
 	best []Layout
+	said []bool // by a signal
 	time time.Duration
 	why  strings.Builder
 }
@@ -86,7 +99,7 @@ func (a *auto) say(format string, args ...any) { fmt.Fprintf(&a.why, format+"\n"
 
 // estimate is how long a plan with these inputs takes.
 func (a *auto) estimate(in []Layout) (time.Duration, error) {
-	p, err := Rewrite(a.p, a.m, in, nil)
+	p, err := Rewrite(a.p, a.m, in, &Options{Signals: a.o.Signals})
 	if err != nil {
 		return 0, err
 	}
@@ -164,7 +177,7 @@ func (a *auto) batch() error {
 	var order []int
 	for i := range a.p.Externals {
 		_, s := a.p.TypeOf(tensor.ExternalRef(i))
-		if state[i] || len(s) == 0 || s[0] < ranks {
+		if state[i] || a.said[i] || len(s) == 0 || s[0] < ranks {
 			continue
 		}
 		if sizes[s[0]] == nil {
@@ -218,7 +231,7 @@ func (a *auto) matrices() error {
 	}
 	for i := range a.p.Externals {
 		d, s := a.p.TypeOf(tensor.ExternalRef(i))
-		if len(s) != 2 || int64(s.Elems()*d.Size()) < a.o.LargeBytes || a.best[i] != (Layout{}) {
+		if len(s) != 2 || int64(s.Elems()*d.Size()) < a.o.LargeBytes || a.said[i] || a.best[i] != (Layout{}) {
 			continue
 		}
 		chosen := ""
@@ -227,7 +240,9 @@ func (a *auto) matrices() error {
 			in := slices.Clone(base)
 			in[i][k] = Shard(dim)
 			for _, j := range a.siblings(i) {
-				in[j][k] = Shard(dim)
+				if !a.said[j] {
+					in[j][k] = Shard(dim)
+				}
 			}
 			t, better, err := a.try(in, chosen == "")
 			if err != nil {

@@ -2,6 +2,8 @@ package shard
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -14,8 +16,45 @@ type Hint struct {
 	Even bool
 }
 
-// Signals are hints by signal. A signal that isn't in it says nothing, and a backward signal is one of its own.
+// Signals are hints by signal. A signal that isn't in it says nothing, and a backward signal is one of its own. A * in a name stands
+// for any characters; a name without is looked for first, then the longest with one.
 type Signals map[tensor.Signal]Hint
+
+// find is the entry of m for a signal.
+func find[V any](m map[tensor.Signal]V, sig tensor.Signal) (v V, ok bool) {
+	if v, ok = m[sig]; ok {
+		return v, true
+	}
+	best := ""
+	for k, w := range m {
+		if k.Backward == sig.Backward && strings.Contains(k.Name, "*") && matches(k.Name, sig.Name) &&
+			(!ok || len(k.Name) > len(best) || len(k.Name) == len(best) && k.Name < best) {
+			v, ok, best = w, true, k.Name
+		}
+	}
+	return v, ok
+}
+
+// matches reports whether name is pattern with something for every * of it.
+func matches(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	first, last := parts[0], parts[len(parts)-1]
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	if !strings.HasPrefix(name, first) {
+		return false
+	}
+	name = name[len(first):]
+	for _, p := range parts[1 : len(parts)-1] {
+		i := strings.Index(name, p)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(p):]
+	}
+	return strings.HasSuffix(name, last)
+}
 
 // on is h for a tensor of shape s. It is not ok for a tensor without such a dim.
 func (h Hint) on(m Mesh, s tensor.Shape) (l Layout, ok bool, err error) {
@@ -67,7 +106,7 @@ func (g Signals) check(m Mesh) error {
 
 // made is the layout of a tensor that was made under a signal: whole where there is no hint, or one for a dim that it hasn't.
 func (g Signals) made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error) {
-	h, ok := g[sig]
+	h, ok := find(g, sig)
 	if !ok {
 		return Layout{}, nil
 	}
@@ -83,7 +122,7 @@ func (g Signals) made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error)
 
 // named is the layout of a tensor that was named by itself, for which the hint is meant: a dim that it hasn't is an error.
 func (g Signals) named(sig tensor.Signal, m Mesh, s tensor.Shape) (l Layout, hinted bool, err error) {
-	h, ok := g[sig]
+	h, ok := find(g, sig)
 	if !ok {
 		return Layout{}, false, nil
 	}
@@ -124,4 +163,67 @@ func Place(p *tensor.Program, m Mesh, hints Signals) ([]Layout, error) {
 		out[i] = l
 	}
 	return out, nil
+}
+
+// Explain says in words what the hints say of p's inputs and of what is made and named in it, a sentence a line, and which hints nobody
+// has a use for.
+func (g Signals) Explain(p *tensor.Program, m Mesh) string {
+	var b strings.Builder
+	used := map[string]bool{}
+	say := func(what string, sig tensor.Signal, s tensor.Shape, named bool) {
+		h, ok := find(g, sig)
+		if !ok {
+			return
+		}
+		used[sig.String()] = true
+		l, fits, err := h.on(m, s)
+		var cuts []string
+		for k := range m {
+			if d, cut := l[k].Sharded(); cut {
+				cuts = append(cuts, fmt.Sprintf("in dim %d along %s", d, m[k].Name))
+			}
+		}
+		switch {
+		case err != nil || !fits && named:
+			fmt.Fprintf(&b, "%s: %v has no such layout\n", what, sig)
+		case !fits:
+			fmt.Fprintf(&b, "%s: %v says nothing of a tensor of %d dims\n", what, sig, len(s))
+		case cuts == nil:
+			fmt.Fprintf(&b, "%s: %v keeps it whole\n", what, sig)
+		default:
+			fmt.Fprintf(&b, "%s: %v cuts it %s\n", what, sig, strings.Join(cuts, " and "))
+		}
+	}
+	for i := range p.Externals {
+		r := tensor.ExternalRef(i)
+		if sig, ok := p.SignalOf(r); ok {
+			d, s := p.TypeOf(r)
+			say(fmt.Sprintf("%v %v%v", r, d, s), sig, s, false)
+		}
+	}
+	for i, in := range p.Instrs {
+		d, s := p.TypeOf(tensor.Ref(i))
+		what := fmt.Sprintf("%%%d %v %v%v", i, in.Op, d, s)
+		if sig, ok := p.SignalOf(tensor.Ref(i)); ok && in.Op.Info().Class == tensor.ClassLeaf {
+			say(what, sig, s, false)
+		}
+		if sig, ok := p.NameOf(i); ok {
+			say(what, sig, s, true)
+		}
+	}
+	var idle []string
+	for sig := range g {
+		hit := used[sig.String()]
+		for _, q := range p.Signals {
+			hit = hit || sig.Backward == q.Backward && matches(sig.Name, q.Name) && used[q.String()]
+		}
+		if !hit {
+			idle = append(idle, sig.String())
+		}
+	}
+	slices.Sort(idle)
+	for _, n := range idle {
+		fmt.Fprintf(&b, "%s: no tensor of the program has it\n", n)
+	}
+	return b.String()
 }

@@ -203,3 +203,71 @@ func TestBadHints(t *testing.T) {
 		t.Errorf("%v, %v", l, err)
 	}
 }
+
+func TestPatterns(t *testing.T) {
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"a", "a", true}, {"a", "b", false}, {"*", "", true}, {"*", "anything", true}, {"a*", "a", true}, {"a*", "ba", false},
+		{"blocks.*.up", "blocks.0.up", true}, {"blocks.*.up", "blocks.0.1.up", true}, {"blocks.*.up", "blocks.0.upper", false},
+		{"*.w", ".w", true}, {"a*a", "a", false}, {"a*b*c", "axxbyyc", true}, {"a*b*c", "acb", false}, {"**", "x", true},
+	} {
+		if got := matches(c.pattern, c.name); got != c.want {
+			t.Errorf("%q and %q: %v", c.pattern, c.name, got)
+		}
+	}
+	g := Signals{sig("a*"): {Layout: On(Shard(1))}, sig("a.b*"): {Layout: On(Shard(2))}, sig("a.b.c"): {Layout: On(Shard(3))}}
+	for name, want := range map[string]int{"ax": 1, "a.bx": 2, "a.b.c": 3} {
+		if h, ok := find(g, sig(name)); !ok || h.Layout != On(Shard(want)) {
+			t.Errorf("%s: %v, %v", name, h, ok)
+		}
+	}
+	if _, ok := find(g, tensor.Signal{Name: "ax", Backward: true}); ok {
+		t.Error("a backward signal has a forward one's hint")
+	}
+}
+
+func TestExplainSignals(t *testing.T) {
+	c := record(t, func(s *tensor.Session) []*tensor.Tensor {
+		var x, z *tensor.Tensor
+		s.Signal("batch", func() { x, z = tensor.From(s, values(12), 3, 4), tensor.Zeros(s, tensor.F32) })
+		w := tensor.From(s, values(4), 4).Signal("block.0.w")
+		return []*tensor.Tensor{x.Add(w).Signal("sum"), z.AddS(1)}
+	})
+	g := Signals{sig("batch"): {Layout: On(Shard(0))}, sig("block.*"): {Layout: On(Replicate, Shard(-1))}, sig("sum"): {}, sig("typo"): {}}
+	const want = `in0 f32[3 4]: batch cuts it in dim 0 along data
+in1 f32[4]: block.0.w cuts it in dim 0 along model
+%0 full f32[]: batch says nothing of a tensor of 0 dims
+%1 add f32[3 4]: sum keeps it whole
+typo: no tensor of the program has it
+`
+	if got := g.Explain(c.program, Grid(2, 2)); got != want {
+		t.Errorf("says\n%s\nexpected\n%s", got, want)
+	}
+}
+
+// What hints say is followed, and the rest is chosen.
+func TestAutoFollowsSignals(t *testing.T) {
+	c := record(t, func(s *tensor.Session) []*tensor.Tensor {
+		x := tensor.From(s, values(64*512), 64, 512)
+		w := tensor.From(s, values(512*1024), 512, 1024).Signal("w")
+		return []*tensor.Tensor{x.Matmul(w).ReLU()}
+	})
+	o := &AutoOptions{LargeBytes: 1 << 20, Signals: Signals{sig("w"): {Layout: On(Shard(0))}}}
+	got, err := Auto(c.program, Line(2), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Inputs[1] != On(Shard(0)) || !strings.Contains(got.Why, "everything but what signals say") {
+		t.Errorf("%v\n%s", got.Inputs, got.Why)
+	}
+	o.Signals = nil
+	free, err := Auto(c.program, Line(2), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if free.Inputs[1] == On(Shard(0)) {
+		t.Errorf("without hints the same was chosen: %v", free.Inputs)
+	}
+}

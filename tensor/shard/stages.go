@@ -124,14 +124,14 @@ func (s *stager) assign() {
 	for i := range s.where {
 		s.where[i] = AnyStage
 		if sig, ok := s.p.SignalOf(tensor.Ref(i)); ok {
-			if k, ok := s.of[sig]; ok {
+			if k, ok := find(s.of, sig); ok {
 				s.where[i] = k
 			}
 		}
 	}
 	for i := range s.inputs {
 		if sig, ok := s.p.SignalOf(tensor.ExternalRef(i)); ok && s.inputs[i].Stage == AnyStage {
-			if k, ok := s.of[sig]; ok {
+			if k, ok := find(s.of, sig); ok {
 				s.inputs[i].Stage = k
 			}
 		}
