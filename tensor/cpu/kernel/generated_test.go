@@ -27,8 +27,8 @@ func TestGenerated(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	made, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(made) != 20 {
-		t.Fatalf("generated %v, %v; want 20 files", made, err)
+	if err != nil || len(made) != 24 {
+		t.Fatalf("generated %v, %v; want 24 files", made, err)
 	}
 	body := func(path string) []byte {
 		b, err := os.ReadFile(path)

@@ -12,6 +12,7 @@ func accelerate(t *Table, l Level) {
 }
 
 func accelerateAVX512(t *Table) {
+	halvesAVX512(t)
 	t.Gemm = gemmAVX512().gemm
 	t.GemmTaps = tapsAVX512().gemm
 	t.Transpose = transposeBlocks(16, transpose16AVX512)
@@ -75,6 +76,7 @@ func accelerateAVX512(t *Table) {
 }
 
 func accelerateAVX2(t *Table) {
+	halvesAVX2(t)
 	t.Gemm = gemmAVX2().gemm
 	t.GemmTaps = tapsAVX2().gemm
 	t.Transpose = transposeBlocks(8, transpose8AVX2)

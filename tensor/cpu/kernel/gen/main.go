@@ -28,6 +28,8 @@ var sets = map[string]func(){
 	"chain_avx2":   func() { chain(avx2) },
 	"row_avx512":   func() { rowSet(avx512) },
 	"row_avx2":     func() { rowSet(avx2) },
+	"half_avx512":  func() { halves(avx512) },
+	"half_avx2":    func() { halves(avx2) },
 }
 
 func main() {
