@@ -23,6 +23,10 @@ func TestConformance(t *testing.T) {
 }
 
 func conform(t *testing.T, open func() (*cpu.Device, error)) {
+	programs := 100
+	if testing.Short() {
+		programs = 40
+	}
 	enginetest.Run(t, func(t *testing.T) tensor.Engine {
 		d, err := open()
 		if err != nil {
@@ -38,6 +42,7 @@ func conform(t *testing.T, open func() (*cpu.Device, error)) {
 		})
 		return cpu.NewEngine(d)
 	}, &enginetest.Options{
+		Programs: programs,
 		Grad: func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return autograd.Grad(loss, xs...)
 		},

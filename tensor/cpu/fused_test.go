@@ -69,7 +69,8 @@ func (d *traced) results(t *testing.T, f func(s *tensor.Session) []*tensor.Tenso
 	return out
 }
 
-// Programs give the same bits with and without fusion where no step is one that says otherwise.
+// Random programs give the same bits with one thread and with two that share every step, however small, and with and
+// without fusion where no step is one that says otherwise.
 func TestFusionKeepsBits(t *testing.T) {
 	n := uint64(100)
 	if testing.Short() {
@@ -77,6 +78,7 @@ func TestFusionKeepsBits(t *testing.T) {
 	}
 	for _, level := range kernel.Levels() {
 		fused, plain := newTraced(t, cpu.Options{Level: &level}, false), newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
+		two, compared := newTraced(t, cpu.Options{Level: &level, Threads: 2}, true), uint64(0)
 		for seed := uint64(1000); seed < 1000+n; seed++ {
 			f := func(s *tensor.Session) []*tensor.Tensor {
 				all := enginetest.Generate(s, seed, 50)
@@ -84,9 +86,15 @@ func TestFusionKeepsBits(t *testing.T) {
 			}
 			before := other(fused.steps)
 			got := fused.results(t, f)
+			for i, x := range two.results(t, f) {
+				if !bytes.Equal(got[i], x) {
+					t.Errorf("%v, seed %d: result %d has other bits with two threads", level, seed, i)
+				}
+			}
 			if other(fused.steps) != before {
 				continue // attention, norms or pads
 			}
+			compared++
 			for i, want := range plain.results(t, f) {
 				if !bytes.Equal(got[i], want) {
 					t.Errorf("%v, seed %d: result %d has other bits when fused", level, seed, i)
@@ -95,6 +103,9 @@ func TestFusionKeepsBits(t *testing.T) {
 		}
 		if fused.steps[compile.Tiles] == 0 || plain.steps[compile.Tiles] != 0 {
 			t.Errorf("%v: %d and %d steps of tiles", level, fused.steps[compile.Tiles], plain.steps[compile.Tiles])
+		}
+		if compared < n/2 {
+			t.Errorf("%v: only %d of %d programs were compared without fusion", level, compared, n)
 		}
 	}
 }
