@@ -24,6 +24,9 @@ type Options struct {
 	// Collective chooses what the scenario collective times.
 	Collective CollectiveOptions
 
+	// Reduce chooses what the scenario reduce times.
+	Reduce ReduceOptions
+
 	// Logger receives what a cluster has to say; nil discards.
 	Logger *slog.Logger
 
@@ -64,6 +67,7 @@ func Scenarios() []Scenario {
 		{"latency-hops", "round trips through a process in the middle, beside unix sockets", runHops},
 		{"throughput", "messages and payloads one way, beside C, Open MPI and memcpy; what an idle conn costs", runThroughput},
 		{"collective", "all-reduces and other collectives of 2 and 4 ranks, beside C, Open MPI and Gloo", runCollective},
+		{"reduce", "reductions of a tensor that several workers have parts of, beside fetching the parts, and beside one worker", runReduce},
 		{"fairness", "steps of clients beside one that floods their worker, beside an even load", runFairness},
 	}
 }

@@ -125,13 +125,20 @@ func (s *session) together(ctx context.Context, run *wire.Run, done *wire.Done) 
 	if ends(err) {
 		return err
 	}
-	if p != nil || len(run.Uploads) > 0 {
+	moves, err := s.gather(ctx, run.Fetch, err)
+	if ends(err) {
+		return err
+	}
+	if p != nil || len(run.Uploads) > 0 || len(moves) > 0 {
 		if err = s.agree(ctx, err); ends(err) {
 			return err
 		}
 	}
-	if err == nil {
-		err = s.fetchShared(ctx, run, done)
+	for _, m := range moves {
+		m.end(s, err == nil)
+	}
+	for i := 0; err == nil && i < len(run.Fetch); i++ {
+		err = s.show(run.Fetch[i], s.values[run.Fetch[i]], done)
 	}
 	if ends(err) {
 		return err
@@ -350,24 +357,15 @@ func appendLayout(b []byte, l shard.Layout) []byte {
 	return b
 }
 
-// fetchShared puts this rank's parts of what the client wants into done. What is a sum not yet taken is taken now, and is a value
-// that lies otherwise from then on.
-func (s *session) fetchShared(ctx context.Context, run *wire.Run, done *wire.Done) error {
-	failed := s.makeReadable(ctx, run.Fetch)
-	for i := 0; failed == nil && i < len(run.Fetch); i++ {
-		failed = s.show(run.Fetch[i], s.values[run.Fetch[i]], done)
-	}
-	return failed
-}
-
-// makeReadable takes the sums that values are and that nobody took yet. All workers do so for the same values, and fail together.
-func (s *session) makeReadable(ctx context.Context, ids []uint64) error {
-	var failed error
-	var moves []move
+// gather makes values lie so that they can be read: what is a sum not yet taken is taken now. failed is as in program. The values are
+// as before until moves are ended, once it is known whether all workers could do it.
+func (s *session) gather(ctx context.Context, ids []uint64, failed error) (moves []move, err error) {
 	for _, id := range ids {
 		v := s.values[id]
 		if v == nil {
-			failed = fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+			if failed == nil {
+				failed = fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+			}
 			break // on all of them
 		}
 		to, ok := s.readable(v)
@@ -376,22 +374,23 @@ func (s *session) makeReadable(ctx context.Context, ids []uint64) error {
 		}
 		made, err := s.redistribute(ctx, v, to, failed)
 		if ends(err) {
-			return err
+			return moves, err
 		}
 		moves, failed = append(moves, move{v, made, to}), err
 	}
-	if len(moves) > 0 {
-		failed = s.agree(ctx, failed)
+	return moves, failed
+}
+
+// makeReadable is gather for all workers or none. All do so for the same values, and fail together.
+func (s *session) makeReadable(ctx context.Context, ids []uint64) error {
+	moves, err := s.gather(ctx, ids, nil)
+	if len(moves) > 0 && !ends(err) {
+		err = s.agree(ctx, err)
 	}
 	for _, m := range moves {
-		if failed != nil {
-			s.space.Free(m.made)
-			continue
-		}
-		s.space.Free(m.v.id)
-		m.v.id, m.v.layout = m.made, m.to
+		m.end(s, err == nil)
 	}
-	return failed
+	return err
 }
 
 // move is a value that is to lie otherwise, once all have what it then is.
@@ -399,6 +398,16 @@ type move struct {
 	v    *placed
 	made uint64
 	to   shard.Layout
+}
+
+// end is when they have, or one of them has not.
+func (m *move) end(s *session, all bool) {
+	if !all {
+		s.space.Free(m.made)
+		return
+	}
+	s.space.Free(m.v.id)
+	m.v.id, m.v.layout = m.made, m.to
 }
 
 // scatterFrom is from what size on the terms of a sum are folded each worker a part, for the reader to put together, instead of

@@ -20,6 +20,7 @@ func newBench() *cobra.Command {
 		hops   bool
 		model  string
 		choice collectiveFlags
+		reduce bench.ReduceOptions
 	)
 	var list strings.Builder
 	for _, s := range bench.Scenarios() {
@@ -53,6 +54,11 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			if idle && hops {
 				return usagef("--idle and --hops: expected one of them")
 			}
+			for _, n := range reduce.Workers {
+				if n < 1 || n > 64 || !slices.Contains(args, "reduce") {
+					return usagef("--workers %d: expected 1 to 64, for the scenario reduce", n)
+				}
+			}
 			which, err := choice.options(cmd.Flags(), args)
 			if err != nil {
 				return err
@@ -81,7 +87,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 				fmt.Fprint(cmd.OutOrStdout(), bench.ThisMachine())
 			}
 			for _, s := range scenarios {
-				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: rounds, Self: me, Logger: log, Scale: scale, Only: model, Collective: which})
+				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: rounds, Self: me, Logger: log, Scale: scale, Only: model, Collective: which, Reduce: reduce})
 				if errors.Is(err, bench.ErrNoTorch) && len(args) == 0 {
 					log.Warn("a scenario is left out", "scenario", s.Name, "why", err)
 					continue
@@ -108,6 +114,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	c.Flags().StringVar(&model, "model", "", "torch: only the model of this name; kernels: only products, adamw or chain")
 	c.Flags().BoolVar(&idle, "idle", false, "latency: with pauses, as latency-idle")
 	c.Flags().BoolVar(&hops, "hops", false, "latency: through a process in the middle, as latency-hops")
+	c.Flags().IntSliceVar(&reduce.Workers, "workers", nil, "reduce: numbers of workers (default 1,2,4)")
 	choice.add(c.Flags())
 	return c
 }
