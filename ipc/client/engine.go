@@ -70,6 +70,9 @@ type Engine struct {
 	pulls    []pull      // those of them that are not here yet
 	stray    int         // parts that were asked for in vain
 
+	saves  uint64 // sent so far
+	saving *save  // the one that is waited for
+
 	rmu      sync.Mutex
 	segments []*shm.Segment // of ours, not announced yet
 	returns  []wire.Handle  // fetched values not needed any more

@@ -85,6 +85,8 @@ func (e *Engine) handle(m *ipc.Message) error {
 		if err = wire.ParseDone(m.Body, &e.done); err == nil {
 			err = e.answered(&e.done)
 		}
+	case wire.KindSaved:
+		err = e.saved(m.Body)
 	case wire.KindData:
 		err = e.data(m.Body)
 	case wire.KindFail:

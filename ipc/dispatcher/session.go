@@ -39,7 +39,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 			d.closeSession(s, wire.CodeOK)
 		}
 		return true
-	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindDropSegment, wire.KindData, wire.KindRead:
+	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindDropSegment, wire.KindData, wire.KindRead, wire.KindSave:
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s (kind %d) from a client", wire.KindName(m.Kind), m.Kind))
 		return true
@@ -109,7 +109,7 @@ func (s *session) trySend(m *ipc.Message) error {
 // fromWorker hands a worker's message to the session's client.
 func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	switch m.Kind {
-	case wire.KindSessionOpened, wire.KindSegment, wire.KindDropSegment, wire.KindDone, wire.KindFail, wire.KindData:
+	case wire.KindSessionOpened, wire.KindSegment, wire.KindDropSegment, wire.KindDone, wire.KindFail, wire.KindData, wire.KindSaved:
 	case wire.KindFlow:
 		d.flow(p, m)
 		return

@@ -38,6 +38,7 @@ type session struct {
 	arrivingB uint64                   // bytes of these
 
 	leased []wire.Handle // by the batch under way
+	saving *saving       // the Save under way
 
 	backlog  []waiting     // messages that wait for their turn, oldest first
 	backlogB int           // bytes of these
@@ -76,6 +77,7 @@ func (s *session) close() {
 // free frees everything but what is leased to the client.
 func (s *session) free() {
 	s.drop()
+	s.endSave()
 	if s.shared != nil {
 		s.shared.close(s.w)
 	}
@@ -101,6 +103,8 @@ func (s *session) handle(ctx context.Context, m *ipc.Message) error {
 		return s.arrive(m.Body)
 	case wire.KindRead:
 		return s.read(ctx, m.Body)
+	case wire.KindSave:
+		return s.save(ctx, m)
 	}
 	return fmt.Errorf("%w: unexpected %s (kind %d)", errProtocol, wire.KindName(m.Kind), m.Kind)
 }

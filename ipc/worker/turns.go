@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"time"
@@ -48,7 +49,11 @@ func (w *Worker) step(ctx context.Context) error {
 			return err
 		}
 		if len(w.sessions) < 2 {
-			err = w.handle(ctx, &m)
+			if err = w.handle(ctx, &m); errors.Is(err, errAgain) {
+				id, _ := wire.Session(m.Body)
+				err = nil
+				w.again(w.sessions[id], waiting{kind: m.Kind, body: slices.Clone(m.Body)})
+			}
 		} else {
 			err = w.sort(ctx, &m)
 		}
@@ -133,11 +138,25 @@ func (w *Worker) turn(ctx context.Context) error {
 	m := ipc.Message{Kind: q.kind, Body: q.body, Files: q.files}
 	err := w.handle(ctx, &m)
 	closeAll(m.Files)
+	if errors.Is(err, errAgain) {
+		err = nil
+		w.again(s, q)
+	}
 	s.used += time.Since(began) + messageTime
 	if err == nil && s.stopped && len(s.backlog) <= maxBacklog/2 && s.backlogB <= maxBacklogBytes/2 && w.sessions[s.id] == s {
 		err = s.flow(ctx, false)
 	}
 	return err
+}
+
+// again puts a message that is not done back in front of the session's others. Its files were taken or closed.
+func (w *Worker) again(s *session, q waiting) {
+	q.files = nil
+	if len(s.backlog) == 0 {
+		w.ready = append(w.ready, s)
+	}
+	s.backlog = slices.Insert(s.backlog, 0, q)
+	s.backlogB += len(q.body)
 }
 
 // idle takes a session without a backlog off the list.
