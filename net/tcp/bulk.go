@@ -62,6 +62,7 @@ type inTransfer struct {
 // open registers the socket. It stays the caller's on error.
 func (b *bulk) open(c *conn) (err error) {
 	b.conn = c
+	b.sock.bound()
 	if b.id, err = c.poller.add(&b.sock, b.fired); err != nil {
 		return err
 	}

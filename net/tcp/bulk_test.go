@@ -71,6 +71,24 @@ func connect(t testing.TB, ctx context.Context, a, b *end) {
 	a.Bulk, b.Bulk = ca.(ipc.Bulk), cb.(ipc.Bulk)
 }
 
+// TestSendBuffer: what the kernel holds of transfers to a peer nearby is bounded, of messages it is not.
+func TestSendBuffer(t *testing.T) {
+	bounded := 0
+	for range 20 {
+		a, _ := pair(t, testContext(t), waiters["sleeping"])
+		messages, bulk, asked, near, err := tcp.SendBuffers(a.Bulk)
+		if err != nil || messages == asked || near && bulk != asked {
+			t.Fatalf("buffers of %d and %d bytes, near %v, asked for %d, %v", messages, bulk, near, asked, err)
+		}
+		if bulk == asked {
+			bounded++
+		}
+	}
+	if bounded == 0 {
+		t.Error("no peer on this host was near")
+	}
+}
+
 // exchange sends and receives at the same time; nil parts leave a direction out.
 func (e end) exchange(ctx context.Context, tag uint64, out, in [][]byte) error {
 	var err error

@@ -13,3 +13,26 @@ func Reset(c ipc.Conn) error {
 	s.finish()
 	return err
 }
+
+// SendBuffers are the sizes of the send buffers of both sockets of a conn, and what a new socket gets that asks for as much as
+// the second does. near says whether it has a reason to.
+func SendBuffers(c ipc.Conn) (messages, bulk, asked int, near bool, err error) {
+	s := c.(*conn)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer); err != nil {
+		return
+	}
+	for _, x := range []struct {
+		fd int
+		to *int
+	}{{s.sock.fd, &messages}, {s.bulk.sock.fd, &bulk}, {fd, &asked}} {
+		if *x.to, err = unix.GetsockoptInt(x.fd, unix.SOL_SOCKET, unix.SO_SNDBUF); err != nil {
+			return
+		}
+	}
+	return messages, bulk, asked, s.bulk.sock.roundTrip() <= nearBy, nil
+}
