@@ -9,6 +9,7 @@ import (
 var clusterBars = map[string][]string{
 	"step":     {"step_cluster_over_inprocess", "step_cluster_ms", "step_t128_cluster_over_inprocess", "plan_hits", "peak_over_lower_bound", "faults_per_step"},
 	"ops":      {"ops_per_second", "op_roundtrip_over_unix"},
+	"eager":    {"eager_256_cluster_over_inprocess", "eager_4_cluster_over_inprocess"},
 	"transfer": {"upload_over_memcpy", "view_over_copy"},
 	"fairness": {"fairness_p99_ratio"},
 }
