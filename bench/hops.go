@@ -32,6 +32,10 @@ func hopCases() []hopCase {
 
 // runHops times 64 bytes through a process in the middle, over conns of the local transport and over unix sockets. The
 // process in the middle forwards and does nothing else, in both.
+//
+// Which two of three processes share a core is for the kernel to say, which also moves them, and worth a factor of two.
+// So each round of each side starts its processes anew, and there are enough rounds that the median speaks for the
+// machine and not for one placement.
 func runHops(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "latency-hops"}
 	dir, err := os.MkdirTemp("", "ringside-bench-")
@@ -49,7 +53,7 @@ func runHops(ctx context.Context, o *Options) (*Report, error) {
 			side{"ring, " + c.name, 20_000, func(ctx context.Context, n int) ([]float64, error) { return ringHops(ctx, o, dir, c, n) }},
 			side{"unix, " + c.name, 2000, func(ctx context.Context, n int) ([]float64, error) { return unixHops(ctx, o, c, n) }})
 	}
-	all, lines, err := interleave(ctx, o, f, o.rounds(5), "ns", sides)
+	all, lines, err := interleave(ctx, o, f, o.rounds(7), "ns", sides)
 	if err != nil {
 		return nil, err
 	}

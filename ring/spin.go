@@ -26,7 +26,7 @@ func pausesIn(d time.Duration) int {
 }
 
 // spin calls ready up to n times with a PAUSE between, and reports whether it
-// said yes.
+// said yes, and after how many pauses.
 //
 // It must stay an ordinary function, neither inlined nor a leaf. Its prologue is
 // where a spinning goroutine can be stopped: the assembly in pause is never a
@@ -34,14 +34,14 @@ func pausesIn(d time.Duration) int {
 // so rarely that a garbage collection was seen to wait ten seconds.
 //
 //go:noinline
-func spin(ready func() bool, n int) bool {
-	for range n {
+func spin(ready func() bool, n int) (pauses int, ok bool) {
+	for i := range n {
 		if ready() {
-			return true
+			return i, true
 		}
 		pause(1)
 	}
-	return false
+	return n, false
 }
 
 // yield gives the core to whoever else wants it. The raw system call, since the

@@ -17,6 +17,14 @@ const (
 	// what has already arrived.
 	shortSpin = 1
 
+	// tryEvery is how often half a chunk is tried although the core is shared, one
+	// time in so many: a prime, since waits come in patterns.
+	tryEvery = 31
+
+	// maxVain is how many such halves in a row may bring nothing until it is only
+	// tried again.
+	maxVain = 4
+
 	// slowYield is what a sched_yield takes only when somebody else ran.
 	slowYield = 800 * time.Nanosecond
 
@@ -46,6 +54,9 @@ const (
 //     hardly spins before it yields; otherwise it spins on. No count of processes
 //     is needed, and with more processes than cores this is 10 to 25 times faster
 //     than spinning for a fixed time and then sleeping.
+//   - On such a core it still spins for half a microsecond as long as that brings
+//     something: one who asks a process on another core has its answer sooner than
+//     the core has been given away and taken back.
 //   - After 50 microseconds it says "I sleep" on the bell, looks once more, and
 //     parks. After a sleep shorter than 200 microseconds it waits awake twice as
 //     long, up to 200; after any other it is 50 again. For short sleeps breed:
@@ -60,6 +71,8 @@ type Waiter struct {
 	bell     *Bell
 	spin     int           // pauses in a chunk of spinTime
 	shared   int           // yields for which the core still counts as shared
+	looks    uint          // chunks while it did
+	hope     int           // half chunks that may yet be in vain
 	epoch    time.Time     // of now
 	patience time.Duration // to wait awake
 	park     time.Duration
@@ -148,19 +161,39 @@ func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 	}
 }
 
-// spinOnce spins for one chunk.
+// spinOnce spins for one chunk, or what is left of it on a shared core.
 func (w *Waiter) spinOnce(ready func() bool) bool {
-	n := w.spin
+	var ok bool
 	if w.shared > 0 {
-		n = shortSpin
+		ok = w.spinShared(ready)
+	} else {
+		_, ok = spin(ready, w.spin)
 	}
-	if !spin(ready, n) {
+	if !ok {
 		return false
 	}
 	if w.waits++; w.waits%1024 == 0 {
 		w.spins.Store(w.waits)
 	}
 	return true
+}
+
+// spinShared spins for half a chunk where that has brought something lately, or to
+// see whether it would. What is there at the first look would have been without.
+func (w *Waiter) spinShared(ready func() bool) bool {
+	w.looks++
+	if w.hope == 0 && w.looks%tryEvery != 0 {
+		_, ok := spin(ready, shortSpin)
+		return ok
+	}
+	pauses, ok := spin(ready, w.spin/2)
+	switch {
+	case !ok:
+		w.hope = max(w.hope-1, 0)
+	case pauses >= shortSpin:
+		w.hope = maxVain
+	}
+	return ok
 }
 
 // awake yields and spins until ready, stop or the end of patience, and reports

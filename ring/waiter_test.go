@@ -319,3 +319,49 @@ func TestSleepsAreTimed(t *testing.T) {
 		t.Errorf("patience %v after %d sleeps, expected %v after one", w.patience, sleeps, minPatience)
 	}
 }
+
+// TestSpinOnASharedCore: a waiter there looks once, and tries half a chunk rarely, until that brings something.
+func TestSpinOnASharedCore(t *testing.T) {
+	w := NewWaiter(heapBell(t, newHeapFutex()), nil)
+	w.shared = sharedWaits
+	half := w.spin / 2
+	looks := 0
+	// spin says yes at the given look, 0 for never, and returns how many looks it took.
+	spin := func(yes int) int {
+		looks = 0
+		ok := w.spinOnce(func() bool { looks++; return looks == yes })
+		if ok != (yes > 0 && looks == yes) {
+			t.Fatalf("%v after %d looks, with a yes at %d", ok, looks, yes)
+		}
+		return looks
+	}
+	// untilTried returns after how many chunks one is longer than a look.
+	untilTried := func(yes int) int {
+		for n := 1; n <= 2*tryEvery; n++ {
+			if spin(yes) > shortSpin {
+				return n
+			}
+		}
+		t.Fatalf("not tried in %d chunks", 2*tryEvery)
+		return 0
+	}
+	for range 2 {
+		if n := untilTried(0); n != tryEvery || looks != half {
+			t.Errorf("tried %d looks after %d chunks, expected %d after %d", looks, n, half, tryEvery)
+		}
+	}
+	if n := untilTried(3); n != tryEvery || looks != 3 {
+		t.Errorf("a yes after %d chunks and %d looks, expected it after %d and 3", n, looks, tryEvery)
+	}
+	for i := range maxVain {
+		if i > 0 && spin(1) != 1 { // says nothing either way
+			t.Error("looked again after a yes")
+		}
+		if n := spin(0); n != half {
+			t.Errorf("%d looks, %d in vain after the yes; expected %d", n, i, half)
+		}
+	}
+	if n := spin(0); n != shortSpin {
+		t.Errorf("%d looks after %d in vain, expected %d", n, maxVain, shortSpin)
+	}
+}
