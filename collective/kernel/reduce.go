@@ -14,6 +14,20 @@ func Supported(op plan.Op, dt plan.DType) error {
 	return nil
 }
 
+// CheckFold says whether n bytes can be folded as a call wants it. The error is plan.ErrBadCall.
+func CheckFold(op plan.Op, dt plan.DType, scale float64, n int) error {
+	if err := Supported(op, dt); err != nil {
+		return fmt.Errorf("%w: %w", plan.ErrBadCall, err)
+	}
+	if n%dt.Size() != 0 {
+		return fmt.Errorf("%w: %d bytes are no whole elements of %v", plan.ErrBadCall, n, dt)
+	}
+	if scale != 1 && !dt.Float() {
+		return fmt.Errorf("%w: %v is not scaled by %v", plan.ErrBadCall, dt, scale)
+	}
+	return nil
+}
+
 func supported(op plan.Op, dt plan.DType) bool {
 	return op.Valid() && op != plan.NoOp && dt.Valid() && dt != plan.NoDType && !(op.Bitwise() && dt.Float())
 }

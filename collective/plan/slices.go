@@ -1,7 +1,5 @@
 package plan
 
-import "fmt"
-
 // Slice is a stretch of a buffer: Off bytes from its start, Len long.
 type Slice struct{ Off, Len int }
 
@@ -54,21 +52,4 @@ func Packed(counts []int) []Slice {
 		off += n
 	}
 	return out
-}
-
-// CheckCounts adds up the lengths. The error is ErrBadCall when one is negative, when there are not want of them, or when one is not a
-// multiple of unit.
-func CheckCounts(counts []int, want, unit int) (total int, err error) {
-	if len(counts) != want {
-		return 0, fmt.Errorf("%w: %d counts for %d ranks", ErrBadCall, len(counts), want)
-	}
-	for i, n := range counts {
-		if n < 0 || n%unit != 0 {
-			return 0, fmt.Errorf("%w: rank %d's part has %d bytes of elements of %d", ErrBadCall, i, n, unit)
-		}
-		if total += n; total < 0 {
-			return 0, fmt.Errorf("%w: the counts add up to more than an int", ErrBadCall)
-		}
-	}
-	return total, nil
 }

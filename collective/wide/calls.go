@@ -19,10 +19,10 @@ import (
 // AllReduce folds everybody's src, element by element, and stores the result in everybody's dst, of the same length, in place
 // if dst is src. With scale other than 1 (floating-point numbers only) the result is multiplied before it is rounded.
 func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error {
-	if err := c.checkFold(call, scale, len(src)); err != nil {
+	if err := kernel.CheckFold(call.Op, call.DType, scale, len(src)); err != nil {
 		return err
 	}
-	if err := checkLen("dst", dst, len(src)); err != nil {
+	if err := plan.CheckLen("dst", dst, len(src)); err != nil {
 		return err
 	}
 	call = scaling(call, scale)
@@ -45,14 +45,14 @@ func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst
 
 // Reduce folds everybody's src into the root's dst; the others' dst is not used. In place as AllReduce.
 func (c *Comm) Reduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte, root int) error {
-	if err := c.checkRoot(root); err != nil {
+	if err := plan.CheckRoot(root, c.n); err != nil {
 		return err
 	}
-	if err := c.checkFold(call, scale, len(src)); err != nil {
+	if err := kernel.CheckFold(call.Op, call.DType, scale, len(src)); err != nil {
 		return err
 	}
 	if root == c.rank {
-		if err := checkLen("dst", dst, len(src)); err != nil {
+		if err := plan.CheckLen("dst", dst, len(src)); err != nil {
 			return err
 		}
 	} else {
@@ -96,13 +96,13 @@ func othersPart(n, unit, ranks, root, p int) plan.Slice {
 func (c *Comm) ReduceScatter(ctx context.Context, call plan.Call, scale float64, dst, src []byte, counts []int) error {
 	total, err := plan.CheckCounts(counts, c.n, max(1, call.DType.Size()))
 	if err == nil {
-		err = c.checkFold(call, scale, total)
+		err = kernel.CheckFold(call.Op, call.DType, scale, total)
 	}
 	if err == nil {
-		err = checkLen("src", src, total)
+		err = plan.CheckLen("src", src, total)
 	}
 	if err == nil {
-		err = checkLen("dst", dst, counts[c.rank])
+		err = plan.CheckLen("dst", dst, counts[c.rank])
 	}
 	if err != nil {
 		return err
@@ -147,10 +147,10 @@ func (c *Comm) runCutting(ctx context.Context, call plan.Call, scale float64, t 
 func (c *Comm) AllGather(ctx context.Context, call plan.Call, dst, src []byte, counts []int) error {
 	total, err := plan.CheckCounts(counts, c.n, 1)
 	if err == nil {
-		err = checkLen("dst", dst, total)
+		err = plan.CheckLen("dst", dst, total)
 	}
 	if err == nil {
-		err = checkLen("src", src, counts[c.rank])
+		err = plan.CheckLen("src", src, counts[c.rank])
 	}
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func place(dst, src []byte) {
 
 // Broadcast stores the root's buf in everybody's.
 func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root int) error {
-	if err := c.checkRoot(root); err != nil {
+	if err := plan.CheckRoot(root, c.n); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -207,13 +207,13 @@ func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root i
 func (c *Comm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
 	total, err := plan.CheckCounts(counts, c.n, 1)
 	if err == nil {
-		err = c.checkRoot(root)
+		err = plan.CheckRoot(root, c.n)
 	}
 	if err == nil && root == c.rank {
-		err = checkLen("src", src, total)
+		err = plan.CheckLen("src", src, total)
 	}
 	if err == nil {
-		err = checkLen("dst", dst, counts[c.rank])
+		err = plan.CheckLen("dst", dst, counts[c.rank])
 	}
 	if err != nil {
 		return err
@@ -242,13 +242,13 @@ func (c *Comm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, cou
 func (c *Comm) Gather(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
 	total, err := plan.CheckCounts(counts, c.n, 1)
 	if err == nil {
-		err = c.checkRoot(root)
+		err = plan.CheckRoot(root, c.n)
 	}
 	if err == nil && root == c.rank {
-		err = checkLen("dst", dst, total)
+		err = plan.CheckLen("dst", dst, total)
 	}
 	if err == nil {
-		err = checkLen("src", src, counts[c.rank])
+		err = plan.CheckLen("src", src, counts[c.rank])
 	}
 	if err != nil {
 		return err
@@ -277,14 +277,14 @@ func (c *Comm) Gather(ctx context.Context, call plan.Call, dst, src []byte, coun
 func (c *Comm) AllToAll(ctx context.Context, call plan.Call, dst, src []byte, sendCounts, recvCounts []int) error {
 	out, err := plan.CheckCounts(sendCounts, c.n, 1)
 	if err == nil {
-		err = checkLen("src", src, out)
+		err = plan.CheckLen("src", src, out)
 	}
 	var in int
 	if err == nil {
 		in, err = plan.CheckCounts(recvCounts, c.n, 1)
 	}
 	if err == nil {
-		err = checkLen("dst", dst, in)
+		err = plan.CheckLen("dst", dst, in)
 	}
 	if err == nil && sendCounts[c.rank] != recvCounts[c.rank] {
 		err = fmt.Errorf("%w: rank %d sends itself %d bytes and expects %d", plan.ErrBadCall, c.rank, sendCounts[c.rank], recvCounts[c.rank])
@@ -329,38 +329,10 @@ func (c *Comm) moving() *moving {
 	return &c.jobs.moving
 }
 
-func checkLen(name string, b []byte, want int) error {
-	if len(b) != want {
-		return fmt.Errorf("%w: %s has %d bytes, expected %d", plan.ErrBadCall, name, len(b), want)
-	}
-	return nil
-}
-
-func (c *Comm) checkRoot(root int) error {
-	if root < 0 || root >= c.n {
-		return fmt.Errorf("%w: root %d of %d ranks", plan.ErrBadCall, root, c.n)
-	}
-	return nil
-}
-
 // scaling has ranks that scale differently differ in their calls.
 func scaling(call plan.Call, scale float64) plan.Call {
 	if call.Scale == 0 {
 		call.Scale = scale
 	}
 	return call
-}
-
-// checkFold says whether n bytes can be folded as call wants.
-func (c *Comm) checkFold(call plan.Call, scale float64, n int) error {
-	if err := kernel.Supported(call.Op, call.DType); err != nil {
-		return fmt.Errorf("%w: %w", plan.ErrBadCall, err)
-	}
-	if n%call.DType.Size() != 0 {
-		return fmt.Errorf("%w: %d bytes are no whole elements of %v", plan.ErrBadCall, n, call.DType)
-	}
-	if scale != 1 && !call.DType.Float() {
-		return fmt.Errorf("%w: %v is not scaled by %v", plan.ErrBadCall, call.DType, scale)
-	}
-	return nil
 }

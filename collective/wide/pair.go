@@ -2,7 +2,6 @@ package wide
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ringside-go/ringside/collective/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
@@ -29,7 +28,7 @@ type early struct {
 // Send sends b to rank to, which makes a Recv of the same length with the same call, but for Kind. call.Seq counts the sends
 // from this rank to that one.
 func (c *Comm) Send(ctx context.Context, call plan.Call, to int, b []byte) error {
-	if err := c.checkPeer(to); err != nil {
+	if err := plan.CheckPeer(to, c.rank, c.n); err != nil {
 		return err
 	}
 	call.Kind, call.Root = plan.Send, 0
@@ -40,7 +39,7 @@ func (c *Comm) Send(ctx context.Context, call plan.Call, to int, b []byte) error
 
 // Recv receives what rank from sends.
 func (c *Comm) Recv(ctx context.Context, call plan.Call, from int, b []byte) error {
-	if err := c.checkPeer(from); err != nil {
+	if err := plan.CheckPeer(from, c.rank, c.n); err != nil {
 		return err
 	}
 	call.Kind, call.Root = plan.Recv, 0
@@ -48,13 +47,6 @@ func (c *Comm) Recv(ctx context.Context, call plan.Call, from int, b []byte) err
 	defer c.mu.Unlock()
 	m.recvFrom(from, b)
 	return c.run(ctx, call, m)
-}
-
-func (c *Comm) checkPeer(p int) error {
-	if p < 0 || p >= c.n || p == c.rank {
-		return fmt.Errorf("%w: rank %d sends to or receives from %d, of %d ranks", plan.ErrBadCall, c.rank, p, c.n)
-	}
-	return nil
 }
 
 // sending is the job of Send.
