@@ -56,7 +56,9 @@ type MismatchError struct {
 	Ours, Theirs Call // Theirs is the zero Call when the peer did not say
 }
 
-func (e *MismatchError) Error() string { return fmt.Sprintf("%v: %s", ErrMismatch, e.Difference("this rank")) }
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("%v: %s", ErrMismatch, e.Difference("this rank"))
+}
 
 // Difference is what the two wanted. Our side is called us: "this rank" where it is read, "rank 3" elsewhere.
 func (e *MismatchError) Difference(us string) string {
