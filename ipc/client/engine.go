@@ -59,12 +59,13 @@ type Engine struct {
 	forget   []wire.Hash // to be forgotten with the next Run
 	seq      uint64      // of the last Run sent
 	asked    uint64      // of the last Run sent that is answered in any case
-	acked    uint64      // of the last Run that all workers have answered, or one after it
+	acked    uint64      // of the last Done, of several workers of the first one's
 	failed   uint64      // of the last Run that some worker said has failed
 	ahead    []sent      // Runs with uploads that are not acked
 	aheadB   int         // bytes of these
 	late     error       // first error of a Run that nobody waits for
 	awaited  uint64      // the Run that is waited for, 0 for none
+	expected []int       // how many pieces each of its results has
 	pieces   [][]piece   // its results, as they come
 	gotErr   error       // or its error
 	pulls    []pull      // those of them that are not here yet

@@ -31,6 +31,37 @@ func (e *Engine) join(m *wire.SessionOpened) error {
 	return nil
 }
 
+// complete says whether all answers to the awaited Run have come that are going to. Several workers do a Run together or fail
+// together, so that the first one's answer is that of all; of the others those answer who have a part of what is fetched, and
+// all of them if they were asked to.
+func (e *Engine) complete() bool {
+	if e.acked < e.awaited {
+		return false
+	}
+	for i := range e.workers {
+		if e.run.Flags&wire.RunSync != 0 && e.workers[i].acked < e.awaited {
+			return false
+		}
+	}
+	for i, n := range e.expected {
+		if e.gotErr == nil && len(e.pieces[i]) < n {
+			return false
+		}
+	}
+	return true
+}
+
+// piecesOf is on how many workers a result lies.
+func (e *Engine) piecesOf(r *wire.Result) int {
+	n := 1
+	for k, d := range e.mesh {
+		if r.Layout>>(4*k)&15 != 0 {
+			n *= d.Size
+		}
+	}
+	return n
+}
+
 // count sums up what the workers said of their collectives.
 func (e *Engine) count() {
 	var calls, moved, plans uint64

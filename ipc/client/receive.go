@@ -17,8 +17,9 @@ import (
 func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 	e.stats.roundTrips.Add(1)
 	e.awaited, e.pieces, e.gotErr = e.run.Seq, make([][]piece, len(e.run.Fetch)), nil
+	e.expected = append(e.expected[:0], make([]int, len(e.run.Fetch))...)
 	defer func() { e.awaited = 0 }()
-	for e.acked < e.run.Seq {
+	for !e.complete() {
 		if err := e.receive(ctx); err != nil {
 			e.dropPieces()
 			return nil, err
@@ -158,10 +159,7 @@ func (e *Engine) answered(m *wire.Done) error {
 		}
 	}
 	w.acked, w.calls, w.moved, w.plans = m.Seq, m.Calls, m.Moved, m.Plans
-	e.acked = m.Seq
-	for i := range e.workers {
-		e.acked = min(e.acked, e.workers[i].acked)
-	}
+	e.acked = e.workers[0].acked
 	if len(e.workers) > 1 {
 		e.count()
 	}
@@ -184,8 +182,11 @@ func (e *Engine) take(m *wire.Done) error {
 		if r.ID != e.run.Fetch[i] {
 			return fmt.Errorf("result %d is value %d, expected %d", i, r.ID, e.run.Fetch[i])
 		}
-		if r.Elsewhere && len(e.workers) > 1 {
+		if r.Elsewhere && m.Rank > 0 {
 			continue
+		}
+		if m.Rank == 0 {
+			e.expected[i] = e.piecesOf(r)
 		}
 		p, err := e.piece(r, int(m.Rank))
 		if errors.Is(err, tensor.ErrNoSpace) {

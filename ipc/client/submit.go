@@ -244,11 +244,11 @@ func (e *Engine) dropUploads() {
 	e.run.Uploads = e.run.Uploads[:0]
 }
 
-// exchange sends e.run, once the worker is not too far behind. If it fetches or wait is set, it waits
+// exchange sends e.run, once the worker is not too far behind. If it fetches or sync is set, it waits
 // for the answer.
-func (e *Engine) exchange(ctx context.Context, wait bool) ([]tensor.Fetched, error) {
+func (e *Engine) exchange(ctx context.Context, sync bool) ([]tensor.Fetched, error) {
 	run := &e.run
-	wait = wait || len(run.Fetch) > 0
+	wait := sync || len(run.Fetch) > 0
 	bytes := 0
 	for i := range run.Uploads {
 		bytes += int(run.Uploads[i].Handle.Len)
@@ -260,7 +260,7 @@ func (e *Engine) exchange(ctx context.Context, wait bool) ([]tensor.Fetched, err
 		}
 	}
 	run.Seq = e.seq + 1
-	if wait || run.Seq-e.asked >= askEvery || e.aheadB+bytes > maxAheadBytes/4 {
+	if sync || wait && len(e.workers) == 1 || run.Seq-e.asked >= askEvery || e.aheadB+bytes > maxAheadBytes/4 {
 		run.Flags |= wire.RunSync
 	}
 	if err := e.sendRun(ctx); err != nil {
@@ -268,7 +268,7 @@ func (e *Engine) exchange(ctx context.Context, wait bool) ([]tensor.Fetched, err
 		return nil, err
 	}
 	e.seq = run.Seq
-	if run.Flags&wire.RunSync != 0 {
+	if wait || run.Flags&wire.RunSync != 0 {
 		e.asked = e.seq
 	}
 	if bytes > 0 {

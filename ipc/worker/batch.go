@@ -43,7 +43,7 @@ func (s *session) batch(ctx context.Context, m *ipc.Message) error {
 	for _, h := range run.Forget {
 		s.forget(tensor.Hash(h))
 	}
-	asked := run.Flags&wire.RunSync != 0 || len(run.Fetch) > 0
+	asked := run.Flags&wire.RunSync != 0 || len(run.Fetch) > 0 && (s.shared == nil || s.shows(done))
 	if !asked && err == nil && len(s.returned) < maxReturned && s.returnedB < maxReturnedBytes {
 		return nil
 	}
@@ -97,6 +97,7 @@ var codes = []struct {
 	err  error
 	code wire.Code
 }{
+	{errQuota, wire.CodeQuota},
 	{tensor.ErrIndex, wire.CodeIndex},
 	{tensor.ErrUnknown, wire.CodeUnknownID},
 	{tensor.ErrNoSpace, wire.CodeNoMemory},
@@ -141,11 +142,10 @@ func (s *session) execute(ctx context.Context, run *wire.Run, done *wire.Done) (
 		}
 	}
 	for i := range run.Uploads {
-		if err == nil {
-			err = s.upload(&run.Uploads[i])
-		} else if u := &run.Uploads[i]; u.Inline == nil { // one before it failed
-			s.dropArrival(u.Handle)
-			s.giveBack(u.Handle)
+		if err2 := s.upload(&run.Uploads[i]); ends(err2) {
+			return err2
+		} else if err == nil {
+			err = err2 // the others exist all the same
 		}
 	}
 	if p != nil && err == nil {
@@ -156,11 +156,6 @@ func (s *session) execute(ctx context.Context, run *wire.Run, done *wire.Done) (
 	if err == nil {
 		if err = s.fetch(run, done); err != nil && p != nil {
 			s.dropResults(p.Parsed(), run.Base)
-		}
-	}
-	if err != nil {
-		for i := range run.Uploads {
-			s.space.Free(run.Uploads[i].ID)
 		}
 	}
 	for _, id := range run.Frees {

@@ -30,6 +30,8 @@ type carriedStep struct {
 	inputs  []uint64
 	// ends says for every tensor of a collective that nobody needs it afterwards: the result may take its place.
 	ends []bool
+	// alone is a collective that is waited for at once: it needs no goroutine.
+	alone bool
 }
 
 // prepare compiles this rank's programs of a plan.
@@ -69,6 +71,7 @@ func (s *session) prepare(p *shard.Plan) *carried {
 				}
 				reads(m.In)
 			}
+			step.alone = i+1 < len(mine) && mine[i+1].Kind == shard.Wait && mine[i+1].Collective.ID == step.Collective.ID
 			started[step.Collective.ID] = step
 		case shard.Wait:
 			from := started[step.Collective.ID]
@@ -83,8 +86,9 @@ func (s *session) prepare(p *shard.Plan) *carried {
 
 // underway is a tensor of a collective that was started.
 type underway struct {
-	work     *collective.Work
-	src, dst *shm.Block // one reference each; nil for no bytes
+	work     *collective.Work // nil if it is done already
+	err      error            // then
+	src, dst *shm.Block       // one reference each; nil for no bytes
 }
 
 // carry does this rank's steps of a plan. inputs are ids in the space, 0 for what is not there; outs those of the plan's outputs. With
@@ -225,7 +229,11 @@ func (s *session) start(ctx context.Context, step *carriedStep, ids []uint64, fa
 		}
 		s.calls++
 		s.moved += uint64(sent(c, m, s.mesh.Coord(s.rank, c.Dim)))
-		u.work = r.Start(ctx, s.groups[c.Dim])
+		if step.alone {
+			u.err = r.Do(ctx, s.groups[c.Dim])
+		} else {
+			u.work = r.Start(ctx, s.groups[c.Dim])
+		}
 	}
 	return all, failed
 }
@@ -278,8 +286,11 @@ func (s *session) wait(c *shard.Collective, all []underway, ids []uint64, failed
 	var broken error
 	for k := range all {
 		u := &all[k]
-		<-u.work.Done()
-		if err := u.work.Err(); err != nil && broken == nil {
+		if u.work != nil {
+			<-u.work.Done()
+			u.err = u.work.Err()
+		}
+		if err := u.err; err != nil && broken == nil {
 			broken = fmt.Errorf("%w: %v: %w", errTeam, c.Kind, err)
 		}
 		if u.src != nil {
@@ -303,7 +314,9 @@ func (s *session) wait(c *shard.Collective, all []underway, ids []uint64, failed
 func (s *session) abandon(pending map[int][]underway) {
 	for _, all := range pending {
 		for k := range all {
-			<-all[k].work.Done()
+			if all[k].work != nil {
+				<-all[k].work.Done()
+			}
 			all[k].release()
 		}
 	}

@@ -39,7 +39,8 @@ type placed struct {
 	lies   bool   // layout was decided: by the first program that reads it
 	id     uint64 // of this rank's part in the space; 0: it is not there
 
-	whole *shm.Block // an upload of which no part was made yet, where it lies; nil if it has no bytes
+	whole  *shm.Block // an upload of which no part was made yet, where it lies; nil if it has no bytes
+	failed error      // why this worker does not have an upload: whoever reads it fails
 }
 
 // share makes s a session of several workers.
@@ -125,6 +126,11 @@ func (s *session) together(ctx context.Context, run *wire.Run, done *wire.Done) 
 	if ends(err) {
 		return err
 	}
+	for _, id := range run.Fetch {
+		if v := s.values[id]; v != nil && err == nil {
+			err = v.failed
+		}
+	}
 	moves, err := s.gather(ctx, run.Fetch, err)
 	if ends(err) {
 		return err
@@ -144,9 +150,6 @@ func (s *session) together(ctx context.Context, run *wire.Run, done *wire.Done) 
 		return err
 	}
 	if err != nil {
-		for i := range run.Uploads {
-			s.forgetValue(run.Uploads[i].ID)
-		}
 		for i := range outs {
 			s.forgetValue(run.Base + uint64(i))
 		}
@@ -188,13 +191,14 @@ func (s *session) take(u *wire.Upload) error {
 	}
 	v := &placed{dtype: d, shape: shape}
 	s.values[u.ID] = v
-	if v.whole, err = s.blockOf(u, shape.Elems()*d.Size()); err != nil || d != tensor.Bool || v.whole == nil {
-		return err
+	if v.whole, v.failed = s.blockOf(u, shape.Elems()*d.Size()); v.failed != nil || d != tensor.Bool || v.whole == nil {
+		return v.failed
 	}
 	if i := slices.IndexFunc(v.whole.Bytes(), func(x byte) bool { return x > 1 }); i >= 0 {
-		return fmt.Errorf("%w: byte %d of a bool is %d; expected 0 or 1", tensor.ErrDType, i, v.whole.Bytes()[i])
+		v.failed = fmt.Errorf("%w: byte %d of a bool is %d; expected 0 or 1", tensor.ErrDType, i, v.whole.Bytes()[i])
+		v.drop()
 	}
-	return nil
+	return v.failed
 }
 
 // program runs p: it decides how inputs lie that lie nowhere yet, and carries out the plan for that. failed is why this worker can't do
@@ -287,8 +291,8 @@ func (s *session) choose(p *tensor.Program) ([]shard.Layout, error) {
 
 // settle makes this rank's part of an upload whose layout was decided.
 func (s *session) settle(v *placed) error {
-	if v.id != 0 || v.whole == nil && v.shape.Elems() > 0 {
-		return nil // it is there, or its upload failed here, which is known
+	if v.id != 0 || v.failed != nil {
+		return v.failed
 	}
 	start, local := s.mesh.Local(v.layout, v.shape, s.rank)
 	part := v.whole
@@ -451,6 +455,12 @@ func (s *session) redistribute(ctx context.Context, v *placed, to shard.Layout, 
 		return 0, err
 	}
 	return all[0], nil
+}
+
+// shows says whether this rank has something to tell the client that waits for results: a part of one, or, being the first, that all
+// is done.
+func (s *session) shows(done *wire.Done) bool {
+	return s.rank == 0 || slices.ContainsFunc(done.Results, func(r wire.Result) bool { return !r.Elsewhere })
 }
 
 // show puts this rank's part of a value into done, unless another has the same one to show.
