@@ -16,7 +16,7 @@ const (
 )
 
 // runTorch times training steps through a cluster, beside the same in eager PyTorch. Both sides start from the same
-// weights, and their losses are compared first. A turn is some steps until all of them are done; neither side reads the
+// weights, and their losses are compared first, see compareLosses. A turn is some steps until all of them are done; neither side reads the
 // loss of each, as a training loop does not, but what ours takes then is measured too. The best number of threads of
 // each side counts. What PyTorch does when tuned is measured, but no bar.
 func runTorch(ctx context.Context, o *Options) (*Report, error) {
@@ -95,7 +95,7 @@ func runTrial(ctx context.Context, o *Options, r *Report, t *trial, rigs []*rig,
 		defer p.drop(t)
 		sides = append(sides, &series{name: t.Name + ", " + p.name, unit: "ms"})
 	}
-	if off, err = compareLosses(ctx, o.work(lossSteps), t, trainers, peers[torchThreads-1]); err != nil {
+	if off, err = compareLosses(ctx, o, r, t, trainers, peers[torchThreads-1], peers[2*torchThreads-1]); err != nil {
 		return 0, err
 	}
 	waits := make([]*series, len(trainers)) // ours, where each loss is waited for
@@ -163,16 +163,32 @@ func best(sides []*series) *series {
 	return b
 }
 
-// compareLosses takes n steps on all of our sides and on one of PyTorch's, and returns how far any loss is from that
-// one's, relatively.
-func compareLosses(ctx context.Context, n int, t *trial, trainers []*trainer, p *torchPeer) (float64, error) {
+// compareLosses takes steps on all of our sides and on two of PyTorch's that differ in their kernels alone, and returns how
+// far any loss of ours is from p's, relatively. It looks at them for as long as the other is within maxLossOff of p itself:
+// some models amplify what rounding does to their parameters a thousandfold within ten steps, and from there on losses say
+// nothing about who computed them. How many steps were compared is measured.
+func compareLosses(ctx context.Context, o *Options, r *Report, t *trial, trainers []*trainer, p, other *torchPeer) (float64, error) {
+	n := o.work(lossSteps)
 	want, err := p.losses(t, n)
 	if err != nil {
 		return 0, err
 	}
-	off := 0.0
+	same, err := other.losses(t, n)
+	if err != nil {
+		return 0, err
+	}
+	relative := func(x, y float64) float64 { return math.Abs(x-y) / math.Abs(y) }
+	off, itself := 0.0, 0.0
+	steps := 0
+	for ; steps < n; steps++ {
+		x := relative(same[steps], want[steps])
+		if !(x <= maxLossOff) {
+			break
+		}
+		itself = max(itself, x)
+	}
 	for _, tr := range trainers {
-		for _, w := range want {
+		for i := range steps {
 			if err := ctx.Err(); err != nil {
 				return 0, err
 			}
@@ -180,8 +196,11 @@ func compareLosses(ctx context.Context, n int, t *trial, trainers []*trainer, p 
 			if err != nil {
 				return 0, err
 			}
-			off = math.Max(off, math.Abs(got-w)/math.Abs(w)) // NaN stays
+			off = math.Max(off, relative(got, want[i])) // NaN stays
 		}
 	}
+	r.measured(&series{name: t.Name + ", losses compared", unit: "steps", rounds: [][]float64{{float64(steps)}}})
+	r.measured(&series{name: t.Name + ", losses from PyTorch's", unit: "relative", rounds: [][]float64{{off}}})
+	r.measured(&series{name: t.Name + ", tuned PyTorch's from PyTorch's", unit: "relative", rounds: [][]float64{{itself}}})
 	return off, nil
 }

@@ -18,8 +18,8 @@ func TestTorch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Measurements) != 9 || len(r.Bars) != 2 {
-		t.Fatalf("%d measurements and bars %v; expected 9 and 2", len(r.Measurements), r.Bars)
+	if len(r.Measurements) != 12 || len(r.Bars) != 2 {
+		t.Fatalf("%d measurements and bars %v; expected 12 and 2", len(r.Measurements), r.Bars)
 	}
 	if b := r.Bars[1]; b.Bar != "torch_losses" || !b.OK {
 		t.Errorf("losses are not PyTorch's: %+v", b)
