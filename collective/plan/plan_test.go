@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -187,6 +188,44 @@ func TestInterleave(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestHuge: buffers beyond 4 GB are cut like small ones: nothing is lost, nothing counted twice, and every part holds whole elements.
+func TestHuge(t *testing.T) {
+	for _, n := range []int{4<<30 + 8, 5<<30 - 24, 1<<40 + 72, 1<<62 - 64} {
+		for _, parts := range []int{1, 2, 3, 7, 1 << 16} {
+			for name, split := range map[string]func(n, unit, parts int) []Slice{"Split": Split, "SplitLines": SplitLines} {
+				off := 0
+				for i, s := range split(n, 8, parts) {
+					if s.Off != off || s.Len%8 != 0 || s.Len < n/parts-128*parts || s.Len > n/parts+128*parts {
+						t.Fatalf("%s of %d by %d: part %d is %+v, expected at %d", name, n, parts, i, s, off)
+					}
+					off = s.End()
+				}
+				if off != n {
+					t.Fatalf("%s of %d by %d ends at %d", name, n, parts, off)
+				}
+			}
+		}
+		counts := []int{n / 16 * 8, 0, 8}
+		packed := Packed(counts)
+		if total, err := CheckCounts(counts, 3, 8); err != nil || packed[2] != (Slice{counts[0], 8}) || packed[2].End() != total {
+			t.Errorf("%v: %+v, in all %d, %v", counts, packed, total, err)
+		}
+		call := Call{Seq: 1, Kind: AllReduce, Op: Sum, DType: F32, Count: int64(n / 4)}
+		other := call
+		other.Count -= 1 << 32 // the same in 32 bits
+		if back, err := DecodeCall(call.Append(nil)); err != nil || back != call || call.Word() == other.Word() {
+			t.Errorf("%v became %v, %v", call, back, err)
+		}
+		v := Interleave{First: n / 2, Second: n / 2, Lag: 2}
+		if second, k := v.At(n - 2); v.Len() != n || !second || k != n/2-2 {
+			t.Errorf("%+v: chunk %d of %d, second %v", v, k, v.Len(), second)
+		}
+	}
+	if total, err := CheckCounts([]int{math.MaxInt - 7, 8}, 2, 1); !errors.Is(err, ErrBadCall) {
+		t.Errorf("counts beyond an int add up to %d, %v", total, err)
 	}
 }
 
