@@ -1,11 +1,15 @@
 package worker
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 )
+
+// errQuota is that a session has as much as it may.
+var errQuota = errors.New("session's memory quota")
 
 // limited is a space whose values together have at most quota bytes.
 type limited struct {
@@ -15,7 +19,8 @@ type limited struct {
 
 func (l *limited) room(n int, what string) error {
 	if n > l.quota-l.used {
-		return fmt.Errorf("%w: %s of %d bytes, the session has %d of at most %d", tensor.ErrNoSpace, what, n, l.used, l.quota)
+		return fmt.Errorf("%w: %w: %s of %d bytes, the session has %d of at most %d here; free tensors, or give sessions more (--session-mib)",
+			tensor.ErrNoSpace, errQuota, what, n, l.used, l.quota)
 	}
 	return nil
 }

@@ -144,6 +144,9 @@ func (s *session) sharedPart(id uint64) (p part, mine bool, err error) {
 	if v == nil {
 		return p, false, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
 	}
+	if v.failed != nil {
+		return p, false, v.failed
+	}
 	for k := range s.mesh {
 		if _, ok := v.layout[k].Sharded(); !ok && s.mesh.Coord(s.rank, k) > 0 {
 			return p, false, nil

@@ -208,7 +208,7 @@ func TestFailedUpload(t *testing.T) {
 	f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{floats(1, 1, 2)}})
 	f.batch(&wire.Run{Session: 1, Seq: 2, Hash: p.hash, Base: 50, Inputs: []uint64{1}, Scalars: []float64{1},
 		Uploads: []wire.Upload{byHandle(10, seg, 0, 16), byHandle(11, seg, 64, 1000), byHandle(12, seg, 8192, 16)}})
-	d := f.answer(wire.CodeNoMemory, "4000 bytes, the session has 72 of at most 1000")
+	d := f.answer(wire.CodeQuota, "4000 bytes, the session has 72 of at most 1000")
 	seen := map[uint64]bool{}
 	for _, h := range d.Returned {
 		seen[h.Off] = true
