@@ -154,18 +154,20 @@ func measureCollective[T collective.Element](ctx context.Context, g *collective.
 		return outcome{}, err
 	}
 	defer free()
-	call := func() error {
-		switch c.op {
-		case "allreduce":
-			return collective.AllReduce(ctx, g, in, in, collective.Sum)
-		case "reducescatter":
-			return collective.ReduceScatter(ctx, g, out, in[:each*g.Size()], collective.Sum)
-		case "allgather":
-			return collective.AllGather(ctx, g, in[:each*g.Size()], in[each*g.Rank():each*(g.Rank()+1)])
-		case "broadcast":
-			return collective.Broadcast(ctx, g, in, 0)
-		}
-		return g.Barrier(ctx)
+	var call func() error
+	switch c.op {
+	case "allreduce":
+		call = func() error { return collective.AllReduce(ctx, g, in, in, collective.Sum) }
+	case "reducescatter":
+		all := in[:each*g.Size()]
+		call = func() error { return collective.ReduceScatter(ctx, g, out, all, collective.Sum) }
+	case "allgather":
+		all, mine := in[:each*g.Size()], in[each*g.Rank():each*(g.Rank()+1)]
+		call = func() error { return collective.AllGather(ctx, g, all, mine) }
+	case "broadcast":
+		call = func() error { return collective.Broadcast(ctx, g, in, 0) }
+	default:
+		call = func() error { return g.Barrier(ctx) }
 	}
 	worst := func(x float64) (float64, error) {
 		all := []float64{x}
@@ -256,9 +258,10 @@ func collectiveBuffers[T collective.Element](g *collective.Group, c collectiveCa
 	}, nil
 }
 
-// rewrite writes all of b by ordinary stores. In pieces, because the runtime clears what is very large past the caches.
+// rewrite writes all of b by ordinary stores of vectors, as the floor does. In pieces of less than 2 KiB, because the runtime clears what
+// is longer by the string instruction, which leaves the lines elsewhere.
 func rewrite[T collective.Element](b []T) {
-	const piece = 1 << 18
+	const piece = 256
 	for len(b) > piece {
 		clear(b[:piece])
 		b = b[piece:]

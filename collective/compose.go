@@ -29,9 +29,9 @@ func (g *Group) compose(ctx context.Context) error {
 		}
 		g.comm, g.alloc, g.sharers = inPlaces(c, fold), c, fold.order
 		if fold.inOrder() {
-			g.short = &short{comm: c}
+			g.short, err = newShort(c)
 		}
-		return nil
+		return err
 	case len(g.layout.hosts) == g.size:
 		c, err := g.wideComm(ctx, fold.place[g.rank], fold.order, fold.sizes())
 		if err != nil {

@@ -10,7 +10,9 @@ import (
 
 // Barrier returns on no rank before every rank has called it.
 func (g *Group) Barrier(ctx context.Context) error {
-	if done, err := g.shortly(ctx, shortKey{kind: plan.Barrier}, nil, nil); done {
+	if g.short != nil && g.lane.enter(laneCall|laneHeld) {
+		err := g.runShort(ctx, g.short.barrier, plan.Barrier, nil, nil)
+		g.lane.leave()
 		return err
 	}
 	j := job{call: plan.Call{Kind: plan.Barrier}}
@@ -52,6 +54,14 @@ func broadcast[T Element](j *job, g *Group, buf []T, root int) error {
 // AllGather gives every rank the src of all, one behind the other in rank order. src has the same length on all ranks, dst
 // is Size times as long. src may be this rank's part of dst; otherwise they do not overlap.
 func AllGather[T Element](ctx context.Context, g *Group, dst, src []T) error {
+	if len(dst) == g.size*len(src) {
+		d, s, off := bytesOf(dst), bytesOf(src), g.rank*len(src)
+		if !overlap(d, s) || same(s, bytesOf(dst[off:off+len(src)])) {
+			if done, err := g.shortly(ctx, shortKey{kind: plan.AllGather, dtype: dtypeOf[T](), count: len(src)}, d, s); done {
+				return err
+			}
+		}
+	}
 	var j job
 	if err := allGather(&j, g, dst, src, nil); err != nil {
 		return err

@@ -12,8 +12,15 @@ import (
 // loop calls again and again is checked, encoded and hashed once, and costs what its bytes cost. What it does not know it leaves
 // to the lane, and whoever holds the lane may use it.
 type short struct {
-	comm  *host.Comm
-	known [shortCalls]shortCall
+	comm    *host.Comm
+	barrier *host.Prepared
+	last    shortCall
+	known   [shortCalls]shortCall
+}
+
+func newShort(c *host.Comm) (*short, error) {
+	q, err := c.Prepare(plan.Call{Kind: plan.Barrier}, 1, 0)
+	return &short{comm: c, barrier: q}, err
 }
 
 // shortCalls is how many calls are known at a time, a power of two.
@@ -22,10 +29,11 @@ const shortCalls = 16
 // shortCall is one of them.
 type shortCall struct {
 	key      shortKey
-	prepared *host.Prepared // nil: none
+	prepared *host.Prepared
 }
 
-// shortKey is what calls have in common that ranks compare alike.
+// shortKey is what calls have in common that ranks compare alike. Elements are those of a rank's source; of a broadcast, of the
+// buffer. The zero value is no call's.
 type shortKey struct {
 	kind  plan.Kind
 	op    Op
@@ -42,30 +50,37 @@ func (k *shortKey) slot() int {
 
 // find returns a prepared call, nil if there can't be one.
 func (s *short) find(k shortKey) *host.Prepared {
-	c := &s.known[k.slot()]
-	if c.prepared != nil && c.key == k {
-		return c.prepared
+	if s.last.key == k {
+		return s.last.prepared
 	}
-	return s.learn(c, k)
+	c := &s.known[k.slot()]
+	if c.key != k {
+		if q := s.learn(k); q == nil {
+			return nil
+		} else {
+			*c = shortCall{k, q}
+		}
+	}
+	s.last = *c
+	return c.prepared
 }
 
 //go:noinline
-func (s *short) learn(c *shortCall, k shortKey) *host.Prepared {
-	call, scale, n := plan.Call{Kind: k.kind, DType: k.dtype, Count: int64(k.count), Root: k.root}, 1.0, 0
-	if k.kind != plan.Barrier {
-		n = k.count * k.dtype.Size()
+func (s *short) learn(k shortKey) *host.Prepared {
+	call, scale := plan.Call{Kind: k.kind, DType: k.dtype, Count: int64(k.count), Root: k.root}, 1.0
+	if k.kind == plan.AllGather {
+		call.Count *= int64(s.comm.Size())
 	}
-	if k.kind == plan.AllReduce {
+	if k.kind == plan.AllReduce || k.kind == plan.ReduceScatter {
 		var err error
 		if call.Op, scale, err = k.op.fold(k.dtype, s.comm.Size()); err != nil {
 			return nil
 		}
 	}
-	q, err := s.comm.Prepare(call, scale, n)
+	q, err := s.comm.Prepare(call, scale, k.count*k.dtype.Size())
 	if err != nil {
 		return nil
 	}
-	c.key, c.prepared = k, q
 	return q
 }
 
@@ -96,10 +111,14 @@ func (g *Group) runShort(ctx context.Context, q *host.Prepared, kind plan.Kind, 
 		err = ipc.ContextError(ctx)
 	case kind == plan.AllReduce:
 		err = q.AllReduce(ctx, seq, dst, src)
+	case kind == plan.Barrier:
+		err = q.Barrier(ctx, seq)
 	case kind == plan.Broadcast:
 		err = q.Broadcast(ctx, seq, dst)
+	case kind == plan.AllGather:
+		err = q.AllGather(ctx, seq, dst, src)
 	default:
-		err = q.Barrier(ctx, seq)
+		err = q.ReduceScatter(ctx, seq, dst, src)
 	}
 	if err != nil {
 		return g.resolve(&job{call: numbered(q, seq)}, err)

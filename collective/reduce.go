@@ -90,6 +90,15 @@ func reduce[T Element](j *job, g *Group, dst, src []T, op Op, root int) error {
 // ReduceScatter folds the src of all ranks and gives each its part: rank r has elements r*len(dst) to (r+1)*len(dst) of the
 // result. src is Size times as long as dst. dst may be this rank's part of src; otherwise they do not overlap.
 func ReduceScatter[T Element](ctx context.Context, g *Group, dst, src []T, op Op) error {
+	if len(src) == g.size*len(dst) {
+		d, s, off := bytesOf(dst), bytesOf(src), g.rank*len(dst)
+		if !overlap(d, s) || same(d, bytesOf(src[off:off+len(dst)])) {
+			k := shortKey{kind: plan.ReduceScatter, op: op, dtype: dtypeOf[T](), count: len(src)}
+			if done, err := g.shortly(ctx, k, d, s); done {
+				return err
+			}
+		}
+	}
 	var j job
 	if err := reduceScatter(&j, g, dst, src, nil, op); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 // knows says whether the group has made a call by the short way.
 func (g *Group) knows(kind plan.Kind, count int) bool {
-	return g.short != nil && slices.ContainsFunc(g.short.known[:], func(c shortCall) bool {
+	return g.short != nil && g.short.barrier.Call().Seq > 0 && slices.ContainsFunc(g.short.known[:], func(c shortCall) bool {
 		return c.prepared != nil && c.key.kind == kind && c.key.count == count && c.prepared.Call().Seq > 0
 	})
 }
@@ -53,11 +53,18 @@ func TestShort(t *testing.T) {
 			if got, want := g.Stats().Calls, uint64(2*shortCalls*5); got != want {
 				return fmt.Errorf("%d calls were counted of %d", got, want)
 			}
-			return g.Barrier(ctx)
+			parts, whole := []float64{float64(g.Rank()), 1}, make([]float64, 8)
+			if err := AllGather(ctx, g, whole, parts); err != nil || !slices.Equal(whole, []float64{0, 1, 1, 1, 2, 1, 3, 1}) {
+				return fmt.Errorf("all-gather: %v, %w", whole, err)
+			}
+			if err := ReduceScatter(ctx, g, parts, whole, Sum); err != nil || !slices.Equal(parts, []float64{4 * float64(g.Rank()), 4}) {
+				return fmt.Errorf("reduce-scatter: %v, %w", parts, err)
+			}
+			return nil
 		})
 		onOneHost := len(groups[0].Hosts()) == 1
 		for _, g := range groups {
-			if (g.short != nil) != onOneHost || onOneHost && !(g.knows(plan.Barrier, 0) && g.knows(plan.AllReduce, 3)) {
+			if (g.short != nil) != onOneHost || onOneHost && !(g.knows(plan.AllReduce, 3) && g.knows(plan.AllGather, 2) && g.knows(plan.ReduceScatter, 8)) {
 				t.Errorf("rank %d: the short way of %v: %+v", g.Rank(), g.layout, g.short)
 			}
 		}

@@ -15,14 +15,14 @@ import (
 func (c *Comm) AllToAll(ctx context.Context, call plan.Call, dst, src []byte, sendCounts, recvCounts []int) error {
 	out, err := plan.CheckCounts(sendCounts, c.n, 1)
 	if err == nil {
-		err = checkLen("src", src, out)
+		err = plan.CheckLen("src", src, out)
 	}
 	var in int
 	if err == nil {
 		in, err = plan.CheckCounts(recvCounts, c.n, 1)
 	}
 	if err == nil {
-		err = checkLen("dst", dst, in)
+		err = plan.CheckLen("dst", dst, in)
 	}
 	if err == nil && sendCounts[c.rank] != recvCounts[c.rank] {
 		err = fmt.Errorf("%w: rank %d sends itself %d bytes and expects %d", plan.ErrBadCall, c.rank, sendCounts[c.rank], recvCounts[c.rank])

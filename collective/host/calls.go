@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ringside-go/ringside/collective/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
@@ -18,15 +17,15 @@ import (
 // Reduce folds everybody's src into the root's dst; the others' dst is not used. In place as AllReduce.
 func (c *Comm) Reduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte, root int) error {
 	call.Scale, call.Root = scale, int32(root)
-	if err := c.checkRoot(root); err != nil {
+	if err := plan.CheckRoot(root, c.n); err != nil {
 		return err
 	}
-	if err := checkFold(&call, scale, len(src)); err != nil {
+	if err := kernel.CheckFold(call.Op, call.DType, scale, len(src)); err != nil {
 		return err
 	}
 	if root != c.rank {
 		dst = nil
-	} else if err := checkLen("dst", dst, len(src)); err != nil {
+	} else if err := plan.CheckLen("dst", dst, len(src)); err != nil {
 		return err
 	}
 	err := c.begin(ctx, &call)
@@ -55,13 +54,13 @@ func (c *Comm) ReduceScatter(ctx context.Context, call plan.Call, scale float64,
 	call.Scale = scale
 	total, err := plan.CheckCounts(counts, c.n, max(1, sizeOf(call.DType)))
 	if err == nil {
-		err = checkFold(&call, scale, total)
+		err = kernel.CheckFold(call.Op, call.DType, scale, total)
 	}
 	if err == nil {
-		err = checkLen("src", src, total)
+		err = plan.CheckLen("src", src, total)
 	}
 	if err == nil {
-		err = checkLen("dst", dst, counts[c.rank])
+		err = plan.CheckLen("dst", dst, counts[c.rank])
 	}
 	if err != nil {
 		return err
@@ -71,10 +70,21 @@ func (c *Comm) ReduceScatter(ctx context.Context, call plan.Call, scale float64,
 	if err != nil {
 		return err
 	}
+	return c.reduceScatter(dst, src, counts)
+}
+
+func (c *Comm) reduceScatter(dst, src []byte, counts []int) error {
+	if len(src) <= c.flat {
+		from := 0
+		for _, n := range counts[:c.rank] {
+			from += n
+		}
+		return c.foldSmall(dst, src, from)
+	}
 	m := &move{src: src, dst: dst, fold: true, split: true}
 	c.stretches(counts, m)
 	for p := range c.room.total {
-		c.room.total[p], c.room.want[p] = total, c.room.give[c.rank]
+		c.room.total[p], c.room.want[p] = len(src), c.room.give[c.rank]
 	}
 	return c.run(m)
 }
@@ -99,7 +109,7 @@ func (c *Comm) AllGather(ctx context.Context, call plan.Call, dst, src []byte, c
 // used. At the root src may be its part of dst.
 func (c *Comm) Gather(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
 	call.Root = int32(root)
-	if err := c.checkRoot(root); err != nil {
+	if err := plan.CheckRoot(root, c.n); err != nil {
 		return err
 	}
 	return c.gather(ctx, call, dst, src, counts, root)
@@ -110,10 +120,10 @@ func (c *Comm) gather(ctx context.Context, call plan.Call, dst, src []byte, coun
 	takes := root < 0 || root == c.rank
 	total, err := plan.CheckCounts(counts, c.n, 1)
 	if err == nil && takes {
-		err = checkLen("dst", dst, total)
+		err = plan.CheckLen("dst", dst, total)
 	}
 	if err == nil {
-		err = checkLen("src", src, counts[c.rank])
+		err = plan.CheckLen("src", src, counts[c.rank])
 	}
 	if err != nil {
 		return err
@@ -123,6 +133,35 @@ func (c *Comm) gather(ctx context.Context, call plan.Call, dst, src []byte, coun
 	if err != nil {
 		return err
 	}
+	return c.gatherAll(dst, src, counts, takes)
+}
+
+// gatherSmall is an all-gather of equal parts through lines or flat slots.
+func (c *Comm) gatherSmall(dst, src []byte) error {
+	n := len(src)
+	c.room.total[c.rank] = n
+	c.offer(&move{src: src})
+	if err := c.meet(); err != nil {
+		return err
+	}
+	for i := range c.n {
+		p := (c.rank + i) % c.n
+		l, into := &c.peers[p].lines[c.epoch&1], dst[p*n:p*n+n]
+		switch {
+		case p == c.rank:
+			if n > 0 && &into[0] != &src[0] {
+				c.fold.set.Copy(into, src)
+			}
+		case n <= payloadSize:
+			copy(into, l.payload[:n])
+		default:
+			c.fold.set.Copy(into, l.flat[:n])
+		}
+	}
+	return nil
+}
+
+func (c *Comm) gatherAll(dst, src []byte, counts []int, takes bool) error {
 	r := &c.room
 	r.reset()
 	off := 0
@@ -139,7 +178,7 @@ func (c *Comm) gather(ctx context.Context, call plan.Call, dst, src []byte, coun
 // Broadcast stores the root's buf in everybody's.
 func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root int) error {
 	call.Root = int32(root)
-	if err := c.checkRoot(root); err != nil {
+	if err := plan.CheckRoot(root, c.n); err != nil {
 		return err
 	}
 	err := c.begin(ctx, &call)
@@ -166,13 +205,13 @@ func (c *Comm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, cou
 	call.Root = int32(root)
 	total, err := plan.CheckCounts(counts, c.n, 1)
 	if err == nil {
-		err = c.checkRoot(root)
+		err = plan.CheckRoot(root, c.n)
 	}
 	if err == nil && root == c.rank {
-		err = checkLen("src", src, total)
+		err = plan.CheckLen("src", src, total)
 	}
 	if err == nil {
-		err = checkLen("dst", dst, counts[c.rank])
+		err = plan.CheckLen("dst", dst, counts[c.rank])
 	}
 	if err != nil {
 		return err
@@ -201,38 +240,10 @@ func (c *Comm) Barrier(ctx context.Context, call plan.Call) error {
 	return c.meet()
 }
 
-func checkLen(name string, b []byte, want int) error {
-	if len(b) != want {
-		return fmt.Errorf("%w: %s has %d bytes, expected %d", plan.ErrBadCall, name, len(b), want)
-	}
-	return nil
-}
-
-func (c *Comm) checkRoot(root int) error {
-	if root < 0 || root >= c.n {
-		return fmt.Errorf("%w: root %d of %d ranks", plan.ErrBadCall, root, c.n)
-	}
-	return nil
-}
-
 // sizeOf is the bytes of an element of any type, 0 for one that is not valid.
 func sizeOf(dt plan.DType) int {
 	if !dt.Valid() {
 		return 0
 	}
 	return dt.Size()
-}
-
-// checkFold says whether n bytes can be folded as call wants.
-func checkFold(call *plan.Call, scale float64, n int) error {
-	if err := kernel.Supported(call.Op, call.DType); err != nil {
-		return fmt.Errorf("%w: %w", plan.ErrBadCall, err)
-	}
-	if n%call.DType.Size() != 0 {
-		return fmt.Errorf("%w: %d bytes are no whole elements of %v", plan.ErrBadCall, n, call.DType)
-	}
-	if scale != 1 && !call.DType.Float() {
-		return fmt.Errorf("%w: %v is not scaled by %v", plan.ErrBadCall, call.DType, scale)
-	}
-	return nil
 }

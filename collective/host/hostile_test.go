@@ -71,7 +71,7 @@ func (h *hostile) play(stop <-chan struct{}) {
 		case 8:
 			said += 2
 		case 9:
-			copy(own.mem[offObituary+8:offLines], h.next(offLines-offObituary-8))
+			copy(own.mem[offObituary+8:offCalls], h.next(offCalls-offObituary-8))
 			storeRelease(own.state, uint64(h.next(1)[0])%8)
 		}
 		*mine.word = word

@@ -17,25 +17,27 @@ import (
 //	   0  magic u64, version u32, rank u32, ranks u32
 //	 128  bell, ring.BellSize
 //	 256  obituary: state u64, then why this rank has ended, see obituary.go
-//	1024  2 x line: epoch u64, word u64, payload 48 bytes                           of odd and even epochs
-//	1280  2 x call, plan.CallBytes                                                  of odd and even epochs
-//	1536  2 x ranks x {offset u64, length u64}: what goes to whom in an all-to-all  of odd and even epochs
+//	1024  2 x call, plan.CallBytes                                                  of odd and even epochs
+//	1280  2 x ranks x {offset u64, length u64}: what goes to whom in an all-to-all  of odd and even epochs
 //	      ranks x {acknowledged u64} 128 apart: messages from each rank taken in
 //	      ranks x 8 x letter of 128 bytes: messages to each rank, see pair.go
+//	      2 x line: epoch u64, word u64, payload 48 bytes                           of odd and even epochs
 //	      2 x flat slot                                                             of odd and even epochs
 //	      2 x staging slot
+//
+// Lines and flat slots lie at other offsets within a page of 4 KiB for each rank. A core that loads from the same offset as a store that has not
+// left it yet, into whatever page, waits for that store: so a rank would see another's line only after its own had come to the cache.
 const (
 	pageMagic   = 0x74736f68_6c6c6f63 // "collhost" in memory, little endian
-	pageVersion = 1                   // 1: the first
+	pageVersion = 2                   // 1: the first; 2: lines and flat slots are apart
 
 	offVersion  = 8
 	offRank     = 12
 	offRanks    = 16
 	offBell     = 128
 	offObituary = 256
-	offLines    = 1024
-	offCalls    = 1280
-	offTables   = 1536
+	offCalls    = 1024
+	offTables   = 1280
 
 	apart       = 128 // between two words that are waited for
 	payloadSize = 48
@@ -50,8 +52,8 @@ const MaxRanks = 256
 // shape is the offsets of a page that depend on the number of ranks and the sizes of slots.
 type shape struct {
 	ranks, flat, chunk         int
-	acks, letters, flats, size int
-	stage                      int
+	acks, letters, lines, size int
+	flats, stage               int
 }
 
 func shapeOf(ranks, flat, chunk int) shape {
@@ -59,11 +61,18 @@ func shapeOf(ranks, flat, chunk int) shape {
 	s := shape{ranks: ranks, flat: flat, chunk: chunk}
 	s.acks = (offTables + 2*ranks*tableEntry + apart - 1) &^ (apart - 1)
 	s.letters = s.acks + ranks*apart
-	s.flats = page(s.letters + ranks*letters*letterSize)
-	s.stage = page(s.flats + 2*flat)
+	s.lines = page(s.letters + ranks*letters*letterSize)
+	s.flats = s.lines + 4096
+	s.stage = page(s.flats + 2048 + 2*flat)
 	s.size = page(s.stage + 2*chunk)
 	return s
 }
+
+// lineOf is where the line of a rank for epochs of that parity begins.
+func (s *shape) lineOf(rank, parity int) int { return s.lines + (2*rank+parity)*apart%4096 }
+
+// flatOf is where its flat slot does.
+func (s *shape) flatOf(rank, parity int) int { return s.flats + rank%2*2048 + parity*s.flat }
 
 // line is a rank's word of one parity of epochs, and what stands beside it.
 type line struct {
@@ -115,12 +124,12 @@ func attach(mem []byte, s shape, rank int, futex ring.Futex) (*page, error) {
 	}
 	p := &page{mem: mem, shape: s, bell: bell, state: word64(mem, offObituary)}
 	for i := range p.lines {
-		at := offLines + i*apart
+		at, flat := s.lineOf(rank, i), s.flatOf(rank, i)
 		table := offTables + i*s.ranks*tableEntry
 		p.lines[i] = line{
 			epoch: word64(mem, at), word: word64(mem, at+offWord), payload: stretch(mem, at+offPayload, payloadSize),
 			call:  stretch(mem, offCalls+i*apart, plan.CallBytes),
-			table: stretch(mem, table, s.ranks*tableEntry), flat: stretch(mem, s.flats+i*s.flat, s.flat),
+			table: stretch(mem, table, s.ranks*tableEntry), flat: stretch(mem, flat, s.flat),
 		}
 		p.stage[i] = stretch(mem, s.stage+i*s.chunk, s.chunk)
 	}

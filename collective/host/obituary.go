@@ -63,7 +63,7 @@ func obituaryOf(e *plan.PeerError, self int) obituary {
 
 // bury writes o into a page that has none yet, the writer's own.
 func (p *page) bury(o obituary) {
-	b := p.mem[offObituary:offLines]
+	b := p.mem[offObituary:offCalls]
 	le := binary.LittleEndian
 	le.PutUint32(b[8:], uint32(int32(o.rank)))
 	text := o.text[:min(len(o.text), maxText)]
@@ -85,7 +85,7 @@ func (p *page) read() (o obituary, err error) {
 	if o.state == alive || o.state == left {
 		return o, nil
 	}
-	b := append([]byte(nil), p.mem[offObituary:offLines]...) // it may change while we look
+	b := append([]byte(nil), p.mem[offObituary:offCalls]...) // it may change while we look
 	le := binary.LittleEndian
 	o.rank = int(int32(le.Uint32(b[8:])))
 	n := le.Uint32(b[12:])

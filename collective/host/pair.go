@@ -55,7 +55,7 @@ func (c *Comm) waitLetter(w letterWait) error {
 
 // Send sends b to another rank, which calls Recv with as many bytes. Messages between two ranks arrive in order.
 func (c *Comm) Send(ctx context.Context, call plan.Call, to int, b []byte) error {
-	if err := c.checkPeer(to); err != nil {
+	if err := plan.CheckPeer(to, c.rank, c.n); err != nil {
 		return err
 	}
 	err := c.begin(ctx, &call)
@@ -114,7 +114,7 @@ func (c *Comm) acknowledged(p int, n uint64) error {
 
 // Recv receives what another rank sends to this one, which is len(b) bytes.
 func (c *Comm) Recv(ctx context.Context, call plan.Call, from int, b []byte) error {
-	if err := c.checkPeer(from); err != nil {
+	if err := plan.CheckPeer(from, c.rank, c.n); err != nil {
 		return err
 	}
 	err := c.begin(ctx, &call)
@@ -145,12 +145,5 @@ func (c *Comm) Recv(ctx context.Context, call plan.Call, from int, b []byte) err
 	p.received++
 	storeRelease(c.own.ack(from), p.received)
 	p.bell.Ring()
-	return nil
-}
-
-func (c *Comm) checkPeer(p int) error {
-	if p < 0 || p >= c.n || p == c.rank {
-		return fmt.Errorf("%w: rank %d of %d sends to or receives from rank %d", plan.ErrBadCall, c.rank, c.n, p)
-	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/ringside-go/ringside/collective/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -15,7 +16,8 @@ type Prepared struct {
 	call  plan.Call // Seq is of the last time
 	word  uint64    // of call but for its Seq
 	text  [plan.CallBytes]byte
-	bytes int // of this rank's source; for a broadcast, of the buffer
+	bytes int   // of this rank's source; for a broadcast, of the buffer
+	parts []int // bytes by rank of what a reduce-scatter or an all-gather divides
 }
 
 func (q *Prepared) set(call *plan.Call) {
@@ -25,24 +27,34 @@ func (q *Prepared) set(call *plan.Call) {
 	q.call.Encode(&q.text)
 }
 
-// Prepare returns a call of n bytes: an all-reduce or a reduce-scatter of that many in a source, an all-gather of sources of that many, a
-// broadcast from call.Root, or a barrier. It says plan.ErrBadCall as the calls do.
+// Prepare returns a call of n bytes: an all-reduce or an even reduce-scatter of that many in a source, an all-gather of sources of that
+// many, a broadcast from call.Root, or a barrier. It says plan.ErrBadCall as the calls do.
 func (c *Comm) Prepare(call plan.Call, scale float64, n int) (*Prepared, error) {
 	var err error
 	switch call.Kind {
 	case plan.AllReduce:
 		call.Scale = scale
-		err = checkFold(&call, scale, n)
+		err = kernel.CheckFold(call.Op, call.DType, scale, n)
+	case plan.ReduceScatter:
+		call.Scale = scale
+		if err = kernel.CheckFold(call.Op, call.DType, scale, n); err == nil && n%(c.n*call.DType.Size()) != 0 {
+			err = fmt.Errorf("%w: %d bytes are not divided among %d ranks", plan.ErrBadCall, n, c.n)
+		}
 	case plan.Broadcast:
-		err = c.checkRoot(int(call.Root))
-	case plan.Barrier:
+		err = plan.CheckRoot(int(call.Root), c.n)
+	case plan.AllGather, plan.Barrier:
 	default:
 		err = fmt.Errorf("%w: %v can't be prepared", plan.ErrBadCall, call.Kind)
 	}
 	if err != nil {
 		return nil, err
 	}
-	q := &Prepared{comm: c, bytes: n}
+	q := &Prepared{comm: c, bytes: n, parts: make([]int, c.n)}
+	for p := range q.parts {
+		if q.parts[p] = n; call.Kind == plan.ReduceScatter {
+			q.parts[p] = n / c.n
+		}
+	}
 	q.set(&call)
 	return q, nil
 }
@@ -78,4 +90,29 @@ func (q *Prepared) Broadcast(ctx context.Context, seq uint64, buf []byte) error 
 		return err
 	}
 	return q.comm.broadcast(buf, int(q.call.Root))
+}
+
+// ReduceScatter is [Comm.ReduceScatter] of equal parts, the seq-th call.
+func (q *Prepared) ReduceScatter(ctx context.Context, seq uint64, dst, src []byte) error {
+	if len(src) != q.bytes || len(dst) != q.parts[0] {
+		return fmt.Errorf("%w: reduce-scatter of %d bytes into %d, prepared for %d", plan.ErrBadCall, len(src), len(dst), q.bytes)
+	}
+	if err := q.comm.again(ctx, q, seq); err != nil {
+		return err
+	}
+	return q.comm.reduceScatter(dst, src, q.parts)
+}
+
+// AllGather is [Comm.AllGather] of equal parts, the seq-th call.
+func (q *Prepared) AllGather(ctx context.Context, seq uint64, dst, src []byte) error {
+	if len(src) != q.bytes || len(dst) != q.bytes*q.comm.n {
+		return fmt.Errorf("%w: all-gather of %d bytes into %d, prepared for %d", plan.ErrBadCall, len(src), len(dst), q.bytes)
+	}
+	if err := q.comm.again(ctx, q, seq); err != nil {
+		return err
+	}
+	if len(src) <= q.comm.flat {
+		return q.comm.gatherSmall(dst, src)
+	}
+	return q.comm.gatherAll(dst, src, q.parts, true)
 }

@@ -16,10 +16,10 @@ import (
 // read once and written once. Else through the staging slots: two ranks each fold all, more a slice of each piece.
 func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error {
 	call.Scale = scale
-	if err := checkFold(&call, scale, len(src)); err != nil {
+	if err := kernel.CheckFold(call.Op, call.DType, scale, len(src)); err != nil {
 		return err
 	}
-	if err := checkLen("dst", dst, len(src)); err != nil {
+	if err := plan.CheckLen("dst", dst, len(src)); err != nil {
 		return err
 	}
 	err := c.begin(ctx, &call)
@@ -32,13 +32,13 @@ func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst
 
 func (c *Comm) allReduce(dst, src []byte) error {
 	if len(src) <= c.flat || c.n == 1 {
-		return c.allReduceSmall(dst, src)
+		return c.foldSmall(dst, src, 0)
 	}
 	return c.allReduceLarge(dst, src)
 }
 
-// allReduceSmall has everybody fold what lies in lines or flat slots.
-func (c *Comm) allReduceSmall(dst, src []byte) error {
+// foldSmall has everybody fold, into its dst, its stretch of what lies in lines or flat slots.
+func (c *Comm) foldSmall(dst, src []byte, from int) error {
 	mine := &c.own.lines[(c.epoch+1)&1]
 	inLine := len(src) <= payloadSize
 	switch {
@@ -49,11 +49,12 @@ func (c *Comm) allReduceSmall(dst, src []byte) error {
 	}
 	c.stats.small++
 	c.stats.bytes += uint64(len(src))
-	if err := c.meet(); err != nil || len(src) == 0 {
+	if err := c.meet(); err != nil || len(dst) == 0 {
 		return err
 	}
+	to := from + len(dst)
 	if inLine && c.n == 2 {
-		x, y := src, c.peers[1-c.rank].lines[c.epoch&1].payload[:len(src)]
+		x, y := src[from:to], c.peers[1-c.rank].lines[c.epoch&1].payload[from:to]
 		if c.rank == 1 {
 			x, y = y, x
 		}
@@ -66,11 +67,11 @@ func (c *Comm) allReduceSmall(dst, src []byte) error {
 		l := &c.peers[p].lines[c.epoch&1]
 		switch {
 		case p == c.rank:
-			r.srcs[p] = src
+			r.srcs[p] = src[from:to]
 		case inLine:
-			r.srcs[p] = l.payload[:len(src)]
+			r.srcs[p] = l.payload[from:to]
 		default:
-			r.srcs[p] = l.flat[:len(src)]
+			r.srcs[p] = l.flat[from:to]
 		}
 	}
 	if inLine {
@@ -99,7 +100,11 @@ func (c *Comm) takeOver(dst []byte, p int) [][]byte {
 func (c *Comm) allReduceLarge(dst, src []byte) error {
 	c.stats.bytes += uint64(len(src))
 	m := &move{src: src, dst: dst}
-	given, stored := c.place(src), c.place(dst)
+	given := c.place(src)
+	stored := given
+	if &dst[0] != &src[0] {
+		stored = c.place(dst)
+	}
 	registered := given != 0 && stored != 0
 	if !registered {
 		given, stored = 0, 0
