@@ -12,6 +12,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/nn/model"
 	"github.com/ringside-go/ringside/tensor/optim"
+	"github.com/ringside-go/ringside/tensor/train"
 )
 
 // form is what a model of the comparison is: torch/models.py builds the same from it.
@@ -119,7 +120,10 @@ type trainer struct {
 	x, y   *tensor.Tensor
 }
 
-func newTrainer(s *tensor.Session, t *trial) (*trainer, error) {
+func newTrainer(s *tensor.Session, t *trial) (*trainer, error) { return makeTrainer(s, t, false) }
+
+// makeTrainer is newTrainer; named gives the parameters the signals of their names.
+func makeTrainer(s *tensor.Session, t *trial, named bool) (*trainer, error) {
 	net, err := t.Form.build(s)
 	if err != nil {
 		return nil, err
@@ -134,12 +138,17 @@ func newTrainer(s *tensor.Session, t *trial) (*trainer, error) {
 		}
 	}
 	tr := &trainer{s: s, net: net, leaves: nn.Tensors(ps)}
+	for _, p := range ps {
+		if named {
+			p.T.Signal(p.Name)
+		}
+	}
 	if t.Opt == "adamw" {
 		tr.opt = optim.NewAdamW(ps, optim.AdamWOptions{Decay: 0.01})
 	} else {
 		tr.opt = optim.NewSGD(ps, optim.SGDOptions{LR: 1e-2})
 	}
-	tr.x, tr.y = t.Form.batch(s)
+	s.Signal(train.BatchSignal, func() { tr.x, tr.y = t.Form.batch(s) })
 	return tr, s.Sync()
 }
 

@@ -19,11 +19,12 @@ func TrainingModels() []string {
 // Training takes training steps of one of the models that are compared with PyTorch's, always on the same batch.
 type Training struct{ t *trainer }
 
-// NewTraining makes the model of that name on s. The error is ErrUnknown if there is none.
-func NewTraining(s *tensor.Session, name string) (*Training, error) {
+// NewTraining makes the model of that name on s. Its batch has the signal train.BatchSignal, its optimizer's state those of optim,
+// and if named is set, every parameter that of its name. The error is ErrUnknown if there is none.
+func NewTraining(s *tensor.Session, name string, named bool) (*Training, error) {
 	for _, t := range trials() {
 		if t.Name == name {
-			tr, err := newTrainer(s, &t)
+			tr, err := makeTrainer(s, &t, named)
 			return &Training{tr}, err
 		}
 	}

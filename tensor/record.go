@@ -168,7 +168,8 @@ func (s *Session) own(m *made) {
 // progBytes bounds the encoded size of what is recorded, generously.
 func (s *Session) progBytes() int {
 	p := &s.prog
-	return programHeader + len(p.Shapes)*(4+4*MaxRank) + externalBytes*len(p.Externals) + instrBytes*len(p.Instrs) + 4*len(p.Args) + 8*len(p.Ints)
+	return programHeader + len(p.Shapes)*(4+4*MaxRank) + externalBytes*len(p.Externals) + instrBytes*len(p.Instrs) + 4*len(p.Args) + 8*len(p.Ints) +
+		signalBytes(len(p.Signals), s.signalNames, len(p.Externals), len(p.Instrs))
 }
 
 // reference is v's name in the program being recorded.

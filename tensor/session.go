@@ -56,6 +56,7 @@ type Session struct {
 	signals     []Signal          // that the session had, number n at n-1
 	signalIDs   map[Signal]uint16 // their numbers
 	signalSlots []uint16          // their places in prog.Signals from 1; 0 for none yet
+	signalNames int               // bytes of the names in prog.Signals
 
 	encoded []byte
 	batch   Batch
@@ -330,6 +331,7 @@ func (s *Session) startProgram() {
 	clear(s.slots)
 	clear(s.shapes)
 	clear(s.signalSlots)
+	s.signalNames = 0
 }
 
 // collect frees what the garbage collector found.

@@ -8,8 +8,8 @@ import (
 
 // Limits of signals: a name is that long in bytes, and a program and a session have so many.
 const (
-	MaxSignalName = 64
-	MaxSignals    = 1024
+	MaxSignalName = 128
+	MaxSignals    = 4096
 )
 
 // Signal is a name on a stretch of a program, to which whoever places the program on workers may attach a placement. Backward
@@ -89,6 +89,7 @@ func (s *Session) signalSlot(n uint16) uint16 {
 	if *slot == 0 {
 		s.prog.Signals = append(s.prog.Signals, s.signals[n-1])
 		*slot = uint16(len(s.prog.Signals))
+		s.signalNames += len(s.signals[n-1].Name)
 	}
 	return *slot
 }
@@ -118,6 +119,14 @@ func (t *Tensor) Signal(name string) *Tensor {
 		}
 	}
 	return t
+}
+
+// SignalName is the name of the signal that t was made or named with; empty for none.
+func (t *Tensor) SignalName() string {
+	if n := t.v.signal; n != 0 {
+		return t.v.s.signals[n-1].Name
+	}
+	return ""
 }
 
 // Backward runs f, which records what n's gradient needs, under the backward signal of n. It is for packages that compute gradients.

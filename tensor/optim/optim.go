@@ -79,13 +79,21 @@ func (b *base) each(grads []*tensor.Tensor, f func(s *tensor.Session, i int, p, 
 // part of each parameter (ZeRO-1: Rajbhandari et al. 2020).
 const StateSignal = "optimizer.state"
 
+// stateSignal is StateSignal, followed by that of the parameter if it has one: its state lies as it does.
+func stateSignal(p *tensor.Tensor) string {
+	if name := StateSignal + "/" + p.SignalName(); p.SignalName() != "" && tensor.CheckSignalName(name) == nil {
+		return name
+	}
+	return StateSignal
+}
+
 // zeros makes a state tensor for every parameter, under StateSignal. As the parameters they belong to the scope that is open, so optimizers
 // are made outside of one.
 func (b *base) zeros() []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(b.params))
 	for i, p := range b.params {
 		s := p.T.Session()
-		s.Signal(StateSignal, func() {
+		s.Signal(stateSignal(p.T), func() {
 			s.NoGrad(func() { out[i] = tensor.Zeros(s, p.T.DType(), p.T.Shape()...) })
 		})
 	}

@@ -65,7 +65,7 @@ func Auto(p *tensor.Program, m Mesh, o *AutoOptions) (*Chosen, error) {
 	}
 	for i := range a.said {
 		if sig, ok := p.SignalOf(tensor.ExternalRef(i)); ok {
-			_, a.said[i] = find(a.o.Signals, sig)
+			_, a.said[i] = a.o.Signals.hint(sig)
 		}
 	}
 	if a.time, err = a.estimate(a.best); err != nil {

@@ -86,7 +86,7 @@ func (w *rewriter) settle(x *tensorState, r tensor.Ref, reader int) {
 		return
 	}
 	x.settled = true
-	if _, hinted := find(w.o.Signals, sig); !hinted {
+	if _, hinted := w.o.Signals.hint(sig); !hinted {
 		return
 	}
 	l, err := w.o.Signals.made(sig, w.mesh, x.shape)

@@ -18,6 +18,9 @@ type Hint struct {
 
 // Signals are hints by signal. A signal that isn't in it says nothing, and a backward signal is one of its own. A * in a name stands
 // for any characters; a name without is looked for first, then the longest with one.
+//
+// A signal state/wide that has no hint has those of both: of wide, and along dims of the mesh where that leaves it whole, of state. So the
+// state that an optimizer keeps of a parameter lies as the parameter does, and may be cut further.
 type Signals map[tensor.Signal]Hint
 
 // find is the entry of m for a signal.
@@ -33,6 +36,24 @@ func find[V any](m map[tensor.Signal]V, sig tensor.Signal) (v V, ok bool) {
 		}
 	}
 	return v, ok
+}
+
+// hint is what g says of a signal.
+func (g Signals) hint(sig tensor.Signal) (Hint, bool) {
+	h, ok := find(g, sig)
+	kind, of, both := strings.Cut(sig.Name, "/")
+	if ok || !both {
+		return h, ok
+	}
+	h, ok = g.hint(tensor.Signal{Name: of, Backward: sig.Backward})
+	left, too := g.hint(tensor.Signal{Name: kind, Backward: sig.Backward})
+	for k, p := range left.Layout {
+		if h.Layout[k] == Replicate {
+			h.Layout[k] = p
+		}
+	}
+	h.Even = h.Even || left.Even
+	return h, ok || too
 }
 
 // matches reports whether name is pattern with something for every * of it.
@@ -106,7 +127,7 @@ func (g Signals) check(m Mesh) error {
 
 // made is the layout of a tensor that was made under a signal: whole where there is no hint, or one for a dim that it hasn't.
 func (g Signals) made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error) {
-	h, ok := find(g, sig)
+	h, ok := g.hint(sig)
 	if !ok {
 		return Layout{}, nil
 	}
@@ -122,7 +143,7 @@ func (g Signals) made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error)
 
 // named is the layout of a tensor that was named by itself, for which the hint is meant: a dim that it hasn't is an error.
 func (g Signals) named(sig tensor.Signal, m Mesh, s tensor.Shape) (l Layout, hinted bool, err error) {
-	h, ok := find(g, sig)
+	h, ok := g.hint(sig)
 	if !ok {
 		return Layout{}, false, nil
 	}
@@ -171,7 +192,7 @@ func (g Signals) Explain(p *tensor.Program, m Mesh) string {
 	var b strings.Builder
 	used := map[string]bool{}
 	say := func(what string, sig tensor.Signal, s tensor.Shape, named bool) {
-		h, ok := find(g, sig)
+		h, ok := g.hint(sig)
 		if !ok {
 			return
 		}
@@ -215,7 +236,9 @@ func (g Signals) Explain(p *tensor.Program, m Mesh) string {
 	for sig := range g {
 		hit := used[sig.String()]
 		for _, q := range p.Signals {
-			hit = hit || sig.Backward == q.Backward && matches(sig.Name, q.Name) && used[q.String()]
+			for _, name := range append([]string{q.Name}, strings.Split(q.Name, "/")...) {
+				hit = hit || sig.Backward == q.Backward && matches(sig.Name, name) && used[q.String()]
+			}
 		}
 		if !hit {
 			idle = append(idle, sig.String())

@@ -271,3 +271,22 @@ func TestAutoFollowsSignals(t *testing.T) {
 		t.Errorf("without hints the same was chosen: %v", free.Inputs)
 	}
 }
+
+// State lies as its parameter does, and is cut further where the parameter is whole.
+func TestHintsOfState(t *testing.T) {
+	g := Signals{sig("state"): {Layout: On(Shard(0))}, sig("w*"): {Layout: On(Replicate, Shard(1))}, sig("v"): {Layout: On(Shard(1)), Even: true}, sig("state/own"): {Layout: On(Shard(3))}}
+	for name, want := range map[string]Hint{
+		"state":         {Layout: On(Shard(0))},
+		"state/wide":    {Layout: On(Shard(0), Shard(1))},
+		"state/v":       {Layout: On(Shard(1)), Even: true},
+		"state/own":     {Layout: On(Shard(3))},
+		"state/nobody":  {Layout: On(Shard(0))},
+		"other/wide":    {Layout: On(Replicate, Shard(1))},
+		"state/x/wide":  {Layout: On(Shard(0), Shard(1))},
+		"nobody/nobody": {},
+	} {
+		if h, ok := g.hint(sig(name)); h != want || ok != (want != Hint{}) {
+			t.Errorf("%s: %v, %v, expected %v", name, h, ok, want)
+		}
+	}
+}

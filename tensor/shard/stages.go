@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -23,8 +24,8 @@ type StagedLayout struct {
 // AnyStage is the stage of what may be anywhere.
 const AnyStage = -1
 
-// RewriteStages makes the plan by which several stages run p together: the instructions of a signal in of on its stage, what has none where
-// the largest of its operands is, the rest of the workers idle meanwhile. Inside a stage that is Rewrite. What another stage needs is sent
+// RewriteStages makes the plan by which several stages run p together: the instructions of a signal in of on its stage; what has none where
+// a parameter is that a signal put on a stage (an input of floats, or a view of one), else where the largest of its operands is; the rest of the workers idle meanwhile. Inside a stage that is Rewrite. What another stage needs is sent
 // there once: rank by rank where both have the same mesh, else whole from the ranks in turn. Ranks of the plan are workers' numbers,
 // up to the highest of any stage.
 //
@@ -105,7 +106,8 @@ type stager struct {
 	o      Options
 
 	live  []bool
-	where []int // the stage of each instruction; of a leaf that several stages need it is the first, and the others make it again
+	draws map[tensor.Ref]bool // inputs that a signal put on a stage, and views of them
+	where []int               // the stage of each instruction; of a leaf that several stages need it is the first, and the others make it again
 	parts []*part
 	dests map[tensor.Ref][]int // the other stages that need what is named, in the order of their need
 }
@@ -119,19 +121,18 @@ type part struct {
 
 // assign gives every instruction that is needed its stage.
 func (s *stager) assign() {
-	s.live = needed(s.p)
+	s.live, s.draws = needed(s.p), map[tensor.Ref]bool{}
 	s.where = make([]int, len(s.p.Instrs))
 	for i := range s.where {
 		s.where[i] = AnyStage
-		if sig, ok := s.p.SignalOf(tensor.Ref(i)); ok {
-			if k, ok := find(s.of, sig); ok {
-				s.where[i] = k
-			}
+		if k, ok := s.said(tensor.Ref(i)); ok {
+			s.where[i] = k
 		}
 	}
 	for i := range s.inputs {
-		if sig, ok := s.p.SignalOf(tensor.ExternalRef(i)); ok && s.inputs[i].Stage == AnyStage {
-			if k, ok := find(s.of, sig); ok {
+		if k, ok := s.said(tensor.ExternalRef(i)); ok {
+			s.draws[tensor.ExternalRef(i)] = true
+			if s.inputs[i].Stage == AnyStage {
 				s.inputs[i].Stage = k
 			}
 		}
@@ -142,18 +143,22 @@ func (s *stager) assign() {
 		}
 		args := s.p.ArgsOf(i)
 		if s.where[i] == AnyStage {
-			most := -1
+			most, drawn := -1, false
 			for _, r := range args {
 				if k := s.home(r); k != AnyStage {
 					d, sh := s.p.TypeOf(r)
-					if n := sh.Elems() * d.Size(); n > most {
-						most, s.where[i] = n, k
+					draws := s.draws[r] && d.IsFloat()
+					if n := sh.Elems() * d.Size(); draws && !drawn || draws == drawn && n > most {
+						most, drawn, s.where[i] = n, draws, k
 					}
 				}
 			}
 		}
 		if s.where[i] == AnyStage {
 			s.where[i] = 0
+		}
+		if s.p.Instrs[i].Op.Info().Class == tensor.ClassView && s.draws[args[0]] {
+			s.draws[tensor.Ref(i)] = true
 		}
 		for _, r := range args { // what was nowhere is here
 			if j, ok := r.External(); ok && s.inputs[j].Stage == AnyStage {
@@ -169,6 +174,19 @@ func (s *stager) assign() {
 	for i := range s.inputs {
 		s.inputs[i].Stage = max(s.inputs[i].Stage, 0)
 	}
+}
+
+// said is the stage that the signal of what r names has. A name with a slash has that of its right side, if none of its own.
+func (s *stager) said(r tensor.Ref) (stage int, ok bool) {
+	sig, ok := s.p.SignalOf(r)
+	if !ok {
+		return 0, false
+	}
+	if k, ok := find(s.of, sig); ok {
+		return k, true
+	}
+	_, of, _ := strings.Cut(sig.Name, "/")
+	return find(s.of, tensor.Signal{Name: of, Backward: sig.Backward})
 }
 
 func (s *stager) leaf(i int) bool { return s.p.Instrs[i].Op.Info().Class == tensor.ClassLeaf }
@@ -256,4 +274,32 @@ func (s *stager) findDests() {
 			}
 		}
 	}
+}
+
+// PlaceStages is RewriteStages for a program whose inputs lie nowhere yet: each is put on the stage of its signal, or of who reads it first,
+// as the hint for its signal says.
+func PlaceStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, o *Options) (*Plan, error) {
+	if err := checkStages(stages, of); err != nil {
+		return nil, err
+	}
+	s := &stager{p: p, stages: stages, of: of, inputs: make([]StagedLayout, len(p.Externals))}
+	for i := range s.inputs {
+		s.inputs[i].Stage = AnyStage
+	}
+	if o != nil {
+		s.o = *o
+	}
+	s.assign()
+	for k, st := range stages {
+		all, err := Place(p, st.Mesh, s.o.Signals)
+		if err != nil {
+			return nil, err
+		}
+		for i := range s.inputs {
+			if s.inputs[i].Stage == k {
+				s.inputs[i].Layout = all[i]
+			}
+		}
+	}
+	return RewriteStages(p, stages, of, s.inputs, o)
 }

@@ -261,6 +261,30 @@ func TestStagesOfMeshes(t *testing.T) {
 	c.staged(t, []Stage{{Grid(2, 2), []int{0, 1, 2, 3}}, {Line(1), []int{4}}}, of, inputs(), o)
 }
 
+// Inputs that lie nowhere yet are put where they are read first, as hints say there.
+func TestPlaceStages(t *testing.T) {
+	c := layers(t, 2, 2, 8, 6)
+	_, of := each1(2)
+	stages := []Stage{{Line(2), []int{0, 1}}, {Line(3), []int{2, 3, 4}}}
+	o := &Options{Signals: Signals{sig("stage1"): {Layout: On(Shard(1))}, sig("batch"): {Layout: On(Shard(0))}}}
+	p, err := PlaceStages(c.program, stages, of, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, in := range p.Inputs {
+		g, _ := c.program.SignalOf(tensor.ExternalRef(i))
+		want := map[string]Placed{"stage0": {Stage: 0}, "stage1": {Stage: 1, Layout: On(Shard(1))}, "batch": {Stage: 0, Layout: On(Shard(0))}}[g.Name]
+		if in.Stage != want.Stage || in.Layout != want.Layout {
+			t.Errorf("in%d of %v lies %v on stage %d, expected %v on stage %d", i, g, in.Layout, in.Stage, want.Layout, want.Stage)
+		}
+	}
+	var inputs []StagedLayout
+	for _, in := range p.Inputs {
+		inputs = append(inputs, StagedLayout{in.Stage, in.Layout})
+	}
+	c.staged(t, stages, of, inputs, o)
+}
+
 // Signals that say nothing of stages run where their data is: on one stage of several, and nothing is sent.
 func TestStagesWithoutSignals(t *testing.T) {
 	stages, _ := each1(3)

@@ -34,6 +34,11 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	params := r.net.Params()
 	r.sum.Parameters = nn.Count(params)
 	leaves := nn.Tensors(params)
+	if r.o.NameParams {
+		for _, p := range params {
+			p.T.Signal(p.Name)
+		}
+	}
 	opt := optim.NewAdamW(params, optim.AdamWOptions{Decay: r.o.Decay})
 	schedule := optim.Cosine(r.o.LR, r.o.LRLast, r.o.Warmup, r.o.Steps)
 	resumed, err := r.restore(ctx, opt)
@@ -41,11 +46,6 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		return err
 	}
 	r.sum.Steps, r.sum.Resumed = resumed, resumed
-	if r.o.NameParams {
-		for _, p := range params {
-			p.T.Signal(p.Name)
-		}
-	}
 	if err := r.s.Flush(); err != nil { // what has been made so far is a program of its own, and the first step one like all
 		return err
 	}

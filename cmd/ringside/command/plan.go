@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/shard"
 )
 
 func newPlan() *cobra.Command {
@@ -35,7 +33,8 @@ type dumpOptions struct {
 	model, file, save string
 	dot, noFuse       bool
 	timed, threads    int
-	workers           string
+	workers, config   string
+	auto              bool
 }
 
 func newPlanDump() *cobra.Command {
@@ -48,15 +47,17 @@ each reads and writes, and where that lies. The models are those of bench torch:
 
 With --time the step is run that often and each step of the plan gets its shortest time in microseconds.
 
-With --workers 4 it shows instead how the step would run on 4 workers, or with --workers 2x2 on two groups of two that cut the
-batch and the matrices: which layouts are chosen and why, what is moved and why, and every worker's programs.`,
+With --workers 4 it shows instead how the step would run on 4 workers, each with a part of the batch; with --workers 2x2 on two
+groups of two. --auto-shard chooses what is cut and says why. --config takes it from a file, where signals are the batch,
+optimizer.state and the parameters by their names (docs/sharding.md). It says how the inputs lie and why, what is moved and why,
+and every worker's programs.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.timed < 0 || o.threads < 0 {
 				return usagef("--time %d, --threads %d: expected 0 or more", o.timed, o.threads)
 			}
-			if o.workers != "" && (o.timed > 0 || o.dot) {
-				return usagef("--workers shows no times and no graphs; leave --time and --dot out")
+			if o.several() && (o.timed > 0 || o.dot) {
+				return usagef("--workers, --auto-shard and --config show no times and no graphs; leave --time and --dot out")
 			}
 			if o.timed > 0 && (o.file != "" || o.dot) {
 				return usagef("--time runs a model and prints text; leave --program and --dot out")
@@ -72,44 +73,9 @@ batch and the matrices: which layouts are chosen and why, what is moved and why,
 	c.Flags().IntVar(&o.timed, "time", 0, "run so many steps and show what each part takes")
 	c.Flags().IntVar(&o.threads, "threads", 0, "threads of the timed run; 0 is one")
 	c.Flags().StringVar(&o.workers, "workers", "", "show the plan for so many workers, 4 or 2x2")
+	c.Flags().StringVar(&o.config, "config", "", "show the plan for the workers of this file")
+	c.Flags().BoolVar(&o.auto, "auto-shard", false, "choose what is cut, and say why")
 	return c
-}
-
-// mesh is the mesh that --workers names.
-func (o *dumpOptions) mesh() (shard.Mesh, error) {
-	first, second, grid := strings.Cut(o.workers, "x")
-	n, err := strconv.Atoi(first)
-	m := shard.Line(n)
-	if grid && err == nil {
-		var k int
-		k, err = strconv.Atoi(second)
-		m = shard.Grid(n, k)
-	}
-	if err == nil {
-		err = m.Check()
-	}
-	if err != nil {
-		return nil, usagef("--workers %s: expected a number such as 4 or two such as 2x2", o.workers)
-	}
-	return m, nil
-}
-
-// sharded prints how p runs on several workers.
-func (o *dumpOptions) sharded(w io.Writer, p *tensor.Program) error {
-	m, err := o.mesh()
-	if err != nil {
-		return err
-	}
-	c, err := shard.Auto(p, m, nil)
-	if err != nil {
-		return err
-	}
-	plan, err := shard.Rewrite(p, m, c.Inputs, nil)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(w, "layouts\n%s\n%s\nsteps\n%v", c.Why, plan.Explain(), plan)
-	return err
 }
 
 func (o *dumpOptions) dump(w io.Writer) error {
@@ -126,7 +92,7 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.file, err)
 	}
-	if o.workers != "" {
+	if o.several() {
 		return o.sharded(w, p)
 	}
 	plan := compile.Compile(p, &compile.Options{NoFuse: o.noFuse})
@@ -171,7 +137,7 @@ func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
 	last := &lastProgram{Engine: cpu.NewEngine(d)}
 	s := tensor.NewSession(last, nil)
 	defer s.Close()
-	t, err := bench.NewTraining(s, o.model)
+	t, err := bench.NewTraining(s, o.model, o.several())
 	if err != nil {
 		return nil, nil, usagef("%v", err)
 	}

@@ -46,21 +46,55 @@ func TestPlanDumpOfNothing(t *testing.T) {
 }
 
 func TestPlanDumpForWorkers(t *testing.T) {
-	out, _, err := execute(t, "plan", "dump", "--model", "gpt_t64", "--workers", "2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"by rows along data", "so the inputs of 2 rows", "all-reduce along data", "mesh data 2", "start all-reduce 0", "rank 0 1\n"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("nothing says %q", want)
+	says := func(args []string, want ...string) {
+		t.Helper()
+		out, _, err := execute(t, append([]string{"plan", "dump"}, args...)...)
+		if err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		for _, w := range want {
+			if !strings.Contains(out, w) {
+				t.Errorf("%v: nothing says %q", args, w)
+			}
 		}
 	}
-	if out, _, err := execute(t, "plan", "dump", "--model", "mlp_adamw", "--workers", "1x2"); err != nil || !strings.Contains(out, "mesh data 1 x model 2") {
-		t.Errorf("1x2 workers: %v, %.200s", err, out)
-	}
+	says([]string{"--model", "gpt_t64", "--workers", "2"}, "batch cuts it in dim 0 along data", "all-reduce along data", "mesh data 2", "start all-reduce 0", "rank 0 1\n")
+	says([]string{"--model", "gpt_t64", "--workers", "2", "--auto-shard"}, "everything whole on every worker", "by rows along data", "so the inputs of 2 rows")
+	says([]string{"--model", "mlp_adamw", "--workers", "1x2"}, "mesh data 1 x model 2")
 	for _, bad := range []string{"0", "two", "2x", "2x2x2", "-1", "100000"} {
 		if _, _, err := execute(t, "plan", "dump", "--model", "mlp_adamw", "--workers", bad); err == nil || !strings.Contains(err.Error(), bad) {
 			t.Errorf("--workers %s: error %v", bad, err)
+		}
+	}
+
+	dir := t.TempDir()
+	file := filepath.Join(dir, "config.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("mesh: {data: 2, model: 2}\nzero1: true\nbatch:\n  shard: {axis: 0, along: data}\nfc1.weight:\n  shard: {axis: 0, along: model}\n\"missing.*\":\n")
+	says([]string{"--model", "mlp_adamw", "--config", file}, "batch cuts it in dim 0 along data", "fc1.weight cuts it in dim 0 along model",
+		"optimizer.state/fc2.weight cuts it in dim 0 along data", "reduce-scatter along data", "all-gather along data", "mesh data 2 x model 2")
+	write("fc1.*:\n  workers: [0]\nfc2.*:\n  workers: [1]\nbatch:\n  workers: [0]\n")
+	says([]string{"--model", "mlp_adamw", "--config", file}, "fc2.* runs on stage 1", "stage 1: workers 1, mesh data 1", "from stage 0 to stage 1", "from stage 1 to stage 0", "start send")
+
+	if _, _, err := execute(t, "plan", "dump", "--config", file, "--workers", "2"); err == nil || !strings.Contains(err.Error(), "exclude each other") {
+		t.Errorf("--config with --workers gave %v", err)
+	}
+	write("batch:\n  shard: {axis: 9}\n")
+	if _, _, err := execute(t, "plan", "dump", "--config", file); err == nil || !strings.Contains(err.Error(), file+":2:17: batch.shard.axis: 9: expected -8 to 7") {
+		t.Errorf("a config with a mistake gave %v", err)
+	}
+	for want, args := range map[string][]string{
+		"--auto-shard needs":             {"--auto-shard"},
+		"leave --time":                   {"--workers", "2", "--time", "1"},
+		filepath.Join(dir, "nobody.yml"): {"--config", filepath.Join(dir, "nobody.yml")},
+	} {
+		if _, _, err := execute(t, append([]string{"plan", "dump"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v gave %v, expected %s", args, err, want)
 		}
 	}
 }
