@@ -31,8 +31,8 @@ type Fetched struct {
 // Batch is what a session hands an engine: uploads come to exist, then the program runs, then ids are freed.
 //
 // The result of instruction i has the id Base+i if it is kept. Inputs are the ids of the program's external inputs in
-// their order; a donated one no longer exists afterwards. A batch that fails changes nothing but the uploads, which
-// are dropped with it: its results don't exist, its inputs are as before, and what it meant to free is freed.
+// their order; a donated one no longer exists afterwards. A batch that fails changes nothing else: its results don't exist,
+// its inputs are as before, its uploads exist but for those that failed themselves, and what it meant to free is freed.
 //
 // The engine reads the batch during Submit only; what it keeps it copies.
 type Batch struct {

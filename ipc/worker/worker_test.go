@@ -167,7 +167,7 @@ func TestOtherSession(t *testing.T) {
 	}
 }
 
-// TestFailedBatch: a batch that fails makes nothing, gives its uploads back, and frees what it was to free.
+// TestFailedBatch: a batch that fails makes nothing but its uploads, and frees what it was to free.
 func TestFailedBatch(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
@@ -185,12 +185,20 @@ func TestFailedBatch(t *testing.T) {
 		m.Frees = []uint64{uint64(1 + 2*i)}
 		f.batch(m)
 		d := f.answer(wire.CodeUnknownID, "99")
-		if len(d.Results) != 0 || len(d.Returned) != 2 || d.Returned[0].Segment != seg.ID() {
+		if len(d.Results) != 0 || len(d.Returned) != 0 {
 			t.Errorf("%+v", d)
 		}
-		for _, id := range []uint64{base, up, up + 1, uint64(1 + 2*i)} {
+		for _, id := range []uint64{base, uint64(1 + 2*i)} {
 			f.batch(&wire.Run{Session: 1, Seq: 9, Fetch: []uint64{id}})
 			f.answer(wire.CodeUnknownID, "")
+		}
+		f.batch(&wire.Run{Session: 1, Seq: 10, Fetch: []uint64{up, up + 1}})
+		if d := f.answer(wire.CodeOK, ""); len(d.Results) != 2 || d.Results[1].Handle.Off != 64 {
+			t.Errorf("uploads of a failed batch: %+v", d)
+		}
+		f.batch(&wire.Run{Session: 1, Seq: 11, Frees: []uint64{up, up + 1}, Flags: wire.RunSync})
+		if d := f.answer(wire.CodeOK, ""); len(d.Returned) != 2 || d.Returned[0].Segment != seg.ID() {
+			t.Errorf("they are given back when they are freed: %+v", d)
 		}
 	}
 	if n := f.dev.Arena().Stats(); n.Leases != 0 || n.Blocks > 1 {
@@ -198,7 +206,7 @@ func TestFailedBatch(t *testing.T) {
 	}
 }
 
-// TestFailedUpload: when one of several uploads does not fit, all their memory comes back, and the program is not run.
+// TestFailedUpload: when one of several uploads does not fit, its memory comes back, the others exist, and the program is not run.
 func TestFailedUpload(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 1000)
@@ -209,17 +217,16 @@ func TestFailedUpload(t *testing.T) {
 	f.batch(&wire.Run{Session: 1, Seq: 2, Hash: p.hash, Base: 50, Inputs: []uint64{1}, Scalars: []float64{1},
 		Uploads: []wire.Upload{byHandle(10, seg, 0, 16), byHandle(11, seg, 64, 1000), byHandle(12, seg, 8192, 16)}})
 	d := f.answer(wire.CodeQuota, "4000 bytes, the session has 72 of at most 1000")
-	seen := map[uint64]bool{}
-	for _, h := range d.Returned {
-		seen[h.Off] = true
-	}
-	if len(d.Returned) != 3 || !seen[0] || !seen[64] || !seen[8192] {
+	if len(d.Returned) != 1 || d.Returned[0].Off != 64 {
 		t.Errorf("given back: %v", d.Returned)
 	}
-	for _, id := range []uint64{1, 10, 11, 12, 50} { // 1 was donated
+	for _, id := range []uint64{1, 11, 50} { // 1 was donated
 		f.batch(&wire.Run{Session: 1, Seq: 3, Fetch: []uint64{id}})
 		f.answer(wire.CodeUnknownID, "")
 	}
+	f.batch(&wire.Run{Session: 1, Seq: 3, Fetch: []uint64{10, 12}})
+	f.answer(wire.CodeOK, "")
+	f.batch(&wire.Run{Session: 1, Seq: 3, Frees: []uint64{10, 12}})
 	f.batch(&wire.Run{Session: 1, Seq: 4, Uploads: []wire.Upload{byHandle(13, seg, 0, 250)}, Flags: wire.RunSync})
 	f.answer(wire.CodeOK, "") // all of the quota is free
 }
@@ -242,7 +249,7 @@ func TestRunError(t *testing.T) {
 	f.batch(&wire.Run{Session: 1, Seq: 2, Hash: bad.hash, Uploads: []wire.Upload{floats(2, 1, 2)}})
 	f.answer(wire.CodeBadProgram, "18 bytes")
 	f.batch(&wire.Run{Session: 1, Seq: 3, Fetch: []uint64{1}})
-	f.answer(wire.CodeUnknownID, "1") // the first upload went with its batch
+	f.answer(wire.CodeOK, "") // the upload of the batch that failed
 }
 
 // TestGivenBack: uploads come back without being asked for once there are many, and with any answer.

@@ -60,10 +60,10 @@ func (e *engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	if e.closed {
 		return nil, tensor.ErrClosed
 	}
-	var m made
-	got, err := e.batch(ctx, b, &m)
+	ran := false
+	got, err := e.batch(ctx, b, &ran)
 	if err != nil {
-		e.undo(b, m)
+		e.undo(b, ran)
 	}
 	for _, id := range b.Frees {
 		e.space.Free(id)
@@ -71,27 +71,24 @@ func (e *engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	return got, err
 }
 
-// made is what a batch has made so far.
-type made struct {
-	uploads int  // imported
-	results bool // the program has run
-}
-
-// batch imports the uploads, runs the program and fetches. m says how far it came.
-func (e *engine) batch(ctx context.Context, b *tensor.Batch, m *made) ([]tensor.Fetched, error) {
+// batch imports the uploads, runs the program and fetches. ran says whether the program's results exist.
+func (e *engine) batch(ctx context.Context, b *tensor.Batch, ran *bool) ([]tensor.Fetched, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	var failed error
 	for _, u := range b.Uploads {
 		var block *shm.Block
 		if u.Buf != nil {
 			block = u.Buf.(*shm.Block)
 			block.Retain()
 		}
-		if err := e.space.Import(u.ID, u.DType, u.Shape, block); err != nil {
-			return nil, err
+		if err := e.space.Import(u.ID, u.DType, u.Shape, block); err != nil && failed == nil {
+			failed = err // the others exist all the same
 		}
-		m.uploads++
+	}
+	if failed != nil {
+		return nil, failed
 	}
 	if b.Program != nil {
 		c, err := e.dev.Compile(b.Hash, b.Encoded)
@@ -101,7 +98,7 @@ func (e *engine) batch(ctx context.Context, b *tensor.Batch, m *made) ([]tensor.
 		if err := e.space.Run(c, b.Base, b.Inputs, b.Scalars); err != nil {
 			return nil, err
 		}
-		m.results = true
+		*ran = true
 	}
 	if len(b.Fetch) == 0 {
 		return nil, nil
@@ -128,16 +125,13 @@ func fetched(v *Value) tensor.Fetched {
 	return f
 }
 
-// undo takes back what a failed batch made, and frees what it would have freed.
-func (e *engine) undo(b *tensor.Batch, m made) {
-	for _, u := range b.Uploads[:m.uploads] {
-		e.space.Free(u.ID)
-	}
+// undo takes back what a failed program made, and frees what it would have freed.
+func (e *engine) undo(b *tensor.Batch, ran bool) {
 	if b.Program == nil {
 		return
 	}
 	for i, in := range b.Program.Instrs {
-		if in.Keep && m.results {
+		if in.Keep && ran {
 			e.space.Free(b.Base + uint64(i))
 		}
 	}

@@ -263,7 +263,7 @@ func (s *suite) failedBatch(t *testing.T) {
 	b.Uploads = append(b.Uploads, u)
 	d.fails(b, tensor.ErrIndex)
 	d.gone("a result of a failed program", b.Base, b.Base+1, b.Base+2)
-	d.gone("an upload of a failed batch", u.ID)
+	d.holds("an upload of a failed batch", u.ID, ramp(7, 3))
 	for k, id := range in {
 		d.holds("an input of a failed program", id, p.inputs[k])
 	}
