@@ -113,6 +113,11 @@ func (s isa) tile(table Mem, mr, vecs int, taps bool) {
 		MOVQ(Mem{Base: next}, row.Index)
 		ADDQ(U8(8), next)
 	}
+	if !taps && mr > 8 { // packed rows of b follow each other: this is the one eight steps later
+		for j := range vecs {
+			PREFETCHT0(row.Offset(s.bytes() * (8*vecs + j)))
+		}
+	}
 	bv := make([]reg.VecVirtual, vecs)
 	for j := range bv {
 		bv[j] = s.vec()
