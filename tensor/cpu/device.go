@@ -19,7 +19,7 @@ type Options struct {
 	// Level chooses the kernels; nil is the best that the machine has.
 	Level *kernel.Level
 	// Threads is how many cores work on one program; 0 is 1. Results don't depend on it. More than one pays for large
-	// steps on cores that have nothing else to do: between steps they spin for some 30 microseconds.
+	// steps on cores that have nothing else to do: while a program runs they spin, and for some 60 microseconds after it.
 	Threads int
 	// MaxBytes bounds the memory of all values and temporaries; 0 is no bound but the machine's.
 	MaxBytes int64
