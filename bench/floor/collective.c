@@ -184,11 +184,15 @@ static size_t part(size_t n, int r, size_t *length) {
 	return from;
 }
 
+// Between two ranks, who folds a slot stores the result there, too: that brings it the lines, and their owner gets them back faster than
+// lines that both have for reading.
+
 // exchange: everybody puts his bytes beside a counter and folds everybody's. Two sets, used in turn: who is one call
 // ahead can't be two ahead, because he waited for this one's counter.
 static void exchange(char *b, size_t n) {
 	unsigned e = ++exchanged;
 	char *s[MAX_RANKS];
+	int takes = ranks == 2 && n > WORDS;
 	if (n <= WORDS) {
 		small *mine = &S->small[e & 1][me];
 		memcpy(mine->data, b, n);
@@ -206,7 +210,8 @@ static void exchange(char *b, size_t n) {
 			if (r != me) await(&S->middle[e & 1][r].n, e);
 		}
 	}
-	fold(&b, 1, s, ranks, n);
+	char *d[2] = {b, s[!me]};
+	fold(d, takes ? 2 : 1, s, ranks, n);
 }
 
 // allreduce in place in buffers that all can write: each folds its part of all into all.
@@ -232,7 +237,7 @@ static void allreduce_private(size_t n) {
 			post(&S->staged[me].n, e);
 			await(&S->staged[!me].n, e);
 			s[me] = input + i, s[!me] = slot[!me] + at;
-			fold(&d, 1, s, 2, l);
+			fold((char *[]){d, s[!me]}, 2, s, 2, l);
 			continue;
 		}
 		barrier();

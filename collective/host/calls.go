@@ -136,6 +136,24 @@ func (c *Comm) gather(ctx context.Context, call plan.Call, dst, src []byte, coun
 	return c.gatherAll(dst, src, counts, takes)
 }
 
+// spreadSmall is a broadcast through the root's line or flat slot.
+func (c *Comm) spreadSmall(buf []byte, root int) error {
+	c.room.total[c.rank] = 0
+	if c.rank == root {
+		c.room.total[c.rank] = len(buf)
+	}
+	c.offer(&move{src: buf})
+	if err := c.meet(); err != nil || c.rank == root {
+		return err
+	}
+	if l := &c.peers[root].lines[c.epoch&1]; len(buf) <= payloadSize {
+		copy(buf, l.payload)
+	} else {
+		c.fold.set.Copy(buf, l.flat[:len(buf)])
+	}
+	return nil
+}
+
 // gatherSmall is an all-gather of equal parts through lines or flat slots.
 func (c *Comm) gatherSmall(dst, src []byte) error {
 	n := len(src)
@@ -190,6 +208,9 @@ func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root i
 }
 
 func (c *Comm) broadcast(buf []byte, root int) error {
+	if len(buf) <= c.flat {
+		return c.spreadSmall(buf, root)
+	}
 	r := &c.room
 	r.reset()
 	r.total[root] = len(buf)

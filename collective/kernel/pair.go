@@ -22,9 +22,17 @@ func (s Set) Pair(op plan.Op, dt plan.DType, scale float64, dst, x, y []byte) bo
 	case plan.I64:
 		addPair[int64](dst, x, y)
 	case plan.BF16:
-		a, b := view[uint16](x), view[uint16](y)
-		for i := range view[uint16](dst) {
-			view[uint16](dst)[i] = floatToBrain(brainToFloat(a[i]) + brainToFloat(b[i]))
+		d, a, b := view[uint16](dst), view[uint16](x), view[uint16](y)
+		for i := range d {
+			d[i] = floatToBrain(brainToFloat(a[i]) + brainToFloat(b[i]))
+		}
+	case plan.F16:
+		if len(dst) > pairMax/4 { // a conversion takes longer than a vector's
+			return false
+		}
+		d, a, b := view[uint16](dst), view[uint16](x), view[uint16](y)
+		for i := range d {
+			d[i] = floatToHalf(halfToFloat(a[i]) + halfToFloat(b[i]))
 		}
 	default:
 		return false
