@@ -1,7 +1,6 @@
 package local
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -25,10 +24,10 @@ const (
 )
 
 type listener struct {
+	*ipc.Arrivals[*conn]
 	path    string
 	options ipc.Options
 	steps   *steps
-	news    ipc.Waiter // woken when a conn is ready
 	sock    *net.UnixListener
 	lock    *lock
 
@@ -36,7 +35,6 @@ type listener struct {
 	refused  atomic.Uint64
 
 	mu      sync.Mutex
-	ready   []*conn
 	dialing map[*net.UnixConn]struct{} // handshakes under way
 	closed  bool
 }
@@ -58,9 +56,9 @@ func (t Transport) Listen(path string, options *ipc.Options) (ipc.Listener, erro
 	}
 	switch w := o.Waiter.(type) {
 	case nil:
-		l.news = ipc.NewWaiter() // conns come from a goroutine of this process
+		l.Arrivals = ipc.NewArrivals[*conn](ipc.NewWaiter()) // conns come from a goroutine of this process
 	case *Waiter:
-		l.news = w
+		l.Arrivals = ipc.NewArrivals[*conn](w)
 	default:
 		_, err := newWaiters(o.Waiter, nil)
 		return nil, err
@@ -120,40 +118,6 @@ func (l *listener) Addr() string { return l.path }
 // nothing proper, and those for whom there was no room.
 func (l *listener) Refused() uint64 { return l.refused.Load() }
 
-func (l *listener) TryAccept() (ipc.Conn, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.ready) == 0 {
-		return nil, false
-	}
-	c := l.ready[0]
-	l.ready[0] = nil
-	l.ready = l.ready[1:]
-	return c, true
-}
-
-func (l *listener) Accept(ctx context.Context) (ipc.Conn, error) {
-	var c ipc.Conn
-	var closed bool
-	if err := l.news.Wait(ctx, func() bool {
-		l.mu.Lock()
-		closed = l.closed
-		l.mu.Unlock()
-		if closed {
-			return true
-		}
-		var ok bool
-		c, ok = l.TryAccept()
-		return ok
-	}); err != nil {
-		return nil, err
-	}
-	if closed {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-
 // Close also ends the handshakes under way.
 func (l *listener) Close() error {
 	l.mu.Lock()
@@ -162,18 +126,13 @@ func (l *listener) Close() error {
 		return nil
 	}
 	l.closed = true
-	ready := l.ready
-	l.ready = nil
 	for sock := range l.dialing {
 		_ = sock.SetDeadline(time.Unix(1, 0))
 	}
 	l.mu.Unlock()
-	for _, c := range ready {
-		c.Close()
-	}
 	// The socket goes first, then the lock: whoever gets the lock finds no socket.
 	err := errors.Join(l.sock.Close(), l.lock.release())
-	l.news.Wake()
+	l.Arrivals.Close()
 	return err
 }
 
@@ -219,19 +178,13 @@ func (l *listener) greet(sock *net.UnixConn) {
 	c, err := l.handshake(sock)
 	l.mu.Lock()
 	delete(l.dialing, sock)
-	queued := err == nil && !l.closed
-	if queued {
-		l.ready = append(l.ready, c)
-	}
 	l.mu.Unlock()
 	switch {
-	case queued:
-		l.news.Wake()
-	case err == nil:
-		c.Close()
-	default:
+	case err != nil:
 		sock.Close()
 		l.options.Logger.Warn("handshake failed", "addr", l.path, "err", err)
+	case !l.Add(c):
+		c.Close()
 	}
 }
 
@@ -247,8 +200,4 @@ func (l *listener) register(sock *net.UnixConn) bool {
 }
 
 // full says whether too many conns wait to be accepted.
-func (l *listener) full() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.ready) >= maxUnaccepted
-}
+func (l *listener) full() bool { return l.Len() >= maxUnaccepted }

@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -30,16 +29,15 @@ const (
 )
 
 type listener struct {
+	*ipc.Arrivals[*conn]
 	transport *Transport
 	options   ipc.Options
-	news      ipc.Waiter // woken when a conn is ready
 	sock      *net.TCPListener
 
 	greeting chan struct{} // one slot for every stranger
 	refused  atomic.Uint64
 
 	mu       sync.Mutex
-	ready    []*conn
 	dialing  map[*net.TCPConn]struct{}     // handshakes under way
 	expected map[token]chan<- *net.TCPConn // bulk sockets that are to come, each once
 	closed   bool
@@ -67,14 +65,16 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 		return nil, fmt.Errorf("%w: no Secret, and %s can be reached from other hosts", ipc.ErrBadOption, nl.Addr())
 	}
 	l := &listener{
-		transport: t, options: o, news: o.Waiter, sock: nl.(*net.TCPListener),
+		transport: t, options: o, sock: nl.(*net.TCPListener),
 		greeting: make(chan struct{}, maxHandshakes),
 		dialing:  map[*net.TCPConn]struct{}{},
 		expected: map[token]chan<- *net.TCPConn{},
 	}
-	if l.news == nil {
-		l.news = ipc.NewWaiter()
+	news := o.Waiter
+	if news == nil {
+		news = ipc.NewWaiter()
 	}
+	l.Arrivals = ipc.NewArrivals[*conn](news)
 	go l.accept()
 	return l, nil
 }
@@ -85,40 +85,6 @@ func (l *listener) Addr() string { return l.sock.Addr().String() }
 // secret, and those for whom there was no room.
 func (l *listener) Refused() uint64 { return l.refused.Load() }
 
-func (l *listener) TryAccept() (ipc.Conn, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.ready) == 0 {
-		return nil, false
-	}
-	c := l.ready[0]
-	l.ready[0] = nil
-	l.ready = l.ready[1:]
-	return c, true
-}
-
-func (l *listener) Accept(ctx context.Context) (ipc.Conn, error) {
-	var c ipc.Conn
-	var closed bool
-	if err := l.news.Wait(ctx, func() bool {
-		l.mu.Lock()
-		closed = l.closed
-		l.mu.Unlock()
-		if closed {
-			return true
-		}
-		var ok bool
-		c, ok = l.TryAccept()
-		return ok
-	}); err != nil {
-		return nil, err
-	}
-	if closed {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-
 // Close also ends the handshakes under way.
 func (l *listener) Close() error {
 	l.mu.Lock()
@@ -127,8 +93,6 @@ func (l *listener) Close() error {
 		return nil
 	}
 	l.closed = true
-	ready := l.ready
-	l.ready = nil
 	for c := range l.dialing {
 		_ = c.SetDeadline(time.Unix(1, 0))
 	}
@@ -137,11 +101,8 @@ func (l *listener) Close() error {
 		close(arrived)
 	}
 	l.mu.Unlock()
-	for _, c := range ready {
-		c.Close()
-	}
 	err := l.sock.Close()
-	l.news.Wake()
+	l.Arrivals.Close()
 	return err
 }
 
@@ -176,16 +137,12 @@ func (l *listener) greet(c *net.TCPConn) {
 	made, err := l.handshake(c, free)
 	l.mu.Lock()
 	delete(l.dialing, c)
-	queued := made != nil && !l.closed
-	if queued {
-		l.ready = append(l.ready, made)
-	}
 	l.mu.Unlock()
 	switch {
-	case queued:
-		l.news.Wake()
 	case made != nil:
-		made.Close()
+		if !l.Add(made) {
+			made.Close()
+		}
 	case err != nil:
 		hangUp(c)
 		l.options.Logger.Warn("handshake failed", "addr", l.Addr(), "peer", c.RemoteAddr().String(), "err", err)
@@ -256,5 +213,5 @@ func (l *listener) deliver(t token, c *net.TCPConn) bool {
 func (l *listener) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.ready)+len(l.expected) >= maxUnaccepted
+	return l.Len()+len(l.expected) >= maxUnaccepted
 }
