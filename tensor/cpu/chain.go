@@ -85,7 +85,7 @@ func (p *tileProgram) chain(from, to int) chain {
 			}
 		}
 	}
-	acc := -1
+	acc := -2 // what the accumulator has: nothing yet, and never what an operand of -1 is, a scalar
 	for i := from; i < to; i++ {
 		o := &p.body[i]
 		code, operand := o.code, -1
@@ -104,7 +104,7 @@ func (p *tileProgram) chain(from, to int) chain {
 		}
 		c.steps = append(c.steps, chainStep{code: code, ptr: operand, s: o.s, neg: o.neg})
 		acc = o.dst
-		if o.out >= 0 || stored[o.dst] {
+		if o.out >= 0 || stored[o.dst] || p.fold != nil && i == len(p.body)-1 {
 			c.steps = append(c.steps, chainStep{code: kernel.ChainStore, ptr: o.dst, s: -1})
 		}
 	}
