@@ -21,6 +21,8 @@ import (
 //	               out  dx, dw, and, for a layer norm with Ints[1] set, db, the sum of dy over all rows
 //	LossGrad       in   those of OpCrossEntropyGrad
 //	               out  the gradient, the loss
+//	TilesFold      in   those of Tiles: Op, a sum, mean, amax or amin with the attributes Ints, of the last result of Body
+//	               out  the reduction; of the results of Body none is written. Tensors in In have the shape that is folded
 //	AdamW          in   (p, m, v, g, beta1, beta2, lr, wd, eps, c1, c2) of each of many parameters
 //	               out  (p, m, v) of each
 //
@@ -38,13 +40,14 @@ const (
 	NormGrad
 	LossGrad
 	AdamW
+	TilesFold
 )
 
 // AdamWIn is the number of operands of each parameter in an AdamW step.
 const AdamWIn = 11
 
 func (f Fused) String() string {
-	return [...]string{"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad", "loss_grad", "adamw_all"}[f]
+	return [...]string{"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad", "loss_grad", "adamw_all", "tiles_fold"}[f]
 }
 
 // Inst is an operation within Tiles. Its arguments are those of the operation: In[k] >= 0 is the step's operand of that
@@ -73,12 +76,16 @@ func (s *Step) Name() string {
 	switch s.Fused {
 	case Single:
 		return s.Op.String()
-	case Tiles:
+	case Tiles, TilesFold:
 		var names []string
 		for _, in := range s.Body {
 			names = append(names, in.Op.String())
 		}
-		return "{" + strings.Join(names, " ") + "}"
+		name := "{" + strings.Join(names, " ") + "}"
+		if s.Fused == TilesFold {
+			name = s.Op.String() + name
+		}
+		return name
 	case AdamW:
 		return fmt.Sprintf("%v*%d", s.Fused, len(s.In)/AdamWIn)
 	}

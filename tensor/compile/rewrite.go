@@ -12,6 +12,7 @@ func (c *compiler) rewrite() {
 	c.normGrads()
 	c.lossGrads()
 	c.adamW()
+	c.tileFolds()
 	c.tiles()
 }
 

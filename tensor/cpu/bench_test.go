@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -51,5 +52,29 @@ func BenchmarkItem(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
+	}
+}
+
+// BenchmarkFold is a sum of squares and a mean of squared differences of 4 Mi elements, and of what lies in the cache, with the
+// elementwise part in the reduction's step and before it.
+func BenchmarkFold(b *testing.B) {
+	for _, size := range []int{64 << 10, 4 << 20} {
+		for _, plain := range []bool{false, true} {
+			b.Run(fmt.Sprintf("n=%d/apart=%v", size, plain), func(b *testing.B) {
+				s, err := cpu.NewSession(&cpu.Options{NoFuse: plain}, nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer s.Close()
+				x, y := tensor.RandN(s, tensor.F32, size), tensor.RandN(s, tensor.F32, size)
+				for b.Loop() {
+					s.Scope(func(*tensor.Scope) {
+						if _, err := x.Square().Sum().Add(x.Sub(y).Square().Mean()).Item(); err != nil {
+							b.Fatal(err)
+						}
+					})
+				}
+			})
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,12 +22,21 @@ type traced struct {
 	*cpu.Device
 	steps map[compile.Fused]int
 	names map[string]bool
+	long  int // folds whose sums are taken in another order
+}
+
+// longFold reports whether a tile holds less than what s folds into one result.
+func longFold(s *compile.Step) bool {
+	return slices.ContainsFunc(s.In, func(o compile.Operand) bool { return o.Scalar < 0 && o.Shape.Elems() > 1024*s.Out.Shape.Elems() })
 }
 
 func newTraced(t *testing.T, o cpu.Options, eager bool) *traced {
 	t.Helper()
 	d := &traced{steps: map[compile.Fused]int{}, names: map[string]bool{}}
 	o.Trace = func(p *compile.Plan, step int, _ time.Duration) {
+		if s := &p.Steps[step]; s.Fused == compile.TilesFold && s.Op != tensor.OpAmax && s.Op != tensor.OpAmin && longFold(s) {
+			d.long++
+		}
 		d.steps[p.Steps[step].Fused]++
 		d.names[p.Steps[step].Name()] = true
 	}
@@ -84,15 +94,15 @@ func TestFusionKeepsBits(t *testing.T) {
 				all := enginetest.Generate(s, seed, 50)
 				return all[:(len(all)+1)/2]
 			}
-			before := other(fused.steps)
+			before := other(fused.steps) + fused.long
 			got := fused.results(t, f)
 			for i, x := range two.results(t, f) {
 				if !bytes.Equal(got[i], x) {
 					t.Errorf("%v, seed %d: result %d has other bits with two threads", level, seed, i)
 				}
 			}
-			if other(fused.steps) != before {
-				continue // attention, norms or pads
+			if other(fused.steps)+fused.long != before {
+				continue // attention, norms, pads or long sums
 			}
 			compared++
 			for i, want := range plain.results(t, f) {
@@ -101,7 +111,7 @@ func TestFusionKeepsBits(t *testing.T) {
 				}
 			}
 		}
-		if fused.steps[compile.Tiles] == 0 || plain.steps[compile.Tiles] != 0 {
+		if fused.steps[compile.Tiles] == 0 || fused.steps[compile.TilesFold] == 0 || plain.steps[compile.Tiles] != 0 {
 			t.Errorf("%v: %d and %d steps of tiles", level, fused.steps[compile.Tiles], plain.steps[compile.Tiles])
 		}
 		if compared < n/2 {
@@ -114,7 +124,7 @@ func TestFusionKeepsBits(t *testing.T) {
 func other(steps map[compile.Fused]int) int {
 	n := 0
 	for k, c := range steps {
-		if k != compile.Single && k != compile.Tiles && k != compile.AdamW {
+		if k != compile.Single && k != compile.Tiles && k != compile.AdamW && k != compile.TilesFold {
 			n += c
 		}
 	}
@@ -310,5 +320,43 @@ func TestFusedLossOfAWrongTarget(t *testing.T) {
 			t.Errorf("%d threads: a target of 3 in 3 classes gave %v", threads, err)
 		}
 		s.Close()
+	}
+}
+
+// Sums, means and extremes at the end of elementwise operations: of rows shorter and longer than a tile, over some of the last
+// dims and over all, of operands that broadcast, are strided or of other dtypes, with parts shared among threads.
+func TestFoldsOfTiles(t *testing.T) {
+	f := func(s *tensor.Session) []*tensor.Tensor {
+		var out []*tensor.Tensor
+		for _, sh := range [][]int{{5, 7}, {3, 1500}, {700, 3}, {2, 3, 4, 5}, {4, 1, 2100}, {3, 64, 16}, {2, 40, 70}} {
+			last := len(sh) - 1
+			x := tensor.RandN(s, tensor.F32, sh...)
+			row := tensor.RandN(s, tensor.F32, sh[last])
+			col := tensor.RandN(s, tensor.F32, append(append([]int{}, sh[:last]...), 1)...)
+			turned := tensor.RandN(s, tensor.F32, append(append([]int{}, sh...), 2)...).Narrow(-1, 1, 1).Reshape(sh...)
+			y, z := x.Mul(row).Add(col), x.MulS(3)
+			out = append(out, x.Square().Sum(), y.Sum(-1), x.Sub(turned).Abs().Mean(last), x.MulS(2).Exp().Max(last-1, last),
+				x.Add(turned).Min(-1), x.Cast(tensor.BF16).Cast(tensor.F32).Mul(x).Mean(), x.RSubS(1).SumKeep(-1), x.Neg().Reshape(-1, sh[last]).Max(1),
+				x.AddS(1).Sum(0), z.Add(z.Flip(last)).Sum(-1), tensor.Where(x.GtS(0), x, turned).Sum(-1))
+		}
+		return out
+	}
+	for _, level := range kernel.Levels() {
+		want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
+		one := newTraced(t, cpu.Options{Level: &level}, false)
+		got := one.results(t, f)
+		for i := range want {
+			if e := relative(got[i], want[i]); !(e < 1e-5) {
+				t.Errorf("%v: result %d is off by %g", level, i, e)
+			}
+		}
+		if n := one.steps[compile.TilesFold]; n < 7*8 {
+			t.Errorf("%v: only %d steps fold tiles\n%v", level, n, one.names)
+		}
+		for i, x := range newTraced(t, cpu.Options{Level: &level, Threads: 2}, true).results(t, f) {
+			if !bytes.Equal(x, got[i]) {
+				t.Errorf("%v: result %d has other bits with two threads", level, i)
+			}
+		}
 	}
 }

@@ -29,6 +29,8 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 			l.f, l.after, l.sums = d.crossEntropy32(s, &s.Out, &s.Also[0])
 		case compile.Tiles:
 			l.f = d.tiles(s)
+		case compile.TilesFold:
+			l.f = d.tilesFold(s)
 		case compile.NormGrad:
 			l.f, l.after, l.sums = d.normGrad(s)
 		case compile.AdamW:
@@ -100,6 +102,11 @@ func (d *Device) shareable(s *compile.Step) int {
 	switch s.Fused {
 	case compile.Tiles:
 		return len(s.Body) * n
+	case compile.TilesFold:
+		if n == 1 {
+			return 0
+		}
+		return (len(s.Body) + 1) * shapeOfTiles(s).Elems()
 	case compile.NormGrad:
 		return 6 * n
 	case compile.Attention:

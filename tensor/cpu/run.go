@@ -44,6 +44,9 @@ type run struct {
 
 	sums []uint64 // the same for all threads: what parts of a step leave to its end
 
+	foldAt  int // the result that a tile program folds into, -1 for none yet
+	foldAcc float64
+
 	chain        []kernel.ChainOp
 	chainScalars []float32
 }

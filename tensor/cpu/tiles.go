@@ -22,6 +22,8 @@ type tileProgram struct {
 	body   []tileOp
 	words  int // of scratch, in 8 bytes
 
+	fold *tileFold // of the last instruction's result; nil: none
+
 	runs    []chain
 	scalars int // of all chains
 	steps   int // of the longest
@@ -60,8 +62,14 @@ type spreadScalar struct {
 }
 
 func (d *Device) tiles(s *compile.Step) func(r *run) error {
-	p := &tileProgram{}
-	strides := [][]int{s.Out.Strides}
+	p := d.tileProgram(s, s.Out.Shape, s.Out.Strides, nil)
+	return p.run
+}
+
+// tileProgram lowers step s over shape. out are the strides of what is written; with a fold that is all that is.
+func (d *Device) tileProgram(s *compile.Step, shape tensor.Shape, out []int, fold *tileFold) *tileProgram {
+	p := &tileProgram{fold: fold}
+	strides := [][]int{out}
 	number := make([]int, len(s.In)) // of the operand among inputs
 	for i, o := range s.In {
 		if o.Scalar < 0 {
@@ -70,7 +78,7 @@ func (d *Device) tiles(s *compile.Step) func(r *run) error {
 			strides = append(strides, o.Strides)
 		}
 	}
-	p.n = newNest(s.Out.Shape, strides...)
+	p.n = newNest(shape, strides...)
 	p.shape()
 	for _, o := range s.Outs() {
 		p.outs = append(p.outs, *o)
@@ -83,7 +91,7 @@ func (d *Device) tiles(s *compile.Step) func(r *run) error {
 	}
 	p.reuse()
 	p.chains()
-	return p.run
+	return p
 }
 
 // room is n words of scratch.
@@ -260,6 +268,7 @@ func (p *tileProgram) run(r *run) error {
 	r.ptrs = grow(r.ptrs, len(p.inputs)+len(p.body))
 	r.chain, r.chainScalars = grow(r.chain, p.steps), grow(r.chainScalars, p.scalars)
 	p.prepare(r)
+	r.foldAt = -1
 	for {
 		for i := r0; i < r1; i += p.rows {
 			rows := min(p.rows, r1-i)
@@ -268,9 +277,13 @@ func (p *tileProgram) run(r *run) error {
 			}
 		}
 		if !odo.next() {
-			return nil
+			break
 		}
 	}
+	if p.fold != nil {
+		p.fold.end(r)
+	}
+	return nil
 }
 
 // scratch is a place as a pointer.
@@ -337,6 +350,9 @@ func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 			continue
 		}
 		p.body[b].do(r, 0, count)
+	}
+	if p.fold != nil {
+		p.fold.tile(r, r.ptrs[p.body[len(p.body)-1].dst], odo.off[0]+i*n.strides[0][last-1], n.strides[0][last-1], rows, m)
 	}
 }
 
