@@ -19,6 +19,23 @@
 // A value never changes. Assign binds a handle to another value; whatever was computed from the old one is unaffected,
 // and the engine reuses its memory when nobody else needs it.
 //
+// # Trying things out
+//
+// Nothing has to be planned as a program: an operation whose result is read at once is a program of one instruction, which
+// is also compiled once for all times that it comes back. It costs a round trip to the worker, some 10 µs on one host, and
+// the operation itself; `ringside bench eager` times it beside the same in this process. What is only looked at
+// belongs into a Scope, or is left to the garbage collector.
+//
+//	x := tensor.RandN(sess, tensor.F32, 1000)
+//	m, _ := x.Mean().Item()                    // one round trip
+//	v, _ := tensor.Data[float32](x.Narrow(0, 0, 5))
+//
+// # Numbers of 16 bits
+//
+// F16 and BF16 are for storage: what computes widens its operands to F32 and rounds its result, in instructions that the
+// recorder adds and the engine fuses with their neighbours. Weights of an F16 or BF16 file can be used as they are, or cast
+// where they are read (w.Cast(tensor.F32)), which autograd undoes.
+//
 // # Errors
 //
 // Shape and dtype errors are found while recording, with the file and line of the call. They travel with the tensor

@@ -14,10 +14,14 @@
 //	normgrad.go   the gradients of a norm by input, weight and bias go over its rows once (*)
 //	lossgrad.go   a cross entropy and its gradient share their exponentials (*)
 //	adamw.go      all AdamW updates are one step
+//	tilefold.go   a reduction over the last dims and the elementwise operations that make its operand are one step (*)
 //	tiles.go      elementwise chains, with broadcasts and casts, run tile by tile
 //
 // Those with (*) may change the last bits of results; all others keep every bit, and so does the number of threads that an
 // engine uses. Options.NoFuse leaves all passes out.
+//
+// A barrier (tensor.OpBarrier) parts a program into eras: cse.go computes again what an earlier era has, tiles.go and
+// tilefold.go move nothing across. So a program can recompute something and not keep it.
 //
 // Last comes memory: every kept result gets a buffer of its own and every other one a place in one arena, by lifetime;
 // an elementwise step writes over an operand that dies there; a kept result takes the memory of a donated input. Stats
