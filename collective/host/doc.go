@@ -14,6 +14,10 @@
 //	                     stores it into the root's. The others read what they want where it lies
 //	more                 through two staging slots a rank, piece by piece: one is read while the other is filled
 //
+// Of two ranks, the one that folds a slot also stores to it, so that its owner need not take lines from two cores when it fills
+// it again (takeOver). A call that is made again and again may be prepared: it then costs some 17 ns beside the meeting on Zen 4,
+// where one that is not costs 45.
+//
 // Which it is depends on the size and on what all ranks said at the first meeting, so all choose alike; registered
 // memory on some ranks and other slices on others go together.
 //
