@@ -30,6 +30,7 @@ type place struct {
 	mesh      string
 	auto      bool
 	zero1     bool
+	file      string // a config of workers and signals
 }
 
 func (p *place) flags(f *pflag.FlagSet) {
@@ -40,10 +41,14 @@ func (p *place) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.mesh, "mesh", "", "how the workers are arranged, as 2x2: batches are cut along the first dim, large matrices with --auto-shard along the last")
 	f.BoolVar(&p.auto, "auto-shard", false, "choose how tensors lie of which nothing else is said")
 	f.BoolVar(&p.zero1, "zero1", false, "cut the optimizer's state along the first dim of the mesh")
+	f.StringVar(&p.file, "config", "", "YAML file that says how many workers there are and how tensors lie on them (docs/sharding.md)")
 }
 
 // config is how the session's tensors lie.
 func (p *place) config() (*config.Config, error) {
+	if p.file != "" {
+		return p.fromFile()
+	}
 	n := max(p.workers, 1)
 	var mesh shard.Mesh
 	if p.mesh != "" {
@@ -70,6 +75,21 @@ func (p *place) config() (*config.Config, error) {
 	return c, nil
 }
 
+// fromFile is the config of the file.
+func (p *place) fromFile() (*config.Config, error) {
+	if p.workers != 0 || p.mesh != "" || p.auto || p.zero1 {
+		return nil, usagef("--config excludes --workers, --mesh, --auto-shard and --zero1, which the file says")
+	}
+	c, err := readConfig(p.file)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(c.Stages()); n > 1 {
+		return nil, fmt.Errorf("--config: %s has %d stages: plan dump shows them, workers run one together; leave workers of signals out", p.file, n)
+	}
+	return c, nil
+}
+
 // seat is a session at its place, and what to know about it.
 type seat struct {
 	*tensor.Session
@@ -87,7 +107,7 @@ const statusTimeout = 2 * time.Second
 // open makes a session. It and a cluster of its own outlive ctx, so that an interrupt can end the work in good order.
 func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	given := 0
-	for _, b := range []bool{p.inProcess, p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1} {
+	for _, b := range []bool{p.inProcess, p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.file != ""} {
 		if b {
 			given++
 		}

@@ -44,6 +44,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 			if cmd.Flags().Changed("sample") && o.Sample == 0 {
 				o.Sample = -1
 			}
+			o.NameParams = at.file != ""
 			m, err := train.Find(model)
 			if err != nil {
 				return &usageError{err.Error()}
