@@ -105,7 +105,7 @@ func (s *session) beginSave(ctx context.Context, m *ipc.Message) (*saving, error
 		}
 	}
 	for i, id := range x.m.IDs {
-		p, mine, err := s.part(id)
+		p, mine, err := s.part(i, id)
 		if err != nil {
 			x.fail(codeOf(err), err)
 			break
@@ -121,10 +121,10 @@ func (s *session) beginSave(ctx context.Context, m *ipc.Message) (*saving, error
 	return x, nil
 }
 
-// part is what this worker writes of a value, if anything.
-func (s *session) part(id uint64) (p part, mine bool, err error) {
+// part is what this worker writes of the i-th value, if anything.
+func (s *session) part(i int, id uint64) (p part, mine bool, err error) {
 	if s.shared != nil {
-		return s.sharedPart(id)
+		return s.sharedPart(i, id)
 	}
 	v, ok := s.space.Lookup(id)
 	if !ok {
@@ -138,8 +138,8 @@ func (s *session) part(id uint64) (p part, mine bool, err error) {
 	return p, true, nil
 }
 
-// sharedPart is part where several workers have the value: the first of those that have the same part writes it.
-func (s *session) sharedPart(id uint64) (p part, mine bool, err error) {
+// sharedPart is part where several workers have the value: those that have the same part of values take turns in writing it.
+func (s *session) sharedPart(i int, id uint64) (p part, mine bool, err error) {
 	v := s.values[id]
 	if v == nil {
 		return p, false, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
@@ -148,7 +148,7 @@ func (s *session) sharedPart(id uint64) (p part, mine bool, err error) {
 		return p, false, v.failed
 	}
 	for k := range s.mesh {
-		if _, ok := v.layout[k].Sharded(); !ok && s.mesh.Coord(s.rank, k) > 0 {
+		if _, ok := v.layout[k].Sharded(); !ok && s.mesh.Coord(s.rank, k) != i%s.mesh[k].Size {
 			return p, false, nil
 		}
 	}
