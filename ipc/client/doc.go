@@ -18,6 +18,12 @@
 // A worker of another host shares nothing. What is uploaded is sent ahead of the Run, and what is fetched is asked for
 // part by part into blocks of the arena here, so that it is read in place all the same.
 //
+// # Several workers
+//
+// With Options.Workers or Options.Config several workers run the programs together, each on its part of the tensors, as the config
+// says and otherwise as is cheapest. A Run and its answer stay what they are; uploads are written once, and each worker copies its
+// part. A fetched value that lies in parts is put together here, with one copy; one that each worker has is read in place.
+//
 // # Errors
 //
 // An error of a batch that nobody waited for is returned by the next Submit that waits. What ends

@@ -1,11 +1,15 @@
 package cluster_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/cluster"
+	"github.com/ringside-go/ringside/ipc/dispatcher"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/enginetest"
@@ -81,5 +85,221 @@ func TestTogetherConformance(t *testing.T) {
 				},
 			})
 		})
+	}
+}
+
+// numbers are n floats, none of which is a nice one.
+func numbers(n, seed int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32((i*2654435761+seed*40503)%1000)/500 - 1
+	}
+	return out
+}
+
+// TestTogetherProducts: products move exactly what they have to: nothing when rows or columns are cut, one all-reduce when the inner
+// dim is, and one for two products of which the first is cut by columns and the second by rows.
+func TestTogetherProducts(t *testing.T) {
+	const m, k, n = 12, 16, 20
+	made := func(s *tensor.Session, signal string, rows, cols, seed int) (x *tensor.Tensor) {
+		s.Signal(signal, func() { x = tensor.From(s, numbers(rows*cols, seed), rows, cols) })
+		return x
+	}
+	for what, c := range map[string]struct {
+		calls uint64
+		of    func(s *tensor.Session) *tensor.Tensor
+	}{
+		"rows": {0, func(s *tensor.Session) *tensor.Tensor {
+			return made(s, "rows", m, k, 1).Matmul(made(s, "whole", k, n, 2))
+		}},
+		"columns": {0, func(s *tensor.Session) *tensor.Tensor {
+			return made(s, "whole", m, k, 1).Matmul(made(s, "columns", k, n, 2))
+		}},
+		"inner": {1, func(s *tensor.Session) *tensor.Tensor {
+			return made(s, "columns", m, k, 1).Matmul(made(s, "rows", k, n, 2))
+		}},
+		"columns, then rows": {1, func(s *tensor.Session) *tensor.Tensor {
+			return made(s, "whole", m, k, 1).Matmul(made(s, "columns", k, n, 2)).Tanh().Matmul(made(s, "rows", n, k, 3))
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			alone := start(t, cluster.Options{InProcess: true})
+			want, err := tensor.Data[float32](c.of(session(t, alone)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for workers := 2; workers <= 4; workers++ {
+				cl := start(t, cluster.Options{InProcess: true, Workers: workers})
+				e := dial(t, cl, &client.Options{Config: rows(workers)})
+				y := c.of(tensor.NewSession(e, nil))
+				got, err := tensor.Data[float32](y)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range want {
+					if d := math.Abs(float64(got[i] - want[i])); d > 1e-5 {
+						t.Fatalf("%d workers: element %d is %v, expected %v", workers, i, got[i], want[i])
+					}
+				}
+				st := e.Stats()
+				t.Logf("%d workers: %d collectives, %d bytes sent by each", workers, st.Calls, st.Moved)
+				moved := uint64(0)
+				if c.calls > 0 {
+					moved = uint64(2 * 4 * len(want) * (workers - 1) / workers)
+				}
+				if st.Calls != c.calls || st.Moved != moved {
+					t.Errorf("%d workers: %d collectives of %d bytes, expected %d of %d", workers, st.Calls, st.Moved, c.calls, moved)
+				}
+			}
+		})
+	}
+}
+
+// TestTogetherTraining: a training run is the same on any number of workers, and each of its steps a message a worker.
+func TestTogetherTraining(t *testing.T) {
+	steps := 200
+	train := func(workers int) ([]float64, client.Stats) {
+		c := start(t, cluster.Options{InProcess: true, Workers: workers})
+		e := dial(t, c, &client.Options{Config: config.DataParallel(workers)})
+		s := tensor.NewSession(e, nil)
+		m := newModel(s)
+		losses := make([]float64, steps)
+		for i := range losses {
+			var loss *tensor.Tensor
+			s.Signal("batch", func() { loss = m.step(i) })
+			v, err := loss.Item()
+			if err != nil {
+				t.Fatalf("%d workers, step %d: %v", workers, i, err)
+			}
+			loss.Free()
+			losses[i] = v
+		}
+		return losses, e.Stats()
+	}
+	want, one := train(1)
+	for _, workers := range []int{2, 3, 4} {
+		got, st := train(workers)
+		for i := range want {
+			if d := math.Abs(got[i]-want[i]) / math.Abs(want[i]); d > 1e-4 {
+				t.Fatalf("%d workers: step %d has loss %v, expected %v", workers, i, got[i], want[i])
+			}
+		}
+		if st.Messages != one.Messages || st.Bodies != one.Bodies || st.Calls < uint64(steps) || st.Plans > 3 {
+			t.Errorf("%d workers: %+v; one worker: %+v", workers, st, one)
+		}
+	}
+}
+
+// TestTogetherFails: what goes wrong on one worker goes wrong on all, is told as one worker would tell it, and costs only the batch.
+func TestTogetherFails(t *testing.T) {
+	for n := 2; n <= 4; n++ {
+		c := start(t, cluster.Options{InProcess: true, Workers: n})
+		e := dial(t, c, &client.Options{Config: rows(n)})
+		s := tensor.NewSession(e, nil)
+		table := tensor.From(s, numbers(20, 1), 10, 2)
+		sum := func(last int64) (float64, error) {
+			var at *tensor.Tensor
+			s.Signal("rows", func() { at = tensor.From(s, []int64{0, 1, 2, 3, 4, 5, 6, last}) })
+			// The indices lie by rows, so that only the last worker has the one that may be wrong, and the others come to the
+			// all-reduce without it.
+			y := table.IndexSelect(0, at).Sum(0).Square().Sum()
+			defer y.Free()
+			return y.Item()
+		}
+		want, err := sum(5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = sum(10)
+		var at *tensor.OpError
+		if !errors.Is(err, tensor.ErrIndex) || !errors.As(err, &at) || at.Op != "index_select" {
+			t.Errorf("%d workers: %v, expected index_select and %v", n, err, tensor.ErrIndex)
+		}
+		if err := s.ClearErr(); err != nil {
+			t.Logf("cleared: %v", err)
+		}
+		if got, err := sum(5); err != nil || got != want {
+			t.Errorf("%d workers, afterwards: %v, %v; expected %v", n, got, err, want)
+		}
+	}
+}
+
+// TestTogetherCrowd: sessions that share workers do not wait for each other's.
+func TestTogetherCrowd(t *testing.T) {
+	const clients, rounds = 6, 40
+	c := start(t, cluster.Options{InProcess: true, Workers: 3})
+	errs := make(chan error, clients)
+	for i := range clients {
+		n := 1 + i%3
+		e := dial(t, c, &client.Options{Config: rows(n)})
+		go func() {
+			s := tensor.NewSession(e, nil)
+			var x *tensor.Tensor
+			s.Signal("rows", func() { x = tensor.From(s, numbers(60*60, i), 60, 60) })
+			var first float64
+			for r := range rounds {
+				y := x.Matmul(x.T()).Sum()
+				v, err := y.Item()
+				y.Free()
+				if r == 0 {
+					first = v
+				}
+				if err != nil || v != first {
+					errs <- fmt.Errorf("client %d of %d workers, round %d: %v, %w; was %v", i, n, r, v, err, first)
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range clients {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTogetherWorkerDies: the session of a worker that is killed is over, with an error that names it, and others can begin.
+func TestTogetherWorkerDies(t *testing.T) {
+	c := start(t, cluster.Options{Workers: 2, Restart: true})
+	e := dial(t, c, &client.Options{Config: rows(2)})
+	s := tensor.NewSession(e, nil)
+	var x *tensor.Tensor
+	s.Signal("rows", func() { x = tensor.From(s, numbers(400, 1), 20, 20) })
+	if _, err := x.Sum().Item(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range c.Parts() {
+		if p.Role == cluster.RoleWorker && p.Name == "w1" {
+			kill(t, p.PID)
+		}
+	}
+	var err error
+	for err == nil {
+		_, err = x.Sum().Item()
+	}
+	if !errors.Is(err, client.ErrLost) || !strings.Contains(err.Error(), "w1") {
+		t.Errorf("%v, expected %v that names w1", err, client.ErrLost)
+	}
+	// Its successor may not be there yet: the dispatcher waits for it.
+	for range 100 {
+		var again *client.Engine
+		if again, err = client.Dial(testContext(t), c.Addr(), &client.Options{Config: rows(2)}); err == nil {
+			_, err = tensor.Full(tensor.NewSession(again, nil), tensor.F32, 1, 10).Sum().Item()
+			again.Close()
+			break
+		}
+	}
+	if err != nil {
+		t.Errorf("a session afterwards: %v", err)
+	}
+}
+
+// TestTooFewWorkers: whoever wants more workers than there are is told how many there are, and what to do.
+func TestTooFewWorkers(t *testing.T) {
+	c := start(t, cluster.Options{InProcess: true, Workers: 2, Dispatcher: &dispatcher.Options{WorkerWait: -1}})
+	_, err := client.Dial(testContext(t), c.Addr(), &client.Options{Workers: 3})
+	if !errors.Is(err, client.ErrNoWorker) || !strings.Contains(err.Error(), "needs 3 workers, 2 are connected") || !strings.Contains(err.Error(), "-n 3") {
+		t.Error(err)
 	}
 }

@@ -21,12 +21,24 @@
 // dispatcher tells both when it opens the session, and the bytes of uploads and results travel in messages of
 // their own, through here.
 //
+// # Several workers
+//
+// A session may ask for several workers. They run it together: every message of the client goes to all of them or, while one has
+// no room, to none, so that they all see the same messages in the same order, also those of different sessions. Each of
+// them computes for itself how tensors lie and what its part of a program is (package ipc/worker says how): the dispatcher
+// knows nothing of it, reads no program, and forwards a step as one short message to each. What workers exchange before they
+// have conns of their own, addresses, goes through here; their data does not.
+//
+// Those of this host are taken before others, the ones with the fewest sessions first; when there are not enough, the session waits as
+// it does for a single one, and is then told how many there are.
+//
 // # Sessions
 //
 // A client opens one session per conn. The dispatcher numbers it, never with the same number
 // again, and picks the worker with the fewest sessions. Only the client of a session can send to it
-// and only its worker can answer it, whatever number a message says.
+// and only its workers can answer it, whatever number a message says.
 //
 // A session ends with its client, by Bye or by death, and the worker frees what it held. When
-// the worker dies, its sessions' clients are told which worker it was and what happened to it.
+// a worker dies, its sessions' clients are told which worker it was and what happened to it, and the other workers of those
+// sessions that they are over.
 package dispatcher

@@ -257,7 +257,7 @@ func (s *session) fetch(run *wire.Run, done *wire.Done) error {
 		for _, n := range v.Shape {
 			r.Dims = append(r.Dims, int64(n))
 		}
-		r.Inline, r.Handle = nil, wire.Handle{}
+		r.Inline, r.Handle, r.Layout, r.Elsewhere = nil, wire.Handle{}, 0, false
 		if err := s.lend(&r.Value, v.Block, v.bytes()); err != nil {
 			return err
 		}

@@ -19,6 +19,32 @@
 // A client of another host shares nothing. Its uploads arrive as messages, into blocks of the arena, before the
 // batch that names them, and it asks for the bytes of a result part by part before it gives the lease back.
 //
+// # Together
+//
+// A session of several workers is run by all of them: each gets the same messages in the same order and keeps the same books. It
+// rewrites a program (package tensor/shard) for how the inputs lie, once for every way in which they do, and carries out its
+// own rank's steps of the plan: programs on its device, and collectives with the others, over conns of their own (package
+// collective). The plan is a function of what all of them know, so that nobody has to send it, and in the steady state nothing is
+// said between a client's short message and the collectives.
+//
+//	client ── Run ──▶ dispatcher ─┬─▶ worker 0: steps of rank 0 ──┐
+//	                              │                 all-reduce    │── Done ──▶ client, which maps
+//	                              └─▶ worker 1: steps of rank 1 ──┘            what each has of a result
+//
+// An upload stays where it is, in the client's memory, until the first program reads it. Then its layout is decided, by the session's
+// config or by what is cheapest, and each worker copies its part. A result lies as it came out; a sum of which each has a term is
+// taken when somebody reads it. A part of a result is read where it lies; the first worker answers for what all have.
+//
+// A worker that fails where others may not, for want of memory or for an index in its part, takes part in the collectives that
+// are left all the same, with bytes that mean nothing; at the end of the batch all vote, and it has failed on all of them or
+// on none, with the same error. If a worker is gone, or does not come for five minutes, the session is over.
+//
+// Workers wait for each other in a session's collectives. With several such sessions they take their messages in the order in
+// which the dispatcher sent them, which is the same for all: the oldest one that is not done has nothing before it anywhere.
+//
+// A client can have its values written to files, whose descriptors it hands over: a worker knows no path and opens nothing.
+// Each of a session's workers writes what it has, a few megabytes a turn, and says the SHA-256 of every part.
+//
 // # Limits
 //
 // What comes from a client is checked before it is used: handles against the segments that the same

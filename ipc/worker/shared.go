@@ -66,7 +66,7 @@ func configOf(open *wire.OpenSession) (*config.Config, error) {
 	}
 	switch stages := c.Stages(); {
 	case len(stages) != 1:
-		return nil, fmt.Errorf("%w: a config of %d stages, expected one", errProtocol, len(stages))
+		return nil, fmt.Errorf("%w: a config of %d stages, workers run one together", errProtocol, len(stages))
 	case stages[0].Mesh.Size() != int(open.Workers):
 		return nil, fmt.Errorf("%w: a config for %d workers in a session of %d", errProtocol, stages[0].Mesh.Size(), open.Workers)
 	}
@@ -276,17 +276,11 @@ func (s *session) choose(p *tensor.Program) ([]shard.Layout, error) {
 	if err != nil || !s.auto {
 		return out, err
 	}
-	best, err := shard.Auto(p, s.mesh, nil)
+	best, err := shard.Auto(p, s.mesh, &shard.AutoOptions{Signals: s.hints})
 	if err != nil {
 		return nil, err
 	}
-	for i := range out {
-		sig, ok := p.SignalOf(tensor.ExternalRef(i))
-		if _, said := s.hints[sig]; !ok || !said {
-			out[i] = best.Inputs[i]
-		}
-	}
-	return out, nil
+	return best.Inputs, nil
 }
 
 // settle makes this rank's part of an upload whose layout was decided.
