@@ -39,6 +39,10 @@ const (
 	// what "short" means.
 	maxPatience = 200 * time.Microsecond
 
+	// manyShort is how many short sleeps in a row it takes: a single one is usual
+	// where there are a few messages now and then.
+	manyShort = 3
+
 	// maxPark bounds a sleep, so that a lost wake or a peer that does not ring is
 	// a delay and not a hang.
 	maxPark = 100 * time.Millisecond
@@ -58,10 +62,10 @@ const (
 //     something: one who asks a process on another core has its answer sooner than
 //     the core has been given away and taken back.
 //   - After 50 microseconds it says "I sleep" on the bell, looks once more, and
-//     parks. After a sleep shorter than 200 microseconds it waits awake twice as
-//     long, up to 200; after any other it is 50 again. For short sleeps breed:
-//     whoever waits for the one that is being woken runs out of patience too, and
-//     the scheduler of a Go program that has slept looks around every 20
+//     parks. After three sleeps in a row that were shorter than 200 microseconds
+//     it waits awake for those 200, until one sleep is longer. For short sleeps
+//     breed: whoever waits for the one that is being woken runs out of patience
+//     too, and the scheduler of a Go program that has slept looks around every 20
 //     microseconds for some milliseconds, on a core that others need.
 //
 // While it spins it holds its P; while it is parked it does not.
@@ -75,6 +79,7 @@ type Waiter struct {
 	hope     int           // half chunks that may yet be in vain
 	epoch    time.Time     // of now
 	patience time.Duration // to wait awake
+	short    int           // short sleeps since the last longer one
 	park     time.Duration
 	parking  func()
 	waits    uint64 // satisfied by spinning, not yet in stats
@@ -251,9 +256,11 @@ func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) (ok, rung bool)
 func (w *Waiter) slept(d time.Duration, rung bool) {
 	switch {
 	case d >= maxPatience:
-		w.patience = minPatience
+		w.short, w.patience = 0, minPatience
 	case rung:
-		w.patience = min(2*w.patience, maxPatience)
+		if w.short++; w.short >= manyShort {
+			w.patience = maxPatience
+		}
 	}
 }
 

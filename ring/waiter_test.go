@@ -267,7 +267,8 @@ func TestWaitTakesYesOnce(t *testing.T) {
 	}
 }
 
-// TestPatience: short sleeps that a ring ended make the waiter wait longer awake, one long sleep makes it forget that.
+// TestPatience: some short sleeps in a row that a ring ended make the waiter wait longer awake, one long sleep makes it
+// forget that.
 func TestPatience(t *testing.T) {
 	w := NewWaiter(heapBell(t, newHeapFutex()), nil)
 	for i, step := range []struct {
@@ -275,14 +276,19 @@ func TestPatience(t *testing.T) {
 		rung  bool
 		want  time.Duration
 	}{
-		{maxPatience - 1, false, minPatience},
-		{maxPatience - 1, true, 2 * minPatience},
-		{0, true, maxPatience},
+		{maxPatience - 1, true, minPatience},
+		{0, true, minPatience},
+		{0, false, minPatience},
+		{maxPatience - 1, true, maxPatience},
 		{0, true, maxPatience},
 		{0, false, maxPatience},
 		{maxPatience, true, minPatience},
-		{0, true, 2 * minPatience},
+		{0, true, minPatience},
+		{0, true, minPatience},
 		{maxPark, false, minPatience},
+		{0, true, minPatience},
+		{0, true, minPatience},
+		{0, true, maxPatience},
 	} {
 		if w.slept(step.slept, step.rung); w.patience != step.want {
 			t.Errorf("step %d: %v after a sleep of %v, expected %v", i, w.patience, step.slept, step.want)
