@@ -29,6 +29,7 @@ type bulk struct {
 	id     uint32 // at the poller
 	forget func() // no more calls of parking
 	polls  bool   // the Waiter says when it is about to sleep
+	paced  bool   // until the first large send to a near peer; the sender's
 
 	wants atomic.Uint32 // the events that an unfinished transfer waits for
 	armMu sync.Mutex
@@ -62,7 +63,7 @@ type inTransfer struct {
 // open registers the socket. It stays the caller's on error.
 func (b *bulk) open(c *conn) (err error) {
 	b.conn = c
-	b.sock.bound()
+	b.paced = b.sock.bound()
 	if b.id, err = c.poller.add(&b.sock, b.fired); err != nil {
 		return err
 	}
@@ -149,6 +150,10 @@ func (c *conn) BeginSend(tag uint64, parts ...[]byte) error {
 		return err
 	}
 	t.start(parts)
+	if t.total >= largeTransfer && c.bulk.paced {
+		c.bulk.paced = false
+		c.bulk.sock.unpace()
+	}
 	binary.LittleEndian.PutUint32(t.header[0:], bulkMagic)
 	binary.LittleEndian.PutUint32(t.header[4:], 0)
 	binary.LittleEndian.PutUint64(t.header[8:], tag)

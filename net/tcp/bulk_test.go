@@ -89,6 +89,36 @@ func TestSendBuffer(t *testing.T) {
 	}
 }
 
+// TestUnpaced: a near peer's socket keeps the congestion control of this host until the first large transfer.
+func TestUnpaced(t *testing.T) {
+	ctx := testContext(t)
+	a, b := pair(t, ctx, waiters["sleeping"])
+	_, _, _, near, err := tcp.SendBuffers(a.Bulk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := tcp.Congestion(a.Bulk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		bytes int
+		want  string
+	}{{1000, first}, {1 << 20, "reno"}, {1000, "reno"}} {
+		if !near {
+			c.want = first
+		}
+		done := make(chan error, 1)
+		go func() { done <- b.exchange(ctx, uint64(i), nil, [][]byte{make([]byte, c.bytes)}) }()
+		if err := errors.Join(a.exchange(ctx, uint64(i), [][]byte{make([]byte, c.bytes)}, nil), <-done); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := tcp.Congestion(a.Bulk); err != nil || got != c.want {
+			t.Errorf("after %d bytes to a peer that is near (%v): %q, %v; expected %q", c.bytes, near, got, err, c.want)
+		}
+	}
+}
+
 // exchange sends and receives at the same time; nil parts leave a direction out.
 func (e end) exchange(ctx context.Context, tag uint64, out, in [][]byte) error {
 	var err error

@@ -36,3 +36,8 @@ func SendBuffers(c ipc.Conn) (messages, bulk, asked int, near bool, err error) {
 	}
 	return messages, bulk, asked, s.bulk.sock.roundTrip() <= nearBy, nil
 }
+
+// Congestion is the congestion control of a conn's bulk socket.
+func Congestion(c ipc.Conn) (string, error) {
+	return unix.GetsockoptString(c.(*conn).bulk.sock.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+}

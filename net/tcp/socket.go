@@ -30,6 +30,9 @@ const (
 	// 10 Gbit/s and nearBy it is enough; to those farther away the kernel chooses.
 	sendBuffer = 512 << 10
 	nearBy     = 500 * time.Microsecond
+
+	// largeTransfer is the first transfer to a near peer for which BBR is given up; small ones it sends well.
+	largeTransfer = 128 << 10
 )
 
 // socketClosed is the bit of a socket's state that says so; the others count who uses it.
@@ -119,11 +122,23 @@ func tune(c *net.TCPConn) error {
 	return nil
 }
 
-// bound gives the socket's send buffer its size, where the peer is near. The kernel's own limit (net.core.wmem_max) may be
-// lower.
-func (s *socket) bound() {
-	if s.roundTrip() <= nearBy {
+// bound gives the socket's send buffer its size, where the peer is near, and says whether it is. The kernel's own limit
+// (net.core.wmem_max) may be lower.
+func (s *socket) bound() (near bool) {
+	near = s.roundTrip() <= nearBy
+	if near {
 		_ = unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
+	}
+	return near
+}
+
+// unpace takes the congestion control that every kernel has and every user may choose (RFC 5681). Where BBR is the default, it
+// sends as fast as it has seen data go, by a timer: after small transfers that is slow, and large ones, on a link
+// of microseconds, take twice as long.
+func (s *socket) unpace() {
+	if s.enter() {
+		_ = unix.SetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
+		s.leave()
 	}
 }
 
