@@ -154,12 +154,22 @@ func (b *builder) lift(v Value, d tensor.DType, s tensor.Shape, h hop) Value {
 	case Prod:
 		neutral = 1
 	}
+	if d.IsHalf() { // which only moves and casts take
+		return b.cast(b.lift(b.cast(v, tensor.F32, s, h.from), tensor.F32, s, h), d, s, h.from)
+	}
 	return b.each(-1, func(r int) local {
 		sh := b.mesh.shape(h.from, s, r)
 		if b.mesh.Coord(r, h.dim) == 0 {
 			return local{tensor.OpReshape, d, sh, shapeInts(sh), []arg{of(v)}}
 		}
 		return local{tensor.OpFull, d, sh, append([]int64{int64(d)}, shapeInts(sh)...), []arg{number(neutral)}}
+	})
+}
+
+// cast changes the dtype of a tensor of shape s in layout l.
+func (b *builder) cast(v Value, to tensor.DType, s tensor.Shape, l Layout) Value {
+	return b.each(-1, func(r int) local {
+		return local{tensor.OpCast, to, b.mesh.shape(l, s, r), []int64{int64(to)}, []arg{of(v)}}
 	})
 }
 
