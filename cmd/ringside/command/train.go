@@ -28,9 +28,9 @@ this process (--in-process). An interrupt, SIGTERM or the end of the terminal en
 (--save) and a checkpoint (--checkpoint) are saved and the summary so far is printed.
 
 --checkpoint keeps all that a run goes on from: weights, optimizer, random numbers, the place in the data. It is written by
-the worker, and a crash at any moment leaves it as it was. --resume goes on with the same model and data, whoever died
-and however many workers there were; the steps that follow are bit for bit those of a run that was not stopped. Options
-that are not given are the run's own.
+the workers, and a crash at any moment leaves it as it was. --resume goes on with the same model and data, whoever died;
+with as many workers as before, the steps that follow are bit for bit those of a run that was not stopped, with another
+number they differ by roundings. Options that are not given are the run's own.
 
 Models:
 ` + modelList() + `

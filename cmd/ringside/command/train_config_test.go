@@ -1,0 +1,58 @@
+package command
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The example of docs/sharding.md: a config is followed, and changes no number.
+func TestTrainWithConfig(t *testing.T) {
+	runtimeDir(t)
+	file := filepath.Join("..", "..", "..", "docs", "sharding.yaml")
+	args := []string{"--model", "qwen3-tiny", "--data", textFile(t), "--steps", "4", "--loss-every", "1", "--batch", "4", "--sample", "0"}
+	far := trained(t, append(args, "--config", file)...)
+	near := trained(t, append(args, "--in-process")...)
+	if far.Traffic == nil || far.Workers != 4 || far.TensorBytes != 0 {
+		t.Fatalf("not 4 workers, or tensors went through the dispatcher: %+v", far.Traffic)
+	}
+	if far.CollectivesPerStep == nil || *far.CollectivesPerStep < 10 || *far.MovedPerStep == 0 {
+		t.Errorf("nothing was cut: %+v", far.Traffic)
+	}
+	if len(far.Losses) != len(near.Losses) || len(far.Losses) != 4 {
+		t.Fatalf("%d losses, in this process %d", len(far.Losses), len(near.Losses))
+	}
+	for i, l := range near.Losses {
+		if got := far.Losses[i].Loss; math.Abs(got-l.Loss) > 1e-4*l.Loss {
+			t.Errorf("step %d: loss %g, in this process %g", l.Step, got, l.Loss)
+		}
+	}
+}
+
+func TestTrainBadConfig(t *testing.T) {
+	runtimeDir(t)
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	for text, want := range map[string]string{
+		"batch:\n  shard: {axis: 0, along: model}\n":    file + ":2:27: batch.shard.along: model: the mesh has no such dim, expected data",
+		"a: {workers: [0]}\nb: {workers: [1]}\n":        "2 stages",
+		"workers: 2\nbatch: {shard: {axis: 0, x: 1}}\n": file + ":2:29: batch.shard.x",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := execute(t, "train", "--data", textFile(t), "--config", file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q gave %v, expected %s", text, err, want)
+		}
+	}
+	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", file, "--workers", "2"); err == nil || !strings.Contains(err.Error(), "--config excludes --workers") {
+		t.Errorf("--config with --workers gave %v", err)
+	}
+	if err := os.WriteFile(file, []byte("batch: {shard: {axis: 0}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", file, "--in-process"); err == nil || !strings.Contains(err.Error(), "--in-process excludes") {
+		t.Errorf("--config with --in-process gave %v", err)
+	}
+}
