@@ -154,7 +154,7 @@ func reduction(x *tensor.Tensor, of func(*tensor.Tensor) *tensor.Tensor) error {
 
 // beside measures reductions of 64 MB, and the least ratio of what fetching takes to it.
 func (g *reducers) beside(_ context.Context, o *Options, r *Report) (worst float64, err error) {
-	x, err := g.tensor(o.work(reduceBytes / 4 / 256) * 256)
+	x, err := g.tensor(o.work(reduceBytes/4/256) * 256)
 	if err != nil {
 		return 0, err
 	}
