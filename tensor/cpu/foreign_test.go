@@ -204,7 +204,7 @@ func TestMatmulOfFlipped(t *testing.T) {
 	}
 }
 
-// A batch whose fetch fails has made nothing.
+// A batch whose fetch fails leaves what it uploaded and nothing else.
 func TestFailedFetch(t *testing.T) {
 	d, e := device(t)
 	put(t, e, upload(t, e, 1, tensor.U8, 5, 64))
@@ -217,20 +217,20 @@ func TestFailedFetch(t *testing.T) {
 	if _, err := submit(e, batch); !errors.Is(err, tensor.ErrUnknown) {
 		t.Fatalf("fetching what isn't there gave %v", err)
 	}
-	for _, id := range []uint64{100, 2} {
-		if _, err := submit(e, &tensor.Batch{Base: 200, Fetch: []uint64{id}}); !errors.Is(err, tensor.ErrUnknown) {
-			t.Errorf("id %d of a failed batch: %v, expected ErrUnknown", id, err)
+	if _, err := submit(e, &tensor.Batch{Base: 200, Fetch: []uint64{100}}); !errors.Is(err, tensor.ErrUnknown) {
+		t.Errorf("the result of a failed batch: %v, expected ErrUnknown", err)
+	}
+	for id, want := range map[uint64]byte{1: 5, 2: 1} {
+		if got := read(t, e, id)[0]; got != want {
+			t.Errorf("value %d is %d, expected %d", id, got, want)
 		}
 	}
-	if got := read(t, e, 1)[0]; got != 5 {
-		t.Errorf("the input is %d", got)
-	}
-	if n := d.Stats().Arena.Blocks; n != 1 {
-		t.Errorf("%d blocks, expected the input's", n)
+	if n := d.Stats().Arena.Blocks; n != 2 {
+		t.Errorf("%d blocks, expected the input's and the upload's", n)
 	}
 }
 
-// A batch whose second upload is refused has imported nothing, and frees what it meant to free.
+// A batch whose second upload is refused has the others, runs nothing, and frees what it meant to free.
 func TestFailedUpload(t *testing.T) {
 	d, e := device(t)
 	put(t, e, upload(t, e, 1, tensor.U8, 5, 64))
@@ -238,12 +238,22 @@ func TestFailedUpload(t *testing.T) {
 	p := b.op(tensor.OpAdd, tensor.U8, []int{64}, nil, b.in(tensor.U8, true, 64), b.scalar())
 	b.keep(p)
 	batch := b.batch(t, 100, []float64{3}, 1)
-	batch.Uploads = []tensor.Upload{upload(t, e, 2, tensor.U8, 1, 8), upload(t, e, 3, tensor.Bool, 7, 8)}
+	batch.Uploads = []tensor.Upload{upload(t, e, 2, tensor.U8, 1, 8), upload(t, e, 3, tensor.Bool, 7, 8), upload(t, e, 4, tensor.U8, 2, 8)}
 	if _, err := submit(e, batch); err == nil {
 		t.Fatal("a bool of 7 was taken")
 	}
-	if n := d.Stats().Arena.Blocks; n != 0 {
-		t.Errorf("%d blocks are left, expected none", n)
+	for id, want := range map[uint64]byte{2: 1, 4: 2} {
+		if got := read(t, e, id)[0]; got != want {
+			t.Errorf("value %d is %d, expected %d", id, got, want)
+		}
+	}
+	for _, id := range []uint64{1, 3, 100} {
+		if _, err := submit(e, &tensor.Batch{Base: 200, Fetch: []uint64{id}}); !errors.Is(err, tensor.ErrUnknown) {
+			t.Errorf("id %d: %v, expected ErrUnknown", id, err)
+		}
+	}
+	if n := d.Stats().Arena.Blocks; n != 2 {
+		t.Errorf("%d blocks are left, expected those of two uploads", n)
 	}
 }
 
@@ -368,12 +378,9 @@ func TestTakenIDs(t *testing.T) {
 	if _, err := submit(e, b.batch(t, 100, []float64{3}, 1)); !errors.Is(err, tensor.ErrProgram) {
 		t.Errorf("a result under an id that exists gave %v, expected ErrProgram", err)
 	}
-	for id, want := range map[uint64]byte{1: 5, 100: 7} {
+	for id, want := range map[uint64]byte{1: 5, 2: 1, 100: 7} {
 		if got := read(t, e, id)[0]; got != want {
 			t.Errorf("value %d is %d, expected %d", id, got, want)
 		}
-	}
-	if _, err := submit(e, &tensor.Batch{Base: 200, Fetch: []uint64{2}}); !errors.Is(err, tensor.ErrUnknown) {
-		t.Errorf("the first upload of a refused batch: %v, expected ErrUnknown", err)
 	}
 }

@@ -73,11 +73,6 @@ func (r *reference) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetch
 		r.values[u.ID] = decode(u.DType, append(tensor.Shape{}, u.Shape...), data)
 	}
 	got, err := r.run(b)
-	if err != nil {
-		for _, u := range b.Uploads {
-			delete(r.values, u.ID)
-		}
-	}
 	if b.Program != nil {
 		for i, e := range b.Program.Externals {
 			if e.Donated && i < len(b.Inputs) {
