@@ -25,6 +25,9 @@ const (
 	// askFor is how long ranks have to say where they are when a call timed out. A living one says so within watchEvery.
 	askFor = 50 * watchEvery
 
+	// askAgain is after how many looks a question is asked once more: two rounds of the watcher.
+	askAgain = int(2 * watchEvery / pollEvery)
+
 	// maxValues bounds what other ranks may have stored here that nobody asked for yet.
 	maxValues = 64
 )
@@ -274,21 +277,30 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	c.tell(kindAsk, answer{Ask: ask})
+	since := make([]int, len(c.taps)) // looks since the question was sent, 0 before
 	all := func() bool {
+		done := true
 		for rank, t := range c.taps {
-			if p := &c.peers[rank]; t != nil && p.dead == nil && p.answer.Ask < ask {
-				return false
+			if p := &c.peers[rank]; t == nil || p.dead != nil || p.answer.Ask >= ask {
+				continue
+			}
+			done = false
+			// Neither question nor answer waits for room, or for whoever else is sending: either may be lost.
+			switch {
+			case since[rank] > 0:
+				since[rank] = (since[rank] + 1) % askAgain
+			case c.post(rank, kindAsk, answer{Ask: ask}):
+				since[rank] = 1
 			}
 		}
-		return true
+		return done
 	}
 	_ = c.await(ctx, all) // who has not answered by then does not
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make([]*answer, len(c.taps))
 	for rank := range c.taps {
-		if p := c.peers[rank]; p.dead == nil && p.answer.Ask == ask {
+		if p := c.peers[rank]; p.dead == nil && p.answer.Ask >= ask {
 			out[rank] = &p.answer
 		}
 	}

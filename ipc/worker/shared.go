@@ -107,6 +107,11 @@ func (s *session) forgetValue(id uint64) {
 
 // together does a batch with the session's other workers.
 func (s *session) together(ctx context.Context, run *wire.Run, done *wire.Done) (err error) {
+	select {
+	case <-s.ready:
+	default:
+		return fmt.Errorf("%w: a run before the session was open", errProtocol)
+	}
 	p, err := s.lookUp(run)
 	if ends(err) {
 		return err

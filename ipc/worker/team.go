@@ -34,9 +34,10 @@ const (
 type team struct {
 	mesh   shard.Mesh
 	rank   int
-	groups []*collective.Group // by dim of mesh; nil for dims of one rank. Written before joined is closed
+	groups []*collective.Group // by dim of mesh; nil for dims of one rank. Written before ready is closed
 
 	cancel context.CancelFunc
+	ready  chan struct{} // closed when groups stand, before the client is told
 	joined chan struct{} // closed when join is over
 
 	mu   sync.Mutex
@@ -48,7 +49,7 @@ type team struct {
 type meeting struct{ rank, group, round uint32 }
 
 func newTeam(m shard.Mesh, rank int) *team {
-	return &team{mesh: m, rank: rank, groups: make([]*collective.Group, len(m)), joined: make(chan struct{}),
+	return &team{mesh: m, rank: rank, groups: make([]*collective.Group, len(m)), ready: make(chan struct{}), joined: make(chan struct{}),
 		said: map[meeting][]byte{}, news: make(chan struct{}, 1)}
 }
 
@@ -64,6 +65,7 @@ func (t *team) join(w *Worker, s *session, key []byte, opened wire.SessionOpened
 		defer cancel()
 		err := t.connect(ctx, w, id, key, log)
 		if err == nil {
+			close(t.ready)
 			err = w.send(ctx, wire.KindSessionOpened, opened.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &opened) })
 		}
 		if err == nil || errors.Is(context.Cause(ctx), errSessionOver) {
