@@ -78,7 +78,7 @@ func (p *place) config() (*config.Config, error) {
 // fromFile is the config of the file.
 func (p *place) fromFile() (*config.Config, error) {
 	if p.workers != 0 || p.mesh != "" || p.auto || p.zero1 {
-		return nil, usagef("--config excludes --workers, --mesh, --auto-shard and --zero1, which the file says")
+		return nil, usagef("--config and --workers, --mesh, --auto-shard, --zero1 exclude each other: the file says these")
 	}
 	c, err := readConfig(p.file)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	case err != nil:
 		return nil, err
 	case given > 1:
-		return nil, usagef("--in-process excludes --connect, --workers and what is about workers")
+		return nil, usagef("--in-process and --connect, --workers, --mesh, --auto-shard, --zero1, --config exclude each other")
 	case p.workers < 0:
 		return nil, usagef("--workers %d: expected at least 1", p.workers)
 	case p.inProcess:

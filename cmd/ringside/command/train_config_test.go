@@ -46,13 +46,13 @@ func TestTrainBadConfig(t *testing.T) {
 			t.Errorf("%q gave %v, expected %s", text, err, want)
 		}
 	}
-	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", file, "--workers", "2"); err == nil || !strings.Contains(err.Error(), "--config excludes --workers") {
+	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", file, "--workers", "2"); err == nil || !strings.Contains(err.Error(), "--config and --workers") {
 		t.Errorf("--config with --workers gave %v", err)
 	}
 	if err := os.WriteFile(file, []byte("batch: {shard: {axis: 0}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", file, "--in-process"); err == nil || !strings.Contains(err.Error(), "--in-process excludes") {
+	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", file, "--in-process"); err == nil || !strings.Contains(err.Error(), "exclude each other") {
 		t.Errorf("--config with --in-process gave %v", err)
 	}
 }

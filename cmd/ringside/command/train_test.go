@@ -122,7 +122,7 @@ func TestTrainMistakes(t *testing.T) {
 	}{
 		{[]string{"--model", "parrot"}, true, []string{`"parrot"`, "fashion-mlp", "qwen3-tiny"}},
 		{[]string{"--steps", "-4", "--in-process", "--data", textFile(t)}, true, []string{"steps is -4"}},
-		{[]string{"--in-process", "--workers", "2", "--data", textFile(t)}, true, []string{"--in-process excludes", "--workers"}},
+		{[]string{"--in-process", "--workers", "2", "--data", textFile(t)}, true, []string{"exclude each other", "--workers"}},
 		{[]string{"--workers", "-2", "--data", textFile(t)}, true, []string{"--workers -2"}},
 		{[]string{"--model", "fashion-mlp", "--data", empty}, false, []string{empty, "train-images-idx3-ubyte", "--data"}},
 		{[]string{"--data", filepath.Join(empty, "gone")}, false, []string{"gone"}},
