@@ -48,10 +48,10 @@ func (g *Group) findCause(j *job, err error) {
 		f.Rank = g.rank
 	}
 	switch {
+	case errors.Is(err, ErrAborted): // whatever the reason, which may be one of those below
+		g.hear()
 	case errors.Is(err, ErrTimeout):
 		g.blame(j, f, pe)
-	case errors.Is(err, ErrAborted):
-		g.hear()
 	case errors.Is(err, ErrPeerLost), errors.Is(err, ErrMismatch):
 		g.control.pump()
 	default: // its own context

@@ -153,6 +153,20 @@ func TestAbort(t *testing.T) {
 	}
 }
 
+// TestAbortAfterLoss: a rank that gives up because another died says so, and is not taken for the dead one.
+func TestAbortAfterLoss(t *testing.T) {
+	for _, why := range []error{plan.ErrPeerLost, plan.ErrTimeout, plan.ErrMismatch} {
+		cs := comms(t, pipes(t, 3), nil)
+		cs[1].Abort(fmt.Errorf("rank 0: %w", why))
+		for _, r := range []int{0, 2} {
+			err := cs[r].Poll()
+			if !errors.Is(err, plan.ErrAborted) || errors.Is(err, why) || !strings.Contains(err.Error(), "rank 0") {
+				t.Errorf("rank %d after an abort for %v: %v", r, why, err)
+			}
+		}
+	}
+}
+
 func TestCancel(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		cs := comms(t, pipes(t, 3), nil)

@@ -45,6 +45,8 @@ func obituaryOf(e *plan.PeerError, self int) obituary {
 	o := obituary{rank: e.Rank, call: e.Call, missing: e.Missing, text: e.Err.Error()}
 	var m *plan.MismatchError
 	switch {
+	case errors.Is(e, plan.ErrAborted): // whatever the reason, which may be one of those below
+		o.state = aborted
 	case errors.As(e, &m):
 		o.state, o.theirs = mismatched, m.Theirs
 	case errors.Is(e, plan.ErrMismatch):
@@ -53,8 +55,6 @@ func obituaryOf(e *plan.PeerError, self int) obituary {
 		o.state = timedOut
 	case errors.Is(e, plan.ErrPeerLost):
 		o.state = lost
-	case errors.Is(e, plan.ErrAborted):
-		o.state = aborted
 	default:
 		o.state, o.rank = aborted, self
 	}

@@ -41,6 +41,8 @@ func (c *Comm) kill(e *plan.PeerError) *plan.PeerError {
 func noticeOf(e *plan.PeerError, self int) notice {
 	n := notice{rank: e.Rank, call: e.Call, missing: e.Missing, text: e.Err.Error()}
 	switch {
+	case errors.Is(e, plan.ErrAborted): // whatever the reason, which may be one of those below
+		n.reason = reasonAborted
 	case errors.Is(e, plan.ErrMismatch):
 		n.reason = reasonMismatch
 		if m := (*plan.MismatchError)(nil); errors.As(e, &m) {
@@ -51,10 +53,7 @@ func noticeOf(e *plan.PeerError, self int) notice {
 	case errors.Is(e, plan.ErrPeerLost):
 		n.reason = reasonLost
 	default:
-		n.reason = reasonAborted
-		if !errors.Is(e, plan.ErrAborted) {
-			n.rank = self
-		}
+		n.reason, n.rank = reasonAborted, self
 	}
 	return n
 }

@@ -254,6 +254,20 @@ func TestContext(t *testing.T) {
 	}
 }
 
+// TestAbortAfterLoss: a rank that gives up because another died says so, and is not taken for the dead one.
+func TestAbortAfterLoss(t *testing.T) {
+	for _, why := range []error{plan.ErrPeerLost, plan.ErrTimeout, plan.ErrMismatch} {
+		comms := fakeWorld(t, 3, Options{})
+		comms[1].Abort(fmt.Errorf("rank 0: %w", why))
+		for _, r := range []int{0, 2} {
+			err := comms[r].Poll()
+			if !errors.Is(err, plan.ErrAborted) || errors.Is(err, why) || !strings.Contains(err.Error(), "rank 0") {
+				t.Errorf("rank %d after an abort for %v: %v", r, why, err)
+			}
+		}
+	}
+}
+
 // TestAbort: from another goroutine while a call waits, and heard of by Poll where none does.
 func TestAbort(t *testing.T) {
 	comms := fakeWorld(t, 3, Options{})
