@@ -210,6 +210,7 @@ static void exchange(char *b, size_t n) {
 			if (r != me) await(&S->middle[e & 1][r].n, e);
 		}
 	}
+	if (takes) s[me] = b; // the peer may store to the slot already
 	char *d[2] = {b, s[!me]};
 	fold(d, takes ? 2 : 1, s, ranks, n);
 }
