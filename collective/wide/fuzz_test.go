@@ -94,6 +94,7 @@ func FuzzPeer(f *testing.F) {
 			case 5: // an empty one
 				if hostile.BeginSend(word) == nil {
 					_, _ = hostile.ProgressSend()
+					hostile.sending = false // also where the pipe was full
 				}
 			case 6:
 				hostile.Close()
