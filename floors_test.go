@@ -226,8 +226,8 @@ var rules = []rule{
 	},
 	{
 		"what is left to do is in the issues, not in the code",
-		regexp.MustCompile(`\b(TODO|` + `FIXME|XXX)\b`),
-		func(s source) bool { return s.path != "floors_test.go" },
+		regexp.MustCompile(`\b(TO[D]O|FIX[M]E|X{3})\b`), // written so that it does not find itself
+		func(s source) bool { return true },
 	},
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -134,8 +135,8 @@ func TestPreparedMismatch(t *testing.T) {
 func TestTakeOver(t *testing.T) {
 	rng := seeded(t)
 	cs := comms(t, pipes(t, 2), nil)
-	if set := cs[0].fold.set; len(cs[0].takeOver(nil, 1)) == 1 {
-		t.Skipf("the kernels are %v", set.Level())
+	if cs[0].fold.set.Level() == kernel.Go {
+		t.Skip("loops in Go store once for every destination: they take nothing over")
 	}
 	for _, size := range []int{1 << 10, 64 << 10} {
 		srcs := [][]byte{fill(rng, plan.F32, size/4), fill(rng, plan.F32, size/4)}

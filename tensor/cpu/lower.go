@@ -93,7 +93,7 @@ func (d *Device) partsOf(s *compile.Step, cost int) int {
 	case s.Op == tensor.OpConv2DGradW || s.Op == tensor.OpIndexAdd || s.Op.Info().Class == tensor.ClassReduction:
 		return threads // every part reads all of an operand
 	}
-	return threads * min(max(cost/work/threads, 1), partsOfThread)
+	return threads * min(max(cost/(work*threads), 1), partsOfThread)
 }
 
 // shareable estimates the work of a step in quarters of a nanosecond, 0 for one that one thread does alone.
