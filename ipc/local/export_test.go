@@ -1,6 +1,7 @@
 package local
 
 import (
+	"io"
 	"net"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -27,3 +28,6 @@ func Publish(c ipc.Conn) {
 
 // MaxPendingFiles is how many batches of descriptors may wait.
 const MaxPendingFiles = maxPendingFiles
+
+// ReadMapping reads what is mapped out of a process's memory, as Inspect does.
+func ReadMapping(m *Mapping, mem io.ReaderAt) error { return m.read(mem) }

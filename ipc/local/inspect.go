@@ -149,6 +149,14 @@ func (m *Mapping) read(mem io.ReaderAt) error {
 	}
 	if info, err = ring.Inspect(head); err == nil {
 		m.Rings = append(m.Rings, info)
+		return nil
+	}
+	// A conn that both ends have closed is emptied long before it is unmapped: was that just now?
+	if _, err := mem.ReadAt(head, int64(m.Address)); err != nil {
+		return err
+	}
+	if _, err := ring.Inspect(head); err != nil {
+		m.Kind, m.Rings = MappedSegment, nil
 	}
 	return nil
 }

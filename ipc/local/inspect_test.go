@@ -1,6 +1,8 @@
 package local_test
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"testing"
 
@@ -103,6 +105,49 @@ func TestInspectWhileMemoryGoes(t *testing.T) {
 	}
 	for range 200 {
 		inspected(t, os.Getpid())
+	}
+}
+
+// emptied is the memory of two rings, which is emptied after the first of them was read.
+type emptied struct {
+	mem   []byte
+	reads int
+}
+
+func (e *emptied) ReadAt(p []byte, off int64) (int, error) {
+	if e.reads++; e.reads == 2 {
+		clear(e.mem)
+	}
+	return copy(p, e.mem[off:]), nil
+}
+
+// TestInspectEmptied: rings whose conn ends between the reads of the first and the second are no
+// rings, not half of them; damage that stays is shown as what is left.
+func TestInspectEmptied(t *testing.T) {
+	const size = ring.HeaderSize + 4096
+	rings := func() []byte {
+		mem := make([]byte, 2*size)
+		for _, half := range [][]byte{mem[:size], mem[size:]} {
+			if err := ring.Init(half); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return mem
+	}
+	for _, c := range []struct {
+		name  string
+		mem   io.ReaderAt
+		kind  string
+		rings int
+	}{
+		{"whole", bytes.NewReader(rings()), local.MappedRings, 2},
+		{"emptied", &emptied{mem: rings()}, local.MappedSegment, 0},
+		{"damaged", bytes.NewReader(append(rings()[:size], make([]byte, size)...)), local.MappedRings, 1},
+	} {
+		m := local.Mapping{Bytes: 2 * size, Kind: local.MappedSegment}
+		if err := local.ReadMapping(&m, c.mem); err != nil || m.Kind != c.kind || len(m.Rings) != c.rings {
+			t.Errorf("%s: %+v, %v; expected %s with %d rings", c.name, m, err, c.kind, c.rings)
+		}
 	}
 }
 
