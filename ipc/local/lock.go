@@ -21,9 +21,12 @@ type lock struct {
 	path string
 }
 
+// lockSuffix makes the lock's path of the socket's.
+const lockSuffix = ".lock"
+
 // takeLock locks path, or returns ErrAddrInUse naming the process that has it.
 func takeLock(path string) (*lock, error) {
-	name := path + ".lock"
+	name := path + lockSuffix
 	for {
 		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0o600)
 		if err != nil {

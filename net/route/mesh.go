@@ -78,6 +78,9 @@ const (
 	// parallelDials bounds the attempts under way.
 	parallelDials = 16
 
+	// sockets begins the names of ranks' sockets; the process and a nonce follow.
+	sockets = "rank-"
+
 	// maxSize bounds the group.
 	maxSize = 1 << 14
 )
@@ -157,13 +160,25 @@ func (m *mesh) listen() (err error) {
 	}
 	err = local.PrepareDir(m.Dir)
 	if err == nil {
-		path := filepath.Join(m.Dir, fmt.Sprintf("rank-%d-%s", os.Getpid(), m.nonce[:12]))
+		m.sweep()
+		path := filepath.Join(m.Dir, fmt.Sprintf("%s%d-%s", sockets, os.Getpid(), m.nonce[:12]))
 		m.here, err = m.local.Listen(path, m.options(""))
 	}
 	if err != nil {
 		m.Logger.Warn("no shared memory with other ranks of this host", "dir", m.Dir, "err", err)
 	}
 	return nil
+}
+
+// sweep removes what ranks left in the folder that were killed while they connected.
+func (m *mesh) sweep() {
+	n, err := local.Sweep(m.Dir, sockets)
+	if err != nil {
+		m.Logger.Warn("sockets of dead ranks stay", "dir", m.Dir, "err", err)
+	}
+	if n > 0 {
+		m.Logger.Info("sockets of dead ranks removed", "dir", m.Dir, "count", n)
+	}
 }
 
 // bind is the host part of the address to listen at.

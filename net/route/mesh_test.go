@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -274,5 +276,27 @@ func TestMeshOptions(t *testing.T) {
 		if _, err := route.Mesh(context.Background(), o); !errors.Is(err, ipc.ErrBadOption) {
 			t.Errorf("%+v: %v", o, err)
 		}
+	}
+}
+
+// TestLeftovers: what a rank left that was killed while it connected goes when the next ones connect.
+func TestLeftovers(t *testing.T) {
+	ctx := testContext(t, 30*time.Second)
+	_, errs := mesh(t, ctx, 2, func(rank int, o *route.MeshOptions) { // which checks that nothing is left
+		if rank > 0 {
+			return
+		}
+		l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: filepath.Join(o.Dir, "rank-1-dead"), Net: "unixpacket"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		l.Close()
+		if err := os.WriteFile(filepath.Join(o.Dir, "rank-1-dead.lock"), []byte("1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
 	}
 }
