@@ -3,7 +3,9 @@ package enginetest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -39,45 +41,87 @@ type goldenInstr struct {
 
 // goldenPrograms runs programs.json.
 func (s *suite) goldenPrograms(t *testing.T) {
+	sess := s.session(t)
+	for _, p := range readPrograms(t, s.testdata(t, "programs.json")) {
+		t.Run(p.Name, func(t *testing.T) { p.check(t, sess, s.o.Grad, nil) })
+	}
+}
+
+func readPrograms(t *testing.T, data []byte) []goldenProgram {
+	t.Helper()
 	var file struct{ Programs []goldenProgram }
-	if err := json.Unmarshal(s.testdata(t, "programs.json"), &file); err != nil {
+	if err := json.Unmarshal(data, &file); err != nil {
 		t.Fatal(err)
 	}
 	if len(file.Programs) < 55 {
 		t.Fatalf("programs.json has %d programs", len(file.Programs))
 	}
-	sess := s.session(t)
-	for i := range file.Programs {
-		p := &file.Programs[i]
-		t.Run(p.Name, func(t *testing.T) {
-			defer sess.ClearErr()
-			vars := map[string]*tensor.Tensor{}
-			for k := range p.Tensors {
-				b := &p.Tensors[k]
-				vars[b.ID] = put(sess, b.array(t))
-				if b.Grad && s.o.Grad != nil {
-					vars[b.ID].RequireGrad()
-				}
-			}
-			for k := range p.Program {
-				if err := p.Program[k].run(vars); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for id, b := range p.Expect {
-				p.compare(t, id, vars[id], &b)
-			}
-			if s.o.Grad == nil || p.Backward == "" {
-				return
-			}
-			for id, b := range p.Grads {
-				g, err := s.o.Grad(vars[p.Backward], vars[id])
-				if err != nil {
-					t.Fatal(err)
-				}
-				p.compare(t, "gradient of "+id, g[0], &b)
-			}
-		})
+	return file.Programs
+}
+
+// Program is a program with known values and gradients.
+type Program struct {
+	Name string
+	p    goldenProgram
+}
+
+// Programs are those of programs.json, for tests that run them in sessions of their own. Of o, Testdata is used; nil is the default.
+func Programs(t *testing.T, o *Options) []Program {
+	t.Helper()
+	s := &suite{}
+	if o != nil {
+		s.o = *o
+	}
+	var all []Program
+	for _, p := range readPrograms(t, s.testdata(t, "programs.json")) {
+		all = append(all, Program{p.Name, p})
+	}
+	return all
+}
+
+// Check runs the program in sess and compares what it gives. Each of its tensors is made from data by what place is called with, the
+// number of the tensor beside it: place can do so under a signal. grad is that of Options; without it there are no gradients.
+func (p *Program) Check(t *testing.T, sess *tensor.Session, grad func(*tensor.Tensor, ...*tensor.Tensor) ([]*tensor.Tensor, error), place func(k int, f func())) {
+	t.Helper()
+	p.p.check(t, sess, grad, place)
+}
+
+func (p *goldenProgram) check(t *testing.T, sess *tensor.Session, grad func(*tensor.Tensor, ...*tensor.Tensor) ([]*tensor.Tensor, error), place func(k int, f func())) {
+	t.Helper()
+	defer sess.ClearErr()
+	vars := map[string]*tensor.Tensor{}
+	for k := range p.Tensors {
+		b := &p.Tensors[k]
+		a := b.array(t)
+		f := func() { vars[b.ID] = put(sess, a) }
+		if place != nil {
+			place(k, f)
+		} else {
+			f()
+		}
+		if b.Grad && grad != nil {
+			vars[b.ID].RequireGrad()
+		}
+	}
+	for k := range p.Program {
+		if err := p.Program[k].run(vars); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.Expect)) {
+		b := p.Expect[id]
+		p.compare(t, id, vars[id], &b)
+	}
+	if grad == nil || p.Backward == "" {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.Grads)) {
+		g, err := grad(vars[p.Backward], vars[id])
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := p.Grads[id]
+		p.compare(t, "gradient of "+id, g[0], &b)
 	}
 }
 
