@@ -249,7 +249,7 @@ func (c *control) gather(ctx context.Context, ranks []int, key string, mine []by
 			if ok {
 				out[i] = v
 			} else if p := c.peers[r]; p.dead != nil || p.bye {
-				lost = &Error{Rank: r, Host: c.group.host(r), Call: "exchange of " + key, By: me, Err: ErrPeerLost}
+				lost = &Error{Rank: r, Name: c.group.members[r], Host: c.group.host(r), Call: "exchange of " + key, By: me, Err: ErrPeerLost}
 				return true
 			}
 			if !ok || unsent[r] {

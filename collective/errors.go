@@ -52,6 +52,7 @@ var (
 // the same rank and cause, the content of the failed call's destination is undefined, and only Shrink and Close are of use.
 type Error struct {
 	Rank int    // at fault; this rank itself if its context was done
+	Name string // what Rank called itself in route.MeshOptions, if it did
 	Host string // of Rank
 	Call string // this rank's call, as in "all-reduce #17 sum f32 x 1000"
 	By   int    // the rank that found out and told the others; this rank itself if it did
@@ -59,7 +60,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s: rank %d on host %q: %v", e.Call, e.Rank, e.Host, e.Err)
+	name := ""
+	if e.Name != "" {
+		name = fmt.Sprintf(" (%q)", e.Name)
+	}
+	return fmt.Sprintf("%s: rank %d%s on host %q: %v", e.Call, e.Rank, name, e.Host, e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -99,6 +99,7 @@ func (o *Options) withDefaults() (Options, error) {
 // the same on all ranks.
 type Group struct {
 	rank, size int
+	members    []string // what ranks call themselves; empty for nothing
 	names      []string // of hosts, by layout's host number
 	layout     layout
 	options    Options
@@ -149,11 +150,12 @@ func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Gr
 		return nil, err
 	}
 	keys := make([]string, len(members))
+	labels := make([]string, len(members))
 	for i, m := range members {
-		keys[i] = m.Host
+		keys[i], labels[i] = m.Host, m.Name
 	}
 	g := &Group{
-		rank: rank, size: len(members), layout: newLayout(keys), options: c, born: time.Now(),
+		rank: rank, size: len(members), members: labels, layout: newLayout(keys), options: c, born: time.Now(),
 		sent: make([]uint64, len(members)), received: make([]uint64, len(members)), even: make([]int, len(members)),
 	}
 	for _, ranks := range g.layout.hosts {

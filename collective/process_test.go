@@ -77,7 +77,7 @@ func child(spec string) error {
 	}
 	host := f[2]
 	o := &Options{Timeout: timeout, mesh: func(ctx context.Context, _ string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error) {
-		return mesh(ctx, route.MeshOptions{Rank: rank, Size: size, Secret: []byte("of a test"), Exchange: exchange, Host: host, Bind: "127.0.0.1"})
+		return mesh(ctx, route.MeshOptions{Rank: rank, Size: size, Secret: []byte("of a test"), Name: fmt.Sprint("number ", rank), Exchange: exchange, Host: host, Bind: "127.0.0.1"})
 	}}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
@@ -243,6 +243,9 @@ func (rs *ranksOf) survive(t *testing.T, victim int, want string, since time.Tim
 			s, at := rs.hear(r)
 			if !strings.HasPrefix(s, fmt.Sprintf("E %d %s ", victim, want)) {
 				t.Errorf("rank %d said %q, expected the %s of rank %d", r, s, want, victim)
+			}
+			if name := fmt.Sprintf(" rank %d (\"number %d\") on host ", victim, victim); !strings.Contains(s, name) {
+				t.Errorf("rank %d said %q, expected%q in it", r, s, name)
 			}
 			mu.Lock()
 			longest = max(longest, at.Sub(since))

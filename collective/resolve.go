@@ -107,7 +107,7 @@ func (g *Group) refuse(call string) error {
 		g.fail(f)
 	}
 	f := g.failure.Load()
-	return &Error{Rank: f.Rank, Host: g.host(f.Rank), Call: call, By: f.By, Err: f.cause()}
+	return &Error{Rank: f.Rank, Name: g.members[f.Rank], Host: g.host(f.Rank), Call: call, By: f.By, Err: f.cause()}
 }
 
 // Err is nil while the group works, afterwards why it does not.
@@ -116,7 +116,7 @@ func (g *Group) Err() error {
 	if f == nil {
 		return nil
 	}
-	return &Error{Rank: f.Rank, Host: g.host(f.Rank), Call: "group " + g.options.name, By: f.By, Err: f.cause()}
+	return &Error{Rank: f.Rank, Name: g.members[f.Rank], Host: g.host(f.Rank), Call: "group " + g.options.name, By: f.By, Err: f.cause()}
 }
 
 // drain waits until no job runs or is queued.

@@ -83,6 +83,9 @@ func (g *Group) sub(ctx context.Context, name string, ranks []int) (*Group, erro
 			return nil, fmt.Errorf("collective: group %s of ranks %v: %w", name, ranks, err)
 		}
 	}
+	for i, r := range ranks {
+		members[i].Name = g.members[r]
+	}
 	return New(ctx, me, members, &o)
 }
 

@@ -15,6 +15,7 @@ const maxCard = 4 << 10
 
 // card is what a rank says of itself to all others.
 type card struct {
+	Label string   `json:",omitempty"` // MeshOptions.Name
 	Name  string   // what its host calls itself, for people
 	Host  string   // MeshOptions.Host
 	PID   int      // in its own namespace
@@ -33,7 +34,7 @@ func hostName() string {
 
 // swapCards tells the others where this rank is, and learns where they are.
 func (m *mesh) swapCards(ctx context.Context) (err error) {
-	mine := card{Name: hostName(), Host: m.Host, PID: os.Getpid(), Nonce: m.nonce}
+	mine := card{Label: strings.ToValidUTF8(m.Name, "?"), Name: hostName(), Host: m.Host, PID: os.Getpid(), Nonce: m.nonce}
 	if mine.Host != "" {
 		mine.Name = mine.Host
 	}
@@ -53,6 +54,9 @@ func (m *mesh) swapCards(ctx context.Context) (err error) {
 		}
 		if len(c.Far) == 0 || len(c.Far) > maxAddrs || c.Nonce == "" || strings.ContainsAny(c.Nonce, " ") {
 			return fmt.Errorf("a card with %d addresses and nonce %q", len(c.Far), c.Nonce)
+		}
+		if len(c.Label) > maxName {
+			return fmt.Errorf("a name of %d bytes, expected at most %d", len(c.Label), maxName)
 		}
 		return nil
 	})

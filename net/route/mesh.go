@@ -24,6 +24,9 @@ type MeshOptions struct {
 	// Rank and Size: this is rank 0 ≤ Rank < Size.
 	Rank, Size int
 
+	// Name is what errors call this rank besides its number, at most 256 bytes. Empty: nothing.
+	Name string
+
 	// Exchange gives every rank the values of all, by rank. All ranks call it the same number of
 	// times; values are below 4 KB. Not needed with Size 1.
 	Exchange func(ctx context.Context, mine []byte) (all [][]byte, err error)
@@ -56,6 +59,9 @@ type MeshOptions struct {
 type Member struct {
 	Rank int
 
+	// Name is MeshOptions.Name there.
+	Name string
+
 	// Host names the host. Ranks with equal ones have opened conns over shared memory with each other. It begins with
 	// what the host calls itself, for people.
 	Host string
@@ -81,6 +87,9 @@ const (
 	// sockets begins the names of ranks' sockets; the process and a nonce follow.
 	sockets = "rank-"
 
+	// maxName bounds what a rank calls itself.
+	maxName = 256
+
 	// maxSize bounds the group.
 	maxSize = 1 << 14
 )
@@ -94,7 +103,7 @@ func Mesh(ctx context.Context, options MeshOptions) ([]Member, error) {
 		return nil, err
 	}
 	if m.Size == 1 {
-		return []Member{{Rank: 0, Host: hostName(), PID: os.Getpid()}}, nil
+		return []Member{{Rank: 0, Name: m.Name, Host: hostName(), PID: os.Getpid()}}, nil
 	}
 	defer m.close()
 	if err := m.listen(); err != nil {
@@ -127,6 +136,8 @@ func newMesh(options MeshOptions) (*mesh, error) {
 		return nil, fmt.Errorf("%w: Size %d, expected 1 to %d", ipc.ErrBadOption, m.Size, maxSize)
 	case m.Rank < 0 || m.Rank >= m.Size:
 		return nil, fmt.Errorf("%w: Rank %d, expected 0 to %d", ipc.ErrBadOption, m.Rank, m.Size-1)
+	case len(m.Name) > maxName:
+		return nil, fmt.Errorf("%w: Name of %d bytes, expected at most %d", ipc.ErrBadOption, len(m.Name), maxName)
 	case m.Size > 1 && m.Exchange == nil:
 		return nil, fmt.Errorf("%w: no Exchange", ipc.ErrBadOption)
 	}
@@ -253,7 +264,7 @@ func (m *mesh) connect(ctx context.Context) ([]Member, error) {
 	}
 	members := make([]Member, m.Size)
 	for r := range members {
-		members[r] = Member{Rank: r, Host: m.cards[hosts[r]].Name + "#" + fmt.Sprint(hosts[r]), PID: m.cards[r].PID}
+		members[r] = Member{Rank: r, Name: m.cards[r].Label, Host: m.cards[hosts[r]].Name + "#" + fmt.Sprint(hosts[r]), PID: m.cards[r].PID}
 		switch {
 		case r == m.Rank:
 		case same(r):
@@ -344,7 +355,8 @@ func (m *mesh) missing(err error) error {
 	var names []string
 	for r := m.Rank + 1; r < m.Size; r++ {
 		if m.near[r] == nil && m.across[r] == nil {
-			names = append(names, fmt.Sprintf("%d (%s, pid %d)", r, m.cards[r].Name, m.cards[r].PID))
+			c := &m.cards[r]
+			names = append(names, fmt.Sprintf("%d (%s, pid %d)", r, strings.TrimSpace(c.Label+" "+c.Name), c.PID))
 		}
 	}
 	if names == nil {

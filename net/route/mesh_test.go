@@ -88,7 +88,7 @@ func mesh(t testing.TB, ctx context.Context, size int, change func(rank int, o *
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := route.MeshOptions{Rank: r, Size: size, Waiter: w, Dir: dir, Exchange: b.exchange(r), Secret: []byte("the secret")}
+		o := route.MeshOptions{Rank: r, Size: size, Name: fmt.Sprint("number ", r), Waiter: w, Dir: dir, Exchange: b.exchange(r), Secret: []byte("the secret")}
 		if change != nil {
 			change(r, &o)
 		}
@@ -115,7 +115,7 @@ func checkMesh(t *testing.T, ctx context.Context, members [][]route.Member, same
 	t.Helper()
 	for i, ms := range members {
 		for j, m := range ms {
-			if m.Rank != j || m.PID != os.Getpid() || (m.Conn == nil) != (i == j) || m.Host != members[j][j].Host {
+			if m.Rank != j || m.Name != fmt.Sprint("number ", j) || m.PID != os.Getpid() || (m.Conn == nil) != (i == j) || m.Host != members[j][j].Host {
 				t.Fatalf("rank %d sees rank %d as %+v", i, j, m)
 			}
 			if i == j {
