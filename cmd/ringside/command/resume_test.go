@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -103,6 +104,10 @@ func TestResumeAfterKill(t *testing.T) {
 
 // TestHangup: the end of the terminal ends a run in good order, as an interrupt does.
 func TestHangup(t *testing.T) {
+	// Started by nohup, tests ignore hang-ups, and what they start would too, as it should: unless they listen.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	runtimeDir(t)
 	folder := filepath.Join(t.TempDir(), "run")
 	c := start(t, "train", "--in-process", "--data", textFile(t), "--steps", "1000000", "--batch", "1", "--checkpoint", folder)
