@@ -18,9 +18,10 @@ var ErrUnsafeDir = errors.New("local: unsafe directory")
 // tells a user's processes where such things belong, so that they find each other.
 func Dir() string { return DirIn(os.Getenv("XDG_RUNTIME_DIR")) }
 
-// DirIn is runtimeDir/ringside, or /tmp/ringside-UID when runtimeDir is empty.
+// DirIn is runtimeDir/ringside, or /tmp/ringside-UID when runtimeDir is empty or relative, which the XDG
+// Base Directory Specification calls invalid: it would be another one from every working directory.
 func DirIn(runtimeDir string) string {
-	if runtimeDir != "" {
+	if filepath.IsAbs(runtimeDir) {
 		return filepath.Join(runtimeDir, "ringside")
 	}
 	return filepath.Join("/tmp", "ringside-"+strconv.Itoa(os.Getuid()))

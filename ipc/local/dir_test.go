@@ -17,8 +17,10 @@ func TestDir(t *testing.T) {
 	if d := local.Dir(); d != "/run/user/7/ringside" {
 		t.Errorf("Dir is %s", d)
 	}
-	if d := local.DirIn(""); !strings.HasPrefix(d, "/tmp/ringside-") {
-		t.Errorf("without a runtime directory: %s", d)
+	for _, none := range []string{"", "run/user/7"} {
+		if d := local.DirIn(none); !strings.HasPrefix(d, "/tmp/ringside-") {
+			t.Errorf("with runtime directory %q: %s", none, d)
+		}
 	}
 }
 
@@ -89,8 +91,8 @@ func TestPath(t *testing.T) {
 	}
 	long := filepath.Join(dir, strings.Repeat("x", 100))
 	for _, bad := range []string{"", "relative", "host:123", long} {
-		if local.New().Reaches(bad) {
-			t.Errorf("%q is said to be reachable", bad)
+		if yes := local.New().Reaches(bad); yes != (bad == long) {
+			t.Errorf("%q is said to be reachable: %v", bad, yes)
 		}
 		if _, err := local.New().Listen(bad, nil); err == nil {
 			t.Errorf("Listen at %q succeeded", bad)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -104,7 +105,8 @@ func (l *listener) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, siz
 // refuse tells the peer why, as far as it listens, and returns the error for the log.
 func (l *listener) refuse(sock *net.UnixConn, reason uint32, err error) error {
 	l.refused.Add(1)
-	m := wire.Refuse{Version: wire.Version, Reason: reason, Text: wire.CutText(err.Error())}
+	text := strings.TrimPrefix(err.Error(), ipc.ErrRefused.Error()+": ") // the peer puts it in front again
+	m := wire.Refuse{Version: wire.Version, Reason: reason, Text: wire.CutText(text)}
 	if _, e := sock.Write(wire.AppendRefuse(nil, &m)); e != nil {
 		return fmt.Errorf("%w (and the peer was not told: %w)", err, e)
 	}

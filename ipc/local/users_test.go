@@ -79,6 +79,9 @@ func TestOtherUsers(t *testing.T) {
 				t.Errorf("%s: %q, expected %q in one line", c.what, out, want)
 			}
 		}
+		if bytes.Count(out, []byte(ipc.ErrRefused.Error())) > 1 {
+			t.Errorf("%s: %q says it twice", c.what, out)
+		}
 		if c.says[0] == "connected" {
 			conn := accept(t, ctx, l)
 			if p := conn.Peer(); p.UID != int(c.cred.Uid) || p.GID != int(c.cred.Gid) {
