@@ -116,6 +116,9 @@ func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options,
 	o.Started, o.Trained = sess.started, sess.trained
 	sum, err := m.Train(ctx, sess.Session, d, o)
 	p.end()
+	if err == nil && sum.Steps == 0 && ctx.Err() != nil {
+		return ctx.Err() // before its first step: there is nothing to sum up
+	}
 	out := outcome{Summary: sum, Traffic: sess.Traffic}
 	if err != nil {
 		out.Error = err.Error()

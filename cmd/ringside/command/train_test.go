@@ -108,6 +108,23 @@ func TestTrainInterrupted(t *testing.T) {
 	}
 }
 
+// TestTrainInterruptedEarly: before the first step there is nothing to sum up, and the exit status says so.
+func TestTrainInterruptedEarly(t *testing.T) {
+	runtimeDir(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, how := range [][]string{{"--in-process"}, {"--in-process", "--json"}, {"--workers=1"}} {
+		root := NewRootCommand()
+		var out, errs strings.Builder
+		root.SetOut(&out)
+		root.SetErr(&errs)
+		root.SetArgs(append([]string{"train", "--data", textFile(t)}, how...))
+		if code := Main(ctx, root); code != 130 || out.Len() > 0 || !strings.Contains(errs.String(), "interrupted") {
+			t.Errorf("%v: exit status %d, %q, %q; expected 130 and no summary", how, code, &out, &errs)
+		}
+	}
+}
+
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
