@@ -49,8 +49,8 @@ type Engine struct {
 	err      error      // why the session is over
 	workers  []member   // who serve the session, by rank
 	opened   int        // of these have said so
-	mesh     shard.Mesh
-	apart    bool // workers share no memory with us
+	stages   int        // in which they are
+	apart    bool       // workers share no memory with us
 	programs mirror
 	history  wire.History
 	run      wire.Run
@@ -85,6 +85,8 @@ type Engine struct {
 
 // member is a worker of the session.
 type member struct {
+	mesh                shard.Mesh // of its stage
+	place               int        // its rank there
 	opened              bool
 	name                string
 	pid                 uint32
@@ -125,7 +127,13 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{addr: addr, log: o.Logger, workers: make([]member, o.Workers), mesh: o.Config.Stages()[0].Mesh}
+	e := &Engine{addr: addr, log: o.Logger, workers: make([]member, o.Workers)}
+	for _, st := range o.Config.Stages() {
+		e.stages++
+		for i, r := range st.Workers {
+			e.workers[r] = member{mesh: st.Mesh, place: i}
+		}
+	}
 	if o.Segment == (shm.Options{}) {
 		o.Segment = shm.Options{Backing: shm.Memfd, PeersRead: true, Prefault: true}
 	}

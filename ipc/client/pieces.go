@@ -25,7 +25,7 @@ func (e *Engine) join(m *wire.SessionOpened) error {
 	if w.opened {
 		return fmt.Errorf("session opened twice, by %q and %q", w.name, m.Worker)
 	}
-	*w = member{opened: true, name: m.Worker, pid: m.PID}
+	w.opened, w.name, w.pid = true, m.Worker, m.PID
 	e.apart = m.Apart
 	e.opened++
 	return nil
@@ -51,10 +51,10 @@ func (e *Engine) complete() bool {
 	return true
 }
 
-// piecesOf is on how many workers a result lies.
-func (e *Engine) piecesOf(r *wire.Result) int {
+// piecesOf is on how many workers a result lies that lies on a mesh.
+func piecesOf(r *wire.Result, m shard.Mesh) int {
 	n := 1
-	for k, d := range e.mesh {
+	for k, d := range m {
 		if r.Layout>>(4*k)&15 != 0 {
 			n *= d.Size
 		}
@@ -90,17 +90,18 @@ func (e *Engine) piece(r *wire.Result, rank int) (piece, error) {
 	p.Shape = p.whole
 	if r.Layout != 0 {
 		var l shard.Layout
+		w := &e.workers[rank]
 		for k := range l {
 			d := int(r.Layout>>(4*k)&15) - 1
 			if d < 0 {
 				continue
 			}
-			if k >= len(e.mesh) || d >= len(p.whole) {
-				return p, fmt.Errorf("%v%v in layout %#x on a mesh of %v", p.DType, p.whole, r.Layout, e.mesh)
+			if k >= len(w.mesh) || d >= len(p.whole) {
+				return p, fmt.Errorf("%v%v in layout %#x on a mesh of %v", p.DType, p.whole, r.Layout, w.mesh)
 			}
 			l[k] = shard.Shard(d)
 		}
-		p.start, p.Shape = e.mesh.Local(l, p.whole, rank)
+		p.start, p.Shape = w.mesh.Local(l, p.whole, w.place)
 	}
 	var err error
 	p.Fetched, err = e.fetched(r, p.Fetched)

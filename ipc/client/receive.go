@@ -17,7 +17,10 @@ import (
 func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 	e.stats.roundTrips.Add(1)
 	e.awaited, e.pieces, e.gotErr = e.run.Seq, make([][]piece, len(e.run.Fetch)), nil
-	e.expected = append(e.expected[:0], make([]int, len(e.run.Fetch))...)
+	e.expected = e.expected[:0]
+	for range e.run.Fetch {
+		e.expected = append(e.expected, 1) // until somebody says that it is a part
+	}
 	defer func() { e.awaited = 0 }()
 	for !e.complete() {
 		if err := e.receive(ctx); err != nil {
@@ -182,12 +185,10 @@ func (e *Engine) take(m *wire.Done) error {
 		if r.ID != e.run.Fetch[i] {
 			return fmt.Errorf("result %d is value %d, expected %d", i, r.ID, e.run.Fetch[i])
 		}
-		if r.Elsewhere && m.Rank > 0 {
+		if r.Elsewhere && (m.Rank > 0 || e.stages > 1) {
 			continue
 		}
-		if m.Rank == 0 {
-			e.expected[i] = e.piecesOf(r)
-		}
+		e.expected[i] = piecesOf(r, e.workers[m.Rank].mesh)
 		p, err := e.piece(r, int(m.Rank))
 		if errors.Is(err, tensor.ErrNoSpace) {
 			e.gotErr = err

@@ -79,7 +79,7 @@ const (
 	MaxKey        = 64      // bytes of a session's key
 	MaxConfig     = 1 << 16 // bytes of a session's config
 	MaxMeet       = 1 << 12 // bytes that a worker says to the others of its session at a time
-	MaxMeetGroups = 64      // groups that the workers of a session form
+	MaxMeetGroups = 1 << 24 // groups that the workers of a session form
 	MaxMeetRounds = 64      // times that a worker says something about one of them
 	SessionBytes  = 8       // length of the session id that begins a body
 	HandleBytes   = shm.HandleSize

@@ -17,6 +17,7 @@ import (
 // carried is a plan as one worker carries it out.
 type carried struct {
 	plan   *shard.Plan
+	stage  int // of this worker, in the plan
 	steps  []carriedStep
 	values int
 }
@@ -34,10 +35,10 @@ type carriedStep struct {
 	alone bool
 }
 
-// prepare compiles this rank's programs of a plan.
-func (s *session) prepare(p *shard.Plan) *carried {
-	mine := p.Ranks[s.rank].Steps
-	c := &carried{plan: p, steps: make([]carriedStep, len(mine)), values: len(p.Inputs)}
+// prepare compiles the programs of one rank of a plan, which is of a stage.
+func (s *session) prepare(p *shard.Plan, rank, stage int) *carried {
+	mine := p.Ranks[rank].Steps
+	c := &carried{plan: p, stage: stage, steps: make([]carriedStep, len(mine)), values: len(p.Inputs)}
 	note := func(v shard.Value) { c.values = max(c.values, int(v)+1) }
 	started := map[int]*carriedStep{} // and not yet waited for
 	reads := func(v shard.Value) {
@@ -64,7 +65,12 @@ func (s *session) prepare(p *shard.Plan) *carried {
 		case shard.Start:
 			step.ends = make([]bool, len(step.Collective.Moves))
 			for k, m := range step.Collective.Moves {
-				note(m.Out)
+				if step.Collective.Kind != plan.Send {
+					note(m.Out)
+				}
+				if step.Collective.Kind == plan.Recv {
+					continue
+				}
 				step.ends[k] = true
 				for _, n := range step.Collective.Moves[:k] {
 					step.ends[k] = step.ends[k] && n.In != m.In
@@ -91,7 +97,8 @@ type underway struct {
 	src, dst *shm.Block       // one reference each; nil for no bytes
 }
 
-// carry does this rank's steps of a plan. inputs are ids in the space, 0 for what is not there; outs those of the plan's outputs. With
+// carry does this rank's steps of a plan. inputs are ids in the space, 0 for what is not there; outs those of the plan's outputs, 0 for
+// what is on another stage. With
 // failed, or from the first failure on, it only goes through the motions: it takes part in the collectives with bytes that mean
 // nothing, and returns that error. What ends the session is errTeam.
 func (s *session) carry(ctx context.Context, c *carried, inputs []uint64, scalars []float64, failed error) (outs []uint64, err error) {
@@ -101,8 +108,8 @@ func (s *session) carry(ctx context.Context, c *carried, inputs []uint64, scalar
 	ids := s.ids[:c.values]
 	clear(ids)
 	copy(ids, inputs)
-	for _, id := range inputs {
-		if id == 0 && failed == nil {
+	for i, id := range inputs {
+		if id == 0 && failed == nil && c.plan.Inputs[i].Stage == c.stage {
 			failed = fmt.Errorf("%w: an input of which this worker has no part", tensor.ErrUnknown)
 		}
 	}
@@ -132,7 +139,7 @@ func (s *session) carry(ctx context.Context, c *carried, inputs []uint64, scalar
 	}
 	outs = make([]uint64, len(c.plan.Outputs))
 	for i, o := range c.plan.Outputs {
-		if failed == nil {
+		if failed == nil && o.Stage == c.stage {
 			outs[i], failed = s.own(ids[o.Value], first, outs[:i])
 		}
 	}
@@ -213,6 +220,9 @@ func (s *session) runStep(step *carriedStep, ids []uint64, scalars []float64) er
 // start starts a collective: one call for each of its tensors.
 func (s *session) start(ctx context.Context, step *carriedStep, ids []uint64, failed error) ([]underway, error) {
 	c := step.Collective
+	if c.Kind.Paired() {
+		return s.transfer(ctx, c, ids, failed)
+	}
 	size := c.DType.Size()
 	all := make([]underway, len(c.Moves))
 	for k := range c.Moves {
@@ -300,6 +310,9 @@ func (s *session) wait(c *shard.Collective, all []underway, ids []uint64, failed
 	}
 	for k := range all {
 		u, m := &all[k], &c.Moves[k]
+		if c.Kind == plan.Send {
+			continue
+		}
 		if broken != nil || *failed != nil {
 			u.release()
 			continue
@@ -367,10 +380,7 @@ const voteBytes = 2048
 // agree is nil if err is nil on all workers of the session; otherwise it is the failure of the lowest rank that has one, the same
 // error on all. errTeam when they can't agree.
 func (s *session) agree(ctx context.Context, err error) error {
-	for k, g := range s.groups {
-		if g == nil {
-			continue
-		}
+	for _, g := range s.voters() {
 		var vote [1]byte
 		if err != nil {
 			vote[0] = 1
@@ -382,7 +392,7 @@ func (s *session) agree(ctx context.Context, err error) error {
 		if vote[0] == 0 {
 			continue
 		}
-		n := s.mesh[k].Size
+		n := g.Size()
 		mine, all := make([]byte, voteBytes), make([]byte, voteBytes*n)
 		copy(mine, s.ballot(err))
 		counts := make([]int, n)

@@ -39,6 +39,9 @@
 // are left all the same, with bytes that mean nothing; at the end of the batch all vote, and it has failed on all of them or
 // on none, with the same error. If a worker is gone, or does not come for five minutes, the session is over.
 //
+// Where the config has stages, each of them is some of the workers, runs its part of every program, and sends the others what they
+// need of it (stages.go).
+//
 // Workers wait for each other in a session's collectives. With several such sessions they take their messages in the order in
 // which the dispatcher sent them, which is the same for all: the oldest one that is not done has nothing before it anywhere.
 //

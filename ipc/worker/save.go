@@ -147,12 +147,15 @@ func (s *session) sharedPart(i int, id uint64) (p part, mine bool, err error) {
 	if v.failed != nil {
 		return p, false, v.failed
 	}
+	if v.stage != s.stage {
+		return p, false, nil
+	}
 	for k := range s.mesh {
-		if _, ok := v.layout[k].Sharded(); !ok && s.mesh.Coord(s.rank, k) != i%s.mesh[k].Size {
+		if _, ok := v.layout[k].Sharded(); !ok && s.mesh.Coord(s.place, k) != i%s.mesh[k].Size {
 			return p, false, nil
 		}
 	}
-	start, local := s.mesh.Local(v.layout, v.shape, s.rank)
+	start, local := s.mesh.Local(v.layout, v.shape, s.place)
 	p.Start, p.Dims = make([]int64, len(local)), make([]int64, len(local))
 	for d, n := range local {
 		p.Start[d], p.Dims[d] = int64(start[d]), int64(n)
@@ -168,7 +171,7 @@ func (s *session) sharedPart(i int, id uint64) (p part, mine bool, err error) {
 // writers is which of how many workers of the session this one is.
 func (s *session) writers() (rank, of int) {
 	if s.shared != nil {
-		return s.rank, s.mesh.Size()
+		return s.rank, s.size()
 	}
 	return 0, 1
 }

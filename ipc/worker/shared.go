@@ -22,11 +22,12 @@ type shared struct {
 	*team
 	auto   bool // what nobody says is chosen
 	hints  shard.Signals
-	values map[uint64]*placed  // by the client's ids
-	next   uint64              // id for the next value in the space, whose ids are our own
-	plans  map[string]*carried // redistributions
-	key    []byte              // of the plan that is looked for
-	ids    []uint64            // of the plan that is carried out, by shard.Value
+	of     map[tensor.Signal]int // the stages of signals
+	values map[uint64]*placed    // by the client's ids
+	next   uint64                // id for the next value in the space, whose ids are our own
+	plans  map[string]*carried   // redistributions
+	key    []byte                // of the plan that is looked for
+	ids    []uint64              // of the plan that is carried out, by shard.Value
 
 	calls, moved, rewritten uint64
 }
@@ -35,8 +36,9 @@ type shared struct {
 type placed struct {
 	dtype  tensor.DType
 	shape  tensor.Shape // of the whole
+	stage  int          // whose workers have it
 	layout shard.Layout
-	lies   bool   // layout was decided: by the first program that reads it
+	lies   bool   // stage and layout were decided: by the first program that reads it
 	id     uint64 // of this rank's part in the space; 0: it is not there
 
 	whole  *shm.Block // an upload of which no part was made yet, where it lies; nil if it has no bytes
@@ -49,7 +51,7 @@ func (s *session) share(open *wire.OpenSession, reply wire.SessionOpened) error 
 	if err != nil {
 		return err
 	}
-	s.shared = &shared{team: newTeam(c.Stages()[0].Mesh, int(open.Rank)), auto: c.AutoShard, hints: c.Hints(),
+	s.shared = &shared{team: newTeam(stagesOf(c), int(open.Rank)), auto: c.AutoShard, hints: c.Hints(), of: c.StageOf(),
 		values: map[uint64]*placed{}, plans: map[string]*carried{}, next: 1}
 	s.team.join(s.w, s, append([]byte(nil), open.Key...), reply)
 	return nil
@@ -64,11 +66,12 @@ func configOf(open *wire.OpenSession) (*config.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errProtocol, err)
 	}
-	switch stages := c.Stages(); {
-	case len(stages) != 1:
-		return nil, fmt.Errorf("%w: a config of %d stages, workers run one together", errProtocol, len(stages))
-	case stages[0].Mesh.Size() != int(open.Workers):
-		return nil, fmt.Errorf("%w: a config for %d workers in a session of %d", errProtocol, stages[0].Mesh.Size(), open.Workers)
+	switch {
+	case c.Workers() != int(open.Workers):
+		return nil, fmt.Errorf("%w: a config for %d workers in a session of %d", errProtocol, c.Workers(), open.Workers)
+	case c.AutoShard && len(c.Stages()) > 1:
+		return nil, fmt.Errorf("%w: a config with auto_shard, which chooses nothing where there are %d stages: leave it out, or workers of signals",
+			errProtocol, len(c.Stages()))
 	}
 	return c, nil
 }
@@ -228,10 +231,11 @@ func (s *session) program(ctx context.Context, p *program, run *wire.Run, failed
 			}
 		}
 	}()
-	if err := s.decide(p, ins); err != nil {
-		return 0, err
+	plan := s.planOf
+	if len(s.stages) > 1 {
+		plan = s.stagedPlan
 	}
-	c, err := s.planOf(p, ins)
+	c, err := plan(p, ins)
 	if err != nil {
 		return 0, err
 	}
@@ -253,7 +257,7 @@ func (s *session) program(ctx context.Context, p *program, run *wire.Run, failed
 		return 0, err
 	}
 	for i, o := range c.plan.Outputs {
-		s.values[run.Base+uint64(o.Instr)] = &placed{dtype: o.DType, shape: o.Shape, layout: o.Layout, lies: true, id: made[i]}
+		s.values[run.Base+uint64(o.Instr)] = &placed{dtype: o.DType, shape: o.Shape, stage: o.Stage, layout: o.Layout, lies: true, id: made[i]}
 	}
 	return outs, err
 }
@@ -290,10 +294,14 @@ func (s *session) choose(p *tensor.Program) ([]shard.Layout, error) {
 
 // settle makes this rank's part of an upload whose layout was decided.
 func (s *session) settle(v *placed) error {
+	if v.stage != s.stage {
+		v.drop()
+		return nil
+	}
 	if v.id != 0 || v.failed != nil {
 		return v.failed
 	}
-	start, local := s.mesh.Local(v.layout, v.shape, s.rank)
+	start, local := s.mesh.Local(v.layout, v.shape, s.place)
 	part := v.whole
 	switch {
 	case local.Elems() == 0:
@@ -318,8 +326,11 @@ func (s *session) settle(v *placed) error {
 	return nil
 }
 
-// planOf finds the plan for inputs that lie as these do, or makes it.
+// planOf decides how inputs lie that lie nowhere yet, and finds the plan for inputs that lie as these then do, or makes it.
 func (s *session) planOf(p *program, ins []*placed) (*carried, error) {
+	if err := s.decide(p, ins); err != nil {
+		return nil, err
+	}
 	s.key = s.key[:0]
 	for _, v := range ins {
 		s.key = appendLayout(s.key, v.layout)
@@ -335,13 +346,18 @@ func (s *session) planOf(p *program, ins []*placed) (*carried, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", tensor.ErrProgram, err)
 	}
+	return s.plan(p, plan, s.place, 0), nil
+}
+
+// plan prepares a plan for inputs that lie as s.key says. rank and stage are this worker's in it.
+func (s *session) plan(p *program, plan *shard.Plan, rank, stage int) *carried {
 	s.rewritten++
 	if len(p.plans) >= maxPlans {
 		clear(p.plans)
 	}
-	c := s.prepare(plan)
+	c := s.prepare(plan, rank, stage)
 	p.plans[string(s.key)] = c
-	return c, nil
+	return c
 }
 
 // maxPlans bounds the plans of one program, and of redistributions.
@@ -375,7 +391,10 @@ func (s *session) gather(ctx context.Context, ids []uint64, failed error) (moves
 		if ok || slices.ContainsFunc(moves, func(m move) bool { return m.v == v }) {
 			continue
 		}
-		made, err := s.redistribute(ctx, v, to, failed)
+		made, err := uint64(0), failed // another stage does it
+		if v.stage == s.stage {
+			made, err = s.redistribute(ctx, v, to, failed)
+		}
 		if ends(err) {
 			return moves, err
 		}
@@ -420,13 +439,14 @@ const scatterFrom = 64 << 10
 // readable says whether v can be read as it lies, and if not, how it is to lie.
 func (s *session) readable(v *placed) (to shard.Layout, ok bool) {
 	to, ok = v.layout, true
-	for k := range s.mesh {
+	mesh := s.stages[v.stage].Mesh
+	for k := range mesh {
 		if _, partial := v.layout[k].Partial(); !partial {
 			continue
 		}
 		ok = false
 		to[k] = shard.Replicate
-		if len(s.mesh) == 1 && len(v.shape) > 0 && v.shape[0] >= s.mesh[k].Size && v.shape.Elems()*v.dtype.Size() >= scatterFrom {
+		if len(mesh) == 1 && len(v.shape) > 0 && v.shape[0] >= mesh[k].Size && v.shape.Elems()*v.dtype.Size() >= scatterFrom {
 			to[k] = shard.Shard(0)
 		}
 	}
@@ -446,7 +466,7 @@ func (s *session) redistribute(ctx context.Context, v *placed, to shard.Layout, 
 		if len(s.plans) >= maxPlans {
 			clear(s.plans)
 		}
-		c = s.prepare(plan)
+		c = s.prepare(plan, s.place, 0)
 		s.plans[key] = c
 	}
 	all, err := s.carry(ctx, c, []uint64{v.id}, nil, failed)
@@ -469,11 +489,11 @@ func (s *session) show(id uint64, v *placed, done *wire.Done) error {
 	for _, n := range v.shape {
 		r.Dims = append(r.Dims, int64(n))
 	}
-	r.Inline, r.Handle, r.Elsewhere = nil, wire.Handle{}, false
+	r.Inline, r.Handle, r.Elsewhere = nil, wire.Handle{}, v.stage != s.stage
 	for k := range s.mesh {
 		if d, ok := v.layout[k].Sharded(); ok {
 			r.Layout |= (1 + uint8(d)) << (4 * k)
-		} else if s.mesh.Coord(s.rank, k) > 0 {
+		} else if s.mesh.Coord(s.place, k) > 0 {
 			r.Elsewhere = true
 		}
 	}

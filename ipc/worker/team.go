@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,14 +29,22 @@ const (
 )
 
 // team is the workers that run one session together, as one of them sees it. They make a group for every dim of their mesh, over
-// conns of their own; the addresses travel in Meet messages, through the dispatcher.
+// conns of their own; the addresses travel in Meet messages, through the dispatcher. Where there are several stages, each with a mesh,
+// they make some between them besides: see stages.go.
 //
 // A goroutine makes the groups while the worker goes on with other sessions, and then answers the client. Nothing of
 // the session is run before all workers have answered.
 type team struct {
-	mesh   shard.Mesh
-	rank   int
-	groups []*collective.Group // by dim of mesh; nil for dims of one rank. Written before ready is closed
+	rank   int           // among the session's workers
+	stages []shard.Stage // of these
+	stage  int           // the one that this worker is in,
+	mesh   shard.Mesh    // its mesh,
+	place  int           // and this worker's rank in that
+
+	// Written before ready is closed.
+	groups []*collective.Group          // by dim of mesh; nil for dims of one rank
+	all    *collective.Group            // of all workers; nil if there is one stage
+	links  map[[2]int]*collective.Group // by who sends and who receives, this worker being one of them
 
 	cancel context.CancelFunc
 	ready  chan struct{} // closed when groups stand, before the client is told
@@ -48,9 +58,24 @@ type team struct {
 // meeting is when somebody says something.
 type meeting struct{ rank, group, round uint32 }
 
-func newTeam(m shard.Mesh, rank int) *team {
-	return &team{mesh: m, rank: rank, groups: make([]*collective.Group, len(m)), ready: make(chan struct{}), joined: make(chan struct{}),
+func newTeam(stages []shard.Stage, rank int) *team {
+	t := &team{rank: rank, stages: stages, links: map[[2]int]*collective.Group{}, ready: make(chan struct{}), joined: make(chan struct{}),
 		said: map[meeting][]byte{}, news: make(chan struct{}, 1)}
+	for k, st := range stages {
+		if i := slices.Index(st.Ranks, rank); i >= 0 {
+			t.stage, t.mesh, t.place = k, st.Mesh, i
+		}
+	}
+	t.groups = make([]*collective.Group, len(t.mesh))
+	return t
+}
+
+// size is how many workers the session has.
+func (t *team) size() (n int) {
+	for _, st := range t.stages {
+		n += len(st.Ranks)
+	}
+	return n
 }
 
 // join makes the groups and answers the client, in a goroutine of its own. An error fails the session for all of its workers.
@@ -80,28 +105,39 @@ func (t *team) join(w *Worker, s *session, key []byte, opened wire.SessionOpened
 // errSessionOver ends a join whose session ended meanwhile.
 var errSessionOver = errors.New("the session is over")
 
+// connect makes the groups, one after another. Groups have one order that is the same for all workers, so that none waits for another
+// that waits for it in another group.
 func (t *team) connect(ctx context.Context, w *Worker, session uint64, key []byte, log *slog.Logger) error {
+	group := func(number int, ranks []int) (*collective.Group, error) {
+		place := slices.Index(ranks, t.rank)
+		waiter, err := local.NewWaiter()
+		if err != nil {
+			return nil, err
+		}
+		members, err := route.Mesh(ctx, route.MeshOptions{Rank: place, Size: len(ranks), Secret: key, Waiter: waiter, Logger: log,
+			Exchange: t.exchange(w, session, number, ranks)})
+		if err != nil {
+			return nil, err
+		}
+		return collective.New(ctx, place, members, &collective.Options{Timeout: stepTimeout, Waiter: waiter, Logger: log})
+	}
 	for k, d := range t.mesh {
 		if d.Size == 1 {
 			continue
 		}
-		ranks, place := t.mesh.Group(t.rank, k), t.mesh.Coord(t.rank, k)
-		waiter, err := local.NewWaiter()
-		if err != nil {
+		ranks := t.mesh.Group(t.place, k)
+		for i, r := range ranks {
+			ranks[i] = t.stages[t.stage].Ranks[r]
+		}
+		var err error
+		if t.groups[k], err = group(k, ranks); err != nil {
 			return err
 		}
-		members, err := route.Mesh(ctx, route.MeshOptions{Rank: place, Size: d.Size, Secret: key, Waiter: waiter, Logger: log,
-			Exchange: t.exchange(w, session, k, ranks)})
-		if err != nil {
-			return err
-		}
-		g, err := collective.New(ctx, place, members, &collective.Options{Timeout: stepTimeout, Waiter: waiter, Logger: log})
-		if err != nil {
-			return err
-		}
-		t.groups[k] = g
 	}
-	return nil
+	if len(t.stages) == 1 {
+		return nil
+	}
+	return t.connectStages(group)
 }
 
 // exchange gives every one of ranks what each of them gave, by their order.
@@ -154,11 +190,14 @@ func (t *team) hear(src []byte) error {
 	if err := wire.ParseMeet(src, &m); err != nil {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
+	if !t.meets(int(m.Rank), int(m.Group)) {
+		return nil
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := meeting{m.Rank, m.Group, m.Round}
-	if _, ok := t.said[at]; ok || int(m.Rank) >= t.mesh.Size() || int(m.Rank) == t.rank || len(t.said) >= maxSaid {
-		return fmt.Errorf("%w: rank %d of %d said it twice, or too much", errProtocol, m.Rank, t.mesh.Size())
+	if _, ok := t.said[at]; ok || int(m.Rank) >= t.size() || int(m.Rank) == t.rank || len(t.said) >= maxSaid {
+		return fmt.Errorf("%w: rank %d of %d said it twice, or too much", errProtocol, m.Rank, t.size())
 	}
 	t.said[at] = append([]byte{}, m.Data...)
 	select {
@@ -176,11 +215,13 @@ func (t *team) close(over *sync.WaitGroup) {
 	t.cancel()
 	over.Go(func() {
 		<-t.joined
-		for _, g := range t.groups {
+		var left sync.WaitGroup
+		for _, g := range slices.AppendSeq(append(slices.Clone(t.groups), t.all), maps.Values(t.links)) {
 			if g != nil {
-				_ = g.Close()
+				left.Go(func() { _ = g.Close() })
 			}
 		}
+		left.Wait()
 	})
 }
 

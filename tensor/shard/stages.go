@@ -25,7 +25,8 @@ type StagedLayout struct {
 const AnyStage = -1
 
 // RewriteStages makes the plan by which several stages run p together: the instructions of a signal in of on its stage; what has none where
-// a parameter is that a signal put on a stage (an input of floats, or a view of one), else where the largest of its operands is; the rest of the workers idle meanwhile. Inside a stage that is Rewrite. What another stage needs is sent
+// a parameter is that a signal put on a stage (an input of floats, or a view of one), else where the fewest bytes of its operands have to be
+// sent to. Inside a stage that is Rewrite. What another stage needs is sent
 // there once: rank by rank where both have the same mesh, else whole from the ranks in turn. Ranks of the plan are workers' numbers,
 // up to the highest of any stage.
 //
@@ -40,6 +41,24 @@ const AnyStage = -1
 //
 // It returns what Rewrite returns, and ErrMesh for stages that share workers.
 func RewriteStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, inputs []StagedLayout, o *Options) (*Plan, error) {
+	s, err := newStager(p, stages, of, inputs, o)
+	if err != nil {
+		return nil, err
+	}
+	if o != nil {
+		for i := range o.Outputs {
+			if i < 0 || i >= len(p.Instrs) || !p.Instrs[i].Keep {
+				return nil, fmt.Errorf("%w: a layout for instruction %d, which is not a kept result", ErrPlacement, i)
+			}
+		}
+	}
+	s.assign()
+	s.cut()
+	return s.join()
+}
+
+// newStager checks stages and where inputs are, of which it keeps a copy.
+func newStager(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, inputs []StagedLayout, o *Options) (*stager, error) {
 	if err := checkStages(stages, of); err != nil {
 		return nil, err
 	}
@@ -51,20 +70,11 @@ func RewriteStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, 
 			return nil, fmt.Errorf("%w: input %d is on stage %d of %d", ErrPlacement, i, in.Stage, len(stages))
 		}
 	}
-	if o != nil {
-		for i := range o.Outputs {
-			if i < 0 || i >= len(p.Instrs) || !p.Instrs[i].Keep {
-				return nil, fmt.Errorf("%w: a layout for instruction %d, which is not a kept result", ErrPlacement, i)
-			}
-		}
-	}
-	s := &stager{p: p, stages: stages, of: of, inputs: append([]StagedLayout(nil), inputs...)}
+	s := &stager{p: p, stages: stages, of: of, inputs: slices.Clone(inputs)}
 	if o != nil {
 		s.o = *o
 	}
-	s.assign()
-	s.cut()
-	return s.join()
+	return s, nil
 }
 
 func checkStages(stages []Stage, of map[tensor.Signal]int) error {
@@ -107,6 +117,7 @@ type stager struct {
 
 	live  []bool
 	draws map[tensor.Ref]bool // inputs that a signal put on a stage, and views of them
+	seen  map[at]bool         // what instructions so far read where
 	where []int               // the stage of each instruction; of a leaf that several stages need it is the first, and the others make it again
 	parts []*part
 	dests map[tensor.Ref][]int // the other stages that need what is named, in the order of their need
@@ -121,7 +132,7 @@ type part struct {
 
 // assign gives every instruction that is needed its stage.
 func (s *stager) assign() {
-	s.live, s.draws = needed(s.p), map[tensor.Ref]bool{}
+	s.live, s.draws, s.seen = needed(s.p), map[tensor.Ref]bool{}, map[at]bool{}
 	s.where = make([]int, len(s.p.Instrs))
 	for i := range s.where {
 		s.where[i] = AnyStage
@@ -142,30 +153,20 @@ func (s *stager) assign() {
 			continue
 		}
 		args := s.p.ArgsOf(i)
+		view := s.p.Instrs[i].Op.Info().Class == tensor.ClassView
 		if s.where[i] == AnyStage {
-			most, drawn := -1, false
-			for _, r := range args {
-				if k := s.home(r); k != AnyStage {
-					d, sh := s.p.TypeOf(r)
-					draws := s.draws[r] && d.IsFloat()
-					if n := sh.Elems() * d.Size(); draws && !drawn || draws == drawn && n > most {
-						most, drawn, s.where[i] = n, draws, k
-					}
-				}
-			}
+			s.where[i] = s.nearest(args)
 		}
-		if s.where[i] == AnyStage {
-			s.where[i] = 0
-		}
-		if s.p.Instrs[i].Op.Info().Class == tensor.ClassView && s.draws[args[0]] {
+		if view && s.draws[args[0]] {
 			s.draws[tensor.Ref(i)] = true
 		}
-		for _, r := range args { // what was nowhere is here
-			if j, ok := r.External(); ok && s.inputs[j].Stage == AnyStage {
-				s.inputs[j].Stage = s.where[i]
-			} else if j, ok := r.Instr(); ok && s.where[j] == AnyStage {
-				s.where[j] = s.where[i]
-			}
+		if s.where[i] == AnyStage && view {
+			continue // of what is nowhere yet: it goes where it is read
+		}
+		s.where[i] = max(s.where[i], 0)
+		for _, r := range args {
+			s.settle(r, s.where[i])
+			s.seen[at{s.where[i], r}] = true
 		}
 	}
 	for i := range s.where {
@@ -173,6 +174,53 @@ func (s *stager) assign() {
 	}
 	for i := range s.inputs {
 		s.inputs[i].Stage = max(s.inputs[i].Stage, 0)
+	}
+}
+
+// nearest is the stage of an instruction that no signal puts anywhere: AnyStage if none of its operands is on one.
+func (s *stager) nearest(args []tensor.Ref) int {
+	best, most, least, drawn := AnyStage, -1, 0, false
+	for _, r := range args {
+		k := s.home(r)
+		if k == AnyStage {
+			continue
+		}
+		d, _ := s.p.TypeOf(r)
+		n, c, draws := s.bytes(r), s.coming(args, k), s.draws[r] && d.IsFloat()
+		if best == AnyStage || draws && !drawn || draws == drawn && (!draws && c < least || (draws || c == least) && n > most) {
+			best, most, least, drawn = k, n, c, draws
+		}
+	}
+	return best
+}
+
+// coming is how many bytes stage k lacks of what args name.
+func (s *stager) coming(args []tensor.Ref, k int) (n int) {
+	for i, r := range args {
+		if h := s.home(r); h == AnyStage || h == k || s.seen[at{k, r}] || slices.Contains(args[:i], r) {
+			continue
+		}
+		if j, ok := r.Instr(); !ok || !s.leaf(j) {
+			n += s.bytes(r)
+		}
+	}
+	return n
+}
+
+func (s *stager) bytes(r tensor.Ref) int {
+	d, sh := s.p.TypeOf(r)
+	return sh.Elems() * d.Size()
+}
+
+// settle puts what is nowhere yet on stage k, where somebody reads it.
+func (s *stager) settle(r tensor.Ref, k int) {
+	if j, ok := r.External(); ok && s.inputs[j].Stage == AnyStage {
+		s.inputs[j].Stage = k
+	} else if j, ok := r.Instr(); ok && s.where[j] == AnyStage {
+		s.where[j] = k
+		for _, x := range s.p.ArgsOf(j) {
+			s.settle(x, k)
+		}
 	}
 }
 
@@ -276,18 +324,19 @@ func (s *stager) findDests() {
 	}
 }
 
-// PlaceStages is RewriteStages for a program whose inputs lie nowhere yet: each is put on the stage of its signal, or of who reads it first,
-// as the hint for its signal says.
-func PlaceStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, o *Options) (*Plan, error) {
-	if err := checkStages(stages, of); err != nil {
+// PlaceStages is RewriteStages for a program of whose inputs some lie nowhere yet: those on AnyStage are put on the stage of their signal, or
+// of who reads them first, and lie there as the hint for their signal says, whatever layout is given. The plan says where
+// (Plan.Inputs). nil inputs are all of that kind.
+func PlaceStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, inputs []StagedLayout, o *Options) (*Plan, error) {
+	if inputs == nil {
+		inputs = make([]StagedLayout, len(p.Externals))
+		for i := range inputs {
+			inputs[i].Stage = AnyStage
+		}
+	}
+	s, err := newStager(p, stages, of, inputs, o)
+	if err != nil {
 		return nil, err
-	}
-	s := &stager{p: p, stages: stages, of: of, inputs: make([]StagedLayout, len(p.Externals))}
-	for i := range s.inputs {
-		s.inputs[i].Stage = AnyStage
-	}
-	if o != nil {
-		s.o = *o
 	}
 	s.assign()
 	for k, st := range stages {
@@ -295,8 +344,8 @@ func PlaceStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, o 
 		if err != nil {
 			return nil, err
 		}
-		for i := range s.inputs {
-			if s.inputs[i].Stage == k {
+		for i := range inputs {
+			if inputs[i].Stage == AnyStage && s.inputs[i].Stage == k {
 				s.inputs[i].Layout = all[i]
 			}
 		}

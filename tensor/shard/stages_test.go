@@ -267,7 +267,7 @@ func TestPlaceStages(t *testing.T) {
 	_, of := each1(2)
 	stages := []Stage{{Line(2), []int{0, 1}}, {Line(3), []int{2, 3, 4}}}
 	o := &Options{Signals: Signals{sig("stage1"): {Layout: On(Shard(1))}, sig("batch"): {Layout: On(Shard(0))}}}
-	p, err := PlaceStages(c.program, stages, of, o)
+	p, err := PlaceStages(c.program, stages, of, nil, o)
 	if err != nil {
 		t.Fatal(err)
 	}

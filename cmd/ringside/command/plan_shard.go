@@ -96,7 +96,7 @@ func staged(p *tensor.Program, c *config.Config, o *shard.Options) (*shard.Plan,
 	for _, s := range c.Stages() {
 		stages = append(stages, shard.Stage{Mesh: s.Mesh, Ranks: s.Workers})
 	}
-	return shard.PlaceStages(p, stages, c.StageOf(), o)
+	return shard.PlaceStages(p, stages, c.StageOf(), nil, o)
 }
 
 // stageWords says which signals run where.
