@@ -164,6 +164,9 @@ func (c *compiler) instr(i int) {
 		if !readable(in.Op, k, s.In[k], s.Ints) {
 			s.In[k] = c.dense(i, s.In[k])
 		}
+		if in.Op == tensor.OpMatmul {
+			s.In[k] = forward(s.In[k])
+		}
 	}
 	s.Out = c.result(i)
 	c.step(s)

@@ -13,9 +13,11 @@
 //	sink.go       attention writes where a copy or a joined piece would go
 //	normgrad.go   the gradients of a norm by input, weight and bias go over its rows once (*)
 //	lossgrad.go   a cross entropy and its gradient share their exponentials (*)
-//	adamw.go      all AdamW updates are one step
+//	adamwproduct.go  an AdamW update is one step with the matrix product that its gradient is
+//	adamw.go      all other AdamW updates are one step
 //	tilefold.go   a reduction over the last dims and the elementwise operations that make its operand are one step (*)
 //	tiles.go      elementwise chains, with broadcasts and casts, run tile by tile
+//	epilogue.go   a matrix product goes on with the elementwise step that reads it: bias, activation, residual
 //
 // Those with (*) may change the last bits of results; all others keep every bit, and so does the number of threads that an
 // engine uses. Options.NoFuse leaves all passes out.

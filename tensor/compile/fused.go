@@ -23,8 +23,12 @@ import (
 //	               out  the gradient, the loss
 //	TilesFold      in   those of Tiles: Op, a sum, mean, amax or amin with the attributes Ints, of the last result of Body
 //	               out  the reduction; of the results of Body none is written. Tensors in In have the shape that is folded
+//	Epilogue       in   the matrices a [m k] and b [k n], then those of Tiles over [m n]; Body[0] is the product, its
+//	               output the one that it is computed in, which a later operation of Body may be written over
 //	AdamW          in   (p, m, v, g, beta1, beta2, lr, wd, eps, c1, c2) of each of many parameters
 //	               out  (p, m, v) of each
+//	AdamWProduct   in   p, m, v of one parameter, the matrices a and b whose product is its gradient, the scalars of AdamW
+//	               out  p, m, v
 //
 // Operands of attention have the full shape in their strides, 0 where they are broadcast; a matrix is strided in both
 // dims. Its outputs may be strided too, each element of its own.
@@ -41,13 +45,15 @@ const (
 	LossGrad
 	AdamW
 	TilesFold
+	Epilogue
+	AdamWProduct
 )
 
 // AdamWIn is the number of operands of each parameter in an AdamW step.
 const AdamWIn = 11
 
 func (f Fused) String() string {
-	return [...]string{"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad", "loss_grad", "adamw_all", "tiles_fold"}[f]
+	return [...]string{"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad", "loss_grad", "adamw_all", "tiles_fold", "epilogue", "adamw_product"}[f]
 }
 
 // Inst is an operation within Tiles. Its arguments are those of the operation: In[k] >= 0 is the step's operand of that
@@ -76,7 +82,7 @@ func (s *Step) Name() string {
 	switch s.Fused {
 	case Single:
 		return s.Op.String()
-	case Tiles, TilesFold:
+	case Tiles, TilesFold, Epilogue:
 		var names []string
 		for _, in := range s.Body {
 			names = append(names, in.Op.String())

@@ -137,10 +137,8 @@ func TestTilesInPlace(t *testing.T) {
 
 func TestReluGradLooksAtTheResult(t *testing.T) {
 	expect(t, `
-t@0:f32[3 3] = matmul in0:f32[3 2]/[1 3]+0 in1:f32[2 3]
-t@0:f32[3 3] = {add relu} t@0:f32[3 3] in1:f32[3 3]/[0 1]+0
-t@64:f32[3 3] = matmul t@0:f32[3 3] t@0:f32[3 3]
-out0:f32[3 3] = relu_grad t@0:f32[3 3] t@64:f32[3 3]
+t@0:f32[3 3] = {matmul add relu} in0:f32[3 2]/[1 3]+0 in1:f32[2 3] in1:f32[3 3]/[0 1]+0
+out0:f32[3 3] = {matmul relu_grad} t@0:f32[3 3] t@0:f32[3 3] t@0:f32[3 3]
 out0 is %7`, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
 		a := x.T().Matmul(y).Add(y.Slice(tensor.At(0)))
 		b := a.ReLU()

@@ -44,3 +44,20 @@ func rows(o Operand, n int) bool {
 	cut := len(o.Shape) - n
 	return dense(o.Shape[cut:], o.Strides[cut:]) && !slices.ContainsFunc(o.Strides[:cut], func(st int) bool { return st < 0 })
 }
+
+// forward is matrix o with strides of at least 0 where a dim is 1, for a kernel that takes no others: a view that walks
+// such a dim backward is dense all the same.
+func forward(o Operand) Operand {
+	n := len(o.Shape)
+	if o.Strides[n-2] >= 0 && o.Strides[n-1] >= 0 {
+		return o
+	}
+	o.Strides = slices.Clone(o.Strides)
+	if o.Strides[n-1] < 0 {
+		o.Strides[n-1] = 1
+	}
+	if o.Strides[n-2] < 0 {
+		o.Strides[n-2] = o.Shape[n-1] * o.Strides[n-1]
+	}
+	return o
+}

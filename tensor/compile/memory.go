@@ -73,17 +73,29 @@ func (s *Step) mayOverwrite(i, j int) bool {
 		return s.Op.Info().Class == tensor.ClassElementwise
 	case AdamW:
 		return i == j/3*AdamWIn+j%3
-	case Tiles:
-		written := false
-		for _, in := range s.Body {
-			if written && slices.Contains(in.In, i) {
-				return false
-			}
-			written = written || in.Out == j
+	case AdamWProduct:
+		return i == j
+	case Epilogue:
+		if i < 2 || j == s.Body[0].Out {
+			return false // rows of the matrices are read again, and the product is there before any operand is read
 		}
-		return true
+		return s.tilesMayOverwrite(i, j)
+	case Tiles:
+		return s.tilesMayOverwrite(i, j)
 	}
 	return false
+}
+
+// tilesMayOverwrite is mayOverwrite for a step that has a body.
+func (s *Step) tilesMayOverwrite(i, j int) bool {
+	written := false
+	for _, in := range s.Body {
+		if written && slices.Contains(in.In, i) {
+			return false
+		}
+		written = written || in.Out == j
+	}
+	return true
 }
 
 // takeDonated lets outputs take the memory of donated inputs.

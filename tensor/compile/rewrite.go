@@ -11,9 +11,11 @@ func (c *compiler) rewrite() {
 	c.sink()
 	c.normGrads()
 	c.lossGrads()
+	c.adamWProducts()
 	c.adamW()
 	c.tileFolds()
 	c.tiles()
+	c.epilogues()
 }
 
 // dropDead takes away steps whose results nobody reads, unless they can fail.

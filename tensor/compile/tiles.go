@@ -65,6 +65,17 @@ func (t *tiler) eligible(k int) bool {
 	return true
 }
 
+// tensors are the operands of elementwise step s as it walks over them.
+func (t *tiler) tensors(s *Step) []Operand {
+	var in []Operand
+	for _, o := range s.In {
+		if o.Scalar < 0 {
+			in = appendNew(in, spreadOver(o, s.Out.Shape))
+		}
+	}
+	return in
+}
+
 // position is where step k runs.
 func (t *tiler) position(k int) int {
 	if g := t.of[k]; g != nil {
@@ -77,13 +88,7 @@ func (t *tiler) position(k int) int {
 // the same.
 func (t *tiler) add(k int) {
 	s := &t.c.plan.Steps[k]
-	g := &group{steps: []int{k}, at: k, shape: s.Out.Shape}
-	for _, o := range s.In {
-		if o.Scalar < 0 {
-			g.in = appendNew(g.in, spreadOver(o, s.Out.Shape))
-		}
-	}
-	t.of[k] = g
+	t.of[k] = &group{steps: []int{k}, at: k, shape: s.Out.Shape, in: t.tensors(s)}
 	for _, o := range s.In {
 		if o.Scalar < 0 && t.c.whole(o) && t.g.def[o.Buf] >= 0 {
 			if p := t.of[t.g.def[o.Buf]]; p != nil && p != t.of[k] {

@@ -29,12 +29,16 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 			l.f, l.after, l.sums = d.crossEntropy32(s, &s.Out, &s.Also[0])
 		case compile.Tiles:
 			l.f = d.tiles(s)
+		case compile.Epilogue:
+			l.f = d.epilogue(s)
 		case compile.TilesFold:
 			l.f = d.tilesFold(s)
 		case compile.NormGrad:
 			l.f, l.after, l.sums = d.normGrad(s)
 		case compile.AdamW:
 			l.f = d.adamw(s)
+		case compile.AdamWProduct:
+			l.f = d.adamwProduct(s)
 		case compile.Attention:
 			l.f = d.attention(s)
 		case compile.AttentionGrad:
@@ -84,8 +88,8 @@ func (d *Device) partsOf(s *compile.Step, cost int) int {
 		return min(threads, maxParts)
 	case d.eager:
 		return 2 * threads
-	case s.Fused != compile.Single:
-	case s.Op == tensor.OpMatmul:
+	case s.Fused != compile.Single && s.Fused != compile.Epilogue && s.Fused != compile.AdamWProduct:
+	case s.Op == tensor.OpMatmul || s.Fused == compile.AdamWProduct:
 		if cost >= largeProduct {
 			return threads
 		}
@@ -102,6 +106,10 @@ func (d *Device) shareable(s *compile.Step) int {
 	switch s.Fused {
 	case compile.Tiles:
 		return len(s.Body) * n
+	case compile.Epilogue:
+		return productCost(s)
+	case compile.AdamWProduct:
+		return adamwProductCost(s)
 	case compile.TilesFold:
 		if n == 1 {
 			return 0

@@ -38,7 +38,7 @@ func (d *Device) tilesFold(s *compile.Step) func(r *run) error {
 	default:
 		f.row = d.table.Sum
 	}
-	return d.tileProgram(s, shape, strides, f).run
+	return d.tileProgram(s, newNestOf(s, shape, strides), f).run
 }
 
 // shapeOfTiles is what s walks over.

@@ -62,23 +62,34 @@ type spreadScalar struct {
 }
 
 func (d *Device) tiles(s *compile.Step) func(r *run) error {
-	p := d.tileProgram(s, s.Out.Shape, s.Out.Strides, nil)
-	return p.run
+	return d.tileProgram(s, newNestOf(s, s.Out.Shape, s.Out.Strides), nil).run
 }
 
-// tileProgram lowers step s over shape. out are the strides of what is written; with a fold that is all that is.
-func (d *Device) tileProgram(s *compile.Step, shape tensor.Shape, out []int, fold *tileFold) *tileProgram {
-	p := &tileProgram{fold: fold}
+// newNestOf is the nest of a step over shape: out are the strides of what is written, which come first.
+func newNestOf(s *compile.Step, shape tensor.Shape, out []int) nest { return newNest(shape, stridesOf(s, out)...) }
+
+// stridesOf are those of what is written, and of every tensor among the operands.
+func stridesOf(s *compile.Step, out []int) [][]int {
 	strides := [][]int{out}
+	for _, o := range s.In {
+		if o.Scalar < 0 {
+			strides = append(strides, o.Strides)
+		}
+	}
+	return strides
+}
+
+// tileProgram lowers step s over nest n of what is written and of its tensors. With a fold, its result is all that is
+// written.
+func (d *Device) tileProgram(s *compile.Step, n nest, fold *tileFold) *tileProgram {
+	p := &tileProgram{n: n, fold: fold}
 	number := make([]int, len(s.In)) // of the operand among inputs
 	for i, o := range s.In {
 		if o.Scalar < 0 {
 			number[i] = len(p.inputs)
 			p.inputs = append(p.inputs, tileInput{o: o, width: o.DType.Size(), scratch: -1})
-			strides = append(strides, o.Strides)
 		}
 	}
-	p.n = newNest(shape, strides...)
 	p.shape()
 	for _, o := range s.Outs() {
 		p.outs = append(p.outs, *o)
@@ -264,11 +275,7 @@ func (p *tileProgram) run(r *run) error {
 	if r0 >= r1 || c0 >= c1 {
 		return nil
 	}
-	r.words = grow(r.words, p.words)
-	r.ptrs = grow(r.ptrs, len(p.inputs)+len(p.body))
-	r.chain, r.chainScalars = grow(r.chain, p.steps), grow(r.chainScalars, p.scalars)
 	p.prepare(r)
-	r.foldAt = -1
 	for {
 		for i := r0; i < r1; i += p.rows {
 			rows := min(p.rows, r1-i)
@@ -289,8 +296,12 @@ func (p *tileProgram) run(r *run) error {
 // scratch is a place as a pointer.
 func (r *run) scratch(place int) pointer { return pointer(&r.words[place]) }
 
-// prepare fills what is the same for every tile.
+// prepare makes r's scratch large enough and fills what is the same for every tile.
 func (p *tileProgram) prepare(r *run) {
+	r.words = grow(r.words, p.words)
+	r.ptrs = grow(r.ptrs, len(p.inputs)+len(p.body))
+	r.chain, r.chainScalars = grow(r.chain, p.steps), grow(r.chainScalars, p.scalars)
+	r.foldAt = -1
 	n := &p.n
 	last := len(n.dims) - 1
 	for k := range p.inputs {
@@ -298,7 +309,6 @@ func (p *tileProgram) prepare(r *run) {
 		if in.fixed {
 			st := n.strides[k+1]
 			gatherRows(r.table, r.scratch(in.scratch), at(r.bufs[in.o.Buf], in.o.Off*in.width), in.width, st[last-1], st[last], p.rows, n.dims[last])
-			r.ptrs[k] = r.scratch(in.scratch)
 		}
 	}
 	for i := range p.body {
@@ -322,6 +332,7 @@ func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 	for k := range p.inputs {
 		in := &p.inputs[k]
 		if in.fixed {
+			r.ptrs[k] = shift(r.scratch(in.scratch), j*in.width)
 			continue
 		}
 		st := n.strides[k+1]
