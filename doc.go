@@ -14,6 +14,7 @@
 //	ipc/dispatcher    places sessions on workers and forwards
 //	ipc/worker        runs programs for others
 //	ipc/cluster       a dispatcher and workers, in this process or as children
+//	isa               the instruction sets that kernels are written for, and what this machine has
 //	tensor            dtypes, shapes, operations, programs, sessions: what users write
 //	tensor/compile    a program becomes a plan: lifetimes, views, buffers
 //	tensor/cpu        the engine on cores; tensor/cpu/kernel its loops

@@ -1,13 +1,16 @@
 package kernel
 
-import "github.com/ringside-go/ringside/collective/plan"
+import (
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/isa"
+)
 
 // line is a multiple of the elements in any vector, so that only the last call has a rest.
 const line = 64
 
 // accelerated folds in assembly and returns how many elements it did: all of them, or whole vectors, or none if there
 // is no kernel for it.
-func accelerated(l Level, op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) int {
+func accelerated(l isa.Level, op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) int {
 	n := len(srcs[0]) >> log(c.from)
 	if len(dsts) == 0 || n == 0 {
 		return n
@@ -63,6 +66,10 @@ func (s Set) copyLarge(dst, src []byte) {
 			}
 			dst, src = dst[n:], src[n:]
 		}
+		copy(dst, src)
+		return
+	}
+	if !isa.FastStrings() {
 		copy(dst, src)
 		return
 	}

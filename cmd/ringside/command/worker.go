@@ -11,9 +11,9 @@ import (
 
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/worker"
+	"github.com/ringside-go/ringside/isa"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 )
 
 // maxThreads is more than a machine has cores.
@@ -76,7 +76,7 @@ func newWorker() *cobra.Command {
 			}
 			o := &cpu.Options{Threads: threads, MaxBytes: limit << 20, Arena: shm.ArenaOptions{Segment: worker.Segments()}}
 			if simd != "" {
-				level, err := kernel.ParseLevel(simd)
+				level, err := isa.Parse(simd)
 				if err != nil {
 					return &usageError{err.Error()}
 				}

@@ -2,12 +2,13 @@
 
 package kernel
 
-import "github.com/ringside-go/ringside/collective/plan"
-
-func best() Level { return Go }
+import (
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/isa"
+)
 
 // accelerated does nothing here and says so.
-func accelerated(Level, plan.Op, conversion, float64, [][]byte, [][]byte) int { return 0 }
+func accelerated(isa.Level, plan.Op, conversion, float64, [][]byte, [][]byte) int { return 0 }
 
 // copyLarge is never called here: the only level is Go.
 func (s Set) copyLarge(dst, src []byte) { copy(dst, src) }

@@ -1,0 +1,18 @@
+package isa
+
+import "golang.org/x/sys/cpu"
+
+// Best is the highest level that this machine runs. It allocates nothing.
+func Best() Level {
+	switch x := &cpu.X86; {
+	case !x.HasAVX2 || !x.HasBMI2 || !x.HasF16C || !x.HasFMA:
+		return Go
+	case !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512DQ || !x.HasAVX512VL:
+		return AVX2
+	}
+	return AVX512
+}
+
+// FastStrings says whether the processor's string instruction copies as fast as its vector stores do (Intel since 2012, AMD
+// since Zen 3).
+func FastStrings() bool { return cpu.X86.HasERMS }

@@ -1,0 +1,9 @@
+//go:build !amd64
+
+package isa
+
+// Best is the highest level that this machine runs.
+func Best() Level { return Go }
+
+// FastStrings says whether the processor has an instruction that copies strings as fast as its vector stores do.
+func FastStrings() bool { return false }
