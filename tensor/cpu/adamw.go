@@ -12,18 +12,15 @@ import (
 func (d *Device) adamw(s *compile.Step) func(r *run) error {
 	type update struct {
 		p, m, v, g, p1, m1, v1 compile.Operand
-		scalars                [compile.AdamWIn - 4]int // beta1, beta2, lr, wd, eps, c1, c2
-		from                   int                      // where it begins among the elements of all, a multiple of tile
+		scalars                adamwScalars
+		from                   int // where it begins among the elements of all, a multiple of tile
 	}
 	var all []update
 	outs := s.Outs()
 	total := 0
 	for i := 0; i*compile.AdamWIn < len(s.In); i++ {
 		in := s.In[i*compile.AdamWIn:][:compile.AdamWIn]
-		u := update{p: in[0], m: in[1], v: in[2], g: in[3], p1: *outs[3*i], m1: *outs[3*i+1], v1: *outs[3*i+2], from: total}
-		for k := range u.scalars {
-			u.scalars[k] = in[4+k].Scalar
-		}
+		u := update{p: in[0], m: in[1], v: in[2], g: in[3], p1: *outs[3*i], m1: *outs[3*i+1], v1: *outs[3*i+2], scalars: scalarsOf(in[4:]), from: total}
 		all = append(all, u)
 		total += (u.p.Shape.Elems() + tile - 1) / tile * tile
 	}
@@ -35,18 +32,32 @@ func (d *Device) adamw(s *compile.Step) func(r *run) error {
 			if lo >= hi {
 				continue
 			}
-			var x [compile.AdamWIn - 4]float64
-			for k, at := range u.scalars {
-				x[k] = r.scalars[at]
-			}
-			b1, b2, lr, wd, eps, c1, c2 := x[0], x[1], x[2], x[3], x[4], x[5], x[6]
 			piece := func(o *compile.Operand) []float32 { return buf[float32](r, o)[lo:hi] }
-			r.table.AdamW(piece(&u.p1), piece(&u.m1), piece(&u.v1), piece(&u.p), piece(&u.m), piece(&u.v), piece(&u.g),
-				kernel.AdamWStep{
-					Beta1: float32(b1), Rest1: float32(1 - b1), Beta2: float32(b2), Rest2: float32(1 - b2),
-					Root: float32(1 / math.Sqrt(c2)), Eps: float32(eps), Decay: float32(1 - lr*wd), Rate: float32(lr / c1),
-				})
+			r.table.AdamW(piece(&u.p1), piece(&u.m1), piece(&u.v1), piece(&u.p), piece(&u.m), piece(&u.v), piece(&u.g), u.scalars.step(r))
 		}
 		return nil
+	}
+}
+
+// adamwScalars are the scalars of an update: beta1, beta2, lr, wd, eps, c1, c2.
+type adamwScalars [compile.AdamWIn - 4]int
+
+func scalarsOf(in []compile.Operand) (n adamwScalars) {
+	for k := range n {
+		n[k] = in[k].Scalar
+	}
+	return n
+}
+
+// step is what the kernel wants of them.
+func (n *adamwScalars) step(r *run) kernel.AdamWStep {
+	var x [len(n)]float64
+	for k, at := range n {
+		x[k] = r.scalars[at]
+	}
+	b1, b2, lr, wd, eps, c1, c2 := x[0], x[1], x[2], x[3], x[4], x[5], x[6]
+	return kernel.AdamWStep{
+		Beta1: float32(b1), Rest1: float32(1 - b1), Beta2: float32(b2), Rest2: float32(1 - b2),
+		Root: float32(1 / math.Sqrt(c2)), Eps: float32(eps), Decay: float32(1 - lr*wd), Rate: float32(lr / c1),
 	}
 }

@@ -19,9 +19,11 @@ const tile = 1024
 type lowered struct {
 	instr int
 	f     func(r *run) error
-	after func(r *run) error // if there is one: when all parts of f are done, by one thread
-	sums  int                // words that parts leave to after
-	parts int                // more than 1: shared among all threads, f does part r.part of r.parts
+	// second, if there is one, is shared as f is, when all parts of f are done.
+	second func(r *run) error
+	after  func(r *run) error // if there is one: when all parts of f are done, by one thread
+	sums   int                // words that parts leave to after
+	parts  int                // more than 1: shared among all threads, f does part r.part of r.parts
 }
 
 // run is what one thread has of the running program: the operands, which part of a shared step is its own, and scratch
@@ -37,6 +39,7 @@ type run struct {
 	own   [5]float64  // its scalars
 	tiles [4][]uint64 // contiguous copies of operands
 	pack  []float32   // for the matrix product
+	grad  []float32   // rows of a gradient
 	rows  [3][]uint64 // rows of softmax and the like along an inner dim
 	cols  []uint64    // convolution windows
 	words []uint64    // of tile programs
@@ -144,8 +147,11 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 		}
 		if c.steps[i].parts > 1 {
 			err = d.pool.run(c.steps[i].f, c.steps[i].parts)
+			if err == nil && c.steps[i].second != nil {
+				err = d.pool.run(c.steps[i].second, c.steps[i].parts)
+			}
 		} else {
-			err = c.steps[i].f(r)
+			err = c.steps[i].f(r) // alone there is nothing left for a second round
 		}
 		if err == nil && c.steps[i].after != nil {
 			err = c.steps[i].after(r)

@@ -1,0 +1,55 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// minAdamWProduct is the least number of elements of a gradient that is worth a step of its own: one that is smaller stays in
+// a first-level cache from its product to the update anyway.
+const minAdamWProduct = 1 << 14
+
+// adamWProducts makes one step of an AdamW update and of the matrix product that its gradient is: an engine updates each
+// block of the parameter while the block of the gradient is in its cache, on the core that computed it, and the gradient is
+// never written whole. The step stands where the product was. So that the parameter and its moments can still be written
+// over, nobody may read their old values later, and nothing may come later that can fail.
+func (c *compiler) adamWProducts() {
+	g := c.graph()
+	e := newEdit()
+	fallible := -1
+	for k := range c.plan.Steps {
+		if c.plan.Steps[k].Op.Info().Fallible {
+			fallible = k
+		}
+	}
+	for k := range c.plan.Steps {
+		w, m, v, ok := c.adamWUpdate(g, e, k)
+		if !ok || m.In[1].Shape.Elems() < minAdamWProduct || !c.whole(m.In[1]) {
+			continue
+		}
+		at := g.def[m.In[1].Buf]
+		if at <= fallible || e.touched(at) {
+			continue
+		}
+		p := &c.plan.Steps[at]
+		mk, vk := g.def[w.In[1].Buf], g.def[w.In[2].Buf]
+		if p.Fused != Single || p.Op != tensor.OpMatmul || len(p.In[0].Shape) != 2 || len(p.In[1].Shape) != 2 || c.era[p.Instr] != c.era[w.Instr] || !c.only(g, p.Out.Buf, mk, vk) {
+			continue
+		}
+		old := []Operand{w.In[0], m.In[0], v.In[0]}
+		if !g.available(old, at) || slices.ContainsFunc(old, func(o Operand) bool { return g.readAfter(o.Buf, at, mk, vk, k) }) {
+			continue
+		}
+		s := Step{Instr: w.Instr, Op: w.Op, Fused: AdamWProduct, Out: w.Out, Also: []Operand{m.Out, v.Out}}
+		s.In = append(append(s.In, old...), p.In[0], p.In[1], m.In[2], v.In[2])
+		s.In = append(s.In, w.In[3:]...)
+		e.replace(at, s, mk, vk, k)
+	}
+	c.apply(e)
+}
+
+// readAfter reports whether a step behind at reads buf, other than those given.
+func (g *graph) readAfter(buf, at int, but ...int) bool {
+	return slices.ContainsFunc(g.readers[buf], func(u use) bool { return u.step > at && !slices.Contains(but, u.step) })
+}

@@ -1,0 +1,46 @@
+package cpu
+
+import (
+	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+const (
+	// gradElems is about how much of a gradient is made before the parameter is updated by it: it stays in the second-level
+	// cache beside what is read with it.
+	gradElems = 64 << 10
+	// gradRows is the fewest rows of that, as the other matrix is packed anew for each of them.
+	gradRows = 112
+)
+
+// adamwProduct lowers an AdamW update by a gradient that is a matrix product. Each part makes some rows of the gradient, in
+// memory of its own, and updates the same rows of the parameter. Rows, so that with every step a core finds in its cache
+// what it wrote a step before, where the parameter's next reader shares it by rows too.
+func (d *Device) adamwProduct(s *compile.Step) func(r *run) error {
+	p, m, v, a, b := s.In[0], s.In[1], s.In[2], s.In[3], s.In[4]
+	outs := s.Outs()
+	scalars := scalarsOf(s.In[5:])
+	rows, inner, cols := a.Shape[0], a.Shape[1], b.Shape[1]
+	high := max(gradElems/max(cols, 1), gradRows)
+	return func(r *run) error {
+		step := scalars.step(r)
+		left, right := slice[float32](r.bufs[a.Buf])[a.Off:], slice[float32](r.bufs[b.Buf])[b.Off:]
+		end, stop := r.share(rows, 1)
+		for i := end; i < stop; i = end {
+			end = min(i+high, stop)
+			r.grad = grow(r.grad, (end-i)*cols)
+			d.gemm32(r, end-i, cols, inner,
+				kernel.Matrix[float32]{Data: left[i*a.Strides[0]:], RS: a.Strides[0], CS: a.Strides[1]},
+				kernel.Matrix[float32]{Data: right, RS: b.Strides[0], CS: b.Strides[1]}, false, r.grad, cols)
+			piece := func(o *compile.Operand) []float32 { return buf[float32](r, o)[i*cols : end*cols] }
+			r.table.AdamW(piece(outs[0]), piece(outs[1]), piece(outs[2]), piece(&p), piece(&m), piece(&v), r.grad, step)
+		}
+		return nil
+	}
+}
+
+// adamwProductCost is its work, in the measure of shareable.
+func adamwProductCost(s *compile.Step) int {
+	n := s.Out.Shape.Elems()
+	return bounded(n, s.In[3].Shape[1])/25 + 3*n
+}
