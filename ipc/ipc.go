@@ -28,6 +28,10 @@ const (
 	// own limit for one sendmsg is 253.
 	MaxFiles = 16
 
+	// MaxFilesAhead is how many messages with descriptors a conn has on its way: further ones of any kind wait as if the
+	// queue were full. Descriptors that wait at the receiver count against what it may have open.
+	MaxFilesAhead = 64
+
 	// MaxKind is the largest message kind; the bits above are the transport's.
 	MaxKind = 1<<24 - 1
 
@@ -60,7 +64,7 @@ type Message struct {
 // at any time. A send synchronizes before the receive that returns it.
 type Conn interface {
 	// Reserve returns n bytes to fill in for a message of the given kind, waiting
-	// while the queue is full. The bytes may hold anything: fill all of them.
+	// while the queue is full, or MaxFilesAhead of its messages have descriptors. The bytes may hold anything: fill all of them.
 	// It must be followed by Commit or Abort before the next Reserve.
 	//
 	// Errors: ErrMessageTooLarge, ErrPeerGone, net.ErrClosed after Close, the

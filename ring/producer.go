@@ -134,12 +134,7 @@ func (p *Producer) makeRoom(end uint64) error {
 		return err
 	}
 	if !p.room(end) {
-		p.Publish() // the consumer cannot release what it does not see
-		if want := end + recordHeader - p.capacity; p.wanted != want {
-			p.wanted = want
-			atomic.StoreUint64(p.wantWord, want)
-		}
-		if err := p.look(); err != nil {
+		if err := p.ask(end + recordHeader - p.capacity); err != nil {
 			return err
 		}
 		if !p.room(end) {
@@ -152,6 +147,27 @@ func (p *Producer) makeRoom(end uint64) error {
 		atomic.StoreUint64(p.wantWord, 0)
 	}
 	return nil
+}
+
+// ask has the consumer ring once its head is at want, and looks again.
+func (p *Producer) ask(want uint64) error {
+	p.Publish() // the consumer cannot release what it does not see
+	if p.wanted != want {
+		p.wanted = want
+		atomic.StoreUint64(p.wantWord, want)
+	}
+	return p.look()
+}
+
+// Position is the end of all records that were committed or staged, for Passed.
+func (p *Producer) Position() uint64 { return p.tail }
+
+// Passed reports whether the consumer has released every record in front of a position. When it has not, it has been
+// asked to ring then, so that the caller may wait for Passed: for one that bounds what it has on its way by something else than
+// bytes. It asks for one thing at a time: a Reserve afterwards takes the question back. It is true after an error,
+// which Reserve returns.
+func (p *Producer) Passed(position uint64) bool {
+	return p.head >= position || p.look() != nil || p.head >= position || p.ask(position) != nil || p.head >= position
 }
 
 // look reads the consumer's head once and checks it: it never goes back, and never

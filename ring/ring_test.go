@@ -267,6 +267,52 @@ func TestFullRingAsksOnce(t *testing.T) {
 	}
 }
 
+// TestPassed: a producer that waits for a position, not for room, asks and is rung when the consumer is there.
+func TestPassed(t *testing.T) {
+	f := newHeapFutex()
+	bell := heapBell(t, f)
+	_, p, c := heapRing(t, 1024, bell)
+	if !p.Passed(p.Position()) {
+		t.Error("of nothing, something was not passed")
+	}
+	var ends []uint64
+	for range 5 {
+		if _, err := p.Reserve(24); err != nil {
+			t.Fatal(err)
+		}
+		p.Stage(0) // Passed publishes it
+		ends = append(ends, p.Position())
+	}
+	for i, end := range ends {
+		if p.Passed(end) {
+			t.Fatalf("record %d was passed before it was read", i)
+		}
+		bell.announce()
+		if _, _, err := c.Peek(); err != nil {
+			t.Fatal(err)
+		}
+		if bell.rung() {
+			t.Fatalf("rung before record %d was released", i)
+		}
+		c.Release()
+		if !bell.rung() || !p.Passed(end) {
+			t.Fatalf("record %d: rung %v, passed %v", i, bell.rung(), p.Passed(end))
+		}
+	}
+	if _, err := p.Reserve(24); err != nil { // takes the question back
+		t.Fatal(err)
+	}
+	p.Commit(0)
+	bell.announce()
+	if _, _, err := c.Peek(); err != nil {
+		t.Fatal(err)
+	}
+	c.Release()
+	if bell.rung() {
+		t.Error("rung though nobody asks any more")
+	}
+}
+
 func TestProducerRefusesABadHead(t *testing.T) {
 	for _, head := range []uint64{4, 8, 72, 1 << 63, ^uint64(7)} {
 		mem, p, _ := heapRing(t, 256, nil)

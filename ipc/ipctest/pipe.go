@@ -12,7 +12,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// queue is one direction of a pipe: like a ring, it holds a limited number of bytes.
+// queue is one direction of a pipe: like a ring, it holds a limited number of bytes, and of messages with files.
 type queue struct {
 	limit int // bytes it holds
 	big   int // bytes of the largest body
@@ -20,6 +20,7 @@ type queue struct {
 	mu           sync.Mutex
 	messages     []ipc.Message
 	used         int
+	withFiles    int // messages with files that are not released
 	senderGone   bool
 	receiverGone bool
 	wantsRoom    bool
@@ -41,7 +42,8 @@ type pipeConn struct {
 	data, room ipc.Waiter
 
 	reserved *ipc.Message
-	held     int // cost of the message that is with the caller; 0: none
+	held     int  // cost of the message that is with the caller; 0: none
+	files    bool // it came with some
 
 	mu     sync.Mutex
 	closed bool
@@ -96,7 +98,7 @@ func (c *pipeConn) TryReserve(kind uint32, n int) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ipc.ErrMessageTooLarge, n, q.big)
 	case kind > ipc.MaxKind:
 		return nil, fmt.Errorf("%w: kind %#x, at most %#x", ipc.ErrBadKind, kind, ipc.MaxKind)
-	case q.used+cost(n) > q.limit:
+	case q.used+cost(n) > q.limit || q.withFiles >= ipc.MaxFilesAhead:
 		q.wantsRoom = true
 		q.stats.Full++
 		return nil, ipc.ErrFull
@@ -146,6 +148,9 @@ func (c *pipeConn) Commit(files ...*os.File) error {
 		return c.gone()
 	}
 	q.messages = append(q.messages, *m)
+	if len(files) > 0 {
+		q.withFiles++
+	}
 	q.used += cost(len(m.Body))
 	q.stats.SentMessages++
 	q.stats.SentBytes += uint64(len(m.Body))
@@ -205,7 +210,7 @@ func (c *pipeConn) TryRecv() (ipc.Message, bool, error) {
 	m := q.messages[0]
 	q.messages[0] = ipc.Message{}
 	q.messages = q.messages[1:]
-	c.held = cost(len(m.Body))
+	c.held, c.files = cost(len(m.Body)), len(m.Files) > 0
 	q.stats.RecvMessages++
 	q.stats.RecvBytes += uint64(len(m.Body))
 	q.stats.RecvFiles += uint64(len(m.Files))
@@ -232,6 +237,9 @@ func (c *pipeConn) Release() {
 	defer q.mu.Unlock()
 	q.used -= c.held
 	c.held = 0
+	if c.files {
+		q.withFiles--
+	}
 	if q.wantsRoom {
 		q.wantsRoom = false
 		q.room.Wake()

@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Files", testFiles},
 		{"FilesMixed", testFilesMixed},
 		{"FilesUnread", testFilesUnread},
+		{"FilesAhead", testFilesAhead},
 		{"CloseDelivers", testCloseDelivers},
 		{"CloseUnblocks", testCloseUnblocks},
 		{"PeerCloseUnblocks", testPeerCloseUnblocks},

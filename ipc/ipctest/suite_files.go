@@ -166,3 +166,58 @@ func testFilesUnread(t *testing.T, f *fixture) {
 		t.Error(err)
 	}
 }
+
+// testFilesAhead: a sender of files is held back before it fills a receiver that reads nothing with descriptors, though there
+// is room for more messages; whoever waits for that goes on when one is released.
+func testFilesAhead(t *testing.T, f *fixture) {
+	a, b := f.pair(nil)
+	f.needFiles(a)
+	null, err := os.Open(os.DevNull)
+	f.must(err)
+	defer null.Close()
+	sendOne := func() error {
+		_, err := a.TryReserve(1, 0)
+		if err == nil {
+			err = a.Commit(null)
+		}
+		return err
+	}
+	take := func() {
+		t.Helper()
+		m, err := b.Recv(f.ctx)
+		f.must(err)
+		if len(m.Files) != 1 {
+			t.Fatalf("%d files, expected 1", len(m.Files))
+		}
+		closeAll(m.Files)
+		b.Release()
+	}
+	for range 3 {
+		for range ipc.MaxFilesAhead {
+			f.must(sendOne())
+		}
+		if err := sendOne(); err != ipc.ErrFull {
+			t.Fatalf("with %d messages with files unread, the next: %v, expected ErrFull", ipc.MaxFilesAhead, err)
+		}
+		if _, err := a.TryReserve(1, 0); err != ipc.ErrFull {
+			t.Fatalf("one without files: %v, expected ErrFull", err)
+		}
+		wait := spawn(func() error {
+			if _, err := a.Reserve(f.ctx, 2, 0); err != nil {
+				return err
+			}
+			return a.Commit()
+		})
+		for range ipc.MaxFilesAhead {
+			take()
+		}
+		f.must(wait())
+		f.expect(b, 2, 0)
+		if _, ok, err := b.TryRecv(); ok || err != nil { // a receiver may say what it has released when it looks again
+			t.Fatalf("something is left: %v, %v", ok, err)
+		}
+	}
+	if s := a.Stats(); s.Full == 0 || s.SentFiles != 3*ipc.MaxFilesAhead {
+		t.Errorf("%d times full, %d files sent", s.Full, s.SentFiles)
+	}
+}

@@ -24,9 +24,8 @@ const (
 	filesShift = 24
 
 	// maxPendingFiles bounds the batches of descriptors that arrived before their messages
-	// were received: a queue of messages holds fewer with descriptors, unless the peer is up to
-	// something.
-	maxPendingFiles = 1024
+	// were received. A peer has fewer on their way (ipc.MaxFilesAhead), unless it is up to something.
+	maxPendingFiles = 2 * ipc.MaxFilesAhead
 
 	// fileSendTimeout bounds how long a message's descriptors wait for a peer that does not
 	// read them. Its goroutine does nothing else.
@@ -45,7 +44,7 @@ const (
 	stateEnded               // the peer will not look at the memory any more; never alone
 )
 
-// conn is one end. Four goroutines may be in it: one sends (out, reserved, roomNeeded), one receives
+// conn is one end. Four goroutines may be in it: one sends (out, reserved, roomNeeded, filesAhead), one receives
 // (in, held, filesNeeded), watch reads the socket, and any may close it.
 type conn struct {
 	peer  ipc.Peer
@@ -66,6 +65,7 @@ type conn struct {
 	reserved   int // length of the open reservation's body, -1 when none
 	kind       uint32
 	roomNeeded int
+	filesAhead []uint64 // where in out the messages with files end that the peer may not have released
 	roomReady  func() bool
 	sent       counters
 
@@ -99,7 +99,15 @@ func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte
 		return nil, fmt.Errorf("local: %w", err)
 	}
 	c.limit = ipc.MessageLimit(len(out) - ring.HeaderSize)
-	c.roomReady = func() bool { return c.state.Load() != 0 || c.out.CanReserve(c.roomNeeded) }
+	c.roomReady = func() bool {
+		if c.state.Load() != 0 {
+			return true
+		}
+		if len(c.filesAhead) == ipc.MaxFilesAhead { // that, and not room, is what the peer was asked for
+			return c.out.Passed(c.filesAhead[0])
+		}
+		return c.out.CanReserve(c.roomNeeded)
+	}
 	c.dataReady = func() bool {
 		return c.state.Load() != 0 || c.in.Ready() && (!c.filesNeeded || c.filesWaiting.Load() != 0)
 	}

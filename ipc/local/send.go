@@ -25,6 +25,10 @@ func (c *conn) TryReserve(kind uint32, n int) ([]byte, error) {
 	if kind > ipc.MaxKind {
 		return nil, fmt.Errorf("%w: kind %#x, at most %#x", ipc.ErrBadKind, kind, ipc.MaxKind)
 	}
+	if len(c.filesAhead) > 0 && !c.filesRoom() {
+		c.sent.full.Add(1)
+		return nil, ipc.ErrFull
+	}
 	buf, err := c.out.Reserve(n)
 	runtime.KeepAlive(c)
 	if err == nil {
@@ -68,6 +72,9 @@ func (c *conn) Commit(files ...*os.File) error {
 		return c.Err()
 	}
 	c.out.Commit(tag)
+	if len(files) > 0 {
+		c.filesAhead = append(c.filesAhead, c.out.Position())
+	}
 	c.bells.data.Ring()
 	c.sent.messages.Add(1)
 	c.sent.bytes.Add(uint64(c.reserved))
@@ -82,6 +89,23 @@ func (c *conn) Abort() {
 	}
 	c.reserved = -1
 	c.out.Abort()
+}
+
+// filesRoom reports whether fewer than ipc.MaxFilesAhead messages with files are on their way; else the peer rings when it has
+// released the oldest.
+//
+// The socket has room for as many datagrams, so that sending them never waits for a peer that has stopped: whoever serves
+// others meanwhile, as a dispatcher does, must not be held up by one of them.
+func (c *conn) filesRoom() bool {
+	defer runtime.KeepAlive(c)
+	n := 0
+	if len(c.filesAhead) == ipc.MaxFilesAhead {
+		for n < len(c.filesAhead) && c.out.Passed(c.filesAhead[n]) {
+			n++
+		}
+		c.filesAhead = c.filesAhead[:copy(c.filesAhead, c.filesAhead[n:])]
+	}
+	return len(c.filesAhead) < ipc.MaxFilesAhead
 }
 
 // sendFiles sends the descriptors ahead of their message, so that they are in the peer's
