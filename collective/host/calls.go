@@ -147,7 +147,7 @@ func (c *Comm) spreadSmall(buf []byte, root int) error {
 		return err
 	}
 	if l := &c.peers[root].lines[c.epoch&1]; len(buf) <= payloadSize {
-		copy(buf, l.payload)
+		copy(buf, l.room(len(buf)))
 	} else {
 		c.fold.set.Copy(buf, l.flat[:len(buf)])
 	}
@@ -171,7 +171,7 @@ func (c *Comm) gatherSmall(dst, src []byte) error {
 				c.fold.set.Copy(into, src)
 			}
 		case n <= payloadSize:
-			copy(into, l.payload[:n])
+			copy(into, l.room(n))
 		default:
 			c.fold.set.Copy(into, l.flat[:n])
 		}

@@ -51,13 +51,13 @@ func (c *Comm) broke(p int, err error) error {
 // differs is the error of a meeting to which p came in another call.
 func (c *Comm) differs(p int) *plan.PeerError {
 	l := &c.peers[p].lines[c.epoch&1]
-	return c.mismatch(p, l.call, atomic.LoadUint64(l.word))
+	return c.mismatch(p, l.call, uint32(atomic.LoadUint64(l.mark)))
 }
 
-// mismatch is the error about p, which is in the call of the given word and bytes.
-func (c *Comm) mismatch(p int, encoded []byte, word uint64) *plan.PeerError {
+// mismatch is the error about p, which is in the call whose word has that upper half, and of the given bytes.
+func (c *Comm) mismatch(p int, encoded []byte, upper uint32) *plan.PeerError {
 	theirs, err := plan.DecodeCall(append([]byte(nil), encoded...))
-	if err != nil || wordOf(theirs) != word {
+	if err != nil || uint32(wordOf(theirs)>>32) != upper {
 		theirs = plan.Call{}
 	}
 	return &plan.PeerError{Rank: p, Call: *c.call, Err: &plan.MismatchError{Ours: *c.call, Theirs: theirs}}

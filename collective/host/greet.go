@@ -63,6 +63,9 @@ func (c *Comm) greet(ctx context.Context) error {
 			return &plan.PeerError{Rank: p, Err: err}
 		}
 	}
+	if c.n == 2 {
+		shareLine(c.peers)
+	}
 	return nil
 }
 

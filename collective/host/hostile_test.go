@@ -35,7 +35,7 @@ func (h *hostile) play(stop <-chan struct{}) {
 	for epoch := uint64(1); ; {
 		parity := epoch & 1
 		theirs, mine := &victim.lines[parity], &own.lines[parity]
-		for atomic.LoadUint64(theirs.epoch) != epoch {
+		for atomic.LoadUint64(theirs.mark)>>32 != epoch {
 			select {
 			case <-stop:
 				return
@@ -47,6 +47,7 @@ func (h *hostile) play(stop <-chan struct{}) {
 		}
 		if h.next(1)[0]%4 == 0 {
 			copy(mine.payload, h.next(payloadSize))
+			copy(mine.brief, h.next(briefSize))
 			copy(mine.table, h.next(len(mine.table)))
 		} else { // almost right
 			copy(mine.payload, theirs.payload)
@@ -58,24 +59,24 @@ func (h *hostile) play(stop <-chan struct{}) {
 		letter := own.letter(0, epoch)
 		copy(letter[8:], h.next(letterSize-8))
 		if h.next(1)[0]%2 == 0 {
-			binary.LittleEndian.PutUint64(letter[8:], atomic.LoadUint64(theirs.word))
+			if call, err := plan.DecodeCall(theirs.call); err == nil { // of a call between two, perhaps, which comes to no meeting
+				binary.LittleEndian.PutUint64(letter[8:], wordOf(call))
+			}
 			binary.LittleEndian.PutUint64(letter[16:], 1000)
 		}
 		storeRelease(word64(letter, 0), epoch)
 		storeRelease(own.ack(0), binary.LittleEndian.Uint64(h.next(8)))
-		word := atomic.LoadUint64(theirs.word)
-		said := epoch
+		mark := atomic.LoadUint64(theirs.mark)
 		switch h.next(1)[0] {
 		case 7:
-			word++
+			mark++
 		case 8:
-			said += 2
+			mark += 2 << 32
 		case 9:
 			copy(own.mem[offObituary+8:offCalls], h.next(offCalls-offObituary-8))
 			storeRelease(own.state, uint64(h.next(1)[0])%8)
 		}
-		*mine.word = word
-		storeRelease(mine.epoch, said)
+		storeRelease(mine.mark, mark)
 		victim.bell.Ring()
 		epoch++
 	}

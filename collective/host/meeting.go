@@ -15,16 +15,22 @@ import (
 // Epochs
 //
 // All ranks go through the same epochs, one at a time, and every epoch is a meeting: a rank writes its line of the
-// epoch's parity (payload, word of the call, then the epoch), and waits until the lines of all others have that
-// epoch. So nobody is more than one epoch ahead. That is what makes two of everything enough: who writes what belongs to
+// epoch's parity (payload, then the mark, which is of the epoch and of the call), and waits until the lines of all others have the
+// same mark. So nobody is more than one epoch ahead. That is what makes two of everything enough: who writes what belongs to
 // epoch e, before the meeting, has met everybody in e-1, and they came there when they were done with what e-2 left.
 //
 //	       epoch e-1              epoch e                 epoch e+1
 //	write | meet | read odd  ...  write even | meet | read even   write odd ...
 //
-// Epochs are counted in 64 bits and never wrap.
+// A mark has 32 bits of each, so that one look says both that a rank has come and that it is in the same call:
 //
-// Memory order: the epoch is stored with release after everything a rank wrote for the meeting, and loaded with acquire
+//	63          31           0
+//	| epoch      | of the word |
+//
+// What a line says before has the epoch that was two before, so it does not matter that epochs wrap there. Two calls that differ look the same
+// once in 2^32 times.
+//
+// Memory order: the mark is stored with release after everything a rank wrote for the meeting, and loaded with acquire
 // before anything is read; so what any rank did before a meeting synchronizes before what every other does after it.
 
 // begin starts a call: it takes the comm, which the caller gives back with c.mu.Unlock whatever begin returns.
@@ -86,6 +92,9 @@ func wordOf(call plan.Call) uint64 {
 	return call.Word() + seq*golden
 }
 
+// markOf is what a rank in the call of that word says at a meeting.
+func markOf(epoch, word uint64) uint64 { return epoch<<32 | word>>32 }
+
 // payload is what this rank says at the next meeting.
 func (c *Comm) payload() []byte { return c.own.lines[(c.epoch+1)&1].payload }
 
@@ -93,24 +102,28 @@ func (c *Comm) payload() []byte { return c.own.lines[(c.epoch+1)&1].payload }
 func (c *Comm) meet() error {
 	c.epoch++
 	parity := c.epoch & 1
-	mine := &c.own.lines[parity]
-	*mine.word = c.word
-	storeRelease(mine.epoch, c.epoch)
+	mark := markOf(c.epoch, c.word)
+	storeRelease(c.own.lines[parity].mark, mark)
 	for p := range c.peers {
 		if p != c.rank {
 			c.peers[p].bell.Ring()
 		}
 	}
 	for p := range c.peers {
-		if p != c.rank && !await(c.peers[p].lines[parity].epoch, c.epoch, c.spins) {
+		if p != c.rank && !await(c.peers[p].lines[parity].mark, mark, c.spins) {
 			if err := c.waitFrom(p); err != nil {
 				return err
 			}
-			break
+			return c.alike(mark)
 		}
 	}
+	return nil
+}
+
+// alike says whether everybody, who has come to this meeting, has said the same there.
+func (c *Comm) alike(mark uint64) error {
 	for p := range c.peers {
-		if p != c.rank && atomic.LoadUint64(c.peers[p].lines[parity].word) != c.word {
+		if p != c.rank && atomic.LoadUint64(c.peers[p].lines[c.epoch&1].mark) != mark {
 			return c.kill(c.differs(p))
 		}
 	}
@@ -138,12 +151,17 @@ func (c *Comm) here() bool {
 	if c.letter.word != nil {
 		return c.letter.come()
 	}
-	for parity := c.epoch & 1; c.next < c.n; c.next++ {
-		if c.next != c.rank && atomic.LoadUint64(c.peers[c.next].lines[parity].epoch) != c.epoch {
+	for ; c.next < c.n; c.next++ {
+		if c.next != c.rank && c.ahead(c.next) != 0 {
 			return false
 		}
 	}
 	return true
+}
+
+// ahead is by how many epochs the meeting to which p came last is after this one.
+func (c *Comm) ahead(p int) int32 {
+	return int32(atomic.LoadUint64(c.peers[p].lines[c.epoch&1].mark)>>32) - int32(c.epoch)
 }
 
 // missing says whether p keeps this rank waiting.
@@ -154,7 +172,7 @@ func (c *Comm) missing(p int) bool {
 	case c.letter.word != nil:
 		return p == c.letter.peer && !c.letter.come()
 	}
-	return atomic.LoadUint64(c.peers[p].lines[c.epoch&1].epoch) != c.epoch
+	return c.ahead(p) != 0
 }
 
 // wait waits until here. It stays awake for awakeTimes times awakeFor before it sleeps: ranks that do alike arrive within
@@ -203,15 +221,15 @@ func (c *Comm) strays() bool {
 			continue
 		}
 		if !c.missing(p) {
-			if c.letter.word == nil && atomic.LoadUint64(c.peers[p].lines[c.epoch&1].word) != c.word {
+			if c.letter.word == nil && atomic.LoadUint64(c.peers[p].lines[c.epoch&1].mark) != markOf(c.epoch, c.word) {
 				c.kill(c.differs(p))
 				return true
 			}
 			continue
 		}
 		if c.letter.word == nil {
-			if e := atomic.LoadUint64(c.peers[p].lines[c.epoch&1].epoch); e > c.epoch {
-				_ = c.broke(p, fmt.Errorf("it is in epoch %d, this rank in %d", e, c.epoch))
+			if n := c.ahead(p); n > 0 {
+				_ = c.broke(p, fmt.Errorf("it is in epoch %d, this rank in %d", c.epoch+uint64(n), c.epoch))
 				return true
 			}
 		}

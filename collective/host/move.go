@@ -95,18 +95,16 @@ func (c *Comm) offer(m *move) {
 		return
 	}
 	c.stats.bytes += uint64(n)
-	le := binary.LittleEndian
-	p := c.payload()
 	switch {
 	case n <= payloadSize && !m.table:
-		copy(p, m.src[:n])
+		copy(c.own.lines[(c.epoch+1)&1].room(n), m.src[:n])
 		c.stats.small++
 	case n <= c.flat:
 		c.fold.set.Copy(c.own.lines[(c.epoch+1)&1].flat[:n], m.src[:n])
 		c.stats.small++
 	default:
 		place := c.place(m.src[:n])
-		le.PutUint64(p, place)
+		binary.LittleEndian.PutUint64(c.payload(), place)
 		if place == 0 {
 			c.stage(m, 0)
 			c.stats.staged++
@@ -132,7 +130,7 @@ func (c *Comm) source(p int, m *move) ([]byte, error) {
 	case p == c.rank:
 		return m.src[:n], nil
 	case n <= payloadSize && !m.table:
-		return l.payload[:n], nil
+		return l.room(n), nil
 	case n <= c.flat:
 		return l.flat[:n], nil
 	}

@@ -129,7 +129,7 @@ func (c *Comm) Recv(ctx context.Context, call plan.Call, from int, b []byte) err
 	}
 	le := binary.LittleEndian
 	if word := le.Uint64(letter[8:]); word != c.word {
-		return c.kill(c.mismatch(from, letter[32:72], word))
+		return c.kill(c.mismatch(from, letter[32:72], uint32(word>>32)))
 	}
 	if n := le.Uint64(letter[16:]); n != uint64(len(b)) {
 		return c.kill(&plan.PeerError{Rank: from, Call: call, Err: fmt.Errorf("%w: it sent %d bytes, this rank receives %d",

@@ -43,7 +43,7 @@ func (c *Comm) foldSmall(dst, src []byte, from int) error {
 	inLine := len(src) <= payloadSize
 	switch {
 	case inLine:
-		copy(mine.payload, src)
+		copy(mine.room(len(src)), src)
 	case c.n > 1:
 		c.fold.set.Copy(mine.flat[:len(src)], src)
 	}
@@ -54,7 +54,7 @@ func (c *Comm) foldSmall(dst, src []byte, from int) error {
 	}
 	to := from + len(dst)
 	if inLine && c.n == 2 {
-		x, y := src[from:to], c.peers[1-c.rank].lines[c.epoch&1].payload[from:to]
+		x, y := src[from:to], c.peers[1-c.rank].lines[c.epoch&1].room(len(src))[from:to]
 		if c.rank == 1 {
 			x, y = y, x
 		}
@@ -69,7 +69,7 @@ func (c *Comm) foldSmall(dst, src []byte, from int) error {
 		case p == c.rank:
 			r.srcs[p] = src[from:to]
 		case inLine:
-			r.srcs[p] = l.payload[from:to]
+			r.srcs[p] = l.room(len(src))[from:to]
 		default:
 			r.srcs[p] = l.flat[from:to]
 		}
