@@ -14,7 +14,6 @@
 //	ipc/dispatcher    places sessions on workers and forwards
 //	ipc/worker        runs programs for others
 //	ipc/cluster       a dispatcher and workers, in this process or as children
-//	isa               the instruction sets that kernels are written for, and what this machine has
 //	tensor            dtypes, shapes, operations, programs, sessions: what users write
 //	tensor/compile    a program becomes a plan: lifetimes, views, buffers
 //	tensor/cpu        the engine on cores; tensor/cpu/kernel its loops
@@ -24,6 +23,7 @@
 //	tensor/nn         modules and losses; tensor/nn/model whole models
 //	tensor/optim      optimizers and schedules
 //	tensor/half       numbers of 16 bits, as they are stored
+//	tensor/isa        the instruction sets that kernels are written for, and what this machine has
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
 //	tensor/checkpoint tensors kept in a folder, and restored
 //	tensor/train      training loops

@@ -18,11 +18,11 @@ const module = "github.com/ringside-go/ringside"
 
 // floors is the law: a package imports only packages of this module on lower floors.
 var floors = map[string]int{
-	"isa":                           0,
 	"shm":                           0,
 	"ring":                          0,
 	"tensor/data":                   0,
 	"tensor/half":                   0,
+	"tensor/isa":                    0,
 	"tensor/cpu/kernel":             1,
 	"collective/plan":               0,
 	"collective/kernel":             1,
@@ -67,7 +67,7 @@ var floors = map[string]int{
 // Tests may import more. Folders with a go.mod of their own (bench/peers, tensor/cpu/kernel/gen, collective/kernel/gen) are not of this module.
 var outside = map[string][]string{
 	"golang.org/x/sys/unix":        {"shm", "ipc/local", "net/tcp", "ipc/ipctest", "bench", "cmd/ringside/command"},
-	"golang.org/x/sys/cpu":         {"isa"},
+	"golang.org/x/sys/cpu":         {"tensor/isa"},
 	"github.com/edsrzf/mmap-go":    {"shm"},
 	"github.com/cloudwego/netpoll": {"net/tcp"},
 	"github.com/spf13/cobra":       {"cmd/ringside/command"},

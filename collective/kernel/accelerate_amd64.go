@@ -2,7 +2,7 @@ package kernel
 
 import (
 	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/isa"
+	"github.com/ringside-go/ringside/tensor/isa"
 )
 
 // line is a multiple of the elements in any vector, so that only the last call has a rest.

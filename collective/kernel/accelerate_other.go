@@ -4,7 +4,7 @@ package kernel
 
 import (
 	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/isa"
+	"github.com/ringside-go/ringside/tensor/isa"
 )
 
 // accelerated does nothing here and says so.

@@ -3,7 +3,7 @@ package kernel
 import (
 	"fmt"
 
-	"github.com/ringside-go/ringside/isa"
+	"github.com/ringside-go/ringside/tensor/isa"
 )
 
 // The levels that there are kernels for, as package isa has them.

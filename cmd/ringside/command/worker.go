@@ -11,9 +11,9 @@ import (
 
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/worker"
-	"github.com/ringside-go/ringside/isa"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/isa"
 )
 
 // maxThreads is more than a machine has cores.

@@ -3,7 +3,7 @@ package kernel
 import (
 	"fmt"
 
-	"github.com/ringside-go/ringside/isa"
+	"github.com/ringside-go/ringside/tensor/isa"
 )
 
 // Level is an instruction set, as package isa has them.
