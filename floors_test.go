@@ -190,6 +190,17 @@ type rule struct {
 	applies func(s source) bool
 }
 
+// topLevel are the folders of code, and there are to be no others: what is new belongs into one of them.
+var topLevel = []string{"bench", "cmd", "collective", "gather", "ipc", "net", "ring", "shm", "tensor"}
+
+func TestTopLevel(t *testing.T) {
+	for _, s := range sources(t) {
+		if first, _, _ := strings.Cut(s.pkg, "/"); first != "" && !slices.Contains(topLevel, first) {
+			t.Errorf("%s: code lies in %s", s.path, strings.Join(topLevel, ", "))
+		}
+	}
+}
+
 func library(s source) bool { return !s.test && !strings.HasPrefix(s.pkg, "cmd/") }
 
 var rules = []rule{
