@@ -18,8 +18,15 @@ const (
 	maxBacklog      = 64
 	maxBacklogBytes = 256 << 10
 
-	// maxSorted bounds how many messages are taken in between two that are done.
+	// maxSorted bounds how many messages are taken in between two that are done, beside those of sessions that are held back:
+	// of these no more come than are on their way, and behind them may be somebody's first. maxHeld is more than a
+	// queue of the default size has.
 	maxSorted = 256
+	maxHeld   = 64 << 10
+
+	// lookEvery is how long the messages of an only session are done where they lie, without a look at what is behind them:
+	// a session that another client opens.
+	lookEvery = time.Millisecond
 
 	// messageTime is what a message costs a session beside the time it takes.
 	messageTime = time.Microsecond
@@ -34,7 +41,8 @@ type waiting struct {
 }
 
 // step takes in what has come, and does one message. With a single session there is nobody to share
-// with, and messages are done where they lie.
+// with, and messages are done where they lie; but it may have filled the queue to us with long batches, and so that another client
+// need not wait for all of them to have its session opened, now and then the queue is emptied all the same.
 //
 // Otherwise it is fair queueing by time: the session with a backlog that has used the least
 // is next. One whose backlog was empty starts where the others are.
@@ -48,7 +56,8 @@ func (w *Worker) step(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(w.sessions) < 2 {
+		alone := len(w.sessions) < 2
+		if alone {
 			if err = w.handle(ctx, &m); errors.Is(err, errAgain) {
 				id, _ := wire.Session(m.Body)
 				err = nil
@@ -59,19 +68,40 @@ func (w *Worker) step(ctx context.Context) error {
 		}
 		closeAll(m.Files)
 		w.conn.Release()
-		if err != nil || len(w.ready) == 0 {
+		if err != nil || len(w.ready) == 0 && !(alone && w.shouldLook()) {
 			return err
 		}
 	} else if err := ipc.ContextError(ctx); err != nil {
 		return err
 	}
-	for range maxSorted {
-		m, ok, err := w.conn.TryRecv()
-		if err != nil {
+	if w.shouldLook() {
+		if err := w.takeIn(ctx); err != nil {
 			return err
 		}
-		if !ok {
-			break
+	}
+	if len(w.ready) == 0 { // sessions were closed
+		return nil
+	}
+	return w.turn(ctx)
+}
+
+// shouldLook reports whether it is time to take in what has come.
+func (w *Worker) shouldLook() bool {
+	return len(w.sessions) > 1 || time.Since(w.looked) >= lookEvery
+}
+
+// takeIn sorts what has come.
+func (w *Worker) takeIn(ctx context.Context) error {
+	w.looked = time.Now()
+	for sorted, held := 0, 0; sorted < maxSorted && held < maxHeld; {
+		m, ok, err := w.conn.TryRecv()
+		if !ok || err != nil {
+			return err
+		}
+		if id, _ := wire.Session(m.Body); w.sessions[id] != nil && w.sessions[id].stopped {
+			held++
+		} else {
+			sorted++
 		}
 		err = w.sort(ctx, &m)
 		closeAll(m.Files)
@@ -80,10 +110,7 @@ func (w *Worker) step(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(w.ready) == 0 { // sessions were closed
-		return nil
-	}
-	return w.turn(ctx)
+	return nil
 }
 
 // sort puts a message into its session's backlog, or does it at once if it is about sessions.
@@ -151,6 +178,7 @@ func (w *Worker) turn(ctx context.Context) error {
 
 // again puts a message that is not done back in front of the session's others. Its files were taken or closed.
 func (w *Worker) again(s *session, q waiting) {
+	w.looked = time.Time{} // for what it waits for may have come
 	q.files = nil
 	if len(s.backlog) == 0 {
 		w.ready = append(w.ready, s)

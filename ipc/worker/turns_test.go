@@ -1,7 +1,9 @@
 package worker_test
 
 import (
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/ipc/worker"
@@ -112,4 +114,60 @@ func TestTurns(t *testing.T) {
 	if flows[0] != (wire.Flow{Session: 0, Stop: true}) || flows[1] != (wire.Flow{Session: 0}) {
 		t.Errorf("%+v", flows)
 	}
+}
+
+// TestTurnsOfAnOnlySession: a session that has the worker for itself fills the queue with long batches; another that is opened then,
+// behind all of them, has its turn after the one under way.
+func TestTurnsOfAnOnlySession(t *testing.T) {
+	dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: worker.Segments()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := gated{worker.CPU(dev), make(chan float64), make(chan struct{})}
+	f := start(t, worker.Options{Device: d})
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f.open(0, 0)
+	f.body(0, p)
+	seq := uint64(0)
+	run := func(session uint64, flags uint32) {
+		seq++
+		f.batch(&wire.Run{Session: session, Seq: seq, Flags: flags, Hash: p.hash, Base: 1000 * seq,
+			Uploads: []wire.Upload{floats(1000*seq+500, 1, 2)}, Inputs: []uint64{1000*seq + 500}, Scalars: []float64{float64(session)}})
+	}
+	next := func() float64 {
+		select {
+		case what := <-d.began:
+			return what
+		case <-f.ctx.Done():
+			t.Fatal(f.ctx.Err())
+			return 0
+		}
+	}
+	const flood = 1000
+	for range flood {
+		run(0, 0)
+	}
+	f.run[1] = &wire.History{}
+	open := wire.OpenSession{Session: 1, Name: "late"}
+	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open))
+	f.body(1, p)
+	run(1, wire.RunSync)
+	if what := next(); what != 0 {
+		t.Errorf("first is a program of session %v", what)
+	}
+	for began := time.Now(); time.Since(began) < 5*time.Millisecond; { // a batch that takes as long
+		runtime.Gosched()
+	}
+	turns := 0 // of the flood's, after the first
+	for d.goOn <- struct{}{}; next() != 1; turns++ {
+		d.goOn <- struct{}{}
+	}
+	if turns > 2 {
+		t.Errorf("the flood had %d more turns before the other session its first", turns)
+	}
+	for range flood - turns - 1 {
+		d.goOn <- struct{}{}
+		next()
+	}
+	d.goOn <- struct{}{}
 }

@@ -82,6 +82,7 @@ type Worker struct {
 	done     wire.Done     // its answer
 	ready    []*session    // those with a backlog
 	arrived  uint64        // messages that were put into backlogs
+	looked   time.Time     // when what had come was last taken in
 	clock    time.Duration // what the session that had the last turn had used before it
 	stats    struct {
 		sessions                                                 atomic.Int64
