@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/shm"
 )
 
 // Alloc gives n elements of zeroed memory that the ranks on this host read and write in place: calls on it copy nothing. Any
@@ -12,8 +13,8 @@ import (
 //
 // The group owns it: it is gone after Free or Close, and a rank of the group that breaks the protocol could write it.
 func Alloc[T Element](g *Group, n int) ([]T, error) {
-	if n < 0 {
-		return nil, fmt.Errorf("%w: %d elements", ErrLength, n)
+	if most := shm.MaxSegment / dtypeOf[T]().Size(); n < 0 || n > most {
+		return nil, fmt.Errorf("%w: %d elements of %v, expected 0 to %d", ErrLength, n, dtypeOf[T](), most)
 	}
 	if g.alloc == nil || n == 0 {
 		return make([]T, n), nil

@@ -87,6 +87,8 @@ func TestArgumentsRefused(t *testing.T) {
 		"peer":           {Send(ctx, g, f, 7), ErrRank},
 		"started":        {AllReduceAsync(ctx, g, f[:3], f[:4], Sum).Err(), ErrLength},
 		"sub":            {second(g.Sub(ctx, 0, 0)), ErrRank},
+		"alloc":          {second(Alloc[float32](g, -1)), ErrLength},
+		"huge alloc":     {second(Alloc[float64](g, 1<<61)), ErrLength}, // eight times that is 0
 		"objects":        {second(ScatterObject(ctx, g, []int{1}, 0)), ErrLength},
 	} {
 		if !errors.Is(c.err, c.want) {

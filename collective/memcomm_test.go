@@ -233,7 +233,7 @@ func memWorld(hostOf []int) []*Group {
 	pairs := map[[2]int][]*memComm{}
 	for r := range groups {
 		o, _ := (*Options)(nil).withDefaults()
-		g := &Group{rank: r, size: n, layout: l, options: o, sent: make([]uint64, n), received: make([]uint64, n), even: make([]int, n)}
+		g := &Group{rank: r, size: n, members: make([]string, n), layout: l, options: o, sent: make([]uint64, n), received: make([]uint64, n), even: make([]int, n)}
 		for range l.hosts {
 			g.names = append(g.names, "memory")
 		}

@@ -16,7 +16,7 @@ import (
 func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	all := make([]int64, 2*g.size)
 	if err := AllGather(ctx, g, all, []int64{int64(color), int64(key)}); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("split by color: %w", err)
 	}
 	var ranks []int
 	for r := range g.size {

@@ -1,8 +1,10 @@
 package collective
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -35,6 +37,31 @@ func TestSplit(t *testing.T) {
 			}
 			return g.Barrier(ctx)
 		})
+	})
+}
+
+// TestSplitMismatch: one rank makes another call, and the others' errors say what they were in.
+func TestSplitMismatch(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		for r, err := range each(groups, func(g *Group) error {
+			if g.Rank() == 3 {
+				return g.Barrier(ctx)
+			}
+			s, err := g.Split(ctx, 0, 0)
+			if s != nil {
+				t.Errorf("rank %d has %v", g.Rank(), s)
+			}
+			return err
+		}) {
+			// At fault is either of the two that met; the text has both calls.
+			if asError(t, r, err); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "barrier #1") {
+				t.Errorf("rank %d: %v", r, err)
+			}
+			if r != 3 && !strings.HasPrefix(err.Error(), "split by color: all-gather #") {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		}
 	})
 }
 

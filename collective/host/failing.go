@@ -27,7 +27,7 @@ func (c *Comm) end(e *plan.PeerError, o obituary) *plan.PeerError {
 		return c.dead.Load()
 	}
 	if o.state != left {
-		c.log.Warn("collective: failed", "err", e)
+		c.log.Debug("collective: failed", "err", e)
 	}
 	c.ending.Lock()
 	defer c.ending.Unlock()

@@ -33,7 +33,7 @@ type Options struct {
 	// Timeout is how long a call waits for ranks that do not come. 0: DefaultTimeout.
 	Timeout time.Duration
 
-	// Logger is told why a comm died. nil discards.
+	// Logger is told, as debugging, why a comm died: who uses it knows by the error. nil discards.
 	Logger *slog.Logger
 
 	// Fold is the bracketing of reductions; see plan.Fold. nil: from the left.

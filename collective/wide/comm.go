@@ -30,7 +30,7 @@ type Options struct {
 	// not come or have stopped. A call that is only slow may take any time. 0: DefaultTimeout.
 	Timeout time.Duration
 
-	// Logger is told why a comm died. nil discards.
+	// Logger is told, as debugging, why a comm died: who uses it knows by the error. nil discards.
 	Logger *slog.Logger
 
 	// Fold is the bracketing of reductions; see plan.Fold. nil: from the left.

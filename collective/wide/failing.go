@@ -31,7 +31,7 @@ func (c *Comm) kill(e *plan.PeerError) *plan.PeerError {
 	if !c.dead.CompareAndSwap(nil, e) {
 		return c.dead.Load()
 	}
-	c.log.Warn("collective: failed", "err", e)
+	c.log.Debug("collective: failed", "err", e)
 	c.tell(noticeOf(e, c.rank))
 	c.waiter.Wake()
 	return e
@@ -276,7 +276,7 @@ func (c *Comm) settle(e *plan.PeerError) *plan.PeerError {
 		return true
 	})
 	if c.dead.CompareAndSwap(nil, e) { // the others have been told
-		c.log.Warn("collective: failed", "err", e)
+		c.log.Debug("collective: failed", "err", e)
 	}
 	return c.dead.Load()
 }
