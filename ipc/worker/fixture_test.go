@@ -79,9 +79,13 @@ func (f *fixture) send(kind uint32, body []byte, files ...*os.File) {
 	}
 }
 
+// recv waits for a message of that kind. What the worker says to a dispatcher about pace is skipped.
 func (f *fixture) recv(kind uint32) []byte {
 	f.Helper()
 	m, err := f.conn.Recv(f.ctx)
+	for ; err == nil && m.Kind == wire.KindFlow && kind != wire.KindFlow; m, err = f.conn.Recv(f.ctx) {
+		f.conn.Release()
+	}
 	if err != nil {
 		f.Fatalf("waiting for %s: %v", wire.KindName(kind), err)
 	}
@@ -123,7 +127,7 @@ func (f *fixture) batch(m *wire.Run) {
 	h.Record(m)
 }
 
-// answer waits for a Done. Segments that are announced before it are skipped.
+// answer waits for a Done. Segments that are announced before it are skipped, and what is said about pace.
 func (f *fixture) answer(code wire.Code, text string) *wire.Done {
 	f.Helper()
 	for {
@@ -136,7 +140,7 @@ func (f *fixture) answer(code wire.Code, text string) *wire.Done {
 		for _, file := range m.Files {
 			file.Close()
 		}
-		if m.Kind == wire.KindSegment {
+		if m.Kind == wire.KindSegment || m.Kind == wire.KindFlow {
 			continue
 		}
 		if m.Kind != wire.KindDone {
