@@ -197,53 +197,60 @@ TEXT ·sumF16AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	VCVTPH2PS 16(R8)(AX*2), Y2
-	VCVTPH2PS 32(R8)(AX*2), Y3
-	VCVTPH2PS 48(R8)(AX*2), Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	VCVTPH2PS 16(R9)(AX*2), Y2
+	VCVTPH2PS 32(R9)(AX*2), Y3
+	VCVTPH2PS 48(R9)(AX*2), Y4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y5
 	VADDPS    Y5, Y1, Y1
-	VCVTPH2PS 16(R8)(AX*2), Y5
+	VCVTPH2PS 16(R9)(AX*2), Y5
 	VADDPS    Y5, Y2, Y2
-	VCVTPH2PS 32(R8)(AX*2), Y5
+	VCVTPH2PS 32(R9)(AX*2), Y5
 	VADDPS    Y5, Y3, Y3
-	VCVTPH2PS 48(R8)(AX*2), Y5
+	VCVTPH2PS 48(R9)(AX*2), Y5
 	VADDPS    Y5, Y4, Y4
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VMULPS    Y0, Y4, Y4
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Y0, Y1, Y1
+	VMULPS Y0, Y2, Y2
+	VMULPS Y0, Y3, Y3
+	VMULPS Y0, Y4, Y4
+
+several_whole:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS X1, (R8)(AX*2)
-	VMOVUPS X2, 16(R8)(AX*2)
-	VMOVUPS X3, 32(R8)(AX*2)
-	VMOVUPS X4, 48(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS X1, (R9)(AX*2)
+	VMOVUPS X2, 16(R9)(AX*2)
+	VMOVUPS X3, 32(R9)(AX*2)
+	VMOVUPS X4, 48(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -252,31 +259,35 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y2
 	VADDPS    Y2, Y1, Y1
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Y0, Y1, Y1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Y0, Y1, Y1
+
+one_whole:
 	VCVTPS2PH $0x00, Y1, X1
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS X1, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS X1, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -299,49 +310,56 @@ TEXT ·sumF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	VCVTPH2PS 16(R8)(AX*2), Y2
-	VCVTPH2PS 32(R8)(AX*2), Y3
-	VCVTPH2PS 48(R8)(AX*2), Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	VCVTPH2PS 16(R9)(AX*2), Y2
+	VCVTPH2PS 32(R9)(AX*2), Y3
+	VCVTPH2PS 48(R9)(AX*2), Y4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y5
 	VADDPS    Y5, Y1, Y1
-	VCVTPH2PS 16(R8)(AX*2), Y5
+	VCVTPH2PS 16(R9)(AX*2), Y5
 	VADDPS    Y5, Y2, Y2
-	VCVTPH2PS 32(R8)(AX*2), Y5
+	VCVTPH2PS 32(R9)(AX*2), Y5
 	VADDPS    Y5, Y3, Y3
-	VCVTPH2PS 48(R8)(AX*2), Y5
+	VCVTPH2PS 48(R9)(AX*2), Y5
 	VADDPS    Y5, Y4, Y4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Y0, Y1, Y1
 	VMULPS Y0, Y2, Y2
 	VMULPS Y0, Y3, Y3
 	VMULPS Y0, Y4, Y4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	VMOVUPS Y2, 32(R8)(AX*4)
-	VMOVUPS Y3, 64(R8)(AX*4)
-	VMOVUPS Y4, 96(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	VMOVUPS Y2, 32(R9)(AX*4)
+	VMOVUPS Y3, 64(R9)(AX*4)
+	VMOVUPS Y4, 96(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -350,30 +368,34 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y2
 	VADDPS    Y2, Y1, Y1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Y0, Y1, Y1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -493,98 +515,105 @@ TEXT ·sumBF16AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
-	MOVL         $0x00007fff, R8
-	VMOVD        R8, X1
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x00000001, R8
-	VMOVD        R8, X2
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x7fc00000, R8
-	VMOVD        R8, X3
+	MOVL         $0x00000001, R9
+	VMOVD        R9, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0xffff0000, R8
-	VMOVD        R8, X4
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X4
 	VPBROADCASTD X4, Y4
 
 several:
 	CMPQ    CX, $0x00000020
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Y5
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Y5
 	VPSLLD  $0x10, Y5, Y6
 	VPAND   Y4, Y5, Y5
-	VMOVUPS 32(R8)(AX*2), Y7
+	VMOVUPS 32(R9)(AX*2), Y7
 	VPSLLD  $0x10, Y7, Y8
 	VPAND   Y4, Y7, Y7
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     several_sources
 
 several_source:
-	ADDQ    $0x18, R9
-	MOVQ    (R9), R8
-	VMOVUPS (R8)(AX*2), Y9
+	ADDQ    $0x18, R10
+	MOVQ    (R10), R9
+	VMOVUPS (R9)(AX*2), Y9
 	VPSLLD  $0x10, Y9, Y10
 	VPAND   Y4, Y9, Y9
 	VADDPS  Y10, Y6, Y6
 	VADDPS  Y9, Y5, Y5
-	VMOVUPS 32(R8)(AX*2), Y9
+	VMOVUPS 32(R9)(AX*2), Y9
 	VPSLLD  $0x10, Y9, Y10
 	VPAND   Y4, Y9, Y9
 	VADDPS  Y10, Y8, Y8
 	VADDPS  Y9, Y7, Y7
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Y0, Y6, Y6
-	VMULPS    Y0, Y5, Y5
-	VMULPS    Y0, Y8, Y8
-	VMULPS    Y0, Y7, Y7
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Y0, Y6, Y6
+	VMULPS Y0, Y5, Y5
+	VMULPS Y0, Y8, Y8
+	VMULPS Y0, Y7, Y7
+
+several_whole:
 	VCMPPS    $0x03, Y5, Y6, Y9
 	VCMPPS    $0x03, Y7, Y8, Y10
 	VPOR      Y9, Y10, Y10
 	VPTEST    Y10, Y10
 	JZ        several_numbers
 	VCMPPS    $0x03, Y6, Y6, Y9
-	VBLENDVPS Y9, Y3, Y6, Y6
+	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y9
-	VBLENDVPS Y9, Y3, Y5, Y5
+	VBLENDVPS Y9, Y2, Y5, Y5
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VBLENDVPS Y9, Y3, Y8, Y8
+	VBLENDVPS Y9, Y2, Y8, Y8
 	VCMPPS    $0x03, Y7, Y7, Y9
-	VBLENDVPS Y9, Y3, Y7, Y7
+	VBLENDVPS Y9, Y2, Y7, Y7
 
 several_numbers:
 	VPSRLD   $0x10, Y6, Y9
-	VPAND    Y2, Y9, Y9
+	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y6, Y6
 	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y9
-	VPAND    Y2, Y9, Y9
+	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y9, Y5
 	VPSRLD   $0x10, Y6, Y6
 	VPBLENDW $0xaa, Y5, Y6, Y6
 	VPSRLD   $0x10, Y8, Y5
-	VPAND    Y2, Y5, Y5
+	VPAND    Y3, Y5, Y5
 	VPADDD   Y1, Y8, Y8
 	VPADDD   Y8, Y5, Y5
 	VPSRLD   $0x10, Y7, Y8
-	VPAND    Y2, Y8, Y8
+	VPAND    Y3, Y8, Y8
 	VPADDD   Y1, Y7, Y7
 	VPADDD   Y7, Y8, Y7
 	VPSRLD   $0x10, Y5, Y5
 	VPBLENDW $0xaa, Y7, Y5, Y5
-	MOVQ     DI, R10
-	MOVQ     SI, R9
+	MOVQ     DI, R11
+	MOVQ     SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y6, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y6, (R9)(AX*2)
+	VMOVUPS Y5, 32(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -593,55 +622,59 @@ several_destination:
 one:
 	CMPQ    CX, $0x00000010
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Y5
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Y5
 	VPSLLD  $0x10, Y5, Y6
 	VPAND   Y4, Y5, Y5
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     one_sources
 
 one_source:
-	ADDQ    $0x18, R9
-	MOVQ    (R9), R8
-	VMOVUPS (R8)(AX*2), Y7
+	ADDQ    $0x18, R10
+	MOVQ    (R10), R9
+	VMOVUPS (R9)(AX*2), Y7
 	VPSLLD  $0x10, Y7, Y8
 	VPAND   Y4, Y7, Y7
 	VADDPS  Y8, Y6, Y6
 	VADDPS  Y7, Y5, Y5
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Y0, Y6, Y6
-	VMULPS    Y0, Y5, Y5
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Y0, Y6, Y6
+	VMULPS Y0, Y5, Y5
+
+one_whole:
 	VCMPPS    $0x03, Y5, Y6, Y7
 	VPTEST    Y7, Y7
 	JZ        one_numbers
 	VCMPPS    $0x03, Y6, Y6, Y7
-	VBLENDVPS Y7, Y3, Y6, Y6
+	VBLENDVPS Y7, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y7
-	VBLENDVPS Y7, Y3, Y5, Y5
+	VBLENDVPS Y7, Y2, Y5, Y5
 
 one_numbers:
 	VPSRLD   $0x10, Y6, Y7
-	VPAND    Y2, Y7, Y7
+	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y6, Y6
 	VPADDD   Y6, Y7, Y6
 	VPSRLD   $0x10, Y5, Y7
-	VPAND    Y2, Y7, Y7
+	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y7, Y5
 	VPSRLD   $0x10, Y6, Y6
 	VPBLENDW $0xaa, Y5, Y6, Y6
-	MOVQ     DI, R10
-	MOVQ     SI, R9
+	MOVQ     DI, R11
+	MOVQ     SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y6, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y6, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -664,57 +697,64 @@ TEXT ·sumBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Y1
 	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 16(R8)(AX*2), Y2
+	VPMOVZXWD 16(R9)(AX*2), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 32(R8)(AX*2), Y3
+	VPMOVZXWD 32(R9)(AX*2), Y3
 	VPSLLD    $0x10, Y3, Y3
-	VPMOVZXWD 48(R8)(AX*2), Y4
+	VPMOVZXWD 48(R9)(AX*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VADDPS    Y5, Y1, Y1
-	VPMOVZXWD 16(R8)(AX*2), Y5
+	VPMOVZXWD 16(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VADDPS    Y5, Y2, Y2
-	VPMOVZXWD 32(R8)(AX*2), Y5
+	VPMOVZXWD 32(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VADDPS    Y5, Y3, Y3
-	VPMOVZXWD 48(R8)(AX*2), Y5
+	VPMOVZXWD 48(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VADDPS    Y5, Y4, Y4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Y0, Y1, Y1
 	VMULPS Y0, Y2, Y2
 	VMULPS Y0, Y3, Y3
 	VMULPS Y0, Y4, Y4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	VMOVUPS Y2, 32(R8)(AX*4)
-	VMOVUPS Y3, 64(R8)(AX*4)
-	VMOVUPS Y4, 96(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	VMOVUPS Y2, 32(R9)(AX*4)
+	VMOVUPS Y3, 64(R9)(AX*4)
+	VMOVUPS Y4, 96(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -723,32 +763,36 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Y1
 	VPSLLD    $0x10, Y1, Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VADDPS    Y2, Y1, Y1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Y0, Y1, Y1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -774,10 +818,10 @@ TEXT ·sumF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00007fff, R8
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x00000001, R8
+	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x7fc00000, R8
+	MOVL         $0x00000001, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
@@ -809,38 +853,38 @@ several_sources:
 	VMULPS       Y0, Y6, Y6
 	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y4, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y4, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y8, Y8
+	VBLENDVPS    Y4, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X4
 	VPACKUSDW    X4, X8, X4
 	VPSRLD       $0x10, Y5, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y5, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y5, Y5, Y5
-	VBLENDVPS    Y5, Y3, Y8, Y8
+	VBLENDVPS    Y5, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X5
 	VPACKUSDW    X5, X8, X5
 	VPSRLD       $0x10, Y6, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y6, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y6, Y6, Y6
-	VBLENDVPS    Y6, Y3, Y8, Y8
+	VBLENDVPS    Y6, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X6
 	VPACKUSDW    X6, X8, X6
 	VPSRLD       $0x10, Y7, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y7, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y7, Y7, Y7
-	VBLENDVPS    Y7, Y3, Y8, Y8
+	VBLENDVPS    Y7, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X7
 	VPACKUSDW    X7, X8, X7
@@ -879,11 +923,11 @@ one_sources:
 	JNZ          one_source
 	VMULPS       Y0, Y4, Y4
 	VPSRLD       $0x10, Y4, Y5
-	VPAND        Y2, Y5, Y5
+	VPAND        Y3, Y5, Y5
 	VPADDD       Y1, Y4, Y6
 	VPADDD       Y6, Y5, Y5
 	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y5, Y5
+	VBLENDVPS    Y4, Y2, Y5, Y5
 	VPSRLD       $0x10, Y5, Y5
 	VEXTRACTI128 $0x01, Y5, X4
 	VPACKUSDW    X4, X5, X4
@@ -1351,53 +1395,60 @@ TEXT ·prodF16AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	VCVTPH2PS 16(R8)(AX*2), Y2
-	VCVTPH2PS 32(R8)(AX*2), Y3
-	VCVTPH2PS 48(R8)(AX*2), Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	VCVTPH2PS 16(R9)(AX*2), Y2
+	VCVTPH2PS 32(R9)(AX*2), Y3
+	VCVTPH2PS 48(R9)(AX*2), Y4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y5
 	VMULPS    Y5, Y1, Y1
-	VCVTPH2PS 16(R8)(AX*2), Y5
+	VCVTPH2PS 16(R9)(AX*2), Y5
 	VMULPS    Y5, Y2, Y2
-	VCVTPH2PS 32(R8)(AX*2), Y5
+	VCVTPH2PS 32(R9)(AX*2), Y5
 	VMULPS    Y5, Y3, Y3
-	VCVTPH2PS 48(R8)(AX*2), Y5
+	VCVTPH2PS 48(R9)(AX*2), Y5
 	VMULPS    Y5, Y4, Y4
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VMULPS    Y0, Y4, Y4
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Y0, Y1, Y1
+	VMULPS Y0, Y2, Y2
+	VMULPS Y0, Y3, Y3
+	VMULPS Y0, Y4, Y4
+
+several_whole:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS X1, (R8)(AX*2)
-	VMOVUPS X2, 16(R8)(AX*2)
-	VMOVUPS X3, 32(R8)(AX*2)
-	VMOVUPS X4, 48(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS X1, (R9)(AX*2)
+	VMOVUPS X2, 16(R9)(AX*2)
+	VMOVUPS X3, 32(R9)(AX*2)
+	VMOVUPS X4, 48(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -1406,31 +1457,35 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y2
 	VMULPS    Y2, Y1, Y1
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Y0, Y1, Y1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Y0, Y1, Y1
+
+one_whole:
 	VCVTPS2PH $0x00, Y1, X1
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS X1, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS X1, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -1453,49 +1508,56 @@ TEXT ·prodF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	VCVTPH2PS 16(R8)(AX*2), Y2
-	VCVTPH2PS 32(R8)(AX*2), Y3
-	VCVTPH2PS 48(R8)(AX*2), Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	VCVTPH2PS 16(R9)(AX*2), Y2
+	VCVTPH2PS 32(R9)(AX*2), Y3
+	VCVTPH2PS 48(R9)(AX*2), Y4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y5
 	VMULPS    Y5, Y1, Y1
-	VCVTPH2PS 16(R8)(AX*2), Y5
+	VCVTPH2PS 16(R9)(AX*2), Y5
 	VMULPS    Y5, Y2, Y2
-	VCVTPH2PS 32(R8)(AX*2), Y5
+	VCVTPH2PS 32(R9)(AX*2), Y5
 	VMULPS    Y5, Y3, Y3
-	VCVTPH2PS 48(R8)(AX*2), Y5
+	VCVTPH2PS 48(R9)(AX*2), Y5
 	VMULPS    Y5, Y4, Y4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Y0, Y1, Y1
 	VMULPS Y0, Y2, Y2
 	VMULPS Y0, Y3, Y3
 	VMULPS Y0, Y4, Y4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	VMOVUPS Y2, 32(R8)(AX*4)
-	VMOVUPS Y3, 64(R8)(AX*4)
-	VMOVUPS Y4, 96(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	VMOVUPS Y2, 32(R9)(AX*4)
+	VMOVUPS Y3, 64(R9)(AX*4)
+	VMOVUPS Y4, 96(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -1504,30 +1566,34 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y2
 	VMULPS    Y2, Y1, Y1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Y0, Y1, Y1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -1647,98 +1713,105 @@ TEXT ·prodBF16AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
-	MOVL         $0x00007fff, R8
-	VMOVD        R8, X1
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x00000001, R8
-	VMOVD        R8, X2
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x7fc00000, R8
-	VMOVD        R8, X3
+	MOVL         $0x00000001, R9
+	VMOVD        R9, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0xffff0000, R8
-	VMOVD        R8, X4
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X4
 	VPBROADCASTD X4, Y4
 
 several:
 	CMPQ    CX, $0x00000020
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Y5
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Y5
 	VPSLLD  $0x10, Y5, Y6
 	VPAND   Y4, Y5, Y5
-	VMOVUPS 32(R8)(AX*2), Y7
+	VMOVUPS 32(R9)(AX*2), Y7
 	VPSLLD  $0x10, Y7, Y8
 	VPAND   Y4, Y7, Y7
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     several_sources
 
 several_source:
-	ADDQ    $0x18, R9
-	MOVQ    (R9), R8
-	VMOVUPS (R8)(AX*2), Y9
+	ADDQ    $0x18, R10
+	MOVQ    (R10), R9
+	VMOVUPS (R9)(AX*2), Y9
 	VPSLLD  $0x10, Y9, Y10
 	VPAND   Y4, Y9, Y9
 	VMULPS  Y10, Y6, Y6
 	VMULPS  Y9, Y5, Y5
-	VMOVUPS 32(R8)(AX*2), Y9
+	VMOVUPS 32(R9)(AX*2), Y9
 	VPSLLD  $0x10, Y9, Y10
 	VPAND   Y4, Y9, Y9
 	VMULPS  Y10, Y8, Y8
 	VMULPS  Y9, Y7, Y7
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Y0, Y6, Y6
-	VMULPS    Y0, Y5, Y5
-	VMULPS    Y0, Y8, Y8
-	VMULPS    Y0, Y7, Y7
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Y0, Y6, Y6
+	VMULPS Y0, Y5, Y5
+	VMULPS Y0, Y8, Y8
+	VMULPS Y0, Y7, Y7
+
+several_whole:
 	VCMPPS    $0x03, Y5, Y6, Y9
 	VCMPPS    $0x03, Y7, Y8, Y10
 	VPOR      Y9, Y10, Y10
 	VPTEST    Y10, Y10
 	JZ        several_numbers
 	VCMPPS    $0x03, Y6, Y6, Y9
-	VBLENDVPS Y9, Y3, Y6, Y6
+	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y9
-	VBLENDVPS Y9, Y3, Y5, Y5
+	VBLENDVPS Y9, Y2, Y5, Y5
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VBLENDVPS Y9, Y3, Y8, Y8
+	VBLENDVPS Y9, Y2, Y8, Y8
 	VCMPPS    $0x03, Y7, Y7, Y9
-	VBLENDVPS Y9, Y3, Y7, Y7
+	VBLENDVPS Y9, Y2, Y7, Y7
 
 several_numbers:
 	VPSRLD   $0x10, Y6, Y9
-	VPAND    Y2, Y9, Y9
+	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y6, Y6
 	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y9
-	VPAND    Y2, Y9, Y9
+	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y9, Y5
 	VPSRLD   $0x10, Y6, Y6
 	VPBLENDW $0xaa, Y5, Y6, Y6
 	VPSRLD   $0x10, Y8, Y5
-	VPAND    Y2, Y5, Y5
+	VPAND    Y3, Y5, Y5
 	VPADDD   Y1, Y8, Y8
 	VPADDD   Y8, Y5, Y5
 	VPSRLD   $0x10, Y7, Y8
-	VPAND    Y2, Y8, Y8
+	VPAND    Y3, Y8, Y8
 	VPADDD   Y1, Y7, Y7
 	VPADDD   Y7, Y8, Y7
 	VPSRLD   $0x10, Y5, Y5
 	VPBLENDW $0xaa, Y7, Y5, Y5
-	MOVQ     DI, R10
-	MOVQ     SI, R9
+	MOVQ     DI, R11
+	MOVQ     SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y6, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y6, (R9)(AX*2)
+	VMOVUPS Y5, 32(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -1747,55 +1820,59 @@ several_destination:
 one:
 	CMPQ    CX, $0x00000010
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Y5
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Y5
 	VPSLLD  $0x10, Y5, Y6
 	VPAND   Y4, Y5, Y5
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     one_sources
 
 one_source:
-	ADDQ    $0x18, R9
-	MOVQ    (R9), R8
-	VMOVUPS (R8)(AX*2), Y7
+	ADDQ    $0x18, R10
+	MOVQ    (R10), R9
+	VMOVUPS (R9)(AX*2), Y7
 	VPSLLD  $0x10, Y7, Y8
 	VPAND   Y4, Y7, Y7
 	VMULPS  Y8, Y6, Y6
 	VMULPS  Y7, Y5, Y5
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Y0, Y6, Y6
-	VMULPS    Y0, Y5, Y5
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Y0, Y6, Y6
+	VMULPS Y0, Y5, Y5
+
+one_whole:
 	VCMPPS    $0x03, Y5, Y6, Y7
 	VPTEST    Y7, Y7
 	JZ        one_numbers
 	VCMPPS    $0x03, Y6, Y6, Y7
-	VBLENDVPS Y7, Y3, Y6, Y6
+	VBLENDVPS Y7, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y7
-	VBLENDVPS Y7, Y3, Y5, Y5
+	VBLENDVPS Y7, Y2, Y5, Y5
 
 one_numbers:
 	VPSRLD   $0x10, Y6, Y7
-	VPAND    Y2, Y7, Y7
+	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y6, Y6
 	VPADDD   Y6, Y7, Y6
 	VPSRLD   $0x10, Y5, Y7
-	VPAND    Y2, Y7, Y7
+	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y7, Y5
 	VPSRLD   $0x10, Y6, Y6
 	VPBLENDW $0xaa, Y5, Y6, Y6
-	MOVQ     DI, R10
-	MOVQ     SI, R9
+	MOVQ     DI, R11
+	MOVQ     SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y6, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y6, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -1818,57 +1895,64 @@ TEXT ·prodBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Y1
 	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 16(R8)(AX*2), Y2
+	VPMOVZXWD 16(R9)(AX*2), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 32(R8)(AX*2), Y3
+	VPMOVZXWD 32(R9)(AX*2), Y3
 	VPSLLD    $0x10, Y3, Y3
-	VPMOVZXWD 48(R8)(AX*2), Y4
+	VPMOVZXWD 48(R9)(AX*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMULPS    Y5, Y1, Y1
-	VPMOVZXWD 16(R8)(AX*2), Y5
+	VPMOVZXWD 16(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMULPS    Y5, Y2, Y2
-	VPMOVZXWD 32(R8)(AX*2), Y5
+	VPMOVZXWD 32(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMULPS    Y5, Y3, Y3
-	VPMOVZXWD 48(R8)(AX*2), Y5
+	VPMOVZXWD 48(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMULPS    Y5, Y4, Y4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Y0, Y1, Y1
 	VMULPS Y0, Y2, Y2
 	VMULPS Y0, Y3, Y3
 	VMULPS Y0, Y4, Y4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	VMOVUPS Y2, 32(R8)(AX*4)
-	VMOVUPS Y3, 64(R8)(AX*4)
-	VMOVUPS Y4, 96(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	VMOVUPS Y2, 32(R9)(AX*4)
+	VMOVUPS Y3, 64(R9)(AX*4)
+	VMOVUPS Y4, 96(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -1877,32 +1961,36 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Y1
 	VPSLLD    $0x10, Y1, Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VMULPS    Y2, Y1, Y1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Y0, Y1, Y1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -1928,10 +2016,10 @@ TEXT ·prodF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00007fff, R8
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x00000001, R8
+	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x7fc00000, R8
+	MOVL         $0x00000001, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
@@ -1963,38 +2051,38 @@ several_sources:
 	VMULPS       Y0, Y6, Y6
 	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y4, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y4, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y8, Y8
+	VBLENDVPS    Y4, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X4
 	VPACKUSDW    X4, X8, X4
 	VPSRLD       $0x10, Y5, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y5, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y5, Y5, Y5
-	VBLENDVPS    Y5, Y3, Y8, Y8
+	VBLENDVPS    Y5, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X5
 	VPACKUSDW    X5, X8, X5
 	VPSRLD       $0x10, Y6, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y6, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y6, Y6, Y6
-	VBLENDVPS    Y6, Y3, Y8, Y8
+	VBLENDVPS    Y6, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X6
 	VPACKUSDW    X6, X8, X6
 	VPSRLD       $0x10, Y7, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y7, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y7, Y7, Y7
-	VBLENDVPS    Y7, Y3, Y8, Y8
+	VBLENDVPS    Y7, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X7
 	VPACKUSDW    X7, X8, X7
@@ -2033,11 +2121,11 @@ one_sources:
 	JNZ          one_source
 	VMULPS       Y0, Y4, Y4
 	VPSRLD       $0x10, Y4, Y5
-	VPAND        Y2, Y5, Y5
+	VPAND        Y3, Y5, Y5
 	VPADDD       Y1, Y4, Y6
 	VPADDD       Y6, Y5, Y5
 	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y5, Y5
+	VBLENDVPS    Y4, Y2, Y5, Y5
 	VPSRLD       $0x10, Y5, Y5
 	VEXTRACTI128 $0x01, Y5, X4
 	VPACKUSDW    X4, X5, X4
@@ -2650,44 +2738,47 @@ TEXT ·minF16AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	VCVTPH2PS 16(R8)(AX*2), Y2
-	VCVTPH2PS 32(R8)(AX*2), Y3
-	VCVTPH2PS 48(R8)(AX*2), Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	VCVTPH2PS 16(R9)(AX*2), Y2
+	VCVTPH2PS 32(R9)(AX*2), Y3
+	VCVTPH2PS 48(R9)(AX*2), Y4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y5
 	VMINPS    Y1, Y5, Y6
 	VMINPS    Y5, Y1, Y7
 	VPOR      Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y1, Y7
 	VADDPS    Y5, Y1, Y1
 	VBLENDVPS Y7, Y1, Y6, Y1
-	VCVTPH2PS 16(R8)(AX*2), Y5
+	VCVTPH2PS 16(R9)(AX*2), Y5
 	VMINPS    Y2, Y5, Y6
 	VMINPS    Y5, Y2, Y7
 	VPOR      Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y2, Y7
 	VADDPS    Y5, Y2, Y2
 	VBLENDVPS Y7, Y2, Y6, Y2
-	VCVTPH2PS 32(R8)(AX*2), Y5
+	VCVTPH2PS 32(R9)(AX*2), Y5
 	VMINPS    Y3, Y5, Y6
 	VMINPS    Y5, Y3, Y7
 	VPOR      Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y3, Y7
 	VADDPS    Y5, Y3, Y3
 	VBLENDVPS Y7, Y3, Y6, Y3
-	VCVTPH2PS 48(R8)(AX*2), Y5
+	VCVTPH2PS 48(R9)(AX*2), Y5
 	VMINPS    Y4, Y5, Y6
 	VMINPS    Y5, Y4, Y7
 	VPOR      Y6, Y7, Y6
@@ -2696,27 +2787,31 @@ several_source:
 	VBLENDVPS Y7, Y4, Y6, Y4
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VMULPS    Y0, Y4, Y4
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Y0, Y1, Y1
+	VMULPS Y0, Y2, Y2
+	VMULPS Y0, Y3, Y3
+	VMULPS Y0, Y4, Y4
+
+several_whole:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS X1, (R8)(AX*2)
-	VMOVUPS X2, 16(R8)(AX*2)
-	VMOVUPS X3, 32(R8)(AX*2)
-	VMOVUPS X4, 48(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS X1, (R9)(AX*2)
+	VMOVUPS X2, 16(R9)(AX*2)
+	VMOVUPS X3, 32(R9)(AX*2)
+	VMOVUPS X4, 48(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -2725,16 +2820,16 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y2
 	VMINPS    Y1, Y2, Y3
 	VMINPS    Y2, Y1, Y4
 	VPOR      Y3, Y4, Y3
@@ -2743,18 +2838,22 @@ one_source:
 	VBLENDVPS Y4, Y1, Y3, Y1
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Y0, Y1, Y1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Y0, Y1, Y1
+
+one_whole:
 	VCVTPS2PH $0x00, Y1, X1
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS X1, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS X1, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -2777,44 +2876,47 @@ TEXT ·minF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	VCVTPH2PS 16(R8)(AX*2), Y2
-	VCVTPH2PS 32(R8)(AX*2), Y3
-	VCVTPH2PS 48(R8)(AX*2), Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	VCVTPH2PS 16(R9)(AX*2), Y2
+	VCVTPH2PS 32(R9)(AX*2), Y3
+	VCVTPH2PS 48(R9)(AX*2), Y4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y5
 	VMINPS    Y1, Y5, Y6
 	VMINPS    Y5, Y1, Y7
 	VPOR      Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y1, Y7
 	VADDPS    Y5, Y1, Y1
 	VBLENDVPS Y7, Y1, Y6, Y1
-	VCVTPH2PS 16(R8)(AX*2), Y5
+	VCVTPH2PS 16(R9)(AX*2), Y5
 	VMINPS    Y2, Y5, Y6
 	VMINPS    Y5, Y2, Y7
 	VPOR      Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y2, Y7
 	VADDPS    Y5, Y2, Y2
 	VBLENDVPS Y7, Y2, Y6, Y2
-	VCVTPH2PS 32(R8)(AX*2), Y5
+	VCVTPH2PS 32(R9)(AX*2), Y5
 	VMINPS    Y3, Y5, Y6
 	VMINPS    Y5, Y3, Y7
 	VPOR      Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y3, Y7
 	VADDPS    Y5, Y3, Y3
 	VBLENDVPS Y7, Y3, Y6, Y3
-	VCVTPH2PS 48(R8)(AX*2), Y5
+	VCVTPH2PS 48(R9)(AX*2), Y5
 	VMINPS    Y4, Y5, Y6
 	VMINPS    Y5, Y4, Y7
 	VPOR      Y6, Y7, Y6
@@ -2823,23 +2925,27 @@ several_source:
 	VBLENDVPS Y7, Y4, Y6, Y4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Y0, Y1, Y1
 	VMULPS Y0, Y2, Y2
 	VMULPS Y0, Y3, Y3
 	VMULPS Y0, Y4, Y4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	VMOVUPS Y2, 32(R8)(AX*4)
-	VMOVUPS Y3, 64(R8)(AX*4)
-	VMOVUPS Y4, 96(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	VMOVUPS Y2, 32(R9)(AX*4)
+	VMOVUPS Y3, 64(R9)(AX*4)
+	VMOVUPS Y4, 96(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -2848,16 +2954,16 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y2
 	VMINPS    Y1, Y2, Y3
 	VMINPS    Y2, Y1, Y4
 	VPOR      Y3, Y4, Y3
@@ -2866,17 +2972,21 @@ one_source:
 	VBLENDVPS Y4, Y1, Y3, Y1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Y0, Y1, Y1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -3026,37 +3136,40 @@ TEXT ·minBF16AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
-	MOVL         $0x00007fff, R8
-	VMOVD        R8, X1
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x00000001, R8
-	VMOVD        R8, X2
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x7fc00000, R8
-	VMOVD        R8, X3
+	MOVL         $0x00000001, R9
+	VMOVD        R9, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0xffff0000, R8
-	VMOVD        R8, X4
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X4
 	VPBROADCASTD X4, Y4
 
 several:
 	CMPQ    CX, $0x00000020
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Y5
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Y5
 	VPSLLD  $0x10, Y5, Y6
 	VPAND   Y4, Y5, Y5
-	VMOVUPS 32(R8)(AX*2), Y7
+	VMOVUPS 32(R9)(AX*2), Y7
 	VPSLLD  $0x10, Y7, Y8
 	VPAND   Y4, Y7, Y7
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VMOVUPS   (R8)(AX*2), Y9
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VMOVUPS   (R9)(AX*2), Y9
 	VPSLLD    $0x10, Y9, Y10
 	VPAND     Y4, Y9, Y9
 	VMINPS    Y6, Y10, Y11
@@ -3071,7 +3184,7 @@ several_source:
 	VCMPPS    $0x03, Y9, Y5, Y11
 	VADDPS    Y9, Y5, Y5
 	VBLENDVPS Y11, Y5, Y10, Y5
-	VMOVUPS   32(R8)(AX*2), Y9
+	VMOVUPS   32(R9)(AX*2), Y9
 	VPSLLD    $0x10, Y9, Y10
 	VPAND     Y4, Y9, Y9
 	VMINPS    Y8, Y10, Y11
@@ -3088,56 +3201,60 @@ several_source:
 	VBLENDVPS Y11, Y7, Y10, Y7
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Y0, Y6, Y6
-	VMULPS    Y0, Y5, Y5
-	VMULPS    Y0, Y8, Y8
-	VMULPS    Y0, Y7, Y7
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Y0, Y6, Y6
+	VMULPS Y0, Y5, Y5
+	VMULPS Y0, Y8, Y8
+	VMULPS Y0, Y7, Y7
+
+several_whole:
 	VCMPPS    $0x03, Y5, Y6, Y9
 	VCMPPS    $0x03, Y7, Y8, Y10
 	VPOR      Y9, Y10, Y10
 	VPTEST    Y10, Y10
 	JZ        several_numbers
 	VCMPPS    $0x03, Y6, Y6, Y9
-	VBLENDVPS Y9, Y3, Y6, Y6
+	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y9
-	VBLENDVPS Y9, Y3, Y5, Y5
+	VBLENDVPS Y9, Y2, Y5, Y5
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VBLENDVPS Y9, Y3, Y8, Y8
+	VBLENDVPS Y9, Y2, Y8, Y8
 	VCMPPS    $0x03, Y7, Y7, Y9
-	VBLENDVPS Y9, Y3, Y7, Y7
+	VBLENDVPS Y9, Y2, Y7, Y7
 
 several_numbers:
 	VPSRLD   $0x10, Y6, Y9
-	VPAND    Y2, Y9, Y9
+	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y6, Y6
 	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y9
-	VPAND    Y2, Y9, Y9
+	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y9, Y5
 	VPSRLD   $0x10, Y6, Y6
 	VPBLENDW $0xaa, Y5, Y6, Y6
 	VPSRLD   $0x10, Y8, Y5
-	VPAND    Y2, Y5, Y5
+	VPAND    Y3, Y5, Y5
 	VPADDD   Y1, Y8, Y8
 	VPADDD   Y8, Y5, Y5
 	VPSRLD   $0x10, Y7, Y8
-	VPAND    Y2, Y8, Y8
+	VPAND    Y3, Y8, Y8
 	VPADDD   Y1, Y7, Y7
 	VPADDD   Y7, Y8, Y7
 	VPSRLD   $0x10, Y5, Y5
 	VPBLENDW $0xaa, Y7, Y5, Y5
-	MOVQ     DI, R10
-	MOVQ     SI, R9
+	MOVQ     DI, R11
+	MOVQ     SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y6, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y6, (R9)(AX*2)
+	VMOVUPS Y5, 32(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -3146,18 +3263,18 @@ several_destination:
 one:
 	CMPQ    CX, $0x00000010
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Y5
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Y5
 	VPSLLD  $0x10, Y5, Y6
 	VPAND   Y4, Y5, Y5
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VMOVUPS   (R8)(AX*2), Y7
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VMOVUPS   (R9)(AX*2), Y7
 	VPSLLD    $0x10, Y7, Y8
 	VPAND     Y4, Y7, Y7
 	VMINPS    Y6, Y8, Y9
@@ -3174,37 +3291,41 @@ one_source:
 	VBLENDVPS Y9, Y5, Y8, Y5
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Y0, Y6, Y6
-	VMULPS    Y0, Y5, Y5
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Y0, Y6, Y6
+	VMULPS Y0, Y5, Y5
+
+one_whole:
 	VCMPPS    $0x03, Y5, Y6, Y7
 	VPTEST    Y7, Y7
 	JZ        one_numbers
 	VCMPPS    $0x03, Y6, Y6, Y7
-	VBLENDVPS Y7, Y3, Y6, Y6
+	VBLENDVPS Y7, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y7
-	VBLENDVPS Y7, Y3, Y5, Y5
+	VBLENDVPS Y7, Y2, Y5, Y5
 
 one_numbers:
 	VPSRLD   $0x10, Y6, Y7
-	VPAND    Y2, Y7, Y7
+	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y6, Y6
 	VPADDD   Y6, Y7, Y6
 	VPSRLD   $0x10, Y5, Y7
-	VPAND    Y2, Y7, Y7
+	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y7, Y5
 	VPSRLD   $0x10, Y6, Y6
 	VPBLENDW $0xaa, Y5, Y6, Y6
-	MOVQ     DI, R10
-	MOVQ     SI, R9
+	MOVQ     DI, R11
+	MOVQ     SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y6, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y6, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -3227,27 +3348,30 @@ TEXT ·minBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Y1
 	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 16(R8)(AX*2), Y2
+	VPMOVZXWD 16(R9)(AX*2), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 32(R8)(AX*2), Y3
+	VPMOVZXWD 32(R9)(AX*2), Y3
 	VPSLLD    $0x10, Y3, Y3
-	VPMOVZXWD 48(R8)(AX*2), Y4
+	VPMOVZXWD 48(R9)(AX*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMINPS    Y1, Y5, Y6
 	VMINPS    Y5, Y1, Y7
@@ -3255,7 +3379,7 @@ several_source:
 	VCMPPS    $0x03, Y5, Y1, Y7
 	VADDPS    Y5, Y1, Y1
 	VBLENDVPS Y7, Y1, Y6, Y1
-	VPMOVZXWD 16(R8)(AX*2), Y5
+	VPMOVZXWD 16(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMINPS    Y2, Y5, Y6
 	VMINPS    Y5, Y2, Y7
@@ -3263,7 +3387,7 @@ several_source:
 	VCMPPS    $0x03, Y5, Y2, Y7
 	VADDPS    Y5, Y2, Y2
 	VBLENDVPS Y7, Y2, Y6, Y2
-	VPMOVZXWD 32(R8)(AX*2), Y5
+	VPMOVZXWD 32(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMINPS    Y3, Y5, Y6
 	VMINPS    Y5, Y3, Y7
@@ -3271,7 +3395,7 @@ several_source:
 	VCMPPS    $0x03, Y5, Y3, Y7
 	VADDPS    Y5, Y3, Y3
 	VBLENDVPS Y7, Y3, Y6, Y3
-	VPMOVZXWD 48(R8)(AX*2), Y5
+	VPMOVZXWD 48(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMINPS    Y4, Y5, Y6
 	VMINPS    Y5, Y4, Y7
@@ -3281,23 +3405,27 @@ several_source:
 	VBLENDVPS Y7, Y4, Y6, Y4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Y0, Y1, Y1
 	VMULPS Y0, Y2, Y2
 	VMULPS Y0, Y3, Y3
 	VMULPS Y0, Y4, Y4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	VMOVUPS Y2, 32(R8)(AX*4)
-	VMOVUPS Y3, 64(R8)(AX*4)
-	VMOVUPS Y4, 96(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	VMOVUPS Y2, 32(R9)(AX*4)
+	VMOVUPS Y3, 64(R9)(AX*4)
+	VMOVUPS Y4, 96(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -3306,17 +3434,17 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Y1
 	VPSLLD    $0x10, Y1, Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VMINPS    Y1, Y2, Y3
 	VMINPS    Y2, Y1, Y4
@@ -3326,17 +3454,21 @@ one_source:
 	VBLENDVPS Y4, Y1, Y3, Y1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Y0, Y1, Y1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -3362,10 +3494,10 @@ TEXT ·minF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00007fff, R8
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x00000001, R8
+	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x7fc00000, R8
+	MOVL         $0x00000001, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
@@ -3421,38 +3553,38 @@ several_sources:
 	VMULPS       Y0, Y6, Y6
 	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y4, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y4, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y8, Y8
+	VBLENDVPS    Y4, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X4
 	VPACKUSDW    X4, X8, X4
 	VPSRLD       $0x10, Y5, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y5, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y5, Y5, Y5
-	VBLENDVPS    Y5, Y3, Y8, Y8
+	VBLENDVPS    Y5, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X5
 	VPACKUSDW    X5, X8, X5
 	VPSRLD       $0x10, Y6, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y6, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y6, Y6, Y6
-	VBLENDVPS    Y6, Y3, Y8, Y8
+	VBLENDVPS    Y6, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X6
 	VPACKUSDW    X6, X8, X6
 	VPSRLD       $0x10, Y7, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y7, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y7, Y7, Y7
-	VBLENDVPS    Y7, Y3, Y8, Y8
+	VBLENDVPS    Y7, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X7
 	VPACKUSDW    X7, X8, X7
@@ -3497,11 +3629,11 @@ one_sources:
 	JNZ          one_source
 	VMULPS       Y0, Y4, Y4
 	VPSRLD       $0x10, Y4, Y5
-	VPAND        Y2, Y5, Y5
+	VPAND        Y3, Y5, Y5
 	VPADDD       Y1, Y4, Y6
 	VPADDD       Y6, Y5, Y5
 	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y5, Y5
+	VBLENDVPS    Y4, Y2, Y5, Y5
 	VPSRLD       $0x10, Y5, Y5
 	VEXTRACTI128 $0x01, Y5, X4
 	VPACKUSDW    X4, X5, X4
@@ -4039,44 +4171,47 @@ TEXT ·maxF16AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	VCVTPH2PS 16(R8)(AX*2), Y2
-	VCVTPH2PS 32(R8)(AX*2), Y3
-	VCVTPH2PS 48(R8)(AX*2), Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	VCVTPH2PS 16(R9)(AX*2), Y2
+	VCVTPH2PS 32(R9)(AX*2), Y3
+	VCVTPH2PS 48(R9)(AX*2), Y4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y5
 	VMAXPS    Y1, Y5, Y6
 	VMAXPS    Y5, Y1, Y7
 	VPAND     Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y1, Y7
 	VADDPS    Y5, Y1, Y1
 	VBLENDVPS Y7, Y1, Y6, Y1
-	VCVTPH2PS 16(R8)(AX*2), Y5
+	VCVTPH2PS 16(R9)(AX*2), Y5
 	VMAXPS    Y2, Y5, Y6
 	VMAXPS    Y5, Y2, Y7
 	VPAND     Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y2, Y7
 	VADDPS    Y5, Y2, Y2
 	VBLENDVPS Y7, Y2, Y6, Y2
-	VCVTPH2PS 32(R8)(AX*2), Y5
+	VCVTPH2PS 32(R9)(AX*2), Y5
 	VMAXPS    Y3, Y5, Y6
 	VMAXPS    Y5, Y3, Y7
 	VPAND     Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y3, Y7
 	VADDPS    Y5, Y3, Y3
 	VBLENDVPS Y7, Y3, Y6, Y3
-	VCVTPH2PS 48(R8)(AX*2), Y5
+	VCVTPH2PS 48(R9)(AX*2), Y5
 	VMAXPS    Y4, Y5, Y6
 	VMAXPS    Y5, Y4, Y7
 	VPAND     Y6, Y7, Y6
@@ -4085,27 +4220,31 @@ several_source:
 	VBLENDVPS Y7, Y4, Y6, Y4
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Y0, Y1, Y1
-	VMULPS    Y0, Y2, Y2
-	VMULPS    Y0, Y3, Y3
-	VMULPS    Y0, Y4, Y4
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Y0, Y1, Y1
+	VMULPS Y0, Y2, Y2
+	VMULPS Y0, Y3, Y3
+	VMULPS Y0, Y4, Y4
+
+several_whole:
 	VCVTPS2PH $0x00, Y1, X1
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS X1, (R8)(AX*2)
-	VMOVUPS X2, 16(R8)(AX*2)
-	VMOVUPS X3, 32(R8)(AX*2)
-	VMOVUPS X4, 48(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS X1, (R9)(AX*2)
+	VMOVUPS X2, 16(R9)(AX*2)
+	VMOVUPS X3, 32(R9)(AX*2)
+	VMOVUPS X4, 48(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -4114,16 +4253,16 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y2
 	VMAXPS    Y1, Y2, Y3
 	VMAXPS    Y2, Y1, Y4
 	VPAND     Y3, Y4, Y3
@@ -4132,18 +4271,22 @@ one_source:
 	VBLENDVPS Y4, Y1, Y3, Y1
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Y0, Y1, Y1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Y0, Y1, Y1
+
+one_whole:
 	VCVTPS2PH $0x00, Y1, X1
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS X1, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS X1, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -4166,44 +4309,47 @@ TEXT ·maxF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	VCVTPH2PS 16(R8)(AX*2), Y2
-	VCVTPH2PS 32(R8)(AX*2), Y3
-	VCVTPH2PS 48(R8)(AX*2), Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	VCVTPH2PS 16(R9)(AX*2), Y2
+	VCVTPH2PS 32(R9)(AX*2), Y3
+	VCVTPH2PS 48(R9)(AX*2), Y4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y5
 	VMAXPS    Y1, Y5, Y6
 	VMAXPS    Y5, Y1, Y7
 	VPAND     Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y1, Y7
 	VADDPS    Y5, Y1, Y1
 	VBLENDVPS Y7, Y1, Y6, Y1
-	VCVTPH2PS 16(R8)(AX*2), Y5
+	VCVTPH2PS 16(R9)(AX*2), Y5
 	VMAXPS    Y2, Y5, Y6
 	VMAXPS    Y5, Y2, Y7
 	VPAND     Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y2, Y7
 	VADDPS    Y5, Y2, Y2
 	VBLENDVPS Y7, Y2, Y6, Y2
-	VCVTPH2PS 32(R8)(AX*2), Y5
+	VCVTPH2PS 32(R9)(AX*2), Y5
 	VMAXPS    Y3, Y5, Y6
 	VMAXPS    Y5, Y3, Y7
 	VPAND     Y6, Y7, Y6
 	VCMPPS    $0x03, Y5, Y3, Y7
 	VADDPS    Y5, Y3, Y3
 	VBLENDVPS Y7, Y3, Y6, Y3
-	VCVTPH2PS 48(R8)(AX*2), Y5
+	VCVTPH2PS 48(R9)(AX*2), Y5
 	VMAXPS    Y4, Y5, Y6
 	VMAXPS    Y5, Y4, Y7
 	VPAND     Y6, Y7, Y6
@@ -4212,23 +4358,27 @@ several_source:
 	VBLENDVPS Y7, Y4, Y6, Y4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Y0, Y1, Y1
 	VMULPS Y0, Y2, Y2
 	VMULPS Y0, Y3, Y3
 	VMULPS Y0, Y4, Y4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	VMOVUPS Y2, 32(R8)(AX*4)
-	VMOVUPS Y3, 64(R8)(AX*4)
-	VMOVUPS Y4, 96(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	VMOVUPS Y2, 32(R9)(AX*4)
+	VMOVUPS Y3, 64(R9)(AX*4)
+	VMOVUPS Y4, 96(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -4237,16 +4387,16 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Y1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Y2
 	VMAXPS    Y1, Y2, Y3
 	VMAXPS    Y2, Y1, Y4
 	VPAND     Y3, Y4, Y3
@@ -4255,17 +4405,21 @@ one_source:
 	VBLENDVPS Y4, Y1, Y3, Y1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Y0, Y1, Y1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -4415,37 +4569,40 @@ TEXT ·maxBF16AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
-	MOVL         $0x00007fff, R8
-	VMOVD        R8, X1
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x00000001, R8
-	VMOVD        R8, X2
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x7fc00000, R8
-	VMOVD        R8, X3
+	MOVL         $0x00000001, R9
+	VMOVD        R9, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0xffff0000, R8
-	VMOVD        R8, X4
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X4
 	VPBROADCASTD X4, Y4
 
 several:
 	CMPQ    CX, $0x00000020
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Y5
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Y5
 	VPSLLD  $0x10, Y5, Y6
 	VPAND   Y4, Y5, Y5
-	VMOVUPS 32(R8)(AX*2), Y7
+	VMOVUPS 32(R9)(AX*2), Y7
 	VPSLLD  $0x10, Y7, Y8
 	VPAND   Y4, Y7, Y7
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VMOVUPS   (R8)(AX*2), Y9
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VMOVUPS   (R9)(AX*2), Y9
 	VPSLLD    $0x10, Y9, Y10
 	VPAND     Y4, Y9, Y9
 	VMAXPS    Y6, Y10, Y11
@@ -4460,7 +4617,7 @@ several_source:
 	VCMPPS    $0x03, Y9, Y5, Y11
 	VADDPS    Y9, Y5, Y5
 	VBLENDVPS Y11, Y5, Y10, Y5
-	VMOVUPS   32(R8)(AX*2), Y9
+	VMOVUPS   32(R9)(AX*2), Y9
 	VPSLLD    $0x10, Y9, Y10
 	VPAND     Y4, Y9, Y9
 	VMAXPS    Y8, Y10, Y11
@@ -4477,56 +4634,60 @@ several_source:
 	VBLENDVPS Y11, Y7, Y10, Y7
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Y0, Y6, Y6
-	VMULPS    Y0, Y5, Y5
-	VMULPS    Y0, Y8, Y8
-	VMULPS    Y0, Y7, Y7
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Y0, Y6, Y6
+	VMULPS Y0, Y5, Y5
+	VMULPS Y0, Y8, Y8
+	VMULPS Y0, Y7, Y7
+
+several_whole:
 	VCMPPS    $0x03, Y5, Y6, Y9
 	VCMPPS    $0x03, Y7, Y8, Y10
 	VPOR      Y9, Y10, Y10
 	VPTEST    Y10, Y10
 	JZ        several_numbers
 	VCMPPS    $0x03, Y6, Y6, Y9
-	VBLENDVPS Y9, Y3, Y6, Y6
+	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y9
-	VBLENDVPS Y9, Y3, Y5, Y5
+	VBLENDVPS Y9, Y2, Y5, Y5
 	VCMPPS    $0x03, Y8, Y8, Y9
-	VBLENDVPS Y9, Y3, Y8, Y8
+	VBLENDVPS Y9, Y2, Y8, Y8
 	VCMPPS    $0x03, Y7, Y7, Y9
-	VBLENDVPS Y9, Y3, Y7, Y7
+	VBLENDVPS Y9, Y2, Y7, Y7
 
 several_numbers:
 	VPSRLD   $0x10, Y6, Y9
-	VPAND    Y2, Y9, Y9
+	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y6, Y6
 	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y9
-	VPAND    Y2, Y9, Y9
+	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y9, Y5
 	VPSRLD   $0x10, Y6, Y6
 	VPBLENDW $0xaa, Y5, Y6, Y6
 	VPSRLD   $0x10, Y8, Y5
-	VPAND    Y2, Y5, Y5
+	VPAND    Y3, Y5, Y5
 	VPADDD   Y1, Y8, Y8
 	VPADDD   Y8, Y5, Y5
 	VPSRLD   $0x10, Y7, Y8
-	VPAND    Y2, Y8, Y8
+	VPAND    Y3, Y8, Y8
 	VPADDD   Y1, Y7, Y7
 	VPADDD   Y7, Y8, Y7
 	VPSRLD   $0x10, Y5, Y5
 	VPBLENDW $0xaa, Y7, Y5, Y5
-	MOVQ     DI, R10
-	MOVQ     SI, R9
+	MOVQ     DI, R11
+	MOVQ     SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y6, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y6, (R9)(AX*2)
+	VMOVUPS Y5, 32(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -4535,18 +4696,18 @@ several_destination:
 one:
 	CMPQ    CX, $0x00000010
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Y5
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Y5
 	VPSLLD  $0x10, Y5, Y6
 	VPAND   Y4, Y5, Y5
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VMOVUPS   (R8)(AX*2), Y7
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VMOVUPS   (R9)(AX*2), Y7
 	VPSLLD    $0x10, Y7, Y8
 	VPAND     Y4, Y7, Y7
 	VMAXPS    Y6, Y8, Y9
@@ -4563,37 +4724,41 @@ one_source:
 	VBLENDVPS Y9, Y5, Y8, Y5
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Y0, Y6, Y6
-	VMULPS    Y0, Y5, Y5
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Y0, Y6, Y6
+	VMULPS Y0, Y5, Y5
+
+one_whole:
 	VCMPPS    $0x03, Y5, Y6, Y7
 	VPTEST    Y7, Y7
 	JZ        one_numbers
 	VCMPPS    $0x03, Y6, Y6, Y7
-	VBLENDVPS Y7, Y3, Y6, Y6
+	VBLENDVPS Y7, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y7
-	VBLENDVPS Y7, Y3, Y5, Y5
+	VBLENDVPS Y7, Y2, Y5, Y5
 
 one_numbers:
 	VPSRLD   $0x10, Y6, Y7
-	VPAND    Y2, Y7, Y7
+	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y6, Y6
 	VPADDD   Y6, Y7, Y6
 	VPSRLD   $0x10, Y5, Y7
-	VPAND    Y2, Y7, Y7
+	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y7, Y5
 	VPSRLD   $0x10, Y6, Y6
 	VPBLENDW $0xaa, Y5, Y6, Y6
-	MOVQ     DI, R10
-	MOVQ     SI, R9
+	MOVQ     DI, R11
+	MOVQ     SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y6, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y6, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -4616,27 +4781,30 @@ TEXT ·maxBF16ToF32AVX2(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000020
 	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Y1
 	VPSLLD    $0x10, Y1, Y1
-	VPMOVZXWD 16(R8)(AX*2), Y2
+	VPMOVZXWD 16(R9)(AX*2), Y2
 	VPSLLD    $0x10, Y2, Y2
-	VPMOVZXWD 32(R8)(AX*2), Y3
+	VPMOVZXWD 32(R9)(AX*2), Y3
 	VPSLLD    $0x10, Y3, Y3
-	VPMOVZXWD 48(R8)(AX*2), Y4
+	VPMOVZXWD 48(R9)(AX*2), Y4
 	VPSLLD    $0x10, Y4, Y4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMAXPS    Y1, Y5, Y6
 	VMAXPS    Y5, Y1, Y7
@@ -4644,7 +4812,7 @@ several_source:
 	VCMPPS    $0x03, Y5, Y1, Y7
 	VADDPS    Y5, Y1, Y1
 	VBLENDVPS Y7, Y1, Y6, Y1
-	VPMOVZXWD 16(R8)(AX*2), Y5
+	VPMOVZXWD 16(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMAXPS    Y2, Y5, Y6
 	VMAXPS    Y5, Y2, Y7
@@ -4652,7 +4820,7 @@ several_source:
 	VCMPPS    $0x03, Y5, Y2, Y7
 	VADDPS    Y5, Y2, Y2
 	VBLENDVPS Y7, Y2, Y6, Y2
-	VPMOVZXWD 32(R8)(AX*2), Y5
+	VPMOVZXWD 32(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMAXPS    Y3, Y5, Y6
 	VMAXPS    Y5, Y3, Y7
@@ -4660,7 +4828,7 @@ several_source:
 	VCMPPS    $0x03, Y5, Y3, Y7
 	VADDPS    Y5, Y3, Y3
 	VBLENDVPS Y7, Y3, Y6, Y3
-	VPMOVZXWD 48(R8)(AX*2), Y5
+	VPMOVZXWD 48(R9)(AX*2), Y5
 	VPSLLD    $0x10, Y5, Y5
 	VMAXPS    Y4, Y5, Y6
 	VMAXPS    Y5, Y4, Y7
@@ -4670,23 +4838,27 @@ several_source:
 	VBLENDVPS Y7, Y4, Y6, Y4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Y0, Y1, Y1
 	VMULPS Y0, Y2, Y2
 	VMULPS Y0, Y3, Y3
 	VMULPS Y0, Y4, Y4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	VMOVUPS Y2, 32(R8)(AX*4)
-	VMOVUPS Y3, 64(R8)(AX*4)
-	VMOVUPS Y4, 96(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	VMOVUPS Y2, 32(R9)(AX*4)
+	VMOVUPS Y3, 64(R9)(AX*4)
+	VMOVUPS Y4, 96(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -4695,17 +4867,17 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000008
 	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Y1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Y1
 	VPSLLD    $0x10, Y1, Y1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Y2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Y2
 	VPSLLD    $0x10, Y2, Y2
 	VMAXPS    Y1, Y2, Y3
 	VMAXPS    Y2, Y1, Y4
@@ -4715,17 +4887,21 @@ one_source:
 	VBLENDVPS Y4, Y1, Y3, Y1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Y0, Y1, Y1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000008, AX
 	SUBQ    $0x00000008, CX
@@ -4751,10 +4927,10 @@ TEXT ·maxF32ToBF16AVX2(SB), NOSPLIT, $0-72
 	MOVL         $0x00007fff, R8
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x00000001, R8
+	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x7fc00000, R8
+	MOVL         $0x00000001, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Y3
 
@@ -4810,38 +4986,38 @@ several_sources:
 	VMULPS       Y0, Y6, Y6
 	VMULPS       Y0, Y7, Y7
 	VPSRLD       $0x10, Y4, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y4, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y8, Y8
+	VBLENDVPS    Y4, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X4
 	VPACKUSDW    X4, X8, X4
 	VPSRLD       $0x10, Y5, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y5, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y5, Y5, Y5
-	VBLENDVPS    Y5, Y3, Y8, Y8
+	VBLENDVPS    Y5, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X5
 	VPACKUSDW    X5, X8, X5
 	VPSRLD       $0x10, Y6, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y6, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y6, Y6, Y6
-	VBLENDVPS    Y6, Y3, Y8, Y8
+	VBLENDVPS    Y6, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X6
 	VPACKUSDW    X6, X8, X6
 	VPSRLD       $0x10, Y7, Y8
-	VPAND        Y2, Y8, Y8
+	VPAND        Y3, Y8, Y8
 	VPADDD       Y1, Y7, Y9
 	VPADDD       Y9, Y8, Y8
 	VCMPPS       $0x03, Y7, Y7, Y7
-	VBLENDVPS    Y7, Y3, Y8, Y8
+	VBLENDVPS    Y7, Y2, Y8, Y8
 	VPSRLD       $0x10, Y8, Y8
 	VEXTRACTI128 $0x01, Y8, X7
 	VPACKUSDW    X7, X8, X7
@@ -4886,11 +5062,11 @@ one_sources:
 	JNZ          one_source
 	VMULPS       Y0, Y4, Y4
 	VPSRLD       $0x10, Y4, Y5
-	VPAND        Y2, Y5, Y5
+	VPAND        Y3, Y5, Y5
 	VPADDD       Y1, Y4, Y6
 	VPADDD       Y6, Y5, Y5
 	VCMPPS       $0x03, Y4, Y4, Y4
-	VBLENDVPS    Y4, Y3, Y5, Y5
+	VBLENDVPS    Y4, Y2, Y5, Y5
 	VPSRLD       $0x10, Y5, Y5
 	VEXTRACTI128 $0x01, Y5, X4
 	VPACKUSDW    X4, X5, X4

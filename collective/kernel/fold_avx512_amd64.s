@@ -259,53 +259,60 @@ TEXT ·sumF16AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	VCVTPH2PS 32(R8)(AX*2), Z2
-	VCVTPH2PS 64(R8)(AX*2), Z3
-	VCVTPH2PS 96(R8)(AX*2), Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	VCVTPH2PS 32(R9)(AX*2), Z2
+	VCVTPH2PS 64(R9)(AX*2), Z3
+	VCVTPH2PS 96(R9)(AX*2), Z4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z5
 	VADDPS    Z5, Z1, Z1
-	VCVTPH2PS 32(R8)(AX*2), Z5
+	VCVTPH2PS 32(R9)(AX*2), Z5
 	VADDPS    Z5, Z2, Z2
-	VCVTPH2PS 64(R8)(AX*2), Z5
+	VCVTPH2PS 64(R9)(AX*2), Z5
 	VADDPS    Z5, Z3, Z3
-	VCVTPH2PS 96(R8)(AX*2), Z5
+	VCVTPH2PS 96(R9)(AX*2), Z5
 	VADDPS    Z5, Z4, Z4
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Z0, Z1, Z1
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z0, Z1, Z1
+	VMULPS Z0, Z2, Z2
+	VMULPS Z0, Z3, Z3
+	VMULPS Z0, Z4, Z4
+
+several_whole:
 	VCVTPS2PH $0x00, Z1, Y1
 	VCVTPS2PH $0x00, Z2, Y2
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*2)
-	VMOVUPS Y2, 32(R8)(AX*2)
-	VMOVUPS Y3, 64(R8)(AX*2)
-	VMOVUPS Y4, 96(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*2)
+	VMOVUPS Y2, 32(R9)(AX*2)
+	VMOVUPS Y3, 64(R9)(AX*2)
+	VMOVUPS Y4, 96(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -314,31 +321,35 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z2
 	VADDPS    Z2, Z1, Z1
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Z0, Z1, Z1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Z0, Z1, Z1
+
+one_whole:
 	VCVTPS2PH $0x00, Z1, Y1
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -347,9 +358,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VCVTPH2PS.Z (CX)(AX*2), K1, Z1
 	MOVQ        DX, DX
@@ -362,9 +373,13 @@ last_source:
 	VADDPS      Z2, Z1, Z1
 
 last_sources:
-	DECQ      BX
-	JNZ       last_source
-	VMULPS    Z0, Z1, Z1
+	DECQ   BX
+	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
+	VMULPS Z0, Z1, Z1
+
+last_whole:
 	VCVTPS2PH $0x00, Z1, Y0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
@@ -393,49 +408,56 @@ TEXT ·sumF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	VCVTPH2PS 32(R8)(AX*2), Z2
-	VCVTPH2PS 64(R8)(AX*2), Z3
-	VCVTPH2PS 96(R8)(AX*2), Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	VCVTPH2PS 32(R9)(AX*2), Z2
+	VCVTPH2PS 64(R9)(AX*2), Z3
+	VCVTPH2PS 96(R9)(AX*2), Z4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z5
 	VADDPS    Z5, Z1, Z1
-	VCVTPH2PS 32(R8)(AX*2), Z5
+	VCVTPH2PS 32(R9)(AX*2), Z5
 	VADDPS    Z5, Z2, Z2
-	VCVTPH2PS 64(R8)(AX*2), Z5
+	VCVTPH2PS 64(R9)(AX*2), Z5
 	VADDPS    Z5, Z3, Z3
-	VCVTPH2PS 96(R8)(AX*2), Z5
+	VCVTPH2PS 96(R9)(AX*2), Z5
 	VADDPS    Z5, Z4, Z4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Z0, Z1, Z1
 	VMULPS Z0, Z2, Z2
 	VMULPS Z0, Z3, Z3
 	VMULPS Z0, Z4, Z4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	VMOVUPS Z2, 64(R8)(AX*4)
-	VMOVUPS Z3, 128(R8)(AX*4)
-	VMOVUPS Z4, 192(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	VMOVUPS Z2, 64(R9)(AX*4)
+	VMOVUPS Z3, 128(R9)(AX*4)
+	VMOVUPS Z4, 192(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -444,30 +466,34 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z2
 	VADDPS    Z2, Z1, Z1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -476,9 +502,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VCVTPH2PS.Z (CX)(AX*2), K1, Z1
 	MOVQ        DX, DX
@@ -493,9 +519,13 @@ last_source:
 last_sources:
 	DECQ   BX
 	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, BX
-	MOVQ   SI, DX
+
+last_whole:
+	MOVQ DI, BX
+	MOVQ SI, DX
 
 last_destination:
 	MOVQ    (DX), CX
@@ -650,160 +680,156 @@ TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
-	MOVL         $0x00007fff, R8
-	VMOVD        R8, X1
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Z1
-	MOVL         $0x00000001, R8
-	VMOVD        R8, X2
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x7fc00000, R8
-	VMOVD        R8, X3
+	MOVL         $0x00008000, R9
+	VMOVD        R9, X3
 	VPBROADCASTD X3, Z3
-	MOVL         $0xffff0000, R8
-	VMOVD        R8, X4
+	MOVL         $0x00010000, R9
+	VMOVD        R9, X4
 	VPBROADCASTD X4, Z4
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0xaaaaaaaa, R9
+	KMOVD        R9, K1
 
 several:
 	CMPQ    CX, $0x00000080
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z6
-	VPANDD  Z4, Z5, Z5
-	VMOVUPS 64(R8)(AX*2), Z7
-	VPSLLD  $0x10, Z7, Z8
-	VPANDD  Z4, Z7, Z7
-	VMOVUPS 128(R8)(AX*2), Z9
-	VPSLLD  $0x10, Z9, Z10
-	VPANDD  Z4, Z9, Z9
-	VMOVUPS 192(R8)(AX*2), Z11
-	VPSLLD  $0x10, Z11, Z12
-	VPANDD  Z4, Z11, Z11
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Z6
+	VPSLLD  $0x10, Z6, Z7
+	VPANDD  Z5, Z6, Z6
+	VMOVUPS 64(R9)(AX*2), Z8
+	VPSLLD  $0x10, Z8, Z9
+	VPANDD  Z5, Z8, Z8
+	VMOVUPS 128(R9)(AX*2), Z10
+	VPSLLD  $0x10, Z10, Z11
+	VPANDD  Z5, Z10, Z10
+	VMOVUPS 192(R9)(AX*2), Z12
+	VPSLLD  $0x10, Z12, Z13
+	VPANDD  Z5, Z12, Z12
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     several_sources
 
 several_source:
-	ADDQ    $0x18, R9
-	MOVQ    (R9), R8
-	VMOVUPS (R8)(AX*2), Z13
-	VPSLLD  $0x10, Z13, Z14
-	VPANDD  Z4, Z13, Z13
+	ADDQ    $0x18, R10
+	MOVQ    (R10), R9
+	VMOVUPS (R9)(AX*2), Z14
+	VPSLLD  $0x10, Z14, Z15
+	VPANDD  Z5, Z14, Z14
+	VADDPS  Z15, Z7, Z7
 	VADDPS  Z14, Z6, Z6
-	VADDPS  Z13, Z5, Z5
-	VMOVUPS 64(R8)(AX*2), Z13
-	VPSLLD  $0x10, Z13, Z14
-	VPANDD  Z4, Z13, Z13
+	VMOVUPS 64(R9)(AX*2), Z14
+	VPSLLD  $0x10, Z14, Z15
+	VPANDD  Z5, Z14, Z14
+	VADDPS  Z15, Z9, Z9
 	VADDPS  Z14, Z8, Z8
-	VADDPS  Z13, Z7, Z7
-	VMOVUPS 128(R8)(AX*2), Z13
-	VPSLLD  $0x10, Z13, Z14
-	VPANDD  Z4, Z13, Z13
+	VMOVUPS 128(R9)(AX*2), Z14
+	VPSLLD  $0x10, Z14, Z15
+	VPANDD  Z5, Z14, Z14
+	VADDPS  Z15, Z11, Z11
 	VADDPS  Z14, Z10, Z10
-	VADDPS  Z13, Z9, Z9
-	VMOVUPS 192(R8)(AX*2), Z13
-	VPSLLD  $0x10, Z13, Z14
-	VPANDD  Z4, Z13, Z13
+	VMOVUPS 192(R9)(AX*2), Z14
+	VPSLLD  $0x10, Z14, Z15
+	VPANDD  Z5, Z14, Z14
+	VADDPS  Z15, Z13, Z13
 	VADDPS  Z14, Z12, Z12
-	VADDPS  Z13, Z11, Z11
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z0, Z7, Z7
-	VMULPS    Z0, Z10, Z10
-	VMULPS    Z0, Z9, Z9
-	VMULPS    Z0, Z12, Z12
-	VMULPS    Z0, Z11, Z11
-	VCMPPS    $0x03, Z5, Z6, K1
-	VCMPPS    $0x03, Z7, Z8, K2
-	KORW      K1, K2, K2
-	VCMPPS    $0x03, Z9, Z10, K1
-	KORW      K2, K1, K1
-	VCMPPS    $0x03, Z11, Z12, K2
-	KORW      K1, K2, K2
-	KORTESTW  K2, K2
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z9, Z9
+	VMULPS Z0, Z8, Z8
+	VMULPS Z0, Z11, Z11
+	VMULPS Z0, Z10, Z10
+	VMULPS Z0, Z13, Z13
+	VMULPS Z0, Z12, Z12
+
+several_whole:
+	VCMPPS    $0x03, Z6, Z7, K2
+	VCMPPS    $0x03, Z8, Z9, K3
+	KORW      K2, K3, K3
+	VCMPPS    $0x03, Z10, Z11, K2
+	KORW      K3, K2, K2
+	VCMPPS    $0x03, Z12, Z13, K3
+	KORW      K2, K3, K3
+	KORTESTW  K3, K3
 	JZ        several_numbers
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z6
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z5
-	VCMPPS    $0x03, Z8, Z8, K1
-	VMOVDQA32 Z3, K1, Z8
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z7
-	VCMPPS    $0x03, Z10, Z10, K1
-	VMOVDQA32 Z3, K1, Z10
-	VCMPPS    $0x03, Z9, Z9, K1
-	VMOVDQA32 Z3, K1, Z9
-	VCMPPS    $0x03, Z12, Z12, K1
-	VMOVDQA32 Z3, K1, Z12
-	VCMPPS    $0x03, Z11, Z11, K1
-	VMOVDQA32 Z3, K1, Z11
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z2, K2, Z6
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQA32 Z2, K2, Z9
+	VCMPPS    $0x03, Z8, Z8, K2
+	VMOVDQA32 Z2, K2, Z8
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQA32 Z2, K2, Z11
+	VCMPPS    $0x03, Z10, Z10, K2
+	VMOVDQA32 Z2, K2, Z10
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQA32 Z2, K2, Z13
+	VCMPPS    $0x03, Z12, Z12, K2
+	VMOVDQA32 Z2, K2, Z12
 
 several_numbers:
-	VPSRLD    $0x10, Z6, Z13
-	VPANDD    Z2, Z13, Z13
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z6, Z13, Z6
-	VPSRLD    $0x10, Z5, Z13
-	VPANDD    Z2, Z13, Z13
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z5, Z13, Z5
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z14
+	VPADDD    Z3, Z7, K2, Z14
+	VPTESTMD  Z4, Z6, K2
+	VPADDD    Z1, Z6, Z7
+	VPADDD    Z3, Z6, K2, Z7
+	VPSRLD    $0x10, Z14, Z14
+	VMOVDQU16 Z7, K1, Z14
+	VPTESTMD  Z4, Z9, K2
+	VPADDD    Z1, Z9, Z6
+	VPADDD    Z3, Z9, K2, Z6
+	VPTESTMD  Z4, Z8, K2
+	VPADDD    Z1, Z8, Z7
+	VPADDD    Z3, Z8, K2, Z7
 	VPSRLD    $0x10, Z6, Z6
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z5, K1, Z6
-	VPSRLD    $0x10, Z8, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z8, Z5, Z5
-	VPSRLD    $0x10, Z7, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z7, Z7
-	VPADDD    Z7, Z8, Z7
-	VPSRLD    $0x10, Z5, Z5
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z7, K1, Z5
-	VPSRLD    $0x10, Z10, Z7
-	VPANDD    Z2, Z7, Z7
+	VMOVDQU16 Z7, K1, Z6
+	VPTESTMD  Z4, Z11, K2
+	VPADDD    Z1, Z11, Z7
+	VPADDD    Z3, Z11, K2, Z7
+	VPTESTMD  Z4, Z10, K2
 	VPADDD    Z1, Z10, Z8
-	VPADDD    Z8, Z7, Z7
-	VPSRLD    $0x10, Z9, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z9, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z10, K2, Z8
 	VPSRLD    $0x10, Z7, Z7
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
 	VMOVDQU16 Z8, K1, Z7
-	VPSRLD    $0x10, Z12, Z8
-	VPANDD    Z2, Z8, Z8
+	VPTESTMD  Z4, Z13, K2
+	VPADDD    Z1, Z13, Z8
+	VPADDD    Z3, Z13, K2, Z8
+	VPTESTMD  Z4, Z12, K2
 	VPADDD    Z1, Z12, Z9
-	VPADDD    Z9, Z8, Z8
-	VPSRLD    $0x10, Z11, Z9
-	VPANDD    Z2, Z9, Z9
-	VPADDD    Z1, Z11, Z10
-	VPADDD    Z10, Z9, Z9
+	VPADDD    Z3, Z12, K2, Z9
 	VPSRLD    $0x10, Z8, Z8
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
 	VMOVDQU16 Z9, K1, Z8
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z6, (R8)(AX*2)
-	VMOVUPS Z5, 64(R8)(AX*2)
-	VMOVUPS Z7, 128(R8)(AX*2)
-	VMOVUPS Z8, 192(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z14, (R9)(AX*2)
+	VMOVUPS Z6, 64(R9)(AX*2)
+	VMOVUPS Z7, 128(R9)(AX*2)
+	VMOVUPS Z8, 192(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000080, AX
 	SUBQ    $0x00000080, CX
@@ -812,57 +838,57 @@ several_destination:
 one:
 	CMPQ    CX, $0x00000020
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z6
-	VPANDD  Z4, Z5, Z5
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Z6
+	VPSLLD  $0x10, Z6, Z7
+	VPANDD  Z5, Z6, Z6
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     one_sources
 
 one_source:
-	ADDQ    $0x18, R9
-	MOVQ    (R9), R8
-	VMOVUPS (R8)(AX*2), Z7
-	VPSLLD  $0x10, Z7, Z8
-	VPANDD  Z4, Z7, Z7
+	ADDQ    $0x18, R10
+	MOVQ    (R10), R9
+	VMOVUPS (R9)(AX*2), Z8
+	VPSLLD  $0x10, Z8, Z9
+	VPANDD  Z5, Z8, Z8
+	VADDPS  Z9, Z7, Z7
 	VADDPS  Z8, Z6, Z6
-	VADDPS  Z7, Z5, Z5
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VCMPPS    $0x03, Z5, Z6, K1
-	KORTESTW  K1, K1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+
+one_whole:
+	VCMPPS    $0x03, Z6, Z7, K2
+	KORTESTW  K2, K2
 	JZ        one_numbers
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z6
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z5
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z2, K2, Z6
 
 one_numbers:
-	VPSRLD    $0x10, Z6, Z7
-	VPANDD    Z2, Z7, Z7
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z6, Z7, Z6
-	VPSRLD    $0x10, Z5, Z7
-	VPANDD    Z2, Z7, Z7
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z5, Z7, Z5
-	VPSRLD    $0x10, Z6, Z6
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z5, K1, Z6
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z3, Z7, K2, Z8
+	VPTESTMD  Z4, Z6, K2
+	VPADDD    Z1, Z6, Z7
+	VPADDD    Z3, Z6, K2, Z7
+	VPSRLD    $0x10, Z8, Z8
+	VMOVDQU16 Z7, K1, Z8
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z6, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z8, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -871,57 +897,57 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K2
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K1, Z5
-	VPSLLD      $0x10, Z5, Z6
-	VPANDD      Z4, Z5, Z5
+	VMOVDQU16.Z (CX)(AX*2), K2, Z6
+	VPSLLD      $0x10, Z6, Z7
+	VPANDD      Z5, Z6, Z6
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K1, Z7
-	VPSLLD      $0x10, Z7, Z8
-	VPANDD      Z4, Z7, Z7
+	VMOVDQU16.Z (CX)(AX*2), K2, Z8
+	VPSLLD      $0x10, Z8, Z9
+	VPANDD      Z5, Z8, Z8
+	VADDPS      Z9, Z7, Z7
 	VADDPS      Z8, Z6, Z6
-	VADDPS      Z7, Z5, Z5
 
 last_sources:
-	DECQ      BX
-	JNZ       last_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VCMPPS    $0x03, Z5, Z6, K2
-	KORTESTW  K2, K2
+	DECQ   BX
+	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+
+last_whole:
+	VCMPPS    $0x03, Z6, Z7, K3
+	KORTESTW  K3, K3
 	JZ        last_numbers
-	VCMPPS    $0x03, Z6, Z6, K2
-	VMOVDQA32 Z3, K2, Z6
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQA32 Z3, K2, Z5
+	VCMPPS    $0x03, Z7, Z7, K3
+	VMOVDQA32 Z2, K3, Z7
+	VCMPPS    $0x03, Z6, Z6, K3
+	VMOVDQA32 Z2, K3, Z6
 
 last_numbers:
-	VPSRLD    $0x10, Z6, Z0
-	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z6, Z3
-	VPADDD    Z3, Z0, Z0
-	VPSRLD    $0x10, Z5, Z3
-	VPANDD    Z2, Z3, Z2
-	VPADDD    Z1, Z5, Z1
-	VPADDD    Z1, Z2, Z1
+	VPTESTMD  Z4, Z7, K3
+	VPADDD    Z1, Z7, Z0
+	VPADDD    Z3, Z7, K3, Z0
+	VPTESTMD  Z4, Z6, K3
+	VPADDD    Z1, Z6, Z1
+	VPADDD    Z3, Z6, K3, Z1
 	VPSRLD    $0x10, Z0, Z0
-	MOVL      $0xaaaaaaaa, CX
-	KMOVD     CX, K2
-	VMOVDQU16 Z1, K2, Z0
+	VMOVDQU16 Z1, K1, Z0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
 
 last_destination:
 	MOVQ      (DX), CX
-	VMOVDQU16 Z0, K1, (CX)(AX*2)
+	VMOVDQU16 Z0, K2, (CX)(AX*2)
 	ADDQ      $0x18, DX
 	DECQ      BX
 	JNZ       last_destination
@@ -943,57 +969,64 @@ TEXT ·sumBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Z1
 	VPSLLD    $0x10, Z1, Z1
-	VPMOVZXWD 32(R8)(AX*2), Z2
+	VPMOVZXWD 32(R9)(AX*2), Z2
 	VPSLLD    $0x10, Z2, Z2
-	VPMOVZXWD 64(R8)(AX*2), Z3
+	VPMOVZXWD 64(R9)(AX*2), Z3
 	VPSLLD    $0x10, Z3, Z3
-	VPMOVZXWD 96(R8)(AX*2), Z4
+	VPMOVZXWD 96(R9)(AX*2), Z4
 	VPSLLD    $0x10, Z4, Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z5, Z1, Z1
-	VPMOVZXWD 32(R8)(AX*2), Z5
+	VPMOVZXWD 32(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z5, Z2, Z2
-	VPMOVZXWD 64(R8)(AX*2), Z5
+	VPMOVZXWD 64(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z5, Z3, Z3
-	VPMOVZXWD 96(R8)(AX*2), Z5
+	VPMOVZXWD 96(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VADDPS    Z5, Z4, Z4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Z0, Z1, Z1
 	VMULPS Z0, Z2, Z2
 	VMULPS Z0, Z3, Z3
 	VMULPS Z0, Z4, Z4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	VMOVUPS Z2, 64(R8)(AX*4)
-	VMOVUPS Z3, 128(R8)(AX*4)
-	VMOVUPS Z4, 192(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	VMOVUPS Z2, 64(R9)(AX*4)
+	VMOVUPS Z3, 128(R9)(AX*4)
+	VMOVUPS Z4, 192(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -1002,32 +1035,36 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Z1
 	VPSLLD    $0x10, Z1, Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VADDPS    Z2, Z1, Z1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -1036,9 +1073,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VPMOVZXWD.Z (CX)(AX*2), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -1055,9 +1092,13 @@ last_source:
 last_sources:
 	DECQ   BX
 	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, BX
-	MOVQ   SI, DX
+
+last_whole:
+	MOVQ DI, BX
+	MOVQ SI, DX
 
 last_destination:
 	MOVQ    (DX), CX
@@ -1086,21 +1127,24 @@ TEXT ·sumF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVL         $0x00007fff, R8
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Z1
-	MOVL         $0x00000001, R8
+	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x7fc00000, R8
+	MOVL         $0x00008000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Z3
+	MOVL         $0x00010000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Z4
 
 several:
 	CMPQ    CX, $0x00000040
 	JL      one
 	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z4
-	VMOVUPS 64(R8)(AX*4), Z5
-	VMOVUPS 128(R8)(AX*4), Z6
-	VMOVUPS 192(R8)(AX*4), Z7
+	VMOVUPS (R8)(AX*4), Z5
+	VMOVUPS 64(R8)(AX*4), Z6
+	VMOVUPS 128(R8)(AX*4), Z7
+	VMOVUPS 192(R8)(AX*4), Z8
 	MOVQ    BX, R10
 	MOVQ    DX, R9
 	JMP     several_sources
@@ -1108,59 +1152,55 @@ several:
 several_source:
 	ADDQ   $0x18, R9
 	MOVQ   (R9), R8
-	VADDPS (R8)(AX*4), Z4, Z4
-	VADDPS 64(R8)(AX*4), Z5, Z5
-	VADDPS 128(R8)(AX*4), Z6, Z6
-	VADDPS 192(R8)(AX*4), Z7, Z7
+	VADDPS (R8)(AX*4), Z5, Z5
+	VADDPS 64(R8)(AX*4), Z6, Z6
+	VADDPS 128(R8)(AX*4), Z7, Z7
+	VADDPS 192(R8)(AX*4), Z8, Z8
 
 several_sources:
 	DECQ      R10
 	JNZ       several_source
-	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	VMULPS    Z0, Z6, Z6
 	VMULPS    Z0, Z7, Z7
-	VPSRLD    $0x10, Z4, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z4, Z9
-	VPADDD    Z9, Z8, Z8
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y4
-	VPSRLD    $0x10, Z5, Z8
-	VPANDD    Z2, Z8, Z8
+	VMULPS    Z0, Z8, Z8
+	VPTESTMD  Z4, Z5, K1
 	VPADDD    Z1, Z5, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z5, K1, Z9
 	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y5
-	VPSRLD    $0x10, Z6, Z8
-	VPANDD    Z2, Z8, Z8
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y5
+	VPTESTMD  Z4, Z6, K1
 	VPADDD    Z1, Z6, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z6, K1, Z9
 	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y6
-	VPSRLD    $0x10, Z7, Z8
-	VPANDD    Z2, Z8, Z8
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y6
+	VPTESTMD  Z4, Z7, K1
 	VPADDD    Z1, Z7, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z7, K1, Z9
 	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y7
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y7
+	VPTESTMD  Z4, Z8, K1
+	VPADDD    Z1, Z8, Z9
+	VPADDD    Z3, Z8, K1, Z9
+	VCMPPS    $0x03, Z8, Z8, K1
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y8
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	VMOVUPS Y6, 64(R8)(AX*2)
-	VMOVUPS Y7, 96(R8)(AX*2)
+	VMOVUPS Y5, (R8)(AX*2)
+	VMOVUPS Y6, 32(R8)(AX*2)
+	VMOVUPS Y7, 64(R8)(AX*2)
+	VMOVUPS Y8, 96(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
@@ -1172,7 +1212,7 @@ one:
 	CMPQ    CX, $0x00000010
 	JL      last
 	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z4
+	VMOVUPS (R8)(AX*4), Z5
 	MOVQ    BX, R10
 	MOVQ    DX, R9
 	JMP     one_sources
@@ -1180,26 +1220,25 @@ one:
 one_source:
 	ADDQ   $0x18, R9
 	MOVQ   (R9), R8
-	VADDPS (R8)(AX*4), Z4, Z4
+	VADDPS (R8)(AX*4), Z5, Z5
 
 one_sources:
 	DECQ      R10
 	JNZ       one_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z4, Z6
-	VPADDD    Z6, Z5, Z5
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z5
-	VPSRLD    $0x10, Z5, Z5
-	VPMOVDW   Z5, Y4
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  Z4, Z5, K1
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z3, Z5, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQA32 Z2, K1, Z6
+	VPSRLD    $0x10, Z6, Z6
+	VPMOVDW   Z6, Y5
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
+	VMOVUPS Y5, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
@@ -1214,26 +1253,25 @@ last:
 	BZHIQ     CX, R8, R8
 	KMOVQ     R8, K1
 	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z4
+	VMOVUPS.Z (CX)(AX*4), K1, Z5
 	MOVQ      DX, DX
 	JMP       last_sources
 
 last_source:
 	ADDQ      $0x18, DX
 	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z5
-	VADDPS    Z5, Z4, Z4
+	VMOVUPS.Z (CX)(AX*4), K1, Z6
+	VADDPS    Z6, Z5, Z5
 
 last_sources:
 	DECQ      BX
 	JNZ       last_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z0
-	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z4, Z1
-	VPADDD    Z1, Z0, Z0
-	VCMPPS    $0x03, Z4, Z4, K2
-	VMOVDQA32 Z3, K2, Z0
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  Z4, Z5, K2
+	VPADDD    Z1, Z5, Z0
+	VPADDD    Z3, Z5, K2, Z0
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z2, K2, Z0
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	MOVQ      DI, BX
@@ -1849,53 +1887,60 @@ TEXT ·prodF16AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	VCVTPH2PS 32(R8)(AX*2), Z2
-	VCVTPH2PS 64(R8)(AX*2), Z3
-	VCVTPH2PS 96(R8)(AX*2), Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	VCVTPH2PS 32(R9)(AX*2), Z2
+	VCVTPH2PS 64(R9)(AX*2), Z3
+	VCVTPH2PS 96(R9)(AX*2), Z4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z5
 	VMULPS    Z5, Z1, Z1
-	VCVTPH2PS 32(R8)(AX*2), Z5
+	VCVTPH2PS 32(R9)(AX*2), Z5
 	VMULPS    Z5, Z2, Z2
-	VCVTPH2PS 64(R8)(AX*2), Z5
+	VCVTPH2PS 64(R9)(AX*2), Z5
 	VMULPS    Z5, Z3, Z3
-	VCVTPH2PS 96(R8)(AX*2), Z5
+	VCVTPH2PS 96(R9)(AX*2), Z5
 	VMULPS    Z5, Z4, Z4
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Z0, Z1, Z1
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z0, Z1, Z1
+	VMULPS Z0, Z2, Z2
+	VMULPS Z0, Z3, Z3
+	VMULPS Z0, Z4, Z4
+
+several_whole:
 	VCVTPS2PH $0x00, Z1, Y1
 	VCVTPS2PH $0x00, Z2, Y2
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*2)
-	VMOVUPS Y2, 32(R8)(AX*2)
-	VMOVUPS Y3, 64(R8)(AX*2)
-	VMOVUPS Y4, 96(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*2)
+	VMOVUPS Y2, 32(R9)(AX*2)
+	VMOVUPS Y3, 64(R9)(AX*2)
+	VMOVUPS Y4, 96(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -1904,31 +1949,35 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z2
 	VMULPS    Z2, Z1, Z1
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Z0, Z1, Z1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Z0, Z1, Z1
+
+one_whole:
 	VCVTPS2PH $0x00, Z1, Y1
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -1937,9 +1986,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VCVTPH2PS.Z (CX)(AX*2), K1, Z1
 	MOVQ        DX, DX
@@ -1952,9 +2001,13 @@ last_source:
 	VMULPS      Z2, Z1, Z1
 
 last_sources:
-	DECQ      BX
-	JNZ       last_source
-	VMULPS    Z0, Z1, Z1
+	DECQ   BX
+	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
+	VMULPS Z0, Z1, Z1
+
+last_whole:
 	VCVTPS2PH $0x00, Z1, Y0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
@@ -1983,49 +2036,56 @@ TEXT ·prodF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	VCVTPH2PS 32(R8)(AX*2), Z2
-	VCVTPH2PS 64(R8)(AX*2), Z3
-	VCVTPH2PS 96(R8)(AX*2), Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	VCVTPH2PS 32(R9)(AX*2), Z2
+	VCVTPH2PS 64(R9)(AX*2), Z3
+	VCVTPH2PS 96(R9)(AX*2), Z4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z5
 	VMULPS    Z5, Z1, Z1
-	VCVTPH2PS 32(R8)(AX*2), Z5
+	VCVTPH2PS 32(R9)(AX*2), Z5
 	VMULPS    Z5, Z2, Z2
-	VCVTPH2PS 64(R8)(AX*2), Z5
+	VCVTPH2PS 64(R9)(AX*2), Z5
 	VMULPS    Z5, Z3, Z3
-	VCVTPH2PS 96(R8)(AX*2), Z5
+	VCVTPH2PS 96(R9)(AX*2), Z5
 	VMULPS    Z5, Z4, Z4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Z0, Z1, Z1
 	VMULPS Z0, Z2, Z2
 	VMULPS Z0, Z3, Z3
 	VMULPS Z0, Z4, Z4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	VMOVUPS Z2, 64(R8)(AX*4)
-	VMOVUPS Z3, 128(R8)(AX*4)
-	VMOVUPS Z4, 192(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	VMOVUPS Z2, 64(R9)(AX*4)
+	VMOVUPS Z3, 128(R9)(AX*4)
+	VMOVUPS Z4, 192(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -2034,30 +2094,34 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z2
 	VMULPS    Z2, Z1, Z1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -2066,9 +2130,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VCVTPH2PS.Z (CX)(AX*2), K1, Z1
 	MOVQ        DX, DX
@@ -2083,9 +2147,13 @@ last_source:
 last_sources:
 	DECQ   BX
 	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, BX
-	MOVQ   SI, DX
+
+last_whole:
+	MOVQ DI, BX
+	MOVQ SI, DX
 
 last_destination:
 	MOVQ    (DX), CX
@@ -2240,160 +2308,156 @@ TEXT ·prodBF16AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
-	MOVL         $0x00007fff, R8
-	VMOVD        R8, X1
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Z1
-	MOVL         $0x00000001, R8
-	VMOVD        R8, X2
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x7fc00000, R8
-	VMOVD        R8, X3
+	MOVL         $0x00008000, R9
+	VMOVD        R9, X3
 	VPBROADCASTD X3, Z3
-	MOVL         $0xffff0000, R8
-	VMOVD        R8, X4
+	MOVL         $0x00010000, R9
+	VMOVD        R9, X4
 	VPBROADCASTD X4, Z4
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0xaaaaaaaa, R9
+	KMOVD        R9, K1
 
 several:
 	CMPQ    CX, $0x00000080
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z6
-	VPANDD  Z4, Z5, Z5
-	VMOVUPS 64(R8)(AX*2), Z7
-	VPSLLD  $0x10, Z7, Z8
-	VPANDD  Z4, Z7, Z7
-	VMOVUPS 128(R8)(AX*2), Z9
-	VPSLLD  $0x10, Z9, Z10
-	VPANDD  Z4, Z9, Z9
-	VMOVUPS 192(R8)(AX*2), Z11
-	VPSLLD  $0x10, Z11, Z12
-	VPANDD  Z4, Z11, Z11
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Z6
+	VPSLLD  $0x10, Z6, Z7
+	VPANDD  Z5, Z6, Z6
+	VMOVUPS 64(R9)(AX*2), Z8
+	VPSLLD  $0x10, Z8, Z9
+	VPANDD  Z5, Z8, Z8
+	VMOVUPS 128(R9)(AX*2), Z10
+	VPSLLD  $0x10, Z10, Z11
+	VPANDD  Z5, Z10, Z10
+	VMOVUPS 192(R9)(AX*2), Z12
+	VPSLLD  $0x10, Z12, Z13
+	VPANDD  Z5, Z12, Z12
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     several_sources
 
 several_source:
-	ADDQ    $0x18, R9
-	MOVQ    (R9), R8
-	VMOVUPS (R8)(AX*2), Z13
-	VPSLLD  $0x10, Z13, Z14
-	VPANDD  Z4, Z13, Z13
+	ADDQ    $0x18, R10
+	MOVQ    (R10), R9
+	VMOVUPS (R9)(AX*2), Z14
+	VPSLLD  $0x10, Z14, Z15
+	VPANDD  Z5, Z14, Z14
+	VMULPS  Z15, Z7, Z7
 	VMULPS  Z14, Z6, Z6
-	VMULPS  Z13, Z5, Z5
-	VMOVUPS 64(R8)(AX*2), Z13
-	VPSLLD  $0x10, Z13, Z14
-	VPANDD  Z4, Z13, Z13
+	VMOVUPS 64(R9)(AX*2), Z14
+	VPSLLD  $0x10, Z14, Z15
+	VPANDD  Z5, Z14, Z14
+	VMULPS  Z15, Z9, Z9
 	VMULPS  Z14, Z8, Z8
-	VMULPS  Z13, Z7, Z7
-	VMOVUPS 128(R8)(AX*2), Z13
-	VPSLLD  $0x10, Z13, Z14
-	VPANDD  Z4, Z13, Z13
+	VMOVUPS 128(R9)(AX*2), Z14
+	VPSLLD  $0x10, Z14, Z15
+	VPANDD  Z5, Z14, Z14
+	VMULPS  Z15, Z11, Z11
 	VMULPS  Z14, Z10, Z10
-	VMULPS  Z13, Z9, Z9
-	VMOVUPS 192(R8)(AX*2), Z13
-	VPSLLD  $0x10, Z13, Z14
-	VPANDD  Z4, Z13, Z13
+	VMOVUPS 192(R9)(AX*2), Z14
+	VPSLLD  $0x10, Z14, Z15
+	VPANDD  Z5, Z14, Z14
+	VMULPS  Z15, Z13, Z13
 	VMULPS  Z14, Z12, Z12
-	VMULPS  Z13, Z11, Z11
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z0, Z7, Z7
-	VMULPS    Z0, Z10, Z10
-	VMULPS    Z0, Z9, Z9
-	VMULPS    Z0, Z12, Z12
-	VMULPS    Z0, Z11, Z11
-	VCMPPS    $0x03, Z5, Z6, K1
-	VCMPPS    $0x03, Z7, Z8, K2
-	KORW      K1, K2, K2
-	VCMPPS    $0x03, Z9, Z10, K1
-	KORW      K2, K1, K1
-	VCMPPS    $0x03, Z11, Z12, K2
-	KORW      K1, K2, K2
-	KORTESTW  K2, K2
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z9, Z9
+	VMULPS Z0, Z8, Z8
+	VMULPS Z0, Z11, Z11
+	VMULPS Z0, Z10, Z10
+	VMULPS Z0, Z13, Z13
+	VMULPS Z0, Z12, Z12
+
+several_whole:
+	VCMPPS    $0x03, Z6, Z7, K2
+	VCMPPS    $0x03, Z8, Z9, K3
+	KORW      K2, K3, K3
+	VCMPPS    $0x03, Z10, Z11, K2
+	KORW      K3, K2, K2
+	VCMPPS    $0x03, Z12, Z13, K3
+	KORW      K2, K3, K3
+	KORTESTW  K3, K3
 	JZ        several_numbers
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z6
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z5
-	VCMPPS    $0x03, Z8, Z8, K1
-	VMOVDQA32 Z3, K1, Z8
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z7
-	VCMPPS    $0x03, Z10, Z10, K1
-	VMOVDQA32 Z3, K1, Z10
-	VCMPPS    $0x03, Z9, Z9, K1
-	VMOVDQA32 Z3, K1, Z9
-	VCMPPS    $0x03, Z12, Z12, K1
-	VMOVDQA32 Z3, K1, Z12
-	VCMPPS    $0x03, Z11, Z11, K1
-	VMOVDQA32 Z3, K1, Z11
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z2, K2, Z6
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQA32 Z2, K2, Z9
+	VCMPPS    $0x03, Z8, Z8, K2
+	VMOVDQA32 Z2, K2, Z8
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQA32 Z2, K2, Z11
+	VCMPPS    $0x03, Z10, Z10, K2
+	VMOVDQA32 Z2, K2, Z10
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQA32 Z2, K2, Z13
+	VCMPPS    $0x03, Z12, Z12, K2
+	VMOVDQA32 Z2, K2, Z12
 
 several_numbers:
-	VPSRLD    $0x10, Z6, Z13
-	VPANDD    Z2, Z13, Z13
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z6, Z13, Z6
-	VPSRLD    $0x10, Z5, Z13
-	VPANDD    Z2, Z13, Z13
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z5, Z13, Z5
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z14
+	VPADDD    Z3, Z7, K2, Z14
+	VPTESTMD  Z4, Z6, K2
+	VPADDD    Z1, Z6, Z7
+	VPADDD    Z3, Z6, K2, Z7
+	VPSRLD    $0x10, Z14, Z14
+	VMOVDQU16 Z7, K1, Z14
+	VPTESTMD  Z4, Z9, K2
+	VPADDD    Z1, Z9, Z6
+	VPADDD    Z3, Z9, K2, Z6
+	VPTESTMD  Z4, Z8, K2
+	VPADDD    Z1, Z8, Z7
+	VPADDD    Z3, Z8, K2, Z7
 	VPSRLD    $0x10, Z6, Z6
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z5, K1, Z6
-	VPSRLD    $0x10, Z8, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z8, Z5, Z5
-	VPSRLD    $0x10, Z7, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z7, Z7
-	VPADDD    Z7, Z8, Z7
-	VPSRLD    $0x10, Z5, Z5
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z7, K1, Z5
-	VPSRLD    $0x10, Z10, Z7
-	VPANDD    Z2, Z7, Z7
+	VMOVDQU16 Z7, K1, Z6
+	VPTESTMD  Z4, Z11, K2
+	VPADDD    Z1, Z11, Z7
+	VPADDD    Z3, Z11, K2, Z7
+	VPTESTMD  Z4, Z10, K2
 	VPADDD    Z1, Z10, Z8
-	VPADDD    Z8, Z7, Z7
-	VPSRLD    $0x10, Z9, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z9, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z10, K2, Z8
 	VPSRLD    $0x10, Z7, Z7
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
 	VMOVDQU16 Z8, K1, Z7
-	VPSRLD    $0x10, Z12, Z8
-	VPANDD    Z2, Z8, Z8
+	VPTESTMD  Z4, Z13, K2
+	VPADDD    Z1, Z13, Z8
+	VPADDD    Z3, Z13, K2, Z8
+	VPTESTMD  Z4, Z12, K2
 	VPADDD    Z1, Z12, Z9
-	VPADDD    Z9, Z8, Z8
-	VPSRLD    $0x10, Z11, Z9
-	VPANDD    Z2, Z9, Z9
-	VPADDD    Z1, Z11, Z10
-	VPADDD    Z10, Z9, Z9
+	VPADDD    Z3, Z12, K2, Z9
 	VPSRLD    $0x10, Z8, Z8
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
 	VMOVDQU16 Z9, K1, Z8
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z6, (R8)(AX*2)
-	VMOVUPS Z5, 64(R8)(AX*2)
-	VMOVUPS Z7, 128(R8)(AX*2)
-	VMOVUPS Z8, 192(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z14, (R9)(AX*2)
+	VMOVUPS Z6, 64(R9)(AX*2)
+	VMOVUPS Z7, 128(R9)(AX*2)
+	VMOVUPS Z8, 192(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000080, AX
 	SUBQ    $0x00000080, CX
@@ -2402,57 +2466,57 @@ several_destination:
 one:
 	CMPQ    CX, $0x00000020
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z6
-	VPANDD  Z4, Z5, Z5
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Z6
+	VPSLLD  $0x10, Z6, Z7
+	VPANDD  Z5, Z6, Z6
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     one_sources
 
 one_source:
-	ADDQ    $0x18, R9
-	MOVQ    (R9), R8
-	VMOVUPS (R8)(AX*2), Z7
-	VPSLLD  $0x10, Z7, Z8
-	VPANDD  Z4, Z7, Z7
+	ADDQ    $0x18, R10
+	MOVQ    (R10), R9
+	VMOVUPS (R9)(AX*2), Z8
+	VPSLLD  $0x10, Z8, Z9
+	VPANDD  Z5, Z8, Z8
+	VMULPS  Z9, Z7, Z7
 	VMULPS  Z8, Z6, Z6
-	VMULPS  Z7, Z5, Z5
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VCMPPS    $0x03, Z5, Z6, K1
-	KORTESTW  K1, K1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+
+one_whole:
+	VCMPPS    $0x03, Z6, Z7, K2
+	KORTESTW  K2, K2
 	JZ        one_numbers
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z6
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z5
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z2, K2, Z6
 
 one_numbers:
-	VPSRLD    $0x10, Z6, Z7
-	VPANDD    Z2, Z7, Z7
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z6, Z7, Z6
-	VPSRLD    $0x10, Z5, Z7
-	VPANDD    Z2, Z7, Z7
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z5, Z7, Z5
-	VPSRLD    $0x10, Z6, Z6
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z5, K1, Z6
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z3, Z7, K2, Z8
+	VPTESTMD  Z4, Z6, K2
+	VPADDD    Z1, Z6, Z7
+	VPADDD    Z3, Z6, K2, Z7
+	VPSRLD    $0x10, Z8, Z8
+	VMOVDQU16 Z7, K1, Z8
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z6, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z8, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -2461,57 +2525,57 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K2
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K1, Z5
-	VPSLLD      $0x10, Z5, Z6
-	VPANDD      Z4, Z5, Z5
+	VMOVDQU16.Z (CX)(AX*2), K2, Z6
+	VPSLLD      $0x10, Z6, Z7
+	VPANDD      Z5, Z6, Z6
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K1, Z7
-	VPSLLD      $0x10, Z7, Z8
-	VPANDD      Z4, Z7, Z7
+	VMOVDQU16.Z (CX)(AX*2), K2, Z8
+	VPSLLD      $0x10, Z8, Z9
+	VPANDD      Z5, Z8, Z8
+	VMULPS      Z9, Z7, Z7
 	VMULPS      Z8, Z6, Z6
-	VMULPS      Z7, Z5, Z5
 
 last_sources:
-	DECQ      BX
-	JNZ       last_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VCMPPS    $0x03, Z5, Z6, K2
-	KORTESTW  K2, K2
+	DECQ   BX
+	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+
+last_whole:
+	VCMPPS    $0x03, Z6, Z7, K3
+	KORTESTW  K3, K3
 	JZ        last_numbers
-	VCMPPS    $0x03, Z6, Z6, K2
-	VMOVDQA32 Z3, K2, Z6
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQA32 Z3, K2, Z5
+	VCMPPS    $0x03, Z7, Z7, K3
+	VMOVDQA32 Z2, K3, Z7
+	VCMPPS    $0x03, Z6, Z6, K3
+	VMOVDQA32 Z2, K3, Z6
 
 last_numbers:
-	VPSRLD    $0x10, Z6, Z0
-	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z6, Z3
-	VPADDD    Z3, Z0, Z0
-	VPSRLD    $0x10, Z5, Z3
-	VPANDD    Z2, Z3, Z2
-	VPADDD    Z1, Z5, Z1
-	VPADDD    Z1, Z2, Z1
+	VPTESTMD  Z4, Z7, K3
+	VPADDD    Z1, Z7, Z0
+	VPADDD    Z3, Z7, K3, Z0
+	VPTESTMD  Z4, Z6, K3
+	VPADDD    Z1, Z6, Z1
+	VPADDD    Z3, Z6, K3, Z1
 	VPSRLD    $0x10, Z0, Z0
-	MOVL      $0xaaaaaaaa, CX
-	KMOVD     CX, K2
-	VMOVDQU16 Z1, K2, Z0
+	VMOVDQU16 Z1, K1, Z0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
 
 last_destination:
 	MOVQ      (DX), CX
-	VMOVDQU16 Z0, K1, (CX)(AX*2)
+	VMOVDQU16 Z0, K2, (CX)(AX*2)
 	ADDQ      $0x18, DX
 	DECQ      BX
 	JNZ       last_destination
@@ -2533,57 +2597,64 @@ TEXT ·prodBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Z1
 	VPSLLD    $0x10, Z1, Z1
-	VPMOVZXWD 32(R8)(AX*2), Z2
+	VPMOVZXWD 32(R9)(AX*2), Z2
 	VPSLLD    $0x10, Z2, Z2
-	VPMOVZXWD 64(R8)(AX*2), Z3
+	VPMOVZXWD 64(R9)(AX*2), Z3
 	VPSLLD    $0x10, Z3, Z3
-	VPMOVZXWD 96(R8)(AX*2), Z4
+	VPMOVZXWD 96(R9)(AX*2), Z4
 	VPSLLD    $0x10, Z4, Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VMULPS    Z5, Z1, Z1
-	VPMOVZXWD 32(R8)(AX*2), Z5
+	VPMOVZXWD 32(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VMULPS    Z5, Z2, Z2
-	VPMOVZXWD 64(R8)(AX*2), Z5
+	VPMOVZXWD 64(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VMULPS    Z5, Z3, Z3
-	VPMOVZXWD 96(R8)(AX*2), Z5
+	VPMOVZXWD 96(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VMULPS    Z5, Z4, Z4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Z0, Z1, Z1
 	VMULPS Z0, Z2, Z2
 	VMULPS Z0, Z3, Z3
 	VMULPS Z0, Z4, Z4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	VMOVUPS Z2, 64(R8)(AX*4)
-	VMOVUPS Z3, 128(R8)(AX*4)
-	VMOVUPS Z4, 192(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	VMOVUPS Z2, 64(R9)(AX*4)
+	VMOVUPS Z3, 128(R9)(AX*4)
+	VMOVUPS Z4, 192(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -2592,32 +2663,36 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Z1
 	VPSLLD    $0x10, Z1, Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VMULPS    Z2, Z1, Z1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -2626,9 +2701,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VPMOVZXWD.Z (CX)(AX*2), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -2645,9 +2720,13 @@ last_source:
 last_sources:
 	DECQ   BX
 	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, BX
-	MOVQ   SI, DX
+
+last_whole:
+	MOVQ DI, BX
+	MOVQ SI, DX
 
 last_destination:
 	MOVQ    (DX), CX
@@ -2676,21 +2755,24 @@ TEXT ·prodF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVL         $0x00007fff, R8
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Z1
-	MOVL         $0x00000001, R8
+	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x7fc00000, R8
+	MOVL         $0x00008000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Z3
+	MOVL         $0x00010000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Z4
 
 several:
 	CMPQ    CX, $0x00000040
 	JL      one
 	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z4
-	VMOVUPS 64(R8)(AX*4), Z5
-	VMOVUPS 128(R8)(AX*4), Z6
-	VMOVUPS 192(R8)(AX*4), Z7
+	VMOVUPS (R8)(AX*4), Z5
+	VMOVUPS 64(R8)(AX*4), Z6
+	VMOVUPS 128(R8)(AX*4), Z7
+	VMOVUPS 192(R8)(AX*4), Z8
 	MOVQ    BX, R10
 	MOVQ    DX, R9
 	JMP     several_sources
@@ -2698,59 +2780,55 @@ several:
 several_source:
 	ADDQ   $0x18, R9
 	MOVQ   (R9), R8
-	VMULPS (R8)(AX*4), Z4, Z4
-	VMULPS 64(R8)(AX*4), Z5, Z5
-	VMULPS 128(R8)(AX*4), Z6, Z6
-	VMULPS 192(R8)(AX*4), Z7, Z7
+	VMULPS (R8)(AX*4), Z5, Z5
+	VMULPS 64(R8)(AX*4), Z6, Z6
+	VMULPS 128(R8)(AX*4), Z7, Z7
+	VMULPS 192(R8)(AX*4), Z8, Z8
 
 several_sources:
 	DECQ      R10
 	JNZ       several_source
-	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	VMULPS    Z0, Z6, Z6
 	VMULPS    Z0, Z7, Z7
-	VPSRLD    $0x10, Z4, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z4, Z9
-	VPADDD    Z9, Z8, Z8
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y4
-	VPSRLD    $0x10, Z5, Z8
-	VPANDD    Z2, Z8, Z8
+	VMULPS    Z0, Z8, Z8
+	VPTESTMD  Z4, Z5, K1
 	VPADDD    Z1, Z5, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z5, K1, Z9
 	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y5
-	VPSRLD    $0x10, Z6, Z8
-	VPANDD    Z2, Z8, Z8
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y5
+	VPTESTMD  Z4, Z6, K1
 	VPADDD    Z1, Z6, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z6, K1, Z9
 	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y6
-	VPSRLD    $0x10, Z7, Z8
-	VPANDD    Z2, Z8, Z8
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y6
+	VPTESTMD  Z4, Z7, K1
 	VPADDD    Z1, Z7, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z7, K1, Z9
 	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y7
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y7
+	VPTESTMD  Z4, Z8, K1
+	VPADDD    Z1, Z8, Z9
+	VPADDD    Z3, Z8, K1, Z9
+	VCMPPS    $0x03, Z8, Z8, K1
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y8
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	VMOVUPS Y6, 64(R8)(AX*2)
-	VMOVUPS Y7, 96(R8)(AX*2)
+	VMOVUPS Y5, (R8)(AX*2)
+	VMOVUPS Y6, 32(R8)(AX*2)
+	VMOVUPS Y7, 64(R8)(AX*2)
+	VMOVUPS Y8, 96(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
@@ -2762,7 +2840,7 @@ one:
 	CMPQ    CX, $0x00000010
 	JL      last
 	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z4
+	VMOVUPS (R8)(AX*4), Z5
 	MOVQ    BX, R10
 	MOVQ    DX, R9
 	JMP     one_sources
@@ -2770,26 +2848,25 @@ one:
 one_source:
 	ADDQ   $0x18, R9
 	MOVQ   (R9), R8
-	VMULPS (R8)(AX*4), Z4, Z4
+	VMULPS (R8)(AX*4), Z5, Z5
 
 one_sources:
 	DECQ      R10
 	JNZ       one_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z4, Z6
-	VPADDD    Z6, Z5, Z5
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z5
-	VPSRLD    $0x10, Z5, Z5
-	VPMOVDW   Z5, Y4
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  Z4, Z5, K1
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z3, Z5, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQA32 Z2, K1, Z6
+	VPSRLD    $0x10, Z6, Z6
+	VPMOVDW   Z6, Y5
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
+	VMOVUPS Y5, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
@@ -2804,26 +2881,25 @@ last:
 	BZHIQ     CX, R8, R8
 	KMOVQ     R8, K1
 	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z4
+	VMOVUPS.Z (CX)(AX*4), K1, Z5
 	MOVQ      DX, DX
 	JMP       last_sources
 
 last_source:
 	ADDQ      $0x18, DX
 	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z5
-	VMULPS    Z5, Z4, Z4
+	VMOVUPS.Z (CX)(AX*4), K1, Z6
+	VMULPS    Z6, Z5, Z5
 
 last_sources:
 	DECQ      BX
 	JNZ       last_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z0
-	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z4, Z1
-	VPADDD    Z1, Z0, Z0
-	VCMPPS    $0x03, Z4, Z4, K2
-	VMOVDQA32 Z3, K2, Z0
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  Z4, Z5, K2
+	VPADDD    Z1, Z5, Z0
+	VPADDD    Z3, Z5, K2, Z0
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z2, K2, Z0
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	MOVQ      DI, BX
@@ -3538,65 +3614,72 @@ TEXT ·minF16AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	VCVTPH2PS 32(R8)(AX*2), Z2
-	VCVTPH2PS 64(R8)(AX*2), Z3
-	VCVTPH2PS 96(R8)(AX*2), Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	VCVTPH2PS 32(R9)(AX*2), Z2
+	VCVTPH2PS 64(R9)(AX*2), Z3
+	VCVTPH2PS 96(R9)(AX*2), Z4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z1, K1
 	VRANGEPS  $0x04, Z5, Z1, Z6
 	VADDPS    Z5, Z1, K1, Z6
 	VMOVAPS   Z6, Z1
-	VCVTPH2PS 32(R8)(AX*2), Z5
+	VCVTPH2PS 32(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z2, K1
 	VRANGEPS  $0x04, Z5, Z2, Z6
 	VADDPS    Z5, Z2, K1, Z6
 	VMOVAPS   Z6, Z2
-	VCVTPH2PS 64(R8)(AX*2), Z5
+	VCVTPH2PS 64(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z3, K1
 	VRANGEPS  $0x04, Z5, Z3, Z6
 	VADDPS    Z5, Z3, K1, Z6
 	VMOVAPS   Z6, Z3
-	VCVTPH2PS 96(R8)(AX*2), Z5
+	VCVTPH2PS 96(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z4, K1
 	VRANGEPS  $0x04, Z5, Z4, Z6
 	VADDPS    Z5, Z4, K1, Z6
 	VMOVAPS   Z6, Z4
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Z0, Z1, Z1
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z0, Z1, Z1
+	VMULPS Z0, Z2, Z2
+	VMULPS Z0, Z3, Z3
+	VMULPS Z0, Z4, Z4
+
+several_whole:
 	VCVTPS2PH $0x00, Z1, Y1
 	VCVTPS2PH $0x00, Z2, Y2
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*2)
-	VMOVUPS Y2, 32(R8)(AX*2)
-	VMOVUPS Y3, 64(R8)(AX*2)
-	VMOVUPS Y4, 96(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*2)
+	VMOVUPS Y2, 32(R9)(AX*2)
+	VMOVUPS Y3, 64(R9)(AX*2)
+	VMOVUPS Y4, 96(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -3605,34 +3688,38 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z2
 	VCMPPS    $0x03, Z2, Z1, K1
 	VRANGEPS  $0x04, Z2, Z1, Z3
 	VADDPS    Z2, Z1, K1, Z3
 	VMOVAPS   Z3, Z1
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Z0, Z1, Z1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Z0, Z1, Z1
+
+one_whole:
 	VCVTPS2PH $0x00, Z1, Y1
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -3641,9 +3728,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VCVTPH2PS.Z (CX)(AX*2), K1, Z1
 	MOVQ        DX, DX
@@ -3659,9 +3746,13 @@ last_source:
 	VMOVAPS     Z3, Z1
 
 last_sources:
-	DECQ      BX
-	JNZ       last_source
-	VMULPS    Z0, Z1, Z1
+	DECQ   BX
+	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
+	VMULPS Z0, Z1, Z1
+
+last_whole:
 	VCVTPS2PH $0x00, Z1, Y0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
@@ -3690,61 +3781,68 @@ TEXT ·minF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	VCVTPH2PS 32(R8)(AX*2), Z2
-	VCVTPH2PS 64(R8)(AX*2), Z3
-	VCVTPH2PS 96(R8)(AX*2), Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	VCVTPH2PS 32(R9)(AX*2), Z2
+	VCVTPH2PS 64(R9)(AX*2), Z3
+	VCVTPH2PS 96(R9)(AX*2), Z4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z1, K1
 	VRANGEPS  $0x04, Z5, Z1, Z6
 	VADDPS    Z5, Z1, K1, Z6
 	VMOVAPS   Z6, Z1
-	VCVTPH2PS 32(R8)(AX*2), Z5
+	VCVTPH2PS 32(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z2, K1
 	VRANGEPS  $0x04, Z5, Z2, Z6
 	VADDPS    Z5, Z2, K1, Z6
 	VMOVAPS   Z6, Z2
-	VCVTPH2PS 64(R8)(AX*2), Z5
+	VCVTPH2PS 64(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z3, K1
 	VRANGEPS  $0x04, Z5, Z3, Z6
 	VADDPS    Z5, Z3, K1, Z6
 	VMOVAPS   Z6, Z3
-	VCVTPH2PS 96(R8)(AX*2), Z5
+	VCVTPH2PS 96(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z4, K1
 	VRANGEPS  $0x04, Z5, Z4, Z6
 	VADDPS    Z5, Z4, K1, Z6
 	VMOVAPS   Z6, Z4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Z0, Z1, Z1
 	VMULPS Z0, Z2, Z2
 	VMULPS Z0, Z3, Z3
 	VMULPS Z0, Z4, Z4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	VMOVUPS Z2, 64(R8)(AX*4)
-	VMOVUPS Z3, 128(R8)(AX*4)
-	VMOVUPS Z4, 192(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	VMOVUPS Z2, 64(R9)(AX*4)
+	VMOVUPS Z3, 128(R9)(AX*4)
+	VMOVUPS Z4, 192(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -3753,33 +3851,37 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z2
 	VCMPPS    $0x03, Z2, Z1, K1
 	VRANGEPS  $0x04, Z2, Z1, Z3
 	VADDPS    Z2, Z1, K1, Z3
 	VMOVAPS   Z3, Z1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -3788,9 +3890,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VCVTPH2PS.Z (CX)(AX*2), K1, Z1
 	MOVQ        DX, DX
@@ -3808,9 +3910,13 @@ last_source:
 last_sources:
 	DECQ   BX
 	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, BX
-	MOVQ   SI, DX
+
+last_whole:
+	MOVQ DI, BX
+	MOVQ SI, DX
 
 last_destination:
 	MOVQ    (DX), CX
@@ -3988,184 +4094,180 @@ TEXT ·minBF16AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
-	MOVL         $0x00007fff, R8
-	VMOVD        R8, X1
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Z1
-	MOVL         $0x00000001, R8
-	VMOVD        R8, X2
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x7fc00000, R8
-	VMOVD        R8, X3
+	MOVL         $0x00008000, R9
+	VMOVD        R9, X3
 	VPBROADCASTD X3, Z3
-	MOVL         $0xffff0000, R8
-	VMOVD        R8, X4
+	MOVL         $0x00010000, R9
+	VMOVD        R9, X4
 	VPBROADCASTD X4, Z4
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0xaaaaaaaa, R9
+	KMOVD        R9, K1
 
 several:
 	CMPQ    CX, $0x00000080
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z6
-	VPANDD  Z4, Z5, Z5
-	VMOVUPS 64(R8)(AX*2), Z7
-	VPSLLD  $0x10, Z7, Z8
-	VPANDD  Z4, Z7, Z7
-	VMOVUPS 128(R8)(AX*2), Z9
-	VPSLLD  $0x10, Z9, Z10
-	VPANDD  Z4, Z9, Z9
-	VMOVUPS 192(R8)(AX*2), Z11
-	VPSLLD  $0x10, Z11, Z12
-	VPANDD  Z4, Z11, Z11
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Z6
+	VPSLLD  $0x10, Z6, Z7
+	VPANDD  Z5, Z6, Z6
+	VMOVUPS 64(R9)(AX*2), Z8
+	VPSLLD  $0x10, Z8, Z9
+	VPANDD  Z5, Z8, Z8
+	VMOVUPS 128(R9)(AX*2), Z10
+	VPSLLD  $0x10, Z10, Z11
+	VPANDD  Z5, Z10, Z10
+	VMOVUPS 192(R9)(AX*2), Z12
+	VPSLLD  $0x10, Z12, Z13
+	VPANDD  Z5, Z12, Z12
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     several_sources
 
 several_source:
-	ADDQ     $0x18, R9
-	MOVQ     (R9), R8
-	VMOVUPS  (R8)(AX*2), Z13
-	VPSLLD   $0x10, Z13, Z14
-	VPANDD   Z4, Z13, Z13
-	VCMPPS   $0x03, Z14, Z6, K1
+	ADDQ     $0x18, R10
+	MOVQ     (R10), R9
+	VMOVUPS  (R9)(AX*2), Z14
+	VPSLLD   $0x10, Z14, Z15
+	VPANDD   Z5, Z14, Z14
+	VCMPPS   $0x03, Z15, Z7, K2
+	VRANGEPS $0x04, Z15, Z7, Z16
+	VADDPS   Z15, Z7, K2, Z16
+	VMOVAPS  Z16, Z7
+	VCMPPS   $0x03, Z14, Z6, K2
 	VRANGEPS $0x04, Z14, Z6, Z15
-	VADDPS   Z14, Z6, K1, Z15
+	VADDPS   Z14, Z6, K2, Z15
 	VMOVAPS  Z15, Z6
-	VCMPPS   $0x03, Z13, Z5, K1
-	VRANGEPS $0x04, Z13, Z5, Z14
-	VADDPS   Z13, Z5, K1, Z14
-	VMOVAPS  Z14, Z5
-	VMOVUPS  64(R8)(AX*2), Z13
-	VPSLLD   $0x10, Z13, Z14
-	VPANDD   Z4, Z13, Z13
-	VCMPPS   $0x03, Z14, Z8, K1
+	VMOVUPS  64(R9)(AX*2), Z14
+	VPSLLD   $0x10, Z14, Z15
+	VPANDD   Z5, Z14, Z14
+	VCMPPS   $0x03, Z15, Z9, K2
+	VRANGEPS $0x04, Z15, Z9, Z16
+	VADDPS   Z15, Z9, K2, Z16
+	VMOVAPS  Z16, Z9
+	VCMPPS   $0x03, Z14, Z8, K2
 	VRANGEPS $0x04, Z14, Z8, Z15
-	VADDPS   Z14, Z8, K1, Z15
+	VADDPS   Z14, Z8, K2, Z15
 	VMOVAPS  Z15, Z8
-	VCMPPS   $0x03, Z13, Z7, K1
-	VRANGEPS $0x04, Z13, Z7, Z14
-	VADDPS   Z13, Z7, K1, Z14
-	VMOVAPS  Z14, Z7
-	VMOVUPS  128(R8)(AX*2), Z13
-	VPSLLD   $0x10, Z13, Z14
-	VPANDD   Z4, Z13, Z13
-	VCMPPS   $0x03, Z14, Z10, K1
+	VMOVUPS  128(R9)(AX*2), Z14
+	VPSLLD   $0x10, Z14, Z15
+	VPANDD   Z5, Z14, Z14
+	VCMPPS   $0x03, Z15, Z11, K2
+	VRANGEPS $0x04, Z15, Z11, Z16
+	VADDPS   Z15, Z11, K2, Z16
+	VMOVAPS  Z16, Z11
+	VCMPPS   $0x03, Z14, Z10, K2
 	VRANGEPS $0x04, Z14, Z10, Z15
-	VADDPS   Z14, Z10, K1, Z15
+	VADDPS   Z14, Z10, K2, Z15
 	VMOVAPS  Z15, Z10
-	VCMPPS   $0x03, Z13, Z9, K1
-	VRANGEPS $0x04, Z13, Z9, Z14
-	VADDPS   Z13, Z9, K1, Z14
-	VMOVAPS  Z14, Z9
-	VMOVUPS  192(R8)(AX*2), Z13
-	VPSLLD   $0x10, Z13, Z14
-	VPANDD   Z4, Z13, Z13
-	VCMPPS   $0x03, Z14, Z12, K1
+	VMOVUPS  192(R9)(AX*2), Z14
+	VPSLLD   $0x10, Z14, Z15
+	VPANDD   Z5, Z14, Z14
+	VCMPPS   $0x03, Z15, Z13, K2
+	VRANGEPS $0x04, Z15, Z13, Z16
+	VADDPS   Z15, Z13, K2, Z16
+	VMOVAPS  Z16, Z13
+	VCMPPS   $0x03, Z14, Z12, K2
 	VRANGEPS $0x04, Z14, Z12, Z15
-	VADDPS   Z14, Z12, K1, Z15
+	VADDPS   Z14, Z12, K2, Z15
 	VMOVAPS  Z15, Z12
-	VCMPPS   $0x03, Z13, Z11, K1
-	VRANGEPS $0x04, Z13, Z11, Z14
-	VADDPS   Z13, Z11, K1, Z14
-	VMOVAPS  Z14, Z11
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z0, Z7, Z7
-	VMULPS    Z0, Z10, Z10
-	VMULPS    Z0, Z9, Z9
-	VMULPS    Z0, Z12, Z12
-	VMULPS    Z0, Z11, Z11
-	VCMPPS    $0x03, Z5, Z6, K1
-	VCMPPS    $0x03, Z7, Z8, K2
-	KORW      K1, K2, K2
-	VCMPPS    $0x03, Z9, Z10, K1
-	KORW      K2, K1, K1
-	VCMPPS    $0x03, Z11, Z12, K2
-	KORW      K1, K2, K2
-	KORTESTW  K2, K2
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z9, Z9
+	VMULPS Z0, Z8, Z8
+	VMULPS Z0, Z11, Z11
+	VMULPS Z0, Z10, Z10
+	VMULPS Z0, Z13, Z13
+	VMULPS Z0, Z12, Z12
+
+several_whole:
+	VCMPPS    $0x03, Z6, Z7, K2
+	VCMPPS    $0x03, Z8, Z9, K3
+	KORW      K2, K3, K3
+	VCMPPS    $0x03, Z10, Z11, K2
+	KORW      K3, K2, K2
+	VCMPPS    $0x03, Z12, Z13, K3
+	KORW      K2, K3, K3
+	KORTESTW  K3, K3
 	JZ        several_numbers
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z6
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z5
-	VCMPPS    $0x03, Z8, Z8, K1
-	VMOVDQA32 Z3, K1, Z8
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z7
-	VCMPPS    $0x03, Z10, Z10, K1
-	VMOVDQA32 Z3, K1, Z10
-	VCMPPS    $0x03, Z9, Z9, K1
-	VMOVDQA32 Z3, K1, Z9
-	VCMPPS    $0x03, Z12, Z12, K1
-	VMOVDQA32 Z3, K1, Z12
-	VCMPPS    $0x03, Z11, Z11, K1
-	VMOVDQA32 Z3, K1, Z11
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z2, K2, Z6
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQA32 Z2, K2, Z9
+	VCMPPS    $0x03, Z8, Z8, K2
+	VMOVDQA32 Z2, K2, Z8
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQA32 Z2, K2, Z11
+	VCMPPS    $0x03, Z10, Z10, K2
+	VMOVDQA32 Z2, K2, Z10
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQA32 Z2, K2, Z13
+	VCMPPS    $0x03, Z12, Z12, K2
+	VMOVDQA32 Z2, K2, Z12
 
 several_numbers:
-	VPSRLD    $0x10, Z6, Z13
-	VPANDD    Z2, Z13, Z13
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z6, Z13, Z6
-	VPSRLD    $0x10, Z5, Z13
-	VPANDD    Z2, Z13, Z13
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z5, Z13, Z5
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z14
+	VPADDD    Z3, Z7, K2, Z14
+	VPTESTMD  Z4, Z6, K2
+	VPADDD    Z1, Z6, Z7
+	VPADDD    Z3, Z6, K2, Z7
+	VPSRLD    $0x10, Z14, Z14
+	VMOVDQU16 Z7, K1, Z14
+	VPTESTMD  Z4, Z9, K2
+	VPADDD    Z1, Z9, Z6
+	VPADDD    Z3, Z9, K2, Z6
+	VPTESTMD  Z4, Z8, K2
+	VPADDD    Z1, Z8, Z7
+	VPADDD    Z3, Z8, K2, Z7
 	VPSRLD    $0x10, Z6, Z6
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z5, K1, Z6
-	VPSRLD    $0x10, Z8, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z8, Z5, Z5
-	VPSRLD    $0x10, Z7, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z7, Z7
-	VPADDD    Z7, Z8, Z7
-	VPSRLD    $0x10, Z5, Z5
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z7, K1, Z5
-	VPSRLD    $0x10, Z10, Z7
-	VPANDD    Z2, Z7, Z7
+	VMOVDQU16 Z7, K1, Z6
+	VPTESTMD  Z4, Z11, K2
+	VPADDD    Z1, Z11, Z7
+	VPADDD    Z3, Z11, K2, Z7
+	VPTESTMD  Z4, Z10, K2
 	VPADDD    Z1, Z10, Z8
-	VPADDD    Z8, Z7, Z7
-	VPSRLD    $0x10, Z9, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z9, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z10, K2, Z8
 	VPSRLD    $0x10, Z7, Z7
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
 	VMOVDQU16 Z8, K1, Z7
-	VPSRLD    $0x10, Z12, Z8
-	VPANDD    Z2, Z8, Z8
+	VPTESTMD  Z4, Z13, K2
+	VPADDD    Z1, Z13, Z8
+	VPADDD    Z3, Z13, K2, Z8
+	VPTESTMD  Z4, Z12, K2
 	VPADDD    Z1, Z12, Z9
-	VPADDD    Z9, Z8, Z8
-	VPSRLD    $0x10, Z11, Z9
-	VPANDD    Z2, Z9, Z9
-	VPADDD    Z1, Z11, Z10
-	VPADDD    Z10, Z9, Z9
+	VPADDD    Z3, Z12, K2, Z9
 	VPSRLD    $0x10, Z8, Z8
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
 	VMOVDQU16 Z9, K1, Z8
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z6, (R8)(AX*2)
-	VMOVUPS Z5, 64(R8)(AX*2)
-	VMOVUPS Z7, 128(R8)(AX*2)
-	VMOVUPS Z8, 192(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z14, (R9)(AX*2)
+	VMOVUPS Z6, 64(R9)(AX*2)
+	VMOVUPS Z7, 128(R9)(AX*2)
+	VMOVUPS Z8, 192(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000080, AX
 	SUBQ    $0x00000080, CX
@@ -4174,63 +4276,63 @@ several_destination:
 one:
 	CMPQ    CX, $0x00000020
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z6
-	VPANDD  Z4, Z5, Z5
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Z6
+	VPSLLD  $0x10, Z6, Z7
+	VPANDD  Z5, Z6, Z6
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     one_sources
 
 one_source:
-	ADDQ     $0x18, R9
-	MOVQ     (R9), R8
-	VMOVUPS  (R8)(AX*2), Z7
-	VPSLLD   $0x10, Z7, Z8
-	VPANDD   Z4, Z7, Z7
-	VCMPPS   $0x03, Z8, Z6, K1
+	ADDQ     $0x18, R10
+	MOVQ     (R10), R9
+	VMOVUPS  (R9)(AX*2), Z8
+	VPSLLD   $0x10, Z8, Z9
+	VPANDD   Z5, Z8, Z8
+	VCMPPS   $0x03, Z9, Z7, K2
+	VRANGEPS $0x04, Z9, Z7, Z10
+	VADDPS   Z9, Z7, K2, Z10
+	VMOVAPS  Z10, Z7
+	VCMPPS   $0x03, Z8, Z6, K2
 	VRANGEPS $0x04, Z8, Z6, Z9
-	VADDPS   Z8, Z6, K1, Z9
+	VADDPS   Z8, Z6, K2, Z9
 	VMOVAPS  Z9, Z6
-	VCMPPS   $0x03, Z7, Z5, K1
-	VRANGEPS $0x04, Z7, Z5, Z8
-	VADDPS   Z7, Z5, K1, Z8
-	VMOVAPS  Z8, Z5
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VCMPPS    $0x03, Z5, Z6, K1
-	KORTESTW  K1, K1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+
+one_whole:
+	VCMPPS    $0x03, Z6, Z7, K2
+	KORTESTW  K2, K2
 	JZ        one_numbers
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z6
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z5
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z2, K2, Z6
 
 one_numbers:
-	VPSRLD    $0x10, Z6, Z7
-	VPANDD    Z2, Z7, Z7
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z6, Z7, Z6
-	VPSRLD    $0x10, Z5, Z7
-	VPANDD    Z2, Z7, Z7
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z5, Z7, Z5
-	VPSRLD    $0x10, Z6, Z6
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z5, K1, Z6
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z3, Z7, K2, Z8
+	VPTESTMD  Z4, Z6, K2
+	VPADDD    Z1, Z6, Z7
+	VPADDD    Z3, Z6, K2, Z7
+	VPSRLD    $0x10, Z8, Z8
+	VMOVDQU16 Z7, K1, Z8
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z6, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z8, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -4239,63 +4341,63 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K2
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K1, Z5
-	VPSLLD      $0x10, Z5, Z6
-	VPANDD      Z4, Z5, Z5
+	VMOVDQU16.Z (CX)(AX*2), K2, Z6
+	VPSLLD      $0x10, Z6, Z7
+	VPANDD      Z5, Z6, Z6
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K1, Z7
-	VPSLLD      $0x10, Z7, Z8
-	VPANDD      Z4, Z7, Z7
-	VCMPPS      $0x03, Z8, Z6, K2
+	VMOVDQU16.Z (CX)(AX*2), K2, Z8
+	VPSLLD      $0x10, Z8, Z9
+	VPANDD      Z5, Z8, Z8
+	VCMPPS      $0x03, Z9, Z7, K3
+	VRANGEPS    $0x04, Z9, Z7, Z10
+	VADDPS      Z9, Z7, K3, Z10
+	VMOVAPS     Z10, Z7
+	VCMPPS      $0x03, Z8, Z6, K3
 	VRANGEPS    $0x04, Z8, Z6, Z9
-	VADDPS      Z8, Z6, K2, Z9
+	VADDPS      Z8, Z6, K3, Z9
 	VMOVAPS     Z9, Z6
-	VCMPPS      $0x03, Z7, Z5, K2
-	VRANGEPS    $0x04, Z7, Z5, Z8
-	VADDPS      Z7, Z5, K2, Z8
-	VMOVAPS     Z8, Z5
 
 last_sources:
-	DECQ      BX
-	JNZ       last_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VCMPPS    $0x03, Z5, Z6, K2
-	KORTESTW  K2, K2
+	DECQ   BX
+	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+
+last_whole:
+	VCMPPS    $0x03, Z6, Z7, K3
+	KORTESTW  K3, K3
 	JZ        last_numbers
-	VCMPPS    $0x03, Z6, Z6, K2
-	VMOVDQA32 Z3, K2, Z6
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQA32 Z3, K2, Z5
+	VCMPPS    $0x03, Z7, Z7, K3
+	VMOVDQA32 Z2, K3, Z7
+	VCMPPS    $0x03, Z6, Z6, K3
+	VMOVDQA32 Z2, K3, Z6
 
 last_numbers:
-	VPSRLD    $0x10, Z6, Z0
-	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z6, Z3
-	VPADDD    Z3, Z0, Z0
-	VPSRLD    $0x10, Z5, Z3
-	VPANDD    Z2, Z3, Z2
-	VPADDD    Z1, Z5, Z1
-	VPADDD    Z1, Z2, Z1
+	VPTESTMD  Z4, Z7, K3
+	VPADDD    Z1, Z7, Z0
+	VPADDD    Z3, Z7, K3, Z0
+	VPTESTMD  Z4, Z6, K3
+	VPADDD    Z1, Z6, Z1
+	VPADDD    Z3, Z6, K3, Z1
 	VPSRLD    $0x10, Z0, Z0
-	MOVL      $0xaaaaaaaa, CX
-	KMOVD     CX, K2
-	VMOVDQU16 Z1, K2, Z0
+	VMOVDQU16 Z1, K1, Z0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
 
 last_destination:
 	MOVQ      (DX), CX
-	VMOVDQU16 Z0, K1, (CX)(AX*2)
+	VMOVDQU16 Z0, K2, (CX)(AX*2)
 	ADDQ      $0x18, DX
 	DECQ      BX
 	JNZ       last_destination
@@ -4317,45 +4419,48 @@ TEXT ·minBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Z1
 	VPSLLD    $0x10, Z1, Z1
-	VPMOVZXWD 32(R8)(AX*2), Z2
+	VPMOVZXWD 32(R9)(AX*2), Z2
 	VPSLLD    $0x10, Z2, Z2
-	VPMOVZXWD 64(R8)(AX*2), Z3
+	VPMOVZXWD 64(R9)(AX*2), Z3
 	VPSLLD    $0x10, Z3, Z3
-	VPMOVZXWD 96(R8)(AX*2), Z4
+	VPMOVZXWD 96(R9)(AX*2), Z4
 	VPSLLD    $0x10, Z4, Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VCMPPS    $0x03, Z5, Z1, K1
 	VRANGEPS  $0x04, Z5, Z1, Z6
 	VADDPS    Z5, Z1, K1, Z6
 	VMOVAPS   Z6, Z1
-	VPMOVZXWD 32(R8)(AX*2), Z5
+	VPMOVZXWD 32(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VCMPPS    $0x03, Z5, Z2, K1
 	VRANGEPS  $0x04, Z5, Z2, Z6
 	VADDPS    Z5, Z2, K1, Z6
 	VMOVAPS   Z6, Z2
-	VPMOVZXWD 64(R8)(AX*2), Z5
+	VPMOVZXWD 64(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VCMPPS    $0x03, Z5, Z3, K1
 	VRANGEPS  $0x04, Z5, Z3, Z6
 	VADDPS    Z5, Z3, K1, Z6
 	VMOVAPS   Z6, Z3
-	VPMOVZXWD 96(R8)(AX*2), Z5
+	VPMOVZXWD 96(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VCMPPS    $0x03, Z5, Z4, K1
 	VRANGEPS  $0x04, Z5, Z4, Z6
@@ -4363,23 +4468,27 @@ several_source:
 	VMOVAPS   Z6, Z4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Z0, Z1, Z1
 	VMULPS Z0, Z2, Z2
 	VMULPS Z0, Z3, Z3
 	VMULPS Z0, Z4, Z4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	VMOVUPS Z2, 64(R8)(AX*4)
-	VMOVUPS Z3, 128(R8)(AX*4)
-	VMOVUPS Z4, 192(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	VMOVUPS Z2, 64(R9)(AX*4)
+	VMOVUPS Z3, 128(R9)(AX*4)
+	VMOVUPS Z4, 192(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -4388,17 +4497,17 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Z1
 	VPSLLD    $0x10, Z1, Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VCMPPS    $0x03, Z2, Z1, K1
 	VRANGEPS  $0x04, Z2, Z1, Z3
@@ -4406,17 +4515,21 @@ one_source:
 	VMOVAPS   Z3, Z1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -4425,9 +4538,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VPMOVZXWD.Z (CX)(AX*2), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -4447,9 +4560,13 @@ last_source:
 last_sources:
 	DECQ   BX
 	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, BX
-	MOVQ   SI, DX
+
+last_whole:
+	MOVQ DI, BX
+	MOVQ SI, DX
 
 last_destination:
 	MOVQ    (DX), CX
@@ -4478,21 +4595,24 @@ TEXT ·minF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVL         $0x00007fff, R8
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Z1
-	MOVL         $0x00000001, R8
+	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x7fc00000, R8
+	MOVL         $0x00008000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Z3
+	MOVL         $0x00010000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Z4
 
 several:
 	CMPQ    CX, $0x00000040
 	JL      one
 	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z4
-	VMOVUPS 64(R8)(AX*4), Z5
-	VMOVUPS 128(R8)(AX*4), Z6
-	VMOVUPS 192(R8)(AX*4), Z7
+	VMOVUPS (R8)(AX*4), Z5
+	VMOVUPS 64(R8)(AX*4), Z6
+	VMOVUPS 128(R8)(AX*4), Z7
+	VMOVUPS 192(R8)(AX*4), Z8
 	MOVQ    BX, R10
 	MOVQ    DX, R9
 	JMP     several_sources
@@ -4500,75 +4620,71 @@ several:
 several_source:
 	ADDQ     $0x18, R9
 	MOVQ     (R9), R8
-	VMOVUPS  (R8)(AX*4), Z8
-	VCMPPS   $0x03, Z8, Z4, K1
-	VRANGEPS $0x04, Z8, Z4, Z9
-	VADDPS   Z8, Z4, K1, Z9
-	VMOVAPS  Z9, Z4
-	VMOVUPS  64(R8)(AX*4), Z8
-	VCMPPS   $0x03, Z8, Z5, K1
-	VRANGEPS $0x04, Z8, Z5, Z9
-	VADDPS   Z8, Z5, K1, Z9
-	VMOVAPS  Z9, Z5
-	VMOVUPS  128(R8)(AX*4), Z8
-	VCMPPS   $0x03, Z8, Z6, K1
-	VRANGEPS $0x04, Z8, Z6, Z9
-	VADDPS   Z8, Z6, K1, Z9
-	VMOVAPS  Z9, Z6
-	VMOVUPS  192(R8)(AX*4), Z8
-	VCMPPS   $0x03, Z8, Z7, K1
-	VRANGEPS $0x04, Z8, Z7, Z9
-	VADDPS   Z8, Z7, K1, Z9
-	VMOVAPS  Z9, Z7
+	VMOVUPS  (R8)(AX*4), Z9
+	VCMPPS   $0x03, Z9, Z5, K1
+	VRANGEPS $0x04, Z9, Z5, Z10
+	VADDPS   Z9, Z5, K1, Z10
+	VMOVAPS  Z10, Z5
+	VMOVUPS  64(R8)(AX*4), Z9
+	VCMPPS   $0x03, Z9, Z6, K1
+	VRANGEPS $0x04, Z9, Z6, Z10
+	VADDPS   Z9, Z6, K1, Z10
+	VMOVAPS  Z10, Z6
+	VMOVUPS  128(R8)(AX*4), Z9
+	VCMPPS   $0x03, Z9, Z7, K1
+	VRANGEPS $0x04, Z9, Z7, Z10
+	VADDPS   Z9, Z7, K1, Z10
+	VMOVAPS  Z10, Z7
+	VMOVUPS  192(R8)(AX*4), Z9
+	VCMPPS   $0x03, Z9, Z8, K1
+	VRANGEPS $0x04, Z9, Z8, Z10
+	VADDPS   Z9, Z8, K1, Z10
+	VMOVAPS  Z10, Z8
 
 several_sources:
 	DECQ      R10
 	JNZ       several_source
-	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	VMULPS    Z0, Z6, Z6
 	VMULPS    Z0, Z7, Z7
-	VPSRLD    $0x10, Z4, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z4, Z9
-	VPADDD    Z9, Z8, Z8
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y4
-	VPSRLD    $0x10, Z5, Z8
-	VPANDD    Z2, Z8, Z8
+	VMULPS    Z0, Z8, Z8
+	VPTESTMD  Z4, Z5, K1
 	VPADDD    Z1, Z5, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z5, K1, Z9
 	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y5
-	VPSRLD    $0x10, Z6, Z8
-	VPANDD    Z2, Z8, Z8
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y5
+	VPTESTMD  Z4, Z6, K1
 	VPADDD    Z1, Z6, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z6, K1, Z9
 	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y6
-	VPSRLD    $0x10, Z7, Z8
-	VPANDD    Z2, Z8, Z8
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y6
+	VPTESTMD  Z4, Z7, K1
 	VPADDD    Z1, Z7, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z7, K1, Z9
 	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y7
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y7
+	VPTESTMD  Z4, Z8, K1
+	VPADDD    Z1, Z8, Z9
+	VPADDD    Z3, Z8, K1, Z9
+	VCMPPS    $0x03, Z8, Z8, K1
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y8
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	VMOVUPS Y6, 64(R8)(AX*2)
-	VMOVUPS Y7, 96(R8)(AX*2)
+	VMOVUPS Y5, (R8)(AX*2)
+	VMOVUPS Y6, 32(R8)(AX*2)
+	VMOVUPS Y7, 64(R8)(AX*2)
+	VMOVUPS Y8, 96(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
@@ -4580,7 +4696,7 @@ one:
 	CMPQ    CX, $0x00000010
 	JL      last
 	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z4
+	VMOVUPS (R8)(AX*4), Z5
 	MOVQ    BX, R10
 	MOVQ    DX, R9
 	JMP     one_sources
@@ -4588,30 +4704,29 @@ one:
 one_source:
 	ADDQ     $0x18, R9
 	MOVQ     (R9), R8
-	VMOVUPS  (R8)(AX*4), Z5
-	VCMPPS   $0x03, Z5, Z4, K1
-	VRANGEPS $0x04, Z5, Z4, Z6
-	VADDPS   Z5, Z4, K1, Z6
-	VMOVAPS  Z6, Z4
+	VMOVUPS  (R8)(AX*4), Z6
+	VCMPPS   $0x03, Z6, Z5, K1
+	VRANGEPS $0x04, Z6, Z5, Z7
+	VADDPS   Z6, Z5, K1, Z7
+	VMOVAPS  Z7, Z5
 
 one_sources:
 	DECQ      R10
 	JNZ       one_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z4, Z6
-	VPADDD    Z6, Z5, Z5
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z5
-	VPSRLD    $0x10, Z5, Z5
-	VPMOVDW   Z5, Y4
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  Z4, Z5, K1
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z3, Z5, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQA32 Z2, K1, Z6
+	VPSRLD    $0x10, Z6, Z6
+	VPMOVDW   Z6, Y5
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
+	VMOVUPS Y5, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
@@ -4626,29 +4741,28 @@ last:
 	BZHIQ     CX, R8, R8
 	KMOVQ     R8, K1
 	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z4
+	VMOVUPS.Z (CX)(AX*4), K1, Z5
 	MOVQ      DX, DX
 	JMP       last_sources
 
 last_source:
 	ADDQ      $0x18, DX
 	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z5
-	VCMPPS    $0x03, Z5, Z4, K2
-	VRANGEPS  $0x04, Z5, Z4, Z6
-	VADDPS    Z5, Z4, K2, Z6
-	VMOVAPS   Z6, Z4
+	VMOVUPS.Z (CX)(AX*4), K1, Z6
+	VCMPPS    $0x03, Z6, Z5, K2
+	VRANGEPS  $0x04, Z6, Z5, Z7
+	VADDPS    Z6, Z5, K2, Z7
+	VMOVAPS   Z7, Z5
 
 last_sources:
 	DECQ      BX
 	JNZ       last_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z0
-	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z4, Z1
-	VPADDD    Z1, Z0, Z0
-	VCMPPS    $0x03, Z4, Z4, K2
-	VMOVDQA32 Z3, K2, Z0
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  Z4, Z5, K2
+	VPADDD    Z1, Z5, Z0
+	VPADDD    Z3, Z5, K2, Z0
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z2, K2, Z0
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	MOVQ      DI, BX
@@ -5310,65 +5424,72 @@ TEXT ·maxF16AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	VCVTPH2PS 32(R8)(AX*2), Z2
-	VCVTPH2PS 64(R8)(AX*2), Z3
-	VCVTPH2PS 96(R8)(AX*2), Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	VCVTPH2PS 32(R9)(AX*2), Z2
+	VCVTPH2PS 64(R9)(AX*2), Z3
+	VCVTPH2PS 96(R9)(AX*2), Z4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z1, K1
 	VRANGEPS  $0x05, Z5, Z1, Z6
 	VADDPS    Z5, Z1, K1, Z6
 	VMOVAPS   Z6, Z1
-	VCVTPH2PS 32(R8)(AX*2), Z5
+	VCVTPH2PS 32(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z2, K1
 	VRANGEPS  $0x05, Z5, Z2, Z6
 	VADDPS    Z5, Z2, K1, Z6
 	VMOVAPS   Z6, Z2
-	VCVTPH2PS 64(R8)(AX*2), Z5
+	VCVTPH2PS 64(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z3, K1
 	VRANGEPS  $0x05, Z5, Z3, Z6
 	VADDPS    Z5, Z3, K1, Z6
 	VMOVAPS   Z6, Z3
-	VCVTPH2PS 96(R8)(AX*2), Z5
+	VCVTPH2PS 96(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z4, K1
 	VRANGEPS  $0x05, Z5, Z4, Z6
 	VADDPS    Z5, Z4, K1, Z6
 	VMOVAPS   Z6, Z4
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Z0, Z1, Z1
-	VMULPS    Z0, Z2, Z2
-	VMULPS    Z0, Z3, Z3
-	VMULPS    Z0, Z4, Z4
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z0, Z1, Z1
+	VMULPS Z0, Z2, Z2
+	VMULPS Z0, Z3, Z3
+	VMULPS Z0, Z4, Z4
+
+several_whole:
 	VCVTPS2PH $0x00, Z1, Y1
 	VCVTPS2PH $0x00, Z2, Y2
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*2)
-	VMOVUPS Y2, 32(R8)(AX*2)
-	VMOVUPS Y3, 64(R8)(AX*2)
-	VMOVUPS Y4, 96(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*2)
+	VMOVUPS Y2, 32(R9)(AX*2)
+	VMOVUPS Y3, 64(R9)(AX*2)
+	VMOVUPS Y4, 96(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -5377,34 +5498,38 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z2
 	VCMPPS    $0x03, Z2, Z1, K1
 	VRANGEPS  $0x05, Z2, Z1, Z3
 	VADDPS    Z2, Z1, K1, Z3
 	VMOVAPS   Z3, Z1
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Z0, Z1, Z1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Z0, Z1, Z1
+
+one_whole:
 	VCVTPS2PH $0x00, Z1, Y1
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Y1, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -5413,9 +5538,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VCVTPH2PS.Z (CX)(AX*2), K1, Z1
 	MOVQ        DX, DX
@@ -5431,9 +5556,13 @@ last_source:
 	VMOVAPS     Z3, Z1
 
 last_sources:
-	DECQ      BX
-	JNZ       last_source
-	VMULPS    Z0, Z1, Z1
+	DECQ   BX
+	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
+	VMULPS Z0, Z1, Z1
+
+last_whole:
 	VCVTPS2PH $0x00, Z1, Y0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
@@ -5462,61 +5591,68 @@ TEXT ·maxF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	VCVTPH2PS 32(R8)(AX*2), Z2
-	VCVTPH2PS 64(R8)(AX*2), Z3
-	VCVTPH2PS 96(R8)(AX*2), Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	VCVTPH2PS 32(R9)(AX*2), Z2
+	VCVTPH2PS 64(R9)(AX*2), Z3
+	VCVTPH2PS 96(R9)(AX*2), Z4
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z1, K1
 	VRANGEPS  $0x05, Z5, Z1, Z6
 	VADDPS    Z5, Z1, K1, Z6
 	VMOVAPS   Z6, Z1
-	VCVTPH2PS 32(R8)(AX*2), Z5
+	VCVTPH2PS 32(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z2, K1
 	VRANGEPS  $0x05, Z5, Z2, Z6
 	VADDPS    Z5, Z2, K1, Z6
 	VMOVAPS   Z6, Z2
-	VCVTPH2PS 64(R8)(AX*2), Z5
+	VCVTPH2PS 64(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z3, K1
 	VRANGEPS  $0x05, Z5, Z3, Z6
 	VADDPS    Z5, Z3, K1, Z6
 	VMOVAPS   Z6, Z3
-	VCVTPH2PS 96(R8)(AX*2), Z5
+	VCVTPH2PS 96(R9)(AX*2), Z5
 	VCMPPS    $0x03, Z5, Z4, K1
 	VRANGEPS  $0x05, Z5, Z4, Z6
 	VADDPS    Z5, Z4, K1, Z6
 	VMOVAPS   Z6, Z4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Z0, Z1, Z1
 	VMULPS Z0, Z2, Z2
 	VMULPS Z0, Z3, Z3
 	VMULPS Z0, Z4, Z4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	VMOVUPS Z2, 64(R8)(AX*4)
-	VMOVUPS Z3, 128(R8)(AX*4)
-	VMOVUPS Z4, 192(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	VMOVUPS Z2, 64(R9)(AX*4)
+	VMOVUPS Z3, 128(R9)(AX*4)
+	VMOVUPS Z4, 192(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -5525,33 +5661,37 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VCVTPH2PS (R8)(AX*2), Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      (DX), R9
+	VCVTPH2PS (R9)(AX*2), Z1
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VCVTPH2PS (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VCVTPH2PS (R9)(AX*2), Z2
 	VCMPPS    $0x03, Z2, Z1, K1
 	VRANGEPS  $0x05, Z2, Z1, Z3
 	VADDPS    Z2, Z1, K1, Z3
 	VMOVAPS   Z3, Z1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -5560,9 +5700,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VCVTPH2PS.Z (CX)(AX*2), K1, Z1
 	MOVQ        DX, DX
@@ -5580,9 +5720,13 @@ last_source:
 last_sources:
 	DECQ   BX
 	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, BX
-	MOVQ   SI, DX
+
+last_whole:
+	MOVQ DI, BX
+	MOVQ SI, DX
 
 last_destination:
 	MOVQ    (DX), CX
@@ -5760,184 +5904,180 @@ TEXT ·maxBF16AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
-	MOVL         $0x00007fff, R8
-	VMOVD        R8, X1
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X1
 	VPBROADCASTD X1, Z1
-	MOVL         $0x00000001, R8
-	VMOVD        R8, X2
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x7fc00000, R8
-	VMOVD        R8, X3
+	MOVL         $0x00008000, R9
+	VMOVD        R9, X3
 	VPBROADCASTD X3, Z3
-	MOVL         $0xffff0000, R8
-	VMOVD        R8, X4
+	MOVL         $0x00010000, R9
+	VMOVD        R9, X4
 	VPBROADCASTD X4, Z4
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X5
+	VPBROADCASTD X5, Z5
+	MOVL         $0xaaaaaaaa, R9
+	KMOVD        R9, K1
 
 several:
 	CMPQ    CX, $0x00000080
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z6
-	VPANDD  Z4, Z5, Z5
-	VMOVUPS 64(R8)(AX*2), Z7
-	VPSLLD  $0x10, Z7, Z8
-	VPANDD  Z4, Z7, Z7
-	VMOVUPS 128(R8)(AX*2), Z9
-	VPSLLD  $0x10, Z9, Z10
-	VPANDD  Z4, Z9, Z9
-	VMOVUPS 192(R8)(AX*2), Z11
-	VPSLLD  $0x10, Z11, Z12
-	VPANDD  Z4, Z11, Z11
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Z6
+	VPSLLD  $0x10, Z6, Z7
+	VPANDD  Z5, Z6, Z6
+	VMOVUPS 64(R9)(AX*2), Z8
+	VPSLLD  $0x10, Z8, Z9
+	VPANDD  Z5, Z8, Z8
+	VMOVUPS 128(R9)(AX*2), Z10
+	VPSLLD  $0x10, Z10, Z11
+	VPANDD  Z5, Z10, Z10
+	VMOVUPS 192(R9)(AX*2), Z12
+	VPSLLD  $0x10, Z12, Z13
+	VPANDD  Z5, Z12, Z12
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     several_sources
 
 several_source:
-	ADDQ     $0x18, R9
-	MOVQ     (R9), R8
-	VMOVUPS  (R8)(AX*2), Z13
-	VPSLLD   $0x10, Z13, Z14
-	VPANDD   Z4, Z13, Z13
-	VCMPPS   $0x03, Z14, Z6, K1
+	ADDQ     $0x18, R10
+	MOVQ     (R10), R9
+	VMOVUPS  (R9)(AX*2), Z14
+	VPSLLD   $0x10, Z14, Z15
+	VPANDD   Z5, Z14, Z14
+	VCMPPS   $0x03, Z15, Z7, K2
+	VRANGEPS $0x05, Z15, Z7, Z16
+	VADDPS   Z15, Z7, K2, Z16
+	VMOVAPS  Z16, Z7
+	VCMPPS   $0x03, Z14, Z6, K2
 	VRANGEPS $0x05, Z14, Z6, Z15
-	VADDPS   Z14, Z6, K1, Z15
+	VADDPS   Z14, Z6, K2, Z15
 	VMOVAPS  Z15, Z6
-	VCMPPS   $0x03, Z13, Z5, K1
-	VRANGEPS $0x05, Z13, Z5, Z14
-	VADDPS   Z13, Z5, K1, Z14
-	VMOVAPS  Z14, Z5
-	VMOVUPS  64(R8)(AX*2), Z13
-	VPSLLD   $0x10, Z13, Z14
-	VPANDD   Z4, Z13, Z13
-	VCMPPS   $0x03, Z14, Z8, K1
+	VMOVUPS  64(R9)(AX*2), Z14
+	VPSLLD   $0x10, Z14, Z15
+	VPANDD   Z5, Z14, Z14
+	VCMPPS   $0x03, Z15, Z9, K2
+	VRANGEPS $0x05, Z15, Z9, Z16
+	VADDPS   Z15, Z9, K2, Z16
+	VMOVAPS  Z16, Z9
+	VCMPPS   $0x03, Z14, Z8, K2
 	VRANGEPS $0x05, Z14, Z8, Z15
-	VADDPS   Z14, Z8, K1, Z15
+	VADDPS   Z14, Z8, K2, Z15
 	VMOVAPS  Z15, Z8
-	VCMPPS   $0x03, Z13, Z7, K1
-	VRANGEPS $0x05, Z13, Z7, Z14
-	VADDPS   Z13, Z7, K1, Z14
-	VMOVAPS  Z14, Z7
-	VMOVUPS  128(R8)(AX*2), Z13
-	VPSLLD   $0x10, Z13, Z14
-	VPANDD   Z4, Z13, Z13
-	VCMPPS   $0x03, Z14, Z10, K1
+	VMOVUPS  128(R9)(AX*2), Z14
+	VPSLLD   $0x10, Z14, Z15
+	VPANDD   Z5, Z14, Z14
+	VCMPPS   $0x03, Z15, Z11, K2
+	VRANGEPS $0x05, Z15, Z11, Z16
+	VADDPS   Z15, Z11, K2, Z16
+	VMOVAPS  Z16, Z11
+	VCMPPS   $0x03, Z14, Z10, K2
 	VRANGEPS $0x05, Z14, Z10, Z15
-	VADDPS   Z14, Z10, K1, Z15
+	VADDPS   Z14, Z10, K2, Z15
 	VMOVAPS  Z15, Z10
-	VCMPPS   $0x03, Z13, Z9, K1
-	VRANGEPS $0x05, Z13, Z9, Z14
-	VADDPS   Z13, Z9, K1, Z14
-	VMOVAPS  Z14, Z9
-	VMOVUPS  192(R8)(AX*2), Z13
-	VPSLLD   $0x10, Z13, Z14
-	VPANDD   Z4, Z13, Z13
-	VCMPPS   $0x03, Z14, Z12, K1
+	VMOVUPS  192(R9)(AX*2), Z14
+	VPSLLD   $0x10, Z14, Z15
+	VPANDD   Z5, Z14, Z14
+	VCMPPS   $0x03, Z15, Z13, K2
+	VRANGEPS $0x05, Z15, Z13, Z16
+	VADDPS   Z15, Z13, K2, Z16
+	VMOVAPS  Z16, Z13
+	VCMPPS   $0x03, Z14, Z12, K2
 	VRANGEPS $0x05, Z14, Z12, Z15
-	VADDPS   Z14, Z12, K1, Z15
+	VADDPS   Z14, Z12, K2, Z15
 	VMOVAPS  Z15, Z12
-	VCMPPS   $0x03, Z13, Z11, K1
-	VRANGEPS $0x05, Z13, Z11, Z14
-	VADDPS   Z13, Z11, K1, Z14
-	VMOVAPS  Z14, Z11
 
 several_sources:
-	DECQ      R10
-	JNZ       several_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VMULPS    Z0, Z8, Z8
-	VMULPS    Z0, Z7, Z7
-	VMULPS    Z0, Z10, Z10
-	VMULPS    Z0, Z9, Z9
-	VMULPS    Z0, Z12, Z12
-	VMULPS    Z0, Z11, Z11
-	VCMPPS    $0x03, Z5, Z6, K1
-	VCMPPS    $0x03, Z7, Z8, K2
-	KORW      K1, K2, K2
-	VCMPPS    $0x03, Z9, Z10, K1
-	KORW      K2, K1, K1
-	VCMPPS    $0x03, Z11, Z12, K2
-	KORW      K1, K2, K2
-	KORTESTW  K2, K2
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z9, Z9
+	VMULPS Z0, Z8, Z8
+	VMULPS Z0, Z11, Z11
+	VMULPS Z0, Z10, Z10
+	VMULPS Z0, Z13, Z13
+	VMULPS Z0, Z12, Z12
+
+several_whole:
+	VCMPPS    $0x03, Z6, Z7, K2
+	VCMPPS    $0x03, Z8, Z9, K3
+	KORW      K2, K3, K3
+	VCMPPS    $0x03, Z10, Z11, K2
+	KORW      K3, K2, K2
+	VCMPPS    $0x03, Z12, Z13, K3
+	KORW      K2, K3, K3
+	KORTESTW  K3, K3
 	JZ        several_numbers
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z6
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z5
-	VCMPPS    $0x03, Z8, Z8, K1
-	VMOVDQA32 Z3, K1, Z8
-	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z7
-	VCMPPS    $0x03, Z10, Z10, K1
-	VMOVDQA32 Z3, K1, Z10
-	VCMPPS    $0x03, Z9, Z9, K1
-	VMOVDQA32 Z3, K1, Z9
-	VCMPPS    $0x03, Z12, Z12, K1
-	VMOVDQA32 Z3, K1, Z12
-	VCMPPS    $0x03, Z11, Z11, K1
-	VMOVDQA32 Z3, K1, Z11
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z2, K2, Z6
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQA32 Z2, K2, Z9
+	VCMPPS    $0x03, Z8, Z8, K2
+	VMOVDQA32 Z2, K2, Z8
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQA32 Z2, K2, Z11
+	VCMPPS    $0x03, Z10, Z10, K2
+	VMOVDQA32 Z2, K2, Z10
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQA32 Z2, K2, Z13
+	VCMPPS    $0x03, Z12, Z12, K2
+	VMOVDQA32 Z2, K2, Z12
 
 several_numbers:
-	VPSRLD    $0x10, Z6, Z13
-	VPANDD    Z2, Z13, Z13
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z6, Z13, Z6
-	VPSRLD    $0x10, Z5, Z13
-	VPANDD    Z2, Z13, Z13
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z5, Z13, Z5
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z14
+	VPADDD    Z3, Z7, K2, Z14
+	VPTESTMD  Z4, Z6, K2
+	VPADDD    Z1, Z6, Z7
+	VPADDD    Z3, Z6, K2, Z7
+	VPSRLD    $0x10, Z14, Z14
+	VMOVDQU16 Z7, K1, Z14
+	VPTESTMD  Z4, Z9, K2
+	VPADDD    Z1, Z9, Z6
+	VPADDD    Z3, Z9, K2, Z6
+	VPTESTMD  Z4, Z8, K2
+	VPADDD    Z1, Z8, Z7
+	VPADDD    Z3, Z8, K2, Z7
 	VPSRLD    $0x10, Z6, Z6
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z5, K1, Z6
-	VPSRLD    $0x10, Z8, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z8, Z8
-	VPADDD    Z8, Z5, Z5
-	VPSRLD    $0x10, Z7, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z7, Z7
-	VPADDD    Z7, Z8, Z7
-	VPSRLD    $0x10, Z5, Z5
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z7, K1, Z5
-	VPSRLD    $0x10, Z10, Z7
-	VPANDD    Z2, Z7, Z7
+	VMOVDQU16 Z7, K1, Z6
+	VPTESTMD  Z4, Z11, K2
+	VPADDD    Z1, Z11, Z7
+	VPADDD    Z3, Z11, K2, Z7
+	VPTESTMD  Z4, Z10, K2
 	VPADDD    Z1, Z10, Z8
-	VPADDD    Z8, Z7, Z7
-	VPSRLD    $0x10, Z9, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z9, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z10, K2, Z8
 	VPSRLD    $0x10, Z7, Z7
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
 	VMOVDQU16 Z8, K1, Z7
-	VPSRLD    $0x10, Z12, Z8
-	VPANDD    Z2, Z8, Z8
+	VPTESTMD  Z4, Z13, K2
+	VPADDD    Z1, Z13, Z8
+	VPADDD    Z3, Z13, K2, Z8
+	VPTESTMD  Z4, Z12, K2
 	VPADDD    Z1, Z12, Z9
-	VPADDD    Z9, Z8, Z8
-	VPSRLD    $0x10, Z11, Z9
-	VPANDD    Z2, Z9, Z9
-	VPADDD    Z1, Z11, Z10
-	VPADDD    Z10, Z9, Z9
+	VPADDD    Z3, Z12, K2, Z9
 	VPSRLD    $0x10, Z8, Z8
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
 	VMOVDQU16 Z9, K1, Z8
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z6, (R8)(AX*2)
-	VMOVUPS Z5, 64(R8)(AX*2)
-	VMOVUPS Z7, 128(R8)(AX*2)
-	VMOVUPS Z8, 192(R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z14, (R9)(AX*2)
+	VMOVUPS Z6, 64(R9)(AX*2)
+	VMOVUPS Z7, 128(R9)(AX*2)
+	VMOVUPS Z8, 192(R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000080, AX
 	SUBQ    $0x00000080, CX
@@ -5946,63 +6086,63 @@ several_destination:
 one:
 	CMPQ    CX, $0x00000020
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z6
-	VPANDD  Z4, Z5, Z5
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(AX*2), Z6
+	VPSLLD  $0x10, Z6, Z7
+	VPANDD  Z5, Z6, Z6
+	MOVQ    BX, R11
+	MOVQ    DX, R10
 	JMP     one_sources
 
 one_source:
-	ADDQ     $0x18, R9
-	MOVQ     (R9), R8
-	VMOVUPS  (R8)(AX*2), Z7
-	VPSLLD   $0x10, Z7, Z8
-	VPANDD   Z4, Z7, Z7
-	VCMPPS   $0x03, Z8, Z6, K1
+	ADDQ     $0x18, R10
+	MOVQ     (R10), R9
+	VMOVUPS  (R9)(AX*2), Z8
+	VPSLLD   $0x10, Z8, Z9
+	VPANDD   Z5, Z8, Z8
+	VCMPPS   $0x03, Z9, Z7, K2
+	VRANGEPS $0x05, Z9, Z7, Z10
+	VADDPS   Z9, Z7, K2, Z10
+	VMOVAPS  Z10, Z7
+	VCMPPS   $0x03, Z8, Z6, K2
 	VRANGEPS $0x05, Z8, Z6, Z9
-	VADDPS   Z8, Z6, K1, Z9
+	VADDPS   Z8, Z6, K2, Z9
 	VMOVAPS  Z9, Z6
-	VCMPPS   $0x03, Z7, Z5, K1
-	VRANGEPS $0x05, Z7, Z5, Z8
-	VADDPS   Z7, Z5, K1, Z8
-	VMOVAPS  Z8, Z5
 
 one_sources:
-	DECQ      R10
-	JNZ       one_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VCMPPS    $0x03, Z5, Z6, K1
-	KORTESTW  K1, K1
+	DECQ   R11
+	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+
+one_whole:
+	VCMPPS    $0x03, Z6, Z7, K2
+	KORTESTW  K2, K2
 	JZ        one_numbers
-	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z6
-	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z5
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z2, K2, Z6
 
 one_numbers:
-	VPSRLD    $0x10, Z6, Z7
-	VPANDD    Z2, Z7, Z7
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z6, Z7, Z6
-	VPSRLD    $0x10, Z5, Z7
-	VPANDD    Z2, Z7, Z7
-	VPADDD    Z1, Z5, Z5
-	VPADDD    Z5, Z7, Z5
-	VPSRLD    $0x10, Z6, Z6
-	MOVL      $0xaaaaaaaa, R8
-	KMOVD     R8, K1
-	VMOVDQU16 Z5, K1, Z6
-	MOVQ      DI, R10
-	MOVQ      SI, R9
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z8
+	VPADDD    Z3, Z7, K2, Z8
+	VPTESTMD  Z4, Z6, K2
+	VPADDD    Z1, Z6, Z7
+	VPADDD    Z3, Z6, K2, Z7
+	VPSRLD    $0x10, Z8, Z8
+	VMOVDQU16 Z7, K1, Z8
+	MOVQ      DI, R11
+	MOVQ      SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z6, (R8)(AX*2)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z8, (R9)(AX*2)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000020, AX
 	SUBQ    $0x00000020, CX
@@ -6011,63 +6151,63 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K2
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K1, Z5
-	VPSLLD      $0x10, Z5, Z6
-	VPANDD      Z4, Z5, Z5
+	VMOVDQU16.Z (CX)(AX*2), K2, Z6
+	VPSLLD      $0x10, Z6, Z7
+	VPANDD      Z5, Z6, Z6
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K1, Z7
-	VPSLLD      $0x10, Z7, Z8
-	VPANDD      Z4, Z7, Z7
-	VCMPPS      $0x03, Z8, Z6, K2
+	VMOVDQU16.Z (CX)(AX*2), K2, Z8
+	VPSLLD      $0x10, Z8, Z9
+	VPANDD      Z5, Z8, Z8
+	VCMPPS      $0x03, Z9, Z7, K3
+	VRANGEPS    $0x05, Z9, Z7, Z10
+	VADDPS      Z9, Z7, K3, Z10
+	VMOVAPS     Z10, Z7
+	VCMPPS      $0x03, Z8, Z6, K3
 	VRANGEPS    $0x05, Z8, Z6, Z9
-	VADDPS      Z8, Z6, K2, Z9
+	VADDPS      Z8, Z6, K3, Z9
 	VMOVAPS     Z9, Z6
-	VCMPPS      $0x03, Z7, Z5, K2
-	VRANGEPS    $0x05, Z7, Z5, Z8
-	VADDPS      Z7, Z5, K2, Z8
-	VMOVAPS     Z8, Z5
 
 last_sources:
-	DECQ      BX
-	JNZ       last_source
-	VMULPS    Z0, Z6, Z6
-	VMULPS    Z0, Z5, Z5
-	VCMPPS    $0x03, Z5, Z6, K2
-	KORTESTW  K2, K2
+	DECQ   BX
+	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
+	VMULPS Z0, Z7, Z7
+	VMULPS Z0, Z6, Z6
+
+last_whole:
+	VCMPPS    $0x03, Z6, Z7, K3
+	KORTESTW  K3, K3
 	JZ        last_numbers
-	VCMPPS    $0x03, Z6, Z6, K2
-	VMOVDQA32 Z3, K2, Z6
-	VCMPPS    $0x03, Z5, Z5, K2
-	VMOVDQA32 Z3, K2, Z5
+	VCMPPS    $0x03, Z7, Z7, K3
+	VMOVDQA32 Z2, K3, Z7
+	VCMPPS    $0x03, Z6, Z6, K3
+	VMOVDQA32 Z2, K3, Z6
 
 last_numbers:
-	VPSRLD    $0x10, Z6, Z0
-	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z6, Z3
-	VPADDD    Z3, Z0, Z0
-	VPSRLD    $0x10, Z5, Z3
-	VPANDD    Z2, Z3, Z2
-	VPADDD    Z1, Z5, Z1
-	VPADDD    Z1, Z2, Z1
+	VPTESTMD  Z4, Z7, K3
+	VPADDD    Z1, Z7, Z0
+	VPADDD    Z3, Z7, K3, Z0
+	VPTESTMD  Z4, Z6, K3
+	VPADDD    Z1, Z6, Z1
+	VPADDD    Z3, Z6, K3, Z1
 	VPSRLD    $0x10, Z0, Z0
-	MOVL      $0xaaaaaaaa, CX
-	KMOVD     CX, K2
-	VMOVDQU16 Z1, K2, Z0
+	VMOVDQU16 Z1, K1, Z0
 	MOVQ      DI, BX
 	MOVQ      SI, DX
 
 last_destination:
 	MOVQ      (DX), CX
-	VMOVDQU16 Z0, K1, (CX)(AX*2)
+	VMOVDQU16 Z0, K2, (CX)(AX*2)
 	ADDQ      $0x18, DX
 	DECQ      BX
 	JNZ       last_destination
@@ -6089,45 +6229,48 @@ TEXT ·maxBF16ToF32AVX512(SB), NOSPLIT, $0-72
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
 
 several:
 	CMPQ      CX, $0x00000040
 	JL        one
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Z1
 	VPSLLD    $0x10, Z1, Z1
-	VPMOVZXWD 32(R8)(AX*2), Z2
+	VPMOVZXWD 32(R9)(AX*2), Z2
 	VPSLLD    $0x10, Z2, Z2
-	VPMOVZXWD 64(R8)(AX*2), Z3
+	VPMOVZXWD 64(R9)(AX*2), Z3
 	VPSLLD    $0x10, Z3, Z3
-	VPMOVZXWD 96(R8)(AX*2), Z4
+	VPMOVZXWD 96(R9)(AX*2), Z4
 	VPSLLD    $0x10, Z4, Z4
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       several_sources
 
 several_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z5
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VCMPPS    $0x03, Z5, Z1, K1
 	VRANGEPS  $0x05, Z5, Z1, Z6
 	VADDPS    Z5, Z1, K1, Z6
 	VMOVAPS   Z6, Z1
-	VPMOVZXWD 32(R8)(AX*2), Z5
+	VPMOVZXWD 32(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VCMPPS    $0x03, Z5, Z2, K1
 	VRANGEPS  $0x05, Z5, Z2, Z6
 	VADDPS    Z5, Z2, K1, Z6
 	VMOVAPS   Z6, Z2
-	VPMOVZXWD 64(R8)(AX*2), Z5
+	VPMOVZXWD 64(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VCMPPS    $0x03, Z5, Z3, K1
 	VRANGEPS  $0x05, Z5, Z3, Z6
 	VADDPS    Z5, Z3, K1, Z6
 	VMOVAPS   Z6, Z3
-	VPMOVZXWD 96(R8)(AX*2), Z5
+	VPMOVZXWD 96(R9)(AX*2), Z5
 	VPSLLD    $0x10, Z5, Z5
 	VCMPPS    $0x03, Z5, Z4, K1
 	VRANGEPS  $0x05, Z5, Z4, Z6
@@ -6135,23 +6278,27 @@ several_source:
 	VMOVAPS   Z6, Z4
 
 several_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
 	VMULPS Z0, Z1, Z1
 	VMULPS Z0, Z2, Z2
 	VMULPS Z0, Z3, Z3
 	VMULPS Z0, Z4, Z4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+several_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	VMOVUPS Z2, 64(R8)(AX*4)
-	VMOVUPS Z3, 128(R8)(AX*4)
-	VMOVUPS Z4, 192(R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	VMOVUPS Z2, 64(R9)(AX*4)
+	VMOVUPS Z3, 128(R9)(AX*4)
+	VMOVUPS Z4, 192(R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     several_destination
 	ADDQ    $0x00000040, AX
 	SUBQ    $0x00000040, CX
@@ -6160,17 +6307,17 @@ several_destination:
 one:
 	CMPQ      CX, $0x00000010
 	JL        last
-	MOVQ      (DX), R8
-	VPMOVZXWD (R8)(AX*2), Z1
+	MOVQ      (DX), R9
+	VPMOVZXWD (R9)(AX*2), Z1
 	VPSLLD    $0x10, Z1, Z1
-	MOVQ      BX, R10
-	MOVQ      DX, R9
+	MOVQ      BX, R11
+	MOVQ      DX, R10
 	JMP       one_sources
 
 one_source:
-	ADDQ      $0x18, R9
-	MOVQ      (R9), R8
-	VPMOVZXWD (R8)(AX*2), Z2
+	ADDQ      $0x18, R10
+	MOVQ      (R10), R9
+	VPMOVZXWD (R9)(AX*2), Z2
 	VPSLLD    $0x10, Z2, Z2
 	VCMPPS    $0x03, Z2, Z1, K1
 	VRANGEPS  $0x05, Z2, Z1, Z3
@@ -6178,17 +6325,21 @@ one_source:
 	VMOVAPS   Z3, Z1
 
 one_sources:
-	DECQ   R10
+	DECQ   R11
 	JNZ    one_source
+	TESTQ  R8, R8
+	JZ     one_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+
+one_whole:
+	MOVQ DI, R11
+	MOVQ SI, R10
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	ADDQ    $0x18, R9
-	DECQ    R10
+	MOVQ    (R10), R9
+	VMOVUPS Z1, (R9)(AX*4)
+	ADDQ    $0x18, R10
+	DECQ    R11
 	JNZ     one_destination
 	ADDQ    $0x00000010, AX
 	SUBQ    $0x00000010, CX
@@ -6197,9 +6348,9 @@ one_destination:
 last:
 	TESTQ       CX, CX
 	JLE         done
-	MOVQ        $-1, R8
-	BZHIQ       CX, R8, R8
-	KMOVQ       R8, K1
+	MOVQ        $-1, R9
+	BZHIQ       CX, R9, R9
+	KMOVQ       R9, K1
 	MOVQ        (DX), CX
 	VPMOVZXWD.Z (CX)(AX*2), K1, Z1
 	VPSLLD      $0x10, Z1, Z1
@@ -6219,9 +6370,13 @@ last_source:
 last_sources:
 	DECQ   BX
 	JNZ    last_source
+	TESTQ  R8, R8
+	JZ     last_whole
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, BX
-	MOVQ   SI, DX
+
+last_whole:
+	MOVQ DI, BX
+	MOVQ SI, DX
 
 last_destination:
 	MOVQ    (DX), CX
@@ -6250,21 +6405,24 @@ TEXT ·maxF32ToBF16AVX512(SB), NOSPLIT, $0-72
 	MOVL         $0x00007fff, R8
 	VMOVD        R8, X1
 	VPBROADCASTD X1, Z1
-	MOVL         $0x00000001, R8
+	MOVL         $0x7fc00000, R8
 	VMOVD        R8, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x7fc00000, R8
+	MOVL         $0x00008000, R8
 	VMOVD        R8, X3
 	VPBROADCASTD X3, Z3
+	MOVL         $0x00010000, R8
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Z4
 
 several:
 	CMPQ    CX, $0x00000040
 	JL      one
 	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z4
-	VMOVUPS 64(R8)(AX*4), Z5
-	VMOVUPS 128(R8)(AX*4), Z6
-	VMOVUPS 192(R8)(AX*4), Z7
+	VMOVUPS (R8)(AX*4), Z5
+	VMOVUPS 64(R8)(AX*4), Z6
+	VMOVUPS 128(R8)(AX*4), Z7
+	VMOVUPS 192(R8)(AX*4), Z8
 	MOVQ    BX, R10
 	MOVQ    DX, R9
 	JMP     several_sources
@@ -6272,75 +6430,71 @@ several:
 several_source:
 	ADDQ     $0x18, R9
 	MOVQ     (R9), R8
-	VMOVUPS  (R8)(AX*4), Z8
-	VCMPPS   $0x03, Z8, Z4, K1
-	VRANGEPS $0x05, Z8, Z4, Z9
-	VADDPS   Z8, Z4, K1, Z9
-	VMOVAPS  Z9, Z4
-	VMOVUPS  64(R8)(AX*4), Z8
-	VCMPPS   $0x03, Z8, Z5, K1
-	VRANGEPS $0x05, Z8, Z5, Z9
-	VADDPS   Z8, Z5, K1, Z9
-	VMOVAPS  Z9, Z5
-	VMOVUPS  128(R8)(AX*4), Z8
-	VCMPPS   $0x03, Z8, Z6, K1
-	VRANGEPS $0x05, Z8, Z6, Z9
-	VADDPS   Z8, Z6, K1, Z9
-	VMOVAPS  Z9, Z6
-	VMOVUPS  192(R8)(AX*4), Z8
-	VCMPPS   $0x03, Z8, Z7, K1
-	VRANGEPS $0x05, Z8, Z7, Z9
-	VADDPS   Z8, Z7, K1, Z9
-	VMOVAPS  Z9, Z7
+	VMOVUPS  (R8)(AX*4), Z9
+	VCMPPS   $0x03, Z9, Z5, K1
+	VRANGEPS $0x05, Z9, Z5, Z10
+	VADDPS   Z9, Z5, K1, Z10
+	VMOVAPS  Z10, Z5
+	VMOVUPS  64(R8)(AX*4), Z9
+	VCMPPS   $0x03, Z9, Z6, K1
+	VRANGEPS $0x05, Z9, Z6, Z10
+	VADDPS   Z9, Z6, K1, Z10
+	VMOVAPS  Z10, Z6
+	VMOVUPS  128(R8)(AX*4), Z9
+	VCMPPS   $0x03, Z9, Z7, K1
+	VRANGEPS $0x05, Z9, Z7, Z10
+	VADDPS   Z9, Z7, K1, Z10
+	VMOVAPS  Z10, Z7
+	VMOVUPS  192(R8)(AX*4), Z9
+	VCMPPS   $0x03, Z9, Z8, K1
+	VRANGEPS $0x05, Z9, Z8, Z10
+	VADDPS   Z9, Z8, K1, Z10
+	VMOVAPS  Z10, Z8
 
 several_sources:
 	DECQ      R10
 	JNZ       several_source
-	VMULPS    Z0, Z4, Z4
 	VMULPS    Z0, Z5, Z5
 	VMULPS    Z0, Z6, Z6
 	VMULPS    Z0, Z7, Z7
-	VPSRLD    $0x10, Z4, Z8
-	VPANDD    Z2, Z8, Z8
-	VPADDD    Z1, Z4, Z9
-	VPADDD    Z9, Z8, Z8
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y4
-	VPSRLD    $0x10, Z5, Z8
-	VPANDD    Z2, Z8, Z8
+	VMULPS    Z0, Z8, Z8
+	VPTESTMD  Z4, Z5, K1
 	VPADDD    Z1, Z5, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z5, K1, Z9
 	VCMPPS    $0x03, Z5, Z5, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y5
-	VPSRLD    $0x10, Z6, Z8
-	VPANDD    Z2, Z8, Z8
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y5
+	VPTESTMD  Z4, Z6, K1
 	VPADDD    Z1, Z6, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z6, K1, Z9
 	VCMPPS    $0x03, Z6, Z6, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y6
-	VPSRLD    $0x10, Z7, Z8
-	VPANDD    Z2, Z8, Z8
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y6
+	VPTESTMD  Z4, Z7, K1
 	VPADDD    Z1, Z7, Z9
-	VPADDD    Z9, Z8, Z8
+	VPADDD    Z3, Z7, K1, Z9
 	VCMPPS    $0x03, Z7, Z7, K1
-	VMOVDQA32 Z3, K1, Z8
-	VPSRLD    $0x10, Z8, Z8
-	VPMOVDW   Z8, Y7
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y7
+	VPTESTMD  Z4, Z8, K1
+	VPADDD    Z1, Z8, Z9
+	VPADDD    Z3, Z8, K1, Z9
+	VCMPPS    $0x03, Z8, Z8, K1
+	VMOVDQA32 Z2, K1, Z9
+	VPSRLD    $0x10, Z9, Z9
+	VPMOVDW   Z9, Y8
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 several_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
-	VMOVUPS Y5, 32(R8)(AX*2)
-	VMOVUPS Y6, 64(R8)(AX*2)
-	VMOVUPS Y7, 96(R8)(AX*2)
+	VMOVUPS Y5, (R8)(AX*2)
+	VMOVUPS Y6, 32(R8)(AX*2)
+	VMOVUPS Y7, 64(R8)(AX*2)
+	VMOVUPS Y8, 96(R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
@@ -6352,7 +6506,7 @@ one:
 	CMPQ    CX, $0x00000010
 	JL      last
 	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z4
+	VMOVUPS (R8)(AX*4), Z5
 	MOVQ    BX, R10
 	MOVQ    DX, R9
 	JMP     one_sources
@@ -6360,30 +6514,29 @@ one:
 one_source:
 	ADDQ     $0x18, R9
 	MOVQ     (R9), R8
-	VMOVUPS  (R8)(AX*4), Z5
-	VCMPPS   $0x03, Z5, Z4, K1
-	VRANGEPS $0x05, Z5, Z4, Z6
-	VADDPS   Z5, Z4, K1, Z6
-	VMOVAPS  Z6, Z4
+	VMOVUPS  (R8)(AX*4), Z6
+	VCMPPS   $0x03, Z6, Z5, K1
+	VRANGEPS $0x05, Z6, Z5, Z7
+	VADDPS   Z6, Z5, K1, Z7
+	VMOVAPS  Z7, Z5
 
 one_sources:
 	DECQ      R10
 	JNZ       one_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z5
-	VPANDD    Z2, Z5, Z5
-	VPADDD    Z1, Z4, Z6
-	VPADDD    Z6, Z5, Z5
-	VCMPPS    $0x03, Z4, Z4, K1
-	VMOVDQA32 Z3, K1, Z5
-	VPSRLD    $0x10, Z5, Z5
-	VPMOVDW   Z5, Y4
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  Z4, Z5, K1
+	VPADDD    Z1, Z5, Z6
+	VPADDD    Z3, Z5, K1, Z6
+	VCMPPS    $0x03, Z5, Z5, K1
+	VMOVDQA32 Z2, K1, Z6
+	VPSRLD    $0x10, Z6, Z6
+	VPMOVDW   Z6, Y5
 	MOVQ      DI, R10
 	MOVQ      SI, R9
 
 one_destination:
 	MOVQ    (R9), R8
-	VMOVUPS Y4, (R8)(AX*2)
+	VMOVUPS Y5, (R8)(AX*2)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
@@ -6398,29 +6551,28 @@ last:
 	BZHIQ     CX, R8, R8
 	KMOVQ     R8, K1
 	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z4
+	VMOVUPS.Z (CX)(AX*4), K1, Z5
 	MOVQ      DX, DX
 	JMP       last_sources
 
 last_source:
 	ADDQ      $0x18, DX
 	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z5
-	VCMPPS    $0x03, Z5, Z4, K2
-	VRANGEPS  $0x05, Z5, Z4, Z6
-	VADDPS    Z5, Z4, K2, Z6
-	VMOVAPS   Z6, Z4
+	VMOVUPS.Z (CX)(AX*4), K1, Z6
+	VCMPPS    $0x03, Z6, Z5, K2
+	VRANGEPS  $0x05, Z6, Z5, Z7
+	VADDPS    Z6, Z5, K2, Z7
+	VMOVAPS   Z7, Z5
 
 last_sources:
 	DECQ      BX
 	JNZ       last_source
-	VMULPS    Z0, Z4, Z4
-	VPSRLD    $0x10, Z4, Z0
-	VPANDD    Z2, Z0, Z0
-	VPADDD    Z1, Z4, Z1
-	VPADDD    Z1, Z0, Z0
-	VCMPPS    $0x03, Z4, Z4, K2
-	VMOVDQA32 Z3, K2, Z0
+	VMULPS    Z0, Z5, Z5
+	VPTESTMD  Z4, Z5, K2
+	VPADDD    Z1, Z5, Z0
+	VPADDD    Z3, Z5, K2, Z0
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z2, K2, Z0
 	VPSRLD    $0x10, Z0, Z0
 	VPMOVDW   Z0, Y0
 	MOVQ      DI, BX

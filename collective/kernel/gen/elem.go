@@ -57,18 +57,31 @@ func (e elem) load(s isa, m Mem, k *reg.OpmaskVirtual) vreg {
 	return v
 }
 
-// rounding holds the constants of rounding to bf16.
-type rounding struct{ bias, one, nan vreg }
+// rounding holds the constants of rounding to bf16: one is the last place that stays, where it lies if there are masks. What is added to a number whose
+// last place is odd is up, to others bias.
+type rounding struct{ bias, up, one, nan vreg }
 
 func (e elem) rounding(s isa) (r rounding) {
 	if e == bf16 {
-		r = rounding{s.word(0x7fff), s.word(1), s.word(0x7fc00000)}
+		r = rounding{bias: s.word(0x7fff), nan: s.word(0x7fc00000)}
+		if s.wide {
+			r.up, r.one = s.word(0x8000), s.word(1<<16)
+		} else {
+			r.one = s.word(1)
+		}
 	}
 	return r
 }
 
 // round adds half of the last place, less a bit where that place is even, to the bits as integers.
 func (c rounding) round(s isa, v vreg) vreg {
+	if s.wide {
+		k := K()
+		VPTESTMD(c.one, v, k)
+		r := s.op(VPADDD, c.bias, v)
+		VPADDD(c.up, v, k, r)
+		return r
+	}
 	r := s.and(c.one, s.shift(VPSRLD, 16, v))
 	return s.op(VPADDD, s.op(VPADDD, c.bias, v), r)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -95,10 +96,27 @@ func (k kernel) write(s isa) {
 	Load(Param("dsts").Base(), w.dsts)
 	Load(Param("dsts").Len(), w.ndsts)
 	w.scale = s.scale(k.from)
+	if k.from.size == 2 { // those take longer to fold than to load: a multiplication is missed
+		at, err := Param("scale").Resolve()
+		if err != nil {
+			panic(err)
+		}
+		w.other = GP64()
+		MOVQ(at.Addr, w.other)
+		one := GP64()
+		MOVQ(U64(math.Float64bits(1)), one)
+		SUBQ(one, w.other)
+	}
 	w.c = k.to.rounding(s)
 	w.lanes = k.lanes(s)
 	if k.split() {
 		w.split, w.upper = true, s.word(0xffff0000)
+		if s.wide {
+			m := GP32()
+			w.odds = K()
+			MOVL(U32(0xaaaaaaaa), m)
+			KMOVD(m, w.odds)
+		}
 	}
 	if w.split && !s.wide { // twice the registers, of which there are 16
 		w.rounds("several", "one", unroll/2)
@@ -146,10 +164,12 @@ type walk struct {
 	srcs, nsrcs reg.GPVirtual
 	dsts, ndsts reg.GPVirtual
 	scale       vreg
+	other       reg.GPVirtual // 0 if the factor is 1; nil where it is not looked at
 	c           rounding
 	lanes       int  // elements of a vector in memory
 	split       bool // bf16 to bf16: those with even numbers and those with odd ones are folded apart
 	upper       vreg // the upper half of every 32 bits, if split
+	odds        reg.OpmaskVirtual // of AVX-512: the upper 16 of every 32 bits, if split
 }
 
 // rounds writes a loop over so many vectors at a time, as long as there are enough.
@@ -203,6 +223,10 @@ func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
 	Label(label + "_sources")
 	DECQ(count)
 	JNZ(LabelRef(label + "_source"))
+	if w.other != nil {
+		TESTQ(w.other, w.other)
+		JZ(LabelRef(label + "_whole"))
+	}
 	for _, v := range slices.Concat(acc...) {
 		switch w.from.float {
 		case 4:
@@ -210,6 +234,9 @@ func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
 		case 8:
 			VMULPD(w.scale, v, v)
 		}
+	}
+	if w.other != nil {
+		Label(label + "_whole")
 	}
 	if w.split {
 		w.quiet(label+"_numbers", acc)

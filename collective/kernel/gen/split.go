@@ -59,10 +59,7 @@ func (w *walk) join(even, odd vreg) vreg {
 	e, o := w.c.round(w.isa, even), w.c.round(w.isa, odd)
 	VPSRLD(U8(16), e, e)
 	if w.wide {
-		k, m := K(), GP32()
-		MOVL(U32(0xaaaaaaaa), m)
-		KMOVD(m, k)
-		VMOVDQU16(o, k, e)
+		VMOVDQU16(o, w.odds, e)
 	} else {
 		VPBLENDW(U8(0xaa), o, e, e)
 	}
