@@ -23,10 +23,12 @@ type Dispatcher struct {
 	peers     []*peer          // in the order in which they get their turn
 	workers   map[string]*peer // by name
 	sessions  map[uint64]*session
-	waiting   []*session // without a worker, oldest first
-	last      uint64     // number of the newest session
-	gone      bool       // some peer is
-	first     int        // whose turn is first
+	waiting   []*session       // without a worker, oldest first
+	last      uint64           // number of the newest session
+	gone      bool             // some peer is
+	first     int              // whose turn is first
+	watchers  map[uint64]*peer // who look, by the number of their questions
+	asks      uint64           // the last of these
 	stats     counters
 }
 
@@ -72,7 +74,7 @@ func New(o *Options) (*Dispatcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dispatcher{o: c, log: c.Logger, workers: map[string]*peer{}, sessions: map[uint64]*session{}}, nil
+	return &Dispatcher{o: c, log: c.Logger, workers: map[string]*peer{}, sessions: map[uint64]*session{}, watchers: map[uint64]*peer{}}, nil
 }
 
 // ListenOptions are what a listener for Serve must be opened with.
@@ -171,8 +173,12 @@ func (d *Dispatcher) serve(p *peer) (worked bool) {
 
 // handle deals with one message of p; false says that it cannot be forwarded now.
 func (d *Dispatcher) handle(p *peer, m *ipc.Message) bool {
-	if m.Kind == wire.KindStatus {
+	switch m.Kind {
+	case wire.KindStatus:
 		d.status(p, m)
+		return true
+	case wire.KindWatch:
+		d.watch(p, m)
 		return true
 	}
 	switch p.role {
@@ -181,7 +187,7 @@ func (d *Dispatcher) handle(p *peer, m *ipc.Message) bool {
 	case ipc.RoleWorker:
 		d.fromWorker(p, m)
 	default:
-		d.misbehaves(p, fmt.Sprintf("%s of a %s, which only asks for Status", wire.KindName(m.Kind), p.role))
+		d.misbehaves(p, fmt.Sprintf("%s of a %s, which only asks for Status and Watch", wire.KindName(m.Kind), p.role))
 	}
 	return true
 }
@@ -285,6 +291,7 @@ func (d *Dispatcher) lost(p *peer, err error) {
 			d.failSession(s, wire.CodeWorkerGone, fmt.Sprintf("worker %q (pid %d) is gone: %s", p.who.Name, p.who.PID, ending(err)))
 		}
 	}
+	delete(d.watchers, p.asks)
 	d.log.Debug("peer gone", "peer", p, "err", err)
 	p.end()
 }
@@ -307,6 +314,7 @@ func (d *Dispatcher) shutDown(cause error) error {
 	d.peers = nil
 	clear(d.workers)
 	clear(d.sessions)
+	clear(d.watchers)
 	d.waiting = nil
 	for _, n := range []*atomic.Int64{&d.stats.clients, &d.stats.workers, &d.stats.sessions, &d.stats.waiting} {
 		n.Store(0)

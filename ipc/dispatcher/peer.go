@@ -27,6 +27,7 @@ type peer struct {
 	sessions map[uint64]*session // of a worker
 	bytes    uint64              // forwarded to a worker
 	messages uint64              // forwarded to a worker
+	asks     uint64              // number of the questions of one that looks; 0: none yet
 }
 
 // queued is a message that waits for room. It owns its files.

@@ -116,6 +116,9 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	case wire.KindMeet:
 		d.meet(p, m)
 		return
+	case wire.KindWatched:
+		d.watched(p, m)
+		return
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s (kind %d) from a worker", wire.KindName(m.Kind), m.Kind))
 		return

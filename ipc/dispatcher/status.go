@@ -10,10 +10,10 @@ import (
 )
 
 // perWorker is how many counters of each worker a status has.
-const perWorker = 4
+const perWorker = 5
 
 // status answers with the counters: those of Stats, then of each worker, by name, its
-// pid, its open sessions, and what was forwarded to it.
+// pid, its open sessions, what was forwarded to it, and bytes that wait for room in its queue.
 func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 	var ask wire.Status
 	if err := wire.ParseStatus(m.Body, &ask); err != nil {
@@ -48,7 +48,8 @@ func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 			wire.Counter{Name: key + ".pid", Value: uint64(w.who.PID)},
 			wire.Counter{Name: key + ".sessions", Value: uint64(len(w.sessions))},
 			wire.Counter{Name: key + ".messages", Value: w.messages},
-			wire.Counter{Name: key + ".bytes", Value: w.bytes})
+			wire.Counter{Name: key + ".bytes", Value: w.bytes},
+			wire.Counter{Name: key + ".queued", Value: uint64(w.queued)})
 	}
 	p.send(wire.KindStatusReply, wire.AppendStatusReply(nil, &reply), ask.Session, nil)
 	if p.queued > d.o.MaxQueued {

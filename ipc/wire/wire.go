@@ -58,6 +58,8 @@ const (
 	KindSave          uint32 = 16 // client → dispatcher → worker; a descriptor for each of the session's workers
 	KindSaved         uint32 = 17 // worker → dispatcher → client
 	KindMeet          uint32 = 24 // worker → dispatcher → the session's other workers
+	KindWatch         uint32 = 25 // control → dispatcher → all workers
+	KindWatched       uint32 = 26 // worker → dispatcher → who asked
 )
 
 // Limits. What is larger is refused by the parser, whoever sent it.
@@ -160,6 +162,10 @@ func KindName(kind uint32) string {
 		return "Saved"
 	case KindMeet:
 		return "Meet"
+	case KindWatch:
+		return "Watch"
+	case KindWatched:
+		return "Watched"
 	}
 	return "unknown kind"
 }

@@ -30,6 +30,7 @@ func (s *session) batch(ctx context.Context, m *ipc.Message) error {
 		}
 	}
 	s.w.stats.runs.Add(1)
+	s.seen.runs++
 	s.leased = s.leased[:0]
 	*done = wire.Done{Session: s.id, Seq: run.Seq, Results: done.Results[:0], Returned: done.Returned[:0]}
 	err := s.execute(ctx, run, done)
@@ -134,6 +135,7 @@ func (s *session) execute(ctx context.Context, run *wire.Run, done *wire.Done) (
 		if !ok {
 			return fmt.Errorf("%w: program %x was never sent", errProtocol, run.Hash)
 		}
+		known.runs++
 		if p, err = known.Program, known.err; err == nil {
 			if x := p.Parsed(); len(run.Inputs) != len(x.Externals) || len(run.Scalars) != x.NumScalars {
 				return fmt.Errorf("%w: program %x with %d inputs and %d scalars, expected %d and %d", errProtocol,
@@ -149,7 +151,7 @@ func (s *session) execute(ctx context.Context, run *wire.Run, done *wire.Done) (
 		}
 	}
 	if p != nil && err == nil {
-		err = s.space.Run(p, run.Base, run.Inputs, run.Scalars)
+		err = s.runProgram(p, tensor.Hash(run.Hash), run.Base, run.Inputs, run.Scalars)
 	} else if p != nil {
 		dropDonated(s.space, p.Parsed(), run.Inputs)
 	}

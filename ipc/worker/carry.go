@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/plan"
@@ -26,6 +27,7 @@ type carried struct {
 type carriedStep struct {
 	*shard.Step
 	program Program
+	hash    tensor.Hash
 	err     error
 	scalars []float64
 	inputs  []uint64
@@ -54,7 +56,8 @@ func (s *session) prepare(p *shard.Plan, rank, stage int) *carried {
 		switch step.Kind {
 		case shard.RunProgram:
 			encoded := step.Run.Program.Append(nil)
-			step.program, step.err = s.w.dev.Compile(tensor.HashOf(encoded), encoded)
+			step.hash = tensor.HashOf(encoded)
+			step.program, step.err = s.w.dev.Compile(step.hash, encoded)
 			step.scalars, step.inputs = make([]float64, len(step.Run.Scalars)), make([]uint64, len(step.Run.Inputs))
 			for _, v := range step.Run.Inputs {
 				reads(v)
@@ -95,6 +98,8 @@ type underway struct {
 	work     *collective.Work // nil if it is done already
 	err      error            // then
 	src, dst *shm.Block       // one reference each; nil for no bytes
+	began    time.Time        // while somebody looks
+	moved    int64            // bytes that were sent
 }
 
 // carry does this rank's steps of a plan. inputs are ids in the space, 0 for what is not there; outs those of the plan's outputs, 0 for
@@ -203,7 +208,7 @@ func (s *session) runStep(step *carriedStep, ids []uint64, scalars []float64) er
 	}
 	base := s.next
 	s.next += uint64(len(run.Program.Instrs))
-	err := s.space.Run(step.program, base, step.inputs, step.scalars)
+	err := s.runProgram(step.program, step.hash, base, step.inputs, step.scalars)
 	var at *tensor.RunError
 	if errors.As(err, &at) && at.Instr >= 0 && at.Instr < len(run.Origin) {
 		return &tensor.RunError{Instr: run.Origin[at.Instr], Op: at.Op, Inputs: at.Inputs, Err: at.Err}
@@ -238,9 +243,12 @@ func (s *session) start(ctx context.Context, step *carriedStep, ids []uint64, fa
 			r.Src, r.Dst = bytesOf(u.src, in), bytesOf(u.dst, out)
 		}
 		s.calls++
-		s.moved += uint64(sent(c, m, s.mesh.Coord(s.rank, c.Dim)))
+		u.moved = sent(c, m, s.mesh.Coord(s.place, c.Dim))
+		s.moved += uint64(u.moved)
+		u.began = s.w.watch.now()
 		if step.alone {
 			u.err = r.Do(ctx, s.groups[c.Dim])
+			s.waited(c.Kind, u, u.began)
 		} else {
 			u.work = r.Start(ctx, s.groups[c.Dim])
 		}
@@ -297,8 +305,10 @@ func (s *session) wait(c *shard.Collective, all []underway, ids []uint64, failed
 	for k := range all {
 		u := &all[k]
 		if u.work != nil {
+			asked := s.w.watch.now()
 			<-u.work.Done()
 			u.err = u.work.Err()
+			s.waited(c.Kind, u, asked)
 		}
 		if err := u.err; err != nil && broken == nil {
 			broken = fmt.Errorf("%w: %v: %w", errTeam, c.Kind, err)

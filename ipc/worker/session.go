@@ -44,13 +44,16 @@ type session struct {
 	backlogB int           // bytes of these
 	stopped  bool          // the dispatcher was told to hold back
 	used     time.Duration // of the worker's time, see turns.go
+
+	seen watchedSession // while somebody looks
 }
 
 // program is one that the session sent: compiled, or to be rewritten.
 type program struct {
 	Program
-	bytes int   // encoded
-	err   error // why it cannot be run
+	bytes int    // encoded
+	err   error  // why it cannot be run
+	runs  uint64 // times that it was to be run
 
 	parsed *tensor.Program     // where several workers run it together: what they rewrite,
 	plans  map[string]*carried // and as what, by how its inputs lie
@@ -181,6 +184,7 @@ func (s *session) addProgram(m *ipc.Message) error {
 
 func (s *session) forget(hash tensor.Hash) {
 	if p, ok := s.programs[hash]; ok {
+		s.w.watch.forgotten(p)
 		delete(s.programs, hash)
 		s.bytes -= p.bytes
 	}

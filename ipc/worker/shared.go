@@ -177,6 +177,7 @@ func (s *session) lookUp(run *wire.Run) (*program, error) {
 	if p == nil {
 		return nil, fmt.Errorf("%w: program %x was never sent", errProtocol, run.Hash)
 	}
+	p.runs++
 	if p.err != nil {
 		return nil, p.err
 	}

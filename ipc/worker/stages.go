@@ -147,7 +147,7 @@ func (s *session) stagedPlan(p *program, ins []*placed) (*carried, error) {
 
 // transfer starts sending a value to a worker of another stage, or receiving one.
 func (s *session) transfer(ctx context.Context, c *shard.Collective, ids []uint64, failed error) ([]underway, error) {
-	m, u := &c.Moves[0], new(underway)
+	m, u := &c.Moves[0], &underway{began: s.w.watch.now()}
 	link, size := s.links[[2]int(c.Group)], c.DType.Size()
 	if c.Kind == plan.Recv {
 		n := m.OutShape.Elems() * size
@@ -164,6 +164,7 @@ func (s *session) transfer(ctx context.Context, c *shard.Collective, ids []uint6
 		failed = s.buffers(u, ids[m.In], n, 0, false)
 	}
 	s.calls++
+	u.moved = int64(n)
 	s.moved += uint64(n)
 	u.work = collective.SendAsync(ctx, link, u.bytes(u.src, n), 1)
 	return []underway{*u}, failed

@@ -84,6 +84,7 @@ type Worker struct {
 	arrived  uint64        // messages that were put into backlogs
 	looked   time.Time     // when what had come was last taken in
 	clock    time.Duration // what the session that had the last turn had used before it
+	watch    watching
 	stats    struct {
 		sessions                                                 atomic.Int64
 		opened, failed, runs, errors, programs, imports, results atomic.Uint64
@@ -216,7 +217,12 @@ func (w *Worker) handle(ctx context.Context, m *ipc.Message) error {
 	if !ok {
 		return fmt.Errorf("%w: %s of %d bytes", ipc.ErrCorrupt, wire.KindName(m.Kind), len(m.Body))
 	}
+	if w.watch.on {
+		defer w.watch.message(w, time.Now(), m.Kind, id, len(m.Body))
+	}
 	switch m.Kind {
+	case wire.KindWatch:
+		return w.answerWatch(ctx, m)
 	case wire.KindOpenSession:
 		return w.openSession(ctx, m)
 	case wire.KindFail:
@@ -304,6 +310,7 @@ func (w *Worker) send(ctx context.Context, kind uint32, n int, write func(dst []
 func (w *Worker) endSession(s *session) {
 	delete(w.sessions, s.id)
 	w.stats.sessions.Add(-1)
+	w.watch.fold(s)
 	s.close()
 	w.log.Debug("session closed", "session", s.id, "name", s.name)
 	if len(w.sessions) == 0 {

@@ -59,7 +59,7 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 	}
 	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%v; see %s --help", err, cmd.CommandPath()) })
-	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newDemo(), newBench(), newBenchPeer(), newDoctor(), newInspect(), newRun(), newPlan(), newVersion())
+	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newDemo(), newBench(), newBenchPeer(), newDoctor(), newInspect(), newTop(), newTrace(), newRun(), newPlan(), newVersion())
 	return root
 }
 

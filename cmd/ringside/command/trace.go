@@ -1,0 +1,271 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// traceEvery is how often workers are asked for what they did. They keep much more than they do in this time.
+const traceEvery = 50 * time.Millisecond
+
+func newTrace() *cobra.Command {
+	var (
+		addr, secretFile, path string
+		seconds                float64
+	)
+	c := &cobra.Command{
+		Use:   "trace",
+		Short: "write down what workers do, for a timeline",
+		Long: `Trace asks the workers of a dispatcher what they do, message by message, program by program and collective by collective, and writes
+it as Chrome's trace events, which https://ui.perfetto.dev and chrome://tracing open. Workers keep their last 65,536 events; if they do more
+between two questions, the rest is lost, which is said, and stands in the file.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path == "" {
+				return usagef("-o FILE is needed: where the trace goes")
+			}
+			if !(seconds > 0 && seconds <= 3600) {
+				return usagef("--seconds %v: expected above 0 and at most 3600", seconds)
+			}
+			w, err := watcher(cmd.Context(), addr, secretFile)
+			if err != nil {
+				return err
+			}
+			defer w.Close()
+			f, err := os.Create(path)
+			if err != nil {
+				return err
+			}
+			tr := newTraceWriter(f)
+			err = tr.record(cmd.Context(), w, time.Duration(seconds*float64(time.Second)))
+			if cmd.Context().Err() != nil {
+				err = nil // interrupted: what there is is a trace
+			}
+			if err = errors.Join(err, tr.end(), f.Close()); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d events of %d workers in %s\n", tr.events, len(tr.workers), path)
+			if tr.lost > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%d events were lost: workers did more between two questions than they keep\n", tr.lost)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&path, "output", "o", "", "file to write")
+	c.Flags().StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")
+	secretFlag(c.Flags(), &secretFile)
+	c.Flags().Float64Var(&seconds, "seconds", 5, "for how long; an interrupt ends it earlier")
+	return c
+}
+
+// traceWriter writes events as they come; it keeps none of them.
+type traceWriter struct {
+	w       *bufio.Writer
+	origin  int64 // when it began, in nanoseconds since 1970: microseconds since then would not have room for fractions
+	err     error
+	events  int
+	lost    uint64
+	workers map[string]*tracedWorker
+}
+
+// tracedWorker is a worker of a trace: a process of the timeline.
+type tracedWorker struct {
+	pid   int    // in the file
+	next  uint64 // the event to ask for
+	asked bool   // and no answer yet
+	known bool   // next is
+}
+
+// traceEvent is one of the format's: times are microseconds.
+type traceEvent struct {
+	Name  string         `json:"name"`
+	Cat   string         `json:"cat,omitempty"`
+	Phase string         `json:"ph"`
+	TS    float64        `json:"ts"`
+	Dur   *float64       `json:"dur,omitempty"`
+	PID   int            `json:"pid"`
+	TID   uint64         `json:"tid"`
+	ID    string         `json:"id,omitempty"`
+	Scope string         `json:"s,omitempty"`
+	Args  map[string]any `json:"args,omitempty"`
+}
+
+// A worker's goroutine is thread 1 of its process: messages, and in them programs and collectives.
+const traceThread = 1
+
+func newTraceWriter(w io.Writer) *traceWriter {
+	t := &traceWriter{w: bufio.NewWriter(w), origin: time.Now().UnixNano(), workers: map[string]*tracedWorker{}}
+	_, t.err = t.w.WriteString(`{"displayTimeUnit":"ns","traceEvents":[`)
+	return t
+}
+
+// at is a time of the trace.
+func (t *traceWriter) at(ns uint64) float64 { return float64(int64(ns)-t.origin) / 1e3 }
+
+// put writes one event.
+func (t *traceWriter) put(e *traceEvent) {
+	if t.err != nil {
+		return
+	}
+	if t.events > 0 {
+		t.w.WriteByte(',')
+	}
+	t.w.WriteByte('\n')
+	var b []byte
+	if b, t.err = json.Marshal(e); t.err == nil {
+		_, t.err = t.w.Write(b)
+	}
+	t.events++
+}
+
+// end makes the file whole.
+func (t *traceWriter) end() error {
+	if t.err == nil {
+		_, t.err = t.w.WriteString("\n]}\n")
+	}
+	return errors.Join(t.err, t.w.Flush())
+}
+
+// record writes what happens from now on, for so long.
+func (t *traceWriter) record(ctx context.Context, w *client.Watcher, long time.Duration) error {
+	until, cancel := context.WithTimeout(ctx, long)
+	defer cancel()
+	for {
+		if err := t.round(until, w); err != nil {
+			if until.Err() != nil && t.err == nil {
+				return ctx.Err()
+			}
+			return err
+		}
+		select {
+		case <-until.Done():
+			return ctx.Err()
+		case <-time.After(traceEvery):
+		}
+	}
+}
+
+// round asks everybody who owes no answer, and takes answers in until nobody has more to tell or a worker takes its time.
+func (t *traceWriter) round(ctx context.Context, w *client.Watcher) error {
+	if err := w.AskDispatcher(ctx); err != nil {
+		return err
+	}
+	patience, cancel := context.WithTimeout(ctx, traceEvery)
+	defer cancel()
+	for open := 1; open > 0; {
+		a, err := w.Next(patience)
+		if err != nil {
+			if ctx.Err() == nil && patience.Err() != nil {
+				return t.err
+			}
+			return err
+		}
+		switch a := a.(type) {
+		case *wire.StatusReply:
+			open--
+			t.dispatcher(a)
+			for _, name := range workersOf(a) {
+				x := t.worker(name, int(a.Get("worker."+name+".pid")))
+				if !x.asked {
+					if err := t.ask(ctx, w, name, x); err != nil {
+						return err
+					}
+				}
+				open++
+			}
+		case *wire.Watched:
+			x := t.workers[a.Worker]
+			if x == nil {
+				continue
+			}
+			open--
+			t.answer(x, a)
+			if a.More {
+				if err := t.ask(ctx, w, a.Worker, x); err != nil {
+					return err
+				}
+				open++
+			}
+		}
+	}
+	return t.err
+}
+
+func (t *traceWriter) ask(ctx context.Context, w *client.Watcher, name string, x *tracedWorker) error {
+	x.asked = true
+	return w.Ask(ctx, wire.Watch{Events: true, Since: x.next, Worker: name})
+}
+
+// worker finds a worker, or begins one.
+func (t *traceWriter) worker(name string, pid int) *tracedWorker {
+	x := t.workers[name]
+	if x == nil {
+		x = &tracedWorker{}
+		t.workers[name] = x
+	}
+	if x.pid != pid { // it is there for the first time, or was started again
+		*x = tracedWorker{pid: pid}
+		t.put(&traceEvent{Name: "process_name", Phase: "M", PID: pid, Args: map[string]any{"name": "worker " + name}})
+		t.put(&traceEvent{Name: "thread_name", Phase: "M", PID: pid, TID: traceThread, Args: map[string]any{"name": "messages"}})
+	}
+	return x
+}
+
+// dispatcher writes the dispatcher's counters.
+func (t *traceWriter) dispatcher(a *wire.StatusReply) {
+	t.put(&traceEvent{Name: "dispatcher", Phase: "C", TS: t.at(uint64(time.Now().UnixNano())), PID: int(a.Get("pid")),
+		Args: map[string]any{"messages": a.Get("messages"), "sessions": a.Get("sessions")}})
+}
+
+// answer writes what a worker did.
+func (t *traceWriter) answer(x *tracedWorker, a *wire.Watched) {
+	x.asked = false
+	if x.known && a.First > x.next {
+		t.lost += a.First - x.next
+		t.put(&traceEvent{Name: fmt.Sprintf("%d events lost", a.First-x.next), Phase: "i", Scope: "p", TS: t.at(a.Now), PID: x.pid, TID: traceThread})
+	}
+	for i := range a.Events {
+		t.event(x.pid, a.First+uint64(i), &a.Events[i])
+	}
+	x.next, x.known = a.First+uint64(len(a.Events)), true
+}
+
+// event writes one event of a worker.
+func (t *traceWriter) event(pid int, number uint64, e *wire.Event) {
+	took := float64(e.Took) / 1e3
+	out := traceEvent{Phase: "X", TS: t.at(e.Begin), Dur: &took, PID: pid, TID: traceThread, Args: map[string]any{"session": e.Session}}
+	switch e.Kind {
+	case wire.EventMessage:
+		out.Name, out.Cat = wire.KindName(uint32(e.What)), "message"
+		out.Args["bytes"] = e.Bytes
+	case wire.EventProgram:
+		out.Name, out.Cat = fmt.Sprintf("program %08x", uint32(e.What>>32)), "program"
+		out.Args["instructions"] = e.Bytes
+	case wire.EventCollective, wire.EventOverlapped:
+		out.Name, out.Cat = "unknown collective", "collective"
+		if k := plan.Kind(e.What); e.What < 256 && k.Valid() {
+			out.Name = k.String()
+		}
+		out.Args["bytes"] = e.Bytes
+	default:
+		return // of a newer worker
+	}
+	if e.Kind == wire.EventOverlapped { // it may begin in one program and end in another: an asynchronous event, of two
+		out.Phase, out.Dur, out.ID = "b", nil, fmt.Sprint(number)
+		t.put(&out)
+		out.Phase, out.TS, out.Args = "e", out.TS+took, nil
+	}
+	t.put(&out)
+}

@@ -1,0 +1,218 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// watchAnswers is how long those who look wait for the first answer of the dispatcher.
+const watchAnswers = 5 * time.Second
+
+// sample is what is known of a dispatcher and its workers at a time.
+type sample struct {
+	at         time.Time
+	dispatcher *wire.StatusReply
+	workers    map[string]seenWorker // by name
+}
+
+// seenWorker is a worker's newest answer, and when it came. answer is nil for one that has not answered yet.
+type seenWorker struct {
+	answer *wire.Watched
+	at     time.Time
+}
+
+// sampleNow asks the dispatcher and the workers and takes in answers until all have answered that wait says, or until then. What is
+// older than this question counts if there is nothing newer: last has it, nil for none.
+func sampleNow(ctx context.Context, w *client.Watcher, last *sample, wait time.Duration) (*sample, error) {
+	s := &sample{at: time.Now(), workers: map[string]seenWorker{}}
+	if err := errors.Join(w.AskDispatcher(ctx), w.Ask(ctx, wire.Watch{})); err != nil {
+		return nil, err
+	}
+	until, cancel := context.WithTimeout(ctx, max(wait, watchAnswers))
+	defer cancel()
+	fresh := map[string]bool{}
+	for s.dispatcher == nil || len(fresh) < len(s.workers) {
+		a, err := w.Next(until)
+		switch {
+		case err != nil && ctx.Err() == nil && until.Err() != nil && s.dispatcher != nil:
+			return s, nil
+		case err != nil:
+			return nil, err
+		}
+		switch a := a.(type) {
+		case *wire.StatusReply:
+			s.dispatcher = a
+			for _, name := range workersOf(a) {
+				if _, ok := s.workers[name]; !ok && last != nil {
+					s.workers[name] = last.workers[name]
+				} else if !ok {
+					s.workers[name] = seenWorker{at: s.at}
+				}
+			}
+			// Who is busy does not hold the others up.
+			until, cancel = context.WithTimeout(ctx, wait)
+			defer cancel()
+		case *wire.Watched:
+			s.workers[a.Worker] = seenWorker{a, time.Now()}
+			fresh[a.Worker] = true
+		}
+	}
+	return s, nil
+}
+
+// workersOf are the names of the workers that a dispatcher has.
+func workersOf(r *wire.StatusReply) []string {
+	var names []string
+	for _, c := range r.Counters {
+		if name, ok := strings.CutPrefix(c.Name, "worker."); ok {
+			if name, ok = strings.CutSuffix(name, ".pid"); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// topReport is what happened between two samples. Rates are per second.
+type topReport struct {
+	Time       time.Time          `json:"time"`
+	Seconds    float64            `json:"seconds"`
+	Dispatcher topDispatcher      `json:"dispatcher"`
+	Workers    []topWorker        `json:"workers"`
+	Sessions   []topSession       `json:"sessions"` // one for each worker that a session has, those that worked most first
+	Ops        map[string]float64 `json:"ops"`      // instructions of all workers a second, by operation
+}
+
+type topDispatcher struct {
+	PID         uint64  `json:"pid"`
+	Clients     uint64  `json:"clients"`
+	Sessions    uint64  `json:"sessions"`
+	Waiting     uint64  `json:"waiting"` // sessions without a worker
+	Messages    float64 `json:"messages"`
+	Bytes       float64 `json:"bytes"`
+	TensorBytes float64 `json:"tensor_bytes"` // of these
+}
+
+type topWorker struct {
+	Name         string             `json:"name"`
+	PID          uint64             `json:"pid"`
+	Silent       float64            `json:"silent"` // seconds since its last answer; 0 if it answered
+	Sessions     uint64             `json:"sessions"`
+	Busy         float64            `json:"busy"`    // part of the time, 0 to 1
+	Waiting      float64            `json:"waiting"` // of this, in collectives
+	Runs         float64            `json:"runs"`
+	PlanHits     float64            `json:"plan_hits"` // runs of programs that had been run before
+	Messages     float64            `json:"messages"`
+	Collectives  float64            `json:"collectives"`
+	MovedBytes   float64            `json:"moved_bytes"`   // sent to other workers
+	Backlog      uint64             `json:"backlog"`       // messages that wait for their session's turn
+	BacklogBytes uint64             `json:"backlog_bytes"` // of these
+	QueuedBytes  uint64             `json:"queued_bytes"`  // that wait at the dispatcher
+	ArenaBytes   uint64             `json:"arena_bytes"`   // of memory for tensors
+	ArenaInUse   uint64             `json:"arena_in_use"`
+	Ops          map[string]float64 `json:"ops"`
+}
+
+type topSession struct {
+	ID      uint64  `json:"id"`
+	Name    string  `json:"name"`
+	Worker  string  `json:"worker"`
+	Workers uint32  `json:"workers"`
+	Runs    float64 `json:"runs"`
+	Busy    float64 `json:"busy"`
+	Waiting float64 `json:"waiting"`
+	Backlog uint64  `json:"backlog"`
+	Bytes   uint64  `json:"bytes"` // of its values, where a quota counts them
+}
+
+// rate is how much a counter grew in a second. One that was begun anew, with its process, counts from 0.
+func rate(now, before uint64, seconds float64) float64 {
+	if now < before {
+		before = 0
+	}
+	if seconds <= 0 {
+		return 0
+	}
+	return float64(now-before) / seconds
+}
+
+// compareSamples says what happened from a to b.
+func compareSamples(a, b *sample) *topReport {
+	seconds := b.at.Sub(a.at).Seconds()
+	d := func(name string) float64 { return rate(b.dispatcher.Get(name), a.dispatcher.Get(name), seconds) }
+	r := &topReport{Time: b.at, Seconds: seconds, Ops: map[string]float64{}, Workers: []topWorker{}, Sessions: []topSession{},
+		Dispatcher: topDispatcher{PID: b.dispatcher.Get("pid"), Clients: b.dispatcher.Get("clients"), Sessions: b.dispatcher.Get("sessions"),
+			Waiting: b.dispatcher.Get("waiting"), Messages: d("messages"), Bytes: d("bytes"), TensorBytes: d("tensor_bytes")}}
+	for _, name := range slices.Sorted(maps.Keys(b.workers)) {
+		now, before := b.workers[name], a.workers[name]
+		w := topWorker{Name: name, PID: b.dispatcher.Get("worker." + name + ".pid"), QueuedBytes: b.dispatcher.Get("worker." + name + ".queued"),
+			Sessions: b.dispatcher.Get("worker." + name + ".sessions"), Ops: map[string]float64{}}
+		switch {
+		case now.answer == nil:
+			w.Silent = b.at.Sub(a.at).Seconds()
+		case now.answer == before.answer:
+			w.Silent = b.at.Sub(now.at).Seconds()
+		default:
+			w.fill(now.answer, before.answer)
+			for _, s := range now.answer.Sessions {
+				r.Sessions = append(r.Sessions, sessionOf(s, now.answer, before.answer))
+			}
+		}
+		for op, n := range w.Ops {
+			r.Ops[op] += n
+		}
+		r.Workers = append(r.Workers, w)
+	}
+	slices.SortStableFunc(r.Sessions, func(x, y topSession) int { return cmp.Compare(y.Busy, x.Busy) })
+	return r
+}
+
+// between is the time from one answer to the next, by the worker's clock; 0 if there is no other one.
+func between(now, before *wire.Watched) float64 {
+	if before == nil || now.Now <= before.Now {
+		return 0
+	}
+	return float64(now.Now-before.Now) / 1e9
+}
+
+func (w *topWorker) fill(now, before *wire.Watched) {
+	seconds := between(now, before)
+	if before == nil {
+		before = &wire.Watched{}
+	}
+	r := func(name string) float64 { return rate(now.Get(name), before.Get(name), seconds) }
+	w.Busy, w.Waiting = min(r("busy_ns")/1e9, 1), min(r("waiting_ns")/1e9, 1)
+	w.Runs, w.PlanHits, w.Messages = r("runs"), r("plan_hits"), r("messages")
+	w.Collectives, w.MovedBytes = r("collectives"), r("moved_bytes")
+	w.Backlog, w.BacklogBytes = now.Get("backlog"), now.Get("backlog_bytes")
+	w.ArenaBytes, w.ArenaInUse = now.Get("arena_bytes"), now.Get("arena_in_use")
+	for _, c := range now.Counters {
+		if op, ok := strings.CutPrefix(c.Name, "op."); ok {
+			if n := rate(c.Value, before.Get(c.Name), seconds); n > 0 {
+				w.Ops[op] = n
+			}
+		}
+	}
+}
+
+// sessionOf is what a worker did for a session.
+func sessionOf(s wire.WatchedSession, now, before *wire.Watched) topSession {
+	var old wire.WatchedSession
+	if before != nil {
+		if i := slices.IndexFunc(before.Sessions, func(x wire.WatchedSession) bool { return x.ID == s.ID }); i >= 0 {
+			old = before.Sessions[i]
+		}
+	}
+	seconds := between(now, before)
+	return topSession{ID: s.ID, Name: s.Name, Worker: now.Worker, Workers: s.Workers, Runs: rate(s.Runs, old.Runs, seconds),
+		Busy: min(rate(s.Busy, old.Busy, seconds)/1e9, 1), Waiting: min(rate(s.Waiting, old.Waiting, seconds)/1e9, 1),
+		Backlog: s.Backlog, Bytes: s.Bytes}
+}

@@ -1,0 +1,51 @@
+package dispatcher
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// watch hands the question of somebody who looks to the workers, or to the one that is named. A worker whose queue has no room is not
+// asked this time: that it does not answer says enough, and questions must not pile up.
+func (d *Dispatcher) watch(p *peer, m *ipc.Message) {
+	var ask wire.Watch
+	if err := wire.ParseWatch(m.Body, &ask); err != nil {
+		d.misbehaves(p, err.Error())
+		return
+	}
+	if p.role != ipc.RoleControl {
+		d.misbehaves(p, fmt.Sprintf("Watch from a %s", p.role))
+		return
+	}
+	if p.asks == 0 {
+		d.asks++
+		p.asks = d.asks
+		d.watchers[p.asks] = p
+	}
+	ask.Ask = p.asks
+	body := wire.AppendWatch(nil, &ask)
+	for _, w := range d.workers {
+		if ask.Worker == "" || ask.Worker == w.who.Name {
+			_ = w.trySend(wire.KindWatch, body, 0, nil) // its end is found by receiving
+		}
+	}
+}
+
+// watched hands a worker's answer to who asked, if that one is still there.
+func (d *Dispatcher) watched(p *peer, m *ipc.Message) {
+	if len(m.Body) < 2*wire.SessionBytes {
+		d.misbehaves(p, fmt.Sprintf("Watched of %d bytes", len(m.Body)))
+		return
+	}
+	to := d.watchers[binary.LittleEndian.Uint64(m.Body[wire.SessionBytes:])]
+	if to == nil {
+		return
+	}
+	to.send(wire.KindWatched, m.Body, 0, nil)
+	if to.queued > d.o.MaxQueued {
+		d.misbehaves(to, "asks with Watch and does not read the answers")
+	}
+}
