@@ -10,7 +10,8 @@ import (
 //
 // F16 and BF16 are for storage: tensors of them are uploaded, moved, viewed and cast as they are, and an operation that
 // computes widens its operands to F32 and rounds its result back. The recorder writes these casts into the program, so that
-// an engine has nothing but casts and movement of 16 bits; between fused operations they cost no memory.
+// an engine needs nothing but casts and movement of 16 bits; between fused operations, and before products, they cost no
+// memory.
 type DType uint8
 
 // The element types.

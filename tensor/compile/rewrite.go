@@ -13,6 +13,7 @@ func (c *compiler) rewrite() {
 	c.lossGrads()
 	c.adamWProducts()
 	c.adamW()
+	c.halves()
 	c.tileFolds()
 	c.tiles()
 	c.epilogues()

@@ -9,7 +9,9 @@
 //	reduce.go rows.go rows64.go   reductions; operations of whole rows
 //	rows32.go normgrad.go loss.go rows in blocks; gradients of a norm in one pass; cross entropy
 //	attention.go                  causal attention and its gradient, block by block
-//	matmul.go conv.go move.go     products, convolutions and pools, what only moves elements
+//	matmul.go matmulhalf.go       products; those of 16 bits
+//	epilogue.go                   what stands behind a product
+//	conv.go move.go               convolutions and pools, what only moves elements
 //	cast.go philox.go             conversions; random numbers
 //	indexadd.go joinpads.go       gradients of an embedding, of slices that cut a tensor up
 //	adamw.go sgd.go               the optimizers' updates: AdamW of all parameters in one pass

@@ -7,46 +7,34 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 )
 
-const (
-	// blockBytes is how much of a product is made before the operations behind it run over it: what stays in the second
-	// level cache beside the operands.
-	blockBytes = 512 << 10
-	// blockCols is the fewest columns of such a block, for which every row of the left operand is read once more.
-	blockCols = 256
-)
-
-// epilogue lowers a matrix product and the elementwise operations behind it. Each part makes its rectangle of the
-// product, in blocks of columns, and runs the tile program over every block when it is done.
-func (d *Device) epilogue(s *compile.Step) func(r *run) error {
-	a, b := s.In[0], s.In[1]
-	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
+// epilogue lowers a matrix product and the elementwise operations behind it. A part that has whole rows of the product
+// runs the tile program over them at once, while they are in its core's cache. Parts that have columns, as is best for
+// most products, leave that to a second round, which shares the rows: over short pieces of rows operations take longer to
+// start than to compute, and making a block of columns at a time reads the left operand again for each.
+func (d *Device) epilogue(s *compile.Step) (first, second func(r *run) error) {
 	x := *s.Outs()[s.Body[0].Out] // where the product lies
 	p := d.tileProgram(behind(s, x))
-	return func(r *run) error {
-		i0, i1, j0, j1 := kernel.Split(m, n, r.parts, r.part)
+	product := d.rectangle(s, x)
+	first = func(r *run) error {
+		i0, i1, j0, j1 := kernel.Split(x.Shape[0], x.Shape[1], r.parts, r.part)
 		if i0 >= i1 || j0 >= j1 {
 			return nil
 		}
-		left, right, c := slice[float32](r.bufs[a.Buf]), slice[float32](r.bufs[b.Buf]), slice[float32](r.bufs[x.Buf])
-		p.prepare(r)
-		width := blockWidth(i1-i0, j1-j0)
-		for j := j0; j < j1; j += width {
-			end := min(j+width, j1)
-			d.gemm32(r, i1-i0, end-j, k,
-				kernel.Matrix[float32]{Data: left[a.Off+i0*a.Strides[0]:], RS: a.Strides[0], CS: a.Strides[1]},
-				kernel.Matrix[float32]{Data: right[b.Off+j*b.Strides[1]:], RS: b.Strides[0], CS: b.Strides[1]},
-				false, c[i0*n+j:], n)
-			p.block(r, i0, i1, j, end)
+		product(r, i0, i1, j0, j1)
+		if wholeRows(s, r.parts) {
+			p.prepare(r)
+			p.block(r, i0, i1)
 		}
 		return nil
 	}
+	return first, p.run
 }
 
-// blockWidth is how many columns of m rows and n columns are made at a time: of about the same number each.
-func blockWidth(m, n int) int {
-	blocks := max(min(4*m*n/blockBytes, n/blockCols), 1)
-	const panel = 32 // of the product's kernels
-	return ((n+blocks-1)/blocks + panel - 1) / panel * panel
+// wholeRows reports whether parts of the product of s have them.
+func wholeRows(s *compile.Step, parts int) bool {
+	n := s.In[1].Shape[1]
+	_, _, j0, j1 := kernel.Split(s.In[0].Shape[0], n, parts, 0)
+	return j0 == 0 && j1 == n
 }
 
 // behind is what comes after the product of s, which lies at x, as a step of tiles, with its nest: rows and columns.
@@ -69,16 +57,13 @@ func behind(s *compile.Step, x compile.Operand) (*compile.Step, nest, *tileFold)
 	return t, nest{dims: []int(slices.Clone(x.Shape)), strides: stridesOf(t, x.Strides)}, nil
 }
 
-// block runs the program over rows i0 to i1 and columns j0 to j1 of a nest of two dims. r is prepared.
-func (p *tileProgram) block(r *run, i0, i1, j0, j1 int) {
+// block runs the program over rows i0 to i1 of a nest of two dims. r is prepared.
+func (p *tileProgram) block(r *run, i0, i1 int) {
 	odo := odometer{n: &p.n, done: 1}
-	rows := p.rows
-	if j1-j0 < p.n.dims[1] {
-		rows = 1 // several don't lie one after another
-	}
-	for i := i0; i < i1; i += rows {
-		for j := j0; j < j1; j += tile {
-			p.tile(r, &odo, i, min(rows, i1-i), j, min(tile, j1-j))
+	n := p.n.dims[1]
+	for i := i0; i < i1; i += p.rows {
+		for j := 0; j < n; j += tile {
+			p.tile(r, &odo, i, min(p.rows, i1-i), j, min(tile, n-j))
 		}
 	}
 }

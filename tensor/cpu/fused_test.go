@@ -23,6 +23,8 @@ type traced struct {
 	steps map[compile.Fused]int
 	names map[string]bool
 	long  int // folds whose sums are taken in another order
+
+	onStep func(*compile.Step)
 }
 
 // longFold reports whether a tile holds less than what s folds into one result.
@@ -39,6 +41,9 @@ func newTraced(t *testing.T, o cpu.Options, eager bool) *traced {
 		}
 		d.steps[p.Steps[step].Fused]++
 		d.names[p.Steps[step].Name()] = true
+		if d.onStep != nil {
+			d.onStep(&p.Steps[step])
+		}
 	}
 	open := cpu.New
 	if eager {
@@ -124,7 +129,7 @@ func TestFusionKeepsBits(t *testing.T) {
 func other(steps map[compile.Fused]int) int {
 	n := 0
 	for k, c := range steps {
-		if k != compile.Single && k != compile.Tiles && k != compile.AdamW && k != compile.TilesFold {
+		if k != compile.Single && k != compile.Tiles && k != compile.AdamW && k != compile.TilesFold && k != compile.Epilogue {
 			n += c
 		}
 	}
@@ -232,7 +237,7 @@ func TestFusedTrainingStep(t *testing.T) {
 					t.Errorf("%v, %+v: result %d is off by %.2g of the largest", level, c, i, e)
 				}
 			}
-			for _, kind := range []compile.Fused{compile.Attention, compile.AttentionGrad, compile.NormGrad, compile.LossGrad, compile.AdamW, compile.JoinPads, compile.Tiles} {
+			for _, kind := range []compile.Fused{compile.Attention, compile.AttentionGrad, compile.NormGrad, compile.LossGrad, compile.AdamW, compile.JoinPads, compile.Tiles, compile.Epilogue} {
 				if one.steps[kind] == 0 {
 					t.Errorf("%+v: no step is %v", c, kind)
 				}

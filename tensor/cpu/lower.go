@@ -30,7 +30,7 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 		case compile.Tiles:
 			l.f = d.tiles(s)
 		case compile.Epilogue:
-			l.f = d.epilogue(s)
+			l.f, l.second = d.epilogue(s)
 		case compile.TilesFold:
 			l.f = d.tilesFold(s)
 		case compile.NormGrad:
@@ -51,6 +51,9 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 		if d.pool != nil && cost > 0 && (cost >= minShared || d.eager) {
 			l.parts = d.partsOf(s, cost)
 			total += cost
+			if l.second != nil && wholeRows(s, l.parts) {
+				l.second = nil
+			}
 		}
 		out = append(out, l)
 	}

@@ -24,6 +24,9 @@ func gemm[T kernel.Number](_ *run, m, n, k int, a, b kernel.Matrix[T], add bool,
 func (d *Device) matmul(s *compile.Step) func(r *run) error {
 	switch s.Out.DType {
 	case tensor.F32:
+		if s.In[0].DType.IsHalf() || s.In[1].DType.IsHalf() {
+			return d.halfMatmul(s)
+		}
 		return matmulOf(s, len(d.lanes), d.gemm32)
 	case tensor.F64:
 		return matmulOf(s, len(d.lanes), gemm[float64])

@@ -35,15 +35,16 @@ type run struct {
 	bufs        [][]byte // of each of the plan's buffers
 	scalars     []float64
 
-	in    [4]pointer  // operands of a loop; here because what a function value is given lives on the heap
-	own   [5]float64  // its scalars
-	tiles [4][]uint64 // contiguous copies of operands
-	pack  []float32   // for the matrix product
-	grad  []float32   // rows of a gradient
-	rows  [3][]uint64 // rows of softmax and the like along an inner dim
-	cols  []uint64    // convolution windows
-	words []uint64    // of tile programs
-	ptrs  []pointer   // theirs
+	in    [4]pointer   // operands of a loop; here because what a function value is given lives on the heap
+	own   [5]float64   // its scalars
+	tiles [4][]uint64  // contiguous copies of operands
+	pack  []float32    // for the matrix product
+	wide  [2][]float32 // and its operands of 16 bits
+	grad  []float32    // rows of a gradient
+	rows  [3][]uint64  // rows of softmax and the like along an inner dim
+	cols  []uint64     // convolution windows
+	words []uint64     // of tile programs
+	ptrs  []pointer    // theirs
 
 	sums []uint64 // the same for all threads: what parts of a step leave to its end
 

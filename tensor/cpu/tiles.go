@@ -66,7 +66,9 @@ func (d *Device) tiles(s *compile.Step) func(r *run) error {
 }
 
 // newNestOf is the nest of a step over shape: out are the strides of what is written, which come first.
-func newNestOf(s *compile.Step, shape tensor.Shape, out []int) nest { return newNest(shape, stridesOf(s, out)...) }
+func newNestOf(s *compile.Step, shape tensor.Shape, out []int) nest {
+	return newNest(shape, stridesOf(s, out)...)
+}
 
 // stridesOf are those of what is written, and of every tensor among the operands.
 func stridesOf(s *compile.Step, out []int) [][]int {
@@ -309,6 +311,7 @@ func (p *tileProgram) prepare(r *run) {
 		if in.fixed {
 			st := n.strides[k+1]
 			gatherRows(r.table, r.scratch(in.scratch), at(r.bufs[in.o.Buf], in.o.Off*in.width), in.width, st[last-1], st[last], p.rows, n.dims[last])
+			r.ptrs[k] = r.scratch(in.scratch)
 		}
 	}
 	for i := range p.body {
@@ -332,7 +335,6 @@ func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 	for k := range p.inputs {
 		in := &p.inputs[k]
 		if in.fixed {
-			r.ptrs[k] = shift(r.scratch(in.scratch), j*in.width)
 			continue
 		}
 		st := n.strides[k+1]

@@ -1,0 +1,60 @@
+package compile
+
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// halves lets a matrix product read operands of 16 bits as they are stored, where they are widened for products alone: an
+// engine widens what it packs, and there is no copy of the whole operand in f32. The sums are the same, of the same
+// numbers.
+func (c *compiler) halves() {
+	g := c.graph()
+	for k := range c.plan.Steps {
+		s := &c.plan.Steps[k]
+		if s.Fused != Single || s.Op != tensor.OpCast || !s.In[0].DType.IsHalf() || s.Out.DType != tensor.F32 || c.plan.Buffers[s.Out.Buf].Place != Temp {
+			continue
+		}
+		stored := s.In[0]
+		if slices.ContainsFunc(g.readers[s.Out.Buf], func(u use) bool { return !c.readsHalf(u, s.Out, stored) }) {
+			continue
+		}
+		for _, u := range g.readers[s.Out.Buf] {
+			p := &c.plan.Steps[u.step]
+			a, b, _ := flatProduct(p)
+			flat := []Operand{a, b}
+			flat[u.in], _ = unwidened(flat[u.in], s.Out, stored)
+			p.Out.Shape = tensor.Shape{a.Shape[0], b.Shape[1]}
+			p.Out.Strides = p.Out.Shape.Strides()
+			p.In = flat
+		}
+	}
+	c.dropDead()
+}
+
+// readsHalf reports whether u is a product that may read stored, of which wide is the widened copy, instead.
+func (c *compiler) readsHalf(u use, wide, stored Operand) bool {
+	s := &c.plan.Steps[u.step]
+	if s.Fused != Single || s.Op != tensor.OpMatmul || s.Out.DType != tensor.F32 {
+		return false
+	}
+	a, b, ok := flatProduct(s)
+	if ok {
+		_, ok = unwidened([]Operand{a, b}[u.in], wide, stored)
+	}
+	return ok
+}
+
+// unwidened is o, a view of wide, as the same view of stored, of which wide is a dense copy.
+func unwidened(o, wide, stored Operand) (Operand, bool) {
+	if stored.Dense {
+		o.Buf, o.Off, o.DType = stored.Buf, stored.Off+o.Off, stored.DType
+		return o, true
+	}
+	v, ok := reshaped(stored, o.Shape)
+	if w, _ := reshaped(wide, o.Shape); !ok || !same(w, o) || v.Strides[0] < 0 || v.Strides[1] < 0 {
+		return o, false
+	}
+	return v, true
+}

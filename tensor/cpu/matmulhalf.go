@@ -1,0 +1,105 @@
+package cpu
+
+import (
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
+
+const (
+	// wideBytes is about how much of an operand of 16 bits is widened at a time, if that is wideRows rows or more.
+	wideBytes = 256 << 10
+	wideRows  = 32
+)
+
+// halfMatmul lowers the product of two matrices of which one or both are of 16 bits.
+func (d *Device) halfMatmul(s *compile.Step) func(r *run) error {
+	product := d.rectangle(s, s.Out)
+	return func(r *run) error {
+		if i0, i1, j0, j1 := kernel.Split(s.Out.Shape[0], s.Out.Shape[1], r.parts, r.part); i0 < i1 && j0 < j1 {
+			product(r, i0, i1, j0, j1)
+		}
+		return nil
+	}
+}
+
+// rectangle makes rows i0 to i1 and columns j0 to j1 of the product of the first two operands of s, matrices of f32 or of
+// 16 bits, which lies at c.
+func (d *Device) rectangle(s *compile.Step, c compile.Operand) func(r *run, i0, i1, j0, j1 int) {
+	a, b := d.matrixOf(s.In[0]), d.matrixOf(turned(s.In[1])) // both by what the product has of them: rows and columns
+	k, n := s.In[0].Shape[1], s.In[1].Shape[1]
+	return func(r *run, i0, i1, j0, j1 int) {
+		to := slice[float32](r.bufs[c.Buf])
+		for j := j0; j < j1; {
+			nc := b.step(j1-j, k)
+			right := b.read(r, &r.wide[1], j, nc, k)
+			right.RS, right.CS = right.CS, right.RS
+			for i := i0; i < i1; {
+				mc := a.step(i1-i, k)
+				d.gemm32(r, mc, nc, k, a.read(r, &r.wide[0], i, mc, k), right, false, to[i*n+j:], n)
+				i += mc
+			}
+			j += nc
+		}
+	}
+}
+
+// turned is matrix o transposed.
+func turned(o compile.Operand) compile.Operand {
+	o.Shape, o.Strides = tensor.Shape{o.Shape[1], o.Shape[0]}, []int{o.Strides[1], o.Strides[0]}
+	return o
+}
+
+// matrix is an operand of a product by the rows of it that are read at a time.
+type matrix struct {
+	buf, off, rs, cs int
+	widen            func(dst []float32, x []uint16) // of 16 bits; nil: of f32
+}
+
+func (d *Device) matrixOf(o compile.Operand) matrix {
+	m := matrix{buf: o.Buf, off: o.Off, rs: o.Strides[0], cs: o.Strides[1]}
+	switch o.DType {
+	case tensor.F16:
+		m.widen = d.table.WidenF16
+	case tensor.BF16:
+		m.widen = d.table.WidenBF16
+	}
+	return m
+}
+
+// step is how many of n rows of k are read at a time: all of f32, which lie where they are.
+func (m *matrix) step(n, k int) int {
+	if m.widen == nil {
+		return n
+	}
+	return min(n, max(wideBytes/(4*k)/wideRows*wideRows, wideRows))
+}
+
+// read is n rows of k elements from row i on, in *wide if they have to be widened: in the order that they are stored in
+// if their rows or columns are contiguous.
+func (m *matrix) read(r *run, wide *[]float32, i, n, k int) kernel.Matrix[float32] {
+	at := m.off + i*m.rs
+	if m.widen == nil {
+		return kernel.Matrix[float32]{Data: slice[float32](r.bufs[m.buf])[at:], RS: m.rs, CS: m.cs}
+	}
+	*wide = grow(*wide, n*k)
+	dst, src := (*wide)[:n*k], slice[uint16](r.bufs[m.buf])
+	switch {
+	case m.cs == 1 || k == 1:
+		for j := range n {
+			m.widen(dst[j*k:(j+1)*k], src[at+j*m.rs:])
+		}
+	case m.rs == 1 || n == 1:
+		for j := range k {
+			m.widen(dst[j*n:(j+1)*n], src[at+j*m.cs:])
+		}
+		return kernel.Matrix[float32]{Data: dst, RS: 1, CS: n}
+	default:
+		for j := range n {
+			for l := range k {
+				m.widen(dst[j*k+l:j*k+l+1], src[at+j*m.rs+l*m.cs:])
+			}
+		}
+	}
+	return kernel.Matrix[float32]{Data: dst, RS: k, CS: 1}
+}
