@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -26,6 +27,7 @@ type fixture struct {
 	conn ipc.Conn
 	seg  *shm.Segment // the worker's
 	h    wire.History
+	far  *farWorker // with apart
 }
 
 func open(t *testing.T, o client.Options) *fixture {
@@ -36,41 +38,106 @@ func open(t *testing.T, o client.Options) *fixture {
 // openApart opens a session whose worker may be on another host.
 func openApart(t *testing.T, o client.Options, apart bool) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	f := &fixture{T: t, ctx: ctx}
-	var net ipctest.Network
-	l, err := net.Listen("pipe:", nil)
+	f := newFixture(t)
+	var err error
+	f.e, err = f.dial(o, apart, func(words func(context.Context, *wire.Link) ([]byte, error)) (err error) {
+		f.far, err = linkUp(f.ctx, words)
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Transport, o.Name = &net, "me"
-	end := make(chan error, 1)
-	go func() {
-		var err error
-		f.e, err = client.Dial(ctx, l.Addr(), &o)
-		end <- err
-	}()
-	if f.conn, err = l.Accept(ctx); err != nil {
+	return f
+}
+
+// dialApart has a client open a session of which the test plays the worker on another host, up to the point where it says
+// that it is open.
+func dialApart(t *testing.T, o client.Options, worker func(context.Context, func(context.Context, *wire.Link) ([]byte, error)) error) (*client.Engine, error) {
+	t.Helper()
+	f := newFixture(t)
+	e, err := f.dial(o, true, func(words func(context.Context, *wire.Link) ([]byte, error)) error { return worker(f.ctx, words) })
+	if err != nil && f.ctx.Err() != nil {
 		t.Fatal(err)
 	}
-	var m wire.OpenSession
-	if err := wire.ParseOpenSession(f.recv(wire.KindOpenSession), &m); err != nil || m.Name != "me" || m.Quota != o.Quota {
-		t.Errorf("%+v, %v", m, err)
-	}
-	f.send(wire.KindSessionOpened, wire.AppendSessionOpened(nil, &wire.SessionOpened{PID: 12, Apart: apart, Worker: "w7"}))
-	if err := <-end; err != nil {
-		t.Fatal(err)
-	}
+	return e, err
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	f := &fixture{T: t, ctx: ctx}
+	var err error
 	if f.seg, err = shm.Create(1<<16, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		f.e.Close()
-		f.conn.Close()
+		if f.e != nil {
+			f.e.Close()
+		}
+		if f.far != nil {
+			f.far.conn.Close()
+		}
+		if f.conn != nil {
+			f.conn.Close()
+		}
 		f.seg.Close()
 		cancel()
 	})
 	return f
+}
+
+// dial opens a session. A worker on another host says before that how it is reached: link, which talks to the client by words.
+func (f *fixture) dial(o client.Options, apart bool, link func(words func(context.Context, *wire.Link) ([]byte, error)) error) (*client.Engine, error) {
+	f.Helper()
+	var net ipctest.Network
+	l, err := net.Listen("pipe:", nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	o.Transport, o.Name = &net, "me"
+	type opened struct {
+		e   *client.Engine
+		err error
+	}
+	end := make(chan opened, 1)
+	go func() {
+		e, err := client.Dial(f.ctx, l.Addr(), &o)
+		end <- opened{e, err}
+	}()
+	if f.conn, err = l.Accept(f.ctx); err != nil {
+		f.Fatal(err)
+	}
+	var m wire.OpenSession
+	if err := wire.ParseOpenSession(f.recv(wire.KindOpenSession), &m); err != nil || m.Name != "me" || m.Quota != o.Quota {
+		f.Errorf("%+v, %v", m, err)
+	}
+	if apart {
+		if err := link(f.words); err != nil {
+			f.Fatal(err)
+		}
+	}
+	answer := wire.SessionOpened{PID: 12, Apart: apart, Worker: "w7"}
+	if buf, err := f.conn.Reserve(f.ctx, wire.KindSessionOpened, answer.Size()); err == nil { // else the client is gone already
+		wire.AppendSessionOpened(buf[:0], &answer)
+		_ = f.conn.Commit()
+	}
+	got := <-end
+	return got.e, got.err
+}
+
+// words has the client hear a worker's word and returns its answer, or nil when there is none any more.
+func (f *fixture) words(ctx context.Context, m *wire.Link) ([]byte, error) {
+	f.send(wire.KindLink, wire.AppendLink(nil, m))
+	msg, err := f.conn.Recv(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer f.conn.Release()
+	var answer wire.Link
+	if err := wire.ParseLink(msg.Body, &answer); err != nil || msg.Kind != wire.KindLink || answer.Round != m.Round || len(answer.Token) > 0 {
+		return nil, fmt.Errorf("%s %+v: %w", wire.KindName(msg.Kind), answer, err)
+	}
+	return bytes.Clone(answer.Data), nil
 }
 
 func (f *fixture) send(kind uint32, body []byte, files ...*os.File) {

@@ -15,8 +15,9 @@
 // are read in place in the worker's memory, mapped here for reading, and given back with the
 // next Run after Release.
 //
-// A worker of another host shares nothing. What is uploaded is sent ahead of the Run, and what is fetched is asked for
-// part by part into blocks of the arena here, so that it is read in place all the same.
+// A worker of another host shares nothing. When the session is opened it and the client open a conn of their own, whichever can
+// reach the other. What is uploaded goes over it, and its Run is sent when the worker has it; what is fetched comes over it into
+// blocks of the arena here, so that it is read in place all the same. If that conn ends the session does.
 //
 // # Several workers
 //

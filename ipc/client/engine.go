@@ -37,6 +37,7 @@ const (
 type Engine struct {
 	conn  ipc.Conn
 	addr  string
+	name  string // ours
 	log   *slog.Logger
 	arena *shm.Arena // ours, for uploads
 	table *shm.Table // the worker's, for results
@@ -50,7 +51,7 @@ type Engine struct {
 	workers  []member   // who serve the session, by rank
 	opened   int        // of these have said so
 	stages   int        // in which they are
-	apart    bool       // workers share no memory with us
+	apart    bool       // some worker shares no memory with us
 	programs mirror
 	history  wire.History
 	run      wire.Run
@@ -68,8 +69,7 @@ type Engine struct {
 	expected []int       // how many pieces each of its results has
 	pieces   [][]piece   // its results, as they come
 	gotErr   error       // or its error
-	pulls    []pull      // those of them that are not here yet
-	stray    int         // parts that were asked for in vain
+	waiter   ipc.Waiter  // of links
 
 	saves  uint64 // sent so far
 	saving *save  // the one that is waited for
@@ -90,6 +90,7 @@ type member struct {
 	opened              bool
 	name                string
 	pid                 uint32
+	link                *link  // to a worker that shares no memory with us; nil for others
 	acked               uint64 // of its last Done
 	calls, moved, plans uint64
 }
@@ -127,7 +128,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{addr: addr, log: o.Logger, workers: make([]member, o.Workers)}
+	e := &Engine{addr: addr, name: o.Name, log: o.Logger, workers: make([]member, o.Workers)}
 	for _, st := range o.Config.Stages() {
 		e.stages++
 		for i, r := range st.Workers {
@@ -180,6 +181,9 @@ func (e *Engine) open(ctx context.Context, o *Options) error {
 	}
 	for e.opened < len(e.workers) {
 		if err := e.receive(ctx); err != nil {
+			return err
+		}
+		if err := e.connect(ctx); err != nil {
 			return err
 		}
 	}
@@ -258,6 +262,9 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.cancel()
+	for i := range e.workers {
+		e.workers[i].link.close()
+	}
 	if e.mu.TryLock() {
 		// A word of farewell spares the dispatcher a guess. There need not be room for it.
 		if buf, err := e.conn.TryReserve(wire.KindBye, 8); err == nil {
@@ -272,6 +279,9 @@ func (e *Engine) Close() error {
 	defer e.mu.Unlock()
 	if e.err == nil {
 		e.err = fmt.Errorf("client: %w", tensor.ErrClosed)
+	}
+	for i := range e.workers {
+		e.workers[i].link.forget()
 	}
 	return errors.Join(e.table.Close(), e.arena.Close())
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"runtime/metrics"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,7 +25,8 @@ const (
 	opReturn          // an answer that gives an upload back, or something like it
 	opSegment         // memory: which file, how large it is said to be
 	opDrop            // of a segment
-	opData            // a part of the first result
+	opLink            // a message on the conn of tensors: kind, block
+	opOther           // what is sent next on it is other than what was asked for: by how much, and its tag by how much
 	opFail            // the end, by a code
 	opOpened          // the session is opened, once more
 	opScribble        // over the memory that was announced
@@ -80,6 +82,9 @@ type other struct {
 	run     wire.Run // the last
 	ran     bool     // there was one
 	history wire.History
+
+	far              *farWorker    // with apart
+	longer, otherTag atomic.Uint64 // by how much what it gives is other than what was asked for
 }
 
 // send reports whether there was room, and somebody.
@@ -181,10 +186,13 @@ func (o *other) step(t *testing.T, s *script, files []*os.File) bool {
 		return o.send(wire.KindSegment, wire.AppendSegment(nil, &m), files[int(s.byte())%len(files):][:s.byte()%2]...)
 	case opDrop:
 		return o.send(wire.KindDropSegment, wire.AppendDropSegment(nil, &wire.DropSegment{ID: o.segment(s)}))
-	case opData:
-		h := o.handle(s)
-		part := s.bytes(int(s.byte()))
-		return o.send(wire.KindData, wire.AppendData(nil, &wire.Data{Handle: h, Off: s.number(), Part: part}))
+	case opLink:
+		if o.far != nil {
+			_ = o.far.say(wire.KindLink+uint32(s.byte()%5), o.handle(s))
+		}
+	case opOther:
+		o.longer.Store(uint64(s.byte()))
+		o.otherTag.Store(uint64(s.byte()))
 	case opFail:
 		return o.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.Code(s.byte()), Text: string(s.bytes(8))}))
 	case opOpened:
@@ -207,7 +215,9 @@ func FuzzWorker(f *testing.F) {
 	f.Add(true, append([]byte{opRun}, good...))
 	f.Add(false, good)
 	f.Add(false, []byte{opRun, opReturn, 0, 0, 0, 0, 0, opRun, opDone, 0, 0, 0})
-	f.Add(true, []byte{opRun, opDone, 0, 0, 1, 1, byte(tensor.F32), 1, 2, 1, 2, 0, 8, opRun, opData, 2, 0, 8, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0})
+	f.Add(true, []byte{opRun, opDone, 0, 0, 1, 1, byte(tensor.F32), 1, 2, 1, 2, 0, 8, opRun, opLink, 3, 1, 2, 0, 8, opOther, 1, 1})
+	f.Add(true, []byte{opOther, 1, 0, opRun, opDone, 0, 0, 1, 1, byte(tensor.F32), 1, 2, 1, 2, 0, 8, opRun})
+	f.Add(true, []byte{opLink, 3, 1, 2, 0, 8, opRun})
 	f.Add(false, []byte{opRun, opFail, byte(wire.CodeWorkerGone)})
 	f.Add(false, []byte{opRun, opSegment, 2, 0, 0, 127, 0, 1})
 	f.Add(false, []byte{opRaw, byte(wire.KindDone), 9})
@@ -251,6 +261,13 @@ func FuzzWorker(f *testing.F) {
 			defer conn.Close()
 			o := &other{ctx: ctx, conn: conn, seg: sealed}
 			s := script(b)
+			if apart && !o.link() {
+				return
+			}
+			if o.far != nil {
+				defer o.far.conn.Close()
+				go o.serve()
+			}
 			if !o.send(wire.KindSessionOpened, wire.AppendSessionOpened(nil, &wire.SessionOpened{Apart: apart, Worker: "w"})) {
 				return
 			}
@@ -272,6 +289,54 @@ func FuzzWorker(f *testing.F) {
 			t.Errorf("%d bytes of Go memory were allocated", took)
 		}
 	})
+}
+
+// link opens the conn of tensors.
+func (o *other) link() bool {
+	skip := true // what the client said first
+	far, err := linkUp(o.ctx, func(ctx context.Context, m *wire.Link) ([]byte, error) {
+		if !o.send(wire.KindLink, wire.AppendLink(nil, m)) {
+			return nil, ipc.ErrPeerGone
+		}
+		for {
+			msg, err := o.conn.Recv(ctx)
+			if err != nil {
+				return nil, err
+			}
+			var answer wire.Link
+			err = wire.ParseLink(msg.Body, &answer)
+			kind, data := msg.Kind, bytes.Clone(answer.Data)
+			o.conn.Release()
+			if skip && kind == wire.KindOpenSession {
+				skip = false
+				continue
+			}
+			return data, err
+		}
+	})
+	o.far = far
+	return err == nil
+}
+
+// serve answers on the conn of tensors, rightly but for what the script wants.
+func (o *other) serve() {
+	for {
+		kind, h, err := o.far.heard()
+		switch {
+		case err != nil || h.Len > fuzzArena:
+			return
+		case kind == wire.KindPush:
+			if _, err = o.far.take(h.Len); err == nil {
+				err = o.far.say(wire.KindPushed, h)
+			}
+		case kind == wire.KindPull:
+			err = o.far.give(o.far.pulled+o.otherTag.Load(), make([]byte, h.Len+o.longer.Load()))
+			o.far.pulled++
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 // use does what a program does: an upload, a value fetched, a sync, again, until the session ends.

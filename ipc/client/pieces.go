@@ -26,7 +26,9 @@ func (e *Engine) join(m *wire.SessionOpened) error {
 		return fmt.Errorf("session opened twice, by %q and %q", w.name, m.Worker)
 	}
 	w.opened, w.name, w.pid = true, m.Worker, m.PID
-	e.apart = m.Apart
+	if m.Apart != (w.link != nil && w.link.conn != nil) {
+		return fmt.Errorf("session opened by worker %q, apart: %v, without a word before", m.Worker, m.Apart)
+	}
 	e.opened++
 	return nil
 }
@@ -104,7 +106,7 @@ func (e *Engine) piece(r *wire.Result, rank int) (piece, error) {
 		p.start, p.Shape = w.mesh.Local(l, p.whole, w.place)
 	}
 	var err error
-	p.Fetched, err = e.fetched(r, p.Fetched)
+	p.Fetched, err = e.fetched(r, rank, p.Fetched)
 	return p, err
 }
 

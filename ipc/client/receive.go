@@ -91,8 +91,8 @@ func (e *Engine) handle(m *ipc.Message) error {
 		}
 	case wire.KindSaved:
 		err = e.saved(m.Body)
-	case wire.KindData:
-		err = e.data(m.Body)
+	case wire.KindLink:
+		err = e.linkSays(m.Body)
 	case wire.KindFail:
 		var f wire.Fail
 		if err = wire.ParseFail(m.Body, &f); err == nil {
@@ -203,8 +203,8 @@ func (e *Engine) take(m *wire.Done) error {
 	return nil
 }
 
-// fetched finds the memory of a result, of the part f.Shape of it: the worker's, or our own if it is an upload.
-func (e *Engine) fetched(r *wire.Result, f tensor.Fetched) (tensor.Fetched, error) {
+// fetched finds the memory of a result of the worker of that rank, of the part f.Shape of it: the worker's, or our own if it is an upload.
+func (e *Engine) fetched(r *wire.Result, rank int, f tensor.Fetched) (tensor.Fetched, error) {
 	f.Release = func() {}
 	want := f.Shape.Elems() * f.DType.Size()
 	if r.Elsewhere {
@@ -212,11 +212,11 @@ func (e *Engine) fetched(r *wire.Result, f tensor.Fetched) (tensor.Fetched, erro
 	}
 	if r.Inline != nil {
 		f.Bytes = append([]byte(nil), r.Inline...)
-	} else if e.apart {
+	} else if l := e.workers[rank].link; l != nil {
 		if r.Handle.Len != uint64(want) {
 			return f, fmt.Errorf("%v%v at %v, expected %d bytes", f.DType, f.Shape, r.Handle, want)
 		}
-		b, err := e.expect(r.Handle)
+		b, err := l.pull(e.arena, r.Handle)
 		if err != nil {
 			return f, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 		}

@@ -297,7 +297,7 @@ func (e *Engine) sendRun(ctx context.Context) error {
 		}
 	}
 	for i, s := range segments {
-		if !e.apart {
+		if e.near() {
 			if err := e.announce(ctx, s); err != nil {
 				return err
 			}

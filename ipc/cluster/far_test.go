@@ -96,15 +96,14 @@ func TestFarConformance(t *testing.T) {
 	})
 }
 
-// TestFarValues moves values of many sizes there and back; those of a session that shares memory go around the
-// dispatcher, of the others every byte goes through it, once each way.
+// TestFarValues moves values of many sizes there and back; none of their bytes goes through the dispatcher,
+// be they read in place or sent from one to the other.
 func TestFarValues(t *testing.T) {
 	for _, over := range [][2]string{{"tcp", "tcp"}, {"tcp", "local"}, {"local", "tcp"}, {"local", "local"}} {
 		t.Run(fmt.Sprintf("client %s worker %s", over[0], over[1]), func(t *testing.T) {
 			c := startFar(t, over[1])
 			e := c.dial(t, over[0], client.Options{})
 			s := tensor.NewSession(e, &tensor.SessionOptions{Context: testContext(t)})
-			var moved uint64
 			for i, n := range []int{1, 63, 64, 65, 1000, 128 << 10, 128<<10 + 1, 700_001, 5 << 20} {
 				src := make([]uint8, n)
 				for k := range src {
@@ -127,14 +126,13 @@ func TestFarValues(t *testing.T) {
 				}
 				x.Free()
 				y.Free()
-				moved += 3 * uint64(n)
 			}
 			// The dispatcher has counted what it forwarded before an answer to something later is here.
 			if _, err := e.Submit(testContext(t), &tensor.Batch{Base: 1 << 40, Sync: true}); err != nil {
 				t.Fatal(err)
 			}
-			if st := c.d.Stats(); over == [2]string{"local", "local"} && st.TensorBytes != 0 || over != [2]string{"local", "local"} && st.TensorBytes != moved {
-				t.Errorf("%d bytes of tensors went through the dispatcher; %d were moved", st.TensorBytes, moved)
+			if st := c.d.Stats(); st.TensorBytes != 0 || st.Bytes > 20_000 {
+				t.Errorf("%d bytes of tensors went through the dispatcher, %d bytes in all", st.TensorBytes, st.Bytes)
 			}
 		})
 	}

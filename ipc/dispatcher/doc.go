@@ -18,8 +18,9 @@
 // (Stats.TensorBytes), so that this can be seen to hold.
 //
 // Where client or worker is on another host, reached through a listener of net/tcp, they share no memory. The
-// dispatcher tells both when it opens the session, and the bytes of uploads and results travel in messages of
-// their own, through here.
+// dispatcher tells the worker when it opens the session, with a token that nobody else has, and passes a few short texts (Link) from one
+// to the other: where they can be reached. They open a conn of their own, in the direction that works, prove to each other to
+// know the token, and uploads and results go over it. So no byte of them comes through here either.
 //
 // # Several workers
 //

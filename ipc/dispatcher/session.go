@@ -39,7 +39,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 			d.closeSession(s, wire.CodeOK)
 		}
 		return true
-	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindDropSegment, wire.KindData, wire.KindRead, wire.KindSave:
+	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindDropSegment, wire.KindSave, wire.KindLink:
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s (kind %d) from a client", wire.KindName(m.Kind), m.Kind))
 		return true
@@ -52,6 +52,9 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		return true
 	case s.workers == nil:
 		return false
+	case m.Kind == wire.KindLink:
+		d.link(s, m)
+		return true
 	case len(s.paused) > 0:
 		return false
 	case len(m.Body) < wire.SessionBytes:
@@ -83,10 +86,14 @@ func (s *session) trySend(m *ipc.Message) error {
 	if len(s.workers) == 1 {
 		return s.workers[0].trySend(m.Kind, m.Body, s.id, m.Files)
 	}
-	for i, w := range s.workers {
+	to := s.workers
+	if m.Kind == wire.KindSegment { // of no use to those that share no memory with the client
+		to = slices.DeleteFunc(slices.Clone(to), (*peer).far)
+	}
+	for i, w := range to {
 		buf, err := w.reserve(m.Kind, len(m.Body))
 		if err != nil {
-			for _, w := range s.workers[:i] {
+			for _, w := range to[:i] {
 				w.conn.Abort()
 			}
 			return err
@@ -95,7 +102,7 @@ func (s *session) trySend(m *ipc.Message) error {
 		wire.SetSession(buf, s.id)
 	}
 	var first error
-	for _, w := range s.workers {
+	for _, w := range to {
 		if err := w.conn.Commit(m.Files...); err != nil && first == nil {
 			first = err
 		}
@@ -109,7 +116,7 @@ func (s *session) trySend(m *ipc.Message) error {
 // fromWorker hands a worker's message to the session's client.
 func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	switch m.Kind {
-	case wire.KindSessionOpened, wire.KindSegment, wire.KindDropSegment, wire.KindDone, wire.KindFail, wire.KindData, wire.KindSaved:
+	case wire.KindSessionOpened, wire.KindSegment, wire.KindDropSegment, wire.KindDone, wire.KindFail, wire.KindSaved, wire.KindLink:
 	case wire.KindFlow:
 		d.flow(p, m)
 		return
@@ -174,6 +181,21 @@ func (d *Dispatcher) flow(p *peer, m *ipc.Message) {
 		d.stats.paused.Add(1)
 	}
 	s.paused[p] = true
+}
+
+// link hands what a client says to one of its workers to that one, whatever else waits for it.
+func (d *Dispatcher) link(s *session, m *ipc.Message) {
+	var link wire.Link
+	err := wire.ParseLink(m.Body, &link)
+	switch {
+	case err != nil:
+		d.failSession(s, wire.CodeProtocol, err.Error())
+	case int(link.Rank) >= len(s.workers):
+		d.failSession(s, wire.CodeProtocol, fmt.Sprintf("Link to worker %d of %d", link.Rank, len(s.workers)))
+	default:
+		s.workers[link.Rank].send(m.Kind, m.Body, s.id, nil)
+		d.count(m)
+	}
 }
 
 // meet hands what a worker says to the others of its session.
@@ -280,23 +302,32 @@ func (d *Dispatcher) place(s *session) bool {
 	d.waiting = slices.DeleteFunc(d.waiting, func(x *session) bool { return x == s })
 	d.stats.waiting.Add(-1)
 	s.workers = workers
-	open := wire.OpenSession{Session: s.id, Quota: s.quota, Workers: uint32(s.want), Config: s.config, Apart: s.client.far(), Name: s.name}
+	open := wire.OpenSession{Session: s.id, Quota: s.quota, Workers: uint32(s.want), Config: s.config, Name: s.name}
 	var names []string
 	for _, w := range workers {
-		open.Apart = open.Apart || w.far()
 		names = append(names, w.who.Name)
 	}
 	if s.want > 1 && slices.ContainsFunc(workers, (*peer).far) { // conns between hosts need a secret
-		open.Key = make([]byte, wire.MaxKey)
-		rand.Read(open.Key)
+		open.Key = secret()
 	}
+	token := secret() // another: what the client knows
 	for r, w := range workers {
 		w.sessions[s.id] = s
-		open.Rank = uint32(r)
+		open.Rank, open.Apart, open.Token = uint32(r), s.client.far() || w.far(), nil
+		if open.Apart {
+			open.Token = token
+		}
 		w.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open), s.id, nil)
 	}
 	d.log.Info("session placed", "session", s.id, "name", s.name, "workers", names, "client", s.client)
 	return true
+}
+
+// secret is one that nobody guesses.
+func secret() []byte {
+	b := make([]byte, wire.MaxKey)
+	rand.Read(b)
+	return b
 }
 
 // compare orders workers by what they have to do; the name decides at last, so that the

@@ -15,8 +15,6 @@ func Payload(kind uint32, body []byte) int {
 		return p.runPayload()
 	case KindDone:
 		return p.donePayload()
-	case KindData:
-		return p.dataPayload()
 	}
 	return 0
 }
@@ -43,11 +41,6 @@ func (p *parser) runPayload() int {
 		p.skipIDs(n)
 	}
 	return p.values(uploads, false)
-}
-
-func (p *parser) dataPayload() int {
-	p.take("Fixed", dataFixed)
-	return len(p.bytes("Part", MaxPart))
 }
 
 func (p *parser) donePayload() int {

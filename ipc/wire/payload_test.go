@@ -41,9 +41,6 @@ func TestPayload(t *testing.T) {
 			t.Errorf("a Done with 12 bytes inline counts as %d", n)
 		}
 	}
-	if n := Payload(KindData, AppendData(nil, &Data{Handle: Handle{Len: 100}, Part: make([]byte, 77)})); n != 77 {
-		t.Errorf("a Data with 77 bytes counts as %d", n)
-	}
 	if n := Payload(KindBody, make([]byte, 1000)); n != 0 {
 		t.Errorf("a program counts as %d", n)
 	}

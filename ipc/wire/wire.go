@@ -36,7 +36,9 @@ import (
 //	2  sessions whose ends share no memory: OpenSession.Apart, SessionOpened.Apart, Data and Read
 //	3  sessions of several workers: OpenSession.Workers, Rank, Key and Config, SessionOpened.Rank, Done.Rank and its counts,
 //	   Result.Layout, values that are elsewhere, Meet; Save and Saved
-const Version = 3
+//	4  tensors of ends that share no memory go over a conn of their own: OpenSession.Token, Link, Push, Pushed and Pull; Data
+//	   and Read (14 and 15), which took them through the dispatcher, are no more
+const Version = 4
 
 // Kinds of message. A number is never used twice.
 const (
@@ -53,10 +55,12 @@ const (
 	KindStatus        uint32 = 11 // anybody → dispatcher
 	KindStatusReply   uint32 = 12 // dispatcher → who asked
 	KindFlow          uint32 = 13 // worker → dispatcher
-	KindData          uint32 = 14 // client → dispatcher → worker, and back
-	KindRead          uint32 = 15 // client → dispatcher → worker
 	KindSave          uint32 = 16 // client → dispatcher → worker; a descriptor for each of the session's workers
 	KindSaved         uint32 = 17 // worker → dispatcher → client
+	KindLink          uint32 = 18 // worker → dispatcher → client, and back
+	KindPush          uint32 = 19 // client → worker, on a conn of their own; a Transfer
+	KindPull          uint32 = 20 // the same
+	KindPushed        uint32 = 21 // worker → client, the same
 	KindMeet          uint32 = 24 // worker → dispatcher → the session's other workers
 	KindWatch         uint32 = 25 // control → dispatcher → all workers
 	KindWatched       uint32 = 26 // worker → dispatcher → who asked
@@ -78,11 +82,13 @@ const (
 	MaxExport     = 128     // bytes of a device's name for its memory (CUDA has 64)
 	MaxCounters   = 1024    // counters of a status reply
 	MaxWorkers    = 1024    // of a session
-	MaxKey        = 64      // bytes of a session's key
+	MaxKey        = 64      // bytes of a key, and of a token
 	MaxConfig     = 1 << 16 // bytes of a session's config
 	MaxMeet       = 1 << 12 // bytes that a worker says to the others of its session at a time
 	MaxMeetGroups = 1 << 24 // groups that the workers of a session form
 	MaxMeetRounds = 64      // times that a worker says something about one of them
+	MaxLink       = 1 << 13 // bytes that a client and a worker say to each other at a time
+	MaxLinkRounds = 8       // times that they do
 	SessionBytes  = 8       // length of the session id that begins a body
 	HandleBytes   = shm.HandleSize
 	HashBytes     = 16      // length of a program hash
@@ -152,14 +158,18 @@ func KindName(kind uint32) string {
 		return "StatusReply"
 	case KindFlow:
 		return "Flow"
-	case KindData:
-		return "Data"
-	case KindRead:
-		return "Read"
 	case KindSave:
 		return "Save"
 	case KindSaved:
 		return "Saved"
+	case KindLink:
+		return "Link"
+	case KindPush:
+		return "Push"
+	case KindPull:
+		return "Pull"
+	case KindPushed:
+		return "Pushed"
 	case KindMeet:
 		return "Meet"
 	case KindWatch:

@@ -214,8 +214,12 @@ func (s *session) blockOf(u *wire.Upload, want int) (b *shm.Block, err error) {
 			return nil, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 		}
 		copy(b.Bytes(), u.Inline)
-	case u.Inline == nil && s.apart:
-		if b, err = s.arrived(u.Handle); err != nil {
+	case u.Inline == nil && s.link != nil:
+		if b, err = s.link.arrived(u.Handle); ends(err) {
+			return nil, fmt.Errorf("upload %d: %w", u.ID, err)
+		}
+		s.giveBack(u.Handle) // the client's memory is not needed any more
+		if err != nil {
 			return nil, fmt.Errorf("upload %d: %w", u.ID, err)
 		}
 	case u.Inline == nil:

@@ -16,8 +16,8 @@
 // that was handed out is leased to its session: its memory stays as it is until the client
 // gives it back, whatever happens to the value.
 //
-// A client of another host shares nothing. Its uploads arrive as messages, into blocks of the arena, before the
-// batch that names them, and it asks for the bytes of a result part by part before it gives the lease back.
+// A client of another host shares nothing. A goroutine has a conn to each (link.go), over which uploads come into blocks of the
+// arena, before the batch that names them is sent, and results go from where they lie; a batch never waits for bytes.
 //
 // # Together
 //

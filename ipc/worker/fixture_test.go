@@ -31,9 +31,16 @@ type fixture struct {
 	end  chan error
 	run  map[uint64]*wire.History // of each session
 	done wire.Done
+	far  *farClient // of a session that shares no memory
 }
 
 func start(t *testing.T, o worker.Options) *fixture {
+	t.Helper()
+	return startWith(t, o, 0)
+}
+
+// startWith starts a worker whose tensors take at most so many bytes; 0 for what the machine has.
+func startWith(t *testing.T, o worker.Options, bytes int64) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	f := &fixture{T: t, ctx: ctx, end: make(chan error, 1), run: map[uint64]*wire.History{}}
@@ -42,7 +49,7 @@ func start(t *testing.T, o worker.Options) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.dev, err = cpu.New(&cpu.Options{Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}}); err != nil {
+	if f.dev, err = cpu.New(&cpu.Options{MaxBytes: bytes, Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}}); err != nil {
 		t.Fatal(err)
 	}
 	o.Name, o.Transport = "w", &net

@@ -33,9 +33,7 @@ type session struct {
 
 	*shared // of a session with several workers; nil for others
 
-	apart     bool                     // the client shares no memory with us
-	arriving  map[wire.Handle]*arrival // its uploads on their way, by its name for them
-	arrivingB uint64                   // bytes of these
+	link *link // to a client that shares no memory with us; nil for others
 
 	leased []wire.Handle // by the batch under way
 	saving *saving       // the Save under way
@@ -63,7 +61,7 @@ type program struct {
 func newSession(w *Worker, id uint64, name string, quota uint64) *session {
 	s := &session{
 		w: w, id: id, name: name, space: w.dev.Open(),
-		programs: map[tensor.Hash]*program{}, announced: map[uint64]struct{}{}, arriving: map[wire.Handle]*arrival{},
+		programs: map[tensor.Hash]*program{}, announced: map[uint64]struct{}{},
 	}
 	if quota > 0 {
 		s.space = &limited{Space: s.space, quota: int(min(quota, math.MaxInt))}
@@ -84,8 +82,8 @@ func (s *session) free() {
 	if s.shared != nil {
 		s.shared.close(s.w)
 	}
-	for h := range s.arriving {
-		s.dropArrival(h)
+	if s.link != nil {
+		s.link.close()
 	}
 	s.space.Close()
 	s.w.table.ReleaseOwner(s.id)
@@ -102,10 +100,6 @@ func (s *session) handle(ctx context.Context, m *ipc.Message) error {
 		return s.addProgram(m)
 	case wire.KindRun:
 		return s.batch(ctx, m)
-	case wire.KindData:
-		return s.arrive(m.Body)
-	case wire.KindRead:
-		return s.read(ctx, m.Body)
 	case wire.KindSave:
 		return s.save(ctx, m)
 	}
@@ -192,7 +186,7 @@ func (s *session) forget(hash tensor.Hash) {
 
 // announce tells the client of the segment that h is in, unless it has it or could not map it.
 func (s *session) announce(ctx context.Context, h wire.Handle) error {
-	if _, ok := s.announced[h.Segment]; ok || s.apart {
+	if _, ok := s.announced[h.Segment]; ok || s.link != nil {
 		return nil
 	}
 	seg, err := s.w.dev.Arena().Segment(h.Segment)

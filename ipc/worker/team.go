@@ -84,11 +84,14 @@ func (t *team) join(w *Worker, s *session, key []byte, opened wire.SessionOpened
 	ctx, cancel := context.WithTimeoutCause(parent, joinTimeout,
 		fmt.Errorf("the session's workers did not connect with each other within %v", joinTimeout))
 	t.cancel = func() { over(errSessionOver) }
-	id, log := s.id, w.log.With("session", s.id, "rank", t.rank)
+	id, link, log := s.id, s.link, w.log.With("session", s.id, "rank", t.rank)
 	go func() {
 		defer close(t.joined)
 		defer cancel()
 		err := t.connect(ctx, w, id, key, log)
+		if err == nil && link != nil {
+			err = link.wait(ctx)
+		}
 		if err == nil {
 			close(t.ready)
 			err = w.send(ctx, wire.KindSessionOpened, opened.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &opened) })

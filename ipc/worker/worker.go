@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -236,6 +237,14 @@ func (w *Worker) handle(ctx context.Context, m *ipc.Message) error {
 	case wire.KindCloseSession:
 		w.endSession(s)
 		return nil
+	case wire.KindLink:
+		if s.link == nil {
+			return w.failSession(ctx, s, fmt.Errorf("%w: Link in a session that shares memory", errProtocol))
+		}
+		if err := s.link.hear(m.Body); err != nil {
+			return w.failSession(ctx, s, err)
+		}
+		return nil
 	case wire.KindMeet:
 		if s.shared == nil {
 			return w.failSession(ctx, s, fmt.Errorf("%w: Meet in a session of one worker", errProtocol))
@@ -278,19 +287,32 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 		quota = open.Quota
 	}
 	s := newSession(w, open.Session, open.Name, quota)
-	s.apart = open.Apart
 	w.sessions[open.Session] = s
 	w.stats.sessions.Add(1)
 	w.stats.opened.Add(1)
 	w.log.Debug("session opened", "session", open.Session, "name", open.Name)
 	reply := w.opened(&open)
-	if open.Workers > 1 {
+	tell := func(ctx context.Context) error {
+		return w.send(ctx, wire.KindSessionOpened, reply.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &reply) })
+	}
+	if open.Apart {
+		s.link = newLink(w, &open)
+		var alone func(context.Context) error // else the team tells, when it stands as well
+		if open.Workers <= 1 {
+			alone = tell
+		}
+		s.link.start(bytes.Clone(open.Token), alone)
+	}
+	switch {
+	case open.Workers > 1:
 		if err := s.share(&open, reply); err != nil {
 			return w.failSession(ctx, s, err)
 		}
 		return nil
+	case open.Apart:
+		return nil
 	}
-	return w.send(ctx, wire.KindSessionOpened, reply.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &reply) })
+	return tell(ctx)
 }
 
 // send sends one message of n bytes. The goroutines that make groups send too.

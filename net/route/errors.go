@@ -11,6 +11,9 @@ var (
 
 	// ErrMesh is returned by Mesh when the ranks could not be connected; the text names ranks and addresses.
 	ErrMesh = errors.New("route: ranks not connected")
+
+	// ErrPair is returned by Pair when two ends could not be connected; the text names them and the addresses.
+	ErrPair = errors.New("route: two ends not connected")
 )
 
 // RankError says which rank an error of Mesh is about. It unwraps to Err.

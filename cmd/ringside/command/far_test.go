@@ -32,8 +32,8 @@ func TestFar(t *testing.T) {
 	one := trained(t, append(args, "--connect", far, "--secret-file", secret)...)
 	two := trained(t, append(args, "--connect", near)...)
 	for _, o := range []outcome{one, two} {
-		if !strings.HasPrefix(o.Engine, "worker "+name) || o.TensorBytes == 0 || o.Steps != 5 {
-			t.Errorf("%s, %d bytes of tensors through the dispatcher; want worker %s and some", o.Engine, o.TensorBytes, name)
+		if !strings.HasPrefix(o.Engine, "worker "+name) || o.TensorBytes != 0 || o.Steps != 5 {
+			t.Errorf("%s, %d bytes of tensors through the dispatcher; want worker %s and none", o.Engine, o.TensorBytes, name)
 		}
 	}
 	if !slices.Equal(one.Losses, two.Losses) {

@@ -92,7 +92,7 @@ func TestFlagsFromEnvironment(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	out, _, err := execute(t, "version")
-	if err != nil || !strings.HasPrefix(out, "ringside ") || !strings.Contains(out, "messages 3") {
+	if err != nil || !strings.HasPrefix(out, "ringside ") || !strings.Contains(out, "messages 4") {
 		t.Errorf("%q, %v", out, err)
 	}
 	out, _, err = execute(t, "version", "--json")

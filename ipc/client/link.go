@@ -1,0 +1,371 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/shm"
+)
+
+const (
+	// maxPulls is how many results are asked for ahead: the next is on its way when one has come.
+	maxPulls = 16
+
+	// reasonWait is how long the dispatcher has to say why a link ended, which knows more than that it did.
+	reasonWait = 2 * time.Second
+)
+
+// link is a conn to a worker that shares no memory with us. The tensors go over it, and nothing else. Close may be called by any
+// goroutine, the rest by the engine's.
+type link struct {
+	token []byte                     // that we and the worker know
+	said  [wire.MaxLinkRounds][]byte // by the worker through the dispatcher, before the conn stands
+	next  uint32                     // round of the worker's next word
+
+	conn ipc.Bulk
+
+	pushes  []moving // not acknowledged yet, oldest first
+	told    int      // of these the worker knows of
+	gone    int      // of these the bytes are on their way
+	sending bool     // the one after that is
+	pushed  uint64   // all that were begun
+
+	pulls     []moving // not here yet
+	asked     int      // of these the worker knows of
+	receiving bool     // the first is being received
+	pulled    uint64   // all that came
+	came      []wire.Handle
+}
+
+// moving is a block on its way, which is kept until it is there whatever becomes of what it was for: a transfer once begun is
+// finished.
+type moving struct {
+	handle wire.Handle // as it is called where it comes from
+	block  *shm.Block
+}
+
+// near says whether some worker shares memory with us.
+func (e *Engine) near() bool {
+	for i := range e.workers {
+		if e.workers[i].link == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// linkSays keeps what a worker says that wants a conn with us.
+func (e *Engine) linkSays(src []byte) error {
+	var m wire.Link
+	if err := wire.ParseLink(src, &m); err != nil {
+		return err
+	}
+	if int(m.Rank) >= len(e.workers) {
+		return fmt.Errorf("a word of worker %d of %d", m.Rank, len(e.workers))
+	}
+	w := &e.workers[m.Rank]
+	if w.link == nil && !w.opened {
+		w.link = &link{}
+		e.apart = true
+	}
+	l := w.link
+	if l == nil || l.conn != nil || m.Round != l.next || m.Round > 0 && len(m.Token) > 0 {
+		return fmt.Errorf("a word of worker %d in round %d, out of turn", m.Rank, m.Round)
+	}
+	if m.Round == 0 {
+		l.token = append([]byte(nil), m.Token...)
+	}
+	l.said[m.Round] = append([]byte{}, m.Data...)
+	l.next++
+	return nil
+}
+
+// connect opens the conns that workers have asked for.
+func (e *Engine) connect(ctx context.Context) error {
+	for r := range e.workers {
+		l := e.workers[r].link
+		if l == nil || l.conn != nil {
+			continue
+		}
+		if e.waiter == nil {
+			w, err := local.NewWaiter()
+			if err != nil {
+				return err
+			}
+			e.waiter = w
+		}
+		c, err := route.Pair(ctx, route.PairOptions{Name: "client " + e.name, Role: ipc.RoleClient, Dials: true, Secret: l.token, Logger: e.log,
+			Waiter: e.waiter, ForceTCP: true, Exchange: e.talk(uint32(r), l)})
+		switch {
+		case e.err != nil:
+			return e.err
+		case err != nil:
+			return fmt.Errorf("%w; tensors go between the two directly: one must be able to open TCP connections to the other", err)
+		}
+		l.conn = c.(ipc.Bulk) // as every conn of net/tcp
+	}
+	return nil
+}
+
+// talk swaps words with a worker through the dispatcher.
+func (e *Engine) talk(rank uint32, l *link) func(context.Context, []byte) ([]byte, error) {
+	m := wire.Link{Rank: rank}
+	return func(ctx context.Context, mine []byte) ([]byte, error) {
+		m.Data = mine
+		if err := e.send(ctx, wire.KindLink, m.Size(), func(dst []byte) []byte { return wire.AppendLink(dst, &m) }); err != nil {
+			return nil, err
+		}
+		for l.said[m.Round] == nil {
+			if err := e.receive(ctx); err != nil {
+				return nil, err
+			}
+		}
+		m.Round++
+		return l.said[m.Round-1], nil
+	}
+}
+
+// push sends the block of an upload, of which it has a reference until it is there.
+func (l *link) push(h wire.Handle, b *shm.Block) {
+	b.Retain()
+	l.pushes = append(l.pushes, moving{h, b})
+}
+
+// pull has a result of the worker's read into a block of ours.
+func (l *link) pull(arena *shm.Arena, h wire.Handle) (*shm.Block, error) {
+	b, err := arena.Alloc(int(h.Len))
+	if err != nil {
+		return nil, err
+	}
+	b.Retain()
+	l.pulls = append(l.pulls, moving{h, b})
+	return b, nil
+}
+
+// push sends the uploads of e.run to workers that share no memory with us, and waits until they have them: a Run that names
+// them never waits at a worker.
+func (e *Engine) push(ctx context.Context) error {
+	for i := range e.run.Uploads {
+		u := &e.run.Uploads[i]
+		if u.Inline != nil {
+			continue
+		}
+		b, err := e.arena.Leased(u.Handle, self)
+		if err != nil {
+			return e.fail(fmt.Errorf("upload %d: %w", u.ID, err))
+		}
+		for r := range e.workers {
+			if l := e.workers[r].link; l != nil {
+				l.push(u.Handle, b)
+			}
+		}
+		b.Release()
+	}
+	return e.transfer(ctx, func(l *link) bool { return len(l.pushes) == 0 })
+}
+
+// uploaded says that e.run has an upload of this block already.
+func (e *Engine) uploaded(h wire.Handle) bool {
+	for i := range e.run.Uploads[:len(e.run.Uploads)-1] {
+		if u := &e.run.Uploads[i]; u.Inline == nil && u.Handle == h {
+			return true
+		}
+	}
+	return false
+}
+
+// pullAll waits for the results that are on their way, also for those that nobody waits for any more: links keep an order.
+func (e *Engine) pullAll(ctx context.Context) error {
+	return e.transfer(ctx, func(l *link) bool { return len(l.pulls) == 0 })
+}
+
+// transfer moves what is on its way over links until done says so of each of them. If ctx ends before, it goes on with the next
+// call.
+func (e *Engine) transfer(ctx context.Context, done func(*link) bool) error {
+	if !e.apart {
+		return nil
+	}
+	var failed error
+	at := 0
+	err := e.waiter.Wait(ctx, func() bool {
+		all := true
+		for r := range e.workers {
+			l := e.workers[r].link
+			if l == nil || done(l) {
+				continue
+			}
+			if failed = l.step(); failed != nil {
+				at = r
+				return true
+			}
+			all = all && done(l)
+		}
+		return all
+	})
+	e.rmu.Lock()
+	for r := range e.workers {
+		if l := e.workers[r].link; l != nil {
+			e.returns = append(e.returns, l.came...)
+			l.came = l.came[:0]
+		}
+	}
+	e.rmu.Unlock()
+	switch {
+	case failed != nil:
+		return e.cut(&e.workers[at], failed)
+	case err != nil:
+		return ipc.ContextError(ctx)
+	}
+	return nil
+}
+
+// cut ends the session because of a link. What the dispatcher says about a worker that is gone explains more than that it is.
+func (e *Engine) cut(w *member, err error) error {
+	if errors.Is(err, ipc.ErrPeerGone) {
+		ctx, cancel := context.WithTimeout(e.ctx, reasonWait)
+		defer cancel()
+		for e.err == nil && e.receive(ctx) == nil {
+		}
+	}
+	err = e.fail(fmt.Errorf("%w: the connection for tensors between %q here and worker %q (pid %d) ended: %w", ErrLost, e.name, w.name, w.pid, err))
+	_ = e.conn.Close() // the other end learns by this
+	return err
+}
+
+// step moves what can be moved now.
+func (l *link) step() error {
+	for l.told < len(l.pushes) {
+		if ok, err := l.say(wire.KindPush, l.pushes[l.told].handle); err != nil {
+			return err
+		} else if !ok {
+			break
+		}
+		l.told++
+	}
+	for l.asked < min(len(l.pulls), maxPulls) {
+		if ok, err := l.say(wire.KindPull, l.pulls[l.asked].handle); err != nil {
+			return err
+		} else if !ok {
+			break
+		}
+		l.asked++
+	}
+	if err := l.send(); err != nil {
+		return err
+	}
+	if err := l.receive(); err != nil {
+		return err
+	}
+	return l.listen()
+}
+
+// say sends a message about a block if there is room for it.
+func (l *link) say(kind uint32, h wire.Handle) (bool, error) {
+	buf, err := l.conn.TryReserve(kind, wire.TransferBytes)
+	if errors.Is(err, ipc.ErrFull) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	wire.AppendTransfer(buf[:0], &wire.Transfer{Handle: h})
+	return true, l.conn.Commit()
+}
+
+// send goes on with the pushes that the worker knows of.
+func (l *link) send() error {
+	for l.gone < l.told {
+		p := &l.pushes[l.gone]
+		if !l.sending {
+			if err := l.conn.BeginSend(l.pushed, p.block.Bytes()[:p.handle.Len]); err != nil {
+				return err
+			}
+			l.pushed++
+			l.sending = true
+		}
+		if done, err := l.conn.ProgressSend(); err != nil || !done {
+			return err
+		}
+		l.gone++
+		l.sending = false
+	}
+	return nil
+}
+
+// receive goes on with the pulls that the worker knows of.
+func (l *link) receive() error {
+	for l.asked > 0 {
+		p := &l.pulls[0]
+		if !l.receiving {
+			if err := l.conn.BeginRecv(l.pulled, p.block.Bytes()[:p.handle.Len]); err != nil {
+				return err
+			}
+			l.receiving = true
+		}
+		if _, done, err := l.conn.ProgressRecv(); err != nil || !done {
+			return err
+		}
+		l.pulled++
+		l.receiving = false
+		l.came = append(l.came, p.handle)
+		p.block.Release()
+		l.pulls = l.pulls[:copy(l.pulls, l.pulls[1:])]
+		l.asked--
+	}
+	return nil
+}
+
+// listen takes the worker's words on what came.
+func (l *link) listen() error {
+	for {
+		m, ok, err := l.conn.TryRecv()
+		if err != nil || !ok {
+			return err
+		}
+		var t wire.Transfer
+		err = wire.ParseTransfer(m.Body, &t)
+		kind := m.Kind
+		l.conn.Release()
+		switch {
+		case err != nil:
+		case kind != wire.KindPushed:
+			err = fmt.Errorf("unexpected %s (kind %d)", wire.KindName(kind), kind)
+		case l.gone == 0 || l.pushes[0].handle != t.Handle:
+			err = fmt.Errorf("Pushed of %v, out of turn", t.Handle)
+		default:
+			l.pushes[0].block.Release()
+			l.pushes = l.pushes[:copy(l.pushes, l.pushes[1:])]
+			l.told--
+			l.gone--
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+		}
+	}
+}
+
+// close ends the conn; whoever waits for it is woken.
+func (l *link) close() {
+	if l != nil && l.conn != nil {
+		_ = l.conn.Close()
+	}
+}
+
+// forget gives up what was on its way, after close.
+func (l *link) forget() {
+	if l == nil {
+		return
+	}
+	for _, all := range [][]moving{l.pushes, l.pulls} {
+		for _, m := range all {
+			m.block.Release()
+		}
+	}
+	l.pushes, l.pulls = nil, nil
+}
