@@ -24,6 +24,10 @@ type TableOptions struct {
 	// space and page tables are ours.
 	MaxBytes int64
 
+	// MaxSegments bounds how many segments one owner may have here, 0 is no bound: each costs a descriptor and a mapping, of
+	// which a process has a limited number for all owners.
+	MaxSegments int
+
 	// OnRelease is called when the last reference to a block of a peer is gone, so
 	// that its lease can be given back. Not after the segment was removed.
 	OnRelease func(owner uint64, h Handle)
@@ -41,8 +45,14 @@ type Table struct {
 
 	mu       sync.Mutex
 	segments map[tableKey]*foreign
-	bytes    map[uint64]int64 // mapped for an owner and not removed
+	owners   map[uint64]held // what they have mapped, also what was removed and is still read
 	spare    []*Block
+}
+
+// held is what an owner has.
+type held struct {
+	segments int
+	bytes    int64
 }
 
 type tableKey struct {
@@ -66,7 +76,7 @@ type TableStats struct {
 
 // NewTable returns an empty table.
 func NewTable(o *TableOptions) *Table {
-	t := &Table{segments: make(map[tableKey]*foreign), bytes: make(map[uint64]int64)}
+	t := &Table{segments: make(map[tableKey]*foreign), owners: make(map[uint64]held)}
 	if o != nil {
 		t.opt = *o
 	}
@@ -75,7 +85,7 @@ func NewTable(o *TableOptions) *Table {
 
 // Add maps a segment that owner passed here: its id, descriptor and size in bytes.
 // The table owns the file from then on, also when it returns an error: ErrBadFile,
-// ErrExists, ErrNoSpace when MaxBytes is reached.
+// ErrExists, ErrNoSpace when MaxBytes or MaxSegments is reached.
 func (t *Table) Add(owner, id uint64, f *os.File, size int64) error {
 	if err := t.reserve(tableKey{owner, id}, size); err != nil {
 		f.Close()
@@ -112,19 +122,26 @@ func (t *Table) reserve(key tableKey, size int64) error {
 	if t.segments[key] != nil {
 		return fmt.Errorf("%w: %016x of owner %d", ErrExists, key.id, key.owner)
 	}
-	if have := t.bytes[key.owner]; t.opt.MaxBytes > 0 && size > t.opt.MaxBytes-have {
+	have := t.owners[key.owner]
+	if t.opt.MaxBytes > 0 && size > t.opt.MaxBytes-have.bytes {
 		return fmt.Errorf("%w: owner %d adds %d bytes to %d, at most %d",
-			ErrNoSpace, key.owner, size, have, t.opt.MaxBytes)
+			ErrNoSpace, key.owner, size, have.bytes, t.opt.MaxBytes)
 	}
-	t.bytes[key.owner] += size
+	if t.opt.MaxSegments > 0 && have.segments >= t.opt.MaxSegments {
+		return fmt.Errorf("%w: owner %d has %d segments, at most %d", ErrNoSpace, key.owner, have.segments, t.opt.MaxSegments)
+	}
+	t.owners[key.owner] = held{have.segments + 1, have.bytes + size}
 	return nil
 }
 
 // unreserve is called with mu.
 func (t *Table) unreserve(owner uint64, size int64) {
-	if t.bytes[owner] -= size; t.bytes[owner] == 0 {
-		delete(t.bytes, owner)
+	have := t.owners[owner]
+	if have.segments == 1 {
+		delete(t.owners, owner)
+		return
 	}
+	t.owners[owner] = held{have.segments - 1, have.bytes - size}
 }
 
 // Open returns the memory that the owner's handle names as a block with one
@@ -191,6 +208,9 @@ func (f *foreign) reclaim(b *Block) {
 	t.mu.Lock()
 	f.pins--
 	removed, idle := f.removed, f.pins == 0
+	if removed && idle {
+		t.unreserve(f.owner, f.seg.Size())
+	}
 	t.spare = append(t.spare, b)
 	t.mu.Unlock()
 	switch {
@@ -252,9 +272,12 @@ func (t *Table) removeAll(which func(tableKey) bool) int {
 // that the caller closes it. Called with mu.
 func (t *Table) remove(f *foreign) (idle bool) {
 	delete(t.segments, tableKey{f.owner, f.seg.id})
-	t.unreserve(f.owner, f.seg.Size())
 	f.removed = true
-	return f.pins == 0
+	if f.pins > 0 {
+		return false
+	}
+	t.unreserve(f.owner, f.seg.Size())
+	return true
 }
 
 // Stats returns the state of the table.

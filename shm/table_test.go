@@ -155,6 +155,43 @@ func TestTableRefuses(t *testing.T) {
 	}
 }
 
+// TestTableSegments: an owner has so many segments, those that were removed and are still read included; another has his own.
+func TestTableSegments(t *testing.T) {
+	const most = 3
+	table := NewTable(&TableOptions{MaxSegments: most})
+	defer table.Close()
+	s := peerSegment(t, 4096, 1)
+	for id := range uint64(most) {
+		if err := table.Add(1, id, dupFile(t, s.File()), 4096); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := openFiles(t)
+	tooMany := func(what string) {
+		t.Helper()
+		if err := table.Add(1, most, dupFile(t, s.File()), 4096); !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), "at most 3") {
+			t.Errorf("%s: %v, expected ErrNoSpace", what, err)
+		}
+		if n := openFiles(t); n != before {
+			t.Errorf("%s: %d descriptors, %d before", what, n, before)
+		}
+	}
+	tooMany("one more")
+	b, err := table.Open(1, Handle{0, 0, 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Remove(1, 0); err != nil {
+		t.Fatal(err)
+	}
+	tooMany("one more while the one that was removed is read")
+	add(t, table, 2, s)
+	b.Release()
+	if err := table.Add(1, most, dupFile(t, s.File()), 4096); err != nil {
+		t.Errorf("in the place of one that is gone: %v", err)
+	}
+}
+
 func TestSealedOnly(t *testing.T) {
 	table := NewTable(&TableOptions{Sealed: true})
 	defer table.Close()
@@ -241,7 +278,7 @@ func TestTableConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 	table.Close()
-	if st := table.Stats(); st != (TableStats{}) || len(table.bytes) != 0 {
-		t.Errorf("%+v, %v", st, table.bytes)
+	if st := table.Stats(); st != (TableStats{}) || len(table.owners) != 0 {
+		t.Errorf("%+v, %v", st, table.owners)
 	}
 }
