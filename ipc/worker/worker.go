@@ -24,6 +24,9 @@ const (
 	maxPrograms     = 1024     // a client keeps to a quarter of this
 	maxProgramBytes = 64 << 20 // of encoded programs
 
+	// maxSegments is more than a client's arena makes in most machines' memory; each costs a descriptor here.
+	maxSegments = 512
+
 	// Uploads that were given back wait for the next answer, but no more than these.
 	maxReturned      = 256
 	maxReturnedBytes = 8 << 20
@@ -114,7 +117,7 @@ func New(o *Options) (*Worker, error) {
 		}
 		w.dev = CPU(dev)
 	}
-	w.table = shm.NewTable(&shm.TableOptions{Sealed: !w.o.AllowUnsealed, MaxBytes: w.o.MaxMapped, OnRelease: func(owner uint64, h shm.Handle) {
+	w.table = shm.NewTable(&shm.TableOptions{Sealed: !w.o.AllowUnsealed, MaxBytes: w.o.MaxMapped, MaxSegments: maxSegments, OnRelease: func(owner uint64, h shm.Handle) {
 		if s := w.sessions[owner]; s != nil {
 			s.giveBack(h)
 		}

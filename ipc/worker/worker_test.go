@@ -54,6 +54,12 @@ func TestMalformed(t *testing.T) {
 			seg := f.segment(s, 4096)
 			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: seg.ID(), Bytes: 4096}), seg.File())
 		}, "exists"},
+		"segments without end": {func(f *fixture) {
+			seg := f.segment(s, 4096)
+			for id := range uint64(512) {
+				f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: id, Bytes: 4096}), seg.File())
+			}
+		}, "at most 512"},
 		"drop of nothing": {func(f *fixture) {
 			f.send(wire.KindDropSegment, wire.AppendDropSegment(nil, &wire.DropSegment{Session: s, ID: 9}))
 		}, "unknown segment"},
