@@ -388,7 +388,19 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%+v, %v; expected ErrOption with %q", sum, err, name)
 		}
 	}
-	o, _ := options(t, 2, "")
+	o, _ := options(t, 1, "")
+	dir := filepath.Join(lookup(o.Environ, "XDG_RUNTIME_DIR"), strings.Repeat("x", 90))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o.Environ = append(o.Environ, "XDG_RUNTIME_DIR="+dir)
+	if sum, err := Run(t.Context(), o); sum != nil || err == nil || !strings.Contains(err.Error(), "choose a shorter XDG_RUNTIME_DIR") {
+		t.Errorf("%+v, %v; expected a socket's path that is too long", sum, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "ringside")); err != nil || len(left) > 0 {
+		t.Errorf("left in the runtime folder: %v, %v", left, err)
+	}
+	o, _ = options(t, 2, "")
 	o.Program = []string{"/does/not/exist"}
 	if sum, err := run(t, o); sum == nil || sum.ExitCode == 0 || !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "rank 0 on localhost") {
 		t.Errorf("%+v, %v", sum, err)

@@ -224,6 +224,13 @@ func (s *settled) settleMaster() error {
 	if err == nil {
 		s.folder, err = makeFolder(parent)
 	}
+	if err == nil {
+		if n := len(s.socket(s.Restarts)); n > rendezvous.MaxSocketPath {
+			s.folder.remove()
+			s.folder = nil
+			err = fmt.Errorf("a socket's path in %s has %d bytes, expected at most %d: choose a shorter XDG_RUNTIME_DIR", parent, n, rendezvous.MaxSocketPath)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("launch: a folder for the rendezvous: %w", err)
 	}
@@ -255,6 +262,11 @@ func lookup(environ []string, name string) string {
 	return ""
 }
 
+// socket is where the ranks of an attempt meet.
+func (s *settled) socket(epoch int) string {
+	return filepath.Join(s.folder.path, "rank0-"+strconv.Itoa(epoch))
+}
+
 // variables are what a rank gets besides what it inherits; in an earlier attempt it has an earlier epoch.
 func (s *settled) variables(p place, epoch int) []string {
 	vars := []string{
@@ -272,7 +284,7 @@ func (s *settled) variables(p place, epoch int) []string {
 		"RINGSIDE_SECRET=" + s.secret,
 	}
 	if s.folder != nil {
-		vars = append(vars, "RINGSIDE_RENDEZVOUS=unix:"+filepath.Join(s.folder.path, "rank0-"+strconv.Itoa(epoch)))
+		vars = append(vars, "RINGSIDE_RENDEZVOUS=unix:"+s.socket(epoch))
 	}
 	return append(vars, s.Env...)
 }

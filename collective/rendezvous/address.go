@@ -17,8 +17,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// maxSocketPath is the longest path that fits in a sockaddr_un.
-const maxSocketPath = 107
+// MaxSocketPath is the longest path that fits in a sockaddr_un.
+const MaxSocketPath = 107
 
 // Between two tries of a rank that waits for rank 0.
 const (
@@ -49,9 +49,9 @@ func locate(w *World) error {
 	}
 	name := sha256.Sum256(fmt.Appendf(nil, "%s epoch %d", job, w.Epoch))
 	w.Socket = filepath.Join(dir, fmt.Sprintf("rendezvous-%x", name[:8]))
-	if len(w.Socket) > maxSocketPath {
+	if len(w.Socket) > MaxSocketPath {
 		return fmt.Errorf("%w: the socket's path %s has %d bytes, expected at most %d: choose a shorter XDG_RUNTIME_DIR",
-			ErrEnvironment, w.Socket, len(w.Socket), maxSocketPath)
+			ErrEnvironment, w.Socket, len(w.Socket), MaxSocketPath)
 	}
 	return nil
 }

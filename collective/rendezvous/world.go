@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -156,10 +157,24 @@ func (e *environment) common(over Overrides, w *World) {
 		}
 		w.MasterPort = over.MasterPort
 	}
+	w.MasterAddr = e.host(w.MasterAddr)
 	if w.Size > 1 && w.MasterAddr == "" && w.Socket == "" && !w.OneHost() {
 		e.fail("MASTER_ADDR is not set, and %s do not say that all %d ranks are on this host: expected MASTER_ADDR to be "+
 			"rank 0's host, on every rank (mpirun -x MASTER_ADDR=host)", w.Source, w.Size)
 	}
+}
+
+// host checks the address of rank 0's host, and takes the brackets off that some put around one of IPv6.
+func (e *environment) host(addr string) string {
+	inner := addr
+	if in, ok := strings.CutPrefix(addr, "["); ok {
+		inner = strings.TrimSuffix(in, "]")
+	}
+	_, err := netip.ParseAddr(inner)
+	if err != nil && (inner != addr || strings.ContainsAny(inner, ":/ \t\r\n")) {
+		e.fail("MASTER_ADDR=%q, expected the name or address of rank 0's host, without a port", addr)
+	}
+	return inner
 }
 
 // rendezvous reads an address as RINGSIDE_RENDEZVOUS has it.
@@ -167,8 +182,8 @@ func (e *environment) rendezvous(at string, w *World) {
 	kind, addr, _ := strings.Cut(at, ":")
 	switch kind {
 	case "unix":
-		if !strings.HasPrefix(addr, "/") || len(addr) > maxSocketPath {
-			e.fail("rendezvous %q, expected an absolute path of at most %d bytes after unix:", at, maxSocketPath)
+		if !strings.HasPrefix(addr, "/") || len(addr) > MaxSocketPath {
+			e.fail("rendezvous %q, expected an absolute path of at most %d bytes after unix:", at, MaxSocketPath)
 		}
 		w.Socket, w.MasterAddr, w.MasterPort = addr, "", 0
 	case "tcp":

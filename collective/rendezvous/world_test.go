@@ -35,6 +35,7 @@ func TestResolve(t *testing.T) {
 			nil, "rank 3 of 8 (torchrun's variables), rank 0 at 10.0.0.1:1234", [2]int{1, 2}, "torch-x", 2,
 		},
 		{"torchrun, IPv6", "RANK=0 WORLD_SIZE=2 MASTER_ADDR=::1 MASTER_PORT=1", nil, "rank 0 of 2 (torchrun's variables), rank 0 at [::1]:1", [2]int{-1, 0}, "", 0},
+		{"torchrun, IPv6 in brackets", "RANK=0 WORLD_SIZE=2 MASTER_ADDR=[fe80::1%eth0] MASTER_PORT=1", nil, "rank 0 of 2 (torchrun's variables), rank 0 at [fe80::1%eth0]:1", [2]int{-1, 0}, "", 0},
 		{"torchrun without a port", "RANK=0 WORLD_SIZE=2 MASTER_ADDR=h", nil, "rank 0 of 2 (torchrun's variables), rank 0 at h:29500", [2]int{-1, 0}, "", 0},
 		{
 			"torchrun whose agent listens, one host", "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=7 TORCHELASTIC_RUN_ID=none TORCHELASTIC_USE_AGENT_STORE=True",
@@ -125,6 +126,10 @@ func TestResolveErrors(t *testing.T) {
 		{"RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=3", nil, []string{`LOCAL_WORLD_SIZE="3"`, "from 1 to 2"}},
 		{"RANK=0 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=1", nil, []string{`LOCAL_RANK="1"`}},
 		{"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h MASTER_PORT=70000", nil, []string{`MASTER_PORT="70000"`}},
+		{"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h:29500", nil, []string{`MASTER_ADDR="h:29500"`, "without a port"}},
+		{"RANK=0 WORLD_SIZE=2 MASTER_ADDR=[::1]:29500", nil, []string{`MASTER_ADDR="[::1]:29500"`}},
+		{"RANK=0 WORLD_SIZE=2 MASTER_ADDR=[h]", nil, []string{`MASTER_ADDR="[h]"`}},
+		{"RANK=0 WORLD_SIZE=2 MASTER_ADDR=http://h/", nil, []string{`MASTER_ADDR="http://h/"`}},
 		{"WORLD_SIZE=4", nil, []string{"WORLD_SIZE=4", "expected RANK"}},
 		{"OMPI_COMM_WORLD_SIZE=4", nil, []string{"OMPI_COMM_WORLD_RANK is not set"}},
 		{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2", nil, []string{"mpirun -x MASTER_ADDR"}},
