@@ -1,13 +1,17 @@
 package kernel
 
-// Blocking of the vector levels. A product is computed in blocks of at most depthMax of k, so that a panel of b stays
-// in the first level cache; which depths depends on k alone, because that is what fixes the order of each sum.
+// Blocking of the vector levels. A product is computed in blocks of at most depthMax of k: so many that what is read and
+// written of c for each of them does not show, although a panel of b is then read from the second level cache, well ahead.
+// Which depths depends on k alone, because that is what fixes the order of each sum.
 const (
-	depthMax = 320
-	colsMax  = 2048 // columns of b packed at a time: 2.5 MiB, at home in the third level cache
-	rowsMax  = 280  // rows of a packed at a time: 350 KiB, at home in the second level cache
-	panelMax = 32   // widest panel of any level
-	unitMax  = 14   // tallest tile of any level
+	depthMax = 512
+	colsMax  = 2048 // columns of b packed at a time: 4 MiB, at home in the third level cache
+	rowsMax  = 168  // rows of a packed at a time: 340 KiB, at home in the second level cache
+	// shallowMax is up to how many rows of b are read where they lie, however many of a there are: what a panel has of them
+	// stays in the first level cache.
+	shallowMax = 64
+	panelMax   = 32 // widest panel of any level
+	unitMax    = 14 // tallest tile of any level
 )
 
 // depth returns the block depth for products over k.

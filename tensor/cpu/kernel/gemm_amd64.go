@@ -83,7 +83,7 @@ func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumu
 	mr := ceil(m, ceil(m, g.unit)) // bands of rows as even as possible
 	p := product{gemmUnit: g, mr: mr, alpha: alpha, c: c, ldc: ldc, a: a, b: b}
 	p.read = g.readA(m, n, k, a)
-	p.direct = b.CS == 1 && (m <= 2*g.unit || k*n <= smallMatrix)
+	p.direct = b.CS == 1 && (m <= 2*g.unit || k*n <= smallMatrix || k <= shallowMax && b.RS*4%2048 != 0)
 	packA := (min(m, rowsMax) + unitMax) * (kc + rowGap)
 	p.bufA, p.bufB = scratch[:packA], scratch[packA:]
 	for j := 0; j < n; j += colsMax {

@@ -123,7 +123,7 @@ func TestGemmBlocks(t *testing.T) {
 			{29, 33, depthMax - 1}, {29, 33, depthMax}, {29, 33, depthMax + 1}, {15, 65, 3*depthMax + 7},
 			{rowsMax - 1, 40, 17}, {rowsMax, 40, 17}, {rowsMax + 1, 40, 17}, {2*rowsMax + 3, 40, 16},
 			{2, colsMax, 5}, {2, colsMax + 1, 5}, {15, 2*colsMax + 5, 10}, {28, 64, 100}, {1, 100, 400}, {100, 1, 400},
-			{9, 130, 512}, {9, 130, 1024},
+			{9, 130, 512}, {9, 130, 1024}, {29, 130, shallowMax - 1}, {29, 130, shallowMax}, {29, 130, shallowMax + 1}, {30, 1024, shallowMax},
 		} {
 			for layoutA := range 3 {
 				for layoutB := range 3 {
