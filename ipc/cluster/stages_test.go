@@ -203,6 +203,49 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
+// TestSequence: where the result of a layer that is cut by columns and then by rows is wanted cut in its sequence, a reduce-scatter and an
+// all-gather move what an all-reduce would.
+func TestSequence(t *testing.T) {
+	const batch, seq, hidden, wide, n = 2, 6, 4, 32, 2
+	layer := func(s *tensor.Session) *tensor.Tensor {
+		made := func(signal string, seed int, shape ...int) (x *tensor.Tensor) {
+			elems := 1
+			for _, d := range shape {
+				elems *= d
+			}
+			s.Signal(signal, func() { x = tensor.From(s, numbers(elems, seed), shape...) })
+			return x
+		}
+		h := made("whole", 1, batch, seq, hidden).Matmul(made("columns", 2, hidden, wide)).ReLU().Matmul(made("rows", 3, wide, hidden)).Signal("sequence")
+		return h.Softmax(-1).Tanh().Matmul(made("columns", 4, hidden, wide)).Exp()
+	}
+	want, err := tensor.Data[float32](layer(session(t, start(t, cluster.Options{InProcess: true}))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := rows(n)
+	for _, cut := range []bool{false, true} {
+		calls := uint64(1)
+		if cut {
+			calls = 2
+			c.Signals = append(c.Signals, config.Signal{Name: "sequence", Shard: &config.Shard{Axis: 1}})
+		}
+		e := dial(t, start(t, cluster.Options{InProcess: true, Workers: n}), &client.Options{Config: c})
+		got, err := tensor.Data[float32](layer(tensor.NewSession(e, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range want {
+			if d := math.Abs(float64(got[i] - want[i])); d > 1e-4*math.Abs(float64(want[i])) {
+				t.Fatalf("element %d is %v, expected %v", i, got[i], want[i])
+			}
+		}
+		if st := e.Stats(); st.Calls != calls || st.Moved != 2*4*batch*seq*hidden*(n-1)/n {
+			t.Errorf("cut %v: %d collectives of %d bytes, expected %d of %d", cut, st.Calls, st.Moved, calls, 2*4*batch*seq*hidden*(n-1)/n)
+		}
+	}
+}
+
 // TestPipelineFails: what goes wrong in one stage goes wrong in all, is told as one worker would tell it, and costs only the batch.
 func TestPipelineFails(t *testing.T) {
 	for stages := 2; stages <= 3; stages++ {

@@ -224,17 +224,30 @@ func (s *stager) settle(r tensor.Ref, k int) {
 	}
 }
 
-// said is the stage that the signal of what r names has. A name with a slash has that of its right side, if none of its own.
+// said is the stage that the signal of what r names has: of a result that was named by itself, the one of that name.
 func (s *stager) said(r tensor.Ref) (stage int, ok bool) {
+	if i, instr := r.Instr(); instr {
+		if sig, ok := s.p.NameOf(i); ok {
+			if k, ok := StageFor(s.of, sig); ok {
+				return k, true
+			}
+		}
+	}
 	sig, ok := s.p.SignalOf(r)
 	if !ok {
 		return 0, false
 	}
-	if k, ok := find(s.of, sig); ok {
+	return StageFor(s.of, sig)
+}
+
+// StageFor is the stage that of says a signal has, whose names may be patterns. A name with a slash has that of its right side, if none
+// of its own.
+func StageFor(of map[tensor.Signal]int, sig tensor.Signal) (stage int, ok bool) {
+	if k, ok := find(of, sig); ok {
 		return k, true
 	}
-	_, of, _ := strings.Cut(sig.Name, "/")
-	return find(s.of, tensor.Signal{Name: of, Backward: sig.Backward})
+	_, name, _ := strings.Cut(sig.Name, "/")
+	return find(of, tensor.Signal{Name: name, Backward: sig.Backward})
 }
 
 func (s *stager) leaf(i int) bool { return s.p.Instrs[i].Op.Info().Class == tensor.ClassLeaf }

@@ -52,15 +52,16 @@ func (d *Images) check(m *Model) error {
 
 // steps feeds shuffled epochs of the training images.
 func (d *Images) steps(r *run) (feed, int, error) {
+	rows := r.rows()
 	epochs := data.NewEpochs(d.Train, r.o.Seed)
-	x := make([]float32, r.o.Batch*d.Train.Rows*d.Train.Cols)
-	y := make([]int64, r.o.Batch)
+	x := make([]float32, rows*d.Train.Rows*d.Train.Cols)
+	y := make([]int64, rows)
 	return func(n int) (*tensor.Tensor, *tensor.Tensor, error) {
-		if err := epochs.Fill(uint64(n)*uint64(r.o.Batch), x, y); err != nil {
+		if err := epochs.Fill(uint64(n)*uint64(rows), x, y); err != nil {
 			return nil, nil, err
 		}
-		return tensor.From(r.s, x, r.o.Batch, 1, d.Train.Rows, d.Train.Cols), tensor.From(r.s, y), nil
-	}, r.o.Batch, nil
+		return tensor.From(r.s, x, rows, 1, d.Train.Rows, d.Train.Cols), tensor.From(r.s, y), nil
+	}, rows, nil
 }
 
 // evaluate classifies every image of the test set.

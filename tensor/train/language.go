@@ -54,18 +54,19 @@ func (d *Text) check(m *Model) error {
 
 // steps feeds pieces of the text from random places.
 func (d *Text) steps(r *run) (feed, int, error) {
+	rows := r.rows()
 	length := r.model.context
 	crops, err := data.NewCrops(d.Train, length, r.o.Seed)
 	if err != nil {
 		return nil, 0, err
 	}
-	x, y := make([]int32, r.o.Batch*length), make([]int32, r.o.Batch*length)
+	x, y := make([]int32, rows*length), make([]int32, rows*length)
 	return func(n int) (*tensor.Tensor, *tensor.Tensor, error) {
-		if err := crops.FillInt32(uint64(n)*uint64(r.o.Batch), x, y); err != nil {
+		if err := crops.FillInt32(uint64(n)*uint64(rows), x, y); err != nil {
 			return nil, nil, err
 		}
-		return tensor.From(r.s, x, r.o.Batch, length), tensor.From(r.s, y, r.o.Batch, length), nil
-	}, r.o.Batch * length, nil
+		return tensor.From(r.s, x, rows, length), tensor.From(r.s, y, rows, length), nil
+	}, rows * length, nil
 }
 
 // evaluate reads the held-out text from its beginning to its end in pieces that don't overlap: every byte but the

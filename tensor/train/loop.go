@@ -20,13 +20,14 @@ type run struct {
 	model *Model
 	net   nn.Layer // examples in, logits out
 	sum   *Summary
+	pipe  *pipeline // nil for steps of one batch
 
 	from  *checkpoint.Checkpoint // what the run goes on from, nil for a new one
 	print string                 // fingerprint of its data, if it is to be saved
 	saved int                    // the step that the checkpoint has
 }
 
-// feed uploads the examples of step n, counted from 0.
+// feed uploads the examples of batch n, counted from 0, or of micro-batch n.
 type feed func(n int) (x, y *tensor.Tensor, err error)
 
 // train takes the steps, until all are done or ctx is, which is looked at between steps.
@@ -67,7 +68,9 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		opt.LR = schedule(n)
 		began := time.Now()
 		record := r.record
-		if r.o.Accumulate > 1 {
+		if r.pipe != nil {
+			record = r.pipelined
+		} else if r.o.Accumulate > 1 {
 			record = r.accumulate
 		}
 		loss, err := record(opt, leaves, next, n)

@@ -108,11 +108,17 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if err := r.recompute(); err != nil {
 		return r.sum, err
 	}
+	if r.pipe, err = newPipeline(m, r.net, &r.o); err != nil {
+		return r.sum, err
+	}
+	if r.pipe != nil {
+		r.sum.Micro, r.sum.Stages = r.o.MicroBatches, len(r.pipe.stages)
+	}
 	next, items, err := d.steps(r)
 	if err != nil {
 		return r.sum, err
 	}
-	if err := r.train(ctx, next, items*r.o.Accumulate); err != nil {
+	if err := r.train(ctx, next, items*r.o.Accumulate*r.o.MicroBatches); err != nil {
 		return r.sum, err
 	}
 	if r.o.Save != "" {

@@ -19,6 +19,14 @@ type Options struct {
 	// more than one batch is in memory at a time. A step then has Accumulate*Batch examples. 0 is 1.
 	Accumulate int
 
+	// MicroBatches is how many a batch is cut into, whose gradients are added up in one program. 0 is 1. With StageOf, the model's parts
+	// (nn.Parted) are stages that work on several of them at a time: forward and backward of each are recorded in the order of the
+	// schedule 1F1B, under the signals PartSignal. StageOf says on which stage such a signal is; parts of which it says nothing are
+	// with the one before. On workers that have a stage each, steps are those of one worker that takes the same micro-batches, to the bit or
+	// to the last bits (package compile).
+	MicroBatches int
+	StageOf      func(signal string) (stage int, ok bool)
+
 	// Recompute keeps of each layer only what goes in, and computes the rest again for the backward pass: less memory for
 	// more time, and the same bits. Language models can (nn.Recomputer).
 	Recompute bool
@@ -97,6 +105,8 @@ type Summary struct {
 	Seed       uint64 `json:"seed"`
 	Batch      int    `json:"batch"`
 	Accumulate int    `json:"accumulate"` // batches in a step
+	Micro      int    `json:"micro_batches,omitempty"`
+	Stages     int    `json:"stages,omitempty"`
 	Recompute  bool   `json:"recompute,omitempty"`
 
 	Steps   int  `json:"steps"` // done, those before Resumed included
@@ -139,6 +149,7 @@ func (o *Options) filled(d Options) Options {
 	f.Steps, f.Batch, f.Warmup = or(f.Steps, d.Steps), or(f.Batch, d.Batch), or(f.Warmup, d.Warmup)
 	f.LR, f.LRLast, f.Decay, f.Clip = or(f.LR, d.LR), or(f.LRLast, d.LRLast), or(f.Decay, d.Decay), or(f.Clip, d.Clip)
 	f.Accumulate = or(or(f.Accumulate, d.Accumulate), 1)
+	f.MicroBatches = or(or(f.MicroBatches, d.MicroBatches), 1)
 	f.inFlight = or(f.inFlight, defaultInFlight)
 	f.LossEvery, f.Sample = or(f.LossEvery, d.LossEvery), or(f.Sample, d.Sample)
 	f.Warmup = min(f.Warmup, f.Steps/10) // a short run would otherwise never leave it
@@ -155,6 +166,8 @@ func (o *Options) check() error {
 		{"steps", o.Steps > 0, o.Steps, "at least 1"},
 		{"batch", o.Batch > 0 && o.Batch <= maxBatch, o.Batch, fmt.Sprintf("1 to %d", maxBatch)},
 		{"accumulate", o.Accumulate > 0 && o.Accumulate <= maxBatch, o.Accumulate, fmt.Sprintf("1 to %d", maxBatch)},
+		{"micro-batches", o.MicroBatches > 0 && o.Batch%max(o.MicroBatches, 1) == 0, o.MicroBatches, fmt.Sprintf("a divisor of the batch, %d", o.Batch)},
+		{"accumulate with micro-batches", o.Accumulate == 1 || o.MicroBatches == 1 && o.StageOf == nil, o.Accumulate, "1: micro-batches accumulate"},
 		{"lr", o.LR > 0 && !math.IsInf(o.LR, 0), o.LR, "above 0"},
 		{"loss-every", o.LossEvery > 0, o.LossEvery, "at least 1"},
 		{"every", o.Every >= 0, o.Every, "at least 1"},

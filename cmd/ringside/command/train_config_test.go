@@ -8,17 +8,23 @@ import (
 	"testing"
 )
 
-// The example of docs/sharding.md: a config is followed, and changes no number.
+// The examples of docs/sharding.md: a config is followed, and changes no number.
 func TestTrainWithConfig(t *testing.T) {
+	t.Run("sharding", func(t *testing.T) { trainWithConfig(t, "sharding.yaml", 4, 10) })
+	t.Run("pipeline", func(t *testing.T) { trainWithConfig(t, "pipeline.yaml", 2, 5) })
+}
+
+// trainWithConfig trains by a file for some workers, which take part in so many collectives at least.
+func trainWithConfig(t *testing.T, name string, workers int, calls float64) {
 	runtimeDir(t)
-	file := filepath.Join("..", "..", "..", "docs", "sharding.yaml")
+	file := filepath.Join("..", "..", "..", "docs", name)
 	args := []string{"--model", "qwen3-tiny", "--data", textFile(t), "--steps", "4", "--loss-every", "1", "--batch", "4", "--sample", "0"}
 	far := trained(t, append(args, "--config", file)...)
 	near := trained(t, append(args, "--in-process")...)
-	if far.Traffic == nil || far.Workers != 4 || far.TensorBytes != 0 {
-		t.Fatalf("not 4 workers, or tensors went through the dispatcher: %+v", far.Traffic)
+	if far.Traffic == nil || far.Workers != workers || far.TensorBytes != 0 {
+		t.Fatalf("not %d workers, or tensors went through the dispatcher: %+v", workers, far.Traffic)
 	}
-	if far.CollectivesPerStep == nil || *far.CollectivesPerStep < 10 || *far.MovedPerStep == 0 {
+	if far.CollectivesPerStep == nil || *far.CollectivesPerStep < calls || *far.MovedPerStep == 0 {
 		t.Errorf("nothing was cut: %+v", far.Traffic)
 	}
 	if len(far.Losses) != len(near.Losses) || len(far.Losses) != 4 {
@@ -36,7 +42,7 @@ func TestTrainBadConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	for text, want := range map[string]string{
 		"batch:\n  shard: {axis: 0, along: model}\n":    file + ":2:27: batch.shard.along: model: the mesh has no such dim, expected data",
-		"a: {workers: [0]}\nb: {workers: [1]}\n":        "2 stages",
+		"micro_batches: 3\nbatch: {shard: {axis: 0}}\n": "micro-batches is 3, expected a divisor of the batch, 8",
 		"workers: 2\nbatch: {shard: {axis: 0, x: 1}}\n": file + ":2:29: batch.shard.x",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -32,20 +32,31 @@ func NewMLP(s *tensor.Session, sizes ...int) (*MLP, error) {
 // Params implements nn.Module.
 func (m *MLP) Params() []tensor.Named {
 	var ps []tensor.Named
-	for i, l := range m.layers {
-		ps = append(ps, nn.Prefix(fmt.Sprintf("fc%d", i+1), l.Params())...)
+	for _, p := range m.Parts() {
+		ps = append(ps, p.Params...)
 	}
 	return ps
 }
 
+// Parts implements nn.Parted: fc1, fc2, ..., each with what is before its product.
+func (m *MLP) Parts() []nn.Part {
+	var parts []nn.Part
+	for i, l := range m.layers {
+		name := fmt.Sprintf("fc%d", i+1)
+		parts = append(parts, nn.Part{Name: name, Params: nn.Prefix(name, l.Params()), Forward: func(x *tensor.Tensor) *tensor.Tensor {
+			if i == 0 {
+				return l.Forward(nn.Flatten()(x))
+			}
+			return l.Forward(x.ReLU())
+		}})
+	}
+	return parts
+}
+
 // Forward gives the logits [n, classes] of x [n, ...], whose other dims are flattened.
 func (m *MLP) Forward(x *tensor.Tensor) *tensor.Tensor {
-	x = nn.Flatten()(x)
-	for i, l := range m.layers {
-		if i > 0 {
-			x = x.ReLU()
-		}
-		x = l.Forward(x)
+	for _, p := range m.Parts() {
+		x = p.Forward(x)
 	}
 	return x
 }

@@ -89,14 +89,14 @@ func NewQwen3(s *tensor.Session, c Qwen3Config) (*Qwen3, error) {
 		return nil, err
 	}
 	linear := func(in, out int) *nn.Linear { return &nn.Linear{Weight: nn.Normal(s, deviation, out, in)} }
-	rotary := nn.NewRotary(s, c.Context, c.HeadDim, c.Theta)
 	m := &Qwen3{Config: c, embed: &nn.Embedding{Weight: nn.Normal(s, deviation, c.Vocab, c.Hidden)}}
 	for range c.Layers {
 		m.blocks = append(m.blocks, &block{
 			attnNorm: nn.NewRMSNorm(s, c.Hidden, c.Eps),
 			attn: &nn.Attention{
-				Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Causal: true, Rotary: rotary,
-				Q: linear(c.Hidden, c.Heads*c.HeadDim), K: linear(c.Hidden, c.KVHeads*c.HeadDim),
+				Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Causal: true,
+				Rotary: nn.NewRotary(s, c.Context, c.HeadDim, c.Theta), // its own, to lie where the layer does
+				Q:      linear(c.Hidden, c.Heads*c.HeadDim), K: linear(c.Hidden, c.KVHeads*c.HeadDim),
 				V: linear(c.Hidden, c.KVHeads*c.HeadDim), O: linear(c.Heads*c.HeadDim, c.Hidden),
 				QNorm: nn.NewRMSNorm(s, c.HeadDim, c.Eps), KNorm: nn.NewRMSNorm(s, c.HeadDim, c.Eps),
 			},
@@ -113,33 +113,54 @@ func NewQwen3(s *tensor.Session, c Qwen3Config) (*Qwen3, error) {
 
 // Params implements nn.Module.
 func (m *Qwen3) Params() []tensor.Named {
-	ps := nn.Prefix("model.embed_tokens", m.embed.Params())
+	parts := m.Parts()
+	if m.head == nil { // the last part's parameters are the first one's
+		parts = parts[:len(parts)-1]
+	}
+	var ps []tensor.Named
+	for _, p := range parts {
+		ps = append(ps, p.Params...)
+	}
+	return ps
+}
+
+// Parts implements nn.Parted: model.embed_tokens, model.layers.0, model.layers.1, ..., model.norm and lm_head, which has the
+// embedding's parameter if that is tied to it.
+func (m *Qwen3) Parts() []nn.Part {
+	embed := nn.Prefix("model.embed_tokens", m.embed.Params())
+	parts := []nn.Part{{Name: "model.embed_tokens", Params: embed, Forward: m.embed.Forward}}
 	for i, b := range m.blocks {
-		ps = append(ps, nn.Prefix(fmt.Sprintf("model.layers.%d", i), slices.Concat(
+		name := fmt.Sprintf("model.layers.%d", i)
+		parts = append(parts, nn.Part{Name: name, Params: nn.Prefix(name, slices.Concat(
 			nn.Prefix("input_layernorm", b.attnNorm.Params()),
 			nn.Prefix("self_attn", b.attn.Params()),
 			nn.Prefix("post_attention_layernorm", b.mlpNorm.Params()),
 			nn.Prefix("mlp", b.mlp.Params()),
-		))...)
+		)), Forward: func(h *tensor.Tensor) *tensor.Tensor { return m.block(b, h) }})
 	}
-	ps = append(ps, nn.Prefix("model.norm", m.norm.Params())...)
+	head := embed
 	if m.head != nil {
-		ps = append(ps, nn.Prefix("lm_head", m.head.Params())...)
+		head = nn.Prefix("lm_head", m.head.Params())
 	}
-	return ps
+	return append(parts, nn.Part{Name: "model.norm", Params: nn.Prefix("model.norm", m.norm.Params()), Forward: m.norm.Forward},
+		nn.Part{Name: "lm_head", Params: head, Forward: m.logits})
 }
 
 // hidden is the last layer's output [b, t, hidden], normalised, for tokens x [b, t].
 func (m *Qwen3) hidden(x *tensor.Tensor) *tensor.Tensor {
 	h := m.embed.Forward(x)
 	for _, b := range m.blocks {
-		if m.again {
-			h = nn.Recomputed(b.forward, h)
-		} else {
-			h = b.forward(h)
-		}
+		h = m.block(b, h)
 	}
 	return m.norm.Forward(h)
+}
+
+// block is b of h.
+func (m *Qwen3) block(b *block, h *tensor.Tensor) *tensor.Tensor {
+	if m.again {
+		return nn.Recomputed(b.forward, h)
+	}
+	return b.forward(h)
 }
 
 func (b *block) forward(h *tensor.Tensor) *tensor.Tensor {

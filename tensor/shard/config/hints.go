@@ -94,6 +94,11 @@ func (c *Config) hint(g *Signal) (h shard.Hint, ok bool) {
 	return h, true
 }
 
+// StageFor is the number of the stage, of Stages, on which what has that signal is put; false if it may be anywhere.
+func (c *Config) StageFor(signal string) (stage int, ok bool) {
+	return shard.StageFor(c.StageOf(), tensor.Signal{Name: signal})
+}
+
 // StageOf says in which of Stages each signal runs. Gradients of a signal run where its backward signal does, or else where it does
 // itself. A signal that isn't listed runs anywhere.
 func (c *Config) StageOf() map[tensor.Signal]int {
