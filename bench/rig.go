@@ -16,7 +16,8 @@ type rig struct {
 	sess  *tensor.Session
 	close func() error
 
-	worker int // its process; 0 in-process
+	worker int            // its process; 0 in-process
+	client *client.Engine // nil in-process
 }
 
 // inProcess is a session on the cpu engine of this process.
@@ -43,7 +44,7 @@ func throughThreads(ctx context.Context, o *Options, threads int) (*rig, error) 
 		return nil, err
 	}
 	s := tensor.NewSession(e, nil)
-	g := &rig{name: "cluster", sess: s, close: func() error { return errors.Join(s.Close(), c.Close()) }}
+	g := &rig{name: "cluster", sess: s, client: e, close: func() error { return errors.Join(s.Close(), c.Close()) }}
 	for _, p := range c.Parts() {
 		if p.Role == cluster.RoleWorker {
 			g.worker = p.PID

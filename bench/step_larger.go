@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 
@@ -48,6 +49,7 @@ func largerSteps(ctx context.Context, o *Options, r *Report, far *rig) error {
 	}
 	n := o.work(10)
 	var before cpu.Stats
+	var sent client.Stats
 	for round := range o.rounds(9) + 1 { // the first is not counted
 		for i, side := range sides {
 			start, err := pageFaults(far.worker)
@@ -71,10 +73,10 @@ func largerSteps(ctx context.Context, o *Options, r *Report, far *rig) error {
 			}
 		}
 		if round == 0 {
-			before = dev.Stats()
+			before, sent = dev.Stats(), far.client.Stats()
 		}
 	}
-	after := dev.Stats()
+	after, known := dev.Stats(), far.client.Stats()
 	plan, err := planOf(t)
 	if err != nil {
 		return err
@@ -85,6 +87,9 @@ func largerSteps(ctx context.Context, o *Options, r *Report, far *rig) error {
 	r.measured(faults)
 	r.atMost("step_t128_cluster_over_inprocess", ratio(sides[1], sides[0]), maxLargerRatio)
 	r.atLeast("plan_hits", float64(after.Hits-before.Hits)/float64(after.Hits-before.Hits+after.Misses-before.Misses), minHits)
+	r.atLeast("program_hits", float64(known.Known-sent.Known)/float64(known.Known-sent.Known+known.Bodies-sent.Bodies), minHits)
+	r.measured(&series{name: "t128 programs that the worker keeps", unit: "programs", rounds: [][]float64{{float64(known.Programs)}}})
+	r.measured(&series{name: "t128 programs that it keeps, encoded", unit: "bytes", rounds: [][]float64{{float64(known.ProgramBytes)}}})
 	r.atMost("peak_over_lower_bound", float64(plan.Stats.TempBytes)/float64(plan.Stats.LowerBound), maxPeakRatio)
 	r.atMost("faults_per_step", quantile(faults.medians(), 0.5), maxFaults)
 	return nil

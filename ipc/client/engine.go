@@ -80,6 +80,8 @@ type Engine struct {
 
 	stats struct {
 		batches, messages, bytes, roundTrips, bodies, bodyBytes, uploads, uploadBytes, fetched, segments, calls, moved, plans atomic.Uint64
+
+		known, forgotten, programs, programsB atomic.Uint64
 	}
 }
 
@@ -105,16 +107,20 @@ var _ tensor.Engine = (*Engine)(nil)
 
 // Stats are an engine's counters.
 type Stats struct {
-	Batches     uint64 // calls of Submit that sent something
-	Messages    uint64 // sent, of any kind
-	Bytes       uint64 // of these; what uploads hold is beside them, in shared memory
-	RoundTrips  uint64 // waits for an answer
-	Bodies      uint64 // programs sent
-	BodyBytes   uint64 // bytes of these
-	Uploads     uint64 // values uploaded
-	UploadBytes uint64 // bytes of these
-	Fetched     uint64 // values read
-	Segments    uint64 // of our memory announced to the worker
+	Batches      uint64 // calls of Submit that sent something
+	Messages     uint64 // sent, of any kind
+	Bytes        uint64 // of these; what uploads hold is beside them, in shared memory
+	RoundTrips   uint64 // waits for an answer
+	Bodies       uint64 // programs sent, because the worker did not have them
+	BodyBytes    uint64 // bytes of these
+	Known        uint64 // batches whose program it had
+	Forgotten    uint64 // programs that it was told to forget, to make room for others
+	Programs     uint64 // that it has
+	ProgramBytes uint64 // bytes of these
+	Uploads      uint64 // values uploaded
+	UploadBytes  uint64 // bytes of these
+	Fetched      uint64 // values read
+	Segments     uint64 // of our memory announced to the worker
 
 	// Of sessions with several workers, as of their last answers: collectives that each took part in, bytes that the one that
 	// sent most sent in them, and programs that they rewrote for how tensors lie. A program that is run again is not rewritten.
@@ -128,7 +134,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{addr: addr, name: o.Name, log: o.Logger, workers: make([]member, o.Workers)}
+	e := &Engine{addr: addr, name: o.Name, log: o.Logger, workers: make([]member, o.Workers), programs: mirror{max: o.Programs}}
 	for _, st := range o.Config.Stages() {
 		e.stages++
 		for i, r := range st.Workers {
@@ -217,6 +223,7 @@ func (e *Engine) Stats() Stats {
 		Batches: s.batches.Load(), Messages: s.messages.Load(), Bytes: s.bytes.Load(), RoundTrips: s.roundTrips.Load(),
 		Bodies: s.bodies.Load(), BodyBytes: s.bodyBytes.Load(), Uploads: s.uploads.Load(), UploadBytes: s.uploadBytes.Load(),
 		Fetched: s.fetched.Load(), Segments: s.segments.Load(),
+		Known: s.known.Load(), Forgotten: s.forgotten.Load(), Programs: s.programs.Load(), ProgramBytes: s.programsB.Load(),
 	}
 }
 

@@ -12,8 +12,9 @@ const (
 	maxProgramBytes = 16 << 20
 )
 
-// mirror is which programs the worker knows, those used longest ago last. The zero value is ready.
+// mirror is which programs the worker knows, those used longest ago last.
 type mirror struct {
+	max   int       // how many
 	order list.List // of *known
 	known map[wire.Hash]*list.Element
 	bytes int
@@ -41,7 +42,7 @@ func (m *mirror) add(h wire.Hash, bytes int, forget []wire.Hash) []wire.Hash {
 	}
 	m.known[h] = m.order.PushFront(&known{h, bytes})
 	m.bytes += bytes
-	for m.order.Len() > maxPrograms || m.bytes > maxProgramBytes && m.order.Len() > 1 {
+	for m.order.Len() > m.max || m.bytes > maxProgramBytes && m.order.Len() > 1 {
 		old := m.order.Remove(m.order.Back()).(*known)
 		delete(m.known, old.hash)
 		m.bytes -= old.bytes

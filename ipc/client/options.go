@@ -41,6 +41,10 @@ type Options struct {
 	// Quota bounds the bytes of the session's tensors at the worker. 0: as the worker likes.
 	Quota uint64
 
+	// Programs bounds how many programs the worker is made to remember for the session, at most 256, the default. They are no more
+	// than 16 MiB encoded either. The one that was run longest ago is forgotten first, and sent again when it is run again.
+	Programs int
+
 	// MaxBytes bounds the memory for uploads. 0: what the machine has.
 	MaxBytes int64
 
@@ -90,6 +94,12 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.Workers < 0 || c.Workers > wire.MaxWorkers {
 		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ipc.ErrBadOption, c.Workers, wire.MaxWorkers)
+	}
+	if c.Programs == 0 {
+		c.Programs = maxPrograms
+	}
+	if c.Programs < 0 || c.Programs > maxPrograms {
+		return c, fmt.Errorf("%w: Programs %d, expected 1 to %d", ipc.ErrBadOption, c.Programs, maxPrograms)
 	}
 	if len(c.Name) > wire.MaxName {
 		return c, fmt.Errorf("%w: Name of %d bytes, at most %d", ipc.ErrBadOption, len(c.Name), wire.MaxName)

@@ -157,7 +157,9 @@ func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
 		return nil
 	}
 	hash, encoded := wire.Hash(b.Hash), b.Encoded
-	if !e.programs.use(hash) {
+	if e.programs.use(hash) {
+		e.stats.known.Add(1)
+	} else {
 		if err := wire.Bodies(0, hash, encoded, ipc.MaxMessage, func(m *wire.Body) error {
 			return e.send(ctx, wire.KindBody, m.Size(), func(dst []byte) []byte { return wire.AppendBody(dst, m) })
 		}); err != nil {
@@ -166,7 +168,11 @@ func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
 		e.stats.bodies.Add(1)
 		e.stats.bodyBytes.Add(uint64(len(encoded)))
 		e.forget = slices.DeleteFunc(e.forget, func(h wire.Hash) bool { return h == hash })
+		before := len(e.forget)
 		e.forget = e.programs.add(hash, len(encoded), e.forget)
+		e.stats.forgotten.Add(uint64(len(e.forget) - before))
+		e.stats.programs.Store(uint64(e.programs.order.Len()))
+		e.stats.programsB.Store(uint64(e.programs.bytes))
 	}
 	e.run.Hash = hash
 	e.run.Scalars = append(e.run.Scalars, b.Scalars...)

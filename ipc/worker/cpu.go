@@ -22,6 +22,11 @@ func (d cpuDevice) Compile(hash tensor.Hash, encoded []byte) (Program, error) {
 	return cpuProgram{c}, nil
 }
 
+func (d cpuDevice) PlanStats() PlanStats {
+	s := d.Stats()
+	return PlanStats{Hits: s.Hits, Misses: s.Misses, Evicted: s.Evicted, Plans: s.Plans, Bytes: s.PlanBytes}
+}
+
 func (d cpuDevice) Open() Space { return cpuSpace{d.Device.Open()} }
 
 type cpuSpace struct{ *cpu.Space }

@@ -19,6 +19,18 @@ type Device interface {
 	Close() error
 }
 
+// PlanCache is implemented by a Device that keeps what it compiled, for the sessions of all clients.
+type PlanCache interface {
+	PlanStats() PlanStats
+}
+
+// PlanStats are the counters of a device's cache of compiled programs. A session brings a program once: what it runs again
+// needs no look into the cache.
+type PlanStats struct {
+	Hits, Misses, Evicted uint64 // found, compiled, given up for others
+	Plans, Bytes          int    // that are there; of their programs, encoded
+}
+
 // Program is what a device made of a program; its own spaces take it.
 type Program interface {
 	// Parsed is the program.

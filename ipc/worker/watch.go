@@ -172,12 +172,14 @@ func (w *Worker) answerWatch(ctx context.Context, m *ipc.Message) error {
 func (w *Worker) counters() []wire.Counter {
 	st, arena := w.Stats(), w.dev.Arena().Stats()
 	ops, hits := slices.Clone(w.watch.ops), w.watch.hits
-	var calls, moved, rewritten, backlog, backlogB uint64
+	var calls, moved, rewritten, backlog, backlogB, kept, keptB uint64
 	for _, s := range w.sessions {
 		for _, p := range s.programs {
 			ops.add(p)
 			hits += max(p.runs, 1) - 1
 		}
+		kept += uint64(len(s.programs))
+		keptB += uint64(s.bytes)
 		backlog += uint64(len(s.backlog))
 		backlogB += uint64(s.backlogB)
 		if s.shared != nil {
@@ -192,6 +194,12 @@ func (w *Worker) counters() []wire.Counter {
 		{Name: "messages", Value: w.watch.messages}, {Name: "busy_ns", Value: uint64(w.watch.busy)}, {Name: "waiting_ns", Value: uint64(w.watch.waiting)},
 		{Name: "backlog", Value: backlog}, {Name: "backlog_bytes", Value: backlogB},
 		{Name: "arena_bytes", Value: uint64(arena.Bytes)}, {Name: "arena_in_use", Value: uint64(arena.InUse)},
+	}
+	out = append(out, wire.Counter{Name: "programs_kept", Value: kept}, wire.Counter{Name: "program_bytes", Value: keptB})
+	if c, ok := w.dev.(PlanCache); ok {
+		p := c.PlanStats()
+		out = append(out, wire.Counter{Name: "plans", Value: uint64(p.Plans)}, wire.Counter{Name: "plan_bytes", Value: uint64(p.Bytes)},
+			wire.Counter{Name: "plans_shared", Value: p.Hits}, wire.Counter{Name: "plans_compiled", Value: p.Misses}, wire.Counter{Name: "plans_evicted", Value: p.Evicted})
 	}
 	for op, n := range ops {
 		if n > 0 && len(out) < wire.MaxCounters {

@@ -70,6 +70,67 @@ func TestPlanOfAnotherHash(t *testing.T) {
 	}
 }
 
+// Two programs of one hash never answer for each other.
+func TestPlansOfOneHash(t *testing.T) {
+	d, err := cpu.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	one, two := encodedPlus(1), encodedPlus(2)
+	if _, err := d.Compile(tensor.HashOf(one), one); err != nil {
+		t.Fatal(err)
+	}
+	d.Collide(tensor.HashOf(one), tensor.HashOf(two))
+	for i, want := range []int{2, 2, 1, 1} {
+		e := encodedPlus(want)
+		c, err := d.Compile(tensor.HashOf(e), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(c.Plan().Program.Instrs); got != want {
+			t.Errorf("look %d gave a program of %d additions, expected %d", i, got, want)
+		}
+	}
+	if s := d.Stats(); s.Hits != 2 || s.Misses != 3 || s.Plans != 2 || s.PlanBytes != len(one)+len(two) {
+		t.Errorf("%d hits, %d misses, %d plans of %d bytes; expected 2, 3, 2 of %d", s.Hits, s.Misses, s.Plans, s.PlanBytes, len(one)+len(two))
+	}
+}
+
+// Three programs in rotation where there is room for two plans: each is compiled every time and computes what it did.
+func TestPlansInRotation(t *testing.T) {
+	d, err := cpu.New(&cpu.Options{Plans: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	s := tensor.NewSession(cpu.NewEngine(d), nil)
+	defer s.Close()
+	const rounds = 4
+	for i := range rounds {
+		for n := 1; n <= 3; n++ {
+			var y *tensor.Tensor
+			s.Scope(func(sc *tensor.Scope) {
+				x := tensor.Full(s, tensor.F32, float64(i), n)
+				for range n {
+					x = x.MulS(2).AddS(1)
+				}
+				y = sc.Keep(x.Sum())
+			})
+			want := float64(i)
+			for range n {
+				want = want*2 + 1
+			}
+			if got, err := y.Item(); err != nil || got != want*float64(n) {
+				t.Errorf("round %d, program %d gave %v, %v; expected %v", i, n, got, err, want*float64(n))
+			}
+		}
+	}
+	if st := d.Stats(); st.Hits != 0 || st.Misses != 3*rounds || st.Evicted != 3*rounds-2 || st.Plans != 2 || st.PlanBytes == 0 {
+		t.Errorf("%d hits, %d compiled, %d evicted, %d plans of %d bytes; expected 0, %d, %d, 2", st.Hits, st.Misses, st.Evicted, st.Plans, st.PlanBytes, 3*rounds, 3*rounds-2)
+	}
+}
+
 // Epochs whose last batch is smaller are two programs, however many epochs there are and whatever the scalars.
 func TestPlansOfALastSmallerBatch(t *testing.T) {
 	d, err := cpu.New(nil)

@@ -133,7 +133,7 @@ func (d *Device) release() {
 // Stats are a device's counters.
 type Stats struct {
 	Hits, Misses, Evicted uint64 // of the plan cache
-	Plans                 int
+	Plans, PlanBytes      int    // in it; of their programs, encoded
 	Runs                  uint64
 	Arena                 shm.ArenaStats
 }
@@ -141,7 +141,7 @@ type Stats struct {
 // Stats are the counters so far.
 func (d *Device) Stats() Stats {
 	d.mu.Lock()
-	s := Stats{Hits: d.plans.hits, Misses: d.plans.misses, Evicted: d.plans.evicted, Plans: d.plans.order.Len(), Runs: d.runs}
+	s := Stats{Hits: d.plans.hits, Misses: d.plans.misses, Evicted: d.plans.evicted, Plans: d.plans.order.Len(), PlanBytes: d.plans.bytes, Runs: d.runs}
 	d.mu.Unlock()
 	s.Arena = d.arena.Stats()
 	return s

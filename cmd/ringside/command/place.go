@@ -31,6 +31,7 @@ type place struct {
 	auto      bool
 	zero1     bool
 	file      string // a config of workers and signals
+	hosts     int    // 2: of two that this machine plays
 }
 
 func (p *place) flags(f *pflag.FlagSet) {
@@ -41,6 +42,7 @@ func (p *place) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.mesh, "mesh", "", "how the workers are arranged, as 2x2: batches are cut along the first dim, large matrices with --auto-shard along the last")
 	f.BoolVar(&p.auto, "auto-shard", false, "choose how tensors lie of which nothing else is said")
 	f.BoolVar(&p.zero1, "zero1", false, "cut the optimizer's state along the first dim of the mesh")
+	f.IntVar(&p.hosts, "hosts", 1, "2: have the workers on two hosts, half of them on each, played by network namespaces of this one; as root")
 	f.StringVar(&p.file, "config", "", "YAML file that says how many workers there are and how tensors lie on them (docs/sharding.md)")
 }
 
@@ -80,14 +82,20 @@ func (p *place) fromFile() (*config.Config, error) {
 	if p.workers != 0 || p.mesh != "" || p.auto || p.zero1 {
 		return nil, usagef("--config and --workers, --mesh, --auto-shard, --zero1 exclude each other: the file says these")
 	}
-	return readConfig(p.file)
+	c, err := readConfig(p.file)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(c.Stages()); n > 1 {
+		return nil, fmt.Errorf("--config: %s has %d stages: plan dump shows them, workers run one together; leave workers of signals out", p.file, n)
+	}
+	return c, nil
 }
 
 // seat is a session at its place, and what to know about it.
 type seat struct {
 	*tensor.Session
-	*Traffic                // nil in this process
-	layout   *config.Config // nil in this process
+	*Traffic // nil in this process
 	client   *client.Engine
 	cluster  *cluster.Cluster // nil unless it is our own
 	addr     string
@@ -165,7 +173,7 @@ func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.client, s.Traffic, s.layout = e, &Traffic{Workers: e.Workers()}, layout
+	s.client, s.Traffic = e, &Traffic{Workers: e.Workers()}
 	s.Session = tensor.NewSession(e, nil)
 	return s, nil
 }
@@ -197,10 +205,13 @@ type Traffic struct {
 	InputBytesPerStep *float64 `json:"input_bytes_per_step,omitempty"` // of the batch
 	RoundTripsPerStep *float64 `json:"round_trips_per_step,omitempty"` // how often the client waited
 	ProgramBodies     uint64   `json:"program_bodies_sent"`            // until the last step
+	ProgramsKnown     uint64   `json:"programs_known"`                 // how often the worker had the program that was to run
+	ProgramsForgotten uint64   `json:"programs_forgotten"`             // that it was told to forget, to make room for others
+	Programs          uint64   `json:"programs"`                       // that it has of this session
+	ProgramBytes      uint64   `json:"program_bytes"`                  // of these
 	TensorBytes       uint64   `json:"dispatcher_tensor_bytes"`        // that went through the dispatcher, whose every client counts
 
-	// Of several workers: collectives that the busiest takes part in, and transfers to other stages that it sends, and the bytes that it
-	// sends in them.
+	// Of several workers: collectives that each takes part in, and the bytes it sends in them.
 	Workers            int      `json:"workers"`
 	CollectivesPerStep *float64 `json:"collectives_per_step,omitempty"`
 	MovedPerStep       *float64 `json:"collective_bytes_per_step,omitempty"`
@@ -212,16 +223,8 @@ type Traffic struct {
 // started is called after the first step.
 func (s *seat) started() {
 	if s.client != nil {
-		s.first = s.counters()
+		s.first = s.client.Stats()
 	}
-}
-
-// counters are the engine's. Several workers say theirs with answers, which all give if they are asked to.
-func (s *seat) counters() client.Stats {
-	if s.Workers > 1 {
-		_ = s.Session.Sync() // an error is there for the next who asks
-	}
-	return s.client.Stats()
 }
 
 // trained is called after the last of n steps.
@@ -229,8 +232,9 @@ func (s *seat) trained(n int) {
 	if s.client == nil {
 		return
 	}
-	now := s.counters()
-	s.ProgramBodies = now.Bodies
+	now := s.client.Stats()
+	s.ProgramBodies, s.ProgramsKnown, s.ProgramsForgotten = now.Bodies, now.Known, now.Forgotten
+	s.Programs, s.ProgramBytes = now.Programs, now.ProgramBytes
 	if n > 1 {
 		per := func(now, first uint64) *float64 {
 			x := float64(now-first) / float64(n-1)
@@ -256,6 +260,7 @@ func (s *seat) trained(n int) {
 func (s *seat) plans(o *outcome) {
 	if s.device != nil {
 		st := s.device.Stats()
-		o.PlanCacheHits, o.PlanCacheMisses = &st.Hits, &st.Misses
+		o.PlanCacheHits, o.PlanCacheMisses, o.PlanCacheEvicted = &st.Hits, &st.Misses, &st.Evicted
+		o.PlanCachePlans, o.PlanCacheBytes = &st.Plans, &st.PlanBytes
 	}
 }

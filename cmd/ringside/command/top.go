@@ -30,7 +30,8 @@ func newTop() *cobra.Command {
 		Short: "show what a dispatcher and its workers do, again and again",
 		Long: `Top asks a dispatcher and its workers every so often what they did, and shows how busy each worker is, how much of that
 it waited in collectives, what waits for it, how many of its runs found their plan, its operations by kind, and the sessions that worked
-most. It ends when it is interrupted. A worker measures only while somebody looks; one that runs a long program answers when that is
+most. With --json there is more of each, its programs and plans for instance: how many it keeps, of how many bytes, and how many it
+compiled, found and gave up so far. It ends when it is interrupted. A worker measures only while somebody looks; one that runs a long program answers when that is
 done, and until then is said to be silent.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -109,7 +109,14 @@ type topWorker struct {
 	Busy         float64            `json:"busy"`    // part of the time, 0 to 1
 	Waiting      float64            `json:"waiting"` // of this, in collectives
 	Runs         float64            `json:"runs"`
-	PlanHits     float64            `json:"plan_hits"` // runs of programs that had been run before
+	PlanHits     float64            `json:"plan_hits"`      // runs of programs that had been run before
+	Programs     uint64             `json:"programs"`       // that sessions have sent and not given up
+	ProgramBytes uint64             `json:"program_bytes"`  // of these, encoded
+	Plans        uint64             `json:"plans"`          // of programs, for sessions to come too
+	PlanBytes    uint64             `json:"plan_bytes"`     // of the programs of these, encoded
+	Compiled     uint64             `json:"plans_compiled"` // so far
+	Shared       uint64             `json:"plans_shared"`   // programs that another session had brought before
+	Evicted      uint64             `json:"plans_evicted"`  // plans given up for others
 	Messages     float64            `json:"messages"`
 	Collectives  float64            `json:"collectives"`
 	MovedBytes   float64            `json:"moved_bytes"`   // sent to other workers
@@ -191,6 +198,9 @@ func (w *topWorker) fill(now, before *wire.Watched) {
 	r := func(name string) float64 { return rate(now.Get(name), before.Get(name), seconds) }
 	w.Busy, w.Waiting = min(r("busy_ns")/1e9, 1), min(r("waiting_ns")/1e9, 1)
 	w.Runs, w.PlanHits, w.Messages = r("runs"), r("plan_hits"), r("messages")
+	w.Programs, w.ProgramBytes = now.Get("programs_kept"), now.Get("program_bytes")
+	w.Plans, w.PlanBytes = now.Get("plans"), now.Get("plan_bytes")
+	w.Compiled, w.Shared, w.Evicted = now.Get("plans_compiled"), now.Get("plans_shared"), now.Get("plans_evicted")
 	w.Collectives, w.MovedBytes = r("collectives"), r("moved_bytes")
 	w.Backlog, w.BacklogBytes = now.Get("backlog"), now.Get("backlog_bytes")
 	w.ArenaBytes, w.ArenaInUse = now.Get("arena_bytes"), now.Get("arena_in_use")
