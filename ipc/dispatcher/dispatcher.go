@@ -139,6 +139,13 @@ func (d *Dispatcher) serve(p *peer) (worked bool) {
 	if len(p.queue) > 0 {
 		worked = p.flush()
 	}
+	if p.queued > d.o.MaxQueued && p.role != ipc.RoleWorker { // it asks on and reads nothing: what it says waits until it does
+		if err := p.conn.Err(); err != nil {
+			d.lost(p, err)
+			return true
+		}
+		return worked
+	}
 	if p.credit = min(p.credit+quantum, quantum); p.credit <= 0 {
 		return true // it had more than its share; that there is nothing to do would be wrong
 	}

@@ -41,7 +41,8 @@ type Options struct {
 	// negative: it fails at once.
 	WorkerWait time.Duration
 
-	// MaxQueued is how many bytes are kept for a client that does not read. Default 4 MiB.
+	// MaxQueued is how many bytes are kept for a client that does not read, and of sessions that are opened and closed for a
+	// worker that does not. Default 4 MiB.
 	MaxQueued int
 
 	// MaxSessions is how many sessions there may be at a time. Default 4096.

@@ -32,6 +32,9 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 	s := p.session
 	switch m.Kind {
 	case wire.KindOpenSession:
+		if d.jammed() {
+			return false
+		}
 		d.openSession(p, m)
 		return true
 	case wire.KindBye:
@@ -238,6 +241,17 @@ func (d *Dispatcher) count(m *ipc.Message) {
 	if n := wire.Payload(m.Kind, m.Body); n > 0 {
 		d.stats.tensorBytes.Add(uint64(n))
 	}
+}
+
+// jammed reports whether a worker has not read for so long that too much waits for room in its queue: news of sessions that were
+// opened and closed, which are never refused. Until it has, nobody opens more.
+func (d *Dispatcher) jammed() bool {
+	for _, w := range d.workers {
+		if w.queued > d.o.MaxQueued {
+			return true
+		}
+	}
+	return false
 }
 
 // openSession starts a session for a client.
