@@ -118,7 +118,7 @@ func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
 	id, ok := wire.Session(m.Body)
 	s := w.sessions[id]
 	switch m.Kind {
-	case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindMeet, wire.KindLink:
+	case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindMeet, wire.KindLink, wire.KindWatch:
 		s = nil
 	}
 	if !ok || s == nil {

@@ -32,7 +32,7 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"up", "dispatcher", "worker", "train", "demo", "bench", "doctor", "inspect", "version"} {
+	for _, name := range []string{"up", "dispatcher", "worker", "train", "demo", "bench", "doctor", "inspect", "top", "trace", "version"} {
 		if !strings.Contains(out, "\n  "+name+" ") {
 			t.Errorf("no %s in\n%s", name, out)
 		}

@@ -78,14 +78,17 @@ type traceWriter struct {
 	events  int
 	lost    uint64
 	workers map[string]*tracedWorker
+
+	processes int // of the file, of which the dispatcher is the first
 }
 
 // tracedWorker is a worker of a trace: a process of the timeline.
 type tracedWorker struct {
-	pid   int    // in the file
-	next  uint64 // the event to ask for
-	asked bool   // and no answer yet
-	known bool   // next is
+	process int // of the file: numbers of the system may be the same on two hosts
+	pid     uint64
+	next    uint64 // the event to ask for
+	asked   bool   // and no answer yet
+	known   bool   // next is
 }
 
 // traceEvent is one of the format's: times are microseconds.
@@ -177,7 +180,7 @@ func (t *traceWriter) round(ctx context.Context, w *client.Watcher) error {
 			open--
 			t.dispatcher(a)
 			for _, name := range workersOf(a) {
-				x := t.worker(name, int(a.Get("worker."+name+".pid")))
+				x := t.worker(name, a.Get("worker."+name+".pid"))
 				if !x.asked {
 					if err := t.ask(ctx, w, name, x); err != nil {
 						return err
@@ -209,23 +212,29 @@ func (t *traceWriter) ask(ctx context.Context, w *client.Watcher, name string, x
 }
 
 // worker finds a worker, or begins one.
-func (t *traceWriter) worker(name string, pid int) *tracedWorker {
+func (t *traceWriter) worker(name string, pid uint64) *tracedWorker {
 	x := t.workers[name]
-	if x == nil {
-		x = &tracedWorker{}
+	if x == nil || x.pid != pid { // it is there for the first time, or was started again
+		x = &tracedWorker{process: t.process(fmt.Sprintf("worker %s (process %d)", name, pid)), pid: pid}
 		t.workers[name] = x
-	}
-	if x.pid != pid { // it is there for the first time, or was started again
-		*x = tracedWorker{pid: pid}
-		t.put(&traceEvent{Name: "process_name", Phase: "M", PID: pid, Args: map[string]any{"name": "worker " + name}})
-		t.put(&traceEvent{Name: "thread_name", Phase: "M", PID: pid, TID: traceThread, Args: map[string]any{"name": "messages"}})
+		t.put(&traceEvent{Name: "thread_name", Phase: "M", PID: x.process, TID: traceThread, Args: map[string]any{"name": "messages"}})
 	}
 	return x
 }
 
+// process begins a process of the file.
+func (t *traceWriter) process(name string) int {
+	t.processes++
+	t.put(&traceEvent{Name: "process_name", Phase: "M", PID: t.processes, Args: map[string]any{"name": name}})
+	return t.processes
+}
+
 // dispatcher writes the dispatcher's counters.
 func (t *traceWriter) dispatcher(a *wire.StatusReply) {
-	t.put(&traceEvent{Name: "dispatcher", Phase: "C", TS: t.at(uint64(time.Now().UnixNano())), PID: int(a.Get("pid")),
+	if t.processes == 0 {
+		t.process(fmt.Sprintf("dispatcher (process %d)", a.Get("pid")))
+	}
+	t.put(&traceEvent{Name: "dispatcher", Phase: "C", TS: t.at(uint64(time.Now().UnixNano())), PID: 1,
 		Args: map[string]any{"messages": a.Get("messages"), "sessions": a.Get("sessions")}})
 }
 
@@ -234,18 +243,18 @@ func (t *traceWriter) answer(x *tracedWorker, a *wire.Watched) {
 	x.asked = false
 	if x.known && a.First > x.next {
 		t.lost += a.First - x.next
-		t.put(&traceEvent{Name: fmt.Sprintf("%d events lost", a.First-x.next), Phase: "i", Scope: "p", TS: t.at(a.Now), PID: x.pid, TID: traceThread})
+		t.put(&traceEvent{Name: fmt.Sprintf("%d events lost", a.First-x.next), Phase: "i", Scope: "p", TS: t.at(a.Now), PID: x.process, TID: traceThread})
 	}
 	for i := range a.Events {
-		t.event(x.pid, a.First+uint64(i), &a.Events[i])
+		t.event(x.process, a.First+uint64(i), &a.Events[i])
 	}
 	x.next, x.known = a.First+uint64(len(a.Events)), true
 }
 
 // event writes one event of a worker.
-func (t *traceWriter) event(pid int, number uint64, e *wire.Event) {
+func (t *traceWriter) event(process int, number uint64, e *wire.Event) {
 	took := float64(e.Took) / 1e3
-	out := traceEvent{Phase: "X", TS: t.at(e.Begin), Dur: &took, PID: pid, TID: traceThread, Args: map[string]any{"session": e.Session}}
+	out := traceEvent{Phase: "X", TS: t.at(e.Begin), Dur: &took, PID: process, TID: traceThread, Args: map[string]any{"session": e.Session}}
 	switch e.Kind {
 	case wire.EventMessage:
 		out.Name, out.Cat = wire.KindName(uint32(e.What)), "message"

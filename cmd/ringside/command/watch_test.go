@@ -1,0 +1,241 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/ipc/cluster"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard/config"
+)
+
+// busyCluster is one of two workers, on which a session of both sums a tensor that is cut by rows again and again. It ends with the
+// test.
+func busyCluster(t *testing.T) (addr string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "rs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	c, err := cluster.Start(context.Background(), &cluster.Options{InProcess: true, Workers: 2, Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	e, err := client.Dial(context.Background(), c.Addr(), &client.Options{Name: "summer", Config: &config.Config{NumWorkers: 2,
+		Signals: []config.Signal{{Name: "rows", Shard: &config.Shard{}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sess := tensor.NewSession(e, nil)
+	var x *tensor.Tensor
+	sess.Signal("rows", func() { x = tensor.From(sess, make([]float32, 64*64), 64, 64) })
+	stop, over := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			y := x.Tanh().Sum()
+			_, err := y.Item()
+			y.Free()
+			select {
+			case <-stop:
+				over <- err
+				return
+			default:
+			}
+			if err != nil {
+				<-stop
+				over <- err
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+		e.Close()
+	})
+	return c.Addr()
+}
+
+func TestTop(t *testing.T) {
+	addr := busyCluster(t)
+	// On a slow machine a worker may not have answered by then: it is silent, and the next look tells.
+	var r topReport
+	for try := 0; ; try++ {
+		out, errOut, err := execute(t, "top", "--connect", addr, "--once", "--json", "--interval", "200ms")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, errOut)
+		}
+		r = topReport{}
+		if err := json.Unmarshal([]byte(out), &r); err != nil || strings.Count(out, "\n") != 1 {
+			t.Fatalf("%v in %s", err, out)
+		}
+		if !slices.ContainsFunc(r.Workers, func(w topWorker) bool { return w.Silent > 0 || w.Runs == 0 }) || try == 50 {
+			break
+		}
+	}
+	if r.Seconds <= 0 || r.Dispatcher.Clients != 1 || r.Dispatcher.Sessions != 1 || r.Dispatcher.Messages <= 0 || r.Dispatcher.TensorBytes != 0 {
+		t.Errorf("dispatcher: %+v", r)
+	}
+	if len(r.Workers) != 2 || r.Workers[0].Name != "w0" || r.Workers[1].Name != "w1" {
+		t.Fatalf("workers: %+v", r.Workers)
+	}
+	for _, w := range r.Workers {
+		if w.PID != uint64(os.Getpid()) || w.Sessions != 1 || w.Busy <= 0 || w.Busy > 1 || w.Waiting <= 0 || w.Waiting > w.Busy ||
+			w.Runs <= 0 || w.PlanHits <= 0 || w.Messages < w.Runs || w.Collectives <= 0 || w.MovedBytes <= 0 || w.ArenaBytes == 0 || w.Ops["tanh"] <= 0 {
+			t.Errorf("%+v", w)
+		}
+	}
+	if len(r.Sessions) != 2 || r.Sessions[0].Name != "summer" || r.Sessions[0].Workers != 2 || r.Sessions[0].Runs <= 0 || r.Ops["sum"] <= 0 {
+		t.Errorf("sessions: %+v, operations %v", r.Sessions, r.Ops)
+	}
+
+	out, _, err := execute(t, "top", "--connect", addr, "--once", "--interval", "100ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1 clients, 1 sessions", "\nw0 ", "\nw1 ", "summer", "plan hits"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}
+
+// TestTopInterrupted: an interrupt is how it ends, and no failure.
+func TestTopInterrupted(t *testing.T) {
+	addr := busyCluster(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out stopAfter
+	out.stop, out.lines = cancel, 3
+	root := NewRootCommand()
+	root.SetOut(&out)
+	root.SetErr(&out)
+	root.SetArgs([]string{"top", "--connect", addr, "--interval", "20ms", "--json"})
+	if code := Main(ctx, root); code != 0 {
+		t.Errorf("exit status %d\n%s", code, out.String())
+	}
+	if n := strings.Count(out.String(), "\n"); n < out.lines {
+		t.Errorf("%d objects", n)
+	}
+}
+
+// stopAfter calls stop once so many lines are written.
+type stopAfter struct {
+	bytes.Buffer
+	lines int
+	stop  func()
+}
+
+func (s *stopAfter) Write(b []byte) (int, error) {
+	n, err := s.Buffer.Write(b)
+	if bytes.Count(s.Bytes(), []byte("\n")) >= s.lines {
+		s.stop()
+	}
+	return n, err
+}
+
+// TestTrace: the file is what the format asks for, and what the workers did is in it: runs, the programs in them, and in
+// these or between them the collectives.
+func TestTrace(t *testing.T) {
+	addr := busyCluster(t)
+	path := filepath.Join(t.TempDir(), "trace.json")
+	var file struct {
+		DisplayTimeUnit string
+		TraceEvents     []traceEvent
+	}
+	count := map[string]int{}
+	for try := 0; ; try++ { // on a slow machine a short trace may have nothing but its beginning
+		out, errOut, err := execute(t, "trace", "--connect", addr, "-o", path, "--seconds", "0.4")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, errOut)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.TraceEvents = nil
+		if err := json.Unmarshal(b, &file); err != nil {
+			t.Fatal(err)
+		}
+		if file.DisplayTimeUnit != "ns" || !strings.Contains(out, "events of 2 workers") {
+			t.Errorf("%q, %s", file.DisplayTimeUnit, out)
+		}
+		clear(count)
+		for _, e := range file.TraceEvents {
+			count[e.Phase+" "+e.Cat]++
+		}
+		if count["X program"] > 0 && count["X collective"]+count["b collective"] > 0 || try == 50 {
+			break
+		}
+	}
+	if count["X program"] == 0 || count["X message"] == 0 || count["X collective"]+count["b collective"] == 0 || count["M "] != 5 || count["C "] == 0 ||
+		count["b collective"] != count["e collective"] {
+		t.Errorf("events: %v", count)
+	}
+	checkNesting(t, file.TraceEvents)
+}
+
+// checkNesting checks that of the events of a thread each is in another one or beside it: viewers draw nothing else.
+func checkNesting(t *testing.T, all []traceEvent) {
+	t.Helper()
+	var nested []traceEvent
+	for _, e := range all {
+		switch e.Phase {
+		case "X":
+			if e.Dur == nil || *e.Dur < 0 || e.Name == "" || e.PID == 0 {
+				t.Fatalf("%+v", e)
+			}
+			nested = append(nested, e)
+		case "M", "C", "b", "e", "i":
+		default:
+			t.Fatalf("phase of %+v", e)
+		}
+	}
+	slices.SortStableFunc(nested, func(a, b traceEvent) int {
+		return cmp.Or(cmp.Compare(a.PID, b.PID), cmp.Compare(a.TS, b.TS), cmp.Compare(*b.Dur, *a.Dur))
+	})
+	const rounding = 2e-3 // microseconds
+	var open []traceEvent
+	for i, e := range nested {
+		if i > 0 && e.PID != nested[i-1].PID {
+			open = nil
+		}
+		for len(open) > 0 && open[len(open)-1].TS+*open[len(open)-1].Dur <= e.TS+rounding {
+			open = open[:len(open)-1]
+		}
+		if len(open) > 0 && open[len(open)-1].TS+*open[len(open)-1].Dur+rounding < e.TS+*e.Dur {
+			t.Fatalf("%+v ends after %+v, in which it began", e, open[len(open)-1])
+		}
+		open = append(open, e)
+	}
+}
+
+func TestWatchMistakes(t *testing.T) {
+	for _, x := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"top", "--interval", "1ms"}, "--interval 1ms: expected 10ms or more"},
+		{[]string{"top", "more"}, "takes no arguments"},
+		{[]string{"trace"}, "-o FILE is needed"},
+		{[]string{"trace", "-o", "x", "--seconds", "0"}, "--seconds 0: expected above 0"},
+		{[]string{"trace", "-o", filepath.Join(t.TempDir(), "x"), "--connect", "/nowhere/at/all"}, "/nowhere/at/all"},
+		{[]string{"top", "--connect", "/nowhere/at/all"}, "/nowhere/at/all"},
+	} {
+		if _, _, err := execute(t, x.args...); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%v: %v, expected %q", x.args, err, x.want)
+		}
+	}
+}
