@@ -1,12 +1,9 @@
 package dispatcher
 
 import (
-	"cmp"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -283,71 +280,6 @@ func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 	if !d.place(s) && d.o.WorkerWait > 0 {
 		time.AfterFunc(d.o.WorkerWait, d.o.Waiter.Wake)
 	}
-}
-
-// place gives a waiting session to the workers with the least to do; false when there are not enough. Several that share memory
-// with each other, those of this host, are taken before others.
-func (d *Dispatcher) place(s *session) bool {
-	var near, far []*peer
-	for _, w := range d.workers {
-		switch {
-		case w.gone || w.conn.Err() != nil:
-		case w.far():
-			far = append(far, w)
-		default:
-			near = append(near, w)
-		}
-	}
-	best := func(of []*peer) []*peer {
-		slices.SortFunc(of, (*peer).compare)
-		return of[:s.want]
-	}
-	var workers []*peer
-	switch {
-	case s.want > 1 && len(near) >= s.want:
-		workers = best(near)
-	case len(near)+len(far) >= s.want:
-		workers = best(append(near, far...))
-	default:
-		return false
-	}
-	// Ranks are by name, so that the same session lies alike each time.
-	slices.SortFunc(workers, func(p, q *peer) int { return strings.Compare(p.who.Name, q.who.Name) })
-	d.waiting = slices.DeleteFunc(d.waiting, func(x *session) bool { return x == s })
-	d.stats.waiting.Add(-1)
-	s.workers = workers
-	open := wire.OpenSession{Session: s.id, Quota: s.quota, Workers: uint32(s.want), Config: s.config, Name: s.name}
-	var names []string
-	for _, w := range workers {
-		names = append(names, w.who.Name)
-	}
-	if s.want > 1 && slices.ContainsFunc(workers, (*peer).far) { // conns between hosts need a secret
-		open.Key = secret()
-	}
-	token := secret() // another: what the client knows
-	for r, w := range workers {
-		w.sessions[s.id] = s
-		open.Rank, open.Apart, open.Token = uint32(r), s.client.far() || w.far(), nil
-		if open.Apart {
-			open.Token = token
-		}
-		w.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open), s.id, nil)
-	}
-	d.log.Info("session placed", "session", s.id, "name", s.name, "workers", names, "client", s.client)
-	return true
-}
-
-// secret is one that nobody guesses.
-func secret() []byte {
-	b := make([]byte, wire.MaxKey)
-	rand.Read(b)
-	return b
-}
-
-// compare orders workers by what they have to do; the name decides at last, so that the
-// same history gives the same placement.
-func (p *peer) compare(q *peer) int {
-	return cmp.Or(cmp.Compare(len(p.sessions), len(q.sessions)), cmp.Compare(p.bytes, q.bytes), strings.Compare(p.who.Name, q.who.Name))
 }
 
 // expire fails the sessions that have waited long enough for a worker.

@@ -166,6 +166,9 @@ func (c *conn) open(fd, ringBytes int) (err error) {
 
 func (c *conn) Peer() ipc.Peer { return c.peer }
 
+// RemoteAddr is the address at which the peer is seen: host and port of the connection that messages come over.
+func (c *conn) RemoteAddr() string { return c.addr }
+
 func (c *conn) Stats() ipc.Stats {
 	return ipc.Stats{
 		SentMessages: c.sent.messages.Load(), SentBytes: c.sent.bytes.Load(),

@@ -32,9 +32,6 @@ the workers, and a crash at any moment leaves it as it was. --resume goes on wit
 with as many workers as before, the steps that follow are bit for bit those of a run that was not stopped, with another
 number they differ by roundings. Options that are not given are the run's own.
 
---config may put a model's layers on different workers (docs/pipeline.yaml): each then works on another micro-batch of the step at a
-time, forward and backward in turns.
-
 Models:
 ` + modelList() + `
 Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-mnist puts it, and language models
@@ -92,13 +89,10 @@ func modelList() string {
 type outcome struct {
 	*train.Summary
 	*Traffic
-	PlanCacheHits    *uint64 `json:"plan_cache_hits,omitempty"`    // of the engine in this process
-	PlanCacheMisses  *uint64 `json:"plan_cache_misses,omitempty"`  // programs compiled
-	PlanCacheEvicted *uint64 `json:"plan_cache_evicted,omitempty"` // of these, given up for others
-	PlanCachePlans   *int    `json:"plan_cache_plans,omitempty"`   // that are there
-	PlanCacheBytes   *int    `json:"plan_cache_bytes,omitempty"`   // of their programs, encoded
-	Saved            string  `json:"saved,omitempty"`              // the file of weights
-	Error            string  `json:"error,omitempty"`
+	PlanCacheHits   *uint64 `json:"plan_cache_hits,omitempty"`   // of the engine in this process
+	PlanCacheMisses *uint64 `json:"plan_cache_misses,omitempty"` // programs compiled
+	Saved           string  `json:"saved,omitempty"`             // the file of weights
+	Error           string  `json:"error,omitempty"`
 }
 
 func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options, at *place, asJSON bool) error {
@@ -120,12 +114,6 @@ func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options,
 	}
 	defer sess.close()
 
-	if c := sess.layout; c != nil {
-		o.MicroBatches = c.MicroBatches
-		if len(c.Stages()) > 1 {
-			o.StageOf = c.StageFor
-		}
-	}
 	p := newProgress(cmd.ErrOrStderr(), m.Name)
 	o.Progress = p.show
 	o.Started, o.Trained = sess.started, sess.trained
@@ -177,9 +165,6 @@ func (o *outcome) write(w io.Writer) error {
 	if o.Traffic != nil && o.MessagesPerStep != nil {
 		row("messages", "%.3g a step of %.0f bytes, %.3g round trips, %d programs sent, %d tensor bytes through the dispatcher",
 			*o.MessagesPerStep, *o.BytesPerStep, *o.RoundTripsPerStep, o.ProgramBodies, o.TensorBytes)
-	}
-	if o.Traffic != nil && o.CollectivesPerStep != nil {
-		row("workers", "%d: %.4g collectives a step, in which a worker sends %s bytes at most", o.Workers, *o.CollectivesPerStep, count(*o.MovedPerStep))
 	}
 	if len(o.Losses) > 0 { // none, if an error came before the first was read
 		row("loss", "%.4f", o.Loss)

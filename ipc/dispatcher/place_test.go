@@ -1,0 +1,75 @@
+package dispatcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// nearConn and farConn are conns of peers that are only looked at.
+type nearConn struct{ ipc.Conn }
+
+func (nearConn) Err() error { return nil }
+
+type farConn struct {
+	ipc.Bulk
+	addr string
+}
+
+func (farConn) Err() error           { return nil }
+func (c farConn) RemoteAddr() string { return c.addr }
+
+// TestChoose: the workers of a session are of as few hosts as can be, as many of each, and a host's are neighbours by rank.
+func TestChoose(t *testing.T) {
+	for _, c := range []struct {
+		workers string // name@host, and how many sessions it has
+		want    int
+		chosen  string
+	}{
+		{"a@ b@", 3, ""},
+		{"a@:1 b@x:0", 1, "b"},
+		{"a@:0 b@x:0", 1, "a"},
+		{"a@:5 b@:5 c@x d@x", 2, "a b"},              // this host, whatever it has to do
+		{"a@ b@x:1 c@x:1 d@y e@y", 2, "d e"},         // one host, the one with the least to do
+		{"a@ b@x c@x d@x", 3, "b c d"},               // the one that has enough
+		{"z@ y@x a@ b@x", 4, "a z b y"},              // by host, then by name
+		{"a@ b@ c@ d@x e@x f@x g@y", 4, "a b d e"},   // two of two hosts
+		{"a@ b@ c@ d@x", 4, "a b c d"},               // as they are
+		{"a@x b@x c@x d@y e@y", 5, "a b c d e"},      // all of two
+		{"a@ b@x c@y d@z e@z", 3, "a d e"},           // no third host; this one before others of its size
+		{"a@:9 b@:1 c@:2 d@x:7 e@x:3", 4, "b c d e"}, // with the least to do, as many of each as can be
+		{"w1@2001:db8::1 w0@2001:db8::2 w2@", 3, "w2 w1 w0"},
+	} {
+		d := &Dispatcher{workers: map[string]*peer{}}
+		for _, w := range strings.Fields(c.workers) {
+			name, host, _ := strings.Cut(w, "@")
+			sessions := 0
+			if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.Contains(host, "::") {
+				if _, err := fmt.Sscan(host[i+1:], &sessions); err != nil {
+					t.Fatal(err)
+				}
+				host = host[:i]
+			}
+			p := &peer{conn: nearConn{}, who: ipc.Peer{Name: name}, sessions: map[uint64]*session{}}
+			if host != "" {
+				p.conn = farConn{addr: "[" + host + "]:77"}
+			}
+			for i := range sessions {
+				p.sessions[uint64(i)] = nil
+			}
+			d.workers[name] = p
+		}
+		for range 5 { // the map's order means nothing
+			var names []string
+			for _, p := range d.choose(c.want) {
+				names = append(names, p.who.Name)
+			}
+			if !slices.Equal(names, strings.Fields(c.chosen)) {
+				t.Errorf("%d of %s: %v, expected %s", c.want, c.workers, names, c.chosen)
+			}
+		}
+	}
+}
