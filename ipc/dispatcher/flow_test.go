@@ -67,7 +67,7 @@ func (f *fixture) flood(c, m *peer, config int, kinds ...uint32) (sent int) {
 		wire.KindOpenSession: wire.AppendOpenSession(nil, &wire.OpenSession{Config: make([]byte, config), Name: "flood"}),
 		wire.KindBye:         wire.AppendBye(nil, &wire.Bye{}),
 	}
-	const most = 50_000 // or nothing holds it back
+	const most = 100_000 // or nothing holds it back
 	for full := 0; full < 3; {
 		kind := kinds[sent%len(kinds)]
 		buf, err := c.TryReserve(kind, len(bodies[kind]))
@@ -132,7 +132,7 @@ func TestRefusedWait(t *testing.T) {
 	f := start(t, dispatcher.Options{MaxQueued: 10_000, MaxSessions: 1})
 	w, a, c, m := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")
 	only := f.open(a, w, "the only one")
-	sent := f.flood(c, m, 0, wire.KindOpenSession, wire.KindBye)
+	sent := f.flood(c, m, 1<<10, wire.KindOpenSession, wire.KindBye)
 	for range (sent + 1) / 2 {
 		c.fail(wire.CodeQuota, "at most 1")
 	}
