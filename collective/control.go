@@ -234,7 +234,7 @@ func (c *control) gather(ctx context.Context, ranks []int, key string, mine []by
 		unsent[r] = r != me
 	}
 	out := make([][]byte, len(ranks))
-	var lost error
+	var lost *Error
 	err := c.await(ctx, func() bool {
 		missing := 0
 		for i, r := range ranks {
@@ -248,17 +248,19 @@ func (c *control) gather(ctx context.Context, ranks []int, key string, mine []by
 			v, ok := c.peers[r].values[key]
 			if ok {
 				out[i] = v
-			} else if p := c.peers[r]; p.dead != nil || p.bye {
-				lost = &Error{Rank: r, Name: c.group.members[r], Host: c.group.host(r), Call: "exchange of " + key, By: me, Err: ErrPeerLost}
+			}
+			if ok && !unsent[r] {
+				continue
+			}
+			if p := &c.peers[r]; p.dead != nil || p.bye {
+				lost = c.lost(r, "exchange of "+key)
 				return true
 			}
-			if !ok || unsent[r] {
-				missing++
-			}
+			missing++
 		}
 		return missing == 0
 	})
-	if err == nil {
+	if err == nil && lost != nil {
 		err = lost
 	}
 	c.mu.Lock()
@@ -267,6 +269,51 @@ func (c *control) gather(ctx context.Context, ranks []int, key string, mine []by
 		delete(c.peers[r].values, key)
 	}
 	return out, err
+}
+
+// lost is the error of a call that a rank did not live to make, or closed its group before. mu is held.
+func (c *control) lost(rank int, call string) *Error {
+	f := &failure{Rank: rank, By: c.group.rank, err: ErrPeerLost}
+	if dead := c.peers[rank].dead; dead != nil {
+		f.err = fmt.Errorf("%w: %w", ErrPeerLost, dead)
+	}
+	f.spell()
+	return &Error{Rank: rank, Name: c.group.members[rank], Host: c.group.host(rank), Call: call, By: c.group.rank, Err: f.cause()}
+}
+
+// deadOf is the error of a call of ranks of which one has died, nil if none has. mu is held.
+func (c *control) deadOf(ranks []int, call string) *Error {
+	for _, r := range ranks {
+		if p := &c.peers[r]; p.dead != nil && !p.bye {
+			return c.lost(r, call)
+		}
+	}
+	return nil
+}
+
+// while is ctx, and is done when one of ranks dies. stop ends the watching.
+func (c *control) while(ctx context.Context, ranks []int) (alive context.Context, stop func()) {
+	alive, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t := time.NewTicker(watchEvery)
+		defer t.Stop()
+		for {
+			c.mu.Lock()
+			dead := c.deadOf(ranks, "")
+			c.mu.Unlock()
+			if dead != nil {
+				cancel()
+			}
+			select {
+			case <-t.C:
+			case <-alive.Done():
+				return
+			}
+		}
+	}()
+	return alive, func() { cancel(); <-done }
 }
 
 // whereabouts asks every other rank where it is: nil for those that did not answer in time.

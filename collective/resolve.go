@@ -49,7 +49,7 @@ func (g *Group) findCause(j *job, err error) {
 	}
 	switch {
 	case errors.Is(err, ErrAborted): // whatever the reason, which may be one of those below
-		g.hear()
+		g.hear(hearFor)
 	case errors.Is(err, ErrTimeout):
 		g.blame(j, f, pe)
 	case errors.Is(err, ErrPeerLost), errors.Is(err, ErrMismatch):
@@ -60,9 +60,9 @@ func (g *Group) findCause(j *job, err error) {
 	g.fail(f)
 }
 
-// hear waits for the failure that another rank sent.
-func (g *Group) hear() {
-	ctx, cancel := context.WithTimeout(context.Background(), hearFor)
+// hear waits for a failure that another rank sends, or that is seen on its conn.
+func (g *Group) hear(patience time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_ = g.control.await(ctx, func() bool { return g.failure.Load() != nil })
 }

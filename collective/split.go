@@ -62,6 +62,8 @@ func (g *Group) Sub(ctx context.Context, ranks ...int) (*Group, error) {
 func (g *Group) sub(ctx context.Context, name string, ranks []int) (*Group, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, g.options.Timeout, fmt.Errorf("%w: making of group %s", ErrTimeout, name))
 	defer cancel()
+	alive, stop := g.control.while(ctx, ranks)
+	defer stop()
 	me := slices.Index(ranks, g.rank)
 	if len(ranks) > 1 && g.options.mesh == nil {
 		return nil, fmt.Errorf("%w: a group that was made by New of given conns cannot open others", ErrOption)
@@ -79,14 +81,33 @@ func (g *Group) sub(ctx context.Context, name string, ranks []int) (*Group, erro
 			return g.control.gather(ctx, ranks, fmt.Sprintf("%s#%d", name, round), mine)
 		}
 		var err error
-		if members, o.Waiter, err = g.options.mesh(ctx, name, me, len(ranks), exchange); err != nil {
-			return nil, fmt.Errorf("collective: group %s of ranks %v: %w", name, ranks, err)
+		if members, o.Waiter, err = g.options.mesh(alive, name, me, len(ranks), exchange); err != nil {
+			return nil, g.notMade(ctx, name, ranks, err)
 		}
 	}
 	for i, r := range ranks {
 		members[i].Name = g.members[r]
 	}
-	return New(ctx, me, members, &o)
+	s, err := New(alive, me, members, &o)
+	if err != nil {
+		return nil, g.notMade(ctx, name, ranks, err)
+	}
+	return s, nil
+}
+
+// notMade is why there is no group of ranks: one of them died, or err. The new conns may see an end a moment before this group's do.
+func (g *Group) notMade(ctx context.Context, name string, ranks []int, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, hearFor)
+	defer cancel()
+	var dead *Error
+	_ = g.control.await(ctx, func() bool {
+		dead = g.control.deadOf(ranks, fmt.Sprintf("group %s of ranks %v", name, ranks))
+		return dead != nil
+	})
+	if dead != nil {
+		return dead
+	}
+	return fmt.Errorf("collective: group %s of ranks %v: %w", name, ranks, err)
 }
 
 // stoppedFor is how long a process may say nothing before Shrink takes it for stopped, and does not wait for it to call.
@@ -100,6 +121,7 @@ const stoppedFor = 3 * time.Second
 // group stands, they do it again. Ranks that a broken network keeps apart for longer than Options.Timeout come out in
 // groups of their own: who must not go on in two halves looks at Size.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
+	g.hear(2 * watchEvery) // of the death that may have been seen first in another group of the same ranks
 	g.fail(&failure{Rank: g.rank, By: g.rank, err: fmt.Errorf("%w: it wants a smaller group", ErrAborted)})
 	var alive []int
 	for r, a := range g.control.whereabouts(ctx, min(stoppedFor, g.options.Timeout)) {

@@ -1,11 +1,14 @@
 package collective
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestSplit(t *testing.T) {
@@ -63,6 +66,71 @@ func TestSplitMismatch(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSplitDeath: a rank dies while the conns of a sub-group are made, after it has said that it wants to be in it and where it
+// is. The others do not wait for it until the time is over, and name it by its number in the group that it was in.
+func TestSplitDeath(t *testing.T) {
+	for _, transport := range transports {
+		for rounds := range 3 {
+			t.Run(fmt.Sprintf("%s, after %d exchanges", transport, rounds), func(t *testing.T) {
+				t.Parallel()
+				groups, err := openWorld(transport, []int{0, 0, 1, 1}, &Options{Timeout: 25 * time.Second})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer closeAll(t, groups)
+				testSplitDeath(t, groups, rounds)
+			})
+		}
+	}
+}
+
+func testSplitDeath(t *testing.T, groups []*Group, rounds int) {
+	ctx := hangGuard(t)
+	errs := each(groups, func(g *Group) error {
+		if g.Rank() != 1 {
+			s, err := g.Split(ctx, 0, -g.Rank())
+			if s != nil {
+				t.Errorf("rank %d has %v", g.Rank(), s)
+			}
+			return err
+		}
+		// The steps of Split, until it dies in one of them.
+		if err := AllGather(ctx, g, make([]int64, 8), []int64{0, -1}); err != nil {
+			return err
+		}
+		round, ranks := 0, []int{3, 2, 1, 0}
+		die := func() error {
+			for _, tap := range g.control.taps {
+				if tap != nil {
+					tap.Conn.Close()
+				}
+			}
+			return net.ErrClosed
+		}
+		members, _, err := g.options.mesh(ctx, "", 2, 4, func(ctx context.Context, mine []byte) ([][]byte, error) {
+			if round++; round > rounds {
+				return nil, die()
+			}
+			return g.control.gather(ctx, ranks, fmt.Sprintf("world/1.0#%d", round), mine)
+		})
+		err = errors.Join(err, die())
+		for _, m := range members {
+			if m.Conn != nil {
+				m.Conn.Close()
+			}
+		}
+		return err
+	})
+	for r, err := range errs {
+		if r == 1 {
+			continue
+		}
+		if e := asError(t, r, err); e.Rank != 1 || !errors.Is(err, ErrPeerLost) || !strings.HasPrefix(err.Error(), "group world/1.0 of ranks [3 2 1 0]: rank 1 on host ") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
 }
 
 // TestInterleaved: two groups with ranks in common, used from two goroutines at once and in different orders.
