@@ -152,6 +152,9 @@ func (s *server) gather(p *peer, id uint32, q request) {
 	if g == nil {
 		g = &gather{values: make([][]byte, q.size), left: int(q.size)}
 		s.gathers[k] = g
+		if k.isWorlds() && q.size > 1 {
+			s.remind(g, s.patience)
+		}
 	}
 	if g.values[q.rank] != nil {
 		p.fail(id, failure{code: codeDuplicate, text: fmt.Sprintf("rank %d of %d gathered %q already", q.rank, q.size, q.key)})
@@ -209,8 +212,25 @@ func (s *server) answer(g *gather, e failure) {
 	g.waits = nil
 }
 
+// remind logs after some time for whom the others wait, again and again until they don't.
+func (s *server) remind(g *gather, after time.Duration) {
+	g.remind = time.AfterFunc(after, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if g.waits = live(g.waits); s.closed || g.left == 0 || len(g.waits) == 0 {
+			return
+		}
+		missing := s.missing(g, "")
+		s.log.Warn("rendezvous: waiting for ranks that have not come", "ranks", missing.ranks, "of", len(g.values), "text", missing.text)
+		s.remind(g, 2*after)
+	})
+}
+
 // drop forgets a gather that all have.
 func (s *server) drop(k gatherKey, g *gather) {
+	if g.remind != nil {
+		g.remind.Stop()
+	}
 	delete(s.gathers, k)
 	for _, v := range g.values {
 		s.bytes -= cost(k.name, v)

@@ -13,6 +13,10 @@ import (
 // maxStrangers is how many connections may be in the handshake at a time: more are closed at once.
 const maxStrangers = 256
 
+// firstReminder is how long the ranks of a world wait for others until rank 0's log says for whom. The next reminder comes after
+// twice the time.
+const firstReminder = 10 * time.Second
+
 // server is rank 0's store. Every rank has one connection, a goroutine that reads it, and one that writes it; everything
 // they share is under one lock, which nobody holds while reading or writing.
 type server struct {
@@ -35,6 +39,8 @@ type server struct {
 	waits   map[string][]*pending // for a key
 	gathers map[gatherKey]*gather
 	refused refusals
+
+	patience time.Duration // of the first reminder
 }
 
 // gatherKey names a gather: its group's size is part of it, so that ranks that differ on it don't meet.
@@ -47,6 +53,7 @@ type gather struct {
 	values [][]byte // by rank, nil where missing
 	left   int
 	waits  []*pending
+	remind *time.Timer // says who is missing; nil for sub-groups
 }
 
 // pending is a request that waits for its answer.
@@ -76,7 +83,7 @@ func newServer(w World, lis net.Listener, log *slog.Logger) *server {
 	s := &server{
 		world: w, run: nonce(), log: log, lis: lis,
 		strangers: map[net.Conn]bool{}, peers: map[uint32]*peer{}, left: map[uint32]bool{},
-		keys: map[string][]byte{}, limit: maxStore, waits: map[string][]*pending{}, gathers: map[gatherKey]*gather{},
+		keys: map[string][]byte{}, limit: maxStore, waits: map[string][]*pending{}, gathers: map[gatherKey]*gather{}, patience: firstReminder,
 	}
 	if lis != nil {
 		s.wg.Go(s.accept)

@@ -27,8 +27,10 @@ type Options struct {
 	// Linger is how long rank 0's Close waits for the others to close. 0: DefaultLinger; negative: not at all.
 	Linger time.Duration
 
-	// Logger receives who was refused and why. nil discards.
+	// Logger receives, on rank 0, who was refused and why, and now and then who has not come yet. nil discards.
 	Logger *slog.Logger
+
+	patience time.Duration // until the first time that the missing are logged. 0: firstReminder
 }
 
 // Store is a rank's connection to rank 0's key-value server. Any goroutine may call it. Keys are at most MaxKey bytes,
@@ -110,7 +112,7 @@ func Open(ctx context.Context, w World, o *Options) (*Store, error) {
 	c := &conn{world: w, timeout: opt.Timeout, linger: opt.Linger, waiting: map[uint32]chan frame{}}
 	var err error
 	if w.Rank == 0 {
-		err = c.serve(ctx, opt.Logger)
+		err = c.serve(ctx, &opt)
 	} else {
 		err = c.dial(ctx)
 	}
@@ -123,7 +125,7 @@ func Open(ctx context.Context, w World, o *Options) (*Store, error) {
 }
 
 // serve starts the server and connects to it without a socket.
-func (c *conn) serve(ctx context.Context, log *slog.Logger) error {
+func (c *conn) serve(ctx context.Context, o *Options) error {
 	var lis net.Listener
 	if c.world.Size > 1 {
 		var err error
@@ -131,7 +133,10 @@ func (c *conn) serve(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 	}
-	c.server = newServer(c.world, lis, log)
+	c.server = newServer(c.world, lis, o.Logger)
+	if o.patience > 0 {
+		c.server.patience = o.patience
+	}
 	ours, theirs := net.Pipe()
 	c.server.wg.Go(func() { c.server.serve(theirs) })
 	var err error

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -274,6 +275,64 @@ func TestMissing(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// TestReminder: rank 0's log names those that the others wait for.
+func TestReminder(t *testing.T) {
+	said := make(chan string, 64)
+	o := &Options{patience: time.Millisecond, Logger: slog.New(slog.NewTextHandler(lines(said), nil))}
+	w := World{Size: 4, Socket: filepath.Join(socketDir(t), "s")}
+	var stores []*Store
+	open := func(r int) {
+		mine := w
+		mine.Rank = r
+		s, err := Open(limited(t), mine, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stores = append(stores, s)
+	}
+	open(0)
+	open(1)
+	defer func() { closeAll(stores) }()
+	ctx, cancel := context.WithCancel(limited(t))
+	gathered := make(chan error, 3)
+	gather := func(r int) { go func() { _, err := stores[r].AllGather(ctx, nil); gathered <- err }() }
+	gather(0)
+	gather(1)
+	hear := func(want string) {
+		for {
+			select {
+			case s := <-said:
+				if strings.Contains(s, want) {
+					return
+				}
+			case <-ctx.Done():
+				t.Fatalf("nobody said %q", want)
+			}
+		}
+	}
+	hear(`not come" ranks="[2 3]" of=4`)
+	open(2)
+	gather(2)
+	hear(`not come" ranks=[3] of=4`)
+	cancel()
+	for range stores {
+		if err := <-gathered; err == nil {
+			t.Error("a gather without rank 3 succeeded")
+		}
+	}
+}
+
+// lines hands over what is written while there is room.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	select {
+	case l <- string(b):
+	default:
+	}
+	return len(b), nil
 }
 
 // TestLeaver: who gathers with a rank that is gone learns it at once, long before the deadline.
