@@ -78,7 +78,7 @@ func Save(ctx context.Context, s *tensor.Session, dir string, tensors []tensor.N
 	if err := os.Rename(filepath.Join(dir, saving), filepath.Join(dir, data)); err != nil {
 		return err
 	}
-	if err := syncDir(dir); err != nil { // the files are there before the manifest says so
+	if err := safetensors.SyncDir(dir); err != nil { // the files are there before the manifest says so
 		return err
 	}
 	b, err := m.encode()
@@ -133,7 +133,7 @@ func (m *Manifest) write(ctx context.Context, s *tensor.Session, folder, data st
 	if err := m.check(); err != nil { // that the pieces are all there is
 		return err
 	}
-	return syncDir(folder)
+	return safetensors.SyncDir(folder)
 }
 
 func fileName(rank int) string { return fmt.Sprintf("%d.safetensors", rank) }
@@ -237,17 +237,7 @@ func replace(path string, b []byte) (done bool, err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return false, err
 	}
-	return true, syncDir(filepath.Dir(path))
-}
-
-// syncDir makes what was renamed in dir survive a power cut.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return true, safetensors.SyncDir(filepath.Dir(path))
 }
 
 // sweep removes what older Saves left, finished or not. That it can't is no reason to fail: the next one tries again.

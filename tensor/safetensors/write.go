@@ -114,7 +114,7 @@ func WriteFile(path string, tensors []Tensor, opts *WriteOptions) (err error) {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return SyncDir(filepath.Dir(path))
 }
 
 // Writable says whether WriteFile can begin to write at path, by trying: whoever computes for long before
@@ -142,8 +142,8 @@ func beside(path string) (*os.File, error) {
 	return f, nil
 }
 
-// syncDir makes a rename in dir survive a power cut.
-func syncDir(dir string) error {
+// SyncDir makes renames in dir survive a power cut, as WriteFile does it with its own.
+func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
