@@ -3,12 +3,11 @@ package bench
 import (
 	"context"
 	"fmt"
-	"math"
 	"os"
 )
 
 const (
-	// maxLossOff is how far losses may be from PyTorch's, relatively, over lossSteps steps.
+	// maxLossOff is how far losses may be from PyTorch's, relatively, over lossSteps steps, see compareLosses.
 	maxLossOff = 1e-4
 	lossSteps  = 50
 	// torchThreads is up to how many threads both sides are tried with; the best of each counts.
@@ -16,7 +15,7 @@ const (
 )
 
 // runTorch times training steps through a cluster, beside the same in eager PyTorch. Both sides start from the same
-// weights, and their losses are compared first, see compareLosses. A turn is some steps until all of them are done; neither side reads the
+// weights, and their losses are compared first. A turn is some steps until all of them are done; neither side reads the
 // loss of each, as a training loop does not, but what ours takes then is measured too. The best number of threads of
 // each side counts. What PyTorch does when tuned is measured, but no bar.
 func runTorch(ctx context.Context, o *Options) (*Report, error) {
@@ -65,7 +64,7 @@ func runTorch(ctx context.Context, o *Options) (*Report, error) {
 		if o.Only != "" && o.Only != t.Name {
 			continue
 		}
-		off, err := runTrial(ctx, o, r, &t, rigs, peers)
+		off, err := runTrial(ctx, o, r, &t, dir, rigs, peers)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
@@ -76,7 +75,7 @@ func runTorch(ctx context.Context, o *Options) (*Report, error) {
 }
 
 // runTrial measures one trial on all sides, the rigs first, and returns how far the losses are apart.
-func runTrial(ctx context.Context, o *Options, r *Report, t *trial, rigs []*rig, peers []*torchPeer) (off float64, err error) {
+func runTrial(ctx context.Context, o *Options, r *Report, t *trial, dir string, rigs []*rig, peers []*torchPeer) (off float64, err error) {
 	var trainers []*trainer
 	var sides []*series
 	for _, g := range rigs {
@@ -95,7 +94,7 @@ func runTrial(ctx context.Context, o *Options, r *Report, t *trial, rigs []*rig,
 		defer p.drop(t)
 		sides = append(sides, &series{name: t.Name + ", " + p.name, unit: "ms"})
 	}
-	if off, err = compareLosses(ctx, o, r, t, trainers, peers[torchThreads-1], peers[2*torchThreads-1]); err != nil {
+	if off, err = compareLosses(ctx, o, r, t, dir, trainers, peers[torchThreads-1], peers[2*torchThreads-1]); err != nil {
 		return 0, err
 	}
 	waits := make([]*series, len(trainers)) // ours, where each loss is waited for
@@ -161,46 +160,4 @@ func best(sides []*series) *series {
 		}
 	}
 	return b
-}
-
-// compareLosses takes steps on all of our sides and on two of PyTorch's that differ in their kernels alone, and returns how
-// far any loss of ours is from p's, relatively. It looks at them for as long as the other is within maxLossOff of p itself:
-// some models amplify what rounding does to their parameters a thousandfold within ten steps, and from there on losses say
-// nothing about who computed them. How many steps were compared is measured.
-func compareLosses(ctx context.Context, o *Options, r *Report, t *trial, trainers []*trainer, p, other *torchPeer) (float64, error) {
-	n := o.work(lossSteps)
-	want, err := p.losses(t, n)
-	if err != nil {
-		return 0, err
-	}
-	same, err := other.losses(t, n)
-	if err != nil {
-		return 0, err
-	}
-	relative := func(x, y float64) float64 { return math.Abs(x-y) / math.Abs(y) }
-	off, itself := 0.0, 0.0
-	steps := 0
-	for ; steps < n; steps++ {
-		x := relative(same[steps], want[steps])
-		if !(x <= maxLossOff) {
-			break
-		}
-		itself = max(itself, x)
-	}
-	for _, tr := range trainers {
-		for i := range steps {
-			if err := ctx.Err(); err != nil {
-				return 0, err
-			}
-			got, err := tr.step()
-			if err != nil {
-				return 0, err
-			}
-			off = math.Max(off, relative(got, want[i])) // NaN stays
-		}
-	}
-	r.measured(&series{name: t.Name + ", losses compared", unit: "steps", rounds: [][]float64{{float64(steps)}}})
-	r.measured(&series{name: t.Name + ", losses from PyTorch's", unit: "relative", rounds: [][]float64{{off}}})
-	r.measured(&series{name: t.Name + ", tuned PyTorch's from PyTorch's", unit: "relative", rounds: [][]float64{{itself}}})
-	return off, nil
 }

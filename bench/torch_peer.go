@@ -148,6 +148,12 @@ func (p *torchPeer) losses(t *trial, n int) ([]float64, error) {
 	return r.Losses, nil
 }
 
+// save has it write the model's parameters and its optimizer's state to path.
+func (p *torchPeer) save(t *trial, path string) error {
+	_, err := p.ask(map[string]any{"model": t.Name, "save": path}, 0)
+	return err
+}
+
 // operation times one operation n times.
 func (p *torchPeer) operation(name string, n int, sizes ...int) ([]float64, error) {
 	r, err := p.ask(map[string]any{"op": name, "sizes": sizes, "n": n}, n)

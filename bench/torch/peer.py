@@ -4,9 +4,11 @@
     {"drop": NAME}                                              forgets it: {}
     {"steps": N, "model": NAME}                                 takes N steps: {"ms": [...]}
     {"losses": N, "model": NAME}                                the same and says {"losses": [...]}
+    {"save": PATH, "model": NAME}                               writes its parameters and the optimizer's state: {}
     {"op": NAME, "sizes": [...], "n": N}                        times one operation: {"ms": [...]}
 """
 import json
+import struct
 import sys
 import time
 import warnings
@@ -34,6 +36,26 @@ class Trainer:
         loss.backward()
         self.opt.step()
         return loss
+
+    def save(self, path):
+        """Writes a safetensors file: parameters by name, and NAME.exp_avg and NAME.exp_avg_sq where there are any."""
+        tensors = {}
+        for name, p in self.model.named_parameters():
+            tensors[name] = p.detach()
+            for kind in ("exp_avg", "exp_avg_sq"):
+                if self.opt.__class__ is torch.optim.AdamW:
+                    state = self.opt.state.get(p, {})
+                    tensors[f"{name}.{kind}"] = state.get(kind, torch.zeros_like(p)).detach()
+        header, at = {}, 0
+        for name, t in tensors.items():
+            size = 4 * t.numel()
+            header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + size]}
+            at += size
+        text = json.dumps(header).encode()
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text)
+            for t in tensors.values():
+                f.write(t.contiguous().numpy().tobytes())
 
 
 def operation(name, sizes):
@@ -75,6 +97,8 @@ def main():
         elif "losses" in ask:
             t = trainers[ask["model"]]
             reply["losses"] = [float(t.step()) for _ in range(ask["losses"])]
+        elif "save" in ask:
+            trainers[ask["model"]].save(ask["save"])
         elif "op" in ask:
             key = (ask["op"], *ask["sizes"])
             if key not in operations:

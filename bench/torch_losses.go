@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"github.com/ringside-go/ringside/tensor/nn"
+)
+
+// lossSpan is how many steps are compared before our sides take over PyTorch's parameters again.
+const lossSpan = 5
+
+// compareLosses takes the same steps on all of our sides and on PyTorch's p, and returns how far any loss of ours is from
+// p's, relatively. Every lossSpan steps our sides take over p's parameters and the state of its optimizer, and go on from
+// there: so every step along p's way is compared, its loss at once and its gradients and update in the losses of the steps
+// after it, but not what rounding has become since the first.
+//
+// For that says nothing about who computed a loss: some models amplify what rounding does to their parameters a
+// thousandfold within ten steps, and then two of PyTorch's own processes, other, whose kernels differ, and p, are as far
+// apart. What is measured too is how long a run of ours that takes nothing over stays within maxLossOff of p, and how long
+// other does.
+func compareLosses(ctx context.Context, o *Options, r *Report, t *trial, dir string, trainers []*trainer, p, other *torchPeer) (float64, error) {
+	n := o.work(lossSteps)
+	alone := make([]float64, n) // by the first of our sides
+	for i := range alone {
+		var err error
+		if err = ctx.Err(); err == nil {
+			alone[i], err = trainers[0].step()
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	var want []float64
+	worst := 0.0
+	path := filepath.Join(dir, "parameters.safetensors")
+	for len(want) < n {
+		if err := p.save(t, path); err != nil {
+			return 0, err
+		}
+		span, err := p.losses(t, min(lossSpan, n-len(want)))
+		if err != nil {
+			return 0, err
+		}
+		for _, tr := range trainers {
+			off, err := tr.follow(ctx, path, len(want), span)
+			if err != nil {
+				return 0, fmt.Errorf("from PyTorch's step %d: %w", len(want), err)
+			}
+			worst = math.Max(worst, off) // NaN stays
+		}
+		want = append(want, span...)
+	}
+	same, err := other.losses(t, n)
+	if err != nil {
+		return 0, err
+	}
+	r.measured(&series{name: fmt.Sprintf("%s, losses from PyTorch's, %d steps", t.Name, n), unit: "relative", rounds: [][]float64{{worst}}})
+	r.measured(&series{name: t.Name + ", steps that a run of its own is as near", unit: "steps", rounds: [][]float64{{float64(together(alone, want))}}})
+	r.measured(&series{name: t.Name + ", steps that tuned PyTorch is as near", unit: "steps", rounds: [][]float64{{float64(together(same, want))}}})
+	return worst, nil
+}
+
+// follow takes over what a process of PyTorch wrote to path after so many steps, takes as many steps as want has losses and
+// returns how far one is from these at most, relatively.
+func (tr *trainer) follow(ctx context.Context, path string, steps int, want []float64) (off float64, err error) {
+	if _, err := nn.Load(path, append(tr.net.Params(), tr.opt.State()...), nil); err != nil {
+		return 0, err
+	}
+	tr.opt.SetSteps(steps)
+	for _, w := range want {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		got, err := tr.step()
+		if err != nil {
+			return 0, err
+		}
+		off = math.Max(off, relativeTo(got, w))
+	}
+	return off, nil
+}
+
+// together is for how many steps two runs' losses are within maxLossOff of each other.
+func together(got, want []float64) int {
+	for i := range want {
+		if !(relativeTo(got[i], want[i]) <= maxLossOff) {
+			return i
+		}
+	}
+	return len(want)
+}
+
+func relativeTo(x, y float64) float64 { return math.Abs(x-y) / math.Abs(y) }
