@@ -33,7 +33,7 @@ type Options struct {
 
 	LR     float64 // peak learning rate of AdamW
 	LRLast float64 // where the cosine ends
-	Warmup int     // steps of linear warm-up
+	Warmup int     // steps of linear warm-up, at most half of all
 	Decay  float64 // weight decay
 	Clip   float64 // largest norm of the gradients; 0 does not clip
 
@@ -152,7 +152,7 @@ func (o *Options) filled(d Options) Options {
 	f.MicroBatches = or(or(f.MicroBatches, d.MicroBatches), 1)
 	f.inFlight = or(f.inFlight, defaultInFlight)
 	f.LossEvery, f.Sample = or(f.LossEvery, d.LossEvery), or(f.Sample, d.Sample)
-	f.Warmup = min(f.Warmup, f.Steps/10) // a short run would otherwise never leave it
+	f.Warmup = min(f.Warmup, f.Steps/2) // a short run would otherwise never leave it; in a shorter one it would jump, and any rounding show
 	return f
 }
 

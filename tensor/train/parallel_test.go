@@ -260,3 +260,33 @@ func TestPipelineBadOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestCurve: 200 steps by default have one worker's losses within 1e-4 on 2 workers and on 4: training is so stable that roundings do
+// not show.
+func TestCurve(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of steps on seven workers")
+	}
+	d, err := LoadText("")
+	if err != nil {
+		t.Skip(err)
+	}
+	train := func(workers int) []Point {
+		s, _, o := placed(t, config.DataParallel(workers), Options{Steps: 200, LossEvery: 1, Sample: -1})
+		sum, err := find(t, "qwen3-tiny").Train(t.Context(), s, d, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum.Losses
+	}
+	want := train(1)
+	for _, workers := range []int{2, 4} {
+		worst := 0.0
+		for i, p := range train(workers) {
+			worst = max(worst, math.Abs(p.Loss-want[i].Loss)/want[i].Loss)
+		}
+		if t.Logf("%d workers: %.1e", workers, worst); worst > 1e-4 {
+			t.Errorf("losses of %d workers are off by %.1e of one's, expected 1e-4", workers, worst)
+		}
+	}
+}
