@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/ringside-go/ringside/collective/rendezvous"
+	"github.com/ringside-go/ringside/net/route"
 )
 
 // doc is docs/launch.md.
@@ -208,5 +209,22 @@ func TestBatchScript(t *testing.T) {
 	w, err := rendezvous.Resolve(func(name string) (string, bool) { v, ok := env[name]; return v, ok }, nil)
 	if err != nil || w.Rank != ranks-1 || w.Size != ranks || w.MasterAddr != "node1" || w.LocalSize != 2 || !bytes.Equal(w.Secret, secret) {
 		t.Errorf("%v, %v", w, err)
+	}
+}
+
+// TestErrors: what the document says of errors is what they say.
+func TestErrors(t *testing.T) {
+	for _, err := range []error{rendezvous.ErrUnreachable, rendezvous.ErrDuplicateRank, rendezvous.ErrWorldSize, rendezvous.ErrSecret,
+		rendezvous.ErrMissing, route.ErrMesh} {
+		_, text, _ := strings.Cut(err.Error(), ": ")
+		if !strings.Contains(doc(t), "`"+text) {
+			t.Errorf("%q is not in docs/launch.md", text)
+		}
+	}
+	for vars, text := range map[string]string{"RANK=1": "WORLD_SIZE is not set although", "RANK=x WORLD_SIZE=2": "expected a whole number", "RANK=0 WORLD_SIZE=2": "MASTER_ADDR is not set"} {
+		_, err := rendezvous.Resolve(func(name string) (string, bool) { v := lookup(strings.Fields(vars), name); return v, v != "" }, nil)
+		if err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(doc(t), "`"+text+"`") {
+			t.Errorf("with %s: %v; expected %q, there and in docs/launch.md", vars, err, text)
+		}
 	}
 }
