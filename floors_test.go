@@ -52,6 +52,7 @@ var floors = map[string]int{
 	"ipc/client":                    4,
 	"ipc/dispatcher":                4,
 	"collective/examples/allreduce": 6,
+	"ring/examples/pingpong":        1,
 	"ipc/worker":                    6,
 	"ipc/cluster":                   7,
 	"tensor/train":                  7,
