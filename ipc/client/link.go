@@ -337,7 +337,7 @@ func (l *link) listen() error {
 		case kind != wire.KindPushed:
 			err = fmt.Errorf("unexpected %s (kind %d)", wire.KindName(kind), kind)
 		case l.gone == 0 || l.pushes[0].handle != t.Handle:
-			err = fmt.Errorf("Pushed of %v, out of turn", t.Handle)
+			err = fmt.Errorf("a word that %v came, out of turn", t.Handle)
 		default:
 			l.pushes[0].block.Release()
 			l.pushes = l.pushes[:copy(l.pushes, l.pushes[1:])]

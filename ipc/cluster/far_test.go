@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,11 +23,13 @@ import (
 
 const farSecret = "a secret of two hosts"
 
-// farCluster is a dispatcher in this process that is reached over shared memory and over TCP, and one worker, a
-// process of its own, which is reached over one of them.
+// farCluster is a dispatcher in this process that is reached over shared memory and over TCP, and workers, processes of
+// their own, which are reached over one of them each.
 type farCluster struct {
 	d    *dispatcher.Dispatcher
 	addr map[string]string // by transport
+
+	workers []*process
 }
 
 // childFar is a worker that is reached over TCP: ADDR NAME.
@@ -45,7 +48,7 @@ func childFar(ctx context.Context, args []string) error {
 	return nil
 }
 
-func startFar(t *testing.T, workerOver string) *farCluster {
+func startFar(t *testing.T, workersOver ...string) *farCluster {
 	t.Helper()
 	d, err := dispatcher.New(&dispatcher.Options{Secret: []byte(farSecret)})
 	if err != nil {
@@ -64,7 +67,13 @@ func startFar(t *testing.T, workerOver string) *farCluster {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- d.Serve(ctx, near, far) }()
-	run(t, "far", c.addr[workerOver], "w")
+	for i, over := range workersOver {
+		name := "w"
+		if i > 0 {
+			name = fmt.Sprint("w", i)
+		}
+		c.workers = append(c.workers, run(t, "far", c.addr[over], name))
+	}
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -207,5 +216,75 @@ func TestFarSecret(t *testing.T) {
 	}
 	if n := c.d.Stats().Refused; n != 1 {
 		t.Errorf("%d refused, expected 1", n)
+	}
+}
+
+// TestFarTogether: two workers run a session together, of which one shares memory with the client or none does. Each gets uploads in its way,
+// and no byte of a tensor goes through the dispatcher.
+func TestFarTogether(t *testing.T) {
+	for _, over := range [][3]string{{"local", "local", "tcp"}, {"local", "tcp", "tcp"}, {"tcp", "local", "tcp"}} {
+		t.Run(fmt.Sprintf("client %s workers %s %s", over[0], over[1], over[2]), func(t *testing.T) {
+			c := startFar(t, over[1], over[2])
+			e := c.dial(t, over[0], client.Options{Config: rows(2)})
+			s := tensor.NewSession(e, &tensor.SessionOptions{Context: testContext(t)})
+			const h, w = 301, 257
+			data := make([]float32, h*w)
+			want := 0.0
+			for i := range data {
+				data[i] = float32(i % 100)
+				want += float64(data[i])
+			}
+			var x *tensor.Tensor
+			s.Signal("rows", func() { x = tensor.From(s, data, h, w) })
+			if got, err := x.Sum().Item(); err != nil || got != want {
+				t.Fatalf("sum %v, %v; expected %v", got, err, want)
+			}
+			got, err := tensor.Data[float32](x.MulS(2)) // half of each
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range got {
+				if got[i] != 2*data[i] {
+					t.Fatalf("element %d is %v, expected %v", i, got[i], 2*data[i])
+				}
+			}
+			near := over[0] == "local" && over[1] == "local"
+			if st := e.Stats(); st.Calls == 0 || st.Moved == 0 || near != (st.Segments > 0) || e.Writers() != 0 {
+				t.Errorf("%+v, %d writers", st, e.Writers())
+			}
+			if st := c.d.Stats(); st.TensorBytes != 0 || st.Bytes > 40_000 {
+				t.Errorf("%d bytes of tensors went through the dispatcher, %d bytes in all", st.TensorBytes, st.Bytes)
+			}
+		})
+	}
+}
+
+// TestFarKilled: a worker on another host that dies while tensors go to it and from it ends the session with its name.
+func TestFarKilled(t *testing.T) {
+	for i := range 6 {
+		c := startFar(t, "tcp")
+		e := c.dial(t, "tcp", client.Options{})
+		const n = 4 << 20
+		buf, err := e.Alloc(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clear(buf.Bytes())
+		killed := make(chan error, 1)
+		time.AfterFunc(time.Duration(i*i)*time.Millisecond, func() { killed <- c.workers[0].Process.Kill() })
+		for id := uint64(1); err == nil; id++ {
+			var got []tensor.Fetched
+			got, err = e.Submit(testContext(t), &tensor.Batch{Base: 1 << 40, Frees: []uint64{id - 1}, Fetch: []uint64{id},
+				Uploads: []tensor.Upload{{ID: id, DType: tensor.U8, Shape: tensor.Shape{n}, Buf: buf}}})
+			for _, f := range got {
+				f.Release()
+			}
+		}
+		if err := <-killed; err != nil {
+			t.Fatal(err)
+		}
+		if !errors.Is(err, client.ErrLost) || !errors.Is(err, ipc.ErrPeerGone) || !strings.Contains(err.Error(), `"w"`) {
+			t.Errorf("killed after %d ms: %v", i*i, err)
+		}
 	}
 }

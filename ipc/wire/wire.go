@@ -37,7 +37,7 @@ import (
 //	3  sessions of several workers: OpenSession.Workers, Rank, Key and Config, SessionOpened.Rank, Done.Rank and its counts,
 //	   Result.Layout, values that are elsewhere, Meet; Save and Saved
 //	4  tensors of ends that share no memory go over a conn of their own: OpenSession.Token, Link, Push, Pushed and Pull; Data
-//	   and Read (14 and 15), which took them through the dispatcher, are no more
+//	   and Read (14 and 15), which took them through the dispatcher, are no more; Watch and Watched
 const Version = 4
 
 // Kinds of message. A number is never used twice.

@@ -168,11 +168,11 @@ func (l *link) acknowledge() (worked bool, err error) {
 func (l *link) pull(h wire.Handle) error {
 	b, err := l.w.dev.Arena().Leased(h, l.session)
 	if err != nil {
-		return fmt.Errorf("Pull: %w", err)
+		return fmt.Errorf("a result that is wanted: %w", err)
 	}
 	if h.Len == 0 || h.Len > uint64(b.Len()) {
 		b.Release()
-		return fmt.Errorf("Pull of %d bytes of a block of %d", h.Len, b.Len())
+		return fmt.Errorf("%d bytes wanted of a result of %d", h.Len, b.Len())
 	}
 	l.outgoing = append(l.outgoing, outgoing{b, int(h.Len)})
 	return nil
