@@ -1,11 +1,8 @@
 package shm
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"os"
-	"slices"
 	"sync"
 )
 
@@ -299,63 +296,6 @@ func (a *Arena) freeSlot(s *span, slot uint32) {
 	}
 }
 
-// grow makes a segment with room for a run of that many pages.
-func (a *Arena) grow(pages int) error {
-	a.growing.Lock()
-	defer a.growing.Unlock()
-	a.mu.Lock()
-	if a.closed {
-		a.mu.Unlock()
-		return ErrClosed
-	}
-	if a.extents.place(pages) >= 0 { // somebody else made one
-		a.mu.Unlock()
-		return nil
-	}
-	need := roundUp(int64(pages)*pageSize, int64(os.Getpagesize()))
-	size := max(a.next, need)
-	left := int64(math.MaxInt64)
-	if a.opt.MaxBytes > 0 {
-		left = a.opt.MaxBytes - a.bytes
-		size = min(size, max(left, need)&^int64(os.Getpagesize()-1))
-	}
-	have := a.bytes
-	a.mu.Unlock()
-	if need > left {
-		return fmt.Errorf("%w: %d bytes asked, the arena has %d of at most %d",
-			ErrNoSpace, need, have, a.opt.MaxBytes)
-	}
-
-	seg, err := Create(size, &a.opt.Segment)
-	if size > need && errors.Is(err, ErrNoSpace) {
-		// Not as much as would be convenient, but perhaps what is needed.
-		seg, err = Create(need, &a.opt.Segment)
-	}
-	if err != nil {
-		return fmt.Errorf("arena of %d bytes: %w", have, err)
-	}
-	if a.opt.OnSegment != nil {
-		a.opt.OnSegment(seg)
-	}
-
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		seg.Close()
-		return ErrClosed
-	}
-	n := len(seg.mem) / pageSize
-	s := &arenaSegment{Segment: seg, order: a.made, owner: make([]*span, n)}
-	a.made++
-	a.segments[seg.id] = s
-	a.bytes += seg.Size()
-	if size == a.next {
-		a.next = max(size, min(2*size, maxGrowth))
-	}
-	a.extents.put(s, 0, n)
-	return nil
-}
-
 // Block returns our own block that the handle names, as a peer gave it back, with
 // a reference for the caller. The handle must start where the block does and be no
 // longer: ErrBounds; ErrUnknownSegment, ErrNotLive.
@@ -404,104 +344,6 @@ func (a *Arena) find(h Handle) (*Block, error) {
 		return nil, fmt.Errorf("%w: %v, block of %d bytes", ErrBounds, h, len(b.mem))
 	}
 	return b, nil
-}
-
-// Segment returns the segment with that id, or ErrUnknownSegment. A block of it
-// that the caller holds keeps it mapped.
-func (a *Arena) Segment(id uint64) (*Segment, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.segments[id]; s != nil {
-		return s.Segment, nil
-	}
-	return nil, fmt.Errorf("%w: %016x", ErrUnknownSegment, id)
-}
-
-// Segments returns all segments, oldest first.
-func (a *Arena) Segments() []*Segment {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	all := make([]*arenaSegment, 0, len(a.segments))
-	for _, s := range a.segments {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(x, y *arenaSegment) int { return x.order - y.order })
-	list := make([]*Segment, len(all))
-	for i, s := range all {
-		list[i] = s.Segment
-	}
-	return list
-}
-
-// Trim unmaps and closes all segments without a block in use but the first, and
-// returns their bytes. Peers that have them mapped keep them until they are told.
-func (a *Arena) Trim() int64 {
-	a.mu.Lock()
-	gone := a.collect(1)
-	a.mu.Unlock()
-	var n int64
-	for _, s := range gone {
-		n += s.Size()
-		s.Close()
-		if a.opt.OnTrim != nil {
-			a.opt.OnTrim(s.id)
-		}
-	}
-	return n
-}
-
-// Close ends the arena: Alloc fails, leases end, and each segment is unmapped with
-// its last block, at once where there is none. Nothing is written any more: what peers have
-// mapped stays as it is.
-func (a *Arena) Close() error {
-	a.mu.Lock()
-	a.closed = true
-	owners := make([]uint64, 0, len(a.leases))
-	for o := range a.leases {
-		owners = append(owners, o)
-	}
-	a.mu.Unlock()
-	for _, o := range owners {
-		a.ReleaseOwner(o)
-	}
-	a.mu.Lock()
-	gone := a.collect(0)
-	a.mu.Unlock()
-	var err error
-	for _, s := range gone {
-		err = errors.Join(err, s.Close())
-	}
-	return err
-}
-
-// collect gives up slabs without a block in use, and takes the segments from the
-// given order on that have none out of the books. Called with mu.
-func (a *Arena) collect(from int) []*arenaSegment {
-	for i := range a.classes {
-		for s := a.classes[i].partial; s != nil; {
-			next := s.next
-			if s.live == 0 {
-				a.classes[i].remove(s)
-				a.extents.give(s)
-			}
-			s = next
-		}
-	}
-	var gone []*arenaSegment
-	for _, s := range a.segments {
-		if s.live == 0 && s.order >= from {
-			gone = append(gone, s)
-			a.forget(s)
-		}
-	}
-	return gone
-}
-
-// forget takes a segment without used spans out of the books. Called with mu.
-func (a *Arena) forget(s *arenaSegment) {
-	a.extents.drop(s.owner[0])
-	delete(a.segments, s.id)
-	a.bytes -= s.Size()
 }
 
 // Stats returns the state of the arena.
