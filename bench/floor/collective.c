@@ -28,7 +28,7 @@
 #include <mpi.h>
 #endif
 
-enum { MAX_RANKS = 8, LINE = 64, SMALL = 8192, SLOT = 128 << 10, WORDS = 48 };
+enum { MAX_RANKS = 8, LINE = 64, SMALL = 8192, SLOT = 128 << 10, WORDS = 48, WORD = 12 };
 enum op { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, BROADCAST, BARRIER };
 enum type { F32, F16, BF16 };
 
@@ -73,6 +73,7 @@ static void touch(char *b, size_t n) {
 	__m512i v = _mm512_set1_epi32(0);
 	size_t i = 0;
 	for (; i + 64 <= n; i += 64) _mm512_storeu_si512(b + i, v);
+	for (; i + 4 <= n; i += 4) *(volatile int *)(b + i) = 0; // as they are read: bytes would have to reach the cache before
 	for (; i < n; i++) ((volatile char *)b)[i] = 0;
 	__asm__ volatile("" : : : "memory");
 }
@@ -80,12 +81,17 @@ static void touch(char *b, size_t n) {
 #ifndef MPI
 // ---- the floor
 
-// What ranks share beside buffers. A counter has one writer and a line of its own.
+// What ranks share beside buffers. A counter has one writer and, but for those of two ranks, a line of its own.
 typedef struct { _Alignas(LINE) atomic_uint n; } counter;
 typedef struct { _Alignas(LINE) atomic_uint n; char data[WORDS]; char pad[LINE - WORDS - 4]; } small; // a line
 typedef struct { _Alignas(LINE) char data[SMALL]; atomic_uint n; } middle;
+
+// Two ranks have their counters in one line, and what they give of up to WORD bytes: the store of a counter fetches the line, and the
+// other's comes with it.
+typedef struct { _Alignas(LINE) struct { atomic_uint n; char data[WORD]; } of[2]; } two;
 typedef struct {
 	counter meet[MAX_RANKS], staged[MAX_RANKS], sent[MAX_RANKS];
+	two met, two[2];
 	small small[2][MAX_RANKS];
 	middle middle[2][MAX_RANKS];
 	_Alignas(LINE) double result[MAX_RANKS];
@@ -108,6 +114,11 @@ static inline void post(atomic_uint *a, unsigned n) { atomic_store_explicit(a, n
 
 static void barrier(void) {
 	unsigned n = ++met;
+	if (ranks == 2) {
+		post(&S->met.of[me].n, n);
+		await(&S->met.of[!me].n, n);
+		return;
+	}
 	post(&S->meet[me].n, n);
 	for (int r = 0; r < ranks; r++)
 		if (r != me) await(&S->meet[r].n, n);
@@ -151,6 +162,24 @@ static inline __attribute__((always_inline)) void fold_f32(char **d, int nd, cha
 
 static inline __attribute__((always_inline)) void fold_16(enum type t, char **d, int nd, char **s, int ns, size_t bytes) {
 	size_t i = 0;
+#ifdef __AVX512BF16__
+	// Of 32 bits the upper half is a float already, and the lower one is shifted up: so both sums lie apart, and are shuffled once.
+	__m512i pairs = _mm512_set1_epi32(0x00100000), upper = _mm512_set1_epi32(0xffff0000);
+	pairs = _mm512_add_epi32(pairs, _mm512_mullo_epi32(_mm512_set1_epi32(0x10001), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)));
+	for (; t == BF16 && i + 256 <= bytes; i += 256) {
+		__m512 even[4] = {0}, odd[4] = {0};
+		for (int q = 0; q < ns; q++)
+			for (int u = 0; u < 4; u++) {
+				__m512i v = _mm512_loadu_si512(s[q] + i + 64 * u);
+				__m512 e = _mm512_castsi512_ps(_mm512_slli_epi32(v, 16)), o = _mm512_castsi512_ps(_mm512_and_si512(v, upper));
+				even[u] = q ? _mm512_add_ps(even[u], e) : e, odd[u] = q ? _mm512_add_ps(odd[u], o) : o;
+			}
+		__m512i r[4];
+		for (int u = 0; u < 4; u++) r[u] = _mm512_permutexvar_epi16(pairs, (__m512i)_mm512_cvtne2ps_pbh(odd[u], even[u]));
+		for (int q = 0; q < nd; q++)
+			for (int u = 0; u < 4; u++) _mm512_storeu_si512(d[q] + i + 64 * u, r[u]);
+	}
+#endif
 	for (; i + 128 <= bytes; i += 128) {
 		__m512 x[4];
 		for (int u = 0; u < 4; u++) x[u] = load16(t, s[0] + i + 32 * u);
@@ -173,7 +202,10 @@ static void fold(char **d, int nd, char **s, int ns, size_t bytes) {
 		if (ns == 2 && nd == 2) fold_f32(d, 2, s, 2, bytes);
 		else if (ns == 2 && nd == 1) fold_f32(d, 1, s, 2, bytes);
 		else fold_f32(d, nd, s, ns, bytes);
-	} else if (task.type == F16) fold_16(F16, d, nd, s, ns, bytes);
+	} else if (task.type == F16) {
+		if (ns == 2 && nd == 2) fold_16(F16, d, 2, s, 2, bytes);
+		else fold_16(F16, d, nd, s, ns, bytes);
+	} else if (ns == 2 && nd == 2) fold_16(BF16, d, 2, s, 2, bytes);
 	else fold_16(BF16, d, nd, s, ns, bytes);
 }
 
@@ -193,7 +225,13 @@ static void exchange(char *b, size_t n) {
 	unsigned e = ++exchanged;
 	char *s[MAX_RANKS];
 	int takes = ranks == 2 && n > WORDS;
-	if (n <= WORDS) {
+	if (ranks == 2 && n <= WORD) {
+		two *both = &S->two[e & 1];
+		memcpy(both->of[me].data, b, n);
+		post(&both->of[me].n, e);
+		await(&both->of[!me].n, e);
+		s[me] = b, s[!me] = both->of[!me].data;
+	} else if (n <= WORDS) {
 		small *mine = &S->small[e & 1][me];
 		memcpy(mine->data, b, n);
 		post(&mine->n, e);

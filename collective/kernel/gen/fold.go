@@ -166,9 +166,9 @@ type walk struct {
 	scale       vreg
 	other       reg.GPVirtual // 0 if the factor is 1; nil where it is not looked at
 	c           rounding
-	lanes       int  // elements of a vector in memory
-	split       bool // bf16 to bf16: those with even numbers and those with odd ones are folded apart
-	upper       vreg // the upper half of every 32 bits, if split
+	lanes       int               // elements of a vector in memory
+	split       bool              // bf16 to bf16: those with even numbers and those with odd ones are folded apart
+	upper       vreg              // the upper half of every 32 bits, if split
 	odds        reg.OpmaskVirtual // of AVX-512: the upper 16 of every 32 bits, if split
 }
 
