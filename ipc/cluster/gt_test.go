@@ -15,31 +15,6 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// GT is the system that this one learns from. What goes wrong there, and the tests that would find it here, by package:
-//
-//	a dead worker leaves its clients waiting        cluster TestKill; command TestKillWhileTraining
-//	a dead client's tensors are never freed         cluster TestKilledClientIsForgotten, TestWorkerForgets
-//	two workers of one name corrupt each other      cluster TestSameName
-//	answers of several clients get crossed          cluster TestManyClients; dispatcher's tests
-//	ids of different clients collide                cluster TestManyClients: all have the same ids
-//	threads of a client share a tape                autograd TestThreads; tensor TestTwoGoroutinesAreFoundOut
-//	a failure inside a batch is answered as success cluster TestLateError; cpu TestFailureChangesNothing
-//	a shape error is accepted                       enginetest "mistakes"; tensor TestErrorsAreStickyAndLocated
-//	scalars become f32, declared dtypes are guesses tensor TestPromotion; enginetest "two operands", "making tensors"
-//	no 0-d tensors, no seed                         enginetest "making tensors", "random numbers"
-//	slices and splits have no gradient              autograd TestCutsHaveGradients
-//	1-d by 2-d, 2-d by 3-d: gradients' shapes       autograd TestProductGradientsHaveTheOperandsShapes
-//	gradients are overwritten                       autograd TestGradientsAccumulate
-//	a second loss gets nothing                      autograd TestSecondLoss
-//	a forward pass without backward grows the tape  autograd TestForwardAloneLeavesNothing
-//	the update is recorded and replayed             autograd TestUpdateIsNotRecorded
-//	in-place updates leak the old tensor            cluster TestNothingGrows, TestQuotaCounts; enginetest "least squares"
-//	the dispatcher leaks with every message         cluster TestNothingGrows
-//	the compiled program of another wiring is run   enginetest "programs that look alike"; cpu TestPlanOfAnotherHash
-//	tests whose mechanism never runs                enginetest's PlanHits; cluster TestOneMessageAStep
-//
-// Sharding, signals and the tools come with their tests.
-
 // childHoarder holds as many MiB at the worker, as a tensor it uploaded and one it computed, until it is killed.
 func childHoarder(ctx context.Context, args []string) error { // ADDR DIR MIB
 	e, err := client.Dial(ctx, args[0], &client.Options{Name: "hoarder", Segment: segments(args[1])})

@@ -49,6 +49,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"hoarder":    childHoarder,
 	"stuck":      childStuck,
 	"far":        childFar,
+	"sharer":     childSharer,
 }
 
 func child(ctx context.Context, name string, args []string) error {

@@ -24,7 +24,7 @@ func newPlan() *cobra.Command {
 		Args:  noArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	c.AddCommand(newPlanDump())
+	c.AddCommand(newPlanDump(), newPlanProducts())
 	return c
 }
 
