@@ -49,6 +49,7 @@ func Run(t *testing.T, start func(t *testing.T) tensor.Engine, opts *Options) {
 	t.Run("contract", s.contract)
 	t.Run("golden operations", s.goldenOps)
 	t.Run("golden programs", s.goldenPrograms)
+	t.Run("golden halves", s.goldenHalves)
 	t.Run("values", s.values)
 	t.Run("views", s.views)
 	t.Run("behaviour", s.behaviour)
