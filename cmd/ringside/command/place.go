@@ -82,20 +82,14 @@ func (p *place) fromFile() (*config.Config, error) {
 	if p.workers != 0 || p.mesh != "" || p.auto || p.zero1 {
 		return nil, usagef("--config and --workers, --mesh, --auto-shard, --zero1 exclude each other: the file says these")
 	}
-	c, err := readConfig(p.file)
-	if err != nil {
-		return nil, err
-	}
-	if n := len(c.Stages()); n > 1 {
-		return nil, fmt.Errorf("--config: %s has %d stages: plan dump shows them, workers run one together; leave workers of signals out", p.file, n)
-	}
-	return c, nil
+	return readConfig(p.file)
 }
 
 // seat is a session at its place, and what to know about it.
 type seat struct {
 	*tensor.Session
-	*Traffic // nil in this process
+	*Traffic                // nil in this process
+	layout   *config.Config // nil in this process
 	client   *client.Engine
 	cluster  *cluster.Cluster // nil unless it is our own
 	addr     string
@@ -173,7 +167,7 @@ func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.client, s.Traffic = e, &Traffic{Workers: e.Workers()}
+	s.client, s.Traffic, s.layout = e, &Traffic{Workers: e.Workers()}, layout
 	s.Session = tensor.NewSession(e, nil)
 	return s, nil
 }
@@ -207,7 +201,8 @@ type Traffic struct {
 	ProgramBodies     uint64   `json:"program_bodies_sent"`            // until the last step
 	TensorBytes       uint64   `json:"dispatcher_tensor_bytes"`        // that went through the dispatcher, whose every client counts
 
-	// Of several workers: collectives that each takes part in, and the bytes it sends in them.
+	// Of several workers: collectives that the busiest takes part in, and transfers to other stages that it sends, and the bytes that it
+	// sends in them.
 	Workers            int      `json:"workers"`
 	CollectivesPerStep *float64 `json:"collectives_per_step,omitempty"`
 	MovedPerStep       *float64 `json:"collective_bytes_per_step,omitempty"`
@@ -219,8 +214,16 @@ type Traffic struct {
 // started is called after the first step.
 func (s *seat) started() {
 	if s.client != nil {
-		s.first = s.client.Stats()
+		s.first = s.counters()
 	}
+}
+
+// counters are the engine's. Several workers say theirs with answers, which all give if they are asked to.
+func (s *seat) counters() client.Stats {
+	if s.Workers > 1 {
+		_ = s.Session.Sync() // an error is there for the next who asks
+	}
+	return s.client.Stats()
 }
 
 // trained is called after the last of n steps.
@@ -228,7 +231,7 @@ func (s *seat) trained(n int) {
 	if s.client == nil {
 		return
 	}
-	now := s.client.Stats()
+	now := s.counters()
 	s.ProgramBodies = now.Bodies
 	if n > 1 {
 		per := func(now, first uint64) *float64 {

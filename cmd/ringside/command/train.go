@@ -32,6 +32,9 @@ the workers, and a crash at any moment leaves it as it was. --resume goes on wit
 with as many workers as before, the steps that follow are bit for bit those of a run that was not stopped, with another
 number they differ by roundings. Options that are not given are the run's own.
 
+--config may put a model's layers on different workers (docs/pipeline.yaml): each then works on another micro-batch of the step at a
+time, forward and backward in turns.
+
 Models:
 ` + modelList() + `
 Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-mnist puts it, and language models
@@ -114,6 +117,12 @@ func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options,
 	}
 	defer sess.close()
 
+	if c := sess.layout; c != nil {
+		o.MicroBatches = c.MicroBatches
+		if len(c.Stages()) > 1 {
+			o.StageOf = c.StageFor
+		}
+	}
 	p := newProgress(cmd.ErrOrStderr(), m.Name)
 	o.Progress = p.show
 	o.Started, o.Trained = sess.started, sess.trained
@@ -165,6 +174,9 @@ func (o *outcome) write(w io.Writer) error {
 	if o.Traffic != nil && o.MessagesPerStep != nil {
 		row("messages", "%.3g a step of %.0f bytes, %.3g round trips, %d programs sent, %d tensor bytes through the dispatcher",
 			*o.MessagesPerStep, *o.BytesPerStep, *o.RoundTripsPerStep, o.ProgramBodies, o.TensorBytes)
+	}
+	if o.Traffic != nil && o.CollectivesPerStep != nil {
+		row("workers", "%d: %.4g collectives a step, in which a worker sends %s bytes at most", o.Workers, *o.CollectivesPerStep, count(*o.MovedPerStep))
 	}
 	if len(o.Losses) > 0 { // none, if an error came before the first was read
 		row("loss", "%.4f", o.Loss)
