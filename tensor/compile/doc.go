@@ -14,7 +14,7 @@
 //	normgrad.go   the gradients of a norm by input, weight and bias go over its rows once (*)
 //	lossgrad.go   a cross entropy and its gradient share their exponentials (*)
 //	adamwproduct.go  an AdamW update is one step with the matrix product that its gradient is
-//	adamw.go      all other AdamW updates are one step
+//	adamw.go      all other AdamW updates are one step (*)
 //	halves.go     a matrix product reads operands of 16 bits as they are stored
 //	tilefold.go   a reduction over the last dims and the elementwise operations that make its operand are one step (*)
 //	tiles.go      elementwise chains, with broadcasts and casts, run tile by tile
