@@ -1,0 +1,101 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc/ipctest"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/worker"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor/cpu"
+)
+
+// FuzzLink has a client on another host send anything over the conn of tensors: messages of any kind about any block, bytes that nobody
+// expects or fewer than are expected, and then no more. The worker goes on, and nothing of the session is left.
+func FuzzLink(f *testing.F) {
+	var net ipctest.Network
+	l, err := net.Listen("pipe:", nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	dev, err := cpu.New(&cpu.Options{MaxBytes: fuzzMemory, Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	w, err := worker.New(&worker.Options{Name: "w", Transport: &net, Device: worker.CPU(dev), Quota: fuzzQuota})
+	if err != nil {
+		f.Fatal(err)
+	}
+	serve, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Serve(serve, l.Addr()) }()
+	conn, err := l.Accept(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	f.Add([]byte{0, 0, 10, 2, 0, 10})                              // an upload
+	f.Add([]byte{0, 0, 200, 0, 0, 10, 2, 0, 200, 2, 1, 10})        // two, the second with another tag
+	f.Add([]byte{1, 3, 10, 0, 3, 255})                             // a result that is none, an endless upload
+	f.Add([]byte{3, 19, 5, 1, 2, 3, 4, 5, 4})                      // half a message
+	f.Add([]byte{0, 1, 50, 2, 0, 50, 0, 1, 50, 2, 0, 50, 0, 2, 0}) // the same twice, and nothing
+	last := uint64(0)
+	f.Fuzz(func(t *testing.T, script []byte) {
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+		defer cancel()
+		last += 2
+		fx := &fixture{T: t, ctx: ctx, w: w, dev: dev, conn: conn, run: map[uint64]*wire.History{}}
+		c := fx.openFar(last)
+		sent := uint64(0)
+		for len(script) >= 3 && c.conn.Err() == nil {
+			op, a, b := script[0]%5, script[1], script[2]
+			script = script[3:]
+			h := wire.Handle{Segment: uint64(a % 4), Off: uint64(a) << 6, Len: uint64(b)}
+			if b > 250 {
+				h.Len = 1 << (b - 192)
+			}
+			switch op {
+			case 0:
+				fuzzSay(c, wire.KindPush, wire.AppendTransfer(nil, &wire.Transfer{Handle: h}))
+			case 1:
+				fuzzSay(c, wire.KindPull, wire.AppendTransfer(nil, &wire.Transfer{Handle: h}))
+			case 2: // bytes, by the tag that is expected or another
+				if c.conn.BeginSend(sent+uint64(a%2), make([]byte, b)) != nil {
+					continue
+				}
+				sent++
+				for done, err := false, error(nil); !done && err == nil && ctx.Err() == nil; {
+					done, err = c.conn.ProgressSend()
+				}
+			case 3:
+				n := min(int(b), len(script))
+				fuzzSay(c, uint32(a), script[:n])
+				script = script[n:]
+			case 4:
+				c.conn.Close()
+			}
+		}
+		c.conn.Close()
+		fx.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: last}))
+		fx.open(last+1, 0) // it has been closed when this one is open
+		if st := dev.Arena().Stats(); st.Leases != 0 || st.Blocks != 0 {
+			t.Errorf("%d leases and %d blocks are left", st.Leases, st.Blocks)
+		}
+		fx.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: last + 1}))
+	})
+}
+
+// fuzzSay sends a message as long as the conn stands.
+func fuzzSay(c *farClient, kind uint32, body []byte) {
+	buf, err := c.conn.Reserve(c.ctx, kind, len(body))
+	if err != nil {
+		return
+	}
+	copy(buf, body)
+	_ = c.conn.Commit()
+}
