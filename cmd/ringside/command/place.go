@@ -199,6 +199,10 @@ type Traffic struct {
 	InputBytesPerStep *float64 `json:"input_bytes_per_step,omitempty"` // of the batch
 	RoundTripsPerStep *float64 `json:"round_trips_per_step,omitempty"` // how often the client waited
 	ProgramBodies     uint64   `json:"program_bodies_sent"`            // until the last step
+	ProgramsKnown     uint64   `json:"programs_known"`                 // how often the worker had the program that was to run
+	ProgramsForgotten uint64   `json:"programs_forgotten"`             // that it was told to forget, to make room for others
+	Programs          uint64   `json:"programs"`                       // that it has of this session
+	ProgramBytes      uint64   `json:"program_bytes"`                  // of these
 	TensorBytes       uint64   `json:"dispatcher_tensor_bytes"`        // that went through the dispatcher, whose every client counts
 
 	// Of several workers: collectives that the busiest takes part in, and transfers to other stages that it sends, and the bytes that it
@@ -232,7 +236,8 @@ func (s *seat) trained(n int) {
 		return
 	}
 	now := s.counters()
-	s.ProgramBodies = now.Bodies
+	s.ProgramBodies, s.ProgramsKnown, s.ProgramsForgotten = now.Bodies, now.Known, now.Forgotten
+	s.Programs, s.ProgramBytes = now.Programs, now.ProgramBytes
 	if n > 1 {
 		per := func(now, first uint64) *float64 {
 			x := float64(now-first) / float64(n-1)
@@ -258,6 +263,7 @@ func (s *seat) trained(n int) {
 func (s *seat) plans(o *outcome) {
 	if s.device != nil {
 		st := s.device.Stats()
-		o.PlanCacheHits, o.PlanCacheMisses = &st.Hits, &st.Misses
+		o.PlanCacheHits, o.PlanCacheMisses, o.PlanCacheEvicted = &st.Hits, &st.Misses, &st.Evicted
+		o.PlanCachePlans, o.PlanCacheBytes = &st.Plans, &st.PlanBytes
 	}
 }

@@ -92,10 +92,13 @@ func modelList() string {
 type outcome struct {
 	*train.Summary
 	*Traffic
-	PlanCacheHits   *uint64 `json:"plan_cache_hits,omitempty"`   // of the engine in this process
-	PlanCacheMisses *uint64 `json:"plan_cache_misses,omitempty"` // programs compiled
-	Saved           string  `json:"saved,omitempty"`             // the file of weights
-	Error           string  `json:"error,omitempty"`
+	PlanCacheHits    *uint64 `json:"plan_cache_hits,omitempty"`    // of the engine in this process
+	PlanCacheMisses  *uint64 `json:"plan_cache_misses,omitempty"`  // programs compiled
+	PlanCacheEvicted *uint64 `json:"plan_cache_evicted,omitempty"` // of these, given up for others
+	PlanCachePlans   *int    `json:"plan_cache_plans,omitempty"`   // that are there
+	PlanCacheBytes   *int    `json:"plan_cache_bytes,omitempty"`   // of their programs, encoded
+	Saved            string  `json:"saved,omitempty"`              // the file of weights
+	Error            string  `json:"error,omitempty"`
 }
 
 func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options, at *place, asJSON bool) error {
