@@ -117,7 +117,7 @@ func (t *team) connect(ctx context.Context, w *Worker, session uint64, key []byt
 		if err != nil {
 			return nil, err
 		}
-		members, err := route.Mesh(ctx, route.MeshOptions{Rank: place, Size: len(ranks), Secret: key, Waiter: waiter, Logger: log,
+		members, err := route.Mesh(ctx, route.MeshOptions{Rank: place, Size: len(ranks), Name: w.o.Name, Secret: key, Waiter: waiter, Logger: log,
 			Exchange: t.exchange(w, session, number, ranks)})
 		if err != nil {
 			return nil, err
