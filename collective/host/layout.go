@@ -32,9 +32,10 @@ import (
 // # The line of two
 //
 // Two ranks have their marks in one cache line, and payloads of up to 8 bytes beside them: the store of a mark fetches the line, and what the
-// other has put there comes with it; who was first needs the line once more. Marks in lines of their own are two transfers for each. (Zen 4, an
-// all-reduce of 4 bytes: 95 to 115 ns, and 113 to 156 by lines of their own.) Both parities in one line would be quicker still for ranks that do
-// nothing else (32 ns a barrier and 38), but who is ahead takes the line from who has yet to read it: 75 to 89 ns and 61 to 66.
+// other has put there comes with it; who was first needs the line once more. Marks in lines of their own are two transfers for each, which go
+// on side by side. In a loop of C that is 40 to 48 ns a barrier for 42 to 58 (Zen 4, 5 to 12 ns of work between barriers); with all that a call
+// of a group does around it the two are within 5 % of each other. Both parities in one line are quicker in C (38 ns) and slower in a group (75
+// to 89 ns for 61 to 66): who is ahead takes the line from who has yet to read it.
 //
 //	 0  rank 0's mark u64, payload 8 bytes
 //	16  rank 1's
