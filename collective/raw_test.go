@@ -1,0 +1,126 @@
+package collective
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// f32s are floats as bytes.
+func f32s(x ...float32) []byte {
+	var b []byte
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}
+
+// TestRaw: each kind on bytes does what the function with a type does, waited for at once or started, with parts of different size and of
+// none.
+func TestRaw(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		n := len(groups)
+		counts := make([]int, n) // 0, 1, 2, ... elements of each rank
+		total := 0
+		for i := range counts {
+			counts[i] = i
+			total += i
+		}
+		all(t, groups, func(g *Group) error {
+			r := g.Rank()
+			var mine, sum, gathered, scattered, sent, got []float32
+			for range r { // what this rank has to gather
+				mine = append(mine, float32(r))
+			}
+			whole := make([]float32, total)
+			for i := range whole {
+				whole[i] = float32(i + r)
+				sum = append(sum, float32(n*i+n*(n-1)/2)/2)
+			}
+			at := 0
+			for i := range counts {
+				for k := range counts[i] {
+					gathered = append(gathered, float32(i))
+					if i == r {
+						scattered = append(scattered, sum[at+k])
+					}
+				}
+				at += counts[i]
+			}
+			// All to all: rank i sends k elements to rank k.
+			back := make([]int, n)
+			for i := range counts {
+				back[i] = r
+				for range counts[i] {
+					sent = append(sent, float32(100*r+i))
+				}
+				for range r {
+					got = append(got, float32(100*i+r))
+				}
+			}
+			for _, c := range []struct {
+				raw  Raw
+				want []byte
+			}{
+				{Raw{Kind: plan.AllReduce, Op: plan.Sum, Scale: 0.5, Src: f32s(whole...)}, f32s(sum...)},
+				{Raw{Kind: plan.ReduceScatter, Op: plan.Sum, Scale: 0.5, Src: f32s(whole...), Send: counts}, f32s(scattered...)},
+				{Raw{Kind: plan.AllGather, Scale: 1, Src: f32s(mine...), Recv: counts}, f32s(gathered...)},
+				{Raw{Kind: plan.AllToAll, Scale: 1, Src: f32s(sent...), Send: counts, Recv: back}, f32s(got...)},
+			} {
+				for _, started := range []bool{false, true} {
+					raw := c.raw
+					raw.DType, raw.Dst = plan.F32, make([]byte, len(c.want))
+					var err error
+					if started {
+						err = raw.Start(ctx, g).Wait(ctx)
+					} else {
+						err = raw.Do(ctx, g)
+					}
+					if err != nil {
+						return fmt.Errorf("%v, started %v: %w", raw.Kind, started, err)
+					}
+					if !slices.Equal(raw.Dst, c.want) {
+						return fmt.Errorf("%v, started %v: %x, expected %x", raw.Kind, started, raw.Dst, c.want)
+					}
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// TestRawRefused: what is wrong with a call is said before anything is sent, and the group goes on.
+func TestRawRefused(t *testing.T) {
+	groups, err := Local(2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(t, groups)
+	ctx := hangGuard(t)
+	all(t, groups, func(g *Group) error {
+		b := make([]byte, 8)
+		for what, c := range map[string]struct {
+			raw  Raw
+			want error
+		}{
+			"half an element": {Raw{Kind: plan.AllReduce, DType: plan.F32, Dst: b[:6], Src: b[:6]}, ErrLength},
+			"lengths":         {Raw{Kind: plan.AllReduce, DType: plan.F32, Dst: b[:4], Src: b}, ErrLength},
+			"no such dtype":   {Raw{Kind: plan.AllReduce, DType: 200, Dst: b, Src: b}, ErrOp},
+			"counts":          {Raw{Kind: plan.AllGather, DType: plan.F32, Dst: b, Src: b[:4], Recv: []int{1}}, ErrLength},
+			"kind":            {Raw{Kind: plan.Barrier, DType: plan.F32}, ErrOp},
+		} {
+			for _, err := range []error{c.raw.Do(ctx, g), c.raw.Start(ctx, g).Wait(ctx)} {
+				if !errors.Is(err, c.want) {
+					return fmt.Errorf("%s: %v, expected %v", what, err, c.want)
+				}
+			}
+		}
+		return g.Barrier(ctx)
+	})
+}

@@ -1,0 +1,76 @@
+package dispatcher_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/dispatcher"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// TestAllOrNone: a message for several workers goes to all of them or, while one has no room, to none; and once to each, in order.
+func TestAllOrNone(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	workers := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")}
+	c, other := f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")
+	c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Workers: 2, Name: "c"}))
+	var s uint64
+	for r, w := range workers {
+		body, _ := w.recv(wire.KindOpenSession)
+		var m wire.OpenSession
+		if err := wire.ParseOpenSession(body, &m); err != nil || m.Rank != uint32(r) || m.Workers != 2 {
+			t.Fatalf("rank %d is told %+v, %v", r, m, err)
+		}
+		s = m.Session
+	}
+	const size = 100 << 10
+	sent, read := 0, 0
+	for full := 0; full < 3; { // w0 reads nothing, w1 all there is, until nothing moves any more
+		buf, err := c.TryReserve(wire.KindRun, wire.SessionBytes+size)
+		if err == nil {
+			copy(buf, message(0, size, byte(sent)))
+			err = c.Commit()
+			sent, full = sent+1, 0
+		} else if errors.Is(err, ipc.ErrFull) {
+			other.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{})) // the dispatcher had its turn at the client
+			other.recv(wire.KindStatusReply)
+			full++
+			err = nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			m, ok, err := workers[1].TryRecv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			if !bytes.Equal(m.Body, message(s, size, byte(read))) {
+				t.Fatalf("message %d of w1 is another", read)
+			}
+			workers[1].Release()
+			read, full = read+1, 0
+		}
+	}
+	if f.d.Stats().Blocked == 0 || read == 0 || read >= sent {
+		t.Errorf("%d were sent, w1 had %d of them while w0 had no room; %+v", sent, read, f.d.Stats())
+	}
+	for i := range sent {
+		if body, _ := workers[0].recv(wire.KindRun); !bytes.Equal(body, message(s, size, byte(i))) {
+			t.Fatalf("message %d of w0 is another", i)
+		}
+		for ; read <= i; read++ { // and then w1 has it too
+			if body, _ := workers[1].recv(wire.KindRun); !bytes.Equal(body, message(s, size, byte(read))) {
+				t.Fatalf("message %d of w1 is another", read)
+			}
+		}
+	}
+	if read != sent {
+		t.Errorf("w1 had %d of %d", read, sent)
+	}
+}
