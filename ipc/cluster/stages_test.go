@@ -281,10 +281,10 @@ func TestPipelineFails(t *testing.T) {
 // TestPipelineWorkerDies: the session of a stage that is killed is over, with an error that says which worker it was and which
 // tensors are lost.
 func TestPipelineWorkerDies(t *testing.T) {
-	c := start(t, cluster.Options{Workers: 2, Restart: true})
-	e := dial(t, c, &client.Options{Config: pipeline(2, 1)})
+	c := start(t, cluster.Options{Workers: 3, Restart: true})
+	e := dial(t, c, &client.Options{Config: pipeline(3, 1)})
 	s := tensor.NewSession(e, nil)
-	m := newChain(s, 2)
+	m := newChain(s, 3)
 	s.Name(tensor.Named{Name: "first", T: m.weights[0]}, tensor.Named{Name: "second", T: m.weights[1]})
 	m.train(t, 2, 4)
 	process := ""

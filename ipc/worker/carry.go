@@ -118,6 +118,8 @@ func (s *session) carry(ctx context.Context, c *carried, inputs []uint64, scalar
 			failed = fmt.Errorf("%w: an input of which this worker has no part", tensor.ErrUnknown)
 		}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	first := s.next // what is made here has ids from here on
 	pending := map[int][]underway{}
 	for i := range c.steps {
@@ -133,6 +135,7 @@ func (s *session) carry(ctx context.Context, c *carried, inputs []uint64, scalar
 			err := s.wait(step.Collective, pending[step.Collective.ID], ids, &failed)
 			delete(pending, step.Collective.ID)
 			if err != nil {
+				cancel()
 				s.abandon(pending)
 				s.freeFrom(first, nil)
 				return nil, err
@@ -333,7 +336,8 @@ func (s *session) wait(c *shard.Collective, all []underway, ids []uint64, failed
 	return broken
 }
 
-// abandon waits for what is still under way, after a failure that ends the groups.
+// abandon waits for what is still under way, after a failure that ends the groups. It was cancelled: a worker at the other end of a link
+// may itself be here, and take nothing any more.
 func (s *session) abandon(pending map[int][]underway) {
 	for _, all := range pending {
 		for k := range all {

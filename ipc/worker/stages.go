@@ -156,7 +156,7 @@ func (s *session) transfer(ctx context.Context, c *shard.Collective, ids []uint6
 				failed = fmt.Errorf("%w: %w", tensor.ErrNoSpace, failed)
 			}
 		}
-		u.work = collective.RecvAsync(ctx, link, u.bytes(u.dst, n), 0)
+		u.work = collective.RecvAsync(ctx, link, bytesOr(u.dst, n), 0)
 		return []underway{*u}, failed
 	}
 	n := m.InShape.Elems() * size
@@ -166,12 +166,12 @@ func (s *session) transfer(ctx context.Context, c *shard.Collective, ids []uint6
 	s.calls++
 	u.moved = int64(n)
 	s.moved += uint64(n)
-	u.work = collective.SendAsync(ctx, link, u.bytes(u.src, n), 1)
+	u.work = collective.SendAsync(ctx, link, bytesOr(u.src, n), 1)
 	return []underway{*u}, failed
 }
 
-// bytes are the first n of a block, or n that mean nothing if there is none.
-func (u *underway) bytes(b *shm.Block, n int) []byte {
+// bytesOr are the first n of a block, or n that mean nothing if there is none.
+func bytesOr(b *shm.Block, n int) []byte {
 	if b == nil {
 		return make([]byte, n)
 	}
