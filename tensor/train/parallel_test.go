@@ -267,12 +267,16 @@ func TestCurve(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of steps on seven workers")
 	}
+	steps := 200
+	if raced {
+		steps = 10
+	}
 	d, err := LoadText("")
 	if err != nil {
 		t.Skip(err)
 	}
 	train := func(workers int) []Point {
-		s, _, o := placed(t, config.DataParallel(workers), Options{Steps: 200, LossEvery: 1, Sample: -1})
+		s, _, o := placed(t, config.DataParallel(workers), Options{Steps: steps, LossEvery: 1, Sample: -1})
 		sum, err := find(t, "qwen3-tiny").Train(t.Context(), s, d, &o)
 		if err != nil {
 			t.Fatal(err)

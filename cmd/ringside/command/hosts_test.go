@@ -18,7 +18,7 @@ import (
 
 // hostSteps is how many steps are compared.
 func hostSteps() string {
-	if testing.Short() {
+	if testing.Short() || raced {
 		return "6"
 	}
 	return "200"

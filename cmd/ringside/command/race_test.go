@@ -1,0 +1,6 @@
+//go:build race
+
+package command
+
+// raced says that everything takes ten times as long: what is trained is trained for fewer steps.
+const raced = true
