@@ -309,7 +309,7 @@ func all(t *testing.T, groups []*Group, f func(g *Group) error) {
 // run makes the cases that pick chooses on every rank and returns how many.
 func (w *world) run(t *testing.T, s uint64, pick func(i int) bool) int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	var ran atomic.Int64
 	each(w.groups, func(g *Group) error {

@@ -32,7 +32,7 @@ func onEach(t *testing.T, o *Options, f func(t *testing.T, groups []*Group)) {
 
 // guard is a context that ends a test which hangs.
 func hangGuard(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

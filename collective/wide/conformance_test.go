@@ -14,7 +14,7 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-const hang = 30 * time.Second
+const hang = 2 * time.Minute
 
 // fill writes n elements of dt that are sums, products and powers of little ones without overflow, so that every order of
 // adding integers and every bit of floats counts.

@@ -61,7 +61,7 @@ func dialApart(t *testing.T, o client.Options, worker func(context.Context, func
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	f := &fixture{T: t, ctx: ctx}
 	var err error
 	if f.seg, err = shm.Create(1<<16, nil); err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 // timeout ends a test that hangs.
-const timeout = 60 * time.Second
+const timeout = 10 * time.Minute
 
 // childFlag makes the test binary a part of a cluster, or a client that is to be killed.
 const childFlag = "-child"

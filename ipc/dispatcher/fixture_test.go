@@ -50,7 +50,7 @@ func prepare(t *testing.T, o dispatcher.Options) *fixture {
 		t.Fatal(err)
 	}
 	f.addr, f.listener = l.Addr(), l
-	timeout, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	timeout, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	f.ctx = timeout
 	t.Cleanup(cancel)
 	return f

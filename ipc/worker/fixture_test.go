@@ -42,7 +42,7 @@ func start(t *testing.T, o worker.Options) *fixture {
 // startWith starts a worker whose tensors take at most so many bytes; 0 for what the machine has.
 func startWith(t *testing.T, o worker.Options, bytes int64) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	f := &fixture{T: t, ctx: ctx, end: make(chan error, 1), run: map[uint64]*wire.History{}}
 	var net ipctest.Network
 	l, err := net.Listen("pipe:", nil)

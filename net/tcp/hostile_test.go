@@ -17,7 +17,7 @@ import (
 )
 
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // ends a test that hangs
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // ends a test that hangs
 	t.Cleanup(cancel)
 	return ctx
 }

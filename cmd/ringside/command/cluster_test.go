@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds what a test waits for; nothing is measured by it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // command is the program as another process, whose lines can be waited for.
 type command struct {
