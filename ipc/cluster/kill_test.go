@@ -72,7 +72,7 @@ func TestKill(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	rounds := 50
-	if testing.Short() {
+	if testing.Short() || raced {
 		rounds = 6
 	}
 	for round := range rounds {

@@ -44,7 +44,7 @@ func TestKillWhileTraining(t *testing.T) {
 	t.Logf("-kill-seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	moments := 50
-	if testing.Short() {
+	if testing.Short() || raced {
 		moments = 8
 	}
 	shm := ownShm(t)
