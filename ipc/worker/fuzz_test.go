@@ -104,7 +104,7 @@ func FuzzSession(f *testing.F) {
 				break
 			}
 			switch m.kind {
-			case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail:
+			case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindWatch:
 				continue // the dispatcher's own
 			}
 			wire.SetSession(m.body, bad)
