@@ -15,6 +15,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ring"
 	"github.com/ringside-go/ringside/shm"
 )
 
@@ -119,7 +120,7 @@ func (v *victim) answer(ctx context.Context, c ipc.Conn) (last bool, err error) 
 	}
 	v.at("peek")
 	if m.Kind == kindPause {
-		<-time.After(time.Millisecond)
+		asleep(ctx, c)
 	}
 	if m.Kind == kindGrow {
 		c.Release()
@@ -227,7 +228,21 @@ func (s *survivor) send(ctx context.Context) error {
 			return err
 		}
 		if i%64 == 63 || i%64 < 20 && i%3 == 0 { // the victim sleeps meanwhile
-			<-time.After(500 * time.Microsecond)
+			asleep(ctx, s.c)
+		}
+	}
+}
+
+// asleep waits until the peer sleeps. A pause of some length would not do: on a busy machine a peer that waits is kept from
+// running for just as long, and never gets to sleep.
+func asleep(ctx context.Context, c ipc.Conn) {
+	_, bells := local.Memory(c)
+	for ctx.Err() == nil && c.Err() == nil {
+		<-time.After(500 * time.Microsecond)
+		for _, bell := range [][]byte{bells[:ring.BellSize], bells[ring.BellSize:]} { // of data and of room
+			if b, err := ring.InspectBell(bell); err == nil && b.Asleep {
+				return
+			}
 		}
 	}
 }
