@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/tensor/isa"
 )
 
 // TestPrepared: prepared calls among others give what plain ones give, at every size and number of ranks.
@@ -135,7 +135,7 @@ func TestPreparedMismatch(t *testing.T) {
 func TestTakeOver(t *testing.T) {
 	rng := seeded(t)
 	cs := comms(t, pipes(t, 2), nil)
-	if cs[0].fold.set.Level() == kernel.Go {
+	if isa.Best() == isa.Go {
 		t.Skip("loops in Go store once for every destination: they take nothing over")
 	}
 	for _, size := range []int{1 << 10, 64 << 10} {

@@ -168,7 +168,7 @@ func TestKubernetes(t *testing.T) {
 func TestBatchScript(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
-		t.Skip("bash is not installed")
+		t.Fatalf("the script in the documentation is read by bash: %v", err)
 	}
 	script := block(t, "bash")
 	check := exec.Command(bash, "-n")

@@ -152,12 +152,9 @@ func TestRunFindsMutants(t *testing.T) {
 
 // TestMutant is what TestRunFindsMutants runs.
 func TestMutant(t *testing.T) {
-	if *mutantFlag == "" {
-		return
-	}
 	bug, ok := mutants[*mutantFlag]
 	if !ok {
-		t.Skipf("no mutant %q", *mutantFlag) // counts as found nothing
+		return // nothing is found
 	}
 	Run(t, func(*testing.T) tensor.Engine { return &mutant{newReference(nil), bug()} }, &Options{Programs: 20})
 }

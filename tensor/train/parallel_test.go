@@ -273,7 +273,7 @@ func TestCurve(t *testing.T) {
 	}
 	d, err := LoadText("")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	train := func(workers int) []Point {
 		s, _, o := placed(t, config.DataParallel(workers), Options{Steps: steps, LossEvery: 1, Sample: -1})

@@ -121,8 +121,11 @@ func TestMpirun(t *testing.T) {
 		t.Skip("mpirun is not installed: apt-get install openmpi-bin")
 	}
 	version, err := exec.CommandContext(t.Context(), mpirun, "--version").Output()
-	if err != nil || !strings.Contains(string(version), "Open MPI") {
-		t.Skipf("%s is not Open MPI's: %.40q, %v", mpirun, version, err)
+	if err != nil {
+		t.Fatalf("%s --version: %v", mpirun, err)
+	}
+	if !strings.Contains(string(version), "Open MPI") {
+		t.Skipf("%s is not Open MPI's: %.40q", mpirun, version)
 	}
 	runtimeDir(t)
 	ctx, cancel := context.WithTimeout(t.Context(), guard)
