@@ -1,0 +1,78 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/net/route"
+)
+
+// control is a conn for questions to a dispatcher, without a session. It is used by one goroutine at a time.
+type control struct {
+	conn ipc.Conn
+	addr string
+}
+
+// dialControl connects to the dispatcher at addr under that name. Of the options Transport, Secret and Logger are used.
+func dialControl(ctx context.Context, options *Options, addr, name string) (control, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return control{}, err
+	}
+	conn, err := route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
+		Hello: ipc.Peer{Role: ipc.RoleControl, Name: name}, Secret: o.Secret, Logger: o.Logger,
+	})
+	return control{conn, addr}, err
+}
+
+// at says whose error it is.
+func (c *control) at(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("client: dispatcher at %s: %w", c.addr, err)
+}
+
+// askStatus asks for the dispatcher's counters.
+func (c *control) askStatus(ctx context.Context) error {
+	m := wire.Status{}
+	return c.send(ctx, wire.KindStatus, m.Size(), func(dst []byte) []byte { return wire.AppendStatus(dst, &m) })
+}
+
+// send sends a message of n bytes.
+func (c *control) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte) error {
+	buf, err := c.conn.Reserve(ctx, kind, n)
+	if err == nil {
+		write(buf[:0])
+		err = c.conn.Commit()
+	}
+	return c.at(err)
+}
+
+// recv waits for an answer and has it parsed by parse, which is false for a kind that it does not know. The dispatcher's Fail is an
+// error.
+func (c *control) recv(ctx context.Context, parse func(kind uint32, body []byte) (known bool, err error)) error {
+	msg, err := c.conn.Recv(ctx)
+	if err != nil {
+		return c.at(err)
+	}
+	defer c.conn.Release()
+	closeAll(msg.Files)
+	if msg.Kind == wire.KindFail {
+		var f wire.Fail
+		if err = wire.ParseFail(msg.Body, &f); err == nil {
+			err = lost(&f)
+		}
+		return c.at(err)
+	}
+	known, err := parse(msg.Kind, msg.Body)
+	if !known {
+		err = fmt.Errorf("%w: %s, which was not asked for", ipc.ErrCorrupt, wire.KindName(msg.Kind))
+	}
+	return c.at(err)
+}
+
+// Close hangs up.
+func (c *control) Close() error { return c.conn.Close() }
