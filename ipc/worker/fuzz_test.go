@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/ipctest"
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/ipc/worker"
@@ -25,10 +26,9 @@ const (
 	fuzzAlloc = fuzzMessages * (wire.MaxProgram + 1<<20)
 )
 
-// FuzzSession has a client send anything to a worker: the kind of a message, its length, and its body; or what a
-// proper client sends, with bytes of it changed; and has it write to its memory meanwhile. Another session of the
-// worker goes on, and nothing of this one is left.
-func FuzzSession(f *testing.F) {
+// serveFuzzed is a worker with little memory, and the dispatcher's end of its conn.
+func serveFuzzed(f *testing.F) (*worker.Worker, *cpu.Device, ipc.Conn) {
+	f.Helper()
 	var net ipctest.Network
 	l, err := net.Listen("pipe:", nil)
 	if err != nil {
@@ -53,6 +53,14 @@ func FuzzSession(f *testing.F) {
 		stop()
 		<-ended
 	})
+	return w, dev, conn
+}
+
+// FuzzSession has a client send anything to a worker: the kind of a message, its length, and its body; or what a
+// proper client sends, with bytes of it changed; and has it write to its memory meanwhile. Another session of the
+// worker goes on, and nothing of this one is left.
+func FuzzSession(f *testing.F) {
+	w, dev, conn := serveFuzzed(f)
 	seg, err := shm.Create(1<<16, &shm.Options{Backing: shm.Memfd, PeersRead: true})
 	if err != nil {
 		f.Fatal(err)

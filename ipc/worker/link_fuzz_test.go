@@ -5,40 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc/ipctest"
 	"github.com/ringside-go/ringside/ipc/wire"
-	"github.com/ringside-go/ringside/ipc/worker"
-	"github.com/ringside-go/ringside/shm"
-	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
 // FuzzLink has a client on another host send anything over the conn of tensors: messages of any kind about any block, bytes that nobody
 // expects or fewer than are expected, and then no more. The worker goes on, and nothing of the session is left.
 func FuzzLink(f *testing.F) {
-	var net ipctest.Network
-	l, err := net.Listen("pipe:", nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	dev, err := cpu.New(&cpu.Options{MaxBytes: fuzzMemory, Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}})
-	if err != nil {
-		f.Fatal(err)
-	}
-	w, err := worker.New(&worker.Options{Name: "w", Transport: &net, Device: worker.CPU(dev), Quota: fuzzQuota})
-	if err != nil {
-		f.Fatal(err)
-	}
-	serve, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- w.Serve(serve, l.Addr()) }()
-	conn, err := l.Accept(f.Context())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() {
-		stop()
-		<-ended
-	})
+	w, dev, conn := serveFuzzed(f)
 	f.Add([]byte{0, 0, 10, 2, 0, 10})                              // an upload
 	f.Add([]byte{0, 0, 200, 0, 0, 10, 2, 0, 200, 2, 1, 10})        // two, the second with another tag
 	f.Add([]byte{1, 3, 10, 0, 3, 255})                             // a result that is none, an endless upload
