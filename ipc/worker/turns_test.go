@@ -32,8 +32,16 @@ func (s gatedSpace) Run(p worker.Program, base uint64, inputs []uint64, scalars 
 	return s.Space.Run(p, base, inputs, scalars)
 }
 
-// TestTurns: a session that floods the worker is held back, and another's single batch is next.
-func TestTurns(t *testing.T) {
+// gatedWorker is a worker whose programs wait to be let go on, and one program for it.
+type gatedWorker struct {
+	*fixture
+	d   gated
+	p   program
+	seq uint64
+}
+
+func startGated(t *testing.T) *gatedWorker {
+	t.Helper()
 	dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: worker.Segments()}})
 	if err != nil {
 		t.Fatal(err)
@@ -41,40 +49,49 @@ func TestTurns(t *testing.T) {
 	d := gated{worker.CPU(dev), make(chan float64), make(chan struct{})}
 	f := start(t, worker.Options{Device: d})
 	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	return &gatedWorker{fixture: f, d: d, p: p}
+}
+
+// batchOf sends a batch whose program says of which session it is.
+func (g *gatedWorker) batchOf(session uint64, flags uint32) {
+	g.seq++
+	g.batch(&wire.Run{Session: session, Seq: g.seq, Flags: flags, Hash: g.p.hash, Base: 1000 * g.seq,
+		Uploads: []wire.Upload{floats(1000*g.seq+500, 1, 2)}, Inputs: []uint64{1000*g.seq + 500}, Scalars: []float64{float64(session)}})
+}
+
+// next waits for a program to begin, and returns whose it is.
+func (g *gatedWorker) next() float64 {
+	select {
+	case session := <-g.d.began:
+		return session
+	case <-g.ctx.Done():
+		g.Fatal(g.ctx.Err())
+		return 0
+	}
+}
+
+// TestTurns: a session that floods the worker is held back, and another's single batch is next.
+func TestTurns(t *testing.T) {
+	f := startGated(t)
 	for id := range uint64(3) {
 		f.open(id, 0)
-		f.body(id, p)
-	}
-	seq := uint64(0)
-	run := func(session uint64, flags uint32, what float64) {
-		seq++
-		f.batch(&wire.Run{Session: session, Seq: seq, Flags: flags, Hash: p.hash, Base: 1000 * seq,
-			Uploads: []wire.Upload{floats(1000*seq+500, 1, 2)}, Inputs: []uint64{1000*seq + 500}, Scalars: []float64{what}})
-	}
-	next := func() float64 {
-		select {
-		case what := <-d.began:
-			return what
-		case <-f.ctx.Done():
-			t.Fatal(f.ctx.Err())
-			return 0
-		}
+		f.body(id, f.p)
 	}
 	const flood = 200
 	for range flood {
-		run(0, 0, 0)
+		f.batchOf(0, 0)
 	}
-	if what := next(); what != 0 {
+	if what := f.next(); what != 0 {
 		t.Errorf("first is a program of session %v", what)
 	}
-	run(1, wire.RunSync, 1)
-	run(2, 0, 2)
-	run(2, wire.RunSync, 2)
+	f.batchOf(1, wire.RunSync)
+	f.batchOf(2, 0)
+	f.batchOf(2, wire.RunSync)
 	// All of these are there when the first ends.
 	seen := map[float64]int{}
 	for i := range 3 {
-		d.goOn <- struct{}{}
-		what := next()
+		f.d.goOn <- struct{}{}
+		what := f.next()
 		seen[what]++
 		if what == 0 {
 			t.Errorf("turn %d is the flood's: %v", i+1, seen)
@@ -84,12 +101,12 @@ func TestTurns(t *testing.T) {
 		t.Errorf("turns of the sessions: %v", seen)
 	}
 	for range flood - 1 {
-		d.goOn <- struct{}{}
-		if what := next(); what != 0 {
+		f.d.goOn <- struct{}{}
+		if what := f.next(); what != 0 {
 			t.Errorf("a program of session %v", what)
 		}
 	}
-	d.goOn <- struct{}{}
+	f.d.goOn <- struct{}{}
 
 	// The worker said stop while it had much, and go once it had less.
 	var flows []wire.Flow
@@ -119,55 +136,34 @@ func TestTurns(t *testing.T) {
 // TestTurnsOfAnOnlySession: a session that has the worker for itself fills the queue with long batches; another that is opened then,
 // behind all of them, has its turn after the one under way.
 func TestTurnsOfAnOnlySession(t *testing.T) {
-	dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: worker.Segments()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := gated{worker.CPU(dev), make(chan float64), make(chan struct{})}
-	f := start(t, worker.Options{Device: d})
-	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f := startGated(t)
 	f.open(0, 0)
-	f.body(0, p)
-	seq := uint64(0)
-	run := func(session uint64, flags uint32) {
-		seq++
-		f.batch(&wire.Run{Session: session, Seq: seq, Flags: flags, Hash: p.hash, Base: 1000 * seq,
-			Uploads: []wire.Upload{floats(1000*seq+500, 1, 2)}, Inputs: []uint64{1000*seq + 500}, Scalars: []float64{float64(session)}})
-	}
-	next := func() float64 {
-		select {
-		case what := <-d.began:
-			return what
-		case <-f.ctx.Done():
-			t.Fatal(f.ctx.Err())
-			return 0
-		}
-	}
+	f.body(0, f.p)
 	const flood = 1000
 	for range flood {
-		run(0, 0)
+		f.batchOf(0, 0)
 	}
 	f.run[1] = &wire.History{}
 	open := wire.OpenSession{Session: 1, Name: "late"}
 	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open))
-	f.body(1, p)
-	run(1, wire.RunSync)
-	if what := next(); what != 0 {
+	f.body(1, f.p)
+	f.batchOf(1, wire.RunSync)
+	if what := f.next(); what != 0 {
 		t.Errorf("first is a program of session %v", what)
 	}
 	for began := time.Now(); time.Since(began) < 5*time.Millisecond; { // a batch that takes as long
 		runtime.Gosched()
 	}
 	turns := 0 // of the flood's, after the first
-	for d.goOn <- struct{}{}; next() != 1; turns++ {
-		d.goOn <- struct{}{}
+	for f.d.goOn <- struct{}{}; f.next() != 1; turns++ {
+		f.d.goOn <- struct{}{}
 	}
 	if turns > 2 {
 		t.Errorf("the flood had %d more turns before the other session its first", turns)
 	}
 	for range flood - turns - 1 {
-		d.goOn <- struct{}{}
-		next()
+		f.d.goOn <- struct{}{}
+		f.next()
 	}
-	d.goOn <- struct{}{}
+	f.d.goOn <- struct{}{}
 }
