@@ -17,6 +17,8 @@ const (
 	Temp                  // in the plan's own arena, at Off
 )
 
+func (p Place) String() string { return [...]string{"input", "result", "temporary"}[p] }
+
 // Buffer is memory that steps read and write, always contiguous.
 type Buffer struct {
 	Place Place

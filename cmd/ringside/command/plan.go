@@ -31,7 +31,7 @@ func newPlan() *cobra.Command {
 // dumpOptions are the flags of plan dump.
 type dumpOptions struct {
 	model, file, save string
-	dot, noFuse       bool
+	dot, json, noFuse bool
 	timed, threads    int
 	workers, config   string
 	auto              bool
@@ -45,6 +45,8 @@ func newPlanDump() *cobra.Command {
 		Long: `Dump shows the program of one training step as it was recorded and the plan that it is compiled to: the steps, what
 each reads and writes, and where that lies. The models are those of bench torch: ` + strings.Join(bench.TrainingModels(), ", ") + `.
 
+With --dot it prints both as graphs for Graphviz, with --json one object with both: inputs, instructions, steps, buffers, results and stats.
+
 With --time the step is run that often and each step of the plan gets its shortest time in microseconds.
 
 With --workers 4 it shows instead how the step would run on 4 workers, each with a part of the batch; with --workers 2x2 on two
@@ -56,11 +58,14 @@ and every worker's programs.`,
 			if o.timed < 0 || o.threads < 0 {
 				return usagef("--time %d, --threads %d: expected 0 or more", o.timed, o.threads)
 			}
-			if o.several() && (o.timed > 0 || o.dot) {
-				return usagef("--workers, --auto-shard and --config show no times and no graphs; leave --time and --dot out")
+			if o.dot && o.json {
+				return usagef("--dot and --json exclude each other")
+			}
+			if o.several() && (o.timed > 0 || o.dot || o.json) {
+				return usagef("--workers, --auto-shard and --config print text without times; leave --time, --dot and --json out")
 			}
 			if o.timed > 0 && (o.file != "" || o.dot) {
-				return usagef("--time runs a model and prints text; leave --program and --dot out")
+				return usagef("--time runs a model and draws nothing; leave --program and --dot out")
 			}
 			return o.dump(cmd.OutOrStdout())
 		},
@@ -69,6 +74,7 @@ and every worker's programs.`,
 	c.Flags().StringVar(&o.file, "program", "", "a file with an encoded program, instead of a model's")
 	c.Flags().StringVar(&o.save, "save", "", "write the encoded program to this file")
 	c.Flags().BoolVar(&o.dot, "dot", false, "print two graphs for Graphviz instead of text")
+	c.Flags().BoolVar(&o.json, "json", false, "print one JSON object instead of text")
 	c.Flags().BoolVar(&o.noFuse, "no-fuse", false, "one step for every operation")
 	c.Flags().IntVar(&o.timed, "time", 0, "run so many steps and show what each part takes")
 	c.Flags().IntVar(&o.threads, "threads", 0, "threads of the timed run; 0 is one")
@@ -99,6 +105,9 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	if o.dot {
 		_, err := fmt.Fprint(w, compile.DotProgram(p), plan.Dot())
 		return err
+	}
+	if o.json {
+		return writePlanJSON(w, tensor.HashOf(encoded), plan, times)
 	}
 	fmt.Fprintf(w, "program %v\n%v\nplan\n", tensor.HashOf(encoded), p)
 	if times == nil {

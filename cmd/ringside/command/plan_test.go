@@ -1,8 +1,10 @@
 package command
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,6 +31,42 @@ func TestPlanDump(t *testing.T) {
 	}
 	if out, _, err := execute(t, "plan", "dump", "--model", "mlp_adamw", "--time", "2"); err != nil || !strings.Contains(out, "  together\n") {
 		t.Errorf("timed: %v\n%s", err, out)
+	}
+}
+
+// The object of --json is the plan of the text: as many steps, each of buffers that there are, with a time where they were timed.
+func TestPlanDumpJSON(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "program")
+	for _, args := range [][]string{{"--model", "gpt_t64", "--save", file}, {"--program", file}, {"--model", "mlp_adamw", "--time", "2"}} {
+		out, _, err := execute(t, append([]string{"plan", "dump", "--json"}, args...)...)
+		if err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		var p planJSON
+		d := json.NewDecoder(strings.NewReader(out))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&p); err != nil || d.More() {
+			t.Fatalf("%v: %v in\n%s", args, err, out)
+		}
+		if len(p.Instructions) == 0 || len(p.Instructions) != p.Stats.Instructions || len(p.Steps) != p.Stats.Steps || len(p.Results) == 0 || p.Stats.Over < 1 {
+			t.Errorf("%v: %d instructions, %d steps and %d results, of which the stats are %+v", args, len(p.Instructions), len(p.Steps), len(p.Results), p.Stats)
+		}
+		for i, s := range p.Steps {
+			for _, o := range slices.Concat(s.Operands, s.Results) {
+				if (o.Scalar == "") == (o.Buffer == nil) || o.Buffer != nil && (*o.Buffer < 0 || *o.Buffer >= len(p.Buffers)) {
+					t.Errorf("%v: step %d has operand %+v", args, i, o)
+				}
+			}
+			if (s.Microseconds != nil) != slices.Contains(args, "--time") {
+				t.Errorf("%v: step %d took %v", args, i, s.Microseconds)
+			}
+		}
+		if text, _, err := execute(t, append([]string{"plan", "dump"}, args...)...); err != nil || !strings.HasPrefix(text, "program "+p.Hash) {
+			t.Errorf("%v: the hash is %s in JSON; error %v", args, p.Hash, err)
+		}
+	}
+	if _, _, err := execute(t, "plan", "dump", "--json", "--dot"); err == nil {
+		t.Error("a graph in JSON was printed")
 	}
 }
 
