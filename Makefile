@@ -8,12 +8,14 @@ APT := DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get -qq
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 5s
 CHAOS_KILLS ?= 2000
+PROGRAMS ?= 1000
+SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
 MODULES := bench/peers tensor/cpu/kernel/gen collective/kernel/gen
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz chaos bench bench-peers bench-torch demo ops generate clean tools-peers tools-race tools-gen tools-data tools-mpi tools-arm64
+.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos bench bench-peers bench-torch demo ops generate clean tools-peers tools-race tools-gen tools-data tools-mpi tools-arm64
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -60,6 +62,10 @@ fuzz: ## every fuzz target for FUZZTIME (5s)
 			done; [ $$ok = 1 ] || { bad=$$((bad+1)); echo "$$out"; }; \
 			echo "$$pkg $$f: $$(echo "$$out" | grep -o 'execs: [0-9]*' | tail -n 1)"; \
 		done; done; echo "$$n targets, $$bad crashers"; [ $$bad = 0 ]
+
+random: ## PROGRAMS (1000) random programs on every level of kernels, 1 to 3 threads, with and without fusion, beside the reference
+	@set -o pipefail; $(GO) test ./tensor/cpu -run '^(TestConformance|TestFusionKeepsBits)$$//random' -count 1 -v -timeout 30m \
+		-args -random.programs $(PROGRAMS) -random.seed $(SEED) | grep -v '^=== \|--- PASS.*seed='
 
 chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000) at random under load
 	$(GO) test ./ipc/local -run '^TestKilledAtEveryStep$$' -count 1 -v

@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -9,6 +10,23 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
+
+// The long form of the tests of random programs: make random.
+var (
+	randomPrograms = flag.Uint64("random.programs", 0, "so many random programs instead of the test's own number")
+	randomSeed     = flag.Uint64("random.seed", 1, "the first one's seed; the others' follow")
+)
+
+// programs is how many random programs a test runs: short of them with -short, else long, or what the flag says.
+func programs(short, long uint64) uint64 {
+	switch {
+	case *randomPrograms > 0:
+		return *randomPrograms
+	case testing.Short():
+		return short
+	}
+	return long
+}
 
 // Every level of kernels that this machine has passes what every engine must, and so do threads that share every step.
 func TestConformance(t *testing.T) {
@@ -23,10 +41,6 @@ func TestConformance(t *testing.T) {
 }
 
 func conform(t *testing.T, open func() (*cpu.Device, error)) {
-	programs := 100
-	if testing.Short() {
-		programs = 40
-	}
 	enginetest.Run(t, func(t *testing.T) tensor.Engine {
 		d, err := open()
 		if err != nil {
@@ -42,7 +56,8 @@ func conform(t *testing.T, open func() (*cpu.Device, error)) {
 		})
 		return cpu.NewEngine(d)
 	}, &enginetest.Options{
-		Programs: programs,
+		Seed:     *randomSeed,
+		Programs: int(programs(40, 100)),
 		Grad: func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return autograd.Grad(loss, xs...)
 		},

@@ -84,26 +84,26 @@ func (d *traced) results(t *testing.T, f func(s *tensor.Session) []*tensor.Tenso
 	return out
 }
 
-// Random programs give the same bits with one thread and with two that share every step, however small, and with and
+// Random programs give the same bits with one thread and with two or three that share every step, however small, and with and
 // without fusion where no step is one that says otherwise.
 func TestFusionKeepsBits(t *testing.T) {
-	n := uint64(100)
-	if testing.Short() {
-		n = 25
-	}
+	n, first := programs(25, 100), 999+*randomSeed
 	for _, level := range kernel.Levels() {
 		fused, plain := newTraced(t, cpu.Options{Level: &level}, false), newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
-		two, compared := newTraced(t, cpu.Options{Level: &level, Threads: 2}, true), uint64(0)
-		for seed := uint64(1000); seed < 1000+n; seed++ {
+		shared := []*traced{newTraced(t, cpu.Options{Level: &level, Threads: 2}, true), newTraced(t, cpu.Options{Level: &level, Threads: 3}, true)}
+		compared := uint64(0)
+		for seed := first; seed < first+n; seed++ {
 			f := func(s *tensor.Session) []*tensor.Tensor {
 				all := enginetest.Generate(s, seed, 50)
 				return all[:(len(all)+1)/2]
 			}
 			before := other(fused.steps) + fused.long
 			got := fused.results(t, f)
-			for i, x := range two.results(t, f) {
-				if !bytes.Equal(got[i], x) {
-					t.Errorf("%v, seed %d: result %d has other bits with two threads", level, seed, i)
+			for k, d := range shared {
+				for i, x := range d.results(t, f) {
+					if !bytes.Equal(got[i], x) {
+						t.Errorf("%v, seed %d: result %d has other bits with %d threads", level, seed, i, k+2)
+					}
 				}
 			}
 			if other(fused.steps)+fused.long != before {
@@ -119,6 +119,7 @@ func TestFusionKeepsBits(t *testing.T) {
 		if fused.steps[compile.Tiles] == 0 || fused.steps[compile.TilesFold] == 0 || plain.steps[compile.Tiles] != 0 {
 			t.Errorf("%v: %d and %d steps of tiles", level, fused.steps[compile.Tiles], plain.steps[compile.Tiles])
 		}
+		t.Logf("%v: %d programs from seed %d with 1, 2 and 3 threads, %d of them without fusion too", level, n, first, compared)
 		if compared < n/2 {
 			t.Errorf("%v: only %d of %d programs were compared without fusion", level, compared, n)
 		}

@@ -14,6 +14,7 @@ import (
 // results kept, so that the engine may fuse, reuse memory and leave out; and with its inputs donated.
 func (s *suite) randomPrograms(t *testing.T) {
 	var n tally
+	t.Logf("%d programs from seed %d", s.o.Programs, s.o.Seed)
 	for k := range s.o.Programs {
 		seed := s.o.Seed + uint64(k)
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { s.randomProgram(t, seed, &n) })
