@@ -41,27 +41,29 @@ type elementwise struct {
 	floor  float64 // magnitude below which errors count absolutely
 	// special says that the reference is right for zeros, infinities and NaN as well.
 	special bool
+	// everywhere says that the bound holds for every number as the first input.
+	everywhere bool
 }
 
 func un(name string, f func(k *Table) Unary, want func(a float64) float64, lo, hi, bound, floor float64) elementwise {
 	return elementwise{name, 1, func(k *Table, dst []float32, in [3][]float32, _ float32) { f(k)(dst, in[0]) },
-		func(a, _, _, _ float64) float64 { return want(a) }, lo, hi, bound, floor, true}
+		func(a, _, _, _ float64) float64 { return want(a) }, lo, hi, bound, floor, true, true}
 }
 
 func bin(name string, f func(k *Table) Binary, want func(a, b float64) float64, bound, floor float64) elementwise {
 	return elementwise{name, 2, func(k *Table, dst []float32, in [3][]float32, _ float32) { f(k)(dst, in[0], in[1]) },
-		func(a, b, _, _ float64) float64 { return want(a, b) }, -10, 10, bound, floor, true}
+		func(a, b, _, _ float64) float64 { return want(a, b) }, -10, 10, bound, floor, true, false}
 }
 
 func sca(name string, f func(k *Table) Scalar, want func(a, s float64) float64) elementwise {
 	return elementwise{name, 1, func(k *Table, dst []float32, in [3][]float32, s float32) { f(k)(dst, in[0], s) },
-		func(a, _, _, s float64) float64 { return want(a, s) }, -10, 10, 0.5, 0, true}
+		func(a, _, _, s float64) float64 { return want(a, s) }, -10, 10, 0.5, 0, true, false}
 }
 
 // grad is a gradient kernel, which multiplies what was rounded before.
 func grad(name string, f func(k *Table) Binary, want func(a, b float64) float64) elementwise {
 	e := bin(name, f, want, 6, 1)
-	e.special = false
+	e.special, e.everywhere = false, true
 	return e
 }
 
@@ -92,11 +94,11 @@ func elementwises() []elementwise {
 		sca("PowS", func(k *Table) Scalar { return k.PowS }, math.Pow),
 
 		{"Axpy", 2, func(k *Table, dst []float32, in [3][]float32, s float32) { k.Axpy(dst, s, in[0], in[1]) },
-			func(a, b, _, s float64) float64 { return s*a + b }, -10, 10, 0.51, 0, true},
+			func(a, b, _, s float64) float64 { return s*a + b }, -10, 10, 0.51, 0, true, false},
 		{"MulAdd", 3, func(k *Table, dst []float32, in [3][]float32, _ float32) { k.MulAdd(dst, in[0], in[1], in[2]) },
-			func(a, b, c, _ float64) float64 { return a*b + c }, -10, 10, 0.51, 0, true},
+			func(a, b, c, _ float64) float64 { return a*b + c }, -10, 10, 0.51, 0, true, false},
 		{"Fill", 1, func(k *Table, dst []float32, in [3][]float32, s float32) { k.Fill(dst, s) },
-			func(_, _, _, s float64) float64 { return s }, -10, 10, 0, 0, true},
+			func(_, _, _, s float64) float64 { return s }, -10, 10, 0, 0, true, false},
 		un("Copy", func(k *Table) Unary { return k.Copy }, func(x float64) float64 { return x }, -10, 10, 0, 0),
 
 		un("Neg", func(k *Table) Unary { return k.Neg }, func(x float64) float64 { return -x }, -10, 10, 0, 0),
