@@ -206,15 +206,7 @@ func (w *Waiter) spinShared(ready func() bool) bool {
 func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 	began := w.now()
 	for {
-		before := w.now()
-		yield()
-		after := w.now()
-		w.yields.Add(1)
-		if after-before > slowYield {
-			w.shared = sharedWaits
-		} else if w.shared > 0 {
-			w.shared--
-		}
+		after := w.Yield()
 		if w.spinOnce(ready) {
 			return true
 		}
@@ -226,6 +218,24 @@ func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 		}
 	}
 }
+
+// Yield gives the core to whoever wants it, once, and takes note of whether somebody did: for waits that know better than Wait when to
+// look. It returns a time later than that, since the Waiter was made.
+func (w *Waiter) Yield() time.Duration {
+	before := w.now()
+	yield()
+	after := w.now()
+	w.yields.Add(1)
+	if after-before > slowYield {
+		w.shared = sharedWaits
+	} else if w.shared > 0 {
+		w.shared--
+	}
+	return after
+}
+
+// Shared says whether the core counts as one that others need as well: whether somebody ran in one of the last yields.
+func (w *Waiter) Shared() bool { return w.shared > 0 }
 
 // sleep parks on the bell for at most d and reports whether ready, and whether
 // somebody rang. The order is the whole point: announce, look again, park. Whoever

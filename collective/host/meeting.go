@@ -3,10 +3,7 @@ package host
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
-	"runtime"
 	"sync/atomic"
-	"time"
 
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
@@ -74,15 +71,6 @@ func (c *Comm) again(ctx context.Context, q *Prepared, seq uint64) error {
 	return nil
 }
 
-const (
-	awakeFor   = 40 * time.Microsecond // less than ring.Waiter waits before it sleeps
-	awakeTimes = 25
-
-	// maxSpins is how often a rank looks for another with a PAUSE between before it asks the waiter, which is slower to see that
-	// something has come: for about a microsecond at most.
-	maxSpins = 24
-)
-
 const golden = 0x9e3779b97f4a7c15 // odd, so that no two Seqs have one multiple
 
 // wordOf is what ranks compare of calls: a loop makes the same again and again but for Seq, so it need not be made anew.
@@ -130,22 +118,6 @@ func (c *Comm) alike(mark uint64) error {
 	return nil
 }
 
-// waitFrom waits for the ranks from p on. When that took a yield of the core, which somebody else may have needed, meetings spin no
-// more until one is done without.
-func (c *Comm) waitFrom(p int) error {
-	before := c.post.Stats().Yields
-	c.next, c.spins = p, 1
-	if !c.here() {
-		if err := c.wait(); err != nil {
-			return err
-		}
-	}
-	if c.post.Stats().Yields == before && !c.threads {
-		c.spins = maxSpins
-	}
-	return nil
-}
-
 // here says whether what this rank waits for has come.
 func (c *Comm) here() bool {
 	if c.letter.word != nil {
@@ -173,89 +145,4 @@ func (c *Comm) missing(p int) bool {
 		return p == c.letter.peer && !c.letter.come()
 	}
 	return c.ahead(p) != 0
-}
-
-// wait waits until here. It stays awake for awakeTimes times awakeFor before it sleeps: ranks that do alike arrive within
-// that, more than there are cores too, and waking one takes as long as a megabyte. Goroutines of one process do not: one that
-// stays awake keeps a P from others.
-func (c *Comm) wait() error {
-	for i := 0; i < awakeTimes && !c.threads; i++ {
-		if c.post.WaitFor(c.ready, c.stop, awakeFor) {
-			return nil
-		}
-		if e := c.dead.Load(); e != nil {
-			return e
-		}
-	}
-	if c.post.Wait(c.ready, c.stop) {
-		return nil
-	}
-	return c.dead.Load()
-}
-
-// look is called while this rank waits, about every microsecond or, when it sleeps, every parkTime. It says whether to give up, having
-// killed the comm.
-func (c *Comm) look() bool {
-	if c.dead.Load() != nil || c.obituaries() || c.strays() {
-		return true
-	}
-	if err := ipc.ContextError(c.ctx); err != nil {
-		c.kill(&plan.PeerError{Rank: c.rank, Call: *c.call, Err: err})
-		return true
-	}
-	if !c.timing {
-		c.timing, c.began = true, time.Now()
-	} else if time.Since(c.began) > c.timeout {
-		return c.late()
-	}
-	if c.threads {
-		runtime.Gosched() // whom it waits for may need the P
-	}
-	return false
-}
-
-// strays looks for ranks that are gone, or have come to this meeting in another call.
-func (c *Comm) strays() bool {
-	for p, conn := range c.conns {
-		if p == c.rank || c.letter.word != nil && p != c.letter.peer {
-			continue
-		}
-		if !c.missing(p) {
-			if c.letter.word == nil && atomic.LoadUint64(c.peers[p].lines[c.epoch&1].mark) != markOf(c.epoch, c.word) {
-				c.kill(c.differs(p))
-				return true
-			}
-			continue
-		}
-		if c.letter.word == nil {
-			if n := c.ahead(p); n > 0 {
-				_ = c.broke(p, fmt.Errorf("it is in epoch %d, this rank in %d", c.epoch+uint64(n), c.epoch))
-				return true
-			}
-		}
-		// What it did before it ended counts: it is asked for once more after its end is known.
-		if err := conn.Err(); err != nil && c.missing(p) && !c.obituaries() {
-			c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: %w", plan.ErrPeerLost, err)})
-		}
-		if c.dead.Load() != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// late gives up on those who have not come, if there are any.
-func (c *Comm) late() bool {
-	e := &plan.PeerError{Call: *c.call, Err: fmt.Errorf("%w after %v", plan.ErrTimeout, c.timeout)}
-	for p := range c.peers {
-		if c.missing(p) {
-			e.Missing = append(e.Missing, p)
-		}
-	}
-	if len(e.Missing) == 0 {
-		return false
-	}
-	e.Rank = e.Missing[0]
-	c.kill(e)
-	return true
 }
