@@ -25,6 +25,8 @@ type call struct {
 	// terms has differences evaluated as the sums of what they are of, without signs: the size of the numbers that an
 	// engine rounds on its way.
 	terms bool
+	// near is how many units in the last place apart two floats are equal.
+	near float64
 }
 
 // minus is a-b, or the size of its terms.
@@ -151,7 +153,7 @@ func (c *call) elementwise(out *array) {
 		}
 	case c.op >= tensor.OpEq && c.op <= tensor.OpGe:
 		for k := range out.len() {
-			if compare(c.op, in[0], in[1], k) {
+			if c.compare(in[0], in[1], k) {
 				out.i[k] = 1
 			}
 		}
@@ -182,11 +184,15 @@ func (c *call) elementwise(out *array) {
 	}
 }
 
-func compare(op tensor.Op, a, b *array, k int) bool {
-	if a.dt.IsFloat() {
-		return ordered(op, a.f[k], b.f[k])
+func (c *call) compare(a, b *array, k int) bool {
+	if !a.dt.IsFloat() {
+		return ordered(c.op, a.i[k], b.i[k])
 	}
-	return ordered(op, a.i[k], b.i[k])
+	x, y := a.f[k], b.f[k]
+	if (c.op == tensor.OpEq || c.op == tensor.OpNe) && !math.IsInf(y, 0) && math.Abs(x-y) <= c.near*ulp(a.dt)*math.Abs(y) {
+		x = y
+	}
+	return ordered(c.op, x, y)
 }
 
 func ordered[T int64 | float64](op tensor.Op, a, b T) bool {

@@ -88,3 +88,31 @@ func TestNoise(t *testing.T) {
 		t.Errorf("the second time %s", diff)
 	}
 }
+
+// What is equal but for roundings is equal in some of the noisy runs and not in others, so that it says nothing.
+func TestNoiseOfEquality(t *testing.T) {
+	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+		x := put(s, floats(tensor.Shape{4}, 0.1, 0.25, 3, math.Inf(1)))
+		return []*tensor.Tensor{x.Exp().EqS(math.Exp(float64(float32(0.1)))), x.EqS(0.25)}
+	})
+	equal := func(k int) int64 {
+		out, err := interpret(p.p, p.inputs, p.scalars, noiseOf(3, k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := p.kept()
+		for j, x := range out[l[1]].i {
+			if want := j == 1; (x != 0) != want {
+				t.Errorf("run %d finds an exact %v equal to 0.25", k, p.inputs[0].f[j])
+			}
+		}
+		return out[l[0]].i[0]
+	}
+	seen := map[int64]bool{}
+	for k := range disturbed {
+		seen[equal(k)] = true
+	}
+	if len(seen) != 2 {
+		t.Errorf("all %d noisy runs agree about an equality that hangs on a rounding", disturbed)
+	}
+}
