@@ -10,7 +10,7 @@ const line = 64
 
 // accelerated folds in assembly and returns how many elements it did: all of them, or whole vectors, or none if there
 // is no kernel for it.
-func accelerated(l isa.Level, op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) int {
+func (s Set) accelerated(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) int {
 	n := len(srcs[0]) >> log(c.from)
 	if len(dsts) == 0 || n == 0 {
 		return n
@@ -20,7 +20,7 @@ func accelerated(l isa.Level, op plan.Op, c conversion, scale float64, dsts, src
 		unit, c = log(c.from), conversion{plan.U8, plan.U8}
 		n <<= unit
 	}
-	if l == AVX2 {
+	if s.level == AVX2 {
 		n &^= avx2Lanes(c) - 1
 	}
 	touched := len(srcs)<<log(c.from) + len(dsts)<<log(c.to) // bytes per element
@@ -30,11 +30,14 @@ func accelerated(l isa.Level, op plan.Op, c conversion, scale float64, dsts, src
 	}
 	k := key(op, c)
 	for i := 0; i < n; i += step {
-		ok := false
-		if l == AVX512 {
-			ok = callAVX512(k, i, min(i+step, n), dsts, srcs, scale)
-		} else {
-			ok = callAVX2(k, i, min(i+step, n), dsts, srcs, scale)
+		ok, to := false, min(i+step, n)
+		switch {
+		case s.brain && c == conversion{plan.BF16, plan.BF16}:
+			ok = callAVX512BF16(k, i, to, dsts, srcs, scale)
+		case s.level == AVX512:
+			ok = callAVX512(k, i, to, dsts, srcs, scale)
+		default:
+			ok = callAVX2(k, i, to, dsts, srcs, scale)
 		}
 		if !ok {
 			return 0

@@ -2,13 +2,10 @@
 
 package kernel
 
-import (
-	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/tensor/isa"
-)
+import "github.com/ringside-go/ringside/collective/plan"
 
 // accelerated does nothing here and says so.
-func accelerated(isa.Level, plan.Op, conversion, float64, [][]byte, [][]byte) int { return 0 }
+func (s Set) accelerated(plan.Op, conversion, float64, [][]byte, [][]byte) int { return 0 }
 
 // copyLarge is never called here: the only level is Go.
 func (s Set) copyLarge(dst, src []byte) { copy(dst, src) }

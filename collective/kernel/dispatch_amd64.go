@@ -110,6 +110,23 @@ func callAVX512(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
 	return true
 }
 
+// callAVX512BF16 calls the kernel, and says whether there is one.
+func callAVX512BF16(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
+	switch key {
+	case int(plan.Sum)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+		sumBF16AVX512BF16(from, to, dsts, srcs, scale)
+	case int(plan.Prod)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+		prodBF16AVX512BF16(from, to, dsts, srcs, scale)
+	case int(plan.Min)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+		minBF16AVX512BF16(from, to, dsts, srcs, scale)
+	case int(plan.Max)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+		maxBF16AVX512BF16(from, to, dsts, srcs, scale)
+	default:
+		return false
+	}
+	return true
+}
+
 // callAVX2 calls the kernel, and says whether there is one.
 func callAVX2(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
 	switch key {

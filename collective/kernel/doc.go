@@ -2,7 +2,8 @@
 // 16-bit floats, and copies. Buffers are bytes, which may lie in memory shared with other processes.
 //
 // [Reduce], [Widen], [Narrow] and [Copy] use the best instruction set of this machine; a [Set] is one named set, for
-// tests and comparisons: AVX-512, AVX2 or portable Go. There is no state: what the processor can do is read anew by
+// tests and comparisons: AVX-512 (which rounds to bf16 by AVX512_BF16, where there is that, all but subnormal numbers and NaN), AVX2 or
+// portable Go. There is no state: what the processor can do is read anew by
 // every call, which costs a nanosecond.
 //
 // Rules that every function keeps:
@@ -18,6 +19,8 @@
 //     values it gets, and nothing else.
 //   - Nothing is allocated and no argument is kept. It may be called concurrently with anything that does not write what
 //     it reads or touch what it writes.
+//   - Of two destinations the second may be the one whose lines another core has written last: sums of two sources fetch them for writing
+//     (PREFETCHW) before they read them. A line that is read first and stored to later is asked for twice.
 //   - One call into assembly touches at most a megabyte or so (about 50 µs), so that a garbage collection need not wait.
 //
 // What an element becomes:

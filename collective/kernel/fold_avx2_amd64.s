@@ -3,36 +3,119 @@
 #include "textflag.h"
 
 // func sumF64AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX
+// Requires: AVX, CMOV
 TEXT ·sumF64AVX2(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
+	MOVQ         from+0(FP), CX
+	MOVQ         to+8(FP), DX
+	SUBQ         CX, DX
+	MOVQ         srcs_base+40(FP), BX
+	MOVQ         srcs_len+48(FP), SI
+	MOVQ         dsts_base+16(FP), DI
+	MOVQ         dsts_len+24(FP), R8
 	VBROADCASTSD scale+64(FP), Y0
+	CMPQ         SI, $0x02
+	JNE          several
+	CMPQ         R8, $0x02
+	JG           several
+	MOVQ         (BX), R9
+	MOVQ         24(BX), R10
+	MOVQ         (DI), R11
+	LEAQ         -32(CX)(DX*1), R13
+	XORQ         R12, R12
+	CMPQ         R8, $0x02
+	JNE          two
+	MOVQ         24(DI), R12
+
+two:
+	CMPQ    DX, $0x00000020
+	JL      several
+	TESTQ   R12, R12
+	JZ      two_fetched
+	LEAQ    64(CX), AX
+	CMPQ    AX, R13
+	CMOVQGT R13, AX
+	LEAQ    128(R12)(AX*8), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R9)(CX*8), Y1
+	VMOVUPS 32(R9)(CX*8), Y2
+	VMOVUPS 64(R9)(CX*8), Y3
+	VMOVUPS 96(R9)(CX*8), Y4
+	VMOVUPS 128(R9)(CX*8), Y5
+	VMOVUPS 160(R9)(CX*8), Y6
+	VMOVUPS 192(R9)(CX*8), Y7
+	VMOVUPS 224(R9)(CX*8), Y8
+	VADDPD  (R10)(CX*8), Y1, Y1
+	VADDPD  32(R10)(CX*8), Y2, Y2
+	VADDPD  64(R10)(CX*8), Y3, Y3
+	VADDPD  96(R10)(CX*8), Y4, Y4
+	VADDPD  128(R10)(CX*8), Y5, Y5
+	VADDPD  160(R10)(CX*8), Y6, Y6
+	VADDPD  192(R10)(CX*8), Y7, Y7
+	VADDPD  224(R10)(CX*8), Y8, Y8
+	VMULPD  Y0, Y1, Y1
+	VMULPD  Y0, Y2, Y2
+	VMULPD  Y0, Y3, Y3
+	VMULPD  Y0, Y4, Y4
+	VMULPD  Y0, Y5, Y5
+	VMULPD  Y0, Y6, Y6
+	VMULPD  Y0, Y7, Y7
+	VMULPD  Y0, Y8, Y8
+	VMOVUPS Y1, (R11)(CX*8)
+	VMOVUPS Y2, 32(R11)(CX*8)
+	VMOVUPS Y3, 64(R11)(CX*8)
+	VMOVUPS Y4, 96(R11)(CX*8)
+	VMOVUPS Y5, 128(R11)(CX*8)
+	VMOVUPS Y6, 160(R11)(CX*8)
+	VMOVUPS Y7, 192(R11)(CX*8)
+	VMOVUPS Y8, 224(R11)(CX*8)
+	TESTQ   R12, R12
+	JZ      two_stored
+	VMOVUPS Y1, (R12)(CX*8)
+	VMOVUPS Y2, 32(R12)(CX*8)
+	VMOVUPS Y3, 64(R12)(CX*8)
+	VMOVUPS Y4, 96(R12)(CX*8)
+	VMOVUPS Y5, 128(R12)(CX*8)
+	VMOVUPS Y6, 160(R12)(CX*8)
+	VMOVUPS Y7, 192(R12)(CX*8)
+	VMOVUPS Y8, 224(R12)(CX*8)
+
+two_stored:
+	ADDQ $0x00000020, CX
+	SUBQ $0x00000020, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000010
+	CMPQ    DX, $0x00000010
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*8), Y1
-	VMOVUPS 32(R8)(AX*8), Y2
-	VMOVUPS 64(R8)(AX*8), Y3
-	VMOVUPS 96(R8)(AX*8), Y4
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*8), Y1
+	VMOVUPS 32(AX)(CX*8), Y2
+	VMOVUPS 64(AX)(CX*8), Y3
+	VMOVUPS 96(AX)(CX*8), Y4
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     several_sources
 
 several_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VADDPD (R8)(AX*8), Y1, Y1
-	VADDPD 32(R8)(AX*8), Y2, Y2
-	VADDPD 64(R8)(AX*8), Y3, Y3
-	VADDPD 96(R8)(AX*8), Y4, Y4
+	MOVQ   (R9), AX
+	VADDPD (AX)(CX*8), Y1, Y1
+	VADDPD 32(AX)(CX*8), Y2, Y2
+	VADDPD 64(AX)(CX*8), Y3, Y3
+	VADDPD 96(AX)(CX*8), Y4, Y4
 
 several_sources:
 	DECQ   R10
@@ -41,51 +124,51 @@ several_sources:
 	VMULPD Y0, Y2, Y2
 	VMULPD Y0, Y3, Y3
 	VMULPD Y0, Y4, Y4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+	MOVQ   R8, R10
+	MOVQ   DI, R9
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*8)
-	VMOVUPS Y2, 32(R8)(AX*8)
-	VMOVUPS Y3, 64(R8)(AX*8)
-	VMOVUPS Y4, 96(R8)(AX*8)
+	MOVQ    (R9), AX
+	VMOVUPS Y1, (AX)(CX*8)
+	VMOVUPS Y2, 32(AX)(CX*8)
+	VMOVUPS Y3, 64(AX)(CX*8)
+	VMOVUPS Y4, 96(AX)(CX*8)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000010, AX
-	SUBQ    $0x00000010, CX
+	ADDQ    $0x00000010, CX
+	SUBQ    $0x00000010, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000004
+	CMPQ    DX, $0x00000004
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*8), Y1
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*8), Y1
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     one_sources
 
 one_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VADDPD (R8)(AX*8), Y1, Y1
+	MOVQ   (R9), AX
+	VADDPD (AX)(CX*8), Y1, Y1
 
 one_sources:
 	DECQ   R10
 	JNZ    one_source
 	VMULPD Y0, Y1, Y1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+	MOVQ   R8, R10
+	MOVQ   DI, R9
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*8)
+	MOVQ    (R9), AX
+	VMOVUPS Y1, (AX)(CX*8)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000004, AX
-	SUBQ    $0x00000004, CX
+	ADDQ    $0x00000004, CX
+	SUBQ    $0x00000004, DX
 	JMP     one
 
 last:
@@ -93,38 +176,121 @@ last:
 	RET
 
 // func sumF32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2, CMOV, SSE2
 TEXT ·sumF32AVX2(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
+	MOVQ         from+0(FP), CX
+	MOVQ         to+8(FP), DX
+	SUBQ         CX, DX
+	MOVQ         srcs_base+40(FP), BX
+	MOVQ         srcs_len+48(FP), SI
+	MOVQ         dsts_base+16(FP), DI
+	MOVQ         dsts_len+24(FP), R8
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
+	CMPQ         SI, $0x02
+	JNE          several
+	CMPQ         R8, $0x02
+	JG           several
+	MOVQ         (BX), R9
+	MOVQ         24(BX), R10
+	MOVQ         (DI), R11
+	LEAQ         -64(CX)(DX*1), R13
+	XORQ         R12, R12
+	CMPQ         R8, $0x02
+	JNE          two
+	MOVQ         24(DI), R12
+
+two:
+	CMPQ    DX, $0x00000040
+	JL      several
+	TESTQ   R12, R12
+	JZ      two_fetched
+	LEAQ    128(CX), AX
+	CMPQ    AX, R13
+	CMOVQGT R13, AX
+	LEAQ    128(R12)(AX*4), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R9)(CX*4), Y1
+	VMOVUPS 32(R9)(CX*4), Y2
+	VMOVUPS 64(R9)(CX*4), Y3
+	VMOVUPS 96(R9)(CX*4), Y4
+	VMOVUPS 128(R9)(CX*4), Y5
+	VMOVUPS 160(R9)(CX*4), Y6
+	VMOVUPS 192(R9)(CX*4), Y7
+	VMOVUPS 224(R9)(CX*4), Y8
+	VADDPS  (R10)(CX*4), Y1, Y1
+	VADDPS  32(R10)(CX*4), Y2, Y2
+	VADDPS  64(R10)(CX*4), Y3, Y3
+	VADDPS  96(R10)(CX*4), Y4, Y4
+	VADDPS  128(R10)(CX*4), Y5, Y5
+	VADDPS  160(R10)(CX*4), Y6, Y6
+	VADDPS  192(R10)(CX*4), Y7, Y7
+	VADDPS  224(R10)(CX*4), Y8, Y8
+	VMULPS  Y0, Y1, Y1
+	VMULPS  Y0, Y2, Y2
+	VMULPS  Y0, Y3, Y3
+	VMULPS  Y0, Y4, Y4
+	VMULPS  Y0, Y5, Y5
+	VMULPS  Y0, Y6, Y6
+	VMULPS  Y0, Y7, Y7
+	VMULPS  Y0, Y8, Y8
+	VMOVUPS Y1, (R11)(CX*4)
+	VMOVUPS Y2, 32(R11)(CX*4)
+	VMOVUPS Y3, 64(R11)(CX*4)
+	VMOVUPS Y4, 96(R11)(CX*4)
+	VMOVUPS Y5, 128(R11)(CX*4)
+	VMOVUPS Y6, 160(R11)(CX*4)
+	VMOVUPS Y7, 192(R11)(CX*4)
+	VMOVUPS Y8, 224(R11)(CX*4)
+	TESTQ   R12, R12
+	JZ      two_stored
+	VMOVUPS Y1, (R12)(CX*4)
+	VMOVUPS Y2, 32(R12)(CX*4)
+	VMOVUPS Y3, 64(R12)(CX*4)
+	VMOVUPS Y4, 96(R12)(CX*4)
+	VMOVUPS Y5, 128(R12)(CX*4)
+	VMOVUPS Y6, 160(R12)(CX*4)
+	VMOVUPS Y7, 192(R12)(CX*4)
+	VMOVUPS Y8, 224(R12)(CX*4)
+
+two_stored:
+	ADDQ $0x00000040, CX
+	SUBQ $0x00000040, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000020
+	CMPQ    DX, $0x00000020
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Y1
-	VMOVUPS 32(R8)(AX*4), Y2
-	VMOVUPS 64(R8)(AX*4), Y3
-	VMOVUPS 96(R8)(AX*4), Y4
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*4), Y1
+	VMOVUPS 32(AX)(CX*4), Y2
+	VMOVUPS 64(AX)(CX*4), Y3
+	VMOVUPS 96(AX)(CX*4), Y4
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     several_sources
 
 several_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VADDPS (R8)(AX*4), Y1, Y1
-	VADDPS 32(R8)(AX*4), Y2, Y2
-	VADDPS 64(R8)(AX*4), Y3, Y3
-	VADDPS 96(R8)(AX*4), Y4, Y4
+	MOVQ   (R9), AX
+	VADDPS (AX)(CX*4), Y1, Y1
+	VADDPS 32(AX)(CX*4), Y2, Y2
+	VADDPS 64(AX)(CX*4), Y3, Y3
+	VADDPS 96(AX)(CX*4), Y4, Y4
 
 several_sources:
 	DECQ   R10
@@ -133,51 +299,51 @@ several_sources:
 	VMULPS Y0, Y2, Y2
 	VMULPS Y0, Y3, Y3
 	VMULPS Y0, Y4, Y4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+	MOVQ   R8, R10
+	MOVQ   DI, R9
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
-	VMOVUPS Y2, 32(R8)(AX*4)
-	VMOVUPS Y3, 64(R8)(AX*4)
-	VMOVUPS Y4, 96(R8)(AX*4)
+	MOVQ    (R9), AX
+	VMOVUPS Y1, (AX)(CX*4)
+	VMOVUPS Y2, 32(AX)(CX*4)
+	VMOVUPS Y3, 64(AX)(CX*4)
+	VMOVUPS Y4, 96(AX)(CX*4)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000020, CX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000020, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000008
+	CMPQ    DX, $0x00000008
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Y1
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*4), Y1
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     one_sources
 
 one_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VADDPS (R8)(AX*4), Y1, Y1
+	MOVQ   (R9), AX
+	VADDPS (AX)(CX*4), Y1, Y1
 
 one_sources:
 	DECQ   R10
 	JNZ    one_source
 	VMULPS Y0, Y1, Y1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+	MOVQ   R8, R10
+	MOVQ   DI, R9
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y1, (R8)(AX*4)
+	MOVQ    (R9), AX
+	VMOVUPS Y1, (AX)(CX*4)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000008, AX
-	SUBQ    $0x00000008, CX
+	ADDQ    $0x00000008, CX
+	SUBQ    $0x00000008, DX
 	JMP     one
 
 last:
@@ -185,50 +351,147 @@ last:
 	RET
 
 // func sumF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, F16C, SSE2
+// Requires: AVX, AVX2, CMOV, F16C, SSE2
 TEXT ·sumF16AVX2(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
+	MOVQ         from+0(FP), CX
+	MOVQ         to+8(FP), DX
+	SUBQ         CX, DX
+	MOVQ         srcs_base+40(FP), BX
+	MOVQ         srcs_len+48(FP), SI
+	MOVQ         dsts_base+16(FP), DI
+	MOVQ         dsts_len+24(FP), R8
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
-	MOVQ         scale+64(FP), R8
-	MOVQ         $0x3ff0000000000000, R9
-	SUBQ         R9, R8
+	MOVQ         scale+64(FP), R9
+	MOVQ         $0x3ff0000000000000, AX
+	SUBQ         AX, R9
+	CMPQ         SI, $0x02
+	JNE          several
+	CMPQ         R8, $0x02
+	JG           several
+	MOVQ         (BX), R10
+	MOVQ         24(BX), R11
+	MOVQ         (DI), R12
+	LEAQ         -64(CX)(DX*1), R14
+	XORQ         R13, R13
+	CMPQ         R8, $0x02
+	JNE          two
+	MOVQ         24(DI), R13
+
+two:
+	CMPQ    DX, $0x00000040
+	JL      several
+	TESTQ   R13, R13
+	JZ      two_fetched
+	LEAQ    256(CX), AX
+	CMPQ    AX, R14
+	CMOVQGT R14, AX
+	LEAQ    128(R13)(AX*2), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+two_fetched:
+	VCVTPH2PS (R10)(CX*2), Y1
+	VCVTPH2PS 16(R10)(CX*2), Y2
+	VCVTPH2PS 32(R10)(CX*2), Y3
+	VCVTPH2PS 48(R10)(CX*2), Y4
+	VCVTPH2PS 64(R10)(CX*2), Y5
+	VCVTPH2PS 80(R10)(CX*2), Y6
+	VCVTPH2PS 96(R10)(CX*2), Y7
+	VCVTPH2PS 112(R10)(CX*2), Y8
+	VCVTPH2PS (R11)(CX*2), Y9
+	VADDPS    Y9, Y1, Y1
+	VCVTPH2PS 16(R11)(CX*2), Y9
+	VADDPS    Y9, Y2, Y2
+	VCVTPH2PS 32(R11)(CX*2), Y9
+	VADDPS    Y9, Y3, Y3
+	VCVTPH2PS 48(R11)(CX*2), Y9
+	VADDPS    Y9, Y4, Y4
+	VCVTPH2PS 64(R11)(CX*2), Y9
+	VADDPS    Y9, Y5, Y5
+	VCVTPH2PS 80(R11)(CX*2), Y9
+	VADDPS    Y9, Y6, Y6
+	VCVTPH2PS 96(R11)(CX*2), Y9
+	VADDPS    Y9, Y7, Y7
+	VCVTPH2PS 112(R11)(CX*2), Y9
+	VADDPS    Y9, Y8, Y8
+	TESTQ     R9, R9
+	JZ        two_whole
+	VMULPS    Y0, Y1, Y1
+	VMULPS    Y0, Y2, Y2
+	VMULPS    Y0, Y3, Y3
+	VMULPS    Y0, Y4, Y4
+	VMULPS    Y0, Y5, Y5
+	VMULPS    Y0, Y6, Y6
+	VMULPS    Y0, Y7, Y7
+	VMULPS    Y0, Y8, Y8
+
+two_whole:
+	VCVTPS2PH $0x00, Y1, X1
+	VCVTPS2PH $0x00, Y2, X2
+	VCVTPS2PH $0x00, Y3, X3
+	VCVTPS2PH $0x00, Y4, X4
+	VCVTPS2PH $0x00, Y5, X5
+	VCVTPS2PH $0x00, Y6, X6
+	VCVTPS2PH $0x00, Y7, X7
+	VCVTPS2PH $0x00, Y8, X8
+	VMOVUPS   X1, (R12)(CX*2)
+	VMOVUPS   X2, 16(R12)(CX*2)
+	VMOVUPS   X3, 32(R12)(CX*2)
+	VMOVUPS   X4, 48(R12)(CX*2)
+	VMOVUPS   X5, 64(R12)(CX*2)
+	VMOVUPS   X6, 80(R12)(CX*2)
+	VMOVUPS   X7, 96(R12)(CX*2)
+	VMOVUPS   X8, 112(R12)(CX*2)
+	TESTQ     R13, R13
+	JZ        two_stored
+	VMOVUPS   X1, (R13)(CX*2)
+	VMOVUPS   X2, 16(R13)(CX*2)
+	VMOVUPS   X3, 32(R13)(CX*2)
+	VMOVUPS   X4, 48(R13)(CX*2)
+	VMOVUPS   X5, 64(R13)(CX*2)
+	VMOVUPS   X6, 80(R13)(CX*2)
+	VMOVUPS   X7, 96(R13)(CX*2)
+	VMOVUPS   X8, 112(R13)(CX*2)
+
+two_stored:
+	ADDQ $0x00000040, CX
+	SUBQ $0x00000040, DX
+	JMP  two
 
 several:
-	CMPQ      CX, $0x00000020
+	CMPQ      DX, $0x00000020
 	JL        one
-	MOVQ      (DX), R9
-	VCVTPH2PS (R9)(AX*2), Y1
-	VCVTPH2PS 16(R9)(AX*2), Y2
-	VCVTPH2PS 32(R9)(AX*2), Y3
-	VCVTPH2PS 48(R9)(AX*2), Y4
-	MOVQ      BX, R11
-	MOVQ      DX, R10
+	MOVQ      (BX), AX
+	VCVTPH2PS (AX)(CX*2), Y1
+	VCVTPH2PS 16(AX)(CX*2), Y2
+	VCVTPH2PS 32(AX)(CX*2), Y3
+	VCVTPH2PS 48(AX)(CX*2), Y4
+	MOVQ      SI, R11
+	MOVQ      BX, R10
 	JMP       several_sources
 
 several_source:
 	ADDQ      $0x18, R10
-	MOVQ      (R10), R9
-	VCVTPH2PS (R9)(AX*2), Y5
+	MOVQ      (R10), AX
+	VCVTPH2PS (AX)(CX*2), Y5
 	VADDPS    Y5, Y1, Y1
-	VCVTPH2PS 16(R9)(AX*2), Y5
+	VCVTPH2PS 16(AX)(CX*2), Y5
 	VADDPS    Y5, Y2, Y2
-	VCVTPH2PS 32(R9)(AX*2), Y5
+	VCVTPH2PS 32(AX)(CX*2), Y5
 	VADDPS    Y5, Y3, Y3
-	VCVTPH2PS 48(R9)(AX*2), Y5
+	VCVTPH2PS 48(AX)(CX*2), Y5
 	VADDPS    Y5, Y4, Y4
 
 several_sources:
 	DECQ   R11
 	JNZ    several_source
-	TESTQ  R8, R8
+	TESTQ  R9, R9
 	JZ     several_whole
 	VMULPS Y0, Y1, Y1
 	VMULPS Y0, Y2, Y2
@@ -240,57 +503,57 @@ several_whole:
 	VCVTPS2PH $0x00, Y2, X2
 	VCVTPS2PH $0x00, Y3, X3
 	VCVTPS2PH $0x00, Y4, X4
-	MOVQ      DI, R11
-	MOVQ      SI, R10
+	MOVQ      R8, R11
+	MOVQ      DI, R10
 
 several_destination:
-	MOVQ    (R10), R9
-	VMOVUPS X1, (R9)(AX*2)
-	VMOVUPS X2, 16(R9)(AX*2)
-	VMOVUPS X3, 32(R9)(AX*2)
-	VMOVUPS X4, 48(R9)(AX*2)
+	MOVQ    (R10), AX
+	VMOVUPS X1, (AX)(CX*2)
+	VMOVUPS X2, 16(AX)(CX*2)
+	VMOVUPS X3, 32(AX)(CX*2)
+	VMOVUPS X4, 48(AX)(CX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     several_destination
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000020, CX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000020, DX
 	JMP     several
 
 one:
-	CMPQ      CX, $0x00000008
+	CMPQ      DX, $0x00000008
 	JL        last
-	MOVQ      (DX), R9
-	VCVTPH2PS (R9)(AX*2), Y1
-	MOVQ      BX, R11
-	MOVQ      DX, R10
+	MOVQ      (BX), AX
+	VCVTPH2PS (AX)(CX*2), Y1
+	MOVQ      SI, R11
+	MOVQ      BX, R10
 	JMP       one_sources
 
 one_source:
 	ADDQ      $0x18, R10
-	MOVQ      (R10), R9
-	VCVTPH2PS (R9)(AX*2), Y2
+	MOVQ      (R10), AX
+	VCVTPH2PS (AX)(CX*2), Y2
 	VADDPS    Y2, Y1, Y1
 
 one_sources:
 	DECQ   R11
 	JNZ    one_source
-	TESTQ  R8, R8
+	TESTQ  R9, R9
 	JZ     one_whole
 	VMULPS Y0, Y1, Y1
 
 one_whole:
 	VCVTPS2PH $0x00, Y1, X1
-	MOVQ      DI, R11
-	MOVQ      SI, R10
+	MOVQ      R8, R11
+	MOVQ      DI, R10
 
 one_destination:
-	MOVQ    (R10), R9
-	VMOVUPS X1, (R9)(AX*2)
+	MOVQ    (R10), AX
+	VMOVUPS X1, (AX)(CX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     one_destination
-	ADDQ    $0x00000008, AX
-	SUBQ    $0x00000008, CX
+	ADDQ    $0x00000008, CX
+	SUBQ    $0x00000008, DX
 	JMP     one
 
 last:
@@ -503,181 +766,278 @@ last:
 	RET
 
 // func sumBF16AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2, SSE2
+// Requires: AVX, AVX2, CMOV, SSE2
 TEXT ·sumBF16AVX2(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
+	MOVQ         from+0(FP), CX
+	MOVQ         to+8(FP), DX
+	SUBQ         CX, DX
+	MOVQ         srcs_base+40(FP), BX
+	MOVQ         srcs_len+48(FP), SI
+	MOVQ         dsts_base+16(FP), DI
+	MOVQ         dsts_len+24(FP), R8
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Y0
-	MOVQ         scale+64(FP), R8
-	MOVQ         $0x3ff0000000000000, R9
-	SUBQ         R9, R8
-	MOVL         $0x00007fff, R9
-	VMOVD        R9, X1
+	MOVQ         scale+64(FP), R9
+	MOVQ         $0x3ff0000000000000, AX
+	SUBQ         AX, R9
+	MOVL         $0x00007fff, AX
+	VMOVD        AX, X1
 	VPBROADCASTD X1, Y1
-	MOVL         $0x7fc00000, R9
-	VMOVD        R9, X2
+	MOVL         $0x7fc00000, AX
+	VMOVD        AX, X2
 	VPBROADCASTD X2, Y2
-	MOVL         $0x00000001, R9
-	VMOVD        R9, X3
+	MOVL         $0x00000001, AX
+	VMOVD        AX, X3
 	VPBROADCASTD X3, Y3
-	MOVL         $0xffff0000, R9
-	VMOVD        R9, X4
+	MOVL         $0xffff0000, AX
+	VMOVD        AX, X4
 	VPBROADCASTD X4, Y4
+	CMPQ         SI, $0x02
+	JNE          several
+	CMPQ         R8, $0x02
+	JG           several
+	MOVQ         (BX), R10
+	MOVQ         24(BX), R11
+	MOVQ         (DI), R12
+	LEAQ         -32(CX)(DX*1), R14
+	XORQ         R13, R13
+	CMPQ         R8, $0x02
+	JNE          two
+	MOVQ         24(DI), R13
 
-several:
-	CMPQ    CX, $0x00000020
-	JL      one
-	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Y5
-	VPSLLD  $0x10, Y5, Y6
-	VPAND   Y4, Y5, Y5
-	VMOVUPS 32(R9)(AX*2), Y7
-	VPSLLD  $0x10, Y7, Y8
-	VPAND   Y4, Y7, Y7
-	MOVQ    BX, R11
-	MOVQ    DX, R10
-	JMP     several_sources
+two:
+	CMPQ    DX, $0x00000020
+	JL      several
+	TESTQ   R13, R13
+	JZ      two_fetched
+	LEAQ    256(CX), AX
+	CMPQ    AX, R14
+	CMOVQGT R14, AX
+	LEAQ    128(R13)(AX*2), AX
 
-several_source:
-	ADDQ    $0x18, R10
-	MOVQ    (R10), R9
-	VMOVUPS (R9)(AX*2), Y9
-	VPSLLD  $0x10, Y9, Y10
-	VPAND   Y4, Y9, Y9
-	VADDPS  Y10, Y6, Y6
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+two_fetched:
+	VMOVUPS (R10)(CX*2), Y6
+	VPSLLD  $0x10, Y6, Y5
+	VPAND   Y4, Y6, Y6
+	VMOVUPS 32(R10)(CX*2), Y8
+	VPSLLD  $0x10, Y8, Y7
+	VPAND   Y4, Y8, Y8
+	VMOVUPS (R11)(CX*2), Y10
+	VPSLLD  $0x10, Y10, Y9
+	VPAND   Y4, Y10, Y10
 	VADDPS  Y9, Y5, Y5
-	VMOVUPS 32(R9)(AX*2), Y9
-	VPSLLD  $0x10, Y9, Y10
-	VPAND   Y4, Y9, Y9
-	VADDPS  Y10, Y8, Y8
+	VADDPS  Y10, Y6, Y6
+	VMOVUPS 32(R11)(CX*2), Y10
+	VPSLLD  $0x10, Y10, Y9
+	VPAND   Y4, Y10, Y10
 	VADDPS  Y9, Y7, Y7
+	VADDPS  Y10, Y8, Y8
+	TESTQ   R9, R9
+	JZ      two_whole
+	VMULPS  Y0, Y5, Y5
+	VMULPS  Y0, Y6, Y6
+	VMULPS  Y0, Y7, Y7
+	VMULPS  Y0, Y8, Y8
 
-several_sources:
-	DECQ   R11
-	JNZ    several_source
-	TESTQ  R8, R8
-	JZ     several_whole
-	VMULPS Y0, Y6, Y6
-	VMULPS Y0, Y5, Y5
-	VMULPS Y0, Y8, Y8
-	VMULPS Y0, Y7, Y7
-
-several_whole:
-	VCMPPS    $0x03, Y5, Y6, Y9
-	VCMPPS    $0x03, Y7, Y8, Y10
+two_whole:
+	VCMPPS    $0x03, Y6, Y5, Y9
+	VCMPPS    $0x03, Y8, Y7, Y10
 	VPOR      Y9, Y10, Y10
 	VPTEST    Y10, Y10
-	JZ        several_numbers
-	VCMPPS    $0x03, Y6, Y6, Y9
-	VBLENDVPS Y9, Y2, Y6, Y6
+	JZ        two_numbers
 	VCMPPS    $0x03, Y5, Y5, Y9
 	VBLENDVPS Y9, Y2, Y5, Y5
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VBLENDVPS Y9, Y2, Y8, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y7, Y7, Y9
 	VBLENDVPS Y9, Y2, Y7, Y7
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y2, Y8, Y8
 
-several_numbers:
-	VPSRLD   $0x10, Y6, Y9
-	VPAND    Y3, Y9, Y9
-	VPADDD   Y1, Y6, Y6
-	VPADDD   Y6, Y9, Y6
+two_numbers:
 	VPSRLD   $0x10, Y5, Y9
 	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y9, Y5
-	VPSRLD   $0x10, Y6, Y6
-	VPBLENDW $0xaa, Y5, Y6, Y6
-	VPSRLD   $0x10, Y8, Y5
-	VPAND    Y3, Y5, Y5
-	VPADDD   Y1, Y8, Y8
-	VPADDD   Y8, Y5, Y5
-	VPSRLD   $0x10, Y7, Y8
-	VPAND    Y3, Y8, Y8
-	VPADDD   Y1, Y7, Y7
-	VPADDD   Y7, Y8, Y7
+	VPSRLD   $0x10, Y6, Y9
+	VPAND    Y3, Y9, Y9
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y5
-	VPBLENDW $0xaa, Y7, Y5, Y5
-	MOVQ     DI, R11
-	MOVQ     SI, R10
+	VPBLENDW $0xaa, Y6, Y5, Y5
+	VPSRLD   $0x10, Y7, Y6
+	VPAND    Y3, Y6, Y6
+	VPADDD   Y1, Y7, Y7
+	VPADDD   Y7, Y6, Y6
+	VPSRLD   $0x10, Y8, Y7
+	VPAND    Y3, Y7, Y7
+	VPADDD   Y1, Y8, Y8
+	VPADDD   Y8, Y7, Y7
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y7, Y6, Y6
+	VMOVUPS  Y5, (R12)(CX*2)
+	VMOVUPS  Y6, 32(R12)(CX*2)
+	TESTQ    R13, R13
+	JZ       two_stored
+	VMOVUPS  Y5, (R13)(CX*2)
+	VMOVUPS  Y6, 32(R13)(CX*2)
+
+two_stored:
+	ADDQ $0x00000020, CX
+	SUBQ $0x00000020, DX
+	JMP  two
+
+several:
+	CMPQ    DX, $0x00000020
+	JL      one
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*2), Y6
+	VPSLLD  $0x10, Y6, Y5
+	VPAND   Y4, Y6, Y6
+	VMOVUPS 32(AX)(CX*2), Y8
+	VPSLLD  $0x10, Y8, Y7
+	VPAND   Y4, Y8, Y8
+	MOVQ    SI, R11
+	MOVQ    BX, R10
+	JMP     several_sources
+
+several_source:
+	ADDQ    $0x18, R10
+	MOVQ    (R10), AX
+	VMOVUPS (AX)(CX*2), Y10
+	VPSLLD  $0x10, Y10, Y9
+	VPAND   Y4, Y10, Y10
+	VADDPS  Y9, Y5, Y5
+	VADDPS  Y10, Y6, Y6
+	VMOVUPS 32(AX)(CX*2), Y10
+	VPSLLD  $0x10, Y10, Y9
+	VPAND   Y4, Y10, Y10
+	VADDPS  Y9, Y7, Y7
+	VADDPS  Y10, Y8, Y8
+
+several_sources:
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R9, R9
+	JZ     several_whole
+	VMULPS Y0, Y5, Y5
+	VMULPS Y0, Y6, Y6
+	VMULPS Y0, Y7, Y7
+	VMULPS Y0, Y8, Y8
+
+several_whole:
+	VCMPPS    $0x03, Y6, Y5, Y9
+	VCMPPS    $0x03, Y8, Y7, Y10
+	VPOR      Y9, Y10, Y10
+	VPTEST    Y10, Y10
+	JZ        several_numbers
+	VCMPPS    $0x03, Y5, Y5, Y9
+	VBLENDVPS Y9, Y2, Y5, Y5
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y2, Y6, Y6
+	VCMPPS    $0x03, Y7, Y7, Y9
+	VBLENDVPS Y9, Y2, Y7, Y7
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y2, Y8, Y8
+
+several_numbers:
+	VPSRLD   $0x10, Y5, Y9
+	VPAND    Y3, Y9, Y9
+	VPADDD   Y1, Y5, Y5
+	VPADDD   Y5, Y9, Y5
+	VPSRLD   $0x10, Y6, Y9
+	VPAND    Y3, Y9, Y9
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y9, Y6
+	VPSRLD   $0x10, Y5, Y5
+	VPBLENDW $0xaa, Y6, Y5, Y5
+	VPSRLD   $0x10, Y7, Y6
+	VPAND    Y3, Y6, Y6
+	VPADDD   Y1, Y7, Y7
+	VPADDD   Y7, Y6, Y6
+	VPSRLD   $0x10, Y8, Y7
+	VPAND    Y3, Y7, Y7
+	VPADDD   Y1, Y8, Y8
+	VPADDD   Y8, Y7, Y7
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y7, Y6, Y6
+	MOVQ     R8, R11
+	MOVQ     DI, R10
 
 several_destination:
-	MOVQ    (R10), R9
-	VMOVUPS Y6, (R9)(AX*2)
-	VMOVUPS Y5, 32(R9)(AX*2)
+	MOVQ    (R10), AX
+	VMOVUPS Y5, (AX)(CX*2)
+	VMOVUPS Y6, 32(AX)(CX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     several_destination
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000020, CX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000020, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000010
+	CMPQ    DX, $0x00000010
 	JL      last
-	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Y5
-	VPSLLD  $0x10, Y5, Y6
-	VPAND   Y4, Y5, Y5
-	MOVQ    BX, R11
-	MOVQ    DX, R10
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*2), Y6
+	VPSLLD  $0x10, Y6, Y5
+	VPAND   Y4, Y6, Y6
+	MOVQ    SI, R11
+	MOVQ    BX, R10
 	JMP     one_sources
 
 one_source:
 	ADDQ    $0x18, R10
-	MOVQ    (R10), R9
-	VMOVUPS (R9)(AX*2), Y7
-	VPSLLD  $0x10, Y7, Y8
-	VPAND   Y4, Y7, Y7
-	VADDPS  Y8, Y6, Y6
+	MOVQ    (R10), AX
+	VMOVUPS (AX)(CX*2), Y8
+	VPSLLD  $0x10, Y8, Y7
+	VPAND   Y4, Y8, Y8
 	VADDPS  Y7, Y5, Y5
+	VADDPS  Y8, Y6, Y6
 
 one_sources:
 	DECQ   R11
 	JNZ    one_source
-	TESTQ  R8, R8
+	TESTQ  R9, R9
 	JZ     one_whole
-	VMULPS Y0, Y6, Y6
 	VMULPS Y0, Y5, Y5
+	VMULPS Y0, Y6, Y6
 
 one_whole:
-	VCMPPS    $0x03, Y5, Y6, Y7
+	VCMPPS    $0x03, Y6, Y5, Y7
 	VPTEST    Y7, Y7
 	JZ        one_numbers
-	VCMPPS    $0x03, Y6, Y6, Y7
-	VBLENDVPS Y7, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y7
 	VBLENDVPS Y7, Y2, Y5, Y5
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VBLENDVPS Y7, Y2, Y6, Y6
 
 one_numbers:
-	VPSRLD   $0x10, Y6, Y7
-	VPAND    Y3, Y7, Y7
-	VPADDD   Y1, Y6, Y6
-	VPADDD   Y6, Y7, Y6
 	VPSRLD   $0x10, Y5, Y7
 	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y7, Y5
-	VPSRLD   $0x10, Y6, Y6
-	VPBLENDW $0xaa, Y5, Y6, Y6
-	MOVQ     DI, R11
-	MOVQ     SI, R10
+	VPSRLD   $0x10, Y6, Y7
+	VPAND    Y3, Y7, Y7
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y7, Y6
+	VPSRLD   $0x10, Y5, Y5
+	VPBLENDW $0xaa, Y6, Y5, Y5
+	MOVQ     R8, R11
+	MOVQ     DI, R10
 
 one_destination:
-	MOVQ    (R10), R9
-	VMOVUPS Y6, (R9)(AX*2)
+	MOVQ    (R10), AX
+	VMOVUPS Y5, (AX)(CX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     one_destination
-	ADDQ    $0x00000010, AX
-	SUBQ    $0x00000010, CX
+	ADDQ    $0x00000010, CX
+	SUBQ    $0x00000010, DX
 	JMP     one
 
 last:
@@ -949,83 +1309,158 @@ last:
 	RET
 
 // func sumI64AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, CMOV
 TEXT ·sumI64AVX2(SB), NOSPLIT, $0-72
-	MOVQ from+0(FP), AX
-	MOVQ to+8(FP), CX
-	SUBQ AX, CX
-	MOVQ srcs_base+40(FP), DX
-	MOVQ srcs_len+48(FP), BX
-	MOVQ dsts_base+16(FP), SI
-	MOVQ dsts_len+24(FP), DI
+	MOVQ from+0(FP), CX
+	MOVQ to+8(FP), DX
+	SUBQ CX, DX
+	MOVQ srcs_base+40(FP), BX
+	MOVQ srcs_len+48(FP), SI
+	MOVQ dsts_base+16(FP), DI
+	MOVQ dsts_len+24(FP), R8
+	CMPQ SI, $0x02
+	JNE  several
+	CMPQ R8, $0x02
+	JG   several
+	MOVQ (BX), R9
+	MOVQ 24(BX), R10
+	MOVQ (DI), R11
+	LEAQ -32(CX)(DX*1), R13
+	XORQ R12, R12
+	CMPQ R8, $0x02
+	JNE  two
+	MOVQ 24(DI), R12
+
+two:
+	CMPQ    DX, $0x00000020
+	JL      several
+	TESTQ   R12, R12
+	JZ      two_fetched
+	LEAQ    64(CX), AX
+	CMPQ    AX, R13
+	CMOVQGT R13, AX
+	LEAQ    128(R12)(AX*8), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R9)(CX*8), Y0
+	VMOVUPS 32(R9)(CX*8), Y1
+	VMOVUPS 64(R9)(CX*8), Y2
+	VMOVUPS 96(R9)(CX*8), Y3
+	VMOVUPS 128(R9)(CX*8), Y4
+	VMOVUPS 160(R9)(CX*8), Y5
+	VMOVUPS 192(R9)(CX*8), Y6
+	VMOVUPS 224(R9)(CX*8), Y7
+	VPADDQ  (R10)(CX*8), Y0, Y0
+	VPADDQ  32(R10)(CX*8), Y1, Y1
+	VPADDQ  64(R10)(CX*8), Y2, Y2
+	VPADDQ  96(R10)(CX*8), Y3, Y3
+	VPADDQ  128(R10)(CX*8), Y4, Y4
+	VPADDQ  160(R10)(CX*8), Y5, Y5
+	VPADDQ  192(R10)(CX*8), Y6, Y6
+	VPADDQ  224(R10)(CX*8), Y7, Y7
+	VMOVUPS Y0, (R11)(CX*8)
+	VMOVUPS Y1, 32(R11)(CX*8)
+	VMOVUPS Y2, 64(R11)(CX*8)
+	VMOVUPS Y3, 96(R11)(CX*8)
+	VMOVUPS Y4, 128(R11)(CX*8)
+	VMOVUPS Y5, 160(R11)(CX*8)
+	VMOVUPS Y6, 192(R11)(CX*8)
+	VMOVUPS Y7, 224(R11)(CX*8)
+	TESTQ   R12, R12
+	JZ      two_stored
+	VMOVUPS Y0, (R12)(CX*8)
+	VMOVUPS Y1, 32(R12)(CX*8)
+	VMOVUPS Y2, 64(R12)(CX*8)
+	VMOVUPS Y3, 96(R12)(CX*8)
+	VMOVUPS Y4, 128(R12)(CX*8)
+	VMOVUPS Y5, 160(R12)(CX*8)
+	VMOVUPS Y6, 192(R12)(CX*8)
+	VMOVUPS Y7, 224(R12)(CX*8)
+
+two_stored:
+	ADDQ $0x00000020, CX
+	SUBQ $0x00000020, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000010
+	CMPQ    DX, $0x00000010
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*8), Y0
-	VMOVUPS 32(R8)(AX*8), Y1
-	VMOVUPS 64(R8)(AX*8), Y2
-	VMOVUPS 96(R8)(AX*8), Y3
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*8), Y0
+	VMOVUPS 32(AX)(CX*8), Y1
+	VMOVUPS 64(AX)(CX*8), Y2
+	VMOVUPS 96(AX)(CX*8), Y3
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     several_sources
 
 several_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDQ (R8)(AX*8), Y0, Y0
-	VPADDQ 32(R8)(AX*8), Y1, Y1
-	VPADDQ 64(R8)(AX*8), Y2, Y2
-	VPADDQ 96(R8)(AX*8), Y3, Y3
+	MOVQ   (R9), AX
+	VPADDQ (AX)(CX*8), Y0, Y0
+	VPADDQ 32(AX)(CX*8), Y1, Y1
+	VPADDQ 64(AX)(CX*8), Y2, Y2
+	VPADDQ 96(AX)(CX*8), Y3, Y3
 
 several_sources:
 	DECQ R10
 	JNZ  several_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y0, (R8)(AX*8)
-	VMOVUPS Y1, 32(R8)(AX*8)
-	VMOVUPS Y2, 64(R8)(AX*8)
-	VMOVUPS Y3, 96(R8)(AX*8)
+	MOVQ    (R9), AX
+	VMOVUPS Y0, (AX)(CX*8)
+	VMOVUPS Y1, 32(AX)(CX*8)
+	VMOVUPS Y2, 64(AX)(CX*8)
+	VMOVUPS Y3, 96(AX)(CX*8)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000010, AX
-	SUBQ    $0x00000010, CX
+	ADDQ    $0x00000010, CX
+	SUBQ    $0x00000010, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000004
+	CMPQ    DX, $0x00000004
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*8), Y0
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*8), Y0
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     one_sources
 
 one_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDQ (R8)(AX*8), Y0, Y0
+	MOVQ   (R9), AX
+	VPADDQ (AX)(CX*8), Y0, Y0
 
 one_sources:
 	DECQ R10
 	JNZ  one_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y0, (R8)(AX*8)
+	MOVQ    (R9), AX
+	VMOVUPS Y0, (AX)(CX*8)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000004, AX
-	SUBQ    $0x00000004, CX
+	ADDQ    $0x00000004, CX
+	SUBQ    $0x00000004, DX
 	JMP     one
 
 last:
@@ -1033,83 +1468,158 @@ last:
 	RET
 
 // func sumI32AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, CMOV
 TEXT ·sumI32AVX2(SB), NOSPLIT, $0-72
-	MOVQ from+0(FP), AX
-	MOVQ to+8(FP), CX
-	SUBQ AX, CX
-	MOVQ srcs_base+40(FP), DX
-	MOVQ srcs_len+48(FP), BX
-	MOVQ dsts_base+16(FP), SI
-	MOVQ dsts_len+24(FP), DI
+	MOVQ from+0(FP), CX
+	MOVQ to+8(FP), DX
+	SUBQ CX, DX
+	MOVQ srcs_base+40(FP), BX
+	MOVQ srcs_len+48(FP), SI
+	MOVQ dsts_base+16(FP), DI
+	MOVQ dsts_len+24(FP), R8
+	CMPQ SI, $0x02
+	JNE  several
+	CMPQ R8, $0x02
+	JG   several
+	MOVQ (BX), R9
+	MOVQ 24(BX), R10
+	MOVQ (DI), R11
+	LEAQ -64(CX)(DX*1), R13
+	XORQ R12, R12
+	CMPQ R8, $0x02
+	JNE  two
+	MOVQ 24(DI), R12
+
+two:
+	CMPQ    DX, $0x00000040
+	JL      several
+	TESTQ   R12, R12
+	JZ      two_fetched
+	LEAQ    128(CX), AX
+	CMPQ    AX, R13
+	CMOVQGT R13, AX
+	LEAQ    128(R12)(AX*4), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R9)(CX*4), Y0
+	VMOVUPS 32(R9)(CX*4), Y1
+	VMOVUPS 64(R9)(CX*4), Y2
+	VMOVUPS 96(R9)(CX*4), Y3
+	VMOVUPS 128(R9)(CX*4), Y4
+	VMOVUPS 160(R9)(CX*4), Y5
+	VMOVUPS 192(R9)(CX*4), Y6
+	VMOVUPS 224(R9)(CX*4), Y7
+	VPADDD  (R10)(CX*4), Y0, Y0
+	VPADDD  32(R10)(CX*4), Y1, Y1
+	VPADDD  64(R10)(CX*4), Y2, Y2
+	VPADDD  96(R10)(CX*4), Y3, Y3
+	VPADDD  128(R10)(CX*4), Y4, Y4
+	VPADDD  160(R10)(CX*4), Y5, Y5
+	VPADDD  192(R10)(CX*4), Y6, Y6
+	VPADDD  224(R10)(CX*4), Y7, Y7
+	VMOVUPS Y0, (R11)(CX*4)
+	VMOVUPS Y1, 32(R11)(CX*4)
+	VMOVUPS Y2, 64(R11)(CX*4)
+	VMOVUPS Y3, 96(R11)(CX*4)
+	VMOVUPS Y4, 128(R11)(CX*4)
+	VMOVUPS Y5, 160(R11)(CX*4)
+	VMOVUPS Y6, 192(R11)(CX*4)
+	VMOVUPS Y7, 224(R11)(CX*4)
+	TESTQ   R12, R12
+	JZ      two_stored
+	VMOVUPS Y0, (R12)(CX*4)
+	VMOVUPS Y1, 32(R12)(CX*4)
+	VMOVUPS Y2, 64(R12)(CX*4)
+	VMOVUPS Y3, 96(R12)(CX*4)
+	VMOVUPS Y4, 128(R12)(CX*4)
+	VMOVUPS Y5, 160(R12)(CX*4)
+	VMOVUPS Y6, 192(R12)(CX*4)
+	VMOVUPS Y7, 224(R12)(CX*4)
+
+two_stored:
+	ADDQ $0x00000040, CX
+	SUBQ $0x00000040, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000020
+	CMPQ    DX, $0x00000020
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Y0
-	VMOVUPS 32(R8)(AX*4), Y1
-	VMOVUPS 64(R8)(AX*4), Y2
-	VMOVUPS 96(R8)(AX*4), Y3
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*4), Y0
+	VMOVUPS 32(AX)(CX*4), Y1
+	VMOVUPS 64(AX)(CX*4), Y2
+	VMOVUPS 96(AX)(CX*4), Y3
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     several_sources
 
 several_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDD (R8)(AX*4), Y0, Y0
-	VPADDD 32(R8)(AX*4), Y1, Y1
-	VPADDD 64(R8)(AX*4), Y2, Y2
-	VPADDD 96(R8)(AX*4), Y3, Y3
+	MOVQ   (R9), AX
+	VPADDD (AX)(CX*4), Y0, Y0
+	VPADDD 32(AX)(CX*4), Y1, Y1
+	VPADDD 64(AX)(CX*4), Y2, Y2
+	VPADDD 96(AX)(CX*4), Y3, Y3
 
 several_sources:
 	DECQ R10
 	JNZ  several_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y0, (R8)(AX*4)
-	VMOVUPS Y1, 32(R8)(AX*4)
-	VMOVUPS Y2, 64(R8)(AX*4)
-	VMOVUPS Y3, 96(R8)(AX*4)
+	MOVQ    (R9), AX
+	VMOVUPS Y0, (AX)(CX*4)
+	VMOVUPS Y1, 32(AX)(CX*4)
+	VMOVUPS Y2, 64(AX)(CX*4)
+	VMOVUPS Y3, 96(AX)(CX*4)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000020, CX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000020, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000008
+	CMPQ    DX, $0x00000008
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Y0
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*4), Y0
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     one_sources
 
 one_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDD (R8)(AX*4), Y0, Y0
+	MOVQ   (R9), AX
+	VPADDD (AX)(CX*4), Y0, Y0
 
 one_sources:
 	DECQ R10
 	JNZ  one_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y0, (R8)(AX*4)
+	MOVQ    (R9), AX
+	VMOVUPS Y0, (AX)(CX*4)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000008, AX
-	SUBQ    $0x00000008, CX
+	ADDQ    $0x00000008, CX
+	SUBQ    $0x00000008, DX
 	JMP     one
 
 last:
@@ -1117,83 +1627,158 @@ last:
 	RET
 
 // func sumU8AVX2(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, CMOV
 TEXT ·sumU8AVX2(SB), NOSPLIT, $0-72
-	MOVQ from+0(FP), AX
-	MOVQ to+8(FP), CX
-	SUBQ AX, CX
-	MOVQ srcs_base+40(FP), DX
-	MOVQ srcs_len+48(FP), BX
-	MOVQ dsts_base+16(FP), SI
-	MOVQ dsts_len+24(FP), DI
+	MOVQ from+0(FP), CX
+	MOVQ to+8(FP), DX
+	SUBQ CX, DX
+	MOVQ srcs_base+40(FP), BX
+	MOVQ srcs_len+48(FP), SI
+	MOVQ dsts_base+16(FP), DI
+	MOVQ dsts_len+24(FP), R8
+	CMPQ SI, $0x02
+	JNE  several
+	CMPQ R8, $0x02
+	JG   several
+	MOVQ (BX), R9
+	MOVQ 24(BX), R10
+	MOVQ (DI), R11
+	LEAQ -256(CX)(DX*1), R13
+	XORQ R12, R12
+	CMPQ R8, $0x02
+	JNE  two
+	MOVQ 24(DI), R12
+
+two:
+	CMPQ    DX, $0x00000100
+	JL      several
+	TESTQ   R12, R12
+	JZ      two_fetched
+	LEAQ    512(CX), AX
+	CMPQ    AX, R13
+	CMOVQGT R13, AX
+	LEAQ    128(R12)(AX*1), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R9)(CX*1), Y0
+	VMOVUPS 32(R9)(CX*1), Y1
+	VMOVUPS 64(R9)(CX*1), Y2
+	VMOVUPS 96(R9)(CX*1), Y3
+	VMOVUPS 128(R9)(CX*1), Y4
+	VMOVUPS 160(R9)(CX*1), Y5
+	VMOVUPS 192(R9)(CX*1), Y6
+	VMOVUPS 224(R9)(CX*1), Y7
+	VPADDB  (R10)(CX*1), Y0, Y0
+	VPADDB  32(R10)(CX*1), Y1, Y1
+	VPADDB  64(R10)(CX*1), Y2, Y2
+	VPADDB  96(R10)(CX*1), Y3, Y3
+	VPADDB  128(R10)(CX*1), Y4, Y4
+	VPADDB  160(R10)(CX*1), Y5, Y5
+	VPADDB  192(R10)(CX*1), Y6, Y6
+	VPADDB  224(R10)(CX*1), Y7, Y7
+	VMOVUPS Y0, (R11)(CX*1)
+	VMOVUPS Y1, 32(R11)(CX*1)
+	VMOVUPS Y2, 64(R11)(CX*1)
+	VMOVUPS Y3, 96(R11)(CX*1)
+	VMOVUPS Y4, 128(R11)(CX*1)
+	VMOVUPS Y5, 160(R11)(CX*1)
+	VMOVUPS Y6, 192(R11)(CX*1)
+	VMOVUPS Y7, 224(R11)(CX*1)
+	TESTQ   R12, R12
+	JZ      two_stored
+	VMOVUPS Y0, (R12)(CX*1)
+	VMOVUPS Y1, 32(R12)(CX*1)
+	VMOVUPS Y2, 64(R12)(CX*1)
+	VMOVUPS Y3, 96(R12)(CX*1)
+	VMOVUPS Y4, 128(R12)(CX*1)
+	VMOVUPS Y5, 160(R12)(CX*1)
+	VMOVUPS Y6, 192(R12)(CX*1)
+	VMOVUPS Y7, 224(R12)(CX*1)
+
+two_stored:
+	ADDQ $0x00000100, CX
+	SUBQ $0x00000100, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000080
+	CMPQ    DX, $0x00000080
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*1), Y0
-	VMOVUPS 32(R8)(AX*1), Y1
-	VMOVUPS 64(R8)(AX*1), Y2
-	VMOVUPS 96(R8)(AX*1), Y3
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*1), Y0
+	VMOVUPS 32(AX)(CX*1), Y1
+	VMOVUPS 64(AX)(CX*1), Y2
+	VMOVUPS 96(AX)(CX*1), Y3
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     several_sources
 
 several_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDB (R8)(AX*1), Y0, Y0
-	VPADDB 32(R8)(AX*1), Y1, Y1
-	VPADDB 64(R8)(AX*1), Y2, Y2
-	VPADDB 96(R8)(AX*1), Y3, Y3
+	MOVQ   (R9), AX
+	VPADDB (AX)(CX*1), Y0, Y0
+	VPADDB 32(AX)(CX*1), Y1, Y1
+	VPADDB 64(AX)(CX*1), Y2, Y2
+	VPADDB 96(AX)(CX*1), Y3, Y3
 
 several_sources:
 	DECQ R10
 	JNZ  several_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y0, (R8)(AX*1)
-	VMOVUPS Y1, 32(R8)(AX*1)
-	VMOVUPS Y2, 64(R8)(AX*1)
-	VMOVUPS Y3, 96(R8)(AX*1)
+	MOVQ    (R9), AX
+	VMOVUPS Y0, (AX)(CX*1)
+	VMOVUPS Y1, 32(AX)(CX*1)
+	VMOVUPS Y2, 64(AX)(CX*1)
+	VMOVUPS Y3, 96(AX)(CX*1)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000080, CX
+	ADDQ    $0x00000080, CX
+	SUBQ    $0x00000080, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000020
+	CMPQ    DX, $0x00000020
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*1), Y0
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*1), Y0
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     one_sources
 
 one_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDB (R8)(AX*1), Y0, Y0
+	MOVQ   (R9), AX
+	VPADDB (AX)(CX*1), Y0, Y0
 
 one_sources:
 	DECQ R10
 	JNZ  one_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Y0, (R8)(AX*1)
+	MOVQ    (R9), AX
+	VMOVUPS Y0, (AX)(CX*1)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000020, CX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000020, DX
 	JMP     one
 
 last:
@@ -1733,12 +2318,12 @@ several:
 	CMPQ    CX, $0x00000020
 	JL      one
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Y5
-	VPSLLD  $0x10, Y5, Y6
-	VPAND   Y4, Y5, Y5
-	VMOVUPS 32(R9)(AX*2), Y7
-	VPSLLD  $0x10, Y7, Y8
-	VPAND   Y4, Y7, Y7
+	VMOVUPS (R9)(AX*2), Y6
+	VPSLLD  $0x10, Y6, Y5
+	VPAND   Y4, Y6, Y6
+	VMOVUPS 32(R9)(AX*2), Y8
+	VPSLLD  $0x10, Y8, Y7
+	VPAND   Y4, Y8, Y8
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     several_sources
@@ -1746,70 +2331,70 @@ several:
 several_source:
 	ADDQ    $0x18, R10
 	MOVQ    (R10), R9
-	VMOVUPS (R9)(AX*2), Y9
-	VPSLLD  $0x10, Y9, Y10
-	VPAND   Y4, Y9, Y9
-	VMULPS  Y10, Y6, Y6
+	VMOVUPS (R9)(AX*2), Y10
+	VPSLLD  $0x10, Y10, Y9
+	VPAND   Y4, Y10, Y10
 	VMULPS  Y9, Y5, Y5
-	VMOVUPS 32(R9)(AX*2), Y9
-	VPSLLD  $0x10, Y9, Y10
-	VPAND   Y4, Y9, Y9
-	VMULPS  Y10, Y8, Y8
+	VMULPS  Y10, Y6, Y6
+	VMOVUPS 32(R9)(AX*2), Y10
+	VPSLLD  $0x10, Y10, Y9
+	VPAND   Y4, Y10, Y10
 	VMULPS  Y9, Y7, Y7
+	VMULPS  Y10, Y8, Y8
 
 several_sources:
 	DECQ   R11
 	JNZ    several_source
 	TESTQ  R8, R8
 	JZ     several_whole
-	VMULPS Y0, Y6, Y6
 	VMULPS Y0, Y5, Y5
-	VMULPS Y0, Y8, Y8
+	VMULPS Y0, Y6, Y6
 	VMULPS Y0, Y7, Y7
+	VMULPS Y0, Y8, Y8
 
 several_whole:
-	VCMPPS    $0x03, Y5, Y6, Y9
-	VCMPPS    $0x03, Y7, Y8, Y10
+	VCMPPS    $0x03, Y6, Y5, Y9
+	VCMPPS    $0x03, Y8, Y7, Y10
 	VPOR      Y9, Y10, Y10
 	VPTEST    Y10, Y10
 	JZ        several_numbers
-	VCMPPS    $0x03, Y6, Y6, Y9
-	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y9
 	VBLENDVPS Y9, Y2, Y5, Y5
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VBLENDVPS Y9, Y2, Y8, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y7, Y7, Y9
 	VBLENDVPS Y9, Y2, Y7, Y7
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y2, Y8, Y8
 
 several_numbers:
-	VPSRLD   $0x10, Y6, Y9
-	VPAND    Y3, Y9, Y9
-	VPADDD   Y1, Y6, Y6
-	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y9
 	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y9, Y5
-	VPSRLD   $0x10, Y6, Y6
-	VPBLENDW $0xaa, Y5, Y6, Y6
-	VPSRLD   $0x10, Y8, Y5
-	VPAND    Y3, Y5, Y5
-	VPADDD   Y1, Y8, Y8
-	VPADDD   Y8, Y5, Y5
-	VPSRLD   $0x10, Y7, Y8
-	VPAND    Y3, Y8, Y8
-	VPADDD   Y1, Y7, Y7
-	VPADDD   Y7, Y8, Y7
+	VPSRLD   $0x10, Y6, Y9
+	VPAND    Y3, Y9, Y9
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y5
-	VPBLENDW $0xaa, Y7, Y5, Y5
+	VPBLENDW $0xaa, Y6, Y5, Y5
+	VPSRLD   $0x10, Y7, Y6
+	VPAND    Y3, Y6, Y6
+	VPADDD   Y1, Y7, Y7
+	VPADDD   Y7, Y6, Y6
+	VPSRLD   $0x10, Y8, Y7
+	VPAND    Y3, Y7, Y7
+	VPADDD   Y1, Y8, Y8
+	VPADDD   Y8, Y7, Y7
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y7, Y6, Y6
 	MOVQ     DI, R11
 	MOVQ     SI, R10
 
 several_destination:
 	MOVQ    (R10), R9
-	VMOVUPS Y6, (R9)(AX*2)
-	VMOVUPS Y5, 32(R9)(AX*2)
+	VMOVUPS Y5, (R9)(AX*2)
+	VMOVUPS Y6, 32(R9)(AX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     several_destination
@@ -1821,9 +2406,9 @@ one:
 	CMPQ    CX, $0x00000010
 	JL      last
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Y5
-	VPSLLD  $0x10, Y5, Y6
-	VPAND   Y4, Y5, Y5
+	VMOVUPS (R9)(AX*2), Y6
+	VPSLLD  $0x10, Y6, Y5
+	VPAND   Y4, Y6, Y6
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     one_sources
@@ -1831,46 +2416,46 @@ one:
 one_source:
 	ADDQ    $0x18, R10
 	MOVQ    (R10), R9
-	VMOVUPS (R9)(AX*2), Y7
-	VPSLLD  $0x10, Y7, Y8
-	VPAND   Y4, Y7, Y7
-	VMULPS  Y8, Y6, Y6
+	VMOVUPS (R9)(AX*2), Y8
+	VPSLLD  $0x10, Y8, Y7
+	VPAND   Y4, Y8, Y8
 	VMULPS  Y7, Y5, Y5
+	VMULPS  Y8, Y6, Y6
 
 one_sources:
 	DECQ   R11
 	JNZ    one_source
 	TESTQ  R8, R8
 	JZ     one_whole
-	VMULPS Y0, Y6, Y6
 	VMULPS Y0, Y5, Y5
+	VMULPS Y0, Y6, Y6
 
 one_whole:
-	VCMPPS    $0x03, Y5, Y6, Y7
+	VCMPPS    $0x03, Y6, Y5, Y7
 	VPTEST    Y7, Y7
 	JZ        one_numbers
-	VCMPPS    $0x03, Y6, Y6, Y7
-	VBLENDVPS Y7, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y7
 	VBLENDVPS Y7, Y2, Y5, Y5
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VBLENDVPS Y7, Y2, Y6, Y6
 
 one_numbers:
-	VPSRLD   $0x10, Y6, Y7
-	VPAND    Y3, Y7, Y7
-	VPADDD   Y1, Y6, Y6
-	VPADDD   Y6, Y7, Y6
 	VPSRLD   $0x10, Y5, Y7
 	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y7, Y5
-	VPSRLD   $0x10, Y6, Y6
-	VPBLENDW $0xaa, Y5, Y6, Y6
+	VPSRLD   $0x10, Y6, Y7
+	VPAND    Y3, Y7, Y7
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y7, Y6
+	VPSRLD   $0x10, Y5, Y5
+	VPBLENDW $0xaa, Y6, Y5, Y5
 	MOVQ     DI, R11
 	MOVQ     SI, R10
 
 one_destination:
 	MOVQ    (R10), R9
-	VMOVUPS Y6, (R9)(AX*2)
+	VMOVUPS Y5, (R9)(AX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     one_destination
@@ -3156,12 +3741,12 @@ several:
 	CMPQ    CX, $0x00000020
 	JL      one
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Y5
-	VPSLLD  $0x10, Y5, Y6
-	VPAND   Y4, Y5, Y5
-	VMOVUPS 32(R9)(AX*2), Y7
-	VPSLLD  $0x10, Y7, Y8
-	VPAND   Y4, Y7, Y7
+	VMOVUPS (R9)(AX*2), Y6
+	VPSLLD  $0x10, Y6, Y5
+	VPAND   Y4, Y6, Y6
+	VMOVUPS 32(R9)(AX*2), Y8
+	VPSLLD  $0x10, Y8, Y7
+	VPAND   Y4, Y8, Y8
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     several_sources
@@ -3169,90 +3754,90 @@ several:
 several_source:
 	ADDQ      $0x18, R10
 	MOVQ      (R10), R9
-	VMOVUPS   (R9)(AX*2), Y9
-	VPSLLD    $0x10, Y9, Y10
-	VPAND     Y4, Y9, Y9
-	VMINPS    Y6, Y10, Y11
-	VMINPS    Y10, Y6, Y12
+	VMOVUPS   (R9)(AX*2), Y10
+	VPSLLD    $0x10, Y10, Y9
+	VPAND     Y4, Y10, Y10
+	VMINPS    Y5, Y9, Y11
+	VMINPS    Y9, Y5, Y12
 	VPOR      Y11, Y12, Y11
-	VCMPPS    $0x03, Y10, Y6, Y12
-	VADDPS    Y10, Y6, Y6
-	VBLENDVPS Y12, Y6, Y11, Y6
-	VMINPS    Y5, Y9, Y10
-	VMINPS    Y9, Y5, Y11
-	VPOR      Y10, Y11, Y10
-	VCMPPS    $0x03, Y9, Y5, Y11
+	VCMPPS    $0x03, Y9, Y5, Y12
 	VADDPS    Y9, Y5, Y5
-	VBLENDVPS Y11, Y5, Y10, Y5
-	VMOVUPS   32(R9)(AX*2), Y9
-	VPSLLD    $0x10, Y9, Y10
-	VPAND     Y4, Y9, Y9
-	VMINPS    Y8, Y10, Y11
-	VMINPS    Y10, Y8, Y12
+	VBLENDVPS Y12, Y5, Y11, Y5
+	VMINPS    Y6, Y10, Y9
+	VMINPS    Y10, Y6, Y11
+	VPOR      Y9, Y11, Y9
+	VCMPPS    $0x03, Y10, Y6, Y11
+	VADDPS    Y10, Y6, Y6
+	VBLENDVPS Y11, Y6, Y9, Y6
+	VMOVUPS   32(R9)(AX*2), Y10
+	VPSLLD    $0x10, Y10, Y9
+	VPAND     Y4, Y10, Y10
+	VMINPS    Y7, Y9, Y11
+	VMINPS    Y9, Y7, Y12
 	VPOR      Y11, Y12, Y11
-	VCMPPS    $0x03, Y10, Y8, Y12
-	VADDPS    Y10, Y8, Y8
-	VBLENDVPS Y12, Y8, Y11, Y8
-	VMINPS    Y7, Y9, Y10
-	VMINPS    Y9, Y7, Y11
-	VPOR      Y10, Y11, Y10
-	VCMPPS    $0x03, Y9, Y7, Y11
+	VCMPPS    $0x03, Y9, Y7, Y12
 	VADDPS    Y9, Y7, Y7
-	VBLENDVPS Y11, Y7, Y10, Y7
+	VBLENDVPS Y12, Y7, Y11, Y7
+	VMINPS    Y8, Y10, Y9
+	VMINPS    Y10, Y8, Y11
+	VPOR      Y9, Y11, Y9
+	VCMPPS    $0x03, Y10, Y8, Y11
+	VADDPS    Y10, Y8, Y8
+	VBLENDVPS Y11, Y8, Y9, Y8
 
 several_sources:
 	DECQ   R11
 	JNZ    several_source
 	TESTQ  R8, R8
 	JZ     several_whole
-	VMULPS Y0, Y6, Y6
 	VMULPS Y0, Y5, Y5
-	VMULPS Y0, Y8, Y8
+	VMULPS Y0, Y6, Y6
 	VMULPS Y0, Y7, Y7
+	VMULPS Y0, Y8, Y8
 
 several_whole:
-	VCMPPS    $0x03, Y5, Y6, Y9
-	VCMPPS    $0x03, Y7, Y8, Y10
+	VCMPPS    $0x03, Y6, Y5, Y9
+	VCMPPS    $0x03, Y8, Y7, Y10
 	VPOR      Y9, Y10, Y10
 	VPTEST    Y10, Y10
 	JZ        several_numbers
-	VCMPPS    $0x03, Y6, Y6, Y9
-	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y9
 	VBLENDVPS Y9, Y2, Y5, Y5
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VBLENDVPS Y9, Y2, Y8, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y7, Y7, Y9
 	VBLENDVPS Y9, Y2, Y7, Y7
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y2, Y8, Y8
 
 several_numbers:
-	VPSRLD   $0x10, Y6, Y9
-	VPAND    Y3, Y9, Y9
-	VPADDD   Y1, Y6, Y6
-	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y9
 	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y9, Y5
-	VPSRLD   $0x10, Y6, Y6
-	VPBLENDW $0xaa, Y5, Y6, Y6
-	VPSRLD   $0x10, Y8, Y5
-	VPAND    Y3, Y5, Y5
-	VPADDD   Y1, Y8, Y8
-	VPADDD   Y8, Y5, Y5
-	VPSRLD   $0x10, Y7, Y8
-	VPAND    Y3, Y8, Y8
-	VPADDD   Y1, Y7, Y7
-	VPADDD   Y7, Y8, Y7
+	VPSRLD   $0x10, Y6, Y9
+	VPAND    Y3, Y9, Y9
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y5
-	VPBLENDW $0xaa, Y7, Y5, Y5
+	VPBLENDW $0xaa, Y6, Y5, Y5
+	VPSRLD   $0x10, Y7, Y6
+	VPAND    Y3, Y6, Y6
+	VPADDD   Y1, Y7, Y7
+	VPADDD   Y7, Y6, Y6
+	VPSRLD   $0x10, Y8, Y7
+	VPAND    Y3, Y7, Y7
+	VPADDD   Y1, Y8, Y8
+	VPADDD   Y8, Y7, Y7
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y7, Y6, Y6
 	MOVQ     DI, R11
 	MOVQ     SI, R10
 
 several_destination:
 	MOVQ    (R10), R9
-	VMOVUPS Y6, (R9)(AX*2)
-	VMOVUPS Y5, 32(R9)(AX*2)
+	VMOVUPS Y5, (R9)(AX*2)
+	VMOVUPS Y6, 32(R9)(AX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     several_destination
@@ -3264,9 +3849,9 @@ one:
 	CMPQ    CX, $0x00000010
 	JL      last
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Y5
-	VPSLLD  $0x10, Y5, Y6
-	VPAND   Y4, Y5, Y5
+	VMOVUPS (R9)(AX*2), Y6
+	VPSLLD  $0x10, Y6, Y5
+	VPAND   Y4, Y6, Y6
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     one_sources
@@ -3274,56 +3859,56 @@ one:
 one_source:
 	ADDQ      $0x18, R10
 	MOVQ      (R10), R9
-	VMOVUPS   (R9)(AX*2), Y7
-	VPSLLD    $0x10, Y7, Y8
-	VPAND     Y4, Y7, Y7
-	VMINPS    Y6, Y8, Y9
-	VMINPS    Y8, Y6, Y10
+	VMOVUPS   (R9)(AX*2), Y8
+	VPSLLD    $0x10, Y8, Y7
+	VPAND     Y4, Y8, Y8
+	VMINPS    Y5, Y7, Y9
+	VMINPS    Y7, Y5, Y10
 	VPOR      Y9, Y10, Y9
-	VCMPPS    $0x03, Y8, Y6, Y10
-	VADDPS    Y8, Y6, Y6
-	VBLENDVPS Y10, Y6, Y9, Y6
-	VMINPS    Y5, Y7, Y8
-	VMINPS    Y7, Y5, Y9
-	VPOR      Y8, Y9, Y8
-	VCMPPS    $0x03, Y7, Y5, Y9
+	VCMPPS    $0x03, Y7, Y5, Y10
 	VADDPS    Y7, Y5, Y5
-	VBLENDVPS Y9, Y5, Y8, Y5
+	VBLENDVPS Y10, Y5, Y9, Y5
+	VMINPS    Y6, Y8, Y7
+	VMINPS    Y8, Y6, Y9
+	VPOR      Y7, Y9, Y7
+	VCMPPS    $0x03, Y8, Y6, Y9
+	VADDPS    Y8, Y6, Y6
+	VBLENDVPS Y9, Y6, Y7, Y6
 
 one_sources:
 	DECQ   R11
 	JNZ    one_source
 	TESTQ  R8, R8
 	JZ     one_whole
-	VMULPS Y0, Y6, Y6
 	VMULPS Y0, Y5, Y5
+	VMULPS Y0, Y6, Y6
 
 one_whole:
-	VCMPPS    $0x03, Y5, Y6, Y7
+	VCMPPS    $0x03, Y6, Y5, Y7
 	VPTEST    Y7, Y7
 	JZ        one_numbers
-	VCMPPS    $0x03, Y6, Y6, Y7
-	VBLENDVPS Y7, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y7
 	VBLENDVPS Y7, Y2, Y5, Y5
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VBLENDVPS Y7, Y2, Y6, Y6
 
 one_numbers:
-	VPSRLD   $0x10, Y6, Y7
-	VPAND    Y3, Y7, Y7
-	VPADDD   Y1, Y6, Y6
-	VPADDD   Y6, Y7, Y6
 	VPSRLD   $0x10, Y5, Y7
 	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y7, Y5
-	VPSRLD   $0x10, Y6, Y6
-	VPBLENDW $0xaa, Y5, Y6, Y6
+	VPSRLD   $0x10, Y6, Y7
+	VPAND    Y3, Y7, Y7
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y7, Y6
+	VPSRLD   $0x10, Y5, Y5
+	VPBLENDW $0xaa, Y6, Y5, Y5
 	MOVQ     DI, R11
 	MOVQ     SI, R10
 
 one_destination:
 	MOVQ    (R10), R9
-	VMOVUPS Y6, (R9)(AX*2)
+	VMOVUPS Y5, (R9)(AX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     one_destination
@@ -4589,12 +5174,12 @@ several:
 	CMPQ    CX, $0x00000020
 	JL      one
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Y5
-	VPSLLD  $0x10, Y5, Y6
-	VPAND   Y4, Y5, Y5
-	VMOVUPS 32(R9)(AX*2), Y7
-	VPSLLD  $0x10, Y7, Y8
-	VPAND   Y4, Y7, Y7
+	VMOVUPS (R9)(AX*2), Y6
+	VPSLLD  $0x10, Y6, Y5
+	VPAND   Y4, Y6, Y6
+	VMOVUPS 32(R9)(AX*2), Y8
+	VPSLLD  $0x10, Y8, Y7
+	VPAND   Y4, Y8, Y8
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     several_sources
@@ -4602,90 +5187,90 @@ several:
 several_source:
 	ADDQ      $0x18, R10
 	MOVQ      (R10), R9
-	VMOVUPS   (R9)(AX*2), Y9
-	VPSLLD    $0x10, Y9, Y10
-	VPAND     Y4, Y9, Y9
-	VMAXPS    Y6, Y10, Y11
-	VMAXPS    Y10, Y6, Y12
+	VMOVUPS   (R9)(AX*2), Y10
+	VPSLLD    $0x10, Y10, Y9
+	VPAND     Y4, Y10, Y10
+	VMAXPS    Y5, Y9, Y11
+	VMAXPS    Y9, Y5, Y12
 	VPAND     Y11, Y12, Y11
-	VCMPPS    $0x03, Y10, Y6, Y12
-	VADDPS    Y10, Y6, Y6
-	VBLENDVPS Y12, Y6, Y11, Y6
-	VMAXPS    Y5, Y9, Y10
-	VMAXPS    Y9, Y5, Y11
-	VPAND     Y10, Y11, Y10
-	VCMPPS    $0x03, Y9, Y5, Y11
+	VCMPPS    $0x03, Y9, Y5, Y12
 	VADDPS    Y9, Y5, Y5
-	VBLENDVPS Y11, Y5, Y10, Y5
-	VMOVUPS   32(R9)(AX*2), Y9
-	VPSLLD    $0x10, Y9, Y10
-	VPAND     Y4, Y9, Y9
-	VMAXPS    Y8, Y10, Y11
-	VMAXPS    Y10, Y8, Y12
+	VBLENDVPS Y12, Y5, Y11, Y5
+	VMAXPS    Y6, Y10, Y9
+	VMAXPS    Y10, Y6, Y11
+	VPAND     Y9, Y11, Y9
+	VCMPPS    $0x03, Y10, Y6, Y11
+	VADDPS    Y10, Y6, Y6
+	VBLENDVPS Y11, Y6, Y9, Y6
+	VMOVUPS   32(R9)(AX*2), Y10
+	VPSLLD    $0x10, Y10, Y9
+	VPAND     Y4, Y10, Y10
+	VMAXPS    Y7, Y9, Y11
+	VMAXPS    Y9, Y7, Y12
 	VPAND     Y11, Y12, Y11
-	VCMPPS    $0x03, Y10, Y8, Y12
-	VADDPS    Y10, Y8, Y8
-	VBLENDVPS Y12, Y8, Y11, Y8
-	VMAXPS    Y7, Y9, Y10
-	VMAXPS    Y9, Y7, Y11
-	VPAND     Y10, Y11, Y10
-	VCMPPS    $0x03, Y9, Y7, Y11
+	VCMPPS    $0x03, Y9, Y7, Y12
 	VADDPS    Y9, Y7, Y7
-	VBLENDVPS Y11, Y7, Y10, Y7
+	VBLENDVPS Y12, Y7, Y11, Y7
+	VMAXPS    Y8, Y10, Y9
+	VMAXPS    Y10, Y8, Y11
+	VPAND     Y9, Y11, Y9
+	VCMPPS    $0x03, Y10, Y8, Y11
+	VADDPS    Y10, Y8, Y8
+	VBLENDVPS Y11, Y8, Y9, Y8
 
 several_sources:
 	DECQ   R11
 	JNZ    several_source
 	TESTQ  R8, R8
 	JZ     several_whole
-	VMULPS Y0, Y6, Y6
 	VMULPS Y0, Y5, Y5
-	VMULPS Y0, Y8, Y8
+	VMULPS Y0, Y6, Y6
 	VMULPS Y0, Y7, Y7
+	VMULPS Y0, Y8, Y8
 
 several_whole:
-	VCMPPS    $0x03, Y5, Y6, Y9
-	VCMPPS    $0x03, Y7, Y8, Y10
+	VCMPPS    $0x03, Y6, Y5, Y9
+	VCMPPS    $0x03, Y8, Y7, Y10
 	VPOR      Y9, Y10, Y10
 	VPTEST    Y10, Y10
 	JZ        several_numbers
-	VCMPPS    $0x03, Y6, Y6, Y9
-	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y9
 	VBLENDVPS Y9, Y2, Y5, Y5
-	VCMPPS    $0x03, Y8, Y8, Y9
-	VBLENDVPS Y9, Y2, Y8, Y8
+	VCMPPS    $0x03, Y6, Y6, Y9
+	VBLENDVPS Y9, Y2, Y6, Y6
 	VCMPPS    $0x03, Y7, Y7, Y9
 	VBLENDVPS Y9, Y2, Y7, Y7
+	VCMPPS    $0x03, Y8, Y8, Y9
+	VBLENDVPS Y9, Y2, Y8, Y8
 
 several_numbers:
-	VPSRLD   $0x10, Y6, Y9
-	VPAND    Y3, Y9, Y9
-	VPADDD   Y1, Y6, Y6
-	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y9
 	VPAND    Y3, Y9, Y9
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y9, Y5
-	VPSRLD   $0x10, Y6, Y6
-	VPBLENDW $0xaa, Y5, Y6, Y6
-	VPSRLD   $0x10, Y8, Y5
-	VPAND    Y3, Y5, Y5
-	VPADDD   Y1, Y8, Y8
-	VPADDD   Y8, Y5, Y5
-	VPSRLD   $0x10, Y7, Y8
-	VPAND    Y3, Y8, Y8
-	VPADDD   Y1, Y7, Y7
-	VPADDD   Y7, Y8, Y7
+	VPSRLD   $0x10, Y6, Y9
+	VPAND    Y3, Y9, Y9
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y9, Y6
 	VPSRLD   $0x10, Y5, Y5
-	VPBLENDW $0xaa, Y7, Y5, Y5
+	VPBLENDW $0xaa, Y6, Y5, Y5
+	VPSRLD   $0x10, Y7, Y6
+	VPAND    Y3, Y6, Y6
+	VPADDD   Y1, Y7, Y7
+	VPADDD   Y7, Y6, Y6
+	VPSRLD   $0x10, Y8, Y7
+	VPAND    Y3, Y7, Y7
+	VPADDD   Y1, Y8, Y8
+	VPADDD   Y8, Y7, Y7
+	VPSRLD   $0x10, Y6, Y6
+	VPBLENDW $0xaa, Y7, Y6, Y6
 	MOVQ     DI, R11
 	MOVQ     SI, R10
 
 several_destination:
 	MOVQ    (R10), R9
-	VMOVUPS Y6, (R9)(AX*2)
-	VMOVUPS Y5, 32(R9)(AX*2)
+	VMOVUPS Y5, (R9)(AX*2)
+	VMOVUPS Y6, 32(R9)(AX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     several_destination
@@ -4697,9 +5282,9 @@ one:
 	CMPQ    CX, $0x00000010
 	JL      last
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Y5
-	VPSLLD  $0x10, Y5, Y6
-	VPAND   Y4, Y5, Y5
+	VMOVUPS (R9)(AX*2), Y6
+	VPSLLD  $0x10, Y6, Y5
+	VPAND   Y4, Y6, Y6
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     one_sources
@@ -4707,56 +5292,56 @@ one:
 one_source:
 	ADDQ      $0x18, R10
 	MOVQ      (R10), R9
-	VMOVUPS   (R9)(AX*2), Y7
-	VPSLLD    $0x10, Y7, Y8
-	VPAND     Y4, Y7, Y7
-	VMAXPS    Y6, Y8, Y9
-	VMAXPS    Y8, Y6, Y10
+	VMOVUPS   (R9)(AX*2), Y8
+	VPSLLD    $0x10, Y8, Y7
+	VPAND     Y4, Y8, Y8
+	VMAXPS    Y5, Y7, Y9
+	VMAXPS    Y7, Y5, Y10
 	VPAND     Y9, Y10, Y9
-	VCMPPS    $0x03, Y8, Y6, Y10
-	VADDPS    Y8, Y6, Y6
-	VBLENDVPS Y10, Y6, Y9, Y6
-	VMAXPS    Y5, Y7, Y8
-	VMAXPS    Y7, Y5, Y9
-	VPAND     Y8, Y9, Y8
-	VCMPPS    $0x03, Y7, Y5, Y9
+	VCMPPS    $0x03, Y7, Y5, Y10
 	VADDPS    Y7, Y5, Y5
-	VBLENDVPS Y9, Y5, Y8, Y5
+	VBLENDVPS Y10, Y5, Y9, Y5
+	VMAXPS    Y6, Y8, Y7
+	VMAXPS    Y8, Y6, Y9
+	VPAND     Y7, Y9, Y7
+	VCMPPS    $0x03, Y8, Y6, Y9
+	VADDPS    Y8, Y6, Y6
+	VBLENDVPS Y9, Y6, Y7, Y6
 
 one_sources:
 	DECQ   R11
 	JNZ    one_source
 	TESTQ  R8, R8
 	JZ     one_whole
-	VMULPS Y0, Y6, Y6
 	VMULPS Y0, Y5, Y5
+	VMULPS Y0, Y6, Y6
 
 one_whole:
-	VCMPPS    $0x03, Y5, Y6, Y7
+	VCMPPS    $0x03, Y6, Y5, Y7
 	VPTEST    Y7, Y7
 	JZ        one_numbers
-	VCMPPS    $0x03, Y6, Y6, Y7
-	VBLENDVPS Y7, Y2, Y6, Y6
 	VCMPPS    $0x03, Y5, Y5, Y7
 	VBLENDVPS Y7, Y2, Y5, Y5
+	VCMPPS    $0x03, Y6, Y6, Y7
+	VBLENDVPS Y7, Y2, Y6, Y6
 
 one_numbers:
-	VPSRLD   $0x10, Y6, Y7
-	VPAND    Y3, Y7, Y7
-	VPADDD   Y1, Y6, Y6
-	VPADDD   Y6, Y7, Y6
 	VPSRLD   $0x10, Y5, Y7
 	VPAND    Y3, Y7, Y7
 	VPADDD   Y1, Y5, Y5
 	VPADDD   Y5, Y7, Y5
-	VPSRLD   $0x10, Y6, Y6
-	VPBLENDW $0xaa, Y5, Y6, Y6
+	VPSRLD   $0x10, Y6, Y7
+	VPAND    Y3, Y7, Y7
+	VPADDD   Y1, Y6, Y6
+	VPADDD   Y6, Y7, Y6
+	VPSRLD   $0x10, Y5, Y5
+	VPBLENDW $0xaa, Y6, Y5, Y5
 	MOVQ     DI, R11
 	MOVQ     SI, R10
 
 one_destination:
 	MOVQ    (R10), R9
-	VMOVUPS Y6, (R9)(AX*2)
+	VMOVUPS Y5, (R9)(AX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     one_destination

@@ -3,36 +3,99 @@
 #include "textflag.h"
 
 // func sumF64AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
 TEXT ·sumF64AVX512(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
+	MOVQ         from+0(FP), CX
+	MOVQ         to+8(FP), DX
+	SUBQ         CX, DX
+	MOVQ         srcs_base+40(FP), BX
+	MOVQ         srcs_len+48(FP), SI
+	MOVQ         dsts_base+16(FP), DI
+	MOVQ         dsts_len+24(FP), R8
 	VBROADCASTSD scale+64(FP), Z0
+	CMPQ         SI, $0x02
+	JNE          several
+	CMPQ         R8, $0x02
+	JG           several
+	MOVQ         (BX), R9
+	MOVQ         24(BX), R10
+	MOVQ         (DI), R11
+	LEAQ         -32(CX)(DX*1), R13
+	XORQ         R12, R12
+	CMPQ         R8, $0x02
+	JNE          two
+	MOVQ         24(DI), R12
+
+two:
+	CMPQ    DX, $0x00000020
+	JL      several
+	TESTQ   R12, R12
+	JZ      two_fetched
+	LEAQ    64(CX), AX
+	CMPQ    AX, R13
+	CMOVQGT R13, AX
+	LEAQ    128(R12)(AX*8), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R9)(CX*8), Z1
+	VMOVUPS 64(R9)(CX*8), Z2
+	VMOVUPS 128(R9)(CX*8), Z3
+	VMOVUPS 192(R9)(CX*8), Z4
+	VADDPD  (R10)(CX*8), Z1, Z1
+	VADDPD  64(R10)(CX*8), Z2, Z2
+	VADDPD  128(R10)(CX*8), Z3, Z3
+	VADDPD  192(R10)(CX*8), Z4, Z4
+	VMULPD  Z0, Z1, Z1
+	VMULPD  Z0, Z2, Z2
+	VMULPD  Z0, Z3, Z3
+	VMULPD  Z0, Z4, Z4
+	VMOVUPS Z1, (R11)(CX*8)
+	VMOVUPS Z2, 64(R11)(CX*8)
+	VMOVUPS Z3, 128(R11)(CX*8)
+	VMOVUPS Z4, 192(R11)(CX*8)
+	TESTQ   R12, R12
+	JZ      two_stored
+	VMOVUPS Z1, (R12)(CX*8)
+	VMOVUPS Z2, 64(R12)(CX*8)
+	VMOVUPS Z3, 128(R12)(CX*8)
+	VMOVUPS Z4, 192(R12)(CX*8)
+
+two_stored:
+	ADDQ $0x00000020, CX
+	SUBQ $0x00000020, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000020
+	CMPQ    DX, $0x00000020
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*8), Z1
-	VMOVUPS 64(R8)(AX*8), Z2
-	VMOVUPS 128(R8)(AX*8), Z3
-	VMOVUPS 192(R8)(AX*8), Z4
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*8), Z1
+	VMOVUPS 64(AX)(CX*8), Z2
+	VMOVUPS 128(AX)(CX*8), Z3
+	VMOVUPS 192(AX)(CX*8), Z4
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     several_sources
 
 several_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VADDPD (R8)(AX*8), Z1, Z1
-	VADDPD 64(R8)(AX*8), Z2, Z2
-	VADDPD 128(R8)(AX*8), Z3, Z3
-	VADDPD 192(R8)(AX*8), Z4, Z4
+	MOVQ   (R9), AX
+	VADDPD (AX)(CX*8), Z1, Z1
+	VADDPD 64(AX)(CX*8), Z2, Z2
+	VADDPD 128(AX)(CX*8), Z3, Z3
+	VADDPD 192(AX)(CX*8), Z4, Z4
 
 several_sources:
 	DECQ   R10
@@ -41,82 +104,82 @@ several_sources:
 	VMULPD Z0, Z2, Z2
 	VMULPD Z0, Z3, Z3
 	VMULPD Z0, Z4, Z4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+	MOVQ   R8, R10
+	MOVQ   DI, R9
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*8)
-	VMOVUPS Z2, 64(R8)(AX*8)
-	VMOVUPS Z3, 128(R8)(AX*8)
-	VMOVUPS Z4, 192(R8)(AX*8)
+	MOVQ    (R9), AX
+	VMOVUPS Z1, (AX)(CX*8)
+	VMOVUPS Z2, 64(AX)(CX*8)
+	VMOVUPS Z3, 128(AX)(CX*8)
+	VMOVUPS Z4, 192(AX)(CX*8)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000020, CX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000020, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000008
+	CMPQ    DX, $0x00000008
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*8), Z1
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*8), Z1
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     one_sources
 
 one_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VADDPD (R8)(AX*8), Z1, Z1
+	MOVQ   (R9), AX
+	VADDPD (AX)(CX*8), Z1, Z1
 
 one_sources:
 	DECQ   R10
 	JNZ    one_source
 	VMULPD Z0, Z1, Z1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+	MOVQ   R8, R10
+	MOVQ   DI, R9
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*8)
+	MOVQ    (R9), AX
+	VMOVUPS Z1, (AX)(CX*8)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000008, AX
-	SUBQ    $0x00000008, CX
+	ADDQ    $0x00000008, CX
+	SUBQ    $0x00000008, DX
 	JMP     one
 
 last:
-	TESTQ     CX, CX
+	TESTQ     DX, DX
 	JLE       done
-	MOVQ      $-1, R8
-	BZHIQ     CX, R8, R8
-	KMOVQ     R8, K1
-	MOVQ      (DX), CX
-	VMOVUPD.Z (CX)(AX*8), K1, Z1
-	MOVQ      DX, DX
+	MOVQ      $-1, AX
+	BZHIQ     DX, AX, AX
+	KMOVQ     AX, K1
+	MOVQ      (BX), AX
+	VMOVUPD.Z (AX)(CX*8), K1, Z1
+	MOVQ      SI, DX
 	JMP       last_sources
 
 last_source:
-	ADDQ      $0x18, DX
-	MOVQ      (DX), CX
-	VMOVUPD.Z (CX)(AX*8), K1, Z2
+	ADDQ      $0x18, BX
+	MOVQ      (BX), AX
+	VMOVUPD.Z (AX)(CX*8), K1, Z2
 	VADDPD    Z2, Z1, Z1
 
 last_sources:
-	DECQ   BX
+	DECQ   DX
 	JNZ    last_source
 	VMULPD Z0, Z1, Z1
+	MOVQ   R8, DX
 	MOVQ   DI, BX
-	MOVQ   SI, DX
 
 last_destination:
-	MOVQ    (DX), CX
-	VMOVUPD Z1, K1, (CX)(AX*8)
-	ADDQ    $0x18, DX
-	DECQ    BX
+	MOVQ    (BX), AX
+	VMOVUPD Z1, K1, (AX)(CX*8)
+	ADDQ    $0x18, BX
+	DECQ    DX
 	JNZ     last_destination
 
 done:
@@ -124,38 +187,101 @@ done:
 	RET
 
 // func sumF32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, SSE2
 TEXT ·sumF32AVX512(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
+	MOVQ         from+0(FP), CX
+	MOVQ         to+8(FP), DX
+	SUBQ         CX, DX
+	MOVQ         srcs_base+40(FP), BX
+	MOVQ         srcs_len+48(FP), SI
+	MOVQ         dsts_base+16(FP), DI
+	MOVQ         dsts_len+24(FP), R8
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
+	CMPQ         SI, $0x02
+	JNE          several
+	CMPQ         R8, $0x02
+	JG           several
+	MOVQ         (BX), R9
+	MOVQ         24(BX), R10
+	MOVQ         (DI), R11
+	LEAQ         -64(CX)(DX*1), R13
+	XORQ         R12, R12
+	CMPQ         R8, $0x02
+	JNE          two
+	MOVQ         24(DI), R12
+
+two:
+	CMPQ    DX, $0x00000040
+	JL      several
+	TESTQ   R12, R12
+	JZ      two_fetched
+	LEAQ    128(CX), AX
+	CMPQ    AX, R13
+	CMOVQGT R13, AX
+	LEAQ    128(R12)(AX*4), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R9)(CX*4), Z1
+	VMOVUPS 64(R9)(CX*4), Z2
+	VMOVUPS 128(R9)(CX*4), Z3
+	VMOVUPS 192(R9)(CX*4), Z4
+	VADDPS  (R10)(CX*4), Z1, Z1
+	VADDPS  64(R10)(CX*4), Z2, Z2
+	VADDPS  128(R10)(CX*4), Z3, Z3
+	VADDPS  192(R10)(CX*4), Z4, Z4
+	VMULPS  Z0, Z1, Z1
+	VMULPS  Z0, Z2, Z2
+	VMULPS  Z0, Z3, Z3
+	VMULPS  Z0, Z4, Z4
+	VMOVUPS Z1, (R11)(CX*4)
+	VMOVUPS Z2, 64(R11)(CX*4)
+	VMOVUPS Z3, 128(R11)(CX*4)
+	VMOVUPS Z4, 192(R11)(CX*4)
+	TESTQ   R12, R12
+	JZ      two_stored
+	VMOVUPS Z1, (R12)(CX*4)
+	VMOVUPS Z2, 64(R12)(CX*4)
+	VMOVUPS Z3, 128(R12)(CX*4)
+	VMOVUPS Z4, 192(R12)(CX*4)
+
+two_stored:
+	ADDQ $0x00000040, CX
+	SUBQ $0x00000040, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000040
+	CMPQ    DX, $0x00000040
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z1
-	VMOVUPS 64(R8)(AX*4), Z2
-	VMOVUPS 128(R8)(AX*4), Z3
-	VMOVUPS 192(R8)(AX*4), Z4
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*4), Z1
+	VMOVUPS 64(AX)(CX*4), Z2
+	VMOVUPS 128(AX)(CX*4), Z3
+	VMOVUPS 192(AX)(CX*4), Z4
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     several_sources
 
 several_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VADDPS (R8)(AX*4), Z1, Z1
-	VADDPS 64(R8)(AX*4), Z2, Z2
-	VADDPS 128(R8)(AX*4), Z3, Z3
-	VADDPS 192(R8)(AX*4), Z4, Z4
+	MOVQ   (R9), AX
+	VADDPS (AX)(CX*4), Z1, Z1
+	VADDPS 64(AX)(CX*4), Z2, Z2
+	VADDPS 128(AX)(CX*4), Z3, Z3
+	VADDPS 192(AX)(CX*4), Z4, Z4
 
 several_sources:
 	DECQ   R10
@@ -164,82 +290,82 @@ several_sources:
 	VMULPS Z0, Z2, Z2
 	VMULPS Z0, Z3, Z3
 	VMULPS Z0, Z4, Z4
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+	MOVQ   R8, R10
+	MOVQ   DI, R9
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
-	VMOVUPS Z2, 64(R8)(AX*4)
-	VMOVUPS Z3, 128(R8)(AX*4)
-	VMOVUPS Z4, 192(R8)(AX*4)
+	MOVQ    (R9), AX
+	VMOVUPS Z1, (AX)(CX*4)
+	VMOVUPS Z2, 64(AX)(CX*4)
+	VMOVUPS Z3, 128(AX)(CX*4)
+	VMOVUPS Z4, 192(AX)(CX*4)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, CX
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x00000040, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000010
+	CMPQ    DX, $0x00000010
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z1
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*4), Z1
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     one_sources
 
 one_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VADDPS (R8)(AX*4), Z1, Z1
+	MOVQ   (R9), AX
+	VADDPS (AX)(CX*4), Z1, Z1
 
 one_sources:
 	DECQ   R10
 	JNZ    one_source
 	VMULPS Z0, Z1, Z1
-	MOVQ   DI, R10
-	MOVQ   SI, R9
+	MOVQ   R8, R10
+	MOVQ   DI, R9
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z1, (R8)(AX*4)
+	MOVQ    (R9), AX
+	VMOVUPS Z1, (AX)(CX*4)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000010, AX
-	SUBQ    $0x00000010, CX
+	ADDQ    $0x00000010, CX
+	SUBQ    $0x00000010, DX
 	JMP     one
 
 last:
-	TESTQ     CX, CX
+	TESTQ     DX, DX
 	JLE       done
-	MOVQ      $-1, R8
-	BZHIQ     CX, R8, R8
-	KMOVQ     R8, K1
-	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z1
-	MOVQ      DX, DX
+	MOVQ      $-1, AX
+	BZHIQ     DX, AX, AX
+	KMOVQ     AX, K1
+	MOVQ      (BX), AX
+	VMOVUPS.Z (AX)(CX*4), K1, Z1
+	MOVQ      SI, DX
 	JMP       last_sources
 
 last_source:
-	ADDQ      $0x18, DX
-	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z2
+	ADDQ      $0x18, BX
+	MOVQ      (BX), AX
+	VMOVUPS.Z (AX)(CX*4), K1, Z2
 	VADDPS    Z2, Z1, Z1
 
 last_sources:
-	DECQ   BX
+	DECQ   DX
 	JNZ    last_source
 	VMULPS Z0, Z1, Z1
+	MOVQ   R8, DX
 	MOVQ   DI, BX
-	MOVQ   SI, DX
 
 last_destination:
-	MOVQ    (DX), CX
-	VMOVUPS Z1, K1, (CX)(AX*4)
-	ADDQ    $0x18, DX
-	DECQ    BX
+	MOVQ    (BX), AX
+	VMOVUPS Z1, K1, (AX)(CX*4)
+	ADDQ    $0x18, BX
+	DECQ    DX
 	JNZ     last_destination
 
 done:
@@ -247,50 +373,153 @@ done:
 	RET
 
 // func sumF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2, CMOV, SSE2
 TEXT ·sumF16AVX512(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
+	MOVQ         from+0(FP), CX
+	MOVQ         to+8(FP), DX
+	SUBQ         CX, DX
+	MOVQ         srcs_base+40(FP), BX
+	MOVQ         srcs_len+48(FP), SI
+	MOVQ         dsts_base+16(FP), DI
+	MOVQ         dsts_len+24(FP), R8
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
-	MOVQ         scale+64(FP), R8
-	MOVQ         $0x3ff0000000000000, R9
-	SUBQ         R9, R8
+	MOVQ         scale+64(FP), R9
+	MOVQ         $0x3ff0000000000000, AX
+	SUBQ         AX, R9
+	CMPQ         SI, $0x02
+	JNE          several
+	CMPQ         R8, $0x02
+	JG           several
+	MOVQ         (BX), R10
+	MOVQ         24(BX), R11
+	MOVQ         (DI), R12
+	LEAQ         -128(CX)(DX*1), R14
+	XORQ         R13, R13
+	CMPQ         R8, $0x02
+	JNE          two
+	MOVQ         24(DI), R13
+
+two:
+	CMPQ    DX, $0x00000080
+	JL      several
+	TESTQ   R13, R13
+	JZ      two_fetched
+	LEAQ    256(CX), AX
+	CMPQ    AX, R14
+	CMOVQGT R14, AX
+	LEAQ    128(R13)(AX*2), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VCVTPH2PS (R10)(CX*2), Z1
+	VCVTPH2PS 32(R10)(CX*2), Z2
+	VCVTPH2PS 64(R10)(CX*2), Z3
+	VCVTPH2PS 96(R10)(CX*2), Z4
+	VCVTPH2PS 128(R10)(CX*2), Z5
+	VCVTPH2PS 160(R10)(CX*2), Z6
+	VCVTPH2PS 192(R10)(CX*2), Z7
+	VCVTPH2PS 224(R10)(CX*2), Z8
+	VCVTPH2PS (R11)(CX*2), Z9
+	VADDPS    Z9, Z1, Z1
+	VCVTPH2PS 32(R11)(CX*2), Z9
+	VADDPS    Z9, Z2, Z2
+	VCVTPH2PS 64(R11)(CX*2), Z9
+	VADDPS    Z9, Z3, Z3
+	VCVTPH2PS 96(R11)(CX*2), Z9
+	VADDPS    Z9, Z4, Z4
+	VCVTPH2PS 128(R11)(CX*2), Z9
+	VADDPS    Z9, Z5, Z5
+	VCVTPH2PS 160(R11)(CX*2), Z9
+	VADDPS    Z9, Z6, Z6
+	VCVTPH2PS 192(R11)(CX*2), Z9
+	VADDPS    Z9, Z7, Z7
+	VCVTPH2PS 224(R11)(CX*2), Z9
+	VADDPS    Z9, Z8, Z8
+	TESTQ     R9, R9
+	JZ        two_whole
+	VMULPS    Z0, Z1, Z1
+	VMULPS    Z0, Z2, Z2
+	VMULPS    Z0, Z3, Z3
+	VMULPS    Z0, Z4, Z4
+	VMULPS    Z0, Z5, Z5
+	VMULPS    Z0, Z6, Z6
+	VMULPS    Z0, Z7, Z7
+	VMULPS    Z0, Z8, Z8
+
+two_whole:
+	VCVTPS2PH $0x00, Z1, Y1
+	VCVTPS2PH $0x00, Z2, Y2
+	VCVTPS2PH $0x00, Z3, Y3
+	VCVTPS2PH $0x00, Z4, Y4
+	VCVTPS2PH $0x00, Z5, Y5
+	VCVTPS2PH $0x00, Z6, Y6
+	VCVTPS2PH $0x00, Z7, Y7
+	VCVTPS2PH $0x00, Z8, Y8
+	VMOVUPS   Y1, (R12)(CX*2)
+	VMOVUPS   Y2, 32(R12)(CX*2)
+	VMOVUPS   Y3, 64(R12)(CX*2)
+	VMOVUPS   Y4, 96(R12)(CX*2)
+	VMOVUPS   Y5, 128(R12)(CX*2)
+	VMOVUPS   Y6, 160(R12)(CX*2)
+	VMOVUPS   Y7, 192(R12)(CX*2)
+	VMOVUPS   Y8, 224(R12)(CX*2)
+	TESTQ     R13, R13
+	JZ        two_stored
+	VMOVUPS   Y1, (R13)(CX*2)
+	VMOVUPS   Y2, 32(R13)(CX*2)
+	VMOVUPS   Y3, 64(R13)(CX*2)
+	VMOVUPS   Y4, 96(R13)(CX*2)
+	VMOVUPS   Y5, 128(R13)(CX*2)
+	VMOVUPS   Y6, 160(R13)(CX*2)
+	VMOVUPS   Y7, 192(R13)(CX*2)
+	VMOVUPS   Y8, 224(R13)(CX*2)
+
+two_stored:
+	ADDQ $0x00000080, CX
+	SUBQ $0x00000080, DX
+	JMP  two
 
 several:
-	CMPQ      CX, $0x00000040
+	CMPQ      DX, $0x00000040
 	JL        one
-	MOVQ      (DX), R9
-	VCVTPH2PS (R9)(AX*2), Z1
-	VCVTPH2PS 32(R9)(AX*2), Z2
-	VCVTPH2PS 64(R9)(AX*2), Z3
-	VCVTPH2PS 96(R9)(AX*2), Z4
-	MOVQ      BX, R11
-	MOVQ      DX, R10
+	MOVQ      (BX), AX
+	VCVTPH2PS (AX)(CX*2), Z1
+	VCVTPH2PS 32(AX)(CX*2), Z2
+	VCVTPH2PS 64(AX)(CX*2), Z3
+	VCVTPH2PS 96(AX)(CX*2), Z4
+	MOVQ      SI, R11
+	MOVQ      BX, R10
 	JMP       several_sources
 
 several_source:
 	ADDQ      $0x18, R10
-	MOVQ      (R10), R9
-	VCVTPH2PS (R9)(AX*2), Z5
+	MOVQ      (R10), AX
+	VCVTPH2PS (AX)(CX*2), Z5
 	VADDPS    Z5, Z1, Z1
-	VCVTPH2PS 32(R9)(AX*2), Z5
+	VCVTPH2PS 32(AX)(CX*2), Z5
 	VADDPS    Z5, Z2, Z2
-	VCVTPH2PS 64(R9)(AX*2), Z5
+	VCVTPH2PS 64(AX)(CX*2), Z5
 	VADDPS    Z5, Z3, Z3
-	VCVTPH2PS 96(R9)(AX*2), Z5
+	VCVTPH2PS 96(AX)(CX*2), Z5
 	VADDPS    Z5, Z4, Z4
 
 several_sources:
 	DECQ   R11
 	JNZ    several_source
-	TESTQ  R8, R8
+	TESTQ  R9, R9
 	JZ     several_whole
 	VMULPS Z0, Z1, Z1
 	VMULPS Z0, Z2, Z2
@@ -302,93 +531,93 @@ several_whole:
 	VCVTPS2PH $0x00, Z2, Y2
 	VCVTPS2PH $0x00, Z3, Y3
 	VCVTPS2PH $0x00, Z4, Y4
-	MOVQ      DI, R11
-	MOVQ      SI, R10
+	MOVQ      R8, R11
+	MOVQ      DI, R10
 
 several_destination:
-	MOVQ    (R10), R9
-	VMOVUPS Y1, (R9)(AX*2)
-	VMOVUPS Y2, 32(R9)(AX*2)
-	VMOVUPS Y3, 64(R9)(AX*2)
-	VMOVUPS Y4, 96(R9)(AX*2)
+	MOVQ    (R10), AX
+	VMOVUPS Y1, (AX)(CX*2)
+	VMOVUPS Y2, 32(AX)(CX*2)
+	VMOVUPS Y3, 64(AX)(CX*2)
+	VMOVUPS Y4, 96(AX)(CX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     several_destination
-	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, CX
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x00000040, DX
 	JMP     several
 
 one:
-	CMPQ      CX, $0x00000010
+	CMPQ      DX, $0x00000010
 	JL        last
-	MOVQ      (DX), R9
-	VCVTPH2PS (R9)(AX*2), Z1
-	MOVQ      BX, R11
-	MOVQ      DX, R10
+	MOVQ      (BX), AX
+	VCVTPH2PS (AX)(CX*2), Z1
+	MOVQ      SI, R11
+	MOVQ      BX, R10
 	JMP       one_sources
 
 one_source:
 	ADDQ      $0x18, R10
-	MOVQ      (R10), R9
-	VCVTPH2PS (R9)(AX*2), Z2
+	MOVQ      (R10), AX
+	VCVTPH2PS (AX)(CX*2), Z2
 	VADDPS    Z2, Z1, Z1
 
 one_sources:
 	DECQ   R11
 	JNZ    one_source
-	TESTQ  R8, R8
+	TESTQ  R9, R9
 	JZ     one_whole
 	VMULPS Z0, Z1, Z1
 
 one_whole:
 	VCVTPS2PH $0x00, Z1, Y1
-	MOVQ      DI, R11
-	MOVQ      SI, R10
+	MOVQ      R8, R11
+	MOVQ      DI, R10
 
 one_destination:
-	MOVQ    (R10), R9
-	VMOVUPS Y1, (R9)(AX*2)
+	MOVQ    (R10), AX
+	VMOVUPS Y1, (AX)(CX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     one_destination
-	ADDQ    $0x00000010, AX
-	SUBQ    $0x00000010, CX
+	ADDQ    $0x00000010, CX
+	SUBQ    $0x00000010, DX
 	JMP     one
 
 last:
-	TESTQ       CX, CX
+	TESTQ       DX, DX
 	JLE         done
-	MOVQ        $-1, R9
-	BZHIQ       CX, R9, R9
-	KMOVQ       R9, K1
-	MOVQ        (DX), CX
-	VCVTPH2PS.Z (CX)(AX*2), K1, Z1
-	MOVQ        DX, DX
+	MOVQ        $-1, AX
+	BZHIQ       DX, AX, AX
+	KMOVQ       AX, K1
+	MOVQ        (BX), AX
+	VCVTPH2PS.Z (AX)(CX*2), K1, Z1
+	MOVQ        SI, DX
 	JMP         last_sources
 
 last_source:
-	ADDQ        $0x18, DX
-	MOVQ        (DX), CX
-	VCVTPH2PS.Z (CX)(AX*2), K1, Z2
+	ADDQ        $0x18, BX
+	MOVQ        (BX), AX
+	VCVTPH2PS.Z (AX)(CX*2), K1, Z2
 	VADDPS      Z2, Z1, Z1
 
 last_sources:
-	DECQ   BX
+	DECQ   DX
 	JNZ    last_source
-	TESTQ  R8, R8
+	TESTQ  R9, R9
 	JZ     last_whole
 	VMULPS Z0, Z1, Z1
 
 last_whole:
 	VCVTPS2PH $0x00, Z1, Y0
+	MOVQ      R8, DX
 	MOVQ      DI, BX
-	MOVQ      SI, DX
 
 last_destination:
-	MOVQ      (DX), CX
-	VMOVDQU16 Y0, K1, (CX)(AX*2)
-	ADDQ      $0x18, DX
-	DECQ      BX
+	MOVQ      (BX), AX
+	VMOVDQU16 Y0, K1, (AX)(CX*2)
+	ADDQ      $0x18, BX
+	DECQ      DX
 	JNZ       last_destination
 
 done:
@@ -668,288 +897,442 @@ done:
 	RET
 
 // func sumBF16AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2, SSE2
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV, SSE2
 TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
+	MOVQ         from+0(FP), CX
+	MOVQ         to+8(FP), DX
+	SUBQ         CX, DX
+	MOVQ         srcs_base+40(FP), BX
+	MOVQ         srcs_len+48(FP), SI
+	MOVQ         dsts_base+16(FP), DI
+	MOVQ         dsts_len+24(FP), R8
 	MOVSD        scale+64(FP), X0
 	VCVTSD2SS    X0, X0, X0
 	VBROADCASTSS X0, Z0
-	MOVQ         scale+64(FP), R8
-	MOVQ         $0x3ff0000000000000, R9
-	SUBQ         R9, R8
-	MOVL         $0x00007fff, R9
-	VMOVD        R9, X1
+	MOVQ         scale+64(FP), R9
+	MOVQ         $0x3ff0000000000000, AX
+	SUBQ         AX, R9
+	MOVL         $0x00007fff, AX
+	VMOVD        AX, X1
 	VPBROADCASTD X1, Z1
-	MOVL         $0x7fc00000, R9
-	VMOVD        R9, X2
+	MOVL         $0x7fc00000, AX
+	VMOVD        AX, X2
 	VPBROADCASTD X2, Z2
-	MOVL         $0x00008000, R9
-	VMOVD        R9, X3
+	MOVL         $0x00008000, AX
+	VMOVD        AX, X3
 	VPBROADCASTD X3, Z3
-	MOVL         $0x00010000, R9
-	VMOVD        R9, X4
+	MOVL         $0x00010000, AX
+	VMOVD        AX, X4
 	VPBROADCASTD X4, Z4
-	MOVL         $0xffff0000, R9
-	VMOVD        R9, X5
+	MOVL         $0xffff0000, AX
+	VMOVD        AX, X5
 	VPBROADCASTD X5, Z5
-	MOVL         $0xaaaaaaaa, R9
-	KMOVD        R9, K1
+	MOVL         $0xaaaaaaaa, AX
+	KMOVD        AX, K1
+	CMPQ         SI, $0x02
+	JNE          several
+	CMPQ         R8, $0x02
+	JG           several
+	MOVQ         (BX), R10
+	MOVQ         24(BX), R11
+	MOVQ         (DI), R12
+	LEAQ         -128(CX)(DX*1), R14
+	XORQ         R13, R13
+	CMPQ         R8, $0x02
+	JNE          two
+	MOVQ         24(DI), R13
+
+two:
+	CMPQ    DX, $0x00000080
+	JL      several
+	TESTQ   R13, R13
+	JZ      two_fetched
+	LEAQ    256(CX), AX
+	CMPQ    AX, R14
+	CMOVQGT R14, AX
+	LEAQ    128(R13)(AX*2), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R10)(CX*2), Z7
+	VPSLLD  $0x10, Z7, Z6
+	VPANDD  Z5, Z7, Z7
+	VMOVUPS 64(R10)(CX*2), Z9
+	VPSLLD  $0x10, Z9, Z8
+	VPANDD  Z5, Z9, Z9
+	VMOVUPS 128(R10)(CX*2), Z11
+	VPSLLD  $0x10, Z11, Z10
+	VPANDD  Z5, Z11, Z11
+	VMOVUPS 192(R10)(CX*2), Z13
+	VPSLLD  $0x10, Z13, Z12
+	VPANDD  Z5, Z13, Z13
+	VMOVUPS (R11)(CX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
+	VADDPS  Z14, Z6, Z6
+	VADDPS  Z15, Z7, Z7
+	VMOVUPS 64(R11)(CX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
+	VADDPS  Z14, Z8, Z8
+	VADDPS  Z15, Z9, Z9
+	VMOVUPS 128(R11)(CX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
+	VADDPS  Z14, Z10, Z10
+	VADDPS  Z15, Z11, Z11
+	VMOVUPS 192(R11)(CX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
+	VADDPS  Z14, Z12, Z12
+	VADDPS  Z15, Z13, Z13
+	TESTQ   R9, R9
+	JZ      two_whole
+	VMULPS  Z0, Z6, Z6
+	VMULPS  Z0, Z7, Z7
+	VMULPS  Z0, Z8, Z8
+	VMULPS  Z0, Z9, Z9
+	VMULPS  Z0, Z10, Z10
+	VMULPS  Z0, Z11, Z11
+	VMULPS  Z0, Z12, Z12
+	VMULPS  Z0, Z13, Z13
+
+two_whole:
+	VCMPPS    $0x03, Z7, Z6, K2
+	VCMPPS    $0x03, Z9, Z8, K3
+	KORW      K2, K3, K3
+	VCMPPS    $0x03, Z11, Z10, K2
+	KORW      K3, K2, K2
+	VCMPPS    $0x03, Z13, Z12, K3
+	KORW      K2, K3, K3
+	KORTESTW  K3, K3
+	JZ        two_numbers
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z2, K2, Z6
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
+	VCMPPS    $0x03, Z8, Z8, K2
+	VMOVDQA32 Z2, K2, Z8
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQA32 Z2, K2, Z9
+	VCMPPS    $0x03, Z10, Z10, K2
+	VMOVDQA32 Z2, K2, Z10
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQA32 Z2, K2, Z11
+	VCMPPS    $0x03, Z12, Z12, K2
+	VMOVDQA32 Z2, K2, Z12
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQA32 Z2, K2, Z13
+
+two_numbers:
+	VPTESTMD  Z4, Z6, K2
+	VPADDD    Z1, Z6, Z14
+	VPADDD    Z3, Z6, K2, Z14
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z6
+	VPADDD    Z3, Z7, K2, Z6
+	VPSRLD    $0x10, Z14, Z14
+	VMOVDQU16 Z6, K1, Z14
+	VPTESTMD  Z4, Z8, K2
+	VPADDD    Z1, Z8, Z6
+	VPADDD    Z3, Z8, K2, Z6
+	VPTESTMD  Z4, Z9, K2
+	VPADDD    Z1, Z9, Z7
+	VPADDD    Z3, Z9, K2, Z7
+	VPSRLD    $0x10, Z6, Z6
+	VMOVDQU16 Z7, K1, Z6
+	VPTESTMD  Z4, Z10, K2
+	VPADDD    Z1, Z10, Z7
+	VPADDD    Z3, Z10, K2, Z7
+	VPTESTMD  Z4, Z11, K2
+	VPADDD    Z1, Z11, Z8
+	VPADDD    Z3, Z11, K2, Z8
+	VPSRLD    $0x10, Z7, Z7
+	VMOVDQU16 Z8, K1, Z7
+	VPTESTMD  Z4, Z12, K2
+	VPADDD    Z1, Z12, Z8
+	VPADDD    Z3, Z12, K2, Z8
+	VPTESTMD  Z4, Z13, K2
+	VPADDD    Z1, Z13, Z9
+	VPADDD    Z3, Z13, K2, Z9
+	VPSRLD    $0x10, Z8, Z8
+	VMOVDQU16 Z9, K1, Z8
+	VMOVUPS   Z14, (R12)(CX*2)
+	VMOVUPS   Z6, 64(R12)(CX*2)
+	VMOVUPS   Z7, 128(R12)(CX*2)
+	VMOVUPS   Z8, 192(R12)(CX*2)
+	TESTQ     R13, R13
+	JZ        two_stored
+	VMOVUPS   Z14, (R13)(CX*2)
+	VMOVUPS   Z6, 64(R13)(CX*2)
+	VMOVUPS   Z7, 128(R13)(CX*2)
+	VMOVUPS   Z8, 192(R13)(CX*2)
+
+two_stored:
+	ADDQ $0x00000080, CX
+	SUBQ $0x00000080, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000080
+	CMPQ    DX, $0x00000080
 	JL      one
-	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z6
-	VPSLLD  $0x10, Z6, Z7
-	VPANDD  Z5, Z6, Z6
-	VMOVUPS 64(R9)(AX*2), Z8
-	VPSLLD  $0x10, Z8, Z9
-	VPANDD  Z5, Z8, Z8
-	VMOVUPS 128(R9)(AX*2), Z10
-	VPSLLD  $0x10, Z10, Z11
-	VPANDD  Z5, Z10, Z10
-	VMOVUPS 192(R9)(AX*2), Z12
-	VPSLLD  $0x10, Z12, Z13
-	VPANDD  Z5, Z12, Z12
-	MOVQ    BX, R11
-	MOVQ    DX, R10
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*2), Z7
+	VPSLLD  $0x10, Z7, Z6
+	VPANDD  Z5, Z7, Z7
+	VMOVUPS 64(AX)(CX*2), Z9
+	VPSLLD  $0x10, Z9, Z8
+	VPANDD  Z5, Z9, Z9
+	VMOVUPS 128(AX)(CX*2), Z11
+	VPSLLD  $0x10, Z11, Z10
+	VPANDD  Z5, Z11, Z11
+	VMOVUPS 192(AX)(CX*2), Z13
+	VPSLLD  $0x10, Z13, Z12
+	VPANDD  Z5, Z13, Z13
+	MOVQ    SI, R11
+	MOVQ    BX, R10
 	JMP     several_sources
 
 several_source:
 	ADDQ    $0x18, R10
-	MOVQ    (R10), R9
-	VMOVUPS (R9)(AX*2), Z14
-	VPSLLD  $0x10, Z14, Z15
-	VPANDD  Z5, Z14, Z14
-	VADDPS  Z15, Z7, Z7
+	MOVQ    (R10), AX
+	VMOVUPS (AX)(CX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
 	VADDPS  Z14, Z6, Z6
-	VMOVUPS 64(R9)(AX*2), Z14
-	VPSLLD  $0x10, Z14, Z15
-	VPANDD  Z5, Z14, Z14
-	VADDPS  Z15, Z9, Z9
+	VADDPS  Z15, Z7, Z7
+	VMOVUPS 64(AX)(CX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
 	VADDPS  Z14, Z8, Z8
-	VMOVUPS 128(R9)(AX*2), Z14
-	VPSLLD  $0x10, Z14, Z15
-	VPANDD  Z5, Z14, Z14
-	VADDPS  Z15, Z11, Z11
+	VADDPS  Z15, Z9, Z9
+	VMOVUPS 128(AX)(CX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
 	VADDPS  Z14, Z10, Z10
-	VMOVUPS 192(R9)(AX*2), Z14
-	VPSLLD  $0x10, Z14, Z15
-	VPANDD  Z5, Z14, Z14
-	VADDPS  Z15, Z13, Z13
+	VADDPS  Z15, Z11, Z11
+	VMOVUPS 192(AX)(CX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
 	VADDPS  Z14, Z12, Z12
+	VADDPS  Z15, Z13, Z13
 
 several_sources:
 	DECQ   R11
 	JNZ    several_source
-	TESTQ  R8, R8
+	TESTQ  R9, R9
 	JZ     several_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
-	VMULPS Z0, Z9, Z9
+	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z8, Z8
-	VMULPS Z0, Z11, Z11
+	VMULPS Z0, Z9, Z9
 	VMULPS Z0, Z10, Z10
-	VMULPS Z0, Z13, Z13
+	VMULPS Z0, Z11, Z11
 	VMULPS Z0, Z12, Z12
+	VMULPS Z0, Z13, Z13
 
 several_whole:
-	VCMPPS    $0x03, Z6, Z7, K2
-	VCMPPS    $0x03, Z8, Z9, K3
+	VCMPPS    $0x03, Z7, Z6, K2
+	VCMPPS    $0x03, Z9, Z8, K3
 	KORW      K2, K3, K3
-	VCMPPS    $0x03, Z10, Z11, K2
+	VCMPPS    $0x03, Z11, Z10, K2
 	KORW      K3, K2, K2
-	VCMPPS    $0x03, Z12, Z13, K3
+	VCMPPS    $0x03, Z13, Z12, K3
 	KORW      K2, K3, K3
 	KORTESTW  K3, K3
 	JZ        several_numbers
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z6, Z6, K2
 	VMOVDQA32 Z2, K2, Z6
-	VCMPPS    $0x03, Z9, Z9, K2
-	VMOVDQA32 Z2, K2, Z9
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z8, Z8, K2
 	VMOVDQA32 Z2, K2, Z8
-	VCMPPS    $0x03, Z11, Z11, K2
-	VMOVDQA32 Z2, K2, Z11
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQA32 Z2, K2, Z9
 	VCMPPS    $0x03, Z10, Z10, K2
 	VMOVDQA32 Z2, K2, Z10
-	VCMPPS    $0x03, Z13, Z13, K2
-	VMOVDQA32 Z2, K2, Z13
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQA32 Z2, K2, Z11
 	VCMPPS    $0x03, Z12, Z12, K2
 	VMOVDQA32 Z2, K2, Z12
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQA32 Z2, K2, Z13
 
 several_numbers:
-	VPTESTMD  Z4, Z7, K2
-	VPADDD    Z1, Z7, Z14
-	VPADDD    Z3, Z7, K2, Z14
 	VPTESTMD  Z4, Z6, K2
-	VPADDD    Z1, Z6, Z7
-	VPADDD    Z3, Z6, K2, Z7
+	VPADDD    Z1, Z6, Z14
+	VPADDD    Z3, Z6, K2, Z14
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z6
+	VPADDD    Z3, Z7, K2, Z6
 	VPSRLD    $0x10, Z14, Z14
-	VMOVDQU16 Z7, K1, Z14
-	VPTESTMD  Z4, Z9, K2
-	VPADDD    Z1, Z9, Z6
-	VPADDD    Z3, Z9, K2, Z6
+	VMOVDQU16 Z6, K1, Z14
 	VPTESTMD  Z4, Z8, K2
-	VPADDD    Z1, Z8, Z7
-	VPADDD    Z3, Z8, K2, Z7
+	VPADDD    Z1, Z8, Z6
+	VPADDD    Z3, Z8, K2, Z6
+	VPTESTMD  Z4, Z9, K2
+	VPADDD    Z1, Z9, Z7
+	VPADDD    Z3, Z9, K2, Z7
 	VPSRLD    $0x10, Z6, Z6
 	VMOVDQU16 Z7, K1, Z6
-	VPTESTMD  Z4, Z11, K2
-	VPADDD    Z1, Z11, Z7
-	VPADDD    Z3, Z11, K2, Z7
 	VPTESTMD  Z4, Z10, K2
-	VPADDD    Z1, Z10, Z8
-	VPADDD    Z3, Z10, K2, Z8
+	VPADDD    Z1, Z10, Z7
+	VPADDD    Z3, Z10, K2, Z7
+	VPTESTMD  Z4, Z11, K2
+	VPADDD    Z1, Z11, Z8
+	VPADDD    Z3, Z11, K2, Z8
 	VPSRLD    $0x10, Z7, Z7
 	VMOVDQU16 Z8, K1, Z7
-	VPTESTMD  Z4, Z13, K2
-	VPADDD    Z1, Z13, Z8
-	VPADDD    Z3, Z13, K2, Z8
 	VPTESTMD  Z4, Z12, K2
-	VPADDD    Z1, Z12, Z9
-	VPADDD    Z3, Z12, K2, Z9
+	VPADDD    Z1, Z12, Z8
+	VPADDD    Z3, Z12, K2, Z8
+	VPTESTMD  Z4, Z13, K2
+	VPADDD    Z1, Z13, Z9
+	VPADDD    Z3, Z13, K2, Z9
 	VPSRLD    $0x10, Z8, Z8
 	VMOVDQU16 Z9, K1, Z8
-	MOVQ      DI, R11
-	MOVQ      SI, R10
+	MOVQ      R8, R11
+	MOVQ      DI, R10
 
 several_destination:
-	MOVQ    (R10), R9
-	VMOVUPS Z14, (R9)(AX*2)
-	VMOVUPS Z6, 64(R9)(AX*2)
-	VMOVUPS Z7, 128(R9)(AX*2)
-	VMOVUPS Z8, 192(R9)(AX*2)
+	MOVQ    (R10), AX
+	VMOVUPS Z14, (AX)(CX*2)
+	VMOVUPS Z6, 64(AX)(CX*2)
+	VMOVUPS Z7, 128(AX)(CX*2)
+	VMOVUPS Z8, 192(AX)(CX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     several_destination
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x00000080, CX
+	ADDQ    $0x00000080, CX
+	SUBQ    $0x00000080, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000020
+	CMPQ    DX, $0x00000020
 	JL      last
-	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z6
-	VPSLLD  $0x10, Z6, Z7
-	VPANDD  Z5, Z6, Z6
-	MOVQ    BX, R11
-	MOVQ    DX, R10
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*2), Z7
+	VPSLLD  $0x10, Z7, Z6
+	VPANDD  Z5, Z7, Z7
+	MOVQ    SI, R11
+	MOVQ    BX, R10
 	JMP     one_sources
 
 one_source:
 	ADDQ    $0x18, R10
-	MOVQ    (R10), R9
-	VMOVUPS (R9)(AX*2), Z8
-	VPSLLD  $0x10, Z8, Z9
-	VPANDD  Z5, Z8, Z8
-	VADDPS  Z9, Z7, Z7
+	MOVQ    (R10), AX
+	VMOVUPS (AX)(CX*2), Z9
+	VPSLLD  $0x10, Z9, Z8
+	VPANDD  Z5, Z9, Z9
 	VADDPS  Z8, Z6, Z6
+	VADDPS  Z9, Z7, Z7
 
 one_sources:
 	DECQ   R11
 	JNZ    one_source
-	TESTQ  R8, R8
+	TESTQ  R9, R9
 	JZ     one_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z7, Z7
 
 one_whole:
-	VCMPPS    $0x03, Z6, Z7, K2
+	VCMPPS    $0x03, Z7, Z6, K2
 	KORTESTW  K2, K2
 	JZ        one_numbers
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z6, Z6, K2
 	VMOVDQA32 Z2, K2, Z6
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
 
 one_numbers:
-	VPTESTMD  Z4, Z7, K2
-	VPADDD    Z1, Z7, Z8
-	VPADDD    Z3, Z7, K2, Z8
 	VPTESTMD  Z4, Z6, K2
-	VPADDD    Z1, Z6, Z7
-	VPADDD    Z3, Z6, K2, Z7
+	VPADDD    Z1, Z6, Z8
+	VPADDD    Z3, Z6, K2, Z8
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z6
+	VPADDD    Z3, Z7, K2, Z6
 	VPSRLD    $0x10, Z8, Z8
-	VMOVDQU16 Z7, K1, Z8
-	MOVQ      DI, R11
-	MOVQ      SI, R10
+	VMOVDQU16 Z6, K1, Z8
+	MOVQ      R8, R11
+	MOVQ      DI, R10
 
 one_destination:
-	MOVQ    (R10), R9
-	VMOVUPS Z8, (R9)(AX*2)
+	MOVQ    (R10), AX
+	VMOVUPS Z8, (AX)(CX*2)
 	ADDQ    $0x18, R10
 	DECQ    R11
 	JNZ     one_destination
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000020, CX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000020, DX
 	JMP     one
 
 last:
-	TESTQ       CX, CX
+	TESTQ       DX, DX
 	JLE         done
-	MOVQ        $-1, R9
-	BZHIQ       CX, R9, R9
-	KMOVQ       R9, K2
-	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K2, Z6
-	VPSLLD      $0x10, Z6, Z7
-	VPANDD      Z5, Z6, Z6
-	MOVQ        DX, DX
+	MOVQ        $-1, AX
+	BZHIQ       DX, AX, AX
+	KMOVQ       AX, K2
+	MOVQ        (BX), AX
+	VMOVDQU16.Z (AX)(CX*2), K2, Z7
+	VPSLLD      $0x10, Z7, Z6
+	VPANDD      Z5, Z7, Z7
+	MOVQ        SI, DX
 	JMP         last_sources
 
 last_source:
-	ADDQ        $0x18, DX
-	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K2, Z8
-	VPSLLD      $0x10, Z8, Z9
-	VPANDD      Z5, Z8, Z8
-	VADDPS      Z9, Z7, Z7
+	ADDQ        $0x18, BX
+	MOVQ        (BX), AX
+	VMOVDQU16.Z (AX)(CX*2), K2, Z9
+	VPSLLD      $0x10, Z9, Z8
+	VPANDD      Z5, Z9, Z9
 	VADDPS      Z8, Z6, Z6
+	VADDPS      Z9, Z7, Z7
 
 last_sources:
-	DECQ   BX
+	DECQ   DX
 	JNZ    last_source
-	TESTQ  R8, R8
+	TESTQ  R9, R9
 	JZ     last_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z7, Z7
 
 last_whole:
-	VCMPPS    $0x03, Z6, Z7, K3
+	VCMPPS    $0x03, Z7, Z6, K3
 	KORTESTW  K3, K3
 	JZ        last_numbers
-	VCMPPS    $0x03, Z7, Z7, K3
-	VMOVDQA32 Z2, K3, Z7
 	VCMPPS    $0x03, Z6, Z6, K3
 	VMOVDQA32 Z2, K3, Z6
+	VCMPPS    $0x03, Z7, Z7, K3
+	VMOVDQA32 Z2, K3, Z7
 
 last_numbers:
-	VPTESTMD  Z4, Z7, K3
-	VPADDD    Z1, Z7, Z0
-	VPADDD    Z3, Z7, K3, Z0
 	VPTESTMD  Z4, Z6, K3
-	VPADDD    Z1, Z6, Z1
-	VPADDD    Z3, Z6, K3, Z1
+	VPADDD    Z1, Z6, Z0
+	VPADDD    Z3, Z6, K3, Z0
+	VPTESTMD  Z4, Z7, K3
+	VPADDD    Z1, Z7, Z1
+	VPADDD    Z3, Z7, K3, Z1
 	VPSRLD    $0x10, Z0, Z0
 	VMOVDQU16 Z1, K1, Z0
+	MOVQ      R8, DX
 	MOVQ      DI, BX
-	MOVQ      SI, DX
 
 last_destination:
-	MOVQ      (DX), CX
-	VMOVDQU16 Z0, K2, (CX)(AX*2)
-	ADDQ      $0x18, DX
-	DECQ      BX
+	MOVQ      (BX), AX
+	VMOVDQU16 Z0, K2, (AX)(CX*2)
+	ADDQ      $0x18, BX
+	DECQ      DX
 	JNZ       last_destination
 
 done:
@@ -1289,113 +1672,172 @@ done:
 	RET
 
 // func sumI64AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
 TEXT ·sumI64AVX512(SB), NOSPLIT, $0-72
-	MOVQ from+0(FP), AX
-	MOVQ to+8(FP), CX
-	SUBQ AX, CX
-	MOVQ srcs_base+40(FP), DX
-	MOVQ srcs_len+48(FP), BX
-	MOVQ dsts_base+16(FP), SI
-	MOVQ dsts_len+24(FP), DI
+	MOVQ from+0(FP), CX
+	MOVQ to+8(FP), DX
+	SUBQ CX, DX
+	MOVQ srcs_base+40(FP), BX
+	MOVQ srcs_len+48(FP), SI
+	MOVQ dsts_base+16(FP), DI
+	MOVQ dsts_len+24(FP), R8
+	CMPQ SI, $0x02
+	JNE  several
+	CMPQ R8, $0x02
+	JG   several
+	MOVQ (BX), R9
+	MOVQ 24(BX), R10
+	MOVQ (DI), R11
+	LEAQ -32(CX)(DX*1), R13
+	XORQ R12, R12
+	CMPQ R8, $0x02
+	JNE  two
+	MOVQ 24(DI), R12
+
+two:
+	CMPQ    DX, $0x00000020
+	JL      several
+	TESTQ   R12, R12
+	JZ      two_fetched
+	LEAQ    64(CX), AX
+	CMPQ    AX, R13
+	CMOVQGT R13, AX
+	LEAQ    128(R12)(AX*8), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R9)(CX*8), Z0
+	VMOVUPS 64(R9)(CX*8), Z1
+	VMOVUPS 128(R9)(CX*8), Z2
+	VMOVUPS 192(R9)(CX*8), Z3
+	VPADDQ  (R10)(CX*8), Z0, Z0
+	VPADDQ  64(R10)(CX*8), Z1, Z1
+	VPADDQ  128(R10)(CX*8), Z2, Z2
+	VPADDQ  192(R10)(CX*8), Z3, Z3
+	VMOVUPS Z0, (R11)(CX*8)
+	VMOVUPS Z1, 64(R11)(CX*8)
+	VMOVUPS Z2, 128(R11)(CX*8)
+	VMOVUPS Z3, 192(R11)(CX*8)
+	TESTQ   R12, R12
+	JZ      two_stored
+	VMOVUPS Z0, (R12)(CX*8)
+	VMOVUPS Z1, 64(R12)(CX*8)
+	VMOVUPS Z2, 128(R12)(CX*8)
+	VMOVUPS Z3, 192(R12)(CX*8)
+
+two_stored:
+	ADDQ $0x00000020, CX
+	SUBQ $0x00000020, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000020
+	CMPQ    DX, $0x00000020
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*8), Z0
-	VMOVUPS 64(R8)(AX*8), Z1
-	VMOVUPS 128(R8)(AX*8), Z2
-	VMOVUPS 192(R8)(AX*8), Z3
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*8), Z0
+	VMOVUPS 64(AX)(CX*8), Z1
+	VMOVUPS 128(AX)(CX*8), Z2
+	VMOVUPS 192(AX)(CX*8), Z3
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     several_sources
 
 several_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDQ (R8)(AX*8), Z0, Z0
-	VPADDQ 64(R8)(AX*8), Z1, Z1
-	VPADDQ 128(R8)(AX*8), Z2, Z2
-	VPADDQ 192(R8)(AX*8), Z3, Z3
+	MOVQ   (R9), AX
+	VPADDQ (AX)(CX*8), Z0, Z0
+	VPADDQ 64(AX)(CX*8), Z1, Z1
+	VPADDQ 128(AX)(CX*8), Z2, Z2
+	VPADDQ 192(AX)(CX*8), Z3, Z3
 
 several_sources:
 	DECQ R10
 	JNZ  several_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z0, (R8)(AX*8)
-	VMOVUPS Z1, 64(R8)(AX*8)
-	VMOVUPS Z2, 128(R8)(AX*8)
-	VMOVUPS Z3, 192(R8)(AX*8)
+	MOVQ    (R9), AX
+	VMOVUPS Z0, (AX)(CX*8)
+	VMOVUPS Z1, 64(AX)(CX*8)
+	VMOVUPS Z2, 128(AX)(CX*8)
+	VMOVUPS Z3, 192(AX)(CX*8)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000020, AX
-	SUBQ    $0x00000020, CX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000020, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000008
+	CMPQ    DX, $0x00000008
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*8), Z0
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*8), Z0
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     one_sources
 
 one_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDQ (R8)(AX*8), Z0, Z0
+	MOVQ   (R9), AX
+	VPADDQ (AX)(CX*8), Z0, Z0
 
 one_sources:
 	DECQ R10
 	JNZ  one_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z0, (R8)(AX*8)
+	MOVQ    (R9), AX
+	VMOVUPS Z0, (AX)(CX*8)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000008, AX
-	SUBQ    $0x00000008, CX
+	ADDQ    $0x00000008, CX
+	SUBQ    $0x00000008, DX
 	JMP     one
 
 last:
-	TESTQ     CX, CX
+	TESTQ     DX, DX
 	JLE       done
-	MOVQ      $-1, R8
-	BZHIQ     CX, R8, R8
-	KMOVQ     R8, K1
-	MOVQ      (DX), CX
-	VMOVUPD.Z (CX)(AX*8), K1, Z0
-	MOVQ      DX, DX
+	MOVQ      $-1, AX
+	BZHIQ     DX, AX, AX
+	KMOVQ     AX, K1
+	MOVQ      (BX), AX
+	VMOVUPD.Z (AX)(CX*8), K1, Z0
+	MOVQ      SI, DX
 	JMP       last_sources
 
 last_source:
-	ADDQ      $0x18, DX
-	MOVQ      (DX), CX
-	VMOVUPD.Z (CX)(AX*8), K1, Z1
+	ADDQ      $0x18, BX
+	MOVQ      (BX), AX
+	VMOVUPD.Z (AX)(CX*8), K1, Z1
 	VPADDQ    Z1, Z0, Z0
 
 last_sources:
-	DECQ BX
+	DECQ DX
 	JNZ  last_source
+	MOVQ R8, DX
 	MOVQ DI, BX
-	MOVQ SI, DX
 
 last_destination:
-	MOVQ    (DX), CX
-	VMOVUPD Z0, K1, (CX)(AX*8)
-	ADDQ    $0x18, DX
-	DECQ    BX
+	MOVQ    (BX), AX
+	VMOVUPD Z0, K1, (AX)(CX*8)
+	ADDQ    $0x18, BX
+	DECQ    DX
 	JNZ     last_destination
 
 done:
@@ -1403,113 +1845,172 @@ done:
 	RET
 
 // func sumI32AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
 TEXT ·sumI32AVX512(SB), NOSPLIT, $0-72
-	MOVQ from+0(FP), AX
-	MOVQ to+8(FP), CX
-	SUBQ AX, CX
-	MOVQ srcs_base+40(FP), DX
-	MOVQ srcs_len+48(FP), BX
-	MOVQ dsts_base+16(FP), SI
-	MOVQ dsts_len+24(FP), DI
+	MOVQ from+0(FP), CX
+	MOVQ to+8(FP), DX
+	SUBQ CX, DX
+	MOVQ srcs_base+40(FP), BX
+	MOVQ srcs_len+48(FP), SI
+	MOVQ dsts_base+16(FP), DI
+	MOVQ dsts_len+24(FP), R8
+	CMPQ SI, $0x02
+	JNE  several
+	CMPQ R8, $0x02
+	JG   several
+	MOVQ (BX), R9
+	MOVQ 24(BX), R10
+	MOVQ (DI), R11
+	LEAQ -64(CX)(DX*1), R13
+	XORQ R12, R12
+	CMPQ R8, $0x02
+	JNE  two
+	MOVQ 24(DI), R12
+
+two:
+	CMPQ    DX, $0x00000040
+	JL      several
+	TESTQ   R12, R12
+	JZ      two_fetched
+	LEAQ    128(CX), AX
+	CMPQ    AX, R13
+	CMOVQGT R13, AX
+	LEAQ    128(R12)(AX*4), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R9)(CX*4), Z0
+	VMOVUPS 64(R9)(CX*4), Z1
+	VMOVUPS 128(R9)(CX*4), Z2
+	VMOVUPS 192(R9)(CX*4), Z3
+	VPADDD  (R10)(CX*4), Z0, Z0
+	VPADDD  64(R10)(CX*4), Z1, Z1
+	VPADDD  128(R10)(CX*4), Z2, Z2
+	VPADDD  192(R10)(CX*4), Z3, Z3
+	VMOVUPS Z0, (R11)(CX*4)
+	VMOVUPS Z1, 64(R11)(CX*4)
+	VMOVUPS Z2, 128(R11)(CX*4)
+	VMOVUPS Z3, 192(R11)(CX*4)
+	TESTQ   R12, R12
+	JZ      two_stored
+	VMOVUPS Z0, (R12)(CX*4)
+	VMOVUPS Z1, 64(R12)(CX*4)
+	VMOVUPS Z2, 128(R12)(CX*4)
+	VMOVUPS Z3, 192(R12)(CX*4)
+
+two_stored:
+	ADDQ $0x00000040, CX
+	SUBQ $0x00000040, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000040
+	CMPQ    DX, $0x00000040
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z0
-	VMOVUPS 64(R8)(AX*4), Z1
-	VMOVUPS 128(R8)(AX*4), Z2
-	VMOVUPS 192(R8)(AX*4), Z3
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*4), Z0
+	VMOVUPS 64(AX)(CX*4), Z1
+	VMOVUPS 128(AX)(CX*4), Z2
+	VMOVUPS 192(AX)(CX*4), Z3
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     several_sources
 
 several_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDD (R8)(AX*4), Z0, Z0
-	VPADDD 64(R8)(AX*4), Z1, Z1
-	VPADDD 128(R8)(AX*4), Z2, Z2
-	VPADDD 192(R8)(AX*4), Z3, Z3
+	MOVQ   (R9), AX
+	VPADDD (AX)(CX*4), Z0, Z0
+	VPADDD 64(AX)(CX*4), Z1, Z1
+	VPADDD 128(AX)(CX*4), Z2, Z2
+	VPADDD 192(AX)(CX*4), Z3, Z3
 
 several_sources:
 	DECQ R10
 	JNZ  several_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z0, (R8)(AX*4)
-	VMOVUPS Z1, 64(R8)(AX*4)
-	VMOVUPS Z2, 128(R8)(AX*4)
-	VMOVUPS Z3, 192(R8)(AX*4)
+	MOVQ    (R9), AX
+	VMOVUPS Z0, (AX)(CX*4)
+	VMOVUPS Z1, 64(AX)(CX*4)
+	VMOVUPS Z2, 128(AX)(CX*4)
+	VMOVUPS Z3, 192(AX)(CX*4)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, CX
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x00000040, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000010
+	CMPQ    DX, $0x00000010
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*4), Z0
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*4), Z0
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     one_sources
 
 one_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDD (R8)(AX*4), Z0, Z0
+	MOVQ   (R9), AX
+	VPADDD (AX)(CX*4), Z0, Z0
 
 one_sources:
 	DECQ R10
 	JNZ  one_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z0, (R8)(AX*4)
+	MOVQ    (R9), AX
+	VMOVUPS Z0, (AX)(CX*4)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000010, AX
-	SUBQ    $0x00000010, CX
+	ADDQ    $0x00000010, CX
+	SUBQ    $0x00000010, DX
 	JMP     one
 
 last:
-	TESTQ     CX, CX
+	TESTQ     DX, DX
 	JLE       done
-	MOVQ      $-1, R8
-	BZHIQ     CX, R8, R8
-	KMOVQ     R8, K1
-	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z0
-	MOVQ      DX, DX
+	MOVQ      $-1, AX
+	BZHIQ     DX, AX, AX
+	KMOVQ     AX, K1
+	MOVQ      (BX), AX
+	VMOVUPS.Z (AX)(CX*4), K1, Z0
+	MOVQ      SI, DX
 	JMP       last_sources
 
 last_source:
-	ADDQ      $0x18, DX
-	MOVQ      (DX), CX
-	VMOVUPS.Z (CX)(AX*4), K1, Z1
+	ADDQ      $0x18, BX
+	MOVQ      (BX), AX
+	VMOVUPS.Z (AX)(CX*4), K1, Z1
 	VPADDD    Z1, Z0, Z0
 
 last_sources:
-	DECQ BX
+	DECQ DX
 	JNZ  last_source
+	MOVQ R8, DX
 	MOVQ DI, BX
-	MOVQ SI, DX
 
 last_destination:
-	MOVQ    (DX), CX
-	VMOVUPS Z0, K1, (CX)(AX*4)
-	ADDQ    $0x18, DX
-	DECQ    BX
+	MOVQ    (BX), AX
+	VMOVUPS Z0, K1, (AX)(CX*4)
+	ADDQ    $0x18, BX
+	DECQ    DX
 	JNZ     last_destination
 
 done:
@@ -1517,113 +2018,172 @@ done:
 	RET
 
 // func sumU8AVX512(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512F, BMI2
+// Requires: AVX, AVX512BW, AVX512F, BMI2, CMOV
 TEXT ·sumU8AVX512(SB), NOSPLIT, $0-72
-	MOVQ from+0(FP), AX
-	MOVQ to+8(FP), CX
-	SUBQ AX, CX
-	MOVQ srcs_base+40(FP), DX
-	MOVQ srcs_len+48(FP), BX
-	MOVQ dsts_base+16(FP), SI
-	MOVQ dsts_len+24(FP), DI
+	MOVQ from+0(FP), CX
+	MOVQ to+8(FP), DX
+	SUBQ CX, DX
+	MOVQ srcs_base+40(FP), BX
+	MOVQ srcs_len+48(FP), SI
+	MOVQ dsts_base+16(FP), DI
+	MOVQ dsts_len+24(FP), R8
+	CMPQ SI, $0x02
+	JNE  several
+	CMPQ R8, $0x02
+	JG   several
+	MOVQ (BX), R9
+	MOVQ 24(BX), R10
+	MOVQ (DI), R11
+	LEAQ -256(CX)(DX*1), R13
+	XORQ R12, R12
+	CMPQ R8, $0x02
+	JNE  two
+	MOVQ 24(DI), R12
+
+two:
+	CMPQ    DX, $0x00000100
+	JL      several
+	TESTQ   R12, R12
+	JZ      two_fetched
+	LEAQ    512(CX), AX
+	CMPQ    AX, R13
+	CMOVQGT R13, AX
+	LEAQ    128(R12)(AX*1), AX
+
+	// PREFETCHW -128(AX)
+	LONG $0x80480d0f
+
+	// PREFETCHW -64(AX)
+	LONG $0xc0480d0f
+
+	// PREFETCHW 0(AX)
+	LONG $0x00480d0f
+
+	// PREFETCHW 64(AX)
+	LONG $0x40480d0f
+
+two_fetched:
+	VMOVUPS (R9)(CX*1), Z0
+	VMOVUPS 64(R9)(CX*1), Z1
+	VMOVUPS 128(R9)(CX*1), Z2
+	VMOVUPS 192(R9)(CX*1), Z3
+	VPADDB  (R10)(CX*1), Z0, Z0
+	VPADDB  64(R10)(CX*1), Z1, Z1
+	VPADDB  128(R10)(CX*1), Z2, Z2
+	VPADDB  192(R10)(CX*1), Z3, Z3
+	VMOVUPS Z0, (R11)(CX*1)
+	VMOVUPS Z1, 64(R11)(CX*1)
+	VMOVUPS Z2, 128(R11)(CX*1)
+	VMOVUPS Z3, 192(R11)(CX*1)
+	TESTQ   R12, R12
+	JZ      two_stored
+	VMOVUPS Z0, (R12)(CX*1)
+	VMOVUPS Z1, 64(R12)(CX*1)
+	VMOVUPS Z2, 128(R12)(CX*1)
+	VMOVUPS Z3, 192(R12)(CX*1)
+
+two_stored:
+	ADDQ $0x00000100, CX
+	SUBQ $0x00000100, DX
+	JMP  two
 
 several:
-	CMPQ    CX, $0x00000100
+	CMPQ    DX, $0x00000100
 	JL      one
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*1), Z0
-	VMOVUPS 64(R8)(AX*1), Z1
-	VMOVUPS 128(R8)(AX*1), Z2
-	VMOVUPS 192(R8)(AX*1), Z3
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*1), Z0
+	VMOVUPS 64(AX)(CX*1), Z1
+	VMOVUPS 128(AX)(CX*1), Z2
+	VMOVUPS 192(AX)(CX*1), Z3
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     several_sources
 
 several_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDB (R8)(AX*1), Z0, Z0
-	VPADDB 64(R8)(AX*1), Z1, Z1
-	VPADDB 128(R8)(AX*1), Z2, Z2
-	VPADDB 192(R8)(AX*1), Z3, Z3
+	MOVQ   (R9), AX
+	VPADDB (AX)(CX*1), Z0, Z0
+	VPADDB 64(AX)(CX*1), Z1, Z1
+	VPADDB 128(AX)(CX*1), Z2, Z2
+	VPADDB 192(AX)(CX*1), Z3, Z3
 
 several_sources:
 	DECQ R10
 	JNZ  several_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 several_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z0, (R8)(AX*1)
-	VMOVUPS Z1, 64(R8)(AX*1)
-	VMOVUPS Z2, 128(R8)(AX*1)
-	VMOVUPS Z3, 192(R8)(AX*1)
+	MOVQ    (R9), AX
+	VMOVUPS Z0, (AX)(CX*1)
+	VMOVUPS Z1, 64(AX)(CX*1)
+	VMOVUPS Z2, 128(AX)(CX*1)
+	VMOVUPS Z3, 192(AX)(CX*1)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     several_destination
-	ADDQ    $0x00000100, AX
-	SUBQ    $0x00000100, CX
+	ADDQ    $0x00000100, CX
+	SUBQ    $0x00000100, DX
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000040
+	CMPQ    DX, $0x00000040
 	JL      last
-	MOVQ    (DX), R8
-	VMOVUPS (R8)(AX*1), Z0
-	MOVQ    BX, R10
-	MOVQ    DX, R9
+	MOVQ    (BX), AX
+	VMOVUPS (AX)(CX*1), Z0
+	MOVQ    SI, R10
+	MOVQ    BX, R9
 	JMP     one_sources
 
 one_source:
 	ADDQ   $0x18, R9
-	MOVQ   (R9), R8
-	VPADDB (R8)(AX*1), Z0, Z0
+	MOVQ   (R9), AX
+	VPADDB (AX)(CX*1), Z0, Z0
 
 one_sources:
 	DECQ R10
 	JNZ  one_source
-	MOVQ DI, R10
-	MOVQ SI, R9
+	MOVQ R8, R10
+	MOVQ DI, R9
 
 one_destination:
-	MOVQ    (R9), R8
-	VMOVUPS Z0, (R8)(AX*1)
+	MOVQ    (R9), AX
+	VMOVUPS Z0, (AX)(CX*1)
 	ADDQ    $0x18, R9
 	DECQ    R10
 	JNZ     one_destination
-	ADDQ    $0x00000040, AX
-	SUBQ    $0x00000040, CX
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x00000040, DX
 	JMP     one
 
 last:
-	TESTQ      CX, CX
+	TESTQ      DX, DX
 	JLE        done
-	MOVQ       $-1, R8
-	BZHIQ      CX, R8, R8
-	KMOVQ      R8, K1
-	MOVQ       (DX), CX
-	VMOVDQU8.Z (CX)(AX*1), K1, Z0
-	MOVQ       DX, DX
+	MOVQ       $-1, AX
+	BZHIQ      DX, AX, AX
+	KMOVQ      AX, K1
+	MOVQ       (BX), AX
+	VMOVDQU8.Z (AX)(CX*1), K1, Z0
+	MOVQ       SI, DX
 	JMP        last_sources
 
 last_source:
-	ADDQ       $0x18, DX
-	MOVQ       (DX), CX
-	VMOVDQU8.Z (CX)(AX*1), K1, Z1
+	ADDQ       $0x18, BX
+	MOVQ       (BX), AX
+	VMOVDQU8.Z (AX)(CX*1), K1, Z1
 	VPADDB     Z1, Z0, Z0
 
 last_sources:
-	DECQ BX
+	DECQ DX
 	JNZ  last_source
+	MOVQ R8, DX
 	MOVQ DI, BX
-	MOVQ SI, DX
 
 last_destination:
-	MOVQ     (DX), CX
-	VMOVDQU8 Z0, K1, (CX)(AX*1)
-	ADDQ     $0x18, DX
-	DECQ     BX
+	MOVQ     (BX), AX
+	VMOVDQU8 Z0, K1, (AX)(CX*1)
+	ADDQ     $0x18, BX
+	DECQ     DX
 	JNZ      last_destination
 
 done:
@@ -2333,18 +2893,18 @@ several:
 	CMPQ    CX, $0x00000080
 	JL      one
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z6
-	VPSLLD  $0x10, Z6, Z7
-	VPANDD  Z5, Z6, Z6
-	VMOVUPS 64(R9)(AX*2), Z8
-	VPSLLD  $0x10, Z8, Z9
-	VPANDD  Z5, Z8, Z8
-	VMOVUPS 128(R9)(AX*2), Z10
-	VPSLLD  $0x10, Z10, Z11
-	VPANDD  Z5, Z10, Z10
-	VMOVUPS 192(R9)(AX*2), Z12
-	VPSLLD  $0x10, Z12, Z13
-	VPANDD  Z5, Z12, Z12
+	VMOVUPS (R9)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z6
+	VPANDD  Z5, Z7, Z7
+	VMOVUPS 64(R9)(AX*2), Z9
+	VPSLLD  $0x10, Z9, Z8
+	VPANDD  Z5, Z9, Z9
+	VMOVUPS 128(R9)(AX*2), Z11
+	VPSLLD  $0x10, Z11, Z10
+	VPANDD  Z5, Z11, Z11
+	VMOVUPS 192(R9)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z12
+	VPANDD  Z5, Z13, Z13
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     several_sources
@@ -2352,99 +2912,99 @@ several:
 several_source:
 	ADDQ    $0x18, R10
 	MOVQ    (R10), R9
-	VMOVUPS (R9)(AX*2), Z14
-	VPSLLD  $0x10, Z14, Z15
-	VPANDD  Z5, Z14, Z14
-	VMULPS  Z15, Z7, Z7
+	VMOVUPS (R9)(AX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
 	VMULPS  Z14, Z6, Z6
-	VMOVUPS 64(R9)(AX*2), Z14
-	VPSLLD  $0x10, Z14, Z15
-	VPANDD  Z5, Z14, Z14
-	VMULPS  Z15, Z9, Z9
+	VMULPS  Z15, Z7, Z7
+	VMOVUPS 64(R9)(AX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
 	VMULPS  Z14, Z8, Z8
-	VMOVUPS 128(R9)(AX*2), Z14
-	VPSLLD  $0x10, Z14, Z15
-	VPANDD  Z5, Z14, Z14
-	VMULPS  Z15, Z11, Z11
+	VMULPS  Z15, Z9, Z9
+	VMOVUPS 128(R9)(AX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
 	VMULPS  Z14, Z10, Z10
-	VMOVUPS 192(R9)(AX*2), Z14
-	VPSLLD  $0x10, Z14, Z15
-	VPANDD  Z5, Z14, Z14
-	VMULPS  Z15, Z13, Z13
+	VMULPS  Z15, Z11, Z11
+	VMOVUPS 192(R9)(AX*2), Z15
+	VPSLLD  $0x10, Z15, Z14
+	VPANDD  Z5, Z15, Z15
 	VMULPS  Z14, Z12, Z12
+	VMULPS  Z15, Z13, Z13
 
 several_sources:
 	DECQ   R11
 	JNZ    several_source
 	TESTQ  R8, R8
 	JZ     several_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
-	VMULPS Z0, Z9, Z9
+	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z8, Z8
-	VMULPS Z0, Z11, Z11
+	VMULPS Z0, Z9, Z9
 	VMULPS Z0, Z10, Z10
-	VMULPS Z0, Z13, Z13
+	VMULPS Z0, Z11, Z11
 	VMULPS Z0, Z12, Z12
+	VMULPS Z0, Z13, Z13
 
 several_whole:
-	VCMPPS    $0x03, Z6, Z7, K2
-	VCMPPS    $0x03, Z8, Z9, K3
+	VCMPPS    $0x03, Z7, Z6, K2
+	VCMPPS    $0x03, Z9, Z8, K3
 	KORW      K2, K3, K3
-	VCMPPS    $0x03, Z10, Z11, K2
+	VCMPPS    $0x03, Z11, Z10, K2
 	KORW      K3, K2, K2
-	VCMPPS    $0x03, Z12, Z13, K3
+	VCMPPS    $0x03, Z13, Z12, K3
 	KORW      K2, K3, K3
 	KORTESTW  K3, K3
 	JZ        several_numbers
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z6, Z6, K2
 	VMOVDQA32 Z2, K2, Z6
-	VCMPPS    $0x03, Z9, Z9, K2
-	VMOVDQA32 Z2, K2, Z9
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z8, Z8, K2
 	VMOVDQA32 Z2, K2, Z8
-	VCMPPS    $0x03, Z11, Z11, K2
-	VMOVDQA32 Z2, K2, Z11
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQA32 Z2, K2, Z9
 	VCMPPS    $0x03, Z10, Z10, K2
 	VMOVDQA32 Z2, K2, Z10
-	VCMPPS    $0x03, Z13, Z13, K2
-	VMOVDQA32 Z2, K2, Z13
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQA32 Z2, K2, Z11
 	VCMPPS    $0x03, Z12, Z12, K2
 	VMOVDQA32 Z2, K2, Z12
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQA32 Z2, K2, Z13
 
 several_numbers:
-	VPTESTMD  Z4, Z7, K2
-	VPADDD    Z1, Z7, Z14
-	VPADDD    Z3, Z7, K2, Z14
 	VPTESTMD  Z4, Z6, K2
-	VPADDD    Z1, Z6, Z7
-	VPADDD    Z3, Z6, K2, Z7
+	VPADDD    Z1, Z6, Z14
+	VPADDD    Z3, Z6, K2, Z14
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z6
+	VPADDD    Z3, Z7, K2, Z6
 	VPSRLD    $0x10, Z14, Z14
-	VMOVDQU16 Z7, K1, Z14
-	VPTESTMD  Z4, Z9, K2
-	VPADDD    Z1, Z9, Z6
-	VPADDD    Z3, Z9, K2, Z6
+	VMOVDQU16 Z6, K1, Z14
 	VPTESTMD  Z4, Z8, K2
-	VPADDD    Z1, Z8, Z7
-	VPADDD    Z3, Z8, K2, Z7
+	VPADDD    Z1, Z8, Z6
+	VPADDD    Z3, Z8, K2, Z6
+	VPTESTMD  Z4, Z9, K2
+	VPADDD    Z1, Z9, Z7
+	VPADDD    Z3, Z9, K2, Z7
 	VPSRLD    $0x10, Z6, Z6
 	VMOVDQU16 Z7, K1, Z6
-	VPTESTMD  Z4, Z11, K2
-	VPADDD    Z1, Z11, Z7
-	VPADDD    Z3, Z11, K2, Z7
 	VPTESTMD  Z4, Z10, K2
-	VPADDD    Z1, Z10, Z8
-	VPADDD    Z3, Z10, K2, Z8
+	VPADDD    Z1, Z10, Z7
+	VPADDD    Z3, Z10, K2, Z7
+	VPTESTMD  Z4, Z11, K2
+	VPADDD    Z1, Z11, Z8
+	VPADDD    Z3, Z11, K2, Z8
 	VPSRLD    $0x10, Z7, Z7
 	VMOVDQU16 Z8, K1, Z7
-	VPTESTMD  Z4, Z13, K2
-	VPADDD    Z1, Z13, Z8
-	VPADDD    Z3, Z13, K2, Z8
 	VPTESTMD  Z4, Z12, K2
-	VPADDD    Z1, Z12, Z9
-	VPADDD    Z3, Z12, K2, Z9
+	VPADDD    Z1, Z12, Z8
+	VPADDD    Z3, Z12, K2, Z8
+	VPTESTMD  Z4, Z13, K2
+	VPADDD    Z1, Z13, Z9
+	VPADDD    Z3, Z13, K2, Z9
 	VPSRLD    $0x10, Z8, Z8
 	VMOVDQU16 Z9, K1, Z8
 	MOVQ      DI, R11
@@ -2467,9 +3027,9 @@ one:
 	CMPQ    CX, $0x00000020
 	JL      last
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z6
-	VPSLLD  $0x10, Z6, Z7
-	VPANDD  Z5, Z6, Z6
+	VMOVUPS (R9)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z6
+	VPANDD  Z5, Z7, Z7
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     one_sources
@@ -2477,38 +3037,38 @@ one:
 one_source:
 	ADDQ    $0x18, R10
 	MOVQ    (R10), R9
-	VMOVUPS (R9)(AX*2), Z8
-	VPSLLD  $0x10, Z8, Z9
-	VPANDD  Z5, Z8, Z8
-	VMULPS  Z9, Z7, Z7
+	VMOVUPS (R9)(AX*2), Z9
+	VPSLLD  $0x10, Z9, Z8
+	VPANDD  Z5, Z9, Z9
 	VMULPS  Z8, Z6, Z6
+	VMULPS  Z9, Z7, Z7
 
 one_sources:
 	DECQ   R11
 	JNZ    one_source
 	TESTQ  R8, R8
 	JZ     one_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z7, Z7
 
 one_whole:
-	VCMPPS    $0x03, Z6, Z7, K2
+	VCMPPS    $0x03, Z7, Z6, K2
 	KORTESTW  K2, K2
 	JZ        one_numbers
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z6, Z6, K2
 	VMOVDQA32 Z2, K2, Z6
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
 
 one_numbers:
-	VPTESTMD  Z4, Z7, K2
-	VPADDD    Z1, Z7, Z8
-	VPADDD    Z3, Z7, K2, Z8
 	VPTESTMD  Z4, Z6, K2
-	VPADDD    Z1, Z6, Z7
-	VPADDD    Z3, Z6, K2, Z7
+	VPADDD    Z1, Z6, Z8
+	VPADDD    Z3, Z6, K2, Z8
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z6
+	VPADDD    Z3, Z7, K2, Z6
 	VPSRLD    $0x10, Z8, Z8
-	VMOVDQU16 Z7, K1, Z8
+	VMOVDQU16 Z6, K1, Z8
 	MOVQ      DI, R11
 	MOVQ      SI, R10
 
@@ -2529,45 +3089,45 @@ last:
 	BZHIQ       CX, R9, R9
 	KMOVQ       R9, K2
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K2, Z6
-	VPSLLD      $0x10, Z6, Z7
-	VPANDD      Z5, Z6, Z6
+	VMOVDQU16.Z (CX)(AX*2), K2, Z7
+	VPSLLD      $0x10, Z7, Z6
+	VPANDD      Z5, Z7, Z7
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K2, Z8
-	VPSLLD      $0x10, Z8, Z9
-	VPANDD      Z5, Z8, Z8
-	VMULPS      Z9, Z7, Z7
+	VMOVDQU16.Z (CX)(AX*2), K2, Z9
+	VPSLLD      $0x10, Z9, Z8
+	VPANDD      Z5, Z9, Z9
 	VMULPS      Z8, Z6, Z6
+	VMULPS      Z9, Z7, Z7
 
 last_sources:
 	DECQ   BX
 	JNZ    last_source
 	TESTQ  R8, R8
 	JZ     last_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z7, Z7
 
 last_whole:
-	VCMPPS    $0x03, Z6, Z7, K3
+	VCMPPS    $0x03, Z7, Z6, K3
 	KORTESTW  K3, K3
 	JZ        last_numbers
-	VCMPPS    $0x03, Z7, Z7, K3
-	VMOVDQA32 Z2, K3, Z7
 	VCMPPS    $0x03, Z6, Z6, K3
 	VMOVDQA32 Z2, K3, Z6
+	VCMPPS    $0x03, Z7, Z7, K3
+	VMOVDQA32 Z2, K3, Z7
 
 last_numbers:
-	VPTESTMD  Z4, Z7, K3
-	VPADDD    Z1, Z7, Z0
-	VPADDD    Z3, Z7, K3, Z0
 	VPTESTMD  Z4, Z6, K3
-	VPADDD    Z1, Z6, Z1
-	VPADDD    Z3, Z6, K3, Z1
+	VPADDD    Z1, Z6, Z0
+	VPADDD    Z3, Z6, K3, Z0
+	VPTESTMD  Z4, Z7, K3
+	VPADDD    Z1, Z7, Z1
+	VPADDD    Z3, Z7, K3, Z1
 	VPSRLD    $0x10, Z0, Z0
 	VMOVDQU16 Z1, K1, Z0
 	MOVQ      DI, BX
@@ -4119,18 +4679,18 @@ several:
 	CMPQ    CX, $0x00000080
 	JL      one
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z6
-	VPSLLD  $0x10, Z6, Z7
-	VPANDD  Z5, Z6, Z6
-	VMOVUPS 64(R9)(AX*2), Z8
-	VPSLLD  $0x10, Z8, Z9
-	VPANDD  Z5, Z8, Z8
-	VMOVUPS 128(R9)(AX*2), Z10
-	VPSLLD  $0x10, Z10, Z11
-	VPANDD  Z5, Z10, Z10
-	VMOVUPS 192(R9)(AX*2), Z12
-	VPSLLD  $0x10, Z12, Z13
-	VPANDD  Z5, Z12, Z12
+	VMOVUPS (R9)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z6
+	VPANDD  Z5, Z7, Z7
+	VMOVUPS 64(R9)(AX*2), Z9
+	VPSLLD  $0x10, Z9, Z8
+	VPANDD  Z5, Z9, Z9
+	VMOVUPS 128(R9)(AX*2), Z11
+	VPSLLD  $0x10, Z11, Z10
+	VPANDD  Z5, Z11, Z11
+	VMOVUPS 192(R9)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z12
+	VPANDD  Z5, Z13, Z13
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     several_sources
@@ -4138,123 +4698,123 @@ several:
 several_source:
 	ADDQ     $0x18, R10
 	MOVQ     (R10), R9
-	VMOVUPS  (R9)(AX*2), Z14
-	VPSLLD   $0x10, Z14, Z15
-	VPANDD   Z5, Z14, Z14
-	VCMPPS   $0x03, Z15, Z7, K2
-	VRANGEPS $0x04, Z15, Z7, Z16
-	VADDPS   Z15, Z7, K2, Z16
-	VMOVAPS  Z16, Z7
+	VMOVUPS  (R9)(AX*2), Z15
+	VPSLLD   $0x10, Z15, Z14
+	VPANDD   Z5, Z15, Z15
 	VCMPPS   $0x03, Z14, Z6, K2
-	VRANGEPS $0x04, Z14, Z6, Z15
-	VADDPS   Z14, Z6, K2, Z15
-	VMOVAPS  Z15, Z6
-	VMOVUPS  64(R9)(AX*2), Z14
-	VPSLLD   $0x10, Z14, Z15
-	VPANDD   Z5, Z14, Z14
-	VCMPPS   $0x03, Z15, Z9, K2
-	VRANGEPS $0x04, Z15, Z9, Z16
-	VADDPS   Z15, Z9, K2, Z16
-	VMOVAPS  Z16, Z9
+	VRANGEPS $0x04, Z14, Z6, Z16
+	VADDPS   Z14, Z6, K2, Z16
+	VMOVAPS  Z16, Z6
+	VCMPPS   $0x03, Z15, Z7, K2
+	VRANGEPS $0x04, Z15, Z7, Z14
+	VADDPS   Z15, Z7, K2, Z14
+	VMOVAPS  Z14, Z7
+	VMOVUPS  64(R9)(AX*2), Z15
+	VPSLLD   $0x10, Z15, Z14
+	VPANDD   Z5, Z15, Z15
 	VCMPPS   $0x03, Z14, Z8, K2
-	VRANGEPS $0x04, Z14, Z8, Z15
-	VADDPS   Z14, Z8, K2, Z15
-	VMOVAPS  Z15, Z8
-	VMOVUPS  128(R9)(AX*2), Z14
-	VPSLLD   $0x10, Z14, Z15
-	VPANDD   Z5, Z14, Z14
-	VCMPPS   $0x03, Z15, Z11, K2
-	VRANGEPS $0x04, Z15, Z11, Z16
-	VADDPS   Z15, Z11, K2, Z16
-	VMOVAPS  Z16, Z11
+	VRANGEPS $0x04, Z14, Z8, Z16
+	VADDPS   Z14, Z8, K2, Z16
+	VMOVAPS  Z16, Z8
+	VCMPPS   $0x03, Z15, Z9, K2
+	VRANGEPS $0x04, Z15, Z9, Z14
+	VADDPS   Z15, Z9, K2, Z14
+	VMOVAPS  Z14, Z9
+	VMOVUPS  128(R9)(AX*2), Z15
+	VPSLLD   $0x10, Z15, Z14
+	VPANDD   Z5, Z15, Z15
 	VCMPPS   $0x03, Z14, Z10, K2
-	VRANGEPS $0x04, Z14, Z10, Z15
-	VADDPS   Z14, Z10, K2, Z15
-	VMOVAPS  Z15, Z10
-	VMOVUPS  192(R9)(AX*2), Z14
-	VPSLLD   $0x10, Z14, Z15
-	VPANDD   Z5, Z14, Z14
-	VCMPPS   $0x03, Z15, Z13, K2
-	VRANGEPS $0x04, Z15, Z13, Z16
-	VADDPS   Z15, Z13, K2, Z16
-	VMOVAPS  Z16, Z13
+	VRANGEPS $0x04, Z14, Z10, Z16
+	VADDPS   Z14, Z10, K2, Z16
+	VMOVAPS  Z16, Z10
+	VCMPPS   $0x03, Z15, Z11, K2
+	VRANGEPS $0x04, Z15, Z11, Z14
+	VADDPS   Z15, Z11, K2, Z14
+	VMOVAPS  Z14, Z11
+	VMOVUPS  192(R9)(AX*2), Z15
+	VPSLLD   $0x10, Z15, Z14
+	VPANDD   Z5, Z15, Z15
 	VCMPPS   $0x03, Z14, Z12, K2
-	VRANGEPS $0x04, Z14, Z12, Z15
-	VADDPS   Z14, Z12, K2, Z15
-	VMOVAPS  Z15, Z12
+	VRANGEPS $0x04, Z14, Z12, Z16
+	VADDPS   Z14, Z12, K2, Z16
+	VMOVAPS  Z16, Z12
+	VCMPPS   $0x03, Z15, Z13, K2
+	VRANGEPS $0x04, Z15, Z13, Z14
+	VADDPS   Z15, Z13, K2, Z14
+	VMOVAPS  Z14, Z13
 
 several_sources:
 	DECQ   R11
 	JNZ    several_source
 	TESTQ  R8, R8
 	JZ     several_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
-	VMULPS Z0, Z9, Z9
+	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z8, Z8
-	VMULPS Z0, Z11, Z11
+	VMULPS Z0, Z9, Z9
 	VMULPS Z0, Z10, Z10
-	VMULPS Z0, Z13, Z13
+	VMULPS Z0, Z11, Z11
 	VMULPS Z0, Z12, Z12
+	VMULPS Z0, Z13, Z13
 
 several_whole:
-	VCMPPS    $0x03, Z6, Z7, K2
-	VCMPPS    $0x03, Z8, Z9, K3
+	VCMPPS    $0x03, Z7, Z6, K2
+	VCMPPS    $0x03, Z9, Z8, K3
 	KORW      K2, K3, K3
-	VCMPPS    $0x03, Z10, Z11, K2
+	VCMPPS    $0x03, Z11, Z10, K2
 	KORW      K3, K2, K2
-	VCMPPS    $0x03, Z12, Z13, K3
+	VCMPPS    $0x03, Z13, Z12, K3
 	KORW      K2, K3, K3
 	KORTESTW  K3, K3
 	JZ        several_numbers
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z6, Z6, K2
 	VMOVDQA32 Z2, K2, Z6
-	VCMPPS    $0x03, Z9, Z9, K2
-	VMOVDQA32 Z2, K2, Z9
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z8, Z8, K2
 	VMOVDQA32 Z2, K2, Z8
-	VCMPPS    $0x03, Z11, Z11, K2
-	VMOVDQA32 Z2, K2, Z11
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQA32 Z2, K2, Z9
 	VCMPPS    $0x03, Z10, Z10, K2
 	VMOVDQA32 Z2, K2, Z10
-	VCMPPS    $0x03, Z13, Z13, K2
-	VMOVDQA32 Z2, K2, Z13
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQA32 Z2, K2, Z11
 	VCMPPS    $0x03, Z12, Z12, K2
 	VMOVDQA32 Z2, K2, Z12
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQA32 Z2, K2, Z13
 
 several_numbers:
-	VPTESTMD  Z4, Z7, K2
-	VPADDD    Z1, Z7, Z14
-	VPADDD    Z3, Z7, K2, Z14
 	VPTESTMD  Z4, Z6, K2
-	VPADDD    Z1, Z6, Z7
-	VPADDD    Z3, Z6, K2, Z7
+	VPADDD    Z1, Z6, Z14
+	VPADDD    Z3, Z6, K2, Z14
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z6
+	VPADDD    Z3, Z7, K2, Z6
 	VPSRLD    $0x10, Z14, Z14
-	VMOVDQU16 Z7, K1, Z14
-	VPTESTMD  Z4, Z9, K2
-	VPADDD    Z1, Z9, Z6
-	VPADDD    Z3, Z9, K2, Z6
+	VMOVDQU16 Z6, K1, Z14
 	VPTESTMD  Z4, Z8, K2
-	VPADDD    Z1, Z8, Z7
-	VPADDD    Z3, Z8, K2, Z7
+	VPADDD    Z1, Z8, Z6
+	VPADDD    Z3, Z8, K2, Z6
+	VPTESTMD  Z4, Z9, K2
+	VPADDD    Z1, Z9, Z7
+	VPADDD    Z3, Z9, K2, Z7
 	VPSRLD    $0x10, Z6, Z6
 	VMOVDQU16 Z7, K1, Z6
-	VPTESTMD  Z4, Z11, K2
-	VPADDD    Z1, Z11, Z7
-	VPADDD    Z3, Z11, K2, Z7
 	VPTESTMD  Z4, Z10, K2
-	VPADDD    Z1, Z10, Z8
-	VPADDD    Z3, Z10, K2, Z8
+	VPADDD    Z1, Z10, Z7
+	VPADDD    Z3, Z10, K2, Z7
+	VPTESTMD  Z4, Z11, K2
+	VPADDD    Z1, Z11, Z8
+	VPADDD    Z3, Z11, K2, Z8
 	VPSRLD    $0x10, Z7, Z7
 	VMOVDQU16 Z8, K1, Z7
-	VPTESTMD  Z4, Z13, K2
-	VPADDD    Z1, Z13, Z8
-	VPADDD    Z3, Z13, K2, Z8
 	VPTESTMD  Z4, Z12, K2
-	VPADDD    Z1, Z12, Z9
-	VPADDD    Z3, Z12, K2, Z9
+	VPADDD    Z1, Z12, Z8
+	VPADDD    Z3, Z12, K2, Z8
+	VPTESTMD  Z4, Z13, K2
+	VPADDD    Z1, Z13, Z9
+	VPADDD    Z3, Z13, K2, Z9
 	VPSRLD    $0x10, Z8, Z8
 	VMOVDQU16 Z9, K1, Z8
 	MOVQ      DI, R11
@@ -4277,9 +4837,9 @@ one:
 	CMPQ    CX, $0x00000020
 	JL      last
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z6
-	VPSLLD  $0x10, Z6, Z7
-	VPANDD  Z5, Z6, Z6
+	VMOVUPS (R9)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z6
+	VPANDD  Z5, Z7, Z7
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     one_sources
@@ -4287,44 +4847,44 @@ one:
 one_source:
 	ADDQ     $0x18, R10
 	MOVQ     (R10), R9
-	VMOVUPS  (R9)(AX*2), Z8
-	VPSLLD   $0x10, Z8, Z9
-	VPANDD   Z5, Z8, Z8
-	VCMPPS   $0x03, Z9, Z7, K2
-	VRANGEPS $0x04, Z9, Z7, Z10
-	VADDPS   Z9, Z7, K2, Z10
-	VMOVAPS  Z10, Z7
+	VMOVUPS  (R9)(AX*2), Z9
+	VPSLLD   $0x10, Z9, Z8
+	VPANDD   Z5, Z9, Z9
 	VCMPPS   $0x03, Z8, Z6, K2
-	VRANGEPS $0x04, Z8, Z6, Z9
-	VADDPS   Z8, Z6, K2, Z9
-	VMOVAPS  Z9, Z6
+	VRANGEPS $0x04, Z8, Z6, Z10
+	VADDPS   Z8, Z6, K2, Z10
+	VMOVAPS  Z10, Z6
+	VCMPPS   $0x03, Z9, Z7, K2
+	VRANGEPS $0x04, Z9, Z7, Z8
+	VADDPS   Z9, Z7, K2, Z8
+	VMOVAPS  Z8, Z7
 
 one_sources:
 	DECQ   R11
 	JNZ    one_source
 	TESTQ  R8, R8
 	JZ     one_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z7, Z7
 
 one_whole:
-	VCMPPS    $0x03, Z6, Z7, K2
+	VCMPPS    $0x03, Z7, Z6, K2
 	KORTESTW  K2, K2
 	JZ        one_numbers
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z6, Z6, K2
 	VMOVDQA32 Z2, K2, Z6
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
 
 one_numbers:
-	VPTESTMD  Z4, Z7, K2
-	VPADDD    Z1, Z7, Z8
-	VPADDD    Z3, Z7, K2, Z8
 	VPTESTMD  Z4, Z6, K2
-	VPADDD    Z1, Z6, Z7
-	VPADDD    Z3, Z6, K2, Z7
+	VPADDD    Z1, Z6, Z8
+	VPADDD    Z3, Z6, K2, Z8
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z6
+	VPADDD    Z3, Z7, K2, Z6
 	VPSRLD    $0x10, Z8, Z8
-	VMOVDQU16 Z7, K1, Z8
+	VMOVDQU16 Z6, K1, Z8
 	MOVQ      DI, R11
 	MOVQ      SI, R10
 
@@ -4345,51 +4905,51 @@ last:
 	BZHIQ       CX, R9, R9
 	KMOVQ       R9, K2
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K2, Z6
-	VPSLLD      $0x10, Z6, Z7
-	VPANDD      Z5, Z6, Z6
+	VMOVDQU16.Z (CX)(AX*2), K2, Z7
+	VPSLLD      $0x10, Z7, Z6
+	VPANDD      Z5, Z7, Z7
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K2, Z8
-	VPSLLD      $0x10, Z8, Z9
-	VPANDD      Z5, Z8, Z8
-	VCMPPS      $0x03, Z9, Z7, K3
-	VRANGEPS    $0x04, Z9, Z7, Z10
-	VADDPS      Z9, Z7, K3, Z10
-	VMOVAPS     Z10, Z7
+	VMOVDQU16.Z (CX)(AX*2), K2, Z9
+	VPSLLD      $0x10, Z9, Z8
+	VPANDD      Z5, Z9, Z9
 	VCMPPS      $0x03, Z8, Z6, K3
-	VRANGEPS    $0x04, Z8, Z6, Z9
-	VADDPS      Z8, Z6, K3, Z9
-	VMOVAPS     Z9, Z6
+	VRANGEPS    $0x04, Z8, Z6, Z10
+	VADDPS      Z8, Z6, K3, Z10
+	VMOVAPS     Z10, Z6
+	VCMPPS      $0x03, Z9, Z7, K3
+	VRANGEPS    $0x04, Z9, Z7, Z8
+	VADDPS      Z9, Z7, K3, Z8
+	VMOVAPS     Z8, Z7
 
 last_sources:
 	DECQ   BX
 	JNZ    last_source
 	TESTQ  R8, R8
 	JZ     last_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z7, Z7
 
 last_whole:
-	VCMPPS    $0x03, Z6, Z7, K3
+	VCMPPS    $0x03, Z7, Z6, K3
 	KORTESTW  K3, K3
 	JZ        last_numbers
-	VCMPPS    $0x03, Z7, Z7, K3
-	VMOVDQA32 Z2, K3, Z7
 	VCMPPS    $0x03, Z6, Z6, K3
 	VMOVDQA32 Z2, K3, Z6
+	VCMPPS    $0x03, Z7, Z7, K3
+	VMOVDQA32 Z2, K3, Z7
 
 last_numbers:
-	VPTESTMD  Z4, Z7, K3
-	VPADDD    Z1, Z7, Z0
-	VPADDD    Z3, Z7, K3, Z0
 	VPTESTMD  Z4, Z6, K3
-	VPADDD    Z1, Z6, Z1
-	VPADDD    Z3, Z6, K3, Z1
+	VPADDD    Z1, Z6, Z0
+	VPADDD    Z3, Z6, K3, Z0
+	VPTESTMD  Z4, Z7, K3
+	VPADDD    Z1, Z7, Z1
+	VPADDD    Z3, Z7, K3, Z1
 	VPSRLD    $0x10, Z0, Z0
 	VMOVDQU16 Z1, K1, Z0
 	MOVQ      DI, BX
@@ -5929,18 +6489,18 @@ several:
 	CMPQ    CX, $0x00000080
 	JL      one
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z6
-	VPSLLD  $0x10, Z6, Z7
-	VPANDD  Z5, Z6, Z6
-	VMOVUPS 64(R9)(AX*2), Z8
-	VPSLLD  $0x10, Z8, Z9
-	VPANDD  Z5, Z8, Z8
-	VMOVUPS 128(R9)(AX*2), Z10
-	VPSLLD  $0x10, Z10, Z11
-	VPANDD  Z5, Z10, Z10
-	VMOVUPS 192(R9)(AX*2), Z12
-	VPSLLD  $0x10, Z12, Z13
-	VPANDD  Z5, Z12, Z12
+	VMOVUPS (R9)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z6
+	VPANDD  Z5, Z7, Z7
+	VMOVUPS 64(R9)(AX*2), Z9
+	VPSLLD  $0x10, Z9, Z8
+	VPANDD  Z5, Z9, Z9
+	VMOVUPS 128(R9)(AX*2), Z11
+	VPSLLD  $0x10, Z11, Z10
+	VPANDD  Z5, Z11, Z11
+	VMOVUPS 192(R9)(AX*2), Z13
+	VPSLLD  $0x10, Z13, Z12
+	VPANDD  Z5, Z13, Z13
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     several_sources
@@ -5948,123 +6508,123 @@ several:
 several_source:
 	ADDQ     $0x18, R10
 	MOVQ     (R10), R9
-	VMOVUPS  (R9)(AX*2), Z14
-	VPSLLD   $0x10, Z14, Z15
-	VPANDD   Z5, Z14, Z14
-	VCMPPS   $0x03, Z15, Z7, K2
-	VRANGEPS $0x05, Z15, Z7, Z16
-	VADDPS   Z15, Z7, K2, Z16
-	VMOVAPS  Z16, Z7
+	VMOVUPS  (R9)(AX*2), Z15
+	VPSLLD   $0x10, Z15, Z14
+	VPANDD   Z5, Z15, Z15
 	VCMPPS   $0x03, Z14, Z6, K2
-	VRANGEPS $0x05, Z14, Z6, Z15
-	VADDPS   Z14, Z6, K2, Z15
-	VMOVAPS  Z15, Z6
-	VMOVUPS  64(R9)(AX*2), Z14
-	VPSLLD   $0x10, Z14, Z15
-	VPANDD   Z5, Z14, Z14
-	VCMPPS   $0x03, Z15, Z9, K2
-	VRANGEPS $0x05, Z15, Z9, Z16
-	VADDPS   Z15, Z9, K2, Z16
-	VMOVAPS  Z16, Z9
+	VRANGEPS $0x05, Z14, Z6, Z16
+	VADDPS   Z14, Z6, K2, Z16
+	VMOVAPS  Z16, Z6
+	VCMPPS   $0x03, Z15, Z7, K2
+	VRANGEPS $0x05, Z15, Z7, Z14
+	VADDPS   Z15, Z7, K2, Z14
+	VMOVAPS  Z14, Z7
+	VMOVUPS  64(R9)(AX*2), Z15
+	VPSLLD   $0x10, Z15, Z14
+	VPANDD   Z5, Z15, Z15
 	VCMPPS   $0x03, Z14, Z8, K2
-	VRANGEPS $0x05, Z14, Z8, Z15
-	VADDPS   Z14, Z8, K2, Z15
-	VMOVAPS  Z15, Z8
-	VMOVUPS  128(R9)(AX*2), Z14
-	VPSLLD   $0x10, Z14, Z15
-	VPANDD   Z5, Z14, Z14
-	VCMPPS   $0x03, Z15, Z11, K2
-	VRANGEPS $0x05, Z15, Z11, Z16
-	VADDPS   Z15, Z11, K2, Z16
-	VMOVAPS  Z16, Z11
+	VRANGEPS $0x05, Z14, Z8, Z16
+	VADDPS   Z14, Z8, K2, Z16
+	VMOVAPS  Z16, Z8
+	VCMPPS   $0x03, Z15, Z9, K2
+	VRANGEPS $0x05, Z15, Z9, Z14
+	VADDPS   Z15, Z9, K2, Z14
+	VMOVAPS  Z14, Z9
+	VMOVUPS  128(R9)(AX*2), Z15
+	VPSLLD   $0x10, Z15, Z14
+	VPANDD   Z5, Z15, Z15
 	VCMPPS   $0x03, Z14, Z10, K2
-	VRANGEPS $0x05, Z14, Z10, Z15
-	VADDPS   Z14, Z10, K2, Z15
-	VMOVAPS  Z15, Z10
-	VMOVUPS  192(R9)(AX*2), Z14
-	VPSLLD   $0x10, Z14, Z15
-	VPANDD   Z5, Z14, Z14
-	VCMPPS   $0x03, Z15, Z13, K2
-	VRANGEPS $0x05, Z15, Z13, Z16
-	VADDPS   Z15, Z13, K2, Z16
-	VMOVAPS  Z16, Z13
+	VRANGEPS $0x05, Z14, Z10, Z16
+	VADDPS   Z14, Z10, K2, Z16
+	VMOVAPS  Z16, Z10
+	VCMPPS   $0x03, Z15, Z11, K2
+	VRANGEPS $0x05, Z15, Z11, Z14
+	VADDPS   Z15, Z11, K2, Z14
+	VMOVAPS  Z14, Z11
+	VMOVUPS  192(R9)(AX*2), Z15
+	VPSLLD   $0x10, Z15, Z14
+	VPANDD   Z5, Z15, Z15
 	VCMPPS   $0x03, Z14, Z12, K2
-	VRANGEPS $0x05, Z14, Z12, Z15
-	VADDPS   Z14, Z12, K2, Z15
-	VMOVAPS  Z15, Z12
+	VRANGEPS $0x05, Z14, Z12, Z16
+	VADDPS   Z14, Z12, K2, Z16
+	VMOVAPS  Z16, Z12
+	VCMPPS   $0x03, Z15, Z13, K2
+	VRANGEPS $0x05, Z15, Z13, Z14
+	VADDPS   Z15, Z13, K2, Z14
+	VMOVAPS  Z14, Z13
 
 several_sources:
 	DECQ   R11
 	JNZ    several_source
 	TESTQ  R8, R8
 	JZ     several_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
-	VMULPS Z0, Z9, Z9
+	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z8, Z8
-	VMULPS Z0, Z11, Z11
+	VMULPS Z0, Z9, Z9
 	VMULPS Z0, Z10, Z10
-	VMULPS Z0, Z13, Z13
+	VMULPS Z0, Z11, Z11
 	VMULPS Z0, Z12, Z12
+	VMULPS Z0, Z13, Z13
 
 several_whole:
-	VCMPPS    $0x03, Z6, Z7, K2
-	VCMPPS    $0x03, Z8, Z9, K3
+	VCMPPS    $0x03, Z7, Z6, K2
+	VCMPPS    $0x03, Z9, Z8, K3
 	KORW      K2, K3, K3
-	VCMPPS    $0x03, Z10, Z11, K2
+	VCMPPS    $0x03, Z11, Z10, K2
 	KORW      K3, K2, K2
-	VCMPPS    $0x03, Z12, Z13, K3
+	VCMPPS    $0x03, Z13, Z12, K3
 	KORW      K2, K3, K3
 	KORTESTW  K3, K3
 	JZ        several_numbers
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z6, Z6, K2
 	VMOVDQA32 Z2, K2, Z6
-	VCMPPS    $0x03, Z9, Z9, K2
-	VMOVDQA32 Z2, K2, Z9
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z8, Z8, K2
 	VMOVDQA32 Z2, K2, Z8
-	VCMPPS    $0x03, Z11, Z11, K2
-	VMOVDQA32 Z2, K2, Z11
+	VCMPPS    $0x03, Z9, Z9, K2
+	VMOVDQA32 Z2, K2, Z9
 	VCMPPS    $0x03, Z10, Z10, K2
 	VMOVDQA32 Z2, K2, Z10
-	VCMPPS    $0x03, Z13, Z13, K2
-	VMOVDQA32 Z2, K2, Z13
+	VCMPPS    $0x03, Z11, Z11, K2
+	VMOVDQA32 Z2, K2, Z11
 	VCMPPS    $0x03, Z12, Z12, K2
 	VMOVDQA32 Z2, K2, Z12
+	VCMPPS    $0x03, Z13, Z13, K2
+	VMOVDQA32 Z2, K2, Z13
 
 several_numbers:
-	VPTESTMD  Z4, Z7, K2
-	VPADDD    Z1, Z7, Z14
-	VPADDD    Z3, Z7, K2, Z14
 	VPTESTMD  Z4, Z6, K2
-	VPADDD    Z1, Z6, Z7
-	VPADDD    Z3, Z6, K2, Z7
+	VPADDD    Z1, Z6, Z14
+	VPADDD    Z3, Z6, K2, Z14
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z6
+	VPADDD    Z3, Z7, K2, Z6
 	VPSRLD    $0x10, Z14, Z14
-	VMOVDQU16 Z7, K1, Z14
-	VPTESTMD  Z4, Z9, K2
-	VPADDD    Z1, Z9, Z6
-	VPADDD    Z3, Z9, K2, Z6
+	VMOVDQU16 Z6, K1, Z14
 	VPTESTMD  Z4, Z8, K2
-	VPADDD    Z1, Z8, Z7
-	VPADDD    Z3, Z8, K2, Z7
+	VPADDD    Z1, Z8, Z6
+	VPADDD    Z3, Z8, K2, Z6
+	VPTESTMD  Z4, Z9, K2
+	VPADDD    Z1, Z9, Z7
+	VPADDD    Z3, Z9, K2, Z7
 	VPSRLD    $0x10, Z6, Z6
 	VMOVDQU16 Z7, K1, Z6
-	VPTESTMD  Z4, Z11, K2
-	VPADDD    Z1, Z11, Z7
-	VPADDD    Z3, Z11, K2, Z7
 	VPTESTMD  Z4, Z10, K2
-	VPADDD    Z1, Z10, Z8
-	VPADDD    Z3, Z10, K2, Z8
+	VPADDD    Z1, Z10, Z7
+	VPADDD    Z3, Z10, K2, Z7
+	VPTESTMD  Z4, Z11, K2
+	VPADDD    Z1, Z11, Z8
+	VPADDD    Z3, Z11, K2, Z8
 	VPSRLD    $0x10, Z7, Z7
 	VMOVDQU16 Z8, K1, Z7
-	VPTESTMD  Z4, Z13, K2
-	VPADDD    Z1, Z13, Z8
-	VPADDD    Z3, Z13, K2, Z8
 	VPTESTMD  Z4, Z12, K2
-	VPADDD    Z1, Z12, Z9
-	VPADDD    Z3, Z12, K2, Z9
+	VPADDD    Z1, Z12, Z8
+	VPADDD    Z3, Z12, K2, Z8
+	VPTESTMD  Z4, Z13, K2
+	VPADDD    Z1, Z13, Z9
+	VPADDD    Z3, Z13, K2, Z9
 	VPSRLD    $0x10, Z8, Z8
 	VMOVDQU16 Z9, K1, Z8
 	MOVQ      DI, R11
@@ -6087,9 +6647,9 @@ one:
 	CMPQ    CX, $0x00000020
 	JL      last
 	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z6
-	VPSLLD  $0x10, Z6, Z7
-	VPANDD  Z5, Z6, Z6
+	VMOVUPS (R9)(AX*2), Z7
+	VPSLLD  $0x10, Z7, Z6
+	VPANDD  Z5, Z7, Z7
 	MOVQ    BX, R11
 	MOVQ    DX, R10
 	JMP     one_sources
@@ -6097,44 +6657,44 @@ one:
 one_source:
 	ADDQ     $0x18, R10
 	MOVQ     (R10), R9
-	VMOVUPS  (R9)(AX*2), Z8
-	VPSLLD   $0x10, Z8, Z9
-	VPANDD   Z5, Z8, Z8
-	VCMPPS   $0x03, Z9, Z7, K2
-	VRANGEPS $0x05, Z9, Z7, Z10
-	VADDPS   Z9, Z7, K2, Z10
-	VMOVAPS  Z10, Z7
+	VMOVUPS  (R9)(AX*2), Z9
+	VPSLLD   $0x10, Z9, Z8
+	VPANDD   Z5, Z9, Z9
 	VCMPPS   $0x03, Z8, Z6, K2
-	VRANGEPS $0x05, Z8, Z6, Z9
-	VADDPS   Z8, Z6, K2, Z9
-	VMOVAPS  Z9, Z6
+	VRANGEPS $0x05, Z8, Z6, Z10
+	VADDPS   Z8, Z6, K2, Z10
+	VMOVAPS  Z10, Z6
+	VCMPPS   $0x03, Z9, Z7, K2
+	VRANGEPS $0x05, Z9, Z7, Z8
+	VADDPS   Z9, Z7, K2, Z8
+	VMOVAPS  Z8, Z7
 
 one_sources:
 	DECQ   R11
 	JNZ    one_source
 	TESTQ  R8, R8
 	JZ     one_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z7, Z7
 
 one_whole:
-	VCMPPS    $0x03, Z6, Z7, K2
+	VCMPPS    $0x03, Z7, Z6, K2
 	KORTESTW  K2, K2
 	JZ        one_numbers
-	VCMPPS    $0x03, Z7, Z7, K2
-	VMOVDQA32 Z2, K2, Z7
 	VCMPPS    $0x03, Z6, Z6, K2
 	VMOVDQA32 Z2, K2, Z6
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z2, K2, Z7
 
 one_numbers:
-	VPTESTMD  Z4, Z7, K2
-	VPADDD    Z1, Z7, Z8
-	VPADDD    Z3, Z7, K2, Z8
 	VPTESTMD  Z4, Z6, K2
-	VPADDD    Z1, Z6, Z7
-	VPADDD    Z3, Z6, K2, Z7
+	VPADDD    Z1, Z6, Z8
+	VPADDD    Z3, Z6, K2, Z8
+	VPTESTMD  Z4, Z7, K2
+	VPADDD    Z1, Z7, Z6
+	VPADDD    Z3, Z7, K2, Z6
 	VPSRLD    $0x10, Z8, Z8
-	VMOVDQU16 Z7, K1, Z8
+	VMOVDQU16 Z6, K1, Z8
 	MOVQ      DI, R11
 	MOVQ      SI, R10
 
@@ -6155,51 +6715,51 @@ last:
 	BZHIQ       CX, R9, R9
 	KMOVQ       R9, K2
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K2, Z6
-	VPSLLD      $0x10, Z6, Z7
-	VPANDD      Z5, Z6, Z6
+	VMOVDQU16.Z (CX)(AX*2), K2, Z7
+	VPSLLD      $0x10, Z7, Z6
+	VPANDD      Z5, Z7, Z7
 	MOVQ        DX, DX
 	JMP         last_sources
 
 last_source:
 	ADDQ        $0x18, DX
 	MOVQ        (DX), CX
-	VMOVDQU16.Z (CX)(AX*2), K2, Z8
-	VPSLLD      $0x10, Z8, Z9
-	VPANDD      Z5, Z8, Z8
-	VCMPPS      $0x03, Z9, Z7, K3
-	VRANGEPS    $0x05, Z9, Z7, Z10
-	VADDPS      Z9, Z7, K3, Z10
-	VMOVAPS     Z10, Z7
+	VMOVDQU16.Z (CX)(AX*2), K2, Z9
+	VPSLLD      $0x10, Z9, Z8
+	VPANDD      Z5, Z9, Z9
 	VCMPPS      $0x03, Z8, Z6, K3
-	VRANGEPS    $0x05, Z8, Z6, Z9
-	VADDPS      Z8, Z6, K3, Z9
-	VMOVAPS     Z9, Z6
+	VRANGEPS    $0x05, Z8, Z6, Z10
+	VADDPS      Z8, Z6, K3, Z10
+	VMOVAPS     Z10, Z6
+	VCMPPS      $0x03, Z9, Z7, K3
+	VRANGEPS    $0x05, Z9, Z7, Z8
+	VADDPS      Z9, Z7, K3, Z8
+	VMOVAPS     Z8, Z7
 
 last_sources:
 	DECQ   BX
 	JNZ    last_source
 	TESTQ  R8, R8
 	JZ     last_whole
-	VMULPS Z0, Z7, Z7
 	VMULPS Z0, Z6, Z6
+	VMULPS Z0, Z7, Z7
 
 last_whole:
-	VCMPPS    $0x03, Z6, Z7, K3
+	VCMPPS    $0x03, Z7, Z6, K3
 	KORTESTW  K3, K3
 	JZ        last_numbers
-	VCMPPS    $0x03, Z7, Z7, K3
-	VMOVDQA32 Z2, K3, Z7
 	VCMPPS    $0x03, Z6, Z6, K3
 	VMOVDQA32 Z2, K3, Z6
+	VCMPPS    $0x03, Z7, Z7, K3
+	VMOVDQA32 Z2, K3, Z7
 
 last_numbers:
-	VPTESTMD  Z4, Z7, K3
-	VPADDD    Z1, Z7, Z0
-	VPADDD    Z3, Z7, K3, Z0
 	VPTESTMD  Z4, Z6, K3
-	VPADDD    Z1, Z6, Z1
-	VPADDD    Z3, Z6, K3, Z1
+	VPADDD    Z1, Z6, Z0
+	VPADDD    Z3, Z6, K3, Z0
+	VPTESTMD  Z4, Z7, K3
+	VPADDD    Z1, Z7, Z1
+	VPADDD    Z3, Z7, K3, Z1
 	VPSRLD    $0x10, Z0, Z0
 	VMOVDQU16 Z1, K1, Z0
 	MOVQ      DI, BX

@@ -27,8 +27,8 @@ func TestGenerated(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	made, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(made) != 7 {
-		t.Fatalf("generated %v, %v; want 7 files", made, err)
+	if err != nil || len(made) != 9 {
+		t.Fatalf("generated %v, %v; want 9 files", made, err)
 	}
 	body := func(path string) []byte {
 		b, err := os.ReadFile(path)

@@ -14,17 +14,20 @@ const (
 )
 
 // Set is the kernels of one level. The zero value is portable Go.
-type Set struct{ level isa.Level }
+type Set struct {
+	level isa.Level
+	brain bool // with AVX512_BF16
+}
 
 // Best returns the kernels of the highest level that this machine can run.
-func Best() Set { return Set{isa.Best()} }
+func Best() Set { return Set{isa.Best(), isa.BrainFloat()} }
 
 // Select returns the kernels of a level, or an error that wraps [ErrLevel].
 func Select(l isa.Level) (Set, error) {
 	if l > isa.Best() {
 		return Set{}, fmt.Errorf("%w: %v, the best here is %v", ErrLevel, l, isa.Best())
 	}
-	return Set{l}, nil
+	return Set{l, l == AVX512 && isa.BrainFloat()}, nil
 }
 
 // Level returns the instruction set of s.

@@ -105,7 +105,7 @@ func (s Set) fold(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) 
 	case s.level == Go:
 		done = portable(op, c, scale, dsts, srcs, n)
 	default:
-		done = accelerated(s.level, op, c, scale, dsts, srcs)
+		done = s.accelerated(op, c, scale, dsts, srcs)
 	}
 	if done < n {
 		scalars(op, c, scale, dsts, srcs, done, n)

@@ -11,14 +11,22 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// each runs f for every level of this machine, with a seeded source that it prints on failure.
+// each runs f for every level of this machine, with a seeded source that it prints on failure. A machine with AVX512_BF16 also does
+// without.
 func each(t *testing.T, f func(t *testing.T, s Set, r *rand.Rand)) {
+	sets := map[string]Set{}
 	for l := Go; l <= Best().Level(); l++ {
-		t.Run(l.String(), func(t *testing.T) {
-			s, err := Select(l)
-			if err != nil {
-				t.Fatal(err)
-			}
+		s, err := Select(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets[l.String()] = s
+		if s.brain {
+			sets[l.String()+" without bf16"] = Set{level: l}
+		}
+	}
+	for name, s := range sets {
+		t.Run(name, func(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			f(t, s, rand.New(rand.NewPCG(seed, 0)))

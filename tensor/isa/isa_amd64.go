@@ -16,3 +16,6 @@ func Best() Level {
 // FastStrings says whether the processor's string instruction copies as fast as its vector stores do (Intel since 2012, AMD
 // since Zen 3).
 func FastStrings() bool { return cpu.X86.HasERMS }
+
+// BrainFloat says whether the processor has AVX512_BF16, instructions that round to bf16 (Intel since 2020, AMD since Zen 4).
+func BrainFloat() bool { return cpu.X86.HasAVX512BF16 && Best() == AVX512 }

@@ -7,3 +7,6 @@ func Best() Level { return Go }
 
 // FastStrings says whether the processor has an instruction that copies strings as fast as its vector stores do.
 func FastStrings() bool { return false }
+
+// BrainFloat says whether the processor has AVX512_BF16.
+func BrainFloat() bool { return false }

@@ -27,8 +27,7 @@ var (
 func (e elem) folded() int { return max(e.size, e.float) }
 
 // load reads a vector of elements, of which a mask, if any, selects some; the others become 0.
-func (e elem) load(s isa, m Mem, k *reg.OpmaskVirtual) vreg {
-	v := s.vec()
+func (e elem) load(m Mem, k *reg.OpmaskVirtual, v vreg) {
 	if k == nil {
 		switch e {
 		case f16:
@@ -39,7 +38,7 @@ func (e elem) load(s isa, m Mem, k *reg.OpmaskVirtual) vreg {
 		default:
 			VMOVUPS(m, v)
 		}
-		return v
+		return
 	}
 	switch e {
 	case f16:
@@ -54,7 +53,6 @@ func (e elem) load(s isa, m Mem, k *reg.OpmaskVirtual) vreg {
 	default:
 		VMOVUPS_Z(m, *k, v)
 	}
-	return v
 }
 
 // rounding holds the constants of rounding to bf16: one is the last place that stays, where it lies if there are masks. What is added to a number whose

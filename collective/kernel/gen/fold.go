@@ -29,8 +29,15 @@ func (k kernel) name(s isa) string {
 	return k.o.verb + k.from.name + "To" + k.to.name + s.name
 }
 
-// kernels are all there are. And, or and xor need no other type than bytes.
-func kernels() (all []kernel) {
+// kernels are all that there are of a set. And, or and xor need no other type than bytes; where there is an instruction that rounds to
+// bf16, only those that are split are written with it.
+func (s isa) kernels() (all []kernel) {
+	if s.brain {
+		for _, o := range []operation{sum, prod, low, high} {
+			all = append(all, kernel{o, bf16, bf16})
+		}
+		return all
+	}
 	for _, o := range []operation{sum, prod, low, high} {
 		for _, e := range []elem{f64, f32, f16, bf16, i64, i32, u8} {
 			all = append(all, kernel{o, e, e})
@@ -57,13 +64,16 @@ func (k kernel) lanes(s isa) int {
 }
 
 func folds(s isa) {
-	for _, k := range kernels() {
+	if s.brain {
+		interleave()
+	}
+	for _, k := range s.kernels() {
 		k.write(s)
 	}
 }
 
 // write writes a kernel: rounds of several vectors, then of one; then, with masks, what is left. In AVX2 it stops before
-// that, and the caller does the rest.
+// that, and the caller does the rest. Sums of two come first.
 func (k kernel) write(s isa) {
 	TEXT(k.name(s), NOSPLIT, "func(from, to int, dsts, srcs [][]byte, scale float64)")
 	Pragma("noescape")
@@ -118,6 +128,13 @@ func (k kernel) write(s isa) {
 			KMOVD(m, w.odds)
 		}
 	}
+	if s.brain {
+		w.order = s.vec()
+		VMOVUPS(interleaved, w.order)
+	}
+	if k.ofTwo() {
+		w.two()
+	}
 	if w.split && !s.wide { // twice the registers, of which there are 16
 		w.rounds("several", "one", unroll/2)
 	} else {
@@ -170,6 +187,7 @@ type walk struct {
 	split       bool              // bf16 to bf16: those with even numbers and those with odd ones are folded apart
 	upper       vreg              // the upper half of every 32 bits, if split
 	odds        reg.OpmaskVirtual // of AVX-512: the upper 16 of every 32 bits, if split
+	order       vreg              // of AVX512_BF16: where 16-bit elements go
 }
 
 // rounds writes a loop over so many vectors at a time, as long as there are enough.
@@ -202,7 +220,7 @@ func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
 	acc := make([][]vreg, vectors)
 	MOVQ(Mem{Base: w.srcs}, p)
 	for u := range acc {
-		acc[u] = w.load(place(p, w.from, u), k)
+		acc[u] = w.load(place(p, w.from, u), k, w.sums(u))
 	}
 	MOVQ(w.nsrcs, count)
 	MOVQ(w.srcs, list)
@@ -210,19 +228,38 @@ func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
 	Label(label + "_source")
 	ADDQ(U8(header), list)
 	MOVQ(Mem{Base: list}, p)
-	ins := w.o.single(w.isa, w.from)
 	for u := range acc {
-		if ins != nil && k == nil && w.from.folded() == w.from.size {
-			ins(place(p, w.from, u), acc[u][0], acc[u][0])
-			continue
-		}
-		for i, y := range w.load(place(p, w.from, u), k) {
-			w.o.combine(w.isa, w.from, acc[u][i], y)
-		}
+		w.add(acc[u], place(p, w.from, u), k)
 	}
 	Label(label + "_sources")
 	DECQ(count)
 	JNZ(LabelRef(label + "_source"))
+	out := w.result(label, acc)
+	MOVQ(w.ndsts, count)
+	MOVQ(w.dsts, list)
+	Label(label + "_destination")
+	MOVQ(Mem{Base: list}, p)
+	for u, v := range out {
+		w.to.store(v, place(p, w.to, u), k)
+	}
+	ADDQ(U8(header), list)
+	DECQ(count)
+	JNZ(LabelRef(label + "_destination"))
+}
+
+// add folds the vector at m into x.
+func (w *walk) add(x []vreg, m Mem, k *reg.OpmaskVirtual) {
+	if ins := w.o.single(w.isa, w.from); ins != nil && k == nil && w.from.folded() == w.from.size {
+		ins(m, x[0], x[0])
+		return
+	}
+	for i, y := range w.load(m, k, w.fresh()) {
+		w.o.combine(w.isa, w.from, x[i], y)
+	}
+}
+
+// result scales and narrows what was folded.
+func (w *walk) result(label string, acc [][]vreg) []vreg {
 	if w.other != nil {
 		TESTQ(w.other, w.other)
 		JZ(LabelRef(label + "_whole"))
@@ -238,10 +275,13 @@ func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
 	if w.other != nil {
 		Label(label + "_whole")
 	}
+	if w.brain {
+		return w.brains(label, acc)
+	}
 	if w.split {
 		w.quiet(label+"_numbers", acc)
 	}
-	out := make([]vreg, vectors)
+	out := make([]vreg, len(acc))
 	for u, v := range acc {
 		if w.split {
 			out[u] = w.join(v[0], v[1])
@@ -249,22 +289,30 @@ func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
 			out[u] = w.to.narrow(w.isa, v[0], w.c)
 		}
 	}
-	MOVQ(w.ndsts, count)
-	MOVQ(w.dsts, list)
-	Label(label + "_destination")
-	MOVQ(Mem{Base: list}, p)
-	for u, v := range out {
-		w.to.store(v, place(p, w.to, u), k)
-	}
-	ADDQ(U8(header), list)
-	DECQ(count)
-	JNZ(LabelRef(label + "_destination"))
+	return out
 }
 
-// load reads a vector of the source: two registers if it is split.
-func (w *walk) load(m Mem, k *reg.OpmaskVirtual) []vreg {
+// fresh is registers for a vector of the source.
+func (w *walk) fresh() []vreg {
+	if w.split {
+		return []vreg{w.vec(), w.vec()}
+	}
+	return []vreg{w.vec()}
+}
+
+// sums is the registers that the u-th vector is folded in.
+func (w *walk) sums(u int) []vreg {
+	if w.brain {
+		return []vreg{brainRegisters[2*u], brainRegisters[2*u+1]}
+	}
+	return w.fresh()
+}
+
+// load reads a vector of the source into registers: two if it is split.
+func (w *walk) load(m Mem, k *reg.OpmaskVirtual, into []vreg) []vreg {
 	if !w.split {
-		return []vreg{w.from.load(w.isa, m, k)}
+		w.from.load(m, k, into[0])
+		return into
 	}
 	v := w.vec()
 	if k == nil {
@@ -272,7 +320,13 @@ func (w *walk) load(m Mem, k *reg.OpmaskVirtual) []vreg {
 	} else {
 		VMOVDQU16_Z(m, *k, v)
 	}
-	return []vreg{w.shift(VPSLLD, 16, v), w.and(w.upper, v)}
+	VPSLLD(U8(16), v, into[0])
+	if w.wide {
+		VPANDD(w.upper, v, into[1])
+	} else {
+		VPAND(w.upper, v, into[1])
+	}
+	return into
 }
 
 // dispatcher is the Go that calls the kernels. They are called by name, because the arguments of a function value would
@@ -288,10 +342,10 @@ import "github.com/ringside-go/ringside/collective/plan"
 // key names a kernel.
 func key(op plan.Op, c conversion) int { return int(op)<<16 | int(c.from)<<8 | int(c.to) }
 `)
-	for _, s := range []isa{avx512, avx2} {
+	for _, s := range []isa{avx512, avx512BF16, avx2} {
 		fmt.Fprintf(&b, "\n// call%s calls the kernel, and says whether there is one.\n", s.name)
 		fmt.Fprintf(&b, "func call%s(key, from, to int, dsts, srcs [][]byte, scale float64) bool {\n\tswitch key {\n", s.name)
-		for _, k := range kernels() {
+		for _, k := range s.kernels() {
 			fmt.Fprintf(&b, "\tcase int(plan.%s)<<16 | int(plan.%s)<<8 | int(plan.%s):\n\t\t%s(from, to, dsts, srcs, scale)\n",
 				k.o.name, k.from.name, k.to.name, k.name(s))
 		}

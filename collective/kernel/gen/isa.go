@@ -6,19 +6,25 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-type vreg = reg.VecVirtual
+// vreg is a vector register, of the allocator's choice or a certain one.
+type vreg interface {
+	reg.Register
+	reg.Vec
+}
 
-// isa is one instruction set. What differs between the two is here and in the operations; most instructions have the
+// isa is one instruction set. What differs between them is here and in the operations; most instructions have the
 // same name for both widths.
 type isa struct {
 	name  string
 	bytes int // in a vector
 	wide  bool
+	brain bool // rounds to bf16 by an instruction
 }
 
 var (
-	avx512 = isa{"AVX512", 64, true}
-	avx2   = isa{"AVX2", 32, false}
+	avx512     = isa{"AVX512", 64, true, false}
+	avx512BF16 = isa{"AVX512BF16", 64, true, true}
+	avx2       = isa{"AVX2", 32, false, false}
 )
 
 func (s isa) vec() vreg {

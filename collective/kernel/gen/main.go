@@ -18,9 +18,10 @@ import (
 
 // sets are the files to write: what is in them, by name.
 var sets = map[string]func(){
-	"fold_avx512": func() { folds(avx512) },
-	"fold_avx2":   func() { folds(avx2) },
-	"copy":        copies,
+	"fold_avx512":     func() { folds(avx512) },
+	"fold_avx512bf16": func() { folds(avx512BF16) },
+	"fold_avx2":       func() { folds(avx2) },
+	"copy":            copies,
 }
 
 func main() {

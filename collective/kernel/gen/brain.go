@@ -1,0 +1,81 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/ir"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// AVX512_BF16 rounds 32 float32 to bf16 at once, to the nearest, ties to even; but it takes subnormal numbers for 0 and keeps what a NaN says.
+// So a round in which either is does as processors do that have no such instruction.
+
+// brainRegisters are those that elements of even and odd numbers are summed in, in turns: the instruction is made here, byte by byte, and
+// these need no further bits.
+var brainRegisters = []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7}
+
+// unlike is the classes of VFPCLASSPS that the instruction does otherwise: quiet NaN, subnormal, signaling NaN.
+const unlike = 0x01 | 0x20 | 0x80
+
+// interleaved is where the 16-bit elements of a vector come from, if those of even numbers are its lower half.
+var interleaved Mem
+
+func interleave() {
+	interleaved = GLOBL("interleaved", 8|16) // RODATA, NOPTR
+	for i := range 32 {
+		DATA(2*i, U16(i/2+i%2*16))
+	}
+}
+
+// brains rounds what was folded.
+func (w *walk) brains(label string, acc [][]vreg) []vreg {
+	var any reg.OpmaskVirtual
+	for _, v := range acc {
+		for _, x := range v {
+			k := K()
+			VFPCLASSPSZ(U8(unlike), x, k)
+			if any != nil {
+				KORW(any, k, k)
+			}
+			any = k
+		}
+	}
+	out := make([]vreg, len(acc))
+	for u, v := range acc {
+		out[u] = v[0]
+	}
+	KORTESTW(any, any)
+	JZ(LabelRef(label + "_alike"))
+	w.quiet(label+"_numbers", acc)
+	for u, v := range acc {
+		VMOVDQU32(w.join(v[0], v[1]), out[u])
+	}
+	JMP(LabelRef(label + "_rounded"))
+	Label(label + "_alike")
+	for u, v := range acc {
+		toBrain(v[1], v[0])
+		VPERMW(out[u], w.order, out[u])
+	}
+	Label(label + "_rounded")
+	return out
+}
+
+// toBrain is VCVTNE2PS2BF16 even, odd, even, which neither avo nor Go's assembler has: EVEX.512.F2.0F38.W0 72 /r. The lower half of even becomes what
+// was in even.
+func toBrain(odd, even vreg) {
+	number := func(v vreg) byte {
+		for i, r := range brainRegisters {
+			if r == v {
+				return byte(i)
+			}
+		}
+		panic("not one of the registers that the encoding is for")
+	}
+	o, e := number(odd), number(even)
+	code := []byte{0x62, 0xf2, (^o&15)<<3 | 0x07, 0x48, 0x72, 0xc0 | e<<3 | e}
+	Commentf("VCVTNE2PS2BF16 Z%d, Z%d, Z%d", e, o, e)
+	in := []Op{even, odd}
+	Instruction(&ir.Instruction{Opcode: "LONG", Operands: []Op{long(code)}, Inputs: in, Outputs: []Op{even}})
+	Instruction(&ir.Instruction{Opcode: "WORD", Operands: []Op{U16(code[4]) | U16(code[5])<<8}, Inputs: in, Outputs: []Op{even}})
+}
