@@ -51,8 +51,10 @@ func (h *hostile) play(stop <-chan struct{}) {
 			copy(mine.table, h.next(len(mine.table)))
 		} else { // almost right
 			copy(mine.payload, theirs.payload)
+			copy(mine.brief, theirs.brief)
 			copy(mine.table, theirs.table)
 			mine.payload[int(h.next(1)[0])%24] ^= h.next(1)[0]
+			mine.room(briefSize)[int(h.next(1)[0])%briefSize] ^= h.next(1)[0]
 			mine.table[int(h.next(1)[0])%len(mine.table)] ^= h.next(1)[0]
 		}
 		copy(mine.call, h.next(plan.CallBytes))

@@ -20,19 +20,18 @@ import (
 // A source is shared, everybody takes the same bytes of it, or split, every rank its own stretch. A piece of a shared source
 // fills a slot; of a split one, everybody's stretch has an equal part of the slot.
 //
-// The payload of the first meeting, where it does not hold the source:
+// Where the first meeting does not hold the source, a rank says there in 8 bytes where it is: a place (see memory.go), with bit 63 if the
+// result of an all-reduce goes elsewhere; or, below 2^placeBits, that it is staged, and the slot that has the first piece. At later
+// meetings it says the slot of the next piece. Two ranks say it beside their marks: who has seen that the other is there has it, and need
+// not fetch another line. What is said rarely is in the payload:
 //
-//	0  place of the source, 0: staged
-//	8  staging slot that has the first piece
-//	16 place of the destination, in a reduction
-//
-// At the later ones, word 8 is the slot of the next piece.
+//	16 place of the destination: of an all-reduce that goes elsewhere, of a reduce the root's, 0 if it has none
 
 // rooms is what a call works with, made once.
 type rooms struct {
 	give, want, into []plan.Slice // by rank: what of its source goes to whom; what to take of theirs; where that goes in dst
 	total            []int        // by rank: the bytes of its source, 0 for none
-	place            []uint64     // by rank: of its source as it said at the first meeting, 0: staged
+	place            []uint64     // by rank: of its source as it said at the first meeting
 	base             [][]byte     // by rank: its source, nil while staged
 	srcs, dsts       [][]byte
 }
@@ -72,7 +71,7 @@ func (c *Comm) piece(split bool) int {
 func (c *Comm) stage(m *move, k int) {
 	c.turn ^= 1
 	slot, size := c.own.stage[c.turn], c.piece(m.split)
-	binary.LittleEndian.PutUint64(c.payload()[8:], uint64(c.turn))
+	c.say(uint64(c.turn))
 	if !m.split {
 		b := m.src[min(k*size, len(m.src)):min((k+1)*size, len(m.src))]
 		c.fold.set.Copy(slot[:len(b)], b)
@@ -103,12 +102,11 @@ func (c *Comm) offer(m *move) {
 		c.fold.set.Copy(c.own.lines[(c.epoch+1)&1].flat[:n], m.src[:n])
 		c.stats.small++
 	default:
-		place := c.place(m.src[:n])
-		binary.LittleEndian.PutUint64(c.payload(), place)
-		if place == 0 {
+		if place := c.place(m.src[:n]); place == 0 {
 			c.stage(m, 0)
 			c.stats.staged++
 		} else {
+			c.say(place)
 			c.stats.direct++
 		}
 	}
@@ -187,15 +185,25 @@ func (c *Comm) take(m *move) error {
 	return nil
 }
 
+// say has this rank say, at the next meeting, where its source is.
+func (c *Comm) say(where uint64) {
+	binary.LittleEndian.PutUint64(c.own.lines[(c.epoch+1)&1].room(8), where)
+}
+
+// heard is what p said at the meeting just over.
+func (c *Comm) heard(p int) uint64 {
+	return binary.LittleEndian.Uint64(c.peers[p].lines[c.epoch&1].room(8))
+}
+
 // hear notes, once, what everybody said at the first meeting about its source.
 func (c *Comm) hear() {
 	for p := range c.peers {
-		c.room.place[p] = binary.LittleEndian.Uint64(c.peers[p].lines[c.epoch&1].payload)
+		c.room.place[p] = c.heard(p)
 	}
 }
 
 // isStaged says whether p's source, larger than flat, goes through slots.
-func (c *Comm) isStaged(p int) bool { return c.room.place[p] == 0 }
+func (c *Comm) isStaged(p int) bool { return c.room.place[p] < 1<<placeBits }
 
 // pieces takes what there is to take, after the first meeting: all at once, or piece by piece as long as a source is staged.
 func (c *Comm) pieces(m *move, pieces, size int) error {
@@ -220,7 +228,7 @@ func (c *Comm) pieces(m *move, pieces, size int) error {
 
 // stagedPiece is the piece, n bytes, that p has in the slot it said at the last meeting.
 func (c *Comm) stagedPiece(p int, split bool, size, n int) []byte {
-	slot := c.peers[p].stage[c.peers[p].lines[c.epoch&1].payload[8]&1]
+	slot := c.peers[p].stage[c.heard(p)&1]
 	if split {
 		return slot[c.rank*size : c.rank*size+n]
 	}

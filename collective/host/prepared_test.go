@@ -150,7 +150,7 @@ func TestTakeOver(t *testing.T) {
 			peer := &c.peers[1-c.rank]
 			slot := peer.lines[c.epoch&1].flat
 			if size > c.flat {
-				slot = peer.stage[peer.lines[c.epoch&1].payload[8]&1]
+				slot = peer.stage[c.heard(1-c.rank)&1]
 			}
 			if !bytes.Equal(dst, want) || !bytes.Equal(slot[:size], want) {
 				return fmt.Errorf("%d bytes: the result is not in both places", size)

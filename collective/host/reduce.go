@@ -97,6 +97,9 @@ func (c *Comm) takeOver(dst []byte, p int) [][]byte {
 	return r.dsts[:2]
 }
 
+// elsewhere says, beside the place of the source of an all-reduce, that its result goes to another.
+const elsewhere = 1 << 63
+
 func (c *Comm) allReduceLarge(dst, src []byte) error {
 	c.stats.bytes += uint64(len(src))
 	m := &move{src: src, dst: dst}
@@ -106,13 +109,15 @@ func (c *Comm) allReduceLarge(dst, src []byte) error {
 		stored = c.place(dst)
 	}
 	registered := given != 0 && stored != 0
-	if !registered {
-		given, stored = 0, 0
+	switch {
+	case !registered:
 		c.stage(m, 0)
+	case stored == given:
+		c.say(given)
+	default:
+		c.say(given | elsewhere)
+		binary.LittleEndian.PutUint64(c.payload()[16:], stored)
 	}
-	le := binary.LittleEndian
-	le.PutUint64(c.payload(), given)
-	le.PutUint64(c.payload()[16:], stored)
 	if err := c.meet(); err != nil {
 		return err
 	}
@@ -134,7 +139,7 @@ func (c *Comm) allReduceLarge(dst, src []byte) error {
 		if registered {
 			c.stage(m, 0)
 		} else {
-			le.PutUint64(c.payload()[8:], uint64(c.turn))
+			c.say(uint64(c.turn))
 		}
 		if err := c.meet(); err != nil {
 			return err
@@ -154,14 +159,16 @@ func (c *Comm) places(m *move, s plan.Slice) error {
 			r.srcs[p], r.dsts[p] = s.Of(m.src), s.Of(m.dst)
 			continue
 		}
-		said := c.peers[p].lines[c.epoch&1].payload
-		src, err := c.at(p, c.room.place[p], len(m.src))
+		place := c.room.place[p]
+		src, err := c.at(p, place&^elsewhere, len(m.src))
 		if err != nil {
 			return err
 		}
-		dst, err := c.at(p, binary.LittleEndian.Uint64(said[16:]), len(m.src))
-		if err != nil {
-			return err
+		dst := src
+		if place&elsewhere != 0 {
+			if dst, err = c.at(p, binary.LittleEndian.Uint64(c.peers[p].lines[c.epoch&1].payload[16:]), len(m.src)); err != nil {
+				return err
+			}
 		}
 		r.srcs[p], r.dsts[p] = s.Of(src), s.Of(dst)
 	}
