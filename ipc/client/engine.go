@@ -16,6 +16,7 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/shard"
+	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
 const (
@@ -35,12 +36,13 @@ const (
 // Engine has programs run by a worker. As every tensor.Engine it is used by one goroutine at a time;
 // Close and Stats, and Release of what was fetched, may be called by any.
 type Engine struct {
-	conn  ipc.Conn
-	addr  string
-	name  string // ours
-	log   *slog.Logger
-	arena *shm.Arena // ours, for uploads
-	table *shm.Table // the worker's, for results
+	conn   ipc.Conn
+	addr   string
+	name   string // ours
+	log    *slog.Logger
+	config *config.Config // how tensors lie
+	arena  *shm.Arena     // ours, for uploads
+	table  *shm.Table     // the worker's, for results
 
 	closed atomic.Bool
 	ctx    context.Context // done with Close; for waits that have no other
@@ -134,7 +136,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{addr: addr, name: o.Name, log: o.Logger, workers: make([]member, o.Workers), programs: mirror{max: o.Programs}}
+	e := &Engine{addr: addr, name: o.Name, log: o.Logger, config: o.Config, workers: make([]member, o.Workers), programs: mirror{max: o.Programs}}
 	for _, st := range o.Config.Stages() {
 		e.stages++
 		for i, r := range st.Workers {

@@ -160,6 +160,11 @@ func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
 	if e.programs.use(hash) {
 		e.stats.known.Add(1)
 	} else {
+		if len(e.workers) > 1 { // one has tensors whole, whatever the config says
+			if err := e.config.CheckProgram(b.Program); err != nil {
+				return fmt.Errorf("client: %w", err)
+			}
+		}
 		if err := wire.Bodies(0, hash, encoded, ipc.MaxMessage, func(m *wire.Body) error {
 			return e.send(ctx, wire.KindBody, m.Size(), func(dst []byte) []byte { return wire.AppendBody(dst, m) })
 		}); err != nil {

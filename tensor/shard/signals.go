@@ -25,17 +25,22 @@ type Signals map[tensor.Signal]Hint
 
 // find is the entry of m for a signal.
 func find[V any](m map[tensor.Signal]V, sig tensor.Signal) (v V, ok bool) {
-	if v, ok = m[sig]; ok {
-		return v, true
+	key, ok := findKey(m, sig)
+	return m[key], ok
+}
+
+// findKey is the key of the entry of m for a signal.
+func findKey[V any](m map[tensor.Signal]V, sig tensor.Signal) (best tensor.Signal, ok bool) {
+	if _, ok = m[sig]; ok {
+		return sig, true
 	}
-	best := ""
-	for k, w := range m {
+	for k := range m {
 		if k.Backward == sig.Backward && strings.Contains(k.Name, "*") && matches(k.Name, sig.Name) &&
-			(!ok || len(k.Name) > len(best) || len(k.Name) == len(best) && k.Name < best) {
-			v, ok, best = w, true, k.Name
+			(!ok || len(k.Name) > len(best.Name) || len(k.Name) == len(best.Name) && k.Name < best.Name) {
+			best, ok = k, true
 		}
 	}
-	return v, ok
+	return best, ok
 }
 
 // hint is what g says of a signal.
@@ -95,19 +100,27 @@ func (h Hint) on(m Mesh, s tensor.Shape) (l Layout, ok bool, err error) {
 	}
 	l = m.normal(l)
 	if h.Even {
-		for d, n := range s {
-			cuts := 1
-			for k := range m {
-				if at, ok := l[k].Sharded(); ok && at == d {
-					cuts *= m[k].Size
-				}
-			}
-			if n%cuts != 0 {
-				return l, true, fmt.Errorf("%w: dim %d of %v is to be cut evenly in %d", ErrPlacement, d, s, cuts)
-			}
+		if d, cuts, ok := uneven(m, l, s); ok {
+			return l, true, fmt.Errorf("%w: dim %d of %v is to be cut evenly in %d", ErrPlacement, d, s, cuts)
 		}
 	}
 	return l, true, nil
+}
+
+// uneven is the first dim of s that l cuts on m in parts that are not equal, and in how many.
+func uneven(m Mesh, l Layout, s tensor.Shape) (dim, cuts int, ok bool) {
+	for d, n := range s {
+		cuts := 1
+		for k := range m {
+			if at, ok := l[k].Sharded(); ok && at == d {
+				cuts *= m[k].Size
+			}
+		}
+		if n%cuts != 0 {
+			return d, cuts, true
+		}
+	}
+	return 0, 0, false
 }
 
 // check reports hints that no tensor on m can have.

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -38,6 +39,9 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	if r.o.NameParams {
 		for _, p := range params {
 			p.T.Signal(p.Name)
+		}
+		if m, ok := r.net.(nn.Signaler); ok {
+			m.SetSignals(true)
 		}
 	}
 	opt := optim.NewAdamW(params, optim.AdamWOptions{Decay: r.o.Decay})
@@ -89,6 +93,9 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 			err = r.s.Flush()
 		}
 		if err != nil {
+			if n == resumed && !errors.Is(err, ErrDiverged) {
+				r.sum.Steps = n // it was refused, or whoever should have taken it has died
+			}
 			return err
 		}
 		if n == resumed+1 { // the first one was also compiled

@@ -64,7 +64,8 @@ type Options struct {
 	// Prompt is what a sample goes on from; a piece of the held-out text if it is empty.
 	Prompt string
 
-	// NameParams gives every parameter the signal of its name (tensor.Tensor.Signal), for a config to place it.
+	// NameParams gives every parameter the signal of its name (tensor.Tensor.Signal), and what layers hand on where the model can (nn.Signaler),
+	// for a config to place it.
 	NameParams bool
 
 	// Progress is called after a step whose loss was read, in the training goroutine.

@@ -19,6 +19,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/shard"
 	"github.com/ringside-go/ringside/tensor/shard/config"
+	"github.com/ringside-go/ringside/tensor/train"
 )
 
 // place is where programs are to run.
@@ -32,6 +33,11 @@ type place struct {
 	zero1     bool
 	file      string // a config of workers and signals
 	hosts     int    // 2: of two that this machine plays
+
+	// For models that are trained in parts.
+	stages int
+	micro  int            // micro-batches, 0: as many as stages deserve
+	staged *config.Config // for stages, of the model's parts
 }
 
 func (p *place) flags(f *pflag.FlagSet) {
@@ -48,6 +54,9 @@ func (p *place) flags(f *pflag.FlagSet) {
 
 // config is how the session's tensors lie.
 func (p *place) config() (*config.Config, error) {
+	if p.staged != nil {
+		return p.staged, nil
+	}
 	if p.file != "" {
 		return p.fromFile()
 	}
@@ -85,6 +94,50 @@ func (p *place) fromFile() (*config.Config, error) {
 	return readConfig(p.file)
 }
 
+// stageFlags are those of commands that train a model.
+func (p *place) stageFlags(f *pflag.FlagSet) {
+	f.IntVar(&p.stages, "stages", 0, "put the model's layers on so many stages, a pipeline of as many workers, or of those of --workers, as many each")
+	f.IntVar(&p.micro, "micro-batches", 0, "cut a batch into so many, which stages work on at the same time (default with --stages: up to two a stage)")
+}
+
+// cutInStages makes the config for --stages, for a model that is trained in batches of that many.
+func (p *place) cutInStages(m *train.Model, batch int) error {
+	if p.stages == 0 {
+		if p.micro != 0 && p.file != "" {
+			return usagef("--config and --micro-batches exclude each other: the file says micro_batches")
+		}
+		return nil
+	}
+	if p.file != "" || p.mesh != "" || p.auto || p.inProcess {
+		return usagef("--stages and --config, --mesh, --auto-shard, --in-process exclude each other: a file says which workers have what")
+	}
+	n := p.workers
+	if n == 0 {
+		n = p.stages
+	}
+	if n%p.stages != 0 {
+		return usagef("--workers %d: expected a multiple of --stages %d, whose workers are as many each", n, p.stages)
+	}
+	if n == p.stages && p.zero1 {
+		return usagef("--zero1 cuts the optimizer's state among the workers of a stage, and a stage has one: say --workers %d or more", 2*n)
+	}
+	c, err := m.StageConfig(p.stages, n/p.stages)
+	if err != nil {
+		return err
+	}
+	c.ZeRO1, c.MicroBatches = p.zero1, p.micro
+	if batch == 0 {
+		batch = m.Defaults.Batch
+	}
+	for k := 1; p.micro == 0 && k <= min(batch, 2*p.stages); k++ {
+		if batch%k == 0 {
+			c.MicroBatches = k
+		}
+	}
+	p.staged = c
+	return nil
+}
+
 // seat is a session at its place, and what to know about it.
 type seat struct {
 	*tensor.Session
@@ -103,7 +156,7 @@ const statusTimeout = 2 * time.Second
 // open makes a session. It and a cluster of its own outlive ctx, so that an interrupt can end the work in good order.
 func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	given := 0
-	for _, b := range []bool{p.inProcess, p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.file != ""} {
+	for _, b := range []bool{p.inProcess, p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.file != "" || p.staged != nil} {
 		if b {
 			given++
 		}
@@ -128,7 +181,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 			return nil, err
 		}
 		return dial(ctx, &seat{addr: p.connect, secret: secret}, layout)
-	case layout.Workers() == 1 && p.workers == 0:
+	case layout.Workers() == 1 && p.workers == 0 && p.staged == nil:
 		addr := local.DispatcherAddr(local.Dir())
 		ask, cancel := context.WithTimeout(ctx, statusTimeout)
 		_, err := client.Status(ask, nil, addr)

@@ -14,6 +14,16 @@ import (
 
 // readConfig reads a config of workers and signals.
 func readConfig(file string) (*config.Config, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("--config: %s is no file but %v, expected a YAML file as docs/sharding.md describes", file, info.Mode().Type())
+	}
+	if info.Size() > config.MaxBytes {
+		return nil, fmt.Errorf("--config: %s has %d bytes, expected at most %d", file, info.Size(), config.MaxBytes)
+	}
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)

@@ -32,8 +32,8 @@ the workers, and a crash at any moment leaves it as it was. --resume goes on wit
 with as many workers as before, the steps that follow are bit for bit those of a run that was not stopped, with another
 number they differ by roundings. Options that are not given are the run's own.
 
---config may put a model's layers on different workers (docs/pipeline.yaml): each then works on another micro-batch of the step at a
-time, forward and backward in turns.
+--stages 2, or a --config such as docs/pipeline.yaml, puts a model's layers on different workers: each then works on another
+micro-batch of the step at a time, forward and backward in turns.
 
 Models:
 ` + modelList() + `
@@ -41,17 +41,23 @@ Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-m
 the text that comes with Go (Newton's Opticks). --json ends with one object on standard output.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := positive(cmd.Flags(), "steps", "batch", "accumulate", "lr", "loss-every", "every", "workers"); err != nil {
+			if err := positive(cmd.Flags(), "steps", "batch", "accumulate", "lr", "loss-every", "every", "workers", "stages", "micro-batches"); err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("sample") && o.Sample == 0 {
 				o.Sample = -1
 			}
-			o.NameParams = at.file != ""
 			m, err := train.Find(model)
 			if err != nil {
 				return &usageError{err.Error()}
 			}
+			if err := at.cutInStages(m, o.Batch); err != nil {
+				if errors.Is(err, train.ErrOption) {
+					return &usageError{err.Error()}
+				}
+				return err
+			}
+			o.NameParams = at.file != "" || at.staged != nil
 			if cmd.Flags().Changed("hosts") && at.hosts != 1 {
 				return onTwoHosts(cmd, &at)
 			}
@@ -77,6 +83,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
 	f.BoolVar(&asJSON, "json", false, "end with one JSON object on standard output")
 	at.flags(f)
+	at.stageFlags(f)
 	return c
 }
 
@@ -120,8 +127,9 @@ func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options,
 	}
 	defer sess.close()
 
+	o.MicroBatches = at.micro
 	if c := sess.layout; c != nil {
-		o.MicroBatches = c.MicroBatches
+		o.MicroBatches = max(at.micro, c.MicroBatches)
 		if len(c.Stages()) > 1 {
 			o.StageOf = c.StageFor
 		}

@@ -41,16 +41,24 @@ func TestTrainBadConfig(t *testing.T) {
 	runtimeDir(t)
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	for text, want := range map[string]string{
-		"batch:\n  shard: {axis: 0, along: model}\n":    file + ":2:27: batch.shard.along: model: the mesh has no such dim, expected data",
-		"micro_batches: 3\nbatch: {shard: {axis: 0}}\n": "micro-batches is 3, expected a divisor of the batch, 8",
-		"workers: 2\nbatch: {shard: {axis: 0, x: 1}}\n": file + ":2:29: batch.shard.x",
+		"batch:\n  shard: {axis: 0, along: model}\n":            file + ":2:27: batch.shard.along: model: the mesh has no such dim, expected data",
+		"micro_batches: 3\nbatch: {shard: {axis: 0}}\n":         "micro-batches is 3, expected a divisor of the batch, 8",
+		"workers: 2\nbatch: {shard: {axis: 0, x: 1}}\n":         file + ":2:29: batch.shard.x",
+		"workers: 2\nmodel.norm.weight:\n  shard: {axis: -2}\n": file + ":3:17: model.norm.weight.shard.axis: -2: a tensor of model.norm.weight has the shape [64], expected -1 to 0",
+		"workers: 3\nlayers: {shard: {axis: 0}}\n\"*.up_proj.weight\":\n  shard: {axis: 1, even: true}\n": file +
+			":4:26: *.up_proj.weight.shard.even: true: dim 1 of a tensor of model.layers.0.mlp.up_proj.weight, of shape [192 64], is cut in 3, expected a multiple of 3 there, workers that divide 64, or even: false",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := execute(t, "train", "--data", textFile(t), "--config", file); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q gave %v, expected %s", text, err, want)
+		out, _, err := execute(t, "train", "--data", textFile(t), "--config", file)
+		if err == nil || !strings.Contains(err.Error(), want) || out != "" {
+			t.Errorf("%q gave %v, expected %s\n%s", text, err, want, out)
 		}
+	}
+	folder := t.TempDir()
+	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", folder); err == nil || !strings.Contains(err.Error(), folder+" is no file but d") {
+		t.Errorf("a folder for a config gave %v", err)
 	}
 	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", file, "--workers", "2"); err == nil || !strings.Contains(err.Error(), "--config and --workers") {
 		t.Errorf("--config with --workers gave %v", err)

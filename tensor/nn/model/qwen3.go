@@ -70,10 +70,12 @@ type Qwen3 struct {
 	norm   *nn.RMSNorm
 	head   *nn.Linear // nil if tied
 	again  bool       // blocks are recomputed
+	signal bool       // what goes between parts has signals
 }
 
 // block is one layer.
 type block struct {
+	name     string // model.layers.0, if its results have signals
 	attnNorm *nn.RMSNorm
 	attn     *nn.Attention
 	mlpNorm  *nn.RMSNorm
@@ -128,9 +130,9 @@ func (m *Qwen3) Params() []tensor.Named {
 // embedding's parameter if that is tied to it.
 func (m *Qwen3) Parts() []nn.Part {
 	embed := nn.Prefix("model.embed_tokens", m.embed.Params())
-	parts := []nn.Part{{Name: "model.embed_tokens", Params: embed, Forward: m.embed.Forward}}
+	parts := []nn.Part{{Name: "model.embed_tokens", Params: embed, Lookup: true, Forward: m.embedded}}
 	for i, b := range m.blocks {
-		name := fmt.Sprintf("model.layers.%d", i)
+		name := layerName(i)
 		parts = append(parts, nn.Part{Name: name, Params: nn.Prefix(name, slices.Concat(
 			nn.Prefix("input_layernorm", b.attnNorm.Params()),
 			nn.Prefix("self_attn", b.attn.Params()),
@@ -148,7 +150,7 @@ func (m *Qwen3) Parts() []nn.Part {
 
 // hidden is the last layer's output [b, t, hidden], normalised, for tokens x [b, t].
 func (m *Qwen3) hidden(x *tensor.Tensor) *tensor.Tensor {
-	h := m.embed.Forward(x)
+	h := m.embedded(x)
 	for _, b := range m.blocks {
 		h = m.block(b, h)
 	}
@@ -164,8 +166,38 @@ func (m *Qwen3) block(b *block, h *tensor.Tensor) *tensor.Tensor {
 }
 
 func (b *block) forward(h *tensor.Tensor) *tensor.Tensor {
-	h = h.Add(b.attn.Forward(b.attnNorm.Forward(h)))
-	return h.Add(b.mlp.Forward(b.mlpNorm.Forward(h)))
+	h = signalled(b.name, ".self_attn.output", h.Add(b.attn.Forward(b.attnNorm.Forward(h))))
+	return signalled(b.name, ".mlp.output", h.Add(b.mlp.Forward(b.mlpNorm.Forward(h))))
+}
+
+// signalled gives h the signal of that name, unless part is empty.
+func signalled(part, name string, h *tensor.Tensor) *tensor.Tensor {
+	if part == "" {
+		return h
+	}
+	return h.Signal(part + name)
+}
+
+// SetSignals implements nn.Signaler: model.embed_tokens.output, model.layers.0.self_attn.output and model.layers.0.mlp.output, which have
+// what came before added to them.
+func (m *Qwen3) SetSignals(on bool) {
+	m.signal = on
+	for i, b := range m.blocks {
+		if b.name = ""; on {
+			b.name = layerName(i)
+		}
+	}
+}
+
+func layerName(i int) string { return fmt.Sprintf("model.layers.%d", i) }
+
+// embedded is the first layer's output for tokens x.
+func (m *Qwen3) embedded(x *tensor.Tensor) *tensor.Tensor {
+	h := m.embed.Forward(x)
+	if m.signal {
+		h.Signal("model.embed_tokens.output")
+	}
+	return h
 }
 
 // SetRecompute implements nn.Recomputer: layer by layer.

@@ -38,13 +38,13 @@ func Parse(file string, text []byte) (*Config, error) {
 	var doc yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(&doc); err != nil && err != io.EOF {
-		return nil, c.syntax(err)
+		return nil, c.syntax(err, text)
 	}
 	var second yaml.Node
 	if err := d.Decode(&second); err == nil {
 		return nil, c.wrong("", &second, "one document")
 	} else if err != io.EOF {
-		return nil, c.syntax(err)
+		return nil, c.syntax(err, text)
 	}
 	if doc.Kind == 0 || len(doc.Content) == 0 || doc.Content[0].Tag == "!!null" {
 		return nil, c.bad("", "", "the file is empty, expected signals; a program without a config needs no file")
@@ -61,7 +61,7 @@ func Parse(file string, text []byte) (*Config, error) {
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 // syntax is an error of the YAML parser, which gives a line and no column.
-func (c *Config) syntax(err error) error {
+func (c *Config) syntax(err error, text []byte) error {
 	e := &Error{File: c.file, Problem: err.Error()}
 	if m := yamlLine.FindStringSubmatch(e.Problem); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
@@ -71,6 +71,13 @@ func (c *Config) syntax(err error) error {
 		e.Col = 1
 	}
 	e.Problem = "no YAML: " + e.Problem
+	for i, line := range bytes.Split(text, []byte("\n")) { // the parser names it less clearly, or another line
+		if blank := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]; bytes.IndexByte(blank, '\t') >= 0 && len(blank) < len(line) {
+			e.Line, e.Col = i+1, bytes.IndexByte(blank, '\t')+1
+			e.Problem = "a tab before the key, expected spaces: YAML has no tabs there"
+			break
+		}
+	}
 	return e
 }
 

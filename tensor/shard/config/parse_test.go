@@ -111,7 +111,7 @@ func TestBadConfigs(t *testing.T) {
 		{"only a comment", "# nothing\n", "c.yaml: the file is empty, expected signals; a program without a config needs no file"},
 		{"no mapping", "- a\n- b\n", "c.yaml:1:1: a list: expected a mapping of keys to values"},
 		{"no YAML", "a: {shard: [\n", "c.yaml:1:1: no YAML: did not find expected node content"},
-		{"a tab", "a:\n\tshard: 1\n", "c.yaml:2:1: no YAML: found character that cannot start any token"},
+		{"a tab", "a:\n\tshard: 1\n", "c.yaml:2:1: a tab before the key, expected spaces: YAML has no tabs there"},
 		{"two documents", "a:\n---\nb:\n", "c.yaml:2:1: expected one document"},
 		{"unknown worker", "workers: 4\na:\n  workers: [0, 5]\n", "c.yaml:3:3: a.workers: 5: there is no such worker, expected 0 to 3"},
 		{"unknown worker in shard", "workers: 2\na:\n  shard: {axis: 0, workers: [0, 2]}\n", "c.yaml:3:20: a.workers: 2: there is no such worker, expected 0 to 1"},

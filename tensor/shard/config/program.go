@@ -1,0 +1,61 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
+)
+
+// CheckProgram reports the first tensor of p that can't lie as c says: it has no such dim, or one that is to be cut evenly and isn't
+// divided. The error is an *Error, with the place in the file that says so.
+func (c *Config) CheckProgram(p *tensor.Program) error {
+	err := c.Hints().Check(p, c.meshOf())
+	var e *shard.SignalError
+	if !errors.As(err, &e) {
+		return err
+	}
+	g := c.said(e.Hint)
+	name := "a tensor of " + e.Signal.String()
+	if g == nil { // of ZeRO1, which says nothing of even cuts
+		return c.bad("zero1", "", "%v", err)
+	}
+	if e.Cuts == 0 {
+		if len(e.Shape) == 0 {
+			return c.bad(g.Name+".shard.axis", fmt.Sprint(e.Axis), "%s is a number, which can't be cut: leave it out", name)
+		}
+		return c.bad(g.Name+".shard.axis", fmt.Sprint(e.Axis), "%s has the shape %v, expected %d to %d", name, e.Shape, -len(e.Shape), len(e.Shape)-1)
+	}
+	return c.bad(g.Name+".shard.even", "true", "dim %d of %s, of shape %v, is cut in %d, expected a multiple of %d there, workers that divide %d, or even: false",
+		e.Axis, name, e.Shape, e.Cuts, e.Cuts, e.Shape[e.Axis])
+}
+
+// said is the entry from which the hint for sig is.
+func (c *Config) said(sig tensor.Signal) *Signal {
+	if !sig.Backward {
+		return c.find(sig.Name)
+	}
+	if g := c.find(sig.Name); g != nil {
+		return c.find(g.Backward)
+	}
+	return nil
+}
+
+// meshOf says on which mesh the tensors of a signal lie; nil where stages of several sizes could have them.
+func (c *Config) meshOf() func(tensor.Signal) shard.Mesh {
+	stages, of := c.Stages(), c.StageOf()
+	same := stages[0].Mesh
+	for _, s := range stages {
+		if s.Mesh.Size() != same.Size() {
+			same = nil
+			break
+		}
+	}
+	return func(sig tensor.Signal) shard.Mesh {
+		if k, ok := shard.StageFor(of, sig); ok {
+			return stages[k].Mesh
+		}
+		return same
+	}
+}
