@@ -70,5 +70,5 @@ func (p *tileProgram) block(r *run, i0, i1 int) {
 
 // productCost is the work of a product with operations behind it, in the measure of shareable.
 func productCost(s *compile.Step) int {
-	return bounded(s.Out.Shape.Elems(), s.In[0].Shape[1])/25 + (len(s.Body)-1)*s.Out.Shape.Elems()
+	return productWorkOf(s) + (len(s.Body)-1)*s.Out.Shape.Elems()
 }

@@ -67,8 +67,8 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 
 const (
 	// minShared is the least work of a step, in quarters of a nanosecond of one thread, that is worth sharing with threads
-	// that spin: some microseconds.
-	minShared = 4 * 4000
+	// that spin: handing it over takes some tenths of a microsecond.
+	minShared = 4 * 1500
 	// partWork is about how much work a part has at least, where there are more parts than threads: several of them let
 	// whoever is ahead do more, as a thread may start late or lose its core.
 	partWork = 4 * 12_000
@@ -76,8 +76,10 @@ const (
 	partsOfThread = 4
 	// productWork is that of a part of a matrix product, which packs operands anew, and largeProduct the work of one from
 	// which on that costs more than it may win.
-	productWork  = 4 * 30_000
+	productWork  = 4 * 15_000
 	largeProduct = 4 * 500_000
+	// lossRow is the work of a row of a loss, however short.
+	lossRow = 4 * 60
 	// minSharedPlan is the least work of a plan's shared steps that is worth waking parked threads for.
 	minSharedPlan = 4 * 100_000
 )
@@ -137,8 +139,7 @@ func (d *Device) shareable(s *compile.Step) int {
 		if s.Out.DType == tensor.U8 {
 			return 0
 		}
-		k := s.In[0].Shape[len(s.In[0].Shape)-1]
-		return bounded(n, k) / 25 // 200 GFLOP/s
+		return productWorkOf(s)
 	case tensor.OpConv2D, tensor.OpConv2DGradX:
 		w := s.In[1].Shape
 		return bounded(n, w[1]*w[2]*w[3]) / 10
@@ -157,7 +158,7 @@ func (d *Device) shareable(s *compile.Step) int {
 		if s.In[0].DType != tensor.F32 {
 			return 0
 		}
-		return 4 * s.In[0].Shape.Elems()
+		return 4*s.In[0].Shape.Elems() + lossRow*s.In[0].Shape[0]
 	case tensor.OpIndexAdd:
 		if s.Out.DType != tensor.F32 {
 			return 0
@@ -179,6 +180,17 @@ func (d *Device) shareable(s *compile.Step) int {
 		}
 	}
 	return 0
+}
+
+// productWorkOf is the work of the matrix product in s, at 200 GFLOP/s. Columns are computed in whole vectors.
+func productWorkOf(s *compile.Step) int {
+	a, b := s.In[0].Shape, s.In[1].Shape
+	n := b[len(b)-1]
+	if n == 0 {
+		return 0
+	}
+	const vector = 16
+	return bounded(bounded(s.Out.Shape.Elems()/n, (n+vector-1)/vector*vector), a[len(a)-1]) / 25
 }
 
 // bounded is a*b, or a number that is large enough.

@@ -158,6 +158,17 @@ func (p *product) packPanel(dst []float32, b Matrix[float32], cols int) {
 			_ = b.Data[(done+p.lanes-1)*b.CS+p.depth-1]
 			p.transpose(&dst[done], 4*width, &b.Data[done*b.CS], 4*b.CS, whole)
 		}
+		if n := p.depth; done < cols && len(p.bufA) >= p.lanes*n { // those left, beside zeros in what holds a later
+			for j := range p.lanes {
+				if at := p.bufA[j*n:][:n]; done+j < cols {
+					copy(at, b.Data[(done+j)*b.CS:])
+				} else {
+					clear(at)
+				}
+			}
+			p.transpose(&dst[done], 4*width, &p.bufA[0], 4*n, whole)
+			done += p.lanes
+		}
 	}
 	for j := range cols {
 		k := 0
