@@ -6,9 +6,9 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// attention finds causal attention as tensor.Attention records it, and its gradient as autograd does:
+// attention finds attention as tensor.Attention records it, and its gradient as autograd does:
 //
-//	S = q kᵀ; P = causal_softmax(S, scale); y = P v
+//	S = q kᵀ; P = causal_softmax(S, scale), or softmax(S scale) where all see all; y = P v
 //	dP = dy vᵀ; dS = softmax_grad(P, dP) scale; dq = dS k; dk = dSᵀ q; dv = Pᵀ dy
 //
 // and makes one step of each, so that neither S nor P nor their gradients, of the size of the sequence squared, are ever
@@ -17,7 +17,8 @@ import (
 func (c *compiler) attention() {
 	m := attentionMatch{c: c, g: c.graph(), e: newEdit()}
 	for k := range c.plan.Steps {
-		if s := &c.plan.Steps[k]; s.Fused == Single && s.Op == tensor.OpCausalSoftmax && s.Out.DType == tensor.F32 {
+		s := &c.plan.Steps[k]
+		if s.Fused == Single && s.Out.DType == tensor.F32 && (s.Op == tensor.OpCausalSoftmax || s.Op == tensor.OpSoftmax && int(s.Ints[0]) == len(s.Out.Shape)-1) {
 			m.at(k)
 		}
 	}
@@ -36,6 +37,8 @@ type attentionMatch struct {
 	batch      tensor.Shape // D
 	s, t       int          // queries and keys
 	q, k, v    Operand      // [D s d], [D t d], [D t e]
+	scale      Operand
+	causal     int64 // 1 if a query sees only the keys up to its own
 	p, dy      Operand
 	yAt        int   // the step that makes y
 	forward    []int // all that become the forward step
@@ -48,9 +51,23 @@ type attentionMatch struct {
 func (m *attentionMatch) at(k int) {
 	soft := m.step(k)
 	r := len(soft.Out.Shape)
+	if r < 2 {
+		return
+	}
 	m.batch, m.s, m.t = soft.Out.Shape[:r-2], soft.Out.Shape[r-2], soft.Out.Shape[r-1]
 	m.p, m.forward, m.backward = soft.Out, []int{k}, nil
-	if soft.Out.Shape.Elems() == 0 || m.batch.Elems() > maxHeads || m.c.plan.Buffers[m.p.Buf].Place != Temp || !m.scores(soft.In[0], k) {
+	if soft.Out.Shape.Elems() == 0 || m.batch.Elems() > maxHeads || m.c.plan.Buffers[m.p.Buf].Place != Temp {
+		return
+	}
+	scores, reader := soft.In[0], k
+	if m.causal = 1; soft.Op == tensor.OpSoftmax {
+		if m.causal = 0; !m.scaled(&scores, &reader) {
+			return
+		}
+	} else {
+		m.scale = soft.In[1]
+	}
+	if !m.scores(scores, reader) {
 		return
 	}
 	readers := m.g.readers[m.p.Buf]
@@ -63,13 +80,13 @@ func (m *attentionMatch) at(k int) {
 	if len(readers) > 1 && !m.gradient(readers) {
 		return
 	}
-	in := []Operand{m.q, m.k, m.v, soft.In[1]}
-	f := Step{Instr: m.step(y).Instr, Op: soft.Op, Fused: Attention, In: in, Out: m.step(y).Out}
+	in := []Operand{m.q, m.k, m.v, m.scale}
+	f := Step{Instr: m.step(y).Instr, Op: soft.Op, Fused: Attention, In: in, Out: m.step(y).Out, Ints: []int64{m.causal}}
 	if f.Out.Shape.Elems() == 0 || m.q.Shape.Elems() == 0 || !f.Out.Shape.Equal(m.shape(m.s, last(f.Out.Shape))) {
 		return
 	}
 	if m.backward != nil {
-		b := Step{Op: tensor.OpSoftmaxGrad, Fused: AttentionGrad, In: []Operand{m.q, m.k, m.v, soft.In[1], m.dy, m.back}, Out: m.dq, Also: []Operand{m.dk, m.dv}}
+		b := Step{Op: tensor.OpSoftmaxGrad, Fused: AttentionGrad, In: []Operand{m.q, m.k, m.v, m.scale, m.dy, m.back}, Out: m.dq, Also: []Operand{m.dk, m.dv}, Ints: []int64{m.causal}}
 		at := slices.Min(m.backward)
 		b.Instr = m.step(slices.Max(m.backward)).Instr
 		if !m.g.available(b.In, at) {
@@ -99,6 +116,21 @@ func (m *attentionMatch) find(readers []use, ok func(s *Step) bool) int {
 		}
 	}
 	return at
+}
+
+// scaled takes apart the product with a scalar that x, which step k alone reads, comes from: x and k become its operand and itself.
+func (m *attentionMatch) scaled(x *Operand, k *int) bool {
+	d := m.g.def[x.Buf]
+	if d < 0 || !m.c.whole(*x) || !m.c.only(m.g, x.Buf, *k) || m.e.touched(d) {
+		return false
+	}
+	s := m.step(d)
+	if s.Fused != Single || s.Op != tensor.OpMul || s.In[0].Scalar >= 0 || s.In[1].Scalar < 0 || !s.Out.Shape.Equal(x.Shape) || !s.In[0].Shape.Equal(x.Shape) {
+		return false
+	}
+	m.forward = append(m.forward, d)
+	*x, *k, m.scale = s.In[0], d, s.In[1]
+	return true
 }
 
 // scores takes apart the product that x, the softmax's operand, comes from.

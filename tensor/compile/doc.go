@@ -9,7 +9,7 @@
 //	constants.go  a tensor that is full of one number becomes that scalar
 //	relu.go       the gradient of a ReLU looks at its result
 //	joinpads.go   a sum of pads that lie beside each other becomes one tensor in pieces (*)
-//	attention.go  causal attention and its gradient, without anything of the size of the sequence squared (*)
+//	attention.go  attention, causal or not, and its gradient, without anything of the size of the sequence squared (*)
 //	sink.go       attention writes where a copy or a joined piece would go
 //	normgrad.go   the gradients of a norm by input, weight and bias go over its rows once (*)
 //	lossgrad.go   a cross entropy and its gradient share their exponentials (*)

@@ -12,8 +12,8 @@ import (
 //	Single         the operation Op
 //	Tiles          elementwise operations, Body, over the elements of Out; all outputs have as many
 //	Attention      in   q [D s d], k [D t d], v [D t e], scale
-//	               out  y [D s e] = causal softmax(q kᵀ scale) v
-//	AttentionGrad  in   q, k, v, scale, dy [D s e], the scale of the gradient
+//	               out  y [D s e] = softmax(q kᵀ scale) v, causal if Ints[0] is 1
+//	AttentionGrad  in   q, k, v, scale, dy [D s e], the scale of the gradient; Ints as above
 //	               out  dq [D s d], dk [U t d], dv [U t e]: D is U and the dims that k and v are broadcast over
 //	JoinPads       in   pieces, in their order along dim Ints[0], then the value that each was padded with
 //	               out  the sum of the padded pieces; a piece may lie there already

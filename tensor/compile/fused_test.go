@@ -171,18 +171,22 @@ func heads(s *tensor.Session, b, h, kv, q, n, d int) (x, y, z *tensor.Tensor) {
 func TestAttentionIsOneStep(t *testing.T) {
 	for _, c := range []struct {
 		b, h, kv, q, n, d int
+		causal            bool
 		want              string // of what remains of it
 	}{
-		{2, 4, 4, 5, 5, 6, "attention attention_grad"},
-		{2, 4, 2, 5, 7, 6, "attention attention_grad"},
-		{1, 6, 1, 3, 3, 8, "attention attention_grad"},
+		{2, 4, 4, 5, 5, 6, true, "attention attention_grad"},
+		{2, 4, 2, 5, 7, 6, true, "attention attention_grad"},
+		{1, 6, 1, 3, 3, 8, true, "attention attention_grad"},
+		{2, 4, 4, 5, 5, 6, false, "attention attention_grad"},
+		{2, 4, 2, 7, 5, 6, false, "attention attention_grad"}, // more queries than keys
+		{1, 6, 1, 3, 3, 8, false, "attention attention_grad"},
 	} {
 		p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, _, _ *tensor.Tensor) {
 			q, k, v := heads(s, c.b, c.h, c.kv, c.q, c.n, c.d)
 			for _, x := range []*tensor.Tensor{q, k, v} {
 				x.RequireGrad()
 			}
-			y := tensor.Attention(q, k, v, 0.5, true)
+			y := tensor.Attention(q, k, v, 0.5, c.causal)
 			g, err := autograd.Grad(y.Transpose(1, 2).Reshape(c.b, c.q, -1).Square().Sum(), q, k, v)
 			if err != nil {
 				t.Fatal(err)
@@ -199,6 +203,35 @@ func TestAttentionIsOneStep(t *testing.T) {
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%+v: %s, expected %s\n%v", c, got, c.want, p)
+		}
+	}
+}
+
+// What attention and its gradient need grows with the sequence, not with its square.
+func TestAttentionTakesNoSquare(t *testing.T) {
+	const heads, n, d = 2, 1024, 8
+	for _, causal := range []bool{true, false} {
+		bytes := func(o *Options) int {
+			return planWith(t, o, func(s *tensor.Session, sc *tensor.Scope, _, _ *tensor.Tensor) {
+				var qkv []*tensor.Tensor
+				for range 3 {
+					qkv = append(qkv, tensor.Ones(s, tensor.F32, 1, heads, n, d).RequireGrad())
+				}
+				g, err := autograd.Grad(tensor.Attention(qkv[0], qkv[1], qkv[2], 0.5, causal).Square().Sum(), qkv...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, x := range g {
+					sc.Keep(x)
+				}
+			}).Temp
+		}
+		const one, square = heads * n * d * 4, heads * n * n * 4
+		if got := bytes(nil); got > 8*one || got >= square {
+			t.Errorf("causal %v: %d bytes of temporaries, where a query, key or value has %d and their square %d", causal, got, one, square)
+		}
+		if got := bytes(&Options{NoFuse: true}); got < 2*square {
+			t.Errorf("causal %v: only %d bytes of temporaries without fusion, expected two squares of %d at least", causal, got, square)
 		}
 	}
 }

@@ -17,6 +17,7 @@ type attention struct {
 	rows       int // of a block
 	q, k, v    heads
 	scale      int
+	causal     bool // or every query sees all keys
 }
 
 // heads is one matrix for each head: all of the same shape and strides.
@@ -59,7 +60,7 @@ func (x *heads) matrix(r *run, h, i int) kernel.Matrix[float32] {
 func (d *Device) newAttention(s *compile.Step) *attention {
 	q, v := s.In[0].Shape, s.In[2].Shape
 	r := len(q)
-	a := &attention{d: d, s: q[r-2], t: v[r-2], n: q[r-1], e: v[r-1], scale: s.In[3].Scalar,
+	a := &attention{d: d, s: q[r-2], t: v[r-2], n: q[r-1], e: v[r-1], scale: s.In[3].Scalar, causal: s.Ints[0] == 1,
 		q: newHeads(&s.In[0]), k: newHeads(&s.In[1]), v: newHeads(&s.In[2])}
 	blocks := (a.s + queryRows - 1) / queryRows
 	a.rows = (a.s + blocks - 1) / blocks
@@ -73,7 +74,18 @@ func (a *attention) blocks() int { return (a.s + a.rows - 1) / a.rows }
 func (a *attention) block(b int) (i, rows, seen int) {
 	i = b * a.rows
 	rows = min(a.rows, a.s-i)
+	if !a.causal {
+		return i, rows, a.t
+	}
 	return i, rows, i + rows + a.t - a.s
+}
+
+// sees is how many keys row i sees, and how many more each row after it.
+func (a *attention) sees(i int) (first, grow int) {
+	if !a.causal {
+		return a.t, 0
+	}
+	return i + a.t - a.s + 1, 1
 }
 
 // stride is the distance of rows of scores: whole vectors.
@@ -93,7 +105,8 @@ func (a *attention) weights(r *run, h, i, rows, seen int, p []float32) {
 		scale = 1
 	}
 	x := kernel.Rows{Data: p, Stride: ld}
-	r.table.SoftmaxRows(x, x, rows, seen, i+a.t-a.s+1, 1, scale)
+	first, grow := a.sees(i)
+	r.table.SoftmaxRows(x, x, rows, seen, first, grow, scale)
 }
 
 func (d *Device) attention(s *compile.Step) func(r *run) error {
@@ -150,7 +163,8 @@ func (d *Device) attentionGrad(s *compile.Step) func(r *run) error {
 					pm, ds := kernel.Matrix[float32]{Data: p, RS: ld, CS: 1}, kernel.Matrix[float32]{Data: dp, RS: ld, CS: 1}
 					d.gemm32(r, seen, a.e, rows, pm.T(), dyi, add, to(&dv, u, 0), dv.rs)
 					x := kernel.Rows{Data: dp, Stride: ld}
-					r.table.SoftmaxGradRows(x, kernel.Rows{Data: p, Stride: ld}, x, rows, seen, i+a.t-a.s+1, 1, scale)
+					first, grow := a.sees(i)
+					r.table.SoftmaxGradRows(x, kernel.Rows{Data: p, Stride: ld}, x, rows, seen, first, grow, scale)
 					d.gemm32(r, rows, a.n, seen, ds, a.k.matrix(r, h, 0), false, to(&dq, h, i), dq.rs)
 					d.gemm32(r, seen, a.n, rows, ds.T(), qi, add, to(&dk, u, 0), dk.rs)
 					add = true

@@ -8,7 +8,7 @@
 //	tiles.go chain.go             chains of them, tile by tile
 //	reduce.go rows.go rows64.go   reductions; operations of whole rows
 //	rows32.go normgrad.go loss.go rows in blocks; gradients of a norm in one pass; cross entropy
-//	attention.go                  causal attention and its gradient, block by block
+//	attention.go                  attention and its gradient, block by block
 //	matmul.go matmulhalf.go       products; those of 16 bits
 //	epilogue.go                   what stands behind a product
 //	conv.go move.go               convolutions and pools, what only moves elements

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -178,7 +179,7 @@ func TestTilesOfAllShapes(t *testing.T) {
 }
 
 // layer is what a transformer's step has: norms, attention, a projection cut in three, a gated layer, a loss, AdamW.
-func layer(b, h, kv, n, d int, scale float64) func(s *tensor.Session) []*tensor.Tensor {
+func layer(b, h, kv, n, d int, scale float64, causal bool) func(s *tensor.Session) []*tensor.Tensor {
 	return func(s *tensor.Session) []*tensor.Tensor {
 		s.Seed(5)
 		wide := (h + 2*kv) * d
@@ -195,7 +196,7 @@ func layer(b, h, kv, n, d int, scale float64) func(s *tensor.Session) []*tensor.
 		part := func(from, heads int) *tensor.Tensor {
 			return qkv.Narrow(2, from*d, heads*d).Reshape(b, n, heads, d).RMSNorm(g, 1e-6).Transpose(1, 2)
 		}
-		y := tensor.Attention(part(0, h), part(h, kv), part(h+kv, kv), scale, true)
+		y := tensor.Attention(part(0, h), part(h, kv), part(h+kv, kv), scale, causal)
 		y = x.Add(y.Transpose(1, 2).Reshape(b, n, h*d).Matmul(out))
 		u := y.Matmul(up)
 		y = y.Add(u.Narrow(2, 0, 24).SiLU().Mul(u.Narrow(2, 24, 24)))
@@ -224,11 +225,21 @@ func layer(b, h, kv, n, d int, scale float64) func(s *tensor.Session) []*tensor.
 
 // A transformer's training step gives what its single operations give, and the same bits for any number of threads.
 func TestFusedTrainingStep(t *testing.T) {
-	for _, c := range []struct {
+	type sizes struct {
 		b, h, kv, n, d int
 		scale          float64
-	}{{2, 4, 4, 7, 6, 0.4}, {2, 4, 2, 50, 8, 0.35}, {1, 3, 1, 97, 16, 0.25}, {2, 2, 2, 33, 5, -0.3}, {1, 1, 1, 2, 4, 0}} {
-		f := layer(c.b, c.h, c.kv, c.n, c.d, c.scale)
+		causal         bool
+	}
+	cases := []sizes{{2, 4, 4, 7, 6, 0.4, true}, {2, 4, 2, 50, 8, 0.35, true}, {1, 3, 1, 97, 16, 0.25, true}, {2, 2, 2, 33, 5, -0.3, true}, {1, 1, 1, 2, 4, 0, true},
+		{2, 4, 4, 7, 6, 0.4, false}, {1, 4, 2, 67, 8, 0.35, false}, {2, 2, 2, 33, 5, -0.3, false}}
+	t.Logf("seed %d", *randomSeed)
+	r := rand.New(rand.NewPCG(*randomSeed, 2))
+	for range programs(20, 80) / 10 {
+		kv, group := 1+r.IntN(3), 1+r.IntN(3)
+		cases = append(cases, sizes{1 + r.IntN(3), kv * group, kv, 2 + r.IntN(80), 4 + r.IntN(14), 0.1 + r.Float64()/2, r.IntN(2) == 0})
+	}
+	for _, c := range cases {
+		f := layer(c.b, c.h, c.kv, c.n, c.d, c.scale, c.causal)
 		for _, level := range kernel.Levels() {
 			want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
 			one := newTraced(t, cpu.Options{Level: &level}, false)
