@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
@@ -36,7 +38,8 @@ const (
 // Engine has programs run by a worker. As every tensor.Engine it is used by one goroutine at a time;
 // Close and Stats, and Release of what was fetched, may be called by any.
 type Engine struct {
-	conn   ipc.Conn
+	conn   ipc.Conn      // with the dispatcher
+	waiter *local.Waiter // of all conns
 	addr   string
 	name   string // ours
 	log    *slog.Logger
@@ -71,7 +74,16 @@ type Engine struct {
 	expected []int       // how many pieces each of its results has
 	pieces   [][]piece   // its results, as they come
 	gotErr   error       // or its error
-	waiter   ipc.Waiter  // of links
+
+	own     ipc.Conn    // with the worker; nil where the dispatcher forwards
+	to      ipc.Conn    // where messages go: own, or else conn
+	offer   *os.File    // of own, not taken yet
+	msg     ipc.Message // the worker's next message, when held
+	held    bool
+	word    ipc.Message // the dispatcher's, when worded
+	worded  bool
+	gone    error // why there is nothing more from the dispatcher,
+	ownGone error // and from the worker
 
 	saves  uint64 // sent so far
 	saving *save  // the one that is waited for
@@ -162,12 +174,17 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 		e.returns = append(e.returns, h)
 		e.rmu.Unlock()
 	}})
-	e.conn, err = route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
-		Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger, Secret: o.Secret,
-	})
-	if err != nil {
+	if e.waiter, err = local.NewWaiter(); err != nil {
 		return nil, err
 	}
+	e.conn, err = route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
+		Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger, Secret: o.Secret, Waiter: e.waiter,
+	})
+	if err != nil {
+		e.waiter.Close()
+		return nil, err
+	}
+	e.to = e.conn
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.open(ctx, &o); err != nil {
 		e.Close()
@@ -180,7 +197,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 func (e *Engine) open(ctx context.Context, o *Options) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	m := wire.OpenSession{Quota: o.Quota, Workers: uint32(o.Workers), Name: o.Name}
+	m := wire.OpenSession{Quota: o.Quota, Workers: uint32(o.Workers), Name: o.Name, Direct: o.Workers == 1 && local.Is(e.conn)}
 	if o.Workers > 1 {
 		m.Config = o.Config.Marshal()
 	}
@@ -195,7 +212,7 @@ func (e *Engine) open(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
-	return nil
+	return e.takeOffer(ctx)
 }
 
 // Name is the workers' names and processes, and the dispatcher's address.
@@ -281,8 +298,10 @@ func (e *Engine) Close() error {
 			_ = e.conn.Commit()
 		}
 		_ = e.conn.Close()
+		e.closeOwn()
 	} else {
 		_ = e.conn.Close() // whoever is in Submit is woken by this
+		e.closeOwn()
 		e.mu.Lock()
 	}
 	defer e.mu.Unlock()
@@ -292,6 +311,7 @@ func (e *Engine) Close() error {
 	for i := range e.workers {
 		e.workers[i].link.forget()
 	}
+	e.waiter.Close()
 	return errors.Join(e.table.Close(), e.arena.Close())
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
@@ -92,13 +91,6 @@ func (e *Engine) connect(ctx context.Context) error {
 		l := e.workers[r].link
 		if l == nil || l.conn != nil {
 			continue
-		}
-		if e.waiter == nil {
-			w, err := local.NewWaiter()
-			if err != nil {
-				return err
-			}
-			e.waiter = w
 		}
 		c, err := route.Pair(ctx, route.PairOptions{Name: "client " + e.name, Role: ipc.RoleClient, Dials: true, Secret: l.token, Logger: e.log,
 			Waiter: e.waiter, ForceTCP: true, Exchange: e.talk(uint32(r), l)})

@@ -41,6 +41,12 @@ func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 
 // receive waits for one message and handles it.
 func (e *Engine) receive(ctx context.Context) error {
+	if e.own != nil {
+		if err := e.waiter.Wait(ctx, e.look); err != nil {
+			return ipc.ContextError(ctx)
+		}
+		return e.next()
+	}
 	m, err := e.conn.Recv(ctx)
 	if err != nil {
 		if ctx.Err() != nil && e.conn.Err() == nil {
@@ -48,11 +54,19 @@ func (e *Engine) receive(ctx context.Context) error {
 		}
 		return e.fail(err)
 	}
-	return e.handle(&m)
+	return e.handle(&m, e.conn)
 }
 
 // drain handles the messages that are there.
 func (e *Engine) drain() error {
+	for e.err == nil && e.own != nil {
+		if !e.look() {
+			return nil
+		}
+		if err := e.next(); err != nil {
+			return err
+		}
+	}
 	for e.err == nil {
 		m, ok, err := e.conn.TryRecv()
 		if err != nil {
@@ -61,22 +75,24 @@ func (e *Engine) drain() error {
 		if !ok {
 			return nil
 		}
-		if err := e.handle(&m); err != nil {
+		if err := e.handle(&m, e.conn); err != nil {
 			return err
 		}
 	}
 	return e.err
 }
 
-// handle does what a message says, and gives it back.
-func (e *Engine) handle(m *ipc.Message) error {
-	defer e.conn.Release()
+// handle does what a message that came over a conn says, and gives it back.
+func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
+	defer from.Release()
 	var err error
 	switch m.Kind {
 	case wire.KindSessionOpened:
 		var opened wire.SessionOpened
 		if err = wire.ParseSessionOpened(m.Body, &opened); err == nil {
-			err = e.join(&opened)
+			if err = e.join(&opened); err == nil {
+				err = e.offered(m)
+			}
 		}
 	case wire.KindSegment:
 		err = e.addSegment(m)

@@ -71,7 +71,7 @@ func (e *Engine) savePart(ctx context.Context, files []*os.File, bases, ids []ui
 		return nil, err
 	}
 	wire.AppendSave(buf[:0], &m)
-	if err := e.conn.Commit(files...); err != nil {
+	if err := e.to.Commit(files...); err != nil {
 		return nil, e.broken(err)
 	}
 	e.stats.roundTrips.Add(1)

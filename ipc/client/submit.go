@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -340,7 +341,7 @@ func (e *Engine) announce(ctx context.Context, s *shm.Segment) error {
 		return err
 	}
 	wire.AppendSegment(buf[:0], &m)
-	if err := e.conn.Commit(s.File()); err != nil {
+	if err := e.to.Commit(s.File()); err != nil {
 		return e.broken(err)
 	}
 	e.stats.segments.Add(1)
@@ -354,19 +355,22 @@ func (e *Engine) send(ctx context.Context, kind uint32, n int, write func(dst []
 		return err
 	}
 	if got := write(buf[:0]); len(got) != n {
-		e.conn.Abort()
+		e.to.Abort()
 		return e.fail(fmt.Errorf("%s of %d bytes, announced as %d", wire.KindName(kind), len(got), n))
 	}
-	if err := e.conn.Commit(); err != nil {
+	if err := e.to.Commit(); err != nil {
 		return e.broken(err)
 	}
 	return nil
 }
 
 func (e *Engine) reserve(ctx context.Context, kind uint32, n int) ([]byte, error) {
-	buf, err := e.conn.Reserve(ctx, kind, n)
+	buf, err := e.to.TryReserve(kind, n)
+	if errors.Is(err, ipc.ErrFull) {
+		buf, err = e.room(ctx, kind, n)
+	}
 	if err != nil {
-		if ctx.Err() != nil && e.conn.Err() == nil {
+		if ctx.Err() != nil && e.to.Err() == nil {
 			return nil, ipc.ContextError(ctx)
 		}
 		return nil, e.broken(err)

@@ -36,6 +36,7 @@ func (d *Dispatcher) place(s *session) bool {
 		if open.Apart {
 			open.Token = token
 		}
+		open.Direct = s.direct && s.want == 1 && !open.Apart
 		w.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open), s.id, nil)
 	}
 	d.log.Info("session placed", "session", s.id, "name", s.name, "workers", names, "client", s.client)

@@ -16,6 +16,7 @@ type session struct {
 	name     string
 	quota    uint64
 	want     int    // workers
+	direct   bool   // the client takes a conn of its own with its worker
 	config   []byte // for them
 	client   *peer
 	workers  []*peer // by rank; nil while it waits for them
@@ -264,7 +265,7 @@ func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 	}
 	d.last++
 	s := &session{id: d.last, name: open.Name, quota: open.Quota, client: p, want: max(1, int(open.Workers)),
-		config: append([]byte(nil), open.Config...)}
+		direct: open.Direct, config: append([]byte(nil), open.Config...)}
 	p.session = s
 	if n := len(d.sessions); n >= d.o.MaxSessions {
 		s.over = true

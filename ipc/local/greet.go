@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -14,9 +15,18 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
-// handshake is the listener's half. The socket stays the caller's on error; the peer has
+// greeter is the half of the handshake that makes the conn's memory: a listener's, and an offer's.
+type greeter struct {
+	options ipc.Options
+	steps   *steps
+	full    func() bool   // there is no room for another conn
+	offers  bool          // the sockets are pairs made here: the kernel takes us for who is at the other end
+	refused atomic.Uint64 // peers
+}
+
+// handshake greets who is at the other end. The socket stays the caller's on error; the peer has
 // then been told why, if it can be told anything.
-func (l *listener) handshake(sock *net.UnixConn) (*conn, error) {
+func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 	cred, err := credentials(sock)
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
@@ -27,55 +37,58 @@ func (l *listener) handshake(sock *net.UnixConn) (*conn, error) {
 		return nil, fmt.Errorf("pid %d: waiting for Hello: %w", cred.Pid, err)
 	}
 	defer closeAll(files)
-	l.steps.took("greet: hello read")
+	g.steps.took("greet: hello read")
 	// Not before Hello has been read: the kernel tells who closes with unread data from
 	// who closes, and the peer would see that instead of the refusal.
-	if err := allowed(cred, l.options.AllowGID, false); err != nil {
-		return nil, l.refuse(sock, wire.RefuseUser, err)
+	if err := allowed(cred, g.options.AllowGID, false); err != nil {
+		return nil, g.refuse(sock, wire.RefuseUser, err)
 	}
 	var m wire.Hello
 	if err := wire.ParseHello(buf[:n], &m); err != nil {
 		if errors.Is(err, wire.ErrVersion) {
-			return nil, l.refuse(sock, wire.RefuseVersion, fmt.Errorf("%w: %w", ipc.ErrVersion, err))
+			return nil, g.refuse(sock, wire.RefuseVersion, fmt.Errorf("%w: %w", ipc.ErrVersion, err))
 		}
-		return nil, l.refuse(sock, wire.RefuseBroken, err)
+		return nil, g.refuse(sock, wire.RefuseBroken, err)
 	}
 	if m.Layout != layout {
-		return nil, l.refuse(sock, wire.RefuseVersion,
+		return nil, g.refuse(sock, wire.RefuseVersion,
 			fmt.Errorf("%w: ring layout %d, this is %d", ipc.ErrVersion, m.Layout, layout))
 	}
 	if len(files) != 1 {
-		return nil, l.refuse(sock, wire.RefuseBroken, fmt.Errorf("a Hello with %d descriptors, expected 1", len(files)))
+		return nil, g.refuse(sock, wire.RefuseBroken, fmt.Errorf("a Hello with %d descriptors, expected 1", len(files)))
 	}
-	if l.full() {
-		return nil, l.refuse(sock, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", maxUnaccepted))
+	if g.full() {
+		return nil, g.refuse(sock, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", maxUnaccepted))
 	}
-	return l.welcome(sock, &m, files[0])
+	return g.welcome(sock, &m, files[0])
 }
 
 // welcome makes the conn's memory and sends it.
-func (l *listener) welcome(sock *net.UnixConn, m *wire.Hello, page *os.File) (*conn, error) {
+func (g *greeter) welcome(sock *net.UnixConn, m *wire.Hello, page *os.File) (*conn, error) {
 	peer, err := peerOf(m, sock)
 	if err != nil {
 		return nil, err
 	}
-	bells, err := openPeerBells(page, m.DataBell, m.RoomBell, l.steps)
-	if err != nil {
-		return nil, l.refuse(sock, wire.RefuseBroken, err)
+	if g.offers {
+		peer.PID, peer.UID, peer.GID = int(m.PID), -1, -1
 	}
-	w, err := newWaiters(l.options.Waiter, l.steps)
+	bells, err := openPeerBells(page, m.DataBell, m.RoomBell, g.steps)
+	if err != nil {
+		return nil, g.refuse(sock, wire.RefuseBroken, err)
+	}
+	w, err := newWaiters(g.options.Waiter, g.steps)
 	if err != nil {
 		bells.seg.Close()
-		return nil, l.refuse(sock, wire.RefuseBusy, err)
+		return nil, g.refuse(sock, wire.RefuseBusy, err)
 	}
-	size := ring.Size(l.options.RingBytes)
+	size := ring.Size(g.options.RingBytes)
 	seg, err := shm.Create(int64(2*size), &shm.Options{Backing: shm.Memfd, Prefault: true})
 	if err != nil {
 		bells.seg.Close()
-		return nil, l.refuse(sock, wire.RefuseBusy, err)
+		return nil, g.refuse(sock, wire.RefuseBusy, err)
 	}
-	l.steps.took("greet: segment made")
-	c, err := l.open(sock, peer, seg, size, bells, w)
+	g.steps.took("greet: segment made")
+	c, err := g.open(sock, peer, seg, size, bells, w)
 	if err != nil {
 		seg.Close()
 		bells.seg.Close()
@@ -85,26 +98,26 @@ func (l *listener) welcome(sock *net.UnixConn, m *wire.Hello, page *os.File) (*c
 
 // open makes the rings, sends Welcome and starts the conn. The segments stay the caller's on
 // error.
-func (l *listener) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, size int, bells peerBells, w waiters) (*conn, error) {
+func (g *greeter) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, size int, bells peerBells, w waiters) (*conn, error) {
 	mem := seg.Bytes()
 	in, out := mem[:size:size], mem[size:2*size:2*size]
 	if err := errors.Join(ring.Init(in), ring.Init(out)); err != nil {
 		return nil, err
 	}
-	welcome := wire.Welcome(hello(&l.options, w, l.options.RingBytes))
+	welcome := wire.Welcome(hello(&g.options, w, g.options.RingBytes))
 	if err := sendFiles(sock, wire.AppendWelcome(nil, &welcome), seg.File(), w.page.seg.File()); err != nil {
 		return nil, fmt.Errorf("%s %q (pid %d): sending Welcome: %w", peer.Role, peer.Name, peer.PID, err)
 	}
-	l.steps.took("greet: welcome sent")
+	g.steps.took("greet: welcome sent")
 	seg.File().Close() // the mapping needs no descriptor
 	w.handedOver()
 	_ = sock.SetDeadline(time.Time{})
-	return newConn(peer, sock, seg, out, in, bells, w, l.options.Logger, l.steps)
+	return newConn(peer, sock, seg, out, in, bells, w, g.options.Logger, g.steps)
 }
 
 // refuse tells the peer why, as far as it listens, and returns the error for the log.
-func (l *listener) refuse(sock *net.UnixConn, reason uint32, err error) error {
-	l.refused.Add(1)
+func (g *greeter) refuse(sock *net.UnixConn, reason uint32, err error) error {
+	g.refused.Add(1)
 	text := strings.TrimPrefix(err.Error(), ipc.ErrRefused.Error()+": ") // the peer puts it in front again
 	m := wire.Refuse{Version: wire.Version, Reason: reason, Text: wire.CutText(text)}
 	if _, e := sock.Write(wire.AppendRefuse(nil, &m)); e != nil {

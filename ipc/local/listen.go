@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -25,14 +24,12 @@ const (
 
 type listener struct {
 	*ipc.Arrivals[*conn]
-	path    string
-	options ipc.Options
-	steps   *steps
-	sock    *net.UnixListener
-	lock    *lock
+	greeter
+	path string
+	sock *net.UnixListener
+	lock *lock
 
 	greeting chan struct{} // one slot for every handshake under way
-	refused  atomic.Uint64
 
 	mu      sync.Mutex
 	dialing map[*net.UnixConn]struct{} // handshakes under way
@@ -50,10 +47,12 @@ func (t Transport) Listen(path string, options *ipc.Options) (ipc.Listener, erro
 		return nil, err
 	}
 	l := &listener{
-		path: path, options: o, steps: t.steps,
+		greeter:  greeter{options: o, steps: t.steps},
+		path:     path,
 		greeting: make(chan struct{}, maxHandshakes),
 		dialing:  map[*net.UnixConn]struct{}{},
 	}
+	l.full = func() bool { return l.Len() >= maxUnaccepted }
 	switch w := o.Waiter.(type) {
 	case nil:
 		l.Arrivals = ipc.NewArrivals[*conn](ipc.NewWaiter()) // conns come from a goroutine of this process
@@ -198,6 +197,3 @@ func (l *listener) register(sock *net.UnixConn) bool {
 	_ = sock.SetDeadline(time.Now().Add(l.options.HandshakeTimeout))
 	return true
 }
-
-// full says whether too many conns wait to be accepted.
-func (l *listener) full() bool { return l.Len() >= maxUnaccepted }

@@ -42,6 +42,20 @@ func (c *conn) TryReserve(kind uint32, n int) ([]byte, error) {
 	return nil, c.ringError(err)
 }
 
+// CanSend says whether TryReserve of n bytes would find room, or an error. After false the conn's Waiter is woken once there is
+// room. It costs less than to try: nothing is written.
+func (c *conn) CanSend(n int) bool {
+	defer runtime.KeepAlive(c)
+	if len(c.filesAhead) < ipc.MaxFilesAhead && c.out.CanReserve(n) {
+		return true
+	}
+	_, err := c.TryReserve(0, n)
+	if err == nil {
+		c.Abort()
+	}
+	return err != ipc.ErrFull
+}
+
 func (c *conn) Reserve(ctx context.Context, kind uint32, n int) ([]byte, error) {
 	for {
 		buf, err := c.TryReserve(kind, n)

@@ -90,6 +90,13 @@ func (w *Waiter) unwatch() {
 	}
 }
 
+// Close lets go of the context of the last Wait and of a descriptor: no further conn can be opened with the waiter. Those that
+// were go on, until they are closed.
+func (w *Waiter) Close() {
+	w.unwatch()
+	w.page.seg.File().Close()
+}
+
 // OnPark has arm called before each sleep, until forget is.
 func (w *Waiter) OnPark(arm func()) (forget func()) {
 	w.changeArms(func(arms []*func()) []*func() { return append(arms, &arm) })

@@ -2,11 +2,12 @@ package wire
 
 // OpenSession asks for a session.
 //
-//	session uint64, quota uint64, apart uint8, workers uvarint, rank uvarint, key bytes, token bytes, config bytes, name text
+//	session uint64, quota uint64, apart uint8, direct uint8, workers uvarint, rank uvarint, key bytes, token bytes, config bytes, name text
 type OpenSession struct {
 	Session uint64
 	Quota   uint64 // bytes of tensors it may hold; 0: as the worker likes
 	Apart   bool   // client and worker share no memory, says the dispatcher: blocks go over a conn of their own
+	Direct  bool   // the client takes a conn of its own with the worker, and the dispatcher sees none in the way of it
 	Workers uint32 // how many run the session together; 0 and 1: one
 	Rank    uint32 // which of them this worker is, says the dispatcher
 	Key     []byte // what the session's workers know of each other, says the dispatcher: their conns' secret
@@ -20,6 +21,7 @@ func AppendOpenSession(dst []byte, m *OpenSession) []byte {
 	dst = appendU64(dst, m.Session)
 	dst = appendU64(dst, m.Quota)
 	dst = appendBool(dst, m.Apart)
+	dst = appendBool(dst, m.Direct)
 	dst = appendUint(dst, uint64(m.Workers))
 	dst = appendUint(dst, uint64(m.Rank))
 	dst = appendBytes(dst, m.Key)
@@ -30,7 +32,7 @@ func AppendOpenSession(dst []byte, m *OpenSession) []byte {
 
 // Size is the number of bytes AppendOpenSession writes.
 func (m *OpenSession) Size() int {
-	return 17 + sizeUint(uint64(m.Workers)) + sizeUint(uint64(m.Rank)) + sizeBytes(m.Key) + sizeBytes(m.Token) +
+	return 18 + sizeUint(uint64(m.Workers)) + sizeUint(uint64(m.Rank)) + sizeBytes(m.Key) + sizeBytes(m.Token) +
 		sizeBytes(m.Config) + sizeText(m.Name)
 }
 
@@ -40,6 +42,7 @@ func ParseOpenSession(src []byte, m *OpenSession) error {
 	m.Session = p.u64("Session")
 	m.Quota = p.u64("Quota")
 	m.Apart = p.bool("Apart")
+	m.Direct = p.bool("Direct")
 	m.Workers = p.number("Workers", MaxWorkers)
 	m.Rank = p.number("Rank", MaxWorkers-1)
 	m.Key = p.bytes("Key", MaxKey)

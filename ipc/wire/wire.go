@@ -38,13 +38,16 @@ import (
 //	   Result.Layout, values that are elsewhere, Meet; Save and Saved
 //	4  tensors of ends that share no memory go over a conn of their own: OpenSession.Token, Link, Push, Pushed and Pull; Data
 //	   and Read (14 and 15), which took them through the dispatcher, are no more; Watch and Watched
-const Version = 4
+//	5  client and worker of one host have a conn of their own: OpenSession.Direct, and a descriptor that may come with
+//	   SessionOpened; a session's messages go over either
+const Version = 5
 
-// Kinds of message. A number is never used twice.
+// Kinds of message. A number is never used twice. What goes from a client through the dispatcher to its worker, and back, goes
+// over a conn of their own where they have one; but not SessionOpened, Link and Fail.
 const (
 	KindOpenSession   uint32 = 1  // client → dispatcher → worker
 	KindCloseSession  uint32 = 2  // dispatcher → worker
-	KindSessionOpened uint32 = 3  // worker → dispatcher → client
+	KindSessionOpened uint32 = 3  // worker → dispatcher → client; one descriptor or none
 	KindSegment       uint32 = 4  // owner of a segment → who is given handles into it; one descriptor
 	KindDropSegment   uint32 = 5  // owner of a segment → the same
 	KindBody          uint32 = 6  // client → dispatcher → worker

@@ -83,7 +83,7 @@ func messages() []message {
 		of("Welcome", &welcome, AppendWelcome, (*Welcome).Size, ParseWelcome),
 		of("Refuse", &Refuse{Version: Version, Reason: RefuseVersion, Text: "version 9, this is version 1"},
 			AppendRefuse, (*Refuse).Size, ParseRefuse),
-		of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"},
+		of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"},
 			AppendOpenSession, (*OpenSession).Size, ParseOpenSession),
 		of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota},
 			AppendCloseSession, (*CloseSession).Size, ParseCloseSession),

@@ -69,7 +69,7 @@ func (s *session) answer(ctx context.Context, done *wire.Done) error {
 			s.returnedB += int(h.Len)
 		}
 	}
-	return s.w.send(ctx, wire.KindDone, done.Size(), func(dst []byte) []byte { return wire.AppendDone(dst, done) })
+	return s.send(ctx, wire.KindDone, done.Size(), func(dst []byte) []byte { return wire.AppendDone(dst, done) })
 }
 
 // explain puts err into done.

@@ -70,7 +70,7 @@ func newLink(w *Worker, open *wire.OpenSession) *link {
 }
 
 // start connects in a goroutine of its own, which calls opened when the conn stands, and then serves it.
-func (l *link) start(token []byte, opened func(context.Context) error) {
+func (l *link) start(token []byte, opened func() error) {
 	parent, over := context.WithCancelCause(context.Background())
 	l.cancel = over
 	go func() {
@@ -80,14 +80,14 @@ func (l *link) start(token []byte, opened func(context.Context) error) {
 		l.err = err
 		close(l.stood)
 		if err == nil && opened != nil {
-			err = opened(parent)
+			err = opened()
 		}
 		if err == nil {
 			err = l.serve(parent)
 		} else if !errors.Is(context.Cause(parent), errSessionOver) {
 			l.log.Warn("no conn of its own with a session's client", "err", err)
 			m := wire.Fail{Session: l.session, Code: wire.CodeInternal, Text: wire.CutText(fmt.Sprintf("worker %q: %v", l.w.o.Name, err))}
-			_ = l.w.send(parent, wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
+			_ = l.w.say(wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
 		}
 		if l.conn != nil {
 			_ = l.conn.Close()
@@ -120,7 +120,7 @@ func (l *link) exchange(token []byte) func(context.Context, []byte) ([]byte, err
 		if len(mine) > wire.MaxLink || m.Round >= wire.MaxLinkRounds {
 			return nil, fmt.Errorf("%d bytes to say in round %d", len(mine), m.Round)
 		}
-		if err := l.w.send(ctx, wire.KindLink, m.Size(), func(dst []byte) []byte { return wire.AppendLink(dst, &m) }); err != nil {
+		if err := l.w.say(wire.KindLink, m.Size(), func(dst []byte) []byte { return wire.AppendLink(dst, &m) }); err != nil {
 			return nil, err
 		}
 		m.Round, m.Token = m.Round+1, nil

@@ -60,7 +60,7 @@ func (s *session) save(ctx context.Context, m *ipc.Message) error {
 	}
 	s.endSave()
 	x.reply.End = uint64(x.off)
-	return s.w.send(ctx, wire.KindSaved, x.reply.Size(), func(dst []byte) []byte { return wire.AppendSaved(dst, &x.reply) })
+	return s.send(ctx, wire.KindSaved, x.reply.Size(), func(dst []byte) []byte { return wire.AppendSaved(dst, &x.reply) })
 }
 
 // endSave gives back what a Save under way has.

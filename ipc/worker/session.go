@@ -33,7 +33,8 @@ type session struct {
 
 	*shared // of a session with several workers; nil for others
 
-	link *link // to a client that shares no memory with us; nil for others
+	link   *link   // to a client that shares no memory with us; nil for others
+	direct *direct // the conn with a client of this host; nil for others
 
 	leased []wire.Handle // by the batch under way
 	saving *saving       // the Save under way
@@ -194,7 +195,7 @@ func (s *session) announce(ctx context.Context, h wire.Handle) error {
 		return fmt.Errorf("%w: result in %w", errInternal, err)
 	}
 	m := wire.Segment{Session: s.id, ID: seg.ID(), Bytes: uint64(seg.Size()), Memory: wire.MemoryHost}
-	if err := s.w.send(ctx, wire.KindSegment, m.Size(), func(dst []byte) []byte { return wire.AppendSegment(dst, &m) }, seg.File()); err != nil {
+	if err := s.send(ctx, wire.KindSegment, m.Size(), func(dst []byte) []byte { return wire.AppendSegment(dst, &m) }, seg.File()); err != nil {
 		return err
 	}
 	s.announced[h.Segment] = struct{}{}

@@ -94,14 +94,14 @@ func (t *team) join(w *Worker, s *session, key []byte, opened wire.SessionOpened
 		}
 		if err == nil {
 			close(t.ready)
-			err = w.send(ctx, wire.KindSessionOpened, opened.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &opened) })
+			err = w.say(wire.KindSessionOpened, opened.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &opened) })
 		}
 		if err == nil || errors.Is(context.Cause(ctx), errSessionOver) {
 			return
 		}
 		log.Warn("no group with the session's other workers", "err", err)
 		m := wire.Fail{Session: id, Code: wire.CodeInternal, Text: wire.CutText(fmt.Sprintf("worker %q, rank %d: %v", w.o.Name, t.rank, err))}
-		_ = w.send(context.Background(), wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
+		_ = w.say(wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
 	}()
 }
 
@@ -151,7 +151,7 @@ func (t *team) exchange(w *Worker, session uint64, group int, ranks []int) func(
 		if len(mine) > wire.MaxMeet {
 			return nil, fmt.Errorf("%d bytes for the others, at most %d", len(mine), wire.MaxMeet)
 		}
-		if err := w.send(ctx, wire.KindMeet, m.Size(), func(dst []byte) []byte { return wire.AppendMeet(dst, &m) }); err != nil {
+		if err := w.say(wire.KindMeet, m.Size(), func(dst []byte) []byte { return wire.AppendMeet(dst, &m) }); err != nil {
 			return nil, err
 		}
 		all := make([][]byte, len(ranks))

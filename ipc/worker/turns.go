@@ -40,49 +40,75 @@ type waiting struct {
 	files []*os.File
 }
 
-// step takes in what has come, and does one message. With a single session there is nobody to share
-// with, and messages are done where they lie; but it may have filled the queue to us with long batches, and so that another client
-// need not wait for all of them to have its session opened, now and then the queue is emptied all the same.
+// step takes in what has come, and does one message. What comes over a session's own conn is done where it lies. Of the
+// dispatcher's messages too, with a single session, for there is nobody to share with; but it may have filled the queue to us with long
+// batches, and so that another client need not wait for all of them to have its session opened, now and then the queue is emptied all
+// the same.
 //
-// Otherwise it is fair queueing by time: the session with a backlog that has used the least
-// is next. One whose backlog was empty starts where the others are.
+// Otherwise it is fair queueing by time: of the sessions with a message the one that has used the least
+// is next. One that had none starts where the others are.
 //
 // Sessions that several workers share wait for each other's workers. Among those each worker keeps to the order in which the
 // messages came, which is the dispatcher's and so everywhere the same: the one that came first to any worker waits for
 // nothing but what is done already.
 func (w *Worker) step(ctx context.Context) error {
-	if len(w.ready) == 0 {
-		m, err := w.conn.Recv(ctx)
-		if err != nil {
-			return err
-		}
-		alone := len(w.sessions) < 2
-		if alone {
-			if err = w.handle(ctx, &m); errors.Is(err, errAgain) {
-				id, _ := wire.Session(m.Body)
-				err = nil
-				w.again(w.sessions[id], waiting{kind: m.Kind, body: slices.Clone(m.Body)})
-			}
-		} else {
-			err = w.sort(ctx, &m)
-		}
-		closeAll(m.Files)
-		w.conn.Release()
-		if err != nil || len(w.ready) == 0 && !(alone && w.shouldLook()) {
-			return err
-		}
-	} else if err := ipc.ContextError(ctx); err != nil {
+	if err := ipc.ContextError(ctx); err != nil {
 		return err
 	}
-	if w.shouldLook() {
-		if err := w.takeIn(ctx); err != nil {
+	if !w.lookAround() && len(w.ready) == 0 {
+		if err := w.waiter.Wait(ctx, w.look); err != nil {
 			return err
 		}
 	}
-	if len(w.ready) == 0 { // sessions were closed
-		return nil
+	if w.lost != nil {
+		return w.lost
+	}
+	if w.held {
+		if err := w.take(ctx); err != nil {
+			return err
+		}
+	}
+	if w.broken {
+		if err := w.endOwned(ctx); err != nil {
+			return err
+		}
 	}
 	return w.turn(ctx)
+}
+
+// lookAround finds what there is to do, beside backlogs: the dispatcher's next message, or one of a session's own conn.
+func (w *Worker) lookAround() bool {
+	w.deliver()
+	if !w.held {
+		var err error
+		if w.msg, w.held, err = w.conn.TryRecv(); err != nil {
+			w.lost = err
+			return true
+		}
+	}
+	return w.lookAll() || w.held
+}
+
+// take does the dispatcher's message, or sorts it and what is behind it.
+func (w *Worker) take(ctx context.Context) error {
+	var err error
+	alone := len(w.sessions) < 2 && len(w.ready) == 0
+	if alone {
+		if err = w.handle(ctx, &w.msg); errors.Is(err, errAgain) {
+			id, _ := wire.Session(w.msg.Body)
+			err = nil
+			w.again(w.sessions[id], waiting{kind: w.msg.Kind, body: slices.Clone(w.msg.Body)})
+		}
+	} else {
+		err = w.sort(ctx, &w.msg)
+	}
+	closeAll(w.msg.Files)
+	w.conn.Release()
+	w.msg, w.held = ipc.Message{}, false
+	if err == nil && (!alone || w.shouldLook()) {
+		err = w.takeIn(ctx)
+	}
+	return err
 }
 
 // shouldLook reports whether it is time to take in what has come.
@@ -138,9 +164,19 @@ func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
 	return nil
 }
 
-// turn does the oldest message of the session that has used the least.
+// turn does the oldest message of the session that has used the least, if any has one.
 func (w *Worker) turn(ctx context.Context) error {
+	if len(w.ready) == 0 && len(w.sessions) == 1 && len(w.owned) == 1 {
+		if s := w.owned[0]; s.direct.ready { // nobody to share with
+			return w.doOwn(ctx, s)
+		}
+	}
 	var s, first *session
+	for _, x := range w.owned {
+		if x.direct.ready && (s == nil || x.used < s.used) {
+			s = x
+		}
+	}
 	for _, x := range w.ready {
 		if x.shared == nil {
 			if s == nil || x.used < s.used {
@@ -153,7 +189,16 @@ func (w *Worker) turn(ctx context.Context) error {
 	if s == nil || first != nil && first.used < s.used {
 		s = first
 	}
+	if s == nil {
+		return nil
+	}
 	w.clock = s.used
+	began := time.Now()
+	if s.direct != nil && s.direct.ready {
+		err := w.doOwn(ctx, s)
+		s.used += time.Since(began) + messageTime
+		return err
+	}
 	q := s.backlog[0]
 	s.backlog[0] = waiting{}
 	s.backlog = s.backlog[1:]
@@ -161,7 +206,6 @@ func (w *Worker) turn(ctx context.Context) error {
 	if len(s.backlog) == 0 {
 		w.idle(s)
 	}
-	began := time.Now()
 	m := ipc.Message{Kind: q.kind, Body: q.body, Files: q.files}
 	err := w.handle(ctx, &m)
 	closeAll(m.Files)

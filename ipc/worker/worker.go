@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
@@ -77,14 +78,21 @@ type Worker struct {
 	o        Options
 	log      *slog.Logger
 	dev      Device
-	conn     ipc.Conn
-	sending  sync.Mutex     // held from Reserve to Commit
-	leaving  sync.WaitGroup // of groups that sessions had
+	conn     ipc.Conn       // to the dispatcher
+	waiter   *local.Waiter  // that the goroutine sleeps on, for this conn and those of sessions
+	post     post           // what is said over it
+	leaving  sync.WaitGroup // of groups that sessions had, and of offers of conns
 	table    *shm.Table     // the clients' segments, by session
 	sessions map[uint64]*session
-	run      wire.Run      // the one being handled
-	done     wire.Done     // its answer
-	ready    []*session    // those with a backlog
+	run      wire.Run    // the one being handled
+	done     wire.Done   // its answer
+	ready    []*session  // those with a backlog
+	owned    []*session  // those with conns of their own, or an offer of one
+	broken   bool        // one of these conns is
+	msg      ipc.Message // the dispatcher's oldest message, when held
+	held     bool
+	lost     error         // why the dispatcher is
+	look     func() bool   // finds something to do
 	arrived  uint64        // messages that were put into backlogs
 	looked   time.Time     // when what had come was last taken in
 	clock    time.Duration // what the session that had the last turn had used before it
@@ -117,6 +125,7 @@ func New(o *Options) (*Worker, error) {
 		}
 		w.dev = CPU(dev)
 	}
+	w.look = w.lookAround
 	w.table = shm.NewTable(&shm.TableOptions{Sealed: !w.o.AllowUnsealed, MaxBytes: w.o.MaxMapped, MaxSegments: maxSegments, OnRelease: func(owner uint64, h shm.Handle) {
 		if s := w.sessions[owner]; s != nil {
 			s.giveBack(h)
@@ -147,12 +156,16 @@ func (w *Worker) Stats() Stats {
 // that are open then are told why. It is called once.
 func (w *Worker) Serve(ctx context.Context, addr string) error {
 	defer w.close()
+	var err error
+	if w.waiter, err = local.NewWaiter(); err != nil {
+		return fmt.Errorf("worker %q: %w", w.o.Name, err)
+	}
 	order := route.Order()
 	if w.o.Transport != nil {
 		order = []ipc.Transport{w.o.Transport}
 	}
 	conn, err := route.Dial(ctx, order, []string{addr}, &ipc.Options{
-		Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.o.Name}, Logger: w.log, Secret: w.o.Secret,
+		Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.o.Name}, Logger: w.log, Secret: w.o.Secret, Waiter: w.waiter,
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -188,9 +201,13 @@ func (w *Worker) close() {
 		_ = w.conn.Close()
 	}
 	for _, s := range w.sessions {
+		w.disown(s)
 		s.free()
 	}
 	w.leaving.Wait()
+	if w.waiter != nil {
+		w.waiter.Close()
+	}
 	_ = w.table.Close()
 	if err := w.dev.Close(); err != nil {
 		w.log.Warn("closing the device", "err", err)
@@ -200,16 +217,9 @@ func (w *Worker) close() {
 // farewell tells the sessions that the worker stops, as far as there is room to.
 func (w *Worker) farewell(cause error) {
 	text := wire.CutText(fmt.Sprintf("worker %q (pid %d) is stopping: %v", w.o.Name, os.Getpid(), cause))
-	w.sending.Lock()
-	defer w.sending.Unlock()
 	for _, s := range w.sessions {
 		m := wire.Fail{Session: s.id, Code: wire.CodeWorkerGone, Text: text}
-		buf, err := w.conn.TryReserve(wire.KindFail, m.Size())
-		if err != nil {
-			return
-		}
-		wire.AppendFail(buf[:0], &m)
-		if w.conn.Commit() != nil {
+		if w.trySend(wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) }) != nil {
 			return
 		}
 	}
@@ -295,14 +305,12 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	w.stats.opened.Add(1)
 	w.log.Debug("session opened", "session", open.Session, "name", open.Name)
 	reply := w.opened(&open)
-	tell := func(ctx context.Context) error {
-		return w.send(ctx, wire.KindSessionOpened, reply.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &reply) })
-	}
+	write := func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &reply) }
 	if open.Apart {
 		s.link = newLink(w, &open)
-		var alone func(context.Context) error // else the team tells, when it stands as well
+		var alone func() error // else the team tells, when it stands as well
 		if open.Workers <= 1 {
-			alone = tell
+			alone = func() error { return w.say(wire.KindSessionOpened, reply.Size(), write) }
 		}
 		s.link.start(bytes.Clone(open.Token), alone)
 	}
@@ -315,19 +323,14 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	case open.Apart:
 		return nil
 	}
-	return tell(ctx)
-}
-
-// send sends one message of n bytes. The goroutines that make groups send too.
-func (w *Worker) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
-	w.sending.Lock()
-	defer w.sending.Unlock()
-	buf, err := w.conn.Reserve(ctx, kind, n)
-	if err != nil {
-		return err
+	var theirs []*os.File
+	if open.Direct && local.Is(w.conn) {
+		if f := s.offer(); f != nil {
+			theirs = append(theirs, f)
+			defer f.Close()
+		}
 	}
-	write(buf[:0])
-	return w.conn.Commit(files...)
+	return w.send(ctx, wire.KindSessionOpened, reply.Size(), write, theirs...)
 }
 
 // endSession frees what a session has. When it was the last one, memory that nobody has mapped
@@ -336,6 +339,7 @@ func (w *Worker) endSession(s *session) {
 	delete(w.sessions, s.id)
 	w.stats.sessions.Add(-1)
 	w.watch.fold(s)
+	w.disown(s)
 	s.close()
 	w.log.Debug("session closed", "session", s.id, "name", s.name)
 	if len(w.sessions) == 0 {
@@ -354,6 +358,8 @@ func (w *Worker) failSession(ctx context.Context, s *session, cause error) error
 		m.Code = wire.CodeInternal
 	case errors.Is(cause, errTeam):
 		m.Code = wire.CodeWorkerGone
+	case errors.Is(cause, errUnread):
+		m.Code = wire.CodeQuota
 	}
 	return w.send(ctx, wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
 }

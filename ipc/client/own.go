@@ -1,0 +1,144 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+)
+
+// A session of one worker of this host has a conn of its own with it, over which all goes but what is about the session itself:
+// that it is open, and why it is over, say the worker and the dispatcher through the conn with the dispatcher.
+//
+// What the worker answered before the dispatcher said anything is taken in before what the dispatcher said: the answer to a
+// Run counts though the worker has ended since.
+
+// takeOffer takes the conn that the worker offers. Without one the dispatcher forwards, so that it is an error only if ctx is done.
+func (e *Engine) takeOffer(ctx context.Context) error {
+	f := e.offer
+	if f == nil {
+		return nil
+	}
+	e.offer = nil
+	c, err := local.New().Take(ctx, f, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleClient, Name: e.name}, Waiter: e.waiter, Logger: e.log})
+	switch {
+	case err == nil:
+		e.own, e.to = c, c
+	case ctx.Err() != nil:
+		return ipc.ContextError(ctx)
+	default:
+		e.log.Warn("no conn of its own with the worker: the session goes through the dispatcher", "worker", e.workers[0].name, "err", err)
+	}
+	return nil
+}
+
+// offered keeps the descriptor that came with SessionOpened, of which there is at most one.
+func (e *Engine) offered(m *ipc.Message) error {
+	if len(m.Files) == 0 {
+		return nil
+	}
+	if len(m.Files) > 1 || e.offer != nil || len(e.workers) > 1 {
+		return fmt.Errorf("session opened with %d descriptors, expected one or none", len(m.Files))
+	}
+	e.offer, m.Files = m.Files[0], nil
+	return nil
+}
+
+// look finds the next message: the worker's, if there is one, else the dispatcher's. It reports whether there is any, or an end.
+func (e *Engine) look() bool {
+	if e.lookOwn() {
+		return true
+	}
+	if !e.worded && e.gone == nil {
+		m, ok, err := e.conn.TryRecv()
+		if !ok && err == nil {
+			return e.ownGone != nil
+		}
+		e.word, e.worded, e.gone = m, ok, err
+		e.lookOwn() // what it said before that
+	}
+	return true
+}
+
+// lookOwn is look for the worker's messages.
+func (e *Engine) lookOwn() bool {
+	if e.ownGone != nil {
+		return false
+	}
+	m, ok, err := e.own.TryRecv()
+	e.msg, e.held, e.ownGone = m, ok, err
+	return ok
+}
+
+// next handles what look found.
+func (e *Engine) next() error {
+	switch {
+	case e.held:
+		e.held = false
+		return e.handle(&e.msg, e.own)
+	case e.worded:
+		e.worded = false
+		return e.handle(&e.word, e.conn)
+	case e.gone != nil:
+		return e.fail(e.gone)
+	}
+	return e.abandoned()
+}
+
+// abandoned ends the session because its own conn has ended. What the dispatcher says about the worker explains more than that.
+func (e *Engine) abandoned() error {
+	err := e.ownGone
+	if errors.Is(err, ipc.ErrPeerGone) {
+		ctx, cancel := context.WithTimeout(e.ctx, reasonWait)
+		defer cancel()
+		for e.err == nil {
+			m, err := e.conn.Recv(ctx)
+			if err != nil {
+				if ctx.Err() == nil {
+					return e.fail(err)
+				}
+				break
+			}
+			_ = e.handle(&m, e.conn) // its error is e.err
+		}
+	}
+	w := &e.workers[0]
+	err = e.fail(fmt.Errorf("%w: the connection between %q here and worker %q (pid %d) ended: %w", ErrLost, e.name, w.name, w.pid, err))
+	_ = e.conn.Close() // the other end learns by this
+	return err
+}
+
+// room waits for room for n bytes. Over the session's own conn it handles what comes meanwhile: the worker does nothing for who does
+// not read its answers.
+func (e *Engine) room(ctx context.Context, kind uint32, n int) (buf []byte, err error) {
+	if e.own == nil {
+		return e.conn.Reserve(ctx, kind, n)
+	}
+	for {
+		if err := e.waiter.Wait(ctx, func() bool {
+			buf, err = e.own.TryReserve(kind, n)
+			return !errors.Is(err, ipc.ErrFull) || e.look()
+		}); err != nil {
+			return nil, err
+		}
+		if !errors.Is(err, ipc.ErrFull) {
+			return buf, err
+		}
+		if err := e.next(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// closeOwn ends the session's own conn, and an offer of one.
+func (e *Engine) closeOwn() {
+	if e.own != nil {
+		_ = e.own.Close()
+	}
+	if e.offer != nil {
+		closeAll([]*os.File{e.offer})
+	}
+}

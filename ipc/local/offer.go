@@ -1,0 +1,99 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// Offer makes a conn with whoever is given a descriptor. theirs goes along with a message to a process that both ends can talk to,
+// and from there to the one that is meant, which calls Take; the caller closes it when it is sent. The descriptor is all it
+// takes: there is no address that others could find or guess.
+//
+// met is called once, in a goroutine of its own: with the conn when the other end has taken it; or with why not, which is so
+// after Options.HandshakeTimeout at the latest, when the other end closed the descriptor, or after cancel. The peer's PID is what
+// it says, and its users are -1: of a pair of sockets the kernel knows only who made it.
+func (t Transport) Offer(options *ipc.Options, met func(ipc.Conn, error)) (theirs *os.File, cancel func(), err error) {
+	o, err := options.WithDefaults()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := checkHello(&o); err != nil {
+		return nil, nil, err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("local: offer: %w", os.NewSyscallError("socketpair", err))
+	}
+	theirs = os.NewFile(uintptr(fds[1]), "offer")
+	sock, err := socketOf(os.NewFile(uintptr(fds[0]), "offer"))
+	if err != nil {
+		theirs.Close()
+		return nil, nil, fmt.Errorf("local: offer: %w", err)
+	}
+	_ = sock.SetDeadline(time.Now().Add(o.HandshakeTimeout))
+	g := &greeter{options: o, steps: t.steps, full: func() bool { return false }, offers: true}
+	go func() {
+		c, err := g.handshake(sock)
+		if err != nil {
+			sock.Close()
+			met(nil, fmt.Errorf("local: offer: %w", err))
+			return
+		}
+		met(c, nil)
+	}()
+	return theirs, func() { _ = sock.SetReadDeadline(time.Unix(1, 0)) }, nil
+}
+
+// Take opens the conn that was offered with f, which is Take's from then on. Errors: ErrRefused, ErrVersion, ErrCorrupt for a
+// descriptor that is no such thing, ErrPeerGone, the context's error.
+func (t Transport) Take(ctx context.Context, f *os.File, options *ipc.Options) (ipc.Conn, error) {
+	o, err := options.WithDefaults()
+	if err == nil {
+		err = checkHello(&o)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	sock, err := socketOf(f)
+	if err != nil {
+		return nil, fmt.Errorf("local: take: %w", err)
+	}
+	c, err := dialHandshake(ctx, sock, &o, t.steps)
+	if err != nil {
+		sock.Close()
+		if ctx.Err() != nil {
+			err = ipc.ContextError(ctx)
+		}
+		return nil, fmt.Errorf("local: take: %w", err)
+	}
+	return c, nil
+}
+
+// socketOf makes a socket of a descriptor, which is closed.
+func socketOf(f *os.File) (*net.UnixConn, error) {
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+	}
+	sock, ok := c.(*net.UnixConn)
+	if !ok || sock.LocalAddr().Network() != "unixpacket" {
+		c.Close()
+		return nil, fmt.Errorf("%w: a socket of %s, expected one of a pair of unixpacket", ipc.ErrCorrupt, c.LocalAddr().Network())
+	}
+	return sock, nil
+}
+
+// Is says whether c is a conn of this transport.
+func Is(c ipc.Conn) bool {
+	_, ok := c.(*conn)
+	return ok
+}
