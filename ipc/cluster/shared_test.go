@@ -210,6 +210,14 @@ func TestTogetherFails(t *testing.T) {
 			return y.Item()
 		}
 		failsOnce(t, fmt.Sprintf("%d workers", n), s, sum, 5, 10)
+		read := func(last int64) (float64, error) { // of a sum that is taken when it is read
+			var at *tensor.Tensor
+			s.Signal("rows", func() { at = tensor.From(s, []int64{0, 1, 2, 3, 4, 5, 6, last}) })
+			y := table.IndexSelect(0, at).Sum()
+			defer y.Free()
+			return y.Item()
+		}
+		failsOnce(t, fmt.Sprintf("%d workers, read", n), s, read, 5, 10)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/shard"
@@ -381,78 +380,4 @@ func sent(c *shard.Collective, m *shard.Move, place int) int64 {
 		return out * (p - 1) / p
 	}
 	return in - size*int64(m.Send[place])
-}
-
-// agreedError is a failure of some worker of the session, as all of them tell it.
-type agreedError struct{ wire.Done }
-
-func (e *agreedError) Error() string { return e.Text }
-
-// voteBytes is what a worker says about its failure.
-const voteBytes = 2048
-
-// agree is nil if err is nil on all workers of the session; otherwise it is the failure of the lowest rank that has one, the same
-// error on all. errTeam when they can't agree.
-func (s *session) agree(ctx context.Context, err error) error {
-	for _, g := range s.voters() {
-		var vote [1]byte
-		if err != nil {
-			vote[0] = 1
-		}
-		r := collective.Raw{Kind: plan.AllReduce, Op: plan.Max, DType: plan.U8, Scale: 1, Dst: vote[:], Src: vote[:]}
-		if err := r.Do(ctx, g); err != nil {
-			return fmt.Errorf("%w: %w", errTeam, err)
-		}
-		if vote[0] == 0 {
-			continue
-		}
-		n := g.Size()
-		mine, all := make([]byte, voteBytes), make([]byte, voteBytes*n)
-		copy(mine, s.ballot(err))
-		counts := make([]int, n)
-		for i := range counts {
-			counts[i] = voteBytes
-		}
-		r = collective.Raw{Kind: plan.AllGather, DType: plan.U8, Dst: all, Src: mine, Recv: counts}
-		if err := r.Do(ctx, g); err != nil {
-			return fmt.Errorf("%w: %w", errTeam, err)
-		}
-		for i := range n {
-			if b := all[i*voteBytes:][:voteBytes]; b[0]|b[1]<<1 != 0 {
-				agreed := new(agreedError)
-				if err = agreed.read(b); err == nil {
-					err = agreed
-				}
-				break
-			}
-		}
-	}
-	return err
-}
-
-// ballot is err as a Done behind its length; nothing for nil.
-func (s *session) ballot(err error) []byte {
-	if err == nil {
-		return nil
-	}
-	var d wire.Done
-	s.explain(&d, err)
-	for d.Size() > voteBytes-2 {
-		d.Text, d.Inputs = d.Text[:len(d.Text)/2], d.Inputs[:len(d.Inputs)/2]
-	}
-	b := make([]byte, 2, voteBytes)
-	b = wire.AppendDone(b, &d)
-	b[0], b[1] = byte(len(b)-2), byte((len(b)-2)>>8)
-	return b
-}
-
-func (e *agreedError) read(b []byte) error {
-	n := int(b[0]) | int(b[1])<<8
-	if n > len(b)-2 {
-		return fmt.Errorf("%w: a failure of %d bytes", errTeam, n)
-	}
-	if err := wire.ParseDone(b[2:2+n], &e.Done); err != nil {
-		return fmt.Errorf("%w: %w", errTeam, err)
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -28,6 +29,8 @@ type shared struct {
 	plans  map[string]*carried   // redistributions
 	key    []byte                // of the plan that is looked for
 	ids    []uint64              // of the plan that is carried out, by shard.Value
+
+	ballotBox []byte // of votes that ride on a value
 
 	calls, moved, rewritten uint64
 }
@@ -139,17 +142,17 @@ func (s *session) together(ctx context.Context, run *wire.Run, done *wire.Done) 
 			err = v.failed
 		}
 	}
-	moves, err := s.gather(ctx, run.Fetch, err)
+	moves, agreed, err := s.gather(ctx, run.Fetch, err)
 	if ends(err) {
 		return err
 	}
-	if p != nil || len(run.Uploads) > 0 || len(moves) > 0 {
+	if !agreed && (p != nil || len(run.Uploads) > 0 || len(moves) > 0) {
 		if err = s.agree(ctx, err); ends(err) {
 			return err
 		}
 	}
-	for _, m := range moves {
-		m.end(s, err == nil)
+	for i := range moves {
+		moves[i].end(s, err == nil)
 	}
 	for i := 0; err == nil && i < len(run.Fetch); i++ {
 		err = s.show(run.Fetch[i], s.values[run.Fetch[i]], done)
@@ -378,8 +381,9 @@ func appendLayout(b []byte, l shard.Layout) []byte {
 }
 
 // gather makes values lie so that they can be read: what is a sum not yet taken is taken now. failed is as in program. The values are
-// as before until moves are ended, once it is known whether all workers could do it.
-func (s *session) gather(ctx context.Context, ids []uint64, failed error) (moves []move, err error) {
+// as before until moves are ended, once it is known whether all workers could do it: by the last of them, if that says so (agreed; then
+// err is the same on all), else by agree.
+func (s *session) gather(ctx context.Context, ids []uint64, failed error) (moves []move, agreed bool, err error) {
 	for _, id := range ids {
 		v := s.values[id]
 		if v == nil {
@@ -389,29 +393,41 @@ func (s *session) gather(ctx context.Context, ids []uint64, failed error) (moves
 			break // on all of them
 		}
 		to, ok := s.readable(v)
-		if ok || slices.ContainsFunc(moves, func(m move) bool { return m.v == v }) {
-			continue
+		if !ok && !slices.ContainsFunc(moves, func(m move) bool { return m.v == v }) {
+			moves = append(moves, move{v: v, to: to})
 		}
-		made, err := uint64(0), failed // another stage does it
-		if v.stage == s.stage {
-			made, err = s.redistribute(ctx, v, to, failed)
-		}
-		if ends(err) {
-			return moves, err
-		}
-		moves, failed = append(moves, move{v, made, to}), err
 	}
-	return moves, failed
+	for i := range moves {
+		m := &moves[i]
+		if m.v.stage != s.stage {
+			continue // another stage does it
+		}
+		c, err := s.redistribution(m.v, m.to)
+		if err != nil {
+			return moves, false, err
+		}
+		if i == len(moves)-1 && s.rides(c) {
+			m.made, err = s.sumAndAgree(ctx, c, m.v.id, failed)
+			return moves, true, err
+		}
+		all, err := s.carry(ctx, c, []uint64{m.v.id}, nil, failed)
+		if failed = err; err == nil {
+			m.made = all[0]
+		} else if ends(err) {
+			return moves, false, err
+		}
+	}
+	return moves, false, failed
 }
 
 // makeReadable is gather for all workers or none. All do so for the same values, and fail together.
 func (s *session) makeReadable(ctx context.Context, ids []uint64) error {
-	moves, err := s.gather(ctx, ids, nil)
-	if len(moves) > 0 && !ends(err) {
+	moves, agreed, err := s.gather(ctx, ids, nil)
+	if !agreed && len(moves) > 0 && !ends(err) {
 		err = s.agree(ctx, err)
 	}
-	for _, m := range moves {
-		m.end(s, err == nil)
+	for i := range moves {
+		moves[i].end(s, err == nil)
 	}
 	return err
 }
@@ -419,8 +435,8 @@ func (s *session) makeReadable(ctx context.Context, ids []uint64) error {
 // move is a value that is to lie otherwise, once all have what it then is.
 type move struct {
 	v    *placed
-	made uint64
 	to   shard.Layout
+	made uint64 // what it then is
 }
 
 // end is when they have, or one of them has not.
@@ -454,27 +470,25 @@ func (s *session) readable(v *placed) (to shard.Layout, ok bool) {
 	return to, ok
 }
 
-// redistribute makes v lie otherwise: made is what it is then.
-func (s *session) redistribute(ctx context.Context, v *placed, to shard.Layout, failed error) (made uint64, err error) {
+// redistribution is the plan that makes v lie otherwise.
+func (s *session) redistribution(v *placed, to shard.Layout) (*carried, error) {
 	s.key = append(appendLayout(appendLayout(s.key[:0], v.layout), to), byte(v.dtype))
-	key := string(s.key) + v.shape.String()
-	c := s.plans[key]
-	if c == nil {
-		plan, err := shard.Redistribute(s.mesh, v.dtype, v.shape, v.layout, to)
-		if err != nil {
-			return 0, fmt.Errorf("%w: %w: %w", errProtocol, errInternal, err)
-		}
-		if len(s.plans) >= maxPlans {
-			clear(s.plans)
-		}
-		c = s.prepare(plan, s.place, 0)
-		s.plans[key] = c
+	for _, n := range v.shape {
+		s.key = binary.AppendUvarint(s.key, uint64(n))
 	}
-	all, err := s.carry(ctx, c, []uint64{v.id}, nil, failed)
+	if c := s.plans[string(s.key)]; c != nil {
+		return c, nil
+	}
+	plan, err := shard.Redistribute(s.mesh, v.dtype, v.shape, v.layout, to)
 	if err != nil {
-		return 0, err
+		return nil, fmt.Errorf("%w: %w: %w", errProtocol, errInternal, err)
 	}
-	return all[0], nil
+	if len(s.plans) >= maxPlans {
+		clear(s.plans)
+	}
+	c := s.prepare(plan, s.place, 0)
+	s.plans[string(s.key)] = c
+	return c, nil
 }
 
 // shows says whether this rank has something to tell the client that waits for results: a part of one, or, being the first, that all
