@@ -42,12 +42,18 @@ func ulp(d tensor.DType) float64 {
 // nearly is how many units in the last place may be between numbers that another right engine finds equal.
 const nearly = 256
 
-// inputs replaces the float arguments of c by neighbours. They are not rounded to their dtype again. Neighbours are never equal
-// by themselves: so in every second run those that nearly are count as equal.
-func (n *noise) inputs(c *call) {
-	if int(n.factor)%2 == 0 && n.factor > 0 {
-		c.near = nearly
+// near says whether to take x and y for equal. Disturbed numbers are never equal by themselves, so of those that nearly are, in
+// one noisy run none is, in one all are, and in the others every second by chance: what follows may see any pattern.
+func (n *noise) near(x, y, ulp float64) bool {
+	if n.factor < 2 || math.IsInf(y, 0) || !(math.Abs(x-y) <= nearly*ulp*math.Abs(y)) {
+		return false
 	}
+	return n.factor == 2 || n.sign() > 0
+}
+
+// inputs replaces the float arguments of c by neighbours. They are not rounded to their dtype again.
+func (n *noise) inputs(c *call) {
+	c.near = n.near
 	if exact(c.op, c.dt) {
 		return
 	}
