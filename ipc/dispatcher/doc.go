@@ -32,6 +32,9 @@
 // knows nothing of it, reads no program, and forwards a step as one short message to each. What workers exchange before they
 // have conns of their own, addresses, goes through here; their data does not.
 //
+// Sessions of several workers can't take turns in the workers, which must all do the same in the same order. So they take them here: where a
+// worker has more than one, each has at most one Run that has not begun, and the first of its workers says when it begins.
+//
 // They are of one host if one has enough, this one before others, and otherwise of as few hosts as can be; the ones with the fewest
 // sessions first. By rank those of a host follow each other, so that the last dim of a mesh, along which most is said, lies within a host.
 // When there are not enough, the session waits as it does for a single one, and is then told how many there are.

@@ -22,6 +22,7 @@ type session struct {
 	workers  []*peer // by rank; nil while it waits for them
 	deadline time.Time
 	paused   map[*peer]bool // workers that have enough to do for it
+	turn     bool           // its last Run has not begun, and others share its workers: the next one waits
 	over     bool           // failed; the client has been told, and what it still sends is dropped
 }
 
@@ -56,7 +57,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 	case m.Kind == wire.KindLink:
 		d.link(s, m)
 		return true
-	case len(s.paused) > 0:
+	case len(s.paused) > 0 || s.turn:
 		return false
 	case len(m.Body) < wire.SessionBytes:
 		d.failSession(s, wire.CodeProtocol, fmt.Sprintf("%s of %d bytes", wire.KindName(m.Kind), len(m.Body)))
@@ -87,6 +88,7 @@ func (s *session) trySend(m *ipc.Message) error {
 	if len(s.workers) == 1 {
 		return s.workers[0].trySend(m.Kind, m.Body, s.id, m.Files)
 	}
+	turn := m.Kind == wire.KindRun && s.contended()
 	to := s.workers
 	if m.Kind == wire.KindSegment { // of no use to those that share no memory with the client
 		to = slices.DeleteFunc(slices.Clone(to), (*peer).far)
@@ -101,6 +103,9 @@ func (s *session) trySend(m *ipc.Message) error {
 		}
 		copy(buf, m.Body)
 		wire.SetSession(buf, s.id)
+		if i == 0 && turn {
+			s.turn = wire.SetTurn(buf)
+		}
 	}
 	var first error
 	for _, w := range to {
@@ -112,6 +117,13 @@ func (s *session) trySend(m *ipc.Message) error {
 		return nil // the others have it: that one's end is found by receiving, and ends the session
 	}
 	return first
+}
+
+// contended reports whether one of the session's workers has another session that several run. These do what they are sent in the order
+// in which it came, which must be the same everywhere, and so can't take turns of their own: who sends ahead would have all others wait
+// for all of it. With others each session has at most one Run that has not begun, and the dispatcher takes them in turn.
+func (s *session) contended() bool {
+	return slices.ContainsFunc(s.workers, func(w *peer) bool { return w.several > 1 })
 }
 
 // fromWorker hands a worker's message to the session's client.
@@ -174,6 +186,7 @@ func (d *Dispatcher) flow(p *peer, m *ipc.Message) {
 	switch {
 	case !flow.Stop:
 		delete(s.paused, p)
+		s.turn = s.turn && p != s.workers[0]
 		return
 	case s.paused == nil:
 		s.paused = map[*peer]bool{}
@@ -343,6 +356,9 @@ func (d *Dispatcher) forgetSession(s *session) {
 	d.stats.sessions.Add(-1)
 	for _, w := range s.workers {
 		delete(w.sessions, s.id)
+		if len(s.workers) > 1 {
+			w.several--
+		}
 	}
 	if s.workers != nil {
 		return

@@ -74,3 +74,67 @@ func TestAllOrNone(t *testing.T) {
 		t.Errorf("w1 had %d of %d", read, sent)
 	}
 }
+
+// TestTakeTurns: of sessions that several workers run each has one Run that has not begun; whoever sends ahead waits for the others' turns, and all
+// workers are sent the same in the same order. One that has its workers for itself sends ahead as it likes.
+func TestTakeTurns(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	workers := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")}
+	open := func(name string) (*peer, uint64) {
+		c := f.dial(ipc.RoleClient, name)
+		c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Workers: 2, Name: name}))
+		var s uint64
+		for _, w := range workers {
+			body, _ := w.recv(wire.KindOpenSession)
+			s = sessionOf(t, body)
+		}
+		return c, s
+	}
+	run := func(c *peer, seq uint64) {
+		c.send(wire.KindRun, wire.AppendRun(nil, &wire.Run{Seq: seq}, nil))
+	}
+	next := func(session, seq uint64, turn bool) {
+		t.Helper()
+		for i, w := range workers {
+			body, _ := w.recv(wire.KindRun)
+			var m wire.Run
+			if err := wire.ParseRun(body, &m, &wire.History{}); err != nil {
+				t.Fatal(err)
+			}
+			if m.Session != session || m.Seq != seq || (m.Flags&wire.RunTurn != 0) != (turn && i == 0) {
+				t.Fatalf("w%d has run %d of session %d, flags %#x; expected run %d of %d, and who is first to say when it begins: %v", i, m.Seq, m.Session, m.Flags, seq, session, turn)
+			}
+		}
+	}
+	begins := func(w *peer, session uint64) {
+		w.send(wire.KindFlow, wire.AppendFlow(nil, &wire.Flow{Session: session}))
+	}
+	a, sa := open("a")
+	for seq := range uint64(3) {
+		run(a, seq)
+	}
+	for seq := range uint64(3) {
+		next(sa, seq, false)
+	}
+	b, sb := open("b")
+	for seq := uint64(3); seq < 6; seq++ {
+		run(a, seq)
+	}
+	next(sa, 3, true)
+	run(b, 0)
+	run(b, 1)
+	next(sb, 0, true) // although a has sent more before
+	begins(workers[1], sb)
+	begins(workers[0], sa)
+	next(sa, 4, true) // it is not w1's to say
+	begins(workers[0], sb)
+	next(sb, 1, true)
+	b.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	for _, w := range workers {
+		w.closed(sb, wire.CodeOK)
+	}
+	run(a, 6)
+	begins(workers[0], sa)
+	next(sa, 5, false)
+	next(sa, 6, false)
+}

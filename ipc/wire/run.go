@@ -1,11 +1,18 @@
 package wire
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // Flags of a Run.
 const (
 	// RunSync asks for a Done even if nothing is fetched.
 	RunSync uint32 = 1 << 0
+
+	// RunTurn asks the session's first worker for a Flow when it begins: the dispatcher holds the session's next Run back until then. It is the
+	// dispatcher's to set ([SetTurn]).
+	RunTurn uint32 = 1 << 1
 
 	// runPredicted says that the id lists are predicted from the program's last run.
 	runPredicted uint32 = 1 << 31
@@ -25,7 +32,7 @@ type Run struct {
 	Seq     uint64 // counts the session's runs; a Done names it
 	Hash    Hash   // the program; zero when there is none (uploads, frees and fetches alone)
 	Base    uint64 // id of the result of the program's instruction 0
-	Flags   uint32 // RunSync
+	Flags   uint32 // RunSync, RunTurn
 
 	Scalars []float64 // the numbers of the program that change from run to run
 	Inputs  []uint64  // ids of the program's external inputs, in its order
@@ -45,9 +52,20 @@ type Upload struct {
 }
 
 const (
-	runFixed  = 8 + 8 + HashBytes + 8 + 8 + 4
+	runFlags  = 8 + 8 + HashBytes + 8 + 8 // where flags are
+	runFixed  = runFlags + 4
 	minUpload = 1 + minValue
 )
+
+// SetTurn sets RunTurn in the body of a Run. It reports whether there is room for flags.
+func SetTurn(body []byte) bool {
+	if len(body) < runFixed {
+		return false
+	}
+	flags := body[runFlags:runFixed]
+	binary.LittleEndian.PutUint32(flags, binary.LittleEndian.Uint32(flags)|RunTurn)
+	return true
+}
 
 // prediction returns what m's ids are predicted from.
 func (m *Run) prediction(h *History) (r *pastRun, flags uint32) {
@@ -137,7 +155,7 @@ func ParseRun(src []byte, m *Run, h *History) error {
 	lastBase := p.u64("LastBase")
 	flags := p.u32("Flags")
 	m.Flags = flags &^ runPredicted
-	if m.Flags&^RunSync != 0 {
+	if m.Flags&^(RunSync|RunTurn) != 0 {
 		p.fail("Flags", "%#x has unknown bits", flags)
 	}
 	scalars := p.count("Scalars", MaxScalars, 0) // predicted scalars take a bit

@@ -247,3 +247,19 @@ func BenchmarkRun(b *testing.B) {
 		})
 	}
 }
+
+// TestSetTurn: the dispatcher says in a client's message whose turn is to be told, and changes nothing else.
+func TestSetTurn(t *testing.T) {
+	m := Run{Session: 3, Seq: 4, Base: 5, Flags: RunSync, Frees: []uint64{6}}
+	body := AppendRun(nil, &m, nil)
+	if !SetTurn(body) || SetTurn(body[:runFixed-1]) || SetTurn(nil) {
+		t.Error("there is room for flags in a Run, and not in what is shorter than its fixed part")
+	}
+	var got Run
+	if err := ParseRun(body, &got, &History{}); err != nil {
+		t.Fatal(err)
+	}
+	if got.Flags != RunSync|RunTurn || got.Session != 3 || got.Seq != 4 || got.Base != 5 || len(got.Frees) != 1 || got.Frees[0] != 6 {
+		t.Errorf("%+v", got)
+	}
+}

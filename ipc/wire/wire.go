@@ -39,7 +39,7 @@ import (
 //	4  tensors of ends that share no memory go over a conn of their own: OpenSession.Token, Link, Push, Pushed and Pull; Data
 //	   and Read (14 and 15), which took them through the dispatcher, are no more; Watch and Watched
 //	5  client and worker of one host have a conn of their own: OpenSession.Direct, and a descriptor that may come with
-//	   SessionOpened; a session's messages go over either
+//	   SessionOpened; a session's messages go over either; RunTurn
 const Version = 5
 
 // Kinds of message. A number is never used twice. What goes from a client through the dispatcher to its worker, and back, goes

@@ -21,6 +21,11 @@ func (s *session) batch(ctx context.Context, m *ipc.Message) error {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	s.history.Record(run)
+	if run.Flags&wire.RunTurn != 0 && !s.stopped { // one that was stopped is let go on in any case
+		if err := s.flow(ctx, false); err != nil {
+			return err
+		}
+	}
 	for _, h := range run.Returns {
 		if s.shared != nil && !s.holds(h) {
 			continue // another worker's
