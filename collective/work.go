@@ -90,7 +90,7 @@ func (l *lane) take(step uint64) bool {
 
 // enter takes the lane for a job that nobody is ahead of, if that is so.
 func (l *lane) enter(step uint64) bool {
-	if l.queued.Load() != 0 || !l.take(step) {
+	if !l.take(step) {
 		return false
 	}
 	if l.queued.Load() != 0 {

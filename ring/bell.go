@@ -99,7 +99,13 @@ func NewBell(mem []byte, futex Futex) (*Bell, error) {
 // Ring wakes the sleeper if there is one: one load otherwise, and a fence in front
 // of it unless the sleeper makes a barrier. Either way what was stored before, as
 // by Producer.Publish, is seen by a sleeper that is not woken.
-func (b *Bell) Ring() {
+func (b *Bell) Ring() { // small enough to be inlined: it is part of every message
+	if b.fence.Load() || atomic.LoadUint32(b.state) != bellAwake {
+		b.ring()
+	}
+}
+
+func (b *Bell) ring() {
 	if b.fence.Load() {
 		fullFence()
 		b.heed()

@@ -30,32 +30,37 @@ type Comm struct {
 	fold    folder
 	flat    int
 	chunk   int
+	spread  int // most bytes of a broadcast whose root does not wait
 	staged  bool
 	timeout time.Duration
 	log     *slog.Logger
 	conns   []ipc.Conn // by rank, nil at rank
 	threads bool       // a rank is a goroutine of this process: they share its Ps
 
-	mu     sync.Mutex // held by the call under way, unless it was prepared
-	call   *plan.Call // the one under way, or the last
-	word   uint64
-	ctx    context.Context
-	timing bool      // began is set
-	began  time.Time // the call's first look at the clock
-	epoch  uint64    // of the last meeting
-	next   int       // rank that is looked at next: those before are here
-	turn   int       // staging slot that was used last
-	spins  int       // looks at a line before the waiter takes over
-	letter letterWait
-	post   *ring.Waiter
-	ready  func() bool
-	stop   func() bool
+	mu      sync.Mutex // held by the call under way, unless it was prepared
+	call    *plan.Call // the one under way, or the last
+	word    uint64
+	ctx     context.Context
+	timing  bool      // began is set
+	began   time.Time // the call's first look at the clock
+	epoch   uint64    // of the last meeting
+	next    int       // rank that is looked at next: those before are here
+	turn    int       // staging slot that was used last
+	spins   int       // looks at a line before the waiter takes over
+	letter  letterWait
+	window  window
+	readers uint64             // place of the call whose readers are waited for, 0: of none
+	noted   [notices]plan.Call // what stands in the places of this rank's notices, but for Seq
+	post    *ring.Waiter
+	ready   func() bool
+	stop    func() bool
 
 	other Prepared     // the last call that was not prepared by its caller
 	said  [2]*Prepared // whose call stands in the page
 
 	own   *page
 	peers []peer // by rank; at rank only the page
+	two   duo
 	room  rooms
 	seg   *shm.Segment // of own
 
@@ -84,6 +89,7 @@ type peer struct {
 	segments []*shm.Segment // registered memory, by number from 1
 	sent     uint64         // messages to it
 	received uint64         // messages from it
+	noticed  uint64         // notices of it that were taken; at rank, put on its board
 	lent     []*shm.Block   // what those hold that it has not acknowledged, oldest first; nil for those without
 }
 
@@ -132,7 +138,7 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Comm{rank: rank, n: n, flat: o.Flat, chunk: o.Chunk, staged: o.Staged, timeout: o.Timeout,
+	c := &Comm{rank: rank, n: n, flat: o.Flat, chunk: o.Chunk, spread: defaultSpread(n, o.Flat, o.Chunk), staged: o.Staged, timeout: o.Timeout,
 		log: o.Logger.With("rank", rank), conns: conns, peers: make([]peer, n), room: newRooms(n), ctx: context.Background(),
 		call: &plan.Call{}, spins: maxSpins}
 	c.fold = newFolder(kernel.Best(), o.Fold, n)

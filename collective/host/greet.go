@@ -64,7 +64,7 @@ func (c *Comm) greet(ctx context.Context) error {
 		}
 	}
 	if c.n == 2 {
-		shareLine(c.peers)
+		c.two = shareLine(c.peers, c.rank)
 	}
 	return nil
 }

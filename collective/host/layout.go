@@ -25,6 +25,7 @@ import (
 //	      the line of two, in rank 0's page                                         of odd and even epochs
 //	      2 x flat slot                                                             of odd and even epochs
 //	      2 x staging slot
+//	      board of broadcasts, see board.go
 //
 // Lines and flat slots lie at other offsets within a page of 4 KiB for each rank. A core that loads from the same offset as a store that has not
 // left it yet, into whatever page, waits for that store: so a rank would see another's line only after its own had come to the cache.
@@ -32,17 +33,22 @@ import (
 // # The line of two
 //
 // Two ranks have their marks in one cache line, and payloads of up to 8 bytes beside them: the store of a mark fetches the line, and what the
-// other has put there comes with it; who was first needs the line once more. Marks in lines of their own are two transfers for each, which go
-// on side by side. In a loop of C that is 40 to 48 ns a barrier for 42 to 58 (Zen 4, 5 to 12 ns of work between barriers); with all that a call
-// of a group does around it the two are within 5 % of each other. Both parities in one line are quicker in C (38 ns) and slower in a group (75
-// to 89 ns for 61 to 66): who is ahead takes the line from who has yet to read it.
+// other has put there comes with it; who was first needs the line once more. Payload and mark have to be stored back to back (trade): the
+// line of a payload that comes earlier is taken back by the other, who is looking, before the mark is stored. The lines of the two parities
+// are not neighbours. Zen 4, ns of a barrier of a group: 71 to 76 so, 69 to 78 with the lines side by side, 84 with both parities in one line,
+// which who is ahead takes from who has yet to read it.
+//
+// Either rank can write all of it. One that breaks the protocol, or dies within it, can spoil marks and payloads, its own and the other's:
+// the other then waits until its deadline, or finds out that the other's call is not its own, or adds up numbers that are nobody's, as it
+// would of whatever such a rank gives it. Nothing there is an offset, a length or a pointer.
 //
 //	 0  rank 0's mark u64, payload 8 bytes
 //	16  rank 1's
-//	64  the same of odd epochs
+//	128 the same of odd epochs
 const (
 	pageMagic   = 0x74736f68_6c6c6f63 // "collhost" in memory, little endian
-	pageVersion = 3                   // 1: the first; 2: lines and flat slots are apart; 3: marks, and the line of two
+	pageVersion = 4                   // 1: the first; 2: lines and flat slots are apart; 3: marks, and the line of two; 4: places stand there;
+	// the parities of the line of two lie apart
 
 	offVersion  = 8
 	offRank     = 12
@@ -66,7 +72,7 @@ const MaxRanks = 256
 type shape struct {
 	ranks, flat, chunk         int
 	acks, letters, lines, size int
-	flats, stage               int
+	flats, stage, board        int
 }
 
 func shapeOf(ranks, flat, chunk int) shape {
@@ -77,7 +83,8 @@ func shapeOf(ranks, flat, chunk int) shape {
 	s.lines = page(s.letters + ranks*letters*letterSize)
 	s.flats = s.lines + 4096 // of which the lines of two ranks leave most
 	s.stage = page(s.flats + 2048 + 2*flat)
-	s.size = page(s.stage + 2*chunk)
+	s.board = page(s.stage + 2*chunk)
+	s.size = page(s.board + offRoom + roomBytes(defaultSpread(ranks, flat, chunk)))
 	return s
 }
 
@@ -163,15 +170,21 @@ func attach(mem []byte, s shape, rank int, futex ring.Futex) (*page, error) {
 
 func stretch(mem []byte, off, n int) []byte { return mem[off : off+n : off+n] }
 
-// shareLine has both of two ranks keep their marks in the line of two.
-func shareLine(pages []peer) {
+// shareLine has both of two ranks keep their marks in the line of two, and finds the halves of the one that asks.
+func shareLine(pages []peer, rank int) (d duo) {
 	first := pages[0].page
 	for r := range pages {
 		for parity := range pages[r].lines {
-			l, at := &pages[r].lines[parity], first.shape.lines+offOfTwo+64*parity+16*r
+			l, at := &pages[r].lines[parity], first.shape.lines+offOfTwo+apart*parity+16*r
 			l.mark, l.brief = word64(first.mem, at), stretch(first.mem, at+8, briefSize)
+			if h := halfAt(first.mem, at); r == rank {
+				d.mine[parity] = h
+			} else {
+				d.theirs[parity] = h
+			}
 		}
 	}
+	return d
 }
 
 // ack is the number of messages from a rank that the owner of the page has taken in.

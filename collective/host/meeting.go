@@ -61,14 +61,18 @@ func (c *Comm) again(ctx context.Context, q *Prepared, seq uint64) error {
 	q.call.Seq = seq
 	c.call, c.word, c.ctx, c.timing = &q.call, q.word+seq*golden, ctx, false
 	c.stats.calls++
-	parity := (c.epoch + 1) & 1
+	c.declare(q, (c.epoch+1)&1, seq)
+	return nil
+}
+
+// declare writes q, the seq-th call, for those who find another word at a meeting of that parity.
+func (c *Comm) declare(q *Prepared, parity, seq uint64) {
 	b := c.own.lines[parity].call
 	if c.said[parity] != q { // else all but the number stands there
 		copy(b, q.text[:])
 		c.said[parity] = q
 	}
 	binary.LittleEndian.PutUint64(b, seq)
-	return nil
 }
 
 const golden = 0x9e3779b97f4a7c15 // odd, so that no two Seqs have one multiple
@@ -102,8 +106,14 @@ func (c *Comm) meet() error {
 			if err := c.waitFrom(p); err != nil {
 				return err
 			}
-			return c.alike(mark)
+			if err := c.alike(mark); err != nil {
+				return err
+			}
+			break
 		}
+	}
+	if c.window.epoch == c.epoch-1 {
+		return c.taken()
 	}
 	return nil
 }
@@ -124,7 +134,7 @@ func (c *Comm) here() bool {
 		return c.letter.come()
 	}
 	for ; c.next < c.n; c.next++ {
-		if c.next != c.rank && c.ahead(c.next) != 0 {
+		if c.missing(c.next) {
 			return false
 		}
 	}
@@ -143,6 +153,8 @@ func (c *Comm) missing(p int) bool {
 		return false
 	case c.letter.word != nil:
 		return p == c.letter.peer && !c.letter.come()
+	case c.readers != 0:
+		return atomic.LoadUint64(c.peers[p].acknowledged()) < c.readers
 	}
 	return c.ahead(p) != 0
 }

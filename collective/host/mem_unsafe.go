@@ -7,6 +7,11 @@ func word64(mem []byte, off int) *uint64 {
 	return (*uint64)(unsafe.Pointer(unsafe.SliceData(mem[off : off+8])))
 }
 
+// halfAt is the 16 bytes of mem at off, a multiple of 16, as a half of the line of two.
+func halfAt(mem []byte, off int) *half {
+	return (*half)(unsafe.Pointer(unsafe.SliceData(mem[off : off+16])))
+}
+
 // offsetIn is where b begins in mem, or false if b does not lie in it as a whole.
 func offsetIn(mem, b []byte) (int, bool) {
 	start, end := uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem))

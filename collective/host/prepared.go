@@ -16,6 +16,7 @@ type Prepared struct {
 	call  plan.Call // Seq is of the last time
 	word  uint64    // of call but for its Seq
 	text  [plan.CallBytes]byte
+	brief bool  // made by meetBrief
 	bytes int   // of this rank's source; for a broadcast, of the buffer
 	parts []int // bytes by rank of what a reduce-scatter or an all-gather divides
 }
@@ -56,6 +57,7 @@ func (c *Comm) Prepare(call plan.Call, scale float64, n int) (*Prepared, error) 
 		}
 	}
 	q.set(&call)
+	q.brief = c.isBrief(&call, n)
 	return q, nil
 }
 
@@ -64,6 +66,10 @@ func (q *Prepared) Call() plan.Call { return q.call }
 
 // Barrier is [Comm.Barrier], the seq-th call.
 func (q *Prepared) Barrier(ctx context.Context, seq uint64) error {
+	if q.brief && q.comm.window.epoch != q.comm.epoch { // else meet looks for notices that nobody took
+		_, err := q.meetBrief(ctx, seq, 0)
+		return err
+	}
 	if err := q.comm.again(ctx, q, seq); err != nil {
 		return err
 	}
@@ -74,6 +80,9 @@ func (q *Prepared) Barrier(ctx context.Context, seq uint64) error {
 func (q *Prepared) AllReduce(ctx context.Context, seq uint64, dst, src []byte) error {
 	if len(src) != q.bytes || len(dst) != q.bytes {
 		return fmt.Errorf("%w: all-reduce of %d bytes into %d, prepared for %d", plan.ErrBadCall, len(src), len(dst), q.bytes)
+	}
+	if q.brief && q.comm.window.epoch != q.comm.epoch { // else meet looks for notices that nobody took
+		return q.addBrief(ctx, seq, dst, src)
 	}
 	if err := q.comm.again(ctx, q, seq); err != nil {
 		return err

@@ -14,3 +14,9 @@ func storeRelease(addr *uint64, v uint64)
 //
 //go:noescape
 func await(addr *uint64, want uint64, n int) bool
+
+// trade stores word and mark in mine, one right behind the other, and looks up to n > 0 times, with a PAUSE between, whether the mark in
+// theirs is the same. It returns the word beside that, and whether it was.
+//
+//go:noescape
+func trade(mine, theirs *half, mark, word uint64, n int) (uint64, bool)

@@ -16,3 +16,14 @@ func await(addr *uint64, want uint64, n int) bool {
 	}
 	return false
 }
+
+// trade stores word, then mark, in mine and looks up to n times whether the mark in theirs is the same. It returns the word beside that,
+// and whether it was.
+func trade(mine, theirs *half, mark, word uint64, n int) (uint64, bool) {
+	mine.word = word
+	storeRelease(&mine.mark, mark)
+	if !await(&theirs.mark, mark, n) {
+		return 0, false
+	}
+	return theirs.word, true
+}

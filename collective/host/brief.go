@@ -1,0 +1,114 @@
+package host
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/ringside-go/ringside/collective/kernel"
+	"github.com/ringside-go/ringside/collective/plan"
+)
+
+// Brief calls are prepared barriers, and sums of up to briefSize bytes, of two ranks: all that they say fits beside the mark in the line
+// of two. What makes them quick is that word and mark are stored next to each other in time (trade): a word stored earlier fetches the
+// line, the other rank, who is looking, takes it back, and the mark has to fetch it once more. And a call that finds the other there
+// writes nothing down for the way of those that wait; later does.
+
+// half is a rank's half of the line of two.
+type half struct {
+	mark uint64
+	word uint64 // briefSize bytes, of which the first count
+}
+
+// duo is where two ranks meet, by parity of epochs. Nil: not two.
+type duo struct{ mine, theirs [2]*half }
+
+// isBrief says whether a call of n bytes is such a one.
+func (c *Comm) isBrief(call *plan.Call, n int) bool {
+	if c.two.mine[0] == nil {
+		return false
+	}
+	if call.Kind == plan.AllReduce {
+		return call.Op == plan.Sum && call.Scale == 1 && c.fold.groups == nil && n > 0 && n <= briefSize && kernel.AddsWords(call.DType)
+	}
+	return call.Kind == plan.Barrier
+}
+
+// meetBrief is again and meet of a brief call, which says word and returns what the other has said.
+func (q *Prepared) meetBrief(ctx context.Context, seq, word uint64) (uint64, error) {
+	c := q.comm
+	if e := c.dead.Load(); e != nil {
+		return 0, e
+	}
+	c.stats.calls++
+	c.epoch++
+	parity := c.epoch & 1
+	q.call.Seq = seq
+	c.declare(q, parity, seq)
+	mark := markOf(c.epoch, q.word+seq*golden)
+	theirs, here := trade(c.two.mine[parity], c.two.theirs[parity], mark, word, c.spins)
+	c.peers[1-c.rank].bell.Ring() // who sleeps has come, so this may be late
+	if here {
+		return theirs, nil
+	}
+	return q.later(ctx, mark)
+}
+
+// later waits for the other, who was not there at once.
+//
+//go:noinline
+func (q *Prepared) later(ctx context.Context, mark uint64) (uint64, error) {
+	c := q.comm
+	c.call, c.word, c.ctx, c.timing = &q.call, q.word+q.call.Seq*golden, ctx, false
+	if err := c.waitFrom(1 - c.rank); err != nil {
+		return 0, err
+	}
+	if err := c.alike(mark); err != nil {
+		return 0, err
+	}
+	return c.two.theirs[c.epoch&1].word, nil
+}
+
+// addBrief is AllReduce of a brief sum: it returns once both words were added in the order of ranks.
+func (q *Prepared) addBrief(ctx context.Context, seq uint64, dst, src []byte) error {
+	mine := wordFrom(src)
+	theirs, err := q.meetBrief(ctx, seq, mine)
+	if err != nil {
+		return err
+	}
+	c := q.comm
+	c.stats.small++
+	c.stats.bytes += uint64(len(src))
+	if c.rank == 0 {
+		putWord(dst, c.fold.set.AddWords(q.call.DType, mine, theirs))
+	} else {
+		putWord(dst, c.fold.set.AddWords(q.call.DType, theirs, mine))
+	}
+	return nil
+}
+
+// wordFrom is the 1 to 8 bytes of b as a word, little endian; what is beyond them is 0.
+func wordFrom(b []byte) uint64 {
+	switch len(b) {
+	case 4:
+		return uint64(binary.LittleEndian.Uint32(b))
+	case 8:
+		return binary.LittleEndian.Uint64(b)
+	}
+	var w [briefSize]byte
+	copy(w[:], b)
+	return binary.LittleEndian.Uint64(w[:])
+}
+
+// putWord stores the first bytes of a word in b, of at most 8.
+func putWord(b []byte, word uint64) {
+	switch len(b) {
+	case 4:
+		binary.LittleEndian.PutUint32(b, uint32(word))
+	case 8:
+		binary.LittleEndian.PutUint64(b, word)
+	default:
+		var w [briefSize]byte
+		binary.LittleEndian.PutUint64(w[:], word)
+		copy(b, w[:])
+	}
+}
