@@ -28,7 +28,8 @@ type Fetched struct {
 	Release func()
 }
 
-// Batch is what a session hands an engine: uploads come to exist, then the program runs, then ids are freed.
+// Batch is what a session hands an engine: uploads come to exist, then the program runs, then ids are freed; those that the
+// program doesn't read may be before.
 //
 // The result of instruction i has the id Base+i if it is kept. Inputs are the ids of the program's external inputs in
 // their order; a donated one no longer exists afterwards. A batch that fails changes nothing else: its results don't exist,

@@ -95,6 +95,7 @@ func (e *engine) batch(ctx context.Context, b *tensor.Batch, ran *bool) ([]tenso
 		if err != nil {
 			return nil, err
 		}
+		e.space.FreeUnread(b.Frees, b.Inputs)
 		if err := e.space.Run(c, b.Base, b.Inputs, b.Scalars); err != nil {
 			return nil, err
 		}

@@ -66,6 +66,33 @@ func (s *Space) Free(id uint64) {
 	s.free = append(s.free, v)
 }
 
+// largeFree is how large a value is that makes room before the next program runs rather than after it.
+const largeFree = 64 << 10
+
+// FreeUnread frees the large ones of ids that are none of inputs: what a program of these inputs makes then finds room in
+// memory that is still in the caches. The others are left to Free.
+func (s *Space) FreeUnread(ids, inputs []uint64) {
+	marked := false
+	for _, id := range ids {
+		v := s.values[id]
+		if v == nil || v.Block == nil || v.Block.Len() < largeFree {
+			continue
+		}
+		if !marked {
+			marked = true
+			s.runs++
+			for _, in := range inputs {
+				if v := s.values[in]; v != nil {
+					v.run = s.runs
+				}
+			}
+		}
+		if v.run != s.runs {
+			s.Free(id)
+		}
+	}
+}
+
 // Import makes a value of a block that somebody else filled, in place: the space takes over one reference, also if it
 // fails. The block may be a peer's, who may write to it at any time: a kernel may compute nonsense from it, no more.
 // Bools must be 0 or 1 when they come; what a peer makes of them later is read as true.

@@ -1,0 +1,53 @@
+package cpu_test
+
+import (
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
+)
+
+// A large value that was freed makes room for the results of the next program, which would not fit beside it.
+func TestFreedMakesRoomFirst(t *testing.T) {
+	const n = 1 << 20
+	s, err := cpu.NewSession(&cpu.Options{MaxBytes: 10 * n}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	x := tensor.Ones(s, tensor.F32, n) // 4n bytes; a result as many, and there is no room for two
+	for i := range 3 {
+		y := x.AddS(float64(i))
+		if err := s.Sync(); err != nil {
+			t.Fatalf("program %d: %v", i, err)
+		}
+		y.Free()
+	}
+}
+
+// What the program reads stays until it has run, and small values are not looked for.
+func TestFreeUnread(t *testing.T) {
+	d, err := cpu.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	space := d.Open()
+	defer space.Close()
+	const read, unread, small, unknown = 1, 2, 3, 4
+	for id, n := range map[uint64]int{read: 1 << 20, unread: 1 << 20, small: 4} {
+		b, err := d.Arena().Alloc(4 * n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := space.Import(id, tensor.F32, tensor.Shape{n}, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	space.FreeUnread([]uint64{read, unread, small, unknown}, []uint64{read, unknown})
+	for id, want := range map[uint64]bool{read: true, unread: false, small: true} {
+		if have := space.Lookup(id) != nil; have != want {
+			t.Errorf("value %d exists: %v, expected %v", id, have, want)
+		}
+	}
+}
