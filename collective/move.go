@@ -24,7 +24,9 @@ func (g *Group) BarrierAsync(ctx context.Context) *Work {
 	return g.begin(ctx, &job{call: plan.Call{Kind: plan.Barrier}}, nil)
 }
 
-// Broadcast copies root's buf to every rank's, which has the same length.
+// Broadcast copies root's buf to every rank's, which has the same length. It is no barrier: on root it may return before the others have
+// called it, elsewhere as soon as root's values are there. That one of them calls something else or is gone, root then learns in its
+// next call.
 func Broadcast[T Element](ctx context.Context, g *Group, buf []T, root int) error {
 	k := shortKey{kind: plan.Broadcast, dtype: dtypeOf[T](), root: int32(root), count: len(buf)}
 	if uint(root) < uint(g.size) {

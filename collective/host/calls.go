@@ -10,7 +10,8 @@ import (
 // The calls. All ranks make the same ones in the same order, with the same call and counts, which are compared where they
 // meet (wordOf). Buffers are bytes that hold elements of call.DType at any alignment. Those of a rank do not
 // overlap, unless it says "in place". A call returns when this rank's part is done: results are in place and buffers are
-// the caller's again, but another rank may still be at it. Every collective waits until all ranks have come.
+// the caller's again, but another rank may still be at it. Every collective waits until all ranks have come, but for Broadcast, which
+// waits for the root, and the root, of more than it copies, until all have taken it.
 //
 // Errors: plan.ErrBadCall for arguments that do not fit, before anything is said to anybody; all others are *plan.PeerError.
 
@@ -136,24 +137,6 @@ func (c *Comm) gather(ctx context.Context, call plan.Call, dst, src []byte, coun
 	return c.gatherAll(dst, src, counts, takes)
 }
 
-// spreadSmall is a broadcast through the root's line or flat slot.
-func (c *Comm) spreadSmall(buf []byte, root int) error {
-	c.room.total[c.rank] = 0
-	if c.rank == root {
-		c.room.total[c.rank] = len(buf)
-	}
-	c.offer(&move{src: buf})
-	if err := c.meet(); err != nil || c.rank == root {
-		return err
-	}
-	if l := &c.peers[root].lines[c.epoch&1]; len(buf) <= payloadSize {
-		copy(buf, l.room(len(buf)))
-	} else {
-		c.fold.set.Copy(buf, l.flat[:len(buf)])
-	}
-	return nil
-}
-
 // gatherSmall is an all-gather of equal parts through lines or flat slots.
 func (c *Comm) gatherSmall(dst, src []byte) error {
 	n := len(src)
@@ -205,19 +188,6 @@ func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root i
 		return err
 	}
 	return c.broadcast(buf, root)
-}
-
-func (c *Comm) broadcast(buf []byte, root int) error {
-	if len(buf) <= c.flat {
-		return c.spreadSmall(buf, root)
-	}
-	r := &c.room
-	r.reset()
-	r.total[root] = len(buf)
-	if root != c.rank {
-		r.want[root], r.into[root] = plan.Slice{Len: len(buf)}, plan.Slice{Len: len(buf)}
-	}
-	return c.run(&move{src: buf, dst: buf})
 }
 
 // Scatter stores part r of the root's src, counts[r] bytes, in rank r's dst; the others' src is not used. At the root dst may

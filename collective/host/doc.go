@@ -21,6 +21,9 @@
 // Which it is depends on the size and on what all ranks said at the first meeting, so all choose alike; registered
 // memory on some ranks and other slices on others go together.
 //
+// A broadcast is another thing: the root puts it on its board and goes on, see board.go. With more than two ranks it copies up to half of
+// Options.Chunk for that; what is larger is read where it lies, and the root waits for its readers, who wait for nobody but the root.
+//
 // # Bits
 //
 // Every element is folded by one pass over the operands in the order of plan.Fold, whichever way they came: all

@@ -92,12 +92,18 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
+// TestRootsDiffer: of three ranks two are done with a broadcast before they can know that the third expects another root.
 func TestRootsDiffer(t *testing.T) {
 	cs := comms(t, pipes(t, 3), nil)
 	for r, err := range tryEach(cs, func(c *Comm) error {
-		return c.do(ctx, plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.F32, Count: 5, Root: int32(c.rank / 2)})
+		err := c.do(ctx, plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.F32, Count: 5, Root: int32(c.rank / 2)})
+		if err == nil {
+			err = c.Barrier(ctx, plan.Call{Seq: 2, Kind: plan.Barrier})
+		}
+		return err
 	}) {
-		if !errors.Is(err, plan.ErrMismatch) || !strings.Contains(err.Error(), "from 0") || !strings.Contains(err.Error(), "from 1") {
+		var pe *plan.PeerError
+		if !errors.Is(err, plan.ErrMismatch) || !errors.As(err, &pe) || (pe.Rank == 2) != (r != 2) || !strings.Contains(err.Error(), "from 1") {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}

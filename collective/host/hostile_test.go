@@ -32,6 +32,7 @@ func (h *hostile) next(n int) []byte {
 // play comes to meetings until stop.
 func (h *hostile) play(stop <-chan struct{}) {
 	victim, own := h.c.peers[0].page, h.c.own
+	given, notices := uint64(0), uint64(0)
 	for epoch := uint64(1); ; {
 		parity := epoch & 1
 		theirs, mine := &victim.lines[parity], &own.lines[parity]
@@ -43,6 +44,11 @@ func (h *hostile) play(stop <-chan struct{}) {
 			}
 			if atomic.LoadUint64(victim.state) != alive {
 				return
+			}
+			if place := atomic.LoadUint64(h.posted(victim)); place != given { // it waits for a notice
+				given = place
+				notices++
+				h.give(victim, notices, place)
 			}
 		}
 		if h.next(1)[0]%4 == 0 {
@@ -82,6 +88,31 @@ func (h *hostile) play(stop <-chan struct{}) {
 		victim.bell.Ring()
 		epoch++
 	}
+}
+
+// posted is where a rank says at which place it waits for a notice.
+func (h *hostile) posted(p *page) *uint64 { return word64(p.mem, p.shape.board+offPosted) }
+
+// give puts the notice for which the victim waits on the board, or one that is almost right, and says nonsense about where this rank
+// is besides.
+func (h *hostile) give(victim *page, number, place uint64) {
+	own, le := h.c.own, binary.LittleEndian
+	copy(own.inRoom(0, 256), h.next(256))
+	notice := own.notice(number)
+	copy(notice[8:], h.next(noticeSize-8))
+	if h.next(1)[0]%8 != 0 {
+		le.PutUint64(notice[offNoticePlace:], place)
+		copy(notice[offNoticeWord:], victim.mem[victim.shape.board+offPosted+8:][:8])
+	}
+	if h.next(1)[0]%4 == 0 {
+		le.PutUint64(notice[offNoticeText:], 1<<placeBits|uint64(h.next(1)[0])<<8)
+	}
+	if h.next(1)[0]%8 == 0 {
+		copy(own.mem[own.shape.board+offPosted:], h.next(16+plan.CallBytes))
+	}
+	storeRelease(own.acknowledged(), le.Uint64(h.next(8)))
+	storeRelease(word64(notice, 0), number)
+	victim.bell.Ring()
 }
 
 // FuzzPeer has rank 0 make all calls with a hostile rank 1: each ends, with an error that says so or with nonsense.
@@ -130,7 +161,8 @@ func FuzzPeer(f *testing.F) {
 			case plan.ReduceScatter:
 				err = c.ReduceScatter(ctx, call, 1, dst[:15_000], src, half)
 			case plan.Broadcast:
-				err = c.Broadcast(ctx, call, dst, 1)
+				call.Count = []int64{30_000, 20, 1000}[seq/10%3]
+				err = c.Broadcast(ctx, call, dst[:call.Count], 1)
 			case plan.Scatter:
 				err = c.Scatter(ctx, call, dst[:15_000], src, half, 1)
 			case plan.AllGather:

@@ -29,12 +29,13 @@ const (
 	letterText = letterSize - 72
 )
 
-// letterWait is the word between two ranks that is waited for: it comes to want or, for acknowledgements, above it.
+// letterWait is the word of one rank that is waited for: it comes to want or, for acknowledgements, above it.
 type letterWait struct {
-	word *uint64 // nil while this rank waits for a meeting
-	want uint64
-	peer int
-	ack  bool
+	word   *uint64 // nil while this rank waits for several
+	want   uint64
+	peer   int
+	ack    bool
+	notice bool // of a broadcast
 }
 
 func (w *letterWait) come() bool {
@@ -48,7 +49,7 @@ func (c *Comm) waitLetter(w letterWait) error {
 		return nil
 	}
 	c.letter = w
-	err := c.wait()
+	err := c.waitFrom(w.peer)
 	c.letter = letterWait{}
 	return err
 }

@@ -35,7 +35,7 @@ const (
 	lookEvery    = 8
 )
 
-// waitFrom waits for the ranks from p on.
+// waitFrom waits for the ranks from p on, or for a letter of p's.
 func (c *Comm) waitFrom(p int) error {
 	c.next = p
 	if c.here() {
@@ -43,7 +43,7 @@ func (c *Comm) waitFrom(p int) error {
 	}
 	for i := 1; c.post.Shared() && !c.threads && i <= sharedYields; i++ {
 		c.post.Yield()
-		if c.here() || await(c.peers[c.next].lines[c.epoch&1].mark, markOf(c.epoch, c.word), sharedSpins) && c.here() {
+		if c.here() || await(c.nearest(), c.wanted(), sharedSpins) && c.here() {
 			return nil
 		}
 		if i%lookEvery == 0 && c.look() {
@@ -59,10 +59,32 @@ func (c *Comm) waitFrom(p int) error {
 	return err
 }
 
+// nearest is the word that is waited for first, and wanted what it comes to if nothing is wrong.
+func (c *Comm) nearest() *uint64 {
+	switch {
+	case c.letter.word != nil:
+		return c.letter.word
+	case c.readers != 0:
+		return c.peers[c.next].acknowledged()
+	}
+	return c.peers[c.next].lines[c.epoch&1].mark
+}
+
+func (c *Comm) wanted() uint64 {
+	switch {
+	case c.letter.word != nil:
+		return c.letter.want
+	case c.readers != 0:
+		return c.readers
+	}
+	return markOf(c.epoch, c.word)
+}
+
 // wait waits until here. It stays awake for awakeTimes times awakeFor before it sleeps: ranks that do alike arrive within
 // that, more than there are cores too, and waking one takes as long as a megabyte. Goroutines of one process do not: one that
 // stays awake keeps a P from others.
 func (c *Comm) wait() error {
+	c.tellPlace()
 	for i := 0; i < awakeTimes && !c.threads; i++ {
 		if c.post.WaitFor(c.ready, c.stop, awakeFor) {
 			return nil
@@ -98,24 +120,32 @@ func (c *Comm) look() bool {
 	return false
 }
 
-// strays looks for ranks that are gone, or have come to this meeting in another call.
+// strays looks for ranks that are gone, or are in another call.
 func (c *Comm) strays() bool {
+	paired := c.letter.word != nil && !c.letter.notice // which has no place in the order of all
+	meeting := c.letter.word == nil && c.readers == 0
 	for p, conn := range c.conns {
-		if p == c.rank || c.letter.word != nil && p != c.letter.peer {
+		if p == c.rank || paired && p != c.letter.peer {
 			continue
 		}
 		if !c.missing(p) {
-			if c.letter.word == nil && atomic.LoadUint64(c.peers[p].lines[c.epoch&1].mark) != markOf(c.epoch, c.word) {
+			if meeting && atomic.LoadUint64(c.peers[p].lines[c.epoch&1].mark) != markOf(c.epoch, c.word) {
 				c.kill(c.differs(p))
+				return true
+			}
+			if c.letter.notice && c.elsewhere(p) {
 				return true
 			}
 			continue
 		}
-		if c.letter.word == nil {
+		if meeting {
 			if n := c.ahead(p); n > 0 {
 				_ = c.broke(p, fmt.Errorf("it is in epoch %d, this rank in %d", c.epoch+uint64(n), c.epoch))
 				return true
 			}
+		}
+		if !paired && c.elsewhere(p) {
+			return true
 		}
 		// What it did before it ended counts: it is asked for once more after its end is known.
 		if err := conn.Err(); err != nil && c.missing(p) && !c.obituaries() {
