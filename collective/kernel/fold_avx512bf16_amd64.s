@@ -106,133 +106,60 @@ two:
 	LONG $0x40480d0f
 
 two_fetched:
-	VMOVUPS (R10)(CX*2), Z1
-	VPSLLD  $0x10, Z1, Z0
-	VPANDD  Z13, Z1, Z1
-	VMOVUPS 64(R10)(CX*2), Z3
-	VPSLLD  $0x10, Z3, Z2
-	VPANDD  Z13, Z3, Z3
-	VMOVUPS 128(R10)(CX*2), Z5
-	VPSLLD  $0x10, Z5, Z4
-	VPANDD  Z13, Z5, Z5
-	VMOVUPS 192(R10)(CX*2), Z7
-	VPSLLD  $0x10, Z7, Z6
-	VPANDD  Z13, Z7, Z7
-	VMOVUPS (R11)(CX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VADDPS  Z15, Z0, Z0
-	VADDPS  Z16, Z1, Z1
-	VMOVUPS 64(R11)(CX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VADDPS  Z15, Z2, Z2
-	VADDPS  Z16, Z3, Z3
-	VMOVUPS 128(R11)(CX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VADDPS  Z15, Z4, Z4
-	VADDPS  Z16, Z5, Z5
-	VMOVUPS 192(R11)(CX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VADDPS  Z15, Z6, Z6
-	VADDPS  Z16, Z7, Z7
-	TESTQ   R9, R9
-	JZ      two_whole
-	VMULPS  Z8, Z0, Z0
-	VMULPS  Z8, Z1, Z1
-	VMULPS  Z8, Z2, Z2
-	VMULPS  Z8, Z3, Z3
-	VMULPS  Z8, Z4, Z4
-	VMULPS  Z8, Z5, Z5
-	VMULPS  Z8, Z6, Z6
-	VMULPS  Z8, Z7, Z7
+	VPSLLD $0x10, (R10)(CX*2), Z0
+	VPANDD (R10)(CX*2), Z13, Z1
+	VPSLLD $0x10, 64(R10)(CX*2), Z2
+	VPANDD 64(R10)(CX*2), Z13, Z3
+	VPSLLD $0x10, 128(R10)(CX*2), Z4
+	VPANDD 128(R10)(CX*2), Z13, Z5
+	VPSLLD $0x10, 192(R10)(CX*2), Z6
+	VPANDD 192(R10)(CX*2), Z13, Z7
+	VPSLLD $0x10, (R11)(CX*2), Z15
+	VPANDD (R11)(CX*2), Z13, Z16
+	VADDPS Z15, Z0, Z0
+	VADDPS Z16, Z1, Z1
+	VPSLLD $0x10, 64(R11)(CX*2), Z15
+	VPANDD 64(R11)(CX*2), Z13, Z16
+	VADDPS Z15, Z2, Z2
+	VADDPS Z16, Z3, Z3
+	VPSLLD $0x10, 128(R11)(CX*2), Z15
+	VPANDD 128(R11)(CX*2), Z13, Z16
+	VADDPS Z15, Z4, Z4
+	VADDPS Z16, Z5, Z5
+	VPSLLD $0x10, 192(R11)(CX*2), Z15
+	VPANDD 192(R11)(CX*2), Z13, Z16
+	VADDPS Z15, Z6, Z6
+	VADDPS Z16, Z7, Z7
+	TESTQ  R9, R9
+	JZ     two_whole
+	VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1
+	VMULPS Z8, Z2, Z2
+	VMULPS Z8, Z3, Z3
+	VMULPS Z8, Z4, Z4
+	VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6
+	VMULPS Z8, Z7, Z7
 
 two_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z2, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z3, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z4, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z5, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z6, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z7, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          two_alike
-	VCMPPS      $0x03, Z1, Z0, K2
-	VCMPPS      $0x03, Z3, Z2, K3
-	KORW        K2, K3, K3
-	VCMPPS      $0x03, Z5, Z4, K2
-	KORW        K3, K2, K2
-	VCMPPS      $0x03, Z7, Z6, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          two_numbers
-	VCMPPS      $0x03, Z0, Z0, K2
-	VMOVDQA32   Z10, K2, Z0
-	VCMPPS      $0x03, Z1, Z1, K2
-	VMOVDQA32   Z10, K2, Z1
-	VCMPPS      $0x03, Z2, Z2, K2
-	VMOVDQA32   Z10, K2, Z2
-	VCMPPS      $0x03, Z3, Z3, K2
-	VMOVDQA32   Z10, K2, Z3
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQA32   Z10, K2, Z4
-	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQA32   Z10, K2, Z5
-	VCMPPS      $0x03, Z6, Z6, K2
-	VMOVDQA32   Z10, K2, Z6
-	VCMPPS      $0x03, Z7, Z7, K2
-	VMOVDQA32   Z10, K2, Z7
+	KORW        K2, K3, K2
+	VFPCLASSPSZ $0xa1, Z2, K3
+	VFPCLASSPSZ $0xa1, Z3, K4
+	KORW        K3, K4, K3
+	VFPCLASSPSZ $0xa1, Z4, K4
+	VFPCLASSPSZ $0xa1, Z5, K5
+	KORW        K4, K5, K4
+	VFPCLASSPSZ $0xa1, Z6, K5
+	VFPCLASSPSZ $0xa1, Z7, K6
+	KORW        K5, K6, K5
+	KORW        K2, K3, K2
+	KORW        K4, K5, K4
+	KORW        K2, K4, K2
+	KORTESTW    K2, K2
+	JNZ         two_unlike
 
-two_numbers:
-	VPTESTMD  Z12, Z0, K2
-	VPADDD    Z9, Z0, Z15
-	VPADDD    Z11, Z0, K2, Z15
-	VPTESTMD  Z12, Z1, K2
-	VPADDD    Z9, Z1, Z0
-	VPADDD    Z11, Z1, K2, Z0
-	VPSRLD    $0x10, Z15, Z15
-	VMOVDQU16 Z0, K1, Z15
-	VMOVDQU32 Z15, Z0
-	VPTESTMD  Z12, Z2, K2
-	VPADDD    Z9, Z2, Z1
-	VPADDD    Z11, Z2, K2, Z1
-	VPTESTMD  Z12, Z3, K2
-	VPADDD    Z9, Z3, Z2
-	VPADDD    Z11, Z3, K2, Z2
-	VPSRLD    $0x10, Z1, Z1
-	VMOVDQU16 Z2, K1, Z1
-	VMOVDQU32 Z1, Z2
-	VPTESTMD  Z12, Z4, K2
-	VPADDD    Z9, Z4, Z1
-	VPADDD    Z11, Z4, K2, Z1
-	VPTESTMD  Z12, Z5, K2
-	VPADDD    Z9, Z5, Z3
-	VPADDD    Z11, Z5, K2, Z3
-	VPSRLD    $0x10, Z1, Z1
-	VMOVDQU16 Z3, K1, Z1
-	VMOVDQU32 Z1, Z4
-	VPTESTMD  Z12, Z6, K2
-	VPADDD    Z9, Z6, Z1
-	VPADDD    Z11, Z6, K2, Z1
-	VPTESTMD  Z12, Z7, K2
-	VPADDD    Z9, Z7, Z3
-	VPADDD    Z11, Z7, K2, Z3
-	VPSRLD    $0x10, Z1, Z1
-	VMOVDQU16 Z3, K1, Z1
-	VMOVDQU32 Z1, Z6
-	JMP       two_rounded
-
-two_alike:
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -271,48 +198,40 @@ two_stored:
 	JMP  two
 
 several:
-	CMPQ    DX, $0x00000080
-	JL      one
-	MOVQ    (BX), AX
-	VMOVUPS (AX)(CX*2), Z1
-	VPSLLD  $0x10, Z1, Z0
-	VPANDD  Z13, Z1, Z1
-	VMOVUPS 64(AX)(CX*2), Z3
-	VPSLLD  $0x10, Z3, Z2
-	VPANDD  Z13, Z3, Z3
-	VMOVUPS 128(AX)(CX*2), Z5
-	VPSLLD  $0x10, Z5, Z4
-	VPANDD  Z13, Z5, Z5
-	VMOVUPS 192(AX)(CX*2), Z7
-	VPSLLD  $0x10, Z7, Z6
-	VPANDD  Z13, Z7, Z7
-	MOVQ    SI, R11
-	MOVQ    BX, R10
-	JMP     several_sources
+	CMPQ   DX, $0x00000080
+	JL     one
+	MOVQ   (BX), AX
+	VPSLLD $0x10, (AX)(CX*2), Z0
+	VPANDD (AX)(CX*2), Z13, Z1
+	VPSLLD $0x10, 64(AX)(CX*2), Z2
+	VPANDD 64(AX)(CX*2), Z13, Z3
+	VPSLLD $0x10, 128(AX)(CX*2), Z4
+	VPANDD 128(AX)(CX*2), Z13, Z5
+	VPSLLD $0x10, 192(AX)(CX*2), Z6
+	VPANDD 192(AX)(CX*2), Z13, Z7
+	MOVQ   SI, R11
+	MOVQ   BX, R10
+	JMP    several_sources
 
 several_source:
-	ADDQ    $0x18, R10
-	MOVQ    (R10), AX
-	VMOVUPS (AX)(CX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VADDPS  Z15, Z0, Z0
-	VADDPS  Z16, Z1, Z1
-	VMOVUPS 64(AX)(CX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VADDPS  Z15, Z2, Z2
-	VADDPS  Z16, Z3, Z3
-	VMOVUPS 128(AX)(CX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VADDPS  Z15, Z4, Z4
-	VADDPS  Z16, Z5, Z5
-	VMOVUPS 192(AX)(CX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VADDPS  Z15, Z6, Z6
-	VADDPS  Z16, Z7, Z7
+	ADDQ   $0x18, R10
+	MOVQ   (R10), AX
+	VPSLLD $0x10, (AX)(CX*2), Z15
+	VPANDD (AX)(CX*2), Z13, Z16
+	VADDPS Z15, Z0, Z0
+	VADDPS Z16, Z1, Z1
+	VPSLLD $0x10, 64(AX)(CX*2), Z15
+	VPANDD 64(AX)(CX*2), Z13, Z16
+	VADDPS Z15, Z2, Z2
+	VADDPS Z16, Z3, Z3
+	VPSLLD $0x10, 128(AX)(CX*2), Z15
+	VPANDD 128(AX)(CX*2), Z13, Z16
+	VADDPS Z15, Z4, Z4
+	VADDPS Z16, Z5, Z5
+	VPSLLD $0x10, 192(AX)(CX*2), Z15
+	VPANDD 192(AX)(CX*2), Z13, Z16
+	VADDPS Z15, Z6, Z6
+	VADDPS Z16, Z7, Z7
 
 several_sources:
 	DECQ   R11
@@ -331,87 +250,22 @@ several_sources:
 several_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z2, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z3, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z4, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z5, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z6, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z7, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          several_alike
-	VCMPPS      $0x03, Z1, Z0, K2
-	VCMPPS      $0x03, Z3, Z2, K3
-	KORW        K2, K3, K3
-	VCMPPS      $0x03, Z5, Z4, K2
-	KORW        K3, K2, K2
-	VCMPPS      $0x03, Z7, Z6, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          several_numbers
-	VCMPPS      $0x03, Z0, Z0, K2
-	VMOVDQA32   Z10, K2, Z0
-	VCMPPS      $0x03, Z1, Z1, K2
-	VMOVDQA32   Z10, K2, Z1
-	VCMPPS      $0x03, Z2, Z2, K2
-	VMOVDQA32   Z10, K2, Z2
-	VCMPPS      $0x03, Z3, Z3, K2
-	VMOVDQA32   Z10, K2, Z3
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQA32   Z10, K2, Z4
-	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQA32   Z10, K2, Z5
-	VCMPPS      $0x03, Z6, Z6, K2
-	VMOVDQA32   Z10, K2, Z6
-	VCMPPS      $0x03, Z7, Z7, K2
-	VMOVDQA32   Z10, K2, Z7
+	KORW        K2, K3, K2
+	VFPCLASSPSZ $0xa1, Z2, K3
+	VFPCLASSPSZ $0xa1, Z3, K4
+	KORW        K3, K4, K3
+	VFPCLASSPSZ $0xa1, Z4, K4
+	VFPCLASSPSZ $0xa1, Z5, K5
+	KORW        K4, K5, K4
+	VFPCLASSPSZ $0xa1, Z6, K5
+	VFPCLASSPSZ $0xa1, Z7, K6
+	KORW        K5, K6, K5
+	KORW        K2, K3, K2
+	KORW        K4, K5, K4
+	KORW        K2, K4, K2
+	KORTESTW    K2, K2
+	JNZ         several_unlike
 
-several_numbers:
-	VPTESTMD  Z12, Z0, K2
-	VPADDD    Z9, Z0, Z15
-	VPADDD    Z11, Z0, K2, Z15
-	VPTESTMD  Z12, Z1, K2
-	VPADDD    Z9, Z1, Z0
-	VPADDD    Z11, Z1, K2, Z0
-	VPSRLD    $0x10, Z15, Z15
-	VMOVDQU16 Z0, K1, Z15
-	VMOVDQU32 Z15, Z0
-	VPTESTMD  Z12, Z2, K2
-	VPADDD    Z9, Z2, Z1
-	VPADDD    Z11, Z2, K2, Z1
-	VPTESTMD  Z12, Z3, K2
-	VPADDD    Z9, Z3, Z2
-	VPADDD    Z11, Z3, K2, Z2
-	VPSRLD    $0x10, Z1, Z1
-	VMOVDQU16 Z2, K1, Z1
-	VMOVDQU32 Z1, Z2
-	VPTESTMD  Z12, Z4, K2
-	VPADDD    Z9, Z4, Z1
-	VPADDD    Z11, Z4, K2, Z1
-	VPTESTMD  Z12, Z5, K2
-	VPADDD    Z9, Z5, Z3
-	VPADDD    Z11, Z5, K2, Z3
-	VPSRLD    $0x10, Z1, Z1
-	VMOVDQU16 Z3, K1, Z1
-	VMOVDQU32 Z1, Z4
-	VPTESTMD  Z12, Z6, K2
-	VPADDD    Z9, Z6, Z1
-	VPADDD    Z11, Z6, K2, Z1
-	VPTESTMD  Z12, Z7, K2
-	VPADDD    Z9, Z7, Z3
-	VPADDD    Z11, Z7, K2, Z3
-	VPSRLD    $0x10, Z1, Z1
-	VMOVDQU16 Z3, K1, Z1
-	VMOVDQU32 Z1, Z6
-	JMP       several_rounded
-
-several_alike:
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -450,24 +304,22 @@ several_destination:
 	JMP     several
 
 one:
-	CMPQ    DX, $0x00000020
-	JL      last
-	MOVQ    (BX), AX
-	VMOVUPS (AX)(CX*2), Z1
-	VPSLLD  $0x10, Z1, Z0
-	VPANDD  Z13, Z1, Z1
-	MOVQ    SI, R11
-	MOVQ    BX, R10
-	JMP     one_sources
+	CMPQ   DX, $0x00000020
+	JL     last
+	MOVQ   (BX), AX
+	VPSLLD $0x10, (AX)(CX*2), Z0
+	VPANDD (AX)(CX*2), Z13, Z1
+	MOVQ   SI, R11
+	MOVQ   BX, R10
+	JMP    one_sources
 
 one_source:
-	ADDQ    $0x18, R10
-	MOVQ    (R10), AX
-	VMOVUPS (AX)(CX*2), Z3
-	VPSLLD  $0x10, Z3, Z2
-	VPANDD  Z13, Z3, Z3
-	VADDPS  Z2, Z0, Z0
-	VADDPS  Z3, Z1, Z1
+	ADDQ   $0x18, R10
+	MOVQ   (R10), AX
+	VPSLLD $0x10, (AX)(CX*2), Z2
+	VPANDD (AX)(CX*2), Z13, Z3
+	VADDPS Z2, Z0, Z0
+	VADDPS Z3, Z1, Z1
 
 one_sources:
 	DECQ   R11
@@ -480,30 +332,10 @@ one_sources:
 one_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          one_alike
-	VCMPPS      $0x03, Z1, Z0, K2
+	KORW        K2, K3, K2
 	KORTESTW    K2, K2
-	JZ          one_numbers
-	VCMPPS      $0x03, Z0, Z0, K2
-	VMOVDQA32   Z10, K2, Z0
-	VCMPPS      $0x03, Z1, Z1, K2
-	VMOVDQA32   Z10, K2, Z1
+	JNZ         one_unlike
 
-one_numbers:
-	VPTESTMD  Z12, Z0, K2
-	VPADDD    Z9, Z0, Z2
-	VPADDD    Z11, Z0, K2, Z2
-	VPTESTMD  Z12, Z1, K2
-	VPADDD    Z9, Z1, Z0
-	VPADDD    Z11, Z1, K2, Z0
-	VPSRLD    $0x10, Z2, Z2
-	VMOVDQU16 Z0, K1, Z2
-	VMOVDQU32 Z2, Z0
-	JMP       one_rounded
-
-one_alike:
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -556,30 +388,10 @@ last_sources:
 last_whole:
 	VFPCLASSPSZ $0xa1, Z0, K3
 	VFPCLASSPSZ $0xa1, Z1, K4
-	KORW        K3, K4, K4
-	KORTESTW    K4, K4
-	JZ          last_alike
-	VCMPPS      $0x03, Z1, Z0, K3
+	KORW        K3, K4, K3
 	KORTESTW    K3, K3
-	JZ          last_numbers
-	VCMPPS      $0x03, Z0, Z0, K3
-	VMOVDQA32   Z10, K3, Z0
-	VCMPPS      $0x03, Z1, Z1, K3
-	VMOVDQA32   Z10, K3, Z1
+	JNZ         last_unlike
 
-last_numbers:
-	VPTESTMD  Z12, Z0, K3
-	VPADDD    Z9, Z0, Z2
-	VPADDD    Z11, Z0, K3, Z2
-	VPTESTMD  Z12, Z1, K3
-	VPADDD    Z9, Z1, Z0
-	VPADDD    Z11, Z1, K3, Z0
-	VPSRLD    $0x10, Z2, Z2
-	VMOVDQU16 Z0, K1, Z2
-	VMOVDQU32 Z2, Z0
-	JMP       last_rounded
-
-last_alike:
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -600,142 +412,98 @@ done:
 	VZEROUPPER
 	RET
 
-// func prodBF16AVX512BF16(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
-TEXT ·prodBF16AVX512BF16(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
-	VCVTSD2SS    X0, X0, X0
-	VBROADCASTSS X0, Z8
-	MOVQ         scale+64(FP), R8
-	MOVQ         $0x3ff0000000000000, R9
-	SUBQ         R9, R8
-	MOVL         $0x00007fff, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z9
-	MOVL         $0x7fc00000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z10
-	MOVL         $0x00008000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z11
-	MOVL         $0x00010000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z12
-	MOVL         $0xffff0000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z13
-	MOVL         $0xaaaaaaaa, R9
-	KMOVD        R9, K1
-	VMOVUPS      interleaved<>+0(SB), Z14
+two_unlike:
+	VCMPPS    $0x03, Z1, Z0, K2
+	VCMPPS    $0x03, Z3, Z2, K3
+	KORW      K2, K3, K3
+	VCMPPS    $0x03, Z5, Z4, K2
+	KORW      K3, K2, K2
+	VCMPPS    $0x03, Z7, Z6, K3
+	KORW      K2, K3, K3
+	KORTESTW  K3, K3
+	JZ        two_numbers
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQA32 Z10, K2, Z0
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQA32 Z10, K2, Z1
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVDQA32 Z10, K2, Z2
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQA32 Z10, K2, Z3
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQA32 Z10, K2, Z4
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z10, K2, Z5
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z10, K2, Z6
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z10, K2, Z7
 
-several:
-	CMPQ    CX, $0x00000080
-	JL      one
-	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z1
-	VPSLLD  $0x10, Z1, Z0
-	VPANDD  Z13, Z1, Z1
-	VMOVUPS 64(R9)(AX*2), Z3
-	VPSLLD  $0x10, Z3, Z2
-	VPANDD  Z13, Z3, Z3
-	VMOVUPS 128(R9)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z4
-	VPANDD  Z13, Z5, Z5
-	VMOVUPS 192(R9)(AX*2), Z7
-	VPSLLD  $0x10, Z7, Z6
-	VPANDD  Z13, Z7, Z7
-	MOVQ    BX, R11
-	MOVQ    DX, R10
-	JMP     several_sources
+two_numbers:
+	VPTESTMD  Z12, Z0, K2
+	VPADDD    Z9, Z0, Z15
+	VPADDD    Z11, Z0, K2, Z15
+	VPTESTMD  Z12, Z1, K2
+	VPADDD    Z9, Z1, Z0
+	VPADDD    Z11, Z1, K2, Z0
+	VPSRLD    $0x10, Z15, Z15
+	VMOVDQU16 Z0, K1, Z15
+	VMOVDQU32 Z15, Z0
+	VPTESTMD  Z12, Z2, K2
+	VPADDD    Z9, Z2, Z1
+	VPADDD    Z11, Z2, K2, Z1
+	VPTESTMD  Z12, Z3, K2
+	VPADDD    Z9, Z3, Z2
+	VPADDD    Z11, Z3, K2, Z2
+	VPSRLD    $0x10, Z1, Z1
+	VMOVDQU16 Z2, K1, Z1
+	VMOVDQU32 Z1, Z2
+	VPTESTMD  Z12, Z4, K2
+	VPADDD    Z9, Z4, Z1
+	VPADDD    Z11, Z4, K2, Z1
+	VPTESTMD  Z12, Z5, K2
+	VPADDD    Z9, Z5, Z3
+	VPADDD    Z11, Z5, K2, Z3
+	VPSRLD    $0x10, Z1, Z1
+	VMOVDQU16 Z3, K1, Z1
+	VMOVDQU32 Z1, Z4
+	VPTESTMD  Z12, Z6, K2
+	VPADDD    Z9, Z6, Z1
+	VPADDD    Z11, Z6, K2, Z1
+	VPTESTMD  Z12, Z7, K2
+	VPADDD    Z9, Z7, Z3
+	VPADDD    Z11, Z7, K2, Z3
+	VPSRLD    $0x10, Z1, Z1
+	VMOVDQU16 Z3, K1, Z1
+	VMOVDQU32 Z1, Z6
+	JMP       two_rounded
 
-several_source:
-	ADDQ    $0x18, R10
-	MOVQ    (R10), R9
-	VMOVUPS (R9)(AX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VMULPS  Z15, Z0, Z0
-	VMULPS  Z16, Z1, Z1
-	VMOVUPS 64(R9)(AX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VMULPS  Z15, Z2, Z2
-	VMULPS  Z16, Z3, Z3
-	VMOVUPS 128(R9)(AX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VMULPS  Z15, Z4, Z4
-	VMULPS  Z16, Z5, Z5
-	VMOVUPS 192(R9)(AX*2), Z16
-	VPSLLD  $0x10, Z16, Z15
-	VPANDD  Z13, Z16, Z16
-	VMULPS  Z15, Z6, Z6
-	VMULPS  Z16, Z7, Z7
-
-several_sources:
-	DECQ   R11
-	JNZ    several_source
-	TESTQ  R8, R8
-	JZ     several_whole
-	VMULPS Z8, Z0, Z0
-	VMULPS Z8, Z1, Z1
-	VMULPS Z8, Z2, Z2
-	VMULPS Z8, Z3, Z3
-	VMULPS Z8, Z4, Z4
-	VMULPS Z8, Z5, Z5
-	VMULPS Z8, Z6, Z6
-	VMULPS Z8, Z7, Z7
-
-several_whole:
-	VFPCLASSPSZ $0xa1, Z0, K2
-	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z2, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z3, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z4, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z5, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z6, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z7, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          several_alike
-	VCMPPS      $0x03, Z1, Z0, K2
-	VCMPPS      $0x03, Z3, Z2, K3
-	KORW        K2, K3, K3
-	VCMPPS      $0x03, Z5, Z4, K2
-	KORW        K3, K2, K2
-	VCMPPS      $0x03, Z7, Z6, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          several_numbers
-	VCMPPS      $0x03, Z0, Z0, K2
-	VMOVDQA32   Z10, K2, Z0
-	VCMPPS      $0x03, Z1, Z1, K2
-	VMOVDQA32   Z10, K2, Z1
-	VCMPPS      $0x03, Z2, Z2, K2
-	VMOVDQA32   Z10, K2, Z2
-	VCMPPS      $0x03, Z3, Z3, K2
-	VMOVDQA32   Z10, K2, Z3
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQA32   Z10, K2, Z4
-	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQA32   Z10, K2, Z5
-	VCMPPS      $0x03, Z6, Z6, K2
-	VMOVDQA32   Z10, K2, Z6
-	VCMPPS      $0x03, Z7, Z7, K2
-	VMOVDQA32   Z10, K2, Z7
+several_unlike:
+	VCMPPS    $0x03, Z1, Z0, K2
+	VCMPPS    $0x03, Z3, Z2, K3
+	KORW      K2, K3, K3
+	VCMPPS    $0x03, Z5, Z4, K2
+	KORW      K3, K2, K2
+	VCMPPS    $0x03, Z7, Z6, K3
+	KORW      K2, K3, K3
+	KORTESTW  K3, K3
+	JZ        several_numbers
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQA32 Z10, K2, Z0
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQA32 Z10, K2, Z1
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVDQA32 Z10, K2, Z2
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQA32 Z10, K2, Z3
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQA32 Z10, K2, Z4
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z10, K2, Z5
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z10, K2, Z6
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z10, K2, Z7
 
 several_numbers:
 	VPTESTMD  Z12, Z0, K2
@@ -776,7 +544,152 @@ several_numbers:
 	VMOVDQU32 Z1, Z6
 	JMP       several_rounded
 
-several_alike:
+one_unlike:
+	VCMPPS    $0x03, Z1, Z0, K2
+	KORTESTW  K2, K2
+	JZ        one_numbers
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQA32 Z10, K2, Z0
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQA32 Z10, K2, Z1
+
+one_numbers:
+	VPTESTMD  Z12, Z0, K2
+	VPADDD    Z9, Z0, Z2
+	VPADDD    Z11, Z0, K2, Z2
+	VPTESTMD  Z12, Z1, K2
+	VPADDD    Z9, Z1, Z0
+	VPADDD    Z11, Z1, K2, Z0
+	VPSRLD    $0x10, Z2, Z2
+	VMOVDQU16 Z0, K1, Z2
+	VMOVDQU32 Z2, Z0
+	JMP       one_rounded
+
+last_unlike:
+	VCMPPS    $0x03, Z1, Z0, K3
+	KORTESTW  K3, K3
+	JZ        last_numbers
+	VCMPPS    $0x03, Z0, Z0, K3
+	VMOVDQA32 Z10, K3, Z0
+	VCMPPS    $0x03, Z1, Z1, K3
+	VMOVDQA32 Z10, K3, Z1
+
+last_numbers:
+	VPTESTMD  Z12, Z0, K3
+	VPADDD    Z9, Z0, Z2
+	VPADDD    Z11, Z0, K3, Z2
+	VPTESTMD  Z12, Z1, K3
+	VPADDD    Z9, Z1, Z0
+	VPADDD    Z11, Z1, K3, Z0
+	VPSRLD    $0x10, Z2, Z2
+	VMOVDQU16 Z0, K1, Z2
+	VMOVDQU32 Z2, Z0
+	JMP       last_rounded
+
+// func prodBF16AVX512BF16(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+TEXT ·prodBF16AVX512BF16(SB), NOSPLIT, $0-72
+	MOVQ         from+0(FP), AX
+	MOVQ         to+8(FP), CX
+	SUBQ         AX, CX
+	MOVQ         srcs_base+40(FP), DX
+	MOVQ         srcs_len+48(FP), BX
+	MOVQ         dsts_base+16(FP), SI
+	MOVQ         dsts_len+24(FP), DI
+	MOVSD        scale+64(FP), X0
+	VCVTSD2SS    X0, X0, X0
+	VBROADCASTSS X0, Z8
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z9
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z10
+	MOVL         $0x00008000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z11
+	MOVL         $0x00010000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z12
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z13
+	MOVL         $0xaaaaaaaa, R9
+	KMOVD        R9, K1
+	VMOVUPS      interleaved<>+0(SB), Z14
+
+several:
+	CMPQ   CX, $0x00000080
+	JL     one
+	MOVQ   (DX), R9
+	VPSLLD $0x10, (R9)(AX*2), Z0
+	VPANDD (R9)(AX*2), Z13, Z1
+	VPSLLD $0x10, 64(R9)(AX*2), Z2
+	VPANDD 64(R9)(AX*2), Z13, Z3
+	VPSLLD $0x10, 128(R9)(AX*2), Z4
+	VPANDD 128(R9)(AX*2), Z13, Z5
+	VPSLLD $0x10, 192(R9)(AX*2), Z6
+	VPANDD 192(R9)(AX*2), Z13, Z7
+	MOVQ   BX, R11
+	MOVQ   DX, R10
+	JMP    several_sources
+
+several_source:
+	ADDQ   $0x18, R10
+	MOVQ   (R10), R9
+	VPSLLD $0x10, (R9)(AX*2), Z15
+	VPANDD (R9)(AX*2), Z13, Z16
+	VMULPS Z15, Z0, Z0
+	VMULPS Z16, Z1, Z1
+	VPSLLD $0x10, 64(R9)(AX*2), Z15
+	VPANDD 64(R9)(AX*2), Z13, Z16
+	VMULPS Z15, Z2, Z2
+	VMULPS Z16, Z3, Z3
+	VPSLLD $0x10, 128(R9)(AX*2), Z15
+	VPANDD 128(R9)(AX*2), Z13, Z16
+	VMULPS Z15, Z4, Z4
+	VMULPS Z16, Z5, Z5
+	VPSLLD $0x10, 192(R9)(AX*2), Z15
+	VPANDD 192(R9)(AX*2), Z13, Z16
+	VMULPS Z15, Z6, Z6
+	VMULPS Z16, Z7, Z7
+
+several_sources:
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1
+	VMULPS Z8, Z2, Z2
+	VMULPS Z8, Z3, Z3
+	VMULPS Z8, Z4, Z4
+	VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6
+	VMULPS Z8, Z7, Z7
+
+several_whole:
+	VFPCLASSPSZ $0xa1, Z0, K2
+	VFPCLASSPSZ $0xa1, Z1, K3
+	KORW        K2, K3, K2
+	VFPCLASSPSZ $0xa1, Z2, K3
+	VFPCLASSPSZ $0xa1, Z3, K4
+	KORW        K3, K4, K3
+	VFPCLASSPSZ $0xa1, Z4, K4
+	VFPCLASSPSZ $0xa1, Z5, K5
+	KORW        K4, K5, K4
+	VFPCLASSPSZ $0xa1, Z6, K5
+	VFPCLASSPSZ $0xa1, Z7, K6
+	KORW        K5, K6, K5
+	KORW        K2, K3, K2
+	KORW        K4, K5, K4
+	KORW        K2, K4, K2
+	KORTESTW    K2, K2
+	JNZ         several_unlike
+
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -815,24 +728,22 @@ several_destination:
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000020
-	JL      last
-	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z1
-	VPSLLD  $0x10, Z1, Z0
-	VPANDD  Z13, Z1, Z1
-	MOVQ    BX, R11
-	MOVQ    DX, R10
-	JMP     one_sources
+	CMPQ   CX, $0x00000020
+	JL     last
+	MOVQ   (DX), R9
+	VPSLLD $0x10, (R9)(AX*2), Z0
+	VPANDD (R9)(AX*2), Z13, Z1
+	MOVQ   BX, R11
+	MOVQ   DX, R10
+	JMP    one_sources
 
 one_source:
-	ADDQ    $0x18, R10
-	MOVQ    (R10), R9
-	VMOVUPS (R9)(AX*2), Z3
-	VPSLLD  $0x10, Z3, Z2
-	VPANDD  Z13, Z3, Z3
-	VMULPS  Z2, Z0, Z0
-	VMULPS  Z3, Z1, Z1
+	ADDQ   $0x18, R10
+	MOVQ   (R10), R9
+	VPSLLD $0x10, (R9)(AX*2), Z2
+	VPANDD (R9)(AX*2), Z13, Z3
+	VMULPS Z2, Z0, Z0
+	VMULPS Z3, Z1, Z1
 
 one_sources:
 	DECQ   R11
@@ -845,30 +756,10 @@ one_sources:
 one_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          one_alike
-	VCMPPS      $0x03, Z1, Z0, K2
+	KORW        K2, K3, K2
 	KORTESTW    K2, K2
-	JZ          one_numbers
-	VCMPPS      $0x03, Z0, Z0, K2
-	VMOVDQA32   Z10, K2, Z0
-	VCMPPS      $0x03, Z1, Z1, K2
-	VMOVDQA32   Z10, K2, Z1
+	JNZ         one_unlike
 
-one_numbers:
-	VPTESTMD  Z12, Z0, K2
-	VPADDD    Z9, Z0, Z2
-	VPADDD    Z11, Z0, K2, Z2
-	VPTESTMD  Z12, Z1, K2
-	VPADDD    Z9, Z1, Z0
-	VPADDD    Z11, Z1, K2, Z0
-	VPSRLD    $0x10, Z2, Z2
-	VMOVDQU16 Z0, K1, Z2
-	VMOVDQU32 Z2, Z0
-	JMP       one_rounded
-
-one_alike:
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -921,30 +812,10 @@ last_sources:
 last_whole:
 	VFPCLASSPSZ $0xa1, Z0, K3
 	VFPCLASSPSZ $0xa1, Z1, K4
-	KORW        K3, K4, K4
-	KORTESTW    K4, K4
-	JZ          last_alike
-	VCMPPS      $0x03, Z1, Z0, K3
+	KORW        K3, K4, K3
 	KORTESTW    K3, K3
-	JZ          last_numbers
-	VCMPPS      $0x03, Z0, Z0, K3
-	VMOVDQA32   Z10, K3, Z0
-	VCMPPS      $0x03, Z1, Z1, K3
-	VMOVDQA32   Z10, K3, Z1
+	JNZ         last_unlike
 
-last_numbers:
-	VPTESTMD  Z12, Z0, K3
-	VPADDD    Z9, Z0, Z2
-	VPADDD    Z11, Z0, K3, Z2
-	VPTESTMD  Z12, Z1, K3
-	VPADDD    Z9, Z1, Z0
-	VPADDD    Z11, Z1, K3, Z0
-	VPSRLD    $0x10, Z2, Z2
-	VMOVDQU16 Z0, K1, Z2
-	VMOVDQU32 Z2, Z0
-	JMP       last_rounded
-
-last_alike:
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -965,166 +836,32 @@ done:
 	VZEROUPPER
 	RET
 
-// func minBF16AVX512BF16(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
-TEXT ·minBF16AVX512BF16(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
-	VCVTSD2SS    X0, X0, X0
-	VBROADCASTSS X0, Z8
-	MOVQ         scale+64(FP), R8
-	MOVQ         $0x3ff0000000000000, R9
-	SUBQ         R9, R8
-	MOVL         $0x00007fff, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z9
-	MOVL         $0x7fc00000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z10
-	MOVL         $0x00008000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z11
-	MOVL         $0x00010000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z12
-	MOVL         $0xffff0000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z13
-	MOVL         $0xaaaaaaaa, R9
-	KMOVD        R9, K1
-	VMOVUPS      interleaved<>+0(SB), Z14
-
-several:
-	CMPQ    CX, $0x00000080
-	JL      one
-	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z1
-	VPSLLD  $0x10, Z1, Z0
-	VPANDD  Z13, Z1, Z1
-	VMOVUPS 64(R9)(AX*2), Z3
-	VPSLLD  $0x10, Z3, Z2
-	VPANDD  Z13, Z3, Z3
-	VMOVUPS 128(R9)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z4
-	VPANDD  Z13, Z5, Z5
-	VMOVUPS 192(R9)(AX*2), Z7
-	VPSLLD  $0x10, Z7, Z6
-	VPANDD  Z13, Z7, Z7
-	MOVQ    BX, R11
-	MOVQ    DX, R10
-	JMP     several_sources
-
-several_source:
-	ADDQ     $0x18, R10
-	MOVQ     (R10), R9
-	VMOVUPS  (R9)(AX*2), Z16
-	VPSLLD   $0x10, Z16, Z15
-	VPANDD   Z13, Z16, Z16
-	VCMPPS   $0x03, Z15, Z0, K2
-	VRANGEPS $0x04, Z15, Z0, Z17
-	VADDPS   Z15, Z0, K2, Z17
-	VMOVAPS  Z17, Z0
-	VCMPPS   $0x03, Z16, Z1, K2
-	VRANGEPS $0x04, Z16, Z1, Z15
-	VADDPS   Z16, Z1, K2, Z15
-	VMOVAPS  Z15, Z1
-	VMOVUPS  64(R9)(AX*2), Z16
-	VPSLLD   $0x10, Z16, Z15
-	VPANDD   Z13, Z16, Z16
-	VCMPPS   $0x03, Z15, Z2, K2
-	VRANGEPS $0x04, Z15, Z2, Z17
-	VADDPS   Z15, Z2, K2, Z17
-	VMOVAPS  Z17, Z2
-	VCMPPS   $0x03, Z16, Z3, K2
-	VRANGEPS $0x04, Z16, Z3, Z15
-	VADDPS   Z16, Z3, K2, Z15
-	VMOVAPS  Z15, Z3
-	VMOVUPS  128(R9)(AX*2), Z16
-	VPSLLD   $0x10, Z16, Z15
-	VPANDD   Z13, Z16, Z16
-	VCMPPS   $0x03, Z15, Z4, K2
-	VRANGEPS $0x04, Z15, Z4, Z17
-	VADDPS   Z15, Z4, K2, Z17
-	VMOVAPS  Z17, Z4
-	VCMPPS   $0x03, Z16, Z5, K2
-	VRANGEPS $0x04, Z16, Z5, Z15
-	VADDPS   Z16, Z5, K2, Z15
-	VMOVAPS  Z15, Z5
-	VMOVUPS  192(R9)(AX*2), Z16
-	VPSLLD   $0x10, Z16, Z15
-	VPANDD   Z13, Z16, Z16
-	VCMPPS   $0x03, Z15, Z6, K2
-	VRANGEPS $0x04, Z15, Z6, Z17
-	VADDPS   Z15, Z6, K2, Z17
-	VMOVAPS  Z17, Z6
-	VCMPPS   $0x03, Z16, Z7, K2
-	VRANGEPS $0x04, Z16, Z7, Z15
-	VADDPS   Z16, Z7, K2, Z15
-	VMOVAPS  Z15, Z7
-
-several_sources:
-	DECQ   R11
-	JNZ    several_source
-	TESTQ  R8, R8
-	JZ     several_whole
-	VMULPS Z8, Z0, Z0
-	VMULPS Z8, Z1, Z1
-	VMULPS Z8, Z2, Z2
-	VMULPS Z8, Z3, Z3
-	VMULPS Z8, Z4, Z4
-	VMULPS Z8, Z5, Z5
-	VMULPS Z8, Z6, Z6
-	VMULPS Z8, Z7, Z7
-
-several_whole:
-	VFPCLASSPSZ $0xa1, Z0, K2
-	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z2, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z3, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z4, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z5, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z6, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z7, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          several_alike
-	VCMPPS      $0x03, Z1, Z0, K2
-	VCMPPS      $0x03, Z3, Z2, K3
-	KORW        K2, K3, K3
-	VCMPPS      $0x03, Z5, Z4, K2
-	KORW        K3, K2, K2
-	VCMPPS      $0x03, Z7, Z6, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          several_numbers
-	VCMPPS      $0x03, Z0, Z0, K2
-	VMOVDQA32   Z10, K2, Z0
-	VCMPPS      $0x03, Z1, Z1, K2
-	VMOVDQA32   Z10, K2, Z1
-	VCMPPS      $0x03, Z2, Z2, K2
-	VMOVDQA32   Z10, K2, Z2
-	VCMPPS      $0x03, Z3, Z3, K2
-	VMOVDQA32   Z10, K2, Z3
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQA32   Z10, K2, Z4
-	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQA32   Z10, K2, Z5
-	VCMPPS      $0x03, Z6, Z6, K2
-	VMOVDQA32   Z10, K2, Z6
-	VCMPPS      $0x03, Z7, Z7, K2
-	VMOVDQA32   Z10, K2, Z7
+several_unlike:
+	VCMPPS    $0x03, Z1, Z0, K2
+	VCMPPS    $0x03, Z3, Z2, K3
+	KORW      K2, K3, K3
+	VCMPPS    $0x03, Z5, Z4, K2
+	KORW      K3, K2, K2
+	VCMPPS    $0x03, Z7, Z6, K3
+	KORW      K2, K3, K3
+	KORTESTW  K3, K3
+	JZ        several_numbers
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQA32 Z10, K2, Z0
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQA32 Z10, K2, Z1
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVDQA32 Z10, K2, Z2
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQA32 Z10, K2, Z3
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQA32 Z10, K2, Z4
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z10, K2, Z5
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z10, K2, Z6
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z10, K2, Z7
 
 several_numbers:
 	VPTESTMD  Z12, Z0, K2
@@ -1165,7 +902,176 @@ several_numbers:
 	VMOVDQU32 Z1, Z6
 	JMP       several_rounded
 
-several_alike:
+one_unlike:
+	VCMPPS    $0x03, Z1, Z0, K2
+	KORTESTW  K2, K2
+	JZ        one_numbers
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQA32 Z10, K2, Z0
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQA32 Z10, K2, Z1
+
+one_numbers:
+	VPTESTMD  Z12, Z0, K2
+	VPADDD    Z9, Z0, Z2
+	VPADDD    Z11, Z0, K2, Z2
+	VPTESTMD  Z12, Z1, K2
+	VPADDD    Z9, Z1, Z0
+	VPADDD    Z11, Z1, K2, Z0
+	VPSRLD    $0x10, Z2, Z2
+	VMOVDQU16 Z0, K1, Z2
+	VMOVDQU32 Z2, Z0
+	JMP       one_rounded
+
+last_unlike:
+	VCMPPS    $0x03, Z1, Z0, K3
+	KORTESTW  K3, K3
+	JZ        last_numbers
+	VCMPPS    $0x03, Z0, Z0, K3
+	VMOVDQA32 Z10, K3, Z0
+	VCMPPS    $0x03, Z1, Z1, K3
+	VMOVDQA32 Z10, K3, Z1
+
+last_numbers:
+	VPTESTMD  Z12, Z0, K3
+	VPADDD    Z9, Z0, Z2
+	VPADDD    Z11, Z0, K3, Z2
+	VPTESTMD  Z12, Z1, K3
+	VPADDD    Z9, Z1, Z0
+	VPADDD    Z11, Z1, K3, Z0
+	VPSRLD    $0x10, Z2, Z2
+	VMOVDQU16 Z0, K1, Z2
+	VMOVDQU32 Z2, Z0
+	JMP       last_rounded
+
+// func minBF16AVX512BF16(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+TEXT ·minBF16AVX512BF16(SB), NOSPLIT, $0-72
+	MOVQ         from+0(FP), AX
+	MOVQ         to+8(FP), CX
+	SUBQ         AX, CX
+	MOVQ         srcs_base+40(FP), DX
+	MOVQ         srcs_len+48(FP), BX
+	MOVQ         dsts_base+16(FP), SI
+	MOVQ         dsts_len+24(FP), DI
+	MOVSD        scale+64(FP), X0
+	VCVTSD2SS    X0, X0, X0
+	VBROADCASTSS X0, Z8
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z9
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z10
+	MOVL         $0x00008000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z11
+	MOVL         $0x00010000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z12
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z13
+	MOVL         $0xaaaaaaaa, R9
+	KMOVD        R9, K1
+	VMOVUPS      interleaved<>+0(SB), Z14
+
+several:
+	CMPQ   CX, $0x00000080
+	JL     one
+	MOVQ   (DX), R9
+	VPSLLD $0x10, (R9)(AX*2), Z0
+	VPANDD (R9)(AX*2), Z13, Z1
+	VPSLLD $0x10, 64(R9)(AX*2), Z2
+	VPANDD 64(R9)(AX*2), Z13, Z3
+	VPSLLD $0x10, 128(R9)(AX*2), Z4
+	VPANDD 128(R9)(AX*2), Z13, Z5
+	VPSLLD $0x10, 192(R9)(AX*2), Z6
+	VPANDD 192(R9)(AX*2), Z13, Z7
+	MOVQ   BX, R11
+	MOVQ   DX, R10
+	JMP    several_sources
+
+several_source:
+	ADDQ     $0x18, R10
+	MOVQ     (R10), R9
+	VPSLLD   $0x10, (R9)(AX*2), Z15
+	VPANDD   (R9)(AX*2), Z13, Z16
+	VCMPPS   $0x03, Z15, Z0, K2
+	VRANGEPS $0x04, Z15, Z0, Z17
+	VADDPS   Z15, Z0, K2, Z17
+	VMOVAPS  Z17, Z0
+	VCMPPS   $0x03, Z16, Z1, K2
+	VRANGEPS $0x04, Z16, Z1, Z15
+	VADDPS   Z16, Z1, K2, Z15
+	VMOVAPS  Z15, Z1
+	VPSLLD   $0x10, 64(R9)(AX*2), Z15
+	VPANDD   64(R9)(AX*2), Z13, Z16
+	VCMPPS   $0x03, Z15, Z2, K2
+	VRANGEPS $0x04, Z15, Z2, Z17
+	VADDPS   Z15, Z2, K2, Z17
+	VMOVAPS  Z17, Z2
+	VCMPPS   $0x03, Z16, Z3, K2
+	VRANGEPS $0x04, Z16, Z3, Z15
+	VADDPS   Z16, Z3, K2, Z15
+	VMOVAPS  Z15, Z3
+	VPSLLD   $0x10, 128(R9)(AX*2), Z15
+	VPANDD   128(R9)(AX*2), Z13, Z16
+	VCMPPS   $0x03, Z15, Z4, K2
+	VRANGEPS $0x04, Z15, Z4, Z17
+	VADDPS   Z15, Z4, K2, Z17
+	VMOVAPS  Z17, Z4
+	VCMPPS   $0x03, Z16, Z5, K2
+	VRANGEPS $0x04, Z16, Z5, Z15
+	VADDPS   Z16, Z5, K2, Z15
+	VMOVAPS  Z15, Z5
+	VPSLLD   $0x10, 192(R9)(AX*2), Z15
+	VPANDD   192(R9)(AX*2), Z13, Z16
+	VCMPPS   $0x03, Z15, Z6, K2
+	VRANGEPS $0x04, Z15, Z6, Z17
+	VADDPS   Z15, Z6, K2, Z17
+	VMOVAPS  Z17, Z6
+	VCMPPS   $0x03, Z16, Z7, K2
+	VRANGEPS $0x04, Z16, Z7, Z15
+	VADDPS   Z16, Z7, K2, Z15
+	VMOVAPS  Z15, Z7
+
+several_sources:
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1
+	VMULPS Z8, Z2, Z2
+	VMULPS Z8, Z3, Z3
+	VMULPS Z8, Z4, Z4
+	VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6
+	VMULPS Z8, Z7, Z7
+
+several_whole:
+	VFPCLASSPSZ $0xa1, Z0, K2
+	VFPCLASSPSZ $0xa1, Z1, K3
+	KORW        K2, K3, K2
+	VFPCLASSPSZ $0xa1, Z2, K3
+	VFPCLASSPSZ $0xa1, Z3, K4
+	KORW        K3, K4, K3
+	VFPCLASSPSZ $0xa1, Z4, K4
+	VFPCLASSPSZ $0xa1, Z5, K5
+	KORW        K4, K5, K4
+	VFPCLASSPSZ $0xa1, Z6, K5
+	VFPCLASSPSZ $0xa1, Z7, K6
+	KORW        K5, K6, K5
+	KORW        K2, K3, K2
+	KORW        K4, K5, K4
+	KORW        K2, K4, K2
+	KORTESTW    K2, K2
+	JNZ         several_unlike
+
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -1204,22 +1110,20 @@ several_destination:
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000020
-	JL      last
-	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z1
-	VPSLLD  $0x10, Z1, Z0
-	VPANDD  Z13, Z1, Z1
-	MOVQ    BX, R11
-	MOVQ    DX, R10
-	JMP     one_sources
+	CMPQ   CX, $0x00000020
+	JL     last
+	MOVQ   (DX), R9
+	VPSLLD $0x10, (R9)(AX*2), Z0
+	VPANDD (R9)(AX*2), Z13, Z1
+	MOVQ   BX, R11
+	MOVQ   DX, R10
+	JMP    one_sources
 
 one_source:
 	ADDQ     $0x18, R10
 	MOVQ     (R10), R9
-	VMOVUPS  (R9)(AX*2), Z3
-	VPSLLD   $0x10, Z3, Z2
-	VPANDD   Z13, Z3, Z3
+	VPSLLD   $0x10, (R9)(AX*2), Z2
+	VPANDD   (R9)(AX*2), Z13, Z3
 	VCMPPS   $0x03, Z2, Z0, K2
 	VRANGEPS $0x04, Z2, Z0, Z4
 	VADDPS   Z2, Z0, K2, Z4
@@ -1240,30 +1144,10 @@ one_sources:
 one_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          one_alike
-	VCMPPS      $0x03, Z1, Z0, K2
+	KORW        K2, K3, K2
 	KORTESTW    K2, K2
-	JZ          one_numbers
-	VCMPPS      $0x03, Z0, Z0, K2
-	VMOVDQA32   Z10, K2, Z0
-	VCMPPS      $0x03, Z1, Z1, K2
-	VMOVDQA32   Z10, K2, Z1
+	JNZ         one_unlike
 
-one_numbers:
-	VPTESTMD  Z12, Z0, K2
-	VPADDD    Z9, Z0, Z2
-	VPADDD    Z11, Z0, K2, Z2
-	VPTESTMD  Z12, Z1, K2
-	VPADDD    Z9, Z1, Z0
-	VPADDD    Z11, Z1, K2, Z0
-	VPSRLD    $0x10, Z2, Z2
-	VMOVDQU16 Z0, K1, Z2
-	VMOVDQU32 Z2, Z0
-	JMP       one_rounded
-
-one_alike:
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -1322,30 +1206,10 @@ last_sources:
 last_whole:
 	VFPCLASSPSZ $0xa1, Z0, K3
 	VFPCLASSPSZ $0xa1, Z1, K4
-	KORW        K3, K4, K4
-	KORTESTW    K4, K4
-	JZ          last_alike
-	VCMPPS      $0x03, Z1, Z0, K3
+	KORW        K3, K4, K3
 	KORTESTW    K3, K3
-	JZ          last_numbers
-	VCMPPS      $0x03, Z0, Z0, K3
-	VMOVDQA32   Z10, K3, Z0
-	VCMPPS      $0x03, Z1, Z1, K3
-	VMOVDQA32   Z10, K3, Z1
+	JNZ         last_unlike
 
-last_numbers:
-	VPTESTMD  Z12, Z0, K3
-	VPADDD    Z9, Z0, Z2
-	VPADDD    Z11, Z0, K3, Z2
-	VPTESTMD  Z12, Z1, K3
-	VPADDD    Z9, Z1, Z0
-	VPADDD    Z11, Z1, K3, Z0
-	VPSRLD    $0x10, Z2, Z2
-	VMOVDQU16 Z0, K1, Z2
-	VMOVDQU32 Z2, Z0
-	JMP       last_rounded
-
-last_alike:
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -1366,166 +1230,32 @@ done:
 	VZEROUPPER
 	RET
 
-// func maxBF16AVX512BF16(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
-// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
-TEXT ·maxBF16AVX512BF16(SB), NOSPLIT, $0-72
-	MOVQ         from+0(FP), AX
-	MOVQ         to+8(FP), CX
-	SUBQ         AX, CX
-	MOVQ         srcs_base+40(FP), DX
-	MOVQ         srcs_len+48(FP), BX
-	MOVQ         dsts_base+16(FP), SI
-	MOVQ         dsts_len+24(FP), DI
-	MOVSD        scale+64(FP), X0
-	VCVTSD2SS    X0, X0, X0
-	VBROADCASTSS X0, Z8
-	MOVQ         scale+64(FP), R8
-	MOVQ         $0x3ff0000000000000, R9
-	SUBQ         R9, R8
-	MOVL         $0x00007fff, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z9
-	MOVL         $0x7fc00000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z10
-	MOVL         $0x00008000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z11
-	MOVL         $0x00010000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z12
-	MOVL         $0xffff0000, R9
-	VMOVD        R9, X0
-	VPBROADCASTD X0, Z13
-	MOVL         $0xaaaaaaaa, R9
-	KMOVD        R9, K1
-	VMOVUPS      interleaved<>+0(SB), Z14
-
-several:
-	CMPQ    CX, $0x00000080
-	JL      one
-	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z1
-	VPSLLD  $0x10, Z1, Z0
-	VPANDD  Z13, Z1, Z1
-	VMOVUPS 64(R9)(AX*2), Z3
-	VPSLLD  $0x10, Z3, Z2
-	VPANDD  Z13, Z3, Z3
-	VMOVUPS 128(R9)(AX*2), Z5
-	VPSLLD  $0x10, Z5, Z4
-	VPANDD  Z13, Z5, Z5
-	VMOVUPS 192(R9)(AX*2), Z7
-	VPSLLD  $0x10, Z7, Z6
-	VPANDD  Z13, Z7, Z7
-	MOVQ    BX, R11
-	MOVQ    DX, R10
-	JMP     several_sources
-
-several_source:
-	ADDQ     $0x18, R10
-	MOVQ     (R10), R9
-	VMOVUPS  (R9)(AX*2), Z16
-	VPSLLD   $0x10, Z16, Z15
-	VPANDD   Z13, Z16, Z16
-	VCMPPS   $0x03, Z15, Z0, K2
-	VRANGEPS $0x05, Z15, Z0, Z17
-	VADDPS   Z15, Z0, K2, Z17
-	VMOVAPS  Z17, Z0
-	VCMPPS   $0x03, Z16, Z1, K2
-	VRANGEPS $0x05, Z16, Z1, Z15
-	VADDPS   Z16, Z1, K2, Z15
-	VMOVAPS  Z15, Z1
-	VMOVUPS  64(R9)(AX*2), Z16
-	VPSLLD   $0x10, Z16, Z15
-	VPANDD   Z13, Z16, Z16
-	VCMPPS   $0x03, Z15, Z2, K2
-	VRANGEPS $0x05, Z15, Z2, Z17
-	VADDPS   Z15, Z2, K2, Z17
-	VMOVAPS  Z17, Z2
-	VCMPPS   $0x03, Z16, Z3, K2
-	VRANGEPS $0x05, Z16, Z3, Z15
-	VADDPS   Z16, Z3, K2, Z15
-	VMOVAPS  Z15, Z3
-	VMOVUPS  128(R9)(AX*2), Z16
-	VPSLLD   $0x10, Z16, Z15
-	VPANDD   Z13, Z16, Z16
-	VCMPPS   $0x03, Z15, Z4, K2
-	VRANGEPS $0x05, Z15, Z4, Z17
-	VADDPS   Z15, Z4, K2, Z17
-	VMOVAPS  Z17, Z4
-	VCMPPS   $0x03, Z16, Z5, K2
-	VRANGEPS $0x05, Z16, Z5, Z15
-	VADDPS   Z16, Z5, K2, Z15
-	VMOVAPS  Z15, Z5
-	VMOVUPS  192(R9)(AX*2), Z16
-	VPSLLD   $0x10, Z16, Z15
-	VPANDD   Z13, Z16, Z16
-	VCMPPS   $0x03, Z15, Z6, K2
-	VRANGEPS $0x05, Z15, Z6, Z17
-	VADDPS   Z15, Z6, K2, Z17
-	VMOVAPS  Z17, Z6
-	VCMPPS   $0x03, Z16, Z7, K2
-	VRANGEPS $0x05, Z16, Z7, Z15
-	VADDPS   Z16, Z7, K2, Z15
-	VMOVAPS  Z15, Z7
-
-several_sources:
-	DECQ   R11
-	JNZ    several_source
-	TESTQ  R8, R8
-	JZ     several_whole
-	VMULPS Z8, Z0, Z0
-	VMULPS Z8, Z1, Z1
-	VMULPS Z8, Z2, Z2
-	VMULPS Z8, Z3, Z3
-	VMULPS Z8, Z4, Z4
-	VMULPS Z8, Z5, Z5
-	VMULPS Z8, Z6, Z6
-	VMULPS Z8, Z7, Z7
-
-several_whole:
-	VFPCLASSPSZ $0xa1, Z0, K2
-	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z2, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z3, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z4, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z5, K3
-	KORW        K2, K3, K3
-	VFPCLASSPSZ $0xa1, Z6, K2
-	KORW        K3, K2, K2
-	VFPCLASSPSZ $0xa1, Z7, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          several_alike
-	VCMPPS      $0x03, Z1, Z0, K2
-	VCMPPS      $0x03, Z3, Z2, K3
-	KORW        K2, K3, K3
-	VCMPPS      $0x03, Z5, Z4, K2
-	KORW        K3, K2, K2
-	VCMPPS      $0x03, Z7, Z6, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          several_numbers
-	VCMPPS      $0x03, Z0, Z0, K2
-	VMOVDQA32   Z10, K2, Z0
-	VCMPPS      $0x03, Z1, Z1, K2
-	VMOVDQA32   Z10, K2, Z1
-	VCMPPS      $0x03, Z2, Z2, K2
-	VMOVDQA32   Z10, K2, Z2
-	VCMPPS      $0x03, Z3, Z3, K2
-	VMOVDQA32   Z10, K2, Z3
-	VCMPPS      $0x03, Z4, Z4, K2
-	VMOVDQA32   Z10, K2, Z4
-	VCMPPS      $0x03, Z5, Z5, K2
-	VMOVDQA32   Z10, K2, Z5
-	VCMPPS      $0x03, Z6, Z6, K2
-	VMOVDQA32   Z10, K2, Z6
-	VCMPPS      $0x03, Z7, Z7, K2
-	VMOVDQA32   Z10, K2, Z7
+several_unlike:
+	VCMPPS    $0x03, Z1, Z0, K2
+	VCMPPS    $0x03, Z3, Z2, K3
+	KORW      K2, K3, K3
+	VCMPPS    $0x03, Z5, Z4, K2
+	KORW      K3, K2, K2
+	VCMPPS    $0x03, Z7, Z6, K3
+	KORW      K2, K3, K3
+	KORTESTW  K3, K3
+	JZ        several_numbers
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQA32 Z10, K2, Z0
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQA32 Z10, K2, Z1
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVDQA32 Z10, K2, Z2
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQA32 Z10, K2, Z3
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQA32 Z10, K2, Z4
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z10, K2, Z5
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z10, K2, Z6
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z10, K2, Z7
 
 several_numbers:
 	VPTESTMD  Z12, Z0, K2
@@ -1566,7 +1296,176 @@ several_numbers:
 	VMOVDQU32 Z1, Z6
 	JMP       several_rounded
 
-several_alike:
+one_unlike:
+	VCMPPS    $0x03, Z1, Z0, K2
+	KORTESTW  K2, K2
+	JZ        one_numbers
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQA32 Z10, K2, Z0
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQA32 Z10, K2, Z1
+
+one_numbers:
+	VPTESTMD  Z12, Z0, K2
+	VPADDD    Z9, Z0, Z2
+	VPADDD    Z11, Z0, K2, Z2
+	VPTESTMD  Z12, Z1, K2
+	VPADDD    Z9, Z1, Z0
+	VPADDD    Z11, Z1, K2, Z0
+	VPSRLD    $0x10, Z2, Z2
+	VMOVDQU16 Z0, K1, Z2
+	VMOVDQU32 Z2, Z0
+	JMP       one_rounded
+
+last_unlike:
+	VCMPPS    $0x03, Z1, Z0, K3
+	KORTESTW  K3, K3
+	JZ        last_numbers
+	VCMPPS    $0x03, Z0, Z0, K3
+	VMOVDQA32 Z10, K3, Z0
+	VCMPPS    $0x03, Z1, Z1, K3
+	VMOVDQA32 Z10, K3, Z1
+
+last_numbers:
+	VPTESTMD  Z12, Z0, K3
+	VPADDD    Z9, Z0, Z2
+	VPADDD    Z11, Z0, K3, Z2
+	VPTESTMD  Z12, Z1, K3
+	VPADDD    Z9, Z1, Z0
+	VPADDD    Z11, Z1, K3, Z0
+	VPSRLD    $0x10, Z2, Z2
+	VMOVDQU16 Z0, K1, Z2
+	VMOVDQU32 Z2, Z0
+	JMP       last_rounded
+
+// func maxBF16AVX512BF16(from int, to int, dsts [][]byte, srcs [][]byte, scale float64)
+// Requires: AVX, AVX512BW, AVX512DQ, AVX512F, BMI2, SSE2
+TEXT ·maxBF16AVX512BF16(SB), NOSPLIT, $0-72
+	MOVQ         from+0(FP), AX
+	MOVQ         to+8(FP), CX
+	SUBQ         AX, CX
+	MOVQ         srcs_base+40(FP), DX
+	MOVQ         srcs_len+48(FP), BX
+	MOVQ         dsts_base+16(FP), SI
+	MOVQ         dsts_len+24(FP), DI
+	MOVSD        scale+64(FP), X0
+	VCVTSD2SS    X0, X0, X0
+	VBROADCASTSS X0, Z8
+	MOVQ         scale+64(FP), R8
+	MOVQ         $0x3ff0000000000000, R9
+	SUBQ         R9, R8
+	MOVL         $0x00007fff, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z9
+	MOVL         $0x7fc00000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z10
+	MOVL         $0x00008000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z11
+	MOVL         $0x00010000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z12
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X0
+	VPBROADCASTD X0, Z13
+	MOVL         $0xaaaaaaaa, R9
+	KMOVD        R9, K1
+	VMOVUPS      interleaved<>+0(SB), Z14
+
+several:
+	CMPQ   CX, $0x00000080
+	JL     one
+	MOVQ   (DX), R9
+	VPSLLD $0x10, (R9)(AX*2), Z0
+	VPANDD (R9)(AX*2), Z13, Z1
+	VPSLLD $0x10, 64(R9)(AX*2), Z2
+	VPANDD 64(R9)(AX*2), Z13, Z3
+	VPSLLD $0x10, 128(R9)(AX*2), Z4
+	VPANDD 128(R9)(AX*2), Z13, Z5
+	VPSLLD $0x10, 192(R9)(AX*2), Z6
+	VPANDD 192(R9)(AX*2), Z13, Z7
+	MOVQ   BX, R11
+	MOVQ   DX, R10
+	JMP    several_sources
+
+several_source:
+	ADDQ     $0x18, R10
+	MOVQ     (R10), R9
+	VPSLLD   $0x10, (R9)(AX*2), Z15
+	VPANDD   (R9)(AX*2), Z13, Z16
+	VCMPPS   $0x03, Z15, Z0, K2
+	VRANGEPS $0x05, Z15, Z0, Z17
+	VADDPS   Z15, Z0, K2, Z17
+	VMOVAPS  Z17, Z0
+	VCMPPS   $0x03, Z16, Z1, K2
+	VRANGEPS $0x05, Z16, Z1, Z15
+	VADDPS   Z16, Z1, K2, Z15
+	VMOVAPS  Z15, Z1
+	VPSLLD   $0x10, 64(R9)(AX*2), Z15
+	VPANDD   64(R9)(AX*2), Z13, Z16
+	VCMPPS   $0x03, Z15, Z2, K2
+	VRANGEPS $0x05, Z15, Z2, Z17
+	VADDPS   Z15, Z2, K2, Z17
+	VMOVAPS  Z17, Z2
+	VCMPPS   $0x03, Z16, Z3, K2
+	VRANGEPS $0x05, Z16, Z3, Z15
+	VADDPS   Z16, Z3, K2, Z15
+	VMOVAPS  Z15, Z3
+	VPSLLD   $0x10, 128(R9)(AX*2), Z15
+	VPANDD   128(R9)(AX*2), Z13, Z16
+	VCMPPS   $0x03, Z15, Z4, K2
+	VRANGEPS $0x05, Z15, Z4, Z17
+	VADDPS   Z15, Z4, K2, Z17
+	VMOVAPS  Z17, Z4
+	VCMPPS   $0x03, Z16, Z5, K2
+	VRANGEPS $0x05, Z16, Z5, Z15
+	VADDPS   Z16, Z5, K2, Z15
+	VMOVAPS  Z15, Z5
+	VPSLLD   $0x10, 192(R9)(AX*2), Z15
+	VPANDD   192(R9)(AX*2), Z13, Z16
+	VCMPPS   $0x03, Z15, Z6, K2
+	VRANGEPS $0x05, Z15, Z6, Z17
+	VADDPS   Z15, Z6, K2, Z17
+	VMOVAPS  Z17, Z6
+	VCMPPS   $0x03, Z16, Z7, K2
+	VRANGEPS $0x05, Z16, Z7, Z15
+	VADDPS   Z16, Z7, K2, Z15
+	VMOVAPS  Z15, Z7
+
+several_sources:
+	DECQ   R11
+	JNZ    several_source
+	TESTQ  R8, R8
+	JZ     several_whole
+	VMULPS Z8, Z0, Z0
+	VMULPS Z8, Z1, Z1
+	VMULPS Z8, Z2, Z2
+	VMULPS Z8, Z3, Z3
+	VMULPS Z8, Z4, Z4
+	VMULPS Z8, Z5, Z5
+	VMULPS Z8, Z6, Z6
+	VMULPS Z8, Z7, Z7
+
+several_whole:
+	VFPCLASSPSZ $0xa1, Z0, K2
+	VFPCLASSPSZ $0xa1, Z1, K3
+	KORW        K2, K3, K2
+	VFPCLASSPSZ $0xa1, Z2, K3
+	VFPCLASSPSZ $0xa1, Z3, K4
+	KORW        K3, K4, K3
+	VFPCLASSPSZ $0xa1, Z4, K4
+	VFPCLASSPSZ $0xa1, Z5, K5
+	KORW        K4, K5, K4
+	VFPCLASSPSZ $0xa1, Z6, K5
+	VFPCLASSPSZ $0xa1, Z7, K6
+	KORW        K5, K6, K5
+	KORW        K2, K3, K2
+	KORW        K4, K5, K4
+	KORW        K2, K4, K2
+	KORTESTW    K2, K2
+	JNZ         several_unlike
+
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -1605,22 +1504,20 @@ several_destination:
 	JMP     several
 
 one:
-	CMPQ    CX, $0x00000020
-	JL      last
-	MOVQ    (DX), R9
-	VMOVUPS (R9)(AX*2), Z1
-	VPSLLD  $0x10, Z1, Z0
-	VPANDD  Z13, Z1, Z1
-	MOVQ    BX, R11
-	MOVQ    DX, R10
-	JMP     one_sources
+	CMPQ   CX, $0x00000020
+	JL     last
+	MOVQ   (DX), R9
+	VPSLLD $0x10, (R9)(AX*2), Z0
+	VPANDD (R9)(AX*2), Z13, Z1
+	MOVQ   BX, R11
+	MOVQ   DX, R10
+	JMP    one_sources
 
 one_source:
 	ADDQ     $0x18, R10
 	MOVQ     (R10), R9
-	VMOVUPS  (R9)(AX*2), Z3
-	VPSLLD   $0x10, Z3, Z2
-	VPANDD   Z13, Z3, Z3
+	VPSLLD   $0x10, (R9)(AX*2), Z2
+	VPANDD   (R9)(AX*2), Z13, Z3
 	VCMPPS   $0x03, Z2, Z0, K2
 	VRANGEPS $0x05, Z2, Z0, Z4
 	VADDPS   Z2, Z0, K2, Z4
@@ -1641,30 +1538,10 @@ one_sources:
 one_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K3
-	KORTESTW    K3, K3
-	JZ          one_alike
-	VCMPPS      $0x03, Z1, Z0, K2
+	KORW        K2, K3, K2
 	KORTESTW    K2, K2
-	JZ          one_numbers
-	VCMPPS      $0x03, Z0, Z0, K2
-	VMOVDQA32   Z10, K2, Z0
-	VCMPPS      $0x03, Z1, Z1, K2
-	VMOVDQA32   Z10, K2, Z1
+	JNZ         one_unlike
 
-one_numbers:
-	VPTESTMD  Z12, Z0, K2
-	VPADDD    Z9, Z0, Z2
-	VPADDD    Z11, Z0, K2, Z2
-	VPTESTMD  Z12, Z1, K2
-	VPADDD    Z9, Z1, Z0
-	VPADDD    Z11, Z1, K2, Z0
-	VPSRLD    $0x10, Z2, Z2
-	VMOVDQU16 Z0, K1, Z2
-	VMOVDQU32 Z2, Z0
-	JMP       one_rounded
-
-one_alike:
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -1723,30 +1600,10 @@ last_sources:
 last_whole:
 	VFPCLASSPSZ $0xa1, Z0, K3
 	VFPCLASSPSZ $0xa1, Z1, K4
-	KORW        K3, K4, K4
-	KORTESTW    K4, K4
-	JZ          last_alike
-	VCMPPS      $0x03, Z1, Z0, K3
+	KORW        K3, K4, K3
 	KORTESTW    K3, K3
-	JZ          last_numbers
-	VCMPPS      $0x03, Z0, Z0, K3
-	VMOVDQA32   Z10, K3, Z0
-	VCMPPS      $0x03, Z1, Z1, K3
-	VMOVDQA32   Z10, K3, Z1
+	JNZ         last_unlike
 
-last_numbers:
-	VPTESTMD  Z12, Z0, K3
-	VPADDD    Z9, Z0, Z2
-	VPADDD    Z11, Z0, K3, Z2
-	VPTESTMD  Z12, Z1, K3
-	VPADDD    Z9, Z1, Z0
-	VPADDD    Z11, Z1, K3, Z0
-	VPSRLD    $0x10, Z2, Z2
-	VMOVDQU16 Z0, K1, Z2
-	VMOVDQU32 Z2, Z0
-	JMP       last_rounded
-
-last_alike:
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
 	LONG   $0x4877f262
 	WORD   $0xc072
@@ -1766,3 +1623,111 @@ last_destination:
 done:
 	VZEROUPPER
 	RET
+
+several_unlike:
+	VCMPPS    $0x03, Z1, Z0, K2
+	VCMPPS    $0x03, Z3, Z2, K3
+	KORW      K2, K3, K3
+	VCMPPS    $0x03, Z5, Z4, K2
+	KORW      K3, K2, K2
+	VCMPPS    $0x03, Z7, Z6, K3
+	KORW      K2, K3, K3
+	KORTESTW  K3, K3
+	JZ        several_numbers
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQA32 Z10, K2, Z0
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQA32 Z10, K2, Z1
+	VCMPPS    $0x03, Z2, Z2, K2
+	VMOVDQA32 Z10, K2, Z2
+	VCMPPS    $0x03, Z3, Z3, K2
+	VMOVDQA32 Z10, K2, Z3
+	VCMPPS    $0x03, Z4, Z4, K2
+	VMOVDQA32 Z10, K2, Z4
+	VCMPPS    $0x03, Z5, Z5, K2
+	VMOVDQA32 Z10, K2, Z5
+	VCMPPS    $0x03, Z6, Z6, K2
+	VMOVDQA32 Z10, K2, Z6
+	VCMPPS    $0x03, Z7, Z7, K2
+	VMOVDQA32 Z10, K2, Z7
+
+several_numbers:
+	VPTESTMD  Z12, Z0, K2
+	VPADDD    Z9, Z0, Z15
+	VPADDD    Z11, Z0, K2, Z15
+	VPTESTMD  Z12, Z1, K2
+	VPADDD    Z9, Z1, Z0
+	VPADDD    Z11, Z1, K2, Z0
+	VPSRLD    $0x10, Z15, Z15
+	VMOVDQU16 Z0, K1, Z15
+	VMOVDQU32 Z15, Z0
+	VPTESTMD  Z12, Z2, K2
+	VPADDD    Z9, Z2, Z1
+	VPADDD    Z11, Z2, K2, Z1
+	VPTESTMD  Z12, Z3, K2
+	VPADDD    Z9, Z3, Z2
+	VPADDD    Z11, Z3, K2, Z2
+	VPSRLD    $0x10, Z1, Z1
+	VMOVDQU16 Z2, K1, Z1
+	VMOVDQU32 Z1, Z2
+	VPTESTMD  Z12, Z4, K2
+	VPADDD    Z9, Z4, Z1
+	VPADDD    Z11, Z4, K2, Z1
+	VPTESTMD  Z12, Z5, K2
+	VPADDD    Z9, Z5, Z3
+	VPADDD    Z11, Z5, K2, Z3
+	VPSRLD    $0x10, Z1, Z1
+	VMOVDQU16 Z3, K1, Z1
+	VMOVDQU32 Z1, Z4
+	VPTESTMD  Z12, Z6, K2
+	VPADDD    Z9, Z6, Z1
+	VPADDD    Z11, Z6, K2, Z1
+	VPTESTMD  Z12, Z7, K2
+	VPADDD    Z9, Z7, Z3
+	VPADDD    Z11, Z7, K2, Z3
+	VPSRLD    $0x10, Z1, Z1
+	VMOVDQU16 Z3, K1, Z1
+	VMOVDQU32 Z1, Z6
+	JMP       several_rounded
+
+one_unlike:
+	VCMPPS    $0x03, Z1, Z0, K2
+	KORTESTW  K2, K2
+	JZ        one_numbers
+	VCMPPS    $0x03, Z0, Z0, K2
+	VMOVDQA32 Z10, K2, Z0
+	VCMPPS    $0x03, Z1, Z1, K2
+	VMOVDQA32 Z10, K2, Z1
+
+one_numbers:
+	VPTESTMD  Z12, Z0, K2
+	VPADDD    Z9, Z0, Z2
+	VPADDD    Z11, Z0, K2, Z2
+	VPTESTMD  Z12, Z1, K2
+	VPADDD    Z9, Z1, Z0
+	VPADDD    Z11, Z1, K2, Z0
+	VPSRLD    $0x10, Z2, Z2
+	VMOVDQU16 Z0, K1, Z2
+	VMOVDQU32 Z2, Z0
+	JMP       one_rounded
+
+last_unlike:
+	VCMPPS    $0x03, Z1, Z0, K3
+	KORTESTW  K3, K3
+	JZ        last_numbers
+	VCMPPS    $0x03, Z0, Z0, K3
+	VMOVDQA32 Z10, K3, Z0
+	VCMPPS    $0x03, Z1, Z1, K3
+	VMOVDQA32 Z10, K3, Z1
+
+last_numbers:
+	VPTESTMD  Z12, Z0, K3
+	VPADDD    Z9, Z0, Z2
+	VPADDD    Z11, Z0, K3, Z2
+	VPTESTMD  Z12, Z1, K3
+	VPADDD    Z9, Z1, Z0
+	VPADDD    Z11, Z1, K3, Z0
+	VPSRLD    $0x10, Z2, Z2
+	VMOVDQU16 Z0, K1, Z2
+	VMOVDQU32 Z2, Z0
+	JMP       last_rounded

@@ -30,34 +30,37 @@ func interleave() {
 
 // brains rounds what was folded.
 func (w *walk) brains(label string, acc [][]vreg) []vreg {
-	var any reg.OpmaskVirtual
-	for _, v := range acc {
-		for _, x := range v {
-			k := K()
-			VFPCLASSPSZ(U8(unlike), x, k)
-			if any != nil {
-				KORW(any, k, k)
-			}
-			any = k
-		}
-	}
 	out := make([]vreg, len(acc))
+	var unusual []reg.OpmaskVirtual
 	for u, v := range acc {
 		out[u] = v[0]
+		k := make([]reg.OpmaskVirtual, len(v))
+		for i, x := range v {
+			k[i] = K()
+			VFPCLASSPSZ(U8(unlike), x, k[i])
+		}
+		KORW(k[0], k[1], k[0])
+		unusual = append(unusual, k[0])
 	}
-	KORTESTW(any, any)
-	JZ(LabelRef(label + "_alike"))
-	w.quiet(label+"_numbers", acc)
-	for u, v := range acc {
-		VMOVDQU32(w.join(v[0], v[1]), out[u])
+	for len(unusual) > 1 { // in pairs, which need not wait for each other
+		KORW(unusual[0], unusual[1], unusual[0])
+		unusual = append(unusual[2:], unusual[0])
 	}
-	JMP(LabelRef(label + "_rounded"))
-	Label(label + "_alike")
+	KORTESTW(unusual[0], unusual[0])
+	JNZ(LabelRef(label + "_unlike"))
 	for u, v := range acc {
 		toBrain(v[1], v[0])
 		VPERMW(out[u], w.order, out[u])
 	}
 	Label(label + "_rounded")
+	w.seldom = append(w.seldom, func() {
+		Label(label + "_unlike")
+		w.quiet(label+"_numbers", acc)
+		for u, v := range acc {
+			VMOVDQU32(w.join(v[0], v[1]), out[u])
+		}
+		JMP(LabelRef(label + "_rounded"))
+	})
 	return out
 }
 

@@ -150,6 +150,9 @@ func (k kernel) write(s isa) {
 	}
 	VZEROUPPER()
 	RET()
+	for _, write := range w.seldom {
+		write()
+	}
 }
 
 // scale loads the factor into all lanes; integers have none.
@@ -188,6 +191,7 @@ type walk struct {
 	upper       vreg              // the upper half of every 32 bits, if split
 	odds        reg.OpmaskVirtual // of AVX-512: the upper 16 of every 32 bits, if split
 	order       vreg              // of AVX512_BF16: where 16-bit elements go
+	seldom      []func()          // of AVX512_BF16: what is jumped to, if ever, written after the rest
 }
 
 // rounds writes a loop over so many vectors at a time, as long as there are enough.
@@ -312,6 +316,11 @@ func (w *walk) sums(u int) []vreg {
 func (w *walk) load(m Mem, k *reg.OpmaskVirtual, into []vreg) []vreg {
 	if !w.split {
 		w.from.load(m, k, into[0])
+		return into
+	}
+	if w.wide && k == nil { // two loads, but no instruction for them
+		VPSLLD(U8(16), m, into[0])
+		VPANDD(m, w.upper, into[1])
 		return into
 	}
 	v := w.vec()

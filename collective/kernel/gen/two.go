@@ -22,9 +22,19 @@ func (k kernel) ofTwo() bool { return k.o.name == sum.name && k.from == k.to }
 
 // two writes the loop.
 func (w *walk) two() {
-	vectors := min(twoBytes/(w.lanes*w.from.size), 8)
-	if w.split && !w.wide { // of 16 registers, two for each
+	narrow := !w.wide
+	if w.wide && w.from == f16 { // conversions of half a vector at a time are a tenth quicker on Zen 4
+		half := *w
+		half.isa, half.lanes, half.scale = avx2, w.lanes/2, w.scale.AsY().(vreg)
+		w = &half
+	}
+	vectors := twoBytes / (w.lanes * w.from.size)
+	switch {
+	case !narrow: // there are 32 registers
+	case w.split: // two for each
 		vectors = unroll / 2
+	default:
+		vectors = min(vectors, 8)
 	}
 	n, size := vectors*w.lanes, w.from.size
 	x, y, first, second, limit := GP64(), GP64(), GP64(), GP64(), GP64()
