@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/ringside-go/ringside/tensor/half"
 )
@@ -81,8 +82,8 @@ func ParseDType(s string) (DType, error) {
 }
 
 // Promote is the type in which a and b meet: bool < u8 < i32 < i64 < f16, bf16 < f32 < f64; f16 and bf16 meet in f32. An
-// integer and a float meet in the float. This is PyTorch's table; scalars (plain Go numbers) never widen a tensor, they only lift it from integer to F32
-// when they have a fraction.
+// integer and a float meet in the float. This is PyTorch's table. Scalars (plain Go numbers) never widen a tensor of floats; they lift
+// one of integers or bools to F32 when its dtype can't hold them, for they have a fraction or lie outside (a comparison lifts it to F64).
 func Promote(a, b DType) DType {
 	if a != b && a.IsHalf() && b.IsHalf() {
 		return F32
@@ -91,6 +92,19 @@ func Promote(a, b DType) DType {
 		return a
 	}
 	return b
+}
+
+// holds reports whether f, a whole number, is a value of the integer type or of Bool.
+func (d DType) holds(f float64) bool {
+	switch d {
+	case Bool:
+		return f == 0 || f == 1
+	case U8:
+		return f >= 0 && f <= math.MaxUint8
+	case I32:
+		return f >= math.MinInt32 && f <= math.MaxInt32
+	}
+	return f >= math.MinInt64 && f < -math.MinInt64
 }
 
 // Element is a Go type that a tensor's elements can have.

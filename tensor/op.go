@@ -208,7 +208,7 @@ var opTable = [...]OpInfo{
 	OpFloor:    unaryOp("floor", "largest integer not above x", inferFloat, NoGradient),
 	OpCeil:     unaryOp("ceil", "smallest integer not below x", inferFloat, NoGradient),
 	OpNot:      unaryOp("not", "logical not of a bool", inferBool, NoGradient),
-	OpCast:     {Name: "cast", Class: ClassElementwise, MinTensors: 1, MaxTensors: 1, Ints: "dtype", Gradient: Differentiable, infer: inferCast, Doc: "the value in another dtype; a float is cut toward zero and clamped to an integer's range, NaN is 0; a bool is x != 0"},
+	OpCast:     {Name: "cast", Class: ClassElementwise, MinTensors: 1, MaxTensors: 1, Ints: "dtype", Gradient: Differentiable, infer: inferCast, Doc: "the value in another dtype; a float is cut toward zero and clamped to an integer's range, NaN is 0; an integer keeps its low bits; a bool is x != 0"},
 	OpClamp:    {Name: "clamp", Class: ClassElementwise, MinTensors: 1, MaxTensors: 1, Scalars: []string{"lo", "hi"}, Gradient: Differentiable, infer: inferSame, Doc: "min(max(x, lo), hi)"},
 
 	OpAdd:   binaryOp("add", "a+b", inferArith, Differentiable),

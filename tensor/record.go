@@ -74,7 +74,7 @@ func (s *Session) record(op Op, ints []int64, args []Arg) (*made, error) {
 	info := op.Info()
 	tensors := len(args) - len(info.Scalars)
 	if tensors < info.MinTensors || tensors > info.MaxTensors {
-		return nil, fmt.Errorf("%w: %d arguments", ErrShape, len(args))
+		return nil, fmt.Errorf("%w: %d arguments, expected %d to %d", ErrShape, len(args), info.MinTensors+len(info.Scalars), info.MaxTensors+len(info.Scalars))
 	}
 	s.args = s.args[:0]
 	c := &s.inf
@@ -232,13 +232,15 @@ func (s *Session) promote(op Op, args []Arg) {
 	case OpIndexAdd, OpScatterAdd, OpCrossEntropy, OpCrossEntropyGrad:
 		skip = 1
 	}
-	want, fraction, scalars := Invalid, false, false
+	want, scalars, fraction := Invalid, false, false
+	least, most := math.Inf(1), math.Inf(-1) // of the scalars
 	for i := first; i < last; i++ {
 		switch d := c.dt[i]; {
 		case i == skip:
 		case d == Invalid:
 			f := args[i].f
-			scalars, fraction = true, fraction || f != math.Trunc(f) || math.IsNaN(f) || math.IsInf(f, 0)
+			scalars, fraction = true, fraction || f != math.Trunc(f) || math.IsNaN(f)
+			least, most = min(least, f), max(most, f)
 		case want == Invalid:
 			want = d
 		default:
@@ -248,7 +250,14 @@ func (s *Session) promote(op Op, args []Arg) {
 	if want == Invalid {
 		return // leaves, or only scalars: inference says what is missing
 	}
-	if scalars && (fraction && !want.IsFloat() || want == Bool && op != OpEq && op != OpNe) {
+	switch {
+	case !scalars || want.IsFloat():
+	case fraction || want == Bool && op != OpEq && op != OpNe:
+		want = F32
+	case want.holds(least) && want.holds(most):
+	case op >= OpEq && op <= OpGe:
+		want = F64 // which tells all of I32 apart
+	default:
 		want = F32
 	}
 	if !want.IsFloat() && wantsFloat(op) {
@@ -317,11 +326,18 @@ func (s *Session) widen(op Op) DType {
 	return narrow
 }
 
+// MaxErrorArgs is how many arguments an error lists: concat may have thousands.
+const MaxErrorArgs = 8
+
 func opError(op Op, args []Arg, err error) error {
 	var b strings.Builder
 	for i, a := range args {
 		if i > 0 {
 			b.WriteString(", ")
+		}
+		if i == MaxErrorArgs {
+			fmt.Fprintf(&b, "%d more", len(args)-i)
+			break
 		}
 		if a.t != nil {
 			b.WriteString(a.t.v.String())

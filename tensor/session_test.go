@@ -210,6 +210,24 @@ func TestErrorsAreStickyAndLocated(t *testing.T) {
 	}
 }
 
+// An error of very many arguments names some, and how many there are.
+func TestErrorsAreShort(t *testing.T) {
+	s, _ := newRecorded(t)
+	x := Zeros(s, F32, 2)
+	many := make([]*Tensor, MaxOperands+1)
+	for i := range many {
+		many[i] = x
+	}
+	err := Concat(0, many...).Err()
+	if !errors.Is(err, ErrShape) || len(err.Error()) > 400 || !strings.Contains(err.Error(), "f32[2], 4089 more") || !strings.Contains(err.Error(), "4097 arguments, expected 1 to 4096") {
+		t.Errorf("%v", err)
+	}
+	s.ClearErr()
+	if err := Zeros(s, F32).Softmax(-1).Err(); !errors.Is(err, ErrShape) || !strings.Contains(err.Error(), "dim -1 of a scalar") {
+		t.Errorf("softmax of a scalar: %v", err)
+	}
+}
+
 func TestRunErrorsAreLocated(t *testing.T) {
 	s, r := newRecorded(t)
 	e := Embedding(Zeros(s, F32, 4, 2), From(s, []int64{9}))
@@ -325,6 +343,7 @@ func TestPromotion(t *testing.T) {
 		{"i32*2", i32.MulS(2), I32}, {"i32*2.5", i32.MulS(2.5), F32}, {"f64*0.1", f64.MulS(0.1), F64},
 		{"i32/i32", i32.Div(i32), F32}, {"bool*f64", b.Mul(f64), F64}, {"bool*2", b.MulS(2), F32},
 		{"exp i64", i64.Exp(), F32}, {"sum bool", b.Sum(), I64}, {"mean i32", i32.Mean(), F32},
+		{"u8*-1", Zeros(s, U8, 2).MulS(-1), F32}, {"i32+2^31", i32.AddS(1 << 31), F32}, {"i32-2^31", i32.AddS(-1 << 31), I32}, {"i64*1e30", i64.MulS(1e30), F32},
 		{"i32<0.5", i32.LtS(0.5), Bool}, {"where", Where(b, i32, f64), F64},
 	} {
 		if c.got.Err() != nil || c.got.DType() != c.want {

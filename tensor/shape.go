@@ -107,6 +107,9 @@ func axis(dim, rank int) (int, error) {
 	if d < 0 {
 		d += rank
 	}
+	if rank == 0 {
+		return 0, fmt.Errorf("%w: dim %d of a scalar, which has no dims", ErrShape, dim)
+	}
 	if d < 0 || d >= rank {
 		return 0, fmt.Errorf("%w: dim %d of a tensor with %d dims; expected %d to %d", ErrShape, dim, rank, -rank, rank-1)
 	}

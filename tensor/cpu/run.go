@@ -184,7 +184,11 @@ func taken(s *Space, o *compile.OutputOf, b *shm.Block) bool {
 func runError(plan *compile.Plan, i int, err error) error {
 	p := plan.Program
 	var in []string
-	for _, r := range p.ArgsOf(i) {
+	for k, r := range p.ArgsOf(i) {
+		if k == tensor.MaxErrorArgs {
+			in = append(in, fmt.Sprintf("%d more", len(p.ArgsOf(i))-k))
+			break
+		}
 		if _, ok := r.Scalar(); !ok {
 			d, s := p.TypeOf(r)
 			in = append(in, fmt.Sprintf("%v%v", d, s))
