@@ -47,23 +47,30 @@ func (q *Prepared) meetBrief(ctx context.Context, seq, word uint64) (uint64, err
 	mark := markOf(c.epoch, q.word+seq*golden)
 	theirs, here := trade(c.two.mine[parity], c.two.theirs[parity], mark, word, c.spins)
 	c.peers[1-c.rank].bell.Ring() // who sleeps has come, so this may be late
-	if here {
+	if here && c.window.epoch != c.epoch-1 {
 		return theirs, nil
 	}
-	return q.later(ctx, mark)
+	return q.later(ctx, mark, here)
 }
 
-// later waits for the other, who was not there at once.
+// later is the rest of meet where the other was not there at once, or there were broadcasts before.
 //
 //go:noinline
-func (q *Prepared) later(ctx context.Context, mark uint64) (uint64, error) {
+func (q *Prepared) later(ctx context.Context, mark uint64, here bool) (uint64, error) {
 	c := q.comm
 	c.call, c.word, c.ctx, c.timing = &q.call, q.word+q.call.Seq*golden, ctx, false
-	if err := c.waitFrom(1 - c.rank); err != nil {
-		return 0, err
+	if !here {
+		if err := c.waitFrom(1 - c.rank); err != nil {
+			return 0, err
+		}
+		if err := c.alike(mark); err != nil {
+			return 0, err
+		}
 	}
-	if err := c.alike(mark); err != nil {
-		return 0, err
+	if c.window.epoch == c.epoch-1 {
+		if err := c.taken(); err != nil {
+			return 0, err
+		}
 	}
 	return c.two.theirs[c.epoch&1].word, nil
 }
