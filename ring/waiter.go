@@ -43,6 +43,20 @@ const (
 	// where there are a few messages now and then.
 	manyShort = 3
 
+	// minTogether is how many waits in a row it takes that ended because somebody else had run on this core, before a sleep is
+	// tried in place of a yield: whoever is woken is put on a core that has nothing to do, if there is one, while the two of
+	// a conversation may otherwise share a core for many milliseconds beside an idle one. Where there is none it was in vain, and
+	// the next time it takes twice as many, up to maxTogether.
+	minTogether = 32
+	maxTogether = 1 << 14
+
+	// manyApart is how many waits in a row that ended otherwise say that the last such sleep was not in vain.
+	manyApart = 256
+
+	// longApart is how many such waits it takes to spin for three chunks before the first yield: what an answer takes that another
+	// core computes in a microsecond or two.
+	longApart = 16
+
 	// maxPark bounds a sleep, so that a lost wake or a peer that does not ring is
 	// a delay and not a hang.
 	maxPark = 100 * time.Millisecond
@@ -61,6 +75,13 @@ const (
 //   - On such a core it still spins for half a microsecond as long as that brings
 //     something: one who asks a process on another core has its answer sooner than
 //     the core has been given away and taken back.
+//   - Where nobody else has needed the core for some waits it spins for three
+//     microseconds first: a yield takes as long as an answer that is computed on
+//     another core.
+//   - After 32 waits in a row that ended only because somebody else had run on this
+//     core it sleeps at once, instead of yielding: whoever is woken is put on an idle
+//     core, if there is one. The kernel may otherwise leave the two of a conversation on one core
+//     for many milliseconds, beside an idle one, and each message takes them a switch.
 //   - After 50 microseconds it says "I sleep" on the bell, looks once more, and
 //     parks. After three sleeps in a row that were shorter than 200 microseconds
 //     it waits awake for those 200, until one sleep is longer. For short sleeps
@@ -80,6 +101,9 @@ type Waiter struct {
 	epoch    time.Time     // of now
 	patience time.Duration // to wait awake
 	short    int           // short sleeps since the last longer one
+	together int           // waits in a row that ended because another ran on this core
+	enough   int           // of them are, to sleep in place of yielding
+	apart    int           // waits in a row that ended otherwise
 	park     time.Duration
 	parking  func()
 	waits    uint64 // satisfied by spinning, not yet in stats
@@ -111,7 +135,7 @@ type WaiterStats struct {
 // NewWaiter returns a waiter that sleeps on bell. It takes some 20 microseconds
 // to time the machine's PAUSE.
 func NewWaiter(bell *Bell, o *WaiterOptions) *Waiter {
-	w := &Waiter{bell: bell, epoch: time.Now(), patience: minPatience, park: maxPark}
+	w := &Waiter{bell: bell, epoch: time.Now(), patience: minPatience, park: maxPark, enough: minTogether}
 	if o != nil {
 		if o.Park > 0 {
 			w.park = min(o.Park, maxPark)
@@ -140,11 +164,12 @@ func (w *Waiter) Wait(ready, stop func() bool) bool {
 func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 	// A first chunk before any look at the clock, which takes as long as a cache
 	// line takes to arrive.
-	if w.spinOnce(ready) {
+	if w.spinOnce(ready) || w.alone() && (w.spinOnce(ready) || w.spinOnce(ready)) {
+		w.ended(false)
 		return true
 	}
 	start := w.now()
-	for rung := true; ; {
+	for rung := !w.leave(); ; {
 		// After a sleep that ended by time alone nothing is about to come: an idle
 		// waiter looks ten times a second and does not spin for it.
 		if rung && w.awake(ready, stop, start, d) {
@@ -208,6 +233,7 @@ func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 	for {
 		after := w.Yield()
 		if w.spinOnce(ready) {
+			w.ended(w.shared == sharedWaits)
 			return true
 		}
 		if after-began > w.patience || d >= 0 && after-start > d {
@@ -217,6 +243,30 @@ func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 			return false
 		}
 	}
+}
+
+// ended takes note of how a wait did that did not sleep: because another ran on this core, or not.
+func (w *Waiter) ended(shared bool) {
+	if shared {
+		w.together, w.apart = w.together+1, 0
+		return
+	}
+	w.together = max(w.together-4, 0)
+	if w.apart++; w.apart == manyApart {
+		w.enough = minTogether
+	}
+}
+
+// alone reports whether nobody else has needed this core for a while: then a yield is no use, and takes as long as an answer.
+func (w *Waiter) alone() bool { return w.shared == 0 && w.apart >= longApart }
+
+// leave reports whether it is time to sleep, so as to be woken on another core.
+func (w *Waiter) leave() bool {
+	if w.together < w.enough {
+		return false
+	}
+	w.together, w.enough = 0, min(2*w.enough, maxTogether)
+	return true
 }
 
 // Yield gives the core to whoever wants it, once, and takes note of whether somebody did: for waits that know better than Wait when to

@@ -371,3 +371,51 @@ func TestSpinOnASharedCore(t *testing.T) {
 		t.Errorf("%d looks after %d in vain, expected %d", n, maxVain, shortSpin)
 	}
 }
+
+// TestLeavesASharedCore: after enough waits that ended because another ran on this core the waiter sleeps at once, and then
+// rarer and rarer, until waits end otherwise for a while. Then it also spins longer before it yields.
+func TestLeavesASharedCore(t *testing.T) {
+	futex := newHeapFutex()
+	w := NewWaiter(heapBell(t, futex), nil)
+	untilLeft := func() (n int) {
+		for ; !w.leave(); n++ {
+			if w.ended(true); n > maxTogether {
+				t.Fatalf("never left in %d waits", n)
+			}
+		}
+		return n
+	}
+	for _, want := range []int{minTogether, 2 * minTogether, 4 * minTogether} {
+		if n := untilLeft(); n != want {
+			t.Errorf("left after %d waits, expected %d", n, want)
+		}
+	}
+	for range 12 {
+		untilLeft()
+	}
+	if n := untilLeft(); n != maxTogether {
+		t.Errorf("left after %d waits in the end, expected %d", n, maxTogether)
+	}
+	for i := range manyApart {
+		if alone := w.alone(); alone != (i >= longApart) {
+			t.Errorf("alone: %v after %d waits that nobody else had to do with", alone, i)
+		}
+		w.ended(false)
+	}
+	if n := untilLeft(); n != minTogether || w.alone() {
+		t.Errorf("left after %d waits, expected %d again; alone: %v", n, minTogether, w.alone())
+	}
+
+	before := w.Stats()
+	w.together = w.enough
+	looks := 0
+	w.Wait(func() bool { looks++; return w.Stats().Sleeps > before.Sleeps }, func() bool {
+		if w.Stats().Yields > before.Yields {
+			t.Error("it yielded first")
+		}
+		return false
+	})
+	if st := w.Stats(); st.Sleeps != before.Sleeps+1 || looks == 0 {
+		t.Errorf("%d sleeps, expected one", st.Sleeps-before.Sleeps)
+	}
+}
