@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/ringside-go/ringside/ipc/wire"
 )
 
 // execute runs the command line and returns what it wrote.
@@ -92,7 +95,7 @@ func TestFlagsFromEnvironment(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	out, _, err := execute(t, "version")
-	if err != nil || !strings.HasPrefix(out, "ringside ") || !strings.Contains(out, "messages 4") {
+	if err != nil || !strings.HasPrefix(out, "ringside ") || !strings.Contains(out, fmt.Sprintf("messages %d,", wire.Version)) {
 		t.Errorf("%q, %v", out, err)
 	}
 	out, _, err = execute(t, "version", "--json")
