@@ -23,22 +23,24 @@ type traced struct {
 	*cpu.Device
 	steps map[compile.Fused]int
 	names map[string]bool
-	long  int // folds whose sums are taken in another order
+	cut   int // folds whose sums are taken in another order
 
 	onStep func(*compile.Step)
 }
 
-// longFold reports whether a tile holds less than what s folds into one result.
-func longFold(s *compile.Step) bool {
-	return slices.ContainsFunc(s.In, func(o compile.Operand) bool { return o.Scalar < 0 && o.Shape.Elems() > 1024*s.Out.Shape.Elems() })
+// inPieces reports whether s folds into one result more than a tile holds, or what lies in pieces.
+func inPieces(s *compile.Step) bool {
+	return slices.ContainsFunc(s.In, func(o compile.Operand) bool {
+		return o.Scalar < 0 && (!o.Dense || o.Shape.Elems() > 1024*s.Out.Shape.Elems())
+	})
 }
 
 func newTraced(t *testing.T, o cpu.Options, eager bool) *traced {
 	t.Helper()
 	d := &traced{steps: map[compile.Fused]int{}, names: map[string]bool{}}
 	o.Trace = func(p *compile.Plan, step int, _ time.Duration) {
-		if s := &p.Steps[step]; s.Fused == compile.TilesFold && s.Op != tensor.OpAmax && s.Op != tensor.OpAmin && longFold(s) {
-			d.long++
+		if s := &p.Steps[step]; s.Fused == compile.TilesFold && s.Op != tensor.OpAmax && s.Op != tensor.OpAmin && inPieces(s) {
+			d.cut++
 		}
 		d.steps[p.Steps[step].Fused]++
 		d.names[p.Steps[step].Name()] = true
@@ -98,7 +100,7 @@ func TestFusionKeepsBits(t *testing.T) {
 				all := enginetest.Generate(s, seed, 50)
 				return all[:(len(all)+1)/2]
 			}
-			before := other(fused.steps) + fused.long
+			before := other(fused.steps) + fused.cut
 			got := fused.results(t, f)
 			for k, d := range shared {
 				for i, x := range d.results(t, f) {
@@ -107,8 +109,8 @@ func TestFusionKeepsBits(t *testing.T) {
 					}
 				}
 			}
-			if other(fused.steps)+fused.long != before {
-				continue // attention, norms, pads or long sums
+			if other(fused.steps)+fused.cut != before {
+				continue // attention, norms, pads or sums in pieces
 			}
 			compared++
 			for i, want := range plain.results(t, f) {
@@ -239,27 +241,32 @@ func TestFusedTrainingStep(t *testing.T) {
 		cases = append(cases, sizes{1 + r.IntN(3), kv * group, kv, 2 + r.IntN(80), 4 + r.IntN(14), 0.1 + r.Float64()/2, r.IntN(2) == 0})
 	}
 	for _, c := range cases {
-		f := layer(c.b, c.h, c.kv, c.n, c.d, c.scale, c.causal)
 		for _, level := range kernel.Levels() {
-			want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
-			one := newTraced(t, cpu.Options{Level: &level}, false)
-			got := one.results(t, f)
-			for i := range want {
-				if e := relative(got[i], want[i]); !(e < 2e-4) {
-					t.Errorf("%v, %+v: result %d is off by %.2g of the largest", level, c, i, e)
-				}
-			}
-			for _, kind := range []compile.Fused{compile.Attention, compile.AttentionGrad, compile.NormGrad, compile.LossGrad, compile.AdamW, compile.JoinPads, compile.Tiles, compile.Epilogue} {
-				if one.steps[kind] == 0 {
-					t.Errorf("%+v: no step is %v", c, kind)
-				}
-			}
-			for _, threads := range []int{2, 3} {
-				for i, x := range newTraced(t, cpu.Options{Level: &level, Threads: threads}, true).results(t, f) {
-					if !bytes.Equal(x, got[i]) {
-						t.Errorf("%v, %+v: result %d has other bits with %d threads", level, c, i, threads)
-					}
-				}
+			t.Run(fmt.Sprintf("%v %+v", level, c), func(t *testing.T) { // its devices go with it
+				trainingStep(t, level, layer(c.b, c.h, c.kv, c.n, c.d, c.scale, c.causal))
+			})
+		}
+	}
+}
+
+func trainingStep(t *testing.T, level kernel.Level, f func(s *tensor.Session) []*tensor.Tensor) {
+	want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
+	one := newTraced(t, cpu.Options{Level: &level}, false)
+	got := one.results(t, f)
+	for i := range want {
+		if e := relative(got[i], want[i]); !(e < 2e-4) {
+			t.Errorf("result %d is off by %.2g of the largest", i, e)
+		}
+	}
+	for _, kind := range []compile.Fused{compile.Attention, compile.AttentionGrad, compile.NormGrad, compile.LossGrad, compile.AdamW, compile.JoinPads, compile.Tiles, compile.Epilogue} {
+		if one.steps[kind] == 0 {
+			t.Errorf("no step is %v", kind)
+		}
+	}
+	for _, threads := range []int{2, 3} {
+		for i, x := range newTraced(t, cpu.Options{Level: &level, Threads: threads}, true).results(t, f) {
+			if !bytes.Equal(x, got[i]) {
+				t.Errorf("result %d has other bits with %d threads", i, threads)
 			}
 		}
 	}
