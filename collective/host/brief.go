@@ -33,7 +33,8 @@ func (c *Comm) isBrief(call *plan.Call, n int) bool {
 	return call.Kind == plan.Barrier
 }
 
-// meetBrief is again and meet of a brief call, which says word and returns what the other has said.
+// meetBrief is again and meet of a brief call before which there was no broadcast since the last meeting. It says word and returns what the
+// other has said.
 func (q *Prepared) meetBrief(ctx context.Context, seq, word uint64) (uint64, error) {
 	c := q.comm
 	if e := c.dead.Load(); e != nil {
@@ -47,30 +48,23 @@ func (q *Prepared) meetBrief(ctx context.Context, seq, word uint64) (uint64, err
 	mark := markOf(c.epoch, q.word+seq*golden)
 	theirs, here := trade(c.two.mine[parity], c.two.theirs[parity], mark, word, c.spins)
 	c.peers[1-c.rank].bell.Ring() // who sleeps has come, so this may be late
-	if here && c.window.epoch != c.epoch-1 {
+	if here {
 		return theirs, nil
 	}
-	return q.later(ctx, mark, here)
+	return q.later(ctx, mark)
 }
 
-// later is the rest of meet where the other was not there at once, or there were broadcasts before.
+// later waits for the other, who was not there at once.
 //
 //go:noinline
-func (q *Prepared) later(ctx context.Context, mark uint64, here bool) (uint64, error) {
+func (q *Prepared) later(ctx context.Context, mark uint64) (uint64, error) {
 	c := q.comm
 	c.call, c.word, c.ctx, c.timing = &q.call, q.word+q.call.Seq*golden, ctx, false
-	if !here {
-		if err := c.waitFrom(1 - c.rank); err != nil {
-			return 0, err
-		}
-		if err := c.alike(mark); err != nil {
-			return 0, err
-		}
+	if err := c.waitFrom(1 - c.rank); err != nil {
+		return 0, err
 	}
-	if c.window.epoch == c.epoch-1 {
-		if err := c.taken(); err != nil {
-			return 0, err
-		}
+	if err := c.alike(mark); err != nil {
+		return 0, err
 	}
 	return c.two.theirs[c.epoch&1].word, nil
 }
