@@ -122,7 +122,7 @@ type trainer struct {
 
 func newTrainer(s *tensor.Session, t *trial) (*trainer, error) { return makeTrainer(s, t, false) }
 
-// makeTrainer is newTrainer; named gives the parameters the signals of their names.
+// makeTrainer is newTrainer; named gives the parameters the signals of their names, and what layers hand on those that the model gives it.
 func makeTrainer(s *tensor.Session, t *trial, named bool) (*trainer, error) {
 	net, err := t.Form.build(s)
 	if err != nil {
@@ -138,6 +138,9 @@ func makeTrainer(s *tensor.Session, t *trial, named bool) (*trainer, error) {
 		}
 	}
 	tr := &trainer{s: s, net: net, leaves: nn.Tensors(ps)}
+	if m, ok := net.(nn.Signaler); ok && named {
+		m.SetSignals(true)
+	}
 	for _, p := range ps {
 		if named {
 			p.T.Signal(p.Name)

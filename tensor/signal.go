@@ -140,6 +140,22 @@ func (n *Node) Backward(f func() error) error {
 	return err
 }
 
+// NameGradient gives g, the gradient of what n computed, the backward signal of its name, if that was named by itself (Tensor.Signal) and g was
+// just computed and has no name. It is for packages that compute gradients.
+func (n *Node) NameGradient(g *Tensor) {
+	s := n.out.s
+	if n.out.signal == 0 || g.v.err != nil || g.v.epoch != s.epoch {
+		return
+	}
+	i, ok := g.v.ref.Instr()
+	if !ok || s.prog.Instrs[i].Named != 0 {
+		return
+	}
+	if k := s.internSignal(Signal{s.signals[n.out.signal-1].Name, true}); k != 0 {
+		s.prog.Instrs[i].Named = s.signalSlot(k)
+	}
+}
+
 // SignalOf is the signal of what r names: the scope that an instruction was recorded in, and the signal with which an
 // external input was made or named.
 func (p *Program) SignalOf(r Ref) (Signal, bool) {

@@ -72,3 +72,38 @@ func TestBackwardSignals(t *testing.T) {
 		t.Fatalf("%d gradients", len(grads))
 	}
 }
+
+// TestNamedGradient: the gradient of a result that was named by itself has the backward signal of the name; that of a leaf, and of the loss
+// itself, which is given, has none.
+func TestNamedGradient(t *testing.T) {
+	k := &kept{Engine: enginetest.Reference()}
+	s := tensor.NewSession(k, nil)
+	defer s.Close()
+	w := tensor.Full(s, tensor.F32, 0.5, 4, 4).RequireGrad().Signal("w")
+	x := tensor.Full(s, tensor.F32, 1, 2, 4)
+	h := x.Matmul(w).Tanh().Signal("h")
+	loss := h.Exp().Sum().Signal("loss")
+	g, err := autograd.Grad(loss, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g[0].Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tensor.Data[float32](g[0]); err != nil {
+		t.Fatal(err)
+	}
+	names := map[tensor.Signal]int{}
+	for i := range k.last.Instrs {
+		if g, ok := k.last.NameOf(i); ok {
+			names[g]++
+			_, shape := k.last.TypeOf(tensor.Ref(i))
+			if g.Backward && (g.Name != "h" || !shape.Equal(tensor.Shape{2, 4})) {
+				t.Errorf("%%%d %v is %v", i, shape, g)
+			}
+		}
+	}
+	if names[tensor.Signal{Name: "h", Backward: true}] != 1 || names[tensor.Signal{Name: "h"}] != 1 {
+		t.Errorf("named are %v", names)
+	}
+}

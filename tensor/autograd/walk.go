@@ -94,6 +94,9 @@ func (w *walk) backward(s *tensor.Session, loss *tensor.Tensor) error {
 		if _, ok := w.nodes[st.node]; ok {
 			w.nodes[st.node] = st.grad
 		}
+		if st != order[len(order)-1] { // of the loss it is whatever was given
+			st.node.NameGradient(st.grad)
+		}
 		if err := st.node.Backward(func() error { return w.through(&c, st) }); err != nil {
 			return err
 		}

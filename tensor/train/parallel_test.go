@@ -27,6 +27,7 @@ const (
 	mlp        = 3 * 64 * 192 * 4       // the three products of a layer
 	headNorms  = 2 * 16 * 4             // of a layer's queries and keys
 	blocks     = 2
+	norms      = blocks*headNorms + (2*blocks+1)*64*4
 )
 
 // parallel are ways to train qwen3-tiny on several workers, with what a worker sends in a step by the formulas of
@@ -49,6 +50,10 @@ var parallel = []struct {
 		blocks*2*activation/2 + tinyParams*4 - blocks*mlp/2},
 	{"data 2 x tensor 2, zero1", "mesh: {data: 2, model: 2}\nzero1: true\nbatch: {shard: {axis: 0, along: data}}\n" + feedForward, -1,
 		blocks*2*activation/2 + tinyParams*4 - blocks*mlp/2},
+	// In each layer two all-gathers of an activation forward and two backward, and as many reduce-scatters; an all-gather behind the last layer
+	// and one of the first one's gradient; an all-reduce of each norm.
+	{"sequence 2", sequence(2), -1, (blocks*8+2)*activation/2 + norms},
+	{"sequence 4", sequence(4), -1, (blocks*8+2)*activation*3/4 + norms*3/2},
 	// An activation for every micro-batch and, since the embedding is also the output layer, its weights one way and their
 	// gradient the other.
 	{"pipeline 2", "micro_batches: 4\n" + pipeline2, 4 + 1, activation + embedding},
@@ -83,6 +88,19 @@ const pipeline2 = `"model.embed_tokens.*": {workers: &first [0]}
 "model.norm.*": {workers: *last}
 "lm_head.*": {workers: *last}
 `
+
+// sequence is docs/sequence.yaml for p workers. Of more than two some have half a head of keys and values, which therefore are whole.
+func sequence(p int) string {
+	b, err := os.ReadFile("../../docs/sequence.yaml")
+	if err != nil {
+		return err.Error() // no config, as a test will say
+	}
+	text := strings.Replace(string(b), "model: 2", fmt.Sprintf("model: %d", p), 1)
+	if p > 2 {
+		text = strings.NewReplacer(`"*.k_proj.weight": {shard: *columns}`+"\n", "", `"*.v_proj.weight": {shard: *columns}`+"\n", "").Replace(text)
+	}
+	return text
+}
 
 func parse(t *testing.T, text string) *config.Config {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 // The examples of docs/sharding.md: a config is followed, and changes no number.
 func TestTrainWithConfig(t *testing.T) {
 	t.Run("sharding", func(t *testing.T) { trainWithConfig(t, "sharding.yaml", 4, 10) })
+	t.Run("sequence", func(t *testing.T) { trainWithConfig(t, "sequence.yaml", 2, 20) })
 	t.Run("pipeline", func(t *testing.T) { trainWithConfig(t, "pipeline.yaml", 2, 5) })
 }
 

@@ -144,7 +144,7 @@ func (m *Qwen3) Parts() []nn.Part {
 	if m.head != nil {
 		head = nn.Prefix("lm_head", m.head.Params())
 	}
-	return append(parts, nn.Part{Name: "model.norm", Params: nn.Prefix("model.norm", m.norm.Params()), Forward: m.norm.Forward},
+	return append(parts, nn.Part{Name: "model.norm", Params: nn.Prefix("model.norm", m.norm.Params()), Forward: m.normed},
 		nn.Part{Name: "lm_head", Params: head, Forward: m.logits})
 }
 
@@ -154,7 +154,7 @@ func (m *Qwen3) hidden(x *tensor.Tensor) *tensor.Tensor {
 	for _, b := range m.blocks {
 		h = m.block(b, h)
 	}
-	return m.norm.Forward(h)
+	return m.normed(h)
 }
 
 // block is b of h.
@@ -166,8 +166,10 @@ func (m *Qwen3) block(b *block, h *tensor.Tensor) *tensor.Tensor {
 }
 
 func (b *block) forward(h *tensor.Tensor) *tensor.Tensor {
-	h = signalled(b.name, ".self_attn.output", h.Add(b.attn.Forward(b.attnNorm.Forward(h))))
-	return signalled(b.name, ".mlp.output", h.Add(b.mlp.Forward(b.mlpNorm.Forward(h))))
+	x := signalled(b.name, ".input_layernorm.output", b.attnNorm.Forward(h))
+	h = signalled(b.name, ".self_attn.output", h.Add(b.attn.Forward(x)))
+	x = signalled(b.name, ".post_attention_layernorm.output", b.mlpNorm.Forward(h))
+	return signalled(b.name, ".mlp.output", h.Add(b.mlp.Forward(x)))
 }
 
 // signalled gives h the signal of that name, unless part is empty.
@@ -178,8 +180,9 @@ func signalled(part, name string, h *tensor.Tensor) *tensor.Tensor {
 	return h.Signal(part + name)
 }
 
-// SetSignals implements nn.Signaler: model.embed_tokens.output, model.layers.0.self_attn.output and model.layers.0.mlp.output, which have
-// what came before added to them.
+// SetSignals implements nn.Signaler: model.embed_tokens.output; of every layer model.layers.0.self_attn.output and model.layers.0.mlp.output, which
+// have what came before added to them, and what goes in there, model.layers.0.input_layernorm.output and
+// model.layers.0.post_attention_layernorm.output; model.norm.output.
 func (m *Qwen3) SetSignals(on bool) {
 	m.signal = on
 	for i, b := range m.blocks {
@@ -190,6 +193,15 @@ func (m *Qwen3) SetSignals(on bool) {
 }
 
 func layerName(i int) string { return fmt.Sprintf("model.layers.%d", i) }
+
+// normed is the last layer's output h, normalised.
+func (m *Qwen3) normed(h *tensor.Tensor) *tensor.Tensor {
+	h = m.norm.Forward(h)
+	if m.signal {
+		h.Signal("model.norm.output")
+	}
+	return h
+}
 
 // embedded is the first layer's output for tokens x.
 func (m *Qwen3) embedded(x *tensor.Tensor) *tensor.Tensor {
