@@ -64,4 +64,10 @@ func TestAccumulate(t *testing.T) {
 	if err := autograd.Accumulate(tensor.Zeros(s, tensor.F32), 2); !errors.Is(err, tensor.ErrNoGrad) {
 		t.Errorf("no graph: %v, expected ErrNoGrad", err)
 	}
+	for _, n := range []int{0, -1} {
+		w.SetGrad(nil)
+		if err := autograd.Accumulate(loss(0, 1), n); !errors.Is(err, tensor.ErrShape) || w.Grad() != nil {
+			t.Errorf("one of %d losses: %v and gradient %v, expected ErrShape", n, err, w.Grad())
+		}
+	}
 }

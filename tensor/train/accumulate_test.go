@@ -95,4 +95,10 @@ func TestRecompute(t *testing.T) {
 	if less.temp*4 > most.temp*3 {
 		t.Errorf("%d bytes of temporaries, %d when all is kept", less.temp, most.temp)
 	}
+	o.Batch, o.Accumulate = 4, 4
+	both, _ := counted(t, o)
+	o.Recompute = false
+	if parts, _ := counted(t, o); !slices.Equal(parts.Losses, both.Losses) || parts.HeldOut != both.HeldOut {
+		t.Errorf("losses %v of four batches a step, and %v when layers are recomputed besides", parts.Losses, both.Losses)
+	}
 }

@@ -44,6 +44,7 @@ func newPlanDump() *cobra.Command {
 		Short: "show a program before and after it is compiled",
 		Long: `Dump shows the program of one training step as it was recorded and the plan that it is compiled to: the steps, what
 each reads and writes, and where that lies. The models are those of bench torch: ` + strings.Join(bench.TrainingModels(), ", ") + `.
+The plan of a program of your own is what cpu.Options.Trace is called with: tensor/cpu/example_test.go.
 
 With --dot it prints both as graphs for Graphviz, with --json one object with both: inputs, instructions, steps, buffers, results and stats.
 
