@@ -8,6 +8,8 @@ APT := DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get -qq
 export CGO_ENABLED ?= 0
 FUZZTIME ?= 5s
 CHAOS_KILLS ?= 2000
+# What bench-peers compares: f16 and bf16 neither Open MPI nor PyTorch's Gloo know.
+PEERS_FLAGS ?= --dtypes f32
 PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
@@ -75,9 +77,11 @@ chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000)
 bench: build ## the benchmarks, beside their peers and floors
 	$(BIN)/ringside bench
 
-bench-peers: build tools-peers ## latency, throughput and collectives beside Open MPI and Gloo, which it installs
-	$(BIN)/ringside bench latency throughput collective
-	@[ "$$(id -u)" != 0 ] || $(BIN)/ringside bench collective --hosts 2
+bench-peers: build tools-peers ## latency, throughput and collectives beside Open MPI and Gloo, which it installs; PEERS_FLAGS= for all types
+	$(BIN)/ringside bench latency throughput --log-level info
+	$(BIN)/ringside bench collective --log-level info $(PEERS_FLAGS)
+	@if [ "$$(id -u)" = 0 ]; then $(BIN)/ringside bench collective --hosts 2 --log-level info; \
+		else echo "between two hosts: sudo $(BIN)/ringside bench collective --hosts 2"; fi
 
 bench-torch: build tools-torch ## training steps beside PyTorch, which it installs
 	$(BIN)/ringside bench torch kernels

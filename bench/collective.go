@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // CollectiveOptions choose what the scenario collective times. The zero value is everything that it has bars for.
@@ -15,7 +16,7 @@ type CollectiveOptions struct {
 	Ranks  []int    // nil: 2 and 4
 	Sizes  []int    // bytes of a rank's buffer; nil: 4 B, 1 KiB, 64 KiB, 1 MiB, 16 MiB and 64 MiB
 	Ops    []string // of CollectiveOps; nil: all
-	DTypes []string // f32, f16, bf16; nil: all
+	DTypes []string // f32, f16, bf16; nil: all of two ranks, f32 of more
 	Sides  []string // those whose names begin so: ringside, C, "Open MPI", Gloo; nil: all that are installed
 	Hosts  int      // 2: between two network namespaces, with Ranks divided among them; needs root. 0: one host
 }
@@ -95,7 +96,9 @@ func (o *CollectiveOptions) cases(ranks int) (all []collectiveCase) {
 		ops = CollectiveOps()
 	}
 	if dtypes == nil {
-		dtypes = collectiveTypes()
+		if dtypes = collectiveTypes(); ranks != 2 { // no limit is for the others, and no peer has them
+			dtypes = dtypes[:1]
+		}
 	}
 	for _, op := range ops {
 		if op == "barrier" {
@@ -109,7 +112,7 @@ func (o *CollectiveOptions) cases(ranks int) (all []collectiveCase) {
 			for _, n := range sizes {
 				n = max(n, leastBytes(op, ranks))
 				all = append(all, collectiveCase{ranks, op, dtype, n, false})
-				if op == "allreduce" && dtype == "f32" {
+				if op == "allreduce" && dtype == "f32" && ranks == 2 {
 					all = append(all, collectiveCase{ranks, op, dtype, n, true})
 				}
 			}
@@ -169,9 +172,10 @@ func (b *collectiveBook) add(c collectiveCase, side string, got outcome) {
 type page map[cell]outcome
 
 // measureRound has every side measure once.
-func measureRound(ctx context.Context, ranks int, cases []collectiveCase, sides []collectiveSide) (page, error) {
+func measureRound(ctx context.Context, o *Options, ranks int, cases []collectiveCase, sides []collectiveSide) (page, error) {
 	round := page{}
 	for _, s := range sides {
+		began := time.Now()
 		var mine []collectiveCase
 		for _, c := range cases {
 			if s.can(c) {
@@ -191,6 +195,7 @@ func measureRound(ctx context.Context, ranks int, cases []collectiveCase, sides 
 		for i, c := range mine {
 			round[cell{c, s.name}] = got[i]
 		}
+		o.progress("side", s.name, "ranks", ranks, "cases", len(mine), "seconds", time.Since(began).Seconds())
 	}
 	return round, nil
 }
@@ -234,12 +239,12 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 	rounds := o.rounds(collectiveRounds)
 	for _, n := range ranks {
 		cases := o.Collective.cases(n)
-		for done, again := 0, rounds; done < rounds; {
+		for done, again := 0, rounds/2; done < rounds; {
 			before, err := lineTime(ctx, o, line)
 			if err != nil {
 				return nil, err
 			}
-			round, err := measureRound(ctx, n, cases, sides)
+			round, err := measureRound(ctx, o, n, cases, sides)
 			if err != nil {
 				return nil, err
 			}
@@ -252,6 +257,7 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 				continue
 			}
 			done++
+			o.progress("round", done, "of", rounds, "ranks", n)
 			b.bind(round, cases, sides)
 			if len(before) > 0 && quantile(before, 0.5) < nearNS {
 				near.add(before...)

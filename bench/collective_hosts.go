@@ -49,13 +49,15 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 	b := newCollectiveBook()
 	counted := o.Collective.wants(sideOurs) && slices.Contains(choice.Ops, "allreduce") && (choice.Sizes == nil || slices.Contains(choice.Sizes, trafficBytes))
 	traffic := &series{name: "sent by a host over 2 S", unit: "ratio", n: 1}
-	for range o.rounds(collectiveRounds) {
+	rounds := o.rounds(collectiveRounds)
+	for done := range rounds {
 		for _, n := range ranks {
-			round, err := measureRound(ctx, n, choice.cases(n), sides)
+			round, err := measureRound(ctx, o, n, choice.cases(n), sides)
 			if err != nil {
 				return nil, err
 			}
 			b.bind(round, choice.cases(n), sides)
+			o.progress("round", done+1, "of", rounds, "ranks", n, "hosts", len(hosts))
 			if !counted {
 				continue
 			}

@@ -76,6 +76,13 @@ func (o *Options) without(what string, why error) {
 	}
 }
 
+// progress says how far a scenario that takes minutes has come.
+func (o *Options) progress(what ...any) {
+	if o.Logger != nil {
+		o.Logger.Info("bench: measured", what...)
+	}
+}
+
 // findUp looks for a file in the working directory and those above it.
 func findUp(name string) (string, bool) {
 	dir, err := os.Getwd()

@@ -25,7 +25,7 @@ func (f *collectiveFlags) add(set *pflag.FlagSet) {
 	set.IntSliceVar(&f.ranks, "ranks", nil, "collective: numbers of ranks (default 2,4)")
 	set.StringSliceVar(&f.sizes, "sizes", nil, "collective: bytes of a rank's buffer, as in 4,64K,1M (default 4,1K,64K,1M,16M,64M; a limit is judged if none of its sizes is missing)")
 	set.StringSliceVar(&f.ops, "ops", nil, "collective: "+strings.Join(bench.CollectiveOps(), ", ")+" (default all)")
-	set.StringSliceVar(&f.dtypes, "dtypes", nil, "collective: f32, f16, bf16 (default all)")
+	set.StringSliceVar(&f.dtypes, "dtypes", nil, "collective: f32, f16, bf16 (default all of two ranks, f32 of more)")
 	set.StringSliceVar(&f.sides, "sides", nil, "collective: ringside, C, Open MPI, Gloo (default all that are installed)")
 	set.IntVar(&f.hosts, "hosts", 1, "collective: 2 for two network namespaces in place of one host; as root")
 }
