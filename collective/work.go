@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Work is a call that was started and not waited for. Any goroutine may call its methods.
@@ -11,7 +12,8 @@ type Work struct {
 	ctx  context.Context
 	job  job
 	done chan struct{}
-	err  error // written before done is closed
+	err  error // written before done is closed, as took is
+	took time.Duration
 }
 
 // Wait returns the call's error once it is done. When ctx is done first it returns that error, and the call goes on.
@@ -39,6 +41,16 @@ func (w *Work) Err() error {
 		return w.err
 	default:
 		return nil
+	}
+}
+
+// Took is how long the call ran, without what was ahead of it, once Done is closed, and 0 before.
+func (w *Work) Took() time.Duration {
+	select {
+	case <-w.done:
+		return w.took
+	default:
+		return 0
 	}
 }
 
@@ -90,20 +102,14 @@ func (l *lane) take(step uint64) bool {
 
 // enter takes the lane for a job that nobody is ahead of, if that is so.
 func (l *lane) enter(step uint64) bool {
-	if !l.take(step) {
-		return false
-	}
-	if l.queued.Load() != 0 {
-		l.retract(step)
-		return false
-	}
-	return true
+	return l.take(step) && (l.queued.Load() == 0 || l.retract(step))
 }
 
-// retract undoes enter.
-func (l *lane) retract(step uint64) {
+// retract undoes enter, and says false.
+func (l *lane) retract(step uint64) bool {
 	l.state.Add(-step)
 	l.nudge()
+	return false
 }
 
 // leave gives the lane back.
@@ -165,7 +171,9 @@ func (l *lane) work() {
 		for step := w.job.step(); !l.take(step); {
 			<-l.idle
 		}
+		began := time.Now()
 		w.err = l.group.run(w.ctx, &w.job)
+		w.took = time.Since(began)
 		l.state.Store(l.state.Load() - laneHeld)
 		l.queued.Add(-1)
 		close(w.done)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -93,7 +94,7 @@ type Engine struct {
 	returns  []wire.Handle  // fetched values not needed any more
 
 	stats struct {
-		batches, messages, bytes, roundTrips, bodies, bodyBytes, uploads, uploadBytes, fetched, segments, calls, moved, plans atomic.Uint64
+		batches, messages, bytes, roundTrips, bodies, bodyBytes, uploads, uploadBytes, fetched, segments, calls, moved, plans, took, hidden atomic.Uint64
 
 		known, forgotten, programs, programsB atomic.Uint64
 	}
@@ -109,6 +110,7 @@ type member struct {
 	link                *link  // to a worker that shares no memory with us; nil for others
 	acked               uint64 // of its last Done
 	calls, moved, plans uint64
+	took, hidden        uint64 // ns
 }
 
 // sent is how much a Run uploaded.
@@ -139,6 +141,10 @@ type Stats struct {
 	// Of sessions with several workers, as of their last answers: collectives that each took part in, bytes that the one that
 	// sent most sent in them, and programs that they rewrote for how tensors lie. A program that is run again is not rewritten.
 	Calls, Moved, Plans uint64
+
+	// Of all of these workers together: how long collectives ran, transfers between stages aside, and how much of that they were at
+	// something else, while gradients that exist already are added up in the background.
+	Took, Hidden time.Duration
 }
 
 // Dial opens a session with the dispatcher at addr, and waits until a worker serves it. Options.Addr
@@ -239,6 +245,7 @@ func (e *Engine) Stats() Stats {
 	s := &e.stats
 	return Stats{
 		Calls: s.calls.Load(), Moved: s.moved.Load(), Plans: s.plans.Load(),
+		Took: time.Duration(s.took.Load()), Hidden: time.Duration(s.hidden.Load()),
 		Batches: s.batches.Load(), Messages: s.messages.Load(), Bytes: s.bytes.Load(), RoundTrips: s.roundTrips.Load(),
 		Bodies: s.bodies.Load(), BodyBytes: s.bodyBytes.Load(), Uploads: s.uploads.Load(), UploadBytes: s.uploadBytes.Load(),
 		Fetched: s.fetched.Load(), Segments: s.segments.Load(),

@@ -66,14 +66,17 @@ func piecesOf(r *wire.Result, m shard.Mesh) int {
 
 // count sums up what the workers said of their collectives.
 func (e *Engine) count() {
-	var calls, moved, plans uint64
+	var calls, moved, plans, took, hidden uint64
 	for i := range e.workers {
 		w := &e.workers[i]
 		calls, moved, plans = max(calls, w.calls), max(moved, w.moved), max(plans, w.plans)
+		took, hidden = took+w.took, hidden+w.hidden
 	}
 	e.stats.calls.Store(calls)
 	e.stats.moved.Store(moved)
 	e.stats.plans.Store(plans)
+	e.stats.took.Store(took)
+	e.stats.hidden.Store(hidden)
 }
 
 // piece is what the worker of that rank has of a result.

@@ -177,7 +177,7 @@ func (e *Engine) answered(m *wire.Done) error {
 			return fmt.Errorf("upload given back: %w", err)
 		}
 	}
-	w.acked, w.calls, w.moved, w.plans = m.Seq, m.Calls, m.Moved, m.Plans
+	w.acked, w.calls, w.moved, w.plans, w.took, w.hidden = m.Seq, m.Calls, m.Moved, m.Plans, m.Took, m.Hidden
 	e.acked = e.workers[0].acked
 	if len(e.workers) > 1 {
 		e.count()

@@ -2,7 +2,7 @@ package wire
 
 // Done answers a Run.
 //
-//	session uint64, seq uint64, code uint32, rank, calls, moved and plans as uvarints, text, at uvarint,
+//	session uint64, seq uint64, code uint32, rank, calls, moved, plans, took and hidden as uvarints, text, at uvarint,
 //	if at is not 0: op text, inputs text;
 //	results uvarint, returned uvarint,
 //	then of each result: id uvarint (as the difference to the result before), layout uvarint, value;
@@ -15,6 +15,8 @@ type Done struct {
 	Calls    uint64 // collectives that it took part in since the session began
 	Moved    uint64 // bytes that it sent in them
 	Plans    uint64 // programs that it rewrote; the others were known
+	Took     uint64 // nanoseconds that collectives ran
+	Hidden   uint64 // of these, while it did something else
 	Text     string // why not, at most MaxText bytes (see CutText); empty when Code is CodeOK
 	At       uint32 // 1 + the index of the instruction that failed; 0: none did, or it is not known
 	Op       string // of that instruction, at most MaxName bytes; empty when At is 0
@@ -86,7 +88,9 @@ func (m *Done) Size() int {
 }
 
 // counts are the numbers between the code and the text.
-func (m *Done) counts() [4]uint64 { return [4]uint64{uint64(m.Rank), m.Calls, m.Moved, m.Plans} }
+func (m *Done) counts() [6]uint64 {
+	return [6]uint64{uint64(m.Rank), m.Calls, m.Moved, m.Plans, m.Took, m.Hidden}
+}
 
 // ParseDone reads a message that AppendDone wrote. Results' inline values point into src.
 func ParseDone(src []byte, m *Done) error {
@@ -98,6 +102,8 @@ func ParseDone(src []byte, m *Done) error {
 	m.Calls = p.uvarint("Calls")
 	m.Moved = p.uvarint("Moved")
 	m.Plans = p.uvarint("Plans")
+	m.Took = p.uvarint("Took")
+	m.Hidden = p.uvarint("Hidden")
 	m.Text = p.text("Text", MaxText)
 	at := p.uvarint("At")
 	if at > maxAt {

@@ -40,7 +40,8 @@ import (
 //	   and Read (14 and 15), which took them through the dispatcher, are no more; Watch and Watched
 //	5  client and worker of one host have a conn of their own: OpenSession.Direct, and a descriptor that may come with
 //	   SessionOpened; a session's messages go over either; RunTurn
-const Version = 5
+//	6  Done.Took and Hidden
+const Version = 6
 
 // Kinds of message. A number is never used twice. What goes from a client through the dispatcher to its worker, and back, goes
 // over a conn of their own where they have one; but not SessionOpened, Link and Fail.

@@ -97,7 +97,7 @@ func messages() []message {
 		of("Body", &Body{Session: 5, Hash: sampleHash(9), Total: 300, Off: 100, Part: []byte("a piece of a program")},
 			AppendBody, (*Body).Size, ParseBody),
 		plainRun("Run", sampleRun()),
-		of("Done", &Done{Session: 5, Seq: 42, Code: CodeNoMemory, Rank: 3, Calls: 700, Moved: 1 << 40, Plans: 2, Text: "out of memory: 3 GiB",
+		of("Done", &Done{Session: 5, Seq: 42, Code: CodeNoMemory, Rank: 3, Calls: 700, Moved: 1 << 40, Plans: 2, Took: 1 << 33, Hidden: 300, Text: "out of memory: 3 GiB",
 			At: 17, Op: "matmul", Inputs: "f32[2 3], f32[3 4]",
 			Results: []Result{
 				{ID: 1000, Value: Value{DType: 1, Inline: []byte{0, 0, 128, 63}}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/plan"
@@ -117,7 +118,9 @@ func (s *session) sumAndAgree(ctx context.Context, c *carried, input uint64, fai
 	u.began = s.w.watch.now()
 	r := collective.Raw{Kind: x.Kind, Op: x.Op, DType: moved(x.DType), Scale: x.Scale, Src: room, Dst: room}
 	g := s.groups[x.Dim]
+	asked := time.Now()
 	err = r.Do(ctx, g)
+	s.took += time.Since(asked)
 	s.waited(x.Kind, &u, u.began)
 	switch {
 	case err != nil:

@@ -65,6 +65,7 @@ func (s *session) batch(ctx context.Context, m *ipc.Message) error {
 func (s *session) answer(ctx context.Context, done *wire.Done) error {
 	if s.shared != nil {
 		done.Rank, done.Calls, done.Moved, done.Plans = uint32(s.team.rank), s.calls, s.moved, s.rewritten
+		done.Took, done.Hidden = uint64(s.took), uint64(s.hidden)
 	}
 	n := min(len(s.returned), wire.MaxReturns/2)
 	done.Returned = append(done.Returned, s.returned[:n]...)

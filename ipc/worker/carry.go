@@ -249,7 +249,9 @@ func (s *session) start(ctx context.Context, step *carriedStep, ids []uint64, fa
 		s.moved += uint64(u.moved)
 		u.began = s.w.watch.now()
 		if step.alone {
+			asked := time.Now()
 			u.err = r.Do(ctx, s.groups[c.Dim])
+			s.took += time.Since(asked)
 			s.waited(c.Kind, u, u.began)
 		} else {
 			u.work = r.Start(ctx, s.groups[c.Dim])
@@ -304,12 +306,14 @@ func bytesOf(b *shm.Block, n int) []byte {
 // wait waits for a collective's end and makes values of what came. Its error is errTeam; any other goes to failed.
 func (s *session) wait(c *shard.Collective, all []underway, ids []uint64, failed *error) error {
 	var broken error
+	waiting, took := time.Now(), time.Duration(0)
 	for k := range all {
 		u := &all[k]
 		if u.work != nil {
 			asked := s.w.watch.now()
 			<-u.work.Done()
 			u.err = u.work.Err()
+			took += u.work.Took()
 			s.waited(c.Kind, u, asked)
 		}
 		if err := u.err; err != nil && broken == nil {
@@ -319,6 +323,10 @@ func (s *session) wait(c *shard.Collective, all []underway, ids []uint64, failed
 			u.src.Release()
 			u.src = nil
 		}
+	}
+	if !c.Kind.Paired() { // a transfer takes as long as the other stage does
+		s.took += took
+		s.hidden += max(0, took-time.Since(waiting))
 	}
 	for k := range all {
 		u, m := &all[k], &c.Moves[k]

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
@@ -33,6 +34,7 @@ type shared struct {
 	ballotBox []byte // of votes that ride on a value
 
 	calls, moved, rewritten uint64
+	took, hidden            time.Duration // of collectives: how long they ran, and of this, while programs did
 }
 
 // placed is a value of the client's as this worker has it.

@@ -16,7 +16,8 @@ type Options struct {
 	// with it. Of inputs made from data Place says it. Signals that aren't listed say nothing.
 	Signals Signals
 
-	// BucketBytes is how large an all-reduce of several tensors may get; default 4 MiB. Below 0 each tensor has its own.
+	// BucketBytes is how large an all-reduce of several tensors may get; default 512 KiB. The first of a kind is full at a quarter, so
+	// that something is under way soon. Below 0 each tensor has its own.
 	BucketBytes int64
 
 	// OverlapBytes is from what size on a collective is started as soon as its input exists, so that it is under way while
@@ -31,7 +32,7 @@ func (o *Options) defaults() Options {
 		d = *o
 	}
 	if d.BucketBytes == 0 {
-		d.BucketBytes = 4 << 20
+		d.BucketBytes = 512 << 10
 	}
 	if d.OverlapBytes == 0 {
 		d.OverlapBytes = 64 << 10

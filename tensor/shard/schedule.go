@@ -18,9 +18,10 @@ type item struct {
 // bucket is a collective of one tensor or several.
 type bucket struct {
 	nodes    []int
-	bytes    int64
-	last     int // in the order: where its last input exists
-	deadline int // in the order: before that its results must exist
+	bytes    int64 // that the rank that sends most sends,
+	room     int64 // and how many that may be
+	last     int   // in the order: where its last input exists
+	deadline int   // in the order: before that its results must exist
 	id       int
 }
 
@@ -84,23 +85,29 @@ func (b *builder) schedule(order []int, o Options) (items []item, buckets []*buc
 			}
 		}
 	}
-	var open []*bucket
+	var open, firsts []*bucket
 	for at, k := range order {
 		t := b.nodes[k].move
 		if t == nil {
 			continue
 		}
 		var g *bucket
-		for _, c := range open {
+		alike := func(c *bucket) bool {
 			u := b.nodes[c.nodes[0]].move
-			if t.kind == plan.AllReduce && u.kind == t.kind && u.op == t.op && u.dt == t.dt && u.scale == t.scale && u.dim == t.dim &&
-				at < c.deadline && c.bytes+t.bytes <= 2*o.BucketBytes {
+			return t.kind == plan.AllReduce && u.kind == t.kind && u.op == t.op && u.dt == t.dt && u.scale == t.scale && u.dim == t.dim
+		}
+		for _, c := range open {
+			if alike(c) && at < c.deadline && c.bytes+t.bytes <= c.room {
 				g = c
 				break
 			}
 		}
 		if g == nil {
-			g = &bucket{deadline: math.MaxInt}
+			g = &bucket{deadline: math.MaxInt, room: 2 * o.BucketBytes} // an all-reduce sends twice what it has, at most
+			if !slices.ContainsFunc(firsts, alike) {
+				firsts = append(firsts, g)
+				g.room /= 4
+			}
 			open, buckets = append(open, g), append(buckets, g)
 		}
 		g.nodes, g.bytes, g.last = append(g.nodes, k), g.bytes+t.bytes, at

@@ -191,6 +191,42 @@ func TestDataParallel(t *testing.T) {
 	}
 }
 
+// Gradients are reduced in buckets while the rest of the backward pass runs: each starts where the last of its gradients exists, the
+// first of them early, and is waited for where the optimizer needs it.
+func TestBucketsOverlap(t *testing.T) {
+	s := gptStep(t, 4)
+	const bucket = 8 << 10
+	p := s.run(t, Line(2), s.data(4), &Options{BucketBytes: bucket, OverlapBytes: 64})
+	var sizes []int64 // of the buckets of gradients, in the order in which they start
+	beside := 0       // of these, those beside which programs run
+	under := map[int]bool{}
+	for _, step := range p.Ranks[0].Steps {
+		switch {
+		case step.Kind == RunProgram:
+			for id, idle := range under {
+				if idle {
+					under[id] = false
+					beside++
+				}
+			}
+		case step.Collective.DType != tensor.F32:
+		case step.Kind == Start:
+			n := int64(0)
+			for _, m := range step.Collective.Moves {
+				n += int64(m.InShape.Elems() * step.Collective.DType.Size())
+			}
+			sizes = append(sizes, n)
+			under[step.Collective.ID] = true
+		default:
+			delete(under, step.Collective.ID)
+		}
+	}
+	if len(sizes) < 2 || sizes[0] > bucket/2 || beside < len(sizes)-1 {
+		t.Errorf("buckets of %v bytes, %d of them beside programs; expected several, all but the last of them, the first up to %d", sizes, beside, bucket/2)
+	}
+	t.Log(sizes, p.Stats)
+}
+
 // layoutOf is how a kept result lies.
 func (p *Plan) layoutOf(instr int) Layout {
 	for _, o := range p.Outputs {

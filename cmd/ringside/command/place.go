@@ -263,7 +263,9 @@ type Traffic struct {
 	Workers            int      `json:"workers"`
 	CollectivesPerStep *float64 `json:"collectives_per_step,omitempty"`
 	MovedPerStep       *float64 `json:"collective_bytes_per_step,omitempty"`
-	Plans              uint64   `json:"plans,omitempty"` // programs that were rewritten for them
+	CollectiveSeconds  *float64 `json:"collective_seconds_per_step,omitempty"` // that they run, transfers aside, of the workers' mean
+	CollectivesHidden  *float64 `json:"collectives_hidden,omitempty"`          // share of these while their worker computed
+	Plans              uint64   `json:"plans,omitempty"`                       // programs that were rewritten for them
 
 	first client.Stats
 }
@@ -303,6 +305,10 @@ func (s *seat) trained(n int) {
 		if s.Workers > 1 {
 			s.CollectivesPerStep, s.MovedPerStep = per(now.Calls, s.first.Calls), per(now.Moved, s.first.Moved)
 			s.Plans = now.Plans
+			if took := now.Took - s.first.Took; took > 0 {
+				seconds, hidden := took.Seconds()/float64(n-1)/float64(s.Workers), float64(now.Hidden-s.first.Hidden)/float64(took)
+				s.CollectiveSeconds, s.CollectivesHidden = &seconds, &hidden
+			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)

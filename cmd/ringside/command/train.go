@@ -187,7 +187,11 @@ func (o *outcome) write(w io.Writer) error {
 			*o.MessagesPerStep, *o.BytesPerStep, *o.RoundTripsPerStep, o.ProgramBodies, o.TensorBytes)
 	}
 	if o.Traffic != nil && o.CollectivesPerStep != nil {
-		row("workers", "%d: %.4g collectives a step, in which a worker sends %s bytes at most", o.Workers, *o.CollectivesPerStep, count(*o.MovedPerStep))
+		hidden := ""
+		if o.CollectivesHidden != nil {
+			hidden = fmt.Sprintf("; they take %.2f ms of it, %.0f %% of that beside programs", 1000**o.CollectiveSeconds, 100**o.CollectivesHidden)
+		}
+		row("workers", "%d: %.4g collectives a step, in which a worker sends %s bytes at most%s", o.Workers, *o.CollectivesPerStep, count(*o.MovedPerStep), hidden)
 	}
 	if len(o.Losses) > 0 { // none, if an error came before the first was read
 		row("loss", "%.4f", o.Loss)

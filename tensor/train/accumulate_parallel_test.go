@@ -1,0 +1,32 @@
+package train
+
+import (
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/client"
+)
+
+// TestAccumulateMovesOnce: a step of several batches sends what a step of one does: gradients are added up as each worker's own terms, and
+// one all-reduce of them all comes before the optimizer.
+func TestAccumulateMovesOnce(t *testing.T) {
+	const steps, batches = 8, 4
+	s, e, o := placed(t, parse(t, "workers: 2\nbatch: {shard: {axis: 0}}"), Options{Steps: steps, Batch: 2, Accumulate: batches, LossEvery: 100, Seed: 7, Sample: -1})
+	var first, last client.Stats
+	count := func() client.Stats {
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		return e.Stats()
+	}
+	o.Started = func() { first = count() }
+	o.Trained = func(int) { last = count() }
+	if _, err := find(t, "qwen3-tiny").Train(t.Context(), s, someText(), &o); err != nil {
+		t.Fatal(err)
+	}
+	programs, bytes := (last.Known-first.Known)/(steps-1), float64(last.Moved-first.Moved)/(steps-1)
+	t.Logf("%d programs a step, %v bytes; the parameters have %d", programs, bytes, tinyParams*4)
+	// Beside the gradients numbers alone: how many targets a batch has, and the losses.
+	if want := float64(tinyParams * 4); programs != batches || bytes < want || bytes > want+batches*16 {
+		t.Errorf("%d programs a step that send %v bytes, expected %d and %v", programs, bytes, batches, want)
+	}
+}
