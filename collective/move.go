@@ -28,7 +28,7 @@ func (g *Group) BarrierAsync(ctx context.Context) *Work {
 // called it, elsewhere as soon as root's values are there. That one of them calls something else or is gone, root then learns in its
 // next call.
 func Broadcast[T Element](ctx context.Context, g *Group, buf []T, root int) error {
-	k := shortKey{kind: plan.Broadcast, dtype: dtypeOf[T](), root: int32(root), count: len(buf)}
+	k := shortKeyOf(plan.Broadcast, 0, dtypeOf[T](), int32(root), len(buf))
 	if uint(root) < uint(g.size) {
 		if done, err := g.shortly(ctx, k, bytesOf(buf), nil); done {
 			return err
@@ -59,7 +59,7 @@ func AllGather[T Element](ctx context.Context, g *Group, dst, src []T) error {
 	if len(dst) == g.size*len(src) {
 		d, s, off := bytesOf(dst), bytesOf(src), g.rank*len(src)
 		if !overlap(d, s) || same(s, bytesOf(dst[off:off+len(src)])) {
-			if done, err := g.shortly(ctx, shortKey{kind: plan.AllGather, dtype: dtypeOf[T](), count: len(src)}, d, s); done {
+			if done, err := g.shortly(ctx, shortKeyOf(plan.AllGather, 0, dtypeOf[T](), 0, len(src)), d, s); done {
 				return err
 			}
 		}

@@ -32,34 +32,37 @@ type shortCall struct {
 	prepared *host.Prepared
 }
 
-// shortKey is what calls have in common that ranks compare alike. Elements are those of a rank's source; of a broadcast, of the
-// buffer. The zero value is no call's.
+// shortKey is what calls have in common that ranks compare alike: in two words, for it is compared in every call. Elements are those of a
+// rank's source; of a broadcast, of the buffer. The zero value is no call's.
+//
+//	63   56   48      40      32     0
+//	| 0  | kind | op  | dtype | root |
 type shortKey struct {
-	kind  plan.Kind
-	op    Op
-	dtype plan.DType
-	root  int32
+	what  uint64
 	count int
 }
 
-// slot is where a key is looked for.
-func (k *shortKey) slot() int {
-	h := uint64(k.kind)<<56 ^ uint64(k.op)<<48 ^ uint64(k.dtype)<<40 ^ uint64(uint32(k.root))<<20 ^ uint64(k.count)
-	return int(h * 0x9e3779b97f4a7c15 >> 60)
+func shortKeyOf(kind plan.Kind, op Op, dtype plan.DType, root int32, count int) shortKey {
+	return shortKey{uint64(kind)<<48 | uint64(op)<<40 | uint64(dtype)<<32 | uint64(uint32(root)), count}
 }
 
-// find returns a prepared call, nil if there can't be one.
+func (k shortKey) kind() plan.Kind   { return plan.Kind(k.what >> 48) }
+func (k shortKey) op() Op            { return Op(k.what >> 40) }
+func (k shortKey) dtype() plan.DType { return plan.DType(k.what >> 32) }
+func (k shortKey) root() int32       { return int32(k.what) }
+
+// slot is where a key is looked for.
+func (k shortKey) slot() int { return int((k.what ^ uint64(k.count)<<20) * 0x9e3779b97f4a7c15 >> 60) }
+
+// find returns a prepared call, nil if there can't be one, and makes it the last.
 func (s *short) find(k shortKey) *host.Prepared {
-	if s.last.key == k {
-		return s.last.prepared
-	}
 	c := &s.known[k.slot()]
 	if c.key != k {
-		if q := s.learn(k); q == nil {
+		q := s.learn(k)
+		if q == nil {
 			return nil
-		} else {
-			*c = shortCall{k, q}
 		}
+		*c = shortCall{k, q}
 	}
 	s.last = *c
 	return c.prepared
@@ -67,17 +70,17 @@ func (s *short) find(k shortKey) *host.Prepared {
 
 //go:noinline
 func (s *short) learn(k shortKey) *host.Prepared {
-	call, scale := plan.Call{Kind: k.kind, DType: k.dtype, Count: int64(k.count), Root: k.root}, 1.0
-	if k.kind == plan.AllGather {
+	call, scale := plan.Call{Kind: k.kind(), DType: k.dtype(), Count: int64(k.count), Root: k.root()}, 1.0
+	if call.Kind == plan.AllGather {
 		call.Count *= int64(s.comm.Size())
 	}
-	if k.kind == plan.AllReduce || k.kind == plan.ReduceScatter {
+	if call.Kind == plan.AllReduce || call.Kind == plan.ReduceScatter {
 		var err error
-		if call.Op, scale, err = k.op.fold(k.dtype, s.comm.Size()); err != nil {
+		if call.Op, scale, err = k.op().fold(call.DType, s.comm.Size()); err != nil {
 			return nil
 		}
 	}
-	q, err := s.comm.Prepare(call, scale, k.count*k.dtype.Size())
+	q, err := s.comm.Prepare(call, scale, k.count*call.DType.Size())
 	if err != nil {
 		return nil
 	}
@@ -89,12 +92,14 @@ func (g *Group) shortly(ctx context.Context, k shortKey, dst, src []byte) (bool,
 	if g.short == nil || !g.lane.enter(laneCall|laneHeld) {
 		return false, nil
 	}
-	q := g.short.find(k)
-	if q == nil {
-		g.lane.retract(laneCall | laneHeld)
-		return false, nil
+	q := g.short.last.prepared
+	if g.short.last.key != k {
+		if q = g.short.find(k); q == nil {
+			g.lane.retract(laneCall | laneHeld)
+			return false, nil
+		}
 	}
-	err := g.runShort(ctx, q, k.kind, dst, src)
+	err := g.runShort(ctx, q, k.kind(), dst, src)
 	g.lane.leave()
 	return true, err
 }

@@ -11,7 +11,7 @@ import (
 // same bits on every rank. dst and src have one length, the same on all ranks; they are the same slice or do not overlap.
 func AllReduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op) error {
 	if d, s := bytesOf(dst), bytesOf(src); len(d) == len(s) && (same(d, s) || !overlap(d, s)) {
-		k := shortKey{kind: plan.AllReduce, op: op, dtype: dtypeOf[T](), count: len(src)}
+		k := shortKeyOf(plan.AllReduce, op, dtypeOf[T](), 0, len(src))
 		if done, err := g.shortly(ctx, k, d, s); done {
 			return err
 		}
@@ -93,7 +93,7 @@ func ReduceScatter[T Element](ctx context.Context, g *Group, dst, src []T, op Op
 	if len(src) == g.size*len(dst) {
 		d, s, off := bytesOf(dst), bytesOf(src), g.rank*len(dst)
 		if !overlap(d, s) || same(d, bytesOf(src[off:off+len(dst)])) {
-			k := shortKey{kind: plan.ReduceScatter, op: op, dtype: dtypeOf[T](), count: len(src)}
+			k := shortKeyOf(plan.ReduceScatter, op, dtypeOf[T](), 0, len(src))
 			if done, err := g.shortly(ctx, k, d, s); done {
 				return err
 			}
