@@ -8,6 +8,9 @@
 // nobody asks. Everything else rides along in the Run: uploads as handles, ids to free, results
 // given back.
 //
+// With a worker of this host, and a dispatcher of this host, a session of one worker has a conn of its own with it (own.go): a
+// round is then one message there and one back between two processes. Otherwise the dispatcher forwards.
+//
 // # Memory
 //
 // Uploads are written into blocks of an arena of this process, where the worker reads them in

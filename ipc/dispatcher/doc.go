@@ -19,6 +19,11 @@
 // worker share, and messages name it. What small ones a message carries itself is counted
 // (Stats.TensorBytes), so that this can be seen to hold.
 //
+// A session of one worker that is on the same host as its client and this dispatcher does without it once it is open: a descriptor comes along
+// with the worker's SessionOpened, with which the client takes a conn of its own to the worker. All that is left to do
+// here is to open the session, to end it, and to say why it ended. What is counted here as forwarded does not have those
+// messages; the workers count them (Watch).
+//
 // Where client or worker is on another host, reached through a listener of net/tcp, they share no memory. The
 // dispatcher tells the worker when it opens the session, with a token that nobody else has, and passes a few short texts (Link) from one
 // to the other: where they can be reached. They open a conn of their own, in the direction that works, prove to each other to

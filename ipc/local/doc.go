@@ -16,6 +16,9 @@
 //	conn's segment    | ring dialer → listener | ring listener → dialer |
 //	page of bells     | data bell | room bell | nothing |
 //
+// A conn needs no address where two processes have a third to hand a descriptor through: Offer makes a pair of such sockets, and
+// whoever is given the other end Takes it; the same messages go over it.
+//
 // The rings are as long as Welcome says. A page of bells belongs to a [Waiter]: its owner
 // sleeps on it and its peers ring. A Waiter that was given in the options serves any
 // number of conns with one bell, so the two bells are the same; a conn of its own has two, for the

@@ -8,6 +8,9 @@
 // messages come faster than they are run has the dispatcher hold them back, so that
 // they wait in that client's own queue.
 //
+// A session whose client is on this host has a conn of its own with it (direct.go): its messages wait in that conn's queue and are done
+// where they lie, and are answered there. The worker sleeps on one doorbell for all of these and the dispatcher's.
+//
 // # What is shared
 //
 // A client's uploads are read where they lie, in segments of the client that are mapped here
