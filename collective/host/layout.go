@@ -40,7 +40,8 @@ import (
 //
 // Either rank can write all of it. One that breaks the protocol, or dies within it, can spoil marks and payloads, its own and the other's:
 // the other then waits until its deadline, or finds out that the other's call is not its own, or adds up numbers that are nobody's, as it
-// would of whatever such a rank gives it. Nothing there is an offset, a length or a pointer.
+// would of whatever such a rank gives it. Of a large call there may stand an offset, where its source lies: it is read once and checked against
+// what of the other's memory is mapped (Comm.at).
 //
 //	 0  rank 0's mark u64, payload 8 bytes
 //	16  rank 1's
