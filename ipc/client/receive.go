@@ -85,8 +85,12 @@ func (e *Engine) drain() error {
 // handle does what a message that came over a conn says, and gives it back.
 func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 	defer from.Release()
+	kind := m.Kind
+	if from == e.own && (kind == wire.KindSessionOpened || kind == wire.KindLink || kind == wire.KindFail) {
+		kind = 0 // about the session itself only the dispatcher speaks
+	}
 	var err error
-	switch m.Kind {
+	switch kind {
 	case wire.KindSessionOpened:
 		var opened wire.SessionOpened
 		if err = wire.ParseSessionOpened(m.Body, &opened); err == nil {
