@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"slices"
 	"unicode"
 	"unicode/utf8"
 )
@@ -154,6 +155,15 @@ func (n *Node) NameGradient(g *Tensor) {
 	if k := s.internSignal(Signal{s.signals[n.out.signal-1].Name, true}); k != 0 {
 		s.prog.Instrs[i].Named = s.signalSlot(k)
 	}
+}
+
+// Signals are those that the session has recorded something under or given to a tensor, in the order in which they first were.
+func (s *Session) Signals() []Signal {
+	if err := s.enter("signals"); err != nil {
+		return nil
+	}
+	defer s.leave()
+	return slices.Clone(s.signals)
 }
 
 // SignalOf is the signal of what r names: the scope that an instruction was recorded in, and the signal with which an

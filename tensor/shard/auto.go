@@ -139,7 +139,7 @@ func (a *auto) estimate(in []Layout) (time.Duration, error) {
 		}
 	}
 	seconds := flops/a.o.FlopsPerSecond + elems/a.o.ElemsPerSecond + float64(owed)/a.o.BytesPerSecond
-	return time.Duration(seconds*1e9) + time.Duration(calls)*a.o.Call, nil
+	return (time.Duration(seconds*1e9) + time.Duration(calls)*a.o.Call).Round(time.Microsecond), nil // it is no better known
 }
 
 // state says which externals an optimizer updates.

@@ -61,6 +61,16 @@ func (g Signals) hint(sig tensor.Signal) (Hint, bool) {
 	return h, ok || too
 }
 
+// Speaks reports whether an entry of that name, perhaps with a *, may say something of a tensor with that signal: of state/wide, entries for
+// both of its parts may.
+func Speaks(entry string, sig tensor.Signal) bool {
+	if matches(entry, sig.Name) {
+		return true
+	}
+	kind, of, both := strings.Cut(sig.Name, "/")
+	return both && (matches(entry, kind) || Speaks(entry, tensor.Signal{Name: of}))
+}
+
 // matches reports whether name is pattern with something for every * of it.
 func matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")

@@ -136,7 +136,15 @@ func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options,
 	}
 	p := newProgress(cmd.ErrOrStderr(), m.Name)
 	o.Progress = p.show
-	o.Started, o.Trained = sess.started, sess.trained
+	o.Started = func() {
+		sess.started()
+		if at.file != "" { // by now everything has the signals that it will have
+			for _, w := range sess.layout.Unused(sess.Session.Signals()) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
+			}
+		}
+	}
+	o.Trained = sess.trained
 	sum, err := m.Train(ctx, sess.Session, d, o)
 	p.end()
 	if err == nil && sum.Steps == 0 && ctx.Err() != nil {

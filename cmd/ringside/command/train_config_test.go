@@ -71,3 +71,19 @@ func TestTrainBadConfig(t *testing.T) {
 		t.Errorf("--config with --in-process gave %v", err)
 	}
 }
+
+// TestTrainUnusedSignal: a signal that the model has nothing for is said, with its line, and no other; what is trained is trained all the same.
+func TestTrainUnusedSignal(t *testing.T) {
+	runtimeDir(t)
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(file, []byte("workers: 2\nbatch: {shard: {axis: 0}}\nbacth:\n  shard: {axis: 0}\noptimizer.state: {shard: {axis: 0}}\n\"*.up_proj.weight\": {shard: {axis: 0}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, errOut, err := execute(t, "train", "--data", textFile(t), "--config", file, "--steps", "2", "--sample=-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "warning: " + file + ":3:1: bacth: nothing has this signal"; strings.Count(errOut, "warning:") != 1 || !strings.Contains(errOut, want) {
+		t.Errorf("said was\n%s\nexpected one %q", errOut, want)
+	}
+}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/shard"
@@ -29,6 +30,18 @@ func (c *Config) CheckProgram(p *tensor.Program) error {
 	}
 	return c.bad(g.Name+".shard.even", "true", "dim %d of %s, of shape %v, is cut in %d, expected a multiple of %d there, workers that divide %d, or even: false",
 		e.Axis, name, e.Shape, e.Cuts, e.Cuts, e.Shape[e.Axis])
+}
+
+// Unused is an *Error for each of c's signals that none of those has, and no other entry as its backward signal: perhaps they are misspelt.
+func (c *Config) Unused(have []tensor.Signal) (out []error) {
+	for _, g := range c.Signals {
+		speaks := func(sig tensor.Signal) bool { return shard.Speaks(g.Name, sig) }
+		if slices.ContainsFunc(have, speaks) || slices.ContainsFunc(c.Signals, func(o Signal) bool { return o.Backward == g.Name }) {
+			continue
+		}
+		out = append(out, c.bad(g.Name, "", "nothing has this signal, so it says nothing; is it spelt as the program has it?"))
+	}
+	return out
 }
 
 // said is the entry from which the hint for sig is.

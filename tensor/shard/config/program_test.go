@@ -97,3 +97,20 @@ func TestCheckProgramBackward(t *testing.T) {
 		t.Errorf("error\n%v\nexpected\n%s", err, want)
 	}
 }
+
+func TestUnused(t *testing.T) {
+	c := parse(t, "batch: {shard: {axis: 0}}\nbacth:\n  shard: {axis: 0}\n\"*.weight\": {shard: {axis: 0}, backward: whole}\nwhole:\nstate: {shard: {axis: 0}}\n\"b*.bias\":\n")
+	got := c.Unused([]tensor.Signal{{Name: "batch"}, {Name: "a.bias"}, {Name: "state/a.weight"}})
+	want := []string{
+		"c.yaml:2:1: bacth: nothing has this signal, so it says nothing; is it spelt as the program has it?",
+		"c.yaml:7:11: b*.bias: nothing has this signal, so it says nothing; is it spelt as the program has it?",
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%v", got)
+	}
+	for i, err := range got {
+		if !errors.Is(err, ErrConfig) || err.Error() != want[i] {
+			t.Errorf("%v, expected %s", err, want[i])
+		}
+	}
+}
