@@ -262,6 +262,13 @@ func collectiveBuffers[T collective.Element](g *collective.Group, c collectiveCa
 // is longer by the string instruction, which leaves the lines elsewhere.
 func rewrite[T collective.Element](b []T) {
 	const piece = 256
+	if len(b) <= 16 { // an element at a time, as they are read: what the runtime clears in bytes would have to reach the cache before
+		var zero T
+		for i := 0; i < len(b); i++ {
+			b[i] = zero
+		}
+		return
+	}
 	for len(b) > piece {
 		clear(b[:piece])
 		b = b[piece:]
