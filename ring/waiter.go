@@ -164,9 +164,15 @@ func (w *Waiter) Wait(ready, stop func() bool) bool {
 func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 	// A first chunk before any look at the clock, which takes as long as a cache
 	// line takes to arrive.
-	if w.spinOnce(ready) || w.alone() && (w.spinOnce(ready) || w.spinOnce(ready)) {
-		w.ended(false)
-		return true
+	chunks := 1
+	if w.alone() {
+		chunks = 3
+	}
+	for range chunks {
+		if w.spinOnce(ready) {
+			w.ended(false)
+			return true
+		}
 	}
 	start := w.now()
 	for rung := !w.leave(); ; {
