@@ -127,7 +127,11 @@ func testSplitDeath(t *testing.T, groups []*Group, rounds int) {
 		if r == 1 {
 			continue
 		}
-		if e := asError(t, r, err); e.Rank != 1 || !errors.Is(err, ErrPeerLost) || !strings.HasPrefix(err.Error(), "group world/1.0 of ranks [3 2 1 0]: rank 1 on host ") {
+		e := asError(t, r, err)
+		// Who has all of the all-gather may die before another has, who then hears of the death in that call.
+		early := rounds == 0 && strings.HasPrefix(err.Error(), "split by color: all-gather #1 ")
+		if e.Rank != 1 || !errors.Is(err, ErrPeerLost) ||
+			!early && !strings.HasPrefix(err.Error(), "group world/1.0 of ranks [3 2 1 0]: rank 1 on host ") {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}
