@@ -107,6 +107,7 @@ func (s *session) sumAndAgree(ctx context.Context, c *carried, input uint64, fai
 	if failed == nil {
 		result = bytesOf(u.dst, n)
 		copy(room, bytesOf(u.src, n))
+		copy(result, room) // until then it is this worker's part: bytes of a bool are looked at
 		made, failed = s.keep(x.DType, m.OutShape, u.dst)
 		u.dst = nil
 	}
