@@ -1,55 +1,31 @@
 package worker_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/ipc/worker"
-	"github.com/ringside-go/ringside/shm"
-	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
 // startHere starts a worker whose dispatcher, which the test plays, is on the same host.
 func startHere(t *testing.T) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	f := &fixture{T: t, ctx: ctx, end: make(chan error, 1), run: map[uint64]*wire.History{}}
 	dir, err := os.MkdirTemp("", "rs")
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	l, err := local.New().Listen(filepath.Join(dir, "d"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.dev, err = cpu.New(&cpu.Options{Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}}); err != nil {
-		t.Fatal(err)
-	}
-	if f.w, err = worker.New(&worker.Options{Name: "w", Device: worker.CPU(f.dev)}); err != nil {
-		t.Fatal(err)
-	}
-	serve, stop := context.WithCancelCause(context.Background())
-	f.stop = stop
-	go func() { f.end <- f.w.Serve(serve, l.Addr()) }()
-	if f.conn, err = l.Accept(ctx); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stop(errors.New("the test is over"))
-		<-f.end
-		f.conn.Close()
-		l.Close()
-		os.RemoveAll(dir)
-		cancel()
-	})
-	return f
+	t.Cleanup(func() { l.Close() })
+	return startAt(t, l, worker.Options{}, 0)
 }
 
 // openDirect opens a session and returns the descriptor of its own conn.

@@ -42,17 +42,25 @@ func start(t *testing.T, o worker.Options) *fixture {
 // startWith starts a worker whose tensors take at most so many bytes; 0 for what the machine has.
 func startWith(t *testing.T, o worker.Options, bytes int64) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	f := &fixture{T: t, ctx: ctx, end: make(chan error, 1), run: map[uint64]*wire.History{}}
 	var net ipctest.Network
 	l, err := net.Listen("pipe:", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.Transport = &net
+	return startAt(t, l, o, bytes)
+}
+
+// startAt starts a worker whose dispatcher listens at l.
+func startAt(t *testing.T, l ipc.Listener, o worker.Options, bytes int64) *fixture {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	f := &fixture{T: t, ctx: ctx, end: make(chan error, 1), run: map[uint64]*wire.History{}}
+	var err error
 	if f.dev, err = cpu.New(&cpu.Options{MaxBytes: bytes, Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}}); err != nil {
 		t.Fatal(err)
 	}
-	o.Name, o.Transport = "w", &net
+	o.Name = "w"
 	if o.Device == nil {
 		o.Device = worker.CPU(f.dev)
 	}

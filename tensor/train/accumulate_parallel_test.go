@@ -2,8 +2,6 @@ package train
 
 import (
 	"testing"
-
-	"github.com/ringside-go/ringside/ipc/client"
 )
 
 // TestAccumulateMovesOnce: a step of several batches sends what a step of one does: gradients are added up as each worker's own terms, and
@@ -11,15 +9,7 @@ import (
 func TestAccumulateMovesOnce(t *testing.T) {
 	const steps, batches = 8, 4
 	s, e, o := placed(t, parse(t, "workers: 2\nbatch: {shard: {axis: 0}}"), Options{Steps: steps, Batch: 2, Accumulate: batches, LossEvery: 100, Seed: 7, Sample: -1})
-	var first, last client.Stats
-	count := func() client.Stats {
-		if err := s.Sync(); err != nil {
-			t.Fatal(err)
-		}
-		return e.Stats()
-	}
-	o.Started = func() { first = count() }
-	o.Trained = func(int) { last = count() }
+	first, last := countsAround(t, s, e, &o)
 	if _, err := find(t, "qwen3-tiny").Train(t.Context(), s, someText(), &o); err != nil {
 		t.Fatal(err)
 	}

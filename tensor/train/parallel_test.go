@@ -111,6 +111,20 @@ func parse(t *testing.T, text string) *config.Config {
 	return c
 }
 
+// countsAround has o take e's counters before the first step and after the last, once all has run.
+func countsAround(t *testing.T, s *tensor.Session, e *client.Engine, o *Options) (first, last *client.Stats) {
+	first, last = new(client.Stats), new(client.Stats)
+	count := func(into *client.Stats) {
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		*into = e.Stats()
+	}
+	o.Started = func() { count(first) }
+	o.Trained = func(int) { count(last) }
+	return first, last
+}
+
 // placed is a session on a cluster for c, and the options that the config is about.
 func placed(t *testing.T, c *config.Config, o Options) (*tensor.Session, *client.Engine, Options) {
 	t.Helper()
@@ -147,15 +161,7 @@ func TestParallel(t *testing.T) {
 	for _, c := range parallel {
 		t.Run(c.name, func(t *testing.T) {
 			s, e, o := placed(t, parse(t, c.config), o)
-			var first, last client.Stats
-			count := func() client.Stats {
-				if err := s.Sync(); err != nil {
-					t.Fatal(err)
-				}
-				return e.Stats()
-			}
-			o.Started = func() { first = count() }
-			o.Trained = func(int) { last = count() }
+			first, last := countsAround(t, s, e, &o)
 			got, err := find(t, "qwen3-tiny").Train(t.Context(), s, someText(), &o)
 			if err != nil {
 				t.Fatal(err)
