@@ -69,10 +69,10 @@ func TestTogether(t *testing.T) {
 
 // TestTogetherConformance: workers that run programs together are an engine like any other.
 func TestTogetherConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a suite of its own")
+	}
 	for _, n := range []int{2, 3} {
-		if testing.Short() {
-			t.Skip("a suite of its own")
-		}
 		if raced && n == 2 {
 			continue // a minute for what three do too
 		}
