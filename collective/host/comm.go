@@ -41,12 +41,14 @@ type Comm struct {
 	call    *plan.Call // the one under way, or the last
 	word    uint64
 	ctx     context.Context
-	timing  bool      // began is set
-	began   time.Time // the call's first look at the clock
-	epoch   uint64    // of the last meeting
-	next    int       // rank that is looked at next: those before are here
-	turn    int       // staging slot that was used last
-	spins   int       // looks at a line before the waiter takes over
+	timing  bool          // began is set
+	began   time.Time     // the call's first look at the clock
+	until   time.Duration // after began, when to give up; 0: too early to say
+	looks   uint64        // what own.looks says
+	epoch   uint64        // of the last meeting
+	next    int           // rank that is looked at next: those before are here
+	turn    int           // staging slot that was used last
+	spins   int           // looks at a line before the waiter takes over
 	letter  letterWait
 	window  window
 	readers uint64             // place of the call whose readers are waited for, 0: of none
@@ -90,6 +92,7 @@ type peer struct {
 	sent     uint64         // messages to it
 	received uint64         // messages from it
 	noticed  uint64         // notices of it that were taken; at rank, put on its board
+	looked   uint64         // its looks some time before this rank gives up
 	lent     []*shm.Block   // what those hold that it has not acknowledged, oldest first; nil for those without
 }
 

@@ -134,6 +134,34 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// TestWhoIsLate: who waits for one that waits for a third gives up on the third.
+func TestWhoIsLate(t *testing.T) {
+	cs := comms(t, pipes(t, 3), nil)
+	cs[1].timeout = time.Second // the others' is 30 s
+	const n = 1 << 20
+	errs := tryEach(cs[:2], func(c *Comm) error {
+		buf, err := c.Alloc(n)
+		if err != nil {
+			return err
+		}
+		// Its root waits for rank 2 to read.
+		err = c.Broadcast(ctx, plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.U8, Count: n}, buf, 0)
+		if err == nil {
+			err = c.Barrier(ctx, plan.Call{Seq: 2, Kind: plan.Barrier})
+		}
+		return err
+	})
+	for r, err := range errs {
+		var pe *plan.PeerError
+		if !errors.Is(err, plan.ErrTimeout) || !errors.As(err, &pe) || pe.Rank != 2 || !slices.Equal(pe.Missing, []int{2}) {
+			t.Errorf("rank %d: %v, expected that rank 2 is late", r, err)
+		}
+	}
+	if k := cs[0].Err().(*plan.PeerError).Call.Kind; k != plan.Broadcast {
+		t.Errorf("rank 0 waited in a %v", k)
+	}
+}
+
 func withScale(c plan.Call) plan.Call {
 	c.Scale = 1
 	return c

@@ -17,6 +17,7 @@ import (
 //	   0  magic u64, version u32, rank u32, ranks u32
 //	 128  bell, ring.BellSize
 //	 256  obituary: state u64, then why this rank has ended, see obituary.go
+//	 896  looks u64: how often this rank, waiting, has looked around, see waiting.go
 //	1024  2 x call, plan.CallBytes                                                  of odd and even epochs
 //	1280  2 x ranks x {offset u64, length u64}: what goes to whom in an all-to-all  of odd and even epochs
 //	      ranks x {acknowledged u64} 128 apart: messages from each rank taken in
@@ -48,14 +49,15 @@ import (
 //	128 the same of odd epochs
 const (
 	pageMagic   = 0x74736f68_6c6c6f63 // "collhost" in memory, little endian
-	pageVersion = 4                   // 1: the first; 2: lines and flat slots are apart; 3: marks, and the line of two; 4: places stand there;
-	// the parities of the line of two lie apart
+	pageVersion = 5                   // 1: the first; 2: lines and flat slots are apart; 3: marks, and the line of two; 4: places stand there;
+	// the parities of the line of two lie apart; 5: looks
 
 	offVersion  = 8
 	offRank     = 12
 	offRanks    = 16
 	offBell     = 128
 	offObituary = 256
+	offLooks    = 896
 	offCalls    = 1024
 	offTables   = 1280
 
@@ -122,6 +124,7 @@ type page struct {
 	shape shape
 	bell  *ring.Bell
 	state *uint64 // of the obituary
+	looks *uint64
 	lines [2]line
 	stage [2][]byte
 }
@@ -155,7 +158,7 @@ func attach(mem []byte, s shape, rank int, futex ring.Futex) (*page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
 	}
-	p := &page{mem: mem, shape: s, bell: bell, state: word64(mem, offObituary)}
+	p := &page{mem: mem, shape: s, bell: bell, state: word64(mem, offObituary), looks: word64(mem, offLooks)}
 	for i := range p.lines {
 		at, flat := s.lineOf(rank, i), s.flatOf(rank, i)
 		table := offTables + i*s.ranks*tableEntry

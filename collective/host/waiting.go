@@ -109,9 +109,9 @@ func (c *Comm) look() bool {
 		c.kill(&plan.PeerError{Rank: c.rank, Call: *c.call, Err: err})
 		return true
 	}
-	if !c.timing {
-		c.timing, c.began = true, time.Now()
-	} else if time.Since(c.began) > c.timeout {
+	c.looks++
+	storeRelease(c.own.looks, c.looks)
+	if c.overdue() {
 		return c.late()
 	}
 	if c.threads {
@@ -158,13 +158,46 @@ func (c *Comm) strays() bool {
 	return false
 }
 
+// # Who is late
+//
+// Whom this rank waits for may itself wait, in an earlier call, for a third: then the third is late. So every rank counts its looks in its
+// page, and this one gives up only on ranks that have not looked for some time; on all that have not come, if all those look, as where
+// they wait for each other.
+
+// overdue says whether this rank has waited for long enough to give up. Some time before it writes down how often the others have looked.
+func (c *Comm) overdue() bool {
+	if !c.timing {
+		c.timing, c.began, c.until = true, time.Now(), 0
+		return false
+	}
+	waited, window := time.Since(c.began), max(c.timeout/8, 3*parkTime)
+	if c.until == 0 {
+		if waited > c.timeout-window {
+			c.until = max(c.timeout, waited+window)
+			for p := range c.peers {
+				c.peers[p].looked = atomic.LoadUint64(c.peers[p].looks)
+			}
+		}
+		return false
+	}
+	return waited > c.until
+}
+
 // late gives up on those who have not come, if there are any.
 func (c *Comm) late() bool {
 	e := &plan.PeerError{Call: *c.call, Err: fmt.Errorf("%w after %v", plan.ErrTimeout, c.timeout)}
+	var waiting []int
 	for p := range c.peers {
-		if c.missing(p) {
+		switch {
+		case !c.missing(p):
+		case atomic.LoadUint64(c.peers[p].looks) != c.peers[p].looked:
+			waiting = append(waiting, p)
+		default:
 			e.Missing = append(e.Missing, p)
 		}
+	}
+	if len(e.Missing) == 0 {
+		e.Missing = waiting
 	}
 	if len(e.Missing) == 0 {
 		return false
