@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ringside-go/ringside/collective/plan"
 )
 
 // asError is err as the group's error; the test fails if it is another.
@@ -105,6 +107,31 @@ func testTimeout(t *testing.T, groups []*Group) {
 	}
 	if err := groups[3].Barrier(ctx); !errors.Is(err, ErrTimeout) {
 		t.Errorf("rank 3: %v", err)
+	}
+}
+
+// TestBlame: who waits in an earlier call is not the one that is late.
+func TestBlame(t *testing.T) {
+	groups, err := openWorld("local", []int{0, 0, 0}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(t, groups)
+	ctx := hangGuard(t)
+	first := groups[0].BarrierAsync(ctx)
+	if err := groups[0].control.await(ctx, groups[0].inCall); err != nil {
+		t.Fatal(err)
+	}
+	f := &failure{Rank: 0}
+	groups[1].blame(&job{call: plan.Call{Kind: plan.Barrier, Seq: 2}}, f, &plan.PeerError{})
+	if f.Rank != 2 || !errors.Is(f.err, ErrTimeout) || !strings.HasSuffix(f.err.Error(), "rank 2 is not in this call") {
+		t.Errorf("rank 1 blames %d: %v", f.Rank, f.err)
+	}
+	if err := errors.Join(each(groups[1:], func(g *Group) error { return g.Barrier(ctx) })...); err != nil {
+		t.Error(err)
+	}
+	if err := first.Wait(ctx); err != nil {
+		t.Error(err)
 	}
 }
 

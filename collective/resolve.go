@@ -70,15 +70,21 @@ func (g *Group) hear(patience time.Duration) {
 // blame finds who a call that timed out waits for: in a ring a rank sees only its neighbour not move, be that because of
 // itself or of another.
 func (g *Group) blame(j *job, f *failure, pe *plan.PeerError) {
-	var silent, late []int
+	var silent, late, behind []int
 	for rank, a := range g.control.whereabouts(context.Background(), askFor) {
 		switch {
 		case rank == g.rank || j.call.Kind.Paired() && rank != j.peer:
 		case a == nil:
 			silent = append(silent, rank)
-		case !j.call.Kind.Paired() && (a.Calls < j.call.Seq || a.Calls == j.call.Seq && !a.InCall):
+		case j.call.Kind.Paired() || a.Calls > j.call.Seq:
+		case !a.InCall:
 			late = append(late, rank)
+		case a.Calls < j.call.Seq: // it waits in an earlier call, for one of the late
+			behind = append(behind, rank)
 		}
+	}
+	if len(late) == 0 {
+		late = behind
 	}
 	switch {
 	case len(silent) > 0:
