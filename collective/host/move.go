@@ -13,7 +13,7 @@ import (
 //
 //	up to payloadSize   in the line itself                one meeting
 //	up to Flat          copied to the flat slot           one meeting
-//	registered          in place                          two meetings: the second says that nobody reads it any more
+//	registered, shown   in place                          two meetings: the second says that nobody reads it any more
 //	other               through the staging slots         a meeting for each piece; the next piece is copied into the other
 //	                                                      slot meanwhile, and nobody waits for the end
 //
@@ -21,7 +21,7 @@ import (
 // fills a slot; of a split one, everybody's stretch has an equal part of the slot.
 //
 // Where the first meeting does not hold the source, a rank says there in 8 bytes where it is: a place (see memory.go), with bit 63 if the
-// result of an all-reduce goes elsewhere; or, below 2^placeBits, that it is staged, and the slot that has the first piece. At later
+// result of an all-reduce goes elsewhere and bit 62 if one of the two can only be read; or, below 2^placeBits, that it is staged, and the slot that has the first piece. At later
 // meetings it says the slot of the next piece. Two ranks say it beside their marks: who has seen that the other is there has it, and need
 // not fetch another line. What is said rarely is in the payload:
 //
@@ -32,14 +32,15 @@ type rooms struct {
 	give, want, into []plan.Slice // by rank: what of its source goes to whom; what to take of theirs; where that goes in dst
 	total            []int        // by rank: the bytes of its source, 0 for none
 	place            []uint64     // by rank: of its source as it said at the first meeting
-	base             [][]byte     // by rank: its source, nil while staged
+	base, made       [][]byte     // by rank: its source, nil while staged; its destination, of an all-reduce
 	srcs, dsts       [][]byte
+	known            known
 }
 
 func newRooms(n int) rooms {
 	return rooms{
 		give: make([]plan.Slice, n), want: make([]plan.Slice, n), into: make([]plan.Slice, n),
-		total: make([]int, n), place: make([]uint64, n), base: make([][]byte, n), srcs: make([][]byte, n), dsts: make([][]byte, n),
+		total: make([]int, n), place: make([]uint64, n), base: make([][]byte, n), made: make([][]byte, n), srcs: make([][]byte, n), dsts: make([][]byte, n),
 	}
 }
 

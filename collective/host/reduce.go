@@ -102,6 +102,9 @@ const elsewhere = 1 << 63
 
 func (c *Comm) allReduceLarge(dst, src []byte) error {
 	c.stats.bytes += uint64(len(src))
+	if k := &c.room.known; k.is(dst, src) {
+		return c.allReduceKnown(k, dst, src)
+	}
 	m := &move{src: src, dst: dst}
 	given := c.place(src)
 	stored := given
@@ -115,15 +118,21 @@ func (c *Comm) allReduceLarge(dst, src []byte) error {
 	case stored == given:
 		c.say(given)
 	default:
-		c.say(given | elsewhere)
+		c.say(given | elsewhere | stored&readable)
 		binary.LittleEndian.PutUint64(c.payload()[16:], stored)
 	}
 	if err := c.meet(); err != nil {
 		return err
 	}
+	return c.allReduceMet(m, registered)
+}
+
+// allReduceMet goes on when everybody has said where its source is.
+func (c *Comm) allReduceMet(m *move, registered bool) error {
 	c.hear()
-	all, none := true, true
+	all, none, only := true, true, false
 	for p := range c.peers {
+		only = only || c.room.place[p]&readable != 0
 		if c.isStaged(p) {
 			all = false
 		} else {
@@ -132,6 +141,9 @@ func (c *Comm) allReduceLarge(dst, src []byte) error {
 	}
 	if all {
 		c.stats.direct++
+		if only {
+			return c.allReduceReadable(m)
+		}
 		return c.allReduceDirect(m)
 	}
 	c.stats.staged++
@@ -151,26 +163,28 @@ func (c *Comm) allReduceLarge(dst, src []byte) error {
 	return c.allReduceStaged(m)
 }
 
-// places finds the source and the destination of every rank, as said at the meeting just over: their slice s of n bytes.
+// places finds the sources of all ranks, in their order, and their destinations, as said at the meeting just over: slice s of each. This rank's
+// own destination is the first, since a kernel for two ranks fetches the lines of the second from the core that wrote them last.
 func (c *Comm) places(m *move, s plan.Slice) error {
 	r := &c.room
-	for p := range c.peers {
-		if p == c.rank {
-			r.srcs[p], r.dsts[p] = s.Of(m.src), s.Of(m.dst)
+	for i := range c.n {
+		p := (c.rank + i) % c.n
+		if i == 0 {
+			r.srcs[p], r.dsts[0] = s.Of(m.src), s.Of(m.dst)
 			continue
 		}
 		place := c.room.place[p]
-		src, err := c.at(p, place&^elsewhere, len(m.src))
+		src, err := c.into(p, place&^elsewhere, len(m.src))
 		if err != nil {
 			return err
 		}
 		dst := src
 		if place&elsewhere != 0 {
-			if dst, err = c.at(p, binary.LittleEndian.Uint64(c.peers[p].lines[c.epoch&1].payload[16:]), len(m.src)); err != nil {
+			if dst, err = c.into(p, binary.LittleEndian.Uint64(c.peers[p].lines[c.epoch&1].payload[16:]), len(m.src)); err != nil {
 				return err
 			}
 		}
-		r.srcs[p], r.dsts[p] = s.Of(src), s.Of(dst)
+		r.srcs[p], r.dsts[i] = s.Of(src), s.Of(dst)
 	}
 	return nil
 }
@@ -194,6 +208,7 @@ func (c *Comm) allReduceDirect(m *move) error {
 	if err := c.places(m, s); err != nil {
 		return err
 	}
+	c.learn(m)
 	if s.Len > 0 {
 		c.fold.fold(c.call, c.room.dsts, c.room.srcs)
 	}
@@ -263,7 +278,9 @@ func (c *Comm) reduceLarge(dst, src []byte, root int) error {
 	le := binary.LittleEndian
 	le.PutUint64(c.payload()[16:], 0)
 	if root == c.rank {
-		le.PutUint64(c.payload()[16:], c.place(dst))
+		if place := c.place(dst); place&readable == 0 {
+			le.PutUint64(c.payload()[16:], place)
+		}
 	}
 	c.offer(m)
 	if err := c.meet(); err != nil {
@@ -290,7 +307,7 @@ func (c *Comm) reduceLarge(dst, src []byte, root int) error {
 	if root == c.rank {
 		r.dsts[0] = s.Of(dst)
 	} else {
-		b, err := c.at(root, into, len(src))
+		b, err := c.into(root, into, len(src))
 		if err != nil {
 			return err
 		}

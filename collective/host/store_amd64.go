@@ -20,3 +20,8 @@ func await(addr *uint64, want uint64, n int) bool
 //
 //go:noescape
 func trade(mine, theirs *half, mark, word uint64, n int) (uint64, bool)
+
+// fetch has the cache lines of b, which is not empty, fetched to be written to, and waits for none.
+//
+//go:noescape
+func fetch(b []byte)

@@ -52,3 +52,15 @@ come:
 	MOVQ DX, ret+40(FP)
 	MOVB $1, ret1+48(FP)
 	RET
+
+// func fetch(b []byte)
+TEXT ·fetch(SB), NOSPLIT, $0-24
+	MOVQ b_base+0(FP), AX
+	MOVQ b_len+8(FP), CX
+
+next:
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x08 // PREFETCHW (AX)
+	ADDQ $64, AX
+	SUBQ $64, CX
+	JG   next
+	RET

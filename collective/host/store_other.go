@@ -27,3 +27,6 @@ func trade(mine, theirs *half, mark, word uint64, n int) (uint64, bool) {
 	}
 	return theirs.word, true
 }
+
+// fetch does nothing: what it says, that b is written to soon, changes no result.
+func fetch([]byte) {}
