@@ -66,15 +66,7 @@ type Comm struct {
 	room  rooms
 	seg   *shm.Segment // of own
 
-	memory struct {
-		growing  sync.Mutex
-		arena    *shm.Arena
-		own      atomic.Pointer[[][]byte] // memory of the arena's segments, in the order of their numbers
-		shareErr error                    // of the last growth; under growing
-
-		mu     sync.Mutex
-		blocks map[*byte]*shm.Block // by first byte, what Alloc gave
-	}
+	memory memory
 
 	dead   atomic.Pointer[plan.PeerError]
 	ending sync.Mutex // held to write the obituary, and to unmap the page
@@ -87,20 +79,20 @@ type Comm struct {
 // peer is what this rank has of one rank.
 type peer struct {
 	*page
-	seg      *shm.Segment   // of page
-	segments []*shm.Segment // registered memory, by number from 1
-	sent     uint64         // messages to it
-	received uint64         // messages from it
-	noticed  uint64         // notices of it that were taken; at rank, put on its board
-	looked   uint64         // its looks some time before this rank gives up
-	lent     []*shm.Block   // what those hold that it has not acknowledged, oldest first; nil for those without
+	seg      *shm.Segment // of page
+	segments []theirs     // what it has handed over, by number from 1
+	sent     uint64       // messages to it
+	received uint64       // messages from it
+	noticed  uint64       // notices of it that were taken; at rank, put on its board
+	looked   uint64       // its looks some time before this rank gives up
+	lent     []*shm.Block // what those hold that it has not acknowledged, oldest first; nil for those without
 }
 
 // Stats are counters of a comm since New.
 type Stats struct {
 	Calls  uint64 // collectives, sends and receives begun
 	Small  uint64 // of those, by lines and flat slots
-	Direct uint64 // from registered memory
+	Direct uint64 // where it lies: registered memory, or what is shown
 	Staged uint64 // through staging slots
 	Bytes  uint64 // of what this rank gave to calls
 	Memory int64  // bytes of registered memory's segments

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/shm"
 )
 
 // where says in what memory a rank has its buffers.
@@ -18,10 +20,14 @@ const (
 	staged     where = iota // slices of the heap
 	registered              // of Alloc
 	mixed                   // even ranks as the first, odd ones as the second
+	displayed               // of an arena that Show is told of
+	several                 // by turns as the second and as the fourth
 	wheres
 )
 
-func (w where) String() string { return [...]string{"staged", "registered", "mixed"}[w] }
+func (w where) String() string {
+	return [...]string{"staged", "registered", "mixed", "shown", "registered and shown"}[w]
+}
 
 // table makes every call on one set of comms and compares with what the call is documented to do.
 type table struct {
@@ -31,12 +37,18 @@ type table struct {
 	fold  plan.Fold
 	seq   uint64
 	cases int
+
+	arenas map[int]*shm.Arena   // by rank, of what is shown
+	lent   map[int][]*shm.Block // of those
 }
 
 // buffer is n bytes of a rank's memory, at an offset that is no multiple of a line where odd says so.
 func (x *table) buffer(rank, n int, w where, odd int) []byte {
 	if w == staged || w == mixed && rank%2 == 0 || n == 0 {
 		return make([]byte, n+odd)[odd:]
+	}
+	if w == displayed || w == several && x.rng.IntN(2) == 0 {
+		return x.shown(rank, n+odd)[odd:]
 	}
 	b, err := x.cs[rank].Alloc(n + odd)
 	if err != nil {
@@ -45,13 +57,41 @@ func (x *table) buffer(rank, n int, w where, odd int) []byte {
 	return b[odd:]
 }
 
+// shown is n bytes of a segment that rank shows to the others.
+func (x *table) shown(rank, n int) []byte {
+	if x.arenas == nil {
+		x.arenas, x.lent = map[int]*shm.Arena{}, map[int][]*shm.Block{}
+	}
+	if x.arenas[rank] == nil {
+		a, err := shm.NewArena(&shm.ArenaOptions{First: 1 << 20, Segment: shm.Options{Backing: shm.Memfd, PeersRead: true}})
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		x.arenas[rank] = a
+		x.t.Cleanup(func() { a.Close() })
+	}
+	b, err := x.arenas[rank].Alloc(n)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.lent[rank] = append(x.lent[rank], b)
+	seg, err := x.arenas[rank].Segment(b.Handle().Segment)
+	if err == nil {
+		err = x.cs[rank].Show(seg)
+	}
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return b.Bytes()[:n]
+}
+
 func (x *table) free(w where, odd int, bufs ...[][]byte) {
 	for _, ranks := range bufs {
 		for r, b := range ranks {
 			if len(b) == 0 || w == staged || w == mixed && r%2 == 0 {
 				continue
 			}
-			whole := b[:0:0]
+			var whole []byte
 			x.cs[r].memory.mu.Lock()
 			for _, block := range x.cs[r].memory.blocks {
 				if _, ok := offsetIn(block.Bytes(), b); ok {
@@ -59,6 +99,12 @@ func (x *table) free(w where, odd int, bufs ...[][]byte) {
 				}
 			}
 			x.cs[r].memory.mu.Unlock()
+			if whole == nil {
+				i := slices.IndexFunc(x.lent[r], func(block *shm.Block) bool { _, ok := offsetIn(block.Bytes(), b); return ok })
+				x.lent[r][i].Release()
+				x.lent[r] = slices.Delete(x.lent[r], i, i+1)
+				continue
+			}
 			if err := x.cs[r].Free(whole); err != nil {
 				x.t.Fatal(err)
 			}

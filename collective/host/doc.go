@@ -12,6 +12,8 @@
 //	more, registered     in place. All-reduce: between two meetings every rank folds its slice of all sources, in one pass,
 //	                     and stores it into all destinations, so every byte is read once and written once. A reduce
 //	                     stores it into the root's. The others read what they want where it lies
+//	more, shown          (Show) in place, too, but nobody stores into another's memory: an all-reduce is of pieces, of which every
+//	                     rank folds a slice and takes the others' slices from those who folded them
 //	more                 through two staging slots a rank, piece by piece: one is read while the other is filled
 //
 // Of two ranks, the one that folds a slot also stores to it, so that its owner need not take lines from two cores when it fills
@@ -32,7 +34,7 @@
 // # Trust
 //
 // Ranks of a group are one program, so they map each other's registered memory for writing: one that goes wild spoils
-// the results of all. What it cannot do is crash the others: segments are sealed against shrinking, and every
+// the results of all. Memory that is shown they map for reading only. What it cannot do is crash the others: segments are sealed against shrinking, and every
 // offset, length and number that comes from another rank is read once and checked.
 //
 // # Waiting and failing

@@ -93,7 +93,7 @@ func (c *Comm) greeted(p int, m ipc.Message) error {
 			return fmt.Errorf("%w: %s is %d there, expected %d", plan.ErrMismatch, field.what, field.got, field.want)
 		}
 	}
-	s, err := mapFile(m.Files[0], uint64(p), c.seg.Size())
+	s, err := mapFile(m.Files[0], uint64(p), c.seg.Size(), &shm.Options{Sealed: true, Prefault: true})
 	if err != nil {
 		return fmt.Errorf("%w: its page: %w", plan.ErrPeerLost, err)
 	}

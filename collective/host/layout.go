@@ -49,8 +49,8 @@ import (
 //	128 the same of odd epochs
 const (
 	pageMagic   = 0x74736f68_6c6c6f63 // "collhost" in memory, little endian
-	pageVersion = 5                   // 1: the first; 2: lines and flat slots are apart; 3: marks, and the line of two; 4: places stand there;
-	// the parities of the line of two lie apart; 5: looks
+	pageVersion = 6                   // 1: the first; 2: lines and flat slots are apart; 3: marks, and the line of two; 4: places stand there;
+	// the parities of the line of two lie apart; 5: looks; 6: places of what is shown
 
 	offVersion  = 8
 	offRank     = 12

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
 
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
@@ -20,7 +22,9 @@ import (
 // then, since whoever allocates sends before it calls. A place in registered memory is one word in a line:
 //
 //	bit 63      40 39          0
-//	   | segment | offset       |    segment counts from 1, in the order in which its rank made them; 0 is no place
+//	   | segment | offset       |    segment counts from 1, in the order in which its rank made or showed them; 0 is no place
+//
+// The two highest bits of a word say more: see elsewhere and readable.
 const (
 	placeBits  = 40
 	placeMask  = 1<<placeBits - 1
@@ -34,7 +38,25 @@ const (
 const (
 	kindHello   uint32 = 0x8a0001
 	kindSegment uint32 = 0x8a0002
+	kindShown   uint32 = 0x8a0003 // a segment for reading
 )
+
+// memory is what a rank has that the others can reach.
+type memory struct {
+	growing  sync.Mutex
+	arena    *shm.Arena
+	own      atomic.Pointer[[]shown] // in the order of their numbers
+	shareErr error                   // of the last segment; under growing
+
+	mu     sync.Mutex
+	blocks map[*byte]*shm.Block // by first byte, what Alloc gave
+}
+
+// theirs is a segment of a peer's.
+type theirs struct {
+	*shm.Segment
+	readOnly bool
+}
 
 // segmentBytes is the size of the message that hands over a segment: number u64, size u64.
 const segmentBytes = 16
@@ -89,20 +111,27 @@ func (c *Comm) block(n int) (*shm.Block, error) {
 	return block, err
 }
 
-// share sends a new segment to everybody. The arena calls it within block.
-func (c *Comm) share(s *shm.Segment) {
-	var own [][]byte
+// share sends a new segment of the arena to everybody. The arena calls it within block.
+func (c *Comm) share(s *shm.Segment) { c.hand(s, 0) }
+
+// hand sends a segment to everybody, for reading if flag is readable. memory.growing is held.
+func (c *Comm) hand(s *shm.Segment, flag uint64) {
+	var own []shown
 	if p := c.memory.own.Load(); p != nil {
 		own = append(own, *p...)
 	}
-	own = append(own, s.Bytes())
+	own = append(own, shown{s.Bytes(), flag, s.ID()})
+	kind := kindSegment
+	if flag == readable {
+		kind = kindShown
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
 	defer cancel()
 	for p, conn := range c.conns {
 		if p == c.rank {
 			continue
 		}
-		b, err := conn.Reserve(ctx, kindSegment, segmentBytes)
+		b, err := conn.Reserve(ctx, kind, segmentBytes)
 		if err == nil {
 			binary.LittleEndian.PutUint64(b, uint64(len(own)))
 			binary.LittleEndian.PutUint64(b[8:], uint64(s.Size()))
@@ -115,43 +144,60 @@ func (c *Comm) share(s *shm.Segment) {
 	c.memory.own.Store(&own)
 }
 
-// find is the place of b in this rank's registered memory, 0 if it has none.
+// find is the place of b in the memory that this rank has handed over, 0 if it has none there.
 func (c *Comm) find(b []byte) uint64 {
 	own := c.memory.own.Load()
 	if own == nil || len(b) == 0 {
 		return 0
 	}
-	for i, mem := range *own {
-		if off, ok := offsetIn(mem, b); ok {
-			return uint64(i+1)<<placeBits | uint64(off)
+	for i := range *own {
+		s := &(*own)[i]
+		if off, ok := offsetIn(s.mem, b); ok {
+			return uint64(i+1)<<placeBits | uint64(off) | s.flag
 		}
 	}
 	return 0
 }
 
-// at is n bytes at a place in the registered memory of rank p, which said so.
+// at is n bytes to be read at a place in the memory of rank p, which said so.
 func (c *Comm) at(p int, place uint64, n int) ([]byte, error) {
+	b, _, err := c.reach(p, place, n)
+	return b, err
+}
+
+// into is n bytes to be stored to at a place in the memory of rank p.
+func (c *Comm) into(p int, place uint64, n int) ([]byte, error) {
+	b, readOnly, err := c.reach(p, place, n)
+	if err == nil && readOnly {
+		err = c.broke(p, fmt.Errorf("place %#x is in memory for reading only", place))
+	}
+	return b, err
+}
+
+func (c *Comm) reach(p int, place uint64, n int) (b []byte, readOnly bool, err error) {
+	place &^= readable
 	number, off := place>>placeBits, place&placeMask
 	if number == 0 || number > maxSegments {
-		return nil, c.broke(p, fmt.Errorf("place %#x is in segment %d of at most %d", place, number, maxSegments))
+		return nil, false, c.broke(p, fmt.Errorf("place %#x is in segment %d of at most %d", place, number, maxSegments))
 	}
 	for uint64(len(c.peers[p].segments)) < number {
 		if err := c.takeSegment(p); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	mem := c.peers[p].segments[number-1].Bytes()
+	s := c.peers[p].segments[number-1]
+	mem := s.Bytes()
 	if off > uint64(len(mem)) || uint64(n) > uint64(len(mem))-off {
-		return nil, c.broke(p, fmt.Errorf("%d bytes at %d of a segment of %d", n, off, len(mem)))
+		return nil, false, c.broke(p, fmt.Errorf("%d bytes at %d of a segment of %d", n, off, len(mem)))
 	}
-	return mem[off : off+uint64(n) : off+uint64(n)], nil
+	return mem[off : off+uint64(n) : off+uint64(n)], s.readOnly, nil
 }
 
 // takeSegment receives the next segment of p. What p says is in it has been sent before.
 func (c *Comm) takeSegment(p int) error {
 	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
 	defer cancel()
-	var s *shm.Segment
+	var s theirs
 	m, err := c.conns[p].Recv(ctx)
 	if err == nil {
 		number := uint64(len(c.peers[p].segments) + 1)
@@ -165,24 +211,27 @@ func (c *Comm) takeSegment(p int) error {
 	return nil
 }
 
-func (c *Comm) segmentOf(m ipc.Message, number uint64) (*shm.Segment, error) {
-	if m.Kind != kindSegment || len(m.Body) != segmentBytes || len(m.Files) != 1 {
+func (c *Comm) segmentOf(m ipc.Message, number uint64) (theirs, error) {
+	if m.Kind != kindSegment && m.Kind != kindShown || len(m.Body) != segmentBytes || len(m.Files) != 1 {
 		closeAll(m.Files)
-		return nil, fmt.Errorf("%w: message of kind %#x with %d bytes and %d files, expected %#x, %d and 1", ipc.ErrCorrupt,
-			m.Kind, len(m.Body), len(m.Files), kindSegment, segmentBytes)
+		return theirs{}, fmt.Errorf("%w: message of kind %#x with %d bytes and %d files, expected %#x or %#x, %d and 1", ipc.ErrCorrupt,
+			m.Kind, len(m.Body), len(m.Files), kindSegment, kindShown, segmentBytes)
 	}
 	le := binary.LittleEndian
 	got, size := le.Uint64(m.Body), le.Uint64(m.Body[8:])
 	if got != number || size == 0 || size > placeMask {
 		closeAll(m.Files)
-		return nil, fmt.Errorf("%w: segment %d of %d bytes, expected number %d", ipc.ErrCorrupt, got, size, number)
+		return theirs{}, fmt.Errorf("%w: segment %d of %d bytes, expected number %d", ipc.ErrCorrupt, got, size, number)
 	}
-	return mapFile(m.Files[0], number, int64(size))
+	// What is shown is large, and little of it given: its pages come as they are read.
+	readOnly := m.Kind == kindShown
+	s, err := mapFile(m.Files[0], number, int64(size), &shm.Options{Sealed: true, Prefault: !readOnly, ReadOnly: readOnly})
+	return theirs{s, readOnly}, err
 }
 
 // mapFile maps a peer's segment, which must be one that nobody can shrink, and owns the file.
-func mapFile(f *os.File, number uint64, size int64) (*shm.Segment, error) {
-	s, err := shm.FromFile(number, f, size, &shm.Options{Sealed: true, Prefault: true})
+func mapFile(f *os.File, number uint64, size int64, o *shm.Options) (*shm.Segment, error) {
+	s, err := shm.FromFile(number, f, size, o)
 	if err != nil {
 		f.Close()
 	}

@@ -174,15 +174,16 @@ func (c *Comm) places(m *move, s plan.Slice) error {
 			continue
 		}
 		place := c.room.place[p]
-		src, err := c.into(p, place&^elsewhere, len(m.src))
+		src, err := c.at(p, place&^elsewhere, len(m.src))
 		if err != nil {
 			return err
 		}
-		dst := src
 		if place&elsewhere != 0 {
-			if dst, err = c.into(p, binary.LittleEndian.Uint64(c.peers[p].lines[c.epoch&1].payload[16:]), len(m.src)); err != nil {
-				return err
-			}
+			place = binary.LittleEndian.Uint64(c.peers[p].lines[c.epoch&1].payload[16:])
+		}
+		dst, err := c.into(p, place, len(m.src))
+		if err != nil {
+			return err
 		}
 		r.srcs[p], r.dsts[i] = s.Of(src), s.Of(dst)
 	}
