@@ -40,7 +40,7 @@ func (e *Engine) offered(m *ipc.Message) error {
 	if len(m.Files) == 0 {
 		return nil
 	}
-	if len(m.Files) > 1 || e.offer != nil || len(e.workers) > 1 {
+	if len(m.Files) > 1 || e.offer != nil {
 		return fmt.Errorf("session opened with %d descriptors, expected one or none", len(m.Files))
 	}
 	e.offer, m.Files = m.Files[0], nil

@@ -24,6 +24,7 @@ type Dispatcher struct {
 	workers   map[string]*peer // by name
 	sessions  map[uint64]*session
 	waiting   []*session       // without a worker, oldest first
+	line      []*session       // who wait for a turn, or to have a message forwarded when somebody else's is over, oldest first
 	last      uint64           // number of the newest session
 	gone      bool             // some peer is
 	first     int              // whose turn is first
@@ -322,7 +323,7 @@ func (d *Dispatcher) shutDown(cause error) error {
 	clear(d.workers)
 	clear(d.sessions)
 	clear(d.watchers)
-	d.waiting = nil
+	d.waiting, d.line = nil, nil
 	for _, n := range []*atomic.Int64{&d.stats.clients, &d.stats.workers, &d.stats.sessions, &d.stats.waiting} {
 		n.Store(0)
 	}

@@ -26,9 +26,11 @@ func (d *Dispatcher) place(s *session) bool {
 	for _, w := range workers {
 		names = append(names, w.who.Name)
 	}
-	if s.want > 1 && slices.ContainsFunc(workers, (*peer).far) { // conns between hosts need a secret
+	apart := slices.ContainsFunc(workers, (*peer).far)
+	if s.want > 1 && apart { // conns between hosts need a secret
 		open.Key = secret()
 	}
+	s.direct = s.direct && !apart && !s.client.far()
 	token := secret() // another: what the client knows
 	for r, w := range workers {
 		w.sessions[s.id] = s
@@ -39,7 +41,7 @@ func (d *Dispatcher) place(s *session) bool {
 		if open.Apart {
 			open.Token = token
 		}
-		open.Direct = s.direct && s.want == 1 && !open.Apart
+		open.Direct = s.direct
 		w.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open), s.id, nil)
 	}
 	d.log.Info("session placed", "session", s.id, "name", s.name, "workers", names, "client", s.client)

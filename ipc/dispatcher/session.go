@@ -12,18 +12,22 @@ import (
 
 // session is what a client has with its workers: one, or several that run it together.
 type session struct {
-	id       uint64
-	name     string
-	quota    uint64
-	want     int    // workers
-	direct   bool   // the client takes a conn of its own with its worker
-	config   []byte // for them
-	client   *peer
-	workers  []*peer // by rank; nil while it waits for them
-	deadline time.Time
-	paused   map[*peer]bool // workers that have enough to do for it
-	turn     bool           // its last Run has not begun, and others share its workers: the next one waits
-	over     bool           // failed; the client has been told, and what it still sends is dropped
+	id        uint64
+	name      string
+	quota     uint64
+	want      int    // workers
+	direct    bool   // the client takes a conn of its own with its worker, the first of several
+	config    []byte // for them
+	client    *peer
+	workers   []*peer // by rank; nil while it waits for them
+	deadline  time.Time
+	paused    map[*peer]bool // workers that have enough to do for it
+	turn      bool           // its last Run has not begun, and others share its workers: the next one waits
+	own       bool           // its messages go over conns of its own, as the first of several workers says
+	hasTurn   bool           // at its workers
+	askedBack bool           // that, or it ends by itself
+	waits     bool           // in the line for one
+	over      bool           // failed; the client has been told, and what it still sends is dropped
 }
 
 // fromClient handles a client's message; false says that it cannot be forwarded now.
@@ -63,6 +67,14 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		d.failSession(s, wire.CodeProtocol, fmt.Sprintf("%s of %d bytes", wire.KindName(m.Kind), len(m.Body)))
 		return true
 	}
+	several := len(s.workers) > 1
+	switch {
+	case s.own:
+		d.failSession(s, wire.CodeProtocol, wire.KindName(m.Kind)+" of a client that has a conn of its own with the first worker")
+		return true
+	case several && !d.mayForward(s):
+		return false
+	}
 	err := s.trySend(m)
 	switch {
 	case errors.Is(err, ipc.ErrFull):
@@ -73,6 +85,9 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 	case err != nil:
 		d.failSession(s, wire.CodeInternal, fmt.Sprintf("%s could not be passed on: %v", wire.KindName(m.Kind), err))
 		return true
+	}
+	if several {
+		d.leave(s)
 	}
 	for _, w := range s.workers {
 		w.messages++
@@ -135,6 +150,9 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 		return
 	case wire.KindMeet:
 		d.meet(p, m)
+		return
+	case wire.KindTurn:
+		d.turns(p, m)
 		return
 	case wire.KindWatched:
 		d.watched(p, m)
@@ -212,7 +230,7 @@ func (d *Dispatcher) link(s *session, m *ipc.Message) {
 	}
 }
 
-// meet hands what a worker says to the others of its session.
+// meet hands what a worker says to the others of its session, with a descriptor to the first alone.
 func (d *Dispatcher) meet(p *peer, m *ipc.Message) {
 	id, ok := wire.Session(m.Body)
 	s := p.sessions[id]
@@ -223,12 +241,17 @@ func (d *Dispatcher) meet(p *peer, m *ipc.Message) {
 	if s == nil {
 		return // it ended meanwhile
 	}
-	for _, w := range s.workers {
+	d.count(m)
+	to := s.workers
+	if len(m.Files) > 0 {
+		to = to[:1]
+	}
+	for _, w := range to {
 		if w != p && !w.gone {
-			w.send(m.Kind, m.Body, s.id, nil)
+			w.send(m.Kind, m.Body, s.id, m.Files)
+			m.Files = nil // that one's
 		}
 	}
-	d.count(m)
 }
 
 // widow ends a session whose worker p gives it up after another of its workers is gone: that is what the client is told.
@@ -360,6 +383,11 @@ func (d *Dispatcher) forgetSession(s *session) {
 			w.several--
 		}
 	}
+	if s.hasTurn {
+		d.endTurn(s)
+		d.nextTurns()
+	}
+	d.leave(s)
 	if s.workers != nil {
 		return
 	}

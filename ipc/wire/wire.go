@@ -41,7 +41,8 @@ import (
 //	5  client and worker of one host have a conn of their own: OpenSession.Direct, and a descriptor that may come with
 //	   SessionOpened; a session's messages go over either; RunTurn
 //	6  Done.Took and Hidden
-const Version = 6
+//	7  workers of one host that run a session together have conns of their own: Turn, a descriptor that may come with Meet
+const Version = 7
 
 // Kinds of message. A number is never used twice. What goes from a client through the dispatcher to its worker, and back, goes
 // over a conn of their own where they have one; but not SessionOpened, Link and Fail.
@@ -65,9 +66,10 @@ const (
 	KindPush          uint32 = 19 // client → worker, on a conn of their own; a Transfer
 	KindPull          uint32 = 20 // the same
 	KindPushed        uint32 = 21 // worker → client, the same
-	KindMeet          uint32 = 24 // worker → dispatcher → the session's other workers
+	KindMeet          uint32 = 24 // worker → dispatcher → the session's other workers; with a descriptor to the first alone
 	KindWatch         uint32 = 25 // control → dispatcher → all workers
 	KindWatched       uint32 = 26 // worker → dispatcher → who asked
+	KindTurn          uint32 = 27 // dispatcher → a session's workers, first of them → dispatcher, and → the others on conns of their own
 )
 
 // Limits. What is larger is refused by the parser, whoever sent it.
@@ -180,6 +182,8 @@ func KindName(kind uint32) string {
 		return "Watch"
 	case KindWatched:
 		return "Watched"
+	case KindTurn:
+		return "Turn"
 	}
 	return "unknown kind"
 }

@@ -118,6 +118,7 @@ func messages() []message {
 			Events:   []Event{{EventProgram, 9, 1<<60 - 500, 300, math.MaxUint64, 57}, {EventMessage, 9, 1<<60 - 700, 650, uint64(KindRun), 99}}},
 			AppendWatched, (*Watched).Size, ParseWatched),
 		of("Flow", &Flow{Session: 5, Stop: true}, AppendFlow, (*Flow).Size, ParseFlow),
+		of("Turn", &Turn{Session: 5, What: TurnBack}, AppendTurn, (*Turn).Size, ParseTurn),
 		of("Link", &Link{Session: 5, Rank: 900, Round: 3, Token: []byte{9, 8, 7}, Data: []byte("10.0.0.1:4711")}, AppendLink, (*Link).Size, ParseLink),
 		of("Transfer", &Transfer{Session: 5, Handle: sampleHandle(6)}, AppendTransfer, (*Transfer).Size, ParseTransfer),
 		of("Save", &Save{Session: 5, Seq: 9, Bases: []uint64{1024, 1 << 40}, IDs: []uint64{17, 1 << 50, 16}},
@@ -240,7 +241,7 @@ func TestSession(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	for _, m := range messages() {
 		switch m.name {
-		case "Run", "Body", "DropSegment", "Bye", "Flow", "Transfer":
+		case "Run", "Body", "DropSegment", "Bye", "Flow", "Transfer", "Turn":
 		case "Done":
 			d := m.value.(*Done)
 			d.Text, d.At, d.Op, d.Inputs = "", 0, "", "" // strings are made of them
@@ -297,6 +298,7 @@ func TestLimits(t *testing.T) {
 		{"counters", AppendStatusReply(nil, &StatusReply{Counters: make([]Counter, MaxCounters+1)}),
 			func(b []byte) error { return ParseStatusReply(b, new(StatusReply)) }},
 		{"flow", append(AppendFlow(nil, &Flow{})[:8], 2), func(b []byte) error { return ParseFlow(b, new(Flow)) }},
+		{"turn", AppendTurn(nil, &Turn{What: TurnOver + 1}), func(b []byte) error { return ParseTurn(b, new(Turn)) }},
 		{"workers", AppendOpenSession(nil, &OpenSession{Workers: MaxWorkers + 1}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
 		{"a rank of none", AppendOpenSession(nil, &OpenSession{Workers: 4, Rank: 4}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
 		{"a long config", AppendOpenSession(nil, &OpenSession{Config: long(MaxConfig + 1)}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},

@@ -27,6 +27,7 @@ import (
 // Until the client has taken the conn, and if it never does, the session's messages come through the dispatcher. A message
 // is answered where it came from.
 type direct struct {
+	s      *session
 	met    atomic.Pointer[roomy] // the conn, from when the client has taken it until look
 	over   atomic.Bool           // the session is
 	cancel func()                // the offer
@@ -36,7 +37,8 @@ type direct struct {
 	msg   ipc.Message // the oldest message, when held
 	held  bool
 	ready bool // it can be done now
-	asked bool // it is being done: answers go where it came from
+	asked bool // it is being done: answers go where it came from,
+	deaf  bool // unless who is there has no use for them
 	err   error
 }
 
@@ -46,14 +48,18 @@ type roomy interface {
 	CanSend(n int) bool
 }
 
+// offerTimeout is how long a session's own conn may be taken: the session's other workers may take a while until it is open.
+const offerTimeout = joinTimeout + ipc.DefaultHandshakeTimeout
+
 // errUnread is that a client has not read its answers for so long that there is no room for more.
 var errUnread = errors.New("the client reads no answers")
 
 // offer makes the session's own conn, of which the client gets the descriptor; nil when there is to be none.
 func (s *session) offer() *os.File {
-	w, o := s.w, &direct{}
+	w, o := s.w, &direct{s: s}
 	w.leaving.Add(1)
-	theirs, cancel, err := local.New().Offer(&ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.o.Name}, Waiter: w.waiter, Logger: w.log},
+	theirs, cancel, err := local.New().Offer(&ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.o.Name}, Waiter: w.waiter, Logger: w.log,
+		HandshakeTimeout: offerTimeout},
 		func(c ipc.Conn, err error) {
 			defer w.leaving.Done()
 			o.meet(w, c, err)
@@ -135,6 +141,9 @@ func (o *direct) look() bool {
 		o.msg, o.held = m, true
 	}
 	if !o.ready {
+		if o.s.shared != nil && !o.s.mayBegin() {
+			return false
+		}
 		o.ready = o.conn.CanSend(ipc.MaxMessage)
 		if !o.ready {
 			o.err = o.conn.Err()
@@ -155,7 +164,7 @@ func (w *Worker) lookAll() (found bool) {
 		}
 		w.broken = w.broken || s.direct.err != nil
 	}
-	return found
+	return found || w.asking
 }
 
 // endOwned lets go of the conns that have ended, and fails the sessions whose clients broke the protocol there. That a client is
@@ -169,7 +178,9 @@ func (w *Worker) endOwned(ctx context.Context) error {
 		case err == nil:
 			i++
 		case errors.Is(err, ipc.ErrPeerGone):
-			w.disown(s)
+			if err := s.lostOwn(ctx); err != nil {
+				return err
+			}
 		default:
 			if err := w.failSession(ctx, s, fmt.Errorf("%w: its own conn: %w", errProtocol, err)); err != nil {
 				return err
@@ -200,11 +211,21 @@ func (w *Worker) doOwn(ctx context.Context, s *session) error {
 	if w.watch.on {
 		defer w.watch.message(w, time.Now(), o.msg.Kind, s.id, len(o.msg.Body))
 	}
-	o.asked = true
-	err := s.handle(ctx, &o.msg)
-	o.asked = false
+	var done bool
+	var err error
+	if s.shared != nil {
+		done, err = s.beginOwn(ctx, &o.msg)
+	}
+	if !done && err == nil {
+		o.asked = !o.deaf
+		err = s.handle(ctx, &o.msg)
+		o.asked = false
+	}
 	if err == nil {
 		o.release()
+		if s.shared != nil && !done {
+			s.endOwnMessage()
+		}
 		return nil
 	}
 	if errors.Is(err, errAgain) { // it stays where it is

@@ -20,8 +20,9 @@ type post struct {
 
 // letter is a message that waits for room.
 type letter struct {
-	kind uint32
-	body []byte
+	kind  uint32
+	body  []byte
+	files []*os.File // its own
 }
 
 // send sends one message of n bytes, and waits for room. It is called by the worker's goroutine alone.
@@ -54,14 +55,15 @@ func (w *Worker) trySend(kind uint32, n int, write func(dst []byte) []byte, file
 	return w.conn.Commit(files...)
 }
 
-// say sends a message of n bytes, now or once there is room. Any goroutine may call it.
-func (w *Worker) say(kind uint32, n int, write func(dst []byte) []byte) error {
-	err := w.trySend(kind, n, write)
+// say sends a message of n bytes, now or once there is room, and takes its files. Any goroutine may call it.
+func (w *Worker) say(kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
+	err := w.trySend(kind, n, write, files...)
 	if !errors.Is(err, ipc.ErrFull) {
+		closeAll(files)
 		return err
 	}
 	w.post.mu.Lock()
-	w.post.left = append(w.post.left, letter{kind, write(make([]byte, 0, n))})
+	w.post.left = append(w.post.left, letter{kind, write(make([]byte, 0, n)), files})
 	w.post.some.Store(true)
 	w.post.mu.Unlock()
 	w.waiter.Wake()
@@ -77,9 +79,10 @@ func (w *Worker) flush() error {
 			return err
 		}
 		copy(buf, l.body)
-		if err := w.conn.Commit(); err != nil {
+		if err := w.conn.Commit(l.files...); err != nil {
 			return err
 		}
+		closeAll(l.files)
 		w.post.left = w.post.left[1:]
 	}
 	w.post.some.Store(false)

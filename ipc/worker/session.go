@@ -81,6 +81,7 @@ func (s *session) free() {
 	s.drop()
 	s.endSave()
 	if s.shared != nil {
+		s.letGo()
 		s.shared.close(s.w)
 	}
 	if s.link != nil {

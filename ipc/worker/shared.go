@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 // what is left of the plan, and at the end of a batch they vote: it failed on all of them or on none.
 type shared struct {
 	*team
+	lead
 	auto   bool // what nobody says is chosen
 	hints  shard.Signals
 	of     map[tensor.Signal]int // the stages of signals
@@ -50,14 +52,20 @@ type placed struct {
 }
 
 // share makes s a session of several workers.
-func (s *session) share(open *wire.OpenSession, reply wire.SessionOpened) error {
+func (s *session) share(ctx context.Context, open *wire.OpenSession, reply wire.SessionOpened) error {
 	c, err := configOf(open)
 	if err != nil {
 		return err
 	}
 	s.shared = &shared{team: newTeam(stagesOf(c), int(open.Rank)), auto: c.AutoShard, hints: c.Hints(), of: c.StageOf(),
 		values: map[uint64]*placed{}, plans: map[string]*carried{}, next: 1}
-	s.team.join(s.w, s, append([]byte(nil), open.Key...), reply)
+	var theirs *os.File
+	if open.Direct {
+		if theirs, err = s.offerOwn(ctx); err != nil {
+			return err
+		}
+	}
+	s.team.join(s.w, s, append([]byte(nil), open.Key...), reply, theirs)
 	return nil
 }
 
@@ -86,7 +94,7 @@ func (h *shared) close(w *Worker) {
 		v.drop()
 	}
 	clear(h.values)
-	h.team.close(&w.leaving)
+	h.team.close(&w.leaving, &h.lead)
 }
 
 // holds says whether a handle is of this worker's memory.

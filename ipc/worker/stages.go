@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/shard"
@@ -46,12 +47,17 @@ func stagesOf(c *config.Config) []shard.Stage {
 // groupAll is the number of the group of all workers. The dims of meshes have the numbers before; links those that follow.
 const groupAll = shard.MaxDims
 
+// groupLead is the number under which the first worker is offered conns.
+const groupLead = wire.MaxMeetGroups - 1
+
 // link is the number of a link.
 func (t *team) link(pair [2]int) int { return groupAll + 1 + pair[0]*t.size() + pair[1] }
 
 // meets says whether this worker is in the group that another one speaks about: what is said, all are told.
 func (t *team) meets(rank, number int) bool {
 	switch n := number - groupAll - 1; {
+	case number == groupLead:
+		return t.rank == 0
 	case number < len(t.mesh):
 		return slices.ContainsFunc(t.mesh.Group(t.place, number), func(i int) bool { return t.stages[t.stage].Ranks[i] == rank })
 	case n >= 0:

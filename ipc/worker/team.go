@@ -51,16 +51,22 @@ type team struct {
 	joined chan struct{} // closed when join is over
 
 	mu   sync.Mutex
-	said map[meeting][]byte // what others said that was not needed yet
+	said map[meeting]saying // what others said that was not needed yet
 	news chan struct{}      // one slot: said has more
 }
 
 // meeting is when somebody says something.
 type meeting struct{ rank, group, round uint32 }
 
+// saying is what somebody says.
+type saying struct {
+	data []byte
+	file *os.File // a conn that is offered to the first worker, or nil
+}
+
 func newTeam(stages []shard.Stage, rank int) *team {
 	t := &team{rank: rank, stages: stages, links: map[[2]int]*collective.Group{}, ready: make(chan struct{}), joined: make(chan struct{}),
-		said: map[meeting][]byte{}, news: make(chan struct{}, 1)}
+		said: map[meeting]saying{}, news: make(chan struct{}, 1)}
 	for k, st := range stages {
 		if i := slices.Index(st.Ranks, rank); i >= 0 {
 			t.stage, t.mesh, t.place = k, st.Mesh, i
@@ -78,13 +84,14 @@ func (t *team) size() (n int) {
 	return n
 }
 
-// join makes the groups and answers the client, in a goroutine of its own. An error fails the session for all of its workers.
-func (t *team) join(w *Worker, s *session, key []byte, opened wire.SessionOpened) {
+// join makes the groups and answers the client, in a goroutine of its own. An error fails the session for all of its workers. theirs is the
+// client's end of the session's own conn, nil if it has none.
+func (t *team) join(w *Worker, s *session, key []byte, opened wire.SessionOpened, theirs *os.File) {
 	parent, over := context.WithCancelCause(context.Background())
 	ctx, cancel := context.WithTimeoutCause(parent, joinTimeout,
 		fmt.Errorf("the session's workers did not connect with each other within %v", joinTimeout))
 	t.cancel = func() { over(errSessionOver) }
-	id, link, log := s.id, s.link, w.log.With("session", s.id, "rank", t.rank)
+	id, link, lead, log := s.id, s.link, &s.lead, w.log.With("session", s.id, "rank", t.rank)
 	go func() {
 		defer close(t.joined)
 		defer cancel()
@@ -92,9 +99,21 @@ func (t *team) join(w *Worker, s *session, key []byte, opened wire.SessionOpened
 		if err == nil && link != nil {
 			err = link.wait(ctx)
 		}
+		var files []*os.File
+		if theirs != nil && err == nil {
+			var failed error
+			if lead.others, failed = t.takeOthers(ctx, w); failed == nil {
+				files = append(files, theirs)
+			} else {
+				log.Warn("no conns of its own for a session: it goes through the dispatcher", "err", failed)
+			}
+		}
+		if theirs != nil && files == nil {
+			theirs.Close()
+		}
 		if err == nil {
 			close(t.ready)
-			err = w.say(wire.KindSessionOpened, opened.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &opened) })
+			err = w.say(wire.KindSessionOpened, opened.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &opened) }, files...)
 		}
 		if err == nil || errors.Is(context.Cause(ctx), errSessionOver) {
 			return
@@ -159,10 +178,11 @@ func (t *team) exchange(w *Worker, session uint64, group int, ranks []int) func(
 			if all[i] = mine; r == t.rank {
 				continue
 			}
-			var err error
-			if all[i], err = t.listen(ctx, meeting{uint32(r), m.Group, m.Round}); err != nil {
+			said, err := t.listen(ctx, meeting{uint32(r), m.Group, m.Round})
+			if err != nil {
 				return nil, fmt.Errorf("rank %d: %w", r, err)
 			}
+			all[i] = said.data
 		}
 		m.Round++
 		return all, nil
@@ -170,27 +190,27 @@ func (t *team) exchange(w *Worker, session uint64, group int, ranks []int) func(
 }
 
 // listen waits for what a rank says.
-func (t *team) listen(ctx context.Context, at meeting) ([]byte, error) {
+func (t *team) listen(ctx context.Context, at meeting) (saying, error) {
 	for {
 		t.mu.Lock()
-		data, ok := t.said[at]
+		said, ok := t.said[at]
 		delete(t.said, at)
 		t.mu.Unlock()
 		if ok {
-			return data, nil
+			return said, nil
 		}
 		select {
 		case <-t.news:
 		case <-ctx.Done():
-			return nil, ipc.ContextError(ctx)
+			return saying{}, ipc.ContextError(ctx)
 		}
 	}
 }
 
 // hear takes in what another worker says.
-func (t *team) hear(src []byte) error {
+func (t *team) hear(msg *ipc.Message) error {
 	var m wire.Meet
-	if err := wire.ParseMeet(src, &m); err != nil {
+	if err := wire.ParseMeet(msg.Body, &m); err != nil {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	if !t.meets(int(m.Rank), int(m.Group)) {
@@ -202,7 +222,12 @@ func (t *team) hear(src []byte) error {
 	if _, ok := t.said[at]; ok || int(m.Rank) >= t.size() || int(m.Rank) == t.rank || len(t.said) >= maxSaid {
 		return fmt.Errorf("%w: rank %d of %d said it twice, or too much", errProtocol, m.Rank, t.size())
 	}
-	t.said[at] = append([]byte{}, m.Data...)
+	said := saying{data: append([]byte{}, m.Data...)}
+	if len(msg.Files) > 0 {
+		said.file = msg.Files[0]
+		msg.Files = msg.Files[1:]
+	}
+	t.said[at] = said
 	select {
 	case t.news <- struct{}{}:
 	default:
@@ -214,10 +239,20 @@ func (t *team) hear(src []byte) error {
 const maxSaid = 8 * shard.MaxRanks
 
 // close leaves the groups. It waits for the others to leave as well, for a second at most: not in the worker's goroutine.
-func (t *team) close(over *sync.WaitGroup) {
+func (t *team) close(over *sync.WaitGroup, lead *lead) {
 	t.cancel()
 	over.Go(func() {
 		<-t.joined
+		for _, c := range lead.others {
+			_ = c.Close()
+		}
+		t.mu.Lock()
+		for _, said := range t.said {
+			if said.file != nil {
+				said.file.Close()
+			}
+		}
+		t.mu.Unlock()
 		var left sync.WaitGroup
 		for _, g := range slices.AppendSeq(append(slices.Clone(t.groups), t.all), maps.Values(t.links)) {
 			if g != nil {

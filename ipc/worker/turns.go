@@ -55,7 +55,7 @@ func (w *Worker) step(ctx context.Context) error {
 	if err := ipc.ContextError(ctx); err != nil {
 		return err
 	}
-	if !w.lookAround() && len(w.ready) == 0 {
+	if !w.lookAround() && !w.mayTurn() {
 		if err := w.waiter.Wait(ctx, w.look); err != nil {
 			return err
 		}
@@ -73,7 +73,22 @@ func (w *Worker) step(ctx context.Context) error {
 			return err
 		}
 	}
+	if w.asking {
+		if err := w.ask(ctx); err != nil {
+			return err
+		}
+	}
 	return w.turn(ctx)
+}
+
+// mayTurn reports whether a session with a backlog can have its turn.
+func (w *Worker) mayTurn() bool {
+	for _, s := range w.ready {
+		if s.shared == nil || w.holder == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // lookAround finds what there is to do, beside backlogs: the dispatcher's next message, or one of a session's own conn.
@@ -144,6 +159,11 @@ func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
 	id, ok := wire.Session(m.Body)
 	s := w.sessions[id]
 	switch m.Kind {
+	case wire.KindTurn:
+		var turn wire.Turn
+		if wire.ParseTurn(m.Body, &turn) == nil && turn.What == wire.TurnBack {
+			s = nil
+		}
 	case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindMeet, wire.KindLink, wire.KindWatch:
 		s = nil
 	}
@@ -182,7 +202,7 @@ func (w *Worker) turn(ctx context.Context) error {
 			if s == nil || x.used < s.used {
 				s = x
 			}
-		} else if first == nil || x.backlog[0].at < first.backlog[0].at {
+		} else if w.holder == nil && (first == nil || x.backlog[0].at < first.backlog[0].at) {
 			first = x
 		}
 	}

@@ -89,6 +89,8 @@ type Worker struct {
 	ready    []*session  // those with a backlog
 	owned    []*session  // those with conns of their own, or an offer of one
 	broken   bool        // one of these conns is
+	asking   bool        // one of these sessions wants a turn
+	holder   *session    // that has the turn here, of those of several workers
 	msg      ipc.Message // the dispatcher's oldest message, when held
 	held     bool
 	lost     error         // why the dispatcher is
@@ -262,12 +264,17 @@ func (w *Worker) handle(ctx context.Context, m *ipc.Message) error {
 		if s.shared == nil {
 			return w.failSession(ctx, s, fmt.Errorf("%w: Meet in a session of one worker", errProtocol))
 		}
-		if err := s.team.hear(m.Body); err != nil {
+		if err := s.team.hear(m); err != nil {
 			return w.failSession(ctx, s, err)
 		}
 		return nil
 	}
-	err := s.handle(ctx, m)
+	var err error
+	if m.Kind == wire.KindTurn {
+		err = s.hearTurn(ctx, m.Body)
+	} else {
+		err = s.handle(ctx, m)
+	}
 	if ends(err) {
 		return w.failSession(ctx, s, err)
 	}
@@ -316,7 +323,10 @@ func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	}
 	switch {
 	case open.Workers > 1:
-		if err := s.share(&open, reply); err != nil {
+		if err := s.share(ctx, &open, reply); err != nil {
+			if !ends(err) {
+				return err
+			}
 			return w.failSession(ctx, s, err)
 		}
 		return nil
