@@ -20,21 +20,25 @@ TEXT ·sumF64AVX2(SB), NOSPLIT, $0-72
 	MOVQ         (BX), R9
 	MOVQ         24(BX), R10
 	MOVQ         (DI), R11
-	LEAQ         -32(CX)(DX*1), R13
+	LEAQ         -32(CX)(DX*1), R14
 	XORQ         R12, R12
+	XORQ         R13, R13
 	CMPQ         R8, $0x02
 	JNE          two
 	MOVQ         24(DI), R12
+	CMPQ         DX, $0x00008000
+	JGE          two
+	MOVQ         R12, R13
 
 two:
 	CMPQ    DX, $0x00000020
 	JL      several
-	TESTQ   R12, R12
+	TESTQ   R13, R13
 	JZ      two_fetched
 	LEAQ    64(CX), AX
-	CMPQ    AX, R13
-	CMOVQGT R13, AX
-	LEAQ    128(R12)(AX*8), AX
+	CMPQ    AX, R14
+	CMOVQGT R14, AX
+	LEAQ    128(R13)(AX*8), AX
 
 	// PREFETCHW -128(AX)
 	LONG $0x80480d0f
@@ -195,21 +199,25 @@ TEXT ·sumF32AVX2(SB), NOSPLIT, $0-72
 	MOVQ         (BX), R9
 	MOVQ         24(BX), R10
 	MOVQ         (DI), R11
-	LEAQ         -64(CX)(DX*1), R13
+	LEAQ         -64(CX)(DX*1), R14
 	XORQ         R12, R12
+	XORQ         R13, R13
 	CMPQ         R8, $0x02
 	JNE          two
 	MOVQ         24(DI), R12
+	CMPQ         DX, $0x00010000
+	JGE          two
+	MOVQ         R12, R13
 
 two:
 	CMPQ    DX, $0x00000040
 	JL      several
-	TESTQ   R12, R12
+	TESTQ   R13, R13
 	JZ      two_fetched
 	LEAQ    128(CX), AX
-	CMPQ    AX, R13
-	CMOVQGT R13, AX
-	LEAQ    128(R12)(AX*4), AX
+	CMPQ    AX, R14
+	CMOVQGT R14, AX
+	LEAQ    128(R13)(AX*4), AX
 
 	// PREFETCHW -128(AX)
 	LONG $0x80480d0f
@@ -373,21 +381,25 @@ TEXT ·sumF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         (BX), R10
 	MOVQ         24(BX), R11
 	MOVQ         (DI), R12
-	LEAQ         -64(CX)(DX*1), R14
+	LEAQ         -64(CX)(DX*1), R15
 	XORQ         R13, R13
+	XORQ         R14, R14
 	CMPQ         R8, $0x02
 	JNE          two
 	MOVQ         24(DI), R13
+	CMPQ         DX, $0x00020000
+	JGE          two
+	MOVQ         R13, R14
 
 two:
 	CMPQ    DX, $0x00000040
 	JL      several
-	TESTQ   R13, R13
+	TESTQ   R14, R14
 	JZ      two_fetched
 	LEAQ    256(CX), AX
-	CMPQ    AX, R14
-	CMOVQGT R14, AX
-	LEAQ    128(R13)(AX*2), AX
+	CMPQ    AX, R15
+	CMOVQGT R15, AX
+	LEAQ    128(R14)(AX*2), AX
 
 	// PREFETCHW -128(AX)
 	LONG $0x80480d0f
@@ -800,21 +812,25 @@ TEXT ·sumBF16AVX2(SB), NOSPLIT, $0-72
 	MOVQ         (BX), R10
 	MOVQ         24(BX), R11
 	MOVQ         (DI), R12
-	LEAQ         -32(CX)(DX*1), R14
+	LEAQ         -32(CX)(DX*1), R15
 	XORQ         R13, R13
+	XORQ         R14, R14
 	CMPQ         R8, $0x02
 	JNE          two
 	MOVQ         24(DI), R13
+	CMPQ         DX, $0x00020000
+	JGE          two
+	MOVQ         R13, R14
 
 two:
 	CMPQ    DX, $0x00000020
 	JL      several
-	TESTQ   R13, R13
+	TESTQ   R14, R14
 	JZ      two_fetched
 	LEAQ    256(CX), AX
-	CMPQ    AX, R14
-	CMOVQGT R14, AX
-	LEAQ    128(R13)(AX*2), AX
+	CMPQ    AX, R15
+	CMOVQGT R15, AX
+	LEAQ    128(R14)(AX*2), AX
 
 	// PREFETCHW -128(AX)
 	LONG $0x80480d0f
@@ -1325,21 +1341,25 @@ TEXT ·sumI64AVX2(SB), NOSPLIT, $0-72
 	MOVQ (BX), R9
 	MOVQ 24(BX), R10
 	MOVQ (DI), R11
-	LEAQ -32(CX)(DX*1), R13
+	LEAQ -32(CX)(DX*1), R14
 	XORQ R12, R12
+	XORQ R13, R13
 	CMPQ R8, $0x02
 	JNE  two
 	MOVQ 24(DI), R12
+	CMPQ DX, $0x00008000
+	JGE  two
+	MOVQ R12, R13
 
 two:
 	CMPQ    DX, $0x00000020
 	JL      several
-	TESTQ   R12, R12
+	TESTQ   R13, R13
 	JZ      two_fetched
 	LEAQ    64(CX), AX
-	CMPQ    AX, R13
-	CMOVQGT R13, AX
-	LEAQ    128(R12)(AX*8), AX
+	CMPQ    AX, R14
+	CMOVQGT R14, AX
+	LEAQ    128(R13)(AX*8), AX
 
 	// PREFETCHW -128(AX)
 	LONG $0x80480d0f
@@ -1484,21 +1504,25 @@ TEXT ·sumI32AVX2(SB), NOSPLIT, $0-72
 	MOVQ (BX), R9
 	MOVQ 24(BX), R10
 	MOVQ (DI), R11
-	LEAQ -64(CX)(DX*1), R13
+	LEAQ -64(CX)(DX*1), R14
 	XORQ R12, R12
+	XORQ R13, R13
 	CMPQ R8, $0x02
 	JNE  two
 	MOVQ 24(DI), R12
+	CMPQ DX, $0x00010000
+	JGE  two
+	MOVQ R12, R13
 
 two:
 	CMPQ    DX, $0x00000040
 	JL      several
-	TESTQ   R12, R12
+	TESTQ   R13, R13
 	JZ      two_fetched
 	LEAQ    128(CX), AX
-	CMPQ    AX, R13
-	CMOVQGT R13, AX
-	LEAQ    128(R12)(AX*4), AX
+	CMPQ    AX, R14
+	CMOVQGT R14, AX
+	LEAQ    128(R13)(AX*4), AX
 
 	// PREFETCHW -128(AX)
 	LONG $0x80480d0f
@@ -1643,21 +1667,25 @@ TEXT ·sumU8AVX2(SB), NOSPLIT, $0-72
 	MOVQ (BX), R9
 	MOVQ 24(BX), R10
 	MOVQ (DI), R11
-	LEAQ -256(CX)(DX*1), R13
+	LEAQ -256(CX)(DX*1), R14
 	XORQ R12, R12
+	XORQ R13, R13
 	CMPQ R8, $0x02
 	JNE  two
 	MOVQ 24(DI), R12
+	CMPQ DX, $0x00040000
+	JGE  two
+	MOVQ R12, R13
 
 two:
 	CMPQ    DX, $0x00000100
 	JL      several
-	TESTQ   R12, R12
+	TESTQ   R13, R13
 	JZ      two_fetched
 	LEAQ    512(CX), AX
-	CMPQ    AX, R13
-	CMOVQGT R13, AX
-	LEAQ    128(R12)(AX*1), AX
+	CMPQ    AX, R14
+	CMOVQGT R14, AX
+	LEAQ    128(R13)(AX*1), AX
 
 	// PREFETCHW -128(AX)
 	LONG $0x80480d0f

@@ -77,21 +77,25 @@ TEXT ·sumBF16AVX512BF16(SB), NOSPLIT, $0-72
 	MOVQ         (BX), R10
 	MOVQ         24(BX), R11
 	MOVQ         (DI), R12
-	LEAQ         -128(CX)(DX*1), R14
+	LEAQ         -128(CX)(DX*1), R15
 	XORQ         R13, R13
+	XORQ         R14, R14
 	CMPQ         R8, $0x02
 	JNE          two
 	MOVQ         24(DI), R13
+	CMPQ         DX, $0x00020000
+	JGE          two
+	MOVQ         R13, R14
 
 two:
 	CMPQ    DX, $0x00000080
 	JL      several
-	TESTQ   R13, R13
+	TESTQ   R14, R14
 	JZ      two_fetched
 	LEAQ    256(CX), AX
-	CMPQ    AX, R14
-	CMOVQGT R14, AX
-	LEAQ    128(R13)(AX*2), AX
+	CMPQ    AX, R15
+	CMOVQGT R15, AX
+	LEAQ    128(R14)(AX*2), AX
 
 	// PREFETCHW -128(AX)
 	LONG $0x80480d0f
