@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/shm"
 )
 
 var flat = flag.Int("host.flat", 0, "Options.Flat of benchmarks")
@@ -26,7 +27,22 @@ var roles = map[string]func(c *Comm, r role) error{
 // its input before each call, which is not timed.
 func benchRole(c *Comm, r role) error {
 	buf := make([]byte, r.Bytes)
-	if !r.Staged && r.Bytes > 0 {
+	switch {
+	case r.Shown && r.Bytes > 0:
+		a, err := shm.NewArena(&shm.ArenaOptions{Segment: shm.Options{Backing: shm.Memfd, PeersRead: true, Prefault: true}})
+		if err != nil {
+			return err
+		}
+		defer a.Close()
+		b, err := a.Alloc(r.Bytes)
+		if err != nil {
+			return err
+		}
+		if err := c.Show(a.Segments()[0]); err != nil {
+			return err
+		}
+		buf = b.Bytes()[:r.Bytes]
+	case !r.Staged && r.Bytes > 0:
 		var err error
 		if buf, err = c.Alloc(r.Bytes); err != nil {
 			return err
@@ -36,10 +52,21 @@ func benchRole(c *Comm, r role) error {
 	if r.Bytes == 0 {
 		call.Kind = plan.Barrier
 	}
+	var all []byte
+	counts := make([]int, r.Size)
+	for p := range counts {
+		counts[p] = r.Bytes
+	}
+	if r.Gather {
+		call.Kind, all = plan.AllGather, make([]byte, r.Size*r.Bytes)
+	}
 	one := func() error {
 		call.Seq++
-		if r.Bytes == 0 {
+		switch {
+		case r.Bytes == 0:
 			return c.Barrier(ctx, call)
+		case r.Gather:
+			return c.AllGather(ctx, call, all, buf, counts)
 		}
 		return c.AllReduce(ctx, call, 1, buf, buf)
 	}
@@ -83,32 +110,48 @@ func benchRole(c *Comm, r role) error {
 // BenchmarkProcesses times all-reduces among processes.
 func BenchmarkProcesses(b *testing.B) {
 	for _, ranks := range []int{2, 4} {
-		for _, staged := range []bool{false, true} {
-			for _, size := range []int{0, 4, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10, 1 << 20, 16 << 20} {
+		for _, w := range []where{registered, staged, displayed} {
+			for _, size := range []int{0, 4, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20} {
 				for _, dirty := range []bool{false, true} {
 					if dirty && size < 1<<10 {
 						continue
 					}
-					name := fmt.Sprintf("ranks=%d/staged=%v/bytes=%d/dirty=%v", ranks, staged, size, dirty)
+					name := fmt.Sprintf("ranks=%d/%v/bytes=%d/dirty=%v", ranks, w, size, dirty)
 					b.Run(name, func(b *testing.B) {
-						ps := start(b, ranks, role{What: "bench", Bytes: size, Staged: staged, Dirty: dirty, Flat: *flat})
-						for _, p := range ps {
-							if err := <-p.done; err != nil {
-								b.Fatal(err)
-							}
-						}
-						var median, least float64
-						if _, err := fmt.Sscan(strings.TrimSpace(<-ps[0].lines), &median, &least); err != nil {
-							b.Fatal(err)
-						}
-						b.ReportMetric(median, "ns/call")
-						b.ReportMetric(least, "least-ns/call")
-						b.ReportMetric(0, "ns/op")
+						timeRanks(b, ranks, role{What: "bench", Bytes: size, Staged: w == staged, Shown: w == displayed, Dirty: dirty, Flat: *flat})
 					})
 				}
 			}
 		}
 	}
+}
+
+// BenchmarkGathers times all-gathers among two processes, each of which rewrites what it gives before.
+func BenchmarkGathers(b *testing.B) {
+	for _, w := range []where{registered, staged, displayed} {
+		for _, size := range []int{16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20} {
+			b.Run(fmt.Sprintf("%v/bytes=%d", w, size), func(b *testing.B) {
+				timeRanks(b, 2, role{What: "bench", Bytes: size, Staged: w == staged, Shown: w == displayed, Dirty: true, Gather: true})
+			})
+		}
+	}
+}
+
+// timeRanks reports what rank 0 of a benchmark prints.
+func timeRanks(b *testing.B, ranks int, r role) {
+	ps := start(b, ranks, r)
+	for _, p := range ps {
+		if err := <-p.done; err != nil {
+			b.Fatal(err)
+		}
+	}
+	var median, least float64
+	if _, err := fmt.Sscan(strings.TrimSpace(<-ps[0].lines), &median, &least); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(median, "ns/call")
+	b.ReportMetric(least, "least-ns/call")
+	b.ReportMetric(0, "ns/op")
 }
 
 // BenchmarkAlone times calls of a single rank: what they cost beside the waiting.

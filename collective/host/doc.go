@@ -12,7 +12,7 @@
 //	more, registered     in place. All-reduce: between two meetings every rank folds its slice of all sources, in one pass,
 //	                     and stores it into all destinations, so every byte is read once and written once. A reduce
 //	                     stores it into the root's. The others read what they want where it lies
-//	more, shown          (Show) in place, too, but nobody stores into another's memory: an all-reduce is of pieces, of which every
+//	more, shown          (Show) in place, too, but nobody stores into another's memory: in an all-reduce, of 1 MiB or more, every
 //	                     rank folds a slice and takes the others' slices from those who folded them
 //	more                 through two staging slots a rank, piece by piece: one is read while the other is filled
 //

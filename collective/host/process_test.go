@@ -28,6 +28,8 @@ type role struct {
 	Bytes      int
 	Flat       int
 	Staged     bool
+	Shown      bool
+	Gather     bool
 	Dirty      bool
 	Seed       uint64
 }

@@ -13,7 +13,7 @@ import (
 //
 // Up to Flat bytes everybody folds everything, one meeting. Above, if both buffers of all ranks are registered, every rank
 // folds its slice of all sources in one pass and stores it into all destinations, between two meetings: every byte is
-// read once and written once. Else through the staging slots: two ranks each fold all, more a slice of each piece.
+// read once and written once. What some have only shown is otherwise, see readable.go. Else through the staging slots: two ranks each fold all, more a slice of each piece.
 func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error {
 	call.Scale = scale
 	if err := kernel.CheckFold(call.Op, call.DType, scale, len(src)); err != nil {
@@ -111,7 +111,7 @@ func (c *Comm) allReduceLarge(dst, src []byte) error {
 	if &dst[0] != &src[0] {
 		stored = c.place(dst)
 	}
-	registered := given != 0 && stored != 0
+	registered := given != 0 && stored != 0 && ((given|stored)&readable == 0 || len(src) >= readableMin)
 	switch {
 	case !registered:
 		c.stage(m, 0)
