@@ -33,3 +33,9 @@ func overlap(a, b []byte) bool {
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || unsafe.SliceData(a) == unsafe.SliceData(b))
 }
+
+// gives says whether b is a call of that key, and these are its buffers.
+func gives[T Element](b *bound, k shortKey, dst, src []T) bool {
+	return b.key == k && len(dst) == len(src) && unsafe.Pointer(unsafe.SliceData(b.dst)) == unsafe.Pointer(unsafe.SliceData(dst)) &&
+		unsafe.Pointer(unsafe.SliceData(b.src)) == unsafe.Pointer(unsafe.SliceData(src))
+}

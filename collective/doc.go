@@ -1,7 +1,8 @@
 // Package collective lets a group of processes compute together: every rank makes the same call at the same point, and each
 // returns with its part of the result. It has the operations of MPI and NCCL on Go slices (all-reduce, reduce,
 // reduce-scatter, all-gather, broadcast, scatter, gather, all-to-all, barrier, send and receive), blocking and started
-// (the names that end in Async), on encodable values, and on tensors.
+// (the names that end in Async), on encodable values, and on tensors. A call that comes again and again with the same buffers may be
+// made once and run ([Persistent]: the names that end in Init).
 //
 // [Init] makes the group of whatever launched this process; [Local] one inside a process, for tests; [New] one over given
 // conns. Ranks that share a host use shared memory, where [Alloc]'s slices are read in place; the others TCP; with

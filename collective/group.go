@@ -205,7 +205,7 @@ func (g *Group) Close() error {
 		g.control.leave()
 		g.closed.Store(true)
 		g.failure.CompareAndSwap(nil, &failure{Rank: g.rank, By: g.rank, err: net.ErrClosed})
-		if g.lane.held() || g.lane.queued.Load() != 0 {
+		if g.lane.busy() {
 			g.comm.Abort(net.ErrClosed)
 		}
 		g.lane.drain()

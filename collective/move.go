@@ -11,7 +11,7 @@ import (
 // Barrier returns on no rank before every rank has called it.
 func (g *Group) Barrier(ctx context.Context) error {
 	if g.short != nil && g.lane.enter(laneCall|laneHeld) {
-		err := g.runShort(ctx, g.short.barrier, plan.Barrier, nil, nil)
+		err := g.runBound(ctx, &bound{prepared: g.short.barrier, kind: plan.Barrier}, ctx.Err())
 		g.lane.leave()
 		return err
 	}
@@ -30,7 +30,7 @@ func (g *Group) BarrierAsync(ctx context.Context) *Work {
 func Broadcast[T Element](ctx context.Context, g *Group, buf []T, root int) error {
 	k := shortKeyOf(plan.Broadcast, 0, dtypeOf[T](), int32(root), len(buf))
 	if uint(root) < uint(g.size) {
-		if done, err := g.shortly(ctx, k, bytesOf(buf), nil); done {
+		if done, err := g.shortly(ctx, k, &bound{dst: bytesOf(buf)}); done {
 			return err
 		}
 	}
@@ -59,7 +59,7 @@ func AllGather[T Element](ctx context.Context, g *Group, dst, src []T) error {
 	if len(dst) == g.size*len(src) {
 		d, s, off := bytesOf(dst), bytesOf(src), g.rank*len(src)
 		if !overlap(d, s) || same(s, bytesOf(dst[off:off+len(src)])) {
-			if done, err := g.shortly(ctx, shortKeyOf(plan.AllGather, 0, dtypeOf[T](), 0, len(src)), d, s); done {
+			if done, err := g.shortly(ctx, shortKeyOf(plan.AllGather, 0, dtypeOf[T](), 0, len(src)), &bound{dst: d, src: s}); done {
 				return err
 			}
 		}

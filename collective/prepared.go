@@ -16,12 +16,18 @@ type short struct {
 	barrier *host.Prepared
 	last    shortCall
 	known   [shortCalls]shortCall
+
+	recent bound // the last small all-reduce, with its buffers: a loop calls it again
+	large  bound // the running one of more than recentBytes
 }
 
 func newShort(c *host.Comm) (*short, error) {
 	q, err := c.Prepare(plan.Call{Kind: plan.Barrier}, 1, 0)
 	return &short{comm: c, barrier: q}, err
 }
+
+// recentBytes bounds the buffers that are held for the next call to be compared with.
+const recentBytes = 8 << 10
 
 // shortCalls is how many calls are known at a time, a power of two.
 const shortCalls = 16
@@ -87,49 +93,89 @@ func (s *short) learn(k shortKey) *host.Prepared {
 	return q
 }
 
-// shortly makes a call by the short way; false: it did nothing. dst is the buffer of a broadcast.
-func (g *Group) shortly(ctx context.Context, k shortKey, dst, src []byte) (bool, error) {
-	if g.short == nil || !g.lane.enter(laneCall|laneHeld) {
+// bound is a prepared call and its buffers. It is handed down by pointer: copied from level to level they take as long as the call.
+type bound struct {
+	key      shortKey // of recent
+	prepared *host.Prepared
+	kind     plan.Kind
+	dst, src []byte // of a broadcast: dst alone
+}
+
+// shortly makes a call by the short way; false: it did nothing. Of b it fills in what is prepared.
+func (g *Group) shortly(ctx context.Context, k shortKey, b *bound) (bool, error) {
+	s := g.short
+	if s == nil || !g.lane.enter(laneCall|laneHeld) {
 		return false, nil
 	}
-	q := g.short.last.prepared
-	if g.short.last.key != k {
-		if q = g.short.find(k); q == nil {
+	b.prepared, b.kind = s.last.prepared, k.kind()
+	if s.last.key != k {
+		if b.prepared = s.find(k); b.prepared == nil {
 			g.lane.retract(laneCall | laneHeld)
 			return false, nil
 		}
 	}
-	err := g.runShort(ctx, q, k.kind(), dst, src)
+	err := g.runBound(ctx, b, ctx.Err())
 	g.lane.leave()
 	return true, err
 }
 
-// runShort is run of a prepared call.
-func (g *Group) runShort(ctx context.Context, q *host.Prepared, kind plan.Kind, dst, src []byte) error {
-	seq := g.lane.calls()
-	if g.failure.Load() != nil || g.left.Load() != nil {
-		return g.refuse(numbered(q, seq).String())
+// recall is what an all-reduce of that key is run by; nil if it is none that can be.
+//
+//go:noinline
+func (s *short) recall(k shortKey, dst, src []byte) *bound {
+	if len(dst) != len(src) || !same(dst, src) && overlap(dst, src) {
+		return nil
 	}
-	err := ctx.Err()
-	switch {
-	case err != nil:
-		err = ipc.ContextError(ctx)
-	case kind == plan.AllReduce:
-		err = q.AllReduce(ctx, seq, dst, src)
-	case kind == plan.Barrier:
+	q := s.find(k)
+	if q == nil {
+		return nil
+	}
+	b := &s.recent
+	if len(src) == 0 || len(src) > recentBytes {
+		b = &s.large
+	}
+	*b = bound{key: k, prepared: q, kind: k.kind(), dst: dst, src: src}
+	return b
+}
+
+// runBound is run of a prepared call. over is the error of a context that may not be over when the call begins.
+func (g *Group) runBound(ctx context.Context, b *bound, over error) error {
+	q, seq := b.prepared, g.lane.calls()
+	if g.failure.Load() != nil || g.left.Load() != nil || over != nil {
+		return g.endBound(ctx, q, seq, nil)
+	}
+	var err error
+	switch b.kind {
+	case plan.AllReduce:
+		err = q.AllReduce(ctx, seq, b.dst, b.src)
+	case plan.Barrier:
 		err = q.Barrier(ctx, seq)
-	case kind == plan.Broadcast:
-		err = q.Broadcast(ctx, seq, dst)
-	case kind == plan.AllGather:
-		err = q.AllGather(ctx, seq, dst, src)
+	case plan.Broadcast:
+		err = q.Broadcast(ctx, seq, b.dst)
+	case plan.AllGather:
+		err = q.AllGather(ctx, seq, b.dst, b.src)
 	default:
-		err = q.ReduceScatter(ctx, seq, dst, src)
+		err = q.ReduceScatter(ctx, seq, b.dst, b.src)
 	}
 	if err != nil {
-		return g.resolve(&job{call: numbered(q, seq)}, err)
+		return g.endBound(ctx, q, seq, err)
 	}
-	g.count(len(dst))
+	g.count(len(b.dst))
 	return nil
+}
+
+// endBound is what becomes of a call that failed by err, or, nil, was not to be made.
+//
+//go:noinline
+func (g *Group) endBound(ctx context.Context, q *host.Prepared, seq uint64, err error) error {
+	call := numbered(q, seq)
+	if err == nil {
+		if g.failure.Load() != nil || g.left.Load() != nil {
+			return g.refuse(call.String())
+		}
+		err = ipc.ContextError(ctx)
+	}
+	return g.resolve(&job{call: call}, err)
 }
 
 // numbered is q as the seq-th call.

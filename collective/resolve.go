@@ -127,13 +127,7 @@ func (g *Group) Err() error {
 
 // drain waits until no job runs or is queued.
 func (l *lane) drain() {
-	for {
-		l.mu.Lock()
-		quiet := !l.running && !l.held()
-		l.mu.Unlock()
-		if quiet {
-			return
-		}
+	for l.busy() {
 		time.Sleep(pollEvery)
 	}
 }

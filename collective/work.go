@@ -58,30 +58,36 @@ func (w *Work) Took() time.Duration {
 // caller, which costs two atomic operations; the others wait in a queue for the lane's goroutine, which exists while there
 // is a queue and ends when it has been empty.
 //
-// Whoever runs a job holds the lane, by bit 0 of state; the bits above count the calls that all ranks make, the running one
-// included, so that taking the lane and numbering a call is one operation. queued counts jobs in the queue and the one that the
-// goroutine runs. A direct call takes the lane before it looks at queued, the goroutine raises queued before it looks at the lane: one
-// sees the other.
+// Whoever runs a job holds the lane. One word has all that a job looks at which finds the lane free, and it changes that word with one
+// operation: takes the lane, and numbers its call.
+//
+//	63                                        2 |     1     |    0
+//	calls that all ranks make, with the running | lane queue | lane held
+//
+// The queue's bit is set with the first job that is queued, and cleared when the goroutine has run the last: no call of a caller's own
+// goroutine begins meanwhile. It changes under mu alone.
 type lane struct {
-	group  *Group // whose run it calls: directly, so that a job stays on its caller's stack
-	state  atomic.Uint64
-	queued atomic.Int32
+	group *Group // whose run it calls: directly, so that a job stays on its caller's stack
+	state atomic.Uint64
 
-	mu      sync.Mutex
-	queue   []*Work
-	running bool          // the goroutine exists
-	idle    chan struct{} // one slot: the lane was given back while something was queued
+	mu    sync.Mutex
+	queue []*Work
+	idle  chan struct{} // one slot: the lane was given back while something was queued
 }
 
 const (
-	laneHeld = 1 // bit of state
-	laneCall = 2 // one call more in state
+	laneHeld  = 1 // bit of state
+	laneQueue = 2 // bit of state: the goroutine exists
+	laneCall  = 4 // one call more in state
 )
 
 func newLane(g *Group) *lane { return &lane{group: g, idle: make(chan struct{}, 1)} }
 
 // held says whether a job runs.
 func (l *lane) held() bool { return l.state.Load()&laneHeld != 0 }
+
+// busy says whether a job runs or waits.
+func (l *lane) busy() bool { return l.state.Load()&(laneHeld|laneQueue) != 0 }
 
 // calls is the number of calls that all ranks make, so far: of whoever holds the lane, its own number.
 func (l *lane) calls() uint64 { return l.state.Load() / laneCall }
@@ -94,37 +100,45 @@ func (j *job) step() uint64 {
 	return laneCall | laneHeld
 }
 
-// take takes the lane if nobody holds it.
-func (l *lane) take(step uint64) bool {
-	s := l.state.Load()
-	return s&laneHeld == 0 && l.state.CompareAndSwap(s, s+step)
-}
-
 // enter takes the lane for a job that nobody is ahead of, if that is so.
-func (l *lane) enter(step uint64) bool {
-	return l.take(step) && (l.queued.Load() == 0 || l.retract(step))
+func (l *lane) enter(step uint64) bool { // small enough to be inlined
+	s := l.state.Load()
+	return s&(laneHeld|laneQueue) == 0 && l.state.CompareAndSwap(s, s+step)
 }
 
-// retract undoes enter, and says false.
-func (l *lane) retract(step uint64) bool {
-	l.state.Add(-step)
-	l.nudge()
-	return false
+// take takes the lane for the goroutine, if nobody holds it.
+func (l *lane) take(step uint64) bool {
+	for {
+		s := l.state.Load()
+		if s&laneHeld != 0 {
+			return false
+		}
+		if l.state.CompareAndSwap(s, s+step) {
+			return true
+		}
+	}
 }
+
+// retract undoes enter.
+func (l *lane) retract(step uint64) { l.give(step) }
 
 // leave gives the lane back.
-func (l *lane) leave() {
-	l.state.Store(l.state.Load() - laneHeld)
-	l.nudge()
+func (l *lane) leave() { l.give(laneHeld) }
+
+// give takes from state what frees the lane, and tells the goroutine.
+func (l *lane) give(step uint64) {
+	if l.state.Add(-step)&laneQueue != 0 {
+		l.nudge()
+	}
 }
 
-// nudge tells the goroutine that the lane was given back.
+// nudge has the goroutine look at the lane again.
+//
+//go:noinline
 func (l *lane) nudge() {
-	if l.queued.Load() > 0 {
-		select {
-		case l.idle <- struct{}{}:
-		default:
-		}
+	select {
+	case l.idle <- struct{}{}:
+	default:
 	}
 }
 
@@ -146,37 +160,39 @@ func (l *lane) start(ctx context.Context, j *job) *Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, w)
-	l.queued.Add(1)
-	if !l.running {
-		l.running = true
-		go l.work()
+	if l.state.Or(laneQueue)&laneQueue == 0 {
+		go l.work(l.next())
 	}
 	return w
 }
 
-// work is the lane's goroutine.
-func (l *lane) work() {
-	for {
-		l.mu.Lock()
-		if len(l.queue) == 0 {
-			l.running = false
-			l.mu.Unlock()
-			return
-		}
-		w := l.queue[0]
-		l.queue[0] = nil
-		l.queue = l.queue[1:]
-		l.mu.Unlock()
+// next takes the first job from the queue, which is not empty; mu is held.
+func (l *lane) next() *Work {
+	w := l.queue[0]
+	l.queue[0] = nil
+	l.queue = l.queue[1:]
+	return w
+}
 
+// work is the lane's goroutine, from the job that is queued first to the one that leaves the queue empty.
+func (l *lane) work(w *Work) {
+	for w != nil {
 		for step := w.job.step(); !l.take(step); {
 			<-l.idle
 		}
 		began := time.Now()
 		w.err = l.group.run(w.ctx, &w.job)
 		w.took = time.Since(began)
-		l.state.Store(l.state.Load() - laneHeld)
-		l.queued.Add(-1)
-		close(w.done)
+		done := w.done
+		l.mu.Lock()
+		if w = nil; len(l.queue) > 0 {
+			w = l.next()
+		} else {
+			l.state.And(^uint64(laneQueue))
+		}
+		l.mu.Unlock()
+		l.leave() // which wakes the goroutine that was started since, if there is one
+		close(done)
 	}
 }
 

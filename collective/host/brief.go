@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"encoding/binary"
+	"math"
 
 	"github.com/ringside-go/ringside/collective/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ring"
 )
 
 // Brief calls are prepared barriers, and sums of up to briefSize bytes, of two ranks: all that they say fits beside the mark in the line
@@ -19,8 +21,12 @@ type half struct {
 	word uint64 // briefSize bytes, of which the first count
 }
 
-// duo is where two ranks meet, by parity of epochs. Nil: not two.
-type duo struct{ mine, theirs [2]*half }
+// duo is where two ranks meet, and what a brief call needs of the other's page and of one's own, by parity of epochs. mine nil: not two.
+type duo struct {
+	mine, theirs [2]*half
+	call         [2][]byte // what this rank is in, see declare
+	bell         *ring.Bell
+}
 
 // isBrief says whether a call of n bytes is such a one.
 func (c *Comm) isBrief(call *plan.Call, n int) bool {
@@ -34,32 +40,36 @@ func (c *Comm) isBrief(call *plan.Call, n int) bool {
 }
 
 // meetBrief is again and meet of a brief call before which there was no broadcast since the last meeting. It says word and returns what the
-// other has said.
+// other has said. Of what it writes only the mark is waited for, by whoever comes later: so it is short up to there.
 func (q *Prepared) meetBrief(ctx context.Context, seq, word uint64) (uint64, error) {
 	c := q.comm
 	if e := c.dead.Load(); e != nil {
 		return 0, e
 	}
-	c.stats.calls++
 	c.epoch++
 	parity := c.epoch & 1
-	q.call.Seq = seq
-	c.declare(q, parity, seq)
+	if c.said[parity] == q {
+		binary.LittleEndian.PutUint64(c.two.call[parity], seq)
+	} else {
+		c.declare(q, parity, seq)
+	}
 	mark := markOf(c.epoch, q.word+seq*golden)
 	theirs, here := trade(c.two.mine[parity], c.two.theirs[parity], mark, word, c.spins)
-	c.peers[1-c.rank].bell.Ring() // who sleeps has come, so this may be late
+	c.two.bell.Ring() // who sleeps has come, so this may be late
+	c.stats.calls++
+	q.call.Seq = seq
 	if here {
 		return theirs, nil
 	}
-	return q.later(ctx, mark)
+	return q.later(ctx, seq, mark)
 }
 
 // later waits for the other, who was not there at once.
 //
 //go:noinline
-func (q *Prepared) later(ctx context.Context, mark uint64) (uint64, error) {
+func (q *Prepared) later(ctx context.Context, seq, mark uint64) (uint64, error) {
 	c := q.comm
-	c.call, c.word, c.ctx, c.timing = &q.call, q.word+q.call.Seq*golden, ctx, false
+	c.call, c.word, c.ctx, c.timing = &q.call, q.word+seq*golden, ctx, false
 	if err := c.waitFrom(1 - c.rank); err != nil {
 		return 0, err
 	}
@@ -79,11 +89,14 @@ func (q *Prepared) addBrief(ctx context.Context, seq uint64, dst, src []byte) er
 	c := q.comm
 	c.stats.small++
 	c.stats.bytes += uint64(len(src))
-	if c.rank == 0 {
-		putWord(dst, c.fold.set.AddWords(q.call.DType, mine, theirs))
-	} else {
-		putWord(dst, c.fold.set.AddWords(q.call.DType, theirs, mine))
+	if c.rank != 0 {
+		mine, theirs = theirs, mine
 	}
+	if q.call.DType == plan.F32 && len(dst) == 4 { // the one that is made most
+		binary.LittleEndian.PutUint32(dst, math.Float32bits(math.Float32frombits(uint32(mine))+math.Float32frombits(uint32(theirs))))
+		return nil
+	}
+	putWord(dst, c.fold.set.AddWords(q.call.DType, mine, theirs))
 	return nil
 }
 

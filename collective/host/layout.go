@@ -182,12 +182,13 @@ func shareLine(pages []peer, rank int) (d duo) {
 			l, at := &pages[r].lines[parity], first.shape.lines+offOfTwo+apart*parity+16*r
 			l.mark, l.brief = word64(first.mem, at), stretch(first.mem, at+8, briefSize)
 			if h := halfAt(first.mem, at); r == rank {
-				d.mine[parity] = h
+				d.mine[parity], d.call[parity] = h, l.call
 			} else {
 				d.theirs[parity] = h
 			}
 		}
 	}
+	d.bell = pages[1-rank].bell
 	return d
 }
 
