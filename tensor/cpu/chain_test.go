@@ -53,3 +53,60 @@ func TestChainsOfTwo(t *testing.T) {
 		}
 	}
 }
+
+// TestStretches: chains over contiguous operands go far at a time, all others tile by tile, and both have the bits of one
+// operation after the other, whatever is left at the end.
+func TestStretches(t *testing.T) {
+	chains := map[string]struct {
+		far bool
+		f   func(x, y *tensor.Tensor) []*tensor.Tensor
+	}{
+		"contiguous": {true, func(x, y *tensor.Tensor) []*tensor.Tensor { return []*tensor.Tensor{x.Mul(y).Sub(x).AddS(0.5).ReLU()} }},
+		"two results": {true, func(x, y *tensor.Tensor) []*tensor.Tensor {
+			z := x.Mul(y).SubS(3)
+			return []*tensor.Tensor{z, z.Abs().Sqrt()}
+		}},
+		"through scratch": {false, func(x, y *tensor.Tensor) []*tensor.Tensor {
+			z := x.Sub(y)
+			return []*tensor.Tensor{z.Mul(x).Add(y).Mul(z)}
+		}},
+		"another kernel in between": {false, func(x, y *tensor.Tensor) []*tensor.Tensor {
+			return []*tensor.Tensor{x.Sub(y).AddS(1).Sin().Mul(x).Add(y)}
+		}},
+		"an operand of one number": {false, func(x, y *tensor.Tensor) []*tensor.Tensor {
+			return []*tensor.Tensor{x.Sub(y.Narrow(0, 0, 1)).Mul(x)}
+		}},
+	}
+	const length = cpu.Stretch
+	for _, level := range kernel.Levels() {
+		for _, threads := range []int{1, 3} {
+			fused, plain := newTraced(t, cpu.Options{Level: &level, Threads: threads}, true), newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)
+			far, tiles := 0, 0
+			fused.onStep = func(s *compile.Step) {
+				if fused.GoesFar(s) {
+					far++
+				} else if s.Fused == compile.Tiles {
+					tiles++
+				}
+			}
+			for name, c := range chains {
+				far, tiles = 0, 0
+				sizes := []int{2, 1023, 1024, 1025, length - 1, length, length + 1, 2*length + 1024 + 65}
+				for _, n := range sizes {
+					record := func(s *tensor.Session) []*tensor.Tensor {
+						return c.f(tensor.Arange(s, tensor.F32, -7, 0.37, n), tensor.Arange(s, tensor.F32, 3, -0.5, n))
+					}
+					got := fused.results(t, record)
+					for i, want := range plain.results(t, record) {
+						if !bytes.Equal(got[i], want) {
+							t.Errorf("%v, %d threads, %s: result %d of %d elements has other bits", level, threads, name, i, n)
+						}
+					}
+				}
+				if c.far && fused.Table().ChainBlock > 0 && (far != len(sizes) || tiles > 0) || !c.far && (far > 0 || tiles == 0) {
+					t.Errorf("%v, %d threads, %s: %d steps went far and %d tile by tile, of %d programs", level, threads, name, far, tiles, len(sizes))
+				}
+			}
+		}
+	}
+}

@@ -13,7 +13,8 @@ import (
 type loop func(dst pointer, in *[4]pointer, s []float64, n int)
 
 // elementwise lowers a step: rows of the nest, tile by tile, with operands that aren't contiguous there copied into a
-// tile first, and scalars in the place of tensors spread over one.
+// tile first, and scalars in the place of tensors spread over one. Where all operands are contiguous it goes further at a
+// time.
 func (d *Device) elementwise(s *compile.Step) func(r *run) error {
 	info := s.Op.Info()
 	tensors := s.In[:len(s.In)-len(info.Scalars)]
@@ -50,6 +51,12 @@ func (d *Device) elementwise(s *compile.Step) func(r *run) error {
 			width[k] = o.DType.Size()
 		}
 	}
+	step := stretch
+	for k, o := range tensors {
+		if o.Scalar >= 0 || n.innerStride(k+1) != 1 {
+			step = tile
+		}
+	}
 	nown := len(own)
 	return func(r *run) error {
 		if empty {
@@ -78,8 +85,8 @@ func (d *Device) elementwise(s *compile.Step) func(r *run) error {
 			}
 		}
 		for {
-			for i := lo; i < hi; i += tile {
-				m := min(tile, hi-i)
+			for i := lo; i < hi; i += step {
+				m := min(step, hi-i)
 				for k, o := range tensors {
 					st := n.innerStride(k + 1)
 					p := from[k]

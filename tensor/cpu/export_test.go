@@ -1,6 +1,10 @@
 package cpu
 
-import "github.com/ringside-go/ringside/tensor"
+import (
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+)
 
 // NewEager is New, but threads share every step that can be, however small.
 func NewEager(o *Options) (*Device, error) {
@@ -13,3 +17,14 @@ func NewEager(o *Options) (*Device, error) {
 
 // Collide makes d find the plan of one program under the hash of another, as if both had that.
 func (d *Device) Collide(of, under tensor.Hash) { d.plans.byHash[under] = d.plans.byHash[of] }
+
+// GoesFar reports whether d runs fused step s in stretches rather than tile by tile.
+func (d *Device) GoesFar(s *compile.Step) bool {
+	return s.Fused == compile.Tiles && d.tileProgram(s, newNestOf(s, s.Out.Shape, s.Out.Strides), nil).far
+}
+
+// Stretch is how long they are.
+const Stretch = stretch
+
+// Table is d's kernels.
+func (d *Device) Table() *kernel.Table { return d.table }

@@ -13,7 +13,8 @@ import (
 // go to memory at once, and operations that follow read them there.
 //
 // A tile is part of a row of the nest or, where rows are short, several of them. An operand that isn't contiguous over
-// a tile is copied into scratch first; one that is the same for every tile, once a run.
+// a tile is copied into scratch first; one that is the same for every tile, once a run. A program that is one chain and
+// needs no scratch goes by stretches of tiles instead.
 type tileProgram struct {
 	n      nest // of the first output, then the inputs; its last two dims are walked by tiles
 	rows   int  // of a tile
@@ -25,8 +26,9 @@ type tileProgram struct {
 	fold *tileFold // of the last instruction's result; nil: none
 
 	runs    []chain
-	scalars int // of all chains
-	steps   int // of the longest
+	scalars int  // of all chains
+	steps   int  // of the longest
+	far     bool // up to a stretch at a time
 }
 
 type tileInput struct {
@@ -103,7 +105,7 @@ func (d *Device) tileProgram(s *compile.Step, n nest, fold *tileFold) *tileProgr
 		p.add(d, s, i, number)
 	}
 	p.reuse()
-	p.chains()
+	p.chains(d.table.ChainBlock)
 	return p
 }
 
@@ -281,8 +283,12 @@ func (p *tileProgram) run(r *run) error {
 	for {
 		for i := r0; i < r1; i += p.rows {
 			rows := min(p.rows, r1-i)
-			for j := c0; j < c1; j += tile {
-				p.tile(r, &odo, i, rows, j, min(tile, c1-j))
+			for j, m := c0, 0; j < c1; j += m {
+				m = min(tile, c1-j)
+				if p.far {
+					m = max(m, min(stretch, (c1-j)/tile*tile))
+				}
+				p.tile(r, &odo, i, rows, j, m)
 			}
 		}
 		if !odo.next() {
@@ -328,7 +334,7 @@ func (p *tileProgram) prepare(r *run) {
 	}
 }
 
-// tile computes rows from row i on, m columns from j on.
+// tile computes rows from row i on, m columns from j on: a tile, or where the program goes far, several of a row.
 func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 	n := &p.n
 	last := len(n.dims) - 1

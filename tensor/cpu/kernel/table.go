@@ -226,9 +226,11 @@ type Table struct {
 	//		for _, o := range ops { acc = o(acc, o.P[i]) }
 	//	}
 	//
-	// done is n down to a multiple of the kernel's block, 0 where there is no such kernel; the rest is the caller's. Every
+	// done is n down to a multiple of ChainBlock, 0 where there is no such kernel; the rest is the caller's. Every
 	// ChainOp's P has n numbers, or one. A store may be to where an operation before it or none reads.
 	Chain func(n int, ops []ChainOp) (done int)
+	// ChainBlock is a power of 2, or 0.
+	ChainBlock int
 
 	// expTotal is ExpSum without dst.
 	expTotal func(x []float32, scale, shift float32) float32

@@ -16,7 +16,7 @@ func accelerateAVX512(t *Table) {
 	t.Gemm = gemmAVX512().gemm
 	t.GemmTaps = tapsAVX512().gemm
 	t.Transpose = transposeBlocks(16, transpose16AVX512)
-	t.Chain = chainOf(256, chainAVX512)
+	t.Chain, t.ChainBlock = chainOf(256, chainAVX512), 256
 	t.Add = binary(addAVX512)
 	t.Sub = binary(subAVX512)
 	t.Mul = binary(mulAVX512)
@@ -80,7 +80,7 @@ func accelerateAVX2(t *Table) {
 	t.Gemm = gemmAVX2().gemm
 	t.GemmTaps = tapsAVX2().gemm
 	t.Transpose = transposeBlocks(8, transpose8AVX2)
-	t.Chain = chainOf(64, chainAVX2)
+	t.Chain, t.ChainBlock = chainOf(64, chainAVX2), 64
 	t.Add = binary(addAVX2)
 	t.Sub = binary(subAVX2)
 	t.Mul = binary(mulAVX2)
