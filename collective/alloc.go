@@ -20,15 +20,44 @@ func Alloc[T Element](g *Group, n int) ([]T, error) {
 		return make([]T, n), nil
 	}
 	b, err := g.alloc.Alloc(n * dtypeOf[T]().Size())
-	var pe *plan.PeerError
-	if errors.As(err, &pe) { // the others are handed the memory: one of them is gone
-		g.findCause(&job{}, lift(err, g.sharers))
-		return nil, g.refuse(fmt.Sprintf("alloc of %d %v", n, dtypeOf[T]()))
-	}
 	if err != nil {
-		return nil, err
+		return nil, g.handing(err, fmt.Sprintf("alloc of %d %v", n, dtypeOf[T]()))
 	}
 	return elements[T](b)[:n], nil
+}
+
+// handing is the error of handing memory to the others: if it is about one of them, that one is gone.
+func (g *Group) handing(err error, call string) error {
+	var pe *plan.PeerError
+	if !errors.As(err, &pe) {
+		return err
+	}
+	g.findCause(&job{}, lift(err, g.sharers))
+	return g.refuse(call)
+}
+
+// Show lets the ranks on this host read a segment of the caller's in place: from then on large calls with buffers that lie in it are not
+// copied through shared memory of the group's, and nobody but its owner can store into it. It must be a Memfd (else plan.ErrBadCall), and stay
+// mapped until the group is closed. The others can read all of it. Each segment is shown once, again does nothing. Where nobody
+// shares this host nothing happens. Any goroutine may call it, and ranks need not do so alike.
+func (g *Group) Show(s *shm.Segment) error {
+	if g.alloc == nil {
+		return nil
+	}
+	if err := g.alloc.Show(s); err != nil {
+		return g.handing(err, fmt.Sprintf("show of %d bytes", s.Size()))
+	}
+	return nil
+}
+
+// Copied says how many large contributions to calls this rank has copied through shared memory so far, and how many were read where they
+// lay. It waits for the call under way.
+func (g *Group) Copied() (staged, inPlace uint64) {
+	if g.alloc == nil {
+		return 0, 0
+	}
+	s := g.alloc.Stats()
+	return s.Staged, s.Direct
 }
 
 // Free gives back what Alloc gave, the whole of it. No call may be using it.

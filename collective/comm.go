@@ -3,7 +3,9 @@ package collective
 import (
 	"context"
 
+	"github.com/ringside-go/ringside/collective/host"
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/shm"
 )
 
 // comm moves and folds bytes among ranks 0..n-1: the method set of host.Comm and wide.Comm, and of what this package
@@ -26,10 +28,12 @@ type comm interface {
 	Close() error
 }
 
-// allocator is a comm that gives memory which the others on its host can read in place.
+// allocator is a comm that gives memory which the others on its host can read in place, and has them read what was shown to them there.
 type allocator interface {
 	Alloc(n int) ([]byte, error)
 	Free(b []byte) error
+	Show(s *shm.Segment) error
+	Stats() host.Stats
 }
 
 // solo is a comm of one rank: what it reduces and gathers is its own.

@@ -243,6 +243,8 @@ func (s *session) start(ctx context.Context, step *carriedStep, ids []uint64, fa
 			r.Src, r.Dst = make([]byte, in), make([]byte, out)
 		} else {
 			r.Src, r.Dst = bytesOf(u.src, in), bytesOf(u.dst, out)
+			s.expose(s.groups[c.Dim], u.src)
+			s.expose(s.groups[c.Dim], u.dst)
 		}
 		s.calls++
 		u.moved = sent(c, m, s.mesh.Coord(s.place, c.Dim))
@@ -285,6 +287,22 @@ func (s *session) buffers(u *underway, id uint64, in, out int, inPlace bool) err
 		return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 	}
 	return nil
+}
+
+// exposeBytes is from what size on a tensor is shown to the others: smaller ones go beside a flag, or through a slot once.
+const exposeBytes = 8 << 10
+
+// expose lets the workers of g that share this host read the memory that a block of ours lies in, so that a collective takes it from there: they map
+// it for reading, each segment once. The block stays as it is until the collective has ended here, which is after the last of them has read
+// it: underway has a reference to it. A client's memory they can't read, nor what could be taken away under their eyes; that is
+// copied, as for those on other hosts.
+func (s *session) expose(g *collective.Group, b *shm.Block) {
+	if b == nil || b.ReadOnly() || b.Len() < exposeBytes {
+		return
+	}
+	if seg, err := s.w.dev.Arena().Segment(b.Handle().Segment); err == nil && seg.Backing() == shm.Memfd {
+		_ = g.Show(seg) // who can't be reached fails the call that comes next
+	}
 }
 
 func (u *underway) release() {

@@ -1,0 +1,136 @@
+package worker
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/shard"
+)
+
+// moveOnce has every session carry out one collective on its in, which has the length of a rank's part, and returns what each has then.
+func moveOnce(t *testing.T, sessions []*session, kind plan.Kind, m shard.Move, in func(rank, i int) float32) [][]float32 {
+	t.Helper()
+	group := make([]int, len(sessions))
+	for r := range group {
+		group[r] = r
+	}
+	m.In, m.Out = 0, 1
+	c := &shard.Collective{Kind: kind, Op: plan.Sum, DType: tensor.F32, Scale: 1, Group: group, Moves: []shard.Move{m}}
+	steps := []carriedStep{
+		{Step: &shard.Step{Kind: shard.Start, Collective: c}, ends: []bool{kind == plan.AllReduce}},
+		{Step: &shard.Step{Kind: shard.Wait, Collective: c, Frees: []shard.Value{0}}},
+	}
+	p := &shard.Plan{Inputs: make([]shard.Placed, 1), Outputs: []shard.Output{{Value: 1}}}
+	out := make([][]float32, len(sessions))
+	together(sessions, func(rank int, s *session) {
+		b, err := s.w.dev.Arena().Alloc(4 * m.InShape.Elems())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for i := range m.InShape.Elems() {
+			binary.LittleEndian.PutUint32(b.Bytes()[4*i:], math.Float32bits(in(rank, i)))
+		}
+		id, err := s.keep(tensor.F32, m.InShape, b)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		made, err := s.carry(t.Context(), &carried{plan: p, steps: steps, values: 2}, []uint64{id}, nil, nil)
+		if err != nil {
+			t.Errorf("%v, rank %d: %v", kind, rank, err)
+			return
+		}
+		v, _ := s.space.Lookup(made[0])
+		for i := range m.OutShape.Elems() {
+			out[rank] = append(out[rank], math.Float32frombits(binary.LittleEndian.Uint32(v.Block.Bytes()[4*i:])))
+		}
+		s.space.Free(made[0])
+	})
+	return out
+}
+
+// TestCollectivesTakeTensorsWhereTheyLie: nothing that the workers of one host have in their arenas is copied on its way, but for all-reduces of less
+// than a megabyte; and what they moved is right.
+func TestCollectivesTakeTensorsWhereTheyLie(t *testing.T) {
+	for _, ranks := range []int{2, 3} {
+		sessions := teamOf(t, ranks)
+		const part = 128<<10 + 16 // elements
+		whole, counts := ranks*part, make([]int, ranks)
+		for r := range counts {
+			counts[r] = part
+		}
+		in := func(rank, i int) float32 { return float32(rank*1000 + i%1000) }
+		sum := func(i int) (x float32) {
+			for r := range ranks {
+				x += in(r, i)
+			}
+			return x
+		}
+		for kind, c := range map[plan.Kind]struct {
+			move shard.Move
+			want func(rank, i int) float32
+		}{
+			plan.AllReduce: {shard.Move{InShape: tensor.Shape{3 * part}, OutShape: tensor.Shape{3 * part}},
+				func(_, i int) float32 { return sum(i) }},
+			plan.AllGather: {shard.Move{InShape: tensor.Shape{part}, OutShape: tensor.Shape{whole}, Recv: counts},
+				func(_, i int) float32 { return in(i/part, i%part) }},
+			plan.ReduceScatter: {shard.Move{InShape: tensor.Shape{whole}, OutShape: tensor.Shape{part}, Send: counts},
+				func(rank, i int) float32 { return sum(rank*part + i) }},
+			plan.AllToAll: {shard.Move{InShape: tensor.Shape{whole}, OutShape: tensor.Shape{whole}, Send: counts, Recv: counts},
+				func(rank, i int) float32 { return in(i/part, rank*part+i%part) }},
+		} {
+			got := moveOnce(t, sessions, kind, c.move, in)
+			for rank := range got {
+				for i, x := range got[rank] {
+					if want := c.want(rank, i); x != want {
+						t.Fatalf("%v of %d workers: element %d of rank %d is %v, expected %v", kind, ranks, i, rank, x, want)
+					}
+				}
+			}
+		}
+		for rank, s := range sessions {
+			if staged, inPlace := s.groups[0].Copied(); staged != 0 || inPlace != 4 {
+				t.Errorf("rank %d of %d: %d staged, %d in place, expected 0 and 4", rank, ranks, staged, inPlace)
+			}
+		}
+		small := shard.Move{InShape: tensor.Shape{part / 2}, OutShape: tensor.Shape{part / 2}}
+		moveOnce(t, sessions, plan.AllReduce, small, in)
+		if staged, _ := sessions[0].groups[0].Copied(); staged != 1 {
+			t.Errorf("an all-reduce of %d bytes: %d staged, expected 1", 2*part, staged)
+		}
+	}
+}
+
+// TestCollectivesOfMemoryThatCanShrink: an arena in files that somebody can cut off is not shown.
+func TestCollectivesOfMemoryThatCanShrink(t *testing.T) {
+	sessions := teamOf(t, 2)
+	dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: shm.Options{Backing: shm.Tmpfs, Dir: t.TempDir()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sessions[1]
+	s.space.Close()
+	old := s.w.dev
+	s.w.dev = CPU(dev)
+	s.space = s.w.dev.Open()
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const n = 512 << 10
+	m := shard.Move{InShape: tensor.Shape{n}, OutShape: tensor.Shape{n}}
+	got := moveOnce(t, sessions, plan.AllReduce, m, func(rank, i int) float32 { return float32(rank + i) })
+	for rank := range got {
+		if len(got[rank]) != n || got[rank][n-1] != 2*n-1 {
+			t.Errorf("rank %d has %v elements", rank, len(got[rank]))
+		}
+		if staged, inPlace := sessions[rank].groups[0].Copied(); staged != 1 || inPlace != 0 {
+			t.Errorf("rank %d: %d staged, %d in place, expected 1 and 0", rank, staged, inPlace)
+		}
+	}
+}
