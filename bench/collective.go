@@ -171,8 +171,8 @@ func (b *collectiveBook) add(c collectiveCase, side string, got outcome) {
 // page is one round: what each side said of each case.
 type page map[cell]outcome
 
-// measureRound has every side measure once.
-func measureRound(ctx context.Context, o *Options, ranks int, cases []collectiveCase, sides []collectiveSide) (page, error) {
+// measureRound has every side measure once, at a placement of the cores if there is one to choose.
+func measureRound(ctx context.Context, o *Options, ranks int, cases []collectiveCase, sides []collectiveSide, p *placement) (page, error) {
 	round := page{}
 	for _, s := range sides {
 		began := time.Now()
@@ -185,7 +185,7 @@ func measureRound(ctx context.Context, o *Options, ranks int, cases []collective
 		if len(mine) == 0 {
 			continue
 		}
-		got, err := s.run(ctx, ranks, mine)
+		got, err := p.run(ctx, s, ranks, mine)
 		if err == nil && len(got) != len(mine) {
 			err = fmt.Errorf("%d cases measured, expected %d", len(got), len(mine))
 		}
@@ -239,12 +239,13 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 	rounds := o.rounds(collectiveRounds)
 	for _, n := range ranks {
 		cases := o.Collective.cases(n)
+		p := &placement{again: 3 * (rounds - 1)}
 		for done, again := 0, rounds/2; done < rounds; {
 			before, err := lineTime(ctx, o, line)
 			if err != nil {
 				return nil, err
 			}
-			round, err := measureRound(ctx, o, n, cases, sides)
+			round, err := measureRound(ctx, o, n, cases, sides, p)
 			if err != nil {
 				return nil, err
 			}

@@ -52,7 +52,7 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 	rounds := o.rounds(collectiveRounds)
 	for done := range rounds {
 		for _, n := range ranks {
-			round, err := measureRound(ctx, o, n, choice.cases(n), sides)
+			round, err := measureRound(ctx, o, n, choice.cases(n), sides, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -107,7 +107,7 @@ func hostTraffic(ctx context.Context, o *Options, hosts [2]*nettest.Host, ranks 
 		return 0, err
 	}
 	c := collectiveCase{ranks, "allreduce", "f32", size, false}
-	got, err := playCollective(ctx, o, ranks, []collectiveCase{c}, onHosts(hosts, ranks))
+	got, err := playCollective(ctx, o, ranks, []collectiveCase{c}, false, onHosts(hosts, ranks))
 	if err != nil {
 		return 0, err
 	}
@@ -134,7 +134,7 @@ func hostSides(ctx context.Context, o *Options, dir string, hosts [2]*nettest.Ho
 	var sides []collectiveSide
 	if o.Collective.wants(sideOurs) {
 		sides = append(sides, collectiveSide{sideOurs, mpiCan, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-			return playCollective(ctx, o, ranks, cases, onHosts(hosts, ranks))
+			return playCollective(ctx, o, ranks, cases, false, onHosts(hosts, ranks))
 		}})
 	}
 	path, err := compileMPI(ctx, o, dir)

@@ -17,8 +17,9 @@ import (
 	"github.com/ringside-go/ringside/net/route"
 )
 
-// playCollective has processes of this binary measure the cases. host, if not nil, is where rank r runs.
-func playCollective(ctx context.Context, o *Options, ranks int, cases []collectiveCase, host func(r int) *nettest.Host) ([]outcome, error) {
+// playCollective has processes of this binary measure the cases, as persistent calls or as plain ones. host, if not nil, is where rank r runs.
+func playCollective(ctx context.Context, o *Options, ranks int, cases []collectiveCase, persistent bool,
+	host func(r int) *nettest.Host) ([]outcome, error) {
 	dir, err := os.MkdirTemp("", "ringside-bench-")
 	if err != nil {
 		return nil, err
@@ -26,7 +27,7 @@ func playCollective(ctx context.Context, o *Options, ranks int, cases []collecti
 	defer os.RemoveAll(dir)
 	roles := make([]role, ranks)
 	for r := range roles {
-		roles[r] = role{Part: "collective", Addr: dir, Count: o.work(budgetMS), Rank: r, Ranks: ranks, Cases: caseArgs(cases), Core: -1, Measures: r == 0}
+		roles[r] = role{Part: "collective", Addr: dir, Count: o.work(budgetMS), Rank: r, Ranks: ranks, Cases: caseArgs(cases), Core: -1, Measures: r == 0, Persistent: persistent}
 		if ranks <= runtime.NumCPU() {
 			roles[r].Core = r
 		}
@@ -71,11 +72,11 @@ func collectiveRank(a *actor) error {
 		var got outcome
 		switch budget := float64(a.Count) * 1e-3; c.dtype {
 		case "f16":
-			got, err = measureCollective(ctx, g, c, budget, perTick, collective.ToFloat16)
+			got, err = measureCollective(ctx, g, c, a.Persistent, budget, perTick, collective.ToFloat16)
 		case "bf16":
-			got, err = measureCollective(ctx, g, c, budget, perTick, collective.ToBFloat16)
+			got, err = measureCollective(ctx, g, c, a.Persistent, budget, perTick, collective.ToBFloat16)
 		default:
-			got, err = measureCollective(ctx, g, c, budget, perTick, func(x float32) float32 { return x })
+			got, err = measureCollective(ctx, g, c, a.Persistent, budget, perTick, func(x float32) float32 { return x })
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", arg, err)
@@ -145,7 +146,7 @@ func exchangeFiles(ctx context.Context, prefix string, rank, ranks int, mine []b
 const smallTimed = 8192
 
 // measureCollective is the loop of floor/collective.c.
-func measureCollective[T collective.Element](ctx context.Context, g *collective.Group, c collectiveCase, budget, perTick float64,
+func measureCollective[T collective.Element](ctx context.Context, g *collective.Group, c collectiveCase, persistent bool, budget, perTick float64,
 	from func(float32) T) (outcome, error) {
 	n := max(c.bytes/elementSize[T](), g.Size())
 	each := n / g.Size()
@@ -154,20 +155,9 @@ func measureCollective[T collective.Element](ctx context.Context, g *collective.
 		return outcome{}, err
 	}
 	defer free()
-	var call func() error
-	switch c.op {
-	case "allreduce":
-		call = func() error { return collective.AllReduce(ctx, g, in, in, collective.Sum) }
-	case "reducescatter":
-		all := in[:each*g.Size()]
-		call = func() error { return collective.ReduceScatter(ctx, g, out, all, collective.Sum) }
-	case "allgather":
-		all, mine := in[:each*g.Size()], in[each*g.Rank():each*(g.Rank()+1)]
-		call = func() error { return collective.AllGather(ctx, g, all, mine) }
-	case "broadcast":
-		call = func() error { return collective.Broadcast(ctx, g, in, 0) }
-	default:
-		call = func() error { return g.Barrier(ctx) }
+	call, err := collectiveCall(ctx, g, c.op, in, out, persistent)
+	if err != nil {
+		return outcome{}, err
 	}
 	worst := func(x float64) (float64, error) {
 		all := []float64{x}
@@ -231,6 +221,37 @@ func measureCollective[T collective.Element](ctx context.Context, g *collective.
 		}
 	}
 	return got, nil
+}
+
+// collectiveCall is the call that is timed: out has a rank's part of in.
+func collectiveCall[T collective.Element](ctx context.Context, g *collective.Group, op string, in, out []T, persistent bool) (func() error, error) {
+	each := len(out)
+	all, mine := in[:each*g.Size()], in[each*g.Rank():each*(g.Rank()+1)]
+	if persistent {
+		p, err := g.BarrierInit(), error(nil)
+		switch op {
+		case "allreduce":
+			p, err = collective.AllReduceInit(g, in, in, collective.Sum)
+		case "reducescatter":
+			p, err = collective.ReduceScatterInit(g, out, all, collective.Sum)
+		case "allgather":
+			p, err = collective.AllGatherInit(g, all, mine)
+		case "broadcast":
+			p, err = collective.BroadcastInit(g, in, 0)
+		}
+		return func() error { return p.Run(ctx) }, err
+	}
+	switch op {
+	case "allreduce":
+		return func() error { return collective.AllReduce(ctx, g, in, in, collective.Sum) }, nil
+	case "reducescatter":
+		return func() error { return collective.ReduceScatter(ctx, g, out, all, collective.Sum) }, nil
+	case "allgather":
+		return func() error { return collective.AllGather(ctx, g, all, mine) }, nil
+	case "broadcast":
+		return func() error { return collective.Broadcast(ctx, g, in, 0) }, nil
+	}
+	return func() error { return g.Barrier(ctx) }, nil
 }
 
 func elementSize[T collective.Element]() int {

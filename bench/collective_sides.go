@@ -43,7 +43,13 @@ func collectiveSides(ctx context.Context, o *Options, dir string) ([]collectiveS
 	if o.Collective.wants(sideOurs) {
 		any := func(collectiveCase) bool { return true }
 		sides = append(sides, collectiveSide{sideOurs, any, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-			return playCollective(ctx, o, ranks, cases, nil)
+			return playCollective(ctx, o, ranks, cases, false, nil)
+		}})
+	}
+	if o.Collective.wants(sidePersistent) {
+		small := func(c collectiveCase) bool { return c.ranks == 2 && c.bytes < largeCall } // of larger ones what is saved can't be seen
+		sides = append(sides, collectiveSide{sidePersistent, small, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
+			return playCollective(ctx, o, ranks, cases, true, nil)
 		}})
 	}
 	mpi, err := collectiveMPI(ctx, o, dir)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -53,6 +54,9 @@ func TestCollectiveBars(t *testing.T) {
 			private.private = true
 			b.add(private, sideFloor, outcome{20, 0, 10})
 			b.add(private, sideOurs, outcome{25 + float64(i), 0, 10})
+			if n < largeCall {
+				b.add(private, sidePersistent, outcome{22, 0, 10})
+			}
 			if n < largeCall { // the private ones alone are complete
 				b.add(private, sideMPI+"cma", outcome{mpi[0], 0, 10})
 				continue
@@ -79,11 +83,12 @@ func TestCollectiveBars(t *testing.T) {
 		value float64
 		ok    bool
 	}{
-		"allreduce_large_over_floor":     {1.25, false},
-		"allreduce_openmpi_ratio":        {1 / ((10./40 + 10./30) / 2), true},
-		"allreduce_staged_over_floor":    {1.275, true},
-		"allreduce_staged_openmpi_ratio": {1 / ((25./40 + 26./30) / 2), true},
-		"allreduce_f16_small_over_floor": {1.25, true},
+		"allreduce_large_over_floor":             {1.25, false},
+		"allreduce_openmpi_ratio":                {1 / ((10./40 + 10./30) / 2), true},
+		"allreduce_staged_over_floor":            {1.275, true},
+		"allreduce_staged_over_floor_persistent": {1.1, true},
+		"allreduce_staged_openmpi_ratio":         {1 / ((25./40 + 26./30) / 2), true},
+		"allreduce_f16_small_over_floor":         {1.25, true},
 	} {
 		if x, there := got[name]; !there || math.Abs(x.Value-want.value) > 1e-9 || x.OK != want.ok {
 			t.Errorf("%s: %+v, want %v", name, x, want)
@@ -92,6 +97,41 @@ func TestCollectiveBars(t *testing.T) {
 	}
 	if len(got) > 0 {
 		t.Errorf("bars of what was not measured: %v", got)
+	}
+}
+
+// TestPlacement: a side that was measured far is measured again, as often as may be.
+func TestPlacement(t *testing.T) {
+	cases := []collectiveCase{{2, "allreduce", "f32", 4, false}}
+	for _, c := range []struct {
+		name   string
+		ranks  int
+		again  int
+		probes []float64 // by run, before and after
+		runs   int
+	}{
+		{sideFloor, 2, 9, []float64{0.04, 0.05}, 1},
+		{sideOurs, 2, 9, []float64{0.3, 0.3, 0.09, 0.2, 0.08, 0.09}, 3},
+		{sidePersistent, 2, 1, []float64{0.3, 0.3, 0.3, 0.3}, 2},
+		{sideMPI + "cma", 2, 9, nil, 1},
+		{sideOurs, 4, 9, nil, 1},
+	} {
+		runs := 0
+		s := collectiveSide{name: c.name, run: func(_ context.Context, _ int, given []collectiveCase) ([]outcome, error) {
+			runs++
+			got := make([]outcome, len(given))
+			for i := range got {
+				got[i] = outcome{float64(runs), 0, 1}
+			}
+			if c.probes != nil {
+				got[0].micros, got[len(got)-1].micros = c.probes[2*runs-2], c.probes[2*runs-1]
+			}
+			return got, nil
+		}}
+		got, err := (&placement{c.again}).run(t.Context(), s, c.ranks, cases)
+		if err != nil || runs != c.runs || len(got) != 1 || got[0].micros != float64(runs) {
+			t.Errorf("%s of %d ranks: %v after %d runs, %v, expected the one of run %d", c.name, c.ranks, got, runs, err, c.runs)
+		}
 	}
 }
 

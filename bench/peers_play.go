@@ -45,6 +45,8 @@ type role struct {
 	Ranks int      `json:"ranks,omitempty"`
 	Cases []string `json:"cases,omitempty"`
 
+	Persistent bool `json:"persistent,omitempty"` // the cases are calls of that kind
+
 	Host     *nettest.Host `json:"-"` // where it runs; nil: here
 	Files    []*os.File    `json:"-"`
 	Measures bool          `json:"-"`
