@@ -18,7 +18,8 @@
 //	tensor/compile    a program becomes a plan: lifetimes, views, buffers
 //	tensor/cpu        the engine on cores; tensor/cpu/kernel its loops
 //	tensor/enginetest what every engine must do, and a slow one to compare with
-//	tensor/shard      a program becomes programs for several workers, and collectives between them
+//	tensor/shard      a program becomes programs for several workers, and collectives between them;
+//	                  tensor/shard/config the file that says how tensors lie
 //	tensor/autograd   gradients
 //	tensor/nn         modules and losses; tensor/nn/model whole models
 //	tensor/optim      optimizers and schedules

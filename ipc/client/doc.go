@@ -8,8 +8,9 @@
 // nobody asks. Everything else rides along in the Run: uploads as handles, ids to free, results
 // given back.
 //
-// With a worker of this host, and a dispatcher of this host, a session of one worker has a conn of its own with it (own.go): a
-// round is then one message there and one back between two processes. Otherwise the dispatcher forwards.
+// Where the dispatcher and all workers are of this host, a session has a conn of its own with its worker, the first of several (own.go): a
+// round is then one message there and one back between two processes; the first worker passes messages on to the others. Otherwise
+// the dispatcher forwards.
 //
 // # Memory
 //

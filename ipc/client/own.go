@@ -10,7 +10,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// A session of one worker of this host has a conn of its own with it, over which all goes but what is about the session itself:
+// A session whose workers are of this host has a conn of its own with its worker, the first of several, over which all goes but what is
+// about the session itself and what the other workers answer:
 // that it is open, and why it is over, say the worker and the dispatcher through the conn with the dispatcher.
 //
 // What the worker answered before the dispatcher said anything is taken in before what the dispatcher said: the answer to a

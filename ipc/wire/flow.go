@@ -1,7 +1,8 @@
 package wire
 
 // Flow tells the dispatcher that enough of a session waits at its worker, or that there is
-// room again. What is on its way meanwhile is taken.
+// room again. What is on its way meanwhile is taken. Without Stop it also answers RunTurn:
+// the batch has begun.
 //
 //	session uint64, stop uint8
 type Flow struct {

@@ -1,7 +1,8 @@
 package wire
 
-// Meet is what one worker of a session has to say to the others before they have conns of their own: addresses. The
-// dispatcher hands it to all of them but the one it came from.
+// Meet is what one worker of a session has to say to the others before they have conns of their own: addresses, or that
+// the descriptor of a conn for the first of them comes along. The dispatcher hands it to all of them but the one it came from, the
+// descriptor to the first alone.
 //
 //	session uint64, rank uvarint, group uvarint, round uvarint, data bytes
 type Meet struct {

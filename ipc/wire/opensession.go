@@ -7,7 +7,7 @@ type OpenSession struct {
 	Session uint64
 	Quota   uint64 // bytes of tensors it may hold; 0: as the worker likes
 	Apart   bool   // client and worker share no memory, says the dispatcher: blocks go over a conn of their own
-	Direct  bool   // the client takes a conn of its own with the worker, and the dispatcher sees none in the way of it
+	Direct  bool   // the client takes a conn of its own with its worker, the first of several; the dispatcher knows of nothing against it
 	Workers uint32 // how many run the session together; 0 and 1: one
 	Rank    uint32 // which of them this worker is, says the dispatcher
 	Key     []byte // what the session's workers know of each other, says the dispatcher: their conns' secret

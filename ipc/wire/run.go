@@ -26,7 +26,7 @@ const (
 //	of each upload: id as zigzag(id - base), value; returns; forget
 //
 // last base is the base of the run that ids and scalars are predicted from, 0 when they are not.
-// With everything predicted a Run is some 70 bytes and 8 for each scalar that changed.
+// With everything predicted a Run is some 50 bytes, 8 for each scalar that changed and 32 for an upload of two dims.
 type Run struct {
 	Session uint64
 	Seq     uint64 // counts the session's runs; a Done names it

@@ -8,7 +8,8 @@
 //
 // except for the handshake (Hello, Welcome, Refuse), which begins with [Magic] and the
 // version. A client sends session 0 or whatever it likes; the dispatcher overwrites these
-// eight bytes in place when it forwards ([SetSession]), and needs to read nothing else.
+// eight bytes in place when it forwards ([SetSession]). In what it forwards it sets one flag
+// more ([SetTurn]), counts the tensors' bytes ([Payload]) and reads addresses (Link).
 //
 // Counts and small numbers are unsigned varints (encoding/binary), signed ones zigzag.
 // Every count and length is limited by a constant of this package and checked against the

@@ -56,7 +56,7 @@ func (f Fused) String() string {
 	return [...]string{"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad", "loss_grad", "adamw_all", "tiles_fold", "epilogue", "adamw_product"}[f]
 }
 
-// Inst is an operation within Tiles. Its arguments are those of the operation: In[k] >= 0 is the step's operand of that
+// Inst is an operation within Tiles, TilesFold or Epilogue. Its arguments are those of the operation: In[k] >= 0 is the step's operand of that
 // number, below 0 the result of Body[-1-In[k]].
 type Inst struct {
 	Instr int

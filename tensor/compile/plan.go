@@ -53,7 +53,7 @@ type Step struct {
 
 	Fused Fused
 	Also  []Operand // further outputs
-	Body  []Inst    // of Tiles
+	Body  []Inst    // of Tiles, TilesFold and Epilogue
 }
 
 // OutputOf is a kept result.

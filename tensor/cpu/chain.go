@@ -21,8 +21,8 @@ type chainStep struct {
 }
 
 // stretch is how many elements go by in one call where all operands are contiguous and nothing goes through scratch: far
-// more than a tile, because what a call reads first is fetched only when the core has left the call before. Of three
-// operands and a result in the third-level cache, tiles took 2.5 times as long.
+// more than a tile, because what a call reads first is fetched only when the core has left the call before. A chain of six
+// operations on 4 MiB in the third-level cache took 1.6 times as long by tiles.
 const stretch = 64 * tile
 
 // chainCode is the code of an operation with the accumulator as its first operand, and with it as the second.

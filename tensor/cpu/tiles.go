@@ -109,7 +109,7 @@ func (d *Device) tileProgram(s *compile.Step, n nest, fold *tileFold) *tileProgr
 	return p
 }
 
-// room is n words of scratch.
+// room reserves a tile of elements of so many bytes each, and returns where it begins, in words.
 func (p *tileProgram) room(width int) int {
 	at := p.words
 	p.words += tile * width / 8

@@ -15,7 +15,7 @@ type Stage struct {
 }
 
 // StagedLayout says on which stage a tensor is and how it lies there. Stage is AnyStage for a tensor that is nowhere yet: it is
-// put on the stage that reads it first.
+// put on the stage of its signal, else on that which reads it first.
 type StagedLayout struct {
 	Stage  int
 	Layout Layout
