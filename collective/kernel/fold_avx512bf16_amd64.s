@@ -156,20 +156,19 @@ two_fetched:
 two_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K2
-	VFPCLASSPSZ $0xa1, Z2, K3
-	VFPCLASSPSZ $0xa1, Z3, K4
-	KORW        K3, K4, K3
-	VFPCLASSPSZ $0xa1, Z4, K4
-	VFPCLASSPSZ $0xa1, Z5, K5
-	KORW        K4, K5, K4
-	VFPCLASSPSZ $0xa1, Z6, K5
-	VFPCLASSPSZ $0xa1, Z7, K6
-	KORW        K5, K6, K5
-	KORW        K2, K3, K2
-	KORW        K4, K5, K4
-	KORW        K2, K4, K2
-	KORTESTW    K2, K2
+	KORTESTW    K3, K2
+	JNZ         two_unlike
+	VFPCLASSPSZ $0xa1, Z2, K2
+	VFPCLASSPSZ $0xa1, Z3, K3
+	KORTESTW    K3, K2
+	JNZ         two_unlike
+	VFPCLASSPSZ $0xa1, Z4, K2
+	VFPCLASSPSZ $0xa1, Z5, K3
+	KORTESTW    K3, K2
+	JNZ         two_unlike
+	VFPCLASSPSZ $0xa1, Z6, K2
+	VFPCLASSPSZ $0xa1, Z7, K3
+	KORTESTW    K3, K2
 	JNZ         two_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -270,20 +269,19 @@ several_sources:
 several_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K2
-	VFPCLASSPSZ $0xa1, Z2, K3
-	VFPCLASSPSZ $0xa1, Z3, K4
-	KORW        K3, K4, K3
-	VFPCLASSPSZ $0xa1, Z4, K4
-	VFPCLASSPSZ $0xa1, Z5, K5
-	KORW        K4, K5, K4
-	VFPCLASSPSZ $0xa1, Z6, K5
-	VFPCLASSPSZ $0xa1, Z7, K6
-	KORW        K5, K6, K5
-	KORW        K2, K3, K2
-	KORW        K4, K5, K4
-	KORW        K2, K4, K2
-	KORTESTW    K2, K2
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z2, K2
+	VFPCLASSPSZ $0xa1, Z3, K3
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z4, K2
+	VFPCLASSPSZ $0xa1, Z5, K3
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z6, K2
+	VFPCLASSPSZ $0xa1, Z7, K3
+	KORTESTW    K3, K2
 	JNZ         several_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -354,8 +352,7 @@ one_sources:
 one_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K2
-	KORTESTW    K2, K2
+	KORTESTW    K3, K2
 	JNZ         one_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -410,8 +407,7 @@ last_sources:
 last_whole:
 	VFPCLASSPSZ $0xa1, Z0, K3
 	VFPCLASSPSZ $0xa1, Z1, K4
-	KORW        K3, K4, K3
-	KORTESTW    K3, K3
+	KORTESTW    K4, K3
 	JNZ         last_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -704,20 +700,19 @@ several_sources:
 several_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K2
-	VFPCLASSPSZ $0xa1, Z2, K3
-	VFPCLASSPSZ $0xa1, Z3, K4
-	KORW        K3, K4, K3
-	VFPCLASSPSZ $0xa1, Z4, K4
-	VFPCLASSPSZ $0xa1, Z5, K5
-	KORW        K4, K5, K4
-	VFPCLASSPSZ $0xa1, Z6, K5
-	VFPCLASSPSZ $0xa1, Z7, K6
-	KORW        K5, K6, K5
-	KORW        K2, K3, K2
-	KORW        K4, K5, K4
-	KORW        K2, K4, K2
-	KORTESTW    K2, K2
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z2, K2
+	VFPCLASSPSZ $0xa1, Z3, K3
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z4, K2
+	VFPCLASSPSZ $0xa1, Z5, K3
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z6, K2
+	VFPCLASSPSZ $0xa1, Z7, K3
+	KORTESTW    K3, K2
 	JNZ         several_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -788,8 +783,7 @@ one_sources:
 one_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K2
-	KORTESTW    K2, K2
+	KORTESTW    K3, K2
 	JNZ         one_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -844,8 +838,7 @@ last_sources:
 last_whole:
 	VFPCLASSPSZ $0xa1, Z0, K3
 	VFPCLASSPSZ $0xa1, Z1, K4
-	KORW        K3, K4, K3
-	KORTESTW    K3, K3
+	KORTESTW    K4, K3
 	JNZ         last_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -1096,20 +1089,19 @@ several_sources:
 several_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K2
-	VFPCLASSPSZ $0xa1, Z2, K3
-	VFPCLASSPSZ $0xa1, Z3, K4
-	KORW        K3, K4, K3
-	VFPCLASSPSZ $0xa1, Z4, K4
-	VFPCLASSPSZ $0xa1, Z5, K5
-	KORW        K4, K5, K4
-	VFPCLASSPSZ $0xa1, Z6, K5
-	VFPCLASSPSZ $0xa1, Z7, K6
-	KORW        K5, K6, K5
-	KORW        K2, K3, K2
-	KORW        K4, K5, K4
-	KORW        K2, K4, K2
-	KORTESTW    K2, K2
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z2, K2
+	VFPCLASSPSZ $0xa1, Z3, K3
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z4, K2
+	VFPCLASSPSZ $0xa1, Z5, K3
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z6, K2
+	VFPCLASSPSZ $0xa1, Z7, K3
+	KORTESTW    K3, K2
 	JNZ         several_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -1186,8 +1178,7 @@ one_sources:
 one_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K2
-	KORTESTW    K2, K2
+	KORTESTW    K3, K2
 	JNZ         one_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -1248,8 +1239,7 @@ last_sources:
 last_whole:
 	VFPCLASSPSZ $0xa1, Z0, K3
 	VFPCLASSPSZ $0xa1, Z1, K4
-	KORW        K3, K4, K3
-	KORTESTW    K3, K3
+	KORTESTW    K4, K3
 	JNZ         last_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -1500,20 +1490,19 @@ several_sources:
 several_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K2
-	VFPCLASSPSZ $0xa1, Z2, K3
-	VFPCLASSPSZ $0xa1, Z3, K4
-	KORW        K3, K4, K3
-	VFPCLASSPSZ $0xa1, Z4, K4
-	VFPCLASSPSZ $0xa1, Z5, K5
-	KORW        K4, K5, K4
-	VFPCLASSPSZ $0xa1, Z6, K5
-	VFPCLASSPSZ $0xa1, Z7, K6
-	KORW        K5, K6, K5
-	KORW        K2, K3, K2
-	KORW        K4, K5, K4
-	KORW        K2, K4, K2
-	KORTESTW    K2, K2
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z2, K2
+	VFPCLASSPSZ $0xa1, Z3, K3
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z4, K2
+	VFPCLASSPSZ $0xa1, Z5, K3
+	KORTESTW    K3, K2
+	JNZ         several_unlike
+	VFPCLASSPSZ $0xa1, Z6, K2
+	VFPCLASSPSZ $0xa1, Z7, K3
+	KORTESTW    K3, K2
 	JNZ         several_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -1590,8 +1579,7 @@ one_sources:
 one_whole:
 	VFPCLASSPSZ $0xa1, Z0, K2
 	VFPCLASSPSZ $0xa1, Z1, K3
-	KORW        K2, K3, K2
-	KORTESTW    K2, K2
+	KORTESTW    K3, K2
 	JNZ         one_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0
@@ -1652,8 +1640,7 @@ last_sources:
 last_whole:
 	VFPCLASSPSZ $0xa1, Z0, K3
 	VFPCLASSPSZ $0xa1, Z1, K4
-	KORW        K3, K4, K3
-	KORTESTW    K3, K3
+	KORTESTW    K4, K3
 	JNZ         last_unlike
 
 	// VCVTNE2PS2BF16 Z0, Z1, Z0

