@@ -6,7 +6,7 @@ package kernel
 const (
 	depthMax = 512
 	colsMax  = 2048 // columns of b packed at a time: 4 MiB, at home in the third level cache
-	rowsMax  = 168  // rows of a packed at a time: 340 KiB, at home in the second level cache
+	rowsMax  = 182  // rows of a packed at a time: 380 KiB, at home in the second level cache
 	// shallowMax is up to how many rows of b are read where they lie, however many of a there are: what a panel has of them
 	// stays in the first level cache.
 	shallowMax = 64

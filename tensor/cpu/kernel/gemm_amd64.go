@@ -95,7 +95,7 @@ func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumu
 				p.add = 1
 			}
 			p.packColumns(d, j, nc)
-			step := rowsMax / mr * mr
+			step := ceil(ceil(m, ceil(m, rowsMax/mr*mr)), mr) * mr // even blocks: a few rows would wait for all of b
 			for i := 0; i < m; i += step {
 				p.block(i, min(step, m-i), d, j, nc)
 			}
