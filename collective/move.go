@@ -11,7 +11,7 @@ import (
 // Barrier returns on no rank before every rank has called it.
 func (g *Group) Barrier(ctx context.Context) error {
 	if g.short != nil && g.lane.enter(laneCall|laneHeld) {
-		err := g.runBound(ctx, &bound{prepared: g.short.barrier, kind: plan.Barrier}, ctx.Err())
+		err := g.runBound(ctx, &bound{prepared: g.short.barrier, kind: plan.Barrier}, true)
 		g.lane.leave()
 		return err
 	}

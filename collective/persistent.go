@@ -72,7 +72,7 @@ func (p *Persistent) Run(ctx context.Context) error {
 		j := p.job
 		return g.lane.do(ctx, &j)
 	}
-	err := g.runBound(ctx, &p.bound, nil)
+	err := g.runBound(ctx, &p.bound, false)
 	g.lane.leave()
 	return err
 }

@@ -114,7 +114,7 @@ func (g *Group) shortly(ctx context.Context, k shortKey, b *bound) (bool, error)
 			return false, nil
 		}
 	}
-	err := g.runBound(ctx, b, ctx.Err())
+	err := g.runBound(ctx, b, true)
 	g.lane.leave()
 	return true, err
 }
@@ -138,10 +138,11 @@ func (s *short) recall(k shortKey, dst, src []byte) *bound {
 	return b
 }
 
-// runBound is run of a prepared call. over is the error of a context that may not be over when the call begins.
-func (g *Group) runBound(ctx context.Context, b *bound, over error) error {
+// runBound is run of a prepared call. look: of none whose context is over when it begins.
+func (g *Group) runBound(ctx context.Context, b *bound, look bool) error {
 	q, seq := b.prepared, g.lane.calls()
-	if g.failure.Load() != nil || g.left.Load() != nil || over != nil {
+	q.Claim()
+	if g.failure.Load() != nil || g.left.Load() != nil || look && ctx.Err() != nil {
 		return g.endBound(ctx, q, seq, nil)
 	}
 	var err error

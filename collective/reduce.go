@@ -16,7 +16,7 @@ func AllReduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op) er
 			b = s.recall(k, bytesOf(dst), bytesOf(src))
 		}
 		if b != nil {
-			err := g.runBound(ctx, b, ctx.Err())
+			err := g.runBound(ctx, b, true)
 			if b == &s.large {
 				*b = bound{} // which would keep the buffers from the garbage collector
 			}

@@ -39,6 +39,17 @@ func (c *Comm) isBrief(call *plan.Call, n int) bool {
 	return call.Kind == plan.Barrier
 }
 
+// Claim, where the next call of the comm is a brief one of q, has the line that it will write fetched already: the caller has something to
+// do yet before the call. Who was first at the last meeting is the last to leave it; while it prepares the next, the other stands there
+// already, so the line comes with what that one has said. Zen 4, ns of a barrier and of an f32 sum of 4 B with cores near, medians of 200
+// blocks: 64 and 77 without, 60 and 67 with it; with cores far 261 and 298, 233 and 250. Claimed when the last meeting ends it is
+// too early (70 and 84): the other has not stored yet, and takes it back. Like a call, it is nothing for two goroutines.
+func (q *Prepared) Claim() {
+	if q.brief {
+		claim(q.comm.two.mine[(q.comm.epoch+1)&1])
+	}
+}
+
 // meetBrief is again and meet of a brief call before which there was no broadcast since the last meeting. It says word and returns what the
 // other has said. Of what it writes only the mark is waited for, by whoever comes later: so it is short up to there.
 func (q *Prepared) meetBrief(ctx context.Context, seq, word uint64) (uint64, error) {

@@ -21,6 +21,11 @@ func await(addr *uint64, want uint64, n int) bool
 //go:noescape
 func trade(mine, theirs *half, mark, word uint64, n int) (uint64, bool)
 
+// claim has the line of h fetched to be written to, and does not wait for it.
+//
+//go:noescape
+func claim(h *half)
+
 // fetch has the cache lines of b, which is not empty, fetched to be written to, and waits for none.
 //
 //go:noescape

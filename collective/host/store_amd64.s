@@ -53,6 +53,12 @@ come:
 	MOVB $1, ret1+48(FP)
 	RET
 
+// func claim(h *half)
+TEXT ·claim(SB), NOSPLIT, $0-8
+	MOVQ h+0(FP), AX
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x08 // PREFETCHW (AX)
+	RET
+
 // func fetch(b []byte)
 TEXT ·fetch(SB), NOSPLIT, $0-24
 	MOVQ b_base+0(FP), AX
