@@ -15,7 +15,7 @@ type Machine struct {
 	CPU          string // model, as the kernel names it
 	Cores        int    // that this process may use
 	MemoryGiB    float64
-	Kernel       string
+	Kernel       string // its version, without what a distribution adds
 }
 
 // ThisMachine looks at the machine. What it can't find out stays empty.
@@ -29,7 +29,8 @@ func ThisMachine() Machine {
 		}
 	}
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		m.Kernel = string(bytes.TrimSpace(b))
+		version, _, _ := bytes.Cut(bytes.TrimSpace(b), []byte("-"))
+		m.Kernel = string(version)
 	}
 	return m
 }
