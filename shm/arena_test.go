@@ -126,14 +126,26 @@ func TestBesideAToy(t *testing.T) {
 		for step := range 6000 {
 			if len(live) == 0 || rng.IntN(20) < 11 && total < 40<<20 {
 				n := size()
-				b := alloc(t, a, n)
+				shifted := rng.IntN(2) == 0
+				b, err := a.Alloc(n)
+				if shifted && err == nil {
+					b.Release()
+					b, err = a.AllocShifted(n, uint64(step))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
 				if b.Len() != n || len(b.Bytes()) != n || b.Refs() != 1 || b.ReadOnly() {
 					t.Fatalf("Alloc(%d): %d bytes, %d references", n, b.Len(), b.Refs())
 				}
 				h := b.Handle()
-				if h.Off%minBlock != 0 || h.Len != uint64(n) || n > maxSmall && h.Off%pageSize != 0 {
+				if h.Off%minBlock != 0 || h.Len != uint64(n) || n > maxSmall && !shifted && h.Off%pageSize != 0 {
 					t.Fatalf("Alloc(%d): handle %v", n, h)
 				}
+				if got, err := a.Block(h); err != nil || got != b {
+					t.Fatalf("Alloc(%d): its handle %v names %v, %v", n, h, got, err)
+				}
+				b.Release()
 				if k := bytes.Count(b.Bytes(), []byte{0}) + bytes.Count(b.Bytes(), []byte{mangle}); checked && k != n {
 					t.Fatalf("%d bytes of a block of %d are neither new nor released", n-k, n)
 				}
@@ -302,6 +314,47 @@ func TestCheckedFillsReleased(t *testing.T) {
 		if !bytes.Equal(mem, bytes.Repeat([]byte{mangle}, n)) {
 			t.Errorf("%d bytes released hold %x…", n, mem[:16])
 		}
+	}
+}
+
+// TestAllocShifted: large blocks of one size begin in different sets of a cache, and one fits where another was.
+func TestAllocShifted(t *testing.T) {
+	a := newArena(t, &ArenaOptions{First: 64 << 20})
+	const n, blocks = 1 << 20, 8
+	starts := map[uint64]bool{}
+	var all []*Block
+	for i := range blocks {
+		b, err := a.AllocShifted(n, uint64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := b.Handle()
+		starts[h.Off%pageSize] = true
+		if h.Off--; h.Len > 0 {
+			if _, err := a.Block(h); !errors.Is(err, ErrBounds) && !errors.Is(err, ErrNotLive) {
+				t.Errorf("a handle before a block's start: %v", err)
+			}
+		}
+		all = append(all, b)
+	}
+	if len(starts) != blocks {
+		t.Errorf("%d blocks begin at %d places of their pages: %v", blocks, len(starts), starts)
+	}
+	was := all[3].Handle().Off / pageSize
+	all[3].Release()
+	again, err := a.AllocShifted(n, 12345)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := again.Handle().Off / pageSize; at != was {
+		t.Errorf("a block as large as one that was freed at page %d lies at %d", was, at)
+	}
+	all[3] = again
+	for _, b := range all {
+		b.Release()
+	}
+	if err := a.check(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringside-go/ringside/shm"
@@ -49,6 +50,7 @@ type Device struct {
 	eager  bool   // share steps however small, for tests
 	noFuse bool
 	trace  func(p *compile.Plan, step int, took time.Duration)
+	made   atomic.Uint64 // blocks, whose starts are shifted against each other
 
 	mu    sync.Mutex // held while a program runs; what follows belongs to that
 	temp  *shm.Block // its temporaries
@@ -152,7 +154,7 @@ func (d *Device) alloc(n int) (*shm.Block, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	b, err := d.arena.Alloc(n)
+	b, err := d.arena.AllocShifted(n, d.made.Add(1))
 	switch {
 	case err == nil:
 		return b, nil
