@@ -49,7 +49,7 @@ func (c *Comm) foldSmall(dst, src []byte, from int) error {
 	}
 	c.stats.small++
 	c.stats.bytes += uint64(len(src))
-	if err := c.meet(); err != nil || len(dst) == 0 {
+	if err := c.meetFilling(inLine, len(src)); err != nil || len(dst) == 0 {
 		return err
 	}
 	to := from + len(dst)
@@ -81,6 +81,17 @@ func (c *Comm) foldSmall(dst, src []byte, from int) error {
 	}
 	c.fold.fold(c.call, c.takeOver(dst, 1-c.rank), r.srcs)
 	return nil
+}
+
+// meetFilling is meet after n bytes were put in a line or a flat slot. The other one of two ranks left its results in the slot of the next
+// epoch when that was used last (takeOver), so the lines are fetched back meanwhile, for a next call like this one; one that it still
+// stores to it takes once more. Zen 4, f32, cores near, medians of 150 blocks: 1 KiB 270 to 249 ns, 2 KiB 373 to 365, bf16 of 1 KiB 279
+// to 259; with cores far 2 KiB 1010 to 877.
+func (c *Comm) meetFilling(inLine bool, n int) error {
+	if inLine || c.n != 2 {
+		return c.meet()
+	}
+	return c.meetFetching(c.own.lines[c.epoch&1].flat[:n])
 }
 
 // takeOver is the destinations of a fold into dst that reads a slot of rank p, the other one of two: that slot, too, where vectors store
