@@ -359,5 +359,8 @@ func TestConformance(t *testing.T) {
 			})
 		}
 	}
+	if n == 0 {
+		t.Error("no case was among those taken")
+	}
 	t.Logf("%d cases", n)
 }

@@ -93,7 +93,7 @@ var defects = []covered{
 		"tensor/enginetest TestRunFindsMutants"}},
 }
 
-// TestIndex: the tests that are named are there.
+// TestIndex: the tests that are named are there, under these names. That they pass is for themselves to say.
 func TestIndex(t *testing.T) {
 	const root = "../.."
 	sources := map[string]string{} // of the folders, all files joined
@@ -133,8 +133,5 @@ func TestIndex(t *testing.T) {
 				t.Errorf("%s: no test %s in %s", c.what, test, dir)
 			}
 		}
-	}
-	if len(acceptance) != 13 {
-		t.Errorf("%d behaviours", len(acceptance))
 	}
 }
