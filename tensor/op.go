@@ -346,13 +346,3 @@ func Ops() []Op {
 	}
 	return l
 }
-
-// OpByName finds an operation by the name in the table.
-func OpByName(name string) (Op, bool) {
-	for _, o := range Ops() {
-		if opTable[o].Name == name {
-			return o, true
-		}
-	}
-	return OpInvalid, false
-}

@@ -34,9 +34,6 @@ var kindNames = [kinds]string{"no call", "all-reduce", "reduce", "reduce-scatter
 // Valid says whether k is one of the constants.
 func (k Kind) Valid() bool { return k < kinds }
 
-// Rooted says whether one rank of the call is special, Call.Root.
-func (k Kind) Rooted() bool { return k == Reduce || k == Broadcast || k == Scatter || k == Gather }
-
 // Paired says whether the call is between two ranks only.
 func (k Kind) Paired() bool { return k == Send || k == Recv }
 
@@ -62,7 +59,7 @@ type Call struct {
 	Op    Op
 	DType DType
 
-	// Root is the special rank of the kinds that are Rooted, else 0.
+	// Root is the special rank of Reduce, Broadcast, Scatter and Gather, else 0.
 	Root int32
 
 	// Count is the number of elements of the whole operation's longest buffer; for AllToAll with uneven counts, of

@@ -3,7 +3,7 @@ package wire
 // Kinds of memory that a segment can be.
 const (
 	MemoryHost uint8 = 0 // a file that the message's descriptor opens; Export is empty
-	MemoryCUDA uint8 = 1 // device memory; Export is its CUDA IPC handle; no descriptor
+	MemoryCUDA uint8 = 1 // reserved, nobody takes it: device memory; Export is its CUDA IPC handle; no descriptor
 )
 
 // Segment announces memory, before the first handle into it.

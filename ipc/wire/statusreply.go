@@ -47,10 +47,13 @@ func ParseStatusReply(src []byte, m *StatusReply) error {
 }
 
 // Get returns the counter of that name, 0 when there is none.
-func (m *StatusReply) Get(name string) uint64 {
-	for i := range m.Counters {
-		if m.Counters[i].Name == name {
-			return m.Counters[i].Value
+func (m *StatusReply) Get(name string) uint64 { return value(m.Counters, name) }
+
+// value is that of the counter of a name, 0 if there is none.
+func value(counters []Counter, name string) uint64 {
+	for i := range counters {
+		if counters[i].Name == name {
+			return counters[i].Value
 		}
 	}
 	return 0

@@ -154,11 +154,4 @@ func ParseWatched(src []byte, m *Watched) error {
 }
 
 // Get returns the counter of that name, 0 when there is none.
-func (m *Watched) Get(name string) uint64 {
-	for i := range m.Counters {
-		if m.Counters[i].Name == name {
-			return m.Counters[i].Value
-		}
-	}
-	return 0
-}
+func (m *Watched) Get(name string) uint64 { return value(m.Counters, name) }

@@ -39,7 +39,7 @@ func (d *Device) adamwProduct(s *compile.Step) func(r *run) error {
 	}
 }
 
-// adamwProductCost is its work, in the measure of shareable, without that of the update: low parts are slow products.
-func adamwProductCost(s *compile.Step) int {
+// adamwProductWork is its work, in the measure of workOf, without that of the update: low parts are slow products.
+func adamwProductWork(s *compile.Step) int {
 	return bounded(s.Out.Shape.Elems(), s.In[3].Shape[1]) / 25
 }

@@ -53,7 +53,7 @@ func directGradW(s *compile.Step) (g geometry, ok bool) {
 	return g, g.sh == 1 && g.sw == 1 && g.n*g.c*g.o*g.k != 0 && g.kw*g.cg*(g.h+2*g.ph)*g.ow <= maxCols
 }
 
-// directGradWork is its work as shareable counts it, 0 where the sum over images is computed by one thread.
+// directGradWork is its work as workOf counts it, 0 where the sum over images is computed by one thread.
 func directGradWork(s *compile.Step) int {
 	g, ok := directGradW(s)
 	if !ok {

@@ -68,7 +68,7 @@ func (p *tileProgram) block(r *run, i0, i1 int) {
 	}
 }
 
-// productCost is the work of a product with operations behind it, in the measure of shareable.
-func productCost(s *compile.Step) int {
-	return productWorkOf(s) + (len(s.Body)-1)*s.Out.Shape.Elems()
+// epilogueWork is the work of a product with operations behind it, in the measure of workOf.
+func epilogueWork(s *compile.Step) int {
+	return productWork(s) + (len(s.Body)-1)*s.Out.Shape.Elems()
 }

@@ -14,7 +14,7 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		l := lowered{instr: s.Instr}
-		cost := d.shareable(s)
+		cost := d.workOf(s)
 		switch s.Fused {
 		case compile.Single:
 			switch {
@@ -74,9 +74,9 @@ const (
 	partWork = 4 * 12_000
 	// partsOfThread is how many parts there are at most for each thread.
 	partsOfThread = 4
-	// productWork is that of a part of a matrix product, which packs operands anew, and largeProduct the work of one from
+	// productPart is that of a part of a matrix product, which packs operands anew, and largeProduct the work of one from
 	// which on that costs more than it may win.
-	productWork  = 4 * 15_000
+	productPart  = 4 * 15_000
 	largeProduct = 4 * 500_000
 	// lossRow is the work of a row of a loss, however short.
 	lossRow = 4 * 60
@@ -84,10 +84,10 @@ const (
 	minSharedPlan = 4 * 100_000
 )
 
-// partsOf is how many parts a step of that cost has: a multiple of the threads.
-func (d *Device) partsOf(s *compile.Step, cost int) int {
+// partsOf is how many parts a step of that work has: a multiple of the threads.
+func (d *Device) partsOf(s *compile.Step, work int) int {
 	threads := len(d.lanes)
-	work := partWork
+	part := partWork
 	switch {
 	case threads*partsOfThread > maxParts:
 		return min(threads, maxParts)
@@ -95,26 +95,26 @@ func (d *Device) partsOf(s *compile.Step, cost int) int {
 		return 2 * threads
 	case s.Fused != compile.Single && s.Fused != compile.Epilogue && s.Fused != compile.AdamWProduct:
 	case s.Op == tensor.OpMatmul || s.Fused == compile.AdamWProduct:
-		if cost >= largeProduct {
+		if work >= largeProduct {
 			return threads
 		}
-		work = productWork
+		part = productPart
 	case s.Op == tensor.OpConv2DGradW || s.Op == tensor.OpIndexAdd || s.Op.Info().Class == tensor.ClassReduction:
 		return threads // every part reads all of an operand
 	}
-	return threads * min(max(cost/(work*threads), 1), partsOfThread)
+	return threads * min(max(work/(part*threads), 1), partsOfThread)
 }
 
-// shareable estimates the work of a step in quarters of a nanosecond, 0 for one that one thread does alone.
-func (d *Device) shareable(s *compile.Step) int {
+// workOf estimates the work of a step that threads may share in quarters of a nanosecond, 0 for one that one thread does alone.
+func (d *Device) workOf(s *compile.Step) int {
 	n := s.Out.Shape.Elems()
 	switch s.Fused {
 	case compile.Tiles:
 		return len(s.Body) * n
 	case compile.Epilogue:
-		return productCost(s)
+		return epilogueWork(s)
 	case compile.AdamWProduct:
-		return adamwProductCost(s)
+		return adamwProductWork(s)
 	case compile.TilesFold:
 		if n == 1 {
 			return 0
@@ -139,7 +139,7 @@ func (d *Device) shareable(s *compile.Step) int {
 		if s.Out.DType == tensor.U8 {
 			return 0
 		}
-		return productWorkOf(s)
+		return productWork(s)
 	case tensor.OpConv2D, tensor.OpConv2DGradX:
 		w := s.In[1].Shape
 		return bounded(n, w[1]*w[2]*w[3]) / 10
@@ -182,8 +182,8 @@ func (d *Device) shareable(s *compile.Step) int {
 	return 0
 }
 
-// productWorkOf is the work of the matrix product in s, at 200 GFLOP/s. Columns are computed in whole vectors.
-func productWorkOf(s *compile.Step) int {
+// productWork is the work of the matrix product in s, at 200 GFLOP/s. Columns are computed in whole vectors.
+func productWork(s *compile.Step) int {
 	a, b := s.In[0].Shape, s.In[1].Shape
 	n := b[len(b)-1]
 	if n == 0 {

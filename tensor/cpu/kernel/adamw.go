@@ -17,20 +17,6 @@ type AdamWStep struct {
 	Rate         float32 // lr/(1-Beta1^step)
 }
 
-// NewAdamWStep returns the coefficients of the given step, counted from 1, in the convention of PyTorch's AdamW. They
-// are computed in double precision and rounded once.
-func NewAdamWStep(lr, beta1, beta2, eps, weightDecay float64, step int) AdamWStep {
-	t := float64(step)
-	return AdamWStep{
-		Beta1: float32(beta1), Rest1: float32(1 - beta1),
-		Beta2: float32(beta2), Rest2: float32(1 - beta2),
-		Root:  float32(1 / math.Sqrt(1-math.Pow(beta2, t))),
-		Eps:   float32(eps),
-		Decay: float32(1 - lr*weightDecay),
-		Rate:  float32(lr / (1 - math.Pow(beta1, t))),
-	}
-}
-
 func adamwGo(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep) {
 	n := len(pOut)
 	mOut, vOut, p, m, v, g = mOut[:n], vOut[:n], p[:n], m[:n], v[:n], g[:n]

@@ -333,7 +333,7 @@ func TestAdamW(t *testing.T) {
 				if n%2 == 0 {
 					y = x[:3]
 				}
-				k.AdamW(y[0], y[1], y[2], p, m, v, g, NewAdamWStep(lr, b1, b2, eps, decay, step))
+				k.AdamW(y[0], y[1], y[2], p, m, v, g, newAdamWStep(lr, b1, b2, eps, decay, step))
 				p, m, v = y[0], y[1], y[2]
 				c1, c2 := 1-math.Pow(b1, float64(step)), 1-math.Pow(b2, float64(step))
 				for i := range p64 {
@@ -351,4 +351,18 @@ func TestAdamW(t *testing.T) {
 			w.intact()
 		}
 	})
+}
+
+// newAdamWStep returns the coefficients of the given step, counted from 1, in the convention of PyTorch's AdamW. They
+// are computed in double precision and rounded once.
+func newAdamWStep(lr, beta1, beta2, eps, weightDecay float64, step int) AdamWStep {
+	t := float64(step)
+	return AdamWStep{
+		Beta1: float32(beta1), Rest1: float32(1 - beta1),
+		Beta2: float32(beta2), Rest2: float32(1 - beta2),
+		Root:  float32(1 / math.Sqrt(1-math.Pow(beta2, t))),
+		Eps:   float32(eps),
+		Decay: float32(1 - lr*weightDecay),
+		Rate:  float32(lr / (1 - math.Pow(beta1, t))),
+	}
 }

@@ -284,7 +284,7 @@ func TestAllocs(t *testing.T) {
 	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
 		x, y, z := make([]float32, 4096), make([]float32, 4096), make([]float32, 4096)
 		scratch := make([]float32, GemmScratch(64, 64, 64)/4)
-		step := NewAdamWStep(1e-3, 0.9, 0.999, 1e-8, 0.01, 1)
+		step := newAdamWStep(1e-3, 0.9, 0.999, 1e-8, 0.01, 1)
 		for name, f := range map[string]func(){
 			"Gemm": func() {
 				k.Gemm(64, 64, 64, 1, Matrix[float32]{x, 64, 1}, Matrix[float32]{y, 64, 1}, false, z, 64, scratch)
@@ -316,7 +316,7 @@ func BenchmarkVector(b *testing.B) {
 			for i := range x {
 				x[i], y[i] = float32(i%11)-5, 1
 			}
-			step := NewAdamWStep(1e-3, 0.9, 0.999, 1e-8, 0.01, 1)
+			step := newAdamWStep(1e-3, 0.9, 0.999, 1e-8, 0.01, 1)
 			for _, f := range []struct {
 				name  string
 				bytes int
