@@ -25,9 +25,9 @@ const (
 var reduceSizes = [...]struct {
 	name  string
 	bytes int
-	reps  int // in a round
+	reps  int // in a round, of some 20 ms: the others slept during the one before, and waking up is little of it
 }{
-	{"1MB", 1 << 20, 200},
+	{"1MB", 1 << 20, 1000},
 	{"16MB", 16 << 20, 20},
 	{"64MB", reduceBytes, 8},
 }

@@ -38,7 +38,7 @@ type counters struct {
 	clients, workers, sessions, waiting       atomic.Int64
 	opened, failed                            atomic.Uint64
 	messages, bytes, tensorBytes, descriptors atomic.Uint64
-	blocked, queued, paused, refused          atomic.Uint64
+	blocked, queued, paused, refused, turns   atomic.Uint64
 }
 
 // Stats are a dispatcher's counters.
@@ -53,6 +53,7 @@ type Stats struct {
 	Queued            uint64 // messages kept for a client whose queue had no room
 	Refused           uint64 // peers that were not let in, by a listener that counts them or here
 	Paused            uint64 // times a worker had enough to do for a session
+	Turns             uint64 // given to sessions of several workers that have conns of their own
 }
 
 // turnedAway is how many peers the listeners did not let in.
@@ -95,7 +96,7 @@ func (d *Dispatcher) Stats() Stats {
 		Sessions: int(s.sessions.Load()), Waiting: int(s.waiting.Load()),
 		Opened: s.opened.Load(), Failed: s.failed.Load(),
 		Messages: s.messages.Load(), Bytes: s.bytes.Load(), TensorBytes: s.tensorBytes.Load(),
-		Descriptors: s.descriptors.Load(), Blocked: s.blocked.Load(), Queued: s.queued.Load(), Paused: s.paused.Load(),
+		Descriptors: s.descriptors.Load(), Blocked: s.blocked.Load(), Queued: s.queued.Load(), Paused: s.paused.Load(), Turns: s.turns.Load(),
 		Refused: s.refused.Load() + d.turnedAway(),
 	}
 }

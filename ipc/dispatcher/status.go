@@ -37,6 +37,7 @@ func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 		{Name: "queued", Value: s.Queued},
 		{Name: "paused", Value: s.Paused},
 		{Name: "refused", Value: s.Refused},
+		{Name: "turns", Value: s.Turns},
 	}}
 	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
 		if len(reply.Counters)+perWorker > wire.MaxCounters {

@@ -80,6 +80,7 @@ func (d *Dispatcher) nextTurns() {
 // giveTurn gives s the turn.
 func (d *Dispatcher) giveTurn(s *session) {
 	s.waits, s.hasTurn, s.askedBack = false, true, false
+	d.stats.turns.Add(1)
 	word := wire.Turn{Session: s.id, What: wire.TurnOpen}
 	if s.contended() {
 		word.What, s.askedBack = wire.TurnOne, true

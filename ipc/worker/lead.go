@@ -35,6 +35,7 @@ type lead struct {
 	one     bool    // that is for one message
 	passed  bool    // the message under way was passed on
 	over    bool    // the first has said so
+	bound   bool    // to a core, for its sake
 }
 
 // errTurn is a word about a turn that makes no sense.

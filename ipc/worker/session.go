@@ -82,6 +82,10 @@ func (s *session) free() {
 	s.endSave()
 	if s.shared != nil {
 		s.letGo()
+		if s.bound {
+			s.w.unbind()
+			s.bound = false
+		}
 		s.shared.close(s.w)
 	}
 	if s.link != nil {

@@ -61,6 +61,7 @@ func (s *session) share(ctx context.Context, open *wire.OpenSession, reply wire.
 		values: map[uint64]*placed{}, plans: map[string]*carried{}, next: 1}
 	var theirs *os.File
 	if open.Direct {
+		s.bound = s.w.o.Bind && s.w.bind(s.rank, s.size())
 		if theirs, err = s.offerOwn(ctx); err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func (w *Worker) lookAround() bool {
 // take does the dispatcher's message, or sorts it and what is behind it.
 func (w *Worker) take(ctx context.Context) error {
 	var err error
-	alone := len(w.sessions) < 2 && len(w.ready) == 0
+	alone := len(w.sessions) < 2 && len(w.ready) == 0 && w.holder == nil // else it may be its next turn
 	if alone {
 		if err = w.handle(ctx, &w.msg); errors.Is(err, errAgain) {
 			id, _ := wire.Session(w.msg.Body)

@@ -25,6 +25,7 @@ const (
 type watching struct {
 	on            bool
 	until         time.Time     // on is
+	epoch         time.Time     // when somebody looked first
 	busy, waiting time.Duration // with messages; of this, in collectives
 	messages      uint64
 	ops           opCounts // of programs that were forgotten
@@ -103,12 +104,21 @@ func (w *watching) message(of *Worker, began time.Time, kind uint32, session uin
 	}
 }
 
+// clock is a time in nanoseconds since 1970, as far as the clock told it when somebody looked first: differences are those of a clock that nobody
+// sets.
+func (w *watching) clock(t time.Time) uint64 {
+	if w.epoch.IsZero() {
+		w.epoch = t
+	}
+	return uint64(w.epoch.UnixNano() + int64(t.Sub(w.epoch)))
+}
+
 // event writes one down, if somebody wants it.
 func (w *watching) event(kind wire.EventKind, session uint64, began time.Time, took time.Duration, what, bytes uint64) {
 	if w.log == nil {
 		return
 	}
-	w.log[w.next%logSize] = wire.Event{Kind: kind, Session: session, Begin: uint64(began.UnixNano()), Took: uint64(max(took, 0)), What: what, Bytes: bytes}
+	w.log[w.next%logSize] = wire.Event{Kind: kind, Session: session, Begin: w.clock(began), Took: uint64(max(took, 0)), What: what, Bytes: bytes}
 	w.next++
 	w.from = max(w.from, w.next-min(w.next, logSize))
 }
@@ -157,7 +167,7 @@ func (w *Worker) answerWatch(ctx context.Context, m *ipc.Message) error {
 	if ask.Events && w.watch.log == nil {
 		w.watch.log, w.watch.from = make([]wire.Event, logSize), w.watch.next
 	}
-	reply := wire.Watched{Ask: ask.Ask, Worker: w.o.Name, Now: uint64(now.UnixNano()), Counters: w.counters(), Sessions: w.watchedSessions()}
+	reply := wire.Watched{Ask: ask.Ask, Worker: w.o.Name, Now: w.watch.clock(now), Counters: w.counters(), Sessions: w.watchedSessions()}
 	if ask.Events {
 		reply.First = min(max(ask.Since, w.watch.from), w.watch.next)
 		for i := reply.First; i < w.watch.next && len(reply.Events) < wire.MaxEvents; i++ {

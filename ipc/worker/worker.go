@@ -54,6 +54,10 @@ type Options struct {
 	Quota     uint64
 	MaxMapped int64
 
+	// Bind has the worker run on one core, by its rank, while it has a session whose workers are of this host and as many as there
+	// are cores, or more. For one that has a process of its own.
+	Bind bool
+
 	// AllowUnsealed takes clients' segments that the client can still shrink, such as those
 	// of a file system. A client that does so while it is read then ends the worker, or, if it is
 	// read by the worker's own goroutine, its session.
@@ -98,6 +102,7 @@ type Worker struct {
 	arrived  uint64        // messages that were put into backlogs
 	looked   time.Time     // when what had come was last taken in
 	clock    time.Duration // what the session that had the last turn had used before it
+	binding  binding
 	watch    watching
 	stats    struct {
 		sessions                                                 atomic.Int64

@@ -39,6 +39,7 @@ func newWorker() *cobra.Command {
 		addr, join, name, simd, secretFile string
 		quota, limit                       int64
 		threads                            int
+		bind                               bool
 	)
 	c := &cobra.Command{
 		Use:   "worker",
@@ -86,7 +87,7 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, err := worker.New(&worker.Options{Name: name, Device: worker.CPU(dev), Quota: uint64(quota) << 20, Secret: secret, Logger: log})
+			w, err := worker.New(&worker.Options{Name: name, Device: worker.CPU(dev), Quota: uint64(quota) << 20, Secret: secret, Bind: bind, Logger: log})
 			if err != nil {
 				return err
 			}
@@ -101,6 +102,7 @@ func newWorker() *cobra.Command {
 	f.StringVar(&name, "name", "", "name that no other worker of the dispatcher has (default: worker-PID, with --join HOST-PID)")
 	f.StringVar(&simd, "simd", "", "instruction set: go, avx2 or avx512 (default: the best there is)")
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
+	f.BoolVar(&bind, "bind", true, "run on one core while a session has as many workers here as there are cores")
 	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")
 	f.Int64Var(&quota, "session-mib", 0, "memory for the tensors of one session (default: no limit)")
 	return c
