@@ -20,7 +20,7 @@
 //   - Nothing is allocated and no argument is kept. It may be called concurrently with anything that does not write what
 //     it reads or touch what it writes.
 //   - Of two destinations the second may be the one whose lines another core has written last: sums of two sources fetch them for writing
-//     (PREFETCHW) before they read them. A line that is read first and stored to later is asked for twice.
+//     (PREFETCHW) before they read them, up to 256 KiB of a source. A line that is read first and stored to later is asked for twice.
 //   - One call into assembly touches at most a megabyte or so (about 50 µs), so that a garbage collection need not wait.
 //
 // What an element becomes:
