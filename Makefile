@@ -83,8 +83,8 @@ bench-peers: build tools-peers ## latency, throughput and collectives beside Ope
 	@if [ "$$(id -u)" = 0 ]; then $(BIN)/ringside bench collective --hosts 2 --log-level info; \
 		else echo "between two hosts: sudo $(BIN)/ringside bench collective --hosts 2"; fi
 
-bench-torch: build tools-torch ## training steps beside PyTorch, which it installs
-	$(BIN)/ringside bench torch kernels
+bench-torch: build tools-torch ## training steps and kernels beside PyTorch, which it installs: some minutes
+	$(BIN)/ringside bench torch kernels --log-level info
 
 ops: ## docs/ops.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write

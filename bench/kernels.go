@@ -105,7 +105,7 @@ func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c 
 				cube = cube && n == m && k == m && mode == 0 && threads == 1
 				var share *series
 				if cube { // beside the peak what a core takes to come back from waiting for the other side must not count
-					repeat = max(int(o.duration(0.05)*1e11/flop), 2)
+					repeat = max(int(o.duration(0.2)*1e11/flop), 2)
 					share = &series{name: name + ", ringside over the peak in the same round", unit: "ratio", n: repeat}
 				}
 				for round := range o.rounds(7) + 1 { // the first is not counted
@@ -145,6 +145,7 @@ func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c 
 					shares[m] = share
 				}
 			}
+			o.progress("products", fmt.Sprintf("%dx%dx%d", m, n, k), "threads", threads)
 		}
 	}
 	r.atLeast("sgemm_over_openblas", math.Exp(sum/float64(cases)), minSgemmOverBLAS)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 )
 
 const (
@@ -76,6 +77,7 @@ func runTorch(ctx context.Context, o *Options) (*Report, error) {
 
 // runTrial measures one trial on all sides, the rigs first, and returns how far the losses are apart.
 func runTrial(ctx context.Context, o *Options, r *Report, t *trial, dir string, rigs []*rig, peers []*torchPeer) (off float64, err error) {
+	began := time.Now()
 	var trainers []*trainer
 	var sides []*series
 	for _, g := range rigs {
@@ -101,8 +103,12 @@ func runTrial(ctx context.Context, o *Options, r *Report, t *trial, dir string, 
 	for i := range waits {
 		waits[i] = &series{name: sides[i].name + ", every loss read", unit: "ms"}
 	}
-	n := o.work(t.steps)
-	for round := range o.rounds(7) + 1 { // the first is not counted
+	o.progress("model", t.Name, "losses", off, "seconds", time.Since(began).Seconds())
+	n, rounds := o.work(t.steps), o.rounds(7)
+	if o.Rounds == 0 && t.steps < 5 {
+		rounds = 3 // a round of these models takes a quarter of a minute
+	}
+	for round := range rounds + 1 { // the first is not counted
 		for i, side := range sides {
 			var mean float64
 			if i < len(trainers) {
@@ -130,6 +136,7 @@ func runTrial(ctx context.Context, o *Options, r *Report, t *trial, dir string, 
 			}
 		}
 	}
+	o.progress("model", t.Name, "rounds", rounds, "seconds", time.Since(began).Seconds())
 	for _, side := range waits {
 		r.measured(side)
 	}

@@ -5,15 +5,21 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strconv"
 
 	"github.com/ringside-go/ringside/tensor/nn"
 )
 
-// lossSpan is how many steps are compared before our sides take over PyTorch's parameters again.
-const lossSpan = 5
+const (
+	// lossSpan is how many steps are compared before our sides take over PyTorch's parameters again.
+	lossSpan = 5
+	// aloneTurns is for how many turns, at most, runs go on that take nothing over: of the largest models 20 steps, after
+	// which they are apart, and which take a quarter of a minute a side.
+	aloneTurns = 10
+)
 
-// compareLosses takes the same steps on all of our sides and on PyTorch's p, and returns how far any loss of ours is from
-// p's, relatively. Every lossSpan steps our sides take over p's parameters and the state of its optimizer, and go on from
+// compareLosses takes the same steps on our side with the most threads and on PyTorch's p, and returns how far any loss of
+// ours is from p's, relatively. Our other sides take those of the first span: numbers of threads give the same bits. Every lossSpan steps our sides take over p's parameters and the state of its optimizer, and go on from
 // there: so every step along p's way is compared, its loss at once and its gradients and update in the losses of the steps
 // after it, but not what rounding has become since the first.
 //
@@ -23,11 +29,12 @@ const lossSpan = 5
 // other does.
 func compareLosses(ctx context.Context, o *Options, r *Report, t *trial, dir string, trainers []*trainer, p, other *torchPeer) (float64, error) {
 	n := o.work(lossSteps)
-	alone := make([]float64, n) // by the first of our sides
+	last := trainers[len(trainers)-1]
+	alone := make([]float64, min(n, aloneTurns*t.steps))
 	for i := range alone {
 		var err error
 		if err = ctx.Err(); err == nil {
-			alone[i], err = trainers[0].step()
+			alone[i], err = last.step()
 		}
 		if err != nil {
 			return 0, err
@@ -45,6 +52,9 @@ func compareLosses(ctx context.Context, o *Options, r *Report, t *trial, dir str
 			return 0, err
 		}
 		for _, tr := range trainers {
+			if len(want) > 0 && tr != last {
+				continue
+			}
 			off, err := tr.follow(ctx, path, len(want), span)
 			if err != nil {
 				return 0, fmt.Errorf("from PyTorch's step %d: %w", len(want), err)
@@ -53,13 +63,13 @@ func compareLosses(ctx context.Context, o *Options, r *Report, t *trial, dir str
 		}
 		want = append(want, span...)
 	}
-	same, err := other.losses(t, n)
+	same, err := other.losses(t, len(alone))
 	if err != nil {
 		return 0, err
 	}
 	r.measured(&series{name: fmt.Sprintf("%s, losses from PyTorch's, %d steps", t.Name, n), unit: "relative", rounds: [][]float64{{worst}}})
-	r.measured(&series{name: t.Name + ", steps that a run of its own is as near", unit: "steps", rounds: [][]float64{{float64(together(alone, want))}}})
-	r.measured(&series{name: t.Name + ", steps that tuned PyTorch is as near", unit: "steps", rounds: [][]float64{{float64(together(same, want))}}})
+	r.measured(&series{name: t.Name + ", steps that a run of its own is as near, of " + strconv.Itoa(len(alone)), unit: "steps", rounds: [][]float64{{float64(together(alone, want))}}})
+	r.measured(&series{name: t.Name + ", steps that tuned PyTorch is as near, of " + strconv.Itoa(len(alone)), unit: "steps", rounds: [][]float64{{float64(together(same, want))}}})
 	return worst, nil
 }
 

@@ -8,6 +8,7 @@
     {"op": NAME, "sizes": [...], "n": N}                        times one operation: {"ms": [...]}
 """
 import json
+import signal
 import struct
 import sys
 import time
@@ -18,6 +19,7 @@ import torch
 from models import build
 
 warnings.filterwarnings("ignore")
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this ends it
 torch.set_num_threads(int(sys.argv[1]))
 
 
