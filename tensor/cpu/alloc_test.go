@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
@@ -123,5 +124,32 @@ func TestRunsAllocateNothing(t *testing.T) {
 				t.Errorf("%v allocations a run", n)
 			}
 		})
+	}
+}
+
+// Large values that are made one after the other begin at different lines of their pages, whatever their sizes: a pass over
+// several of them would otherwise have all of them in one set of the first-level cache.
+func TestLargeValuesBeginApart(t *testing.T) {
+	d, err := cpu.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := cpu.NewEngine(d)
+	starts := map[uint64]int{}
+	const values = 8 // of AdamW: what three and a gradient are, and what they become
+	for i := range values {
+		b, err := e.Alloc(64 << 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Release()
+		at := b.(*shm.Block).Handle().Off % 4096
+		if at%64 != 0 {
+			t.Errorf("value %d begins %d bytes into its page, which is no line's start", i, at)
+		}
+		if was, ok := starts[at]; ok {
+			t.Errorf("values %d and %d both begin %d bytes into their page", was, i, at)
+		}
+		starts[at] = i
 	}
 }
