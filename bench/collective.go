@@ -236,11 +236,12 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 	}
 	near := &series{name: "cache line in C, cores near", unit: "ns"}
 	far := &series{name: "cache line in C, cores far", unit: "ns"}
+	mixed := &series{name: "rounds in which sides that are compared were near in part and in part far", unit: ""}
 	rounds := o.rounds(collectiveRounds)
 	for _, n := range ranks {
 		cases := o.Collective.cases(n)
-		p := &placement{again: 3 * (rounds - 1)}
 		for done, again := 0, rounds/2; done < rounds; {
+			p := &placement{again: min(3, rounds-1)}
 			before, err := lineTime(ctx, o, line)
 			if err != nil {
 				return nil, err
@@ -253,9 +254,13 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 			if err != nil {
 				return nil, err
 			}
-			if moved := (quantile(before, 0.5) < nearNS) != (quantile(after, 0.5) < nearNS); moved && again > 0 {
+			moved := (quantile(before, 0.5) < nearNS) != (quantile(after, 0.5) < nearNS)
+			if (moved || p.mixed()) && again > 0 {
 				again-- // the cores are not where they were: what was measured before is not to be compared with the rest
 				continue
+			}
+			if p.mixed() {
+				mixed.add(1)
 			}
 			done++
 			o.progress("round", done, "of", rounds, "ranks", n)
@@ -272,6 +277,10 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 		if len(s.rounds) > 0 {
 			r.measured(s)
 		}
+	}
+	if len(mixed.rounds) > 0 {
+		mixed.rounds = [][]float64{{float64(len(mixed.rounds))}}
+		r.measured(mixed)
 	}
 	for _, n := range ranks {
 		b.bars(r, n)

@@ -12,8 +12,12 @@ const nearBarrier = 0.14
 // placement has sides of two ranks measured while their cores are near. A hypervisor places two processes anew when they start, and so
 // again for every side of a round: what one side took near and the other far are not to be compared.
 type placement struct {
-	again int // how many measurements may be repeated
+	again     int // how many times a side is measured once more
+	near, far int // sides of the round under way
 }
+
+// mixed says whether some sides of the round were near and others far, or on the way.
+func (p *placement) mixed() bool { return p.near > 0 && p.far > 0 }
 
 // run is s.run. A barrier before the cases and one behind them say where the cores were.
 func (p *placement) run(ctx context.Context, s collectiveSide, ranks int, cases []collectiveCase) ([]outcome, error) {
@@ -21,15 +25,20 @@ func (p *placement) run(ctx context.Context, s collectiveSide, ranks int, cases 
 		return s.run(ctx, ranks, cases)
 	}
 	probe := []collectiveCase{{ranks, "barrier", "f32", 0, false}}
-	for {
+	for again := p.again; ; again-- {
 		got, err := s.run(ctx, ranks, slices.Concat(probe, cases, probe))
 		if err != nil || len(got) != len(cases)+2 {
 			return got, err
 		}
 		last := len(got) - 1
-		if got[0].micros < nearBarrier && got[last].micros < nearBarrier || p.again == 0 {
-			return got[1:last], nil
+		switch {
+		case got[0].micros < nearBarrier && got[last].micros < nearBarrier:
+			p.near++
+		case again == 0:
+			p.far++
+		default:
+			continue
 		}
-		p.again--
+		return got[1:last], nil
 	}
 }

@@ -128,7 +128,11 @@ func TestPlacement(t *testing.T) {
 			}
 			return got, nil
 		}}
-		got, err := (&placement{c.again}).run(t.Context(), s, c.ranks, cases)
+		p := &placement{again: c.again, near: 1}
+		got, err := p.run(t.Context(), s, c.ranks, cases)
+		if wants := len(c.probes) > 0 && c.probes[len(c.probes)-1] > nearBarrier; p.mixed() != wants {
+			t.Errorf("%s of %d ranks: mixed %v, expected %v", c.name, c.ranks, p.mixed(), wants)
+		}
 		if err != nil || runs != c.runs || len(got) != 1 || got[0].micros != float64(runs) {
 			t.Errorf("%s of %d ranks: %v after %d runs, %v, expected the one of run %d", c.name, c.ranks, got, runs, err, c.runs)
 		}
