@@ -134,7 +134,9 @@ func TestLargeValuesBeginApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer d.Close()
 	e := cpu.NewEngine(d)
+	defer e.Close()
 	starts := map[uint64]int{}
 	const values = 8 // of AdamW: what three and a gradient are, and what they become
 	for i := range values {
