@@ -19,9 +19,9 @@
 // worker share, and messages name it. What small ones a message carries itself is counted
 // (Stats.TensorBytes), so that this can be seen to hold.
 //
-// A session of one worker that is on the same host as its client and this dispatcher does without it once it is open: a descriptor comes along
-// with the worker's SessionOpened, with which the client takes a conn of its own to the worker. All that is left to do
-// here is to open the session, to end it, and to say why it ended. What is counted here as forwarded does not have those
+// A session whose workers are on the same host as its client and this dispatcher does without it once it is open: a descriptor comes along
+// with the first worker's SessionOpened, with which the client takes a conn of its own to that. All that is left to do
+// here is to open the session, to end it, to say why it ended, and to forward what other workers than the first answer. What is counted here as forwarded does not have those
 // messages; the workers count them (Watch).
 //
 // Where client or worker is on another host, reached through a listener of net/tcp, they share no memory. The
@@ -31,14 +31,16 @@
 //
 // # Several workers
 //
-// A session may ask for several workers. They run it together: every message of the client goes to all of them or, while one has
+// A session may ask for several workers. They run it together. Where they are of one host, with the client, the first passes the messages on to
+// the others, when it has the turn, which is given here (turns.go). Otherwise every message of the client goes to all of them or, while one has
 // no room, to none, so that they all see the same messages in the same order, also those of different sessions. Each of
 // them computes for itself how tensors lie and what its part of a program is (package ipc/worker says how): the dispatcher
 // knows nothing of it, reads no program, and forwards a step as one short message to each. What workers exchange before they
 // have conns of their own, addresses, goes through here; their data does not.
 //
-// Sessions of several workers can't take turns in the workers, which must all do the same in the same order. So they take them here: where a
-// worker has more than one, each has at most one Run that has not begun, and the first of its workers says when it begins.
+// Sessions of several workers can't take turns in the workers, which must all do the same in the same order. So they take them here: of
+// those whose messages are forwarded each has at most one Run that has not begun, where a worker has more than one, and the first of its
+// workers says when it begins; the others ask for their turns.
 //
 // They are of one host if one has enough, this one before others, and otherwise of as few hosts as can be; the ones with the fewest
 // sessions first. By rank those of a host follow each other, so that the last dim of a mesh, along which most is said, lies within a host.

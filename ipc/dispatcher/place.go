@@ -11,8 +11,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/wire"
 )
 
-// place gives a waiting session to its workers; false when there are not enough. Of what is to be said between them and to the
-// client, short of how many there are, see choose.
+// place gives a waiting session to its workers; false when there are not enough. How they are chosen: see choose.
 func (d *Dispatcher) place(s *session) bool {
 	workers := d.choose(s.want)
 	if workers == nil {

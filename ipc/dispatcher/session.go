@@ -12,22 +12,22 @@ import (
 
 // session is what a client has with its workers: one, or several that run it together.
 type session struct {
-	id        uint64
-	name      string
-	quota     uint64
-	want      int    // workers
-	direct    bool   // the client takes a conn of its own with its worker, the first of several
-	config    []byte // for them
-	client    *peer
-	workers   []*peer // by rank; nil while it waits for them
-	deadline  time.Time
-	paused    map[*peer]bool // workers that have enough to do for it
-	turn      bool           // its last Run has not begun, and others share its workers: the next one waits
-	own       bool           // its messages go over conns of its own, as the first of several workers says
-	hasTurn   bool           // at its workers
-	askedBack bool           // that, or it ends by itself
-	waits     bool           // in the line for one
-	over      bool           // failed; the client has been told, and what it still sends is dropped
+	id         uint64
+	name       string
+	quota      uint64
+	want       int    // workers
+	direct     bool   // the client takes a conn of its own with its worker, the first of several
+	config     []byte // for them
+	client     *peer
+	workers    []*peer // by rank; nil while it waits for them
+	deadline   time.Time
+	paused     map[*peer]bool // workers that have enough to do for it
+	runPending bool           // its last Run has not begun, and others share its workers: the next one waits
+	own        bool           // its messages go over conns of its own, as the first of several workers says
+	hasTurn    bool           // at its workers
+	askedBack  bool           // that, or it ends by itself
+	waits      bool           // in the line for one
+	over       bool           // failed; the client has been told, and what it still sends is dropped
 }
 
 // fromClient handles a client's message; false says that it cannot be forwarded now.
@@ -45,7 +45,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 			d.closeSession(s, wire.CodeOK)
 		}
 		return true
-	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindDropSegment, wire.KindSave, wire.KindLink:
+	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindSave, wire.KindLink:
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s (kind %d) from a client", wire.KindName(m.Kind), m.Kind))
 		return true
@@ -61,7 +61,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 	case m.Kind == wire.KindLink:
 		d.link(s, m)
 		return true
-	case len(s.paused) > 0 || s.turn:
+	case len(s.paused) > 0 || s.runPending:
 		return false
 	case len(m.Body) < wire.SessionBytes:
 		d.failSession(s, wire.CodeProtocol, fmt.Sprintf("%s of %d bytes", wire.KindName(m.Kind), len(m.Body)))
@@ -119,7 +119,7 @@ func (s *session) trySend(m *ipc.Message) error {
 		copy(buf, m.Body)
 		wire.SetSession(buf, s.id)
 		if i == 0 && turn {
-			s.turn = wire.SetTurn(buf)
+			s.runPending = wire.SetTurn(buf)
 		}
 	}
 	var first error
@@ -144,7 +144,7 @@ func (s *session) contended() bool {
 // fromWorker hands a worker's message to the session's client.
 func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	switch m.Kind {
-	case wire.KindSessionOpened, wire.KindSegment, wire.KindDropSegment, wire.KindDone, wire.KindFail, wire.KindSaved, wire.KindLink:
+	case wire.KindSessionOpened, wire.KindSegment, wire.KindDone, wire.KindFail, wire.KindSaved, wire.KindLink:
 	case wire.KindFlow:
 		d.flow(p, m)
 		return
@@ -152,7 +152,7 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 		d.meet(p, m)
 		return
 	case wire.KindTurn:
-		d.turns(p, m)
+		d.hearTurn(p, m)
 		return
 	case wire.KindWatched:
 		d.watched(p, m)
@@ -204,7 +204,7 @@ func (d *Dispatcher) flow(p *peer, m *ipc.Message) {
 	switch {
 	case !flow.Stop:
 		delete(s.paused, p)
-		s.turn = s.turn && p != s.workers[0]
+		s.runPending = s.runPending && p != s.workers[0]
 		return
 	case s.paused == nil:
 		s.paused = map[*peer]bool{}

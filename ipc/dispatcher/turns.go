@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -31,8 +32,8 @@ import (
 // over: its messages are in the queues of all its workers by then. So there is one order of all turns and forwarded messages, which every
 // worker keeps to as far as they are its own, and what is first in it waits for nothing that is not done.
 
-// turns handles what the first worker of a session says about turns.
-func (d *Dispatcher) turns(p *peer, m *ipc.Message) {
+// hearTurn handles what the first worker of a session says about turns.
+func (d *Dispatcher) hearTurn(p *peer, m *ipc.Message) {
 	var turn wire.Turn
 	if err := wire.ParseTurn(m.Body, &turn); err != nil {
 		d.misbehaves(p, err.Error())
@@ -49,11 +50,12 @@ func (d *Dispatcher) turns(p *peer, m *ipc.Message) {
 		d.endTurn(s)
 		d.nextTurns()
 	default:
-		d.misbehaves(p, "a word about a turn that is not its own")
+		d.misbehaves(p, fmt.Sprintf("Turn %d for session %d, which has a turn: %v, asked for one: %v, has the worker as its first: %v",
+			turn.What, s.id, s.hasTurn, s.waits, p == s.workers[0]))
 	}
 }
 
-// nextTurns gives the turn to those in the line whose workers nobody else has, and who is before them does not wait for.
+// nextTurns gives the turn, oldest first, to each session in the line none of whose workers has a holder or is wanted by one before it.
 func (d *Dispatcher) nextTurns() {
 	if len(d.line) == 0 {
 		return
@@ -62,9 +64,9 @@ func (d *Dispatcher) nextTurns() {
 	d.line = slices.DeleteFunc(d.line, func(s *session) bool {
 		free := true
 		for _, w := range s.workers {
-			if w.turn != nil {
+			if w.holder != nil {
 				free = false
-				d.askBack(w.turn)
+				d.askBack(w.holder)
 			}
 			free = free && !slices.Contains(wanted, w)
 		}
@@ -86,7 +88,7 @@ func (d *Dispatcher) giveTurn(s *session) {
 		word.What, s.askedBack = wire.TurnOne, true
 	}
 	for _, w := range s.workers {
-		w.turn = s
+		w.holder = s
 		w.send(wire.KindTurn, wire.AppendTurn(nil, &word), s.id, nil)
 	}
 }
@@ -104,14 +106,14 @@ func (d *Dispatcher) askBack(s *session) {
 func (d *Dispatcher) endTurn(s *session) {
 	s.hasTurn = false
 	for _, w := range s.workers {
-		w.turn = nil
+		w.holder = nil
 	}
 }
 
-// mayForward reports whether nobody has the turn at any of the workers of s, whose next message is to be forwarded to them, or waits for it
-// since longer. If so, s stands in the line no more.
+// mayForward reports whether the next message of s may be forwarded to its workers: none of them has a holder or is wanted by a session before
+// s in the line. If not, s stands in the line from now on, until leave.
 func (d *Dispatcher) mayForward(s *session) bool {
-	if !s.waits && !slices.ContainsFunc(s.workers, func(w *peer) bool { return w.turn != nil }) && len(d.line) == 0 {
+	if !s.waits && !slices.ContainsFunc(s.workers, func(w *peer) bool { return w.holder != nil }) && len(d.line) == 0 {
 		return true
 	}
 	if !s.waits {
@@ -127,7 +129,7 @@ func (d *Dispatcher) mayForward(s *session) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(s.workers, func(w *peer) bool { return w.turn != nil })
+	return !slices.ContainsFunc(s.workers, func(w *peer) bool { return w.holder != nil })
 }
 
 // leave takes s out of the line, and lets those behind it go on.

@@ -30,9 +30,11 @@
 // collective). The plan is a function of what all of them know, so that nobody has to send it, and in the steady state nothing is
 // said between a client's short message and the collectives.
 //
-//	client ── Run ──▶ dispatcher ─┬─▶ worker 0: steps of rank 0 ──┐
-//	                              │                 all-reduce    │── Done ──▶ client, which maps
-//	                              └─▶ worker 1: steps of rank 1 ──┘            what each has of a result
+//	client ══ Run ══▶ worker 0: steps of rank 0 ═╤═ Run ══▶ worker 1: steps of rank 1 ── Done ──▶ dispatcher ──▶ client,
+//	       ◀═ Done ══              ▲             ╘══ collectives ══▶     ▲                       if it has a part of a result
+//
+// Where client and workers are of one host the first worker has the conn with the client and passes messages on (lead.go). Otherwise the
+// dispatcher forwards them to all.
 //
 // An upload stays where it is, in the client's memory, until the first program reads it. Then its layout is decided, by the session's
 // config or by what is cheapest, and each worker copies its part. A result lies as it came out; a sum of which each has a term is
@@ -46,7 +48,10 @@
 // need of it (stages.go).
 //
 // Workers wait for each other in a session's collectives. With several such sessions they take their messages in the order in
-// which the dispatcher sent them, which is the same for all: the oldest one that is not done has nothing before it anywhere.
+// which the dispatcher sent them, or the words that give a session its turn, which is the same for all: the oldest one that is not done has
+// nothing before it anywhere (package dispatcher, turns.go).
+//
+// Where a session's workers are as many as the host's cores each of them is bound to one (core.go, Options.Bind).
 //
 // A client can have its values written to files, whose descriptors it hands over: a worker knows no path and opens nothing.
 // Each of a session's workers writes what it has, a few megabytes a turn, and says the SHA-256 of every part.

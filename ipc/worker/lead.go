@@ -18,8 +18,7 @@ import (
 //	client ══ Run ══▶ worker 0 ═╤═ Run ══▶ worker 1 ── Done, if it has a part of a result ──▶ dispatcher ──▶ client
 //	       ◀═ Done ══           ╘═ Run ══▶ worker 2
 //
-// When that may be, beside other sessions that need several of the same workers, the dispatcher says, which gives turns (its
-// turns.go says why nobody waits in a circle). From the first's side:
+// The dispatcher decides when, by giving turns (its turns.go says why nobody waits in a circle). From the first's side:
 //
 //	dispatcher ◀─ ask ── it has a message and no turn
 //	           ── one, or open ─▶ and to the others: while a worker holds a turn, it does of what needs several workers
@@ -28,18 +27,23 @@ import (
 //	           ◀─ over ──         and to the others, behind the messages. They hold until they have read that, the first
 //	                              until its own message is done
 type lead struct {
-	others  []roomy // at the first: conns to the others; nil where there are none. Written before the team is ready
-	asked   bool    // at the first: for a turn
-	back    bool    // it was asked back before it began
-	hasTurn bool    // it has the turn here, or had it and is not done
-	one     bool    // that is for one message
-	passed  bool    // the message under way was passed on
-	over    bool    // the first has said so
-	bound   bool    // to a core, for its sake
+	others    []roomy // at the first: conns to the others; nil where there are none. Written before the team is ready
+	turnAsked bool    // at the first: for a turn
+	back      bool    // it was asked back before it began
+	hasTurn   bool    // it has the turn here, or had it and is not done
+	one       bool    // that is for one message
+	passed    bool    // the message under way was passed on
+	overSaid  bool    // the first has said so
+	bound     bool    // to a core, for its sake
 }
 
-// errTurn is a word about a turn that makes no sense.
-var errTurn = fmt.Errorf("%w: a turn that is not to be had", errProtocol)
+// badTurn is the error of a word about a turn that makes no sense here.
+func (s *session) badTurn(what wire.TurnWhat) error {
+	if s.shared == nil {
+		return fmt.Errorf("%w: Turn %d in a session of one worker", errProtocol, what)
+	}
+	return fmt.Errorf("%w: Turn %d for rank %d, which has a turn: %v, asked for one: %v", errProtocol, what, s.rank, s.hasTurn, s.turnAsked)
+}
 
 // offerOwn makes this worker's end of the session's own conns: the first's is the client's to take, and the others' the first's, whom
 // they tell in any case. It returns the descriptor for the client.
@@ -91,10 +95,10 @@ func (t *team) takeOthers(ctx context.Context, w *Worker) (conns []roomy, err er
 // session's turn, and at the first worker there is room for it at the others.
 func (s *session) mayBegin() bool {
 	if !s.hasTurn {
-		s.w.asking = s.w.asking || s.rank == 0 && !s.asked
+		s.w.asking = s.w.asking || s.rank == 0 && !s.turnAsked
 		return false
 	}
-	if s.over && !s.passed {
+	if s.overSaid && !s.passed {
 		return false // as in the moment before it holds no more
 	}
 	for i := 0; !s.passed && i < len(s.others); i++ {
@@ -109,10 +113,10 @@ func (s *session) mayBegin() bool {
 func (w *Worker) ask(ctx context.Context) error {
 	w.asking = false
 	for _, s := range w.owned {
-		if s.shared == nil || s.rank > 0 || s.hasTurn || s.asked || !s.direct.held {
+		if s.shared == nil || s.rank > 0 || s.hasTurn || s.turnAsked || !s.direct.held {
 			continue
 		}
-		s.asked = true
+		s.turnAsked = true
 		if err := s.word(ctx, wire.TurnAsk); err != nil {
 			return err
 		}
@@ -133,26 +137,26 @@ func (s *session) hearTurn(ctx context.Context, src []byte) error {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	if s.shared == nil {
-		return errTurn
+		return s.badTurn(m.What)
 	}
 	switch {
 	case m.What == wire.TurnBack && s.rank == 0:
 		if !s.hasTurn {
 			s.back = true
-		} else if !s.over {
+		} else if !s.overSaid {
 			return s.endTurn(ctx)
 		}
 		return nil
-	case (m.What == wire.TurnOne || m.What == wire.TurnOpen) && s.w.holder == nil && s.asked == (s.rank == 0):
+	case (m.What == wire.TurnOne || m.What == wire.TurnOpen) && s.w.holder == nil && s.turnAsked == (s.rank == 0):
 		s.w.holder = s
 		s.hasTurn, s.one = true, m.What == wire.TurnOne || s.back
-		s.asked, s.back = false, false
+		s.turnAsked, s.back = false, false
 		if s.rank == 0 && s.direct == nil { // it has ended since
 			return s.endTurn(ctx)
 		}
 		return nil
 	}
-	return errTurn
+	return s.badTurn(m.What)
 }
 
 // beginOwn is before the message that a conn of the session's own holds is done. It reports whether there is nothing else to do about it.
@@ -163,7 +167,7 @@ func (s *session) beginOwn(ctx context.Context, m *ipc.Message) (done bool, err 
 		}
 		var turn wire.Turn
 		if err := wire.ParseTurn(m.Body, &turn); err != nil || turn.What != wire.TurnOver {
-			return true, errTurn
+			return true, s.badTurn(turn.What)
 		}
 		s.letGo()
 		return true, nil
@@ -172,7 +176,7 @@ func (s *session) beginOwn(ctx context.Context, m *ipc.Message) (done bool, err 
 		return false, nil
 	}
 	switch m.Kind {
-	case wire.KindSegment, wire.KindDropSegment, wire.KindBody, wire.KindRun, wire.KindSave:
+	case wire.KindSegment, wire.KindBody, wire.KindRun, wire.KindSave:
 	default:
 		return false, nil // to be refused
 	}
@@ -206,7 +210,7 @@ func pass(ctx context.Context, c roomy, kind uint32, body []byte, files []*os.Fi
 
 // endOwnMessage is after a message of a conn of the session's own is done.
 func (s *session) endOwnMessage() {
-	if s.passed = false; s.over {
+	if s.passed = false; s.overSaid {
 		s.letGo()
 	}
 }
@@ -220,7 +224,7 @@ func (s *session) endTurn(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.over = true; !s.passed {
+	if s.overSaid = true; !s.passed {
 		s.letGo()
 	}
 	return s.word(ctx, wire.TurnOver)
@@ -228,7 +232,7 @@ func (s *session) endTurn(ctx context.Context) error {
 
 // letGo ends the turn here.
 func (s *session) letGo() {
-	s.hasTurn, s.one, s.over = false, false, false
+	s.hasTurn, s.one, s.overSaid = false, false, false
 	if s.w.holder == s {
 		s.w.holder = nil
 	}
@@ -239,7 +243,7 @@ func (s *session) letGo() {
 // is how those who wait learn of it.
 func (s *session) lostOwn(ctx context.Context) error {
 	s.w.disown(s)
-	if s.shared == nil || s.rank > 0 || !s.hasTurn || s.over {
+	if s.shared == nil || s.rank > 0 || !s.hasTurn || s.overSaid {
 		return nil
 	}
 	s.passed = false

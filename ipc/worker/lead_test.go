@@ -300,7 +300,7 @@ func TestLeadWords(t *testing.T) {
 		f := startHere(t)
 		f.openDirect(1).Close()
 		f.send(wire.KindTurn, wire.AppendTurn(nil, &wire.Turn{Session: 1, What: wire.TurnOne}))
-		f.failed(1, wire.CodeProtocol, "turn")
+		f.failed(1, wire.CodeProtocol, "Turn")
 		f.healthy(2)
 	})
 }

@@ -219,8 +219,14 @@ func (t *team) hear(msg *ipc.Message) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := meeting{m.Rank, m.Group, m.Round}
-	if _, ok := t.said[at]; ok || int(m.Rank) >= t.size() || int(m.Rank) == t.rank || len(t.said) >= maxSaid {
-		return fmt.Errorf("%w: rank %d of %d said it twice, or too much", errProtocol, m.Rank, t.size())
+	_, twice := t.said[at]
+	switch {
+	case int(m.Rank) >= t.size() || int(m.Rank) == t.rank:
+		return fmt.Errorf("%w: Meet of rank %d of %d, to rank %d", errProtocol, m.Rank, t.size(), t.rank)
+	case twice:
+		return fmt.Errorf("%w: Meet of rank %d in round %d of group %d, said twice", errProtocol, m.Rank, m.Round, m.Group)
+	case len(t.said) >= maxSaid:
+		return fmt.Errorf("%w: Meet of rank %d after %d that nobody has needed yet", errProtocol, m.Rank, len(t.said))
 	}
 	said := saying{data: append([]byte{}, m.Data...)}
 	if len(msg.Files) > 0 {

@@ -49,8 +49,8 @@ type waiting struct {
 // is next. One that had none starts where the others are.
 //
 // Sessions that several workers share wait for each other's workers. Among those each worker keeps to the order in which the
-// messages came, which is the dispatcher's and so everywhere the same: the one that came first to any worker waits for
-// nothing but what is done already. That none of them sends far ahead of the others is the dispatcher's business (wire.RunTurn).
+// messages came, or the word that a session has its turn, which is the dispatcher's and so everywhere the same: what came first to any worker waits
+// for nothing but what is done already. That none of them sends far ahead of the others is the dispatcher's business (its turns.go).
 func (w *Worker) step(ctx context.Context) error {
 	if err := ipc.ContextError(ctx); err != nil {
 		return err

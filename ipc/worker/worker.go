@@ -54,8 +54,8 @@ type Options struct {
 	Quota     uint64
 	MaxMapped int64
 
-	// Bind has the worker run on one core, by its rank, while it has a session whose workers are of this host and as many as there
-	// are cores, or more. For one that has a process of its own.
+	// Bind has the worker's goroutine run on one core, by its rank, while it has a session whose workers are of this host and as many as
+	// there are cores. For one that has a process of its own.
 	Bind bool
 
 	// AllowUnsealed takes clients' segments that the client can still shrink, such as those
