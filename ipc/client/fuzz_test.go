@@ -24,7 +24,6 @@ const (
 	opDone            // an answer to the last Run: off by, code, results of: id, dtype, dims, segment, offset, length
 	opReturn          // an answer that gives an upload back, or something like it
 	opSegment         // memory: which file, how large it is said to be
-	opDrop            // of a segment
 	opLink            // a message on the conn of tensors: kind, block
 	opOther           // what is sent next on it is other than what was asked for: by how much, and its tag by how much
 	opFail            // the end, by a code
@@ -184,8 +183,6 @@ func (o *other) step(t *testing.T, s *script, files []*os.File) bool {
 			m.Bytes = s.number()
 		}
 		return o.send(wire.KindSegment, wire.AppendSegment(nil, &m), files[int(s.byte())%len(files):][:s.byte()%2]...)
-	case opDrop:
-		return o.send(wire.KindDropSegment, wire.AppendDropSegment(nil, &wire.DropSegment{ID: o.segment(s)}))
 	case opLink:
 		if o.far != nil {
 			_ = o.far.say(wire.KindLink+uint32(s.byte()%5), o.handle(s))

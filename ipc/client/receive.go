@@ -100,11 +100,6 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 		}
 	case wire.KindSegment:
 		err = e.addSegment(m)
-	case wire.KindDropSegment:
-		var drop wire.DropSegment
-		if err = wire.ParseDropSegment(m.Body, &drop); err == nil {
-			err = e.table.Remove(self, drop.ID)
-		}
 	case wire.KindDone:
 		if err = wire.ParseDone(m.Body, &e.done); err == nil {
 			err = e.answered(&e.done)

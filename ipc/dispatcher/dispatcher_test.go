@@ -24,14 +24,14 @@ func TestForward(t *testing.T) {
 	if sa == sb {
 		t.Fatalf("both sessions are %d", sa)
 	}
-	for i, kind := range []uint32{wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindDropSegment} {
+	for i, kind := range []uint32{wire.KindBody, wire.KindRun, wire.KindSegment} {
 		a.send(kind, message(sb, i*1000, byte(i))) // with the other's number
 		body, _ := w0.recv(kind)
 		if !bytes.Equal(body, message(sa, i*1000, byte(i))) {
 			t.Errorf("%s arrived changed, for session %d", wire.KindName(kind), sessionOf(t, body))
 		}
 	}
-	for i, kind := range []uint32{wire.KindDone, wire.KindSegment, wire.KindDropSegment} {
+	for i, kind := range []uint32{wire.KindDone, wire.KindSegment, wire.KindSaved} {
 		w1.send(kind, message(sa, 10, 66)) // the other's session: nobody gets it
 		w1.send(kind, message(12345, 10, 66))
 		w1.send(kind, message(sb, i*1000, byte(i)))

@@ -42,7 +42,8 @@ import (
 //	5  client and worker of one host have a conn of their own: OpenSession.Direct, and a descriptor that may come with
 //	   SessionOpened; a session's messages go over either; RunTurn
 //	6  Done.Took and Hidden
-//	7  workers of one host that run a session together have conns of their own: Turn, a descriptor that may come with Meet
+//	7  workers of one host that run a session together have conns of their own: Turn, a descriptor that may come with Meet;
+//	   DropSegment (5), which nobody sent, is no more
 const Version = 7
 
 // Kinds of message. A number is never used twice. What goes from a client through the dispatcher to its worker, and back, goes
@@ -52,7 +53,6 @@ const (
 	KindCloseSession  uint32 = 2  // dispatcher → worker
 	KindSessionOpened uint32 = 3  // worker → dispatcher → client; one descriptor or none
 	KindSegment       uint32 = 4  // owner of a segment → who is given handles into it; one descriptor
-	KindDropSegment   uint32 = 5  // owner of a segment → the same
 	KindBody          uint32 = 6  // client → dispatcher → worker
 	KindRun           uint32 = 7  // client → dispatcher → worker
 	KindDone          uint32 = 8  // worker → dispatcher → client
@@ -147,8 +147,6 @@ func KindName(kind uint32) string {
 		return "SessionOpened"
 	case KindSegment:
 		return "Segment"
-	case KindDropSegment:
-		return "DropSegment"
 	case KindBody:
 		return "Body"
 	case KindRun:

@@ -166,7 +166,6 @@ func properMessages(f *testing.F, seg *shm.Segment) (all []raw, hash wire.Hash, 
 		{wire.KindRun, wire.AppendRun(nil, first, nil), false},
 		{wire.KindRun, wire.AppendRun(nil, again, nil), false},
 		{wire.KindRun, wire.AppendRun(nil, &wire.Run{Seq: 3, Uploads: []wire.Upload{floats(7, 1, 2, 3)}, Fetch: []uint64{7}}, nil), false},
-		{wire.KindDropSegment, wire.AppendDropSegment(nil, &wire.DropSegment{ID: seg.ID()}), false},
 	}
 	return all, p.hash, len(p.encoded)
 }

@@ -100,8 +100,6 @@ func (s *session) handle(ctx context.Context, m *ipc.Message) error {
 	switch m.Kind {
 	case wire.KindSegment:
 		return s.addSegment(m)
-	case wire.KindDropSegment:
-		return s.dropSegment(m)
 	case wire.KindBody:
 		return s.addProgram(m)
 	case wire.KindRun:
@@ -126,18 +124,6 @@ func (s *session) addSegment(m *ipc.Message) error {
 	m.Files = nil // the table's
 	if err := s.w.table.Add(s.id, seg.ID, f, int64(seg.Bytes)); err != nil {
 		return fmt.Errorf("%w: segment %016x: %w", errProtocol, seg.ID, err)
-	}
-	return nil
-}
-
-func (s *session) dropSegment(m *ipc.Message) error {
-	var drop wire.DropSegment
-	err := wire.ParseDropSegment(m.Body, &drop)
-	if err == nil {
-		err = s.w.table.Remove(s.id, drop.ID)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	return nil
 }

@@ -60,9 +60,6 @@ func TestMalformed(t *testing.T) {
 				f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: id, Bytes: 4096}), seg.File())
 			}
 		}, "at most 512"},
-		"drop of nothing": {func(f *fixture) {
-			f.send(wire.KindDropSegment, wire.AppendDropSegment(nil, &wire.DropSegment{Session: s, ID: 9}))
-		}, "unknown segment"},
 		"body of another hash": {func(f *fixture) {
 			f.body(s, program{wire.Hash{1}, add.encoded})
 		}, "came as"},
