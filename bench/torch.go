@@ -66,6 +66,9 @@ func runTorch(ctx context.Context, o *Options) (*Report, error) {
 			continue
 		}
 		off, err := runTrial(ctx, o, r, &t, dir, rigs, peers)
+		if ctx.Err() != nil {
+			return nil, ctx.Err() // rather than that its processes ended
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Name, err)
 		}
