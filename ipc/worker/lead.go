@@ -230,8 +230,11 @@ func (s *session) endTurn(ctx context.Context) error {
 	return s.word(ctx, wire.TurnOver)
 }
 
-// letGo ends the turn here.
+// letGo ends the turn here. A message that could have been done in it waits for the next.
 func (s *session) letGo() {
+	if s.direct != nil {
+		s.direct.ready = false
+	}
 	s.hasTurn, s.one, s.overSaid = false, false, false
 	if s.w.holder == s {
 		s.w.holder = nil

@@ -204,6 +204,25 @@ func TestLeadOneByOne(t *testing.T) {
 	}
 }
 
+// TestLeadAskedBack: a message that lies there when a turn is asked back waits for the next one.
+func TestLeadAskedBack(t *testing.T) {
+	d := startDuet(t)
+	d.run()
+	d.says(wire.TurnAsk)
+	d.turn(0, wire.TurnOpen) // the first begins, and waits for the other
+	d.run()
+	d.turn(0, wire.TurnBack)
+	d.turn(1, wire.TurnOpen)
+	d.says(wire.TurnOver)
+	d.says(wire.TurnAsk)
+	d.give(wire.TurnOne)
+	d.says(wire.TurnOver)
+	d.seq--
+	d.answered()
+	d.seq++
+	d.answered()
+}
+
 // TestLeadHolds: while a worker holds a session's turn it does nothing that others may wait for in another session, although that came
 // before what the turn is for.
 func TestLeadHolds(t *testing.T) {
