@@ -12,12 +12,16 @@ type SignalError struct {
 	Signal tensor.Signal // of the tensor
 	Hint   tensor.Signal // whose entry of Signals it is: the same, or one with a *, or a part of state/wide
 	Shape  tensor.Shape
-	Axis   int // of the hint, below 0 from the last; where Cuts isn't 0 from the first
-	Cuts   int // in how many equal parts the dim can't be cut; 0 if the tensor has no such dim
+	Axis   int  // of the hint, below 0 from the last; where Cuts isn't 0 from the first
+	Cuts   int  // in how many equal parts the dim can't be cut; 0 if the tensor has no such dim
+	Scope  bool // no tensor of that scope has the dim; Shape has the most dims of them
 }
 
 func (e *SignalError) Error() string {
-	if e.Cuts == 0 {
+	switch {
+	case e.Scope:
+		return fmt.Sprintf("%v: signal %v: no tensor has dim %d, expected %d to %d", ErrPlacement, e.Signal, e.Axis, -len(e.Shape), len(e.Shape)-1)
+	case e.Cuts == 0:
 		return fmt.Sprintf("%v: signal %v: dim %d of a tensor %v, expected %d to %d", ErrPlacement, e.Signal, e.Axis, e.Shape, -len(e.Shape), len(e.Shape)-1)
 	}
 	return fmt.Sprintf("%v: signal %v: dim %d of %v is to be cut evenly in %d", ErrPlacement, e.Signal, e.Axis, e.Shape, e.Cuts)
@@ -26,14 +30,16 @@ func (e *SignalError) Error() string {
 func (e *SignalError) Unwrap() error { return ErrPlacement }
 
 // Check reports the first tensor of p that can't lie as its signal's hint says, as a *SignalError: a tensor that was named by itself without
-// the dim, and one whose dim is to be cut evenly and isn't divided. Rewrite refuses the same, and says less. mesh is the mesh that a
-// signal's tensors lie on; nil if that is not known, and then nothing is said of even cuts.
+// the dim, and one whose dim is to be cut evenly and isn't divided; or a scope of which no tensor has the dim. Rewrite refuses tensors for
+// the same reasons, and says less. mesh is the mesh that a signal's tensors lie on; nil if that is not known, and then nothing is said of even
+// cuts.
 func (g Signals) Check(p *tensor.Program, mesh func(tensor.Signal) Mesh) error {
+	var scopes scopes
 	for i := range p.Externals {
 		r := tensor.ExternalRef(i)
 		if sig, ok := p.SignalOf(r); ok {
 			_, s := p.TypeOf(r)
-			if err := g.fits(sig, mesh(sig), s, false); err != nil {
+			if err := scopes.add(g.fits(sig, mesh(sig), s), sig, s); err != nil {
 				return err
 			}
 		}
@@ -41,21 +47,60 @@ func (g Signals) Check(p *tensor.Program, mesh func(tensor.Signal) Mesh) error {
 	for i, in := range p.Instrs {
 		_, s := p.TypeOf(tensor.Ref(i))
 		if sig, ok := p.SignalOf(tensor.Ref(i)); ok && in.Op.Info().Class == tensor.ClassLeaf {
-			if err := g.fits(sig, mesh(sig), s, false); err != nil {
+			if err := scopes.add(g.fits(sig, mesh(sig), s), sig, s); err != nil {
 				return err
 			}
 		}
 		if sig, ok := p.NameOf(i); ok {
-			if err := g.fits(sig, mesh(sig), s, true); err != nil {
-				return err
+			if e := g.fits(sig, mesh(sig), s); e != nil {
+				return e
 			}
+		}
+	}
+	return scopes.err()
+}
+
+// scopes are the scopes of a program, by signal, in the order in which their first tensors came.
+type scopes struct {
+	order  []tensor.Signal
+	lacked map[tensor.Signal]*SignalError // of the tensor with the most dims; nil if one has the dim
+}
+
+// add notes what a tensor of shape s in the scope sig makes of the hint. It returns e unless that is about a dim that the tensor lacks, which
+// others may have. A number says nothing.
+func (x *scopes) add(e *SignalError, sig tensor.Signal, s tensor.Shape) error {
+	if e != nil && e.Cuts > 0 {
+		return e
+	}
+	if len(s) == 0 {
+		return nil
+	}
+	if x.lacked == nil {
+		x.lacked = map[tensor.Signal]*SignalError{}
+	}
+	before, seen := x.lacked[sig]
+	switch {
+	case !seen:
+		x.order = append(x.order, sig)
+		x.lacked[sig] = e
+	case e == nil || before != nil && len(s) > len(before.Shape):
+		x.lacked[sig] = e
+	}
+	return nil
+}
+
+func (x *scopes) err() error {
+	for _, sig := range x.order {
+		if e := x.lacked[sig]; e != nil {
+			e.Scope = true
+			return e
 		}
 	}
 	return nil
 }
 
 // fits reports why a tensor of shape s can't lie as the hint for sig says.
-func (g Signals) fits(sig tensor.Signal, m Mesh, s tensor.Shape, named bool) error {
+func (g Signals) fits(sig tensor.Signal, m Mesh, s tensor.Shape) *SignalError {
 	h, ok := g.hint(sig)
 	if !ok {
 		return nil
@@ -67,9 +112,6 @@ func (g Signals) fits(sig tensor.Signal, m Mesh, s tensor.Shape, named bool) err
 			continue
 		}
 		if d < -len(s) || d >= len(s) {
-			if !named {
-				return nil
-			}
 			return &SignalError{Signal: sig, Hint: g.whose(sig, func(h Hint) bool { return h.Layout[k] == l[k] }), Shape: s, Axis: d}
 		}
 		if d < 0 {

@@ -10,7 +10,7 @@ import (
 )
 
 // CheckProgram reports the first tensor of p that can't lie as c says: it has no such dim, or one that is to be cut evenly and isn't
-// divided. The error is an *Error, with the place in the file that says so.
+// divided; or a scope of which no tensor has the dim. The error is an *Error, with the place in the file that says so.
 func (c *Config) CheckProgram(p *tensor.Program) error {
 	err := c.Hints().Check(p, c.meshOf())
 	var e *shard.SignalError
@@ -21,6 +21,10 @@ func (c *Config) CheckProgram(p *tensor.Program) error {
 	name := "a tensor of " + e.Signal.String()
 	if g == nil { // of ZeRO1, which says nothing of even cuts
 		return c.bad("zero1", "", "%v", err)
+	}
+	if e.Scope {
+		return c.bad(g.Name+".shard.axis", fmt.Sprint(e.Axis), "no tensor of %v has this dim, the largest of them the shape %v, expected %d to %d",
+			e.Signal, e.Shape, -len(e.Shape), len(e.Shape)-1)
 	}
 	if e.Cuts == 0 {
 		if len(e.Shape) == 0 {

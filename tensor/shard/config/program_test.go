@@ -33,6 +33,11 @@ func TestCheckProgram(t *testing.T) {
 	s.Scope(func(sc *tensor.Scope) {
 		var x *tensor.Tensor
 		s.Signal("batch", func() { x = tensor.From(s, make([]float32, 6*10), 6, 10) })
+		s.Signal("mixed", func() {
+			for _, shape := range [][]int{{3}, {4, 2}, {}, {5}} {
+				sc.Keep(tensor.Zeros(s, tensor.F32, shape...))
+			}
+		})
 		w := tensor.Zeros(s, tensor.F32, 10, 7).Signal("w")
 		b := tensor.Zeros(s, tensor.F32, 7).Signal("b")
 		m := tensor.Zeros(s, tensor.F32, 10, 7).Signal("state/w")
@@ -44,7 +49,11 @@ func TestCheckProgram(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing wrong", "workers: 5\nbatch: {shard: {axis: 1, even: true}}\nw: {shard: {axis: -1}}\n", ""},
-		{"a scope's tensors may lack the dim", "workers: 5\nbatch: {shard: {axis: 7}}\n", ""},
+		{"a scope's tensors may lack the dim", "workers: 5\nbatch: {shard: {axis: 1}}\nmixed: {shard: {axis: -2}}\n", ""},
+		{"one of them must have it", "workers: 5\nbatch: {shard: {axis: 7}}\n",
+			"c.yaml:2:23: batch.shard.axis: 7: no tensor of batch has this dim, the largest of them the shape [6 10], expected -2 to 1"},
+		{"one of several must have it", "workers: 5\nmixed: {shard: {axis: -3}}\n",
+			"c.yaml:2:23: mixed.shard.axis: -3: no tensor of mixed has this dim, the largest of them the shape [4 2], expected -2 to 1"},
 		{"a name of nothing", "workers: 5\nv: {shard: {axis: 7, even: true}}\n", ""},
 		{"no such dim", "workers: 2\nw:\n  shard: {axis: 2}\n",
 			"c.yaml:3:17: w.shard.axis: 2: a tensor of w has the shape [10 7], expected -2 to 1"},
