@@ -141,7 +141,7 @@ func (t *team) connect(ctx context.Context, w *Worker, session uint64, key []byt
 		if err != nil {
 			return nil, err
 		}
-		return collective.New(ctx, place, members, &collective.Options{Timeout: stepTimeout, Waiter: waiter, Logger: log})
+		return collective.New(ctx, place, members, &collective.Options{Timeout: stepTimeout, Waiter: waiter}) // how it fails the session says
 	}
 	for k, d := range t.mesh {
 		if d.Size == 1 {

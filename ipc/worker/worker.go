@@ -365,7 +365,11 @@ func (w *Worker) endSession(s *session) {
 // failSession ends a session that broke the protocol, and tells its client.
 func (w *Worker) failSession(ctx context.Context, s *session, cause error) error {
 	w.stats.failed.Add(1)
-	w.log.Warn("session failed", "session", s.id, "name", s.name, "err", cause)
+	level := slog.LevelWarn
+	if errors.Is(cause, errTeam) { // of several workers those that are left see that it ended, and the dispatcher says why
+		level = slog.LevelInfo
+	}
+	w.log.Log(ctx, level, "session failed", "session", s.id, "name", s.name, "err", cause)
 	w.endSession(s)
 	m := wire.Fail{Session: s.id, Code: wire.CodeProtocol, Text: wire.CutText(fmt.Sprintf("worker %q: %v", w.o.Name, cause))}
 	switch {

@@ -68,6 +68,9 @@ func (o *dumpOptions) sharded(w io.Writer, p *tensor.Program) error {
 	if err != nil {
 		return err
 	}
+	if err := c.CheckProgram(p); err != nil {
+		return err
+	}
 	hints, stages := c.Hints(), c.Stages()
 	m := stages[0].Mesh
 	why := hints.Explain(p, m)
