@@ -11,10 +11,8 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"runtime"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/nettest"
 )
 
@@ -87,8 +85,7 @@ func act(part func(a *actor) error) error {
 		return fmt.Errorf("bench: role: %w", err)
 	}
 	if a.Core >= 0 {
-		runtime.LockOSThread()
-		if err := pin(a.Core); err != nil {
+		if err := bind(a.Core); err != nil {
 			return err
 		}
 	}
@@ -134,28 +131,6 @@ func (a *actor) measured(x ...float32) error {
 
 // file is the i-th of the role's files.
 func (a *actor) file(i int) *os.File { return os.NewFile(uintptr(3+i), fmt.Sprintf("file %d", i)) }
-
-// pin puts the calling thread on the n-th of the cores that it may use, if there are at least two.
-func pin(n int) error {
-	var all, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		return os.NewSyscallError("sched_getaffinity", err)
-	}
-	if all.Count() < 2 {
-		return nil
-	}
-	for c := 0; c < len(all)*64; c++ {
-		if !all.IsSet(c) {
-			continue
-		}
-		if n == 0 {
-			one.Set(c)
-			return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(0, &one))
-		}
-		n--
-	}
-	return nil
-}
 
 // child is a process with a role.
 type child struct {
@@ -249,22 +224,23 @@ func startRole(o *Options, r *role) (*child, error) {
 	return c, nil
 }
 
+// bind has the calling goroutine run on the n-th core from then on, if there are so many, and at least two.
+func bind(n int) error {
+	if cores := local.Cores(); cores < 2 || n >= cores {
+		return nil
+	}
+	_, err := local.Bind(n)
+	return err
+}
+
 // onFirstCore calls start on a thread that may use one core only: what it starts inherits that.
 func onFirstCore(start func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var before unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return os.NewSyscallError("sched_getaffinity", err)
-	}
-	if err := pin(0); err != nil {
+	unbind, err := local.Bind(0)
+	if err != nil {
 		return err
 	}
-	err := start()
-	if e := unix.SchedSetaffinity(0, &before); err == nil && e != nil {
-		err = os.NewSyscallError("sched_setaffinity", e)
-	}
-	return err
+	defer unbind()
+	return start()
 }
 
 // floats reads figures to the end.
