@@ -57,6 +57,13 @@ type Message struct {
 	Files []*os.File
 }
 
+// CloseFiles closes descriptors that a message came with, or was to go with, and that nobody has a use for.
+func CloseFiles(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
 // Conn is an ordered, framed, reliable stream of messages to one peer.
 //
 // One goroutine may send (Reserve, TryReserve, Commit, Abort) while another receives

@@ -72,7 +72,7 @@ func (c *Comm) greet(ctx context.Context) error {
 // greeted judges the greeting of p and maps its page.
 func (c *Comm) greeted(p int, m ipc.Message) error {
 	if m.Kind != kindHello || len(m.Body) != helloBytes || len(m.Files) != 1 {
-		closeAll(m.Files)
+		ipc.CloseFiles(m.Files)
 		return fmt.Errorf("%w: %w: greeting of kind %#x with %d bytes and %d files, expected %#x, %d and 1", plan.ErrPeerLost,
 			ipc.ErrCorrupt, m.Kind, len(m.Body), len(m.Files), kindHello, helloBytes)
 	}
@@ -89,7 +89,7 @@ func (c *Comm) greeted(p int, m ipc.Message) error {
 		{"size of the page", uint64(c.seg.Size()), le.Uint64(m.Body[24:])},
 	} {
 		if field.want != field.got {
-			closeAll(m.Files)
+			ipc.CloseFiles(m.Files)
 			return fmt.Errorf("%w: %s is %d there, expected %d", plan.ErrMismatch, field.what, field.got, field.want)
 		}
 	}

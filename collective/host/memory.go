@@ -213,14 +213,14 @@ func (c *Comm) takeSegment(p int) error {
 
 func (c *Comm) segmentOf(m ipc.Message, number uint64) (theirs, error) {
 	if m.Kind != kindSegment && m.Kind != kindShown || len(m.Body) != segmentBytes || len(m.Files) != 1 {
-		closeAll(m.Files)
+		ipc.CloseFiles(m.Files)
 		return theirs{}, fmt.Errorf("%w: message of kind %#x with %d bytes and %d files, expected %#x or %#x, %d and 1", ipc.ErrCorrupt,
 			m.Kind, len(m.Body), len(m.Files), kindSegment, kindShown, segmentBytes)
 	}
 	le := binary.LittleEndian
 	got, size := le.Uint64(m.Body), le.Uint64(m.Body[8:])
 	if got != number || size == 0 || size > placeMask {
-		closeAll(m.Files)
+		ipc.CloseFiles(m.Files)
 		return theirs{}, fmt.Errorf("%w: segment %d of %d bytes, expected number %d", ipc.ErrCorrupt, got, size, number)
 	}
 	// What is shown is large, and little of it given: its pages come as they are read.
@@ -236,10 +236,4 @@ func mapFile(f *os.File, number uint64, size int64, o *shm.Options) (*shm.Segmen
 		f.Close()
 	}
 	return s, err
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }

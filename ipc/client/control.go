@@ -59,7 +59,7 @@ func (c *control) recv(ctx context.Context, parse func(kind uint32, body []byte)
 		return c.at(err)
 	}
 	defer c.conn.Release()
-	closeAll(msg.Files)
+	ipc.CloseFiles(msg.Files)
 	if msg.Kind == wire.KindFail {
 		var f wire.Fail
 		if err = wire.ParseFail(msg.Body, &f); err == nil {

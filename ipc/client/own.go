@@ -140,6 +140,6 @@ func (e *Engine) closeOwn() {
 		_ = e.own.Close()
 	}
 	if e.offer != nil {
-		closeAll([]*os.File{e.offer})
+		ipc.CloseFiles([]*os.File{e.offer})
 	}
 }

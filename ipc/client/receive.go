@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -116,7 +115,7 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 	default:
 		err = fmt.Errorf("unexpected %s (kind %d)", wire.KindName(m.Kind), m.Kind)
 	}
-	closeAll(m.Files)
+	ipc.CloseFiles(m.Files)
 	if err == nil {
 		return nil
 	}
@@ -285,11 +284,5 @@ func (e *Engine) abandon(results []wire.Result) {
 		e.rmu.Lock()
 		e.returns = append(e.returns, r.Handle)
 		e.rmu.Unlock()
-	}
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close()
 	}
 }

@@ -75,7 +75,7 @@ func (p *peer) trySend(kind uint32, body []byte, session uint64, files []*os.Fil
 func (p *peer) send(kind uint32, body []byte, session uint64, files []*os.File) (kept bool) {
 	err := p.trySend(kind, body, session, files)
 	if !errors.Is(err, ipc.ErrFull) {
-		closeAll(files)
+		ipc.CloseFiles(files)
 		return false
 	}
 	q := queued{kind, append([]byte(nil), body...), files}
@@ -98,7 +98,7 @@ func (p *peer) flush() bool {
 			copy(buf, q.body)
 			_ = p.conn.Commit(q.files...)
 		}
-		closeAll(q.files)
+		ipc.CloseFiles(q.files)
 		p.queued -= len(q.body)
 	}
 	if n == len(p.queue) {
@@ -113,7 +113,7 @@ func (p *peer) flush() bool {
 // forget drops what waits for room.
 func (p *peer) forget() {
 	for _, q := range p.queue {
-		closeAll(q.files)
+		ipc.CloseFiles(q.files)
 	}
 	p.queue, p.queued = nil, 0
 }
@@ -130,7 +130,7 @@ func (p *peer) release() {
 	if !p.held {
 		return
 	}
-	closeAll(p.msg.Files)
+	ipc.CloseFiles(p.msg.Files)
 	p.conn.Release()
 	p.msg, p.held = ipc.Message{}, false
 }
@@ -140,12 +140,6 @@ func (p *peer) end() {
 	p.release()
 	p.forget()
 	_ = p.conn.Close()
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close()
-	}
 }
 
 // ending says in a few words how a peer ended, for its clients.

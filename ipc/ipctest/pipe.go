@@ -135,7 +135,7 @@ func (c *pipeConn) Commit(files ...*os.File) error {
 	for _, f := range files {
 		d, err := dup(f)
 		if err != nil {
-			closeAll(m.Files)
+			ipc.CloseFiles(m.Files)
 			return err
 		}
 		m.Files = append(m.Files, d)
@@ -144,7 +144,7 @@ func (c *pipeConn) Commit(files ...*os.File) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.receiverGone {
-		closeAll(m.Files)
+		ipc.CloseFiles(m.Files)
 		return c.gone()
 	}
 	q.messages = append(q.messages, *m)
@@ -176,12 +176,6 @@ func dup(f *os.File) (*os.File, error) {
 		return nil, os.NewSyscallError("fcntl", errDup)
 	}
 	return os.NewFile(uintptr(fd), f.Name()), nil
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }
 
 func (c *pipeConn) Abort() {
@@ -263,7 +257,7 @@ func (c *pipeConn) Close() error {
 	c.in.mu.Lock()
 	c.in.receiverGone = true
 	for _, m := range c.in.messages {
-		closeAll(m.Files)
+		ipc.CloseFiles(m.Files)
 	}
 	c.in.messages = nil
 	c.in.data.Wake()

@@ -42,7 +42,7 @@ func testFiles(t *testing.T, f *fixture) {
 		_, err := a.Reserve(f.ctx, uint32(n), 3)
 		f.must(err)
 		f.must(a.Commit(writers...))
-		closeAll(writers) // they stay ours, and what was sent is open all the same
+		ipc.CloseFiles(writers) // they stay ours, and what was sent is open all the same
 		m, err := b.Recv(f.ctx)
 		f.must(err)
 		if m.Kind != uint32(n) || len(m.Body) != 3 || len(m.Files) != n {
@@ -158,7 +158,7 @@ func testFilesUnread(t *testing.T, f *fixture) {
 	f.must(w.Close())
 	m, err := b.Recv(f.ctx) // one of the three; the others are on their way or waiting
 	f.must(err)
-	closeAll(m.Files)
+	ipc.CloseFiles(m.Files)
 	b.Release()
 	f.must(b.Close())
 	f.must(a.Close())
@@ -189,7 +189,7 @@ func testFilesAhead(t *testing.T, f *fixture) {
 		if len(m.Files) != 1 {
 			t.Fatalf("%d files, expected 1", len(m.Files))
 		}
-		closeAll(m.Files)
+		ipc.CloseFiles(m.Files)
 		b.Release()
 	}
 	for range 3 {

@@ -186,7 +186,7 @@ func (c *conn) Close() error {
 	c.filesMu.Lock()
 	c.filesClosed = true
 	for _, batch := range c.files {
-		closeAll(batch)
+		ipc.CloseFiles(batch)
 	}
 	c.files = nil
 	c.filesMu.Unlock()
@@ -255,11 +255,11 @@ func (c *conn) queue(files []*os.File) error {
 	c.filesMu.Lock()
 	defer c.filesMu.Unlock()
 	if c.filesClosed {
-		closeAll(files)
+		ipc.CloseFiles(files)
 		return nil
 	}
 	if len(c.files) >= maxPendingFiles {
-		closeAll(files)
+		ipc.CloseFiles(files)
 		return fmt.Errorf("%w: descriptors for more than %d messages", ipc.ErrCorrupt, maxPendingFiles)
 	}
 	c.files = append(c.files, files)

@@ -101,12 +101,12 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 		err = fmt.Errorf("%w: Welcome with %d descriptors, expected 2", ipc.ErrCorrupt, len(files))
 	}
 	if err != nil {
-		closeAll(files)
+		ipc.CloseFiles(files)
 		return nil, err
 	}
 	_ = sock.SetDeadline(time.Time{})
 	if !cancel() {
-		closeAll(files)
+		ipc.CloseFiles(files)
 		return nil, ipc.ContextError(ctx) // its deadline may have come after ours
 	}
 	return dialed(sock, welcome, files, w, o, st)
@@ -148,7 +148,7 @@ func parseWelcome(src []byte) (*wire.Hello, error) {
 func dialed(sock *net.UnixConn, m *wire.Hello, files []*os.File, w waiters, o *ipc.Options, st *steps) (*conn, error) {
 	peer, err := peerOf(m, sock)
 	if err != nil {
-		closeAll(files)
+		ipc.CloseFiles(files)
 		return nil, err
 	}
 	bells, err := openPeerBells(files[1], m.DataBell, m.RoomBell, st)

@@ -55,7 +55,7 @@ func recvFiles(sock *net.UnixConn, data, oob []byte) (int, []*os.File, error) {
 		err = fmt.Errorf("%w: datagram of more than %d bytes", ipc.ErrCorrupt, len(data))
 	}
 	if err != nil {
-		closeAll(files)
+		ipc.CloseFiles(files)
 		return 0, nil, err
 	}
 	return n, files, nil
@@ -80,10 +80,4 @@ func parseFiles(oob []byte) (files []*os.File, err error) {
 		}
 	}
 	return files, nil
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }

@@ -36,7 +36,7 @@ func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pid %d: waiting for Hello: %w", cred.Pid, err)
 	}
-	defer closeAll(files)
+	defer ipc.CloseFiles(files)
 	g.steps.took("greet: hello read")
 	// Not before Hello has been read: the kernel tells who closes with unread data from
 	// who closes, and the peer would see that instead of the refusal.

@@ -59,7 +59,7 @@ func (c *conn) messageFiles(n int, state uint32) ([]*os.File, bool, error) {
 		return nil, false, nil
 	}
 	if len(files) != n {
-		closeAll(files)
+		ipc.CloseFiles(files)
 		return nil, false, c.corrupt(fmt.Errorf("message with %d files came with %d", n, len(files)))
 	}
 	c.recv.files.Add(uint64(n))

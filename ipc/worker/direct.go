@@ -114,7 +114,7 @@ func (o *direct) release() {
 	if !o.held {
 		return
 	}
-	closeAll(o.msg.Files)
+	ipc.CloseFiles(o.msg.Files)
 	o.conn.Release()
 	o.msg, o.held, o.ready = ipc.Message{}, false, false
 }
@@ -229,7 +229,7 @@ func (w *Worker) doOwn(ctx context.Context, s *session) error {
 		return nil
 	}
 	if errors.Is(err, errAgain) { // it stays where it is
-		closeAll(o.msg.Files)
+		ipc.CloseFiles(o.msg.Files)
 		o.msg.Files = nil
 		return nil
 	}

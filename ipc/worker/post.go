@@ -59,7 +59,7 @@ func (w *Worker) trySend(kind uint32, n int, write func(dst []byte) []byte, file
 func (w *Worker) say(kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
 	err := w.trySend(kind, n, write, files...)
 	if !errors.Is(err, ipc.ErrFull) {
-		closeAll(files)
+		ipc.CloseFiles(files)
 		return err
 	}
 	w.post.mu.Lock()
@@ -82,7 +82,7 @@ func (w *Worker) flush() error {
 		if err := w.conn.Commit(l.files...); err != nil {
 			return err
 		}
-		closeAll(l.files)
+		ipc.CloseFiles(l.files)
 		w.post.left = w.post.left[1:]
 	}
 	w.post.some.Store(false)

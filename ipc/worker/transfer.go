@@ -63,7 +63,7 @@ func (l *link) listen() (worked bool, err error) {
 		err = wire.ParseTransfer(m.Body, &t)
 		kind, files := m.Kind, m.Files
 		l.conn.Release()
-		closeAll(files)
+		ipc.CloseFiles(files)
 		switch {
 		case err != nil:
 		case kind == wire.KindPush:

@@ -117,7 +117,7 @@ func (w *Worker) take(ctx context.Context) error {
 	} else {
 		err = w.sort(ctx, &w.msg)
 	}
-	closeAll(w.msg.Files)
+	ipc.CloseFiles(w.msg.Files)
 	w.conn.Release()
 	w.msg, w.held = ipc.Message{}, false
 	if err == nil && (!alone || w.shouldLook()) {
@@ -145,7 +145,7 @@ func (w *Worker) takeIn(ctx context.Context) error {
 			sorted++
 		}
 		err = w.sort(ctx, &m)
-		closeAll(m.Files)
+		ipc.CloseFiles(m.Files)
 		w.conn.Release()
 		if err != nil {
 			return err
@@ -228,7 +228,7 @@ func (w *Worker) turn(ctx context.Context) error {
 	}
 	m := ipc.Message{Kind: q.kind, Body: q.body, Files: q.files}
 	err := w.handle(ctx, &m)
-	closeAll(m.Files)
+	ipc.CloseFiles(m.Files)
 	if errors.Is(err, errAgain) {
 		err = nil
 		w.again(s, q)
@@ -267,7 +267,7 @@ func (s *session) flow(ctx context.Context, stop bool) error {
 // drop forgets what waits.
 func (s *session) drop() {
 	for _, q := range s.backlog {
-		closeAll(q.files)
+		ipc.CloseFiles(q.files)
 	}
 	s.w.idle(s)
 	s.backlogB = 0

@@ -382,9 +382,3 @@ func (w *Worker) failSession(ctx context.Context, s *session, cause error) error
 	}
 	return w.send(ctx, wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
 }
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close()
-	}
-}
