@@ -110,9 +110,9 @@ tools-data:
 	@[ -e /usr/share/datasets/fashion-mnist ] || { $(APT) update && $(APT) install -y dataset-fashion-mnist; } || \
 		echo "the Fashion-MNIST images could not be installed; get them by: apt-get install dataset-fashion-mnist"
 
-# OpenBLAS with OpenMP, because with its own threads it fights PyTorch's for the cores.
+# OpenBLAS with OpenMP, because with its own threads it fights PyTorch's for the cores; python3-torch alone brings the reference BLAS.
 tools-torch:
-	@/usr/bin/python3 -c 'import torch, numpy' 2>/dev/null || { $(APT) update && $(APT) install -y python3-torch python3-numpy libopenblas0-openmp; }
+	@{ dpkg -s libopenblas0-openmp && /usr/bin/python3 -c 'import torch, numpy'; } >/dev/null 2>&1 || { $(APT) update && $(APT) install -y python3-torch python3-numpy libopenblas0-openmp; }
 
 # What Open MPI launches is tested where Open MPI is.
 tools-mpi:
