@@ -22,29 +22,7 @@ func inPlaces(c comm, l layout) comm {
 }
 
 // byPlace puts values that are by rank in the order of places.
-func (p places) byPlace(byRank []int) []int {
-	out := make([]int, len(byRank))
-	for place, rank := range p.layout.order {
-		out[place] = byRank[rank]
-	}
-	return out
-}
-
-// shuffle copies the parts of src, which lie by rank, to dst by place.
-func (p places) shuffle(dst, src []byte, counts []int) {
-	from, off := plan.Packed(counts), 0
-	for _, rank := range p.layout.order {
-		off += copy(dst[off:], from[rank].Of(src))
-	}
-}
-
-// unshuffle copies the parts of src, which lie by place, to dst by rank.
-func (p places) unshuffle(dst, src []byte, counts []int) {
-	to, off := plan.Packed(counts), 0
-	for _, rank := range p.layout.order {
-		off += copy(to[rank].Of(dst), src[off:])
-	}
-}
+func (p places) byPlace(byRank []int) []int { return pick(byRank, p.layout.order) }
 
 func (p places) lift(err error) error { return lift(err, p.layout.order) }
 
@@ -58,7 +36,7 @@ func (p places) Reduce(ctx context.Context, call plan.Call, scale float64, dst, 
 
 func (p places) ReduceScatter(ctx context.Context, call plan.Call, scale float64, dst, src []byte, counts []int) error {
 	t := make([]byte, len(src))
-	p.shuffle(t, src, counts)
+	arrange(t, src, counts, p.layout.order)
 	return p.lift(p.comm.ReduceScatter(ctx, call, scale, dst, t, p.byPlace(counts)))
 }
 
@@ -67,7 +45,7 @@ func (p places) AllGather(ctx context.Context, call plan.Call, dst, src []byte, 
 	if err := p.comm.AllGather(ctx, call, t, src, p.byPlace(counts)); err != nil {
 		return p.lift(err)
 	}
-	p.unshuffle(dst, t, counts)
+	restore(dst, t, counts, p.layout.order)
 	return nil
 }
 
@@ -78,7 +56,7 @@ func (p places) Broadcast(ctx context.Context, call plan.Call, buf []byte, root 
 func (p places) Scatter(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
 	t := make([]byte, len(src)) // src is empty where this rank is not the root
 	if len(src) > 0 {
-		p.shuffle(t, src, counts)
+		arrange(t, src, counts, p.layout.order)
 	}
 	return p.lift(p.comm.Scatter(ctx, call, dst, t, p.byPlace(counts), p.layout.place[root]))
 }
@@ -89,18 +67,18 @@ func (p places) Gather(ctx context.Context, call plan.Call, dst, src []byte, cou
 		return p.lift(err)
 	}
 	if len(dst) > 0 {
-		p.unshuffle(dst, t, counts)
+		restore(dst, t, counts, p.layout.order)
 	}
 	return nil
 }
 
 func (p places) AllToAll(ctx context.Context, call plan.Call, dst, src []byte, sendCounts, recvCounts []int) error {
 	s, d := make([]byte, len(src)), make([]byte, len(dst))
-	p.shuffle(s, src, sendCounts)
+	arrange(s, src, sendCounts, p.layout.order)
 	if err := p.comm.AllToAll(ctx, call, d, s, p.byPlace(sendCounts), p.byPlace(recvCounts)); err != nil {
 		return p.lift(err)
 	}
-	p.unshuffle(dst, d, recvCounts)
+	restore(dst, d, recvCounts, p.layout.order)
 	return nil
 }
 
