@@ -117,7 +117,7 @@ func (s *session) sumAndAgree(ctx context.Context, c *carried, input uint64, fai
 	u.moved = sent(x, m, s.mesh.Coord(s.place, x.Dim))
 	s.moved += uint64(u.moved)
 	u.began = s.w.watch.now()
-	r := collective.Raw{Kind: x.Kind, Op: x.Op, DType: moved(x.DType), Scale: x.Scale, Src: room, Dst: room}
+	r := collective.Raw{Kind: x.Kind, Op: x.Op, DType: planType(x.DType), Scale: x.Scale, Src: room, Dst: room}
 	g := s.groups[x.Dim]
 	asked := time.Now()
 	err = r.Do(ctx, g)

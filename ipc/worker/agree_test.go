@@ -23,7 +23,7 @@ func TestVoteRides(t *testing.T) {
 	tried := 0
 	for _, d := range dtypes {
 		for _, op := range ops {
-			if kernel.Supported(op, moved(d)) != nil {
+			if kernel.Supported(op, planType(d)) != nil {
 				continue
 			}
 			for ranks := 2; ranks <= 64; ranks *= 2 {
@@ -40,7 +40,7 @@ func TestVoteRides(t *testing.T) {
 							vote(srcs[r], op, d, who == r || who == math.MaxInt)
 						}
 						out := make([]byte, d.Size())
-						kernel.Reduce(op, moved(d), scale, [][]byte{out}, srcs)
+						kernel.Reduce(op, planType(d), scale, [][]byte{out}, srcs)
 						if got := voted(out, op); got != (who >= 0) {
 							t.Fatalf("%v of %v, %d ranks, scale %v, failed %d: %x says %v", op, d, ranks, scale, who, out, got)
 						}

@@ -234,7 +234,7 @@ func (s *session) start(ctx context.Context, step *carriedStep, ids []uint64, fa
 	all := make([]underway, len(c.Moves))
 	for k := range c.Moves {
 		m, u := &c.Moves[k], &all[k]
-		r := collective.Raw{Kind: c.Kind, Op: c.Op, DType: moved(c.DType), Scale: c.Scale, Send: m.Send, Recv: m.Recv}
+		r := collective.Raw{Kind: c.Kind, Op: c.Op, DType: planType(c.DType), Scale: c.Scale, Send: m.Send, Recv: m.Recv}
 		in, out := m.InShape.Elems()*size, m.OutShape.Elems()*size
 		if failed == nil {
 			failed = s.buffers(u, ids[m.In], in, out, c.Kind == plan.AllReduce && step.ends[k])
@@ -361,7 +361,7 @@ func (s *session) wait(c *shard.Collective, all []underway, ids []uint64, failed
 	return broken
 }
 
-// abandon waits for what is still under way, after a failure that ends the groups. It was cancelled: a worker at the other end of a link
+// abandon waits for what is still under way, after a failure that ends the groups. It was cancelled: a worker at the other end of a pipe
 // may itself be here, and take nothing any more.
 func (s *session) abandon(pending map[int][]underway) {
 	for _, all := range pending {
@@ -374,8 +374,8 @@ func (s *session) abandon(pending map[int][]underway) {
 	}
 }
 
-// moved is how collectives call the dtypes: a bool is folded as a byte.
-func moved(d tensor.DType) plan.DType {
+// planType is how collectives call the dtypes: a bool is folded as a byte.
+func planType(d tensor.DType) plan.DType {
 	switch d {
 	case tensor.F64:
 		return plan.F64

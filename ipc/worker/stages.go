@@ -18,19 +18,19 @@ import (
 // pipeline). All workers still get all messages and keep the books of all values: of each its stage, and how it lies on the mesh of
 // that. A worker has parts of what is on its own stage, and nothing of the rest.
 //
-// Between stages go transfers from one worker to another. Two workers have a group of their own for each direction, a link, in which
+// Between stages go transfers from one worker to another. Two workers have a group of their own for each direction, a pipe, in which
 // there is nothing but these transfers, in the order of the plan at both ends.
 //
-//	            link 0 -> 1
+//	            pipe 0 -> 1
 //	worker 0 ═════════════════▶ worker 1      activations
 //	         ◀═════════════════               gradients
-//	            link 1 -> 0
+//	            pipe 1 -> 0
 //
 // # No deadlock
 //
-// Starting a transfer waits for nobody: its link carries it out beside the programs, after what was started on that link before. So a
-// worker waits in two places, for a transfer to arrive that it needs and for one of its own to be taken. Both ends of a link start the
-// same transfers in the same order, so the first one of a link that has not ended ends as soon as both have started it. Of
+// Starting a transfer waits for nobody: its pipe carries it out beside the programs, after what was started on that pipe before. So a
+// worker waits in two places, for a transfer to arrive that it needs and for one of its own to be taken. Both ends of a pipe start the
+// same transfers in the same order, so the first one of a pipe that has not ended ends as soon as both have started it. Of
 // all waits under way look at the one whose transfer the plan has first. The other end has that transfer before it in its own steps, or
 // has started it; what keeps it from getting there is a wait for a transfer that the plan has earlier, against the choice, or
 // a collective of its stage, whose members are kept from it by nothing else (see package shard). So it comes, and the wait ends.
@@ -44,14 +44,14 @@ func stagesOf(c *config.Config) []shard.Stage {
 	return out
 }
 
-// groupAll is the number of the group of all workers. The dims of meshes have the numbers before; links those that follow.
+// groupAll is the number of the group of all workers. The dims of meshes have the numbers before; pipes those that follow.
 const groupAll = shard.MaxDims
 
 // groupLead is the number under which the first worker is offered conns.
 const groupLead = wire.MaxMeetGroups - 1
 
-// link is the number of a link.
-func (t *team) link(pair [2]int) int { return groupAll + 1 + pair[0]*t.size() + pair[1] }
+// pipeNumber is the number of a pipe, by who sends and who receives.
+func (t *team) pipeNumber(pair [2]int) int { return groupAll + 1 + pair[0]*t.size() + pair[1] }
 
 // meets says whether this worker is in the group that another one speaks about: what is said, all are told.
 func (t *team) meets(rank, number int) bool {
@@ -66,7 +66,7 @@ func (t *team) meets(rank, number int) bool {
 	return number == groupAll
 }
 
-// connectStages makes the group of all workers, and this worker's links: those of the pair with the lowest ranks first, as all do.
+// connectStages makes the group of all workers, and this worker's pipes: those of the pair with the lowest ranks first, as all do.
 func (t *team) connectStages(group func(number int, ranks []int) (*collective.Group, error)) (err error) {
 	all := make([]int, t.size())
 	for r := range all {
@@ -88,22 +88,22 @@ func (t *team) connectStages(group func(number int, ranks []int) (*collective.Gr
 	return nil
 }
 
-// connectPair makes the links between two workers, which are in the group by who sends and who receives.
+// connectPair makes the pipes between two workers, which are in the group by who sends and who receives.
 func (t *team) connectPair(low, high int, group func(number int, ranks []int) (*collective.Group, error)) (err error) {
 	for _, pair := range [][2]int{{low, high}, {high, low}} {
-		if !t.linked(pair) {
+		if !t.piped(pair) {
 			continue
 		}
-		if t.links[pair], err = group(t.link(pair), pair[:]); err != nil {
+		if t.pipes[pair], err = group(t.pipeNumber(pair), pair[:]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// linked says whether plans have transfers from the first of a pair of workers to the second: what another stage needs is sent to each of
+// piped says whether plans have transfers from the first of a pair of workers to the second: what another stage needs is sent to each of
 // its workers by one of the stage that has it, rank by rank or by these in turn (shard.RewriteStages).
-func (t *team) linked(pair [2]int) bool {
+func (t *team) piped(pair [2]int) bool {
 	stageOf := func(r int) int {
 		return slices.IndexFunc(t.stages, func(st shard.Stage) bool { return slices.Contains(st.Ranks, r) })
 	}
@@ -154,7 +154,7 @@ func (s *session) stagedPlan(p *program, ins []*placed) (*carried, error) {
 // transfer starts sending a value to a worker of another stage, or receiving one.
 func (s *session) transfer(ctx context.Context, c *shard.Collective, ids []uint64, failed error) ([]underway, error) {
 	m, u := &c.Moves[0], &underway{began: s.w.watch.now()}
-	link, size := s.links[[2]int(c.Group)], c.DType.Size()
+	pipe, size := s.pipes[[2]int(c.Group)], c.DType.Size()
 	if c.Kind == plan.Recv {
 		n := m.OutShape.Elems() * size
 		if failed == nil && n > 0 {
@@ -162,7 +162,7 @@ func (s *session) transfer(ctx context.Context, c *shard.Collective, ids []uint6
 				failed = fmt.Errorf("%w: %w", tensor.ErrNoSpace, failed)
 			}
 		}
-		u.work = collective.RecvAsync(ctx, link, bytesOr(u.dst, n), 0)
+		u.work = collective.RecvAsync(ctx, pipe, bytesOr(u.dst, n), 0)
 		return []underway{*u}, failed
 	}
 	n := m.InShape.Elems() * size
@@ -172,7 +172,7 @@ func (s *session) transfer(ctx context.Context, c *shard.Collective, ids []uint6
 	s.calls++
 	u.moved = int64(n)
 	s.moved += uint64(n)
-	u.work = collective.SendAsync(ctx, link, bytesOr(u.src, n), 1)
+	u.work = collective.SendAsync(ctx, pipe, bytesOr(u.src, n), 1)
 	return []underway{*u}, failed
 }
 

@@ -44,7 +44,7 @@ type team struct {
 	// Written before ready is closed.
 	groups []*collective.Group          // by dim of mesh; nil for dims of one rank
 	all    *collective.Group            // of all workers; nil if there is one stage
-	links  map[[2]int]*collective.Group // by who sends and who receives, this worker being one of them
+	pipes  map[[2]int]*collective.Group // between stages, by who sends and who receives, this worker being one of them
 
 	cancel context.CancelFunc
 	ready  chan struct{} // closed when groups stand, before the client is told
@@ -65,7 +65,7 @@ type saying struct {
 }
 
 func newTeam(stages []shard.Stage, rank int) *team {
-	t := &team{rank: rank, stages: stages, links: map[[2]int]*collective.Group{}, ready: make(chan struct{}), joined: make(chan struct{}),
+	t := &team{rank: rank, stages: stages, pipes: map[[2]int]*collective.Group{}, ready: make(chan struct{}), joined: make(chan struct{}),
 		said: map[meeting]saying{}, news: make(chan struct{}, 1)}
 	for k, st := range stages {
 		if i := slices.Index(st.Ranks, rank); i >= 0 {
@@ -260,7 +260,7 @@ func (t *team) close(over *sync.WaitGroup, lead *lead) {
 		}
 		t.mu.Unlock()
 		var left sync.WaitGroup
-		for _, g := range slices.AppendSeq(append(slices.Clone(t.groups), t.all), maps.Values(t.links)) {
+		for _, g := range slices.AppendSeq(append(slices.Clone(t.groups), t.all), maps.Values(t.pipes)) {
 			if g != nil {
 				left.Go(func() { _ = g.Close() })
 			}
