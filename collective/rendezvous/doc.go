@@ -18,10 +18,12 @@
 //	torchrun            RANK WORLD_SIZE, and LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT,
 //	                    TORCHELASTIC_RUN_ID, TORCHELASTIC_RESTART_COUNT, TORCHELASTIC_USE_AGENT_STORE;
 //	                    ringside run uses these names too
-//	Open MPI            OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE; PMIX_NAMESPACE
-//	Hydra (MPICH)       PMI_RANK PMI_SIZE, and MPI_LOCALRANKID MPI_LOCALNRANKS
-//	Slurm               under srun: SLURM_PROCID and SLURM_STEP_NUM_TASKS or SLURM_NTASKS, SLURM_LOCALID SLURM_NODEID,
-//	                    SLURM_STEP_NODELIST or SLURM_JOB_NODELIST
+//	Open MPI            OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK, _LOCAL_SIZE; the job's name from PMIX_NAMESPACE or
+//	                    OMPI_MCA_ess_base_jobid
+//	Hydra (MPICH)       PMI_RANK PMI_SIZE, and MPI_LOCALRANKID MPI_LOCALNRANKS; PMI_JOBID or PMI_KVSNAME
+//	Slurm               under srun: SLURM_PROCID with SLURM_STEP_ID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS, SLURM_LOCALID
+//	                    SLURM_NODEID, SLURM_STEP_TASKS_PER_NODE or SLURM_TASKS_PER_NODE, SLURM_STEP_NODELIST or
+//	                    SLURM_JOB_NODELIST, SLURM_JOB_ID; some older names of these too
 //	Kubernetes          JOB_COMPLETION_INDEX WORLD_SIZE; the address from MASTER_ADDR, or from HOSTNAME and
 //	                    RINGSIDE_SERVICE, the headless service
 //	single process      none of these
