@@ -16,6 +16,11 @@ type Upload struct {
 	DType DType
 	Shape Shape
 	Buf   Buffer // nil for a value of no bytes
+
+	// Signal is the tensor's own, or that of the scope it was made in; the zero value for none.
+	Signal Signal
+	// Own says that the value is going to be updated in place: the engine wants it in memory of its own, not in the client's.
+	Own bool
 }
 
 // Fetched is a value that a Batch asked for. Bytes is its row-major content; on one host it is the worker's own

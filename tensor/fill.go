@@ -6,6 +6,25 @@ import "fmt"
 // of a file is not copied. fill is called at once, with all of the bytes, which may hold anything before. When it fails
 // there is no tensor, and the session goes on; other errors stick to the session as those of From do.
 func FromFill(s *Session, d DType, fill func(dst []byte) error, shape ...int) (*Tensor, error) {
+	return s.fill(d, fill, shape)
+}
+
+// FillLike is FromFill of a tensor that t is going to be assigned: of its dtype, its shape and its signal. Workers that share memory with
+// the client copy it into their own, in which it can be updated in place.
+func FillLike(t *Tensor, fill func(dst []byte) error) (*Tensor, error) {
+	if t.v.err != nil {
+		return nil, t.v.err
+	}
+	s := t.v.s
+	f, err := s.fill(t.v.dtype, fill, t.v.shape)
+	if err == nil {
+		f.v.signal = t.v.signal
+		s.pending[len(s.pending)-1].Own = true
+	}
+	return f, err
+}
+
+func (s *Session) fill(d DType, fill func(dst []byte) error, shape []int) (*Tensor, error) {
 	if err := s.enter("upload"); err != nil {
 		return nil, err
 	}

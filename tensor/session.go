@@ -250,6 +250,9 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	for i, u := range s.uploads {
 		u.id, u.flushed = b.Base+n+uint64(i), true
 		s.pending[i].ID = u.id
+		if u.signal > 0 {
+			s.pending[i].Signal = s.signals[u.signal-1]
+		}
 	}
 	b.Uploads = append(b.Uploads, s.pending...)
 	if n > 0 {

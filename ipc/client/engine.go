@@ -52,12 +52,14 @@ type Engine struct {
 	ctx    context.Context // done with Close; for waits that have no other
 	cancel context.CancelFunc
 
-	mu       sync.Mutex // held by Submit
-	err      error      // why the session is over
-	workers  []member   // who serve the session, by rank
-	opened   int        // of these have said so
-	stages   int        // in which they are
-	apart    bool       // some worker shares no memory with us
+	mu       sync.Mutex    // held by Submit
+	err      error         // why the session is over
+	workers  []member      // who serve the session, by rank
+	opened   int           // of these have said so
+	stages   int           // in which they are
+	mesh     shard.Mesh    // of the last stage
+	hints    shard.Signals // where they alone say how uploads lie, on mesh; nil otherwise
+	apart    bool          // some worker shares no memory with us
 	programs mirror
 	history  wire.History
 	run      wire.Run
@@ -96,7 +98,7 @@ type Engine struct {
 	stats struct {
 		batches, messages, bytes, roundTrips, bodies, bodyBytes, uploads, uploadBytes, fetched, segments, calls, moved, plans, took, hidden atomic.Uint64
 
-		known, forgotten, programs, programsB atomic.Uint64
+		known, forgotten, programs, programsB, pushed atomic.Uint64
 	}
 }
 
@@ -137,6 +139,8 @@ type Stats struct {
 	UploadBytes  uint64 // bytes of these
 	Fetched      uint64 // values read
 	Segments     uint64 // of our memory announced to the worker
+	Pushed       uint64 // bytes of uploads sent to workers that share no memory with us
+	InUse        uint64 // bytes of our memory that uploads take up now, and results of workers on other hosts
 
 	// Of sessions with several workers, as of their last answers: collectives that each took part in, bytes that the one that
 	// sent most sent in them, and programs that they rewrote for how tensors lie. A program that is run again is not rewritten.
@@ -157,9 +161,13 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	e := &Engine{addr: addr, name: o.Name, log: o.Logger, config: o.Config, workers: make([]member, o.Workers), programs: mirror{max: o.Programs}}
 	for _, st := range o.Config.Stages() {
 		e.stages++
+		e.mesh = st.Mesh
 		for i, r := range st.Workers {
 			e.workers[r] = member{mesh: st.Mesh, place: i}
 		}
+	}
+	if o.Workers > 1 && e.stages == 1 && !o.Config.AutoShard {
+		e.hints = o.Config.Hints()
 	}
 	if o.Segment == (shm.Options{}) {
 		o.Segment = shm.Options{Backing: shm.Memfd, PeersRead: true, Prefault: true}
@@ -248,7 +256,7 @@ func (e *Engine) Stats() Stats {
 		Took: time.Duration(s.took.Load()), Hidden: time.Duration(s.hidden.Load()),
 		Batches: s.batches.Load(), Messages: s.messages.Load(), Bytes: s.bytes.Load(), RoundTrips: s.roundTrips.Load(),
 		Bodies: s.bodies.Load(), BodyBytes: s.bodyBytes.Load(), Uploads: s.uploads.Load(), UploadBytes: s.uploadBytes.Load(),
-		Fetched: s.fetched.Load(), Segments: s.segments.Load(),
+		Fetched: s.fetched.Load(), Segments: s.segments.Load(), Pushed: s.pushed.Load(), InUse: uint64(e.arena.Stats().InUse),
 		Known: s.known.Load(), Forgotten: s.forgotten.Load(), Programs: s.programs.Load(), ProgramBytes: s.programsB.Load(),
 	}
 }

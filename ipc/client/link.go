@@ -10,6 +10,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
 )
 
 const (
@@ -45,8 +47,9 @@ type link struct {
 // moving is a block on its way, which is kept until it is there whatever becomes of what it was for: a transfer once begun is
 // finished.
 type moving struct {
-	handle wire.Handle // as it is called where it comes from
+	handle wire.Handle // as it is called where it comes from; of a part of an upload as that, but for its length
 	block  *shm.Block
+	bytes  []byte // of block
 }
 
 // near says whether some worker shares memory with us.
@@ -123,10 +126,11 @@ func (e *Engine) talk(rank uint32, l *link) func(context.Context, []byte) ([]byt
 	}
 }
 
-// push sends the block of an upload, of which it has a reference until it is there.
-func (l *link) push(h wire.Handle, b *shm.Block) {
+// push sends bytes of the block of an upload, or of a copy, of which it has a reference until they are there.
+func (l *link) push(h wire.Handle, b *shm.Block, bytes []byte) {
 	b.Retain()
-	l.pushes = append(l.pushes, moving{h, b})
+	h.Len = uint64(len(bytes))
+	l.pushes = append(l.pushes, moving{h, b, bytes})
 }
 
 // pull has a result of the worker's read into a block of ours.
@@ -136,12 +140,12 @@ func (l *link) pull(arena *shm.Arena, h wire.Handle) (*shm.Block, error) {
 		return nil, err
 	}
 	b.Retain()
-	l.pulls = append(l.pulls, moving{h, b})
+	l.pulls = append(l.pulls, moving{h, b, b.Bytes()[:h.Len]})
 	return b, nil
 }
 
-// push sends the uploads of e.run to workers that share no memory with us, and waits until they have them: a Run that names
-// them never waits at a worker.
+// push sends the uploads of e.run to workers that share no memory with us, to each its part where they have parts, and waits until they
+// have them: a Run that names them never waits at a worker.
 func (e *Engine) push(ctx context.Context) error {
 	for i := range e.run.Uploads {
 		u := &e.run.Uploads[i]
@@ -153,13 +157,48 @@ func (e *Engine) push(ctx context.Context) error {
 			return e.fail(fmt.Errorf("upload %d: %w", u.ID, err))
 		}
 		for r := range e.workers {
-			if l := e.workers[r].link; l != nil {
-				l.push(u.Handle, b)
+			if e.workers[r].link == nil {
+				continue
+			}
+			if err := e.pushPart(&e.workers[r], u, b); err != nil {
+				b.Release()
+				return err
 			}
 		}
 		b.Release()
 	}
 	return e.transfer(ctx, func(l *link) bool { return len(l.pushes) == 0 })
+}
+
+// pushPart sends a worker what it is to have of an upload that lies in b.
+func (e *Engine) pushPart(w *member, u *wire.Upload, b *shm.Block) error {
+	bytes := b.Bytes()[:u.Handle.Len]
+	if u.Layout != 0 {
+		shape, size := make(tensor.Shape, len(u.Dims)), tensor.DType(u.DType).Size()
+		for d, n := range u.Dims {
+			shape[d] = int(n)
+		}
+		layout, _ := w.mesh.LayoutOf(u.Layout, len(shape))
+		start, local := w.mesh.Local(layout, shape, w.place)
+		n := local.Elems() * size
+		if n == 0 {
+			return nil
+		}
+		if at, ok := shard.Together(size, shape, start, local); ok {
+			bytes = bytes[at : at+n]
+		} else {
+			part, err := e.arena.Alloc(n)
+			if err != nil {
+				return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+			}
+			defer part.Release()
+			shard.CopyOut(part.Bytes(), bytes, size, shape, start, local)
+			b, bytes = part, part.Bytes()[:n]
+		}
+	}
+	w.link.push(u.Handle, b, bytes)
+	e.stats.pushed.Add(uint64(len(bytes)))
+	return nil
 }
 
 // uploaded says that e.run has an upload of this block already.
@@ -275,7 +314,7 @@ func (l *link) send() error {
 	for l.gone < l.told {
 		p := &l.pushes[l.gone]
 		if !l.sending {
-			if err := l.conn.BeginSend(l.pushed, p.block.Bytes()[:p.handle.Len]); err != nil {
+			if err := l.conn.BeginSend(l.pushed, p.bytes); err != nil {
 				return err
 			}
 			l.pushed++
@@ -295,7 +334,7 @@ func (l *link) receive() error {
 	for l.asked > 0 {
 		p := &l.pulls[0]
 		if !l.receiving {
-			if err := l.conn.BeginRecv(l.pulled, p.block.Bytes()[:p.handle.Len]); err != nil {
+			if err := l.conn.BeginRecv(l.pulled, p.bytes); err != nil {
 				return err
 			}
 			l.receiving = true

@@ -94,17 +94,10 @@ func (e *Engine) piece(r *wire.Result, rank int) (piece, error) {
 	}
 	p.Shape = p.whole
 	if r.Layout != 0 {
-		var l shard.Layout
 		w := &e.workers[rank]
-		for k := range l {
-			d := int(r.Layout>>(4*k)&15) - 1
-			if d < 0 {
-				continue
-			}
-			if k >= len(w.mesh) || d >= len(p.whole) {
-				return p, fmt.Errorf("%v%v in layout %#x on a mesh of %v", p.DType, p.whole, r.Layout, w.mesh)
-			}
-			l[k] = shard.Shard(d)
+		l, ok := w.mesh.LayoutOf(r.Layout, len(p.whole))
+		if !ok {
+			return p, fmt.Errorf("%v%v in layout %#x on a mesh of %v", p.DType, p.whole, r.Layout, w.mesh)
 		}
 		p.start, p.Shape = w.mesh.Local(l, p.whole, w.place)
 	}

@@ -206,7 +206,7 @@ func (e *Engine) addUpload(u *tensor.Upload) error {
 		e.run.Uploads = append(e.run.Uploads, wire.Upload{})
 	}
 	w = &e.run.Uploads[len(e.run.Uploads)-1]
-	*w = wire.Upload{ID: u.ID, Value: wire.Value{DType: uint8(u.DType), Dims: w.Dims[:0]}}
+	*w = wire.Upload{ID: u.ID, Layout: e.layoutOf(u), Own: u.Own, Value: wire.Value{DType: uint8(u.DType), Dims: w.Dims[:0]}}
 	for _, d := range u.Shape {
 		w.Dims = append(w.Dims, int64(d))
 	}
@@ -232,6 +232,18 @@ func (e *Engine) addUpload(u *tensor.Upload) error {
 	}
 	w.Handle = b.Handle()
 	return nil
+}
+
+// layoutOf is how the workers are to have an upload, if the config says that of its signal whatever reads it: they would come to the same.
+func (e *Engine) layoutOf(u *tensor.Upload) uint8 {
+	if e.hints == nil || u.Signal.Name == "" {
+		return 0
+	}
+	l, err := e.hints.Made(u.Signal, e.mesh, u.Shape)
+	if err != nil {
+		return 0 // the first program that reads it is refused
+	}
+	return l.Bits()
 }
 
 // lease has the arena keep a block until every worker has given it back.

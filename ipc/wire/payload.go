@@ -40,7 +40,7 @@ func (p *parser) runPayload() int {
 	for _, n := range ids {
 		p.skipIDs(n)
 	}
-	return p.values(uploads, false)
+	return p.values(uploads, func() { p.take("Layout, Own", 2) })
 }
 
 func (p *parser) donePayload() int {
@@ -55,7 +55,7 @@ func (p *parser) donePayload() int {
 	}
 	results := p.count("Results", MaxResults, 2+minValue)
 	p.uvarint("Returned")
-	return p.values(results, true)
+	return p.values(results, func() { p.uvarint("Layout") })
 }
 
 // skipIDs walks over the tokens of n ids, see AppendIDs.
@@ -74,14 +74,12 @@ func (p *parser) skipIDs(n int) {
 	}
 }
 
-// values walks over n values, each behind an id and, if they are a Done's, a layout, and returns the bytes that are inline.
-func (p *parser) values(n int, layouts bool) int {
+// values walks over n values, each behind an id and what skip walks over, and returns the bytes that are inline.
+func (p *parser) values(n int, skip func()) int {
 	total := 0
 	for ; n > 0 && p.err == nil; n-- {
 		p.uvarint("ID")
-		if layouts {
-			p.uvarint("Layout")
-		}
+		skip()
 		head := p.take("Value", 3)
 		if head == nil {
 			break

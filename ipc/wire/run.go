@@ -23,10 +23,10 @@ const (
 //	session uint64, seq uint64, hash [16]byte, base uint64, last base uint64, flags uint32,
 //	the counts of the lists below, uvarint each,
 //	scalars (see scalars.go); inputs, frees and fetch as ids (see AppendIDs);
-//	of each upload: id as zigzag(id - base), value; returns; forget
+//	of each upload: id as zigzag(id - base), layout uint8, own uint8 (0 or 1), value; returns; forget
 //
 // last base is the base of the run that ids and scalars are predicted from, 0 when they are not.
-// With everything predicted a Run is some 50 bytes, 8 for each scalar that changed and 32 for an upload of two dims.
+// With everything predicted a Run is some 50 bytes, 8 for each scalar that changed and 34 for an upload of two dims.
 type Run struct {
 	Session uint64
 	Seq     uint64 // counts the session's runs; a Done names it
@@ -48,13 +48,21 @@ type Run struct {
 // back in Returned.
 type Upload struct {
 	ID uint64
+
+	// Layout is how the tensor is to lie on the session's workers where the client knows, as Result has it: a worker
+	// that shares no memory with the client is then sent its part alone. 0: the first program that reads it decides.
+	Layout uint8
+
+	// Own has workers copy what they need of it, so that the block is given back at once.
+	Own bool
+
 	Value
 }
 
 const (
 	runFlags  = 8 + 8 + HashBytes + 8 + 8 // where flags are
 	runFixed  = runFlags + 4
-	minUpload = 1 + minValue
+	minUpload = 1 + 2 + minValue
 )
 
 // SetTurn sets RunTurn in the body of a Run. It reports whether there is room for flags.
@@ -99,6 +107,7 @@ func AppendRun(dst []byte, m *Run, h *History) []byte {
 	for i := range m.Uploads {
 		u := &m.Uploads[i]
 		dst = appendUint(dst, zigzag(int64(u.ID-m.Base)))
+		dst = appendBool(append(dst, u.Layout), u.Own)
 		dst = appendValue(dst, &u.Value)
 	}
 	for _, v := range m.Returns {
@@ -121,7 +130,7 @@ func (m *Run) Size(h *History) int {
 	n += SizeIDs(r.base, r.fetch, m.Base, m.Fetch)
 	for i := range m.Uploads {
 		u := &m.Uploads[i]
-		n += sizeUint(zigzag(int64(u.ID-m.Base))) + u.Value.size()
+		n += sizeUint(zigzag(int64(u.ID-m.Base))) + 2 + u.Value.size()
 	}
 	return n + HandleBytes*len(m.Returns) + HashBytes*len(m.Forget)
 }
@@ -185,6 +194,8 @@ func ParseRun(src []byte, m *Run, h *History) error {
 		for i := range m.Uploads {
 			u := &m.Uploads[i]
 			u.ID = m.Base + uint64(p.varint("Uploads.ID"))
+			u.Layout = p.u8("Uploads.Layout")
+			u.Own = p.bool("Uploads.Own")
 			p.value("Uploads", &u.Value)
 			if u.Elsewhere {
 				p.fail("Uploads", "value %d without bytes", u.ID)

@@ -190,11 +190,31 @@ func (s *session) upload(u *wire.Upload) error {
 	if _, ok := s.space.Lookup(u.ID); ok {
 		return fmt.Errorf("%w: upload %d exists", errProtocol, u.ID)
 	}
+	if u.Layout != 0 {
+		return fmt.Errorf("%w: upload %d in layout %#x, in a session of one worker", errProtocol, u.ID, u.Layout)
+	}
 	b, err := s.blockOf(u, shape.Elems()*d.Size())
+	if err == nil && u.Own {
+		b, err = s.copied(b)
+	}
 	if err != nil {
 		return err
 	}
 	return s.space.Import(u.ID, d, shape, b)
+}
+
+// copied is b, or if that lies in the client's memory a copy of it.
+func (s *session) copied(b *shm.Block) (*shm.Block, error) {
+	if b == nil || !b.ReadOnly() {
+		return b, nil
+	}
+	defer b.Release()
+	c, err := s.w.dev.Arena().Alloc(b.Len())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+	}
+	copy(c.Bytes(), b.Bytes())
+	return c, nil
 }
 
 // typeOf is an upload's dtype and shape.
@@ -212,7 +232,8 @@ func typeOf(u *wire.Upload) (tensor.DType, tensor.Shape, error) {
 	return d, shape, nil
 }
 
-// blockOf finds the bytes of an upload, of which there must be as many as are wanted; nil for none. The caller has a reference.
+// blockOf finds the bytes of an upload, of which there must be as many as are wanted; nil for none. What comes over a link may be a part
+// of it. The caller has a reference.
 func (s *session) blockOf(u *wire.Upload, want int) (b *shm.Block, err error) {
 	switch {
 	case len(u.Inline) > 0:
@@ -221,8 +242,13 @@ func (s *session) blockOf(u *wire.Upload, want int) (b *shm.Block, err error) {
 		}
 		copy(b.Bytes(), u.Inline)
 	case u.Inline == nil && s.link != nil:
-		if b, err = s.link.arrived(u.Handle); ends(err) {
-			return nil, fmt.Errorf("upload %d: %w", u.ID, err)
+		if h := u.Handle; u.Layout == 0 || want > 0 {
+			if u.Layout != 0 {
+				h.Len = uint64(want)
+			}
+			if b, err = s.link.arrived(h); ends(err) {
+				return nil, fmt.Errorf("upload %d: %w", u.ID, err)
+			}
 		}
 		s.giveBack(u.Handle) // the client's memory is not needed any more
 		if err != nil {

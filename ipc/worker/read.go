@@ -131,15 +131,13 @@ func (s *session) shows(done *wire.Done) bool {
 // show puts this rank's part of a value into done, unless another has the same one to show.
 func (s *session) show(id uint64, v *placed, done *wire.Done) error {
 	r := s.result(done)
-	r.ID, r.Layout, r.DType, r.Dims = id, 0, uint8(v.dtype), r.Dims[:0]
+	r.ID, r.Layout, r.DType, r.Dims = id, v.layout.Bits(), uint8(v.dtype), r.Dims[:0]
 	for _, n := range v.shape {
 		r.Dims = append(r.Dims, int64(n))
 	}
 	r.Inline, r.Handle, r.Elsewhere = nil, wire.Handle{}, v.stage != s.stage
 	for k := range s.mesh {
-		if d, ok := v.layout[k].Sharded(); ok {
-			r.Layout |= (1 + uint8(d)) << (4 * k)
-		} else if s.mesh.Coord(s.place, k) > 0 {
+		if _, ok := v.layout[k].Sharded(); !ok && s.mesh.Coord(s.place, k) > 0 {
 			r.Elsewhere = true
 		}
 	}

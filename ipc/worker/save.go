@@ -150,6 +150,11 @@ func (s *session) sharedPart(i int, id uint64) (p part, mine bool, err error) {
 	if v.stage != s.stage {
 		return p, false, nil
 	}
+	if v.lies {
+		if err := s.settle(v); err != nil {
+			return p, false, err
+		}
+	}
 	for k := range s.mesh {
 		if _, ok := v.layout[k].Sharded(); !ok && s.mesh.Coord(s.place, k) != i%s.mesh[k].Size {
 			return p, false, nil

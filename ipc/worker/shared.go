@@ -48,6 +48,8 @@ type placed struct {
 	id     uint64 // of this rank's part in the space; 0: it is not there
 
 	whole  *shm.Block // an upload of which no part was made yet, where it lies; nil if it has no bytes
+	mine   bool       // whole is this worker's part alone, as it was sent
+	own    bool       // the client wants its memory back: what this worker has is a copy
 	failed error      // why this worker does not have an upload: whoever reads it fails
 }
 
@@ -148,7 +150,12 @@ func (s *session) together(ctx context.Context, run *wire.Run, done *wire.Done) 
 		return err
 	}
 	for _, id := range run.Fetch {
-		if v := s.values[id]; v != nil && err == nil {
+		v := s.values[id]
+		switch {
+		case v == nil || err != nil:
+		case v.lies:
+			err = s.settle(v)
+		default:
 			err = v.failed
 		}
 	}
@@ -201,8 +208,8 @@ func (s *session) lookUp(run *wire.Run) (*program, error) {
 	return p, nil
 }
 
-// take takes in an upload, whole: how it is to lie is not known before somebody reads it. Errors that do not end the session are
-// this worker's alone; the value exists all the same.
+// take takes in an upload: this worker's part where the client says how it is to lie, otherwise the whole, until somebody reads it. Errors
+// that do not end the session are this worker's alone; the value exists all the same.
 func (s *session) take(u *wire.Upload) error {
 	d, shape, err := typeOf(u)
 	if err != nil {
@@ -211,14 +218,34 @@ func (s *session) take(u *wire.Upload) error {
 	if s.values[u.ID] != nil {
 		return fmt.Errorf("%w: upload %d exists", errProtocol, u.ID)
 	}
-	v := &placed{dtype: d, shape: shape}
+	v := &placed{dtype: d, shape: shape, own: u.Own}
+	bytes := shape.Elems() * d.Size()
+	switch {
+	case u.Layout != 0:
+		l, ok := s.mesh.LayoutOf(u.Layout, len(shape))
+		if !ok || len(s.stages) > 1 {
+			return fmt.Errorf("%w: upload %d, %v%v in layout %#x on %d stages of which this is a mesh of %v", errProtocol, u.ID, d, shape, u.Layout, len(s.stages), s.mesh)
+		}
+		v.layout, v.lies = l, true
+		if v.mine = s.link != nil && u.Inline == nil; v.mine {
+			_, local := s.mesh.Local(l, shape, s.place)
+			bytes = local.Elems() * d.Size()
+		}
+	case u.Own && len(s.stages) == 1 && !s.auto:
+		v.lies = true // whole: nobody says otherwise
+	}
 	s.values[u.ID] = v
-	if v.whole, v.failed = s.blockOf(u, shape.Elems()*d.Size()); v.failed != nil || d != tensor.Bool || v.whole == nil {
+	if v.whole, v.failed = s.blockOf(u, bytes); v.failed != nil {
 		return v.failed
 	}
-	if i := slices.IndexFunc(v.whole.Bytes(), func(x byte) bool { return x > 1 }); i >= 0 {
-		v.failed = fmt.Errorf("%w: byte %d of a bool is %d; expected 0 or 1", tensor.ErrDType, i, v.whole.Bytes()[i])
-		v.drop()
+	if d == tensor.Bool && v.whole != nil {
+		if i := slices.IndexFunc(v.whole.Bytes(), func(x byte) bool { return x > 1 }); i >= 0 {
+			v.failed = fmt.Errorf("%w: byte %d of a bool is %d; expected 0 or 1", tensor.ErrDType, i, v.whole.Bytes()[i])
+			v.drop()
+		}
+	}
+	if v.failed == nil && v.lies {
+		return s.settle(v)
 	}
 	return v.failed
 }
@@ -320,7 +347,7 @@ func (s *session) settle(v *placed) error {
 	switch {
 	case local.Elems() == 0:
 		part = nil
-	case local.Elems() == v.shape.Elems():
+	case v.mine || local.Elems() == v.shape.Elems() && !(v.own && part.ReadOnly()):
 		part.Retain()
 	default:
 		var err error

@@ -13,6 +13,18 @@ func CopyIn(whole, part []byte, size int, shape tensor.Shape, start []int, local
 	eachRun(size, shape, start, local, func(p, w, n int) { copy(whole[w:w+n], part[p:p+n]) })
 }
 
+// Together says where in the whole a part begins that lies there in one piece.
+func Together(size int, shape tensor.Shape, start []int, local tensor.Shape) (at int, ok bool) {
+	runs := 0
+	eachRun(size, shape, start, local, func(_, w, _ int) {
+		if runs == 0 {
+			at = w
+		}
+		runs++
+	})
+	return at, runs == 1
+}
+
 // eachRun calls f for every stretch of bytes that lies together in the part and in the whole: where it begins in each, and how
 // long it is.
 func eachRun(size int, shape tensor.Shape, start []int, local tensor.Shape, f func(part, whole, n int)) {

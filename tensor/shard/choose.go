@@ -67,7 +67,7 @@ func (w *rewriter) made(i int, out *tensorState) {
 	var l Layout
 	if sig, ok := w.p.SignalOf(tensor.Ref(i)); ok {
 		var err error
-		l, err = w.o.Signals.made(sig, w.mesh, out.shape)
+		l, err = w.o.Signals.Made(sig, w.mesh, out.shape)
 		w.fail(i, err)
 	}
 	if out.full < 0 {
@@ -89,7 +89,7 @@ func (w *rewriter) settle(x *tensorState, r tensor.Ref, reader int) {
 	if _, hinted := w.o.Signals.hint(sig); !hinted {
 		return
 	}
-	l, err := w.o.Signals.made(sig, w.mesh, x.shape)
+	l, err := w.o.Signals.Made(sig, w.mesh, x.shape)
 	w.fail(reader, err)
 	if l != x.have[0].layout && err == nil {
 		x.have = []version{{l, w.want(x, l, reader)}}

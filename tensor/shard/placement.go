@@ -80,6 +80,30 @@ func On(p ...Placement) Layout {
 	return l
 }
 
+// Bits is a layout without Partial in 4 bits for each dim of a mesh, as messages have it: 0 for Replicate, 1+d for Shard(d).
+func (l Layout) Bits() (b uint8) {
+	for k, p := range l {
+		if p.kind == sharded {
+			b |= uint8(1+p.dim) << (4 * k)
+		}
+	}
+	return b
+}
+
+// LayoutOf is the layout that has those Bits; it is not ok for one that a tensor of so many dims can't have on m.
+func (m Mesh) LayoutOf(bits uint8, dims int) (l Layout, ok bool) {
+	for k := range l {
+		switch d := int(bits>>(4*k)&15) - 1; {
+		case d < 0:
+		case k >= len(m) || d >= dims:
+			return l, false
+		default:
+			l[k] = Shard(d)
+		}
+	}
+	return l, true
+}
+
 // show is the layout on a mesh of n dims, as [S(0) R].
 func (l Layout) show(n int) string {
 	s := make([]string, n)

@@ -148,8 +148,9 @@ func (g Signals) check(m Mesh) error {
 	return nil
 }
 
-// made is the layout of a tensor that was made under a signal: whole where there is no hint, or one for a dim that it hasn't.
-func (g Signals) made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error) {
+// Made is the layout of a tensor that was made under a signal: whole where there is no hint, or one for a dim that it hasn't.
+// ErrPlacement for a hint that wants an even cut of what doesn't divide.
+func (g Signals) Made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error) {
 	h, ok := g.hint(sig)
 	if !ok {
 		return Layout{}, nil
@@ -200,7 +201,7 @@ func Place(p *tensor.Program, m Mesh, hints Signals) ([]Layout, error) {
 			continue
 		}
 		_, s := p.TypeOf(r)
-		l, err := hints.made(sig, m, s)
+		l, err := hints.Made(sig, m, s)
 		if err != nil {
 			return nil, fmt.Errorf("input %d: %w", i, err)
 		}

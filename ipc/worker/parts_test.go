@@ -1,0 +1,79 @@
+package worker
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
+)
+
+// TestUploadsInParts: of an upload whose layout the client says each worker has its part at once, some perhaps nothing; one that is to be
+// the workers' own is a copy at once, whole if nobody says otherwise. A layout that can't be ends the session.
+func TestUploadsInParts(t *testing.T) {
+	const ranks = 3
+	sessions := teamOf(t, ranks)
+	upload := func(id uint64, layout uint8, own bool, dims ...int64) *wire.Upload {
+		n := int64(1)
+		for _, d := range dims {
+			n *= d
+		}
+		u := &wire.Upload{ID: id, Layout: layout, Own: own, Value: wire.Value{DType: uint8(tensor.U8), Dims: dims, Inline: make([]byte, n)}}
+		for i := range u.Inline {
+			u.Inline[i] = byte(i)
+		}
+		return u
+	}
+	for name, x := range map[string]struct {
+		u    *wire.Upload
+		want [ranks][]byte // nil for none; those of an upload that lies nowhere yet are whole
+	}{
+		"rows":         {upload(1, 1, false, 4, 2), [ranks][]byte{{0, 1, 2, 3}, {4, 5}, {6, 7}}},
+		"columns":      {upload(2, 2, false, 2, 3), [ranks][]byte{{0, 3}, {1, 4}, {2, 5}}},
+		"two rows":     {upload(3, 1, true, 2, 1), [ranks][]byte{{0}, {1}, nil}},
+		"own":          {upload(4, 0, true, 2), [ranks][]byte{{0, 1}, {0, 1}, {0, 1}}},
+		"nowhere yet":  {upload(5, 0, false, 2), [ranks][]byte{nil, nil, nil}},
+		"no rows, own": {upload(6, 1, true, 0, 2), [ranks][]byte{nil, nil, nil}},
+	} {
+		for r, s := range sessions {
+			if err := s.take(x.u); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			v := s.values[x.u.ID]
+			if known := x.u.Layout != 0 || x.u.Own; v.lies != known || (v.id != 0) != known || (v.whole == nil) != (known || v.shape.Elems() == 0) {
+				t.Errorf("%s, rank %d: %+v", name, r, v)
+			}
+			var got []byte
+			if part, ok := s.space.Lookup(v.id); ok && part.Block != nil {
+				got = part.Block.Bytes()[:part.bytes()]
+			}
+			if !bytes.Equal(got, x.want[r]) {
+				t.Errorf("%s, rank %d: %v, expected %v", name, r, got, x.want[r])
+			}
+		}
+	}
+	for name, u := range map[string]*wire.Upload{
+		"a dim too many":           upload(10, 3, false, 4, 2),
+		"along what isn't there":   upload(11, 0x11, false, 4, 2),
+		"an upload that was there": upload(1, 1, false, 4, 2),
+	} {
+		if err := sessions[0].take(u); !errors.Is(err, errProtocol) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	staged := sessions[1]
+	staged.stages = append(staged.stages, shard.Stage{Mesh: shard.Line(1), Ranks: []int{3}})
+	if err := staged.take(upload(12, 1, false, 4, 2)); !errors.Is(err, errProtocol) {
+		t.Errorf("where there are stages: %v", err)
+	}
+	if err := staged.take(upload(13, 0, true, 4)); err != nil || staged.values[13].lies {
+		t.Errorf("where there are stages: %v, %+v", err, staged.values[13])
+	}
+	alone := newSession(sessions[0].w, 2, "alone", 0)
+	defer alone.space.Close()
+	if err := alone.upload(upload(1, 1, false, 4, 2)); !errors.Is(err, errProtocol) {
+		t.Errorf("a layout for one worker: %v", err)
+	}
+}
