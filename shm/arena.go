@@ -49,6 +49,7 @@ type ArenaStats struct {
 	Segments int    // mapped
 	Bytes    int64  // of all segments
 	InUse    int64  // of pages in large blocks and in slabs that have a block in use
+	Peak     int64  // the most that InUse has been
 	Blocks   int    // in use
 	Leases   int    // held by owners
 	Allocs   uint64 // since the start
@@ -78,6 +79,7 @@ type Arena struct {
 	leases   map[uint64]map[*Block]int
 	leased   int
 	inUse    int64
+	peak     int64
 	allocs   uint64
 	frees    uint64
 }
@@ -176,7 +178,7 @@ func (a *Arena) allocSmall(c *class, n int) *Block {
 		c.remove(s)
 	}
 	if s.live == 0 {
-		a.inUse += int64(s.pages) * pageSize
+		a.use(s.pages)
 	}
 	off := s.start*pageSize + int(slot)*c.size
 	return a.issue(s, uint32(slot), off, n, c.size)
@@ -191,8 +193,14 @@ func (a *Arena) allocLarge(pages, n, shift int) *Block {
 	if s.blocks == nil {
 		s.blocks = []*Block{{}}
 	}
-	a.inUse += int64(pages) * pageSize
+	a.use(pages)
 	return a.issue(s, 0, s.start*pageSize+shift, n, pages*pageSize-shift)
+}
+
+// use counts pages of a large block, or of a slab that has a block in use from now on. Called with mu.
+func (a *Arena) use(pages int) {
+	a.inUse += int64(pages) * pageSize
+	a.peak = max(a.peak, a.inUse)
 }
 
 // issue fills in the Block of a slot.
@@ -372,6 +380,7 @@ func (a *Arena) Stats() ArenaStats {
 		Segments: len(a.segments),
 		Bytes:    a.bytes,
 		InUse:    a.inUse,
+		Peak:     a.peak,
 		Blocks:   int(a.allocs - a.frees),
 		Leases:   a.leased,
 		Allocs:   a.allocs,

@@ -122,7 +122,7 @@ func TestBesideAToy(t *testing.T) {
 				return rng.IntN(2000)
 			}
 		}
-		total := 0
+		total, peak := 0, int64(0)
 		for step := range 6000 {
 			if len(live) == 0 || rng.IntN(20) < 11 && total < 40<<20 {
 				n := size()
@@ -149,6 +149,7 @@ func TestBesideAToy(t *testing.T) {
 				if k := bytes.Count(b.Bytes(), []byte{0}) + bytes.Count(b.Bytes(), []byte{mangle}); checked && k != n {
 					t.Fatalf("%d bytes of a block of %d are neither new nor released", n-k, n)
 				}
+				peak = max(peak, a.Stats().InUse)
 				f := held{b, byte(step)}
 				fill(b.Bytes(), f.fill)
 				live = append(live, f)
@@ -181,7 +182,7 @@ func TestBesideAToy(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := a.Stats()
-		if s.Blocks != 0 || s.InUse != 0 || s.Segments != 1 || s.Extents != 1 || s.Largest != s.Bytes || s.Allocs != s.Frees {
+		if s.Blocks != 0 || s.InUse != 0 || s.Segments != 1 || s.Extents != 1 || s.Largest != s.Bytes || s.Allocs != s.Frees || s.Peak < peak || s.Peak > peak+4<<20 {
 			t.Errorf("after the last Release and Trim: %+v", s)
 		}
 	}

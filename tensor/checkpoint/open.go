@@ -139,11 +139,11 @@ func (c *Checkpoint) Close() error {
 	return all
 }
 
-// Read fills dst with the bytes of t, one of c.Tensors, row-major and little endian. ErrDamaged if they are not those
-// that were written; dst holds anything then.
+// Read fills dst with the bytes of t, one of c.Tensors, row-major and little endian; nil only checks them. ErrDamaged if they are not
+// those that were written; dst holds anything then.
 func (c *Checkpoint) Read(t *Tensor, dst []byte) error {
 	size := t.DType.Size()
-	if n, err := elements(t.Shape, size); err != nil || int64(len(dst)) != n*size {
+	if n, err := elements(t.Shape, size); err != nil || dst != nil && int64(len(dst)) != n*size {
 		return fmt.Errorf("checkpoint: tensor %.200q has %d bytes, read into %d", t.Name, n*size, len(dst))
 	}
 	for i := range t.Slices {
@@ -161,13 +161,21 @@ func (c *Checkpoint) Read(t *Tensor, dst []byte) error {
 	return nil
 }
 
-// read puts the slice's n bytes into dst, which is all of the tensor, and into sum.
+// read puts the slice's n bytes into dst, which is all of the tensor or nil, and into sum.
 func (s *Slice) read(f *os.File, n int64, shape []int, size int, dst []byte, sum hash.Hash) error {
 	const piece = 256 << 10 // what was read is still in the cache when it is hashed
 	if n == 0 {
 		return nil
 	}
 	src := bufio.NewReaderSize(io.NewSectionReader(f, s.Offset, n), piece)
+	if dst == nil {
+		if got, err := src.WriteTo(sum); err != nil {
+			return err
+		} else if got != n {
+			return io.ErrUnexpectedEOF
+		}
+		return nil
+	}
 	run := size // bytes that lie together in both: the dims at the end that the slice has all of, and the one before
 	d := len(shape) - 1
 	for ; d >= 0 && s.Shape[d] == shape[d]; d-- {
@@ -214,12 +222,41 @@ func (s *Slice) read(f *os.File, n int64, shape []int, size int, dst []byte, sum
 
 // Restore has tensors take the values that c has under their names. Each must be there with the same dtype and shape, and
 // c must have no others: ErrMismatch, which names them, before anything is read. All bytes are read and checked before
-// the first tensor changes. The tensors are of one session, whose workers hold old and new values for a moment.
+// the first tensor changes. Then the tensors change a few at a time, so that their session, which is one, never holds much more than
+// all of them once: what its workers have no room for, or a file that changed meanwhile, is an error that leaves some of them restored
+// and the others as they were.
 func (c *Checkpoint) Restore(ctx context.Context, tensors []tensor.Named) error {
 	found, err := c.fit(tensors)
 	if err != nil || len(tensors) == 0 {
 		return err
 	}
+	total := 0
+	for i, p := range tensors {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := c.Read(found[i], nil); err != nil {
+			return err
+		}
+		total += p.T.Elems() * p.T.DType().Size()
+	}
+	few := min(max(total/16, 1<<20), 64<<20) // bytes: what is there twice for a moment
+	for len(tensors) > 0 {
+		n, bytes := 0, 0
+		for n < len(tensors) && bytes < few {
+			bytes += tensors[n].T.Elems() * tensors[n].T.DType().Size()
+			n++
+		}
+		if err := c.change(ctx, tensors[:n], found[:n]); err != nil {
+			return err
+		}
+		tensors, found = tensors[n:], found[n:]
+	}
+	return nil
+}
+
+// change restores tensors, all or none.
+func (c *Checkpoint) change(ctx context.Context, tensors []tensor.Named, found []*Tensor) error {
 	s := tensors[0].T.Session()
 	fresh := make([]*tensor.Tensor, 0, len(tensors))
 	defer func() {
@@ -227,27 +264,21 @@ func (c *Checkpoint) Restore(ctx context.Context, tensors []tensor.Named) error 
 			t.Free()
 		}
 	}()
-	const ahead = 64 << 20 // bytes that wait to be sent
-	for i, waiting := 0, 0; i < len(tensors); i++ {
+	for i := range tensors {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		p := tensors[i].T
-		v, err := tensor.FromFill(s, p.DType(), func(dst []byte) error { return c.Read(found[i], dst) }, p.Shape()...)
+		v, err := tensor.FillLike(p, func(dst []byte) error { return c.Read(found[i], dst) })
 		if err != nil {
 			return err
 		}
 		fresh = append(fresh, v)
-		if waiting += p.Elems() * p.DType().Size(); waiting > ahead {
-			waiting = 0
-			if err := s.Flush(); err != nil {
-				return err
-			}
-		}
 	}
 	if err := s.Sync(); err != nil { // what the worker has no room for shows here
 		return err
 	}
+	var err error
 	s.NoGrad(func() {
 		for i, p := range tensors {
 			if err = p.T.Assign(fresh[i]); err != nil {
