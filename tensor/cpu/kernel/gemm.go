@@ -5,12 +5,12 @@ package kernel
 // Which depths depends on k alone, because that is what fixes the order of each sum.
 const (
 	depthMax = 512
-	colsMax  = 2048 // columns of b packed at a time: 4 MiB, at home in the third level cache
+	colsMax  = 2048 // columns of b of which packed panels are kept for more rows: 4 MiB, at home in the third level cache
 	rowsMax  = 182  // rows of a packed at a time: 380 KiB, at home in the second level cache
 	// shallowMax is up to how many rows of b are read where they lie, however many of a there are: what a panel has of them
 	// stays in the first level cache.
 	shallowMax = 64
-	panelMax   = 32 // widest panel of any level
+	lanesMax   = 16 // numbers in a vector of any level
 	unitMax    = 14 // tallest tile of any level
 )
 
@@ -27,7 +27,8 @@ func depth(k int) int {
 // strides. It never decreases when a size grows, up to the next block depth.
 func GemmScratch(m, n, k int) int {
 	d := depth(k)
-	packB := min(ceil(n, panelMax)*panelMax, colsMax) * d
+	packB := min(ceil(n, lanesMax)*lanesMax, colsMax) * d
 	packA := (min(m, rowsMax) + unitMax) * (d + 16)
-	return 4 * (packB + packA)
+	rest := lanesMax * d // columns of b fewer than a vector, before they are transposed
+	return 4 * (packA + rest + packB)
 }

@@ -7,24 +7,24 @@ type (
 	transposeFunc = func(dst *float32, ds int, src *float32, ss int, blocks int)
 )
 
-// gemmUnit computes products out of tiles of up to unit rows and two vectors of columns.
+// gemmUnit computes products out of tiles of up to two or three vectors of columns.
 type gemmUnit struct {
 	lanes     int           // numbers in a vector
-	unit      int           // tallest tile
-	tile      [2][]tileFunc // by vectors-1 and rows
-	pack      [2]packFunc   // by vectors-1
+	tile      [][]tileFunc  // by vectors-1 and rows
+	pack      []packFunc    // by vectors-1
 	transpose transposeFunc // of lanes×lanes
 }
 
 func gemmAVX512() *gemmUnit {
 	return &gemmUnit{
 		lanes: 16,
-		unit:  14,
-		tile: [2][]tileFunc{{nil, tile1x16AVX512, tile2x16AVX512, tile3x16AVX512, tile4x16AVX512, tile5x16AVX512, tile6x16AVX512, tile7x16AVX512,
+		tile: [][]tileFunc{{nil, tile1x16AVX512, tile2x16AVX512, tile3x16AVX512, tile4x16AVX512, tile5x16AVX512, tile6x16AVX512, tile7x16AVX512,
 			tile8x16AVX512, tile9x16AVX512, tile10x16AVX512, tile11x16AVX512, tile12x16AVX512, tile13x16AVX512, tile14x16AVX512},
 			{nil, tile1x32AVX512, tile2x32AVX512, tile3x32AVX512, tile4x32AVX512, tile5x32AVX512, tile6x32AVX512, tile7x32AVX512,
-				tile8x32AVX512, tile9x32AVX512, tile10x32AVX512, tile11x32AVX512, tile12x32AVX512, tile13x32AVX512, tile14x32AVX512}},
-		pack:      [2]packFunc{pack16AVX512, pack32AVX512},
+				tile8x32AVX512, tile9x32AVX512, tile10x32AVX512, tile11x32AVX512, tile12x32AVX512, tile13x32AVX512, tile14x32AVX512},
+			{nil, tile1x48AVX512, tile2x48AVX512, tile3x48AVX512, tile4x48AVX512, tile5x48AVX512, tile6x48AVX512, tile7x48AVX512,
+				tile8x48AVX512, tile9x48AVX512}},
+		pack:      []packFunc{pack16AVX512, pack32AVX512, pack48AVX512},
 		transpose: transpose16AVX512,
 	}
 }
@@ -32,10 +32,9 @@ func gemmAVX512() *gemmUnit {
 func gemmAVX2() *gemmUnit {
 	return &gemmUnit{
 		lanes: 8,
-		unit:  6,
-		tile: [2][]tileFunc{{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
+		tile: [][]tileFunc{{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
 			{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2}},
-		pack:      [2]packFunc{pack8AVX2, pack16AVX2},
+		pack:      []packFunc{pack8AVX2, pack16AVX2},
 		transpose: transpose8AVX2,
 	}
 }
@@ -54,6 +53,11 @@ const (
 	smallMatrix = 4096
 	// rowGap is added to the length of copied rows, so that no two of a band compete for the same cache sets.
 	rowGap = 16
+	// groupElems is about how many elements of b are packed before they are used: at home in the second level cache beside a.
+	groupElems = 96 << 10
+	// groupRows is how many rows of those are copied at a time, one panel after the other: few enough streams for a core to
+	// fetch them ahead.
+	groupRows = 16
 )
 
 // readA chooses how to read a of m×k for n columns.
@@ -69,6 +73,20 @@ func (g *gemmUnit) readA(m, n, k int, a Matrix[float32]) reading {
 	return inPlace
 }
 
+// tallest is the most rows of tiles of so many vectors.
+func (g *gemmUnit) tallest(vectors int) int { return len(g.tile[vectors-1]) - 1 }
+
+// widest chooses of how many vectors the tiles of an m×n product are at most. Tiles of 9 rows and 3 vectors load 12 times for
+// 27 multiplications, those of 14 and 2 load 16 times for 28: too much for a core that multiplies twice a cycle and
+// loads whole vectors little more than once (Ice Lake: 0.87 of what it multiplies at most, 0.98 with the former).
+func (g *gemmUnit) widest(m, n int) int {
+	v := ceil(n, g.lanes)
+	if len(g.tile) < 3 || v < 3 || v == 4 || m > g.tallest(3) && m <= g.tallest(2) {
+		return 2
+	}
+	return 3
+}
+
 func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, scratch []float32) {
 	checkGemm(m, n, k, a, b, c, ldc)
 	if m == 0 || n == 0 {
@@ -80,12 +98,15 @@ func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumu
 	}
 	scratch = scratch[:GemmScratch(m, n, k)/4]
 	kc := depth(k)
-	mr := ceil(m, ceil(m, g.unit)) // bands of rows as even as possible
-	p := product{gemmUnit: g, mr: mr, alpha: alpha, c: c, ldc: ldc, a: a, b: b}
+	p := product{gemmUnit: g, vectors: g.widest(m, n), alpha: alpha, c: c, ldc: ldc, a: a, b: b}
+	mr := ceil(m, ceil(m, g.tallest(p.vectors))) // bands of rows as even as possible
+	p.mr = mr
 	p.read = g.readA(m, n, k, a)
-	p.direct = b.CS == 1 && (m <= 2*g.unit || k*n <= smallMatrix || k <= shallowMax && b.RS*4%2048 != 0)
-	packA := (min(m, rowsMax) + unitMax) * (kc + rowGap)
-	p.bufA, p.bufB = scratch[:packA], scratch[packA:]
+	p.direct = b.CS == 1 && (m <= 2*g.tallest(2) || k*n <= smallMatrix || k <= shallowMax && b.RS*4%2048 != 0)
+	step := ceil(ceil(m, ceil(m, rowsMax/mr*mr)), mr) * mr // even blocks: a few rows would wait for all of b
+	p.once = step >= m
+	packA, rest := (min(m, rowsMax)+unitMax)*(kc+rowGap), lanesMax*kc
+	p.bufA, p.bufRest, p.bufB = scratch[:packA], scratch[packA:packA+rest], scratch[packA+rest:]
 	for j := 0; j < n; j += colsMax {
 		nc := min(colsMax, n-j)
 		for d := 0; d < k; d += kc {
@@ -94,8 +115,6 @@ func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumu
 			if accumulate || d > 0 {
 				p.add = 1
 			}
-			p.packColumns(d, j, nc)
-			step := ceil(ceil(m, ceil(m, rowsMax/mr*mr)), mr) * mr // even blocks: a few rows would wait for all of b
 			for i := 0; i < m; i += step {
 				p.block(i, min(step, m-i), d, j, nc)
 			}
@@ -106,24 +125,27 @@ func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumu
 // product is one product under way.
 type product struct {
 	*gemmUnit
-	mr         int // rows of a band
-	alpha      float32
-	a, b       Matrix[float32]
-	c          []float32
-	ldc        int
-	read       reading
-	direct     bool // b is read where it lies
-	bufA, bufB []float32
-	depth      int // of this block of k
-	add        int
+	vectors             int // of the widest tiles
+	mr                  int // rows of a band
+	alpha               float32
+	a, b                Matrix[float32]
+	c                   []float32
+	ldc                 int
+	read                reading
+	direct              bool // b is read where it lies
+	once                bool // there is one block of rows, so that nobody reads a group of packed panels later
+	bufA, bufRest, bufB []float32
+	depth               int // of this block of k
+	add                 int
 }
 
-// vectors is how many vectors hold cols columns, 1 or 2.
-func (p *product) vectors(cols int) int {
-	if cols <= p.lanes {
-		return 1
+// panel is how many of left columns the next panel has. The last four vectors are two and two, as one alone is slow.
+func (p *product) panel(left int) int {
+	v := min(ceil(left, p.lanes), p.vectors)
+	if v == 3 && left > 3*p.lanes && left <= 4*p.lanes {
+		v = 2
 	}
-	return 2
+	return min(left, v*p.lanes)
 }
 
 // inPlaceB says whether cols columns can be read where they lie: whole vectors only, as there may be nothing after.
@@ -131,42 +153,52 @@ func (p *product) inPlaceB(cols int) bool {
 	return p.direct && cols%p.lanes == 0
 }
 
-// packColumns copies columns j to j+nc of this block of b, from row d, into panels two vectors wide.
-func (p *product) packColumns(d, j, nc int) {
-	width := 2 * p.lanes
-	for q := 0; q < nc; q += width {
-		if cols := min(width, nc-q); !p.inPlaceB(cols) {
-			p.packPanel(p.bufB[q*p.depth:(q+width)*p.depth], p.b.Sub(d, j+q), cols)
+// packGroup copies nc columns of this block of b, from row d and column j, into panels in dst.
+func (p *product) packGroup(dst []float32, d, j, nc int) {
+	rows := p.depth
+	if p.b.CS == 1 {
+		rows = groupRows
+	}
+	for k := 0; k < p.depth; k += rows {
+		for q := 0; q < nc; {
+			cols := p.panel(nc - q)
+			if width := ceil(cols, p.lanes) * p.lanes; !p.inPlaceB(cols) {
+				p.packPanel(dst[q*p.depth+k*width:], p.b.Sub(d+k, j+q), min(rows, p.depth-k), cols)
+			}
+			q += cols
 		}
 	}
 }
 
-func (p *product) packPanel(dst []float32, b Matrix[float32], cols int) {
-	width := 2 * p.lanes
+// packPanel copies rows rows and cols columns of b.
+func (p *product) packPanel(dst []float32, b Matrix[float32], rows, cols int) {
+	v := ceil(cols, p.lanes)
+	width := v * p.lanes
+	dst = dst[:rows*width]
 	if b.CS == 1 {
-		_ = b.Data[(p.depth-1)*b.RS+cols-1]
-		p.pack[1](&dst[0], 4*width, &b.Data[0], 4*b.RS, p.depth, cols)
+		_ = b.Data[(rows-1)*b.RS+cols-1]
+		p.pack[v-1](&dst[0], 4*width, &b.Data[0], 4*b.RS, rows, cols)
 		return
 	}
 	if cols < width {
 		clear(dst)
 	}
 	done := 0 // columns transposed, to depth whole
-	whole := p.depth / p.lanes
+	whole := rows / p.lanes
 	if b.RS == 1 && whole > 0 {
 		for ; done+p.lanes <= cols; done += p.lanes {
-			_ = b.Data[(done+p.lanes-1)*b.CS+p.depth-1]
+			_ = b.Data[(done+p.lanes-1)*b.CS+rows-1]
 			p.transpose(&dst[done], 4*width, &b.Data[done*b.CS], 4*b.CS, whole)
 		}
-		if n := p.depth; done < cols && len(p.bufA) >= p.lanes*n { // those left, beside zeros in what holds a later
+		if done < cols { // those left, beside zeros
 			for j := range p.lanes {
-				if at := p.bufA[j*n:][:n]; done+j < cols {
+				if at := p.bufRest[j*rows:][:rows]; done+j < cols {
 					copy(at, b.Data[(done+j)*b.CS:])
 				} else {
 					clear(at)
 				}
 			}
-			p.transpose(&dst[done], 4*width, &p.bufA[0], 4*n, whole)
+			p.transpose(&dst[done], 4*width, &p.bufRest[0], 4*rows, whole)
 			done += p.lanes
 		}
 	}
@@ -176,7 +208,7 @@ func (p *product) packPanel(dst []float32, b Matrix[float32], cols int) {
 			k = whole * p.lanes
 		}
 		at := k*b.RS + j*b.CS
-		for ; k < p.depth; k++ {
+		for ; k < rows; k++ {
 			dst[k*width+j] = b.Data[at]
 			at += b.RS
 		}
@@ -229,19 +261,33 @@ func (p *product) block(i, mc, d, j, nc int) {
 	if p.read == byColumns {
 		rs = 1
 	}
-	width := 2 * p.lanes
-	for q := 0; q < nc; q += width {
-		cols := min(width, nc-q)
-		v := p.vectors(cols)
-		tiles := p.tile[v-1]
-		b, rsB := p.bufB[min(q*p.depth, len(p.bufB)-1):], width
-		if p.inPlaceB(cols) {
-			b, rsB = p.b.Data[d*p.b.RS+j+q:], p.b.RS
+	for group := 0; group < nc; {
+		end := group
+		for end < nc && (end == group || (end-group)*p.depth < groupElems) {
+			end += p.panel(nc - end)
 		}
-		for r := 0; r < mc; r += p.mr {
-			rows := min(p.mr, mc-r)
-			c := p.c[(i+r)*p.ldc+j+q:]
-			tiles[rows](p.depth, &view.Data[r*view.RS], 4*rs, 4*step, &b[0], 4*rsB, &c[0], 4*p.ldc, p.alpha, cols, p.add)
+		packed := group * p.depth // where in bufB
+		if p.once {
+			packed = 0
 		}
+		if i == 0 {
+			p.packGroup(p.bufB[min(packed, len(p.bufB)):], d, j+group, end-group)
+		}
+		for q := group; q < end; {
+			cols := p.panel(nc - q)
+			v := ceil(cols, p.lanes)
+			b, rsB := p.bufB[min(packed, len(p.bufB)-1):], v*p.lanes
+			if p.inPlaceB(cols) {
+				b, rsB = p.b.Data[d*p.b.RS+j+q:], p.b.RS
+			}
+			for r := 0; r < mc; r += p.mr {
+				rows := min(p.mr, mc-r)
+				c := p.c[(i+r)*p.ldc+j+q:]
+				p.tile[v-1][rows](p.depth, &view.Data[r*view.RS], 4*rs, 4*step, &b[0], 4*rsB, &c[0], 4*p.ldc, p.alpha, cols, p.add)
+			}
+			packed += cols * p.depth
+			q += cols
+		}
+		group = end
 	}
 }

@@ -51,6 +51,7 @@ TEXT ·tile1x16AVX2(SB), NOSPLIT, $0-88
 	MOVQ       ldc+56(FP), R8
 	PREFETCHT0 (DI)
 	PREFETCHT0 32(DI)
+	ADDQ       R8, DI
 
 depth:
 	VMOVUPS      (BX), Y2
@@ -133,6 +134,7 @@ TEXT ·tile2x16AVX2(SB), NOSPLIT, $0-88
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
 	PREFETCHT0 32(R8)
+	ADDQ       R9, R8
 
 depth:
 	VMOVUPS      (SI), Y4
@@ -247,6 +249,7 @@ TEXT ·tile3x16AVX2(SB), NOSPLIT, $0-88
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
 	PREFETCHT0 32(R8)
+	ADDQ       R9, R8
 
 depth:
 	VMOVUPS      (SI), Y6
@@ -394,6 +397,7 @@ TEXT ·tile4x16AVX2(SB), NOSPLIT, $0-88
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
 	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
 
 depth:
 	VMOVUPS      (SI), Y8
@@ -573,6 +577,7 @@ TEXT ·tile5x16AVX2(SB), NOSPLIT, $0-88
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
 	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
 
 depth:
 	VMOVUPS      (SI), Y10
@@ -785,6 +790,7 @@ TEXT ·tile6x16AVX2(SB), NOSPLIT, $0-88
 	ADDQ       R11, R10
 	PREFETCHT0 (R10)
 	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
 
 depth:
 	VMOVUPS      (SI), Y12
@@ -995,6 +1001,7 @@ TEXT ·tile1x8AVX2(SB), NOSPLIT, $0-88
 	MOVQ       c+48(FP), DI
 	MOVQ       ldc+56(FP), R8
 	PREFETCHT0 (DI)
+	ADDQ       R8, DI
 
 depth:
 	VMOVUPS      (BX), Y1
@@ -1060,6 +1067,7 @@ TEXT ·tile2x8AVX2(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R8)
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 
 depth:
 	VMOVUPS      (SI), Y2
@@ -1144,6 +1152,7 @@ TEXT ·tile3x8AVX2(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R8)
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 
 depth:
 	VMOVUPS      (SI), Y3
@@ -1248,6 +1257,7 @@ TEXT ·tile4x8AVX2(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R9)
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
+	ADDQ       R10, R9
 
 depth:
 	VMOVUPS      (SI), Y4
@@ -1371,6 +1381,7 @@ TEXT ·tile5x8AVX2(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R9)
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
+	ADDQ       R10, R9
 
 depth:
 	VMOVUPS      (SI), Y5
@@ -1514,6 +1525,7 @@ TEXT ·tile6x8AVX2(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R10)
 	ADDQ       R11, R10
 	PREFETCHT0 (R10)
+	ADDQ       R11, R10
 
 depth:
 	VMOVUPS      (SI), Y6

@@ -152,6 +152,56 @@ func pack16AVX512(dst *float32, ds int, src *float32, ss int, rows int, cols int
 //go:noescape
 func pack32AVX512(dst *float32, ds int, src *float32, ss int, rows int, cols int)
 
+// tile1x48AVX512 is c = alpha*a*b, or c += alpha*a*b if add is not 0, for 1 rows and cols ≤ 48 columns.
+//
+//go:noescape
+func tile1x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// tile2x48AVX512 is c = alpha*a*b, or c += alpha*a*b if add is not 0, for 2 rows and cols ≤ 48 columns.
+//
+//go:noescape
+func tile2x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// tile3x48AVX512 is c = alpha*a*b, or c += alpha*a*b if add is not 0, for 3 rows and cols ≤ 48 columns.
+//
+//go:noescape
+func tile3x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// tile4x48AVX512 is c = alpha*a*b, or c += alpha*a*b if add is not 0, for 4 rows and cols ≤ 48 columns.
+//
+//go:noescape
+func tile4x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// tile5x48AVX512 is c = alpha*a*b, or c += alpha*a*b if add is not 0, for 5 rows and cols ≤ 48 columns.
+//
+//go:noescape
+func tile5x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// tile6x48AVX512 is c = alpha*a*b, or c += alpha*a*b if add is not 0, for 6 rows and cols ≤ 48 columns.
+//
+//go:noescape
+func tile6x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// tile7x48AVX512 is c = alpha*a*b, or c += alpha*a*b if add is not 0, for 7 rows and cols ≤ 48 columns.
+//
+//go:noescape
+func tile7x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// tile8x48AVX512 is c = alpha*a*b, or c += alpha*a*b if add is not 0, for 8 rows and cols ≤ 48 columns.
+//
+//go:noescape
+func tile8x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// tile9x48AVX512 is c = alpha*a*b, or c += alpha*a*b if add is not 0, for 9 rows and cols ≤ 48 columns.
+//
+//go:noescape
+func tile9x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
+
+// pack48AVX512 copies rows of cols ≤ 48 numbers, filling each up to 48 with zeros; rows > 0, strides in bytes.
+//
+//go:noescape
+func pack48AVX512(dst *float32, ds int, src *float32, ss int, rows int, cols int)
+
 // transpose16AVX512 transposes blocks > 0 blocks of 16×16 numbers, side by side in src, one below the other in dst; strides in bytes.
 //
 //go:noescape

@@ -51,6 +51,7 @@ TEXT ·taps1x16AVX2(SB), NOSPLIT, $0-88
 	MOVQ       ldc+56(FP), R8
 	PREFETCHT0 (DI)
 	PREFETCHT0 32(DI)
+	ADDQ       R8, DI
 
 depth:
 	MOVQ         (SI), DI
@@ -134,6 +135,7 @@ TEXT ·taps2x16AVX2(SB), NOSPLIT, $0-88
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
 	PREFETCHT0 32(R8)
+	ADDQ       R9, R8
 
 depth:
 	MOVQ         (DI), R8
@@ -249,6 +251,7 @@ TEXT ·taps3x16AVX2(SB), NOSPLIT, $0-88
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
 	PREFETCHT0 32(R8)
+	ADDQ       R9, R8
 
 depth:
 	MOVQ         (DI), R8
@@ -397,6 +400,7 @@ TEXT ·taps4x16AVX2(SB), NOSPLIT, $0-88
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
 	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
 
 depth:
 	MOVQ         (DI), R9
@@ -577,6 +581,7 @@ TEXT ·taps5x16AVX2(SB), NOSPLIT, $0-88
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
 	PREFETCHT0 32(R9)
+	ADDQ       R10, R9
 
 depth:
 	MOVQ         (DI), R9
@@ -790,6 +795,7 @@ TEXT ·taps6x16AVX2(SB), NOSPLIT, $0-88
 	ADDQ       R11, R10
 	PREFETCHT0 (R10)
 	PREFETCHT0 32(R10)
+	ADDQ       R11, R10
 
 depth:
 	MOVQ         (DI), R10
@@ -1001,6 +1007,7 @@ TEXT ·taps1x8AVX2(SB), NOSPLIT, $0-88
 	MOVQ       c+48(FP), DI
 	MOVQ       ldc+56(FP), R8
 	PREFETCHT0 (DI)
+	ADDQ       R8, DI
 
 depth:
 	MOVQ         (SI), DI
@@ -1067,6 +1074,7 @@ TEXT ·taps2x8AVX2(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R8)
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 
 depth:
 	MOVQ         (DI), R8
@@ -1152,6 +1160,7 @@ TEXT ·taps3x8AVX2(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R8)
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 
 depth:
 	MOVQ         (DI), R8
@@ -1257,6 +1266,7 @@ TEXT ·taps4x8AVX2(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R9)
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
+	ADDQ       R10, R9
 
 depth:
 	MOVQ         (DI), R9
@@ -1381,6 +1391,7 @@ TEXT ·taps5x8AVX2(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R9)
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
+	ADDQ       R10, R9
 
 depth:
 	MOVQ         (DI), R9
@@ -1525,6 +1536,7 @@ TEXT ·taps6x8AVX2(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R10)
 	ADDQ       R11, R10
 	PREFETCHT0 (R10)
+	ADDQ       R11, R10
 
 depth:
 	MOVQ         (DI), R10

@@ -17,6 +17,7 @@ TEXT ·taps1x32AVX512(SB), NOSPLIT, $0-88
 	MOVQ       ldc+56(FP), R8
 	PREFETCHT0 (DI)
 	PREFETCHT0 64(DI)
+	ADDQ       R8, DI
 
 depth:
 	MOVQ         (SI), DI
@@ -78,6 +79,7 @@ TEXT ·taps2x32AVX512(SB), NOSPLIT, $0-88
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
 	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
 
 depth:
 	MOVQ         (DI), R8
@@ -159,6 +161,7 @@ TEXT ·taps3x32AVX512(SB), NOSPLIT, $0-88
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
 	PREFETCHT0 64(R8)
+	ADDQ       R9, R8
 
 depth:
 	MOVQ         (DI), R8
@@ -261,6 +264,7 @@ TEXT ·taps4x32AVX512(SB), NOSPLIT, $0-88
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
 
 depth:
 	MOVQ         (DI), R9
@@ -383,6 +387,7 @@ TEXT ·taps5x32AVX512(SB), NOSPLIT, $0-88
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
 	PREFETCHT0 64(R9)
+	ADDQ       R10, R9
 
 depth:
 	MOVQ         (DI), R9
@@ -526,6 +531,7 @@ TEXT ·taps6x32AVX512(SB), NOSPLIT, $0-88
 	ADDQ       R11, R10
 	PREFETCHT0 (R10)
 	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
 
 depth:
 	MOVQ         (DI), R10
@@ -689,6 +695,7 @@ TEXT ·taps7x32AVX512(SB), NOSPLIT, $0-88
 	ADDQ       R11, R10
 	PREFETCHT0 (R10)
 	PREFETCHT0 64(R10)
+	ADDQ       R11, R10
 
 depth:
 	MOVQ         (DI), R10
@@ -873,6 +880,7 @@ TEXT ·taps8x32AVX512(SB), NOSPLIT, $0-88
 	ADDQ       R12, R11
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
+	ADDQ       R12, R11
 
 depth:
 	MOVQ         (DI), R11
@@ -1032,6 +1040,7 @@ TEXT ·taps1x16AVX512(SB), NOSPLIT, $0-88
 	MOVQ       c+48(FP), DI
 	MOVQ       ldc+56(FP), R8
 	PREFETCHT0 (DI)
+	ADDQ       R8, DI
 
 depth:
 	MOVQ         (SI), DI
@@ -1080,6 +1089,7 @@ TEXT ·taps2x16AVX512(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R8)
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 
 depth:
 	MOVQ         (DI), R8
@@ -1140,6 +1150,7 @@ TEXT ·taps3x16AVX512(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R8)
 	ADDQ       R9, R8
 	PREFETCHT0 (R8)
+	ADDQ       R9, R8
 
 depth:
 	MOVQ         (DI), R8
@@ -1213,6 +1224,7 @@ TEXT ·taps4x16AVX512(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R9)
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
+	ADDQ       R10, R9
 
 depth:
 	MOVQ         (DI), R9
@@ -1298,6 +1310,7 @@ TEXT ·taps5x16AVX512(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R9)
 	ADDQ       R10, R9
 	PREFETCHT0 (R9)
+	ADDQ       R10, R9
 
 depth:
 	MOVQ         (DI), R9
@@ -1396,6 +1409,7 @@ TEXT ·taps6x16AVX512(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R10)
 	ADDQ       R11, R10
 	PREFETCHT0 (R10)
+	ADDQ       R11, R10
 
 depth:
 	MOVQ         (DI), R10
@@ -1506,6 +1520,7 @@ TEXT ·taps7x16AVX512(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R10)
 	ADDQ       R11, R10
 	PREFETCHT0 (R10)
+	ADDQ       R11, R10
 
 depth:
 	MOVQ         (DI), R10
@@ -1629,6 +1644,7 @@ TEXT ·taps8x16AVX512(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R11)
 	ADDQ       R12, R11
 	PREFETCHT0 (R11)
+	ADDQ       R12, R11
 
 depth:
 	MOVQ         (DI), R11

@@ -24,6 +24,10 @@ func gemm(s isa) {
 	s.pack(table, 1)
 	s.pack(table, 2)
 	if s.wide {
+		for mr := 1; mr <= 9; mr++ {
+			s.tile(table, mr, 3, false)
+		}
+		s.pack(table, 3)
 		transpose16(s)
 	} else {
 		transpose8(s)
@@ -95,47 +99,55 @@ func (s isa) tile(table Mem, mr, vecs int, taps bool) {
 		}
 	}
 
-	// What is stored at the end comes meanwhile.
 	ahead, apart := Load(Param("c"), GP64()), Load(Param("ldc"), GP64())
-	for i := range acc {
-		for j := range acc[i] {
+	fetch := func() { // what is stored at the end comes meanwhile
+		for j := range vecs {
 			PREFETCHT0(Mem{Base: ahead, Disp: s.bytes() * j})
 		}
-		if i+1 < mr {
-			ADDQ(apart, ahead)
+		ADDQ(apart, ahead)
+	}
+	// step adds a row of b, times a column of a.
+	step := func(row Mem) {
+		bv := make([]reg.VecVirtual, vecs)
+		for j := range bv {
+			bv[j] = s.vec()
+			VMOVUPS(row.Offset(s.bytes()*j), bv[j])
 		}
+		for i := range acc {
+			av := s.vec()
+			VBROADCASTSS(rows[i], av)
+			for j := range bv {
+				VFMADD231PS(av, bv[j], acc[i][j])
+			}
+		}
+		ADDQ(csA, a)
 	}
 
-	Label("depth")
-	row := Mem{Base: b}
-	if taps {
-		row.Index, row.Scale = GP64(), 4
-		MOVQ(Mem{Base: next}, row.Index)
-		ADDQ(U8(8), next)
-	}
-	if !taps && mr > 8 { // packed rows of b follow each other: this is the one eight steps later
-		for j := range vecs {
-			PREFETCHT0(row.Offset(s.bytes() * (8*vecs + j)))
+	if vecs > 2 {
+		fours(k, mr, b, rsB, fetch, step)
+	} else {
+		for range mr {
+			fetch()
 		}
-	}
-	bv := make([]reg.VecVirtual, vecs)
-	for j := range bv {
-		bv[j] = s.vec()
-		VMOVUPS(row.Offset(s.bytes()*j), bv[j])
-	}
-	for i := range acc {
-		av := s.vec()
-		VBROADCASTSS(rows[i], av)
-		for j := range bv {
-			VFMADD231PS(av, bv[j], acc[i][j])
+		Label("depth")
+		row := Mem{Base: b}
+		if taps {
+			row.Index, row.Scale = GP64(), 4
+			MOVQ(Mem{Base: next}, row.Index)
+			ADDQ(U8(8), next)
 		}
+		if !taps && mr > 8 { // packed rows of b follow each other: this is the one eight steps later
+			for j := range vecs {
+				PREFETCHT0(row.Offset(s.bytes() * (8*vecs + j)))
+			}
+		}
+		step(row)
+		if !taps {
+			ADDQ(rsB, b)
+		}
+		DECQ(k)
+		JNZ(LabelRef("depth"))
 	}
-	ADDQ(csA, a)
-	if !taps {
-		ADDQ(rsB, b)
-	}
-	DECQ(k)
-	JNZ(LabelRef("depth"))
 
 	alpha := s.scalar("alpha")
 	c := Load(Param("c"), GP64())
@@ -187,6 +199,50 @@ func (s isa) tile(table Mem, mr, vecs int, taps bool) {
 	// The table starts 16 lanes before the first that is not set, whatever the number of vectors.
 	t := s.newTail(table, cols, vecs)
 	each("setpart", t.load, t.store)
+}
+
+// fours writes the loop over k, four steps at a time. The first of them fetch a row of c each: a core has too few fill
+// buffers for all of c at once, and b would wait.
+func fours(k reg.GPVirtual, mr int, b, rsB reg.Register, fetch func(), step func(row Mem)) {
+	third, fourth := GP64(), GP64()
+	LEAQ(Mem{Base: rsB, Index: rsB, Scale: 2}, third)
+	MOVQ(rsB, fourth)
+	SHLQ(U8(2), fourth)
+	four := func() {
+		step(Mem{Base: b})
+		step(Mem{Base: b, Index: rsB, Scale: 1})
+		step(Mem{Base: b, Index: rsB, Scale: 2})
+		step(Mem{Base: b, Index: third, Scale: 1})
+		ADDQ(fourth, b)
+	}
+	n, first := GP64(), GP64()
+	MOVQ(k, n)
+	SHRQ(U8(2), n)
+	JZ(LabelRef("rest"))
+	MOVQ(U32(uint32(mr)), first)
+	CMPQ(n, first)
+	CMOVQLT(n, first)
+	SUBQ(first, n)
+	Label("ahead")
+	fetch()
+	four()
+	DECQ(first)
+	JNZ(LabelRef("ahead"))
+	TESTQ(n, n)
+	JZ(LabelRef("rest"))
+	Label("depth")
+	four()
+	DECQ(n)
+	JNZ(LabelRef("depth"))
+	Label("rest")
+	ANDQ(U8(3), k)
+	JZ(LabelRef("end"))
+	Label("one")
+	step(Mem{Base: b})
+	ADDQ(rsB, b)
+	DECQ(k)
+	JNZ(LabelRef("one"))
+	Label("end")
 }
 
 func (s isa) pack(table Mem, vecs int) {

@@ -74,19 +74,29 @@ type tail struct {
 	v []reg.VecVirtual    // otherwise
 }
 
-// newTail makes the masks for n lanes, 0 ≤ n ≤ count*lanes; it destroys n. Vectors are two at most.
+// newTail makes the masks for n lanes, 0 ≤ n ≤ count*lanes; it destroys n. Vectors are three at most, or two
+// if not wide.
 func (s isa) newTail(table Mem, n reg.GPVirtual, count int) tail {
 	t := tail{s: s}
 	if s.wide {
-		m := GP32()
-		MOVL(U32(math.MaxUint32), m)
-		BZHIL(n.As32(), m, m)
+		m := GP64()
+		if count > 2 {
+			MOVQ(I32(-1), m)
+			BZHIQ(n, m, m)
+		} else {
+			MOVL(U32(math.MaxUint32), m.As32())
+			BZHIL(n.As32(), m.As32(), m.As32())
+		}
 		for i := range count {
 			if i > 0 {
-				SHRL(U8(16), m)
+				if count > 2 {
+					SHRQ(U8(16), m)
+				} else {
+					SHRL(U8(16), m.As32())
+				}
 			}
 			k := K()
-			KMOVW(m, k)
+			KMOVW(m.As32(), k)
 			t.k = append(t.k, k)
 		}
 		return t
