@@ -76,6 +76,13 @@ func (a *Arena) Segment(id uint64) (*Segment, error) {
 	return nil, fmt.Errorf("%w: %016x", ErrUnknownSegment, id)
 }
 
+// Has says whether the segment with that id is one of the arena's.
+func (a *Arena) Has(id uint64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.segments[id] != nil
+}
+
 // Segments returns all segments, oldest first.
 func (a *Arena) Segments() []*Segment {
 	a.mu.Lock()

@@ -196,7 +196,7 @@ func TestGrowth(t *testing.T) {
 		First:    1 << 20,
 		MaxBytes: 20 << 20,
 		OnSegment: func(s *Segment) {
-			if _, err := a.Segment(s.ID()); !errors.Is(err, ErrUnknownSegment) {
+			if _, err := a.Segment(s.ID()); !errors.Is(err, ErrUnknownSegment) || a.Has(s.ID()) {
 				t.Error("the arena used a segment before OnSegment")
 			}
 			sizes = append(sizes, s.Size())
@@ -206,6 +206,9 @@ func TestGrowth(t *testing.T) {
 	var blocks []*Block
 	for _, n := range []int{1 << 20, 1 << 20, 1 << 20, 4 << 20, 6 << 20} {
 		blocks = append(blocks, alloc(t, a, n))
+		if h := blocks[len(blocks)-1].Handle(); !a.Has(h.Segment) || a.Has(h.Segment+1) {
+			t.Errorf("a block in segment %x: the arena has it: %v, and the next number: %v", h.Segment, a.Has(h.Segment), a.Has(h.Segment+1))
+		}
 	}
 	// 1, then 2 which holds two, then 4, then 8 for the 6.
 	if want := []int64{1 << 20, 2 << 20, 4 << 20, 8 << 20}; !slices.Equal(sizes, want) {

@@ -278,7 +278,7 @@ func (e *Engine) abandon(results []wire.Result) {
 		if r.Inline != nil || r.Elsewhere {
 			continue
 		}
-		if _, err := e.arena.Segment(r.Handle.Segment); err == nil {
+		if e.arena.Has(r.Handle.Segment) {
 			continue // ours
 		}
 		e.rmu.Lock()

@@ -102,8 +102,7 @@ func (h *shared) close(w *Worker) {
 
 // holds says whether a handle is of this worker's memory.
 func (s *session) holds(h wire.Handle) bool {
-	_, err := s.w.dev.Arena().Segment(h.Segment)
-	return err == nil
+	return s.w.dev.Arena().Has(h.Segment)
 }
 
 // drop gives up the whole of an upload.
