@@ -20,6 +20,7 @@ type carried struct {
 	stage  int // of this worker, in the plan
 	steps  []carriedStep
 	values int
+	alone  bool // every collective is waited for at once, so that none is ever under way beside a step
 }
 
 // carriedStep is a step of this rank with its program compiled. A program that could not be is one that fails.
@@ -39,7 +40,7 @@ type carriedStep struct {
 // prepare compiles the programs of one rank of a plan, which is of a stage.
 func (s *session) prepare(p *shard.Plan, rank, stage int) *carried {
 	mine := p.Ranks[rank].Steps
-	c := &carried{plan: p, stage: stage, steps: make([]carriedStep, len(mine)), values: len(p.Inputs)}
+	c := &carried{plan: p, stage: stage, steps: make([]carriedStep, len(mine)), values: len(p.Inputs), alone: true}
 	note := func(v shard.Value) { c.values = max(c.values, int(v)+1) }
 	started := map[int]*carriedStep{} // and not yet waited for
 	reads := func(v shard.Value) {
@@ -80,6 +81,7 @@ func (s *session) prepare(p *shard.Plan, rank, stage int) *carried {
 				reads(m.In)
 			}
 			step.alone = i+1 < len(mine) && mine[i+1].Kind == shard.Wait && mine[i+1].Collective.ID == step.Collective.ID
+			c.alone = c.alone && step.alone
 			started[step.Collective.ID] = step
 		case shard.Wait:
 			from := started[step.Collective.ID]
@@ -117,7 +119,10 @@ func (s *session) carry(ctx context.Context, c *carried, inputs []uint64, scalar
 			failed = fmt.Errorf("%w: an input of which this worker has no part", tensor.ErrUnknown)
 		}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	cancel := func() {}
+	if !c.alone { // else there is nothing to cancel, and a context of its own costs as much as the other books of a small batch
+		ctx, cancel = context.WithCancel(ctx)
+	}
 	defer cancel()
 	first := s.next // what is made here has ids from here on
 	pending := map[int][]underway{}
