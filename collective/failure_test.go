@@ -256,6 +256,7 @@ func TestLostConn(t *testing.T) {
 }
 
 func TestShrinkExcludes(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	groups, err := openWorld("tcp", []int{0, 0, 0}, &Options{Timeout: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)

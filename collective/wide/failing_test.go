@@ -138,6 +138,7 @@ func TestLeaving(t *testing.T) {
 
 // TestTimeout: ranks that do not come are named, on all that wait.
 func TestTimeout(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	comms := fakeWorld(t, 5, Options{Timeout: time.Second})
 	w := calling{call: plan.Call{Seq: 7, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.I64, Count: 3}}
 	for r, err := range all(t, 5, func(ctx context.Context, r int) error {
@@ -162,6 +163,7 @@ func TestTimeout(t *testing.T) {
 
 // TestHang: who waits for a rank that waits itself does not name that one.
 func TestHang(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	const n, hangs = 7, 4
 	comms := fakeWorld(t, n, Options{Timeout: time.Second})
 	w := calling{call: plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.F32, Count: 10}, root: hangs}

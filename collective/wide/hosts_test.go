@@ -218,6 +218,7 @@ func TestTwoHosts(t *testing.T) {
 
 // TestUnplugged: a cable is pulled. No socket tells of it for a while, but the timeout does, on both hosts.
 func TestUnplugged(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	hosts := nettest.ForTest(t)
 	const timeout = 2 * time.Second
 	first := startRank(t, hosts[0], 0, hosts[0].Addr, timeout)
