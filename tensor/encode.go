@@ -142,29 +142,8 @@ func ParseProgram(b []byte) (*Program, error) {
 		Externals: make([]External, externals), Instrs: make([]Instr, instrs), Args: make([]Ref, args),
 		Ints: make([]int64, ints), Shapes: make([]Shape, shapes), NumScalars: scalars,
 	}
-	for i := range p.Shapes {
-		rank := int(r.u8())
-		if rank > MaxRank || rank > dims {
-			return nil, malformed("shape %d has %d dims", i, rank)
-		}
-		dims -= rank
-		p.Shapes[i] = make(Shape, rank)
-	}
-	if dims != 0 {
-		return nil, malformed("%d dims too many", dims)
-	}
-	for k := shapes; k&3 != 0; k++ {
-		if r.u8() != 0 {
-			return nil, malformed("padding is not 0")
-		}
-	}
-	for _, s := range p.Shapes {
-		for j := range s {
-			s[j] = int(r.u32())
-		}
-		if err := s.Check(F64); err != nil {
-			return nil, malformed("%w", err)
-		}
+	if err := p.parseShapes(&r, dims); err != nil {
+		return nil, err
 	}
 	for i := range p.Externals {
 		e := &p.Externals[i]
@@ -201,6 +180,35 @@ func ParseProgram(b []byte) (*Program, error) {
 		}
 	}
 	return p, p.check()
+}
+
+// parseShapes reads the table of shapes, which have so many dims together.
+func (p *Program) parseShapes(r *reader, dims int) error {
+	for i := range p.Shapes {
+		rank := int(r.u8())
+		if rank > MaxRank || rank > dims {
+			return malformed("shape %d has %d dims", i, rank)
+		}
+		dims -= rank
+		p.Shapes[i] = make(Shape, rank)
+	}
+	if dims != 0 {
+		return malformed("%d dims too many", dims)
+	}
+	for k := len(p.Shapes); k&3 != 0; k++ {
+		if r.u8() != 0 {
+			return malformed("padding is not 0")
+		}
+	}
+	for _, s := range p.Shapes {
+		for j := range s {
+			s[j] = int(r.u32())
+		}
+		if err := s.Check(F64); err != nil {
+			return malformed("%w", err)
+		}
+	}
+	return nil
 }
 
 // check verifies references and infers every instruction again.

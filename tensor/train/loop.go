@@ -37,12 +37,7 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	r.sum.Parameters = nn.Count(params)
 	leaves := nn.Tensors(params)
 	if r.o.NameParams {
-		for _, p := range params {
-			p.T.Signal(p.Name)
-		}
-		if m, ok := r.net.(nn.Signaler); ok {
-			m.SetSignals(true)
-		}
+		r.nameParams(params)
 	}
 	opt := optim.NewAdamW(params, optim.AdamWOptions{Decay: r.o.Decay})
 	schedule := optim.Cosine(r.o.LR, r.o.LRLast, r.o.Warmup, r.o.Steps)
@@ -61,6 +56,12 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		r.sum.Rate = float64(r.sum.Steps-resumed) / r.sum.Seconds
 		r.sum.Items = r.sum.Rate * float64(itemsPerStep)
 	}()
+	record := r.record
+	if r.pipe != nil {
+		record = r.pipelined
+	} else if r.o.Accumulate > 1 {
+		record = r.accumulate
+	}
 	report := reporter{run: r, last: start, step: resumed, first: resumed}
 	ahead := 1                // how many steps are sent before waiting for them
 	var before *tensor.Tensor // the loss of the step before, which nobody needs once this one is recorded
@@ -71,12 +72,6 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		}
 		opt.LR = schedule(n)
 		began := time.Now()
-		record := r.record
-		if r.pipe != nil {
-			record = r.pipelined
-		} else if r.o.Accumulate > 1 {
-			record = r.accumulate
-		}
 		loss, err := record(opt, leaves, next, n)
 		if before != nil {
 			before.Free()
@@ -85,14 +80,7 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 			return err
 		}
 		r.sum.Steps = n + 1
-		if r.sum.Steps%r.o.LossEvery == 0 || r.sum.Steps == r.o.Steps {
-			err = r.read(loss)
-		} else if r.sum.Steps%ahead == 0 {
-			err = r.s.Sync()
-		} else {
-			err = r.s.Flush()
-		}
-		if err != nil {
+		if err := r.send(loss, ahead); err != nil {
 			if n == resumed && !errors.Is(err, ErrDiverged) {
 				r.sum.Steps = n // it was refused, or whoever should have taken it has died
 			}
@@ -126,6 +114,27 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		return r.save(context.WithoutCancel(ctx), opt, before)
 	}
 	return nil
+}
+
+// nameParams gives every parameter a signal of its name, and what layers hand on theirs.
+func (r *run) nameParams(params []tensor.Named) {
+	for _, p := range params {
+		p.T.Signal(p.Name)
+	}
+	if m, ok := r.net.(nn.Signaler); ok {
+		m.SetSignals(true)
+	}
+}
+
+// send hands the step that was recorded over, and waits for it if its loss is to be read, or so many were sent since one was waited for.
+func (r *run) send(loss *tensor.Tensor, ahead int) error {
+	switch {
+	case r.sum.Steps%r.o.LossEvery == 0 || r.sum.Steps == r.o.Steps:
+		return r.read(loss)
+	case r.sum.Steps%ahead == 0:
+		return r.s.Sync()
+	}
+	return r.s.Flush()
 }
 
 // record records step n. The loss is kept in every step, read or not, so that all steps are one program.

@@ -63,21 +63,9 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			if err != nil {
 				return err
 			}
-			scenarios := bench.Scenarios()
-			if len(args) > 0 {
-				scenarios = scenarios[:0]
-				for _, name := range args {
-					if name == "latency" && idle {
-						name = "latency-idle"
-					} else if name == "latency" && hops {
-						name = "latency-hops"
-					}
-					s, err := bench.Find(name)
-					if err != nil {
-						return &usageError{err.Error()}
-					}
-					scenarios = append(scenarios, s)
-				}
+			scenarios, err := namedScenarios(args, idle, hops)
+			if err != nil {
+				return err
 			}
 			me, err := self(cmd.ErrOrStderr())
 			if err != nil {
@@ -117,6 +105,27 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	c.Flags().IntSliceVar(&reduce.Workers, "workers", nil, "reduce: numbers of workers (default 1,2,4)")
 	choice.add(c.Flags())
 	return c
+}
+
+// namedScenarios are those of the given names, or all; with idle and hops latency stands for another.
+func namedScenarios(names []string, idle, hops bool) ([]bench.Scenario, error) {
+	if len(names) == 0 {
+		return bench.Scenarios(), nil
+	}
+	var out []bench.Scenario
+	for _, name := range names {
+		if name == "latency" && idle {
+			name = "latency-idle"
+		} else if name == "latency" && hops {
+			name = "latency-hops"
+		}
+		s, err := bench.Find(name)
+		if err != nil {
+			return nil, &usageError{err.Error()}
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 func newBenchPeer() *cobra.Command {
