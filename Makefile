@@ -64,9 +64,11 @@ fuzz: ## every fuzz target for FUZZTIME (5s)
 			echo "$$pkg $$f: $$(echo "$$out" | grep -o 'execs: [0-9]*' | tail -n 1)"; \
 		done; done; echo "$$n targets, $$bad crashers"; [ $$bad = 0 ]
 
-random: ## PROGRAMS (1000) random programs on every level of kernels, 1 to 3 threads, with and without fusion, beside the reference
+random: ## PROGRAMS (1000) random programs on every level of kernels, 1 to 3 threads, with and without fusion, beside the reference; on meshes of 1 to 6
 	@set -o pipefail; $(GO) test ./tensor/cpu -run '^(TestConformance|TestFusionKeepsBits)$$//random|TestFusedTrainingStep$$' -count 1 -v -timeout 30m \
 		-args -random.programs $(PROGRAMS) -random.seed $(SEED) | grep -v '^=== \|--- PASS.*\(seed=\|{b:\)'
+	@set -o pipefail; $(GO) test ./tensor/shard -run '^TestRandomPrograms$$' -count 1 -v -timeout 30m \
+		-args -random.programs $(PROGRAMS) -random.all | grep -v '^=== \|--- PASS.*seed='
 
 chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000) at random under load
 	$(GO) test ./ipc/local -run '^TestKilledAtEveryStep$$' -count 1 -v

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -164,26 +165,43 @@ func randomLayout(rng *rand.Rand, m Mesh, d tensor.DType, s tensor.Shape) Layout
 
 var meshes = []Mesh{Line(1), Line(2), Line(3), Line(4), Line(5), Grid(2, 2), Grid(1, 3), Grid(2, 1), Grid(3, 2)}
 
+var (
+	randomPrograms = flag.Int("random.programs", 0, "so many random programs instead of the test's own number")
+	randomAll      = flag.Bool("random.all", false, "each random program on every mesh, instead of on one")
+)
+
 // totals are what all random programs did together.
 type totals struct {
 	calls          map[plan.Kind]int
 	sent           int64
 	exact, rounded int
 	bucketed       int
+	programs       int
+	ranks          [7]int // by how many, programs
 }
 
-// Random programs on random meshes from random layouts give what one worker computes. Every instruction is checked on the operands
+// TestRandomPrograms: random programs on random meshes from random layouts give what one worker computes. Every instruction is checked on the operands
 // that the ranks had together: equal in all bits where no sum is put off, else within the bound that the package states.
 func TestRandomPrograms(t *testing.T) {
 	n := 2000
 	if testing.Short() {
 		n = 150
 	}
+	if *randomPrograms > 0 {
+		n = *randomPrograms
+	}
 	sum := totals{calls: map[plan.Kind]int{}}
 	for seed := range uint64(n) {
-		t.Run(fmt.Sprintf("seed=%d", seed+1), func(t *testing.T) { randomProgram(t, seed+1, &sum) })
+		if !*randomAll {
+			t.Run(fmt.Sprintf("seed=%d", seed+1), func(t *testing.T) { randomProgram(t, seed+1, nil, &sum) })
+			continue
+		}
+		for _, m := range meshes {
+			t.Run(fmt.Sprintf("seed=%d,mesh=%v", seed+1, m), func(t *testing.T) { randomProgram(t, seed+1, m, &sum) })
+		}
 	}
-	t.Logf("%v, %d bytes, %d results equal in all bits, %d within the bound, %d tensors in buckets", sum.calls, sum.sent, sum.exact, sum.rounded, sum.bucketed)
+	t.Logf("%d programs on meshes of %v ranks: %v, %d bytes, %d results equal in all bits, %d within the bound, %d tensors in buckets", sum.programs, sum.ranks,
+		sum.calls, sum.sent, sum.exact, sum.rounded, sum.bucketed)
 	for _, k := range kindOrder {
 		if sum.calls[k] < n/20 {
 			t.Errorf("%d %v in %d programs", sum.calls[k], k, n)
@@ -194,10 +212,15 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-func randomProgram(t *testing.T, seed uint64, sum *totals) {
+// randomProgram tries one on a mesh, a random one for nil.
+func randomProgram(t *testing.T, seed uint64, m Mesh, sum *totals) {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	c := record(t, func(s *tensor.Session) []*tensor.Tensor { return enginetest.Generate(s, seed, 14) })
-	m := meshes[rng.IntN(len(meshes))]
+	if any := meshes[rng.IntN(len(meshes))]; m == nil {
+		m = any
+	}
+	sum.programs++
+	sum.ranks[m.Size()]++
 	var layouts []Layout
 	var parts [][]*array
 	var inputs []*array
