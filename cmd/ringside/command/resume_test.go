@@ -19,10 +19,39 @@ import (
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
-// TestResumeAfterKill: the worker is killed in the middle of a run, between two checkpoints; resumed, the run is
+// TestResumeAfterKill: the worker, or the last of several, is killed in the middle of a run, between two checkpoints; resumed, the run is
 // interrupted, and resumed again. All losses are bit for bit those of a run that nobody disturbed.
 func TestResumeAfterKill(t *testing.T) {
+	zero1 := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(zero1, []byte("mesh: 2\nzero1: true\nbatch: {shard: {axis: 0}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	docs := filepath.Join("..", "..", "..", "docs")
+	t.Run("one worker", func(t *testing.T) { resumeAfterKill(t, 1, "") })
+	t.Run("two with parts of the optimizer's state", func(t *testing.T) { resumeAfterKill(t, 2, zero1) })
+	t.Run("two stages", func(t *testing.T) { resumeAfterKill(t, 2, filepath.Join(docs, "pipeline.yaml")) })
+	t.Run("two by two", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("four workers on fewer cores take seconds")
+		}
+		resumeAfterKill(t, 4, filepath.Join(docs, "sharding.yaml"))
+	})
+}
+
+// resumeAfterKill plays it with workers that have a config, the file of that name.
+func resumeAfterKill(t *testing.T, workers int, file string) {
 	dir := runtimeDir(t)
+	o, of, more := train.Options{Steps: 60, Batch: 4, Seed: 5, LossEvery: 1, Sample: 8}, &client.Options{}, []string{}
+	if file != "" {
+		c, err := readConfig(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.Config, o.NameParams, o.MicroBatches, more = c, true, c.MicroBatches, []string{"--config", file}
+		if len(c.Stages()) > 1 {
+			o.StageOf = c.StageFor
+		}
+	}
 	text := textFile(t)
 	m, err := train.Find("qwen3-tiny")
 	if err != nil {
@@ -33,20 +62,25 @@ func TestResumeAfterKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr, folder := filepath.Join(dir, "d"), filepath.Join(t.TempDir(), "run")
-	up := start(t, "up", "-n", "1", "--listen", addr)
-	pid, err := strconv.Atoi(up.wait(`^worker w0: process (\d+)`)[1])
+	up := start(t, "up", "-n", strconv.Itoa(workers), "--listen", addr)
+	victim := fmt.Sprintf("w%d", workers-1)
+	pid, err := strconv.Atoi(up.wait("^worker " + victim + `: process (\d+)`)[1])
 	if err != nil {
 		t.Fatal(err)
 	}
 	up.wait("^ready")
 	run := func(ctx context.Context, o train.Options) (*train.Summary, error) {
-		e, err := client.Dial(t.Context(), addr, nil)
+		e, err := client.Dial(t.Context(), addr, of)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := tensor.NewSession(e, nil)
 		defer s.Close()
-		return m.Train(ctx, s, d, &o)
+		sum, err := m.Train(ctx, s, d, &o)
+		if st := e.Stats(); (st.Calls > 0) != (workers > 1) {
+			t.Errorf("%d collectives on %d workers", st.Calls, workers)
+		}
+		return sum, err
 	}
 	at := func(step int, do func()) func(train.Progress) {
 		return func(p train.Progress) {
@@ -55,7 +89,6 @@ func TestResumeAfterKill(t *testing.T) {
 			}
 		}
 	}
-	o := train.Options{Steps: 60, Batch: 2, Seed: 5, LossEvery: 1, Sample: 8}
 	whole, err := run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -68,23 +101,23 @@ func TestResumeAfterKill(t *testing.T) {
 		}
 	})
 	first, err := run(t.Context(), o)
-	for _, says := range []string{fmt.Sprintf(`worker "w0" (pid %d) is gone`, pid), " tensors are lost with it: model.embed_tokens.weight, "} {
+	for _, says := range []string{fmt.Sprintf(`worker %q (pid %d) is gone`, victim, pid), " tensors are lost with it: model.embed_tokens.weight, "} {
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Fatalf("the worker was killed: %v, expected %q", err, says)
 		}
 	}
-	waitFor(t, "the worker to be there again", func() (bool, error) {
+	waitFor(t, "the workers to be there again", func() (bool, error) {
 		s, err := client.Status(t.Context(), nil, addr)
-		return err == nil && s.Get("workers") == 1, err
+		return err == nil && s.Get("workers") == uint64(workers), err
 	})
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	second, err := run(ctx, train.Options{Resume: folder, Progress: at(47, cancel)})
+	second, err := run(ctx, train.Options{Resume: folder, NameParams: o.NameParams, MicroBatches: o.MicroBatches, StageOf: o.StageOf, Progress: at(47, cancel)})
 	if err != nil || second.Resumed != 30 || second.Steps != 47 || !second.Stopped {
 		t.Fatalf("%v: %+v, expected steps 30 to 47", err, second)
 	}
-	third := trained(t, "--data", text, "--connect", addr, "--resume", folder, "--sample", "8")
+	third := trained(t, append(more, "--data", text, "--connect", addr, "--resume", folder, "--sample", "8")...)
 	if third.Resumed != 47 || third.Steps != 60 || third.Checkpoint != folder {
 		t.Errorf("%+v, expected steps 47 to 60", third.Summary)
 	}
