@@ -38,7 +38,7 @@ func TestSignalsAreASessions(t *testing.T) {
 
 // TestWiredOtherwise: programs of the same operations with other operands, or other shapes to reshape to, are other programs, cut or not.
 func TestWiredOtherwise(t *testing.T) {
-	for n := 1; n <= 3; n++ {
+	for n := 1; n <= 4; n++ {
 		c := start(t, cluster.Options{InProcess: true, Workers: n})
 		e := dial(t, c, &client.Options{Config: cutInputs(n)})
 		s := tensor.NewSession(e, nil)

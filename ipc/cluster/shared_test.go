@@ -241,37 +241,46 @@ func failsOnce(t *testing.T, who string, s *tensor.Session, sum func(at int64) (
 	}
 }
 
-// TestTogetherCrowd: sessions that share workers do not wait for each other's.
+// TestTogetherCrowd: sessions of the same name that share workers, one to four each, neither wait for each other's nor get others' numbers.
 func TestTogetherCrowd(t *testing.T) {
-	const clients, rounds = 6, 40
-	c := start(t, cluster.Options{InProcess: true, Workers: 3})
-	errs := make(chan error, clients)
-	for i := range clients {
-		n := 1 + i%3
-		e := dial(t, c, &client.Options{Config: rows(n)})
-		go func() {
-			s := tensor.NewSession(e, nil)
-			var x *tensor.Tensor
-			s.Signal("rows", func() { x = tensor.From(s, numbers(60*60, i), 60, 60) })
-			var first float64
-			for r := range rounds {
-				y := x.Matmul(x.T()).Sum()
-				v, err := y.Item()
-				y.Free()
-				if r == 0 {
-					first = v
+	const rounds = 40
+	for _, clients := range []int{2, 5, 20} {
+		c := start(t, cluster.Options{InProcess: true, Workers: 4})
+		errs := make(chan error, clients)
+		for i := range clients {
+			n := 4 - i%4
+			e := dial(t, c, &client.Options{Name: "same", Config: rows(n)})
+			go func() {
+				s := tensor.NewSession(e, nil)
+				var x *tensor.Tensor
+				s.Signal("rows", func() { x = tensor.From(s, wholes(60, i), 10, 6).AddS(float64(i)) })
+				want, sums := 0.0, [6]float64{}
+				for k, v := range wholes(60, i) {
+					sums[k%6] += float64(v) + float64(i)
 				}
-				if err != nil || v != first {
-					errs <- fmt.Errorf("client %d of %d workers, round %d: %v, %w; was %v", i, n, r, v, err, first)
+				for _, v := range sums { // of x times its transpose
+					want += v * v
+				}
+				for r := range rounds {
+					y := x.Matmul(x.T()).Sum()
+					v, err := y.Item()
+					y.Free()
+					if err != nil || v != want {
+						errs <- fmt.Errorf("client %d of %d workers, round %d: %v, %w; expected %v", i, n, r, v, err, want)
+						return
+					}
+				}
+				if st := e.Stats(); (st.Calls >= rounds) != (n > 1) {
+					errs <- fmt.Errorf("client %d of %d workers: %d collectives", i, n, st.Calls)
 					return
 				}
+				errs <- nil
+			}()
+		}
+		for range clients {
+			if err := <-errs; err != nil {
+				t.Errorf("of %d: %v", clients, err)
 			}
-			errs <- nil
-		}()
-	}
-	for range clients {
-		if err := <-errs; err != nil {
-			t.Error(err)
 		}
 	}
 }
