@@ -187,6 +187,7 @@ func (k *kern) fold(v vreg, combine func(a, b vreg) vreg) vreg {
 type shape struct {
 	outs, ins, scalars int
 	unroll             int
+	ahead              int // bytes by which inputs are asked for before they are read; 0 leaves it to the core
 	hoist              []string
 }
 
@@ -236,6 +237,9 @@ func (k *kern) walk(table Mem, h shape, step func(u int, in, sc []vreg, rest res
 				v := k.vec()
 				VMOVUPS(Mem{Base: p, Index: at, Scale: 4, Disp: k.bytes() * u}, v)
 				in = append(in, v)
+				if h.ahead > 0 {
+					PREFETCHT0(Mem{Base: p, Index: at, Scale: 4, Disp: k.bytes()*u + h.ahead})
+				}
 			}
 			for i, v := range step(u, in, sc, func(v vreg, _ string) vreg { return v }) {
 				VMOVUPS(v, Mem{Base: outs[i], Index: at, Scale: 4, Disp: k.bytes() * u})
