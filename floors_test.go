@@ -254,6 +254,25 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestDocFiles: a file that the documentation of a package names is there.
+func TestDocFiles(t *testing.T) {
+	named := regexp.MustCompile(`[*/\w.]*\w\.go\b`)
+	for _, s := range sources(t) {
+		if filepath.Base(s.path) != "doc.go" || s.ast.Doc == nil {
+			continue
+		}
+		for _, name := range named.FindAllString(s.ast.Doc.Text(), -1) {
+			path := filepath.Join(s.pkg, name)
+			if strings.Contains(name, "/") {
+				path = name
+			}
+			if found, err := filepath.Glob(path); err != nil || len(found) == 0 {
+				t.Errorf("%s: there is no %s", s.path, name)
+			}
+		}
+	}
+}
+
 // TestLightImports: who imports only ring or shm gets nothing heavy with them.
 func TestLightImports(t *testing.T) {
 	want := map[string][]string{

@@ -41,4 +41,15 @@
 // A call may be given any slice. Only what lies in [Alloc]'s memory is shared with other processes, those of the group on this
 // host, which can write it. Between hosts bytes are authenticated once, when a conn is opened, and not encrypted: use a
 // tunnel where the network is not yours.
+//
+// # Where things are
+//
+//	move.go reduce.go object.go tensors.go  the calls; raw.go those of a type that is known when they run
+//	persistent.go prepared.go bucket.go     calls made again and again; several all-reduces in one
+//	init.go local.go group.go split.go      groups, and groups of some of their ranks
+//	job.go work.go                          a call on its way to the comm, and one that was started
+//	comm.go compose.go layout.go            what moves bytes, made of package host's and package wide's by who is where
+//	hosts.go hosts_move.go places.go        of several hosts with several ranks; of ranks in another order
+//	control.go tap.go resolve.go errors.go  what ranks tell each other beside calls; whose fault it was
+//	alloc.go dtype.go                       memory that is shared; element types
 package collective

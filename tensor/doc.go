@@ -22,7 +22,7 @@
 // # Trying things out
 //
 // Nothing has to be planned as a program: an operation whose result is read at once is a program of one instruction, which
-// is also compiled once for all times that it comes back. It costs a round trip to the worker, some 10 µs on one host, and
+// is also compiled once for all times that it comes back. It costs a round trip to the worker, some microseconds on one host, and
 // the operation itself; `ringside bench eager` times it beside the same in this process. What is only looked at
 // belongs into a Scope, or is left to the garbage collector.
 //
@@ -51,7 +51,9 @@
 //	session.go record.go   recording, lifetimes, flushing
 //	scope.go node.go       Scope, Assign; the graph that package autograd walks
 //	tensor.go bytes.go     handles, uploads, reads, gradients that Backward leaves
-//	create.go              making tensors
+//	create.go fill.go      making tensors
+//	signal.go              names on stretches of a program, for placements
+//	saver.go lost.go       values that are written to files; what a lost session had
 //	ops_*.go               the operations as methods
 //	engine.go              what runs programs
 package tensor

@@ -69,4 +69,16 @@
 //
 // A session that breaks the protocol is failed and the worker goes on. When a session ends, by
 // whatever cause, its values, leases and mappings go with it.
+//
+// # Where things are
+//
+//	worker.go turns.go post.go     the worker and its conn with the dispatcher: whose turn it is, what is said
+//	session.go batch.go save.go    a session, one Run, one Save
+//	direct.go                      the session's own conn with a client of this host
+//	link.go transfer.go            the one with a client of another host, and what moves over it
+//	device.go cpu.go quota.go      what runs programs
+//	shared.go team.go lead.go      a session of several workers: its books, its groups, its messages and turns
+//	carry.go read.go agree.go      a plan carried out, a result made readable, a vote
+//	stages.go core.go              stages; a core of its own
+//	watch.go                       counters and events for those who look
 package worker

@@ -25,6 +25,7 @@
 //	accumulate.go  gradients of a step in several batches
 //	table.go    the table
 //	vjp_*.go    its entries
+//	fit.go      a gradient in the shape and dtype of its input
 //
 // # Conventions
 //

@@ -54,4 +54,18 @@
 // term on any rank): inf-inf among the terms is a NaN that a whole sum may not have. -0 may come back as 0.
 //
 // All functions may be called concurrently; a Plan is read-only.
+//
+// # Where things are
+//
+//	mesh.go placement.go          how tensors lie, and which part a rank has
+//	rules.go rules_*.go           under which placements an operation can run
+//	rewrite.go choose.go          a program, instruction by instruction: what each costs, the cheapest
+//	redistribute.go lower.go      what moves an operand; an operation on the parts of ranks
+//	loss.go                       losses of sharded rows, whose means are over all rows
+//	build.go schedule.go finish.go  what ranks make, in what order, and as steps; several all-reduces in one
+//	plan.go explain.go            the result, and in words
+//	signals.go signals_check.go   what a config says of names
+//	auto.go                       what nobody says is chosen
+//	stages.go part.go join.go pipeline.go  a program in parts on several meshes, put together; the order 1F1B
+//	box.go                        copies of parts of tensors
 package shard
