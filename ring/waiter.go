@@ -290,6 +290,9 @@ func (w *Waiter) Yield() time.Duration {
 	return after
 }
 
+// Pauses is how many PAUSEs take about a microsecond on this machine.
+func (w *Waiter) Pauses() int { return w.spin }
+
 // Shared says whether the core counts as one that others need as well: whether somebody ran in one of the last yields.
 func (w *Waiter) Shared() bool { return w.shared > 0 }
 

@@ -97,13 +97,14 @@ type window struct {
 	epoch uint64 // of that meeting
 	count uint64 // broadcasts since
 	used  int    // bytes of the room
+	root  int    // of the last one
 }
 
 // placeOf is the place of a call: the meetings before it, and the broadcasts since the last of those, itself included.
 func placeOf(epoch, count uint64) uint64 { return epoch<<placeShift | count }
 
 // next has n bytes of the room for one broadcast more, and returns where they begin.
-func (c *Comm) nextNotice(n int) (int, error) {
+func (c *Comm) nextNotice(n, root int) (int, error) {
 	w := &c.window
 	if n <= noticeText || n > c.spread {
 		n = 0
@@ -119,6 +120,7 @@ func (c *Comm) nextNotice(n int) (int, error) {
 	at := w.used
 	w.used += (n + 63) &^ 63
 	w.count++
+	w.root = root
 	return at, nil
 }
 
@@ -133,7 +135,7 @@ func (c *Comm) broadcast(buf []byte, root int) error {
 // give is a broadcast of this rank's.
 func (c *Comm) give(buf []byte) error {
 	n := len(buf)
-	at, err := c.nextNotice(n)
+	at, err := c.nextNotice(n, c.rank)
 	if err != nil {
 		return err
 	}
@@ -183,7 +185,7 @@ func (c *Comm) give(buf []byte) error {
 // receive is a broadcast of another rank's.
 func (c *Comm) receive(buf []byte, root int) error {
 	n := len(buf)
-	at, err := c.nextNotice(n)
+	at, err := c.nextNotice(n, root)
 	if err != nil {
 		return err
 	}

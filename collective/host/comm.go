@@ -49,6 +49,7 @@ type Comm struct {
 	next    int           // rank that is looked at next: those before are here
 	turn    int           // staging slot that was used last
 	spins   int           // looks at a line before the waiter takes over
+	cores   cores
 	letter  letterWait
 	window  window
 	readers uint64             // place of the call whose readers are waited for, 0: of none
@@ -159,6 +160,10 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	c.peers[rank].page = c.own
 	c.post = ring.NewWaiter(c.own.bell, &ring.WaiterOptions{Park: parkTime})
 	c.ready, c.stop = c.here, c.look
+	if c.cores.mine = noCore; !c.threads {
+		c.cores = newCores(n, c.post.Pauses())
+	}
+	c.tellCore()
 	c.memory.blocks = map[*byte]*shm.Block{}
 	c.memory.arena, err = shm.NewArena(&shm.ArenaOptions{First: firstBytes, OnSegment: c.share,
 		Segment: shm.Options{Backing: shm.Memfd, Prefault: true}})

@@ -18,6 +18,7 @@ import (
 //	 128  bell, ring.BellSize
 //	 256  obituary: state u64, then why this rank has ended, see obituary.go
 //	 896  looks u64: how often this rank, waiting, has looked around, see waiting.go
+//	 960  core u64: where this rank was when it last looked, see cores.go
 //	1024  2 x call, plan.CallBytes                                                  of odd and even epochs
 //	1280  2 x ranks x {offset u64, length u64}: what goes to whom in an all-to-all  of odd and even epochs
 //	      ranks x {acknowledged u64} 128 apart: messages from each rank taken in
@@ -49,8 +50,8 @@ import (
 //	128 the same of odd epochs
 const (
 	pageMagic   = 0x74736f68_6c6c6f63 // "collhost" in memory, little endian
-	pageVersion = 6                   // 1: the first; 2: lines and flat slots are apart; 3: marks, and the line of two; 4: places stand there;
-	// the parities of the line of two lie apart; 5: looks; 6: places of what is shown
+	pageVersion = 7                   // 1: the first; 2: lines and flat slots are apart; 3: marks, and the line of two; 4: places stand there;
+	// the parities of the line of two lie apart; 5: looks; 6: places of what is shown; 7: cores
 
 	offVersion  = 8
 	offRank     = 12
@@ -58,6 +59,7 @@ const (
 	offBell     = 128
 	offObituary = 256
 	offLooks    = 896
+	offCore     = 960
 	offCalls    = 1024
 	offTables   = 1280
 
@@ -125,6 +127,7 @@ type page struct {
 	bell  *ring.Bell
 	state *uint64 // of the obituary
 	looks *uint64
+	core  *uint64
 	lines [2]line
 	stage [2][]byte
 }
@@ -158,7 +161,7 @@ func attach(mem []byte, s shape, rank int, futex ring.Futex) (*page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
 	}
-	p := &page{mem: mem, shape: s, bell: bell, state: word64(mem, offObituary), looks: word64(mem, offLooks)}
+	p := &page{mem: mem, shape: s, bell: bell, state: word64(mem, offObituary), looks: word64(mem, offLooks), core: word64(mem, offCore)}
 	for i := range p.lines {
 		at, flat := s.lineOf(rank, i), s.flatOf(rank, i)
 		table := offTables + i*s.ranks*tableEntry

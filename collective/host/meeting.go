@@ -101,6 +101,9 @@ func (c *Comm) meet() error {
 			c.peers[p].bell.Ring()
 		}
 	}
+	if c.n > 2 {
+		c.tellCore()
+	}
 	for p := range c.peers {
 		if p != c.rank && !await(c.peers[p].lines[parity].mark, mark, c.spins) {
 			if err := c.waitFrom(p); err != nil {

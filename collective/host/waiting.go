@@ -15,8 +15,8 @@ import (
 // With a core for itself it looks for each in turn, maxSpins times with a PAUSE between, and leaves the rest to ring.Waiter, which looks on
 // for a microsecond before it gives the core away for the first time.
 //
-// Where ranks share cores (the Waiter has seen a yield in which somebody else ran) looking is in vain as soon as those have been looked for
-// who run at that moment on other cores: whom this rank waits for runs when it does not. So it looks a few times and gives the core away, as
+// Where ranks share cores (the Waiter has seen a yield in which somebody else ran) looking is in vain for those who run when this rank does
+// not: it looks only for those on other cores (cores.go) and gives the core away, as
 // often as not to one that can go on: of two ranks on a core each comes to the next meeting, finds the other one there and to the one after,
 // before it has to wait. That is one switch for each call on each core, some 1.5 µs on Zen 4, whatever is looked for and timed besides.
 const (
@@ -27,7 +27,7 @@ const (
 	// something has come: for about a microsecond at most.
 	maxSpins = 24
 
-	// sharedSpins is that where cores are shared: some 100 ns.
+	// sharedSpins is that where cores are shared and it is not known by whom: some 100 ns.
 	sharedSpins = 8
 
 	// sharedYields is how often a rank gives a shared core away until it leaves its wait to the waiter; it looks around every lookEvery times.
@@ -42,8 +42,13 @@ func (c *Comm) waitFrom(p int) error {
 		return nil
 	}
 	for i := 1; c.post.Shared() && !c.threads && i <= sharedYields; i++ {
+		if c.comes(i == 1) {
+			return nil
+		}
 		c.post.Yield()
-		if c.here() || await(c.nearest(), c.wanted(), sharedSpins) && c.here() {
+		c.tellCore()
+		c.settle()
+		if c.here() {
 			return nil
 		}
 		if i%lookEvery == 0 && c.look() {
@@ -51,11 +56,10 @@ func (c *Comm) waitFrom(p int) error {
 		}
 	}
 	err := c.wait()
-	if c.spins = maxSpins; c.threads {
-		c.spins = 1
-	} else if c.post.Shared() {
-		c.spins = sharedSpins
+	if c.spins = maxSpins; c.threads || c.post.Shared() {
+		c.spins = 1 // comes looks for longer, if that is worth it
 	}
+	c.tellCore()
 	return err
 }
 

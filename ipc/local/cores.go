@@ -39,6 +39,19 @@ func Bind(n int) (unbind func(), err error) {
 	}, nil
 }
 
+// Move has the calling thread go on on the core of that number, at once. From then on it may run where it might before: the kernel will
+// leave it there as long as there is no reason not to. false: it may not run there.
+func Move(core int) bool {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all, one unix.CPUSet
+	if unix.SchedGetaffinity(0, &all) != nil || !all.IsSet(core) {
+		return false
+	}
+	one.Set(core)
+	return unix.SchedSetaffinity(0, &one) == nil && unix.SchedSetaffinity(0, &all) == nil
+}
+
 // nth is the n-th core of a set alone.
 func nth(set *unix.CPUSet, n int) (one unix.CPUSet) {
 	for cpu := 0; ; cpu++ {

@@ -55,3 +55,29 @@ func TestSetTimerSlack(t *testing.T) {
 		t.Errorf("%d ns, %v", got, err)
 	}
 }
+
+// TestMove: a thread goes where it may run, and may run everywhere afterwards.
+func TestMove(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	moved := 0
+	for core := range 64 * len(all) {
+		if local.Move(core) != all.IsSet(core) {
+			t.Errorf("core %d: moved: %v; may run there: %v", core, !all.IsSet(core), all.IsSet(core))
+		}
+		var now unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &now); err != nil || now != all {
+			t.Fatalf("after core %d it may run on %v, %v; before on %v", core, now, err, all)
+		}
+		if all.IsSet(core) {
+			moved++
+		}
+	}
+	if moved != all.Count() || local.Move(-1) {
+		t.Errorf("moved to %d of %d cores, or to core -1", moved, all.Count())
+	}
+}
