@@ -12,6 +12,8 @@ var (
 	ErrDType = errors.New("tensor: wrong dtype")
 	// ErrReleased is returned when a tensor is used after Free, after the Scope that made it, or after its session.
 	ErrReleased = errors.New("tensor: tensor was released")
+	// ErrNil is returned when an operation is given a nil tensor.
+	ErrNil = errors.New("tensor: nil tensor")
 	// ErrOtherSession is returned when one operation mixes tensors of two sessions.
 	ErrOtherSession = errors.New("tensor: tensors of different sessions")
 	// ErrConcurrent is returned when two goroutines use one session at the same time.

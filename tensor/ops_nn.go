@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -119,11 +120,11 @@ type ConvOptions struct {
 
 // Conv2D is the cross-correlation of t [n, c, h, w] with weights [o, c/groups, kh, kw]; bias [o] may be nil.
 func (t *Tensor) Conv2D(w, bias *Tensor, o ConvOptions) *Tensor {
-	for i := range 2 {
-		o.Stride[i], o.Dilation[i] = max(o.Stride[i], 1), max(o.Dilation[i], 1)
+	for _, n := range []*int{&o.Stride[0], &o.Stride[1], &o.Dilation[0], &o.Dilation[1], &o.Groups} {
+		*n = cmp.Or(*n, 1)
 	}
 	ints := []int64{int64(o.Stride[0]), int64(o.Stride[1]), int64(o.Pad[0]), int64(o.Pad[1]),
-		int64(o.Dilation[0]), int64(o.Dilation[1]), int64(max(o.Groups, 1))}
+		int64(o.Dilation[0]), int64(o.Dilation[1]), int64(o.Groups)}
 	y := t.v.s.Apply(OpConv2D, ints, T(t), T(w))
 	if bias != nil {
 		y = y.Add(bias.Reshape(-1, 1, 1))

@@ -76,7 +76,7 @@ func (t *Tensor) Argmin(dim int) *Tensor { return t.reduce(OpArgmin, false, []in
 // ArgmaxAll is the index of the first largest element in row-major order.
 func (t *Tensor) ArgmaxAll() *Tensor { return t.reduce(OpArgmax, false, nil) }
 
-// Var is the variance over dims, divided by n-correction.
+// Var is the variance over dims, divided by n-correction, or by 0 where that is negative, as in PyTorch.
 func (t *Tensor) Var(correction float64, dims ...int) *Tensor {
 	if t.v.err != nil {
 		return t
@@ -86,7 +86,7 @@ func (t *Tensor) Var(correction float64, dims ...int) *Tensor {
 		return m
 	}
 	n := float64(t.Elems()) / float64(max(m.Elems(), 1))
-	return m.DivS(n - correction)
+	return m.DivS(max(n-correction, 0))
 }
 
 // LogSumExp is log(sum(exp(t))) over one dim, without overflow.

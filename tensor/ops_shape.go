@@ -154,8 +154,13 @@ func At(i int) Range { return Range{i, 0, 0} }
 // To is start:stop.
 func To(start, stop int) Range { return Range{start, stop, 1} }
 
-// By is start:stop:step.
-func By(start, stop, step int) Range { return Range{start, stop, step} }
+// By is start:stop:step. A step of 0 is an error.
+func By(start, stop, step int) Range {
+	if step == 0 {
+		step = noStep
+	}
+	return Range{start, stop, step}
+}
 
 // Every keeps a dim as it is.
 func Every() Range { return Range{All, All, 1} }
@@ -169,6 +174,7 @@ func Ellipsis() Range { return Range{All, All, ellipsis} }
 const (
 	newAxis  = math.MinInt
 	ellipsis = math.MinInt + 1
+	noStep   = math.MinInt + 2
 )
 
 // resolve turns a Range over n elements into start, step and count.
@@ -232,6 +238,8 @@ func (t *Tensor) Slice(ranges ...Range) *Tensor {
 			out, view = append(out, 1), true
 		case ellipsis:
 			whole(rank - named)
+		case noStep:
+			return t.wrong(OpSlice, fmt.Errorf("%w: dim %d by step 0; expected another, or At", ErrShape, dim))
 		case 0: // At
 			n, i := t.v.shape[dim], r.Start
 			if i < 0 {
@@ -298,7 +306,10 @@ func (t *Tensor) Split(dim int, sizes ...int) []*Tensor {
 // Chunk cuts dim into at most n pieces of equal size but for the last.
 func (t *Tensor) Chunk(dim, n int) []*Tensor {
 	size := t.Dim(dim)
-	if t.v.err != nil || n < 1 || size == 0 {
+	if t.v.err == nil && n < 1 {
+		return []*Tensor{t.wrongName("chunk", fmt.Errorf("%w: %d pieces, expected 1 or more", ErrShape, n))}
+	}
+	if t.v.err != nil || size == 0 {
 		return []*Tensor{t}
 	}
 	step := (size + n - 1) / n
@@ -328,7 +339,7 @@ func (t *Tensor) Flip(dims ...int) *Tensor {
 	return t.Slice(r...)
 }
 
-// Concat puts tensors one after another along dim.
+// Concat puts tensors, at least one, one after another along dim.
 func Concat(dim int, ts ...*Tensor) *Tensor {
 	t := ts[0]
 	if t.v.err != nil {

@@ -14,8 +14,18 @@ type Arg struct {
 	f float64
 }
 
-// T makes a tensor an argument.
-func T(t *Tensor) Arg { return Arg{t: t} }
+// T makes a tensor an argument. Of a nil one Apply makes an error.
+func T(t *Tensor) Arg {
+	if t == nil {
+		t = none()
+	}
+	return Arg{t: t}
+}
+
+// none is what T makes of nil: a tensor of no session, for an Arg without one is a scalar.
+//
+//go:noinline
+func none() *Tensor { return &Tensor{v: &value{}} }
 
 // S makes a number an argument.
 func S(f float64) Arg { return Arg{f: f} }
@@ -84,6 +94,9 @@ func (s *Session) record(op Op, ints []int64, args []Arg) (*made, error) {
 		if a.t == nil {
 			s.args = append(s.args, ScalarRef(s.scalar(op, i, a.f)))
 			if i < tensors {
+				if !info.Weak || op == OpWhere && i == 0 {
+					return nil, fmt.Errorf("%w: argument %d is a scalar, expected a tensor", ErrShape, i)
+				}
 				c.dt, c.sh = append(c.dt, Invalid), append(c.sh, nil)
 			}
 			continue
@@ -174,6 +187,9 @@ func (s *Session) progBytes() int {
 
 // reference is v's name in the program being recorded.
 func (s *Session) reference(v *value) (Ref, error) {
+	if v.s == nil {
+		return 0, ErrNil
+	}
 	if v.s != s {
 		return 0, fmt.Errorf("%w: %v belongs to the session on %s, this one is on %s", ErrOtherSession, v, v.s.eng.Name(), s.eng.Name())
 	}
@@ -339,7 +355,9 @@ func opError(op Op, args []Arg, err error) error {
 			fmt.Fprintf(&b, "%d more", len(args)-i)
 			break
 		}
-		if a.t != nil {
+		if a.t != nil && a.t.v.s == nil {
+			b.WriteString("nil")
+		} else if a.t != nil {
 			b.WriteString(a.t.v.String())
 		} else {
 			fmt.Fprintf(&b, "%g", a.f)
