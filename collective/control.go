@@ -63,6 +63,7 @@ type answer struct {
 	Ask    uint64 // the question
 	Calls  uint64
 	InCall bool
+	Pair   pairing // the send or receive that it is in
 }
 
 type farewell struct{ Calls uint64 }
@@ -170,7 +171,7 @@ func (c *control) handle(rank int, m ipc.Message) {
 	case kindAsk:
 		var a answer
 		if json.Unmarshal(m.Body, &a) == nil {
-			c.post(rank, kindAnswer, answer{Ask: a.Ask, Calls: c.group.lane.calls(), InCall: c.group.inCall()})
+			c.post(rank, kindAnswer, answer{a.Ask, c.group.lane.calls(), c.group.inCall(), pairing(c.group.pairing.Load())})
 		}
 	case kindAnswer:
 		var a answer
@@ -347,7 +348,7 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 	defer c.mu.Unlock()
 	out := make([]*answer, len(c.taps))
 	for rank := range c.taps {
-		if p := c.peers[rank]; p.dead == nil && p.answer.Ask >= ask {
+		if p := c.peers[rank]; p.dead == nil && p.answer.Ask >= ask { // p is a copy: a late answer may come again
 			out[rank] = &p.answer
 		}
 	}

@@ -135,6 +135,44 @@ func TestBlame(t *testing.T) {
 	}
 }
 
+// TestBlamePairs: of ranks that wait for each other in a send or receive and in a call of all both are named, by whoever finds out first,
+// and so is who waits in no pair where several wait in a row.
+func TestBlamePairs(t *testing.T) {
+	groups, err := openWorld("local", []int{0, 0, 0}, &Options{Linger: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := hangGuard(t)
+	works := []*Work{RecvAsync(ctx, groups[0], []int64{0}, 1), groups[1].BarrierAsync(ctx), RecvAsync(ctx, groups[2], []int64{0}, 0)}
+	for _, g := range groups {
+		if err := g.control.await(ctx, g.inCall); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		rank, blamed int
+		says         string
+	}{
+		{0, 1, "it is in call #1 of all ranks, rank 0 in recv #1 from 1"},
+		{1, 0, "it is in recv #1 from 1, rank 1 in barrier #1"},
+		{2, 1, "it is in call #1 of all ranks, rank 0 in recv #1 from 1"},
+	} {
+		f := &failure{Rank: c.rank}
+		groups[c.rank].blame(&works[c.rank].job, f, &plan.PeerError{Err: ErrTimeout})
+		if f.Rank != c.blamed || !errors.Is(f.err, ErrMismatch) || !strings.HasSuffix(fmt.Sprint(f.err), ": "+c.says) {
+			t.Errorf("rank %d blames %d: %v; expected %d: %s", c.rank, f.Rank, f.err, c.blamed, c.says)
+		}
+	}
+	for r, g := range groups {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := works[r].Wait(ctx); err == nil {
+			t.Errorf("rank %d: no error", r)
+		}
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		cancelled, cancel := context.WithCancel(hangGuard(t))

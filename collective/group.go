@@ -120,7 +120,8 @@ type Group struct {
 
 	uncounted int
 
-	stuck   atomic.Bool // it failed here
+	stuck   atomic.Bool   // it failed here
+	pairing atomic.Uint64 // a pairing: the running send or receive, or the one that failed
 	bytes   atomic.Uint64
 	failure atomic.Pointer[failure]
 	left    atomic.Pointer[failure] // who closed its group: an error for the next call

@@ -270,4 +270,12 @@ func TestClosed(t *testing.T) {
 	if err := AllReduce(t.Context(), groups[0], x, x, Sum); !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "all-reduce #1") {
 		t.Errorf("a call on a closed group: %v", err)
 	}
+	if s, err := groups[0].Shrink(t.Context()); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("shrink of a closed group: %v, %v", s, err)
+	}
+	for _, n := range []int{0, -1} {
+		if _, err := Local(n, nil); !errors.Is(err, ErrRank) {
+			t.Errorf("a group of %d: %v", n, err)
+		}
+	}
 }

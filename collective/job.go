@@ -26,6 +26,9 @@ func (g *Group) run(ctx context.Context, j *job) error {
 	if g.failure.Load() != nil || g.left.Load() != nil {
 		return g.refuse(j.call.String())
 	}
+	if j.call.Kind.Paired() {
+		g.pairing.Store(uint64(pairingOf(j)))
+	}
 	err := ctx.Err()
 	if err == nil {
 		err = g.dispatch(ctx, j)
@@ -34,6 +37,9 @@ func (g *Group) run(ctx context.Context, j *job) error {
 	}
 	if err != nil {
 		return g.resolve(j, err)
+	}
+	if j.call.Kind.Paired() {
+		g.pairing.Store(0)
 	}
 	g.count(len(j.dst))
 	return nil

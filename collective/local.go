@@ -14,7 +14,7 @@ import (
 
 // Local makes a group of n ranks in this process, for tests and examples: rank r's is the r-th. Each rank needs a goroutine
 // of its own. They use shared memory as ranks of different processes do.
-func Local(n int, o *Options) ([]*Group, error) { return localOn(make([]string, n), false, o) }
+func Local(n int, o *Options) ([]*Group, error) { return localOn(make([]string, max(n, 0)), false, o) }
 
 // localOn is Local of ranks that take themselves for being on the given hosts, where "" is this one; tcp: without shared memory.
 func localOn(hosts []string, tcp bool, o *Options) ([]*Group, error) {

@@ -67,35 +67,6 @@ func (g *Group) hear(patience time.Duration) {
 	_ = g.control.await(ctx, func() bool { return g.failure.Load() != nil })
 }
 
-// blame finds who a call that timed out waits for: in a ring a rank sees only its neighbour not move, be that because of
-// itself or of another.
-func (g *Group) blame(j *job, f *failure, pe *plan.PeerError) {
-	var silent, late, behind []int
-	for rank, a := range g.control.whereabouts(context.Background(), askFor) {
-		switch {
-		case rank == g.rank || j.call.Kind.Paired() && rank != j.peer:
-		case a == nil:
-			silent = append(silent, rank)
-		case j.call.Kind.Paired() || a.Calls > j.call.Seq:
-		case !a.InCall:
-			late = append(late, rank)
-		case a.Calls < j.call.Seq: // it waits in an earlier call, for one of the late
-			behind = append(behind, rank)
-		}
-	}
-	if len(late) == 0 {
-		late = behind
-	}
-	switch {
-	case len(silent) > 0:
-		f.Rank, f.err = silent[0], fmt.Errorf("%w after %v: %s not answering", ErrTimeout, g.options.Timeout, ranks(silent))
-	case len(late) > 0:
-		f.Rank, f.err = late[0], fmt.Errorf("%w after %v: %s not in this call", ErrTimeout, g.options.Timeout, ranks(late))
-	case len(pe.Missing) > 1:
-		f.err = fmt.Errorf("%w (%s did not come)", pe.Err, ranks(pe.Missing))
-	}
-}
-
 // ranks is as in "rank 3 is" and "ranks 1, 2 are".
 func ranks(list []int) string {
 	if len(list) == 1 {

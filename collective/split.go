@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -120,7 +121,12 @@ const stoppedFor = 3 * time.Second
 // Ranks tell each other whom they take for alive until all of those say the same. When one of them dies before the new
 // group stands, they do it again. Ranks that a broken network keeps apart for longer than Options.Timeout come out in
 // groups of their own: who must not go on in two halves looks at Size.
+//
+// After this rank's Close it is net.ErrClosed.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
+	if g.closed.Load() {
+		return nil, fmt.Errorf("collective: shrink of %s: %w", g.options.name, net.ErrClosed)
+	}
 	g.hear(2 * watchEvery) // of the death that may have been seen first in another group of the same ranks
 	g.fail(&failure{Rank: g.rank, By: g.rank, err: fmt.Errorf("%w: it wants a smaller group", ErrAborted)})
 	var alive []int

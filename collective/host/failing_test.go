@@ -353,3 +353,15 @@ func newError(rank int, conns []ipc.Conn, o *Options) error {
 	_, err := New(ctx, rank, conns, o)
 	return err
 }
+
+// TestCancelledBeforeMemory: a call whose context is over while a rank's memory is taken in says so, and not that the rank is lost.
+func TestCancelledBeforeMemory(t *testing.T) {
+	c := comms(t, pipes(t, 2), nil)[0]
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	c.ctx, c.call = cancelled, &plan.Call{Seq: 1, Kind: plan.Barrier}
+	var pe *plan.PeerError
+	if err := c.takeSegment(1); !errors.As(err, &pe) || pe.Rank != 0 || !errors.Is(err, context.Canceled) || errors.Is(err, plan.ErrPeerLost) {
+		t.Errorf("%v; expected this rank's own context", err)
+	}
+}

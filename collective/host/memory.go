@@ -204,6 +204,9 @@ func (c *Comm) takeSegment(p int) error {
 		s, err = c.segmentOf(m, number)
 		c.conns[p].Release()
 	}
+	if own := ipc.ContextError(c.ctx); err != nil && own != nil { // the call's own end says nothing of p
+		return c.kill(&plan.PeerError{Rank: c.rank, Call: *c.call, Err: own})
+	}
 	if err != nil {
 		return c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: taking in memory: %w", plan.ErrPeerLost, err)})
 	}
