@@ -256,12 +256,13 @@ func TestRules(t *testing.T) {
 
 // TestDocFiles: a file that the documentation of a package names is there.
 func TestDocFiles(t *testing.T) {
-	named := regexp.MustCompile(`[*/\w.]*\w\.go\b`)
+	named, n := regexp.MustCompile(`[*/\w.]*\w\.go\b`), 0
 	for _, s := range sources(t) {
 		if filepath.Base(s.path) != "doc.go" || s.ast.Doc == nil {
 			continue
 		}
 		for _, name := range named.FindAllString(s.ast.Doc.Text(), -1) {
+			n++
 			path := filepath.Join(s.pkg, name)
 			if strings.Contains(name, "/") {
 				path = name
@@ -270,6 +271,9 @@ func TestDocFiles(t *testing.T) {
 				t.Errorf("%s: there is no %s", s.path, name)
 			}
 		}
+	}
+	if n == 0 {
+		t.Error("no documentation names a file")
 	}
 }
 

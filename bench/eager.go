@@ -38,15 +38,11 @@ func eagerOps() []eagerOp {
 // runEager times operations one by one, each waited for, through a cluster beside in-process.
 func runEager(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "eager"}
-	near, err := inProcess()
+	near, far, err := nearAndFar(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer near.close()
-	far, err := throughCluster(ctx, o)
-	if err != nil {
-		return nil, err
-	}
 	defer far.close()
 	type sides struct{ near, far *series }
 	all := make([]sides, len(eagerOps()))

@@ -16,15 +16,11 @@ const (
 // runOps times chains of small operations whose results all stay alive, and single operations whose result is read.
 func runOps(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "ops"}
-	near, err := inProcess()
+	near, far, err := nearAndFar(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer near.close()
-	far, err := throughCluster(ctx, o)
-	if err != nil {
-		return nil, err
-	}
 	defer far.close()
 	peer, err := startEcho(o)
 	if err != nil {

@@ -32,6 +32,17 @@ func inProcess() (*rig, error) {
 // throughCluster is a session on a new cluster: a dispatcher and one worker of one thread, each a process of this binary.
 func throughCluster(ctx context.Context, o *Options) (*rig, error) { return throughThreads(ctx, o, 1) }
 
+// nearAndFar are a session in this process and one through a new cluster; both are the caller's to close.
+func nearAndFar(ctx context.Context, o *Options) (near, far *rig, err error) {
+	if near, err = inProcess(); err != nil {
+		return nil, nil, err
+	}
+	if far, err = throughCluster(ctx, o); err != nil {
+		return nil, nil, errors.Join(err, near.close())
+	}
+	return near, far, nil
+}
+
 // throughThreads is throughCluster with a worker of so many threads.
 func throughThreads(ctx context.Context, o *Options, threads int) (*rig, error) {
 	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: 1, Threads: threads, Logger: o.Logger})

@@ -26,15 +26,11 @@ const (
 // what the work in between costs when nobody waits.
 func runStep(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "step"}
-	near, err := inProcess()
+	near, far, err := nearAndFar(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	defer near.close()
-	far, err := throughCluster(ctx, o)
-	if err != nil {
-		return nil, err
-	}
 	defer far.close()
 
 	type way struct {

@@ -7,21 +7,48 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ringside-go/ringside/bench"
 )
 
+// benchFlags are those of bench.
+type benchFlags struct {
+	rounds, scale int
+	idle, hops    bool
+	model         string
+	choice        collectiveFlags
+	reduce        bench.ReduceOptions
+}
+
+// check reports flags that can't be, or are of scenarios that are not named.
+func (f *benchFlags) check(flags *pflag.FlagSet, names []string) error {
+	if err := positive(flags, "rounds", "scale"); err != nil {
+		return err
+	}
+	if f.scale < 0 {
+		return usagef("--scale %d: expected at least 1", f.scale)
+	}
+	if f.rounds < 0 {
+		return usagef("--rounds %d: expected at least 1", f.rounds)
+	}
+	if (f.idle || f.hops) && !slices.Contains(names, "latency") {
+		return usagef("--idle and --hops are for the scenario latency")
+	}
+	if f.idle && f.hops {
+		return usagef("--idle and --hops: expected one of them")
+	}
+	for _, n := range f.reduce.Workers {
+		if n < 1 || n > 64 || !slices.Contains(names, "reduce") {
+			return usagef("--workers %d: expected 1 to 64, for the scenario reduce", n)
+		}
+	}
+	return nil
+}
+
 func newBench() *cobra.Command {
-	var (
-		asJSON bool
-		rounds int
-		scale  int
-		idle   bool
-		hops   bool
-		model  string
-		choice collectiveFlags
-		reduce bench.ReduceOptions
-	)
+	var asJSON bool
+	var f benchFlags
 	var list strings.Builder
 	for _, s := range bench.Scenarios() {
 		fmt.Fprintf(&list, "  %-12s %s\n", s.Name, s.Doc)
@@ -39,31 +66,14 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 			if err != nil {
 				return err
 			}
-			if err := positive(cmd.Flags(), "rounds", "scale"); err != nil {
+			if err := f.check(cmd.Flags(), args); err != nil {
 				return err
 			}
-			if scale < 0 {
-				return usagef("--scale %d: expected at least 1", scale)
-			}
-			if rounds < 0 {
-				return usagef("--rounds %d: expected at least 1", rounds)
-			}
-			if (idle || hops) && !slices.Contains(args, "latency") {
-				return usagef("--idle and --hops are for the scenario latency")
-			}
-			if idle && hops {
-				return usagef("--idle and --hops: expected one of them")
-			}
-			for _, n := range reduce.Workers {
-				if n < 1 || n > 64 || !slices.Contains(args, "reduce") {
-					return usagef("--workers %d: expected 1 to 64, for the scenario reduce", n)
-				}
-			}
-			which, err := choice.options(cmd.Flags(), args)
+			which, err := f.choice.options(cmd.Flags(), args)
 			if err != nil {
 				return err
 			}
-			scenarios, err := namedScenarios(args, idle, hops)
+			scenarios, err := namedScenarios(args, f.idle, f.hops)
 			if err != nil {
 				return err
 			}
@@ -75,7 +85,7 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 				fmt.Fprint(cmd.OutOrStdout(), bench.ThisMachine())
 			}
 			for _, s := range scenarios {
-				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: rounds, Self: me, Logger: log, Scale: scale, Only: model, Collective: which, Reduce: reduce})
+				r, err := s.Run(cmd.Context(), &bench.Options{Rounds: f.rounds, Self: me, Logger: log, Scale: f.scale, Only: f.model, Collective: which, Reduce: f.reduce})
 				if errors.Is(err, bench.ErrNoTorch) && len(args) == 0 {
 					log.Warn("a scenario is left out", "scenario", s.Name, "why", err)
 					continue
@@ -97,13 +107,13 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line: measurements, then bars")
-	c.Flags().IntVar(&rounds, "rounds", 0, "how often every side is measured (default: the scenario's own number)")
-	c.Flags().IntVar(&scale, "scale", 1, "divide the work of a round by this; the figures mean less")
-	c.Flags().StringVar(&model, "model", "", "torch: only the model of this name; kernels: only products, adamw or chain")
-	c.Flags().BoolVar(&idle, "idle", false, "latency: with pauses, as latency-idle")
-	c.Flags().BoolVar(&hops, "hops", false, "latency: through a process in the middle, as latency-hops")
-	c.Flags().IntSliceVar(&reduce.Workers, "workers", nil, "reduce: numbers of workers (default 1,2,4)")
-	choice.add(c.Flags())
+	c.Flags().IntVar(&f.rounds, "rounds", 0, "how often every side is measured (default: the scenario's own number)")
+	c.Flags().IntVar(&f.scale, "scale", 1, "divide the work of a round by this; the figures mean less")
+	c.Flags().StringVar(&f.model, "model", "", "torch: only the model of this name; kernels: only products, adamw or chain")
+	c.Flags().BoolVar(&f.idle, "idle", false, "latency: with pauses, as latency-idle")
+	c.Flags().BoolVar(&f.hops, "hops", false, "latency: through a process in the middle, as latency-hops")
+	c.Flags().IntSliceVar(&f.reduce.Workers, "workers", nil, "reduce: numbers of workers (default 1,2,4)")
+	f.choice.add(c.Flags())
 	return c
 }
 
