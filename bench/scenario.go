@@ -58,7 +58,7 @@ type Scenario struct {
 func Scenarios() []Scenario {
 	return []Scenario{
 		{"step", "a training step of a small transformer through a cluster of processes, beside the same step in-process", runStep},
-		{"torch", "training steps of seven models through a cluster of processes, beside PyTorch", runTorch},
+		{"torch", "training steps of eight models through a cluster of processes, beside PyTorch", runTorch},
 		{"ddp", "training steps of two workers that have half of a batch each, beside two processes of PyTorch with DDP over Gloo", runDDP},
 		{"kernels", "matrix products, an optimizer's pass and a chain of elementwise operations, beside OpenBLAS, C and PyTorch", runKernels},
 		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
