@@ -52,14 +52,14 @@ type Engine struct {
 	ctx    context.Context // done with Close; for waits that have no other
 	cancel context.CancelFunc
 
-	mu       sync.Mutex    // held by Submit
-	err      error         // why the session is over
-	workers  []member      // who serve the session, by rank
-	opened   int           // of these have said so
-	stages   int           // in which they are
-	mesh     shard.Mesh    // of the last stage
-	hints    shard.Signals // where they alone say how uploads lie, on mesh; nil otherwise
-	apart    bool          // some worker shares no memory with us
+	mu       sync.Mutex            // held by Submit
+	err      error                 // why the session is over
+	workers  []member              // who serve the session, by rank
+	opened   int                   // of these have said so
+	stages   []config.Stage        // in which they are
+	hints    shard.Signals         // where they alone say how uploads lie; nil otherwise
+	stageOf  map[tensor.Signal]int // and on which stage, of several
+	apart    bool                  // some worker shares no memory with us
 	programs mirror
 	history  wire.History
 	run      wire.Run
@@ -104,6 +104,7 @@ type Engine struct {
 
 // member is a worker of the session.
 type member struct {
+	stage               int
 	mesh                shard.Mesh // of its stage
 	place               int        // its rank there
 	opened              bool
@@ -160,14 +161,13 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	}
 	e := &Engine{addr: addr, name: o.Name, log: o.Logger, config: o.Config, workers: make([]member, o.Workers), programs: mirror{max: o.Programs}}
 	for _, st := range o.Config.Stages() {
-		e.stages++
-		e.mesh = st.Mesh
 		for i, r := range st.Workers {
-			e.workers[r] = member{mesh: st.Mesh, place: i}
+			e.workers[r] = member{stage: len(e.stages), mesh: st.Mesh, place: i}
 		}
+		e.stages = append(e.stages, st)
 	}
-	if o.Workers > 1 && e.stages == 1 && !o.Config.AutoShard {
-		e.hints = o.Config.Hints()
+	if o.Workers > 1 && !o.Config.AutoShard {
+		e.hints, e.stageOf = o.Config.Hints(), o.Config.StageOf()
 	}
 	if o.Segment == (shm.Options{}) {
 		o.Segment = shm.Options{Backing: shm.Memfd, PeersRead: true, Prefault: true}

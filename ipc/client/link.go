@@ -173,6 +173,9 @@ func (e *Engine) push(ctx context.Context) error {
 // pushPart sends a worker what it is to have of an upload that lies in b.
 func (e *Engine) pushPart(w *member, u *wire.Upload, b *shm.Block) error {
 	bytes := b.Bytes()[:u.Handle.Len]
+	if u.Stage != 0 && int(u.Stage) != 1+w.stage {
+		return nil
+	}
 	if u.Layout != 0 {
 		shape, size := make(tensor.Shape, len(u.Dims)), tensor.DType(u.DType).Size()
 		for d, n := range u.Dims {

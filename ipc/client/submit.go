@@ -10,6 +10,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
 )
 
 // Bounds of one Run. A batch with more travels as several.
@@ -206,7 +207,8 @@ func (e *Engine) addUpload(u *tensor.Upload) error {
 		e.run.Uploads = append(e.run.Uploads, wire.Upload{})
 	}
 	w = &e.run.Uploads[len(e.run.Uploads)-1]
-	*w = wire.Upload{ID: u.ID, Layout: e.layoutOf(u), Own: u.Own, Value: wire.Value{DType: uint8(u.DType), Dims: w.Dims[:0]}}
+	*w = wire.Upload{ID: u.ID, Own: u.Own, Value: wire.Value{DType: uint8(u.DType), Dims: w.Dims[:0]}}
+	w.Stage, w.Layout = e.lies(u)
 	for _, d := range u.Shape {
 		w.Dims = append(w.Dims, int64(d))
 	}
@@ -234,16 +236,24 @@ func (e *Engine) addUpload(u *tensor.Upload) error {
 	return nil
 }
 
-// layoutOf is how the workers are to have an upload, if the config says that of its signal whatever reads it: they would come to the same.
-func (e *Engine) layoutOf(u *tensor.Upload) uint8 {
+// lies is how the workers are to have an upload, if the config says that of its signal whatever reads it: they would come to the same.
+func (e *Engine) lies(u *tensor.Upload) (stage uint32, layout uint8) {
 	if e.hints == nil || u.Signal.Name == "" {
-		return 0
+		return 0, 0
 	}
-	l, err := e.hints.Made(u.Signal, e.mesh, u.Shape)
+	at := 0
+	if len(e.stages) > 1 {
+		k, ok := shard.StageFor(e.stageOf, u.Signal)
+		if !ok {
+			return 0, 0
+		}
+		at, stage = k, uint32(1+k)
+	}
+	l, err := e.hints.Made(u.Signal, e.stages[at].Mesh, u.Shape)
 	if err != nil {
-		return 0 // the first program that reads it is refused
+		return 0, 0 // the first program that reads it is refused
 	}
-	return l.Bits()
+	return stage, l.Bits()
 }
 
 // lease has the arena keep a block until every worker has given it back.

@@ -14,6 +14,22 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
+// TestFarStages: what the config puts on a stage goes to its workers alone.
+func TestFarStages(t *testing.T) {
+	c := startFar(t, "tcp", "tcp")
+	e := c.dial(t, "local", client.Options{Config: pipeline(2, 1)})
+	s := tensor.NewSession(e, &tensor.SessionOptions{Context: testContext(t)})
+	m := newChain(s, 2)
+	want := newChain(here(t), 2).train(t, 5, 2)
+	if got := m.train(t, 5, 2); !slices.Equal(got, want) {
+		t.Errorf("losses %v, expected %v", got, want)
+	}
+	const weight, batch = 4 * pipeWidth * pipeWidth, 4 * pipeRows * pipeWidth
+	if got := e.Stats().Pushed; got != 2*weight+5*2*2*batch { // where a batch goes its first program says: it is sent to both
+		t.Errorf("%d bytes were sent, expected two weights of %d and ten batches of %d", got, weight, batch)
+	}
+}
+
 // TestFarParts: a worker on another host is sent its part of an upload of which the config says how it lies, and nothing else; what it says
 // nothing of goes there whole. Results of the client's tensors are the same wherever the workers are.
 func TestFarParts(t *testing.T) {

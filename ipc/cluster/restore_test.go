@@ -34,7 +34,10 @@ func TestRestoreOnce(t *testing.T) {
 		few            = state / 6 // two sixteenths, and what is small: one is in the client's memory, and another not freed yet
 	)
 	for n := 1; n <= 2; n++ {
-		for _, signal := range []string{"none", "rows", "columns"} {
+		for _, signal := range []string{"none", "rows", "columns", "stage1"} {
+			if signal == "stage1" && n == 1 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%d workers %s", n, signal), func(t *testing.T) {
 				var mu sync.Mutex
 				var devices []worker.Device
@@ -45,7 +48,10 @@ func TestRestoreOnce(t *testing.T) {
 					devices = append(devices, dev)
 					return &worker.Options{Name: name, Device: dev}, err
 				}})
-				dir := t.TempDir()
+				dir, layout := t.TempDir(), rows(n)
+				if signal == "stage1" {
+					layout = pipeline(n, 1)
+				}
 				filled := func(s *tensor.Session, with float64) (all []tensor.Named) {
 					s.Signal(signal, func() {
 						for i := range tensors {
@@ -62,7 +68,7 @@ func TestRestoreOnce(t *testing.T) {
 				if err := checkpoint.Save(t.Context(), here, dir, filled(here, 1), nil); err != nil {
 					t.Fatal(err)
 				}
-				w := &weighed{Engine: dial(t, c, &client.Options{Config: rows(n)})}
+				w := &weighed{Engine: dial(t, c, &client.Options{Config: layout})}
 				s := tensor.NewSession(w, nil)
 				defer s.Close()
 				now := filled(s, 100)

@@ -40,7 +40,7 @@ func (p *parser) runPayload() int {
 	for _, n := range ids {
 		p.skipIDs(n)
 	}
-	return p.values(uploads, func() { p.take("Layout, Own", 2) })
+	return p.values(uploads, func() { p.uvarint("Stage"); p.take("Layout, Own", 2) })
 }
 
 func (p *parser) donePayload() int {

@@ -23,10 +23,10 @@ const (
 //	session uint64, seq uint64, hash [16]byte, base uint64, last base uint64, flags uint32,
 //	the counts of the lists below, uvarint each,
 //	scalars (see scalars.go); inputs, frees and fetch as ids (see AppendIDs);
-//	of each upload: id as zigzag(id - base), layout uint8, own uint8 (0 or 1), value; returns; forget
+//	of each upload: id as zigzag(id - base), stage uvarint, layout uint8, own uint8 (0 or 1), value; returns; forget
 //
 // last base is the base of the run that ids and scalars are predicted from, 0 when they are not.
-// With everything predicted a Run is some 50 bytes, 8 for each scalar that changed and 34 for an upload of two dims.
+// With everything predicted a Run is some 50 bytes, 8 for each scalar that changed and 35 for an upload of two dims.
 type Run struct {
 	Session uint64
 	Seq     uint64 // counts the session's runs; a Done names it
@@ -49,8 +49,10 @@ type Run struct {
 type Upload struct {
 	ID uint64
 
-	// Layout is how the tensor is to lie on the session's workers where the client knows, as Result has it: a worker
-	// that shares no memory with the client is then sent its part alone. 0: the first program that reads it decides.
+	// Stage and Layout are how the tensor is to lie on the session's workers where the client knows: the stage's number from 1 in a session
+	// with several, and the layout as Result has it. A worker that shares no memory with the client is then sent its part
+	// alone. Both 0: the first program that reads it decides.
+	Stage  uint32
 	Layout uint8
 
 	// Own has workers copy what they need of it, so that the block is given back at once.
@@ -62,8 +64,11 @@ type Upload struct {
 const (
 	runFlags  = 8 + 8 + HashBytes + 8 + 8 // where flags are
 	runFixed  = runFlags + 4
-	minUpload = 1 + 2 + minValue
+	minUpload = 1 + 1 + 2 + minValue
 )
+
+// Lies says that it is known how the tensor is to lie.
+func (u *Upload) Lies() bool { return u.Stage != 0 || u.Layout != 0 }
 
 // SetTurn sets RunTurn in the body of a Run. It reports whether there is room for flags.
 func SetTurn(body []byte) bool {
@@ -107,6 +112,7 @@ func AppendRun(dst []byte, m *Run, h *History) []byte {
 	for i := range m.Uploads {
 		u := &m.Uploads[i]
 		dst = appendUint(dst, zigzag(int64(u.ID-m.Base)))
+		dst = appendUint(dst, uint64(u.Stage))
 		dst = appendBool(append(dst, u.Layout), u.Own)
 		dst = appendValue(dst, &u.Value)
 	}
@@ -130,7 +136,7 @@ func (m *Run) Size(h *History) int {
 	n += SizeIDs(r.base, r.fetch, m.Base, m.Fetch)
 	for i := range m.Uploads {
 		u := &m.Uploads[i]
-		n += sizeUint(zigzag(int64(u.ID-m.Base))) + 2 + u.Value.size()
+		n += sizeUint(zigzag(int64(u.ID-m.Base))) + sizeUint(uint64(u.Stage)) + 2 + u.Value.size()
 	}
 	return n + HandleBytes*len(m.Returns) + HashBytes*len(m.Forget)
 }
@@ -194,6 +200,11 @@ func ParseRun(src []byte, m *Run, h *History) error {
 		for i := range m.Uploads {
 			u := &m.Uploads[i]
 			u.ID = m.Base + uint64(p.varint("Uploads.ID"))
+			if n := p.uvarint("Uploads.Stage"); n <= MaxWorkers {
+				u.Stage = uint32(n)
+			} else {
+				p.fail("Uploads.Stage", "%d, there are at most %d", n, MaxWorkers)
+			}
 			u.Layout = p.u8("Uploads.Layout")
 			u.Own = p.bool("Uploads.Own")
 			p.value("Uploads", &u.Value)

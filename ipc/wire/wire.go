@@ -45,7 +45,8 @@ import (
 //	7  workers of one host that run a session together have conns of their own: Turn, a descriptor that may come with Meet;
 //	   DropSegment (5), which nobody sent, is no more
 //	8  Upload.Layout and Own; of an upload whose layout is said a worker on another host is sent its part
-const Version = 8
+//	9  Upload.Stage
+const Version = 9
 
 // Kinds of message. A number is never used twice. What goes from a client through the dispatcher to its worker, and back, goes
 // over a conn of their own where they have one; but not SessionOpened, Link and Fail.

@@ -59,7 +59,7 @@ func sampleRun() *Run {
 		Frees:   []uint64{9, 10},
 		Fetch:   []uint64{1<<40 + 17},
 		Uploads: []Upload{
-			{ID: 1<<40 - 1, Layout: 0x21, Own: true, Value: Value{DType: 1, Dims: []int64{32, 784}, Handle: sampleHandle(1)}},
+			{ID: 1<<40 - 1, Stage: 300, Layout: 0x21, Own: true, Value: Value{DType: 1, Dims: []int64{32, 784}, Handle: sampleHandle(1)}},
 			{ID: 1<<40 - 2, Value: Value{DType: 4, Dims: []int64{2}, Inline: []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0}}},
 			{ID: 3, Value: Value{DType: 1, Dims: []int64{0, 5}, Inline: []byte{}}},
 		},

@@ -190,8 +190,8 @@ func (s *session) upload(u *wire.Upload) error {
 	if _, ok := s.space.Lookup(u.ID); ok {
 		return fmt.Errorf("%w: upload %d exists", errProtocol, u.ID)
 	}
-	if u.Layout != 0 {
-		return fmt.Errorf("%w: upload %d in layout %#x, in a session of one worker", errProtocol, u.ID, u.Layout)
+	if u.Lies() {
+		return fmt.Errorf("%w: upload %d in layout %#x on stage %d, in a session of one worker", errProtocol, u.ID, u.Layout, u.Stage)
 	}
 	b, err := s.blockOf(u, shape.Elems()*d.Size())
 	if err == nil && u.Own {
@@ -242,8 +242,8 @@ func (s *session) blockOf(u *wire.Upload, want int) (b *shm.Block, err error) {
 		}
 		copy(b.Bytes(), u.Inline)
 	case u.Inline == nil && s.link != nil:
-		if h := u.Handle; u.Layout == 0 || want > 0 {
-			if u.Layout != 0 {
+		if h := u.Handle; !u.Lies() || want > 0 {
+			if u.Lies() {
 				h.Len = uint64(want)
 			}
 			if b, err = s.link.arrived(h); ends(err) {

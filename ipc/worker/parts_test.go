@@ -63,13 +63,31 @@ func TestUploadsInParts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	onStage := func(stage uint32, u *wire.Upload) *wire.Upload {
+		u.Stage = stage
+		return u
+	}
+	if err := sessions[1].take(onStage(1, upload(12, 1, false, 4, 2))); !errors.Is(err, errProtocol) {
+		t.Errorf("a stage where there are none: %v", err)
+	}
 	staged := sessions[1]
 	staged.stages = append(staged.stages, shard.Stage{Mesh: shard.Line(1), Ranks: []int{3}})
-	if err := staged.take(upload(12, 1, false, 4, 2)); !errors.Is(err, errProtocol) {
-		t.Errorf("where there are stages: %v", err)
+	for name, u := range map[string]*wire.Upload{
+		"a layout on no stage": upload(13, 1, false, 4, 2), "a stage too many": onStage(3, upload(14, 0, false, 4)),
+		"a layout of another stage": onStage(2, upload(15, 0x11, false, 4, 2)),
+	} {
+		if err := staged.take(u); !errors.Is(err, errProtocol) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	if err := staged.take(upload(13, 0, true, 4)); err != nil || staged.values[13].lies {
-		t.Errorf("where there are stages: %v, %+v", err, staged.values[13])
+	for _, c := range []struct {
+		u          *wire.Upload
+		lies, here bool
+	}{{upload(16, 0, true, 4), false, false}, {onStage(1, upload(17, 0, false, 4)), true, true}, {onStage(2, upload(18, 1, true, 4)), true, false}} {
+		err := staged.take(c.u)
+		if v := staged.values[c.u.ID]; err != nil || v.lies != c.lies || (v.id != 0) != c.here || (v.whole == nil) != c.lies {
+			t.Errorf("upload %d where there are stages: %v, %+v", c.u.ID, err, v)
+		}
 	}
 	alone := newSession(sessions[0].w, 2, "alone", 0)
 	defer alone.space.Close()

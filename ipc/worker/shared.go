@@ -220,13 +220,18 @@ func (s *session) take(u *wire.Upload) error {
 	v := &placed{dtype: d, shape: shape, own: u.Own}
 	bytes := shape.Elems() * d.Size()
 	switch {
-	case u.Layout != 0:
-		l, ok := s.mesh.LayoutOf(u.Layout, len(shape))
-		if !ok || len(s.stages) > 1 {
-			return fmt.Errorf("%w: upload %d, %v%v in layout %#x on %d stages of which this is a mesh of %v", errProtocol, u.ID, d, shape, u.Layout, len(s.stages), s.mesh)
+	case u.Lies():
+		if v.stage = max(int(u.Stage)-1, 0); (u.Stage > 0) != (len(s.stages) > 1) || v.stage >= len(s.stages) {
+			return fmt.Errorf("%w: upload %d on stage %d of %d", errProtocol, u.ID, u.Stage, len(s.stages))
+		}
+		l, ok := s.stages[v.stage].Mesh.LayoutOf(u.Layout, len(shape))
+		if !ok {
+			return fmt.Errorf("%w: upload %d, %v%v in layout %#x on a mesh of %v", errProtocol, u.ID, d, shape, u.Layout, s.stages[v.stage].Mesh)
 		}
 		v.layout, v.lies = l, true
-		if v.mine = s.link != nil && u.Inline == nil; v.mine {
+		if v.mine = s.link != nil && u.Inline == nil; v.mine && v.stage != s.stage {
+			bytes = 0
+		} else if v.mine {
 			_, local := s.mesh.Local(l, shape, s.place)
 			bytes = local.Elems() * d.Size()
 		}
