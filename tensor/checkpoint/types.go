@@ -13,7 +13,6 @@ var fileTypes = [...]struct {
 	{tensor.F32, safetensors.F32}, {tensor.F64, safetensors.F64}, {tensor.I32, safetensors.I32},
 	{tensor.I64, safetensors.I64}, {tensor.U8, safetensors.U8}, {tensor.Bool, safetensors.Bool},
 	{tensor.F16, safetensors.F16}, {tensor.BF16, safetensors.BF16},
-	{tensor.F16, safetensors.F16}, {tensor.BF16, safetensors.BF16},
 }
 
 // fileType is the name of d in files, empty if it has none.
