@@ -288,7 +288,7 @@ func TestNoLeaks(t *testing.T) {
 			}
 		}
 		b.Close()
-		if _, err := local.New().Dial(ctx, path, &ipc.Options{Hello: ipc.Peer{Version: 9}}); !errors.Is(err, ipc.ErrVersion) {
+		if _, err := local.New().Dial(ctx, path, &ipc.Options{Hello: ipc.Peer{Version: wire.Version + 1}}); !errors.Is(err, ipc.ErrVersion) {
 			t.Fatal(err)
 		}
 		l.Close()

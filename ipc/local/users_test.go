@@ -16,6 +16,7 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/wire"
 )
 
 // helperDial dials args[0] and says how that went.
@@ -121,7 +122,7 @@ func TestRefusedIsCounted(t *testing.T) {
 	ctx := testContext(t)
 	l, path := listen(t, nil)
 	for range 3 {
-		if _, err := local.New().Dial(ctx, path, &ipc.Options{Hello: ipc.Peer{Version: 9}}); !errors.Is(err, ipc.ErrVersion) {
+		if _, err := local.New().Dial(ctx, path, &ipc.Options{Hello: ipc.Peer{Version: wire.Version + 1}}); !errors.Is(err, ipc.ErrVersion) {
 			t.Errorf("another version: %v", err)
 		}
 	}
