@@ -86,6 +86,7 @@ const (
 //     core it sleeps at once, instead of yielding: whoever is woken is put on an idle
 //     core, if there is one. The kernel may otherwise leave the two of a conversation on one core
 //     for many milliseconds, beside an idle one, and each message takes them a switch.
+//   - Who was rung awake and finds nothing waits awake for 200 microseconds: somebody wakes it ahead of what is about to come.
 //   - After 50 microseconds it says "I sleep" on the bell, looks once more, and
 //     parks. After three sleeps in a row that were shorter than 200 microseconds
 //     it waits awake for those 200, until one sleep is longer. For short sleeps
@@ -198,6 +199,9 @@ func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 		var ok bool
 		if ok, rung = w.sleep(ready, stop, left); ok {
 			return true
+		}
+		if rung { // somebody rang ahead of what is about to come
+			w.patience = maxPatience
 		}
 	}
 }

@@ -296,6 +296,32 @@ func TestPatience(t *testing.T) {
 	}
 }
 
+// TestRungAhead: who was rung awake and finds nothing waits for it awake, for longer than at first.
+func TestRungAhead(t *testing.T) {
+	f := newHeapFutex()
+	bell := heapBell(t, f)
+	w := NewWaiter(bell, nil)
+	var came, patient atomic.Bool
+	done := make(chan bool)
+	go func() {
+		done <- w.Wait(func() bool {
+			if w.patience == maxPatience {
+				patient.Store(true)
+			}
+			return came.Load()
+		}, nil)
+	}()
+	<-f.parked
+	bell.Ring()
+	<-f.parked // after that wait
+	if !patient.Load() {
+		t.Errorf("patience of %v after a ring that nothing came with, expected %v", minPatience, maxPatience)
+	}
+	came.Store(true)
+	bell.Ring()
+	<-done
+}
+
 // TestSleepsAreTimed: a waiter that sleeps too long for patience has none left over.
 func TestSleepsAreTimed(t *testing.T) {
 	var sleeps int

@@ -54,6 +54,12 @@ type Batch struct {
 	Sync    bool     // wait until it has run, also if nothing is fetched
 }
 
+// Expecter is implemented by an Engine that gains by knowing of a batch before it is complete: it may wake whoever is to run it.
+type Expecter interface {
+	// Expect says that a Submit with a program follows at once. It is called as Submit is.
+	Expect()
+}
+
 // Engine runs programs for one session. Methods are called by one goroutine at a time; Close may be called from any.
 //
 // Implementations: tensor/cpu runs them here, ipc/client has others run them. enginetest holds what every one must do.

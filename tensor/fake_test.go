@@ -9,6 +9,7 @@ import (
 // recorder is an Engine that keeps the batches and answers fetches with zeros.
 type recorder struct {
 	batches []Batch
+	awaited int   // calls of Expect
 	fail    error // returned by the next Submit
 	live    map[uint64]bool
 	types   map[uint64]Fetched
@@ -22,6 +23,8 @@ func (b heapBuffer) Release()      {}
 func (r *recorder) Name() string                { return "recorder" }
 func (r *recorder) Alloc(n int) (Buffer, error) { return heapBuffer(make([]byte, n)), nil }
 func (r *recorder) Close() error                { return nil }
+
+func (r *recorder) Expect() { r.awaited++ }
 
 func (r *recorder) Submit(_ context.Context, b *Batch) ([]Fetched, error) {
 	c := *b

@@ -256,6 +256,9 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	}
 	b.Uploads = append(b.Uploads, s.pending...)
 	if n > 0 {
+		if e, ok := s.eng.(Expecter); ok {
+			e.Expect()
+		}
 		s.program(b)
 	}
 	for _, u := range s.uploads {

@@ -26,6 +26,27 @@ func TestOperationsDoNoIO(t *testing.T) {
 	}
 }
 
+// An engine is told of every program before it is complete, and of nothing else.
+func TestExpect(t *testing.T) {
+	s, r := newRecorded(t)
+	x := From(s, []float32{1, 2, 3})
+	for want, f := range []func() error{
+		s.Sync, // an upload alone
+		func() error { _, err := x.Sum().Item(); return err },
+		func() error { x.AddS(1); return s.Flush() },
+	} {
+		if r.awaited != want-min(want, 1) {
+			t.Errorf("told %d times before step %d", r.awaited, want)
+		}
+		if err := f(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r.awaited != 2 {
+		t.Errorf("told %d times of 2 programs", r.awaited)
+	}
+}
+
 // A training loop is the same program at every step, whatever its scalars and ids; what is donated stays donated.
 func TestLoopIsOneProgram(t *testing.T) {
 	s, r := newRecorded(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/ipctest"
+	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -25,6 +26,8 @@ type fixture struct {
 	seg  *shm.Segment // the worker's
 	h    wire.History
 	far  *farWorker // with apart
+
+	waiter *local.Waiter // of the conn, with openHere
 }
 
 func open(t *testing.T, o client.Options) *fixture {

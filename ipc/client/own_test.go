@@ -47,8 +47,11 @@ func openHere(t *testing.T, files func(offer *os.File) []*os.File) (f *fixture, 
 	if err := wire.ParseOpenSession(f.recv(wire.KindOpenSession), &open); err != nil || !open.Direct {
 		t.Errorf("%+v, %v", open, err)
 	}
+	if f.waiter, err = local.NewWaiter(); err != nil {
+		t.Fatal(err)
+	}
 	met = make(chan ipc.Conn, 1)
-	theirs, _, err := local.New().Offer(nil, func(c ipc.Conn, err error) {
+	theirs, _, err := local.New().Offer(&ipc.Options{Waiter: f.waiter}, func(c ipc.Conn, err error) {
 		if err == nil {
 			met <- c
 		}
@@ -93,6 +96,37 @@ func (f *fixture) sync() chan error {
 // fail ends the session as a dispatcher does.
 func (f *fixture) fail(text string) {
 	f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeWorkerGone, Text: text}))
+}
+
+// TestExpect: a worker that sleeps is woken ahead of a batch, by which nothing is sent.
+func TestExpect(t *testing.T) {
+	_, w := openOwn(t)
+	parked := make(chan bool, 1)
+	w.waiter.OnPark(func() {
+		select {
+		case parked <- true:
+		default:
+		}
+	})
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.conn.Recv(w.ctx)
+		ended <- err
+	}()
+	for range 20 { // sleeps end by themselves, too, perhaps when Expect was about to end one
+		<-parked
+		w.e.Expect()
+		<-parked
+		if st := w.waiter.Stats(); st.Sleeps > st.Expired+1 {
+			if n := w.conn.Stats().RecvMessages; n != 0 {
+				t.Errorf("%d messages came", n)
+			}
+			w.conn.Close()
+			<-ended
+			return
+		}
+	}
+	t.Errorf("nobody was woken: %+v", w.waiter.Stats())
 }
 
 // TestOwn: what a session sends goes over its own conn, and the dispatcher sees nothing of it but its end.

@@ -54,6 +54,18 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	return got, nil
 }
 
+// Expect wakes the worker, if it sleeps, while the session encodes the program.
+func (e *Engine) Expect() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n, ok := e.own.(nudger); ok && e.err == nil && !e.closed.Load() {
+		n.Nudge()
+	}
+}
+
+// nudger is a conn of ipc/local.
+type nudger interface{ Nudge() }
+
 // submit sends b: nearly always as one Run, else uploads first, then the program, what is fetched,
 // and what is freed.
 func (e *Engine) submit(ctx context.Context, b *tensor.Batch) (got []tensor.Fetched, err error) {
