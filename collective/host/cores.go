@@ -22,9 +22,9 @@ import (
 // meanwhile. So the last of the three moves (settle).
 //
 // Four ranks on two cores of an Ice Lake server, where a switch takes 1.2 µs, medians of three runs each, with a few looks and a yield whoever
-// is waited for, and so: switches of a rank in an all-reduce 0.75 and 0.52, all-reduce of 4 B 4.0 and 2.7 µs, 1 KiB 4.2 and 3.5 (with three
-// ranks on a core 4.2 and more), barrier 2.9 and 2.3, barrier and broadcast of 4 B 5.2 and 4.2, of which the broadcast 3.1 and 1.3 (4.2 if the
-// root does not go first). Looking for twice as long is the same, but for that broadcast, which takes up to 3.
+// is waited for, and so: switches of a rank in an all-reduce 0.75 and 0.53, all-reduce of 4 B 4.0 and 3.2 µs (2.1 to 2.8 in eight runs more; 4.2
+// while three ranks are on a core), 1 KiB 4.2 and 3.6, barrier 2.9 and 2.3, barrier and broadcast of 4 B 5.2 and 4.5, of which the broadcast 3.1
+// and 1.3 (3.8 if the root does not go first). Looking for twice as long is the same, but for that broadcast, which takes up to 3.
 
 // noCore is where a rank is that does not know it.
 const noCore = ^uint64(0)
