@@ -50,6 +50,6 @@
 //	job.go work.go                          a call on its way to the comm, and one that was started
 //	comm.go compose.go layout.go            what moves bytes, made of package host's and package wide's by who is where
 //	hosts.go hosts_move.go places.go        of several hosts with several ranks; of ranks in another order
-//	control.go tap.go resolve.go errors.go  what ranks tell each other beside calls; whose fault it was
+//	control.go tap.go resolve.go blame.go errors.go  what ranks tell each other beside calls; whose fault it was
 //	alloc.go dtype.go                       memory that is shared; element types
 package collective
