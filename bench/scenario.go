@@ -30,7 +30,7 @@ type Options struct {
 	// Logger receives what a cluster has to say; nil discards.
 	Logger *slog.Logger
 
-	// Only restricts the scenario torch to the model of that name, kernels to products, adamw or chain.
+	// Only restricts a scenario to one of its Parts.
 	Only string
 
 	// Scale divides the amount of work in a round, for tests; 0 is 1.
@@ -72,6 +72,24 @@ func Scenarios() []Scenario {
 		{"reduce", "reductions of a tensor that several workers have parts of, beside fetching the parts, and beside one worker", runReduce},
 		{"fairness", "steps of clients beside one that floods their worker, beside an even load", runFairness},
 	}
+}
+
+// Parts are what Options.Only may restrict the scenario to: models of torch and ddp, parts of kernels; none of most.
+func (s Scenario) Parts() []string {
+	var of []trial
+	switch s.Name {
+	case "kernels":
+		return []string{"products", "adamw", "chain"}
+	case "torch":
+		of = trials()
+	case "ddp":
+		of = ddpTrials()
+	}
+	var names []string
+	for _, t := range of {
+		names = append(names, t.Name)
+	}
+	return names
 }
 
 // Find is the scenario of that name: ErrUnknown, which lists all, if there is none.

@@ -253,10 +253,34 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"worker", "--memory-mib", "-1"}, []string{"--memory-mib -1: expected 0 to"}},
 		{[]string{"worker", "--session-mib", "9223372036854775807"}, []string{"--session-mib 9223372036854775807: expected 0 to"}},
 		{[]string{"worker", "--threads", "-1"}, []string{"--threads -1: expected 0 to"}},
+		{[]string{"bench", "torch", "--model", "parrot"}, []string{"--model parrot", "mlp_adamw", "qwen_mid"}},
+		{[]string{"bench", "kernels", "--model", "mlp_adamw"}, []string{"--model mlp_adamw", "expected products, adamw, chain"}},
+		{[]string{"bench", "reduce", "--model", "chain"}, []string{"scenario reduce has none", "torch, ddp or kernels"}},
+		{[]string{"plan", "dmup"}, []string{`unknown command "dmup" for "ringside plan"`}},
+		{[]string{"plan", "dump", "--workers", "1000000"}, []string{"--workers 1000000", "1024 workers at most"}},
 		{[]string{"bench", "marathon"}, []string{`"marathon"`, "step"}},
 		{[]string{"up", "--log-level", "loud"}, []string{`"loud"`, "debug, info, warn or error"}},
 		{[]string{"version", "--log-level", "loud"}, []string{`"loud"`}},
 	} {
 		t.Run(strings.Join(c.args, " "), func(t *testing.T) { failed(t, 2, c.says, c.args...) })
+	}
+}
+
+// TestBadAddress: what is said to be done about an address without a dispatcher is what can be done.
+func TestBadAddress(t *testing.T) {
+	runtimeDir(t)
+	_, _, err := execute(t, "train", "--data", textFile(t), "--connect", "127.0.0.1:1")
+	if err == nil || !strings.Contains(err.Error(), "ringside up --listen-tcp 127.0.0.1:1 --secret-file") {
+		t.Errorf("train: %v", err)
+	}
+	if out, _, err := execute(t, "doctor", "--connect", "here"); err != errSilent || !strings.Contains(out, "here is no address") || strings.Contains(out, "end that process") {
+		t.Errorf("doctor: %v\n%s", err, out)
+	}
+}
+
+// TestEndlessProgram: of a file that is no program no more is read than a program has.
+func TestEndlessProgram(t *testing.T) {
+	if _, _, err := execute(t, "plan", "dump", "--program", "/dev/zero"); err == nil || !strings.Contains(err.Error(), "at most") {
+		t.Errorf("%v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/route"
 )
 
 func (h *host) dispatcher(ctx context.Context) finding {
@@ -23,6 +24,8 @@ func (h *host) dispatcher(ctx context.Context) finding {
 		if h.addr != "" {
 			f.Status, f.Found, f.Do = bad, fmt.Sprintf("none at %s", addr), "check the address, or start one: ringside up"
 		}
+	case errors.Is(err, route.ErrNoRoute):
+		f.Status, f.Found, f.Do = bad, fmt.Sprintf("%s is no address", addr), "give the absolute path of a dispatcher's socket, or host:port"
 	case err != nil:
 		f.Status, f.Found, f.Do = bad, fmt.Sprintf("%s: %v", addr, err), "end that process and start one of this version: ringside up"
 	case s.Get("workers") == 0:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -215,7 +216,11 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
 	e, err := client.Dial(ctx, s.addr, &client.Options{Secret: s.secret, Config: layout})
 	if errors.Is(err, ipc.ErrNoListener) {
-		return nil, fmt.Errorf("%w; start one with ringside up --listen %s", err, s.addr)
+		listen := "--listen " + s.addr
+		if !filepath.IsAbs(s.addr) {
+			listen = "--listen-tcp " + s.addr + " --secret-file FILE, on that host"
+		}
+		return nil, fmt.Errorf("%w; start one with ringside up %s", err, listen)
 	}
 	if err != nil {
 		return nil, err

@@ -128,7 +128,12 @@ func (o *dumpOptions) dump(w io.Writer) error {
 // program is the encoded program to show and, if it is run, the shortest time of every step.
 func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
 	if o.file != "" {
-		b, err := os.ReadFile(o.file)
+		f, err := os.Open(o.file)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer f.Close()
+		b, err := io.ReadAll(io.LimitReader(f, tensor.MaxProgramBytes+1)) // one more is refused as too long
 		return b, nil, err
 	}
 	var times []time.Duration

@@ -53,7 +53,7 @@ func (o *dumpOptions) placed() (*config.Config, error) {
 	case o.workers != "":
 		m, err := shard.ParseMesh(o.workers)
 		if err != nil {
-			return nil, usagef("--workers %s: expected a number such as 4 or two such as 2x2", o.workers)
+			return nil, usagef("--workers %s: expected a number such as 4 or two such as 2x2, of %d workers at most", o.workers, shard.MaxRanks)
 		}
 		c.Mesh = m
 	case o.config == "":

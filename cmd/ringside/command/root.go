@@ -107,6 +107,9 @@ func usagef(format string, a ...any) error { return &usageError{fmt.Sprintf(form
 
 // noArgs is for commands that take flags alone.
 func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 && cmd.HasSubCommands() {
+		return usagef("unknown command %q for %q; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
+	}
 	if len(args) > 0 {
 		return usagef("%q: %s takes no arguments; see %s --help", args[0], cmd.CommandPath(), cmd.CommandPath())
 	}
