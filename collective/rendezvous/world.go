@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -207,14 +208,15 @@ func (e *environment) secret() []byte {
 	if name == "" {
 		return nil
 	}
-	info, err := os.Stat(name)
-	if err == nil && info.Size() > MaxSecret {
-		e.fail("RINGSIDE_SECRET_FILE=%q has %d bytes, expected at most %d", name, info.Size(), MaxSecret)
-		return nil
-	}
+	f, err := os.Open(name)
 	var b []byte
 	if err == nil {
-		b, err = os.ReadFile(name)
+		b, err = io.ReadAll(io.LimitReader(f, MaxSecret+1)) // it may be a pipe, or have no end
+		f.Close()
+	}
+	if len(b) > MaxSecret {
+		e.fail("RINGSIDE_SECRET_FILE=%q has more than %d bytes, expected at most that", name, MaxSecret)
+		return nil
 	}
 	if err != nil {
 		e.fail("RINGSIDE_SECRET_FILE: %v", err)

@@ -144,6 +144,7 @@ func TestResolveErrors(t *testing.T) {
 		{"RINGSIDE_RENDEZVOUS=unix:x", nil, []string{`"unix:x"`, "absolute"}},
 		{"RINGSIDE_EPOCH=x", nil, []string{`RINGSIDE_EPOCH="x"`}},
 		{"RINGSIDE_SECRET_FILE=/does/not/exist", nil, []string{"RINGSIDE_SECRET_FILE", "/does/not/exist"}},
+		{"RINGSIDE_SECRET_FILE=/dev/zero", nil, []string{"/dev/zero", "has more than", "expected at most"}},
 		{"RINGSIDE_SECRET_FILE=/dev/null", nil, []string{"/dev/null", "is empty"}},
 		{"", &Overrides{Size: 2, Rank: 2}, []string{"Rank 2, Size 2"}},
 		{"", &Overrides{Size: -1}, []string{"Size -1"}},
