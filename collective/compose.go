@@ -29,7 +29,7 @@ func (g *Group) compose(ctx context.Context) error {
 		}
 		g.comm, g.alloc, g.sharers = inPlaces(c, fold), c, fold.order
 		if fold.inOrder() {
-			g.short, err = newShort(c)
+			g.short, err = newShort(c, &g.lane.gate)
 		}
 		return err
 	case len(g.layout.hosts) == g.size:

@@ -167,6 +167,7 @@ func (c *control) handle(rank int, m ipc.Message) {
 		if json.Unmarshal(m.Body, &f) == nil {
 			p.bye, p.byeAt = true, f.Calls
 			c.group.left.CompareAndSwap(nil, left(rank, c.group.rank, f.Calls))
+			c.group.lane.close()
 		}
 	case kindAsk:
 		var a answer

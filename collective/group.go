@@ -206,6 +206,7 @@ func (g *Group) Close() error {
 		g.control.leave()
 		g.closed.Store(true)
 		g.failure.CompareAndSwap(nil, &failure{Rank: g.rank, By: g.rank, err: net.ErrClosed})
+		g.lane.close()
 		if g.lane.busy() {
 			g.comm.Abort(net.ErrClosed)
 		}

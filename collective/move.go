@@ -5,15 +5,28 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ringside-go/ringside/collective/host"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
 // Barrier returns on no rank before every rank has called it.
 func (g *Group) Barrier(ctx context.Context) error {
-	if g.short != nil && g.lane.enter(laneCall|laneHeld) {
-		err := g.runBound(ctx, &bound{prepared: g.short.barrier, kind: plan.Barrier}, true)
-		g.lane.leave()
-		return err
+	if s := g.short; s != nil {
+		if x := &s.express; x.call != nil && ctx.Err() == nil {
+			if word, got := x.call.Barrier(); got == host.Made {
+				return nil
+			} else if got != host.NotMade {
+				return x.end(ctx, g, word, got)
+			}
+		}
+		if g.lane.enter(laneCall | laneHeld) {
+			err := g.runBound(ctx, &bound{prepared: s.barrier, kind: plan.Barrier}, true)
+			if s.express.call != nil {
+				g.lane.favor()
+			}
+			g.lane.leave()
+			return err
+		}
 	}
 	j := job{call: plan.Call{Kind: plan.Barrier}}
 	return g.lane.do(ctx, &j)

@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 
+	"github.com/ringside-go/ringside/collective/host"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -16,6 +17,7 @@ import (
 type Persistent struct {
 	group *Group
 	bound bound // prepared is nil where the calls of this group are not known in advance
+	brief express
 	job   job
 }
 
@@ -47,7 +49,7 @@ func BroadcastInit[T Element](g *Group, buf []T, root int) (*Persistent, error) 
 func (g *Group) BarrierInit() *Persistent {
 	p := &Persistent{group: g, bound: bound{kind: plan.Barrier}, job: job{call: plan.Call{Kind: plan.Barrier}}}
 	if g.short != nil {
-		p.bound.prepared = g.short.barrier
+		p.bound.prepared, p.brief = g.short.barrier, g.short.express
 	}
 	return p
 }
@@ -59,7 +61,9 @@ func (p *Persistent) init(k shortKey, err error) (*Persistent, error) {
 	}
 	p.bound = bound{kind: k.kind(), dst: p.job.dst, src: p.job.src}
 	if s := p.group.short; s != nil {
-		p.bound.prepared = s.learn(k)
+		if p.bound.prepared = s.learn(k); p.bound.prepared != nil {
+			p.brief = express{p.bound.prepared.Express(&p.group.lane.gate), p.bound.prepared, p.job.dst, p.job.src}
+		}
 	}
 	return p, nil
 }
@@ -68,11 +72,28 @@ func (p *Persistent) init(k shortKey, err error) (*Persistent, error) {
 // has to wait for nobody.
 func (p *Persistent) Run(ctx context.Context) error {
 	g := p.group
+	if x := &p.brief; x.call != nil {
+		var word uint64
+		var got host.Outcome
+		if x.src == nil {
+			word, got = x.call.Barrier()
+		} else {
+			word, got = x.call.Sum(x.src)
+		}
+		if got == host.Made {
+			return nil
+		} else if got != host.NotMade {
+			return x.end(ctx, g, word, got)
+		}
+	}
 	if p.bound.prepared == nil || !g.lane.enter(laneCall|laneHeld) {
 		j := p.job
 		return g.lane.do(ctx, &j)
 	}
 	err := g.runBound(ctx, &p.bound, false)
+	if p.brief.call != nil {
+		g.lane.favor()
+	}
 	g.lane.leave()
 	return err
 }

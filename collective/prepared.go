@@ -14,6 +14,7 @@ import (
 type short struct {
 	comm    *host.Comm
 	barrier *host.Prepared
+	express express // that barrier's
 	last    shortCall
 	known   [shortCalls]shortCall
 
@@ -21,9 +22,12 @@ type short struct {
 	large  bound // the running one of more than recentBytes
 }
 
-func newShort(c *host.Comm) (*short, error) {
+func newShort(c *host.Comm, gate *host.Gate) (*short, error) {
 	q, err := c.Prepare(plan.Call{Kind: plan.Barrier}, 1, 0)
-	return &short{comm: c, barrier: q}, err
+	if err != nil {
+		return nil, err
+	}
+	return &short{comm: c, barrier: q, express: express{call: q.Express(gate), prepared: q}}, nil
 }
 
 // recentBytes bounds the buffers that are held for the next call to be compared with.

@@ -25,6 +25,7 @@ func (g *Group) fail(f *failure) bool {
 	if !g.failure.CompareAndSwap(nil, f) {
 		return false
 	}
+	g.lane.close()
 	g.options.Logger.Warn("collective: group failed", "group", g.options.name, "rank", g.rank, "because", f.Rank, "error", f.cause())
 	g.control.tell(kindAbort, f)
 	g.comm.Abort(f.cause())

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/ringside-go/ringside/collective/host"
 )
 
 // Work is a call that was started and not waited for. Any goroutine may call its methods.
@@ -66,33 +68,39 @@ func (w *Work) Took() time.Duration {
 //
 // The queue's bit is set with the first job that is queued, and cleared when the goroutine has run the last: no call of a caller's own
 // goroutine begins meanwhile. It changes under mu alone.
+//
+// One goroutine that makes brief calls again and again has a way of its own, the gate, see favor.
 type lane struct {
-	group *Group // whose run it calls: directly, so that a job stays on its caller's stack
-	state atomic.Uint64
+	group *Group    // whose run it calls: directly, so that a job stays on its caller's stack
+	gate  host.Gate // Before is the word
 
 	mu    sync.Mutex
 	queue []*Work
 	idle  chan struct{} // one slot: the lane was given back while something was queued
+
+	favored favored
 }
 
 const (
-	laneHeld  = 1 // bit of state
-	laneQueue = 2 // bit of state: the goroutine exists
-	laneCall  = 4 // one call more in state
+	laneHeld  = 1 // bit of the word
+	laneQueue = 2 // bit of the word: the goroutine exists
+	laneCall  = 4 // one call more in the word
 )
 
 func newLane(g *Group) *lane { return &lane{group: g, idle: make(chan struct{}, 1)} }
 
 // held says whether a job runs.
-func (l *lane) held() bool { return l.state.Load()&laneHeld != 0 }
+func (l *lane) held() bool { return l.gate.Before.Load()&laneHeld != 0 || l.inside() }
 
 // busy says whether a job runs or waits.
-func (l *lane) busy() bool { return l.state.Load()&(laneHeld|laneQueue) != 0 }
+func (l *lane) busy() bool { return l.gate.Before.Load()&(laneHeld|laneQueue) != 0 || l.inside() }
 
 // calls is the number of calls that all ranks make, so far: of whoever holds the lane, its own number.
-func (l *lane) calls() uint64 { return l.state.Load() / laneCall }
+func (l *lane) calls() uint64 {
+	return l.gate.Before.Load()/laneCall + atomic.LoadUint64(&l.gate.Calls)
+}
 
-// step is what a job adds to state: a pair counts for itself.
+// step is what a job adds to the word: a pair counts for itself.
 func (j *job) step() uint64 {
 	if j.call.Kind.Paired() {
 		return laneHeld
@@ -102,18 +110,18 @@ func (j *job) step() uint64 {
 
 // enter takes the lane for a job that nobody is ahead of, if that is so.
 func (l *lane) enter(step uint64) bool { // small enough to be inlined
-	s := l.state.Load()
-	return s&(laneHeld|laneQueue) == 0 && l.state.CompareAndSwap(s, s+step)
+	s := l.gate.Before.Load()
+	return s&(laneHeld|laneQueue) == 0 && (l.gate.Holder.Load() == 0 && !l.inside() || l.passes()) && l.gate.Before.CompareAndSwap(s, s+step)
 }
 
 // take takes the lane for the goroutine, if nobody holds it.
 func (l *lane) take(step uint64) bool {
 	for {
-		s := l.state.Load()
-		if s&laneHeld != 0 {
+		s := l.gate.Before.Load()
+		if s&laneHeld != 0 || !l.passes() {
 			return false
 		}
-		if l.state.CompareAndSwap(s, s+step) {
+		if l.gate.Before.CompareAndSwap(s, s+step) {
 			return true
 		}
 	}
@@ -125,9 +133,9 @@ func (l *lane) retract(step uint64) { l.give(step) }
 // leave gives the lane back.
 func (l *lane) leave() { l.give(laneHeld) }
 
-// give takes from state what frees the lane, and tells the goroutine.
+// give takes from the word what frees the lane, and tells the goroutine.
 func (l *lane) give(step uint64) {
-	if l.state.Add(-step)&laneQueue != 0 {
+	if l.gate.Before.Add(-step)&laneQueue != 0 {
 		l.nudge()
 	}
 }
@@ -160,7 +168,8 @@ func (l *lane) start(ctx context.Context, j *job) *Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, w)
-	if l.state.Or(laneQueue)&laneQueue == 0 {
+	defer l.close() // after the bit was set, and before anybody knows that the job is queued
+	if l.gate.Before.Or(laneQueue)&laneQueue == 0 {
 		go l.work(l.next())
 	}
 	return w
@@ -188,7 +197,7 @@ func (l *lane) work(w *Work) {
 		if w = nil; len(l.queue) > 0 {
 			w = l.next()
 		} else {
-			l.state.And(^uint64(laneQueue))
+			l.gate.Before.And(^uint64(laneQueue))
 		}
 		l.mu.Unlock()
 		l.leave() // which wakes the goroutine that was started since, if there is one

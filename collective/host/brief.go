@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"encoding/binary"
-	"math"
 
 	"github.com/ringside-go/ringside/collective/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
@@ -97,17 +96,7 @@ func (q *Prepared) addBrief(ctx context.Context, seq uint64, dst, src []byte) er
 	if err != nil {
 		return err
 	}
-	c := q.comm
-	c.stats.small++
-	c.stats.bytes += uint64(len(src))
-	if c.rank != 0 {
-		mine, theirs = theirs, mine
-	}
-	if q.call.DType == plan.F32 && len(dst) == 4 { // the one that is made most
-		binary.LittleEndian.PutUint32(dst, math.Float32bits(math.Float32frombits(uint32(mine))+math.Float32frombits(uint32(theirs))))
-		return nil
-	}
-	putWord(dst, c.fold.set.AddWords(q.call.DType, mine, theirs))
+	q.addWords(dst, mine, theirs)
 	return nil
 }
 
