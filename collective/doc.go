@@ -48,6 +48,7 @@
 //	persistent.go prepared.go bucket.go     calls made again and again; several all-reduces in one
 //	init.go local.go group.go split.go      groups, and groups of some of their ranks
 //	job.go work.go                          a call on its way to the comm, and one that was started
+//	favor.go                                the way of a goroutine that makes brief calls again and again
 //	comm.go compose.go layout.go            what moves bytes, made of package host's and package wide's by who is where
 //	hosts.go hosts_move.go places.go        of several hosts with several ranks; of ranks in another order
 //	control.go tap.go resolve.go blame.go errors.go  what ranks tell each other beside calls; whose fault it was
