@@ -113,10 +113,14 @@ func allowed() bool {
 	return false
 }
 
-// Command is exec.CommandContext for a program that runs on h. Sockets in the file system would lead from one host to the
-// other: those in /dev/shm do not.
+// Command is exec.CommandContext for a program that runs on h, in the working directory of this process. Sockets in the file system would
+// lead from one host to the other: those in /dev/shm do not.
 func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	enter := []string{"--target", strconv.Itoa(h.pid), "--net", "--mount", "--uts", "--ipc", "--", name}
+	enter := []string{"--target", strconv.Itoa(h.pid), "--net", "--mount", "--uts", "--ipc"}
+	if dir, err := os.Getwd(); err == nil {
+		enter = append(enter, "--wdns="+dir)
+	}
+	enter = append(enter, "--", name)
 	return exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -38,10 +39,12 @@ func sameCurve(t *testing.T, what string, got, want outcome) {
 }
 
 // TestTrainOnTwoHosts: what is trained on two hosts is what one worker trains, no byte of a tensor goes through the dispatcher, and the
-// workers have talked to each other.
+// workers have talked to each other. Paths are those of where it was called.
 func TestTrainOnTwoHosts(t *testing.T) {
 	runtimeDir(t)
-	args := []string{"--data", textFile(t), "--steps", hostSteps(), "--loss-every", "1", "--batch", "4", "--sample=-1", "--seed", "3"}
+	text := textFile(t)
+	t.Chdir(filepath.Dir(text))
+	args := []string{"--data", filepath.Base(text), "--steps", hostSteps(), "--loss-every", "1", "--batch", "4", "--sample=-1", "--seed", "3"}
 	out, _, err := execute(t, append([]string{"train", "--json", "--hosts", "2", "--workers", "2"}, args...)...)
 	if errors.Is(err, nettest.ErrNotAllowed) {
 		t.Skip(err)
