@@ -64,7 +64,7 @@ func (l *lane) favor() {
 	}
 }
 
-// close closes the gate. The goroutine it was open for may still be inside: it nudges when it leaves.
+// close closes the gate. The goroutine it was open for may still be inside: it nudges when it is not any more.
 func (l *lane) close() {
 	if l.gate.Holder.Load() == 0 {
 		return
@@ -99,16 +99,18 @@ type express struct {
 	dst, src []byte
 }
 
-// end ends a call that was not yet, or whose end somebody waits for.
+// rest is what is to be done for a call that was not simply Made; it says whether it was made at all.
 //
 //go:noinline
-func (x *express) end(ctx context.Context, g *Group, word uint64, got host.Outcome) error {
-	if got == host.Overdue {
+func (x *express) rest(ctx context.Context, g *Group, word uint64, got host.Outcome) (made bool, err error) {
+	switch got {
+	case host.NotMade:
+		return false, nil
+	case host.Turned, host.Overdue:
 		g.lane.nudge()
-		return nil
+		return got == host.Overdue, nil
 	}
-	err := x.call.End(ctx, word, got, x.dst, x.src)
-	if err != nil {
+	if err = x.call.End(ctx, word, got, x.dst, x.src); err != nil {
 		err = g.endBound(ctx, x.prepared, g.lane.calls(), err)
 	} else {
 		g.count(len(x.dst))
@@ -116,5 +118,5 @@ func (x *express) end(ctx context.Context, g *Group, word uint64, got host.Outco
 	if x.call.Leave() {
 		g.lane.nudge()
 	}
-	return err
+	return true, err
 }

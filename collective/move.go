@@ -13,10 +13,12 @@ import (
 func (g *Group) Barrier(ctx context.Context) error {
 	if s := g.short; s != nil {
 		if x := &s.express; x.call != nil && ctx.Err() == nil {
-			if word, got := x.call.Barrier(); got == host.Made {
+			word, got := x.call.Barrier()
+			if got == host.Made {
 				return nil
-			} else if got != host.NotMade {
-				return x.end(ctx, g, word, got)
+			}
+			if made, err := x.rest(ctx, g, word, got); made {
+				return err
 			}
 		}
 		if g.lane.enter(laneCall | laneHeld) {

@@ -82,8 +82,9 @@ func (p *Persistent) Run(ctx context.Context) error {
 		}
 		if got == host.Made {
 			return nil
-		} else if got != host.NotMade {
-			return x.end(ctx, g, word, got)
+		}
+		if made, err := x.rest(ctx, g, word, got); made {
+			return err
 		}
 	}
 	if p.bound.prepared == nil || !g.lane.enter(laneCall|laneHeld) {

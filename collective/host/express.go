@@ -19,7 +19,7 @@ import (
 // for. A loop in C that does nothing else takes 75 to 90.
 //
 // Who may make it is said by a Gate. Its methods are nothing for two goroutines, and not for one beside another call of the Comm.
-type Express struct { // express_amd64.s knows where its fields lie
+type Express struct {
 	gate         *Gate
 	epoch        *uint64
 	window       *uint64 // notices are looked for if this is the epoch
@@ -39,7 +39,7 @@ type Express struct { // express_amd64.s knows where its fields lie
 // Gate lets one goroutine, the one it is open for, make express calls without a locked instruction: it stores Inside and looks at Holder
 // again, and these two may change places on their way to memory. So whoever closes the gate has every core pass a fence between its store
 // of Holder and its look at Inside. Then either the goroutine has seen the gate closed or the other sees it inside.
-type Gate struct { // express_amd64.s knows where its fields lie
+type Gate struct {
 	Holder atomic.Uintptr // the goroutine, as Goroutine says it; 0, and Closing: nobody
 	Inside uint64         // 1 while that makes a call; it alone writes it, the others load it atomically
 	Calls  uint64         // that were made so; like Inside
@@ -71,8 +71,9 @@ type Outcome int
 
 const (
 	NotMade    Outcome = iota // nothing was done: the gate is not open for this goroutine, or something else is to be done before
+	Turned                    // NotMade, and the gate was closed meanwhile: who has seen the goroutine inside is to be told that it is not
 	Made                      // and the goroutine is not inside any more
-	Overdue                   // Made, and the gate was closed meanwhile: who waits for the goroutine to leave is to be told
+	Overdue                   // Made, and as with Turned somebody is to be told
 	Begun                     // it is inside and goes on with End
 	begunAlone                // Begun, and the other rank is not there yet
 )

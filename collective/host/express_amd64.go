@@ -15,7 +15,11 @@ func Goroutine() uintptr
 //	if x.gate.Holder.Load() != Goroutine() { return 0, NotMade }
 //	x.gate.Inside = 1
 //	parity := (*x.epoch + 1) & 1
-//	if x.gate.Holder.Load() != Goroutine() || *x.window == *x.epoch || x.said[parity] != x.call { x.gate.Inside = 0; return 0, NotMade }
+//	if x.gate.Holder.Load() != Goroutine() || *x.window == *x.epoch || x.said[parity] != x.call {
+//		x.gate.Inside = 0
+//		if x.gate.Holder.Load() != Goroutine() { return 0, Turned }
+//		return 0, NotMade
+//	}
 //	*x.epoch++
 //	x.gate.Calls++
 //	*x.calls++
