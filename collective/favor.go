@@ -17,14 +17,14 @@ import (
 //
 // Who holds the lane is still one:
 //   - Everybody but the favored one finds the gate closed, or closes it, and finds nobody inside before it takes the lane. That whoever had
-//     the gate open is seen inside, is what the fence is for, see host.Gate.
+//     the gate open is seen inside, is what the fence is for, see host.Gate. Who looks at an opening that is not the last any more has the
+//     word from before the last.
 //   - The gate is opened only by the one it opens for, in a call for which it has taken the lane: that changed the word, so that who looked
 //     at the gate before does not get the lane with the word from before.
 //   - Who opens the gate looks afterwards whether something was queued or the group has failed; who queues, or has the group fail, closes
 //     the gate afterwards. So nothing is overtaken, and no call is made in a group of which it was known that it failed.
 type favored struct {
-	mu     sync.Mutex // held while the gate is closed
-	closed atomic.Int32
+	mu sync.Mutex // held while the gate is closed
 
 	// Of whoever holds the lane.
 	last uintptr // the goroutine that has made the last brief call
@@ -35,7 +35,9 @@ type favored struct {
 const favorAfter = 16
 
 // inside says whether a favored goroutine runs a call.
-func (l *lane) inside() bool { return atomic.LoadUint64(&l.gate.Inside) != 0 }
+func (l *lane) inside() bool {
+	return atomic.LoadUint64(&l.gate.Inside[atomic.LoadUint64(&l.gate.Opened)]) != 0
+}
 
 // passes says whether the caller may take the lane as far as the gate is concerned: it is open for the caller, or closed with nobody inside.
 //
@@ -54,10 +56,15 @@ func (l *lane) favor() {
 		f.last, f.runs = me, 0
 	}
 	f.runs++
-	if me == 0 || f.runs < favorAfter<<min(f.closed.Load(), 24) || l.gate.Holder.Load() != 0 || !canFence() {
+	if me == 0 || f.runs < favorAfter<<min(l.gate.Opened, 24) || l.gate.Holder.Load() != 0 || !canFence() {
+		return
+	}
+	opening := l.gate.Opened + 1
+	if opening == host.Openings { // by then the goroutines have made some hundred million calls in turns
 		return
 	}
 	f.runs = 0
+	atomic.StoreUint64(&l.gate.Opened, opening)
 	l.gate.Holder.Store(me)
 	if g := l.group; l.gate.Before.Load()&laneQueue != 0 || g.failure.Load() != nil || g.left.Load() != nil {
 		l.close()
@@ -78,7 +85,6 @@ func (l *lane) close() {
 	l.gate.Holder.Store(host.Closing) // others wait until it is 0
 	fence()
 	l.gate.Holder.Store(0)
-	f.closed.Add(1)
 }
 
 // canFence says whether the system has fences on all cores.

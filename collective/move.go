@@ -23,7 +23,7 @@ func (g *Group) Barrier(ctx context.Context) error {
 		}
 		if g.lane.enter(laneCall | laneHeld) {
 			err := g.runBound(ctx, &bound{prepared: s.barrier, kind: plan.Barrier}, true)
-			if s.express.call != nil {
+			if s.express.call != nil && err == nil {
 				g.lane.favor()
 			}
 			g.lane.leave()

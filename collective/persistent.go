@@ -92,7 +92,7 @@ func (p *Persistent) Run(ctx context.Context) error {
 		return g.lane.do(ctx, &j)
 	}
 	err := g.runBound(ctx, &p.bound, false)
-	if p.brief.call != nil {
+	if p.brief.call != nil && err == nil {
 		g.lane.favor()
 	}
 	g.lane.leave()

@@ -22,10 +22,11 @@ func (g *Group) fail(f *failure) bool {
 	if f.err != nil {
 		f.spell()
 	}
-	if !g.failure.CompareAndSwap(nil, f) {
+	first := g.failure.CompareAndSwap(nil, f)
+	g.lane.close() // whoever was first may not have come to it
+	if !first {
 		return false
 	}
-	g.lane.close()
 	g.options.Logger.Warn("collective: group failed", "group", g.options.name, "rank", g.rank, "because", f.Rank, "error", f.cause())
 	g.control.tell(kindAbort, f)
 	g.comm.Abort(f.cause())
@@ -94,6 +95,7 @@ func (g *Group) Err() error {
 	if f == nil {
 		return nil
 	}
+	g.lane.close() // no call is made by who knows
 	return &Error{Rank: f.Rank, Name: g.members[f.Rank], Host: g.host(f.Rank), Call: "group " + g.options.name, By: f.By, Err: f.cause()}
 }
 

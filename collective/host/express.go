@@ -36,15 +36,22 @@ type Express struct {
 	always uint32 // where bell points if there is always something to do for it
 }
 
-// Gate lets one goroutine, the one it is open for, make express calls without a locked instruction: it stores Inside and looks at Holder
-// again, and these two may change places on their way to memory. So whoever closes the gate has every core pass a fence between its store
-// of Holder and its look at Inside. Then either the goroutine has seen the gate closed or the other sees it inside.
+// Gate lets one goroutine, the one it is open for, make express calls without a locked instruction: it stores 1 in Inside and looks at
+// Holder again, and these two may change places on their way to memory. So whoever closes the gate has every core pass a fence between its
+// store of Holder and its look at Inside. Then either the goroutine has seen the gate closed or the other sees it inside.
+//
+// A goroutine may be stopped between its first look at Holder and its store, for as long as the system likes, while the gate is closed and
+// opened for another: so every opening has an Inside of its own.
 type Gate struct {
-	Holder atomic.Uintptr // the goroutine, as Goroutine says it; 0, and Closing: nobody
-	Inside uint64         // 1 while that makes a call; it alone writes it, the others load it atomically
-	Calls  uint64         // that were made so; like Inside
-	Before atomic.Uint64  // 4 times the calls that were made otherwise, and two bits; it changes only while Holder is not inside
+	Holder atomic.Uintptr   // the goroutine, as Goroutine says it; 0, and Closing: nobody
+	Opened uint64           // which opening it is; whoever opens the gate stores it before Holder, the others load it atomically
+	Calls  uint64           // that were made so; the goroutine inside alone writes it, the others load it atomically
+	Before atomic.Uint64    // 4 times the calls that were made otherwise, and two bits; it changes only while nobody is inside
+	Inside [Openings]uint64 // 1 while the goroutine makes a call; like Calls
 }
+
+// Openings is how often a gate can be opened, and one more.
+const Openings = 64
 
 // Closing is the Holder of a gate that is being closed.
 const Closing = 1
@@ -101,7 +108,7 @@ func (x *Express) End(ctx context.Context, word uint64, got Outcome, dst, src []
 
 // Leave ends a call that was Begun, and says whether it is Overdue.
 func (x *Express) Leave() bool {
-	leave(&x.gate.Inside)
+	leave(&x.gate.Inside[x.gate.Opened]) // no other opening begins while it is inside
 	return x.gate.Holder.Load() <= Closing
 }
 

@@ -12,11 +12,12 @@ func Goroutine() uintptr
 // express is meetBrief of x, with word beside the mark, if the gate is open for this goroutine, there are no notices to be looked for, and
 // the call stands in the page but for its number. It looks at least once whether the other is there. end: it ends the call too. In Go:
 //
-//	if x.gate.Holder.Load() != Goroutine() { return 0, NotMade }
-//	x.gate.Inside = 1
+//	inside := &x.gate.Inside[x.gate.Opened]
+//	if x.gate.Holder.Load() != Goroutine() || *inside != 0 { return 0, NotMade } // not 0: a call of this goroutine ended by a panic
+//	*inside = 1
 //	parity := (*x.epoch + 1) & 1
 //	if x.gate.Holder.Load() != Goroutine() || *x.window == *x.epoch || x.said[parity] != x.call {
-//		x.gate.Inside = 0
+//		*inside = 0
 //		if x.gate.Holder.Load() != Goroutine() { return 0, Turned }
 //		return 0, NotMade
 //	}
@@ -29,7 +30,7 @@ func Goroutine() uintptr
 //	theirs, here := trade(x.mine[parity], x.theirs[parity], mark, word, *x.spins) // with x.rest PAUSEs between looks
 //	if !here { return 0, begunAlone }
 //	if !end || *x.bell != ring.Awake { return theirs, Begun }
-//	x.gate.Inside = 0
+//	*inside = 0
 //	if x.gate.Holder.Load() != Goroutine() { return theirs, Overdue }
 //	return theirs, Made
 //

@@ -30,9 +30,13 @@ TEXT ·express(SB), NOSPLIT, $0-40
 	MOVQ x+0(FP), AX
 	MOVQ Express_gate(AX), BX
 	MOVQ (TLS), CX
+	MOVQ Gate_Opened(BX), R12
+	LEAQ Gate_Inside(BX)(R12*8), R12 // of this opening, if the goroutine is the Holder
 	CMPQ Gate_Holder(BX), CX
 	JNE  closed
-	MOVQ $1, Gate_Inside(BX)
+	CMPQ (R12), $0
+	JNE  closed
+	MOVQ $1, (R12)
 	CMPQ Gate_Holder(BX), CX
 	JNE  back
 
@@ -98,7 +102,7 @@ here:
 	MOVQ Express_bell(AX), R9
 	CMPL (R9), $0        // ring.Awake
 	JNE  begun
-	MOVQ $0, Gate_Inside(BX)
+	MOVQ $0, (R12)
 	MOVQ (TLS), CX
 	CMPQ Gate_Holder(BX), CX
 	JNE  overdue
@@ -114,7 +118,7 @@ overdue:
 	RET
 
 back:
-	MOVQ $0, Gate_Inside(BX)
+	MOVQ $0, (R12)
 	MOVQ (TLS), CX
 	CMPQ Gate_Holder(BX), CX
 	JEQ  closed

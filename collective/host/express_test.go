@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/plan"
@@ -26,8 +25,8 @@ func TestExpress(t *testing.T) {
 		g.Before.Store(40)
 		x := q.Express(&g)
 		starts := func(what string, want Outcome, inside uint64) error {
-			if _, got := x.Barrier(); got != want || atomic.LoadUint64(&g.Inside) != inside {
-				return fmt.Errorf("%s: outcome %d, inside %d, expected %d and %d", what, got, g.Inside, want, inside)
+			if _, got := x.Barrier(); got != want || g.Inside[g.Opened] != inside {
+				return fmt.Errorf("%s: outcome %d, inside %d, expected %d and %d", what, got, g.Inside[g.Opened], want, inside)
 			}
 			return nil
 		}
@@ -53,6 +52,11 @@ func TestExpress(t *testing.T) {
 			return err
 		}
 		g.Holder.Store(Goroutine())
+		g.Inside[0] = 1
+		if err := starts("a call of this goroutine that a panic has ended", NotMade, 1); err != nil {
+			return err
+		}
+		g.Opened = 1 // and this is another opening
 		if c.rank == 0 {
 			c.spins = 1
 			if err := starts("the other is not there", begunAlone, 1); err != nil {
@@ -69,9 +73,12 @@ func TestExpress(t *testing.T) {
 			if err := x.End(ctx, 0, begunAlone, nil, nil); err != nil {
 				return err
 			}
-			if x.Leave() || g.Inside != 0 {
+			if x.Leave() || g.Inside[g.Opened] != 0 {
 				return errors.New("a gate that nobody closed was closed")
 			}
+		}
+		if g.Inside[0] != 1 {
+			return errors.New("a call has changed the inside of an opening before")
 		}
 		if g.Calls != 1 || c.stats.calls != 11 || q.Call().Seq != 10+uint64(1-c.rank) {
 			return fmt.Errorf("%d express calls of %d, the last that was written down is #%d", g.Calls, c.stats.calls, q.Call().Seq)
