@@ -101,8 +101,8 @@ type Waiter struct {
 	bell     *Bell
 	spin     int           // pauses in a chunk of spinTime
 	shared   int           // yields for which the core still counts as shared
-	looks    uint          // chunks while it did
-	hope     int           // half chunks that may yet be in vain
+	before   trial         // of half chunks before the first yield of a wait, while it did,
+	after    trial         // and behind one
 	epoch    time.Time     // of now
 	patience time.Duration // to wait awake
 	short    int           // short sleeps since the last longer one
@@ -175,7 +175,7 @@ func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 		chunks = 3
 	}
 	for range chunks {
-		if w.spinOnce(ready) {
+		if w.spinOnce(ready, &w.before) {
 			w.ended(false)
 			return true
 		}
@@ -206,11 +206,17 @@ func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 	}
 }
 
+// trial is whether half a chunk of spinning is worth it on a shared core.
+type trial struct {
+	looks uint // chunks
+	hope  int  // half chunks that may yet be in vain
+}
+
 // spinOnce spins for one chunk, or what is left of it on a shared core.
-func (w *Waiter) spinOnce(ready func() bool) bool {
+func (w *Waiter) spinOnce(ready func() bool, t *trial) bool {
 	var ok bool
 	if w.shared > 0 {
-		ok = w.spinShared(ready)
+		ok = t.spin(ready, w.spin)
 	} else {
 		_, ok = spin(ready, w.spin)
 	}
@@ -223,20 +229,20 @@ func (w *Waiter) spinOnce(ready func() bool) bool {
 	return true
 }
 
-// spinShared spins for half a chunk where that has brought something lately, or to
-// see whether it would. What is there at the first look would have been without.
-func (w *Waiter) spinShared(ready func() bool) bool {
-	w.looks++
-	if w.hope == 0 && w.looks%tryEvery != 0 {
+// spin spins for half a chunk, of so many pauses, where that has brought something lately, or to see whether it would. What is there at the
+// first look would have been without.
+func (t *trial) spin(ready func() bool, chunk int) bool {
+	t.looks++
+	if t.hope == 0 && t.looks%tryEvery != 0 {
 		_, ok := spin(ready, shortSpin)
 		return ok
 	}
-	pauses, ok := spin(ready, w.spin/2)
+	pauses, ok := spin(ready, chunk/2)
 	switch {
 	case !ok:
-		w.hope = max(w.hope-1, 0)
+		t.hope = max(t.hope-1, 0)
 	case pauses >= shortSpin:
-		w.hope = maxVain
+		t.hope = maxVain
 	}
 	return ok
 }
@@ -247,7 +253,7 @@ func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 	began := w.now()
 	for {
 		after := w.Yield()
-		if w.spinOnce(ready) {
+		if w.spinOnce(ready, &w.after) {
 			w.ended(w.shared == sharedWaits)
 			return true
 		}
