@@ -14,10 +14,6 @@ const (
 	// minSpin is the least number of pauses in a chunk.
 	minSpin = 8
 
-	// shortSpin is the number of pauses while the core is shared: enough to see
-	// what has already arrived.
-	shortSpin = 1
-
 	// tryEvery is how often half a chunk is tried although the core is shared, one
 	// time in so many: a prime, since waits come in patterns.
 	tryEvery = 31
@@ -234,14 +230,13 @@ func (w *Waiter) spinOnce(ready func() bool, t *trial) bool {
 func (t *trial) spin(ready func() bool, chunk int) bool {
 	t.looks++
 	if t.hope == 0 && t.looks%tryEvery != 0 {
-		_, ok := spin(ready, shortSpin)
-		return ok
+		return ready()
 	}
 	pauses, ok := spin(ready, chunk/2)
 	switch {
 	case !ok:
 		t.hope = max(t.hope-1, 0)
-	case pauses >= shortSpin:
+	case pauses > 0:
 		t.hope = maxVain
 	}
 	return ok

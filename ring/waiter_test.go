@@ -361,7 +361,7 @@ func TestSpinOnASharedCore(t *testing.T) {
 	// spin says yes at the given look, 0 for never, and returns how many looks it took.
 	spin := func(yes int) int {
 		looks = 0
-		ok := w.spinOnce(func() bool { looks++; return looks == yes })
+		ok := w.spinOnce(func() bool { looks++; return looks == yes }, &w.before)
 		if ok != (yes > 0 && looks == yes) {
 			t.Fatalf("%v after %d looks, with a yes at %d", ok, looks, yes)
 		}
@@ -370,7 +370,7 @@ func TestSpinOnASharedCore(t *testing.T) {
 	// untilTried returns after how many chunks one is longer than a look.
 	untilTried := func(yes int) int {
 		for n := 1; n <= 2*tryEvery; n++ {
-			if spin(yes) > shortSpin {
+			if spin(yes) > 1 {
 				return n
 			}
 		}
@@ -393,8 +393,8 @@ func TestSpinOnASharedCore(t *testing.T) {
 			t.Errorf("%d looks, %d in vain after the yes; expected %d", n, i, half)
 		}
 	}
-	if n := spin(0); n != shortSpin {
-		t.Errorf("%d looks after %d in vain, expected %d", n, maxVain, shortSpin)
+	if n := spin(0); n != 1 {
+		t.Errorf("%d looks after %d in vain, expected 1", n, maxVain)
 	}
 }
 

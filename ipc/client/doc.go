@@ -17,7 +17,7 @@
 // Uploads are written into blocks of an arena of this process, where the worker reads them in
 // place; a block is free again when the worker says so, which it does in its answers. Fetched values
 // are read in place in the worker's memory, mapped here for reading, and given back with the
-// next Run after Release.
+// next Run after Release; those of up to 64 bytes come in the answer.
 //
 // A worker of another host shares nothing. When the session is opened it and the client open a conn of their own, whichever can
 // reach the other. What is uploaded goes over it, and its Run is sent when the worker has it; what is fetched comes over it into

@@ -240,9 +240,12 @@ func (w *Worker) doOwn(ctx context.Context, s *session) error {
 	return err
 }
 
+// answersOwn says whether the message that is being done is answered over the session's own conn.
+func (s *session) answersOwn() bool { return s.direct != nil && s.direct.asked }
+
 // send answers the message that is being done where it came from.
 func (s *session) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
-	if s.direct == nil || !s.direct.asked {
+	if !s.answersOwn() {
 		return s.w.send(ctx, kind, n, write, files...)
 	}
 	buf, err := s.direct.conn.TryReserve(kind, n)

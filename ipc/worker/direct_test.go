@@ -1,9 +1,11 @@
 package worker_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -126,12 +128,52 @@ func TestDirectProtocol(t *testing.T) {
 	other.answer(wire.CodeOK, "")
 }
 
+// TestDirectSmall: small results travel in the answer, so that nothing is leased, as long as that does not grow long. What is larger goes by
+// handle.
+func TestDirectSmall(t *testing.T) {
+	f := startHere(t)
+	own := f.direct(1)
+	small, large := make([]float32, 16), make([]float32, 17)
+	for i := range small {
+		small[i] = float32(i)
+	}
+	own.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{floats(1, small...), floats(2, large...), floats(3, 5)}, Fetch: []uint64{3, 1, 2}})
+	got := own.answer(wire.CodeOK, "").Results
+	if len(got) != 3 || !bytes.Equal(got[0].Inline, floats(0, 5).Inline) || !bytes.Equal(got[1].Inline, floats(0, small...).Inline) ||
+		got[2].Inline != nil || got[2].Handle.Len != 4*17 {
+		t.Errorf("%+v", got)
+	}
+	if n := f.dev.Arena().Stats().Leases; n != 1 {
+		t.Errorf("%d leases, expected that of the large one", n)
+	}
+	many := slices.Repeat([]uint64{1}, 100)
+	own.batch(&wire.Run{Session: 1, Seq: 2, Fetch: many, Returns: []wire.Handle{got[2].Handle}})
+	inline := 0
+	for _, r := range own.answer(wire.CodeOK, "").Results {
+		if r.Inline == nil {
+			continue
+		}
+		if inline += len(r.Inline); !bytes.Equal(r.Inline, floats(0, small...).Inline) {
+			t.Errorf("%v", r.Inline)
+		}
+	}
+	if n := f.dev.Arena().Stats().Leases; inline != 4<<10 || n != 100-inline/64 {
+		t.Errorf("%d bytes in the answer and %d leases", inline, n)
+	}
+	// Over the dispatcher's conn no bytes travel.
+	f.open(2, 0)
+	f.batch(&wire.Run{Session: 2, Seq: 1, Uploads: []wire.Upload{floats(1, 5)}, Fetch: []uint64{1}})
+	if r := f.answer(wire.CodeOK, "").Results[0]; r.Inline != nil || r.Handle.Len != 4 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestDirectUnread: a client that reads no answers has no more turns once there are so many, and holds up nobody else. When it reads,
 // all of them are there, in order.
 func TestDirectUnread(t *testing.T) {
 	f := startHere(t)
 	lazy, brisk := f.direct(1), f.direct(2)
-	lazy.batch(&wire.Run{Session: 1, Seq: 1, Flags: wire.RunSync, Uploads: []wire.Upload{floats(1, 1)}})
+	lazy.batch(&wire.Run{Session: 1, Seq: 1, Flags: wire.RunSync, Uploads: []wire.Upload{floats(1, make([]float32, 17)...)}})
 	lazy.answer(wire.CodeOK, "")
 	const runs = 60
 	fetch := make([]uint64, 1000) // an answer of some 40 KB, so that a queue of 1 MiB has room for 26

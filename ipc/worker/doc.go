@@ -17,7 +17,7 @@
 // for reading; their memory is given back when the last value over it is freed. Results lie in the
 // device's arena, whose segments each session is given before the first handle into them. A result
 // that was handed out is leased to its session: its memory stays as it is until the client
-// gives it back, whatever happens to the value.
+// gives it back, whatever happens to the value. One of up to 64 bytes travels in the answer instead, over a session's own conn.
 //
 // A client of another host shares nothing. A goroutine has a conn to each (link.go), over which uploads come into blocks of the
 // arena, before the batch that names them is sent, and results go from where they lie; a batch never waits for bytes.

@@ -36,8 +36,9 @@ type session struct {
 	link   *link   // to a client that shares no memory with us; nil for others
 	direct *direct // the conn with a client of this host; nil for others
 
-	leased []wire.Handle // by the batch under way
-	saving *saving       // the Save under way
+	leased  []wire.Handle // by the batch under way
+	inlined []byte        // of its results, in the answer
+	saving  *saving       // the Save under way
 
 	backlog  []waiting     // messages that wait for their turn, oldest first
 	backlogB int           // bytes of these

@@ -55,10 +55,10 @@ func (w *Worker) step(ctx context.Context) error {
 	if err := ipc.ContextError(ctx); err != nil {
 		return err
 	}
-	if !w.lookAround() && !w.mayTurn() {
-		if err := w.waiter.Wait(ctx, w.look); err != nil {
-			return err
-		}
+	if w.mayTurn() {
+		w.lookAround()
+	} else if err := w.waiter.Wait(ctx, w.look); err != nil {
+		return err
 	}
 	if w.lost != nil {
 		return w.lost
