@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"time"
 
@@ -209,30 +210,50 @@ func (g *reducers) fetch(here *tensor.Session, x *tensor.Tensor, of func(*tensor
 	})
 }
 
-// compareReducers measures sums with one worker that has everything and two threads, and with two that have half and one thread.
-func compareReducers(_ context.Context, o *Options, r *Report, one, two *reducers) (worst float64, err error) {
+// compareReducers measures sums with one worker that has everything and two threads, and with two that have half and one thread. Where the
+// two cores are near each other they may be the threads of one, and two workers no faster than one.
+func compareReducers(ctx context.Context, o *Options, r *Report, one, two *reducers) (worst float64, err error) {
+	dir, err := os.MkdirTemp("", "ringside-bench-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	f, err := buildFloor(ctx, dir)
+	if err != nil && !errors.Is(err, errNoFloor) {
+		return 0, err
+	}
+	var lines []*series
 	for _, size := range reduceSizes {
-		var sides [2]*series
-		var xs [2]*tensor.Tensor
-		for i, g := range []*reducers{one, two} {
-			sides[i] = &series{name: fmt.Sprintf("sum of %s on %d workers of %d threads", size.name, g.n, max(2/g.n, 1)), unit: "us"}
-			if xs[i], err = g.tensor(o.work(size.bytes/4/256) * 256); err != nil {
+		var sides []side
+		for _, g := range []*reducers{one, two} {
+			x, err := g.tensor(o.work(size.bytes/4/256) * 256)
+			if err != nil {
 				return 0, err
 			}
-			defer xs[i].Free()
+			defer x.Free()
+			sides = append(sides, side{fmt.Sprintf("sum of %s on %d workers of %d threads", size.name, g.n, max(2/g.n, 1)), size.reps,
+				func(_ context.Context, n int) ([]float64, error) {
+					us, err := took(n, func() error { return reduction(x, reduceOps[0].of) })
+					return []float64{us}, err
+				}})
 		}
-		for range o.rounds(9) {
-			for i, s := range sides {
-				us, err := took(o.work(size.reps), func() error { return reduction(xs[i], reduceOps[0].of) })
-				if err != nil {
-					return 0, err
-				}
-				s.add(us)
+		all, line, err := interleave(ctx, o, f, o.rounds(9), "us", sides)
+		if err != nil {
+			return 0, err
+		}
+		r.measured(all[0])
+		r.measured(all[1])
+		worst = max(worst, ratio(all[1], all[0]))
+		for _, l := range line {
+			if have := find(lines, l.name); have != nil {
+				have.rounds = append(have.rounds, l.rounds...)
+			} else {
+				lines = append(lines, l)
 			}
 		}
-		r.measured(sides[0])
-		r.measured(sides[1])
-		worst = max(worst, ratio(sides[1], sides[0]))
+	}
+	for _, l := range lines {
+		r.measured(l)
 	}
 	return worst, nil
 }
