@@ -19,10 +19,17 @@ const (
 	// waits for another, after that long.
 	watchEvery = 20 * time.Millisecond
 
+	// idleEvery is how often it looks while the group makes no calls, as those of idle sessions: hundreds of watchers are then
+	// no load. It is well within askFor.
+	idleEvery = 200 * time.Millisecond
+
+	// idleAfter is how many looks in a row without a call or a message make a group idle.
+	idleAfter = int(time.Second / watchEvery)
+
 	// pollEvery is how often somebody who waits for a message of the control looks.
 	pollEvery = 500 * time.Microsecond
 
-	// askFor is how long ranks have to say where they are when a call timed out. A living one says so within watchEvery.
+	// askFor is how long ranks have to say where they are when a call timed out. A living one says so within idleEvery.
 	askFor = 50 * watchEvery
 
 	// askAgain is after how many looks a question is asked once more: two rounds of the watcher.
@@ -96,17 +103,45 @@ func (c *control) start() {
 	c.done = make(chan struct{})
 	go func() {
 		defer close(c.done)
-		t := time.NewTicker(watchEvery)
+		t := time.NewTimer(watchEvery)
 		defer t.Stop()
+		var p pace
 		for {
 			select {
 			case <-t.C:
 				c.pump()
+				t.Reset(untilNext(p.next(c.group.lane.calls(), c.received.Load(), c.group.inCall()), time.Now()))
 			case <-c.stop:
 				return
 			}
 		}
 	}()
+}
+
+// untilNext is how long it is from now until time is next a multiple of every: the watchers of a process look at the same moments, so that it
+// wakes up once for all of them.
+func untilNext(every time.Duration, now time.Time) time.Duration {
+	return every - time.Duration(now.UnixNano())%every
+}
+
+// pace is how often the watcher looks.
+type pace struct {
+	calls, received uint64 // at the last look
+	quiet           int    // looks in a row at which nothing had happened
+}
+
+// next is when to look again, after so many calls and messages.
+func (p *pace) next(calls, received uint64, inCall bool) time.Duration {
+	if inCall || calls != p.calls || received != p.received {
+		p.quiet = 0
+	} else {
+		p.quiet = min(p.quiet+1, idleAfter)
+	}
+	p.calls, p.received = calls, received
+	if p.quiet == idleAfter {
+		return idleEvery
+	}
+	return watchEvery
 }
 
 // close ends the watcher and the conns.
