@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ring"
@@ -15,7 +13,7 @@ import (
 // Express is a brief call whose steps are one piece of assembly (express_amd64.s): what a call does between the last meeting's end and the
 // store of its mark decides how often two ranks need the line. Ice Lake, cores far from each other, ns of a barrier of a group: 151 to
 // 164 by way of Go, 3 to 5 less without its two locked instructions; 133 to 143 in one piece without them, and 106 to 122 if it also
-// waits a little longer between looks (restFor), so that the other, who has the line, can go through two meetings before it is asked
+// waits a little longer between looks (restParts), so that the other, who has the line, can go through two meetings before it is asked
 // for. A loop in C that does nothing else takes 75 to 90.
 //
 // Who may make it is said by a Gate. Its methods are nothing for two goroutines, and not for one beside another call of the Comm.
@@ -56,6 +54,10 @@ const Openings = 64
 // Closing is the Holder of a gate that is being closed.
 const Closing = 1
 
+// restParts is how many rests between two looks are a microsecond: of 50 ns, which are 4 PAUSEs of Ice Lake. Barriers there, 1 to 5 PAUSEs:
+// 133 to 143, 127 to 136, 108 to 125, 117 to 122, 106 to 123 ns.
+const restParts = 20
+
 // Express returns q as an express call by the gate, nil if it is none: it is not brief, or this machine has no code for it.
 func (q *Prepared) Express(g *Gate) *Express {
 	c := q.comm
@@ -63,7 +65,8 @@ func (q *Prepared) Express(g *Gate) *Express {
 		return nil
 	}
 	x := &Express{gate: g, epoch: &c.epoch, window: &c.window.epoch, said: &c.said, call: q, mine: c.two.mine, theirs: c.two.theirs,
-		word: q.word, rest: restFor(), bell: c.two.bell.Word(), calls: &c.stats.calls, spins: &c.spins, always: ^uint32(ring.Awake)}
+		word: q.word, rest: uint64(max(c.post.Pauses()/restParts, 1)), bell: c.two.bell.Word(), calls: &c.stats.calls, spins: &c.spins,
+		always: ^uint32(ring.Awake)}
 	for parity := range x.seqs {
 		x.seqs[parity] = word64(c.two.call[parity], 0)
 	}
@@ -137,16 +140,3 @@ func (q *Prepared) addWords(dst []byte, mine, theirs uint64) {
 	}
 	putWord(dst, c.fold.set.AddWords(q.call.DType, mine, theirs))
 }
-
-// restFor is how many PAUSEs are some 50 ns: of Ice Lake 4. Barriers there, 1 to 5 PAUSEs: 133 to 143, 127 to 136, 108 to 125, 117 to 122, 106
-// to 123 ns.
-var restFor = sync.OnceValue(func() uint64 {
-	const n = 256
-	best := time.Hour
-	for range 8 {
-		start := time.Now()
-		pause(n)
-		best = min(best, time.Since(start))
-	}
-	return uint64(min(max((50*n+n/2)/max(best.Nanoseconds(), 1), 1), 8))
-})

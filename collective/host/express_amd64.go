@@ -41,6 +41,3 @@ func express(x *Express, word uint64, end bool) (theirs uint64, got Outcome)
 //
 //go:noescape
 func leave(inside *uint64)
-
-// pause does n > 0 PAUSEs.
-func pause(n int)

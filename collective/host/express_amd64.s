@@ -15,16 +15,6 @@ TEXT ·leave(SB), NOSPLIT, $0-8
 	MOVQ $0, (AX)
 	RET
 
-// func pause(n int)
-TEXT ·pause(SB), NOSPLIT, $0-8
-	MOVQ n+0(FP), AX
-
-next:
-	PAUSE
-	DECQ AX
-	JNZ  next
-	RET
-
 // func express(x *Express, word uint64, end bool) (theirs uint64, got Outcome)
 TEXT ·express(SB), NOSPLIT, $0-40
 	MOVQ x+0(FP), AX

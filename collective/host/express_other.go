@@ -10,5 +10,3 @@ func Goroutine() uintptr { return 0 }
 func express(*Express, uint64, bool) (uint64, Outcome) { return 0, NotMade }
 
 func leave(*uint64) {}
-
-func pause(int) {}
