@@ -40,10 +40,8 @@ func (l *lane) inside() bool {
 }
 
 // passes says whether the caller may take the lane as far as the gate is concerned: it is open for the caller, or closed with nobody inside.
-//
-//go:noinline
 func (l *lane) passes() bool {
-	if l.gate.Holder.Load() != host.Goroutine() {
+	if h := l.gate.Holder.Load(); h != 0 && h != host.Goroutine() {
 		l.close()
 	}
 	return !l.inside()

@@ -109,9 +109,9 @@ func (j *job) step() uint64 {
 }
 
 // enter takes the lane for a job that nobody is ahead of, if that is so.
-func (l *lane) enter(step uint64) bool { // small enough to be inlined
+func (l *lane) enter(step uint64) bool {
 	s := l.gate.Before.Load()
-	return s&(laneHeld|laneQueue) == 0 && (l.gate.Holder.Load() == 0 && !l.inside() || l.passes()) && l.gate.Before.CompareAndSwap(s, s+step)
+	return s&(laneHeld|laneQueue) == 0 && l.passes() && l.gate.Before.CompareAndSwap(s, s+step)
 }
 
 // take takes the lane for the goroutine, if nobody holds it.
