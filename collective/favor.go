@@ -96,17 +96,10 @@ func fence() {
 	}
 }
 
-// express is how a favored goroutine makes a brief call, whose buffers, if it has any, are dst and src. call nil: there is no such way.
-type express struct {
-	call     *host.Express
-	prepared *host.Prepared
-	dst, src []byte
-}
-
-// rest is what is to be done for a call that was not simply Made; it says whether it was made at all.
+// restOf is what is to be done for an express call that was not simply Made; it says whether it was made at all.
 //
 //go:noinline
-func (x *express) rest(ctx context.Context, g *Group, word uint64, got host.Outcome) (made bool, err error) {
+func (g *Group) restOf(ctx context.Context, b *bound, word uint64, got host.Outcome) (made bool, err error) {
 	switch got {
 	case host.NotMade:
 		return false, nil
@@ -114,12 +107,12 @@ func (x *express) rest(ctx context.Context, g *Group, word uint64, got host.Outc
 		g.lane.nudge()
 		return got == host.Overdue, nil
 	}
-	if err = x.call.End(ctx, word, got, x.dst, x.src); err != nil {
-		err = g.endBound(ctx, x.prepared, g.lane.calls(), err)
+	if err = b.express.End(ctx, word, got, b.dst, b.src); err != nil {
+		err = g.endBound(ctx, b.prepared, g.lane.calls(), err)
 	} else {
-		g.count(len(x.dst))
+		g.count(len(b.dst))
 	}
-	if x.call.Leave() {
+	if b.express.Leave() {
 		g.lane.nudge()
 	}
 	return true, err

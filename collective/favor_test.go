@@ -14,7 +14,7 @@ import (
 )
 
 // expresses says whether there are express calls here: of two ranks of one host, where there is code for them and the system has fences.
-func expresses(g *Group) bool { return g.short != nil && g.short.express.call != nil && canFence() }
+func expresses(g *Group) bool { return g.short != nil && g.short.barrier.express != nil && canFence() }
 
 // favoredPair makes a group of two whose ranks' goroutines have both become favored.
 func favoredPair(t *testing.T) []*Group {

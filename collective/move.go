@@ -12,18 +12,19 @@ import (
 // Barrier returns on no rank before every rank has called it.
 func (g *Group) Barrier(ctx context.Context) error {
 	if s := g.short; s != nil {
-		if x := &s.express; x.call != nil && ctx.Err() == nil {
-			word, got := x.call.Barrier()
+		b := &s.barrier
+		if b.express != nil && ctx.Err() == nil {
+			word, got := b.express.Barrier()
 			if got == host.Made {
 				return nil
 			}
-			if made, err := x.rest(ctx, g, word, got); made {
+			if made, err := g.restOf(ctx, b, word, got); made {
 				return err
 			}
 		}
 		if g.lane.enter(laneCall | laneHeld) {
-			err := g.runBound(ctx, &bound{prepared: s.barrier, kind: plan.Barrier}, true)
-			if s.express.call != nil && err == nil {
+			err := g.runBound(ctx, b, true)
+			if b.express != nil && err == nil {
 				g.lane.favor()
 			}
 			g.lane.leave()

@@ -17,7 +17,6 @@ import (
 type Persistent struct {
 	group *Group
 	bound bound // prepared is nil where the calls of this group are not known in advance
-	brief express
 	job   job
 }
 
@@ -49,7 +48,7 @@ func BroadcastInit[T Element](g *Group, buf []T, root int) (*Persistent, error) 
 func (g *Group) BarrierInit() *Persistent {
 	p := &Persistent{group: g, bound: bound{kind: plan.Barrier}, job: job{call: plan.Call{Kind: plan.Barrier}}}
 	if g.short != nil {
-		p.bound.prepared, p.brief = g.short.barrier, g.short.express
+		p.bound = g.short.barrier
 	}
 	return p
 }
@@ -62,7 +61,7 @@ func (p *Persistent) init(k shortKey, err error) (*Persistent, error) {
 	p.bound = bound{kind: k.kind(), dst: p.job.dst, src: p.job.src}
 	if s := p.group.short; s != nil {
 		if p.bound.prepared = s.learn(k); p.bound.prepared != nil {
-			p.brief = express{p.bound.prepared.Express(&p.group.lane.gate), p.bound.prepared, p.job.dst, p.job.src}
+			p.bound.express = p.bound.prepared.Express(&p.group.lane.gate)
 		}
 	}
 	return p, nil
@@ -72,18 +71,18 @@ func (p *Persistent) init(k shortKey, err error) (*Persistent, error) {
 // has to wait for nobody.
 func (p *Persistent) Run(ctx context.Context) error {
 	g := p.group
-	if x := &p.brief; x.call != nil {
+	if x := p.bound.express; x != nil {
 		var word uint64
 		var got host.Outcome
-		if x.src == nil {
-			word, got = x.call.Barrier()
+		if p.bound.src == nil {
+			word, got = x.Barrier()
 		} else {
-			word, got = x.call.Sum(x.src)
+			word, got = x.Sum(p.bound.src)
 		}
 		if got == host.Made {
 			return nil
 		}
-		if made, err := x.rest(ctx, g, word, got); made {
+		if made, err := g.restOf(ctx, &p.bound, word, got); made {
 			return err
 		}
 	}
@@ -92,7 +91,7 @@ func (p *Persistent) Run(ctx context.Context) error {
 		return g.lane.do(ctx, &j)
 	}
 	err := g.runBound(ctx, &p.bound, false)
-	if p.brief.call != nil && err == nil {
+	if p.bound.express != nil && err == nil {
 		g.lane.favor()
 	}
 	g.lane.leave()

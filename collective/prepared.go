@@ -13,8 +13,7 @@ import (
 // to the lane, and whoever holds the lane may use it.
 type short struct {
 	comm    *host.Comm
-	barrier *host.Prepared
-	express express // that barrier's
+	barrier bound
 	last    shortCall
 	known   [shortCalls]shortCall
 
@@ -27,7 +26,7 @@ func newShort(c *host.Comm, gate *host.Gate) (*short, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &short{comm: c, barrier: q, express: express{call: q.Express(gate), prepared: q}}, nil
+	return &short{comm: c, barrier: bound{prepared: q, express: q.Express(gate), kind: plan.Barrier}}, nil
 }
 
 // recentBytes bounds the buffers that are held for the next call to be compared with.
@@ -101,6 +100,7 @@ func (s *short) learn(k shortKey) *host.Prepared {
 type bound struct {
 	key      shortKey // of recent
 	prepared *host.Prepared
+	express  *host.Express // of the barrier and of persistent calls: how a favored goroutine makes it, nil if there is no such way
 	kind     plan.Kind
 	dst, src []byte // of a broadcast: dst alone
 }

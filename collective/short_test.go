@@ -12,7 +12,7 @@ import (
 
 // knows says whether the group has made a call by the short way.
 func (g *Group) knows(kind plan.Kind, count int) bool {
-	return g.short != nil && g.short.barrier.Call().Seq > 0 && slices.ContainsFunc(g.short.known[:], func(c shortCall) bool {
+	return g.short != nil && g.short.barrier.prepared.Call().Seq > 0 && slices.ContainsFunc(g.short.known[:], func(c shortCall) bool {
 		return c.prepared != nil && c.key.kind() == kind && c.key.count == count && c.prepared.Call().Seq > 0
 	})
 }
