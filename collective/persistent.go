@@ -8,9 +8,9 @@ import (
 )
 
 // Persistent is a call that is made again and again with the same buffers: what can be checked was checked once, and on one host a small
-// one costs little more than the exchange, least of all if one goroutine makes it again and again. It is a call like any other: the ranks may make it in this way or the other, each as it likes.
-// MPI has such calls as persistent collectives (MPI 4.0, section 6.13); these need nothing of the other ranks before they run, and nothing
-// is to be freed.
+// one costs little more than the exchange, least of all if one goroutine makes it again and again. It is a call like any other: the ranks
+// may make it in this way or the other, each as it likes. MPI has such calls as persistent collectives (MPI 4.0, section 6.13); these need
+// nothing of the other ranks before they run, and nothing is to be freed.
 //
 // Any goroutine may call its methods; what holds for calls of the group holds for them. The buffers must stay what they were: those of
 // [Alloc] until after the last Run.

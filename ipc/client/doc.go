@@ -27,7 +27,8 @@
 //
 // With Options.Workers or Options.Config several workers run the programs together, each on its part of the tensors, as the config
 // says and otherwise as is cheapest. A Run and its answer stay what they are; uploads are written once, and each worker copies its
-// part, or is sent it where it is on another host and the config says which part that is, of the upload's signal alone. A fetched value that lies in parts is put together here, with one copy; one that each worker has is read in place.
+// part, or is sent it where it is on another host and the config says which part that is, of the upload's signal alone. A fetched value
+// that lies in parts is put together here, with one copy; one that each worker has is read in place.
 //
 // # Errors
 //

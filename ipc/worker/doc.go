@@ -36,11 +36,12 @@
 // Where client and workers are of one host the first worker has the conn with the client and passes messages on (lead.go). Otherwise the
 // dispatcher forwards them to all.
 //
-// Of an upload whose signal the config cuts, or puts on a stage, each worker copies its part when it comes. Any other stays where it is, in the client's memory,
-// until the first program reads it. Then its layout is decided, by the session's config or by what is cheapest, and each worker copies
-// its part. What is to be updated in place, such as a state that is restored, they copy at once, whole if the config says nothing of it. A
-// worker on another host is sent its part alone of those, and the rest whole. A result lies as it came out; a sum of which each has a term is
-// taken when somebody reads it. A part of a result is read where it lies; the first worker answers for what all have.
+// Of an upload whose signal the config cuts, or puts on a stage, each worker copies its part when it comes. Any other stays where it is, in
+// the client's memory, until the first program reads it. Then its layout is decided, by the session's config or by what is cheapest, and
+// each worker copies its part. What is to be updated in place, such as a state that is restored, they copy at once, whole if the config
+// says nothing of it. A worker on another host is sent its part alone of those, and the rest whole. A result lies as it came out; a sum of
+// which each has a term is taken when somebody reads it. A part of a result is read where it lies; the first worker answers for what all
+// have.
 //
 // A worker that fails where others may not, for want of memory or for an index in its part, takes part in the collectives that
 // are left all the same, with bytes that mean nothing; at the end of the batch all vote, and it has failed on all of them or
