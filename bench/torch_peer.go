@@ -17,8 +17,8 @@ import (
 //go:embed torch/*.py
 var torchSource embed.FS
 
-// ErrNoTorch is returned by the scenarios that compare with PyTorch on a machine that has none.
-var ErrNoTorch = errors.New("bench: no PyTorch; install it by: apt-get install python3-torch libopenblas0-openmp")
+// ErrNoTorch is returned by the scenarios that compare with PyTorch on a machine that has none, or only one with the reference BLAS.
+var ErrNoTorch = errors.New("bench: no PyTorch with a fast BLAS; install it by: apt-get install python3-torch libopenblas0-openmp")
 
 // pythons are the interpreter that distributions install PyTorch for, and where it may be otherwise.
 var pythons = []string{"/usr/bin/python3", "python3"}
@@ -31,10 +31,14 @@ type torchPeer struct {
 	out  *bufio.Scanner
 }
 
-// findTorch returns a Python that has PyTorch, or ErrNoTorch.
+// torchCheck fails without PyTorch, and where that multiplies matrices by Debian's reference BLAS, whose loops are plain Fortran.
+const torchCheck = `import sys, torch, numpy
+sys.exit(any("/blas/libblas.so" in line for line in open("/proc/self/maps")))`
+
+// findTorch returns a Python that has PyTorch with a fast BLAS, or ErrNoTorch.
 func findTorch(ctx context.Context) (string, error) {
 	for _, p := range pythons {
-		if exec.CommandContext(ctx, p, "-c", "import torch, numpy").Run() == nil {
+		if exec.CommandContext(ctx, p, "-c", torchCheck).Run() == nil {
 			return p, ctx.Err()
 		}
 	}

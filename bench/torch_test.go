@@ -2,6 +2,10 @@ package bench
 
 import (
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -40,5 +44,44 @@ func TestKernels(t *testing.T) {
 	}
 	if len(r.Measurements) != 3 || len(r.Bars) != 2 || !(r.Bars[0].Value > 0) || !(r.Bars[1].Value > 0) {
 		t.Errorf("measured %+v, bars %+v", r.Measurements, r.Bars)
+	}
+}
+
+// Nobody is compared with PyTorch on the reference BLAS: here another one lies where that would.
+func TestReferenceBLAS(t *testing.T) {
+	if testing.Short() {
+		t.Skip("four processes of PyTorch take their time to start")
+	}
+	python, err := findTorch(t.Context())
+	if errors.Is(err, ErrNoTorch) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const where = `import torch, numpy
+print(*{line.split()[-1] for line in open("/proc/self/maps") if "/libblas.so" in line})`
+	out, err := exec.CommandContext(t.Context(), python, "-c", where).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib := strings.TrimSpace(string(out))
+	if lib == "" {
+		t.Skip("this PyTorch has a BLAS of its own")
+	}
+	text, err := os.ReadFile(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "blas")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "libblas.so.3"), text, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LD_LIBRARY_PATH", dir)
+	if python, err := findTorch(t.Context()); !errors.Is(err, ErrNoTorch) {
+		t.Errorf("%s, %v; expected ErrNoTorch", python, err)
 	}
 }
