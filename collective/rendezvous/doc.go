@@ -43,7 +43,9 @@
 //
 // Whoever knows the secret: both sides prove it by challenge and response (HMAC-SHA256 over fresh nonces of both), and
 // every frame after that carries a MAC under a key of this connection. There is no encryption. Without a secret whoever
-// reaches the port may join. The Unix socket lies in a folder that only this user can enter.
+// reaches the port may join. The Unix socket lies in a folder that only this user can enter. Who is refused learns why at
+// once; those that wait learn it when nobody is left who could come, or, of callers at a port that don't know the secret,
+// who may be anybody, when their time is up.
 // [Store.Key] is a secret of this run for what the ranks do next.
 //
 // # Why plain net

@@ -10,7 +10,8 @@ const maxRefusals = 4
 
 // refusals are the callers that were not let in. A process that was refused for good (permanent) does not try again, so once
 // as many of them have come as ranks are missing, nobody is left who could make the world complete. Strangers that speak
-// another protocol, and ranks of an earlier attempt, are none of those.
+// another protocol, and ranks of an earlier attempt, are none of those. Nor is who calls at a port without knowing the
+// secret: anybody could, claiming to be any rank, while the rank itself is yet to come.
 type refusals struct {
 	texts    []string
 	missing  map[uint32]bool // ranks that callers said they are who differ on the secret or on the size
@@ -37,6 +38,7 @@ func (s *server) refuseLocked(text string, j joining, why error) {
 	switch {
 	case errors.Is(why, ErrDuplicateRank):
 		r.doubles++
+	case errors.Is(why, ErrSecret) && s.guarded():
 	case errors.Is(why, ErrSecret), errors.Is(why, ErrWorldSize):
 		if r.missing == nil {
 			r.missing = map[uint32]bool{}
@@ -47,6 +49,9 @@ func (s *server) refuseLocked(text string, j joining, why error) {
 	}
 	s.checkHope()
 }
+
+// guarded says whether others than ranks may call here who can't join: at a port, if there is a secret.
+func (s *server) guarded() bool { return s.world.MasterAddr != "" && len(s.world.Secret) > 0 }
 
 // checkHope ends the gathers of all ranks once the world can't come about. The lock is held.
 func (s *server) checkHope() {

@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -126,4 +127,65 @@ func TestDoubles(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestStrangersEndNoStart: callers at a port that don't know the secret are logged and end nothing, whichever ranks they claim to be.
+func TestStrangersEndNoStart(t *testing.T) {
+	refused := make(chanWriter, 8)
+	w := World{Size: 3, MasterAddr: "127.0.0.1", MasterPort: freePort(t), Secret: []byte("secret")}
+	o := &Options{Timeout: time.Hour, Linger: -1, Logger: slog.New(slog.NewTextHandler(refused, nil))}
+	in := make([]*Store, w.Size)
+	t.Cleanup(func() { closeAll(in) })
+	open := func(rank int, secret string) (err error) {
+		mine := w
+		mine.Rank, mine.Secret = rank, []byte(secret)
+		s, err := Open(limited(t), mine, o)
+		if err == nil {
+			in[rank] = s
+		}
+		return err
+	}
+	if err := open(0, "secret"); err != nil {
+		t.Fatal(err)
+	}
+	gathered := make(chan error, 1)
+	go func() {
+		_, err := in[0].AllGather(t.Context(), nil)
+		gathered <- err
+	}()
+	for rank := range w.Size {
+		if err := open(rank, "guess"); rank > 0 && !errors.Is(err, ErrSecret) || err == nil {
+			t.Fatalf("a stranger that says it is rank %d: %v", rank, err)
+		}
+		select {
+		case text := <-refused:
+			if !strings.Contains(text, fmt.Sprintf("rank %d, it says, of 3", rank)) {
+				t.Errorf("logged: %s", text)
+			}
+		case <-time.After(guard):
+			t.Fatal("nobody was refused")
+		}
+	}
+	for rank := range w.Size - 1 {
+		if err := open(rank+1, "secret"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := every(in[1:], func(_ int, s *Store) error {
+		_, err := s.AllGather(limited(t), nil)
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := <-gathered; err != nil {
+		t.Error(err)
+	}
+}
+
+// chanWriter is where a logger writes to whose lines are waited for.
+type chanWriter chan string
+
+func (c chanWriter) Write(b []byte) (int, error) {
+	c <- string(b)
+	return len(b), nil
 }
