@@ -57,6 +57,7 @@ func (s *settled) attempt(ctx context.Context, t *thread, epoch int) (*RankError
 	var (
 		output sync.Mutex // of all ranks' lines
 		ended  = make(chan *rank, len(s.places))
+		swept  = make(chan *rank, len(s.places))
 		ranks  []*rank
 		first  *RankError
 		err    error
@@ -68,7 +69,7 @@ func (s *settled) attempt(ctx context.Context, t *thread, epoch int) (*RankError
 			break
 		}
 		var r *rank
-		if r, err = s.start(t, p, epoch, &output, func(r *rank) { ended <- r }); err != nil {
+		if r, err = s.start(t, p, epoch, &output, ended, swept); err != nil {
 			break
 		}
 		ranks = append(ranks, r)
@@ -88,10 +89,12 @@ func (s *settled) attempt(ctx context.Context, t *thread, epoch int) (*RankError
 		interrupted = nil
 		end()
 	}
-	for left := len(ranks); left > 0; {
+	for alive, left := len(ranks), len(ranks); alive > 0 || left > 0; {
 		select {
-		case r := <-ended:
+		case <-swept:
 			left--
+		case r := <-ended:
+			alive--
 			if r.err != nil && first == nil && err == nil {
 				first = r.err
 				s.Logger.Warn("rank failed, ending the others", "err", first.Error())

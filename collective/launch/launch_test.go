@@ -342,7 +342,13 @@ func TestHostsFailure(t *testing.T) {
 	if !errors.As(err, &failed) || failed.Rank != 1 || failed.Host != "b" || failed.Code != 5 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	b, err := os.ReadFile(filepath.Join(dir, "left"))
+	gone(t, filepath.Join(dir, "left"))
+}
+
+// gone waits until the process has ended whose number is in a file.
+func gone(t *testing.T, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || pid == 0 {
 		t.Fatal(err, string(b))
@@ -353,8 +359,65 @@ func TestHostsFailure(t *testing.T) {
 		}
 		if time.Now().After(late) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
-			t.Fatalf("process %d of a host's rank is still there", pid)
+			t.Fatalf("process %d, which a rank left behind, is still there", pid)
 		}
+	}
+}
+
+// TestLeftBehind: what a rank leaves behind in its group ends with it, however it ends, here and on other hosts.
+func TestLeftBehind(t *testing.T) {
+	for name, end := range map[string]string{"well": "exit 0", "badly": "exit 7", "when asked": "trap 'exit 0' TERM; wait"} {
+		for where, hosts := range map[string][]Host{"here": nil, "elsewhere": {{"a", 1}}} {
+			t.Run(name+" "+where, func(t *testing.T) {
+				dir := t.TempDir()
+				o, out := options(t, 1, fmt.Sprintf(`cd %s; sh -c 'trap "" TERM; echo $$ >pid; mv pid left; exec sleep 1000' >/dev/null 2>&1 &
+					until [ -e left ]; do sleep 0.01; done; echo started; %s`, dir, end))
+				o.RemoteShell, o.Hosts, o.Grace = shell(t), hosts, time.Second // elsewhere it is counted in seconds
+				ctx, cancel := context.WithTimeout(t.Context(), guard)
+				defer cancel()
+				over := make(chan error, 1)
+				go func() {
+					_, err := Run(ctx, o)
+					over <- err
+				}()
+				out.await(t, 1)
+				var want error
+				switch name {
+				case "badly":
+					want = ErrFailed
+				case "when asked":
+					want = context.Canceled
+					cancel()
+				}
+				if err := <-over; !errors.Is(err, want) || want == nil && err != nil {
+					t.Errorf("%v, expected %v", err, want)
+				}
+				gone(t, filepath.Join(dir, "left"))
+			})
+		}
+	}
+}
+
+// TestLeftBehindHasTime: what a rank leaves behind that ends by itself when asked has the time for it, and is asked once.
+func TestLeftBehindHasTime(t *testing.T) {
+	dir := t.TempDir()
+	o, out := options(t, 1, fmt.Sprintf(`cd %s; sh -c 'trap "echo asked >>saved" TERM; echo started; exec >/dev/null; until [ -e saved ]; do sleep 0.01; done
+		sleep 0.1; echo done >>saved' 2>/dev/null & wait; exit 1`, dir))
+	o.Grace = guard
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	over := make(chan error, 1)
+	go func() {
+		_, err := Run(ctx, o)
+		over <- err
+	}()
+	out.await(t, 1)
+	cancel()
+	if err := <-over; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, expected the context's error", err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "saved")); err != nil || string(b) != "asked\ndone\n" {
+		t.Errorf("saved: %q, %v", b, err)
 	}
 }
 

@@ -1,14 +1,18 @@
 package launch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -18,15 +22,19 @@ type rank struct {
 	place place
 	cmd   *exec.Cmd
 	stdin io.Closer     // of a remote shell: its end ends the rank; nil for a local one
-	done  chan struct{} // closed when it has ended
+	done  chan struct{} // closed when it has ended, and what it left behind
 	err   *RankError    // how; nil for exit status 0
+	asked atomic.Bool   // to end
 }
 
 // output is how long a rank's output may stay open after its end, by processes that it left behind.
 const output = 2 * time.Second
 
-// start starts a rank. ended is called when it ended, with err set.
-func (s *settled) start(t *thread, p place, epoch int, mu *sync.Mutex, ended func(*rank)) (*rank, error) {
+// sweepEvery is how often it is looked whether what a rank left behind has ended: with thousands of processes a look takes milliseconds.
+const sweepEvery = 50 * time.Millisecond
+
+// start starts a rank. It is sent to ended when it has ended, with err set, and to swept when all that it left behind has too.
+func (s *settled) start(t *thread, p place, epoch int, mu *sync.Mutex, ended, swept chan<- *rank) (*rank, error) {
 	r := &rank{place: p, done: make(chan struct{})}
 	vars := s.variables(p, epoch)
 	if p.name == Localhost {
@@ -73,8 +81,13 @@ func (s *settled) start(t *thread, p place, epoch int, mu *sync.Mutex, ended fun
 			r.stdin.Close()
 		}
 		r.err = verdict(p, err, r.cmd)
+		ended <- r
+		if r.stdin == nil && running(r.cmd.Process.Pid) {
+			s.Logger.Warn("rank left processes behind, ending them", "rank", p.rank, "group", r.cmd.Process.Pid)
+			r.sweep(s.Grace)
+		}
 		close(r.done)
-		ended(r)
+		swept <- r
 	}()
 	return r, nil
 }
@@ -99,13 +112,55 @@ func verdict(p place, err error, cmd *exec.Cmd) *RankError {
 	return e
 }
 
-// signal sends a signal to the process group of a rank that has not ended; a remote one only knows the end of its standard
-// input.
+// sweep asks the processes that a local rank left behind in its group to end, unless they were asked already, and kills them if they have
+// not by then.
+func (r *rank) sweep(grace time.Duration) {
+	r.signal(syscall.SIGTERM)
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	look := time.NewTicker(sweepEvery)
+	defer look.Stop()
+	for running(r.cmd.Process.Pid) {
+		select {
+		case <-look.C:
+		case <-late.C:
+			r.signal(syscall.SIGKILL)
+			return
+		}
+	}
+}
+
+// running says whether a process group has a process that has not ended. Those that nobody has waited for have: what a rank leaves behind
+// is for the host's first process to wait for, and in a container that may never do so.
+func running(group int) bool {
+	if syscall.Kill(-group, 0) != nil {
+		return false
+	}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is a good one
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it is gone
+		}
+		// "pid (name) state ppid pgrp ...", where the name may have anything in it.
+		f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(f) > 2 && string(f[2]) == strconv.Itoa(group) && string(f[0]) != "Z" && string(f[0]) != "X" {
+			return true
+		}
+	}
+	return false
+}
+
+// signal sends a signal to the process group of a rank, unless nothing of it is left; SIGTERM once. A remote one only knows the end of its
+// standard input.
 func (r *rank) signal(sig syscall.Signal) {
 	select {
 	case <-r.done:
 		return
 	default:
+	}
+	if sig == syscall.SIGTERM && r.asked.Swap(true) {
+		return
 	}
 	if r.stdin != nil && sig == syscall.SIGTERM {
 		r.stdin.Close()
@@ -123,6 +178,13 @@ func remote(program []string, dir string, vars []string, grace time.Duration) (c
 		name, value, _ := strings.Cut(v, "=")
 		fmt.Fprintf(&b, "export %s=%s\n", name, quote(value))
 	}
+	fmt.Fprintf(&b, `end() {
+	kill -s TERM -- $group$rank
+	left=%d
+	while [ $left -gt 0 ] && kill -s 0 -- $group$rank; do sleep 1; left=$((left - 1)); done
+	kill -s KILL -- $group$rank
+}
+`, max(1, int(grace.Seconds())))
 	b.WriteString("exec 3<&0\n" +
 		"lead= group=\n" + // with setsid the rank leads a process group, as it does here
 		"if command -v setsid >/dev/null; then lead=setsid group=-; fi\n$lead ")
@@ -132,23 +194,22 @@ func remote(program []string, dir string, vars []string, grace time.Duration) (c
 		}
 		b.WriteString(quote(word))
 	}
-	// The watcher holds none of the rank's outputs, for the remote shell waits until they are closed.
-	fmt.Fprintf(&b, ` </dev/null 3<&- &
+	// The watcher holds none of the rank's outputs, for the remote shell waits until they are closed. Nor does what ends the processes that
+	// the rank left behind, who may have been asked before: as a group of commands, for a function's redirections keep the outputs open.
+	b.WriteString(` </dev/null 3<&- &
 rank=$!
 {
 	cat <&3
-	kill -s TERM -- $group$rank
-	left=%d
-	while [ $left -gt 0 ] && kill -s 0 -- $group$rank; do sleep 1; left=$((left - 1)); done
-	kill -s KILL -- $group$rank
+	end
 } >/dev/null 2>&1 &
 watcher=$!
 exec 3<&-
 { wait $rank; } 2>/dev/null
 code=$?
 kill $watcher 2>/dev/null
+if [ $group ] && kill -s 0 -- $group$rank 2>/dev/null; then { end; } </dev/null >/dev/null 2>&1 & fi
 exit $code
-`, max(1, int(grace.Seconds())))
+`)
 	script = b.String()
 	// dd takes exactly these bytes and leaves standard input to the watcher.
 	return fmt.Sprintf(`exec /bin/sh -c 'eval "$(dd bs=1 count=%d 2>/dev/null)"'`, len(script)), script
