@@ -379,3 +379,92 @@ func TestDoneContext(t *testing.T) {
 		}
 	})
 }
+
+// panicking is a context whose state nobody can ask for.
+type panicking struct{ context.Context }
+
+func (panicking) Err() error { panic("a context's own") }
+
+// panics says whether f does.
+func panics(f func()) (did bool) {
+	defer func() { did = recover() != nil }()
+	f()
+	return false
+}
+
+// closes closes a group, which does not take for ever.
+func closes(t *testing.T, g *Group) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- g.Close() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("rank %d: close: %v", g.Rank(), err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatalf("rank %d: Close does not end", g.Rank())
+	}
+}
+
+// TestPanicInCall: a panic that ends a call before it began leaves the group as it was; one that ends it later ends the group, of which the
+// others learn why, and Close closes it.
+func TestPanicInCall(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		x := make([]float32, 4)
+		if groups[0].short != nil { // then these look at the context first
+			if !panics(func() { _ = groups[0].Barrier(panicking{ctx}) }) || !panics(func() { _ = AllReduce(panicking{ctx}, groups[0], x, x, Sum) }) ||
+				!panics(func() { _ = Broadcast(panicking{ctx}, groups[0], x, 0) }) {
+				t.Fatal("a call does not ask for its context's state")
+			}
+			all(t, groups, func(g *Group) error { return g.Barrier(ctx) })
+		}
+		errs := each(groups, func(g *Group) error {
+			y := make([]float32, 4)
+			if g.Rank() > 0 {
+				if err := Reduce(ctx, g, y, y, Sum, 1); err != nil {
+					return err
+				}
+				return g.Barrier(ctx) // between hosts a rank may be done with a reduce before all have come
+			}
+			if !panics(func() { _ = Reduce(panicking{ctx}, g, y, y, Sum, 1) }) {
+				return errors.New("a reduce does not ask for its context's state")
+			}
+			return g.Barrier(ctx)
+		})
+		for r, err := range errs {
+			if e := asError(t, r, err); e.Rank != 0 || !errors.Is(e, ErrAborted) || !strings.Contains(e.Error(), "a panic ended its call") {
+				t.Errorf("rank %d: %v", r, e)
+			}
+		}
+		closes(t, groups[0])
+	})
+}
+
+// TestPanicInExpressCall: who is favored closes its group after a panic in a call.
+func TestPanicInExpressCall(t *testing.T) {
+	groups := favoredPair(t)
+	ctx := hangGuard(t)
+	ready := make(chan error, 1)
+	go func() { ready <- untilFavored(ctx, groups[1]) }()
+	done := make(chan error, 1)
+	go func() {
+		g := groups[0]
+		err := errors.Join(untilFavored(ctx, g), <-ready)
+		if p := g.BarrierInit(); err == nil && expresses(g) {
+			if !panics(func() { _ = p.Run(panicking{ctx}) }) || !g.lane.inside() {
+				err = errors.New("a barrier to which nobody comes does not ask for its context's state")
+			}
+		}
+		done <- errors.Join(err, g.Close())
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("Close does not end")
+	}
+}

@@ -203,6 +203,7 @@ func (g *Group) host(rank int) string { return g.names[g.layout.hostOf[rank]] }
 // later call than this rank's last fail with ErrPeerLost. Further calls do nothing.
 func (g *Group) Close() error {
 	g.closing.Do(func() {
+		g.lane.abandon()
 		g.control.leave()
 		g.closed.Store(true)
 		g.failure.CompareAndSwap(nil, &failure{Rank: g.rank, By: g.rank, err: net.ErrClosed})

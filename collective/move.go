@@ -12,8 +12,8 @@ import (
 // Barrier returns on no rank before every rank has called it.
 func (g *Group) Barrier(ctx context.Context) error {
 	if s := g.short; s != nil {
-		b := &s.barrier
-		if b.express != nil && ctx.Err() == nil {
+		b, over := &s.barrier, ctx.Err() != nil
+		if b.express != nil && !over {
 			word, got := b.express.Barrier()
 			if got == host.Made {
 				return nil
@@ -23,7 +23,7 @@ func (g *Group) Barrier(ctx context.Context) error {
 			}
 		}
 		if g.lane.enter(laneCall | laneHeld) {
-			err := g.runBound(ctx, b, true)
+			err := g.runBound(ctx, b, over)
 			if b.express != nil && err == nil {
 				g.lane.favor()
 			}

@@ -108,7 +108,11 @@ type bound struct {
 // shortly makes a call by the short way; false: it did nothing. Of b it fills in what is prepared.
 func (g *Group) shortly(ctx context.Context, k shortKey, b *bound) (bool, error) {
 	s := g.short
-	if s == nil || !g.lane.enter(laneCall|laneHeld) {
+	if s == nil {
+		return false, nil
+	}
+	over := ctx.Err() != nil // before it takes the lane, for there may be no context
+	if !g.lane.enter(laneCall | laneHeld) {
 		return false, nil
 	}
 	b.prepared, b.kind = s.last.prepared, k.kind()
@@ -118,7 +122,7 @@ func (g *Group) shortly(ctx context.Context, k shortKey, b *bound) (bool, error)
 			return false, nil
 		}
 	}
-	err := g.runBound(ctx, b, true)
+	err := g.runBound(ctx, b, over)
 	g.lane.leave()
 	return true, err
 }
@@ -142,11 +146,11 @@ func (s *short) recall(k shortKey, dst, src []byte) *bound {
 	return b
 }
 
-// runBound is run of a prepared call. look: of none whose context is over when it begins.
-func (g *Group) runBound(ctx context.Context, b *bound, look bool) error {
+// runBound is run of a prepared call. over: its context was, before it began, and it is not made.
+func (g *Group) runBound(ctx context.Context, b *bound, over bool) error {
 	q, seq := b.prepared, g.lane.calls()
 	q.Claim()
-	if g.failure.Load() != nil || g.left.Load() != nil || look && ctx.Err() != nil {
+	if g.failure.Load() != nil || g.left.Load() != nil || over {
 		return g.endBound(ctx, q, seq, nil)
 	}
 	var err error

@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -153,13 +154,39 @@ func (l *lane) nudge() {
 // do runs j after everything that was started before.
 func (l *lane) do(ctx context.Context, j *job) error {
 	if l.enter(j.step()) {
+		ended := false
+		defer l.ended(&ended)
 		err := l.group.run(ctx, j)
+		ended = true
 		l.leave()
 		return err
 	}
 	w := l.start(ctx, j)
 	<-w.done
 	return w.err
+}
+
+// ended gives the lane back if the job has not ended but was left by a panic, such as a context's or a logger's.
+func (l *lane) ended(did *bool) {
+	if !*did {
+		l.broken()
+	}
+}
+
+// broken gives the lane back after a job that has left the comm in the middle of something: the group fails.
+func (l *lane) broken() {
+	defer l.leave()
+	g := l.group
+	g.stuck.Store(true)
+	g.fail(&failure{Rank: g.rank, By: g.rank, err: fmt.Errorf("%w: a panic ended its call", ErrAborted)})
+}
+
+// abandon ends an express call of the caller's, which a panic has left: the caller says that it is in none.
+func (l *lane) abandon() {
+	if me := host.Goroutine(); me != 0 && l.gate.Holder.Load() == me && l.inside() {
+		atomic.StoreUint64(&l.gate.Inside[l.gate.Opened], 0)
+		l.nudge()
+	}
 }
 
 // start queues j.
