@@ -153,10 +153,10 @@ func (c *Comm) gatherSmall(dst, src []byte) error {
 			if n > 0 && &into[0] != &src[0] {
 				c.fold.set.Copy(into, src)
 			}
-		case n <= payloadSize:
+		case n <= c.inLine:
 			copy(into, l.room(n))
 		default:
-			c.fold.set.Copy(into, l.flat[:n])
+			c.fold.set.Copy(into, c.readFlat(p, 0, n))
 		}
 	}
 	return nil

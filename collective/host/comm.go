@@ -28,6 +28,7 @@ const parkTime = 10 * time.Millisecond
 type Comm struct {
 	rank, n int
 	fold    folder
+	inLine  int // most bytes of a source that stand beside a mark
 	flat    int
 	chunk   int
 	spread  int // most bytes of a broadcast whose root does not wait
@@ -47,7 +48,8 @@ type Comm struct {
 	looks   uint64        // what own.looks says
 	epoch   uint64        // of the last meeting
 	next    int           // rank that is looked at next: those before are here
-	turn    int           // staging slot that was used last
+	held    [2]uint64     // the staging slots that this rank fills, see slots.go
+	turn    int           // of those, the one that was used last
 	spins   int           // looks at a line before the waiter takes over
 	cores   cores
 	letter  letterWait
@@ -134,9 +136,9 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Comm{rank: rank, n: n, flat: o.Flat, chunk: o.Chunk, spread: defaultSpread(n, o.Flat, o.Chunk), staged: o.Staged, timeout: o.Timeout,
-		log: o.Logger.With("rank", rank), conns: conns, peers: make([]peer, n), room: newRooms(n), ctx: context.Background(),
-		call: &plan.Call{}, spins: maxSpins}
+	c := &Comm{rank: rank, n: n, inLine: inLineOf(n), flat: o.Flat, chunk: o.Chunk, spread: defaultSpread(n, o.Flat, o.Chunk), staged: o.Staged,
+		timeout: o.Timeout, log: o.Logger.With("rank", rank), conns: conns, peers: make([]peer, n), room: newRooms(n), ctx: context.Background(),
+		call: &plan.Call{}, spins: maxSpins, held: [2]uint64{0, 1}}
 	c.fold = newFolder(kernel.Best(), o.Fold, n)
 	for p, conn := range conns {
 		if (conn == nil) != (p == rank) {

@@ -7,7 +7,7 @@
 // bytes that a rank gives.
 //
 //	S                    how
-//	up to 48             beside the flag, in one cache line: everybody reads it and folds
+//	up to 48             beside the flag, in one cache line: everybody reads it and folds. Of two ranks up to 8
 //	up to Options.Flat   through a slot of the giver's page: copied in, one meeting, read by everybody
 //	more, registered     in place. All-reduce: between two meetings every rank folds its slice of all sources, in one pass,
 //	                     and stores it into all destinations, so every byte is read once and written once. A reduce
@@ -16,8 +16,8 @@
 //	                     rank folds a slice and takes the others' slices from those who folded them
 //	more                 through two staging slots a rank, piece by piece: one is read while the other is filled
 //
-// Of two ranks, the one that folds a slot also stores to it, so that its owner need not take lines from two cores when it fills
-// it again (takeOver). A call that is made again and again may be prepared: it then costs some 17 ns beside the meeting on Zen 4,
+// Of two ranks, the one that has read a slot fills it next, so that its lines go from core to core only with something in them (slots.go).
+// A call that is made again and again may be prepared: it then costs some 17 ns beside the meeting on Zen 4,
 // where one that is not costs 45.
 //
 // Which it is depends on the size and on what all ranks said at the first meeting, so all choose alike; registered

@@ -11,7 +11,7 @@ import (
 // Ranks that have something to give (a source) say at the first meeting where it is; ranks that take pull it from there,
 // or fold what all gave. How a source is given depends on its size and on where it lies:
 //
-//	up to payloadSize   in the line itself                one meeting
+//	up to Comm.inLine   in the line itself                one meeting
 //	up to Flat          copied to the flat slot           one meeting
 //	registered, shown   in place                          two meetings: the second says that nobody reads it any more
 //	other               through the staging slots         a meeting for each piece; the next piece is copied into the other
@@ -71,8 +71,8 @@ func (c *Comm) piece(split bool) int {
 // stage copies the k-th piece of m's source to the slot that was not used last, and says so.
 func (c *Comm) stage(m *move, k int) {
 	c.turn ^= 1
-	slot, size := c.own.stage[c.turn], c.piece(m.split)
-	c.say(uint64(c.turn))
+	slot, size := c.slot(c.rank, c.held[c.turn]), c.piece(m.split)
+	c.say(c.held[c.turn])
 	if !m.split {
 		b := m.src[min(k*size, len(m.src)):min((k+1)*size, len(m.src))]
 		c.fold.set.Copy(slot[:len(b)], b)
@@ -96,11 +96,11 @@ func (c *Comm) offer(m *move) {
 	}
 	c.stats.bytes += uint64(n)
 	switch {
-	case n <= payloadSize && !m.table:
+	case n <= c.inLine && !m.table:
 		copy(c.own.lines[(c.epoch+1)&1].room(n), m.src[:n])
 		c.stats.small++
 	case n <= c.flat:
-		c.fold.set.Copy(c.own.lines[(c.epoch+1)&1].flat[:n], m.src[:n])
+		c.fillFlat(m.src[:n])
 		c.stats.small++
 	default:
 		if place := c.place(m.src[:n]); place == 0 {
@@ -128,7 +128,7 @@ func (c *Comm) source(p int, m *move) ([]byte, error) {
 	switch {
 	case p == c.rank:
 		return m.src[:n], nil
-	case n <= payloadSize && !m.table:
+	case n <= c.inLine && !m.table:
 		return l.room(n), nil
 	case n <= c.flat:
 		return l.flat[:n], nil
@@ -229,7 +229,7 @@ func (c *Comm) pieces(m *move, pieces, size int) error {
 
 // stagedPiece is the piece, n bytes, that p has in the slot it said at the last meeting.
 func (c *Comm) stagedPiece(p int, split bool, size, n int) []byte {
-	slot := c.peers[p].stage[c.heard(p)&1]
+	slot := c.slot(p, c.heard(p))
 	if split {
 		return slot[c.rank*size : c.rank*size+n]
 	}

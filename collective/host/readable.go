@@ -22,7 +22,7 @@ import (
 //
 // A line that another core has read is taken back when its owner stores to it, one by one, some 9 ns each on Zen 4. Who gathers pays for
 // that with slots as well, and shown memory saves a copy (256 KiB of each of two ranks: 14 to 19 µs, 37 to 40 staged). But slots of an all-reduce need
-// not be taken back (takeOver): up to readableMin that is faster (64 KiB: 4.5 µs, 7.7 as above).
+// not be taken back (slots.go): up to readableMin that is faster (64 KiB: 4.5 µs, 7.7 as above).
 
 // readable says, in a place, that others may read it only. With an all-reduce it says so of source or destination.
 const readable = 1 << 62

@@ -39,17 +39,16 @@ func (c *Comm) allReduce(dst, src []byte) error {
 
 // foldSmall has everybody fold, into its dst, its stretch of what lies in lines or flat slots.
 func (c *Comm) foldSmall(dst, src []byte, from int) error {
-	mine := &c.own.lines[(c.epoch+1)&1]
-	inLine := len(src) <= payloadSize
+	inLine := len(src) <= c.inLine
 	switch {
 	case inLine:
-		copy(mine.room(len(src)), src)
+		copy(c.own.lines[(c.epoch+1)&1].room(len(src)), src)
 	case c.n > 1:
-		c.fold.set.Copy(mine.flat[:len(src)], src)
+		c.fillFlat(src)
 	}
 	c.stats.small++
 	c.stats.bytes += uint64(len(src))
-	if err := c.meetFilling(inLine, len(src)); err != nil || len(dst) == 0 {
+	if err := c.meet(); err != nil || len(dst) == 0 {
 		return err
 	}
 	to := from + len(dst)
@@ -71,33 +70,19 @@ func (c *Comm) foldSmall(dst, src []byte, from int) error {
 		case inLine:
 			r.srcs[p] = l.room(len(src))[from:to]
 		default:
-			r.srcs[p] = l.flat[from:to]
+			r.srcs[p] = c.readFlat(p, from, to)
 		}
 	}
-	if inLine {
-		r.dsts[0] = dst
-		c.fold.fold(c.call, r.dsts[:1], r.srcs)
-		return nil
-	}
-	c.fold.fold(c.call, c.takeOver(dst, 1-c.rank), r.srcs)
+	r.dsts[0] = dst
+	c.fold.fold(c.call, r.dsts[:1], r.srcs)
 	return nil
 }
 
-// meetFilling is meet after n bytes were put in a line or a flat slot. The other one of two ranks left its results in the slot of the next
-// epoch when that was used last (takeOver), so the lines are fetched back meanwhile, for a next call like this one; one that it still
-// stores to it takes once more. Zen 4, f32, cores near, medians of 150 blocks: 1 KiB 270 to 249 ns, 2 KiB 373 to 365, bf16 of 1 KiB 279
-// to 259; with cores far 2 KiB 1010 to 877.
-func (c *Comm) meetFilling(inLine bool, n int) error {
-	if inLine || c.n != 2 {
-		return c.meet()
-	}
-	return c.meetFetching(c.own.lines[c.epoch&1].flat[:n])
-}
-
 // takeOver is the destinations of a fold into dst that reads a slot of rank p, the other one of two: that slot, too, where vectors store
-// it on the way. What is in it is of no use to anybody, but its lines are then this core's alone, and when their owner fills the slot
-// anew they come back to it many at a time. Lines that two cores have for reading are taken from the other one by one, some 9 ns each on Zen 4:
-// 64 KiB staged take 12.6 µs so, and 4.9 when stored to (1 MiB 128 and 62; where the cores are far apart 580 and 155).
+// it on the way. What is in it is of no use to anybody, but its lines are then this core's alone, and whoever fills the slot anew, this rank
+// (slots.go) or its owner, has them at once or gets them many at a time. Lines that two cores have for reading are taken from the other one by
+// one, some 9 ns each on Zen 4: with owners that fill their slots, 64 KiB staged take 12.6 µs so, and 4.9 when stored to (1 MiB 128 and 62; where
+// the cores are far apart 580 and 155). Emerald Rapids takes them as fast either way, and an all-reduce there 9 to 13 % longer for the stores.
 func (c *Comm) takeOver(dst []byte, p int) [][]byte {
 	r := &c.room
 	r.dsts[0] = dst
@@ -162,7 +147,7 @@ func (c *Comm) allReduceMet(m *move, registered bool) error {
 		if registered {
 			c.stage(m, 0)
 		} else {
-			c.say(uint64(c.turn))
+			c.say(c.held[c.turn])
 		}
 		if err := c.meet(); err != nil {
 			return err
@@ -227,18 +212,32 @@ func (c *Comm) allReduceDirect(m *move) error {
 	return c.meet()
 }
 
-// allReducePair has each of two ranks fold piece after piece of both. The first piece is staged.
+// refillBytes is how much of a slot is folded before it is filled again. It then still is in a level 1 or 2 cache.
+const refillBytes = 16 << 10
+
+// allReducePair has each of two ranks fold piece after piece of both, and fill the slot of the other's piece with its own next one on the
+// way. The first piece is staged.
 func (c *Comm) allReducePair(m *move) error {
 	r := &c.room
 	peer := 1 - c.rank
-	for lo := 0; ; {
-		hi := min(lo+c.chunk, len(m.src))
-		r.srcs[c.rank], r.srcs[peer] = m.src[lo:hi], c.stagedPiece(peer, false, 0, hi-lo)
-		c.fold.fold(c.call, c.takeOver(m.dst[lo:hi], peer), r.srcs)
-		if lo = hi; lo == len(m.src) {
+	for lo, hi := 0, 0; ; lo = hi {
+		hi = min(lo+c.chunk, len(m.src))
+		slot, src, dst := c.takeSlot(peer), m.src[lo:hi], m.dst[lo:hi]
+		next := m.src[hi:min(hi+c.chunk, len(m.src))]
+		for at := 0; at < len(src); at += refillBytes {
+			end := min(at+refillBytes, len(src))
+			r.srcs[c.rank], r.srcs[peer] = src[at:end], slot[at:end]
+			c.fold.fold(c.call, c.takeOver(dst[at:end], peer), r.srcs)
+			if at < len(next) {
+				end = min(end, len(next))
+				c.fold.set.Copy(slot[at:end], next[at:end])
+			}
+		}
+		if len(next) == 0 {
 			return nil
 		}
-		c.stage(m, lo/c.chunk)
+		c.turn ^= 1
+		c.say(c.held[c.turn])
 		if err := c.meet(); err != nil {
 			return err
 		}

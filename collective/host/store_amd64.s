@@ -70,3 +70,15 @@ next:
 	SUBQ $64, CX
 	JG   next
 	RET
+
+// func demote(b []byte)
+TEXT ·demote(SB), NOSPLIT, $0-24
+	MOVQ b_base+0(FP), AX
+	MOVQ b_len+8(FP), CX
+
+next:
+	BYTE $0x0f; BYTE $0x1c; BYTE $0x00 // CLDEMOTE (AX), which is a NOP where there is none
+	ADDQ $64, AX
+	SUBQ $64, CX
+	JG   next
+	RET
