@@ -69,6 +69,12 @@ func (l *lane) favor() {
 	}
 }
 
+// favors says whether the gate is open for the caller.
+func (l *lane) favors() bool {
+	h := l.gate.Holder.Load()
+	return h > host.Closing && h == host.Goroutine()
+}
+
 // close closes the gate. The goroutine it was open for may still be inside: it nudges when it is not any more.
 func (l *lane) close() {
 	if l.gate.Holder.Load() == 0 {

@@ -87,6 +87,48 @@ func TestFavored(t *testing.T) {
 	})
 }
 
+// TestFavoredPlainSum: a goroutine that makes the same plain sum again and again makes it as an express call; one with other buffers, or of
+// another kind, is made all the same, and right.
+func TestFavoredPlainSum(t *testing.T) {
+	groups := favoredPair(t)
+	ctx := hangGuard(t)
+	const n = 200
+	all(t, groups, func(g *Group) error {
+		x, y := []float32{0}, []float32{0}
+		z := []int32{0}
+		sum := func(dst, src []float32, v float32) error {
+			src[0] = v + float32(g.Rank())
+			if err := AllReduce(ctx, g, dst, src, Sum); err != nil || dst[0] != 2*v+1 {
+				return fmt.Errorf("the sum of %v and %v is %v, %w", v, v+1, dst[0], err)
+			}
+			return nil
+		}
+		for round := range 3 {
+			made := g.lane.gate.Calls
+			for i := range n {
+				if err := sum(x, x, float32(i)); err != nil {
+					return err
+				}
+			}
+			if got := g.lane.gate.Calls - made; expresses(g) && got < n-2*favorAfter {
+				return fmt.Errorf("round %d: %d of %d sums were express calls", round, got, n)
+			}
+			for i := range n {
+				z[0] = int32(i)
+				if err := errors.Join(sum(y, x, float32(i)), sum(y, x, float32(-i)), AllReduce(ctx, g, z, z, Max), sum(x, x, float32(i))); err != nil || z[0] != int32(i) {
+					return fmt.Errorf("round %d: the larger of %d and %d is %d, %w", round, i, i, z[0], err)
+				}
+			}
+		}
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		if err := AllReduce(over, g, x, x, Sum); !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("a call whose context is over: %w", err)
+		}
+		return nil
+	})
+}
+
 // TestFavoredAmongOthers: goroutines of one rank that make the same calls at the same time, started ones too, and take turns in being
 // favored, run one at a time, and none waits for ever.
 func TestFavoredAmongOthers(t *testing.T) {
@@ -98,9 +140,13 @@ func TestFavoredAmongOthers(t *testing.T) {
 		errs := make([]error, goroutines)
 		for i := range goroutines {
 			wg.Go(func() {
+				var err error
+				own := make([]float32, 1)
 				for r := range rounds {
 					x := []float32{1}
-					var err error
+					if i == 0 { // the same buffers again and again
+						x, own[0] = own, 1
+					}
 					switch { // each makes a stretch of calls alone now and then; all are of one kind, for ranks may see them in any order
 					case r%50 == 49:
 						err = AllReduceAsync(ctx, g, x, x, Sum).Wait(ctx)

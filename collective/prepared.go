@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/ringside-go/ringside/collective/host"
 	"github.com/ringside-go/ringside/collective/plan"
@@ -17,8 +18,9 @@ type short struct {
 	last    shortCall
 	known   [shortCalls]shortCall
 
-	recent bound // the last small all-reduce, with its buffers: a loop calls it again
-	large  bound // the running one of more than recentBytes
+	recent bound                 // the last small all-reduce, with its buffers: a loop calls it again
+	again  atomic.Pointer[bound] // one that a favored goroutine has made twice in a row; never changed, so that it is looked at without the lane
+	large  bound                 // the running one of more than recentBytes
 }
 
 func newShort(c *host.Comm, gate *host.Gate) (*short, error) {
@@ -100,7 +102,7 @@ func (s *short) learn(k shortKey) *host.Prepared {
 type bound struct {
 	key      shortKey // of recent
 	prepared *host.Prepared
-	express  *host.Express // of the barrier and of persistent calls: how a favored goroutine makes it, nil if there is no such way
+	express  *host.Express // of the barrier, of persistent calls and of short.again: how a favored goroutine makes it, nil if there is no such way
 	kind     plan.Kind
 	dst, src []byte // of a broadcast: dst alone
 }
@@ -144,6 +146,25 @@ func (s *short) recall(k shortKey, dst, src []byte) *bound {
 	}
 	*b = bound{key: k, prepared: q, kind: k.kind(), dst: dst, src: src}
 	return b
+}
+
+// repeat is told by whoever holds the lane that it has made recent, as the call before: the goroutine is favored in time, and then makes it as
+// an express call, if it is one.
+func (s *short) repeat(l *lane) {
+	b := &s.recent
+	if !b.prepared.Brief() {
+		return
+	}
+	if l.favor(); !l.favors() {
+		return
+	}
+	if now := s.again.Load(); now != nil && now.prepared == b.prepared && same(now.dst, b.dst) && same(now.src, b.src) {
+		return
+	}
+	again := *b
+	if again.express = b.prepared.Express(&l.gate); again.express != nil {
+		s.again.Store(&again)
+	}
 }
 
 // runBound is run of a prepared call. over: its context was, before it began, and it is not made.

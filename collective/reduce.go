@@ -10,22 +10,33 @@ import (
 // AllReduce folds the src of all ranks into the dst of each: element i of dst is element i of every src combined by op, the
 // same bits on every rank. dst and src have one length, the same on all ranks; they are the same slice or do not overlap.
 func AllReduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op) error {
-	s := g.short
-	over := s != nil && ctx.Err() != nil // before it takes the lane, for there may be no context
-	if s != nil && g.lane.enter(laneCall|laneHeld) {
-		b, k := &s.recent, shortKeyOf(plan.AllReduce, op, dtypeOf[T](), 0, len(src))
-		if !gives(b, k, dst, src) {
-			b = s.recall(k, bytesOf(dst), bytesOf(src))
-		}
-		if b != nil {
-			err := g.runBound(ctx, b, over)
-			if b == &s.large {
-				*b = bound{} // which would keep the buffers from the garbage collector
+	if s := g.short; s != nil {
+		over := ctx.Err() != nil // before it takes the lane, for there may be no context
+		k := shortKeyOf(plan.AllReduce, op, dtypeOf[T](), 0, len(src))
+		if b := s.again.Load(); b != nil && gives(b, k, dst, src) && !over {
+			word, got := b.express.Sum(b.src)
+			if made, err := g.restOf(ctx, b, word, got); made {
+				return err
 			}
-			g.lane.leave()
-			return err
 		}
-		g.lane.retract(laneCall | laneHeld)
+		if g.lane.enter(laneCall | laneHeld) {
+			b := &s.recent
+			again := gives(b, k, dst, src)
+			if !again {
+				b = s.recall(k, bytesOf(dst), bytesOf(src))
+			}
+			if b != nil {
+				err := g.runBound(ctx, b, over)
+				if again && err == nil {
+					s.repeat(g.lane)
+				} else if b == &s.large {
+					*b = bound{} // which would keep the buffers from the garbage collector
+				}
+				g.lane.leave()
+				return err
+			}
+			g.lane.retract(laneCall | laneHeld)
+		}
 	}
 	var j job
 	if err := allReduce(&j, g, dst, src, op); err != nil {

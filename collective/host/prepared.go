@@ -64,6 +64,9 @@ func (c *Comm) Prepare(call plan.Call, scale float64, n int) (*Prepared, error) 
 // Call is the call as it was made last.
 func (q *Prepared) Call() plan.Call { return q.call }
 
+// Brief says whether the call is one of two ranks that have no more to say than fits beside a mark, of which there may be an Express.
+func (q *Prepared) Brief() bool { return q.brief }
+
 // Barrier is [Comm.Barrier], the seq-th call.
 func (q *Prepared) Barrier(ctx context.Context, seq uint64) error {
 	if q.brief && q.comm.window.epoch != q.comm.epoch { // else meet looks for notices that nobody took
