@@ -1,5 +1,7 @@
 package kernel
 
+import "github.com/ringside-go/ringside/tensor/isa"
+
 // The functions of one level that a product is made of. Strides are in bytes here, as in the assembly.
 type (
 	tileFunc      = func(k int, a *float32, rsA, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols, add int)
@@ -16,6 +18,7 @@ type gemmUnit struct {
 	// nearRows is up to how many rows of a read a b that is near where it lies: that costs them less than copying it. Ice Lake
 	// takes 0.8 to 0.95 of the time for 32 to 128 rows of AVX-512; no more in AVX2 than read any b so.
 	nearRows int
+	ways     int // of the first level cache
 }
 
 func gemmAVX512() *gemmUnit {
@@ -30,6 +33,7 @@ func gemmAVX512() *gemmUnit {
 		pack:      []packFunc{pack16AVX512, pack32AVX512, pack48AVX512},
 		transpose: transpose16AVX512,
 		nearRows:  128,
+		ways:      isa.NearWays(),
 	}
 }
 
@@ -40,6 +44,7 @@ func gemmAVX2() *gemmUnit {
 			{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2}},
 		pack:      []packFunc{pack8AVX2, pack16AVX2},
 		transpose: transpose8AVX2,
+		ways:      isa.NearWays(),
 	}
 }
 
@@ -57,19 +62,24 @@ const (
 	smallMatrix = 4096
 	// rowGap is added to the length of copied rows, so that no two of a band compete for the same cache sets.
 	rowGap = 16
+	// farWays is how many ways of the first level cache what passes through it needs, beside rows of a that compete for the others.
+	farWays = 3
+	// keptElems is how much of b stays packed in the second level cache while all rows of a pass, where those cost nothing to read
+	// again: 768 KiB.
+	keptElems = 192 << 10
 	// A b of up to nearElems, at home in the second level cache, whose rows are up to nearRow apart, two in a page, is near.
 	nearElems = 256 << 10
 	nearRow   = 500
 )
 
-// readA chooses how to read a of m×k for n columns.
-func (g *gemmUnit) readA(m, n, k int, a Matrix[float32]) reading {
+// readA chooses how to read a of m×k for n columns, in bands of mr rows.
+func (g *gemmUnit) readA(m, n, k, mr int, a Matrix[float32]) reading {
 	switch {
 	case m*k <= smallMatrix || n <= 2*g.lanes:
 		return inPlace
 	case a.CS != 1:
 		return byColumns
-	case n >= 8*g.lanes && a.RS*4%2048 == 0:
+	case n >= 8*g.lanes && a.RS*4%2048 == 0 && mr+farWays > g.ways:
 		return byRows
 	}
 	return inPlace
@@ -103,15 +113,16 @@ func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumu
 	p := product{gemmUnit: g, vectors: g.widest(m, n), alpha: alpha, c: c, ldc: ldc, a: a, b: b}
 	mr := ceil(m, ceil(m, g.tallest(p.vectors))) // bands of rows as even as possible
 	p.mr = mr
-	p.read = g.readA(m, n, k, a)
+	p.read = g.readA(m, n, k, mr, a)
 	p.direct = b.CS == 1 && (m <= 2*g.tallest(2) || k*n <= smallMatrix || k <= shallowMax && b.RS*4%2048 != 0 ||
 		m <= g.nearRows && k*n <= nearElems && b.RS <= nearRow)
 	step := ceil(ceil(m, ceil(m, rowsMax/mr*mr)), mr) * mr // even blocks: a few rows would wait for all of b
 	p.once = step >= m
 	packA, rest := (min(m, rowsMax)+unitMax)*(kc+rowGap), lanesMax*kc
 	p.bufA, p.bufRest, p.bufB = scratch[:packA], scratch[packA:packA+rest], scratch[packA+rest:]
-	for j := 0; j < n; j += colsMax {
-		nc := min(colsMax, n-j)
+	width := p.blockCols(n, kc)
+	for j := 0; j < n; j += width {
+		nc := min(width, n-j)
 		for d := 0; d < k; d += kc {
 			p.depth = min(kc, k-d)
 			p.add = 0
@@ -140,6 +151,17 @@ type product struct {
 	bufA, bufRest, bufB []float32
 	depth               int // of this block of k
 	add                 int
+}
+
+// blockCols is for how many of n columns all of a is read at a time, kc of k deep. Where a is read in place so many that b
+// stays in the second level cache as it is packed, in even blocks of whole panels.
+func (p *product) blockCols(n, kc int) int {
+	if p.once || p.direct || p.read != inPlace {
+		return colsMax
+	}
+	panel := p.vectors * p.lanes
+	most := min(keptElems/(kc*panel), colsMax/panel) * panel
+	return ceil(ceil(n, ceil(n, most)), panel) * panel
 }
 
 // panel is how many of left columns the next panel has. The last four vectors are two and two, as one alone is slow.
