@@ -125,7 +125,7 @@ func TestGemmBlocks(t *testing.T) {
 			{2, colsMax, 5}, {2, colsMax + 1, 5}, {15, 2*colsMax + 5, 10}, {28, 64, 100}, {1, 100, 400}, {100, 1, 400},
 			{9, 130, 512}, {9, 130, 1024}, {29, 130, shallowMax - 1}, {29, 130, shallowMax}, {29, 130, shallowMax + 1}, {30, 1024, shallowMax},
 			{rowsMax + 1, 230, depthMax}, {30, 430, depthMax/2 + 1}, {15, 100, 2*depthMax + 3}, // several panels, and blocks of them
-			{128, 100, 130}, {129, 100, 130}, {60, 500, 530}, // near, and not
+			{128, 100, 130}, {512, 100, 130}, {513, 100, 130}, {60, 500, 530}, // near, and not
 		} {
 			for layoutA := range 3 {
 				for layoutB := range 3 {
