@@ -85,6 +85,10 @@ func runKernels(ctx context.Context, o *Options) (*Report, error) {
 	return r, nil
 }
 
+// peakBlocks is in how many blocks of some 20 ms a round beside the peak is measured, each followed by one of the peak: neighbours on the
+// same core come and go within a tenth of a second.
+const peakBlocks = 10
+
 // products compares matrix products of all sizes and transpositions.
 func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c *floor) error {
 	table := kernel.Best()
@@ -104,8 +108,9 @@ func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c 
 				_, cube := shares[m]
 				cube = cube && n == m && k == m && mode == 0 && threads == 1
 				var share *series
+				blocks := 1
 				if cube { // beside the peak what a core takes to come back from waiting for the other side must not count
-					repeat = max(int(o.duration(0.2)*1e11/flop), 2)
+					repeat, blocks = max(int(o.duration(0.02)*1e11/flop), 2), peakBlocks
 					share = &series{name: name + ", ringside over the peak in the same round", unit: "ratio", n: repeat}
 				}
 				for round := range o.rounds(7) + 1 { // the first is not counted
@@ -113,18 +118,29 @@ func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c 
 						g.close()
 						return err
 					}
-					took := g.time(repeat)
-					if cube && c != nil { // at once, as the clock and the neighbours are the same for both then
+					var took time.Duration
+					var peaks, parts []float64
+					for range blocks {
+						if cube { // the operands come to this core, which waited for somebody on another
+							g.time(1)
+						}
+						block := g.time(repeat)
+						took += block
+						if !cube || c == nil {
+							continue
+						}
 						most, err := c.run(ctx, "peak", 2)
 						if err != nil {
 							g.close()
 							return err
 						}
-						if round > 0 {
-							peak.add(most[1])
-							share.add(flop * float64(repeat) / took.Seconds() * 1e-9 / most[1])
-						}
+						peaks, parts = append(peaks, most[1]), append(parts, flop*float64(repeat)/block.Seconds()*1e-9/most[1])
 					}
+					if cube && c != nil && round > 0 {
+						peak.add(peaks...)
+						share.add(parts...)
+					}
+					repeat := repeat * blocks
 					got, err := peers[threads-1].operation("matmul", repeat, m, n, k, mode&1, mode>>1)
 					if err != nil {
 						g.close()
@@ -136,7 +152,7 @@ func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c 
 					}
 				}
 				g.close()
-				ours.n, theirs.n = repeat, repeat
+				ours.n, theirs.n = repeat*blocks, repeat*blocks
 				r.measured(ours)
 				r.measured(theirs)
 				sum, cases = sum+math.Log(ratio(ours, theirs)), cases+1
