@@ -442,29 +442,34 @@ func TestPanicInCall(t *testing.T) {
 	})
 }
 
-// TestPanicInExpressCall: who is favored closes its group after a panic in a call.
+// TestPanicInExpressCall: who is favored closes its group after a panic in a call, also if the group has failed meanwhile.
 func TestPanicInExpressCall(t *testing.T) {
-	groups := favoredPair(t)
-	ctx := hangGuard(t)
-	ready := make(chan error, 1)
-	go func() { ready <- untilFavored(ctx, groups[1]) }()
-	done := make(chan error, 1)
-	go func() {
-		g := groups[0]
-		err := errors.Join(untilFavored(ctx, g), <-ready)
-		if p := g.BarrierInit(); err == nil && expresses(g) {
-			if !panics(func() { _ = p.Run(panicking{ctx}) }) || !g.lane.inside() {
-				err = errors.New("a barrier to which nobody comes does not ask for its context's state")
+	for _, failed := range []bool{false, true} {
+		groups := favoredPair(t)
+		ctx := hangGuard(t)
+		ready := make(chan error, 1)
+		go func() { ready <- untilFavored(ctx, groups[1]) }()
+		done := make(chan error, 1)
+		go func() {
+			g := groups[0]
+			err := errors.Join(untilFavored(ctx, g), <-ready)
+			if p := g.BarrierInit(); err == nil && expresses(g) {
+				if !panics(func() { _ = p.Run(panicking{ctx}) }) || !g.lane.inside() {
+					err = errors.New("a barrier to which nobody comes does not ask for its context's state")
+				}
 			}
+			if failed { // which closes the gate
+				g.fail(&failure{Rank: 1, By: 0, err: ErrPeerLost})
+			}
+			done <- errors.Join(err, g.Close())
+		}()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("failed %v: %v", failed, err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatalf("failed %v: Close does not end", failed)
 		}
-		done <- errors.Join(err, g.Close())
-	}()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatal("Close does not end")
 	}
 }

@@ -26,6 +26,10 @@ import (
 type favored struct {
 	mu sync.Mutex // held while the gate is closed
 
+	// Of the opening that was closed last, under mu.
+	opening uint64
+	holder  uintptr
+
 	// Of whoever holds the lane.
 	last uintptr // the goroutine that has made the last brief call
 	runs int     // that it has made in a row
@@ -83,9 +87,11 @@ func (l *lane) close() {
 	f := &l.favored
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if l.gate.Holder.Load() == 0 {
+	h := l.gate.Holder.Load()
+	if h == 0 {
 		return
 	}
+	f.opening, f.holder = atomic.LoadUint64(&l.gate.Opened), h
 	l.gate.Holder.Store(host.Closing) // others wait until it is 0
 	fence()
 	l.gate.Holder.Store(0)

@@ -181,10 +181,16 @@ func (l *lane) broken() {
 	g.fail(&failure{Rank: g.rank, By: g.rank, err: fmt.Errorf("%w: a panic ended its call", ErrAborted)})
 }
 
-// abandon ends an express call of the caller's, which a panic has left: the caller says that it is in none.
+// abandon ends an express call of the caller's, which a panic has left: the caller says that it is in none. Such a call is of the opening
+// that was closed last, for while it is inside the gate does not open.
 func (l *lane) abandon() {
-	if me := host.Goroutine(); me != 0 && l.gate.Holder.Load() == me && l.inside() {
-		atomic.StoreUint64(&l.gate.Inside[l.gate.Opened], 0)
+	l.close()
+	f := &l.favored
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	inside := &l.gate.Inside[f.opening]
+	if me := host.Goroutine(); me != 0 && f.holder == me && atomic.LoadUint64(inside) != 0 {
+		atomic.StoreUint64(inside, 0)
 		l.nudge()
 	}
 }
