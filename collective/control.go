@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// watchEvery is how often the watcher looks at every conn. A death or an abort is known to a rank that computes, or that
-	// waits for another, after that long.
+	// watchEvery is how often the watcher looks at every conn. A death or an abort is known to a rank that waits for another after that
+	// long, and to one that has computed for a while and made no calls after idleEvery.
 	watchEvery = 20 * time.Millisecond
 
 	// idleEvery is how often it looks while the group makes no calls, as those of idle sessions: hundreds of watchers are then

@@ -473,3 +473,41 @@ func TestPanicInExpressCall(t *testing.T) {
 		}
 	}
 }
+
+// panickingLater panics when it is asked for its state while a call waits, and not before.
+type panickingLater struct {
+	context.Context
+	asked *int
+}
+
+func (c panickingLater) Err() error {
+	if *c.asked++; *c.asked > 1 {
+		panic("asked again")
+	}
+	return c.Context.Err()
+}
+
+// TestPanicWhileWaiting: a panic in a call that was prepared, and waits, fails the group for the others and leaves it to be closed.
+func TestPanicWhileWaiting(t *testing.T) {
+	for what, call := range map[string]func(ctx context.Context, g *Group) error{
+		"barrier":   func(ctx context.Context, g *Group) error { return g.Barrier(ctx) },
+		"sum":       func(ctx context.Context, g *Group) error { x := make([]float32, 1); return AllReduce(ctx, g, x, x, Sum) },
+		"large sum": func(ctx context.Context, g *Group) error { x := make([]float32, 9000); return AllReduce(ctx, g, x, x, Sum) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			groups := favoredPair(t)
+			if !panics(func() { _ = call(panickingLater{hangGuard(t), new(int)}, groups[0]) }) {
+				t.Fatal("a call to which nobody comes does not ask for its context's state")
+			}
+			err := call(hangGuard(t), groups[1])
+			if err == nil { // the other had come, and given what it had to
+				err = call(hangGuard(t), groups[1])
+			}
+			e := asError(t, 1, err)
+			if e.Rank != 0 || !errors.Is(e, ErrAborted) || !strings.Contains(e.Error(), "a panic ended its call") {
+				t.Errorf("rank 1: %v", e)
+			}
+			closes(t, groups[0])
+		})
+	}
+}

@@ -169,6 +169,14 @@ func (s *short) repeat(l *lane) {
 
 // runBound is run of a prepared call. over: its context was, before it began, and it is not made.
 func (g *Group) runBound(ctx context.Context, b *bound, over bool) error {
+	ended := false
+	defer g.lane.ended(&ended)
+	err := g.makeBound(ctx, b, over)
+	ended = true
+	return err
+}
+
+func (g *Group) makeBound(ctx context.Context, b *bound, over bool) error {
 	q, seq := b.prepared, g.lane.calls()
 	q.Claim()
 	if g.failure.Load() != nil || g.left.Load() != nil || over {

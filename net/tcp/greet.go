@@ -85,7 +85,7 @@ func (l *listener) admitBulk(c *net.TCPConn, g *greeter, h hello) error {
 	expected := l.expected[h.token] != nil
 	l.mu.Unlock()
 	if !expected {
-		return l.refuse(g, wire.RefuseBroken, errors.New("bulk socket of a conn that does not exist"))
+		return l.refuse(g, wire.RefuseBroken, errGivenUp)
 	}
 	if err := g.say(kindWelcome, w.append(nil, true)); err != nil {
 		return fmt.Errorf("sending welcome: %w", err)

@@ -1,9 +1,11 @@
 package tcp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -145,7 +147,11 @@ func (l *listener) greet(c *net.TCPConn) {
 		}
 	case err != nil:
 		hangUp(c)
-		l.options.Logger.Warn("handshake failed", "addr", l.Addr(), "peer", c.RemoteAddr().String(), "err", err)
+		level := slog.LevelWarn
+		if errors.Is(err, net.ErrClosed) || errors.Is(err, errGivenUp) { // a dialer that tries several addresses goes on with one
+			level = slog.LevelDebug
+		}
+		l.options.Logger.Log(context.Background(), level, "handshake failed", "addr", l.Addr(), "peer", c.RemoteAddr().String(), "err", err)
 	}
 }
 

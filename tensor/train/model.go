@@ -66,9 +66,11 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 		r.o = *o
 	}
 	resumed := r.reopen(d)
-	if r.from != nil {
-		defer r.from.Close()
-	}
+	defer func() {
+		if r.from != nil { // it came to nothing before restore
+			r.from.Close()
+		}
+	}()
 	r.o = r.o.filled(m.Defaults)
 	r.sum = &Summary{Model: m.Name, Engine: s.Engine().Name(), Data: d.where(), Unit: d.unit(),
 		Seed: r.o.Seed, Batch: r.o.Batch, Accumulate: r.o.Accumulate, Recompute: r.o.Recompute, Planned: r.o.Steps}

@@ -149,6 +149,8 @@ func (r *run) restore(ctx context.Context, opt optim.Optimizer) (int, error) {
 	if c == nil {
 		return 0, nil
 	}
+	r.from = nil
+	defer c.Close() // the run saves anew in its place, and the disk is to have room for that
 	if err := c.Restore(ctx, r.state(opt)); err != nil {
 		return 0, err
 	}

@@ -38,7 +38,7 @@ or be stopped. What they have mapped can be seen by the same user; reading the h
 				s, err := client.Status(ask, nil, addr)
 				cancel()
 				if err != nil {
-					return fmt.Errorf("%w; with --pid no dispatcher is needed", err)
+					return fmt.Errorf("%w; with --pid no dispatcher is needed", advised(err, addr))
 				}
 				for _, k := range s.Counters {
 					if k.Name == "pid" || strings.HasPrefix(k.Name, "worker.") && strings.HasSuffix(k.Name, ".pid") {

@@ -16,6 +16,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/cluster"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/tcp"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/shard"
@@ -215,19 +216,27 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 
 func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
 	e, err := client.Dial(ctx, s.addr, &client.Options{Secret: s.secret, Config: layout})
-	if errors.Is(err, ipc.ErrNoListener) {
-		listen := "--listen " + s.addr
-		if !filepath.IsAbs(s.addr) {
-			listen = "--listen-tcp " + s.addr + " --secret-file FILE, on that host"
-		}
-		return nil, fmt.Errorf("%w; start one with ringside up %s", err, listen)
-	}
 	if err != nil {
-		return nil, err
+		return nil, advised(err, s.addr)
 	}
 	s.client, s.Traffic, s.layout = e, &Traffic{Workers: e.Workers()}, layout
 	s.Session = tensor.NewSession(e, nil)
 	return s, nil
+}
+
+// advised is err of a dispatcher that could not be reached, with what to do.
+func advised(err error, addr string) error {
+	switch {
+	case errors.Is(err, ipc.ErrNoListener):
+		listen := "--listen " + addr
+		if !filepath.IsAbs(addr) {
+			listen = "--listen-tcp " + addr + " --secret-file FILE, on that host"
+		}
+		return fmt.Errorf("%w; start one with ringside up %s", err, listen)
+	case errors.Is(err, tcp.ErrSecret):
+		return fmt.Errorf("%w; give the file with its secret by --secret-file", err)
+	}
+	return err
 }
 
 func (s *seat) close() {

@@ -44,6 +44,7 @@ func NewRootCommand() *cobra.Command {
 		Long: `ringside runs tensor programs in worker processes next to yours, over shared memory.
 
 Every flag can also be given as an environment variable: --log-level is RINGSIDE_LOG_LEVEL. A flag wins.`,
+		Version:       thisVersion().Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,6 +59,7 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 		},
 	}
 	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
+	root.SetVersionTemplate("ringside {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%v; see %s --help", err, cmd.CommandPath()) })
 	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newDemo(), newBench(), newBenchPeer(), newDoctor(), newInspect(), newTop(), newTrace(), newRun(), newPlan(), newVersion())
 	return root

@@ -92,7 +92,7 @@ func newWorker() *cobra.Command {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "worker %s, %s, at %s\n", w.Name(), dev.Name(), addr)
-			return w.Serve(cmd.Context(), addr)
+			return advised(w.Serve(cmd.Context(), addr), addr)
 		},
 	}
 	f := c.Flags()

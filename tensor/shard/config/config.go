@@ -254,7 +254,7 @@ func known(names map[string]int, but string) string {
 	sort.Strings(out)
 	switch {
 	case len(out) == 0:
-		return "none: there is no other"
+		return "that of another signal, of which there is none"
 	case len(out) > 12:
 		return fmt.Sprintf("one of %d, such as %s", len(out), out[0])
 	}
