@@ -3,9 +3,11 @@ package command
 import (
 	"encoding/json"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/cluster"
@@ -51,9 +53,14 @@ func TestInspect(t *testing.T) {
 	if kinds[local.MappedRings] < 4 || kinds[local.MappedBells] < 3 || kinds[local.MappedSegment] < 1 {
 		t.Errorf("found %v", kinds)
 	}
-	out, _, err = execute(t, "inspect", "--pid", strconv.Itoa(os.Getpid()))
-	if err != nil || !strings.Contains(out, "capacity 1048576") || !strings.Contains(out, "asleep") {
-		t.Errorf("%v\n%s", err, out)
+	for start := time.Now(); ; runtime.Gosched() { // until somebody of those that wait has gone to sleep
+		out, _, err = execute(t, "inspect", "--pid", strconv.Itoa(os.Getpid()))
+		if err == nil && strings.Contains(out, "capacity 1048576") && strings.Contains(out, "asleep") {
+			break
+		}
+		if err != nil || time.Since(start) > 30*time.Second {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
 	if _, _, err := execute(t, "inspect", "--connect", dir+"/nobody"); err == nil || !strings.Contains(err.Error(), dir+"/nobody") {
 		t.Errorf("without a dispatcher: %v", err)
