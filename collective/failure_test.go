@@ -490,9 +490,15 @@ func (c panickingLater) Err() error {
 // TestPanicWhileWaiting: a panic in a call that was prepared, and waits, fails the group for the others and leaves it to be closed.
 func TestPanicWhileWaiting(t *testing.T) {
 	for what, call := range map[string]func(ctx context.Context, g *Group) error{
-		"barrier":   func(ctx context.Context, g *Group) error { return g.Barrier(ctx) },
-		"sum":       func(ctx context.Context, g *Group) error { x := make([]float32, 1); return AllReduce(ctx, g, x, x, Sum) },
-		"large sum": func(ctx context.Context, g *Group) error { x := make([]float32, 9000); return AllReduce(ctx, g, x, x, Sum) },
+		"barrier": func(ctx context.Context, g *Group) error { return g.Barrier(ctx) },
+		"sum": func(ctx context.Context, g *Group) error {
+			x := make([]float32, 1)
+			return AllReduce(ctx, g, x, x, Sum)
+		},
+		"large sum": func(ctx context.Context, g *Group) error {
+			x := make([]float32, 9000)
+			return AllReduce(ctx, g, x, x, Sum)
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			groups := favoredPair(t)
