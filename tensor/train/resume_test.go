@@ -26,6 +26,21 @@ func stopAt(t *testing.T, o Options, n int) (context.Context, *Options) {
 	return ctx, &o
 }
 
+// openBelow lists the files of a folder, gone from it or not, that this process has open.
+func openBelow(t *testing.T, dir string) (held []string) {
+	t.Helper()
+	fds, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, dir) {
+			held = append(held, to)
+		}
+	}
+	return held
+}
+
 // TestResume: a run that is stopped and resumed, twice and in sessions of their own, takes the very steps of one that is
 // not, and ends with the same weights. Saving in between changes nothing.
 func TestResume(t *testing.T) {
@@ -63,6 +78,11 @@ func TestResume(t *testing.T) {
 				}
 				losses = append(losses, sum.Losses...)
 				third := &Options{Resume: o.Checkpoint, Save: filepath.Join(dir, "resumed"), Sample: c.o.Sample, Prompt: c.o.Prompt}
+				third.Progress = func(p Progress) {
+					if held := openBelow(t, o.Checkpoint); len(held) > 0 {
+						t.Errorf("after step %d files of the checkpoint are open: %v", p.Step, held)
+					}
+				}
 				if sum, err = m.Train(t.Context(), session(t), c.data(), third); err != nil {
 					t.Fatal(err)
 				}
