@@ -188,17 +188,23 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
+// begin is Run in a goroutine, and where its error comes.
+func begin(ctx context.Context, o Options) <-chan error {
+	over := make(chan error, 1)
+	go func() {
+		_, err := Run(ctx, o)
+		over <- err
+	}()
+	return over
+}
+
 // TestInterrupt: the end of the context ends all ranks.
 func TestInterrupt(t *testing.T) {
 	// It ends its child itself: a signal that comes while the child is still the shell may be lost.
 	o, out := options(t, 2, `trap 'kill -9 $! 2>/dev/null; echo bye; exit 0' TERM; echo ready; sleep 1000 & wait`)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	over := make(chan error, 1)
-	go func() {
-		_, err := Run(ctx, o)
-		over <- err
-	}()
+	over := begin(ctx, o)
 	out.await(t, 2)
 	cancel()
 	select {
@@ -375,11 +381,7 @@ func TestLeftBehind(t *testing.T) {
 				o.RemoteShell, o.Hosts, o.Grace = shell(t), hosts, time.Second // elsewhere it is counted in seconds
 				ctx, cancel := context.WithTimeout(t.Context(), guard)
 				defer cancel()
-				over := make(chan error, 1)
-				go func() {
-					_, err := Run(ctx, o)
-					over <- err
-				}()
+				over := begin(ctx, o)
 				out.await(t, 1)
 				var want error
 				switch name {
@@ -406,11 +408,7 @@ func TestLeftBehindHasTime(t *testing.T) {
 	o.Grace = guard
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	over := make(chan error, 1)
-	go func() {
-		_, err := Run(ctx, o)
-		over <- err
-	}()
+	over := begin(ctx, o)
 	out.await(t, 1)
 	cancel()
 	if err := <-over; !errors.Is(err, context.Canceled) {
