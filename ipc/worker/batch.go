@@ -314,7 +314,7 @@ const (
 
 // lend puts the n bytes that a value has in b into the answer, or leases them to the client.
 func (s *session) lend(r *wire.Value, b *shm.Block, n int) error {
-	if b == nil {
+	if b == nil || n == 0 {
 		r.Inline = []byte{}
 		return nil
 	}
