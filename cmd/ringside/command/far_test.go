@@ -40,7 +40,7 @@ func TestFar(t *testing.T) {
 		t.Errorf("losses %v and %v", one.Losses, two.Losses)
 	}
 
-	if _, _, err := execute(t, append([]string{"train", "--connect", far, "--secret-file", secretPath(t, "another secret of them")}, args...)...); err == nil || !strings.Contains(err.Error(), "secrets differ") {
+	if _, _, err := execute(t, append([]string{"train", "--connect", far, "--secret-file", secretPath(t, "another secret of them")}, args...)...); err == nil || !strings.Contains(err.Error(), "secrets differ") || !strings.Contains(err.Error(), "by --secret-file") {
 		t.Errorf("with another secret: %v", err)
 	}
 	_ = d.Process.Signal(syscall.SIGTERM)
@@ -68,7 +68,7 @@ func TestFarMistakes(t *testing.T) {
 		{[]string{"up", "--listen", addr, "--listen-tcp", "127.0.0.1:http", "--secret-file", good}, "host:port"},
 		{[]string{"worker", "--join", "somewhere"}, "host:port"},
 		{[]string{"worker", "--join", "127.0.0.1:7", "--connect", addr}, "exclude each other"},
-		{[]string{"worker", "--join", "127.0.0.1:1", "--secret-file", good}, "nobody listens"},
+		{[]string{"worker", "--join", "127.0.0.1:1", "--secret-file", good}, "start one with ringside up --listen-tcp 127.0.0.1:1"},
 	} {
 		if _, _, err := execute(t, c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, want an error with %q", c.args, err, c.says)
