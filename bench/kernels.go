@@ -140,15 +140,14 @@ func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c 
 						peak.add(peaks...)
 						share.add(parts...)
 					}
-					repeat := repeat * blocks
-					got, err := peers[threads-1].operation("matmul", repeat, m, n, k, mode&1, mode>>1)
+					got, err := peers[threads-1].operation("matmul", repeat*blocks, m, n, k, mode&1, mode>>1)
 					if err != nil {
 						g.close()
 						return err
 					}
 					if round > 0 {
-						ours.add(flop * float64(repeat) / took.Seconds() * 1e-9)
-						theirs.add(flop * float64(repeat) / total(got) * 1e-6)
+						ours.add(flop * float64(repeat*blocks) / took.Seconds() * 1e-9)
+						theirs.add(flop * float64(repeat*blocks) / total(got) * 1e-6)
 					}
 				}
 				g.close()
