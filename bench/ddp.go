@@ -38,7 +38,7 @@ func ddpTrials() []trial {
 }
 
 // runDDP times training steps of two workers of one thread each, of which each has half of the batch, beside two processes of
-// PyTorch of one thread each, whose gradients DistributedDataParallel adds up over Gloo, and beside one worker of two threads. All
+// PyTorch of one thread each, whose matrix products are by OpenBLAS's fastest kernels and whose gradients DistributedDataParallel adds up over Gloo, and beside one worker of two threads. All
 // start from the same weights, and the losses are compared first.
 func runDDP(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "ddp"}
@@ -167,10 +167,13 @@ func ddpTrial(ctx context.Context, o *Options, r *Report, t *trial, rigs []*rig,
 type ddpPeers []*torchPeer
 
 func startDDP(ctx context.Context, python, dir string) (peers ddpPeers, err error) {
+	core, err := fastCore(ctx, python)
+	if err != nil {
+		return nil, err
+	}
 	store := filepath.Join(dir, "store")
 	for rank := range ddpRanks {
-		args := []string{"-u", "OPENBLAS_CORETYPE", "-u", "OPENBLAS_L2_SIZE", "-u", "OPENBLAS_NUM_THREADS", "-u", "MKL_NUM_THREADS",
-			"OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=lo", python, "-B", "ddp.py", strconv.Itoa(rank), strconv.Itoa(ddpRanks), store}
+		args := append(torchEnv(1, core), "GLOO_SOCKET_IFNAME=lo", python, "-B", "ddp.py", strconv.Itoa(rank), strconv.Itoa(ddpRanks), store)
 		p := &torchPeer{name: fmt.Sprintf("PyTorch DDP, rank %d", rank), cmd: exec.CommandContext(ctx, "env", args...)}
 		p.cmd.Dir, p.cmd.Stderr = dir, os.Stderr
 		if p.in, err = p.cmd.StdinPipe(); err != nil {

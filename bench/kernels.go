@@ -29,7 +29,7 @@ var sgemmSizes = [][3]int{
 	{64, 1536, 384}, {64, 256, 784}, {1024, 1536, 384},
 }
 
-// runKernels times what steps are made of, without any cluster: products beside OpenBLAS, which PyTorch calls, and
+// runKernels times what steps are made of, without any cluster: products beside OpenBLAS's fastest kernels, which PyTorch calls, and
 // beside the machine's peak as a loop in C has it; AdamW beside a loop in C that moves the same bytes; a chain of six
 // elementwise operations as one, beside one pass an operation and beside PyTorch.
 func runKernels(ctx context.Context, o *Options) (*Report, error) {
@@ -57,7 +57,7 @@ func runKernels(ctx context.Context, o *Options) (*Report, error) {
 		}
 	}()
 	for threads := 1; threads <= torchThreads; threads++ {
-		p, err := startTorch(ctx, python, dir, threads, false)
+		p, err := startTorch(ctx, python, dir, threads, fastBLAS)
 		if err != nil {
 			return nil, err
 		}

@@ -51,9 +51,9 @@ func runTorch(ctx context.Context, o *Options) (*Report, error) {
 		g.name = "ringside, " + count(threads, "thread")
 		rigs = append(rigs, g)
 	}
-	for _, tuned := range []bool{false, true} {
+	for _, how := range []tuning{untuned, fullTuned} {
 		for threads := 1; threads <= torchThreads; threads++ {
-			p, err := startTorch(ctx, python, dir, threads, tuned)
+			p, err := startTorch(ctx, python, dir, threads, how)
 			if err != nil {
 				return nil, err
 			}

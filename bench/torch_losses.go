@@ -19,8 +19,8 @@ const (
 )
 
 // compareLosses takes the same steps on our side with the most threads and on PyTorch's p, and returns how far any loss of
-// ours is from p's, relatively. Our other sides take those of the first span: numbers of threads give the same bits. Every lossSpan steps our sides take over p's parameters and the state of its optimizer, and go on from
-// there: so every step along p's way is compared, its loss at once and its gradients and update in the losses of the steps
+// ours is from p's, relatively. Our other sides take those of the first span: numbers of threads give the same bits. Every
+// lossSpan steps our sides take over p's parameters and the state of its optimizer, and go on from there: so every step along p's way is compared, its loss at once and its gradients and update in the losses of the steps
 // after it, but not what rounding has become since the first.
 //
 // For that says nothing about who computed a loss: some models amplify what rounding does to their parameters a
@@ -93,14 +93,15 @@ func (tr *trainer) follow(ctx context.Context, path string, steps int, want []fl
 	return off, nil
 }
 
-// together is for how many steps two runs' losses are within maxLossOff of each other.
+// together is for how many steps two runs' losses, of which one may have taken fewer steps, are within maxLossOff of each other.
 func together(got, want []float64) int {
-	for i := range want {
+	n := min(len(got), len(want))
+	for i := range n {
 		if !(relativeTo(got[i], want[i]) <= maxLossOff) {
 			return i
 		}
 	}
-	return len(want)
+	return n
 }
 
 func relativeTo(x, y float64) float64 { return math.Abs(x-y) / math.Abs(y) }

@@ -63,13 +63,27 @@ func unpackTorch(dir string) error {
 	return nil
 }
 
-// startTorch starts a process of so many threads. What would pin OpenBLAS to slower kernels than the machine's is unset.
-// Tuned ones use AVX-512 for elementwise operations too and an allocator that keeps its pages, which nobody's default is.
-func startTorch(ctx context.Context, python, dir string, threads int, tuned bool) (*torchPeer, error) {
-	args := []string{"-u", "OPENBLAS_CORETYPE", "-u", "OPENBLAS_L2_SIZE", "-u", "OPENBLAS_NUM_THREADS", "-u", "MKL_NUM_THREADS",
-		"OMP_NUM_THREADS=" + strconv.Itoa(threads)}
+// tuning is how far a process of PyTorch departs from what an installation does by itself.
+type tuning int
+
+const (
+	untuned   tuning = iota
+	fastBLAS         // OpenBLAS's fastest kernels, see fastCore
+	fullTuned        // these, AVX-512 for elementwise operations and an allocator that keeps its pages
+)
+
+// startTorch starts a process of so many threads.
+func startTorch(ctx context.Context, python, dir string, threads int, how tuning) (*torchPeer, error) {
+	core := ""
+	if how >= fastBLAS {
+		var err error
+		if core, err = fastCore(ctx, python); err != nil {
+			return nil, err
+		}
+	}
+	args := torchEnv(threads, core)
 	name := fmt.Sprintf("PyTorch, %s", count(threads, "thread"))
-	if tuned {
+	if how == fullTuned {
 		args = append(args, "ATEN_CPU_CAPABILITY=avx512", "MALLOC_MMAP_THRESHOLD_=1073741824", "MALLOC_TRIM_THRESHOLD_=-1", "MALLOC_TOP_PAD_=67108864")
 		name += ", tuned"
 	}

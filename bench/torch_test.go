@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,24 @@ func TestTorch(t *testing.T) {
 	}
 	if b := r.Bars[1]; b.Bar != "torch_losses" || !b.OK {
 		t.Errorf("losses are not PyTorch's: %+v", b)
+	}
+}
+
+// Runs of different lengths are compared for as long as both go on.
+func TestTogether(t *testing.T) {
+	for _, c := range []struct {
+		got, want []float64
+		n         int
+	}{
+		{nil, []float64{1}, 0},
+		{[]float64{1, 2}, []float64{1, 2, 3}, 2},
+		{[]float64{1, 2, 3}, []float64{1, 2}, 2},
+		{[]float64{1, 2.1, 3}, []float64{1, 2, 3}, 1},
+		{[]float64{math.NaN()}, []float64{1}, 0},
+	} {
+		if n := together(c.got, c.want); n != c.n {
+			t.Errorf("together(%v, %v) = %d, expected %d", c.got, c.want, n, c.n)
+		}
 	}
 }
 

@@ -1,0 +1,79 @@
+package bench
+
+import (
+	"context"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// blasCores are the sets of kernels of OpenBLAS that are tried where its own choice may be a bad one, by their names in
+// OPENBLAS_CORETYPE. Debian's 0.3.21 takes those of Cooper Lake on Intel's servers since 2020, which are not vectorised in that
+// build: 32 GFLOP/s a core of an Emerald Rapids, where those of Skylake have 155.
+var blasCores = []string{"SkylakeX", "Haswell"}
+
+// minCoreGain is how much faster kernels must be than those of OpenBLAS's own choice to be worth pinning.
+const minCoreGain = 1.2
+
+// blasRate prints the GFLOP/s of the better of some products on one thread.
+const blasRate = `import time, torch
+torch.set_num_threads(1)
+n, best = 384, 0
+a, b, c = torch.rand(n, n), torch.rand(n, n), torch.empty(n, n)
+torch.mm(a, b, out=c)
+for _ in range(10):
+    start = time.perf_counter()
+    for _ in range(4):
+        torch.mm(a, b, out=c)
+    best = max(best, 4 * 2 * n**3 / (time.perf_counter() - start) * 1e-9)
+print(best)`
+
+var (
+	fastCoreOnce sync.Mutex
+	fastCores    = map[string]string{} // by interpreter
+)
+
+// fastCore returns what OPENBLAS_CORETYPE must be for PyTorch's matrix products to run at this machine's speed, empty where
+// OpenBLAS chooses well by itself or is not what PyTorch uses.
+func fastCore(ctx context.Context, python string) (string, error) {
+	fastCoreOnce.Lock()
+	defer fastCoreOnce.Unlock()
+	if core, ok := fastCores[python]; ok {
+		return core, nil
+	}
+	fast, most := "", minCoreGain*blasSpeed(ctx, python, "")
+	for _, core := range blasCores {
+		if rate := blasSpeed(ctx, python, core); rate > most {
+			fast, most = core, rate
+		}
+	}
+	if ctx.Err() == nil {
+		fastCores[python] = fast
+	}
+	return fast, ctx.Err()
+}
+
+// blasSpeed is 0 where these kernels don't run.
+func blasSpeed(ctx context.Context, python, core string) float64 {
+	out, err := exec.CommandContext(ctx, "env", append(torchEnv(1, core), python, "-c", blasRate)...).Output()
+	if err != nil {
+		return 0
+	}
+	rate, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	if err != nil {
+		return 0
+	}
+	return rate
+}
+
+// torchEnv are env's arguments before a command of PyTorch with so many threads: what would pin its BLAS from outside is unset.
+// core pins it to these kernels, if not empty.
+func torchEnv(threads int, core string) []string {
+	args := []string{"-u", "OPENBLAS_CORETYPE", "-u", "OPENBLAS_L2_SIZE", "-u", "OPENBLAS_NUM_THREADS", "-u", "MKL_NUM_THREADS",
+		"OMP_NUM_THREADS=" + strconv.Itoa(threads)}
+	if core != "" {
+		args = append(args, "OPENBLAS_CORETYPE="+core)
+	}
+	return args
+}
