@@ -121,9 +121,7 @@ func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c 
 					var took time.Duration
 					var peaks, parts []float64
 					for range blocks {
-						if cube { // the operands come to this core, which waited for somebody on another
-							g.time(1)
-						}
+						g.time(1) // the operands come to this core, which waited for somebody on another, as theirs do
 						block := g.time(repeat)
 						took += block
 						if !cube || c == nil {

@@ -18,9 +18,10 @@ type sgemm struct {
 	scratch [][]float32 // of each goroutine
 	threads int
 
-	turn atomic.Uint64 // number of the product under way; helpers wait for the next
-	done atomic.Int64  // helpers that have done their part of all so far
-	over atomic.Bool
+	runs  []chan int    // of each helper: how many products come next. Between runs it waits here, and leaves its core to the other side
+	ready atomic.Int64  // helpers that wait for the first product of a run
+	turn  atomic.Uint64 // number of the product under way; within a run helpers look for the next
+	done  atomic.Int64  // helpers that have done their part of all so far
 }
 
 // newSgemm makes operands, transposed as mode says: bit 0 a, bit 1 b.
@@ -41,7 +42,9 @@ func newSgemm(table *kernel.Table, m, n, k, mode, threads int) *sgemm {
 		g.scratch = append(g.scratch, make([]float32, kernel.GemmScratch(m, n, k)/4))
 	}
 	for i := 1; i < threads; i++ {
-		go g.help(i)
+		run := make(chan int)
+		g.runs = append(g.runs, run)
+		go g.help(i, run)
 	}
 	return g
 }
@@ -54,34 +57,51 @@ func (g *sgemm) part(i int) {
 }
 
 // help does part i of every product.
-func (g *sgemm) help(i int) {
-	for next := uint64(1); ; next++ {
-		for n := 1; g.turn.Load() < next; n++ {
-			if g.over.Load() {
-				return
+func (g *sgemm) help(i int, runs <-chan int) {
+	next := uint64(0)
+	for n := range runs {
+		g.ready.Add(1)
+		for range n {
+			next++
+			for tries := 1; g.turn.Load() < next; tries++ {
+				relent(tries)
 			}
-			if n%10000 == 0 {
-				runtime.Gosched()
-			}
+			g.part(i)
+			g.done.Add(1)
 		}
-		g.part(i)
-		g.done.Add(1)
 	}
 }
 
-// time computes the product n times.
+// time computes the product n times. The clock starts when all helpers are awake.
 func (g *sgemm) time(n int) time.Duration {
+	helpers := int64(g.threads - 1)
+	g.ready.Store(0)
+	for _, run := range g.runs {
+		run <- n
+	}
+	for tries := 1; g.ready.Load() < helpers; tries++ {
+		relent(tries)
+	}
 	start := time.Now()
 	for range n {
 		turn := g.turn.Add(1)
 		g.part(0)
-		for i := 1; g.done.Load() < int64(turn)*int64(g.threads-1); i++ {
-			if i%10000 == 0 {
-				runtime.Gosched()
-			}
+		for tries := 1; g.done.Load() < int64(turn)*helpers; tries++ {
+			relent(tries)
 		}
 	}
 	return time.Since(start)
 }
 
-func (g *sgemm) close() { g.over.Store(true) }
+// relent yields now and then: there may be fewer cores than goroutines that look for each other.
+func relent(tries int) {
+	if tries%10000 == 0 {
+		runtime.Gosched()
+	}
+}
+
+func (g *sgemm) close() {
+	for _, run := range g.runs {
+		close(run)
+	}
+}
