@@ -18,7 +18,7 @@ const (
 // runTorch times training steps through a cluster, beside the same in eager PyTorch. Both sides start from the same
 // weights, and their losses are compared first. A turn is some steps until all of them are done; neither side reads the
 // loss of each, as a training loop does not, but what ours takes then is measured too. The best number of threads of
-// each side counts. What PyTorch does when tuned is measured, but no bar.
+// each side counts. What PyTorch does when tuned is measured, but no bar; it tells more where OpenBLAS chooses bad kernels.
 func runTorch(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "torch"}
 	python, err := findTorch(ctx)

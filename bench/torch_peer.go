@@ -74,7 +74,7 @@ const (
 
 // startTorch starts a process of so many threads.
 func startTorch(ctx context.Context, python, dir string, threads int, how tuning) (*torchPeer, error) {
-	core := ""
+	core, name := "", "PyTorch, "+count(threads, "thread")
 	if how >= fastBLAS {
 		var err error
 		if core, err = fastCore(ctx, python); err != nil {
@@ -82,10 +82,12 @@ func startTorch(ctx context.Context, python, dir string, threads int, how tuning
 		}
 	}
 	args := torchEnv(threads, core)
-	name := fmt.Sprintf("PyTorch, %s", count(threads, "thread"))
 	if how == fullTuned {
 		args = append(args, "ATEN_CPU_CAPABILITY=avx512", "MALLOC_MMAP_THRESHOLD_=1073741824", "MALLOC_TRIM_THRESHOLD_=-1", "MALLOC_TOP_PAD_=67108864")
 		name += ", tuned"
+	}
+	if core != "" {
+		name += ", OpenBLAS's " + core
 	}
 	p := &torchPeer{name: name}
 	p.cmd = exec.CommandContext(ctx, "env", append(args, python, "-B", "peer.py", strconv.Itoa(threads))...)

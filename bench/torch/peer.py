@@ -2,8 +2,8 @@
 
     {"model": NAME, "form": {...}, "opt": "adamw" or "sgd"}     makes a model: {}
     {"drop": NAME}                                              forgets it: {}
-    {"steps": N, "model": NAME}                                 takes N steps: {"ms": [...]}
-    {"losses": N, "model": NAME}                                the same and says {"losses": [...]}
+    {"steps": N, "model": NAME}                                 takes N steps after one that is not counted: {"ms": [...]}
+    {"losses": N, "model": NAME}                                takes N steps: {"losses": [...]}
     {"save": PATH, "model": NAME}                               writes its parameters and the optimizer's state: {}
     {"op": NAME, "sizes": [...], "n": N}                        times one operation: {"ms": [...]}
 """
@@ -99,7 +99,9 @@ def main():
         if "form" in ask:
             trainers[ask["model"]] = Trainer(ask["form"], ask["opt"])
         elif "steps" in ask:
-            reply["ms"] = timed(trainers[ask["model"]].step, ask["steps"])
+            step = trainers[ask["model"]].step
+            step()  # not counted, as below
+            reply["ms"] = timed(step, ask["steps"])
         elif "losses" in ask:
             t = trainers[ask["model"]]
             reply["losses"] = [float(t.step()) for _ in range(ask["losses"])]
