@@ -416,6 +416,42 @@ DATA const_squareMax<>+56(SB)/4, $0x7149f2ca
 DATA const_squareMax<>+60(SB)/4, $0x7149f2ca
 GLOBL const_squareMax<>(SB), RODATA|NOPTR, $64
 
+DATA const_rootMin<>+0(SB)/4, $0x0f800000
+DATA const_rootMin<>+4(SB)/4, $0x0f800000
+DATA const_rootMin<>+8(SB)/4, $0x0f800000
+DATA const_rootMin<>+12(SB)/4, $0x0f800000
+DATA const_rootMin<>+16(SB)/4, $0x0f800000
+DATA const_rootMin<>+20(SB)/4, $0x0f800000
+DATA const_rootMin<>+24(SB)/4, $0x0f800000
+DATA const_rootMin<>+28(SB)/4, $0x0f800000
+DATA const_rootMin<>+32(SB)/4, $0x0f800000
+DATA const_rootMin<>+36(SB)/4, $0x0f800000
+DATA const_rootMin<>+40(SB)/4, $0x0f800000
+DATA const_rootMin<>+44(SB)/4, $0x0f800000
+DATA const_rootMin<>+48(SB)/4, $0x0f800000
+DATA const_rootMin<>+52(SB)/4, $0x0f800000
+DATA const_rootMin<>+56(SB)/4, $0x0f800000
+DATA const_rootMin<>+60(SB)/4, $0x0f800000
+GLOBL const_rootMin<>(SB), RODATA|NOPTR, $64
+
+DATA const_rootSpan<>+0(SB)/4, $0x60000000
+DATA const_rootSpan<>+4(SB)/4, $0x60000000
+DATA const_rootSpan<>+8(SB)/4, $0x60000000
+DATA const_rootSpan<>+12(SB)/4, $0x60000000
+DATA const_rootSpan<>+16(SB)/4, $0x60000000
+DATA const_rootSpan<>+20(SB)/4, $0x60000000
+DATA const_rootSpan<>+24(SB)/4, $0x60000000
+DATA const_rootSpan<>+28(SB)/4, $0x60000000
+DATA const_rootSpan<>+32(SB)/4, $0x60000000
+DATA const_rootSpan<>+36(SB)/4, $0x60000000
+DATA const_rootSpan<>+40(SB)/4, $0x60000000
+DATA const_rootSpan<>+44(SB)/4, $0x60000000
+DATA const_rootSpan<>+48(SB)/4, $0x60000000
+DATA const_rootSpan<>+52(SB)/4, $0x60000000
+DATA const_rootSpan<>+56(SB)/4, $0x60000000
+DATA const_rootSpan<>+60(SB)/4, $0x60000000
+GLOBL const_rootSpan<>(SB), RODATA|NOPTR, $64
+
 DATA const_exp5<>+0(SB)/4, $0x395092b6
 DATA const_exp5<>+4(SB)/4, $0x395092b6
 DATA const_exp5<>+8(SB)/4, $0x395092b6
@@ -1113,38 +1149,294 @@ from5:
 	JMP     done
 
 from6:
-	VSQRTPS Z0, Z0
-	VMOVAPS Z0, Z0
-	VSQRTPS Z1, Z1
-	VMOVAPS Z1, Z1
-	VSQRTPS Z2, Z2
-	VMOVAPS Z2, Z2
-	VSQRTPS Z3, Z3
-	VMOVAPS Z3, Z3
-	VSQRTPS Z4, Z4
-	VMOVAPS Z4, Z4
-	VSQRTPS Z5, Z5
-	VMOVAPS Z5, Z5
-	VSQRTPS Z6, Z6
-	VMOVAPS Z6, Z6
-	VSQRTPS Z7, Z7
-	VMOVAPS Z7, Z7
-	VSQRTPS Z8, Z8
-	VMOVAPS Z8, Z8
-	VSQRTPS Z9, Z9
-	VMOVAPS Z9, Z9
-	VSQRTPS Z10, Z10
-	VMOVAPS Z10, Z10
-	VSQRTPS Z11, Z11
-	VMOVAPS Z11, Z11
-	VSQRTPS Z12, Z12
-	VMOVAPS Z12, Z12
-	VSQRTPS Z13, Z13
-	VMOVAPS Z13, Z13
-	VSQRTPS Z14, Z14
-	VMOVAPS Z14, Z14
-	VSQRTPS Z15, Z15
-	VMOVAPS Z15, Z15
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z0, Z18
+	VMULPS       Z18, Z0, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z0, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z0, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within1
+	VSQRTPS      Z0, K1, Z17
+
+within1:
+	VMOVAPS      Z17, Z0
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z1, Z18
+	VMULPS       Z18, Z1, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z1, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z1, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within2
+	VSQRTPS      Z1, K1, Z17
+
+within2:
+	VMOVAPS      Z17, Z1
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z2, Z18
+	VMULPS       Z18, Z2, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z2, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z2, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within3
+	VSQRTPS      Z2, K1, Z17
+
+within3:
+	VMOVAPS      Z17, Z2
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z3, Z18
+	VMULPS       Z18, Z3, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z3, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z3, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within4
+	VSQRTPS      Z3, K1, Z17
+
+within4:
+	VMOVAPS      Z17, Z3
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z4, Z18
+	VMULPS       Z18, Z4, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z4, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z4, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within5
+	VSQRTPS      Z4, K1, Z17
+
+within5:
+	VMOVAPS      Z17, Z4
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z5, Z18
+	VMULPS       Z18, Z5, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z5, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z5, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within6
+	VSQRTPS      Z5, K1, Z17
+
+within6:
+	VMOVAPS      Z17, Z5
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z6, Z18
+	VMULPS       Z18, Z6, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z6, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z6, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within7
+	VSQRTPS      Z6, K1, Z17
+
+within7:
+	VMOVAPS      Z17, Z6
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z7, Z18
+	VMULPS       Z18, Z7, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z7, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z7, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within8
+	VSQRTPS      Z7, K1, Z17
+
+within8:
+	VMOVAPS      Z17, Z7
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z8, Z18
+	VMULPS       Z18, Z8, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z8, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z8, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within9
+	VSQRTPS      Z8, K1, Z17
+
+within9:
+	VMOVAPS      Z17, Z8
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z9, Z18
+	VMULPS       Z18, Z9, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z9, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z9, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within10
+	VSQRTPS      Z9, K1, Z17
+
+within10:
+	VMOVAPS      Z17, Z9
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z10, Z18
+	VMULPS       Z18, Z10, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z10, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z10, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within11
+	VSQRTPS      Z10, K1, Z17
+
+within11:
+	VMOVAPS      Z17, Z10
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z11, Z18
+	VMULPS       Z18, Z11, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z11, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z11, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within12
+	VSQRTPS      Z11, K1, Z17
+
+within12:
+	VMOVAPS      Z17, Z11
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z12, Z18
+	VMULPS       Z18, Z12, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z12, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z12, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within13
+	VSQRTPS      Z12, K1, Z17
+
+within13:
+	VMOVAPS      Z17, Z12
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z13, Z18
+	VMULPS       Z18, Z13, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z13, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z13, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within14
+	VSQRTPS      Z13, K1, Z17
+
+within14:
+	VMOVAPS      Z17, Z13
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z14, Z18
+	VMULPS       Z18, Z14, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z14, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z14, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within15
+	VSQRTPS      Z14, K1, Z17
+
+within15:
+	VMOVAPS      Z17, Z14
+	VMOVUPS      const_minusHalf<>+0(SB), Z19
+	VRSQRT14PS   Z15, Z18
+	VMULPS       Z18, Z15, Z17
+	VMULPS       const_half<>+0(SB), Z18, Z18
+	VFMADD231PS  Z17, Z18, Z19
+	VFNMADD231PS Z19, Z17, Z17
+	VFNMADD231PS Z19, Z18, Z18
+	VMOVAPS      Z15, Z19
+	VFNMADD231PS Z17, Z17, Z19
+	VFMADD231PS  Z19, Z18, Z17
+	VPSUBD       const_rootMin<>+0(SB), Z15, Z18
+	VPCMPUD      $0x05, const_rootSpan<>+0(SB), Z18, K1
+	KORTESTW     K1, K1
+	JZ           within16
+	VSQRTPS      Z15, K1, Z17
+
+within16:
+	VMOVAPS Z17, Z15
 	JMP     done
 
 from7:

@@ -416,6 +416,42 @@ DATA const_squareMax<>+56(SB)/4, $0x7149f2ca
 DATA const_squareMax<>+60(SB)/4, $0x7149f2ca
 GLOBL const_squareMax<>(SB), RODATA|NOPTR, $64
 
+DATA const_rootMin<>+0(SB)/4, $0x0f800000
+DATA const_rootMin<>+4(SB)/4, $0x0f800000
+DATA const_rootMin<>+8(SB)/4, $0x0f800000
+DATA const_rootMin<>+12(SB)/4, $0x0f800000
+DATA const_rootMin<>+16(SB)/4, $0x0f800000
+DATA const_rootMin<>+20(SB)/4, $0x0f800000
+DATA const_rootMin<>+24(SB)/4, $0x0f800000
+DATA const_rootMin<>+28(SB)/4, $0x0f800000
+DATA const_rootMin<>+32(SB)/4, $0x0f800000
+DATA const_rootMin<>+36(SB)/4, $0x0f800000
+DATA const_rootMin<>+40(SB)/4, $0x0f800000
+DATA const_rootMin<>+44(SB)/4, $0x0f800000
+DATA const_rootMin<>+48(SB)/4, $0x0f800000
+DATA const_rootMin<>+52(SB)/4, $0x0f800000
+DATA const_rootMin<>+56(SB)/4, $0x0f800000
+DATA const_rootMin<>+60(SB)/4, $0x0f800000
+GLOBL const_rootMin<>(SB), RODATA|NOPTR, $64
+
+DATA const_rootSpan<>+0(SB)/4, $0x60000000
+DATA const_rootSpan<>+4(SB)/4, $0x60000000
+DATA const_rootSpan<>+8(SB)/4, $0x60000000
+DATA const_rootSpan<>+12(SB)/4, $0x60000000
+DATA const_rootSpan<>+16(SB)/4, $0x60000000
+DATA const_rootSpan<>+20(SB)/4, $0x60000000
+DATA const_rootSpan<>+24(SB)/4, $0x60000000
+DATA const_rootSpan<>+28(SB)/4, $0x60000000
+DATA const_rootSpan<>+32(SB)/4, $0x60000000
+DATA const_rootSpan<>+36(SB)/4, $0x60000000
+DATA const_rootSpan<>+40(SB)/4, $0x60000000
+DATA const_rootSpan<>+44(SB)/4, $0x60000000
+DATA const_rootSpan<>+48(SB)/4, $0x60000000
+DATA const_rootSpan<>+52(SB)/4, $0x60000000
+DATA const_rootSpan<>+56(SB)/4, $0x60000000
+DATA const_rootSpan<>+60(SB)/4, $0x60000000
+GLOBL const_rootSpan<>(SB), RODATA|NOPTR, $64
+
 DATA const_exp5<>+0(SB)/4, $0x395092b6
 DATA const_exp5<>+4(SB)/4, $0x395092b6
 DATA const_exp5<>+8(SB)/4, $0x395092b6

@@ -63,8 +63,10 @@ func elementwise(k *kern, table Mem) {
 	k.each(table, "neg", unary, "is out0 = -in0.", func(in, _ []vreg) []vreg { return one(k.neg(in[0])) })
 	k.each(table, "abs", unary, "is out0 = |in0|.", func(in, _ []vreg) []vreg { return one(k.and(k.c("abs"), in[0])) })
 	k.each(table, "square", unary, "is out0 = in0².", func(in, _ []vreg) []vreg { return one(k.mul(in[0], in[0])) })
-	k.each(table, "sqrt", unary, "is out0 = √in0.", func(in, _ []vreg) []vreg { return one(k.sqrt(in[0])) })
-	k.each(table, "rsqrt", unary, "is out0 = 1/√in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), k.sqrt(in[0]))) })
+	roots := unary
+	roots.hoist = rootHoist
+	k.each(table, "sqrt", roots, "is out0 = √in0.", func(in, _ []vreg) []vreg { return one(k.sqrt(in[0])) })
+	k.each(table, "rsqrt", roots, "is out0 = 1/√in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), k.sqrt(in[0]))) })
 	k.each(table, "recip", unary, "is out0 = 1/in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), in[0])) })
 	k.each(table, "relu", unary, "is out0 = max(in0, 0).", func(in, _ []vreg) []vreg { return one(k.clampBelow(in[0], "zero")) })
 	k.each(table, "reluGrad", binary, "is out0 = in1 where in0 > 0, else 0.", func(in, _ []vreg) []vreg {
@@ -213,7 +215,7 @@ func fused(k *kern, table Mem) {
 	})
 	// Four streams in and three out are more than Ice Lake fetches ahead by itself: 0.75 to 0.8 of the time with parameters
 	// beyond the second level cache, and no more within it.
-	k.each(table, "adamw", shape{outs: 3, ins: 4, scalars: 8, unroll: 4, ahead: 1024}, "is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p, in1 m, in2 v; in3 the gradient.",
+	k.each(table, "adamw", shape{outs: 3, ins: 4, scalars: 8, unroll: 4, ahead: 1024, hoist: rootHoist}, "is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p, in1 m, in2 v; in3 the gradient.",
 		func(in, sc []vreg) []vreg {
 			p, m, v, g := in[0], in[1], in[2], in[3]
 			m = k.fma(sc[1], g, k.mul(sc[0], m))

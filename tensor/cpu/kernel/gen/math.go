@@ -54,6 +54,7 @@ func numbers() []constant {
 		// 2√(2/π)(x+0.044715x³) and its derivative.
 		{"gelu1", bits(2 * root)}, {"gelu3", bits(2 * root * 0.044715)}, {"gelu9", bits(6 * root * 0.044715)},
 		{"squareMax", bits(1e30)},
+		{"rootMin", bits(0x1p-96)}, {"rootSpan", bits(0x1p96) - bits(0x1p-96)},
 	}
 }
 

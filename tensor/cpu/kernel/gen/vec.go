@@ -18,6 +18,7 @@ type kern struct {
 	isa
 	consts  map[string]Mem
 	hoisted map[string]vreg // constants that stay in a register
+	labels  int             // made so far
 }
 
 // constants are stored as whole vectors, because AVX2 has no other form of memory operand.
@@ -89,10 +90,38 @@ func (k *kern) sub(a vreg, b Op) vreg { return k.op(VSUBPS, b, a) }
 // div is a / b.
 func (k *kern) div(a, b vreg) vreg { return k.op(VDIVPS, b, a) }
 
+// rootHoist are the constants of sqrt.
+var rootHoist = []string{"half", "minusHalf", "rootMin", "rootSpan"}
+
+// sqrt is √a, rounded correctly. A wide core takes 19 cycles for a vector's roots in the unit that divides, so there they are
+// made by multiplications: an estimate of 1/√a to 14 bits, one step of Newton for it and for the root, and what is left of a.
+// Outside of 2⁻⁹⁶ to 2⁹⁶, where some of this could be too small or too large, the unit does it.
 func (k *kern) sqrt(a vreg) vreg {
-	v := k.vec()
-	VSQRTPS(a, v)
-	return v
+	root := k.vec()
+	if !k.wide {
+		VSQRTPS(a, root)
+		return root
+	}
+	inverse, minusHalf := k.vec(), k.mut("minusHalf")
+	VRSQRT14PS(a, inverse)
+	VMULPS(inverse, a, root)
+	VMULPS(k.c("half"), inverse, inverse) // half of 1/√a
+	VFMADD231PS(root, inverse, minusHalf) // by how much root * inverse is above a half
+	VFNMADD231PS(minusHalf, root, root)   // the factor is 1.5 - root * inverse
+	VFNMADD231PS(minusHalf, inverse, inverse)
+	left := k.copy(a)
+	VFNMADD231PS(root, root, left)
+	VFMADD231PS(left, inverse, root)
+	at, outside := k.vec(), K()
+	VPSUBD(k.c("rootMin"), a, at)
+	VPCMPUD(U8(notLess), k.c("rootSpan"), at, outside)
+	KORTESTW(outside, outside)
+	k.labels++
+	within := fmt.Sprint("within", k.labels)
+	JZ(LabelRef(within))
+	VSQRTPS(a, outside, root)
+	Label(within)
+	return root
 }
 
 // fma is a*b + c.
@@ -108,10 +137,11 @@ type mask struct {
 	v vreg
 }
 
-// Predicates of VCMPPS; none signals.
+// Predicates of VCMPPS, of which none signals, and of VPCMPUD.
 const (
 	lessThan  = 17
 	unordered = 3
+	notLess   = 5
 )
 
 // cmp compares a with b.
