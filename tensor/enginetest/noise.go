@@ -14,12 +14,16 @@ type noise struct {
 	key    uint64
 	n      uint64
 	factor float64 // 0 stands for 1
+	turned bool    // all signs are the others
 }
 
 // sign is 1 or -1, times the factor.
 func (n *noise) sign() float64 {
 	n.n++
 	x := float64(data.Hash(n.key, n.n)>>63)*2 - 1
+	if n.turned {
+		x = -x
+	}
 	if n.factor != 0 {
 		x *= n.factor
 	}

@@ -116,3 +116,25 @@ func TestNoiseOfEquality(t *testing.T) {
 		t.Errorf("all %d noisy runs agree about an equality that hangs on a rounding", disturbed)
 	}
 }
+
+// What hangs by the sign of a sum that is nothing but noise says nothing either, whatever the seed.
+func TestNoiseOfSigns(t *testing.T) {
+	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
+		x := put(s, ramp(0.1, 7))
+		return []*tensor.Tensor{x.Exp().Sub(x.Exp()).Sum().GtS(0)}
+	})
+	last := p.kept()[0]
+	for seed := range uint64(1000) {
+		seen := map[int64]bool{}
+		for k := range disturbed {
+			out, err := interpret(p.p, p.inputs, p.scalars, noiseOf(seed, k))
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen[out[last].i[0]] = true
+		}
+		if len(seen) != 2 {
+			t.Fatalf("all noisy runs of seed %d agree about the sign of noise", seed)
+		}
+	}
+}
