@@ -59,6 +59,10 @@ type Options struct {
 	mesh meshFunc
 	// name is the group's, the same on all of its ranks and no other's: "world", "world/2".
 	name string
+	// verdict is left to the launcher of the world, which is not asked for it if nil.
+	verdict *verdict
+	// inWorld are the ranks of the world that the group's are, nil for the same.
+	inWorld []int
 }
 
 // meshFunc opens conns between size ranks that exchange small values by the given function.
@@ -127,6 +131,7 @@ type Group struct {
 	left    atomic.Pointer[failure] // who closed its group: an error for the next call
 
 	closing sync.Once
+	leaving atomic.Bool // Close was called
 	closed  atomic.Bool
 	err     error // of Close
 }
@@ -203,6 +208,7 @@ func (g *Group) host(rank int) string { return g.names[g.layout.hostOf[rank]] }
 // later call than this rank's last fail with ErrPeerLost. Further calls do nothing.
 func (g *Group) Close() error {
 	g.closing.Do(func() {
+		g.leaving.Store(true)
 		g.lane.abandon()
 		g.control.leave()
 		g.closed.Store(true)

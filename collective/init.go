@@ -59,5 +59,8 @@ func initOver(ctx context.Context, store *rendezvous.Store, o *Options) (*Group,
 		return nil, err
 	}
 	o.Waiter = waiter
+	if world.Verdict != "" {
+		o.verdict = &verdict{path: world.Verdict}
+	}
 	return New(ctx, world.Rank, members, o)
 }

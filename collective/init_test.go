@@ -3,6 +3,7 @@ package collective
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -78,6 +79,66 @@ func TestInitByLauncher(t *testing.T) {
 			for r, err := range errs {
 				if err != nil {
 					t.Errorf("rank %d: %v", r, err)
+				}
+			}
+		})
+	}
+}
+
+// TestVerdictLeft: who fails because of another says so to the launcher, in the ranks of the world; who only left says nothing.
+func TestVerdictLeft(t *testing.T) {
+	for name, split := range map[string]bool{"world": false, "sub-group": true} {
+		t.Run(name, func(t *testing.T) {
+			ctx, dir := hangGuard(t), t.TempDir()
+			path := func(rank int) string { return filepath.Join(dir, "verdict"+strconv.Itoa(rank)) }
+			errs := make([]error, 3)
+			var ended, called sync.WaitGroup
+			called.Add(len(errs))
+			start := func(rank int) error {
+				var once sync.Once
+				done := func() { once.Do(called.Done) }
+				defer done()
+				g, err := Init(ctx, &Options{
+					Lookup: variables(map[string]string{"RANK": strconv.Itoa(rank), "WORLD_SIZE": "3", "RINGSIDE_VERDICT": path(rank)}),
+					World:  &rendezvous.Overrides{Socket: filepath.Join(dir, "store")},
+				})
+				if err != nil {
+					return err
+				}
+				defer g.Close()
+				in := g
+				if split {
+					if in, err = g.Split(ctx, min(rank, 1), -rank); err != nil {
+						return err
+					}
+					defer in.Close()
+				}
+				if rank == 2 {
+					err := in.Close() // the world lasts until the others have their errors
+					done()
+					called.Wait()
+					return err
+				}
+				err = in.Barrier(ctx)
+				if alone := in.Size() == 1; alone != (err == nil) || !alone && !errors.Is(err, ErrPeerLost) {
+					return fmt.Errorf("a barrier without rank 2 of the group's %d ranks: %w", in.Size(), err)
+				}
+				done()
+				called.Wait()
+				return nil
+			}
+			for rank := range errs {
+				ended.Go(func() { errs[rank] = start(rank) })
+			}
+			ended.Wait()
+			for r, err := range errs {
+				if err != nil {
+					t.Errorf("rank %d: %v", r, err)
+				}
+				v, err := rendezvous.ReadVerdict(path(r), 3)
+				if silent := r == 2 || split && r == 0; silent && !errors.Is(err, fs.ErrNotExist) ||
+					!silent && (err != nil || v.Rank != 2 || v.Stuck || !strings.Contains(v.Text, "it closed its group")) {
+					t.Errorf("rank %d: %+v, %v", r, v, err)
 				}
 			}
 		})

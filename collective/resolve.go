@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/rendezvous"
 )
 
 // hearFor is how long a rank whose comm was poisoned by another waits for the reason, which was sent before.
@@ -22,6 +24,9 @@ func (g *Group) fail(f *failure) bool {
 	if f.err != nil {
 		f.spell()
 	}
+	if !g.leaving.Load() { // how others end after that is no reason of this rank's
+		g.leaveVerdict(f)
+	}
 	first := g.failure.CompareAndSwap(nil, f)
 	g.lane.close() // whoever was first may not have come to it
 	if !first {
@@ -31,6 +36,30 @@ func (g *Group) fail(f *failure) bool {
 	g.control.tell(kindAbort, f)
 	g.comm.Abort(f.cause())
 	return true
+}
+
+// verdict is of the first failure among the groups of a process. The once synchronizes before whoever learns of a failure: the process may
+// end as soon as a call returned an error.
+type verdict struct {
+	path string
+	once sync.Once
+}
+
+// leaveVerdict tells the launcher of whom f is.
+func (g *Group) leaveVerdict(f *failure) {
+	o := &g.options
+	if o.verdict == nil {
+		return
+	}
+	o.verdict.once.Do(func() {
+		v := rendezvous.Verdict{Rank: f.Rank, Stuck: f.Code == code(ErrTimeout), Text: sentinel(f.Code).Error() + f.Text}
+		if o.inWorld != nil {
+			v.Rank = o.inWorld[f.Rank]
+		}
+		if err := v.Write(o.verdict.path); err != nil {
+			o.Logger.Warn("collective: the launcher is not told because of whom the group failed", "error", err)
+		}
+	})
 }
 
 // resolve turns what a comm returned into the group's failure: comms know what they saw on their own conns, the control knows

@@ -74,6 +74,9 @@ func (g *Group) sub(ctx context.Context, name string, ranks []int) (*Group, erro
 	if len(o.Layout) > 0 {
 		o.Layout = pick(o.Layout, ranks)
 	}
+	if o.inWorld = slices.Clone(ranks); g.options.inWorld != nil {
+		o.inWorld = pick(g.options.inWorld, ranks)
+	}
 	members := []route.Member{{Host: g.host(g.rank)}}
 	if len(ranks) > 1 {
 		round := 0

@@ -12,6 +12,7 @@
 //	RINGSIDE_SECRET             what only the ranks of this run know
 //	RINGSIDE_RENDEZVOUS         on one host a socket in a folder of this run's own, which ringside's programs prefer to
 //	                            MASTER_PORT: nobody else can have taken it
+//	RINGSIDE_VERDICT            a file in the same folder, in which a rank says because of which other one it fails
 //
 // so that collective.Init, and any program that torchrun starts, needs nothing else.
 //

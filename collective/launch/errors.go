@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 var (
@@ -13,16 +14,35 @@ var (
 	ErrFailed = errors.New("launch: rank failed")
 )
 
-// RankError says which rank ended first other than well, and how. It unwraps to ErrFailed.
+// RankError says which rank's failure ended the others, as well as it is known, and how it ended. It unwraps to ErrFailed.
 type RankError struct {
 	Rank int    `json:"rank"`
 	Host string `json:"host"`
 	Code int    `json:"exit_code"` // as shells have it: 128 and the signal's number if a signal ended it
 	How  string `json:"how"`       // "exit status 3", "signal: killed"
+
+	// Because is whom it names as the reason, if that rank had not failed itself when the others were ended.
+	Because *Because `json:"because,omitempty"`
+
+	// Also are other ranks that had failed by then, of which each may be the one that began it.
+	Also []int `json:"also_failed,omitempty"`
+}
+
+// Because is why a rank failed that did so because of another.
+type Because struct {
+	Rank int    `json:"rank"`
+	Text string `json:"text"` // what happened to it
 }
 
 func (e *RankError) Error() string {
-	return fmt.Sprintf("%v: rank %d on %s: %s", ErrFailed, e.Rank, e.Host, e.How)
+	s := fmt.Sprintf("%v: rank %d on %s: %s", ErrFailed, e.Rank, e.Host, e.How)
+	if e.Because != nil {
+		s += fmt.Sprintf(", because of rank %d: %s", e.Because.Rank, e.Because.Text)
+	}
+	if len(e.Also) > 0 {
+		s += fmt.Sprintf("; before any was asked to end failed, too: %s", strings.Trim(strings.ReplaceAll(fmt.Sprint(e.Also), " ", ", "), "[]"))
+	}
+	return s
 }
 
 func (e *RankError) Unwrap() error { return ErrFailed }

@@ -14,11 +14,11 @@ type Summary struct {
 	Restarts int          `json:"restarts"`
 	Seconds  float64      `json:"seconds"`
 	ExitCode int          `json:"exit_code"`
-	Failures []*RankError `json:"failures"` // the first of each attempt that failed
+	Failures []*RankError `json:"failures"` // what began it in each attempt that failed
 }
 
-// Run starts all ranks and returns when all have ended: nil if they ended well, a *RankError for the first that did
-// not, or the context's error. The summary is nil only for ErrOption.
+// Run starts all ranks and returns when all have ended: nil if they ended well, a *RankError for the one whose
+// failure began it, or the context's error. The summary is nil only for ErrOption.
 func Run(ctx context.Context, o Options) (*Summary, error) {
 	s, err := settle(o)
 	if err != nil {
@@ -52,16 +52,19 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	}
 }
 
-// attempt starts all ranks once and waits until all have ended. It returns the first that failed.
+// attempt starts all ranks once and waits until all have ended. It returns the error of the rank that failed first.
 func (s *settled) attempt(ctx context.Context, t *thread, epoch int) (*RankError, error) {
 	var (
 		output sync.Mutex // of all ranks' lines
 		ended  = make(chan *rank, len(s.places))
 		swept  = make(chan *rank, len(s.places))
 		ranks  []*rank
+		fault  = blame{ended: map[int]bool{}}
 		first  *RankError
 		err    error
-		timer  *time.Timer // since all were asked to end
+		waits  = -1             // for the end of this rank, which those that failed name
+		silent <-chan time.Time // for how long
+		timer  *time.Timer      // since all were asked to end
 		kill   <-chan time.Time
 	)
 	for _, p := range s.places {
@@ -84,6 +87,11 @@ func (s *settled) attempt(ctx context.Context, t *thread, epoch int) (*RankError
 			r.signal(syscall.SIGTERM)
 		}
 	}
+	conclude := func() {
+		first = fault.verdict()
+		s.Logger.Warn("rank failed, ending the others", "err", first.Error())
+		end()
+	}
 	interrupted := ctx.Done()
 	if err != nil {
 		interrupted = nil
@@ -94,11 +102,32 @@ func (s *settled) attempt(ctx context.Context, t *thread, epoch int) (*RankError
 		case <-swept:
 			left--
 		case r := <-ended:
-			alive--
-			if r.err != nil && first == nil && err == nil {
-				first = r.err
-				s.Logger.Warn("rank failed, ending the others", "err", first.Error())
-				end()
+			for more := true; more; { // all that have ended by now
+				alive--
+				fault.ended[r.place.rank] = true
+				if r.err != nil && timer == nil {
+					fault.failed = append(fault.failed, r)
+				}
+				select {
+				case r = <-ended:
+				default:
+					more = false
+				}
+			}
+			if len(fault.failed) == 0 || timer != nil || waits >= 0 && !fault.ended[waits] {
+				continue
+			}
+			fault.look(s, epoch)
+			waits = fault.awaited()
+			switch {
+			case waits < 0:
+				conclude()
+			case silent == nil:
+				silent = time.After(confession)
+			}
+		case <-silent:
+			if timer == nil {
+				conclude()
 			}
 		case <-interrupted:
 			err, interrupted = ctx.Err(), nil

@@ -267,6 +267,11 @@ func (s *settled) socket(epoch int) string {
 	return filepath.Join(s.folder.path, "rank0-"+strconv.Itoa(epoch))
 }
 
+// verdict is the file in which a rank of an attempt says because of whom it fails.
+func (s *settled) verdict(rank, epoch int) string {
+	return filepath.Join(s.folder.path, "verdict"+strconv.Itoa(rank)+"-"+strconv.Itoa(epoch))
+}
+
 // variables are what a rank gets besides what it inherits; in an earlier attempt it has an earlier epoch.
 func (s *settled) variables(p place, epoch int) []string {
 	vars := []string{
@@ -284,7 +289,7 @@ func (s *settled) variables(p place, epoch int) []string {
 		"RINGSIDE_SECRET=" + s.secret,
 	}
 	if s.folder != nil {
-		vars = append(vars, "RINGSIDE_RENDEZVOUS=unix:"+s.socket(epoch))
+		vars = append(vars, "RINGSIDE_RENDEZVOUS=unix:"+s.socket(epoch), "RINGSIDE_VERDICT="+s.verdict(p.rank, epoch))
 	}
 	return append(vars, s.Env...)
 }
@@ -295,7 +300,7 @@ func inherited(environ []string) []string {
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")
 		switch name {
-		case "RINGSIDE_RENDEZVOUS", "RINGSIDE_EPOCH", "RINGSIDE_SECRET_FILE", "TORCHELASTIC_USE_AGENT_STORE":
+		case "RINGSIDE_RENDEZVOUS", "RINGSIDE_VERDICT", "RINGSIDE_EPOCH", "RINGSIDE_SECRET_FILE", "TORCHELASTIC_USE_AGENT_STORE":
 		default:
 			out = append(out, e)
 		}

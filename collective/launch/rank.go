@@ -2,7 +2,6 @@ package launch
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -63,25 +62,32 @@ func (s *settled) start(t *thread, p place, epoch int, mu *sync.Mutex, ended, sw
 	}
 	out := &lines{mu: mu, to: s.Stdout, prefix: prefix}
 	errs := &lines{mu: mu, to: s.Stderr, prefix: prefix}
-	r.cmd.Stdout, r.cmd.Stderr = out, errs
-	r.cmd.WaitDelay = output
+	said, err := newOutputs(out, errs)
+	if err != nil {
+		if r.stdin != nil {
+			r.stdin.Close()
+		}
+		return nil, fmt.Errorf("launch: %w", err)
+	}
+	r.cmd.Stdout, r.cmd.Stderr = said.write[0], said.write[1]
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{
 		Setpgid:   true, // an interrupt from the terminal is for us to pass on
 		Pdeathsig: syscall.SIGKILL,
 	}
-	if err := t.do(r.cmd.Start); err != nil {
+	err = t.do(r.cmd.Start)
+	said.begin()
+	if err != nil {
+		said.end()
 		return nil, fmt.Errorf("launch: starting rank %d on %s: %w", p.rank, p.name, err)
 	}
 	s.Logger.Debug("rank started", "rank", p.rank, "host", p.name, "pid", r.cmd.Process.Pid)
 	go func() {
-		err := r.cmd.Wait()
-		out.close()
-		errs.close()
+		r.err = verdict(p, r.cmd.Wait(), r.cmd)
+		ended <- r // not when its output ends, which others may hold open: who ended first is to be seen
+		said.end()
 		if r.stdin != nil {
 			r.stdin.Close()
 		}
-		r.err = verdict(p, err, r.cmd)
-		ended <- r
 		if r.stdin == nil && running(r.cmd.Process.Pid) {
 			s.Logger.Warn("rank left processes behind, ending them", "rank", p.rank, "group", r.cmd.Process.Pid)
 			r.sweep(s.Grace)
@@ -92,9 +98,61 @@ func (s *settled) start(t *thread, p place, epoch int, mu *sync.Mutex, ended, sw
 	return r, nil
 }
 
+// outputs pass on what a process writes to its standard output and error.
+type outputs struct {
+	to          [2]*lines
+	read, write [2]*os.File
+	done        chan struct{} // closed when both have ended
+}
+
+func newOutputs(to ...*lines) (*outputs, error) {
+	o := &outputs{to: [2]*lines(to), done: make(chan struct{})}
+	for i := range o.to {
+		var err error
+		if o.read[i], o.write[i], err = os.Pipe(); err != nil {
+			for _, f := range append(o.read[:i], o.write[:i]...) {
+				f.Close()
+			}
+			return nil, err
+		}
+	}
+	return o, nil
+}
+
+// begin passes on, once the process has its ends.
+func (o *outputs) begin() {
+	var both sync.WaitGroup
+	for i := range o.to {
+		o.write[i].Close()
+		both.Go(func() {
+			_, _ = io.Copy(o.to[i], o.read[i])
+			o.to[i].close()
+			o.read[i].Close()
+		})
+	}
+	go func() {
+		both.Wait()
+		close(o.done)
+	}()
+}
+
+// end waits until both have ended, or have been open for too long after the process.
+func (o *outputs) end() {
+	late := time.NewTimer(output)
+	defer late.Stop()
+	select {
+	case <-o.done:
+	case <-late.C:
+		for _, f := range o.read {
+			f.Close()
+		}
+		<-o.done
+	}
+}
+
 // verdict is how a process ended.
 func verdict(p place, err error, cmd *exec.Cmd) *RankError {
-	if err == nil || errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success() {
+	if err == nil {
 		return nil
 	}
 	e := &RankError{Rank: p.rank, Host: p.name, Code: 1, How: err.Error()}

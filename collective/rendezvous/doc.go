@@ -30,7 +30,7 @@
 //
 // RINGSIDE_SECRET, or RINGSIDE_SECRET_FILE that names a file with it, is what all ranks know and nobody else;
 // RINGSIDE_RENDEZVOUS is where the store listens ("unix:/path", "tcp:host:port") if it is to be elsewhere than the
-// launcher says; RINGSIDE_EPOCH the number of the attempt.
+// launcher says; RINGSIDE_EPOCH the number of the attempt; RINGSIDE_VERDICT a file in which the launcher looks for a [Verdict].
 //
 // # Where is rank 0
 //

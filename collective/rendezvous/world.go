@@ -52,6 +52,9 @@ type World struct {
 	// RuntimeDir is the runtime folder of this user's, as XDG_RUNTIME_DIR names it; empty for the default in /tmp.
 	RuntimeDir string
 
+	// Verdict is the file in which the launcher looks for a Verdict when this process ends badly; empty if it does not.
+	Verdict string
+
 	rankName string // the variable that Rank is from
 
 	// Source is who said so, for logs: "torchrun's variables".
@@ -123,7 +126,7 @@ func Resolve(lookup Lookup, o *Overrides) (World, error) {
 
 // common reads what is no launcher's: our own variables, and options that win over everything.
 func (e *environment) common(over Overrides, w *World) {
-	w.RuntimeDir = e.text("XDG_RUNTIME_DIR")
+	w.RuntimeDir, w.Verdict = e.text("XDG_RUNTIME_DIR"), e.text("RINGSIDE_VERDICT")
 	if at := e.text("RINGSIDE_RENDEZVOUS"); at != "" {
 		e.rendezvous(at, w)
 	}

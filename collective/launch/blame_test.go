@@ -1,0 +1,88 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/ringside-go/ringside/collective/rendezvous"
+)
+
+// TestWhoBegan: the error names the rank whose failure began it, though another ended first.
+func TestWhoBegan(t *testing.T) {
+	// over waits until the launcher has seen a rank end whose process is in a file of that name.
+	const over = `until [ -e %[1]d ]; do sleep 0.01; done; while kill -s 0 $(cat %[1]d) 2>/dev/null; do sleep 0.01; done; `
+	const here = `echo $$ >pid$RANK; mv pid$RANK $RANK; `
+	for name, c := range map[string]struct {
+		ranks [2]string
+		want  RankError
+	}{
+		"named by the other": {
+			[2]string{`printf '{"rank":1,"text":"left"}' >$RINGSIDE_VERDICT; ` + here + "exit 3", fmt.Sprintf(over, 0) + "exit 7"},
+			RankError{Rank: 1, Code: 7, How: "exit status 7"},
+		},
+		"stuck": {
+			[2]string{`printf '{"rank":1,"stuck":true,"text":"no answer"}' >$RINGSIDE_VERDICT; exit 3`, "exec sleep 1000"},
+			RankError{Rank: 0, Code: 3, How: "exit status 3", Because: &Because{1, "no answer"}},
+		},
+		"its output is held open": {
+			[2]string{fmt.Sprintf(over, 1) + "exit 3", here + "sleep 1000 & kill -9 $$"},
+			RankError{Rank: 1, Code: 128 + int(syscall.SIGKILL), How: "signal: killed"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, out := options(t, 2, fmt.Sprintf("cd %s; if [ $RANK = 0 ]; then %s; fi; %s", t.TempDir(), c.ranks[0], c.ranks[1]))
+			_, err := run(t, o)
+			c.want.Host = Localhost
+			var failed *RankError
+			if !errors.As(err, &failed) || !reflect.DeepEqual(*failed, c.want) {
+				t.Errorf("%v, expected %v: %s", err, &c.want, out)
+			}
+		})
+	}
+}
+
+func TestBlame(t *testing.T) {
+	says := func(rank int, text string) rendezvous.Verdict { return rendezvous.Verdict{Rank: rank, Text: text} }
+	for name, c := range map[string]struct {
+		failed  []int // in order; above 100: by a signal
+		says    map[int]rendezvous.Verdict
+		want    string
+		awaited int
+	}{
+		"only one":           {[]int{2}, nil, "rank 2 on a: 1", -1},
+		"several":            {[]int{2, 0, 3}, nil, "rank 2 on a: 1; before any was asked to end failed, too: 0, 3", -1},
+		"a signal":           {[]int{2, 101}, nil, "rank 1 on a: 137", -1},
+		"names nobody":       {[]int{2, 1}, map[int]rendezvous.Verdict{2: says(0, "gone")}, "rank 1 on a: 1", 0},
+		"names one of them":  {[]int{2, 1}, map[int]rendezvous.Verdict{2: says(1, "gone")}, "rank 1 on a: 1", -1},
+		"names one of those": {[]int{102, 1}, map[int]rendezvous.Verdict{2: says(1, "gone")}, "rank 1 on a: 1", -1},
+		"most name":          {[]int{0, 2, 1, 3}, map[int]rendezvous.Verdict{2: says(0, "x"), 0: says(2, "x"), 1: says(2, "x"), 3: says(2, "x")}, "rank 2 on a: 1", -1},
+		"names one that lives": {[]int{0, 1}, map[int]rendezvous.Verdict{0: says(2, "gone"), 1: says(2, "gone")},
+			"rank 0 on a: 1, because of rank 2: gone", 2},
+		"names one that hangs": {[]int{0}, map[int]rendezvous.Verdict{0: {Rank: 2, Stuck: true, Text: "late"}},
+			"rank 0 on a: 1, because of rank 2: late", -1},
+	} {
+		b := blame{ended: map[int]bool{}, says: c.says, votes: make([]int, 4)}
+		for _, v := range c.says {
+			b.votes[v.Rank]++
+		}
+		for _, r := range c.failed {
+			code := 1
+			if r > 100 {
+				r, code = r-100, 137
+			}
+			b.ended[r] = true
+			b.failed = append(b.failed, &rank{place: place{rank: r}, err: &RankError{Rank: r, Host: "a", Code: code, How: fmt.Sprint(code)}})
+		}
+		if got := b.awaited(); got != c.awaited {
+			t.Errorf("%s: rank %d is awaited, expected %d", name, got, c.awaited)
+		}
+		before := slices.Clone(b.failed)
+		if got := b.verdict().Error(); got != "launch: rank failed: "+c.want || !slices.Equal(before, b.failed) {
+			t.Errorf("%s: %q, expected %q", name, got, c.want)
+		}
+	}
+}
