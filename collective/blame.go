@@ -2,7 +2,12 @@ package collective
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/ringside-go/ringside/collective/plan"
 )
@@ -101,4 +106,93 @@ func (g *Group) blamePair(answers []*answer, f *failure, from int, pair pairing,
 	default:
 		late(fmt.Sprintf("is in call #%d, rank %d in %v", answers[at].Calls, from, pair))
 	}
+}
+
+// blameOdd finds who is in another call than most: two that met only know that they differ.
+func (g *Group) blameOdd(j *job, f *failure) {
+	m := (*plan.MismatchError)(nil)
+	if g.size < 3 || j.call.Kind.Paired() || j.call.Kind == plan.NoKind || errors.As(f.err, &m) && m.Theirs.Kind.Paired() {
+		return // there is no most
+	}
+	calls := g.callsNow(&j.call)
+	here := maps.Clone(calls)
+	maps.DeleteFunc(here, func(_ int, c plan.Call) bool { return c.Seq != j.call.Seq })
+	groups := sides(here)
+	if len(groups) < 2 { // some went on to the next call before it was known, or went there alone
+		groups = sides(calls)
+	}
+	if len(groups) < 2 {
+		return // they differ in what is not of a call
+	}
+	if most, odd := groups[0], groups[1]; len(most.ranks) > len(odd.ranks) {
+		f.Rank = odd.ranks[0]
+	}
+	text := make([]string, len(groups))
+	for i, s := range groups {
+		text[i] = fmt.Sprintf("%s in %v", ranks(s.ranks), s.call)
+	}
+	f.err = fmt.Errorf("%w: %s", ErrMismatch, strings.Join(text, ", "))
+}
+
+// tellable is a call that is told who asks.
+type tellable struct {
+	mu   sync.Mutex
+	call plan.Call
+}
+
+func (t *tellable) set(call *plan.Call) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.call = *call
+}
+
+func (t *tellable) get() plan.Call {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.call
+}
+
+// callsNow are those that the ranks are in, by rank, this one in mine among them. Who is in none of all ranks', or does not answer, is left
+// out.
+func (g *Group) callsNow(mine *plan.Call) map[int]plan.Call {
+	ctx, cancel := context.WithTimeout(context.Background(), askFor)
+	defer cancel()
+	for {
+		calls, waiting := map[int]plan.Call{g.rank: *mine}, false
+		for rank, a := range g.control.whereabouts(ctx, askFor) {
+			if rank == g.rank || a == nil || !a.InCall || a.Pair != 0 {
+				continue
+			}
+			call, err := plan.DecodeCall(a.In)
+			if known := err == nil && call.Seq == a.Calls && !call.Kind.Paired(); known {
+				calls[rank] = call
+			} else {
+				waiting = true // it is about to fail, too, or to begin
+			}
+		}
+		if !waiting || ctx.Err() != nil || g.failure.Load() != nil {
+			return calls
+		}
+	}
+}
+
+// side is the ranks that are in the same call.
+type side struct {
+	call  plan.Call
+	ranks []int
+}
+
+// sides are calls by who is in them, most ranks first, then in the order of their lowest rank.
+func sides(calls map[int]plan.Call) []side {
+	var out []side
+	for _, rank := range slices.Sorted(maps.Keys(calls)) {
+		call := calls[rank]
+		i := slices.IndexFunc(out, func(s side) bool { return s.call.Word() == call.Word() })
+		if i < 0 {
+			i, out = len(out), append(out, side{call: call})
+		}
+		out[i].ranks = append(out[i].ranks, rank)
+	}
+	slices.SortStableFunc(out, func(a, b side) int { return len(b.ranks) - len(a.ranks) })
+	return out
 }

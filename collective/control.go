@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/route"
 )
@@ -71,6 +72,7 @@ type answer struct {
 	Calls  uint64
 	InCall bool
 	Pair   pairing // the send or receive that it is in
+	In     []byte  `json:",omitempty"` // the call of all that it is in, encoded; nil if it has not failed and is brief
 }
 
 type farewell struct{ Calls uint64 }
@@ -207,7 +209,7 @@ func (c *control) handle(rank int, m ipc.Message) {
 	case kindAsk:
 		var a answer
 		if json.Unmarshal(m.Body, &a) == nil {
-			c.post(rank, kindAnswer, answer{a.Ask, c.group.lane.calls(), c.group.inCall(), pairing(c.group.pairing.Load())})
+			c.post(rank, kindAnswer, c.group.whereabouts(a.Ask))
 		}
 	case kindAnswer:
 		var a answer
@@ -389,6 +391,15 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 		}
 	}
 	return out
+}
+
+// whereabouts is the answer to a question.
+func (g *Group) whereabouts(ask uint64) answer {
+	a := answer{Ask: ask, Calls: g.lane.calls(), InCall: g.inCall(), Pair: pairing(g.pairing.Load())}
+	if call := g.told.get(); call.Kind != plan.NoKind {
+		a.In = call.Append(nil)
+	}
+	return a
 }
 
 // leave says goodbye and waits until all the others have too, or have died, or Options.Linger is over.

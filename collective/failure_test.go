@@ -58,6 +58,9 @@ func TestMismatch(t *testing.T) {
 					if !errors.Is(err, ErrMismatch) || r != 2 && !strings.Contains(e.Call, "all-reduce #1") || e.Host == "" {
 						t.Errorf("rank %d: %v", r, err)
 					}
+					if text := err.Error(); e.Rank != 2 || !strings.Contains(text, "ranks 0, 1, 3 are in all-reduce #1 sum f32 x 1000") || !strings.Contains(text, "rank 2 is in ") {
+						t.Errorf("rank %d names %d, expected the odd one and both sides: %v", r, e.Rank, err)
+					}
 					checkWords(t, r, e)
 				}
 				if err := groups[0].Barrier(ctx); !errors.Is(err, ErrMismatch) {
@@ -66,6 +69,22 @@ func TestMismatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMismatchOfHalves: no side is the wrong one, and both are named.
+func TestMismatchOfHalves(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		for r, err := range each(groups, func(g *Group) error {
+			n := 10 + g.Rank()%2*10
+			return AllReduce(ctx, g, make([]float32, n), make([]float32, n), Sum)
+		}) {
+			asError(t, r, err)
+			if text := err.Error(); !strings.Contains(text, "ranks 0, 2 are in all-reduce #1 sum f32 x 10, ranks 1, 3 are in all-reduce #1 sum f32 x 20") {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		}
+	})
 }
 
 // TestTimeout: one rank does not come, and all others say that it was that one.

@@ -124,6 +124,7 @@ type Group struct {
 
 	uncounted int
 
+	told    tellable
 	stuck   atomic.Bool   // it failed here
 	pairing atomic.Uint64 // a pairing: the running send or receive, or the one that failed
 	bytes   atomic.Uint64

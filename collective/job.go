@@ -29,6 +29,9 @@ func (g *Group) run(ctx context.Context, j *job) error {
 	if j.call.Kind.Paired() {
 		g.pairing.Store(uint64(pairingOf(j)))
 	}
+	if g.short == nil { // on several hosts not all are told when one fails; elsewhere a call is too brief for this
+		g.told.set(&j.call)
+	}
 	err := ctx.Err()
 	if err == nil {
 		err = g.dispatch(ctx, j)

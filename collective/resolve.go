@@ -71,6 +71,7 @@ func (g *Group) resolve(j *job, err error) error {
 
 // findCause makes the group fail by what is behind err.
 func (g *Group) findCause(j *job, err error) {
+	g.told.set(&j.call)
 	g.stuck.Store(true)
 	pe := &plan.PeerError{Rank: -1, Err: err}
 	errors.As(err, &pe)
@@ -83,8 +84,11 @@ func (g *Group) findCause(j *job, err error) {
 		g.hear(hearFor)
 	case errors.Is(err, ErrTimeout):
 		g.blame(j, f, pe)
-	case errors.Is(err, ErrPeerLost), errors.Is(err, ErrMismatch):
+	case errors.Is(err, ErrPeerLost):
 		g.control.pump()
+	case errors.Is(err, ErrMismatch):
+		g.control.pump()
+		g.blameOdd(j, f)
 	default: // its own context
 		f.Rank = g.rank
 	}
