@@ -75,7 +75,7 @@ type Options struct {
 	Worker     func(name string) (*worker.Options, error)
 
 	// Stderr receives what the children write there, one Write at a time. nil discards it, but for the last
-	// words of one that died.
+	// words of one that died: the lines of its last seconds.
 	Stderr io.Writer
 
 	// Logger receives processes that come and go. nil discards.

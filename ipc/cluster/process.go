@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,13 +16,18 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// lastWords is how much of a child's standard error is kept for the error that says how
-// it died.
-const lastWords = 2 << 10
+const (
+	// lastWords is how much of a child's standard error is kept for the error that says how it died.
+	lastWords = 2 << 10
+
+	// lastWhile is how long before its end a child may have written what stands in that error: what it complained of earlier has been
+	// read, and is no reason.
+	lastWhile = 5 * time.Second
+)
 
 // process starts a part as a child process.
 func (c *Cluster) process(child Child) (*part, error) {
-	said := &tail{to: c.o.Stderr}
+	said := &tail{to: c.o.Stderr, now: time.Now}
 	cmd := exec.Command(c.o.Exe, c.o.Args(child)...)
 	cmd.Stderr = said
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -115,20 +120,29 @@ func (w *oneAtATime) Write(b []byte) (int, error) {
 	return w.to.Write(b)
 }
 
-// tail passes on what is written to it, and keeps the end.
+// tail passes on what is written to it, and keeps the last lines.
 type tail struct {
-	to io.Writer // nil: nowhere
+	to  io.Writer // nil: nowhere
+	now func() time.Time
 
-	mu   sync.Mutex
-	last []byte
+	mu    sync.Mutex
+	lines []line // of which the last may still be without its end
+	size  int    // of all their text
+	open  bool   // the last one is
+}
+
+type line struct {
+	at   time.Time // of its last byte
+	text []byte
 }
 
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last = append(t.last, b...)
-	if n := len(t.last) - lastWords; n > 0 {
-		t.last = t.last[:copy(t.last, t.last[n:])]
+	now := t.now()
+	for part := range bytes.Lines(b) {
+		t.keep(now, bytes.TrimSuffix(part, []byte("\n")))
+		t.open = part[len(part)-1] != '\n'
 	}
 	if t.to != nil {
 		return t.to.Write(b)
@@ -136,9 +150,35 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// words are the last lines that were written.
+// keep adds to the last line if that is open, else a line, and drops the first ones that are too much: of one that is so itself, its beginning.
+func (t *tail) keep(now time.Time, text []byte) {
+	if !t.open {
+		t.lines = append(t.lines, line{})
+	}
+	l := &t.lines[len(t.lines)-1]
+	l.at, l.text = now, append(l.text, text...)
+	t.size += len(text)
+	for t.size > lastWords && len(t.lines) > 1 {
+		t.size -= len(t.lines[0].text)
+		t.lines = slices.Delete(t.lines, 0, 1)
+	}
+	if n := t.size - lastWords; n > 0 {
+		l = &t.lines[0]
+		l.text = slices.Delete(l.text, 0, n)
+		t.size -= n
+	}
+}
+
+// words are the last lines, those that were written shortly before; one that came several times in a row once.
 func (t *tail) words() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return strings.TrimSpace(string(bytes.ToValidUTF8(t.last, []byte("?"))))
+	since := t.now().Add(-lastWhile)
+	recent := slices.DeleteFunc(slices.Clone(t.lines), func(l line) bool { return l.at.Before(since) })
+	recent = slices.CompactFunc(recent, func(a, b line) bool { return bytes.Equal(a.text, b.text) })
+	var said [][]byte
+	for _, l := range recent {
+		said = append(said, l.text)
+	}
+	return strings.TrimSpace(string(bytes.ToValidUTF8(bytes.Join(said, []byte("\n")), []byte("?"))))
 }
