@@ -18,10 +18,11 @@
 //
 // # Ends
 //
-// Every rank is the leader of a process group. The first one that fails ends all: they get SIGTERM and, after
+// Every rank is the leader of a process group. A failure ends all: they get SIGTERM and, after
 // Options.Grace, SIGKILL. So does the end of the context. However a rank ends, what it leaves behind in its group is
 // ended in the same way; a process that is to stay needs a group of its own (setsid). With Options.Restarts all ranks are
-// then started again. Should the launcher itself be killed, the kernel kills the local ranks, but not what they started;
+// then started again. Should the launcher itself be killed, the kernel kills the local ranks, and a shell that the launcher keeps
+// for this, which sees its own standard input end, what they started in their groups;
 // the ranks of other hosts see their remote shell's standard input end, which terminates them like a failure; the folder
 // of its socket is taken away by the next launcher.
 //

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -32,8 +33,13 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	defer func() { sum.Seconds = time.Since(begin).Seconds() }()
 	t := newThread()
 	defer t.close()
+	var k *keeper
+	if slices.ContainsFunc(s.places, func(p place) bool { return p.name == Localhost }) {
+		k = newKeeper(s.Logger)
+		defer k.close()
+	}
 	for {
-		failed, err := s.attempt(ctx, t, sum.Restarts)
+		failed, err := s.attempt(ctx, t, k, sum.Restarts)
 		switch {
 		case err != nil:
 			sum.ExitCode = 1
@@ -53,7 +59,7 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 }
 
 // attempt starts all ranks once and waits until all have ended. It returns the error of the rank that failed first.
-func (s *settled) attempt(ctx context.Context, t *thread, epoch int) (*RankError, error) {
+func (s *settled) attempt(ctx context.Context, t *thread, k *keeper, epoch int) (*RankError, error) {
 	var (
 		output sync.Mutex // of all ranks' lines
 		ended  = make(chan *rank, len(s.places))
@@ -72,7 +78,7 @@ func (s *settled) attempt(ctx context.Context, t *thread, epoch int) (*RankError
 			break
 		}
 		var r *rank
-		if r, err = s.start(t, p, epoch, &output, ended, swept); err != nil {
+		if r, err = s.start(t, k, p, epoch, &output, ended, swept); err != nil {
 			break
 		}
 		ranks = append(ranks, r)

@@ -220,8 +220,15 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestLauncherKilled: the ranks of a launcher that is killed don't outlive it, and its folder lasts until the next one comes.
+// TestLauncherKilled: the ranks of a launcher that is killed don't outlive it, nor does what they started, and its folder lasts until the next one comes.
 func TestLauncherKilled(t *testing.T) {
+	for name, script := range map[string]string{"ranks": "echo $$; exec sleep 1000", "what they started": "sleep 1000 & echo $!; wait"} {
+		t.Run(name, func(t *testing.T) { launcherKilled(t, script) })
+	}
+}
+
+// launcherKilled kills the launcher of two ranks whose script says which process becomes a sleep that is to end.
+func launcherKilled(t *testing.T, script string) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +252,7 @@ func TestLauncherKilled(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	cmd := exec.Command(exe, "launch", "/bin/sh", "-c", "echo $$; exec sleep 1000")
+	cmd := exec.Command(exe, "launch", "/bin/sh", "-c", script)
 	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+dir)
 	out := newSaid()
 	cmd.Stdout = out
@@ -276,7 +283,7 @@ func TestLauncherKilled(t *testing.T) {
 			}
 			if time.Now().After(late) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
-				t.Fatalf("rank %d is still there: %s", pid, stat)
+				t.Fatalf("process %d is still there: %s", pid, stat)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ const output = 2 * time.Second
 const sweepEvery = 50 * time.Millisecond
 
 // start starts a rank. It is sent to ended when it has ended, with err set, and to swept when all that it left behind has too.
-func (s *settled) start(t *thread, p place, epoch int, mu *sync.Mutex, ended, swept chan<- *rank) (*rank, error) {
+func (s *settled) start(t *thread, k *keeper, p place, epoch int, mu *sync.Mutex, ended, swept chan<- *rank) (*rank, error) {
 	r := &rank{place: p, done: make(chan struct{})}
 	vars := s.variables(p, epoch)
 	if p.name == Localhost {
@@ -80,6 +80,9 @@ func (s *settled) start(t *thread, p place, epoch int, mu *sync.Mutex, ended, sw
 		said.end()
 		return nil, fmt.Errorf("launch: starting rank %d on %s: %w", p.rank, p.name, err)
 	}
+	if r.stdin == nil {
+		k.begin(r.cmd.Process.Pid)
+	}
 	s.Logger.Debug("rank started", "rank", p.rank, "host", p.name, "pid", r.cmd.Process.Pid)
 	go func() {
 		r.err = verdict(p, r.cmd.Wait(), r.cmd)
@@ -91,6 +94,9 @@ func (s *settled) start(t *thread, p place, epoch int, mu *sync.Mutex, ended, sw
 		if r.stdin == nil && running(r.cmd.Process.Pid) {
 			s.Logger.Warn("rank left processes behind, ending them", "rank", p.rank, "group", r.cmd.Process.Pid)
 			r.sweep(s.Grace)
+		}
+		if r.stdin == nil {
+			k.end(r.cmd.Process.Pid)
 		}
 		close(r.done)
 		swept <- r
