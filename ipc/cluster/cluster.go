@@ -12,6 +12,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/route"
 )
 
 // Cluster is a dispatcher and its workers. All methods may be called concurrently.
@@ -47,9 +48,11 @@ func Start(ctx context.Context, options *Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := local.PrepareDir(filepath.Dir(o.Addr)); err != nil {
+	dir := filepath.Dir(o.Addr)
+	if err := local.PrepareDir(dir); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
+	Sweep(dir, o.Logger)
 	c := &Cluster{o: o, log: o.Logger}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	if !o.InProcess {
@@ -62,6 +65,19 @@ func Start(ctx context.Context, options *Options) (*Cluster, error) {
 	}
 	context.AfterFunc(c.ctx, func() { _ = c.Close() })
 	return c, nil
+}
+
+// Sweep removes from dir what clusters left there that were killed whole, so that nobody was left to do it: the sockets of
+// dispatchers and of workers that were connecting. Those of the living stay. Start does it where its socket lies.
+func Sweep(dir string, log *slog.Logger) {
+	n, err := local.Sweep(dir, sockets)
+	if err != nil {
+		log.Warn("sockets of dead clusters stay", "dir", dir, "err", err)
+	}
+	if n > 0 {
+		log.Info("sockets of dead clusters removed", "dir", dir, "count", n)
+	}
+	route.Sweep(dir, log)
 }
 
 // start starts everything and waits for it to be connected.

@@ -21,6 +21,9 @@ const (
 
 	defaultGrace = 3 * time.Second
 
+	// sockets begins the names of clusters' own sockets; the process and a random number follow, so that no two have the same.
+	sockets = "cluster-"
+
 	// A worker that dies is started again after firstPause, twice that the next time, and
 	// so on to maxPause. One that lived for healthy begins anew.
 	firstPause = 100 * time.Millisecond
@@ -161,7 +164,7 @@ func (o *Options) withDefaults() (Options, error) {
 		c.Dir = local.Dir()
 	}
 	if c.Addr == "" {
-		c.Addr = filepath.Join(c.Dir, fmt.Sprintf("cluster-%d-%08x", os.Getpid(), rand.Uint32()))
+		c.Addr = filepath.Join(c.Dir, fmt.Sprintf("%s%d-%08x", sockets, os.Getpid(), rand.Uint32()))
 	}
 	if c.Exe == "" && !c.InProcess {
 		exe, err := os.Executable()

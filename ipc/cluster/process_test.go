@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -57,12 +59,28 @@ func workersOf(kind string) func(cluster.Child) []string {
 
 // gone says whether a process has ended; who its parent left to nobody may stay a zombie.
 func gone(pid int) bool {
+	s := state(pid)
+	return s == 0 || s == 'Z'
+}
+
+// state is the letter by which the kernel says what a process is doing, 0 when there is none.
+func state(pid int) byte {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return true
+		return 0
 	}
 	rest := b[bytes.LastIndexByte(b, ')')+1:]
-	return len(rest) > 1 && rest[1] == 'Z'
+	if len(rest) < 2 {
+		return 0
+	}
+	return rest[1]
+}
+
+// released says whether a process holds no file, and so no lock, any more: its threads share them, and may end after the one that makes
+// it a zombie.
+func released(pid int) bool {
+	threads, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
+	return err != nil || gone(pid) && len(threads) < 2
 }
 
 // until asks every millisecond, until true or the end of patience.
@@ -89,8 +107,18 @@ func TestOwnerKilled(t *testing.T) {
 
 func ownerKilled(t *testing.T, kind string) {
 	dir := socketDir(t)
-	owner := run(t, "owner", dir, kind)
-	var pids []int
+	owner, pids := runOwner(t, dir, kind)
+	kill(t, owner.Process.Pid)
+	for _, pid := range pids {
+		until(t, fmt.Sprintf("process %d ends", pid), func() bool { return gone(pid) })
+	}
+	empty(t, dir)
+}
+
+// runOwner starts a cluster of a process of its own, and says of which processes: the dispatcher first.
+func runOwner(t *testing.T, dir, kind string) (owner *process, pids []int) {
+	t.Helper()
+	owner = run(t, "owner", dir, kind)
 	for range 3 {
 		line, err := owner.out.ReadString('\n')
 		if err != nil {
@@ -102,11 +130,65 @@ func ownerKilled(t *testing.T, kind string) {
 		}
 		pids = append(pids, pid)
 	}
-	kill(t, owner.Process.Pid)
-	for _, pid := range pids {
-		until(t, fmt.Sprintf("process %d ends", pid), func() bool { return gone(pid) })
+	return owner, pids
+}
+
+// TestAllKilled: where all processes of a cluster were killed at once, the next cluster takes away what they left, and nothing of
+// one that lives.
+func TestAllKilled(t *testing.T) {
+	dir := socketDir(t)
+	living, err := cluster.Start(testContext(t), &cluster.Options{Dir: dir, InProcess: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	empty(t, dir)
+	defer living.Close()
+	owner, pids := runOwner(t, dir, "worker")
+	// A dispatcher that is stopped can't see its owner's end, nor close its socket.
+	if err := syscall.Kill(pids[0], syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the dispatcher stops", func() bool { return state(pids[0]) == 'T' })
+	kill(t, owner.Process.Pid)
+	until(t, "the owner ends", func() bool { return gone(owner.Process.Pid) })
+	kill(t, pids[0])
+	for _, pid := range pids {
+		until(t, fmt.Sprintf("process %d ends", pid), func() bool { return released(pid) })
+	}
+	// What a worker leaves that is killed while it connects to others.
+	if err := os.WriteFile(filepath.Join(dir, "rank-1-0123456789ab.lock"), []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(listing(t, dir)); n != 5 {
+		t.Fatalf("%d files, expected a socket and a lock of the living, the same of the dead, and a dead worker's lock", n)
+	}
+	next, err := cluster.Start(testContext(t), &cluster.Options{Dir: dir, InProcess: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	var want []string
+	for _, c := range []*cluster.Cluster{living, next} {
+		name := filepath.Base(c.Addr())
+		want = append(want, name, name+".lock")
+	}
+	slices.Sort(want)
+	if got := listing(t, dir); !slices.Equal(got, want) {
+		t.Errorf("%q are there, expected %q", got, want)
+	}
+	status(t, testContext(t), living, "workers", 1)
+}
+
+// listing is what is in dir, sorted.
+func listing(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
 }
 
 // TestTerminated: an owner that is asked to end ends its children.

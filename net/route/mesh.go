@@ -171,7 +171,7 @@ func (m *mesh) listen() (err error) {
 	}
 	err = local.PrepareDir(m.Dir)
 	if err == nil {
-		m.sweep()
+		Sweep(m.Dir, m.Logger)
 		path := filepath.Join(m.Dir, fmt.Sprintf("%s%d-%s", sockets, os.Getpid(), m.nonce[:12]))
 		m.here, err = m.local.Listen(path, m.options(""))
 	}
@@ -181,14 +181,14 @@ func (m *mesh) listen() (err error) {
 	return nil
 }
 
-// sweep removes what ranks left in the folder that were killed while they connected.
-func (m *mesh) sweep() {
-	n, err := local.Sweep(m.Dir, sockets)
+// Sweep removes what ranks left in dir that were killed while they connected.
+func Sweep(dir string, log *slog.Logger) {
+	n, err := local.Sweep(dir, sockets)
 	if err != nil {
-		m.Logger.Warn("sockets of dead ranks stay", "dir", m.Dir, "err", err)
+		log.Warn("sockets of dead ranks stay", "dir", dir, "err", err)
 	}
 	if n > 0 {
-		m.Logger.Info("sockets of dead ranks removed", "dir", m.Dir, "count", n)
+		log.Info("sockets of dead ranks removed", "dir", dir, "count", n)
 	}
 }
 

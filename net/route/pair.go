@@ -186,7 +186,8 @@ func (p *pair) listen(w *word) (err error) {
 	}
 	err = local.PrepareDir(p.Dir)
 	if err == nil {
-		path := filepath.Join(p.Dir, fmt.Sprintf("rank-%d-%s", os.Getpid(), p.nonce[:12]))
+		Sweep(p.Dir, p.Logger)
+		path := filepath.Join(p.Dir, fmt.Sprintf("%s%d-%s", sockets, os.Getpid(), p.nonce[:12]))
 		p.here, err = local.New().Listen(path, p.options(""))
 	}
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/cluster"
 	"github.com/ringside-go/ringside/ipc/dispatcher"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/tcp"
@@ -53,6 +54,7 @@ Nothing is encrypted between hosts: where strangers can listen or write, put a t
 				if addr, err = ownAddr(); err != nil {
 					return err
 				}
+				cluster.Sweep(filepath.Dir(addr), log)
 			}
 			if err := absolute(addr); err != nil {
 				return err
