@@ -27,7 +27,7 @@ func (s *server) refuse(text string, j joining, why error) {
 }
 
 func (s *server) refuseLocked(text string, j joining, why error) {
-	s.log.Warn("rendezvous: refused", "who", text)
+	s.warnings.Warn(kindOf(why), "rendezvous: refused", "who", text)
 	r := &s.refused
 	if !slices.Contains(r.texts, text) {
 		r.texts = append(r.texts, text)
@@ -48,6 +48,16 @@ func (s *server) refuseLocked(text string, j joining, why error) {
 		}
 	}
 	s.checkHope()
+}
+
+// kindOf is of which kind a refusal is: what strangers send at random hides no rank that differs from the others.
+func kindOf(why error) string {
+	for _, kind := range []error{ErrSecret, ErrStale, ErrWorldSize, ErrDuplicateRank} {
+		if errors.Is(why, kind) {
+			return kind.Error()
+		}
+	}
+	return "stranger"
 }
 
 // guarded says whether others than ranks may call here who can't join: at a port, if there is a secret.

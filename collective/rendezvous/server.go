@@ -8,6 +8,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/ringside-go/ringside/ipc"
 )
 
 // maxStrangers is how many connections may be in the handshake at a time: more are closed at once.
@@ -20,10 +22,11 @@ const firstReminder = 10 * time.Second
 // server is rank 0's store. Every rank has one connection, a goroutine that reads it, and one that writes it; everything
 // they share is under one lock, which nobody holds while reading or writing.
 type server struct {
-	world World
-	run   []byte // names this run, at random
-	log   *slog.Logger
-	lis   net.Listener // nil for a world of one
+	world    World
+	run      []byte // names this run, at random
+	log      *slog.Logger
+	warnings *ipc.Warnings // of those that were refused
+	lis      net.Listener  // nil for a world of one
 
 	wg        sync.WaitGroup
 	mu        sync.Mutex
@@ -81,7 +84,7 @@ type peer struct {
 
 func newServer(w World, lis net.Listener, log *slog.Logger) *server {
 	s := &server{
-		world: w, run: nonce(), log: log, lis: lis,
+		world: w, run: nonce(), log: log, warnings: ipc.NewWarnings(log), lis: lis,
 		strangers: map[net.Conn]bool{}, peers: map[uint32]*peer{}, left: map[uint32]bool{},
 		keys: map[string][]byte{}, limit: maxStore, waits: map[string][]*pending{}, gathers: map[gatherKey]*gather{}, patience: firstReminder,
 	}
@@ -265,6 +268,7 @@ func (s *server) close(linger time.Duration) {
 	}
 	s.mu.Unlock()
 	s.wg.Wait()
+	s.warnings.Close()
 }
 
 // send queues a frame; it never blocks. A rank that takes no replies is cut off before it holds too much memory.

@@ -27,7 +27,8 @@ type Options struct {
 	// Linger is how long rank 0's Close waits for the others to close. 0: DefaultLinger; negative: not at all.
 	Linger time.Duration
 
-	// Logger receives, on rank 0, who was refused and why, and now and then who has not come yet. nil discards.
+	// Logger receives, on rank 0, who was refused and why (the first few; ipc.Warnings counts the others), and now and then who
+	// has not come yet. nil discards.
 	Logger *slog.Logger
 
 	patience time.Duration // until the first time that the missing are logged. 0: firstReminder

@@ -16,8 +16,9 @@ import (
 // Dispatcher forwards between clients and workers. Stats and ListenOptions may be called by
 // any goroutine; everything else belongs to the one in Serve.
 type Dispatcher struct {
-	o   Options
-	log *slog.Logger
+	o        Options
+	log      *slog.Logger
+	warnings *ipc.Warnings // of peers that are refused or break the protocol
 
 	listeners atomic.Pointer[[]ipc.Listener]
 	peers     []*peer          // in the order in which they get their turn
@@ -76,7 +77,7 @@ func New(o *Options) (*Dispatcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dispatcher{o: c, log: c.Logger, workers: map[string]*peer{}, sessions: map[uint64]*session{}, watchers: map[uint64]*peer{}}, nil
+	return &Dispatcher{o: c, log: c.Logger, warnings: ipc.NewWarnings(c.Logger), workers: map[string]*peer{}, sessions: map[uint64]*session{}, watchers: map[uint64]*peer{}}, nil
 }
 
 // ListenOptions are what a listener for Serve must be opened with.
@@ -264,14 +265,14 @@ func (d *Dispatcher) hire(p *peer) bool {
 // refuse tells a peer that is not yet one why, and hangs up.
 func (d *Dispatcher) refuse(p *peer, code wire.Code, text string) {
 	d.stats.refused.Add(1)
-	d.log.Warn("peer refused", "peer", p, "reason", text)
+	d.warnings.Warn(fmt.Sprint("refused: ", code), "peer refused", "peer", p, "reason", text)
 	p.tell(&wire.Fail{Code: code, Text: text})
 	_ = p.conn.Close()
 }
 
 // misbehaves ends a peer that broke the protocol.
 func (d *Dispatcher) misbehaves(p *peer, what string) {
-	d.log.Warn("peer broke the protocol", "peer", p, "what", what)
+	d.warnings.Warn("protocol", "peer broke the protocol", "peer", p, "what", what)
 	p.tell(&wire.Fail{Code: wire.CodeProtocol, Text: what})
 	d.lost(p, fmt.Errorf("%w: %s", ipc.ErrCorrupt, what))
 }
@@ -310,6 +311,7 @@ func (d *Dispatcher) shutDown(cause error) error {
 	for _, l := range *d.listeners.Load() {
 		_ = l.Close()
 	}
+	d.warnings.Close()
 	text := fmt.Sprintf("dispatcher %q (pid %d) is stopping: %v", d.o.Name, os.Getpid(), cause)
 	d.log.Info("stopping", "cause", cause, "clients", d.stats.clients.Load(), "workers", d.stats.workers.Load())
 	for _, p := range d.peers {

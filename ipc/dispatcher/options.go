@@ -55,7 +55,7 @@ type Options struct {
 	// Secret is that of ipc.Options, for listeners that other hosts reach.
 	Secret []byte
 
-	// Logger receives peers that come, go and misbehave; nothing per message. nil discards.
+	// Logger receives peers that come, go and misbehave, these as ipc.Warnings has it; nothing per message. nil discards.
 	Logger *slog.Logger
 }
 

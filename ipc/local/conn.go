@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"runtime"
@@ -47,13 +46,13 @@ const (
 // conn is one end. Four goroutines may be in it: one sends (out, reserved, roomNeeded, filesAhead), one receives
 // (in, held, filesNeeded), watch reads the socket, and any may close it.
 type conn struct {
-	peer  ipc.Peer
-	sock  *net.UnixConn
-	seg   *shm.Segment
-	bells peerBells
-	log   *slog.Logger
-	steps *steps
-	limit int // largest body
+	peer     ipc.Peer
+	sock     *net.UnixConn
+	seg      *shm.Segment
+	bells    peerBells
+	warnings *ipc.Warnings
+	steps    *steps
+	limit    int // largest body
 
 	data, room *Waiter // that we sleep on: for messages, for room in the queue
 	own        bool    // data and room are this conn's alone
@@ -86,9 +85,9 @@ type counters struct{ messages, bytes, files, full ring.Counter }
 
 // newConn makes the end that sends on out and receives on in, two pieces of seg. The conn owns
 // sock, seg and bells from then on.
-func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte, bells peerBells, w waiters, log *slog.Logger, st *steps) (*conn, error) {
+func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte, bells peerBells, w waiters, warnings *ipc.Warnings, st *steps) (*conn, error) {
 	c := &conn{
-		peer: peer, sock: sock, seg: seg, bells: bells, log: log, steps: st,
+		peer: peer, sock: sock, seg: seg, bells: bells, warnings: warnings, steps: st,
 		data: w.data, room: w.room, own: w.own, reserved: -1,
 	}
 	var err error
@@ -163,7 +162,7 @@ func (c *conn) corrupt(err error) error {
 	}
 	err = c.peerError(err)
 	if c.cause.CompareAndSwap(nil, &err) {
-		c.log.Warn("peer broke the protocol", "peer", c.peer.Name, "pid", c.peer.PID, "err", err)
+		c.warnings.Warn("conn", "peer broke the protocol", "peer", c.peer.Name, "pid", c.peer.PID, "err", err)
 	}
 	if c.set(stateCorrupt)&stateCorrupt == 0 {
 		c.hangUp()

@@ -165,7 +165,7 @@ func dialed(sock *net.UnixConn, m *wire.Hello, files []*os.File, w waiters, o *i
 	}
 	mem := seg.Bytes()
 	st.took("dial: mapped")
-	c, err := newConn(peer, sock, seg, mem[:size:size], mem[size:2*size:2*size], bells, w, o.Logger, st)
+	c, err := newConn(peer, sock, seg, mem[:size:size], mem[size:2*size:2*size], bells, w, ipc.NewWarnings(o.Logger), st)
 	if err != nil {
 		seg.Close()
 		bells.seg.Close()

@@ -17,11 +17,12 @@ import (
 
 // greeter is the half of the handshake that makes the conn's memory: a listener's, and an offer's.
 type greeter struct {
-	options ipc.Options
-	steps   *steps
-	full    func() bool   // there is no room for another conn
-	offers  bool          // the sockets are pairs made here: the kernel takes us for who is at the other end
-	refused atomic.Uint64 // peers
+	options  ipc.Options
+	steps    *steps
+	warnings *ipc.Warnings // of peers that are not let in or break the protocol
+	full     func() bool   // there is no room for another conn
+	offers   bool          // the sockets are pairs made here: the kernel takes us for who is at the other end
+	refused  atomic.Uint64 // peers
 }
 
 // handshake greets who is at the other end. The socket stays the caller's on error; the peer has
@@ -112,7 +113,7 @@ func (g *greeter) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, size
 	seg.File().Close() // the mapping needs no descriptor
 	w.handedOver()
 	_ = sock.SetDeadline(time.Time{})
-	return newConn(peer, sock, seg, out, in, bells, w, g.options.Logger, g.steps)
+	return newConn(peer, sock, seg, out, in, bells, w, g.warnings, g.steps)
 }
 
 // refuse tells the peer why, as far as it listens, and returns the error for the log.

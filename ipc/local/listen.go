@@ -47,7 +47,7 @@ func (t Transport) Listen(path string, options *ipc.Options) (ipc.Listener, erro
 		return nil, err
 	}
 	l := &listener{
-		greeter:  greeter{options: o, steps: t.steps},
+		greeter:  greeter{options: o, steps: t.steps, warnings: ipc.NewWarnings(o.Logger)},
 		path:     path,
 		greeting: make(chan struct{}, maxHandshakes),
 		dialing:  map[*net.UnixConn]struct{}{},
@@ -132,6 +132,7 @@ func (l *listener) Close() error {
 	// The socket goes first, then the lock: whoever gets the lock finds no socket.
 	err := errors.Join(l.sock.Close(), l.lock.release())
 	l.Arrivals.Close()
+	l.warnings.Close()
 	return err
 }
 
@@ -181,10 +182,21 @@ func (l *listener) greet(sock *net.UnixConn) {
 	switch {
 	case err != nil:
 		sock.Close()
-		l.options.Logger.Warn("handshake failed", "addr", l.path, "err", err)
+		l.warnings.Warn(failure(err), "handshake failed", "addr", l.path, "err", err)
 	case !l.Add(c):
 		c.Close()
 	}
+}
+
+// failure is of which kind a failed handshake is: what a peer sends at random hides none that somebody has to mend.
+func failure(err error) string {
+	switch {
+	case errors.Is(err, ipc.ErrVersion):
+		return "version"
+	case errors.Is(err, ipc.ErrRefused):
+		return "user"
+	}
+	return "stranger"
 }
 
 func (l *listener) register(sock *net.UnixConn) bool {

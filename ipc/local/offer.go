@@ -38,7 +38,7 @@ func (t Transport) Offer(options *ipc.Options, met func(ipc.Conn, error)) (their
 		return nil, nil, fmt.Errorf("local: offer: %w", err)
 	}
 	_ = sock.SetDeadline(time.Now().Add(o.HandshakeTimeout))
-	g := &greeter{options: o, steps: t.steps, full: func() bool { return false }, offers: true}
+	g := &greeter{options: o, steps: t.steps, warnings: ipc.NewWarnings(o.Logger), full: func() bool { return false }, offers: true}
 	go func() {
 		c, err := g.handshake(sock)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -31,10 +30,10 @@ const (
 // conn is one end. One goroutine sends (out, reserved, body), one receives (in, held), netpoll's reads the
 // socket (input, arrived, acked), the transport's poller continues writes, and any may close it.
 type conn struct {
-	peer  ipc.Peer
-	addr  string // the peer's
-	log   *slog.Logger
-	limit int // largest body
+	peer     ipc.Peer
+	addr     string // the peer's
+	warnings *ipc.Warnings
+	limit    int // largest body
 
 	data, room ipc.Waiter // that we sleep on: for messages, for room in the queue
 
@@ -75,7 +74,7 @@ type conn struct {
 type counters struct{ messages, bytes, full ring.Counter }
 
 // newConn makes an end of a conn from its two connections, which it owns.
-func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringBytes int, o *ipc.Options) (*conn, error) {
+func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
 	addr := messages.RemoteAddr().String()
 	first, err := detach(messages, 2)
 	if err != nil {
@@ -88,14 +87,14 @@ func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringByte
 		_ = unix.Close(first[1])
 		return nil, err
 	}
-	return t.newConnOn([3]int{first[0], first[1], second[0]}, addr, peer, ringBytes, o)
+	return t.newConnOn([3]int{first[0], first[1], second[0]}, addr, peer, ringBytes, o, warnings)
 }
 
 // newConnOn makes an end of a conn from descriptors, which it owns: two of the socket of messages, one of that of bulk
 // transfers.
-func (t *Transport) newConnOn(fds [3]int, addr string, peer ipc.Peer, ringBytes int, o *ipc.Options) (*conn, error) {
+func (t *Transport) newConnOn(fds [3]int, addr string, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
 	c := &conn{
-		peer: peer, addr: addr, log: o.Logger, limit: ipc.MessageLimit(ringBytes),
+		peer: peer, addr: addr, warnings: warnings, limit: ipc.MessageLimit(ringBytes),
 		data: o.Waiter, room: o.Waiter, transport: t, reserved: -1,
 	}
 	c.sock.fd, c.bulk.sock.fd = fds[1], fds[2]
@@ -208,7 +207,7 @@ func (c *conn) corrupt(err error) error {
 	}
 	err = c.peerError(err)
 	if c.cause.CompareAndSwap(nil, &err) {
-		c.log.Warn("peer broke the protocol", "peer", c.peer.Name, "pid", c.peer.PID, "addr", c.addr, "err", err)
+		c.warnings.Warn("conn", "peer broke the protocol", "peer", c.peer.Name, "pid", c.peer.PID, "addr", c.addr, "err", err)
 	}
 	c.set(stateCorrupt)
 	c.finish()

@@ -121,7 +121,7 @@ func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer) (*conn, 
 		if bulk == nil {
 			return nil, net.ErrClosed
 		}
-		return l.transport.newConn(c, bulk, peer, l.options.RingBytes, &l.options)
+		return l.transport.newConn(c, bulk, peer, l.options.RingBytes, &l.options, l.warnings)
 	case <-timeout.C:
 		return nil, fmt.Errorf("%s %q (pid %d): no bulk socket in %v", peer.Role, peer.Name, peer.PID, l.options.HandshakeTimeout)
 	}

@@ -1,11 +1,9 @@
 package tcp
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -38,6 +36,7 @@ type listener struct {
 
 	greeting chan struct{} // one slot for every stranger
 	refused  atomic.Uint64
+	warnings *ipc.Warnings // of peers that are not let in or break the protocol
 
 	mu       sync.Mutex
 	dialing  map[*net.TCPConn]struct{}     // handshakes under way
@@ -71,6 +70,7 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 		greeting: make(chan struct{}, maxHandshakes),
 		dialing:  map[*net.TCPConn]struct{}{},
 		expected: map[token]chan<- *net.TCPConn{},
+		warnings: ipc.NewWarnings(o.Logger),
 	}
 	news := o.Waiter
 	if news == nil {
@@ -105,6 +105,7 @@ func (l *listener) Close() error {
 	l.mu.Unlock()
 	err := l.sock.Close()
 	l.Arrivals.Close()
+	l.warnings.Close()
 	return err
 }
 
@@ -136,7 +137,8 @@ func (l *listener) greet(c *net.TCPConn) {
 		c.Close()
 		return
 	}
-	made, err := l.handshake(c, free)
+	admitted := false
+	made, err := l.handshake(c, func() { admitted = true; free() })
 	l.mu.Lock()
 	delete(l.dialing, c)
 	l.mu.Unlock()
@@ -147,12 +149,27 @@ func (l *listener) greet(c *net.TCPConn) {
 		}
 	case err != nil:
 		hangUp(c)
-		level := slog.LevelWarn
+		args := []any{"addr", l.Addr(), "peer", c.RemoteAddr().String(), "err", err}
 		if errors.Is(err, net.ErrClosed) || errors.Is(err, errGivenUp) { // a dialer that tries several addresses goes on with one
-			level = slog.LevelDebug
+			l.options.Logger.Debug("handshake failed", args...)
+			return
 		}
-		l.options.Logger.Log(context.Background(), level, "handshake failed", "addr", l.Addr(), "peer", c.RemoteAddr().String(), "err", err)
+		l.warnings.Warn(failure(err, admitted), "handshake failed", args...)
 	}
+}
+
+// failure is of which kind a failed handshake is: what strangers do hides nothing of those that know the secret, and none that
+// somebody has to mend.
+func failure(err error, admitted bool) string {
+	switch {
+	case errors.Is(err, ipc.ErrVersion):
+		return "version"
+	case errors.Is(err, ErrSecret):
+		return "secret"
+	case admitted:
+		return "admitted"
+	}
+	return "stranger"
 }
 
 // hangUp closes a connection whose peer may not have read yet why. What it sent is read for a moment, since the

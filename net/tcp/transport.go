@@ -155,7 +155,7 @@ func (t *Transport) dial(ctx context.Context, addr string, o *ipc.Options) (ipc.
 		messages.Close()
 		return nil, fmt.Errorf("bulk socket: %w", err)
 	}
-	return t.newConn(messages, bulk, peerOf((*wire.Hello)(&m)), int(m.RingBytes), o)
+	return t.newConn(messages, bulk, peerOf((*wire.Hello)(&m)), int(m.RingBytes), o, ipc.NewWarnings(o.Logger))
 }
 
 // connect opens one connection, greetings included.
