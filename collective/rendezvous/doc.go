@@ -45,7 +45,8 @@
 // every frame after that carries a MAC under a key of this connection. There is no encryption. Without a secret whoever
 // reaches the port may join. The Unix socket lies in a folder that only this user can enter. Who is refused learns why at
 // once; those that wait learn it when nobody is left who could come, or, of callers at a port that don't know the secret,
-// who may be anybody, when their time is up.
+// who may be anybody, when their time is up. Callers that say nothing are hung up on after 10 s, and earlier where they are more than
+// 256 beside the number of ranks: then who comes takes the place of the oldest.
 // [Store.Key] is a secret of this run for what the ranks do next.
 //
 // # Why plain net

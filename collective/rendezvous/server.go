@@ -1,6 +1,7 @@
 package rendezvous
 
 import (
+	"container/list"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,7 +13,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// maxStrangers is how many connections may be in the handshake at a time: more are closed at once.
+// maxStrangers is how many connections may be in the handshake at a time, beside one of each rank, which may all come at once. One
+// more takes the place of the oldest: who says nothing keeps nobody out, and a rank is through in milliseconds.
 const maxStrangers = 256
 
 // firstReminder is how long the ranks of a world wait for others until rank 0's log says for whom. The next reminder comes after
@@ -31,7 +33,7 @@ type server struct {
 	wg        sync.WaitGroup
 	mu        sync.Mutex
 	closed    bool
-	strangers map[net.Conn]bool
+	strangers list.List        // of *stranger, oldest first
 	peers     map[uint32]*peer // by rank, that are connected
 	left      map[uint32]bool  // ranks that were
 	idle      chan struct{}    // closed when Close is waiting and nobody but rank 0 is left
@@ -85,7 +87,7 @@ type peer struct {
 func newServer(w World, lis net.Listener, log *slog.Logger) *server {
 	s := &server{
 		world: w, run: nonce(), log: log, warnings: ipc.NewWarnings(log), lis: lis,
-		strangers: map[net.Conn]bool{}, peers: map[uint32]*peer{}, left: map[uint32]bool{},
+		peers: map[uint32]*peer{}, left: map[uint32]bool{},
 		keys: map[string][]byte{}, limit: maxStore, waits: map[string][]*pending{}, gathers: map[gatherKey]*gather{}, patience: firstReminder,
 	}
 	if lis != nil {
@@ -113,13 +115,14 @@ func (s *server) accept() {
 // serve is the life of a connection.
 func (s *server) serve(c net.Conn) {
 	defer c.Close()
-	if !s.admit(c) {
+	place := s.admit(c)
+	if place == nil {
 		return
 	}
 	l, j, err := receive(c, s.world.Secret, s.run)
-	s.mu.Lock()
-	delete(s.strangers, c)
-	s.mu.Unlock()
+	if lost := s.leave(place); lost != nil {
+		err = lost
+	}
 	if err != nil {
 		s.refuse(fmt.Sprintf("a caller from %s: %v", from(c), err), j, err)
 		return
@@ -166,15 +169,38 @@ func from(c net.Conn) string {
 	return "this host"
 }
 
-// admit counts a connection as one in the handshake.
-func (s *server) admit(c net.Conn) bool {
+// stranger is a connection in the handshake.
+type stranger struct {
+	conn      net.Conn
+	displaced bool // by a newer one, which has closed it
+}
+
+// admit gives a connection its place among those in the handshake, the oldest one's if there is no other. It gives nil once the
+// store is closed.
+func (s *server) admit(c net.Conn) *list.Element {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.strangers) >= maxStrangers {
-		return false
+	if s.closed {
+		return nil
 	}
-	s.strangers[c] = true
-	return true
+	if s.strangers.Len() >= maxStrangers+s.world.Size {
+		x := s.strangers.Remove(s.strangers.Front()).(*stranger)
+		x.displaced = true
+		x.conn.Close()
+	}
+	return s.strangers.PushBack(&stranger{conn: c})
+}
+
+// leave takes a connection from those in the handshake. The error says that it had lost its place before: it is closed, also if the
+// handshake was just done.
+func (s *server) leave(place *list.Element) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.strangers.Remove(place) // nothing, if it is not there any more
+	if place.Value.(*stranger).displaced {
+		return fmt.Errorf("its handshake was the oldest of %d and not done, and another began", maxStrangers+s.world.Size)
+	}
+	return nil
 }
 
 // join lets a rank in, or says why not.
@@ -250,8 +276,8 @@ func (s *server) close(linger time.Duration) {
 	}
 	s.mu.Lock()
 	s.closed, s.idle = true, nil
-	for c := range s.strangers {
-		c.Close()
+	for e := s.strangers.Front(); e != nil; e = e.Next() {
+		e.Value.(*stranger).conn.Close()
 	}
 	for _, p := range s.peers {
 		p.link.Close()
