@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -221,8 +222,15 @@ func (d *Dispatcher) accept() (worked bool) {
 func (d *Dispatcher) join(p *peer) {
 	switch p.role {
 	case ipc.RoleClient:
+		if n, oldest := d.idle(p.role); n >= d.o.MaxIdle {
+			d.displace(oldest, n)
+		}
 		d.stats.clients.Add(1)
 	case ipc.RoleControl:
+		if n, _ := d.idle(p.role); n >= d.o.MaxIdle {
+			d.refuse(p, wire.CodeQuota, fmt.Sprintf("%d are connected that ask for Status and Watch, at most %d can be: end some", n, d.o.MaxIdle))
+			return
+		}
 	case ipc.RoleWorker:
 		if !d.hire(p) {
 			return
@@ -233,6 +241,29 @@ func (d *Dispatcher) join(p *peer) {
 	}
 	d.log.Debug("peer connected", "peer", p)
 	d.peers = append(d.peers, p)
+}
+
+// idle counts the peers of a role that have no open session, and gives the oldest of them.
+func (d *Dispatcher) idle(role ipc.Role) (n int, oldest *peer) {
+	for _, p := range d.peers {
+		if p.gone || p.role != role || p.session != nil && !p.session.over {
+			continue
+		}
+		if n++; oldest == nil {
+			oldest = p
+		}
+	}
+	return n, oldest
+}
+
+// displace ends a client that has no open session, the oldest of n, for another that may open one.
+func (d *Dispatcher) displace(p *peer, n int) {
+	text := fmt.Sprintf("%d clients are connected without an open session, at most %d can be, and this one is the oldest of them: "+
+		"open a session, or close the connection", n, d.o.MaxIdle)
+	d.stats.refused.Add(1)
+	d.warnings.Warn("idle", "client without a session ended", "peer", p, "reason", text)
+	p.tell(&wire.Fail{Code: wire.CodeQuota, Text: text})
+	d.lost(p, errors.New(text))
 }
 
 // hire takes a worker in, unless its name is taken.

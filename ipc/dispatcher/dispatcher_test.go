@@ -256,6 +256,63 @@ func TestRefused(t *testing.T) {
 		p.fail(wire.CodeProtocol, "3 bytes")
 		w.closed(s, wire.CodeProtocol)
 	})
+	t.Run("too many without a session", func(t *testing.T) {
+		f := start(t, dispatcher.Options{MaxIdle: 3})
+		w := f.dial(ipc.RoleWorker, "w")
+		busy := f.dial(ipc.RoleClient, "busy")
+		s := f.open(busy, w, "busy")
+		failed := f.dial(ipc.RoleClient, "failed") // its session is over, so it has none
+		w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: f.open(failed, w, "failed"), Code: wire.CodeEngine, Text: "broken"}))
+		failed.fail(wire.CodeEngine, "broken")
+		idle := []*peer{failed}
+		for len(idle) < 6 {
+			n := uint64(len(idle))
+			idle = append(idle, f.dial(ipc.RoleClient, "idle"))
+			for f.d.Stats().Clients+int(f.d.Stats().Refused) < int(2+n) && f.ctx.Err() == nil {
+			}
+		}
+		for _, p := range idle[:3] {
+			p.fail(wire.CodeQuota, "3 clients are connected without an open session, at most 3 can be")
+			p.gone()
+		}
+		if n := f.d.Stats(); n.Clients != 4 || n.Refused != 3 || n.Sessions != 1 {
+			t.Errorf("%+v; expected a client with a session and 3 without", n)
+		}
+		f.open(idle[3], w, "after all") // the oldest of those that are left
+		busy.send(wire.KindRun, message(0, 9, 9))
+		if body, _ := w.recv(wire.KindRun); sessionOf(t, body) != s {
+			t.Error("another session runs")
+		}
+	})
+	t.Run("too many that ask", func(t *testing.T) {
+		f := start(t, dispatcher.Options{MaxIdle: 2})
+		w := f.dial(ipc.RoleWorker, "w")
+		ask := wire.AppendStatus(nil, &wire.Status{Session: 1})
+		var asking []*peer
+		for range 2 {
+			p := f.dial(ipc.RoleControl, "m")
+			p.send(wire.KindStatus, ask)
+			p.recv(wire.KindStatusReply)
+			asking = append(asking, p)
+		}
+		p := f.dial(ipc.RoleControl, "m")
+		p.fail(wire.CodeQuota, "2 are connected that ask for Status and Watch, at most 2 can be")
+		p.gone()
+		asking[0].send(wire.KindStatus, ask) // none of the others has lost its place
+		asking[0].recv(wire.KindStatusReply)
+		f.open(f.dial(ipc.RoleClient, "c"), w, "c")
+		asking[1].Close()
+		for more := true; more && f.ctx.Err() == nil; { // until its end was noticed
+			p := f.dial(ipc.RoleControl, "m")
+			p.send(wire.KindStatus, ask)
+			m, err := p.Recv(f.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			more = m.Kind != wire.KindStatusReply
+			p.Release()
+		}
+	})
 	t.Run("too many sessions", func(t *testing.T) {
 		f := start(t, dispatcher.Options{MaxSessions: 1})
 		w := f.dial(ipc.RoleWorker, "w")
@@ -330,7 +387,7 @@ func TestStatus(t *testing.T) {
 
 // TestOptions: what makes no sense is said.
 func TestOptions(t *testing.T) {
-	for _, o := range []dispatcher.Options{{MaxQueued: -1}, {MaxSessions: -1}, {RingBytes: 1 << 16}} {
+	for _, o := range []dispatcher.Options{{MaxQueued: -1}, {MaxSessions: -1}, {MaxIdle: -1}, {RingBytes: 1 << 16}} {
 		if _, err := dispatcher.New(&o); !errors.Is(err, dispatcher.ErrOption) {
 			t.Errorf("%+v: %v", o, err)
 		}

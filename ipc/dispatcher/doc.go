@@ -11,6 +11,7 @@
 //     client's queue, and those of others go on.
 //   - A message for a client whose queue is full is kept here, up to Options.MaxQueued bytes. A
 //     client that reads nothing loses its session, and the worker's other clients lose nothing.
+//   - Clients without an open session are no more than Options.MaxIdle: one more ends the oldest of them.
 //   - That a session was opened or closed is never refused: it is kept for a worker whose queue is full. When that
 //     comes to more than MaxQueued bytes, nobody opens further ones until the worker reads.
 //

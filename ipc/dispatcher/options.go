@@ -26,6 +26,9 @@ const (
 
 	// defaultMaxSessions is more than a host has memory for.
 	defaultMaxSessions = 4096
+
+	// defaultMaxIdle is more than ever are on their way to a session, and 1 GiB of queues at most.
+	defaultMaxIdle = 512
 )
 
 // Options of a dispatcher. The zero value and nil are the documented defaults.
@@ -47,6 +50,10 @@ type Options struct {
 
 	// MaxSessions is how many sessions there may be at a time. Default 4096.
 	MaxSessions int
+
+	// MaxIdle is how many clients may be connected without an open session, and how many that ask for Status and Watch. One more client
+	// takes the place of the oldest without a session, for a client opens one at once; one more that asks is refused. Default 512.
+	MaxIdle int
 
 	// RingBytes and AllowGID are those of ipc.Options, for ListenOptions.
 	RingBytes int
@@ -76,8 +83,11 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.MaxSessions == 0 {
 		c.MaxSessions = defaultMaxSessions
 	}
-	if c.MaxQueued < 0 || c.MaxSessions < 0 {
-		return c, fmt.Errorf("%w: MaxQueued %d, MaxSessions %d: negative", ErrOption, c.MaxQueued, c.MaxSessions)
+	if c.MaxIdle == 0 {
+		c.MaxIdle = defaultMaxIdle
+	}
+	if c.MaxQueued < 0 || c.MaxSessions < 0 || c.MaxIdle < 0 {
+		return c, fmt.Errorf("%w: MaxQueued %d, MaxSessions %d, MaxIdle %d: negative", ErrOption, c.MaxQueued, c.MaxSessions, c.MaxIdle)
 	}
 	if c.RingBytes != 0 && c.RingBytes < ipc.DefaultRingBytes {
 		return c, fmt.Errorf("%w: RingBytes %d, expected at least %d: clients send messages of up to %d", ErrOption,
