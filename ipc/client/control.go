@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -41,12 +42,15 @@ func (c *control) askStatus(ctx context.Context) error {
 	return c.send(ctx, wire.KindStatus, m.Size(), func(dst []byte) []byte { return wire.AppendStatus(dst, &m) })
 }
 
-// send sends a message of n bytes.
+// send sends a message of n bytes. That the dispatcher has hung up is no error yet: recv says it, after the reason that was given.
 func (c *control) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte) error {
 	buf, err := c.conn.Reserve(ctx, kind, n)
 	if err == nil {
 		write(buf[:0])
 		err = c.conn.Commit()
+	}
+	if errors.Is(err, ipc.ErrPeerGone) {
+		return nil
 	}
 	return c.at(err)
 }
