@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc/client"
@@ -168,8 +167,8 @@ func TestSaveFails(t *testing.T) {
 		}
 		ts := various(s, 5)
 		_, err := s.SaveTo(t.Context(), files, 100, []*tensor.Tensor{ts[0].T, ts[1].T})
-		if !errors.Is(err, client.ErrRemote) || !strings.Contains(err.Error(), "bad file descriptor") {
-			t.Errorf("%d workers, a file that cannot be written: %v", n, err)
+		if want := fmt.Sprintf("writing file %d of %d: bad file descriptor", n, n); !errors.Is(err, client.ErrRemote) || err.Error() != want {
+			t.Errorf("%d workers, a file that cannot be written: %v, expected %s", n, err, want)
 		}
 		if v, err := ts[6].T.Item(); err != nil || v != 5 {
 			t.Errorf("then: %v %v", v, err)

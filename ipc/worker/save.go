@@ -183,7 +183,15 @@ func (s *session) writers() (rank, of int) {
 
 // fail makes err the answer.
 func (x *saving) fail(code wire.Code, err error) {
-	x.reply.Code, x.reply.Text, x.reply.Pieces = code, wire.CutText("saving: "+err.Error()), nil
+	x.reply.Code, x.reply.Text, x.reply.Pieces = code, wire.CutText(err.Error()), nil
+}
+
+// cause is what the system said, without the name of a file that came without one.
+func cause(err error) error {
+	if of := (*os.PathError)(nil); errors.As(err, &of) {
+		return of.Err
+	}
+	return err
 }
 
 // write writes the next n bytes or what is left, and reports whether more is. A fault in the client's memory costs it the
@@ -204,7 +212,7 @@ func (x *saving) write(n int) (more bool, err error) {
 			b := p.block.Bytes()[x.done:min(x.done+piece, p.bytes)]
 			x.sum.Write(b)
 			if _, err := x.file.WriteAt(b, x.off); err != nil {
-				return false, err
+				return false, fmt.Errorf("writing file %d of %d: %w", x.reply.Rank+1, len(x.m.Bases), cause(err))
 			}
 			x.done += len(b)
 			x.off += int64(len(b))
