@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxWorkers is more than a host has cores.
-	maxWorkers = 1024
+	// MaxWorkers is more than a host has cores.
+	MaxWorkers = 1024
 
 	defaultGrace = 3 * time.Second
 
@@ -145,8 +145,8 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.Workers == 0 {
 		c.Workers = 1
 	}
-	if c.Workers < 0 || c.Workers > maxWorkers {
-		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ErrOption, c.Workers, maxWorkers)
+	if c.Workers < 0 || c.Workers > MaxWorkers {
+		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ErrOption, c.Workers, MaxWorkers)
 	}
 	if c.Threads < 0 {
 		return c, fmt.Errorf("%w: Threads %d is negative", ErrOption, c.Threads)

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/safetensors"
@@ -44,6 +45,9 @@ func open(dir string) (c *Checkpoint, err error) {
 	src, err := readManifest(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s is not there", ErrNone, path)
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, fmt.Errorf("%w: %s is not a folder, expected one with a %s", ErrFormat, dir, manifestName)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)

@@ -101,7 +101,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is %v, expected a file or a folder", ErrFormat, path, st.Mode().Type())
+		return nil, fmt.Errorf("%w: %s is no file but a device or a pipe, expected a file or a folder of text", ErrFormat, path)
 	}
 	if st.Size() > limit {
 		return nil, fmt.Errorf("%w: %s is %d bytes, expected at most %d", ErrTooLarge, path, st.Size(), limit)

@@ -22,6 +22,19 @@ type File struct {
 	meta   map[string]string
 }
 
+// kind says in words what is no regular file.
+func kind(m os.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a folder"
+	case m&os.ModeNamedPipe != 0:
+		return "a pipe"
+	case m&os.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
+
 // Open opens and checks the file at path. It returns ErrFormat, ErrTruncated or
 // what the system answered.
 func Open(path string) (*File, error) {
@@ -36,7 +49,7 @@ func Open(path string) (*File, error) {
 	}
 	if !st.Mode().IsRegular() {
 		f.Close()
-		return nil, fmt.Errorf("%w: %s is %v, expected a regular file", ErrFormat, path, st.Mode().Type())
+		return nil, fmt.Errorf("%w: %s is %s, expected a regular file", ErrFormat, path, kind(st.Mode()))
 	}
 	file, err := NewFile(f, st.Size(), path)
 	if err != nil {

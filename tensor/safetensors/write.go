@@ -133,7 +133,7 @@ func Writable(path string) error {
 func beside(path string) (*os.File, error) {
 	st, err := os.Stat(path)
 	if err == nil && !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: write %s: it is %v, expected a regular file or none", ErrFormat, path, st.Mode())
+		return nil, fmt.Errorf("%w: write %s: it is %s, expected a regular file or none", ErrFormat, path, kind(st.Mode()))
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
 	if err != nil {

@@ -1,6 +1,9 @@
 package train
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrModel is returned for the name of a model that isn't in the list; the error lists all.
@@ -15,3 +18,17 @@ var (
 	// ErrData is returned when data doesn't fit a model: other images, a text that is too short.
 	ErrData = errors.New("train: data does not fit the model")
 )
+
+// OptionError is an ErrOption of one option's value.
+type OptionError struct {
+	Name string // as the flag of train has it
+	Got  any
+	Want string
+}
+
+func (e *OptionError) Error() string {
+	return fmt.Sprintf("%v: %s is %v, expected %s", ErrOption, e.Name, e.Got, e.Want)
+}
+
+// Unwrap is ErrOption.
+func (e *OptionError) Unwrap() error { return ErrOption }

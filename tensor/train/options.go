@@ -168,7 +168,7 @@ func (o *Options) check() error {
 		{"batch", o.Batch > 0 && o.Batch <= maxBatch, o.Batch, fmt.Sprintf("1 to %d", maxBatch)},
 		{"accumulate", o.Accumulate > 0 && o.Accumulate <= maxBatch, o.Accumulate, fmt.Sprintf("1 to %d", maxBatch)},
 		{"micro-batches", o.MicroBatches > 0 && o.Batch%max(o.MicroBatches, 1) == 0, o.MicroBatches, fmt.Sprintf("a divisor of the batch, %d", o.Batch)},
-		{"accumulate with micro-batches", o.Accumulate == 1 || o.MicroBatches == 1 && o.StageOf == nil, o.Accumulate, "1: micro-batches accumulate"},
+		{"accumulate", o.Accumulate == 1 || o.MicroBatches == 1 && o.StageOf == nil, o.Accumulate, "1 with micro-batches, which accumulate"},
 		{"lr", o.LR > 0 && !math.IsInf(o.LR, 0), o.LR, "above 0"},
 		{"loss-every", o.LossEvery > 0, o.LossEvery, "at least 1"},
 		{"every", o.Every >= 0, o.Every, "at least 1"},
@@ -176,7 +176,7 @@ func (o *Options) check() error {
 		{"sample", o.Sample <= maxSample, o.Sample, fmt.Sprintf("at most %d", maxSample)},
 	} {
 		if !c.ok {
-			return fmt.Errorf("%w: %s is %v, expected %s", ErrOption, c.name, c.got, c.want)
+			return &OptionError{c.name, c.got, c.want}
 		}
 	}
 	return nil

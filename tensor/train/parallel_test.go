@@ -271,7 +271,7 @@ func TestPipelineBadOptions(t *testing.T) {
 		o     Options
 	}{
 		"micro-batches is 3, expected a divisor of the batch, 8":     {"qwen3-tiny", Options{Batch: 8, MicroBatches: 3}},
-		"accumulate with micro-batches is 2":                         {"qwen3-tiny", Options{Batch: 8, MicroBatches: 2, Accumulate: 2}},
+		"accumulate is 2, expected 1 with micro-batches":             {"qwen3-tiny", Options{Batch: 8, MicroBatches: 2, Accumulate: 2}},
 		"fashion-cnn has no parts":                                   {"fashion-cnn", Options{Batch: 8, StageOf: on(nil)}},
 		"lm_head is on the stage of model.embed_tokens, and parts b": {"qwen3-tiny", Options{Batch: 8, StageOf: on(map[string]int{"model.embed_tokens": 0, "model.layers.0": 1, "lm_head": 0})}},
 	} {

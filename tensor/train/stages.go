@@ -16,7 +16,7 @@ import (
 // model has fewer parts with work than there are to be stages, or none.
 func (m *Model) StageConfig(stages, workersEach int) (*config.Config, error) {
 	if stages < 1 || workersEach < 1 || stages > shard.MaxRanks/workersEach {
-		return nil, fmt.Errorf("%w: %d stages of %d workers, expected 1 to %d workers in all", ErrOption, stages, workersEach, shard.MaxRanks)
+		return nil, &OptionError{"stages", stages, fmt.Sprintf("at least 1, of %d workers each at most %d workers in all", workersEach, shard.MaxRanks)}
 	}
 	s := tensor.NewSession(nowhere{}, nil)
 	defer s.Close()
@@ -36,7 +36,7 @@ func (m *Model) StageConfig(stages, workersEach int) (*config.Config, error) {
 		}
 	}
 	if stages > busy {
-		return nil, fmt.Errorf("%w: stages is %d, expected 1 to %d: %s has so many parts with work", ErrOption, stages, busy, m.Name)
+		return nil, &OptionError{"stages", stages, fmt.Sprintf("1 to %d: %s has so many parts with work", busy, m.Name)}
 	}
 	c := config.DataParallel(stages * workersEach)
 	first := 0

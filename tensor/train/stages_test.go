@@ -53,8 +53,8 @@ func TestStageConfig(t *testing.T) {
 	}{
 		"stages is 4, expected 1 to 3: qwen3-tiny has so many parts with work": {"qwen3-tiny", 4, 1},
 		"fashion-cnn has no parts that could be on several stages":             {"fashion-cnn", 2, 1},
-		"0 stages of 1 workers, expected 1 to 1024 workers in all":             {"qwen3-tiny", 0, 1},
-		"2 stages of 1000 workers, expected 1 to 1024 workers in all":          {"qwen3-tiny", 2, 1000},
+		"stages is 0, expected at least 1, of 1 workers each":                  {"qwen3-tiny", 0, 1},
+		"stages is 2, expected at least 1, of 1000 workers each at most 1024":  {"qwen3-tiny", 2, 1000},
 	} {
 		if _, err := find(t, c.model).StageConfig(c.stages, c.each); !errors.Is(err, ErrOption) || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%v, expected %s", err, want)

@@ -112,7 +112,7 @@ func TestBadFiles(t *testing.T) {
 		{"short text", write("short", []byte("twenty bytes of text")), []string{"19 bytes to train on and 1 held out", "pieces of 64"}},
 		{"binary folder", filepath.Dir(write("zeros", make([]byte, 99))), []string{"no text file"}},
 		{"pipe", pipe, []string{"expected a file or a folder"}},
-		{"device", "/dev/zero", []string{"expected a file or a folder"}},
+		{"device", "/dev/zero", []string{"--data: ", "is no file but a device or a pipe, expected a file or a folder"}},
 		{"link to itself", loop, []string{"too many links"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -228,19 +228,31 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"train", "--modle", "x"}, []string{"--modle"}},
 		{[]string{"train", "--model"}, []string{"--model"}},
 		{[]string{"train", "--model", "parrot"}, []string{`"parrot"`, "fashion-mlp", "qwen3-tiny"}},
-		{train("--steps", "many"), []string{`"many"`, "--steps"}},
-		{train("--steps", "99999999999999999999"), []string{"99999999999999999999", "--steps"}},
-		{train("--steps", "-1"), []string{"steps is -1, expected at least 1"}},
-		{train("--batch", "-1"), []string{"batch is -1, expected 1 to"}},
-		{train("--batch", "1000000000"), []string{"batch is 1000000000, expected 1 to"}},
-		{train("--lr", "NaN"), []string{"lr is NaN, expected above 0"}},
-		{train("--lr", "Inf"), []string{"lr is +Inf, expected above 0"}},
-		{train("--loss-every", "-5"), []string{"loss-every is -5"}},
-		{train("--seed", "18446744073709551615"), []string{"seed is 18446744073709551615, expected below 2^53"}},
-		{train("--sample", "1000000000"), []string{"sample is 1000000000, expected at most"}},
+		{train("--steps", "many"), []string{`--steps "many": expected a whole number; see`}},
+		{train("--steps", ""), []string{`--steps "": expected a whole number`}},
+		{train("--steps", "99999999999999999999"), []string{`--steps "99999999999999999999": expected a whole number below 2^63`}},
+		{train("--steps", "-1"), []string{"--steps -1: expected above 0"}},
+		{train("--batch", "-1"), []string{"--batch -1: expected above 0"}},
+		{train("--batch", "1000000000"), []string{"--batch 1000000000: expected 1 to 65536"}},
+		{train("--lr", "NaN"), []string{"--lr NaN: expected above 0"}},
+		{train("--lr", "Inf"), []string{"--lr +Inf: expected above 0"}},
+		{train("--loss-every", "-5"), []string{"--loss-every -5: expected above 0"}},
+		{train("--seed", "18446744073709551615"), []string{"--seed 18446744073709551615: expected below 2^53"}},
+		{train("--sample", "1000000000"), []string{"--sample 1000000000: expected at most 1048576"}},
+		{train("--seed", "-1"), []string{`--seed "-1": expected a whole number of at least 0`}},
+		{train("--lr", "fast"), []string{`--lr "fast": expected a number`}},
+		{train("--zero1=perhaps"), []string{`--zero1 "perhaps": expected true or false`}},
+		{train("--micro-batches", "-1"), []string{"--micro-batches -1: expected above 0"}},
+		{train("--micro-batches", "3"), []string{"--micro-batches 3: expected a divisor of the batch, 8"}},
+		{train("--checkpoint", ""), []string{`--checkpoint "": expected not to be empty`}},
+		{train("--data", ""), []string{`--data "": expected not to be empty`}},
+		{[]string{"train", "--stages", "-1", "--data", text}, []string{"--stages -1: expected above 0"}},
+		{[]string{"train", "--stages", "9", "--data", text}, []string{"--stages 9: expected 1 to"}},
+		{[]string{"train", "--stages", "1000000000", "--data", text}, []string{"--stages 1000000000: expected at least 1, of 1 workers each at most 1024"}},
+		{[]string{"train", "--workers", "1000000000", "--data", text}, []string{"--workers 1000000000: expected 1 to 1024"}},
 		{train("--workers", "2"), []string{"exclude each other"}},
 		{train("--log-level", "loud"), []string{`"loud"`, "debug, info, warn or error"}},
-		{[]string{"train", "--workers", "-1", "--data", text}, []string{"--workers -1: expected at least 1"}},
+		{[]string{"train", "--workers", "-1", "--data", text}, []string{"--workers -1: expected above 0"}},
 		{train("--steps", "0"), []string{"--steps 0", "above 0"}},
 		{[]string{"demo", "--steps", "0"}, []string{"--steps 0"}},
 		{[]string{"demo", "--steps", "-1"}, []string{"--steps -1"}},
@@ -248,8 +260,13 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"bench", "ops", "--scale", "-1"}, []string{"--scale -1"}},
 		{[]string{"up", "--listen", "here"}, []string{"here", "absolute"}},
 		{[]string{"dispatcher", "--listen", "here"}, []string{"here", "absolute"}},
-		{[]string{"up", "-n", "0"}, []string{"-n 0: expected at least 1"}},
-		{[]string{"worker", "--simd", "mmx"}, []string{"mmx", "avx2"}},
+		{[]string{"up", "-n", "0"}, []string{"-n 0: expected 1 to 1024"}},
+		{[]string{"dispatcher", "--allow-gid", "-1"}, []string{"--allow-gid -1: expected at least 0"}},
+		{[]string{"bench", "collective", "--ops", ""}, []string{`--ops "": expected not to be empty`}},
+		{[]string{"up", "-n", "1000000000"}, []string{"-n 1000000000: expected 1 to 1024"}},
+		{[]string{"top", "--interval", "soon"}, []string{`--interval "soon": expected a time with its unit`}},
+		{[]string{"inspect", "--pid", "me"}, []string{`--pid "me": expected whole numbers with commas`}},
+		{[]string{"worker", "--simd", "mmx"}, []string{"--simd: ", "mmx", "avx2"}},
 		{[]string{"worker", "--memory-mib", "-1"}, []string{"--memory-mib -1: expected 0 to"}},
 		{[]string{"worker", "--session-mib", "9223372036854775807"}, []string{"--session-mib 9223372036854775807: expected 0 to"}},
 		{[]string{"worker", "--threads", "-1"}, []string{"--threads -1: expected 0 to"}},
@@ -275,6 +292,33 @@ func TestBadAddress(t *testing.T) {
 	}
 	if out, _, err := execute(t, "doctor", "--connect", "here"); err != errSilent || !strings.Contains(out, "here is no address") || strings.Contains(out, "end that process") {
 		t.Errorf("doctor: %v\n%s", err, out)
+	}
+}
+
+// TestBadPlaces: what is not where a flag says, or is of another kind, is said with the flag or the path and what was expected.
+func TestBadPlaces(t *testing.T) {
+	runtimeDir(t)
+	dir, text := t.TempDir(), textFile(t)
+	none := filepath.Join(dir, "none")
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"train", "--data", none}, "--data: data: text at " + none},
+		{[]string{"train", "--in-process", "--data", text, "--checkpoint", text}, text + " is not a folder, expected one with a manifest.json"},
+		{[]string{"train", "--in-process", "--data", text, "--resume", text}, text + " is not a folder, expected one with a manifest.json"},
+		{[]string{"train", "--in-process", "--data", text, "--load", dir}, dir + " is a folder, expected a regular file"},
+		{[]string{"train", "--in-process", "--data", text, "--save", dir}, dir + ": it is a folder, expected a regular file or none"},
+		{[]string{"demo", "--images", none}, "--images: stat " + none},
+		{[]string{"demo", "--text", none}, "--text: stat " + none},
+		{[]string{"worker", "--secret-file", none}, "--secret-file: tcp: secret: open " + none},
+		{[]string{"plan", "dump", "--program", none}, "--program: open " + none},
+		{[]string{"plan", "dump", "--save", dir}, "--save: open " + dir},
+		{[]string{"inspect", "--pid", "2147483647"}, "process 2147483647 is not there"},
+	} {
+		if _, _, err := execute(t, c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v, expected %q", c.args, err, c.says)
+		}
 	}
 }
 

@@ -27,12 +27,6 @@ func (f *benchFlags) check(flags *pflag.FlagSet, names []string) error {
 	if err := positive(flags, "rounds", "scale"); err != nil {
 		return err
 	}
-	if f.scale < 0 {
-		return usagef("--scale %d: expected at least 1", f.scale)
-	}
-	if f.rounds < 0 {
-		return usagef("--rounds %d: expected at least 1", f.rounds)
-	}
 	if (f.idle || f.hops) && !slices.Contains(names, "latency") {
 		return usagef("--idle and --hops are for the scenario latency")
 	}

@@ -242,7 +242,7 @@ func TestWorkerMistakes(t *testing.T) {
 	}{
 		{[]string{"worker", "--connect", filepath.Join(dir, "nobody")}, "nobody"},
 		{[]string{"worker", "--simd", "mmx"}, "mmx"},
-		{[]string{"up", "-n", "0"}, "at least 1"},
+		{[]string{"up", "-n", "0"}, "expected 1 to"},
 		{[]string{"dispatcher", "--listen", "relative"}, "relative"},
 	} {
 		if _, _, err := execute(t, c.args...); err == nil || !strings.Contains(err.Error(), c.says) {

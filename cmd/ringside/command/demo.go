@@ -47,15 +47,12 @@ them at the same time, each from a client process of its own. It ends with what 
 			if err := positive(cmd.Flags(), "steps"); err != nil {
 				return err
 			}
-			if steps < 0 {
-				return usagef("--steps %d: expected at least 1", steps)
-			}
-			for _, path := range []string{images, text} {
-				if path == "" {
+			for _, f := range []struct{ flag, path string }{{"images", images}, {"text", text}} {
+				if f.path == "" {
 					continue
 				}
-				if _, err := os.Stat(path); err != nil { // rather than when the other model has learned
-					return err
+				if _, err := os.Stat(f.path); err != nil { // rather than when the other model has learned
+					return fmt.Errorf("--%s: %w", f.flag, err)
 				}
 			}
 			me, err := os.Executable()

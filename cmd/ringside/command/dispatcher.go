@@ -50,6 +50,9 @@ Nothing is encrypted between hosts: where strangers can listen or write, put a t
 			if err != nil {
 				return err
 			}
+			if gid < 0 {
+				return usagef("--allow-gid %d: expected at least 0", gid)
+			}
 			if addr == "" {
 				if addr, err = ownAddr(); err != nil {
 					return err

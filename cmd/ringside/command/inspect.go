@@ -3,8 +3,10 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -51,6 +53,9 @@ or be stopped. What they have mapped can be seen by the same user; reading the h
 			var all []local.Mapping
 			for _, pid := range pids {
 				m, err := local.Inspect(pid)
+				if errors.Is(err, fs.ErrNotExist) {
+					return fmt.Errorf("process %d is not there: %w", pid, err)
+				}
 				if err != nil {
 					return err
 				}

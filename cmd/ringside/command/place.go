@@ -169,8 +169,8 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		return nil, err
 	case given > 1:
 		return nil, usagef("--in-process and --connect, --workers, --mesh, --auto-shard, --zero1, --config exclude each other")
-	case p.workers < 0:
-		return nil, usagef("--workers %d: expected at least 1", p.workers)
+	case p.workers > shard.MaxRanks:
+		return nil, usagef("--workers %d: expected 1 to %d", p.workers, shard.MaxRanks)
 	case p.inProcess:
 		s, err := cpu.NewSession(nil, nil)
 		if err != nil {

@@ -92,7 +92,7 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	}
 	if o.save != "" {
 		if err := os.WriteFile(o.save, encoded, 0o644); err != nil {
-			return err
+			return fmt.Errorf("--save: %w", err)
 		}
 	}
 	p, err := tensor.ParseProgram(encoded)
@@ -130,7 +130,7 @@ func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
 	if o.file != "" {
 		f, err := os.Open(o.file)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("--program: %w", err)
 		}
 		defer f.Close()
 		b, err := io.ReadAll(io.LimitReader(f, tensor.MaxProgramBytes+1)) // one more is refused as too long
@@ -154,7 +154,7 @@ func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
 	defer s.Close()
 	t, err := bench.NewTraining(s, o.model, o.several())
 	if err != nil {
-		return nil, nil, usagef("%v", err)
+		return nil, nil, usagef("--model: %v", err)
 	}
 	for i := range 2 + o.timed { // the first differs from those that follow: it makes the optimizer's state
 		if i == 2 {

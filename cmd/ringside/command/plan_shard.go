@@ -19,7 +19,7 @@ func readConfig(file string) (*config.Config, error) {
 		return nil, fmt.Errorf("--config: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("--config: %s is no file but %v, expected a YAML file as docs/sharding.md describes", file, info.Mode().Type())
+		return nil, fmt.Errorf("--config: %s is no regular file, expected a YAML file as docs/sharding.md describes", file)
 	}
 	if info.Size() > config.MaxBytes {
 		return nil, fmt.Errorf("--config: %s has %d bytes, expected at most %d", file, info.Size(), config.MaxBytes)

@@ -176,7 +176,7 @@ func TestResumeMistakes(t *testing.T) {
 		{[]string{"--checkpoint", folder}, true, []string{folder, "step 3"}},
 		{[]string{"--every", "5"}, true, []string{"every is 5"}},
 		{[]string{"--every", "0", "--checkpoint", empty}, true, []string{"--every 0"}},
-		{[]string{"--every", "-1", "--checkpoint", empty}, true, []string{"every is -1"}},
+		{[]string{"--every", "-1", "--checkpoint", empty}, true, []string{"--every -1"}},
 	} {
 		_, _, err := execute(t, append([]string{"train", "--in-process", "--data", text}, c.args...)...)
 		var use *usageError

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -51,6 +52,9 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 			if w := cmd.ErrOrStderr(); !isFile(w) { // several processes and goroutines write there
 				cmd.SetErr(&oneAtATime{w: w})
 			}
+			if err := notEmpty(cmd.Flags()); err != nil {
+				return err
+			}
 			if err := fromEnv(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
@@ -60,7 +64,9 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 	}
 	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
 	root.SetVersionTemplate("ringside {{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usagef("%v; see %s --help", err, cmd.CommandPath()) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%s; see %s --help", flagError(err), cmd.CommandPath())
+	})
 	root.AddCommand(newUp(), newDispatcher(), newWorker(), newTrain(), newDemo(), newBench(), newBenchPeer(), newDoctor(), newInspect(), newTop(), newTrace(), newRun(), newPlan(), newVersion())
 	return root
 }
@@ -118,14 +124,64 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// positive refuses a zero that was typed where one that wasn't means a default.
+// positive refuses what is not above 0 of numbers where a zero that wasn't typed means a default.
 func positive(flags *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
-		if f := flags.Lookup(name); f.Changed && f.Value.String() == "0" {
-			return usagef("--%s 0: expected above 0; leave it out for the default", name)
+		f := flags.Lookup(name)
+		if x, err := strconv.ParseFloat(f.Value.String(), 64); f.Changed && !(err == nil && x > 0) {
+			return usagef("--%s %s: expected above 0; leave it out for the default", name, f.Value)
 		}
 	}
 	return nil
+}
+
+// notEmpty refuses a text that was typed and is empty, such as a variable of the shell that is not set, where that would be as if the
+// flag were not there: --checkpoint "" would train for hours and keep nothing.
+func notEmpty(flags *pflag.FlagSet) error {
+	var err error
+	flags.Visit(func(f *pflag.Flag) {
+		none := f.Value.Type() == "string" && f.Value.String() == "" || f.Value.Type() == "stringSlice" && f.Value.String() == "[]"
+		if err == nil && none && f.DefValue == f.Value.String() {
+			err = usagef("--%s \"\": expected not to be empty; leave it out for the default", f.Name)
+		}
+	})
+	return err
+}
+
+// flagError says of a value that is none of its flag's type which it is, and what the type has.
+func flagError(err error) string {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err.Error()
+	}
+	f := bad.GetFlag()
+	return fmt.Sprintf("--%s %q: %s", f.Name, bad.GetValue(), expected(f, bad))
+}
+
+// expected is what values a flag takes, where err is about one that it doesn't.
+func expected(f *pflag.Flag, err error) string {
+	large := errors.Is(err, strconv.ErrRange)
+	switch f.Value.Type() {
+	case "int", "int64":
+		if large {
+			return "expected a whole number below 2^63"
+		}
+		return "expected a whole number"
+	case "uint64":
+		if large {
+			return "expected a whole number below 2^64"
+		}
+		return "expected a whole number of at least 0"
+	case "intSlice":
+		return "expected whole numbers with commas between them, as 1,2,4"
+	case "float64":
+		return "expected a number, as 0.001 or 1e-3"
+	case "bool":
+		return "expected true or false"
+	case "duration":
+		return "expected a time with its unit, as 500ms or 2s"
+	}
+	return err.Error()
 }
 
 // fromEnv sets the flags that weren't given from RINGSIDE_ variables.
@@ -138,7 +194,7 @@ func fromEnv(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 		name := "RINGSIDE_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		if v, ok := lookup(name); ok {
 			if e := flags.Set(f.Name, v); e != nil && err == nil {
-				err = usagef("%s=%q: %v", name, v, e)
+				err = usagef("%s=%q: %s", name, v, expected(f, e))
 			}
 		}
 	})

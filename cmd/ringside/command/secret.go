@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"net"
 
 	"github.com/spf13/pflag"
@@ -18,7 +19,11 @@ func readSecret(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	return tcp.ReadSecret(path)
+	secret, err := tcp.ReadSecret(path)
+	if err != nil {
+		return nil, fmt.Errorf("--secret-file: %w", err)
+	}
+	return secret, nil
 }
 
 // hostPort checks an address to listen at. Nobody would be told which port was chosen where anyPort is false.

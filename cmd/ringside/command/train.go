@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/train"
@@ -51,13 +52,10 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 			}
 			m, err := train.Find(model)
 			if err != nil {
-				return &usageError{err.Error()}
+				return usagef("--model: %v", err)
 			}
 			if err := at.cutInStages(m, o.Batch); err != nil {
-				if errors.Is(err, train.ErrOption) {
-					return &usageError{err.Error()}
-				}
-				return err
+				return asTyped(cmd.Flags(), err)
 			}
 			o.NameParams = at.file != "" || at.staged != nil
 			if cmd.Flags().Changed("hosts") && at.hosts != 1 {
@@ -112,14 +110,12 @@ type outcome struct {
 
 func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options, at *place, asJSON bool) error {
 	d, err := m.Load(path)
-	if err != nil {
-		switch {
-		case !errors.Is(err, data.ErrNotFound):
-		case path == "":
-			return fmt.Errorf("%w; or name yours with --data", err)
-		default:
-			return fmt.Errorf("--data: %w", err)
-		}
+	switch {
+	case err != nil && path != "":
+		return fmt.Errorf("--data: %w", err)
+	case errors.Is(err, data.ErrNotFound):
+		return fmt.Errorf("%w; or name yours with --data", err)
+	case err != nil:
 		return err
 	}
 	ctx := cmd.Context()
@@ -168,11 +164,20 @@ func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options,
 			err = e
 		}
 	}
+	if err != nil && !errors.Is(err, train.ErrOption) && sess.over() != nil {
+		return fmt.Errorf("%w: %w", err, sess.over())
+	}
+	return asTyped(cmd.Flags(), err)
+}
+
+// asTyped has an error of options be one of the flag that was typed.
+func asTyped(flags *pflag.FlagSet, err error) error {
+	var o *train.OptionError
 	switch {
+	case errors.As(err, &o) && flags.Changed(o.Name):
+		return usagef("--%s %v: expected %s", o.Name, o.Got, o.Want)
 	case errors.Is(err, train.ErrOption):
 		return &usageError{err.Error()}
-	case err != nil && sess.over() != nil:
-		return fmt.Errorf("%w: %w", err, sess.over())
 	}
 	return err
 }

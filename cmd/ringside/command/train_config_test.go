@@ -58,7 +58,7 @@ func TestTrainBadConfig(t *testing.T) {
 		}
 	}
 	folder := t.TempDir()
-	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", folder); err == nil || !strings.Contains(err.Error(), folder+" is no file but d") {
+	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", folder); err == nil || !strings.Contains(err.Error(), folder+" is no regular file") {
 		t.Errorf("a folder for a config gave %v", err)
 	}
 	if _, _, err := execute(t, "train", "--data", textFile(t), "--config", file, "--workers", "2"); err == nil || !strings.Contains(err.Error(), "--config and --workers") {

@@ -40,15 +40,15 @@ func TestTrainStages(t *testing.T) {
 func TestStagesMistakes(t *testing.T) {
 	runtimeDir(t)
 	for want, args := range map[string][]string{
-		"--stages 0: expected":                       {"--stages", "0"},
-		"expected 1 to 3: qwen3-tiny has":            {"--stages", "4"},
-		"fashion-cnn has no parts":                   {"--stages", "2", "--model", "fashion-cnn"},
-		"--workers 3: expected a multiple of":        {"--stages", "2", "--workers", "3"},
-		"say --workers 4 or more":                    {"--stages", "2", "--zero1"},
-		"--stages and --config, --mesh":              {"--stages", "2", "--mesh", "2"},
-		"--config and --micro-batches exclude":       {"--micro-batches", "2", "--config", "x.yaml"},
-		"micro-batches is 3, expected a divisor of":  {"--stages", "2", "--micro-batches", "3", "--data", textFile(t)},
-		"micro-batches is 5, expected a divisor of ": {"--micro-batches", "5", "--in-process", "--data", textFile(t)},
+		"--stages 0: expected":                      {"--stages", "0"},
+		"expected 1 to 3: qwen3-tiny has":           {"--stages", "4"},
+		"fashion-cnn has no parts":                  {"--stages", "2", "--model", "fashion-cnn"},
+		"--workers 3: expected a multiple of":       {"--stages", "2", "--workers", "3"},
+		"say --workers 4 or more":                   {"--stages", "2", "--zero1"},
+		"--stages and --config, --mesh":             {"--stages", "2", "--mesh", "2"},
+		"--config and --micro-batches exclude":      {"--micro-batches", "2", "--config", "x.yaml"},
+		"--micro-batches 3: expected a divisor of":  {"--stages", "2", "--micro-batches", "3", "--data", textFile(t)},
+		"--micro-batches 5: expected a divisor of ": {"--micro-batches", "5", "--in-process", "--data", textFile(t)},
 	} {
 		_, _, err := execute(t, append([]string{"train"}, args...)...)
 		var use *usageError

@@ -138,7 +138,7 @@ func TestTrainMistakes(t *testing.T) {
 		says []string
 	}{
 		{[]string{"--model", "parrot"}, true, []string{`"parrot"`, "fashion-mlp", "qwen3-tiny"}},
-		{[]string{"--steps", "-4", "--in-process", "--data", textFile(t)}, true, []string{"steps is -4"}},
+		{[]string{"--steps", "-4", "--in-process", "--data", textFile(t)}, true, []string{"--steps -4"}},
 		{[]string{"--in-process", "--workers", "2", "--data", textFile(t)}, true, []string{"exclude each other", "--workers"}},
 		{[]string{"--workers", "-2", "--data", textFile(t)}, true, []string{"--workers -2"}},
 		{[]string{"--model", "fashion-mlp", "--data", empty}, false, []string{empty, "train-images-idx3-ubyte", "--data"}},

@@ -44,8 +44,8 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
 			if err != nil {
 				return err
 			}
-			if workers < 1 {
-				return usagef("-n %d: expected at least 1 worker", workers)
+			if workers < 1 || workers > cluster.MaxWorkers {
+				return usagef("-n %d: expected 1 to %d workers", workers, cluster.MaxWorkers)
 			}
 			if err := mebibytes(map[string]int64{"session-mib": session, "memory-mib": memory}); err != nil {
 				return err

@@ -79,7 +79,7 @@ func newWorker() *cobra.Command {
 			if simd != "" {
 				level, err := isa.Parse(simd)
 				if err != nil {
-					return &usageError{err.Error()}
+					return usagef("--simd: %v", err)
 				}
 				o.Level = &level
 			}
