@@ -322,6 +322,35 @@ func TestBadPlaces(t *testing.T) {
 	}
 }
 
+// TestNoCluster: all commands that need a dispatcher and find none say the same about what to do.
+func TestNoCluster(t *testing.T) {
+	dir := runtimeDir(t)
+	text, out, nobody := textFile(t), filepath.Join(t.TempDir(), "o"), filepath.Join(dir, "nobody")
+	for _, args := range [][]string{
+		{"train", "--data", text}, {"worker"}, {"inspect"}, {"top", "--once"}, {"trace", "-o", out},
+	} {
+		if args[0] != "train" { // which starts a cluster of its own
+			if _, _, err := execute(t, args...); err == nil || !strings.Contains(err.Error(), "; start one with: ringside up") || strings.Contains(err.Error(), "--listen") {
+				t.Errorf("%v: %v", args, err)
+			}
+		}
+		for addr, want := range map[string]string{
+			nobody:        "; start one with: ringside up --listen " + nobody,
+			"127.0.0.1:1": "; start one with: ringside up --listen-tcp 127.0.0.1:1 --secret-file FILE, on that host",
+			"here":        "; expected the absolute path of a dispatcher's socket, or host:port",
+		} {
+			if _, _, err := execute(t, append(slices.Clone(args), "--connect", addr)...); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v at %s: %v, expected %q", args, addr, err, want)
+			}
+		}
+	}
+	for addr, want := range map[string]string{nobody: "ringside up --listen " + nobody, "127.0.0.1:1": "ringside up --listen-tcp 127.0.0.1:1"} {
+		if said, _, err := execute(t, "doctor", "--connect", addr); err != errSilent || !strings.Contains(said, "start one with: "+want) {
+			t.Errorf("doctor at %s: %v\n%s", addr, err, said)
+		}
+	}
+}
+
 // TestEndlessProgram: of a file that is no program no more is read than a program has.
 func TestEndlessProgram(t *testing.T) {
 	if _, _, err := execute(t, "plan", "dump", "--program", "/dev/zero"); err == nil || !strings.Contains(err.Error(), "at most") {

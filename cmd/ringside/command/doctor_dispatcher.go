@@ -22,7 +22,7 @@ func (h *host) dispatcher(ctx context.Context) finding {
 	case errors.Is(err, ipc.ErrNoListener):
 		f.Found = "none runs; train starts a cluster of its own, `ringside up` one that stays"
 		if h.addr != "" {
-			f.Status, f.Found, f.Do = bad, fmt.Sprintf("none at %s", addr), "check the address, or start one: ringside up"
+			f.Status, f.Found, f.Do = bad, fmt.Sprintf("none at %s", addr), "check the address, or start one with: "+startsOne(addr)
 		}
 	case errors.Is(err, route.ErrNoRoute):
 		f.Status, f.Found, f.Do = bad, fmt.Sprintf("%s is no address", addr), "give the absolute path of a dispatcher's socket, or host:port"

@@ -68,7 +68,7 @@ func TestFarMistakes(t *testing.T) {
 		{[]string{"up", "--listen", addr, "--listen-tcp", "127.0.0.1:http", "--secret-file", good}, "host:port"},
 		{[]string{"worker", "--join", "somewhere"}, "host:port"},
 		{[]string{"worker", "--join", "127.0.0.1:7", "--connect", addr}, "exclude each other"},
-		{[]string{"worker", "--join", "127.0.0.1:1", "--secret-file", good}, "start one with ringside up --listen-tcp 127.0.0.1:1"},
+		{[]string{"worker", "--join", "127.0.0.1:1", "--secret-file", good}, "start one with: ringside up --listen-tcp 127.0.0.1:1"},
 	} {
 		if _, _, err := execute(t, c.args...); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v, want an error with %q", c.args, err, c.says)

@@ -16,6 +16,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/cluster"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/net/tcp"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
@@ -228,15 +229,24 @@ func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
 func advised(err error, addr string) error {
 	switch {
 	case errors.Is(err, ipc.ErrNoListener):
-		listen := "--listen " + addr
-		if !filepath.IsAbs(addr) {
-			listen = "--listen-tcp " + addr + " --secret-file FILE, on that host"
-		}
-		return fmt.Errorf("%w; start one with ringside up %s", err, listen)
+		return fmt.Errorf("%w; start one with: %s", err, startsOne(addr))
+	case errors.Is(err, route.ErrNoRoute):
+		return fmt.Errorf("%w; expected the absolute path of a dispatcher's socket, or host:port", err)
 	case errors.Is(err, tcp.ErrSecret):
 		return fmt.Errorf("%w; give the file with its secret by --secret-file", err)
 	}
 	return err
+}
+
+// startsOne is the command that starts a dispatcher where none is.
+func startsOne(addr string) string {
+	switch {
+	case addr == local.DispatcherAddr(local.Dir()):
+		return "ringside up"
+	case filepath.IsAbs(addr):
+		return "ringside up --listen " + addr
+	}
+	return "ringside up --listen-tcp " + addr + " --secret-file FILE, on that host"
 }
 
 func (s *seat) close() {

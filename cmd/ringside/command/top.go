@@ -67,7 +67,11 @@ func watcher(ctx context.Context, addr, secretFile string) (*client.Watcher, err
 	if err != nil {
 		return nil, err
 	}
-	return client.NewWatcher(ctx, &client.Options{Secret: secret}, addr)
+	w, err := client.NewWatcher(ctx, &client.Options{Secret: secret}, addr)
+	if err != nil {
+		return nil, advised(err, addr)
+	}
+	return w, nil
 }
 
 // top prints a report an interval.
