@@ -91,10 +91,10 @@ func (r *run) reopen(d Data) error {
 		return nil
 	}
 	if err := note(noteModel, r.model.Name); err != nil {
-		return err
+		return fmt.Errorf("%w: %s is another model than was trained; give that again", err, r.model.Name)
 	}
 	if err := note(noteData, fingerprint(d)); err != nil {
-		return fmt.Errorf("%w: other data than it was trained on (%s)", err, d.where())
+		return fmt.Errorf("%w: %s is other data than it was trained on; give that again", err, d.where())
 	}
 	var was Options
 	old := was.kept()

@@ -133,8 +133,8 @@ func TestResumeOther(t *testing.T) {
 		want  string
 	}{
 		"none":      {"qwen3-tiny", text, Options{Resume: t.TempDir()}, checkpoint.ErrNone, "manifest.json is not there"},
-		"model":     {"qwen3-small", text, Options{Resume: dir}, checkpoint.ErrMismatch, `model is "qwen3-tiny", expected "qwen3-small"`},
-		"data":      {"qwen3-tiny", other, Options{Resume: dir}, checkpoint.ErrMismatch, "other data than it was trained on"},
+		"model":     {"qwen3-small", text, Options{Resume: dir}, checkpoint.ErrMismatch, `model is "qwen3-tiny", expected "qwen3-small": qwen3-small is another model than was trained; give that again`},
+		"data":      {"qwen3-tiny", other, Options{Resume: dir}, checkpoint.ErrMismatch, "is other data than it was trained on; give that again"},
 		"seed":      {"qwen3-tiny", text, Options{Resume: dir, Seed: 4}, checkpoint.ErrMismatch, "its seed is 3; 4 would be another run"},
 		"batch":     {"qwen3-tiny", text, Options{Resume: dir, Batch: 4}, checkpoint.ErrMismatch, "its batch is 2; 4 would be another run"},
 		"shorter":   {"qwen3-tiny", text, Options{Resume: dir, Steps: 1}, checkpoint.ErrMismatch, "step 2 of a run of 1"},
