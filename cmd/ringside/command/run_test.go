@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/collective/launch"
 )
@@ -16,6 +19,11 @@ import (
 // TestRun: the ranks' output, their exit status and the summary, of this program as a process.
 func TestRun(t *testing.T) {
 	runtimeDir(t)
+	fifo := filepath.Join(t.TempDir(), "fifo") // rank 1 fails when rank 0 has printed its line
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FIFO", fifo)
 	for _, c := range []struct {
 		args           string
 		code           int
@@ -46,7 +54,7 @@ func TestRun(t *testing.T) {
 			case "$echo":
 				a = "echo rank $RANK of $WORLD_SIZE"
 			case "$fail":
-				a = "echo rank $RANK of $WORLD_SIZE; test $RANK != 1 || exit 4; sleep 100"
+				a = "echo rank $RANK of $WORLD_SIZE; if test $RANK = 1; then read said <$FIFO; exit 4; fi; echo said >$FIFO; sleep 100"
 			}
 			args = append(args, a)
 		}
