@@ -143,14 +143,16 @@ func TestAllKilled(t *testing.T) {
 	}
 	defer living.Close()
 	owner, pids := runOwner(t, dir, "worker")
-	// A dispatcher that is stopped can't see its owner's end, nor close its socket.
-	if err := syscall.Kill(pids[0], syscall.SIGSTOP); err != nil {
+	// An owner that is stopped can't see its dispatcher's end, nor take away what that left. The other way round the kernel continues
+	// a stopped dispatcher when its owner ends.
+	if err := syscall.Kill(owner.Process.Pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the dispatcher stops", func() bool { return state(pids[0]) == 'T' })
+	until(t, "the owner stops", func() bool { return state(owner.Process.Pid) == 'T' })
+	kill(t, pids[0])
+	until(t, "the dispatcher ends", func() bool { return gone(pids[0]) })
 	kill(t, owner.Process.Pid)
 	until(t, "the owner ends", func() bool { return gone(owner.Process.Pid) })
-	kill(t, pids[0])
 	for _, pid := range pids {
 		until(t, fmt.Sprintf("process %d ends", pid), func() bool { return released(pid) })
 	}
