@@ -70,14 +70,7 @@ func Start(ctx context.Context, options *Options) (*Cluster, error) {
 // Sweep removes from dir what clusters left there that were killed whole, so that nobody was left to do it: the sockets of
 // dispatchers and of workers that were connecting. Those of the living stay. Start does it where its socket lies.
 func Sweep(dir string, log *slog.Logger) {
-	n, err := local.Sweep(dir, sockets)
-	if err != nil {
-		log.Warn("sockets of dead clusters stay", "dir", dir, "err", err)
-	}
-	if n > 0 {
-		log.Info("sockets of dead clusters removed", "dir", dir, "count", n)
-	}
-	route.Sweep(dir, log)
+	_, _ = local.Sweep(dir, log, sockets, route.Sockets)
 }
 
 // start starts everything and waits for it to be connected.

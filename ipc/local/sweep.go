@@ -4,16 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
 
-// Sweep removes from dir the sockets, and their locks, of listeners that were killed: those whose name begins with prefix and
-// whose lock nobody holds. It is for names that no two listeners ever have, for it may come between the steps by which a
-// second one takes the path over. It returns how many it removed. Any number of processes may sweep and listen at once.
-func Sweep(dir, prefix string) (int, error) {
+// Sweep removes from dir the sockets, and their locks, of listeners that were killed: those whose name begins with one of the
+// prefixes and whose lock nobody holds. It is for names that no two listeners ever have, for it may come between the steps by which
+// a second one takes the path over. It logs how many it removed and why others stay, and returns that too. Any number of processes
+// may sweep and listen at once.
+func Sweep(dir string, log *slog.Logger, prefixes ...string) (int, error) {
+	removed, err := sweep(dir, prefixes)
+	if err != nil {
+		log.Warn("sockets of the dead stay", "dir", dir, "err", err)
+	}
+	if removed > 0 {
+		log.Info("sockets of the dead removed", "dir", dir, "count", removed)
+	}
+	return removed, err
+}
+
+func sweep(dir string, prefixes []string) (int, error) {
 	if err := checkDir(dir); err != nil {
 		return 0, err
 	}
@@ -25,7 +39,8 @@ func Sweep(dir, prefix string) (int, error) {
 	var failed []error
 	for _, e := range entries {
 		path, isLock := strings.CutSuffix(filepath.Join(dir, e.Name()), lockSuffix)
-		if !isLock || !strings.HasPrefix(e.Name(), prefix) || !e.Type().IsRegular() {
+		ours := func(prefix string) bool { return strings.HasPrefix(e.Name(), prefix) }
+		if !isLock || !slices.ContainsFunc(prefixes, ours) || !e.Type().IsRegular() {
 			continue
 		}
 		switch ok, err := sweepPath(path); {

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,7 @@ func TestSweep(t *testing.T) {
 	dead.kill()
 	other.kill()
 	for want := 1; want >= 0; want-- { // the second sweep finds nothing
-		if n, err := local.Sweep(dir, "rank-"); n != want || err != nil {
+		if n, err := local.Sweep(dir, slog.New(slog.DiscardHandler), "rank-"); n != want || err != nil {
 			t.Fatalf("Sweep removed %d sockets, %v, expected %d", n, err, want)
 		}
 	}
@@ -55,7 +56,7 @@ func TestSweepRaces(t *testing.T) {
 	go func() {
 		defer close(swept)
 		for {
-			n, err := local.Sweep(dir, "rank-")
+			n, err := local.Sweep(dir, slog.New(slog.DiscardHandler), "rank-")
 			if n != 0 || err != nil {
 				t.Errorf("Sweep removed %d sockets of the living, %v", n, err)
 			}

@@ -84,8 +84,8 @@ const (
 	// parallelDials bounds the attempts under way.
 	parallelDials = 16
 
-	// sockets begins the names of ranks' sockets; the process and a nonce follow.
-	sockets = "rank-"
+	// Sockets begins the names of ranks' sockets; the process and a nonce follow.
+	Sockets = "rank-"
 
 	// maxName bounds what a rank calls itself.
 	maxName = 256
@@ -171,25 +171,14 @@ func (m *mesh) listen() (err error) {
 	}
 	err = local.PrepareDir(m.Dir)
 	if err == nil {
-		Sweep(m.Dir, m.Logger)
-		path := filepath.Join(m.Dir, fmt.Sprintf("%s%d-%s", sockets, os.Getpid(), m.nonce[:12]))
+		_, _ = local.Sweep(m.Dir, m.Logger, Sockets)
+		path := filepath.Join(m.Dir, fmt.Sprintf("%s%d-%s", Sockets, os.Getpid(), m.nonce[:12]))
 		m.here, err = m.local.Listen(path, m.options(""))
 	}
 	if err != nil {
 		m.Logger.Warn("no shared memory with other ranks of this host", "dir", m.Dir, "err", err)
 	}
 	return nil
-}
-
-// Sweep removes what ranks left in dir that were killed while they connected.
-func Sweep(dir string, log *slog.Logger) {
-	n, err := local.Sweep(dir, sockets)
-	if err != nil {
-		log.Warn("sockets of dead ranks stay", "dir", dir, "err", err)
-	}
-	if n > 0 {
-		log.Info("sockets of dead ranks removed", "dir", dir, "count", n)
-	}
 }
 
 // bind is the host part of the address to listen at.

@@ -186,8 +186,8 @@ func (p *pair) listen(w *word) (err error) {
 	}
 	err = local.PrepareDir(p.Dir)
 	if err == nil {
-		Sweep(p.Dir, p.Logger)
-		path := filepath.Join(p.Dir, fmt.Sprintf("%s%d-%s", sockets, os.Getpid(), p.nonce[:12]))
+		_, _ = local.Sweep(p.Dir, p.Logger, Sockets)
+		path := filepath.Join(p.Dir, fmt.Sprintf("%s%d-%s", Sockets, os.Getpid(), p.nonce[:12]))
 		p.here, err = local.New().Listen(path, p.options(""))
 	}
 	if err == nil {
