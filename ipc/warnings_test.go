@@ -1,42 +1,23 @@
-package ipc
+package ipc_test
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/ipctest"
 )
-
-// lockedBuffer is where a logger of several goroutines writes to.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-// take is what was written since the last time.
-func (l *lockedBuffer) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.b.Reset()
-	return l.b.String()
-}
 
 // TestWarnings: the first few of a kind come at once, others as a count an interval, and nothing hides another kind. A kind that was
 // quiet for an interval begins anew.
 func TestWarnings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out lockedBuffer
-		w := NewWarnings(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
+		var out ipctest.Log
+		w := ipc.NewWarnings(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{
 			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 				if a.Key == slog.TimeKey {
 					return slog.Attr{}
@@ -47,7 +28,7 @@ func TestWarnings(t *testing.T) {
 		expect := func(when string, want ...string) {
 			t.Helper()
 			synctest.Wait()
-			got := strings.Split(strings.TrimSuffix(out.take(), "\n"), "\n")
+			got := strings.Split(strings.TrimSuffix(out.Take(), "\n"), "\n")
 			if strings.Join(got, "\n") != strings.Join(want, "\n") {
 				t.Errorf("%s: logged\n%s\nexpected\n%s", when, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
@@ -60,21 +41,21 @@ func TestWarnings(t *testing.T) {
 			return lines
 		}
 		lines := bad(0, 1000)
-		expect("at once", lines[:warnAtOnce]...)
+		expect("at once", lines[:ipc.WarnAtOnce]...)
 		w.Warn("version", "another version", "peer", 7)
 		expect("another kind", `level=WARN msg="another version" peer=7`)
-		<-time.After(warnEvery)
-		expect("after an interval", fmt.Sprintf(`level=WARN msg="handshake failed" peer=999 count=%d`, 1000-warnAtOnce))
+		<-time.After(ipc.WarnEvery)
+		expect("after an interval", fmt.Sprintf(`level=WARN msg="handshake failed" peer=999 count=%d`, 1000-ipc.WarnAtOnce))
 		bad(1000, 1010)
 		expect("in the second interval", "")
-		<-time.After(warnEvery)
+		<-time.After(ipc.WarnEvery)
 		expect("after the second", `level=WARN msg="handshake failed" peer=1009 count=10`)
-		<-time.After(2 * warnEvery)
+		<-time.After(2 * ipc.WarnEvery)
 		expect("while nothing happens", "")
-		lines = bad(0, warnAtOnce+1)
-		expect("anew", lines[:warnAtOnce]...)
+		lines = bad(0, ipc.WarnAtOnce+1)
+		expect("anew", lines[:ipc.WarnAtOnce]...)
 		w.Close()
-		expect("when closed", fmt.Sprintf(`level=WARN msg="handshake failed" peer=%d count=1`, warnAtOnce))
+		expect("when closed", fmt.Sprintf(`level=WARN msg="handshake failed" peer=%d count=1`, ipc.WarnAtOnce))
 		expect("later", bad(3, 4)...)
 	})
 }

@@ -1,40 +1,22 @@
 package rendezvous
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/ringside-go/ringside/ipc/ipctest"
 )
-
-// lockedBuffer is where a logger of several goroutines writes to.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // TestHopeless: once every rank that is missing was refused for good, those that wait learn it long before the deadline, and
 // so does who comes later. Callers that may come again, or that are no ranks, don't count.
 func TestHopeless(t *testing.T) {
-	var log lockedBuffer
+	var log ipctest.Log
 	w := World{Size: 4, Socket: filepath.Join(socketDir(t), "s"), Secret: []byte("secret"), Epoch: 3}
 	o := &Options{Timeout: time.Hour, Linger: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	open := func(change func(*World)) (*Store, error) {

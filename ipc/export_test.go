@@ -1,0 +1,6 @@
+package ipc
+
+const (
+	WarnAtOnce = warnAtOnce
+	WarnEvery  = warnEvery
+)
