@@ -1,13 +1,11 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 
@@ -38,8 +36,8 @@ func ddpTrials() []trial {
 }
 
 // runDDP times training steps of two workers of one thread each, of which each has half of the batch, beside two processes of
-// PyTorch of one thread each, whose matrix products are by OpenBLAS's fastest kernels and whose gradients DistributedDataParallel adds up over Gloo, and beside one worker of two threads. All
-// start from the same weights, and the losses are compared first.
+// PyTorch of one thread each, whose matrix products are by OpenBLAS's fastest kernels and whose gradients DistributedDataParallel
+// adds up over Gloo, and beside one worker of two threads. All start from the same weights, and the losses are compared first.
 func runDDP(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "ddp"}
 	python, err := findTorch(ctx)
@@ -174,20 +172,10 @@ func startDDP(ctx context.Context, python, dir string) (peers ddpPeers, err erro
 	store := filepath.Join(dir, "store")
 	for rank := range ddpRanks {
 		args := append(torchEnv(1, core), "GLOO_SOCKET_IFNAME=lo", python, "-B", "ddp.py", strconv.Itoa(rank), strconv.Itoa(ddpRanks), store)
-		p := &torchPeer{name: fmt.Sprintf("PyTorch DDP, rank %d", rank), cmd: exec.CommandContext(ctx, "env", args...)}
-		p.cmd.Dir, p.cmd.Stderr = dir, os.Stderr
-		if p.in, err = p.cmd.StdinPipe(); err != nil {
-			return peers, err
-		}
-		out, err := p.cmd.StdoutPipe()
+		p, err := newTorchPeer(ctx, dir, fmt.Sprintf("PyTorch DDP, rank %d", rank), args)
 		if err != nil {
 			return peers, err
 		}
-		if err := p.cmd.Start(); err != nil {
-			return peers, fmt.Errorf("bench: %s: %w", p.name, err)
-		}
-		p.out = bufio.NewScanner(out)
-		p.out.Buffer(nil, maxReply)
 		peers = append(peers, p)
 	}
 	return peers, nil

@@ -20,8 +20,9 @@ const (
 
 // compareLosses takes the same steps on our side with the most threads and on PyTorch's p, and returns how far any loss of
 // ours is from p's, relatively. Our other sides take those of the first span: numbers of threads give the same bits. Every
-// lossSpan steps our sides take over p's parameters and the state of its optimizer, and go on from there: so every step along p's way is compared, its loss at once and its gradients and update in the losses of the steps
-// after it, but not what rounding has become since the first.
+// lossSpan steps our sides take over p's parameters and the state of its optimizer, and go on from there: so every step along p's
+// way is compared, its loss at once and its gradients and update in the losses of the steps after it, but not what rounding has
+// become since the first.
 //
 // For that says nothing about who computed a loss: some models amplify what rounding does to their parameters a
 // thousandfold within ten steps, and then two of PyTorch's own processes, other, whose kernels differ, and p, are as far

@@ -89,10 +89,13 @@ func startTorch(ctx context.Context, python, dir string, threads int, how tuning
 	if core != "" {
 		name += ", OpenBLAS's " + core
 	}
-	p := &torchPeer{name: name}
-	p.cmd = exec.CommandContext(ctx, "env", append(args, python, "-B", "peer.py", strconv.Itoa(threads))...)
-	p.cmd.Dir = dir
-	p.cmd.Stderr = os.Stderr
+	return newTorchPeer(ctx, dir, name, append(args, python, "-B", "peer.py", strconv.Itoa(threads)))
+}
+
+// newTorchPeer starts a process that runs one of the scripts in dir: args are env's.
+func newTorchPeer(ctx context.Context, dir, name string, args []string) (*torchPeer, error) {
+	p := &torchPeer{name: name, cmd: exec.CommandContext(ctx, "env", args...)}
+	p.cmd.Dir, p.cmd.Stderr = dir, os.Stderr
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
