@@ -26,6 +26,7 @@ type Dispatcher struct {
 	workers   map[string]*peer // by name
 	sessions  map[uint64]*session
 	waiting   []*session       // without a worker, oldest first
+	widowed   []widowed        // given up by a worker because another is gone, oldest first
 	line      []*session       // who wait for a turn, or to have a message forwarded when somebody else's is over, oldest first
 	last      uint64           // number of the newest session
 	gone      bool             // some peer is
@@ -129,6 +130,9 @@ func (d *Dispatcher) turn() bool {
 		}
 	}
 	if len(d.waiting) > 0 && d.expire(time.Now()) {
+		worked = true
+	}
+	if len(d.widowed) > 0 && d.mourn(time.Now()) {
 		worked = true
 	}
 	if d.gone {

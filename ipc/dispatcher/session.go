@@ -27,6 +27,7 @@ type session struct {
 	hasTurn    bool           // at its workers
 	askedBack  bool           // that, or it ends by itself
 	waits      bool           // in the line for one
+	widowed    bool           // a worker gave it up because another is gone (widow.go)
 	over       bool           // failed; the client has been told, and what it still sends is dropped
 }
 
@@ -170,8 +171,8 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 	if s == nil {
 		return // it ended meanwhile
 	}
-	if m.Kind == wire.KindFail && d.widow(s, p) {
-		return // with a better reason
+	if m.Kind == wire.KindFail && d.widow(s, p, m) {
+		return // with a better reason, now or soon
 	}
 	if s.client.send(m.Kind, m.Body, 0, m.Files) {
 		d.stats.queued.Add(1)
@@ -252,20 +253,6 @@ func (d *Dispatcher) meet(p *peer, m *ipc.Message) {
 			m.Files = nil // that one's
 		}
 	}
-}
-
-// widow ends a session whose worker p gives it up after another of its workers is gone: that is what the client is told.
-func (d *Dispatcher) widow(s *session, p *peer) bool {
-	for _, w := range s.workers {
-		if w == p || w.gone {
-			continue
-		}
-		if err := w.conn.Err(); err != nil {
-			d.lost(w, err)
-			return true
-		}
-	}
-	return false
 }
 
 func (d *Dispatcher) count(m *ipc.Message) {

@@ -3,6 +3,8 @@ package dispatcher_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -137,4 +139,41 @@ func TestTakeTurns(t *testing.T) {
 	begins(workers[0], sa)
 	next(sa, 5, false)
 	next(sa, 6, false)
+}
+
+// TestWidow: a worker that gives a session up because another is gone may say so before that one's end is seen here. The client is told
+// who is gone all the same, and what the worker said only if nobody turns out to be.
+func TestWidow(t *testing.T) {
+	for name, dies := range map[string]bool{"gone": true, "not gone": false} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, dispatcher.Options{})
+			workers := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1"), f.dial(ipc.RoleWorker, "w2")}
+			c := f.dial(ipc.RoleClient, "c")
+			c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Workers: 3, Name: "c"}))
+			var s uint64
+			for _, w := range workers {
+				body, _ := w.recv(wire.KindOpenSession)
+				s = sessionOf(t, body)
+			}
+			for i, w := range workers[:2] { // the second says nothing new
+				w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: s, Code: wire.CodeWorkerGone, Text: fmt.Sprintf("w%d heard the end of w2", i)}))
+				w.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{})) // after this the dispatcher knows
+				w.recv(wire.KindStatusReply)
+			}
+			says := "w0 heard the end of w2"
+			if dies {
+				if err := workers[2].Close(); err != nil {
+					t.Fatal(err)
+				}
+				says = fmt.Sprintf(`worker "w2" (pid %d) is gone`, os.Getpid())
+			}
+			c.fail(wire.CodeWorkerGone, says)
+			for _, w := range workers[:2] {
+				w.closed(s, wire.CodeWorkerGone)
+			}
+			if n := f.d.Stats().Failed; n != 1 {
+				t.Errorf("%d sessions failed, expected 1", n)
+			}
+		})
+	}
 }
