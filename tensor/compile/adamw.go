@@ -1,41 +1,84 @@
 package compile
 
-import "github.com/ringside-go/ringside/tensor"
+import (
+	"slices"
 
-// adamW makes one step of all AdamW updates: both moments and the parameter, of every parameter. It stands where the
-// last of them was, so that nothing that can fail comes after it that did not before.
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// adamW makes one step of AdamW updates: both moments and the parameter, of every parameter. It stands where the
+// last of them was, so that nothing that can fail comes after it that did not before. An update that reads what another
+// one makes, such as the next of the same parameter, is not in one step with it.
 func (c *compiler) adamW() {
 	g := c.graph()
 	e := newEdit()
-	var all Step
-	at := -1
+	all := newUpdates()
 	for k := range c.plan.Steps {
 		w, m, v, ok := c.adamWUpdate(g, e, k)
 		if !ok {
 			continue
 		}
-		all.In = append(all.In, w.In[0], m.In[0], v.In[0], m.In[1], m.In[2], v.In[2], w.In[3], w.In[4], w.In[5], w.In[6], w.In[7])
-		all.Also = append(all.Also, w.Out, m.Out, v.Out)
-		for _, j := range []int{g.def[w.In[1].Buf], g.def[w.In[2].Buf], k} {
-			e.gone[j] = true
+		in := []Operand{w.In[0], m.In[0], v.In[0], m.In[1], m.In[2], v.In[2], w.In[3], w.In[4], w.In[5], w.In[6], w.In[7]}
+		out := []Operand{w.Out, m.Out, v.Out}
+		if anyOf(in, all.made) || anyOf(out, all.read) {
+			c.join(g, e, all)
+			all = newUpdates()
 		}
-		at = max(at, k)
+		all.add(e, in, out, g.def[w.In[1].Buf], g.def[w.In[2].Buf], k)
 	}
-	if at < 0 {
+	c.join(g, e, all)
+	c.apply(e)
+}
+
+// updates is AdamW updates that become one step.
+type updates struct {
+	in, out    []Operand
+	steps      []int
+	read, made map[int]bool // buffers
+}
+
+func newUpdates() *updates { return &updates{read: map[int]bool{}, made: map[int]bool{}} }
+
+func (u *updates) add(e *edit, in, out []Operand, steps ...int) {
+	for _, o := range in {
+		if o.Scalar < 0 {
+			u.read[o.Buf] = true
+		}
+	}
+	for _, o := range out {
+		u.made[o.Buf] = true
+	}
+	for _, k := range steps {
+		e.gone[k] = true
+	}
+	u.in, u.out, u.steps = append(u.in, in...), append(u.out, out...), append(u.steps, steps...)
+}
+
+// anyOf reports whether a tensor among all lies in one of bufs.
+func anyOf(all []Operand, bufs map[int]bool) bool {
+	return slices.ContainsFunc(all, func(o Operand) bool { return o.Scalar < 0 && bufs[o.Buf] })
+}
+
+// join puts u where the last of it was, or leaves it as it is if somebody reads a result before.
+func (c *compiler) join(g *graph, e *edit, u *updates) {
+	if len(u.steps) == 0 {
 		return
 	}
-	for _, o := range all.Also { // nobody may read a result before it is there
-		for _, u := range g.readers[o.Buf] {
-			if u.step <= at && !e.gone[u.step] {
-				return
+	at := u.steps[len(u.steps)-1]
+	mine := map[int]bool{}
+	for _, k := range u.steps {
+		mine[k] = true
+	}
+	for _, o := range u.out {
+		if slices.ContainsFunc(g.readers[o.Buf], func(r use) bool { return r.step <= at && !mine[r.step] }) {
+			for _, k := range u.steps {
+				delete(e.gone, k)
 			}
+			return
 		}
 	}
 	last := &c.plan.Steps[at]
-	all.Instr, all.Op, all.Fused = last.Instr, last.Op, AdamW
-	all.Out, all.Also = all.Also[0], all.Also[1:]
-	e.replace(at, all)
-	c.apply(e)
+	e.replace(at, Step{Instr: last.Instr, Op: last.Op, Fused: AdamW, In: u.in, Out: u.out[0], Also: u.out[1:]})
 }
 
 // adamWUpdate is the update of a parameter if step k is the last of its three: that of the parameter itself, w, and those of
@@ -50,16 +93,18 @@ func (c *compiler) adamWUpdate(g *graph, e *edit, k int) (w, m, v *Step, ok bool
 		return nil, nil, nil, false
 	}
 	m, v = &c.plan.Steps[mk], &c.plan.Steps[vk]
-	return w, m, v, m.Op == tensor.OpAdamM && v.Op == tensor.OpAdamV && same(m.In[1], v.In[1]) && c.updates(w, m, v)
+	return w, m, v, m.Op == tensor.OpAdamM && v.Op == tensor.OpAdamV && same(m.In[1], v.In[1]) && c.isUpdate(w, m, v)
 }
 
-// updates reports whether w, m and v each go over dense operands of one shape, with results of their own.
-func (c *compiler) updates(w, m, v *Step) bool {
+// isUpdate reports whether w, m and v each go over dense operands of one shape, with results of their own, of which only w reads
+// another's.
+func (c *compiler) isUpdate(w, m, v *Step) bool {
 	n := w.Out.Shape.Elems()
 	for _, o := range []Operand{w.In[0], w.In[1], w.In[2], m.In[0], m.In[1], v.In[0], m.Out, v.Out, w.Out} {
 		if o.Scalar >= 0 || !o.Dense || o.Shape.Elems() != n || o.DType != tensor.F32 {
 			return false
 		}
 	}
-	return c.whole(w.In[1]) && c.whole(w.In[2])
+	made := map[int]bool{m.Out.Buf: true, v.Out.Buf: true}
+	return c.whole(w.In[1]) && c.whole(w.In[2]) && !anyOf([]Operand{w.In[0], m.In[0], m.In[1], v.In[0]}, made)
 }

@@ -286,6 +286,35 @@ func f32(b []byte) float64 {
 	return float64(math.Float32frombits(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24))
 }
 
+// Updates of one parameter after another, with nothing in between that reads it, give what single operations give.
+func TestAdamWOfOneParameterTwice(t *testing.T) {
+	f := func(s *tensor.Session) []*tensor.Tensor {
+		const n = 20_000
+		T, S := tensor.T, tensor.S
+		p, m, v := tensor.RandN(s, tensor.F32, n), tensor.Zeros(s, tensor.F32, n), tensor.Zeros(s, tensor.F32, n)
+		for range 3 {
+			g := tensor.RandN(s, tensor.F32, n)
+			m, v = s.Apply(tensor.OpAdamM, nil, T(m), T(g), S(0.9)), s.Apply(tensor.OpAdamV, nil, T(v), T(g), S(0.99))
+			p = s.Apply(tensor.OpAdamW, nil, T(p), T(m), T(v), S(0.1), S(0.1), S(1e-3), S(0.1), S(0.01))
+		}
+		return []*tensor.Tensor{p, m, v}
+	}
+	for _, level := range kernel.Levels() {
+		want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
+		for _, threads := range []int{1, 2, 3} {
+			d := newTraced(t, cpu.Options{Level: &level, Threads: threads}, threads > 1)
+			for i, got := range d.results(t, f) {
+				if e := relative(got, want[i]); !(e < 1e-5) {
+					t.Errorf("%v, %d threads: result %d is off by %g", level, threads, i, e)
+				}
+			}
+			if n := d.steps[compile.AdamW]; n != 3 {
+				t.Errorf("%v, %d threads: %d steps of updates, expected 3", level, threads, n)
+			}
+		}
+	}
+}
+
 // Pads of something else than zeros are joined too.
 func TestJoinedPadsOfAnyValue(t *testing.T) {
 	f := func(s *tensor.Session) []*tensor.Tensor {
