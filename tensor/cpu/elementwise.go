@@ -208,9 +208,13 @@ func (d *Device) scalarLoop(op tensor.Op, left bool) func(dst, x []float32, s fl
 	case tensor.OpMul:
 		return k.MulS
 	case tensor.OpMax:
-		return k.MaxS
+		if !left { // of two zeros the second is taken
+			return k.MaxS
+		}
 	case tensor.OpMin:
-		return k.MinS
+		if !left {
+			return k.MinS
+		}
 	case tensor.OpSub:
 		if left {
 			return k.RSubS

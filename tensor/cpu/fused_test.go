@@ -315,6 +315,28 @@ func TestAdamWOfOneParameterTwice(t *testing.T) {
 	}
 }
 
+// Extremes of zeros of both signs are the same whether a tensor full of one number became that number or not.
+func TestExtremesOfZeros(t *testing.T) {
+	minus := math.Copysign(0, -1)
+	f := func(s *tensor.Session) []*tensor.Tensor {
+		var out []*tensor.Tensor
+		x := tensor.From(s, []float32{float32(minus), 0, 1, -1}, 4)
+		for _, v := range []float64{0, minus} {
+			z := tensor.Full(s, tensor.F32, v, 4)
+			out = append(out, x.Maximum(z), z.Maximum(x), x.Minimum(z), z.Minimum(x), z.Maximum(x.Neg()).Abs().Sub(x), x.Neg().Minimum(z).Sub(x))
+		}
+		return out
+	}
+	for _, level := range kernel.Levels() {
+		want := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false).results(t, f)
+		for i, got := range newTraced(t, cpu.Options{Level: &level}, false).results(t, f) {
+			if !bytes.Equal(got, want[i]) {
+				t.Errorf("%v: result %d is % x, not fused % x", level, i, got, want[i])
+			}
+		}
+	}
+}
+
 // Pads of something else than zeros are joined too.
 func TestJoinedPadsOfAnyValue(t *testing.T) {
 	f := func(s *tensor.Session) []*tensor.Tensor {
