@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"math"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -180,15 +181,15 @@ func (c *compiler) place() {
 			if o.last < b.first || b.last < o.first {
 				continue
 			}
-			if off+aligned(b.Size) <= o.Off {
+			if end(off, b.Size) <= o.Off {
 				break
 			}
-			off = max(off, o.Off+aligned(o.Size))
+			off = max(off, end(o.Off, o.Size))
 		}
 		b.Off = off
 		at, _ := slices.BinarySearchFunc(placed, off, func(j, off int) int { return c.plan.Buffers[j].Off - off })
 		placed = slices.Insert(placed, at, i)
-		c.plan.Temp = max(c.plan.Temp, off+aligned(b.Size))
+		c.plan.Temp = max(c.plan.Temp, end(off, b.Size))
 	}
 	c.plan.Stats.TempBytes = c.plan.Temp
 }
@@ -208,4 +209,11 @@ func (c *compiler) lowerBound(temps []int) int {
 	return most
 }
 
-func aligned(n int) int { return (n + Align - 1) &^ (Align - 1) }
+// end is the first multiple of Align that is not within the n bytes from off on. Where that is no int it is the largest that
+// is one, and no engine has so much memory.
+func end(off, n int) int {
+	if n > math.MaxInt-Align-off {
+		return math.MaxInt &^ (Align - 1)
+	}
+	return (off + n + Align - 1) &^ (Align - 1)
+}

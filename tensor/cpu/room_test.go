@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -22,6 +23,28 @@ func TestFreedMakesRoomFirst(t *testing.T) {
 			t.Fatalf("program %d: %v", i, err)
 		}
 		y.Free()
+	}
+}
+
+// Temporaries whose sizes add up to more than an int can say are more than there is memory for.
+func TestNoRoomForAnyNumber(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		s, err := cpu.NewSession(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Scope(func(sc *tensor.Scope) {
+			x := tensor.Ones(s, tensor.F64, 1).Expand(6_981_975, 377_651, 437_251) // 2⁶⁰-1 elements
+			y := x.Cumsum(0)
+			for range n {
+				y = y.Cumsum(1).Add(y)
+			}
+			sc.Keep(y.Sum())
+		})
+		if err := s.Sync(); !errors.Is(err, tensor.ErrNoSpace) {
+			t.Errorf("%d sums: %v, expected ErrNoSpace", n, err)
+		}
+		s.Close()
 	}
 }
 
