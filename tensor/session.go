@@ -10,7 +10,7 @@ import (
 
 // SessionOptions configure a session; nil and the zero value are the defaults.
 type SessionOptions struct {
-	// Seed of the session's random numbers; 0 is a seed like any other.
+	// Seed of the session's random numbers, below 2^53 as for Session.Seed; 0 is a seed like any other.
 	Seed uint64
 	// Context bounds every wait of the session. Default context.Background().
 	Context context.Context
@@ -127,10 +127,9 @@ func NewSession(eng Engine, opts *SessionOptions) *Session {
 	if o.Context == nil {
 		o.Context = context.Background()
 	}
-	return &Session{
-		eng: eng, ctx: o.Context, seed: o.Seed, epoch: 1, next: 1,
-		slots: map[scalarKey]int{}, shapes: map[shapeKey]uint32{},
-	}
+	s := &Session{eng: eng, ctx: o.Context, epoch: 1, next: 1, slots: map[scalarKey]int{}, shapes: map[shapeKey]uint32{}}
+	s.Seed(o.Seed)
+	return s
 }
 
 // Engine is the engine under the session, for its name and its counters.

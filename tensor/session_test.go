@@ -2,7 +2,9 @@ package tensor
 
 import (
 	"errors"
+	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -453,5 +455,24 @@ func TestGradientOutlivesItsScope(t *testing.T) {
 	}
 	if len(r.live) != 1 {
 		t.Errorf("%d values alive at the engine, expected the leaf alone", len(r.live))
+	}
+}
+
+// A seed is the same one in the options and for Seed, and a scalar can say it.
+func TestSeeds(t *testing.T) {
+	for _, seed := range []uint64{0, 5, 1<<53 - 1, 1<<53 + 5, 1<<60 + 1, math.MaxUint64} {
+		first, then := &recorder{}, &recorder{}
+		a, b := NewSession(first, &SessionOptions{Seed: seed}), NewSession(then, nil)
+		b.Seed(seed)
+		for _, s := range []*Session{a, b} {
+			Rand(s, F32, 2)
+			if err := s.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, want := first.batches[0].Scalars, then.batches[0].Scalars
+		if !slices.Equal(got, want) || uint64(got[0]) != seed&(1<<53-1) {
+			t.Errorf("seed %#x travels as %v and %v", seed, got, want)
+		}
 	}
 }
