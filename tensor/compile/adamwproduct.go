@@ -34,7 +34,7 @@ func (c *compiler) adamWProducts() {
 		}
 		p := &c.plan.Steps[at]
 		mk, vk := g.def[w.In[1].Buf], g.def[w.In[2].Buf]
-		if p.Fused != Single || p.Op != tensor.OpMatmul || len(p.In[0].Shape) != 2 || len(p.In[1].Shape) != 2 || c.era[p.Instr] != c.era[w.Instr] || !c.only(g, p.Out.Buf, mk, vk) {
+		if p.Fused != Single || p.Op != tensor.OpMatmul || len(p.In[0].Shape) != 2 || len(p.In[1].Shape) != 2 || last(p.In[0].Shape) == 0 || c.era[p.Instr] != c.era[w.Instr] || !c.only(g, p.Out.Buf, mk, vk) {
 			continue
 		}
 		old := []Operand{w.In[0], m.In[0], v.In[0]}

@@ -38,6 +38,9 @@ func TestAdamWProducts(t *testing.T) {
 		{"a small gradient", "matmul adamw_all*1", n - 1, func(s *tensor.Session, sc *tensor.Scope, p, m, v, a, b *tensor.Tensor) {
 			updated(s, sc, p, m, v, a.T().Matmul(b))
 		}},
+		{"a gradient by nothing", "matmul adamw_all*1", n, func(s *tensor.Session, sc *tensor.Scope, p, m, v, a, b *tensor.Tensor) {
+			updated(s, sc, p, m, v, a.Narrow(0, 0, 0).T().Matmul(b.Narrow(0, 0, 0)))
+		}},
 		{"the gradient is kept", "matmul adamw_all*1", n, func(s *tensor.Session, sc *tensor.Scope, p, m, v, a, b *tensor.Tensor) {
 			updated(s, sc, p, m, v, sc.Keep(a.T().Matmul(b)))
 		}},
