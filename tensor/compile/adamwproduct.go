@@ -12,7 +12,7 @@ const minAdamWProduct = 1 << 14
 
 // adamWProducts makes one step of an AdamW update and of the matrix product that its gradient is: an engine updates each
 // block of the parameter while the block of the gradient is in its cache, on the core that computed it, and the gradient is
-// never written whole. The step stands where the product was. So that the parameter and its moments can still be written
+// never written whole. Its bits are those of the product and of adamW's step. It stands where the product was. So that the parameter and its moments can still be written
 // over, nobody may read their old values later, and nothing may come later that can fail.
 func (c *compiler) adamWProducts() {
 	g := c.graph()

@@ -28,7 +28,7 @@ func (c *compiler) attention() {
 // maxHeads bounds the matrices of a fused attention: an engine lists them.
 const maxHeads = 4096
 
-// attentionMatch looks at one causal softmax at a time.
+// attentionMatch looks at one softmax at a time.
 type attentionMatch struct {
 	c *compiler
 	g *graph

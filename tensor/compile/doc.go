@@ -13,7 +13,7 @@
 //	sink.go       attention writes where a copy or a joined piece would go
 //	normgrad.go   the gradients of a norm by input, weight and bias go over its rows once (*)
 //	lossgrad.go   a cross entropy and its gradient share their exponentials (*)
-//	adamwproduct.go  an AdamW update is one step with the matrix product that its gradient is
+//	adamwproduct.go  an AdamW update is one step with the matrix product that its gradient is (*)
 //	adamw.go      all other AdamW updates are one step (*)
 //	halves.go     a matrix product reads operands of 16 bits as they are stored
 //	tilefold.go   a reduction over the last dims and the elementwise operations that make its operand are one step (*)
@@ -23,8 +23,9 @@
 // Those with (*) may change the last bits of results; all others keep every bit, and so does the number of threads that an
 // engine uses. Options.NoFuse leaves all passes out.
 //
-// A barrier (tensor.OpBarrier) parts a program into eras: cse.go computes again what an earlier era has, tiles.go and
-// tilefold.go move nothing across. So a program can recompute something and not keep it.
+// A barrier (tensor.OpBarrier) parts a program into eras: cse.go computes again what an earlier era has, tiles.go moves
+// nothing to an earlier one, tilefold.go, epilogue.go and adamwproduct.go move nothing across. So a program can recompute
+// something and not keep it.
 //
 // Last comes memory: every kept result gets a buffer of its own and every other one a place in one arena, by lifetime;
 // an elementwise step writes over an operand that dies there; a kept result takes the memory of a donated input. Stats

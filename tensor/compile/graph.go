@@ -65,10 +65,10 @@ func (e *edit) touched(k int) bool {
 	return new || e.gone[k]
 }
 
-// apply makes the change, and reports whether there is one.
-func (c *compiler) apply(e *edit) bool {
+// apply makes the change.
+func (c *compiler) apply(e *edit) {
 	if len(e.gone)+len(e.at) == 0 {
-		return false
+		return
 	}
 	kept := c.plan.Steps[:0]
 	for k, s := range c.plan.Steps {
@@ -83,7 +83,6 @@ func (c *compiler) apply(e *edit) bool {
 	}
 	clear(c.plan.Steps[len(kept):])
 	c.plan.Steps = kept
-	return true
 }
 
 // same reports whether a and b are the same elements in the same places of the same shape.

@@ -79,9 +79,9 @@ type Plan struct {
 type Stats struct {
 	Instrs     int // of the program
 	Steps      int
-	Copies     int // steps that only make a view dense
+	Copies     int // steps that were made only to have a view dense
 	Dead       int // instructions that nobody needs
-	Fused      int // instructions that became part of another's step
+	Fused      int // steps that passes took away: part of another now, equal to it, or needed by nobody any more
 	Views      int // instructions that became strides
 	InPlace    int // steps that write over a dying operand
 	Taken      int // results that may take a donated input's memory
