@@ -139,7 +139,7 @@ func maxPairsGrad[T float](g *pool2D, dst, src, dy []T) {
 			p, q, r := a[2*i], a[2*i+1], b[2*i]
 			top := max(p, q, r, b[2*i+1])
 			if top != top {
-				top, p, q, r = 0, isNaN(p), isNaN(q), isNaN(r)
+				top, p, q, r = 0, notNaN(p), notNaN(q), notNaN(r)
 			}
 			notP, notQ, notR := 0, 0, 0
 			if p != top {
@@ -157,8 +157,8 @@ func maxPairsGrad[T float](g *pool2D, dst, src, dy []T) {
 	}
 }
 
-// isNaN is 0 for a NaN, else 1.
-func isNaN[T float](x T) T {
+// notNaN is 0 for a NaN, else 1.
+func notNaN[T float](x T) T {
 	if x != x {
 		return 0
 	}
