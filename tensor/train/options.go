@@ -53,8 +53,9 @@ type Options struct {
 	Checkpoint string
 	Every      int
 
-	// Resume is a folder with the checkpoint of a run to go on from: model and data must be its own, options that are
-	// zero are its own, Seed and Batch can't be others. The steps that follow are those of the run that was not stopped, bit
+	// Resume is a folder with the checkpoint of a run to go on from: model and data must be its own; those of Seed, Batch,
+	// Accumulate, Steps, LR, LRLast, Warmup, Decay, Clip, Every and LossEvery that are zero are its own, and the first three
+	// can't be others. The steps that follow are those of the run that was not stopped, bit
 	// by bit. Checkpoints go to the same folder unless Checkpoint says another.
 	Resume string
 

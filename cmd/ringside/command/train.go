@@ -31,9 +31,10 @@ this process (--in-process). An interrupt, SIGTERM or the end of the terminal en
 --checkpoint keeps all that a run goes on from: weights, optimizer, random numbers, the place in the data. It is written by
 the workers, and a crash at any moment leaves it as it was. --resume goes on with the same model and data, whoever died;
 with as many workers as before, the steps that follow are bit for bit those of a run that was not stopped, with another
-number they differ by roundings. Options that are not given are the run's own, but for --model and --data and those that say on
-which workers it runs (--workers, --mesh, --stages, --config, --connect): give these again. Other --steps or --lr are another schedule of the learning
-rate from there on, and so other bits than a run that had them from the start.
+number they differ by roundings. Options that are not given are the run's own, but for --model and --data, --recompute, what
+comes behind the training (--save, --sample, --prompt) and how it runs on which workers (--workers, --mesh, --stages,
+--micro-batches, --config, --connect): give these again. Other --steps or --lr are another schedule of the learning rate from
+there on, and so other bits than a run that had them from the start.
 
 --stages 2, or a --config such as docs/pipeline.yaml, puts a model's layers on different workers: each then works on another
 micro-batch of the step at a time, forward and backward in turns.
