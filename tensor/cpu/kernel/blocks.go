@@ -18,9 +18,6 @@ const (
 // row is n elements of row i.
 func (r Rows) row(i, n int) []float32 { return r.Data[i*r.Stride:][:n] }
 
-// from is the rows from i on.
-func (r Rows) from(i int) Rows { return Rows{r.Data[i*r.Stride:], r.Stride} }
-
 // check panics unless rows rows of n elements lie in r.
 func (r Rows) check(rows, n int) {
 	if r.Stride < 0 {
