@@ -6,7 +6,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 )
 
-// geometry of a two-dimensional convolution or pool.
+// geometry of a two-dimensional convolution.
 type geometry struct {
 	n, c, h, w    int // input
 	o, oh, ow     int // output
