@@ -24,8 +24,8 @@
 // engine uses. Options.NoFuse leaves all passes out.
 //
 // A barrier (tensor.OpBarrier) parts a program into eras: cse.go computes again what an earlier era has, tiles.go moves
-// nothing to an earlier one, tilefold.go, epilogue.go and adamwproduct.go move nothing across. So a program can recompute
-// something and not keep it.
+// nothing to an earlier one, normgrad.go, tilefold.go, epilogue.go and adamwproduct.go move nothing across. So a program can
+// recompute something and not keep it.
 //
 // Last comes memory: every kept result gets a buffer of its own and every other one a place in one arena, by lifetime;
 // an elementwise step writes over an operand that dies there; a kept result takes the memory of a donated input. Stats

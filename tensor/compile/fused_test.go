@@ -273,6 +273,34 @@ func TestTrainingSteps(t *testing.T) {
 	}
 }
 
+// Gradients of a norm that a barrier parts stay where they are.
+func TestNormGradsAcrossBarriers(t *testing.T) {
+	T, S := tensor.T, tensor.S
+	for _, c := range []struct {
+		name, want string
+		f          recorder
+	}{
+		{"none", "norm_grad", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			sc.Keep(s.Apply(tensor.OpLayerNormGradX, []int64{1}, T(x), T(y), T(y.Slice(tensor.At(0))), S(0.1)))
+			sc.Keep(s.Apply(tensor.OpLayerNormGradW, []int64{1}, T(x), T(y), S(0.1)))
+			sc.Keep(y.Sum(0))
+		}},
+		{"before the bias", "norm_grad sum", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			sc.Keep(s.Apply(tensor.OpLayerNormGradX, []int64{1}, T(x), T(y), T(y.Slice(tensor.At(0))), S(0.1)))
+			sc.Keep(s.Apply(tensor.OpLayerNormGradW, []int64{1}, T(x), T(y), S(0.1)))
+			sc.Keep(y.Barrier().Sum(0))
+		}},
+		{"before the weight", "layer_norm_grad_x layer_norm_grad_w", func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
+			sc.Keep(s.Apply(tensor.OpLayerNormGradX, []int64{1}, T(x), T(y), T(y.Slice(tensor.At(0))), S(0.1)))
+			sc.Keep(s.Apply(tensor.OpLayerNormGradW, []int64{1}, T(x.Barrier()), T(y), S(0.1)))
+		}},
+	} {
+		if p := planWith(t, nil, c.f); names(p) != c.want {
+			t.Errorf("%s: %s, expected %s\n%v", c.name, names(p), c.want, p)
+		}
+	}
+}
+
 // Plans of random programs hold what every plan must, fused or not.
 func TestRandomPlans(t *testing.T) {
 	n := uint64(150)

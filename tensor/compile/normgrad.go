@@ -23,7 +23,7 @@ func (c *compiler) normGrads() {
 			continue
 		}
 		w := c.reader(g, e, x.In[0].Buf, func(s *Step) bool {
-			return s.Op == gradW && same(s.In[0], x.In[0]) && same(s.In[1], x.In[1]) && slices.Equal(s.Ints, x.Ints)
+			return s.Op == gradW && c.era[s.Instr] == c.era[x.Instr] && same(s.In[0], x.In[0]) && same(s.In[1], x.In[1]) && slices.Equal(s.Ints, x.Ints)
 		})
 		if w < 0 || len(x.In) != 4 || runs(x.In[0].Shape[:len(x.In[0].Shape)-int(x.Ints[0])]) > maxRuns { // x, dy, weight, eps
 			continue
@@ -39,7 +39,9 @@ func (c *compiler) normGrads() {
 		dims := int(x.Ints[0])
 		f.Ints = []int64{x.Ints[0], 0}
 		if x.Op == tensor.OpLayerNormGradX {
-			b := c.reader(g, e, x.In[1].Buf, func(s *Step) bool { return s.Op == tensor.OpSum && sumsRows(s, x.In[1], dims) })
+			b := c.reader(g, e, x.In[1].Buf, func(s *Step) bool {
+				return s.Op == tensor.OpSum && c.era[s.Instr] == c.era[x.Instr] && sumsRows(s, x.In[1], dims)
+			})
 			if b >= 0 && g.available(x.In, min(at, b)) {
 				at = min(at, b)
 				f.Ints[1] = 1
