@@ -21,6 +21,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/ipc/worker"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
 // childOwner starts a cluster in DIR with workers of a KIND, says who is in it, and waits to be killed.
@@ -318,21 +319,50 @@ func TestOtherVersion(t *testing.T) {
 
 // TestQuietEnd: a cluster that is closed says nothing, and its clients are told.
 func TestQuietEnd(t *testing.T) {
-	var said bytes.Buffer
-	c := start(t, cluster.Options{Workers: 2, Stderr: &said})
-	e := dial(t, c, nil)
-	if _, err := newModel(tensor.NewSession(e, nil)).train(2); err != nil {
-		t.Fatal(err)
+	for workers := 1; workers <= 2; workers++ {
+		t.Run(fmt.Sprint("sessions of ", workers), func(t *testing.T) {
+			var said bytes.Buffer
+			c := start(t, cluster.Options{Workers: 2, Stderr: &said})
+			e := dial(t, c, &client.Options{Workers: workers})
+			if _, err := newModel(tensor.NewSession(e, nil)).train(2); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			if said.Len() > 0 {
+				t.Errorf("it says: %s", said.Bytes())
+			}
+			_, err := e.Submit(testContext(t), &tensor.Batch{Sync: true})
+			if !errors.Is(err, client.ErrLost) || !strings.Contains(err.Error(), `worker "w`) || !strings.Contains(err.Error(), "is stopping") {
+				t.Errorf("the client is told: %v", err)
+			}
+		})
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
-	if said.Len() > 0 {
-		t.Errorf("it says: %s", said.Bytes())
-	}
-	_, err := e.Submit(testContext(t), &tensor.Batch{Sync: true})
-	if !errors.Is(err, client.ErrLost) || !strings.Contains(err.Error(), `worker "w0"`) || !strings.Contains(err.Error(), "is stopping") {
-		t.Errorf("the client is told: %v", err)
+}
+
+// TestStopped: one of several workers is asked to end while they train. The client is told which one, and why.
+func TestStopped(t *testing.T) {
+	for _, name := range []string{"w0", "w1"} {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, cluster.Options{Workers: 2, Restart: true, Stderr: t.Output()})
+			m := newModel(tensor.NewSession(dial(t, c, &client.Options{Config: &config.Config{NumWorkers: 2, AutoShard: true}}), nil))
+			if _, err := m.train(2); err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(c.Parts(), func(p cluster.Part) bool { return p.Name == name })
+			pid := c.Parts()[i].PID
+			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			for err == nil {
+				_, err = m.train(1)
+			}
+			if says := fmt.Sprintf("worker %q (pid %d) is stopping", name, pid); !errors.Is(err, client.ErrLost) || !strings.Contains(err.Error(), says) {
+				t.Errorf("the client is told: %v, expected %q", err, says)
+			}
+		})
 	}
 }
 

@@ -327,12 +327,18 @@ func (d *Dispatcher) lost(p *peer, err error) {
 	case ipc.RoleWorker:
 		d.stats.workers.Add(-1)
 		delete(d.workers, p.who.Name)
-		level := slog.LevelInfo // an idle worker may come and go; who supervises it says more
-		if len(p.sessions) > 0 {
-			level = slog.LevelWarn
+		level := slog.LevelInfo // an idle worker may come and go, and one that says why it stops; who supervises it says more
+		for _, s := range p.sessions {
+			if _, said := s.said[p]; !said {
+				level = slog.LevelWarn
+			}
 		}
 		d.log.Log(context.Background(), level, "worker gone", "worker", p.who.Name, "pid", p.who.PID, "sessions", len(p.sessions), "err", err)
 		for _, s := range p.sessions {
+			if text, said := s.said[p]; said {
+				d.abandon(s, wire.CodeWorkerGone, text)
+				continue
+			}
 			d.failSession(s, wire.CodeWorkerGone, fmt.Sprintf("worker %q (pid %d) is gone: %s", p.who.Name, p.who.PID, ending(err)))
 		}
 	}

@@ -21,14 +21,14 @@ type session struct {
 	client     *peer
 	workers    []*peer // by rank; nil while it waits for them
 	deadline   time.Time
-	paused     map[*peer]bool // workers that have enough to do for it
-	runPending bool           // its last Run has not begun, and others share its workers: the next one waits
-	own        bool           // its messages go over conns of its own, as the first of several workers says
-	hasTurn    bool           // at its workers
-	askedBack  bool           // that, or it ends by itself
-	waits      bool           // in the line for one
-	widowed    bool           // a worker gave it up because another is gone (widow.go)
-	over       bool           // failed; the client has been told, and what it still sends is dropped
+	paused     map[*peer]bool   // workers that have enough to do for it
+	runPending bool             // its last Run has not begun, and others share its workers: the next one waits
+	own        bool             // its messages go over conns of its own, as the first of several workers says
+	hasTurn    bool             // at its workers
+	askedBack  bool             // that, or it ends by itself
+	waits      bool             // in the line for one
+	said       map[*peer]string // by workers that gave it up because another is gone (widow.go)
+	over       bool             // failed; the client has been told, and what it still sends is dropped
 }
 
 // fromClient handles a client's message; false says that it cannot be forwarded now.
@@ -336,8 +336,13 @@ func (d *Dispatcher) failSession(s *session, code wire.Code, text string) {
 	if s.over {
 		return
 	}
-	d.stats.failed.Add(1)
 	d.log.Warn("session failed", "session", s.id, "name", s.name, "code", code, "text", text)
+	d.abandon(s, code, text)
+}
+
+// abandon is failSession for one that is not over, without a warning: a worker gives it up for a reason of its own.
+func (d *Dispatcher) abandon(s *session, code wire.Code, text string) {
+	d.stats.failed.Add(1)
 	d.dismiss(s, code, nil)
 	d.forgetSession(s)
 	if code == wire.CodeQuota {

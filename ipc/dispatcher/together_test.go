@@ -142,32 +142,41 @@ func TestTakeTurns(t *testing.T) {
 }
 
 // TestWidow: a worker that gives a session up because another is gone may say so before that one's end is seen here. The client is told
-// who is gone all the same, and what the worker said only if nobody turns out to be.
+// who is gone all the same, in that one's words if it said why it stops, and what the others said only if nobody turns out to be.
 func TestWidow(t *testing.T) {
-	for name, dies := range map[string]bool{"gone": true, "not gone": false} {
+	gone := fmt.Sprintf(`worker "w2" (pid %d) is gone`, os.Getpid())
+	for name, c := range map[string]struct {
+		speak []int // who say something, in this order
+		dies  bool  // the last worker
+		says  string
+	}{
+		"gone":                  {[]int{0, 1}, true, gone},
+		"not gone":              {[]int{0, 1}, false, "w0 says something"},
+		"said why":              {[]int{2}, true, "w2 says something"},
+		"said why, and is late": {[]int{0, 2, 1}, true, "w2 says something"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, dispatcher.Options{})
 			workers := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1"), f.dial(ipc.RoleWorker, "w2")}
-			c := f.dial(ipc.RoleClient, "c")
-			c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Workers: 3, Name: "c"}))
+			cl := f.dial(ipc.RoleClient, "c")
+			cl.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Workers: 3, Name: "c"}))
 			var s uint64
 			for _, w := range workers {
 				body, _ := w.recv(wire.KindOpenSession)
 				s = sessionOf(t, body)
 			}
-			for i, w := range workers[:2] { // the second says nothing new
-				w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: s, Code: wire.CodeWorkerGone, Text: fmt.Sprintf("w%d heard the end of w2", i)}))
+			for _, i := range c.speak {
+				w := workers[i]
+				w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: s, Code: wire.CodeWorkerGone, Text: fmt.Sprintf("w%d says something", i)}))
 				w.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{})) // after this the dispatcher knows
 				w.recv(wire.KindStatusReply)
 			}
-			says := "w0 heard the end of w2"
-			if dies {
+			if c.dies {
 				if err := workers[2].Close(); err != nil {
 					t.Fatal(err)
 				}
-				says = fmt.Sprintf(`worker "w2" (pid %d) is gone`, os.Getpid())
 			}
-			c.fail(wire.CodeWorkerGone, says)
+			cl.fail(wire.CodeWorkerGone, c.says)
 			for _, w := range workers[:2] {
 				w.closed(s, wire.CodeWorkerGone)
 			}

@@ -364,6 +364,9 @@ func (w *Worker) endSession(s *session) {
 
 // failSession ends a session that broke the protocol, and tells its client.
 func (w *Worker) failSession(ctx context.Context, s *session, cause error) error {
+	if ctx.Err() != nil && errors.Is(cause, errTeam) {
+		return ctx.Err() // the worker that is missing is this one, which says why as it leaves
+	}
 	w.stats.failed.Add(1)
 	level := slog.LevelWarn
 	if errors.Is(cause, errTeam) { // of several workers those that are left see that it ended, and the dispatcher says why
