@@ -9,11 +9,9 @@ import (
 	"github.com/ringside-go/ringside/ipc/wire"
 )
 
-// perWorker is how many counters of each worker a status has.
-const perWorker = 5
-
 // status answers with the counters: those of Stats, then of each worker, by name, its
-// pid, its open sessions, what was forwarded to it, and bytes that wait for room in its queue.
+// pid, its open sessions, what was forwarded to it, bytes that wait for room in its queue, and of one whose
+// transport shares no memory that it is far: its pid may be that of another host.
 func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 	var ask wire.Status
 	if err := wire.ParseStatus(m.Body, &ask); err != nil {
@@ -40,17 +38,22 @@ func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 		{Name: "turns", Value: s.Turns},
 	}}
 	for _, name := range slices.Sorted(maps.Keys(d.workers)) {
-		if len(reply.Counters)+perWorker > wire.MaxCounters {
-			break
-		}
 		w := d.workers[name]
 		key := "worker." + name[:min(len(name), wire.MaxName/2)]
-		reply.Counters = append(reply.Counters,
-			wire.Counter{Name: key + ".pid", Value: uint64(w.who.PID)},
-			wire.Counter{Name: key + ".sessions", Value: uint64(len(w.sessions))},
-			wire.Counter{Name: key + ".messages", Value: w.messages},
-			wire.Counter{Name: key + ".bytes", Value: w.bytes},
-			wire.Counter{Name: key + ".queued", Value: uint64(w.queued)})
+		counters := []wire.Counter{
+			{Name: key + ".pid", Value: uint64(w.who.PID)},
+			{Name: key + ".sessions", Value: uint64(len(w.sessions))},
+			{Name: key + ".messages", Value: w.messages},
+			{Name: key + ".bytes", Value: w.bytes},
+			{Name: key + ".queued", Value: uint64(w.queued)},
+		}
+		if w.far() {
+			counters = append(counters, wire.Counter{Name: key + ".far", Value: 1})
+		}
+		if len(reply.Counters)+len(counters) > wire.MaxCounters {
+			break
+		}
+		reply.Counters = append(reply.Counters, counters...)
 	}
 	p.send(wire.KindStatusReply, wire.AppendStatusReply(nil, &reply), ask.Session, nil)
 	if p.queued > d.o.MaxQueued {

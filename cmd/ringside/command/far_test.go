@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,6 +39,11 @@ func TestFar(t *testing.T) {
 	}
 	if !slices.Equal(one.Losses, two.Losses) {
 		t.Errorf("losses %v and %v", one.Losses, two.Losses)
+	}
+
+	out, said, err := execute(t, "inspect", "--connect", near)
+	if pid := strconv.Itoa(w.Process.Pid); err != nil || !strings.Contains(out, "rings") || strings.Contains(out, "\n"+pid+" ") || !strings.Contains(said, "worker "+name+" came over TCP") || !strings.Contains(said, "--pid "+pid) {
+		t.Errorf("inspect, where %s is of another host as far as anybody knows: %v\n%s%s", pid, err, out, said)
 	}
 
 	if _, _, err := execute(t, append([]string{"train", "--connect", far, "--secret-file", secretPath(t, "another secret of them")}, args...)...); err == nil || !strings.Contains(err.Error(), "secrets differ") || !strings.Contains(err.Error(), "by --secret-file") {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -28,13 +29,16 @@ func newInspect() *cobra.Command {
 		Short: "show the rings and segments that running processes share",
 		Long: `Inspect shows the shared memory of a dispatcher and its workers, or of the processes that are named: rings with
 the words of their headers, the bells they sleep on, and segments of tensors. The same inode in two processes is the
-same memory. The dispatcher is asked who its workers are; with --pid nobody is asked anything, and the processes may hang
-or be stopped. What they have mapped can be seen by the same user; reading the headers takes the rights of a debugger.`,
+same memory. The dispatcher is asked who its workers are, of which those that came over TCP are left out; with --pid nobody is
+asked anything, and the processes may hang or be stopped. What they have mapped can be seen by the same user; reading the headers takes the rights of a debugger.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(pids) == 0 {
 				if addr == "" {
 					addr = local.DispatcherAddr(local.Dir())
+				}
+				if !filepath.IsAbs(addr) {
+					return usagef("--connect %s: expected the absolute path of a dispatcher's socket: inspect looks at processes of its own host", addr)
 				}
 				ask, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
 				s, err := client.Status(ask, nil, addr)
@@ -42,10 +46,14 @@ or be stopped. What they have mapped can be seen by the same user; reading the h
 				if err != nil {
 					return fmt.Errorf("%w; with --pid no dispatcher is needed", advised(err, addr))
 				}
-				for _, k := range s.Counters {
-					if k.Name == "pid" || strings.HasPrefix(k.Name, "worker.") && strings.HasSuffix(k.Name, ".pid") {
-						pids = append(pids, int(k.Value))
+				pids = append(pids, int(s.Get("pid")))
+				for _, name := range workersOf(s) {
+					pid := int(s.Get("worker." + name + ".pid"))
+					if s.Get("worker."+name+".far") != 0 { // the number of another host's process
+						fmt.Fprintf(cmd.ErrOrStderr(), "worker %s came over TCP and shares no memory here; on its own host: ringside inspect --pid %d\n", name, pid)
+						continue
 					}
+					pids = append(pids, pid)
 				}
 				slices.Sort(pids)
 				pids = slices.Compact(pids)
@@ -73,7 +81,7 @@ or be stopped. What they have mapped can be seen by the same user; reading the h
 			return writeMappings(cmd.OutOrStdout(), all)
 		},
 	}
-	c.Flags().StringVar(&addr, "connect", "", "address of the dispatcher (default: this user's)")
+	c.Flags().StringVar(&addr, "connect", "", "absolute path of the dispatcher's socket (default: this user's)")
 	c.Flags().IntSliceVar(&pids, "pid", nil, "processes to look at instead")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a mapping")
 	return c
