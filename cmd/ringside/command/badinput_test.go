@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -291,6 +292,25 @@ func TestBadAddress(t *testing.T) {
 		t.Errorf("train: %v", err)
 	}
 	if out, _, err := execute(t, "doctor", "--connect", "here"); err != errSilent || !strings.Contains(out, "here is no address") || strings.Contains(out, "end that process") {
+		t.Errorf("doctor: %v\n%s", err, out)
+	}
+
+	addr := filepath.Join(t.TempDir(), "deaf") // somebody listens who is no dispatcher
+	l, err := net.Listen("unixpacket", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	if out, _, err := execute(t, "doctor", "--connect", addr); err != errSilent || !strings.Contains(out, "check the address") || strings.Contains(out, "of this version") {
 		t.Errorf("doctor: %v\n%s", err, out)
 	}
 }

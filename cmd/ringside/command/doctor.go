@@ -31,8 +31,8 @@ type finding struct {
 
 func newDoctor() *cobra.Command {
 	var (
-		asJSON bool
-		addr   string
+		asJSON           bool
+		addr, secretFile string
 	)
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -41,9 +41,13 @@ func newDoctor() *cobra.Command {
 It changes nothing. The exit status is 1 if something fails; a warning is none.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			secret, err := readSecret(secretFile)
+			if err != nil {
+				return err
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
-			found := examine(ctx, &host{root: "/", runtimeDir: local.Dir(), addr: addr})
+			found := examine(ctx, &host{root: "/", runtimeDir: local.Dir(), addr: addr, secret: secret})
 			if asJSON {
 				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(found); err != nil {
 					return err
@@ -61,6 +65,7 @@ It changes nothing. The exit status is 1 if something fails; a warning is none.`
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON array of objects with name, status, found and do")
 	c.Flags().StringVar(&addr, "connect", "", "address of the dispatcher to look for (default: this user's)")
+	secretFlag(c.Flags(), &secretFile)
 	return c
 }
 
@@ -87,6 +92,7 @@ type host struct {
 	root       string // of the file system
 	runtimeDir string
 	addr       string // of a dispatcher; empty: the one in runtimeDir
+	secret     []byte // of a dispatcher that listens for other hosts
 }
 
 // examine makes all findings, in the order they are printed.

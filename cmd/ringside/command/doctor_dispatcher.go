@@ -9,6 +9,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/net/tcp"
 )
 
 func (h *host) dispatcher(ctx context.Context) finding {
@@ -17,7 +18,7 @@ func (h *host) dispatcher(ctx context.Context) finding {
 	if addr == "" {
 		addr = local.DispatcherAddr(h.runtimeDir)
 	}
-	s, err := client.Status(ctx, nil, addr)
+	s, err := client.Status(ctx, &client.Options{Secret: h.secret}, addr)
 	switch {
 	case errors.Is(err, ipc.ErrNoListener):
 		f.Found = "none runs; train starts a cluster of its own, `ringside up` one that stays"
@@ -27,7 +28,17 @@ func (h *host) dispatcher(ctx context.Context) finding {
 	case errors.Is(err, route.ErrNoRoute):
 		f.Status, f.Found, f.Do = bad, fmt.Sprintf("%s is no address", addr), "give the absolute path of a dispatcher's socket, or host:port"
 	case err != nil:
-		f.Status, f.Found, f.Do = bad, fmt.Sprintf("%s: %v", addr, err), "end that process and start one of this version: ringside up"
+		f.Status, f.Found = bad, fmt.Sprintf("%s: %v", addr, err)
+		switch {
+		case errors.Is(err, tcp.ErrSecret):
+			f.Do = "give the file with its secret by --secret-file"
+		case errors.Is(err, ipc.ErrVersion):
+			f.Do = "end that process and start one of this version: " + startsOne(addr)
+		case errors.Is(err, ipc.ErrRefused):
+			f.Do = "have it let you in, as by ringside dispatcher --allow-gid, or start one of your own: ringside up"
+		default:
+			f.Do = "check the address and whether that process still answers; another is started by: " + startsOne(addr)
+		}
 	case s.Get("workers") == 0:
 		f.Status, f.Found = poor, fmt.Sprintf("at %s, process %d, without a worker", addr, s.Get("pid"))
 		f.Do = "ringside worker"

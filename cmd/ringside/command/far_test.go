@@ -45,6 +45,12 @@ func TestFar(t *testing.T) {
 	if pid := strconv.Itoa(w.Process.Pid); err != nil || !strings.Contains(out, "rings") || strings.Contains(out, "\n"+pid+" ") || !strings.Contains(said, "worker "+name+" came over TCP") || !strings.Contains(said, "--pid "+pid) {
 		t.Errorf("inspect, where %s is of another host as far as anybody knows: %v\n%s%s", pid, err, out, said)
 	}
+	if out, _, _ := execute(t, "doctor", "--connect", far, "--secret-file", secret); !strings.Contains(out, "at "+far+", process ") {
+		t.Errorf("doctor does not find the dispatcher at %s:\n%s", far, out)
+	}
+	if out, _, err := execute(t, "doctor", "--connect", far); err != errSilent || !strings.Contains(out, "by --secret-file") || strings.Contains(out, "end that process") {
+		t.Errorf("doctor without the secret: %v\n%s", err, out)
+	}
 
 	if _, _, err := execute(t, append([]string{"train", "--connect", far, "--secret-file", secretPath(t, "another secret of them")}, args...)...); err == nil || !strings.Contains(err.Error(), "secrets differ") || !strings.Contains(err.Error(), "by --secret-file") {
 		t.Errorf("with another secret: %v", err)
