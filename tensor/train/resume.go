@@ -123,7 +123,7 @@ func (r *run) reopen(d Data) error {
 func (r *run) claim() error {
 	if r.o.Checkpoint == "" {
 		if r.o.Every > 0 {
-			return fmt.Errorf("%w: every is %d without a checkpoint to save to", ErrOption, r.o.Every)
+			return &OptionError{"every", r.o.Every, "a checkpoint to save to as well"}
 		}
 		return nil
 	}

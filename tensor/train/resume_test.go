@@ -140,7 +140,7 @@ func TestResumeOther(t *testing.T) {
 		"shorter":   {"qwen3-tiny", text, Options{Resume: dir, Steps: 1}, checkpoint.ErrMismatch, "step 2 of a run of 1"},
 		"both":      {"qwen3-tiny", text, Options{Resume: dir, Load: "x"}, ErrOption, "the weights come from one of them"},
 		"overwrite": {"qwen3-tiny", text, Options{Checkpoint: dir, Steps: 2}, ErrOption, `holds step 2 of "qwen3-tiny"; resume it, or save elsewhere`},
-		"nowhere":   {"qwen3-tiny", text, Options{Every: 3}, ErrOption, "every is 3 without a checkpoint to save to"},
+		"nowhere":   {"qwen3-tiny", text, Options{Every: 3}, ErrOption, "every is 3, expected a checkpoint to save to as well"},
 		"no folder": {"qwen3-tiny", text, Options{Checkpoint: "/dev/null/x"}, nil, "/dev/null"},
 	} {
 		_, err := find(t, c.model).Train(t.Context(), inProcess(t), c.data, &c.o)

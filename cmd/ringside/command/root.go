@@ -88,13 +88,14 @@ func Main(ctx context.Context, root *cobra.Command) int {
 		fmt.Fprintln(root.ErrOrStderr(), "ringside: interrupted")
 		return 130 // as shells say it of an interrupt
 	}
-	unknown := strings.HasPrefix(err.Error(), "unknown command ")
+	var use *usageError
+	typed := errors.As(err, &use)
+	unknown := !typed && strings.HasPrefix(err.Error(), "unknown command ")
 	if unknown && !strings.Contains(err.Error(), "\n") { // no command has a name like it
 		err = fmt.Errorf("%w; see %s --help", err, root.Name())
 	}
 	fmt.Fprintf(root.ErrOrStderr(), "ringside: %v\n", err)
-	var use *usageError
-	if errors.As(err, &use) || unknown {
+	if typed || unknown {
 		return 2
 	}
 	return 1

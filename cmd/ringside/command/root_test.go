@@ -53,6 +53,7 @@ func TestExitStatus(t *testing.T) {
 	}{
 		{[]string{"version"}, 0, ""},
 		{[]string{"dance"}, 2, `unknown command "dance"`},
+		{[]string{"plan", "dance"}, 2, "see ringside plan --help\n"},
 		{[]string{"version", "--loud"}, 2, "--loud"},
 		{[]string{"doctor", "--connect", "/nowhere/at/all"}, 1, ""},
 		{[]string{"up", "--log-level", "shouting"}, 2, "shouting"},

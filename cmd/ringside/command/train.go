@@ -78,7 +78,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.StringVar(&o.Load, "load", "", "safetensors file of weights to begin with")
 	f.StringVar(&o.Save, "save", "", "safetensors file to save the weights to")
 	f.StringVar(&o.Checkpoint, "checkpoint", "", "folder to save the run to at its end or when it is stopped (default: that of --resume)")
-	f.IntVar(&o.Every, "every", 0, "also save it after every so many steps")
+	f.IntVar(&o.Every, "every", 0, "save the checkpoint after every so many steps, too")
 	f.StringVar(&o.Resume, "resume", "", "folder with the checkpoint to go on from")
 	f.IntVar(&o.Sample, "sample", 0, "bytes that a language model writes in the end; 0: none (default: the model's)")
 	f.StringVar(&o.Prompt, "prompt", "", "what the sample goes on from (default: a piece of the held-out text)")
