@@ -17,8 +17,14 @@ type Scope struct {
 //	var loss *tensor.Tensor
 //	sess.Scope(func(sc *tensor.Scope) {
 //		loss = sc.Keep(model.Loss(x, y))
-//		opt.Step(autograd.Grad(loss, params...))
+//		var grads []*tensor.Tensor
+//		if grads, err = autograd.Grad(loss, params...); err == nil {
+//			err = opt.Step(grads)
+//		}
 //	})
+//	if err != nil {
+//		return err
+//	}
 //	v, err := loss.Item()
 //
 // Assigned tensors hold their own claim and need no Keep.

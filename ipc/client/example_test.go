@@ -26,15 +26,19 @@ func Example() {
 	for range 300 {
 		sess.Scope(func(*tensor.Scope) {
 			loss := x.Matmul(w).Add(b).Sub(y).Square().Mean()
-			grads, err := autograd.Grad(loss, w, b)
-			if err != nil {
-				return // it sticks to the session, the read below returns it
+			var grads []*tensor.Tensor
+			if grads, err = autograd.Grad(loss, w, b); err != nil {
+				return
 			}
 			sess.NoGrad(func() {
 				w.SubAssign(grads[0].MulS(0.1))
 				b.SubAssign(grads[1].MulS(0.1))
 			})
 		})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 	}
 	slope, err := w.Item()
 	if err != nil {

@@ -26,7 +26,7 @@ type Options struct {
 //
 // It returns tensor.ErrNoGrad, naming which, for a loss or an x that is outside of the graph and for an x that loss does
 // not depend on; tensor.ErrShape for a loss of several elements; tensor.ErrReleased when an intermediate that is needed
-// was released.
+// was released. It is for the caller to look at: unlike an operation's error it does not stick to the session.
 func Grad(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return GradWith(nil, loss, xs...)
 }

@@ -6,9 +6,14 @@
 //		opt.LR = schedule(step)
 //		sess.Scope(func(*tensor.Scope) {
 //			loss := model.Loss(batch(step))
-//			grads, err := autograd.Grad(loss, leaves...)
-//			err = opt.Step(optim.ClipGradNorm(grads, 1))
+//			var grads []*tensor.Tensor
+//			if grads, err = autograd.Grad(loss, leaves...); err == nil {
+//				err = opt.Step(optim.ClipGradNorm(grads, 1))
+//			}
 //		})
+//		if err != nil {
+//			return err
+//		}
 //	}
 //
 // An update is one fused operation a parameter and state tensor, recorded outside of any graph, and binds the parameter to
