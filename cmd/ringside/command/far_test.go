@@ -42,8 +42,12 @@ func TestFar(t *testing.T) {
 	}
 
 	out, said, err := execute(t, "inspect", "--connect", near)
-	if pid := strconv.Itoa(w.Process.Pid); err != nil || !strings.Contains(out, "rings") || strings.Contains(out, "\n"+pid+" ") || !strings.Contains(said, "worker "+name+" came over TCP") || !strings.Contains(said, "--pid "+pid) {
-		t.Errorf("inspect, where %s is of another host as far as anybody knows: %v\n%s%s", pid, err, out, said)
+	pid := strconv.Itoa(w.Process.Pid)
+	if err != nil || !strings.Contains(out, "\n"+strconv.Itoa(d.Process.Pid)+" ") || strings.Contains(out, "\n"+pid+" ") {
+		t.Errorf("inspect, where %s is of another host as far as anybody knows: %v\n%s", pid, err, out)
+	}
+	if !strings.Contains(said, "worker "+name+" came over TCP") || !strings.Contains(said, "--pid "+pid) {
+		t.Errorf("inspect says of a worker of another host: %s", said)
 	}
 	if out, _, _ := execute(t, "doctor", "--connect", far, "--secret-file", secret); !strings.Contains(out, "at "+far+", process ") {
 		t.Errorf("doctor does not find the dispatcher at %s:\n%s", far, out)
