@@ -107,11 +107,13 @@ func (g *Group) conns(ranks []int) []ipc.Conn {
 }
 
 func (g *Group) hostComm(ctx context.Context, me int, ranks, fold []int) (*host.Comm, error) {
-	return host.New(ctx, me, g.conns(ranks), &host.Options{Timeout: g.options.Timeout, Logger: g.options.Logger, Fold: fold})
+	c, err := host.New(ctx, me, g.conns(ranks), &host.Options{Timeout: g.options.Timeout, Logger: g.options.Logger, Fold: fold})
+	return c, lift(err, ranks)
 }
 
 func (g *Group) wideComm(ctx context.Context, me int, ranks, fold []int) (*wide.Comm, error) {
-	return wide.New(ctx, me, g.conns(ranks), &wide.Options{Timeout: g.options.Timeout, Logger: g.options.Logger, Fold: fold, Waiter: g.options.Waiter})
+	c, err := wide.New(ctx, me, g.conns(ranks), &wide.Options{Timeout: g.options.Timeout, Logger: g.options.Logger, Fold: fold, Waiter: g.options.Waiter})
+	return c, lift(err, ranks)
 }
 
 // lift gives a comm's error the group's ranks: ranks[i] is the one that the comm calls i.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/collective/rendezvous"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/route"
@@ -171,6 +172,11 @@ func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Gr
 	g.lane = newLane(g)
 	g.control = newControl(g, members)
 	if err := g.compose(ctx); err != nil {
+		if pe := (*plan.PeerError)(nil); errors.As(err, &pe) && errors.Is(pe, ErrPeerLost) {
+			f := &failure{Rank: pe.Rank, By: rank, err: pe.Err}
+			f.spell()
+			g.leaveVerdict(f)
+		}
 		g.control.close()
 		return nil, fmt.Errorf("collective: rank %d of %d could not join: %w", rank, g.size, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/rendezvous"
+	"github.com/ringside-go/ringside/net/route"
 )
 
 // variables is an environment.
@@ -140,6 +141,71 @@ func TestVerdictLeft(t *testing.T) {
 					!silent && (err != nil || v.Rank != 2 || v.Stuck || !strings.Contains(v.Text, "it closed its group")) {
 					t.Errorf("rank %d: %+v, %v", r, v, err)
 				}
+			}
+		})
+	}
+}
+
+// TestVerdictOfJoining: who can't join for another's end says so to the launcher, as who fails later does. The first names the rank that
+// is gone; one that comes when that one has left as well may name it instead.
+func TestVerdictOfJoining(t *testing.T) {
+	for name, tcp := range map[string]bool{"one host": false, "four hosts": true} {
+		t.Run(name, func(t *testing.T) {
+			const n, lost = 4, 1
+			ctx, dir, board := hangGuard(t), t.TempDir(), newBoard(n)
+			path := func(rank int) string { return filepath.Join(dir, "verdict"+strconv.Itoa(rank)) }
+			join := func(rank int) error {
+				m := route.MeshOptions{Rank: rank, Size: n, Secret: []byte("of a test"), Exchange: board.exchange(rank), ForceTCP: tcp, Bind: "127.0.0.1"}
+				if tcp {
+					m.Host = strconv.Itoa(rank)
+				}
+				members, w, err := mesh(ctx, m)
+				if err != nil {
+					return err
+				}
+				if rank == lost {
+					for _, m := range members {
+						if m.Conn != nil {
+							m.Conn.Close()
+						}
+					}
+					return nil
+				}
+				o, err := (&Options{Waiter: w, verdict: &verdict{path: path(rank)}}).withDefaults()
+				if err != nil {
+					return err
+				}
+				g, err := New(ctx, rank, members, &o)
+				if err == nil {
+					return errors.Join(errors.New("it joined"), g.Close())
+				}
+				if !errors.Is(err, ErrPeerLost) {
+					return err
+				}
+				return nil
+			}
+			errs := make([]error, n)
+			var wg sync.WaitGroup
+			for rank := range errs {
+				wg.Go(func() { errs[rank] = join(rank) })
+			}
+			wg.Wait()
+			named := false
+			for r, err := range errs {
+				if err != nil {
+					t.Errorf("rank %d: %v", r, err)
+				}
+				if r == lost {
+					continue
+				}
+				v, err := rendezvous.ReadVerdict(path(r), n)
+				if err != nil || v.Rank == r || v.Stuck || !strings.Contains(v.Text, ErrPeerLost.Error()) {
+					t.Errorf("rank %d: %+v, %v, expected one on another rank that is lost", r, v, err)
+				}
+				named = named || v.Rank == lost
+			}
+			if !named {
+				t.Errorf("nobody names rank %d", lost)
 			}
 		})
 	}

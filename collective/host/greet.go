@@ -31,6 +31,7 @@ func (c *Comm) greet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, DefaultTimeout))
 	defer cancel()
 	le := binary.LittleEndian
+	var lost error // the first that could not be greeted: the others are all the same, so that they find who is missing, not this rank
 	for p, conn := range c.conns {
 		if p == c.rank {
 			continue
@@ -45,9 +46,12 @@ func (c *Comm) greet(ctx context.Context) error {
 			le.PutUint64(b[24:], uint64(c.seg.Size()))
 			err = conn.Commit(c.seg.File())
 		}
-		if err != nil {
-			return &plan.PeerError{Rank: p, Err: fmt.Errorf("%w: greeting: %w", lostOrLate(err), err)}
+		if err != nil && lost == nil {
+			lost = &plan.PeerError{Rank: p, Err: fmt.Errorf("%w: greeting: %w", lostOrLate(err), err)}
 		}
+	}
+	if lost != nil {
+		return lost
 	}
 	for p, conn := range c.conns {
 		if p == c.rank {

@@ -22,15 +22,31 @@ type blame struct {
 
 // look reads what the ranks have said. Those of other hosts, and of programs without a collective.Group, say nothing.
 func (b *blame) look(s *settled, epoch int) {
-	b.says, b.votes = map[int]rendezvous.Verdict{}, make([]int, s.Ranks)
-	if s.folder == nil {
-		return
-	}
-	for _, p := range s.places {
-		if v, err := rendezvous.ReadVerdict(s.verdict(p.rank, epoch), s.Ranks); err == nil && v.Rank != p.rank {
-			b.says[p.rank] = v
-			b.votes[v.Rank]++
+	read := map[int]rendezvous.Verdict{}
+	if s.folder != nil {
+		for _, p := range s.places {
+			if v, err := rendezvous.ReadVerdict(s.verdict(p.rank, epoch), s.Ranks); err == nil && v.Rank != p.rank {
+				read[p.rank] = v
+			}
 		}
+	}
+	b.hear(read, s.Ranks)
+}
+
+// hear takes in what the ranks have said. One that names a rank which names another has failed because of that one.
+func (b *blame) hear(read map[int]rendezvous.Verdict, ranks int) {
+	b.says, b.votes = map[int]rendezvous.Verdict{}, make([]int, ranks)
+	for p, direct := range read {
+		v, seen := direct, map[int]bool{p: true, direct.Rank: true}
+		for next, names := read[v.Rank]; names; next, names = read[v.Rank] {
+			if v = next; seen[v.Rank] { // they name each other
+				v = direct
+				break
+			}
+			seen[v.Rank] = true
+		}
+		b.says[p] = v
+		b.votes[v.Rank]++
 	}
 }
 

@@ -62,13 +62,14 @@ func TestBlame(t *testing.T) {
 		"most name":          {[]int{0, 2, 1, 3}, map[int]rendezvous.Verdict{2: says(0, "x"), 0: says(2, "x"), 1: says(2, "x"), 3: says(2, "x")}, "rank 2 on a: 1", -1},
 		"names one that lives": {[]int{0, 1}, map[int]rendezvous.Verdict{0: says(2, "gone"), 1: says(2, "gone")},
 			"rank 0 on a: 1, because of rank 2: gone", 2},
+		"one because of another": {[]int{0, 3, 101, 2}, map[int]rendezvous.Verdict{0: says(1, "gone"), 2: says(0, "left"), 3: says(0, "left")}, "rank 1 on a: 137", -1},
+		"because of one that lives, as another says": {[]int{0, 3}, map[int]rendezvous.Verdict{0: says(1, "gone"), 3: says(0, "left")},
+			"rank 0 on a: 1, because of rank 1: gone", 1},
 		"names one that hangs": {[]int{0}, map[int]rendezvous.Verdict{0: {Rank: 2, Stuck: true, Text: "late"}},
 			"rank 0 on a: 1, because of rank 2: late", -1},
 	} {
-		b := blame{ended: map[int]bool{}, says: c.says, votes: make([]int, 4)}
-		for _, v := range c.says {
-			b.votes[v.Rank]++
-		}
+		b := blame{ended: map[int]bool{}}
+		b.hear(c.says, 4)
 		for _, r := range c.failed {
 			code := 1
 			if r > 100 {
