@@ -299,6 +299,9 @@ func TestOpenWithout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if _, err := client.Open(ctx, &client.Options{Workers: 2}); !errors.Is(err, ipc.ErrNoListener) || !strings.Contains(err.Error(), "ringside up -n 2") {
+		t.Errorf("two workers in this process: %v", err)
+	}
 	if v, err := tensor.Scalar(s, 2.5).MulS(2).Item(); err != nil || v != 5 || !strings.HasPrefix(s.Engine().Name(), "cpu") {
 		t.Errorf("%v, %v on %s", v, err, s.Engine().Name())
 	}

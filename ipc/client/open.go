@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -27,6 +28,9 @@ func Open(ctx context.Context, options *Options) (*tensor.Session, error) {
 		return tensor.NewSession(e, o.Session), nil
 	case o.Addr == "" && errors.Is(err, ipc.ErrNoListener) && o.Workers == 1:
 		return cpu.NewSession(o.CPU, o.Session)
+	case errors.Is(err, ipc.ErrNoListener) && o.Workers > 1:
+		return nil, fmt.Errorf("client: %d workers are asked for, which are processes of a cluster: %w; start one with: ringside up -n %d",
+			o.Workers, err, o.Workers)
 	}
 	return nil, err
 }
