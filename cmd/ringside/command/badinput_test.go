@@ -357,7 +357,7 @@ func TestNoCluster(t *testing.T) {
 		for addr, want := range map[string]string{
 			nobody:        "; start one with: ringside up --listen " + nobody,
 			"127.0.0.1:1": "; start one with: ringside up --listen-tcp 127.0.0.1:1 --secret-file FILE, on that host",
-			"here":        "; expected the absolute path of a dispatcher's socket, or host:port",
+			"here":        "; give the absolute path of a dispatcher's socket, or host:port",
 		} {
 			if args[0] == "inspect" && addr != nobody { // which looks at processes of its own host
 				want = "--connect " + addr + ": expected the absolute path of a dispatcher's socket"

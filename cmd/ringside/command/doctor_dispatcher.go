@@ -9,7 +9,6 @@ import (
 	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/route"
-	"github.com/ringside-go/ringside/net/tcp"
 )
 
 func (h *host) dispatcher(ctx context.Context) finding {
@@ -23,17 +22,14 @@ func (h *host) dispatcher(ctx context.Context) finding {
 	case errors.Is(err, ipc.ErrNoListener):
 		f.Found = "none runs; train starts a cluster of its own, `ringside up` one that stays"
 		if h.addr != "" {
-			f.Status, f.Found, f.Do = bad, fmt.Sprintf("none at %s", addr), "check the address, or start one with: "+startsOne(addr)
+			f.Status, f.Found, f.Do = bad, fmt.Sprintf("none at %s", addr), "check the address, or "+advice(err, addr)
 		}
 	case errors.Is(err, route.ErrNoRoute):
-		f.Status, f.Found, f.Do = bad, fmt.Sprintf("%s is no address", addr), "give the absolute path of a dispatcher's socket, or host:port"
+		f.Status, f.Found, f.Do = bad, fmt.Sprintf("%s is no address", addr), advice(err, addr)
 	case err != nil:
-		f.Status, f.Found = bad, fmt.Sprintf("%s: %v", addr, err)
+		f.Status, f.Found, f.Do = bad, fmt.Sprintf("%s: %v", addr, err), advice(err, addr)
 		switch {
-		case errors.Is(err, tcp.ErrSecret):
-			f.Do = "give the file with its secret by --secret-file"
-		case errors.Is(err, ipc.ErrVersion):
-			f.Do = "end that process and start one of this version: " + startsOne(addr)
+		case f.Do != "":
 		case errors.Is(err, ipc.ErrRefused):
 			f.Do = "have it let you in, as by ringside dispatcher --allow-gid, or start one of your own: ringside up"
 		default:

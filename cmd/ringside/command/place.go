@@ -227,15 +227,25 @@ func dial(ctx context.Context, s *seat, layout *config.Config) (*seat, error) {
 
 // advised is err of a dispatcher that could not be reached, with what to do.
 func advised(err error, addr string) error {
-	switch {
-	case errors.Is(err, ipc.ErrNoListener):
-		return fmt.Errorf("%w; start one with: %s", err, startsOne(addr))
-	case errors.Is(err, route.ErrNoRoute):
-		return fmt.Errorf("%w; expected the absolute path of a dispatcher's socket, or host:port", err)
-	case errors.Is(err, tcp.ErrSecret):
-		return fmt.Errorf("%w; give the file with its secret by --secret-file", err)
+	if do := advice(err, addr); do != "" {
+		return fmt.Errorf("%w; %s", err, do)
 	}
 	return err
+}
+
+// advice is what helps against err of the dispatcher at addr; empty where that is not known.
+func advice(err error, addr string) string {
+	switch {
+	case errors.Is(err, ipc.ErrNoListener):
+		return "start one with: " + startsOne(addr)
+	case errors.Is(err, route.ErrNoRoute):
+		return "give the absolute path of a dispatcher's socket, or host:port"
+	case errors.Is(err, tcp.ErrSecret):
+		return "give the file with its secret by --secret-file"
+	case errors.Is(err, ipc.ErrVersion):
+		return "end that process and start one of this version: " + startsOne(addr)
+	}
+	return ""
 }
 
 // startsOne is the command that starts a dispatcher where none is.
