@@ -1,9 +1,6 @@
 package bench
 
-import (
-	"errors"
-	"testing"
-)
+import "testing"
 
 // TestDDP: both sides train the same, ours with collectives, and all that is to be measured is.
 func TestDDP(t *testing.T) {
@@ -12,12 +9,7 @@ func TestDDP(t *testing.T) {
 	}
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	r, err := runDDP(t.Context(), &Options{Rounds: 1, Scale: 20, Only: "qwen_t64_b8", Self: testSelf(t)})
-	if errors.Is(err, ErrNoTorch) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	needTorch(t, err)
 	if len(r.Measurements) != 4 || len(r.Bars) != 2 || r.Bars[0].Bar != "ddp_losses" || !r.Bars[0].OK || r.Bars[1].Bar != "train_2w_over_ddp" || !(r.Bars[1].Value > 0) {
 		t.Errorf("%+v", r)
 	}
