@@ -13,7 +13,7 @@ PEERS_FLAGS ?= --dtypes f32
 PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
-MODULES := bench/peers tensor/cpu/kernel/gen collective/kernel/gen
+MODULES := bench/peers tensor/cpu/kernel/gen collective/internal/kernel/gen
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
@@ -72,7 +72,7 @@ random: ## PROGRAMS (1000) random programs on every level of kernels, 1 to 3 thr
 
 chaos: ## processes killed at every step of the protocol, and CHAOS_KILLS (2000) at random under load
 	$(GO) test ./ipc/local -run '^TestKilledAtEveryStep$$' -count 1 -v
-	$(GO) test ./ipc/cluster -run '^TestChaos$$' -count 1 -v -timeout 15m -args -chaos.kills $(CHAOS_KILLS)
+	$(GO) test ./tensor/cluster -run '^TestChaos$$' -count 1 -v -timeout 15m -args -chaos.kills $(CHAOS_KILLS)
 	$(GO) test ./collective -run '^(TestKilled|TestStopped)$$' -count 1 -v -args -death.kills 200 -death.stops 20
 
 bench: build ## the benchmarks, beside their peers and floors
@@ -91,7 +91,7 @@ ops: ## docs/ops.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write
 
 generate: ## the assembly from its generator
-	$(GO) generate ./tensor/cpu/kernel ./collective/kernel
+	$(GO) generate ./tensor/cpu/kernel ./collective/internal/kernel
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -10,10 +10,10 @@
 //	net/tcp           the transport between hosts: greetings, frames, bulk transfers
 //	net/nettest       two hosts on one machine, for tests
 //	ipc/ipctest       what every transport must do, and one in memory
-//	ipc/client        a tensor.Engine whose programs run elsewhere
-//	ipc/dispatcher    places sessions on workers and forwards
-//	ipc/worker        runs programs for others
-//	ipc/cluster       a dispatcher and workers, in this process or as children
+//	tensor/cluster/client        a tensor.Engine whose programs run elsewhere
+//	tensor/cluster/dispatcher    places sessions on workers and forwards
+//	tensor/cluster/worker        runs programs for others
+//	tensor/cluster       a dispatcher and workers, in this process or as children
 //	tensor            dtypes, shapes, operations, programs, sessions: what users write
 //	tensor/compile    a program becomes a plan: lifetimes, views, buffers
 //	tensor/cpu        the engine on cores; tensor/cpu/kernel its loops
@@ -24,22 +24,22 @@
 //	tensor/nn         modules and losses; tensor/nn/model whole models
 //	tensor/optim      optimizers and schedules
 //	tensor/half       numbers of 16 bits, as they are stored
-//	tensor/isa        the instruction sets that kernels are written for, and what this machine has
+//	collective/isa        the instruction sets that kernels are written for, and what this machine has
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
 //	tensor/checkpoint tensors kept in a folder, and restored
 //	tensor/train      training loops
 //	collective        groups of ranks that compute in step, on slices, values and tensors
 //	collective/plan   what the ranks of a group agree on: calls, errors, cuts of a buffer
-//	collective/kernel folds buffers of ranks into one, in one pass, and copies them
-//	collective/host   collectives among the ranks of one host, over shared memory
-//	collective/wide   collectives between hosts, over bulk transfers
+//	collective/internal/kernel folds buffers of ranks into one, in one pass, and copies them
+//	collective/internal/host   collectives among the ranks of one host, over shared memory
+//	collective/internal/wide   collectives between hosts, over bulk transfers
 //	collective/rendezvous who am I, and where are the others: launchers' variables, rank 0's store
 //	collective/launch starts ranks, here and by a remote shell
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
 //
 // Three folders are modules of their own, for what they need is nobody else's dependency: bench/peers (other projects'
-// transports, to compare with) and tensor/cpu/kernel/gen and collective/kernel/gen (the generators of the assembly).
+// transports, to compare with) and tensor/cpu/kernel/gen and collective/internal/kernel/gen (the generators of the assembly).
 //
 // CONTRIBUTING.md lists the files that the usual changes touch. Where to begin: tensor.Session and client.Open for a
 // program that computes, ring and shm for one that only wants the fastest channel to another process.

@@ -22,10 +22,10 @@ var floors = map[string]int{
 	"ring":                          0,
 	"tensor/data":                   0,
 	"tensor/half":                   0,
-	"tensor/isa":                    0,
+	"collective/isa":                0,
 	"tensor/cpu/kernel":             1,
 	"collective/plan":               0,
-	"collective/kernel":             1,
+	"collective/internal/kernel":    1,
 	"ipc":                           1,
 	"ipc/wire":                      1,
 	"tensor":                        1,
@@ -43,18 +43,18 @@ var floors = map[string]int{
 	"tensor/cpu":                    3,
 	"tensor/nn":                     3,
 	"tensor/optim":                  3,
-	"collective/host":               3,
-	"collective/wide":               3,
+	"collective/internal/host":      3,
+	"collective/internal/wide":      3,
 	"collective":                    5,
 	"tensor/nn/model":               4,
 	"collective/launch":             5,
 	"collective/rendezvous":         4,
-	"ipc/client":                    4,
-	"ipc/dispatcher":                4,
+	"tensor/cluster/client":         4,
+	"tensor/cluster/dispatcher":     4,
 	"collective/examples/allreduce": 6,
 	"ring/examples/pingpong":        1,
-	"ipc/worker":                    6,
-	"ipc/cluster":                   7,
+	"tensor/cluster/worker":         6,
+	"tensor/cluster":                7,
 	"tensor/train":                  7,
 	"bench":                         8,
 
@@ -65,10 +65,10 @@ var floors = map[string]int{
 }
 
 // outside says who may import what from outside of the module; a package that isn't listed may be imported nowhere.
-// Tests may import more. Folders with a go.mod of their own (bench/peers, tensor/cpu/kernel/gen, collective/kernel/gen) are not of this module.
+// Tests may import more. Folders with a go.mod of their own (bench/peers, tensor/cpu/kernel/gen, collective/internal/kernel/gen) are not of this module.
 var outside = map[string][]string{
 	"golang.org/x/sys/unix":        {"shm", "ipc/local", "net/tcp", "ipc/ipctest", "bench", "cmd/ringside/command"},
-	"golang.org/x/sys/cpu":         {"tensor/isa"},
+	"golang.org/x/sys/cpu":         {"collective/isa"},
 	"github.com/edsrzf/mmap-go":    {"shm"},
 	"github.com/cloudwego/netpoll": {"net/tcp"},
 	"github.com/spf13/cobra":       {"cmd/ringside/command"},

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/ringside-go/ringside/ipc/client"
-	"github.com/ringside-go/ringside/ipc/cluster"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 

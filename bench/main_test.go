@@ -10,10 +10,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/dispatcher"
 	"github.com/ringside-go/ringside/ipc/local"
-	"github.com/ringside-go/ringside/ipc/worker"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 

@@ -8,9 +8,9 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc/client"
-	"github.com/ringside-go/ringside/ipc/cluster"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )

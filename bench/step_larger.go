@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cpu"
 
 	plans "github.com/ringside-go/ringside/tensor/compile"

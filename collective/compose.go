@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ringside-go/ringside/collective/host"
+	"github.com/ringside-go/ringside/collective/internal/host"
+	"github.com/ringside-go/ringside/collective/internal/wide"
 	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/collective/wide"
 	"github.com/ringside-go/ringside/ipc"
 )
 

@@ -3,7 +3,7 @@ package collective
 import (
 	"fmt"
 
-	"github.com/ringside-go/ringside/collective/kernel"
+	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 

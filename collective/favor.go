@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ringside-go/ringside/collective/host"
+	"github.com/ringside-go/ringside/collective/internal/host"
 	"github.com/ringside-go/ringside/shm"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/host"
+	"github.com/ringside-go/ringside/collective/internal/host"
 )
 
 // expresses says whether there are express calls here: of two ranks of one host, where there is code for them and the system has fences.

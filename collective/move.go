@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ringside-go/ringside/collective/host"
+	"github.com/ringside-go/ringside/collective/internal/host"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 

@@ -3,7 +3,7 @@ package collective
 import (
 	"context"
 
-	"github.com/ringside-go/ringside/collective/host"
+	"github.com/ringside-go/ringside/collective/internal/host"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/ringside-go/ringside/collective/host"
+	"github.com/ringside-go/ringside/collective/internal/host"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/ringside-go/ringside/collective/kernel"
+	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 

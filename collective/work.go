@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/host"
+	"github.com/ringside-go/ringside/collective/internal/host"
 )
 
 // Work is a call that was started and not waited for. Any goroutine may call its methods.

@@ -62,7 +62,7 @@ type Expecter interface {
 
 // Engine runs programs for one session. Methods are called by one goroutine at a time; Close may be called from any.
 //
-// Implementations: tensor/cpu runs them here, ipc/client has others run them. enginetest holds what every one must do.
+// Implementations: tensor/cpu runs them here, tensor/cluster/client has others run them. enginetest holds what every one must do.
 type Engine interface {
 	// Name says what it is and where: "cpu avx512 2 threads", "worker w0 by /run/...".
 	Name() string

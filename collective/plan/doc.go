@@ -1,6 +1,6 @@
 // Package plan is what the ranks of a group agree on before a byte moves: what a call is, how a buffer is cut, who sends
 // what to whom in which order. It computes; it does no I/O, reads no clock and holds no state. The packages that move
-// bytes (collective/host within a host, collective/wide between hosts) and the one above them share it.
+// bytes (collective/internal/host within a host, collective/internal/wide between hosts) and the one above them share it.
 //
 // # Order of a reduction
 //

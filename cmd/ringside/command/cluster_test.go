@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc/client"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 // patience bounds what a test waits for; nothing is measured by it.

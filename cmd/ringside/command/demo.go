@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ringside-go/ringside/ipc/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster"
 )
 
 // demoModels are trained at once, each by a client of its own.

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/cluster"
-	"github.com/ringside-go/ringside/ipc/dispatcher"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/tcp"
+	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
 )
 
 // ownAddr is where this user's dispatcher is, whose folder it makes.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 func (h *host) dispatcher(ctx context.Context) finding {

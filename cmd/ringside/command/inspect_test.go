@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc/client"
-	"github.com/ringside-go/ringside/ipc/cluster"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 // TestInspect looks at a cluster in this process while a client is connected.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 // TestSessionMemory: a session that wants more than up gives each is told so, goes on, and costs no other anything.

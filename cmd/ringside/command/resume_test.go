@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/checkpoint"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/train"
 )
 

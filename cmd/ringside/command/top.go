@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 func newTop() *cobra.Command {

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 // traceEvery is how often workers are asked for what they did. They keep much more than they do in this time.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ringside-go/ringside/ipc/client"
-	"github.com/ringside-go/ringside/ipc/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 // unused refuses an address at which a dispatcher answers.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc/client"
 	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 // watchAnswers is how long those who look wait for the first answer of the dispatcher.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/client"
-	"github.com/ringside-go/ringside/ipc/cluster"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 

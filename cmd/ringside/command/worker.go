@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringside-go/ringside/collective/isa"
 	"github.com/ringside-go/ringside/ipc/local"
-	"github.com/ringside-go/ringside/ipc/worker"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/isa"
 )
 
 // maxThreads is more than a machine has cores.

@@ -1,6 +1,6 @@
 package kernel
 
-import "github.com/ringside-go/ringside/tensor/isa"
+import "github.com/ringside-go/ringside/collective/isa"
 
 // The functions of one level that a product is made of. Strides are in bytes here, as in the assembly.
 type (

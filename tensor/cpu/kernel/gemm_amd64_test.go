@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/ringside-go/ringside/tensor/isa"
+	"github.com/ringside-go/ringside/collective/isa"
 )
 
 // TestGemmWays multiplies matrices whose rows compete for the same cache sets as processors do whose first level cache has

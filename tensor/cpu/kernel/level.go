@@ -3,7 +3,7 @@ package kernel
 import (
 	"fmt"
 
-	"github.com/ringside-go/ringside/tensor/isa"
+	"github.com/ringside-go/ringside/collective/isa"
 )
 
 // Level is an instruction set, as package isa has them.

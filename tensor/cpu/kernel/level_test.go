@@ -5,7 +5,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/ringside-go/ringside/tensor/isa"
+	"github.com/ringside-go/ringside/collective/isa"
 )
 
 func TestLevels(t *testing.T) {

@@ -1,0 +1,34 @@
+package kernel
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/collective/isa"
+)
+
+// The levels that there are kernels for, as package isa has them.
+const (
+	Go     = isa.Go
+	AVX2   = isa.AVX2
+	AVX512 = isa.AVX512
+)
+
+// Set is the kernels of one level. The zero value is portable Go.
+type Set struct {
+	level isa.Level
+	brain bool // with AVX512_BF16
+}
+
+// Best returns the kernels of the highest level that this machine can run.
+func Best() Set { return Set{isa.Best(), isa.BrainFloat()} }
+
+// Select returns the kernels of a level, or an error that wraps [ErrLevel].
+func Select(l isa.Level) (Set, error) {
+	if l > isa.Best() {
+		return Set{}, fmt.Errorf("%w: %v, the best here is %v", ErrLevel, l, isa.Best())
+	}
+	return Set{l, l == AVX512 && isa.BrainFloat()}, nil
+}
+
+// Level returns the instruction set of s.
+func (s Set) Level() isa.Level { return s.level }

@@ -1,0 +1,50 @@
+package client_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/ipctest"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+)
+
+// TestRefusedMonitor: a dispatcher that refuses who asks, and has hung up before the question, has its reason heard.
+func TestRefusedMonitor(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	var net ipctest.Network
+	l, err := net.Listen("pipe:", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	m, err := client.NewMonitor(ctx, &client.Options{Transport: &net}, l.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	c, err := l.Accept(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fail := wire.AppendFail(nil, &wire.Fail{Code: wire.CodeQuota, Text: "too many ask"})
+	if buf, err := c.Reserve(ctx, wire.KindFail, len(fail)); err != nil {
+		t.Fatal(err)
+	} else {
+		copy(buf, fail)
+	}
+	if err := c.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if _, err := m.Status(ctx); err == nil || !strings.Contains(err.Error(), "too many ask") {
+		t.Errorf("%v; expected the reason", err)
+	}
+	if _, err := m.Status(ctx); err == nil || !strings.Contains(err.Error(), ipc.ErrPeerGone.Error()) {
+		t.Errorf("asked again: %v; expected %v", err, ipc.ErrPeerGone)
+	}
+}

@@ -1,0 +1,302 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+)
+
+// Cluster is a dispatcher and its workers. All methods may be called concurrently.
+type Cluster struct {
+	o   Options
+	log *slog.Logger
+
+	ctx     context.Context // done when the cluster ends
+	cancel  context.CancelCauseFunc
+	runs    sync.WaitGroup // what looks after the parts
+	workers sync.WaitGroup // of these, the workers
+	once    sync.Once
+	starts  *starter // of child processes; nil for goroutines
+
+	mu       sync.Mutex
+	parts    []Part
+	restarts int
+}
+
+// Part is a running dispatcher or worker.
+type Part struct {
+	Child
+	PID int // of this process for a goroutine
+}
+
+// errClosed is the cause when the cluster ends because it is told to.
+var errClosed = errors.New("cluster closed")
+
+// Start starts a dispatcher and workers, and returns once all are connected. The cluster lives until
+// Close, until ctx is done, or until the dispatcher dies.
+func Start(ctx context.Context, options *Options) (*Cluster, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Dir(o.Addr)
+	if err := local.PrepareDir(dir); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	Sweep(dir, o.Logger)
+	c := &Cluster{o: o, log: o.Logger}
+	c.ctx, c.cancel = context.WithCancelCause(ctx)
+	if !o.InProcess {
+		c.starts = newStarter()
+	}
+	if err := c.start(); err != nil {
+		c.cancel(errClosed)
+		_ = c.Close()
+		return nil, err
+	}
+	context.AfterFunc(c.ctx, func() { _ = c.Close() })
+	return c, nil
+}
+
+// Sweep removes from dir what clusters left there that were killed whole, so that nobody was left to do it: the sockets of
+// dispatchers and of workers that were connecting. Those of the living stay. Start does it where its socket lies.
+func Sweep(dir string, log *slog.Logger) {
+	_, _ = local.Sweep(dir, log, sockets, route.Sockets)
+}
+
+// start starts everything and waits for it to be connected.
+func (c *Cluster) start() error {
+	if err := c.run(Child{Role: RoleDispatcher, Addr: c.o.Addr, ListenTCP: c.o.ListenTCP, SecretFile: c.o.SecretFile}); err != nil {
+		return err
+	}
+	var m *client.Monitor
+	defer func() {
+		if m != nil {
+			m.Close()
+		}
+	}()
+	if err := c.poll(func() (done bool, err error) {
+		if m == nil {
+			if m, err = client.NewMonitor(c.ctx, nil, c.o.Addr); errors.Is(err, ipc.ErrNoListener) {
+				return false, nil
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+		// Another dispatcher may have the address: then ours is about to say so and end.
+		s, err := m.Status(c.ctx)
+		return err == nil && s.Get("pid") == uint64(c.Parts()[0].PID), err
+	}); err != nil {
+		return err
+	}
+	for i := range c.o.Workers {
+		if err := c.run(Child{Role: RoleWorker, Name: fmt.Sprintf("w%d", i), Addr: c.o.Addr, Threads: c.o.Threads,
+			SessionMiB: c.o.SessionMiB, MemoryMiB: c.o.MemoryMiB}); err != nil {
+			return err
+		}
+	}
+	return c.poll(func() (bool, error) {
+		s, err := m.Status(c.ctx)
+		return err == nil && s.Get("workers") == uint64(c.o.Workers), err
+	})
+}
+
+// poll asks every few milliseconds, until it is done or the cluster is over.
+func (c *Cluster) poll(ask func() (done bool, err error)) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		done, err := ask()
+		if c.ctx.Err() != nil {
+			return c.reason()
+		}
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return c.reason()
+		}
+	}
+}
+
+// reason is why the cluster is over.
+func (c *Cluster) reason() error {
+	err := context.Cause(c.ctx)
+	if errors.Is(err, ErrDied) {
+		return err
+	}
+	return fmt.Errorf("cluster: %w", err)
+}
+
+// run starts one part and looks after it.
+func (c *Cluster) run(child Child) error {
+	start := c.goroutine
+	if c.starts != nil {
+		start = c.process
+	}
+	p, err := start(child)
+	if err != nil {
+		return err
+	}
+	c.set(child, p.pid)
+	if child.Role == RoleWorker {
+		c.workers.Add(1)
+	}
+	c.runs.Go(func() {
+		c.supervise(child, p, start)
+		if child.Role == RoleWorker {
+			c.workers.Done()
+		}
+	})
+	return nil
+}
+
+// part is a started part: done is closed once it has ended, and then err says how.
+type part struct {
+	pid  int
+	done chan struct{}
+	err  error // what it ended with; nil for a proper end
+	stop func(grace time.Duration)
+}
+
+// supervise waits for the end of a part: by itself, or because the cluster ends.
+func (c *Cluster) supervise(child Child, p *part, start func(Child) (*part, error)) {
+	pause := firstPause
+	for {
+		began := time.Now()
+		select {
+		case <-c.ctx.Done():
+			if child.Role == RoleDispatcher {
+				c.workers.Wait() // they take their leave through it
+			}
+			p.stop(c.o.Grace)
+			<-p.done
+			c.set(child, 0)
+			return
+		case <-p.done:
+		}
+		c.set(child, 0)
+		if c.ctx.Err() != nil {
+			return
+		}
+		c.log.Warn("process of the cluster died", "child", child.String(), "pid", p.pid, "err", p.err)
+		if child.Role == RoleDispatcher || !c.o.Restart {
+			err := fmt.Errorf("%w: %s (pid %d): %w", ErrDied, child, p.pid, p.err)
+			if child.Role == RoleDispatcher || !c.anyWorker() {
+				c.cancel(err)
+			}
+			return
+		}
+		if time.Since(began) > healthy {
+			pause = firstPause
+		}
+		for {
+			select {
+			case <-c.ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, maxPause)
+			next, err := start(child)
+			if err == nil {
+				p = next
+				break
+			}
+			c.log.Error("worker could not be started again", "child", child.String(), "err", err)
+		}
+		c.set(child, p.pid)
+		c.mu.Lock()
+		c.restarts++
+		c.mu.Unlock()
+		c.log.Info("worker started again", "child", child.String(), "pid", p.pid)
+	}
+}
+
+// set notes a part's process; 0 when it has none.
+func (c *Cluster) set(child Child, pid int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.parts {
+		if c.parts[i].Child == child {
+			c.parts[i].PID = pid
+			return
+		}
+	}
+	c.parts = append(c.parts, Part{child, pid})
+}
+
+func (c *Cluster) anyWorker() bool {
+	for _, p := range c.Parts() {
+		if p.Role == RoleWorker && p.PID != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Addr is the dispatcher's address.
+func (c *Cluster) Addr() string { return c.o.Addr }
+
+// Parts are the dispatcher and then the workers in order; the PID of one that is dead is 0.
+func (c *Cluster) Parts() []Part {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Part(nil), c.parts...)
+}
+
+// Restarts is how many workers were started again.
+func (c *Cluster) Restarts() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.restarts
+}
+
+// Done is closed when the cluster ends: by Close, by its context, because the dispatcher died, or because
+// the last worker did and none is started again.
+func (c *Cluster) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Wait waits for the cluster's end and returns its reason: nil after Close, ErrDied, or
+// the context's.
+func (c *Cluster) Wait() error {
+	<-c.ctx.Done()
+	_ = c.Close()
+	if errors.Is(context.Cause(c.ctx), errClosed) {
+		return nil
+	}
+	return c.reason()
+}
+
+// Close ends all parts and waits until they have, workers first: they are asked to, and after
+// Options.Grace they are killed. Nothing of the cluster is left in the runtime directory. Further calls
+// wait for the first.
+func (c *Cluster) Close() error {
+	c.cancel(errClosed)
+	c.once.Do(func() {
+		c.runs.Wait()
+		if c.starts != nil {
+			c.starts.close()
+		}
+		c.sweep()
+	})
+	return nil
+}
+
+// sweep removes the socket of a dispatcher that was killed, unless somebody else has it by now:
+// listening takes over what a dead process left, and closing removes it.
+func (c *Cluster) sweep() {
+	if l, err := local.New().Listen(c.o.Addr, nil); err == nil {
+		_ = l.Close()
+	}
+}

@@ -1,0 +1,395 @@
+package dispatcher_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+)
+
+// TestForward: messages go both ways with the session's number and otherwise as they are, in order,
+// and nobody can speak for another session.
+func TestForward(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
+	a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
+	sa := f.open(a, w0, "a")
+	sb := f.open(b, w1, "b")
+	if sa == sb {
+		t.Fatalf("both sessions are %d", sa)
+	}
+	for i, kind := range []uint32{wire.KindBody, wire.KindRun, wire.KindSegment} {
+		a.send(kind, message(sb, i*1000, byte(i))) // with the other's number
+		body, _ := w0.recv(kind)
+		if !bytes.Equal(body, message(sa, i*1000, byte(i))) {
+			t.Errorf("%s arrived changed, for session %d", wire.KindName(kind), sessionOf(t, body))
+		}
+	}
+	for i, kind := range []uint32{wire.KindDone, wire.KindSegment, wire.KindSaved} {
+		w1.send(kind, message(sa, 10, 66)) // the other's session: nobody gets it
+		w1.send(kind, message(12345, 10, 66))
+		w1.send(kind, message(sb, i*1000, byte(i)))
+		body, _ := b.recv(kind)
+		if !bytes.Equal(body, message(0, i*1000, byte(i))) {
+			t.Errorf("%s arrived changed", wire.KindName(kind))
+		}
+	}
+	// Of what w1 said in the session of a, nothing came.
+	w0.send(wire.KindDone, message(sa, 7, 77))
+	if body, _ := a.recv(wire.KindDone); !bytes.Equal(body, message(0, 7, 77)) {
+		t.Error("a was given another session's answer")
+	}
+	for i := range 300 {
+		a.send(wire.KindRun, message(0, 1000, byte(i)))
+		b.send(wire.KindRun, message(0, 500, byte(i)))
+		body, _ := w0.recv(wire.KindRun)
+		if !bytes.Equal(body, message(sa, 1000, byte(i))) {
+			t.Fatalf("run %d of a", i)
+		}
+		body, _ = w1.recv(wire.KindRun)
+		if !bytes.Equal(body, message(sb, 500, byte(i))) {
+			t.Fatalf("run %d of b", i)
+		}
+	}
+	if n := f.d.Stats().Messages; n < 600 {
+		t.Errorf("%d messages counted", n)
+	}
+}
+
+// TestFiles: descriptors go with their message and are closed here.
+func TestFiles(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w, c := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
+	s := f.open(c, w, "c")
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	round := func() {
+		c.send(wire.KindSegment, message(0, 40, 1), null)
+		_, files := w.recv(wire.KindSegment)
+		w.send(wire.KindSegment, message(s, 40, 1), null)
+		w.send(wire.KindSegment, message(s+1, 40, 1), null) // for nobody
+		_, more := c.recv(wire.KindSegment)
+		if len(files) != 1 || len(more) != 1 {
+			t.Fatalf("%d and %d files", len(files), len(more))
+		}
+		files[0].Close()
+		more[0].Close()
+	}
+	round()
+	before := descriptors(t)
+	for range 50 {
+		round()
+	}
+	w.send(wire.KindDone, message(s, 1, 1))
+	c.recv(wire.KindDone) // what came before was dealt with
+	if n := descriptors(t); n > before {
+		t.Errorf("%d descriptors are open, %d before", n, before)
+	}
+}
+
+func descriptors(t testing.TB) int {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(fds)
+}
+
+// TestPlacement: sessions go where there are fewest, then where least was sent, then by name.
+func TestPlacement(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1"), f.dial(ipc.RoleWorker, "w2")}
+	c := make([]*peer, 6)
+	s := make([]uint64, 6)
+	for i := range c {
+		c[i] = f.dial(ipc.RoleClient, "c")
+		s[i] = f.open(c[i], w[i%3], "c") // fails if it is placed elsewhere
+	}
+	for i := range 3 {
+		c[i].send(wire.KindRun, message(0, 1000*(3-i), 0))
+		w[i].recv(wire.KindRun)
+	}
+	for i := range c {
+		c[i].send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+		w[i%3].closed(s[i], wire.CodeOK)
+	}
+	for i, want := range []int{2, 1, 0} {
+		f.open(c[i], w[want], "again") // on the same conn
+	}
+}
+
+// TestWaitForWorker: a session waits for a worker, but not for ever.
+func TestWaitForWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t, dispatcher.Options{WorkerWait: 2 * time.Second})
+		a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
+		begin := time.Now()
+		a.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "a"}))
+		a.send(wire.KindRun, message(0, 10, 1)) // nobody reads it yet
+		a.fail(wire.CodeNoWorker, "ringside worker")
+		if d := time.Since(begin); d != 2*time.Second {
+			t.Errorf("it took %v", d)
+		}
+		b.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "b"}))
+		b.send(wire.KindRun, message(0, 10, 2))
+		<-time.After(1999 * time.Millisecond)
+		if n := f.d.Stats(); n.Waiting != 1 || n.Sessions != 1 {
+			t.Errorf("%+v", n)
+		}
+		w := f.dial(ipc.RoleWorker, "w")
+		w.recv(wire.KindOpenSession)
+		if body, _ := w.recv(wire.KindRun); body[8] != 2 {
+			t.Error("another Run")
+		}
+		<-time.After(time.Minute)
+		if n := f.d.Stats(); n.Waiting != 0 || n.Sessions != 1 || n.Failed != 1 {
+			t.Errorf("%+v", n)
+		}
+	})
+}
+
+// TestWaitingClientLeaves: it is not placed afterwards.
+func TestWaitingClientLeaves(t *testing.T) {
+	f := start(t, dispatcher.Options{WorkerWait: time.Hour})
+	a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
+	a.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "a"}))
+	b.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "b"}))
+	for f.d.Stats().Waiting != 2 && f.ctx.Err() == nil {
+	}
+	a.Close()
+	for f.d.Stats().Waiting != 1 && f.ctx.Err() == nil {
+	}
+	w := f.dial(ipc.RoleWorker, "w")
+	body, _ := w.recv(wire.KindOpenSession)
+	var m wire.OpenSession
+	if err := wire.ParseOpenSession(body, &m); err != nil || m.Name != "b" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// TestDeaths: each side learns of the other's end, after what was sent before it.
+func TestDeaths(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
+	a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
+	sa, sb := f.open(a, w0, "a"), f.open(b, w1, "b")
+	w0.send(wire.KindDone, message(sa, 3, 3))
+	w0.Close()
+	a.recv(wire.KindDone)
+	a.fail(wire.CodeWorkerGone, `worker "w0" (pid `)
+	a.send(wire.KindRun, message(0, 3, 3)) // dropped
+	b.send(wire.KindRun, message(0, 3, 3))
+	w1.recv(wire.KindRun)
+	b.Close()
+	w1.closed(sb, wire.CodeOK)
+	w1.send(wire.KindDone, message(sb, 3, 3)) // it did not know yet
+	a.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	f.open(a, w1, "a again")
+	f.dial(ipc.RoleWorker, "w0") // the name is free again
+	for f.d.Stats().Workers != 2 && f.ctx.Err() == nil {
+	}
+	if n := f.d.Stats(); n.Workers != 2 || n.Clients != 1 || n.Sessions != 1 || n.Failed != 1 || n.Opened != 3 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestRefused: who does not belong here, or breaks the protocol, is told and hung up on.
+func TestRefused(t *testing.T) {
+	open := wire.AppendOpenSession(nil, &wire.OpenSession{Name: "x"})
+	for what, c := range map[string]struct {
+		role ipc.Role
+		name string
+		say  func(p *peer)
+		code wire.Code
+		text string
+	}{
+		"role":               {ipc.RoleRank, "r", nil, wire.CodeProtocol, "rank"},
+		"worker's name":      {ipc.RoleWorker, "", nil, wire.CodeProtocol, "name"},
+		"name taken":         {ipc.RoleWorker, "w", nil, wire.CodeNameTaken, `"w" is taken by pid`},
+		"run too early":      {ipc.RoleClient, "c", func(p *peer) { p.send(wire.KindRun, message(0, 9, 9)) }, wire.CodeProtocol, "Run before OpenSession"},
+		"client says Done":   {ipc.RoleClient, "c", func(p *peer) { p.send(wire.KindDone, message(0, 9, 9)) }, wire.CodeProtocol, "Done"},
+		"unknown kind":       {ipc.RoleClient, "c", func(p *peer) { p.send(4711, nil) }, wire.CodeProtocol, "4711"},
+		"broken OpenSession": {ipc.RoleClient, "c", func(p *peer) { p.send(wire.KindOpenSession, open[:9]) }, wire.CodeProtocol, "OpenSession"},
+		"broken Status":      {ipc.RoleClient, "c", func(p *peer) { p.send(wire.KindStatus, nil) }, wire.CodeProtocol, "Status"},
+		"control opens":      {ipc.RoleControl, "c", func(p *peer) { p.send(wire.KindOpenSession, open) }, wire.CodeProtocol, "control"},
+		"worker runs":        {ipc.RoleWorker, "v", func(p *peer) { p.send(wire.KindRun, message(0, 9, 9)) }, wire.CodeProtocol, "Run"},
+		"worker's short":     {ipc.RoleWorker, "v", func(p *peer) { p.send(wire.KindDone, []byte{1}) }, wire.CodeProtocol, "1 bytes"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := start(t, dispatcher.Options{})
+			w := f.dial(ipc.RoleWorker, "w")
+			for f.d.Stats().Workers == 0 && f.ctx.Err() == nil {
+			}
+			p := f.dial(c.role, c.name)
+			if c.say != nil {
+				c.say(p)
+			}
+			p.fail(c.code, c.text)
+			p.gone()
+			f.open(f.dial(ipc.RoleClient, "good"), w, "good")
+		})
+	}
+	t.Run("two sessions", func(t *testing.T) {
+		f := start(t, dispatcher.Options{})
+		w, p := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
+		s := f.open(p, w, "c")
+		p.send(wire.KindOpenSession, open)
+		p.fail(wire.CodeProtocol, "open")
+		p.gone()
+		w.closed(s, wire.CodeOK)
+	})
+	t.Run("short message", func(t *testing.T) {
+		f := start(t, dispatcher.Options{})
+		w, p := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
+		s := f.open(p, w, "c")
+		p.send(wire.KindRun, []byte{1, 2, 3})
+		p.fail(wire.CodeProtocol, "3 bytes")
+		w.closed(s, wire.CodeProtocol)
+	})
+	t.Run("too many without a session", func(t *testing.T) {
+		f := start(t, dispatcher.Options{MaxIdle: 3})
+		w := f.dial(ipc.RoleWorker, "w")
+		busy := f.dial(ipc.RoleClient, "busy")
+		s := f.open(busy, w, "busy")
+		failed := f.dial(ipc.RoleClient, "failed") // its session is over, so it has none
+		w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: f.open(failed, w, "failed"), Code: wire.CodeEngine, Text: "broken"}))
+		failed.fail(wire.CodeEngine, "broken")
+		idle := []*peer{failed}
+		for len(idle) < 6 {
+			n := uint64(len(idle))
+			idle = append(idle, f.dial(ipc.RoleClient, "idle"))
+			for f.d.Stats().Clients+int(f.d.Stats().Refused) < int(2+n) && f.ctx.Err() == nil {
+			}
+		}
+		for _, p := range idle[:3] {
+			p.fail(wire.CodeQuota, "3 clients are connected without an open session, at most 3 can be")
+			p.gone()
+		}
+		if n := f.d.Stats(); n.Clients != 4 || n.Refused != 3 || n.Sessions != 1 {
+			t.Errorf("%+v; expected a client with a session and 3 without", n)
+		}
+		f.open(idle[3], w, "after all") // the oldest of those that are left
+		busy.send(wire.KindRun, message(0, 9, 9))
+		if body, _ := w.recv(wire.KindRun); sessionOf(t, body) != s {
+			t.Error("another session runs")
+		}
+	})
+	t.Run("too many that ask", func(t *testing.T) {
+		f := start(t, dispatcher.Options{MaxIdle: 2})
+		w := f.dial(ipc.RoleWorker, "w")
+		ask := wire.AppendStatus(nil, &wire.Status{Session: 1})
+		var asking []*peer
+		for range 2 {
+			p := f.dial(ipc.RoleControl, "m")
+			p.send(wire.KindStatus, ask)
+			p.recv(wire.KindStatusReply)
+			asking = append(asking, p)
+		}
+		p := f.dial(ipc.RoleControl, "m")
+		p.fail(wire.CodeQuota, "2 are connected that ask for Status and Watch, at most 2 can be")
+		p.gone()
+		asking[0].send(wire.KindStatus, ask) // none of the others has lost its place
+		asking[0].recv(wire.KindStatusReply)
+		f.open(f.dial(ipc.RoleClient, "c"), w, "c")
+		asking[1].Close()
+		for more := true; more && f.ctx.Err() == nil; { // until its end was noticed
+			p := f.dial(ipc.RoleControl, "m")
+			p.send(wire.KindStatus, ask)
+			m, err := p.Recv(f.ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			more = m.Kind != wire.KindStatusReply
+			p.Release()
+		}
+	})
+	t.Run("too many sessions", func(t *testing.T) {
+		f := start(t, dispatcher.Options{MaxSessions: 1})
+		w := f.dial(ipc.RoleWorker, "w")
+		first := f.dial(ipc.RoleClient, "first")
+		s := f.open(first, w, "first")
+		p := f.dial(ipc.RoleClient, "second")
+		p.send(wire.KindOpenSession, open)
+		p.fail(wire.CodeQuota, "at most 1")
+		first.Close()
+		w.closed(s, wire.CodeOK)
+		p.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+		f.open(p, w, "second")
+	})
+}
+
+// TestWorkerFails: a session that its worker gave up is over here as well.
+func TestWorkerFails(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w, c := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
+	s := f.open(c, w, "c")
+	w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: s, Code: wire.CodeProtocol, Text: "nonsense"}))
+	c.fail(wire.CodeProtocol, "nonsense")
+	c.send(wire.KindRun, message(0, 1, 1))
+	c.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	if again := f.open(c, w, "c"); again == s {
+		t.Error("a number was used twice")
+	}
+}
+
+// TestShutDown: everybody is told why.
+func TestShutDown(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w, c, m := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")
+	f.open(c, w, "c")
+	m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
+	m.recv(wire.KindStatusReply)
+	f.shutDown(errors.New("tea time"))
+	for _, p := range []*peer{w, c, m} {
+		p.fail(wire.CodeShutdown, "tea time")
+		p.gone()
+	}
+	if _, err := f.net.Dial(f.ctx, f.addr, nil); !errors.Is(err, ipc.ErrNoListener) {
+		t.Errorf("dialing afterwards: %v", err)
+	}
+}
+
+// TestStatus: the counters are those of the sessions and workers there are.
+func TestStatus(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w, c, m := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")
+	s := f.open(c, w, "c")
+	run := wire.Run{Seq: 1, Uploads: []wire.Upload{{ID: 1, Value: wire.Value{DType: 1, Inline: []byte{1, 2, 3, 4}}}}}
+	c.send(wire.KindRun, wire.AppendRun(nil, &run, nil))
+	w.recv(wire.KindRun)
+	w.send(wire.KindDone, wire.AppendDone(nil, &wire.Done{Session: s, Seq: 1}))
+	c.recv(wire.KindDone)
+	m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{Session: 5}))
+	body, _ := m.recv(wire.KindStatusReply)
+	var got wire.StatusReply
+	if err := wire.ParseStatusReply(body, &got); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]uint64{
+		"pid": uint64(os.Getpid()), "clients": 1, "workers": 1, "sessions": 1, "waiting": 0, "opened": 1, "messages": 3,
+		"tensor_bytes": 4, "worker.w0.sessions": 1, "worker.w0.messages": 1, "worker.w0.pid": uint64(os.Getpid()),
+	} {
+		if n := got.Get(name); n != want {
+			t.Errorf("%s is %d, expected %d", name, n, want)
+		}
+	}
+}
+
+// TestOptions: what makes no sense is said.
+func TestOptions(t *testing.T) {
+	for _, o := range []dispatcher.Options{{MaxQueued: -1}, {MaxSessions: -1}, {MaxIdle: -1}, {RingBytes: 1 << 16}} {
+		if _, err := dispatcher.New(&o); !errors.Is(err, dispatcher.ErrOption) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package dispatcher_test
+
+import (
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+)
+
+// asked is the question that a worker was asked.
+func (p *peer) asked() (m wire.Watch) {
+	p.f.Helper()
+	body, _ := p.recv(wire.KindWatch)
+	if err := wire.ParseWatch(body, &m); err != nil {
+		p.f.Fatal(err)
+	}
+	return m
+}
+
+// TestWatch: every answer comes to who asked, also when the answers cross, and to nobody when that one has left.
+func TestWatch(t *testing.T) {
+	f := start(t, dispatcher.Options{})
+	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
+	a, b := f.dial(ipc.RoleControl, "a"), f.dial(ipc.RoleControl, "b")
+	f.open(f.dial(ipc.RoleClient, "c"), w0, "c") // and so both workers are there
+	ask := func(p *peer, m wire.Watch) { p.send(wire.KindWatch, wire.AppendWatch(nil, &m)) }
+	answer := func(p *peer, of wire.Watch, name string) {
+		p.send(wire.KindWatched, wire.AppendWatched(nil, &wire.Watched{Ask: of.Ask, Worker: name, Now: of.Since}))
+	}
+	hear := func(p *peer, name string, now uint64) {
+		t.Helper()
+		body, _ := p.recv(wire.KindWatched)
+		var m wire.Watched
+		if err := wire.ParseWatched(body, &m); err != nil || m.Worker != name || m.Now != now {
+			t.Errorf("%+v, %v; expected the answer of %s to %d", m, err, name, now)
+		}
+	}
+	ask(a, wire.Watch{Ask: 99, Since: 1, Events: true}) // who asks is not for the asker to say
+	of0, of1 := w0.asked(), w1.asked()
+	ask(b, wire.Watch{Ask: of0.Ask, Since: 2, Worker: "w1"})
+	of2 := w1.asked()
+	if of0 != of1 || of0.Since != 1 || !of0.Events || of2.Ask == of0.Ask || of0.Ask == 99 || of2.Events {
+		t.Errorf("questions: %+v, %+v, %+v", of0, of1, of2)
+	}
+	answer(w1, of2, "w1")
+	answer(w1, of1, "w1")
+	hear(b, "w1", 2)
+	hear(a, "w1", 1)
+	answer(w0, of0, "w0")
+	hear(a, "w0", 1)
+
+	// b leaves; the answer to it is nobody's, and the worker is none the worse for it.
+	b.Close()
+	answer(w1, of2, "w1")
+	ask(a, wire.Watch{Since: 3, Worker: "w1"})
+	answer(w1, w1.asked(), "w1")
+	hear(a, "w1", 3)
+
+	c := f.dial(ipc.RoleClient, "curious")
+	ask(c, wire.Watch{})
+	body, _ := c.recv(wire.KindFail)
+	var fail wire.Fail
+	if err := wire.ParseFail(body, &fail); err != nil || fail.Code != wire.CodeProtocol {
+		t.Errorf("a client that asks: %+v, %v", fail, err)
+	}
+	w0.send(wire.KindWatched, []byte("short"))
+	if body, _ = w0.recv(wire.KindFail); wire.ParseFail(body, &fail) != nil || fail.Code != wire.CodeProtocol {
+		t.Errorf("an answer of 5 bytes: %+v", fail)
+	}
+}

@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
+)
+
+const (
+	// MaxWorkers is more than a host has cores.
+	MaxWorkers = 1024
+
+	defaultGrace = 3 * time.Second
+
+	// sockets begins the names of clusters' own sockets; the process and a random number follow, so that no two have the same.
+	sockets = "cluster-"
+
+	// A worker that dies is started again after firstPause, twice that the next time, and
+	// so on to maxPause. One that lived for healthy begins anew.
+	firstPause = 100 * time.Millisecond
+	maxPause   = 5 * time.Second
+	healthy    = 10 * time.Second
+)
+
+// Options of Start. The zero value and nil are the documented defaults.
+type Options struct {
+	// Workers is how many there are, named w0, w1, and so on. Default 1.
+	Workers int
+
+	// Threads is how many cores each worker uses for one program. Default what the worker's command line or
+	// Worker says. Cores divided by workers leaves none idle and shares none.
+	Threads int
+
+	// SessionMiB bounds the tensors of one session on a worker, MemoryMiB those of all. 0: the worker's own default. Workers
+	// in this process are configured by Worker instead.
+	SessionMiB, MemoryMiB int
+
+	// Addr is the dispatcher's socket. Default one of the cluster's own in Dir, so that
+	// clusters do not meet. Its directory is made if need be.
+	Addr string
+
+	// Dir is where the default socket lies. Default this user's runtime directory.
+	Dir string
+
+	// ListenTCP is an address, host:port, at which the dispatcher also takes clients and workers of other hosts, who
+	// know the secret in SecretFile (see tcp.ReadSecret). Default none.
+	ListenTCP, SecretFile string
+
+	// InProcess runs dispatcher and workers as goroutines of this process.
+	InProcess bool
+
+	// Exe is the program that the child processes run. Default this one.
+	Exe string
+
+	// Args makes the arguments of a child, without the program's name. Default
+	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads N", "--session-mib N" and
+	// "--memory-mib N" if those are set, and "--listen-tcp HOST:PORT" and "--secret-file FILE" if ListenTCP and SecretFile are.
+	Args func(c Child) []string
+
+	// Restart starts a worker again that died.
+	Restart bool
+
+	// Grace is how long Close waits between asking and killing. Default 3 s.
+	Grace time.Duration
+
+	// Dispatcher and Worker configure those that run in this process. Worker is called for each, with
+	// its name; the default is worker.Options of that name.
+	Dispatcher *dispatcher.Options
+	Worker     func(name string) (*worker.Options, error)
+
+	// Stderr receives what the children write there, one Write at a time. nil discards it, but for the last
+	// words of one that died: the lines of its last seconds.
+	Stderr io.Writer
+
+	// Logger receives processes that come and go. nil discards.
+	Logger *slog.Logger
+}
+
+// Child says what a child process is to be.
+type Child struct {
+	Role    Role
+	Name    string // of a worker
+	Addr    string // of the dispatcher
+	Threads int    // of a worker; 0: its own default
+
+	SessionMiB, MemoryMiB int // of a worker; 0: its own default
+
+	ListenTCP, SecretFile string // of the dispatcher; empty: none
+}
+
+// Role of a child.
+type Role string
+
+const (
+	RoleDispatcher Role = "dispatcher"
+	RoleWorker     Role = "worker"
+)
+
+func (c Child) String() string {
+	if c.Role == RoleWorker {
+		return "worker " + c.Name
+	}
+	return string(c.Role)
+}
+
+// DefaultArgs are the arguments that the command line of ringside takes.
+func DefaultArgs(c Child) []string {
+	if c.Role == RoleDispatcher {
+		args := []string{"dispatcher", "--listen", c.Addr}
+		if c.ListenTCP != "" {
+			args = append(args, "--listen-tcp", c.ListenTCP)
+		}
+		if c.SecretFile != "" {
+			args = append(args, "--secret-file", c.SecretFile)
+		}
+		return args
+	}
+	args := []string{"worker", "--connect", c.Addr, "--name", c.Name}
+	if c.Threads > 0 {
+		args = append(args, "--threads", strconv.Itoa(c.Threads))
+	}
+	if c.SessionMiB > 0 {
+		args = append(args, "--session-mib", strconv.Itoa(c.SessionMiB))
+	}
+	if c.MemoryMiB > 0 {
+		args = append(args, "--memory-mib", strconv.Itoa(c.MemoryMiB))
+	}
+	return args
+}
+
+func (o *Options) withDefaults() (Options, error) {
+	var c Options
+	if o != nil {
+		c = *o
+	}
+	if c.Workers == 0 {
+		c.Workers = 1
+	}
+	if c.Workers < 0 || c.Workers > MaxWorkers {
+		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ErrOption, c.Workers, MaxWorkers)
+	}
+	if c.Threads < 0 {
+		return c, fmt.Errorf("%w: Threads %d is negative", ErrOption, c.Threads)
+	}
+	if c.SessionMiB < 0 || c.MemoryMiB < 0 {
+		return c, fmt.Errorf("%w: SessionMiB %d, MemoryMiB %d: negative", ErrOption, c.SessionMiB, c.MemoryMiB)
+	}
+	if c.Grace == 0 {
+		c.Grace = defaultGrace
+	}
+	if c.Grace < 0 {
+		return c, fmt.Errorf("%w: Grace %v is negative", ErrOption, c.Grace)
+	}
+	if c.Dir == "" {
+		c.Dir = local.Dir()
+	}
+	if c.Addr == "" {
+		c.Addr = filepath.Join(c.Dir, fmt.Sprintf("%s%d-%08x", sockets, os.Getpid(), rand.Uint32()))
+	}
+	if c.Exe == "" && !c.InProcess {
+		exe, err := os.Executable()
+		if err != nil {
+			return c, fmt.Errorf("cluster: finding this program: %w", err)
+		}
+		c.Exe = exe
+	}
+	if c.Stderr != nil {
+		c.Stderr = &oneAtATime{to: c.Stderr}
+	}
+	if c.Args == nil {
+		c.Args = DefaultArgs
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}

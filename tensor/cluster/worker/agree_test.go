@@ -1,0 +1,166 @@
+package worker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/collective/internal/kernel"
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/shard"
+)
+
+// TestVoteRides: whatever a fold does with elements of a type, what workers say of themselves in one comes out as one of them failed or none.
+func TestVoteRides(t *testing.T) {
+	ops := []plan.Op{plan.Sum, plan.Prod, plan.Min, plan.Max}
+	dtypes := []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64, tensor.I32, tensor.Bool}
+	tried := 0
+	for _, d := range dtypes {
+		for _, op := range ops {
+			if kernel.Supported(op, planType(d)) != nil {
+				continue
+			}
+			for ranks := 2; ranks <= 64; ranks *= 2 {
+				for _, who := range []int{-1, 0, ranks / 2, ranks - 1, math.MaxInt} { // nobody, one, all
+					scales := []float64{1}
+					if op == plan.Sum && d != tensor.I64 && d != tensor.I32 && d != tensor.Bool {
+						scales = append(scales, 1/float64(ranks))
+					}
+					for _, scale := range scales {
+						srcs := make([][]byte, ranks)
+						for r := range srcs {
+							srcs[r] = make([]byte, d.Size())
+							srcs[r][0] = 0xee // what was there before
+							vote(srcs[r], op, d, who == r || who == math.MaxInt)
+						}
+						out := make([]byte, d.Size())
+						kernel.Reduce(op, planType(d), scale, [][]byte{out}, srcs)
+						if got := voted(out, op); got != (who >= 0) {
+							t.Fatalf("%v of %v, %d ranks, scale %v, failed %d: %x says %v", op, d, ranks, scale, who, out, got)
+						}
+						tried++
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d votes", tried)
+}
+
+// TestSumAndAgree: workers that take a sum have voted with it, in one call of their group, on whether all is well; and when it is
+// not, all have the same failure, and none has a result.
+func TestSumAndAgree(t *testing.T) {
+	const ranks = 3
+	sessions := teamOf(t, ranks)
+	bad := fmt.Errorf("%w: for a test", tensor.ErrIndex)
+	for name, who := range map[string]int{"all well": -1, "the first fails": 0, "the last fails": ranks - 1} {
+		before := sessions[0].groups[0].Stats().Calls
+		values := make([]float32, ranks)
+		together(sessions, func(rank int, s *session) {
+			id := valueOf(t, s, float32(rank+1))
+			at := s.next
+			v := &placed{dtype: tensor.F32, layout: shard.Layout{shard.Partial(shard.Sum)}, lies: true, id: id}
+			s.values[1] = v
+			var failed error
+			if rank == who {
+				failed = bad
+			}
+			moves, agreed, err := s.gather(t.Context(), []uint64{1}, failed)
+			if !agreed || len(moves) != 1 || (err != nil) != (who >= 0) || err != nil && codeOfAgreed(err) != wire.CodeIndex {
+				t.Errorf("%s, rank %d: %d values moved, agreed %v: %v", name, rank, len(moves), agreed, err)
+				return
+			}
+			if err != nil {
+				if _, ok := s.space.Lookup(at); ok {
+					t.Errorf("%s, rank %d: there is a result", name, rank)
+				}
+				return
+			}
+			moves[0].end(s, true)
+			x, ok := s.space.Lookup(v.id)
+			if !ok {
+				t.Errorf("%s, rank %d: no result", name, rank)
+				return
+			}
+			values[rank] = math.Float32frombits(binary.LittleEndian.Uint32(x.Block.Bytes()))
+		})
+		calls := sessions[0].groups[0].Stats().Calls - before
+		if who < 0 && (calls != 1 || values[0] != 6 || values[1] != 6 || values[2] != 6) {
+			t.Errorf("%s: %v in %d calls, expected 6 on all in 1", name, values, calls)
+		}
+		if who >= 0 && calls != 2 { // the vote, and who it was
+			t.Errorf("%s: %d calls, expected 2", name, calls)
+		}
+	}
+}
+
+// codeOfAgreed is how a failure that all have is told.
+func codeOfAgreed(err error) wire.Code {
+	var agreed *agreedError
+	if errors.As(err, &agreed) {
+		return agreed.Code
+	}
+	return 0
+}
+
+// teamOf is the sessions of workers that stand in one line, each of a worker of its own that serves nobody.
+func teamOf(t *testing.T, ranks int) []*session {
+	t.Helper()
+	groups, err := collective.Local(ranks, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mesh := shard.Line(ranks)
+	stage := shard.Stage{Mesh: mesh, Ranks: make([]int, ranks)}
+	for r := range stage.Ranks {
+		stage.Ranks[r] = r
+	}
+	out := make([]*session, ranks)
+	for r := range out {
+		w, err := New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSession(w, 1, "test", 0)
+		s.shared = &shared{team: newTeam([]shard.Stage{stage}, r), values: map[uint64]*placed{}, plans: map[string]*carried{}, next: 1}
+		s.groups[0] = groups[r]
+		close(s.ready)
+		out[r] = s
+		t.Cleanup(w.close)
+		t.Cleanup(s.space.Close)
+	}
+	t.Cleanup(func() {
+		together(out, func(rank int, _ *session) { _ = groups[rank].Close() })
+	})
+	return out
+}
+
+// together has every session do something at the same time.
+func together(sessions []*session, do func(rank int, s *session)) {
+	var all sync.WaitGroup
+	for rank, s := range sessions {
+		all.Go(func() { do(rank, s) })
+	}
+	all.Wait()
+}
+
+// valueOf is the id of a number that a session keeps.
+func valueOf(t *testing.T, s *session, x float32) uint64 {
+	b, err := s.w.dev.Arena().Alloc(4)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	binary.LittleEndian.PutUint32(b.Bytes(), math.Float32bits(x))
+	id, err := s.keep(tensor.F32, tensor.Shape{}, b)
+	if err != nil {
+		t.Error(err)
+	}
+	return id
+}

@@ -1,0 +1,142 @@
+package worker_test
+
+import (
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
+)
+
+func (f *fixture) saved() *wire.Saved {
+	f.Helper()
+	m := &wire.Saved{}
+	if err := wire.ParseSaved(f.recv(wire.KindSaved), m); err != nil {
+		f.Fatal(err)
+	}
+	return m
+}
+
+func (f *fixture) file(flag int) *os.File {
+	f.Helper()
+	file, err := os.OpenFile(filepath.Join(f.TempDir(), "f"), flag|os.O_CREATE, 0o600)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { file.Close() })
+	return file
+}
+
+// TestSave: values are written one after the other from where the client says, and summed up; another session's turn comes
+// in between. What is wrong with a value or the file is the answer.
+func TestSave(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	const large = 3<<20 + 5 // f32: three turns
+	seg := f.segment(1, 16<<20)
+	for i := range seg.Bytes() {
+		seg.Bytes()[i] = byte(i * 7)
+	}
+	f.batch(&wire.Run{Session: 1, Seq: 1, Base: 10, Uploads: []wire.Upload{byHandle(1, seg, 64, large), floats(2, 3, 4), floats(3)}})
+	file := f.file(os.O_RDWR)
+	f.send(wire.KindSave, wire.AppendSave(nil, &wire.Save{Session: 1, Seq: 8, Bases: []uint64{24}, IDs: []uint64{2, 3, 1, 2}}), file)
+	m := f.saved()
+	if m.Session != 1 || m.Seq != 8 || m.Rank != 0 || m.Code != wire.CodeOK || len(m.Pieces) != 4 || m.End != 24+8+4*large+8 {
+		t.Fatalf("%+v", m)
+	}
+	all, err := os.ReadFile(file.Name())
+	if err != nil || len(all) != int(m.End) {
+		t.Fatalf("%d bytes, %v", len(all), err)
+	}
+	for i, at := range [][2]int{{24, 8}, {32, 0}, {32, 4 * large}, {32 + 4*large, 8}} {
+		p := m.Pieces[i]
+		if p.Index != uint32(i) || p.Sum != sha256.Sum256(all[at[0]:at[0]+at[1]]) || len(p.Start) != 1 || p.Start[0] != 0 || p.Dims[0] != int64(at[1]/4) {
+			t.Errorf("piece %d: %+v", i, p)
+		}
+	}
+	if string(all[32:32+4*large]) != string(seg.Bytes()[64:64+4*large]) {
+		t.Error("other bytes were written")
+	}
+
+	f.send(wire.KindSave, wire.AppendSave(nil, &wire.Save{Session: 1, Seq: 9, Bases: []uint64{0}, IDs: []uint64{2, 99}}), file)
+	if m := f.saved(); m.Seq != 9 || m.Code != wire.CodeUnknownID || len(m.Pieces) != 0 {
+		t.Errorf("an unknown id: %+v", m)
+	}
+	f.send(wire.KindSave, wire.AppendSave(nil, &wire.Save{Session: 1, Seq: 10, Bases: []uint64{0}, IDs: []uint64{2}}), f.file(os.O_RDONLY))
+	if m := f.saved(); m.Code != wire.CodeEngine || m.Text == "" {
+		t.Errorf("a file that cannot be written: %+v", m)
+	}
+	f.healthy(2)
+}
+
+// TestSaveWrong: what no client sends costs it its session, and others nothing.
+func TestSaveWrong(t *testing.T) {
+	f := start(t, worker.Options{})
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	defer write.Close()
+	file := f.file(os.O_RDWR)
+	good := wire.Save{Bases: []uint64{0}, IDs: []uint64{1}}
+	for i, c := range []struct {
+		m     wire.Save
+		files []*os.File
+		body  []byte
+		want  string
+	}{
+		{good, nil, nil, "1 places and 0 files, expected 1"},
+		{good, []*os.File{file, file}, nil, "1 places and 2 files"},
+		{wire.Save{Bases: []uint64{0, 0}}, []*os.File{file}, nil, "2 places and 1 files"},
+		{good, []*os.File{write}, nil, "no regular file"},
+		{good, []*os.File{file}, []byte{1}, "Save"},
+	} {
+		id := uint64(10 + 2*i)
+		f.open(id, 0)
+		c.m.Session = id
+		f.send(wire.KindSave, append(wire.AppendSave(nil, &c.m), c.body...), c.files...)
+		f.failed(id, wire.CodeProtocol, c.want)
+		f.healthy(id + 1)
+	}
+}
+
+// TestSaveGivenUp: a session that ends while it saves leaves nothing.
+func TestSaveGivenUp(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	f.open(2, 0)
+	const large = 8 << 20
+	seg := f.segment(1, 4*large)
+	f.batch(&wire.Run{Session: 1, Seq: 1, Base: 10, Uploads: []wire.Upload{byHandle(1, seg, 0, large)}})
+	f.send(wire.KindSave, wire.AppendSave(nil, &wire.Save{Session: 1, Seq: 1, Bases: []uint64{0}, IDs: []uint64{1}}), f.file(os.O_RDWR))
+	f.batch(&wire.Run{Session: 2, Seq: 1, Base: 10, Uploads: []wire.Upload{floats(1, 5)}, Flags: wire.RunSync})
+	f.except(wire.KindSaved, wire.KindDone) // it need not wait for all of the other's
+	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
+	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 3}))
+	f.except(wire.KindSaved, wire.KindSessionOpened)
+	if n := f.w.Stats().Sessions; n != 2 {
+		t.Errorf("%d sessions, expected the two that are open", n)
+	}
+	f.healthy(4)
+}
+
+// except skips messages of one kind until one of another comes.
+func (f *fixture) except(skip, kind uint32) {
+	f.Helper()
+	for {
+		m, err := f.conn.Recv(f.ctx)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.conn.Release()
+		if m.Kind == kind {
+			return
+		}
+		if m.Kind != skip {
+			f.Fatalf("%s, expected %s", wire.KindName(m.Kind), wire.KindName(kind))
+		}
+	}
+}

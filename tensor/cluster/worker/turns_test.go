@@ -1,0 +1,169 @@
+package worker_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
+	"github.com/ringside-go/ringside/tensor/cpu"
+)
+
+// gated is a device whose programs each wait for a word, and say which they were.
+type gated struct {
+	worker.Device
+	began chan float64
+	goOn  chan struct{}
+}
+
+func (d gated) Open() worker.Space { return gatedSpace{d.Device.Open(), d} }
+
+type gatedSpace struct {
+	worker.Space
+	d gated
+}
+
+func (s gatedSpace) Run(p worker.Program, base uint64, inputs []uint64, scalars []float64) error {
+	s.d.began <- scalars[0]
+	<-s.d.goOn
+	return s.Space.Run(p, base, inputs, scalars)
+}
+
+// gatedWorker is a worker whose programs wait to be let go on, and one program for it.
+type gatedWorker struct {
+	*fixture
+	d   gated
+	p   program
+	seq uint64
+}
+
+func startGated(t *testing.T) *gatedWorker {
+	t.Helper()
+	dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: worker.Segments()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := gated{worker.CPU(dev), make(chan float64), make(chan struct{})}
+	f := start(t, worker.Options{Device: d})
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	return &gatedWorker{fixture: f, d: d, p: p}
+}
+
+// batchOf sends a batch whose program says of which session it is.
+func (g *gatedWorker) batchOf(session uint64, flags uint32) {
+	g.seq++
+	g.batch(&wire.Run{Session: session, Seq: g.seq, Flags: flags, Hash: g.p.hash, Base: 1000 * g.seq,
+		Uploads: []wire.Upload{floats(1000*g.seq+500, 1, 2)}, Inputs: []uint64{1000*g.seq + 500}, Scalars: []float64{float64(session)}})
+}
+
+// next waits for a program to begin, and returns whose it is.
+func (g *gatedWorker) next() float64 {
+	select {
+	case session := <-g.d.began:
+		return session
+	case <-g.ctx.Done():
+		g.Fatal(g.ctx.Err())
+		return 0
+	}
+}
+
+// TestTurns: a session that floods the worker is held back, and another's single batch is next.
+func TestTurns(t *testing.T) {
+	f := startGated(t)
+	for id := range uint64(3) {
+		f.open(id, 0)
+		f.body(id, f.p)
+	}
+	const flood = 200
+	for range flood {
+		f.batchOf(0, 0)
+	}
+	if what := f.next(); what != 0 {
+		t.Errorf("first is a program of session %v", what)
+	}
+	f.batchOf(1, wire.RunSync)
+	f.batchOf(2, 0)
+	f.batchOf(2, wire.RunSync)
+	// All of these are there when the first ends.
+	seen := map[float64]int{}
+	for i := range 3 {
+		f.d.goOn <- struct{}{}
+		what := f.next()
+		seen[what]++
+		if what == 0 {
+			t.Errorf("turn %d is the flood's: %v", i+1, seen)
+		}
+	}
+	if seen[1] != 1 || seen[2] != 2 {
+		t.Errorf("turns of the sessions: %v", seen)
+	}
+	for range flood - 1 {
+		f.d.goOn <- struct{}{}
+		if what := f.next(); what != 0 {
+			t.Errorf("a program of session %v", what)
+		}
+	}
+	f.d.goOn <- struct{}{}
+
+	// The worker said stop while it had much, and go once it had less.
+	var flows []wire.Flow
+	answers := 0
+	for answers < 2 || len(flows) < 2 {
+		m, err := f.conn.Recv(f.ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch m.Kind {
+		case wire.KindFlow:
+			var flow wire.Flow
+			if err := wire.ParseFlow(m.Body, &flow); err != nil {
+				t.Fatal(err)
+			}
+			flows = append(flows, flow)
+		case wire.KindDone:
+			answers++
+		}
+		f.conn.Release()
+	}
+	if flows[0] != (wire.Flow{Session: 0, Stop: true}) || flows[1] != (wire.Flow{Session: 0}) {
+		t.Errorf("%+v", flows)
+	}
+}
+
+// TestTurnsOfAnOnlySession: a session that has the worker for itself fills the queue with long batches; another that is opened then,
+// behind all of them, has its turn after the one under way.
+func TestTurnsOfAnOnlySession(t *testing.T) {
+	f := startGated(t)
+	f.open(0, 0)
+	f.body(0, f.p)
+	const flood = 1000
+	for range flood {
+		f.batchOf(0, 0)
+	}
+	f.run[1] = &wire.History{}
+	open := wire.OpenSession{Session: 1, Name: "late"}
+	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open))
+	f.body(1, f.p)
+	f.batchOf(1, wire.RunSync)
+	if what := f.next(); what != 0 {
+		t.Errorf("first is a program of session %v", what)
+	}
+	for began := time.Now(); time.Since(began) < 5*time.Millisecond; { // a batch that takes as long
+		runtime.Gosched()
+	}
+	turns := 0 // of the flood's, after the first
+	for f.d.goOn <- struct{}{}; f.next() != 1; turns++ {
+		f.d.goOn <- struct{}{}
+	}
+	if turns > 2 {
+		t.Errorf("the flood had %d more turns before the other session its first", turns)
+	}
+	for range flood - turns - 1 {
+		f.d.goOn <- struct{}{}
+		f.next()
+	}
+	f.d.goOn <- struct{}{}
+}

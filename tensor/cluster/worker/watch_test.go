@@ -1,0 +1,87 @@
+package worker_test
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
+)
+
+// look asks the worker what it does.
+func (f *fixture) look(m wire.Watch) *wire.Watched {
+	f.Helper()
+	f.send(wire.KindWatch, wire.AppendWatch(nil, &m))
+	got := new(wire.Watched)
+	if err := wire.ParseWatched(f.recv(wire.KindWatched), got); err != nil {
+		f.Fatal(err)
+	}
+	if got.Ask != m.Ask || got.Worker != "w" {
+		f.Errorf("question %d of %q is answered as %d", got.Ask, got.Worker, m.Ask)
+	}
+	return got
+}
+
+// TestWatch: a worker counts what it runs always, and measures from the first question on.
+func TestWatch(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 1<<20)
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1).Tanh() })
+	f.body(1, p)
+	seq := uint64(0)
+	run := func() {
+		seq++
+		f.batch(&wire.Run{Session: 1, Seq: seq, Flags: wire.RunSync, Hash: p.hash, Base: 1000 * seq,
+			Uploads: []wire.Upload{floats(1000*seq+500, 1, 2)}, Inputs: []uint64{1000*seq + 500}, Scalars: []float64{1}})
+		f.answer(wire.CodeOK, "")
+	}
+	run()
+	got := f.look(wire.Watch{Ask: 7, Events: true})
+	if got.Get("runs") != 1 || got.Get("plan_hits") != 0 || got.Get("op.tanh") != 1 || got.Get("busy_ns") != 0 || got.Get("messages") != 0 || len(got.Events) != 0 {
+		t.Errorf("before anybody looked: %+v", got)
+	}
+	const more = 3
+	for range more {
+		run()
+	}
+	got = f.look(wire.Watch{Ask: 8, Events: true, Since: got.First})
+	if got.Get("runs") != 1+more || got.Get("plan_hits") != more || got.Get("op.add") != 1+more || got.Get("programs") != 1 ||
+		got.Get("messages") < more || got.Get("busy_ns") == 0 {
+		t.Errorf("afterwards: %+v", got.Counters)
+	}
+	if len(got.Sessions) != 1 || got.Sessions[0].ID != 1 || got.Sessions[0].Name != "s" || got.Sessions[0].Runs != 1+more ||
+		got.Sessions[0].Busy == 0 || got.Sessions[0].Workers != 1 || got.Sessions[0].Bytes == 0 {
+		t.Errorf("sessions: %+v", got.Sessions)
+	}
+	programs, runs := 0, 0
+	for i, e := range got.Events {
+		switch {
+		case e.Kind == wire.EventProgram:
+			programs++
+			if e.Session != 1 || e.Bytes != 2 || e.What != binary.BigEndian.Uint64(p.hash[:8]) {
+				t.Errorf("event %d: %+v", i, e)
+			}
+			// What it ran in ends after it, and so comes after it.
+			if outer := got.Events[i+1]; outer.Kind != wire.EventMessage || outer.Begin > e.Begin || outer.Begin+outer.Took < e.Begin+e.Took {
+				t.Errorf("event %d, %+v, is not in %+v", i, e, outer)
+			}
+		case e.Kind == wire.EventMessage && e.What == uint64(wire.KindRun):
+			runs++
+		}
+	}
+	if programs != more || runs != more || got.More {
+		t.Errorf("%d programs and %d runs in %+v", programs, runs, got.Events)
+	}
+	again := f.look(wire.Watch{Ask: 8, Events: true, Since: got.First + uint64(len(got.Events))})
+	if len(again.Events) == 0 || again.Events[0].What != uint64(wire.KindWatch) {
+		t.Errorf("events since then: %+v", again.Events)
+	}
+
+	// What a session did stays counted when it is over, and without events wanted there are none.
+	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
+	got = f.look(wire.Watch{Ask: 9})
+	if got.Get("op.tanh") != 1+more || got.Get("plan_hits") != more || got.Get("sessions") != 0 || len(got.Sessions) != 0 || len(got.Events) != 0 {
+		t.Errorf("after the session: %+v", got)
+	}
+}

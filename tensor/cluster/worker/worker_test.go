@@ -1,0 +1,446 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/ipctest"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
+	"github.com/ringside-go/ringside/tensor/cpu"
+)
+
+// TestMalformed: each mistake ends its session, with a word of what was wrong, and nothing else.
+func TestMalformed(t *testing.T) {
+	add := start(t, worker.Options{}).program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	const s = 7
+	run := func(f *fixture, m wire.Run) { m.Session = s; f.batch(&m) }
+	for what, c := range map[string]struct {
+		do   func(f *fixture)
+		text string
+	}{
+		"unknown kind":   {func(f *fixture) { f.send(77, message(s)) }, "kind 77"},
+		"an answer":      {func(f *fixture) { f.send(wire.KindDone, message(s)) }, "Done"},
+		"half a run":     {func(f *fixture) { f.send(wire.KindRun, message(s, 1, 2, 3)) }, "Run"},
+		"half a body":    {func(f *fixture) { f.send(wire.KindBody, message(s, 1, 2, 3)) }, "Body"},
+		"half a segment": {func(f *fixture) { f.send(wire.KindSegment, message(s, 1, 2, 3)) }, "Segment"},
+		"segment without descriptor": {func(f *fixture) {
+			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: 5, Bytes: 4096}))
+		}, "0 descriptors"},
+		"segment of a device": {func(f *fixture) {
+			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: 5, Bytes: 4096}), null)
+		}, "regular file"},
+		"segment of GPU memory": {func(f *fixture) {
+			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: 5, Bytes: 4096, Memory: wire.MemoryCUDA}), null)
+		}, "memory 1"},
+		"segment larger than its file": {func(f *fixture) {
+			seg := f.segment(s, 4096)
+			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: 5, Bytes: 1 << 30}), seg.File())
+		}, "1073741824"},
+		"segment twice": {func(f *fixture) {
+			seg := f.segment(s, 4096)
+			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: seg.ID(), Bytes: 4096}), seg.File())
+		}, "exists"},
+		"segments without end": {func(f *fixture) {
+			seg := f.segment(s, 4096)
+			for id := range uint64(512) {
+				f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: id, Bytes: 4096}), seg.File())
+			}
+		}, "at most 512"},
+		"body of another hash": {func(f *fixture) {
+			f.body(s, program{wire.Hash{1}, add.encoded})
+		}, "came as"},
+		"body out of order": {func(f *fixture) {
+			f.send(wire.KindBody, wire.AppendBody(nil, &wire.Body{Session: s, Hash: add.hash, Total: 100, Off: 50, Part: make([]byte, 50)}))
+		}, "part at 50"},
+		"unknown program": {func(f *fixture) { run(f, wire.Run{Seq: 1, Hash: wire.Hash{9}}) }, "never sent"},
+		"too few inputs": {func(f *fixture) {
+			f.body(s, add)
+			run(f, wire.Run{Seq: 1, Hash: add.hash, Scalars: []float64{1}})
+		}, "0 inputs and 1 scalars, expected 1 and 1"},
+		"too few scalars": {func(f *fixture) {
+			f.body(s, add)
+			run(f, wire.Run{Seq: 1, Hash: add.hash, Inputs: []uint64{1}})
+		}, "1 inputs and 0 scalars, expected 1 and 1"},
+		"dtype": {func(f *fixture) {
+			u := floats(1, 1)
+			u.DType = 200
+			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{u}})
+		}, "dtype 200"},
+		"too few bytes": {func(f *fixture) {
+			u := floats(1, 1)
+			u.Dims = []int64{2}
+			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{u}})
+		}, "4 bytes, expected 8"},
+		"no bytes": {func(f *fixture) {
+			u := floats(1, 1)
+			u.Inline = []byte{}
+			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{u}})
+		}, "0 bytes, expected 4"},
+		"too many elements": {func(f *fixture) {
+			u := floats(1, 1)
+			u.Dims = []int64{1 << 31, 1 << 30}
+			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{u}})
+		}, "upload 1"},
+		"same id": {func(f *fixture) {
+			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{floats(1, 1), floats(1, 2)}})
+		}, "upload 1 exists"},
+		"handle into nothing": {func(f *fixture) {
+			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{{ID: 1, Value: wire.Value{DType: 1, Dims: []int64{1}, Handle: wire.Handle{Segment: 5, Len: 4}}}}})
+		}, "unknown segment"},
+		"handle beyond the end": {func(f *fixture) {
+			seg := f.segment(s, 4096)
+			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{byHandle(1, seg, 4096-64, 17)}})
+		}, "out of bounds"},
+		"handle that overflows": {func(f *fixture) {
+			seg := f.segment(s, 4096)
+			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{byHandle(1, seg, math.MaxUint64-63, 16)}})
+		}, "out of bounds"},
+		"handle not aligned": {func(f *fixture) {
+			seg := f.segment(s, 4096)
+			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{byHandle(1, seg, 4, 1)}})
+		}, "aligned"},
+		"lease that is none": {func(f *fixture) {
+			run(f, wire.Run{Seq: 1, Returns: []wire.Handle{{Segment: 1, Len: 1}}})
+		}, "given back"},
+		"prediction from nothing": {func(f *fixture) {
+			h := &wire.History{}
+			m := wire.Run{Session: s, Seq: 1, Inputs: []uint64{1, 2, 3}}
+			h.Record(&m)
+			f.send(wire.KindRun, wire.AppendRun(nil, &m, h))
+		}, "predicted"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := start(t, worker.Options{})
+			f.open(s, 0)
+			f.batch(&wire.Run{Session: s, Seq: 100, Uploads: []wire.Upload{floats(1000, 1, 2)}, Flags: wire.RunSync})
+			f.answer(wire.CodeOK, "")
+			c.do(f)
+			f.failed(s, wire.CodeProtocol, c.text)
+			f.send(wire.KindRun, message(s, 1)) // it does not know yet
+			f.healthy(s + 1)
+			if st := f.w.Stats(); st.Failed != 1 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
+func message(session uint64, more ...byte) []byte {
+	return append(binary.LittleEndian.AppendUint64(nil, session), more...)
+}
+
+// TestOtherSession: what one session has does not exist for another: values, segments, leases, programs.
+func TestOtherSession(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	f.open(2, 0)
+	seg := f.segment(1, 4096)
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f.body(1, p)
+	f.batch(&wire.Run{Session: 1, Seq: 1, Hash: p.hash, Base: 50, Uploads: []wire.Upload{byHandle(5, seg, 64, 2)},
+		Inputs: []uint64{5}, Scalars: []float64{1}, Fetch: []uint64{50}})
+	lease := f.answer(wire.CodeOK, "").Results[0].Handle
+	f.batch(&wire.Run{Session: 2, Seq: 1, Fetch: []uint64{5}})
+	f.answer(wire.CodeUnknownID, "5")
+	f.batch(&wire.Run{Session: 2, Seq: 2, Returns: []wire.Handle{lease}})
+	f.failed(2, wire.CodeProtocol, "not leased")
+	f.open(3, 0)
+	f.batch(&wire.Run{Session: 3, Seq: 1, Uploads: []wire.Upload{byHandle(5, seg, 64, 2)}})
+	f.failed(3, wire.CodeProtocol, "unknown segment")
+	f.open(4, 0)
+	f.batch(&wire.Run{Session: 4, Seq: 1, Hash: p.hash, Inputs: []uint64{5}, Scalars: []float64{1}})
+	f.failed(4, wire.CodeProtocol, "never sent")
+	f.batch(&wire.Run{Session: 1, Seq: 2, Returns: []wire.Handle{lease}, Fetch: []uint64{5}})
+	if d := f.answer(wire.CodeOK, ""); d.Results[0].Handle != (wire.Handle{Segment: seg.ID(), Off: 64, Len: 8}) {
+		t.Errorf("an upload is read at %v", d.Results[0].Handle)
+	}
+}
+
+// TestFailedBatch: a batch that fails makes nothing but its uploads, and frees what it was to free.
+func TestFailedBatch(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	seg := f.segment(1, 4096)
+	p := f.program(true, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f.body(1, p)
+	f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{floats(1, 1, 2), floats(2, 3, 4), floats(3, 5, 6)}})
+	for i, m := range []*wire.Run{
+		{Hash: p.hash, Inputs: []uint64{99}, Scalars: []float64{1}},                          // the program fails
+		{Hash: p.hash, Inputs: []uint64{2}, Scalars: []float64{1}, Fetch: []uint64{200, 99}}, // or a fetch
+	} {
+		base, up := uint64(100*(i+1)), uint64(10*(i+1))
+		m.Session, m.Seq, m.Base = 1, uint64(i+2), base
+		m.Uploads = []wire.Upload{byHandle(up, seg, 0, 2), byHandle(up+1, seg, 64, 2)}
+		m.Frees = []uint64{uint64(1 + 2*i)}
+		f.batch(m)
+		d := f.answer(wire.CodeUnknownID, "99")
+		if len(d.Results) != 0 || len(d.Returned) != 0 {
+			t.Errorf("%+v", d)
+		}
+		for _, id := range []uint64{base, uint64(1 + 2*i)} {
+			f.batch(&wire.Run{Session: 1, Seq: 9, Fetch: []uint64{id}})
+			f.answer(wire.CodeUnknownID, "")
+		}
+		f.batch(&wire.Run{Session: 1, Seq: 10, Fetch: []uint64{up, up + 1}})
+		if d := f.answer(wire.CodeOK, ""); len(d.Results) != 2 || d.Results[1].Handle.Off != 64 {
+			t.Errorf("uploads of a failed batch: %+v", d)
+		}
+		f.batch(&wire.Run{Session: 1, Seq: 11, Frees: []uint64{up, up + 1}, Flags: wire.RunSync})
+		if d := f.answer(wire.CodeOK, ""); len(d.Returned) != 2 || d.Returned[0].Segment != seg.ID() {
+			t.Errorf("they are given back when they are freed: %+v", d)
+		}
+	}
+	if n := f.dev.Arena().Stats(); n.Leases != 0 || n.Blocks > 1 {
+		t.Errorf("%d leases and %d blocks are left", n.Leases, n.Blocks)
+	}
+}
+
+// TestFailedUpload: when one of several uploads does not fit, its memory comes back, the others exist, and the program is not run.
+func TestFailedUpload(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 1000)
+	seg := f.segment(1, 1<<16)
+	p := f.program(true, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f.body(1, p)
+	f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{floats(1, 1, 2)}})
+	f.batch(&wire.Run{Session: 1, Seq: 2, Hash: p.hash, Base: 50, Inputs: []uint64{1}, Scalars: []float64{1},
+		Uploads: []wire.Upload{byHandle(10, seg, 0, 16), byHandle(11, seg, 64, 1000), byHandle(12, seg, 8192, 16)}})
+	d := f.answer(wire.CodeQuota, "4000 bytes, the session has 72 of at most 1000")
+	if len(d.Returned) != 1 || d.Returned[0].Off != 64 {
+		t.Errorf("given back: %v", d.Returned)
+	}
+	for _, id := range []uint64{1, 11, 50} { // 1 was donated
+		f.batch(&wire.Run{Session: 1, Seq: 3, Fetch: []uint64{id}})
+		f.answer(wire.CodeUnknownID, "")
+	}
+	f.batch(&wire.Run{Session: 1, Seq: 3, Fetch: []uint64{10, 12}})
+	f.answer(wire.CodeOK, "")
+	f.batch(&wire.Run{Session: 1, Seq: 3, Frees: []uint64{10, 12}})
+	f.batch(&wire.Run{Session: 1, Seq: 4, Uploads: []wire.Upload{byHandle(13, seg, 0, 250)}, Flags: wire.RunSync})
+	f.answer(wire.CodeOK, "") // all of the quota is free
+}
+
+// TestRunError: which instruction failed travels too.
+func TestRunError(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor {
+		return x.AddS(1).IndexSelect(0, x.Cast(tensor.I64).MulS(40))
+	})
+	f.body(1, p)
+	f.batch(&wire.Run{Session: 1, Seq: 1, Hash: p.hash, Base: 50, Uploads: []wire.Upload{floats(1, 1, 2)}, Inputs: []uint64{1}, Scalars: []float64{1, 40}})
+	if d := f.answer(wire.CodeIndex, "40"); d.At != 4 || d.Op != "index_select" || !strings.Contains(d.Inputs, "f32[2]") {
+		t.Errorf("%+v", d)
+	}
+	bad := program{encoded: []byte("this is no program")}
+	bad.hash = wire.Hash(tensor.HashOf(bad.encoded))
+	f.body(1, bad)
+	f.batch(&wire.Run{Session: 1, Seq: 2, Hash: bad.hash, Uploads: []wire.Upload{floats(2, 1, 2)}})
+	f.answer(wire.CodeBadProgram, "18 bytes")
+	f.batch(&wire.Run{Session: 1, Seq: 3, Fetch: []uint64{1}})
+	f.answer(wire.CodeOK, "") // the upload of the batch that failed
+}
+
+// TestGivenBack: uploads come back without being asked for once there are many, and with any answer.
+func TestGivenBack(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	seg := f.segment(1, 1<<20)
+	const n = 500
+	for i := range uint64(n) {
+		f.batch(&wire.Run{Session: 1, Seq: i + 1, Uploads: []wire.Upload{byHandle(i+1, seg, 64*i, 3)}, Frees: []uint64{i + 1}})
+	}
+	f.batch(&wire.Run{Session: 1, Seq: n + 1, Flags: wire.RunSync})
+	seen := map[uint64]bool{}
+	answers := 0
+	for last := uint64(0); last < n+1; answers++ {
+		d := f.answer(wire.CodeOK, "")
+		for _, h := range d.Returned {
+			if h.Segment != seg.ID() || h.Len != 12 || seen[h.Off] {
+				t.Fatalf("%v came back", h)
+			}
+			seen[h.Off] = true
+		}
+		last = d.Seq
+	}
+	if len(seen) != n || answers < 2 || answers > 4 {
+		t.Errorf("%d of %d came back in %d answers", len(seen), n, answers)
+	}
+}
+
+// TestDisappears: a client that shrinks the file behind its memory is told of an error. The other does not notice.
+func TestDisappears(t *testing.T) {
+	f := start(t, worker.Options{AllowUnsealed: true})
+	f.open(1, 0)
+	f.open(2, 0)
+	seg, err := shm.Create(1<<20, &shm.Options{Backing: shm.Tmpfs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { seg.Close() })
+	f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: 1, ID: seg.ID(), Bytes: uint64(seg.Size())}), seg.File())
+	f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{byHandle(1, seg, 1<<16, 2)}, Flags: wire.RunSync})
+	f.answer(wire.CodeOK, "")
+	if err := seg.File().Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f.body(1, p)
+	f.batch(&wire.Run{Session: 1, Seq: 2, Hash: p.hash, Base: 50, Inputs: []uint64{1}, Scalars: []float64{1}})
+	f.answer(wire.CodeEngine, "internal error")
+	f.body(2, p)
+	f.batch(&wire.Run{Session: 2, Seq: 1, Hash: p.hash, Base: 50, Uploads: []wire.Upload{floats(1, 1, 2)}, Inputs: []uint64{1}, Scalars: []float64{1}, Fetch: []uint64{50}})
+	f.answer(wire.CodeOK, "")
+	f.healthy(3)
+}
+
+// TestUnsealed: memory that its owner could take away is not mapped.
+func TestUnsealed(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	seg, err := shm.Create(1<<20, &shm.Options{Backing: shm.Tmpfs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { seg.Close() })
+	f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: 1, ID: seg.ID(), Bytes: uint64(seg.Size())}), seg.File())
+	f.failed(1, wire.CodeProtocol, "not sealed")
+	f.healthy(2)
+}
+
+// panicking is a device with a bug.
+type panicking struct{ worker.Device }
+
+func (d panicking) Open() worker.Space { return panickingSpace{d.Device.Open()} }
+
+type panickingSpace struct{ worker.Space }
+
+func (s panickingSpace) Run(p worker.Program, base uint64, inputs []uint64, scalars []float64) error {
+	if scalars[0] == 13 {
+		panic("unlucky")
+	}
+	return s.Space.Run(p, base, inputs, scalars)
+}
+
+// TestPanic: a bug in the engine costs a session.
+func TestPanic(t *testing.T) {
+	dev, err := cpu.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, worker.Options{Device: panicking{worker.CPU(dev)}})
+	f.open(1, 0)
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f.body(1, p)
+	f.batch(&wire.Run{Session: 1, Seq: 1, Hash: p.hash, Uploads: []wire.Upload{floats(1, 1, 2)}, Inputs: []uint64{1}, Scalars: []float64{13}})
+	f.failed(1, wire.CodeInternal, "unlucky")
+	f.healthy(2)
+}
+
+// TestCloseSession: everything a session held is free, whatever it was doing.
+func TestCloseSession(t *testing.T) {
+	f := start(t, worker.Options{})
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	for i := range uint64(20) {
+		id := i + 1
+		f.open(id, 0)
+		seg := f.segment(id, 1<<20)
+		f.body(id, p)
+		f.batch(&wire.Run{Session: id, Seq: 1, Hash: p.hash, Base: 50, Uploads: []wire.Upload{byHandle(1, seg, 0, 2), floats(2, 1, 2)},
+			Inputs: []uint64{1}, Scalars: []float64{1}, Fetch: []uint64{50, 1, 2}})
+		if d := f.answer(wire.CodeOK, ""); len(d.Results) != 3 {
+			t.Errorf("%+v", d)
+		}
+		f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: id}))
+	}
+	f.healthy(99)
+	f.open(100, 0) // what came before was dealt with
+	if n := f.dev.Arena().Stats(); n.Leases != 0 || n.Blocks > 1 {
+		t.Errorf("%d leases and %d blocks are left", n.Leases, n.Blocks)
+	}
+	if st := f.w.Stats(); st.Sessions != 1 || st.Opened != 22 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestEnd: how Serve ends.
+func TestEnd(t *testing.T) {
+	t.Run("asked to", func(t *testing.T) {
+		f := start(t, worker.Options{})
+		f.open(1, 0)
+		f.stop(errors.New("tea time"))
+		f.failed(1, wire.CodeWorkerGone, "tea time")
+		err := <-f.end
+		f.end <- nil
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err := f.conn.Recv(f.ctx); !errors.Is(err, ipc.ErrPeerGone) {
+			t.Error(err)
+		}
+	})
+	for what, c := range map[string]struct {
+		do   func(f *fixture)
+		want []error
+		text string
+	}{
+		"dispatcher dies": {func(f *fixture) { f.conn.Close() }, []error{worker.ErrDispatcher, ipc.ErrPeerGone}, "pipe:"},
+		"dispatcher stops": {func(f *fixture) {
+			f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeShutdown, Text: "good bye"}))
+		}, []error{worker.ErrDispatcher}, "good bye"},
+		"name taken": {func(f *fixture) {
+			f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeNameTaken, Text: "by pid 4"}))
+		}, []error{worker.ErrNameTaken}, "by pid 4"},
+		"short message": {func(f *fixture) { f.send(wire.KindRun, []byte{1}) }, []error{worker.ErrDispatcher, ipc.ErrCorrupt}, "1 bytes"},
+		"session twice": {func(f *fixture) {
+			f.open(1, 0)
+			f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 1}))
+		}, []error{worker.ErrDispatcher}, "twice"},
+		"broken open": {func(f *fixture) { f.send(wire.KindOpenSession, message(1)) }, []error{worker.ErrDispatcher, wire.ErrMalformed}, "OpenSession"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := start(t, worker.Options{})
+			c.do(f)
+			err := <-f.end
+			f.end <- nil
+			for _, want := range c.want {
+				if !errors.Is(err, want) {
+					t.Errorf("%v is not %v", err, want)
+				}
+			}
+			if err == nil || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("%v, expected a word of %q", err, c.text)
+			}
+		})
+	}
+	t.Run("nobody there", func(t *testing.T) {
+		w, err := worker.New(&worker.Options{Name: "w", Transport: &ipctest.Network{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Serve(context.Background(), "pipe:nobody"); !errors.Is(err, ipc.ErrNoListener) {
+			t.Error(err)
+		}
+	})
+	t.Run("options", func(t *testing.T) {
+		for _, o := range []worker.Options{{Name: strings.Repeat("x", 300)}, {MaxMapped: -1}} {
+			if _, err := worker.New(&o); !errors.Is(err, worker.ErrOption) {
+				t.Error(err)
+			}
+		}
+	})
+}
