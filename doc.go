@@ -23,8 +23,8 @@
 //	tensor/autograd   gradients
 //	tensor/nn         modules and losses; tensor/nn/model whole models
 //	tensor/optim      optimizers and schedules
-//	tensor/half       numbers of 16 bits, as they are stored
-//	collective/isa        the instruction sets that kernels are written for, and what this machine has
+//	collective/element element types, reductions, 16-bit floats: one definition for all
+//	collective/isa    the instruction sets that kernels are written for, and what this machine has
 //	tensor/data       datasets and their samplers; tensor/safetensors the file format
 //	tensor/checkpoint tensors kept in a folder, and restored
 //	tensor/train      training loops

@@ -1,7 +1,7 @@
 // Package collective lets a group of processes compute together: every rank makes the same call at the same point, and each
 // returns with its part of the result. It has the operations of MPI and NCCL on Go slices (all-reduce, reduce,
 // reduce-scatter, all-gather, broadcast, scatter, gather, all-to-all, barrier, send and receive), blocking and started
-// (the names that end in Async), on encodable values, and on tensors. A call that comes again and again with the same buffers may be
+// (the names that end in Async), and on encodable values; package tensor/spmd has those on tensors. A call that comes again and again with the same buffers may be
 // made once and run ([Persistent]: the names that end in Init).
 //
 // [Init] makes the group of whatever launched this process; [Local] one inside a process, for tests; [New] one over given
@@ -44,7 +44,7 @@
 //
 // # Where things are
 //
-//	move.go reduce.go object.go tensors.go  the calls; raw.go those of a type that is known when they run
+//	move.go reduce.go object.go  the calls; raw.go those of a type that is known when they run
 //	persistent.go prepared.go bucket.go     calls made again and again; several all-reduces in one
 //	init.go local.go group.go split.go      groups, and groups of some of their ranks
 //	job.go work.go                          a call on its way to the comm, and one that was started

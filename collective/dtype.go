@@ -3,43 +3,22 @@ package collective
 import (
 	"fmt"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
-	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// Float16 is the bits of an IEEE 754 binary16. Reductions of it accumulate in float32 and round once.
-type Float16 uint16
+// Float16 and BFloat16 are 16-bit floating-point elements as they are stored. Reductions of
+// them accumulate in float32 and round once.
+type (
+	Float16  = element.Float16
+	BFloat16 = element.BFloat16
+)
 
-// BFloat16 is the bits of a bfloat16, the upper half of a float32. Reductions of it accumulate in float32 and round once.
-type BFloat16 uint16
+// ToFloat16 rounds x to the nearest Float16, ties to even.
+func ToFloat16(x float32) Float16 { return element.ToFloat16(x) }
 
-// ToFloat16 rounds x to the nearest, ties to even; what is too large becomes infinite.
-func ToFloat16(x float32) Float16 {
-	var out [1]Float16
-	kernel.Narrow(bytesOf(out[:]), bytesOf([]float32{x}), plan.F16, 1)
-	return out[0]
-}
-
-// ToBFloat16 rounds x to the nearest, ties to even.
-func ToBFloat16(x float32) BFloat16 {
-	var out [1]BFloat16
-	kernel.Narrow(bytesOf(out[:]), bytesOf([]float32{x}), plan.BF16, 1)
-	return out[0]
-}
-
-// Float32 is x, exactly.
-func (x Float16) Float32() float32 {
-	var out [1]float32
-	kernel.Widen(bytesOf(out[:]), bytesOf([]Float16{x}), plan.F16)
-	return out[0]
-}
-
-// Float32 is x, exactly.
-func (x BFloat16) Float32() float32 {
-	var out [1]float32
-	kernel.Widen(bytesOf(out[:]), bytesOf([]BFloat16{x}), plan.BF16)
-	return out[0]
-}
+// ToBFloat16 rounds x to the nearest BFloat16, ties to even.
+func ToBFloat16(x float32) BFloat16 { return element.ToBFloat16(x) }
 
 // Element is what the slices of a collective may hold.
 type Element interface {
@@ -47,23 +26,23 @@ type Element interface {
 }
 
 // dtypeOf is the element type's number in calls.
-func dtypeOf[T Element]() plan.DType {
+func dtypeOf[T Element]() element.DType {
 	var zero T
 	switch any(zero).(type) {
 	case float64:
-		return plan.F64
+		return element.F64
 	case float32:
-		return plan.F32
+		return element.F32
 	case Float16:
-		return plan.F16
+		return element.F16
 	case BFloat16:
-		return plan.BF16
+		return element.BF16
 	case int64:
-		return plan.I64
+		return element.I64
 	case int32:
-		return plan.I32
+		return element.I32
 	}
-	return plan.U8
+	return element.U8
 }
 
 // Op is how a reduction combines elements.
@@ -96,28 +75,28 @@ func (o Op) String() string {
 }
 
 // fold is the kernels' operation for o among n ranks, and what they multiply the result by.
-func (o Op) fold(dt plan.DType, n int) (op plan.Op, scale float64, err error) {
+func (o Op) fold(dt element.DType, n int) (op element.Reduction, scale float64, err error) {
 	scale = 1
 	switch o {
 	case Sum:
-		op = plan.Sum
+		op = element.Sum
 	case Mean:
-		op, scale = plan.Sum, 1/float64(n)
-		if !dt.Float() {
+		op, scale = element.Sum, 1/float64(n)
+		if !dt.IsFloat() {
 			return op, 1, fmt.Errorf("%w: mean of %v, expected a float type", ErrOp, dt)
 		}
 	case Prod:
-		op = plan.Prod
+		op = element.Prod
 	case Min:
-		op = plan.Min
+		op = element.Min
 	case Max:
-		op = plan.Max
+		op = element.Max
 	case And:
-		op = plan.And
+		op = element.And
 	case Or:
-		op = plan.Or
+		op = element.Or
 	case Xor:
-		op = plan.Xor
+		op = element.Xor
 	default:
 		return op, 1, fmt.Errorf("%w: %v", ErrOp, o)
 	}

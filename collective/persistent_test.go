@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -144,8 +145,8 @@ func TestRecent(t *testing.T) {
 			if err := errors.Join(AllReduce(ctx, g, b, b, Sum), AllReduce(ctx, g, b[:2], b[:2], Max)); err != nil || !slices.Equal(b, []float32{1, 3, 5, 7}) {
 				return fmt.Errorf("%v, %w", b, err)
 			}
-			if !gives(&s.recent, shortKeyOf(plan.AllReduce, Max, plan.F32, 0, 2), b[:2], b[:2]) ||
-				gives(&s.recent, shortKeyOf(plan.AllReduce, Max, plan.F32, 0, 2), b[1:3], b[:2]) {
+			if !gives(&s.recent, shortKeyOf(plan.AllReduce, Max, element.F32, 0, 2), b[:2], b[:2]) ||
+				gives(&s.recent, shortKeyOf(plan.AllReduce, Max, element.F32, 0, 2), b[1:3], b[:2]) {
 				return fmt.Errorf("remembered: %+v", s.recent)
 			}
 			if err := AllReduce(ctx, g, large, large, Sum); err != nil || s.large.dst != nil {

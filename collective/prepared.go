@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/host"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
@@ -53,14 +54,14 @@ type shortKey struct {
 	count int
 }
 
-func shortKeyOf(kind plan.Kind, op Op, dtype plan.DType, root int32, count int) shortKey {
+func shortKeyOf(kind plan.Kind, op Op, dtype element.DType, root int32, count int) shortKey {
 	return shortKey{uint64(kind)<<48 | uint64(op)<<40 | uint64(dtype)<<32 | uint64(uint32(root)), count}
 }
 
-func (k shortKey) kind() plan.Kind   { return plan.Kind(k.what >> 48) }
-func (k shortKey) op() Op            { return Op(k.what >> 40) }
-func (k shortKey) dtype() plan.DType { return plan.DType(k.what >> 32) }
-func (k shortKey) root() int32       { return int32(k.what) }
+func (k shortKey) kind() plan.Kind      { return plan.Kind(k.what >> 48) }
+func (k shortKey) op() Op               { return Op(k.what >> 40) }
+func (k shortKey) dtype() element.DType { return element.DType(k.what >> 32) }
+func (k shortKey) root() int32          { return int32(k.what) }
 
 // slot is where a key is looked for.
 func (k shortKey) slot() int { return int((k.what ^ uint64(k.count)<<20) * 0x9e3779b97f4a7c15 >> 60) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
@@ -11,9 +12,9 @@ import (
 // Raw is a collective on bytes whose element type is known only when it runs: what carries out plans that were made for
 // tensors calls this instead of the functions with a type.
 type Raw struct {
-	Kind  plan.Kind // AllReduce, ReduceScatter, AllGather or AllToAll
-	Op    plan.Op   // of the first two
-	DType plan.DType
+	Kind  plan.Kind         // AllReduce, ReduceScatter, AllGather or AllToAll
+	Op    element.Reduction // of the first two
+	DType element.DType
 	Scale float64 // what a reduction multiplies its result by before it rounds; 1 for most
 
 	// Dst and Src are aligned for elements of DType. They overlap only as the functions with a type allow.
@@ -89,7 +90,7 @@ func (r *Raw) job(g *Group, j *job) error {
 			return fmt.Errorf("%w: %w", ErrOp, err)
 		}
 	} else {
-		j.call.Op, j.call.Scale = plan.NoOp, 0
+		j.call.Op, j.call.Scale = element.None, 0
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -68,14 +69,14 @@ func TestRaw(t *testing.T) {
 				raw  Raw
 				want []byte
 			}{
-				{Raw{Kind: plan.AllReduce, Op: plan.Sum, Scale: 0.5, Src: f32s(whole...)}, f32s(sum...)},
-				{Raw{Kind: plan.ReduceScatter, Op: plan.Sum, Scale: 0.5, Src: f32s(whole...), Send: counts}, f32s(scattered...)},
+				{Raw{Kind: plan.AllReduce, Op: element.Sum, Scale: 0.5, Src: f32s(whole...)}, f32s(sum...)},
+				{Raw{Kind: plan.ReduceScatter, Op: element.Sum, Scale: 0.5, Src: f32s(whole...), Send: counts}, f32s(scattered...)},
 				{Raw{Kind: plan.AllGather, Scale: 1, Src: f32s(mine...), Recv: counts}, f32s(gathered...)},
 				{Raw{Kind: plan.AllToAll, Scale: 1, Src: f32s(sent...), Send: counts, Recv: back}, f32s(got...)},
 			} {
 				for _, started := range []bool{false, true} {
 					raw := c.raw
-					raw.DType, raw.Dst = plan.F32, make([]byte, len(c.want))
+					raw.DType, raw.Dst = element.F32, make([]byte, len(c.want))
 					var err error
 					if started {
 						err = raw.Start(ctx, g).Wait(ctx)
@@ -109,11 +110,11 @@ func TestRawRefused(t *testing.T) {
 			raw  Raw
 			want error
 		}{
-			"half an element": {Raw{Kind: plan.AllReduce, DType: plan.F32, Dst: b[:6], Src: b[:6]}, ErrLength},
-			"lengths":         {Raw{Kind: plan.AllReduce, DType: plan.F32, Dst: b[:4], Src: b}, ErrLength},
+			"half an element": {Raw{Kind: plan.AllReduce, DType: element.F32, Dst: b[:6], Src: b[:6]}, ErrLength},
+			"lengths":         {Raw{Kind: plan.AllReduce, DType: element.F32, Dst: b[:4], Src: b}, ErrLength},
 			"no such dtype":   {Raw{Kind: plan.AllReduce, DType: 200, Dst: b, Src: b}, ErrOp},
-			"counts":          {Raw{Kind: plan.AllGather, DType: plan.F32, Dst: b, Src: b[:4], Recv: []int{1}}, ErrLength},
-			"kind":            {Raw{Kind: plan.Barrier, DType: plan.F32}, ErrOp},
+			"counts":          {Raw{Kind: plan.AllGather, DType: element.F32, Dst: b, Src: b[:4], Recv: []int{1}}, ErrLength},
+			"kind":            {Raw{Kind: plan.Barrier, DType: element.F32}, ErrOp},
 		} {
 			for _, err := range []error{c.raw.Do(ctx, g), c.raw.Start(ctx, g).Wait(ctx)} {
 				if !errors.Is(err, c.want) {

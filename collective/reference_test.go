@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // The reference: reductions one element at a time, in plain Go, by the order that the package promises.
@@ -108,23 +108,23 @@ func reference[T Element](l layout, op Op, srcs [][]T) []T {
 }
 
 // referenceBytes is reference on bytes, for comms.
-func referenceBytes(l layout, op plan.Op, dt plan.DType, scale float64, srcs [][]byte) []byte {
-	o := map[plan.Op]Op{plan.Sum: Sum, plan.Prod: Prod, plan.Min: Min, plan.Max: Max, plan.And: And, plan.Or: Or, plan.Xor: Xor}[op]
+func referenceBytes(l layout, op element.Reduction, dt element.DType, scale float64, srcs [][]byte) []byte {
+	o := map[element.Reduction]Op{element.Sum: Sum, element.Prod: Prod, element.Min: Min, element.Max: Max, element.And: And, element.Or: Or, element.Xor: Xor}[op]
 	if scale != 1 {
 		o = Mean // of as many as the scale says
 	}
 	switch dt {
-	case plan.F64:
+	case element.F64:
 		return refBytes[float64](l, o, scale, srcs)
-	case plan.F32:
+	case element.F32:
 		return refBytes[float32](l, o, scale, srcs)
-	case plan.F16:
+	case element.F16:
 		return refBytes[Float16](l, o, scale, srcs)
-	case plan.BF16:
+	case element.BF16:
 		return refBytes[BFloat16](l, o, scale, srcs)
-	case plan.I64:
+	case element.I64:
 		return refBytes[int64](l, o, scale, srcs)
-	case plan.I32:
+	case element.I32:
 		return refBytes[int32](l, o, scale, srcs)
 	}
 	return refBytes[uint8](l, o, scale, srcs)

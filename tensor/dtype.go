@@ -4,72 +4,43 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/ringside-go/ringside/tensor/half"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
-// DType is the type of a tensor's elements. The numbers travel in programs and messages and never change.
+// DType is the type of a tensor's elements. The numbers travel in programs and messages and
+// never change.
 //
-// F16 and BF16 are for storage: tensors of them are uploaded, moved, viewed and cast as they are, and an operation that
-// computes widens its operands to F32 and rounds its result back. The recorder writes these casts into the program, so that
-// an engine needs nothing but casts and movement of 16 bits; between fused operations, and before products, they cost no
+// F16 and BF16 are for storage. Tensors of them are uploaded, moved, viewed and cast as they
+// are; an operation that computes widens its operands to F32 and rounds its result back. The
+// recorder writes these casts into the program, so that an engine needs nothing but casts
+// and movement of 16 bits. Between fused operations, and before products, the casts cost no
 // memory.
-type DType uint8
+type DType = element.DType
 
 // The element types.
 const (
-	Invalid DType = 0
-	F32     DType = 1
-	F64     DType = 2
-	I32     DType = 3
-	I64     DType = 4
-	U8      DType = 5
-	Bool    DType = 6 // one byte, 0 or 1
-	F16     DType = 7 // IEEE 754 binary16
-	BF16    DType = 8 // the upper half of an F32
+	Invalid = element.Invalid
+	F32     = element.F32
+	F64     = element.F64
+	I32     = element.I32
+	I64     = element.I64
+	U8      = element.U8
+	Bool    = element.Bool // one byte, 0 or 1
+	F16     = element.F16  // IEEE 754 binary16
+	BF16    = element.BF16 // the upper half of an F32
 )
 
-var dtypeInfo = [...]struct {
-	name string
-	size int
-	rank int // place in the order of promotion
-}{
-	F32:  {"f32", 4, 6},
-	F64:  {"f64", 8, 7},
-	I32:  {"i32", 4, 3},
-	I64:  {"i64", 8, 4},
-	U8:   {"u8", 1, 2},
-	Bool: {"bool", 1, 1},
-	F16:  {"f16", 2, 5},
-	BF16: {"bf16", 2, 5},
-}
+// Float16 and BFloat16 are the elements of F16 and BF16 as they are stored.
+type (
+	Float16  = element.Float16
+	BFloat16 = element.BFloat16
+)
 
-// Valid reports whether d is one of the types above.
-func (d DType) Valid() bool { return d >= F32 && d <= BF16 }
-
-// Size is the number of bytes of one element.
-func (d DType) Size() int {
-	if !d.Valid() {
-		return 0
-	}
-	return dtypeInfo[d].size
-}
-
-// String gives the short name: f32, f64, i32, i64, u8, bool, f16, bf16.
-func (d DType) String() string {
-	if !d.Valid() {
-		return fmt.Sprintf("dtype(%d)", uint8(d))
-	}
-	return dtypeInfo[d].name
-}
-
-// IsFloat reports whether d is F32, F64, F16 or BF16.
-func (d DType) IsFloat() bool { return d == F32 || d == F64 || d.IsHalf() }
-
-// IsHalf reports whether d is F16 or BF16.
-func (d DType) IsHalf() bool { return d == F16 || d == BF16 }
+// promotion orders the element types: of two, the one with the larger number holds both.
+var promotion = [...]int{F32: 6, F64: 7, I32: 3, I64: 4, U8: 2, Bool: 1, F16: 5, BF16: 5}
 
 // DTypes lists the element types in the order of their numbers.
-func DTypes() []DType { return []DType{F32, F64, I32, I64, U8, Bool, F16, BF16} }
+func DTypes() []DType { return element.DTypes() }
 
 // ParseDType is the inverse of String.
 func ParseDType(s string) (DType, error) {
@@ -88,14 +59,14 @@ func Promote(a, b DType) DType {
 	if a != b && a.IsHalf() && b.IsHalf() {
 		return F32
 	}
-	if dtypeInfo[a].rank >= dtypeInfo[b].rank {
+	if promotion[a] >= promotion[b] {
 		return a
 	}
 	return b
 }
 
 // holds reports whether f, a whole number, is a value of the integer type or of Bool.
-func (d DType) holds(f float64) bool {
+func holds(d DType, f float64) bool {
 	switch d {
 	case Bool:
 		return f == 0 || f == 1
@@ -109,7 +80,7 @@ func (d DType) holds(f float64) bool {
 
 // Element is a Go type that a tensor's elements can have.
 type Element interface {
-	float32 | float64 | int32 | int64 | uint8 | bool | half.F16 | half.BF16
+	float32 | float64 | int32 | int64 | uint8 | bool | element.Float16 | element.BFloat16
 }
 
 // DTypeOf is the DType of T.
@@ -126,9 +97,9 @@ func DTypeOf[T Element]() DType {
 		return I64
 	case uint8:
 		return U8
-	case half.F16:
+	case element.Float16:
 		return F16
-	case half.BF16:
+	case element.BFloat16:
 		return BF16
 	default:
 		return Bool

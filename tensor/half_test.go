@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ringside-go/ringside/tensor/half"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // PyTorch 2.6's torch.promote_types, row by row.
@@ -38,14 +38,14 @@ func TestPromote(t *testing.T) {
 func TestHalvesAreWidened(t *testing.T) {
 	e := &recorder{}
 	s := NewSession(e, nil)
-	x := From(s, []half.BF16{half.ToBF16(1.5), half.ToBF16(-2)})
+	x := From(s, []element.BFloat16{element.ToBFloat16(1.5), element.ToBFloat16(-2)})
 	y := x.Mul(x).AddS(1)
 	z := Concat(0, x, x).Narrow(0, 1, 2).EqS(-2)
 	for _, c := range []struct {
 		x    *Tensor
 		want DType
 	}{{y, BF16}, {z, Bool}, {x.Sum(), BF16}, {x.ArgmaxAll(), I64}, {x.Add(From(s, []float32{1, 2})), F32},
-		{x.Add(From(s, []half.F16{1, 2})), F32}, {x.Add(From(s, []int64{1, 2})), BF16}, {Full(s, F16, 2, 3), F16}, {Rand(s, BF16, 3), BF16}} {
+		{x.Add(From(s, []element.Float16{1, 2})), F32}, {x.Add(From(s, []int64{1, 2})), BF16}, {Full(s, F16, 2, 3), F16}, {Rand(s, BF16, 3), BF16}} {
 		if c.x.Err() != nil || c.x.DType() != c.want {
 			t.Errorf("%v, expected %v", c.x, c.want)
 		}

@@ -270,7 +270,7 @@ func (s *Session) promote(op Op, args []Arg) {
 	case !scalars || want.IsFloat():
 	case fraction || want == Bool && op != OpEq && op != OpNe:
 		want = F32
-	case want.holds(least) && want.holds(most):
+	case holds(want, least) && holds(want, most):
 	case op >= OpEq && op <= OpGe:
 		want = F64 // which tells all of I32 apart
 	default:

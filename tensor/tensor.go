@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/ringside-go/ringside/tensor/half"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // Tensor is a handle of a value in a session. Operations on it do no I/O: they record an instruction and return the
@@ -208,9 +208,9 @@ func (t *Tensor) Item() (float64, error) {
 	case U8:
 		return item[uint8](t)
 	case F16:
-		return widened[half.F16](t)
+		return widened[element.Float16](t)
 	case BF16:
-		return widened[half.BF16](t)
+		return widened[element.BFloat16](t)
 	case Bool:
 		var x float64
 		err := View(t, func(b []bool) error {
@@ -226,7 +226,7 @@ func (t *Tensor) Item() (float64, error) {
 
 // widened is item of an element of 16 bits.
 func widened[E interface {
-	half.F16 | half.BF16
+	element.Float16 | element.BFloat16
 	Float32() float32
 }](t *Tensor) (float64, error) {
 	var x float64

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // Kind says which of the collective operations a call is.
@@ -56,8 +58,8 @@ type Call struct {
 	// Seq counts the calls of a group, from 1. Sends and receives count per pair and direction.
 	Seq   uint64
 	Kind  Kind
-	Op    Op
-	DType DType
+	Op    element.Reduction
+	DType element.DType
 
 	// Root is the special rank of Reduce, Broadcast, Scatter and Gather, else 0.
 	Root int32
@@ -94,12 +96,12 @@ func DecodeCall(b []byte) (Call, error) {
 	}
 	le := binary.LittleEndian
 	c := Call{
-		Seq: le.Uint64(b), Kind: Kind(b[8]), Op: Op(b[9]), DType: DType(b[10]),
+		Seq: le.Uint64(b), Kind: Kind(b[8]), Op: element.Reduction(b[9]), DType: element.DType(b[10]),
 		Root: int32(le.Uint32(b[12:])), Count: int64(le.Uint64(b[16:])), Counts: le.Uint64(b[24:]),
 		Scale: math.Float64frombits(le.Uint64(b[32:])),
 	}
 	switch {
-	case !c.Kind.Valid() || !c.Op.Valid() || !c.DType.Valid() || b[11] != 0:
+	case !c.Kind.Valid() || !c.Op.Valid() || c.DType != element.Invalid && !c.DType.Valid() || b[11] != 0:
 		return Call{}, fmt.Errorf("%w: kind %d, op %d, dtype %d, reserved %d", ErrBadCall, b[8], b[9], b[10], b[11])
 	case c.Count < 0 || c.Root < 0:
 		return Call{}, fmt.Errorf("%w: count %d, root %d", ErrBadCall, c.Count, c.Root)
@@ -160,7 +162,7 @@ func (c Call) String() string {
 	if c.Kind == Barrier {
 		return b.String()
 	}
-	if c.Op != NoOp {
+	if c.Op != element.None {
 		fmt.Fprintf(&b, " %s", c.Op)
 	}
 	if c.Scale != 0 && c.Scale != 1 {

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 func TestCallGolden(t *testing.T) {
-	c := Call{Seq: 17, Kind: AllReduce, Op: Sum, DType: F32, Root: 0, Count: 1000, Counts: 0, Scale: 0.25}
+	c := Call{Seq: 17, Kind: AllReduce, Op: element.Sum, DType: element.F32, Root: 0, Count: 1000, Counts: 0, Scale: 0.25}
 	var b [CallBytes]byte
 	c.Encode(&b)
 	const want = "1100000000000000" + "01010200" + "00000000" + "e803000000000000" + "0000000000000000" + "000000000000d03f"
@@ -28,7 +30,7 @@ func TestCallGolden(t *testing.T) {
 	if s := c.String(); s != "all-reduce #17 sum*0.25 f32 x 1000" {
 		t.Error(s)
 	}
-	if s := (Call{Seq: 3, Kind: Broadcast, DType: U8, Count: 10, Root: 2}).String(); s != "broadcast #3 u8 x 10 from 2" {
+	if s := (Call{Seq: 3, Kind: Broadcast, DType: element.U8, Count: 10, Root: 2}).String(); s != "broadcast #3 u8 x 10 from 2" {
 		t.Error(s)
 	}
 	if s := (Call{Seq: 4, Kind: Barrier}).String(); s != "barrier #4" {
@@ -38,11 +40,11 @@ func TestCallGolden(t *testing.T) {
 
 // TestWord: whatever differs between two calls shows in their words, but for the two ends of a pair.
 func TestWord(t *testing.T) {
-	base := Call{Seq: 1, Kind: Send, DType: F32, Count: 10, Root: 1}
+	base := Call{Seq: 1, Kind: Send, DType: element.F32, Count: 10, Root: 1}
 	seen := map[uint64]Call{base.Word(): base}
 	for _, change := range []func(*Call){
-		func(c *Call) { c.Seq++ }, func(c *Call) { c.Kind = Reduce }, func(c *Call) { c.Op = Max },
-		func(c *Call) { c.DType = I32 }, func(c *Call) { c.Count++ }, func(c *Call) { c.Root = 0 },
+		func(c *Call) { c.Seq++ }, func(c *Call) { c.Kind = Reduce }, func(c *Call) { c.Op = element.Max },
+		func(c *Call) { c.DType = element.I32 }, func(c *Call) { c.Count++ }, func(c *Call) { c.Root = 0 },
 		func(c *Call) { c.Counts = HashCounts([]int{1, 2}) }, func(c *Call) { c.Counts = HashCounts([]int{2, 1}) },
 		func(c *Call) { c.Counts = HashCounts([]int{1, 2, 0}) }, func(c *Call) { c.Scale = 0.5 },
 	} {
@@ -66,8 +68,8 @@ func TestDecodeRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(b []byte) []byte{
 		"short": func(b []byte) []byte { return b[:39] }, "long": func(b []byte) []byte { return append(b, 0) },
 		"kind":  func(b []byte) []byte { b[8] = byte(kinds); return b },
-		"op":    func(b []byte) []byte { b[9] = byte(ops); return b },
-		"dtype": func(b []byte) []byte { b[10] = byte(dtypes); return b },
+		"op":    func(b []byte) []byte { b[9] = byte(element.Xor + 1); return b },
+		"dtype": func(b []byte) []byte { b[10] = byte(element.BF16 + 1); return b },
 		"pad":   func(b []byte) []byte { b[11] = 1; return b },
 		"root":  func(b []byte) []byte { b[15] = 0x80; return b },
 		"count": func(b []byte) []byte { b[23] = 0x80; return b },
@@ -79,7 +81,7 @@ func TestDecodeRefuses(t *testing.T) {
 }
 
 func FuzzDecodeCall(f *testing.F) {
-	f.Add(Call{Seq: 1, Kind: Gather, DType: F16, Count: 7, Root: 3}.Append(nil))
+	f.Add(Call{Seq: 1, Kind: Gather, DType: element.F16, Count: 7, Root: 3}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c, err := DecodeCall(b)
 		if err != nil {
@@ -97,7 +99,7 @@ func TestErrors(t *testing.T) {
 	if s := err.Error(); s != "barrier #2: ranks 1, 3: collective: timed out" || !errors.Is(err, ErrTimeout) {
 		t.Error(s)
 	}
-	err = &PeerError{Rank: 4, Call: c, Err: &MismatchError{Ours: c, Theirs: Call{Seq: 2, Kind: Gather, DType: U8, Count: 1}}}
+	err = &PeerError{Rank: 4, Call: c, Err: &MismatchError{Ours: c, Theirs: Call{Seq: 2, Kind: Gather, DType: element.U8, Count: 1}}}
 	if s := err.Error(); !errors.Is(err, ErrMismatch) || !strings.Contains(s, "rank 4") || !strings.Contains(s, "gather #2 u8 x 1 to 0") {
 		t.Error(s)
 	}
@@ -213,7 +215,7 @@ func TestHuge(t *testing.T) {
 		if total, err := CheckCounts(counts, 3, 8); err != nil || packed[2] != (Slice{counts[0], 8}) || packed[2].End() != total {
 			t.Errorf("%v: %+v, in all %d, %v", counts, packed, total, err)
 		}
-		call := Call{Seq: 1, Kind: AllReduce, Op: Sum, DType: F32, Count: int64(n / 4)}
+		call := Call{Seq: 1, Kind: AllReduce, Op: element.Sum, DType: element.F32, Count: int64(n / 4)}
 		other := call
 		other.Count -= 1 << 32 // the same in 32 bits
 		if back, err := DecodeCall(call.Append(nil)); err != nil || back != call || call.Word() == other.Word() {

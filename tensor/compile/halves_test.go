@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/half"
 )
 
 // stored is a tensor of 16 bits that comes from outside.
 func stored(s *tensor.Session, shape ...int) *tensor.Tensor {
-	return tensor.From(s, make([]half.BF16, tensor.Shape(shape).Elems()), shape...)
+	return tensor.From(s, make([]element.BFloat16, tensor.Shape(shape).Elems()), shape...)
 }
 
 // Products read halves where they lie, transposed ones too; no copy in f32 takes memory.

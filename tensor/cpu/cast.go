@@ -3,8 +3,8 @@ package cpu
 import (
 	"math"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/half"
 )
 
 // Conversions of the op table: a float is cut toward zero and clamped, NaN is 0; integers wrap as Go's do; what becomes
@@ -63,9 +63,9 @@ func (d *Device) castLoop(from, to tensor.DType) loop {
 	}
 	switch from {
 	case tensor.F16:
-		return castFromHalf[half.F16](to)
+		return castFromHalf[element.Float16](to)
 	case tensor.BF16:
-		return castFromHalf[half.BF16](to)
+		return castFromHalf[element.BFloat16](to)
 	case tensor.F32:
 		return castFrom[float32](to)
 	case tensor.F64:
@@ -89,9 +89,9 @@ func castFrom[T number](to tensor.DType) loop {
 	case tensor.F64:
 		return cast(func(x T) float64 { return float64(x) })
 	case tensor.F16:
-		return cast(func(x T) half.F16 { return half.ToF16(float32(x)) })
+		return cast(func(x T) element.Float16 { return element.ToFloat16(float32(x)) })
 	case tensor.BF16:
-		return cast(func(x T) half.BF16 { return half.ToBF16(float32(x)) })
+		return cast(func(x T) element.BFloat16 { return element.ToBFloat16(float32(x)) })
 	case tensor.Bool:
 		return cast(func(x T) uint8 { return truth(x != 0) })
 	case tensor.I32:
@@ -113,7 +113,7 @@ func castFrom[T number](to tensor.DType) loop {
 
 // castFromHalf goes by way of f32, which has all of its values.
 func castFromHalf[H interface {
-	half.F16 | half.BF16
+	element.Float16 | element.BFloat16
 	Float32() float32
 }](to tensor.DType) loop {
 	switch to {
@@ -126,9 +126,9 @@ func castFromHalf[H interface {
 	case tensor.I64:
 		return cast(func(x H) int64 { return toI64(float64(x.Float32())) })
 	case tensor.F16:
-		return cast(func(x H) half.F16 { return half.ToF16(x.Float32()) })
+		return cast(func(x H) element.Float16 { return element.ToFloat16(x.Float32()) })
 	case tensor.BF16:
-		return cast(func(x H) half.BF16 { return half.ToBF16(x.Float32()) })
+		return cast(func(x H) element.BFloat16 { return element.ToBFloat16(x.Float32()) })
 	}
 	return cast(func(x H) uint8 { return toU8(float64(x.Float32())) })
 }
@@ -140,9 +140,9 @@ func castFromBool(to tensor.DType) loop {
 	case tensor.F64:
 		return cast(func(x uint8) float64 { return float64(truth(x != 0)) })
 	case tensor.F16:
-		return cast(func(x uint8) half.F16 { return half.ToF16(float32(truth(x != 0))) })
+		return cast(func(x uint8) element.Float16 { return element.ToFloat16(float32(truth(x != 0))) })
 	case tensor.BF16:
-		return cast(func(x uint8) half.BF16 { return half.ToBF16(float32(truth(x != 0))) })
+		return cast(func(x uint8) element.BFloat16 { return element.ToBFloat16(float32(truth(x != 0))) })
 	case tensor.I32:
 		return cast(func(x uint8) int32 { return int32(truth(x != 0)) })
 	case tensor.I64:

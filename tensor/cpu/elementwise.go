@@ -3,9 +3,9 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/compile"
-	"github.com/ringside-go/ringside/tensor/half"
 )
 
 // loop computes n elements of dst from contiguous operands, of the dtypes that it was made for. dst may be an operand.
@@ -162,9 +162,9 @@ func spread(dst pointer, t tensor.DType, x float64, n int) {
 	case tensor.Bool:
 		fill(elems[uint8](dst, n), truth(x != 0))
 	case tensor.F16:
-		fill(elems[half.F16](dst, n), half.ToF16(float32(x)))
+		fill(elems[element.Float16](dst, n), element.ToFloat16(float32(x)))
 	case tensor.BF16:
-		fill(elems[half.BF16](dst, n), half.ToBF16(float32(x)))
+		fill(elems[element.BFloat16](dst, n), element.ToBFloat16(float32(x)))
 	}
 }
 

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/half"
 )
 
 // array is a value of the reference: every element as the widest type of its kind, in row-major order. Floats are in
@@ -62,9 +62,9 @@ func rounded(d tensor.DType, x float64) float64 {
 	case tensor.F32:
 		return float64(float32(x))
 	case tensor.F16:
-		return float64(half.ToF16(float32(x)).Float32())
+		return float64(element.ToFloat16(float32(x)).Float32())
 	case tensor.BF16:
-		return float64(half.ToBF16(float32(x)).Float32())
+		return float64(element.ToBFloat16(float32(x)).Float32())
 	}
 	return x
 }
@@ -218,9 +218,9 @@ func decode(dt tensor.DType, sh tensor.Shape, b []byte) *array {
 		case tensor.F64:
 			a.f[k] = math.Float64frombits(le.Uint64(b[8*k:]))
 		case tensor.F16:
-			a.f[k] = float64(half.F16(le.Uint16(b[2*k:])).Float32())
+			a.f[k] = float64(element.Float16(le.Uint16(b[2*k:])).Float32())
 		case tensor.BF16:
-			a.f[k] = float64(half.BF16(le.Uint16(b[2*k:])).Float32())
+			a.f[k] = float64(element.BFloat16(le.Uint16(b[2*k:])).Float32())
 		case tensor.I32:
 			a.i[k] = int64(int32(le.Uint32(b[4*k:])))
 		case tensor.I64:
@@ -247,9 +247,9 @@ func (a *array) encode() []byte {
 		case tensor.F64:
 			b = le.AppendUint64(b, math.Float64bits(a.f[k]))
 		case tensor.F16:
-			b = le.AppendUint16(b, uint16(half.ToF16(float32(a.f[k]))))
+			b = le.AppendUint16(b, uint16(element.ToFloat16(float32(a.f[k]))))
 		case tensor.BF16:
-			b = le.AppendUint16(b, uint16(half.ToBF16(float32(a.f[k]))))
+			b = le.AppendUint16(b, uint16(element.ToBFloat16(float32(a.f[k]))))
 		case tensor.I32:
 			b = le.AppendUint32(b, uint32(a.i[k]))
 		case tensor.I64:

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/half"
 )
 
 // exactHalves are operations of 16 bits that have one right result: that of f32, rounded.
@@ -32,12 +32,12 @@ func (s *suite) goldenHalves(t *testing.T) {
 		from[i] = math.Float32frombits(b)
 	}
 	x := tensor.From(sess, from, len(from))
-	for i, got := range mustData[half.F16](t, x.Cast(tensor.F16)) {
+	for i, got := range mustData[element.Float16](t, x.Cast(tensor.F16)) {
 		if uint16(got) != file.F16[i] {
 			t.Errorf("f16 of %#08x is %#04x, expected %#04x", file.From[i], uint16(got), file.F16[i])
 		}
 	}
-	for i, got := range mustData[half.BF16](t, x.Cast(tensor.BF16)) {
+	for i, got := range mustData[element.BFloat16](t, x.Cast(tensor.BF16)) {
 		if uint16(got) != file.BF16[i] {
 			t.Errorf("bf16 of %#08x is %#04x, expected %#04x", file.From[i], uint16(got), file.BF16[i])
 		}

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/half"
 )
 
 // array is a tensor's content: f of floats, n of everything else.
@@ -42,9 +41,9 @@ func (a *array) bytes() []byte {
 		case tensor.F64:
 			b = le.AppendUint64(b, math.Float64bits(a.f[k]))
 		case tensor.F16:
-			b = le.AppendUint16(b, uint16(half.ToF16(float32(a.f[k]))))
+			b = le.AppendUint16(b, uint16(element.ToFloat16(float32(a.f[k]))))
 		case tensor.BF16:
-			b = le.AppendUint16(b, uint16(half.ToBF16(float32(a.f[k]))))
+			b = le.AppendUint16(b, uint16(element.ToBFloat16(float32(a.f[k]))))
 		case tensor.I32:
 			b = le.AppendUint32(b, uint32(a.n[k]))
 		case tensor.I64:
@@ -65,9 +64,9 @@ func decode(d tensor.DType, s tensor.Shape, b []byte) *array {
 		case tensor.F64:
 			a.f[k] = math.Float64frombits(le.Uint64(b[8*k:]))
 		case tensor.F16:
-			a.f[k] = float64(half.F16(le.Uint16(b[2*k:])).Float32())
+			a.f[k] = float64(element.Float16(le.Uint16(b[2*k:])).Float32())
 		case tensor.BF16:
-			a.f[k] = float64(half.BF16(le.Uint16(b[2*k:])).Float32())
+			a.f[k] = float64(element.BFloat16(le.Uint16(b[2*k:])).Float32())
 		case tensor.I32:
 			a.n[k] = int64(int32(le.Uint32(b[4*k:])))
 		case tensor.I64:
@@ -92,19 +91,19 @@ func (a *array) set(k int, x *array, j int) {
 }
 
 // fold is the elementwise fold of terms, rounded once.
-func fold(op plan.Op, scale float64, terms []*array) *array {
+func fold(op element.Reduction, scale float64, terms []*array) *array {
 	out := newArray(terms[0].dt, terms[0].sh)
 	for k := range out.f {
 		x := terms[0].f[k]
 		for _, t := range terms[1:] {
 			switch y := t.f[k]; op {
-			case plan.Sum:
+			case element.Sum:
 				x += y
-			case plan.Prod:
+			case element.Prod:
 				x *= y
-			case plan.Max:
+			case element.Max:
 				x = max(x, y)
-			case plan.Min:
+			case element.Min:
 				x = min(x, y)
 			}
 		}
@@ -114,13 +113,13 @@ func fold(op plan.Op, scale float64, terms []*array) *array {
 		x := terms[0].n[k]
 		for _, t := range terms[1:] {
 			switch y := t.n[k]; op {
-			case plan.Sum:
+			case element.Sum:
 				x += y
-			case plan.Prod:
+			case element.Prod:
 				x *= y
-			case plan.Max:
+			case element.Max:
 				x = max(x, y)
-			case plan.Min:
+			case element.Min:
 				x = min(x, y)
 			}
 		}

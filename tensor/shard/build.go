@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -38,7 +39,7 @@ func number(f float64) arg { return arg{scalar: true, s: Scalar{From: -1, Const:
 // transfer is one tensor's part in a collective.
 type transfer struct {
 	kind  plan.Kind
-	op    plan.Op
+	op    element.Reduction
 	dt    tensor.DType
 	scale float64
 	dim   int

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -159,7 +160,7 @@ func (p *Plan) steps(rank int) string {
 func (c *Collective) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %d", c.Kind, c.ID)
-	if c.Op != plan.NoOp {
+	if c.Op != element.None {
 		fmt.Fprintf(&b, " %v", c.Op)
 	}
 	if c.Scale != 1 {

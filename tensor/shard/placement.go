@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -24,8 +25,8 @@ const (
 func (f Fold) String() string { return [...]string{"none", "sum", "mean", "max", "min", "prod"}[f] }
 
 // op is the fold as collectives name it. A mean is a sum that is scaled.
-func (f Fold) op() plan.Op {
-	return [...]plan.Op{plan.NoOp, plan.Sum, plan.Sum, plan.Max, plan.Min, plan.Prod}[f]
+func (f Fold) op() element.Reduction {
+	return [...]element.Reduction{element.None, element.Sum, element.Sum, element.Max, element.Min, element.Prod}[f]
 }
 
 type kind uint8

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -103,7 +104,7 @@ func (s Scalar) Of(scalars []float64) float64 {
 type Collective struct {
 	ID    int // the plan's order; equal on all ranks
 	Kind  plan.Kind
-	Op    plan.Op
+	Op    element.Reduction
 	DType tensor.DType
 	Scale float64 // 1 for everything but a mean
 	Dim   int     // of the mesh; -1 between stages

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/shm"
 )
@@ -48,7 +49,7 @@ func benchRole(c *Comm, r role) error {
 			return err
 		}
 	}
-	call := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: int64(r.Bytes / 4)}
+	call := plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: int64(r.Bytes / 4)}
 	if r.Bytes == 0 {
 		call.Kind = plan.Barrier
 	}
@@ -158,7 +159,7 @@ func timeRanks(b *testing.B, ranks int, r role) {
 func BenchmarkAlone(b *testing.B) {
 	c := comms(b, pipes(b, 1), nil)[0]
 	buf := make([]byte, 1024)
-	call := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 1}
+	call := plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 1}
 	b.Run("barrier", func(b *testing.B) {
 		for b.Loop() {
 			call.Seq++

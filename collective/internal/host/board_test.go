@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
 // broadcastCall is the seq-th call, a broadcast of n bytes.
 func broadcastCall(seq uint64, n, root int) plan.Call {
-	return plan.Call{Seq: seq, Kind: plan.Broadcast, DType: plan.U8, Count: int64(n), Root: int32(root)}
+	return plan.Call{Seq: seq, Kind: plan.Broadcast, DType: element.U8, Count: int64(n), Root: int32(root)}
 }
 
 // TestRootGoesOn: the root of as many broadcasts as there is place for has returned from all before anybody else has come to the first.
@@ -111,11 +112,11 @@ func TestBoardIsUsedAgain(t *testing.T) {
 					err = c.Barrier(ctx, plan.Call{Seq: seq, Kind: plan.Barrier})
 					buf, n = nil, 0
 				case kind == 1:
-					call = plan.Call{Seq: seq, Kind: plan.AllReduce, Op: plan.Max, DType: plan.U8, Count: int64(n)}
+					call = plan.Call{Seq: seq, Kind: plan.AllReduce, Op: element.Max, DType: element.U8, Count: int64(n)}
 					copy(buf, want[:n])
 					err = c.AllReduce(ctx, call, 1, sum[:n], buf)
 				case kind == 2 && ranks > 1: // to the next in the circle
-					call = plan.Call{Seq: seq, Kind: plan.Send, DType: plan.U8, Count: int64(n)}
+					call = plan.Call{Seq: seq, Kind: plan.Send, DType: element.U8, Count: int64(n)}
 					if err = c.Send(ctx, call, (c.rank+1)%ranks, want[:n]); err == nil {
 						err = c.Recv(ctx, call, (c.rank+ranks-1)%ranks, buf)
 					}
@@ -150,9 +151,9 @@ func TestElsewhere(t *testing.T) {
 		"own":     func(c *plan.Call) { c.Root = 1 },
 		"count":   func(c *plan.Call) { c.Count++ },
 		"large":   func(c *plan.Call) { c.Count += 1 << 20 },
-		"type":    func(c *plan.Call) { c.DType = plan.I32 },
+		"type":    func(c *plan.Call) { c.DType = element.I32 },
 		"reduce": func(c *plan.Call) {
-			*c = plan.Call{Seq: c.Seq, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.U8, Count: c.Count}
+			*c = plan.Call{Seq: c.Seq, Kind: plan.AllReduce, Op: element.Sum, DType: element.U8, Count: c.Count}
 		},
 		"late": func(c *plan.Call) { c.Seq++ },
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ring"
@@ -33,7 +34,7 @@ func (c *Comm) isBrief(call *plan.Call, n int) bool {
 		return false
 	}
 	if call.Kind == plan.AllReduce {
-		return call.Op == plan.Sum && call.Scale == 1 && c.fold.groups == nil && n > 0 && n <= briefSize && kernel.AddsWords(call.DType)
+		return call.Op == element.Sum && call.Scale == 1 && c.fold.groups == nil && n > 0 && n <= briefSize && kernel.AddsWords(call.DType)
 	}
 	return call.Kind == plan.Barrier
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -15,14 +16,14 @@ func TestBrief(t *testing.T) {
 	rng := seeded(t)
 	cs := comms(t, pipes(t, 2), nil)
 	var seq uint64
-	for _, dt := range plan.DTypes() {
-		if dt == plan.NoDType || dt == plan.U8 {
+	for _, dt := range element.Numeric() {
+		if dt == element.Invalid || dt == element.U8 {
 			continue
 		}
 		for size := dt.Size(); size <= briefSize; size += dt.Size() {
 			srcs := [][]byte{fill(rng, dt, size/dt.Size()), fill(rng, dt, size/dt.Size())}
-			want := reference(plan.Sum, dt, 1, nil, srcs)
-			call := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: dt, Count: int64(size / dt.Size())}
+			want := reference(element.Sum, dt, 1, nil, srcs)
+			call := plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: dt, Count: int64(size / dt.Size())}
 			each(t, cs, func(c *Comm) error {
 				q, err := c.Prepare(call, 1, size)
 				if err != nil {
@@ -63,7 +64,7 @@ func TestBrief(t *testing.T) {
 
 // TestNotBrief: more bytes, other operations and more ranks go their usual way.
 func TestNotBrief(t *testing.T) {
-	sum := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32}
+	sum := plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.F32}
 	for n := 1; n <= 3; n++ {
 		c := comms(t, pipes(t, n), nil)[0]
 		for _, x := range []struct {
@@ -76,9 +77,9 @@ func TestNotBrief(t *testing.T) {
 			{sum, 1, 12, false},
 			{sum, 1, 0, false},
 			{sum, 0.5, 4, false},
-			{plan.Call{Kind: plan.AllReduce, Op: plan.Max, DType: plan.F32}, 1, 4, false},
-			{plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.U8}, 1, 4, false},
-			{plan.Call{Kind: plan.Broadcast, DType: plan.F32}, 1, 4, false},
+			{plan.Call{Kind: plan.AllReduce, Op: element.Max, DType: element.F32}, 1, 4, false},
+			{plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.U8}, 1, 4, false},
+			{plan.Call{Kind: plan.Broadcast, DType: element.F32}, 1, 4, false},
 			{plan.Call{Kind: plan.Barrier}, 1, 0, n == 2},
 		} {
 			q, err := c.Prepare(x.call, x.scale, x.bytes)

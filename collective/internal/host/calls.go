@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
@@ -232,7 +233,7 @@ func (c *Comm) Barrier(ctx context.Context, call plan.Call) error {
 }
 
 // sizeOf is the bytes of an element of any type, 0 for one that is not valid.
-func sizeOf(dt plan.DType) int {
+func sizeOf(dt element.DType) int {
 	if !dt.Valid() {
 		return 0
 	}

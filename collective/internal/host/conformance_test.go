@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/shm"
@@ -112,7 +113,7 @@ func (x *table) free(w where, odd int, bufs ...[][]byte) {
 	}
 }
 
-func (x *table) call(kind plan.Kind, op plan.Op, dt plan.DType, count int) plan.Call {
+func (x *table) call(kind plan.Kind, op element.Reduction, dt element.DType, count int) plan.Call {
 	x.seq++
 	x.cases++
 	return plan.Call{Seq: x.seq, Kind: kind, Op: op, DType: dt, Count: int64(count)}
@@ -153,12 +154,12 @@ func (x *table) uneven(n, unit int) []int {
 var ctx = context.Background()
 
 // fold tries the calls that fold: op of dt, count elements a rank.
-func (x *table) folding(op plan.Op, dt plan.DType, count int, inPlace bool, w where, odd int) {
+func (x *table) folding(op element.Reduction, dt element.DType, count int, inPlace bool, w where, odd int) {
 	x.t.Helper()
 	n, unit := len(x.cs), dt.Size()
 	size := count * unit
 	scale := 1.0
-	if dt.Float() && x.rng.IntN(2) == 0 {
+	if dt.IsFloat() && x.rng.IntN(2) == 0 {
 		scale = 1 / float64(n)
 	}
 	input := make([][]byte, n)
@@ -219,7 +220,7 @@ func (x *table) moving(count int, inPlace bool, w where, odd int) {
 	x.t.Helper()
 	n := len(x.cs)
 	what := fmt.Sprintf("%d bytes %v in place %v at +%d", count, w, inPlace, odd)
-	whole := fill(x.rng, plan.U8, count)
+	whole := fill(x.rng, element.U8, count)
 	counts := x.uneven(count, 1)
 	parts := plan.Packed(counts)
 	root := x.rng.IntN(n)
@@ -229,7 +230,7 @@ func (x *table) moving(count int, inPlace bool, w where, odd int) {
 	}
 
 	copy(dst[root], whole)
-	call := x.call(plan.Broadcast, plan.NoOp, plan.U8, count)
+	call := x.call(plan.Broadcast, element.None, element.U8, count)
 	x.all(func(c *Comm) error { return c.Broadcast(ctx, call, dst[c.rank], root) })
 	for r := range n {
 		x.same("broadcast of "+what, r, dst[r], whole)
@@ -245,7 +246,7 @@ func (x *table) moving(count int, inPlace bool, w where, odd int) {
 	for r := range n {
 		copy(mine(r, dst), parts[r].Of(whole))
 	}
-	call = x.call(plan.AllGather, plan.NoOp, plan.U8, count)
+	call = x.call(plan.AllGather, element.None, element.U8, count)
 	x.all(func(c *Comm) error { return c.AllGather(ctx, call, dst[c.rank], mine(c.rank, dst), counts) })
 	for r := range n {
 		x.same("all-gather of "+what, r, dst[r], whole)
@@ -254,7 +255,7 @@ func (x *table) moving(count int, inPlace bool, w where, odd int) {
 	for r := range n {
 		copy(mine(r, dst), parts[r].Of(whole))
 	}
-	call = x.call(plan.Gather, plan.NoOp, plan.U8, count)
+	call = x.call(plan.Gather, element.None, element.U8, count)
 	x.all(func(c *Comm) error { return c.Gather(ctx, call, dst[c.rank], mine(c.rank, dst), counts, root) })
 	x.same("gather of "+what, root, dst[root], whole)
 	clear(dst[root])
@@ -266,7 +267,7 @@ func (x *table) moving(count int, inPlace bool, w where, odd int) {
 		}
 		return dst[r][:counts[r]]
 	}
-	call = x.call(plan.Scatter, plan.NoOp, plan.U8, count)
+	call = x.call(plan.Scatter, element.None, element.U8, count)
 	x.all(func(c *Comm) error { return c.Scatter(ctx, call, into(c.rank), src[c.rank], counts, root) })
 	for r := range n {
 		x.same("scatter of "+what, r, into(r), parts[r].Of(whole))
@@ -293,7 +294,7 @@ func (x *table) exchanging(count int, inPlace bool, w where, odd int) {
 	input := make([][]byte, n)
 	for r := range n {
 		total := plan.Packed(send[r])[n-1].End()
-		input[r] = fill(x.rng, plan.U8, total)
+		input[r] = fill(x.rng, element.U8, total)
 		src[r] = x.buffer(r, total, w, odd)
 		copy(src[r], input[r])
 	}
@@ -306,7 +307,7 @@ func (x *table) exchanging(count int, inPlace bool, w where, odd int) {
 			dst[r] = x.buffer(r, len(want[r]), w, odd)
 		}
 	}
-	call := x.call(plan.AllToAll, plan.NoOp, plan.U8, 0)
+	call := x.call(plan.AllToAll, element.None, element.U8, 0)
 	x.all(func(c *Comm) error {
 		return c.AllToAll(ctx, call, dst[c.rank], src[c.rank], send[c.rank], recv[c.rank])
 	})
@@ -352,8 +353,8 @@ func (x *table) every(sample bool) {
 	for w := range wheres {
 		for _, inPlace := range []bool{false, true} {
 			for _, count := range []int{0, 1, 3, 17, 1000, 65537} {
-				for _, op := range plan.Ops() {
-					for _, dt := range plan.DTypes() {
+				for _, op := range element.Reductions() {
+					for _, dt := range element.Numeric() {
 						if kernel.Supported(op, dt) == nil && x.rng.IntN(one) == 0 {
 							x.folding(op, dt, count, inPlace, w, x.rng.IntN(2)*dt.Size())
 						}

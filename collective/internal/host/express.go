@@ -6,7 +6,7 @@ import (
 	"math"
 	"sync/atomic"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/ring"
 )
 
@@ -134,7 +134,7 @@ func (q *Prepared) addWords(dst []byte, mine, theirs uint64) {
 	if c.rank != 0 {
 		mine, theirs = theirs, mine
 	}
-	if q.call.DType == plan.F32 && len(dst) == 4 { // the one that is made most
+	if q.call.DType == element.F32 && len(dst) == 4 { // the one that is made most
 		binary.LittleEndian.PutUint32(dst, math.Float32bits(math.Float32frombits(uint32(mine))+math.Float32frombits(uint32(theirs))))
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -110,11 +111,11 @@ func TestExpressSums(t *testing.T) {
 		noExpress(t, cs[0])
 		return
 	}
-	for _, dt := range []plan.DType{plan.F32, plan.F64, plan.BF16, plan.I64} {
+	for _, dt := range []element.DType{element.F32, element.F64, element.BF16, element.I64} {
 		n := briefSize / dt.Size()
 		srcs := [][]byte{fill(rng, dt, n), fill(rng, dt, n)}
-		want := reference(plan.Sum, dt, 1, nil, srcs)
-		call := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: dt, Count: int64(n)}
+		want := reference(element.Sum, dt, 1, nil, srcs)
+		call := plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: dt, Count: int64(n)}
 		before := cs[0].stats.calls
 		each(t, cs, func(c *Comm) error {
 			q, err := c.Prepare(call, 1, briefSize)

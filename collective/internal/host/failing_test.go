@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
 )
@@ -48,12 +49,12 @@ func (c *Comm) do(ctx context.Context, call plan.Call) error {
 }
 
 func TestMismatch(t *testing.T) {
-	call := plan.Call{Seq: 7, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 1000}
+	call := plan.Call{Seq: 7, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 1000}
 	for _, change := range []func(c *plan.Call){
 		func(c *plan.Call) { c.Kind = plan.Broadcast },
 		func(c *plan.Call) { c.Kind = plan.Barrier },
-		func(c *plan.Call) { c.Op = plan.Max },
-		func(c *plan.Call) { c.DType = plan.I32 },
+		func(c *plan.Call) { c.Op = element.Max },
+		func(c *plan.Call) { c.DType = element.I32 },
 		func(c *plan.Call) { c.Count = 1 },
 		func(c *plan.Call) { c.Count = 1 << 20 },
 		func(c *plan.Call) { c.Seq = 8 },
@@ -95,7 +96,7 @@ func TestMismatch(t *testing.T) {
 func TestRootsDiffer(t *testing.T) {
 	cs := comms(t, pipes(t, 3), nil)
 	for r, err := range tryEach(cs, func(c *Comm) error {
-		err := c.do(ctx, plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.F32, Count: 5, Root: int32(c.rank / 2)})
+		err := c.do(ctx, plan.Call{Seq: 1, Kind: plan.Broadcast, DType: element.F32, Count: 5, Root: int32(c.rank / 2)})
 		if err == nil {
 			err = c.Barrier(ctx, plan.Call{Seq: 2, Kind: plan.Barrier})
 		}
@@ -113,7 +114,7 @@ func TestTimeout(t *testing.T) {
 	for _, c := range cs {
 		c.timeout = 500 * time.Millisecond // from now on
 	}
-	call := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 10}
+	call := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 10}
 	for r, err := range tryEach(cs[:2], func(c *Comm) error { return c.do(ctx, call) }) {
 		var pe *plan.PeerError
 		if !errors.Is(err, plan.ErrTimeout) || !errors.As(err, &pe) {
@@ -144,7 +145,7 @@ func TestWhoIsLate(t *testing.T) {
 			return err
 		}
 		// Its root waits for rank 2 to read.
-		err = c.Broadcast(ctx, plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.U8, Count: n}, buf, 0)
+		err = c.Broadcast(ctx, plan.Call{Seq: 1, Kind: plan.Broadcast, DType: element.U8, Count: n}, buf, 0)
 		if err == nil {
 			err = c.Barrier(ctx, plan.Call{Seq: 2, Kind: plan.Barrier})
 		}
@@ -173,7 +174,7 @@ func TestAbort(t *testing.T) {
 			c.Abort(errors.New("out of\nluck"))
 			c.Abort(errors.New("again"))
 		}
-		return c.do(ctx, plan.Call{Seq: 1, Kind: plan.AllGather, DType: plan.U8, Count: 1 << 20})
+		return c.do(ctx, plan.Call{Seq: 1, Kind: plan.AllGather, DType: element.U8, Count: 1 << 20})
 	})
 	for r, err := range errs {
 		var pe *plan.PeerError
@@ -218,7 +219,7 @@ func TestCancel(t *testing.T) {
 			if c.rank == 1 {
 				mine = cancelled
 			}
-			return c.do(mine, plan.Call{Seq: 1, Kind: plan.Reduce, Op: plan.Sum, DType: plan.F32, Count: 10, Root: 2})
+			return c.do(mine, plan.Call{Seq: 1, Kind: plan.Reduce, Op: element.Sum, DType: element.F32, Count: 10, Root: 2})
 		})
 		if !errors.Is(errs[1], context.Canceled) || !errors.Is(errs[1], cause) {
 			// It may have been done before it looked, if everybody came before.
@@ -240,7 +241,7 @@ func TestLeaving(t *testing.T) {
 	for _, make := range []func(testing.TB, int) [][]ipc.Conn{pipes, sockets} {
 		cs := comms(t, make(t, 3), nil)
 		each(t, cs, func(c *Comm) error {
-			err := c.do(ctx, plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 100000})
+			err := c.do(ctx, plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 100000})
 			if c.rank == 1 { // the others may still be reading
 				err = errors.Join(err, c.Close())
 			}
@@ -311,13 +312,13 @@ func TestOptionsDiffer(t *testing.T) {
 func TestBadArguments(t *testing.T) {
 	cs := comms(t, pipes(t, 2), nil)
 	c := cs[0]
-	sum := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32}
+	sum := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32}
 	b := make([]byte, 64)
 	for what, err := range map[string]error{
 		"bytes that are no elements": c.AllReduce(ctx, sum, 1, b[:7], b[:7]),
 		"lengths that differ":        c.AllReduce(ctx, sum, 1, b[:8], b[:4]),
-		"no op":                      c.AllReduce(ctx, plan.Call{DType: plan.F32}, 1, b, b),
-		"scaled integers":            c.AllReduce(ctx, plan.Call{Op: plan.Sum, DType: plan.I32}, 0.5, b, b),
+		"no op":                      c.AllReduce(ctx, plan.Call{DType: element.F32}, 1, b, b),
+		"scaled integers":            c.AllReduce(ctx, plan.Call{Op: element.Sum, DType: element.I32}, 0.5, b, b),
 		"a root too large":           c.Broadcast(ctx, sum, b, 2),
 		"a root below 0":             c.Reduce(ctx, sum, 1, b, b, -1),
 		"too few counts":             c.AllGather(ctx, sum, b, b[:32], []int{64}),

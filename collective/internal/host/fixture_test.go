@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
@@ -134,23 +135,23 @@ func seeded(t testing.TB) *rand.Rand {
 }
 
 // fill writes n elements of dt of moderate size and all their bits.
-func fill(rng *rand.Rand, dt plan.DType, n int) []byte {
+func fill(rng *rand.Rand, dt element.DType, n int) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 0, n*dt.Size())
 	for range n {
 		x := rng.NormFloat64()
 		switch dt {
-		case plan.F64:
+		case element.F64:
 			b = le.AppendUint64(b, math.Float64bits(x))
-		case plan.F32:
+		case element.F32:
 			b = le.AppendUint32(b, math.Float32bits(float32(x)))
-		case plan.BF16:
+		case element.BF16:
 			b = le.AppendUint16(b, uint16(math.Float32bits(float32(x))>>16))
-		case plan.F16: // between 2^-7 and 2^7, of either sign
+		case element.F16: // between 2^-7 and 2^7, of either sign
 			b = le.AppendUint16(b, uint16(rng.Uint32()&0x83ff|(8+rng.Uint32N(14))<<10))
-		case plan.I64:
+		case element.I64:
 			b = le.AppendUint64(b, rng.Uint64())
-		case plan.I32:
+		case element.I32:
 			b = le.AppendUint32(b, rng.Uint32())
 		default:
 			b = append(b, byte(rng.Uint32()))
@@ -160,7 +161,7 @@ func fill(rng *rand.Rand, dt plan.DType, n int) []byte {
 }
 
 // reference folds in the canonical order with the portable kernels, partial results in the wide type.
-func reference(op plan.Op, dt plan.DType, scale float64, fold plan.Fold, srcs [][]byte) []byte {
+func reference(op element.Reduction, dt element.DType, scale float64, fold plan.Fold, srcs [][]byte) []byte {
 	set, _ := kernel.Select(kernel.Go)
 	if fold == nil {
 		fold = plan.Fold{len(srcs)}

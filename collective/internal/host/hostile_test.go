@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -144,7 +145,7 @@ func FuzzPeer(f *testing.F) {
 		}
 		private := make([]byte, 64<<10)
 		for seq := uint64(1); err == nil && seq < 60; seq++ {
-			call := plan.Call{Seq: seq, Kind: plan.Kind(1 + seq%10), Op: plan.Sum, DType: plan.U8, Count: 30_000}
+			call := plan.Call{Seq: seq, Kind: plan.Kind(1 + seq%10), Op: element.Sum, DType: element.U8, Count: 30_000}
 			b := buf
 			if seq%3 == 0 {
 				b = private

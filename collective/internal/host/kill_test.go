@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -29,7 +30,7 @@ func worksRole(c *Comm, _ role) error {
 				binary.LittleEndian.PutUint32(b[4*i:], uint32(i*(c.rank+1)))
 			}
 			seq++
-			call := plan.Call{Seq: seq, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.I32, Count: int64(n)}
+			call := plan.Call{Seq: seq, Kind: plan.AllReduce, Op: element.Sum, DType: element.I32, Count: int64(n)}
 			if err := c.AllReduce(ctx, call, 1, b, b); err != nil {
 				return err
 			}
@@ -98,7 +99,7 @@ func loopRole(c *Comm, r role) error {
 		if seq%4 == 0 {
 			b = private[:n]
 		}
-		call := plan.Call{Seq: seq, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.I32, Count: int64(n / 4)}
+		call := plan.Call{Seq: seq, Kind: plan.AllReduce, Op: element.Sum, DType: element.I32, Count: int64(n / 4)}
 		switch seq % 5 {
 		case 0:
 			call.Kind, call.Root = plan.Broadcast, int32(seq)%int32(c.n)
@@ -234,7 +235,7 @@ func TestTiny(t *testing.T) {
 				for k := 0; k < n; k += 4 {
 					binary.LittleEndian.PutUint32(buf[k:], uint32(i+c.rank))
 				}
-				call := plan.Call{Seq: uint64(i + 1), Kind: plan.AllReduce, Op: plan.Max, DType: plan.I32, Count: int64(n / 4)}
+				call := plan.Call{Seq: uint64(i + 1), Kind: plan.AllReduce, Op: element.Max, DType: element.I32, Count: int64(n / 4)}
 				if err := c.AllReduce(ctx, call, 1, buf[:n], buf[:n]); err != nil {
 					return err
 				}
@@ -305,7 +306,7 @@ func TestAllocUnderWay(t *testing.T) {
 			for k := range b {
 				b[k] = byte(c.rank)
 			}
-			call := plan.Call{Seq: uint64(i + 1), Kind: plan.AllReduce, Op: plan.Sum, DType: plan.U8, Count: int64(len(b))}
+			call := plan.Call{Seq: uint64(i + 1), Kind: plan.AllReduce, Op: element.Sum, DType: element.U8, Count: int64(len(b))}
 			if err := c.AllReduce(ctx, call, 1, b, b); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -29,7 +30,7 @@ func TestKnown(t *testing.T) {
 	}
 	type step struct {
 		what  string
-		dtype plan.DType
+		dtype element.DType
 		n     int
 		dst   [2]int // sets by rank
 		src   [2]int
@@ -37,20 +38,20 @@ func TestKnown(t *testing.T) {
 	}
 	none, both := [2]bool{}, [2]bool{true, true}
 	steps := []step{
-		{"first", plan.F32, size, [2]int{0, 0}, [2]int{0, 0}, none},
-		{"again", plan.F32, size, [2]int{0, 0}, [2]int{0, 0}, both},
-		{"once more", plan.F32, size, [2]int{0, 0}, [2]int{0, 0}, both},
-		{"of another type", plan.BF16, size, [2]int{0, 0}, [2]int{0, 0}, both},
-		{"shorter", plan.F32, size - 4096, [2]int{0, 0}, [2]int{0, 0}, none},
-		{"as long again", plan.F32, size, [2]int{0, 0}, [2]int{0, 0}, none},
-		{"another of rank 1", plan.F32, size, [2]int{0, 1}, [2]int{0, 1}, none},
-		{"that again", plan.F32, size, [2]int{0, 1}, [2]int{0, 1}, both},
-		{"another of both", plan.F32, size, [2]int{1, 0}, [2]int{1, 0}, none},
-		{"rank 0's is not registered", plan.F32, size, [2]int{2, 0}, [2]int{2, 0}, none},
-		{"it is again", plan.F32, size, [2]int{1, 0}, [2]int{1, 0}, both},
-		{"rank 1's goes elsewhere", plan.F32, size, [2]int{1, 1}, [2]int{1, 0}, none},
-		{"in place", plan.F32, size, [2]int{1, 0}, [2]int{1, 0}, both},
-		{"both elsewhere", plan.F32, size, [2]int{0, 1}, [2]int{1, 0}, none},
+		{"first", element.F32, size, [2]int{0, 0}, [2]int{0, 0}, none},
+		{"again", element.F32, size, [2]int{0, 0}, [2]int{0, 0}, both},
+		{"once more", element.F32, size, [2]int{0, 0}, [2]int{0, 0}, both},
+		{"of another type", element.BF16, size, [2]int{0, 0}, [2]int{0, 0}, both},
+		{"shorter", element.F32, size - 4096, [2]int{0, 0}, [2]int{0, 0}, none},
+		{"as long again", element.F32, size, [2]int{0, 0}, [2]int{0, 0}, none},
+		{"another of rank 1", element.F32, size, [2]int{0, 1}, [2]int{0, 1}, none},
+		{"that again", element.F32, size, [2]int{0, 1}, [2]int{0, 1}, both},
+		{"another of both", element.F32, size, [2]int{1, 0}, [2]int{1, 0}, none},
+		{"rank 0's is not registered", element.F32, size, [2]int{2, 0}, [2]int{2, 0}, none},
+		{"it is again", element.F32, size, [2]int{1, 0}, [2]int{1, 0}, both},
+		{"rank 1's goes elsewhere", element.F32, size, [2]int{1, 1}, [2]int{1, 0}, none},
+		{"in place", element.F32, size, [2]int{1, 0}, [2]int{1, 0}, both},
+		{"both elsewhere", element.F32, size, [2]int{0, 1}, [2]int{1, 0}, none},
 	}
 	for i, s := range steps {
 		var srcs [2][]byte
@@ -58,10 +59,10 @@ func TestKnown(t *testing.T) {
 			srcs[r] = fill(rng, s.dtype, s.n/s.dtype.Size())
 			copy(bufs[r][s.src[r]], srcs[r])
 		}
-		want := reference(plan.Sum, s.dtype, 1, nil, slices.Clone(srcs[:]))
+		want := reference(element.Sum, s.dtype, 1, nil, slices.Clone(srcs[:]))
 		each(t, cs, func(c *Comm) error {
 			hits := c.room.known.hits
-			call := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: s.dtype, Count: int64(s.n / s.dtype.Size()), Seq: uint64(i)}
+			call := plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: s.dtype, Count: int64(s.n / s.dtype.Size()), Seq: uint64(i)}
 			dst := bufs[c.rank][s.dst[c.rank]][:s.n]
 			if err := c.AllReduce(ctx, call, 1, dst, bufs[c.rank][s.src[c.rank]][:s.n]); err != nil {
 				return err

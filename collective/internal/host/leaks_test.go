@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -37,7 +38,7 @@ func TestLeaks(t *testing.T) {
 		each(t, cs, func(c *Comm) error {
 			b, err := c.Alloc(1 << 16)
 			if err == nil {
-				err = c.AllReduce(ctx, plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 1 << 14}, 1, b, b)
+				err = c.AllReduce(ctx, plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 1 << 14}, 1, b, b)
 			}
 			if err == nil {
 				err = c.Send(ctx, plan.Call{Seq: 1, Kind: plan.Send}, (c.rank+1)%c.n, b)
@@ -67,13 +68,13 @@ func TestAllocations(t *testing.T) {
 	half := []int{1 << 16, 1 << 16}
 	for name, one := range map[string]func(c *Comm, b []byte, seq uint64) error{
 		"all-reduce": func(c *Comm, b []byte, seq uint64) error {
-			return c.AllReduce(ctx, plan.Call{Seq: seq, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32}, 1, b, b)
+			return c.AllReduce(ctx, plan.Call{Seq: seq, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32}, 1, b, b)
 		},
 		"small all-reduce": func(c *Comm, b []byte, seq uint64) error {
-			return c.AllReduce(ctx, plan.Call{Seq: seq, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32}, 1, b[:40], b[:40])
+			return c.AllReduce(ctx, plan.Call{Seq: seq, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32}, 1, b[:40], b[:40])
 		},
 		"reduce-scatter": func(c *Comm, b []byte, seq uint64) error {
-			call := plan.Call{Seq: seq, Kind: plan.ReduceScatter, Op: plan.Sum, DType: plan.F32}
+			call := plan.Call{Seq: seq, Kind: plan.ReduceScatter, Op: element.Sum, DType: element.F32}
 			return c.ReduceScatter(ctx, call, 1, b[1<<17:][:1<<16], b[:1<<17], half)
 		},
 		"all-gather": func(c *Comm, b []byte, seq uint64) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -15,7 +16,7 @@ func TestSendRecv(t *testing.T) {
 	sent := make([][][]byte, 4) // by sender, in order
 	for r := range sent {
 		for _, n := range sizes {
-			sent[r] = append(sent[r], fill(rng, plan.U8, n))
+			sent[r] = append(sent[r], fill(rng, element.U8, n))
 		}
 	}
 	// Everybody sends to everybody before anybody receives.
@@ -24,7 +25,7 @@ func TestSendRecv(t *testing.T) {
 			for i := range sizes[:letters] {
 				for p := range c.n {
 					if p != c.rank {
-						call := plan.Call{Seq: uint64(round*letters + i + 1), Kind: plan.Send, DType: plan.U8, Count: int64(sizes[i])}
+						call := plan.Call{Seq: uint64(round*letters + i + 1), Kind: plan.Send, DType: element.U8, Count: int64(sizes[i])}
 						if err := c.Send(ctx, call, p, sent[c.rank][i]); err != nil {
 							return err
 						}
@@ -34,7 +35,7 @@ func TestSendRecv(t *testing.T) {
 			for p := range c.n {
 				for i := range sizes[:letters] {
 					if p != c.rank {
-						call := plan.Call{Seq: uint64(round*letters + i + 1), Kind: plan.Recv, DType: plan.U8, Count: int64(sizes[i])}
+						call := plan.Call{Seq: uint64(round*letters + i + 1), Kind: plan.Recv, DType: element.U8, Count: int64(sizes[i])}
 						b := make([]byte, sizes[i])
 						if err := c.Recv(ctx, call, p, b); err != nil {
 							return err
@@ -61,7 +62,7 @@ func TestSendAhead(t *testing.T) {
 	cs := comms(t, pipes(t, 2), nil)
 	each(t, cs, func(c *Comm) error {
 		for i := range 1000 {
-			call := plan.Call{Seq: uint64(i + 1), Kind: plan.Send, DType: plan.U8, Count: 300}
+			call := plan.Call{Seq: uint64(i + 1), Kind: plan.Send, DType: element.U8, Count: 300}
 			b := bytes.Repeat([]byte{byte(i)}, 300)
 			if c.rank == 0 {
 				if err := c.Send(ctx, call, 1, b); err != nil {
@@ -75,7 +76,7 @@ func TestSendAhead(t *testing.T) {
 				}
 			}
 			if i%100 == 50 {
-				if err := c.do(ctx, plan.Call{Seq: uint64(i), Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 5000}); err != nil {
+				if err := c.do(ctx, plan.Call{Seq: uint64(i), Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 5000}); err != nil {
 					return err
 				}
 			}
@@ -89,12 +90,12 @@ func TestSendMismatch(t *testing.T) {
 		call plan.Call
 		n    int
 	}{
-		"count":  {plan.Call{Seq: 1, Kind: plan.Recv, DType: plan.F32, Count: 2}, 8},
-		"dtype":  {plan.Call{Seq: 1, Kind: plan.Recv, DType: plan.I32, Count: 1}, 4},
-		"length": {plan.Call{Seq: 1, Kind: plan.Recv, DType: plan.F32, Count: 1}, 8},
+		"count":  {plan.Call{Seq: 1, Kind: plan.Recv, DType: element.F32, Count: 2}, 8},
+		"dtype":  {plan.Call{Seq: 1, Kind: plan.Recv, DType: element.I32, Count: 1}, 4},
+		"length": {plan.Call{Seq: 1, Kind: plan.Recv, DType: element.F32, Count: 1}, 8},
 	} {
 		cs := comms(t, pipes(t, 2), nil)
-		send := plan.Call{Seq: 1, Kind: plan.Send, DType: plan.F32, Count: 1}
+		send := plan.Call{Seq: 1, Kind: plan.Send, DType: element.F32, Count: 1}
 		errs := tryEach(cs, func(c *Comm) error {
 			if c.rank == 1 {
 				return c.Recv(ctx, recv.call, 0, make([]byte, recv.n))

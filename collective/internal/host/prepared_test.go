@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/isa"
 	"github.com/ringside-go/ringside/collective/plan"
 )
@@ -18,13 +19,13 @@ func TestPrepared(t *testing.T) {
 		cs := comms(t, pipes(t, n), &Options{Chunk: 4096})
 		var seq uint64
 		for _, size := range []int{4, 12, payloadSize, payloadSize + 4, 1000, 2 << 10, 20_000} {
-			for _, dt := range []plan.DType{plan.F32, plan.BF16} {
+			for _, dt := range []element.DType{element.F32, element.BF16} {
 				srcs := make([][]byte, n)
 				for r := range srcs {
 					srcs[r] = fill(rng, dt, size/dt.Size())
 				}
-				want := reference(plan.Sum, dt, 1, nil, srcs)
-				sum := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: dt, Count: int64(size / dt.Size())}
+				want := reference(element.Sum, dt, 1, nil, srcs)
+				sum := plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: dt, Count: int64(size / dt.Size())}
 				spread := plan.Call{Kind: plan.Broadcast, DType: dt, Count: sum.Count, Root: int32(n - 1)}
 				each(t, cs, func(c *Comm) error {
 					a, err := c.Prepare(sum, 1, size)
@@ -74,8 +75,8 @@ func TestPreparedRefused(t *testing.T) {
 	cs := comms(t, pipes(t, 2), nil)
 	c := cs[0]
 	for _, call := range []plan.Call{
-		{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 1}, // of 3 bytes
-		{Kind: plan.AllReduce, Op: plan.And, DType: plan.F32},
+		{Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 1}, // of 3 bytes
+		{Kind: plan.AllReduce, Op: element.And, DType: element.F32},
 		{Kind: plan.Broadcast, Root: 2},
 		{Kind: plan.Scatter},
 	} {
@@ -83,11 +84,11 @@ func TestPreparedRefused(t *testing.T) {
 			t.Errorf("%v: %v", call, err)
 		}
 	}
-	sum, err := c.Prepare(plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 2}, 1, 8)
+	sum, err := c.Prepare(plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 2}, 1, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spread, err := c.Prepare(plan.Call{Kind: plan.Broadcast, DType: plan.F32, Count: 2}, 1, 8)
+	spread, err := c.Prepare(plan.Call{Kind: plan.Broadcast, DType: element.F32, Count: 2}, 1, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestPreparedMismatch(t *testing.T) {
 	for _, prepared := range []int{1, 2} { // ranks that make prepared calls
 		cs := comms(t, pipes(t, 2), nil)
 		errs := tryEach(cs, func(c *Comm) error {
-			call := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: []plan.DType{plan.F32, plan.I32}[c.rank], Count: 2}
+			call := plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: []element.DType{element.F32, element.I32}[c.rank], Count: 2}
 			b := make([]byte, 8)
 			if c.rank >= prepared {
 				call.Seq = 1
@@ -124,7 +125,7 @@ func TestPreparedMismatch(t *testing.T) {
 			if !errors.As(err, &m) {
 				t.Fatalf("rank %d: %v", r, err)
 			}
-			if want := []plan.DType{plan.F32, plan.I32}; m.Ours.DType != want[r] || m.Theirs.DType != want[1-r] || m.Ours.Seq != 1 {
+			if want := []element.DType{element.F32, element.I32}; m.Ours.DType != want[r] || m.Theirs.DType != want[1-r] || m.Ours.Seq != 1 {
 				t.Errorf("rank %d: %v", r, m)
 			}
 		}
@@ -139,11 +140,11 @@ func TestTakeOver(t *testing.T) {
 		t.Skip("loops in Go store once for every destination: they take nothing over")
 	}
 	const size = 64 << 10
-	srcs := [][]byte{fill(rng, plan.F32, size/4), fill(rng, plan.F32, size/4)}
-	want := reference(plan.Sum, plan.F32, 1, nil, srcs)
+	srcs := [][]byte{fill(rng, element.F32, size/4), fill(rng, element.F32, size/4)}
+	want := reference(element.Sum, element.F32, 1, nil, srcs)
 	each(t, cs, func(c *Comm) error {
 		dst := make([]byte, size)
-		if err := c.AllReduce(ctx, plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: size / 4}, 1, dst, srcs[c.rank]); err != nil {
+		if err := c.AllReduce(ctx, plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: size / 4}, 1, dst, srcs[c.rank]); err != nil {
 			return err
 		}
 		if slot := c.slot(c.rank, c.held[c.turn^1]); !bytes.Equal(dst, want) || !bytes.Equal(slot[:size], want) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/shm"
 )
@@ -45,15 +46,15 @@ func TestShownIsNotStaged(t *testing.T) {
 		input, src, dst, all := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
 		for r, c := range cs {
 			room := shownArena(t, c)
-			input[r] = fill(rng, plan.F32, size/4)
+			input[r] = fill(rng, element.F32, size/4)
 			src[r], dst[r], all[r] = room(size), room(size), room(n*part)
 			copy(src[r], input[r])
 		}
-		want := reference(plan.Sum, plan.F32, 1, nil, input)
+		want := reference(element.Sum, element.F32, 1, nil, input)
 		seq := uint64(0)
 		call := func(k plan.Kind) plan.Call {
 			seq++
-			return plan.Call{Seq: seq, Kind: k, Op: plan.Sum, DType: plan.F32, Count: size / 4}
+			return plan.Call{Seq: seq, Kind: k, Op: element.Sum, DType: element.F32, Count: size / 4}
 		}
 		same := func(what string, got, want []byte) {
 			t.Helper()
@@ -119,7 +120,7 @@ func TestShownIsReadOnly(t *testing.T) {
 	}
 	bufs := [][]byte{theirs, mine}
 	(*cs[1].memory.own.Load())[0].flag = 0 // as a rank would that lies
-	call := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.U8, Count: 64 << 10}
+	call := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.U8, Count: 64 << 10}
 	errs := tryEach(cs, func(c *Comm) error { return c.AllReduce(ctx, call, 1, bufs[c.rank], bufs[c.rank]) })
 	if !errors.Is(errs[0], plan.ErrPeerLost) {
 		t.Errorf("%v, expected %v", errs[0], plan.ErrPeerLost)

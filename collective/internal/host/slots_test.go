@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -33,13 +34,13 @@ func TestSlotsChangeHands(t *testing.T) {
 	moved := map[[2]uint64]bool{} // what rank 0 held
 	for seq := uint64(1); seq <= 400; seq++ {
 		size := []int{8, 12, 64, 1000, 2048, chunk - 4, chunk, chunk + 4, 2*chunk + 4, 5 * chunk}[rng.IntN(10)]
-		srcs := [][]byte{fill(rng, plan.F32, size/4), fill(rng, plan.F32, size/4)}
-		sum := reference(plan.Sum, plan.F32, 1, nil, srcs)
+		srcs := [][]byte{fill(rng, element.F32, size/4), fill(rng, element.F32, size/4)}
+		sum := reference(element.Sum, element.F32, 1, nil, srcs)
 		kind := []plan.Kind{plan.AllReduce, plan.AllReduce, plan.Reduce, plan.AllGather, plan.ReduceScatter, plan.Barrier}[rng.IntN(6)]
 		where, root := rng.IntN(4), rng.IntN(2)
-		call := plan.Call{Seq: seq, Kind: kind, DType: plan.F32, Count: int64(size / 4)}
+		call := plan.Call{Seq: seq, Kind: kind, DType: element.F32, Count: int64(size / 4)}
 		if kind != plan.AllGather && kind != plan.Barrier {
-			call.Op = plan.Sum
+			call.Op = element.Sum
 		}
 		first := size / 8 * 4
 		each(t, cs, func(c *Comm) error {
@@ -95,17 +96,17 @@ func TestSlotsWhileRead(t *testing.T) {
 	for _, size := range []int{12, 1000, chunk} {
 		cs := comms(t, pipes(t, 2), &Options{Chunk: chunk})
 		reader, giver := cs[0], cs[1] // the reader makes no call: the test is in its place
-		mine, theirs := fill(rng, plan.F32, pieces*size/4), fill(rng, plan.F32, pieces*size/4)
+		mine, theirs := fill(rng, element.F32, pieces*size/4), fill(rng, element.F32, pieces*size/4)
 		got := make([]byte, len(theirs))
 		done := make(chan error, 1)
 		go func() {
 			if size == chunk { // all pieces in one call
-				done <- giver.AllReduce(ctx, plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32}, 1, got, theirs)
+				done <- giver.AllReduce(ctx, plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.F32}, 1, got, theirs)
 				return
 			}
 			for i := range pieces {
 				lo, hi := i*size, (i+1)*size
-				if err := giver.AllReduce(ctx, plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32}, 1, got[lo:hi], theirs[lo:hi]); err != nil {
+				if err := giver.AllReduce(ctx, plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.F32}, 1, got[lo:hi], theirs[lo:hi]); err != nil {
 					done <- err
 					return
 				}
@@ -151,7 +152,7 @@ func TestSlotsWhileRead(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if want := reference(plan.Sum, plan.F32, 1, nil, [][]byte{mine, theirs}); !bytes.Equal(got, want) {
+		if want := reference(element.Sum, element.F32, 1, nil, [][]byte{mine, theirs}); !bytes.Equal(got, want) {
 			t.Errorf("%d bytes: the sum is wrong", size)
 		}
 	}

@@ -1,8 +1,8 @@
 package kernel
 
 import (
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/isa"
-	"github.com/ringside-go/ringside/collective/plan"
 )
 
 // line is a multiple of the elements in any vector, so that only the last call has a rest.
@@ -10,14 +10,14 @@ const line = 64
 
 // accelerated folds in assembly and returns how many elements it did: all of them, or whole vectors, or none if there
 // is no kernel for it.
-func (s Set) accelerated(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) int {
+func (s Set) accelerated(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte) int {
 	n := len(srcs[0]) >> log(c.from)
 	if len(dsts) == 0 || n == 0 {
 		return n
 	}
 	unit := 0 // an element is 1<<unit of those that the kernel sees
 	if op.Bitwise() {
-		unit, c = log(c.from), conversion{plan.U8, plan.U8}
+		unit, c = log(c.from), conversion{element.U8, element.U8}
 		n <<= unit
 	}
 	if s.level == AVX2 {
@@ -32,7 +32,7 @@ func (s Set) accelerated(op plan.Op, c conversion, scale float64, dsts, srcs [][
 	for i := 0; i < n; i += step {
 		ok, to := false, min(i+step, n)
 		switch {
-		case s.brain && c == conversion{plan.BF16, plan.BF16}:
+		case s.brain && c == conversion{element.BF16, element.BF16}:
 			ok = callAVX512BF16(k, i, to, dsts, srcs, scale)
 		case s.level == AVX512:
 			ok = callAVX512(k, i, to, dsts, srcs, scale)
@@ -48,7 +48,7 @@ func (s Set) accelerated(op plan.Op, c conversion, scale float64, dsts, srcs [][
 
 // avx2Lanes is the elements that a kernel of AVX2 does at a time; it does no fewer.
 func avx2Lanes(c conversion) int {
-	if c.from == plan.BF16 && c.to == plan.BF16 {
+	if c.from == element.BF16 && c.to == element.BF16 {
 		return 16
 	}
 	return 32 >> max(log(c.from), log(c.from.Wide()))

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // TestAllocations: a fold is called in the middle of a collective of 100 ns.
@@ -16,8 +16,8 @@ func TestAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := testing.AllocsPerRun(20, func() {
-			s.Reduce(plan.Sum, plan.F32, 0.5, [][]byte{a, b}, [][]byte{a, b})
-			s.ReduceWiden(plan.Max, plan.F16, 1, [][]byte{w}, [][]byte{a, b})
+			s.Reduce(element.Sum, element.F32, 0.5, [][]byte{a, b}, [][]byte{a, b})
+			s.ReduceWiden(element.Max, element.F16, 1, [][]byte{w}, [][]byte{a, b})
 			s.Copy(a, b)
 		}); n != 0 {
 			t.Errorf("%v: %v allocations", l, n)
@@ -32,7 +32,7 @@ func BenchmarkReduce(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, dt := range []plan.DType{plan.F32, plan.F16, plan.BF16} {
+		for _, dt := range []element.DType{element.F32, element.F16, element.BF16} {
 			for _, shape := range [][2]int{{2, 1}, {2, 2}, {4, 1}, {4, 4}} {
 				for _, size := range []int{16, 1 << 10, 16 << 10, 256 << 10, 4 << 20, 64 << 20} {
 					if size > 16<<20 && shape[0] > 2 {
@@ -46,7 +46,7 @@ func BenchmarkReduce(b *testing.B) {
 						copy(dsts, srcs) // in place
 						b.SetBytes(int64(size * (shape[0] + shape[1])))
 						for b.Loop() {
-							s.Reduce(plan.Sum, dt, 1, dsts, srcs)
+							s.Reduce(element.Sum, dt, 1, dsts, srcs)
 						}
 					})
 				}

@@ -2,107 +2,107 @@
 
 package kernel
 
-import "github.com/ringside-go/ringside/collective/plan"
+import "github.com/ringside-go/ringside/collective/element"
 
 // key names a kernel.
-func key(op plan.Op, c conversion) int { return int(op)<<16 | int(c.from)<<8 | int(c.to) }
+func key(op element.Reduction, c conversion) int { return int(op)<<16 | int(c.from)<<8 | int(c.to) }
 
 // callAVX512 calls the kernel, and says whether there is one.
 func callAVX512(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
 	switch key {
-	case int(plan.Sum)<<16 | int(plan.F64)<<8 | int(plan.F64):
+	case int(element.Sum)<<16 | int(element.F64)<<8 | int(element.F64):
 		sumF64AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.F32)<<8 | int(plan.F32):
+	case int(element.Sum)<<16 | int(element.F32)<<8 | int(element.F32):
 		sumF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.F16)<<8 | int(plan.F16):
+	case int(element.Sum)<<16 | int(element.F16)<<8 | int(element.F16):
 		sumF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.F16)<<8 | int(plan.F32):
+	case int(element.Sum)<<16 | int(element.F16)<<8 | int(element.F32):
 		sumF16ToF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.F32)<<8 | int(plan.F16):
+	case int(element.Sum)<<16 | int(element.F32)<<8 | int(element.F16):
 		sumF32ToF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Sum)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		sumBF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.BF16)<<8 | int(plan.F32):
+	case int(element.Sum)<<16 | int(element.BF16)<<8 | int(element.F32):
 		sumBF16ToF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.F32)<<8 | int(plan.BF16):
+	case int(element.Sum)<<16 | int(element.F32)<<8 | int(element.BF16):
 		sumF32ToBF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.I64)<<8 | int(plan.I64):
+	case int(element.Sum)<<16 | int(element.I64)<<8 | int(element.I64):
 		sumI64AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.I32)<<8 | int(plan.I32):
+	case int(element.Sum)<<16 | int(element.I32)<<8 | int(element.I32):
 		sumI32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Sum)<<16 | int(element.U8)<<8 | int(element.U8):
 		sumU8AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F64)<<8 | int(plan.F64):
+	case int(element.Prod)<<16 | int(element.F64)<<8 | int(element.F64):
 		prodF64AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F32)<<8 | int(plan.F32):
+	case int(element.Prod)<<16 | int(element.F32)<<8 | int(element.F32):
 		prodF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F16)<<8 | int(plan.F16):
+	case int(element.Prod)<<16 | int(element.F16)<<8 | int(element.F16):
 		prodF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F16)<<8 | int(plan.F32):
+	case int(element.Prod)<<16 | int(element.F16)<<8 | int(element.F32):
 		prodF16ToF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F32)<<8 | int(plan.F16):
+	case int(element.Prod)<<16 | int(element.F32)<<8 | int(element.F16):
 		prodF32ToF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Prod)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		prodBF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.BF16)<<8 | int(plan.F32):
+	case int(element.Prod)<<16 | int(element.BF16)<<8 | int(element.F32):
 		prodBF16ToF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F32)<<8 | int(plan.BF16):
+	case int(element.Prod)<<16 | int(element.F32)<<8 | int(element.BF16):
 		prodF32ToBF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.I64)<<8 | int(plan.I64):
+	case int(element.Prod)<<16 | int(element.I64)<<8 | int(element.I64):
 		prodI64AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.I32)<<8 | int(plan.I32):
+	case int(element.Prod)<<16 | int(element.I32)<<8 | int(element.I32):
 		prodI32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Prod)<<16 | int(element.U8)<<8 | int(element.U8):
 		prodU8AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F64)<<8 | int(plan.F64):
+	case int(element.Min)<<16 | int(element.F64)<<8 | int(element.F64):
 		minF64AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F32)<<8 | int(plan.F32):
+	case int(element.Min)<<16 | int(element.F32)<<8 | int(element.F32):
 		minF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F16)<<8 | int(plan.F16):
+	case int(element.Min)<<16 | int(element.F16)<<8 | int(element.F16):
 		minF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F16)<<8 | int(plan.F32):
+	case int(element.Min)<<16 | int(element.F16)<<8 | int(element.F32):
 		minF16ToF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F32)<<8 | int(plan.F16):
+	case int(element.Min)<<16 | int(element.F32)<<8 | int(element.F16):
 		minF32ToF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Min)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		minBF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.BF16)<<8 | int(plan.F32):
+	case int(element.Min)<<16 | int(element.BF16)<<8 | int(element.F32):
 		minBF16ToF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F32)<<8 | int(plan.BF16):
+	case int(element.Min)<<16 | int(element.F32)<<8 | int(element.BF16):
 		minF32ToBF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.I64)<<8 | int(plan.I64):
+	case int(element.Min)<<16 | int(element.I64)<<8 | int(element.I64):
 		minI64AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.I32)<<8 | int(plan.I32):
+	case int(element.Min)<<16 | int(element.I32)<<8 | int(element.I32):
 		minI32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Min)<<16 | int(element.U8)<<8 | int(element.U8):
 		minU8AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F64)<<8 | int(plan.F64):
+	case int(element.Max)<<16 | int(element.F64)<<8 | int(element.F64):
 		maxF64AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F32)<<8 | int(plan.F32):
+	case int(element.Max)<<16 | int(element.F32)<<8 | int(element.F32):
 		maxF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F16)<<8 | int(plan.F16):
+	case int(element.Max)<<16 | int(element.F16)<<8 | int(element.F16):
 		maxF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F16)<<8 | int(plan.F32):
+	case int(element.Max)<<16 | int(element.F16)<<8 | int(element.F32):
 		maxF16ToF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F32)<<8 | int(plan.F16):
+	case int(element.Max)<<16 | int(element.F32)<<8 | int(element.F16):
 		maxF32ToF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Max)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		maxBF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.BF16)<<8 | int(plan.F32):
+	case int(element.Max)<<16 | int(element.BF16)<<8 | int(element.F32):
 		maxBF16ToF32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F32)<<8 | int(plan.BF16):
+	case int(element.Max)<<16 | int(element.F32)<<8 | int(element.BF16):
 		maxF32ToBF16AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.I64)<<8 | int(plan.I64):
+	case int(element.Max)<<16 | int(element.I64)<<8 | int(element.I64):
 		maxI64AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.I32)<<8 | int(plan.I32):
+	case int(element.Max)<<16 | int(element.I32)<<8 | int(element.I32):
 		maxI32AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Max)<<16 | int(element.U8)<<8 | int(element.U8):
 		maxU8AVX512(from, to, dsts, srcs, scale)
-	case int(plan.And)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.And)<<16 | int(element.U8)<<8 | int(element.U8):
 		andU8AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Or)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Or)<<16 | int(element.U8)<<8 | int(element.U8):
 		orU8AVX512(from, to, dsts, srcs, scale)
-	case int(plan.Xor)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Xor)<<16 | int(element.U8)<<8 | int(element.U8):
 		xorU8AVX512(from, to, dsts, srcs, scale)
 	default:
 		return false
@@ -113,13 +113,13 @@ func callAVX512(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
 // callAVX512BF16 calls the kernel, and says whether there is one.
 func callAVX512BF16(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
 	switch key {
-	case int(plan.Sum)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Sum)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		sumBF16AVX512BF16(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Prod)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		prodBF16AVX512BF16(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Min)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		minBF16AVX512BF16(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Max)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		maxBF16AVX512BF16(from, to, dsts, srcs, scale)
 	default:
 		return false
@@ -130,99 +130,99 @@ func callAVX512BF16(key, from, to int, dsts, srcs [][]byte, scale float64) bool 
 // callAVX2 calls the kernel, and says whether there is one.
 func callAVX2(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
 	switch key {
-	case int(plan.Sum)<<16 | int(plan.F64)<<8 | int(plan.F64):
+	case int(element.Sum)<<16 | int(element.F64)<<8 | int(element.F64):
 		sumF64AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.F32)<<8 | int(plan.F32):
+	case int(element.Sum)<<16 | int(element.F32)<<8 | int(element.F32):
 		sumF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.F16)<<8 | int(plan.F16):
+	case int(element.Sum)<<16 | int(element.F16)<<8 | int(element.F16):
 		sumF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.F16)<<8 | int(plan.F32):
+	case int(element.Sum)<<16 | int(element.F16)<<8 | int(element.F32):
 		sumF16ToF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.F32)<<8 | int(plan.F16):
+	case int(element.Sum)<<16 | int(element.F32)<<8 | int(element.F16):
 		sumF32ToF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Sum)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		sumBF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.BF16)<<8 | int(plan.F32):
+	case int(element.Sum)<<16 | int(element.BF16)<<8 | int(element.F32):
 		sumBF16ToF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.F32)<<8 | int(plan.BF16):
+	case int(element.Sum)<<16 | int(element.F32)<<8 | int(element.BF16):
 		sumF32ToBF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.I64)<<8 | int(plan.I64):
+	case int(element.Sum)<<16 | int(element.I64)<<8 | int(element.I64):
 		sumI64AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.I32)<<8 | int(plan.I32):
+	case int(element.Sum)<<16 | int(element.I32)<<8 | int(element.I32):
 		sumI32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Sum)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Sum)<<16 | int(element.U8)<<8 | int(element.U8):
 		sumU8AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F64)<<8 | int(plan.F64):
+	case int(element.Prod)<<16 | int(element.F64)<<8 | int(element.F64):
 		prodF64AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F32)<<8 | int(plan.F32):
+	case int(element.Prod)<<16 | int(element.F32)<<8 | int(element.F32):
 		prodF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F16)<<8 | int(plan.F16):
+	case int(element.Prod)<<16 | int(element.F16)<<8 | int(element.F16):
 		prodF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F16)<<8 | int(plan.F32):
+	case int(element.Prod)<<16 | int(element.F16)<<8 | int(element.F32):
 		prodF16ToF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F32)<<8 | int(plan.F16):
+	case int(element.Prod)<<16 | int(element.F32)<<8 | int(element.F16):
 		prodF32ToF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Prod)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		prodBF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.BF16)<<8 | int(plan.F32):
+	case int(element.Prod)<<16 | int(element.BF16)<<8 | int(element.F32):
 		prodBF16ToF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.F32)<<8 | int(plan.BF16):
+	case int(element.Prod)<<16 | int(element.F32)<<8 | int(element.BF16):
 		prodF32ToBF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.I64)<<8 | int(plan.I64):
+	case int(element.Prod)<<16 | int(element.I64)<<8 | int(element.I64):
 		prodI64AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.I32)<<8 | int(plan.I32):
+	case int(element.Prod)<<16 | int(element.I32)<<8 | int(element.I32):
 		prodI32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Prod)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Prod)<<16 | int(element.U8)<<8 | int(element.U8):
 		prodU8AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F64)<<8 | int(plan.F64):
+	case int(element.Min)<<16 | int(element.F64)<<8 | int(element.F64):
 		minF64AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F32)<<8 | int(plan.F32):
+	case int(element.Min)<<16 | int(element.F32)<<8 | int(element.F32):
 		minF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F16)<<8 | int(plan.F16):
+	case int(element.Min)<<16 | int(element.F16)<<8 | int(element.F16):
 		minF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F16)<<8 | int(plan.F32):
+	case int(element.Min)<<16 | int(element.F16)<<8 | int(element.F32):
 		minF16ToF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F32)<<8 | int(plan.F16):
+	case int(element.Min)<<16 | int(element.F32)<<8 | int(element.F16):
 		minF32ToF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Min)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		minBF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.BF16)<<8 | int(plan.F32):
+	case int(element.Min)<<16 | int(element.BF16)<<8 | int(element.F32):
 		minBF16ToF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.F32)<<8 | int(plan.BF16):
+	case int(element.Min)<<16 | int(element.F32)<<8 | int(element.BF16):
 		minF32ToBF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.I64)<<8 | int(plan.I64):
+	case int(element.Min)<<16 | int(element.I64)<<8 | int(element.I64):
 		minI64AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.I32)<<8 | int(plan.I32):
+	case int(element.Min)<<16 | int(element.I32)<<8 | int(element.I32):
 		minI32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Min)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Min)<<16 | int(element.U8)<<8 | int(element.U8):
 		minU8AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F64)<<8 | int(plan.F64):
+	case int(element.Max)<<16 | int(element.F64)<<8 | int(element.F64):
 		maxF64AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F32)<<8 | int(plan.F32):
+	case int(element.Max)<<16 | int(element.F32)<<8 | int(element.F32):
 		maxF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F16)<<8 | int(plan.F16):
+	case int(element.Max)<<16 | int(element.F16)<<8 | int(element.F16):
 		maxF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F16)<<8 | int(plan.F32):
+	case int(element.Max)<<16 | int(element.F16)<<8 | int(element.F32):
 		maxF16ToF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F32)<<8 | int(plan.F16):
+	case int(element.Max)<<16 | int(element.F32)<<8 | int(element.F16):
 		maxF32ToF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.BF16)<<8 | int(plan.BF16):
+	case int(element.Max)<<16 | int(element.BF16)<<8 | int(element.BF16):
 		maxBF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.BF16)<<8 | int(plan.F32):
+	case int(element.Max)<<16 | int(element.BF16)<<8 | int(element.F32):
 		maxBF16ToF32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.F32)<<8 | int(plan.BF16):
+	case int(element.Max)<<16 | int(element.F32)<<8 | int(element.BF16):
 		maxF32ToBF16AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.I64)<<8 | int(plan.I64):
+	case int(element.Max)<<16 | int(element.I64)<<8 | int(element.I64):
 		maxI64AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.I32)<<8 | int(plan.I32):
+	case int(element.Max)<<16 | int(element.I32)<<8 | int(element.I32):
 		maxI32AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Max)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Max)<<16 | int(element.U8)<<8 | int(element.U8):
 		maxU8AVX2(from, to, dsts, srcs, scale)
-	case int(plan.And)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.And)<<16 | int(element.U8)<<8 | int(element.U8):
 		andU8AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Or)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Or)<<16 | int(element.U8)<<8 | int(element.U8):
 		orU8AVX2(from, to, dsts, srcs, scale)
-	case int(plan.Xor)<<16 | int(plan.U8)<<8 | int(plan.U8):
+	case int(element.Xor)<<16 | int(element.U8)<<8 | int(element.U8):
 		xorU8AVX2(from, to, dsts, srcs, scale)
 	default:
 		return false

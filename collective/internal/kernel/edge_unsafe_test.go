@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // newEdge is memory that ends where the next byte cannot be read, so that a kernel which reads too far faults here as it
@@ -43,8 +43,8 @@ func TestEdge(t *testing.T) {
 				t.Fatalf("%s: %v", at, err)
 			}
 		}()
-		combos(func(op plan.Op, c conversion) {
-			last := func(i, n int, dt plan.DType) []byte { return mem[i][len(mem[i])-n*dt.Size():] }
+		combos(func(op element.Reduction, c conversion) {
+			last := func(i, n int, dt element.DType) []byte { return mem[i][len(mem[i])-n*dt.Size():] }
 			for n := range 300 {
 				at = op.String() + " " + c.String()
 				c.run(s, op, 1, [][]byte{last(2, n, c.to), last(3, n, c.to)}, [][]byte{last(0, n, c.from), last(1, n, c.from)})

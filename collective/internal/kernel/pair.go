@@ -1,6 +1,6 @@
 package kernel
 
-import "github.com/ringside-go/ringside/collective/plan"
+import "github.com/ringside-go/ringside/collective/element"
 
 // pairMax is the bytes up to which a sum of two is done by [Set.Pair]: beyond, vectors are quicker.
 const pairMax = 16
@@ -8,25 +8,25 @@ const pairMax = 16
 // Pair is [Set.Reduce] of two sources into one destination, of few bytes: sums of the common types without the search for a
 // kernel, which takes longer than a few elements. It says false, and does nothing, if this is not such a case. The lengths
 // must agree.
-func (s Set) Pair(op plan.Op, dt plan.DType, scale float64, dst, x, y []byte) bool {
-	if op != plan.Sum || scale != 1 || len(dst) > pairMax || len(x) != len(dst) || len(y) != len(dst) {
+func (s Set) Pair(op element.Reduction, dt element.DType, scale float64, dst, x, y []byte) bool {
+	if op != element.Sum || scale != 1 || len(dst) > pairMax || len(x) != len(dst) || len(y) != len(dst) {
 		return false
 	}
 	switch dt {
-	case plan.F32:
+	case element.F32:
 		addPair[float32](dst, x, y)
-	case plan.F64:
+	case element.F64:
 		addPair[float64](dst, x, y)
-	case plan.I32:
+	case element.I32:
 		addPair[int32](dst, x, y)
-	case plan.I64:
+	case element.I64:
 		addPair[int64](dst, x, y)
-	case plan.BF16:
+	case element.BF16:
 		d, a, b := view[uint16](dst), view[uint16](x), view[uint16](y)
 		for i := range d {
 			d[i] = floatToBrain(brainToFloat(a[i]) + brainToFloat(b[i]))
 		}
-	case plan.F16:
+	case element.F16:
 		if len(dst) > pairMax/4 { // a conversion takes longer than a vector's
 			return false
 		}

@@ -5,20 +5,20 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // TestPair: what it does it does as Reduce, and it does the sums of a few elements.
 func TestPair(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
 		done := 0
-		combos(func(op plan.Op, c conversion) {
+		combos(func(op element.Reduction, c conversion) {
 			if c.from != c.to {
 				return
 			}
 			for n := 0; n <= pairMax+8; n += 1 << log(c.from) {
 				for _, scale := range []float64{1, 0.5} {
-					if scale != 1 && !c.from.Float() {
+					if scale != 1 && !c.from.IsFloat() {
 						continue
 					}
 					x, y, want := make([]byte, n), make([]byte, n), make([]byte, n)
@@ -33,7 +33,7 @@ func TestPair(t *testing.T) {
 						continue
 					}
 					done++
-					if n > pairMax || op != plan.Sum || scale != 1 {
+					if n > pairMax || op != element.Sum || scale != 1 {
 						t.Errorf("%v of %v, %d bytes, scale %v: not a short sum", op, c, n, scale)
 					}
 					for i := range n >> log(c.from) {
@@ -49,7 +49,7 @@ func TestPair(t *testing.T) {
 			t.Errorf("%d sums were done", done)
 		}
 	})
-	if (Set{}).Pair(plan.Sum, plan.F32, 1, make([]byte, 4), make([]byte, 4), make([]byte, 8)) {
+	if (Set{}).Pair(element.Sum, element.F32, 1, make([]byte, 4), make([]byte, 4), make([]byte, 8)) {
 		t.Error("unequal lengths were added")
 	}
 }

@@ -1,6 +1,6 @@
 package kernel
 
-import "github.com/ringside-go/ringside/collective/plan"
+import "github.com/ringside-go/ringside/collective/element"
 
 type number interface {
 	float64 | float32 | int64 | int32 | uint8 | uint16
@@ -10,18 +10,18 @@ type number interface {
 const tile = 1024
 
 // portable folds elements up to the given one, but for a short rest, and returns how many it did.
-func portable(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte, to int) int {
+func portable(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte, to int) int {
 	from := 0
 	for to-from >= tile/8 {
 		n := min(tile, to-from)
 		switch {
-		case c.from == plan.F64:
+		case c.from == element.F64:
 			foldFloats(op, scale, dsts, srcs, from, n)
-		case c.from == plan.I64:
+		case c.from == element.I64:
 			foldIntegers[int64](op, dsts, srcs, from, n)
-		case c.from == plan.I32:
+		case c.from == element.I32:
 			foldIntegers[int32](op, dsts, srcs, from, n)
-		case c.from == plan.U8:
+		case c.from == element.U8:
 			foldIntegers[uint8](op, dsts, srcs, from, n)
 		default:
 			foldSingles(op, c, float32(scale), dsts, srcs, from, n)
@@ -36,34 +36,34 @@ func at[T number](b []byte, from, n int) []T {
 	return view[T](b)[from : from+n]
 }
 
-func foldIntegers[T int64 | int32 | uint8](op plan.Op, dsts, srcs [][]byte, from, n int) {
+func foldIntegers[T int64 | int32 | uint8](op element.Reduction, dsts, srcs [][]byte, from, n int) {
 	var room [tile]T
 	acc := room[:n]
 	copy(acc, at[T](srcs[0], from, n))
 	for _, s := range srcs[1:] {
 		x := at[T](s, from, n)
 		switch op {
-		case plan.Sum:
+		case element.Sum:
 			addTo(acc, x)
-		case plan.Prod:
+		case element.Prod:
 			mulTo(acc, x)
-		case plan.Min:
+		case element.Min:
 			for i, v := range x {
 				acc[i] = min(acc[i], v)
 			}
-		case plan.Max:
+		case element.Max:
 			for i, v := range x {
 				acc[i] = max(acc[i], v)
 			}
-		case plan.And:
+		case element.And:
 			for i, v := range x {
 				acc[i] &= v
 			}
-		case plan.Or:
+		case element.Or:
 			for i, v := range x {
 				acc[i] |= v
 			}
-		case plan.Xor:
+		case element.Xor:
 			for i, v := range x {
 				acc[i] ^= v
 			}
@@ -74,7 +74,7 @@ func foldIntegers[T int64 | int32 | uint8](op plan.Op, dsts, srcs [][]byte, from
 	}
 }
 
-func foldFloats(op plan.Op, scale float64, dsts, srcs [][]byte, from, n int) {
+func foldFloats(op element.Reduction, scale float64, dsts, srcs [][]byte, from, n int) {
 	var room [tile]float64
 	acc := room[:n]
 	copy(acc, at[float64](srcs[0], from, n))
@@ -90,12 +90,12 @@ func foldFloats(op plan.Op, scale float64, dsts, srcs [][]byte, from, n int) {
 }
 
 // foldSingles folds whatever is folded in float32.
-func foldSingles(op plan.Op, c conversion, scale float32, dsts, srcs [][]byte, from, n int) {
+func foldSingles(op element.Reduction, c conversion, scale float32, dsts, srcs [][]byte, from, n int) {
 	var room, wide [tile]float32
 	acc := room[:n]
 	load(acc, c.from, srcs[0], from)
 	for _, s := range srcs[1:] {
-		if c.from == plan.F32 {
+		if c.from == element.F32 {
 			combine(op, acc, at[float32](s, from, n))
 			continue
 		}
@@ -105,7 +105,7 @@ func foldSingles(op plan.Op, c conversion, scale float32, dsts, srcs [][]byte, f
 	if scale != 1 {
 		scaleBy(acc, scale)
 	}
-	if c.to == plan.F32 {
+	if c.to == element.F32 {
 		for _, d := range dsts {
 			copy(at[float32](d, from, n), acc)
 		}
@@ -117,7 +117,7 @@ func foldSingles(op plan.Op, c conversion, scale float32, dsts, srcs [][]byte, f
 			continue
 		}
 		out := at[uint16](d, from, n)
-		if c.to == plan.F16 {
+		if c.to == element.F16 {
 			for i, v := range acc {
 				out[i] = floatToHalf(v)
 			}
@@ -130,15 +130,15 @@ func foldSingles(op plan.Op, c conversion, scale float32, dsts, srcs [][]byte, f
 }
 
 // load widens elements of dt.
-func load(acc []float32, dt plan.DType, src []byte, from int) {
+func load(acc []float32, dt element.DType, src []byte, from int) {
 	switch dt {
-	case plan.F32:
+	case element.F32:
 		copy(acc, at[float32](src, from, len(acc)))
-	case plan.F16:
+	case element.F16:
 		for i, h := range at[uint16](src, from, len(acc)) {
 			acc[i] = halfToFloat(h)
 		}
-	case plan.BF16:
+	case element.BF16:
 		for i, h := range at[uint16](src, from, len(acc)) {
 			acc[i] = brainToFloat(h)
 		}
@@ -146,18 +146,18 @@ func load(acc []float32, dt plan.DType, src []byte, from int) {
 }
 
 // combine is acc = acc op x. Go's min and max are those of the package's doc.
-func combine[T float32 | float64](op plan.Op, acc, x []T) {
+func combine[T float32 | float64](op element.Reduction, acc, x []T) {
 	switch op {
-	case plan.Sum:
+	case element.Sum:
 		addTo(acc, x)
-	case plan.Prod:
+	case element.Prod:
 		mulTo(acc, x)
-	case plan.Min:
+	case element.Min:
 		acc = acc[:len(x)]
 		for i, v := range x {
 			acc[i] = min(acc[i], v)
 		}
-	case plan.Max:
+	case element.Max:
 		acc = acc[:len(x)]
 		for i, v := range x {
 			acc[i] = max(acc[i], v)

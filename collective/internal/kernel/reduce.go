@@ -3,11 +3,12 @@ package kernel
 import (
 	"fmt"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
 // Supported returns an error that wraps [ErrUnsupported] unless op folds elements of dt.
-func Supported(op plan.Op, dt plan.DType) error {
+func Supported(op element.Reduction, dt element.DType) error {
 	if !supported(op, dt) {
 		return fmt.Errorf("%w: %v of %v", ErrUnsupported, op, dt)
 	}
@@ -15,28 +16,28 @@ func Supported(op plan.Op, dt plan.DType) error {
 }
 
 // CheckFold says whether n bytes can be folded as a call wants it. The error is plan.ErrBadCall.
-func CheckFold(op plan.Op, dt plan.DType, scale float64, n int) error {
+func CheckFold(op element.Reduction, dt element.DType, scale float64, n int) error {
 	if err := Supported(op, dt); err != nil {
 		return fmt.Errorf("%w: %w", plan.ErrBadCall, err)
 	}
 	if n%dt.Size() != 0 {
 		return fmt.Errorf("%w: %d bytes are no whole elements of %v", plan.ErrBadCall, n, dt)
 	}
-	if scale != 1 && !dt.Float() {
+	if scale != 1 && !dt.IsFloat() {
 		return fmt.Errorf("%w: %v is not scaled by %v", plan.ErrBadCall, dt, scale)
 	}
 	return nil
 }
 
-func supported(op plan.Op, dt plan.DType) bool {
-	return op.Valid() && op != plan.NoOp && dt.Valid() && dt != plan.NoDType && !(op.Bitwise() && dt.Float())
+func supported(op element.Reduction, dt element.DType) bool {
+	return op.Valid() && op != element.None && dt.Valid() && dt != element.Bool && !(op.Bitwise() && dt.IsFloat())
 }
 
 // conversion is what a fold reads and what it writes.
-type conversion struct{ from, to plan.DType }
+type conversion struct{ from, to element.DType }
 
 // Reduce folds the sources and stores the result into every destination; see [Set.Reduce].
-func Reduce(op plan.Op, dt plan.DType, scale float64, dsts, srcs [][]byte) {
+func Reduce(op element.Reduction, dt element.DType, scale float64, dsts, srcs [][]byte) {
 	Best().Reduce(op, dt, scale, dsts, srcs)
 }
 
@@ -55,36 +56,36 @@ func Reduce(op plan.Op, dt plan.DType, scale float64, dsts, srcs [][]byte) {
 // with x in f32 for 16-bit floats. All slices have one length. It reads every source before it writes an element, so a
 // destination may be one of the sources. scale is 1 for integers. It panics if op does not support dt ([Supported]), if
 // lengths differ or are no multiple of the element, if there is no source, and if integers are scaled.
-func (s Set) Reduce(op plan.Op, dt plan.DType, scale float64, dsts, srcs [][]byte) {
+func (s Set) Reduce(op element.Reduction, dt element.DType, scale float64, dsts, srcs [][]byte) {
 	s.fold(op, conversion{dt, dt}, scale, dsts, srcs)
 }
 
 // ReduceWiden is [Set.Reduce] for sources of f16 or bf16 (from) and destinations of f32, so that a fold can go on
 // elsewhere without rounding twice. A destination has twice the bytes of a source, and cannot be one.
-func (s Set) ReduceWiden(op plan.Op, from plan.DType, scale float64, dsts, srcs [][]byte) {
-	if from != plan.F16 && from != plan.BF16 {
+func (s Set) ReduceWiden(op element.Reduction, from element.DType, scale float64, dsts, srcs [][]byte) {
+	if from != element.F16 && from != element.BF16 {
 		panic(fmt.Sprintf("kernel: widening of %v", from))
 	}
-	s.fold(op, conversion{from, plan.F32}, scale, dsts, srcs)
+	s.fold(op, conversion{from, element.F32}, scale, dsts, srcs)
 }
 
 // ReduceNarrow is [Set.Reduce] for sources of f32 and destinations of f16 or bf16 (to), rounded once. A destination has
 // half the bytes of a source, and cannot be one.
-func (s Set) ReduceNarrow(op plan.Op, to plan.DType, scale float64, dsts, srcs [][]byte) {
-	if to != plan.F16 && to != plan.BF16 {
+func (s Set) ReduceNarrow(op element.Reduction, to element.DType, scale float64, dsts, srcs [][]byte) {
+	if to != element.F16 && to != element.BF16 {
 		panic(fmt.Sprintf("kernel: narrowing to %v", to))
 	}
-	s.fold(op, conversion{plan.F32, to}, scale, dsts, srcs)
+	s.fold(op, conversion{element.F32, to}, scale, dsts, srcs)
 }
 
 // Widen converts f16 or bf16 (dt) in src to f32 in dst, exactly.
-func Widen(dst, src []byte, dt plan.DType) {
-	Best().ReduceWiden(plan.Sum, dt, 1, [][]byte{dst}, [][]byte{src})
+func Widen(dst, src []byte, dt element.DType) {
+	Best().ReduceWiden(element.Sum, dt, 1, [][]byte{dst}, [][]byte{src})
 }
 
 // Narrow multiplies f32 in src by scale and rounds it to f16 or bf16 (dt) in dst, to the nearest, ties to even.
-func Narrow(dst, src []byte, dt plan.DType, scale float64) {
-	Best().ReduceNarrow(plan.Sum, dt, scale, [][]byte{dst}, [][]byte{src})
+func Narrow(dst, src []byte, dt element.DType, scale float64) {
+	Best().ReduceNarrow(element.Sum, dt, scale, [][]byte{dst}, [][]byte{src})
 }
 
 // touchMax is the bytes that one call into assembly reads and writes, some 50 µs where they come from memory: a goroutine
@@ -95,7 +96,7 @@ const touchMax = 1 << 20
 const few = 1
 
 // fold does all the above: what the set has in assembly by that, the rest in Go.
-func (s Set) fold(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) {
+func (s Set) fold(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte) {
 	if !well(op, c, scale, dsts, srcs) {
 		panic(wrong(op, c, scale, dsts, srcs))
 	}
@@ -113,14 +114,14 @@ func (s Set) fold(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) 
 }
 
 // log is the binary logarithm of the bytes of an element of a valid type.
-func log(dt plan.DType) int {
-	const table = 3<<(2*plan.F64) | 3<<(2*plan.I64) | 2<<(2*plan.F32) | 2<<(2*plan.I32) | 1<<(2*plan.F16) | 1<<(2*plan.BF16)
+func log(dt element.DType) int {
+	const table = 3<<(2*element.F64) | 3<<(2*element.I64) | 2<<(2*element.F32) | 2<<(2*element.I32) | 1<<(2*element.F16) | 1<<(2*element.BF16)
 	return table >> (2 * dt) & 3
 }
 
 // well says whether the arguments are right.
-func well(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) bool {
-	if !supported(op, c.from) || scale != 1 && !c.from.Float() || len(srcs) == 0 {
+func well(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte) bool {
+	if !supported(op, c.from) || scale != 1 && !c.from.IsFloat() || len(srcs) == 0 {
 		return false
 	}
 	n := len(srcs[0]) >> log(c.from)
@@ -138,7 +139,7 @@ func well(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) bool {
 }
 
 // wrong says what is.
-func wrong(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte) string {
+func wrong(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte) string {
 	list := func(bs [][]byte) (lens []int) {
 		for _, b := range bs {
 			lens = append(lens, len(b))

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // each runs f for every level of this machine, with a seeded source that it prints on failure. A machine with AVX512_BF16 also does
@@ -36,20 +36,20 @@ func each(t *testing.T, f func(t *testing.T, s Set, r *rand.Rand)) {
 
 // repeats says whether s does with c what another set of the same level does, too.
 func repeats(s Set, c conversion) bool {
-	return s.level == AVX512 && s != Best() && c != conversion{plan.BF16, plan.BF16}
+	return s.level == AVX512 && s != Best() && c != conversion{element.BF16, element.BF16}
 }
 
 // combos calls f for every operation and type that go together, and every conversion of the type.
-func combos(f func(op plan.Op, c conversion)) {
-	for _, op := range plan.Ops() {
-		for _, dt := range plan.DTypes() {
+func combos(f func(op element.Reduction, c conversion)) {
+	for _, op := range element.Reductions() {
+		for _, dt := range element.Numeric() {
 			if Supported(op, dt) != nil {
 				continue
 			}
 			f(op, conversion{dt, dt})
-			if dt == plan.F16 || dt == plan.BF16 {
-				f(op, conversion{dt, plan.F32})
-				f(op, conversion{plan.F32, dt})
+			if dt == element.F16 || dt == element.BF16 {
+				f(op, conversion{dt, element.F32})
+				f(op, conversion{element.F32, dt})
 			}
 		}
 	}
@@ -58,11 +58,11 @@ func combos(f func(op plan.Op, c conversion)) {
 func (c conversion) String() string { return fmt.Sprintf("%v to %v", c.from, c.to) }
 
 // run calls the method that does the conversion.
-func (c conversion) run(s Set, op plan.Op, scale float64, dsts, srcs [][]byte) {
+func (c conversion) run(s Set, op element.Reduction, scale float64, dsts, srcs [][]byte) {
 	switch {
 	case c.from == c.to:
 		s.Reduce(op, c.from, scale, dsts, srcs)
-	case c.to == plan.F32:
+	case c.to == element.F32:
 		s.ReduceWiden(op, c.from, scale, dsts, srcs)
 	default:
 		s.ReduceNarrow(op, c.to, scale, dsts, srcs)
@@ -102,7 +102,7 @@ var special = []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1
 	math.SmallestNonzeroFloat32, 65504, 65520, 1e-7, 5.9e-8, -6.1e-5}
 
 // fill writes random elements, some of them special.
-func fill(r *rand.Rand, dt plan.DType, b []byte) {
+func fill(r *rand.Rand, dt element.DType, b []byte) {
 	size := dt.Size()
 	for i := 0; i+size <= len(b); i += size {
 		f := r.NormFloat64()
@@ -113,13 +113,13 @@ func fill(r *rand.Rand, dt plan.DType, b []byte) {
 			f *= math.Pow(2, float64(r.IntN(80)-40))
 		}
 		switch dt {
-		case plan.F64:
+		case element.F64:
 			binary.LittleEndian.PutUint64(b[i:], math.Float64bits(f))
-		case plan.F32:
+		case element.F32:
 			binary.LittleEndian.PutUint32(b[i:], math.Float32bits(float32(f)))
-		case plan.F16:
+		case element.F16:
 			binary.LittleEndian.PutUint16(b[i:], floatToHalf(float32(f)))
-		case plan.BF16:
+		case element.BF16:
 			binary.LittleEndian.PutUint16(b[i:], floatToBrain(float32(f)))
 		default:
 			for j := range size {
@@ -130,7 +130,7 @@ func fill(r *rand.Rand, dt plan.DType, b []byte) {
 }
 
 // reference computes element i of the fold, one at a time.
-func reference(op plan.Op, c conversion, scale float64, srcs [][]byte, i int) uint64 {
+func reference(op element.Reduction, c conversion, scale float64, srcs [][]byte, i int) uint64 {
 	var x uint64
 	size := c.from.Size()
 	for k, s := range srcs {
@@ -138,9 +138,9 @@ func reference(op plan.Op, c conversion, scale float64, srcs [][]byte, i int) ui
 		switch {
 		case k == 0:
 			x = widened(c.from, y)
-		case !c.from.Float():
+		case !c.from.IsFloat():
 			x = integers(op, c.from, x, y)
-		case c.from == plan.F64:
+		case c.from == element.F64:
 			x = math.Float64bits(floats(op, math.Float64frombits(x), math.Float64frombits(y)))
 		default:
 			a, b := math.Float32frombits(uint32(x)), math.Float32frombits(uint32(widened(c.from, y)))
@@ -149,16 +149,16 @@ func reference(op plan.Op, c conversion, scale float64, srcs [][]byte, i int) ui
 		}
 	}
 	switch {
-	case !c.from.Float():
+	case !c.from.IsFloat():
 		return x
-	case c.from == plan.F64:
+	case c.from == element.F64:
 		return math.Float64bits(math.Float64frombits(x) * scale)
 	}
 	f := float32(float64(math.Float32frombits(uint32(x))) * float64(float32(scale)))
 	switch c.to {
-	case plan.F16:
+	case element.F16:
 		return uint64(floatToHalf(f))
-	case plan.BF16:
+	case element.BF16:
 		return uint64(floatToBrain(f))
 	}
 	return uint64(math.Float32bits(f))
@@ -170,64 +170,64 @@ func word(b []byte, size int) uint64 {
 	return binary.LittleEndian.Uint64(w[:])
 }
 
-func widened(dt plan.DType, x uint64) uint64 {
+func widened(dt element.DType, x uint64) uint64 {
 	switch dt {
-	case plan.F16:
+	case element.F16:
 		return uint64(math.Float32bits(halfToFloat(uint16(x))))
-	case plan.BF16:
+	case element.BF16:
 		return uint64(math.Float32bits(brainToFloat(uint16(x))))
 	}
 	return x
 }
 
-func floats(op plan.Op, a, b float64) float64 {
+func floats(op element.Reduction, a, b float64) float64 {
 	switch op {
-	case plan.Sum:
+	case element.Sum:
 		return a + b
-	case plan.Prod:
+	case element.Prod:
 		return a * b
-	case plan.Min:
+	case element.Min:
 		return min(a, b)
 	}
 	return max(a, b)
 }
 
-func integers(op plan.Op, dt plan.DType, a, b uint64) uint64 {
+func integers(op element.Reduction, dt element.DType, a, b uint64) uint64 {
 	bits := 64 - 8*dt.Size()
 	signed := func(x uint64) int64 { return int64(x<<bits) >> bits }
-	if dt == plan.U8 {
+	if dt == element.U8 {
 		signed = func(x uint64) int64 { return int64(x) }
 	}
 	switch op {
-	case plan.Sum:
+	case element.Sum:
 		a += b
-	case plan.Prod:
+	case element.Prod:
 		a *= b
-	case plan.Min:
+	case element.Min:
 		a = uint64(min(signed(a), signed(b)))
-	case plan.Max:
+	case element.Max:
 		a = uint64(max(signed(a), signed(b)))
-	case plan.And:
+	case element.And:
 		a &= b
-	case plan.Or:
+	case element.Or:
 		a |= b
-	case plan.Xor:
+	case element.Xor:
 		a ^= b
 	}
 	return a << bits >> bits
 }
 
 // same says whether two elements have the same bits, or are both NaN.
-func same(dt plan.DType, a, b uint64) bool {
+func same(dt element.DType, a, b uint64) bool {
 	nan := func(x uint64) bool {
 		switch dt {
-		case plan.F64:
+		case element.F64:
 			return math.IsNaN(math.Float64frombits(x))
-		case plan.F32:
+		case element.F32:
 			return x&0x7fffffff > 0x7f800000
-		case plan.F16:
+		case element.F16:
 			return x&0x7fff > 0x7c00
-		case plan.BF16:
+		case element.BF16:
 			return x&0x7fff > 0x7f80
 		}
 		return false
@@ -236,7 +236,7 @@ func same(dt plan.DType, a, b uint64) bool {
 }
 
 // trial folds n random elements of sources into destinations, the first inPlace of which are sources, and compares.
-func trial(t *testing.T, s Set, r *rand.Rand, op plan.Op, c conversion, n, sources, dests, inPlace int, scale float64) {
+func trial(t *testing.T, s Set, r *rand.Rand, op element.Reduction, c conversion, n, sources, dests, inPlace int, scale float64) {
 	t.Helper()
 	what := fmt.Sprintf("%v %v, %d elements, %d sources, %d destinations, %d in place, scale %v", op, c, n, sources, dests, inPlace, scale)
 	var all []fenced
@@ -274,12 +274,12 @@ func trial(t *testing.T, s Set, r *rand.Rand, op plan.Op, c conversion, n, sourc
 
 func TestReduce(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
-		combos(func(op plan.Op, c conversion) {
+		combos(func(op element.Reduction, c conversion) {
 			if repeats(s, c) {
 				return
 			}
 			scale := func() float64 {
-				if !c.from.Float() || r.IntN(2) == 0 {
+				if !c.from.IsFloat() || r.IntN(2) == 0 {
 					return 1
 				}
 				return []float64{0.5, 1.0 / 3, 0.25, 7}[r.IntN(4)]
@@ -305,10 +305,10 @@ func TestReduce(t *testing.T) {
 // TestReduceLong crosses the bound of one call into assembly.
 func TestReduceLong(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
-		for _, c := range []conversion{{plan.F32, plan.F32}, {plan.BF16, plan.BF16}, {plan.F16, plan.F32}} {
-			trial(t, s, r, plan.Sum, c, touchMax/8+1, 2, 2, 0, 1)
+		for _, c := range []conversion{{element.F32, element.F32}, {element.BF16, element.BF16}, {element.F16, element.F32}} {
+			trial(t, s, r, element.Sum, c, touchMax/8+1, 2, 2, 0, 1)
 		}
-		trial(t, s, r, plan.Xor, conversion{plan.I32, plan.I32}, touchMax/8+1, 2, 1, 1, 1)
+		trial(t, s, r, element.Xor, conversion{element.I32, element.I32}, touchMax/8+1, 2, 1, 1, 1)
 	})
 }
 
@@ -316,18 +316,18 @@ func TestReduceLong(t *testing.T) {
 // sum, random ones.
 func TestHalves(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
-		combos(func(op plan.Op, c conversion) {
-			if c.from != plan.F16 && c.from != plan.BF16 || repeats(s, c) {
+		combos(func(op element.Reduction, c conversion) {
+			if c.from != element.F16 && c.from != element.BF16 || repeats(s, c) {
 				return
 			}
 			n, alone := 1<<16, 1
-			if op != plan.Sum {
+			if op != element.Sum {
 				n, alone = 1<<13, 2
 			}
 			srcs := [][]byte{make([]byte, 2*n), make([]byte, 2*n)}
 			for i := range n {
 				x := i
-				if op != plan.Sum {
+				if op != element.Sum {
 					x = int(r.Uint32())
 				}
 				binary.LittleEndian.PutUint16(srcs[0][2*i:], uint16(x))
@@ -348,18 +348,18 @@ func TestHalves(t *testing.T) {
 }
 
 func TestSupported(t *testing.T) {
-	for _, op := range plan.Ops() {
-		for _, dt := range plan.DTypes() {
+	for _, op := range element.Reductions() {
+		for _, dt := range element.Numeric() {
 			err := Supported(op, dt)
-			if bad := op.Bitwise() && dt.Float(); bad != errors.Is(err, ErrUnsupported) || bad != (err != nil) {
+			if bad := op.Bitwise() && dt.IsFloat(); bad != errors.Is(err, ErrUnsupported) || bad != (err != nil) {
 				t.Errorf("%v of %v: %v", op, dt, err)
 			}
 		}
 	}
 	for _, bad := range []struct {
-		op plan.Op
-		dt plan.DType
-	}{{plan.Op(99), plan.F32}, {plan.NoOp, plan.F32}, {plan.Sum, plan.DType(99)}, {plan.Sum, plan.NoDType}} {
+		op element.Reduction
+		dt element.DType
+	}{{element.Reduction(99), element.F32}, {element.None, element.F32}, {element.Sum, element.DType(99)}, {element.Sum, element.Invalid}} {
 		if err := Supported(bad.op, bad.dt); !errors.Is(err, ErrUnsupported) {
 			t.Errorf("%v of %v: %v", bad.op, bad.dt, err)
 		}
@@ -369,17 +369,17 @@ func TestSupported(t *testing.T) {
 func TestPanics(t *testing.T) {
 	b := func(n int) [][]byte { return [][]byte{make([]byte, n)} }
 	for name, f := range map[string]func(){
-		"no source":           func() { Reduce(plan.Sum, plan.F32, 1, b(4), nil) },
-		"half an element":     func() { Reduce(plan.Sum, plan.F32, 1, b(6), b(6)) },
-		"short destination":   func() { Reduce(plan.Sum, plan.F32, 1, b(4), b(8)) },
-		"long destination":    func() { Reduce(plan.Sum, plan.F32, 1, b(8), b(4)) },
-		"unequal sources":     func() { Reduce(plan.Sum, plan.U8, 1, b(4), append(b(4), make([]byte, 5))) },
-		"xor of floats":       func() { Reduce(plan.Xor, plan.F32, 1, b(4), b(4)) },
-		"scaled integers":     func() { Reduce(plan.Sum, plan.I32, 0.5, b(4), b(4)) },
-		"unknown type":        func() { Reduce(plan.Sum, plan.DType(99), 1, b(4), b(4)) },
-		"widening of f32":     func() { Widen(make([]byte, 4), make([]byte, 4), plan.F32) },
-		"narrowing to i32":    func() { Narrow(make([]byte, 4), make([]byte, 4), plan.I32, 1) },
-		"widening, same size": func() { Widen(make([]byte, 4), make([]byte, 4), plan.F16) },
+		"no source":           func() { Reduce(element.Sum, element.F32, 1, b(4), nil) },
+		"half an element":     func() { Reduce(element.Sum, element.F32, 1, b(6), b(6)) },
+		"short destination":   func() { Reduce(element.Sum, element.F32, 1, b(4), b(8)) },
+		"long destination":    func() { Reduce(element.Sum, element.F32, 1, b(8), b(4)) },
+		"unequal sources":     func() { Reduce(element.Sum, element.U8, 1, b(4), append(b(4), make([]byte, 5))) },
+		"xor of floats":       func() { Reduce(element.Xor, element.F32, 1, b(4), b(4)) },
+		"scaled integers":     func() { Reduce(element.Sum, element.I32, 0.5, b(4), b(4)) },
+		"unknown type":        func() { Reduce(element.Sum, element.DType(99), 1, b(4), b(4)) },
+		"widening of f32":     func() { Widen(make([]byte, 4), make([]byte, 4), element.F32) },
+		"narrowing to i32":    func() { Narrow(make([]byte, 4), make([]byte, 4), element.I32, 1) },
+		"widening, same size": func() { Widen(make([]byte, 4), make([]byte, 4), element.F16) },
 		"copy":                func() { Copy(make([]byte, 4), make([]byte, 5)) },
 	} {
 		func() {

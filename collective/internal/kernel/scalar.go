@@ -1,27 +1,27 @@
 package kernel
 
-import "github.com/ringside-go/ringside/collective/plan"
+import "github.com/ringside-go/ringside/collective/element"
 
 // scalars folds elements from to to one at a time: for so few that a call into assembly, or the clearing of a tile,
 // would take longer, and for what is left after whole vectors.
-func scalars(op plan.Op, c conversion, scale float64, dsts, srcs [][]byte, from, to int) {
+func scalars(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte, from, to int) {
 	switch {
-	case c.from == plan.F32 && c.to == plan.F32:
+	case c.from == element.F32 && c.to == element.F32:
 		scalarFloats(op, float32(scale), dsts, srcs, from, to)
-	case c.from == plan.F64:
+	case c.from == element.F64:
 		scalarFloats(op, scale, dsts, srcs, from, to)
-	case c.from == plan.I64:
+	case c.from == element.I64:
 		scalarIntegers[int64](op, dsts, srcs, from, to)
-	case c.from == plan.I32:
+	case c.from == element.I32:
 		scalarIntegers[int32](op, dsts, srcs, from, to)
-	case c.from == plan.U8:
+	case c.from == element.U8:
 		scalarIntegers[uint8](op, dsts, srcs, from, to)
 	default:
 		scalarHalves(op, c, float32(scale), dsts, srcs, from, to)
 	}
 }
 
-func scalarFloats[T float32 | float64](op plan.Op, scale T, dsts, srcs [][]byte, from, to int) {
+func scalarFloats[T float32 | float64](op element.Reduction, scale T, dsts, srcs [][]byte, from, to int) {
 	for i := from; i < to; i++ {
 		x := view[T](srcs[0])[i]
 		for _, s := range srcs[1:] {
@@ -34,37 +34,37 @@ func scalarFloats[T float32 | float64](op plan.Op, scale T, dsts, srcs [][]byte,
 	}
 }
 
-func pick[T float32 | float64](op plan.Op, x, y T) T {
+func pick[T float32 | float64](op element.Reduction, x, y T) T {
 	switch op {
-	case plan.Sum:
+	case element.Sum:
 		return x + y
-	case plan.Prod:
+	case element.Prod:
 		return x * y
-	case plan.Min:
+	case element.Min:
 		return min(x, y)
 	}
 	return max(x, y)
 }
 
-func scalarIntegers[T int64 | int32 | uint8](op plan.Op, dsts, srcs [][]byte, from, to int) {
+func scalarIntegers[T int64 | int32 | uint8](op element.Reduction, dsts, srcs [][]byte, from, to int) {
 	for i := from; i < to; i++ {
 		x := view[T](srcs[0])[i]
 		for _, s := range srcs[1:] {
 			y := view[T](s)[i]
 			switch op {
-			case plan.Sum:
+			case element.Sum:
 				x += y
-			case plan.Prod:
+			case element.Prod:
 				x *= y
-			case plan.Min:
+			case element.Min:
 				x = min(x, y)
-			case plan.Max:
+			case element.Max:
 				x = max(x, y)
-			case plan.And:
+			case element.And:
 				x &= y
-			case plan.Or:
+			case element.Or:
 				x |= y
-			case plan.Xor:
+			case element.Xor:
 				x ^= y
 			}
 		}
@@ -74,12 +74,12 @@ func scalarIntegers[T int64 | int32 | uint8](op plan.Op, dsts, srcs [][]byte, fr
 	}
 }
 
-func scalarHalves(op plan.Op, c conversion, scale float32, dsts, srcs [][]byte, from, to int) {
+func scalarHalves(op element.Reduction, c conversion, scale float32, dsts, srcs [][]byte, from, to int) {
 	get := func(s []byte, i int) float32 {
 		switch c.from {
-		case plan.F16:
+		case element.F16:
 			return halfToFloat(view[uint16](s)[i])
-		case plan.BF16:
+		case element.BF16:
 			return brainToFloat(view[uint16](s)[i])
 		}
 		return view[float32](s)[i]
@@ -92,9 +92,9 @@ func scalarHalves(op plan.Op, c conversion, scale float32, dsts, srcs [][]byte, 
 		x *= scale
 		for _, d := range dsts {
 			switch c.to {
-			case plan.F16:
+			case element.F16:
 				view[uint16](d)[i] = floatToHalf(x)
-			case plan.BF16:
+			case element.BF16:
 				view[uint16](d)[i] = floatToBrain(x)
 			default:
 				view[float32](d)[i] = x

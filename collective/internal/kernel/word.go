@@ -3,13 +3,13 @@ package kernel
 import (
 	"math"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // AddsWords says whether [Set.AddWords] adds elements of dt.
-func AddsWords(dt plan.DType) bool {
+func AddsWords(dt element.DType) bool {
 	switch dt {
-	case plan.F64, plan.F32, plan.F16, plan.BF16, plan.I64, plan.I32:
+	case element.F64, element.F32, element.F16, element.BF16, element.I64, element.I32:
 		return true
 	}
 	return false
@@ -17,21 +17,21 @@ func AddsWords(dt plan.DType) bool {
 
 // AddWords is [Set.Reduce] for the sums of two words of 8 bytes, whole elements of dt, with the same bits: for so few that the search
 // for a kernel takes longer than the adding. Of a type that is not [AddsWords] the result is 0.
-func (s Set) AddWords(dt plan.DType, x, y uint64) uint64 {
+func (s Set) AddWords(dt element.DType, x, y uint64) uint64 {
 	switch dt {
-	case plan.F32:
+	case element.F32:
 		lo := math.Float32bits(math.Float32frombits(uint32(x)) + math.Float32frombits(uint32(y)))
 		hi := math.Float32bits(math.Float32frombits(uint32(x>>32)) + math.Float32frombits(uint32(y>>32)))
 		return uint64(hi)<<32 | uint64(lo)
-	case plan.BF16:
+	case element.BF16:
 		return addBrains(x, y)
-	case plan.F16:
+	case element.F16:
 		return s.addHalves(x, y)
-	case plan.F64:
+	case element.F64:
 		return math.Float64bits(math.Float64frombits(x) + math.Float64frombits(y))
-	case plan.I64:
+	case element.I64:
 		return x + y
-	case plan.I32:
+	case element.I32:
 		return uint64(uint32(x>>32)+uint32(y>>32))<<32 | uint64(uint32(x)+uint32(y))
 	}
 	return 0

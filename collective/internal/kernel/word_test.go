@@ -5,14 +5,14 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // TestAddWords: words of elements are added as Reduce does, on every level, and of no type that it says it does not add.
 func TestAddWords(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
 		types := 0
-		for _, dt := range plan.DTypes() {
+		for _, dt := range element.Numeric() {
 			if !AddsWords(dt) {
 				if got := s.AddWords(dt, 1, 1); got != 0 {
 					t.Errorf("%v: not added, and the sum is %#x", dt, got)
@@ -24,7 +24,7 @@ func TestAddWords(t *testing.T) {
 			for range 10_000 {
 				fill(r, dt, x)
 				fill(r, dt, y)
-				s.Reduce(plan.Sum, dt, 1, [][]byte{want}, [][]byte{x, y})
+				s.Reduce(element.Sum, dt, 1, [][]byte{want}, [][]byte{x, y})
 				got := s.AddWords(dt, binary.LittleEndian.Uint64(x), binary.LittleEndian.Uint64(y))
 				for at := 0; at < 8; at += dt.Size() {
 					a, b := got>>(8*at)&(1<<(8*dt.Size())-1), word(want[at:], dt.Size())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
 )
@@ -79,9 +80,9 @@ func TestNew(t *testing.T) {
 func TestBadCalls(t *testing.T) {
 	comms := fakeWorld(t, 2, Options{})
 	c, ctx := comms[0], t.Context()
-	call := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 2}
+	call := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 2}
 	and, scaled := call, call
-	and.Op, scaled.DType = plan.And, plan.I32
+	and.Op, scaled.DType = element.And, element.I32
 	b8, b4, counts := make([]byte, 8), make([]byte, 4), []int{4, 4}
 	for name, err := range map[string]error{
 		"lengths":       c.AllReduce(ctx, call, 1, b8, b4),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -19,7 +20,7 @@ func BenchmarkAllReduce(b *testing.B) {
 				b.ReportAllocs()
 				for r, err := range all(b, n, func(_ context.Context, r int) error {
 					buf := make([]byte, size)
-					call := plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: int64(size / 4), Seq: 1}
+					call := plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: int64(size / 4), Seq: 1}
 					if err := comms[r].AllReduce(context.Background(), call, 1, buf, buf); err != nil {
 						return err
 					}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -22,7 +23,7 @@ func TestBits(t *testing.T) {
 		o := Options{Fold: plan.Fold{2, 2}, Chunk: 64 << rng.IntN(6), OneShot: rng.IntN(4000)}
 		comms := world(t, conns, waiters, o)
 		each(t, n, func(ctx context.Context, r int) error {
-			got, err := script(ctx, comms[r], o.Fold, seed, 700, []plan.DType{plan.F32, plan.F16, plan.BF16, plan.F64})
+			got, err := script(ctx, comms[r], o.Fold, seed, 700, []element.DType{element.F32, element.F16, element.BF16, element.F64})
 			if run == 0 {
 				first[r] = got
 			}
@@ -45,20 +46,20 @@ func TestTraffic(t *testing.T) {
 		sent, recv [n]uint64 // beside the greetings
 	}{
 		"all-reduce": {
-			calling{call: plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.U8, Count: s}},
+			calling{call: plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.U8, Count: s}},
 			[n]uint64{2 * s * 3 / 4, 2 * s * 3 / 4, 2 * s * 3 / 4, 2 * s * 3 / 4},
 			[n]uint64{2 * s * 3 / 4, 2 * s * 3 / 4, 2 * s * 3 / 4, 2 * s * 3 / 4},
 		},
 		"small all-reduce": {
-			calling{call: plan.Call{Kind: plan.AllReduce, Op: plan.Sum, DType: plan.U8, Count: 8}},
+			calling{call: plan.Call{Kind: plan.AllReduce, Op: element.Sum, DType: element.U8, Count: 8}},
 			[n]uint64{24, 24, 24, 24}, [n]uint64{24, 24, 24, 24},
 		},
 		"broadcast": {
-			calling{call: plan.Call{Kind: plan.Broadcast, DType: plan.U8, Count: 3 * s}, root: 1},
+			calling{call: plan.Call{Kind: plan.Broadcast, DType: element.U8, Count: 3 * s}, root: 1},
 			[n]uint64{2 * s, 3 * s, 2 * s, 2 * s}, [n]uint64{3 * s, 0, 3 * s, 3 * s},
 		},
 		"reduce": {
-			calling{call: plan.Call{Kind: plan.Reduce, Op: plan.Sum, DType: plan.U8, Count: 3 * s}, root: 0},
+			calling{call: plan.Call{Kind: plan.Reduce, Op: element.Sum, DType: element.U8, Count: 3 * s}, root: 0},
 			[n]uint64{3 * s, 3 * s, 3 * s, 3 * s}, [n]uint64{3 * s, 3 * s, 3 * s, 3 * s},
 		},
 		"barrier": {calling{call: plan.Call{Kind: plan.Barrier}}, [n]uint64{}, [n]uint64{}},

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
@@ -18,23 +19,23 @@ const hang = 2 * time.Minute
 
 // fill writes n elements of dt that are sums, products and powers of little ones without overflow, so that every order of
 // adding integers and every bit of floats counts.
-func fill(rng *rand.Rand, dt plan.DType, n int) []byte {
+func fill(rng *rand.Rand, dt element.DType, n int) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 0, n*dt.Size())
 	for range n {
 		x := rng.NormFloat64()
 		switch dt {
-		case plan.F64:
+		case element.F64:
 			b = le.AppendUint64(b, math.Float64bits(x))
-		case plan.F32:
+		case element.F32:
 			b = le.AppendUint32(b, math.Float32bits(float32(x)))
-		case plan.BF16:
+		case element.BF16:
 			b = le.AppendUint16(b, uint16(math.Float32bits(float32(x))>>16))
-		case plan.F16: // between 2^-7 and 2^7, of either sign
+		case element.F16: // between 2^-7 and 2^7, of either sign
 			b = le.AppendUint16(b, uint16(rng.Uint32()&0x83ff|(8+rng.Uint32N(14))<<10))
-		case plan.I64:
+		case element.I64:
 			b = le.AppendUint64(b, rng.Uint64())
-		case plan.I32:
+		case element.I32:
 			b = le.AppendUint32(b, rng.Uint32())
 		default:
 			b = append(b, byte(rng.Uint32()))
@@ -44,7 +45,7 @@ func fill(rng *rand.Rand, dt plan.DType, n int) []byte {
 }
 
 // reference folds as the canonical order says, with the portable kernels, in brackets of partial results in the wide type.
-func reference(op plan.Op, dt plan.DType, scale float64, fold plan.Fold, srcs [][]byte) []byte {
+func reference(op element.Reduction, dt element.DType, scale float64, fold plan.Fold, srcs [][]byte) []byte {
 	set, _ := kernel.Select(kernel.Go)
 	if fold == nil {
 		fold = plan.Fold{len(srcs)}
@@ -117,12 +118,12 @@ func spare(n int) []byte {
 
 // script is a series of collectives of every kind, the same for all ranks: seed decides on all arguments. It checks every
 // result against the reference, and returns everything that rank r got.
-func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int, dts []plan.DType) (results []byte, err error) {
+func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int, dts []element.DType) (results []byte, err error) {
 	n, r := c.Size(), c.Rank()
 	rng := rand.New(rand.NewPCG(seed, 1)) // of all ranks alike
 	inPlace := rand.New(rand.NewPCG(seed, uint64(r)+10))
 	var seq uint64
-	next := func(kind plan.Kind, op plan.Op, dt plan.DType, elements int) plan.Call {
+	next := func(kind plan.Kind, op element.Reduction, dt element.DType, elements int) plan.Call {
 		seq++
 		return plan.Call{Seq: seq, Kind: kind, Op: op, DType: dt, Count: int64(elements)}
 	}
@@ -144,12 +145,12 @@ func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int
 		}
 		root := rng.IntN(n)
 		unit := dt.Size()
-		for _, op := range plan.Ops() {
+		for _, op := range element.Reductions() {
 			if kernel.Supported(op, dt) != nil {
 				continue
 			}
 			scale := 1.0
-			if op == plan.Sum && dt.Float() {
+			if op == element.Sum && dt.IsFloat() {
 				scale = 1 / float64(n)
 			}
 			want := reference(op, dt, scale, fold, srcs)
@@ -197,7 +198,7 @@ func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int
 			src = split(dst, counts)[r]
 			copy(src, parts[r])
 		}
-		call := next(plan.AllGather, plan.NoOp, dt, count)
+		call := next(plan.AllGather, element.None, dt, count)
 		call.Counts = plan.HashCounts(counts)
 		if !check(call, c.AllGather(ctx, call, dst, src, counts), "dst", dst, whole) {
 			return
@@ -207,7 +208,7 @@ func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int
 		if r == root {
 			copy(buf, whole)
 		}
-		call = next(plan.Broadcast, plan.NoOp, dt, count)
+		call = next(plan.Broadcast, element.None, dt, count)
 		if !check(call, c.Broadcast(ctx, call, buf, root), "buf", buf, whole) {
 			return
 		}
@@ -216,7 +217,7 @@ func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int
 		if r == root {
 			src = whole
 		}
-		call = next(plan.Scatter, plan.NoOp, dt, count)
+		call = next(plan.Scatter, element.None, dt, count)
 		if !check(call, c.Scatter(ctx, call, dst, src, counts, root), "dst", dst, parts[r]) {
 			return
 		}
@@ -226,7 +227,7 @@ func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int
 		if r == root {
 			dst, want = spare(len(whole)), whole
 		}
-		call = next(plan.Gather, plan.NoOp, dt, count)
+		call = next(plan.Gather, element.None, dt, count)
 		if !check(call, c.Gather(ctx, call, dst, parts[r], counts, root), "dst", dst, want) {
 			return
 		}
@@ -242,7 +243,7 @@ func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int
 		}
 		want = concat(arrives)
 		dst = spare(len(want))
-		call = next(plan.AllToAll, plan.NoOp, dt, 0)
+		call = next(plan.AllToAll, element.None, dt, 0)
 		if !check(call, c.AllToAll(ctx, call, dst, srcs[r], matrix[r], recvCounts), "dst", dst, want) {
 			return
 		}
@@ -261,7 +262,7 @@ func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int
 				return
 			}
 		}
-		call = next(plan.Barrier, plan.NoOp, plan.NoDType, 0)
+		call = next(plan.Barrier, element.None, element.Invalid, 0)
 		if !check(call, c.Barrier(ctx, call), "", nil, nil) {
 			return
 		}
@@ -283,12 +284,12 @@ func TestConformance(t *testing.T) {
 			{Chunk: 128, OneShot: 1 << 30, Pair: 1 << 30},
 		} {
 			for _, count := range []int{0, 1, 3, 17, 1000, 65_537} {
-				dts := plan.DTypes()
+				dts := element.Numeric()
 				if count > 1000 {
 					if n < 2 || n > 3 || o.Chunk > 0 { // by the million pieces
 						continue
 					}
-					dts = []plan.DType{plan.F32, plan.BF16, plan.U8}
+					dts = []element.DType{element.F32, element.BF16, element.U8}
 				}
 				if n == 5 && count != 1000 || n == 8 && count != 17 {
 					continue

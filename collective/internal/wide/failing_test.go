@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -33,9 +34,9 @@ func TestDeath(t *testing.T) {
 		dies int
 		w    calling
 	}{
-		{"all-reduce", 2, calling{call: plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 10}}},
-		{"large all-reduce", 0, calling{call: plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 100_000}}},
-		{"tree", 4, calling{call: plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.F32, Count: 10}, root: 4}},
+		{"all-reduce", 2, calling{call: plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 10}}},
+		{"large all-reduce", 0, calling{call: plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 100_000}}},
+		{"tree", 4, calling{call: plan.Call{Seq: 1, Kind: plan.Broadcast, DType: element.F32, Count: 10}, root: 4}},
 		{"barrier", 3, calling{call: plan.Call{Seq: 1, Kind: plan.Barrier}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,7 +92,7 @@ func TestDeathMidway(t *testing.T) {
 				}()
 			}
 			for s := uint64(0); ; s++ {
-				if _, err := script(ctx, comms[r], nil, seed+s, 50, []plan.DType{plan.F32}); err != nil {
+				if _, err := script(ctx, comms[r], nil, seed+s, 50, []element.DType{element.F32}); err != nil {
 					return err
 				}
 			}
@@ -114,7 +115,7 @@ func TestLeaving(t *testing.T) {
 		const n = 5
 		conns, waiters := mesh(t, n, 100, rng)
 		comms := world(t, conns, waiters, Options{OneShot: 1 << 20})
-		w := calling{call: plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.U8, Count: 500}, root: rng.IntN(n)}
+		w := calling{call: plan.Call{Seq: 1, Kind: plan.Broadcast, DType: element.U8, Count: 500}, root: rng.IntN(n)}
 		each(t, n, func(ctx context.Context, r int) error {
 			if err := w.do(ctx, comms[r]); err != nil {
 				return err
@@ -140,7 +141,7 @@ func TestLeaving(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	comms := fakeWorld(t, 5, Options{Timeout: time.Second})
-	w := calling{call: plan.Call{Seq: 7, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.I64, Count: 3}}
+	w := calling{call: plan.Call{Seq: 7, Kind: plan.AllReduce, Op: element.Sum, DType: element.I64, Count: 3}}
 	for r, err := range all(t, 5, func(ctx context.Context, r int) error {
 		if r == 1 || r == 3 {
 			return nil
@@ -166,7 +167,7 @@ func TestHang(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	const n, hangs = 7, 4
 	comms := fakeWorld(t, n, Options{Timeout: time.Second})
-	w := calling{call: plan.Call{Seq: 1, Kind: plan.Broadcast, DType: plan.F32, Count: 10}, root: hangs}
+	w := calling{call: plan.Call{Seq: 1, Kind: plan.Broadcast, DType: element.F32, Count: 10}, root: hangs}
 	for r, err := range all(t, n, func(ctx context.Context, r int) error {
 		if r == hangs {
 			return nil
@@ -205,7 +206,7 @@ func TestSlow(t *testing.T) {
 		}
 	})
 	each(t, 2, func(ctx context.Context, r int) error {
-		call, b := plan.Call{Seq: 1, DType: plan.U8, Count: 10_000}, make([]byte, 10_000)
+		call, b := plan.Call{Seq: 1, DType: element.U8, Count: 10_000}, make([]byte, 10_000)
 		if r == 0 {
 			return comms[0].Send(ctx, call, 1, b)
 		}

@@ -1,6 +1,7 @@
 package wide
 
 import (
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
@@ -9,8 +10,8 @@ import (
 // groups are kept in the wide type, so f16 and bf16 are rounded once, as if one rank after the other had been added in f32.
 type folder struct {
 	set    kernel.Set
-	op     plan.Op
-	dtype  plan.DType
+	op     element.Reduction
+	dtype  element.DType
 	scale  float64
 	groups plan.Fold
 	plain  bool
@@ -34,7 +35,7 @@ func (f *folder) prepare(call plan.Call, scale float64, groups plan.Fold, bytes 
 }
 
 // room is what prepare takes.
-func (f *folder) room(dt plan.DType, groups plan.Fold, bytes int) int {
+func (f *folder) room(dt element.DType, groups plan.Fold, bytes int) int {
 	if groups.Plain() {
 		return 0
 	}

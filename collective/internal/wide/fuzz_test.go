@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
 func TestNotice(t *testing.T) {
 	n := notice{
 		reason: reasonTimeout, rank: 2, missing: []int{2, 0}, index: 7, bytes: 1 << 40, text: "why: \x01\xff",
-		call:   plan.Call{Seq: 1, Kind: plan.Gather, DType: plan.F16, Count: 3, Root: 1},
+		call:   plan.Call{Seq: 1, Kind: plan.Gather, DType: element.F16, Count: 3, Root: 1},
 		theirs: plan.Call{Seq: 1, Kind: plan.Barrier},
 	}
 	got, err := parseNotice(n.append(nil), 3)
@@ -76,7 +77,7 @@ func FuzzPeer(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), hang)
 		defer cancel()
 		hostile := conns[1][0].(*fake)
-		word := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 5, Scale: 1}.Word()
+		word := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 5, Scale: 1}.Word()
 		for _, m := range moves[:min(len(moves), 20)] {
 			switch m % 7 {
 			case 0, 1: // a message, well made or of an unknown kind
@@ -101,7 +102,7 @@ func FuzzPeer(f *testing.F) {
 			}
 		}
 		b := make([]byte, 20)
-		err := comms[0].AllReduce(ctx, plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 5}, 1, b, b)
+		err := comms[0].AllReduce(ctx, plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 5}, 1, b, b)
 		var e *plan.PeerError
 		if err != nil && !errors.As(err, &e) {
 			t.Errorf("%T: %v", err, err)
@@ -109,7 +110,7 @@ func FuzzPeer(f *testing.F) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("it hung: %v", err)
 		}
-		err = comms[0].Send(ctx, plan.Call{Seq: 1, DType: plan.U8, Count: 10_000}, 1, make([]byte, 10_000))
+		err = comms[0].Send(ctx, plan.Call{Seq: 1, DType: element.U8, Count: 10_000}, 1, make([]byte, 10_000))
 		if !errors.As(err, &e) || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a send that nobody receives: %v", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -75,15 +76,15 @@ func playRank(rank int) error {
 		return err
 	}
 	defer c.Close()
-	buf := fill(rand.New(rand.NewPCG(uint64(rank), 0)), plan.F32, large)
-	call := plan.Call{Seq: 1000, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: large}
+	buf := fill(rand.New(rand.NewPCG(uint64(rank), 0)), element.F32, large)
+	call := plan.Call{Seq: 1000, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: large}
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
 		call.Seq++
 		answer := "done"
 		switch lines.Text() {
 		case "script":
-			_, err = script(ctx, c, nil, 1, 5000, []plan.DType{plan.F32, plan.BF16})
+			_, err = script(ctx, c, nil, 1, 5000, []element.DType{element.F32, element.BF16})
 		case "large":
 			err = c.AllReduce(ctx, call, 1, buf, buf)
 			answer = fmt.Sprintf("%x", sha256.Sum256(buf))
@@ -196,8 +197,8 @@ func TestTwoHosts(t *testing.T) {
 			t.Errorf("%s sent %d bytes for %d", h.Name, sent, least)
 		}
 	}
-	a, b := fill(rand.New(rand.NewPCG(0, 0)), plan.F32, large), fill(rand.New(rand.NewPCG(1, 0)), plan.F32, large)
-	want := fmt.Sprintf("%x", sha256.Sum256(reference(plan.Sum, plan.F32, 1, nil, [][]byte{a, b})))
+	a, b := fill(rand.New(rand.NewPCG(0, 0)), element.F32, large), fill(rand.New(rand.NewPCG(1, 0)), element.F32, large)
+	want := fmt.Sprintf("%x", sha256.Sum256(reference(element.Sum, element.F32, 1, nil, [][]byte{a, b})))
 	if sums[0] != want || sums[1] != want {
 		t.Errorf("sums %v, expected %s", sums, want)
 	}

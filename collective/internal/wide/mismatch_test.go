@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -52,26 +53,26 @@ func (w calling) do(ctx context.Context, c *Comm) error {
 
 // TestMismatch: whatever two ranks do not agree about, every rank learns who wanted what.
 func TestMismatch(t *testing.T) {
-	sum := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 10}
+	sum := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 10}
 	change := func(f func(*plan.Call)) calling {
 		c := sum
 		f(&c)
 		return calling{call: c}
 	}
 	kind := func(k plan.Kind, root int) calling {
-		w := change(func(c *plan.Call) { c.Kind, c.Op = k, plan.NoOp })
+		w := change(func(c *plan.Call) { c.Kind, c.Op = k, element.None })
 		if k == plan.Barrier {
-			w.call.DType, w.call.Count = plan.NoDType, 0
+			w.call.DType, w.call.Count = element.Invalid, 0
 		}
 		if k == plan.Reduce {
-			w.call.Op = plan.Sum
+			w.call.Op = element.Sum
 		}
 		w.root = root
 		return w
 	}
 	for name, c := range map[string]struct{ most, odd calling }{
-		"op":               {calling{call: sum}, change(func(c *plan.Call) { c.Op = plan.Max })},
-		"dtype":            {calling{call: sum}, change(func(c *plan.Call) { c.DType = plan.I32 })},
+		"op":               {calling{call: sum}, change(func(c *plan.Call) { c.Op = element.Max })},
+		"dtype":            {calling{call: sum}, change(func(c *plan.Call) { c.DType = element.I32 })},
 		"count":            {calling{call: sum}, change(func(c *plan.Call) { c.Count = 11 })},
 		"scale":            {calling{call: sum}, change(func(c *plan.Call) { c.Scale = 0.5 })},
 		"order":            {calling{call: sum}, change(func(c *plan.Call) { c.Seq = 2 })},
@@ -123,7 +124,7 @@ func TestMismatch(t *testing.T) {
 // TestMismatchIdle: a rank that was elsewhere when the others found out says what it wants when it comes.
 func TestMismatchIdle(t *testing.T) {
 	comms := fakeWorld(t, 3, Options{})
-	sum := calling{call: plan.Call{Seq: 1, Kind: plan.AllReduce, Op: plan.Sum, DType: plan.F32, Count: 10}}
+	sum := calling{call: plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 10}}
 	told := make(chan struct{})
 	errs := all(t, 3, func(ctx context.Context, r int) error {
 		switch r {

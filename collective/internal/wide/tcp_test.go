@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -60,7 +61,7 @@ func TestTCP(t *testing.T) {
 			conns, waiters := tcpMesh(t, n)
 			comms := world(t, conns, waiters, Options{Fold: fold, OneShot: 40_000})
 			each(t, n, func(ctx context.Context, r int) error {
-				_, err := script(ctx, comms[r], fold, seed+uint64(n*count), count, []plan.DType{plan.F32, plan.BF16})
+				_, err := script(ctx, comms[r], fold, seed+uint64(n*count), count, []element.DType{element.F32, element.BF16})
 				return err
 			})
 			if t.Failed() {
@@ -83,12 +84,12 @@ func TestCrossing(t *testing.T) {
 			mine, got := bytes.Repeat([]byte{byte(r)}, size), make([]byte, size)
 			for s := range uint64(2) {
 				mine[0] = byte(10 + s)
-				if err := comms[r].Send(ctx, plan.Call{Seq: s + 1, DType: plan.U8, Count: size}, 1-r, mine); err != nil {
+				if err := comms[r].Send(ctx, plan.Call{Seq: s + 1, DType: element.U8, Count: size}, 1-r, mine); err != nil {
 					return err
 				}
 			}
 			for s := range uint64(2) {
-				if err := comms[r].Recv(ctx, plan.Call{Seq: s + 1, DType: plan.U8, Count: size}, 1-r, got); err != nil {
+				if err := comms[r].Recv(ctx, plan.Call{Seq: s + 1, DType: element.U8, Count: size}, 1-r, got); err != nil {
 					return err
 				}
 				want := bytes.Repeat([]byte{byte(1 - r)}, size)

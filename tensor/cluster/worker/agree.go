@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor"
@@ -39,7 +40,7 @@ func (s *session) agree(ctx context.Context, err error) error {
 		if err != nil {
 			vote[0] = 1
 		}
-		r := collective.Raw{Kind: plan.AllReduce, Op: plan.Max, DType: plan.U8, Scale: 1, Dst: vote[:], Src: vote[:]}
+		r := collective.Raw{Kind: plan.AllReduce, Op: element.Max, DType: element.U8, Scale: 1, Dst: vote[:], Src: vote[:]}
 		if err := r.Do(ctx, g); err != nil {
 			return fmt.Errorf("%w: %w", errTeam, err)
 		}
@@ -61,7 +62,7 @@ func (s *session) whoFailed(ctx context.Context, g *collective.Group, err error)
 	for i := range counts {
 		counts[i] = voteBytes
 	}
-	r := collective.Raw{Kind: plan.AllGather, DType: plan.U8, Dst: all, Src: mine, Recv: counts}
+	r := collective.Raw{Kind: plan.AllGather, DType: element.U8, Dst: all, Src: mine, Recv: counts}
 	if err := r.Do(ctx, g); err != nil {
 		return fmt.Errorf("%w: %w", errTeam, err)
 	}
@@ -153,17 +154,17 @@ func one(dst []byte, d tensor.DType) {
 }
 
 // vote makes dst, an element of d, what a worker gives to a fold.
-func vote(dst []byte, op plan.Op, d tensor.DType, failed bool) {
+func vote(dst []byte, op element.Reduction, d tensor.DType, failed bool) {
 	clear(dst)
-	if failed != (op == plan.Min || op == plan.Prod) {
+	if failed != (op == element.Min || op == element.Prod) {
 		one(dst, d)
 	}
 }
 
 // voted says whether somebody has failed, by what came out.
-func voted(x []byte, op plan.Op) bool {
+func voted(x []byte, op element.Reduction) bool {
 	zero := !slices.ContainsFunc(x, func(b byte) bool { return b != 0 })
-	return zero == (op == plan.Min || op == plan.Prod)
+	return zero == (op == element.Min || op == element.Prod)
 }
 
 // ballot is err as a Done behind its length; nothing for nil.

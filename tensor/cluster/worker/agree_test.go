@@ -9,8 +9,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/collective"
-	"github.com/ringside-go/ringside/collective/internal/kernel"
-	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/shard"
@@ -18,18 +17,15 @@ import (
 
 // TestVoteRides: whatever a fold does with elements of a type, what workers say of themselves in one comes out as one of them failed or none.
 func TestVoteRides(t *testing.T) {
-	ops := []plan.Op{plan.Sum, plan.Prod, plan.Min, plan.Max}
+	ops := []element.Reduction{element.Sum, element.Prod, element.Min, element.Max}
 	dtypes := []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64, tensor.I32, tensor.Bool}
 	tried := 0
 	for _, d := range dtypes {
 		for _, op := range ops {
-			if kernel.Supported(op, planType(d)) != nil {
-				continue
-			}
 			for ranks := 2; ranks <= 64; ranks *= 2 {
 				for _, who := range []int{-1, 0, ranks / 2, ranks - 1, math.MaxInt} { // nobody, one, all
 					scales := []float64{1}
-					if op == plan.Sum && d != tensor.I64 && d != tensor.I32 && d != tensor.Bool {
+					if op == element.Sum && d != tensor.I64 && d != tensor.I32 && d != tensor.Bool {
 						scales = append(scales, 1/float64(ranks))
 					}
 					for _, scale := range scales {
@@ -40,7 +36,9 @@ func TestVoteRides(t *testing.T) {
 							vote(srcs[r], op, d, who == r || who == math.MaxInt)
 						}
 						out := make([]byte, d.Size())
-						kernel.Reduce(op, planType(d), scale, [][]byte{out}, srcs)
+						if err := collective.Fold(op, planType(d), scale, out, srcs...); err != nil {
+							t.Fatal(err)
+						}
 						if got := voted(out, op); got != (who >= 0) {
 							t.Fatalf("%v of %v, %d ranks, scale %v, failed %d: %x says %v", op, d, ranks, scale, who, out, got)
 						}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -379,23 +380,12 @@ func (s *session) abandon(pending map[int][]underway) {
 	}
 }
 
-// planType is how collectives call the dtypes: a bool is folded as a byte.
-func planType(d tensor.DType) plan.DType {
-	switch d {
-	case tensor.F64:
-		return plan.F64
-	case tensor.F32:
-		return plan.F32
-	case tensor.F16:
-		return plan.F16
-	case tensor.BF16:
-		return plan.BF16
-	case tensor.I64:
-		return plan.I64
-	case tensor.I32:
-		return plan.I32
+// planType returns the element type in which collectives carry d: a bool is folded as a byte.
+func planType(d tensor.DType) element.DType {
+	if d == tensor.Bool {
+		return element.U8
 	}
-	return plan.U8
+	return d
 }
 
 // sent is the bytes that a rank sends in a collective: in a ring, or straight to each other rank in an all-to-all.

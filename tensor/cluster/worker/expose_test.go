@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -20,7 +21,7 @@ func moveOnce(t *testing.T, sessions []*session, kind plan.Kind, m shard.Move, i
 		group[r] = r
 	}
 	m.In, m.Out = 0, 1
-	c := &shard.Collective{Kind: kind, Op: plan.Sum, DType: tensor.F32, Scale: 1, Group: group, Moves: []shard.Move{m}}
+	c := &shard.Collective{Kind: kind, Op: element.Sum, DType: tensor.F32, Scale: 1, Group: group, Moves: []shard.Move{m}}
 	steps := []carriedStep{
 		{Step: &shard.Step{Kind: shard.Start, Collective: c}, ends: []bool{kind == plan.AllReduce}},
 		{Step: &shard.Step{Kind: shard.Wait, Collective: c, Frees: []shard.Value{0}}},

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/ringside-go/ringside/tensor/half"
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // Every level converts to the bits of package half, all 65536 values and around every rounding, at any length and start,
@@ -20,7 +20,7 @@ func TestHalves(t *testing.T) {
 	}
 	floats := make([]float32, 0, 1<<18)
 	for _, b := range bits {
-		for _, x := range []float32{half.F16(b).Float32(), half.BF16(b).Float32()} {
+		for _, x := range []float32{element.Float16(b).Float32(), element.BFloat16(b).Float32()} {
 			u := math.Float32bits(x)
 			floats = append(floats, x, math.Float32frombits(u+0xfff), math.Float32frombits(u+0x1000), math.Float32frombits(u+0x7fff), math.Float32frombits(u+0x8000), math.Float32frombits(u+0x8001))
 		}
@@ -33,13 +33,13 @@ func TestHalves(t *testing.T) {
 		}
 		for _, n := range []int{0, 1, 7, 8, 15, 16, 17, 63, 100, 1000, len(bits)} {
 			from := r.IntN(len(bits) - n + 1)
-			testWiden(t, level, "f16", k.WidenF16, bits[from:from+n], func(b uint16) float32 { return half.F16(b).Float32() })
-			testWiden(t, level, "bf16", k.WidenBF16, bits[from:from+n], func(b uint16) float32 { return half.BF16(b).Float32() })
+			testWiden(t, level, "f16", k.WidenF16, bits[from:from+n], func(b uint16) float32 { return element.Float16(b).Float32() })
+			testWiden(t, level, "bf16", k.WidenBF16, bits[from:from+n], func(b uint16) float32 { return element.BFloat16(b).Float32() })
 		}
 		for _, n := range []int{0, 1, 7, 8, 15, 16, 17, 63, 100, 1000, len(floats)} {
 			from := r.IntN(len(floats) - n + 1)
-			testNarrow(t, level, "f16", k.NarrowF16, floats[from:from+n], func(x float32) uint16 { return uint16(half.ToF16(x)) })
-			testNarrow(t, level, "bf16", k.NarrowBF16, floats[from:from+n], func(x float32) uint16 { return uint16(half.ToBF16(x)) })
+			testNarrow(t, level, "f16", k.NarrowF16, floats[from:from+n], func(x float32) uint16 { return uint16(element.ToFloat16(x)) })
+			testNarrow(t, level, "bf16", k.NarrowBF16, floats[from:from+n], func(x float32) uint16 { return uint16(element.ToBFloat16(x)) })
 		}
 	}
 }

@@ -341,10 +341,10 @@ func dispatcher() string {
 
 package kernel
 
-import "github.com/ringside-go/ringside/collective/plan"
+import "github.com/ringside-go/ringside/collective/element"
 
 // key names a kernel.
-func key(op plan.Op, c conversion) int { return int(op)<<16 | int(c.from)<<8 | int(c.to) }
+func key(op element.Reduction, c conversion) int { return int(op)<<16 | int(c.from)<<8 | int(c.to) }
 `)
 	for _, s := range []isa{avx512, avx512BF16, avx2} {
 		fmt.Fprintf(&b, "\n// call%s calls the kernel, and says whether there is one.\n", s.name)

@@ -1,4 +1,4 @@
-package half
+package element
 
 import (
 	"math"
@@ -10,20 +10,20 @@ import (
 // Every value survives the way to float32 and back; a signalling NaN becomes quiet.
 func TestRoundTrip(t *testing.T) {
 	for i := range 1 << 16 {
-		h := F16(i)
+		h := Float16(i)
 		want := h
 		if h&0x7c00 == 0x7c00 && h&0x3ff != 0 {
 			want |= 0x200
 		}
-		if got := ToF16(h.Float32()); got != want {
+		if got := ToFloat16(h.Float32()); got != want {
 			t.Fatalf("F16 %#04x comes back as %#04x, expected %#04x", i, got, want)
 		}
-		b := BF16(i)
+		b := BFloat16(i)
 		wantB := b
 		if b&0x7f80 == 0x7f80 && b&0x7f != 0 {
 			wantB |= 0x40
 		}
-		if got := ToBF16(b.Float32()); got != wantB {
+		if got := ToBFloat16(b.Float32()); got != wantB {
 			t.Fatalf("BF16 %#04x comes back as %#04x, expected %#04x", i, got, wantB)
 		}
 	}
@@ -54,7 +54,7 @@ func TestValues(t *testing.T) {
 			name string
 			got  float32
 			want float64
-		}{{"F16", F16(i).Float32(), value(i, 5, 10)}, {"BF16", BF16(i).Float32(), value(i, 8, 7)}} {
+		}{{"F16", Float16(i).Float32(), value(i, 5, 10)}, {"BF16", BFloat16(i).Float32(), value(i, 8, 7)}} {
 			if float64(c.got) != c.want && !(c.got != c.got && c.want != c.want) || math.Signbit(float64(c.got)) != (i>>15 != 0) {
 				t.Fatalf("%s %#04x is %v, expected %v", c.name, i, c.got, c.want)
 			}
@@ -88,15 +88,15 @@ func TestRounding(t *testing.T) {
 	check := func(x float32) {
 		t.Helper()
 		if x != x {
-			if h, b := ToF16(x).Float32(), ToBF16(x).Float32(); h == h || b == b {
+			if h, b := ToFloat16(x).Float32(), ToBFloat16(x).Float32(); h == h || b == b {
 				t.Errorf("NaN %#08x became %v and %v", math.Float32bits(x), h, b)
 			}
 			return
 		}
-		if got, want := float64(ToF16(x).Float32()), nearest(x, 10, -14, 65504); got != want {
+		if got, want := float64(ToFloat16(x).Float32()), nearest(x, 10, -14, 65504); got != want {
 			t.Errorf("F16 of %v (%#08x) is %v, expected %v", x, math.Float32bits(x), got, want)
 		}
-		if got, want := float64(ToBF16(x).Float32()), nearest(x, 7, -126, 0x1.fep127); got != want {
+		if got, want := float64(ToBFloat16(x).Float32()), nearest(x, 7, -126, 0x1.fep127); got != want {
 			t.Errorf("BF16 of %v (%#08x) is %v, expected %v", x, math.Float32bits(x), got, want)
 		}
 	}
@@ -107,8 +107,8 @@ func TestRounding(t *testing.T) {
 		check(math.Float32frombits(r.Uint32()&0x807fffff | (100+r.Uint32N(45))<<23))
 	}
 	for i := 0; i < 1<<16-1; i += stride { // the middle between two neighbours, and what lies beside it
-		a, b := F16(i).Float32(), F16(i+1).Float32()
-		c, d := BF16(i).Float32(), BF16(i+1).Float32()
+		a, b := Float16(i).Float32(), Float16(i+1).Float32()
+		c, d := BFloat16(i).Float32(), BFloat16(i+1).Float32()
 		for _, mid := range []float32{a + (b-a)/2, c + (d-c)/2} {
 			check(mid)
 			check(math.Nextafter32(mid, 1e38))
