@@ -7,7 +7,7 @@ import (
 
 // operation is a way to fold elements.
 type operation struct {
-	name string // of the constant in package plan
+	name string // of the constant in package element
 	verb string // of the kernel
 	doc  string // x and y become this
 }

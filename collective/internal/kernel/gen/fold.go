@@ -350,7 +350,7 @@ func key(op element.Reduction, c conversion) int { return int(op)<<16 | int(c.fr
 		fmt.Fprintf(&b, "\n// call%s calls the kernel, and says whether there is one.\n", s.name)
 		fmt.Fprintf(&b, "func call%s(key, from, to int, dsts, srcs [][]byte, scale float64) bool {\n\tswitch key {\n", s.name)
 		for _, k := range s.kernels() {
-			fmt.Fprintf(&b, "\tcase int(plan.%s)<<16 | int(plan.%s)<<8 | int(plan.%s):\n\t\t%s(from, to, dsts, srcs, scale)\n",
+			fmt.Fprintf(&b, "\tcase int(element.%s)<<16 | int(element.%s)<<8 | int(element.%s):\n\t\t%s(from, to, dsts, srcs, scale)\n",
 				k.o.name, k.from.name, k.to.name, k.name(s))
 		}
 		b.WriteString("\tdefault:\n\t\treturn false\n\t}\n\treturn true\n}\n")
