@@ -16,12 +16,13 @@ import (
 
 // call makes the call that is described, with buffers of its size.
 func (c *Comm) do(ctx context.Context, call plan.Call) error {
-	n := int(call.Count) * call.DType.Size()
+	unit := max(1, call.DType.Size())
+	n := int(call.Count) * unit
 	src, dst := make([]byte, n), make([]byte, n)
 	root := int(call.Root)
 	parts := make([]int, c.n)
 	for r := range parts {
-		parts[r] = plan.Part(n, call.DType.Size(), c.n, r).Len
+		parts[r] = plan.Part(n, unit, c.n, r).Len
 	}
 	mine := parts[c.rank]
 	switch call.Kind {

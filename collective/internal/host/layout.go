@@ -50,8 +50,9 @@ import (
 //	128 the same of odd epochs
 const (
 	pageMagic   = 0x74736f68_6c6c6f63 // "collhost" in memory, little endian
-	pageVersion = 8                   // 1: the first; 2: lines and flat slots are apart; 3: marks, and the line of two; 4: places stand there;
+	pageVersion = 9                   // 1: the first; 2: lines and flat slots are apart; 3: marks, and the line of two; 4: places stand there;
 	// the parities of the line of two lie apart; 5: looks; 6: places of what is shown; 7: cores; 8: two ranks fill each other's slots
+	// 9: element types have the numbers of package element
 
 	offVersion  = 8
 	offRank     = 12

@@ -14,7 +14,7 @@ import (
 //	    | version | rank | to | size | options | reserved |     little endian
 const (
 	greetingBytes   = 32
-	greetingVersion = 1 // 1: the first
+	greetingVersion = 2 // 1: the first; 2: element types have the numbers of package element
 )
 
 // greeting is what this rank says to p.

@@ -8,7 +8,7 @@ const (
 	// chunk is the most elements that one call of an elementwise kernel gets: some ten microseconds.
 	chunk = 1 << 15
 	// sumChunk is the most elements that are summed in float32. The sums of chunks are added in float64.
-	sumChunk = 1 << 13
+	sumChunk = 1 << 12
 )
 
 // ptr is the first element of what assembly gets.
