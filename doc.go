@@ -15,7 +15,8 @@
 //	tensor/cluster/worker        runs programs for others
 //	tensor/cluster       a dispatcher and workers, in this process or as children
 //	tensor            dtypes, shapes, operations, programs, sessions: what users write
-//	tensor/compile    a program becomes a plan: lifetimes, views, buffers
+//	tensor/internal/compile compiles a program to a plan: lifetimes, views, buffers, fused steps
+//	tensor/explain    shows a program and its plan: text, graph, data
 //	tensor/cpu        the engine on cores; tensor/cpu/kernel its loops
 //	tensor/enginetest what every engine must do, and a slow one to compare with
 //	tensor/shard      a program becomes programs for several workers, and collectives between them;

@@ -11,8 +11,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cpu"
-
-	plans "github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/explain"
 )
 
 const (
@@ -90,26 +89,27 @@ func largerSteps(ctx context.Context, o *Options, r *Report, far *rig) error {
 	r.atLeast("program_hits", float64(known.Known-sent.Known)/float64(known.Known-sent.Known+known.Bodies-sent.Bodies), minHits)
 	r.measured(&series{name: "t128 programs that the worker keeps", unit: "programs", rounds: [][]float64{{float64(known.Programs)}}})
 	r.measured(&series{name: "t128 programs that it keeps, encoded", unit: "bytes", rounds: [][]float64{{float64(known.ProgramBytes)}}})
-	r.atMost("peak_over_lower_bound", float64(plan.Stats.TempBytes)/float64(plan.Stats.LowerBound), maxPeakRatio)
+	r.atMost("peak_over_lower_bound", plan.Stats().Over, maxPeakRatio)
 	r.atMost("faults_per_step", quantile(faults.medians(), 0.5), maxFaults)
 	return nil
 }
 
 // planOf takes a step of t on a device of its own and returns its plan: the longest that ran.
-func planOf(t *trial) (*plans.Plan, error) {
-	var longest *plans.Plan
-	s, err := cpu.NewSession(&cpu.Options{Trace: func(p *plans.Plan, _ int, _ time.Duration) {
-		if longest == nil || len(p.Steps) > len(longest.Steps) {
-			longest = p
+func planOf(t *trial) (explain.Plan, error) {
+	var longest explain.Plan
+	steps := 0
+	s, err := cpu.NewSession(&cpu.Options{Trace: func(p explain.Plan, _ int, _ time.Duration) {
+		if p.Steps() > steps {
+			longest, steps = p, p.Steps()
 		}
 	}}, nil)
 	if err != nil {
-		return nil, err
+		return explain.Plan{}, err
 	}
 	defer s.Close()
 	tr, err := newTrainer(s, t)
 	if err != nil {
-		return nil, err
+		return explain.Plan{}, err
 	}
 	_, err = tr.step()
 	return longest, err

@@ -3,8 +3,8 @@ package cpu
 import (
 	"math"
 
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // adamw lowers the AdamW updates of all parameters: one pass over the memory of each, all of them shared among threads

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // Updates by gradients that are products have the bits of a product and an update after it, for any number of threads.

@@ -1,8 +1,8 @@
 package cpu
 
 import (
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // attention computes blocks of queries against the keys that they see: what lies ahead of a whole block is never

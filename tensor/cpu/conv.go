@@ -2,8 +2,8 @@ package cpu
 
 import (
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // geometry of a two-dimensional convolution.

@@ -11,8 +11,9 @@ import (
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/explain"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // Options configure a Device; nil and the zero value are the defaults.
@@ -30,11 +31,11 @@ type Options struct {
 	// OnSegment is called with every new segment of the arena, before a value lies in it.
 	OnSegment func(*shm.Segment)
 	// NoFuse runs one operation after another instead of several at once: slower, and with some results in other bits, see
-	// package compile.
+	// package tensor/internal/compile.
 	NoFuse bool
 	// Trace, if set, is called after every step of every program, in the goroutine that runs it: for tools that show where
 	// the time of a program goes. It costs two readings of the clock a step.
-	Trace func(p *compile.Plan, step int, took time.Duration)
+	Trace func(p explain.Plan, step int, took time.Duration)
 	// Arena configures the memory further; MaxBytes and OnSegment above take precedence.
 	Arena shm.ArenaOptions
 }
@@ -66,7 +67,10 @@ func New(o *Options) (*Device, error) {
 	if o != nil {
 		opt = *o
 	}
-	d := &Device{trace: opt.Trace, noFuse: opt.NoFuse}
+	d := &Device{noFuse: opt.NoFuse}
+	if f := opt.Trace; f != nil {
+		d.trace = func(p *compile.Plan, step int, took time.Duration) { f(explain.Of(p), step, took) }
+	}
 	if opt.Level == nil {
 		d.table = kernel.Best()
 	} else {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // loop computes n elements of dst from contiguous operands, of the dtypes that it was made for. dst may be an operand.

@@ -3,8 +3,8 @@ package cpu
 import (
 	"slices"
 
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // epilogue lowers a matrix product and the elementwise operations behind it. A part that has whole rows of the product

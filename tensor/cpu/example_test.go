@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/explain"
 )
 
 // The plan of a program of one's own: what ringside plan dump shows of the models that it knows.
 func ExampleOptions_plan() {
-	var plan *compile.Plan
-	s, err := cpu.NewSession(&cpu.Options{Trace: func(p *compile.Plan, _ int, _ time.Duration) { plan = p }}, nil)
+	var plan explain.Plan
+	s, err := cpu.NewSession(&cpu.Options{Trace: func(p explain.Plan, _ int, _ time.Duration) { plan = p }}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

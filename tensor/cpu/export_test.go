@@ -1,9 +1,11 @@
 package cpu
 
 import (
+	"time"
+
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // NewEager is New, but threads share every step that can be, however small.
@@ -13,6 +15,11 @@ func NewEager(o *Options) (*Device, error) {
 		d.eager = true
 	}
 	return d, err
+}
+
+// OnStep has f called with every step that d runs, and its plan.
+func (d *Device) OnStep(f func(p *compile.Plan, step int)) {
+	d.trace = func(p *compile.Plan, step int, _ time.Duration) { f(p, step) }
 }
 
 // Collide makes d find the plan of one program under the hash of another, as if both had that.

@@ -8,14 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 	"github.com/ringside-go/ringside/tensor/enginetest"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // traced is a device that notes the steps it runs.
@@ -38,16 +37,6 @@ func inPieces(s *compile.Step) bool {
 func newTraced(t *testing.T, o cpu.Options, eager bool) *traced {
 	t.Helper()
 	d := &traced{steps: map[compile.Fused]int{}, names: map[string]bool{}}
-	o.Trace = func(p *compile.Plan, step int, _ time.Duration) {
-		if s := &p.Steps[step]; s.Fused == compile.TilesFold && s.Op != tensor.OpAmax && s.Op != tensor.OpAmin && inPieces(s) {
-			d.cut++
-		}
-		d.steps[p.Steps[step].Fused]++
-		d.names[p.Steps[step].Name()] = true
-		if d.onStep != nil {
-			d.onStep(&p.Steps[step])
-		}
-	}
 	open := cpu.New
 	if eager {
 		open = cpu.NewEager
@@ -56,6 +45,16 @@ func newTraced(t *testing.T, o cpu.Options, eager bool) *traced {
 	if d.Device, err = open(&o); err != nil {
 		t.Fatal(err)
 	}
+	d.OnStep(func(p *compile.Plan, step int) {
+		if s := &p.Steps[step]; s.Fused == compile.TilesFold && s.Op != tensor.OpAmax && s.Op != tensor.OpAmin && inPieces(s) {
+			d.cut++
+		}
+		d.steps[p.Steps[step].Fused]++
+		d.names[p.Steps[step].Name()] = true
+		if d.onStep != nil {
+			d.onStep(&p.Steps[step])
+		}
+	})
 	t.Cleanup(func() {
 		if err := d.Close(); err != nil {
 			t.Error(err)

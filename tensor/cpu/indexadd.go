@@ -1,6 +1,6 @@
 package cpu
 
-import "github.com/ringside-go/ringside/tensor/compile"
+import "github.com/ringside-go/ringside/tensor/internal/compile"
 
 // indexAdd32 lowers index_add of f32. Every thread has some of the columns within what an index names, and goes through
 // all indices in their order. The result may lie where x does.

@@ -1,6 +1,6 @@
 package cpu
 
-import "github.com/ringside-go/ringside/tensor/compile"
+import "github.com/ringside-go/ringside/tensor/internal/compile"
 
 // joinPads lowers the sum of padded pieces that together are all of the result. A piece that lies in its place already is
 // left there. Where the others are padded with something else than 0, that is added.

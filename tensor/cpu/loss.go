@@ -1,6 +1,6 @@
 package cpu
 
-import "github.com/ringside-go/ringside/tensor/compile"
+import "github.com/ringside-go/ringside/tensor/internal/compile"
 
 // crossEntropy32 lowers the mean loss over rows, its gradient, or both, of f32. A target that is neither a class nor
 // ignored is an error. Every row's loss has a place of its own, so that their sum doesn't depend on who computed which.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // lower turns a plan's steps into functions. All choices that depend on dtypes, shapes and strides are made here, once.

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // product is c = a*b (+ c if add) of m x k and k x n, c's rows ldc apart.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // bySize picks the instance that moves elements of a dtype's size.

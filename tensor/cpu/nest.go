@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // nest is a loop nest over several operands at once: dims, outermost first, and the strides of each operand in

@@ -2,8 +2,8 @@ package cpu
 
 import (
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // normBlock is how many rows of a norm's gradient are added up one after another. The sums of the blocks are added up

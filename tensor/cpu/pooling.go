@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // pool2D is the geometry of a pool.

@@ -4,7 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // folding is the geometry of a reduction: kept walks the results, folded what each of them folds, both over x.

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // rowKernels are the operations on one contiguous row, for f32 from the kernel table, for f64 plain Go.

@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // tileFold is the reduction at the end of a tile program: each tile's rows are folded where they lie, in scratch, and

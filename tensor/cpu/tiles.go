@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // tileProgram is several elementwise operations that run tile by tile: for each tile of up to 1024 elements, one kernel

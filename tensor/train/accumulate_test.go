@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
 // plans counts programs and the memory of the largest.

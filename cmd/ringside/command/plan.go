@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -13,8 +14,8 @@ import (
 
 	"github.com/ringside-go/ringside/bench"
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/compile"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/explain"
 )
 
 func newPlan() *cobra.Command {
@@ -102,26 +103,15 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	if o.several() {
 		return o.sharded(w, p)
 	}
-	plan := compile.Compile(p, &compile.Options{NoFuse: o.noFuse})
-	if o.dot {
-		_, err := fmt.Fprint(w, compile.DotProgram(p), plan.Dot())
-		return err
+	plan := explain.Compile(p, &explain.Options{NoFuse: o.noFuse})
+	switch {
+	case o.dot:
+		_, err = fmt.Fprint(w, plan.Dot())
+	case o.json:
+		err = json.NewEncoder(w).Encode(plan.Document(times))
+	default:
+		err = plan.WriteText(w, times)
 	}
-	if o.json {
-		return writePlanJSON(w, tensor.HashOf(encoded), plan, times)
-	}
-	fmt.Fprintf(w, "program %v\n%v\nplan\n", tensor.HashOf(encoded), p)
-	if times == nil {
-		fmt.Fprint(w, plan)
-	} else {
-		total := time.Duration(0)
-		for i := range plan.Steps {
-			total += times[i]
-			fmt.Fprintf(w, "%9.1f  %s\n", float64(times[i].Nanoseconds())/1e3, plan.StepString(i))
-		}
-		fmt.Fprintf(w, "%9.1f  together\n", float64(total.Nanoseconds())/1e3)
-	}
-	_, err = fmt.Fprintln(w, plan.Summary())
 	return err
 }
 
@@ -137,9 +127,9 @@ func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
 		return b, nil, err
 	}
 	var times []time.Duration
-	d, err := cpu.New(&cpu.Options{NoFuse: o.noFuse, Threads: o.threads, Trace: func(p *compile.Plan, step int, took time.Duration) {
-		if len(times) != len(p.Steps) { // another program than before: only the last one's count
-			times = make([]time.Duration, len(p.Steps))
+	d, err := cpu.New(&cpu.Options{NoFuse: o.noFuse, Threads: o.threads, Trace: func(p explain.Plan, step int, took time.Duration) {
+		if len(times) != p.Steps() { // another program: only the times of the last one count
+			times = make([]time.Duration, p.Steps())
 		}
 		if t := &times[step]; *t == 0 || took < *t {
 			*t = took

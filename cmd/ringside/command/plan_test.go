@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ringside-go/ringside/tensor/explain"
 )
 
 func TestPlanDump(t *testing.T) {
@@ -42,7 +44,7 @@ func TestPlanDumpJSON(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %v", args, err)
 		}
-		var p planJSON
+		var p explain.Document
 		d := json.NewDecoder(strings.NewReader(out))
 		d.DisallowUnknownFields()
 		if err := d.Decode(&p); err != nil || d.More() {

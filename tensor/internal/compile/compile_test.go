@@ -57,14 +57,14 @@ func checkPlan(t *testing.T, p *Plan) {
 	for k, s := range p.Steps {
 		for _, o := range s.In {
 			if o.Scalar < 0 && p.Buffers[o.Buf].Place != External && !written[o.Buf] {
-				t.Errorf("step %d reads %s before it is written\n%v", k, p.operand(o), p)
+				t.Errorf("step %d reads %s before it is written\n%v", k, p.OperandString(o), p)
 			}
 		}
 		all := append([]Operand{}, s.In...)
 		for _, o := range s.Outs() {
 			written[o.Buf] = true
 			if (!o.Dense || o.Off != 0) && s.Fused != Attention && s.Fused != AttentionGrad {
-				t.Errorf("step %d writes %s", k, p.operand(*o))
+				t.Errorf("step %d writes %s", k, p.OperandString(*o))
 			}
 			all = append(all, *o)
 		}

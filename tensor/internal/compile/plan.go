@@ -110,13 +110,13 @@ func (p *Plan) String() string {
 func (p *Plan) StepString(i int) string {
 	s := &p.Steps[i]
 	var b strings.Builder
-	b.WriteString(p.operand(s.Out))
+	b.WriteString(p.OperandString(s.Out))
 	for _, o := range s.Also {
-		b.WriteString(", " + p.operand(o))
+		b.WriteString(", " + p.OperandString(o))
 	}
 	b.WriteString(" = " + s.Name())
 	for _, in := range s.In {
-		b.WriteString(" " + p.operand(in))
+		b.WriteString(" " + p.OperandString(in))
 	}
 	if len(s.Ints) > 0 {
 		fmt.Fprintf(&b, " %v", s.Ints)
@@ -124,7 +124,8 @@ func (p *Plan) StepString(i int) string {
 	return b.String()
 }
 
-func (p *Plan) operand(o Operand) string {
+// OperandString returns the buffer and the layout of o, or the name of the scalar.
+func (p *Plan) OperandString(o Operand) string {
 	if o.Scalar >= 0 {
 		return fmt.Sprintf("s%d", o.Scalar)
 	}
