@@ -17,6 +17,7 @@
 //	tensor            dtypes, shapes, operations, programs, sessions: what users write
 //	tensor/internal/compile compiles a program to a plan: lifetimes, views, buffers, fused steps
 //	tensor/explain    shows a program and its plan: text, graph, data
+//	tensor/device     the contract of what computes: Device, Space; an engine on any Device
 //	tensor/cpu        the engine on cores; tensor/cpu/kernel its loops
 //	tensor/enginetest what every engine must do, and a slow one to compare with
 //	tensor/shard      a program becomes programs for several workers, and collectives between them;

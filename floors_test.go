@@ -99,6 +99,7 @@ var floors = map[string]int{
 	"tensor/autograd":           1,
 	"tensor/internal/compile":   1,
 	"tensor/explain":            2,
+	"tensor/device":             1,
 	"tensor/enginetest":         1,
 	"tensor/checkpoint":         1,
 	"tensor/shard":              1,

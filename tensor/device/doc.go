@@ -1,0 +1,28 @@
+// Package device is the contract between a session and what computes: cores, a GPU. A
+// Device compiles and runs programs and has the memory of their values; a Space holds the
+// values of one session on it. Workers take any Device, and NewEngine makes a
+// tensor.Engine of one for a session in the same process.
+//
+// Values may lie where no other code can read them, and programs may run after Run has
+// returned. Therefore:
+//
+//   - Bytes of values leave a space through Host and Read, and enter it through Import
+//     and Fill. No other code touches them.
+//   - An error of a program may come late: from the next call that waits (Sync, Host,
+//     Read), as a *Failure.
+//
+// The order of a space's calls is the order of their effects: a value may be named in the
+// call after the one that makes it, and freed in the call after the one that reads it. A
+// device that runs late keeps it alive until then.
+//
+// What only some devices can do is a further interface that their Device or Space
+// implements; callers ask by type assertion.
+//
+//	device.go  Device and what describes it: Info, Kind, Stats
+//	space.go   Space, Value, Failure
+//	engine.go  a tensor.Engine on a Device
+//
+// Package devicetest tests what every Device must do. Package apart is a device for
+// tests, whose memory faults when other code touches it, and which runs late and fails
+// late.
+package device

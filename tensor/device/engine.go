@@ -1,0 +1,191 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+)
+
+// engine is a tensor.Engine on a space. Programs are handed to the device in the caller's
+// goroutine, during Submit.
+type engine struct {
+	dev   Device
+	space Space
+	owned bool // dev is closed with the engine
+
+	mu     sync.Mutex
+	closed bool
+	made   uint64 // blocks for uploads; they begin in different sets of a cache
+}
+
+// NewEngine returns an engine for one session on d, which stays open when the engine is
+// closed.
+func NewEngine(d Device) tensor.Engine { return &engine{dev: d, space: d.Open()} }
+
+// NewSession returns a session in this process on d, which is closed with it.
+func NewSession(d Device, o *tensor.SessionOptions) *tensor.Session {
+	return tensor.NewSession(&engine{dev: d, space: d.Open(), owned: true}, o)
+}
+
+// Of returns the device under an engine of this package, and nil for any other engine.
+func Of(e tensor.Engine) Device {
+	if e, ok := e.(*engine); ok {
+		return e.dev
+	}
+	return nil
+}
+
+// Name returns the device's name.
+func (e *engine) Name() string { return e.dev.Info().Name }
+
+// Alloc implements tensor.Engine.
+func (e *engine) Alloc(n int) (tensor.Buffer, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, tensor.ErrClosed
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	e.made++
+	b, err := e.dev.Arena().AllocShifted(n, e.made)
+	switch {
+	case err == nil:
+		return b, nil
+	case errors.Is(err, shm.ErrClosed):
+		return nil, fmt.Errorf("%w: %w", tensor.ErrClosed, err)
+	}
+	return nil, fmt.Errorf("%w: %d bytes: %w", tensor.ErrNoSpace, n, err)
+}
+
+// Submit implements tensor.Engine.
+func (e *engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil, tensor.ErrClosed
+	}
+	ran := false
+	got, err := e.batch(ctx, b, &ran)
+	if err != nil {
+		e.undo(b, ran)
+	}
+	for _, id := range b.Frees {
+		e.space.Free(id)
+	}
+	return got, err
+}
+
+// batch imports the uploads, runs the program, waits if it is asked to, and fetches. It
+// sets ran once the program's results exist.
+func (e *engine) batch(ctx context.Context, b *tensor.Batch, ran *bool) ([]tensor.Fetched, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := e.upload(b.Uploads); err != nil {
+		return nil, err
+	}
+	if b.Program != nil {
+		p, err := e.dev.Compile(b.Hash, b.Encoded)
+		if err != nil {
+			return nil, err
+		}
+		e.space.FreeUnread(b.Frees, b.Inputs)
+		if err := e.space.Run(p, b.Base, b.Inputs, b.Scalars); err != nil {
+			return nil, err
+		}
+		*ran = true
+	}
+	switch {
+	case len(b.Fetch) > 0:
+		return e.fetch(b)
+	case b.Sync:
+		return nil, late(e.space.Sync(), b)
+	}
+	return nil, nil
+}
+
+// upload imports all uploads, and returns the error of the first that could not be: the
+// others exist all the same.
+func (e *engine) upload(uploads []tensor.Upload) (failed error) {
+	for _, u := range uploads {
+		var block *shm.Block
+		if u.Buf != nil {
+			block = u.Buf.(*shm.Block)
+			block.Retain()
+		}
+		if err := e.space.Import(u.ID, u.DType, u.Shape, block, u.Own); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// fetch returns the values that b asks for.
+func (e *engine) fetch(b *tensor.Batch) ([]tensor.Fetched, error) {
+	blocks, err := e.space.Host(b.Fetch...)
+	if err != nil {
+		return nil, late(err, b)
+	}
+	out := make([]tensor.Fetched, len(blocks))
+	for i, block := range blocks {
+		v, _ := e.space.Lookup(b.Fetch[i])
+		out[i] = tensor.Fetched{DType: v.DType, Shape: v.Shape, Release: func() {}}
+		if block != nil {
+			out[i].Bytes, out[i].Release = block.Bytes()[:v.Bytes()], block.Release
+		}
+	}
+	return out, nil
+}
+
+// late returns err as it is to be told by the batch b. The failure of an earlier batch's
+// program loses the index of its instruction, which b's program has for another one.
+func late(err error, b *tensor.Batch) error {
+	f, ok := err.(*Failure)
+	if !ok {
+		return err
+	}
+	at, ok := f.Err.(*tensor.RunError)
+	if !ok || b.Program != nil && f.Base == b.Base {
+		return f.Err
+	}
+	return &tensor.OpError{Op: at.Op, Inputs: at.Inputs, Err: at.Err}
+}
+
+// undo frees the results of a batch that failed, if there are any, and what its program
+// would have freed.
+func (e *engine) undo(b *tensor.Batch, ran bool) {
+	if b.Program == nil {
+		return
+	}
+	for i, in := range b.Program.Instrs {
+		if in.Keep && ran {
+			e.space.Free(b.Base + uint64(i))
+		}
+	}
+	for i, x := range b.Program.Externals {
+		if x.Donated && i < len(b.Inputs) {
+			e.space.Free(b.Inputs[i])
+		}
+	}
+}
+
+// Close implements tensor.Engine.
+func (e *engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return nil
+	}
+	e.closed = true
+	e.space.Close()
+	if e.owned {
+		return e.dev.Close()
+	}
+	return nil
+}
