@@ -17,7 +17,7 @@ MODULES := bench/peers tensor/cpu/kernel/gen collective/internal/kernel/gen
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos bench bench-peers bench-torch demo ops generate clean tools-peers tools-race tools-gen tools-data tools-mpi tools-arm64
+.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos bench bench-peers bench-torch demo shape ops generate clean tools-peers tools-race tools-gen tools-data tools-mpi tools-arm64
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -86,6 +86,9 @@ bench-peers: build tools-peers ## latency, throughput and collectives beside Ope
 
 bench-torch: build tools-torch ## training steps and kernels beside PyTorch, which it installs: some minutes
 	$(BIN)/ringside bench torch kernels --log-level info
+
+shape: ## how the code is built and written, in figures; BASE=REVISION beside an earlier one
+	@$(GO) run ./cmd/shape $(if $(BASE),-base $(BASE))
 
 ops: ## docs/ops.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write

@@ -38,6 +38,7 @@
 //	collective/rendezvous who am I, and where are the others: launchers' variables, rank 0's store
 //	collective/launch starts ranks, here and by a remote shell
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
+//	bench/shape       measures of the code itself, which cmd/shape prints
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
 //
 // Three folders are modules of their own, for what they need is nobody else's dependency: bench/peers (other projects'

@@ -114,8 +114,10 @@ var floors = map[string]int{
 	"tensor/cluster":            5,
 	"tensor/train":              5,
 
-	"bench": 0,
+	"bench":       0,
+	"bench/shape": 0,
 
+	"cmd/shape":            0,
 	"cmd/ringside/command": 0,
 	"cmd/ringside":         1,
 

@@ -1,0 +1,121 @@
+// Command shape prints the measures of package bench/shape for the tree in the current
+// folder, and beside them those of an earlier revision. Run it by make shape.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/ringside-go/ringside/bench/shape"
+)
+
+func main() {
+	base := flag.String("base", "", "a git revision to measure as well")
+	most := flag.Int("most", 5, "findings to print of each figure")
+	in := flag.String("in", "", "print findings only where the path begins so")
+	flag.Parse()
+	if err := run(*base, *in, *most); err != nil {
+		fmt.Fprintln(os.Stderr, "shape:", err)
+		os.Exit(1)
+	}
+}
+
+func run(base, in string, most int) error {
+	now, err := shape.Measure(".")
+	if err != nil {
+		return err
+	}
+	var before []shape.Figure
+	if base != "" {
+		dir, err := checkout(base)
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if before, err = shape.Measure(dir); err != nil {
+			return err
+		}
+	}
+	bad := 0
+	for i, f := range now {
+		line := fmt.Sprintf("%-42s %10.4g", f.Name, f.Value)
+		if before != nil {
+			line = fmt.Sprintf("%-42s %10.4g  before %10.4g", f.Name, f.Value, before[i].Value)
+		}
+		switch {
+		case f.Limit == shape.None:
+			line += "  limit 0"
+		case f.Limit > 0:
+			line += fmt.Sprintf("  limit %g", f.Limit)
+		}
+		fmt.Println(line, f.Unit)
+		if !f.OK() {
+			bad++
+			fmt.Println("    over the limit:")
+		}
+		shown := 0
+		for _, w := range f.Where {
+			if strings.HasPrefix(w, in) && shown < most {
+				fmt.Println("    " + w)
+				shown++
+			}
+		}
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d figures are over their limits", bad)
+	}
+	return nil
+}
+
+// checkout writes the files of a revision into a new temporary folder.
+func checkout(rev string) (string, error) {
+	archive := exec.Command("git", "archive", "--format=tar", rev)
+	var stderr strings.Builder
+	archive.Stderr = &stderr
+	data, err := archive.Output()
+	if err != nil {
+		return "", fmt.Errorf("git archive %s: %w: %s", rev, err, stderr.String())
+	}
+	dir, err := os.MkdirTemp("", "shape")
+	if err != nil {
+		return "", err
+	}
+	if err := unpack(dir, data); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, nil
+}
+
+func unpack(dir string, data []byte) error {
+	r := tar.NewReader(bytes.NewReader(data))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name := filepath.Join(dir, filepath.FromSlash(h.Name))
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = os.MkdirAll(name, 0o755)
+		case tar.TypeReg:
+			var text []byte
+			if text, err = io.ReadAll(r); err == nil {
+				err = os.WriteFile(name, text, 0o644)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
