@@ -100,7 +100,7 @@ func (g *Group) conns(ranks []int) []ipc.Conn {
 	out := make([]ipc.Conn, len(ranks))
 	for i, r := range ranks {
 		if t := g.control.taps[r]; t != nil {
-			out[i] = t.forComm()
+			out[i] = t
 		}
 	}
 	return out

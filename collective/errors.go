@@ -109,8 +109,8 @@ func sentinel(code string) error {
 func (f *failure) spell() {
 	if gone := (*ipc.PeerError)(nil); errors.Is(f.err, ErrPeerLost) && errors.As(f.err, &gone) {
 		at := ""
-		if gone.Addr != "" {
-			at = " at " + gone.Addr
+		if gone.Peer.Addr != "" {
+			at = " at " + gone.Peer.Addr
 		}
 		f.err = fmt.Errorf("%w: process %d%s: %w", ErrPeerLost, gone.Peer.PID, at, gone.Err)
 	}

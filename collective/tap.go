@@ -34,28 +34,6 @@ type tap struct {
 	current ipc.Message   // what the comm holds of kept
 }
 
-// bulkTap is a tap of a conn that moves bulk.
-type bulkTap struct {
-	*tap
-	bulk
-}
-
-// bulk is what ipc.Bulk adds to ipc.Conn.
-type bulk interface {
-	BeginSend(tag uint64, parts ...[]byte) error
-	ProgressSend() (done bool, err error)
-	BeginRecv(tag uint64, parts ...[]byte) error
-	ProgressRecv() (got int, done bool, err error)
-}
-
-// forComm is the conn that a comm is given.
-func (t *tap) forComm() ipc.Conn {
-	if b, ok := t.Conn.(ipc.Bulk); ok {
-		return bulkTap{t, b}
-	}
-	return t
-}
-
 func (t *tap) Reserve(ctx context.Context, kind uint32, n int) ([]byte, error) {
 	t.send.Lock()
 	b, err := t.Conn.Reserve(ctx, kind, n)

@@ -2,9 +2,8 @@ package ipc
 
 import "fmt"
 
-// Bulk is a Conn that also moves bytes outside its queue: straight from the sender's memory
-// and straight into the receiver's, for data that is large or that somebody waits for in
-// a hurry. net/tcp has it.
+// Bulk is the part of a Conn that moves bytes outside its queue: from the sender's memory
+// straight into the receiver's, for large or urgent data. See [Features].
 //
 // A transfer is a tag and a number of bytes, cut into parts as either end likes. The n-th
 // BeginSend of one end meets the n-th BeginRecv of the other; both must say the same tag and
@@ -35,8 +34,6 @@ import "fmt"
 //
 // Errors: ErrBulkMismatch, ErrPeerGone, ErrCorrupt, net.ErrClosed after Close.
 type Bulk interface {
-	Conn
-
 	// BeginSend starts sending the parts, one after the other, under a tag. The slice of
 	// slices is copied, what they hold is not. No part at all is a transfer of nothing, which
 	// the peer must receive all the same. It panics while a send is under way: a caller's bug.

@@ -56,14 +56,13 @@ var (
 // one of the sentinels.
 type PeerError struct {
 	Peer Peer
-	Addr string // where known
 	Err  error
 }
 
 func (e *PeerError) Error() string {
 	at := ""
-	if e.Addr != "" {
-		at = " at " + e.Addr
+	if e.Peer.Addr != "" {
+		at = " at " + e.Peer.Addr
 	}
 	return fmt.Sprintf("%s %q (pid %d)%s: %v", e.Peer.Role, e.Peer.Name, e.Peer.PID, at, e.Err)
 }

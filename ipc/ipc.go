@@ -67,8 +67,8 @@ func CloseFiles(files []*os.File) {
 // Conn is an ordered, framed, reliable stream of messages to one peer.
 //
 // One goroutine may send (Reserve, TryReserve, Commit, Abort) while another receives
-// (Recv, TryRecv, Release). Peer, Err, Stats and Close may be called by any goroutine
-// at any time. A send synchronizes before the receive that returns it.
+// (Recv, TryRecv, Release). Peer, Features, Err, Stats and Close may be called by any
+// goroutine at any time. A send synchronizes before the receive that returns it.
 type Conn interface {
 	// Reserve returns n bytes to fill in for a message of the given kind, waiting
 	// while the queue is full, or MaxFilesAhead of its messages have descriptors. The bytes may hold anything: fill all of them.
@@ -105,8 +105,11 @@ type Conn interface {
 	// called after Close.
 	Release()
 
-	// Peer says who is at the other end.
+	// Peer returns the process at the other end.
 	Peer() Peer
+
+	// Features returns the conn's abilities beyond messages. They never change.
+	Features() Features
 
 	// Err is nil while the conn works, afterwards why it does not: ErrPeerGone,
 	// ErrCorrupt or net.ErrClosed, wrapped. Messages may still be waiting then.
@@ -119,6 +122,17 @@ type Conn interface {
 
 	// Stats returns the counters so far.
 	Stats() Stats
+}
+
+// Features are the abilities of a conn beyond messages. A transport sets them; nothing else
+// tells transports apart.
+type Features struct {
+	// Files reports whether Commit carries descriptors. Both ends then run on one host and
+	// can map the same memory.
+	Files bool
+
+	// Bulk moves bytes outside the queue. It is nil where the transport has no such path.
+	Bulk Bulk
 }
 
 // Waiter is what one goroutine sleeps on for any number of conns and listeners: those
@@ -134,6 +148,12 @@ type Waiter interface {
 
 	// Wake makes a Wait that is under way, or the next one, call ready again.
 	Wake()
+
+	// OnPark has Wait call arm, in its own goroutine, each time before it sleeps and before
+	// it calls ready for the last time. A source that ready polls, such as a socket, need
+	// not wake the waiter until then. forget ends it, except for a call under way. Any
+	// goroutine may call either.
+	OnPark(arm func()) (forget func())
 }
 
 // Listener accepts conns at one address.
@@ -216,6 +236,10 @@ type Peer struct {
 	// Start is when the peer's process started, in clock ticks after boot (field 22 of
 	// /proc/PID/stat): with PID it names a process for good. 0 if not known.
 	Start uint64
+
+	// Addr is the address at which the transport sees the peer, host:port over TCP. Empty
+	// on one host.
+	Addr string
 }
 
 // Options for Dial and Listen. The zero value and nil are the documented defaults;

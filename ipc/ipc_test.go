@@ -50,7 +50,7 @@ func TestContextError(t *testing.T) {
 }
 
 func TestPeerError(t *testing.T) {
-	err := error(&PeerError{Peer: Peer{Role: RoleWorker, Name: "w0", PID: 7}, Addr: "/run/x", Err: ErrPeerGone})
+	err := error(&PeerError{Peer: Peer{Role: RoleWorker, Name: "w0", PID: 7, Addr: "/run/x"}, Err: ErrPeerGone})
 	if !errors.Is(err, ErrPeerGone) {
 		t.Error("does not unwrap")
 	}

@@ -61,6 +61,8 @@ func newPipeConn(peer ipc.Peer, out, in *queue, w ipc.Waiter) *pipeConn {
 
 func (c *pipeConn) Peer() ipc.Peer { return c.peer }
 
+func (c *pipeConn) Features() ipc.Features { return ipc.Features{Files: true} }
+
 func (c *pipeConn) isClosed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,8 +20,8 @@ type Fixture struct {
 	// NewWaiter makes a Waiter that the transport takes. nil: ipc.NewWaiter.
 	NewWaiter func() (ipc.Waiter, error)
 
-	// NoFiles says that the transport carries no files, and that Commit says so.
-	NoFiles bool
+	// NoFiles and Bulk are the ipc.Features that the conns must have: no Files, and Bulk.
+	NoFiles, Bulk bool
 }
 
 // timeout ends a test that hangs, with an error from the call that hangs.
@@ -59,6 +59,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"Cancel", testCancel},
 		{"Deadline", testDeadline},
 		{"WaiterWake", testWaiterWake},
+		{"WaiterPark", testWaiterPark},
 		{"Listener", testListener},
 		{"ListenerCloses", testListenerCloses},
 		{"AddrInUse", testAddrInUse},

@@ -18,6 +18,11 @@ func testHello(t *testing.T, f *fixture) {
 	if p := b.Peer(); p.Role != ipc.RoleWorker || p.Name != "w0" || p.Version == 0 || p.PID == 0 {
 		t.Errorf("listener sees %+v", p)
 	}
+	for _, c := range []ipc.Conn{a, b} {
+		if got := c.Features(); got.Files == f.NoFiles || (got.Bulk != nil) != f.Bulk {
+			t.Errorf("features %+v, expected files %v, bulk %v", got, !f.NoFiles, f.Bulk)
+		}
+	}
 	if a.Err() != nil || b.Err() != nil {
 		t.Errorf("new conn has errors %v, %v", a.Err(), b.Err())
 	}

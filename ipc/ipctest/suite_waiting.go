@@ -226,3 +226,37 @@ func testWaiterWake(t *testing.T, f *fixture) {
 		f.must(wait())
 	}
 }
+
+// testWaiterPark checks that Wait calls the functions given to OnPark before each sleep,
+// and ready after them, until they are forgotten.
+func testWaiterPark(t *testing.T, f *fixture) {
+	w := f.waiter()
+	var calls [2]int
+	var forget [2]func()
+	target := 0
+	for i := range calls {
+		forget[i] = w.OnPark(func() {
+			calls[i]++
+			if calls[i] < target {
+				w.Wake() // else Wait must call ready once more, or it sleeps for good
+			}
+		})
+	}
+	sleepUntil := func(i, n int) {
+		t.Helper()
+		target = n
+		f.must(w.Wait(f.ctx, func() bool { return calls[i] >= n }))
+	}
+	sleepUntil(0, 3)
+	if calls[0] != calls[1] {
+		t.Errorf("%v calls, expected as many of each", calls)
+	}
+	forget[0]()
+	before := calls[0]
+	sleepUntil(1, calls[1]+3)
+	if calls[0] != before {
+		t.Errorf("%d calls after forget", calls[0]-before)
+	}
+	forget[1]()
+	forget[0]() // a second time does nothing
+}

@@ -123,6 +123,8 @@ func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte
 
 func (c *conn) Peer() ipc.Peer { return c.peer }
 
+func (c *conn) Features() ipc.Features { return ipc.Features{Files: true} }
+
 func (c *conn) Stats() ipc.Stats {
 	return ipc.Stats{
 		SentMessages: c.sent.messages.Load(), SentBytes: c.sent.bytes.Load(), SentFiles: c.sent.files.Load(),

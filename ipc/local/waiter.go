@@ -3,8 +3,6 @@ package local
 import (
 	"context"
 	"runtime"
-	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -26,11 +24,10 @@ type Waiter struct {
 	stop    func() bool     // ctx is done
 	watched atomic.Pointer[watch]
 
-	armsMu sync.Mutex
-	arms   atomic.Pointer[[]*func()] // called before each sleep; replaced as a whole
+	arms ipc.Arms // called before each sleep
 }
 
-var _ ipc.Parker = (*Waiter)(nil)
+var _ ipc.Waiter = (*Waiter)(nil)
 
 // watch is a context that wakes the waiter when it is done. It outlives the Wait, since
 // the next one most likely has the same context and registering costs more than most
@@ -52,7 +49,7 @@ func NewWaiter() (*Waiter, error) {
 
 func (p *bellPage) waiter(bell *ring.Bell) *Waiter {
 	w := &Waiter{page: p, bell: bell}
-	w.ring = ring.NewWaiter(bell, &ring.WaiterOptions{Parking: w.parking})
+	w.ring = ring.NewWaiter(bell, &ring.WaiterOptions{Parking: func() { w.arms.Call() }})
 	w.stop = func() bool { return w.ctx.Err() != nil }
 	return w
 }
@@ -97,34 +94,8 @@ func (w *Waiter) Close() {
 	w.page.seg.File().Close()
 }
 
-// OnPark has arm called before each sleep, until forget is.
-func (w *Waiter) OnPark(arm func()) (forget func()) {
-	w.changeArms(func(arms []*func()) []*func() { return append(arms, &arm) })
-	return func() {
-		w.changeArms(func(arms []*func()) []*func() {
-			return slices.DeleteFunc(arms, func(a *func()) bool { return a == &arm })
-		})
-	}
-}
-
-func (w *Waiter) changeArms(change func([]*func()) []*func()) {
-	w.armsMu.Lock()
-	defer w.armsMu.Unlock()
-	var arms []*func()
-	if now := w.arms.Load(); now != nil {
-		arms = slices.Clone(*now)
-	}
-	arms = change(arms)
-	w.arms.Store(&arms)
-}
-
-func (w *Waiter) parking() {
-	if arms := w.arms.Load(); arms != nil {
-		for _, arm := range *arms {
-			(*arm)()
-		}
-	}
-}
+// OnPark has Wait call arm before each sleep, until forget is called.
+func (w *Waiter) OnPark(arm func()) (forget func()) { return w.arms.Add(arm) }
 
 // Wake makes the Wait under way call ready again.
 func (w *Waiter) Wake() {

@@ -121,7 +121,7 @@ func checkMesh(t *testing.T, ctx context.Context, members [][]route.Member, same
 			if i == j {
 				continue
 			}
-			_, bulk := m.Conn.(ipc.Bulk)
+			bulk := m.Conn.Features().Bulk != nil
 			if same := m.Host == ms[i].Host; same != sameHost(i, j) || same == bulk {
 				t.Errorf("ranks %d and %d: same host %v, expected %v; bulk %v", i, j, same, sameHost(i, j), bulk)
 			}

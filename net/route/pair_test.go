@@ -134,7 +134,7 @@ func TestPair(t *testing.T) {
 				t.Fatal(errs)
 			}
 			for _, x := range conns {
-				if _, bulk := x.(ipc.Bulk); bulk != c.bulk {
+				if bulk := x.Features().Bulk != nil; bulk != c.bulk {
 					t.Errorf("bulk %v, expected %v", bulk, c.bulk)
 				}
 			}

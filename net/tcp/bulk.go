@@ -28,7 +28,6 @@ type bulk struct {
 	sock   socket
 	id     uint32 // at the poller
 	forget func() // no more calls of parking
-	polls  bool   // the Waiter says when it is about to sleep
 	paced  bool   // until the first large send to a near peer; the sender's
 
 	wants atomic.Uint32 // the events that an unfinished transfer waits for
@@ -67,11 +66,7 @@ func (b *bulk) open(c *conn) (err error) {
 	if b.id, err = c.poller.add(&b.sock, b.fired); err != nil {
 		return err
 	}
-	forget := func() {}
-	if w, ok := c.data.(ipc.Parker); ok {
-		forget = w.OnPark(b.parking)
-		b.polls = true
-	}
+	forget := c.data.OnPark(b.parking)
 	b.forget = func() {
 		forget()
 		c.poller.remove(b.id)
@@ -299,14 +294,10 @@ func (b *bulk) fail(err error) error {
 	return *b.failed.Load()
 }
 
-// want says that a transfer waits for an event. The poller is asked when the Waiter is about to sleep, or at once when that
-// does not say so.
+// want notes that a transfer waits for an event. parking asks the poller for it.
 func (b *bulk) want(event uint32) {
 	if b.wants.Load()&event == 0 {
 		b.wants.Or(event)
-	}
-	if !b.polls {
-		b.parking()
 	}
 }
 

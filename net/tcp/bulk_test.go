@@ -16,11 +16,14 @@ import (
 	"github.com/ringside-go/ringside/net/tcp"
 )
 
-// end is one end of a bulk conn with what it waits on.
+// end is one end of a conn with its bulk transfers and the waiter of both.
 type end struct {
+	ipc.Conn
 	ipc.Bulk
 	w ipc.Waiter
 }
+
+func newEnd(c ipc.Conn, w ipc.Waiter) end { return end{c, c.Features().Bulk, w} }
 
 // waiters are the two kinds of Waiter: one polls before it sleeps and says so, the other does neither.
 var waiters = map[string]func() (ipc.Waiter, error){
@@ -68,7 +71,7 @@ func connect(t testing.TB, ctx context.Context, a, b *end) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.Bulk, b.Bulk = ca.(ipc.Bulk), cb.(ipc.Bulk)
+	*a, *b = newEnd(ca, a.w), newEnd(cb, b.w)
 }
 
 // TestSendBuffer: what the kernel holds of transfers to a peer nearby is bounded, of messages it is not.
@@ -76,7 +79,7 @@ func TestSendBuffer(t *testing.T) {
 	bounded := 0
 	for range 20 {
 		a, _ := pair(t, testContext(t), waiters["sleeping"])
-		messages, bulk, asked, near, err := tcp.SendBuffers(a.Bulk)
+		messages, bulk, asked, near, err := tcp.SendBuffers(a.Conn)
 		if err != nil || messages == asked || near && bulk != asked {
 			t.Fatalf("buffers of %d and %d bytes, near %v, asked for %d, %v", messages, bulk, near, asked, err)
 		}
@@ -93,11 +96,11 @@ func TestSendBuffer(t *testing.T) {
 func TestUnpaced(t *testing.T) {
 	ctx := testContext(t)
 	a, b := pair(t, ctx, waiters["sleeping"])
-	_, _, _, near, err := tcp.SendBuffers(a.Bulk)
+	_, _, _, near, err := tcp.SendBuffers(a.Conn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := tcp.Congestion(a.Bulk)
+	first, err := tcp.Congestion(a.Conn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +116,7 @@ func TestUnpaced(t *testing.T) {
 		if err := errors.Join(a.exchange(ctx, uint64(i), [][]byte{make([]byte, c.bytes)}, nil), <-done); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := tcp.Congestion(a.Bulk); err != nil || got != c.want {
+		if got, err := tcp.Congestion(a.Conn); err != nil || got != c.want {
 			t.Errorf("after %d bytes to a peer that is near (%v): %q, %v; expected %q", c.bytes, near, got, err, c.want)
 		}
 	}

@@ -31,7 +31,6 @@ const (
 // socket (input, arrived, acked), the transport's poller continues writes, and any may close it.
 type conn struct {
 	peer     ipc.Peer
-	addr     string // the peer's
 	warnings *ipc.Warnings
 	limit    int // largest body
 
@@ -75,7 +74,7 @@ type counters struct{ messages, bytes, full ring.Counter }
 
 // newConn makes an end of a conn from its two connections, which it owns.
 func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
-	addr := messages.RemoteAddr().String()
+	peer.Addr = messages.RemoteAddr().String()
 	first, err := detach(messages, 2)
 	if err != nil {
 		bulk.Close()
@@ -87,14 +86,14 @@ func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringByte
 		_ = unix.Close(first[1])
 		return nil, err
 	}
-	return t.newConnOn([3]int{first[0], first[1], second[0]}, addr, peer, ringBytes, o, warnings)
+	return t.newConnOn([3]int{first[0], first[1], second[0]}, peer, ringBytes, o, warnings)
 }
 
 // newConnOn makes an end of a conn from descriptors, which it owns: two of the socket of messages, one of that of bulk
 // transfers.
-func (t *Transport) newConnOn(fds [3]int, addr string, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
+func (t *Transport) newConnOn(fds [3]int, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
 	c := &conn{
-		peer: peer, addr: addr, warnings: warnings, limit: ipc.MessageLimit(ringBytes),
+		peer: peer, warnings: warnings, limit: ipc.MessageLimit(ringBytes),
 		data: o.Waiter, room: o.Waiter, transport: t, reserved: -1,
 	}
 	c.sock.fd, c.bulk.sock.fd = fds[1], fds[2]
@@ -165,8 +164,7 @@ func (c *conn) open(fd, ringBytes int) (err error) {
 
 func (c *conn) Peer() ipc.Peer { return c.peer }
 
-// RemoteAddr is the address at which the peer is seen: host and port of the connection that messages come over.
-func (c *conn) RemoteAddr() string { return c.addr }
+func (c *conn) Features() ipc.Features { return ipc.Features{Bulk: c} }
 
 func (c *conn) Stats() ipc.Stats {
 	return ipc.Stats{
@@ -189,7 +187,7 @@ func (c *conn) Err() error {
 }
 
 func (c *conn) peerError(err error) error {
-	return &ipc.PeerError{Peer: c.peer, Addr: c.addr, Err: err}
+	return &ipc.PeerError{Peer: c.peer, Err: err}
 }
 
 // set adds a bit to the state and wakes whoever waits for anything here. It returns the state before.
@@ -207,7 +205,7 @@ func (c *conn) corrupt(err error) error {
 	}
 	err = c.peerError(err)
 	if c.cause.CompareAndSwap(nil, &err) {
-		c.warnings.Warn("conn", "peer broke the protocol", "peer", c.peer.Name, "pid", c.peer.PID, "addr", c.addr, "err", err)
+		c.warnings.Warn("conn", "peer broke the protocol", "peer", c.peer.Name, "pid", c.peer.PID, "addr", c.peer.Addr, "err", err)
 	}
 	c.set(stateCorrupt)
 	c.finish()

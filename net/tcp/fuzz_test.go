@@ -110,7 +110,7 @@ func fuzzConn(t *testing.T, transport *Transport, o *ipc.Options) (c *conn, mess
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err = transport.newConnOn([3]int{pairs[0][0], again, pairs[1][0]}, "fuzz", ipc.Peer{Name: "fuzz"}, ipc.MinRingBytes, o, ipc.NewWarnings(o.Logger))
+	c, err = transport.newConnOn([3]int{pairs[0][0], again, pairs[1][0]}, ipc.Peer{Name: "fuzz", Addr: "fuzz"}, ipc.MinRingBytes, o, ipc.NewWarnings(o.Logger))
 	if err != nil {
 		t.Fatal(err)
 	}

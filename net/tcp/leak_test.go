@@ -56,12 +56,12 @@ func TestLeaks(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for k, e := range []ipc.Conn{a.Bulk, b.Bulk} {
+		for k, e := range []ipc.Conn{a.Conn, b.Conn} {
 			if i%3 != k {
 				e.Close()
 			}
 		}
-		for _, e := range []ipc.Conn{a.Bulk, b.Bulk} {
+		for _, e := range []ipc.Conn{a.Conn, b.Conn} {
 			e.Close()
 		}
 	}

@@ -36,7 +36,7 @@ func linked(ctx context.Context, w ipc.Waiter, what, addr string) error {
 			return err
 		}
 	}
-	e := end{c.(ipc.Bulk), w}
+	e := newEnd(c, w)
 	n := 100_000
 	if err := e.exchange(ctx, 1, [][]byte{make([]byte, n)}, [][]byte{make([]byte, n)}); err != nil {
 		return err

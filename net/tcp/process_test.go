@@ -53,7 +53,7 @@ func child(what, addr string) error {
 	if err != nil {
 		return err
 	}
-	e := end{c.(ipc.Bulk), w}
+	e := newEnd(c, w)
 	switch what {
 	case "sends": // and has said so when it is killed
 		for i := range uint32(childMessages) {
@@ -205,7 +205,7 @@ func start(t testing.TB, ctx context.Context, what string, says bool) (*exec.Cmd
 			t.Fatal(err)
 		}
 	}
-	return cmd, end{c.(ipc.Bulk), w}
+	return cmd, newEnd(c, w)
 }
 
 // TestKilled: all that a process sent before it was killed is delivered, messages and transfers, and then the news.
@@ -233,7 +233,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("the next transfer: %v", err)
 	}
 	var pe *ipc.PeerError
-	if err := e.Err(); !errors.As(err, &pe) || pe.Peer.PID != cmd.Process.Pid || pe.Peer.Name != "child" || pe.Addr == "" {
+	if err := e.Err(); !errors.As(err, &pe) || pe.Peer.PID != cmd.Process.Pid || pe.Peer.Name != "child" || pe.Peer.Addr == "" {
 		t.Errorf("Err: %v", err)
 	}
 }

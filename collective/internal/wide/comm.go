@@ -97,7 +97,7 @@ type Comm struct {
 }
 
 // New makes a comm of rank among len(conns) ranks, one conn to each of the others, at its rank; the place of rank itself is
-// nil. Every conn is an ipc.Bulk opened with Options.Waiter. The comm owns the conns, also when New fails. All ranks
+// nil. Every conn has ipc.Features.Bulk and was opened with Options.Waiter. The comm owns the conns, also when New fails. All ranks
 // call New at the same time: they greet each other, and learn whether their options agree. The context bounds that, and
 // DefaultTimeout, or Options.Timeout if it is longer.
 //
@@ -167,11 +167,11 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 		if p == rank {
 			continue
 		}
-		bulk, ok := conn.(ipc.Bulk)
-		if !ok {
+		bulk := conn.Features().Bulk
+		if bulk == nil {
 			return nil, fmt.Errorf("%w: the conn to rank %d moves messages only", plan.ErrBadCall, p)
 		}
-		c.links[p].conn = bulk
+		c.links[p].conn, c.links[p].bulk = conn, bulk
 	}
 	return c, nil
 }

@@ -29,7 +29,8 @@ type job interface {
 // link is what a comm knows of one of the others, and how far the call under way is with it. Only the call's goroutine
 // touches it.
 type link struct {
-	conn ipc.Bulk
+	conn ipc.Conn
+	bulk ipc.Bulk // of conn
 
 	sends, recvs       int // pieces of this call
 	sent, rcvd         int // finished
@@ -165,13 +166,13 @@ func (c *Comm) push(p int, l *link) *plan.PeerError {
 				return nil
 			}
 			l.out[0], l.size[0] = b, uint64(len(b))
-			if err := l.conn.BeginSend(c.word, l.out[:]...); err != nil {
+			if err := l.bulk.BeginSend(c.word, l.out[:]...); err != nil {
 				return c.broke(p, l, err)
 			}
 			l.sending = true
 			l.outIndex++
 		}
-		done, err := l.conn.ProgressSend()
+		done, err := l.bulk.ProgressSend()
 		if err != nil {
 			return c.broke(p, l, err)
 		}
@@ -205,7 +206,7 @@ func (c *Comm) pull(p int, l *link) *plan.PeerError {
 				return c.broke(p, l, err)
 			}
 		}
-		got, done, err := l.conn.ProgressRecv()
+		got, done, err := l.bulk.ProgressRecv()
 		if err != nil {
 			return c.broke(p, l, err)
 		}
@@ -232,7 +233,7 @@ func (c *Comm) pull(p int, l *link) *plan.PeerError {
 
 func (c *Comm) beginRecv(l *link, word uint64, b []byte) error {
 	l.in[0], l.size[1], l.got = b, uint64(len(b)), 0
-	if err := l.conn.BeginRecv(word, l.in[:]...); err != nil {
+	if err := l.bulk.BeginRecv(word, l.in[:]...); err != nil {
 		return err
 	}
 	l.receiving = true

@@ -57,7 +57,7 @@ func (s *stream) close() {
 	s.writer.Wake()
 }
 
-// fake is an ipc.Bulk in memory: messages go over an ipctest.Network, bulk over streams. It moves a random number of bytes at a
+// fake is a conn with ipc.Bulk in memory: messages go over an ipctest.Network, bulk over streams. It moves a random number of bytes at a
 // time, if it has a source of them.
 type fake struct {
 	ipc.Conn
@@ -77,7 +77,7 @@ type fake struct {
 	failed    error
 }
 
-var _ ipc.Bulk = (*fake)(nil)
+func (f *fake) Features() ipc.Features { return ipc.Features{Bulk: f} }
 
 func (f *fake) some(b []byte) []byte {
 	if f.rng == nil || len(b) == 0 || f.rng.IntN(4) == 0 {

@@ -29,7 +29,8 @@ type link struct {
 	said  [wire.MaxLinkRounds][]byte // by the worker through the dispatcher, before the conn stands
 	next  uint32                     // round of the worker's next word
 
-	conn ipc.Bulk
+	conn ipc.Conn
+	bulk ipc.Bulk // of conn
 
 	pushes  []moving // not acknowledged yet, oldest first
 	told    int      // of these the worker knows of
@@ -103,7 +104,7 @@ func (e *Engine) connect(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("%w; tensors go between the two directly: one must be able to open TCP connections to the other", err)
 		}
-		l.conn = c.(ipc.Bulk) // as every conn of net/tcp
+		l.conn, l.bulk = c, c.Features().Bulk
 	}
 	return nil
 }
@@ -317,13 +318,13 @@ func (l *link) send() error {
 	for l.gone < l.told {
 		p := &l.pushes[l.gone]
 		if !l.sending {
-			if err := l.conn.BeginSend(l.pushed, p.bytes); err != nil {
+			if err := l.bulk.BeginSend(l.pushed, p.bytes); err != nil {
 				return err
 			}
 			l.pushed++
 			l.sending = true
 		}
-		if done, err := l.conn.ProgressSend(); err != nil || !done {
+		if done, err := l.bulk.ProgressSend(); err != nil || !done {
 			return err
 		}
 		l.gone++
@@ -337,12 +338,12 @@ func (l *link) receive() error {
 	for l.asked > 0 {
 		p := &l.pulls[0]
 		if !l.receiving {
-			if err := l.conn.BeginRecv(l.pulled, p.bytes); err != nil {
+			if err := l.bulk.BeginRecv(l.pulled, p.bytes); err != nil {
 				return err
 			}
 			l.receiving = true
 		}
-		if _, done, err := l.conn.ProgressRecv(); err != nil || !done {
+		if _, done, err := l.bulk.ProgressRecv(); err != nil || !done {
 			return err
 		}
 		l.pulled++

@@ -23,7 +23,8 @@ func farValue(id uint64, n int) wire.Result {
 // farWorker is the worker's end of a link.
 type farWorker struct {
 	ctx            context.Context
-	conn           ipc.Bulk
+	conn           ipc.Conn
+	bulk           ipc.Bulk
 	sending        sync.Mutex
 	pushed, pulled uint64
 }
@@ -42,7 +43,7 @@ func linkUp(ctx context.Context, words func(ctx context.Context, m *wire.Link) (
 	if err != nil {
 		return nil, err
 	}
-	return &farWorker{ctx: ctx, conn: c.(ipc.Bulk)}, nil
+	return &farWorker{ctx: ctx, conn: c, bulk: c.Features().Bulk}, nil
 }
 
 // say sends a message about a block.
@@ -72,19 +73,19 @@ func (w *farWorker) heard() (kind uint32, h wire.Handle, err error) {
 // take receives a block.
 func (w *farWorker) take(n uint64) ([]byte, error) {
 	dst := make([]byte, n)
-	err := w.conn.BeginRecv(w.pushed, dst)
+	err := w.bulk.BeginRecv(w.pushed, dst)
 	w.pushed++
 	for done := false; err == nil && !done && w.ctx.Err() == nil; {
-		_, done, err = w.conn.ProgressRecv()
+		_, done, err = w.bulk.ProgressRecv()
 	}
 	return dst, errors.Join(err, w.ctx.Err())
 }
 
 // give sends a block.
 func (w *farWorker) give(tag uint64, src []byte) error {
-	err := w.conn.BeginSend(tag, src)
+	err := w.bulk.BeginSend(tag, src)
 	for done := false; err == nil && !done && w.ctx.Err() == nil; {
-		done, err = w.conn.ProgressSend()
+		done, err = w.bulk.ProgressSend()
 	}
 	return errors.Join(err, w.ctx.Err())
 }

@@ -41,8 +41,7 @@ type queued struct {
 
 // far says that the peer shares no memory with this host: its transport carries no descriptors.
 func (p *peer) far() bool {
-	_, bulk := p.conn.(ipc.Bulk)
-	return bulk
+	return !p.conn.Features().Files
 }
 
 // LogValue names the peer in logs.

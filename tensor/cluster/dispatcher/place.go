@@ -112,13 +112,10 @@ func (p *peer) compare(q *peer) int {
 
 // host is where a peer is: nothing for this host, else the address that it is seen at.
 func (p *peer) host() string {
-	c, ok := p.conn.(interface{ RemoteAddr() string })
-	if !p.far() || !ok {
-		return ""
-	}
-	host, _, err := net.SplitHostPort(c.RemoteAddr())
+	addr := p.conn.Peer().Addr
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return c.RemoteAddr()
+		return addr
 	}
 	return host
 }

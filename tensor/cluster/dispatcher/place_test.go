@@ -12,15 +12,18 @@ import (
 // nearConn and farConn are conns of peers that are only looked at.
 type nearConn struct{ ipc.Conn }
 
-func (nearConn) Err() error { return nil }
+func (nearConn) Err() error             { return nil }
+func (nearConn) Peer() ipc.Peer         { return ipc.Peer{} }
+func (nearConn) Features() ipc.Features { return ipc.Features{Files: true} }
 
 type farConn struct {
-	ipc.Bulk
+	ipc.Conn
 	addr string
 }
 
-func (farConn) Err() error           { return nil }
-func (c farConn) RemoteAddr() string { return c.addr }
+func (farConn) Err() error             { return nil }
+func (c farConn) Peer() ipc.Peer       { return ipc.Peer{Addr: c.addr} }
+func (farConn) Features() ipc.Features { return ipc.Features{} }
 
 // TestChoose: the workers of a session are of as few hosts as can be, as many of each, and a host's are neighbours by rank.
 func TestChoose(t *testing.T) {

@@ -50,7 +50,8 @@ type link struct {
 
 	// The rest is the link's goroutine's.
 	waiter   ipc.Waiter
-	conn     ipc.Bulk
+	conn     ipc.Conn
+	bulk     ipc.Bulk      // of conn
 	incoming *arrival      // being received; nil for none
 	pushes   uint64        // received so far
 	acks     []wire.Handle // of pushes that came, not sent yet
@@ -108,7 +109,7 @@ func (l *link) connect(parent context.Context, token []byte) error {
 	if err != nil {
 		return err
 	}
-	l.conn = c.(ipc.Bulk) // as every conn of net/tcp
+	l.conn, l.bulk = c, c.Features().Bulk
 	return nil
 }
 

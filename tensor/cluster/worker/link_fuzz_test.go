@@ -38,12 +38,12 @@ func FuzzLink(f *testing.F) {
 			case 1:
 				fuzzSay(c, wire.KindPull, wire.AppendTransfer(nil, &wire.Transfer{Handle: h}))
 			case 2: // bytes, by the tag that is expected or another
-				if c.conn.BeginSend(sent+uint64(a%2), make([]byte, b)) != nil {
+				if c.bulk.BeginSend(sent+uint64(a%2), make([]byte, b)) != nil {
 					continue
 				}
 				sent++
 				for done, err := false, error(nil); !done && err == nil && ctx.Err() == nil; {
-					done, err = c.conn.ProgressSend()
+					done, err = c.bulk.ProgressSend()
 				}
 			case 3:
 				n := min(int(b), len(script))

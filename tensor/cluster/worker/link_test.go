@@ -24,7 +24,8 @@ func farUpload(id uint64, h wire.Handle) wire.Upload {
 // farClient is the end of a link that a test plays.
 type farClient struct {
 	*fixture
-	conn           ipc.Bulk
+	conn           ipc.Conn
+	bulk           ipc.Bulk
 	session        uint64
 	pushed, pulled uint64
 }
@@ -44,7 +45,7 @@ func (f *fixture) openFar(session uint64) *farClient {
 		f.Fatalf("%+v, %v", m, err)
 	}
 	f.run[session] = &wire.History{}
-	return &farClient{fixture: f, conn: c.(ipc.Bulk), session: session}
+	return &farClient{fixture: f, conn: c, bulk: c.Features().Bulk, session: session}
 }
 
 // words exchanges Link messages, and checks that the worker says the token once.
@@ -102,11 +103,11 @@ func (c *farClient) wait(progress func() (bool, error)) {
 func (c *farClient) push(h wire.Handle, parts ...[]byte) {
 	c.Helper()
 	c.ask(wire.KindPush, h)
-	if err := c.conn.BeginSend(c.pushed, parts...); err != nil {
+	if err := c.bulk.BeginSend(c.pushed, parts...); err != nil {
 		c.Fatal(err)
 	}
 	c.pushed++
-	c.wait(c.conn.ProgressSend)
+	c.wait(c.bulk.ProgressSend)
 	m, err := c.conn.Recv(c.ctx)
 	if err != nil {
 		c.Fatal(err)
@@ -123,12 +124,12 @@ func (c *farClient) pull(h wire.Handle) []byte {
 	c.Helper()
 	c.ask(wire.KindPull, h)
 	dst := make([]byte, h.Len)
-	if err := c.conn.BeginRecv(c.pulled, dst); err != nil {
+	if err := c.bulk.BeginRecv(c.pulled, dst); err != nil {
 		c.Fatal(err)
 	}
 	c.pulled++
 	c.wait(func() (bool, error) {
-		_, done, err := c.conn.ProgressRecv()
+		_, done, err := c.bulk.ProgressRecv()
 		return done, err
 	})
 	return dst
@@ -193,11 +194,11 @@ func TestFarMany(t *testing.T) {
 	}
 	dst := make([]byte, n)
 	for i := range pulls {
-		if err := c.conn.BeginRecv(uint64(i), dst); err != nil {
+		if err := c.bulk.BeginRecv(uint64(i), dst); err != nil {
 			t.Fatal(err)
 		}
 		c.wait(func() (bool, error) {
-			_, done, err := c.conn.ProgressRecv()
+			_, done, err := c.bulk.ProgressRecv()
 			return done, err
 		})
 		if !bytes.Equal(dst, src) {
@@ -218,17 +219,17 @@ func TestFarMistakes(t *testing.T) {
 		"an unknown result": func(c *farClient) { c.ask(wire.KindPull, h) },
 		"another length": func(c *farClient) {
 			c.ask(wire.KindPush, h)
-			if err := c.conn.BeginSend(0, make([]byte, 101)); err != nil {
+			if err := c.bulk.BeginSend(0, make([]byte, 101)); err != nil {
 				c.Error(err)
 			}
-			_, _ = c.conn.ProgressSend()
+			_, _ = c.bulk.ProgressSend()
 		},
 		"another tag": func(c *farClient) {
 			c.ask(wire.KindPush, h)
-			if err := c.conn.BeginSend(1, make([]byte, 100)); err != nil {
+			if err := c.bulk.BeginSend(1, make([]byte, 100)); err != nil {
 				c.Error(err)
 			}
-			_, _ = c.conn.ProgressSend()
+			_, _ = c.bulk.ProgressSend()
 		},
 		"half a one": func(c *farClient) {
 			c.push(farHandle(64), make([]byte, 64))

@@ -91,7 +91,7 @@ func (l *link) push(h wire.Handle) error {
 	}
 	l.incoming = a
 	if a.block != nil {
-		return l.conn.BeginRecv(l.pushes, a.block.Bytes()[:h.Len])
+		return l.bulk.BeginRecv(l.pushes, a.block.Bytes()[:h.Len])
 	}
 	if l.drained == nil {
 		l.drained = make([]byte, drain)
@@ -100,7 +100,7 @@ func (l *link) push(h wire.Handle) error {
 	for left := h.Len; left > 0; left -= min(left, drain) {
 		parts = append(parts, l.drained[:min(left, drain)])
 	}
-	return l.conn.BeginRecv(l.pushes, parts...)
+	return l.bulk.BeginRecv(l.pushes, parts...)
 }
 
 // expect has room for an upload, or the reason why not. An older one of that name is what a client gave up.
@@ -131,7 +131,7 @@ func (l *link) receive() (worked bool, err error) {
 	if l.incoming == nil {
 		return false, nil
 	}
-	_, done, err := l.conn.ProgressRecv()
+	_, done, err := l.bulk.ProgressRecv()
 	if err != nil || !done {
 		return false, err
 	}
@@ -183,12 +183,12 @@ func (l *link) send() (worked bool, err error) {
 	for len(l.outgoing) > 0 {
 		o := l.outgoing[0]
 		if !l.sending {
-			if err := l.conn.BeginSend(l.pulls, o.block.Bytes()[:o.bytes]); err != nil {
+			if err := l.bulk.BeginSend(l.pulls, o.block.Bytes()[:o.bytes]); err != nil {
 				return worked, err
 			}
 			l.sending = true
 		}
-		done, err := l.conn.ProgressSend()
+		done, err := l.bulk.ProgressSend()
 		if err != nil || !done {
 			return worked, err
 		}
