@@ -22,31 +22,13 @@ type gemmUnit struct {
 	ways     int // of the first level cache
 }
 
-func gemmAVX512() *gemmUnit {
-	return &gemmUnit{
-		lanes: 16,
-		tile: [][]tileFunc{{nil, tile1x16AVX512, tile2x16AVX512, tile3x16AVX512, tile4x16AVX512, tile5x16AVX512, tile6x16AVX512, tile7x16AVX512,
-			tile8x16AVX512, tile9x16AVX512, tile10x16AVX512, tile11x16AVX512, tile12x16AVX512, tile13x16AVX512, tile14x16AVX512},
-			{nil, tile1x32AVX512, tile2x32AVX512, tile3x32AVX512, tile4x32AVX512, tile5x32AVX512, tile6x32AVX512, tile7x32AVX512,
-				tile8x32AVX512, tile9x32AVX512, tile10x32AVX512, tile11x32AVX512, tile12x32AVX512, tile13x32AVX512, tile14x32AVX512},
-			{nil, tile1x48AVX512, tile2x48AVX512, tile3x48AVX512, tile4x48AVX512, tile5x48AVX512, tile6x48AVX512, tile7x48AVX512,
-				tile8x48AVX512, tile9x48AVX512}},
-		pack:      []packFunc{pack16AVX512, pack32AVX512, pack48AVX512},
-		transpose: transpose16AVX512,
-		nearRows:  512,
-		ways:      isa.NearWays(),
+// newGemm returns the unit of one level.
+func newGemm(lanes int, tile [][]tileFunc, pack []packFunc, transpose transposeFunc) *gemmUnit {
+	g := &gemmUnit{lanes: lanes, tile: tile, pack: pack, transpose: transpose, ways: isa.NearWays()}
+	if len(tile) == 3 {
+		g.nearRows = 512
 	}
-}
-
-func gemmAVX2() *gemmUnit {
-	return &gemmUnit{
-		lanes: 8,
-		tile: [][]tileFunc{{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
-			{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2}},
-		pack:      []packFunc{pack8AVX2, pack16AVX2},
-		transpose: transpose8AVX2,
-		ways:      isa.NearWays(),
-	}
+	return g
 }
 
 // How the tiles read a: where it lies, or from a copy in scratch.

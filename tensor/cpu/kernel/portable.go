@@ -162,7 +162,7 @@ func divGo(dst, a, b []float32) {
 	}
 }
 
-func axpyGo(dst []float32, a float32, x, y []float32) {
+func axpyGo(dst, x, y []float32, a float32) {
 	x, y = x[:len(dst)], y[:len(dst)]
 	for i, v := range x {
 		dst[i] = float32(float64(a)*float64(v) + float64(y[i]))

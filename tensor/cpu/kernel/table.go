@@ -94,7 +94,7 @@ type Table struct {
 	PowS  Scalar // math.Pow(x, s)
 
 	// Axpy is dst[i] = a*x[i] + y[i], rounded once; dst is usually y.
-	Axpy func(dst []float32, a float32, x, y []float32)
+	Axpy func(dst, x, y []float32, a float32)
 	// MulAdd is dst[i] = x[i]*y[i] + z[i], rounded once.
 	MulAdd func(dst, x, y, z []float32)
 	// WidenF16 and WidenBF16 are dst[i] = x[i] of numbers stored in 16 bits, see package half.
@@ -246,8 +246,8 @@ type Table struct {
 	// normGrad is dx = scale*(h + c1 + x̂*c2); normGrad1 has w = 1.
 	normGrad  func(dx, x, w, dy []float32, shift, scale, c1, c2 float32)
 	normGrad1 func(dx, x, dy []float32, shift, scale, c1, c2 float32)
-	// addGrad is dw += dy*x̂.
-	addGrad func(dw, x, dy []float32, shift, scale float32)
+	// addGrad is dst = dw + dy*x̂.
+	addGrad func(dst, dw, x, dy []float32, shift, scale float32)
 	// rope is one half-row pair: lo, hi outputs from a, b.
 	rope func(lo, hi, a, b, cos, sin []float32, sign float32)
 }

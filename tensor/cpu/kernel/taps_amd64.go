@@ -9,20 +9,6 @@ type tapsUnit struct {
 	tile  [2][]tapsFunc // by vectors-1 and rows
 }
 
-func tapsAVX512() *tapsUnit {
-	return &tapsUnit{16, [2][]tapsFunc{
-		{nil, taps1x16AVX512, taps2x16AVX512, taps3x16AVX512, taps4x16AVX512, taps5x16AVX512, taps6x16AVX512, taps7x16AVX512, taps8x16AVX512},
-		{nil, taps1x32AVX512, taps2x32AVX512, taps3x32AVX512, taps4x32AVX512, taps5x32AVX512, taps6x32AVX512, taps7x32AVX512, taps8x32AVX512},
-	}}
-}
-
-func tapsAVX2() *tapsUnit {
-	return &tapsUnit{8, [2][]tapsFunc{
-		{nil, taps1x8AVX2, taps2x8AVX2, taps3x8AVX2, taps4x8AVX2, taps5x8AVX2, taps6x8AVX2},
-		{nil, taps1x16AVX2, taps2x16AVX2, taps3x16AVX2, taps4x16AVX2, taps5x16AVX2, taps6x16AVX2},
-	}}
-}
-
 // tapsDepth is the most taps of one call into assembly.
 const tapsDepth = 1 << 12
 

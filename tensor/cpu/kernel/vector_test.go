@@ -93,7 +93,7 @@ func elementwises() []elementwise {
 		sca("MinS", func(k *Table) Scalar { return k.MinS }, smallest),
 		sca("PowS", func(k *Table) Scalar { return k.PowS }, math.Pow),
 
-		{"Axpy", 2, func(k *Table, dst []float32, in [3][]float32, s float32) { k.Axpy(dst, s, in[0], in[1]) },
+		{"Axpy", 2, func(k *Table, dst []float32, in [3][]float32, s float32) { k.Axpy(dst, in[0], in[1], s) },
 			func(a, b, _, s float64) float64 { return s*a + b }, -10, 10, 0.51, 0, true, false},
 		{"MulAdd", 3, func(k *Table, dst []float32, in [3][]float32, _ float32) { k.MulAdd(dst, in[0], in[1], in[2]) },
 			func(a, b, c, _ float64) float64 { return a*b + c }, -10, 10, 0.51, 0, true, false},

@@ -8,14 +8,19 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// chained returns of how many vectors a chain's block is.
+func (s isa) chained() int {
+	if s.wide {
+		return 16
+	}
+	return 8
+}
+
 // chain writes the kernel that runs several elementwise operations on vectors that stay in registers: it is an
 // interpreter whose one accumulator is a block of vectors. The order of ops is that of the codes in chain.go.
 func chain(s isa) {
-	k := &kern{isa: s, consts: constants()}
-	vecs := 8
-	if s.wide {
-		vecs = 16
-	}
+	k := &kern{isa: s}
+	vecs := s.chained()
 	k.text("chain", "n int, code *int, ops int", fmt.Sprintf("runs ops > 0 operations on n > 0 numbers, a multiple of %d.", vecs*s.lanes))
 	n := Load(Param("n"), GP64()).(reg.GPVirtual)
 	code := Load(Param("code"), GP64())

@@ -10,28 +10,38 @@ import (
 
 // gemm writes the inner tiles of a matrix product and the packing of its operands.
 func gemm(s isa) {
-	table := Mem{}
-	rows := 14
-	if !s.wide {
-		table = laneTable()
-		rows = 6
-	}
 	for _, vecs := range []int{2, 1} {
-		for mr := 1; mr <= rows; mr++ {
-			s.tile(table, mr, vecs, false)
+		for mr := 1; mr <= s.tallest()[vecs-1]; mr++ {
+			s.tile(mr, vecs, false)
 		}
 	}
-	s.pack(table, 1)
-	s.pack(table, 2)
+	s.pack(1)
+	s.pack(2)
 	if s.wide {
-		for mr := 1; mr <= 9; mr++ {
-			s.tile(table, mr, 3, false)
+		for mr := 1; mr <= s.tallest()[2]; mr++ {
+			s.tile(mr, 3, false)
 		}
-		s.pack(table, 3)
+		s.pack(3)
 		transpose16(s)
 	} else {
 		transpose8(s)
 	}
+}
+
+// tallest returns the most rows that tiles have, by vectors-1.
+func (s isa) tallest() []int {
+	if s.wide {
+		return []int{14, 14, 9}
+	}
+	return []int{6, 6}
+}
+
+// tallestTaps returns the most rows of tiles whose rows of b lie anywhere.
+func (s isa) tallestTaps() int {
+	if s.wide {
+		return 8
+	}
+	return 6
 }
 
 // rowAddress returns where rows 0 to n-1 of a matrix are, as base plus multiples of the stride: registers for the odd
@@ -60,19 +70,15 @@ func rowAddress(base, stride reg.GPVirtual, n int) []Mem {
 
 // taps writes tiles whose rows of b lie anywhere.
 func taps(s isa) {
-	table := Mem{}
-	if !s.wide {
-		table = laneTable()
-	}
 	for _, vecs := range []int{2, 1} {
-		for mr := 1; mr <= map[bool]int{true: 8, false: 6}[s.wide]; mr++ {
-			s.tile(table, mr, vecs, true)
+		for mr := 1; mr <= s.tallestTaps(); mr++ {
+			s.tile(mr, vecs, true)
 		}
 	}
 }
 
 // tile writes one tile. With taps row q of b begins at b[at[q]] instead of q*rsB bytes into it.
-func (s isa) tile(table Mem, mr, vecs int, taps bool) {
+func (s isa) tile(mr, vecs int, taps bool) {
 	name, rsName, where := "tile", "rsB int", ""
 	if taps {
 		name, rsName, where = "taps", "at *int", ", row q of b at b[at[q]]"
@@ -186,7 +192,7 @@ func (s isa) tile(table Mem, mr, vecs int, taps bool) {
 		s.ret()
 	}
 	if s.wide { // masks are as fast as whole vectors
-		t := s.newTail(table, cols, vecs)
+		t := s.newTail(cols, vecs)
 		each("set", t.load, t.store)
 		return
 	}
@@ -197,7 +203,7 @@ func (s isa) tile(table Mem, mr, vecs int, taps bool) {
 		func(_ int, v reg.VecVirtual, m Mem) { VMOVUPS(v, m) })
 	Label("part")
 	// The table starts 16 lanes before the first that is not set, whatever the number of vectors.
-	t := s.newTail(table, cols, vecs)
+	t := s.newTail(cols, vecs)
 	each("setpart", t.load, t.store)
 }
 
@@ -245,14 +251,14 @@ func fours(k reg.GPVirtual, mr int, b, rsB reg.Register, fetch func(), step func
 	Label("end")
 }
 
-func (s isa) pack(table Mem, vecs int) {
+func (s isa) pack(vecs int) {
 	width := vecs * s.lanes
 	s.text(fmt.Sprintf("pack%d", width), "dst *float32, ds int, src *float32, ss int, rows, cols int",
 		fmt.Sprintf("copies rows of cols ≤ %d numbers, filling each up to %d with zeros; rows > 0, strides in bytes.", width, width))
 	dst, ds := Load(Param("dst"), GP64()), Load(Param("ds"), GP64())
 	src, ss := Load(Param("src"), GP64()), Load(Param("ss"), GP64())
 	rows := Load(Param("rows"), GP64())
-	t := s.newTail(table, Load(Param("cols"), GP64()).(reg.GPVirtual), vecs)
+	t := s.newTail(Load(Param("cols"), GP64()).(reg.GPVirtual), vecs)
 	v := make([]reg.VecVirtual, vecs)
 	Label("row")
 	for i := range v {

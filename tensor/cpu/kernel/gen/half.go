@@ -11,16 +11,6 @@ import (
 // halves writes the conversions between float32 and the types of 16 bits. Their n is a multiple of a vector's lanes: what is
 // left over is done in Go.
 func halves(s isa) {
-	at := map[string]Mem{}
-	for _, c := range []struct {
-		name string
-		bits uint32
-	}{{"one", 1}, {"almost", 0x7fff}, {"quiet", 0x40}} {
-		at[c.name] = GLOBL("half_"+c.name, RODATA|NOPTR)
-		for i := range 16 {
-			DATA(4*i, U32(c.bits))
-		}
-	}
 	convert(s, "widenF16", "dst[i] = x[i] of binary16", 4, 2, func(dst, x Mem) {
 		v := s.vec()
 		VCVTPH2PS(x, v)
@@ -38,33 +28,33 @@ func halves(s isa) {
 		VCVTPS2PH(Imm(0), v, dst)
 	})
 	convert(s, "narrowBF16", "dst[i] = x[i] as bfloat16, to nearest even", 2, 4, func(dst, x Mem) {
-		narrowBF16(s, at, dst, x)
+		narrowBF16(s, dst, x)
 	})
 }
 
 // narrowBF16 adds what carries into the upper half where that is to be rounded up, and takes it; a NaN keeps its own.
-func narrowBF16(s isa, at map[string]Mem, dst, x Mem) {
+func narrowBF16(s isa, dst, x Mem) {
 	v, high, up := s.vec(), s.vec(), s.vec()
 	VMOVUPS(x, v)
 	VPSRLD(Imm(16), v, high)
 	if s.wide {
 		nan := K()
 		VCMPPS(Imm(unordered), v, v, nan)
-		VPANDD(at["one"], high, up)
-		VPADDD(at["almost"], up, up)
+		VPANDD(at("bfOne"), high, up)
+		VPADDD(at("bfAlmost"), up, up)
 		VPADDD(v, up, up)
 		VPSRLD(Imm(16), up, up)
-		VPORD(at["quiet"], high, nan, up)
+		VPORD(at("bfQuiet"), high, nan, up)
 		VPMOVDW(up, dst)
 		return
 	}
 	nan := s.vec()
 	VCMPPS(Imm(unordered), v, v, nan)
-	VPAND(at["one"], high, up)
-	VPADDD(at["almost"], up, up)
+	VPAND(at("bfOne"), high, up)
+	VPADDD(at("bfAlmost"), up, up)
 	VPADDD(v, up, up)
 	VPSRLD(Imm(16), up, up)
-	VPOR(at["quiet"], high, high)
+	VPOR(at("bfQuiet"), high, high)
 	VPBLENDVB(nan, high, up, up)
 	VPACKUSDW(up, up, up)
 	VPERMQ(Imm(8), up, up)
@@ -73,9 +63,10 @@ func narrowBF16(s isa, at map[string]Mem, dst, x Mem) {
 
 // convert writes one kernel: f does a vector, of which dst and x have elements of the given sizes.
 func convert(s isa, name, doc string, dstSize, xSize int, f func(dst, x Mem)) {
+	conversions = append(conversions, name)
 	types := map[int]string{2: "uint16", 4: "float32"}
 	TEXT(name+s.name, NOSPLIT, fmt.Sprintf("func(n int, dst *%s, x *%s)", types[dstSize], types[xSize]))
-	Doc(fmt.Sprintf("%s%s is %s for 0 <= i < n, a multiple of %d.", name, s.name, doc, s.lanes))
+	Doc(wrapped(fmt.Sprintf("%s%s is %s for 0 <= i < n, a multiple of %d.", name, s.name, doc, s.lanes))...)
 	n, dst, x := GP64(), GP64(), GP64()
 	Load(Param("n"), n)
 	Load(Param("dst"), dst)

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
+	"unicode/utf8"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -54,19 +56,6 @@ func (s isa) scalar(arg string) reg.VecVirtual {
 	return v
 }
 
-// table of 16 lanes that are set and 16 that are not. The vector at element 16-n has its first n lanes set.
-func laneTable() Mem {
-	t := GLOBL("lanes", RODATA|NOPTR)
-	for i := range 32 {
-		v := uint32(0)
-		if i < 16 {
-			v = math.MaxUint32
-		}
-		DATA(4*i, U32(v))
-	}
-	return t
-}
-
 // tail selects the first n lanes of count consecutive vectors.
 type tail struct {
 	s isa
@@ -76,7 +65,7 @@ type tail struct {
 
 // newTail makes the masks for n lanes, 0 ≤ n ≤ count*lanes; it destroys n. Vectors are three at most, or two
 // if not wide.
-func (s isa) newTail(table Mem, n reg.GPVirtual, count int) tail {
+func (s isa) newTail(n reg.GPVirtual, count int) tail {
 	t := tail{s: s}
 	if s.wide {
 		m := GP64()
@@ -102,7 +91,7 @@ func (s isa) newTail(table Mem, n reg.GPVirtual, count int) tail {
 		return t
 	}
 	p := GP64()
-	LEAQ(table.Offset(4*16), p)
+	LEAQ(at("lanes").Offset(4*16), p)
 	SHLQ(U8(2), n)
 	SUBQ(n, p)
 	for i := range count {
@@ -143,7 +132,25 @@ func (t tail) store(i int, v reg.VecVirtual, m Mem) {
 func (s isa) text(name, args, doc string) {
 	TEXT(name+s.name, NOSPLIT, "func("+args+")")
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s%s %s", name, s.name, doc))
+	Doc(wrapped(fmt.Sprintf("%s%s %s", name, s.name, doc))...)
+}
+
+// wrapped returns the lines of a comment.
+func wrapped(text string) []string {
+	const columns = 87
+	lines := []string{""}
+	for _, w := range strings.Fields(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = w
+		case utf8.RuneCountInString(*last)+1+utf8.RuneCountInString(w) > columns:
+			lines = append(lines, w)
+		default:
+			*last += " " + w
+		}
+	}
+	return lines
 }
 
 func (s isa) ret() {

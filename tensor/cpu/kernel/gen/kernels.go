@@ -7,33 +7,23 @@ import (
 
 // rowSet writes the kernels of whole rows.
 func rowSet(s isa) {
-	table := Mem{}
-	if !s.wide {
-		table = laneTable()
-	}
-	k := &kern{isa: s, consts: constants()}
-	k.consts["oneDouble"] = GLOBL("const_oneDouble", RODATA|NOPTR)
-	DATA(0, F64(1))
-	rowKernels(k, table)
+	k := &kern{isa: s}
+	rowKernels(k)
 }
 
 // vectors writes the elementwise kernels, the reductions and the parts of fused rows.
 func vectors(s isa) {
-	table := Mem{}
-	if !s.wide {
-		table = laneTable()
-	}
-	k := &kern{isa: s, consts: constants()}
-	elementwise(k, table)
-	activations(k, table)
-	reductions(k, table)
-	norms(k, table)
-	fused(k, table)
+	k := &kern{isa: s}
+	elementwise(k)
+	activations(k)
+	reductions(k)
+	norms(k)
+	fused(k)
 }
 
 func one(v vreg) []vreg { return []vreg{v} }
 
-func elementwise(k *kern, table Mem) {
+func elementwise(k *kern) {
 	unary := shape{outs: 1, ins: 1, unroll: 4}
 	binary := shape{outs: 1, ins: 2, unroll: 4}
 	scalar := shape{outs: 1, ins: 1, scalars: 1, unroll: 4}
@@ -51,33 +41,33 @@ func elementwise(k *kern, table Mem) {
 		{"max", true, false, func(a, b vreg) vreg { return k.extreme(VMAXPS, a, b) }},
 		{"min", true, false, func(a, b vreg) vreg { return k.extreme(VMINPS, a, b) }},
 	} {
-		k.each(table, o.name, binary, "is out0 = in0 "+o.name+" in1.", func(in, _ []vreg) []vreg { return one(o.f(in[0], in[1])) })
+		k.each(o.name, binary, "is out0 = in0 "+o.name+" in1.", func(in, _ []vreg) []vreg { return one(o.f(in[0], in[1])) })
 		if o.scalar {
-			k.each(table, o.name+"S", scalar, "is out0 = in0 "+o.name+" s0.", func(in, sc []vreg) []vreg { return one(o.f(in[0], sc[0])) })
+			k.each(o.name+"S", scalar, "is out0 = in0 "+o.name+" s0.", func(in, sc []vreg) []vreg { return one(o.f(in[0], sc[0])) })
 		}
 		if o.reverse {
-			k.each(table, "r"+o.name+"S", scalar, "is out0 = s0 "+o.name+" in0.", func(in, sc []vreg) []vreg { return one(o.f(sc[0], in[0])) })
+			k.each("r"+o.name+"S", scalar, "is out0 = s0 "+o.name+" in0.", func(in, sc []vreg) []vreg { return one(o.f(sc[0], in[0])) })
 		}
 	}
-	k.each(table, "fill", shape{outs: 1, scalars: 1, unroll: 4}, "is out0 = s0.", func(_, sc []vreg) []vreg { return one(sc[0]) })
-	k.each(table, "neg", unary, "is out0 = -in0.", func(in, _ []vreg) []vreg { return one(k.neg(in[0])) })
-	k.each(table, "abs", unary, "is out0 = |in0|.", func(in, _ []vreg) []vreg { return one(k.and(k.c("abs"), in[0])) })
-	k.each(table, "square", unary, "is out0 = in0².", func(in, _ []vreg) []vreg { return one(k.mul(in[0], in[0])) })
+	k.each("fill", shape{outs: 1, scalars: 1, unroll: 4}, "is out0 = s0.", func(_, sc []vreg) []vreg { return one(sc[0]) })
+	k.each("neg", unary, "is out0 = -in0.", func(in, _ []vreg) []vreg { return one(k.neg(in[0])) })
+	k.each("abs", unary, "is out0 = |in0|.", func(in, _ []vreg) []vreg { return one(k.and(k.c("abs"), in[0])) })
+	k.each("square", unary, "is out0 = in0².", func(in, _ []vreg) []vreg { return one(k.mul(in[0], in[0])) })
 	roots := unary
 	roots.hoist = rootHoist
-	k.each(table, "sqrt", roots, "is out0 = √in0.", func(in, _ []vreg) []vreg { return one(k.sqrt(in[0])) })
-	k.each(table, "rsqrt", roots, "is out0 = 1/√in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), k.sqrt(in[0]))) })
-	k.each(table, "recip", unary, "is out0 = 1/in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), in[0])) })
-	k.each(table, "relu", unary, "is out0 = max(in0, 0).", func(in, _ []vreg) []vreg { return one(k.clampBelow(in[0], "zero")) })
-	k.each(table, "reluGrad", binary, "is out0 = in1 where in0 > 0, else 0.", func(in, _ []vreg) []vreg {
+	k.each("sqrt", roots, "is out0 = √in0.", func(in, _ []vreg) []vreg { return one(k.sqrt(in[0])) })
+	k.each("rsqrt", roots, "is out0 = 1/√in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), k.sqrt(in[0]))) })
+	k.each("recip", unary, "is out0 = 1/in0.", func(in, _ []vreg) []vreg { return one(k.div(k.mut("one"), in[0])) })
+	k.each("relu", unary, "is out0 = max(in0, 0).", func(in, _ []vreg) []vreg { return one(k.clampBelow(in[0], "zero")) })
+	k.each("reluGrad", binary, "is out0 = in1 where in0 > 0, else 0.", func(in, _ []vreg) []vreg {
 		zero := k.mut("zero")
 		return one(k.sel(k.cmp(lessThan, zero, in[0]), in[1], zero))
 	})
-	k.each(table, "axpy", shape{outs: 1, ins: 2, scalars: 1, unroll: 4}, "is out0 = s0*in0 + in1.", func(in, sc []vreg) []vreg { return one(k.fma(sc[0], in[0], in[1])) })
-	k.each(table, "mulAdd", shape{outs: 1, ins: 3, unroll: 4}, "is out0 = in0*in1 + in2.", func(in, _ []vreg) []vreg { return one(k.fma(in[0], in[1], in[2])) })
+	k.each("axpy", shape{outs: 1, ins: 2, scalars: 1, unroll: 4}, "is out0 = s0*in0 + in1.", func(in, sc []vreg) []vreg { return one(k.fma(sc[0], in[0], in[1])) })
+	k.each("mulAdd", shape{outs: 1, ins: 3, unroll: 4}, "is out0 = in0*in1 + in2.", func(in, _ []vreg) []vreg { return one(k.fma(in[0], in[1], in[2])) })
 }
 
-func activations(k *kern, table Mem) {
+func activations(k *kern) {
 	unary := shape{outs: 1, ins: 1, unroll: 2, hoist: expHoist}
 	binary := shape{outs: 1, ins: 2, unroll: 2, hoist: expHoist}
 	for _, o := range []struct {
@@ -89,7 +79,7 @@ func activations(k *kern, table Mem) {
 		{"gelu", func(x vreg) vreg { return k.mul(x, k.cdf(x)) }},
 		{"geluTanh", func(x vreg) vreg { u, _ := k.geluInner(x); return k.div(x, k.onePlusExpNeg(u)) }},
 	} {
-		k.each(table, o.name, unary, "is out0 = "+o.name+"(in0).", func(in, _ []vreg) []vreg { return one(o.f(in[0])) })
+		k.each(o.name, unary, "is out0 = "+o.name+"(in0).", func(in, _ []vreg) []vreg { return one(o.f(in[0])) })
 	}
 	for _, o := range []struct {
 		name string
@@ -106,13 +96,13 @@ func activations(k *kern, table Mem) {
 			return k.mul(dy, k.fma(t, k.fma(k.c("gelu9"), square, k.mut("gelu1")), s))
 		}},
 	} {
-		k.each(table, o.name, binary, "is the gradient of "+o.name[:len(o.name)-4]+": in0 what it saves, in1 the gradient of its output.",
+		k.each(o.name, binary, "is the gradient of "+o.name[:len(o.name)-4]+": in0 what it saves, in1 the gradient of its output.",
 			func(in, _ []vreg) []vreg { return one(o.f(in[0], in[1])) })
 	}
-	k.each(table, "swiglu", binary, "is out0 = silu(in0)*in1.", func(in, _ []vreg) []vreg {
+	k.each("swiglu", binary, "is out0 = silu(in0)*in1.", func(in, _ []vreg) []vreg {
 		return one(k.mul(in[1], k.div(in[0], k.onePlusExpNeg(in[0]))))
 	})
-	k.each(table, "swigluGrad", shape{outs: 2, ins: 3, unroll: 2, hoist: expHoist}, "is the gradient of swiglu by in0 and by in1; in2 is that of its output.",
+	k.each("swigluGrad", shape{outs: 2, ins: 3, unroll: 2, hoist: expHoist}, "is the gradient of swiglu by in0 and by in1; in2 is that of its output.",
 		func(in, _ []vreg) []vreg {
 			s, rest := k.logistic(in[0])
 			return []vreg{k.mul(k.mul(in[1], in[2]), k.siluSlope(in[0], s, rest)), k.mul(in[2], k.mul(in[0], s))}
@@ -124,19 +114,19 @@ func (k *kern) siluSlope(x, s, rest vreg) vreg {
 	return k.mul(s, k.fma(x, rest, k.mut("one")))
 }
 
-func reductions(k *kern, table Mem) {
+func reductions(k *kern) {
 	sum := func(a, b vreg) vreg { return k.add(b, a) }
-	k.reduce(table, "sum", shape{ins: 1, unroll: 4}, 1, "zero", "returns the sum of in0.", sum,
+	k.reduce("sum", shape{ins: 1, unroll: 4}, 1, "zero", "returns the sum of in0.", sum,
 		func(in, _, acc []vreg, _ restFunc) ([]vreg, []vreg) {
 			VADDPS(in[0], acc[0], acc[0])
 			return acc, nil
 		})
-	k.reduce(table, "dot", shape{ins: 2, unroll: 4}, 1, "zero", "returns the sum of in0*in1.", sum,
+	k.reduce("dot", shape{ins: 2, unroll: 4}, 1, "zero", "returns the sum of in0*in1.", sum,
 		func(in, _, acc []vreg, _ restFunc) ([]vreg, []vreg) {
 			VFMADD231PS(in[0], in[1], acc[0])
 			return acc, nil
 		})
-	k.reduce(table, "sumSqDev", shape{ins: 1, scalars: 1, unroll: 4}, 1, "zero", "returns the sum of (in0-s0)².", sum,
+	k.reduce("sumSqDev", shape{ins: 1, scalars: 1, unroll: 4}, 1, "zero", "returns the sum of (in0-s0)².", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {
 			d := rest(k.sub(in[0], sc[0]), "zero")
 			VFMADD231PS(d, d, acc[0])
@@ -147,42 +137,42 @@ func reductions(k *kern, table Mem) {
 		ins         func(ops ...Op)
 	}{{"rowMax", "minusInf", VMAXPS}, {"rowMin", "inf", VMINPS}} {
 		pick := func(a, b vreg) vreg { return k.extreme(o.ins, a, b) }
-		k.reduce(table, o.name, shape{ins: 1, unroll: 4}, 1, o.start, "returns the extreme of in0, NaN if one is.", pick,
+		k.reduce(o.name, shape{ins: 1, unroll: 4}, 1, o.start, "returns the extreme of in0, NaN if one is.", pick,
 			func(in, _, acc []vreg, rest restFunc) ([]vreg, []vreg) {
 				return one(pick(acc[0], rest(in[0], o.start))), nil
 			})
 	}
 	exp := func(in, sc []vreg) vreg { return k.exp(k.fma(sc[0], in[0], sc[1])) }
-	k.reduce(table, "expSum", shape{outs: 1, ins: 1, scalars: 2, unroll: 2, hoist: expHoist}, 1, "zero", "is out0 = e^(in0*s0+s1), and returns its sum.", sum,
+	k.reduce("expSum", shape{outs: 1, ins: 1, scalars: 2, unroll: 2, hoist: expHoist}, 1, "zero", "is out0 = e^(in0*s0+s1), and returns its sum.", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {
 			e := exp(in, sc)
 			VADDPS(rest(e, "zero"), acc[0], acc[0])
 			return acc, one(e)
 		})
-	k.reduce(table, "expTotal", shape{ins: 1, scalars: 2, unroll: 2, hoist: expHoist}, 1, "zero", "returns the sum of e^(in0*s0+s1).", sum,
+	k.reduce("expTotal", shape{ins: 1, scalars: 2, unroll: 2, hoist: expHoist}, 1, "zero", "returns the sum of e^(in0*s0+s1).", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {
 			VADDPS(rest(exp(in, sc), "zero"), acc[0], acc[0])
 			return acc, nil
 		})
 }
 
-func norms(k *kern, table Mem) {
+func norms(k *kern) {
 	sum := func(a, b vreg) vreg { return k.add(b, a) }
 	// hat is (x+s0)*s1.
 	hat := func(x vreg, sc []vreg) vreg { return k.mul(sc[1], k.add(sc[0], x)) }
-	k.each(table, "plain", shape{outs: 1, ins: 1, scalars: 2, unroll: 4}, "is out0 = (in0+s0)*s1.", func(in, sc []vreg) []vreg { return one(hat(in[0], sc)) })
-	k.each(table, "shifted", shape{outs: 1, ins: 2, scalars: 2, unroll: 4}, "is out0 = (in0+s0)*s1*in1.", func(in, sc []vreg) []vreg { return one(k.mul(in[1], hat(in[0], sc))) })
-	k.each(table, "scaled", shape{outs: 1, ins: 3, scalars: 2, unroll: 4}, "is out0 = (in0+s0)*s1*in1 + in2.", func(in, sc []vreg) []vreg {
+	k.each("plain", shape{outs: 1, ins: 1, scalars: 2, unroll: 4}, "is out0 = (in0+s0)*s1.", func(in, sc []vreg) []vreg { return one(hat(in[0], sc)) })
+	k.each("shifted", shape{outs: 1, ins: 2, scalars: 2, unroll: 4}, "is out0 = (in0+s0)*s1*in1.", func(in, sc []vreg) []vreg { return one(k.mul(in[1], hat(in[0], sc))) })
+	k.each("scaled", shape{outs: 1, ins: 3, scalars: 2, unroll: 4}, "is out0 = (in0+s0)*s1*in1 + in2.", func(in, sc []vreg) []vreg {
 		return one(k.fma(in[1], hat(in[0], sc), in[2]))
 	})
-	k.reduce(table, "normSums", shape{ins: 3, scalars: 2, unroll: 2}, 2, "zero", "returns the sums of h = in2*in1 and of h*(in0+s0)*s1.", sum,
+	k.reduce("normSums", shape{ins: 3, scalars: 2, unroll: 2}, 2, "zero", "returns the sums of h = in2*in1 and of h*(in0+s0)*s1.", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {
 			h := k.mul(in[1], in[2])
 			VADDPS(h, acc[0], acc[0])
 			VFMADD231PS(h, rest(hat(in[0], sc), "zero"), acc[1])
 			return acc, nil
 		})
-	k.reduce(table, "normSums1", shape{ins: 2, scalars: 2, unroll: 2}, 2, "zero", "returns the sums of in1 and of in1*(in0+s0)*s1.", sum,
+	k.reduce("normSums1", shape{ins: 2, scalars: 2, unroll: 2}, 2, "zero", "returns the sums of in1 and of in1*(in0+s0)*s1.", sum,
 		func(in, sc, acc []vreg, rest restFunc) ([]vreg, []vreg) {
 			VADDPS(in[1], acc[0], acc[0])
 			VFMADD231PS(in[1], rest(hat(in[0], sc), "zero"), acc[1])
@@ -191,22 +181,22 @@ func norms(k *kern, table Mem) {
 	slope := func(x, h vreg, sc []vreg) []vreg {
 		return one(k.mul(sc[1], k.fma(sc[3], hat(x, sc), k.add(sc[2], h))))
 	}
-	k.each(table, "normGrad", shape{outs: 1, ins: 3, scalars: 4, unroll: 2}, "is out0 = s1*(in2*in1 + s2 + (in0+s0)*s1*s3).", func(in, sc []vreg) []vreg {
+	k.each("normGrad", shape{outs: 1, ins: 3, scalars: 4, unroll: 2}, "is out0 = s1*(in2*in1 + s2 + (in0+s0)*s1*s3).", func(in, sc []vreg) []vreg {
 		return slope(in[0], k.mul(in[1], in[2]), sc)
 	})
-	k.each(table, "normGrad1", shape{outs: 1, ins: 2, scalars: 4, unroll: 2}, "is out0 = s1*(in1 + s2 + (in0+s0)*s1*s3).", func(in, sc []vreg) []vreg {
+	k.each("normGrad1", shape{outs: 1, ins: 2, scalars: 4, unroll: 2}, "is out0 = s1*(in1 + s2 + (in0+s0)*s1*s3).", func(in, sc []vreg) []vreg {
 		return slope(in[0], in[1], sc)
 	})
-	k.each(table, "addGrad", shape{outs: 1, ins: 3, scalars: 2, unroll: 2}, "is out0 = in0 + in2*(in1+s0)*s1.", func(in, sc []vreg) []vreg {
+	k.each("addGrad", shape{outs: 1, ins: 3, scalars: 2, unroll: 2}, "is out0 = in0 + in2*(in1+s0)*s1.", func(in, sc []vreg) []vreg {
 		return one(k.fma(in[2], hat(in[1], sc), in[0]))
 	})
 }
 
-func fused(k *kern, table Mem) {
-	k.each(table, "dlogsm", shape{outs: 1, ins: 2, scalars: 1, unroll: 2, hoist: expHoist}, "is out0 = in1 - e^in0*s0.", func(in, sc []vreg) []vreg {
+func fused(k *kern) {
+	k.each("dlogsm", shape{outs: 1, ins: 2, scalars: 1, unroll: 2, hoist: expHoist}, "is out0 = in1 - e^in0*s0.", func(in, sc []vreg) []vreg {
 		return one(k.sub(in[1], k.mul(sc[0], k.exp(in[0]))))
 	})
-	k.each(table, "rope", shape{outs: 2, ins: 4, scalars: 1, unroll: 2}, "is out0 = in0*in2 - in1*in3*s0; out1 = in1*in2 + in0*in3*s0.", func(in, sc []vreg) []vreg {
+	k.each("rope", shape{outs: 2, ins: 4, scalars: 1, unroll: 2}, "is out0 = in0*in2 - in1*in3*s0; out1 = in1*in2 + in0*in3*s0.", func(in, sc []vreg) []vreg {
 		sin := k.mul(sc[0], in[3])
 		lo, hi := k.mul(in[2], in[0]), k.mul(in[2], in[1])
 		VFNMADD231PS(sin, in[1], lo)
@@ -215,7 +205,7 @@ func fused(k *kern, table Mem) {
 	})
 	// Four streams in and three out are more than Ice Lake fetches ahead by itself: 0.75 to 0.8 of the time with parameters
 	// beyond the second level cache, and no more within it.
-	k.each(table, "adamw", shape{outs: 3, ins: 4, scalars: 8, unroll: 4, ahead: 1024, hoist: rootHoist}, "is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p, in1 m, in2 v; in3 the gradient.",
+	k.each("adamw", shape{outs: 3, ins: 4, scalars: 8, unroll: 4, ahead: 1024, hoist: rootHoist}, "is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p, in1 m, in2 v; in3 the gradient.",
 		func(in, sc []vreg) []vreg {
 			p, m, v, g := in[0], in[1], in[2], in[3]
 			m = k.fma(sc[1], g, k.mul(sc[0], m))

@@ -2,16 +2,10 @@ package main
 
 import (
 	"fmt"
-	"math"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 )
-
-type constant struct {
-	name string
-	bits uint32
-}
 
 // The polynomials interpolate at the Chebyshev points of their interval, in double precision, and are rounded to
 // float32 at the end. Highest coefficients first.
@@ -36,26 +30,6 @@ func series(name string, coefficients ...float64) (names []string) {
 		names = append(names, n)
 	}
 	return names
-}
-
-// numbers are the other constants.
-func numbers() []constant {
-	const root = 0.79788456080286535588 // √(2/π)
-	return []constant{
-		{"zero", 0}, {"half", bits(0.5)}, {"one", bits(1)}, {"two", bits(2)}, {"minusHalf", bits(-0.5)},
-		{"sign", 0x80000000}, {"abs", 0x7fffffff}, {"inf", 0x7f800000}, {"minusInf", 0xff800000},
-		{"log2e", bits(math.Log2E)},
-		// ln2 in two parts, negated: the first has few enough bits that its multiples are exact.
-		{"ln2hi", bits(-0.693359375)}, {"ln2lo", bits(0.693359375 - math.Ln2)},
-		// Beyond these eˣ is +Inf or 0 in float32, and 2ⁿ is still easy to make.
-		{"expMax", bits(89)}, {"expMin", bits(-104)}, {"bias", 127},
-		{"tanhSplit", bits(0.6)}, {"four", bits(4)},
-		{"rootHalf", bits(math.Sqrt(0.5))}, {"pdf", bits(1 / math.Sqrt(2*math.Pi))},
-		// 2√(2/π)(x+0.044715x³) and its derivative.
-		{"gelu1", bits(2 * root)}, {"gelu3", bits(2 * root * 0.044715)}, {"gelu9", bits(6 * root * 0.044715)},
-		{"squareMax", bits(1e30)},
-		{"rootMin", bits(0x1p-96)}, {"rootSpan", bits(0x1p96) - bits(0x1p-96)},
-	}
 }
 
 var expHoist = append([]string{"log2e", "ln2hi", "ln2lo", "expMax", "expMin", "one"}, expPoly...)

@@ -27,7 +27,8 @@ type cell struct {
 
 // rowKernel writes a kernel. Strided pointers have an argument of their name followed by S; fixed ones don't move. grow, if
 // not empty, names an argument that the length of the row grows by from row to row.
-func (k *kern) rowKernel(table Mem, name, doc string, strided, fixed, scalars []string, grow bool, prepare, row func(l *rowLoop)) {
+func (k *kern) rowKernel(name, doc string, strided, fixed, scalars []string, grow bool, prepare, row func(l *rowLoop)) {
+	rowNames = append(rowNames, name)
 	args := "rows int, n int"
 	if grow {
 		args += ", grow int, most int"
@@ -57,7 +58,7 @@ func (k *kern) rowKernel(table Mem, name, doc string, strided, fixed, scalars []
 		SHRQ(U8(map[bool]int{true: 4, false: 3}[k.wide]), l.whole)
 		ANDQ(U8(k.lanes-1), lanes)
 		INCQ(lanes)
-		l.last = k.newTail(table, lanes, 1)
+		l.last = k.newTail(lanes, 1)
 	}
 	n = Load(Param("n"), GP64()).(reg.GPVirtual)
 	if !grow {
@@ -160,7 +161,7 @@ func (l *rowLoop) inverse(v, n vreg) vreg {
 	VCVTSS2SD(eps.Addr, e, e)
 	VADDSD(e, d, d)
 	VSQRTSD(d, d, d)
-	MOVSD(l.consts["oneDouble"], e)
+	MOVSD(at("oneDouble"), e)
 	VDIVSD(d, e, d)
 	VCVTSD2SS(d, d, d)
 	v = l.vec()
@@ -181,11 +182,11 @@ func (l *rowLoop) length() vreg {
 	return v
 }
 
-func rowKernels(k *kern, table Mem) {
-	normRows(k, table)
-	softmaxRows(k, table)
+func rowKernels(k *kern) {
+	normRows(k)
+	softmaxRows(k)
 	var sign vreg
-	k.rowKernel(table, "ropeRows", "is rope of rows: lo and hi from a and b, with the tables cos and sin.", []string{"lo", "hi", "a", "b", "cos", "sin"}, nil, []string{"sign"}, false,
+	k.rowKernel("ropeRows", "is rope of rows: lo and hi from a and b, with the tables cos and sin.", []string{"lo", "hi", "a", "b", "cos", "sin"}, nil, []string{"sign"}, false,
 		func(*rowLoop) { sign = k.scalar("sign") },
 		func(l *rowLoop) {
 			l.sweep(func(c cell) {
@@ -199,7 +200,7 @@ func rowKernels(k *kern, table Mem) {
 		})
 }
 
-func normRows(k *kern, table Mem) {
+func normRows(k *kern) {
 	k.hoisted = nil
 	for _, centred := range []bool{false, true} {
 		for _, grad := range []string{"", "x", "xw"} {
@@ -224,7 +225,7 @@ func normRows(k *kern, table Mem) {
 				doc += "."
 			}
 			var n vreg
-			k.rowKernel(table, name+"Rows", doc, strided, fixed, []string{"eps"}, false,
+			k.rowKernel(name+"Rows", doc, strided, fixed, []string{"eps"}, false,
 				func(l *rowLoop) { n = l.length() },
 				func(l *rowLoop) { normRow(l, n, centred, grad) })
 		}
@@ -304,10 +305,10 @@ func normRow(l *rowLoop, n vreg, centred bool, grad string) {
 	})
 }
 
-func softmaxRows(k *kern, table Mem) {
+func softmaxRows(k *kern) {
 	var scale vreg
 	prepare := func(*rowLoop) { scale = k.scalar("scale") }
-	k.rowKernel(table, "softmaxRows", "is softmax of x*scale by rows, each grow elements longer than the one before but at most most.", []string{"dst", "x"}, nil, []string{"scale"}, true,
+	k.rowKernel("softmaxRows", "is softmax of x*scale by rows, each grow elements longer than the one before but at most most.", []string{"dst", "x"}, nil, []string{"scale"}, true,
 		func(l *rowLoop) {
 			k.hoist(expHoist...)
 			prepare(l)
@@ -328,7 +329,7 @@ func softmaxRows(k *kern, table Mem) {
 			l.sweep(func(c cell) { c.store("dst", k.mul(inv, c.load("dst"))) })
 		})
 	k.hoisted = nil
-	k.rowKernel(table, "softmaxGradRows", "is the gradient of softmaxRows, p being its result and dp that one's gradient.", []string{"dst", "p", "dp"}, nil, []string{"scale"}, true,
+	k.rowKernel("softmaxGradRows", "is the gradient of softmaxRows, p being its result and dp that one's gradient.", []string{"dst", "p", "dp"}, nil, []string{"scale"}, true,
 		prepare,
 		func(l *rowLoop) {
 			dot := k.mut("zero")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -16,21 +15,8 @@ type vreg = reg.VecVirtual
 // so.
 type kern struct {
 	isa
-	consts  map[string]Mem
 	hoisted map[string]vreg // constants that stay in a register
 	labels  int             // made so far
-}
-
-// constants are stored as whole vectors, because AVX2 has no other form of memory operand.
-func constants() map[string]Mem {
-	at := map[string]Mem{}
-	for _, c := range append(numbers(), polynomials...) {
-		at[c.name] = GLOBL("const_"+c.name, RODATA|NOPTR)
-		for i := range 16 {
-			DATA(4*i, U32(c.bits))
-		}
-	}
-	return at
 }
 
 // c returns a constant as a source operand, the one that may be memory.
@@ -38,11 +24,7 @@ func (k *kern) c(name string) Op {
 	if v, ok := k.hoisted[name]; ok {
 		return v
 	}
-	m, ok := k.consts[name]
-	if !ok {
-		panic("no constant " + name)
-	}
-	return m
+	return at(name)
 }
 
 // mut returns a constant in a register of its own.
@@ -60,7 +42,7 @@ func (k *kern) hoist(names ...string) {
 	}
 	for _, n := range names {
 		v := k.vec()
-		VMOVUPS(k.consts[n], v)
+		VMOVUPS(at(n), v)
 		k.hoisted[n] = v
 	}
 }
@@ -241,7 +223,7 @@ type restFunc func(v vreg, constant string) vreg
 // walk writes the loop over n elements: whole vectors, several at a time as long as there are enough, then one at a
 // time, then the first lanes of a last one. step works on vector u of a round; rest
 // replaces what lies beyond the end by a constant; for a whole vector it returns its argument.
-func (k *kern) walk(table Mem, h shape, step func(u int, in, sc []vreg, rest restFunc) []vreg) {
+func (k *kern) walk(h shape, step func(u int, in, sc []vreg, rest restFunc) []vreg) {
 	n := Load(Param("n"), GP64()).(reg.GPVirtual)
 	var outs, ins []reg.Register
 	var sc []vreg
@@ -286,7 +268,7 @@ func (k *kern) walk(table Mem, h shape, step func(u int, in, sc []vreg, rest res
 	Label("last")
 	TESTQ(n, n)
 	JZ(LabelRef("done"))
-	t := k.newTail(table, n, 1)
+	t := k.newTail(n, 1)
 	var in []vreg
 	for _, p := range ins {
 		v := k.vec()
@@ -301,24 +283,26 @@ func (k *kern) walk(table Mem, h shape, step func(u int, in, sc []vreg, rest res
 }
 
 // each writes a kernel that computes every element alone.
-func (k *kern) each(table Mem, name string, h shape, doc string, body func(in, sc []vreg) []vreg) {
+func (k *kern) each(name string, h shape, doc string, body func(in, sc []vreg) []vreg) {
+	loops = append(loops, loop{name: name, shape: h})
 	k.text(name, h.args(), doc)
 	k.hoist(h.hoist...)
-	k.walk(table, h, func(_ int, in, sc []vreg, _ restFunc) []vreg { return body(in, sc) })
+	k.walk(h, func(_ int, in, sc []vreg, _ restFunc) []vreg { return body(in, sc) })
 	k.ret()
 }
 
 // reduce writes a kernel that also returns results, made of accumulators that start at a constant. body returns the
 // new accumulators, and the outputs if there are any.
-func (k *kern) reduce(table Mem, name string, h shape, results int, start string, doc string,
+func (k *kern) reduce(name string, h shape, results int, start string, doc string,
 	combine func(a, b vreg) vreg, body func(in, sc, acc []vreg, rest restFunc) (accs, outs []vreg)) {
+	loops = append(loops, loop{name, h, results, start})
 	var rets []string
 	for i := range results {
 		rets = append(rets, fmt.Sprintf("r%d float32", i))
 	}
 	TEXT(name+k.name, NOSPLIT, fmt.Sprintf("func(%s) (%s)", h.args(), strings.Join(rets, ", ")))
 	Pragma("noescape")
-	Doc(fmt.Sprintf("%s%s %s", name, k.isa.name, doc))
+	Doc(wrapped(fmt.Sprintf("%s%s %s", name, k.isa.name, doc))...)
 	k.hoist(h.hoist...)
 	acc := make([][]vreg, max(1, h.unroll))
 	for u := range acc {
@@ -326,7 +310,7 @@ func (k *kern) reduce(table Mem, name string, h shape, results int, start string
 			acc[u] = append(acc[u], k.mut(start))
 		}
 	}
-	k.walk(table, h, func(u int, in, sc []vreg, rest restFunc) []vreg {
+	k.walk(h, func(u int, in, sc []vreg, rest restFunc) []vreg {
 		accs, outs := body(in, sc, acc[u], rest)
 		for i, v := range accs {
 			if v != acc[u][i] {
@@ -349,6 +333,3 @@ func (k *kern) reduce(table Mem, name string, h shape, results int, start string
 	}
 	k.ret()
 }
-
-// bits is the encoding of a float32.
-func bits(x float64) uint32 { return math.Float32bits(float32(x)) }

@@ -14,25 +14,15 @@ type (
 
 // rowKernels are those of one level.
 type rowKernels struct {
-	rmsNorm       normRowsFunc
-	layerNorm     shiftNormRowsFunc
-	rmsNormGrad   normGradRowsFunc
-	layerNormGrad normGradRowsFunc
-	rmsNormBoth   normBothRowsFunc
-	layerNormBoth shiftBothRowsFunc
-	softmax       softRowsFunc
-	softmaxGrad   softGradRowsFunc
-	rope          ropeRowsFunc
-}
-
-func rowsAVX512() rowKernels {
-	return rowKernels{rmsNormRowsAVX512, layerNormRowsAVX512, rmsNormGradRowsAVX512, layerNormGradRowsAVX512,
-		rmsNormGradBothRowsAVX512, layerNormGradBothRowsAVX512, softmaxRowsAVX512, softmaxGradRowsAVX512, ropeRowsAVX512}
-}
-
-func rowsAVX2() rowKernels {
-	return rowKernels{rmsNormRowsAVX2, layerNormRowsAVX2, rmsNormGradRowsAVX2, layerNormGradRowsAVX2,
-		rmsNormGradBothRowsAVX2, layerNormGradBothRowsAVX2, softmaxRowsAVX2, softmaxGradRowsAVX2, ropeRowsAVX2}
+	rmsNorm           normRowsFunc
+	layerNorm         shiftNormRowsFunc
+	rmsNormGrad       normGradRowsFunc
+	layerNormGrad     normGradRowsFunc
+	rmsNormGradBoth   normBothRowsFunc
+	layerNormGradBoth shiftBothRowsFunc
+	softmax           softRowsFunc
+	softmaxGrad       softGradRowsFunc
+	rope              ropeRowsFunc
 }
 
 // inBlocks calls f for pieces of rows rows of n elements: from row i on, count of them.
@@ -90,7 +80,7 @@ func (t *Table) accelerateRows(k rowKernels) {
 				k.rmsNormGrad(count, n, d, ds, a, as, g, gs, &w[0], eps)
 			} else {
 				_ = dw[n-1]
-				k.rmsNormBoth(count, n, d, ds, a, as, g, gs, &w[0], &dw[0], eps)
+				k.rmsNormGradBoth(count, n, d, ds, a, as, g, gs, &w[0], &dw[0], eps)
 			}
 		})
 	}
@@ -108,7 +98,7 @@ func (t *Table) accelerateRows(k rowKernels) {
 				k.layerNormGrad(count, n, d, ds, a, as, g, gs, &w[0], eps)
 			} else {
 				_, _ = dw[n-1], db[n-1]
-				k.layerNormBoth(count, n, d, ds, a, as, g, gs, &w[0], &dw[0], &db[0], eps)
+				k.layerNormGradBoth(count, n, d, ds, a, as, g, gs, &w[0], &dw[0], &db[0], eps)
 			}
 		})
 	}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// constant is a number of 32 bits that lies in memory in all lanes of the widest vector:
+// AVX2 has no other form of memory operand.
+type constant struct {
+	name string
+	bits uint32
+}
+
+// numbers are the constants that are no coefficients.
+func numbers() []constant {
+	const root = 0.79788456080286535588 // √(2/π)
+	return []constant{
+		{"zero", 0}, {"half", bits(0.5)}, {"one", bits(1)}, {"two", bits(2)}, {"minusHalf", bits(-0.5)},
+		{"sign", 0x80000000}, {"abs", 0x7fffffff}, {"inf", 0x7f800000}, {"minusInf", 0xff800000},
+		{"log2e", bits(math.Log2E)},
+		// ln2 in two parts, negated: the first has few enough bits that its multiples are exact.
+		{"ln2hi", bits(-0.693359375)}, {"ln2lo", bits(0.693359375 - math.Ln2)},
+		// Beyond these eˣ is +Inf or 0 in float32, and 2ⁿ is still easy to make.
+		{"expMax", bits(89)}, {"expMin", bits(-104)}, {"bias", 127},
+		{"tanhSplit", bits(0.6)}, {"four", bits(4)},
+		{"rootHalf", bits(math.Sqrt(0.5))}, {"pdf", bits(1 / math.Sqrt(2*math.Pi))},
+		// 2√(2/π)(x+0.044715x³) and its derivative.
+		{"gelu1", bits(2 * root)}, {"gelu3", bits(2 * root * 0.044715)}, {"gelu9", bits(6 * root * 0.044715)},
+		{"squareMax", bits(1e30)},
+		{"rootMin", bits(0x1p-96)}, {"rootSpan", bits(0x1p96) - bits(0x1p-96)},
+		// Of rounding to bfloat16: the last bit that stays, what rounds up, and what makes a NaN quiet.
+		{"bfOne", 1}, {"bfAlmost", 0x7fff}, {"bfQuiet", 0x40},
+	}
+}
+
+// bits is the encoding of a float32.
+func bits(x float64) uint32 { return math.Float32bits(float32(x)) }
+
+// addresses are where constants lie, by name.
+var addresses = map[string]operand.Mem{}
+
+// constants returns the assembly that defines the constants of all files, once, and sets
+// addresses.
+func constants() string {
+	var b strings.Builder
+	b.WriteString("#include \"textflag.h\"\n")
+	symbol := func(name string, words ...uint64) {
+		s := operand.Symbol{Name: "·const_" + name}
+		addresses[name] = operand.Mem{Symbol: s, Base: reg.StaticBase}
+		b.WriteByte('\n')
+		for i, w := range words {
+			fmt.Fprintf(&b, "DATA %s+%d(SB)/8, $%#016x\n", s, 8*i, w)
+		}
+		fmt.Fprintf(&b, "GLOBL %s(SB), RODATA|NOPTR, $%d\n", s, 8*len(words))
+	}
+	all := func(w uint64) []uint64 { return []uint64{w, w, w, w, w, w, w, w} }
+	for _, c := range append(numbers(), polynomials...) {
+		symbol(c.name, all(uint64(c.bits)<<32|uint64(c.bits))...)
+	}
+	symbol("oneDouble", math.Float64bits(1))
+	// 16 lanes that are set and 16 that are not: the vector at lane 16-n has its first n set.
+	symbol("lanes", append(all(math.MaxUint64), all(0)...)...)
+	return b.String()
+}
+
+// at returns the address of a constant.
+func at(name string) operand.Mem {
+	m, ok := addresses[name]
+	if !ok {
+		panic("no constant " + name)
+	}
+	return m
+}

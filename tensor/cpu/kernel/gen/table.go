@@ -1,0 +1,192 @@
+package main
+
+import (
+	"fmt"
+	"go/format"
+	"slices"
+	"strings"
+)
+
+// loop is a kernel of vectors as the Go code calls it.
+type loop struct {
+	name string // of the assembly, without the instruction set
+	shape
+	results int
+	start   string // the constant that its results begin with
+}
+
+// What the generator has written of one instruction set, in order: the other has the same.
+var (
+	loops       []loop
+	conversions []string
+	rowNames    []string
+)
+
+// parts are the loops whose fields in Table are not exported.
+var parts = []string{"expTotal", "dlogsm", "plain", "shifted", "scaled", "normSums", "normSums1", "normGrad", "normGrad1", "addGrad", "rope"}
+
+var initials = strings.NewReplacer("relu", "ReLU", "silu", "SiLU", "gelu", "GELU", "swiglu", "SwiGLU",
+	"adamw", "AdamW", "rsubS", "RSubS", "rdivS", "RDivS")
+
+// field returns the name that a loop has in Table.
+func (l loop) field() string {
+	if slices.Contains(parts, l.name) {
+		return l.name
+	}
+	return title(initials.Replace(l.name))
+}
+
+func title(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+
+// tables returns the Go code that fills a Table with assembly.
+func tables() string {
+	vectors(avx2)
+	halves(avx2)
+	rowSet(avx2)
+	var b strings.Builder
+	b.WriteString("package kernel\n\nimport \"math\"\n")
+	for _, s := range []isa{avx512, avx2} {
+		s.accelerate(&b)
+	}
+	var seen []string
+	for _, l := range loops {
+		if w := l.wrapper(); !slices.Contains(seen, w) {
+			seen = append(seen, w)
+			l.wrap(&b)
+		}
+	}
+	text, err := format.Source([]byte(b.String()))
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// accelerate writes the functions that set the fields of a Table to the kernels of s.
+func (s isa) accelerate(b *strings.Builder) {
+	fmt.Fprintf(b, "\n// gemm%s returns the unit that computes products out of tiles.\n", s.name)
+	fmt.Fprintf(b, "func gemm%s() *gemmUnit {\nreturn newGemm(%d, [][]tileFunc{", s.name, s.lanes)
+	for i, rows := range s.tallest() {
+		s.list(b, "tile", i+1, rows)
+	}
+	b.WriteString("\n}, []packFunc{")
+	for i := range s.tallest() {
+		fmt.Fprintf(b, "pack%d%s, ", (i+1)*s.lanes, s.name)
+	}
+	fmt.Fprintf(b, "}, transpose%d%s)\n}\n", s.lanes, s.name)
+	fmt.Fprintf(b, "\n// taps%s returns the unit that computes products of taps.\n", s.name)
+	fmt.Fprintf(b, "func taps%s() *tapsUnit {\nreturn &tapsUnit{%d, [2][]tapsFunc{", s.name, s.lanes)
+	for vecs := 1; vecs <= 2; vecs++ {
+		s.list(b, "taps", vecs, s.tallestTaps())
+	}
+	b.WriteString("\n}}\n}\n")
+	fmt.Fprintf(b, "\n// accelerate%s sets the kernels that have %s assembly.\n", s.name, s.name)
+	fmt.Fprintf(b, "func accelerate%s(t *Table) {\n", s.name)
+	fmt.Fprintf(b, "t.Gemm, t.GemmTaps = gemm%s().gemm, taps%s().gemm\n", s.name, s.name)
+	fmt.Fprintf(b, "t.Transpose = transposeBlocks(%d, transpose%d%s)\n", s.lanes, s.lanes, s.name)
+	block := s.chained() * s.lanes
+	fmt.Fprintf(b, "t.Chain, t.ChainBlock = chainOf(%d, chain%s), %d\n", block, s.name, block)
+	for _, name := range conversions {
+		by, _, _ := strings.Cut(name, "F16")
+		by = strings.TrimSuffix(by, "B")
+		fmt.Fprintf(b, "t.%s = %sBy(%d, %s%s, %sGo)\n", title(name), by, s.lanes, name, s.name, name)
+	}
+	for _, l := range loops {
+		call := fmt.Sprintf("%s(%s%s)", l.wrapper(), l.name, s.name)
+		if l.name == "adamw" {
+			call = "adamwBy(" + call + ")"
+		}
+		fmt.Fprintf(b, "t.%s = %s\n", l.field(), call)
+	}
+	b.WriteString("t.accelerateRows(rowKernels{\n")
+	for _, name := range rowNames {
+		fmt.Fprintf(b, "%s: %s%s,\n", strings.TrimSuffix(name, "Rows"), name, s.name)
+	}
+	b.WriteString("})\n}\n")
+}
+
+// list writes the tiles of so many vectors, by rows.
+func (s isa) list(b *strings.Builder, kind string, vecs, rows int) {
+	b.WriteString("\n{nil")
+	for mr := 1; mr <= rows; mr++ {
+		sep := ", "
+		if mr%5 == 0 {
+			sep = ",\n"
+		}
+		fmt.Fprintf(b, "%s%s%dx%d%s", sep, kind, mr, vecs*s.lanes, s.name)
+	}
+	b.WriteString("},")
+}
+
+// wrapper returns the name of the function that cuts the slices of such a loop.
+func (l loop) wrapper() string {
+	kind := "each"
+	switch {
+	case l.results > 0 && l.start == "zero":
+		kind = "sum"
+	case l.results > 0:
+		kind = l.pick()
+	}
+	name := fmt.Sprintf("%s%d%d%d", kind, l.outs, l.ins, l.scalars)
+	if l.results > 1 {
+		name += fmt.Sprintf("to%d", l.results)
+	}
+	return name
+}
+
+// pick returns what chooses among the extremes of pieces: the builtin keeps NaN.
+func (l loop) pick() string { return map[string]string{"inf": "min", "minusInf": "max"}[l.start] }
+
+// wrap writes that function: it checks lengths and cuts long slices, as the assembly does
+// neither.
+func (l loop) wrap(b *strings.Builder) {
+	var slices, firsts, numbers, rest []string
+	add := func(n int, name string) {
+		for i := range n {
+			v := fmt.Sprint(name, i)
+			slices, firsts, rest = append(slices, v), append(firsts, "&"+v+"[0]"), append(rest, v+"[n:]")
+		}
+	}
+	add(l.outs, "out")
+	add(l.ins, "in")
+	for i := range l.scalars {
+		numbers = append(numbers, fmt.Sprint("s", i))
+	}
+	join := func(list ...string) string { return strings.Join(list, ", ") }
+	params := func(kind string) string {
+		p := join(slices...) + " " + kind
+		if l.scalars > 0 {
+			p += ", " + join(numbers...) + " float32"
+		}
+		return p
+	}
+	result := [...]string{"", "float32", "(r0, r1 float32)"}[l.results]
+	fmt.Fprintf(b, "\n// %s returns f over whole slices: %d out, %d in, and %d numbers.\n", l.wrapper(), l.outs, l.ins, l.scalars)
+	fmt.Fprintf(b, "func %s(f func(n int, %s) %s) func(%s) %s {\n", l.wrapper(), params("ptr"), result, params("[]float32"), result)
+	fmt.Fprintf(b, "return func(%s) %s {\n", params("[]float32"), result)
+	if len(slices) > 1 {
+		var cut []string
+		for _, v := range slices[1:] {
+			cut = append(cut, v+"[:len("+slices[0]+")]")
+		}
+		fmt.Fprintf(b, "%s = %s\n", join(slices[1:]...), join(cut...))
+	}
+	call := fmt.Sprintf("f(n, %s)", join(append(firsts, numbers...)...))
+	most, before, after := "chunk", "", ""
+	switch {
+	case l.results == 0:
+	case l.start != "zero":
+		sign := map[string]string{"min": "1", "max": "-1"}[l.pick()]
+		before, call, after = "r := float32(math.Inf("+sign+"))\n", "r = "+l.pick()+"(r, "+call+")", "return r\n"
+	case l.results == 1:
+		before, call, after = "var sum float64\n", "sum += float64("+call+")", "return float32(sum)\n"
+		most = "sumChunk"
+	default:
+		before = "var sum0, sum1 float64\n"
+		call = "r0, r1 := " + call + "\nsum0, sum1 = sum0+float64(r0), sum1+float64(r1)"
+		after = "return float32(sum0), float32(sum1)\n"
+		most = "sumChunk"
+	}
+	fmt.Fprintf(b, "%sfor len(%s) > 0 {\nn := min(len(%s), %s)\n%s\n%s = %s\n}\n%s}\n}\n",
+		before, slices[0], slices[0], most, call, join(slices...), join(rest...), after)
+}

@@ -1,0 +1,23 @@
+package kernel
+
+// Assembly neither checks lengths nor cuts long slices. The generated callers in
+// table_amd64.go do both: a goroutine cannot be stopped inside assembly, and a garbage
+// collection would wait for it.
+const (
+	// chunk is the most elements that one call of an elementwise kernel gets: some ten
+	// microseconds.
+	chunk = 1 << 15
+	// sumChunk is the most elements that are summed in float32. The sums of chunks are
+	// added in float64.
+	sumChunk = 1 << 12
+)
+
+// ptr points to the first element that assembly gets.
+type ptr = *float32
+
+// adamwBy returns f with the coefficients of a step as its numbers.
+func adamwBy(f func(pOut, mOut, vOut, p, m, v, g []float32, s0, s1, s2, s3, s4, s5, s6, s7 float32)) func(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep) {
+	return func(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep) {
+		f(pOut, mOut, vOut, p, m, v, g, s.Beta1, s.Rest1, s.Beta2, s.Rest2, s.Root, s.Eps, s.Decay, s.Rate)
+	}
+}
