@@ -6,9 +6,10 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// adamW makes one step of AdamW updates: both moments and the parameter, of every parameter. It stands where the
-// last of them was, so that nothing that can fail comes after it that did not before. An update that reads what another
-// one makes, such as the next of the same parameter, is not in one step with it.
+// adamW joins AdamW updates, each of both moments and the parameter, into one step for as
+// many parameters as possible. The step takes the place of the last update, so no step
+// that can fail moves behind an update. An update that reads a result of another one,
+// such as the next update of the same parameter, begins a new step.
 func (c *compiler) adamW() {
 	g := c.graph()
 	e := newEdit()
@@ -30,11 +31,11 @@ func (c *compiler) adamW() {
 	c.apply(e)
 }
 
-// updates is AdamW updates that become one step.
+// updates is a list of AdamW updates that become one step.
 type updates struct {
 	in, out    []Operand
 	steps      []int
-	read, made map[int]bool // buffers
+	read, made map[int]bool // buffers that the updates read, and that they write
 }
 
 func newUpdates() *updates { return &updates{read: map[int]bool{}, made: map[int]bool{}} }
@@ -59,7 +60,8 @@ func anyOf(all []Operand, bufs map[int]bool) bool {
 	return slices.ContainsFunc(all, func(o Operand) bool { return o.Scalar < 0 && bufs[o.Buf] })
 }
 
-// join puts u where the last of it was, or leaves it as it is if somebody reads a result before.
+// join replaces the steps of u by one, in the place of the last. If another step reads a
+// result of u before that place, join leaves the steps as they are.
 func (c *compiler) join(g *graph, e *edit, u *updates) {
 	if len(u.steps) == 0 {
 		return
@@ -81,8 +83,9 @@ func (c *compiler) join(g *graph, e *edit, u *updates) {
 	e.replace(at, Step{Instr: last.Instr, Op: last.Op, Fused: AdamW, In: u.in, Out: u.out[0], Also: u.out[1:]})
 }
 
-// adamWUpdate is the update of a parameter if step k is the last of its three: that of the parameter itself, w, and those of
-// its moments, m and v. None of them is part of e.
+// adamWUpdate returns the three steps of an update if step k is the last of them: w
+// computes the parameter, m and v its moments. It returns false if a step is part of e
+// already.
 func (c *compiler) adamWUpdate(g *graph, e *edit, k int) (w, m, v *Step, ok bool) {
 	w = &c.plan.Steps[k]
 	if w.Fused != Single || w.Op != tensor.OpAdamW || w.Out.DType != tensor.F32 {
@@ -96,8 +99,8 @@ func (c *compiler) adamWUpdate(g *graph, e *edit, k int) (w, m, v *Step, ok bool
 	return w, m, v, m.Op == tensor.OpAdamM && v.Op == tensor.OpAdamV && same(m.In[1], v.In[1]) && c.isUpdate(w, m, v)
 }
 
-// isUpdate reports whether w, m and v each go over dense operands of one shape, with results of their own, of which only w reads
-// another's.
+// isUpdate reports whether w, m and v each work on dense operands of one shape, and w is
+// the only one that reads the results of the others.
 func (c *compiler) isUpdate(w, m, v *Step) bool {
 	n := w.Out.Shape.Elems()
 	for _, o := range []Operand{w.In[0], w.In[1], w.In[2], m.In[0], m.In[1], v.In[0], m.Out, v.Out, w.Out} {

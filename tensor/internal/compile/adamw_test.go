@@ -6,7 +6,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Updates are one step unless one reads what another one makes.
+// TestAdamWUpdates: updates become one step unless one reads a result of another.
 func TestAdamWUpdates(t *testing.T) {
 	T, S := tensor.T, tensor.S
 	for _, c := range []struct {

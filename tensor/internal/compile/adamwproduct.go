@@ -6,14 +6,19 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// minAdamWProduct is the least number of elements of a gradient that is worth a step of its own: one that is smaller stays in
-// a first-level cache from its product to the update anyway.
+// minAdamWProduct is the least number of elements of a gradient that is worth a step of
+// its own. A smaller gradient stays in the first-level cache between its product and its
+// update anyway.
 const minAdamWProduct = 1 << 14
 
-// adamWProducts makes one step of an AdamW update and of the matrix product that its gradient is: an engine updates each
-// block of the parameter while the block of the gradient is in its cache, on the core that computed it, and the gradient is
-// never written whole. Its bits are those of the product and of adamW's step. It stands where the product was. So that the parameter and its moments can still be written
-// over, nobody may read their old values later, and nothing may come later that can fail.
+// adamWProducts joins an AdamW update and the matrix product that computes its gradient
+// into one step. An engine then updates each block of the parameter while the block of
+// the gradient is in the cache of the core that computed it, and the gradient is never
+// written whole. The bits are those of the separate steps. The new step takes the place
+// of the product.
+//
+// The parameter and its moments can be overwritten there only under two conditions: no
+// later step reads their old values, and no later step can fail.
 func (c *compiler) adamWProducts() {
 	g := c.graph()
 	e := newEdit()
@@ -49,7 +54,7 @@ func (c *compiler) adamWProducts() {
 	c.apply(e)
 }
 
-// readAfter reports whether a step behind at reads buf, other than those given.
-func (g *graph) readAfter(buf, at int, but ...int) bool {
-	return slices.ContainsFunc(g.readers[buf], func(u use) bool { return u.step > at && !slices.Contains(but, u.step) })
+// readAfter reports whether a step after at, other than those in except, reads buf.
+func (g *graph) readAfter(buf, at int, except ...int) bool {
+	return slices.ContainsFunc(g.readers[buf], func(u use) bool { return u.step > at && !slices.Contains(except, u.step) })
 }

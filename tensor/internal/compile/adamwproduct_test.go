@@ -14,8 +14,9 @@ func updated(s *tensor.Session, sc *tensor.Scope, p, m, v, g *tensor.Tensor) *te
 	return sc.Keep(s.Apply(tensor.OpAdamW, nil, T(p), T(nm), T(nv), S(0.1), S(0.2), S(0.3), S(0.4), S(0.5)))
 }
 
-// A gradient that is a matrix product is one step with the update, unless somebody else wants the gradient or the old
-// values, or something may fail later.
+// TestAdamWProducts: a gradient that is a matrix product becomes one step with the
+// update, unless another step reads the gradient or the old values, or a later step can
+// fail.
 func TestAdamWProducts(t *testing.T) {
 	const n = 128
 	for _, c := range []struct {

@@ -6,14 +6,16 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// attention finds attention as tensor.Attention records it, and its gradient as autograd does:
+// attention finds attention as tensor.Attention records it, and its gradient as package
+// autograd records it:
 //
-//	S = q kᵀ; P = causal_softmax(S, scale), or softmax(S scale) where all see all; y = P v
+//	S = q kᵀ; P = causal_softmax(S, scale), or softmax(S scale) without a mask; y = P v
 //	dP = dy vᵀ; dS = softmax_grad(P, dP) scale; dq = dS k; dk = dSᵀ q; dv = Pᵀ dy
 //
-// and makes one step of each, so that neither S nor P nor their gradients, of the size of the sequence squared, are ever
-// whole in memory. The backward step computes P again. Sums are taken in another order, so results differ in their last
-// bits from those of the single steps.
+// It makes one step of each, so that neither S nor P nor their gradients, whose size
+// grows with the square of the sequence, are ever whole in memory. The backward step
+// computes P again. Sums are taken in another order, so results differ from those of the
+// single steps in their last bits.
 func (c *compiler) attention() {
 	m := attentionMatch{c: c, g: c.graph(), e: newEdit()}
 	for k := range c.plan.Steps {
@@ -25,25 +27,28 @@ func (c *compiler) attention() {
 	c.apply(m.e)
 }
 
-// maxHeads bounds the matrices of a fused attention: an engine lists them.
+// maxHeads bounds the number of matrices of a fused attention, because an engine lists
+// them.
 const maxHeads = 4096
 
-// attentionMatch looks at one softmax at a time.
+// attentionMatch holds the tensors and steps of the attention around one softmax. D
+// stands for the dims before the last two; D is U, the dims that the gradients of k and v
+// have as well, followed by G, the dims over which k and v are broadcast.
 type attentionMatch struct {
 	c *compiler
 	g *graph
 	e *edit
 
 	batch      tensor.Shape // D
-	s, t       int          // queries and keys
+	s, t       int          // numbers of queries and keys
 	q, k, v    Operand      // [D s d], [D t d], [D t e]
 	scale      Operand
-	causal     int64 // 1 if a query sees only the keys up to its own
+	causal     int64 // 1 if a query sees only the keys up to its own position
 	p, dy      Operand
 	yAt        int   // the step that makes y
-	forward    []int // all that become the forward step
+	forward    []int // the steps that become the forward step
 	backward   []int
-	units      int // how many dims of D are U
+	units      int // number of dims in U
 	dq, dk, dv Operand
 	back       Operand // the scale of the gradient
 }
@@ -99,12 +104,12 @@ func (m *attentionMatch) at(k int) {
 
 func (m *attentionMatch) step(k int) *Step { return &m.c.plan.Steps[k] }
 
-// shape is D and two dims.
+// shape returns D followed by two dims.
 func (m *attentionMatch) shape(rows, cols int) tensor.Shape {
 	return append(slices.Clone(m.batch), rows, cols)
 }
 
-// find returns the only step among readers that ok accepts; -1 if there is none.
+// find returns the only step among readers that ok accepts, or -1.
 func (m *attentionMatch) find(readers []use, ok func(s *Step) bool) int {
 	at := -1
 	for _, u := range readers {
@@ -118,7 +123,8 @@ func (m *attentionMatch) find(readers []use, ok func(s *Step) bool) int {
 	return at
 }
 
-// scaled takes apart the product with a scalar that x, which step k alone reads, comes from: x and k become its operand and itself.
+// scaled finds the product with a scalar that computes x, which step k alone reads. It
+// stores the scalar in m.scale, the other operand in x and the product's step in k.
 func (m *attentionMatch) scaled(x *Operand, k *int) bool {
 	d := m.g.def[x.Buf]
 	if d < 0 || !m.c.whole(*x) || !m.c.only(m.g, x.Buf, *k) || m.e.touched(d) {
@@ -133,7 +139,8 @@ func (m *attentionMatch) scaled(x *Operand, k *int) bool {
 	return true
 }
 
-// scores takes apart the product that x, the softmax's operand, comes from.
+// scores finds the matrix product that computes x, the operand of the softmax, and stores
+// its operands in m.q and m.k.
 func (m *attentionMatch) scores(x Operand, k int) bool {
 	d := m.g.def[x.Buf]
 	if d < 0 || !m.c.whole(x) || !m.c.only(m.g, x.Buf, k) || m.e.touched(d) {
@@ -145,14 +152,14 @@ func (m *attentionMatch) scores(x Operand, k int) bool {
 	}
 	n := last(s.In[0].Shape)
 	m.q = spreadOver(s.In[0], m.shape(m.s, n))
-	m.k = turned(spreadOver(s.In[1], m.shape(n, m.t)))
+	m.k = transposed(spreadOver(s.In[1], m.shape(n, m.t)))
 	m.forward = append(m.forward, d)
 	return true
 }
 
 func (m *attentionMatch) isY(s *Step) bool { return s.Op == tensor.OpMatmul && same(s.In[0], m.p) }
 
-// gradient finds the steps that the three readers of P lead to.
+// gradient finds the six steps of the gradient, beginning with the three readers of P.
 func (m *attentionMatch) gradient(readers []use) bool {
 	soft := m.find(readers, func(s *Step) bool { return s.Op == tensor.OpSoftmaxGrad && same(s.In[0], m.p) })
 	dv := m.find(readers, func(s *Step) bool { return s.Op == tensor.OpMatmul && m.folded(s.In[0], m.p) })
@@ -169,7 +176,7 @@ func (m *attentionMatch) gradient(readers []use) bool {
 		return false
 	}
 	m.dy = spreadOver(m.step(dpAt).In[0], m.shape(m.s, e))
-	if vt := spreadOver(m.step(dpAt).In[1], m.shape(e, m.t)); !same(turned(vt), m.v) {
+	if vt := spreadOver(m.step(dpAt).In[1], m.shape(e, m.t)); !same(transposed(vt), m.v) {
 		return false
 	}
 	ds0 := m.step(soft).Out
@@ -203,7 +210,8 @@ func (m *attentionMatch) gradient(readers []use) bool {
 	return !slices.ContainsFunc(m.backward, m.e.touched)
 }
 
-// folded reports whether o is the transpose of x [D s t] with the last dims of D folded into its rows: [U t G*s].
+// folded reports whether o is the transpose of x [D s t] with G folded into its rows: [U
+// t G*s].
 func (m *attentionMatch) folded(o, x Operand) bool {
 	u := len(o.Shape) - 2
 	if o.Buf != x.Buf || o.Off != 0 || u < 0 || u > len(m.batch) || !o.Shape[:u].Equal(m.batch[:u]) ||
@@ -220,7 +228,7 @@ func (m *attentionMatch) folded(o, x Operand) bool {
 	return true
 }
 
-// broadcastBeyond reports whether o [D . .] is the same for all of G.
+// broadcastBeyond reports whether o [D . .] is broadcast over all of G.
 func (m *attentionMatch) broadcastBeyond(o Operand) bool {
 	for i := m.units; i < len(m.batch); i++ {
 		if m.batch[i] > 1 && o.Strides[i] != 0 {
@@ -230,7 +238,7 @@ func (m *attentionMatch) broadcastBeyond(o Operand) bool {
 	return true
 }
 
-// isFold reports whether o is x [D s d] as [U G*s d], itself or a copy of it.
+// isFold reports whether o is x [D s d] seen as [U G*s d], or a copy of that.
 func (m *attentionMatch) isFold(o, x Operand) bool {
 	shape := append(slices.Clone(m.batch[:m.units]), m.batch[m.units:].Elems()*m.s, last(x.Shape))
 	if !o.Shape.Equal(shape) {
@@ -253,8 +261,8 @@ func isCopy(s *Step) bool {
 
 func last(s tensor.Shape) int { return s[len(s)-1] }
 
-// turned is o with its last two dims exchanged.
-func turned(o Operand) Operand {
+// transposed returns o with its last two dims exchanged.
+func transposed(o Operand) Operand {
 	n := len(o.Shape)
 	o.Shape, o.Strides = slices.Clone(o.Shape), slices.Clone(o.Strides)
 	o.Shape[n-2], o.Shape[n-1] = o.Shape[n-1], o.Shape[n-2]

@@ -11,13 +11,15 @@ type compiler struct {
 	p    *tensor.Program
 	plan *Plan
 	live []bool
-	at   []Operand // where the result of each live instruction is
+	at   []Operand // the result of each live instruction
 	ext  []Operand
-	// copies are the views that were made dense, by the buffer they are of.
+	// copies holds the views that have a dense copy, by the buffer that they view.
 	copies map[int][]copied
-	// era is how many barriers stand before each instruction: what lies in one is neither computed nor kept for another.
+	// era is the number of barriers before each instruction. A result of one era is
+	// neither computed in another nor kept for it.
 	era []int
-	// fallible is the last step that can fail on values, -1 if none: memory of inputs is only written after it.
+	// fallible is the last step that can fail on the values of its operands, or -1. The
+	// memory of inputs is written only after it.
 	fallible int
 }
 
@@ -26,11 +28,13 @@ type copied struct{ of, is Operand }
 
 // Options configure Compile; nil and the zero value are the defaults.
 type Options struct {
-	// NoFuse keeps a step for every operation. The package comment says which results have the same bits without it.
+	// NoFuse keeps a step for every operation. The package comment lists the passes that
+	// can change bits of results.
 	NoFuse bool
 }
 
-// Compile compiles p, which must be well formed (tensor.ParseProgram, or recorded by a session). The plan keeps p.
+// Compile compiles p, which must be well formed: recorded by a session, or returned by
+// tensor.ParseProgram. The plan keeps p.
 func Compile(p *tensor.Program, opts *Options) *Plan {
 	var o Options
 	if opts != nil {
@@ -65,8 +69,8 @@ func Compile(p *tensor.Program, opts *Options) *Plan {
 	return c.plan
 }
 
-// findLive marks what a kept result depends on, and what can fail: an index out of range is an error whether or not
-// its result is used.
+// findLive marks the instructions that kept results depend on, and those that can fail:
+// an index out of range is an error even if no instruction uses the result.
 func (c *compiler) findLive() {
 	p := c.p
 	c.live = make([]bool, len(p.Instrs))
@@ -84,13 +88,14 @@ func (c *compiler) findLive() {
 	}
 }
 
-// buffer makes a buffer and returns it as a dense operand.
+// buffer adds a buffer to the plan and returns it as a dense operand.
 func (c *compiler) buffer(place Place, index int, d tensor.DType, s tensor.Shape) Operand {
 	c.plan.Buffers = append(c.plan.Buffers, Buffer{Place: place, Index: index, Size: s.Elems() * d.Size(), first: -1, last: -1})
 	return Operand{Scalar: -1, Buf: len(c.plan.Buffers) - 1, DType: d, Shape: s, Strides: s.Strides(), Dense: true}
 }
 
-// result makes the buffer of instruction i: an output if it is kept, else a temporary.
+// result adds the buffer of instruction i: an output if its result is kept, else a
+// temporary.
 func (c *compiler) result(i int) Operand {
 	in := &c.p.Instrs[i]
 	s := c.p.Shapes[in.Shape]
@@ -115,7 +120,8 @@ func (c *compiler) operand(r tensor.Ref) Operand {
 
 func (c *compiler) step(s Step) { c.plan.Steps = append(c.plan.Steps, s) }
 
-// dense returns o as a contiguous operand, by a copy if need be and if nobody needed it before.
+// dense returns o as a contiguous operand. It adds a step that copies o if o is not
+// contiguous and no earlier step copied it.
 func (c *compiler) dense(instr int, o Operand) Operand {
 	if o.Scalar >= 0 || o.Dense {
 		return o
@@ -131,7 +137,7 @@ func (c *compiler) dense(instr int, o Operand) Operand {
 	return d
 }
 
-// copy is a cast to the same dtype.
+// copy adds a cast to the same dtype.
 func (c *compiler) copy(instr int, from, to Operand) {
 	c.step(Step{Instr: instr, Op: tensor.OpCast, In: []Operand{from}, Out: to, Ints: []int64{int64(to.DType)}})
 	c.plan.Stats.Copies++

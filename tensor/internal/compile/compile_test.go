@@ -27,7 +27,8 @@ func (c *capture) Submit(_ context.Context, b *tensor.Batch) ([]tensor.Fetched, 
 	return nil, nil
 }
 
-// planOf compiles what f records, a step for every operation. The inputs are uploaded before.
+// planOf compiles the program that f records, with a step for every operation. The inputs
+// are uploaded before.
 func planOf(t *testing.T, f func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor)) *Plan {
 	t.Helper()
 	return planWith(t, &Options{NoFuse: true}, f)
@@ -47,8 +48,8 @@ func planWith(t *testing.T, o *Options, f func(s *tensor.Session, sc *tensor.Sco
 	return p
 }
 
-// checkPlan verifies what every plan must hold: no buffer is read before it is written, and no two temporaries that
-// live at one time share memory.
+// checkPlan verifies two invariants of every plan: no buffer is read before it is
+// written, and no two temporaries that live at one time share memory.
 func checkPlan(t *testing.T, p *Plan) {
 	t.Helper()
 	written := make([]bool, len(p.Buffers))

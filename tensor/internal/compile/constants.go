@@ -2,8 +2,9 @@ package compile
 
 import "github.com/ringside-go/ringside/tensor"
 
-// constants lets elementwise steps read a scalar instead of a tensor that is full of it. Integers stay tensors: a
-// scalar beside them is converted by other rules than full's.
+// constants replaces operands of elementwise steps that are tensors full of one number by
+// the scalar. It leaves integers alone: a scalar beside them is converted by other rules
+// than the one that full takes.
 func (c *compiler) constants() {
 	full := map[int]Operand{} // scalars, by buffer
 	for k := range c.plan.Steps {

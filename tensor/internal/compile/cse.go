@@ -6,12 +6,13 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// stepKey finds candidates: the operation and its first operands, buffers or scalars.
+// stepKey finds steps that may be equal: it has the operation and the first operands,
+// buffers or scalars.
 type stepKey struct {
 	op   tensor.Op
 	args [3]int
 	era  int
-	ints int64 // mixed
+	ints int64 // a hash of the attributes
 }
 
 func (c *compiler) keyOf(s *Step) stepKey {
@@ -27,12 +28,13 @@ func (c *compiler) keyOf(s *Step) stepKey {
 	return k
 }
 
-// commonSteps computes once what several steps of one era compute from the same operands. Scalars are the same if they
-// are one argument: their values differ from run to run.
+// commonSteps removes steps that compute the same as an earlier step of the same era from
+// the same operands. Two scalars are the same if they are one argument of the program:
+// the values differ from run to run.
 func (c *compiler) commonSteps() {
 	e := newEdit()
 	seen := map[stepKey][]int{}
-	into := map[int]int{} // buffers that are another's equal
+	into := map[int]int{} // from a removed step's buffer to the equal one
 	for k := range c.plan.Steps {
 		s := &c.plan.Steps[k]
 		for i := range s.In {

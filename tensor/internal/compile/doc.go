@@ -1,33 +1,42 @@
-// Package compile turns a tensor.Program into a Plan: a list of steps over buffers whose places are settled, which an
-// engine replays with nothing left to decide. It knows no engine and does no arithmetic.
+// Package compile turns a tensor.Program into a Plan: a list of steps over buffers with
+// fixed places, which an engine can run again and again without further decisions. The
+// package knows no engine and does no arithmetic.
 //
-// First every live instruction becomes a step of its own, in SSA form: nobody needs what is dropped, views (reshape,
-// permute, expand, slice) are folded into the strides of those who read them. Then passes make fewer and larger steps,
-// each in a file of its own and right by itself:
+// Compile works in three stages. First, each live instruction becomes a step in SSA form.
+// Instructions that no result depends on are dropped. Views (reshape, permute, expand,
+// slice) become strides of the operands that read them.
 //
-//	cse.go        what several steps compute from the same operands is computed once
-//	constants.go  a tensor that is full of one number becomes that scalar
-//	relu.go       the gradient of a ReLU looks at its result
-//	joinpads.go   a sum of pads that lie beside each other becomes one tensor in pieces (*)
-//	attention.go  attention, causal or not, and its gradient, without anything of the size of the sequence squared (*)
-//	sink.go       attention writes where a copy or a joined piece would go
-//	normgrad.go   the gradients of a norm by input, weight and bias go over its rows once (*)
-//	lossgrad.go   a cross entropy and its gradient share their exponentials (*)
-//	adamwproduct.go  an AdamW update is one step with the matrix product that its gradient is (*)
-//	adamw.go      all other AdamW updates are one step (*)
-//	halves.go     a matrix product reads operands of 16 bits as they are stored
-//	tilefold.go   a reduction over the last dims and the elementwise operations that make its operand are one step (*)
-//	tiles.go      elementwise chains, with broadcasts and casts, run tile by tile
-//	epilogue.go   a matrix product goes on with the elementwise step that reads it: bias, activation, residual
+// Second, passes make fewer and larger steps. Each has a file and leaves a correct plan:
 //
-// Those with (*) may change the last bits of results; all others keep every bit, and so does the number of threads that an
-// engine uses. Options.NoFuse leaves all passes out.
+//	cse.go           computes once what several steps compute from the same operands
+//	constants.go     replaces a tensor full of one number by the scalar
+//	relu.go          lets the gradient of a ReLU read its result
+//	joinpads.go      turns a sum of adjacent pads into one joined tensor (*)
+//	attention.go     fuses attention and its gradient, without matrices of the
+//	                 size of the sequence squared (*)
+//	sink.go          lets attention write where its results would be copied
+//	normgrad.go      computes all gradients of a norm in one pass over its rows (*)
+//	lossgrad.go      computes a cross entropy and its gradient in one step (*)
+//	adamwproduct.go  joins an AdamW update and the product that is its gradient (*)
+//	adamw.go         joins all other AdamW updates (*)
+//	halves.go        lets a matrix product read 16-bit operands as stored
+//	tilefold.go      joins a reduction over the last dims and the elementwise
+//	                 operations that compute its operand (*)
+//	tiles.go         joins elementwise operations, broadcasts and casts, to run
+//	                 tile by tile
+//	epilogue.go      joins a matrix product and the elementwise step that reads it:
+//	                 bias, activation, residual
 //
-// A barrier (tensor.OpBarrier) parts a program into eras: cse.go computes again what an earlier era has, tiles.go moves
-// nothing to an earlier one, normgrad.go, tilefold.go, epilogue.go and adamwproduct.go move nothing across. So a program can
-// recompute something and not keep it.
+// Passes marked (*) may change the last bits of results. All others keep every bit, and
+// so does the number of threads of an engine. Options.NoFuse leaves all passes out.
 //
-// Last comes memory: every kept result gets a buffer of its own and every other one a place in one arena, by lifetime;
-// an elementwise step writes over an operand that dies there; a kept result takes the memory of a donated input. Stats
-// say how large the arena is beside the most bytes that live at once.
+// A barrier (tensor.OpBarrier) divides a program into eras, so that a program can compute
+// a value again instead of keeping it: cse.go does not reuse results of an earlier era,
+// tiles.go moves no operation to an earlier era, and normgrad.go, tilefold.go,
+// epilogue.go and adamwproduct.go join no steps of different eras.
+//
+// Third, memory.go assigns memory. A kept result gets a buffer of its own; a temporary
+// gets a place in one arena, according to its lifetime. An elementwise step overwrites an
+// operand that no later step reads, and a kept result takes the memory of a donated
+// input. Stats has the size of the arena and its lower bound.
 package compile

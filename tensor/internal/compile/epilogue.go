@@ -6,12 +6,15 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// epilogues lets a matrix product go on with the elementwise step that reads its result: a bias, an activation, a
-// residual, and in the backward pass the gradient of an activation. An engine does them with each block of the product
-// while that is in its cache, and the product is only written whole if somebody else reads it. No result changes.
+// epilogues joins a matrix product and the elementwise step that reads its result: a
+// bias, an activation, a residual, or in the backward pass the gradient of an activation.
+// An engine runs the elementwise operations on each block of the product while the block
+// is in its cache. It writes the whole product only if another step reads it. No result
+// changes.
 //
-// The product must be one, of a left operand whose leading dims are rows of one matrix and a right operand that is the
-// same for all of them; the elementwise step goes where the product stands, if all that it reads otherwise is there.
+// The product must be a single one: the leading dims of the left operand are rows of one
+// matrix, and the right operand is the same for all of them. The joined step takes the
+// place of the product, so all other operands of the elementwise step must exist there.
 func (c *compiler) epilogues() {
 	t := &tiler{c: c, g: c.graph()}
 	e := newEdit()
@@ -31,7 +34,7 @@ func (c *compiler) epilogues() {
 			if f, ok := t.epilogue(k, u.step, a, b); ok {
 				e.replace(k, f, u.step)
 				for _, o := range f.Outs() {
-					t.g.def[o.Buf] = k // earlier than it was
+					t.g.def[o.Buf] = k // earlier than before
 				}
 				break
 			}
@@ -40,7 +43,8 @@ func (c *compiler) epilogues() {
 	c.apply(e)
 }
 
-// flatProduct is the operands of product s as two matrices, if it is one product.
+// flatProduct returns the operands of product s as two matrices. It returns false if s
+// computes several products.
 func flatProduct(s *Step) (a, b Operand, ok bool) {
 	a, b = s.In[0], s.In[1]
 	out := s.Out.Shape
@@ -60,7 +64,7 @@ func flatProduct(s *Step) (a, b Operand, ok bool) {
 	return a, b, ok && a.Strides[0] >= 0 && a.Strides[1] >= 0
 }
 
-// epilogue is product k of a and b with elementwise step at behind it.
+// epilogue returns product k, of a and b, joined with elementwise step at.
 func (t *tiler) epilogue(k, at int, a, b Operand) (Step, bool) {
 	x := t.c.plan.Steps[k].Out
 	s := t.c.plan.Steps[at]
@@ -82,7 +86,7 @@ func (t *tiler) epilogue(k, at int, a, b Operand) (Step, bool) {
 		case o.Scalar >= 0:
 		case o.Buf == x.Buf:
 			if !t.c.whole(o) {
-				return f, false // in another order than it is made in
+				return f, false // read in another order than the product's
 			}
 			number[i] = -1
 			continue
@@ -114,7 +118,7 @@ func (t *tiler) epilogue(k, at int, a, b Operand) (Step, bool) {
 	}
 	home := -1
 	if t.c.only(t.g, x.Buf, at) {
-		home = f.home(outs)
+		home = f.productOutput(outs)
 	}
 	if home < 0 {
 		home = len(outs)
@@ -126,9 +130,10 @@ func (t *tiler) epilogue(k, at int, a, b Operand) (Step, bool) {
 	return f, true
 }
 
-// home is an output in whose memory the product may lie until that output is written over it: of the same type, and
-// made when the product is read for the last time or later; -1 if there is none.
-func (f *Step) home(outs []Operand) int {
+// productOutput returns an output in whose memory the product can lie until that output
+// overwrites it, or -1. The output must be of the same type, and must be computed no
+// earlier than the last read of the product.
+func (f *Step) productOutput(outs []Operand) int {
 	lastRead := 0
 	for i, in := range f.Body {
 		if slices.Contains(in.In, -1) {

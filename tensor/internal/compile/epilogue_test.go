@@ -72,8 +72,9 @@ out0 is %5`, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
 	}
 }
 
-// The product lies where a result of its step goes, if that comes after everybody read it, and else apart. That result
-// lies over no operand: the product is there before they are read.
+// TestWhereAnEpiloguesProductLies: the product lies where a result of its step goes, if
+// that result is computed after the last read of the product, and else apart. The result
+// overlays no operand, since the product is computed before the operands are read.
 func TestWhereAnEpiloguesProductLies(t *testing.T) {
 	for _, c := range []struct {
 		what  string

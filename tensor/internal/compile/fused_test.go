@@ -12,7 +12,7 @@ import (
 
 type recorder = func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor)
 
-// expect compiles what f records and compares the printed plan.
+// expect compiles the program that f records and compares the printed plan.
 func expect(t *testing.T, want string, f recorder) {
 	t.Helper()
 	p := planWith(t, nil, f)
@@ -116,12 +116,14 @@ out0 is %4`, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
 	}
 }
 
-// A tile's results must not be written over what a later operation of it still reads.
+// TestTilesInPlace: a result of a tile never overwrites a value that a later operation
+// reads.
 func TestTilesInPlace(t *testing.T) {
 	p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
 		e := x.Cumsum(0)
-		q := e.Reshape(3, 2).Matmul(y) // wants e
-		a, b := e.Neg(), e.Sin()       // two results, of which only the last may lie where e does
+		q := e.Reshape(3, 2).Matmul(y) // reads e
+		// two results: only the last may take the memory of e
+		a, b := e.Neg(), e.Sin()
 		sc.Keep(a.T().Matmul(b).Sum().Add(q.Sum()))
 	})
 	for k := range p.Steps {
@@ -155,15 +157,18 @@ out0 is %3`, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
 		sc.Keep(e.Pad(0, [2]int{0, 0}, [2]int{0, 3}).Add(y.Pad(0, [2]int{0, 0}, [2]int{3, 0})))
 	})
 	p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
-		sc.Keep(x.Pad(0, [2]int{0, 0}, [2]int{0, 4}).Add(y.Pad(0, [2]int{0, 0}, [2]int{4, 0}))) // a gap
-		sc.Keep(x.Pad(0, [2]int{0, 2}, [2]int{0, 3}).Add(y.Pad(0, [2]int{2, 0}, [2]int{3, 0}))) // two dims
+		// a gap between the pieces
+		sc.Keep(x.Pad(0, [2]int{0, 0}, [2]int{0, 4}).Add(y.Pad(0, [2]int{0, 0}, [2]int{4, 0})))
+		// pads in two dims
+		sc.Keep(x.Pad(0, [2]int{0, 2}, [2]int{0, 3}).Add(y.Pad(0, [2]int{2, 0}, [2]int{3, 0})))
 	})
 	if strings.Contains(names(p), "join") {
 		t.Errorf("pads that leave a gap were joined:\n%v", p)
 	}
 }
 
-// heads are q, k and v of b batches, h and kv heads, s and n positions, d numbers each.
+// heads returns q, k and v for b batches, h and kv heads, q and n positions, d numbers
+// each.
 func heads(s *tensor.Session, b, h, kv, q, n, d int) (x, y, z *tensor.Tensor) {
 	return tensor.Ones(s, tensor.F32, b, q, h, d).Transpose(1, 2), tensor.Ones(s, tensor.F32, b, n, kv, d).Transpose(1, 2), tensor.Ones(s, tensor.F32, b, n, kv, d).Transpose(1, 2)
 }
@@ -172,7 +177,7 @@ func TestAttentionIsOneStep(t *testing.T) {
 	for _, c := range []struct {
 		b, h, kv, q, n, d int
 		causal            bool
-		want              string // of what remains of it
+		want              string // the steps that remain
 	}{
 		{2, 4, 4, 5, 5, 6, true, "attention attention_grad"},
 		{2, 4, 2, 5, 7, 6, true, "attention attention_grad"},
@@ -207,7 +212,8 @@ func TestAttentionIsOneStep(t *testing.T) {
 	}
 }
 
-// What attention and its gradient need grows with the sequence, not with its square.
+// TestAttentionTakesNoSquare: the memory for attention and its gradient grows with the
+// sequence, not with its square.
 func TestAttentionTakesNoSquare(t *testing.T) {
 	const heads, n, d = 2, 1024, 8
 	for _, causal := range []bool{true, false} {
@@ -236,7 +242,8 @@ func TestAttentionTakesNoSquare(t *testing.T) {
 	}
 }
 
-// What reads the weights of an attention keeps them.
+// TestAttentionWithItsWeights: a step that reads the weights of an attention keeps them
+// in memory.
 func TestAttentionWithItsWeights(t *testing.T) {
 	p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, _, _ *tensor.Tensor) {
 		q, k, v := heads(s, 1, 2, 2, 3, 3, 4)
@@ -273,7 +280,8 @@ func TestTrainingSteps(t *testing.T) {
 	}
 }
 
-// Gradients of a norm that a barrier parts stay where they are.
+// TestNormGradsAcrossBarriers: gradients of a norm with a barrier between them stay
+// apart.
 func TestNormGradsAcrossBarriers(t *testing.T) {
 	T, S := tensor.T, tensor.S
 	for _, c := range []struct {
@@ -301,7 +309,8 @@ func TestNormGradsAcrossBarriers(t *testing.T) {
 	}
 }
 
-// Plans of random programs hold what every plan must, fused or not.
+// TestRandomPlans: plans of random programs keep the invariants of checkPlan, fused or
+// not.
 func TestRandomPlans(t *testing.T) {
 	n := uint64(150)
 	if testing.Short() {

@@ -2,13 +2,14 @@ package compile
 
 import "slices"
 
-// graph is who writes and who reads each buffer, while every buffer has one writer: until memory is shared.
+// graph holds the writer and the readers of each buffer. It is valid while every buffer
+// has one writer, that is, until memory is shared.
 type graph struct {
 	def     []int   // the step that writes the buffer, -1 for an input
-	readers [][]use // in order
+	readers [][]use // in the order of the steps
 }
 
-// use is an operand: In[in] of step.
+// use is operand In[in] of a step.
 type use struct{ step, in int }
 
 func (c *compiler) graph() *graph {
@@ -31,18 +32,18 @@ func (c *compiler) graph() *graph {
 	return g
 }
 
-// only reports whether buf is a temporary that the steps given read and nobody else.
+// only reports whether buf is a temporary that no step but those given reads.
 func (c *compiler) only(g *graph, buf int, steps ...int) bool {
 	return c.plan.Buffers[buf].Place == Temp &&
 		!slices.ContainsFunc(g.readers[buf], func(u use) bool { return !slices.Contains(steps, u.step) })
 }
 
-// available reports whether all tensors among in exist before step k.
+// available reports whether all tensors in in exist before step k.
 func (g *graph) available(in []Operand, k int) bool {
 	return !slices.ContainsFunc(in, func(o Operand) bool { return o.Scalar < 0 && g.def[o.Buf] >= k })
 }
 
-// edit is a change of the list of steps: what is gone, and what stands in the place of a step.
+// edit is a change to the list of steps: the steps to remove, and the steps to replace.
 type edit struct {
 	gone map[int]bool
 	at   map[int]Step
@@ -50,7 +51,7 @@ type edit struct {
 
 func newEdit() *edit { return &edit{map[int]bool{}, map[int]Step{}} }
 
-// replace puts s where step k is, and takes the others away.
+// replace puts s in the place of step k and removes the others.
 func (e *edit) replace(k int, s Step, others ...int) {
 	for _, o := range others {
 		e.gone[o] = true
@@ -65,7 +66,7 @@ func (e *edit) touched(k int) bool {
 	return new || e.gone[k]
 }
 
-// apply makes the change.
+// apply changes the list of steps.
 func (c *compiler) apply(e *edit) {
 	if len(e.gone)+len(e.at) == 0 {
 		return
@@ -85,7 +86,7 @@ func (c *compiler) apply(e *edit) {
 	c.plan.Steps = kept
 }
 
-// same reports whether a and b are the same elements in the same places of the same shape.
+// same reports whether a and b view the same elements in the same shape and order.
 func same(a, b Operand) bool {
 	if a.Scalar >= 0 || b.Scalar >= 0 {
 		return a.Scalar == b.Scalar
@@ -101,7 +102,7 @@ func same(a, b Operand) bool {
 	return true
 }
 
-// whole reports whether o is all of its buffer in order.
+// whole reports whether o is its entire buffer in order.
 func (c *compiler) whole(o Operand) bool {
 	return o.Scalar < 0 && o.Dense && o.Off == 0 && o.Shape.Elems()*o.DType.Size() == c.plan.Buffers[o.Buf].Size
 }

@@ -6,9 +6,10 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// halves lets a matrix product read operands of 16 bits as they are stored, where they are widened for products alone: an
-// engine widens what it packs, and there is no copy of the whole operand in f32. The sums are the same, of the same
-// numbers.
+// halves lets matrix products read 16-bit operands as stored, where only products read
+// the widened copy. An engine widens the elements as it packs them, so no f32 copy of the
+// operand is needed. The products multiply and add the same numbers, so no result
+// changes.
 func (c *compiler) halves() {
 	g := c.graph()
 	for k := range c.plan.Steps {
@@ -33,7 +34,8 @@ func (c *compiler) halves() {
 	c.dropDead()
 }
 
-// readsHalf reports whether u is a product that may read stored, of which wide is the widened copy, instead.
+// readsHalf reports whether u is an operand of a product that can read stored instead of
+// wide, its widened copy.
 func (c *compiler) readsHalf(u use, wide, stored Operand) bool {
 	s := &c.plan.Steps[u.step]
 	if s.Fused != Single || s.Op != tensor.OpMatmul || s.Out.DType != tensor.F32 {
@@ -46,7 +48,8 @@ func (c *compiler) readsHalf(u use, wide, stored Operand) bool {
 	return ok
 }
 
-// unwidened is o, a view of wide, as the same view of stored, of which wide is a dense copy.
+// unwidened takes o, a view of wide, and returns the same view of stored, of which wide
+// is a dense copy.
 func unwidened(o, wide, stored Operand) (Operand, bool) {
 	if stored.Dense {
 		o.Buf, o.Off, o.DType = stored.Buf, stored.Off+o.Off, stored.DType

@@ -8,12 +8,13 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// stored is a tensor of 16 bits that comes from outside.
+// stored returns a 16-bit tensor that is an input of the program.
 func stored(s *tensor.Session, shape ...int) *tensor.Tensor {
 	return tensor.From(s, make([]element.BFloat16, tensor.Shape(shape).Elems()), shape...)
 }
 
-// Products read halves where they lie, transposed ones too; no copy in f32 takes memory.
+// TestProductsReadHalves: products read 16-bit operands as stored, transposed ones too,
+// and no f32 copy takes memory.
 func TestProductsReadHalves(t *testing.T) {
 	var w *tensor.Tensor
 	with := func(f recorder) recorder {
@@ -59,7 +60,8 @@ out0 is %3`, with(func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor)
 	}
 }
 
-// A product of two large halves has no memory of its own but the result's.
+// TestHalvesTakeNoMemory: a product of two large 16-bit operands needs no memory but its
+// result's.
 func TestHalvesTakeNoMemory(t *testing.T) {
 	p := planWith(t, nil, func(s *tensor.Session, sc *tensor.Scope, x, y *tensor.Tensor) {
 		sc.Keep(stored(s, 50, 300).Matmul(stored(s, 300, 70)).Cast(tensor.F32))

@@ -7,12 +7,13 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// maxPads bounds the sums that are looked at from one of them.
+// maxPads bounds the number of sums that padsOf visits from one sum.
 const maxPads = 64
 
-// joinPads makes one step of a sum of pads that lie beside each other and together are all of the result: what is left of
-// the gradients of slices that cut a tensor up. Where the pads' value is 0, which only a run knows, it is a
-// concatenation; a -0 then stays one.
+// joinPads replaces a sum of pads that are adjacent and together fill the result by one
+// step. Such sums are the gradients of slices that divide a tensor. If the value of the
+// pads is 0, which is only known when the plan runs, the step is a concatenation; -0 then
+// stays -0.
 func (c *compiler) joinPads() {
 	g := c.graph()
 	e := newEdit()
@@ -32,7 +33,8 @@ func (c *compiler) joinPads() {
 	c.apply(e)
 }
 
-// padsOf collects the pads that sum k adds up, and the sums within it; false if there is anything else.
+// padsOf collects the pads that sum k adds and the sums within it. It returns false if
+// another operation takes part.
 func (c *compiler) padsOf(g *graph, e *edit, k int, pads, gone *[]int) bool {
 	s := &c.plan.Steps[k]
 	*gone = append(*gone, k)
@@ -58,7 +60,7 @@ func (c *compiler) padsOf(g *graph, e *edit, k int, pads, gone *[]int) bool {
 	return true
 }
 
-// joined is the step that sum s of pads becomes.
+// joined returns the JoinPads step that replaces sum s of pads.
 func (c *compiler) joined(s *Step, pads []int) (Step, bool) {
 	dim := -1
 	before := func(k int) int { return int(c.plan.Steps[k].Ints[2*dim]) }
@@ -92,7 +94,7 @@ func (c *compiler) joined(s *Step, pads []int) (Step, bool) {
 	return f, at == s.Out.Shape[dim]
 }
 
-// region is where piece i of a JoinPads step goes.
+// region returns the part of the output where piece i of a JoinPads step goes.
 func (s *Step) region(i int) Operand {
 	dim := int(s.Ints[0])
 	o := s.Out

@@ -6,14 +6,13 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// readable reports whether a step of op reads its operand k where it lies, whatever view it is; otherwise it gets a
-// dense copy.
+// readable reports whether a step of op can read o, its operand k, without a dense copy.
 //
 //	elementwise, reductions, concat, pad   any strides
-//	matmul                                 any that don't walk a matrix backward
-//	softmax along the last dim, norms,     rows that are each contiguous, one somewhere after the other
-//	rope, cross entropy
-//	everything else                        dense
+//	matmul                                 strides of at least 0 in the last two dims
+//	softmax along the last dim, norms,     each row contiguous, rows in ascending
+//	rope, cross entropy                    order
+//	all others                             dense
 func readable(op tensor.Op, k int, o Operand, ints []int64) bool {
 	if o.Scalar >= 0 || o.Dense {
 		return true
@@ -25,7 +24,7 @@ func readable(op tensor.Op, k int, o Operand, ints []int64) bool {
 	case tensor.OpConcat, tensor.OpPad:
 		return true
 	case tensor.OpDropout:
-		return false // its mask goes by the element's index
+		return false // its mask depends on the element's index
 	case tensor.OpLayerNorm, tensor.OpRMSNorm:
 		return k == 0 && rows(o, int(ints[0]))
 	case tensor.OpLayerNormGradX, tensor.OpRMSNormGradX, tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
@@ -39,14 +38,15 @@ func readable(op tensor.Op, k int, o Operand, ints []int64) bool {
 	return c == tensor.ClassElementwise || c == tensor.ClassReduction
 }
 
-// rows reports whether the last n dims of o are contiguous and the others walk forward.
+// rows reports whether the last n dims of o are contiguous and no other stride is
+// negative.
 func rows(o Operand, n int) bool {
 	cut := len(o.Shape) - n
 	return dense(o.Shape[cut:], o.Strides[cut:]) && !slices.ContainsFunc(o.Strides[:cut], func(st int) bool { return st < 0 })
 }
 
-// forward is matrix o with strides of at least 0 where a dim is 1, for a kernel that takes no others: a view that walks
-// such a dim backward is dense all the same.
+// forward returns matrix o without negative strides, for kernels that take none. Only a
+// dim of size 1 can have one here, and its stride does not matter.
 func forward(o Operand) Operand {
 	n := len(o.Shape)
 	if o.Strides[n-2] >= 0 && o.Strides[n-1] >= 0 {

@@ -6,7 +6,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// lossGrads makes one step of a cross entropy and its gradient: the exponentials are the same.
+// lossGrads joins a cross entropy and its gradient into one step, which computes the
+// exponentials once.
 func (c *compiler) lossGrads() {
 	g := c.graph()
 	e := newEdit()

@@ -7,7 +7,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// lifetimes finds the first and last step that touches each buffer, and the last step that can fail.
+// lifetimes finds the first and the last step that touch each buffer, and the last step
+// that can fail.
 func (c *compiler) lifetimes() {
 	for k := range c.plan.Steps {
 		s := &c.plan.Steps[k]
@@ -29,14 +30,16 @@ func (c *compiler) lifetimes() {
 	}
 }
 
-// covers reports whether o is the whole of its buffer in order, so that element i of the step is element i of it.
+// covers reports whether o is its entire buffer in order and like's buffer has the same
+// size, so that element i of o and of like lie at the same place.
 func (c *compiler) covers(o Operand, like *Operand) bool {
 	return o.Scalar < 0 && o.Dense && o.Off == 0 && o.Shape.Elems() == like.Shape.Elems() && o.DType.Size() == like.DType.Size() &&
 		c.plan.Buffers[o.Buf].Size == c.plan.Buffers[like.Buf].Size
 }
 
-// overwritable finds an operand of step k that output j may be written over: the whole buffer, read element by element,
-// here for the last time, and in no other order or later by the same step.
+// overwritable returns an operand of step k that output j can overwrite: an entire buffer
+// that ok accepts, read element by element, and read nowhere else by this step or a later
+// one.
 func (c *compiler) overwritable(k, j int, ok func(*Buffer) bool) (buf int, found bool) {
 	s := &c.plan.Steps[k]
 	out := s.Outs()[j]
@@ -48,12 +51,12 @@ func (c *compiler) overwritable(k, j int, ok func(*Buffer) bool) (buf int, found
 		if b.last != k || !ok(b) {
 			continue
 		}
-		other := false // who reads it otherwise
+		other := false // whether another operand or output uses the buffer
 		for l, x := range s.In {
 			other = other || x.Scalar < 0 && x.Buf == o.Buf && (!s.mayOverwrite(l, j) || !c.covers(x, out))
 		}
 		for _, x := range s.Outs() {
-			other = other || x.Buf == o.Buf // taken already
+			other = other || x.Buf == o.Buf // an earlier output took it
 		}
 		if !other {
 			return o.Buf, true
@@ -62,13 +65,14 @@ func (c *compiler) overwritable(k, j int, ok func(*Buffer) bool) (buf int, found
 	return 0, false
 }
 
-// mayOverwrite reports whether output j may lie where operand i is: no element of the operand is read after that of the
-// output is written.
+// mayOverwrite reports whether output j may lie where operand i is: the step reads no
+// element of the operand after it wrote that element of the output.
 func (s *Step) mayOverwrite(i, j int) bool {
 	switch s.Fused {
 	case Single:
 		switch s.Op {
-		case tensor.OpIndexAdd, tensor.OpScatterAdd, tensor.OpSGD, tensor.OpSGDM: // they add to the first, in several passes
+		// They add to the first operand in several passes.
+		case tensor.OpIndexAdd, tensor.OpScatterAdd, tensor.OpSGD, tensor.OpSGDM:
 			return i == 0
 		}
 		return s.Op.Info().Class == tensor.ClassElementwise
@@ -78,7 +82,9 @@ func (s *Step) mayOverwrite(i, j int) bool {
 		return i == j
 	case Epilogue:
 		if i < 2 || j == s.Body[0].Out {
-			return false // rows of the matrices are read again, and the product is there before any operand is read
+			// The matrices' rows are read again, and the product is written before any
+			// operand is read.
+			return false
 		}
 		return s.tilesMayOverwrite(i, j)
 	case Tiles:
@@ -87,7 +93,7 @@ func (s *Step) mayOverwrite(i, j int) bool {
 	return false
 }
 
-// tilesMayOverwrite is mayOverwrite for a step that has a body.
+// tilesMayOverwrite is mayOverwrite for a step with a body.
 func (s *Step) tilesMayOverwrite(i, j int) bool {
 	written := false
 	for _, in := range s.Body {
@@ -128,7 +134,7 @@ func (c *compiler) takeDonated() {
 	}
 }
 
-// writeInPlace merges a step's temporary outputs with operands that die there.
+// writeInPlace merges temporary outputs with operands that no later step reads.
 func (c *compiler) writeInPlace() {
 	into := make([]int, len(c.plan.Buffers))
 	for i := range into {
@@ -149,7 +155,7 @@ func (c *compiler) writeInPlace() {
 			if buf, ok := c.overwritable(k, j, func(b *Buffer) bool { return b.Place == Temp }); ok {
 				into[out] = buf
 				c.plan.Buffers[buf].last = c.plan.Buffers[out].last
-				c.plan.Buffers[out].first = -1 // gone
+				c.plan.Buffers[out].first = -1 // not in use any more
 				o.Buf = buf
 				c.plan.Stats.InPlace++
 			}
@@ -157,15 +163,15 @@ func (c *compiler) writeInPlace() {
 	}
 }
 
-// place gives temporaries their offsets: largest first, each at the lowest place that is free for its lifetime
-// (Pisarchyk and Lee 2020, greedy by size).
+// place assigns the offsets of temporaries, largest first. Each gets the lowest offset
+// that is free during its lifetime (Pisarchyk and Lee 2020, greedy by size).
 func (c *compiler) place() {
 	var temps []int
 	for i := range c.plan.Buffers {
 		switch b := &c.plan.Buffers[i]; {
 		case b.Place != Temp:
 		case b.first < 0:
-			b.Size = 0 // nobody has it any more
+			b.Size = 0 // merged with another
 		case b.Size > 0:
 			temps = append(temps, i)
 		}
@@ -209,8 +215,8 @@ func (c *compiler) lowerBound(temps []int) int {
 	return most
 }
 
-// end is the first multiple of Align that is not within the n bytes from off on. Where that is no int it is the largest that
-// is one, and no engine has so much memory.
+// end returns off+n rounded up to a multiple of Align. If that overflows it returns the
+// largest multiple, which no engine can allocate.
 func end(off, n int) int {
 	if n > math.MaxInt-Align-off {
 		return math.MaxInt &^ (Align - 1)

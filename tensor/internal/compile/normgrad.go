@@ -6,8 +6,10 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// normGrads makes one step of a norm's gradients by x and by its weight, which go over the same rows, and of the sum of
-// dy that is the gradient by its bias. The weight's gradient adds up rows in blocks, so it has other bits than alone.
+// normGrads joins the gradients of a norm by its operand and by its weight, which read
+// the same rows, and the sum of dy that is the gradient by its bias. The gradient by the
+// weight is summed in blocks of rows, so its last bits differ from those of the separate
+// step.
 func (c *compiler) normGrads() {
 	g := c.graph()
 	e := newEdit()
@@ -25,7 +27,8 @@ func (c *compiler) normGrads() {
 		w := c.reader(g, e, x.In[0].Buf, func(s *Step) bool {
 			return s.Op == gradW && c.era[s.Instr] == c.era[x.Instr] && same(s.In[0], x.In[0]) && same(s.In[1], x.In[1]) && slices.Equal(s.Ints, x.Ints)
 		})
-		if w < 0 || len(x.In) != 4 || runs(x.In[0].Shape[:len(x.In[0].Shape)-int(x.Ints[0])]) > maxRuns { // x, dy, weight, eps
+		// The operands are x, dy, weight and eps.
+		if w < 0 || len(x.In) != 4 || runs(x.In[0].Shape[:len(x.In[0].Shape)-int(x.Ints[0])]) > maxRuns {
 			continue
 		}
 		at := min(k, w)
@@ -54,10 +57,11 @@ func (c *compiler) normGrads() {
 	c.apply(e)
 }
 
-// maxRuns bounds the evenly spaced runs that the rows of a norm lie in: an engine lists them.
+// maxRuns bounds the number of evenly spaced runs of rows of a norm, because an engine
+// lists them.
 const maxRuns = 4096
 
-// runs is how many runs along the longest dim there are at most.
+// runs returns the largest number of runs along the longest dim.
 func runs(rows tensor.Shape) int {
 	longest := 1
 	for _, n := range rows {
@@ -66,7 +70,7 @@ func runs(rows tensor.Shape) int {
 	return rows.Elems() / longest
 }
 
-// reader finds a step that reads buf and that ok accepts; -1 if there is none.
+// reader returns a step that reads buf and that ok accepts, or -1.
 func (c *compiler) reader(g *graph, e *edit, buf int, ok func(*Step) bool) int {
 	for _, u := range g.readers[buf] {
 		if s := &c.plan.Steps[u.step]; s.Fused == Single && !e.touched(u.step) && ok(s) {
@@ -76,7 +80,8 @@ func (c *compiler) reader(g *graph, e *edit, buf int, ok func(*Step) bool) int {
 	return -1
 }
 
-// sumsRows reports whether s adds up all of dy but its last dims, perhaps seen as other dims.
+// sumsRows reports whether s sums dy over all but its last dims, or over a reshaped view
+// of them.
 func sumsRows(s *Step, dy Operand, dims int) bool {
 	in := s.In[0]
 	n := dy.Shape[len(dy.Shape)-dims:].Elems()

@@ -7,32 +7,32 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Place says whose memory a buffer is.
+// Place says where the memory of a buffer comes from.
 type Place uint8
 
 // The places.
 const (
 	External Place = iota // an input of the program; Index counts Program.Externals
 	Output                // a kept result; Index counts Plan.Outputs
-	Temp                  // in the plan's own arena, at Off
+	Temp                  // in the arena of the plan, at Off
 )
 
 func (p Place) String() string { return [...]string{"input", "result", "temporary"}[p] }
 
-// Buffer is memory that steps read and write, always contiguous.
+// Buffer is contiguous memory that steps read and write.
 type Buffer struct {
 	Place Place
 	Index int
 	Off   int // of a Temp, in bytes, a multiple of Align
 	Size  int // in bytes
 
-	first, last int // steps of first write and last use
+	first, last int // first step that writes it, last step that uses it
 }
 
 // Align is the alignment of temporaries in bytes: a cache line, and the widest vector.
 const Align = 64
 
-// Operand is what a step reads or writes: elements of a buffer, or a scalar.
+// Operand is an operand or a result of a step: elements of a buffer, or a scalar.
 type Operand struct {
 	Scalar  int // index of the scalar, -1 for a tensor
 	Buf     int // index in Plan.Buffers
@@ -43,9 +43,10 @@ type Operand struct {
 	Dense   bool  // the strides are those of a contiguous tensor
 }
 
-// Step is one operation, or several that became one. Its outputs are dense but for those of attention.
+// Step is an operation, or several that passes joined. Its outputs are dense except those
+// of attention.
 type Step struct {
-	Instr int // the instruction it is for, the last one of several
+	Instr int // the instruction that it computes, the last one of several
 	Op    tensor.Op
 	In    []Operand
 	Out   Operand
@@ -60,12 +61,14 @@ type Step struct {
 type OutputOf struct {
 	Instr int
 	Buf   int
-	// Take is the donated external input whose memory the result may take, -1 for none. A step that writes there reads
-	// nothing of that input but the same element, so the plan is right with memory of its own too.
+	// Take is the donated input whose memory the result may take, or -1. A step that
+	// writes there reads only the element that it overwrites, so the plan is also correct
+	// if the result has memory of its own.
 	Take int
 }
 
-// Plan is a compiled program. It is read-only and may be run by many at a time, each with memory of its own.
+// Plan is a compiled program. It is read-only and may be run concurrently, each run with
+// memory of its own.
 type Plan struct {
 	Program *tensor.Program
 	Steps   []Step
@@ -75,21 +78,23 @@ type Plan struct {
 	Stats   Stats
 }
 
-// Stats say what a plan costs.
+// Stats counts the parts of a plan.
 type Stats struct {
-	Instrs     int // of the program
-	Steps      int
-	Copies     int // steps that were made only to have a view dense
-	Dead       int // instructions that nobody needs
-	Fused      int // steps that passes took away: part of another now, equal to it, or needed by nobody any more
+	Instrs int // of the program
+	Steps  int
+	Copies int // steps that only make a view dense
+	Dead   int // instructions that no result depends on
+	// Fused counts steps that passes removed: joined to another, equal to one, or not
+	// needed.
+	Fused      int
 	Views      int // instructions that became strides
-	InPlace    int // steps that write over a dying operand
+	InPlace    int // steps that overwrite an operand
 	Taken      int // results that may take a donated input's memory
 	TempBytes  int // the arena
-	LowerBound int // most bytes of temporaries alive at one step
+	LowerBound int // the most bytes of temporaries that live at one step
 }
 
-// String lists the plan, a step a line.
+// String returns the plan as text, a line for each step and each result.
 func (p *Plan) String() string {
 	var b strings.Builder
 	for i := range p.Steps {
@@ -106,7 +111,7 @@ func (p *Plan) String() string {
 	return b.String()
 }
 
-// StepString prints step i: its outputs, what it computes, and of what.
+// StepString returns step i as text: outputs, operation, operands.
 func (p *Plan) StepString(i int) string {
 	s := &p.Steps[i]
 	var b strings.Builder

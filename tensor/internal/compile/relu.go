@@ -6,8 +6,9 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// reluGrads lets the gradient of a ReLU look at its result instead of its operand, where the result is there: one is
-// positive where the other is. The operand is then needed no longer than the result is made.
+// reluGrads lets the gradient of a ReLU read the ReLU's result instead of its operand,
+// where the result exists: one is positive where the other is. The operand is then not
+// kept for the gradient.
 func (c *compiler) reluGrads() {
 	var relus []int
 	for k := range c.plan.Steps {
@@ -16,7 +17,8 @@ func (c *compiler) reluGrads() {
 		case tensor.OpRelu:
 			relus = append(relus, k)
 		case tensor.OpReluGrad:
-			for _, r := range slices.Backward(relus) { // the nearest: an earlier one may be kept for nobody else
+			// The nearest one: an earlier result may not be kept for another step.
+			for _, r := range slices.Backward(relus) {
 				if y := &c.plan.Steps[r]; same(y.In[0], s.In[0]) {
 					s.In[0] = y.Out
 					break

@@ -1,6 +1,6 @@
 package compile
 
-// rewrite makes fewer and larger steps. Every pass leaves a plan that is right on its own.
+// rewrite runs the passes. Each leaves a correct plan.
 func (c *compiler) rewrite() {
 	c.commonSteps()
 	c.constants()
@@ -19,7 +19,7 @@ func (c *compiler) rewrite() {
 	c.epilogues()
 }
 
-// dropDead takes away steps whose results nobody reads, unless they can fail.
+// dropDead removes steps that cannot fail and whose results no step reads.
 func (c *compiler) dropDead() {
 	g := c.graph()
 	e := newEdit()

@@ -2,7 +2,8 @@ package compile
 
 import "slices"
 
-// sink lets attention write its results where a copy of them, or a piece that is joined with others, would go.
+// sink lets attention write its results directly to the place where a step would copy or
+// join them.
 func (c *compiler) sink() {
 	for k := 0; k < len(c.plan.Steps); k++ {
 		s := &c.plan.Steps[k]
@@ -16,7 +17,7 @@ func (c *compiler) sink() {
 	}
 }
 
-// sinkOne moves output o to where its only reader puts it.
+// sinkOne moves output o to the place where its only reader would put it.
 func (c *compiler) sinkOne(o *Operand) bool {
 	g := c.graph()
 	r := g.readers[o.Buf]
@@ -49,13 +50,14 @@ func (c *compiler) sinkOne(o *Operand) bool {
 	return true
 }
 
-// through is o, all of a buffer in some order, when view, which is all of that buffer in another, lies at to.
+// through returns the strides of o seen through view, when view lies at to. Both o and
+// view must cover the whole buffer, each in an order of its own.
 func (c *compiler) through(o, view, to Operand) (Operand, bool) {
 	n := o.Shape.Elems()
 	if view.Shape.Elems() != n || view.Off != 0 || n*o.DType.Size() != c.plan.Buffers[o.Buf].Size {
 		return o, false
 	}
-	type part struct{ dim, by int } // of o, that lie within one dim of view
+	type part struct{ dim, by int } // dims of o within one dim of view
 	parts := make([][]part, len(view.Shape))
 	for i, size := range o.Shape {
 		if size == 1 {
@@ -88,7 +90,7 @@ func (c *compiler) through(o, view, to Operand) (Operand, bool) {
 		}
 	}
 	if l := len(st) - 1; o.Shape[l] > 1 && st[l] != 1 {
-		return o, false // rows stay contiguous
+		return o, false // rows must stay contiguous
 	}
 	o.Buf, o.Off, o.Strides = to.Buf, to.Off, st
 	o.Dense = dense(o.Shape, st)

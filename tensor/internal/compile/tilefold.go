@@ -6,9 +6,11 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// tileFolds joins a reduction over the last dims, or all, with the elementwise steps that make its operand, where nobody
-// else reads what they make: it is never in memory. What a tile holds of a row is folded at once and joined in double
-// precision, so a sum or mean over more than a tile differs in its last bits from the reduction alone.
+// tileFolds joins a reduction over the last dims, or over all, with the elementwise steps
+// that compute its operand, if no other step reads their results. The operand is then
+// never in memory. The part of a row in one tile is reduced at once, and the parts are
+// added in double precision. A sum or mean over more than one tile therefore differs in
+// its last bits from that of the reduction alone.
 func (c *compiler) tileFolds() {
 	t := &tiler{c: c, g: c.graph(), of: map[int]*group{}}
 	e := newEdit()
@@ -28,7 +30,8 @@ func (c *compiler) tileFolds() {
 	c.apply(e)
 }
 
-// foldsLast reports whether s folds f32 over its operand's last dims or all of them, more than one element into each.
+// foldsLast reports whether s reduces f32 over the last dims of its operand, or all, and
+// more than one element into each result.
 func foldsLast(s *Step) bool {
 	if s.Fused != Single || s.Op != tensor.OpSum && s.Op != tensor.OpMean && s.Op != tensor.OpAmax && s.Op != tensor.OpAmin {
 		return false
@@ -46,8 +49,8 @@ func foldsLast(s *Step) bool {
 	return true
 }
 
-// chain is the elementwise steps that make buf for step k and for nobody else, each of which is read only by others of
-// them; nil if there are none.
+// chain returns the elementwise steps that compute buf for step k and whose results no
+// step outside the chain reads, or nil.
 func (t *tiler) chain(buf, k int, e *edit) *group {
 	g := &group{at: k}
 	mine := []int{k}
@@ -63,7 +66,7 @@ func (t *tiler) chain(buf, k int, e *edit) *group {
 		}
 		in := slices.DeleteFunc(slices.Clone(g.in), func(o Operand) bool { return o.Buf == buf && t.c.whole(o) })
 		if slices.ContainsFunc(in, func(o Operand) bool { return o.Buf == buf }) {
-			return false // also in another order than it is made in
+			return false // also read in another order
 		}
 		for _, o := range s.In {
 			if o.Scalar >= 0 {
@@ -86,14 +89,14 @@ func (t *tiler) chain(buf, k int, e *edit) *group {
 	}
 	for i := 0; i < len(g.in); i++ {
 		if o := g.in[i]; t.c.whole(o) && o.Shape.Elems() == g.shape.Elems() && take(o.Buf) {
-			i = -1 // the list is another
+			i = -1 // the list changed
 		}
 	}
 	slices.Sort(g.steps)
 	return g
 }
 
-// fold is step s with the work of p before it.
+// fold returns step s joined with the steps of p before it.
 func (t *tiler) fold(p *group, s *Step) (Step, bool) {
 	f := t.merge(p)
 	f.Instr, f.Op, f.Fused, f.Out, f.Ints = s.Instr, s.Op, TilesFold, s.Out, s.Ints

@@ -7,7 +7,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// What ends in a reduction of the last dims becomes one step; what somebody else reads doesn't, nor a reduction of others.
+// TestTileFolds: elementwise steps that end in a reduction over the last dims become one
+// step; those with another reader do not, nor do reductions over other dims.
 func TestTileFolds(t *testing.T) {
 	for _, c := range []struct {
 		what string

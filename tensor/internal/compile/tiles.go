@@ -6,17 +6,21 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Limits of a Tiles step: an engine has a walk of bounded width and keeps every value of a tile in its nearest cache.
+// Limits of a Tiles step. An engine has a fixed number of operands for its walk and keeps
+// every value of a tile in its nearest cache.
 const (
 	MaxTileInputs = 7
 	maxTileOuts   = 5
 	maxTileOps    = 24
-	maxNeighbours = 8 // other readers of an operand that are tried, so that compiling takes no longer than linear time
+	// maxNeighbours bounds the readers of an operand that add tries, so that compiling
+	// takes linear time.
+	maxNeighbours = 8
 )
 
-// tiles joins elementwise steps over the same elements: what one makes and another reads never leaves the nearest
-// cache. A group runs where one of its members stood: at the last one, if nobody else reads a result before, or at an
-// earlier one, if all that the others read exists there. No result changes.
+// tiles joins elementwise steps over the same elements, so that values between them stay
+// in the nearest cache. A group takes the place of one of its members. That is the last
+// one if no other step reads a result before it, or an earlier one if all operands of the
+// others exist there. No result changes.
 func (c *compiler) tiles() {
 	t := &tiler{c: c, g: c.graph(), of: map[int]*group{}}
 	for k := range c.plan.Steps {
@@ -37,18 +41,18 @@ func (c *compiler) tiles() {
 	c.apply(e)
 }
 
-// group is steps that become one, in their order.
+// group is a list of steps, in order, that become one.
 type group struct {
 	steps []int
 	at    int // the step in whose place it runs
 	shape tensor.Shape
-	in    []Operand // tensors, as they are walked for shape
+	in    []Operand // tensors, with strides for shape
 }
 
 type tiler struct {
 	c  *compiler
 	g  *graph
-	of map[int]*group // by step
+	of map[int]*group // the group of each step
 }
 
 func (t *tiler) eligible(k int) bool {
@@ -58,14 +62,15 @@ func (t *tiler) eligible(k int) bool {
 	}
 	switch s.Op {
 	case tensor.OpCast:
-		return s.In[0].DType != s.Out.DType // else it is a copy, made for somebody who wants it dense
+		// A cast to the same type is a copy for a reader that needs a dense operand.
+		return s.In[0].DType != s.Out.DType
 	case tensor.OpSGD, tensor.OpSGDM:
-		return false // several passes: see mayOverwrite
+		return false // several passes, see mayOverwrite
 	}
 	return true
 }
 
-// tensors are the operands of elementwise step s as it walks over them.
+// tensors returns the tensor operands of elementwise step s, broadcast to its output.
 func (t *tiler) tensors(s *Step) []Operand {
 	var in []Operand
 	for _, o := range s.In {
@@ -76,7 +81,7 @@ func (t *tiler) tensors(s *Step) []Operand {
 	return in
 }
 
-// position is where step k runs.
+// position returns the step in whose place step k runs.
 func (t *tiler) position(k int) int {
 	if g := t.of[k]; g != nil {
 		return g.at
@@ -84,8 +89,8 @@ func (t *tiler) position(k int) int {
 	return k
 }
 
-// add puts step k into a group of its own, joins that with the groups of what it reads, and else with one that reads
-// the same.
+// add makes a group of step k and joins it with the groups that compute its operands. If
+// there are none, add joins it with one group that reads the same operand.
 func (t *tiler) add(k int) {
 	s := &t.c.plan.Steps[k]
 	t.of[k] = &group{steps: []int{k}, at: k, shape: s.Out.Shape, in: t.tensors(s)}
@@ -115,14 +120,15 @@ func (t *tiler) add(k int) {
 	}
 }
 
-// before are the readers of buf before step k.
+// before returns the readers of buf before step k.
 func (t *tiler) before(buf, k int) []use {
 	r := t.g.readers[buf]
 	n, _ := slices.BinarySearchFunc(r, k, func(u use, k int) int { return u.step - k })
 	return r[:n]
 }
 
-// join makes one group of p and q if that keeps the order of things: q runs where p does or p where q.
+// join makes one group of p and q, in the place of either, unless that changes the order
+// of reads and writes or exceeds a limit.
 func (t *tiler) join(p, q *group) bool {
 	if p.shape.Elems() != q.shape.Elems() || len(p.steps)+len(q.steps) > maxTileOps {
 		return false
@@ -141,7 +147,7 @@ func (t *tiler) join(p, q *group) bool {
 		if d := t.g.def[o.Buf]; d < 0 || !mine(d) {
 			n.in = append(n.in, o)
 		} else if !t.c.whole(o) {
-			return false // another order than it is made in
+			return false // read in another order
 		}
 	}
 	outs := 0
@@ -154,9 +160,9 @@ func (t *tiler) join(p, q *group) bool {
 		return false
 	}
 	switch {
-	case t.sinks(p, q.at, mine) && t.rises(q, q.at, mine):
+	case t.movesDown(p, q.at, mine) && t.movesUp(q, q.at, mine):
 		n.at = q.at
-	case t.rises(q, p.at, mine) && t.sinks(p, p.at, mine):
+	case t.movesUp(q, p.at, mine) && t.movesDown(p, p.at, mine):
 		n.at = p.at
 	default:
 		return false
@@ -167,8 +173,9 @@ func (t *tiler) join(p, q *group) bool {
 	return true
 }
 
-// sinks reports whether g may run as late as at: nobody outside reads a result before.
-func (t *tiler) sinks(g *group, at int, mine func(int) bool) bool {
+// movesDown reports whether g can run as late as at: no step outside it reads a result
+// before.
+func (t *tiler) movesDown(g *group, at int, mine func(int) bool) bool {
 	for _, k := range g.steps {
 		for _, u := range t.g.readers[t.c.plan.Steps[k].Out.Buf] {
 			if !mine(u.step) && t.position(u.step) <= at {
@@ -179,8 +186,9 @@ func (t *tiler) sinks(g *group, at int, mine func(int) bool) bool {
 	return true
 }
 
-// rises reports whether g may run as early as at: what it reads from outside is there, and no barrier lies between.
-func (t *tiler) rises(g *group, at int, mine func(int) bool) bool {
+// movesUp reports whether g can run as early as at: its operands exist there, and no
+// barrier lies between.
+func (t *tiler) movesUp(g *group, at int, mine func(int) bool) bool {
 	era := func(k int) int { return t.c.era[t.c.plan.Steps[k].Instr] }
 	for _, k := range g.steps {
 		if k > at && era(k) != era(at) {
@@ -195,19 +203,20 @@ func (t *tiler) rises(g *group, at int, mine func(int) bool) bool {
 	return true
 }
 
-// isOut reports whether the result of step k is wanted outside of the group.
+// isOut reports whether a step outside the group reads the result of step k, or the
+// program keeps it.
 func (t *tiler) isOut(k int, mine func(int) bool) bool {
 	b := t.c.plan.Steps[k].Out.Buf
 	return t.c.plan.Buffers[b].Place == Output || slices.ContainsFunc(t.g.readers[b], func(u use) bool { return !mine(u.step) })
 }
 
-// merge is the step that a group becomes.
+// merge returns the step that replaces a group.
 func (t *tiler) merge(g *group) Step {
 	mine := func(k int) bool { return slices.Contains(g.steps, k) }
 	last := &t.c.plan.Steps[g.steps[len(g.steps)-1]]
 	f := Step{Instr: last.Instr, Op: last.Op, Fused: Tiles, In: slices.Clone(g.in)}
 	var outs []Operand
-	made := map[int]int{} // instructions of the body, by the buffer they make
+	made := map[int]int{} // instructions of the body, by the buffer of their result
 	for i, k := range g.steps {
 		s := &t.c.plan.Steps[k]
 		in := Inst{Instr: s.Instr, Op: s.Op, DType: s.Out.DType, Ints: s.Ints, Out: -1}
@@ -227,7 +236,8 @@ func (t *tiler) merge(g *group) Step {
 	return f
 }
 
-// argument is the index of o, an operand of a step over shape, among what the Tiles step has; scalars are added.
+// argument returns the index of o, an operand of a step over shape, for the body of f. It
+// adds scalars and tensors that f does not have yet.
 func (f *Step) argument(o Operand, shape, to tensor.Shape, made map[int]int) int {
 	if o.Scalar < 0 {
 		if i, ok := made[o.Buf]; ok {
@@ -244,7 +254,7 @@ func (f *Step) argument(o Operand, shape, to tensor.Shape, made map[int]int) int
 	return len(f.In) - 1
 }
 
-// spreadOver is o seen with a shape that it broadcasts to.
+// spreadOver returns o broadcast to shape.
 func spreadOver(o Operand, shape tensor.Shape) Operand {
 	st := make([]int, len(shape))
 	skip := len(shape) - len(o.Shape)
@@ -257,7 +267,8 @@ func spreadOver(o Operand, shape tensor.Shape) Operand {
 	return o
 }
 
-// reshaped is o seen with another shape of as many elements, if strides can say so.
+// reshaped returns o viewed with another shape of the same number of elements. It returns
+// false if no strides express that.
 func reshaped(o Operand, shape tensor.Shape) (Operand, bool) {
 	if o.Shape.Equal(shape) {
 		return o, true

@@ -2,8 +2,8 @@ package compile
 
 import "github.com/ringside-go/ringside/tensor"
 
-// view gives the operand that view instruction i makes of x: other shape, strides and offset over the same buffer. Only
-// a reshape that no strides can express copies.
+// view returns the result of view instruction i on x: another shape, strides and offset
+// over the same buffer. Only a reshape that no strides express adds a copy.
 func (c *compiler) view(i int, x Operand) Operand {
 	in := &c.p.Instrs[i]
 	ints := c.p.IntsOf(i)
@@ -46,8 +46,8 @@ func (c *compiler) view(i int, x Operand) Operand {
 	return v
 }
 
-// dense reports whether strides are those of a contiguous tensor; dims of 1 don't matter, nor does anything where
-// there are no elements.
+// dense reports whether strides are those of a contiguous tensor. Strides of dims of size
+// 1 do not matter, and none matter if there are no elements.
 func dense(shape tensor.Shape, strides []int) bool {
 	n := 1
 	for i := len(shape) - 1; i >= 0; i-- {
@@ -62,8 +62,9 @@ func dense(shape tensor.Shape, strides []int) bool {
 	return true
 }
 
-// reshape finds strides for shape over the elements of (old, strides) in row-major order, if there are any: dims of old
-// are joined where they lie one after another, and shape must cut only within what is joined.
+// reshape returns strides for shape over the elements of (old, strides) in row-major
+// order, if they exist. It merges dims of old that are contiguous to each other; shape
+// may divide only merged dims.
 func reshape(old tensor.Shape, strides []int, shape tensor.Shape) ([]int, bool) {
 	if shape.Elems() == 0 {
 		return shape.Strides(), true
