@@ -46,7 +46,7 @@
 // # Where things are
 //
 //	dtype.go shape.go      element types and shapes
-//	op.go infer*.go        the op table and its inference; docs/ops.md is made from it
+//	op*.go infer*.go       the op table and its inference; docs/ops.md is made from it
 //	program.go encode.go   programs, their bytes and their hash
 //	session.go record.go   recording, lifetimes, flushing
 //	scope.go node.go       Scope, Assign; the graph that package autograd walks

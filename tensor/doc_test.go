@@ -13,7 +13,7 @@ var writeDoc = goflag.Bool("write", false, "write docs/ops.md instead of compari
 // TestOpsDoc keeps docs/ops.md what the op table says.
 func TestOpsDoc(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Operations\n\nMade from the op table in `tensor/op.go` by `make ops`. Scalars travel apart from a program and aren't part of its\nidentity; integer attributes are.\n\n| number | name | class | tensors | scalars | attributes | gradient | what it gives |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("# Operations\n\nMade from the op table in `tensor/optable.go` by `make ops`. Scalars travel apart from a program and aren't part of its\nidentity; integer attributes are.\n\n| number | name | class | tensors | scalars | attributes | gradient | what it gives |\n|---|---|---|---|---|---|---|---|\n")
 	for _, o := range Ops() {
 		i := o.Info()
 		n := fmt.Sprint(i.MinTensors)

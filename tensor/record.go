@@ -271,12 +271,12 @@ func (s *Session) promote(op Op, args []Arg) {
 	case fraction || want == Bool && op != OpEq && op != OpNe:
 		want = F32
 	case holds(want, least) && holds(want, most):
-	case op >= OpEq && op <= OpGe:
+	case op.Info().Kind == KindComparison:
 		want = F64 // which tells all of I32 apart
 	default:
 		want = F32
 	}
-	if !want.IsFloat() && wantsFloat(op) {
+	if !want.IsFloat() && op.Info().Float {
 		want = F32
 	}
 	for i := first; i < last; i++ {
@@ -285,15 +285,6 @@ func (s *Session) promote(op Op, args []Arg) {
 			s.args[i], c.dt[i] = r, want
 		}
 	}
-}
-
-// wantsFloat lists the operations that turn integers into floats.
-func wantsFloat(op Op) bool {
-	switch op {
-	case OpDiv, OpSoftmax, OpLogSoftmax:
-		return true
-	}
-	return op >= OpExp && op <= OpRecip || op >= OpSin && op <= OpSigmoid || op >= OpGelu && op <= OpCeil
 }
 
 // cast inserts a cast of one operand. A cast of a float to a wider float keeps the graph: it is seen by autograd

@@ -151,7 +151,7 @@ func (c *call) elementwise(out *array) {
 				out.copyFrom(k, in[2], k)
 			}
 		}
-	case c.op >= tensor.OpEq && c.op <= tensor.OpGe:
+	case c.op.Info().Kind == tensor.KindComparison:
 		for k := range out.len() {
 			if c.compare(in[0], in[1], k) {
 				out.i[k] = 1

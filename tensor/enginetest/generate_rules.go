@@ -27,20 +27,21 @@ func buildRules() []rule {
 	for _, op := range []tensor.Op{tensor.OpAdd, tensor.OpSub, tensor.OpMul, tensor.OpMax, tensor.OpMin} {
 		add(arithmetic(op), arithmetic(op))
 	}
-	for op := tensor.OpEq; op <= tensor.OpGe; op++ {
-		add(comparison(op))
-	}
-	for op := tensor.OpAnd; op <= tensor.OpXor; op++ {
-		add(func(g *generator) *tensor.Tensor {
-			x := truth(g.any(0))
-			return g.s.Apply(op, nil, tensor.T(x), tensor.T(truth(g.beside(x))))
-		})
-	}
-	for op := tensor.OpTanhGrad; op <= tensor.OpSiluGrad; op++ {
-		add(func(g *generator) *tensor.Tensor {
-			x := g.float(0)
-			return g.s.Apply(op, nil, tensor.T(x), tensor.T(tame(g.beside(x).Cast(x.DType()))))
-		})
+	for _, op := range tensor.Ops() {
+		switch info := op.Info(); {
+		case info.Kind == tensor.KindComparison:
+			add(comparison(op))
+		case info.Kind == tensor.KindLogic && info.MinTensors == 2:
+			add(func(g *generator) *tensor.Tensor {
+				x := truth(g.any(0))
+				return g.s.Apply(op, nil, tensor.T(x), tensor.T(truth(g.beside(x))))
+			})
+		case info.Kind == tensor.KindGradient:
+			add(func(g *generator) *tensor.Tensor {
+				x := g.float(0)
+				return g.s.Apply(op, nil, tensor.T(x), tensor.T(tame(g.beside(x).Cast(x.DType()))))
+			})
+		}
 	}
 	add(elementwiseRules...)
 	for _, op := range []tensor.Op{tensor.OpSum, tensor.OpMean, tensor.OpAmax, tensor.OpAmin, tensor.OpProd, tensor.OpAny, tensor.OpAll} {

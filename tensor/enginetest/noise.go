@@ -103,12 +103,13 @@ func exact(op tensor.Op, d tensor.DType) bool {
 	}
 	switch op {
 	case tensor.OpRandN, tensor.OpExp, tensor.OpLog, tensor.OpRsqrt, tensor.OpSin, tensor.OpCos, tensor.OpTanh, tensor.OpSigmoid,
-		tensor.OpGelu, tensor.OpGeluTanh, tensor.OpSilu, tensor.OpErf, tensor.OpPow, tensor.OpIndexAdd, tensor.OpScatterAdd:
+		tensor.OpGelu, tensor.OpGeluTanh, tensor.OpSilu, tensor.OpErf, tensor.OpPow, tensor.OpIndexAdd, tensor.OpScatterAdd,
+		tensor.OpDropout:
 		return false
 	case tensor.OpReluGrad, tensor.OpMaxPool2D, tensor.OpAmax, tensor.OpAmin:
 		return true
 	}
-	if op >= tensor.OpTanhGrad && op <= tensor.OpDropout {
+	if k := op.Info().Kind; k == tensor.KindGradient || k == tensor.KindUpdate {
 		return false
 	}
 	switch op.Info().Class {

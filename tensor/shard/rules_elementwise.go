@@ -25,11 +25,13 @@ func (c *call) elementwise() {
 		c.factor(1)
 	case tensor.OpDiv:
 		c.factor(0)
-	case tensor.OpTanhGrad, tensor.OpSigmoidGrad, tensor.OpReluGrad, tensor.OpGeluGrad, tensor.OpGeluTanhGrad, tensor.OpSiluGrad:
-		c.factor(1) // linear in dy
 	case tensor.OpWhere:
 		if c.dt[1] != tensor.Invalid && c.dt[2] != tensor.Invalid && c.dt[1] != tensor.Bool && !c.grows(1) && !c.grows(2) {
 			c.add(Partial(Sum), Replicate, Partial(Sum), Partial(Sum))
+		}
+	default:
+		if c.op.Info().Kind == tensor.KindGradient {
+			c.factor(1) // linear in dy
 		}
 	}
 }
@@ -52,4 +54,4 @@ func (c *call) factor(k int) {
 }
 
 // update reports whether op is a step of an optimizer, whose first operand is state that its result takes the place of.
-func update(op tensor.Op) bool { return op >= tensor.OpAdamM && op <= tensor.OpSGDM }
+func update(op tensor.Op) bool { return op.Info().Kind == tensor.KindUpdate }
