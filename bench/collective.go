@@ -11,14 +11,20 @@ import (
 	"time"
 )
 
-// CollectiveOptions choose what the scenario collective times. The zero value is everything that it has bars for.
+// CollectiveOptions choose what the scenario collective times. The zero value is
+// everything that it has bars for.
 type CollectiveOptions struct {
-	Ranks  []int    // nil: 2 and 4
-	Sizes  []int    // bytes of a rank's buffer; nil: 4 B, 1 KiB, 64 KiB, 1 MiB, 16 MiB and 64 MiB
+	Ranks []int // nil: 2 and 4
+	// Bytes of a rank's buffer; nil: 4 B, 1 KiB, 64 KiB, 1 MiB, 16 MiB and 64 MiB.
+	Sizes  []int
 	Ops    []string // of CollectiveOps; nil: all
 	DTypes []string // f32, f16, bf16; nil: all of two ranks, f32 of more
-	Sides  []string // those whose names begin so: ringside, C, "Open MPI", Gloo; nil: all that are installed
-	Hosts  int      // 2: between two network namespaces, with Ranks divided among them; needs root. 0: one host
+	// Those whose names begin so: ringside, C, "Open MPI", Gloo; nil: all that are
+	// installed.
+	Sides []string
+	// 2: between two network namespaces, with Ranks divided among them; needs root. 0:
+	// one host.
+	Hosts int
 }
 
 // CollectiveOps lists the collectives that are timed.
@@ -29,7 +35,8 @@ func CollectiveOps() []string {
 // collectiveSizes are those that the limits are for, in bytes.
 func collectiveSizes() []int { return []int{4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20} }
 
-// leastBytes is what a buffer has at least: a float for each of the ranks that it is divided among.
+// leastBytes is what a buffer has at least: a float for each of the ranks that it is
+// divided among.
 func leastBytes(op string, ranks int) int {
 	if op == "allgather" || op == "reducescatter" {
 		return 4 * ranks
@@ -46,12 +53,14 @@ const (
 	largeCall        = 64 << 10
 )
 
-// collectiveCase is one call that is timed. It is what all sides are told, in the form "allreduce:f32:1024:registered".
+// collectiveCase is one call that is timed. It is what all sides are told, in the form
+// "allreduce:f32:1024:registered".
 type collectiveCase struct {
-	ranks   int
-	op      string
-	dtype   string
-	bytes   int  // of the whole buffer; all-gather and reduce-scatter divide it among the ranks
+	ranks int
+	op    string
+	dtype string
+	// Of the whole buffer; all-gather and reduce-scatter divide it among the ranks.
+	bytes   int
 	private bool // memory that the library didn't allocate
 }
 
@@ -96,7 +105,8 @@ func (o *CollectiveOptions) cases(ranks int) (all []collectiveCase) {
 		ops = CollectiveOps()
 	}
 	if dtypes == nil {
-		if dtypes = collectiveTypes(); ranks != 2 { // no limit is for the others, and no peer has them
+		// No limit is for the others, and no peer has them.
+		if dtypes = collectiveTypes(); ranks != 2 {
 			dtypes = dtypes[:1]
 		}
 	}
@@ -121,7 +131,8 @@ func (o *CollectiveOptions) cases(ranks int) (all []collectiveCase) {
 	return all
 }
 
-// outcome is what a side says of a case: what a call took in the slowest rank, in µs, and how many elements were wrong.
+// outcome is what a side says of a case: what a call took in the slowest rank, in µs, and
+// how many elements were wrong.
 type outcome struct {
 	micros, wrong float64
 	calls         int
@@ -134,7 +145,8 @@ type collectiveSide struct {
 	run  func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error)
 }
 
-// wants says whether the side of that name, or one whose name begins so, is to be measured.
+// wants says whether the side of that name, or one whose name begins so, is to be
+// measured.
 func (o *CollectiveOptions) wants(name string) bool {
 	return o.Sides == nil || slices.ContainsFunc(o.Sides, func(s string) bool { return strings.HasPrefix(name, s) })
 }
@@ -171,7 +183,8 @@ func (b *collectiveBook) add(c collectiveCase, side string, got outcome) {
 // page is one round: what each side said of each case.
 type page map[cell]outcome
 
-// measureRound has every side measure once, at a placement of the cores if there is one to choose.
+// measureRound has every side measure once, at a placement of the cores if there is one
+// to choose.
 func measureRound(ctx context.Context, o *Options, ranks int, cases []collectiveCase, sides []collectiveSide, p *placement) (page, error) {
 	round := page{}
 	for _, s := range sides {
@@ -256,7 +269,9 @@ func runCollective(ctx context.Context, o *Options) (*Report, error) {
 			}
 			moved := (quantile(before, 0.5) < nearNS) != (quantile(after, 0.5) < nearNS)
 			if (moved || p.mixed()) && again > 0 {
-				again-- // the cores are not where they were: what was measured before is not to be compared with the rest
+				// The cores are not where they were: what was measured before is not to
+				// be compared with the rest.
+				again--
 				continue
 			}
 			if p.mixed() {
@@ -307,7 +322,8 @@ func (b *collectiveBook) report(name string) *Report {
 		}
 		return []int{c.ranks, slices.Index(CollectiveOps(), c.op), private, slices.Index(collectiveTypes(), c.dtype), c.bytes}
 	}
-	slices.SortStableFunc(b.order, func(x, y cell) int { return slices.Compare(rank(x), rank(y)) }) // sides as they came
+	// Sides as they came.
+	slices.SortStableFunc(b.order, func(x, y cell) int { return slices.Compare(rank(x), rank(y)) })
 	for _, at := range b.order {
 		r.measured(b.cells[at])
 	}

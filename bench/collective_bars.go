@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The sides, by name. Open MPI has one for each way in which it moves bytes; where it is compared with, the best of a
-// round counts.
+// The sides, by name. Open MPI has one for each way in which it moves bytes; where it is
+// compared with, the best of a round counts.
 const (
 	sideFloor      = "C"
 	sideOurs       = "ringside"
@@ -27,7 +27,8 @@ const (
 	glooLarge           = 1 << 20 // above it the other limit holds
 )
 
-// best is the quickest of these sides, round by round; nil if there is none. sideMPI is all that begin so.
+// best is the quickest of these sides, round by round; nil if there is none. sideMPI is
+// all that begin so.
 func (b *collectiveBook) best(c collectiveCase, sides ...string) *series {
 	var out *series
 	for _, at := range b.order {
@@ -49,8 +50,9 @@ func (b *collectiveBook) best(c collectiveCase, sides ...string) *series {
 	return out
 }
 
-// worst is the largest ratio of a's to b's times among the cases, and whether there is any that both measured. What is
-// not of this library doesn't know private memory: it is compared with by its registered twin.
+// worst returns the largest ratio of x's to y's times among the cases, and whether there
+// is any that both measured. Other libraries have no private memory: their registered
+// case is compared.
 func (b *collectiveBook) worst(cases []collectiveCase, x, y []string) (worst float64, ok bool) {
 	at := func(c collectiveCase, names []string) *series {
 		if s := b.best(c, names...); s != nil {
@@ -67,7 +69,8 @@ func (b *collectiveBook) worst(cases []collectiveCase, x, y []string) (worst flo
 	return worst, ok
 }
 
-// pick lists the cases of ours that have the properties: none if a size is missing that a limit for all of them is about.
+// pick lists the cases of ours that have the properties: none if a size is missing that a
+// limit for all of them is about.
 func (b *collectiveBook) pick(ranks int, op, dtype string, private bool, from, to int) (cases []collectiveCase) {
 	measured := map[int]bool{}
 	for _, at := range b.order {

@@ -17,12 +17,14 @@ import (
 const (
 	maxLargeOverPeer = 1
 	maxSmallOverMPI  = 1.3
-	maxTraffic       = 1.1 // over twice the buffer, which is what an all-reduce has to send between two hosts
-	tcpLarge         = 1 << 20
-	trafficBytes     = 16 << 20 // of the all-reduce whose traffic is counted
+	// Over twice the buffer, which is what an all-reduce has to send between two hosts.
+	maxTraffic   = 1.1
+	tcpLarge     = 1 << 20
+	trafficBytes = 16 << 20 // of the all-reduce whose traffic is counted
 )
 
-// runCollectiveHosts times all-reduces and barriers of ranks that are divided among two hosts.
+// runCollectiveHosts times all-reduces and barriers of ranks that are divided among two
+// hosts.
 func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, error) {
 	hosts, err := nettest.Pair(ctx)
 	if err != nil {
@@ -87,8 +89,9 @@ func runCollectiveHosts(ctx context.Context, o *Options, dir string) (*Report, e
 	return r, nil
 }
 
-// hostTraffic is what a host sends for an all-reduce of trafficBytes, over the least that two hosts can do with: half of the
-// buffer to reduce and half to spread, from each, which is 2 S in all.
+// hostTraffic is what a host sends for an all-reduce of trafficBytes, over the least that
+// two hosts can do with: half of the buffer to reduce and half to spread, from each,
+// which is 2 S in all.
 func hostTraffic(ctx context.Context, o *Options, hosts [2]*nettest.Host, ranks int) (float64, error) {
 	const size = trafficBytes
 	var total float64
@@ -115,7 +118,8 @@ func hostTraffic(ctx context.Context, o *Options, hosts [2]*nettest.Host, ranks 
 	if err != nil {
 		return 0, err
 	}
-	// One to check, three to find out how many fit, a tenth of them if they are many, and those.
+	// One to check, three to find out how many fit, a tenth of them if they are many, and
+	// those.
 	calls := 1 + 3 + got[0].calls
 	if got[0].calls > 100 {
 		calls += got[0].calls / 10

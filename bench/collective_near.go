@@ -5,12 +5,14 @@ import (
 	"slices"
 )
 
-// nearBarrier separates the placements of nearNS by what a barrier of two processes takes, in µs: 0.04 to 0.1 where the cores are near, 0.16 to
+// nearBarrier separates the placements of nearNS by what a barrier of two processes
+// takes, in µs: 0.04 to 0.1 where the cores are near, 0.16 to
 // 0.35 where they are far, on every side that meets by stores.
 const nearBarrier = 0.14
 
-// placement has sides of two ranks measured while their cores are near. A hypervisor places two processes anew when they start, and so
-// again for every side of a round: what one side took near and the other far are not to be compared.
+// placement has sides of two ranks measured while their cores are near. A hypervisor
+// places two processes anew when they start, and so again for every side of a round: what
+// one side took near and the other far are not to be compared.
 type placement struct {
 	again     int // how many times a side is measured once more
 	near, far int // sides of the round under way

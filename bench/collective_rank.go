@@ -17,7 +17,8 @@ import (
 	"github.com/ringside-go/ringside/net/route"
 )
 
-// playCollective has processes of this binary measure the cases, as persistent calls or as plain ones. host, if not nil, is where rank r runs.
+// playCollective has processes of this binary measure the cases, as persistent calls or
+// as plain ones. host, if not nil, is where rank r runs.
 func playCollective(ctx context.Context, o *Options, ranks int, cases []collectiveCase, persistent bool,
 	host func(r int) *nettest.Host) ([]outcome, error) {
 	dir, err := os.MkdirTemp("", "ringside-bench-")
@@ -142,7 +143,8 @@ func exchangeFiles(ctx context.Context, prefix string, rank, ranks int, mine []b
 	return all, nil
 }
 
-// smallTimed is the bytes up to which the writing of the input is timed with the call, and ranks do not meet before it.
+// smallTimed is the bytes up to which the writing of the input is timed with the call,
+// and ranks do not meet before it.
 const smallTimed = 8192
 
 // measureCollective is the loop of floor/collective.c.
@@ -279,11 +281,14 @@ func collectiveBuffers[T collective.Element](g *collective.Group, c collectiveCa
 	}, nil
 }
 
-// rewrite writes all of b by ordinary stores of vectors, as the floor does. In pieces of less than 2 KiB, because the runtime clears what
-// is longer by the string instruction, which leaves the lines elsewhere.
+// rewrite writes all of b by ordinary stores of vectors, as the floor does. In pieces of
+// less than 2 KiB, because the runtime clears what is longer by the string instruction,
+// which leaves the lines elsewhere.
 func rewrite[T collective.Element](b []T) {
 	const piece = 256
-	if len(b) <= 16 { // an element at a time, as they are read: what the runtime clears in bytes would have to reach the cache before
+	// An element at a time, as they are read: what the runtime clears in bytes would have
+	// to reach the cache before.
+	if len(b) <= 16 {
 		var zero T
 		for i := 0; i < len(b); i++ {
 			b[i] = zero
@@ -297,7 +302,8 @@ func rewrite[T collective.Element](b []T) {
 	clear(b)
 }
 
-// wrongElements calls once and counts the elements of this rank that are not what they should be.
+// wrongElements calls once and counts the elements of this rank that are not what they
+// should be.
 func wrongElements[T collective.Element](ctx context.Context, g *collective.Group, op string, in, out []T, call func() error,
 	from func(float32) T) (bad int, err error) {
 	rank, ranks := g.Rank(), g.Size()

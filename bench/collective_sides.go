@@ -47,7 +47,8 @@ func collectiveSides(ctx context.Context, o *Options, dir string) ([]collectiveS
 		}})
 	}
 	if o.Collective.wants(sidePersistent) {
-		small := func(c collectiveCase) bool { return c.ranks == 2 && c.bytes < largeCall } // of larger ones what is saved can't be seen
+		// Of larger ones what is saved can't be seen.
+		small := func(c collectiveCase) bool { return c.ranks == 2 && c.bytes < largeCall }
 		sides = append(sides, collectiveSide{sidePersistent, small, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
 			return playCollective(ctx, o, ranks, cases, true, nil)
 		}})
@@ -88,8 +89,8 @@ func caseArgs(cases []collectiveCase) (args []string) {
 	return args
 }
 
-// collectiveFloor compiles it for this machine: errNoFloor without a compiler, or on a processor that it isn't written
-// for.
+// collectiveFloor compiles it for this machine: errNoFloor without a compiler, or on a
+// processor that it isn't written for.
 func collectiveFloor(ctx context.Context, o *Options, dir string) (collectiveSide, error) {
 	if !o.Collective.wants(sideFloor) {
 		return collectiveSide{}, errNotWanted
@@ -207,7 +208,8 @@ func newGloo(ctx context.Context, o *Options, dir string) (*gloo, error) {
 	return nil, errNoGloo
 }
 
-// glooCan is what the limits beside Gloo are for. PyTorch's has no reduce-scatter, and takes as long for the rest as all other sides together.
+// glooCan is what the limits beside Gloo are for. PyTorch's has no reduce-scatter, and
+// takes as long for the rest as all other sides together.
 func glooCan(c collectiveCase) bool { return mpiCan(c) && (c.op == "allreduce" || c.op == "barrier") }
 
 // run starts a process for each rank; host, if not nil, is where rank r runs.

@@ -6,8 +6,9 @@ import (
 	"text/tabwriter"
 )
 
-// busFactor is by what the bytes of a buffer per second are multiplied to be those that each rank has to move at least,
-// whatever the number of ranks: the definition of "busbw" in NCCL's tests (PERFORMANCE.md there).
+// busFactor is by what the bytes of a buffer per second are multiplied to be those that
+// each rank has to move at least, whatever the number of ranks: the definition of "busbw"
+// in NCCL's tests (PERFORMANCE.md there).
 func busFactor(op string, ranks int) float64 {
 	n := float64(ranks)
 	switch op {
@@ -19,7 +20,8 @@ func busFactor(op string, ranks int) float64 {
 	return 1
 }
 
-// table prints the medians in the form of NCCL's tests: bytes, elements, type, operation, µs, GB/s, wrong elements.
+// table prints the medians in the form of NCCL's tests: bytes, elements, type, operation,
+// µs, GB/s, wrong elements.
 func (b *collectiveBook) table(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	last := collectiveCase{}

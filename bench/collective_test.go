@@ -183,7 +183,8 @@ func checkCollective(t *testing.T, r *Report, ranks int) {
 	}
 }
 
-// TestCollective runs every case on small buffers, beside the floor if there is a compiler.
+// TestCollective runs every case on small buffers, beside the floor if there is a
+// compiler.
 func TestCollective(t *testing.T) {
 	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{
 		Ranks: []int{2}, Sizes: []int{4, 1028, 128 << 10}, Sides: []string{sideOurs, sideFloor}}}

@@ -21,7 +21,8 @@ const (
 	ddpLosses       = 20
 )
 
-// ddpTrials are models and batches of the size that train takes: each of two workers has half of a batch.
+// ddpTrials are models and batches of the size that train takes: each of two workers has
+// half of a batch.
 func ddpTrials() []trial {
 	var out []trial
 	for _, t := range trials() {
@@ -35,9 +36,11 @@ func ddpTrials() []trial {
 	return out
 }
 
-// runDDP times training steps of two workers of one thread each, of which each has half of the batch, beside two processes of
-// PyTorch of one thread each, whose matrix products are by OpenBLAS's fastest kernels and whose gradients DistributedDataParallel
-// adds up over Gloo, and beside one worker of two threads. All start from the same weights, and the losses are compared first.
+// runDDP times training steps of two workers of one thread each, of which each has half
+// of the batch, beside two processes of PyTorch of one thread each, whose matrix products
+// are by OpenBLAS's fastest kernels and whose gradients DistributedDataParallel adds up
+// over Gloo, and beside one worker of two threads. All start from the same weights, and
+// the losses are compared first.
 func runDDP(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "ddp"}
 	python, err := findTorch(ctx)
@@ -86,7 +89,8 @@ func runDDP(ctx context.Context, o *Options) (*Report, error) {
 	return r, nil
 }
 
-// dataParallel is a session of n workers of one thread each, which have a part of every batch each.
+// dataParallel is a session of n workers of one thread each, which have a part of every
+// batch each.
 func dataParallel(ctx context.Context, o *Options, n int) (*rig, error) {
 	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: n, Threads: 1, Logger: o.Logger})
 	if err != nil {
@@ -100,8 +104,8 @@ func dataParallel(ctx context.Context, o *Options, n int) (*rig, error) {
 	return &rig{name: fmt.Sprintf("%d workers", n), sess: s, client: e, close: func() error { return errors.Join(s.Close(), c.Close()) }}, nil
 }
 
-// ddpTrial measures one model on all sides, interleaved, and returns how many steps the first rig takes in the time of one of the
-// peers', and how far losses are apart.
+// ddpTrial measures one model on all sides, interleaved, and returns how many steps the
+// first rig takes in the time of one of the peers', and how far losses are apart.
 func ddpTrial(ctx context.Context, o *Options, r *Report, t *trial, rigs []*rig, peers ddpPeers) (ratioOfSteps, off float64, err error) {
 	if err := peers.load(t); err != nil {
 		return 0, 0, err
@@ -161,7 +165,8 @@ func ddpTrial(ctx context.Context, o *Options, r *Report, t *trial, rigs []*rig,
 	return ratio(theirs, sides[0]), off, peers.drop(t)
 }
 
-// ddpPeers are the ranks of PyTorch. All are asked before one is heard: they wait for each other.
+// ddpPeers are the ranks of PyTorch. All are asked before one is heard: they wait for
+// each other.
 type ddpPeers []*torchPeer
 
 func startDDP(ctx context.Context, python, dir string) (peers ddpPeers, err error) {
@@ -222,7 +227,8 @@ func (d ddpPeers) steps(t *trial, n int) (ms float64, err error) {
 	return ms, nil
 }
 
-// losses are those of the whole batch: the means of the ranks', whose parts are equally large.
+// losses are those of the whole batch: the means of the ranks', whose parts are equally
+// large.
 func (d ddpPeers) losses(t *trial, n int) ([]float64, error) {
 	all, err := d.ask(map[string]any{"model": t.Name, "losses": n}, n)
 	if err != nil {

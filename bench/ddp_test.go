@@ -2,7 +2,8 @@ package bench
 
 import "testing"
 
-// TestDDP: both sides train the same, ours with collectives, and all that is to be measured is.
+// TestDDP: both sides train the same, ours with collectives, and all that is to be
+// measured is.
 func TestDDP(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two processes of PyTorch take their time to start")

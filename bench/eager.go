@@ -8,14 +8,16 @@ import (
 )
 
 const (
-	// maxEager is how much longer an operation that is waited for may take through a cluster.
+	// maxEager is how much longer an operation that is waited for may take through a
+	// cluster.
 	maxEager = 3
-	// smallSide is where operations begin that are more than a call: below, in-process takes 2 µs for all of it, less than
-	// any way to another process and back.
+	// smallSide is where operations begin that are more than a call: below, in-process
+	// takes 2 µs for all of it, less than any way to another process and back.
 	smallSide = 64
 )
 
-// eagerOp is one operation of somebody who tries things out: it is recorded, sent, run and waited for by itself.
+// eagerOp is one operation as an interactive user runs it: recorded, sent, run and waited
+// for by itself.
 type eagerOp struct {
 	name  string
 	reads bool // its result is read, otherwise it is only waited for
@@ -35,7 +37,8 @@ func eagerOps() []eagerOp {
 	}
 }
 
-// runEager times operations one by one, each waited for, through a cluster beside in-process.
+// runEager times operations one by one, each waited for, through a cluster beside
+// in-process.
 func runEager(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "eager"}
 	near, far, err := nearAndFar(ctx, o)

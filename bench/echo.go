@@ -15,10 +15,12 @@ import (
 // echoBytes is the size of a message to the echo peer: about that of a Run.
 const echoBytes = 64
 
-// echoFD is where the peer finds its end of the socket: the first descriptor behind standard error.
+// echoFD is where the peer finds its end of the socket: the first descriptor behind
+// standard error.
 const echoFD = 3
 
-// Peer is what a peer process runs: `ringside bench-peer NAME` calls it. It returns when the other end is gone.
+// Peer is what a peer process runs: `ringside bench-peer NAME` calls it. It returns when
+// the other end is gone.
 func Peer(name string) error {
 	if part := parts()[name]; part != nil {
 		return act(part)
@@ -40,8 +42,8 @@ func Peer(name string) error {
 	}
 }
 
-// echo is a process that sends back what it is sent, over a unix socket and with blocking system calls: the least that
-// two processes can do without sharing memory.
+// echo is a process that sends back what it is sent, over a unix socket and with blocking
+// system calls: the least that two processes can do without sharing memory.
 type echo struct {
 	fd  int
 	cmd *exec.Cmd

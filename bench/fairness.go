@@ -20,9 +20,9 @@ const (
 	fairSteps    = 400 // of a client in a round
 )
 
-// runFairness has clients of one worker each take steps and wait for the result. Then one of them only sends: as fast as its
-// queue takes it, and never waiting for an answer. What the steps of the others take is the measurement, and what the
-// dispatcher and the worker use of memory at most.
+// runFairness lets clients of one worker each take steps and wait for the result. Then
+// one of them only sends, as fast as its queue accepts, and never waits for an answer. It
+// measures the others' steps, and the largest memory of dispatcher and worker.
 func runFairness(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "fairness"}
 	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: 1, Logger: o.Logger})

@@ -41,7 +41,8 @@ func buildFloor(ctx context.Context, dir string) (*floor, error) {
 	return nil, errNoFloor
 }
 
-// buildArith compiles the C program of what one core can compute at most, for the very processor.
+// buildArith compiles the C program of what one core can compute at most, for the very
+// processor.
 func buildArith(ctx context.Context, dir string) (*floor, error) {
 	for _, cc := range []string{"cc", "gcc", "clang"} {
 		if _, err := exec.LookPath(cc); err != nil {

@@ -30,12 +30,14 @@ func hopCases() []hopCase {
 	}
 }
 
-// runHops times 64 bytes through a process in the middle, over conns of the local transport and over unix sockets. The
-// process in the middle forwards and does nothing else, in both.
+// runHops times 64 bytes through a process in the middle, over conns of the local
+// transport and over unix sockets. The process in the middle forwards and does nothing
+// else, in both.
 //
-// Which two of three processes share a core is for the kernel to say, which also moves them, and worth a factor of two.
-// So each round of each side starts its processes anew, and there are enough rounds that the median speaks for the
-// machine and not for one placement.
+// Which two of three processes share a core is for the kernel to say, which also moves
+// them, and worth a factor of two. So each round of each side starts its processes anew,
+// and there are enough rounds that the median speaks for the machine and not for one
+// placement.
 func runHops(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "latency-hops"}
 	dir, err := os.MkdirTemp("", "ringside-bench-")
@@ -67,7 +69,7 @@ func runHops(ctx context.Context, o *Options) (*Report, error) {
 	return r, nil
 }
 
-// ringHops plays a case over conns: the hub listens, everybody dials it.
+// ringHops plays a case over conns: the hub listens, clients and workers dial it.
 func ringHops(ctx context.Context, o *Options, dir string, c hopCase, n int) ([]float64, error) {
 	addr := filepath.Join(dir, "hub")
 	base := role{Kind: "ring", Addr: addr, Core: -1, OneCore: c.oneCore, Clients: c.clients, Workers: c.workers, WorkUS: c.workUS, Count: n}

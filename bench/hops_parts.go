@@ -13,7 +13,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// A message's first byte is the client that it belongs to, so that the hub finds the way back.
+// A message's first byte is the client that it belongs to, so that the hub finds the way
+// back.
 
 // hopClient makes round trips and measures them.
 func hopClient(a *actor) error {
@@ -137,7 +138,7 @@ func (a *actor) forwardConns() error {
 	var failed error
 	var m ipc.Message
 	from := 0
-	// ready looks at everybody once, beginning behind the one that was served last.
+	// ready looks at every conn once, beginning behind the one that was served last.
 	ready := func() bool {
 		for range all {
 			if from++; from >= len(all) {
@@ -189,8 +190,8 @@ func (a *actor) forwardConns() error {
 	return nil
 }
 
-// forwardBytes has the clients' sockets from descriptor 3 on, then the workers'. With one of each it knows who comes
-// next and needs no poll.
+// forwardBytes has the clients' sockets from descriptor 3 on, then the workers'. With one
+// of each it knows which comes next and needs no poll.
 func forwardBytes(clients, workers int) error {
 	var m [messageBytes]byte
 	if clients == 1 && workers == 1 {

@@ -23,14 +23,16 @@ const (
 	vectorElems = 1 << 20
 )
 
-// sgemmSizes are products m x n x k of the comparison with OpenBLAS; the last of the cubes are also compared with the peak.
+// sgemmSizes are products m x n x k of the comparison with OpenBLAS; the last of the
+// cubes are also compared with the peak.
 var sgemmSizes = [][3]int{
 	{64, 64, 64}, {128, 128, 128}, {256, 256, 256}, {1024, 1024, 1024},
 	{64, 1536, 384}, {64, 256, 784}, {1024, 1536, 384},
 }
 
-// runKernels times what steps are made of, without any cluster: products beside OpenBLAS's fastest kernels, which PyTorch calls, and
-// beside the machine's peak as a loop in C has it; AdamW beside a loop in C that moves the same bytes; a chain of six
+// runKernels times what steps are made of, without any cluster: products beside
+// OpenBLAS's fastest kernels, which PyTorch calls, and beside the machine's peak as a
+// loop in C has it; AdamW beside a loop in C that moves the same bytes; a chain of six
 // elementwise operations as one, beside one pass an operation and beside PyTorch.
 func runKernels(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "kernels"}
@@ -85,8 +87,9 @@ func runKernels(ctx context.Context, o *Options) (*Report, error) {
 	return r, nil
 }
 
-// peakBlocks is in how many blocks of some 20 ms a round beside the peak is measured, each followed by one of the peak: neighbours on the
-// same core come and go within a tenth of a second.
+// peakBlocks is in how many blocks of some 20 ms a round beside the peak is measured,
+// each followed by one of the peak: neighbours on the same core come and go within a
+// tenth of a second.
 const peakBlocks = 10
 
 // products compares matrix products of all sizes and transpositions.
@@ -109,7 +112,9 @@ func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c 
 				cube = cube && n == m && k == m && mode == 0 && threads == 1
 				var share *series
 				blocks := 1
-				if cube { // beside the peak what a core takes to come back from waiting for the other side must not count
+				// Beside the peak what a core takes to come back from waiting for the
+				// other side must not count.
+				if cube {
 					repeat, blocks = max(int(o.duration(0.02)*1e11/flop), 2), peakBlocks
 					share = &series{name: name + ", ringside over the peak in the same round", unit: "ratio", n: repeat}
 				}
@@ -121,7 +126,9 @@ func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c 
 					var took time.Duration
 					var peaks, parts []float64
 					for range blocks {
-						g.time(1) // the operands come to this core, which waited for somebody on another, as theirs do
+						// The other side's run left the operands' cache lines on another
+						// core: fetch them.
+						g.time(1)
 						block := g.time(repeat)
 						took += block
 						if !cube || c == nil {
@@ -181,7 +188,8 @@ func transposition(mode int) string {
 // duration is seconds by the scale.
 func (o *Options) duration(seconds float64) float64 { return seconds / float64(max(o.Scale, 1)) }
 
-// adamPass compares AdamW over a million parameters with a loop in C that moves the same bytes.
+// adamPass compares AdamW over a million parameters with a loop in C that moves the same
+// bytes.
 func adamPass(ctx context.Context, o *Options, r *Report, c *floor) error {
 	table := kernel.Best()
 	var v [7][]float32
@@ -216,9 +224,10 @@ func adamPass(ctx context.Context, o *Options, r *Report, c *floor) error {
 	return nil
 }
 
-// chain compares six elementwise operations as one step with one step each, and with PyTorch. All sides work on the same
-// three arrays again and again, which a third-level cache holds with the result: elsewhere it would be memory that is
-// measured. Ours record a program each time and wait for it. Of PyTorch's the better number of threads counts.
+// chain compares six elementwise operations as one step with one step each, and with
+// PyTorch. All sides work on the same three arrays again and again, which a third-level
+// cache holds with the result: elsewhere it would be memory that is measured. Ours record
+// a program each time and wait for it. Of PyTorch's the better number of threads counts.
 func chain(ctx context.Context, o *Options, r *Report, peers []*torchPeer) error {
 	var sides []*series
 	var runs []func() error

@@ -8,8 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 )
 
-// sgemm is a matrix product that is repeated by as many goroutines as it is told, each of which computes its own
-// rectangle of the result.
+// sgemm is a matrix product that is repeated by as many goroutines as it is told, each of
+// which computes its own rectangle of the result.
 type sgemm struct {
 	table   *kernel.Table
 	m, n, k int
@@ -18,10 +18,13 @@ type sgemm struct {
 	scratch [][]float32 // of each goroutine
 	threads int
 
-	runs  []chan int    // of each helper: how many products come next. Between runs it waits here, and leaves its core to the other side
-	ready atomic.Int64  // helpers that wait for the first product of a run
-	turn  atomic.Uint64 // number of the product under way; within a run helpers look for the next
-	done  atomic.Int64  // helpers that have done their part of all so far
+	// Of each helper: how many products come next. Between runs it waits here, and leaves
+	// its core to the other side.
+	runs  []chan int
+	ready atomic.Int64 // helpers that wait for the first product of a run
+	// Number of the product under way; within a run helpers look for the next.
+	turn atomic.Uint64
+	done atomic.Int64 // helpers that have done their part of all so far
 }
 
 // newSgemm makes operands, transposed as mode says: bit 0 a, bit 1 b.
@@ -93,7 +96,8 @@ func (g *sgemm) time(n int) time.Duration {
 	return time.Since(start)
 }
 
-// relent yields now and then: there may be fewer cores than goroutines that look for each other.
+// relent yields now and then: there may be fewer cores than goroutines that look for each
+// other.
 func relent(tries int) {
 	if tries%10000 == 0 {
 		runtime.Gosched()

@@ -15,8 +15,9 @@ const (
 	maxP50OverC = 1.5
 	maxP99OverC = 3
 
-	// nearNS separates the two placements that a hypervisor gives two cores: a round trip of a cache line is
-	// 75 to 130 ns between cores that share a cache, and 300 to 600 ns between others.
+	// nearNS separates the two placements that a hypervisor gives two cores, by the round
+	// trip of a cache line: near, with a shared cache, and far. See "near and far cores"
+	// in bench/results/plane.txt.
 	nearNS = 200
 )
 
@@ -27,7 +28,8 @@ type side struct {
 	run   func(ctx context.Context, count int) ([]float64, error)
 }
 
-// runLatency times round trips of 64 bytes between two processes that have nothing else to do.
+// runLatency times round trips of 64 bytes between two processes that have nothing else
+// to do.
 func runLatency(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "latency"}
 	dir, err := os.MkdirTemp("", "ringside-bench-")
@@ -87,9 +89,10 @@ func floorMode(f *floor, mode string, args ...int) func(context.Context, int) ([
 	}
 }
 
-// interleave measures every side in every round. With a floor a cache line goes back and forth in C before and after
-// each round; a round in which the cores were moved is measured again, up to as many times as there are rounds. The
-// line's own times are returned as well, apart for cores that are near and far.
+// interleave measures every side in every round. With a floor a cache line goes back and
+// forth in C before and after each round; a round in which the cores were moved is
+// measured again, up to as many times as there are rounds. The line's own times are
+// returned as well, apart for cores that are near and far.
 func interleave(ctx context.Context, o *Options, f *floor, rounds int, unit string, sides []side) (all, lines []*series, err error) {
 	for _, s := range sides {
 		all = append(all, &series{name: s.name, unit: unit})

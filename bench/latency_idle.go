@@ -11,7 +11,7 @@ const (
 	maxIdleOverFutex = 1.15
 )
 
-// runIdle times round trips with pauses between, in which everybody falls asleep.
+// runIdle times round trips with pauses between, in which both ends fall asleep.
 func runIdle(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "latency-idle"}
 	dir, err := os.MkdirTemp("", "ringside-bench-")

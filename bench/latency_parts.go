@@ -165,8 +165,8 @@ func (a *actor) trips(once func() error) error {
 	return a.measured(took...)
 }
 
-// settle is how long round trips are made, at least, before those that count: processes begin on the core of whoever
-// started them, and it takes the kernel some of its balancing to spread them.
+// settle is how long round trips are made, at least, before those that count. A process
+// begins on its parent's core, and the kernel takes some time to spread processes.
 const settle = 150 * time.Millisecond
 
 // warm is how many round trips come before n that count, without pauses.
@@ -284,7 +284,8 @@ type rawBytes struct{ r, w int }
 func (p rawBytes) Read(b []byte) (int, error)  { return len(b), readFull(p.r, b) }
 func (p rawBytes) Write(b []byte) (int, error) { return len(b), writeAll(p.w, b) }
 
-// stream is the role's stream of bytes: "raw" over one descriptor or two, read and write, "net" as package net has it.
+// stream is the role's stream of bytes: "raw" over one descriptor or two, read and write,
+// "net" as package net has it.
 func (a *actor) stream() (io.ReadWriter, error) {
 	if a.Kind == "net" {
 		f := a.file(0)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// planeBars are the figures with a limit of the scenarios that need no cluster. Those beside C and Open MPI are there
-// when a compiler and that are.
+// planeBars are the figures with a limit of the scenarios that need no cluster. Those
+// beside C and Open MPI are there when a compiler and that are.
 var planeBars = map[string][]string{
 	"latency":      {"latency_p50_over_c_ring", "latency_p99_over_c_ring"},
 	"latency-idle": {"idle_p50_over_futex"},
@@ -15,8 +15,8 @@ var planeBars = map[string][]string{
 	"throughput":   {"messages_over_c_ring", "messages_over_openmpi", "idle_cpu_percent"},
 }
 
-// TestPlaneScenarios runs them with little work: every process plays its part to the end, and what they measure is
-// made of numbers.
+// TestPlaneScenarios runs them with little work: every process plays its part to the end,
+// and what they measure is made of numbers.
 func TestPlaneScenarios(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds C programs and starts a hundred processes")

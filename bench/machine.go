@@ -18,7 +18,7 @@ type Machine struct {
 	Kernel       string // its version, without what a distribution adds
 }
 
-// ThisMachine looks at the machine. What it can't find out stays empty.
+// ThisMachine describes the machine. Fields that it can't find out stay empty.
 func ThisMachine() Machine {
 	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Go: runtime.Version(), Cores: runtime.NumCPU()}
 	m.CPU = field("/proc/cpuinfo", "model name")

@@ -17,7 +17,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
-// TestMain makes the test binary its own cluster and peer: the arguments are those of the command line.
+// TestMain makes the test binary its own cluster and peer: the arguments are those of the
+// command line.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		var err error

@@ -13,7 +13,8 @@ const (
 	maxOpOverUnx = 1.5
 )
 
-// runOps times chains of small operations whose results all stay alive, and single operations whose result is read.
+// runOps times chains of small operations whose results all stay alive, and single
+// operations whose result is read.
 func runOps(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "ops"}
 	near, far, err := nearAndFar(ctx, o)
@@ -71,8 +72,8 @@ func runOps(ctx context.Context, o *Options) (*Report, error) {
 	return r, nil
 }
 
-// chainRate records chains of additions of 4x4 tensors, keeps every result, waits, frees them, and returns operations
-// a second, all that included.
+// chainRate records chains of additions of 4x4 tensors, keeps every result, waits, frees
+// them, and returns operations a second, all that included.
 func chainRate(ctx context.Context, s *tensor.Session, chains int) (float64, error) {
 	ones := make([]float32, 16)
 	for i := range ones {

@@ -39,11 +39,12 @@ func (m *mpi) run(ctx context.Context, mode string, n int) ([]float64, error) {
 	return runTool(ctx, exec.CommandContext(ctx, "mpirun", append(args, m.path, mode, strconv.Itoa(n))...))
 }
 
-// peersDir is where the module of the heavy peers lies: libraries that only they need stay out of ours.
+// peersDir is where the module of the heavy peers lies: libraries that only they need
+// stay out of ours.
 const peersDir = "bench/peers"
 
-// heavyPeers are other Go libraries. They are there when this runs inside the source tree and there is a go command
-// that can build them; otherwise there are none.
+// heavyPeers are other Go libraries. They are there when this runs inside the source tree
+// and there is a go command that can build them; otherwise there are none.
 func heavyPeers(ctx context.Context, o *Options, dir string) []side {
 	src, ok := findUp(filepath.Join(peersDir, "go.mod"))
 	if !ok {

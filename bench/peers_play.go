@@ -16,14 +16,15 @@ import (
 	"github.com/ringside-go/ringside/net/nettest"
 )
 
-// A play is a measurement by processes of their own: this program, started once for each role. Parent and child
-// speak over the child's standard streams:
+// A play is a measurement by processes of their own: this program, started once for each
+// role. Parent and child speak over the child's standard streams:
 //
-//	stdin    one line of JSON, the role; then a line "go" when everybody is ready
-//	stdout   one byte 'R' when it is ready; then what it measured, floats of 4 bytes, little endian
-//	3, 4, …  what the role calls Files
+//	stdin    one line of JSON, the role; then a line "go" when all roles are ready
+//	stdout   one byte 'R' when it is ready; then the result, float32 little endian
+//	3, 4, …  the role's Files
 //
-// A role that serves others ends by itself when they are gone, or is killed when the last one that measures has ended.
+// A role that serves others ends by itself when they are gone, or is killed when the last
+// one that measures is done.
 
 // role is what one process does.
 type role struct {
@@ -48,7 +49,8 @@ type role struct {
 	Host     *nettest.Host `json:"-"` // where it runs; nil: here
 	Files    []*os.File    `json:"-"`
 	Measures bool          `json:"-"`
-	OneCore  bool          `json:"-"` // the whole process, with everything it starts, on the first core
+	// The whole process, with everything it starts, on the first core.
+	OneCore bool `json:"-"`
 }
 
 // actor is the child's view of its role.
@@ -103,7 +105,7 @@ func (a *actor) ready() error {
 	return a.out.Flush()
 }
 
-// waitGo waits until everybody is ready.
+// waitGo waits until all roles are ready.
 func (a *actor) waitGo() error {
 	_, err := a.in.ReadString('\n')
 	return err
@@ -139,8 +141,8 @@ type child struct {
 	out io.Reader
 }
 
-// play starts the roles one after the other, each when the one before it is ready, and returns the figures of those
-// that measure, one after the other.
+// play starts the roles one after the other, each when the one before it is ready, and
+// returns the figures of those that measure, one after the other.
 func play(ctx context.Context, o *Options, roles ...role) ([]float64, error) {
 	if o.Self == nil {
 		return nil, errors.New("bench: Options.Self is not set: the roles need a program to start")
@@ -194,7 +196,8 @@ func startRole(o *Options, r *role) (*child, error) {
 	cmd := o.Self("bench-peer", r.Part)
 	if r.Host != nil {
 		there := r.Host.Command(context.Background(), cmd.Path, cmd.Args[1:]...)
-		there.Env = append(cmd.Environ(), "XDG_RUNTIME_DIR=/dev/shm") // elsewhere sockets would lead from host to host
+		// Elsewhere sockets would lead from host to host.
+		there.Env = append(cmd.Environ(), "XDG_RUNTIME_DIR=/dev/shm")
 		there.Stderr = cmd.Stderr
 		cmd = there
 	}
@@ -224,7 +227,8 @@ func startRole(o *Options, r *role) (*child, error) {
 	return c, nil
 }
 
-// bind has the calling goroutine run on the n-th core from then on, if there are so many, and at least two.
+// bind has the calling goroutine run on the n-th core from then on, if there are so many,
+// and at least two.
 func bind(n int) error {
 	if cores := local.Cores(); cores < 2 || n >= cores {
 		return nil
@@ -233,7 +237,8 @@ func bind(n int) error {
 	return err
 }
 
-// onFirstCore calls start on a thread that may use one core only: what it starts inherits that.
+// onFirstCore calls start on a thread that may use one core only: what it starts inherits
+// that.
 func onFirstCore(start func() error) error {
 	unbind, err := local.Bind(0)
 	if err != nil {

@@ -22,11 +22,14 @@ const (
 	reduceBytes = 64 << 20
 )
 
-// reduceSizes are those at which several workers are compared with one: from the first on they are to be as fast.
+// reduceSizes are those at which several workers are compared with one: from the first on
+// they are to be as fast.
 var reduceSizes = [...]struct {
 	name  string
 	bytes int
-	reps  int // in a round, of some 20 ms: the others slept during the one before, and waking up is little of it
+	// In a round, of some 20 ms: the others slept during the one before, and waking up is
+	// little of it.
+	reps int
 }{
 	{"1MB", 1 << 20, 1000},
 	{"16MB", 16 << 20, 20},
@@ -44,13 +47,15 @@ var reduceOps = [...]struct {
 
 // ReduceOptions choose what the scenario reduce times.
 type ReduceOptions struct {
-	// Workers are numbers of workers; nil is 1, 2 and 4. A bar is judged if its numbers are among them.
+	// Workers are numbers of workers; nil is 1, 2 and 4. A bar is judged if its numbers
+	// are among them.
 	Workers []int
 }
 
-// runReduce times reductions of a tensor of which several workers have a part each: among themselves, and beside it as
-// systems do it that know no collectives: everything comes to one place, is reduced there with all cores of this machine, and
-// the result is sent back. And two workers of one thread beside one of two, which has the whole.
+// runReduce times reductions of a tensor of which several workers have a part each: among
+// themselves, and beside it as systems do it that know no collectives: everything comes
+// to one place, is reduced there with all cores of this machine, and the result is sent
+// back. And two workers of one thread beside one of two, which has the whole.
 func runReduce(ctx context.Context, o *Options) (r *Report, err error) {
 	r = &Report{Bench: "reduce"}
 	numbers := o.Reduce.Workers
@@ -99,7 +104,8 @@ func runReduce(ctx context.Context, o *Options) (r *Report, err error) {
 	return r, nil
 }
 
-// reducers are the workers of one session, which together have as many threads as this machine has cores, or one each.
+// reducers are the workers of one session, which together have as many threads as this
+// machine has cores, or one each.
 type reducers struct {
 	n       int
 	cluster *cluster.Cluster
@@ -210,8 +216,9 @@ func (g *reducers) fetch(here *tensor.Session, x *tensor.Tensor, of func(*tensor
 	})
 }
 
-// compareReducers measures sums with one worker that has everything and two threads, and with two that have half and one thread. Where the
-// two cores are near each other they may be the threads of one, and two workers no faster than one.
+// compareReducers measures sums with one worker that has everything and two threads, and
+// with two that have half and one thread. Where the two cores are near each other they
+// may be the threads of one, and two workers no faster than one.
 func compareReducers(ctx context.Context, o *Options, r *Report, one, two *reducers) (worst float64, err error) {
 	dir, err := os.MkdirTemp("", "ringside-bench-")
 	if err != nil {

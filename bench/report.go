@@ -12,8 +12,9 @@ import (
 
 // Measurement is what one side of a scenario took, in Unit.
 //
-// A round gives one number, or one of every sample taken in it: Median, Min and Max are over the rounds (of samples, over
-// their medians), P50 and P99 over all samples. N is the number of samples, or of what a round's number is an average of.
+// A round gives one number, or one of every sample taken in it: Median, Min and Max are
+// over the rounds (of samples, over their medians), P50 and P99 over all samples. N is
+// the number of samples, or of what a round's number is an average of.
 type Measurement struct {
 	Bench  string  `json:"bench"`
 	Case   string  `json:"case"`
@@ -44,7 +45,8 @@ type Report struct {
 	Measurements []Measurement
 	Bars         []Bar
 
-	table func(w io.Writer) error // shows the measurements in a form of their own; nil: in the usual one
+	// Shows the measurements in a form of their own; nil: in the usual one.
+	table func(w io.Writer) error
 }
 
 // series collects one side's numbers, a slice a round.
@@ -99,7 +101,8 @@ func ratio(a, b *series) float64 {
 	return quantile(out, 0.5)
 }
 
-// quantile is the q-th quantile of x by linear interpolation; NaN of nothing. x is not changed.
+// quantile is the q-th quantile of x by linear interpolation; NaN of nothing. x is not
+// changed.
 func quantile(x []float64, q float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()

@@ -29,10 +29,12 @@ func inProcess() (*rig, error) {
 	return &rig{name: "in-process", sess: s, close: s.Close}, nil
 }
 
-// throughCluster is a session on a new cluster: a dispatcher and one worker of one thread, each a process of this binary.
+// throughCluster is a session on a new cluster: a dispatcher and one worker of one
+// thread, each a process of this binary.
 func throughCluster(ctx context.Context, o *Options) (*rig, error) { return throughThreads(ctx, o, 1) }
 
-// nearAndFar are a session in this process and one through a new cluster; both are the caller's to close.
+// nearAndFar are a session in this process and one through a new cluster; both are the
+// caller's to close.
 func nearAndFar(ctx context.Context, o *Options) (near, far *rig, err error) {
 	if near, err = inProcess(); err != nil {
 		return nil, nil, err

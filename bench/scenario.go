@@ -17,8 +17,9 @@ type Options struct {
 	// Rounds is how often every side is measured; 0 is the scenario's own number.
 	Rounds int
 
-	// Self makes a command of this program with the given arguments: peers and clusters are processes of the same
-	// binary. `ringside bench-peer ARGS` is what they call; tests have their own. Required.
+	// Self makes a command of this program with the given arguments: peers and clusters
+	// are processes of the same binary. `ringside bench-peer ARGS` is what they call;
+	// tests have their own. Required.
 	Self func(args ...string) *exec.Cmd
 
 	// Collective chooses what the scenario collective times.
@@ -74,7 +75,8 @@ func Scenarios() []Scenario {
 	}
 }
 
-// Parts are what Options.Only may restrict the scenario to: models of torch and ddp, parts of kernels; none of most.
+// Parts are what Options.Only may restrict the scenario to: models of torch and ddp,
+// parts of kernels; none of most.
 func (s Scenario) Parts() []string {
 	var of []trial
 	switch s.Name {

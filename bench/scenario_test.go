@@ -14,7 +14,8 @@ var clusterBars = map[string][]string{
 	"fairness": {"fairness_p99_ratio"},
 }
 
-// TestScenarios runs them with little work: what they measure is complete and made of numbers.
+// TestScenarios runs them with little work: what they measure is complete and made of
+// numbers.
 func TestScenarios(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	for name, want := range clusterBars {

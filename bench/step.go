@@ -21,9 +21,9 @@ const (
 	stepSeq   = 64
 )
 
-// runStep times training steps of a transformer that is small enough for what is around the arithmetic to show.
-// Every step waits for its loss, as somebody does who watches each of them; a third side reads every tenth and so shows
-// what the work in between costs when nobody waits.
+// runStep times training steps of a transformer so small that the cost around the
+// arithmetic shows. Every step waits for its loss, as in interactive use. A third side
+// reads every tenth loss, and so shows the cost without waiting.
 func runStep(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "step"}
 	near, far, err := nearAndFar(ctx, o)
@@ -53,7 +53,8 @@ func runStep(ctx context.Context, o *Options) (*Report, error) {
 	rounds, n := o.rounds(15), o.work(5)*block
 	for round := range rounds + 1 { // the first is not counted
 		samples := make([][]float64, len(sides))
-		for range n / block { // in turns of few steps: whatever disturbs one side disturbs the other
+		// In turns of few steps: whatever disturbs one side disturbs the other.
+		for range n / block {
 			for i, side := range sides {
 				got, err := side.steps(ctx, block, side.every)
 				if err != nil {
@@ -77,7 +78,8 @@ func runStep(ctx context.Context, o *Options) (*Report, error) {
 	return r, largerSteps(ctx, o, r, far)
 }
 
-// stepper takes training steps of hidden 64, 2 layers, 4 heads, 2 of keys and values, batch 2 and sequence 64.
+// stepper takes training steps of hidden 64, 2 layers, 4 heads, 2 of keys and values,
+// batch 2 and sequence 64.
 type stepper struct {
 	s      *tensor.Session
 	m      *model.Qwen3
@@ -99,8 +101,8 @@ func newStepper(s *tensor.Session) (*stepper, error) {
 	return st, s.Sync()
 }
 
-// steps takes n steps and returns what each took, in ms. A loss is read every so many steps; without one in between
-// what is returned is the mean of those since.
+// steps takes n steps and returns what each took, in ms. A loss is read every so many
+// steps; without one in between what is returned is the mean of those since.
 func (st *stepper) steps(ctx context.Context, n, every int) ([]float64, error) {
 	var out []float64
 	start := time.Now()

@@ -21,8 +21,9 @@ const (
 	maxFaults      = 0
 )
 
-// largerSteps adds to r what a step of 10 ms of arithmetic costs through the cluster, and what both do once they have
-// done a step before: plans found in the cache, memory beside the least possible, page faults of the worker.
+// largerSteps adds to r what a step of 10 ms of arithmetic costs through the cluster, and
+// what both do once they have done a step before: plans found in the cache, memory beside
+// the least possible, page faults of the worker.
 func largerSteps(ctx context.Context, o *Options, r *Report, far *rig) error {
 	t, err := findTrial("qwen_t128")
 	if err != nil {
@@ -94,7 +95,8 @@ func largerSteps(ctx context.Context, o *Options, r *Report, far *rig) error {
 	return nil
 }
 
-// planOf takes a step of t on a device of its own and returns its plan: the longest that ran.
+// planOf takes a step of t on a device of its own and returns its plan: the longest that
+// ran.
 func planOf(t *trial) (explain.Plan, error) {
 	var longest explain.Plan
 	steps := 0
@@ -125,14 +127,16 @@ func findTrial(name string) (*trial, error) {
 	return nil, fmt.Errorf("%w model %q", ErrUnknown, name)
 }
 
-// pageFaults is how many a process has had, minor ones and major ones: fields 10 and 12 of /proc/PID/stat.
+// pageFaults is how many a process has had, minor ones and major ones: fields 10 and 12
+// of /proc/PID/stat.
 func pageFaults(pid int) (int, error) {
 	name := fmt.Sprintf("/proc/%d/stat", pid)
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return 0, err
 	}
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:]) // from field 3 on: the name may have spaces
+	// From field 3 on: the name may have spaces.
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	total := 0
 	for _, i := range []int{10, 12} {
 		if i-3 >= len(f) {

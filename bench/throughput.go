@@ -16,8 +16,8 @@ const (
 	batchSize = 32
 )
 
-// runThroughput counts messages of 64 bytes one way between two processes, payloads that travel by handle, and what an
-// open conn costs that nobody uses.
+// runThroughput counts messages of 64 bytes one way between two processes, payloads that
+// travel by handle, and the cost of an open but unused conn.
 func runThroughput(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "throughput"}
 	dir, err := os.MkdirTemp("", "ringside-bench-")

@@ -37,7 +37,7 @@ func ringSource(a *actor) error {
 		}
 		body, err := e.out.Reserve(messageBytes)
 		if err != nil {
-			// What is staged has been published: the sink may be asleep.
+			// Staged messages have been published: the sink may be asleep.
 			e.peer.Ring()
 			if body, err = e.reserve(); err != nil {
 				return err
@@ -75,8 +75,8 @@ func ringSink(a *actor) error {
 	return a.measured(rate)
 }
 
-// messageRate receives n messages and returns how many came in a second, from the first to the last. recv returns a
-// message's first byte.
+// messageRate receives n messages and returns how many came in a second, from the first
+// to the last. recv returns a message's first byte.
 func messageRate(n int, recv func() (byte, error)) (float32, error) {
 	var start time.Time
 	for i := range n {
@@ -132,11 +132,13 @@ func connSink(a *actor) error {
 	return a.measured(rate)
 }
 
-// window is how many payloads are on their way: one being filled, one being read, two between.
+// window is how many payloads are on their way: one being filled, one being read, two
+// between.
 const window = 4
 
-// blockSource fills blocks of an arena and sends their handles; the descriptor of a segment goes with the first handle
-// into it. A handle that comes back is of a block that was read.
+// blockSource fills blocks of an arena and sends their handles; the descriptor of a
+// segment goes with the first handle into it. A handle that comes back is of a block that
+// was read.
 func blockSource(a *actor) error {
 	ctx := context.Background()
 	c, err := a.acceptOne(ctx)
@@ -317,7 +319,8 @@ func copyRate(n, size int) float64 {
 	return float64(n) * float64(size) / float64(time.Since(start))
 }
 
-// idle opens a conn, waits for a message that never comes, and measures how much of a core that takes.
+// idle opens a conn, waits for a message that never comes, and measures how much of a
+// core that takes.
 func idle(a *actor) error {
 	ctx := context.Background()
 	var c ipc.Conn
@@ -344,7 +347,8 @@ func idle(a *actor) error {
 	before, start := cpuTime(), time.Now()
 	time.Sleep(time.Duration(a.Count) * time.Millisecond)
 	percent := float32(100 * float64(cpuTime()-before) / float64(time.Since(start)))
-	// The other end is measured as well, so neither goes before both are through: each waits for the other's word.
+	// The other end is measured as well, so neither goes before both are through: each
+	// waits for the other's word.
 	var m [messageBytes]byte
 	if err := errors.Join(sendConn(ctx, c, &m), <-done); err != nil {
 		return err

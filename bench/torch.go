@@ -8,17 +8,21 @@ import (
 )
 
 const (
-	// maxLossOff is how far losses may be from PyTorch's, relatively, over lossSteps steps, see compareLosses.
+	// maxLossOff is how far losses may be from PyTorch's, relatively, over lossSteps
+	// steps, see compareLosses.
 	maxLossOff = 1e-4
 	lossSteps  = 50
-	// torchThreads is up to how many threads both sides are tried with; the best of each counts.
+	// torchThreads is up to how many threads both sides are tried with; the best of each
+	// counts.
 	torchThreads = 2
 )
 
-// runTorch times training steps through a cluster, beside the same in eager PyTorch. Both sides start from the same
-// weights, and their losses are compared first. A turn is some steps until all of them are done; neither side reads the
-// loss of each, as a training loop does not, but what ours takes then is measured too. The best number of threads of
-// each side counts. What PyTorch does when tuned is measured, but no bar; it tells more where OpenBLAS chooses bad kernels.
+// runTorch times training steps through a cluster beside eager PyTorch. Both sides start
+// from the same weights, and their losses are compared first. A turn is some steps until
+// all of them are done. Neither side reads the loss of each step, as a training loop does
+// not; ours is also measured with that. The best number of threads of each side counts.
+// Tuned PyTorch is measured as well, without a bar; it says more where OpenBLAS chooses
+// bad kernels.
 func runTorch(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "torch"}
 	python, err := findTorch(ctx)
@@ -78,7 +82,8 @@ func runTorch(ctx context.Context, o *Options) (*Report, error) {
 	return r, nil
 }
 
-// runTrial measures one trial on all sides, the rigs first, and returns how far the losses are apart.
+// runTrial measures one trial on all sides, the rigs first, and returns how far the
+// losses are apart.
 func runTrial(ctx context.Context, o *Options, r *Report, t *trial, dir string, rigs []*rig, peers []*torchPeer) (off float64, err error) {
 	began := time.Now()
 	var trainers []*trainer

@@ -8,12 +8,13 @@ import (
 	"sync"
 )
 
-// blasCores are the sets of kernels of OpenBLAS that are tried where its own choice may be a bad one, by their names in
-// OPENBLAS_CORETYPE. Debian's 0.3.21 takes those of Cooper Lake on Intel's servers since 2020, which are not vectorised in that
-// build: 32 GFLOP/s a core of an Emerald Rapids, where those of Skylake have 155.
+// blasCores names the kernel sets of OpenBLAS, by OPENBLAS_CORETYPE, that are tried where
+// its own choice may be bad: Debian's 0.3.21 takes unvectorised ones on newer Intel
+// servers (bench/results/torch.txt).
 var blasCores = []string{"SkylakeX", "Haswell"}
 
-// minCoreGain is how much faster kernels must be than those of OpenBLAS's own choice to be worth pinning.
+// minCoreGain is how much faster kernels must be than those of OpenBLAS's own choice to
+// be worth pinning.
 const minCoreGain = 1.2
 
 // blasRate prints the GFLOP/s of the better of some products on one thread.
@@ -34,8 +35,9 @@ var fastCores struct {
 	known map[string]string // by interpreter
 }
 
-// fastCore returns what OPENBLAS_CORETYPE must be for PyTorch's matrix products to run at this machine's speed, empty where
-// OpenBLAS chooses well by itself or is not what PyTorch uses.
+// fastCore returns what OPENBLAS_CORETYPE must be for PyTorch's matrix products to run at
+// this machine's speed, empty where OpenBLAS chooses well by itself or is not what
+// PyTorch uses.
 func fastCore(ctx context.Context, python string) (string, error) {
 	fastCores.Lock()
 	defer fastCores.Unlock()
@@ -77,8 +79,8 @@ func blasSpeed(ctx context.Context, python, core string) float64 {
 	return rate
 }
 
-// torchEnv are env's arguments before a command of PyTorch with so many threads: what would pin its BLAS from outside is unset.
-// core pins it to these kernels, if not empty.
+// torchEnv are env's arguments before a command of PyTorch with so many threads: what
+// would pin its BLAS from outside is unset. core pins it to these kernels, if not empty.
 func torchEnv(threads int, core string) []string {
 	args := []string{"-u", "OPENBLAS_CORETYPE", "-u", "OPENBLAS_L2_SIZE", "-u", "OPENBLAS_NUM_THREADS", "-u", "MKL_NUM_THREADS",
 		"OMP_NUM_THREADS=" + strconv.Itoa(threads)}

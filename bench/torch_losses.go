@@ -11,23 +11,28 @@ import (
 )
 
 const (
-	// lossSpan is how many steps are compared before our sides take over PyTorch's parameters again.
+	// lossSpan is how many steps are compared before our sides take over PyTorch's
+	// parameters again.
 	lossSpan = 5
-	// aloneTurns is for how many turns, at most, runs go on that take nothing over: of the largest models 20 steps, after
-	// which they are apart, and which take a quarter of a minute a side.
+	// aloneTurns is for how many turns, at most, runs go on that take nothing over: of
+	// the largest models 20 steps, after which they are apart, and which take a quarter
+	// of a minute a side.
 	aloneTurns = 10
 )
 
-// compareLosses takes the same steps on our side with the most threads and on PyTorch's p, and returns how far any loss of
-// ours is from p's, relatively. Our other sides take those of the first span: numbers of threads give the same bits. Every
-// lossSpan steps our sides take over p's parameters and the state of its optimizer, and go on from there: so every step along p's
-// way is compared, its loss at once and its gradients and update in the losses of the steps after it, but not what rounding has
-// become since the first.
+// compareLosses takes the same steps on our side with the most threads and on PyTorch's
+// p, and returns the largest relative distance of a loss from p's. Our other sides take
+// only the first span: numbers of threads give the same bits.
 //
-// For that says nothing about who computed a loss: some models amplify what rounding does to their parameters a
-// thousandfold within ten steps, and then two of PyTorch's own processes, other, whose kernels differ, and p, are as far
-// apart. What is measured too is how long a run of ours that takes nothing over stays within maxLossOff of p, and how long
-// other does.
+// Every lossSpan steps our sides take over p's parameters and its optimizer's state. So
+// every step along p's way is compared: its loss at once, its gradients and update in the
+// losses of the following steps. Rounding errors don't build up from the first step on,
+// because their size says nothing about correctness: some models amplify them a
+// thousandfold within ten steps. Two processes of PyTorch with different kernels, p and
+// other, are then as far apart.
+//
+// It also measures for how long a run of ours that takes nothing over stays within
+// maxLossOff of p, and for how long other does.
 func compareLosses(ctx context.Context, o *Options, r *Report, t *trial, dir string, trainers []*trainer, p, other *torchPeer) (float64, error) {
 	n := o.work(lossSteps)
 	last := trainers[len(trainers)-1]
@@ -74,8 +79,9 @@ func compareLosses(ctx context.Context, o *Options, r *Report, t *trial, dir str
 	return worst, nil
 }
 
-// follow takes over what a process of PyTorch wrote to path after so many steps, takes as many steps as want has losses and
-// returns how far one is from these at most, relatively.
+// follow takes over what a process of PyTorch wrote to path after so many steps, takes as
+// many steps as want has losses and returns how far one is from these at most,
+// relatively.
 func (tr *trainer) follow(ctx context.Context, path string, steps int, want []float64) (off float64, err error) {
 	if _, err := nn.Load(path, append(tr.net.Params(), tr.opt.State()...), nil); err != nil {
 		return 0, err
@@ -94,7 +100,8 @@ func (tr *trainer) follow(ctx context.Context, path string, steps int, want []fl
 	return off, nil
 }
 
-// together is for how many steps two runs' losses, of which one may have taken fewer steps, are within maxLossOff of each other.
+// together is for how many steps two runs' losses, of which one may have taken fewer
+// steps, are within maxLossOff of each other.
 func together(got, want []float64) int {
 	n := min(len(got), len(want))
 	for i := range n {

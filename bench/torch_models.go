@@ -29,7 +29,8 @@ type form struct {
 	Seq     int    `json:"seq,omitempty"`
 }
 
-// trial is a model with an optimizer, and how much slower than eager PyTorch a step may be at most.
+// trial is a model with an optimizer, and how much slower than eager PyTorch a step may
+// be at most.
 type trial struct {
 	Name  string `json:"model"`
 	Form  form   `json:"form"`
@@ -99,7 +100,8 @@ func (f *form) batch(s *tensor.Session) (x, y *tensor.Tensor) {
 	return tokens("x"), tokens("y")
 }
 
-// initial is the offset and the scale of a parameter's first value: the twin of initial in torch/models.py.
+// initial is the offset and the scale of a parameter's first value: the twin of initial
+// in torch/models.py.
 func initial(p tensor.Named) (offset, scale float32) {
 	n := p.Name
 	switch {
@@ -122,7 +124,8 @@ type trainer struct {
 
 func newTrainer(s *tensor.Session, t *trial) (*trainer, error) { return makeTrainer(s, t, false) }
 
-// makeTrainer is newTrainer; named gives the parameters the signals of their names, and what layers hand on those that the model gives it.
+// makeTrainer is newTrainer; named gives the parameters the signals of their names, and
+// what layers hand on those that the model gives it.
 func makeTrainer(s *tensor.Session, t *trial, named bool) (*trainer, error) {
 	net, err := t.Form.build(s)
 	if err != nil {
@@ -207,8 +210,9 @@ func (tr *trainer) each(ctx context.Context, n int) ([]float64, error) {
 // onTheWay is how many steps are sent before one's loss is waited for.
 const onTheWay = 10
 
-// steps takes n steps and returns what one took on average, in ms, until all are done. It is a training loop as train's:
-// the next step is recorded while the last one runs, and every tenth loss is read.
+// steps takes n steps and returns what one took on average, in ms, until all are done. It
+// is a training loop as train's: the next step is recorded while the last one runs, and
+// every tenth loss is read.
 func (tr *trainer) steps(ctx context.Context, n int) (float64, error) {
 	start := time.Now()
 	for i := range n {

@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
-// BenchmarkTrial takes steps of every model in this process, with one thread and with two.
+// BenchmarkTrial takes steps of every model in this process, with one thread and with
+// two.
 func BenchmarkTrial(b *testing.B) {
 	for _, t := range trials() {
 		for threads := 1; threads <= 2; threads++ {

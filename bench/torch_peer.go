@@ -17,10 +17,12 @@ import (
 //go:embed torch/*.py
 var torchSource embed.FS
 
-// ErrNoTorch is returned by the scenarios that compare with PyTorch on a machine that has none, or only one with the reference BLAS.
+// ErrNoTorch is returned by the scenarios that compare with PyTorch on a machine that has
+// none, or only one with the reference BLAS.
 var ErrNoTorch = errors.New("bench: no PyTorch with a fast BLAS; install it by: apt-get install python3-torch libopenblas0-openmp")
 
-// pythons are the interpreter that distributions install PyTorch for, and where it may be otherwise.
+// pythons are the interpreter that distributions install PyTorch for, and where it may be
+// otherwise.
 var pythons = []string{"/usr/bin/python3", "python3"}
 
 // torchPeer is a process of PyTorch that takes steps when told to.
@@ -31,7 +33,8 @@ type torchPeer struct {
 	out  *bufio.Scanner
 }
 
-// torchCheck fails without PyTorch, and where that multiplies matrices by Debian's reference BLAS, whose loops are plain Fortran.
+// torchCheck fails without PyTorch, and where that multiplies matrices by Debian's
+// reference BLAS, whose loops are plain Fortran.
 const torchCheck = `import sys, torch, numpy
 sys.exit(any("/blas/libblas.so" in line for line in open("/proc/self/maps")))`
 
@@ -63,13 +66,15 @@ func unpackTorch(dir string) error {
 	return nil
 }
 
-// tuning is how far a process of PyTorch departs from what an installation does by itself.
+// tuning is how far a process of PyTorch departs from what an installation does by
+// itself.
 type tuning int
 
 const (
-	untuned   tuning = iota
-	fastBLAS         // OpenBLAS's fastest kernels, see fastCore
-	fullTuned        // these, AVX-512 for elementwise operations and an allocator that keeps its pages
+	untuned  tuning = iota
+	fastBLAS        // OpenBLAS's fastest kernels, see fastCore
+	// These, AVX-512 for elementwise operations and an allocator that keeps its pages.
+	fullTuned
 )
 
 // startTorch starts a process of so many threads.

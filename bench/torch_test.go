@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// needTorch fails for an error, but skips for want of PyTorch: unless all that Debian has of it is installed.
+// needTorch fails for an error, but skips for want of PyTorch: unless all that Debian has
+// of it is installed.
 func needTorch(t *testing.T, err error) {
 	t.Helper()
 	if errors.Is(err, ErrNoTorch) {
@@ -59,7 +60,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A chain of operations is measured on all sides: ours as one and one after the other, PyTorch's with 1 and 2 threads.
+// A chain of operations is measured on all sides: ours as one and one after the other,
+// PyTorch's with 1 and 2 threads.
 func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two processes of PyTorch take their time to start")
@@ -71,7 +73,8 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// Nobody is compared with PyTorch on the reference BLAS: here another one lies where that would.
+// TestReferenceBLAS checks that PyTorch on the reference BLAS is refused: the test puts
+// another BLAS in the place of the fast one.
 func TestReferenceBLAS(t *testing.T) {
 	if testing.Short() {
 		t.Skip("four processes of PyTorch take their time to start")

@@ -7,7 +7,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// TrainingModels are the names of the models whose training steps can be taken with NewTraining.
+// TrainingModels are the names of the models whose training steps can be taken with
+// NewTraining.
 func TrainingModels() []string {
 	var names []string
 	for _, t := range trials() {
@@ -16,11 +17,13 @@ func TrainingModels() []string {
 	return names
 }
 
-// Training takes training steps of one of the models that are compared with PyTorch's, always on the same batch.
+// Training takes training steps of one of the models that are compared with PyTorch's,
+// always on the same batch.
 type Training struct{ t *trainer }
 
-// NewTraining makes the model of that name on s. Its batch has the signal train.BatchSignal, its optimizer's state those of optim,
-// and if named is set, every parameter that of its name. The error is ErrUnknown if there is none.
+// NewTraining makes the model of that name on s. Its batch has the signal
+// train.BatchSignal, its optimizer's state those of optim, and if named is set, every
+// parameter that of its name. The error is ErrUnknown if there is none.
 func NewTraining(s *tensor.Session, name string, named bool) (*Training, error) {
 	for _, t := range trials() {
 		if t.Name == name {

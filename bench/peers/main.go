@@ -1,11 +1,12 @@
-// Command peers measures other libraries between two processes, for the tables of package bench. It is a module of its
-// own: what it needs is nobody else's dependency.
+// Command peers measures other libraries between two processes, for the tables of package
+// bench. It is a module of its own, since only it needs these dependencies.
 //
 //	peers netpoll COUNT
 //	peers shmipc COUNT
 //
-// It prints the nanoseconds of each round trip of 64 bytes as floats of 4 bytes, little endian. The other process is
-// this program again, with the word "echo" and an address behind.
+// It prints the nanoseconds of each round trip of 64 bytes as floats of 4 bytes, little
+// endian. The other process is this program again, with the word "echo" and an address
+// behind.
 package main
 
 import (

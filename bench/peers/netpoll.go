@@ -9,7 +9,8 @@ import (
 	"github.com/cloudwego/netpoll"
 )
 
-// echoNetpoll listens at a port of the system's choice, on the loopback interface, and writes its address to a file.
+// echoNetpoll listens at a port of the system's choice, on the loopback interface, and
+// writes its address to a file.
 func echoNetpoll(file string, ready func()) error {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

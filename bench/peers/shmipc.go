@@ -8,7 +8,7 @@ import (
 	"github.com/cloudwego/shmipc-go"
 )
 
-// readMessage copies a message out, as a user would who keeps it.
+// readMessage copies a message out, as a program that keeps it would.
 func readMessage(s *shmipc.Stream, m []byte) error {
 	b, err := s.BufferReader().ReadBytes(len(m))
 	if err != nil {

@@ -42,8 +42,8 @@ func (d *definitions) collect(f *file) {
 type arrow struct{ from, to, name string }
 
 // arrowsOf returns the distinct arrows between files. Without type information a selector
-// counts as a method if exactly one file of the package declares a method of that name, and
-// a name that a local variable hides does not count.
+// counts as a method if exactly one file of the package declares a method of that name,
+// and a name that a local variable hides does not count.
 func arrowsOf(files []*file) map[arrow]bool {
 	d := definitions{map[string]string{}, map[string]map[string]bool{}}
 	for _, f := range files {
@@ -72,8 +72,8 @@ func arrowsOf(files []*file) map[arrow]bool {
 	return out
 }
 
-// use adds the arrow of an identifier that refers to another file. It reports true: the walk
-// goes on below n.
+// use adds the arrow of an identifier that refers to another file. It reports true: the
+// walk goes on below n.
 func (d *definitions) use(f *file, n ast.Node, out map[arrow]bool) bool {
 	switch n := n.(type) {
 	case *ast.SelectorExpr:
@@ -118,8 +118,8 @@ func local(id *ast.Ident) bool {
 }
 
 // up returns how many of the arrows point up in the best order of the files, and how many
-// there are. In that order, which a local search finds, a file uses as little as possible of
-// the files above it; a package without cycles between its files has no arrow up.
+// there are. In that order, which a local search finds, a file uses as little as possible
+// of the files above it; a package without cycles between its files has no arrow up.
 func up(arrows map[arrow]bool) (bad, all int) {
 	weight := map[[2]string]int{}
 	var order []string

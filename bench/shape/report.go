@@ -11,8 +11,9 @@ type Figure struct {
 	Name  string
 	Value float64
 	Unit  string
-	Limit float64  // the largest value that is in order; 0: no limit
-	Where []string // where to look: what breaks the limit, or the largest; each begins with a path
+	Limit float64 // the largest value that is in order; 0: no limit
+	// Where to look: what breaks the limit, or the largest; each begins with a path.
+	Where []string
 }
 
 // OK reports whether the figure is within its limit.

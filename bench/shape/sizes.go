@@ -89,7 +89,8 @@ type functionSize struct {
 	lines int
 }
 
-// functions returns the functions that people wrote and that are not tests, longest first.
+// functions returns the functions that people wrote and that are not tests, longest
+// first.
 func (t *tree) functions() []functionSize {
 	var out []functionSize
 	for _, f := range t.files {

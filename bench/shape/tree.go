@@ -34,8 +34,8 @@ type tree struct {
 	assembly int // lines of .s files
 }
 
-// readTree parses every Go file below root. Folders whose name begins with a dot, testdata
-// and bin are left out; modules nested in the tree are included.
+// readTree parses every Go file below root. Folders whose name begins with a dot,
+// testdata and bin are left out; modules nested in the tree are included.
 func readTree(root string) (*tree, error) {
 	t := &tree{fset: token.NewFileSet()}
 	nested := map[string]bool{}

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// failed runs the program as a process of its own, which must end by itself with the exit status, without a panic, and
-// with an error that says all of says.
+// failed runs the program as a process of its own. The process must end by itself with
+// the exit status, without a panic, and with an error that contains every string of says.
 func failed(t *testing.T, status int, says []string, args ...string) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -76,8 +76,8 @@ func damaged(t *testing.T, name string, spoil func([]byte) []byte) string {
 	return dir
 }
 
-// TestBadFiles: a file that is not what it should be is an error that names it and what was expected; it costs no
-// training, and leaves nothing.
+// TestBadFiles checks that a file of the wrong kind is an error that names it and what
+// was expected, before any training, and that nothing is left behind.
 func TestBadFiles(t *testing.T) {
 	runtimeDir(t)
 	dir, text, images := t.TempDir(), textFile(t), imageFolder(t)
@@ -195,7 +195,8 @@ func TestBadFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := listing(t, dir)
-			// With so many steps the test would not end, were the place looked at when they are done.
+			// With so many steps the test would not end if the path were checked after
+			// training.
 			failed(t, 1, []string{"write " + path}, "train", "--in-process", "--steps", "100000000", "--data", text, "--save", path)
 			if after := listing(t, dir); !slices.Equal(before, after) {
 				t.Errorf("there was %v, there is %v", before, after)
@@ -213,7 +214,8 @@ func retype(t *testing.T, file []byte, from, to string) []byte {
 	return bytes.ReplaceAll(file, []byte(from), []byte(to))
 }
 
-// TestBadFlags: a value that makes no sense is exit status 2 and an error with the value and what was expected.
+// TestBadFlags checks that a senseless value gives exit status 2 and an error with the
+// value and what was expected.
 func TestBadFlags(t *testing.T) {
 	runtimeDir(t)
 	text := textFile(t)
@@ -284,7 +286,7 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// TestBadAddress: what is said to be done about an address without a dispatcher is what can be done.
+// TestBadAddress checks the advice for an address without a dispatcher.
 func TestBadAddress(t *testing.T) {
 	runtimeDir(t)
 	_, _, err := execute(t, "train", "--data", textFile(t), "--connect", "127.0.0.1:1")
@@ -295,7 +297,7 @@ func TestBadAddress(t *testing.T) {
 		t.Errorf("doctor: %v\n%s", err, out)
 	}
 
-	addr := filepath.Join(t.TempDir(), "deaf") // somebody listens who is no dispatcher
+	addr := filepath.Join(t.TempDir(), "deaf") // a listener that is no dispatcher
 	l, err := net.Listen("unixpacket", addr)
 	if err != nil {
 		t.Fatal(err)
@@ -315,7 +317,8 @@ func TestBadAddress(t *testing.T) {
 	}
 }
 
-// TestBadPlaces: what is not where a flag says, or is of another kind, is said with the flag or the path and what was expected.
+// TestBadPlaces checks that a missing path, or one of another kind, is reported with the
+// flag or the path and what was expected.
 func TestBadPlaces(t *testing.T) {
 	runtimeDir(t)
 	dir, text := t.TempDir(), textFile(t)
@@ -342,7 +345,8 @@ func TestBadPlaces(t *testing.T) {
 	}
 }
 
-// TestNoCluster: all commands that need a dispatcher and find none say the same about what to do.
+// TestNoCluster checks that all commands that need a dispatcher give the same advice when
+// they find none.
 func TestNoCluster(t *testing.T) {
 	dir := runtimeDir(t)
 	text, out, nobody := textFile(t), filepath.Join(t.TempDir(), "o"), filepath.Join(dir, "nobody")
@@ -359,7 +363,7 @@ func TestNoCluster(t *testing.T) {
 			"127.0.0.1:1": "; start one with: ringside up --listen-tcp 127.0.0.1:1 --secret-file FILE, on that host",
 			"here":        "; give the absolute path of a dispatcher's socket, or host:port",
 		} {
-			if args[0] == "inspect" && addr != nobody { // which looks at processes of its own host
+			if args[0] == "inspect" && addr != nobody { // inspect looks at this host
 				want = "--connect " + addr + ": expected the absolute path of a dispatcher's socket"
 			}
 			if _, _, err := execute(t, append(slices.Clone(args), "--connect", addr)...); err == nil || !strings.Contains(err.Error(), want) {

@@ -117,7 +117,8 @@ It ends with figures that have a limit, and whether they hold. The exit status i
 	return c
 }
 
-// namedScenarios are those of the given names, or all; with idle and hops latency stands for another.
+// namedScenarios returns the scenarios of the given names, or all of them. With idle or
+// hops, latency stands for another scenario.
 func namedScenarios(names []string, idle, hops bool) ([]bench.Scenario, error) {
 	if len(names) == 0 {
 		return bench.Scenarios(), nil

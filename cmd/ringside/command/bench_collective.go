@@ -71,10 +71,11 @@ func (f *collectiveFlags) options(set *pflag.FlagSet, args []string) (bench.Coll
 	return o, nil
 }
 
-// maxCollective bounds the buffers: there are two for each rank, and the machine has to hold them all.
+// maxCollective bounds the buffers: each rank has two, and the machine must hold them
+// all.
 const maxCollective = 256 << 20
 
-// byteSize reads a number of bytes, of whole elements of four, with K or M for 2^10 and 2^20.
+// byteSize parses a number of bytes, a multiple of four, with K or M for 2^10 and 2^20.
 func byteSize(s string) (int, error) {
 	digits, shift := s, 0
 	switch {

@@ -89,7 +89,8 @@ func (c *command) end() error {
 	}
 }
 
-// TestUp: a cluster that train finds by itself, that starts a killed worker again, and that an interrupt ends.
+// TestUp runs a cluster that train finds by itself, that restarts a killed worker, and
+// that an interrupt ends.
 func TestUp(t *testing.T) {
 	runtimeDir(t)
 	up := start(t, "up", "-n", "2")
@@ -189,7 +190,7 @@ func TestTrainSaysWhatDied(t *testing.T) {
 			_ = c.Process.Signal(syscall.SIGTERM)
 			_ = c.end()
 		}
-		if victim == "dispatcher" { // nobody was left to remove it; the next one at this address would
+		if victim == "dispatcher" { // its socket is left; the next dispatcher removes it
 			again := start(t, "dispatcher", "--listen", addr)
 			again.wait("^dispatcher at")
 			_ = again.Process.Signal(syscall.SIGTERM)

@@ -51,7 +51,7 @@ them at the same time, each from a client process of its own. It ends with what 
 				if f.path == "" {
 					continue
 				}
-				if _, err := os.Stat(f.path); err != nil { // rather than when the other model has learned
+				if _, err := os.Stat(f.path); err != nil { // before anything is trained
 					return fmt.Errorf("--%s: %w", f.flag, err)
 				}
 			}
@@ -119,7 +119,8 @@ func (d *demoClient) train(ctx context.Context, exe, addr string, steps int, sai
 		args = append(args, "--data", d.path)
 	}
 	cmd := exec.CommandContext(ctx, exe, args...)
-	// It ends in good order by an interrupt, of which the one at the terminal must not be the second.
+	// The child ends in good order on one interrupt. In a process group of its own it
+	// does not get the terminal's interrupt as a second one.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = demoGrace

@@ -88,7 +88,8 @@ Nothing is encrypted between hosts: where strangers can listen or write, put a t
 				}
 				listeners = append(listeners, l)
 			}
-			// Who reads the log may die first. Then writing must not end us: there is a socket to remove.
+			// The reader of the log may die first. Writing to it must not end the
+			// dispatcher, which has a socket to remove.
 			signal.Ignore(syscall.SIGPIPE)
 			for _, l := range listeners {
 				fmt.Fprintf(cmd.OutOrStdout(), "dispatcher at %s\n", l.Addr())

@@ -18,22 +18,25 @@ const (
 	mib = 1 << 20
 	gib = 1 << 30
 
-	// littleShm is where a training run of a small model begins to need care: tensors of workers live there.
+	// littleShm is the space below which training even a small model can fail, since
+	// workers keep tensors there.
 	littleShm = 256 * mib
 
-	// littleMemory is about what two small training runs take with everything around them.
+	// littleMemory is about as much as two small training runs take in all.
 	littleMemory = gib
 
 	// littleLocked is what registering buffers with a GPU driver takes at least.
 	littleLocked = 64 * mib
 
-	// littleFiles is one descriptor for every segment and conn of a cluster of moderate size.
+	// littleFiles allows a descriptor for every segment and connection of a moderate
+	// cluster.
 	littleFiles = 1024
 )
 
 func (h *host) path(p string) string { return filepath.Join(h.root, p) }
 
-// read is the content of a small file without its final newline; empty if it can't be read.
+// read returns the content of a small file without its final newline; empty if it can't
+// be read.
 func (h *host) read(p string) string {
 	b, err := os.ReadFile(h.path(p))
 	if err != nil {
@@ -186,10 +189,12 @@ func (h *host) simd(context.Context) finding {
 	return f
 }
 
-// gpu reports what a GPU engine would need; without any GPU there is nothing to complain about.
+// gpu reports whether a GPU engine would find what it needs. A machine without a GPU is
+// in order.
 func (h *host) gpu(context.Context) finding {
 	f := finding{Name: "GPU driver", Status: good}
-	devices, _ := filepath.Glob(h.path("dev/nvidia[0-9]*")) // the only error is a bad pattern
+	// The only possible error is a bad pattern.
+	devices, _ := filepath.Glob(h.path("dev/nvidia[0-9]*"))
 	var lib string
 	for _, dir := range []string{"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "usr/lib/wsl/lib", "usr/local/nvidia/lib64"} {
 		if p := h.path(filepath.Join(dir, "libcuda.so.1")); exists(p) {

@@ -19,7 +19,8 @@ func secretPath(t *testing.T, secret string) string {
 	return path
 }
 
-// TestFar trains over TCP on a worker that joined over TCP, and over shared memory on the same worker: the same losses.
+// TestFar trains over TCP on a worker that joined over TCP, and over shared memory on the
+// same worker, and expects the same losses.
 func TestFar(t *testing.T) {
 	dir := runtimeDir(t)
 	secret := secretPath(t, "a secret of some length")

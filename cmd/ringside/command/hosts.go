@@ -24,18 +24,21 @@ import (
 )
 
 const (
-	// hostsPort is the dispatcher's on the first of two hosts, whose network is all theirs.
+	// hostsPort is the dispatcher's port on the first of two hosts, which share their
+	// network with no one.
 	hostsPort = "7000"
 
-	// hostsDir is each host's own: sockets elsewhere in the file system would lead from one to the other.
+	// hostsDir is private to each host. Sockets elsewhere in the file system would lead
+	// from one host to the other.
 	hostsDir = "/dev/shm"
 
 	// hostsGrace is how long a program on one of them has to end after an interrupt.
 	hostsGrace = 10 * time.Second
 )
 
-// onTwoHosts runs this command again on the first of two hosts that it plays with network namespaces: with half of its workers there, and
-// half on the other, which join as those of another machine would. The hosts end with it.
+// onTwoHosts runs this command again on the first of two hosts, which it makes of network
+// namespaces. Half of the workers run there; the other half run on the second host and
+// join as workers of another machine do. The hosts end with the command.
 func onTwoHosts(cmd *cobra.Command, at *place) error {
 	c, err := at.config()
 	if err != nil {
@@ -50,7 +53,7 @@ func onTwoHosts(cmd *cobra.Command, at *place) error {
 	}
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	// What ends the work in good order ends the hosts only afterwards.
+	// An interrupt ends the work in good order first and the hosts afterwards.
 	hosts, err := nettest.Pair(context.WithoutCancel(ctx))
 	if errors.Is(err, nettest.ErrNotAllowed) {
 		return fmt.Errorf("--hosts 2: %w: run it as root, or join workers of a real second host with ringside worker --join", err)
@@ -125,7 +128,8 @@ type twoHosts struct {
 	cancels []func()
 }
 
-// command is this program on a host, which is interrupted when ctx is done. It leaves its sockets where no other host sees them.
+// command returns this program as a command on a host. It is interrupted when ctx is
+// done, and keeps its sockets where no other host sees them.
 func (t *twoHosts) command(ctx context.Context, host int, args ...string) *exec.Cmd {
 	c := t.hosts[host].Command(ctx, "env", append([]string{"XDG_RUNTIME_DIR=" + hostsDir, t.exe}, args...)...)
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }

@@ -38,8 +38,9 @@ func sameCurve(t *testing.T, what string, got, want outcome) {
 	}
 }
 
-// TestTrainOnTwoHosts: what is trained on two hosts is what one worker trains, no byte of a tensor goes through the dispatcher, and the
-// workers have talked to each other. Paths are those of where it was called.
+// TestTrainOnTwoHosts checks that two hosts train what one worker trains, that no byte of
+// a tensor goes through the dispatcher, and that the workers exchanged data. Paths are
+// relative to the caller's folder.
 func TestTrainOnTwoHosts(t *testing.T) {
 	runtimeDir(t)
 	text := textFile(t)
@@ -62,8 +63,8 @@ func TestTrainOnTwoHosts(t *testing.T) {
 	sameCurve(t, "two hosts", two, trained(t, append(args, "--in-process")...))
 }
 
-// TestJoinFromAnotherHost: up on one host, a worker that joins from another, and a client on either of them that has both work
-// together.
+// TestJoinFromAnotherHost runs up on one host, a worker that joins from another, and on
+// each of them a client that has both workers together.
 func TestJoinFromAnotherHost(t *testing.T) {
 	hosts := nettest.ForTest(t)
 	runtimeDir(t)

@@ -49,7 +49,7 @@ asked anything, and the processes may hang or be stopped. What they have mapped 
 				pids = append(pids, int(s.Get("pid")))
 				for _, name := range workersOf(s) {
 					pid := int(s.Get("worker." + name + ".pid"))
-					if s.Get("worker."+name+".far") != 0 { // the number of another host's process
+					if s.Get("worker."+name+".far") != 0 { // a pid of another host
 						fmt.Fprintf(cmd.ErrOrStderr(), "worker %s came over TCP and shares no memory here; on its own host: ringside inspect --pid %d\n", name, pid)
 						continue
 					}

@@ -53,7 +53,7 @@ func TestInspect(t *testing.T) {
 	if kinds[local.MappedRings] < 4 || kinds[local.MappedBells] < 3 || kinds[local.MappedSegment] < 1 {
 		t.Errorf("found %v", kinds)
 	}
-	for start := time.Now(); ; runtime.Gosched() { // until somebody of those that wait has gone to sleep
+	for start := time.Now(); ; runtime.Gosched() { // until a waiting process sleeps
 		out, _, err = execute(t, "inspect", "--pid", strconv.Itoa(os.Getpid()))
 		if err == nil && strings.Contains(out, "capacity 1048576") && strings.Contains(out, "asleep") {
 			break

@@ -26,16 +26,17 @@ import (
 // killSeed repeats a run of TestKillWhileTraining.
 var killSeed = flag.Uint64("kill-seed", 0, "seed of the moments at which TestKillWhileTraining kills; 0 takes one from the clock")
 
-// notice is when somebody who should have noticed a death counts as hanging. The time it took is printed; it is a tenth
-// of a second on an idle machine, and on a busy one whatever it is.
+// notice is the time after which a process that has not noticed a death counts as
+// hanging. The time it took is printed: about a tenth of a second on an idle machine.
 const notice = 30 * time.Second
 
 // latestKill is when, after the clients have been started, they have long been training.
 const latestKill = 500 * time.Millisecond
 
-// TestKillWhileTraining: a dispatcher, two workers and two clients that train, each a process. One of them is killed at a
-// random moment from the clients' start on. The others end with an error that says who died, or carry on; a worker is
-// started again; and nothing is left, neither in the runtime folder nor in shared memory.
+// TestKillWhileTraining starts a dispatcher, two workers and two clients that train, each
+// a process, and kills one of them at a random moment after the clients' start. The
+// others carry on or end with an error that names the dead process. A killed worker is
+// started again. Nothing is left in the runtime folder or in shared memory.
 func TestKillWhileTraining(t *testing.T) {
 	seed := *killSeed
 	if seed == 0 {
@@ -67,8 +68,9 @@ func TestKillWhileTraining(t *testing.T) {
 	t.Logf("%d kills; the others took at most %v", moments, longest.Round(time.Millisecond))
 }
 
-// ownShm gives this goroutine's thread, and with it the processes that it starts, a /dev/shm of their own, so that what
-// is used of it is theirs alone. The thread ends with the test. It returns "" where that is not allowed.
+// ownShm gives this goroutine's thread, and the processes that it starts, a private
+// /dev/shm, so that only they use space there. The thread ends with the test. It returns
+// "" where mounting is not allowed.
 func ownShm(t *testing.T) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -90,7 +92,8 @@ func ownShm(t *testing.T) string {
 	return dir
 }
 
-// drained waits until nothing of dir is used: the kernel frees a dead process's memory in its own time.
+// drained waits until nothing of dir is used: the kernel frees a dead process's memory
+// after a delay.
 func drained(t *testing.T, ctx context.Context, dir string) {
 	t.Helper()
 	if dir == "" {
@@ -161,7 +164,8 @@ func (k *killing) round() {
 			now := s.Get("worker." + name + ".pid")
 			return now != 0 && now != uint64(pid) && s.Get("workers") == 2
 		})
-		// Who had a session there has lost it. Nobody else may notice.
+		// Only the clients with a session on that worker lose it; the others notice
+		// nothing.
 		lost := regexp.MustCompile(fmt.Sprintf(`session lost.*worker.*%q \(pid %d\)`, name, pid))
 		for _, c := range clients {
 			k.survives(ctx, c, lost)
@@ -235,8 +239,9 @@ func (k *killing) dies(ctx context.Context, c *command, says *regexp.Regexp) {
 	}
 }
 
-// survives: a client goes on until it is interrupted, or ends with an error that matches, if that may be. It is
-// interrupted once it has said something: a process that has only just begun does not yet catch signals.
+// survives checks that a client goes on until it is interrupted or, if lost is given,
+// ends with an error that matches it. The interrupt comes after the client's first
+// output: a process that has only just begun does not yet catch signals.
 func (k *killing) survives(ctx context.Context, c *command, lost *regexp.Regexp) {
 	k.Helper()
 	var first string
@@ -297,7 +302,7 @@ func (k *killing) until(ctx context.Context, what string, ok func() bool) {
 	}
 }
 
-// zombie says whether a process is dead and only waits for whoever inherited it.
+// zombie reports whether a process is dead and waits to be reaped.
 func zombie(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestMain makes the test binary the program itself when it is called with a subcommand: clusters, clients and peers are
-// processes of os.Executable.
+// TestMain makes the test binary the program itself when it is called with a subcommand.
+// Clusters, clients and peers are processes of os.Executable.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		ctx, stop := signal.NotifyContext(context.Background(), StopSignals()...)
@@ -45,7 +45,8 @@ func runtimeDir(t *testing.T) string {
 	return dir
 }
 
-// imageFolder makes a folder of a few images in the files of MNIST: class c is bright in the rows from 2c.
+// imageFolder writes a few images in MNIST's files: class c is bright in the rows from 2c
+// on.
 func imageFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

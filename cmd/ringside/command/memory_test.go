@@ -11,7 +11,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// TestSessionMemory: a session that wants more than up gives each is told so, goes on, and costs no other anything.
+// TestSessionMemory checks that a session over its quota gets an error, goes on, and
+// costs other sessions nothing.
 func TestSessionMemory(t *testing.T) {
 	addr := filepath.Join(runtimeDir(t), "d")
 	up := start(t, "up", "-n", "1", "--session-mib", "2", "--memory-mib", "64", "--listen", addr)

@@ -103,7 +103,8 @@ func (p *place) stageFlags(f *pflag.FlagSet) {
 	f.IntVar(&p.micro, "micro-batches", 0, "cut a batch into so many, which stages work on at the same time (default with --stages: up to two a stage)")
 }
 
-// cutInStages makes the config for --stages, for a model that is trained in batches of that many.
+// cutInStages makes the config for --stages, for a model trained in batches of the given
+// size.
 func (p *place) cutInStages(m *train.Model, batch int) error {
 	if p.stages == 0 {
 		if p.micro != 0 && p.file != "" {
@@ -156,7 +157,8 @@ type seat struct {
 // statusTimeout bounds a question to a dispatcher, which answers within microseconds.
 const statusTimeout = 2 * time.Second
 
-// open makes a session. It and a cluster of its own outlive ctx, so that an interrupt can end the work in good order.
+// open makes a session. The session and a cluster of its own outlive ctx, so that an
+// interrupt can end the work in good order.
 func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 	given := 0
 	for _, b := range []bool{p.inProcess, p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.file != "" || p.staged != nil} {
@@ -233,7 +235,8 @@ func advised(err error, addr string) error {
 	return err
 }
 
-// advice is what helps against err of the dispatcher at addr; empty where that is not known.
+// advice returns what helps against err of the dispatcher at addr; empty if that is not
+// known.
 func advice(err error, addr string) string {
 	switch {
 	case errors.Is(err, ipc.ErrNoListener):
@@ -279,27 +282,32 @@ func (s *seat) over() error {
 	}
 }
 
-// Traffic is what went over the wire. What is per step is of the steady state: all steps but the first.
+// Traffic is what went over the wire. Values per step are of all steps but the first.
 type Traffic struct {
-	MessagesPerStep   *float64 `json:"messages_per_step,omitempty"`    // from the client
-	BytesPerStep      *float64 `json:"bytes_per_step,omitempty"`       // of these; the batch lies in shared memory
+	MessagesPerStep *float64 `json:"messages_per_step,omitempty"` // from the client
+	// BytesPerStep is without the batch, which lies in shared memory.
+	BytesPerStep      *float64 `json:"bytes_per_step,omitempty"`
 	InputBytesPerStep *float64 `json:"input_bytes_per_step,omitempty"` // of the batch
-	RoundTripsPerStep *float64 `json:"round_trips_per_step,omitempty"` // how often the client waited
-	ProgramBodies     uint64   `json:"program_bodies_sent"`            // until the last step
-	ProgramsKnown     uint64   `json:"programs_known"`                 // how often the worker had the program that was to run
-	ProgramsForgotten uint64   `json:"programs_forgotten"`             // that it was told to forget, to make room for others
-	Programs          uint64   `json:"programs"`                       // that it has of this session
-	ProgramBytes      uint64   `json:"program_bytes"`                  // of these
-	TensorBytes       uint64   `json:"dispatcher_tensor_bytes"`        // that went through the dispatcher, whose every client counts
+	// RoundTripsPerStep counts how often the client waited.
+	RoundTripsPerStep *float64 `json:"round_trips_per_step,omitempty"`
+	ProgramBodies     uint64   `json:"program_bodies_sent"`     // until the last step
+	ProgramsKnown     uint64   `json:"programs_known"`          // runs without a body
+	ProgramsForgotten uint64   `json:"programs_forgotten"`      // to make room
+	Programs          uint64   `json:"programs"`                // of this session
+	ProgramBytes      uint64   `json:"program_bytes"`           // of these
+	TensorBytes       uint64   `json:"dispatcher_tensor_bytes"` // of all clients
 
-	// Of several workers: collectives that the busiest takes part in, and transfers to other stages that it sends, and the bytes that it
-	// sends in them.
+	// With several workers: the collectives that the busiest takes part in, its transfers
+	// to other stages, and the bytes that it sends in them.
 	Workers            int      `json:"workers"`
 	CollectivesPerStep *float64 `json:"collectives_per_step,omitempty"`
 	MovedPerStep       *float64 `json:"collective_bytes_per_step,omitempty"`
-	CollectiveSeconds  *float64 `json:"collective_seconds_per_step,omitempty"` // that they run, transfers aside, of the workers' mean
-	CollectivesHidden  *float64 `json:"collectives_hidden,omitempty"`          // share of these while their worker computed
-	Plans              uint64   `json:"plans,omitempty"`                       // programs that were rewritten for them
+	// CollectiveSeconds is the workers' mean, without transfers.
+	CollectiveSeconds *float64 `json:"collective_seconds_per_step,omitempty"`
+	// CollectivesHidden is the share of these while their worker computed.
+	CollectivesHidden *float64 `json:"collectives_hidden,omitempty"`
+	// Plans counts the programs that were rewritten for the workers.
+	Plans uint64 `json:"plans,omitempty"`
 
 	first client.Stats
 }
@@ -311,10 +319,11 @@ func (s *seat) started() {
 	}
 }
 
-// counters are the engine's. Several workers say theirs with answers, which all give if they are asked to.
+// counters returns the engine's counters. Several workers report theirs with their
+// answers to a sync.
 func (s *seat) counters() client.Stats {
 	if s.Workers > 1 {
-		_ = s.Session.Sync() // an error is there for the next who asks
+		_ = s.Session.Sync() // the next sync point returns the error
 	}
 	return s.client.Stats()
 }

@@ -115,7 +115,8 @@ func (o *dumpOptions) dump(w io.Writer) error {
 	return err
 }
 
-// program is the encoded program to show and, if it is run, the shortest time of every step.
+// program returns the encoded program to show and, if it is run, the shortest time of
+// every step.
 func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
 	if o.file != "" {
 		f, err := os.Open(o.file)
@@ -123,12 +124,13 @@ func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
 			return nil, nil, fmt.Errorf("--program: %w", err)
 		}
 		defer f.Close()
-		b, err := io.ReadAll(io.LimitReader(f, tensor.MaxProgramBytes+1)) // one more is refused as too long
+		// One byte more than allowed is read, so that a longer file is refused.
+		b, err := io.ReadAll(io.LimitReader(f, tensor.MaxProgramBytes+1))
 		return b, nil, err
 	}
 	var times []time.Duration
 	d, err := cpu.New(&cpu.Options{NoFuse: o.noFuse, Threads: o.threads, Trace: func(p explain.Plan, step int, took time.Duration) {
-		if len(times) != p.Steps() { // another program: only the times of the last one count
+		if len(times) != p.Steps() { // only the last program's times count
 			times = make([]time.Duration, p.Steps())
 		}
 		if t := &times[step]; *t == 0 || took < *t {
@@ -146,7 +148,7 @@ func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
 	if err != nil {
 		return nil, nil, usagef("--model: %v", err)
 	}
-	for i := range 2 + o.timed { // the first differs from those that follow: it makes the optimizer's state
+	for i := range 2 + o.timed { // the first makes the optimizer's state
 		if i == 2 {
 			times = nil
 		}

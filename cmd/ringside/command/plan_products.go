@@ -13,7 +13,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// product is a product of matrices that are cut by what they are made under: the signals "rows" and "columns".
+// product is a matrix product whose operands are cut by the signals "rows" and "columns"
+// they are made under.
 type product struct {
 	name string
 	of   func(make func(signal string, rows, columns int) *tensor.Tensor) *tensor.Tensor
@@ -74,8 +75,9 @@ func writeProducts(w io.Writer, workers int) error {
 	return tw.Flush()
 }
 
-// plan says how the result lies, how many collectives there are until it is read, and what they send. To read what is cut needs none: the
-// reader puts it together.
+// plan returns the placement of the result, the number of collectives until it is read,
+// and the bytes that they send. Reading a sharded result needs no collective: the reader
+// puts it together.
 func (x *product) plan(c *config.Config) (lies shard.Placement, calls int, bytes int64, err error) {
 	d, err := cpu.New(nil)
 	if err != nil {

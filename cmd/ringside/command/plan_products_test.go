@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestProductsByHand: what is cut by rows or by columns moves nothing, the inner dim costs one all-reduce of the result, and so do two
-// layers. An all-reduce sends 2(p-1)/p of it.
+// TestProductsByHand checks that a cut by rows or by columns moves nothing, that a cut of
+// the inner dim costs one all-reduce of the result, and that two layers do as well. An
+// all-reduce sends 2(p-1)/p of its buffer.
 func TestProductsByHand(t *testing.T) {
 	for workers := 2; workers <= 5; workers++ {
 		out, _, err := execute(t, "plan", "products", "--workers", fmt.Sprint(workers))

@@ -103,7 +103,8 @@ func (o *dumpOptions) sharded(w io.Writer, p *tensor.Program) error {
 	return err
 }
 
-// staged is the plan for a config with several stages: inputs lie as the meshes of the stages have it that read them.
+// staged returns the plan for a config with several stages. Inputs lie as the meshes of
+// the stages that read them have it.
 func staged(p *tensor.Program, c *config.Config, o *shard.Options) (*shard.Plan, error) {
 	var stages []shard.Stage
 	for _, s := range c.Stages() {

@@ -36,7 +36,8 @@ func TestPlanDump(t *testing.T) {
 	}
 }
 
-// The object of --json is the plan of the text: as many steps, each of buffers that there are, with a time where they were timed.
+// TestPlanDumpJSON checks that --json has the plan of the text: as many steps, each with
+// existing buffers, and a time where steps were timed.
 func TestPlanDumpJSON(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "program")
 	for _, args := range [][]string{{"--model", "gpt_t64", "--save", file}, {"--program", file}, {"--model", "mlp_adamw", "--time", "2"}} {

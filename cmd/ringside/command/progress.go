@@ -12,7 +12,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
-// progress shows how a training run goes: one line that is drawn over on a terminal, a line now and then elsewhere.
+// progress shows how a training run goes: one line, redrawn, on a terminal; a line now
+// and then elsewhere.
 type progress struct {
 	w     io.Writer
 	label string // before every line; may be empty
@@ -32,7 +33,8 @@ const (
 func newProgress(w io.Writer, label string) *progress {
 	p := &progress{w: w, label: label, every: plainEvery, now: time.Now}
 	if cols, ok := terminal(w); ok {
-		p.term, p.width, p.every, p.label = true, cols, termEvery, "" // the room is for the bar
+		// Without the label there is room for the bar.
+		p.term, p.width, p.every, p.label = true, cols, termEvery, ""
 	}
 	return p
 }
@@ -80,7 +82,7 @@ func (p *progress) end() {
 	}
 }
 
-// bar is [=====>    ] with a space behind, in at most width columns; empty where there is no room for one.
+// bar draws [=====>    ] and a space in at most width columns; empty if there is no room.
 func bar(width, done, all int) string {
 	n := min(width-3, 40)
 	if n < 8 || all <= 0 {

@@ -2,5 +2,6 @@
 
 package command
 
-// raced says that everything takes ten times as long: what is trained is trained for fewer steps.
+// raced says that everything takes ten times as long, so that tests train for fewer
+// steps.
 const raced = true

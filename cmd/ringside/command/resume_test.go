@@ -19,8 +19,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
-// TestResumeAfterKill: the worker, or the last of several, is killed in the middle of a run, between two checkpoints; resumed, the run is
-// interrupted, and resumed again. All losses are bit for bit those of a run that nobody disturbed.
+// TestResumeAfterKill kills the worker, or the last of several, in the middle of a run,
+// between two checkpoints. The resumed run is interrupted and resumed again. All losses
+// are bit for bit those of an undisturbed run.
 func TestResumeAfterKill(t *testing.T) {
 	zero1 := filepath.Join(t.TempDir(), "c.yaml")
 	if err := os.WriteFile(zero1, []byte("mesh: 2\nzero1: true\nbatch: {shard: {axis: 0}}\n"), 0o600); err != nil {
@@ -137,7 +138,8 @@ func resumeAfterKill(t *testing.T, workers int, file string) {
 
 // TestHangup: the end of the terminal ends a run in good order, as an interrupt does.
 func TestHangup(t *testing.T) {
-	// Started by nohup, tests ignore hang-ups, and what they start would too, as it should: unless they listen.
+	// Tests started by nohup ignore hang-ups, and so do their children, unless the tests
+	// listen for them.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
@@ -159,7 +161,8 @@ func TestHangup(t *testing.T) {
 	k.Close()
 }
 
-// TestResumeMistakes: what --resume and --checkpoint are given is checked before anything is trained.
+// TestResumeMistakes checks that the arguments of --resume and --checkpoint are validated
+// before training.
 func TestResumeMistakes(t *testing.T) {
 	runtimeDir(t)
 	text, folder := textFile(t), filepath.Join(t.TempDir(), "run")

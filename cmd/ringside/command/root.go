@@ -1,4 +1,5 @@
-// Package command is the command line: one file a subcommand, each a function that makes a cobra.Command.
+// Package command is the command line: one file a subcommand, each a function that makes
+// a cobra.Command.
 package command
 
 import (
@@ -34,7 +35,7 @@ func isFile(w io.Writer) bool {
 	return ok
 }
 
-// errSilent is returned when everything there is to say was printed; the exit status is 1.
+// errSilent is returned when the error has been printed already; the exit status is 1.
 var errSilent = errors.New("failed")
 
 // NewRootCommand makes the whole command line.
@@ -49,7 +50,7 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if w := cmd.ErrOrStderr(); !isFile(w) { // several processes and goroutines write there
+			if w := cmd.ErrOrStderr(); !isFile(w) { // processes and goroutines share it
 				cmd.SetErr(&oneAtATime{w: w})
 			}
 			if err := notEmpty(cmd.Flags()); err != nil {
@@ -71,8 +72,8 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 	return root
 }
 
-// Main runs the command line and returns the exit status: 0, 1 for a failure, 2 for a wrong use, 130 if ctx ended it
-// before there was anything to end in good order.
+// Main runs the command line and returns the exit status: 0; 1 for a failure; 2 for wrong
+// usage; 130 if ctx ended it before there was any work to end in good order.
 func Main(ctx context.Context, root *cobra.Command) int {
 	err := root.ExecuteContext(ctx)
 	var exit *exitError
@@ -125,7 +126,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// positive refuses what is not above 0 of numbers where a zero that wasn't typed means a default.
+// positive refuses values below 1 of flags for which a zero that wasn't typed means a
+// default.
 func positive(flags *pflag.FlagSet, names ...string) error {
 	for _, name := range names {
 		f := flags.Lookup(name)
@@ -136,8 +138,8 @@ func positive(flags *pflag.FlagSet, names ...string) error {
 	return nil
 }
 
-// notEmpty refuses a text that was typed and is empty, such as a variable of the shell that is not set, where that would be as if the
-// flag were not there: --checkpoint "" would train for hours and keep nothing.
+// notEmpty refuses an empty text, such as an unset variable of the shell. Without it
+// --checkpoint "" would train for hours and keep nothing.
 func notEmpty(flags *pflag.FlagSet) error {
 	var err error
 	flags.Visit(func(f *pflag.Flag) {
@@ -149,7 +151,8 @@ func notEmpty(flags *pflag.FlagSet) error {
 	return err
 }
 
-// flagError says of a value that is none of its flag's type which it is, and what the type has.
+// flagError rewrites the error of a value that is not of its flag's type: it names the
+// type and its values.
 func flagError(err error) string {
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {

@@ -16,10 +16,11 @@ import (
 	"github.com/ringside-go/ringside/collective/launch"
 )
 
-// TestRun: the ranks' output, their exit status and the summary, of this program as a process.
+// TestRun checks the ranks' output, their exit status and the summary.
 func TestRun(t *testing.T) {
 	runtimeDir(t)
-	fifo := filepath.Join(t.TempDir(), "fifo") // rank 1 fails when rank 0 has printed its line
+	// Rank 1 fails when rank 0 has printed its line.
+	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func TestRun(t *testing.T) {
 	for _, c := range []struct {
 		args           string
 		code           int
-		out, err       []string // sorted lines of standard output; what standard error has
+		out, err       []string // lines of stdout, sorted; stderr
 		ranks, retries int      // of the summary, if there is one
 	}{
 		{args: "-n 2 -- sh -c $echo", out: []string{"[0] rank 0 of 2", "[1] rank 1 of 2"}},
@@ -98,7 +99,8 @@ func ringside(t *testing.T, args ...string) *exec.Cmd {
 	return command(args...)
 }
 
-// TestRunInterrupted: an interrupt ends all ranks, and the program with the status of one.
+// TestRunInterrupted checks that an interrupt ends all ranks, and the program with the
+// status of one.
 func TestRunInterrupted(t *testing.T) {
 	runtimeDir(t)
 	cmd := ringside(t, "run", "-n", "2", "--", "sh", "-c", "trap 'echo bye; exit 0' TERM; echo ready; sleep 1000 & wait")

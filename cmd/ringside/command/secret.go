@@ -26,7 +26,8 @@ func readSecret(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// hostPort checks an address to listen at. Nobody would be told which port was chosen where anyPort is false.
+// hostPort checks an address to listen at. It refuses port 0 unless anyPort is true,
+// since the chosen port would not be printed.
 func hostPort(flag, addr string, anyPort bool) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil || !tcp.New().Reaches(addr) {

@@ -6,8 +6,9 @@ import (
 	"syscall"
 )
 
-// StopSignals are those that end the program in good order: an interrupt, SIGTERM, and, unless the program was started
-// by something like nohup, the end of its terminal.
+// StopSignals returns the signals that end the program in good order: an interrupt,
+// SIGTERM and, unless the program was started by nohup or the like, the end of its
+// terminal.
 func StopSignals() []os.Signal {
 	s := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {

@@ -17,7 +17,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// traceEvery is how often workers are asked for what they did. They keep much more than they do in this time.
+// traceEvery is the time between two questions to a worker. Workers keep more events than
+// that.
 const traceEvery = 50 * time.Millisecond
 
 func newTrace() *cobra.Command {
@@ -72,8 +73,10 @@ between two questions, the rest is lost, which is said, and stands in the file.`
 
 // traceWriter writes events as they come; it keeps none of them.
 type traceWriter struct {
-	w       *bufio.Writer
-	origin  int64 // when it began, in nanoseconds since 1970: microseconds since then would not have room for fractions
+	w *bufio.Writer
+	// origin is the begin in nanoseconds since 1970. A float64 of microseconds since then
+	// has no room for fractions.
+	origin  int64
 	err     error
 	events  int
 	lost    uint64
@@ -105,7 +108,8 @@ type traceEvent struct {
 	Args  map[string]any `json:"args,omitempty"`
 }
 
-// A worker's goroutine is thread 1 of its process: messages, and in them programs and collectives.
+// traceThread is a worker's goroutine in its process: messages, and in them programs and
+// collectives.
 const traceThread = 1
 
 func newTraceWriter(w io.Writer) *traceWriter {
@@ -160,7 +164,8 @@ func (t *traceWriter) record(ctx context.Context, w *client.Watcher, long time.D
 	}
 }
 
-// round asks everybody who owes no answer, and takes answers in until nobody has more to tell or a worker takes its time.
+// round asks every worker that owes no answer, and takes answers until no worker has more
+// to tell or one takes too long.
 func (t *traceWriter) round(ctx context.Context, w *client.Watcher) error {
 	if err := w.AskDispatcher(ctx); err != nil {
 		return err
@@ -271,7 +276,9 @@ func (t *traceWriter) event(process int, number uint64, e *wire.Event) {
 	default:
 		return // of a newer worker
 	}
-	if e.Kind == wire.EventOverlapped { // it may begin in one program and end in another: an asynchronous event, of two
+	// An overlapped collective may begin in one program and end in another: it is an
+	// asynchronous event, written as two.
+	if e.Kind == wire.EventOverlapped {
 		out.Phase, out.Dur, out.ID = "b", nil, fmt.Sprint(number)
 		t.put(&out)
 		out.Phase, out.TS, out.Args = "e", out.TS+took, nil

@@ -100,11 +100,12 @@ func modelList() string {
 type outcome struct {
 	*train.Summary
 	*Traffic
-	PlanCacheHits    *uint64 `json:"plan_cache_hits,omitempty"`    // of the engine in this process
+	// PlanCacheHits and the like are of the engine in this process.
+	PlanCacheHits    *uint64 `json:"plan_cache_hits,omitempty"`
 	PlanCacheMisses  *uint64 `json:"plan_cache_misses,omitempty"`  // programs compiled
-	PlanCacheEvicted *uint64 `json:"plan_cache_evicted,omitempty"` // of these, given up for others
+	PlanCacheEvicted *uint64 `json:"plan_cache_evicted,omitempty"` // to make room
 	PlanCachePlans   *int    `json:"plan_cache_plans,omitempty"`   // that are there
-	PlanCacheBytes   *int    `json:"plan_cache_bytes,omitempty"`   // of their programs, encoded
+	PlanCacheBytes   *int    `json:"plan_cache_bytes,omitempty"`   // of encoded programs
 	Saved            string  `json:"saved,omitempty"`              // the file of weights
 	Error            string  `json:"error,omitempty"`
 }

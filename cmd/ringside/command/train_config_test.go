@@ -15,7 +15,8 @@ func TestTrainWithConfig(t *testing.T) {
 	t.Run("pipeline", func(t *testing.T) { trainWithConfig(t, "pipeline.yaml", 2, 5) })
 }
 
-// trainWithConfig trains by a file for some workers, which take part in so many collectives at least.
+// trainWithConfig trains by a config for some workers, which must take part in at least
+// the given number of collectives.
 func trainWithConfig(t *testing.T, name string, workers int, calls float64) {
 	runtimeDir(t)
 	file := filepath.Join("..", "..", "..", "docs", name)
@@ -72,7 +73,8 @@ func TestTrainBadConfig(t *testing.T) {
 	}
 }
 
-// TestTrainUnusedSignal: a signal that the model has nothing for is said, with its line, and no other; what is trained is trained all the same.
+// TestTrainUnusedSignal checks that a signal the model has nothing for, and no other, is
+// reported with its line, and that training goes on.
 func TestTrainUnusedSignal(t *testing.T) {
 	runtimeDir(t)
 	file := filepath.Join(t.TempDir(), "c.yaml")

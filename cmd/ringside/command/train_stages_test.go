@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestTrainStages: --stages puts the layers on workers as docs/pipeline.yaml does, to the same bits, and several workers on a stage.
+// TestTrainStages checks that --stages places layers as docs/pipeline.yaml does, to the
+// same bits, also with several workers a stage.
 func TestTrainStages(t *testing.T) {
 	runtimeDir(t)
 	args := []string{"--data", textFile(t), "--steps", "4", "--loss-every", "1", "--batch", "8", "--sample=-1"}

@@ -32,8 +32,9 @@ func trained(t *testing.T, args ...string) outcome {
 	return o
 }
 
-// TestTrainThroughCluster: a step is one message of few bytes, programs are sent once, and no tensor goes through the
-// dispatcher. The losses are those of a run in this process.
+// TestTrainThroughCluster checks that a step is one message of few bytes, that programs
+// are sent once, that no tensor goes through the dispatcher, and that the losses are
+// those of a run in this process.
 func TestTrainThroughCluster(t *testing.T) {
 	runtimeDir(t)
 	for model, path := range map[string]string{"fashion-mlp": imageFolder(t), "qwen3-tiny": textFile(t)} {
@@ -108,7 +109,8 @@ func TestTrainInterrupted(t *testing.T) {
 	}
 }
 
-// TestTrainInterruptedEarly: before the first step there is nothing to sum up, and the exit status says so.
+// TestTrainInterruptedEarly checks the exit status of a run that ends before its first
+// step and has nothing to sum up.
 func TestTrainInterruptedEarly(t *testing.T) {
 	runtimeDir(t)
 	ctx, cancel := context.WithCancel(t.Context())

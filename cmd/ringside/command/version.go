@@ -12,7 +12,8 @@ import (
 	"github.com/ringside-go/ringside/ring"
 )
 
-// versionInfo is what version prints: the build, and the layouts that two processes must agree on.
+// versionInfo is printed by version: the build, and the layouts that two processes must
+// agree on.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

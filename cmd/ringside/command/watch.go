@@ -13,7 +13,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// watchAnswers is how long those who look wait for the first answer of the dispatcher.
+// watchAnswers is how long the commands that watch wait for the dispatcher's first
+// answer.
 const watchAnswers = 5 * time.Second
 
 // sample is what is known of a dispatcher and its workers at a time.
@@ -23,14 +24,16 @@ type sample struct {
 	workers    map[string]seenWorker // by name
 }
 
-// seenWorker is a worker's newest answer, and when it came. answer is nil for one that has not answered yet.
+// seenWorker is a worker's newest answer, and when it came. answer is nil before the
+// first one.
 type seenWorker struct {
 	answer *wire.Watched
 	at     time.Time
 }
 
-// sampleNow asks the dispatcher and the workers and takes in answers until all have answered that wait says, or until then. What is
-// older than this question counts if there is nothing newer: last has it, nil for none.
+// sampleNow asks the dispatcher and the workers, and returns when all have answered or
+// wait is over. For a worker that has not answered, its older answer in last counts; last
+// may be nil.
 func sampleNow(ctx context.Context, w *client.Watcher, last *sample, wait time.Duration) (*sample, error) {
 	s := &sample{at: time.Now(), workers: map[string]seenWorker{}}
 	if err := errors.Join(w.AskDispatcher(ctx), w.Ask(ctx, wire.Watch{})); err != nil {
@@ -57,7 +60,7 @@ func sampleNow(ctx context.Context, w *client.Watcher, last *sample, wait time.D
 					s.workers[name] = seenWorker{at: s.at}
 				}
 			}
-			// Who is busy does not hold the others up.
+			// A busy worker does not hold the others up.
 			until, cancel = context.WithTimeout(ctx, wait)
 			defer cancel()
 		case *wire.Watched:
@@ -83,12 +86,14 @@ func workersOf(r *wire.StatusReply) []string {
 
 // topReport is what happened between two samples. Rates are per second.
 type topReport struct {
-	Time       time.Time          `json:"time"`
-	Seconds    float64            `json:"seconds"`
-	Dispatcher topDispatcher      `json:"dispatcher"`
-	Workers    []topWorker        `json:"workers"`
-	Sessions   []topSession       `json:"sessions"` // one for each worker that a session has, those that worked most first
-	Ops        map[string]float64 `json:"ops"`      // instructions of all workers a second, by operation
+	Time       time.Time     `json:"time"`
+	Seconds    float64       `json:"seconds"`
+	Dispatcher topDispatcher `json:"dispatcher"`
+	Workers    []topWorker   `json:"workers"`
+	// Sessions has one entry for each worker of a session, the busiest first.
+	Sessions []topSession `json:"sessions"`
+	// Ops counts instructions of all workers a second, by operation.
+	Ops map[string]float64 `json:"ops"`
 }
 
 type topDispatcher struct {
@@ -102,25 +107,26 @@ type topDispatcher struct {
 }
 
 type topWorker struct {
-	Name         string             `json:"name"`
-	PID          uint64             `json:"pid"`
-	Silent       float64            `json:"silent"` // seconds since its last answer; 0 if it answered
+	Name string `json:"name"`
+	PID  uint64 `json:"pid"`
+	// Silent is in seconds since the last answer; 0 if the worker answered.
+	Silent       float64            `json:"silent"`
 	Sessions     uint64             `json:"sessions"`
 	Busy         float64            `json:"busy"`    // part of the time, 0 to 1
 	Waiting      float64            `json:"waiting"` // of this, in collectives
 	Runs         float64            `json:"runs"`
-	PlanHits     float64            `json:"plan_hits"`      // runs of programs that had been run before
-	Programs     uint64             `json:"programs"`       // that sessions have sent and not given up
+	PlanHits     float64            `json:"plan_hits"`      // runs of known programs
+	Programs     uint64             `json:"programs"`       // that sessions hold
 	ProgramBytes uint64             `json:"program_bytes"`  // of these, encoded
-	Plans        uint64             `json:"plans"`          // of programs, for sessions to come too
-	PlanBytes    uint64             `json:"plan_bytes"`     // of the programs of these, encoded
+	Plans        uint64             `json:"plans"`          // kept for later sessions too
+	PlanBytes    uint64             `json:"plan_bytes"`     // of encoded programs
 	Compiled     uint64             `json:"plans_compiled"` // so far
-	Shared       uint64             `json:"plans_shared"`   // programs that another session had brought before
+	Shared       uint64             `json:"plans_shared"`   // brought by another session
 	Evicted      uint64             `json:"plans_evicted"`  // plans given up for others
 	Messages     float64            `json:"messages"`
 	Collectives  float64            `json:"collectives"`
 	MovedBytes   float64            `json:"moved_bytes"`   // sent to other workers
-	Backlog      uint64             `json:"backlog"`       // messages that wait for their session's turn
+	Backlog      uint64             `json:"backlog"`       // messages that wait
 	BacklogBytes uint64             `json:"backlog_bytes"` // of these
 	QueuedBytes  uint64             `json:"queued_bytes"`  // that wait at the dispatcher
 	ArenaBytes   uint64             `json:"arena_bytes"`   // of memory for tensors
@@ -140,7 +146,8 @@ type topSession struct {
 	Bytes   uint64  `json:"bytes"` // of its values, where a quota counts them
 }
 
-// rate is how much a counter grew in a second. One that was begun anew, with its process, counts from 0.
+// rate returns how much a counter grew in a second. A counter of a restarted process
+// counts from 0.
 func rate(now, before uint64, seconds float64) float64 {
 	if now < before {
 		before = 0
@@ -182,7 +189,8 @@ func compareSamples(a, b *sample) *topReport {
 	return r
 }
 
-// between is the time from one answer to the next, by the worker's clock; 0 if there is no other one.
+// between returns the time from one answer to the next, by the worker's clock; 0 if there
+// is no other one.
 func between(now, before *wire.Watched) float64 {
 	if before == nil || now.Now <= before.Now {
 		return 0

@@ -17,8 +17,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// busyCluster is one of two workers, on which a session of both sums a tensor that is cut by rows again and again. It ends with the
-// test.
+// busyCluster starts a cluster of two workers on which a session of both keeps summing a
+// tensor that is cut by rows. It ends with the test.
 func busyCluster(t *testing.T) (addr string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rs")
@@ -70,7 +70,8 @@ func busyCluster(t *testing.T) (addr string) {
 
 func TestTop(t *testing.T) {
 	addr := busyCluster(t)
-	// On a slow machine a worker may not have answered by then: it is silent, and the next look tells.
+	// On a slow machine a worker may not have answered yet: it is silent, and the next
+	// sample has it.
 	var r topReport
 	for try := 0; ; try++ {
 		out, errOut, err := execute(t, "top", "--connect", addr, "--once", "--json", "--interval", "200ms")
@@ -146,8 +147,8 @@ func (s *stopAfter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// TestTrace: the file is what the format asks for, and what the workers did is in it: runs, the programs in them, and in
-// these or between them the collectives.
+// TestTrace checks the file against its format, and that it has the workers' events:
+// runs, the programs in them, and in these or between them the collectives.
 func TestTrace(t *testing.T) {
 	addr := busyCluster(t)
 	path := filepath.Join(t.TempDir(), "trace.json")
@@ -156,7 +157,8 @@ func TestTrace(t *testing.T) {
 		TraceEvents     []traceEvent
 	}
 	count := map[string]int{}
-	for try := 0; ; try++ { // on a slow machine a short trace may have nothing but its beginning
+	// On a slow machine a short trace may have nothing but its beginning.
+	for try := 0; ; try++ {
 		out, errOut, err := execute(t, "trace", "--connect", addr, "-o", path, "--seconds", "0.4")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, errOut)
@@ -187,7 +189,8 @@ func TestTrace(t *testing.T) {
 	checkNesting(t, file.TraceEvents)
 }
 
-// checkNesting checks that of the events of a thread each is in another one or beside it: viewers draw nothing else.
+// checkNesting checks that any two events of a thread are nested or apart: viewers draw
+// nothing else.
 func checkNesting(t *testing.T, all []traceEvent) {
 	t.Helper()
 	var nested []traceEvent
