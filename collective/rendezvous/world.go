@@ -1,14 +1,13 @@
 package rendezvous
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
+
+	"github.com/ringside-go/ringside/ipc"
 )
 
 // Lookup finds an environment variable; os.LookupEnv is one.
@@ -16,9 +15,6 @@ type Lookup func(name string) (value string, ok bool)
 
 // MaxSize is the largest number of ranks.
 const MaxSize = 1 << 16
-
-// MaxSecret is the largest secret, in bytes.
-const MaxSecret = 4096
 
 // DefaultPort is rank 0's where no launcher chooses one and no job id gives one; it is torchrun's.
 const DefaultPort = 29500
@@ -133,12 +129,10 @@ func (e *environment) common(over Overrides, w *World) {
 	if _, ok := e.lookup("RINGSIDE_EPOCH"); ok {
 		w.Epoch = uint64(e.integer("RINGSIDE_EPOCH", 0, 1<<53, 0))
 	}
-	w.Secret = over.Secret
-	if len(w.Secret) == 0 {
+	if w.Secret = over.Secret; len(w.Secret) == 0 {
 		w.Secret = e.secret()
-	}
-	if len(w.Secret) > MaxSecret {
-		e.fail("a secret of %d bytes, expected at most %d", len(w.Secret), MaxSecret)
+	} else if _, err := ipc.TrimSecret(w.Secret); err != nil {
+		e.fail("option Secret: %v", err)
 	}
 	if over.Epoch != 0 {
 		w.Epoch = over.Epoch
@@ -202,32 +196,19 @@ func (e *environment) rendezvous(at string, w *World) {
 	}
 }
 
-// secret is the one of RINGSIDE_SECRET, or what the file has that RINGSIDE_SECRET_FILE names, without the end of line.
+// secret returns RINGSIDE_SECRET, or the secret in the file that RINGSIDE_SECRET_FILE names.
 func (e *environment) secret() []byte {
-	if s := e.text("RINGSIDE_SECRET"); s != "" {
-		return []byte(s)
-	}
-	name := e.text("RINGSIDE_SECRET_FILE")
-	if name == "" {
-		return nil
-	}
-	f, err := os.Open(name)
 	var b []byte
-	if err == nil {
-		b, err = io.ReadAll(io.LimitReader(f, MaxSecret+1)) // it may be a pipe, or have no end
-		f.Close()
-	}
-	if len(b) > MaxSecret {
-		e.fail("RINGSIDE_SECRET_FILE=%q has more than %d bytes, expected at most that", name, MaxSecret)
-		return nil
-	}
-	if err != nil {
-		e.fail("RINGSIDE_SECRET_FILE: %v", err)
-		return nil
-	}
-	b = bytes.TrimRight(b, "\r\n")
-	if len(b) == 0 {
-		e.fail("RINGSIDE_SECRET_FILE=%q is empty, expected a secret", name)
+	var err error
+	if s := e.text("RINGSIDE_SECRET"); s != "" {
+		b, err = ipc.TrimSecret([]byte(s))
+		if err != nil {
+			e.fail("RINGSIDE_SECRET: %v", err)
+		}
+	} else if name := e.text("RINGSIDE_SECRET_FILE"); name != "" {
+		if b, err = ipc.ReadSecret(name); err != nil {
+			e.fail("RINGSIDE_SECRET_FILE: %v", err)
+		}
 	}
 	return b
 }

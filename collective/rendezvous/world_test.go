@@ -144,12 +144,12 @@ func TestResolveErrors(t *testing.T) {
 		{"RINGSIDE_RENDEZVOUS=unix:x", nil, []string{`"unix:x"`, "absolute"}},
 		{"RINGSIDE_EPOCH=x", nil, []string{`RINGSIDE_EPOCH="x"`}},
 		{"RINGSIDE_SECRET_FILE=/does/not/exist", nil, []string{"RINGSIDE_SECRET_FILE", "/does/not/exist"}},
-		{"RINGSIDE_SECRET_FILE=/dev/zero", nil, []string{"/dev/zero", "has more than", "expected at most"}},
-		{"RINGSIDE_SECRET_FILE=/dev/null", nil, []string{"/dev/null", "is empty"}},
+		{"RINGSIDE_SECRET_FILE=/dev/zero", nil, []string{"/dev/zero", "mode 0666, expected 0600"}},
+		{"RINGSIDE_SECRET=short", nil, []string{"RINGSIDE_SECRET: ", "5 bytes, expected 16 to 4096"}},
 		{"", &Overrides{Size: 2, Rank: 2}, []string{"Rank 2, Size 2"}},
 		{"", &Overrides{Size: -1}, []string{"Size -1"}},
 		{"RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=2", &Overrides{MasterPort: 5}, []string{"MasterPort 5 without an address"}},
-		{"", &Overrides{Secret: make([]byte, MaxSecret+1)}, []string{"4097 bytes"}},
+		{"", &Overrides{Secret: make([]byte, 4097)}, []string{"4097 bytes"}},
 	}
 	for _, c := range cases {
 		w, err := Resolve(env(c.env), c.over)
@@ -167,7 +167,7 @@ func TestResolveErrors(t *testing.T) {
 
 func TestSecret(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(name, []byte("from file\n"), 0o600); err != nil {
+	if err := os.WriteFile(name, []byte(" a secret from a file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -176,9 +176,9 @@ func TestSecret(t *testing.T) {
 		want string
 	}{
 		{"", nil, ""},
-		{"RINGSIDE_SECRET_FILE=" + name, nil, "from file"},
-		{"RINGSIDE_SECRET=s RINGSIDE_SECRET_FILE=" + name, nil, "s"},
-		{"RINGSIDE_SECRET=s", &Overrides{Secret: []byte("o")}, "o"},
+		{"RINGSIDE_SECRET_FILE=" + name, nil, "a secret from a file"},
+		{"RINGSIDE_SECRET=0123456789abcdef RINGSIDE_SECRET_FILE=" + name, nil, "0123456789abcdef"},
+		{"RINGSIDE_SECRET=0123456789abcdef", &Overrides{Secret: []byte("fedcba9876543210")}, "fedcba9876543210"},
 	} {
 		w, err := Resolve(env(c.env), c.over)
 		if err != nil || string(w.Secret) != c.want {

@@ -60,7 +60,7 @@ func (c *Cluster) server(child Child) (func(context.Context) error, error) {
 func listen(options *dispatcher.Options, child Child) (serve func(context.Context) error, err error) {
 	o := *options
 	if child.SecretFile != "" {
-		if o.Secret, err = tcp.ReadSecret(child.SecretFile); err != nil {
+		if o.Secret, err = ipc.ReadSecret(child.SecretFile); err != nil {
 			return nil, err
 		}
 	}

@@ -52,7 +52,7 @@ type Options struct {
 	Dir string
 
 	// ListenTCP is an address, host:port, at which the dispatcher also takes clients and workers of other hosts, who
-	// know the secret in SecretFile (see tcp.ReadSecret). Default none.
+	// know the secret in SecretFile (see ipc.ReadSecret). Default none.
 	ListenTCP, SecretFile string
 
 	// InProcess runs dispatcher and workers as goroutines of this process.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/tcp"
 )
 
@@ -19,7 +20,7 @@ func readSecret(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	secret, err := tcp.ReadSecret(path)
+	secret, err := ipc.ReadSecret(path)
 	if err != nil {
 		return nil, fmt.Errorf("--secret-file: %w", err)
 	}

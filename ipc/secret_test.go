@@ -1,4 +1,4 @@
-package tcp_test
+package ipc_test
 
 import (
 	"os"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ringside-go/ringside/net/tcp"
+	"github.com/ringside-go/ringside/ipc"
 )
 
 func TestReadSecret(t *testing.T) {
@@ -19,8 +19,8 @@ func TestReadSecret(t *testing.T) {
 		"good":      {" " + good + "\n", 0o600, ""},
 		"read only": {good, 0o400, ""},
 		"short":     {good[1:] + "  \n", 0o600, "15 bytes"},
-		"long":      {strings.Repeat("s", 5000), 0o600, "4097 bytes"},
-		"of others": {good, 0o640, "mode 0640"},
+		"long":      {strings.Repeat("s", 5000), 0o600, "5000 bytes"},
+		"of others": {good, 0o640, "mode 0640, expected 0600 (chmod 600"},
 	} {
 		path := filepath.Join(t.TempDir(), "secret")
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
@@ -29,12 +29,12 @@ func TestReadSecret(t *testing.T) {
 		if err := os.Chmod(path, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		got, err := tcp.ReadSecret(path)
+		got, err := ipc.ReadSecret(path)
 		if c.says == "" && (err != nil || string(got) != good) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), path)) {
 			t.Errorf("%s: %q, %v", what, got, err)
 		}
 	}
-	if _, err := tcp.ReadSecret(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := ipc.ReadSecret(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("no error without a file")
 	}
 }
