@@ -14,10 +14,11 @@ PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
 MODULES := bench/peers tensor/cpu/kernel/gen collective/internal/kernel/gen
+VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos bench bench-peers bench-torch demo shape ops generate clean tools-peers tools-race tools-gen tools-data tools-mpi tools-arm64
+.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos bench bench-peers bench-torch demo shape ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,11 +41,11 @@ vet: ## go vet and formatting
 lint: ## staticcheck
 	@for dir in . $(MODULES); do echo "staticcheck ./... in $$dir"; (cd $$dir && $(GO) run $(STATICCHECK) ./...) || exit 1; done
 
-race: tools-race tools-gen ## all tests under the race detector, in random order
-	TESTS_NEED_GENERATOR=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m ./...
+race: tools-race tools-gen tools-s3 ## all tests under the race detector, in random order
+	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m ./...
 
-purego: tools-gen tools-mpi ## all tests without cgo
-	TESTS_NEED_GENERATOR=1 CGO_ENABLED=0 $(GO) test -timeout 15m ./...
+purego: tools-gen tools-s3 tools-mpi ## all tests without cgo
+	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 15m ./...
 
 arm64: ## everything builds for arm64, tests too
 	GOARCH=arm64 $(GO) vet ./...
@@ -109,6 +110,10 @@ tools-race:
 # With the generator's dependencies in the module cache its test compares; else it is skipped, or fails where TESTS_NEED_GENERATOR is set.
 tools-gen:
 	@for gen in $(filter %/gen,$(MODULES)); do (cd $$gen && $(GO) mod download) || exit 1; done
+
+# The S3 gateway runs as a process beside the tests of gather; it is never imported. A build takes about a minute.
+tools-s3:
+	@[ -x $(BIN)/versitygw ] || { cd / && GOFLAGS=-mod=mod GOBIN=$(CURDIR)/$(BIN) CGO_ENABLED=0 $(GO) install $(VERSITYGW); }
 
 tools-data:
 	@[ -e /usr/share/datasets/fashion-mnist ] || { $(APT) update && $(APT) install -y dataset-fashion-mnist; } || \

@@ -37,6 +37,9 @@
 //	collective/internal/wide   collectives between hosts, over bulk transfers
 //	collective/rendezvous who am I, and where are the others: launchers' variables, rank 0's store
 //	collective/launch starts ranks, here and by a remote shell
+//	gather/status     the outcomes that a peer's payload can have
+//	gather/codec      compressed updates: chunks, codebooks, the container and its checks
+//	gather/store      payloads in folders, on web servers, in S3 buckets; retries, the spool
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	bench/shape       measures of the code itself, which cmd/shape prints
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand

@@ -114,6 +114,12 @@ var floors = map[string]int{
 	"tensor/cluster":            5,
 	"tensor/train":              5,
 
+	"gather/status":          0,
+	"gather/codec":           1,
+	"gather/store":           1,
+	"gather/codec/codectest": 2,
+	"gather/store/storetest": 2,
+
 	"bench":       0,
 	"bench/shape": 0,
 
@@ -134,6 +140,11 @@ var outside = map[string][]string{
 	"github.com/spf13/cobra":       {"cmd/ringside/command"},
 	"github.com/spf13/pflag":       {"cmd/ringside/command"},
 	"go.yaml.in/yaml/v3":           {"tensor/shard/config"},
+
+	"lukechampine.com/blake3":                      {"gather/codec"},
+	"github.com/fxamacker/cbor/v2":                 {"gather/codec"},
+	"github.com/minio/minio-go/v7":                 {"gather/store"},
+	"github.com/minio/minio-go/v7/pkg/credentials": {"gather/store"},
 }
 
 type source struct {

@@ -1,0 +1,160 @@
+package codec
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/ringside-go/ringside/gather/status"
+)
+
+// Rows is a range of rows of one parameter of one peer, encoded. Its bytes are as they lie
+// in the container, so that they can be sent to another rank as they are.
+type Rows struct {
+	Param *Param
+	Table []float32 // what codes stand for; empty without a codebook
+	From  int       // first row
+	N     int       // number of rows
+
+	skip   int // rows of index before From: a block begins in front of it
+	index  []byte
+	values []byte
+}
+
+// ReadRows reads rows [from, from+n) of parameter p of a container that Validate found
+// right. It reuses the memory of rows.
+func (r *Report) ReadRows(rows *Rows, m *Manifest, in io.ReaderAt, p, from, n int) error {
+	q, h := &m.Params[p], &r.Header.Params[p]
+	rows.Param, rows.From, rows.N, rows.skip = q, from, n, 0
+	rows.Table = rows.Table[:0]
+	for _, v := range h.Lookup {
+		rows.Table = append(rows.Table, v+h.Shift)
+	}
+	stride := q.Index.stride(q.TotalK, q.K)
+	lo, hi := from*stride, (from+n)*stride
+	if q.Index == Rice {
+		rows.skip = from % blockRows
+		lo, hi = int(h.Blocks[from/blockRows]), int(h.IndexLen)
+		if end := (from + n + blockRows - 1) / blockRows; end < len(h.Blocks) {
+			hi = int(h.Blocks[end])
+		}
+	}
+	var err error
+	if rows.index, err = readAt(in, rows.index, r.Base+int64(h.IndexOff)+int64(lo), hi-lo); err != nil {
+		return err
+	}
+	stride = q.ValueRow()
+	rows.values, err = readAt(in, rows.values, r.Base+int64(h.ValueOff)+int64(from*stride), n*stride)
+	return err
+}
+
+func readAt(in io.ReaderAt, b []byte, off int64, n int) ([]byte, error) {
+	if cap(b) < n {
+		b = make([]byte, n)
+	}
+	b = b[:n]
+	if k, err := in.ReadAt(b, off); k < n {
+		return b, fmt.Errorf("reading %d bytes at %d of a payload: %w", n, off, err)
+	}
+	return b, nil
+}
+
+// MaxRowsLen returns the most bytes that Append makes of n rows.
+func (p *Param) MaxRowsLen(n int) int {
+	if p.Index == Rice { // whole blocks at either end
+		return rowsHead + 4*p.Bins + (n+2*blockRows)*p.MaxIndexRow() + n*p.ValueRow()
+	}
+	return rowsHead + 4*p.Bins + n*(p.MaxIndexRow()+p.ValueRow())
+}
+
+const rowsHead = 12
+
+// Append appends rows to a message for another rank:
+//
+//	length of indices u32 | length of values u32 | skip u16 | levels u16 | levels f32 each | indices | values
+func (rows *Rows) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(rows.index)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(rows.values)))
+	b = binary.LittleEndian.AppendUint16(b, uint16(rows.skip))
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(rows.Table)))
+	for _, v := range rows.Table {
+		b, _ = binary.Append(b, binary.LittleEndian, v)
+	}
+	return append(append(b, rows.index...), rows.values...)
+}
+
+// Parse takes rows [from, from+n) of p from the start of b, as Append wrote them, and
+// returns what follows. rows refers to b.
+func (rows *Rows) Parse(b []byte, p *Param, from, n int) ([]byte, error) {
+	bad := status.Errorf(status.BadShape, "%s: message of %d bytes for rows %d to %d is malformed", p.Name, len(b), from, from+n)
+	if len(b) < rowsHead {
+		return nil, bad
+	}
+	index, values := int(binary.LittleEndian.Uint32(b)), int(binary.LittleEndian.Uint32(b[4:]))
+	skip, levels := int(binary.LittleEndian.Uint16(b[8:])), int(binary.LittleEndian.Uint16(b[10:]))
+	b = b[rowsHead:]
+	if levels != p.Bins || values != n*p.ValueRow() || skip >= blockRows || len(b) < 4*levels+index+values {
+		return nil, bad
+	}
+	table := make([]float32, levels)
+	if _, err := binary.Decode(b, binary.LittleEndian, table); err != nil {
+		return nil, err
+	}
+	b = b[4*levels:]
+	*rows = Rows{Param: p, Table: table, From: from, N: n, skip: skip, index: b[:index], values: b[index : index+values]}
+	return b[index+values:], nil
+}
+
+// Row is one decoded row.
+type Row struct {
+	Index  []uint32  // ascending, below TotalK
+	Codes  []uint8   // below len(Table), where there is a codebook
+	Values []float32 // where there is none
+}
+
+// Each decodes the rows one after the other and gives each to f, with its number counted
+// from From. The row is valid during the call. It checks again what memory safety needs:
+// a spool is a file.
+func (rows *Rows) Each(row *Row, f func(i int)) error {
+	p := rows.Param
+	row.Index = resize(row.Index, p.K)
+	row.Codes = resize(row.Codes, p.K)
+	row.Values = resize(row.Values, p.K)
+	at, stride := 0, p.ValueRow()
+	for i := -rows.skip; i < rows.N; i++ {
+		n, s := decodeIndices(row.Index, p, rows.index[at:])
+		if s == status.OK && i >= 0 {
+			if s = rows.decodeValues(row, rows.values[i*stride:(i+1)*stride]); s == status.OK {
+				f(i)
+			}
+		}
+		if s != status.OK {
+			return status.Errorf(s, "%s: row %d of a payload that was right has changed", p.Name, rows.From+i)
+		}
+		at += n
+	}
+	return nil
+}
+
+func (rows *Rows) decodeValues(row *Row, b []byte) status.Status {
+	p := rows.Param
+	if !p.Value.lut() {
+		return decodeFloats(row.Values, p.Value, b)
+	}
+	s := decodeCodes(row.Codes, p.Value, b)
+	var most uint8
+	for _, c := range row.Codes {
+		most = max(most, c)
+	}
+	if int(most) >= len(rows.Table) {
+		return status.CodeRange
+	}
+	return s
+}
+
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
