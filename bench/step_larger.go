@@ -11,6 +11,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/explain"
 )
 
@@ -34,7 +35,7 @@ func largerSteps(ctx context.Context, o *Options, r *Report, far *rig) error {
 		return err
 	}
 	defer dev.Close()
-	s := tensor.NewSession(cpu.NewEngine(dev), nil)
+	s := tensor.NewSession(device.NewEngine(dev), nil)
 	defer s.Close()
 	sides := []*series{{name: "t128 in-process", unit: "ms"}, {name: "t128 cluster", unit: "ms"}}
 	faults := &series{name: "page faults of the worker in a step", unit: "faults"}
@@ -48,7 +49,7 @@ func largerSteps(ctx context.Context, o *Options, r *Report, far *rig) error {
 		trainers = append(trainers, tr)
 	}
 	n := o.work(10)
-	var before cpu.Stats
+	var before device.Stats
 	var sent client.Stats
 	for round := range o.rounds(9) + 1 { // the first is not counted
 		for i, side := range sides {

@@ -10,6 +10,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -32,7 +33,7 @@ func peaking(t *testing.T) (*tensor.Session, *peaks) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &peaks{Engine: cpu.NewEngine(d)}
+	e := &peaks{Engine: device.NewEngine(d)}
 	s := tensor.NewSession(e, nil)
 	t.Cleanup(func() {
 		s.Close()

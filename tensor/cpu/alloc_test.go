@@ -8,6 +8,7 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // tap keeps the last program that passes.
@@ -33,7 +34,7 @@ func TestRunsAllocateNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	tp := &tap{Engine: cpu.NewEngine(d)}
+	tp := &tap{Engine: device.NewEngine(d)}
 	s := tensor.NewSession(tp, nil)
 	defer s.Close()
 	x := tensor.From(s, make([]float32, 2*3*8*8), 2, 3, 8, 8)
@@ -108,7 +109,7 @@ func TestRunsAllocateNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 				clear(b.Bytes())
-				if err := space.Import(id, e.DType, tp.program.Shapes[e.Shape], b); err != nil {
+				if err := space.Import(id, e.DType, tp.program.Shapes[e.Shape], b, false); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -135,7 +136,7 @@ func TestLargeValuesBeginApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	e := cpu.NewEngine(d)
+	e := device.NewEngine(d)
 	defer e.Close()
 	starts := map[uint64]int{}
 	const values = 8 // of AdamW: what three and a gradient are, and what they become

@@ -7,6 +7,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // encodedPlus is a program of n additions.
@@ -26,7 +27,7 @@ func TestPlanCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	get := func(n int) *cpu.Compiled {
+	get := func(n int) device.Program {
 		t.Helper()
 		e := encodedPlus(n)
 		c, err := d.Compile(tensor.HashOf(e), e)
@@ -88,7 +89,7 @@ func TestPlansOfOneHash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := len(c.Plan().Program.Instrs); got != want {
+		if got := len(c.Parsed().Instrs); got != want {
 			t.Errorf("look %d gave a program of %d additions, expected %d", i, got, want)
 		}
 	}
@@ -104,7 +105,7 @@ func TestPlansInRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	s := tensor.NewSession(cpu.NewEngine(d), nil)
+	s := tensor.NewSession(device.NewEngine(d), nil)
 	defer s.Close()
 	const rounds = 4
 	for i := range rounds {
@@ -138,7 +139,7 @@ func TestPlansOfALastSmallerBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	s := tensor.NewSession(cpu.NewEngine(d), nil)
+	s := tensor.NewSession(device.NewEngine(d), nil)
 	defer s.Close()
 	w := tensor.Full(s, tensor.F32, 0.5, 6, 1).RequireGrad()
 	if err := s.Sync(); err != nil {

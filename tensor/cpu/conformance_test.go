@@ -8,6 +8,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
 
@@ -54,13 +55,13 @@ func conform(t *testing.T, open func() (*cpu.Device, error)) {
 				t.Error(err)
 			}
 		})
-		return cpu.NewEngine(d)
+		return device.NewEngine(d)
 	}, &enginetest.Options{
 		Seed:     *randomSeed,
 		Programs: int(programs(40, 100)),
 		Grad: func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 			return autograd.Grad(loss, xs...)
 		},
-		PlanHits: func(e tensor.Engine) uint64 { return cpu.DeviceOf(e).Stats().Hits },
+		PlanHits: func(e tensor.Engine) uint64 { return device.Of(e).Stats().Hits },
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/explain"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
@@ -20,31 +21,40 @@ import (
 type Options struct {
 	// Level chooses the kernels; nil is the best that the machine has.
 	Level *kernel.Level
-	// Threads is how many cores work on one program; 0 is 1. Results don't depend on it. More than one pays for large
-	// steps on cores that have nothing else to do: while a program runs they spin, and for some 60 microseconds after it.
+	// Threads is how many cores work on one program; 0 is 1. Results don't depend on it.
+	// More than one pays for large steps on cores that are otherwise idle: the threads
+	// spin while a program runs, and for a short time after it.
 	Threads int
-	// MaxBytes bounds the memory of all values and temporaries; 0 is no bound but the machine's.
+	// MaxBytes bounds the memory of all values and temporaries; 0 is no bound but the
+	// machine's.
 	MaxBytes int64
-	// Plans bounds the compiled programs that are kept; 0 is 1024. However many, they are no more than 16 MiB encoded,
-	// which compiled is about twenty times as much.
+	// Plans bounds the compiled programs that are kept; 0 is 1024. Their encodings
+	// together are bounded by 16 MiB as well. A compiled program takes about twenty times
+	// the memory of its encoding.
 	Plans int
 	// OnSegment is called with every new segment of the arena, before a value lies in it.
 	OnSegment func(*shm.Segment)
-	// NoFuse runs one operation after another instead of several at once: slower, and with some results in other bits, see
-	// package tensor/internal/compile.
+	// NoFuse runs one operation after another instead of several at once: slower, and
+	// with some results in other bits, see package tensor/internal/compile.
 	NoFuse bool
-	// Trace, if set, is called after every step of every program, in the goroutine that runs it: for tools that show where
-	// the time of a program goes. It costs two readings of the clock a step.
+	// Trace, if set, is called after every step of every program, in the goroutine that
+	// runs it: for tools that show where the time of a program goes. It costs two
+	// readings of the clock a step.
 	Trace func(p explain.Plan, step int, took time.Duration)
 	// Arena configures the memory further; MaxBytes and OnSegment above take precedence.
 	Arena shm.ArenaOptions
+	// Memory returns the bytes of a block of the arena. nil is (*shm.Block).Bytes. It is
+	// for a device whose arena only reserves addresses, see package apart.
+	Memory func(*shm.Block) []byte
 }
 
-// Device is memory, kernels and compiled programs, shared by any number of spaces. Its methods may be called
-// concurrently; programs run one at a time.
+// Device is memory, kernels and compiled programs, shared by any number of spaces. It is
+// a device.Device; programs run one at a time.
 type Device struct {
-	arena *shm.Arena
-	table *kernel.Table
+	arena  *shm.Arena
+	memory func(*shm.Block) []byte // nil for (*shm.Block).Bytes
+	table  *kernel.Table
+	limit  uint64 // Options.MaxBytes
 
 	lanes  []*run // one a thread
 	pool   *pool  // nil for one thread
@@ -53,21 +63,21 @@ type Device struct {
 	trace  func(p *compile.Plan, step int, took time.Duration)
 	made   atomic.Uint64 // blocks, whose starts are shifted against each other
 
-	mu    sync.Mutex // held while a program runs; what follows belongs to that
-	temp  *shm.Block // its temporaries
+	mu    sync.Mutex // held while a program runs; guards the fields below
+	temp  *shm.Block // temporaries of the program that runs
 	outs  []*shm.Block
 	sums  []uint64 // see run
 	runs  uint64
 	plans plans
 }
 
-// New makes a device.
+// New returns a device.
 func New(o *Options) (*Device, error) {
 	opt := Options{}
 	if o != nil {
 		opt = *o
 	}
-	d := &Device{noFuse: opt.NoFuse}
+	d := &Device{noFuse: opt.NoFuse, memory: opt.Memory, limit: uint64(max(opt.MaxBytes, 0))}
 	if f := opt.Trace; f != nil {
 		d.trace = func(p *compile.Plan, step int, took time.Duration) { f(explain.Of(p), step, took) }
 	}
@@ -105,16 +115,29 @@ func New(o *Options) (*Device, error) {
 	return d, nil
 }
 
-// Arena is where the device's values lie.
+// NewSession returns a session in this process, on a device of its own.
+func NewSession(o *Options, so *tensor.SessionOptions) (*tensor.Session, error) {
+	d, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	return device.NewSession(d, so), nil
+}
+
+// Info returns the device's description. Its speed is not known.
+func (d *Device) Info() device.Info {
+	name := fmt.Sprintf("cpu %v", d.table.Level)
+	if len(d.lanes) > 1 {
+		name = fmt.Sprintf("%s %d threads", name, len(d.lanes))
+	}
+	return device.Info{Name: name, Kind: device.CPU, Bytes: d.limit}
+}
+
+// Arena returns the memory that the device's values lie in.
 func (d *Device) Arena() *shm.Arena { return d.arena }
 
-// Name says what the device is: cpu avx512, cpu avx512 2 threads.
-func (d *Device) Name() string {
-	if len(d.lanes) == 1 {
-		return fmt.Sprintf("cpu %v", d.table.Level)
-	}
-	return fmt.Sprintf("cpu %v %d threads", d.table.Level, len(d.lanes))
-}
+// Open returns an empty space.
+func (d *Device) Open() device.Space { return &space{dev: d, values: map[uint64]*value{}} }
 
 // Close gives the memory back. Spaces must be closed before.
 func (d *Device) Close() error {
@@ -136,24 +159,18 @@ func (d *Device) release() {
 	}
 }
 
-// Stats are a device's counters.
-type Stats struct {
-	Hits, Misses, Evicted uint64 // of the plan cache
-	Plans, PlanBytes      int    // in it; of their programs, encoded
-	Runs                  uint64
-	Arena                 shm.ArenaStats
-}
-
-// Stats are the counters so far.
-func (d *Device) Stats() Stats {
+// Stats returns the counters so far.
+func (d *Device) Stats() device.Stats {
 	d.mu.Lock()
-	s := Stats{Hits: d.plans.hits, Misses: d.plans.misses, Evicted: d.plans.evicted, Plans: d.plans.order.Len(), PlanBytes: d.plans.bytes, Runs: d.runs}
+	p := &d.plans
+	s := device.Stats{Hits: p.hits, Misses: p.misses, Evicted: p.evicted, Plans: p.order.Len(), PlanBytes: p.bytes, Runs: d.runs}
 	d.mu.Unlock()
 	s.Arena = d.arena.Stats()
+	s.Values = s.Arena
 	return s
 }
 
-// alloc is memory for a value, nil for one of no bytes.
+// alloc returns memory for a value, nil for one of no bytes.
 func (d *Device) alloc(n int) (*shm.Block, error) {
 	if n == 0 {
 		return nil, nil
@@ -168,8 +185,19 @@ func (d *Device) alloc(n int) (*shm.Block, error) {
 	return nil, fmt.Errorf("%w: %d bytes: %w", tensor.ErrNoSpace, n, err)
 }
 
-// Compiled is a program made ready for the device.
-type Compiled struct {
+// view returns the first n bytes of a block, nil for n of 0.
+func (d *Device) view(b *shm.Block, n int) []byte {
+	switch {
+	case n == 0:
+		return nil
+	case d.memory != nil:
+		return d.memory(b)[:n]
+	}
+	return b.Bytes()[:n]
+}
+
+// compiled is a program made ready for the device.
+type compiled struct {
 	encoded []byte
 	plan    *compile.Plan
 	steps   []lowered
@@ -177,15 +205,15 @@ type Compiled struct {
 	sums    int  // most that a step needs of run.sums
 }
 
-// Plan is what was compiled, for people.
-func (c *Compiled) Plan() *compile.Plan { return c.plan }
+// Parsed implements device.Program.
+func (c *compiled) Parsed() *tensor.Program { return c.plan.Program }
 
-// plans is a bounded cache, least recently used out first. A hit is only one if the whole encoding is the same: two
-// programs with one hash never answer for each other.
+// plans is a bounded cache of compiled programs, which drops the least recently used one.
+// It compares whole encodings: two programs with one hash never answer for each other.
 type plans struct {
 	max                   int
 	bytes                 int       // of encodings
-	order                 list.List // of *Compiled, most recent first
+	order                 list.List // of *compiled, most recent first
 	byHash                map[tensor.Hash]*list.Element
 	hits, misses, evicted uint64
 }
@@ -194,19 +222,19 @@ type plans struct {
 const maxPlanBytes = 16 << 20
 
 func (p *plans) drop(e *list.Element) {
-	c := p.order.Remove(e).(*Compiled)
+	c := p.order.Remove(e).(*compiled)
 	p.bytes -= len(c.encoded)
 	delete(p.byHash, tensor.HashOf(c.encoded))
 }
 
-// Compile returns the compiled form of an encoded program, from the cache or anew. encoded is not kept. The error is
-// tensor.ErrProgram if it is malformed.
-func (d *Device) Compile(hash tensor.Hash, encoded []byte) (*Compiled, error) {
+// Compile returns the compiled form of an encoded program, from the cache or anew.
+// encoded is not kept. The error is tensor.ErrProgram if it is malformed.
+func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := &d.plans
 	if e := p.byHash[hash]; e != nil {
-		if c := e.Value.(*Compiled); string(c.encoded) == string(encoded) {
+		if c := e.Value.(*compiled); string(c.encoded) == string(encoded) {
 			p.hits++
 			if c.shares {
 				d.pool.wakeAll() // it is about to run
@@ -223,7 +251,7 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog, &compile.Options{NoFuse: d.noFuse})}
+	c := &compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog, &compile.Options{NoFuse: d.noFuse})}
 	c.steps = d.lower(c.plan)
 	for i := range c.steps {
 		c.sums = max(c.sums, c.steps[i].sums)

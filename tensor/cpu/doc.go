@@ -1,8 +1,8 @@
 // Package cpu is the engine on the cores of this machine. A Device has the memory, the kernels and the plans; a Space
-// is one session's values on it, made by Device.Open; NewEngine wraps one as a tensor.Engine for a session in the same
+// is one session's values on it, made by Device.Open; NewEngine of package device wraps one as a tensor.Engine for a session in the same
 // process, and NewSession makes all of it. Workers use Device and Space for the sessions of others.
 //
-//	device.go space.go engine.go  a Device, its values, its sessions
+//	device.go space.go            a Device, the values of a session on it
 //	lower.go run.go               a plan becomes functions, once, and is run
 //	elementwise.go loops.go       elementwise operations: how tensors are walked; the loop of each operation and dtype
 //	tiles.go chain.go tilefold.go chains of them, tile by tile; those that end in a reduction

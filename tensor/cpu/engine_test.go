@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // The three operations of an AdamW update give the same as the formula, where they are one pass and where they are not.
@@ -66,7 +66,7 @@ func TestAdamW(t *testing.T) {
 // A training loop in a scope uses no more memory after the first steps: parameters are updated in place.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	s := session(t)
-	dev := cpu.DeviceOf(s.Engine())
+	dev := device.Of(s.Engine())
 	p := tensor.Zeros(s, tensor.F32, 1000)
 	step := func() {
 		s.Scope(func(*tensor.Scope) {

@@ -12,6 +12,7 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
 
@@ -64,14 +65,14 @@ func (b *builder) batch(t *testing.T, base uint64, scalars []float64, inputs ...
 	return &tensor.Batch{Program: p, Encoded: e, Hash: tensor.HashOf(e), Base: base, Inputs: inputs, Scalars: scalars, Sync: true}
 }
 
-// device is one with little memory, and an engine on it.
-func device(t *testing.T) (*cpu.Device, tensor.Engine) {
+// smallDevice returns a device with little memory, and an engine on it.
+func smallDevice(t *testing.T) (*cpu.Device, tensor.Engine) {
 	t.Helper()
 	d, err := cpu.New(&cpu.Options{MaxBytes: 64 << 20, Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := cpu.NewEngine(d)
+	e := device.NewEngine(d)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
@@ -131,7 +132,7 @@ func read(t *testing.T, e tensor.Engine, id uint64) []byte {
 // One value given as several inputs, donated or not: no two results may come to lie in its memory, and no result where
 // it is still read.
 func TestOneValueAsSeveralInputs(t *testing.T) {
-	d, e := device(t)
+	d, e := smallDevice(t)
 	put(t, e, upload(t, e, 1, tensor.U8, 5, 64))
 	var b builder
 	x, y := b.in(tensor.U8, true, 64), b.in(tensor.U8, true, 64)
@@ -206,7 +207,7 @@ func TestMatmulOfFlipped(t *testing.T) {
 
 // A batch whose fetch fails leaves what it uploaded and nothing else.
 func TestFailedFetch(t *testing.T) {
-	d, e := device(t)
+	d, e := smallDevice(t)
 	put(t, e, upload(t, e, 1, tensor.U8, 5, 64))
 	var b builder
 	p := b.op(tensor.OpAdd, tensor.U8, []int{64}, nil, b.in(tensor.U8, false, 64), b.scalar())
@@ -232,7 +233,7 @@ func TestFailedFetch(t *testing.T) {
 
 // A batch whose second upload is refused has the others, runs nothing, and frees what it meant to free.
 func TestFailedUpload(t *testing.T) {
-	d, e := device(t)
+	d, e := smallDevice(t)
 	put(t, e, upload(t, e, 1, tensor.U8, 5, 64))
 	var b builder
 	p := b.op(tensor.OpAdd, tensor.U8, []int{64}, nil, b.in(tensor.U8, true, 64), b.scalar())
@@ -259,7 +260,7 @@ func TestFailedUpload(t *testing.T) {
 
 // Loops over shapes of no elements end at once, whatever the other dims are.
 func TestNoElementsButManyRows(t *testing.T) {
-	_, e := device(t)
+	_, e := smallDevice(t)
 	const n = 1 << 20
 	dims := []int{n, n, 0}
 	put(t, e, upload(t, e, 1, tensor.F32, 0, dims...), upload(t, e, 2, tensor.I32, 0, dims...))
@@ -280,7 +281,7 @@ func TestNoElementsButManyRows(t *testing.T) {
 
 // A window matrix is never made whole: this one would have 69 MB.
 func TestConvolutionOfLargeWindows(t *testing.T) {
-	_, e := device(t)
+	_, e := smallDevice(t)
 	const n = 64
 	put(t, e, upload(t, e, 1, tensor.F32, 0, 1, 1, n, n), upload(t, e, 2, tensor.F32, 0, 1, 1, n, n))
 	var b builder
@@ -368,7 +369,7 @@ func TestConvolutionInPieces(t *testing.T) {
 
 // A batch that is refused because an id is taken leaves the value that has it.
 func TestTakenIDs(t *testing.T) {
-	_, e := device(t)
+	_, e := smallDevice(t)
 	put(t, e, upload(t, e, 1, tensor.U8, 5, 64), upload(t, e, 100, tensor.U8, 7, 64))
 	if _, err := submit(e, &tensor.Batch{Base: 1 << 40, Uploads: []tensor.Upload{upload(t, e, 2, tensor.U8, 1, 8), upload(t, e, 1, tensor.U8, 9, 64)}, Sync: true}); err == nil {
 		t.Error("an upload under an id that exists was taken")

@@ -13,6 +13,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
@@ -66,7 +67,7 @@ func newTraced(t *testing.T, o cpu.Options, eager bool) *traced {
 // results runs what f records in one program and returns the bytes of what it keeps.
 func (d *traced) results(t *testing.T, f func(s *tensor.Session) []*tensor.Tensor) [][]byte {
 	t.Helper()
-	s := tensor.NewSession(cpu.NewEngine(d.Device), nil)
+	s := tensor.NewSession(device.NewEngine(d.Device), nil)
 	defer s.Close()
 	var keep []*tensor.Tensor
 	s.Scope(func(sc *tensor.Scope) {
@@ -383,7 +384,7 @@ func TestNormGradientsOfTwoEps(t *testing.T) {
 func TestFusedLossOfAWrongTarget(t *testing.T) {
 	for _, threads := range []int{1, 2} {
 		d := newTraced(t, cpu.Options{Threads: threads}, threads > 1)
-		s := tensor.NewSession(cpu.NewEngine(d.Device), nil)
+		s := tensor.NewSession(device.NewEngine(d.Device), nil)
 		x := tensor.Ones(s, tensor.F32, 4, 3)
 		x.RequireGrad()
 		g, err := autograd.Grad(x.CrossEntropy(tensor.From(s, []int32{0, 1, 3, 2}), -100), x)

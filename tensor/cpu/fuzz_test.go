@@ -7,6 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
 
@@ -125,7 +126,7 @@ func runs(t *testing.T, d *cpu.Device, e []byte, n *numbers) bool {
 			return false // right, but too slow to try many of
 		}
 	}
-	eng := cpu.NewEngine(d)
+	eng := device.NewEngine(d)
 	defer eng.Close()
 	b := &tensor.Batch{Program: p, Encoded: e, Hash: tensor.HashOf(e), Base: 1000, Sync: true}
 	for i, x := range p.Externals {

@@ -27,20 +27,20 @@ func TestPanicIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := d.Open()
+	s := d.Open().(*space)
 	defer s.Close()
-	broken := *c
+	broken := *c.(*compiled)
 	broken.steps = []lowered{{instr: 0, f: func(*run) error { var none []int; none[0]++; return nil }}}
 	err = s.Run(&broken, 10, nil, []float64{1})
 	var at *tensor.RunError
 	if !errors.Is(err, ErrInternal) || !errors.As(err, &at) || at.Op != "full" {
 		t.Errorf("a panic gave %v", err)
 	}
-	if n := d.Stats().Arena.Blocks; s.Len() != 0 || n != 0 {
-		t.Errorf("%d values and %d blocks are left", s.Len(), n)
+	if n := d.Stats().Arena.Blocks; len(s.values) != 0 || n != 0 {
+		t.Errorf("%d values and %d blocks are left", len(s.values), n)
 	}
-	if err := s.Run(c, 20, nil, []float64{1}); err != nil || s.Len() != 1 {
-		t.Errorf("the next program gave %v and %d values", err, s.Len())
+	if err := s.Run(c, 20, nil, []float64{1}); err != nil || len(s.values) != 1 {
+		t.Errorf("the next program gave %v and %d values", err, len(s.values))
 	}
 }
 

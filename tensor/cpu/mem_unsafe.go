@@ -2,10 +2,12 @@ package cpu
 
 import "unsafe"
 
-// pointer is the address of an element in a buffer that outlives the step: shared memory or scratch, never moved.
+// pointer is the address of an element in a buffer that outlives the step: shared memory
+// or scratch, which is never moved.
 type pointer = unsafe.Pointer
 
-// at is the address of byte off of b. b has that byte, or nothing is read there.
+// at returns the address of byte off of b, nil for an empty b. The caller reads nothing
+// beyond b's end.
 func at(b []byte, off int) pointer {
 	if len(b) == 0 {
 		return nil
@@ -13,12 +15,13 @@ func at(b []byte, off int) pointer {
 	return unsafe.Add(unsafe.Pointer(unsafe.SliceData(b)), off)
 }
 
+// shift returns the address n bytes behind p.
 func shift(p pointer, n int) pointer { return unsafe.Add(p, n) }
 
-// elems is n elements of T from p on.
+// elems returns n elements of T from p on.
 func elems[T any](p pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
 
-// slice is b as elements of T. b is aligned for T: buffers are 64-byte aligned.
+// slice returns b as elements of T. b must be aligned for T: buffers are 64-byte aligned.
 func slice[T any](b []byte) []T {
 	var z T
 	if len(b) == 0 {
@@ -27,12 +30,13 @@ func slice[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(z)))
 }
 
+// sizeOf returns the size of a T in bytes.
 func sizeOf[T any]() int {
 	var z T
 	return int(unsafe.Sizeof(z))
 }
 
-// bytesOf is the memory of x.
+// bytesOf returns the memory of x.
 func bytesOf[T any](x []T) []byte {
 	if len(x) == 0 {
 		return nil

@@ -63,13 +63,13 @@ func TestFreeUnread(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := space.Import(id, tensor.F32, tensor.Shape{n}, b); err != nil {
+		if err := space.Import(id, tensor.F32, tensor.Shape{n}, b, false); err != nil {
 			t.Fatal(err)
 		}
 	}
 	space.FreeUnread([]uint64{read, unread, small, unknown}, []uint64{read, unknown})
 	for id, want := range map[uint64]bool{read: true, unread: false, small: true} {
-		if have := space.Lookup(id) != nil; have != want {
+		if _, have := space.Lookup(id); have != want {
 			t.Errorf("value %d exists: %v, expected %v", id, have, want)
 		}
 	}

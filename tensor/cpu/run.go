@@ -11,42 +11,41 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// tile is how many elements a strided or scalar operand is made contiguous for at a time: few enough to stay in the
-// first-level cache with the others.
+// tile is the number of elements for which a strided or scalar operand is made contiguous
+// at a time: few enough to stay in the first-level cache with the other operands.
 const tile = 1024
 
-// lowered is a step with everything decided that doesn't depend on the run.
+// lowered is a step with all choices made that don't depend on the run.
 type lowered struct {
-	instr int
-	f     func(r *run) error
-	// second, if there is one, is shared as f is, when all parts of f are done.
-	second func(r *run) error
-	after  func(r *run) error // if there is one: when all parts of f are done, by one thread
+	instr  int
+	f      func(r *run) error // does part r.part of r.parts
+	second func(r *run) error // the same for a second round, after all parts of f; may be nil
+	after  func(r *run) error // runs once, after all parts of both; may be nil
 	sums   int                // words that parts leave to after
-	parts  int                // more than 1: shared among all threads, f does part r.part of r.parts
+	parts  int                // 1, or the number of parts that threads share
 }
 
-// run is what one thread has of the running program: the operands, which part of a shared step is its own, and scratch
-// memory. It grows to what its largest program needs and is used again, so a program that ran before allocates nothing
-// but its results.
+// run is one thread's state of the running program: the operands, the part of a shared step
+// that the thread does, and scratch memory. The memory grows to what the largest program
+// needs and is kept, so that a program which ran before allocates only its results.
 type run struct {
 	table       *kernel.Table
 	part, parts int
 	bufs        [][]byte // of each of the plan's buffers
 	scalars     []float64
 
-	in    [4]pointer   // operands of a loop; here because what a function value is given lives on the heap
-	own   [5]float64   // its scalars
+	in    [4]pointer   // operands of a loop; here, as arguments of a function value escape to the heap
+	own   [5]float64   // scalars of the loop
 	tiles [4][]uint64  // contiguous copies of operands
 	pack  []float32    // for the matrix product
-	wide  [2][]float32 // and its operands of 16 bits
+	wide  [2][]float32 // its operands of 16 bits, widened
 	grad  []float32    // rows of a gradient
 	rows  [3][]uint64  // rows of softmax and the like along an inner dim
 	cols  []uint64     // convolution windows
 	words []uint64     // of tile programs
-	ptrs  []pointer    // theirs
+	ptrs  []pointer    // operands of tile programs
 
-	sums []uint64 // the same for all threads: what parts of a step leave to its end
+	sums []uint64 // what parts of a step leave to its end; the same slice for all threads
 
 	foldAt  int // the result that a tile program folds into, -1 for none yet
 	foldAcc float64
@@ -55,8 +54,8 @@ type run struct {
 	chainScalars []float32
 }
 
-// share is this thread's part of n elements, cut at multiples of unit. Which elements are one's own changes no bit of
-// them: loops go by whole tiles and rows.
+// share returns the range [lo, hi) of n elements that this thread does, cut at multiples of
+// unit. The cut changes no bit of a result, as loops go by whole tiles and rows.
 func (r *run) share(n, unit int) (lo, hi int) {
 	if r.parts <= 1 {
 		return 0, n
@@ -65,7 +64,7 @@ func (r *run) share(n, unit int) (lo, hi int) {
 	return min(units*r.part/r.parts*unit, n), min(units*(r.part+1)/r.parts*unit, n)
 }
 
-// grow returns s with at least n elements, what they hold is undefined.
+// grow returns s with at least n elements. Their values are undefined.
 func grow[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n, n+n/4)
@@ -74,22 +73,15 @@ func grow[T any](s []T, n int) []T {
 }
 
 // execute runs c over the inputs in s.got and stores its results.
-func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) (err error) {
+func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64) (err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c.shares {
 		d.pool.begin() // so that they are awake when the first step comes
 		defer d.pool.end()
 	}
-	r := d.lanes[0]
 	d.runs++
 	plan := c.plan
-	if d.temp == nil && plan.Temp > 0 || d.temp != nil && d.temp.Len() < plan.Temp {
-		d.release()
-		if d.temp, err = d.alloc(plan.Temp); err != nil {
-			return fmt.Errorf("temporaries: %w", err)
-		}
-	}
 	d.outs = d.outs[:0]
 	at := -1 // instruction of the step that runs
 	defer func() {
@@ -108,56 +100,16 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 			}
 		}
 	}()
-	r.bufs = grow(r.bufs, len(plan.Buffers))
-	for i := range plan.Buffers {
-		b := &plan.Buffers[i]
-		switch b.Place {
-		case compile.External:
-			r.bufs[i] = s.got[b.Index].Bytes()
-		case compile.Temp:
-			if b.Size > 0 {
-				r.bufs[i] = d.temp.Bytes()[b.Off : b.Off+b.Size]
-			} else {
-				r.bufs[i] = nil
-			}
-		}
+	if err := d.bind(s, c, scalars); err != nil {
+		return err
 	}
-	for i := range plan.Outputs {
-		o := &plan.Outputs[i]
-		var block *shm.Block
-		if o.Take >= 0 && s.got[o.Take].exclusive() {
-			block = s.got[o.Take].Block
-		} else if block, err = d.alloc(plan.Buffers[o.Buf].Size); err != nil {
-			return fmt.Errorf("result of instruction %d: %w", o.Instr, err)
-		}
-		d.outs = append(d.outs, block)
-		r.bufs[o.Buf] = nil
-		if block != nil {
-			r.bufs[o.Buf] = block.Bytes()[:plan.Buffers[o.Buf].Size]
-		}
-	}
-	d.sums = grow(d.sums, c.sums)
-	for _, l := range d.lanes {
-		l.bufs, l.scalars, l.sums = r.bufs, scalars, d.sums
-	}
-	var start time.Time
 	for i := range c.steps {
 		at = c.steps[i].instr
+		var start time.Time
 		if d.trace != nil {
 			start = time.Now()
 		}
-		if c.steps[i].parts > 1 {
-			err = d.pool.run(c.steps[i].f, c.steps[i].parts)
-			if err == nil && c.steps[i].second != nil {
-				err = d.pool.run(c.steps[i].second, c.steps[i].parts)
-			}
-		} else {
-			err = c.steps[i].f(r) // alone there is nothing left for a second round
-		}
-		if err == nil && c.steps[i].after != nil {
-			err = c.steps[i].after(r)
-		}
-		if err != nil {
+		if err := d.runStep(&c.steps[i]); err != nil {
 			return runError(plan, at, err)
 		}
 		if d.trace != nil {
@@ -167,7 +119,7 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 	for i := range plan.Outputs {
 		o := &plan.Outputs[i]
 		if b := d.outs[i]; taken(s, o, b) {
-			s.got[o.Take].Block = nil // moved
+			s.got[o.Take].block = nil // moved
 		}
 		in := &plan.Program.Instrs[o.Instr]
 		s.put(base+uint64(o.Instr), in.DType, plan.Program.Shapes[in.Shape], d.outs[i])
@@ -175,12 +127,70 @@ func (d *Device) execute(s *Space, c *Compiled, base uint64, scalars []float64) 
 	return nil
 }
 
-// taken reports whether b is the donated input's own memory.
-func taken(s *Space, o *compile.OutputOf, b *shm.Block) bool {
-	return b != nil && o.Take >= 0 && s.got[o.Take].Block == b
+// bind finds the memory of c's buffers: that of the inputs in s.got, the temporaries, and
+// blocks for the results, which it adds to d.outs. A result takes the block of a donated
+// input where the plan allows it and no other reference to the block exists.
+func (d *Device) bind(s *space, c *compiled, scalars []float64) (err error) {
+	plan, r := c.plan, d.lanes[0]
+	if d.temp == nil && plan.Temp > 0 || d.temp != nil && d.temp.Len() < plan.Temp {
+		d.release()
+		if d.temp, err = d.alloc(plan.Temp); err != nil {
+			return fmt.Errorf("temporaries: %w", err)
+		}
+	}
+	r.bufs = grow(r.bufs, len(plan.Buffers))
+	for i := range plan.Buffers {
+		b := &plan.Buffers[i]
+		switch b.Place {
+		case compile.External:
+			r.bufs[i] = s.bytes(s.got[b.Index])
+		case compile.Temp:
+			r.bufs[i] = nil
+			if b.Size > 0 {
+				r.bufs[i] = d.view(d.temp, plan.Temp)[b.Off : b.Off+b.Size]
+			}
+		}
+	}
+	for i := range plan.Outputs {
+		o := &plan.Outputs[i]
+		var block *shm.Block
+		if o.Take >= 0 && s.got[o.Take].exclusive() {
+			block = s.got[o.Take].block
+		} else if block, err = d.alloc(plan.Buffers[o.Buf].Size); err != nil {
+			return fmt.Errorf("result of instruction %d: %w", o.Instr, err)
+		}
+		d.outs = append(d.outs, block)
+		r.bufs[o.Buf] = d.view(block, plan.Buffers[o.Buf].Size)
+	}
+	d.sums = grow(d.sums, c.sums)
+	for _, l := range d.lanes {
+		l.bufs, l.scalars, l.sums = r.bufs, scalars, d.sums
+	}
+	return nil
 }
 
-// runError names the instruction that failed.
+// runStep runs one step, on all threads if it is shared.
+func (d *Device) runStep(l *lowered) (err error) {
+	if l.parts > 1 {
+		err = d.pool.run(l.f, l.parts)
+		if err == nil && l.second != nil {
+			err = d.pool.run(l.second, l.parts)
+		}
+	} else {
+		err = l.f(d.lanes[0]) // one thread does both rounds in f
+	}
+	if err == nil && l.after != nil {
+		err = l.after(d.lanes[0])
+	}
+	return err
+}
+
+// taken reports whether b is the donated input's own memory.
+func taken(s *space, o *compile.OutputOf, b *shm.Block) bool {
+	return b != nil && o.Take >= 0 && s.got[o.Take].block == b
+}
+
+// runError returns err as the error of instruction i of the plan's program.
 func runError(plan *compile.Plan, i int, err error) error {
 	p := plan.Program
 	var in []string

@@ -6,76 +6,76 @@ import (
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// Value is one tensor of a space: dense, in row-major order.
-type Value struct {
-	DType tensor.DType
-	Shape tensor.Shape
-	Block *shm.Block // nil for a value of no bytes; the space holds one reference
+// value is one tensor of a space.
+type value struct {
+	device.Value
+	block *shm.Block // nil for a value of no bytes; the space holds one reference
 
 	run   uint64 // number of the run that it was last an input of
-	twice bool   // and more than one of them
+	twice bool   // it is more than one of that run's inputs
 }
 
-// Bytes is the value's content.
-func (v *Value) Bytes() []byte {
-	if v.Block == nil {
-		return nil
-	}
-	return v.Block.Bytes()[:v.Shape.Elems()*v.DType.Size()]
+// exclusive reports whether a program may write to v's memory: it is the device's own, it
+// has no other reference, and v is only one of the program's inputs. Two results might
+// take the memory of a value that is two inputs.
+func (v *value) exclusive() bool {
+	return v.block != nil && !v.twice && v.block.Refs() == 1 && !v.block.ReadOnly()
 }
 
-// Space is the values of one session. It is used by one goroutine at a time; spaces of one device are independent.
-type Space struct {
+// space is a device.Space whose values lie in host memory. Programs run during Run.
+type space struct {
 	dev    *Device
-	values map[uint64]*Value
-	free   []*Value // to be used again
-	got    []*Value // the inputs of the run that is being prepared
-	runs   uint64   // number of that run
+	values map[uint64]*value
+	free   []*value     // to be used again
+	got    []*value     // the inputs of the run that is being prepared
+	hosts  []*shm.Block // the last answer of Host
+	runs   uint64       // number of the run that is being prepared
 }
 
-// Open makes an empty space.
-func (d *Device) Open() *Space { return &Space{dev: d, values: map[uint64]*Value{}} }
-
-// Len is the number of values.
-func (s *Space) Len() int { return len(s.values) }
-
-// Close frees every value.
-func (s *Space) Close() {
+// Close implements device.Space.
+func (s *space) Close() {
 	for id := range s.values {
 		s.Free(id)
 	}
 }
 
-// Lookup finds a value; nil if there is none of that id.
-func (s *Space) Lookup(id uint64) *Value { return s.values[id] }
+// Lookup implements device.Space.
+func (s *space) Lookup(id uint64) (device.Value, bool) {
+	v := s.values[id]
+	if v == nil {
+		return device.Value{}, false
+	}
+	return v.Value, true
+}
 
-// Free forgets a value. Its memory goes back with its last reference. An unknown id is ignored: it belonged to a
-// program that failed.
-func (s *Space) Free(id uint64) {
+// Free implements device.Space. The value's memory goes back with its last reference.
+func (s *space) Free(id uint64) {
 	v := s.values[id]
 	if v == nil {
 		return
 	}
 	delete(s.values, id)
-	if v.Block != nil {
-		v.Block.Release()
+	if v.block != nil {
+		v.block.Release()
 	}
-	*v = Value{}
+	*v = value{}
 	s.free = append(s.free, v)
 }
 
-// largeFree is how large a value is that makes room before the next program runs rather than after it.
+// largeFree is the size from which on a value is freed before the next program runs
+// rather than after it.
 const largeFree = 64 << 10
 
-// FreeUnread frees the large ones of ids that are none of inputs: what a program of these inputs makes then finds room in
-// memory that is still in the caches. The others are left to Free.
-func (s *Space) FreeUnread(ids, inputs []uint64) {
+// FreeUnread implements device.Space. It frees the large values: results of the program
+// then find room in memory that is still in the caches.
+func (s *space) FreeUnread(ids, inputs []uint64) {
 	marked := false
 	for _, id := range ids {
 		v := s.values[id]
-		if v == nil || v.Block == nil || v.Block.Len() < largeFree {
+		if v == nil || v.block == nil || v.block.Len() < largeFree {
 			continue
 		}
 		if !marked {
@@ -93,68 +93,168 @@ func (s *Space) FreeUnread(ids, inputs []uint64) {
 	}
 }
 
-// Import makes a value of a block that somebody else filled, in place: the space takes over one reference, also if it
-// fails. The block may be a peer's, who may write to it at any time: a kernel may compute nonsense from it, no more.
-// Bools must be 0 or 1 when they come; what a peer makes of them later is read as true.
-func (s *Space) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) error {
-	err := shape.Check(d)
-	n := shape.Elems() * d.Size()
-	switch {
-	case err != nil:
-	case s.values[id] != nil:
-		err = fmt.Errorf("%w: id %d exists", tensor.ErrUnknown, id)
-	case n > 0 && (b == nil || b.Len() < n):
-		have := 0
-		if b != nil {
-			have = b.Len()
-		}
-		err = fmt.Errorf("%w: %d bytes for %v%v, expected %d", tensor.ErrShape, have, d, shape, n)
+// check returns an error unless a value of that id, dtype and shape may be made. n is how
+// many bytes it has.
+func (s *space) check(id uint64, d tensor.DType, shape tensor.Shape) (n int, err error) {
+	if err := shape.Check(d); err != nil {
+		return 0, err
 	}
+	if s.values[id] != nil {
+		return 0, fmt.Errorf("%w: id %d exists", tensor.ErrUnknown, id)
+	}
+	return shape.Elems() * d.Size(), nil
+}
+
+// checkBools returns an error if bytes of a bool are neither 0 nor 1.
+func checkBools(d tensor.DType, bytes []byte) error {
+	if d != tensor.Bool {
+		return nil
+	}
+	if i := slices.IndexFunc(bytes, func(x byte) bool { return x > 1 }); i >= 0 {
+		return fmt.Errorf("%w: byte %d of a bool is %d; expected 0 or 1", tensor.ErrDType, i, bytes[i])
+	}
+	return nil
+}
+
+// Import implements device.Space. The value stays where it is unless it is going to be
+// updated and b is read only. A peer may write to b at any time: kernels then compute
+// from some of the bytes that it had, and read every byte of a bool but 0 as true.
+func (s *space) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block, own bool) error {
+	kept, err := s.imported(id, d, shape, b, own)
+	if b != nil && kept != b {
+		b.Release()
+	}
+	if err == nil {
+		s.put(id, d, shape, kept)
+	}
+	return err
+}
+
+// imported returns the block in which an imported value is to lie: b, a copy of it, or
+// nil for a value of no bytes. The caller still has its reference to b.
+func (s *space) imported(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block, own bool) (*shm.Block, error) {
+	n, err := s.check(id, d, shape)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	have := 0
+	if b != nil {
+		have = b.Len()
+	}
+	if have < n {
+		return nil, fmt.Errorf("%w: %d bytes for %v%v, expected %d", tensor.ErrShape, have, d, shape, n)
+	}
+	if err := checkBools(d, b.Bytes()[:n]); err != nil {
+		return nil, err
+	}
+	if !own || !b.ReadOnly() {
+		return b, nil
+	}
+	c, err := s.dev.alloc(n)
 	if err != nil {
-		if b != nil {
-			b.Release()
-		}
+		return nil, err
+	}
+	copy(s.dev.view(c, n), b.Bytes())
+	return c, nil
+}
+
+// Make implements device.Space.
+func (s *space) Make(id uint64, d tensor.DType, shape tensor.Shape) error {
+	n, err := s.check(id, d, shape)
+	if err != nil {
 		return err
 	}
-	if n == 0 && b != nil {
-		b.Release()
-		b = nil
-	}
-	if d == tensor.Bool && n > 0 {
-		bytes := b.Bytes()[:n]
-		if i := slices.IndexFunc(bytes, func(x byte) bool { return x > 1 }); i >= 0 {
-			err := fmt.Errorf("%w: byte %d of a bool is %d; expected 0 or 1", tensor.ErrDType, i, bytes[i])
-			b.Release()
-			return err
-		}
+	b, err := s.dev.alloc(n)
+	if err != nil {
+		return err
 	}
 	s.put(id, d, shape, b)
 	return nil
 }
 
-func (s *Space) put(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) {
-	var v *Value
+// Fill implements device.Space.
+func (s *space) Fill(id uint64, src []byte) error {
+	v := s.values[id]
+	if v == nil {
+		return fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+	}
+	if n := v.Bytes(); len(src) != n {
+		return fmt.Errorf("%w: %d bytes for %v%v, expected %d", tensor.ErrShape, len(src), v.DType, v.Shape, n)
+	}
+	if err := checkBools(v.DType, src); err != nil {
+		return err
+	}
+	copy(s.bytes(v), src)
+	return nil
+}
+
+// Alias implements device.Space. The two values share their block.
+func (s *space) Alias(as, id uint64) error {
+	v := s.values[id]
+	if v == nil {
+		return fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+	}
+	if s.values[as] != nil {
+		return fmt.Errorf("%w: id %d exists", tensor.ErrUnknown, as)
+	}
+	if v.block != nil {
+		v.block.Retain()
+	}
+	s.put(as, v.DType, v.Shape, v.block)
+	return nil
+}
+
+// put makes a value of a block, whose reference it takes over.
+func (s *space) put(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) {
+	var v *value
 	if n := len(s.free); n > 0 {
 		v, s.free = s.free[n-1], s.free[:n-1]
 	} else {
-		v = new(Value)
+		v = new(value)
 	}
-	*v = Value{DType: d, Shape: shape, Block: b}
+	*v = value{Value: device.Value{DType: d, Shape: shape}, block: b}
 	s.values[id] = v
 }
 
-// exclusive reports whether v's memory may be written: it is ours, nobody else holds it, and the program that runs has
-// no second input there, in which case two of its results would come to lie in one place.
-func (v *Value) exclusive() bool {
-	return v.Block != nil && !v.twice && v.Block.Refs() == 1 && !v.Block.ReadOnly()
+// bytes returns the content of a value.
+func (s *space) bytes(v *value) []byte { return s.dev.view(v.block, v.Bytes()) }
+
+// Sync implements device.Space: Run returns when the program has run.
+func (s *space) Sync() error { return nil }
+
+// Host implements device.Space. The blocks are those that the values lie in.
+func (s *space) Host(ids ...uint64) ([]*shm.Block, error) {
+	s.hosts = s.hosts[:0]
+	for _, id := range ids {
+		v := s.values[id]
+		if v == nil {
+			return nil, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+		}
+		s.hosts = append(s.hosts, v.block)
+	}
+	for _, b := range s.hosts {
+		if b != nil {
+			b.Retain()
+		}
+	}
+	return s.hosts, nil
 }
 
-// Run runs a compiled program: inputs are the ids of its external inputs, base the id of instruction 0's result. If it
-// fails, no result exists and no input was changed; inputs that the program meant to free are freed either way.
-//
-// The error is tensor.ErrUnknown for an input that isn't there, ErrProgram for one that is another than the program's,
-// ErrNoSpace, or a *tensor.RunError of the instruction that failed.
-func (s *Space) Run(c *Compiled, base uint64, inputs []uint64, scalars []float64) error {
+// Read implements device.Space. The bytes are the value's own.
+func (s *space) Read(id uint64, off, n int) ([]byte, error) {
+	v := s.values[id]
+	if v == nil {
+		return nil, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+	}
+	if have := v.Bytes(); off < 0 || n < 0 || n > have-off {
+		return nil, fmt.Errorf("%w: %d bytes from %d on of a value of %d", tensor.ErrShape, n, off, have)
+	}
+	return s.bytes(v)[off : off+n], nil
+}
+
+// Run implements device.Space. An instruction that failed is named by a *tensor.RunError.
+func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
+	c := p.(*compiled)
 	err := s.prepare(c, base, inputs, scalars)
 	if err == nil {
 		err = s.dev.execute(s, c, base, scalars)
@@ -168,7 +268,7 @@ func (s *Space) Run(c *Compiled, base uint64, inputs []uint64, scalars []float64
 }
 
 // prepare checks a run's arguments and finds its inputs.
-func (s *Space) prepare(c *Compiled, base uint64, inputs []uint64, scalars []float64) error {
+func (s *space) prepare(c *compiled, base uint64, inputs []uint64, scalars []float64) error {
 	p := c.plan.Program
 	if len(inputs) != len(p.Externals) || len(scalars) != p.NumScalars {
 		return fmt.Errorf("%w: %d inputs and %d scalars, expected %d and %d", tensor.ErrProgram, len(inputs), len(scalars), len(p.Externals), p.NumScalars)

@@ -9,12 +9,13 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // threaded computes all that threads share, on sizes that don't divide evenly.
 func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 	t.Helper()
-	s := tensor.NewSession(cpu.NewEngine(d), nil)
+	s := tensor.NewSession(device.NewEngine(d), nil)
 	defer s.Close()
 	out := map[string][]byte{}
 	for _, n := range [][2]int{{1, 5000}, {7, 1500}, {67, 130}, {300, 3}} {
@@ -103,7 +104,7 @@ func TestThreadsGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	s := tensor.NewSession(cpu.NewEngine(d), nil)
+	s := tensor.NewSession(device.NewEngine(d), nil)
 	defer s.Close()
 	x := tensor.Ones(s, tensor.F32, 64, 64)
 	for i := range 200 {

@@ -96,9 +96,6 @@ type Space interface {
 	// of ids with Free later.
 	FreeUnread(ids, inputs []uint64)
 
-	// Len returns the number of values.
-	Len() int
-
 	// Close frees all values. What is still to run may be left out.
 	Close()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -39,7 +40,7 @@ func counted(t *testing.T, o Options) (*Summary, *plans) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	e := &plans{Engine: cpu.NewEngine(d), kinds: map[tensor.Hash]int{}}
+	e := &plans{Engine: device.NewEngine(d), kinds: map[tensor.Hash]int{}}
 	s := tensor.NewSession(e, nil)
 	t.Cleanup(func() { s.Close() })
 	o.Started, o.Trained = func() { e.counting = true }, func(int) { e.counting = false }

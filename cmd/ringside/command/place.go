@@ -20,6 +20,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/shard"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 	"github.com/ringside-go/ringside/tensor/train"
@@ -151,7 +152,7 @@ type seat struct {
 	cluster  *cluster.Cluster // nil unless it is our own
 	addr     string
 	secret   []byte
-	device   *cpu.Device // nil through a cluster
+	device   device.Device // nil through a cluster
 }
 
 // statusTimeout bounds a question to a dispatcher, which answers within microseconds.
@@ -179,7 +180,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &seat{Session: s, device: cpu.DeviceOf(s.Engine())}, nil
+		return &seat{Session: s, device: device.Of(s.Engine())}, nil
 	case p.connect != "":
 		secret, err := readSecret(p.secret)
 		if err != nil {

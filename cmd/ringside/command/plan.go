@@ -15,6 +15,7 @@ import (
 	"github.com/ringside-go/ringside/bench"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/explain"
 )
 
@@ -141,7 +142,7 @@ func (o *dumpOptions) program() ([]byte, []time.Duration, error) {
 		return nil, nil, err
 	}
 	defer d.Close()
-	last := &lastProgram{Engine: cpu.NewEngine(d)}
+	last := &lastProgram{Engine: device.NewEngine(d)}
 	s := tensor.NewSession(last, nil)
 	defer s.Close()
 	t, err := bench.NewTraining(s, o.model, o.several())

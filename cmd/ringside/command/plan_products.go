@@ -9,6 +9,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/shard"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
@@ -84,7 +85,7 @@ func (x *product) plan(c *config.Config) (lies shard.Placement, calls int, bytes
 		return lies, 0, 0, err
 	}
 	defer d.Close()
-	last := &lastProgram{Engine: cpu.NewEngine(d)}
+	last := &lastProgram{Engine: device.NewEngine(d)}
 	s := tensor.NewSession(last, nil)
 	defer s.Close()
 	y := x.of(func(signal string, rows, columns int) (made *tensor.Tensor) {

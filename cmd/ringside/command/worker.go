@@ -91,7 +91,7 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "worker %s, %s, at %s\n", w.Name(), dev.Name(), addr)
+			fmt.Fprintf(cmd.OutOrStdout(), "worker %s, %s, at %s\n", w.Name(), dev.Info().Name, addr)
 			return advised(w.Serve(cmd.Context(), addr), addr)
 		},
 	}

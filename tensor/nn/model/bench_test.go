@@ -7,6 +7,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
 )
@@ -73,7 +74,7 @@ func BenchmarkQwen3Record(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer d.Close()
-	s := tensor.NewSession(recording{cpu.NewEngine(d)}, nil)
+	s := tensor.NewSession(recording{device.NewEngine(d)}, nil)
 	defer s.Close()
 	step := training(b, s, false)
 	b.ReportAllocs()

@@ -12,6 +12,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
 )
@@ -37,7 +38,7 @@ func spied(t *testing.T) (*tensor.Session, *spy) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &spy{Engine: cpu.NewEngine(d)}
+	e := &spy{Engine: device.NewEngine(d)}
 	s := tensor.NewSession(e, nil)
 	t.Cleanup(func() {
 		s.Close()

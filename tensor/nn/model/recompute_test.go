@@ -8,6 +8,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
@@ -41,7 +42,7 @@ func trained(t *testing.T, make func(s *tensor.Session) (decoder, error), again 
 		t.Fatal(err)
 	}
 	defer d.Close()
-	e := &sized{Engine: cpu.NewEngine(d)}
+	e := &sized{Engine: device.NewEngine(d)}
 	s := tensor.NewSession(e, nil)
 	defer s.Close()
 	m, err := make(s)
