@@ -13,7 +13,7 @@ PEERS_FLAGS ?= --dtypes f32
 PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
-MODULES := bench/peers tensor/cpu/kernel/gen collective/internal/kernel/gen
+MODULES := bench/peers tensor/cpu/internal/kernel/gen collective/internal/kernel/gen
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -95,7 +95,7 @@ ops: ## docs/ops.md from the op table
 	$(GO) test ./tensor -run TestOpsDoc -args -write
 
 generate: ## the assembly from its generator
-	$(GO) generate ./tensor/cpu/kernel ./collective/internal/kernel
+	$(GO) generate ./tensor/cpu/internal/kernel ./collective/internal/kernel
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -18,7 +18,7 @@
 //	tensor/internal/compile compiles a program to a plan: lifetimes, views, buffers, fused steps
 //	tensor/explain    shows a program and its plan: text, graph, data
 //	tensor/device     the contract of what computes: Device, Space; an engine on any Device
-//	tensor/cpu        the engine on cores; tensor/cpu/kernel its loops
+//	tensor/cpu        the engine on cores; tensor/cpu/internal/kernel its loops
 //	tensor/enginetest what every engine must do, and a slow one to compare with
 //	tensor/shard      a program becomes programs for several workers, and collectives between them;
 //	                  tensor/shard/config the file that says how tensors lie
@@ -45,7 +45,7 @@
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand
 //
 // Three folders are modules of their own, for what they need is nobody else's dependency: bench/peers (other projects'
-// transports, to compare with) and tensor/cpu/kernel/gen and collective/internal/kernel/gen (the generators of the assembly).
+// transports, to compare with) and tensor/cpu/internal/kernel/gen and collective/internal/kernel/gen (the generators of the assembly).
 //
 // CONTRIBUTING.md lists the files that the usual changes touch. Where to begin: tensor.Session and client.Open for a
 // program that computes, ring and shm for one that only wants the fastest channel to another process.

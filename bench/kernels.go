@@ -10,7 +10,6 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/cpu/kernel"
 )
 
 const (
@@ -94,7 +93,6 @@ const peakBlocks = 10
 
 // products compares matrix products of all sizes and transpositions.
 func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c *floor) error {
-	table := kernel.Best()
 	peak := &series{name: "peak of one thread, C", unit: "GFLOP/s"}
 	shares := map[int]*series{256: nil, 1024: nil} // of the peak, by the size of a cube
 	sum, cases := 0.0, 0
@@ -105,7 +103,7 @@ func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c 
 				name := fmt.Sprintf("%dx%dx%d %s, %s", m, n, k, transposition(mode), count(threads, "thread"))
 				ours := &series{name: name + ", ringside", unit: "GFLOP/s"}
 				theirs := &series{name: name + ", OpenBLAS", unit: "GFLOP/s"}
-				g := newSgemm(table, m, n, k, mode, threads)
+				g := newSgemm(m, n, k, mode, threads)
 				flop := 2 * float64(m) * float64(n) * float64(k)
 				repeat := max(int(o.duration(0.01)*1e11*float64(threads)/flop), 2)
 				_, cube := shares[m]
@@ -191,14 +189,14 @@ func (o *Options) duration(seconds float64) float64 { return seconds / float64(m
 // adamPass compares AdamW over a million parameters with a loop in C that moves the same
 // bytes.
 func adamPass(ctx context.Context, o *Options, r *Report, c *floor) error {
-	table := kernel.Best()
-	var v [7][]float32
+	var v [4][]float32
 	for i := range v {
 		v[i] = make([]float32, vectorElems)
 		for j := range v[i] {
 			v[i][j] = 0.5
 		}
 	}
+	step := cpu.AdamWPass(v[0], v[1], v[2], v[3])
 	ours := &series{name: "AdamW over 1 Mi floats, ringside", unit: "ms"}
 	theirs := &series{name: "AdamW over 1 Mi floats, C that moves the same", unit: "ms"}
 	n := o.work(40)
@@ -206,7 +204,7 @@ func adamPass(ctx context.Context, o *Options, r *Report, c *floor) error {
 		samples := make([]float64, n)
 		for i := range samples {
 			start := time.Now()
-			table.AdamW(v[0], v[1], v[2], v[0], v[1], v[2], v[3], kernel.AdamWStep{Beta1: 0.9, Rest1: 0.1, Beta2: 0.99, Rest2: 0.01, Root: 1, Eps: 1e-8, Decay: 0.99, Rate: 1e-3})
+			step()
 			samples[i] = millis(time.Since(start))
 		}
 		got, err := c.run(ctx, "adamw", vectorElems, n)

@@ -5,17 +5,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
 // sgemm is a matrix product that is repeated by as many goroutines as it is told, each of
 // which computes its own rectangle of the result.
 type sgemm struct {
-	table   *kernel.Table
-	m, n, k int
-	a, b    kernel.Matrix[float32]
-	c       []float32
-	scratch [][]float32 // of each goroutine
+	product *cpu.Product
 	threads int
 
 	// Of each helper: how many products come next. Between runs it waits here, and leaves
@@ -28,35 +24,14 @@ type sgemm struct {
 }
 
 // newSgemm makes operands, transposed as mode says: bit 0 a, bit 1 b.
-func newSgemm(table *kernel.Table, m, n, k, mode, threads int) *sgemm {
-	operand := func(rows, cols int, turned bool) kernel.Matrix[float32] {
-		v := make([]float32, rows*cols)
-		for i := range v {
-			v[i] = float32(i%13)/13 - 0.5
-		}
-		if turned {
-			return kernel.Matrix[float32]{Data: v, RS: 1, CS: rows}
-		}
-		return kernel.Matrix[float32]{Data: v, RS: cols, CS: 1}
-	}
-	g := &sgemm{table: table, m: m, n: n, k: k, a: operand(m, k, mode&1 != 0), b: operand(k, n, mode>>1 != 0),
-		c: make([]float32, m*n), threads: threads}
-	for range threads {
-		g.scratch = append(g.scratch, make([]float32, kernel.GemmScratch(m, n, k)/4))
-	}
+func newSgemm(m, n, k, mode, threads int) *sgemm {
+	g := &sgemm{product: cpu.NewProduct(m, n, k, mode&1 != 0, mode>>1 != 0, threads), threads: threads}
 	for i := 1; i < threads; i++ {
 		run := make(chan int)
 		g.runs = append(g.runs, run)
 		go g.help(i, run)
 	}
 	return g
-}
-
-func (g *sgemm) part(i int) {
-	i0, i1, j0, j1 := kernel.Split(g.m, g.n, g.threads, i)
-	if i0 < i1 && j0 < j1 {
-		g.table.Gemm(i1-i0, j1-j0, g.k, 1, g.a.Sub(i0, 0), g.b.Sub(0, j0), false, g.c[i0*g.n+j0:], g.n, g.scratch[i])
-	}
 }
 
 // help does part i of every product.
@@ -69,7 +44,7 @@ func (g *sgemm) help(i int, runs <-chan int) {
 			for tries := 1; g.turn.Load() < next; tries++ {
 				relent(tries)
 			}
-			g.part(i)
+			g.product.Compute(i)
 			g.done.Add(1)
 		}
 	}
@@ -88,7 +63,7 @@ func (g *sgemm) time(n int) time.Duration {
 	start := time.Now()
 	for range n {
 		turn := g.turn.Add(1)
-		g.part(0)
+		g.product.Compute(0)
 		for tries := 1; g.done.Load() < int64(turn)*helpers; tries++ {
 			relent(tries)
 		}

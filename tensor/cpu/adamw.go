@@ -3,7 +3,7 @@ package cpu
 import (
 	"math"
 
-	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 

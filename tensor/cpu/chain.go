@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 )
 
 // chain is operations from to to-1 of a tile program, which one call of the Chain kernel does: what one leaves to the

@@ -2,7 +2,7 @@ package cpu
 
 import (
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 

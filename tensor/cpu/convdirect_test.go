@@ -7,7 +7,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 )
 
 // Convolutions of f32, most of which are computed directly, agree with those of f64, which never are, for random

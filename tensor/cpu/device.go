@@ -9,9 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/isa"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/explain"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
@@ -20,7 +21,7 @@ import (
 // Options configure a Device; nil and the zero value are the defaults.
 type Options struct {
 	// Level chooses the kernels; nil is the best that the machine has.
-	Level *kernel.Level
+	Level *isa.Level
 	// Threads is how many cores work on one program; 0 is 1. Results don't depend on it.
 	// More than one pays for large steps on cores that are otherwise idle: the threads
 	// spin while a program runs, and for a short time after it.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
-	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 

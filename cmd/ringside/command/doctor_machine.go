@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ringside-go/ringside/tensor/cpu/kernel"
+	"github.com/ringside-go/ringside/collective/isa"
 )
 
 const (
@@ -180,10 +180,10 @@ func (h *host) cores(context.Context) finding {
 }
 
 func (h *host) simd(context.Context) finding {
-	levels := kernel.Levels()
+	levels := isa.Levels()
 	best := levels[len(levels)-1]
 	f := finding{Name: "vector units", Status: good, Found: best.String()}
-	if best == kernel.Go {
+	if best == isa.Go {
 		f.Status, f.Found = poor, "portable Go loops: this processor has no AVX2 with FMA"
 	}
 	return f

@@ -15,9 +15,15 @@ const (
 // ptr points to the first element that assembly gets.
 type ptr = *float32
 
-// adamwBy returns f with the coefficients of a step as its numbers.
-func adamwBy(f func(pOut, mOut, vOut, p, m, v, g []float32, s0, s1, s2, s3, s4, s5, s6, s7 float32)) func(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep) {
+// adamwBy returns f over whole slices, with the coefficients of a step as its numbers.
+func adamwBy(f func(n int, pOut, mOut, vOut, p, m, v, g ptr, s0, s1, s2, s3, s4, s5, s6, s7 float32)) func(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep) {
 	return func(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep) {
-		f(pOut, mOut, vOut, p, m, v, g, s.Beta1, s.Rest1, s.Beta2, s.Rest2, s.Root, s.Eps, s.Decay, s.Rate)
+		l := len(pOut)
+		mOut, vOut, p, m, v, g = mOut[:l], vOut[:l], p[:l], m[:l], v[:l], g[:l]
+		for len(p) > 0 {
+			n := min(len(p), chunk)
+			f(n, &pOut[0], &mOut[0], &vOut[0], &p[0], &m[0], &v[0], &g[0], s.Beta1, s.Rest1, s.Beta2, s.Rest2, s.Root, s.Eps, s.Decay, s.Rate)
+			pOut, mOut, vOut, p, m, v, g = pOut[n:], mOut[n:], vOut[n:], p[n:], m[n:], v[n:], g[n:]
+		}
 	}
 }

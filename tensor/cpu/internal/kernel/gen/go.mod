@@ -1,4 +1,4 @@
-module github.com/ringside-go/ringside/tensor/cpu/kernel/gen
+module github.com/ringside-go/ringside/tensor/cpu/internal/kernel/gen
 
 go 1.26.0
 

@@ -91,7 +91,7 @@ func accelerateAVX512(t *Table) {
 	t.addGrad = each132(addGradAVX512)
 	t.dlogsm = each121(dlogsmAVX512)
 	t.rope = each241(ropeAVX512)
-	t.AdamW = adamwBy(each348(adamwAVX512))
+	t.AdamW = adamwBy(adamwAVX512)
 	t.accelerateRows(rowKernels{
 		rmsNorm:           rmsNormRowsAVX512,
 		rmsNormGrad:       rmsNormGradRowsAVX512,
@@ -188,7 +188,7 @@ func accelerateAVX2(t *Table) {
 	t.addGrad = each132(addGradAVX2)
 	t.dlogsm = each121(dlogsmAVX2)
 	t.rope = each241(ropeAVX2)
-	t.AdamW = adamwBy(each348(adamwAVX2))
+	t.AdamW = adamwBy(adamwAVX2)
 	t.accelerateRows(rowKernels{
 		rmsNorm:           rmsNormRowsAVX2,
 		rmsNormGrad:       rmsNormGradRowsAVX2,
@@ -476,18 +476,6 @@ func each241(f func(n int, out0, out1, in0, in1, in2, in3 ptr, s0 float32)) func
 			n := min(len(out0), chunk)
 			f(n, &out0[0], &out1[0], &in0[0], &in1[0], &in2[0], &in3[0], s0)
 			out0, out1, in0, in1, in2, in3 = out0[n:], out1[n:], in0[n:], in1[n:], in2[n:], in3[n:]
-		}
-	}
-}
-
-// each348 returns f over whole slices: 3 out, 4 in, and 8 numbers.
-func each348(f func(n int, out0, out1, out2, in0, in1, in2, in3 ptr, s0, s1, s2, s3, s4, s5, s6, s7 float32)) func(out0, out1, out2, in0, in1, in2, in3 []float32, s0, s1, s2, s3, s4, s5, s6, s7 float32) {
-	return func(out0, out1, out2, in0, in1, in2, in3 []float32, s0, s1, s2, s3, s4, s5, s6, s7 float32) {
-		out1, out2, in0, in1, in2, in3 = out1[:len(out0)], out2[:len(out0)], in0[:len(out0)], in1[:len(out0)], in2[:len(out0)], in3[:len(out0)]
-		for len(out0) > 0 {
-			n := min(len(out0), chunk)
-			f(n, &out0[0], &out1[0], &out2[0], &in0[0], &in1[0], &in2[0], &in3[0], s0, s1, s2, s3, s4, s5, s6, s7)
-			out0, out1, out2, in0, in1, in2, in3 = out0[n:], out1[n:], out2[n:], in0[n:], in1[n:], in2[n:], in3[n:]
 		}
 	}
 }
