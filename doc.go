@@ -4,12 +4,13 @@
 //	shm               segments, arenas, blocks and handles, futex: shared memory, the only mmap
 //	ring              the lock-free queue and how to wait for it, over a []byte
 //	ipc               the contract between processes: messages, conns, transports
-//	ipc/wire          every message once: its bytes
+//	ipc/wire          greetings, the version, the codec of messages; ipc/wire/wiretest its tests
 //	ipc/local         the transport of one host: rings, descriptors, liveness
 //	net/route         which transport leads where; the conns between the ranks of a group
 //	net/tcp           the transport between hosts: greetings, frames, bulk transfers
 //	net/nettest       two hosts on one machine, for tests
 //	ipc/ipctest       what every transport must do, and one in memory
+//	tensor/cluster/internal/wire the messages of sessions
 //	tensor/cluster/client        a tensor.Engine whose programs run elsewhere
 //	tensor/cluster/dispatcher    places sessions on workers and forwards
 //	tensor/cluster/worker        runs programs for others

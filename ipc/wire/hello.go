@@ -5,156 +5,164 @@ import (
 	"fmt"
 )
 
-// Magic begins every handshake message: "RSID".
+// Magic begins every greeting: "RSID".
 const Magic uint32 = 'R' | 'S'<<8 | 'I'<<16 | 'D'<<24
 
-// Kinds of handshake message; they travel before there is a conn.
+// Kinds of greeting.
 const (
-	KindHello   uint32 = 0x100 // who dials → who listens
-	KindWelcome uint32 = 0x101 // the answer: come in
-	KindRefuse  uint32 = 0x102 // the answer: stay out
+	KindHello   uint32 = 0x100 // dialer → listener
+	KindWelcome uint32 = 0x101 // listener → dialer: the connection is open
+	KindRefuse  uint32 = 0x102 // listener → dialer: the connection is refused
 )
 
-// MaxHandshake is the largest handshake message.
+// MaxHandshake is the size of the largest greeting.
 const MaxHandshake = MaxHandshakeFields + MaxText
 
-// MaxHandshakeFields is what a handshake message takes without a refusal's text.
+// MaxHandshakeFields is the most bytes of a greeting without a refusal's text.
 const MaxHandshakeFields = 512
 
-// Hello is the first message on a connection: who dials says who it is.
+// Hello is the first message on a connection: the dialer identifies itself.
 //
 //	magic uint32, kind uint32, version uint32, role uint8, pid uint32, start uint64,
 //	layout uint32, ring bytes uint32, data bell uint32, room bell uint32, name text
 //
-// Magic, kind and version stay where they are in every version to come.
+// Magic, kind and version have the same places in every version.
 type Hello struct {
 	Version   uint32
 	Role      uint8
 	PID       uint32
-	Start     uint64 // start of the process in clock ticks after boot; 0 if not known
-	Layout    uint32 // version of the queue's layout in shared memory; 0 where there is none
-	RingBytes uint32 // size of a queue; 0: as the other end likes
-	DataBell  uint32 // where in the page of bells that comes along the one for messages is
-	RoomBell  uint32 // and the one for room in the queue
-	Name      string
+	Start     uint64 // start of the process in clock ticks after boot; 0: not known
+	Layout    uint32 // version of the queue's layout in shared memory; 0: there is none
+	RingBytes uint32 // size of a queue; 0: the listener decides
+	DataBell  uint32 // offset of the bell for messages in the page that comes with the greeting
+	RoomBell  uint32 // offset of the bell for room in the queue
+	Name      string // at most MaxName bytes
 }
 
-// Welcome is the answer that opens the conn, with the same fields said by who listens;
-// RingBytes is what both use.
+// Welcome is the listener's answer that opens the connection. It has the fields of Hello;
+// RingBytes is the size that both ends use.
 type Welcome Hello
 
-// Refuse is the answer that does not.
+// Refuse is the listener's answer that ends the connection.
 //
 //	magic uint32, kind uint32, version uint32, reason uint32, text
 type Refuse struct {
 	Version uint32
 	Reason  uint32
-	Text    string
+	Text    string // at most MaxText bytes, see CutText
 }
 
 // Reasons to refuse.
 const (
 	RefuseVersion uint32 = 1 // another version
-	RefuseUser    uint32 = 2 // not this user
-	RefuseBroken  uint32 = 3 // no proper Hello
-	RefuseBusy    uint32 = 4 // too many conns, or no memory for another
-	RefuseSecret  uint32 = 5 // does not know the secret; for transports that have one
+	RefuseUser    uint32 = 2 // another user
+	RefuseBroken  uint32 = 3 // not a proper Hello
+	RefuseBusy    uint32 = 4 // too many connections, or no memory for another
+	RefuseSecret  uint32 = 5 // the dialer does not know the secret
 )
 
 const handshakeHeader = 12
 
-func appendHandshake(dst []byte, kind, version uint32) []byte {
-	return appendU32(appendU32(appendU32(dst, Magic), kind), version)
-}
-
-// HandshakeKind returns the kind and version of a handshake message of any version.
+// HandshakeKind returns the kind and version of a greeting of any version.
 func HandshakeKind(src []byte) (kind, version uint32, err error) {
 	if len(src) < handshakeHeader {
-		return 0, 0, fmt.Errorf("%w: handshake of %d bytes, at least %d expected", ErrMalformed, len(src), handshakeHeader)
+		return 0, 0, fmt.Errorf("%w: greeting of %d bytes, want at least %d", ErrMalformed, len(src), handshakeHeader)
 	}
 	if m := binary.LittleEndian.Uint32(src); m != Magic {
-		return 0, 0, fmt.Errorf("%w: handshake begins with %#x, not %#x", ErrMalformed, m, Magic)
+		return 0, 0, fmt.Errorf("%w: greeting begins with %#x, want %#x", ErrMalformed, m, Magic)
 	}
 	return binary.LittleEndian.Uint32(src[4:]), binary.LittleEndian.Uint32(src[8:]), nil
 }
 
-func (p *parser) handshake(kind uint32) uint32 {
-	k, v, err := HandshakeKind(p.src)
-	if err == nil && k != kind {
-		err = fmt.Errorf("%w: %s has kind %#x, not %#x", ErrMalformed, p.msg, k, kind)
+// handshake visits the fields that every greeting begins with.
+func (w *Walk) handshake(kind uint32, version *uint32) {
+	magic, k := Magic, kind
+	if w.Parses() {
+		got, _, err := HandshakeKind(w.buf)
+		if err == nil && got != kind {
+			err = fmt.Errorf("%w: %s has kind %#x, want %#x", ErrMalformed, w.msg, got, kind)
+		}
+		w.Abort(err)
 	}
-	p.off, p.err = handshakeHeader, err
-	return v
+	w.U32("Magic", &magic)
+	w.U32("Kind", &k)
+	w.U32("Version", version)
 }
 
-// AppendHello appends m to dst. Name may have at most MaxName bytes.
+func (m *Hello) walk(w *Walk, kind uint32) {
+	w.handshake(kind, &m.Version)
+	if w.Parses() && w.err == nil && m.Version != Version {
+		w.Abort(fmt.Errorf("%w: %s of version %d, this is version %d", ErrVersion, w.msg, m.Version, Version))
+	}
+	w.U8("Role", &m.Role)
+	w.U32("PID", &m.PID)
+	w.U64("Start", &m.Start)
+	w.U32("Layout", &m.Layout)
+	w.U32("RingBytes", &m.RingBytes)
+	w.U32("DataBell", &m.DataBell)
+	w.U32("RoomBell", &m.RoomBell)
+	w.Text("Name", &m.Name, MaxName)
+}
+
+func appendHello(dst []byte, kind uint32, m *Hello) []byte {
+	w := Appending(dst)
+	m.walk(&w, kind)
+	return w.Appended()
+}
+
+func parseHello(w Walk, kind uint32, m *Hello) error {
+	m.walk(&w, kind)
+	return w.End()
+}
+
+// AppendHello appends m to dst.
 func AppendHello(dst []byte, m *Hello) []byte { return appendHello(dst, KindHello, m) }
 
 // AppendWelcome appends m to dst.
 func AppendWelcome(dst []byte, m *Welcome) []byte { return appendHello(dst, KindWelcome, (*Hello)(m)) }
 
-func appendHello(dst []byte, kind uint32, m *Hello) []byte {
-	dst = appendHandshake(dst, kind, m.Version)
-	dst = append(dst, m.Role)
-	dst = appendU32(dst, m.PID)
-	dst = appendU64(dst, m.Start)
-	dst = appendU32(dst, m.Layout)
-	dst = appendU32(dst, m.RingBytes)
-	dst = appendU32(dst, m.DataBell)
-	dst = appendU32(dst, m.RoomBell)
-	return appendText(dst, m.Name)
+// Size returns the number of bytes AppendHello writes.
+func (m *Hello) Size() int {
+	w := Measuring()
+	m.walk(&w, KindHello)
+	return w.Len()
 }
 
-// Size is the number of bytes AppendHello writes.
-func (m *Hello) Size() int { return handshakeHeader + 1 + 4 + 8 + 4*4 + sizeText(m.Name) }
-
-// Size is the number of bytes AppendWelcome writes.
+// Size returns the number of bytes AppendWelcome writes.
 func (m *Welcome) Size() int { return (*Hello)(m).Size() }
 
-// ParseHello reads a Hello. Another version than this build's is ErrVersion, with
-// m.Version filled in and nothing else.
-func ParseHello(src []byte, m *Hello) error { return parseHello("Hello", KindHello, src, m) }
+// ParseHello parses a Hello. The error is ErrVersion for one of another version; then only
+// m.Version is set.
+func ParseHello(src []byte, m *Hello) error { return parseHello(Parsing("Hello", src), KindHello, m) }
 
-// ParseWelcome reads a Welcome, as ParseHello does.
+// ParseWelcome parses a Welcome, as ParseHello does.
 func ParseWelcome(src []byte, m *Welcome) error {
-	return parseHello("Welcome", KindWelcome, src, (*Hello)(m))
+	return parseHello(Parsing("Welcome", src), KindWelcome, (*Hello)(m))
 }
 
-func parseHello(name string, kind uint32, src []byte, m *Hello) error {
-	p := parser{msg: name, src: src}
-	*m = Hello{Version: p.handshake(kind)}
-	if p.err != nil {
-		return p.err
-	}
-	if m.Version != Version {
-		return fmt.Errorf("%w: %s of version %d, this is version %d", ErrVersion, name, m.Version, Version)
-	}
-	m.Role = p.u8("Role")
-	m.PID = p.u32("PID")
-	m.Start = p.u64("Start")
-	m.Layout = p.u32("Layout")
-	m.RingBytes = p.u32("RingBytes")
-	m.DataBell = p.u32("DataBell")
-	m.RoomBell = p.u32("RoomBell")
-	m.Name = p.text("Name", MaxName)
-	return p.end()
+func (m *Refuse) walk(w *Walk) {
+	w.handshake(KindRefuse, &m.Version)
+	w.U32("Reason", &m.Reason)
+	w.Text("Text", &m.Text, MaxText)
 }
 
-// AppendRefuse appends m to dst. Text may have at most MaxText bytes (see CutText).
+// AppendRefuse appends m to dst.
 func AppendRefuse(dst []byte, m *Refuse) []byte {
-	dst = appendHandshake(dst, KindRefuse, m.Version)
-	dst = appendU32(dst, m.Reason)
-	return appendText(dst, m.Text)
+	w := Appending(dst)
+	m.walk(&w)
+	return w.Appended()
 }
 
-// Size is the number of bytes AppendRefuse writes.
-func (m *Refuse) Size() int { return handshakeHeader + 4 + sizeText(m.Text) }
+// Size returns the number of bytes AppendRefuse writes.
+func (m *Refuse) Size() int {
+	w := Measuring()
+	m.walk(&w)
+	return w.Len()
+}
 
-// ParseRefuse reads a Refuse of any version: its layout never changes.
+// ParseRefuse parses a Refuse of any version: its layout never changes.
 func ParseRefuse(src []byte, m *Refuse) error {
-	p := parser{msg: "Refuse", src: src}
-	m.Version = p.handshake(KindRefuse)
-	m.Reason = p.u32("Reason")
-	m.Text = p.text("Text", MaxText)
-	return p.end()
+	w := Parsing("Refuse", src)
+	m.walk(&w)
+	return w.End()
 }

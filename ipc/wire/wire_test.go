@@ -1,384 +1,161 @@
-package wire
+package wire_test
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"flag"
-	"math"
-	"os"
-	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/ipc/wire/wiretest"
 )
 
 var update = flag.Bool("update", false, "write the golden bytes anew")
 
-// message is one type of message with its functions, for the tests that all must pass.
-type message struct {
-	name  string
-	value any // a pointer, with every field set
-	// append is AppendX, size is X.Size, parse is ParseX into a new value, or into the one given.
-	append func(dst []byte, m any) []byte
-	size   func(m any) int
-	parse  func(src []byte, m any) error
-	fresh  func() any
-}
-
-func of[T any](name string, value *T, app func([]byte, *T) []byte, size func(*T) int, parse func([]byte, *T) error) message {
-	return message{
-		name:   name,
-		value:  value,
-		append: func(dst []byte, m any) []byte { return app(dst, m.(*T)) },
-		size:   func(m any) int { return size(m.(*T)) },
-		parse:  func(src []byte, m any) error { return parse(src, m.(*T)) },
-		fresh:  func() any { return new(T) },
-	}
-}
-
-func sampleHash(b byte) (h Hash) {
-	for i := range h {
-		h[i] = b + byte(i)
-	}
-	return h
-}
-
-func sampleHandle(n uint64) Handle { return Handle{Segment: 0xA0A0 + n, Off: 64 * n, Len: 4096 + n} }
-
-func sampleHello() *Hello {
-	return &Hello{Version: Version, Role: 2, PID: 4711, Start: 987654321, Layout: 1, RingBytes: 1 << 20,
+func sampleHello() *wire.Hello {
+	return &wire.Hello{Version: wire.Version, Role: 2, PID: 4711, Start: 987654321, Layout: 1, RingBytes: 1 << 20,
 		DataBell: 0, RoomBell: 128, Name: "w0 – worker"}
 }
 
-func sampleRun() *Run {
-	return &Run{
-		Session: 7, Seq: 42, Hash: sampleHash(1), Base: 1 << 40, Flags: RunSync,
-		Scalars: []float64{1e-3, 0.9, math.Inf(1), math.Copysign(0, -1)},
-		Inputs:  []uint64{1, 2, 3, 1<<40 - 5, math.MaxUint64},
-		Frees:   []uint64{9, 10},
-		Fetch:   []uint64{1<<40 + 17},
-		Uploads: []Upload{
-			{ID: 1<<40 - 1, Stage: 300, Layout: 0x21, Own: true, Value: Value{DType: 1, Dims: []int64{32, 784}, Handle: sampleHandle(1)}},
-			{ID: 1<<40 - 2, Value: Value{DType: 4, Dims: []int64{2}, Inline: []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0}}},
-			{ID: 3, Value: Value{DType: 1, Dims: []int64{0, 5}, Inline: []byte{}}},
-		},
-		Returns: []Handle{sampleHandle(2), sampleHandle(3)},
-		Forget:  []Hash{sampleHash(100)},
+func messages() []wiretest.Message {
+	welcome := wire.Welcome(*sampleHello())
+	all := []wiretest.Message{
+		wiretest.Of("Hello", sampleHello(), wire.AppendHello, (*wire.Hello).Size, wire.ParseHello),
+		wiretest.Of("Welcome", &welcome, wire.AppendWelcome, (*wire.Welcome).Size, wire.ParseWelcome),
+		wiretest.Of("Refuse", &wire.Refuse{Version: wire.Version, Reason: wire.RefuseVersion, Text: "version 9, this is version 1"},
+			wire.AppendRefuse, (*wire.Refuse).Size, wire.ParseRefuse),
 	}
+	// The parser wants this version in the zero message as well.
+	all[0].Fresh = func() any { return &wire.Hello{Version: wire.Version} }
+	all[1].Fresh = func() any { return &wire.Welcome{Version: wire.Version} }
+	return all
 }
 
-// plainRun is Run without a history.
-func plainRun(name string, m *Run) message {
-	return of(name, m,
-		func(dst []byte, m *Run) []byte { return AppendRun(dst, m, nil) },
-		func(m *Run) int { return m.Size(nil) },
-		func(src []byte, m *Run) error { return ParseRun(src, m, nil) })
-}
+func TestMessages(t *testing.T) { wiretest.Test(t, messages(), *update) }
 
-func messages() []message {
-	welcome := Welcome(*sampleHello())
-	return []message{
-		of("Hello", sampleHello(), AppendHello, (*Hello).Size, ParseHello),
-		of("Welcome", &welcome, AppendWelcome, (*Welcome).Size, ParseWelcome),
-		of("Refuse", &Refuse{Version: Version, Reason: RefuseVersion, Text: "version 9, this is version 1"},
-			AppendRefuse, (*Refuse).Size, ParseRefuse),
-		of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"},
-			AppendOpenSession, (*OpenSession).Size, ParseOpenSession),
-		of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota},
-			AppendCloseSession, (*CloseSession).Size, ParseCloseSession),
-		of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Apart: true, Rank: 7, Worker: "w0"},
-			AppendSessionOpened, (*SessionOpened).Size, ParseSessionOpened),
-		of("Meet", &Meet{Session: 5, Rank: 900, Group: 2, Round: 3, Data: []byte("10.0.0.1:4711")}, AppendMeet, (*Meet).Size, ParseMeet),
-		of("Segment", &Segment{Session: 5, ID: 0xFEDCBA9876543210, Bytes: 16 << 20, Memory: MemoryCUDA, Device: 3,
-			Export: bytes.Repeat([]byte{0xAB}, 64)}, AppendSegment, (*Segment).Size, ParseSegment),
-		of("Body", &Body{Session: 5, Hash: sampleHash(9), Total: 300, Off: 100, Part: []byte("a piece of a program")},
-			AppendBody, (*Body).Size, ParseBody),
-		plainRun("Run", sampleRun()),
-		of("Done", &Done{Session: 5, Seq: 42, Code: CodeNoMemory, Rank: 3, Calls: 700, Moved: 1 << 40, Plans: 2, Took: 1 << 33, Hidden: 300, Text: "out of memory: 3 GiB",
-			At: 17, Op: "matmul", Inputs: "f32[2 3], f32[3 4]",
-			Results: []Result{
-				{ID: 1000, Value: Value{DType: 1, Inline: []byte{0, 0, 128, 63}}},
-				{ID: 998, Layout: 0x21, Value: Value{DType: 2, Dims: []int64{128, 64, 3}, Handle: sampleHandle(4)}},
-				{ID: 999, Layout: 1, Value: Value{DType: 2, Dims: []int64{9}, Elsewhere: true}},
-			},
-			Returned: []Handle{sampleHandle(5)},
-		}, AppendDone, (*Done).Size, ParseDone),
-		of("Fail", &Fail{Session: 5, Code: CodeWorkerGone, Text: "w0 (pid 99) died"}, AppendFail, (*Fail).Size, ParseFail),
-		of("Bye", &Bye{Session: 5}, AppendBye, (*Bye).Size, ParseBye),
-		of("Status", &Status{Session: 5}, AppendStatus, (*Status).Size, ParseStatus),
-		of("StatusReply", &StatusReply{Session: 5, Counters: []Counter{{"clients", 2}, {"worker.w0.bytes", 1 << 50}}},
-			AppendStatusReply, (*StatusReply).Size, ParseStatusReply),
-		of("Watch", &Watch{Session: 5, Ask: 3, Events: true, Since: 1 << 33, Worker: "w0"}, AppendWatch, (*Watch).Size, ParseWatch),
-		of("Watched", &Watched{Session: 5, Ask: 3, Worker: "w0", Now: 1 << 60, First: 1 << 33, More: true,
-			Counters: []Counter{{"runs", 17}, {"op.matmul", 1 << 40}},
-			Sessions: []WatchedSession{{ID: 9, Name: "train", Workers: 4, Runs: 100, Busy: 1 << 35, Waiting: 1 << 30, Backlog: 3, Bytes: 1 << 28}},
-			Events:   []Event{{EventProgram, 9, 1<<60 - 500, 300, math.MaxUint64, 57}, {EventMessage, 9, 1<<60 - 700, 650, uint64(KindRun), 99}}},
-			AppendWatched, (*Watched).Size, ParseWatched),
-		of("Flow", &Flow{Session: 5, Stop: true}, AppendFlow, (*Flow).Size, ParseFlow),
-		of("Turn", &Turn{Session: 5, What: TurnBack}, AppendTurn, (*Turn).Size, ParseTurn),
-		of("Link", &Link{Session: 5, Rank: 900, Round: 3, Token: []byte{9, 8, 7}, Data: []byte("10.0.0.1:4711")}, AppendLink, (*Link).Size, ParseLink),
-		of("Transfer", &Transfer{Session: 5, Handle: sampleHandle(6)}, AppendTransfer, (*Transfer).Size, ParseTransfer),
-		of("Save", &Save{Session: 5, Seq: 9, Bases: []uint64{1024, 1 << 40}, IDs: []uint64{17, 1 << 50, 16}},
-			AppendSave, (*Save).Size, ParseSave),
-		of("Saved", &Saved{Session: 5, Seq: 9, End: 1 << 33, Rank: 3, Code: CodeEngine, Text: "disk full", Pieces: []Piece{
-			{Index: 0, Sum: [Sum]byte{1, 2, 31: 3}},
-			{Index: 7, Start: []int64{64, 0}, Dims: []int64{32, 1 << 40}, Sum: [Sum]byte{4}},
-		}}, AppendSaved, (*Saved).Size, ParseSaved),
-	}
-}
+func FuzzParse(f *testing.F) { wiretest.Fuzz(f, messages()) }
 
-func TestRoundTrip(t *testing.T) {
-	for _, m := range messages() {
-		t.Run(m.name, func(t *testing.T) {
-			b := m.append(nil, m.value)
-			if n := m.size(m.value); n != len(b) {
-				t.Errorf("Size is %d, Append wrote %d bytes", n, len(b))
-			}
-			if with := m.append([]byte("in front"), m.value); string(with) != "in front"+string(b) {
-				t.Error("Append does not append")
-			}
-			got := m.fresh()
-			if err := m.parse(b, got); err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(got, m.value) && !bytes.Equal(m.append(nil, got), b) { // nil or empty is the same
-				t.Errorf("parsed  %+v\nexpected %+v", got, m.value)
-			}
-			// Into a value that was used before, with something else in it.
-			if err := m.parse(b, got); err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(m.append(nil, got), b) {
-				t.Errorf("parsed again  %+v\nexpected %+v", got, m.value)
-			}
-			// The zero message as well.
-			zero := m.fresh()
-			switch z := zero.(type) {
-			case *Hello:
-				z.Version = Version
-			case *Welcome:
-				z.Version = Version
-			}
-			b = m.append(nil, zero)
-			if n := m.size(zero); n != len(b) {
-				t.Errorf("zero message: Size is %d, Append wrote %d bytes", n, len(b))
-			}
-			if err := m.parse(b, got); err != nil {
-				t.Errorf("zero message: %v", err)
-			}
-			if !bytes.Equal(m.append(nil, got), b) {
-				t.Errorf("zero message after another: %+v", got)
-			}
-		})
-	}
-}
-
-// TestTruncated cuts every message at every byte and adds one: never a message, never a panic.
-func TestTruncated(t *testing.T) {
-	for _, m := range messages() {
-		b := m.append(nil, m.value)
-		for n := range len(b) {
-			if err := m.parse(b[:n:n], m.fresh()); !errors.Is(err, ErrMalformed) {
-				t.Errorf("%s of %d of %d bytes: %v", m.name, n, len(b), err)
-			}
-		}
-		if err := m.parse(append(b, 0), m.fresh()); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s with a byte too many: %v", m.name, err)
-		}
-	}
-}
-
-// TestGolden holds the bytes of this version fast.
-func TestGolden(t *testing.T) {
-	for _, m := range messages() {
-		path := filepath.Join("testdata", strings.ToLower(m.name)+".hex")
-		got := hex.Dump(m.append(nil, m.value))
-		if *update {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got != string(want) {
-			t.Errorf("%s changed: raise Version, then go test -update\n%s\nwas\n%s", m.name, got, want)
-		}
-	}
-}
-
-func TestSession(t *testing.T) {
-	for _, m := range messages() {
-		switch m.name {
-		case "Hello", "Welcome", "Refuse":
-			continue // they come before there is a session
-		}
-		b := m.append(nil, m.value)
-		if !SetSession(b, 0x1122334455667788) {
-			t.Fatal(m.name)
-		}
-		if id, ok := Session(b); !ok || id != 0x1122334455667788 {
-			t.Errorf("%s: session %#x", m.name, id)
-		}
-		got := m.fresh()
-		if err := m.parse(b, got); err != nil {
-			t.Fatal(err)
-		}
-		if id := reflect.ValueOf(got).Elem().FieldByName("Session").Uint(); id != 0x1122334455667788 {
-			t.Errorf("%s: parsed session %#x", m.name, id)
-		}
-	}
-	if _, ok := Session(make([]byte, 7)); ok || SetSession(make([]byte, 7), 1) {
-		t.Error("a body of 7 bytes has a session")
-	}
-}
-
-// TestNoAllocations: parsing into used structs and appending into used buffers.
-func TestNoAllocations(t *testing.T) {
-	for _, m := range messages() {
-		switch m.name {
-		case "Run", "Body", "Bye", "Flow", "Transfer", "Turn":
-		case "Done":
-			d := m.value.(*Done)
-			d.Text, d.At, d.Op, d.Inputs = "", 0, "", "" // strings are made of them
-		default:
-			continue // they have strings, and come once a session
-		}
-		b := m.append(nil, m.value)
-		got := m.fresh()
-		buf := make([]byte, 0, len(b))
-		if err := m.parse(b, got); err != nil {
-			t.Fatal(err)
-		}
-		if n := testing.AllocsPerRun(100, func() {
-			if m.parse(b, got) != nil {
-				t.Fatal("parse failed")
-			}
-		}); n != 0 {
-			t.Errorf("Parse%s allocates %v times", m.name, n)
-		}
-		if n := testing.AllocsPerRun(100, func() { m.append(buf, m.value) }); n != 0 {
-			t.Errorf("Append%s allocates %v times", m.name, n)
-		}
-	}
-}
-
-// TestLimits: what is over a limit is refused, before anything is allocated for it.
+// TestLimits tests that text over its limit is refused.
 func TestLimits(t *testing.T) {
-	long := func(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }
-	hello, refuse := sampleHello(), &Refuse{Text: string(long(MaxText + 1))}
-	hello.Name = string(long(MaxName + 1))
-	value := func(v Value) []byte {
-		return AppendDone(nil, &Done{Results: []Result{{Value: v}}})
+	hello := sampleHello()
+	hello.Name = strings.Repeat("x", wire.MaxName+1)
+	if err := wire.ParseHello(wire.AppendHello(nil, hello), new(wire.Hello)); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("name: %v", err)
 	}
-	parseDone := func(src []byte) error { return ParseDone(src, new(Done)) }
-	for _, c := range []struct {
-		what  string
-		src   []byte
-		parse func(src []byte) error
-	}{
-		{"name", AppendHello(nil, hello), func(b []byte) error { return ParseHello(b, new(Hello)) }},
-		{"refusal", AppendRefuse(nil, refuse), func(b []byte) error { return ParseRefuse(b, new(Refuse)) }},
-		{"export", AppendSegment(nil, &Segment{Export: long(MaxExport + 1)}),
-			func(b []byte) error { return ParseSegment(b, new(Segment)) }},
-		{"memory", AppendSegment(nil, &Segment{Memory: 9}), func(b []byte) error { return ParseSegment(b, new(Segment)) }},
-		{"inline", value(Value{Inline: long(MaxInline + 1)}), parseDone},
-		{"rank", value(Value{Dims: make([]int64, MaxRank+1)}), parseDone},
-		{"negative dimension", value(Value{Dims: []int64{-1}}), parseDone},
-		{"elements", value(Value{Dims: []int64{1 << 31, 1 << 31, 2}}), parseDone},
-		{"total", AppendBody(nil, &Body{Total: MaxProgram + 1, Part: long(1)}),
-			func(b []byte) error { return ParseBody(b, new(Body)) }},
-		{"part beyond total", AppendBody(nil, &Body{Total: 10, Off: 5, Part: long(6)}),
-			func(b []byte) error { return ParseBody(b, new(Body)) }},
-		{"empty part", AppendBody(nil, &Body{Total: 10, Off: 5}), func(b []byte) error { return ParseBody(b, new(Body)) }},
-		{"counters", AppendStatusReply(nil, &StatusReply{Counters: make([]Counter, MaxCounters+1)}),
-			func(b []byte) error { return ParseStatusReply(b, new(StatusReply)) }},
-		{"flow", append(AppendFlow(nil, &Flow{})[:8], 2), func(b []byte) error { return ParseFlow(b, new(Flow)) }},
-		{"turn", AppendTurn(nil, &Turn{What: TurnOver + 1}), func(b []byte) error { return ParseTurn(b, new(Turn)) }},
-		{"workers", AppendOpenSession(nil, &OpenSession{Workers: MaxWorkers + 1}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
-		{"a rank of none", AppendOpenSession(nil, &OpenSession{Workers: 4, Rank: 4}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
-		{"a long config", AppendOpenSession(nil, &OpenSession{Config: long(MaxConfig + 1)}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
-		{"a long meeting", AppendMeet(nil, &Meet{Data: long(MaxMeet + 1)}), func(b []byte) error { return ParseMeet(b, new(Meet)) }},
-		{"apart", append(AppendOpenSession(nil, &OpenSession{})[:16], 2, 0), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
-		{"a long link", AppendLink(nil, &Link{Data: long(MaxLink + 1)}), func(b []byte) error { return ParseLink(b, new(Link)) }},
-		{"a long token", AppendLink(nil, &Link{Token: long(MaxKey + 1)}), func(b []byte) error { return ParseLink(b, new(Link)) }},
-		{"a late link", AppendLink(nil, &Link{Round: MaxLinkRounds}), func(b []byte) error { return ParseLink(b, new(Link)) }},
-		{"a link to nobody", AppendLink(nil, &Link{Rank: MaxWorkers}), func(b []byte) error { return ParseLink(b, new(Link)) }},
-		{"results", AppendDone(nil, &Done{Results: make([]Result, MaxResults+1)}), parseDone},
-		{"returned", AppendDone(nil, &Done{Returned: make([]Handle, MaxReturns+1)}), parseDone},
-	} {
-		if err := c.parse(c.src); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s: %v", c.what, err)
-		}
-	}
-	for what, m := range map[string]*Run{
-		"Scalars": {Scalars: make([]float64, MaxScalars+1)}, "Inputs": {Inputs: make([]uint64, MaxIDs+1)},
-		"Frees": {Frees: make([]uint64, MaxIDs+1)}, "Fetch": {Fetch: make([]uint64, MaxIDs+1)},
-		"Uploads": {Uploads: make([]Upload, MaxUploads+1)}, "Returns": {Returns: make([]Handle, MaxReturns+1)},
-		"Forget": {Forget: make([]Hash, MaxForget+1)},
-	} {
-		if err := m.Check(); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: Check: %v", what, err)
-		}
-		if err := ParseRun(AppendRun(nil, m, nil), new(Run), nil); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: ParseRun: %v", what, err)
-		}
-	}
-	if err := sampleRun().Check(); err != nil {
-		t.Error(err)
-	}
-	if err := ParseRun(AppendRun(nil, &Run{Flags: 1 << 7}, nil), new(Run), nil); !errors.Is(err, ErrMalformed) {
-		t.Errorf("unknown flag: %v", err)
+	refuse := &wire.Refuse{Text: strings.Repeat("x", wire.MaxText+1)}
+	if err := wire.ParseRefuse(wire.AppendRefuse(nil, refuse), new(wire.Refuse)); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("text: %v", err)
 	}
 }
 
 func TestVersions(t *testing.T) {
 	m := sampleHello()
-	m.Version = Version + 1
-	var got Hello
-	if err := ParseHello(AppendHello(nil, m), &got); !errors.Is(err, ErrVersion) || got.Version != Version+1 || got.Name != "" {
+	m.Version = wire.Version + 1
+	var got wire.Hello
+	if err := wire.ParseHello(wire.AppendHello(nil, m), &got); !errors.Is(err, wire.ErrVersion) || got.Version != wire.Version+1 || got.Name != "" {
 		t.Errorf("Hello of another version: %v, %+v", err, got)
 	}
-	refuse := &Refuse{Version: Version + 1, Text: "no"}
-	var back Refuse
-	if err := ParseRefuse(AppendRefuse(nil, refuse), &back); err != nil || back != *refuse {
+	refuse := &wire.Refuse{Version: wire.Version + 1, Text: "no"}
+	var back wire.Refuse
+	if err := wire.ParseRefuse(wire.AppendRefuse(nil, refuse), &back); err != nil || back != *refuse {
 		t.Errorf("Refuse of another version: %v, %+v", err, back)
 	}
-	if err := ParseHello(AppendRefuse(nil, refuse), &got); !errors.Is(err, ErrMalformed) {
+	if err := wire.ParseHello(wire.AppendRefuse(nil, refuse), &got); !errors.Is(err, wire.ErrMalformed) {
 		t.Errorf("a Refuse parsed as Hello: %v", err)
+	}
+	other := wire.AppendHello(nil, sampleHello())
+	other[0]++
+	if err := wire.ParseHello(other, &got); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("another magic: %v", err)
 	}
 }
 
 func TestCutText(t *testing.T) {
-	for _, s := range []string{"", "short", strings.Repeat("x", MaxText)} {
-		if CutText(s) != s {
+	for _, s := range []string{"", "short", strings.Repeat("x", wire.MaxText)} {
+		if wire.CutText(s) != s {
 			t.Errorf("CutText changed a text of %d bytes", len(s))
 		}
 	}
 	for pad := range 4 {
-		s := strings.Repeat("x", pad) + strings.Repeat("é", MaxText)
-		cut := CutText(s)
-		if len(cut) > MaxText || len(cut) < MaxText-4 || !strings.HasPrefix(s, strings.TrimSuffix(cut, "…")) {
+		s := strings.Repeat("x", pad) + strings.Repeat("é", wire.MaxText)
+		cut := wire.CutText(s)
+		if len(cut) > wire.MaxText || len(cut) < wire.MaxText-4 || !strings.HasPrefix(s, strings.TrimSuffix(cut, "…")) {
 			t.Errorf("cut to %d bytes", len(cut))
 		}
 	}
 }
 
-func TestNames(t *testing.T) {
-	seen := map[string]uint32{}
-	for k := KindOpenSession; k <= KindMeet; k++ {
-		n := KindName(k)
-		if n == "unknown kind" && (k == 5 || k == 14 || k == 15 || k == 22 || k == 23) { // not used any more, and not yet
-			continue
-		}
-		if other, ok := seen[n]; ok {
-			t.Errorf("kinds %d and %d are both %q", other, k, n)
-		}
-		seen[n] = k
+// every is a message with every kind of field.
+type every struct {
+	b    uint8
+	yes  bool
+	u32  uint32
+	u64  uint64
+	f    float64
+	uv   uint64
+	num  uint32
+	d    uint64
+	data []byte
+	text string
+	fix  [3]byte
+	list []uint64
+}
+
+func (m *every) walk(w *wire.Walk) {
+	w.U8("b", &m.b)
+	w.Bool("yes", &m.yes)
+	w.U32("u32", &m.u32)
+	w.U64("u64", &m.u64)
+	w.F64("f", &m.f)
+	w.Uvarint("uv", &m.uv)
+	w.Number("num", &m.num, 1000)
+	w.Delta("d", &m.d, m.u64)
+	w.Bytes("data", &m.data, 10)
+	w.Text("text", &m.text, 10)
+	w.Fixed("fix", m.fix[:])
+	wire.List(w, "list", &m.list, 4, 8)
+	for i := range m.list {
+		w.U64("list", &m.list[i])
 	}
-	if KindName(0) != "unknown kind" || CodeOK.String() != "ok" || CodeInternal.String() != "internal error" || Code(99).String() != "code 99" {
-		t.Error("names are wrong")
+}
+
+// TestWalk tests that fields are parsed into a used message as they were written, that the
+// first error leaves zeros behind it, and that nothing is allocated but text.
+func TestWalk(t *testing.T) {
+	m := every{1, true, 2, 1 << 63, -0.5, 300, 1000, 5, []byte("0123456789"), "text", [3]byte{7, 8, 9}, []uint64{1, 2}}
+	var buf [200]byte
+	var b []byte
+	if n := testing.AllocsPerRun(10, func() {
+		w := wire.Appending(buf[:0])
+		m.walk(&w)
+		b = w.Appended()
+		w = wire.Measuring()
+		if m.walk(&w); w.Len() != len(b) {
+			t.Errorf("measured %d bytes, wrote %d", w.Len(), len(b))
+		}
+	}); n != 0 {
+		t.Errorf("writing allocates %v times", n)
+	}
+	got := every{list: make([]uint64, 4)}
+	w := wire.Parsing("every", b)
+	got.walk(&w)
+	if err := w.End(); err != nil || got.f != m.f || got.d != m.d || got.fix != m.fix || len(got.list) != 2 || got.list[1] != 2 {
+		t.Errorf("%+v, %v; want %+v", got, err, m)
+	}
+	for n := range b {
+		w := wire.Parsing("every", b[:n])
+		got.walk(&w)
+		if err := w.End(); !errors.Is(err, wire.ErrMalformed) || !strings.Contains(err.Error(), "every.") {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+		if n < len(b)-17 && (got.fix != [3]byte{} || len(got.list) != 0) {
+			t.Errorf("%d bytes leave %+v", n, got)
+		}
+	}
+	w = wire.Parsing("every", bytes.Repeat([]byte{0xFF}, 100))
+	got.walk(&w)
+	if err := w.End(); err == nil || !strings.Contains(err.Error(), "every.yes at byte 2") || got.u64 != 0 || got.text != "" {
+		t.Errorf("%v, %+v", err, got)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -13,9 +12,9 @@ import (
 )
 
 // watched is what a worker says of its sessions, by the names of the clients.
-func watched(ctx context.Context, t *testing.T, w *client.Watcher, worker string) map[string]wire.WatchedSession {
+func watched(ctx context.Context, t *testing.T, w *client.Watcher, worker string) map[string]client.WorkerSession {
 	t.Helper()
-	if err := w.Ask(ctx, wire.Watch{Worker: worker}); err != nil {
+	if err := w.Ask(ctx, client.Question{Worker: worker}); err != nil {
 		t.Fatal(err)
 	}
 	for {
@@ -23,8 +22,8 @@ func watched(ctx context.Context, t *testing.T, w *client.Watcher, worker string
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a, ok := answer.(*wire.Watched); ok && a.Worker == worker {
-			by := map[string]wire.WatchedSession{}
+		if a, ok := answer.(*client.WorkerReport); ok && a.Worker == worker {
+			by := map[string]client.WorkerSession{}
 			for _, s := range a.Sessions {
 				by[s.Name] = s
 			}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cluster"
@@ -35,7 +34,7 @@ var still = map[string][]string{
 }
 
 // counters asks the dispatcher for what it counted.
-func counters(t *testing.T, c *cluster.Cluster) *wire.StatusReply {
+func counters(t *testing.T, c *cluster.Cluster) client.Counters {
 	t.Helper()
 	r, err := client.Status(testContext(t), nil, c.Addr())
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
@@ -160,7 +159,7 @@ func (k *killing) round() {
 		name := fmt.Sprintf("w%d", k.r.IntN(2))
 		pid := k.pids["worker "+name]
 		k.kill(pid)
-		k.status(ctx, "a new "+name, func(s *wire.StatusReply) bool {
+		k.status(ctx, "a new "+name, func(s client.Counters) bool {
 			now := s.Get("worker." + name + ".pid")
 			return now != 0 && now != uint64(pid) && s.Get("workers") == 2
 		})
@@ -179,7 +178,7 @@ func (k *killing) round() {
 		}
 	case "client":
 		k.kill(clients[0].Process.Pid)
-		k.status(ctx, "the session's end", func(s *wire.StatusReply) bool { return s.Get("sessions") <= 1 })
+		k.status(ctx, "the session's end", func(s client.Counters) bool { return s.Get("sessions") <= 1 })
 		k.survives(ctx, clients[1], nil)
 		k.interrupted(up)
 	case "up":
@@ -277,7 +276,7 @@ func (k *killing) interrupted(up *command) {
 }
 
 // status waits for the dispatcher to say something.
-func (k *killing) status(ctx context.Context, what string, ok func(*wire.StatusReply) bool) {
+func (k *killing) status(ctx context.Context, what string, ok func(client.Counters) bool) {
 	k.Helper()
 	k.until(ctx, what, func() bool {
 		s, err := client.Status(ctx, nil, k.addr)

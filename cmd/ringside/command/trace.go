@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
@@ -181,7 +180,7 @@ func (t *traceWriter) round(ctx context.Context, w *client.Watcher) error {
 			return err
 		}
 		switch a := a.(type) {
-		case *wire.StatusReply:
+		case client.Counters:
 			open--
 			t.dispatcher(a)
 			for _, name := range workersOf(a) {
@@ -193,7 +192,7 @@ func (t *traceWriter) round(ctx context.Context, w *client.Watcher) error {
 				}
 				open++
 			}
-		case *wire.Watched:
+		case *client.WorkerReport:
 			x := t.workers[a.Worker]
 			if x == nil {
 				continue
@@ -213,7 +212,7 @@ func (t *traceWriter) round(ctx context.Context, w *client.Watcher) error {
 
 func (t *traceWriter) ask(ctx context.Context, w *client.Watcher, name string, x *tracedWorker) error {
 	x.asked = true
-	return w.Ask(ctx, wire.Watch{Events: true, Since: x.next, Worker: name})
+	return w.Ask(ctx, client.Question{Events: true, Since: x.next, Worker: name})
 }
 
 // worker finds a worker, or begins one.
@@ -235,7 +234,7 @@ func (t *traceWriter) process(name string) int {
 }
 
 // dispatcher writes the dispatcher's counters.
-func (t *traceWriter) dispatcher(a *wire.StatusReply) {
+func (t *traceWriter) dispatcher(a client.Counters) {
 	if t.processes == 0 {
 		t.process(fmt.Sprintf("dispatcher (process %d)", a.Get("pid")))
 	}
@@ -244,7 +243,7 @@ func (t *traceWriter) dispatcher(a *wire.StatusReply) {
 }
 
 // answer writes what a worker did.
-func (t *traceWriter) answer(x *tracedWorker, a *wire.Watched) {
+func (t *traceWriter) answer(x *tracedWorker, a *client.WorkerReport) {
 	x.asked = false
 	if x.known && a.First > x.next {
 		t.lost += a.First - x.next
@@ -257,17 +256,17 @@ func (t *traceWriter) answer(x *tracedWorker, a *wire.Watched) {
 }
 
 // event writes one event of a worker.
-func (t *traceWriter) event(process int, number uint64, e *wire.Event) {
+func (t *traceWriter) event(process int, number uint64, e *client.Event) {
 	took := float64(e.Took) / 1e3
 	out := traceEvent{Phase: "X", TS: t.at(e.Begin), Dur: &took, PID: process, TID: traceThread, Args: map[string]any{"session": e.Session}}
 	switch e.Kind {
-	case wire.EventMessage:
-		out.Name, out.Cat = wire.KindName(uint32(e.What)), "message"
+	case client.EventMessage:
+		out.Name, out.Cat = e.Message(), "message"
 		out.Args["bytes"] = e.Bytes
-	case wire.EventProgram:
+	case client.EventProgram:
 		out.Name, out.Cat = fmt.Sprintf("program %08x", uint32(e.What>>32)), "program"
 		out.Args["instructions"] = e.Bytes
-	case wire.EventCollective, wire.EventOverlapped:
+	case client.EventCollective, client.EventOverlapped:
 		out.Name, out.Cat = "unknown collective", "collective"
 		if k := plan.Kind(e.What); e.What < 256 && k.Valid() {
 			out.Name = k.String()
@@ -278,7 +277,7 @@ func (t *traceWriter) event(process int, number uint64, e *wire.Event) {
 	}
 	// An overlapped collective may begin in one program and end in another: it is an
 	// asynchronous event, written as two.
-	if e.Kind == wire.EventOverlapped {
+	if e.Kind == client.EventOverlapped {
 		out.Phase, out.Dur, out.ID = "b", nil, fmt.Sprint(number)
 		t.put(&out)
 		out.Phase, out.TS, out.Args = "e", out.TS+took, nil

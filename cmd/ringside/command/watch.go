@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
@@ -20,14 +19,14 @@ const watchAnswers = 5 * time.Second
 // sample is what is known of a dispatcher and its workers at a time.
 type sample struct {
 	at         time.Time
-	dispatcher *wire.StatusReply
+	dispatcher client.Counters
 	workers    map[string]seenWorker // by name
 }
 
 // seenWorker is a worker's newest answer, and when it came. answer is nil before the
 // first one.
 type seenWorker struct {
-	answer *wire.Watched
+	answer *client.WorkerReport
 	at     time.Time
 }
 
@@ -36,7 +35,7 @@ type seenWorker struct {
 // may be nil.
 func sampleNow(ctx context.Context, w *client.Watcher, last *sample, wait time.Duration) (*sample, error) {
 	s := &sample{at: time.Now(), workers: map[string]seenWorker{}}
-	if err := errors.Join(w.AskDispatcher(ctx), w.Ask(ctx, wire.Watch{})); err != nil {
+	if err := errors.Join(w.AskDispatcher(ctx), w.Ask(ctx, client.Question{})); err != nil {
 		return nil, err
 	}
 	until, cancel := context.WithTimeout(ctx, max(wait, watchAnswers))
@@ -51,7 +50,7 @@ func sampleNow(ctx context.Context, w *client.Watcher, last *sample, wait time.D
 			return nil, err
 		}
 		switch a := a.(type) {
-		case *wire.StatusReply:
+		case client.Counters:
 			s.dispatcher = a
 			for _, name := range workersOf(a) {
 				if _, ok := s.workers[name]; !ok && last != nil {
@@ -63,7 +62,7 @@ func sampleNow(ctx context.Context, w *client.Watcher, last *sample, wait time.D
 			// A busy worker does not hold the others up.
 			until, cancel = context.WithTimeout(ctx, wait)
 			defer cancel()
-		case *wire.Watched:
+		case *client.WorkerReport:
 			s.workers[a.Worker] = seenWorker{a, time.Now()}
 			fresh[a.Worker] = true
 		}
@@ -72,9 +71,9 @@ func sampleNow(ctx context.Context, w *client.Watcher, last *sample, wait time.D
 }
 
 // workersOf are the names of the workers that a dispatcher has.
-func workersOf(r *wire.StatusReply) []string {
+func workersOf(r client.Counters) []string {
 	var names []string
-	for _, c := range r.Counters {
+	for _, c := range r {
 		if name, ok := strings.CutPrefix(c.Name, "worker."); ok {
 			if name, ok = strings.CutSuffix(name, ".pid"); ok {
 				names = append(names, name)
@@ -191,30 +190,30 @@ func compareSamples(a, b *sample) *topReport {
 
 // between returns the time from one answer to the next, by the worker's clock; 0 if there
 // is no other one.
-func between(now, before *wire.Watched) float64 {
+func between(now, before *client.WorkerReport) float64 {
 	if before == nil || now.Now <= before.Now {
 		return 0
 	}
 	return float64(now.Now-before.Now) / 1e9
 }
 
-func (w *topWorker) fill(now, before *wire.Watched) {
+func (w *topWorker) fill(now, before *client.WorkerReport) {
 	seconds := between(now, before)
 	if before == nil {
-		before = &wire.Watched{}
+		before = &client.WorkerReport{}
 	}
-	r := func(name string) float64 { return rate(now.Get(name), before.Get(name), seconds) }
+	r := func(name string) float64 { return rate(now.Counters.Get(name), before.Counters.Get(name), seconds) }
 	w.Busy, w.Waiting = min(r("busy_ns")/1e9, 1), min(r("waiting_ns")/1e9, 1)
 	w.Runs, w.PlanHits, w.Messages = r("runs"), r("plan_hits"), r("messages")
-	w.Programs, w.ProgramBytes = now.Get("programs_kept"), now.Get("program_bytes")
-	w.Plans, w.PlanBytes = now.Get("plans"), now.Get("plan_bytes")
-	w.Compiled, w.Shared, w.Evicted = now.Get("plans_compiled"), now.Get("plans_shared"), now.Get("plans_evicted")
+	w.Programs, w.ProgramBytes = now.Counters.Get("programs_kept"), now.Counters.Get("program_bytes")
+	w.Plans, w.PlanBytes = now.Counters.Get("plans"), now.Counters.Get("plan_bytes")
+	w.Compiled, w.Shared, w.Evicted = now.Counters.Get("plans_compiled"), now.Counters.Get("plans_shared"), now.Counters.Get("plans_evicted")
 	w.Collectives, w.MovedBytes = r("collectives"), r("moved_bytes")
-	w.Backlog, w.BacklogBytes = now.Get("backlog"), now.Get("backlog_bytes")
-	w.ArenaBytes, w.ArenaInUse = now.Get("arena_bytes"), now.Get("arena_in_use")
+	w.Backlog, w.BacklogBytes = now.Counters.Get("backlog"), now.Counters.Get("backlog_bytes")
+	w.ArenaBytes, w.ArenaInUse = now.Counters.Get("arena_bytes"), now.Counters.Get("arena_in_use")
 	for _, c := range now.Counters {
 		if op, ok := strings.CutPrefix(c.Name, "op."); ok {
-			if n := rate(c.Value, before.Get(c.Name), seconds); n > 0 {
+			if n := rate(c.Value, before.Counters.Get(c.Name), seconds); n > 0 {
 				w.Ops[op] = n
 			}
 		}
@@ -222,10 +221,10 @@ func (w *topWorker) fill(now, before *wire.Watched) {
 }
 
 // sessionOf is what a worker did for a session.
-func sessionOf(s wire.WatchedSession, now, before *wire.Watched) topSession {
-	var old wire.WatchedSession
+func sessionOf(s client.WorkerSession, now, before *client.WorkerReport) topSession {
+	var old client.WorkerSession
 	if before != nil {
-		if i := slices.IndexFunc(before.Sessions, func(x wire.WatchedSession) bool { return x.ID == s.ID }); i >= 0 {
+		if i := slices.IndexFunc(before.Sessions, func(x client.WorkerSession) bool { return x.ID == s.ID }); i >= 0 {
 			old = before.Sessions[i]
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // TestHostileWorker: an answer that makes no sense ends the session with a word of what was wrong.

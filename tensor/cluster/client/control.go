@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // control is a conn for questions to a dispatcher, without a session. It is used by one goroutine at a time.

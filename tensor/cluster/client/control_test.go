@@ -8,8 +8,8 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/ipctest"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // TestRefusedMonitor: a dispatcher that refuses who asks, and has hung up before the question, has its reason heard.

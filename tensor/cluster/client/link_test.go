@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // farValue is a result of n bytes of a worker on another host.

@@ -3,7 +3,7 @@ package client
 import (
 	"container/list"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // Bounds of what the worker is made to remember, well within its own.

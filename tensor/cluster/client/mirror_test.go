@@ -3,7 +3,7 @@ package client
 import (
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // TestMirrorByBytes: large programs are forgotten before there are many, those used longest ago first, but never the one

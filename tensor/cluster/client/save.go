@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // save is a Save under way, as the answers to it come.

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
@@ -150,14 +150,17 @@ func (e *Engine) upload(ctx context.Context, base uint64, uploads []tensor.Uploa
 	return err
 }
 
-// size is how long e.run is going to be at most, with uploads and frees added.
+// size returns the most bytes that e.run can have with uploads and frees added.
 func (e *Engine) size(uploads []tensor.Upload) int {
 	const (
-		id     = 10                                          // bytes of a varint
-		upload = id + 3 + id*wire.MaxRank + wire.HandleBytes // of one in a Run
+		fixed  = 256                                                    // fields, and counts of lists
+		scalar = 9                                                      // with its bit
+		id     = 13                                                     // with its token
+		upload = 30 + 10*wire.MaxRank + wire.HandleBytes                // with its dims
+		rest   = maxReturns*wire.HandleBytes + maxForget*wire.HashBytes // what sendRun adds
 	)
-	n := e.run.Size(nil) + 2*id*7 + len(uploads)*upload + min(len(e.frees), maxFrees)*id
-	return n + maxReturns*wire.HandleBytes + maxForget*wire.HashBytes
+	ids := len(e.run.Inputs) + len(e.run.Fetch) + min(len(e.frees), maxFrees)
+	return fixed + scalar*len(e.run.Scalars) + id*ids + upload*len(uploads) + rest
 }
 
 // addFrees moves ids to be freed into e.run. They stay in e.frees until it is sent.

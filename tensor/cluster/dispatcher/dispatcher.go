@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // Dispatcher forwards between clients and workers. Stats and ListenOptions may be called by

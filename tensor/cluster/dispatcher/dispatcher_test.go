@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // TestForward: messages go both ways with the session's number and otherwise as they are, in order,
@@ -375,11 +375,15 @@ func TestStatus(t *testing.T) {
 	if err := wire.ParseStatusReply(body, &got); err != nil {
 		t.Fatal(err)
 	}
+	counters := map[string]uint64{}
+	for _, c := range got.Counters {
+		counters[c.Name] = c.Value
+	}
 	for name, want := range map[string]uint64{
 		"pid": uint64(os.Getpid()), "clients": 1, "workers": 1, "sessions": 1, "waiting": 0, "opened": 1, "messages": 3,
 		"tensor_bytes": 4, "worker.w0.sessions": 1, "worker.w0.messages": 1, "worker.w0.pid": uint64(os.Getpid()),
 	} {
-		if n := got.Get(name); n != want {
+		if n := counters[name]; n != want {
 			t.Errorf("%s is %d, expected %d", name, n, want)
 		}
 	}

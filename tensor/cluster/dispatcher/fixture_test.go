@@ -11,8 +11,8 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/ipctest"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // fixture is a dispatcher on an in-memory network, and peers that say what a test wants.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/ipctest"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // FuzzPeers has a peer of any role send any messages: a byte that says of which kind, one that says how long, and then the

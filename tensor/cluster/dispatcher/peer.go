@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // peer is a conn and what is known about who is at the other end.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // session is what a client has with its workers: one, or several that run it together.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // status answers with the counters: those of Stats, then of each worker, by name, its

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // Sessions of several workers can't take turns in the workers, which must all do the same in the same order. So they take them here.

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // crew is workers, and sessions of all or some of them.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/ipctest"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // TestPeersDoNotFillTheLog: neither those that are refused, nor those that break the protocol.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // watch hands the question of somebody who looks to the workers, or to the one that is named. A worker whose queue has no room is not

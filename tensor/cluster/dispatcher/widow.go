@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // When a process dies, the kernel closes its sockets one after the other: another worker of a session may see the end of one, give

@@ -7,9 +7,9 @@ import (
 	"runtime/debug"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // batch does a Run: leases that come back, uploads, the program, what is fetched, what is freed;

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // FuzzLink has a client on another host send anything over the conn of tensors: messages of any kind about any block, bytes that nobody

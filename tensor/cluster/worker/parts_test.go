@@ -5,8 +5,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 

@@ -9,9 +9,9 @@ import (
 	"os"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // saveTurn is how many bytes are written before others have their turn: a few milliseconds of hashing and copying.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // maxArriving bounds the bytes of one session's uploads that came over its link and that no Run has made a value of

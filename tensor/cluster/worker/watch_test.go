@@ -4,17 +4,30 @@ import (
 	"encoding/binary"
 	"testing"
 
-	"github.com/ringside-go/ringside/ipc/wire"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 )
 
-// look asks the worker what it does.
-func (f *fixture) look(m wire.Watch) *wire.Watched {
+// watched is an answer whose counters are found by name.
+type watched struct{ wire.Watched }
+
+// Get returns the counter of that name, 0 when there is none.
+func (w *watched) Get(name string) uint64 {
+	for _, c := range w.Counters {
+		if c.Name == name {
+			return c.Value
+		}
+	}
+	return 0
+}
+
+// look asks the worker for its report.
+func (f *fixture) look(m wire.Watch) *watched {
 	f.Helper()
 	f.send(wire.KindWatch, wire.AppendWatch(nil, &m))
-	got := new(wire.Watched)
-	if err := wire.ParseWatched(f.recv(wire.KindWatched), got); err != nil {
+	got := new(watched)
+	if err := wire.ParseWatched(f.recv(wire.KindWatched), &got.Watched); err != nil {
 		f.Fatal(err)
 	}
 	if got.Ask != m.Ask || got.Worker != "w" {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // TestWatchEnds: a worker that was not asked for long enough stops measuring, and gives the memory back.

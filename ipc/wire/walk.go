@@ -1,0 +1,311 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/ringside-go/ringside/shm"
+)
+
+// Walk visits the fields of one message in the order in which they are encoded. A message
+// has one function that lists its fields; the Walk that it is given decides whether it
+// appends them, measures them or parses them:
+//
+//	func (m *Flow) walk(w *wire.Walk) {
+//		w.U64("Session", &m.Session)
+//		w.Bool("Stop", &m.Stop)
+//	}
+//
+// A Walk that appends or measures only reads the fields, and trusts them. One that parses
+// checks each field against the bytes that are there and against its limit before it
+// allocates. After its first error it sets every further field to zero.
+type Walk struct {
+	mode mode
+	buf  []byte // the bytes appended so far, or those to parse
+	n    int    // bytes measured or parsed so far
+	msg  string // name of the message that is parsed, for errors
+	err  error
+}
+
+type mode uint8
+
+const (
+	measuring mode = iota
+	appending
+	parsing
+)
+
+// Measuring returns a Walk that counts bytes. See [Walk.Len].
+func Measuring() Walk { return Walk{mode: measuring} }
+
+// Appending returns a Walk that appends to dst. See [Walk.Appended].
+func Appending(dst []byte) Walk { return Walk{mode: appending, buf: dst} }
+
+// Parsing returns a Walk that parses src as the message msg. See [Walk.End].
+func Parsing(msg string, src []byte) Walk { return Walk{mode: parsing, buf: src, msg: msg} }
+
+// Len returns the number of bytes measured or parsed.
+func (w *Walk) Len() int { return w.n }
+
+// Appended returns dst of [Appending] with the fields behind it.
+func (w *Walk) Appended() []byte { return w.buf }
+
+// End returns the first error of a Walk that parses. Bytes behind the last field are one.
+func (w *Walk) End() error {
+	if w.err == nil && w.n != len(w.buf) {
+		w.Fail("end", "%d bytes too many", len(w.buf)-w.n)
+	}
+	return w.err
+}
+
+// Parses reports whether w sets the fields, instead of reading them.
+func (w *Walk) Parses() bool { return w.mode == parsing }
+
+// Err returns the first error so far.
+func (w *Walk) Err() error { return w.err }
+
+// Abort makes err the error of w, unless it has one. It cuts off the bytes that are left, so
+// that no field behind it is parsed.
+func (w *Walk) Abort(err error) {
+	if w.err == nil && err != nil {
+		w.err, w.buf = err, w.buf[:w.n]
+	}
+}
+
+// Fail makes an ErrMalformed that names the field the error of w, unless it has one.
+func (w *Walk) Fail(field, format string, args ...any) {
+	if w.err == nil {
+		w.Abort(fmt.Errorf("%w: %s.%s at byte %d of %d: %s", ErrMalformed, w.msg, field, w.n, len(w.buf),
+			fmt.Sprintf(format, args...)))
+	}
+}
+
+// Take returns the next n bytes of a Walk that parses, with their capacity cut off. It
+// returns nil after an error.
+func (w *Walk) Take(field string, n int) []byte {
+	at := w.n
+	if n > len(w.buf)-at {
+		return w.short(field, n)
+	}
+	w.n = at + n
+	return w.buf[at : at+n : at+n]
+}
+
+func (w *Walk) short(field string, n int) []byte {
+	w.Fail(field, "needs %d bytes, %d are left", n, len(w.buf)-w.n)
+	return nil
+}
+
+// U8 visits one byte.
+func (w *Walk) U8(field string, v *uint8) {
+	switch w.mode {
+	case measuring:
+		w.n++
+	case appending:
+		w.buf = append(w.buf, *v)
+	default:
+		*v = 0
+		if b := w.Take(field, 1); b != nil {
+			*v = b[0]
+		}
+	}
+}
+
+// Bool visits a byte that is 0 or 1.
+func (w *Walk) Bool(field string, v *bool) {
+	var b uint8
+	if *v {
+		b = 1
+	}
+	w.U8(field, &b)
+	if w.mode != parsing {
+		return
+	}
+	if b > 1 {
+		w.Fail(field, "%d is neither 0 nor 1", b)
+	}
+	*v = b == 1
+}
+
+// U32 visits four bytes.
+func (w *Walk) U32(field string, v *uint32) {
+	switch w.mode {
+	case measuring:
+		w.n += 4
+	case appending:
+		w.buf = binary.LittleEndian.AppendUint32(w.buf, *v)
+	default:
+		*v = 0
+		if b := w.Take(field, 4); b != nil {
+			*v = binary.LittleEndian.Uint32(b)
+		}
+	}
+}
+
+// U64 visits eight bytes.
+func (w *Walk) U64(field string, v *uint64) {
+	switch w.mode {
+	case measuring:
+		w.n += 8
+	case appending:
+		w.buf = binary.LittleEndian.AppendUint64(w.buf, *v)
+	default:
+		*v = 0
+		if b := w.Take(field, 8); b != nil {
+			*v = binary.LittleEndian.Uint64(b)
+		}
+	}
+}
+
+// F64 visits the eight bytes of a float64.
+func (w *Walk) F64(field string, v *float64) {
+	u := math.Float64bits(*v)
+	w.U64(field, &u)
+	if w.mode == parsing {
+		*v = math.Float64frombits(u)
+	}
+}
+
+// Uvarint visits an unsigned varint.
+func (w *Walk) Uvarint(field string, v *uint64) {
+	switch {
+	case w.mode == measuring:
+		w.n += (bits.Len64(*v|1) + 6) / 7
+	case w.mode == appending && *v < 0x80: // nearly all
+		w.buf = append(w.buf, byte(*v))
+	case w.mode == appending:
+		w.buf = binary.AppendUvarint(w.buf, *v)
+	case w.n < len(w.buf) && w.buf[w.n] < 0x80:
+		*v = uint64(w.buf[w.n])
+		w.n++
+	default:
+		u, n := binary.Uvarint(w.buf[w.n:])
+		if n <= 0 {
+			w.Fail(field, "not a varint")
+			u, n = 0, 0
+		}
+		*v = u
+		w.n += n
+	}
+}
+
+// Number visits a varint of at most limit.
+func (w *Walk) Number(field string, v *uint32, limit uint32) {
+	u := uint64(*v)
+	w.Uvarint(field, &u)
+	if w.mode != parsing {
+		return
+	}
+	if u > uint64(limit) {
+		w.Fail(field, "%d is over the limit of %d", u, limit)
+		u = 0
+	}
+	*v = uint32(u)
+}
+
+// Delta visits the zigzag varint of the difference from base to *v. Both may be any uint64:
+// the difference is modulo 2^64.
+func (w *Walk) Delta(field string, v *uint64, base uint64) {
+	d := int64(*v - base)
+	u := uint64(d)<<1 ^ uint64(d>>63)
+	w.Uvarint(field, &u)
+	if w.mode == parsing {
+		*v = base + (u>>1 ^ -(u & 1))
+	}
+}
+
+// Count visits the number of elements of a list as a varint and returns it. A parser wants
+// at most limit, and as many bytes behind the count as elements of size bytes take.
+func (w *Walk) Count(field string, n, limit, size int) int {
+	v := uint64(n)
+	w.Uvarint(field, &v)
+	switch {
+	case w.mode != parsing:
+		return n
+	case v > uint64(limit):
+		w.Fail(field, "count %d is over the limit of %d", v, limit)
+		return 0
+	case int(v)*size > len(w.buf)-w.n:
+		w.Fail(field, "count %d needs %d bytes, %d are left", v, int(v)*size, len(w.buf)-w.n)
+		return 0
+	}
+	return int(v)
+}
+
+// Bytes visits a length of at most limit and that many bytes. Parsed ones stay in the
+// message.
+func (w *Walk) Bytes(field string, v *[]byte, limit int) {
+	n := w.Count(field, len(*v), limit, 1)
+	switch w.mode {
+	case measuring:
+		w.n += n
+	case appending:
+		w.buf = append(w.buf, *v...)
+	default:
+		*v = w.Take(field, n)
+	}
+}
+
+// Text visits a length of at most limit and that many bytes of a string.
+func (w *Walk) Text(field string, v *string, limit int) {
+	n := w.Count(field, len(*v), limit, 1)
+	switch w.mode {
+	case measuring:
+		w.n += n
+	case appending:
+		w.buf = append(w.buf, *v...)
+	default:
+		*v = string(w.Take(field, n))
+	}
+}
+
+// Fixed visits the bytes of v, whose number both ends know.
+func (w *Walk) Fixed(field string, v []byte) {
+	switch w.mode {
+	case measuring:
+		w.n += len(v)
+	case appending:
+		w.buf = append(w.buf, v...)
+	default:
+		if b := w.Take(field, len(v)); b != nil {
+			copy(v, b)
+		} else {
+			clear(v)
+		}
+	}
+}
+
+// Handle visits a handle.
+func (w *Walk) Handle(field string, v *shm.Handle) {
+	switch w.mode {
+	case measuring:
+		w.n += shm.HandleSize
+	case appending:
+		w.buf = v.Append(w.buf)
+	default:
+		*v = shm.Handle{}
+		if b := w.Take(field, shm.HandleSize); b != nil {
+			*v = shm.GetHandle(b)
+		}
+	}
+}
+
+// List visits the count of *s as [Walk.Count] does. A parser gives *s that many elements,
+// and keeps those, with the slices within them, for which *s has room: the caller visits
+// each element next or later.
+func List[T any](w *Walk, field string, s *[]T, limit, size int) {
+	if n := w.Count(field, len(*s), limit, size); w.mode == parsing {
+		*s = Resize(*s, n)
+	}
+}
+
+// Resize returns s with n elements, keeping those for which it has room.
+func Resize[T any](s []T, n int) []T {
+	if n <= cap(s) {
+		return s[:n]
+	}
+	return slices.Grow(s[:cap(s)], n-cap(s))[:n]
+}

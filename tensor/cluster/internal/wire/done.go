@@ -1,0 +1,110 @@
+package wire
+
+import "github.com/ringside-go/ringside/ipc/wire"
+
+// Done answers a Run.
+//
+//	session uint64, seq uint64, code uint32, rank, calls, moved, plans, took and hidden as
+//	uvarints, text, at uvarint,
+//	if at is not 0: op text, inputs text;
+//	results uvarint, returned uvarint,
+//	then of each result: id uvarint (as the difference to the result before), layout uvarint,
+//	value;
+//	then the returned handles
+type Done struct {
+	Session  uint64
+	Seq      uint64 // of the Run
+	Code     Code
+	Rank     uint32 // of the worker
+	Calls    uint64 // collectives that it took part in since the session began
+	Moved    uint64 // bytes that it sent in them
+	Plans    uint64 // programs that it rewrote; the others were known
+	Took     uint64 // nanoseconds that collectives ran
+	Hidden   uint64 // of these, while it did something else
+	Text     string // the error, at most MaxText bytes (see CutText); empty when Code is CodeOK
+	At       uint32 // 1 + the index of the instruction that failed; 0: none did, or not known
+	Op       string // of that instruction, at most MaxName bytes; empty when At is 0
+	Inputs   string // dtypes and shapes of its arguments, at most MaxText bytes; empty when At is 0
+	Results  []Result
+	Returned []Handle // blocks of uploads that the worker no longer uses
+}
+
+// Result is a tensor that the Run asked for. A handle in it is leased: Returns of a later
+// Run give it back.
+//
+// In a session of several workers the dims are those of the whole. Layout says which part of
+// it the value is: for each dim of the session's mesh four bits, the first in the lowest, 0
+// for whole and 1+d for a chunk of dim d. A worker that has the same part as another sets
+// Elsewhere.
+type Result struct {
+	ID     uint64
+	Layout uint8
+	Value
+}
+
+// maxAt is more instructions than MaxProgram bytes hold.
+const maxAt = MaxProgram
+
+func (m *Done) walk(w *wire.Walk) {
+	w.U64("Session", &m.Session)
+	w.U64("Seq", &m.Seq)
+	w.U32("Code", (*uint32)(&m.Code))
+	w.Number("Rank", &m.Rank, MaxWorkers-1)
+	w.Uvarint("Calls", &m.Calls)
+	w.Uvarint("Moved", &m.Moved)
+	w.Uvarint("Plans", &m.Plans)
+	w.Uvarint("Took", &m.Took)
+	w.Uvarint("Hidden", &m.Hidden)
+	w.Text("Text", &m.Text, MaxText)
+	w.Number("At", &m.At, maxAt)
+	switch {
+	case m.At != 0:
+		w.Text("Op", &m.Op, MaxName)
+		w.Text("Inputs", &m.Inputs, MaxText)
+	case w.Parses():
+		m.Op, m.Inputs = "", ""
+	}
+	wire.List(w, "Results", &m.Results, MaxResults, 2+minValue)
+	wire.List(w, "Returned", &m.Returned, MaxReturns, HandleBytes)
+	last := uint64(0)
+	for i := range m.Results {
+		r := &m.Results[i]
+		w.Delta("Results.ID", &r.ID, last)
+		last = r.ID
+		layout := uint32(r.Layout)
+		w.Number("Results.Layout", &layout, 255)
+		if w.Parses() {
+			r.Layout = uint8(layout)
+		}
+		r.Value.walk(w, "Results")
+	}
+	walkHandles(w, "Returned", m.Returned)
+}
+
+func walkHandles(w *wire.Walk, field string, handles []Handle) {
+	for i := range handles {
+		w.Handle(field, &handles[i])
+	}
+}
+
+// AppendDone appends m to dst.
+func AppendDone(dst []byte, m *Done) []byte {
+	w := wire.Appending(dst)
+	m.walk(&w)
+	return w.Appended()
+}
+
+// Size returns the number of bytes AppendDone writes.
+func (m *Done) Size() int {
+	w := wire.Measuring()
+	m.walk(&w)
+	return w.Len()
+}
+
+// ParseDone parses a message that AppendDone wrote. Results' inline values point into
+// src.
+func ParseDone(src []byte, m *Done) error {
+	w := wire.Parsing("Done", src)
+	m.walk(&w)
+	return w.End()
+}

@@ -1,0 +1,39 @@
+package wire
+
+import "github.com/ringside-go/ringside/ipc/wire"
+
+// Flow tells the dispatcher that enough of a session's messages wait at its worker, or that
+// there is room again. The worker takes messages that are on their way meanwhile. Without
+// Stop it also answers RunTurn: the batch has begun.
+//
+//	session uint64, stop uint8
+type Flow struct {
+	Session uint64
+	Stop    bool
+}
+
+func (m *Flow) walk(w *wire.Walk) {
+	w.U64("Session", &m.Session)
+	w.Bool("Stop", &m.Stop)
+}
+
+// AppendFlow appends m to dst.
+func AppendFlow(dst []byte, m *Flow) []byte {
+	w := wire.Appending(dst)
+	m.walk(&w)
+	return w.Appended()
+}
+
+// Size returns the number of bytes AppendFlow writes.
+func (m *Flow) Size() int {
+	w := wire.Measuring()
+	m.walk(&w)
+	return w.Len()
+}
+
+// ParseFlow parses a message that AppendFlow wrote.
+func ParseFlow(src []byte, m *Flow) error {
+	w := wire.Parsing("Flow", src)
+	m.walk(&w)
+	return w.End()
+}

@@ -1,0 +1,45 @@
+package wire
+
+import "github.com/ringside-go/ringside/ipc/wire"
+
+// Link carries data between a client and one of its workers before they have a connection
+// of their own for tensors: addresses, and the results of trying them. The dispatcher passes
+// it to the other end.
+//
+//	session uint64, rank uvarint, round uvarint, token bytes, data bytes
+type Link struct {
+	Session uint64
+	Rank    uint32 // of the worker
+	Round   uint32 // number of this end's messages before this one
+	Token   []byte // as in OpenSession, in the worker's first round: both ends prove that they know it
+	Data    []byte // at most MaxLink
+}
+
+func (m *Link) walk(w *wire.Walk) {
+	w.U64("Session", &m.Session)
+	w.Number("Rank", &m.Rank, MaxWorkers-1)
+	w.Number("Round", &m.Round, MaxLinkRounds-1)
+	w.Bytes("Token", &m.Token, MaxKey)
+	w.Bytes("Data", &m.Data, MaxLink)
+}
+
+// AppendLink appends m to dst.
+func AppendLink(dst []byte, m *Link) []byte {
+	w := wire.Appending(dst)
+	m.walk(&w)
+	return w.Appended()
+}
+
+// Size returns the number of bytes AppendLink writes.
+func (m *Link) Size() int {
+	w := wire.Measuring()
+	m.walk(&w)
+	return w.Len()
+}
+
+// ParseLink parses a message that AppendLink wrote. Token and Data point into src.
+func ParseLink(src []byte, m *Link) error {
+	w := wire.Parsing("Link", src)
+	m.walk(&w)
+	return w.End()
+}

@@ -1,0 +1,59 @@
+package wire
+
+import "github.com/ringside-go/ringside/ipc/wire"
+
+// OpenSession asks for a session. The dispatcher sets Apart, Rank, Key and Token in what it
+// passes on, and clears Direct where it knows of something against it.
+//
+//	session uint64, quota uint64, apart uint8, direct uint8, workers uvarint, rank uvarint,
+//	key bytes, token bytes, config bytes, name text
+type OpenSession struct {
+	Session uint64
+	Quota   uint64 // bytes of tensors it may hold; 0: the worker's limit
+	Apart   bool   // client and worker share no memory: blocks use a connection of their own
+	Direct  bool   // the client takes a connection of its own with its (first) worker
+	Workers uint32 // number of workers that run the session together; 0 and 1: one
+	Rank    uint32 // which of them this worker is
+	Key     []byte // secret of the connections between the session's workers
+	Token   []byte // secret of the connection between client and worker; with Apart
+	Config  []byte // where tensors lie, as tensor/shard/config writes it; empty: whole everywhere
+	Name    string // for status reports
+}
+
+func (m *OpenSession) walk(w *wire.Walk) {
+	w.U64("Session", &m.Session)
+	w.U64("Quota", &m.Quota)
+	w.Bool("Apart", &m.Apart)
+	w.Bool("Direct", &m.Direct)
+	w.Number("Workers", &m.Workers, MaxWorkers)
+	w.Number("Rank", &m.Rank, MaxWorkers-1)
+	w.Bytes("Key", &m.Key, MaxKey)
+	w.Bytes("Token", &m.Token, MaxKey)
+	w.Bytes("Config", &m.Config, MaxConfig)
+	w.Text("Name", &m.Name, MaxName)
+	if w.Parses() && m.Rank > 0 && m.Rank >= m.Workers {
+		w.Fail("Rank", "%d of %d workers", m.Rank, m.Workers)
+	}
+}
+
+// AppendOpenSession appends m to dst.
+func AppendOpenSession(dst []byte, m *OpenSession) []byte {
+	w := wire.Appending(dst)
+	m.walk(&w)
+	return w.Appended()
+}
+
+// Size returns the number of bytes AppendOpenSession writes.
+func (m *OpenSession) Size() int {
+	w := wire.Measuring()
+	m.walk(&w)
+	return w.Len()
+}
+
+// ParseOpenSession parses a message that AppendOpenSession wrote. Key, Token and Config
+// point into src.
+func ParseOpenSession(src []byte, m *OpenSession) error {
+	w := wire.Parsing("OpenSession", src)
+	m.walk(&w)
+	return w.End()
+}

@@ -1,0 +1,60 @@
+package wire
+
+import "github.com/ringside-go/ringside/ipc/wire"
+
+// Save has the workers of a session write values to files, each worker to its own: file r of
+// the message is for rank r. A worker writes its parts of the values one after the other,
+// dense and row-major, and answers Saved.
+//
+//	session uint64, seq uint64, bases uvarint, ids uvarint, then the bases, uvarints,
+//	and the ids, as differences to the one before
+type Save struct {
+	Session uint64
+	Seq     uint64   // names it in the answer
+	Bases   []uint64 // of each file, by rank: the offset at which its worker begins
+	IDs     []uint64
+}
+
+// Limits of a Save. MaxSavers is the number of files that a message may have.
+const (
+	MaxSavers = 16
+	MaxSaves  = 1024
+)
+
+func (m *Save) walk(w *wire.Walk) {
+	w.U64("Session", &m.Session)
+	w.U64("Seq", &m.Seq)
+	wire.List(w, "Bases", &m.Bases, MaxSavers, 1)
+	wire.List(w, "IDs", &m.IDs, MaxSaves, 1)
+	for i := range m.Bases {
+		if w.Uvarint("Bases", &m.Bases[i]); w.Parses() && m.Bases[i] > maxDimProduct {
+			w.Fail("Bases", "%d is not within a file", m.Bases[i])
+		}
+	}
+	last := uint64(0)
+	for i := range m.IDs {
+		w.Delta("IDs", &m.IDs[i], last)
+		last = m.IDs[i]
+	}
+}
+
+// AppendSave appends m to dst.
+func AppendSave(dst []byte, m *Save) []byte {
+	w := wire.Appending(dst)
+	m.walk(&w)
+	return w.Appended()
+}
+
+// Size returns the number of bytes AppendSave writes.
+func (m *Save) Size() int {
+	w := wire.Measuring()
+	m.walk(&w)
+	return w.Len()
+}
+
+// ParseSave parses a message that AppendSave wrote.
+func ParseSave(src []byte, m *Save) error {
+	w := wire.Parsing("Save", src)
+	m.walk(&w)
+	return w.End()
+}

@@ -1,0 +1,54 @@
+package wire
+
+import "github.com/ringside-go/ringside/ipc/wire"
+
+// Kinds of memory that a segment can be.
+const (
+	MemoryHost uint8 = 0 // a file that the message's descriptor opens; Export is empty
+	MemoryCUDA uint8 = 1 // reserved: device memory; Export is its CUDA IPC handle; no descriptor
+)
+
+// Segment announces memory, before the first handle into it.
+//
+//	session uint64, id uint64, bytes uint64, memory uint8, device uint32, export bytes
+type Segment struct {
+	Session uint64
+	ID      uint64 // as handles name it; drawn at random by its owner
+	Bytes   uint64 // its size
+	Memory  uint8  // MemoryHost, MemoryCUDA
+	Device  uint32 // number of the host's GPU; 0 for host memory
+	Export  []byte // at most MaxExport
+}
+
+func (m *Segment) walk(w *wire.Walk) {
+	w.U64("Session", &m.Session)
+	w.U64("ID", &m.ID)
+	w.U64("Bytes", &m.Bytes)
+	w.U8("Memory", &m.Memory)
+	w.U32("Device", &m.Device)
+	w.Bytes("Export", &m.Export, MaxExport)
+	if w.Parses() && m.Memory > MemoryCUDA {
+		w.Fail("Memory", "kind of memory %d is not known", m.Memory)
+	}
+}
+
+// AppendSegment appends m to dst.
+func AppendSegment(dst []byte, m *Segment) []byte {
+	w := wire.Appending(dst)
+	m.walk(&w)
+	return w.Appended()
+}
+
+// Size returns the number of bytes AppendSegment writes.
+func (m *Segment) Size() int {
+	w := wire.Measuring()
+	m.walk(&w)
+	return w.Len()
+}
+
+// ParseSegment parses a message that AppendSegment wrote. Export points into src.
+func ParseSegment(src []byte, m *Segment) error {
+	w := wire.Parsing("Segment", src)
+	m.walk(&w)
+	return w.End()
+}

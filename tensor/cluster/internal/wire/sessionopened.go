@@ -1,0 +1,44 @@
+package wire
+
+import "github.com/ringside-go/ringside/ipc/wire"
+
+// SessionOpened tells a client that its session is open at a worker. Each of the session's
+// workers sends one.
+//
+//	session uint64, pid uint32, apart uint8, rank uvarint, worker text
+type SessionOpened struct {
+	Session uint64
+	PID     uint32 // of the worker
+	Apart   bool   // as in OpenSession
+	Rank    uint32 // as in OpenSession
+	Worker  string // its name
+}
+
+func (m *SessionOpened) walk(w *wire.Walk) {
+	w.U64("Session", &m.Session)
+	w.U32("PID", &m.PID)
+	w.Bool("Apart", &m.Apart)
+	w.Number("Rank", &m.Rank, MaxWorkers-1)
+	w.Text("Worker", &m.Worker, MaxName)
+}
+
+// AppendSessionOpened appends m to dst.
+func AppendSessionOpened(dst []byte, m *SessionOpened) []byte {
+	w := wire.Appending(dst)
+	m.walk(&w)
+	return w.Appended()
+}
+
+// Size returns the number of bytes AppendSessionOpened writes.
+func (m *SessionOpened) Size() int {
+	w := wire.Measuring()
+	m.walk(&w)
+	return w.Len()
+}
+
+// ParseSessionOpened parses a message that AppendSessionOpened wrote.
+func ParseSessionOpened(src []byte, m *SessionOpened) error {
+	w := wire.Parsing("SessionOpened", src)
+	m.walk(&w)
+	return w.End()
+}

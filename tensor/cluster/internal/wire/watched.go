@@ -1,0 +1,127 @@
+package wire
+
+import "github.com/ringside-go/ringside/ipc/wire"
+
+// Watched answers a Watch.
+//
+//	session uint64, ask uint64, worker text, now uvarint,
+//	counters uvarint, sessions uvarint, events uvarint, first uvarint, more uint8,
+//	then of each counter: name text, value uvarint
+//	then of each session: id uvarint, name text, workers, runs, busy, waiting, backlog and
+//	bytes as uvarints
+//	then of each event: kind uint8, session uvarint, begin uvarint (zigzag, as the difference
+//	to the event before), took, what and bytes as uvarints
+type Watched struct {
+	Session  uint64 // 0
+	Ask      uint64 // of the Watch
+	Worker   string
+	Now      uint64 // the worker's clock, as are the events'
+	Counters []Counter
+	Sessions []WatchedSession
+	First    uint64 // number of the first event; the worker no longer has those before
+	More     bool   // there are more events already
+	Events   []Event
+}
+
+// WatchedSession is a worker's record of one of its sessions. Times are nanoseconds during
+// which the worker was watched.
+type WatchedSession struct {
+	ID      uint64 // the dispatcher's number
+	Name    string // as the client gave it
+	Workers uint32 // number of workers that run it together
+	Runs    uint64 // batches
+	Busy    uint64 // time that the worker worked for it
+	Waiting uint64 // part of Busy spent in collectives
+	Backlog uint64 // messages that wait at the worker
+	Bytes   uint64 // of its values, where a quota counts them
+}
+
+// Event is something that a worker did.
+type Event struct {
+	Kind    EventKind
+	Session uint64
+	Begin   uint64 // nanoseconds since 1970
+	Took    uint64 // nanoseconds
+	What    uint64 // see EventKind
+	Bytes   uint64 // see EventKind
+}
+
+// EventKind is the kind of an event.
+type EventKind uint8
+
+// Kinds of event. A number is never used twice.
+const (
+	// EventMessage is a message that was handled: What is its kind, Bytes its length.
+	EventMessage EventKind = 1
+	// EventProgram is a program that was run: What is 8 bytes of its hash, Bytes its number
+	// of instructions.
+	EventProgram EventKind = 2
+	// EventCollective is a collective for which the worker waited: What is its kind in
+	// package collective/plan, Bytes what the worker sent.
+	EventCollective EventKind = 3
+	// EventOverlapped is a collective from its start until the worker waited for it: the
+	// worker did other things meanwhile.
+	EventOverlapped EventKind = 4
+)
+
+// Limits of a Watched.
+const (
+	MaxEvents  = 2048 // events
+	MaxWatched = 256  // sessions
+)
+
+func (m *Watched) walk(w *wire.Walk) {
+	w.U64("Session", &m.Session)
+	w.U64("Ask", &m.Ask)
+	w.Text("Worker", &m.Worker, MaxName)
+	w.Uvarint("Now", &m.Now)
+	wire.List(w, "Counters", &m.Counters, MaxCounters, 2)
+	wire.List(w, "Sessions", &m.Sessions, MaxWatched, 8)
+	wire.List(w, "Events", &m.Events, MaxEvents, 6)
+	w.Uvarint("First", &m.First)
+	w.Bool("More", &m.More)
+	walkCounters(w, m.Counters)
+	for i := range m.Sessions {
+		s := &m.Sessions[i]
+		w.Uvarint("Sessions.ID", &s.ID)
+		w.Text("Sessions.Name", &s.Name, MaxName)
+		w.Number("Sessions.Workers", &s.Workers, MaxWorkers)
+		w.Uvarint("Sessions.Runs", &s.Runs)
+		w.Uvarint("Sessions.Busy", &s.Busy)
+		w.Uvarint("Sessions.Waiting", &s.Waiting)
+		w.Uvarint("Sessions.Backlog", &s.Backlog)
+		w.Uvarint("Sessions.Bytes", &s.Bytes)
+	}
+	last := uint64(0)
+	for i := range m.Events {
+		e := &m.Events[i]
+		w.U8("Events.Kind", (*uint8)(&e.Kind))
+		w.Uvarint("Events.Session", &e.Session)
+		w.Delta("Events.Begin", &e.Begin, last)
+		w.Uvarint("Events.Took", &e.Took)
+		w.Uvarint("Events.What", &e.What)
+		w.Uvarint("Events.Bytes", &e.Bytes)
+		last = e.Begin
+	}
+}
+
+// AppendWatched appends m to dst.
+func AppendWatched(dst []byte, m *Watched) []byte {
+	w := wire.Appending(dst)
+	m.walk(&w)
+	return w.Appended()
+}
+
+// Size returns the number of bytes AppendWatched writes.
+func (m *Watched) Size() int {
+	w := wire.Measuring()
+	m.walk(&w)
+	return w.Len()
+}
+
+// ParseWatched parses a message that AppendWatched wrote.
+func ParseWatched(src []byte, m *Watched) error {
+	w := wire.Parsing("Watched", src)
+	m.walk(&w)
+	return w.End()
+}

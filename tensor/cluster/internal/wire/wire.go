@@ -1,0 +1,134 @@
+// Package wire defines the messages of sessions: for each a type, Append, Parse and Size, in
+// a file of its own. One function a message lists its fields, for all three (see ipc/wire,
+// whose version and limits hold here too).
+//
+// A message's body begins with the session's id:
+//
+//	offset 0   session uint64
+//	offset 8   fields of the message, in the order its walk function states
+//
+// A client sends session 0; the dispatcher overwrites these eight bytes in place when it
+// forwards ([SetSession]). In what it forwards it also sets one flag ([SetTurn]), counts the
+// tensors' bytes ([Payload]) and reads addresses ([Link]).
+//
+// Parse functions fill a struct that the caller uses again: they overwrite the slices in it
+// and grow them when needed, so that they allocate nothing in the steady state. Byte slices
+// in a parsed message (inline values, program bytes) point into the bytes parsed and are
+// valid as long as those. Append functions trust their caller: the parser checks the limits,
+// and Check functions do where a sender can exceed one.
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+)
+
+// Kinds of message. A number is never used twice. Where a client and its worker have a
+// connection of their own, messages between them use it instead of the dispatcher, except
+// SessionOpened, Link and Fail.
+const (
+	KindOpenSession   uint32 = 1  // client → dispatcher → worker
+	KindCloseSession  uint32 = 2  // dispatcher → worker
+	KindSessionOpened uint32 = 3  // worker → dispatcher → client; one descriptor or none
+	KindSegment       uint32 = 4  // owner of a segment → receiver of handles into it; one descriptor
+	KindBody          uint32 = 6  // client → dispatcher → worker
+	KindRun           uint32 = 7  // client → dispatcher → worker
+	KindDone          uint32 = 8  // worker → dispatcher → client
+	KindFail          uint32 = 9  // worker or dispatcher → client
+	KindBye           uint32 = 10 // client → dispatcher
+	KindStatus        uint32 = 11 // client, worker or control → dispatcher
+	KindStatusReply   uint32 = 12 // dispatcher → sender of the Status
+	KindFlow          uint32 = 13 // worker → dispatcher
+	KindSave          uint32 = 16 // client → dispatcher → worker; a descriptor for each of the session's workers
+	KindSaved         uint32 = 17 // worker → dispatcher → client
+	KindLink          uint32 = 18 // worker → dispatcher → client, and back
+	KindPush          uint32 = 19 // client → worker, on a connection of their own; a Transfer
+	KindPull          uint32 = 20 // client → worker, likewise
+	KindPushed        uint32 = 21 // worker → client, likewise
+	KindMeet          uint32 = 24 // worker → dispatcher → other workers of the session; a descriptor to the first alone
+	KindWatch         uint32 = 25 // control → dispatcher → all workers
+	KindWatched       uint32 = 26 // worker → dispatcher → sender of the Watch
+	KindTurn          uint32 = 27 // dispatcher ↔ workers of a session, first of them → the others
+)
+
+var kindNames = [...]string{
+	KindOpenSession: "OpenSession", KindCloseSession: "CloseSession", KindSessionOpened: "SessionOpened",
+	KindSegment: "Segment", KindBody: "Body", KindRun: "Run", KindDone: "Done", KindFail: "Fail", KindBye: "Bye",
+	KindStatus: "Status", KindStatusReply: "StatusReply", KindFlow: "Flow", KindSave: "Save", KindSaved: "Saved",
+	KindLink: "Link", KindPush: "Push", KindPull: "Pull", KindPushed: "Pushed", KindMeet: "Meet",
+	KindWatch: "Watch", KindWatched: "Watched", KindTurn: "Turn",
+}
+
+// KindName returns the name of a kind, for logs.
+func KindName(kind uint32) string {
+	if kind < uint32(len(kindNames)) && kindNames[kind] != "" {
+		return kindNames[kind]
+	}
+	return "unknown kind"
+}
+
+// Limits. The parser refuses what is larger.
+const (
+	MaxName       = wire.MaxName // bytes of a name
+	MaxText       = wire.MaxText // bytes of an error's text; senders cut theirs
+	MaxRank       = 8            // dimensions of a tensor
+	MaxInline     = 256          // bytes of a value within the message
+	MaxScalars    = 8192         // scalars of a run
+	MaxIDs        = 32768        // ids in one list of a run
+	MaxUploads    = 4096         // uploads of a run
+	MaxReturns    = 8192         // handles given back by one message
+	MaxForget     = 1024         // program hashes forgotten by one run
+	MaxResults    = 8192         // results of a run
+	MaxProgram    = 1 << 24      // bytes of a program, over all its parts
+	MaxExport     = 128          // bytes of a device's name for its memory (CUDA has 64)
+	MaxCounters   = 1024         // counters of a status reply
+	MaxWorkers    = 1024         // workers of a session
+	MaxKey        = 64           // bytes of a key, and of a token
+	MaxConfig     = 1 << 16      // bytes of a session's config
+	MaxMeet       = 1 << 12      // bytes of a Meet's data
+	MaxMeetGroups = 1 << 24      // groups that the workers of a session form
+	MaxMeetRounds = 64           // Meets of a worker about one group
+	MaxLink       = 1 << 13      // bytes of a Link's data
+	MaxLinkRounds = 8            // Links of one end
+	SessionBytes  = 8            // length of the session id that begins a body
+	HandleBytes   = shm.HandleSize
+	HashBytes     = 16      // length of a program hash
+	maxDimProduct = 1 << 62 // elements of a tensor: their count fits an int64
+)
+
+// ErrMalformed is returned by every Parse function for bytes that are not such a message.
+// Its text names the message, the field, the value and what was expected.
+var ErrMalformed = wire.ErrMalformed
+
+// ErrHistory is returned by ParseRun when the sender predicted from a run that this end does
+// not remember: one end missed a message or a Record. The session is lost.
+var ErrHistory = errors.New("wire: run predicted from an unknown one")
+
+// Handle names bytes in a segment; messages carry it instead of them.
+type Handle = shm.Handle
+
+// Hash identifies a program by its structure. The zero Hash means none.
+type Hash [HashBytes]byte
+
+// CutText returns s shortened to at most MaxText bytes.
+func CutText(s string) string { return wire.CutText(s) }
+
+// Session returns the session id that body begins with; false for a body too short.
+func Session(body []byte) (uint64, bool) {
+	if len(body) < SessionBytes {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(body), true
+}
+
+// SetSession overwrites the session id that body begins with; false for a body too short.
+func SetSession(body []byte, id uint64) bool {
+	if len(body) < SessionBytes {
+		return false
+	}
+	binary.LittleEndian.PutUint64(body, id)
+	return true
+}

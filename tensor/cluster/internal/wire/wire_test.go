@@ -1,0 +1,232 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/ipc/wire/wiretest"
+)
+
+var update = flag.Bool("update", false, "write the golden bytes anew")
+
+func sampleHash(b byte) (h Hash) {
+	for i := range h {
+		h[i] = b + byte(i)
+	}
+	return h
+}
+
+func sampleHandle(n uint64) Handle { return Handle{Segment: 0xA0A0 + n, Off: 64 * n, Len: 4096 + n} }
+
+func sampleRun() *Run {
+	return &Run{
+		Session: 7, Seq: 42, Hash: sampleHash(1), Base: 1 << 40, Flags: RunSync,
+		Scalars: []float64{1e-3, 0.9, math.Inf(1), math.Copysign(0, -1)},
+		Inputs:  []uint64{1, 2, 3, 1<<40 - 5, math.MaxUint64},
+		Frees:   []uint64{9, 10},
+		Fetch:   []uint64{1<<40 + 17},
+		Uploads: []Upload{
+			{ID: 1<<40 - 1, Stage: 300, Layout: 0x21, Own: true, Value: Value{DType: 1, Dims: []int64{32, 784}, Handle: sampleHandle(1)}},
+			{ID: 1<<40 - 2, Value: Value{DType: 4, Dims: []int64{2}, Inline: []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0}}},
+			{ID: 3, Value: Value{DType: 1, Dims: []int64{0, 5}, Inline: []byte{}}},
+		},
+		Returns: []Handle{sampleHandle(2), sampleHandle(3)},
+		Forget:  []Hash{sampleHash(100)},
+	}
+}
+
+// plainRun is Run without a history.
+func plainRun(name string, m *Run) wiretest.Message {
+	return wiretest.Of(name, m,
+		func(dst []byte, m *Run) []byte { return AppendRun(dst, m, nil) },
+		func(m *Run) int { return m.Size(nil) },
+		func(src []byte, m *Run) error { return ParseRun(src, m, nil) })
+}
+
+func messages() []wiretest.Message {
+	return []wiretest.Message{
+		wiretest.Of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"},
+			AppendOpenSession, (*OpenSession).Size, ParseOpenSession),
+		wiretest.Of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota},
+			AppendCloseSession, (*CloseSession).Size, ParseCloseSession),
+		wiretest.Of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Apart: true, Rank: 7, Worker: "w0"},
+			AppendSessionOpened, (*SessionOpened).Size, ParseSessionOpened),
+		wiretest.Of("Meet", &Meet{Session: 5, Rank: 900, Group: 2, Round: 3, Data: []byte("10.0.0.1:4711")}, AppendMeet, (*Meet).Size, ParseMeet),
+		wiretest.Of("Segment", &Segment{Session: 5, ID: 0xFEDCBA9876543210, Bytes: 16 << 20, Memory: MemoryCUDA, Device: 3,
+			Export: bytes.Repeat([]byte{0xAB}, 64)}, AppendSegment, (*Segment).Size, ParseSegment),
+		wiretest.Of("Body", &Body{Session: 5, Hash: sampleHash(9), Total: 300, Off: 100, Part: []byte("a piece of a program")},
+			AppendBody, (*Body).Size, ParseBody),
+		plainRun("Run", sampleRun()),
+		wiretest.Of("Done", &Done{Session: 5, Seq: 42, Code: CodeNoMemory, Rank: 3, Calls: 700, Moved: 1 << 40, Plans: 2, Took: 1 << 33, Hidden: 300, Text: "out of memory: 3 GiB",
+			At: 17, Op: "matmul", Inputs: "f32[2 3], f32[3 4]",
+			Results: []Result{
+				{ID: 1000, Value: Value{DType: 1, Inline: []byte{0, 0, 128, 63}}},
+				{ID: 998, Layout: 0x21, Value: Value{DType: 2, Dims: []int64{128, 64, 3}, Handle: sampleHandle(4)}},
+				{ID: 999, Layout: 1, Value: Value{DType: 2, Dims: []int64{9}, Elsewhere: true}},
+			},
+			Returned: []Handle{sampleHandle(5)},
+		}, AppendDone, (*Done).Size, ParseDone),
+		wiretest.Of("Fail", &Fail{Session: 5, Code: CodeWorkerGone, Text: "w0 (pid 99) died"}, AppendFail, (*Fail).Size, ParseFail),
+		wiretest.Of("Bye", &Bye{Session: 5}, AppendBye, (*Bye).Size, ParseBye),
+		wiretest.Of("Status", &Status{Session: 5}, AppendStatus, (*Status).Size, ParseStatus),
+		wiretest.Of("StatusReply", &StatusReply{Session: 5, Counters: []Counter{{"clients", 2}, {"worker.w0.bytes", 1 << 50}}},
+			AppendStatusReply, (*StatusReply).Size, ParseStatusReply),
+		wiretest.Of("Watch", &Watch{Session: 5, Ask: 3, Events: true, Since: 1 << 33, Worker: "w0"}, AppendWatch, (*Watch).Size, ParseWatch),
+		wiretest.Of("Watched", &Watched{Session: 5, Ask: 3, Worker: "w0", Now: 1 << 60, First: 1 << 33, More: true,
+			Counters: []Counter{{"runs", 17}, {"op.matmul", 1 << 40}},
+			Sessions: []WatchedSession{{ID: 9, Name: "train", Workers: 4, Runs: 100, Busy: 1 << 35, Waiting: 1 << 30, Backlog: 3, Bytes: 1 << 28}},
+			Events:   []Event{{EventProgram, 9, 1<<60 - 500, 300, math.MaxUint64, 57}, {EventMessage, 9, 1<<60 - 700, 650, uint64(KindRun), 99}}},
+			AppendWatched, (*Watched).Size, ParseWatched),
+		wiretest.Of("Flow", &Flow{Session: 5, Stop: true}, AppendFlow, (*Flow).Size, ParseFlow),
+		wiretest.Of("Turn", &Turn{Session: 5, What: TurnBack}, AppendTurn, (*Turn).Size, ParseTurn),
+		wiretest.Of("Link", &Link{Session: 5, Rank: 900, Round: 3, Token: []byte{9, 8, 7}, Data: []byte("10.0.0.1:4711")}, AppendLink, (*Link).Size, ParseLink),
+		wiretest.Of("Transfer", &Transfer{Session: 5, Handle: sampleHandle(6)}, AppendTransfer, (*Transfer).Size, ParseTransfer),
+		wiretest.Of("Save", &Save{Session: 5, Seq: 9, Bases: []uint64{1024, 1 << 40}, IDs: []uint64{17, 1 << 50, 16}},
+			AppendSave, (*Save).Size, ParseSave),
+		wiretest.Of("Saved", &Saved{Session: 5, Seq: 9, End: 1 << 33, Rank: 3, Code: CodeEngine, Text: "disk full", Pieces: []Piece{
+			{Index: 0, Sum: [Sum]byte{1, 2, 31: 3}},
+			{Index: 7, Start: []int64{64, 0}, Dims: []int64{32, 1 << 40}, Sum: [Sum]byte{4}},
+		}}, AppendSaved, (*Saved).Size, ParseSaved),
+	}
+}
+
+func TestMessages(t *testing.T) { wiretest.Test(t, messages(), *update) }
+
+func TestSession(t *testing.T) {
+	for _, m := range messages() {
+		b := m.Append(nil, m.Value)
+		if !SetSession(b, 0x1122334455667788) {
+			t.Fatal(m.Name)
+		}
+		if id, ok := Session(b); !ok || id != 0x1122334455667788 {
+			t.Errorf("%s: session %#x", m.Name, id)
+		}
+		got := m.Fresh()
+		if err := m.Parse(b, got); err != nil {
+			t.Fatal(err)
+		}
+		if id := reflect.ValueOf(got).Elem().FieldByName("Session").Uint(); id != 0x1122334455667788 {
+			t.Errorf("%s: parsed session %#x", m.Name, id)
+		}
+	}
+	if _, ok := Session(make([]byte, 7)); ok || SetSession(make([]byte, 7), 1) {
+		t.Error("a body of 7 bytes has a session")
+	}
+}
+
+// TestNoAllocations: parsing into used structs and appending into used buffers.
+func TestNoAllocations(t *testing.T) {
+	for _, m := range messages() {
+		switch m.Name {
+		case "Run", "Body", "Bye", "Flow", "Transfer", "Turn":
+		case "Done":
+			d := m.Value.(*Done)
+			d.Text, d.At, d.Op, d.Inputs = "", 0, "", "" // strings are made of them
+		default:
+			continue // they have strings, and come once a session
+		}
+		b := m.Append(nil, m.Value)
+		got := m.Fresh()
+		buf := make([]byte, 0, len(b))
+		if err := m.Parse(b, got); err != nil {
+			t.Fatal(err)
+		}
+		if n := testing.AllocsPerRun(100, func() {
+			if m.Parse(b, got) != nil {
+				t.Fatal("parse failed")
+			}
+		}); n != 0 {
+			t.Errorf("Parse%s allocates %v times", m.Name, n)
+		}
+		if n := testing.AllocsPerRun(100, func() { m.Append(buf, m.Value) }); n != 0 {
+			t.Errorf("Append%s allocates %v times", m.Name, n)
+		}
+	}
+}
+
+// TestLimits: what is over a limit is refused, before anything is allocated for it.
+func TestLimits(t *testing.T) {
+	long := func(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }
+	value := func(v Value) []byte {
+		return AppendDone(nil, &Done{Results: []Result{{Value: v}}})
+	}
+	parseDone := func(src []byte) error { return ParseDone(src, new(Done)) }
+	for _, c := range []struct {
+		what  string
+		src   []byte
+		parse func(src []byte) error
+	}{
+		{"export", AppendSegment(nil, &Segment{Export: long(MaxExport + 1)}),
+			func(b []byte) error { return ParseSegment(b, new(Segment)) }},
+		{"memory", AppendSegment(nil, &Segment{Memory: 9}), func(b []byte) error { return ParseSegment(b, new(Segment)) }},
+		{"inline", value(Value{Inline: long(MaxInline + 1)}), parseDone},
+		{"rank", value(Value{Dims: make([]int64, MaxRank+1)}), parseDone},
+		{"negative dimension", value(Value{Dims: []int64{-1}}), parseDone},
+		{"elements", value(Value{Dims: []int64{1 << 31, 1 << 31, 2}}), parseDone},
+		{"total", AppendBody(nil, &Body{Total: MaxProgram + 1, Part: long(1)}),
+			func(b []byte) error { return ParseBody(b, new(Body)) }},
+		{"part beyond total", AppendBody(nil, &Body{Total: 10, Off: 5, Part: long(6)}),
+			func(b []byte) error { return ParseBody(b, new(Body)) }},
+		{"empty part", AppendBody(nil, &Body{Total: 10, Off: 5}), func(b []byte) error { return ParseBody(b, new(Body)) }},
+		{"counters", AppendStatusReply(nil, &StatusReply{Counters: make([]Counter, MaxCounters+1)}),
+			func(b []byte) error { return ParseStatusReply(b, new(StatusReply)) }},
+		{"flow", append(AppendFlow(nil, &Flow{})[:8], 2), func(b []byte) error { return ParseFlow(b, new(Flow)) }},
+		{"turn", AppendTurn(nil, &Turn{What: TurnOver + 1}), func(b []byte) error { return ParseTurn(b, new(Turn)) }},
+		{"workers", AppendOpenSession(nil, &OpenSession{Workers: MaxWorkers + 1}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
+		{"a rank of none", AppendOpenSession(nil, &OpenSession{Workers: 4, Rank: 4}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
+		{"a long config", AppendOpenSession(nil, &OpenSession{Config: long(MaxConfig + 1)}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
+		{"a long meeting", AppendMeet(nil, &Meet{Data: long(MaxMeet + 1)}), func(b []byte) error { return ParseMeet(b, new(Meet)) }},
+		{"apart", append(AppendOpenSession(nil, &OpenSession{})[:16], 2, 0), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
+		{"a long link", AppendLink(nil, &Link{Data: long(MaxLink + 1)}), func(b []byte) error { return ParseLink(b, new(Link)) }},
+		{"a long token", AppendLink(nil, &Link{Token: long(MaxKey + 1)}), func(b []byte) error { return ParseLink(b, new(Link)) }},
+		{"a late link", AppendLink(nil, &Link{Round: MaxLinkRounds}), func(b []byte) error { return ParseLink(b, new(Link)) }},
+		{"a link to nobody", AppendLink(nil, &Link{Rank: MaxWorkers}), func(b []byte) error { return ParseLink(b, new(Link)) }},
+		{"results", AppendDone(nil, &Done{Results: make([]Result, MaxResults+1)}), parseDone},
+		{"returned", AppendDone(nil, &Done{Returned: make([]Handle, MaxReturns+1)}), parseDone},
+	} {
+		if err := c.parse(c.src); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+	for what, m := range map[string]*Run{
+		"Scalars": {Scalars: make([]float64, MaxScalars+1)}, "Inputs": {Inputs: make([]uint64, MaxIDs+1)},
+		"Frees": {Frees: make([]uint64, MaxIDs+1)}, "Fetch": {Fetch: make([]uint64, MaxIDs+1)},
+		"Uploads": {Uploads: make([]Upload, MaxUploads+1)}, "Returns": {Returns: make([]Handle, MaxReturns+1)},
+		"Forget": {Forget: make([]Hash, MaxForget+1)},
+	} {
+		if err := m.Check(); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: Check: %v", what, err)
+		}
+		if err := ParseRun(AppendRun(nil, m, nil), new(Run), nil); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: ParseRun: %v", what, err)
+		}
+	}
+	if err := sampleRun().Check(); err != nil {
+		t.Error(err)
+	}
+	if err := ParseRun(AppendRun(nil, &Run{Flags: 1 << 7}, nil), new(Run), nil); !errors.Is(err, ErrMalformed) {
+		t.Errorf("unknown flag: %v", err)
+	}
+}
+
+func TestNames(t *testing.T) {
+	seen := map[string]uint32{}
+	for k := KindOpenSession; k <= KindMeet; k++ {
+		n := KindName(k)
+		if n == "unknown kind" && (k == 5 || k == 14 || k == 15 || k == 22 || k == 23) { // not used any more, and not yet
+			continue
+		}
+		if other, ok := seen[n]; ok {
+			t.Errorf("kinds %d and %d are both %q", other, k, n)
+		}
+		seen[n] = k
+	}
+	if KindName(0) != "unknown kind" || CodeOK.String() != "ok" || CodeInternal.String() != "internal error" || Code(99).String() != "code 99" {
+		t.Error("names are wrong")
+	}
+}
