@@ -9,7 +9,7 @@ import (
 
 // adamw lowers the AdamW updates of all parameters: one pass over the memory of each, all of them shared among threads
 // as if they were one.
-func (d *Device) adamw(s *compile.Step) func(r *run) error {
+func (lw *lowerer) adamw(s *compile.Step) func(r *run) error {
 	type update struct {
 		p, m, v, g, p1, m1, v1 compile.Operand
 		scalars                adamwScalars

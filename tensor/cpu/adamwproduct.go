@@ -16,7 +16,7 @@ const (
 // adamwProduct lowers an AdamW update by a gradient that is a matrix product. Each part makes some rows of the gradient, in
 // memory of its own, and updates the same rows of the parameter. Rows, so that with every step a core finds in its cache
 // what it wrote a step before, where the parameter's next reader shares it by rows too.
-func (d *Device) adamwProduct(s *compile.Step) func(r *run) error {
+func (lw *lowerer) adamwProduct(s *compile.Step) func(r *run) error {
 	p, m, v, a, b := s.In[0], s.In[1], s.In[2], s.In[3], s.In[4]
 	outs := s.Outs()
 	scalars := scalarsOf(s.In[5:])
@@ -29,7 +29,7 @@ func (d *Device) adamwProduct(s *compile.Step) func(r *run) error {
 		for i := end; i < stop; i = end {
 			end = min(i+high, stop)
 			r.grad = grow(r.grad, (end-i)*cols)
-			d.gemm32(r, end-i, cols, inner,
+			gemm32(r, end-i, cols, inner,
 				kernel.Matrix[float32]{Data: left[i*a.Strides[0]:], RS: a.Strides[0], CS: a.Strides[1]},
 				kernel.Matrix[float32]{Data: right, RS: b.Strides[0], CS: b.Strides[1]}, false, r.grad, cols)
 			piece := func(o *compile.Operand) []float32 { return buf[float32](r, o)[i*cols : end*cols] }

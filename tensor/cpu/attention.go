@@ -12,7 +12,6 @@ import (
 //		P = softmax(scale q[i] k[0:seen]ᵀ), row by row over what the row sees
 //		y[i] = P v[0:seen]
 type attention struct {
-	d          *Device
 	s, t, n, e int // queries, keys, sizes of a query and a value
 	rows       int // of a block
 	q, k, v    heads
@@ -57,10 +56,10 @@ func (x *heads) matrix(r *run, h, i int) kernel.Matrix[float32] {
 	return kernel.Matrix[float32]{Data: slice[float32](r.bufs[x.buf])[x.at[h]+i*x.rs:], RS: x.rs, CS: x.cs}
 }
 
-func (d *Device) newAttention(s *compile.Step) *attention {
+func newAttention(s *compile.Step) *attention {
 	q, v := s.In[0].Shape, s.In[2].Shape
 	r := len(q)
-	a := &attention{d: d, s: q[r-2], t: v[r-2], n: q[r-1], e: v[r-1], scale: s.In[3].Scalar, causal: s.Ints[0] == 1,
+	a := &attention{s: q[r-2], t: v[r-2], n: q[r-1], e: v[r-1], scale: s.In[3].Scalar, causal: s.Ints[0] == 1,
 		q: newHeads(&s.In[0]), k: newHeads(&s.In[1]), v: newHeads(&s.In[2])}
 	blocks := (a.s + queryRows - 1) / queryRows
 	a.rows = (a.s + blocks - 1) / blocks
@@ -95,7 +94,7 @@ func stride(seen int) int { return (seen + 15) &^ 15 }
 func (a *attention) weights(r *run, h, i, rows, seen int, p []float32) {
 	ld := stride(seen)
 	k := a.k.matrix(r, h, 0)
-	a.d.gemm32(r, rows, seen, a.n, a.q.matrix(r, h, i), k.T(), false, p, ld)
+	gemm32(r, rows, seen, a.n, a.q.matrix(r, h, i), k.T(), false, p, ld)
 	scale := float32(r.scalars[a.scale])
 	if !(scale > 0) { // the kernel finds the largest score, which is then the smallest scaled one
 		for j := range rows {
@@ -109,8 +108,8 @@ func (a *attention) weights(r *run, h, i, rows, seen int, p []float32) {
 	r.table.SoftmaxRows(x, x, rows, seen, first, grow, scale)
 }
 
-func (d *Device) attention(s *compile.Step) func(r *run) error {
-	a := d.newAttention(s)
+func (lw *lowerer) attention(s *compile.Step) func(r *run) error {
+	a := newAttention(s)
 	y := newHeads(&s.Out)
 	blocks := a.blocks()
 	return func(r *run) error {
@@ -121,7 +120,7 @@ func (d *Device) attention(s *compile.Step) func(r *run) error {
 			i, rows, seen := a.block(u % blocks)
 			p := a.scratch(r, 0, rows*stride(seen))
 			a.weights(r, h, i, rows, seen, p)
-			d.gemm32(r, rows, a.e, seen, kernel.Matrix[float32]{Data: p, RS: stride(seen), CS: 1}, a.v.matrix(r, h, 0), false, out[y.at[h]+i*y.rs:], y.rs)
+			gemm32(r, rows, a.e, seen, kernel.Matrix[float32]{Data: p, RS: stride(seen), CS: 1}, a.v.matrix(r, h, 0), false, out[y.at[h]+i*y.rs:], y.rs)
 		}
 		return nil
 	}
@@ -136,8 +135,8 @@ func (a *attention) scratch(r *run, which, n int) []float32 { return scratchRow[
 //	dP = dy[i] v[0:seen]ᵀ
 //	dS = scale P (dP - sum(P dP))
 //	dq[i] = dS k[0:seen]; dk[0:seen] += dSᵀ q[i]; dv[0:seen] += Pᵀ dy[i]
-func (d *Device) attentionGrad(s *compile.Step) func(r *run) error {
-	a := d.newAttention(s)
+func (lw *lowerer) attentionGrad(s *compile.Step) func(r *run) error {
+	a := newAttention(s)
 	dy := newHeads(&s.In[4])
 	back := s.In[5].Scalar
 	dq, dk, dv := newHeads(&s.Out), newHeads(&s.Also[0]), newHeads(&s.Also[1])
@@ -159,14 +158,14 @@ func (d *Device) attentionGrad(s *compile.Step) func(r *run) error {
 					p, dp := a.scratch(r, 0, rows*ld), a.scratch(r, 1, rows*ld)
 					a.weights(r, h, i, rows, seen, p)
 					dyi, qi, v := dy.matrix(r, h, i), a.q.matrix(r, h, i), a.v.matrix(r, h, 0)
-					d.gemm32(r, rows, seen, a.e, dyi, v.T(), false, dp, ld)
+					gemm32(r, rows, seen, a.e, dyi, v.T(), false, dp, ld)
 					pm, ds := kernel.Matrix[float32]{Data: p, RS: ld, CS: 1}, kernel.Matrix[float32]{Data: dp, RS: ld, CS: 1}
-					d.gemm32(r, seen, a.e, rows, pm.T(), dyi, add, to(&dv, u, 0), dv.rs)
+					gemm32(r, seen, a.e, rows, pm.T(), dyi, add, to(&dv, u, 0), dv.rs)
 					x := kernel.Rows{Data: dp, Stride: ld}
 					first, grow := a.sees(i)
 					r.table.SoftmaxGradRows(x, kernel.Rows{Data: p, Stride: ld}, x, rows, seen, first, grow, scale)
-					d.gemm32(r, rows, a.n, seen, ds, a.k.matrix(r, h, 0), false, to(&dq, h, i), dq.rs)
-					d.gemm32(r, seen, a.n, rows, ds.T(), qi, add, to(&dk, u, 0), dk.rs)
+					gemm32(r, rows, a.n, seen, ds, a.k.matrix(r, h, 0), false, to(&dq, h, i), dq.rs)
+					gemm32(r, seen, a.n, rows, ds.T(), qi, add, to(&dk, u, 0), dk.rs)
 					add = true
 				}
 			}

@@ -39,7 +39,7 @@ func convert[T number](x float64) T {
 	return T(x)
 }
 
-func (d *Device) castLoop(from, to tensor.DType) loop {
+func (lw *lowerer) castLoop(from, to tensor.DType) loop {
 	if from == to {
 		switch from.Size() {
 		case 2:
@@ -53,13 +53,13 @@ func (d *Device) castLoop(from, to tensor.DType) loop {
 	}
 	switch {
 	case from == tensor.F32 && to == tensor.F16:
-		return loop1(d.table.NarrowF16)
+		return loop1(lw.table.NarrowF16)
 	case from == tensor.F32 && to == tensor.BF16:
-		return loop1(d.table.NarrowBF16)
+		return loop1(lw.table.NarrowBF16)
 	case from == tensor.F16 && to == tensor.F32:
-		return loop1(d.table.WidenF16)
+		return loop1(lw.table.WidenF16)
 	case from == tensor.BF16 && to == tensor.F32:
-		return loop1(d.table.WidenBF16)
+		return loop1(lw.table.WidenBF16)
 	}
 	switch from {
 	case tensor.F16:

@@ -18,7 +18,7 @@ import (
 const maxDirect = 1 << 15
 
 // direct lowers a convolution of f32 or its gradient by the image; nil if its geometry needs the window matrix.
-func (d *Device) direct(s *compile.Step) func(r *run) error {
+func (lw *lowerer) direct(s *compile.Step) func(r *run) error {
 	if s.Out.DType != tensor.F32 {
 		return nil
 	}
@@ -28,17 +28,17 @@ func (d *Device) direct(s *compile.Step) func(r *run) error {
 		if g.sw != 1 || g.og*g.k > maxDirect || g.n*g.c*g.o*g.k == 0 {
 			return nil
 		}
-		return d.directForward(s, g)
+		return lw.directForward(s, g)
 	case tensor.OpConv2DGradX:
 		g := geometryOf(s.Out.Shape, s.In[1].Shape, s.In[0].Shape, s.Ints)
 		top, left := (g.kh-1)*g.dh-g.ph, (g.kw-1)*g.dw-g.pw
 		if g.sh != 1 || g.sw != 1 || top < 0 || left < 0 || g.og*g.k > maxDirect || g.n*g.c*g.o*g.k == 0 {
 			return nil
 		}
-		return d.directGradX(s, g, top, left)
+		return lw.directGradX(s, g, top, left)
 	case tensor.OpConv2DGradW:
 		if g, ok := directGradW(s); ok {
-			return d.directGradW(s, g)
+			return lw.directGradW(s, g)
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func (r *run) room(n int) []float32 {
 	return slice[float32](bytesOf(r.cols))[:n]
 }
 
-func (d *Device) directForward(s *compile.Step, g geometry) func(r *run) error {
+func (lw *lowerer) directForward(s *compile.Step, g geometry) func(r *run) error {
 	f := frame{chans: g.cg, h: g.h, w: g.w, top: g.ph, left: g.pw, ph: g.h + 2*g.ph, pw: g.w + 2*g.pw}
 	var taps []int
 	for c := range g.cg {
@@ -115,7 +115,7 @@ func (d *Device) directForward(s *compile.Step, g geometry) func(r *run) error {
 	}
 }
 
-func (d *Device) directGradX(s *compile.Step, g geometry, top, left int) func(r *run) error {
+func (lw *lowerer) directGradX(s *compile.Step, g geometry, top, left int) func(r *run) error {
 	f := frame{chans: g.og, h: g.oh, w: g.ow, top: top, left: left, ph: g.h + (g.kh-1)*g.dh, pw: g.w + (g.kw-1)*g.dw}
 	kk := g.kh * g.kw
 	var taps []int // of o, i, j
@@ -157,7 +157,7 @@ func (d *Device) directGradX(s *compile.Step, g geometry, top, left int) func(r 
 //	dw[o][c][i][0..kw] = Σ_pixels shifted[c][j][i*dilation*ow + pixel] * dy[o][pixel]
 //
 // a product of kw rows whose other operand is dy transposed. Parts differ in the (c, i) they do.
-func (d *Device) directGradW(s *compile.Step, g geometry) func(r *run) error {
+func (lw *lowerer) directGradW(s *compile.Step, g geometry) func(r *run) error {
 	const wide = 16 // outputs are filled up to whole vectors
 	o := (g.og + wide - 1) / wide * wide
 	ph := g.h + 2*g.ph
@@ -189,7 +189,7 @@ func (d *Device) directGradW(s *compile.Step, g geometry) func(r *run) error {
 				r.table.Transpose(turned, o, filled, g.px, o, g.px)
 				for at := lo; at < hi; at++ {
 					c, row := at/g.kh-c0, at%g.kh
-					d.gemm32(r, g.kw, o, g.px, kernel.Matrix[float32]{Data: shifted[c*g.kw*plane+row*g.dh*g.ow:], RS: plane, CS: 1},
+					gemm32(r, g.kw, o, g.px, kernel.Matrix[float32]{Data: shifted[c*g.kw*plane+row*g.dh*g.ow:], RS: plane, CS: 1},
 						kernel.Matrix[float32]{Data: turned, RS: o, CS: 1}, true, sums[(at-lo)*g.kw*o:], o)
 				}
 			}

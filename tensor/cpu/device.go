@@ -54,12 +54,11 @@ type Options struct {
 type Device struct {
 	arena  *shm.Arena
 	memory func(*shm.Block) []byte // nil for (*shm.Block).Bytes
-	table  *kernel.Table
-	limit  uint64 // Options.MaxBytes
+	limit  uint64                  // Options.MaxBytes
 
-	lanes  []*run // one a thread
-	pool   *pool  // nil for one thread
-	eager  bool   // share steps however small, for tests
+	lanes  []*run  // one a thread
+	pool   *pool   // nil for one thread
+	lower  lowerer // of programs that are compiled
 	noFuse bool
 	trace  func(p *compile.Plan, step int, took time.Duration)
 	made   atomic.Uint64 // blocks, whose starts are shifted against each other
@@ -82,14 +81,15 @@ func New(o *Options) (*Device, error) {
 	if f := opt.Trace; f != nil {
 		d.trace = func(p *compile.Plan, step int, took time.Duration) { f(explain.Of(p), step, took) }
 	}
+	d.lower.threads = max(opt.Threads, 1)
 	if opt.Level == nil {
-		d.table = kernel.Best()
+		d.lower.table = kernel.Best()
 	} else {
 		t, err := kernel.Select(*opt.Level)
 		if err != nil {
 			return nil, err
 		}
-		d.table = t
+		d.lower.table = t
 	}
 	if opt.MaxBytes > 0 {
 		opt.Arena.MaxBytes = opt.MaxBytes
@@ -102,8 +102,8 @@ func New(o *Options) (*Device, error) {
 		return nil, err
 	}
 	d.arena = a
-	for i := range max(opt.Threads, 1) {
-		d.lanes = append(d.lanes, &run{table: d.table, part: i, parts: max(opt.Threads, 1)})
+	for i := range d.lower.threads {
+		d.lanes = append(d.lanes, &run{table: d.lower.table, part: i, parts: d.lower.threads})
 	}
 	d.lanes[0].parts = 1 // but in a shared step
 	if len(d.lanes) > 1 {
@@ -127,7 +127,7 @@ func NewSession(o *Options, so *tensor.SessionOptions) (*tensor.Session, error) 
 
 // Info returns the device's description. Its speed is not known.
 func (d *Device) Info() device.Info {
-	name := fmt.Sprintf("cpu %v", d.table.Level)
+	name := fmt.Sprintf("cpu %v", d.lower.table.Level)
 	if len(d.lanes) > 1 {
 		name = fmt.Sprintf("%s %d threads", name, len(d.lanes))
 	}
@@ -253,7 +253,7 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 		return nil, err
 	}
 	c := &compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog, &compile.Options{NoFuse: d.noFuse})}
-	c.steps = d.lower(c.plan)
+	c.steps = d.lower.plan(c.plan)
 	for i := range c.steps {
 		c.sums = max(c.sums, c.steps[i].sums)
 	}

@@ -12,25 +12,37 @@ import (
 // s are the operation's own scalars.
 type loop func(dst pointer, in *[4]pointer, s []float64, n int)
 
-// elementwise lowers a step: rows of the nest, tile by tile, with operands that aren't contiguous there copied into a
-// tile first, and scalars in the place of tensors spread over one. Where all operands are contiguous it goes further at a
-// time.
-func (d *Device) elementwise(s *compile.Step) func(r *run) error {
+// elementwiseStep runs a loop over a nest: rows of the nest, piece by piece.
+type elementwiseStep struct {
+	f       loop
+	tensors []compile.Operand // or scalars in their place
+	own     []compile.Operand // the operation's own scalars
+	t       tensor.DType      // of the operands
+	n       nest
+	width   []int // bytes of an element, of each tensor
+	out     int   // the buffer of the result
+	size    int   // bytes of an element of the result
+	step    int   // elements of a piece
+}
+
+// elementwise lowers a step. Operands that aren't contiguous in a row are copied into a
+// tile first, and scalars in the place of tensors fill one. Where all operands are
+// contiguous, pieces are longer than a tile.
+func (lw *lowerer) elementwise(s *compile.Step) func(r *run) error {
 	info := s.Op.Info()
 	tensors := s.In[:len(s.In)-len(info.Scalars)]
-	own := s.In[len(tensors):]
-	t := s.Out.DType // of the operands
+	t := s.Out.DType
 	for _, o := range tensors {
 		if o.Scalar < 0 {
 			t = o.DType
 		}
 	}
-	if f := d.withScalar(s, t); f != nil {
+	if f := lw.withScalar(s, t); f != nil {
 		return f
 	}
-	f := d.loopFor(s, t)
-	if f == nil {
-		panic(fmt.Sprintf("cpu: no loop for %v of %v", s.Op, t)) // the op table and inference don't let it come to this
+	f := lw.loopFor(s, t)
+	if f == nil { // the op table and inference exclude it
+		panic(fmt.Sprintf("cpu: no loop for %v of %v", s.Op, t))
 	}
 	strides := make([][]int, 0, 5)
 	strides = append(strides, s.Out.Strides)
@@ -41,72 +53,76 @@ func (d *Device) elementwise(s *compile.Step) func(r *run) error {
 			strides = append(strides, broadcast(o, s.Out.Shape))
 		}
 	}
-	n := newNest(s.Out.Shape, strides...)
-	size := s.Out.DType.Size()
-	empty := s.Out.Shape.Elems() == 0
-	width := make([]int, len(tensors)) // bytes of an element
+	if s.Out.Shape.Elems() == 0 {
+		return nothing
+	}
+	e := &elementwiseStep{f: f, tensors: tensors, own: s.In[len(tensors):], t: t,
+		n: newNest(s.Out.Shape, strides...), width: make([]int, len(tensors)),
+		out: s.Out.Buf, size: s.Out.DType.Size(), step: stretch}
 	for k, o := range tensors {
-		width[k] = t.Size()
+		e.width[k] = t.Size()
 		if o.Scalar < 0 {
-			width[k] = o.DType.Size()
+			e.width[k] = o.DType.Size()
+		}
+		if o.Scalar >= 0 || e.n.innerStride(k+1) != 1 {
+			e.step = tile
 		}
 	}
-	step := stretch
-	for k, o := range tensors {
-		if o.Scalar >= 0 || n.innerStride(k+1) != 1 {
-			step = tile
+	return e.run
+}
+
+func (e *elementwiseStep) run(r *run) error {
+	n := &e.n
+	for k := range e.own {
+		r.own[k] = r.scalars[e.own[k].Scalar]
+	}
+	var from [4]pointer
+	for k, o := range e.tensors {
+		if o.Scalar >= 0 {
+			from[k] = r.tile(k, e.width[k])
+			spread(from[k], e.t, r.scalars[o.Scalar], min(tile, n.inner()))
+		} else {
+			from[k] = at(r.bufs[o.Buf], o.Off*e.width[k])
 		}
 	}
-	nown := len(own)
-	return func(r *run) error {
-		if empty {
+	dst := at(r.bufs[e.out], 0)
+	odo, lo, hi := odometer{n: n}, 0, n.inner()
+	if len(n.dims) == 1 {
+		lo, hi = r.share(hi, tile)
+	} else {
+		var any bool
+		if odo, any = n.share(r); !any {
 			return nil
 		}
-		for k := range nown {
-			r.own[k] = r.scalars[own[k].Scalar]
+	}
+	for {
+		for i := lo; i < hi; i += e.step {
+			m := min(e.step, hi-i)
+			for k := range e.tensors {
+				r.in[k] = e.operand(r, k, from[k], odo.off[k+1]+i*n.innerStride(k+1), m)
+			}
+			e.f(shift(dst, (odo.off[0]+i)*e.size), &r.in, r.own[:len(e.own)], m)
 		}
-		var from [4]pointer
-		for k, o := range tensors {
-			if o.Scalar >= 0 {
-				from[k] = r.tile(k, width[k])
-				spread(from[k], t, r.scalars[o.Scalar], min(tile, n.inner()))
-			} else {
-				from[k] = at(r.bufs[o.Buf], o.Off*width[k])
-			}
-		}
-		dst := at(r.bufs[s.Out.Buf], 0)
-		odo, lo, hi := odometer{n: &n}, 0, n.inner()
-		if len(n.dims) == 1 {
-			lo, hi = r.share(hi, tile)
-		} else {
-			var any bool
-			if odo, any = n.share(r); !any {
-				return nil
-			}
-		}
-		for {
-			for i := lo; i < hi; i += step {
-				m := min(step, hi-i)
-				for k, o := range tensors {
-					st := n.innerStride(k + 1)
-					p := from[k]
-					if o.Scalar < 0 {
-						p = shift(p, (odo.off[k+1]+i*st)*width[k])
-						if st != 1 && m > 1 {
-							q := r.tile(k, width[k])
-							gather(q, p, width[k], st, m)
-							p = q
-						}
-					}
-					r.in[k] = p
-				}
-				f(shift(dst, (odo.off[0]+i)*size), &r.in, r.own[:nown], m)
-			}
-			if !odo.next() {
-				return nil
-			}
+		if !odo.next() {
+			return nil
 		}
 	}
+}
+
+// operand returns where m elements of operand k lie contiguously: those of a tensor that
+// lies at p, from element i on.
+func (e *elementwiseStep) operand(r *run, k int, p pointer, i, m int) pointer {
+	if e.tensors[k].Scalar >= 0 {
+		return p
+	}
+	p = shift(p, i*e.width[k])
+	st := e.n.innerStride(k + 1)
+	if st == 1 || m == 1 {
+		return p
+	}
+	q := r.tile(k, e.width[k])
+	gather(q, p, e.width[k], st, m)
+	return q
 }
 
 // tile is operand k's scratch.
@@ -175,7 +191,7 @@ func fill[T any](d []T, x T) {
 }
 
 // withScalar is the fast way of an f32 operation between a contiguous tensor and a scalar.
-func (d *Device) withScalar(s *compile.Step, t tensor.DType) func(r *run) error {
+func (lw *lowerer) withScalar(s *compile.Step, t tensor.DType) func(r *run) error {
 	if t != tensor.F32 || s.Out.DType != tensor.F32 || len(s.In) != 2 || !s.Op.Info().Weak {
 		return nil
 	}
@@ -187,7 +203,7 @@ func (d *Device) withScalar(s *compile.Step, t tensor.DType) func(r *run) error 
 	if c.Scalar < 0 || !x.Dense || x.Shape.Elems() != n {
 		return nil
 	}
-	f := d.scalarLoop(s.Op, left)
+	f := lw.scalarLoop(s.Op, left)
 	if f == nil {
 		return nil
 	}
@@ -200,8 +216,8 @@ func (d *Device) withScalar(s *compile.Step, t tensor.DType) func(r *run) error 
 }
 
 // scalarLoop is the kernel of op between a tensor and a scalar, the left operand if left; nil if there is none.
-func (d *Device) scalarLoop(op tensor.Op, left bool) func(dst, x []float32, s float32) {
-	k := d.table
+func (lw *lowerer) scalarLoop(op tensor.Op, left bool) func(dst, x []float32, s float32) {
+	k := lw.table
 	switch op {
 	case tensor.OpAdd:
 		return k.AddS

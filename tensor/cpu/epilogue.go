@@ -11,10 +11,10 @@ import (
 // runs the tile program over them at once, while they are in its core's cache. Parts that have columns, as is best for
 // most products, leave that to a second round, which shares the rows: over short pieces of rows operations take longer to
 // start than to compute, and making a block of columns at a time reads the left operand again for each.
-func (d *Device) epilogue(s *compile.Step) (first, second func(r *run) error) {
+func (lw *lowerer) epilogue(s *compile.Step) (first, second func(r *run) error) {
 	x := *s.Outs()[s.Body[0].Out] // where the product lies
-	p := d.tileProgram(behind(s, x))
-	product := d.rectangle(s, x)
+	p := lw.tileProgram(behind(s, x))
+	product := lw.rectangle(s, x)
 	first = func(r *run) error {
 		i0, i1, j0, j1 := kernel.Split(x.Shape[0], x.Shape[1], r.parts, r.part)
 		if i0 >= i1 || j0 >= j1 {

@@ -12,7 +12,7 @@ import (
 func NewEager(o *Options) (*Device, error) {
 	d, err := New(o)
 	if err == nil {
-		d.eager = true
+		d.lower.eager = true
 	}
 	return d, err
 }
@@ -27,11 +27,11 @@ func (d *Device) Collide(of, under tensor.Hash) { d.plans.byHash[under] = d.plan
 
 // GoesFar reports whether d runs fused step s in stretches rather than tile by tile.
 func (d *Device) GoesFar(s *compile.Step) bool {
-	return s.Fused == compile.Tiles && d.tileProgram(s, newNestOf(s, s.Out.Shape, s.Out.Strides), nil).far
+	return s.Fused == compile.Tiles && d.lower.tileProgram(s, newNestOf(s, s.Out.Shape, s.Out.Strides), nil).far
 }
 
 // Stretch is how long they are.
 const Stretch = stretch
 
 // Table is d's kernels.
-func (d *Device) Table() *kernel.Table { return d.table }
+func (d *Device) Table() *kernel.Table { return d.lower.table }

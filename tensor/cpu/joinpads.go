@@ -4,7 +4,7 @@ import "github.com/ringside-go/ringside/tensor/internal/compile"
 
 // joinPads lowers the sum of padded pieces that together are all of the result. A piece that lies in its place already is
 // left there. Where the others are padded with something else than 0, that is added.
-func (d *Device) joinPads(s *compile.Step) func(r *run) error {
+func (lw *lowerer) joinPads(s *compile.Step) func(r *run) error {
 	type piece struct {
 		from compile.Operand
 		to   int

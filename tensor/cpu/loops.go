@@ -41,10 +41,10 @@ func map2[T, U any](f func(a, b T) U) loop {
 }
 
 // loopFor is the loop of an elementwise operation on operands of dtype t.
-func (d *Device) loopFor(s *compile.Step, t tensor.DType) loop {
+func (lw *lowerer) loopFor(s *compile.Step, t tensor.DType) loop {
 	switch s.Op {
 	case tensor.OpCast:
-		return d.castLoop(s.In[0].DType, s.Out.DType)
+		return lw.castLoop(s.In[0].DType, s.Out.DType)
 	case tensor.OpWhere:
 		return whereLoop(s.Out.DType)
 	case tensor.OpEq, tensor.OpNe, tensor.OpLt, tensor.OpLe, tensor.OpGt, tensor.OpGe:
@@ -53,7 +53,7 @@ func (d *Device) loopFor(s *compile.Step, t tensor.DType) loop {
 		return logicLoop(s.Op)
 	}
 	if t == tensor.F32 {
-		if f := d.kernelLoop(s.Op); f != nil {
+		if f := lw.kernelLoop(s.Op); f != nil {
 			return f
 		}
 	}
@@ -73,8 +73,8 @@ func (d *Device) loopFor(s *compile.Step, t tensor.DType) loop {
 }
 
 // kernelLoop are the f32 loops that the kernel table has.
-func (d *Device) kernelLoop(op tensor.Op) loop {
-	k := d.table
+func (lw *lowerer) kernelLoop(op tensor.Op) loop {
+	k := lw.table
 	if f, ok := map[tensor.Op]func(dst, x []float32){
 		tensor.OpNeg: k.Neg, tensor.OpAbs: k.Abs, tensor.OpSquare: k.Square, tensor.OpSqrt: k.Sqrt, tensor.OpRsqrt: k.Rsqrt,
 		tensor.OpRecip: k.Recip, tensor.OpExp: k.Exp, tensor.OpLog: k.Log, tensor.OpSin: k.Sin, tensor.OpCos: k.Cos,
@@ -85,9 +85,9 @@ func (d *Device) kernelLoop(op tensor.Op) loop {
 	}
 	switch op {
 	case tensor.OpSGD:
-		return d.sgd
+		return lw.sgd
 	case tensor.OpSGDM:
-		return d.sgdMomentum
+		return lw.sgdMomentum
 	}
 	if f, ok := map[tensor.Op]func(dst, a, b []float32){
 		tensor.OpAdd: k.Add, tensor.OpSub: k.Sub, tensor.OpMul: k.Mul, tensor.OpDiv: k.Div, tensor.OpMax: k.Max, tensor.OpMin: k.Min,

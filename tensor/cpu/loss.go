@@ -4,7 +4,7 @@ import "github.com/ringside-go/ringside/tensor/internal/compile"
 
 // crossEntropy32 lowers the mean loss over rows, its gradient, or both, of f32. A target that is neither a class nor
 // ignored is an error. Every row's loss has a place of its own, so that their sum doesn't depend on who computed which.
-func (d *Device) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) (f, after func(r *run) error, words int) {
+func (lw *lowerer) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) (f, after func(r *run) error, words int) {
 	rows, classes, gap := s.In[0].Shape[0], s.In[0].Shape[1], s.In[0].Strides[0]
 	ignore := s.Ints[0]
 	// target is the class of row i; false if the row doesn't count.

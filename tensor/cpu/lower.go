@@ -4,52 +4,60 @@ import (
 	"fmt"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// lower turns a plan's steps into functions. All choices that depend on dtypes, shapes and strides are made here, once.
-func (d *Device) lower(p *compile.Plan) []lowered {
+// lowerer turns steps of plans into functions, for the kernels and threads of one device.
+type lowerer struct {
+	table   *kernel.Table
+	threads int
+	eager   bool // share steps however small, for tests
+}
+
+// plan turns a plan's steps into functions. All choices that depend on dtypes, shapes and strides are made here, once.
+func (lw *lowerer) plan(p *compile.Plan) []lowered {
 	out := make([]lowered, 0, len(p.Steps))
 	total := 0
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		l := lowered{instr: s.Instr}
-		cost := d.workOf(s)
+		cost := lw.workOf(s)
 		switch s.Fused {
 		case compile.Single:
 			switch {
 			case s.Op == tensor.OpCrossEntropy && s.Out.DType == tensor.F32:
-				l.f, l.after, l.sums = d.crossEntropy32(s, nil, &s.Out)
+				l.f, l.after, l.sums = lw.crossEntropy32(s, nil, &s.Out)
 			case s.Op == tensor.OpCrossEntropyGrad && s.Out.DType == tensor.F32:
-				l.f, l.after, l.sums = d.crossEntropy32(s, &s.Out, nil)
+				l.f, l.after, l.sums = lw.crossEntropy32(s, &s.Out, nil)
 			default:
-				l.f = d.step(s)
+				l.f = lw.step(s)
 			}
 		case compile.LossGrad:
-			l.f, l.after, l.sums = d.crossEntropy32(s, &s.Out, &s.Also[0])
+			l.f, l.after, l.sums = lw.crossEntropy32(s, &s.Out, &s.Also[0])
 		case compile.Tiles:
-			l.f = d.tiles(s)
+			l.f = lw.tiles(s)
 		case compile.Epilogue:
-			l.f, l.second = d.epilogue(s)
+			l.f, l.second = lw.epilogue(s)
 		case compile.TilesFold:
-			l.f = d.tilesFold(s)
+			l.f = lw.tilesFold(s)
 		case compile.NormGrad:
-			l.f, l.after, l.sums = d.normGrad(s)
+			l.f, l.after, l.sums = lw.normGrad(s)
 		case compile.AdamW:
-			l.f = d.adamw(s)
+			l.f = lw.adamw(s)
 		case compile.AdamWProduct:
-			l.f = d.adamwProduct(s)
+			l.f = lw.adamwProduct(s)
 		case compile.Attention:
-			l.f = d.attention(s)
+			l.f = lw.attention(s)
 		case compile.AttentionGrad:
-			l.f = d.attentionGrad(s)
+			l.f = lw.attentionGrad(s)
 		case compile.JoinPads:
-			l.f = d.joinPads(s)
+			l.f = lw.joinPads(s)
 		default:
 			panic(fmt.Sprintf("cpu: no lowering for %v", s.Fused)) // compile has no other
 		}
-		if d.pool != nil && cost > 0 && (cost >= minShared || d.eager) {
-			l.parts = d.partsOf(s, cost)
+		if lw.threads > 1 && cost > 0 && (cost >= minShared || lw.eager) {
+			l.parts = lw.partsOf(s, cost)
 			total += cost
 			if l.second != nil && wholeRows(s, l.parts) {
 				l.second = nil
@@ -57,7 +65,7 @@ func (d *Device) lower(p *compile.Plan) []lowered {
 		}
 		out = append(out, l)
 	}
-	if total < minSharedPlan && !d.eager {
+	if total < minSharedPlan && !lw.eager {
 		for i := range out {
 			out[i].parts = 1
 		}
@@ -85,13 +93,13 @@ const (
 )
 
 // partsOf is how many parts a step of that work has: a multiple of the threads.
-func (d *Device) partsOf(s *compile.Step, work int) int {
-	threads := len(d.lanes)
+func (lw *lowerer) partsOf(s *compile.Step, work int) int {
+	threads := lw.threads
 	part := partWork
 	switch {
 	case threads*partsOfThread > maxParts:
 		return min(threads, maxParts)
-	case d.eager:
+	case lw.eager:
 		return 2 * threads
 	case s.Fused != compile.Single && s.Fused != compile.Epilogue && s.Fused != compile.AdamWProduct:
 	case s.Op == tensor.OpMatmul || s.Fused == compile.AdamWProduct:
@@ -106,7 +114,7 @@ func (d *Device) partsOf(s *compile.Step, work int) int {
 }
 
 // workOf estimates the work of a step that threads may share in quarters of a nanosecond, 0 for one that one thread does alone.
-func (d *Device) workOf(s *compile.Step) int {
+func (lw *lowerer) workOf(s *compile.Step) int {
 	n := s.Out.Shape.Elems()
 	switch s.Fused {
 	case compile.Tiles:
@@ -175,7 +183,7 @@ func (d *Device) workOf(s *compile.Step) int {
 	case tensor.ClassElementwise:
 		return n
 	case tensor.ClassReduction:
-		if s.In[0].DType == tensor.F32 && s.Out.Shape.Elems() > 0 && d.foldF32(s, foldingOf(s)) != nil {
+		if s.In[0].DType == tensor.F32 && s.Out.Shape.Elems() > 0 && lw.foldF32(s, foldingOf(s)) != nil {
 			return s.In[0].Shape.Elems() / 2
 		}
 	}
@@ -202,7 +210,7 @@ func bounded(a, b int) int {
 	return a * b
 }
 
-func (d *Device) step(s *compile.Step) func(r *run) error {
+func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 	if s.Out.Shape.Elems() == 0 && !s.Op.Info().Fallible {
 		return nothing // however many rows of nothing there are
 	}
@@ -218,9 +226,9 @@ func (d *Device) step(s *compile.Step) func(r *run) error {
 			return plainCopy(s)
 		}
 	case tensor.OpMatmul:
-		return d.matmul(s)
+		return lw.matmul(s)
 	case tensor.OpConv2D, tensor.OpConv2DGradX, tensor.OpConv2DGradW:
-		if f := d.direct(s); f != nil {
+		if f := lw.direct(s); f != nil {
 			return f
 		}
 	case tensor.OpConcat:
@@ -234,9 +242,9 @@ func (d *Device) step(s *compile.Step) func(r *run) error {
 	}
 	switch s.Op.Info().Class {
 	case tensor.ClassReduction:
-		return d.reduction(s)
+		return lw.reduction(s)
 	case tensor.ClassElementwise:
-		return d.elementwise(s)
+		return lw.elementwise(s)
 	}
 	if s.Out.DType == tensor.F64 {
 		return rowwise[float64](s, generic)
@@ -249,10 +257,10 @@ func (d *Device) step(s *compile.Step) func(r *run) error {
 	case tensor.U8:
 		return cumsum[uint8](s)
 	}
-	if f := d.rows32(s); f != nil {
+	if f := lw.rows32(s); f != nil {
 		return f
 	}
-	return rowwise[float32](s, d.rows())
+	return rowwise[float32](s, lw.rows())
 }
 
 func nothing(*run) error { return nil }

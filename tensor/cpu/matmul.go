@@ -11,7 +11,7 @@ import (
 // product is c = a*b (+ c if add) of m x k and k x n, c's rows ldc apart.
 type product[T kernel.Number] func(r *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int)
 
-func (d *Device) gemm32(r *run, m, n, k int, a, b kernel.Matrix[float32], add bool, c []float32, ldc int) {
+func gemm32(r *run, m, n, k int, a, b kernel.Matrix[float32], add bool, c []float32, ldc int) {
 	r.pack = grow(r.pack, kernel.GemmScratch(m, n, k)/4)
 	r.table.Gemm(m, n, k, 1, a, b, add, c, ldc, r.pack)
 }
@@ -21,19 +21,19 @@ func gemm[T kernel.Number](_ *run, m, n, k int, a, b kernel.Matrix[T], add bool,
 }
 
 // matmul lowers a batched product. Transposed and broadcast operands are strides.
-func (d *Device) matmul(s *compile.Step) func(r *run) error {
+func (lw *lowerer) matmul(s *compile.Step) func(r *run) error {
 	switch s.Out.DType {
 	case tensor.F32:
 		if s.In[0].DType.IsHalf() || s.In[1].DType.IsHalf() {
-			return d.halfMatmul(s)
+			return lw.halfMatmul(s)
 		}
-		return matmulOf(s, len(d.lanes), d.gemm32)
+		return matmulOf(s, lw.threads, gemm32)
 	case tensor.F64:
-		return matmulOf(s, len(d.lanes), gemm[float64])
+		return matmulOf(s, lw.threads, gemm[float64])
 	case tensor.I32:
-		return matmulOf(s, len(d.lanes), gemm[int32])
+		return matmulOf(s, lw.threads, gemm[int32])
 	case tensor.I64:
-		return matmulOf(s, len(d.lanes), gemm[int64])
+		return matmulOf(s, lw.threads, gemm[int64])
 	}
 	return matmulU8(s)
 }

@@ -13,8 +13,8 @@ const (
 )
 
 // halfMatmul lowers the product of two matrices of which one or both are of 16 bits.
-func (d *Device) halfMatmul(s *compile.Step) func(r *run) error {
-	product := d.rectangle(s, s.Out)
+func (lw *lowerer) halfMatmul(s *compile.Step) func(r *run) error {
+	product := lw.rectangle(s, s.Out)
 	return func(r *run) error {
 		if i0, i1, j0, j1 := kernel.Split(s.Out.Shape[0], s.Out.Shape[1], r.parts, r.part); i0 < i1 && j0 < j1 {
 			product(r, i0, i1, j0, j1)
@@ -25,8 +25,8 @@ func (d *Device) halfMatmul(s *compile.Step) func(r *run) error {
 
 // rectangle makes rows i0 to i1 and columns j0 to j1 of the product of the first two operands of s, matrices of f32 or of
 // 16 bits, which lies at c.
-func (d *Device) rectangle(s *compile.Step, c compile.Operand) func(r *run, i0, i1, j0, j1 int) {
-	a, b := d.matrixOf(s.In[0]), d.matrixOf(turned(s.In[1])) // both by what the product has of them: rows and columns
+func (lw *lowerer) rectangle(s *compile.Step, c compile.Operand) func(r *run, i0, i1, j0, j1 int) {
+	a, b := lw.matrixOf(s.In[0]), lw.matrixOf(turned(s.In[1])) // both by what the product has of them: rows and columns
 	k, n := s.In[0].Shape[1], s.In[1].Shape[1]
 	return func(r *run, i0, i1, j0, j1 int) {
 		to := slice[float32](r.bufs[c.Buf])
@@ -36,7 +36,7 @@ func (d *Device) rectangle(s *compile.Step, c compile.Operand) func(r *run, i0, 
 			right.RS, right.CS = right.CS, right.RS
 			for i := i0; i < i1; {
 				mc := a.step(i1-i, k)
-				d.gemm32(r, mc, nc, k, a.read(r, &r.wide[0], i, mc, k), right, false, to[i*n+j:], n)
+				gemm32(r, mc, nc, k, a.read(r, &r.wide[0], i, mc, k), right, false, to[i*n+j:], n)
 				i += mc
 			}
 			j += nc
@@ -56,13 +56,13 @@ type matrix struct {
 	widen            func(dst []float32, x []uint16) // of 16 bits; nil: of f32
 }
 
-func (d *Device) matrixOf(o compile.Operand) matrix {
+func (lw *lowerer) matrixOf(o compile.Operand) matrix {
 	m := matrix{buf: o.Buf, off: o.Off, rs: o.Strides[0], cs: o.Strides[1]}
 	switch o.DType {
 	case tensor.F16:
-		m.widen = d.table.WidenF16
+		m.widen = lw.table.WidenF16
 	case tensor.BF16:
-		m.widen = d.table.WidenBF16
+		m.widen = lw.table.WidenBF16
 	}
 	return m
 }

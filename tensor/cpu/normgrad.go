@@ -12,8 +12,8 @@ const normBlock = 64
 
 // normGrad lowers the gradients of a norm by its input, its weight and, of a layer norm, its bias: one pass over the
 // rows, which computes the statistics of a row once.
-func (d *Device) normGrad(s *compile.Step) (f, after func(r *run) error, words int) {
-	k := d.table
+func (lw *lowerer) normGrad(s *compile.Step) (f, after func(r *run) error, words int) {
+	k := lw.table
 	x, dy := s.In[0], s.In[1]
 	cut := len(x.Shape) - int(s.Ints[0])
 	n := x.Shape[cut:].Elems()

@@ -45,14 +45,14 @@ func (n *nest) each(off int, f func(off, n, stride int)) {
 	}
 }
 
-func (d *Device) reduction(s *compile.Step) func(r *run) error {
+func (lw *lowerer) reduction(s *compile.Step) func(r *run) error {
 	g := foldingOf(s)
 	x := s.In[0]
 	if g.results == 0 {
 		return func(*run) error { return nil }
 	}
 	if x.DType == tensor.F32 {
-		if f := d.foldF32(s, g); f != nil {
+		if f := lw.foldF32(s, g); f != nil {
 			return f
 		}
 	}
@@ -90,8 +90,8 @@ func byDType(t tensor.DType, f32, f64, i32, i64, u8 lowering) lowering {
 }
 
 // foldF32 are the folds that run at the speed of memory: along contiguous rows, and down contiguous columns.
-func (d *Device) foldF32(s *compile.Step, g folding) func(r *run) error {
-	x, k := s.In[0], d.table
+func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
+	x, k := s.In[0], lw.table
 	sum := s.Op == tensor.OpSum || s.Op == tensor.OpMean
 	scale := float32(1)
 	if s.Op == tensor.OpMean {

@@ -26,12 +26,12 @@ type rowKernels[T float] struct {
 	mul            product[T]
 }
 
-func (d *Device) rows() *rowKernels[float32] {
-	k := d.table
+func (lw *lowerer) rows() *rowKernels[float32] {
+	k := lw.table
 	return &rowKernels[float32]{
 		softmax: k.Softmax, softmaxGrad: k.SoftmaxGrad, logSoftmax: k.LogSoftmax, logSoftmaxGrad: k.LogSoftmaxGrad,
 		layerNorm: k.LayerNorm, layerNormGrad: k.LayerNormGrad, rmsNorm: k.RMSNorm, rmsNormGrad: k.RMSNormGrad,
-		rope: k.RoPE, crossEntropy: k.CrossEntropy, sum: k.Sum, dot: k.Dot, sumSqDev: k.SumSqDev, mul: d.gemm32,
+		rope: k.RoPE, crossEntropy: k.CrossEntropy, sum: k.Sum, dot: k.Dot, sumSqDev: k.SumSqDev, mul: gemm32,
 	}
 }
 

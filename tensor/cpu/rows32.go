@@ -50,31 +50,31 @@ func (n *nest) runs(r *run, f func(count, a, b, c, d int)) {
 }
 
 // rows32 lowers an operation on f32 rows that has a kernel for blocks of them; nil for others.
-func (d *Device) rows32(s *compile.Step) func(r *run) error {
-	k := d.table
+func (lw *lowerer) rows32(s *compile.Step) func(r *run) error {
+	k := lw.table
 	last := len(s.Out.Shape) - 1
 	switch s.Op {
 	case tensor.OpSoftmax, tensor.OpSoftmaxGrad:
 		if int(s.Ints[0]) != last || last == 0 {
 			return nil
 		}
-		return d.softmax32(s)
+		return lw.softmax32(s)
 	case tensor.OpRope:
-		return d.rope32(s)
+		return lw.rope32(s)
 	case tensor.OpLayerNorm:
-		return d.norm32(s, 3, func(dst, x, _ kernel.Rows, w, b []float32, rows, n int, eps float32) {
+		return lw.norm32(s, 3, func(dst, x, _ kernel.Rows, w, b []float32, rows, n int, eps float32) {
 			k.LayerNormRows(dst, x, w, b, rows, n, eps)
 		})
 	case tensor.OpRMSNorm:
-		return d.norm32(s, 2, func(dst, x, _ kernel.Rows, w, _ []float32, rows, n int, eps float32) {
+		return lw.norm32(s, 2, func(dst, x, _ kernel.Rows, w, _ []float32, rows, n int, eps float32) {
 			k.RMSNormRows(dst, x, w, rows, n, eps)
 		})
 	case tensor.OpLayerNormGradX:
-		return d.norm32(s, 3, func(dst, x, dy kernel.Rows, _, w []float32, rows, n int, eps float32) {
+		return lw.norm32(s, 3, func(dst, x, dy kernel.Rows, _, w []float32, rows, n int, eps float32) {
 			k.LayerNormGradRows(dst, x, dy, nil, nil, w, rows, n, eps)
 		})
 	case tensor.OpRMSNormGradX:
-		return d.norm32(s, 3, func(dst, x, dy kernel.Rows, _, w []float32, rows, n int, eps float32) {
+		return lw.norm32(s, 3, func(dst, x, dy kernel.Rows, _, w []float32, rows, n int, eps float32) {
 			k.RMSNormGradRows(dst, x, dy, nil, w, rows, n, eps)
 		})
 	}
@@ -82,7 +82,7 @@ func (d *Device) rows32(s *compile.Step) func(r *run) error {
 }
 
 // norm32 is a norm, of (x, w, b), or its gradient, of (x, dy, w). Some of most operands may be missing.
-func (d *Device) norm32(s *compile.Step, most int, f func(dst, x, second kernel.Rows, w, b []float32, rows, n int, eps float32)) func(r *run) error {
+func (lw *lowerer) norm32(s *compile.Step, most int, f func(dst, x, second kernel.Rows, w, b []float32, rows, n int, eps float32)) func(r *run) error {
 	x := s.In[0]
 	tensors := len(s.In) - 1
 	if tensors > most || x.Shape.Elems() == 0 {
@@ -115,7 +115,7 @@ func (d *Device) norm32(s *compile.Step, most int, f func(dst, x, second kernel.
 	}
 }
 
-func (d *Device) softmax32(s *compile.Step) func(r *run) error {
+func (lw *lowerer) softmax32(s *compile.Step) func(r *run) error {
 	last := len(s.Out.Shape) - 1
 	n := s.Out.Shape[last]
 	second := s.In[len(s.In)-1]
@@ -135,7 +135,7 @@ func (d *Device) softmax32(s *compile.Step) func(r *run) error {
 	}
 }
 
-func (d *Device) rope32(s *compile.Step) func(r *run) error {
+func (lw *lowerer) rope32(s *compile.Step) func(r *run) error {
 	last := len(s.Out.Shape) - 1
 	h := s.Out.Shape[last] / 2
 	turn := make([]int, last) // the tables go with the dim before the last

@@ -16,7 +16,7 @@ type tileFold struct {
 
 // tilesFold lowers elementwise operations and a reduction of their last result over the last dims. The nest's first
 // strides are those of the reduction: 0 along the dims that are folded, so that these are joined with no other.
-func (d *Device) tilesFold(s *compile.Step) func(r *run) error {
+func (lw *lowerer) tilesFold(s *compile.Step) func(r *run) error {
 	shape := shapeOfTiles(s)
 	kept := len(shape) - (len(s.Ints) - 1)
 	if len(s.Ints) == 1 {
@@ -30,15 +30,15 @@ func (d *Device) tilesFold(s *compile.Step) func(r *run) error {
 	f := &tileFold{out: s.Out, scale: 1, join: func(a, b float64) float64 { return a + b }}
 	switch s.Op {
 	case tensor.OpAmax:
-		f.row, f.join = d.table.RowMax, func(a, b float64) float64 { return max(a, b) }
+		f.row, f.join = lw.table.RowMax, func(a, b float64) float64 { return max(a, b) }
 	case tensor.OpAmin:
-		f.row, f.join = d.table.RowMin, func(a, b float64) float64 { return min(a, b) }
+		f.row, f.join = lw.table.RowMin, func(a, b float64) float64 { return min(a, b) }
 	case tensor.OpMean:
-		f.row, f.scale = d.table.Sum, float32(1/float64(shape[kept:].Elems()))
+		f.row, f.scale = lw.table.Sum, float32(1/float64(shape[kept:].Elems()))
 	default:
-		f.row = d.table.Sum
+		f.row = lw.table.Sum
 	}
-	return d.tileProgram(s, newNestOf(s, shape, strides), f).run
+	return lw.tileProgram(s, newNestOf(s, shape, strides), f).run
 }
 
 // shapeOfTiles is what s walks over.

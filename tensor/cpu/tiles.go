@@ -63,8 +63,8 @@ type spreadScalar struct {
 	t                  tensor.DType
 }
 
-func (d *Device) tiles(s *compile.Step) func(r *run) error {
-	return d.tileProgram(s, newNestOf(s, s.Out.Shape, s.Out.Strides), nil).run
+func (lw *lowerer) tiles(s *compile.Step) func(r *run) error {
+	return lw.tileProgram(s, newNestOf(s, s.Out.Shape, s.Out.Strides), nil).run
 }
 
 // newNestOf is the nest of a step over shape: out are the strides of what is written, which come first.
@@ -85,7 +85,7 @@ func stridesOf(s *compile.Step, out []int) [][]int {
 
 // tileProgram lowers step s over nest n of what is written and of its tensors. With a fold, its result is all that is
 // written.
-func (d *Device) tileProgram(s *compile.Step, n nest, fold *tileFold) *tileProgram {
+func (lw *lowerer) tileProgram(s *compile.Step, n nest, fold *tileFold) *tileProgram {
 	p := &tileProgram{n: n, fold: fold}
 	number := make([]int, len(s.In)) // of the operand among inputs
 	for i, o := range s.In {
@@ -102,10 +102,10 @@ func (d *Device) tileProgram(s *compile.Step, n nest, fold *tileFold) *tileProgr
 		p.input(k)
 	}
 	for i := range s.Body {
-		p.add(d, s, i, number)
+		p.add(lw, s, i, number)
 	}
 	p.reuse()
-	p.chains(d.table.ChainBlock)
+	p.chains(lw.table.ChainBlock)
 	return p
 }
 
@@ -147,7 +147,7 @@ func (p *tileProgram) input(k int) {
 }
 
 // add appends instruction i of step s.
-func (p *tileProgram) add(d *Device, s *compile.Step, i int, number []int) {
+func (p *tileProgram) add(lw *lowerer, s *compile.Step, i int, number []int) {
 	b := &s.Body[i]
 	info := b.Op.Info()
 	tensors := b.In[:len(b.In)-len(info.Scalars)]
@@ -172,7 +172,7 @@ func (p *tileProgram) add(d *Device, s *compile.Step, i int, number []int) {
 	}
 	if scalars == 1 && len(tensors) == 2 && t == tensor.F32 && b.DType == tensor.F32 {
 		left := like.In[0].Scalar >= 0
-		if o.scalar = d.scalarLoop(b.Op, left); o.scalar != nil {
+		if o.scalar = lw.scalarLoop(b.Op, left); o.scalar != nil {
 			x, c := 0, 1
 			if left {
 				x, c = 1, 0
@@ -181,7 +181,7 @@ func (p *tileProgram) add(d *Device, s *compile.Step, i int, number []int) {
 		}
 	}
 	if o.scalar == nil {
-		if o.f = d.loopFor(&like, t); o.f == nil {
+		if o.f = lw.loopFor(&like, t); o.f == nil {
 			panic(fmt.Sprintf("cpu: no loop for %v of %v", b.Op, t)) // the op table and inference don't let it come to this
 		}
 	}
