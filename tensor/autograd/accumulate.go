@@ -6,8 +6,9 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Accumulate is Backward of a loss that is one of n whose mean is meant: it adds an nth of its gradients to the leaves'
-// Grad. So a step can be of more examples than fit the memory at once:
+// Accumulate computes the gradients of loss, multiplies them by 1/n and adds them to the
+// Grad of the leaves. With it, one step can use more examples than fit into memory at
+// once:
 //
 //	for _, b := range batches { // n of them, each in a Scope and flushed
 //		err = autograd.Accumulate(model.Loss(b.X, b.Y), n)
@@ -15,9 +16,10 @@ import (
 //	err = opt.Step(nil)
 //	opt.ZeroGrad()
 //
-// The sum is taken in the order of the calls. It is the gradient of the mean over all examples if every batch has as
-// many and the loss is itself a mean; its bits are those of one large batch only where nothing is rounded. The errors are those
-// of Backward, and tensor.ErrShape for an n below 1.
+// The sum is taken in the order of the calls. It equals the gradient of the mean over all
+// examples if the batches are of equal size and each loss is a mean. The bits are those
+// of one large batch only where no operation rounds. The errors are those of Backward,
+// and tensor.ErrShape for an n below 1.
 func Accumulate(loss *tensor.Tensor, n int) error {
 	if err := loss.Err(); err != nil {
 		return err

@@ -10,8 +10,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/data"
 )
 
-// Four batches of a quarter give the gradients of the whole: to the bit, as all values are small integers and the parts
-// powers of two. The memory for temporaries is that of a quarter.
+// TestAccumulate: four quarter batches give the gradients of the whole batch. They agree
+// to the bit, since all values are small integers and the factors powers of two.
+// Temporaries take the memory of a quarter.
 func TestAccumulate(t *testing.T) {
 	const rows, in, out, parts = 256, 32, 16, 4
 	s, e := peaking(t)

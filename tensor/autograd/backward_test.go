@@ -6,7 +6,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Slices, splits and indices have gradients, of the shape of what was cut.
+// TestCutsHaveGradients: slices, splits and indices have gradients of their operand's
+// shape.
 func TestCutsHaveGradients(t *testing.T) {
 	s := newSession(t)
 	x := leaf(s, 1, 2, 3, 4)
@@ -15,7 +16,8 @@ func TestCutsHaveGradients(t *testing.T) {
 	want(t, "gradient", grad(t, loss, x)[0], 1, 10, 11, 110)
 }
 
-// Products of a vector or of a matrix with more dims give gradients of the operands' shapes.
+// TestProductGradientsHaveTheOperandsShapes: products of vectors, or of matrices with
+// more dims, give gradients of the operands' shapes.
 func TestProductGradientsHaveTheOperandsShapes(t *testing.T) {
 	s := newSession(t)
 	for _, c := range []struct{ a, b []int }{
@@ -44,7 +46,8 @@ func TestGradientsAccumulate(t *testing.T) {
 	want(t, "gradient after it was cleared", w.Grad(), 4)
 }
 
-// A loss can be differentiated twice, and a second loss may share what the first was computed from.
+// TestSecondLoss: a loss can be differentiated twice, and a second loss can share a part
+// of the graph of the first.
 func TestSecondLoss(t *testing.T) {
 	s := newSession(t)
 	x := leaf(s, 3)
@@ -58,7 +61,8 @@ func TestSecondLoss(t *testing.T) {
 	want(t, "after the first loss again", x.Grad(), 12+120+12)
 }
 
-// A forward pass that nobody differentiates leaves nothing behind.
+// TestForwardAloneLeavesNothing: a forward pass without a backward pass keeps no values
+// alive.
 func TestForwardAloneLeavesNothing(t *testing.T) {
 	s := newSession(t)
 	w := leaf(s, 1, 2)
@@ -76,7 +80,8 @@ func TestForwardAloneLeavesNothing(t *testing.T) {
 	}
 }
 
-// An update under NoGrad is no part of any graph: the next gradient is that of the new value alone.
+// TestUpdateIsNotRecorded: an update under NoGrad is no part of any graph, so the next
+// gradient is that of the new value alone.
 func TestUpdateIsNotRecorded(t *testing.T) {
 	s := newSession(t)
 	w := leaf(s, 8)

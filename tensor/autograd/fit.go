@@ -2,8 +2,8 @@ package autograd
 
 import "github.com/ringside-go/ringside/tensor"
 
-// fit brings a gradient to the shape and dtype of an input that was broadcast and cast to what g has: it sums over the
-// dims that were stretched. A dim that was 1 and stayed 1 costs nothing.
+// fit returns g with the shape and dtype of an input that was broadcast and cast: it sums
+// over the broadcast dims. A dim of size 1 on both sides costs nothing.
 func fit(g *tensor.Tensor, shape tensor.Shape, d tensor.DType) *tensor.Tensor {
 	if g.Err() != nil {
 		return g
@@ -19,7 +19,7 @@ func fit(g *tensor.Tensor, shape tensor.Shape, d tensor.DType) *tensor.Tensor {
 	return g.Cast(d)
 }
 
-// stretched lists the dims of have that want has not, or has with size 1.
+// stretched returns the dims of have that want lacks or has with size 1.
 func stretched(have, want tensor.Shape) []int {
 	lead := len(have) - len(want)
 	var dims []int

@@ -8,25 +8,29 @@ import (
 
 // Options change how gradients are computed; nil and the zero value are the defaults.
 type Options struct {
-	// GradOutput is the gradient of the loss itself, of its shape. Without it the loss must have one element, and 1 is
-	// meant.
+	// GradOutput is the gradient with respect to the loss itself, of the same shape. If
+	// it is nil the loss must have one element, and its gradient is 1.
 	GradOutput *tensor.Tensor
 
-	// CreateGraph gives the gradients a graph, for gradients of gradients. Elementwise operations, movement, sums,
-	// products of matrices and softmax can be differentiated twice; the others are ErrNoGrad the second time.
+	// CreateGraph gives the gradients a graph, so that they can be differentiated again.
+	// This works for elementwise operations, movement, sums, matrix products and softmax;
+	// the gradients of others give ErrNoGrad.
 	CreateGraph bool
 
-	// Zeros makes the gradient of what the loss does not depend on zeros. Without it that is ErrNoGrad.
+	// Zeros returns zeros as the gradient of an x that the loss does not depend on.
+	// Without it that is ErrNoGrad.
 	Zeros bool
 }
 
-// Grad returns the gradients of loss with respect to xs, which are leaves (RequireGrad) or computed tensors on the way
-// to the loss: one of the shape and dtype of each. It leaves Tensor.Grad alone. The gradients belong to the innermost
-// Scope, as if they had been computed there.
+// Grad returns the gradients of loss with respect to xs, each of the shape and dtype of
+// its x. The xs are leaves (RequireGrad) or computed tensors between a leaf and the loss.
+// Grad does not change Tensor.Grad. The gradients belong to the innermost Scope, as
+// results computed there do.
 //
-// It returns tensor.ErrNoGrad, naming which, for a loss or an x that is outside of the graph and for an x that loss does
-// not depend on; tensor.ErrShape for a loss of several elements; tensor.ErrReleased when an intermediate that is needed
-// was released. It is for the caller to look at: unlike an operation's error it does not stick to the session.
+// Grad returns tensor.ErrNoGrad, with the tensor's description, if loss or an x is
+// outside the graph or loss does not depend on x; tensor.ErrShape if the loss has several
+// elements; and tensor.ErrReleased if an intermediate that it needs was released. Unlike
+// the error of an operation, this error does not stick to the session.
 func Grad(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return GradWith(nil, loss, xs...)
 }
@@ -61,7 +65,9 @@ func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.
 			case g == nil:
 				g = tensor.Zeros(s, x.DType(), x.Shape()...)
 			case given[g] || g == w.o.GradOutput:
-				g = g.Detach() // a handle for each, which can be assigned and freed by itself
+				// Each x gets a handle of its own, which can be assigned and freed
+				// separately.
+				g = g.Detach()
 			}
 			given[g] = true
 			keep(g)
@@ -75,11 +81,12 @@ func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.
 	return out, nil
 }
 
-// Backward computes the gradients of loss with respect to every leaf that it depends on and adds them to the leaf's
-// Grad, where they stay until SetGrad(nil). The errors are those of Grad; after one no leaf has changed.
+// Backward computes the gradients of loss with respect to every leaf that it depends on
+// and adds them to the leaf's Grad, where they stay until SetGrad(nil). The errors are
+// those of Grad; after an error no leaf has changed.
 func Backward(loss *tensor.Tensor) error { return BackwardWith(nil, loss) }
 
-// BackwardWith is Backward with options. Zeros has no meaning here.
+// BackwardWith is Backward with options. It ignores Zeros.
 func BackwardWith(o *Options, loss *tensor.Tensor) error {
 	w := newWalk(o)
 	w.all = true

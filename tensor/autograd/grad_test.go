@@ -15,7 +15,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// spy counts what goes to an engine.
+// spy counts the programs, operations and results that go to an engine.
 type spy struct {
 	tensor.Engine
 	programs, kept int
@@ -185,7 +185,8 @@ func TestZeros(t *testing.T) {
 	want(t, "gradient of nothing", g[0], 0, 0, 0)
 }
 
-// What the forward pass made in a scope that has ended can't be differentiated: that is an error which says so.
+// TestReleasedIntermediate: to differentiate a result of a scope that has ended is an
+// error that says so.
 func TestReleasedIntermediate(t *testing.T) {
 	s := newSession(t)
 	x := leaf(s, 1, 2)
@@ -201,7 +202,8 @@ func TestReleasedIntermediate(t *testing.T) {
 	want(t, "the session goes on", grad(t, x.Square().Sum(), x)[0], 2, 4)
 }
 
-// Graphs are as deep as the loop that made them; the walk isn't recursive.
+// TestDeepGraph: a graph can be as deep as the loop that made it, since the walk is not
+// recursive.
 func TestDeepGraph(t *testing.T) {
 	s := newSession(t)
 	x := leaf(s, 1)
@@ -213,7 +215,7 @@ func TestDeepGraph(t *testing.T) {
 	want(t, "gradient", grad(t, h, x)[0], 1)
 }
 
-// A graph with 2^60 ways from the loss to the leaf is walked once.
+// TestManyWays: a graph with 2^60 paths from the loss to the leaf is walked once.
 func TestManyWays(t *testing.T) {
 	s := newSession(t)
 	x := leaf(s, 1)
@@ -224,7 +226,7 @@ func TestManyWays(t *testing.T) {
 	want(t, "gradient", grad(t, h, x)[0], 1<<60)
 }
 
-// Where nothing is asked for, nothing is computed.
+// TestOnlyWhatIsAskedFor: the walk computes nothing for tensors that are not requested.
 func TestOnlyWhatIsAskedFor(t *testing.T) {
 	s := newSession(t)
 	x, w := leaf(s, 1, 2), leaf(s, 3, 4)
@@ -238,7 +240,7 @@ func TestOnlyWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// The intermediates of both passes are never materialised, and both are one program.
+// TestOneProgram: both passes are one program, and none of their intermediates is kept.
 func TestOneProgram(t *testing.T) {
 	s, e := spied(t)
 	x := leaf(s, 1, 2)
@@ -271,7 +273,8 @@ func TestBroadcastAndDTypes(t *testing.T) {
 	want(t, "f64 operand", g[1], 6, 12)
 }
 
-// Equal values share: half each of two operands, evenly in a reduction.
+// TestTies: equal values share the gradient: two operands get half each, a reduction's
+// extremes share evenly.
 func TestTies(t *testing.T) {
 	s := newSession(t)
 	a, b := leaf(s, 1, 2, 3), leaf(s, 1, 5, 0)
@@ -291,7 +294,8 @@ func TestTies(t *testing.T) {
 	want(t, "the exponent of the number 0", grad(t, p.RPowS(0).Sum(), p)[0], 0, 0, 0)
 }
 
-// The mask of a dropout is the same on the way back, also when the forward pass was sent long before.
+// TestDropoutMask: a dropout's gradient has the same mask, even if the forward pass was
+// flushed long before.
 func TestDropoutMask(t *testing.T) {
 	s := newSession(t)
 	x := leaf(s, slices.Repeat([]float64{1}, 64)...)

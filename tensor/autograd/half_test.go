@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// A leaf of bf16 has a gradient of bf16, and one that is cast into f32 arithmetic a gradient that is rounded once.
+// TestHalfGradients: a bf16 leaf has a bf16 gradient, and a leaf that is cast for f32
+// arithmetic has a gradient that is rounded once.
 func TestHalfGradients(t *testing.T) {
 	s, _ := peaking(t)
 	x := tensor.From(s, []element.BFloat16{element.ToBFloat16(0.3), element.ToBFloat16(-1.7)}).RequireGrad()

@@ -21,7 +21,7 @@ func newSession(t testing.TB) *tensor.Session {
 	return s
 }
 
-// in is an input of a case: offset + scale*u for a u in [-1, 1), or the values given.
+// in is an input of a case: offset + scale*u for a u in [-1, 1), or the given values.
 type in struct {
 	shape         []int
 	offset, scale float64
@@ -31,7 +31,8 @@ type in struct {
 func std(shape ...int) in { return in{shape: shape, scale: 1} }
 func pos(shape ...int) in { return in{shape: shape, offset: 1.25, scale: 0.75} }
 
-// distinct are values far enough from each other and from 0 that a small step changes no order among them.
+// distinct returns values far enough from each other and from 0 that a small step changes
+// no order among them.
 func distinct(shape ...int) in {
 	v := make([]float64, tensor.Shape(shape).Elems())
 	for i := range v {
@@ -58,7 +59,7 @@ type numericCase struct {
 	f    func(x []*tensor.Tensor) *tensor.Tensor
 }
 
-// one makes a case of a function of one tensor.
+// one returns the case of a function of one tensor.
 func one(name string, i in, f func(x *tensor.Tensor) *tensor.Tensor) numericCase {
 	return numericCase{name, []in{i}, func(x []*tensor.Tensor) *tensor.Tensor { return f(x[0]) }}
 }
@@ -246,7 +247,7 @@ var numericCases = []numericCase{
 	}),
 }
 
-// loss is sum(out*weights) with fixed weights, so that no symmetry hides a mistake.
+// loss returns sum(out*weights) with fixed weights, so that no symmetry hides an error.
 func loss(out *tensor.Tensor, name string) *tensor.Tensor {
 	if out.Err() != nil {
 		return out
@@ -264,7 +265,7 @@ func (c *numericCase) inputs(s *tensor.Session) (xs []*tensor.Tensor, values [][
 	return xs, values
 }
 
-// at is the loss at values, as a number.
+// at returns the value of the loss for the given inputs.
 func (c *numericCase) at(t *testing.T, s *tensor.Session, values [][]float64) float64 {
 	t.Helper()
 	var l *tensor.Tensor
@@ -283,7 +284,8 @@ func (c *numericCase) at(t *testing.T, s *tensor.Session, values [][]float64) fl
 	return x
 }
 
-// Every operation's gradient is what central differences in double precision say.
+// TestNumeric compares the gradient of every operation with central differences in double
+// precision.
 func TestNumeric(t *testing.T) {
 	seen := map[tensor.Op]bool{}
 	for _, c := range numericCases {
@@ -338,7 +340,7 @@ func collect(n *tensor.Node, seen map[tensor.Op]bool) {
 	}
 }
 
-// twice lists the cases whose operations CreateGraph promises to differentiate again.
+// twice lists the cases that CreateGraph promises to differentiate again.
 var twice = map[string]bool{
 	"exp": true, "log": true, "sqrt": true, "rsqrt": true, "recip": true, "square": true, "sin": true, "cos": true, "tanh": true,
 	"sigmoid": true, "relu": true, "gelu": true, "gelu tanh": true, "silu": true, "erf": true, "mul, broadcast": true, "div": true,
@@ -348,7 +350,7 @@ var twice = map[string]bool{
 	"attention in groups": true, "two ways to one leaf": true, "a softmax by hand": true, "variance": true,
 }
 
-// The gradient of a gradient, by central differences of the gradient.
+// TestTwice compares the gradients of gradients with central differences of the gradient.
 func TestTwice(t *testing.T) {
 	known := 0
 	for _, c := range numericCases {
@@ -365,7 +367,8 @@ func TestTwice(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			s := newSession(t)
-			// penalty is a number made of first gradients: sum over inputs of sum(g*g)/2 + sum(g).
+			// penalty returns a function of the first gradients: sum over inputs of
+			// sum(g*g)/2 + sum(g).
 			penalty := func(values [][]float64, create bool) (p *tensor.Tensor, xs []*tensor.Tensor) {
 				for i, v := range values {
 					xs = append(xs, tensor.From(s, v, c.in[i].shape...).RequireGrad())

@@ -6,22 +6,26 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Recompute is fn(x, more...), of which only the inputs and the result are kept for the backward pass: everything in
-// between is released at once and computed again when the gradient comes by (Chen et al. 2016). A stack of n such parts
-// needs the memory of the values between them and of one part's inside, for one more forward pass.
+// Recompute returns fn(x, more...) and keeps only its inputs and its result for the
+// backward pass. It releases the intermediates at once, and the backward pass computes
+// them again (Chen et al. 2016). A stack of n such parts needs the memory of the values
+// between the parts and of the intermediates of one part, at the cost of one more forward
+// pass.
 //
-// fn must record the same operations when it is called again: it reads nothing that changes in between, and what it takes
-// from the session's random numbers it gets a second time, so that dropout agrees. It may use leaves (parameters) that
-// are not among its inputs; they must not be assigned before the backward pass. What else it uses of computed tensors
-// belongs among its inputs, for otherwise their graph is walked once more for every part. The results are the bits that
-// fn alone gives, and so are the gradients, but where one leaf is used inside and outside of a part: their sum is then
-// taken in another order.
+// fn must record the same operations when it is called again. It must not read state that
+// changes in between. It gets the same random numbers of the session again, so dropout
+// agrees. It may use leaves (parameters) that are not among its inputs, but they must not
+// be assigned before the backward pass. Other computed tensors that fn uses should be
+// among its inputs, because their graph is walked once more for each part otherwise.
 //
-// Gradients of gradients don't go through it: that is ErrNoGrad. An error is in the result (Tensor.Err).
+// The results have the bits that fn alone gives. So have the gradients, except those of a
+// leaf that is used both inside and outside a part, whose sum is taken in another order.
+//
+// Gradients of gradients are ErrNoGrad. An error is in the result (Tensor.Err).
 func Recompute(fn func(xs ...*tensor.Tensor) *tensor.Tensor, x *tensor.Tensor, more ...*tensor.Tensor) *tensor.Tensor {
 	xs := append([]*tensor.Tensor{x}, more...)
 	s := x.Session()
-	a := &again{fn: fn, inputs: len(xs), stream: s.Streams()}
+	r := &recomputed{fn: fn, inputs: len(xs), stream: s.Streams()}
 	var y *tensor.Tensor
 	s.Scope(func(sc *tensor.Scope) {
 		y = fn(xs...)
@@ -29,20 +33,21 @@ func Recompute(fn func(xs ...*tensor.Tensor) *tensor.Tensor, x *tensor.Tensor, m
 			sc.Keep(y)
 			return
 		}
-		y = sc.Keep(tensor.Composite(y, a, append(xs, leaves(y, xs)...)...))
+		y = sc.Keep(tensor.Composite(y, r, append(xs, leaves(y, xs)...)...))
 	})
 	return y
 }
 
-// again is how to compute a part of a graph once more. It stands in the By of a node whose inputs are those of fn, inputs of
-// them, and then the leaves that fn read besides.
-type again struct {
+// recomputed is the By of a node that Recompute made. The first inputs of the node are
+// those of fn, the others the leaves that fn reads besides.
+type recomputed struct {
 	fn     func(xs ...*tensor.Tensor) *tensor.Tensor
 	inputs int
-	stream uint64 // of random numbers, where fn began
+	stream uint64 // position in the random numbers where fn began
 }
 
-// leaves lists the leaves that y was computed from by ways that don't go through xs, in the order of a search from y.
+// leaves returns the leaves that y was computed from on paths that avoid xs, in the order
+// of a search from y.
 func leaves(y *tensor.Tensor, xs []*tensor.Tensor) []*tensor.Tensor {
 	seen, known := map[*tensor.Node]bool{}, map[*tensor.Tensor]bool{}
 	for _, x := range xs {
@@ -74,54 +79,23 @@ func leaves(y *tensor.Tensor, xs []*tensor.Tensor) []*tensor.Tensor {
 	return out
 }
 
-// throughAgain computes the part anew and sends the gradient of its result into its inputs and leaves.
-func (w *walk) throughAgain(a *again, st *step) error {
-	if w.o.CreateGraph {
-		return fmt.Errorf("%w: a Recompute can't be differentiated again", tensor.ErrNoGrad)
-	}
-	n := st.node
-	var want []int // edges
-	for i := range n.In {
-		if e := &n.In[i]; w.into(e) {
-			if e.Leaf != nil && e.Tensor() != e.Leaf {
-				return fmt.Errorf("%w: a leaf (%v) that a Recompute reads was assigned before the backward pass", tensor.ErrNoGrad, e.Leaf)
-			}
-			want = append(want, i)
-		}
-	}
-	grads, err := a.grads(n, st.grad, want)
-	if err != nil {
-		return err
-	}
-	for k, i := range want {
-		e, g := &n.In[i], grads[k]
-		if sum := w.has(e); sum != nil {
-			g = sum.Add(g)
-		}
-		if err := g.Err(); err != nil {
-			return err
-		}
-		w.set(e, g)
-	}
-	return nil
-}
-
-// grads are the gradients of the inputs want of n, when that of its result is dy.
-func (a *again) grads(n *tensor.Node, dy *tensor.Tensor, want []int) (out []*tensor.Tensor, err error) {
+// grads computes the part again and differentiates it.
+func (r *recomputed) grads(n *tensor.Node, dy *tensor.Tensor, want []int) (out []*tensor.Tensor, err error) {
 	s := dy.Session()
 	s.Scope(func(sc *tensor.Scope) {
-		xs := make([]*tensor.Tensor, a.inputs)
+		xs := make([]*tensor.Tensor, r.inputs)
 		for i := range xs {
-			xs[i] = n.In[i].Tensor().Barrier() // recorded without a graph, as all of a backward pass
+			// Recorded without a graph, as the whole backward pass is.
+			xs[i] = n.In[i].Tensor().Barrier()
 		}
 		targets := make([]*tensor.Tensor, len(want))
 		for k, i := range want {
-			if targets[k] = n.In[i].Leaf; i < a.inputs {
+			if targets[k] = n.In[i].Leaf; i < r.inputs {
 				targets[k] = xs[i].RequireGrad()
 			}
 		}
 		var y *tensor.Tensor
-		s.WithGrad(func() { s.AtStream(a.stream, func() { y = a.fn(xs...) }) })
+		s.WithGrad(func() { s.AtStream(r.stream, func() { y = r.fn(xs...) }) })
 		if err = y.Err(); err != nil {
 			return
 		}

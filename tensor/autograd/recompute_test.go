@@ -14,7 +14,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// peaks keeps the bytes of temporaries of every program's plan.
+// peaks keeps the size of the temporaries of each program's plan.
 type peaks struct {
 	tensor.Engine
 	temp []int
@@ -42,7 +42,7 @@ func peaking(t *testing.T) (*tensor.Session, *peaks) {
 	return s, e
 }
 
-// part is one of a stack of layers: two products, an activation, a norm and dropout.
+// part returns a layer of a stack: two products, an activation, a norm and dropout.
 func part(w1, w2 *tensor.Tensor) func(xs ...*tensor.Tensor) *tensor.Tensor {
 	return func(xs ...*tensor.Tensor) *tensor.Tensor {
 		h := xs[0].RMSNorm(nil, 1e-6).Matmul(w1).GELU().Dropout(0.25)
@@ -50,7 +50,8 @@ func part(w1, w2 *tensor.Tensor) func(xs ...*tensor.Tensor) *tensor.Tensor {
 	}
 }
 
-// runStack computes the loss and gradients of a stack of parts twice, as two steps of a training would, recomputed or not.
+// runStack computes the loss and the gradients of a stack of parts twice, as two steps of
+// training would, with or without recomputation.
 func runStack(t *testing.T, s *tensor.Session, parts int, again bool) [][]float32 {
 	t.Helper()
 	s.Seed(7)
@@ -78,7 +79,7 @@ func runStack(t *testing.T, s *tensor.Session, parts int, again bool) [][]float3
 					h = f(h)
 				}
 			}
-			h = h.Dropout(0.1) // after the parts: their numbers were drawn once
+			h = h.Dropout(0.1) // after the parts: they drew their numbers once
 			loss := h.Square().Mean()
 			grads, err := autograd.Grad(loss, ws...)
 			if err != nil {
@@ -99,7 +100,8 @@ func runStack(t *testing.T, s *tensor.Session, parts int, again bool) [][]float3
 	return out
 }
 
-// A recomputed stack gives the same bits, with the same dropout, and its program needs much less memory.
+// TestRecompute: a recomputed stack gives the same bits with the same dropout, and its
+// program needs much less memory.
 func TestRecompute(t *testing.T) {
 	s, e := peaking(t)
 	plain := runStack(t, s, 8, false)
@@ -120,7 +122,8 @@ func TestRecompute(t *testing.T) {
 	}
 }
 
-// A part within a part, leaves as inputs, an input that is used twice, one of integers, and a leaf inside and outside.
+// TestRecomputeInputs: a part within a part, leaves as inputs, an input that is used
+// twice, an input of integers, and a leaf both inside and outside.
 func TestRecomputeInputs(t *testing.T) {
 	s, _ := peaking(t)
 	x, w := leaf(s, 1, 2, 3), leaf(s, 4, 5, 6)
@@ -153,7 +156,7 @@ func TestRecomputeInputs(t *testing.T) {
 	if calls != 3 {
 		t.Errorf("the inner part was computed %d times; expected 3: forward, when the outer one was, and for its own gradient", calls)
 	}
-	// Without a graph it is only fn.
+	// Without a graph Recompute only calls fn.
 	s.NoGrad(func() {
 		if y := autograd.Recompute(inner, x, w); y.Node() != nil {
 			t.Error("a graph under NoGrad")
@@ -161,7 +164,8 @@ func TestRecomputeInputs(t *testing.T) {
 	})
 }
 
-// What is released is released: a part's inside is not kept, and its result is.
+// TestRecomputeKeepsNothing: the intermediates of a part are released, its result is
+// kept.
 func TestRecomputeKeepsNothing(t *testing.T) {
 	s, e := spied(t)
 	w := leaf(s, 4, 5, 6)

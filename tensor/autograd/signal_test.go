@@ -22,7 +22,8 @@ func (k *kept) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, e
 	return k.Engine.Submit(ctx, b)
 }
 
-// A gradient belongs to the backward signal of what it is the gradient of, wherever it is asked for.
+// TestBackwardSignals: a gradient operation has the backward signal of its forward
+// operation, wherever the gradient is requested.
 func TestBackwardSignals(t *testing.T) {
 	k := &kept{Engine: enginetest.Reference()}
 	s := tensor.NewSession(k, nil)
@@ -58,7 +59,8 @@ func TestBackwardSignals(t *testing.T) {
 	if products[back("second")] != 2 || products[back("first")] != 1 || products[tensor.Signal{Name: "first"}] != 1 || products[tensor.Signal{Name: "second"}] != 1 {
 		t.Errorf("products by signal: %v, expected one of each layer and its gradients\n%v", products, k.last)
 	}
-	// The sum was recorded outside; its gradient stays where it was asked for.
+	// The sum was recorded outside a signal; its gradient has the signal where it was
+	// requested.
 	want := []tensor.Signal{{Name: "first"}, {Name: "second"}, {}, {Name: "elsewhere"}, back("second"), back("first")}
 	if len(order) != len(want) {
 		t.Fatalf("stretches %v, expected %v\n%v", order, want, k.last)
@@ -73,8 +75,8 @@ func TestBackwardSignals(t *testing.T) {
 	}
 }
 
-// TestNamedGradient: the gradient of a result that was named by itself has the backward signal of the name; that of a leaf, and of the loss
-// itself, which is given, has none.
+// TestNamedGradient: the gradient of a named result has the backward signal of that name.
+// The gradient of a leaf, and that of the loss itself, which is given, have none.
 func TestNamedGradient(t *testing.T) {
 	k := &kept{Engine: enginetest.Reference()}
 	s := tensor.NewSession(k, nil)

@@ -6,6 +6,9 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
+// same returns the gradient unchanged; fit undoes the broadcast and the cast.
+func same(c *call, _ int) *tensor.Tensor { return c.dy }
+
 func tanh(c *call, _ int) *tensor.Tensor {
 	if c.twice {
 		return c.dy.Mul(c.y().Square().RSubS(1))
@@ -28,7 +31,8 @@ func relu(c *call, _ int) *tensor.Tensor {
 	return c.of(tensor.OpReluGrad, c.x(0))
 }
 
-// gelu: with P the normal distribution function and p its density, (x P)' = P + x p.
+// gelu is the gradient of x P(x): P + x p, with P the normal distribution function and p
+// its density.
 func gelu(c *call, _ int) *tensor.Tensor {
 	if !c.twice {
 		return c.of(tensor.OpGeluGrad, c.x(0))
@@ -39,7 +43,7 @@ func gelu(c *call, _ int) *tensor.Tensor {
 	return c.dy.Mul(cdf.Add(x.Mul(pdf)))
 }
 
-// geluTanh: y = x(1+t)/2 with t = tanh(u), u = k(x + a x³).
+// geluTanh is the gradient of y = x(1+t)/2 with t = tanh(u), u = k(x + a x³).
 func geluTanh(c *call, _ int) *tensor.Tensor {
 	if !c.twice {
 		return c.of(tensor.OpGeluTanhGrad, c.x(0))
@@ -96,7 +100,8 @@ func div(c *call, i int) *tensor.Tensor {
 	return c.dy.Mul(c.y()).Div(c.x(1)).Neg()
 }
 
-// pow: b a^(b-1) for the base, 0 where b is 0; a^b log a for the exponent, 0 where a is 0 and b isn't negative.
+// pow returns b a^(b-1) for the base, 0 where b is 0. For the exponent it returns a^b log
+// a, 0 where a is 0 and b is not negative.
 func pow(c *call, i int) *tensor.Tensor {
 	a, b := &c.n.In[0], &c.n.In[1]
 	if i == 0 {
@@ -127,7 +132,8 @@ func pow(c *call, i int) *tensor.Tensor {
 	return c.dy.Mul(c.y().Mul(x.Log()).MaskedFill(x.EqS(0).And(p.GeS(0)), 0))
 }
 
-// extreme2 is the larger or the smaller of two: all to the one, half each where they are equal.
+// extreme2 is the gradient of the larger or the smaller of two: all of dy to the one,
+// half to each where they are equal.
 func extreme2(c *call, i int) *tensor.Tensor {
 	loses := tensor.OpLt
 	if c.n.Op == tensor.OpMin {
@@ -146,7 +152,7 @@ func where(c *call, i int) *tensor.Tensor {
 	return c.dy.MaskedFill(c.x(0), 0)
 }
 
-// dropout has the same mask again: the same operation with the same numbers.
+// dropout repeats the operation with the same random numbers, so the mask is the same.
 func dropout(c *call, _ int) *tensor.Tensor {
 	return c.apply(tensor.OpDropout, c.n.Ints, tensor.T(c.dy), c.arg(1), c.arg(2), c.arg(3))
 }

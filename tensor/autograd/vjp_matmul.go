@@ -6,11 +6,11 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// matmul of a [.., m, k] and b [.., k, n]: dy bᵀ for a, aᵀ dy for b.
+// matmul returns dy bᵀ for a [.., m, k] and aᵀ dy for b [.., k, n].
 //
-// Transposed operands are views. Where an operand is itself a transposed view (a Linear's weight, the keys of an attention)
-// its gradient is computed transposed and turned back by a view, so that the gradient of what lies behind the view is
-// contiguous.
+// Transposed operands are views. If an operand is itself a transposed view (the weight of
+// a Linear, the keys of an attention), its gradient is computed transposed and viewed
+// transposed again. The gradient of the tensor behind the view is then contiguous.
 func matmul(c *call, i int) *tensor.Tensor {
 	a, b, dy := c.x(0), c.x(1), c.dy
 	turned := isTransposed(&c.n.In[i])
@@ -45,9 +45,9 @@ func isTransposed(e *tensor.Edge) bool {
 	return int(p[n-2]) == n-1
 }
 
-// fold makes one long product of the many whose sum is b's gradient: the innermost dims that b was broadcast over
-// become rows of a and dy. The rest, whose sum fit takes, stays. shape is that of the gradient, with 1 for what was
-// folded.
+// fold turns the many products whose sum is b's gradient into one long product: the
+// innermost dims over which b was broadcast become rows of a and dy. It leaves other
+// dims, over which fit sums. shape is the gradient's, with 1 for each folded dim.
 //
 //	a [4 8 16 m k], b [k n]: a becomes [4*8*16*m, k], dy likewise
 //	a [4 8 16 m k], b [8 1 k n]: a becomes [4 8 16*m k]

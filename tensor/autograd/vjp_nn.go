@@ -2,7 +2,7 @@ package autograd
 
 import "github.com/ringside-go/ringside/tensor"
 
-// rowGrad is y*(dy - sum(y*dy)) along dim.
+// rowGrad returns y*(dy - sum(y*dy)) along dim.
 func rowGrad(c *call, dim int) *tensor.Tensor {
 	y := c.y()
 	if c.twice {
@@ -21,12 +21,12 @@ func logSoftmax(c *call, _ int) *tensor.Tensor {
 	return c.of(tensor.OpLogSoftmaxGrad, c.y())
 }
 
-// causalSoftmax: what is masked has y = 0 and so no gradient.
+// causalSoftmax needs no mask: masked elements have y = 0 and so no gradient.
 func causalSoftmax(c *call, _ int) *tensor.Tensor {
 	return rowGrad(c, c.dy.Rank()-1).MulS(c.n.In[1].F)
 }
 
-// norm is layer_norm's (x, w, b) and rms_norm's (x, w) gradient.
+// norm returns the entry of layer_norm (x, w, b) or rms_norm (x, w).
 func norm(gradX, gradW tensor.Op) vjp {
 	return func(c *call, i int) *tensor.Tensor {
 		eps := c.arg(len(c.n.In) - 1)
@@ -44,8 +44,9 @@ func norm(gradX, gradW tensor.Op) vjp {
 	}
 }
 
-// rope turns back. For the tables: of a pair (p, q) the result is (p cos - q sin, q cos + p sin), with the sign of sin
-// exchanged in a node that turns back itself.
+// rope rotates the gradient back. The result for a pair (p, q) is (p cos - q sin, q cos +
+// p sin), which gives the gradients of the tables. The sign of sin changes in a node that
+// itself rotates back.
 func rope(c *call, i int) *tensor.Tensor {
 	back := c.n.Ints[0]
 	if i == 0 {
@@ -66,7 +67,7 @@ func crossEntropy(c *call, _ int) *tensor.Tensor {
 	return c.apply(tensor.OpCrossEntropyGrad, c.n.Ints, c.arg(0), c.arg(1), tensor.T(c.dy))
 }
 
-// sized appends the height and width of t to the node's attributes.
+// sized returns the attributes of the node followed by the height and width of t.
 func (c *call) sized(t *tensor.Tensor) []int64 {
 	return append(append([]int64(nil), c.n.Ints...), int64(t.Dim(2)), int64(t.Dim(3)))
 }

@@ -2,7 +2,7 @@ package autograd
 
 import "github.com/ringside-go/ringside/tensor"
 
-// kept is x's shape with the dims that the node's reduction folds as 1.
+// kept returns the shape of x with size 1 in the reduced dims.
 func (c *call) kept() []int {
 	x := c.x(0).Shape()
 	out := make([]int, len(x))
@@ -36,7 +36,7 @@ func mean(c *call, _ int) *tensor.Tensor {
 	return withShape(c.dy, c.kept()).MulS(1 / n).Expand(x.Shape()...)
 }
 
-// extreme shares among those that equal the extreme.
+// extreme divides dy among the elements that equal the extreme.
 func extreme(c *call, _ int) *tensor.Tensor {
 	x, kept := c.x(0), c.kept()
 	at := x.Eq(withShape(c.y(), kept))
@@ -52,7 +52,7 @@ func prod(c *call, _ int) *tensor.Tensor {
 	return c.apply(tensor.OpProdGrad, c.n.Ints[1:], tensor.T(c.x(0)), tensor.T(withShape(c.dy, c.kept())))
 }
 
-// cumsum runs the other way.
+// cumsum runs in the other direction.
 func cumsum(c *call, _ int) *tensor.Tensor {
 	return c.apply(tensor.OpCumsum, []int64{c.n.Ints[0], 1 - c.n.Ints[1]}, tensor.T(c.dy))
 }

@@ -12,7 +12,7 @@ func permute(c *call, _ int) *tensor.Tensor {
 	return c.dy.Permute(back...)
 }
 
-// slice puts the gradient into zeros: where the step isn't 1, zeros first go between the elements.
+// slice pads the gradient with zeros, first between the elements if the step is not 1.
 func slice(c *call, _ int) *tensor.Tensor {
 	shape, g := c.x(0).Shape(), c.dy
 	if g.Elems() == 0 {
@@ -32,7 +32,8 @@ func slice(c *call, _ int) *tensor.Tensor {
 		if step > 1 {
 			g = spread(g, d, step)
 			n *= step
-			if over := start + n - size; over > 0 { // zeros behind the last element, beyond x
+			// zeros after the last element, beyond x
+			if over := start + n - size; over > 0 {
 				n -= over
 				g = g.Narrow(d, 0, n)
 			}
@@ -81,13 +82,14 @@ func pad(c *call, _ int) *tensor.Tensor {
 
 func tri(c *call, _ int) *tensor.Tensor { return c.apply(c.n.Op, c.n.Ints, tensor.T(c.dy)) }
 
-// zeros is a gradient of nothing for input 0.
+// zeros returns a zero gradient for input 0.
 func (c *call) zeros() *tensor.Tensor {
 	x := c.x(0)
 	return tensor.Zeros(c.s, c.dy.DType(), x.Shape()...)
 }
 
-// indexSelect adds to what is there: a table that is also used otherwise (a tied embedding) is large.
+// indexSelect adds to the gradient that the input has already: a table with a second use
+// (a tied embedding) is large.
 func indexSelect(c *call, _ int) *tensor.Tensor {
 	into := c.sum
 	if c.added = into != nil; !c.added {

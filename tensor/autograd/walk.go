@@ -6,17 +6,17 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// walk is one backward pass.
+// walk is one backward pass. leaves and nodes hold the gradients of the targets.
 type walk struct {
 	o      Options
 	all    bool // every leaf is a target
 	leaves map[*tensor.Tensor]*tensor.Tensor
 	nodes  map[*tensor.Node]*tensor.Tensor
-	found  []*tensor.Tensor // the leaves that got a gradient, in the order of the first
+	found  []*tensor.Tensor // the leaves that have a gradient, in the order they got it
 	steps  map[*tensor.Node]*step
 }
 
-// step is a node on the way.
+// step is a node of the walk.
 type step struct {
 	node   *tensor.Node
 	edge   int  // next edge to look at, during the search
@@ -36,7 +36,8 @@ func newWalk(o *Options) *walk {
 	return w
 }
 
-// run walks and has done take the results, before the intermediates are released.
+// run walks the graph from loss and calls done with the results, before it releases the
+// intermediates.
 func (w *walk) run(loss *tensor.Tensor, done func(s *tensor.Session, keep func(*tensor.Tensor)) error) error {
 	if err := loss.Err(); err != nil {
 		return err
@@ -94,7 +95,7 @@ func (w *walk) backward(s *tensor.Session, loss *tensor.Tensor) error {
 		if _, ok := w.nodes[st.node]; ok {
 			w.nodes[st.node] = st.grad
 		}
-		if st != order[len(order)-1] { // of the loss it is whatever was given
+		if st != order[len(order)-1] { // the loss's own gradient was given
 			st.node.NameGradient(st.grad)
 		}
 		if err := st.node.Backward(func() error { return w.through(&c, st) }); err != nil {
@@ -105,11 +106,11 @@ func (w *walk) backward(s *tensor.Session, loss *tensor.Tensor) error {
 	return nil
 }
 
-// through sends a node's gradient into its inputs.
+// through adds the gradient of a node to the gradients of its inputs.
 func (w *walk) through(c *call, st *step) error {
 	n := st.node
-	if r, ok := n.By.(*again); ok {
-		return w.throughAgain(r, st)
+	if by, ok := n.By.(composite); ok {
+		return w.throughComposite(by, st)
 	}
 	c.n, c.dy = n, st.grad
 	for i := range n.In {
@@ -137,7 +138,46 @@ func (w *walk) through(c *call, st *step) error {
 	return nil
 }
 
-// set makes g the gradient that e's input has got.
+// composite is the By of a node without an entry in the table.
+type composite interface {
+	// grads returns the gradients of the inputs want of n, where dy is that of its
+	// result.
+	grads(n *tensor.Node, dy *tensor.Tensor, want []int) ([]*tensor.Tensor, error)
+}
+
+// throughComposite is through for a composite node.
+func (w *walk) throughComposite(c composite, st *step) error {
+	if w.o.CreateGraph {
+		return fmt.Errorf("%w: a Recompute can't be differentiated again", tensor.ErrNoGrad)
+	}
+	n := st.node
+	var want []int // edges
+	for i := range n.In {
+		if e := &n.In[i]; w.into(e) {
+			if e.Leaf != nil && e.Tensor() != e.Leaf {
+				return fmt.Errorf("%w: a leaf (%v) that a Recompute reads was assigned before the backward pass", tensor.ErrNoGrad, e.Leaf)
+			}
+			want = append(want, i)
+		}
+	}
+	grads, err := c.grads(n, st.grad, want)
+	if err != nil {
+		return err
+	}
+	for k, i := range want {
+		e, g := &n.In[i], grads[k]
+		if sum := w.has(e); sum != nil {
+			g = sum.Add(g)
+		}
+		if err := g.Err(); err != nil {
+			return err
+		}
+		w.set(e, g)
+	}
+	return nil
+}
+
+// set stores g as the gradient of e's input.
 func (w *walk) set(e *tensor.Edge, g *tensor.Tensor) {
 	if e.Leaf != nil {
 		w.give(e.Leaf, g)
@@ -146,7 +186,7 @@ func (w *walk) set(e *tensor.Edge, g *tensor.Tensor) {
 	}
 }
 
-// has is the gradient that e's input got until now.
+// has returns the gradient that e's input has so far.
 func (w *walk) has(e *tensor.Edge) *tensor.Tensor {
 	if e.Leaf != nil {
 		return w.leaves[e.Leaf]
@@ -154,7 +194,7 @@ func (w *walk) has(e *tensor.Edge) *tensor.Tensor {
 	return w.steps[e.Node].grad
 }
 
-// into reports whether a target is or lies behind e.
+// into reports whether e leads to a target.
 func (w *walk) into(e *tensor.Edge) bool {
 	if e.Leaf != nil {
 		_, ok := w.leaves[e.Leaf]
@@ -173,8 +213,9 @@ func (w *walk) give(x, g *tensor.Tensor) {
 	w.leaves[x] = g
 }
 
-// order lists the nodes behind root, each after all that it was computed from, and finds out which are needed. It is
-// a depth-first search with a stack of its own: graphs are as deep as the longest loop that made one.
+// order returns the nodes behind root, each after all its inputs, and marks those that
+// lead to a target. It is a depth-first search with its own stack, because a graph can be
+// as deep as the loop that made it.
 func (w *walk) order(root *tensor.Node) []*step {
 	var order []*step
 	first := &step{node: root}
