@@ -58,7 +58,7 @@ func Composite(y *Tensor, by any, in ...*Tensor) *Tensor {
 func (n *Node) Out() *Tensor { return &Tensor{v: n.out, node: n} }
 
 func newNode(op Op, ints []int64, args []Arg, m *made) *Node {
-	n := &Node{Op: op, Ints: append([]int64(nil), ints...), In: make([]Edge, len(args)), out: &m.value, signal: m.value.s.signal}
+	n := &Node{Op: op, Ints: append([]int64(nil), ints...), In: make([]Edge, len(args)), out: &m.value, signal: m.value.s.rec.signals.now}
 	for i, a := range args {
 		e := &n.In[i]
 		if a.t == nil {

@@ -99,13 +99,3 @@ func (s *Session) saveThere(ctx context.Context, e Saver, files []*os.File, base
 	}
 	return pieces, err
 }
-
-// Random is the state of the session's random numbers: what SetRandom takes to go on with the same ones. Numbers that
-// were recorded count as drawn.
-func (s *Session) Random() (seed, counter uint64) { return s.seed, s.counter + uint64(s.offset) }
-
-// SetRandom has the session's random numbers go on where Random was asked.
-func (s *Session) SetRandom(seed, counter uint64) {
-	s.Seed(seed)
-	s.counter = counter
-}

@@ -36,7 +36,7 @@ func (s *Session) Scope(f func(sc *Scope)) {
 		for _, v := range sc.values {
 			if v != nil && v.scope == sc {
 				v.scope = nil
-				s.release(v)
+				v.release()
 			}
 		}
 	}()
@@ -71,14 +71,14 @@ func (t *Tensor) Free() {
 	case v.err != nil:
 	case t.owns:
 		t.owns = false
-		v.s.release(v)
+		v.release()
 	case v.scope != nil:
 		sc := v.scope
 		if i := slices.Index(sc.values, v); i >= 0 {
 			sc.values[i] = nil
 		}
 		v.scope = nil
-		v.s.release(v)
+		v.release()
 	}
 }
 
@@ -113,9 +113,9 @@ func (t *Tensor) Assign(v *Tensor) error {
 	if v.v.signal == 0 {
 		v.v.signal = t.v.signal
 	}
-	s.retain(v.v)
+	v.v.retain()
 	if t.owns {
-		s.release(t.v)
+		t.v.release()
 	}
 	t.v, t.owns, t.node = v.v, true, v.node
 	return nil

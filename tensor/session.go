@@ -3,8 +3,6 @@ package tensor
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"sync"
 	"sync/atomic"
 )
 
@@ -32,39 +30,17 @@ type Session struct {
 	closed atomic.Bool
 	err    error
 
-	prog    Program
-	values  []*value   // result of each instruction of prog
-	inputs  []*value   // each external input of prog
-	uploads []*value   // made since the last flush, their bytes in pending
-	pending []Upload   // parallel to uploads
-	frees   []uint64   // to be freed with the next flush
-	sites   []siteMark // where the fallible instructions of prog were recorded
-	epoch   uint32     // number of prog; a value's ref belongs to one epoch
-	next    uint64     // id of the next flush's first value
-	scalars []float64
-	slots   map[scalarKey]int // scalar values of prog, by where they are used
-	shapes  map[shapeKey]uint32
-	inf     inference
-	args    []Ref // argument list under construction
-	noGrad  int
-	scope   *Scope
-	seed    uint64
-	counter uint64 // random streams used before prog
-	offset  int64  // random streams used in prog
-
-	signal      uint16            // that what is recorded belongs to; 0 for none
-	signals     []Signal          // that the session had, number n at n-1
-	signalIDs   map[Signal]uint16 // their numbers
-	signalSlots []uint16          // their places in prog.Signals from 1; 0 for none yet
-	signalNames int               // bytes of the names in prog.Signals
-
-	encoded []byte
+	rec     recording
+	uploads []*value // made since the last flush
+	pending []Upload // parallel to uploads, with their bytes
+	frees   []uint64 // freed with the next flush
+	next    uint64   // id of the first value of the next flush
 	batch   Batch
+	dropped garbage
 
-	dropped struct { // ids whose handles the garbage collector found; filled by its goroutine
-		sync.Mutex
-		ids []uint64
-	}
+	noGrad int // depth of NoGrad
+	scope  *Scope
+	random streams
 	stats  SessionStats
 	labels []label // see Name
 }
@@ -79,45 +55,6 @@ type SessionStats struct {
 	Live      int    // values that exist and are not known to be dead
 }
 
-// scalarKey makes equal scalars at equal places of equal operations one: a learning rate that fifty updates share
-// travels once. It is keyed by place so that two that only happen to be equal in one step stay two, which would make
-// it another program.
-type scalarKey struct {
-	op   Op
-	arg  int
-	bits uint64
-}
-
-type shapeKey struct {
-	rank int
-	dims [MaxRank]int
-}
-
-type siteMark struct {
-	instr int
-	site  stack
-}
-
-// value is the result of one operation. Handles (Tensor) and graph edges point to it.
-//
-// refs counts the handles and scopes that keep it. At 0 it is dead: a later program frees it, or the one being
-// recorded never makes it. If handles are dropped without that, the garbage collector frees it.
-type value struct {
-	s       *Session
-	dtype   DType
-	shape   Shape
-	id      uint64 // once flushed
-	flushed bool
-	refs    int
-	epoch   uint32 // epoch of ref
-	ref     Ref
-	scope   *Scope // which holds one of refs
-	cleanup runtime.Cleanup
-	tracked bool   // cleanup is set
-	signal  uint16 // with which it was made or named, by its number in the session
-	err     error
-}
-
 // NewSession starts a session on eng, which it owns from then on.
 func NewSession(eng Engine, opts *SessionOptions) *Session {
 	o := SessionOptions{}
@@ -127,7 +64,8 @@ func NewSession(eng Engine, opts *SessionOptions) *Session {
 	if o.Context == nil {
 		o.Context = context.Background()
 	}
-	s := &Session{eng: eng, ctx: o.Context, epoch: 1, next: 1, slots: map[scalarKey]int{}, shapes: map[shapeKey]uint32{}}
+	s := &Session{eng: eng, ctx: o.Context, next: 1}
+	s.rec.start(s)
 	s.Seed(o.Seed)
 	return s
 }
@@ -186,28 +124,6 @@ func (s *Session) fail(err error) error {
 	return err
 }
 
-// retain adds a claim on v.
-func (s *Session) retain(v *value) { v.refs++ }
-
-// release drops a claim. The last one frees the value: with the next program if it exists, else by never making it.
-func (s *Session) release(v *value) {
-	if v.refs--; v.refs > 0 || v.err != nil {
-		return
-	}
-	s.stats.Live--
-	if !v.flushed {
-		return
-	}
-	if v.tracked {
-		v.cleanup.Stop()
-		v.tracked = false
-	}
-	if v.epoch == s.epoch { // an input of the program being recorded: it goes with it
-		return
-	}
-	s.frees = append(s.frees, v.id)
-}
-
 // Sync has everything recorded so far run and waits for it. It returns the session's first error.
 func (s *Session) Sync() error {
 	if err := s.enter("sync"); err != nil {
@@ -244,13 +160,13 @@ func (s *Session) fetch(v *value) (Fetched, error) {
 func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	b := &s.batch
 	*b = Batch{Inputs: b.Inputs[:0], Frees: b.Frees[:0], Fetch: b.Fetch[:0], Uploads: b.Uploads[:0], Sync: sync, Base: s.next}
-	n := uint64(len(s.values))
+	n := uint64(len(s.rec.values))
 	s.next += n + uint64(len(s.uploads))
 	for i, u := range s.uploads {
 		u.id, u.flushed = b.Base+n+uint64(i), true
 		s.pending[i].ID = u.id
 		if u.signal > 0 {
-			s.pending[i].Signal = s.signals[u.signal-1]
+			s.pending[i].Signal = s.rec.signals.all[u.signal-1]
 		}
 	}
 	b.Uploads = append(b.Uploads, s.pending...)
@@ -258,17 +174,20 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 		if e, ok := s.eng.(Expecter); ok {
 			e.Expect()
 		}
-		s.program(b)
+		s.rec.finish(b, &s.dropped)
+		s.stats.Programs++
 	}
 	for _, u := range s.uploads {
-		if u.refs == 0 && !(n > 0 && u.epoch == s.epoch) {
+		if u.refs == 0 && !(n > 0 && u.epoch == s.rec.epoch) {
 			b.Frees = append(b.Frees, u.id)
 		} else if u.refs > 0 {
-			s.track(u)
+			u.track(&s.dropped)
 		}
 	}
 	b.Frees = append(b.Frees, s.frees...)
-	s.collect(b)
+	var dropped int
+	b.Frees, dropped = s.dropped.take(b.Frees)
+	s.stats.Live -= dropped
 	if v != nil {
 		b.Fetch = append(b.Fetch, v.id)
 	}
@@ -282,7 +201,7 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 		}
 	}
 	clear(b.Uploads)
-	sites := s.sites
+	sites := s.rec.sites
 	s.startProgram()
 	if err != nil {
 		return Fetched{}, s.fail(s.lost(located(err, sites)))
@@ -300,68 +219,11 @@ func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	return got[0], nil
 }
 
-// program completes the recorded program and puts it into b.
-func (s *Session) program(b *Batch) {
-	p := &s.prog
-	for i, v := range s.values {
-		v.id, v.flushed = b.Base+uint64(i), true
-		if p.Instrs[i].Keep = v.refs > 0; v.refs > 0 {
-			s.track(v)
-		}
-	}
-	for i, v := range s.inputs {
-		p.Externals[i].Donated = v.refs == 0
-		b.Inputs = append(b.Inputs, v.id)
-	}
-	p.NumScalars = len(s.scalars)
-	s.encoded = p.Append(s.encoded[:0])
-	b.Program, b.Encoded, b.Hash, b.Scalars = p, s.encoded, HashOf(s.encoded), s.scalars
-	s.stats.Programs++
-}
-
-// startProgram begins the next epoch. The arrays are used again: the engine is done with a batch when Submit returns.
+// startProgram begins the next program.
 func (s *Session) startProgram() {
-	clear(s.values)
-	clear(s.inputs)
+	s.rec.next()
 	clear(s.uploads)
-	s.values, s.inputs, s.uploads, s.frees = s.values[:0], s.inputs[:0], s.uploads[:0], s.frees[:0]
 	clear(s.pending)
-	s.pending = s.pending[:0]
-	s.sites = s.sites[:0]
-	s.epoch++
-	s.counter += uint64(s.offset)
-	s.offset = 0
-	s.prog.reset()
-	s.scalars = s.scalars[:0]
-	clear(s.slots)
-	clear(s.shapes)
-	clear(s.signalSlots)
-	s.signalNames = 0
+	s.uploads, s.pending, s.frees = s.uploads[:0], s.pending[:0], s.frees[:0]
+	s.random.nextProgram()
 }
-
-// collect frees what the garbage collector found.
-func (s *Session) collect(b *Batch) {
-	s.dropped.Lock()
-	b.Frees = append(b.Frees, s.dropped.ids...)
-	s.stats.Live -= len(s.dropped.ids)
-	s.dropped.ids = s.dropped.ids[:0]
-	s.dropped.Unlock()
-}
-
-// track has the garbage collector report when v can't be reached any more. It is set once v exists at the engine, so
-// that what a Scope drops before costs nothing.
-func (s *Session) track(v *value) {
-	if v.tracked || v.err != nil {
-		return
-	}
-	v.tracked = true
-	v.cleanup = runtime.AddCleanup(v, s.drop, v.id)
-}
-
-func (s *Session) drop(id uint64) {
-	s.dropped.Lock()
-	s.dropped.ids = append(s.dropped.ids, id)
-	s.dropped.Unlock()
-}
-
-func (v *value) String() string { return fmt.Sprintf("%v%v", v.dtype, v.shape) }

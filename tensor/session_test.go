@@ -318,9 +318,9 @@ func TestCollectorFrees(t *testing.T) {
 	}()
 	for range 100 {
 		runtime.GC()
-		s.dropped.Lock()
+		s.dropped.mu.Lock()
 		n := len(s.dropped.ids)
-		s.dropped.Unlock()
+		s.dropped.mu.Unlock()
 		if n > 0 {
 			break
 		}

@@ -53,46 +53,70 @@ func CheckSignalName(name string) error {
 func (s *Session) Signal(name string, f func()) { s.under(Signal{Name: name}, f) }
 
 func (s *Session) under(g Signal, f func()) {
-	before := s.signal
-	s.signal = s.internSignal(g)
-	defer func() { s.signal = before }()
+	before := s.rec.signals.now
+	s.rec.signals.now = s.signalNumber(g)
+	defer func() { s.rec.signals.now = before }()
 	f()
 }
 
-// internSignal is g's number in the session, from 1; 0 if it can't have one.
-func (s *Session) internSignal(g Signal) uint16 {
-	if n, ok := s.signalIDs[g]; ok {
-		return n
-	}
-	err := CheckSignalName(g.Name)
-	if err == nil && len(s.signals) == MaxSignals {
-		err = fmt.Errorf("%w: %v is one more than %d", ErrSignal, g, MaxSignals)
-	}
+// signalNumber returns g's number in the session, or 0 and a sticky error if it can't have
+// one.
+func (s *Session) signalNumber(g Signal) uint16 {
+	n, err := s.rec.signals.number(g)
 	if err != nil {
 		s.fail(&OpError{Op: "signal", Site: callSite(), Err: err})
-		return 0
 	}
-	if s.signalIDs == nil {
-		s.signalIDs = map[Signal]uint16{}
-	}
-	s.signals = append(s.signals, g)
-	s.signalSlots = append(s.signalSlots, 0)
-	s.signalIDs[g] = uint16(len(s.signals))
-	return uint16(len(s.signals))
+	return n
 }
 
-// signalSlot is the number in the program being recorded of the session's signal n.
-func (s *Session) signalSlot(n uint16) uint16 {
+// signals numbers the signals of a session, and those of the program being recorded.
+type signals struct {
+	now   uint16            // number of the signal that new instructions get, 0 for none
+	all   []Signal          // of the session: number n at n-1
+	ids   map[Signal]uint16 // their numbers
+	slots []uint16          // their numbers in Program.Signals, 0 for none yet
+	names int               // bytes of the names in Program.Signals
+}
+
+// number returns g's number in the session, from 1.
+func (t *signals) number(g Signal) (uint16, error) {
+	if n, ok := t.ids[g]; ok {
+		return n, nil
+	}
+	if err := CheckSignalName(g.Name); err != nil {
+		return 0, err
+	}
+	if len(t.all) == MaxSignals {
+		return 0, fmt.Errorf("%w: %v is one more than %d", ErrSignal, g, MaxSignals)
+	}
+	if t.ids == nil {
+		t.ids = map[Signal]uint16{}
+	}
+	t.all = append(t.all, g)
+	t.slots = append(t.slots, 0)
+	t.ids[g] = uint16(len(t.all))
+	return t.ids[g], nil
+}
+
+// slot returns the number in p, the program being recorded, of signal n of the session. It
+// adds the signal to p if p doesn't have it.
+func (t *signals) slot(p *Program, n uint16) uint16 {
 	if n == 0 {
 		return 0
 	}
-	slot := &s.signalSlots[n-1]
+	slot := &t.slots[n-1]
 	if *slot == 0 {
-		s.prog.Signals = append(s.prog.Signals, s.signals[n-1])
-		*slot = uint16(len(s.prog.Signals))
-		s.signalNames += len(s.signals[n-1].Name)
+		p.Signals = append(p.Signals, t.all[n-1])
+		*slot = uint16(len(p.Signals))
+		t.names += len(t.all[n-1].Name)
 	}
 	return *slot
+}
+
+// reset begins another program.
+func (t *signals) reset() {
+	clear(t.slots)
+	t.names = 0
 }
 
 // Signal gives t alone the signal of that name, whatever scope it was made in, and returns t. A placement of the signal then says how t
@@ -107,16 +131,16 @@ func (t *Tensor) Signal(name string) *Tensor {
 		return poisoned(s, err)
 	}
 	defer s.leave()
-	n := s.internSignal(Signal{Name: name})
+	n := s.signalNumber(Signal{Name: name})
 	if n == 0 {
 		return t
 	}
 	v.signal = n
-	if v.epoch == s.epoch {
+	if v.epoch == s.rec.epoch {
 		if i, ok := v.ref.Instr(); ok {
-			s.prog.Instrs[i].Named = s.signalSlot(n)
+			s.rec.prog.Instrs[i].Named = s.rec.signals.slot(&s.rec.prog, n)
 		} else if i, ok := v.ref.External(); ok {
-			s.prog.Externals[i].Signal = s.signalSlot(n)
+			s.rec.prog.Externals[i].Signal = s.rec.signals.slot(&s.rec.prog, n)
 		}
 	}
 	return t
@@ -125,7 +149,7 @@ func (t *Tensor) Signal(name string) *Tensor {
 // SignalName is the name of the signal that t was made or named with; empty for none.
 func (t *Tensor) SignalName() string {
 	if n := t.v.signal; n != 0 {
-		return t.v.s.signals[n-1].Name
+		return t.v.s.rec.signals.all[n-1].Name
 	}
 	return ""
 }
@@ -137,7 +161,7 @@ func (n *Node) Backward(f func() error) error {
 		return f()
 	}
 	var err error
-	s.under(Signal{s.signals[n.signal-1].Name, true}, func() { err = f() })
+	s.under(Signal{s.rec.signals.all[n.signal-1].Name, true}, func() { err = f() })
 	return err
 }
 
@@ -145,15 +169,15 @@ func (n *Node) Backward(f func() error) error {
 // just computed and has no name. It is for packages that compute gradients.
 func (n *Node) NameGradient(g *Tensor) {
 	s := n.out.s
-	if n.out.signal == 0 || g.v.err != nil || g.v.epoch != s.epoch {
+	if n.out.signal == 0 || g.v.err != nil || g.v.epoch != s.rec.epoch {
 		return
 	}
 	i, ok := g.v.ref.Instr()
-	if !ok || s.prog.Instrs[i].Named != 0 {
+	if !ok || s.rec.prog.Instrs[i].Named != 0 {
 		return
 	}
-	if k := s.internSignal(Signal{s.signals[n.out.signal-1].Name, true}); k != 0 {
-		s.prog.Instrs[i].Named = s.signalSlot(k)
+	if k := s.signalNumber(Signal{s.rec.signals.all[n.out.signal-1].Name, true}); k != 0 {
+		s.rec.prog.Instrs[i].Named = s.rec.signals.slot(&s.rec.prog, k)
 	}
 }
 
@@ -163,7 +187,7 @@ func (s *Session) Signals() []Signal {
 		return nil
 	}
 	defer s.leave()
-	return slices.Clone(s.signals)
+	return slices.Clone(s.rec.signals.all)
 }
 
 // SignalOf is the signal of what r names: the scope that an instruction was recorded in, and the signal with which an

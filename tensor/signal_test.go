@@ -153,8 +153,8 @@ func TestSignalEnds(t *testing.T) {
 		s.Signal("a", func() { panic("out") })
 	}()
 	x := Zeros(s, F32, 1)
-	if s.signal != 0 || x.v.signal != 0 {
-		t.Errorf("signal %d after its scope", s.signal)
+	if s.rec.signals.now != 0 || x.v.signal != 0 {
+		t.Errorf("signal %d after its scope", s.rec.signals.now)
 	}
 }
 

@@ -74,7 +74,7 @@ func (t *Tensor) RequiresGrad() bool { return t.requires }
 // Detach is a handle of the same value outside of the graph.
 func (t *Tensor) Detach() *Tensor {
 	if t.v.err == nil && t.owns {
-		t.v.s.retain(t.v)
+		t.v.retain()
 	}
 	return &Tensor{v: t.v, owns: t.owns && t.v.err == nil}
 }
@@ -96,7 +96,7 @@ func (t *Tensor) SetGrad(g *Tensor) {
 	if g != nil {
 		t.grad = &Tensor{v: g.v, node: g.node}
 		if g.v.err == nil && g.v.refs > 0 {
-			t.v.s.retain(g.v)
+			g.v.retain()
 			t.grad.owns = true
 		}
 	}
@@ -147,7 +147,7 @@ func (s *Session) upload(d DType, shape Shape, data []byte, n int) *Tensor {
 func (s *Session) uploaded(d DType, shape Shape, buf Buffer, n int) *Tensor {
 	m := &made{}
 	m.Tensor.v = &m.value
-	m.value = value{s: s, dtype: d, shape: shape, refs: 1, signal: s.signal}
+	m.value = value{s: s, dtype: d, shape: shape, refs: 1, signal: s.rec.signals.now}
 	s.uploads = append(s.uploads, &m.value)
 	s.pending = append(s.pending, Upload{DType: d, Shape: shape, Buf: buf})
 	s.stats.Uploads++

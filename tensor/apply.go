@@ -1,0 +1,75 @@
+package tensor
+
+// Arg is an argument of Apply: a tensor or a scalar.
+type Arg struct {
+	t *Tensor
+	f float64
+}
+
+// T makes a tensor an argument. Of a nil one Apply makes an error.
+func T(t *Tensor) Arg {
+	if t == nil {
+		t = none()
+	}
+	return Arg{t: t}
+}
+
+// none is what T makes of nil: a tensor of no session, for an Arg without one is a scalar.
+//
+//go:noinline
+func none() *Tensor { return &Tensor{v: &value{}} }
+
+// S makes a number an argument.
+func S(f float64) Arg { return Arg{f: f} }
+
+// Apply records op with its tensors, its scalars and its integer attributes, as the op
+// table lists them, and returns the result. All methods of Tensor use it. Operands of
+// different dtypes are promoted to one.
+func (s *Session) Apply(op Op, ints []int64, args ...Arg) *Tensor {
+	if err := s.enter(op.String()); err != nil {
+		return poisoned(s, err)
+	}
+	defer s.leave()
+	return s.apply(op, ints, args)
+}
+
+func (s *Session) apply(op Op, ints []int64, args []Arg) *Tensor {
+	for _, a := range args {
+		if a.t != nil && a.t.v.err != nil {
+			return poisoned(s, a.t.v.err)
+		}
+	}
+	s.room()
+	m, err := s.rec.record(op, ints, args)
+	if err != nil {
+		return poisoned(s, s.fail(opError(op, args, err)))
+	}
+	s.stats.Ops++
+	s.stats.Live++
+	s.own(m)
+	if s.noGrad == 0 && op.Info().Gradient != NoGradient && m.dtype.IsFloat() {
+		for _, a := range args {
+			if a.t != nil && (a.t.requires || a.t.node != nil) {
+				m.Tensor.node = newNode(op, ints, args, m)
+				break
+			}
+		}
+	}
+	return &m.Tensor
+}
+
+// room flushes a program that is almost full. An error sticks to the session.
+func (s *Session) room() {
+	if s.rec.full() {
+		s.flush(nil, false)
+	}
+}
+
+// own gives a new value to the innermost scope, or to its handle if there is none.
+func (s *Session) own(m *made) {
+	if s.scope != nil {
+		s.scope.add(&m.value)
+	} else {
+		m.Tensor.owns = true
+	}
+}

@@ -1,0 +1,89 @@
+package tensor
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/ringside-go/ringside/tensor"
+
+// MaxErrorArgs is the number of arguments that an error lists; concat may have thousands.
+const MaxErrorArgs = 8
+
+// opError returns the error of an operation with the types of its arguments and the call
+// site.
+func opError(op Op, args []Arg, err error) error {
+	var b strings.Builder
+	for i, a := range args {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if i == MaxErrorArgs {
+			fmt.Fprintf(&b, "%d more", len(args)-i)
+			break
+		}
+		if a.t != nil && a.t.v.s == nil {
+			b.WriteString("nil")
+		} else if a.t != nil {
+			b.WriteString(a.t.v.String())
+		} else {
+			fmt.Fprintf(&b, "%g", a.f)
+		}
+	}
+	return &OpError{Op: op.String(), Inputs: b.String(), Site: callSite(), Err: err}
+}
+
+// stack is a list of callers, innermost first. File and line are looked up only for an
+// error, since that costs more than an operation.
+type stack struct {
+	pcs [32]uintptr
+	n   int
+}
+
+// callers returns the stack of the caller's caller.
+func callers() (c stack) {
+	c.n = runtime.Callers(3, c.pcs[:])
+	return c
+}
+
+// callSite returns the file and line of the caller's stack.
+func callSite() string { return callers().String() }
+
+// String returns the file and line of the innermost caller outside the tensor packages.
+// Their tests count as outside.
+func (c stack) String() string {
+	frames := runtime.CallersFrames(c.pcs[:c.n])
+	for {
+		f, more := frames.Next()
+		if f.Function == "" {
+			return ""
+		}
+		if !strings.HasPrefix(f.Function, module) || strings.HasSuffix(f.File, "_test.go") {
+			return fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		if !more {
+			return ""
+		}
+	}
+}
+
+// siteMark is the place where a fallible instruction was recorded.
+type siteMark struct {
+	instr int
+	site  stack
+}
+
+// located adds the place where an instruction was recorded to an engine's error about it.
+func located(err error, sites []siteMark) error {
+	re, ok := err.(*RunError)
+	if !ok {
+		return err
+	}
+	i := slices.IndexFunc(sites, func(m siteMark) bool { return m.instr == re.Instr })
+	if i < 0 {
+		return err
+	}
+	return &OpError{Op: re.Op, Inputs: re.Inputs, Site: sites[i].site.String(), Err: re.Err}
+}

@@ -1,0 +1,102 @@
+package tensor
+
+import "math"
+
+// promote makes the operands of c agree in dtype by inserting casts. args are the operands as given.
+func (r *recording) promote(op Op, args []Arg) {
+	c := &r.inf
+	first, last := 0, len(c.dt)
+	switch op {
+	case OpWhere:
+		first = 1
+	case OpIndexSelect, OpGather, OpOneHot, OpCast:
+		return
+	}
+	skip := -1 // an operand that is an index
+	switch op {
+	case OpIndexAdd, OpScatterAdd, OpCrossEntropy, OpCrossEntropyGrad:
+		skip = 1
+	}
+	want, scalars, fraction := Invalid, false, false
+	least, most := math.Inf(1), math.Inf(-1) // of the scalars
+	for i := first; i < last; i++ {
+		switch d := c.dt[i]; {
+		case i == skip:
+		case d == Invalid:
+			f := args[i].f
+			scalars, fraction = true, fraction || f != math.Trunc(f) || math.IsNaN(f)
+			least, most = min(least, f), max(most, f)
+		case want == Invalid:
+			want = d
+		default:
+			want = Promote(want, d)
+		}
+	}
+	if want == Invalid {
+		return // leaves, or only scalars: inference says what is missing
+	}
+	switch {
+	case !scalars || want.IsFloat():
+	case fraction || want == Bool && op != OpEq && op != OpNe:
+		want = F32
+	case holds(want, least) && holds(want, most):
+	case op.Info().Kind == KindComparison:
+		want = F64 // which tells all of I32 apart
+	default:
+		want = F32
+	}
+	if !want.IsFloat() && op.Info().Float {
+		want = F32
+	}
+	for i := first; i < last; i++ {
+		if i != skip && c.dt[i] != Invalid && c.dt[i] != want {
+			r.args[i], c.dt[i] = r.cast(r.args[i], c.sh[i], want), want
+		}
+	}
+}
+
+// cast inserts a cast of one operand. A cast of a float to a wider float keeps the graph: it is seen by autograd
+// through the operand itself, whose gradient autograd casts back.
+func (r *recording) cast(of Ref, shape Shape, to DType) Ref {
+	p := &r.prog
+	i := Ref(len(p.Instrs))
+	p.Instrs = append(p.Instrs, Instr{
+		Op: OpCast, DType: to, NArg: 1, NInt: 1,
+		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: r.shapeIndex(shape), Signal: r.signals.slot(&r.prog, r.signals.now),
+	})
+	p.Args = append(p.Args, of)
+	p.Ints = append(p.Ints, int64(to))
+	r.hide(i, to, shape)
+	return i
+}
+
+// widen casts the halves among the operands of an operation that computes to F32, and asks a leaf for F32. It returns the
+// half that an F32 result is rounded to, Invalid for none.
+func (r *recording) widen(op Op) DType {
+	if movesHalves(op) {
+		return Invalid
+	}
+	c := &r.inf
+	switch op {
+	case OpFull, OpArange, OpRand, OpRandN, OpOneHot:
+		if len(c.ints) > 0 && validDType(c.ints[0]) && DType(c.ints[0]).IsHalf() {
+			d := DType(c.ints[0])
+			c.ints = append([]int64{int64(F32)}, c.ints[1:]...)
+			return d
+		}
+		return Invalid
+	}
+	narrow := Invalid
+	var from, to Ref // of the last one: most that come twice follow each other
+	for i, d := range c.dt {
+		if !d.IsHalf() {
+			continue
+		}
+		if narrow == Invalid || r.args[i] != from {
+			from = r.args[i]
+			to = r.cast(from, c.sh[i], F32)
+		}
+		narrow, r.args[i], c.dt[i] = d, to, F32
+	}
+	return narrow
+}

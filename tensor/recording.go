@@ -1,0 +1,220 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+)
+
+// recording is the program that the next flush submits, under construction.
+type recording struct {
+	s       *Session
+	prog    Program
+	values  []*value   // the result of each instruction
+	inputs  []*value   // each external input
+	sites   []siteMark // where the fallible instructions were recorded
+	epoch   uint32     // number of the program; the ref of a value belongs to one epoch
+	scalars []float64
+	slots   map[scalarKey]int // indices in scalars, by where they are used
+	shapes  map[shapeKey]uint32
+	signals signals
+	encoded []byte
+
+	inf  inference // of the instruction under construction
+	args []Ref     // its arguments
+}
+
+// scalarKey identifies a scalar by the operation and the argument where it is used. Equal
+// scalars with one key become one, so that a learning rate of fifty updates travels once.
+// Scalars with different keys stay apart even if they are equal in one step: merging them
+// would make it another program.
+type scalarKey struct {
+	op   Op
+	arg  int
+	bits uint64
+}
+
+type shapeKey struct {
+	rank int
+	dims [MaxRank]int
+}
+
+func (r *recording) start(s *Session) {
+	r.s, r.epoch = s, 1
+	r.slots, r.shapes = map[scalarKey]int{}, map[shapeKey]uint32{}
+}
+
+// next begins the next program. It uses the arrays again, which the engine no longer reads
+// when Submit has returned.
+func (r *recording) next() {
+	clear(r.values)
+	clear(r.inputs)
+	r.values, r.inputs, r.sites, r.scalars = r.values[:0], r.inputs[:0], r.sites[:0], r.scalars[:0]
+	r.epoch++
+	r.prog.reset()
+	clear(r.slots)
+	clear(r.shapes)
+	r.signals.reset()
+}
+
+// finish completes the program and puts it into b.
+func (r *recording) finish(b *Batch, g *garbage) {
+	p := &r.prog
+	for i, v := range r.values {
+		v.id, v.flushed = b.Base+uint64(i), true
+		if p.Instrs[i].Keep = v.refs > 0; v.refs > 0 {
+			v.track(g)
+		}
+	}
+	for i, v := range r.inputs {
+		p.Externals[i].Donated = v.refs == 0
+		b.Inputs = append(b.Inputs, v.id)
+	}
+	p.NumScalars = len(r.scalars)
+	r.encoded = p.Append(r.encoded[:0])
+	b.Program, b.Encoded, b.Hash, b.Scalars = p, r.encoded, HashOf(r.encoded), r.scalars
+}
+
+// full reports whether the program is close to a limit.
+func (r *recording) full() bool {
+	return len(r.prog.Instrs) >= MaxInstrs/2 || len(r.inputs) >= MaxExternals/2 ||
+		len(r.scalars) >= MaxScalars/2 || r.bytes() > MaxProgramBytes/2
+}
+
+// progBytes bounds the encoded size of what is recorded, generously.
+func (r *recording) bytes() int {
+	p := &r.prog
+	return programHeader + len(p.Shapes)*(4+4*MaxRank) + externalBytes*len(p.Externals) + instrBytes*len(p.Instrs) + 4*len(p.Args) + 8*len(p.Ints) +
+		signalBytes(len(p.Signals), r.signals.names, len(p.Externals), len(p.Instrs))
+}
+
+// record infers, promotes and appends one instruction.
+func (r *recording) record(op Op, ints []int64, args []Arg) (*made, error) {
+	if !op.Valid() {
+		return nil, fmt.Errorf("%w: %v is no operation", ErrProgram, op)
+	}
+	info := op.Info()
+	tensors := len(args) - len(info.Scalars)
+	if tensors < info.MinTensors || tensors > info.MaxTensors {
+		return nil, fmt.Errorf("%w: %d arguments, expected %d to %d", ErrShape, len(args), info.MinTensors+len(info.Scalars), info.MaxTensors+len(info.Scalars))
+	}
+	r.args = r.args[:0]
+	c := &r.inf
+	c.op, c.dt, c.sh, c.ints = op, c.dt[:0], c.sh[:0], ints
+	for i := range args {
+		a := &args[i]
+		if a.t == nil {
+			r.args = append(r.args, ScalarRef(r.scalar(op, i, a.f)))
+			if i < tensors {
+				if !info.Weak || op == OpWhere && i == 0 {
+					return nil, fmt.Errorf("%w: argument %d is a scalar, expected a tensor", ErrShape, i)
+				}
+				c.dt, c.sh = append(c.dt, Invalid), append(c.sh, nil)
+			}
+			continue
+		}
+		if i >= tensors {
+			return nil, fmt.Errorf("%w: argument %d is a tensor, expected a scalar", ErrShape, i)
+		}
+		ref, err := r.reference(a.t.v)
+		if err != nil {
+			return nil, err
+		}
+		r.args = append(r.args, ref)
+		c.dt, c.sh = append(c.dt, a.t.v.dtype), append(c.sh, a.t.v.shape)
+	}
+	r.promote(op, args[:tensors])
+	narrow := r.widen(op)
+	if err := c.infer(info); err != nil {
+		return nil, err
+	}
+	if d, shape := c.outDT, c.outShape; narrow != Invalid && d == F32 {
+		wide := r.instr(op, c.ints, d, shape)
+		r.hide(wide, d, shape)
+		r.args = append(r.args[:0], wide)
+		return r.emit(OpCast, []int64{int64(narrow)}, narrow, shape), nil
+	}
+	return r.emit(op, c.ints, c.outDT, c.outShape), nil
+}
+
+// instr appends an instruction whose arguments stand in r.args.
+func (r *recording) instr(op Op, ints []int64, d DType, shape Shape) Ref {
+	p := &r.prog
+	i := len(p.Instrs)
+	p.Instrs = append(p.Instrs, Instr{
+		Op: op, DType: d, NArg: uint16(len(r.args)), NInt: uint16(len(ints)),
+		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: r.shapeIndex(shape), Signal: r.signals.slot(&r.prog, r.signals.now),
+	})
+	p.Args = append(p.Args, r.args...)
+	p.Ints = append(p.Ints, ints...)
+	if op.Info().Fallible {
+		r.sites = append(r.sites, siteMark{i, callers()})
+	}
+	return Ref(i)
+}
+
+// hide gives the instruction that was appended last a value that no handle has.
+func (r *recording) hide(ref Ref, d DType, shape Shape) {
+	r.values = append(r.values, &value{s: r.s, dtype: d, shape: shape, epoch: r.epoch, ref: ref})
+}
+
+// emit appends an instruction with the arguments in r.args and returns the handle of its
+// result.
+func (r *recording) emit(op Op, ints []int64, d DType, shape Shape) *made {
+	ref := r.instr(op, ints, d, shape)
+	m := &made{}
+	m.Tensor.v = &m.value
+	m.value = value{s: r.s, dtype: d, shape: shape, refs: 1, epoch: r.epoch, ref: ref}
+	if op.Info().Class == ClassLeaf {
+		m.value.signal = r.signals.now
+	}
+	r.values = append(r.values, &m.value)
+	return m
+}
+
+// reference is v's name in the program being recorded.
+func (r *recording) reference(v *value) (Ref, error) {
+	if v.s == nil {
+		return 0, ErrNil
+	}
+	if v.s != r.s {
+		return 0, fmt.Errorf("%w: %v belongs to the session on %s, this one is on %s", ErrOtherSession, v, v.s.eng.Name(), r.s.eng.Name())
+	}
+	if v.refs <= 0 {
+		return 0, fmt.Errorf("%w: %v", ErrReleased, v)
+	}
+	if v.epoch == r.epoch {
+		return v.ref, nil
+	}
+	ref := ExternalRef(len(r.inputs))
+	r.inputs = append(r.inputs, v)
+	r.prog.Externals = append(r.prog.Externals, External{DType: v.dtype, Shape: r.shapeIndex(v.shape), Signal: r.signals.slot(&r.prog, v.signal)})
+	v.epoch, v.ref = r.epoch, ref
+	return ref, nil
+}
+
+func (r *recording) scalar(op Op, arg int, f float64) int {
+	k := scalarKey{op, arg, math.Float64bits(f)}
+	i, ok := r.slots[k]
+	if !ok {
+		i = len(r.scalars)
+		r.scalars = append(r.scalars, f)
+		r.slots[k] = i
+	}
+	return i
+}
+
+func (r *recording) shapeIndex(shape Shape) uint32 {
+	p := &r.prog
+	if n := len(p.Shapes); n > 0 && p.Shapes[n-1].Equal(shape) {
+		return uint32(n - 1)
+	}
+	k := shapeKey{rank: len(shape)}
+	copy(k.dims[:], shape)
+	i, ok := r.shapes[k]
+	if !ok {
+		i = uint32(len(p.Shapes))
+		p.Shapes = append(p.Shapes, shape)
+		r.shapes[k] = i
+	}
+	return i
+}
