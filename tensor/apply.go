@@ -6,7 +6,7 @@ type Arg struct {
 	f float64
 }
 
-// T makes a tensor an argument. Of a nil one Apply makes an error.
+// T makes a tensor an argument. Apply returns an error for a nil one.
 func T(t *Tensor) Arg {
 	if t == nil {
 		t = none()
@@ -14,7 +14,8 @@ func T(t *Tensor) Arg {
 	return Arg{t: t}
 }
 
-// none is what T makes of nil: a tensor of no session, for an Arg without one is a scalar.
+// none returns a tensor of no session, which T takes for nil: an Arg without a tensor is
+// a scalar.
 //
 //go:noinline
 func none() *Tensor { return &Tensor{v: &value{}} }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A nil tensor is no scalar 0, and what only takes tensors takes no scalar.
+// TestNilTensor: a nil tensor is not taken for the scalar 0, and an argument that must be
+// a tensor is no scalar.
 func TestNilTensor(t *testing.T) {
 	s, _ := newRecorded(t)
 	x := Zeros(s, F32, 2)
@@ -35,7 +36,7 @@ func TestNilTensor(t *testing.T) {
 	}
 }
 
-// What is no stride, step or number of pieces is not taken for 1.
+// TestNotTakenForOne: an invalid stride, step or number of pieces is not taken for 1.
 func TestNotTakenForOne(t *testing.T) {
 	s, _ := newRecorded(t)
 	x, w := Zeros(s, F32, 1, 1, 4, 4), Zeros(s, F32, 1, 1, 2, 2)

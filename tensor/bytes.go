@@ -2,8 +2,8 @@ package tensor
 
 import "fmt"
 
-// FromBytes makes a tensor of its memory image: row-major, little endian, one byte 0 or 1 for a bool. It is what files
-// and messages hold; data is copied once.
+// FromBytes makes a tensor of its memory image, as files and messages have it: row-major,
+// little endian, a bool one byte 0 or 1. It copies data once.
 func FromBytes(s *Session, d DType, data []byte, shape ...int) *Tensor {
 	sh := Shape(append([]int{}, shape...))
 	var err error
@@ -22,7 +22,7 @@ func FromBytes(s *Session, d DType, data []byte, shape ...int) *Tensor {
 	return poisoned(s, s.fail(&OpError{Op: "upload", Inputs: fmt.Sprintf("%v%v", d, sh), Site: callSite(), Err: err}))
 }
 
-// ViewBytes is View of t's memory image, whatever its dtype; see FromBytes.
+// ViewBytes is View of t's memory image, for any dtype; see FromBytes.
 func (t *Tensor) ViewBytes(f func([]byte) error) error {
 	s := t.v.s
 	if err := s.enter("read"); err != nil {

@@ -1,6 +1,7 @@
 package tensor
 
-// leafInts are the attributes of an operation that makes a value: dtype, what goes before the shape, the shape.
+// leafInts returns the attributes of an operation that makes a tensor: dtype, extra,
+// shape.
 func leafInts(d DType, extra []int64, shape []int) []int64 {
 	ints := make([]int64, 0, 2+len(shape))
 	ints = append(append(ints, int64(d)), extra...)
@@ -10,18 +11,18 @@ func leafInts(d DType, extra []int64, shape []int) []int64 {
 	return ints
 }
 
-// Full is a tensor of one value.
+// Full returns a tensor whose elements are all x.
 func Full(s *Session, d DType, x float64, shape ...int) *Tensor {
 	return s.Apply(OpFull, leafInts(d, nil, shape), S(x))
 }
 
-// Zeros is a tensor of zeros.
+// Zeros returns a tensor of zeros.
 func Zeros(s *Session, d DType, shape ...int) *Tensor { return Full(s, d, 0, shape...) }
 
-// Ones is a tensor of ones.
+// Ones returns a tensor of ones.
 func Ones(s *Session, d DType, shape ...int) *Tensor { return Full(s, d, 1, shape...) }
 
-// Arange is start, start+step, ... of n elements.
+// Arange returns the n elements start, start+step, ...
 func Arange(s *Session, d DType, start, step float64, n int) *Tensor {
 	return s.Apply(OpArange, leafInts(d, nil, []int{n}), S(start), S(step))
 }

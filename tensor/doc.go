@@ -1,30 +1,31 @@
-// Package tensor is what a user of ringside writes: tensors with the operations that NumPy and PyTorch have, recorded
-// into programs that an Engine runs, here or in another process.
+// Package tensor is the API of ringside: tensors with the operations of NumPy and
+// PyTorch, recorded into programs that an Engine runs, in this process or another one.
 //
-//	sess, err := client.Open(ctx, nil)         // a running dispatcher, else in this process
+//	sess, err := client.Open(ctx, nil)       // a running dispatcher, else in-process
 //	a := tensor.From(sess, []float32{1, 2, 3, 4, 5, 6}, 2, 3)
 //	b := tensor.RandN(sess, tensor.F32, 3, 4)
-//	y := a.Matmul(b).ReLU().Mean(-1)           // nothing has run yet
-//	v, err := tensor.Data[float32](y)          // one message there, one answer back
+//	y := a.Matmul(b).ReLU().Mean(-1)         // nothing has run yet
+//	v, err := tensor.Data[float32](y)        // one message there, one answer back
 //
 // # Recording
 //
-// An operation infers its result's dtype and shape, appends an instruction to the session's Program and returns a
-// handle. It does no I/O and asks nobody. A sync point (Item, Data, View, Sync) sends the program; what only served as
-// an intermediate (Scope, Free) never exists anywhere. A program is identified by its structure alone: the same step of
-// a training loop is the same Hash each time, whatever its learning rate, and travels once.
+// An operation infers the dtype and shape of its result, appends an instruction to the
+// session's Program and returns a handle. It does no I/O. A sync point (Item, Data, View,
+// Sync) sends the program. Intermediates that are released before (Scope, Free) are never
+// stored. The identity of a program is its structure: the step of a training loop has the
+// same Hash each time, whatever its learning rate, and is sent once.
 //
 // # Values and names
 //
-// A value never changes. Assign binds a handle to another value; whatever was computed from the old one is unaffected,
-// and the engine reuses its memory when nobody else needs it.
+// A value never changes. Assign binds a handle to another value. Results computed from
+// the old value are unaffected, and the engine reuses its memory when no handle keeps it.
 //
-// # Trying things out
+// # Interactive use
 //
-// Nothing has to be planned as a program: an operation whose result is read at once is a program of one instruction, which
-// is also compiled once for all times that it comes back. It costs a round trip to the worker, some microseconds on one host, and
-// the operation itself; `ringside bench eager` times it beside the same in this process. What is only looked at
-// belongs into a Scope, or is left to the garbage collector.
+// An operation whose result is read at once is a program of one instruction, which is
+// compiled once however often it comes back. It costs a round trip to the worker and the
+// operation itself; `ringside bench eager` measures it. Release such results with a
+// Scope, or leave them to the garbage collector.
 //
 //	x := tensor.RandN(sess, tensor.F32, 1000)
 //	m, _ := x.Mean().Item()                    // one round trip
@@ -32,28 +33,31 @@
 //
 // # Numbers of 16 bits
 //
-// F16 and BF16 are for storage: what computes widens its operands to F32 and rounds its result, in instructions that the
-// recorder adds and the engine fuses with their neighbours. Weights of an F16 or BF16 file can be used as they are, or cast
-// where they are read (w.Cast(tensor.F32)), which autograd undoes.
+// F16 and BF16 are for storage. An operation that computes widens its operands to F32 and
+// rounds its result. The recorder adds these casts as instructions, and the engine fuses
+// them with their neighbours. Weights of an F16 or BF16 file can be used as stored, or
+// cast where they are read (w.Cast(tensor.F32)), which autograd undoes.
 //
 // # Errors
 //
-// Shape and dtype errors are found while recording, with the file and line of the call. They travel with the tensor
-// that they spoil, and the first of them sticks to the session until ClearErr, so one check at the end of a computation
-// is enough. Errors while running come back at the next sync point in the same form, and a program that fails changes
-// nothing.
+// Shape and dtype errors are found while recording, with the file and line of the call.
+// The result of such an operation is a tensor that stands for the error. The first error
+// sticks to the session until ClearErr, so one check at the end of a computation is
+// enough. Errors while running come back at the next sync point in the same form. A
+// program that fails changes nothing.
 //
-// # Where things are
+// # Files
 //
 //	dtype.go shape.go      element types and shapes
 //	op*.go infer*.go       the op table and its inference; docs/ops.md is made from it
 //	program.go encode.go   programs, their bytes and their hash
-//	session.go record.go   recording, lifetimes, flushing
+//	recording.go           the program under construction; promote.go its casts
+//	session.go apply.go    flushing, errors; value.go the lifetime of results
 //	scope.go node.go       Scope, Assign; the graph that package autograd walks
 //	tensor.go bytes.go     handles, uploads, reads, gradients that Backward leaves
-//	create.go fill.go      making tensors
-//	signal.go              names on stretches of a program, for placements
-//	saver.go lost.go       values that are written to files; what a lost session had
+//	create.go fill.go      tensors of constants, of bytes; random.go of random numbers
+//	signal.go              names for parts of a program, for placements
+//	saver.go lost.go       values written to files; the names of lost tensors
 //	ops_*.go               the operations as methods
-//	engine.go              what runs programs
+//	engine.go              the interface of an engine
 package tensor

@@ -10,7 +10,7 @@ import (
 
 var writeDoc = goflag.Bool("write", false, "write docs/ops.md instead of comparing it")
 
-// TestOpsDoc keeps docs/ops.md what the op table says.
+// TestOpsDoc compares docs/ops.md with the op table.
 func TestOpsDoc(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Operations\n\nMade from the op table in `tensor/optable.go` by `make ops`. Scalars travel apart from a program and aren't part of its\nidentity; integer attributes are.\n\n| number | name | class | tensors | scalars | attributes | gradient | what it gives |\n|---|---|---|---|---|---|---|---|\n")

@@ -7,13 +7,13 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// DType is the type of a tensor's elements. The numbers travel in programs and messages and
-// never change.
+// DType is the type of a tensor's elements. The numbers travel in programs and messages
+// and never change.
 //
-// F16 and BF16 are for storage. Tensors of them are uploaded, moved, viewed and cast as they
-// are; an operation that computes widens its operands to F32 and rounds its result back. The
-// recorder writes these casts into the program, so that an engine needs nothing but casts
-// and movement of 16 bits. Between fused operations, and before products, the casts cost no
+// F16 and BF16 are for storage. Tensors of them are uploaded, moved, viewed and cast as
+// they are. An operation that computes widens its operands to F32 and rounds its result.
+// The recorder writes these casts into the program, so an engine needs only casts and
+// movement of 16 bits. Between fused operations, and before products, the casts take no
 // memory.
 type DType = element.DType
 
@@ -36,13 +36,14 @@ type (
 	BFloat16 = element.BFloat16
 )
 
-// promotion orders the element types: of two, the one with the larger number holds both.
+// promotion orders the element types: of two types, the one with the larger number holds
+// the values of both.
 var promotion = [...]int{F32: 6, F64: 7, I32: 3, I64: 4, U8: 2, Bool: 1, F16: 5, BF16: 5}
 
 // DTypes lists the element types in the order of their numbers.
 func DTypes() []DType { return element.DTypes() }
 
-// ParseDType is the inverse of String.
+// ParseDType returns the inverse of String.
 func ParseDType(s string) (DType, error) {
 	for _, d := range DTypes() {
 		if d.String() == s {
@@ -52,9 +53,11 @@ func ParseDType(s string) (DType, error) {
 	return Invalid, fmt.Errorf("%w: %q; expected f32, f64, i32, i64, u8, bool, f16 or bf16", ErrDType, s)
 }
 
-// Promote is the type in which a and b meet: bool < u8 < i32 < i64 < f16, bf16 < f32 < f64; f16 and bf16 meet in f32. An
-// integer and a float meet in the float. This is PyTorch's table. Scalars (plain Go numbers) never widen a tensor of floats; they lift
-// one of integers or bools to F32 when its dtype can't hold them, for they have a fraction or lie outside (a comparison lifts it to F64).
+// Promote returns the common type of a and b: bool < u8 < i32 < i64 < f16, bf16 < f32 <
+// f64, and f16 with bf16 gives f32. This is PyTorch's table. Scalars (plain Go numbers)
+// never widen a tensor of floats. They turn a tensor of integers or bools into F32 if its
+// dtype can't hold them, because they have a fraction or are out of range; in a
+// comparison they turn it into F64.
 func Promote(a, b DType) DType {
 	if a != b && a.IsHalf() && b.IsHalf() {
 		return F32
@@ -65,7 +68,7 @@ func Promote(a, b DType) DType {
 	return b
 }
 
-// holds reports whether f, a whole number, is a value of the integer type or of Bool.
+// holds reports whether f, a whole number, is a value of d, an integer type or Bool.
 func holds(d DType, f float64) bool {
 	switch d {
 	case Bool:
@@ -83,7 +86,7 @@ type Element interface {
 	float32 | float64 | int32 | int64 | uint8 | bool | element.Float16 | element.BFloat16
 }
 
-// DTypeOf is the DType of T.
+// DTypeOf returns the DType of T.
 func DTypeOf[T Element]() DType {
 	var z T
 	switch any(z).(type) {

@@ -5,22 +5,24 @@ import (
 	"fmt"
 )
 
-// ProgramVersion is the version of the encoding below.
+// ProgramVersion is the version of the encoding.
 //
 //	1  2026-11  first
 //	2  2026-11  signals, at the end; a program without any is still encoded as version 1
 const ProgramVersion = 2
 
-// The encoding, little endian, every section 4-byte aligned:
+// The encoding is little endian, and each section is 4-byte aligned:
 //
-//	| magic "RSP1" | version u16, 0 u16 | counts: externals, instrs, args, ints, dims, shapes, scalars u32 |
-//	| shapes: rank u8 each, padded to 4 | dims u32 each |
-//	| externals: dtype u8, donated u8, 0 u16, shape u32 |
-//	| instrs: op u16, dtype u8, keep u8, nargs u16, nints u16, shape u32 |
-//	| args i32 each | ints i64 each |
-//	| signals: see encode_signals.go |
+//	| magic "RSP1" | version u16, 0 u16
+//	| counts u32: externals, instrs, args, ints, dims, shapes, scalars
+//	| shapes: rank u8 each, padded to 4 | dims u32 each
+//	| externals: dtype u8, donated u8, 0 u16, shape u32
+//	| instrs: op u16, dtype u8, keep u8, nargs u16, nints u16, shape u32
+//	| args i32 each | ints i64 each
+//	| signals: see encode_signals.go
 //
-// Arguments and attributes follow each other in the order of the instructions, so that offsets need not travel.
+// Arguments and attributes are in the order of the instructions, so their offsets are not
+// encoded.
 const (
 	programMagic  = "RSP1"
 	programHeader = 8 + 7*4
@@ -28,7 +30,7 @@ const (
 	instrBytes    = 12
 )
 
-// EncodedSize is the length of p's encoding in bytes.
+// EncodedSize returns the length of p's encoding in bytes.
 func (p *Program) EncodedSize() int {
 	dims := 0
 	for _, s := range p.Shapes {
@@ -42,7 +44,7 @@ func (p *Program) EncodedSize() int {
 	return n
 }
 
-// Append adds p's encoding to b.
+// Append appends p's encoding to b.
 func (p *Program) Append(b []byte) []byte {
 	le := binary.LittleEndian
 	dims := 0
@@ -100,7 +102,7 @@ func flag(b bool) uint8 {
 	return 0
 }
 
-// reader walks an encoding whose length was checked against the counts before.
+// reader reads an encoding whose length has been checked against the counts.
 type reader struct{ b []byte }
 
 func (r *reader) u8() uint8   { v := r.b[0]; r.b = r.b[1:]; return v }
@@ -112,8 +114,9 @@ func malformed(format string, a ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrProgram}, a...)...)
 }
 
-// ParseProgram decodes and checks a program from another process: counts against the limits and the length, every
-// reference to something earlier, every dtype and shape against inference. What it returns shares nothing with b.
+// ParseProgram decodes and checks a program from another process: the counts against the
+// limits and the length, every reference, and every dtype and shape by inference. The
+// result shares no memory with b.
 func ParseProgram(b []byte) (*Program, error) {
 	if len(b) > MaxProgramBytes {
 		return nil, malformed("%d bytes, at most %d", len(b), MaxProgramBytes)
@@ -182,7 +185,7 @@ func ParseProgram(b []byte) (*Program, error) {
 	return p, p.check()
 }
 
-// parseShapes reads the table of shapes, which have so many dims together.
+// parseShapes reads the table of shapes, which have dims dims in all.
 func (p *Program) parseShapes(r *reader, dims int) error {
 	for i := range p.Shapes {
 		rank := int(r.u8())
@@ -211,7 +214,7 @@ func (p *Program) parseShapes(r *reader, dims int) error {
 	return nil
 }
 
-// check verifies references and infers every instruction again.
+// check verifies the references and infers every instruction again.
 func (p *Program) check() error {
 	var c inference
 	for i := range p.Instrs {

@@ -2,17 +2,18 @@ package tensor
 
 import "encoding/binary"
 
-// The section of signals, at the end of an encoding of version 2:
+// The signals are at the end of an encoding of version 2:
 //
-//	| signals, bytes of names u32 | signals: backward u8, length of the name u8 each, padded to 4 | names, padded to 4 |
-//	| externals: signal u16 each, padded to 4 | instrs: signal, named u16 each |
+//	| signals, bytes of names u32
+//	| signals: backward u8, length of the name u8 each, padded to 4 | names, padded to 4
+//	| externals: signal u16 each, padded to 4 | instrs: signal, named u16 each
 //
-// A signal is named by its place in the table from 1; 0 is none.
+// A signal is named by its position in the table from 1; 0 is none.
 const signalHeader = 8
 
 func pad4(n int) int { return (n + 3) &^ 3 }
 
-// signalBytes is the length of the section for so many of each.
+// signalBytes returns the length of the section for these counts; names counts bytes.
 func signalBytes(signals, names, externals, instrs int) int {
 	return signalHeader + pad4(2*signals) + pad4(names) + pad4(2*externals) + 4*instrs
 }
@@ -52,7 +53,8 @@ func (p *Program) appendSignals(b []byte) []byte {
 	return b
 }
 
-// parseSignals reads the section, which is all that r has left, into p, whose externals and instructions were read.
+// parseSignals reads the section, the rest of r, into p, whose externals and instructions
+// are complete.
 func (p *Program) parseSignals(r *reader) error {
 	if len(r.b) < signalHeader {
 		return malformed("%d bytes of signals", len(r.b))

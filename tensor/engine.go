@@ -2,30 +2,34 @@ package tensor
 
 import "context"
 
-// Buffer is memory of an engine that the client fills: what an upload is made of.
+// Buffer is an engine's memory that the client fills with the bytes of an upload.
 type Buffer interface {
-	// Bytes is the memory, of the length that was asked for.
+	// Bytes returns the memory, of the requested length.
 	Bytes() []byte
-	// Release gives up the caller's claim. An engine holds its own while it needs the bytes.
+	// Release drops the caller's reference. An engine holds its own while it needs the
+	// bytes.
 	Release()
 }
 
-// Upload is a value that the client made from its own data.
+// Upload is a value made from the client's data.
 type Upload struct {
 	ID    uint64
 	DType DType
 	Shape Shape
 	Buf   Buffer // nil for a value of no bytes
 
-	// Signal is the tensor's own, or that of the scope it was made in; the zero value for none.
+	// Signal is the signal of the tensor, or of the scope that it was made in; zero for
+	// none.
 	Signal Signal
-	// Own says that the value is going to be updated in place: the engine wants it in memory of its own, not in the client's.
+	// Own marks a value that will be updated in place, so the engine should store it in
+	// its own memory instead of the client's.
 	Own bool
 }
 
-// Fetched is a value that a Batch asked for. Bytes is its row-major content; on one host it is the worker's own
-// memory, so it is never written, and it is valid until Release, which must be called exactly once. The worker does
-// not write to it while it is held: an in-place update of the value goes elsewhere.
+// Fetched is a value that a Batch requested. Bytes is its row-major content, valid until
+// Release, which must be called exactly once. On one host it is the worker's memory, so
+// it must not be written. The worker does not write to it before Release: an in-place
+// update of the value goes elsewhere.
 type Fetched struct {
 	DType   DType
 	Shape   Shape
@@ -33,44 +37,53 @@ type Fetched struct {
 	Release func()
 }
 
-// Batch is what a session hands an engine: uploads come to exist, then the program runs, then ids are freed; those that the
-// program doesn't read may be before.
+// Batch is the work that a session submits: first the engine stores the uploads, then it
+// runs the program, then it frees ids. It may free ids that the program does not read
+// earlier.
 //
-// The result of instruction i has the id Base+i if it is kept. Inputs are the ids of the program's external inputs in
-// their order; a donated one no longer exists afterwards. A batch that fails changes nothing else: its results don't exist,
-// its inputs are as before, its uploads exist but for those that failed themselves, and what it meant to free is freed.
+// The result of instruction i has the id Base+i if it is kept. Inputs are the ids of the
+// program's external inputs in order; a donated one no longer exists afterwards. If the
+// program fails, its results do not exist and its inputs are as before. Uploads exist
+// unless they failed themselves, and Frees are freed.
 //
-// The engine reads the batch during Submit only; what it keeps it copies.
+// The engine reads the batch only during Submit; it copies what it needs later.
 type Batch struct {
 	Program *Program // nil: nothing to run
-	Encoded []byte   // the program's encoding, whose hash is Hash
+	Encoded []byte   // the encoding of Program, whose hash is Hash
 	Hash    Hash
 	Base    uint64
 	Scalars []float64
 	Inputs  []uint64
 	Uploads []Upload
 	Frees   []uint64
-	Fetch   []uint64 // values to bring, in this order
-	Sync    bool     // wait until it has run, also if nothing is fetched
+	Fetch   []uint64 // values to return, in this order
+	Sync    bool     // wait until the program has run, even if nothing is fetched
 }
 
-// Expecter is implemented by an Engine that gains by knowing of a batch before it is complete: it may wake whoever is to run it.
+// Expecter is implemented by an Engine that benefits from notice of a batch before it is
+// complete, for example to wake the process that will run it.
 type Expecter interface {
-	// Expect says that a Submit with a program follows at once. It is called as Submit is.
+	// Expect announces that a Submit with a program follows at once. It is called as
+	// Submit is.
 	Expect()
 }
 
-// Engine runs programs for one session. Methods are called by one goroutine at a time; Close may be called from any.
+// Engine runs programs for one session. Its methods are called by one goroutine at a
+// time, except Close, which any goroutine may call.
 //
-// Implementations: tensor/cpu runs them here, tensor/cluster/client has others run them. enginetest holds what every one must do.
+// tensor/cpu implements it in this process, tensor/cluster/client by workers. Package
+// enginetest tests every implementation.
 type Engine interface {
-	// Name says what it is and where: "cpu avx512 2 threads", "worker w0 by /run/...".
+	// Name describes the engine and its place: "cpu avx512 2 threads", "worker w0 by
+	// /run/...".
 	Name() string
-	// Alloc returns n bytes for an upload. It fails with ErrNoSpace.
+	// Alloc returns n bytes for an upload, or ErrNoSpace.
 	Alloc(n int) (Buffer, error)
-	// Submit runs b after everything submitted before. Without Fetch and Sync it may return before b has run; an error
-	// found later is returned by the next Submit that has one of them. With Fetch it returns as many values, in order.
-	// After an error that unwraps to ErrClosed or names a dead peer the engine is of no more use; after any other it goes on.
+	// Submit runs b after everything submitted before. Without Fetch and Sync it may
+	// return before b has run; a later error is then returned by the next Submit with one
+	// of them. With Fetch it returns that many values, in order. After an error that
+	// unwraps to ErrClosed or names a dead peer the engine cannot be used any more; after
+	// other errors it can.
 	Submit(ctx context.Context, b *Batch) ([]Fetched, error)
 	// Close frees everything the session held. It is safe to call twice.
 	Close() error

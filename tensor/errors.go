@@ -10,7 +10,8 @@ var (
 	ErrShape = errors.New("tensor: wrong shape")
 	// ErrDType is returned when an operation doesn't take the element type.
 	ErrDType = errors.New("tensor: wrong dtype")
-	// ErrReleased is returned when a tensor is used after Free, after the Scope that made it, or after its session.
+	// ErrReleased is returned when a tensor is used after Free, after the Scope that made
+	// it, or after its session.
 	ErrReleased = errors.New("tensor: tensor was released")
 	// ErrNil is returned when an operation is given a nil tensor.
 	ErrNil = errors.New("tensor: nil tensor")
@@ -18,7 +19,7 @@ var (
 	ErrOtherSession = errors.New("tensor: tensors of different sessions")
 	// ErrConcurrent is returned when two goroutines use one session at the same time.
 	ErrConcurrent = errors.New("tensor: session used by two goroutines at once")
-	// ErrIndex is returned when an index tensor holds a value outside of what it indexes.
+	// ErrIndex is returned when an index tensor holds a value out of range.
 	ErrIndex = errors.New("tensor: index out of range")
 	// ErrNoSpace is returned when an engine has no memory for an upload or a result.
 	ErrNoSpace = errors.New("tensor: out of memory")
@@ -28,20 +29,22 @@ var (
 	ErrUnknown = errors.New("tensor: unknown tensor id")
 	// ErrClosed is returned by every call on a closed session or engine.
 	ErrClosed = errors.New("tensor: closed")
-	// ErrLost is returned by every call on a session whose engine is gone, with all values that it held.
+	// ErrLost is returned by every call on a session whose engine is gone with all its
+	// values.
 	ErrLost = errors.New("tensor: session lost")
-	// ErrSignal is returned for a signal that can't have its name, and for one too many.
+	// ErrSignal is returned for an invalid signal name, and for more signals than the
+	// limit.
 	ErrSignal = errors.New("tensor: bad signal")
-	// ErrNoGrad is returned when a gradient is asked of something that has none.
+	// ErrNoGrad is returned when a gradient is requested of a tensor that has none.
 	ErrNoGrad = errors.New("tensor: no gradient")
 )
 
-// OpError is an error of one operation: what it was, what it was given, and where the program recorded it.
+// OpError is the error of one operation, with its inputs and the place that recorded it.
 // It unwraps to one of the errors above.
 type OpError struct {
 	Op     string // operation, as in the op table
 	Inputs string // dtypes and shapes of its inputs
-	Site   string // file:line of the call that recorded it; empty where it isn't known
+	Site   string // file:line of the call that recorded it; empty if unknown
 	Err    error
 }
 
@@ -57,11 +60,11 @@ func (e *OpError) Error() string {
 	return s
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// RunError is an engine's error of one instruction of a batch's program. A session turns it into an OpError, with the
-// call site where it recorded the instruction.
+// RunError is an engine's error of one instruction of a program. A session turns it into
+// an OpError with the place that recorded the instruction.
 type RunError struct {
 	Instr  int    // index in Program.Instrs
 	Op     string // its operation
@@ -73,5 +76,5 @@ func (e *RunError) Error() string {
 	return fmt.Sprintf("%s of %s (instruction %d): %v", e.Op, e.Inputs, e.Instr, e.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *RunError) Unwrap() error { return e.Err }

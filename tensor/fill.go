@@ -2,15 +2,18 @@ package tensor
 
 import "fmt"
 
-// FromFill is FromBytes of a memory image that fill writes where the worker is going to read it, so that what comes out
-// of a file is not copied. fill is called at once, with all of the bytes, which may hold anything before. When it fails
-// there is no tensor, and the session goes on; other errors stick to the session as those of From do.
+// FromFill is FromBytes for a memory image that fill writes directly into the memory that
+// the worker reads, so the content of a file is not copied. It calls fill before it
+// returns. The slice has the length of the image and may hold any bytes before. An error
+// of fill is returned and does not stick to the session; other errors do, as those of
+// From.
 func FromFill(s *Session, d DType, fill func(dst []byte) error, shape ...int) (*Tensor, error) {
 	return s.fill(d, fill, shape)
 }
 
-// FillLike is FromFill of a tensor that t is going to be assigned: of its dtype, its shape and its signal. Workers that share memory with
-// the client copy it into their own, in which it can be updated in place.
+// FillLike is FromFill for a tensor that t will be assigned, with t's dtype, shape and
+// signal. Workers that share memory with the client copy it into memory of their own,
+// where it can be updated in place.
 func FillLike(t *Tensor, fill func(dst []byte) error) (*Tensor, error) {
 	if t.v.err != nil {
 		return nil, t.v.err

@@ -8,7 +8,7 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// PyTorch 2.6's torch.promote_types, row by row.
+// TestPromote compares Promote with torch.promote_types of PyTorch 2.6, row by row.
 func TestPromote(t *testing.T) {
 	order := []DType{Bool, U8, I32, I64, F16, BF16, F32, F64}
 	for i, row := range [][]DType{
@@ -34,7 +34,8 @@ func TestPromote(t *testing.T) {
 	}
 }
 
-// What computes is recorded in f32 between casts, what moves is not.
+// TestHalvesAreWidened: operations that compute are recorded in f32 between casts,
+// operations that move are not.
 func TestHalvesAreWidened(t *testing.T) {
 	e := &recorder{}
 	s := NewSession(e, nil)
@@ -63,7 +64,7 @@ func TestHalvesAreWidened(t *testing.T) {
 	if _, err := ParseProgram(p.Append(nil)); err != nil {
 		t.Error(err)
 	}
-	// A program that computes in 16 bits is none.
+	// A program that computes in 16 bits is malformed.
 	bad := p.Clone()
 	for i := range bad.Instrs {
 		if in := &bad.Instrs[i]; in.Op == OpMul {

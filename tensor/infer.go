@@ -5,11 +5,14 @@ import (
 	"math"
 )
 
-// inference is what an operation's infer function sees and fills. Operands that are scalars in the place of a tensor
-// have dtype Invalid and the scalar shape. The tensors of one instruction agree in dtype except where an operation
-// says otherwise: the recorder inserts casts, so that engines and a receiver of programs need no promotion rules.
+// inference holds the operands and the result of an operation for its infer function.
+// Operands that are scalars in the place of a tensor have dtype Invalid and the scalar
+// shape. The tensors of one instruction have one dtype, unless the operation says
+// otherwise: the recorder inserts casts, so engines and receivers of programs need no
+// promotion rules.
 //
-// One inference is reused for every instruction of a session: dt, sh and ints are only valid during the call.
+// One inference is reused for all instructions of a session: dt, sh and ints are valid
+// only during the call.
 type inference struct {
 	op   Op
 	dt   []DType
@@ -20,7 +23,8 @@ type inference struct {
 	outShape Shape
 }
 
-// infer fills in what op makes of its operands. Operations that compute take no halves: the recorder widens them.
+// infer computes the dtype and shape of the result. Operations that compute do not accept
+// halves: the recorder widens them.
 func (c *inference) infer(op *OpInfo) error {
 	native := movesHalves(c.op)
 	for _, d := range c.dt {
@@ -37,7 +41,7 @@ func (c *inference) infer(op *OpInfo) error {
 	return nil
 }
 
-// movesHalves reports whether op takes and gives F16 and BF16 as they are.
+// movesHalves reports whether op accepts F16 and BF16 without widening.
 func movesHalves(op Op) bool {
 	switch op {
 	case OpCast, OpConcat, OpPad, OpTril, OpTriu, OpIndexSelect, OpGather:
@@ -67,7 +71,7 @@ func (c *inference) wantInts(n int) error {
 	return nil
 }
 
-// common is the one dtype of all tensor operands.
+// common returns the one dtype of all tensor operands.
 func (c *inference) common() (DType, error) {
 	d := Invalid
 	for _, x := range c.dt {
@@ -96,7 +100,7 @@ func (c *inference) broadcast() (Shape, error) {
 	return out, nil
 }
 
-// elementwise gives the common dtype, mapped by f, and the broadcast shape.
+// elementwise sets the result to the broadcast shape and to the common dtype mapped by f.
 func (c *inference) elementwise(f func(DType) (DType, error)) error {
 	d, err := c.common()
 	if err != nil {
@@ -112,7 +116,7 @@ func (c *inference) elementwise(f func(DType) (DType, error)) error {
 	return c.give(d, s)
 }
 
-// shapeOf turns integer attributes into a checked shape.
+// shapeOf returns integer attributes as a checked shape.
 func shapeOf(ints []int64, d DType) (Shape, error) {
 	if len(ints) > MaxRank {
 		return nil, fmt.Errorf("%w: %d dims, at most %d", ErrShape, len(ints), MaxRank)
@@ -127,7 +131,7 @@ func shapeOf(ints []int64, d DType) (Shape, error) {
 	return s, s.Check(d)
 }
 
-// dims reads a list of dims: distinct, 0..rank-1.
+// dims reads a list of distinct dims below rank.
 func (c *inference) dims(ints []int64, rank int) (mask uint, err error) {
 	for _, d := range ints {
 		if d < 0 || d >= int64(rank) {

@@ -4,7 +4,7 @@ import "fmt"
 
 func inferLeaf(c *inference) error { return leaf(c, 1) }
 
-// inferRandom's attributes begin with dtype and the offset of its counter.
+// inferRandom expects attributes that begin with the dtype and the offset of the counter.
 func inferRandom(c *inference) error {
 	if len(c.ints) > 0 && !DType(c.ints[0]).IsFloat() {
 		return c.dtypeErr("a float")

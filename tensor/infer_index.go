@@ -29,7 +29,7 @@ func (c *inference) indexed() error {
 	return nil
 }
 
-// selected is the shape of x with idx's dims in the place of dim.
+// selected returns the shape of x with idx's dims in place of dim.
 func selected(x, idx Shape, dim int) Shape {
 	s := make(Shape, 0, len(x)+len(idx))
 	s = append(append(s, x[:dim]...), idx...)
@@ -57,7 +57,8 @@ func inferIndexAdd(c *inference) error {
 	return inferSame(c)
 }
 
-// sameButDim checks the indices of gather and scatter_add: they may reach beyond x in the dim that they index alone.
+// sameButDim checks the indices of gather and scatter_add. They may be larger than x only
+// in the dim that they index.
 func (c *inference) sameButDim() error {
 	x, idx := c.sh[0], c.sh[1]
 	if len(x) != len(idx) {

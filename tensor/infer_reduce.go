@@ -1,6 +1,6 @@
 package tensor
 
-// inferReduce: no dims listed means all.
+// inferReduce reduces all dims if none is listed.
 func inferReduce(c *inference) error {
 	if len(c.ints) < 1 || c.ints[0]&^1 != 0 {
 		return c.shapeErr("keepdim must be 0 or 1")

@@ -33,7 +33,7 @@ func inferMatmul(c *inference) error {
 	return c.give(d, out)
 }
 
-// sameShapes checks that all operands are alike in shape and dtype and floats.
+// sameShapes checks that all operands are floats of one dtype and shape.
 func (c *inference) sameShapes() error {
 	d, err := c.common()
 	if err != nil {
@@ -67,7 +67,7 @@ func inferCausal(c *inference) error {
 	return c.sameShapes()
 }
 
-// normed splits x's shape before its last n dims, n the first attribute.
+// normed splits x's shape before its last n dims, where n is the first attribute.
 func (c *inference) normed() (rows, last Shape, err error) {
 	if err := c.wantInts(1); err != nil {
 		return nil, nil, err
@@ -183,7 +183,8 @@ func inferCrossEntropyGrad(c *inference) error {
 	return c.give(c.dt[0], c.sh[0])
 }
 
-// window is the checked geometry of a convolution or pool along one dim.
+// window returns the size of the result of a convolution or pool along one dim, after
+// checking the geometry.
 func (c *inference) window(in, kernel int, stride, pad, dilation int64) (int, error) {
 	if stride < 1 || pad < 0 || dilation < 1 || stride > math.MaxInt32 || pad > math.MaxInt32 || dilation > math.MaxInt32 || kernel < 1 {
 		return 0, c.shapeErr("kernel %d, stride %d, padding %d, dilation %d", kernel, stride, pad, dilation)
@@ -196,7 +197,7 @@ func (c *inference) window(in, kernel int, stride, pad, dilation int64) (int, er
 	return int(n/stride) + 1, nil
 }
 
-// conv checks x, w and the attributes and gives the shape of the result.
+// conv checks x, w and the attributes and returns the shape of the result.
 func (c *inference) conv(x, w Shape, a []int64) (Shape, error) {
 	if len(x) != 4 || len(w) != 4 {
 		return nil, c.shapeErr("x %v, w %v; expected [n c h w] and [o c/groups kh kw]", x, w)
@@ -240,7 +241,7 @@ func inferConv2D(c *inference) error {
 	return c.give(d, out)
 }
 
-// extents turns attributes i and i+1 into a height and a width.
+// extents returns attributes i and i+1 as a height and a width.
 func (c *inference) extents(i int) (h, w int, err error) {
 	for _, n := range c.ints[i : i+2] {
 		if n < 1 || n > math.MaxInt32 {
@@ -311,7 +312,7 @@ func inferConv2DGradW(c *inference) error {
 	return c.give(d, w)
 }
 
-// pool is the shape of a pool over x.
+// pool returns the shape of a pool over x.
 func (c *inference) pool(x Shape) (Shape, error) {
 	a := c.ints
 	if len(x) != 4 {

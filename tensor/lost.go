@@ -7,14 +7,14 @@ import (
 	"weak"
 )
 
-// label is a name for a tensor that somebody may have let go of.
+// label is the name of a tensor that may have been collected.
 type label struct {
 	name string
 	t    weak.Pointer[Tensor]
 }
 
-// Name gives tensors names for messages, in place of those that were given before: when a session is lost its error
-// lists those of them that went with it. It keeps no tensor alive.
+// Name gives tensors names for messages and replaces the names given before: the error of
+// a lost session lists the named tensors that existed. It keeps no tensor alive.
 func (s *Session) Name(ts ...Named) {
 	s.labels = s.labels[:0]
 	for _, t := range ts {
@@ -22,7 +22,8 @@ func (s *Session) Name(ts ...Named) {
 	}
 }
 
-// lost adds to an error that ends the session how many tensors are lost with it, and those of them that have names.
+// lost adds the number of lost tensors, and the names of some, to an error that ends the
+// session.
 func (s *Session) lost(err error) error {
 	if !errors.Is(err, ErrLost) {
 		return err

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLostNames: an engine that is gone takes tensors with it, which the error counts, and names where they have names
-// and still exist. Names keep nothing alive.
+// TestLostNames: the error of a lost engine counts the tensors and lists the names of
+// those that still exist. Names keep no tensor alive.
 func TestLostNames(t *testing.T) {
 	s, r := newRecorded(t)
 	var all []Named

@@ -1,19 +1,20 @@
 package tensor
 
-// Edge is an input of a Node: the value that was used, and how a gradient goes on from there.
+// Edge is an input of a Node: the value, and the way on for its gradient.
 type Edge struct {
 	v    *value
-	Node *Node   // what made the value, if its gradient matters
-	Leaf *Tensor // the leaf that it was, if it asks for a gradient
-	F    float64 // the scalar, where the input is none
+	Node *Node   // the node that computed the value, if it needs a gradient
+	Leaf *Tensor // the leaf, if the value was one that requires a gradient
+	F    float64 // the scalar, if the input is no tensor
 }
 
 // IsTensor reports whether the input is a tensor and not a scalar.
 func (e *Edge) IsTensor() bool { return e.v != nil }
 
-// Tensor is the value that was used, also if its name was assigned something else since. It owns nothing: when the
-// value was released, using it is ErrReleased. It has the graph that the value had, so that gradients of gradients
-// find their way; only of a leaf that was assigned since is the old value a constant.
+// Tensor returns the value of the input, even if its handle was assigned another value
+// since. The result holds no reference: using it after the value was released is
+// ErrReleased. It has the graph of the value, so that gradients of gradients work, except
+// that the old value of an assigned leaf is a constant.
 func (e *Edge) Tensor() *Tensor {
 	if e.Leaf != nil && e.Leaf.v == e.v {
 		return e.Leaf
@@ -21,23 +22,24 @@ func (e *Edge) Tensor() *Tensor {
 	return &Tensor{v: e.v, node: e.Node}
 }
 
-// Node is an operation in the graph that gradients are computed on. Nodes exist only for results that depend on a
-// tensor that requires a gradient; they hang on those results, so a graph lives as long as something made by it and
-// belongs to no list that could grow. Nodes are immutable.
+// Node is an operation in the graph that gradients are computed on. Only results that
+// depend on a tensor that requires a gradient have nodes. A result holds its node, so a
+// graph lives as long as a result of it, and no list of nodes can grow. Nodes are
+// immutable.
 type Node struct {
 	Op   Op
 	Ints []int64
 	In   []Edge // tensors, then scalars
-	// By is, in the node of Composite, what it was given: Op is OpInvalid then.
+	// By is the argument of Composite, in its node, where Op is OpInvalid.
 	By  any
 	out *value
 
-	signal uint16 // of the session, that it was recorded under
+	signal uint16 // number in the session of the signal that it was recorded under
 }
 
-// Composite is y under another graph: a node that has in as its inputs, where y was computed from them by several
-// operations whose own graph is dropped. Who computes gradients knows what by means. The handle has the claim on the value
-// that Detach gives.
+// Composite returns y with another graph: a node whose inputs are in and whose own
+// operations are dropped. The package that computes gradients knows how to use by. The
+// handle holds the reference that Detach gives.
 func Composite(y *Tensor, by any, in ...*Tensor) *Tensor {
 	if y.v.err != nil {
 		return y
@@ -54,7 +56,7 @@ func Composite(y *Tensor, by any, in ...*Tensor) *Tensor {
 	return t
 }
 
-// Out is the operation's result, with the ownership of Edge.Tensor.
+// Out returns the operation's result, which holds no reference; see Edge.Tensor.
 func (n *Node) Out() *Tensor { return &Tensor{v: n.out, node: n} }
 
 func newNode(op Op, ints []int64, args []Arg, m *made) *Node {
@@ -75,17 +77,18 @@ func newNode(op Op, ints []int64, args []Arg, m *made) *Node {
 	return n
 }
 
-// Node is the operation that made t, nil for a leaf and for what was made under NoGrad.
+// Node returns the operation that computed t, or nil for a leaf and for results under
+// NoGrad.
 func (t *Tensor) Node() *Node { return t.node }
 
-// NoGrad runs f without building graphs: what f makes has no gradient. Calls nest.
+// NoGrad runs f without building graphs, so its results have no gradient. Calls nest.
 func (s *Session) NoGrad(f func()) {
 	s.noGrad++
 	defer func() { s.noGrad-- }()
 	f()
 }
 
-// WithGrad undoes NoGrad for the length of f.
+// WithGrad runs f with graphs even within NoGrad.
 func (s *Session) WithGrad(f func()) {
 	n := s.noGrad
 	s.noGrad = 0

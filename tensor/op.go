@@ -2,10 +2,11 @@ package tensor
 
 import "fmt"
 
-// Op is the number of an operation. Numbers travel in programs: they are never changed or used again.
+// Op is the number of an operation. Numbers travel in programs: they are never changed or
+// reused.
 type Op uint16
 
-// The operations. What each takes and gives stands in the table below (and in docs/ops.md, made from it).
+// The operations. The op table (optable.go, and docs/ops.md made from it) describes them.
 const (
 	OpInvalid Op = 0
 
@@ -59,7 +60,7 @@ const (
 	OpXor   Op = 75
 	OpWhere Op = 76
 
-	// gradients of the elementwise ones that are worth a kernel
+	// gradients of elementwise operations that have a kernel
 	OpTanhGrad     Op = 90
 	OpSigmoidGrad  Op = 91
 	OpReluGrad     Op = 92
@@ -131,18 +132,18 @@ const (
 	opLimit Op = 192
 )
 
-// Class says how an operation moves data; compilers and engines dispatch on it.
+// Class says how an operation moves data.
 type Class uint8
 
 // The classes.
 const (
 	ClassLeaf        Class = iota + 1 // makes a value from scalars
 	ClassElementwise                  // out[i] depends on in[i] alone, operands broadcast
-	ClassReduction                    // folds dims
-	ClassView                         // names the same elements in another order
+	ClassReduction                    // reduces dims
+	ClassView                         // the same elements in another order, not copied
 	ClassMovement                     // copies elements to other places
 	ClassContraction                  // matrix products and convolutions
-	ClassRow                          // works on whole rows (softmax, norms, losses)
+	ClassRow                          // works on whole rows: softmax, norms, losses
 )
 
 func (c Class) String() string {
@@ -161,20 +162,22 @@ const (
 	KindUpdate          // an optimizer's update: the result replaces the first operand
 )
 
-// Gradient says what autograd owes an operation.
+// Gradient says whether autograd differentiates an operation.
 type Gradient uint8
 
 // The kinds of gradient.
 const (
-	NoGradient     Gradient = iota // piecewise constant or an integer: nothing flows back
-	Differentiable                 // has an entry in autograd's table
-	GradientOp                     // is itself part of a gradient or an update: not differentiated again
+	NoGradient     Gradient = iota // piecewise constant or an integer
+	Differentiable                 // has an entry in the table of package autograd
+	// GradientOp is part of a gradient or an update, and is not differentiated again.
+	GradientOp
 )
 
-// OpInfo is a row of the op table: everything the rest of the system knows about an operation.
+// OpInfo is a row of the op table.
 //
-// An instruction's arguments are its tensors, MinTensors to MaxTensors of them, and then Scalars scalars. In an
-// elementwise operation with Weak set a scalar may stand in the place of a tensor (2*x, where(c, x, 0)).
+// The arguments of an instruction are MinTensors to MaxTensors tensors followed by its
+// Scalars. In an elementwise operation with Weak set, a scalar may take the place of a
+// tensor (2*x, where(c, x, 0)).
 type OpInfo struct {
 	Name       string
 	Class      Class
@@ -182,8 +185,8 @@ type OpInfo struct {
 	MinTensors int
 	MaxTensors int
 	Scalars    []string // names of the scalar arguments, in order
-	Ints       string   // the integer attributes, for people
-	Weak       bool     // scalars may stand in for tensors
+	Ints       string   // names of the integer attributes, for documentation
+	Weak       bool     // scalars may take the place of tensors
 	Float      bool     // computes on floats: integer operands are cast to f32
 	Fallible   bool     // can fail on the values (an index out of range)
 	Random     bool     // takes its numbers from the counter-based generator
@@ -195,7 +198,7 @@ type OpInfo struct {
 // Valid reports whether o is an operation of the table.
 func (o Op) Valid() bool { return o < opLimit && opTable[o].Name != "" }
 
-// Info is the operation's row of the table. It must be valid.
+// Info returns the operation's row of the table. The operation must be valid.
 func (o Op) Info() *OpInfo { return &opTable[o] }
 
 func (o Op) String() string {
@@ -205,7 +208,7 @@ func (o Op) String() string {
 	return opTable[o].Name
 }
 
-// Ops lists the table in the order of the numbers.
+// Ops returns all operations in the order of their numbers.
 func Ops() []Op {
 	var l []Op
 	for o := Op(0); o < opLimit; o++ {

@@ -9,11 +9,12 @@ import (
 
 var errProbability = errors.New("probability must be at least 0 and below 1")
 
-// IgnoreNone is CrossEntropy's ignore for "no target is ignored".
+// IgnoreNone as CrossEntropy's ignore means that every target counts.
 const IgnoreNone = math.MinInt64
 
-// Matmul is the matrix product, with NumPy's rules for the other dims: [m k] x [k n] is [m n], dims before broadcast,
-// a vector on the left is a row and on the right a column, and its dim is dropped. Transposed operands aren't copied.
+// Matmul returns the matrix product, with NumPy's rules for the other dims: [m k] x [k n]
+// is [m n] and earlier dims broadcast. A vector is a row on the left and a column on the
+// right, and its dim is dropped. Transposed operands are not copied.
 func (t *Tensor) Matmul(o *Tensor) *Tensor {
 	if t.v.err != nil {
 		return t
@@ -42,8 +43,8 @@ func (t *Tensor) Matmul(o *Tensor) *Tensor {
 	return y
 }
 
-// LayerNorm normalises over w's dims, the last of t, to mean 0 and variance 1, then scales by w and adds b. Both w and
-// b may be nil, then n last dims are meant.
+// LayerNorm normalises t over the last dims, those of w, to mean 0 and variance 1, then
+// scales by w and adds b. w and b may be nil; then it normalises over the last n dims.
 func (t *Tensor) LayerNorm(w, b *Tensor, eps float64, n int) *Tensor {
 	switch {
 	case w == nil && b != nil:
@@ -56,8 +57,8 @@ func (t *Tensor) LayerNorm(w, b *Tensor, eps float64, n int) *Tensor {
 	return t.v.s.Apply(OpLayerNorm, []int64{int64(w.Rank())}, T(t), T(w), T(b), S(eps))
 }
 
-// RMSNorm divides by the root mean square over w's dims, the last of t, and scales by w. With a nil w the last dim is
-// meant.
+// RMSNorm divides t by its root mean square over the last dims, those of w, and scales by
+// w. With a nil w it normalises over the last dim.
 func (t *Tensor) RMSNorm(w *Tensor, eps float64) *Tensor {
 	if w == nil {
 		return t.v.s.Apply(OpRMSNorm, []int64{1}, T(t), S(eps))
@@ -65,18 +66,21 @@ func (t *Tensor) RMSNorm(w *Tensor, eps float64) *Tensor {
 	return t.v.s.Apply(OpRMSNorm, []int64{int64(w.Rank())}, T(t), T(w), S(eps))
 }
 
-// Rope turns pairs (i, i+d/2) of the last dim of t [.., s, d] by the angles whose cosines and sines are given, [s, d/2].
+// Rope rotates the pairs (i, i+d/2) of the last dim of t [.., s, d] by the angles whose
+// cosines and sines are cos and sin [s, d/2].
 func (t *Tensor) Rope(cos, sin *Tensor) *Tensor {
 	return t.v.s.Apply(OpRope, []int64{0}, T(t), T(cos), T(sin))
 }
 
-// CausalSoftmax is the softmax of t*scale over the last dim, where row i of [.., s, t] sees columns j <= i+t-s.
+// CausalSoftmax returns the softmax of t*scale over the last dim, where row i of [.., s,
+// t] sees columns j <= i+t-s.
 func (t *Tensor) CausalSoftmax(scale float64) *Tensor {
 	return t.v.s.Apply(OpCausalSoftmax, nil, T(t), S(scale))
 }
 
-// Attention is softmax(q k^T * scale) v: q [b, h, s, d], k and v [b, kv, t, d], h a multiple of kv, each of whose
-// heads serves h/kv neighbouring query heads. Causal masks what lies ahead. The result is [b, h, s, d].
+// Attention returns softmax(q k^T * scale) v [b, h, s, d] for q [b, h, s, d], and k and v
+// [b, kv, t, d]. h is a multiple of kv, and each head of k and v serves h/kv neighbouring
+// heads of q. With causal set, a query does not see later keys.
 func Attention(q, k, v *Tensor, scale float64, causal bool) *Tensor {
 	for _, t := range []*Tensor{q, k, v} {
 		if t.v.err != nil {
@@ -103,8 +107,9 @@ func Attention(q, k, v *Tensor, scale float64, causal bool) *Tensor {
 	return y
 }
 
-// CrossEntropy is the mean over rows of -log softmax(t)[target], t [.., c] of logits and target [..] of i32 or i64. Rows whose target
-// is ignore don't count (IgnoreNone: all do).
+// CrossEntropy returns the mean over rows of -log softmax(t)[target], for logits t [..,
+// c] and targets [..] of i32 or i64. Rows with the target ignore do not count; with
+// IgnoreNone all count.
 func (t *Tensor) CrossEntropy(target *Tensor, ignore int64) *Tensor {
 	if t.v.err == nil && t.Rank() != 2 && t.Rank() > 0 {
 		t, target = t.Reshape(-1, t.Dim(-1)), target.Flatten()
@@ -112,13 +117,15 @@ func (t *Tensor) CrossEntropy(target *Tensor, ignore int64) *Tensor {
 	return t.v.s.Apply(OpCrossEntropy, []int64{ignore}, T(t), T(target))
 }
 
-// ConvOptions are the geometry of a convolution, height then width; zero strides and dilations are 1, zero groups 1.
+// ConvOptions are the geometry of a convolution, height before width. A zero stride,
+// dilation or number of groups means 1.
 type ConvOptions struct {
 	Stride, Pad, Dilation [2]int
 	Groups                int
 }
 
-// Conv2D is the cross-correlation of t [n, c, h, w] with weights [o, c/groups, kh, kw]; bias [o] may be nil.
+// Conv2D returns the cross-correlation of t [n, c, h, w] with weights [o, c/groups, kh,
+// kw]; bias [o] may be nil.
 func (t *Tensor) Conv2D(w, bias *Tensor, o ConvOptions) *Tensor {
 	for _, n := range []*int{&o.Stride[0], &o.Stride[1], &o.Dilation[0], &o.Dilation[1], &o.Groups} {
 		*n = cmp.Or(*n, 1)
@@ -140,12 +147,13 @@ func (t *Tensor) pool(op Op, kernel, stride, pad int) *Tensor {
 	return t.v.s.Apply(op, []int64{k, k, s, s, p, p}, T(t))
 }
 
-// MaxPool2D is the largest of every square window; stride 0 is the kernel's size.
+// MaxPool2D returns the largest of every square window; stride 0 is the kernel's size.
 func (t *Tensor) MaxPool2D(kernel, stride, pad int) *Tensor {
 	return t.pool(OpMaxPool2D, kernel, stride, pad)
 }
 
-// AvgPool2D is the mean of every square window, padding counted as 0; stride 0 is the kernel's size.
+// AvgPool2D returns the mean of every square window, padding counted as 0; stride 0 is
+// the kernel's size.
 func (t *Tensor) AvgPool2D(kernel, stride, pad int) *Tensor {
 	return t.pool(OpAvgPool2D, kernel, stride, pad)
 }

@@ -1,7 +1,7 @@
 package tensor
 
-// Reductions fold the dims that are given, counted from the end if negative; none given means all. Sum drops the
-// dims, SumKeep leaves them with size 1, and so for the others.
+// Reductions reduce the given dims, counted from the end if negative, or all dims if none
+// is given. Sum drops the dims, SumKeep leaves them with size 1; the others likewise.
 
 func (t *Tensor) reduce(op Op, keep bool, dims []int) *Tensor {
 	if t.v.err != nil {
@@ -19,7 +19,7 @@ func (t *Tensor) reduce(op Op, keep bool, dims []int) *Tensor {
 	return t.v.s.Apply(op, ints, T(t))
 }
 
-// wrong is a sticky error of an operation on t.
+// wrong returns a sticky error of an operation on t.
 func (t *Tensor) wrong(op Op, err error) *Tensor { return t.wrongName(op.String(), err) }
 
 func (t *Tensor) wrongName(op string, err error) *Tensor {
@@ -31,31 +31,31 @@ func (t *Tensor) wrongName(op string, err error) *Tensor {
 	return poisoned(s, s.fail(&OpError{Op: op, Inputs: t.v.String(), Site: callSite(), Err: err}))
 }
 
-// Sum is the sum over dims; integers and bools sum as i64.
+// Sum returns the sum over dims; integers and bools sum as i64.
 func (t *Tensor) Sum(dims ...int) *Tensor { return t.reduce(OpSum, false, dims) }
 
 // SumKeep is Sum with the dims kept as 1.
 func (t *Tensor) SumKeep(dims ...int) *Tensor { return t.reduce(OpSum, true, dims) }
 
-// Mean is the mean over dims.
+// Mean returns the mean over dims.
 func (t *Tensor) Mean(dims ...int) *Tensor { return t.reduce(OpMean, false, dims) }
 
 // MeanKeep is Mean with the dims kept as 1.
 func (t *Tensor) MeanKeep(dims ...int) *Tensor { return t.reduce(OpMean, true, dims) }
 
-// Max is the largest over dims; its gradient is shared among equals.
+// Max returns the largest over dims; equal values share its gradient.
 func (t *Tensor) Max(dims ...int) *Tensor { return t.reduce(OpAmax, false, dims) }
 
 // MaxKeep is Max with the dims kept as 1.
 func (t *Tensor) MaxKeep(dims ...int) *Tensor { return t.reduce(OpAmax, true, dims) }
 
-// Min is the smallest over dims.
+// Min returns the smallest over dims.
 func (t *Tensor) Min(dims ...int) *Tensor { return t.reduce(OpAmin, false, dims) }
 
 // MinKeep is Min with the dims kept as 1.
 func (t *Tensor) MinKeep(dims ...int) *Tensor { return t.reduce(OpAmin, true, dims) }
 
-// Prod is the product over dims.
+// Prod returns the product over dims.
 func (t *Tensor) Prod(dims ...int) *Tensor { return t.reduce(OpProd, false, dims) }
 
 // ProdKeep is Prod with the dims kept as 1.
@@ -67,16 +67,17 @@ func (t *Tensor) Any(dims ...int) *Tensor { return t.reduce(OpAny, false, dims) 
 // All reports whether all bools over dims are true.
 func (t *Tensor) All(dims ...int) *Tensor { return t.reduce(OpAll, false, dims) }
 
-// Argmax is the index of the first largest along dim, as i64.
+// Argmax returns the index of the first largest along dim, as i64.
 func (t *Tensor) Argmax(dim int) *Tensor { return t.reduce(OpArgmax, false, []int{dim}) }
 
-// Argmin is the index of the first smallest along dim, as i64.
+// Argmin returns the index of the first smallest along dim, as i64.
 func (t *Tensor) Argmin(dim int) *Tensor { return t.reduce(OpArgmin, false, []int{dim}) }
 
-// ArgmaxAll is the index of the first largest element in row-major order.
+// ArgmaxAll returns the index of the first largest element in row-major order.
 func (t *Tensor) ArgmaxAll() *Tensor { return t.reduce(OpArgmax, false, nil) }
 
-// Var is the variance over dims, divided by n-correction, or by 0 where that is negative, as in PyTorch.
+// Var returns the variance over dims, with the divisor n-correction, or 0 if that is
+// negative, as in PyTorch.
 func (t *Tensor) Var(correction float64, dims ...int) *Tensor {
 	if t.v.err != nil {
 		return t
@@ -89,13 +90,13 @@ func (t *Tensor) Var(correction float64, dims ...int) *Tensor {
 	return m.DivS(max(n-correction, 0))
 }
 
-// LogSumExp is log(sum(exp(t))) over one dim, without overflow.
+// LogSumExp returns log(sum(exp(t))) over one dim, without overflow.
 func (t *Tensor) LogSumExp(dim int) *Tensor {
 	m := t.MaxKeep(dim).Detach()
 	return t.Sub(m).Exp().Sum(dim).Log().Add(m.Squeeze(dim))
 }
 
-// Cumsum is the running sum along dim.
+// Cumsum returns the running sum along dim.
 func (t *Tensor) Cumsum(dim int) *Tensor {
 	return t.onDim(OpCumsum, dim, 0)
 }
@@ -112,8 +113,8 @@ func (t *Tensor) onDim(op Op, dim int, more ...int64) *Tensor {
 	return t.v.s.Apply(op, append([]int64{int64(d)}, more...), T(t))
 }
 
-// Softmax is e^t divided by its sum along dim.
+// Softmax returns e^t divided by its sum along dim.
 func (t *Tensor) Softmax(dim int) *Tensor { return t.onDim(OpSoftmax, dim) }
 
-// LogSoftmax is the logarithm of Softmax, without overflow.
+// LogSoftmax returns the logarithm of Softmax, without overflow.
 func (t *Tensor) LogSoftmax(dim int) *Tensor { return t.onDim(OpLogSoftmax, dim) }

@@ -13,7 +13,8 @@ func ints64(x []int) []int64 {
 	return out
 }
 
-// Reshape gives the same elements another shape; one dim may be -1 and is what is left.
+// Reshape returns the same elements with another shape. One dim may be -1: its size
+// follows from the others.
 func (t *Tensor) Reshape(shape ...int) *Tensor {
 	if t.v.err != nil {
 		return t
@@ -39,7 +40,7 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 	return t.v.s.Apply(OpReshape, ints, T(t))
 }
 
-// Flatten gives t one dim.
+// Flatten returns t with one dim.
 func (t *Tensor) Flatten() *Tensor { return t.Reshape(-1) }
 
 // Permute reorders the dims: dim i of the result is dim dims[i] of t.
@@ -136,13 +137,14 @@ func (t *Tensor) Expand(shape ...int) *Tensor {
 	return t.v.s.Apply(OpExpand, ints, T(t))
 }
 
-// Barrier is t. What is recorded after it and computed from it is computed there: an engine takes nothing from an equal
-// computation before it, and moves nothing to before it. So a program can choose to compute something twice and not to
-// keep it; autograd.Recompute does.
+// Barrier returns t. Results computed from it are computed after the barrier: an engine
+// does not reuse an equal result of before, and moves no computation across it. So a
+// program can choose to compute a value twice instead of keeping it, as
+// autograd.Recompute does.
 func (t *Tensor) Barrier() *Tensor { return t.v.s.Apply(OpBarrier, nil, T(t)) }
 
-// Range selects elements of one dim, as Python's start:stop:step does. Negative positions count from the end; All in
-// the place of a bound leaves it open.
+// Range selects elements of one dim, as Python's start:stop:step does. Negative positions
+// count from the end; All leaves a bound open.
 type Range struct{ Start, Stop, Step int }
 
 // All leaves a bound of a Range open.
@@ -151,10 +153,10 @@ const All = math.MinInt
 // At selects one element of a dim and removes the dim.
 func At(i int) Range { return Range{i, 0, 0} }
 
-// To is start:stop.
+// To returns start:stop.
 func To(start, stop int) Range { return Range{start, stop, 1} }
 
-// By is start:stop:step. A step of 0 is an error.
+// By returns start:stop:step. A step of 0 is an error.
 func By(start, stop, step int) Range {
 	if step == 0 {
 		step = noStep
@@ -168,7 +170,7 @@ func Every() Range { return Range{All, All, 1} }
 // NewAxis inserts a dim of 1.
 func NewAxis() Range { return Range{All, All, newAxis} }
 
-// Ellipsis stands for as many Every as the other ranges leave.
+// Ellipsis stands for as many Every as dims have no other range.
 func Ellipsis() Range { return Range{All, All, ellipsis} }
 
 const (
@@ -180,7 +182,8 @@ const (
 // resolve turns a Range over n elements into start, step and count.
 func (r Range) resolve(n int) (start, step, count int) {
 	step = r.Step
-	lo, hi := 0, n // bounds of a position: [0, n] upwards, [-1, n-1] downwards
+	// The bounds of a position are [0, n] for a positive step, [-1, n-1] for a negative one.
+	lo, hi := 0, n
 	if step < 0 {
 		lo, hi = -1, n-1
 	}
@@ -203,8 +206,8 @@ func (r Range) resolve(n int) (start, step, count int) {
 	return start, step, max(count, 0)
 }
 
-// Slice selects a part of every dim, as x[1:3, ..., ::2] does in NumPy: dims that aren't named stay whole. It makes no
-// copy.
+// Slice selects a part of every dim, as x[1:3, ..., ::2] does in NumPy. Dims without a
+// range stay whole. It makes no copy.
 func (t *Tensor) Slice(ranges ...Range) *Tensor {
 	if t.v.err != nil {
 		return t
@@ -224,7 +227,7 @@ func (t *Tensor) Slice(ranges ...Range) *Tensor {
 	}
 	ints := make([]int64, 0, 3*rank)
 	var out []int
-	view, dim := false, 0 // view: dims are removed or inserted, a reshape follows
+	view, dim := false, 0 // view: dims are removed or inserted, so a reshape follows
 	whole := func(n int) {
 		for ; n > 0; n-- {
 			ints = append(ints, 0, 1, int64(t.v.shape[dim]))
@@ -266,7 +269,7 @@ func (t *Tensor) Slice(ranges ...Range) *Tensor {
 	return y
 }
 
-// Narrow is n elements of one dim from start.
+// Narrow returns n elements of one dim from start.
 func (t *Tensor) Narrow(dim, start, n int) *Tensor {
 	if t.v.err != nil {
 		return t
@@ -286,7 +289,7 @@ func (t *Tensor) Narrow(dim, start, n int) *Tensor {
 	return t.v.s.Apply(OpSlice, ints, T(t))
 }
 
-// Split cuts dim into pieces of the given sizes, which add up to it.
+// Split divides dim into pieces of the given sizes, which must add up to it.
 func (t *Tensor) Split(dim int, sizes ...int) []*Tensor {
 	out := make([]*Tensor, len(sizes))
 	at := 0
@@ -303,7 +306,7 @@ func (t *Tensor) Split(dim int, sizes ...int) []*Tensor {
 	return out
 }
 
-// Chunk cuts dim into at most n pieces of equal size but for the last.
+// Chunk divides dim into at most n pieces, equal except the last.
 func (t *Tensor) Chunk(dim, n int) []*Tensor {
 	size := t.Dim(dim)
 	if t.v.err == nil && n < 1 {
@@ -339,7 +342,7 @@ func (t *Tensor) Flip(dims ...int) *Tensor {
 	return t.Slice(r...)
 }
 
-// Concat puts tensors, at least one, one after another along dim.
+// Concat joins one or more tensors along dim.
 func Concat(dim int, ts ...*Tensor) *Tensor {
 	t := ts[0]
 	if t.v.err != nil {
@@ -356,7 +359,7 @@ func Concat(dim int, ts ...*Tensor) *Tensor {
 	return t.v.s.Apply(OpConcat, []int64{int64(a)}, args...)
 }
 
-// Stack puts tensors of one shape one after another along a new dim.
+// Stack joins tensors of one shape along a new dim.
 func Stack(dim int, ts ...*Tensor) *Tensor {
 	out := make([]*Tensor, len(ts))
 	for i, x := range ts {
@@ -365,7 +368,8 @@ func Stack(dim int, ts ...*Tensor) *Tensor {
 	return Concat(dim, out...)
 }
 
-// Pad puts x around t: before and after for every dim, the last dims if fewer pairs than dims are given.
+// Pad pads t with x, a pair of counts before and after for each dim. If there are fewer
+// pairs than dims they are for the last dims.
 func (t *Tensor) Pad(x float64, pairs ...[2]int) *Tensor {
 	if t.v.err != nil {
 		return t
@@ -381,13 +385,13 @@ func (t *Tensor) Pad(x float64, pairs ...[2]int) *Tensor {
 	return t.v.s.Apply(OpPad, ints, T(t), S(x))
 }
 
-// Tril zeroes what is above the k-th diagonal of the last two dims.
+// Tril zeroes the elements above the k-th diagonal of the last two dims.
 func (t *Tensor) Tril(k int) *Tensor { return t.v.s.Apply(OpTril, []int64{int64(k)}, T(t)) }
 
-// Triu zeroes what is below the k-th diagonal of the last two dims.
+// Triu zeroes the elements below the k-th diagonal of the last two dims.
 func (t *Tensor) Triu(k int) *Tensor { return t.v.s.Apply(OpTriu, []int64{int64(k)}, T(t)) }
 
-// indexed applies an operation on t, an index tensor and perhaps a source.
+// indexed applies an operation to t, an index tensor and, for some, a source.
 func (t *Tensor) indexed(op Op, dim int, args ...Arg) *Tensor {
 	if t.v.err != nil {
 		return t
@@ -399,28 +403,31 @@ func (t *Tensor) indexed(op Op, dim int, args ...Arg) *Tensor {
 	return t.v.s.Apply(op, []int64{int64(d)}, append([]Arg{T(t)}, args...)...)
 }
 
-// IndexSelect takes the elements of dim at idx, of any shape, whose dims take dim's place.
+// IndexSelect returns the elements of dim at idx. The dims of idx, of any shape, take the
+// place of dim.
 func (t *Tensor) IndexSelect(dim int, idx *Tensor) *Tensor {
 	return t.indexed(OpIndexSelect, dim, T(idx))
 }
 
-// IndexAdd is t with src added at idx along dim; equal indices add up, in order.
+// IndexAdd returns t with src added at idx along dim; equal indices add up, in order.
 func (t *Tensor) IndexAdd(dim int, idx, src *Tensor) *Tensor {
 	return t.indexed(OpIndexAdd, dim, T(idx), T(src))
 }
 
-// Gather takes, at every position of idx, the element of t whose place in dim is idx there; as torch.gather.
+// Gather returns, at each position of idx, the element of t whose index in dim is the
+// value of idx there, as torch.gather does.
 func (t *Tensor) Gather(dim int, idx *Tensor) *Tensor { return t.indexed(OpGather, dim, T(idx)) }
 
-// ScatterAdd is t with src added where idx says; the inverse of Gather.
+// ScatterAdd returns t with src added at the positions that Gather would read.
 func (t *Tensor) ScatterAdd(dim int, idx, src *Tensor) *Tensor {
 	return t.indexed(OpScatterAdd, dim, T(idx), T(src))
 }
 
-// Embedding is the rows of table at idx: [.., d] for idx [..].
+// Embedding returns the rows of table at idx: [.., d] for idx [..].
 func Embedding(table, idx *Tensor) *Tensor { return table.IndexSelect(0, idx) }
 
-// OneHot is 1 at t (i32, i64) in a new last dim of classes, 0 elsewhere.
+// OneHot returns a tensor with a new last dim of size classes: 1 at the index in t (i32
+// or i64), 0 elsewhere.
 func (t *Tensor) OneHot(d DType, classes int) *Tensor {
 	return t.v.s.Apply(OpOneHot, []int64{int64(d), int64(classes)}, T(t))
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Ref names an argument of an instruction: the result of an earlier instruction, an external input of the program,
-// or a scalar. It is relative to the program, so that the same work recorded later is the same program.
+// Ref names an argument of an instruction: the result of an earlier instruction, an
+// external input of the program, or a scalar. It is relative to the program, so that the
+// same work recorded later is the same program.
 //
 //	0 <= r < 1<<30    result of instruction r
 //	r < 0             external input -1-r
@@ -17,23 +18,23 @@ type Ref int32
 
 const scalarRef Ref = 1 << 30
 
-// ExternalRef names external input i.
+// ExternalRef returns the name of external input i.
 func ExternalRef(i int) Ref { return Ref(-1 - i) }
 
-// ScalarRef names scalar i.
+// ScalarRef returns the name of scalar i.
 func ScalarRef(i int) Ref { return scalarRef + Ref(i) }
 
-// Instr reports whether r is the result of an instruction, and of which.
+// Instr reports whether r is the result of an instruction, and returns its index.
 func (r Ref) Instr() (int, bool) { return int(r), r >= 0 && r < scalarRef }
 
-// External reports whether r is an external input, and which.
+// External reports whether r is an external input, and returns its index.
 func (r Ref) External() (int, bool) { return int(-1 - r), r < 0 }
 
-// Scalar reports whether r is a scalar, and which.
+// Scalar reports whether r is a scalar, and returns its index.
 func (r Ref) Scalar() (int, bool) { return int(r - scalarRef), r >= scalarRef }
 
-// External is an input of a program: a value that existed before it. Signal is the one that it was made or named with: a place
-// in Program.Signals from 1, 0 for none.
+// External is an input of a program: a value that existed before it. Signal is the signal
+// that it was made or named with, a position in Program.Signals from 1; 0 is none.
 type External struct {
 	DType   DType
 	Donated bool // freed with this program: its memory may hold a result
@@ -41,9 +42,10 @@ type External struct {
 	Shape   uint32
 }
 
-// Instr is one operation: Args[Arg:Arg+NArg] are its arguments, Ints[Int:Int+NInt] its attributes, and its result
-// has DType and the shape Shape. Keep marks a result that outlives the program. Signal is the stretch that it belongs to
-// and Named the signal of its result alone: places in Program.Signals from 1, 0 for none.
+// Instr is one operation. Args[Arg:Arg+NArg] are its arguments and Ints[Int:Int+NInt] its
+// attributes. Keep marks a result that outlives the program. Signal is the signal that it
+// was recorded under and Named that of its result alone: positions in Program.Signals
+// from 1; 0 is none.
 type Instr struct {
 	Op    Op
 	DType DType
@@ -58,7 +60,8 @@ type Instr struct {
 	Named  uint16
 }
 
-// Limits of a program. They bound what one message can make a receiver allocate; a session flushes before them.
+// Limits of a program. They bound the memory that a receiver allocates for a message; a
+// session flushes before it reaches them.
 const (
 	MaxInstrs       = 8192
 	MaxExternals    = 8192
@@ -66,12 +69,13 @@ const (
 	MaxProgramBytes = 240 << 10 // encoded; with its message it fits the smallest ring
 )
 
-// Program is a straight-line list of instructions over external inputs and scalars. It is pure: every instruction
-// makes a new value. Values of scalars and the ids of inputs and results are not part of it, so that a training loop
-// records the same program at every step; Hash is its identity.
+// Program is a straight-line list of instructions over external inputs and scalars. It is
+// pure: every instruction makes a new value. The values of scalars and the ids of inputs
+// and results are not part of it, so a training loop records the same program at every
+// step. Hash is its identity.
 //
-// A Program that was built by a Session or came out of ParseProgram is well formed: every reference is to something
-// earlier, and every dtype and shape is what inference gives. It is read-only for everybody else.
+// A Program from a Session or from ParseProgram is well formed: every reference is to an
+// earlier value, and every dtype and shape agrees with inference. It is read-only.
 type Program struct {
 	Externals  []External
 	Instrs     []Instr
@@ -79,7 +83,7 @@ type Program struct {
 	Ints       []int64
 	Shapes     []Shape
 	NumScalars int
-	Signals    []Signal // that it has, each once
+	Signals    []Signal // each once
 }
 
 // Hash identifies a program: the first 16 bytes of the SHA-256 of its encoding.
@@ -87,25 +91,25 @@ type Hash [16]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// HashOf is the hash of an encoded program.
+// HashOf returns the hash of an encoded program.
 func HashOf(encoded []byte) Hash {
 	sum := sha256.Sum256(encoded)
 	return Hash(sum[:16])
 }
 
-// ArgsOf are the arguments of instruction i.
+// ArgsOf returns the arguments of instruction i.
 func (p *Program) ArgsOf(i int) []Ref {
 	in := &p.Instrs[i]
 	return p.Args[in.Arg : in.Arg+uint32(in.NArg) : in.Arg+uint32(in.NArg)]
 }
 
-// IntsOf are the integer attributes of instruction i.
+// IntsOf returns the integer attributes of instruction i.
 func (p *Program) IntsOf(i int) []int64 {
 	in := &p.Instrs[i]
 	return p.Ints[in.Int : in.Int+uint32(in.NInt) : in.Int+uint32(in.NInt)]
 }
 
-// TypeOf is the dtype and shape of what r names; Invalid and the scalar shape for a scalar.
+// TypeOf returns the dtype and shape of r; for a scalar Invalid and the scalar shape.
 func (p *Program) TypeOf(r Ref) (DType, Shape) {
 	if i, ok := r.Instr(); ok {
 		return p.Instrs[i].DType, p.Shapes[p.Instrs[i].Shape]
@@ -116,7 +120,8 @@ func (p *Program) TypeOf(r Ref) (DType, Shape) {
 	return Invalid, nil
 }
 
-// Clone is a copy that shares nothing with p. A receiver of a Batch that keeps the program clones it.
+// Clone returns a copy that shares no memory with p. An engine clones the program of a
+// Batch that it keeps.
 func (p *Program) Clone() *Program {
 	q := &Program{
 		Externals:  append([]External(nil), p.Externals...),
@@ -133,7 +138,8 @@ func (p *Program) Clone() *Program {
 	return q
 }
 
-// String prints the program, an instruction a line: %3 = add f32[2 3] %1, in0, s2.
+// String returns the program as text, a line for each instruction: %3 = add f32[2 3] %1,
+// in0, s2.
 func (p *Program) String() string {
 	var b strings.Builder
 	for i, e := range p.Externals {
@@ -179,7 +185,7 @@ func (r Ref) String() string {
 	return fmt.Sprintf("%%%d", int(r))
 }
 
-// reset empties p for the next recording and keeps its memory.
+// reset empties p and keeps its memory.
 func (p *Program) reset() {
 	p.Externals, p.Instrs, p.Args = p.Externals[:0], p.Instrs[:0], p.Args[:0]
 	p.Ints, p.Shapes, p.NumScalars, p.Signals = p.Ints[:0], p.Shapes[:0], 0, p.Signals[:0]

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sample is a program that uses every kind of argument.
+// sample records a program with every kind of argument.
 func sample(t testing.TB) Batch {
 	r := &recorder{}
 	s := NewSession(r, &SessionOptions{Seed: 7})
@@ -39,7 +39,7 @@ func TestEncodingRoundTrip(t *testing.T) {
 	}
 }
 
-// The golden bytes fix the format: a change of them is a new ProgramVersion.
+// TestGoldenBytes fixes the format: a change of the bytes is a new ProgramVersion.
 func TestGoldenBytes(t *testing.T) {
 	const file = "testdata/program_v1.hex"
 	got := hex.EncodeToString(sample(t).Encoded) + "\n"
@@ -95,7 +95,8 @@ func TestHashSeparates(t *testing.T) {
 	}
 }
 
-// FuzzParseProgram: whatever parses is well formed, so that it encodes to the same bytes and prints.
+// FuzzParseProgram: a program that parses is well formed, so it encodes to the same bytes
+// and prints.
 func FuzzParseProgram(f *testing.F) {
 	f.Add(sample(f).Encoded)
 	f.Add(signalled(f).Encoded)

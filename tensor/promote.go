@@ -2,7 +2,8 @@ package tensor
 
 import "math"
 
-// promote makes the operands of c agree in dtype by inserting casts. args are the operands as given.
+// promote inserts casts so that the operands in r.inf have one dtype. args are the
+// operands as given.
 func (r *recording) promote(op Op, args []Arg) {
 	c := &r.inf
 	first, last := 0, len(c.dt)
@@ -12,7 +13,7 @@ func (r *recording) promote(op Op, args []Arg) {
 	case OpIndexSelect, OpGather, OpOneHot, OpCast:
 		return
 	}
-	skip := -1 // an operand that is an index
+	skip := -1 // an index operand, which keeps its dtype
 	switch op {
 	case OpIndexAdd, OpScatterAdd, OpCrossEntropy, OpCrossEntropyGrad:
 		skip = 1
@@ -33,7 +34,7 @@ func (r *recording) promote(op Op, args []Arg) {
 		}
 	}
 	if want == Invalid {
-		return // leaves, or only scalars: inference says what is missing
+		return // no tensors: inference returns the error, if it is one
 	}
 	switch {
 	case !scalars || want.IsFloat():
@@ -41,7 +42,7 @@ func (r *recording) promote(op Op, args []Arg) {
 		want = F32
 	case holds(want, least) && holds(want, most):
 	case op.Info().Kind == KindComparison:
-		want = F64 // which tells all of I32 apart
+		want = F64 // which distinguishes all I32 values
 	default:
 		want = F32
 	}
@@ -55,8 +56,8 @@ func (r *recording) promote(op Op, args []Arg) {
 	}
 }
 
-// cast inserts a cast of one operand. A cast of a float to a wider float keeps the graph: it is seen by autograd
-// through the operand itself, whose gradient autograd casts back.
+// cast inserts a cast of one operand. The cast is not in the graph: the edge leads to the
+// operand itself, and autograd casts its gradient back.
 func (r *recording) cast(of Ref, shape Shape, to DType) Ref {
 	p := &r.prog
 	i := Ref(len(p.Instrs))
@@ -70,8 +71,8 @@ func (r *recording) cast(of Ref, shape Shape, to DType) Ref {
 	return i
 }
 
-// widen casts the halves among the operands of an operation that computes to F32, and asks a leaf for F32. It returns the
-// half that an F32 result is rounded to, Invalid for none.
+// widen casts the halves among the operands to F32 if op computes, and sets a leaf's
+// dtype to F32. It returns the half that an F32 result is rounded to, or Invalid.
 func (r *recording) widen(op Op) DType {
 	if movesHalves(op) {
 		return Invalid
@@ -87,7 +88,8 @@ func (r *recording) widen(op Op) DType {
 		return Invalid
 	}
 	narrow := Invalid
-	var from, to Ref // of the last one: most that come twice follow each other
+	// The last cast: an operand that occurs twice mostly does so in a row.
+	var from, to Ref
 	for i, d := range c.dt {
 		if !d.IsHalf() {
 			continue

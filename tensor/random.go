@@ -1,8 +1,9 @@
 package tensor
 
-// streams is the state of a session's random numbers: each random operation takes the next
-// stream. A program has the stream of its first operation as a scalar, and the distance to
-// it as an attribute of each operation, so that equal steps record equal programs.
+// streams is the state of a session's random numbers. Each random operation takes the
+// next stream. A program holds the number of its first stream as a scalar, and each
+// operation the distance to it as an attribute, so that equal steps record equal
+// programs.
 type streams struct {
 	seed    uint64
 	counter uint64 // streams taken before the program being recorded
@@ -72,8 +73,8 @@ func (s *Session) AtStream(n uint64, f func()) {
 	f()
 }
 
-// Random returns the state of the session's random numbers, for SetRandom. Operations that
-// are recorded but not flushed count.
+// Random returns the state of the session's random numbers, for SetRandom. Operations
+// that are recorded but not flushed count.
 func (s *Session) Random() (seed, counter uint64) { return s.random.seed, s.Streams() }
 
 // SetRandom restores a state that Random returned.

@@ -43,8 +43,8 @@ func (r *recording) start(s *Session) {
 	r.slots, r.shapes = map[scalarKey]int{}, map[shapeKey]uint32{}
 }
 
-// next begins the next program. It uses the arrays again, which the engine no longer reads
-// when Submit has returned.
+// next begins the next program. It uses the arrays again, which the engine no longer
+// reads when Submit has returned.
 func (r *recording) next() {
 	clear(r.values)
 	clear(r.inputs)
@@ -56,7 +56,8 @@ func (r *recording) next() {
 	r.signals.reset()
 }
 
-// finish completes the program and puts it into b.
+// finish completes the program and puts it into b. It tracks the results that are kept
+// with g.
 func (r *recording) finish(b *Batch, g *garbage) {
 	p := &r.prog
 	for i, v := range r.values {
@@ -80,14 +81,14 @@ func (r *recording) full() bool {
 		len(r.scalars) >= MaxScalars/2 || r.bytes() > MaxProgramBytes/2
 }
 
-// progBytes bounds the encoded size of what is recorded, generously.
+// bytes returns an upper bound of the encoded size.
 func (r *recording) bytes() int {
 	p := &r.prog
 	return programHeader + len(p.Shapes)*(4+4*MaxRank) + externalBytes*len(p.Externals) + instrBytes*len(p.Instrs) + 4*len(p.Args) + 8*len(p.Ints) +
 		signalBytes(len(p.Signals), r.signals.names, len(p.Externals), len(p.Instrs))
 }
 
-// record infers, promotes and appends one instruction.
+// record promotes the operands of one instruction, infers its result and appends it.
 func (r *recording) record(op Op, ints []int64, args []Arg) (*made, error) {
 	if !op.Valid() {
 		return nil, fmt.Errorf("%w: %v is no operation", ErrProgram, op)
@@ -136,7 +137,7 @@ func (r *recording) record(op Op, ints []int64, args []Arg) (*made, error) {
 	return r.emit(op, c.ints, c.outDT, c.outShape), nil
 }
 
-// instr appends an instruction whose arguments stand in r.args.
+// instr appends an instruction with the arguments in r.args.
 func (r *recording) instr(op Op, ints []int64, d DType, shape Shape) Ref {
 	p := &r.prog
 	i := len(p.Instrs)
@@ -152,7 +153,7 @@ func (r *recording) instr(op Op, ints []int64, d DType, shape Shape) Ref {
 	return Ref(i)
 }
 
-// hide gives the instruction that was appended last a value that no handle has.
+// hide adds a value without a handle for the last instruction.
 func (r *recording) hide(ref Ref, d DType, shape Shape) {
 	r.values = append(r.values, &value{s: r.s, dtype: d, shape: shape, epoch: r.epoch, ref: ref})
 }
@@ -171,7 +172,8 @@ func (r *recording) emit(op Op, ints []int64, d DType, shape Shape) *made {
 	return m
 }
 
-// reference is v's name in the program being recorded.
+// reference returns the name of v in the program. A value of an earlier program becomes
+// an external input.
 func (r *recording) reference(v *value) (Ref, error) {
 	if v.s == nil {
 		return 0, ErrNil

@@ -7,30 +7,34 @@ import (
 	"os"
 )
 
-// Saver is an Engine that can have those who hold its values write them to files, without bringing them here first.
+// Saver is an Engine whose workers can write the values that they hold to files, without
+// moving them to the client first.
 type Saver interface {
 	Engine
-	// Writers is how many there are, each of which writes a file of its own: 0 when they can't, for instance since they are
-	// on a host that doesn't have the files.
+	// Writers returns the number of workers that can write, each into a file of its own,
+	// or 0 if they can't, for example because their host has no access to the files.
 	Writers() int
-	// Save has each writer write what it has of the values ids, in this order, dense, row-major and little endian, and
-	// without gaps, into its file from byte base on, after everything submitted before has run, and waits for it. What
-	// several have alike one of them writes. Files are as many as writers; nothing is synced. It returns what each wrote.
+	// Save writes the values ids after everything submitted before has run, and waits for
+	// it. Each worker writes the parts that it holds, in the order of ids, without gaps,
+	// into its file from byte base on; parts are dense, row-major and little endian. One
+	// worker writes a part that several hold. There are Writers files, and they are not
+	// synced. Save returns the pieces in each file.
 	Save(ctx context.Context, files []*os.File, base int64, ids []uint64) ([][]Piece, error)
 }
 
-// Piece is a part of a value that somebody wrote to a file.
+// Piece is a part of a value in a file.
 type Piece struct {
-	Index int   // of the value
+	Index int   // index of the value
 	Start []int // where the part begins in the value, by dim
-	Shape Shape // the part's own
-	Sum   Sum   // of its bytes
+	Shape Shape // shape of the part
+	Sum   Sum   // of the part's bytes
 }
 
-// Sum is a SHA-256.
+// Sum is a SHA-256 checksum.
 type Sum [sha256.Size]byte
 
-// Writers is how many files SaveTo takes: one for each who holds values and can write them, else one.
+// Writers returns the number of files that SaveTo takes: one for each worker that can
+// write values, else one.
 func (s *Session) Writers() int {
 	if e, ok := s.eng.(Saver); ok {
 		return max(1, e.Writers())
@@ -38,11 +42,12 @@ func (s *Session) Writers() int {
 	return 1
 }
 
-// SaveTo writes the content of ts in this order, row-major, little endian and without gaps, into files from their byte base
-// on, and returns what lies in each; there are Writers files. Where the engine can (Saver), those who hold the values write
-// what they have of them; else they are read one by one and written here. It is a sync point. Files are not synced.
+// SaveTo writes the content of ts in order, row-major, little endian and without gaps,
+// into Writers files from byte base on, and returns the pieces in each file. With a Saver
+// the workers write the parts that they hold; otherwise SaveTo reads the tensors one by
+// one and writes them itself. It is a sync point. It does not sync the files.
 //
-// It is what package checkpoint is made of. Errors are those of a read, or of the files.
+// Package checkpoint uses it. Errors are those of a read, or of the files.
 func (s *Session) SaveTo(ctx context.Context, files []*os.File, base int64, ts []*Tensor) ([][]Piece, error) {
 	if len(files) != s.Writers() {
 		return nil, fmt.Errorf("tensor: save: %d files for %d writers", len(files), s.Writers())

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// writer is an engine that writes values itself, unless it is told that it can't.
+// writer is an engine that can write values itself, unless told otherwise.
 type writer struct {
 	recorder
 	writers int
@@ -29,7 +29,8 @@ func (w *writer) Save(_ context.Context, files []*os.File, base int64, ids []uin
 	return make([][]Piece, len(files)), nil
 }
 
-// TestSaveTo: the engine writes what it can, after what was recorded; else the values are read and written here.
+// TestSaveTo: the engine writes the values after the recorded program has run; an engine
+// that can't write has them read and written here.
 func TestSaveTo(t *testing.T) {
 	w := &writer{writers: 2}
 	s := NewSession(w, nil)
@@ -77,7 +78,8 @@ func TestSaveTo(t *testing.T) {
 	}
 }
 
-// TestFromFill: a filled tensor is an upload like any other, and a failure to fill costs nothing.
+// TestFromFill: a filled tensor is an upload like any other, and a fill that fails leaves
+// nothing behind.
 func TestFromFill(t *testing.T) {
 	s, r := newRecorded(t)
 	x, err := FromFill(s, I32, func(dst []byte) error { copy(dst, "abcdefgh"); return nil }, 2)
@@ -93,7 +95,8 @@ func TestFromFill(t *testing.T) {
 	}
 }
 
-// TestRandomState: a session goes on with another's random numbers, also in the middle of a program.
+// TestRandomState: a session continues another's random numbers, even in the middle of a
+// program.
 func TestRandomState(t *testing.T) {
 	a, _ := newRecorded(t)
 	b, r := newRecorded(t)

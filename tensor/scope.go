@@ -9,10 +9,11 @@ type Scope struct {
 	values []*value
 }
 
-// Scope runs f and then releases what f made, except what it kept. Values that are released before they are flushed
-// are never materialised: a training step in a scope costs the memory of its longest-living intermediates, and the
-// old value of an assigned parameter gives its memory to the new one. Scopes nest; a kept tensor goes to the scope
-// around.
+// Scope runs f and then releases the values that f made, except those that it kept.
+// Values that are released before a flush are never stored: a training step in a scope
+// needs only the memory of the intermediates that live at one time, and the old value of
+// an assigned parameter gives its memory to the new one. Scopes nest; a kept tensor moves
+// to the enclosing scope.
 //
 //	var loss *tensor.Tensor
 //	sess.Scope(func(sc *tensor.Scope) {
@@ -27,7 +28,7 @@ type Scope struct {
 //	}
 //	v, err := loss.Item()
 //
-// Assigned tensors hold their own claim and need no Keep.
+// Assigned tensors hold a reference of their own and need no Keep.
 func (s *Session) Scope(f func(sc *Scope)) {
 	sc := &Scope{s: s, parent: s.scope}
 	s.scope = sc
@@ -48,7 +49,8 @@ func (sc *Scope) add(v *value) {
 	sc.values = append(sc.values, v)
 }
 
-// Keep lets t outlive the scope and returns it. A tensor that the scope doesn't own stays as it is.
+// Keep lets t outlive the scope and returns it. It has no effect on a tensor that the
+// scope does not own.
 func (sc *Scope) Keep(t *Tensor) *Tensor {
 	v := t.v
 	if v.scope != sc {
@@ -63,8 +65,8 @@ func (sc *Scope) Keep(t *Tensor) *Tensor {
 	return t
 }
 
-// Free releases t now, before its scope ends or the garbage collector finds it. Using it afterwards is ErrReleased.
-// To free twice is no error.
+// Free releases t now, before its scope ends or the garbage collector finds it. Using t
+// afterwards is ErrReleased. A second Free has no effect.
 func (t *Tensor) Free() {
 	v := t.v
 	switch {
@@ -82,9 +84,10 @@ func (t *Tensor) Free() {
 	}
 }
 
-// Assign binds t to the value of v: what reads t afterwards sees v, what was computed from t before keeps the old
-// value. It is the in-place update (t -= x is t.Assign(t.Sub(x))): shape and dtype must agree. A leaf that requires a
-// gradient stays one, so it can only be assigned under NoGrad or what has no graph.
+// Assign binds t to the value of v, which must have the same dtype and shape. It is the
+// in-place update: t -= x is t.Assign(t.Sub(x)). Results computed from t before keep the
+// old value. A leaf that requires a gradient stays one, so it can be assigned only under
+// NoGrad or a value without a graph.
 func (t *Tensor) Assign(v *Tensor) error {
 	s := t.v.s
 	if err := s.enter("assign"); err != nil {

@@ -8,21 +8,24 @@ import (
 
 // SessionOptions configure a session; nil and the zero value are the defaults.
 type SessionOptions struct {
-	// Seed of the session's random numbers, below 2^53 as for Session.Seed; 0 is a seed like any other.
+	// Seed is the seed of the session's random numbers, below 2^53, as for Session.Seed.
+	// 0 is a seed like any other.
 	Seed uint64
-	// Context bounds every wait of the session. Default context.Background().
+	// Context bounds every wait of the session. The default is context.Background().
 	Context context.Context
 }
 
-// Session records operations on tensors and has an Engine run them. It does no I/O until a sync point (Item, Data,
-// View, Sync) or a full program.
+// Session records operations on tensors and has an Engine run them. It does no I/O until
+// a sync point (Item, Data, View, Sync) or a full program.
 //
-// A session and its tensors are used by one goroutine at a time. Two at once are found out: the second call's result
-// is an error that unwraps to ErrConcurrent. Close is the exception: any goroutine may call it.
+// A session and its tensors must be used by one goroutine at a time. The session detects
+// concurrent use: the second call returns an error that unwraps to ErrConcurrent. Close
+// is an exception, which any goroutine may call.
 //
-// Errors that are found while recording (shapes, dtypes, released tensors) travel with the tensor they would have
-// made, and the first of them sticks to the session: every sync point returns it until ClearErr. So a program can be
-// written without looking at each step, and nothing computed after a mistake is mistaken for a result.
+// An error that is found while recording (shape, dtype, a released tensor) is the error
+// of the tensor that the operation returns. The first error also sticks to the session:
+// every sync point returns it until ClearErr. So a caller need not check each operation,
+// and no result computed from an error is taken for a value.
 type Session struct {
 	eng    Engine
 	ctx    context.Context
@@ -55,7 +58,7 @@ type SessionStats struct {
 	Live      int    // values that exist and are not known to be dead
 }
 
-// NewSession starts a session on eng, which it owns from then on.
+// NewSession starts a session on eng. The session owns eng and closes it.
 func NewSession(eng Engine, opts *SessionOptions) *Session {
 	o := SessionOptions{}
 	if opts != nil {
@@ -70,28 +73,30 @@ func NewSession(eng Engine, opts *SessionOptions) *Session {
 	return s
 }
 
-// Engine is the engine under the session, for its name and its counters.
+// Engine returns the session's engine, for its name and its counters.
 func (s *Session) Engine() Engine { return s.eng }
 
-// Stats are the session's counters.
+// Stats returns the session's counters.
 func (s *Session) Stats() SessionStats { return s.stats }
 
-// Err is the session's first error, which every sync point returns; nil if there is none.
+// Err returns the session's first error, which every sync point returns, or nil.
 func (s *Session) Err() error { return s.err }
 
-// ClearErr forgets the session's error and returns it. The session goes on; tensors that came out of an error keep it.
+// ClearErr forgets the session's error and returns it. The session goes on; tensors that
+// stand for an error keep it.
 func (s *Session) ClearErr() error {
 	err := s.err
 	s.err = nil
 	return err
 }
 
-// Close frees everything the session made and closes its engine. Tensors can't be used afterwards.
+// Close frees all values of the session and closes its engine. Its tensors can't be used
+// afterwards.
 func (s *Session) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	if s.busy.CompareAndSwap(false, true) { // a call under way elsewhere still uses them
+	if s.busy.CompareAndSwap(false, true) { // else a call in another goroutine uses them
 		for _, u := range s.pending {
 			if u.Buf != nil {
 				u.Buf.Release()
@@ -103,7 +108,8 @@ func (s *Session) Close() error {
 	return s.eng.Close()
 }
 
-// enter marks the session as in use; every exported call that touches it is between enter and leave.
+// enter marks the session as in use. Every exported method that uses it runs between
+// enter and leave.
 func (s *Session) enter(what string) error {
 	if s.closed.Load() {
 		return fmt.Errorf("%s: session: %w", what, ErrClosed)
@@ -116,7 +122,7 @@ func (s *Session) enter(what string) error {
 
 func (s *Session) leave() { s.busy.Store(false) }
 
-// fail makes err sticky and returns it.
+// fail makes err sticky if it is the first error, and returns it.
 func (s *Session) fail(err error) error {
 	if s.err == nil {
 		s.err = err
@@ -124,7 +130,8 @@ func (s *Session) fail(err error) error {
 	return err
 }
 
-// Sync has everything recorded so far run and waits for it. It returns the session's first error.
+// Sync runs everything recorded so far and waits for it. It returns the session's first
+// error.
 func (s *Session) Sync() error {
 	if err := s.enter("sync"); err != nil {
 		return err
@@ -134,7 +141,8 @@ func (s *Session) Sync() error {
 	return err
 }
 
-// Flush submits what was recorded without waiting for it. It is seldom needed: sync points do it.
+// Flush submits everything recorded without waiting for it. It is seldom needed, since
+// sync points flush.
 func (s *Session) Flush() error {
 	if err := s.enter("flush"); err != nil {
 		return err
@@ -144,7 +152,8 @@ func (s *Session) Flush() error {
 	return err
 }
 
-// fetch flushes and brings v. The error is the session's sticky one, v's own, or the engine's.
+// fetch flushes and returns v. The error is the session's sticky one, v's own, or the
+// engine's.
 func (s *Session) fetch(v *value) (Fetched, error) {
 	if v.err != nil {
 		return Fetched{}, v.err
@@ -156,7 +165,7 @@ func (s *Session) fetch(v *value) (Fetched, error) {
 	return s.flush(v, false)
 }
 
-// flush submits the recorded program. With v it also brings v.
+// flush submits the recorded program and, if v is not nil, fetches v.
 func (s *Session) flush(v *value, sync bool) (Fetched, error) {
 	b := &s.batch
 	*b = Batch{Inputs: b.Inputs[:0], Frees: b.Frees[:0], Fetch: b.Fetch[:0], Uploads: b.Uploads[:0], Sync: sync, Base: s.next}

@@ -28,7 +28,8 @@ func TestOperationsDoNoIO(t *testing.T) {
 	}
 }
 
-// An engine is told of every program before it is complete, and of nothing else.
+// TestExpect: an engine is told of every program before it is complete, and of nothing
+// else.
 func TestExpect(t *testing.T) {
 	s, r := newRecorded(t)
 	x := From(s, []float32{1, 2, 3})
@@ -49,7 +50,8 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// A training loop is the same program at every step, whatever its scalars and ids; what is donated stays donated.
+// TestLoopIsOneProgram: a training loop is the same program at every step, whatever its
+// scalars and ids, and its donated inputs stay donated.
 func TestLoopIsOneProgram(t *testing.T) {
 	s, r := newRecorded(t)
 	p := Zeros(s, F32, 4)
@@ -233,7 +235,8 @@ func TestErrorsAreStickyAndLocated(t *testing.T) {
 	}
 }
 
-// An error of very many arguments names some, and how many there are.
+// TestErrorsAreShort: the error of an operation with very many arguments lists some and
+// counts the rest.
 func TestErrorsAreShort(t *testing.T) {
 	s, _ := newRecorded(t)
 	x := Zeros(s, F32, 2)
@@ -305,7 +308,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// What is dropped without Free or Scope is freed once the collector has found it.
+// TestCollectorFrees: a value that is dropped without Free or Scope is freed once the
+// garbage collector has found it.
 func TestCollectorFrees(t *testing.T) {
 	s, r := newRecorded(t)
 	keep := Zeros(s, F32, 2)
@@ -458,7 +462,7 @@ func TestGradientOutlivesItsScope(t *testing.T) {
 	}
 }
 
-// A seed is the same one in the options and for Seed, and a scalar can say it.
+// TestSeeds: a seed means the same in the options and for Seed, and a scalar can hold it.
 func TestSeeds(t *testing.T) {
 	for _, seed := range []uint64{0, 5, 1<<53 - 1, 1<<53 + 5, 1<<60 + 1, math.MaxUint64} {
 		first, then := &recorder{}, &recorder{}

@@ -8,14 +8,15 @@ import (
 	"strings"
 )
 
-// MaxRank is the largest number of dims. A fixed bound keeps loops over dims on the stack.
+// MaxRank is the largest number of dims. The bound keeps the arrays of loops over dims on
+// the stack.
 const MaxRank = 8
 
-// Shape is the size of every dim, outermost first; the empty shape is a scalar of one element. A Shape is never
-// changed once made, so that values share it.
+// Shape is the size of each dim, outermost first; the empty shape is a scalar of one
+// element. A Shape never changes, so values share it.
 type Shape []int
 
-// Elems is the number of elements, 1 for a scalar.
+// Elems returns the number of elements, 1 for a scalar.
 func (s Shape) Elems() int {
 	n := 1
 	for _, d := range s {
@@ -27,7 +28,7 @@ func (s Shape) Elems() int {
 // Equal reports whether both shapes have the same dims.
 func (s Shape) Equal(o Shape) bool { return slices.Equal(s, o) }
 
-// String gives the shape as [2 3 4].
+// String returns the shape as [2 3 4].
 func (s Shape) String() string {
 	var b strings.Builder
 	b.WriteByte('[')
@@ -41,7 +42,8 @@ func (s Shape) String() string {
 	return b.String()
 }
 
-// Check reports a shape that no tensor can have: too many dims, a negative one, or more bytes than an int holds.
+// Check returns an error for a shape that no tensor can have: too many dims, a negative
+// size, or more bytes than an int holds.
 func (s Shape) Check(d DType) error {
 	if len(s) > MaxRank {
 		return fmt.Errorf("%w: %v has %d dims, at most %d", ErrShape, s, len(s), MaxRank)
@@ -59,7 +61,8 @@ func (s Shape) Check(d DType) error {
 	return nil
 }
 
-// Strides are the distances, in elements, between neighbours along each dim of a contiguous (row-major) tensor.
+// Strides returns the distances, in elements, between neighbours along each dim of a
+// contiguous (row-major) tensor.
 func (s Shape) Strides() []int {
 	st := make([]int, len(s))
 	n := 1
@@ -70,8 +73,8 @@ func (s Shape) Strides() []int {
 	return st
 }
 
-// Broadcast is the shape in which a and b meet by NumPy's rule: dims are compared from the last; equal dims stay,
-// a dim of 1 or an absent one stretches.
+// Broadcast returns the common shape of a and b by NumPy's rule. Dims are compared from
+// the last: equal dims stay, and a dim that is 1 or missing is repeated.
 func Broadcast(a, b Shape) (Shape, error) {
 	if a.Equal(b) || len(b) == 0 {
 		return a, nil
@@ -101,7 +104,7 @@ func Broadcast(a, b Shape) (Shape, error) {
 	return out, nil
 }
 
-// axis turns a possibly negative dim into 0..rank-1.
+// axis returns dim, which may count from the end, as 0..rank-1.
 func axis(dim, rank int) (int, error) {
 	d := dim
 	if d < 0 {

@@ -7,21 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of signals: a name is that long in bytes, and a program and a session have so many.
+// Limits of signals: the length of a name in bytes, and the number of signals of a
+// program and of a session.
 const (
 	MaxSignalName = 128
 	MaxSignals    = 4096
 )
 
-// Signal is a name on a stretch of a program, to which whoever places the program on workers may attach a placement. Backward
-// says that the stretch is the backward pass of what was recorded under the name. A signal changes no number: whoever has no
-// placement for it ignores it.
+// Signal is a name for a part of a program, to which a placement on workers can be
+// attached. Backward marks the backward pass of the operations recorded under the name. A
+// signal changes no result; without a placement it has no effect.
 type Signal struct {
 	Name     string
 	Backward bool
 }
 
-// String is the name, with a tick for the backward pass.
+// String returns the name, with a tick for the backward pass.
 func (g Signal) String() string {
 	if g.Backward {
 		return g.Name + "'"
@@ -29,7 +30,8 @@ func (g Signal) String() string {
 	return g.Name
 }
 
-// CheckSignalName reports a name that no signal can have: 1 to MaxSignalName bytes of UTF-8 without spaces and control characters.
+// CheckSignalName returns an error for a name that no signal can have. A name has 1 to
+// MaxSignalName bytes of UTF-8 without spaces and control characters.
 func CheckSignalName(name string) error {
 	if name == "" || len(name) > MaxSignalName || !utf8.ValidString(name) {
 		return fmt.Errorf("%w: name %.80q, expected 1 to %d bytes of UTF-8", ErrSignal, name, MaxSignalName)
@@ -42,14 +44,17 @@ func CheckSignalName(name string) error {
 	return nil
 }
 
-// Signal runs f; what f records belongs to the signal of that name. Scopes nest, and the inner one counts. The gradients of what f
-// records belong to the backward signal of the name, wherever they are asked for.
+// Signal runs f under the signal of that name: the operations that f records belong to
+// it. Scopes nest, and the inner one counts. Gradients of these operations belong to the
+// backward signal of the name, wherever they are requested.
 //
-// A placement of the signal says how the tensors lie that f makes from data and from nothing (From, Zeros, RandN), and on which
-// workers its operations run; see tensor/shard/config. Results of operations lie where that is cheapest: name one by
-// Tensor.Signal to say it of a result. Without a placement f runs as if it had been called alone.
+// A placement of the signal applies to the tensors that f makes from data or constants
+// (From, Zeros, RandN), and chooses the workers that run its operations; see
+// tensor/shard/config. Results of operations lie where that is cheapest; Tensor.Signal
+// names a single result. Without a placement Signal(name, f) is the same as f().
 //
-// A name that can't be one (see CheckSignalName) and a session's MaxSignals-th is ErrSignal, which sticks to the session; f runs anyway.
+// An invalid name (see CheckSignalName), or one more than MaxSignals, is ErrSignal, which
+// sticks to the session; f runs anyway.
 func (s *Session) Signal(name string, f func()) { s.under(Signal{Name: name}, f) }
 
 func (s *Session) under(g Signal, f func()) {
@@ -59,8 +64,8 @@ func (s *Session) under(g Signal, f func()) {
 	f()
 }
 
-// signalNumber returns g's number in the session, or 0 and a sticky error if it can't have
-// one.
+// signalNumber returns g's number in the session, or 0 and a sticky error if it can't
+// have one.
 func (s *Session) signalNumber(g Signal) uint16 {
 	n, err := s.rec.signals.number(g)
 	if err != nil {
@@ -98,8 +103,8 @@ func (t *signals) number(g Signal) (uint16, error) {
 	return t.ids[g], nil
 }
 
-// slot returns the number in p, the program being recorded, of signal n of the session. It
-// adds the signal to p if p doesn't have it.
+// slot returns the number in p, the program being recorded, of signal n of the session.
+// It adds the signal to p if p doesn't have it.
 func (t *signals) slot(p *Program, n uint16) uint16 {
 	if n == 0 {
 		return 0
@@ -119,8 +124,9 @@ func (t *signals) reset() {
 	t.names = 0
 }
 
-// Signal gives t alone the signal of that name, whatever scope it was made in, and returns t. A placement of the signal then says how t
-// lies for all that use it from then on, also if t is the result of an operation. A tensor that is assigned (Assign) keeps its signal.
+// Signal gives t alone the signal of that name, whatever scope it was made in, and
+// returns t. A placement of the signal then applies to t for all later uses, even if t is
+// the result of an operation. A tensor that is assigned (Assign) keeps its signal.
 func (t *Tensor) Signal(name string) *Tensor {
 	v := t.v
 	if v.err != nil {
@@ -146,7 +152,7 @@ func (t *Tensor) Signal(name string) *Tensor {
 	return t
 }
 
-// SignalName is the name of the signal that t was made or named with; empty for none.
+// SignalName returns the name of the signal that t was made or named with, or "".
 func (t *Tensor) SignalName() string {
 	if n := t.v.signal; n != 0 {
 		return t.v.s.rec.signals.all[n-1].Name
@@ -154,7 +160,8 @@ func (t *Tensor) SignalName() string {
 	return ""
 }
 
-// Backward runs f, which records what n's gradient needs, under the backward signal of n. It is for packages that compute gradients.
+// Backward runs f, which records the gradients of n, under the backward signal of n. It
+// is for packages that compute gradients.
 func (n *Node) Backward(f func() error) error {
 	s := n.out.s
 	if n.signal == 0 {
@@ -165,8 +172,10 @@ func (n *Node) Backward(f func() error) error {
 	return err
 }
 
-// NameGradient gives g, the gradient of what n computed, the backward signal of its name, if that was named by itself (Tensor.Signal) and g was
-// just computed and has no name. It is for packages that compute gradients.
+// NameGradient gives g, the gradient of n's result, the backward signal of that result's
+// name. It has no effect unless the result was named (Tensor.Signal), g was computed in
+// the program being recorded, and g has no name. It is for packages that compute
+// gradients.
 func (n *Node) NameGradient(g *Tensor) {
 	s := n.out.s
 	if n.out.signal == 0 || g.v.err != nil || g.v.epoch != s.rec.epoch {
@@ -181,7 +190,7 @@ func (n *Node) NameGradient(g *Tensor) {
 	}
 }
 
-// Signals are those that the session has recorded something under or given to a tensor, in the order in which they first were.
+// Signals returns the signals of the session in the order of their first use.
 func (s *Session) Signals() []Signal {
 	if err := s.enter("signals"); err != nil {
 		return nil
@@ -190,8 +199,8 @@ func (s *Session) Signals() []Signal {
 	return slices.Clone(s.rec.signals.all)
 }
 
-// SignalOf is the signal of what r names: the scope that an instruction was recorded in, and the signal with which an
-// external input was made or named.
+// SignalOf returns the signal that instruction r was recorded under, or that external
+// input r was made or named with.
 func (p *Program) SignalOf(r Ref) (Signal, bool) {
 	n := uint16(0)
 	if i, ok := r.Instr(); ok {
@@ -202,7 +211,7 @@ func (p *Program) SignalOf(r Ref) (Signal, bool) {
 	return p.signal(n)
 }
 
-// NameOf is the signal that the result of instruction i was given by itself (Tensor.Signal).
+// NameOf returns the signal of the result of instruction i alone (Tensor.Signal).
 func (p *Program) NameOf(i int) (Signal, bool) { return p.signal(p.Instrs[i].Named) }
 
 func (p *Program) signal(n uint16) (Signal, bool) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// signalled is a program with nested scopes, a named result and a named input.
+// signalled records a program with nested scopes, a named result and a named input.
 func signalled(t testing.TB) Batch {
 	r := &recorder{}
 	s := NewSession(r, nil)
@@ -59,7 +59,8 @@ in1 f32[4] @bias
 	}
 }
 
-// The golden bytes fix version 2; a program without signals is version 1, whose bytes are fixed by TestGoldenBytes.
+// TestGoldenSignals fixes version 2. A program without signals is version 1, which
+// TestGoldenBytes fixes.
 func TestGoldenSignals(t *testing.T) {
 	const file = "testdata/program_v2.hex"
 	got := hex.EncodeToString(signalled(t).Encoded) + "\n"
@@ -75,7 +76,8 @@ func TestGoldenSignals(t *testing.T) {
 	}
 }
 
-// A signal is part of what a program is, and outlives the program that a tensor was made in.
+// TestSignalsAcrossPrograms: a signal is part of a program's identity, and outlives the
+// program in which a tensor was made.
 func TestSignalsAcrossPrograms(t *testing.T) {
 	r := &recorder{}
 	s := NewSession(r, nil)
@@ -118,7 +120,8 @@ func TestSignalsAcrossPrograms(t *testing.T) {
 	}
 }
 
-// A full program is flushed inside a scope; what follows belongs to the scope too.
+// TestSignalAcrossFlush: a full program is flushed inside a scope, and the next program
+// belongs to the scope too.
 func TestSignalAcrossFlush(t *testing.T) {
 	r := &recorder{}
 	s := NewSession(r, nil)
@@ -145,7 +148,7 @@ func TestSignalAcrossFlush(t *testing.T) {
 	}
 }
 
-// The scope ends with what it runs, also by a panic.
+// TestSignalEnds: the scope ends with its function, even by a panic.
 func TestSignalEnds(t *testing.T) {
 	s := NewSession(&recorder{}, nil)
 	func() {

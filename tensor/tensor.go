@@ -7,30 +7,33 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// Tensor is a handle of a value in a session. Operations on it do no I/O: they record an instruction and return the
-// handle of what it will make. Only Item, Data, View and the session's Sync wait for anything.
+// Tensor is a handle of a value in a session. Operations on it do no I/O: they record an
+// instruction and return a handle of its result. Only Item, Data, View and the session's
+// Sync wait.
 //
-// A tensor belongs to one session and is used by one goroutine at a time, as the session is.
+// A tensor belongs to one session and must be used by one goroutine at a time, as the
+// session.
 type Tensor struct {
 	v        *value
 	node     *Node
 	grad     *Tensor
-	requires bool // a leaf that asks for a gradient
+	requires bool // a leaf that requires a gradient
 	owns     bool // holds one of the value's refs
 }
 
 var errLeaf = errors.New("tensor: a leaf that requires a gradient can't be bound to a computed value with a graph; use NoGrad")
 
-// Session is the session t belongs to.
+// Session returns the session t belongs to.
 func (t *Tensor) Session() *Session { return t.v.s }
 
-// DType is the type of t's elements; Invalid if t stands for an error.
+// DType returns the type of t's elements; Invalid if t stands for an error.
 func (t *Tensor) DType() DType { return t.v.dtype }
 
-// Shape is the size of t's dims. It must not be changed.
+// Shape returns the size of t's dims. It must not be changed.
 func (t *Tensor) Shape() Shape { return t.v.shape }
 
-// Dim is the size of one dim, counted from the end if negative; 0 if there is no such dim.
+// Dim returns the size of one dim, counted from the end if negative; 0 if there is no
+// such dim.
 func (t *Tensor) Dim(i int) int {
 	d, err := axis(i, len(t.v.shape))
 	if err != nil {
@@ -39,13 +42,13 @@ func (t *Tensor) Dim(i int) int {
 	return t.v.shape[d]
 }
 
-// Rank is the number of dims.
+// Rank returns the number of dims.
 func (t *Tensor) Rank() int { return len(t.v.shape) }
 
-// Elems is the number of elements.
+// Elems returns the number of elements.
 func (t *Tensor) Elems() int { return t.v.shape.Elems() }
 
-// Err is the error that t stands for; nil for a sound tensor.
+// Err returns the error that t stands for, or nil.
 func (t *Tensor) Err() error { return t.v.err }
 
 // String describes t without reading it: f32[2 3].
@@ -56,7 +59,8 @@ func (t *Tensor) String() string {
 	return t.v.String()
 }
 
-// RequireGrad makes t a leaf that gradients are computed for, and returns it. t must be a float and have no graph.
+// RequireGrad makes t a leaf for which gradients are computed, and returns it. t must be
+// of a float type and must not be computed from another leaf.
 func (t *Tensor) RequireGrad() *Tensor {
 	if t.v.err != nil {
 		return t
@@ -68,10 +72,10 @@ func (t *Tensor) RequireGrad() *Tensor {
 	return t
 }
 
-// RequiresGrad reports whether t is such a leaf.
+// RequiresGrad reports whether t is a leaf that requires a gradient.
 func (t *Tensor) RequiresGrad() bool { return t.requires }
 
-// Detach is a handle of the same value outside of the graph.
+// Detach returns a handle of the same value outside the graph.
 func (t *Tensor) Detach() *Tensor {
 	if t.v.err == nil && t.owns {
 		t.v.retain()
@@ -79,17 +83,19 @@ func (t *Tensor) Detach() *Tensor {
 	return &Tensor{v: t.v, owns: t.owns && t.v.err == nil}
 }
 
-// Named is a tensor with the name that it has in a model or a file, such as "layers.0.weight".
+// Named is a tensor and its name in a model or a file, such as "layers.0.weight".
 type Named struct {
 	Name string
 	T    *Tensor
 }
 
-// Grad is the gradient that Backward accumulated; nil if there is none. The handle is good until the next SetGrad.
+// Grad returns the gradient that Backward accumulated, or nil. The handle is valid until
+// the next SetGrad.
 func (t *Tensor) Grad() *Tensor { return t.grad }
 
-// SetGrad puts g in the place of the accumulated gradient, which is released; nil clears it. t holds its own claim on
-// g's value, so that a gradient made in a Scope outlives it.
+// SetGrad replaces the accumulated gradient by g and releases the old one; nil clears it.
+// t holds a reference to g's value, so a gradient that was computed in a Scope outlives
+// the scope.
 func (t *Tensor) SetGrad(g *Tensor) {
 	old := t.grad
 	t.grad = nil
@@ -105,8 +111,8 @@ func (t *Tensor) SetGrad(g *Tensor) {
 	}
 }
 
-// From makes a tensor of data, in row-major order, which is copied once, into memory that the worker reads in place.
-// Without a shape it has one dim.
+// From makes a tensor of data in row-major order. It copies data once, into memory that
+// the worker reads in place. Without a shape the tensor has one dim.
 func From[E Element](s *Session, data []E, shape ...int) *Tensor {
 	d := DTypeOf[E]()
 	sh := Shape(append([]int{}, shape...))
@@ -143,7 +149,8 @@ func (s *Session) upload(d DType, shape Shape, data []byte, n int) *Tensor {
 	return s.uploaded(d, shape, buf, len(data))
 }
 
-// uploaded is the tensor of an upload whose n bytes lie in buf, which is nil for none.
+// uploaded returns the tensor of an upload whose n bytes are in buf, which is nil for n =
+// 0.
 func (s *Session) uploaded(d DType, shape Shape, buf Buffer, n int) *Tensor {
 	m := &made{}
 	m.Tensor.v = &m.value
@@ -157,8 +164,9 @@ func (s *Session) uploaded(d DType, shape Shape, buf Buffer, n int) *Tensor {
 	return &m.Tensor
 }
 
-// copyChunked copies in pieces that stay in the cache: from 1 MiB on Go's copy uses stores that go around it, and
-// then the worker reads from memory what was just written. What no cache holds is better written around it.
+// copyChunked copies in pieces that stay in the cache. From 1 MiB on, Go's copy uses
+// stores that bypass the cache, and the worker would read the bytes from memory. Data too
+// large for any cache is better copied that way.
 func copyChunked(dst, src []byte) {
 	const chunk, large = 256 << 10, 16 << 20
 	for len(src) > chunk && len(dst) <= large {
@@ -168,8 +176,8 @@ func copyChunked(dst, src []byte) {
 	copy(dst, src)
 }
 
-// View calls f with t's content in row-major order, without copying it: on one host it is the worker's memory. The
-// slice is only valid during f and must not be written.
+// View calls f with t's content in row-major order without a copy: on one host it is the
+// worker's memory. The slice is valid only during f and must not be written.
 func View[E Element](t *Tensor, f func([]E) error) error {
 	s := t.v.s
 	if err := s.enter("read"); err != nil {
@@ -183,7 +191,7 @@ func View[E Element](t *Tensor, f func([]E) error) error {
 	return t.ViewBytes(func(b []byte) error { return f(elements[E](b)) })
 }
 
-// Data is a copy of t's content in row-major order.
+// Data returns a copy of t's content in row-major order.
 func Data[E Element](t *Tensor) ([]E, error) {
 	var out []E
 	err := View(t, func(x []E) error {
@@ -193,7 +201,7 @@ func Data[E Element](t *Tensor) ([]E, error) {
 	return out, err
 }
 
-// Item is the one element of t as a float64 (a bool is 0 or 1).
+// Item returns the single element of t as a float64; a bool is 0 or 1.
 func (t *Tensor) Item() (float64, error) {
 	if t.v.err == nil && t.v.shape.Elems() != 1 {
 		return 0, t.v.s.fail(&OpError{Op: "item", Inputs: t.v.String(), Site: callSite(), Err: fmt.Errorf("%w: %d elements, expected 1", ErrShape, t.v.shape.Elems())})
@@ -224,7 +232,7 @@ func (t *Tensor) Item() (float64, error) {
 	return item[float32](t)
 }
 
-// widened is item of an element of 16 bits.
+// widened is item for an element of 16 bits.
 func widened[E interface {
 	element.Float16 | element.BFloat16
 	Float32() float32

@@ -8,14 +8,15 @@ import (
 
 // value is the result of one operation. Handles (Tensor) and graph edges point to it.
 //
-// refs counts the handles and scopes that keep it. At 0 the value is dead: if the engine
-// has it, a later program frees it; else the program being recorded never keeps it. If the
-// handles are dropped without a release, the garbage collector frees it.
+// refs counts the handles and scopes that keep it. At 0 the value is dead: a later
+// program frees it if the engine has it; otherwise the program being recorded does not
+// keep it. If handles are dropped without a release, the garbage collector frees the
+// value.
 type value struct {
 	s       *Session
 	dtype   DType
 	shape   Shape
-	id      uint64 // once flushed
+	id      uint64 // valid once flushed
 	flushed bool
 	refs    int
 	epoch   uint32 // epoch of ref
@@ -23,7 +24,7 @@ type value struct {
 	scope   *Scope // the scope that holds one of refs
 	cleanup runtime.Cleanup
 	tracked bool   // cleanup is set
-	signal  uint16 // number in the session of the signal that it was made or named with
+	signal  uint16 // number in the session of its signal
 	err     error
 }
 
@@ -46,8 +47,8 @@ func (v *value) String() string { return fmt.Sprintf("%v%v", v.dtype, v.shape) }
 // retain adds a reference.
 func (v *value) retain() { v.refs++ }
 
-// release drops a reference. With the last one the next program frees the value, or never
-// makes it.
+// release drops a reference. After the last one, the next program frees the value or does
+// not keep it.
 func (v *value) release() {
 	if v.refs--; v.refs > 0 || v.err != nil {
 		return
@@ -66,8 +67,9 @@ func (v *value) release() {
 	}
 }
 
-// track has the garbage collector add v's id to g when v cannot be reached any more. It is
-// called once v exists at the engine, so values that a Scope drops before cost nothing.
+// track has the garbage collector add v's id to g when v cannot be reached any more. It
+// is called once v exists at the engine, so values that a Scope drops before cost
+// nothing.
 func (v *value) track(g *garbage) {
 	if v.tracked || v.err != nil {
 		return
@@ -76,7 +78,8 @@ func (v *value) track(g *garbage) {
 	v.cleanup = runtime.AddCleanup(v, g.add, v.id)
 }
 
-// garbage is the ids of values that the garbage collector found. Its goroutine calls add.
+// garbage collects the ids of values that the garbage collector found. The collector's
+// goroutine calls add, the session's take.
 type garbage struct {
 	mu  sync.Mutex
 	ids []uint64

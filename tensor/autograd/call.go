@@ -8,7 +8,9 @@ type call struct {
 	s     *tensor.Session
 	n     *tensor.Node
 	dy    *tensor.Tensor
-	twice bool // the gradient will be differentiated too: use only operations that have an entry
+	// twice says that the gradient will be differentiated too: only operations with an entry
+	// may be used.
+	twice bool
 
 	// sum is the gradient that the input has got from other nodes, or nil. An entry that
 	// can add to it at a lower cost than an addition does so and sets added.

@@ -32,12 +32,12 @@ func (l *Conv2D) Forward(x *tensor.Tensor) *tensor.Tensor {
 	return x.Conv2D(l.Weight, l.Bias, l.Options)
 }
 
-// MaxPool2D is the largest of every kernel x kernel window; stride 0 is the kernel's size.
+// MaxPool2D returns the largest of every kernel x kernel window; stride 0 is the kernel's size.
 func MaxPool2D(kernel, stride, pad int) Func {
 	return func(x *tensor.Tensor) *tensor.Tensor { return x.MaxPool2D(kernel, stride, pad) }
 }
 
-// AvgPool2D is the mean of every window.
+// AvgPool2D returns the mean of every window.
 func AvgPool2D(kernel, stride, pad int) Func {
 	return func(x *tensor.Tensor) *tensor.Tensor { return x.AvgPool2D(kernel, stride, pad) }
 }

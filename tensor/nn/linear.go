@@ -15,17 +15,17 @@ func param(s *tensor.Session, f func() *tensor.Tensor) *tensor.Tensor {
 	return p.RequireGrad()
 }
 
-// Uniform is a parameter of numbers in [-bound, bound).
+// Uniform returns a parameter of numbers in [-bound, bound).
 func Uniform(s *tensor.Session, bound float64, shape ...int) *tensor.Tensor {
 	return param(s, func() *tensor.Tensor { return tensor.Rand(s, tensor.F32, shape...).MulS(2 * bound).SubS(bound) })
 }
 
-// Normal is a parameter of normal numbers of mean 0.
+// Normal returns a parameter of normal numbers of mean 0.
 func Normal(s *tensor.Session, deviation float64, shape ...int) *tensor.Tensor {
 	return param(s, func() *tensor.Tensor { return tensor.RandN(s, tensor.F32, shape...).MulS(deviation) })
 }
 
-// Constant is a parameter of one number.
+// Constant returns a parameter of one number.
 func Constant(s *tensor.Session, x float64, shape ...int) *tensor.Tensor {
 	return param(s, func() *tensor.Tensor { return tensor.Full(s, tensor.F32, x, shape...) })
 }

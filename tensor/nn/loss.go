@@ -5,10 +5,10 @@ import "github.com/ringside-go/ringside/tensor"
 // Ignored is the class that CrossEntropy does not count.
 const Ignored = -100
 
-// MSE is the mean of (x-target)².
+// MSE returns the mean of (x-target)².
 func MSE(x, target *tensor.Tensor) *tensor.Tensor { return x.Sub(target).Square().Mean() }
 
-// BCEWithLogits is the mean of -target log p - (1-target) log(1-p) with p = sigmoid(x), computed without overflow:
+// BCEWithLogits returns the mean of -target log p - (1-target) log(1-p) with p = sigmoid(x), computed without overflow:
 // log(1+e^x) - x target, with the larger of x and 0 taken out of the logarithm.
 func BCEWithLogits(x, target *tensor.Tensor) *tensor.Tensor {
 	m := x.Detach().ReLU()
@@ -16,6 +16,6 @@ func BCEWithLogits(x, target *tensor.Tensor) *tensor.Tensor {
 	return softplus.Sub(x.Mul(target)).Mean()
 }
 
-// CrossEntropy is the mean of -log softmax(x)[target] over all rows whose target isn't Ignored: x [.., classes] of
+// CrossEntropy returns the mean of -log softmax(x)[target] over all rows whose target isn't Ignored: x [.., classes] of
 // logits, target [..] of i32 or i64.
 func CrossEntropy(x, target *tensor.Tensor) *tensor.Tensor { return x.CrossEntropy(target, Ignored) }

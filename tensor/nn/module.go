@@ -27,7 +27,7 @@ func Prefix(name string, ps []tensor.Named) []tensor.Named {
 	return out
 }
 
-// Tensors are the tensors of ps alone, in their order.
+// Tensors returns the tensors of ps alone, in their order.
 func Tensors(ps []tensor.Named) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(ps))
 	for i, p := range ps {
@@ -36,7 +36,7 @@ func Tensors(ps []tensor.Named) []*tensor.Tensor {
 	return out
 }
 
-// Grads are the gradients that Backward left at ps, nil where it left none.
+// Grads returns the gradients that Backward left at ps, nil where it left none.
 func Grads(ps []tensor.Named) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(ps))
 	for i, p := range ps {
@@ -52,7 +52,7 @@ func ZeroGrad(ps []tensor.Named) {
 	}
 }
 
-// Count is the number of elements of ps.
+// Count returns the number of elements of ps.
 func Count(ps []tensor.Named) int {
 	n := 0
 	for _, p := range ps {
@@ -107,19 +107,19 @@ func (Func) Params() []tensor.Named { return nil }
 // Forward implements Layer.
 func (f Func) Forward(x *tensor.Tensor) *tensor.Tensor { return f(x) }
 
-// ReLU is max(x, 0) as a layer.
+// ReLU returns max(x, 0) as a layer.
 func ReLU() Func { return (*tensor.Tensor).ReLU }
 
-// GELU is x times the normal distribution function of x as a layer.
+// GELU returns x times the normal distribution function of x as a layer.
 func GELU() Func { return (*tensor.Tensor).GELU }
 
-// SiLU is x sigmoid(x) as a layer.
+// SiLU returns x sigmoid(x) as a layer.
 func SiLU() Func { return (*tensor.Tensor).SiLU }
 
-// Tanh is the hyperbolic tangent as a layer.
+// Tanh returns the hyperbolic tangent as a layer.
 func Tanh() Func { return (*tensor.Tensor).Tanh }
 
-// Sigmoid is 1/(1+e^-x) as a layer.
+// Sigmoid returns 1/(1+e^-x) as a layer.
 func Sigmoid() Func { return (*tensor.Tensor).Sigmoid }
 
 // Flatten keeps the first dim and makes one of the others.

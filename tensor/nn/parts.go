@@ -18,7 +18,7 @@ type Parted interface {
 	Parts() []Part
 }
 
-// Work is what Forward multiplies with for every row of its input: the numbers of the matrices among the part's parameters.
+// Work returns what Forward multiplies with for every row of its input: the numbers of the matrices among the part's parameters.
 func (p *Part) Work() int {
 	n := 0
 	for _, x := range p.Params {

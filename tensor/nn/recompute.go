@@ -5,7 +5,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/autograd"
 )
 
-// Recompute is l, of whose forward pass only the input and the result are kept for the backward pass; see
+// Recompute returns l, of whose forward pass only the input and the result are kept for the backward pass; see
 // autograd.Recompute. Parameters and their names are l's.
 func Recompute(l Layer) Layer { return recomputed{l} }
 
@@ -16,7 +16,7 @@ func (r recomputed) Forward(x *tensor.Tensor) *tensor.Tensor { return Recomputed
 // SetTraining implements Trainer.
 func (r recomputed) SetTraining(on bool) { SetTraining(on, r.Layer) }
 
-// Recomputed is f(x) by autograd.Recompute.
+// Recomputed returns f(x) by autograd.Recompute.
 func Recomputed(f func(x *tensor.Tensor) *tensor.Tensor, x *tensor.Tensor) *tensor.Tensor {
 	return autograd.Recompute(func(xs ...*tensor.Tensor) *tensor.Tensor { return f(xs[0]) }, x)
 }

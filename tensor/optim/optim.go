@@ -24,7 +24,7 @@ type base struct {
 	steps  int
 }
 
-// Steps is how many steps were taken.
+// Steps returns how many steps were taken.
 func (b *base) Steps() int { return b.steps }
 
 // SetSteps restores the number of steps taken, with State what goes on where another optimizer stopped.
@@ -79,7 +79,7 @@ func (b *base) each(grads []*tensor.Tensor, f func(s *tensor.Session, i int, p, 
 // part of each parameter (ZeRO-1: Rajbhandari et al. 2020).
 const StateSignal = "optimizer.state"
 
-// stateSignal is StateSignal, followed by that of the parameter if it has one: its state lies as it does.
+// stateSignal returns StateSignal, followed by that of the parameter if it has one: its state lies as it does.
 func stateSignal(p *tensor.Tensor) string {
 	if name := StateSignal + "/" + p.SignalName(); p.SignalName() != "" && tensor.CheckSignalName(name) == nil {
 		return name
@@ -126,7 +126,7 @@ func ClipGradNorm(grads []*tensor.Tensor, max float64) []*tensor.Tensor {
 	return out
 }
 
-// GradNorm is the Euclidean norm of all gradients together; nil if there are none.
+// GradNorm returns the Euclidean norm of all gradients together; nil if there are none.
 func GradNorm(grads []*tensor.Tensor) *tensor.Tensor {
 	var squares []*tensor.Tensor
 	for _, g := range grads {

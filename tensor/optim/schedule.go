@@ -2,7 +2,7 @@ package optim
 
 import "math"
 
-// Cosine is a learning rate that rises in a line over the first warmup steps to peak and falls along half a cosine to
+// Cosine returns a learning rate that rises in a line over the first warmup steps to peak and falls along half a cosine to
 // last at step steps, where it stays. Steps count from 0; the first is not 0 but peak/warmup.
 func Cosine(peak, last float64, warmup, steps int) func(step int) float64 {
 	return func(step int) float64 {

@@ -50,7 +50,7 @@ func (d *SGD) Step(grads []*tensor.Tensor) error {
 	})
 }
 
-// descend is p - LR*(g + decay*p).
+// descend returns p - LR*(g + decay*p).
 func (d *SGD) descend(s *tensor.Session, p, g *tensor.Tensor, decay float64) *tensor.Tensor {
 	return s.Apply(tensor.OpSGD, nil, tensor.T(p), tensor.T(g), tensor.S(d.LR), tensor.S(decay))
 }

@@ -97,7 +97,7 @@ type auto struct {
 
 func (a *auto) say(format string, args ...any) { fmt.Fprintf(&a.why, format+"\n", args...) }
 
-// estimate is how long a plan with these inputs takes.
+// estimate returns how long a plan with these inputs takes.
 func (a *auto) estimate(in []Layout) (time.Duration, error) {
 	p, err := Rewrite(a.p, a.m, in, &Options{Signals: a.o.Signals})
 	if err != nil {
@@ -262,7 +262,7 @@ func (a *auto) matrices() error {
 	return nil
 }
 
-// siblings are the externals that an update combines with external i: the moments of a parameter.
+// siblings returns the externals that an update combines with external i: the moments of a parameter.
 func (a *auto) siblings(i int) (out []int) {
 	for k, in := range a.p.Instrs {
 		if !update(in.Op) {

@@ -76,7 +76,7 @@ func (b *builder) each(origin int, f func(rank int) local) Value {
 	return b.push(n)
 }
 
-// operands are the values that n reads, on whichever rank reads most. Ranks differ where one of them needs only a constant.
+// operands returns the values that n reads, on whichever rank reads most. Ranks differ where one of them needs only a constant.
 func (n *node) operands() []Value {
 	if n.move != nil {
 		return []Value{n.move.in}
@@ -96,7 +96,7 @@ func (n *node) operands() []Value {
 	return most
 }
 
-// permuted is s with its dims in the given order.
+// permuted returns s with its dims in the given order.
 func permuted(s tensor.Shape, order []int64) tensor.Shape {
 	out := make(tensor.Shape, len(s))
 	for i, d := range order {
@@ -105,7 +105,7 @@ func permuted(s tensor.Shape, order []int64) tensor.Shape {
 	return out
 }
 
-// front is the order of n dims with those given first, and the order that undoes it.
+// front returns the order of n dims with those given first, and the order that undoes it.
 func front(n int, dims ...int) (order, back []int64) {
 	for _, d := range dims {
 		order = append(order, int64(d))
@@ -126,7 +126,7 @@ func front(n int, dims ...int) (order, back []int64) {
 	return order, back
 }
 
-// sliceInts are the attributes of a slice of n elements from start, by step 1.
+// sliceInts returns the attributes of a slice of n elements from start, by step 1.
 func sliceInts(start []int, shape tensor.Shape) []int64 {
 	var ints []int64
 	for d, n := range shape {
@@ -147,7 +147,7 @@ func shapeInts(s tensor.Shape) []int64 {
 	return ints
 }
 
-// sent is the bytes that rank sends in t: in a ring, or straight to each other rank in an all-to-all.
+// sent returns the bytes that rank sends in t: in a ring, or straight to each other rank in an all-to-all.
 func (t *transfer) sent(m Mesh, rank int) int64 {
 	mv := t.moves[rank]
 	size, p := int64(t.dt.Size()), int64(m[t.dim].Size)

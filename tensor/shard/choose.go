@@ -162,7 +162,7 @@ func (w *rewriter) choose(i int, out *tensorState) (operands []*tensorState, ins
 	return operands, ins, l
 }
 
-// price is what it costs to run op with its operands in layouts ins, giving l. It is not ok where state would become one term of a
+// price returns what it costs to run op with its operands in layouts ins, giving l. It is not ok where state would become one term of a
 // partial tensor: a parameter is not to fall apart because its gradient does.
 func (w *rewriter) price(op tensor.Op, out *tensorState, operands []*tensorState, ins []Layout, l Layout) (q price, ok bool) {
 	for k, x := range operands {

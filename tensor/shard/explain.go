@@ -81,7 +81,7 @@ func (p *Plan) reader(i int) string {
 	return fmt.Sprintf("%%%d %v", i, p.program.Instrs[i].Op)
 }
 
-// words is the placement for people.
+// words returns the placement for people.
 func (p Placement) words() string {
 	switch p.kind {
 	case sharded:
@@ -92,7 +92,7 @@ func (p Placement) words() string {
 	return "whole"
 }
 
-// String is like "1 all-reduce of 3 tensors, 2 all-gather; bytes sent by a rank: 4096; programs: 2; local changes of layout: 1".
+// String returns like "1 all-reduce of 3 tensors, 2 all-gather; bytes sent by a rank: 4096; programs: 2; local changes of layout: 1".
 func (s Stats) String() string {
 	var l []string
 	for _, k := range kindOrder {
@@ -156,7 +156,7 @@ func (p *Plan) steps(rank int) string {
 	return b.String()
 }
 
-// String is like "all-reduce 3 sum f32 along dim 0 of the mesh: 7[4 4] to 9[4 4]".
+// String returns like "all-reduce 3 sum f32 along dim 0 of the mesh: 7[4 4] to 9[4 4]".
 func (c *Collective) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %d", c.Kind, c.ID)

@@ -44,7 +44,7 @@ func (b *builder) finish(p *tensor.Program, inputs []Placed, outputs []Output, o
 	return plan, nil
 }
 
-// only is the stage of all ranks.
+// only returns the stage of all ranks.
 func only(m Mesh) Stage {
 	s := Stage{m, make([]int, m.Size())}
 	for i := range s.Ranks {
@@ -235,7 +235,7 @@ func (s *segmenter) program(items []item, from, end int) (*Run, []Value, error) 
 	return run, frees, nil
 }
 
-// typeOf is the dtype and the shape that v has on this rank.
+// typeOf returns the dtype and the shape that v has on this rank.
 func (s *segmenter) typeOf(v Value) (tensor.DType, tensor.Shape) {
 	if v < s.b.first {
 		in := s.inputs[v]

@@ -117,7 +117,7 @@ func (j *joiner) waitSent(s sending) {
 	}
 }
 
-// value is a new number.
+// value returns a new number.
 func (j *joiner) value() Value {
 	j.free = append(j.free, false)
 	return Value(len(j.free) - 1)
@@ -341,7 +341,7 @@ func (j *joiner) count() {
 	}
 }
 
-// sent is the bytes that a member of its group sends in c.
+// sent returns the bytes that a member of its group sends in c.
 func (c *Collective) sent(rank int) (bytes int64) {
 	size, p := int64(c.DType.Size()), int64(len(c.Group))
 	for _, m := range c.Moves {

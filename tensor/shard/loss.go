@@ -45,7 +45,7 @@ func (w *rewriter) count(i int, d tensor.DType, y Value, lay Layout, shape tenso
 	return rows{here, share}
 }
 
-// lowerLoss is the mean over this rank's rows that count, times their part of all: the ranks' terms of the mean over all.
+// lowerLoss returns the mean over this rank's rows that count, times their part of all: the ranks' terms of the mean over all.
 // Without such a row here the mean is NaN, and the term 0, or NaN where no rank has any.
 func (w *rewriter) lowerLoss(i int, x []*tensorState, ins []Layout, args []Value) Value {
 	d := x[0].dt
@@ -55,7 +55,7 @@ func (w *rewriter) lowerLoss(i int, x []*tensorState, ins []Layout, args []Value
 	return w.op(i, tensor.OpMul, d, scalarShape, nil, of(loss), of(n.share))
 }
 
-// lowerLossGrad is the gradient as if this rank's rows were all, times their part of all.
+// lowerLossGrad returns the gradient as if this rank's rows were all, times their part of all.
 func (w *rewriter) lowerLossGrad(i int, x []*tensorState, ins []Layout, args []Value, l Layout) Value {
 	d := x[0].dt
 	n := w.count(i, d, args[1], ins[1], x[1].shape)

@@ -19,7 +19,7 @@ func (w *rewriter) leaf(i int, l Layout) Value {
 	})
 }
 
-// args are the values given and the scalars of instruction i, in its order.
+// args returns the values given and the scalars of instruction i, in its order.
 func (w *rewriter) args(i int, values []Value) []arg {
 	var out []arg
 	for k, r := range w.p.ArgsOf(i) {
@@ -74,7 +74,7 @@ func hasShards(l Layout) bool {
 	return false
 }
 
-// localInts are the attributes of an operation whose result is a part that begins at start and has the shape sh.
+// localInts returns the attributes of an operation whose result is a part that begins at start and has the shape sh.
 func localInts(op tensor.Op, ints []int64, start []int, sh tensor.Shape) []int64 {
 	switch op {
 	case tensor.OpReshape, tensor.OpExpand:
@@ -97,7 +97,7 @@ func (w *rewriter) op(i int, op tensor.Op, d tensor.DType, shape func(r int) ten
 	return w.each(i, func(r int) local { return local{op, d, shape(r), ints, args} })
 }
 
-// lowerMean is the sum of a rank's elements over the number of elements of the whole, whatever their number here.
+// lowerMean returns the sum of a rank's elements over the number of elements of the whole, whatever their number here.
 func (w *rewriter) lowerMean(i int, x *tensorState, v Value, l Layout) Value {
 	out := w.results[i]
 	n := 1
@@ -164,7 +164,7 @@ func wholeSlice(ints []int64, d, n int) bool {
 	return int(ints[3*d+2]) == n && (n == 0 || ints[3*d] == 0 && (ints[3*d+1] == 1 || n == 1))
 }
 
-// layoutOfSlice is in without the dims that the slice cuts: those are whole among zeros.
+// layoutOfSlice returns in without the dims that the slice cuts: those are whole among zeros.
 func (w *rewriter) layoutOfSlice(in Layout, ints []int64, s tensor.Shape) Layout {
 	for k, p := range in {
 		if p.kind == sharded && !wholeSlice(ints, p.dim, s[p.dim]) {

@@ -25,10 +25,10 @@ type Dim struct {
 //	     1          3   4   5
 type Mesh []Dim
 
-// Line is a mesh of one dim named data.
+// Line returns a mesh of one dim named data.
 func Line(n int) Mesh { return Mesh{{"data", n}} }
 
-// Grid is a mesh of data x model.
+// Grid returns a mesh of data x model.
 func Grid(data, model int) Mesh { return Mesh{{"data", data}, {"model", model}} }
 
 // ParseMesh reads 4, a line, or 2x2, a grid.
@@ -65,7 +65,7 @@ func (m Mesh) Check() error {
 	return nil
 }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (m Mesh) Size() int {
 	n := 1
 	for _, d := range m {
@@ -82,7 +82,7 @@ func (m Mesh) String() string {
 	return strings.Join(s, " x ")
 }
 
-// Coord is rank's place along dim k.
+// Coord returns rank's place along dim k.
 func (m Mesh) Coord(rank, k int) int {
 	for j := len(m) - 1; j > k; j-- {
 		rank /= m[j].Size

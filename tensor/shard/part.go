@@ -97,7 +97,7 @@ func (j *joiner) program(n int) *sub {
 	return s
 }
 
-// external is what r names as an input of part n. It goes with the part that reads it last, unless it is the caller's or was sent.
+// external returns what r names as an input of part n. It goes with the part that reads it last, unless it is the caller's or was sent.
 func (j *joiner) external(r tensor.Ref, n int) tensor.External {
 	stage := j.parts[n].stage
 	e := tensor.External{}

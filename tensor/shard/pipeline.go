@@ -36,7 +36,7 @@ func (a Action) String() string { return fmt.Sprintf("%v %d", a.Kind, a.Micro) }
 // MaxActions bounds stages times micro-batches.
 const MaxActions = 1 << 20
 
-// OneForwardOneBackward is the schedule 1F1B (PipeDream-flush: Narayanan et al. 2021, section 2.2.1) of a pipeline: for every
+// OneForwardOneBackward returns the schedule 1F1B (PipeDream-flush: Narayanan et al. 2021, section 2.2.1) of a pipeline: for every
 // stage what it does, in order. A stage runs forward until it has as many micro-batches under way as there are stages from it to the
 // end, and from then on one backward for every forward.
 //
@@ -87,7 +87,7 @@ func OneForwardOneBackward(stages, micro int) ([][]Action, error) {
 	return out, nil
 }
 
-// PipelineOrder is the forwards and backwards of OneForwardOneBackward in one order of all stages, by slots. A program whose stages
+// PipelineOrder returns the forwards and backwards of OneForwardOneBackward in one order of all stages, by slots. A program whose stages
 // are recorded in this order runs by the schedule (RewriteStages): a worker does its own part of a program in the program's order.
 func PipelineOrder(stages, micro int) ([]Action, error) {
 	if stages < 1 || micro < 1 || micro > MaxActions/stages {

@@ -24,7 +24,7 @@ const (
 
 func (f Fold) String() string { return [...]string{"none", "sum", "mean", "max", "min", "prod"}[f] }
 
-// op is the fold as collectives name it. A mean is a sum that is scaled.
+// op returns the fold as collectives name it. A mean is a sum that is scaled.
 func (f Fold) op() element.Reduction {
 	return [...]element.Reduction{element.None, element.Sum, element.Sum, element.Max, element.Min, element.Prod}[f]
 }
@@ -47,10 +47,10 @@ type Placement struct {
 // Replicate is the placement in which every rank has the whole tensor.
 var Replicate = Placement{}
 
-// Shard is the placement in which every rank has a chunk of dim d.
+// Shard returns the placement in which every rank has a chunk of dim d.
 func Shard(d int) Placement { return Placement{kind: sharded, dim: d} }
 
-// Partial is the placement in which every rank has a term of a tensor that is their fold.
+// Partial returns the placement in which every rank has a term of a tensor that is their fold.
 func Partial(f Fold) Placement { return Placement{kind: partial, fold: f} }
 
 // Sharded reports whether p is Shard, and of which dim.
@@ -59,7 +59,7 @@ func (p Placement) Sharded() (dim int, ok bool) { return p.dim, p.kind == sharde
 // Partial reports whether p is Partial, and of which fold.
 func (p Placement) Partial() (f Fold, ok bool) { return p.fold, p.kind == partial }
 
-// String is R, S(0) or P(sum).
+// String returns R, S(0) or P(sum).
 func (p Placement) String() string {
 	switch p.kind {
 	case sharded:
@@ -81,7 +81,7 @@ func On(p ...Placement) Layout {
 	return l
 }
 
-// Bits is a layout without Partial in 4 bits for each dim of a mesh, as messages have it: 0 for Replicate, 1+d for Shard(d).
+// Bits returns a layout without Partial in 4 bits for each dim of a mesh, as messages have it: 0 for Replicate, 1+d for Shard(d).
 func (l Layout) Bits() (b uint8) {
 	for k, p := range l {
 		if p.kind == sharded {
@@ -91,7 +91,7 @@ func (l Layout) Bits() (b uint8) {
 	return b
 }
 
-// LayoutOf is the layout that has those Bits; it is not ok for one that a tensor of so many dims can't have on m.
+// LayoutOf returns the layout that has those Bits; it is not ok for one that a tensor of so many dims can't have on m.
 func (m Mesh) LayoutOf(bits uint8, dims int) (l Layout, ok bool) {
 	for k := range l {
 		switch d := int(bits>>(4*k)&15) - 1; {
@@ -105,7 +105,7 @@ func (m Mesh) LayoutOf(bits uint8, dims int) (l Layout, ok bool) {
 	return l, true
 }
 
-// show is the layout on a mesh of n dims, as [S(0) R].
+// show returns the layout on a mesh of n dims, as [S(0) R].
 func (l Layout) show(n int) string {
 	s := make([]string, n)
 	for i := range s {
@@ -143,7 +143,7 @@ func (m Mesh) check(l Layout, d tensor.DType, s tensor.Shape) error {
 	return nil
 }
 
-// normal is l with Replicate along dims of one rank, where every placement is the same.
+// normal returns l with Replicate along dims of one rank, where every placement is the same.
 func (m Mesh) normal(l Layout) Layout {
 	for k := range m {
 		if m[k].Size == 1 {
@@ -153,13 +153,13 @@ func (m Mesh) normal(l Layout) Layout {
 	return l
 }
 
-// Chunk is where the i-th of p chunks of n begins, and how long it is: the first n%p are longer by one.
+// Chunk returns where the i-th of p chunks of n begins, and how long it is: the first n%p are longer by one.
 func Chunk(n, p, i int) (start, length int) {
 	c := plan.Part(n, 1, p, i)
 	return c.Off, c.Len
 }
 
-// Local is where rank's part of a tensor of shape s begins in each dim, and its shape. Of a Partial tensor it is the whole.
+// Local returns where rank's part of a tensor of shape s begins in each dim, and its shape. Of a Partial tensor it is the whole.
 func (m Mesh) Local(l Layout, s tensor.Shape, rank int) (start []int, local tensor.Shape) {
 	start, local = make([]int, len(s)), append(tensor.Shape{}, s...)
 	for k := range m {
@@ -172,7 +172,7 @@ func (m Mesh) Local(l Layout, s tensor.Shape, rank int) (start []int, local tens
 	return start, local
 }
 
-// shape is Local's.
+// shape returns Local's.
 func (m Mesh) shape(l Layout, s tensor.Shape, rank int) tensor.Shape {
 	_, local := m.Local(l, s, rank)
 	return local

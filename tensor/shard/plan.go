@@ -83,7 +83,7 @@ type Scalar struct {
 	Const float64
 }
 
-// Of is the scalar's value where those of the rewritten program are given.
+// Of returns the scalar's value where those of the rewritten program are given.
 func (s Scalar) Of(scalars []float64) float64 {
 	if s.From >= 0 {
 		return scalars[s.From]

@@ -12,14 +12,14 @@ type hop struct {
 	to   Placement
 }
 
-// after is the layout that h leads to.
+// after returns the layout that h leads to.
 func (h hop) after() Layout {
 	l := h.from
 	l[h.dim] = h.to
 	return l
 }
 
-// path is the cheapest way from one layout to another, and the bytes that a rank sends on it.
+// path returns the cheapest way from one layout to another, and the bytes that a rank sends on it.
 func (m Mesh) path(d tensor.DType, s tensor.Shape, from, to Layout) (hops []hop, bytes int64) {
 	if from == to {
 		return nil, 0
@@ -35,7 +35,7 @@ func (m Mesh) path(d tensor.DType, s tensor.Shape, from, to Layout) (hops []hop,
 	return hops, bytes
 }
 
-// ordered is a way that changes the mesh's dims from the first, or from the last.
+// ordered returns a way that changes the mesh's dims from the first, or from the last.
 //
 // While the last dim cuts the pieces of the first one in the same dim of the tensor, the first can't change: pieces of
 // different pieces don't lie together. Then the last one is made whole before.
@@ -67,7 +67,7 @@ func (m Mesh) ordered(from, to Layout, last bool) (hops []hop) {
 	return hops
 }
 
-// cost is the bytes that a rank sends; rank 0, whose chunks are the largest.
+// cost returns the bytes that a rank sends; rank 0, whose chunks are the largest.
 func (m Mesh) cost(d tensor.DType, s tensor.Shape, hops []hop) (bytes int64) {
 	for _, h := range hops {
 		whole := h.from
@@ -94,7 +94,7 @@ func (m Mesh) cost(d tensor.DType, s tensor.Shape, hops []hop) (bytes int64) {
 	return bytes
 }
 
-// kind is the collective that makes the hop, and whether there is one.
+// kind returns the collective that makes the hop, and whether there is one.
 func (h hop) kind() (plan.Kind, bool) {
 	from := h.from[h.dim]
 	switch {
@@ -243,7 +243,7 @@ func (b *builder) blocks(t *transfer, s tensor.Shape, h hop) Value {
 	return v
 }
 
-// perUnit is the number of elements in s for each element of the dims given.
+// perUnit returns the number of elements in s for each element of the dims given.
 func perUnit(s tensor.Shape, dims ...int) int {
 	n := 1
 	for d, x := range s {

@@ -123,7 +123,7 @@ func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, err
 	return plan, nil
 }
 
-// Redistribute is the plan that brings one tensor from a layout to another. Its result is the kept result of instruction 0 of no
+// Redistribute returns the plan that brings one tensor from a layout to another. Its result is the kept result of instruction 0 of no
 // program.
 //
 // It returns ErrMesh or ErrPlacement as Rewrite does.
@@ -161,7 +161,7 @@ func needed(p *tensor.Program) []bool {
 	return live
 }
 
-// state is the tensor that r names, nil for a scalar.
+// state returns the tensor that r names, nil for a scalar.
 func (w *rewriter) state(r tensor.Ref) *tensorState {
 	if i, ok := r.Instr(); ok {
 		return w.results[i]
@@ -172,7 +172,7 @@ func (w *rewriter) state(r tensor.Ref) *tensorState {
 	return nil
 }
 
-// nearest is the version of x from which l is cheapest to reach.
+// nearest returns the version of x from which l is cheapest to reach.
 func (w *rewriter) nearest(x *tensorState, l Layout) (best version, hops []hop, bytes int64) {
 	for k, v := range x.have {
 		h, c := w.mesh.path(x.dt, x.shape, v.layout, l)
@@ -183,7 +183,7 @@ func (w *rewriter) nearest(x *tensorState, l Layout) (best version, hops []hop, 
 	return best, hops, bytes
 }
 
-// want is x in layout l, made now if it isn't there yet. reader is the instruction that needs it.
+// want returns x in layout l, made now if it isn't there yet. reader is the instruction that needs it.
 func (w *rewriter) want(x *tensorState, l Layout, reader int) Value {
 	from, hops, _ := w.nearest(x, l)
 	if len(hops) > 0 && x.full >= 0 && !l.partial() {
@@ -202,7 +202,7 @@ func (w *rewriter) want(x *tensorState, l Layout, reader int) Value {
 	return v
 }
 
-// outputs are the kept results in the layouts that were asked for, or as they came out.
+// outputs returns the kept results in the layouts that were asked for, or as they came out.
 func (w *rewriter) outputs() []Output {
 	var out []Output
 	for i, in := range w.p.Instrs {

@@ -75,7 +75,7 @@ func (c *call) through(k int, folds ...Fold) {
 // grows reports whether the result has more elements than operand k: to fold it later would cost more.
 func (c *call) grows(k int) bool { return c.out.Elems() > c.sh[k].Elems() }
 
-// broadcast is how operand k lies when dim d of the result is sharded: its own dim that meets d, or whole if it is stretched.
+// broadcast returns how operand k lies when dim d of the result is sharded: its own dim that meets d, or whole if it is stretched.
 func (c *call) broadcast(k, d int) Placement {
 	j := d - (len(c.out) - len(c.sh[k]))
 	if c.dt[k] == tensor.Invalid || j < 0 || c.sh[k][j] != c.out[d] {

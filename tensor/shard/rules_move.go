@@ -49,7 +49,7 @@ func (c *call) view() {
 	}
 }
 
-// reshaped is the dim of the result that is sharded when dim d of the operand is. Both must be the outermost of dims that
+// reshaped returns the dim of the result that is sharded when dim d of the operand is. Both must be the outermost of dims that
 // have the same elements together, and either be equal or have chunks of one size each.
 func (c *call) reshaped(d int) (int, bool) {
 	x := c.sh[0]
@@ -136,7 +136,7 @@ func (c *call) movement() {
 	}
 }
 
-// scattered is gather and scatter_add, whose indices have the dims of x: other dims than dim are sharded together where they
+// scattered returns gather and scatter_add, whose indices have the dims of x: other dims than dim are sharded together where they
 // have one size.
 func (c *call) scattered(dim int) {
 	x, idx := c.sh[0], c.sh[1]

@@ -23,13 +23,13 @@ type Hint struct {
 // state that an optimizer keeps of a parameter lies as the parameter does, and may be cut further.
 type Signals map[tensor.Signal]Hint
 
-// find is the entry of m for a signal.
+// find returns the entry of m for a signal.
 func find[V any](m map[tensor.Signal]V, sig tensor.Signal) (v V, ok bool) {
 	key, ok := findKey(m, sig)
 	return m[key], ok
 }
 
-// findKey is the key of the entry of m for a signal.
+// findKey returns the key of the entry of m for a signal.
 func findKey[V any](m map[tensor.Signal]V, sig tensor.Signal) (best tensor.Signal, ok bool) {
 	if _, ok = m[sig]; ok {
 		return sig, true
@@ -43,7 +43,7 @@ func findKey[V any](m map[tensor.Signal]V, sig tensor.Signal) (best tensor.Signa
 	return best, ok
 }
 
-// hint is what g says of a signal.
+// hint returns what g says of a signal.
 func (g Signals) hint(sig tensor.Signal) (Hint, bool) {
 	h, ok := find(g, sig)
 	kind, of, both := strings.Cut(sig.Name, "/")
@@ -92,7 +92,7 @@ func matches(pattern, name string) bool {
 	return strings.HasSuffix(name, last)
 }
 
-// on is h for a tensor of shape s. It is not ok for a tensor without such a dim.
+// on returns h for a tensor of shape s. It is not ok for a tensor without such a dim.
 func (h Hint) on(m Mesh, s tensor.Shape) (l Layout, ok bool, err error) {
 	l = h.Layout
 	for k := range l {
@@ -117,7 +117,7 @@ func (h Hint) on(m Mesh, s tensor.Shape) (l Layout, ok bool, err error) {
 	return l, true, nil
 }
 
-// uneven is the first dim of s that l cuts on m in parts that are not equal, and in how many.
+// uneven returns the first dim of s that l cuts on m in parts that are not equal, and in how many.
 func uneven(m Mesh, l Layout, s tensor.Shape) (dim, cuts int, ok bool) {
 	for d, n := range s {
 		cuts := 1
@@ -148,7 +148,7 @@ func (g Signals) check(m Mesh) error {
 	return nil
 }
 
-// Made is the layout of a tensor that was made under a signal: whole where there is no hint, or one for a dim that it hasn't.
+// Made returns the layout of a tensor that was made under a signal: whole where there is no hint, or one for a dim that it hasn't.
 // ErrPlacement for a hint that wants an even cut of what doesn't divide.
 func (g Signals) Made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error) {
 	h, ok := g.hint(sig)
@@ -165,7 +165,7 @@ func (g Signals) Made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error)
 	return l, nil
 }
 
-// named is the layout of a tensor that was named by itself, for which the hint is meant: a dim that it hasn't is an error.
+// named returns the layout of a tensor that was named by itself, for which the hint is meant: a dim that it hasn't is an error.
 func (g Signals) named(sig tensor.Signal, m Mesh, s tensor.Shape) (l Layout, hinted bool, err error) {
 	h, ok := g.hint(sig)
 	if !ok {

@@ -127,7 +127,7 @@ func (g Signals) fits(sig tensor.Signal, m Mesh, s tensor.Shape) *SignalError {
 	return nil
 }
 
-// whose is the key of the entry that speaks of sig, and of which is says yes where it is made of two.
+// whose returns the key of the entry that speaks of sig, and of which is says yes where it is made of two.
 func (g Signals) whose(sig tensor.Signal, is func(Hint) bool) tensor.Signal {
 	if k, ok := findKey(g, sig); ok {
 		return k

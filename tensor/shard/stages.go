@@ -177,7 +177,7 @@ func (s *stager) assign() {
 	}
 }
 
-// nearest is the stage of an instruction that no signal puts anywhere: AnyStage if none of its operands is on one.
+// nearest returns the stage of an instruction that no signal puts anywhere: AnyStage if none of its operands is on one.
 func (s *stager) nearest(args []tensor.Ref) int {
 	best, most, least, drawn := AnyStage, -1, 0, false
 	for _, r := range args {
@@ -194,7 +194,7 @@ func (s *stager) nearest(args []tensor.Ref) int {
 	return best
 }
 
-// coming is how many bytes stage k lacks of what args name.
+// coming returns how many bytes stage k lacks of what args name.
 func (s *stager) coming(args []tensor.Ref, k int) (n int) {
 	for i, r := range args {
 		if h := s.home(r); h == AnyStage || h == k || s.seen[at{k, r}] || slices.Contains(args[:i], r) {
@@ -224,7 +224,7 @@ func (s *stager) settle(r tensor.Ref, k int) {
 	}
 }
 
-// said is the stage that the signal of what r names has: of a result that was named by itself, the one of that name.
+// said returns the stage that the signal of what r names has: of a result that was named by itself, the one of that name.
 func (s *stager) said(r tensor.Ref) (stage int, ok bool) {
 	if i, instr := r.Instr(); instr {
 		if sig, ok := s.p.NameOf(i); ok {
@@ -240,7 +240,7 @@ func (s *stager) said(r tensor.Ref) (stage int, ok bool) {
 	return StageFor(s.of, sig)
 }
 
-// StageFor is the stage that of says a signal has, whose names may be patterns. A name with a slash has that of its right side, if none
+// StageFor returns the stage that of says a signal has, whose names may be patterns. A name with a slash has that of its right side, if none
 // of its own.
 func StageFor(of map[tensor.Signal]int, sig tensor.Signal) (stage int, ok bool) {
 	if k, ok := find(of, sig); ok {
@@ -252,7 +252,7 @@ func StageFor(of map[tensor.Signal]int, sig tensor.Signal) (stage int, ok bool) 
 
 func (s *stager) leaf(i int) bool { return s.p.Instrs[i].Op.Info().Class == tensor.ClassLeaf }
 
-// home is the stage of what r names.
+// home returns the stage of what r names.
 func (s *stager) home(r tensor.Ref) int {
 	if i, ok := r.Instr(); ok {
 		return s.where[i]

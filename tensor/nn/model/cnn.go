@@ -44,5 +44,5 @@ func (m *CNN) Forward(x *tensor.Tensor) *tensor.Tensor {
 	return m.fc3.Forward(m.fc2.Forward(x).ReLU())
 }
 
-// Loss is the cross-entropy of x's logits with the classes y [n].
+// Loss returns the cross-entropy of x's logits with the classes y [n].
 func (m *CNN) Loss(x, y *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(m.Forward(x), y) }

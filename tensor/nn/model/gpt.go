@@ -18,7 +18,7 @@ type GPTConfig struct {
 	Context int // longest sequence
 }
 
-// GPTTiny is a model of bytes with 2 layers of 64 that trains in about a millisecond a step.
+// GPTTiny returns a model of bytes with 2 layers of 64 that trains in about a millisecond a step.
 func GPTTiny() GPTConfig { return GPTConfig{Vocab: 256, Hidden: 64, Layers: 2, Heads: 4, Context: 64} }
 
 // GPTSmall has 4 layers of 128.
@@ -101,7 +101,7 @@ func (m *GPT) Params() []tensor.Named {
 	return append(ps, nn.Prefix("lnf", m.norm.Params())...)
 }
 
-// attend is causal self-attention of x [b, t, hidden], before the projection.
+// attend returns causal self-attention of x [b, t, hidden], before the projection.
 func (b *gptBlock) attend(x *tensor.Tensor, heads int) *tensor.Tensor {
 	qkv := b.qkv.Forward(x)
 	if qkv.Err() != nil {
@@ -145,5 +145,5 @@ func (m *GPT) Forward(x *tensor.Tensor) *tensor.Tensor {
 	return m.norm.Forward(h).Matmul(m.wte.Weight.T())
 }
 
-// Loss is the cross-entropy of x's logits with the tokens that follow, y [b, t].
+// Loss returns the cross-entropy of x's logits with the tokens that follow, y [b, t].
 func (m *GPT) Loss(x, y *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(m.Forward(x), y) }

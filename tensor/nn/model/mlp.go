@@ -61,5 +61,5 @@ func (m *MLP) Forward(x *tensor.Tensor) *tensor.Tensor {
 	return x
 }
 
-// Loss is the cross-entropy of x's logits with the classes y [n].
+// Loss returns the cross-entropy of x's logits with the classes y [n].
 func (m *MLP) Loss(x, y *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(m.Forward(x), y) }

@@ -23,13 +23,13 @@ type Qwen3Config struct {
 	Tied    bool // the embedding is also the output layer
 }
 
-// Qwen3Tiny is a model of bytes with 2 layers of 64 that trains in milliseconds a step.
+// Qwen3Tiny returns a model of bytes with 2 layers of 64 that trains in milliseconds a step.
 func Qwen3Tiny() Qwen3Config {
 	return Qwen3Config{Vocab: 256, Hidden: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, FFN: 192,
 		Context: 64, Theta: 1e6, Eps: 1e-6, Tied: true}
 }
 
-// Qwen3Small is a model of bytes with 4 layers of 128.
+// Qwen3Small returns a model of bytes with 4 layers of 128.
 func Qwen3Small() Qwen3Config {
 	return Qwen3Config{Vocab: 256, Hidden: 128, Layers: 4, Heads: 4, KVHeads: 2, HeadDim: 32, FFN: 384,
 		Context: 128, Theta: 1e6, Eps: 1e-6, Tied: true}
@@ -148,7 +148,7 @@ func (m *Qwen3) Parts() []nn.Part {
 		nn.Part{Name: "lm_head", Params: head, Forward: m.logits})
 }
 
-// hidden is the last layer's output [b, t, hidden], normalised, for tokens x [b, t].
+// hidden returns the last layer's output [b, t, hidden], normalised, for tokens x [b, t].
 func (m *Qwen3) hidden(x *tensor.Tensor) *tensor.Tensor {
 	h := m.embedded(x)
 	for _, b := range m.blocks {
@@ -157,7 +157,7 @@ func (m *Qwen3) hidden(x *tensor.Tensor) *tensor.Tensor {
 	return m.normed(h)
 }
 
-// block is b of h.
+// block returns b of h.
 func (m *Qwen3) block(b *block, h *tensor.Tensor) *tensor.Tensor {
 	if m.again {
 		return nn.Recomputed(b.forward, h)
@@ -194,7 +194,7 @@ func (m *Qwen3) SetSignals(on bool) {
 
 func layerName(i int) string { return fmt.Sprintf("model.layers.%d", i) }
 
-// normed is the last layer's output h, normalised.
+// normed returns the last layer's output h, normalised.
 func (m *Qwen3) normed(h *tensor.Tensor) *tensor.Tensor {
 	h = m.norm.Forward(h)
 	if m.signal {
@@ -203,7 +203,7 @@ func (m *Qwen3) normed(h *tensor.Tensor) *tensor.Tensor {
 	return h
 }
 
-// embedded is the first layer's output for tokens x.
+// embedded returns the first layer's output for tokens x.
 func (m *Qwen3) embedded(x *tensor.Tensor) *tensor.Tensor {
 	h := m.embed.Forward(x)
 	if m.signal {
@@ -225,5 +225,5 @@ func (m *Qwen3) logits(h *tensor.Tensor) *tensor.Tensor {
 // Forward gives the logits [b, t, vocab] of what follows each of the tokens x [b, t] (i32, i64), t at most Context.
 func (m *Qwen3) Forward(x *tensor.Tensor) *tensor.Tensor { return m.logits(m.hidden(x)) }
 
-// Loss is the cross-entropy of x's logits with the tokens that follow, y [b, t].
+// Loss returns the cross-entropy of x's logits with the tokens that follow, y [b, t].
 func (m *Qwen3) Loss(x, y *tensor.Tensor) *tensor.Tensor { return nn.CrossEntropy(m.Forward(x), y) }

@@ -57,7 +57,7 @@ type Stage struct {
 // place is where something stands in the file.
 type place struct{ line, col int }
 
-// DataParallel is a config for n workers that each have a part of what is made under the signal "batch".
+// DataParallel returns a config for n workers that each have a part of what is made under the signal "batch".
 func DataParallel(n int) *Config {
 	return &Config{NumWorkers: n, Signals: []Signal{{Name: "batch", Shard: &Shard{Along: []string{"data"}}}}}
 }
@@ -130,7 +130,7 @@ func (c *Config) checkMesh() error {
 	return nil
 }
 
-// dims are the names of the mesh's dims.
+// dims returns the names of the mesh's dims.
 func (c *Config) dims() []string {
 	if c.Mesh == nil {
 		return []string{shard.Line(1)[0].Name}
@@ -209,7 +209,7 @@ func (c *Config) checkWorkers() error {
 	return nil
 }
 
-// given is how many workers the config says there are; 0 if it says nothing.
+// given returns how many workers the config says there are; 0 if it says nothing.
 func (c *Config) given() int {
 	if c.NumWorkers > 0 {
 		return c.NumWorkers

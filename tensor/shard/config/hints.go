@@ -7,7 +7,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// Workers is how many workers the config needs.
+// Workers returns how many workers the config needs.
 func (c *Config) Workers() int {
 	if n := c.given(); n > 0 {
 		return n
@@ -21,7 +21,7 @@ func (c *Config) Workers() int {
 	return n
 }
 
-// Stages are the sets of workers, in the order in which signals name them; one of all workers if no signal names any.
+// Stages returns the sets of workers, in the order in which signals name them; one of all workers if no signal names any.
 func (c *Config) Stages() []Stage {
 	var out []Stage
 	for _, g := range c.Signals {
@@ -51,7 +51,7 @@ func (c *Config) stage(stages []Stage, workers []int) int {
 	return slices.IndexFunc(stages, func(s Stage) bool { return slices.Equal(s.Workers, workers) })
 }
 
-// Hints are the placements of the signals, for a session's recording and its gradients.
+// Hints returns the placements of the signals, for a session's recording and its gradients.
 func (c *Config) Hints() shard.Signals {
 	out := shard.Signals{}
 	for i := range c.Signals {
@@ -94,7 +94,7 @@ func (c *Config) hint(g *Signal) (h shard.Hint, ok bool) {
 	return h, true
 }
 
-// StageFor is the number of the stage, of Stages, on which what has that signal is put; false if it may be anywhere.
+// StageFor returns the number of the stage, of Stages, on which what has that signal is put; false if it may be anywhere.
 func (c *Config) StageFor(signal string) (stage int, ok bool) {
 	return shard.StageFor(c.StageOf(), tensor.Signal{Name: signal})
 }

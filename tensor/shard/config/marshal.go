@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Marshal is the text of a file that says what c says, for Parse.
+// Marshal returns the text of a file that says what c says, for Parse.
 func (c *Config) Marshal() []byte {
 	var b strings.Builder
 	if c.NumWorkers > 0 {

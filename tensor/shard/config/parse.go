@@ -60,7 +60,7 @@ func Parse(file string, text []byte) (*Config, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// syntax is an error of the YAML parser, which gives a line and no column.
+// syntax returns an error of the YAML parser, which gives a line and no column.
 func (c *Config) syntax(err error, text []byte) error {
 	e := &Error{File: c.file, Problem: err.Error()}
 	if m := yamlLine.FindStringSubmatch(e.Problem); m != nil {
@@ -121,7 +121,7 @@ func (c *Config) pairs(path string, n *yaml.Node, f func(key string, v *yaml.Nod
 	return nil
 }
 
-// resolve is what an alias stands for. An alias of an alias can't be written.
+// resolve returns what an alias stands for. An alias of an alias can't be written.
 func (c *Config) resolve(path string, n *yaml.Node) (*yaml.Node, error) {
 	if n.Kind == yaml.AliasNode {
 		if n.Alias == nil || n.Alias.Kind == yaml.AliasNode {
@@ -132,7 +132,7 @@ func (c *Config) resolve(path string, n *yaml.Node) (*yaml.Node, error) {
 	return n, nil
 }
 
-// wrong is the error for a node of another kind than expected.
+// wrong returns the error for a node of another kind than expected.
 func (c *Config) wrong(path string, n *yaml.Node, expected string) error {
 	e := &Error{File: c.file, Line: n.Line, Col: n.Column, Key: path, Problem: "expected " + expected}
 	switch n.Kind {

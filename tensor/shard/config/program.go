@@ -36,7 +36,7 @@ func (c *Config) CheckProgram(p *tensor.Program) error {
 		e.Axis, name, e.Shape, e.Cuts, e.Cuts, e.Shape[e.Axis])
 }
 
-// Unused is an *Error for each of c's signals that none of those has, and no other entry as its backward signal: perhaps they are misspelt.
+// Unused returns an *Error for each of c's signals that none of those has, and no other entry as its backward signal: perhaps they are misspelt.
 func (c *Config) Unused(have []tensor.Signal) (out []error) {
 	for _, g := range c.Signals {
 		speaks := func(sig tensor.Signal) bool { return shard.Speaks(g.Name, sig) }
@@ -48,7 +48,7 @@ func (c *Config) Unused(have []tensor.Signal) (out []error) {
 	return out
 }
 
-// said is the entry from which the hint for sig is.
+// said returns the entry from which the hint for sig is.
 func (c *Config) said(sig tensor.Signal) *Signal {
 	if !sig.Backward {
 		return c.find(sig.Name)
