@@ -182,7 +182,7 @@ const (
 // resolve turns a Range over n elements into start, step and count.
 func (r Range) resolve(n int) (start, step, count int) {
 	step = r.Step
-	// The bounds of a position are [0, n] for a positive step, [-1, n-1] for a negative one.
+	// A position is in [0, n] for a positive step, in [-1, n-1] for a negative one.
 	lo, hi := 0, n
 	if step < 0 {
 		lo, hi = -1, n-1

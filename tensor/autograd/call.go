@@ -5,11 +5,11 @@ import "github.com/ringside-go/ringside/tensor"
 // call holds the arguments of an entry of the table: a node and the gradient of its
 // result.
 type call struct {
-	s     *tensor.Session
-	n     *tensor.Node
-	dy    *tensor.Tensor
-	// twice says that the gradient will be differentiated too: only operations with an entry
-	// may be used.
+	s  *tensor.Session
+	n  *tensor.Node
+	dy *tensor.Tensor
+	// twice says that the gradient will be differentiated too, so that only operations
+	// with an entry may be used.
 	twice bool
 
 	// sum is the gradient that the input has got from other nodes, or nil. An entry that
