@@ -35,6 +35,15 @@ type ArenaOptions struct {
 	// that every use after Release shows. It costs a fill and some garbage.
 	Checked bool
 
+	// NewSegment, if set, is called with the id and the size of each new segment, before
+	// OnSegment; when it returns an error there is no segment, and Alloc returns the error.
+	// A device makes the memory behind a Reserved segment there.
+	NewSegment func(id uint64, size int64) error
+
+	// Fill sets the bytes that the handle names to x. A Checked arena of Reserved segments
+	// needs it, as it cannot write to them itself; others don't use it.
+	Fill func(h Handle, x byte)
+
 	// OnSegment is called with each new segment before the first block of it is
 	// returned. No lock is held that Alloc of existing memory needs, but it must
 	// not call Alloc itself.
@@ -106,6 +115,9 @@ func NewArena(o *ArenaOptions) (*Arena, error) {
 	}
 	if a.next < 0 || a.next > MaxSegment || a.opt.MaxBytes < 0 {
 		return nil, fmt.Errorf("shm: arena options First %d, MaxBytes %d: out of range", a.opt.First, a.opt.MaxBytes)
+	}
+	if a.opt.Checked && a.opt.Segment.Backing == Reserved && a.opt.Fill == nil {
+		return nil, fmt.Errorf("shm: arena options: Checked with %v segments, expected Fill as well", Reserved)
 	}
 	a.next = roundUp(a.next, int64(os.Getpagesize()))
 	for i := range a.classes {
@@ -266,7 +278,7 @@ func (a *Arena) reclaim(b *Block) {
 	a.mu.Lock()
 	if a.opt.Checked && !a.closed {
 		a.mu.Unlock() // it takes a while, and the block is nobody's meanwhile
-		fill(b.mem[:cap(b.mem)], mangle)
+		a.mangle(b)
 		a.mu.Lock()
 	}
 	s := b.span
@@ -288,6 +300,17 @@ func (a *Arena) reclaim(b *Block) {
 	if last != nil {
 		last.Close()
 	}
+}
+
+// mangle overwrites the memory of a block that was released.
+func (a *Arena) mangle(b *Block) {
+	if a.opt.Segment.Backing == Reserved {
+		h := b.handle
+		h.Len = uint64(cap(b.mem))
+		a.opt.Fill(h, mangle)
+		return
+	}
+	fill(b.mem[:cap(b.mem)], mangle)
 }
 
 // fill sets all bytes to v.

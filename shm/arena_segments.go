@@ -35,10 +35,10 @@ func (a *Arena) grow(pages int) error {
 			ErrNoSpace, need, have, a.opt.MaxBytes)
 	}
 
-	seg, err := Create(size, &a.opt.Segment)
+	seg, err := a.newSegment(size)
 	if size > need && errors.Is(err, ErrNoSpace) {
 		// Not as much as would be convenient, but perhaps what is needed.
-		seg, err = Create(need, &a.opt.Segment)
+		seg, err = a.newSegment(need)
 	}
 	if err != nil {
 		return fmt.Errorf("arena of %d bytes: %w", have, err)
@@ -63,6 +63,19 @@ func (a *Arena) grow(pages int) error {
 	}
 	a.extents.put(s, 0, n)
 	return nil
+}
+
+// newSegment makes a segment of size bytes.
+func (a *Arena) newSegment(size int64) (*Segment, error) {
+	seg, err := Create(size, &a.opt.Segment)
+	if err != nil || a.opt.NewSegment == nil {
+		return seg, err
+	}
+	if err := a.opt.NewSegment(seg.id, seg.Size()); err != nil {
+		seg.Close()
+		return nil, err
+	}
+	return seg, nil
 }
 
 // Segment returns the segment with that id, or ErrUnknownSegment. A block of it

@@ -25,6 +25,11 @@ const (
 	// Memfd is a sealed file of memfd_create: nobody can change its size any more.
 	// It counts against nothing but the machine's memory.
 	Memfd
+
+	// Reserved is no file: addresses of memory that only a device can reach, such as that
+	// of a GPU. Blocks of them are counted, leased and named like others, but touching
+	// their bytes faults. The memory itself is made by ArenaOptions.NewSegment.
+	Reserved
 )
 
 // String is for logs and errors.
@@ -36,6 +41,8 @@ func (b Backing) String() string {
 		return "tmpfs"
 	case Memfd:
 		return "memfd"
+	case Reserved:
+		return "reserved"
 	}
 	return "backing " + strconv.Itoa(int(b))
 }

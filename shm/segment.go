@@ -78,6 +78,9 @@ func Create(size int64, o *Options) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opt.Backing == Reserved {
+		return reserve(id, size)
+	}
 	f, kind, err := newBacking(size, &opt)
 	if err != nil {
 		return nil, err
@@ -95,6 +98,15 @@ func Create(size int64, o *Options) (*Segment, error) {
 		}
 	}
 	return s, nil
+}
+
+// reserve returns a segment of addresses that fault.
+func reserve(id uint64, size int64) (*Segment, error) {
+	mem, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	if err != nil {
+		return nil, fmt.Errorf("%w: reserving %d bytes of addresses: %w", ErrNoSpace, size, err)
+	}
+	return &Segment{id: id, mem: mem, backing: Reserved}, nil
 }
 
 // FromFile maps size bytes of a segment that a peer created and passed here as a
@@ -206,10 +218,11 @@ func (s *Segment) Bytes() []byte { return s.mem }
 // Size is the length of Bytes.
 func (s *Segment) Size() int64 { return int64(len(s.mem)) }
 
-// File is the descriptor to pass to a peer. It stays the segment's.
+// File is the descriptor to pass to a peer, nil for a Reserved segment. It stays the
+// segment's.
 func (s *Segment) File() *os.File { return s.file }
 
-// Backing says what kind of file it is, Tmpfs or Memfd.
+// Backing says what kind of file it is, Tmpfs or Memfd, or that it is Reserved.
 func (s *Segment) Backing() Backing { return s.backing }
 
 // Close unmaps the memory and closes the file. Touching the bytes afterwards ends
@@ -218,6 +231,9 @@ func (s *Segment) Close() error {
 	var err error
 	s.once.Do(func() {
 		err = s.mem.Unmap()
+		if s.file == nil {
+			return
+		}
 		if e := s.file.Close(); err == nil {
 			err = e
 		}

@@ -73,6 +73,10 @@ func (e *engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 	ran := false
 	got, err := e.batch(ctx, b, &ran)
 	if err != nil {
+		// An earlier program's failure explains this error, and is told once.
+		if first := e.space.Sync(); first != nil {
+			err = late(first, b)
+		}
 		e.undo(b, ran)
 	}
 	for _, id := range b.Frees {

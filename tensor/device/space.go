@@ -50,10 +50,11 @@ type Space interface {
 	// as they are.
 	//
 	// Run may return before the program has run; its results exist for later calls at
-	// once. Where Run itself returns an error no result exists: ErrUnknown, ErrProgram
-	// when an input or the number of scalars is not as the program has it, ErrNoSpace, or
-	// a *tensor.RunError that names the instruction which failed. An error that is found
-	// after Run has returned is a *Failure of the next Sync, Host or Read.
+	// once. Where Run itself returns an error no result exists: ErrUnknown for an input
+	// that does not exist, ErrProgram when the arguments are not as the program has them
+	// or the id of a result exists, ErrNoSpace, or a *tensor.RunError that names the
+	// instruction which failed. An error that is found after Run has returned is a
+	// *Failure of the next Sync, Host or Read.
 	Run(p Program, base uint64, inputs []uint64, scalars []float64) error
 
 	// Sync waits until everything before has run. It returns a *Failure if a program has
@@ -66,7 +67,7 @@ type Space interface {
 	// caller, whose first bytes are the value's, and nil for a value of no bytes. A value
 	// that was imported and that the device left in place is in the block that was
 	// imported, which is not of Arena then and may be ReadOnly. The slice is valid until
-	// the space's next call.
+	// the space's next call other than Lookup.
 	//
 	// The bytes stay as they are until the caller's Release, whatever becomes of the
 	// value. The caller may write to a block that it has alone: one that is not ReadOnly
@@ -78,9 +79,10 @@ type Space interface {
 	Host(ids ...uint64) ([]*shm.Block, error)
 
 	// Read returns n bytes of a value from offset off on, as they are after everything
-	// before has run. They are valid until the space's next call, and only to be read. It
-	// serves writers of files, which need a value once and piece by piece; its errors are
-	// those of Host, and ErrShape for a range that the value does not have.
+	// before has run. They are valid until the space's next call other than Lookup, and
+	// only to be read. It serves writers of files, which need a value once and piece by
+	// piece; its errors are those of Host, and ErrShape for a range that the value does
+	// not have.
 	Read(id uint64, off, n int) ([]byte, error)
 
 	// Lookup returns what is known of a value without its bytes, and false for an id that
@@ -109,10 +111,11 @@ type Value struct {
 // Bytes returns how many bytes the value has.
 func (v Value) Bytes() int { return v.Shape.Elems() * v.DType.Size() }
 
-// Failure is the error of a program that failed after Run had accepted it. Its results
-// are gone, as are the results of all programs that read them before the failure was
-// reported: Lookup finds none of them. Other values are as if nothing had failed, and the
-// space goes on.
+// Failure is the error of a program that failed after Run had accepted it. The call that
+// returns it waits for all programs before. From then on the results of the program are
+// gone, as are those of all programs that read them, and Lookup finds none of them. Until
+// then calls that name them are accepted. Other values are as if nothing had failed, and
+// the space goes on.
 type Failure struct {
 	Base uint64 // as it was given to Run: tells which program failed
 	Err  error  // as Run would have returned it
