@@ -20,6 +20,8 @@
 //	tensor/explain    shows a program and its plan: text, graph, data
 //	tensor/device     the contract of what computes: Device, Space; an engine on any Device
 //	tensor/cpu        the engine on cores; tensor/cpu/internal/kernel its loops
+//	tensor/device/devicetest what every device must do; a test on every device
+//	tensor/device/apart a device for tests: its memory faults, it runs and fails late
 //	tensor/enginetest what every engine must do, and a slow one to compare with
 //	tensor/shard      a program becomes programs for several workers, and collectives between them;
 //	                  tensor/shard/config the file that says how tensors lie

@@ -108,6 +108,7 @@ var floors = map[string]int{
 	"tensor/shard/config":          2,
 	"tensor/cpu":                   3,
 	"tensor/device/apart":          4,
+	"tensor/device/devicetest":     5,
 	"tensor/nn":                    2,
 	"tensor/nn/model":              3,
 	"tensor/cluster/internal/wire": 2,

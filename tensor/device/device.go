@@ -99,10 +99,12 @@ func ParseKind(name string) (Kind, error) {
 
 // Stats are a device's counters.
 type Stats struct {
-	Hits, Misses, Evicted uint64 // programs that Compile found in the cache, compiled, dropped for others
-	Plans                 int    // programs in the cache
-	PlanBytes             int    // bytes of their encodings
-	Runs                  uint64 // programs that were run
+	Hits      uint64 // programs that Compile found in the cache
+	Misses    uint64 // programs that it compiled
+	Evicted   uint64 // programs that were dropped from the cache for others
+	Plans     int    // programs in the cache
+	PlanBytes int    // bytes of their encodings
+	Runs      uint64 // programs that were run
 
 	Arena  shm.ArenaStats // of Device.Arena
 	Values shm.ArenaStats // of the memory of values: the same where that is Device.Arena

@@ -98,7 +98,7 @@ type Space interface {
 	// of ids with Free later.
 	FreeUnread(ids, inputs []uint64)
 
-	// Close frees all values. What is still to run may be left out.
+	// Close frees all values. Programs that are still to run may be left out.
 	Close()
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/device/apart"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
 
@@ -39,7 +40,8 @@ func TestConformance(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() {
-					if s := d.Stats(); s.Values.Blocks > 1 || s.Arena.Blocks > 0 { // the temporaries are the device's
+					// The device keeps a block for temporaries.
+					if s := d.Stats(); s.Values.Blocks > 1 || s.Arena.Blocks > 0 {
 						t.Errorf("%d values and %d blocks are left when every engine is closed", s.Values.Blocks, s.Arena.Blocks)
 					}
 					if err := d.Close(); err != nil {
@@ -107,4 +109,19 @@ func touch(how string) error {
 		return fmt.Errorf("Host has %v, expected %v", got[0].Bytes(), want)
 	}
 	return nil
+}
+
+// TestDevice runs the suite of devices for several seeds.
+func TestDevice(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			devicetest.Run(t, func(t *testing.T) device.Device {
+				d, err := apart.New(&apart.Options{Seed: seed})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			})
+		})
+	}
 }

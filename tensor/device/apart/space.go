@@ -346,7 +346,7 @@ func (s *space) FreeUnread(ids, inputs []uint64) {
 	}
 }
 
-// Close implements device.Space. What the queue holds is left out.
+// Close implements device.Space. It leaves out the calls in the queue.
 func (s *space) Close() {
 	s.begin()
 	for _, c := range s.queue {

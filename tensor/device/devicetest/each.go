@@ -1,0 +1,65 @@
+package devicetest
+
+import (
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/device/apart"
+)
+
+// devices are those of this process.
+var devices = []struct {
+	name string
+	open func() (device.Device, error)
+}{
+	{"cpu", func() (device.Device, error) { return cpu.New(nil) }},
+	{"apart", func() (device.Device, error) { return apart.New(&apart.Options{Seed: 1}) }},
+}
+
+// T is a test on one device.
+type T struct {
+	*testing.T
+	open func() (device.Device, error)
+}
+
+// Each runs a test once on each device of this process.
+func Each(t *testing.T, f func(t *T)) {
+	for _, d := range devices {
+		t.Run(d.name, func(t *testing.T) { f(&T{t, d.open}) })
+	}
+}
+
+// Run runs a subtest on the same device.
+func (t *T) Run(name string, f func(t *T)) bool {
+	return t.T.Run(name, func(sub *testing.T) { f(&T{sub, t.open}) })
+}
+
+// Device returns a device, which is closed when the test has ended.
+func (t *T) Device() device.Device {
+	t.Helper()
+	d, err := t.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// Session returns a session on a device of its own, which is closed when the test has
+// ended.
+func (t *T) Session(o *tensor.SessionOptions) *tensor.Session {
+	t.Helper()
+	s := tensor.NewSession(device.NewEngine(t.Device()), o)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
