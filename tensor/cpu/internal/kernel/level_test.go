@@ -35,9 +35,18 @@ func TestComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := reflect.ValueOf(*k)
-		for i := range v.NumField() {
-			if f := v.Field(i); f.Kind() == reflect.Func && f.IsNil() {
+		complete(t, l, reflect.ValueOf(*k))
+	}
+}
+
+// complete wants every function of v and of the structs in it.
+func complete(t *testing.T, l Level, v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Struct:
+			complete(t, l, f)
+		case reflect.Func:
+			if f.IsNil() {
 				t.Errorf("%v has no %s", l, v.Type().Field(i).Name)
 			}
 		}

@@ -2,17 +2,51 @@ package kernel
 
 import "math"
 
-// portable returns the table of level Go. Its transcendental functions are those of package math, rounded once; its
-// reductions accumulate in float64. So it is also what the other levels are tested against.
+// portable returns the table of level Go. Its transcendental functions are those of package
+// math, rounded once; its reductions accumulate in float64. The other levels are tested
+// against it.
 func portable() *Table {
 	return &Table{
-		Level:     Go,
-		GemmTaps:  tapsGo,
-		Transpose: transposeGo,
-		Gemm: func(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, _ []float32) {
-			Gemm(m, n, k, alpha, a, b, accumulate, c, ldc)
+		Level: Go,
+		Products: Products{
+			Gemm: func(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, _ []float32) {
+				Gemm(m, n, k, alpha, a, b, accumulate, c, ldc)
+			},
+			GemmTaps:  tapsGo,
+			Transpose: transposeGo,
 		},
+		Arithmetic: portableArithmetic(),
+		Conversions: Conversions{
+			WidenF16: widenF16Go, WidenBF16: widenBF16Go, NarrowF16: narrowF16Go, NarrowBF16: narrowBF16Go,
+			Fill: fillGo,
+			Copy: func(dst, x []float32) { copy(dst, x[:len(dst)]) },
+		},
+		Functions: portableFunctions(),
+		Gradients: Gradients{
+			SigmoidGrad:  mapBinary(func(y, dy float32) float32 { return dy * y * (1 - y) }),
+			TanhGrad:     mapBinary(func(y, dy float32) float32 { return dy * (1 - y*y) }),
+			ReLUGrad:     mapBinary(reluGrad),
+			SiLUGrad:     mapBinary(siluGrad),
+			GELUGrad:     mapBinary(geluGrad),
+			GELUTanhGrad: mapBinary(geluTanhGrad),
+			SwiGLU:       swigluGo,
+			SwiGLUGrad:   swigluGradGo,
+		},
+		Reductions: Reductions{
+			Sum: sumGo, RowMax: rowMaxGo, RowMin: rowMinGo, Dot: dotGo, SumSqDev: sumSqDevGo, ExpSum: expSumGo,
+		},
+		parts: parts{
+			expTotal: expTotalGo, dlogsm: dlogsmGo,
+			scaled: scaledGo, shifted: shiftedGo, plain: plainGo,
+			normSums: normSumsGo, normSums1: normSums1Go, normGrad: normGradGo, normGrad1: normGrad1Go,
+			addGrad: addGradGo, rope: ropeGo,
+		},
+		AdamW: adamwGo,
+	}
+}
 
+func portableArithmetic() Arithmetic {
+	return Arithmetic{
 		Add: addGo, Sub: subGo, Mul: mulGo, Div: divGo,
 		Max: mapBinary(func(a, b float32) float32 { return max(a, b) }),
 		Min: mapBinary(func(a, b float32) float32 { return min(a, b) }),
@@ -26,10 +60,12 @@ func portable() *Table {
 		MinS:  mapScalar(func(x, s float32) float32 { return min(x, s) }),
 		PowS:  mapScalar(pow),
 
-		WidenF16: widenF16Go, WidenBF16: widenBF16Go, NarrowF16: narrowF16Go, NarrowBF16: narrowBF16Go,
-		Axpy: axpyGo, MulAdd: mulAddGo, Fill: fillGo,
-		Copy: func(dst, x []float32) { copy(dst, x[:len(dst)]) },
+		Axpy: axpyGo, MulAdd: mulAddGo,
+	}
+}
 
+func portableFunctions() Functions {
+	return Functions{
 		Neg:      mapUnary(func(x float32) float32 { return -x }),
 		Abs:      mapUnary(func(x float32) float32 { return float32(math.Abs(float64(x))) }),
 		Square:   mapUnary(func(x float32) float32 { return x * x }),
@@ -47,24 +83,6 @@ func portable() *Table {
 		SiLU:     mapUnary(func(x float32) float32 { return float32(float64(x) * sigmoid(float64(x))) }),
 		GELU:     mapUnary(func(x float32) float32 { return float32(float64(x) * normalCDF(float64(x))) }),
 		GELUTanh: mapUnary(func(x float32) float32 { return float32(float64(x) * sigmoid(2*geluInner(float64(x)))) }),
-
-		SigmoidGrad:  mapBinary(func(y, dy float32) float32 { return dy * y * (1 - y) }),
-		TanhGrad:     mapBinary(func(y, dy float32) float32 { return dy * (1 - y*y) }),
-		ReLUGrad:     mapBinary(reluGrad),
-		SiLUGrad:     mapBinary(siluGrad),
-		GELUGrad:     mapBinary(geluGrad),
-		GELUTanhGrad: mapBinary(geluTanhGrad),
-		SwiGLU:       swigluGo,
-		SwiGLUGrad:   swigluGradGo,
-
-		Sum: sumGo, RowMax: rowMaxGo, RowMin: rowMinGo, Dot: dotGo, SumSqDev: sumSqDevGo, ExpSum: expSumGo,
-
-		AdamW: adamwGo,
-
-		expTotal: expTotalGo, dlogsm: dlogsmGo,
-		scaled: scaledGo, shifted: shiftedGo, plain: plainGo,
-		normSums: normSumsGo, normSums1: normSums1Go, normGrad: normGradGo, normGrad1: normGrad1Go,
-		addGrad: addGradGo, rope: ropeGo,
 	}
 }
 

@@ -16,8 +16,8 @@ func (s isa) chained() int {
 	return 8
 }
 
-// chain writes the kernel that runs several elementwise operations on vectors that stay in registers: it is an
-// interpreter whose one accumulator is a block of vectors. The order of ops is that of the codes in chain.go.
+// chain writes the kernel that runs several elementwise operations on vectors that stay in
+// registers: an interpreter whose one accumulator is a block of vectors.
 func chain(s isa) {
 	k := &kern{isa: s}
 	vecs := s.chained()
@@ -38,12 +38,43 @@ func chain(s isa) {
 	MOVQ(Mem{Base: pc}, op)
 	MOVQ(Mem{Base: pc, Disp: 8}, p)
 	ADDQ(Imm(16), pc)
+	choose(op, k.handlers(acc, p, at))
+	Label("done")
+	DECQ(left)
+	JNZ(LabelRef("next"))
+	ADDQ(U32(uint32(vecs*s.lanes)), at)
+	SUBQ(U32(uint32(vecs*s.lanes)), n)
+	JG(LabelRef("block"))
+	k.ret()
+}
 
-	mem := func(i int) Mem { return Mem{Base: p, Index: at, Scale: 4, Disp: s.bytes() * i} }
-	var handlers []func()
+// choose writes a binary search for the handler numbered op.
+func choose(op reg.Register, handlers []func()) {
+	var between func(lo, hi int)
+	between = func(lo, hi int) {
+		if hi-lo == 1 {
+			handlers[lo]()
+			JMP(LabelRef("done"))
+			return
+		}
+		mid := (lo + hi) / 2
+		right := fmt.Sprintf("from%d", mid)
+		CMPQ(op, U32(uint32(mid)))
+		JGE(LabelRef(right))
+		between(lo, mid)
+		Label(right)
+		between(mid, hi)
+	}
+	between(0, len(handlers))
+}
+
+// handlers returns functions that write the operations, in the order of the codes in
+// chain.go. acc is the accumulator, p points to the operand and at is the element.
+func (k *kern) handlers(acc []vreg, p, at reg.Register) (list []func()) {
+	mem := func(i int) Mem { return Mem{Base: p, Index: at, Scale: 4, Disp: k.bytes() * i} }
 	// each does f to every vector of the accumulator.
 	each := func(f func(i int)) {
-		handlers = append(handlers, func() {
+		list = append(list, func() {
 			for i := range acc {
 				f(i)
 			}
@@ -51,7 +82,7 @@ func chain(s isa) {
 	}
 	set := func(i int, v vreg) { VMOVAPS(v, acc[i]) }
 	each(func(i int) { VMOVUPS(mem(i), acc[i]) }) // load
-	handlers = append(handlers, func() {          // spread
+	list = append(list, func() {                  // spread
 		VBROADCASTSS(Mem{Base: p}, acc[0])
 		for _, a := range acc[1:] {
 			VMOVAPS(acc[0], a)
@@ -67,22 +98,42 @@ func chain(s isa) {
 	} {
 		each(func(i int) { set(i, f(acc[i])) })
 	}
-	// One mask and one result for all: the allocator takes what a blend writes for live from the beginning.
+	for _, f := range k.pairs() {
+		each(func(i int) {
+			t := k.vec()
+			VMOVUPS(mem(i), t)
+			set(i, f(acc[i], t))
+		})
+		list = append(list, func() {
+			t := k.vec()
+			VBROADCASTSS(Mem{Base: p}, t)
+			for i := range acc {
+				set(i, f(acc[i], t))
+			}
+		})
+	}
+	return list
+}
+
+// pairs returns the operations of two operands, of which the second is a vector or a scalar.
+// Those that don't commute follow the other way round.
+func (k *kern) pairs() []func(a, b vreg) vreg {
+	// One mask and one result for all: the allocator takes the register that a blend writes
+	// for live from the beginning.
 	var nan reg.OpmaskVirtual
 	var picked vreg
-	if s.wide {
+	if k.wide {
 		nan, picked = K(), k.zero()
 	}
 	extreme := func(ins func(ops ...Op), a, b vreg) vreg {
-		if !s.wide {
+		if !k.wide {
 			return k.extreme(ins, a, b)
 		}
 		VCMPPS(U8(unordered), a, a, nan)
 		VBLENDMPS(a, k.op(ins, b, a), nan, picked)
 		return picked
 	}
-	// Operations of two operands, the second a vector or a scalar; those that don't commute, the other way round too.
-	for _, f := range []func(a, b vreg) vreg{
+	return []func(a, b vreg) vreg{
 		func(a, b vreg) vreg { return k.add(b, a) },
 		func(a, b vreg) vreg { return k.sub(a, b) },
 		func(a, b vreg) vreg { return k.sub(b, a) },
@@ -93,41 +144,5 @@ func chain(s isa) {
 		func(a, b vreg) vreg { return extreme(VMAXPS, b, a) },
 		func(a, b vreg) vreg { return extreme(VMINPS, a, b) },
 		func(a, b vreg) vreg { return extreme(VMINPS, b, a) },
-	} {
-		each(func(i int) {
-			t := k.vec()
-			VMOVUPS(mem(i), t)
-			set(i, f(acc[i], t))
-		})
-		handlers = append(handlers, func() {
-			t := k.vec()
-			VBROADCASTSS(Mem{Base: p}, t)
-			for i := range acc {
-				set(i, f(acc[i], t))
-			}
-		})
 	}
-	var choose func(lo, hi int)
-	choose = func(lo, hi int) {
-		if hi-lo == 1 {
-			handlers[lo]()
-			JMP(LabelRef("done"))
-			return
-		}
-		mid := (lo + hi) / 2
-		right := fmt.Sprintf("from%d", mid)
-		CMPQ(op, U32(uint32(mid)))
-		JGE(LabelRef(right))
-		choose(lo, mid)
-		Label(right)
-		choose(mid, hi)
-	}
-	choose(0, len(handlers))
-	Label("done")
-	DECQ(left)
-	JNZ(LabelRef("next"))
-	ADDQ(U32(uint32(vecs*s.lanes)), at)
-	SUBQ(U32(uint32(vecs*s.lanes)), n)
-	JG(LabelRef("block"))
-	k.ret()
 }

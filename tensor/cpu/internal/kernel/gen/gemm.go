@@ -77,7 +77,24 @@ func taps(s isa) {
 	}
 }
 
-// tile writes one tile. With taps row q of b begins at b[at[q]] instead of q*rsB bytes into it.
+// tileWriter is a tile of mr rows and vecs vectors being written.
+type tileWriter struct {
+	isa
+	mr, vecs int
+	taps     bool
+	k        reg.GPVirtual // steps that are left
+	rows     []Mem         // of a
+	a, csA   reg.Register
+	b        reg.Register
+	rsB      reg.Register // unless taps
+	at       reg.Register // the next tap, if taps
+	acc      [][]reg.VecVirtual
+	// ahead and apart walk through the rows of c, which are fetched before they are stored.
+	ahead, apart reg.Register
+}
+
+// tile writes one tile. With taps row q of b begins at b[at[q]] instead of q*rsB bytes into
+// it.
 func (s isa) tile(mr, vecs int, taps bool) {
 	name, rsName, where := "tile", "rsB int", ""
 	if taps {
@@ -86,151 +103,107 @@ func (s isa) tile(mr, vecs int, taps bool) {
 	s.text(fmt.Sprintf("%s%dx%d", name, mr, vecs*s.lanes),
 		"k int, a *float32, rsA, csA int, b *float32, "+rsName+", c *float32, ldc int, alpha float32, cols int, add int",
 		fmt.Sprintf("is c = alpha*a*b, or c += alpha*a*b if add is not 0, for %d rows and cols ≤ %d columns%s.", mr, vecs*s.lanes, where))
-	k := Load(Param("k"), GP64()).(reg.GPVirtual)
+	w := &tileWriter{isa: s, mr: mr, vecs: vecs, taps: taps}
+	w.k = Load(Param("k"), GP64()).(reg.GPVirtual)
 	a := Load(Param("a"), GP64()).(reg.GPVirtual)
 	rsA := Load(Param("rsA"), GP64()).(reg.GPVirtual)
-	csA := Load(Param("csA"), GP64())
-	b := Load(Param("b"), GP64())
-	var next, rsB reg.Register // of the tap; of the row
+	w.a, w.csA = a, Load(Param("csA"), GP64())
+	w.b = Load(Param("b"), GP64())
 	if taps {
-		next = Load(Param("at"), GP64())
+		w.at = Load(Param("at"), GP64())
 	} else {
-		rsB = Load(Param("rsB"), GP64())
+		w.rsB = Load(Param("rsB"), GP64())
 	}
-	rows := rowAddress(a, rsA, mr)
-	acc := make([][]reg.VecVirtual, mr)
-	for i := range acc {
+	w.rows = rowAddress(a, rsA, mr)
+	w.acc = make([][]reg.VecVirtual, mr)
+	for i := range w.acc {
 		for range vecs {
-			acc[i] = append(acc[i], s.zero())
+			w.acc[i] = append(w.acc[i], s.zero())
 		}
 	}
-
-	ahead, apart := Load(Param("c"), GP64()), Load(Param("ldc"), GP64())
-	fetch := func() { // what is stored at the end comes meanwhile
-		for j := range vecs {
-			PREFETCHT0(Mem{Base: ahead, Disp: s.bytes() * j})
-		}
-		ADDQ(apart, ahead)
-	}
-	// step adds a row of b, times a column of a.
-	step := func(row Mem) {
-		bv := make([]reg.VecVirtual, vecs)
-		for j := range bv {
-			bv[j] = s.vec()
-			VMOVUPS(row.Offset(s.bytes()*j), bv[j])
-		}
-		for i := range acc {
-			av := s.vec()
-			VBROADCASTSS(rows[i], av)
-			for j := range bv {
-				VFMADD231PS(av, bv[j], acc[i][j])
-			}
-		}
-		ADDQ(csA, a)
-	}
-
+	w.ahead, w.apart = Load(Param("c"), GP64()), Load(Param("ldc"), GP64())
 	if vecs > 2 {
-		fours(k, mr, b, rsB, fetch, step)
+		w.fours()
 	} else {
-		for range mr {
-			fetch()
-		}
-		Label("depth")
-		row := Mem{Base: b}
-		if taps {
-			row.Index, row.Scale = GP64(), 4
-			MOVQ(Mem{Base: next}, row.Index)
-			ADDQ(U8(8), next)
-		}
-		if !taps && mr > 8 { // packed rows of b follow each other: this is the one eight steps later
-			for j := range vecs {
-				PREFETCHT0(row.Offset(s.bytes() * (8*vecs + j)))
-			}
-		}
-		step(row)
-		if !taps {
-			ADDQ(rsB, b)
-		}
-		DECQ(k)
-		JNZ(LabelRef("depth"))
+		w.ones()
 	}
-
-	alpha := s.scalar("alpha")
-	c := Load(Param("c"), GP64())
-	ldc := Load(Param("ldc"), GP64())
-	cols := Load(Param("cols"), GP64()).(reg.GPVirtual)
-	add := Load(Param("add"), GP64())
-	// each writes the loop over the tile, with or without the old value.
-	each := func(label string, load func(j int, m Mem, v reg.VecVirtual), store func(j int, v reg.VecVirtual, m Mem)) {
-		TESTQ(add, add)
-		JZ(LabelRef(label))
-		p := GP64()
-		MOVQ(c, p)
-		for i := range acc {
-			for j := range acc[i] {
-				old := s.vec()
-				m := Mem{Base: p, Disp: s.bytes() * j}
-				load(j, m, old)
-				VFMADD231PS(alpha, acc[i][j], old)
-				store(j, old, m)
-			}
-			if i+1 < mr {
-				ADDQ(ldc, p)
-			}
-		}
-		s.ret()
-		Label(label)
-		for i := range acc {
-			for j := range acc[i] {
-				VMULPS(alpha, acc[i][j], acc[i][j])
-				store(j, acc[i][j], Mem{Base: c, Disp: s.bytes() * j})
-			}
-			if i+1 < mr {
-				ADDQ(ldc, c)
-			}
-		}
-		s.ret()
-	}
-	if s.wide { // masks are as fast as whole vectors
-		t := s.newTail(cols, vecs)
-		each("set", t.load, t.store)
-		return
-	}
-	CMPQ(cols, U32(uint32(vecs*s.lanes)))
-	JNE(LabelRef("part"))
-	each("set",
-		func(_ int, m Mem, v reg.VecVirtual) { VMOVUPS(m, v) },
-		func(_ int, v reg.VecVirtual, m Mem) { VMOVUPS(v, m) })
-	Label("part")
-	// The table starts 16 lanes before the first that is not set, whatever the number of vectors.
-	t := s.newTail(cols, vecs)
-	each("setpart", t.load, t.store)
+	w.result()
 }
 
-// fours writes the loop over k, four steps at a time. The first of them fetch a row of c each: a core has too few fill
-// buffers for all of c at once, and b would wait.
-func fours(k reg.GPVirtual, mr int, b, rsB reg.Register, fetch func(), step func(row Mem)) {
+// fetch asks for a row of c.
+func (w *tileWriter) fetch() {
+	for j := range w.vecs {
+		PREFETCHT0(Mem{Base: w.ahead, Disp: w.bytes() * j})
+	}
+	ADDQ(w.apart, w.ahead)
+}
+
+// add adds a row of b, times a column of a, to the accumulators.
+func (w *tileWriter) add(row Mem) {
+	bv := make([]reg.VecVirtual, w.vecs)
+	for j := range bv {
+		bv[j] = w.vec()
+		VMOVUPS(row.Offset(w.bytes()*j), bv[j])
+	}
+	for i := range w.acc {
+		av := w.vec()
+		VBROADCASTSS(w.rows[i], av)
+		for j := range bv {
+			VFMADD231PS(av, bv[j], w.acc[i][j])
+		}
+	}
+	ADDQ(w.csA, w.a)
+}
+
+// ones writes the loop over k, one step at a time.
+func (w *tileWriter) ones() {
+	for range w.mr {
+		w.fetch()
+	}
+	Label("depth")
+	row := Mem{Base: w.b}
+	if w.taps {
+		row.Index, row.Scale = GP64(), 4
+		MOVQ(Mem{Base: w.at}, row.Index)
+		ADDQ(U8(8), w.at)
+	}
+	if !w.taps && w.mr > 8 { // packed rows of b follow each other: this is the one eight steps later
+		for j := range w.vecs {
+			PREFETCHT0(row.Offset(w.bytes() * (8*w.vecs + j)))
+		}
+	}
+	w.add(row)
+	if !w.taps {
+		ADDQ(w.rsB, w.b)
+	}
+	DECQ(w.k)
+	JNZ(LabelRef("depth"))
+}
+
+// fours writes the loop over k, four steps at a time. The first of them fetch a row of c
+// each: a core has too few fill buffers for all of c at once, and b would wait.
+func (w *tileWriter) fours() {
 	third, fourth := GP64(), GP64()
-	LEAQ(Mem{Base: rsB, Index: rsB, Scale: 2}, third)
-	MOVQ(rsB, fourth)
+	LEAQ(Mem{Base: w.rsB, Index: w.rsB, Scale: 2}, third)
+	MOVQ(w.rsB, fourth)
 	SHLQ(U8(2), fourth)
 	four := func() {
-		step(Mem{Base: b})
-		step(Mem{Base: b, Index: rsB, Scale: 1})
-		step(Mem{Base: b, Index: rsB, Scale: 2})
-		step(Mem{Base: b, Index: third, Scale: 1})
-		ADDQ(fourth, b)
+		w.add(Mem{Base: w.b})
+		w.add(Mem{Base: w.b, Index: w.rsB, Scale: 1})
+		w.add(Mem{Base: w.b, Index: w.rsB, Scale: 2})
+		w.add(Mem{Base: w.b, Index: third, Scale: 1})
+		ADDQ(fourth, w.b)
 	}
 	n, first := GP64(), GP64()
-	MOVQ(k, n)
+	MOVQ(w.k, n)
 	SHRQ(U8(2), n)
 	JZ(LabelRef("rest"))
-	MOVQ(U32(uint32(mr)), first)
+	MOVQ(U32(uint32(w.mr)), first)
 	CMPQ(n, first)
 	CMOVQLT(n, first)
 	SUBQ(first, n)
 	Label("ahead")
-	fetch()
+	w.fetch()
 	four()
 	DECQ(first)
 	JNZ(LabelRef("ahead"))
@@ -241,14 +214,67 @@ func fours(k reg.GPVirtual, mr int, b, rsB reg.Register, fetch func(), step func
 	DECQ(n)
 	JNZ(LabelRef("depth"))
 	Label("rest")
-	ANDQ(U8(3), k)
+	ANDQ(U8(3), w.k)
 	JZ(LabelRef("end"))
 	Label("one")
-	step(Mem{Base: b})
-	ADDQ(rsB, b)
-	DECQ(k)
+	w.add(Mem{Base: w.b})
+	ADDQ(w.rsB, w.b)
+	DECQ(w.k)
 	JNZ(LabelRef("one"))
 	Label("end")
+}
+
+// result scales the accumulators and stores them.
+func (w *tileWriter) result() {
+	alpha := w.scalar("alpha")
+	c := Load(Param("c"), GP64())
+	ldc := Load(Param("ldc"), GP64())
+	cols := Load(Param("cols"), GP64()).(reg.GPVirtual)
+	add := Load(Param("add"), GP64())
+	// each writes the loop over the tile, with or without the old value.
+	each := func(label string, load func(j int, m Mem, v reg.VecVirtual), store func(j int, v reg.VecVirtual, m Mem)) {
+		TESTQ(add, add)
+		JZ(LabelRef(label))
+		p := GP64()
+		MOVQ(c, p)
+		for i := range w.acc {
+			for j := range w.acc[i] {
+				old := w.vec()
+				m := Mem{Base: p, Disp: w.bytes() * j}
+				load(j, m, old)
+				VFMADD231PS(alpha, w.acc[i][j], old)
+				store(j, old, m)
+			}
+			if i+1 < w.mr {
+				ADDQ(ldc, p)
+			}
+		}
+		w.ret()
+		Label(label)
+		for i := range w.acc {
+			for j := range w.acc[i] {
+				VMULPS(alpha, w.acc[i][j], w.acc[i][j])
+				store(j, w.acc[i][j], Mem{Base: c, Disp: w.bytes() * j})
+			}
+			if i+1 < w.mr {
+				ADDQ(ldc, c)
+			}
+		}
+		w.ret()
+	}
+	if w.wide { // masks are as fast as whole vectors
+		t := w.newTail(cols, w.vecs)
+		each("set", t.load, t.store)
+		return
+	}
+	CMPQ(cols, U32(uint32(w.vecs*w.lanes)))
+	JNE(LabelRef("part"))
+	each("set",
+		func(_ int, m Mem, v reg.VecVirtual) { VMOVUPS(m, v) },
+		func(_ int, v reg.VecVirtual, m Mem) { VMOVUPS(v, m) })
+	Label("part")
+	t := w.newTail(cols, w.vecs)
+	each("setpart", t.load, t.store)
 }
 
 func (s isa) pack(vecs int) {
