@@ -9,8 +9,11 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// behaviour tests what people's programs rely on, through sessions as they write them.
-func (s *suite) behaviour(t *testing.T) {
+// behaviours are the tests of the properties that users' programs rely on, through sessions
+// as users write them.
+type behaviours struct{ *suite }
+
+func (s behaviours) all(t *testing.T) {
 	t.Run("making tensors", s.making)
 	t.Run("random numbers", s.randomNumbers)
 	t.Run("two operands", s.twoOperands)
@@ -26,7 +29,7 @@ func (s *suite) behaviour(t *testing.T) {
 	t.Run("one program or many", s.oneOrMany)
 }
 
-func (s *suite) making(t *testing.T) {
+func (s behaviours) making(t *testing.T) {
 	sess := s.session(t)
 	want(t, "a list", tensor.From(sess, []float32{1, 2, 3, 4, 5, 6}, 2, 3), 0, 1, 2, 3, 4, 5, 6)
 	want(t, "a number", tensor.Scalar(sess, 2.5), 0, 2.5)
@@ -44,7 +47,7 @@ func (s *suite) making(t *testing.T) {
 	}
 }
 
-func (s *suite) randomNumbers(t *testing.T) {
+func (s behaviours) randomNumbers(t *testing.T) {
 	draw := func(e tensor.Engine, seed uint64, flush bool) []*array {
 		sess := tensor.NewSession(e, &tensor.SessionOptions{Seed: seed})
 		defer sess.Close()
@@ -120,7 +123,7 @@ func moments(x *array) (mean, dev, low, high float64) {
 }
 
 // twoOperands spells out broadcasting in loops of its own.
-func (s *suite) twoOperands(t *testing.T) {
+func (s behaviours) twoOperands(t *testing.T) {
 	sess := s.session(t)
 	val := func(k int) float64 { return float64(k%7) + 0.5 }
 	make3 := func(n ...int) *tensor.Tensor {
@@ -215,7 +218,7 @@ var chainPrograms = []func(a, b, c *tensor.Tensor) *tensor.Tensor{
 	func(a, _, _ *tensor.Tensor) *tensor.Tensor { return a.Var(1, 0).AddS(1e-3).Rsqrt().Mul(a) },
 }
 
-func (s *suite) chains(t *testing.T) {
+func (s behaviours) chains(t *testing.T) {
 	run := func(e tensor.Engine, read bool) []*array {
 		sess := tensor.NewSession(e, nil)
 		defer sess.Close()
@@ -262,7 +265,7 @@ func (s *suite) chains(t *testing.T) {
 	n.check(t)
 }
 
-func (s *suite) interleaved(t *testing.T) {
+func (s behaviours) interleaved(t *testing.T) {
 	sess := s.session(t)
 	x := put(sess, ramp(0, 4))
 	sum := 0.0
@@ -281,7 +284,7 @@ func (s *suite) interleaved(t *testing.T) {
 }
 
 // mistakes are errors that say what was mixed up, and the session goes on.
-func (s *suite) mistakes(t *testing.T) {
+func (s behaviours) mistakes(t *testing.T) {
 	sess, other := s.session(t), s.session(t)
 	x := put(sess, ramp(0, 2, 3))
 	check := func(what string, err, target error, words ...string) {

@@ -6,7 +6,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-func (s *suite) longChain(t *testing.T) {
+func (s behaviours) longChain(t *testing.T) {
 	sess := s.session(t)
 	x := put(sess, ramp(0, 4, 4))
 	for k := range 1000 {
@@ -23,7 +23,7 @@ func (s *suite) longChain(t *testing.T) {
 	}
 }
 
-func (s *suite) manyKept(t *testing.T) {
+func (s behaviours) manyKept(t *testing.T) {
 	sess := s.session(t)
 	xs := []*tensor.Tensor{put(sess, ramp(0, 4, 4))}
 	for k := range 3000 {
@@ -47,7 +47,7 @@ func (s *suite) manyKept(t *testing.T) {
 }
 
 // alike: programs of the same operations that are wired or parametrised differently are different programs.
-func (s *suite) alike(t *testing.T) {
+func (s behaviours) alike(t *testing.T) {
 	sess := s.session(t)
 	x := put(sess, ramp(0, 12))
 	one := put(sess, floats(tensor.Shape{}, 1))
@@ -96,7 +96,7 @@ func (s *suite) alike(t *testing.T) {
 
 // oneOrMany runs the same loop with a program a step, and with a program an operation: equal bits. Its shapes change
 // from step to step and come back.
-func (s *suite) oneOrMany(t *testing.T) {
+func (s behaviours) oneOrMany(t *testing.T) {
 	run := func(flush bool) []*array {
 		sess := tensor.NewSession(s.start(t), &tensor.SessionOptions{Seed: 5})
 		defer sess.Close()

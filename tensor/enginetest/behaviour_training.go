@@ -9,7 +9,7 @@ import (
 )
 
 // updates: a name that is assigned shows the new value from then on; what was computed before keeps the old one.
-func (s *suite) updates(t *testing.T) {
+func (s behaviours) updates(t *testing.T) {
 	sess := s.session(t)
 	w := put(sess, ramp(10, 3))
 	before := w.MulS(2)
@@ -51,7 +51,7 @@ func (s *suite) updates(t *testing.T) {
 	sess.ClearErr()
 }
 
-func (s *suite) leastSquares(t *testing.T) {
+func (s behaviours) leastSquares(t *testing.T) {
 	sess := s.session(t)
 	const rows, cols = 40, 3
 	x := newArray(tensor.F32, tensor.Shape{rows, cols})
@@ -93,7 +93,7 @@ func (s *suite) leastSquares(t *testing.T) {
 }
 
 // xor trains a network with one hidden layer, its gradients written out, for 2,000 steps.
-func (s *suite) xor(t *testing.T) {
+func (s behaviours) xor(t *testing.T) {
 	sess := tensor.NewSession(s.start(t), &tensor.SessionOptions{Seed: 3})
 	defer sess.Close()
 	x := put(sess, floats(tensor.Shape{4, 2}, 0, 0, 0, 1, 1, 0, 1, 1))

@@ -10,8 +10,10 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// contract tests what engine.go promises, batch by batch.
-func (s *suite) contract(t *testing.T) {
+// contracts are the tests of the promises in engine.go, batch by batch.
+type contracts struct{ *suite }
+
+func (s contracts) all(t *testing.T) {
 	t.Run("uploads of every dtype come back", s.uploads)
 	t.Run("upload memory may be used again", s.uploadMemory)
 	t.Run("bools are 0 or 1", s.boolBytes)
@@ -29,7 +31,7 @@ func (s *suite) contract(t *testing.T) {
 	t.Run("close while running", s.closingConcurrently)
 }
 
-func (s *suite) uploads(t *testing.T) {
+func (s contracts) uploads(t *testing.T) {
 	d := s.driver(t)
 	if d.e.Name() == "" {
 		t.Error("the engine has no name")
@@ -52,7 +54,7 @@ func (s *suite) uploads(t *testing.T) {
 	}
 }
 
-func (s *suite) uploadMemory(t *testing.T) {
+func (s contracts) uploadMemory(t *testing.T) {
 	d := s.driver(t)
 	var ids []uint64
 	for k := range 50 {
@@ -64,7 +66,7 @@ func (s *suite) uploadMemory(t *testing.T) {
 }
 
 // boolBytes: a peer may write any byte; nobody may see one that is neither 0 nor 1.
-func (s *suite) boolBytes(t *testing.T) {
+func (s contracts) boolBytes(t *testing.T) {
 	d := s.driver(t)
 	u := d.uploadOf(integers(tensor.Bool, 0, 0, 0, 0))
 	copy(u.Buf.Bytes(), []byte{0, 1, 2, 255})
@@ -86,7 +88,7 @@ func (s *suite) boolBytes(t *testing.T) {
 	d.holds("their sum", b.Base+uint64(p.kept()[0]), &array{dt: tensor.I64, sh: tensor.Shape{}, i: []int64{3}})
 }
 
-func (s *suite) frees(t *testing.T) {
+func (s contracts) frees(t *testing.T) {
 	d := s.driver(t)
 	ids := d.put(ramp(0, 4), ramp(10, 4))
 	if _, err := d.submit(&tensor.Batch{Base: d.next, Frees: []uint64{ids[0], 123456, ids[0]}, Sync: true}); err != nil {
@@ -109,7 +111,7 @@ func plusOne(t *testing.T, sh ...int) *program {
 	})
 }
 
-func (s *suite) donation(t *testing.T) {
+func (s contracts) donation(t *testing.T) {
 	d := s.driver(t)
 	p := plusOne(t, 8, 8)
 	keep, give := p.flags(nil, false), p.flags(nil, true)
@@ -155,7 +157,7 @@ func (s *suite) donation(t *testing.T) {
 }
 
 // ownership: a kept result is never another name of an input or of another result.
-func (s *suite) ownership(t *testing.T) {
+func (s contracts) ownership(t *testing.T) {
 	d := s.driver(t)
 	x := ramp(0, 3, 4)
 	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
@@ -194,7 +196,7 @@ func (s *suite) ownership(t *testing.T) {
 }
 
 // leases: what was fetched stays as it is until it is released, whatever becomes of the value.
-func (s *suite) leases(t *testing.T) {
+func (s contracts) leases(t *testing.T) {
 	d := s.driver(t)
 	p := plusOne(t, 16, 16).flags(nil, true)
 	id := d.put(ramp(0, 16, 16))[0]
@@ -243,7 +245,7 @@ func (s *suite) leases(t *testing.T) {
 	}
 }
 
-func (s *suite) isolation(t *testing.T) {
+func (s contracts) isolation(t *testing.T) {
 	a, b := s.driver(t), s.driver(t)
 	x, y := a.put(ramp(0, 6))[0], b.put(ramp(100, 6))[0]
 	if x != y {
@@ -257,7 +259,7 @@ func (s *suite) isolation(t *testing.T) {
 	b.holds("a value after another engine closed", y, ramp(100, 6))
 }
 
-func (s *suite) closing(t *testing.T) {
+func (s contracts) closing(t *testing.T) {
 	d := s.driver(t)
 	d.put(ramp(0, 6))
 	for range 2 {
@@ -273,7 +275,7 @@ func (s *suite) closing(t *testing.T) {
 	}
 }
 
-func (s *suite) closingConcurrently(t *testing.T) {
+func (s contracts) closingConcurrently(t *testing.T) {
 	for range 5 {
 		d := s.driver(t)
 		p := plusOne(t, 32, 32).flags(nil, true)

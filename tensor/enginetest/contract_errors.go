@@ -17,7 +17,7 @@ func failing(t *testing.T) *program {
 	})
 }
 
-func (s *suite) failedBatch(t *testing.T) {
+func (s contracts) failedBatch(t *testing.T) {
 	d := s.driver(t)
 	other := d.put(ramp(50, 8))[0]
 	p := failing(t).flags(nil, false)
@@ -52,7 +52,7 @@ func (s *suite) failedBatch(t *testing.T) {
 	d.holds("the next program's result", b.Base, ramp(101, 8))
 }
 
-func (s *suite) unknownInput(t *testing.T) {
+func (s contracts) unknownInput(t *testing.T) {
 	d := s.driver(t)
 	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
 		return []*tensor.Tensor{put(s, ramp(0, 4)).Add(put(s, ramp(1, 4)))}
@@ -67,7 +67,7 @@ func (s *suite) unknownInput(t *testing.T) {
 }
 
 // lateErrors: an error of a batch that nobody waited for comes with the next that is waited for, once.
-func (s *suite) lateErrors(t *testing.T) {
+func (s contracts) lateErrors(t *testing.T) {
 	d := s.driver(t)
 	p := failing(t).flags(nil, false)
 	in := d.put(p.inputs...)
@@ -85,7 +85,7 @@ func (s *suite) lateErrors(t *testing.T) {
 }
 
 // indexErrors: every operation that can fail on its values does, with the instruction and the value in the error.
-func (s *suite) indexErrors(t *testing.T) {
+func (s contracts) indexErrors(t *testing.T) {
 	d := s.driver(t)
 	x := ramp(0, 5, 4)
 	for _, dt := range []tensor.DType{tensor.I32, tensor.I64} {
@@ -137,7 +137,7 @@ func (s *suite) indexErrors(t *testing.T) {
 	d.holds("what came before", d.put(x)[0], x)
 }
 
-func (s *suite) noSpace(t *testing.T) {
+func (s contracts) noSpace(t *testing.T) {
 	d := s.driver(t)
 	if buf, err := d.e.Alloc(1 << 46); !errors.Is(err, tensor.ErrNoSpace) {
 		t.Errorf("Alloc of 64 TiB gave %v, %v; expected ErrNoSpace", buf, err)

@@ -272,37 +272,54 @@ func (c *call) float(x []float64) float64 {
 	case tensor.OpClamp:
 		lo, hi := scalarArray(c.dt, c.scalar(0)).f[0], scalarArray(c.dt, c.scalar(1)).f[0]
 		return min(max(x[0], lo), hi)
+	}
+	if len(x) == 2 && c.op.Info().Scalars == nil {
+		return c.floats(x[0], x[1])
+	}
+	return c.update(x)
+}
+
+// floats is one element of an elementwise operation on two floats.
+func (c *call) floats(a, b float64) float64 {
+	switch c.op {
 	case tensor.OpAdd:
-		return x[0] + x[1]
+		return a + b
 	case tensor.OpSub:
-		return x[0] - x[1]
+		return a - b
 	case tensor.OpMul:
-		return x[0] * x[1]
+		return a * b
 	case tensor.OpDiv:
-		return x[0] / x[1]
+		return a / b
 	case tensor.OpPow:
-		return math.Pow(x[0], x[1])
+		return math.Pow(a, b)
 	case tensor.OpMax:
-		return max(x[0], x[1])
+		return max(a, b)
 	case tensor.OpMin:
-		return min(x[0], x[1])
+		return min(a, b)
 	case tensor.OpTanhGrad:
-		return x[1] * (1 - x[0]*x[0])
+		return b * (1 - a*a)
 	case tensor.OpSigmoidGrad:
-		return x[1] * x[0] * (1 - x[0])
+		return b * a * (1 - a)
 	case tensor.OpReluGrad:
-		if x[0] > 0 {
-			return x[1]
+		if a > 0 {
+			return b
 		}
 		return 0
 	case tensor.OpGeluGrad:
-		return x[1] * (math.Erfc(-x[0]*invSqrt2)/2 + x[0]*invSqrt2Pi*math.Exp(-x[0]*x[0]/2))
+		return b * (math.Erfc(-a*invSqrt2)/2 + a*invSqrt2Pi*math.Exp(-a*a/2))
 	case tensor.OpGeluTanhGrad:
-		t := math.Tanh(sqrt2OverP * (x[0] + geluCubic*x[0]*x[0]*x[0]))
-		return x[1] * ((1+t)/2 + x[0]/2*(1-t*t)*sqrt2OverP*(1+3*geluCubic*x[0]*x[0]))
+		t := math.Tanh(sqrt2OverP * (a + geluCubic*a*a*a))
+		return b * ((1+t)/2 + a/2*(1-t*t)*sqrt2OverP*(1+3*geluCubic*a*a))
 	case tensor.OpSiluGrad:
-		s := sigmoid(x[0])
-		return x[1] * s * (1 + x[0]*(1-s))
+		s := sigmoid(a)
+		return b * s * (1 + a*(1-s))
+	}
+	panic("enginetest: no reference for " + c.op.String() + " of floats")
+}
+
+// update is one element of a step of an optimizer.
+func (c *call) update(x []float64) float64 {
+	switch c.op {
 	case tensor.OpAdamM:
 		b := c.scalar(0)
 		return x[0]*b + x[1]*(1-b)

@@ -46,13 +46,13 @@ func Run(t *testing.T, start func(t *testing.T) tensor.Engine, opts *Options) {
 	if s.o.Programs == 0 {
 		s.o.Programs = 60
 	}
-	t.Run("contract", s.contract)
+	t.Run("contract", contracts{s}.all)
 	t.Run("golden operations", s.goldenOps)
 	t.Run("golden programs", s.goldenPrograms)
 	t.Run("golden halves", s.goldenHalves)
 	t.Run("values", s.values)
 	t.Run("views", s.views)
-	t.Run("behaviour", s.behaviour)
+	t.Run("behaviour", behaviours{s}.all)
 	t.Run("random programs", s.randomPrograms)
 	t.Run("random sessions", s.randomSessions)
 }

@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -40,10 +39,10 @@ func viewsOf(s *tensor.Session, d tensor.DType, from float64) []*tensor.Tensor {
 	}
 }
 
-// views gives operations operands that nobody materialised: transposed, reversed, with gaps, repeated.
-func (s *suite) views(t *testing.T) {
+// unaryViewed returns operations on one square operand, and floatViewed those of floats.
+func unaryViewed() []func(x *tensor.Tensor) *tensor.Tensor {
 	const n = square
-	ofNumbers := []func(x *tensor.Tensor) *tensor.Tensor{
+	return []func(x *tensor.Tensor) *tensor.Tensor{
 		(*tensor.Tensor).Neg,
 		func(x *tensor.Tensor) *tensor.Tensor { return x.Clamp(0.5, 2) },
 		func(x *tensor.Tensor) *tensor.Tensor { return x.Cast(tensor.I32) },
@@ -67,7 +66,11 @@ func (s *suite) views(t *testing.T) {
 			return x.Gather(1, idx).Add(x.ScatterAdd(1, idx, x.Narrow(1, 0, 4)).Narrow(1, 3, 4))
 		},
 	}
-	ofFloats := []func(x *tensor.Tensor) *tensor.Tensor{
+}
+
+func floatViewed() []func(x *tensor.Tensor) *tensor.Tensor {
+	const n = square
+	return []func(x *tensor.Tensor) *tensor.Tensor{
 		(*tensor.Tensor).Exp, (*tensor.Tensor).Sqrt,
 		func(x *tensor.Tensor) *tensor.Tensor { return x.Softmax(0) },
 		func(x *tensor.Tensor) *tensor.Tensor { return x.LogSoftmax(1) },
@@ -87,7 +90,12 @@ func (s *suite) views(t *testing.T) {
 			return x.Rope(x.Narrow(1, 0, n/2), x.Narrow(1, n/2, n/2))
 		},
 	}
-	ofTwo := []func(x, y *tensor.Tensor) *tensor.Tensor{
+}
+
+// binaryViewed returns operations on two square operands, and floatsViewed those of floats.
+func binaryViewed() []func(x, y *tensor.Tensor) *tensor.Tensor {
+	const n = square
+	return []func(x, y *tensor.Tensor) *tensor.Tensor{
 		(*tensor.Tensor).Add, (*tensor.Tensor).Div, (*tensor.Tensor).Maximum, (*tensor.Tensor).Lt, (*tensor.Tensor).Matmul,
 		func(x, y *tensor.Tensor) *tensor.Tensor { return tensor.Where(x.GtS(1), x, y) },
 		func(x, y *tensor.Tensor) *tensor.Tensor { return tensor.Concat(1, x, y) },
@@ -95,7 +103,10 @@ func (s *suite) views(t *testing.T) {
 			return x.Reshape(3, n/3, n).Matmul(y.Reshape(n, 3, n/3).Permute(1, 0, 2))
 		},
 	}
-	ofTwoFloats := []func(x, y *tensor.Tensor) *tensor.Tensor{
+}
+
+func floatsViewed() []func(x, y *tensor.Tensor) *tensor.Tensor {
+	return []func(x, y *tensor.Tensor) *tensor.Tensor{
 		func(x, y *tensor.Tensor) *tensor.Tensor {
 			return x.Session().Apply(tensor.OpSoftmaxGrad, []int64{1}, tensor.T(x), tensor.T(y))
 		},
@@ -103,12 +114,17 @@ func (s *suite) views(t *testing.T) {
 			return x.Session().Apply(tensor.OpSGD, nil, tensor.T(x), tensor.T(y), tensor.S(0.1), tensor.S(0.01))
 		},
 	}
+}
+
+// views gives operations operands that are not materialised: transposed, reversed, with
+// gaps, repeated.
+func (s *suite) views(t *testing.T) {
 	for _, d := range []tensor.DType{tensor.F32, tensor.F64, tensor.I32} {
 		t.Run(d.String(), func(t *testing.T) {
 			dr := s.driver(t)
-			unary, binary := ofNumbers, ofTwo
+			unary, binary := unaryViewed(), binaryViewed()
 			if d.IsFloat() {
-				unary, binary = slices.Concat(ofNumbers, ofFloats), slices.Concat(ofTwo, ofTwoFloats)
+				unary, binary = append(unary, floatViewed()...), append(binary, floatsViewed()...)
 			}
 			for _, f := range unary {
 				dr.viewed(d, func(xs, _ []*tensor.Tensor) (out []*tensor.Tensor) {
