@@ -57,7 +57,7 @@ func TestInitByLauncher(t *testing.T) {
 			errs := make([]error, 3)
 			var wg sync.WaitGroup
 			start := func(rank int) error {
-				g, err := Init(ctx, &Options{Lookup: variables(env(rank)), World: &rendezvous.Overrides{Socket: socket, Secret: []byte("of a test")}})
+				g, err := Init(ctx, &Options{Lookup: variables(env(rank)), World: &rendezvous.Overrides{Socket: socket, Secret: []byte("the secret of a test")}})
 				if err != nil {
 					return err
 				}
@@ -155,7 +155,7 @@ func TestVerdictOfJoining(t *testing.T) {
 			ctx, dir, board := hangGuard(t), t.TempDir(), newBoard(n)
 			path := func(rank int) string { return filepath.Join(dir, "verdict"+strconv.Itoa(rank)) }
 			join := func(rank int) error {
-				m := route.MeshOptions{Rank: rank, Size: n, Secret: []byte("of a test"), Exchange: board.exchange(rank), ForceTCP: tcp, Bind: "127.0.0.1"}
+				m := route.MeshOptions{Rank: rank, Size: n, Secret: []byte("the secret of a test"), Exchange: board.exchange(rank), ForceTCP: tcp, Bind: "127.0.0.1"}
 				if tcp {
 					m.Host = strconv.Itoa(rank)
 				}

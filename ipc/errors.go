@@ -25,6 +25,13 @@ var (
 	// text says why. ErrVersion is also ErrRefused when the listener said so.
 	ErrRefused = errors.New("ipc: refused")
 
+	// ErrSecret is returned by Dial when the two ends do not have the same secret: the
+	// listener refused the proof (then it is also ErrRefused), or gave a wrong one itself.
+	ErrSecret = errors.New("ipc: secrets differ")
+
+	// ErrNotRingside is returned by Dial when the listener speaks another protocol.
+	ErrNotRingside = errors.New("ipc: the listener does not speak this protocol")
+
 	// ErrCorrupt is returned when the peer broke the protocol. The conn is unusable.
 	ErrCorrupt = errors.New("ipc: peer broke the protocol")
 

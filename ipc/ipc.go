@@ -256,6 +256,11 @@ type Options struct {
 	// per message. nil discards.
 	Logger *slog.Logger
 
+	// Refused is called by a listener for each caller whose handshake failed, and replaces
+	// the warning in the log. caller holds what the caller said about itself, which may be
+	// nothing and is not proved. Several goroutines may call it at a time.
+	Refused func(caller Peer, err error)
+
 	// RingBytes is the size of the queue in each direction: a power of two between
 	// MinRingBytes and MaxRingBytes. The listener's counts. 0: DefaultRingBytes.
 	RingBytes int

@@ -2,7 +2,6 @@ package rendezvous
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -11,21 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
-	"time"
 
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
 // MaxSocketPath is the longest path that fits in a sockaddr_un.
 const MaxSocketPath = 107
-
-// Between two tries of a rank that waits for rank 0.
-const (
-	firstPause = 5 * time.Millisecond
-	maxPause   = 500 * time.Millisecond
-	dialTime   = 5 * time.Second // for one
-)
 
 // locate fills in the socket's path where there is no address: ranks of one host find it by the job's name, which
 // without one is the process that launched them.
@@ -83,46 +73,13 @@ func launcherPID(rankName string) int {
 	return pid
 }
 
-// listen opens rank 0's listener. Where the address is another's it finds out whether that is a rank 0 of this very job.
-func listen(ctx context.Context, w World) (net.Listener, error) {
-	network, addr := "unix", w.Socket
-	if w.MasterAddr != "" {
-		network, addr = "tcp", listenAddr(w)
-	}
-	lis, err := net.Listen(network, addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		dial, cancel := context.WithTimeout(ctx, dialTime)
-		defer cancel()
-		c, derr := new(net.Dialer).DialContext(dial, network, dialAddr(w))
-		switch {
-		case derr == nil:
-			_, _, err2 := greet(c, w)
-			c.Close()
-			if errors.Is(err2, ErrDuplicateRank) {
-				return nil, err2
-			}
-		case network == "unix" && errors.Is(derr, syscall.ECONNREFUSED): // its owner died
-			if err := os.Remove(addr); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("rendezvous: %w", err)
-			}
-			lis, err = net.Listen(network, addr)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("rendezvous: rank 0 can't listen for the others: %w", err)
-	}
-	if network == "unix" {
-		if err := os.Chmod(addr, 0o600); err != nil {
-			lis.Close()
-			return nil, fmt.Errorf("rendezvous: %w", err)
-		}
-	}
-	return lis, nil
-}
-
-// listenAddr is the loopback address where the others dial that, else all addresses of the host: which of them its name
-// stands for on the others is not known here (Debian's /etc/hosts maps a host's own name to 127.0.1.1).
+// listenAddr returns rank 0's own address: the loopback address where the others dial that,
+// else all addresses of the host. The other hosts may know it by another address than this
+// one does (Debian's /etc/hosts maps a host's own name to 127.0.1.1).
 func listenAddr(w World) string {
+	if w.MasterAddr == "" {
+		return w.Socket
+	}
 	port := strconv.Itoa(w.MasterPort)
 	if w.MasterAddr == "localhost" {
 		return net.JoinHostPort(w.MasterAddr, port)
@@ -133,47 +90,10 @@ func listenAddr(w World) string {
 	return net.JoinHostPort("", port)
 }
 
+// dialAddr returns the address at which a transport reaches rank 0.
 func dialAddr(w World) string {
 	if w.MasterAddr == "" {
 		return w.Socket
 	}
 	return w.Addr()
-}
-
-// dial tries to reach rank 0 until ctx ends.
-func (c *conn) dial(ctx context.Context) error {
-	begin := time.Now()
-	network := "unix"
-	if c.world.MasterAddr != "" {
-		network = "tcp"
-	}
-	pause := firstPause
-	for {
-		try, cancel := context.WithTimeout(ctx, dialTime)
-		raw, err := new(net.Dialer).DialContext(try, network, dialAddr(c.world))
-		cancel()
-		if err == nil {
-			stop := context.AfterFunc(ctx, func() { raw.Close() })
-			c.link, c.key, err = greet(raw, c.world)
-			if !stop() && err == nil { // ctx ended just now
-				err = ctx.Err()
-			}
-			if err == nil {
-				return nil
-			}
-			raw.Close()
-			if permanent(err) {
-				return fmt.Errorf("rendezvous: rank %d of %d at %s: %w", c.world.Rank, c.world.Size, c.world.Addr(), err)
-			}
-		}
-		wait := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			wait.Stop()
-			return fmt.Errorf("%w: rank %d tried %s for %v: %w (%w)", ErrUnreachable, c.world.Rank, c.world.Addr(),
-				time.Since(begin).Round(time.Millisecond), err, ctx.Err())
-		case <-wait.C:
-		}
-		pause = min(2*pause, maxPause)
-	}
 }

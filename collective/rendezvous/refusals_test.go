@@ -74,7 +74,7 @@ func TestHopeless(t *testing.T) {
 	failed(2, 3)
 	join(3) // it knows the secret after all, too late
 	failed(2)
-	for _, part := range []string{"there are 5 ranks", "epoch 2", "rank 3, it says, of 4"} {
+	for _, part := range []string{"there are 5 ranks", "epoch 2", "than rank 3 of 4"} {
 		if !strings.Contains(log.String(), part) {
 			t.Errorf("the log lacks %q: %s", part, log.String())
 		}
@@ -141,7 +141,7 @@ func TestStrangersEndNoStart(t *testing.T) {
 		}
 		select {
 		case text := <-refused:
-			if !strings.Contains(text, fmt.Sprintf("rank %d, it says, of 3", rank)) {
+			if !strings.Contains(text, fmt.Sprintf("calls itself \\\"rank %d of 3", rank)) {
 				t.Errorf("logged: %s", text)
 			}
 		case <-time.After(guard):

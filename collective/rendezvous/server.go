@@ -1,264 +1,269 @@
 package rendezvous
 
 import (
-	"container/list"
-	"encoding/binary"
+	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// maxStrangers is how many connections may be in the handshake at a time, beside one of each rank, which may all come at once. One
-// more takes the place of the oldest: who says nothing keeps nobody out, and a rank is through in milliseconds.
+// joinTimeout bounds the time between a conn's handshake and its join, which its dialer sends
+// at once.
+const joinTimeout = 10 * time.Second
+
+// maxStrangers is how many conns may be without their join, beside one of each rank, which may
+// all come at once. One more ends the oldest: silent callers keep no rank out.
 const maxStrangers = 256
 
-// firstReminder is how long the ranks of a world wait for others until rank 0's log says for whom. The next reminder comes after
-// twice the time.
-const firstReminder = 10 * time.Second
-
-// server is rank 0's store. Every rank has one connection, a goroutine that reads it, and one that writes it; everything
-// they share is under one lock, which nobody holds while reading or writing.
+// server is rank 0's store. One goroutine accepts conns and receives from all of them. It
+// answers under the lock, as do timers and the calls of rank 0 itself.
 type server struct {
 	world    World
 	run      []byte // names this run, at random
-	log      *slog.Logger
-	warnings *ipc.Warnings // of those that were refused
-	lis      net.Listener  // nil for a world of one
+	warnings *ipc.Warnings
+	waiter   ipc.Waiter   // of the listener and of all conns
+	lis      ipc.Listener // nil for a world of one
+	loop     sync.WaitGroup
 
-	wg        sync.WaitGroup
-	mu        sync.Mutex
-	closed    bool
-	strangers list.List        // of *stranger, oldest first
-	peers     map[uint32]*peer // by rank, that are connected
-	left      map[uint32]bool  // ranks that were
-	idle      chan struct{}    // closed when Close is waiting and nobody but rank 0 is left
-
-	keys    map[string][]byte
-	bytes   int                   // of keys and values
-	limit   int                   // of bytes
-	waits   map[string][]*pending // for a key
-	gathers map[gatherKey]*gather
-	refused refusals
-
-	patience time.Duration // of the first reminder
+	mu     sync.Mutex
+	closed bool
+	conns  []*member // oldest first
+	roster roster
+	board  board
+	idle   chan struct{} // closed when Close is waiting and only rank 0 is left
 }
 
-// gatherKey names a gather: its group's size is part of it, so that ranks that differ on it don't meet.
-type gatherKey struct {
-	name string
-	size uint32
-}
-
-type gather struct {
-	values [][]byte // by rank, nil where missing
-	left   int
-	waits  []*pending
-	remind *time.Timer // says who is missing; nil for sub-groups
-}
-
-// pending is a request that waits for its answer.
-type pending struct {
-	p     *peer
-	id    uint32
-	timer *time.Timer
-	done  bool
-}
-
-// peer is a connected rank.
-type peer struct {
-	rank uint32
-	link *link
-
-	// Under the server's lock:
-	pending int
-
-	mu    sync.Mutex
-	out   []frame // to be written
-	bytes int
-	over  bool
-	wake  chan struct{}
-}
-
-func newServer(w World, lis net.Listener, log *slog.Logger) *server {
-	s := &server{
-		world: w, run: nonce(), log: log, warnings: ipc.NewWarnings(log), lis: lis,
-		peers: map[uint32]*peer{}, left: map[uint32]bool{},
-		keys: map[string][]byte{}, limit: maxStore, waits: map[string][]*pending{}, gathers: map[gatherKey]*gather{}, patience: firstReminder,
-	}
-	if lis != nil {
-		s.wg.Go(s.accept)
+// newServer returns a server without a listener; listen and start complete it.
+func newServer(w World, log *slog.Logger) *server {
+	s := &server{world: w, run: make([]byte, runBytes), warnings: ipc.NewWarnings(log)}
+	rand.Read(s.run) // never fails
+	s.roster = roster{world: w, here: map[uint32]*member{}, left: map[uint32]bool{}}
+	s.board = board{
+		lock: &s.mu, roster: &s.roster, log: log, patience: firstReminder,
+		keys: map[string][]byte{}, limit: maxStore, waits: map[string][]*pending{}, gathers: map[gatherKey]*gather{},
 	}
 	return s
 }
 
-func (s *server) accept() {
-	for {
-		c, err := s.lis.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // out of descriptors, or the caller was gone again
-			s.log.Warn("rendezvous: accepting", "err", err)
-			pause := time.NewTimer(20 * time.Millisecond)
-			<-pause.C
-			continue
-		}
-		s.wg.Go(func() { s.serve(c) })
+// start serves the conns of lis, whose options have waiter.
+func (s *server) start(lis ipc.Listener, waiter ipc.Waiter) {
+	s.lis, s.waiter = lis, waiter
+	s.loop.Go(func() {
+		_ = waiter.Wait(context.Background(), s.turn) // until the server is closed
+	})
+}
+
+// host takes in rank 0, which receives its replies by deliver.
+func (s *server) host(deliver func(message)) *member {
+	m := &member{deliver: deliver}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.roster.join(m, joining{size: uint32(s.world.Size), epoch: s.world.Epoch})
+	return m
+}
+
+// request handles a request of rank 0.
+func (s *server) request(m *member, kind, id uint32, q request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.board.handle(m, kind, id, q)
 	}
 }
 
-// serve is the life of a connection.
-func (s *server) serve(c net.Conn) {
-	defer c.Close()
-	place := s.admit(c)
-	if place == nil {
-		return
+// turn does all that can be done now and reports whether the server is closed.
+func (s *server) turn() (over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.closed {
+		c, ok := s.lis.TryAccept()
+		if !ok {
+			break
+		}
+		s.admit(c)
 	}
-	l, j, err := receive(c, s.world.Secret, s.run)
-	if lost := s.leave(place); lost != nil {
-		err = lost
+	if !s.closed {
+		s.conns = slices.DeleteFunc(s.conns, func(m *member) bool { return !s.serve(m) })
 	}
-	if err != nil {
-		s.refuse(fmt.Sprintf("a caller from %s: %v", from(c), err), j, err)
-		return
+	return s.closed
+}
+
+// admit adds a conn that has not joined yet.
+func (s *server) admit(c ipc.Conn) {
+	strangers, oldest := 0, 0
+	for i, m := range slices.Backward(s.conns) {
+		if !m.joined {
+			strangers, oldest = strangers+1, i
+		}
 	}
-	p := &peer{rank: j.rank, link: l, wake: make(chan struct{}, 1)}
-	if e, ok := s.join(p, j); !ok {
-		_ = writeFrame(c, frame{kind: kindRefuse, body: e.append(nil)}, l.out)
-		return
+	if strangers >= maxStrangers+s.world.Size {
+		s.end(s.conns[oldest], errDisplaced)
+		s.conns = slices.Delete(s.conns, oldest, oldest+1)
 	}
-	defer s.gone(p)
-	if err := writeFrame(c, frame{kind: kindWelcome}, l.out); err != nil {
-		return
-	}
-	c.SetDeadline(time.Time{})
-	s.wg.Go(p.write)
+	m := &member{conn: c}
+	m.late = time.AfterFunc(joinTimeout, func() { c.Close() })
+	s.conns = append(s.conns, m)
+}
+
+// errDisplaced ends a conn that has not joined when too many have not.
+var errDisplaced = errors.New("the oldest of too many conns that did not join")
+
+// serve takes what a conn has received and sends what it has room for. It returns false when
+// the conn has ended.
+func (s *server) serve(m *member) bool {
 	for {
-		f, err := readFrame(c, maxRequest+macBytes+frameHeader, l.in)
+		msg, ok, err := m.conn.TryRecv()
+		if err == nil && !ok {
+			m.flush()
+			return true
+		}
+		if err == nil {
+			err = s.take(m, msg)
+			m.conn.Release()
+		}
 		if err != nil {
-			if errors.Is(err, ErrProtocol) {
-				s.refuse(fmt.Sprintf("rank %d: %v", p.rank, err), joining{}, err)
-			}
-			return
-		}
-		if f.kind == kindBye {
-			return
-		}
-		q, err := parseRequest(f.kind, f.body)
-		switch {
-		case errors.Is(err, ErrTooLarge):
-			p.fail(f.id, failure{code: codeTooLarge, text: err.Error()})
-		case err != nil:
-			s.refuse(fmt.Sprintf("rank %d: %v", p.rank, err), joining{}, err)
-			return
-		default:
-			s.handle(p, f.kind, f.id, q)
+			s.end(m, err)
+			return false
 		}
 	}
 }
 
-func from(c net.Conn) string {
-	if a := c.RemoteAddr().String(); a != "" && a != "@" {
-		return a
-	}
-	return "this host"
-}
+// errBye is returned by take when the rank leaves.
+var errBye = errors.New("the rank leaves")
 
-// stranger is a connection in the handshake.
-type stranger struct {
-	conn      net.Conn
-	displaced bool // by a newer one, which has closed it
-}
-
-// admit gives a connection its place among those in the handshake, the oldest one's if there is no other. It gives nil once the
-// store is closed.
-func (s *server) admit(c net.Conn) *list.Element {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
+// take handles one received message. An error ends the conn.
+func (s *server) take(m *member, received ipc.Message) error {
+	limit := maxRequest
+	if !m.joined {
+		limit = maxPiece
 	}
-	if s.strangers.Len() >= maxStrangers+s.world.Size {
-		x := s.strangers.Remove(s.strangers.Front()).(*stranger)
-		x.displaced = true
-		x.conn.Close()
+	msg, whole, err := m.incoming.take(received, limit)
+	switch {
+	case err != nil || !whole:
+		return err
+	case !m.joined:
+		return s.join(m, msg)
+	case msg.kind == kindBye:
+		return errBye
 	}
-	return s.strangers.PushBack(&stranger{conn: c})
-}
-
-// leave takes a connection from those in the handshake. The error says that it had lost its place before: it is closed, also if the
-// handshake was just done.
-func (s *server) leave(place *list.Element) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.strangers.Remove(place) // nothing, if it is not there any more
-	if place.Value.(*stranger).displaced {
-		return fmt.Errorf("its handshake was the oldest of %d and not done, and another began", maxStrangers+s.world.Size)
+	q, err := parseRequest(msg.kind, msg.fields)
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		m.fail(msg.id, failure{code: codeTooLarge, text: err.Error()})
+	case err != nil:
+		return err
+	default:
+		s.board.handle(m, msg.kind, msg.id, q)
 	}
 	return nil
 }
 
-// join lets a rank in, or says why not.
-func (s *server) join(p *peer, j joining) (failure, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var e failure
-	switch {
-	case s.closed:
-		e = failure{code: codeLeft, text: "rank 0 is leaving"}
-	case j.epoch != s.world.Epoch:
-		e = failure{code: codeEpoch, text: fmt.Sprintf("rank %d is of epoch %d, rank 0 of %d", j.rank, j.epoch, s.world.Epoch)}
-	case int(j.size) != s.world.Size:
-		e = failure{code: codeSize, text: fmt.Sprintf("rank %d says that there are %d ranks, rank 0 says %d", j.rank, j.size, s.world.Size)}
-	case int(j.rank) >= s.world.Size:
-		e = failure{code: codeSize, text: fmt.Sprintf("rank %d, expected 0 to %d", j.rank, s.world.Size-1)}
-	case s.peers[j.rank] != nil:
-		e = failure{code: codeDuplicate, text: fmt.Sprintf("rank %d of %d is connected already", j.rank, j.size)}
-	case s.left[j.rank]:
-		e = failure{code: codeLeft, text: fmt.Sprintf("rank %d of %d was here and left", j.rank, j.size)}
-	default:
-		s.peers[j.rank] = p
-		s.checkHope()
-		return failure{}, true
-	}
-	if e.code != codeLeft {
-		s.refuseLocked(fmt.Sprintf("a caller from %s: %v: %s", from(p.link), e.code.sentinel(), e.text), j, e.code.sentinel())
-	}
-	return e, false
-}
+// refusedError is rank 0's reason to refuse a caller. It unwraps to the sentinel of its code.
+type refusedError struct{ failure }
 
-// gone forgets a rank whose connection ended. Who gathers with it won't have to wait for the deadline.
-func (s *server) gone(p *peer) {
-	p.end()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.peers, p.rank)
-	s.left[p.rank] = true
-	for k, g := range s.gathers {
-		if k.isWorlds() && g.values[p.rank] == nil {
-			s.failGather(g, fmt.Sprintf("rank %d left", p.rank))
+func (e *refusedError) Error() string { return fmt.Sprintf("%v: %s", e.code.sentinel(), e.text) }
+func (e *refusedError) Unwrap() error { return e.code.sentinel() }
+
+// join lets a rank in. The error is the reason against it, of which the rank has been told.
+func (s *server) join(m *member, msg message) error {
+	var j joining
+	err := error(fmt.Errorf("%w: message of kind %d instead of a join", ErrProtocol, msg.kind))
+	if msg.kind == kindJoin {
+		j, err = parseJoining(msg.fields, s.world.Secret)
+	}
+	var e failure
+	switch ok := false; {
+	case errors.Is(err, ErrSecret):
+		e = failure{code: codeSecret, text: fmt.Sprintf("rank 0 knows another than rank %d of %d", j.rank, j.size)}
+	case err != nil:
+		e = failure{code: codeVersion, text: err.Error()}
+	default:
+		if e, ok = s.roster.join(m, j); ok {
+			m.late.Stop()
+			m.send(kindWelcome, msg.id, appendWelcome(nil, s.world.Secret, s.run))
+			s.judge()
+			return nil
 		}
 	}
+	m.send(kindRefuse, msg.id, e.append(nil))
+	refused := &refusedError{e}
+	if e.code != codeLeft {
+		s.refuse(fmt.Sprintf("a caller from %s: %v", from(m.conn.Peer()), refused), j, refused)
+	}
+	return refused
+}
+
+// from names a caller's place.
+func from(p ipc.Peer) string {
+	if p.Addr != "" {
+		return p.Addr
+	}
+	return fmt.Sprintf("this host (pid %d)", p.PID)
+}
+
+// end forgets a conn. err is why it ended.
+func (s *server) end(m *member, err error) {
+	if m.joined && errors.Is(err, ErrProtocol) {
+		s.refuse(fmt.Sprintf("rank %d: %v", m.rank, err), joining{}, err)
+	}
+	m.late.Stop()
+	m.conn.Close()
+	if m.joined {
+		s.left(m)
+	}
+}
+
+// left forgets a rank that is gone.
+func (s *server) left(m *member) {
+	s.roster.leave(m)
+	s.board.lost(m.rank)
 	s.checkIdle()
 }
 
-func (s *server) checkIdle() {
-	others := len(s.peers)
-	if s.peers[0] != nil {
-		others--
+// turnedAway is called by the transport with a caller that failed its handshake. At a port it
+// is any process, so its claim counts for nothing but the log and the reason.
+func (s *server) turnedAway(p ipc.Peer, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.refuse(fmt.Sprintf("a caller from %s that calls itself %q: %v", from(p), p.Name, err), joining{}, ours(err))
 	}
-	if s.idle != nil && others == 0 {
+}
+
+// refuse records and logs that a caller was not let in.
+func (s *server) refuse(text string, j joining, why error) {
+	kind := "stranger" // these, which come at random, hide no rank that differs from the others
+	for _, k := range []error{ErrSecret, ErrStale, ErrWorldSize, ErrDuplicateRank} {
+		if errors.Is(why, k) {
+			kind = k.Error()
+		}
+	}
+	s.warnings.Warn(kind, "rendezvous: refused", "caller", text)
+	s.roster.refuse(text, j, why)
+	s.judge()
+}
+
+// judge ends the gathers of all ranks once the world cannot become complete.
+func (s *server) judge() {
+	if s.roster.judge() {
+		s.board.giveUpAll()
+	}
+}
+
+func (s *server) checkIdle() {
+	if s.idle != nil && s.roster.alone() {
 		close(s.idle)
 		s.idle = nil
 	}
 }
 
-// close ends the store after the others left, or after linger.
+// close ends the store after the other ranks have left, or after linger.
 func (s *server) close(linger time.Duration) {
 	idle := make(chan struct{})
 	s.mu.Lock()
@@ -266,92 +271,26 @@ func (s *server) close(linger time.Duration) {
 	s.checkIdle()
 	s.mu.Unlock()
 	late := time.NewTimer(linger)
+	defer late.Stop()
 	select {
 	case <-idle:
 	case <-late.C:
 	}
-	late.Stop()
 	if s.lis != nil {
 		s.lis.Close()
 	}
 	s.mu.Lock()
 	s.closed, s.idle = true, nil
-	for e := s.strangers.Front(); e != nil; e = e.Next() {
-		e.Value.(*stranger).conn.Close()
+	for _, m := range s.conns {
+		m.late.Stop()
+		m.flush()
+		m.conn.Close()
 	}
-	for _, p := range s.peers {
-		p.link.Close()
-	}
-	for _, w := range s.waits {
-		for _, x := range w {
-			x.timer.Stop()
-		}
-	}
-	for _, g := range s.gathers {
-		for _, x := range g.waits {
-			x.timer.Stop()
-		}
-	}
+	s.board.close()
 	s.mu.Unlock()
-	s.wg.Wait()
+	if s.waiter != nil {
+		s.waiter.Wake()
+	}
+	s.loop.Wait()
 	s.warnings.Close()
-}
-
-// send queues a frame; it never blocks. A rank that takes no replies is cut off before it holds too much memory.
-func (p *peer) send(f frame) {
-	p.mu.Lock()
-	if !p.over {
-		p.out = append(p.out, f)
-		if p.bytes += len(f.body) + 64; p.bytes > 2*maxReply {
-			p.over = true
-			p.link.Close()
-		}
-	}
-	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (p *peer) fail(id uint32, e failure) { p.send(frame{kindError, id, e.append(nil)}) }
-
-func (p *peer) value(id uint32, v []byte) { p.send(frame{kindValue, id, v}) }
-
-// count is a value that is a number.
-func count(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
-
-// end ends the writer.
-func (p *peer) end() {
-	p.mu.Lock()
-	p.over, p.out = true, nil
-	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
-// write writes what was queued, until end or the connection's.
-func (p *peer) write() {
-	for range p.wake {
-		for {
-			p.mu.Lock()
-			out, over := p.out, p.over
-			p.out, p.bytes = nil, 0
-			p.mu.Unlock()
-			if over {
-				return
-			}
-			if len(out) == 0 {
-				break
-			}
-			for _, f := range out {
-				if err := writeFrame(p.link, f, p.link.out); err != nil {
-					p.link.Close() // the reader sees it and ends us
-					break
-				}
-			}
-		}
-	}
 }

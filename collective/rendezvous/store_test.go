@@ -221,9 +221,9 @@ func TestFull(t *testing.T) {
 	s := openAll(t, World{Size: 1}, nil)[0]
 	ctx := limited(t)
 	const limit = 8 * MaxValue
-	s.conn.server.mu.Lock()
-	s.conn.server.limit = limit
-	s.conn.server.mu.Unlock()
+	s.client.server.mu.Lock()
+	s.client.server.board.limit = limit
+	s.client.server.mu.Unlock()
 	one := make([]byte, MaxValue)
 	for i := range limit/MaxValue + 1 {
 		err := s.Set(ctx, fmt.Sprint(i), one)
@@ -345,7 +345,7 @@ func TestLeaver(t *testing.T) {
 			left <- err
 		}()
 	}
-	stores[2].conn.link.Close() // as by SIGKILL
+	stores[2].client.conn.Close() // as by SIGKILL
 	for range 2 {
 		select {
 		case err := <-left:

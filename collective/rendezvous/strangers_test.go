@@ -2,35 +2,33 @@ package rendezvous
 
 import (
 	"errors"
-	"io"
-	"log/slog"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/ringside-go/ringside/ipc"
 )
 
-// TestSilentStrangers: callers that say nothing, as many as may be in the handshake, keep no rank waiting: the oldest gives up its place,
-// and only that one.
+// TestSilentStrangers: conns that don't join, as many as there may be, keep no rank waiting:
+// the oldest gives up its place, and only that one. net/tcp has the same test for handshakes.
 func TestSilentStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := World{Size: 30, MasterAddr: "rank0", MasterPort: 1, Secret: []byte("secret")}
-		s := newServer(w, nil, slog.New(slog.DiscardHandler))
-		call := func() net.Conn {
-			ours, theirs := net.Pipe()
-			s.wg.Go(func() { s.serve(theirs) })
+		s, dial := served(t, w)
+		call := func() ipc.Conn {
+			c := dial()
 			synctest.Wait() // it has its place, and is waited for
-			return ours
+			return c
 		}
-		open := func(c net.Conn) bool {
-			c.SetReadDeadline(time.Now())
-			_, err := c.Read(make([]byte, 1))
-			if err == nil || errors.Is(err, io.EOF) == isTimeout(err) {
-				t.Fatalf("%v; expected the end, or nothing", err)
+		open := func(c ipc.Conn) bool {
+			synctest.Wait()
+			_, ok, err := c.TryRecv()
+			if ok || err != nil && !errors.Is(err, ipc.ErrPeerGone) {
+				t.Fatalf("received %v, %v; expected the end, or nothing", ok, err)
 			}
-			return isTimeout(err)
+			return err == nil
 		}
-		var silent []net.Conn
+		var silent []ipc.Conn
 		for range maxStrangers + w.Size {
 			silent = append(silent, call())
 		}
@@ -39,8 +37,7 @@ func TestSilentStrangers(t *testing.T) {
 		}
 		begin := time.Now()
 		w.Rank = 1
-		rank := call()
-		if _, _, err := greet(rank, w); err != nil {
+		if _, err := join(t.Context(), call(), w); err != nil {
 			t.Errorf("a rank among silent strangers: %v", err)
 		}
 		if d := time.Since(begin); d != 0 {
@@ -52,17 +49,18 @@ func TestSilentStrangers(t *testing.T) {
 			}
 		}
 		w.Rank = 2
-		if _, _, err := greet(call(), w); err != nil { // in the place that rank 1 left
+		if _, err := join(t.Context(), call(), w); err != nil { // in the place that rank 1 left
 			t.Error(err)
 		}
 		if !open(silent[1]) {
 			t.Error("a stranger was hung up on though a place was free")
 		}
+		<-time.After(joinTimeout) // of the bubble
+		for i, c := range silent[1:] {
+			if open(c) {
+				t.Fatalf("stranger %d is open after the time to join", 1+i)
+			}
+		}
 		s.close(0)
 	})
-}
-
-func isTimeout(err error) bool {
-	var e net.Error
-	return errors.As(err, &e) && e.Timeout()
 }

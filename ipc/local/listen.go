@@ -181,8 +181,16 @@ func (l *listener) greet(sock *net.UnixConn) {
 	l.mu.Unlock()
 	switch {
 	case err != nil:
+		caller := ipc.Peer{UID: -1, GID: -1}
+		if cred, err := credentials(sock); err == nil {
+			caller.PID, caller.UID, caller.GID = int(cred.Pid), int(cred.Uid), int(cred.Gid)
+		}
 		sock.Close()
-		l.warnings.Warn(failure(err), "handshake failed", "addr", l.path, "err", err)
+		if refused := l.options.Refused; refused != nil {
+			refused(caller, err)
+		} else {
+			l.warnings.Warn(failure(err), "handshake failed", "addr", l.path, "err", err)
+		}
 	case !l.Add(c):
 		c.Close()
 	}

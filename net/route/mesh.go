@@ -384,7 +384,7 @@ func (m *mesh) dialFar(ctx context.Context, r int) error {
 				return nil
 			}
 			failed = append(failed, err)
-			if errors.Is(err, tcp.ErrSecret) || errors.Is(err, ipc.ErrVersion) {
+			if errors.Is(err, ipc.ErrSecret) || errors.Is(err, ipc.ErrVersion) {
 				return &RankError{Rank: r, Addr: addr, Err: err}
 			}
 		}

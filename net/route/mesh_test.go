@@ -16,7 +16,6 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/route"
-	"github.com/ringside-go/ringside/net/tcp"
 )
 
 func testContext(t testing.TB, d time.Duration) context.Context {
@@ -187,7 +186,7 @@ func TestMeshWrongSecret(t *testing.T) {
 	}()
 	_, err := route.Mesh(ctx, route.MeshOptions{Rank: 1, Size: 2, Dir: dir, ForceTCP: true, Exchange: b.exchange(1), Secret: []byte("another")})
 	var re *route.RankError
-	if !errors.Is(err, tcp.ErrSecret) || !errors.As(err, &re) || re.Rank != 0 || re.Addr == "" {
+	if !errors.Is(err, ipc.ErrSecret) || !errors.As(err, &re) || re.Rank != 0 || re.Addr == "" {
 		t.Errorf("rank 1: %v", err)
 	}
 	cancel()

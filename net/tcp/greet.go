@@ -14,22 +14,25 @@ import (
 )
 
 // handshake is the listener's half. It returns the conn, or nil for a bulk socket that found its
-// conn. The connection stays the caller's on error; the peer has then been told why, if it can be
-// told anything. proved is called once the peer has proved to know the secret.
-func (l *listener) handshake(c *net.TCPConn, proved func()) (*conn, error) {
+// conn, and what the peer said of itself. The connection stays the caller's on error; the peer has
+// then been told why, if it can be told anything. proved is called once the peer has proved to know
+// the secret.
+func (l *listener) handshake(c *net.TCPConn, proved func()) (made *conn, caller ipc.Peer, err error) {
 	g := newGreeter(c, l.options.Secret)
-	h, peer, err := l.admit(c, g)
+	h, caller, err := l.admit(c, g)
+	caller.Addr = c.RemoteAddr().String()
 	if err != nil {
-		return nil, err
+		return nil, caller, err
 	}
 	proved()
 	if err := tune(c); err != nil {
-		return nil, err
+		return nil, caller, err
 	}
 	if h.bulk {
-		return nil, l.admitBulk(c, g, h)
+		return nil, caller, l.admitBulk(c, g, h)
 	}
-	return l.admitConn(c, g, peer)
+	made, err = l.admitConn(c, g, caller)
+	return made, caller, err
 }
 
 // admit hears who it is and has it prove the secret.
@@ -69,7 +72,7 @@ func (l *listener) admit(c io.Writer, g *greeter) (h hello, peer ipc.Peer, err e
 	case err == nil && kind == kindProof && hmac.Equal(proof, want[:]):
 		return h, peer, nil
 	case err == nil:
-		return h, peer, l.refuse(g, wire.RefuseSecret, fmt.Errorf("%w: the peer does not know ours", ErrSecret))
+		return h, peer, l.refuse(g, wire.RefuseSecret, fmt.Errorf("%w: the peer does not know ours", ipc.ErrSecret))
 	case errors.Is(err, ipc.ErrCorrupt), errors.Is(err, errAlien):
 		return h, peer, l.refuse(g, wire.RefuseBroken, err)
 	}

@@ -214,7 +214,7 @@ func (g *greeter) dial(h *hello) (w welcome, err error) {
 		return w, err
 	}
 	if want := prove(g.secret, listenerLabel, before, fields[proofBytes:]); !hmac.Equal(want[:], w.proof[:]) {
-		return w, fmt.Errorf("%w: the listener does not know ours", ErrSecret)
+		return w, fmt.Errorf("%w: the listener does not know ours", ipc.ErrSecret)
 	}
 	return w, nil
 }
@@ -238,7 +238,7 @@ func (g *greeter) answer(want uint8) ([]byte, error) {
 	case wire.RefuseVersion:
 		return nil, fmt.Errorf("%w: %w: %s", ipc.ErrRefused, ipc.ErrVersion, m.Text)
 	case wire.RefuseSecret:
-		return nil, fmt.Errorf("%w: %w: %s", ipc.ErrRefused, ErrSecret, m.Text)
+		return nil, fmt.Errorf("%w: %w: %s", ipc.ErrRefused, ipc.ErrSecret, m.Text)
 	}
 	return nil, fmt.Errorf("%w: %s", ipc.ErrRefused, m.Text)
 }

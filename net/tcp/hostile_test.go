@@ -115,7 +115,7 @@ func TestSecrets(t *testing.T) {
 	l := listen(t, &ipc.Options{Secret: []byte("ours")})
 	for _, secret := range []string{"", "other", "ourss"} {
 		_, err := New().Dial(ctx, l.Addr(), &ipc.Options{Secret: []byte(secret)})
-		if !errors.Is(err, ErrSecret) || !errors.Is(err, ipc.ErrRefused) {
+		if !errors.Is(err, ipc.ErrSecret) || !errors.Is(err, ipc.ErrRefused) {
 			t.Errorf("secret %q: %v", secret, err)
 		}
 	}
@@ -153,7 +153,7 @@ func TestProofOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := g.answer(kindWelcome)
-		if wrong := errors.Is(err, ErrSecret); wrong != (i == 1) {
+		if wrong := errors.Is(err, ipc.ErrSecret); wrong != (i == 1) {
 			t.Errorf("connection %d: %v", i, err)
 		}
 	}
@@ -202,14 +202,14 @@ func TestFalseListener(t *testing.T) {
 		{"another protocol", func(c *net.TCPConn) {
 			_, _ = c.Write([]byte("220 mail.example ESMTP\r\n"))
 			_, _ = io.Copy(io.Discard, c)
-		}, ErrNotRingside},
+		}, ipc.ErrNotRingside},
 		{"an echo", func(c *net.TCPConn) { _, _ = io.Copy(c, c) }, ipc.ErrCorrupt},
 		{"hangs up", func(c *net.TCPConn) {}, ipc.ErrPeerGone},
 		{"silence", func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) }, os.ErrDeadlineExceeded},
 		{"a wrong proof", pretend(func(g *greeter) {
 			w := welcome{wire: []byte("x")}
 			_ = g.say(kindWelcome, w.append(nil, false))
-		}), ErrSecret},
+		}), ipc.ErrSecret},
 		{"a short welcome", pretend(func(g *greeter) { _ = g.say(kindWelcome, []byte("x")) }), ipc.ErrCorrupt},
 		{"a broken refusal", pretend(func(g *greeter) { _ = g.say(kindRefuse, []byte("x")) }), ipc.ErrCorrupt},
 	} {
@@ -221,6 +221,27 @@ func TestFalseListener(t *testing.T) {
 		_, err := New().Dial(testContext(t), addr, &ipc.Options{Secret: []byte("s"), HandshakeTimeout: timeout})
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), addr) {
 			t.Errorf("%s: %v, expected %v", c.what, err, c.want)
+		}
+	}
+}
+
+// TestSilentStrangers checks that as many silent connections as are greeted at a time keep no
+// peer waiting: the oldest ends, and only that one.
+func TestSilentStrangers(t *testing.T) {
+	ctx := testContext(t)
+	l := listen(t, &ipc.Options{HandshakeTimeout: time.Hour})
+	var silent []*net.TCPConn
+	for range maxHandshakes {
+		silent = append(silent, rawDial(t, l))
+	}
+	l.works(t, ctx)
+	if _, err := silent[0].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the oldest stranger: %v, expected its end", err)
+	}
+	for i, c := range silent[1:] {
+		_ = c.SetReadDeadline(time.Unix(1, 0))
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("stranger %d: %v, expected nothing", 1+i, err)
 		}
 	}
 }

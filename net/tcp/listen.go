@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,9 +16,9 @@ import (
 )
 
 const (
-	// maxHandshakes bounds how many strangers are being greeted at a time; further ones wait
-	// in the kernel's queue.
-	maxHandshakes = 256
+	// maxHandshakes bounds how many strangers are being greeted at a time. One more ends the
+	// oldest handshake: silent strangers keep no peer out.
+	maxHandshakes = 512
 
 	// maxUnaccepted bounds the conns that nobody has accepted yet, those that wait for their bulk
 	// socket included. Further peers are refused.
@@ -34,12 +35,12 @@ type listener struct {
 	options   ipc.Options
 	sock      *net.TCPListener
 
-	greeting chan struct{} // one slot for every stranger
 	refused  atomic.Uint64
 	warnings *ipc.Warnings // of peers that are not let in or break the protocol
 
 	mu       sync.Mutex
 	dialing  map[*net.TCPConn]struct{}     // handshakes under way
+	unproved []*net.TCPConn                // of these, without a proof yet, oldest first
 	expected map[token]chan<- *net.TCPConn // bulk sockets that are to come, each once
 	closed   bool
 }
@@ -67,7 +68,6 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 	}
 	l := &listener{
 		transport: t, options: o, sock: nl.(*net.TCPListener),
-		greeting: make(chan struct{}, maxHandshakes),
 		dialing:  map[*net.TCPConn]struct{}{},
 		expected: map[token]chan<- *net.TCPConn{},
 		warnings: ipc.NewWarnings(o.Logger),
@@ -112,10 +112,8 @@ func (l *listener) Close() error {
 // accept takes connections until the listener is closed.
 func (l *listener) accept() {
 	for {
-		l.greeting <- struct{}{}
 		c, err := l.sock.AcceptTCP()
 		if err != nil {
-			<-l.greeting
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
@@ -125,20 +123,19 @@ func (l *listener) accept() {
 			<-time.After(time.Second / 10)
 			continue
 		}
+		if !l.register(c) {
+			c.Close()
+			return
+		}
 		go l.greet(c)
 	}
 }
 
-// greet does one handshake. The slot is given back once the peer has proved who it is, or failed to.
+// greet does one handshake.
 func (l *listener) greet(c *net.TCPConn) {
-	free := sync.OnceFunc(func() { <-l.greeting })
-	defer free()
-	if !l.register(c) {
-		c.Close()
-		return
-	}
 	admitted := false
-	made, err := l.handshake(c, func() { admitted = true; free() })
+	made, caller, err := l.handshake(c, func() { admitted = true; l.proved(c) })
+	l.proved(c) // or it will not
 	l.mu.Lock()
 	delete(l.dialing, c)
 	l.mu.Unlock()
@@ -149,12 +146,15 @@ func (l *listener) greet(c *net.TCPConn) {
 		}
 	case err != nil:
 		hangUp(c)
-		args := []any{"addr", l.Addr(), "peer", c.RemoteAddr().String(), "err", err}
-		if errors.Is(err, net.ErrClosed) || errors.Is(err, errGivenUp) { // a dialer that tries several addresses goes on with one
+		args := []any{"addr", l.Addr(), "peer", caller.Addr, "err", err}
+		switch refused := l.options.Refused; {
+		case errors.Is(err, net.ErrClosed), errors.Is(err, errGivenUp): // a dialer that tries several addresses goes on with one
 			l.options.Logger.Debug("handshake failed", args...)
-			return
+		case refused != nil:
+			refused(caller, err)
+		default:
+			l.warnings.Warn(failure(err, admitted), "handshake failed", args...)
 		}
-		l.warnings.Warn(failure(err, admitted), "handshake failed", args...)
 	}
 }
 
@@ -164,7 +164,7 @@ func failure(err error, admitted bool) string {
 	switch {
 	case errors.Is(err, ipc.ErrVersion):
 		return "version"
-	case errors.Is(err, ErrSecret):
+	case errors.Is(err, ipc.ErrSecret):
 		return "secret"
 	case admitted:
 		return "admitted"
@@ -181,15 +181,30 @@ func hangUp(c *net.TCPConn) {
 	c.Close()
 }
 
+// register notes a connection whose handshake begins. It returns false once the listener is closed.
 func (l *listener) register(c *net.TCPConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return false
 	}
+	if len(l.unproved) >= maxHandshakes {
+		_ = l.unproved[0].SetDeadline(time.Unix(1, 0)) // its handshake ends
+		l.unproved = l.unproved[1:]
+	}
 	l.dialing[c] = struct{}{}
+	l.unproved = append(l.unproved, c)
 	_ = c.SetDeadline(time.Now().Add(l.options.HandshakeTimeout))
 	return true
+}
+
+// proved takes a connection off those without a proof.
+func (l *listener) proved(c *net.TCPConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i := slices.Index(l.unproved, c); i >= 0 {
+		l.unproved = slices.Delete(l.unproved, i, i+1)
+	}
 }
 
 // expect says that the bulk socket with this token may come. Whatever comes or does not, forget is

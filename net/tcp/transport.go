@@ -187,7 +187,7 @@ func connect(ctx context.Context, addr string, o *ipc.Options, h *hello) (*net.T
 func dialError(err error) error {
 	switch {
 	case errors.Is(err, errAlien):
-		return fmt.Errorf("%w: %w", ErrNotRingside, err)
+		return fmt.Errorf("%w: %w", ipc.ErrNotRingside, err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
 		return fmt.Errorf("%w during the handshake", ipc.ErrPeerGone)
 	}

@@ -211,7 +211,7 @@ func TestFarCancelled(t *testing.T) {
 func TestFarSecret(t *testing.T) {
 	c := startFar(t, "tcp")
 	_, err := client.Dial(testContext(t), c.addr["tcp"], nil)
-	if !errors.Is(err, tcp.ErrSecret) || !errors.Is(err, ipc.ErrRefused) {
+	if !errors.Is(err, ipc.ErrSecret) || !errors.Is(err, ipc.ErrRefused) {
 		t.Errorf("%v", err)
 	}
 	if n := c.d.Stats().Refused; n != 1 {

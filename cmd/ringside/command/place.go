@@ -15,7 +15,6 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/route"
-	"github.com/ringside-go/ringside/net/tcp"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -244,7 +243,7 @@ func advice(err error, addr string) string {
 		return "start one with: " + startsOne(addr)
 	case errors.Is(err, route.ErrNoRoute):
 		return "give the absolute path of a dispatcher's socket, or host:port"
-	case errors.Is(err, tcp.ErrSecret):
+	case errors.Is(err, ipc.ErrSecret):
 		return "give the file with its secret by --secret-file"
 	case errors.Is(err, ipc.ErrVersion):
 		return "end that process and start one of this version: " + startsOne(addr)
