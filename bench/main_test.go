@@ -66,7 +66,7 @@ func serveWorker(ctx context.Context, addr, name string, threads int) error {
 	if err != nil {
 		return err
 	}
-	w, err := worker.New(&worker.Options{Name: name, Device: worker.CPU(dev)})
+	w, err := worker.New(&worker.Options{Name: name, Device: dev})
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func TestProgramsOfALastSmallerBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := start(t, cluster.Options{InProcess: true, Worker: func(name string) (*worker.Options, error) {
-		return &worker.Options{Name: name, Device: worker.CPU(dev)}, nil
+		return &worker.Options{Name: name, Device: dev}, nil
 	}})
 	var want []float32
 	for round := range 2 {

@@ -11,6 +11,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // weighed is a client of which is noted the most memory that its uploads took up.
@@ -40,7 +41,7 @@ func TestRestoreOnce(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%d workers %s", n, signal), func(t *testing.T) {
 				var mu sync.Mutex
-				var devices []worker.Device
+				var devices []device.Device
 				c := start(t, cluster.Options{Workers: n, InProcess: true, Worker: func(name string) (*worker.Options, error) {
 					dev, err := newDevice("")
 					mu.Lock()

@@ -87,7 +87,7 @@ func newWorker() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, err := worker.New(&worker.Options{Name: name, Device: worker.CPU(dev), Quota: uint64(quota) << 20, Secret: secret, Bind: bind, Logger: log})
+			w, err := worker.New(&worker.Options{Name: name, Device: dev, Quota: uint64(quota) << 20, Secret: secret, Bind: bind, Logger: log})
 			if err != nil {
 				return err
 			}

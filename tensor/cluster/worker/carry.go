@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ringside-go/ringside/collective"
@@ -12,172 +11,140 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// carried is a plan as one worker carries it out.
-type carried struct {
-	plan   *shard.Plan
-	stage  int // of this worker, in the plan
-	steps  []carriedStep
-	values int
-	alone  bool // every collective is waited for at once, so that none is ever under way beside a step
+// carrier carries out this rank's steps of plans: programs on the device, and collectives
+// with the session's other workers.
+//
+// A failure that only one worker may have, such as too little memory for its part, must
+// not leave the others waiting. The worker that fails goes through the rest of the plan
+// and takes part in its collectives with meaningless bytes. At the end of a batch the
+// workers vote (see vote.go): it failed on all of them or on none.
+type carrier struct {
+	*base
+	*team
+	next    uint64   // id for the next value in the space, whose ids are the worker's own
+	ids     []uint64 // values of the plan under way, by shard.Value
+	ballot  []byte   // of votes that ride on a value
+	traffic traffic
+
+	// took is how long collectives ran, hidden how much of this while programs ran.
+	took, hidden time.Duration
 }
 
-// carriedStep is a step of this rank with its program compiled. A program that could not be is one that fails.
-type carriedStep struct {
-	*shard.Step
-	program Program
-	hash    tensor.Hash
-	err     error
-	scalars []float64
-	inputs  []uint64
-	// ends says for every tensor of a collective that nobody needs it afterwards: the result may take its place.
-	ends []bool
-	// alone is a collective that is waited for at once: it needs no goroutine.
-	alone bool
+// movement is one tensor of a collective that was started.
+type movement struct {
+	work     *collective.Work // nil if it is done
+	err      error            // its error, if it is done
+	src, dst *shm.Block       // a reference each; nil for no bytes
+	began    time.Time        // zero while the worker does not measure
+	moved    int64            // bytes sent
 }
 
-// prepare compiles the programs of one rank of a plan, which is of a stage.
-func (s *session) prepare(p *shard.Plan, rank, stage int) *carried {
-	mine := p.Ranks[rank].Steps
-	c := &carried{plan: p, stage: stage, steps: make([]carriedStep, len(mine)), values: len(p.Inputs), alone: true}
-	note := func(v shard.Value) { c.values = max(c.values, int(v)+1) }
-	started := map[int]*carriedStep{} // and not yet waited for
-	reads := func(v shard.Value) {
-		for _, from := range started {
-			for k, m := range from.Collective.Moves {
-				from.ends[k] = from.ends[k] && m.In != v
-			}
+// release releases the memory of a movement.
+func (u *movement) release() {
+	for _, b := range []*shm.Block{u.src, u.dst} {
+		if b != nil {
+			b.Release()
 		}
 	}
-	for i := range mine {
-		step := &c.steps[i]
-		step.Step = &mine[i]
-		switch step.Kind {
-		case shard.RunProgram:
-			encoded := step.Run.Program.Append(nil)
-			step.hash = tensor.HashOf(encoded)
-			step.program, step.err = s.w.dev.Compile(step.hash, encoded)
-			step.scalars, step.inputs = make([]float64, len(step.Run.Scalars)), make([]uint64, len(step.Run.Inputs))
-			for _, v := range step.Run.Inputs {
-				reads(v)
-			}
-			for _, k := range step.Run.Kept {
-				note(k.Value)
-			}
-		case shard.Start:
-			step.ends = make([]bool, len(step.Collective.Moves))
-			for k, m := range step.Collective.Moves {
-				if step.Collective.Kind != plan.Send {
-					note(m.Out)
-				}
-				if step.Collective.Kind == plan.Recv {
-					continue
-				}
-				step.ends[k] = true
-				for _, n := range step.Collective.Moves[:k] {
-					step.ends[k] = step.ends[k] && n.In != m.In
-				}
-				reads(m.In)
-			}
-			step.alone = i+1 < len(mine) && mine[i+1].Kind == shard.Wait && mine[i+1].Collective.ID == step.Collective.ID
-			c.alone = c.alone && step.alone
-			started[step.Collective.ID] = step
-		case shard.Wait:
-			from := started[step.Collective.ID]
-			delete(started, step.Collective.ID)
-			for k, m := range step.Collective.Moves {
-				from.ends[k] = from.ends[k] && slices.Contains(step.Frees, m.In)
-			}
-		}
-	}
-	return c
+	u.src, u.dst = nil, nil
 }
 
-// underway is a tensor of a collective that was started.
-type underway struct {
-	work     *collective.Work // nil if it is done already
-	err      error            // then
-	src, dst *shm.Block       // one reference each; nil for no bytes
-	began    time.Time        // while somebody looks
-	moved    int64            // bytes that were sent
-}
-
-// carry does this rank's steps of a plan. inputs are ids in the space, 0 for what is not there; outs those of the plan's outputs, 0 for
-// what is on another stage. With
-// failed, or from the first failure on, it only goes through the motions: it takes part in the collectives with bytes that mean
-// nothing, and returns that error. What ends the session is errTeam.
-func (s *session) carry(ctx context.Context, c *carried, inputs []uint64, scalars []float64, failed error) (outs []uint64, err error) {
-	if cap(s.ids) < c.values {
-		s.ids = make([]uint64, c.values)
+// carry does this rank's steps of a plan. inputs are ids in the space, 0 for a value that
+// is not there. It returns the ids of the plan's outputs, 0 for those of other stages.
+//
+// If failed is not nil, and from the first failure on, carry only takes part in the
+// collectives, with meaningless bytes, and returns that error. errTeam ends the session.
+func (c *carrier) carry(ctx context.Context, r *rankPlan, inputs []uint64, scalars []float64, failed error) (outs []uint64, err error) {
+	if cap(c.ids) < r.values {
+		c.ids = make([]uint64, r.values)
 	}
-	ids := s.ids[:c.values]
+	ids := c.ids[:r.values]
 	clear(ids)
 	copy(ids, inputs)
 	for i, id := range inputs {
-		if id == 0 && failed == nil && c.plan.Inputs[i].Stage == c.stage {
+		if id == 0 && failed == nil && r.plan.Inputs[i].Stage == r.stage {
 			failed = fmt.Errorf("%w: an input of which this worker has no part", tensor.ErrUnknown)
 		}
 	}
+	// If all collectives are inline nothing can be cancelled, and the context would be a large
+	// part of the cost of a small plan.
 	cancel := func() {}
-	if !c.alone { // else there is nothing to cancel, and a context of its own costs as much as the other books of a small batch
+	if !r.inline {
 		ctx, cancel = context.WithCancel(ctx)
 	}
 	defer cancel()
-	first := s.next // what is made here has ids from here on
-	pending := map[int][]underway{}
-	for i := range c.steps {
-		step := &c.steps[i]
+	first := c.next // values that are made here have ids from here on
+	pending := map[int][]movement{}
+	for i := range r.steps {
+		step := &r.steps[i]
 		switch step.Kind {
 		case shard.RunProgram:
 			if failed == nil {
-				failed = s.runStep(step, ids, scalars)
+				failed = c.runStep(step, ids, scalars)
 			}
 		case shard.Start:
-			pending[step.Collective.ID], failed = s.start(ctx, step, ids, failed)
+			pending[step.Collective.ID], failed = c.start(ctx, step, ids, failed)
 		case shard.Wait:
-			err := s.wait(step.Collective, pending[step.Collective.ID], ids, &failed)
+			err := c.wait(step.Collective, pending[step.Collective.ID], ids, &failed)
 			delete(pending, step.Collective.ID)
 			if err != nil {
 				cancel()
-				s.abandon(pending)
-				s.freeFrom(first, nil)
+				abandon(pending)
+				c.freeFrom(first, nil)
 				return nil, err
 			}
 		}
 		for _, v := range step.Frees {
-			s.space.Free(ids[v])
+			c.space.Free(ids[v])
 		}
 	}
-	outs = make([]uint64, len(c.plan.Outputs))
-	for i, o := range c.plan.Outputs {
-		if failed == nil && o.Stage == c.stage {
-			outs[i], failed = s.own(ids[o.Value], first, outs[:i])
-		}
+	if late := c.space.Sync(); failed == nil {
+		failed = late
 	}
 	if failed != nil {
-		clear(outs)
+		c.freeFrom(first, nil)
+		return make([]uint64, len(r.plan.Outputs)), originError(failed, r.steps)
 	}
-	s.freeFrom(first, outs)
-	return outs, failed
+	return c.outputs(r, ids, first)
 }
 
-// freeFrom frees what has an id from first on, but for outs.
-func (s *session) freeFrom(first uint64, outs []uint64) {
+// outputs returns the ids of a plan's outputs, each a value of its own, and frees the
+// other values from first on.
+func (c *carrier) outputs(r *rankPlan, ids []uint64, first uint64) (outs []uint64, err error) {
+	outs = make([]uint64, len(r.plan.Outputs))
+	for i, o := range r.plan.Outputs {
+		if err == nil && o.Stage == r.stage {
+			outs[i], err = c.unique(ids[o.Value], first, outs[:i])
+		}
+	}
+	if err != nil {
+		clear(outs)
+	}
+	c.freeFrom(first, outs)
+	return outs, err
+}
+
+// freeFrom frees the values with ids from first on, except outs.
+func (c *carrier) freeFrom(first uint64, outs []uint64) {
 	keep := make(map[uint64]bool, len(outs))
 	for _, id := range outs {
 		keep[id] = true
 	}
-	for id := first; id < s.next; id++ {
+	for id := first; id < c.next; id++ {
 		if !keep[id] {
-			s.space.Free(id)
+			c.space.Free(id)
 		}
 	}
 }
 
-// own is id if it was made from first on and is in nobody's hands yet, else another value in the same place.
-func (s *session) own(id, first uint64, taken []uint64) (uint64, error) {
+// unique returns id if the value was made from first on and is not in taken, otherwise
+// the id of an alias.
+func (c *carrier) unique(id, first uint64, taken []uint64) (uint64, error) {
 	mine := id >= first
 	for _, t := range taken {
 		mine = mine && t != id
@@ -185,25 +152,25 @@ func (s *session) own(id, first uint64, taken []uint64) (uint64, error) {
 	if mine {
 		return id, nil
 	}
-	v, ok := s.space.Lookup(id)
-	if !ok {
-		return 0, fmt.Errorf("%w: %d of a plan", tensor.ErrUnknown, id)
-	}
-	if v.Block != nil {
-		v.Block.Retain()
-	}
-	return s.keep(v.DType, v.Shape, v.Block)
+	as := c.newID()
+	return as, c.space.Alias(as, id)
+}
+
+// newID returns an id for a new value.
+func (c *carrier) newID() uint64 {
+	id := c.next
+	c.next++
+	return id
 }
 
 // keep makes a value of a block, whose reference it takes over.
-func (s *session) keep(d tensor.DType, shape tensor.Shape, b *shm.Block) (uint64, error) {
-	id := s.next
-	s.next++
-	return id, s.space.Import(id, d, shape, b)
+func (c *carrier) keep(d tensor.DType, shape tensor.Shape, b *shm.Block) (uint64, error) {
+	id := c.newID()
+	return id, c.space.Import(id, d, shape, b, false)
 }
 
 // runStep runs one program.
-func (s *session) runStep(step *carriedStep, ids []uint64, scalars []float64) error {
+func (c *carrier) runStep(step *planStep, ids []uint64, scalars []float64) error {
 	if step.err != nil {
 		return step.err
 	}
@@ -214,162 +181,213 @@ func (s *session) runStep(step *carriedStep, ids []uint64, scalars []float64) er
 	for i, x := range run.Scalars {
 		step.scalars[i] = x.Of(scalars)
 	}
-	base := s.next
-	s.next += uint64(len(run.Program.Instrs))
-	err := s.runProgram(step.program, step.hash, base, step.inputs, step.scalars)
-	var at *tensor.RunError
-	if errors.As(err, &at) && at.Instr >= 0 && at.Instr < len(run.Origin) {
-		return &tensor.RunError{Instr: run.Origin[at.Instr], Op: at.Op, Inputs: at.Inputs, Err: at.Err}
-	}
-	if err != nil {
-		return err
+	step.first = c.next
+	c.next += uint64(len(run.Program.Instrs))
+	if err := c.runProgram(step.program, step.hash, step.first, step.inputs, step.scalars); err != nil {
+		return step.origin(err)
 	}
 	for _, k := range run.Kept {
-		ids[k.Value] = base + uint64(k.Instr)
+		ids[k.Value] = step.first + uint64(k.Instr)
 	}
 	return nil
 }
 
-// start starts a collective: one call for each of its tensors.
-func (s *session) start(ctx context.Context, step *carriedStep, ids []uint64, failed error) ([]underway, error) {
-	c := step.Collective
-	if c.Kind.Paired() {
-		return s.transfer(ctx, c, ids, failed)
+// origin returns the error of a step's program, with the instruction of the client's
+// program that the one which failed was made of.
+func (step *planStep) origin(err error) error {
+	var at *tensor.RunError
+	if errors.As(err, &at) && at.Instr >= 0 && at.Instr < len(step.Run.Origin) {
+		return &tensor.RunError{Instr: step.Run.Origin[at.Instr], Op: at.Op, Inputs: at.Inputs, Err: at.Err}
 	}
-	size := c.DType.Size()
-	all := make([]underway, len(c.Moves))
-	for k := range c.Moves {
-		m, u := &c.Moves[k], &all[k]
-		r := collective.Raw{Kind: c.Kind, Op: c.Op, DType: planType(c.DType), Scale: c.Scale, Send: m.Send, Recv: m.Recv}
+	return err
+}
+
+// originError returns err, in which a *device.Failure is replaced by the error of the
+// step whose program failed.
+func originError(err error, steps []planStep) error {
+	var late *device.Failure
+	if !errors.As(err, &late) {
+		return err
+	}
+	for i := range steps {
+		if step := &steps[i]; step.Kind == shard.RunProgram && step.first == late.Base {
+			return step.origin(late.Err)
+		}
+	}
+	return late.Err
+}
+
+// start starts a collective: one call for each of its tensors.
+func (c *carrier) start(ctx context.Context, step *planStep, ids []uint64, failed error) ([]movement, error) {
+	x := step.Collective
+	if x.Kind.Paired() {
+		return c.transfer(ctx, x, ids, failed)
+	}
+	size, group := x.DType.Size(), c.groups[x.Dim]
+	all := make([]movement, len(x.Moves))
+	for k := range x.Moves {
+		m, u := &x.Moves[k], &all[k]
+		r := collective.Raw{Kind: x.Kind, Op: x.Op, DType: elementType(x.DType), Scale: x.Scale, Send: m.Send, Recv: m.Recv}
 		in, out := m.InShape.Elems()*size, m.OutShape.Elems()*size
 		if failed == nil {
-			failed = s.buffers(u, ids[m.In], in, out, c.Kind == plan.AllReduce && step.ends[k])
+			failed = c.buffers(u, ids[m.In], out, step.dead[k], x.Kind == plan.AllReduce)
 		}
 		if failed != nil {
 			r.Src, r.Dst = make([]byte, in), make([]byte, out)
 		} else {
-			r.Src, r.Dst = bytesOf(u.src, in), bytesOf(u.dst, out)
-			s.expose(s.groups[c.Dim], u.src)
-			s.expose(s.groups[c.Dim], u.dst)
+			r.Src, r.Dst = firstBytes(u.src, in), firstBytes(u.dst, out)
+			c.show(group, u.src)
+			c.show(group, u.dst)
 		}
-		s.calls++
-		u.moved = sent(c, m, s.mesh.Coord(s.place, c.Dim))
-		s.moved += uint64(u.moved)
-		u.began = s.w.watch.now()
-		if step.alone {
+		c.sends(u, sentBytes(x, m, c.mesh.Coord(c.place, x.Dim)))
+		if step.inline {
 			asked := time.Now()
-			u.err = r.Do(ctx, s.groups[c.Dim])
-			s.took += time.Since(asked)
-			s.waited(c.Kind, u, u.began)
+			u.err = r.Do(ctx, group)
+			c.took += time.Since(asked)
+			c.waited(x.Kind, u, u.began)
 		} else {
-			u.work = r.Start(ctx, s.groups[c.Dim])
+			u.work = r.Start(ctx, group)
 		}
 	}
 	return all, failed
 }
 
-// buffers finds the memory that a collective reads, and has some for its result: the same where that may be.
-func (s *session) buffers(u *underway, id uint64, in, out int, inPlace bool) error {
-	v, ok := s.space.Lookup(id)
-	if !ok {
-		return fmt.Errorf("%w: %d of a plan", tensor.ErrUnknown, id)
+// sends counts a call of a collective that sends n bytes.
+func (c *carrier) sends(u *movement, n int64) {
+	c.traffic.calls++
+	c.traffic.moved += uint64(n)
+	u.moved = n
+	u.began = c.monitor.now()
+}
+
+// transfer starts sending a value to a worker of another stage, or receiving one.
+func (c *carrier) transfer(ctx context.Context, x *shard.Collective, ids []uint64, failed error) ([]movement, error) {
+	m, u := &x.Moves[0], &movement{began: c.monitor.now()}
+	pipe, size := c.pipes[[2]int(x.Group)], x.DType.Size()
+	if x.Kind == plan.Recv {
+		n := m.OutShape.Elems() * size
+		if failed == nil {
+			failed = c.alloc(u, n)
+		}
+		u.work = collective.RecvAsync(ctx, pipe, bytesOr(u.dst, n), 0)
+		return []movement{*u}, failed
 	}
-	inPlace = inPlace && v.Block != nil && v.Block.Refs() == 1 && !v.Block.ReadOnly()
-	if v.Block != nil && in > 0 {
-		u.src = v.Block
-		u.src.Retain()
+	n := m.InShape.Elems() * size
+	if failed == nil {
+		failed = c.buffers(u, ids[m.In], 0, false, false)
 	}
-	if out == 0 {
-		return nil
+	c.sends(u, int64(n))
+	u.work = collective.SendAsync(ctx, pipe, bytesOr(u.src, n), 1)
+	return []movement{*u}, failed
+}
+
+// buffers finds the host memory of a value that a collective reads, and out bytes for the
+// result: the same memory if the value is dead, the collective works in place, and
+// nothing else has the memory.
+func (c *carrier) buffers(u *movement, id uint64, out int, dead, inPlace bool) error {
+	blocks, err := c.space.Host(id)
+	if err != nil {
+		return err
 	}
-	if inPlace {
-		u.dst = v.Block
-		u.dst.Retain()
-		return nil
+	u.src = blocks[0]
+	if dead && inPlace {
+		c.space.Free(id)
+		if u.src != nil && u.src.Refs() == 1 && !u.src.ReadOnly() {
+			u.dst = u.src
+			u.dst.Retain()
+			return nil
+		}
 	}
-	var err error
-	if u.dst, err = s.w.dev.Arena().Alloc(out); err != nil {
+	if err := c.alloc(u, out); err != nil {
 		u.release()
+		return err
+	}
+	return nil
+}
+
+// alloc allocates n bytes for a result.
+func (c *carrier) alloc(u *movement, n int) (err error) {
+	if n == 0 {
+		return nil
+	}
+	if u.dst, err = c.dev.Arena().Alloc(n); err != nil {
 		return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 	}
 	return nil
 }
 
-// exposeBytes is from what size on a tensor is shown to the others: smaller ones go beside a flag, or through a slot once.
-const exposeBytes = 8 << 10
+// showBytes is the size from which on a tensor is shown to the other workers. Smaller
+// ones are sent beside a flag, or copied once through a slot.
+const showBytes = 8 << 10
 
-// expose lets the workers of g that share this host read the memory that a block of ours lies in, so that a collective takes it from there: they map
-// it for reading, each segment once. The block stays as it is until the collective has ended here, which is after the last of them has read
-// it: underway has a reference to it. A client's memory they can't read, nor what could be taken away under their eyes; that is
-// copied, as for those on other hosts.
-func (s *session) expose(g *collective.Group, b *shm.Block) {
-	if b == nil || b.ReadOnly() || b.Len() < exposeBytes {
+// show lets the workers of g on this host read the memory of a block, so that a
+// collective reads it there: they map each segment once. The block stays as it is until
+// the collective has ended here, which is after the last of them has read it, for a
+// movement has a reference to it. A client's memory cannot be shown, nor a segment that
+// could be shrunk while it is read; these are copied, as for workers of other hosts.
+func (c *carrier) show(g *collective.Group, b *shm.Block) {
+	if b == nil || b.ReadOnly() || b.Len() < showBytes {
 		return
 	}
-	if seg, err := s.w.dev.Arena().Segment(b.Handle().Segment); err == nil && seg.Backing() == shm.Memfd {
-		_ = g.Show(seg) // who can't be reached fails the call that comes next
+	if seg, err := c.dev.Arena().Segment(b.Handle().Segment); err == nil && seg.Backing() == shm.Memfd {
+		_ = g.Show(seg) // a worker that cannot be reached fails the next call
 	}
 }
 
-func (u *underway) release() {
-	for _, b := range []*shm.Block{u.src, u.dst} {
-		if b != nil {
-			b.Release()
-		}
-	}
-	u.src, u.dst = nil, nil
-}
-
-func bytesOf(b *shm.Block, n int) []byte {
-	if b == nil {
-		return nil
-	}
-	return b.Bytes()[:n]
-}
-
-// wait waits for a collective's end and makes values of what came. Its error is errTeam; any other goes to failed.
-func (s *session) wait(c *shard.Collective, all []underway, ids []uint64, failed *error) error {
+// wait waits for a collective's end and makes values of the results. Its error is
+// errTeam; any other error goes to failed.
+func (c *carrier) wait(x *shard.Collective, all []movement, ids []uint64, failed *error) error {
 	var broken error
 	waiting, took := time.Now(), time.Duration(0)
 	for k := range all {
 		u := &all[k]
 		if u.work != nil {
-			asked := s.w.watch.now()
+			asked := c.monitor.now()
 			<-u.work.Done()
 			u.err = u.work.Err()
 			took += u.work.Took()
-			s.waited(c.Kind, u, asked)
+			c.waited(x.Kind, u, asked)
 		}
 		if err := u.err; err != nil && broken == nil {
-			broken = fmt.Errorf("%w: %v: %w", errTeam, c.Kind, err)
+			broken = fmt.Errorf("%w: %v: %w", errTeam, x.Kind, err)
 		}
 		if u.src != nil {
 			u.src.Release()
 			u.src = nil
 		}
 	}
-	if !c.Kind.Paired() { // a transfer takes as long as the other stage does
-		s.took += took
-		s.hidden += max(0, took-time.Since(waiting))
+	if !x.Kind.Paired() { // a transfer takes as long as the other stage needs
+		c.took += took
+		c.hidden += max(0, took-time.Since(waiting))
 	}
 	for k := range all {
-		u, m := &all[k], &c.Moves[k]
-		if c.Kind == plan.Send {
+		u, m := &all[k], &x.Moves[k]
+		if x.Kind == plan.Send {
 			continue
 		}
 		if broken != nil || *failed != nil {
 			u.release()
 			continue
 		}
-		ids[m.Out], *failed = s.keep(c.DType, m.OutShape, u.dst)
+		ids[m.Out], *failed = c.keep(x.DType, m.OutShape, u.dst)
 		u.dst = nil
 	}
 	return broken
 }
 
-// abandon waits for what is still under way, after a failure that ends the groups. It was cancelled: a worker at the other end of a pipe
-// may itself be here, and take nothing any more.
-func (s *session) abandon(pending map[int][]underway) {
+// waited notes that a collective is over, for which the worker has waited since asked.
+func (c *carrier) waited(kind plan.Kind, u *movement, asked time.Time) {
+	event := wire.EventCollective
+	if u.work != nil {
+		event = wire.EventOverlapped
+	}
+	c.monitor.collective(c.id, &c.usage, event, uint64(kind), u.began, asked, u.moved)
+}
+
+// abandon waits for the movements that are still under way, after a failure that ends the
+// groups. They were cancelled: the worker at the other end of a pipe may have failed as
+// well, and receive nothing more.
+func abandon(pending map[int][]movement) {
 	for _, all := range pending {
 		for k := range all {
 			if all[k].work != nil {
@@ -380,19 +398,37 @@ func (s *session) abandon(pending map[int][]underway) {
 	}
 }
 
-// planType returns the element type in which collectives carry d: a bool is folded as a byte.
-func planType(d tensor.DType) element.DType {
+// firstBytes returns the first n bytes of a block; nil if there is none.
+func firstBytes(b *shm.Block, n int) []byte {
+	if b == nil {
+		return nil
+	}
+	return b.Bytes()[:n]
+}
+
+// bytesOr returns the first n bytes of a block, or n meaningless ones if there is none.
+func bytesOr(b *shm.Block, n int) []byte {
+	if b == nil {
+		return make([]byte, n)
+	}
+	return b.Bytes()[:n]
+}
+
+// elementType returns the element type in which collectives carry d: a bool is folded as
+// a byte.
+func elementType(d tensor.DType) element.DType {
 	if d == tensor.Bool {
 		return element.U8
 	}
 	return d
 }
 
-// sent is the bytes that a rank sends in a collective: in a ring, or straight to each other rank in an all-to-all.
-func sent(c *shard.Collective, m *shard.Move, place int) int64 {
-	size, p := int64(c.DType.Size()), int64(len(c.Group))
+// sentBytes returns the bytes that a rank sends in a collective: in a ring, or directly
+// to each other rank in an all-to-all.
+func sentBytes(x *shard.Collective, m *shard.Move, place int) int64 {
+	size, p := int64(x.DType.Size()), int64(len(x.Group))
 	in, out := size*int64(m.InShape.Elems()), size*int64(m.OutShape.Elems())
-	switch c.Kind {
+	switch x.Kind {
 	case plan.AllReduce:
 		return 2 * in * (p - 1) / p
 	case plan.ReduceScatter:

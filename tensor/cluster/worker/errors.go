@@ -1,24 +1,110 @@
 package worker
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
 
 var (
-	// ErrNameTaken is returned by Serve when another worker of the dispatcher has the name.
+	// ErrNameTaken is returned by Serve when another worker of the dispatcher has the
+	// name.
 	ErrNameTaken = errors.New("worker: name taken")
 
 	// ErrDispatcher is returned by Serve when the dispatcher is gone, stops, or broke the
-	// protocol; it wraps what happened.
+	// protocol; it wraps the cause.
 	ErrDispatcher = errors.New("worker: dispatcher gone")
 
 	// ErrOption is returned by New for an option outside its range.
 	ErrOption = errors.New("worker: bad option")
 )
 
-// errProtocol is a session's mistake that ends it.
-var errProtocol = errors.New("protocol")
+var (
+	// errProtocol is returned for a mistake of the client that ends its session.
+	errProtocol = errors.New("protocol")
 
-// errTeam is that another worker of the session is gone or does not come: the session ends.
-var errTeam = errors.New("the session's workers fell apart")
+	// errTeam is returned when another worker of the session is gone or does not answer:
+	// the session ends.
+	errTeam = errors.New("the session's workers fell apart")
 
-// ends says whether err costs its session.
+	// errInternal is returned for a bug of the worker that ends a session.
+	errInternal = errors.New("internal error")
+
+	// errQuota is returned when a session has as much memory as it may have.
+	errQuota = errors.New("session's memory quota")
+
+	// errUnread is returned when a client's queue has no room for an answer.
+	errUnread = errors.New("the client reads no answers")
+
+	// errAgain is returned by a handler that has done a part of a message. The same
+	// message is handled again, before any other of its session.
+	errAgain = errors.New("not done yet")
+
+	// errSessionOver cancels the connecting of a session that has ended.
+	errSessionOver = errors.New("the session is over")
+)
+
+// ends reports whether err ends its session.
 func ends(err error) bool { return errors.Is(err, errProtocol) || errors.Is(err, errTeam) }
+
+// agreedError is the failure of one worker of a session, as all workers report it.
+type agreedError struct{ wire.Done }
+
+func (e *agreedError) Error() string { return e.Text }
+
+// codes are the errors that keep their identity on the way to the client.
+var codes = []struct {
+	err  error
+	code wire.Code
+}{
+	{errQuota, wire.CodeQuota},
+	{tensor.ErrIndex, wire.CodeIndex},
+	{tensor.ErrUnknown, wire.CodeUnknownID},
+	{tensor.ErrNoSpace, wire.CodeNoMemory},
+	{shm.ErrNoSpace, wire.CodeNoMemory},
+	{tensor.ErrShape, wire.CodeShape},
+	{tensor.ErrDType, wire.CodeDType},
+	{tensor.ErrProgram, wire.CodeBadProgram},
+}
+
+// codeOf returns the code of an error of a batch.
+func codeOf(err error) wire.Code {
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return wire.CodeEngine
+}
+
+// explain writes err into an answer, which then has no results.
+func explain(done *wire.Done, err error) {
+	done.Results = done.Results[:0]
+	done.Code = codeOf(err)
+	var agreed *agreedError
+	if errors.As(err, &agreed) {
+		done.Code, done.Text, done.At, done.Op, done.Inputs = agreed.Code, agreed.Text, agreed.At, agreed.Op, agreed.Inputs
+		return
+	}
+	var at *tensor.RunError
+	if errors.As(err, &at) {
+		done.At, done.Op, done.Inputs = uint32(at.Instr)+1, at.Op[:min(len(at.Op), wire.MaxName)], wire.CutText(at.Inputs)
+		err = at.Err
+	}
+	done.Text = wire.CutText(err.Error())
+}
+
+// failureCode returns the code by which a client is told that its session ended.
+func failureCode(cause error) wire.Code {
+	switch {
+	case errors.Is(cause, errInternal):
+		return wire.CodeInternal
+	case errors.Is(cause, errTeam):
+		return wire.CodeWorkerGone
+	case errors.Is(cause, errUnread):
+		return wire.CodeQuota
+	}
+	return wire.CodeProtocol
+}

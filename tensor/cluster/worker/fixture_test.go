@@ -62,7 +62,7 @@ func startAt(t *testing.T, l ipc.Listener, o worker.Options, bytes int64) *fixtu
 	}
 	o.Name = "w"
 	if o.Device == nil {
-		o.Device = worker.CPU(f.dev)
+		o.Device = f.dev
 	}
 	if f.w, err = worker.New(&o); err != nil {
 		t.Fatal(err)

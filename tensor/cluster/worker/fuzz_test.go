@@ -38,7 +38,7 @@ func serveFuzzed(f *testing.F) (*worker.Worker, *cpu.Device, ipc.Conn) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	w, err := worker.New(&worker.Options{Name: "w", Transport: &net, Device: worker.CPU(dev), Quota: fuzzQuota, MaxMapped: 4 << 20})
+	w, err := worker.New(&worker.Options{Name: "w", Transport: &net, Device: dev, Quota: fuzzQuota, MaxMapped: 4 << 20})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -11,168 +10,155 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// A session of several workers of this host, whose client is here too, has conns of its own: from the client to the first worker, and
-// from that to each of the others. The first passes a message on to all others and then does it; the others do what comes
-// over that conn where it lies. So all have the same messages in the same order.
+// lead is the connections and the turns of a session of several workers of this host,
+// whose client is here too: a connection from the client to the first worker, and one
+// from that to each of the others. The first worker passes a message on to all others and
+// then handles it; the others handle the messages of that connection. So all have the
+// same messages in the same order.
 //
-//	client ══ Run ══▶ worker 0 ═╤═ Run ══▶ worker 1 ── Done, if it has a part of a result ──▶ dispatcher ──▶ client
-//	       ◀═ Done ══           ╘═ Run ══▶ worker 2
+//	client ══ Run ══▶ worker 0 ═╤═ Run ══▶ worker 1 ── Done ──▶ dispatcher ──▶ client,
+//	       ◀═ Done ══           ╘═ Run ══▶ worker 2             if it has a part of a result
 //
-// The dispatcher decides when, by giving turns (its turns.go says why nobody waits in a circle). From the first's side:
+// The dispatcher decides when, by giving turns (its turns.go says why no session waits in
+// a circle). For the first worker:
 //
 //	dispatcher ◀─ ask ── it has a message and no turn
-//	           ── one, or open ─▶ and to the others: while a worker holds a turn, it does of what needs several workers
-//	                              nothing but that session's messages
-//	           ── back ─▶         an open one is to end, after the message under way
-//	           ◀─ over ──         and to the others, behind the messages. They hold until they have read that, the first
-//	                              until its own message is done
+//	           ── one, or open ─▶ and to the others. While a worker holds a turn, it handles
+//	                              of the sessions of several workers only that one's messages
+//	           ── back ─▶         an open turn is to end, after the message under way
+//	           ◀─ over ──         and to the others, behind the messages. They hold the turn
+//	                              until they read that, the first until its message is done
+//
+// A session without such connections has no turns.
 type lead struct {
-	others    []roomy // at the first: conns to the others; nil where there are none. Written before the team is ready
-	turnAsked bool    // at the first: for a turn
-	back      bool    // it was asked back before it began
-	hasTurn   bool    // it has the turn here, or had it and is not done
-	one       bool    // that is for one message
-	passed    bool    // the message under way was passed on
-	overSaid  bool    // the first has said so
-	bound     bool    // to a core, for its sake
+	env     *env
+	session uint64
+	rank    int
+	own     inlet       // from the client, or from the first worker
+	others  []localConn // from the first worker; written before the team is ready
+
+	asked  bool // at the first worker: for a turn
+	back   bool // at the first worker: the turn was asked back before it began
+	has    bool // the session has the turn here, or had it and its message is not done
+	one    bool // the turn is for one message
+	passed bool // the message under way was passed on
+	over   bool // the first worker has said that the turn is over
 }
 
-// badTurn is the error of a word about a turn that makes no sense here.
-func (s *session) badTurn(what wire.TurnWhat) error {
-	if s.shared == nil {
-		return fmt.Errorf("%w: Turn %d in a session of one worker", errProtocol, what)
-	}
-	return fmt.Errorf("%w: Turn %d for rank %d, which has a turn: %v, asked for one: %v", errProtocol, what, s.rank, s.hasTurn, s.turnAsked)
+func (t *lead) inlet() *inlet { return &t.own }
+
+// badTurn returns the error of a Turn message that does not match the session's state.
+func (t *lead) badTurn(what wire.TurnWhat) error {
+	return fmt.Errorf("%w: Turn %d for rank %d, which has a turn: %v, asked for one: %v", errProtocol, what, t.rank, t.has, t.asked)
 }
 
-// offerOwn makes this worker's end of the session's own conns: the first's is the client's to take, and the others' the first's, whom
-// they tell in any case. It returns the descriptor for the client.
-func (s *session) offerOwn(ctx context.Context) (*os.File, error) {
-	var f *os.File
-	if local.Is(s.w.conn) {
-		f = s.offer()
-	}
-	if s.rank == 0 {
-		return f, nil
-	}
-	m := wire.Meet{Session: s.id, Rank: uint32(s.rank), Group: groupLead}
-	var files []*os.File
-	if f != nil {
-		defer f.Close()
-		s.direct.deaf, files = true, []*os.File{f}
-	}
-	return nil, s.w.send(ctx, wire.KindMeet, m.Size(), func(dst []byte) []byte { return wire.AppendMeet(dst, &m) }, files...)
-}
-
-// takeOthers takes the conns that the others offer to the first; nil if one of them has none.
-func (t *team) takeOthers(ctx context.Context, w *Worker) (conns []roomy, err error) {
+// connectOthers takes the connections that the other workers offer to the first one.
+func (t *lead) connectOthers(ctx context.Context, team *team) (err error) {
 	defer func() {
 		if err != nil {
-			for _, c := range conns {
+			for _, c := range t.others {
 				_ = c.Close()
 			}
-			conns = nil
+			t.others = nil
 		}
 	}()
-	for r := 1; r < t.size(); r++ {
-		said, err := t.listen(ctx, meeting{rank: uint32(r), group: groupLead})
+	for r := 1; r < team.size(); r++ {
+		m, err := team.await(ctx, meetKey{rank: uint32(r), group: groupLead})
 		if err != nil {
-			return conns, err
+			return err
 		}
-		if said.file == nil {
-			return conns, fmt.Errorf("rank %d offers none", r)
+		if m.file == nil {
+			return fmt.Errorf("rank %d offers none", r)
 		}
-		c, err := local.New().Take(ctx, said.file, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: w.o.Name}, Waiter: w.waiter, Logger: w.log})
+		c, err := local.New().Take(ctx, m.file, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: t.env.name},
+			Waiter: t.env.waiter, Logger: t.env.log})
 		if err != nil {
-			return conns, fmt.Errorf("rank %d: %w", r, err)
+			return fmt.Errorf("rank %d: %w", r, err)
 		}
-		conns = append(conns, c.(roomy)) // as every conn of ipc/local
+		t.others = append(t.others, c.(localConn)) // as every connection of ipc/local
 	}
-	return conns, nil
+	return nil
 }
 
-// mayBegin says whether the message that a conn of the session's own holds can be done, by all but room for answers: it is the
-// session's turn, and at the first worker there is room for it at the others.
-func (s *session) mayBegin() bool {
-	if !s.hasTurn {
-		s.w.asking = s.w.asking || s.rank == 0 && !s.turnAsked
+// conns returns the connections to the other workers.
+func (t *lead) conns() []localConn { return t.others }
+
+// poll reports whether a message, or an error, of the session's own connection can be
+// handled now: it is the session's turn, and there is room for the message at the other
+// workers and for an answer.
+func (t *lead) poll() bool {
+	return t.own.receive() && (t.own.ready || t.mayBegin() && t.own.admit()) || t.own.err != nil
+}
+
+// mayBegin reports whether the message that the connection holds can begin.
+func (t *lead) mayBegin() bool {
+	if !t.has {
+		t.env.turns.asking = t.env.turns.asking || t.rank == 0 && !t.asked
 		return false
 	}
-	if s.overSaid && !s.passed {
-		return false // as in the moment before it holds no more
+	if t.over && !t.passed {
+		return false // the turn is about to end
 	}
-	for i := 0; !s.passed && i < len(s.others); i++ {
-		if !s.others[i].CanSend(len(s.direct.msg.Body)) {
+	for i := 0; !t.passed && i < len(t.others); i++ {
+		if !t.others[i].CanSend(len(t.own.msg.Body)) {
 			return false
 		}
 	}
 	return true
 }
 
-// ask asks for turns for the sessions that need one.
-func (w *Worker) ask(ctx context.Context) error {
-	w.asking = false
-	for _, s := range w.owned {
-		if s.shared == nil || s.rank > 0 || s.hasTurn || s.turnAsked || !s.direct.held {
-			continue
-		}
-		s.turnAsked = true
-		if err := s.word(ctx, wire.TurnAsk); err != nil {
-			return err
-		}
+// ask asks for a turn if the session needs one.
+func (t *lead) ask(ctx context.Context) error {
+	if t.rank > 0 || t.has || t.asked || !t.own.held {
+		return nil
 	}
-	return nil
+	t.asked = true
+	return t.say(ctx, wire.TurnAsk)
 }
 
-// word says something about a turn to the dispatcher.
-func (s *session) word(ctx context.Context, what wire.TurnWhat) error {
-	m := wire.Turn{Session: s.id, What: what}
-	return s.w.send(ctx, wire.KindTurn, m.Size(), func(dst []byte) []byte { return wire.AppendTurn(dst, &m) })
+// say sends a Turn message to the dispatcher.
+func (t *lead) say(ctx context.Context, what wire.TurnWhat) error {
+	m := wire.Turn{Session: t.session, What: what}
+	return t.env.out.send(ctx, wire.KindTurn, m.Size(), func(dst []byte) []byte { return wire.AppendTurn(dst, &m) })
 }
 
-// hearTurn does what the dispatcher says about a turn.
-func (s *session) hearTurn(ctx context.Context, src []byte) error {
-	var m wire.Turn
-	if err := wire.ParseTurn(src, &m); err != nil {
-		return fmt.Errorf("%w: %w", errProtocol, err)
-	}
-	if s.shared == nil {
-		return s.badTurn(m.What)
-	}
+// turn handles a Turn message of the dispatcher.
+func (t *lead) turn(ctx context.Context, m wire.Turn) error {
 	switch {
-	case m.What == wire.TurnBack && s.rank == 0:
-		if !s.hasTurn {
-			s.back = true
-		} else if !s.overSaid {
-			return s.endTurn(ctx)
+	case m.What == wire.TurnBack && t.rank == 0:
+		if !t.has {
+			t.back = true
+		} else if !t.over {
+			return t.end(ctx)
 		}
 		return nil
-	case (m.What == wire.TurnOne || m.What == wire.TurnOpen) && s.w.holder == nil && s.turnAsked == (s.rank == 0):
-		s.w.holder = s
-		s.hasTurn, s.one = true, m.What == wire.TurnOne || s.back
-		s.turnAsked, s.back = false, false
-		if s.rank == 0 && s.direct == nil { // it has ended since
-			return s.endTurn(ctx)
+	case (m.What == wire.TurnOne || m.What == wire.TurnOpen) && t.env.turns.holder == nil && t.asked == (t.rank == 0):
+		t.env.turns.holder = t
+		t.has, t.one = true, m.What == wire.TurnOne || t.back
+		t.asked, t.back = false, false
+		if t.rank == 0 && !t.own.offered() { // the connection has ended since it asked
+			return t.end(ctx)
 		}
 		return nil
 	}
-	return s.badTurn(m.What)
+	return t.badTurn(m.What)
 }
 
-// beginOwn is before the message that a conn of the session's own holds is done. It reports whether there is nothing else to do about it.
-func (s *session) beginOwn(ctx context.Context, m *ipc.Message) (done bool, err error) {
-	if s.rank > 0 {
+// begin is called before the message that the connection holds is handled. The first
+// worker passes it on. It reports whether there is nothing else to do about the message.
+func (t *lead) begin(ctx context.Context, m *ipc.Message) (done bool, err error) {
+	if t.rank > 0 {
 		if m.Kind != wire.KindTurn {
 			return false, nil
 		}
 		var turn wire.Turn
 		if err := wire.ParseTurn(m.Body, &turn); err != nil || turn.What != wire.TurnOver {
-			return true, s.badTurn(turn.What)
+			return true, t.badTurn(turn.What)
 		}
-		s.letGo()
+		t.release()
 		return true, nil
 	}
-	if s.passed {
+	if t.passed {
 		return false, nil
 	}
 	switch m.Kind {
@@ -180,20 +166,20 @@ func (s *session) beginOwn(ctx context.Context, m *ipc.Message) (done bool, err 
 	default:
 		return false, nil // to be refused
 	}
-	for _, c := range s.others {
+	for _, c := range t.others {
 		if err := pass(ctx, c, m.Kind, m.Body, m.Files); err != nil {
 			return true, err
 		}
 	}
-	s.passed = true
-	if s.one {
-		return false, s.endTurn(ctx)
+	t.passed = true
+	if t.one {
+		return false, t.end(ctx)
 	}
 	return false, nil
 }
 
-// pass sends one of the others a message.
-func pass(ctx context.Context, c roomy, kind uint32, body []byte, files []*os.File) error {
+// pass sends a message to another worker.
+func pass(ctx context.Context, c localConn, kind uint32, body []byte, files []*os.File) error {
 	buf, err := c.Reserve(ctx, kind, len(body))
 	if err == nil {
 		copy(buf, body)
@@ -208,51 +194,51 @@ func pass(ctx context.Context, c roomy, kind uint32, body []byte, files []*os.Fi
 	return fmt.Errorf("%w: %w", errTeam, err)
 }
 
-// endOwnMessage is after a message of a conn of the session's own is done.
-func (s *session) endOwnMessage() {
-	if s.passed = false; s.overSaid {
-		s.letGo()
+// finish is called after a message of the connection was handled.
+func (t *lead) finish() {
+	if t.passed = false; t.over {
+		t.release()
 	}
 }
 
-// endTurn says that the turn is over, once all of them have what was passed on.
-func (s *session) endTurn(ctx context.Context) error {
-	m := wire.Turn{Session: s.id, What: wire.TurnOver}
+// end says that the turn is over, when all workers have the messages that were passed on.
+func (t *lead) end(ctx context.Context) error {
+	m := wire.Turn{Session: t.session, What: wire.TurnOver}
 	body := wire.AppendTurn(make([]byte, 0, 16), &m)
-	for _, c := range s.others {
+	for _, c := range t.others {
 		if err := pass(ctx, c, wire.KindTurn, body, nil); err != nil {
 			return err
 		}
 	}
-	if s.overSaid = true; !s.passed {
-		s.letGo()
+	if t.over = true; !t.passed {
+		t.release()
 	}
-	return s.word(ctx, wire.TurnOver)
+	return t.say(ctx, wire.TurnOver)
 }
 
-// letGo ends the turn here. A message that could have been done in it waits for the next.
-func (s *session) letGo() {
-	if s.direct != nil {
-		s.direct.ready = false
-	}
-	s.hasTurn, s.one, s.overSaid = false, false, false
-	if s.w.holder == s {
-		s.w.holder = nil
+// release ends the turn here. A message that could have begun in it waits for the next
+// turn.
+func (t *lead) release() {
+	t.own.ready = false
+	t.has, t.one, t.over = false, false, false
+	if t.env.turns.holder == t {
+		t.env.turns.holder = nil
 	}
 }
 
-// lostOwn is when a conn of the session's own has ended. The client, or the first worker, is gone; the dispatcher ends the
-// session in time. Until then the others hold their turn: what they have not done of it they may be waited for in, and their end
-// is how those who wait learn of it.
-func (s *session) lostOwn(ctx context.Context) error {
-	s.w.disown(s)
-	if s.shared == nil || s.rank > 0 || !s.hasTurn || s.overSaid {
+// lost closes the connection, which has ended with an error. The client, or the first
+// worker, is gone, and the dispatcher ends the session soon. Until then the other workers
+// hold their turn: another session's worker may wait for what they have not done of it,
+// and learns of the end by theirs.
+func (t *lead) lost(ctx context.Context) error {
+	err := t.own.err
+	t.own.close()
+	if err := ownError(err); err != nil {
+		return err
+	}
+	if t.rank > 0 || !t.has || t.over {
 		return nil
 	}
-	s.passed = false
-	err := s.endTurn(ctx)
-	if errors.Is(err, errTeam) {
-		return s.w.failSession(ctx, s, err)
-	}
-	return err
+	t.passed = false
+	return t.end(ctx)
 }

@@ -17,7 +17,7 @@ func planFixture(t *testing.T) (*fixture, []program) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := start(t, worker.Options{Device: worker.CPU(dev)})
+	f := start(t, worker.Options{Device: dev})
 	if err := f.dev.Close(); err != nil { // the fixture's own is in nobody's hands
 		t.Fatal(err)
 	}

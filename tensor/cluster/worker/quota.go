@@ -1,22 +1,22 @@
 package worker
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// errQuota is that a session has as much as it may.
-var errQuota = errors.New("session's memory quota")
-
-// limited is a space whose values together have at most quota bytes.
+// limited is a space whose values together have at most quota bytes. It counts values
+// from when they are made until they are freed, also those of a program that fails late.
 type limited struct {
-	Space
+	device.Space
 	quota, used int
+	sizes       map[uint64]int // of values with bytes
 }
 
+// room returns errQuota if n more bytes are over the quota. what names them.
 func (l *limited) room(n int, what string) error {
 	if n > l.quota-l.used {
 		return fmt.Errorf("%w: %w: %s of %d bytes, the session has %d of at most %d here; free tensors, or give sessions more (--session-mib)",
@@ -25,9 +25,22 @@ func (l *limited) room(n int, what string) error {
 	return nil
 }
 
-func (l *limited) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block) error {
-	v := Value{DType: d, Shape: shape}
-	n := v.bytes()
+// count counts value id, which exists now.
+func (l *limited) count(id uint64, n int) {
+	if n > 0 {
+		l.sizes[id] = n
+		l.used += n
+	}
+}
+
+// uncount ends the counting of value id.
+func (l *limited) uncount(id uint64) {
+	l.used -= l.sizes[id]
+	delete(l.sizes, id)
+}
+
+func (l *limited) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block, own bool) error {
+	n := device.Value{DType: d, Shape: shape}.Bytes()
 	err := l.room(n, "upload")
 	if err != nil {
 		if b != nil {
@@ -35,14 +48,39 @@ func (l *limited) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.B
 		}
 		return err
 	}
-	if err = l.Space.Import(id, d, shape, b); err == nil {
-		l.used += n
+	if err = l.Space.Import(id, d, shape, b, own); err == nil {
+		l.count(id, n)
 	}
 	return err
 }
 
-// Run counts results as if no donated input were freed for them: what a program needs while it runs.
-func (l *limited) Run(p Program, base uint64, inputs []uint64, scalars []float64) error {
+func (l *limited) Make(id uint64, d tensor.DType, shape tensor.Shape) error {
+	n := device.Value{DType: d, Shape: shape}.Bytes()
+	err := l.room(n, "result")
+	if err != nil {
+		return err
+	}
+	if err = l.Space.Make(id, d, shape); err == nil {
+		l.count(id, n)
+	}
+	return err
+}
+
+func (l *limited) Alias(as, id uint64) error {
+	n := l.sizes[id]
+	err := l.room(n, "result")
+	if err != nil {
+		return err
+	}
+	if err = l.Space.Alias(as, id); err == nil {
+		l.count(as, n)
+	}
+	return err
+}
+
+// Run counts the results as if no donated input were freed for them: that is the memory a
+// program needs while it runs.
+func (l *limited) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
 	prog, n := p.Parsed(), 0
 	for _, in := range prog.Instrs {
 		if in.Keep {
@@ -53,31 +91,29 @@ func (l *limited) Run(p Program, base uint64, inputs []uint64, scalars []float64
 		dropDonated(l, prog, inputs)
 		return err
 	}
-	freed := 0
-	for i, e := range prog.Externals {
-		if e.Donated {
-			if v, ok := l.Lookup(inputs[i]); ok {
-				freed += v.bytes()
+	err := l.Space.Run(p, base, inputs, scalars)
+	if err == nil {
+		for i, in := range prog.Instrs {
+			if in.Keep {
+				l.count(base+uint64(i), prog.Shapes[in.Shape].Elems()*in.DType.Size())
 			}
 		}
 	}
-	err := l.Space.Run(p, base, inputs, scalars)
-	if err == nil {
-		l.used += n
+	for i, e := range prog.Externals {
+		if e.Donated && i < len(inputs) {
+			l.uncount(inputs[i])
+		}
 	}
-	l.used -= freed
 	return err
 }
 
 func (l *limited) Free(id uint64) {
-	if v, ok := l.Lookup(id); ok {
-		l.used -= v.bytes()
-		l.Space.Free(id)
-	}
+	l.uncount(id)
+	l.Space.Free(id)
 }
 
-// dropDonated frees what a program that is not run would have freed.
-func dropDonated(s Space, p *tensor.Program, inputs []uint64) {
+// dropDonated frees the inputs that a program which does not run would have freed.
+func dropDonated(s device.Space, p *tensor.Program, inputs []uint64) {
 	for i, e := range p.Externals {
 		if e.Donated {
 			s.Free(inputs[i])

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -11,143 +10,153 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// gather makes values lie so that they can be read: what is a sum not yet taken is taken now. failed is as in program. The values are
-// as before until moves are ended, once it is known whether all workers could do it: by the last of them, if that says so (agreed; then
-// err is the same on all), else by agree.
-func (s *session) gather(ctx context.Context, ids []uint64, failed error) (moves []move, agreed bool, err error) {
+// scatterBytes is the size from which on each worker reduces a part of a sum, which the
+// reader puts together, instead of all workers reducing everything.
+const scatterBytes = 64 << 10
+
+// change is a value that gets another layout when all workers have what it then is.
+type change struct {
+	v    *placed
+	to   shard.Layout
+	made uint64 // its part in the new layout
+}
+
+// end gives the value its new layout if all workers have theirs, otherwise the old one
+// stays.
+func (l *ledger) end(c *change, all bool) {
+	if !all {
+		l.space.Free(c.made)
+		return
+	}
+	l.space.Free(c.v.id)
+	c.v.id, c.v.layout = c.made, c.to
+}
+
+// gather gives values layouts in which they can be read: sums that are not taken yet are
+// taken. failed is the failure of this worker, as in carry.
+//
+// The values stay as they are until the caller ends the changes, when it knows whether
+// all workers have theirs. agreed reports that the last change has told that: err is the
+// same on all workers then. Otherwise the caller calls agree.
+func (l *ledger) gather(ctx context.Context, ids []uint64, failed error) (changes []change, agreed bool, err error) {
 	for _, id := range ids {
-		v := s.values[id]
+		v := l.values[id]
 		if v == nil {
 			if failed == nil {
 				failed = fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
 			}
-			break // on all of them
+			break // on all workers
 		}
-		to, ok := s.readable(v)
-		if !ok && !slices.ContainsFunc(moves, func(m move) bool { return m.v == v }) {
-			moves = append(moves, move{v: v, to: to})
+		to, ok := l.readableLayout(v)
+		if !ok && !slices.ContainsFunc(changes, func(c change) bool { return c.v == v }) {
+			changes = append(changes, change{v: v, to: to})
 		}
 	}
-	for i := range moves {
-		m := &moves[i]
-		if m.v.stage != s.stage {
-			continue // another stage does it
+	for i := range changes {
+		c := &changes[i]
+		if c.v.stage != l.stage {
+			continue // the workers of its stage do it
 		}
-		c, err := s.redistribution(m.v, m.to)
+		r, err := l.redistribution(c.v, c.to)
 		if err != nil {
-			return moves, false, err
+			return changes, false, err
 		}
-		if i == len(moves)-1 && s.rides(c) {
-			m.made, err = s.sumAndAgree(ctx, c, m.v.id, failed)
-			return moves, true, err
+		if i == len(changes)-1 && l.rides(r) {
+			c.made, err = l.sumAndAgree(ctx, r, c.v.id, failed)
+			return changes, true, err
 		}
-		all, err := s.carry(ctx, c, []uint64{m.v.id}, nil, failed)
+		outs, err := l.carry(ctx, r, []uint64{c.v.id}, nil, failed)
 		if failed = err; err == nil {
-			m.made = all[0]
+			c.made = outs[0]
 		} else if ends(err) {
-			return moves, false, err
+			return changes, false, err
 		}
 	}
-	return moves, false, failed
+	return changes, false, failed
 }
 
-// makeReadable is gather for all workers or none. All do so for the same values, and fail together.
-func (s *session) makeReadable(ctx context.Context, ids []uint64) error {
-	moves, agreed, err := s.gather(ctx, ids, nil)
-	if !agreed && len(moves) > 0 && !ends(err) {
-		err = s.agree(ctx, err)
+// readable gathers values on all workers or on none. All workers call it for the same
+// values, and fail together.
+func (l *ledger) readable(ctx context.Context, ids []uint64) error {
+	changes, agreed, err := l.gather(ctx, ids, nil)
+	if !agreed && len(changes) > 0 && !ends(err) {
+		err = l.agree(ctx, err)
 	}
-	for i := range moves {
-		moves[i].end(s, err == nil)
+	for i := range changes {
+		l.end(&changes[i], err == nil)
 	}
 	return err
 }
 
-// move is a value that is to lie otherwise, once all have what it then is.
-type move struct {
-	v    *placed
-	to   shard.Layout
-	made uint64 // what it then is
-}
-
-// end is when they have, or one of them has not.
-func (m *move) end(s *session, all bool) {
-	if !all {
-		s.space.Free(m.made)
-		return
-	}
-	s.space.Free(m.v.id)
-	m.v.id, m.v.layout = m.made, m.to
-}
-
-// scatterFrom is from what size on the terms of a sum are folded each worker a part, for the reader to put together, instead of
-// everything by everybody.
-const scatterFrom = 64 << 10
-
-// readable says whether v can be read as it lies, and if not, how it is to lie.
-func (s *session) readable(v *placed) (to shard.Layout, ok bool) {
+// readableLayout returns the layout in which v can be read, and whether it has that.
+func (l *ledger) readableLayout(v *placed) (to shard.Layout, ok bool) {
 	to, ok = v.layout, true
-	mesh := s.stages[v.stage].Mesh
+	mesh := l.stages[v.stage].Mesh
 	for k := range mesh {
 		if _, partial := v.layout[k].Partial(); !partial {
 			continue
 		}
 		ok = false
 		to[k] = shard.Replicate
-		if len(mesh) == 1 && len(v.shape) > 0 && v.shape[0] >= mesh[k].Size && v.shape.Elems()*v.dtype.Size() >= scatterFrom {
+		if len(mesh) == 1 && len(v.shape) > 0 && v.shape[0] >= mesh[k].Size && v.bytes() >= scatterBytes {
 			to[k] = shard.Shard(0)
 		}
 	}
 	return to, ok
 }
 
-// redistribution is the plan that makes v lie otherwise.
-func (s *session) redistribution(v *placed, to shard.Layout) (*carried, error) {
-	s.key = append(appendLayout(appendLayout(s.key[:0], v.layout), to), byte(v.dtype))
-	for _, n := range v.shape {
-		s.key = binary.AppendUvarint(s.key, uint64(n))
-	}
-	if c := s.plans[string(s.key)]; c != nil {
-		return c, nil
-	}
-	plan, err := shard.Redistribute(s.mesh, v.dtype, v.shape, v.layout, to)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w: %w", errProtocol, errInternal, err)
-	}
-	if len(s.plans) >= maxPlans {
-		clear(s.plans)
-	}
-	c := s.prepare(plan, s.place, 0)
-	s.plans[string(s.key)] = c
-	return c, nil
-}
-
-// shows says whether this rank has something to tell the client that waits for results: a part of one, or, being the first, that all
-// is done.
-func (s *session) shows(done *wire.Done) bool {
-	return s.rank == 0 || slices.ContainsFunc(done.Results, func(r wire.Result) bool { return !r.Elsewhere })
-}
-
-// show puts this rank's part of a value into done, unless another has the same one to show.
-func (s *session) show(id uint64, v *placed, done *wire.Done) error {
-	r := s.result(done)
-	r.ID, r.Layout, r.DType, r.Dims = id, v.layout.Bits(), uint8(v.dtype), r.Dims[:0]
-	for _, n := range v.shape {
-		r.Dims = append(r.Dims, int64(n))
-	}
-	r.Inline, r.Handle, r.Elsewhere = nil, wire.Handle{}, v.stage != s.stage
-	for k := range s.mesh {
-		if _, ok := v.layout[k].Sharded(); !ok && s.mesh.Coord(s.place, k) > 0 {
-			r.Elsewhere = true
+// firstWith reports whether this worker has the lowest rank of those with its part of v.
+// turn shifts the choice: the i-th value of a Save is written by the i-th worker that has
+// a part.
+func (l *ledger) firstWith(v *placed, turn int) bool {
+	for k := range l.mesh {
+		if _, ok := v.layout[k].Sharded(); !ok && l.mesh.Coord(l.place, k) != turn%l.mesh[k].Size {
+			return false
 		}
 	}
-	if r.Elsewhere {
+	return true
+}
+
+// fetch adds this rank's part of a value to the answer, unless another rank has the same
+// part and adds it.
+func (l *ledger) fetch(id uint64, v *placed, done *wire.Done) error {
+	r := l.results.next(done, id, v.dtype, v.shape)
+	r.Layout = v.layout.Bits()
+	if r.Elsewhere = v.stage != l.stage || !l.firstWith(v, 0); r.Elsewhere {
 		return nil
 	}
-	b, n := v.whole, v.shape.Elems()*v.dtype.Size()
 	if v.id != 0 {
-		part, _ := s.space.Lookup(v.id)
-		b, n = part.Block, part.bytes()
+		return l.results.add(done, l.space, v.id, l.replies.inlineBytes())
 	}
-	return s.lend(&r.Value, b, n)
+	return l.results.addBlock(done, v.whole, v.bytes(), l.replies.inlineBytes())
+}
+
+// part returns this worker's part of the i-th value of a Save. Workers that have the same
+// parts of values write them in turns.
+func (l *ledger) part(i int, id uint64) (p part, mine bool, err error) {
+	v := l.values[id]
+	if v == nil {
+		return p, false, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+	}
+	if v.failed != nil {
+		return p, false, v.failed
+	}
+	if v.stage != l.stage {
+		return p, false, nil
+	}
+	if v.lies {
+		if err := l.settle(v); err != nil {
+			return p, false, err
+		}
+	}
+	if !l.firstWith(v, i) {
+		return p, false, nil
+	}
+	start, local := l.mesh.Local(v.layout, v.shape, l.place)
+	p.place(start, local)
+	p.id, p.bytes = v.id, local.Elems()*v.dtype.Size()
+	if v.id == 0 {
+		p.block = v.whole
+	}
+	return p, true, nil
 }

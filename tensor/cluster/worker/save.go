@@ -10,67 +10,87 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm"
-	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// saveTurn is how many bytes are written before others have their turn: a few milliseconds of hashing and copying.
-const saveTurn = 4 << 20
+const (
+	// saveTurn is how many bytes of a Save are written before other sessions have a turn.
+	saveTurn = 4 << 20
 
-// errAgain says that a message is not done and wants another turn, before any other of its session.
-var errAgain = errors.New("not done yet")
+	// savePiece is how many bytes are hashed and then written: few enough that the second
+	// pass finds them in the cache.
+	savePiece = 256 << 10
+)
 
-// saving is a Save under way. Its values are not changed meanwhile: the session's next message waits for it.
+// saver finds the values that a Save names.
+type saver interface {
+	// writers returns the place of this worker among those of the session, and their
+	// number.
+	writers() (rank, of int)
+
+	// readable prepares values for being read, on all of the session's workers or none.
+	readable(ctx context.Context, ids []uint64) error
+
+	// part returns this worker's part of the i-th value of a Save, and whether it is to
+	// write that.
+	part(i int, id uint64) (p part, mine bool, err error)
+}
+
+// saving is a Save under way. Its values do not change meanwhile: the session's next
+// message waits for it.
 type saving struct {
 	m     wire.Save
-	file  *os.File // ours to close
-	parts []part   // what is ours of the values, in order
-	at    int      // the part that is being written
-	done  int      // bytes of it
-	off   int64    // in the file
+	file  *os.File // owned
+	space device.Space
+	parts []part // that this worker writes, in order
+	at    int    // the part that is being written
+	done  int    // bytes of it
+	off   int64  // in the file
 	sum   hash.Hash
 	reply wire.Saved
 }
 
-// part is what this worker writes of a value.
+// part is the bytes that a worker writes of one value.
 type part struct {
 	wire.Piece
-	block *shm.Block // nil for no bytes
+	id    uint64     // of the value in the space; 0 if block has the bytes
+	block *shm.Block // of an upload that is no value yet; nil for none
 	bytes int
 }
 
-// save does a turn's worth of a Save, and answers it in the end: errAgain before. What goes wrong with the file is the
-// answer, and the session goes on.
-func (s *session) save(ctx context.Context, m *ipc.Message) error {
-	if s.saving == nil {
-		x, err := s.beginSave(ctx, m)
-		if s.saving = x; err != nil {
+// save does a part of a Save and returns errAgain, or completes and answers it. An error
+// of the file is the answer, and the session goes on.
+func (b *base) save(ctx context.Context, r saver, m *ipc.Message) error {
+	if b.saving == nil {
+		x, err := b.beginSave(ctx, r, m)
+		if b.saving = x; err != nil {
 			return err
 		}
 	}
-	x := s.saving
+	x := b.saving
 	if x.reply.Code == wire.CodeOK {
 		if more, err := x.write(saveTurn); errors.Is(err, errProtocol) {
 			return err
 		} else if err != nil {
-			x.fail(wire.CodeEngine, err)
+			x.fail(codeOf(err), err)
 		} else if more {
 			return errAgain
 		}
 	}
-	s.endSave()
+	b.endSave()
 	x.reply.End = uint64(x.off)
-	return s.send(ctx, wire.KindSaved, x.reply.Size(), func(dst []byte) []byte { return wire.AppendSaved(dst, &x.reply) })
+	return b.replies.send(ctx, wire.KindSaved, x.reply.Size(), func(dst []byte) []byte { return wire.AppendSaved(dst, &x.reply) })
 }
 
-// endSave gives back what a Save under way has.
-func (s *session) endSave() {
-	x := s.saving
-	s.saving = nil
+// endSave releases the file and the blocks of the Save under way, if there is one.
+func (b *base) endSave() {
+	x := b.saving
+	b.saving = nil
 	if x == nil {
 		return
 	}
-	_ = x.file.Close() // what was written and is not kept shows when the client syncs its own
+	_ = x.file.Close() // the client finds write errors when it syncs the file
 	for _, p := range x.parts {
 		if p.block != nil {
 			p.block.Release()
@@ -78,34 +98,32 @@ func (s *session) endSave() {
 	}
 }
 
-// beginSave checks a Save and finds what there is to write.
-func (s *session) beginSave(ctx context.Context, m *ipc.Message) (*saving, error) {
-	x := &saving{sum: sha256.New()}
+// beginSave checks a Save and finds the parts to write.
+func (b *base) beginSave(ctx context.Context, r saver, m *ipc.Message) (*saving, error) {
+	x := &saving{sum: sha256.New(), space: b.space}
 	if err := wire.ParseSave(m.Body, &x.m); err != nil {
 		return nil, fmt.Errorf("%w: %w", errProtocol, err)
 	}
-	rank, writers := s.writers()
+	rank, writers := r.writers()
 	if len(x.m.Bases) != writers || len(m.Files) != writers {
 		return nil, fmt.Errorf("%w: Save with %d places and %d files, expected %d", errProtocol, len(x.m.Bases), len(m.Files), writers)
 	}
-	// Writing to anything else might wait for whoever reads it.
+	// A write to anything but a regular file might wait for its reader.
 	f := m.Files[rank]
 	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: Save to what is no regular file", errProtocol)
 	}
 	m.Files[rank] = nil
 	x.file, x.off = f, int64(x.m.Bases[rank])
-	x.reply = wire.Saved{Session: s.id, Seq: x.m.Seq, Rank: uint32(rank)}
-	if s.shared != nil {
-		if err := s.makeReadable(ctx, x.m.IDs); ends(err) {
-			return x, err
-		} else if err != nil {
-			x.fail(codeOf(err), err)
-			return x, nil
-		}
+	x.reply = wire.Saved{Session: b.id, Seq: x.m.Seq, Rank: uint32(rank)}
+	if err := r.readable(ctx, x.m.IDs); ends(err) {
+		return x, err
+	} else if err != nil {
+		x.fail(codeOf(err), err)
+		return x, nil
 	}
 	for i, id := range x.m.IDs {
-		p, mine, err := s.part(i, id)
+		p, mine, err := r.part(i, id)
 		if err != nil {
 			x.fail(codeOf(err), err)
 			break
@@ -121,83 +139,14 @@ func (s *session) beginSave(ctx context.Context, m *ipc.Message) (*saving, error
 	return x, nil
 }
 
-// part is what this worker writes of the i-th value, if anything.
-func (s *session) part(i int, id uint64) (p part, mine bool, err error) {
-	if s.shared != nil {
-		return s.sharedPart(i, id)
-	}
-	v, ok := s.space.Lookup(id)
-	if !ok {
-		return p, false, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
-	}
-	p.Start, p.Dims = make([]int64, len(v.Shape)), make([]int64, len(v.Shape))
-	for d, n := range v.Shape {
-		p.Dims[d] = int64(n)
-	}
-	p.block, p.bytes = v.Block, v.bytes()
-	return p, true, nil
-}
-
-// sharedPart is part where several workers have the value: those that have the same part of values take turns in writing it.
-func (s *session) sharedPart(i int, id uint64) (p part, mine bool, err error) {
-	v := s.values[id]
-	if v == nil {
-		return p, false, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
-	}
-	if v.failed != nil {
-		return p, false, v.failed
-	}
-	if v.stage != s.stage {
-		return p, false, nil
-	}
-	if v.lies {
-		if err := s.settle(v); err != nil {
-			return p, false, err
-		}
-	}
-	for k := range s.mesh {
-		if _, ok := v.layout[k].Sharded(); !ok && s.mesh.Coord(s.place, k) != i%s.mesh[k].Size {
-			return p, false, nil
-		}
-	}
-	start, local := s.mesh.Local(v.layout, v.shape, s.place)
-	p.Start, p.Dims = make([]int64, len(local)), make([]int64, len(local))
-	for d, n := range local {
-		p.Start[d], p.Dims[d] = int64(start[d]), int64(n)
-	}
-	p.block, p.bytes = v.whole, local.Elems()*v.dtype.Size()
-	if v.id != 0 {
-		x, _ := s.space.Lookup(v.id)
-		p.block = x.Block
-	}
-	return p, true, nil
-}
-
-// writers is which of how many workers of the session this one is.
-func (s *session) writers() (rank, of int) {
-	if s.shared != nil {
-		return s.rank, s.size()
-	}
-	return 0, 1
-}
-
 // fail makes err the answer.
 func (x *saving) fail(code wire.Code, err error) {
 	x.reply.Code, x.reply.Text, x.reply.Pieces = code, wire.CutText(err.Error()), nil
 }
 
-// cause is what the system said, without the name of a file that came without one.
-func cause(err error) error {
-	if of := (*os.PathError)(nil); errors.As(err, &of) {
-		return of.Err
-	}
-	return err
-}
-
-// write writes the next n bytes or what is left, and reports whether more is. A fault in the client's memory costs it the
-// session.
+// write writes the next n bytes or the rest, and reports whether there are more. A fault
+// in the client's memory ends the session.
 func (x *saving) write(n int) (more bool, err error) {
-	const piece = 256 << 10 // still in the cache when it is copied after it was hashed
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %w: %v", errProtocol, errInternal, r)
@@ -209,10 +158,13 @@ func (x *saving) write(n int) (more bool, err error) {
 			if n <= 0 {
 				return true, nil
 			}
-			b := p.block.Bytes()[x.done:min(x.done+piece, p.bytes)]
+			b, err := x.read(p, min(savePiece, p.bytes-x.done))
+			if err != nil {
+				return false, err
+			}
 			x.sum.Write(b)
 			if _, err := x.file.WriteAt(b, x.off); err != nil {
-				return false, fmt.Errorf("writing file %d of %d: %w", x.reply.Rank+1, len(x.m.Bases), cause(err))
+				return false, fmt.Errorf("writing file %d of %d: %w", x.reply.Rank+1, len(x.m.Bases), fileError(err))
 			}
 			x.done += len(b)
 			x.off += int64(len(b))
@@ -224,4 +176,32 @@ func (x *saving) write(n int) (more bool, err error) {
 		x.at, x.done = x.at+1, 0
 	}
 	return false, nil
+}
+
+// read returns the next n bytes of a part.
+func (x *saving) read(p *part, n int) ([]byte, error) {
+	if p.block != nil {
+		return p.block.Bytes()[x.done:][:n], nil
+	}
+	return x.space.Read(p.id, x.done, n)
+}
+
+// fileError returns the system's error without the operation and the name of the file,
+// which came as a descriptor and has no name here.
+func fileError(err error) error {
+	if of := (*os.PathError)(nil); errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// place writes the start and the dims of a part.
+func (p *part) place(start []int, dims []int) {
+	p.Start, p.Dims = make([]int64, len(dims)), make([]int64, len(dims))
+	for d, n := range dims {
+		p.Dims[d] = int64(n)
+		if start != nil {
+			p.Start[d] = int64(start[d])
+		}
+	}
 }

@@ -4,75 +4,39 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
-	"time"
 
-	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
-	"github.com/ringside-go/ringside/tensor/shard"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// shared is what a worker knows of a session that it runs together with others. Each of them is sent the same messages in
-// the same order, and keeps the same books: how every value lies, and what a program becomes. So they need not talk about
-// that, only where a plan has a collective.
-//
-// What only one of them can run into, no memory for its part, must not leave the others waiting. It goes through the motions of
-// what is left of the plan, and at the end of a batch they vote: it failed on all of them or on none.
+// shared is a session of several workers. The dispatcher forwards its messages to all of
+// them, or it has connections of its own (see lead).
 type shared struct {
-	*team
-	lead
-	auto   bool // what nobody says is chosen
-	hints  shard.Signals
-	of     map[tensor.Signal]int // the stages of signals
-	values map[uint64]*placed    // by the client's ids
-	next   uint64                // id for the next value in the space, whose ids are our own
-	plans  map[string]*carried   // redistributions
-	key    []byte                // of the plan that is looked for
-	ids    []uint64              // of the plan that is carried out, by shard.Value
-
-	ballotBox []byte // of votes that ride on a value
-
-	calls, moved, rewritten uint64
-	took, hidden            time.Duration // of collectives: how long they ran, and of this, while programs did
+	ledger
+	lead  lead
+	bound bool // the worker's goroutine is bound to a core for it
 }
 
-// placed is a value of the client's as this worker has it.
-type placed struct {
-	dtype  tensor.DType
-	shape  tensor.Shape // of the whole
-	stage  int          // whose workers have it
-	layout shard.Layout
-	lies   bool   // stage and layout were decided: by the first program that reads it
-	id     uint64 // of this rank's part in the space; 0: it is not there
-
-	whole  *shm.Block // an upload of which no part was made yet, where it lies; nil if it has no bytes
-	mine   bool       // whole is this worker's part alone, as it was sent
-	own    bool       // the client wants its memory back: what this worker has is a copy
-	failed error      // why this worker does not have an upload: whoever reads it fails
-}
-
-// share makes s a session of several workers.
-func (s *session) share(ctx context.Context, open *wire.OpenSession, reply wire.SessionOpened) error {
+// newShared returns the session that open opens, on a worker that is not connected to the
+// others yet.
+func newShared(b *base, open *wire.OpenSession) (*shared, error) {
 	c, err := configOf(open)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.shared = &shared{team: newTeam(stagesOf(c), int(open.Rank)), auto: c.AutoShard, hints: c.Hints(), of: c.StageOf(),
-		values: map[uint64]*placed{}, plans: map[string]*carried{}, next: 1}
-	var theirs *os.File
-	if open.Direct {
-		s.bound = s.w.o.Bind && s.w.bind(s.rank, s.size())
-		if theirs, err = s.offerOwn(ctx); err != nil {
-			return err
-		}
-	}
-	s.team.join(s.w, s, append([]byte(nil), open.Key...), reply, theirs)
-	return nil
+	rank := int(open.Rank)
+	return &shared{
+		ledger: ledger{carrier: &carrier{base: b, team: newTeam(b.env, b.id, stagesOf(c), rank), next: 1},
+			auto: c.AutoShard, hints: c.Hints(), stageOf: c.StageOf(), values: map[uint64]*placed{}},
+		lead: lead{env: b.env, session: b.id, rank: rank},
+	}, nil
 }
 
-// configOf is how the session's tensors are to lie: whole on every worker if nothing is said.
+// configOf returns the session's config. Without one all tensors are whole on every
+// worker.
 func configOf(open *wire.OpenSession) (*config.Config, error) {
 	if len(open.Config) == 0 {
 		return &config.Config{NumWorkers: int(open.Workers)}, nil
@@ -91,196 +55,197 @@ func configOf(open *wire.OpenSession) (*config.Config, error) {
 	return c, nil
 }
 
-// close frees what lies nowhere yet, and leaves the groups. The space has the rest.
-func (h *shared) close(w *Worker) {
-	for _, v := range h.values {
-		v.drop()
+// start connects the session's workers, and offers the session's own connections if open
+// asks for them. reply is sent to the client when all are connected.
+func (s *shared) start(ctx context.Context, open *wire.OpenSession, reply wire.SessionOpened) error {
+	var theirs *os.File
+	if open.Direct {
+		s.bound = s.binds && s.binding.bind(s.rank, s.team.size(), s.log)
+		var err error
+		if theirs, err = s.offer(ctx); err != nil {
+			return err
+		}
 	}
-	clear(h.values)
-	h.team.close(&w.leaving, &h.lead)
+	s.join(append([]byte(nil), open.Key...), s.uploads.memory, reply, func(ctx context.Context, err error) []*os.File {
+		if theirs == nil {
+			return nil
+		}
+		if err == nil {
+			if err = s.lead.connectOthers(ctx, s.team); err == nil {
+				return []*os.File{theirs}
+			}
+			s.log.Warn("no connections of its own for a session: its messages go through the dispatcher", "session", s.id, "err", err)
+		}
+		theirs.Close()
+		return nil
+	})
+	return nil
 }
 
-// holds says whether a handle is of this worker's memory.
-func (s *session) holds(h wire.Handle) bool {
-	return s.w.dev.Arena().Has(h.Segment)
-}
-
-// drop gives up the whole of an upload.
-func (v *placed) drop() {
-	if v.whole != nil {
-		v.whole.Release()
-		v.whole = nil
+// offer offers this worker's own connection: the first worker's to the client, for which
+// it returns the descriptor, the others' to the first worker, which is told in any case.
+func (s *shared) offer(ctx context.Context) (f *os.File, err error) {
+	if local.Is(s.out.conn) {
+		if f, err = s.lead.own.offer(s.env); err != nil {
+			f = nil
+		}
 	}
-}
-
-// forgetValue frees a value.
-func (s *session) forgetValue(id uint64) {
-	if v := s.values[id]; v != nil {
-		delete(s.values, id)
-		v.drop()
-		s.space.Free(v.id)
+	if s.rank == 0 {
+		return f, nil
 	}
+	m := wire.Meet{Session: s.id, Rank: uint32(s.rank), Group: groupLead}
+	var files []*os.File
+	if f != nil {
+		defer f.Close()
+		files = []*os.File{f}
+	}
+	return nil, s.out.send(ctx, wire.KindMeet, m.Size(), func(dst []byte) []byte { return wire.AppendMeet(dst, &m) }, files...)
 }
 
-// together does a batch with the session's other workers.
-func (s *session) together(ctx context.Context, run *wire.Run, done *wire.Done) (err error) {
-	select {
-	case <-s.ready:
-	default:
+// handle handles a message of the client, which all workers have.
+func (s *shared) handle(ctx context.Context, m *ipc.Message) error { return s.do(ctx, s, m) }
+
+// handleOwn handles the message that the session's own connection holds. The first worker
+// answers over that connection; the others' answers go through the dispatcher.
+func (s *shared) handleOwn(ctx context.Context) error {
+	own := &s.lead.own
+	done, err := s.lead.begin(ctx, &own.msg)
+	if done || err != nil {
+		return own.finish(err)
+	}
+	if s.rank == 0 {
+		s.replies = own
+	}
+	err = s.handle(ctx, &own.msg)
+	s.replies = &s.out
+	if err == nil {
+		own.release()
+		s.lead.finish()
+		return nil
+	}
+	return own.finish(err)
+}
+
+func (s *shared) inlet() *inlet { return &s.lead.own }
+
+func (s *shared) poll() bool { return s.lead.poll() }
+
+func (s *shared) ask(ctx context.Context) error { return s.lead.ask(ctx) }
+
+func (s *shared) lost(ctx context.Context) error { return s.lead.lost(ctx) }
+
+func (s *shared) turn(ctx context.Context, m wire.Turn) error { return s.lead.turn(ctx, m) }
+
+func (s *shared) together() bool { return true }
+
+func (s *shared) counts() traffic { return s.traffic }
+
+// close frees everything but leased results, and leaves the groups.
+func (s *shared) close() {
+	s.lead.own.close()
+	s.lead.release()
+	if s.bound {
+		s.binding.unbind()
+		s.bound = false
+	}
+	s.closeValues()
+	s.team.close(s.lead.conns)
+	s.free()
+}
+
+func (s *shared) compile(_ tensor.Hash, encoded []byte) *program {
+	p, err := tensor.ParseProgram(encoded)
+	return &program{parsed: p, err: err}
+}
+
+// execute does a batch with the session's other workers.
+func (s *shared) execute(ctx context.Context, run *wire.Run, done *wire.Done) error {
+	if !s.open() {
 		return fmt.Errorf("%w: a run before the session was open", errProtocol)
 	}
-	p, err := s.lookUp(run)
+	p, err := s.programs.find(run)
 	if ends(err) {
 		return err
 	}
 	for i := range run.Uploads {
-		u := &run.Uploads[i]
-		if err2 := s.take(u); ends(err2) {
-			return err2
+		if failed := s.take(&run.Uploads[i]); ends(failed) {
+			return failed
 		} else if err == nil {
-			err = err2
+			err = failed // the other uploads exist all the same
 		}
 	}
 	outs := 0
 	if p != nil {
 		outs, err = s.program(ctx, p, run, err)
 	}
-	if ends(err) {
-		return err
-	}
-	for _, id := range run.Fetch {
-		v := s.values[id]
-		switch {
-		case v == nil || err != nil:
-		case v.lies:
-			err = s.settle(v)
-		default:
-			err = v.failed
-		}
-	}
-	moves, agreed, err := s.gather(ctx, run.Fetch, err)
-	if ends(err) {
-		return err
-	}
-	if !agreed && (p != nil || len(run.Uploads) > 0 || len(moves) > 0) {
-		if err = s.agree(ctx, err); ends(err) {
-			return err
-		}
-	}
-	for i := range moves {
-		moves[i].end(s, err == nil)
-	}
-	for i := 0; err == nil && i < len(run.Fetch); i++ {
-		err = s.show(run.Fetch[i], s.values[run.Fetch[i]], done)
+	if !ends(err) {
+		err = s.complete(ctx, run, done, p != nil, err)
 	}
 	if ends(err) {
 		return err
 	}
 	if err != nil {
 		for i := range outs {
-			s.forgetValue(run.Base + uint64(i))
+			s.forget(run.Base + uint64(i))
 		}
 	}
 	for _, id := range run.Frees {
-		s.forgetValue(id)
+		s.forget(id)
 	}
 	return err
 }
 
-// lookUp finds the program of a run; nil for none.
-func (s *session) lookUp(run *wire.Run) (*program, error) {
-	if run.Hash == (wire.Hash{}) {
-		return nil, nil
+// complete ends a batch: it gathers the values that are fetched, agrees with the other
+// workers whether the batch failed, and adds the values to the answer. ran reports
+// whether the batch had a program; failed is this worker's failure.
+func (s *shared) complete(ctx context.Context, run *wire.Run, done *wire.Done, ran bool, failed error) error {
+	for _, id := range run.Fetch {
+		v := s.values[id]
+		switch {
+		case v == nil || failed != nil:
+		case v.lies:
+			failed = s.settle(v)
+		default:
+			failed = v.failed
+		}
 	}
-	p := s.programs[tensor.Hash(run.Hash)]
-	if p == nil {
-		return nil, fmt.Errorf("%w: program %x was never sent", errProtocol, run.Hash)
-	}
-	p.runs++
-	if p.err != nil {
-		return nil, p.err
-	}
-	if x := p.parsed; len(run.Inputs) != len(x.Externals) || len(run.Scalars) != x.NumScalars {
-		return nil, fmt.Errorf("%w: program %x with %d inputs and %d scalars, expected %d and %d", errProtocol,
-			run.Hash, len(run.Inputs), len(run.Scalars), len(x.Externals), x.NumScalars)
-	}
-	return p, nil
-}
-
-// take takes in an upload: this worker's part where the client says how it is to lie, otherwise the whole, until somebody reads it. Errors
-// that do not end the session are this worker's alone; the value exists all the same.
-func (s *session) take(u *wire.Upload) error {
-	d, shape, err := typeOf(u)
-	if err != nil {
+	changes, agreed, err := s.gather(ctx, run.Fetch, failed)
+	if ends(err) {
 		return err
 	}
-	if s.values[u.ID] != nil {
-		return fmt.Errorf("%w: upload %d exists", errProtocol, u.ID)
-	}
-	v := &placed{dtype: d, shape: shape, own: u.Own}
-	bytes := shape.Elems() * d.Size()
-	switch {
-	case u.Lies():
-		if v.stage = max(int(u.Stage)-1, 0); (u.Stage > 0) != (len(s.stages) > 1) || v.stage >= len(s.stages) {
-			return fmt.Errorf("%w: upload %d on stage %d of %d", errProtocol, u.ID, u.Stage, len(s.stages))
-		}
-		l, ok := s.stages[v.stage].Mesh.LayoutOf(u.Layout, len(shape))
-		if !ok {
-			return fmt.Errorf("%w: upload %d, %v%v in layout %#x on a mesh of %v", errProtocol, u.ID, d, shape, u.Layout, s.stages[v.stage].Mesh)
-		}
-		v.layout, v.lies = l, true
-		if v.mine = s.link != nil && u.Inline == nil; v.mine && v.stage != s.stage {
-			bytes = 0
-		} else if v.mine {
-			_, local := s.mesh.Local(l, shape, s.place)
-			bytes = local.Elems() * d.Size()
-		}
-	case u.Own && len(s.stages) == 1 && !s.auto:
-		v.lies = true // whole: nobody says otherwise
-	}
-	s.values[u.ID] = v
-	if v.whole, v.failed = s.blockOf(u, bytes); v.failed != nil {
-		return v.failed
-	}
-	if d == tensor.Bool && v.whole != nil {
-		if i := slices.IndexFunc(v.whole.Bytes(), func(x byte) bool { return x > 1 }); i >= 0 {
-			v.failed = fmt.Errorf("%w: byte %d of a bool is %d; expected 0 or 1", tensor.ErrDType, i, v.whole.Bytes()[i])
-			v.drop()
+	if !agreed && (ran || len(run.Uploads) > 0 || len(changes) > 0) {
+		if err = s.agree(ctx, err); ends(err) {
+			return err
 		}
 	}
-	if v.failed == nil && v.lies {
-		return s.settle(v)
+	for i := range changes {
+		s.end(&changes[i], err == nil)
 	}
-	return v.failed
+	for i := 0; err == nil && i < len(run.Fetch); i++ {
+		err = s.fetch(run.Fetch[i], s.values[run.Fetch[i]], done)
+	}
+	if err == nil {
+		err = s.hand(done)
+	}
+	return err
 }
 
-// program runs p: it decides how inputs lie that lie nowhere yet, and carries out the plan for that. failed is why this worker can't do
-// its part; the others don't know yet. outs is how many ids from run.Base on are those of results.
-func (s *session) program(ctx context.Context, p *program, run *wire.Run, failed error) (outs int, err error) {
-	ins := make([]*placed, len(run.Inputs))
-	for i, id := range run.Inputs {
-		v := s.values[id]
-		d, shape := p.parsed.TypeOf(tensor.ExternalRef(i))
-		if v == nil {
-			return 0, fmt.Errorf("%w: %d, input %d of the program", tensor.ErrUnknown, id, i)
-		}
-		if v.dtype != d || !v.shape.Equal(shape) {
-			return 0, fmt.Errorf("%w: input %d is %v%v, id %d is %v%v", tensor.ErrProgram, i, d, shape, id, v.dtype, v.shape)
-		}
-		ins[i] = v
+// program runs p: it decides the layouts of inputs that have none, and carries out the
+// plan for the layouts. failed is the failure of this worker, which the others do not
+// know yet. outs is the number of ids from run.Base on that belong to results.
+func (s *shared) program(ctx context.Context, p *program, run *wire.Run, failed error) (outs int, err error) {
+	ins, err := s.inputs(p, run)
+	if err != nil {
+		return 0, err
 	}
 	defer func() {
 		for i, e := range p.parsed.Externals {
 			if e.Donated {
-				s.forgetValue(run.Inputs[i])
+				s.forget(run.Inputs[i])
 			}
 		}
 	}()
-	plan := s.planOf
-	if len(s.stages) > 1 {
-		plan = s.stagedPlan
-	}
-	c, err := plan(p, ins)
+	r, err := s.planOf(p, ins)
 	if err != nil {
 		return 0, err
 	}
@@ -291,132 +256,57 @@ func (s *session) program(ctx context.Context, p *program, run *wire.Run, failed
 		}
 		ids[i] = v.id
 	}
-	outs = len(p.parsed.Instrs)
-	for _, o := range c.plan.Outputs {
-		if s.values[run.Base+uint64(o.Instr)] != nil {
-			return 0, fmt.Errorf("%w: result %d would be id %d, which exists", tensor.ErrProgram, o.Instr, run.Base+uint64(o.Instr))
+	for _, o := range r.plan.Outputs {
+		if id := run.Base + uint64(o.Instr); s.values[id] != nil {
+			return 0, fmt.Errorf("%w: result %d would be id %d, which exists", tensor.ErrProgram, o.Instr, id)
 		}
 	}
-	made, err := s.carry(ctx, c, ids, run.Scalars, failed)
+	made, err := s.carry(ctx, r, ids, run.Scalars, failed)
 	if ends(err) {
 		return 0, err
 	}
-	for i, o := range c.plan.Outputs {
+	for i, o := range r.plan.Outputs {
 		s.values[run.Base+uint64(o.Instr)] = &placed{dtype: o.DType, shape: o.Shape, stage: o.Stage, layout: o.Layout, lies: true, id: made[i]}
 	}
-	return outs, err
+	return len(p.parsed.Instrs), err
 }
 
-// decide says how inputs are to lie that lie nowhere yet.
-func (s *session) decide(p *program, ins []*placed) error {
-	for i, v := range ins {
-		if v.lies {
-			continue
+// inputs returns the inputs of a run, which must be as the program has them.
+func (s *shared) inputs(p *program, run *wire.Run) ([]*placed, error) {
+	ins := make([]*placed, len(run.Inputs))
+	for i, id := range run.Inputs {
+		v := s.values[id]
+		d, shape := p.parsed.TypeOf(tensor.ExternalRef(i))
+		if v == nil {
+			return nil, fmt.Errorf("%w: %d, input %d of the program", tensor.ErrUnknown, id, i)
 		}
-		if p.chosen == nil {
-			var err error
-			if p.chosen, err = s.choose(p.parsed); err != nil {
-				return fmt.Errorf("%w: %w", tensor.ErrProgram, err)
-			}
+		if v.dtype != d || !v.shape.Equal(shape) {
+			return nil, fmt.Errorf("%w: input %d is %v%v, id %d is %v%v", tensor.ErrProgram, i, d, shape, id, v.dtype, v.shape)
 		}
-		v.layout, v.lies = p.chosen[i], true
+		ins[i] = v
 	}
-	return nil
+	return ins, nil
 }
 
-// choose says how the inputs of p are to lie: as the config says, or else as is best for p if the config wants that.
-func (s *session) choose(p *tensor.Program) ([]shard.Layout, error) {
-	out, err := shard.Place(p, s.mesh, s.hints)
-	if err != nil || !s.auto {
-		return out, err
-	}
-	best, err := shard.Auto(p, s.mesh, &shard.AutoOptions{Signals: s.hints})
-	if err != nil {
-		return nil, err
-	}
-	return best.Inputs, nil
-}
+func (s *shared) holds(h wire.Handle) bool { return s.dev.Arena().Has(h.Segment) }
 
-// settle makes this rank's part of an upload whose layout was decided.
-func (s *session) settle(v *placed) error {
-	if v.stage != s.stage {
-		v.drop()
-		return nil
+// answers reports whether this worker has a part of a result, or is the first one, which
+// answers in any case.
+func (s *shared) answers(done *wire.Done) bool {
+	if s.rank == 0 {
+		return true
 	}
-	if v.id != 0 || v.failed != nil {
-		return v.failed
-	}
-	start, local := s.mesh.Local(v.layout, v.shape, s.place)
-	part := v.whole
-	switch {
-	case local.Elems() == 0:
-		part = nil
-	case v.mine || local.Elems() == v.shape.Elems() && !(v.own && part.ReadOnly()):
-		part.Retain()
-	default:
-		var err error
-		size := v.dtype.Size()
-		if part, err = s.w.dev.Arena().Alloc(local.Elems() * size); err != nil {
-			return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+	for i := range done.Results {
+		if !done.Results[i].Elsewhere {
+			return true
 		}
-		shard.CopyOut(part.Bytes(), v.whole.Bytes(), size, v.shape, start, local)
 	}
-	id := s.next
-	if err := s.space.Import(id, v.dtype, local, part); err != nil {
-		return err
-	}
-	s.next++
-	v.id = id
-	v.drop()
-	return nil
+	return false
 }
 
-// planOf decides how inputs lie that lie nowhere yet, and finds the plan for inputs that lie as these then do, or makes it.
-func (s *session) planOf(p *program, ins []*placed) (*carried, error) {
-	if err := s.decide(p, ins); err != nil {
-		return nil, err
-	}
-	s.key = s.key[:0]
-	for _, v := range ins {
-		s.key = appendLayout(s.key, v.layout)
-	}
-	if c := p.plans[string(s.key)]; c != nil {
-		return c, nil
-	}
-	layouts := make([]shard.Layout, len(ins))
-	for i, v := range ins {
-		layouts[i] = v.layout
-	}
-	plan, err := shard.Rewrite(p.parsed, s.mesh, layouts, &shard.Options{Signals: s.hints})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", tensor.ErrProgram, err)
-	}
-	return s.plan(p, plan, s.place, 0), nil
+func (s *shared) sign(done *wire.Done) {
+	done.Rank, done.Calls, done.Moved, done.Plans = uint32(s.rank), s.traffic.calls, s.traffic.moved, s.traffic.rewritten
+	done.Took, done.Hidden = uint64(s.took), uint64(s.hidden)
 }
 
-// plan prepares a plan for inputs that lie as s.key says. rank and stage are this worker's in it.
-func (s *session) plan(p *program, plan *shard.Plan, rank, stage int) *carried {
-	s.rewritten++
-	if len(p.plans) >= maxPlans {
-		clear(p.plans)
-	}
-	c := s.prepare(plan, rank, stage)
-	p.plans[string(s.key)] = c
-	return c
-}
-
-// maxPlans bounds the plans of one program, and of redistributions.
-const maxPlans = 64
-
-func appendLayout(b []byte, l shard.Layout) []byte {
-	for _, p := range l {
-		x := byte(0)
-		if d, ok := p.Sharded(); ok {
-			x = 1 + byte(d)
-		} else if f, ok := p.Partial(); ok {
-			x = 128 + byte(f)
-		}
-		b = append(b, x)
-	}
-	return b
-}
+func (s *shared) writers() (rank, of int) { return s.rank, s.team.size() }

@@ -20,128 +20,95 @@ import (
 )
 
 const (
-	// joinTimeout bounds the time in which the workers of a session connect with each other.
-	joinTimeout = 30 * time.Second
-
-	// stepTimeout bounds how long one of them waits for another in a collective: longer than the programs of other sessions
-	// that the other may have to run before. One that died is noticed at once.
+	// stepTimeout bounds how long a worker waits for another in a collective: longer than
+	// the programs of other sessions that the other may have to run before. A worker that
+	// died is noticed at once.
 	stepTimeout = 5 * time.Minute
+
+	// maxMeets bounds the Meet messages that arrive before they are needed: some rounds
+	// of the largest mesh.
+	maxMeets = 8 * shard.MaxRanks
 )
 
-// team is the workers that run one session together, as one of them sees it. They make a group for every dim of their mesh, over
-// conns of their own; the addresses travel in Meet messages, through the dispatcher. Where there are several stages, each with a mesh,
-// they make some between them besides: see stages.go.
+// team is the workers that run one session together, as one of them sees it: their ranks,
+// stages and meshes, and the groups in which they compute. There is a group for every dim
+// of a worker's mesh, over connections of its own. A session of several stages has more
+// groups between these: see stages.go.
 //
-// A goroutine makes the groups while the worker goes on with other sessions, and then answers the client. Nothing of
-// the session is run before all workers have answered.
+// A goroutine makes the groups while the worker goes on with other sessions, and then
+// answers the client. Addresses travel in Meet messages through the dispatcher. Nothing
+// of the session runs before all workers have answered.
 type team struct {
-	rank   int           // among the session's workers
-	stages []shard.Stage // of these
-	stage  int           // the one that this worker is in,
-	mesh   shard.Mesh    // its mesh,
-	place  int           // and this worker's rank in that
+	worker  *env
+	session uint64
+
+	topology
 
 	// Written before ready is closed.
 	groups []*collective.Group          // by dim of mesh; nil for dims of one rank
 	all    *collective.Group            // of all workers; nil if there is one stage
-	pipes  map[[2]int]*collective.Group // between stages, by who sends and who receives, this worker being one of them
+	pipes  map[[2]int]*collective.Group // between stages, by sender and receiver
 
 	cancel context.CancelFunc
 	ready  chan struct{} // closed when groups stand, before the client is told
-	joined chan struct{} // closed when join is over
+	joined chan struct{} // closed when join's goroutine ends; nil before join
 
-	mu   sync.Mutex
-	said map[meeting]saying // what others said that was not needed yet
-	news chan struct{}      // one slot: said has more
+	mu    sync.Mutex
+	meets map[meetKey]meetData // Meet messages that were not needed yet
+	news  chan struct{}        // one slot: meets has more
 }
 
-// meeting is when somebody says something.
-type meeting struct{ rank, group, round uint32 }
+// meetKey names a Meet message.
+type meetKey struct{ rank, group, round uint32 }
 
-// saying is what somebody says.
-type saying struct {
+// meetData is the content of a Meet message.
+type meetData struct {
 	data []byte
-	file *os.File // a conn that is offered to the first worker, or nil
+	file *os.File // a connection that is offered to the first worker, or nil
 }
 
-func newTeam(stages []shard.Stage, rank int) *team {
-	t := &team{rank: rank, stages: stages, pipes: map[[2]int]*collective.Group{}, ready: make(chan struct{}), joined: make(chan struct{}),
-		said: map[meeting]saying{}, news: make(chan struct{}, 1)}
-	for k, st := range stages {
-		if i := slices.Index(st.Ranks, rank); i >= 0 {
-			t.stage, t.mesh, t.place = k, st.Mesh, i
-		}
-	}
+func newTeam(e *env, session uint64, stages []shard.Stage, rank int) *team {
+	t := &team{worker: e, session: session, topology: newTopology(stages, rank), pipes: map[[2]int]*collective.Group{},
+		ready: make(chan struct{}), meets: map[meetKey]meetData{}, news: make(chan struct{}, 1)}
 	t.groups = make([]*collective.Group, len(t.mesh))
 	return t
 }
 
-// size is how many workers the session has.
-func (t *team) size() (n int) {
-	for _, st := range t.stages {
-		n += len(st.Ranks)
-	}
-	return n
-}
-
-// join makes the groups and answers the client, in a goroutine of its own. An error fails the session for all of its workers. theirs is the
-// client's end of the session's own conn, nil if it has none.
-func (t *team) join(w *Worker, s *session, key []byte, opened wire.SessionOpened, theirs *os.File) {
+// join makes the groups in a goroutine. It then calls opened, which returns the
+// descriptors for the client, and sends reply to the client. An error fails the session
+// for all of its workers.
+func (t *team) join(key []byte, memory clientMemory, reply wire.SessionOpened, opened func(ctx context.Context, err error) []*os.File) {
 	parent, over := context.WithCancelCause(context.Background())
 	ctx, cancel := context.WithTimeoutCause(parent, joinTimeout,
-		fmt.Errorf("the session's workers did not connect with each other within %v", joinTimeout))
-	t.cancel = func() { over(errSessionOver) }
-	id, link, lead, log := s.id, s.link, &s.lead, w.log.With("session", s.id, "rank", t.rank)
+		fmt.Errorf("the session's workers did not connect to each other within %v", joinTimeout))
+	t.cancel, t.joined = func() { over(errSessionOver) }, make(chan struct{})
+	log := t.worker.log.With("session", t.session, "rank", t.rank)
 	go func() {
 		defer close(t.joined)
 		defer cancel()
-		err := t.connect(ctx, w, id, key, log)
-		if err == nil && link != nil {
-			err = link.wait(ctx)
+		err := t.connect(ctx, key, log)
+		if err == nil {
+			err = memory.wait(ctx)
 		}
-		var files []*os.File
-		if theirs != nil && err == nil {
-			var failed error
-			if lead.others, failed = t.takeOthers(ctx, w); failed == nil {
-				files = append(files, theirs)
-			} else {
-				log.Warn("no conns of its own for a session: it goes through the dispatcher", "err", failed)
-			}
-		}
-		if theirs != nil && files == nil {
-			theirs.Close()
-		}
+		files := opened(ctx, err)
 		if err == nil {
 			close(t.ready)
-			err = w.say(wire.KindSessionOpened, opened.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &opened) }, files...)
+			err = t.worker.out.post(wire.KindSessionOpened, reply.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &reply) }, files...)
 		}
 		if err == nil || errors.Is(context.Cause(ctx), errSessionOver) {
 			return
 		}
 		log.Warn("no group with the session's other workers", "err", err)
-		m := wire.Fail{Session: id, Code: wire.CodeInternal, Text: wire.CutText(fmt.Sprintf("worker %q, rank %d: %v", w.o.Name, t.rank, err))}
-		_ = w.say(wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
+		m := wire.Fail{Session: t.session, Code: wire.CodeInternal, Text: wire.CutText(fmt.Sprintf("worker %q, rank %d: %v", t.worker.name, t.rank, err))}
+		_ = t.worker.out.post(wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
 	}()
 }
 
-// errSessionOver ends a join whose session ended meanwhile.
-var errSessionOver = errors.New("the session is over")
-
-// connect makes the groups, one after another. Groups have one order that is the same for all workers, so that none waits for another
-// that waits for it in another group.
-func (t *team) connect(ctx context.Context, w *Worker, session uint64, key []byte, log *slog.Logger) error {
+// connect makes the groups, one after another. All workers make them in the same order,
+// so that no two wait for each other in different groups.
+func (t *team) connect(ctx context.Context, key []byte, log *slog.Logger) error {
 	group := func(number int, ranks []int) (*collective.Group, error) {
-		place := slices.Index(ranks, t.rank)
-		waiter, err := local.NewWaiter()
-		if err != nil {
-			return nil, err
-		}
-		members, err := route.Mesh(ctx, route.MeshOptions{Rank: place, Size: len(ranks), Name: w.o.Name, Secret: key, Waiter: waiter, Logger: log,
-			Exchange: t.exchange(w, session, number, ranks)})
-		if err != nil {
-			return nil, err
-		}
-		return collective.New(ctx, place, members, &collective.Options{Timeout: stepTimeout, Waiter: waiter}) // how it fails the session says
+		return t.connectGroup(ctx, key, number, ranks, log)
 	}
 	for k, d := range t.mesh {
 		if d.Size == 1 {
@@ -162,15 +129,69 @@ func (t *team) connect(ctx context.Context, w *Worker, session uint64, key []byt
 	return t.connectStages(group)
 }
 
-// exchange gives every one of ranks what each of them gave, by their order.
-func (t *team) exchange(w *Worker, session uint64, group int, ranks []int) func(context.Context, []byte) ([][]byte, error) {
-	m := wire.Meet{Session: session, Rank: uint32(t.rank), Group: uint32(group)}
+// connectGroup makes one group, of the workers with these ranks.
+func (t *team) connectGroup(ctx context.Context, key []byte, number int, ranks []int, log *slog.Logger) (*collective.Group, error) {
+	place := slices.Index(ranks, t.rank)
+	waiter, err := local.NewWaiter()
+	if err != nil {
+		return nil, err
+	}
+	members, err := route.Mesh(ctx, route.MeshOptions{Rank: place, Size: len(ranks), Name: t.worker.name, Secret: key,
+		Waiter: waiter, Logger: log, Exchange: t.exchange(number, ranks)})
+	if err != nil {
+		return nil, err
+	}
+	// The group logs nothing: its failure is that of the session.
+	return collective.New(ctx, place, members, &collective.Options{Timeout: stepTimeout, Waiter: waiter})
+}
+
+// connectStages makes the group of all workers, and this worker's pipes. All workers make
+// the pipes of the pair with the lowest ranks first.
+func (t *team) connectStages(group func(number int, ranks []int) (*collective.Group, error)) (err error) {
+	all := make([]int, t.size())
+	for r := range all {
+		all[r] = r
+	}
+	if t.all, err = group(groupAll, all); err != nil {
+		return err
+	}
+	for _, pair := range t.pairs() {
+		if t.pipes[pair], err = group(t.pipeNumber(pair), pair[:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// voters returns the groups in which the session's workers agree, one after another: the
+// one of all workers, or those along each dim of their mesh.
+func (t *team) voters() []*collective.Group {
+	if t.all != nil {
+		return []*collective.Group{t.all}
+	}
+	return slices.DeleteFunc(slices.Clone(t.groups), func(g *collective.Group) bool { return g == nil })
+}
+
+// open reports whether all workers of the session are connected.
+func (t *team) open() bool {
+	select {
+	case <-t.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// exchange returns a function that gives each of ranks the data of all of them, in their
+// order.
+func (t *team) exchange(group int, ranks []int) func(context.Context, []byte) ([][]byte, error) {
+	m := wire.Meet{Session: t.session, Rank: uint32(t.rank), Group: uint32(group)}
 	return func(ctx context.Context, mine []byte) ([][]byte, error) {
 		m.Data = mine
 		if len(mine) > wire.MaxMeet {
-			return nil, fmt.Errorf("%d bytes for the others, at most %d", len(mine), wire.MaxMeet)
+			return nil, fmt.Errorf("%d bytes for the other workers, at most %d", len(mine), wire.MaxMeet)
 		}
-		if err := w.say(wire.KindMeet, m.Size(), func(dst []byte) []byte { return wire.AppendMeet(dst, &m) }); err != nil {
+		if err := t.worker.out.post(wire.KindMeet, m.Size(), func(dst []byte) []byte { return wire.AppendMeet(dst, &m) }); err != nil {
 			return nil, err
 		}
 		all := make([][]byte, len(ranks))
@@ -178,62 +199,62 @@ func (t *team) exchange(w *Worker, session uint64, group int, ranks []int) func(
 			if all[i] = mine; r == t.rank {
 				continue
 			}
-			said, err := t.listen(ctx, meeting{uint32(r), m.Group, m.Round})
+			got, err := t.await(ctx, meetKey{uint32(r), m.Group, m.Round})
 			if err != nil {
 				return nil, fmt.Errorf("rank %d: %w", r, err)
 			}
-			all[i] = said.data
+			all[i] = got.data
 		}
 		m.Round++
 		return all, nil
 	}
 }
 
-// listen waits for what a rank says.
-func (t *team) listen(ctx context.Context, at meeting) (saying, error) {
+// await waits for a Meet message.
+func (t *team) await(ctx context.Context, key meetKey) (meetData, error) {
 	for {
 		t.mu.Lock()
-		said, ok := t.said[at]
-		delete(t.said, at)
+		got, ok := t.meets[key]
+		delete(t.meets, key)
 		t.mu.Unlock()
 		if ok {
-			return said, nil
+			return got, nil
 		}
 		select {
 		case <-t.news:
 		case <-ctx.Done():
-			return saying{}, ipc.ContextError(ctx)
+			return meetData{}, ipc.ContextError(ctx)
 		}
 	}
 }
 
-// hear takes in what another worker says.
-func (t *team) hear(msg *ipc.Message) error {
+// meet receives a Meet message of another worker.
+func (t *team) meet(msg *ipc.Message) error {
 	var m wire.Meet
 	if err := wire.ParseMeet(msg.Body, &m); err != nil {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
-	if !t.meets(int(m.Rank), int(m.Group)) {
+	if !t.concerns(int(m.Rank), int(m.Group)) {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	at := meeting{m.Rank, m.Group, m.Round}
-	_, twice := t.said[at]
+	key := meetKey{m.Rank, m.Group, m.Round}
+	_, twice := t.meets[key]
 	switch {
 	case int(m.Rank) >= t.size() || int(m.Rank) == t.rank:
 		return fmt.Errorf("%w: Meet of rank %d of %d, to rank %d", errProtocol, m.Rank, t.size(), t.rank)
 	case twice:
-		return fmt.Errorf("%w: Meet of rank %d in round %d of group %d, said twice", errProtocol, m.Rank, m.Round, m.Group)
-	case len(t.said) >= maxSaid:
-		return fmt.Errorf("%w: Meet of rank %d after %d that nobody has needed yet", errProtocol, m.Rank, len(t.said))
+		return fmt.Errorf("%w: Meet of rank %d in round %d of group %d, sent twice", errProtocol, m.Rank, m.Round, m.Group)
+	case len(t.meets) >= maxMeets:
+		return fmt.Errorf("%w: Meet of rank %d after %d that were not needed yet", errProtocol, m.Rank, len(t.meets))
 	}
-	said := saying{data: append([]byte{}, m.Data...)}
+	got := meetData{data: append([]byte{}, m.Data...)}
 	if len(msg.Files) > 0 {
-		said.file = msg.Files[0]
+		got.file = msg.Files[0]
 		msg.Files = msg.Files[1:]
 	}
-	t.said[at] = said
+	t.meets[key] = got
 	select {
 	case t.news <- struct{}{}:
 	default:
@@ -241,21 +262,22 @@ func (t *team) hear(msg *ipc.Message) error {
 	return nil
 }
 
-// maxSaid bounds what others may say ahead: some rounds of the largest mesh.
-const maxSaid = 8 * shard.MaxRanks
-
-// close leaves the groups. It waits for the others to leave as well, for a second at most: not in the worker's goroutine.
-func (t *team) close(over *sync.WaitGroup, lead *lead) {
+// close leaves the groups, in a goroutine: it waits until the other workers leave as
+// well, for a second at most. conns are closed before.
+func (t *team) close(conns func() []localConn) {
+	if t.joined == nil {
+		return
+	}
 	t.cancel()
-	over.Go(func() {
+	t.worker.closing.Go(func() {
 		<-t.joined
-		for _, c := range lead.others {
+		for _, c := range conns() {
 			_ = c.Close()
 		}
 		t.mu.Lock()
-		for _, said := range t.said {
-			if said.file != nil {
-				said.file.Close()
+		for _, m := range t.meets {
+			if m.file != nil {
+				m.file.Close()
 			}
 		}
 		t.mu.Unlock()
@@ -267,9 +289,4 @@ func (t *team) close(over *sync.WaitGroup, lead *lead) {
 		}
 		left.Wait()
 	})
-}
-
-// opened is the answer to the client that wants a session.
-func (w *Worker) opened(open *wire.OpenSession) wire.SessionOpened {
-	return wire.SessionOpened{Session: open.Session, PID: uint32(os.Getpid()), Apart: open.Apart, Rank: open.Rank, Worker: w.o.Name}
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// maxArriving bounds the bytes of one session's uploads that came over its link and that no Run has made a value of
-// yet. Clients are ahead by less, but for a single upload that is larger.
+// maxArriving bounds the bytes of one session's uploads that arrived and that no Run has
+// made a value of yet. Clients send less ahead, but for a single upload that is larger.
 const maxArriving = 4 << 30
 
-// arrival is an upload of a client that shares no memory with us.
+// arrival is an upload that came over a data connection.
 type arrival struct {
 	handle wire.Handle
-	block  *shm.Block // nil when there was no memory for it
+	block  *shm.Block // nil if there was no memory for it
 	err    error      // why there was none
 }
 
-// outgoing is a result that a client has asked for.
+// outgoing is a result that the client has requested.
 type outgoing struct {
 	block *shm.Block
 	bytes int
@@ -34,11 +34,11 @@ func (a *arrival) release() {
 	}
 }
 
-// step moves what can be moved now. An error ends the link.
-func (l *link) step() error {
+// step moves the bytes that can be moved now. An error ends the connection.
+func (d *dataConn) step() error {
 	for {
 		worked := false
-		for _, part := range []func() (bool, error){l.listen, l.receive, l.acknowledge, l.send} {
+		for _, part := range []func() (bool, error){d.listen, d.receive, d.acknowledge, d.send} {
 			w, err := part()
 			if err != nil {
 				return err
@@ -51,10 +51,10 @@ func (l *link) step() error {
 	}
 }
 
-// listen takes what the client asks for, while there is room for more of it.
-func (l *link) listen() (worked bool, err error) {
-	for l.incoming == nil && len(l.outgoing) < maxPulls {
-		m, ok, err := l.conn.TryRecv()
+// listen receives the client's requests while there is room for more.
+func (d *dataConn) listen() (worked bool, err error) {
+	for d.incoming == nil && len(d.outgoing) < maxPulls {
+		m, ok, err := d.conn.TryRecv()
 		if err != nil || !ok {
 			return worked, err
 		}
@@ -62,14 +62,14 @@ func (l *link) listen() (worked bool, err error) {
 		var t wire.Transfer
 		err = wire.ParseTransfer(m.Body, &t)
 		kind, files := m.Kind, m.Files
-		l.conn.Release()
+		d.conn.Release()
 		ipc.CloseFiles(files)
 		switch {
 		case err != nil:
 		case kind == wire.KindPush:
-			err = l.push(t.Handle)
+			err = d.push(t.Handle)
 		case kind == wire.KindPull:
-			err = l.pull(t.Handle)
+			err = d.pull(t.Handle)
 		default:
 			err = fmt.Errorf("unexpected %s (kind %d)", wire.KindName(kind), kind)
 		}
@@ -81,147 +81,156 @@ func (l *link) listen() (worked bool, err error) {
 }
 
 // push begins to receive an upload.
-func (l *link) push(h wire.Handle) error {
+func (d *dataConn) push(h wire.Handle) error {
 	if h.Len == 0 || h.Len > maxPush {
-		return fmt.Errorf("an upload of %d bytes, expected 1 to %d", h.Len, uint64(maxPush))
+		return fmt.Errorf("upload of %d bytes, expected 1 to %d", h.Len, uint64(maxPush))
 	}
-	a, err := l.expect(h)
+	a, err := d.expect(h)
 	if err != nil {
 		return err
 	}
-	l.incoming = a
+	d.incoming = a
 	if a.block != nil {
-		return l.bulk.BeginRecv(l.pushes, a.block.Bytes()[:h.Len])
+		return d.bulk.BeginRecv(d.pushes, a.block.Bytes()[:h.Len])
 	}
-	if l.drained == nil {
-		l.drained = make([]byte, drain)
+	if d.drained == nil {
+		d.drained = make([]byte, drain)
 	}
 	var parts [][]byte
 	for left := h.Len; left > 0; left -= min(left, drain) {
-		parts = append(parts, l.drained[:min(left, drain)])
+		parts = append(parts, d.drained[:min(left, drain)])
 	}
-	return l.bulk.BeginRecv(l.pushes, parts...)
+	return d.bulk.BeginRecv(d.pushes, parts...)
 }
 
-// expect has room for an upload, or the reason why not. An older one of that name is what a client gave up.
-func (l *link) expect(h wire.Handle) (*arrival, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dropArrival(h)
-	if len(l.arrivals) >= 2*wire.MaxUploads {
-		return nil, fmt.Errorf("%d uploads that no run takes", len(l.arrivals))
+// expect allocates memory for an upload, or notes the error. An older upload of the same
+// handle is one that the client gave up.
+func (d *dataConn) expect(h wire.Handle) (*arrival, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dropArrival(h)
+	if len(d.arrivals) >= 2*wire.MaxUploads {
+		return nil, fmt.Errorf("%d uploads that no run takes, at most %d", len(d.arrivals), 2*wire.MaxUploads)
 	}
 	a := &arrival{handle: h}
-	if len(l.arrivals) >= wire.MaxUploads || h.Len > maxArriving-min(l.arrivedB, maxArriving) {
-		a.err = fmt.Errorf("%w: an upload of %d bytes, %d uploads of %d bytes wait for their run",
-			tensor.ErrNoSpace, h.Len, len(l.arrivals), l.arrivedB)
+	if len(d.arrivals) >= wire.MaxUploads || h.Len > maxArriving-min(d.arrivedB, maxArriving) {
+		a.err = fmt.Errorf("%w: upload of %d bytes, while %d uploads of %d bytes wait for their run",
+			tensor.ErrNoSpace, h.Len, len(d.arrivals), d.arrivedB)
 		return a, nil
 	}
 	var err error
-	if a.block, err = l.w.dev.Arena().Alloc(int(h.Len)); err != nil {
+	if a.block, err = d.arena.Alloc(int(h.Len)); err != nil {
 		a.err = fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 		return a, nil
 	}
-	l.arrivedB += h.Len
+	d.arrivedB += h.Len
 	return a, nil
 }
 
-// receive goes on with the upload that is coming.
-func (l *link) receive() (worked bool, err error) {
-	if l.incoming == nil {
+// receive goes on with the upload that is arriving.
+func (d *dataConn) receive() (worked bool, err error) {
+	if d.incoming == nil {
 		return false, nil
 	}
-	_, done, err := l.bulk.ProgressRecv()
+	_, done, err := d.bulk.ProgressRecv()
 	if err != nil || !done {
 		return false, err
 	}
-	a := l.incoming
-	l.incoming = nil
-	l.pushes++
-	l.acks = append(l.acks, a.handle)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.arrivals[a.handle] = a
+	a := d.incoming
+	d.incoming = nil
+	d.pushes++
+	d.acks = append(d.acks, a.handle)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.arrivals[a.handle] = a
 	return true, nil
 }
 
-// acknowledge tells the client what has come.
-func (l *link) acknowledge() (worked bool, err error) {
-	for len(l.acks) > 0 {
-		buf, err := l.conn.TryReserve(wire.KindPushed, wire.TransferBytes)
+// acknowledge tells the client which uploads have arrived.
+func (d *dataConn) acknowledge() (worked bool, err error) {
+	for len(d.acks) > 0 {
+		buf, err := d.conn.TryReserve(wire.KindPushed, wire.TransferBytes)
 		if errors.Is(err, ipc.ErrFull) {
 			return worked, nil
 		}
 		if err != nil {
 			return worked, err
 		}
-		wire.AppendTransfer(buf[:0], &wire.Transfer{Session: l.session, Handle: l.acks[0]})
-		if err := l.conn.Commit(); err != nil {
+		wire.AppendTransfer(buf[:0], &wire.Transfer{Session: d.session, Handle: d.acks[0]})
+		if err := d.conn.Commit(); err != nil {
 			return worked, err
 		}
-		l.acks, worked = l.acks[1:], true
+		d.acks, worked = d.acks[1:], true
 	}
 	return worked, nil
 }
 
-// pull notes that the client wants a result. It is leased to it, so that it stays.
-func (l *link) pull(h wire.Handle) error {
-	b, err := l.w.dev.Arena().Leased(h, l.session)
+// pull notes that the client wants a result. The result is leased to the client, so that
+// it stays.
+func (d *dataConn) pull(h wire.Handle) error {
+	b, err := d.arena.Leased(h, d.session)
 	if err != nil {
-		return fmt.Errorf("a result that is wanted: %w", err)
+		return fmt.Errorf("result requested: %w", err)
 	}
 	if h.Len == 0 || h.Len > uint64(b.Len()) {
 		b.Release()
-		return fmt.Errorf("%d bytes wanted of a result of %d", h.Len, b.Len())
+		return fmt.Errorf("%d bytes requested of a result of %d", h.Len, b.Len())
 	}
-	l.outgoing = append(l.outgoing, outgoing{b, int(h.Len)})
+	d.outgoing = append(d.outgoing, outgoing{b, int(h.Len)})
 	return nil
 }
 
-// send goes on with the results that were asked for.
-func (l *link) send() (worked bool, err error) {
-	for len(l.outgoing) > 0 {
-		o := l.outgoing[0]
-		if !l.sending {
-			if err := l.bulk.BeginSend(l.pulls, o.block.Bytes()[:o.bytes]); err != nil {
+// send goes on with the results that the client requested.
+func (d *dataConn) send() (worked bool, err error) {
+	for len(d.outgoing) > 0 {
+		o := d.outgoing[0]
+		if !d.sending {
+			if err := d.bulk.BeginSend(d.pulls, o.block.Bytes()[:o.bytes]); err != nil {
 				return worked, err
 			}
-			l.sending = true
+			d.sending = true
 		}
-		done, err := l.bulk.ProgressSend()
+		done, err := d.bulk.ProgressSend()
 		if err != nil || !done {
 			return worked, err
 		}
 		o.block.Release()
-		l.outgoing, l.sending, worked = l.outgoing[1:], false, true
-		l.pulls++
+		d.outgoing, d.sending, worked = d.outgoing[1:], false, true
+		d.pulls++
 	}
 	return worked, nil
 }
 
-// arrived returns the block of an upload, of which the caller has a reference, and the reason if there is none: errProtocol if it did
-// not come.
-func (l *link) arrived(h wire.Handle) (*shm.Block, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.arrivals[h]
+// open returns the block of an upload. The error is errProtocol if the upload did not
+// arrive.
+func (d *dataConn) open(u *wire.Upload, n int) (*shm.Block, error) {
+	h := u.Handle
+	if u.Lies() { // of such an upload the client sends this worker's part
+		if n == 0 {
+			return nil, nil
+		}
+		h.Len = uint64(n)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a := d.arrivals[h]
 	if a == nil {
-		return nil, fmt.Errorf("%w: a run with an upload that has not come, %v", errProtocol, h)
+		return nil, fmt.Errorf("%w: a run with an upload that has not arrived, %v", errProtocol, h)
 	}
 	b := a.block
 	if b != nil {
 		b.Retain()
 	}
-	l.dropArrival(h)
+	d.dropArrival(h)
 	return b, a.err
 }
 
-// dropArrival forgets an upload of which no value is made. mu is held.
-func (l *link) dropArrival(h wire.Handle) {
-	a := l.arrivals[h]
-	delete(l.arrivals, h)
+// dropArrival forgets an upload. The caller holds mu.
+func (d *dataConn) dropArrival(h wire.Handle) {
+	a := d.arrivals[h]
+	delete(d.arrivals, h)
 	if a != nil && a.block != nil {
-		l.arrivedB -= h.Len
+		d.arrivedB -= h.Len
 		a.release()
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // TestMalformed: each mistake ends its session, with a word of what was wrong, and nothing else.
@@ -323,13 +324,13 @@ func TestUnsealed(t *testing.T) {
 }
 
 // panicking is a device with a bug.
-type panicking struct{ worker.Device }
+type panicking struct{ device.Device }
 
-func (d panicking) Open() worker.Space { return panickingSpace{d.Device.Open()} }
+func (d panicking) Open() device.Space { return panickingSpace{d.Device.Open()} }
 
-type panickingSpace struct{ worker.Space }
+type panickingSpace struct{ device.Space }
 
-func (s panickingSpace) Run(p worker.Program, base uint64, inputs []uint64, scalars []float64) error {
+func (s panickingSpace) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
 	if scalars[0] == 13 {
 		panic("unlucky")
 	}
@@ -342,7 +343,7 @@ func TestPanic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := start(t, worker.Options{Device: panicking{worker.CPU(dev)}})
+	f := start(t, worker.Options{Device: panicking{dev}})
 	f.open(1, 0)
 	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
 	f.body(1, p)

@@ -9,16 +9,15 @@ import (
 
 // TestWatchEnds: a worker that was not asked for long enough stops measuring, and gives the memory back.
 func TestWatchEnds(t *testing.T) {
-	of := &Worker{sessions: map[uint64]*session{}}
-	w := &of.watch
+	w := &monitor{}
 	now := time.Now()
 	w.on, w.until, w.log = true, now.Add(time.Hour), make([]wire.Event, logSize)
-	w.message(of, now, wire.KindRun, 1, 10)
+	w.message(nil, now, wire.KindRun, 1, 10)
 	if !w.on || w.next != 1 || w.messages != 1 {
 		t.Errorf("while somebody looks: %v, %d events", w.on, w.next)
 	}
 	w.until = now.Add(-time.Second)
-	w.message(of, now, wire.KindRun, 1, 10)
+	w.message(nil, now, wire.KindRun, 1, 10)
 	if w.on || w.log != nil {
 		t.Error("the worker measures for nobody")
 	}
@@ -29,7 +28,7 @@ func TestWatchEnds(t *testing.T) {
 
 // TestWatchKeepsTheLast: of more events than there is room for, the last are there, and whoever asks sees how many are not.
 func TestWatchKeepsTheLast(t *testing.T) {
-	w := watching{on: true, log: make([]wire.Event, logSize)}
+	w := monitor{on: true, log: make([]wire.Event, logSize)}
 	const more = 100
 	for i := range uint64(logSize + more) {
 		w.event(wire.EventMessage, 1, time.Now(), 0, i, 0)

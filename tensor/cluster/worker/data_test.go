@@ -243,7 +243,7 @@ func TestFarMistakes(t *testing.T) {
 			do(c)
 			c.hungUp()
 			f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{farUpload(1, h)}})
-			f.failed(1, wire.CodeProtocol, "has not come")
+			f.failed(1, wire.CodeProtocol, "has not arrived")
 			if st := f.dev.Arena().Stats(); st.Blocks != 0 {
 				t.Errorf("%d blocks are left", st.Blocks)
 			}
@@ -255,7 +255,7 @@ func TestFarMistakes(t *testing.T) {
 		near bool
 		text string
 	}{
-		"no upload":     {func(f *fixture) { f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{farUpload(1, h)}}) }, false, "has not come"},
+		"no upload":     {func(f *fixture) { f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{farUpload(1, h)}}) }, false, "has not arrived"},
 		"shares memory": {func(f *fixture) { f.send(wire.KindLink, wire.AppendLink(nil, &wire.Link{Session: 1})) }, true, "shares memory"},
 		"a word too many": {func(f *fixture) {
 			f.send(wire.KindLink, wire.AppendLink(nil, &wire.Link{Session: 1, Round: 7}))

@@ -14,7 +14,7 @@ import (
 )
 
 // moveOnce has every session carry out one collective on its in, which has the length of a rank's part, and returns what each has then.
-func moveOnce(t *testing.T, sessions []*session, kind plan.Kind, m shard.Move, in func(rank, i int) float32) [][]float32 {
+func moveOnce(t *testing.T, sessions []*shared, kind plan.Kind, m shard.Move, in func(rank, i int) float32) [][]float32 {
 	t.Helper()
 	group := make([]int, len(sessions))
 	for r := range group {
@@ -22,34 +22,34 @@ func moveOnce(t *testing.T, sessions []*session, kind plan.Kind, m shard.Move, i
 	}
 	m.In, m.Out = 0, 1
 	c := &shard.Collective{Kind: kind, Op: element.Sum, DType: tensor.F32, Scale: 1, Group: group, Moves: []shard.Move{m}}
-	steps := []carriedStep{
-		{Step: &shard.Step{Kind: shard.Start, Collective: c}, ends: []bool{kind == plan.AllReduce}},
+	steps := []planStep{
+		{Step: &shard.Step{Kind: shard.Start, Collective: c}, dead: []bool{kind == plan.AllReduce}},
 		{Step: &shard.Step{Kind: shard.Wait, Collective: c, Frees: []shard.Value{0}}},
 	}
 	p := &shard.Plan{Inputs: make([]shard.Placed, 1), Outputs: []shard.Output{{Value: 1}}}
 	out := make([][]float32, len(sessions))
-	together(sessions, func(rank int, s *session) {
-		b, err := s.w.dev.Arena().Alloc(4 * m.InShape.Elems())
+	together(sessions, func(rank int, s *shared) {
+		src, err := s.dev.Arena().Alloc(4 * m.InShape.Elems())
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		for i := range m.InShape.Elems() {
-			binary.LittleEndian.PutUint32(b.Bytes()[4*i:], math.Float32bits(in(rank, i)))
+			binary.LittleEndian.PutUint32(src.Bytes()[4*i:], math.Float32bits(in(rank, i)))
 		}
-		id, err := s.keep(tensor.F32, m.InShape, b)
+		id, err := s.keep(tensor.F32, m.InShape, src)
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		made, err := s.carry(t.Context(), &carried{plan: p, steps: steps, values: 2}, []uint64{id}, nil, nil)
+		made, err := s.carry(t.Context(), &rankPlan{plan: p, steps: steps, values: 2}, []uint64{id}, nil, nil)
 		if err != nil {
 			t.Errorf("%v, rank %d: %v", kind, rank, err)
 			return
 		}
-		v, _ := s.space.Lookup(made[0])
+		b := bytesOf(t, s, made[0])
 		for i := range m.OutShape.Elems() {
-			out[rank] = append(out[rank], math.Float32frombits(binary.LittleEndian.Uint32(v.Block.Bytes()[4*i:])))
+			out[rank] = append(out[rank], math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
 		}
 		s.space.Free(made[0])
 	})
@@ -117,9 +117,9 @@ func TestCollectivesOfMemoryThatCanShrink(t *testing.T) {
 	}
 	s := sessions[1]
 	s.space.Close()
-	old := s.w.dev
-	s.w.dev = CPU(dev)
-	s.space = s.w.dev.Open()
+	old := s.dev
+	s.dev = dev
+	s.space = dev.Open()
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}

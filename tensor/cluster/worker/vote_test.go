@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -33,13 +34,13 @@ func TestVoteRides(t *testing.T) {
 						for r := range srcs {
 							srcs[r] = make([]byte, d.Size())
 							srcs[r][0] = 0xee // what was there before
-							vote(srcs[r], op, d, who == r || who == math.MaxInt)
+							writeVote(srcs[r], op, d, who == r || who == math.MaxInt)
 						}
 						out := make([]byte, d.Size())
-						if err := collective.Fold(op, planType(d), scale, out, srcs...); err != nil {
+						if err := collective.Fold(op, elementType(d), scale, out, srcs...); err != nil {
 							t.Fatal(err)
 						}
-						if got := voted(out, op); got != (who >= 0) {
+						if got := readVote(out, op); got != (who >= 0) {
 							t.Fatalf("%v of %v, %d ranks, scale %v, failed %d: %x says %v", op, d, ranks, scale, who, out, got)
 						}
 						tried++
@@ -60,7 +61,7 @@ func TestSumAndAgree(t *testing.T) {
 	for name, who := range map[string]int{"all well": -1, "the first fails": 0, "the last fails": ranks - 1} {
 		before := sessions[0].groups[0].Stats().Calls
 		values := make([]float32, ranks)
-		together(sessions, func(rank int, s *session) {
+		together(sessions, func(rank int, s *shared) {
 			id := valueOf(t, s, float32(rank+1))
 			at := s.next
 			v := &placed{dtype: tensor.F32, layout: shard.Layout{shard.Partial(shard.Sum)}, lies: true, id: id}
@@ -69,9 +70,9 @@ func TestSumAndAgree(t *testing.T) {
 			if rank == who {
 				failed = bad
 			}
-			moves, agreed, err := s.gather(t.Context(), []uint64{1}, failed)
-			if !agreed || len(moves) != 1 || (err != nil) != (who >= 0) || err != nil && codeOfAgreed(err) != wire.CodeIndex {
-				t.Errorf("%s, rank %d: %d values moved, agreed %v: %v", name, rank, len(moves), agreed, err)
+			changes, agreed, err := s.gather(t.Context(), []uint64{1}, failed)
+			if !agreed || len(changes) != 1 || (err != nil) != (who >= 0) || err != nil && codeOfAgreed(err) != wire.CodeIndex {
+				t.Errorf("%s, rank %d: %d values moved, agreed %v: %v", name, rank, len(changes), agreed, err)
 				return
 			}
 			if err != nil {
@@ -80,13 +81,8 @@ func TestSumAndAgree(t *testing.T) {
 				}
 				return
 			}
-			moves[0].end(s, true)
-			x, ok := s.space.Lookup(v.id)
-			if !ok {
-				t.Errorf("%s, rank %d: no result", name, rank)
-				return
-			}
-			values[rank] = math.Float32frombits(binary.LittleEndian.Uint32(x.Block.Bytes()))
+			s.end(&changes[0], true)
+			values[rank] = math.Float32frombits(binary.LittleEndian.Uint32(bytesOf(t, s, v.id)))
 		})
 		calls := sessions[0].groups[0].Stats().Calls - before
 		if who < 0 && (calls != 1 || values[0] != 6 || values[1] != 6 || values[2] != 6) {
@@ -108,25 +104,23 @@ func codeOfAgreed(err error) wire.Code {
 }
 
 // teamOf is the sessions of workers that stand in one line, each of a worker of its own that serves nobody.
-func teamOf(t *testing.T, ranks int) []*session {
+func teamOf(t *testing.T, ranks int) []*shared {
 	t.Helper()
 	groups, err := collective.Local(ranks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mesh := shard.Line(ranks)
-	stage := shard.Stage{Mesh: mesh, Ranks: make([]int, ranks)}
-	for r := range stage.Ranks {
-		stage.Ranks[r] = r
-	}
-	out := make([]*session, ranks)
+	out := make([]*shared, ranks)
 	for r := range out {
 		w, err := New(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newSession(w, 1, "test", 0)
-		s.shared = &shared{team: newTeam([]shard.Stage{stage}, r), values: map[uint64]*placed{}, plans: map[string]*carried{}, next: 1}
+		open := &wire.OpenSession{Session: 1, Name: "test", Workers: uint32(ranks), Rank: uint32(r)}
+		s, err := newShared(newBase(&w.env, open, w.memoryOf(open, wire.SessionOpened{}), 0), open)
+		if err != nil {
+			t.Fatal(err)
+		}
 		s.groups[0] = groups[r]
 		close(s.ready)
 		out[r] = s
@@ -134,13 +128,13 @@ func teamOf(t *testing.T, ranks int) []*session {
 		t.Cleanup(s.space.Close)
 	}
 	t.Cleanup(func() {
-		together(out, func(rank int, _ *session) { _ = groups[rank].Close() })
+		together(out, func(rank int, _ *shared) { _ = groups[rank].Close() })
 	})
 	return out
 }
 
 // together has every session do something at the same time.
-func together(sessions []*session, do func(rank int, s *session)) {
+func together(sessions []*shared, do func(rank int, s *shared)) {
 	var all sync.WaitGroup
 	for rank, s := range sessions {
 		all.Go(func() { do(rank, s) })
@@ -149,8 +143,8 @@ func together(sessions []*session, do func(rank int, s *session)) {
 }
 
 // valueOf is the id of a number that a session keeps.
-func valueOf(t *testing.T, s *session, x float32) uint64 {
-	b, err := s.w.dev.Arena().Alloc(4)
+func valueOf(t *testing.T, s *shared, x float32) uint64 {
+	b, err := s.dev.Arena().Alloc(4)
 	if err != nil {
 		t.Error(err)
 		return 0
@@ -161,4 +155,19 @@ func valueOf(t *testing.T, s *session, x float32) uint64 {
 		t.Error(err)
 	}
 	return id
+}
+
+// bytesOf returns the bytes of a value.
+func bytesOf(t *testing.T, s *shared, id uint64) []byte {
+	v, ok := s.space.Lookup(id)
+	if !ok {
+		t.Errorf("value %d does not exist", id)
+		return make([]byte, 8)
+	}
+	b, err := s.space.Read(id, 0, v.Bytes())
+	if err != nil {
+		t.Error(err)
+		return make([]byte, v.Bytes())
+	}
+	return bytes.Clone(b)
 }

@@ -10,23 +10,24 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // gated is a device whose programs each wait for a word, and say which they were.
 type gated struct {
-	worker.Device
+	device.Device
 	began chan float64
 	goOn  chan struct{}
 }
 
-func (d gated) Open() worker.Space { return gatedSpace{d.Device.Open(), d} }
+func (d gated) Open() device.Space { return gatedSpace{d.Device.Open(), d} }
 
 type gatedSpace struct {
-	worker.Space
+	device.Space
 	d gated
 }
 
-func (s gatedSpace) Run(p worker.Program, base uint64, inputs []uint64, scalars []float64) error {
+func (s gatedSpace) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
 	s.d.began <- scalars[0]
 	<-s.d.goOn
 	return s.Space.Run(p, base, inputs, scalars)
@@ -46,7 +47,7 @@ func startGated(t *testing.T) *gatedWorker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := gated{worker.CPU(dev), make(chan float64), make(chan struct{})}
+	d := gated{dev, make(chan float64), make(chan struct{})}
 	f := start(t, worker.Options{Device: d})
 	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
 	return &gatedWorker{fixture: f, d: d, p: p}

@@ -46,8 +46,8 @@ func TestUploadsInParts(t *testing.T) {
 				t.Errorf("%s, rank %d: %+v", name, r, v)
 			}
 			var got []byte
-			if part, ok := s.space.Lookup(v.id); ok && part.Block != nil {
-				got = part.Block.Bytes()[:part.bytes()]
+			if part, ok := s.space.Lookup(v.id); ok && part.Bytes() > 0 {
+				got = bytesOf(t, s, v.id)
 			}
 			if !bytes.Equal(got, x.want[r]) {
 				t.Errorf("%s, rank %d: %v, expected %v", name, r, got, x.want[r])
@@ -89,8 +89,7 @@ func TestUploadsInParts(t *testing.T) {
 			t.Errorf("upload %d where there are stages: %v, %+v", c.u.ID, err, v)
 		}
 	}
-	alone := newSession(sessions[0].w, 2, "alone", 0)
-	defer alone.space.Close()
+	alone := &forwarded{sessions[0].base}
 	if err := alone.upload(upload(1, 1, false, 4, 2)); !errors.Is(err, errProtocol) {
 		t.Errorf("a layout for one worker: %v", err)
 	}

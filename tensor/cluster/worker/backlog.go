@@ -1,0 +1,76 @@
+package worker
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+)
+
+const (
+	// maxBacklog and maxBacklogBytes bound the messages of one session that wait here
+	// before the dispatcher is told to hold it back. Those that the dispatcher had sent
+	// already come on top: at most its queue to the worker. They are more than a client
+	// that waits for answers sends ahead.
+	maxBacklog      = 64
+	maxBacklogBytes = 256 << 10
+)
+
+// backlog is the messages of one session that the dispatcher forwarded and that wait for
+// the session's turn.
+type backlog struct {
+	waiting []waiting     // oldest first
+	bytes   int           // of these
+	stopped bool          // the dispatcher was told to hold the session back
+	used    time.Duration // of the worker's time, see scheduler
+}
+
+// waiting is a message that waits.
+type waiting struct {
+	number uint64 // of the worker's messages
+	kind   uint32
+	body   []byte
+	files  []*os.File // the message's own
+}
+
+// push adds a message behind the others.
+func (b *backlog) push(q waiting) {
+	b.waiting = append(b.waiting, q)
+	b.bytes += len(q.body)
+}
+
+// putBack puts a message that is not done before the others. Its files were taken or
+// closed.
+func (b *backlog) putBack(q waiting) {
+	q.files = nil
+	b.waiting = slices.Insert(b.waiting, 0, q)
+	b.bytes += len(q.body)
+}
+
+// pop takes the oldest message.
+func (b *backlog) pop() waiting {
+	q := b.waiting[0]
+	b.waiting[0] = waiting{}
+	b.waiting = b.waiting[1:]
+	if b.bytes -= len(q.body); len(b.waiting) == 0 {
+		b.waiting = nil
+	}
+	return q
+}
+
+// long reports whether the dispatcher is to hold the session back.
+func (b *backlog) long() bool { return len(b.waiting) >= maxBacklog || b.bytes >= maxBacklogBytes }
+
+// short reports whether a session that was held back goes on.
+func (b *backlog) short() bool {
+	return len(b.waiting) <= maxBacklog/2 && b.bytes <= maxBacklogBytes/2
+}
+
+// clear drops all messages.
+func (b *backlog) clear() {
+	for _, q := range b.waiting {
+		ipc.CloseFiles(q.files)
+	}
+	b.waiting, b.bytes = nil, 0
+}

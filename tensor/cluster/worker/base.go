@@ -1,0 +1,236 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// base is the part that sessions of every kind have: one client's values, programs and
+// memory, and its messages.
+type base struct {
+	*env
+	id       uint64
+	name     string
+	space    device.Space
+	programs programs
+	uploads  uploads
+	results  results
+	history  wire.History
+	replies  replier // where the message being handled is answered
+	saving   *saving // the Save under way; nil for none
+	backlog  backlog
+	usage    usage
+}
+
+// runner runs a session's batches: solo on one worker, shared on several.
+type runner interface {
+	saver
+
+	// compile makes a program of a complete encoding. A program that cannot be run has
+	// the reason as its err.
+	compile(hash tensor.Hash, encoded []byte) *program
+
+	// execute does a batch and adds its results to done.
+	execute(ctx context.Context, run *wire.Run, done *wire.Done) error
+
+	// holds reports whether a handle is in this worker's memory.
+	holds(h wire.Handle) bool
+
+	// answers reports whether this worker answers a batch that fetches values.
+	answers(done *wire.Done) bool
+
+	// sign completes an answer.
+	sign(done *wire.Done)
+}
+
+// newBase returns the base of the session that open opens. memory is its client's; quota
+// bounds the bytes of its values, 0 is no bound.
+func newBase(e *env, open *wire.OpenSession, memory clientMemory, quota uint64) *base {
+	arena := e.dev.Arena()
+	b := &base{env: e, id: open.Session, name: open.Name, space: e.dev.Open(), replies: &e.out,
+		programs: programs{byHash: map[tensor.Hash]*program{}},
+		uploads:  uploads{memory: memory, arena: arena},
+		results:  results{arena: arena, session: open.Session, mapped: memory.mapped(), announced: map[uint64]struct{}{}}}
+	if quota > 0 {
+		b.space = &limited{Space: b.space, quota: int(min(quota, math.MaxInt)), sizes: map[uint64]int{}}
+	}
+	return b
+}
+
+// core returns b.
+func (b *base) core() *base { return b }
+
+// free frees everything that the session holds here, except the results that are leased
+// to the client.
+func (b *base) free() {
+	b.backlog.clear()
+	b.endSave()
+	b.uploads.memory.close()
+	b.space.Close()
+	b.table.ReleaseOwner(b.id)
+}
+
+// do handles a message of the client. errProtocol and errTeam end the session, errAgain
+// means that the message is not done, any other error ends the worker.
+func (b *base) do(ctx context.Context, r runner, m *ipc.Message) error {
+	switch m.Kind {
+	case wire.KindSegment:
+		return b.addSegment(m)
+	case wire.KindBody:
+		return b.addProgram(r, m)
+	case wire.KindRun:
+		return b.batch(ctx, r, m)
+	case wire.KindSave:
+		return b.save(ctx, r, m)
+	}
+	return fmt.Errorf("%w: unexpected %s (kind %d)", errProtocol, wire.KindName(m.Kind), m.Kind)
+}
+
+// addSegment maps a segment of the client.
+func (b *base) addSegment(m *ipc.Message) error {
+	var seg wire.Segment
+	if err := wire.ParseSegment(m.Body, &seg); err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	if seg.Memory != wire.MemoryHost || len(m.Files) != 1 || seg.Bytes > shm.MaxSegment {
+		return fmt.Errorf("%w: segment %016x of %d bytes, memory %d, with %d descriptors; expected host memory with one",
+			errProtocol, seg.ID, seg.Bytes, seg.Memory, len(m.Files))
+	}
+	f := m.Files[0]
+	m.Files = nil // the table's
+	if err := b.table.Add(b.id, seg.ID, f, int64(seg.Bytes)); err != nil {
+		return fmt.Errorf("%w: segment %016x: %w", errProtocol, seg.ID, err)
+	}
+	return nil
+}
+
+// addProgram takes a program, or a part of one.
+func (b *base) addProgram(r runner, m *ipc.Message) error {
+	var body wire.Body
+	if err := wire.ParseBody(m.Body, &body); err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	encoded, err := b.programs.add(&body)
+	if err != nil || encoded == nil {
+		return err
+	}
+	hash := tensor.Hash(body.Hash)
+	b.programs.put(hash, r.compile(hash, encoded), len(encoded))
+	b.stats.programs.Add(1)
+	return nil
+}
+
+// batch does a Run in this order: leases that come back, uploads, the program, the values
+// that are fetched, those that are freed. It answers if the client wants an answer, if
+// the batch failed, or if enough of the client's memory is to be given back.
+func (b *base) batch(ctx context.Context, r runner, m *ipc.Message) error {
+	run, done := &b.run, &b.done
+	if err := wire.ParseRun(m.Body, run, &b.history); err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	b.history.Record(run)
+	if run.Flags&wire.RunTurn != 0 && !b.backlog.stopped {
+		if err := b.flow(ctx, false); err != nil {
+			return err
+		}
+	}
+	for _, h := range run.Returns {
+		if !r.holds(h) {
+			continue
+		}
+		if err := b.dev.Arena().Unlease(h, b.id); err != nil {
+			return fmt.Errorf("%w: given back: %w", errProtocol, err)
+		}
+	}
+	b.stats.runs.Add(1)
+	b.usage.runs++
+	b.results.begin()
+	*done = wire.Done{Session: b.id, Seq: run.Seq, Results: done.Results[:0], Returned: done.Returned[:0]}
+	err := b.guard(ctx, r, run, done)
+	if err != nil {
+		b.stats.errors.Add(1)
+		if ends(err) {
+			return err
+		}
+		b.results.revoke()
+		explain(done, err)
+	}
+	for _, h := range run.Forget {
+		b.programs.forget(tensor.Hash(h), &b.monitor)
+	}
+	asked := run.Flags&wire.RunSync != 0 || len(run.Fetch) > 0 && r.answers(done)
+	if !asked && err == nil && !b.uploads.full() {
+		return nil
+	}
+	if err := b.results.announce(ctx, b.replies); err != nil {
+		return err
+	}
+	r.sign(done)
+	b.uploads.take(done)
+	return b.replies.send(ctx, wire.KindDone, done.Size(), func(dst []byte) []byte { return wire.AppendDone(dst, done) })
+}
+
+// guard executes a batch. A panic, by a bug of the device or by a fault in the client's
+// memory, ends the session.
+func (b *base) guard(ctx context.Context, r runner, run *wire.Run, done *wire.Done) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			b.log.Error("panic in a session's batch", "session", b.id, "name", b.name, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%w: %w: %v", errProtocol, errInternal, p)
+		}
+	}()
+	return r.execute(ctx, run, done)
+}
+
+// runProgram runs a compiled program.
+func (b *base) runProgram(p device.Program, hash tensor.Hash, first uint64, inputs []uint64, scalars []float64) error {
+	if b.monitor.log == nil {
+		return b.space.Run(p, first, inputs, scalars)
+	}
+	began := time.Now()
+	err := b.space.Run(p, first, inputs, scalars)
+	b.monitor.program(b.id, began, hash, len(p.Parsed().Instrs))
+	return err
+}
+
+// hand puts the handles of an answer's values into it.
+func (b *base) hand(done *wire.Done) error {
+	n, err := b.results.hand(done, b.space)
+	b.stats.results.Add(uint64(n))
+	return err
+}
+
+// flow tells the dispatcher to hold the session's messages back, or to send more.
+func (b *base) flow(ctx context.Context, stop bool) error {
+	b.backlog.stopped = stop
+	m := wire.Flow{Session: b.id, Stop: stop}
+	return b.out.send(ctx, wire.KindFlow, m.Size(), func(dst []byte) []byte { return wire.AppendFlow(dst, &m) })
+}
+
+// lateError returns err, in which a *device.Failure is replaced by the error of the
+// program with results from first on. A failure of an earlier program names no
+// instruction, for the client looks that up in the batch that it is told of.
+func lateError(err error, first uint64) error {
+	var late *device.Failure
+	if !errors.As(err, &late) {
+		return err
+	}
+	if late.Base == first {
+		return late.Err
+	}
+	var at *tensor.RunError
+	if errors.As(late.Err, &at) {
+		return fmt.Errorf("an earlier program, with results from %d on: %s: %w", late.Base, at.Op, at.Err)
+	}
+	return fmt.Errorf("an earlier program, with results from %d on: %w", late.Base, late.Err)
+}

@@ -1,0 +1,43 @@
+package worker
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// env is the part of a worker that its sessions use.
+type env struct {
+	name    string
+	log     *slog.Logger
+	dev     device.Device
+	waiter  *local.Waiter  // the goroutine sleeps on it, for all connections
+	out     outbox         // to the dispatcher
+	table   *shm.Table     // the clients' segments, by session
+	closing sync.WaitGroup // goroutines of groups and inlets that end
+	binds   bool           // sessions may bind the goroutine to a core
+	binding binding
+	turns   turns
+	monitor monitor
+	stats   counters
+
+	run  wire.Run  // the one being handled
+	done wire.Done // its answer
+}
+
+// turns is the state of turns at this worker: see lead.go.
+type turns struct {
+	holder *lead // the session that has the turn here; nil for none
+	asking bool  // a session's first worker, which is this one, wants a turn
+}
+
+// counters are the worker's Stats.
+type counters struct {
+	sessions                                                 atomic.Int64
+	opened, failed, runs, errors, programs, imports, results atomic.Uint64
+}

@@ -1,0 +1,139 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// forwarded is a session of this worker alone, whose messages the dispatcher forwards.
+type forwarded struct{ *base }
+
+// handle does a message that the dispatcher forwards.
+func (s *forwarded) handle(ctx context.Context, m *ipc.Message) error { return s.do(ctx, s, m) }
+
+func (s *forwarded) meet(*ipc.Message) error {
+	return fmt.Errorf("%w: Meet in a session of one worker", errProtocol)
+}
+
+func (s *forwarded) turn(_ context.Context, m wire.Turn) error {
+	return fmt.Errorf("%w: Turn %d in a session of one worker", errProtocol, m.What)
+}
+
+func (s *forwarded) together() bool { return false }
+
+func (s *forwarded) size() int { return 1 }
+
+func (s *forwarded) counts() traffic { return traffic{} }
+
+func (s *forwarded) close() { s.free() }
+
+func (s *forwarded) compile(hash tensor.Hash, encoded []byte) *program {
+	c, err := s.dev.Compile(hash, encoded)
+	if err != nil {
+		return &program{err: err}
+	}
+	return &program{compiled: c, parsed: c.Parsed()}
+}
+
+func (s *forwarded) execute(_ context.Context, run *wire.Run, done *wire.Done) error {
+	p, err := s.programs.find(run)
+	if ends(err) {
+		return err
+	}
+	for i := range run.Uploads {
+		if failed := s.upload(&run.Uploads[i]); ends(failed) {
+			return failed
+		} else if err == nil {
+			err = failed // the other uploads exist all the same
+		}
+	}
+	if p != nil && err == nil {
+		err = s.runProgram(p.compiled, tensor.Hash(run.Hash), run.Base, run.Inputs, run.Scalars)
+	} else if p != nil {
+		dropDonated(s.space, p.parsed, run.Inputs)
+	}
+	if err == nil {
+		if err = lateError(s.fetch(run, done), run.Base); err != nil && p != nil {
+			dropResults(s.space, p.parsed, run.Base)
+		}
+	}
+	for _, id := range run.Frees {
+		s.space.Free(id)
+	}
+	return err
+}
+
+// dropResults frees the results of a program whose batch failed after it.
+func dropResults(space device.Space, p *tensor.Program, base uint64) {
+	for i, in := range p.Instrs {
+		if in.Keep {
+			space.Free(base + uint64(i))
+		}
+	}
+}
+
+// upload makes a value of the client's memory.
+func (s *forwarded) upload(u *wire.Upload) error {
+	d, shape, err := uploadType(u)
+	if err != nil {
+		return err
+	}
+	if _, ok := s.space.Lookup(u.ID); ok {
+		return fmt.Errorf("%w: upload %d exists", errProtocol, u.ID)
+	}
+	if u.Lies() {
+		return fmt.Errorf("%w: upload %d in layout %#x on stage %d, in a session of one worker", errProtocol, u.ID, u.Layout, u.Stage)
+	}
+	b, err := s.uploads.open(u, shape.Elems()*d.Size())
+	if err != nil {
+		return err
+	}
+	return s.space.Import(u.ID, d, shape, b, u.Own)
+}
+
+// fetch adds the values that the client wants to the answer, or waits until they could be
+// if it wants no more than an answer.
+func (s *forwarded) fetch(run *wire.Run, done *wire.Done) error {
+	for _, id := range run.Fetch {
+		v, ok := s.space.Lookup(id)
+		if !ok {
+			return fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+		}
+		s.results.next(done, id, v.DType, v.Shape)
+		if err := s.results.add(done, s.space, id, s.replies.inlineBytes()); err != nil {
+			return err
+		}
+	}
+	if err := s.hand(done); err != nil {
+		return err
+	}
+	if run.Flags&wire.RunSync != 0 || len(run.Fetch) > 0 {
+		return s.space.Sync()
+	}
+	return nil
+}
+
+func (s *forwarded) holds(wire.Handle) bool { return true }
+
+func (s *forwarded) answers(*wire.Done) bool { return true }
+
+func (s *forwarded) sign(*wire.Done) {}
+
+func (s *forwarded) writers() (rank, of int) { return 0, 1 }
+
+func (s *forwarded) readable(context.Context, []uint64) error { return nil }
+
+func (s *forwarded) part(_ int, id uint64) (p part, mine bool, err error) {
+	v, ok := s.space.Lookup(id)
+	if !ok {
+		return p, false, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
+	}
+	p.place(nil, v.Shape)
+	p.id, p.bytes = id, v.Bytes()
+	return p, true, nil
+}

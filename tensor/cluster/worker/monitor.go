@@ -1,0 +1,159 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+const (
+	// watchFor is how long a worker measures after the last Watch message.
+	watchFor = 10 * time.Second
+
+	// logSize is the number of events that are kept: the most recent ones.
+	logSize = 1 << 16
+)
+
+// monitor measures what the worker does while a client watches it. While none does, a
+// message costs one test of on, and a program one addition. It belongs to the worker's
+// goroutine.
+type monitor struct {
+	on            bool
+	until         time.Time     // on ends then
+	epoch         time.Time     // of the first Watch
+	busy, waiting time.Duration // spent on messages; of this, in collectives
+	messages      uint64
+	ops           opCounts // of forgotten programs
+	hits          uint64   // how often forgotten programs ran again
+	traffic       traffic  // of sessions that have ended
+
+	log  []wire.Event // a ring: event i is at i%logSize; nil while none is wanted
+	next uint64       // number of the next event
+	from uint64       // number of the oldest event that is kept
+}
+
+// usage is what is measured of one session.
+type usage struct {
+	runs          uint64 // counted always
+	busy, waiting time.Duration
+}
+
+// traffic counts what a session's workers did together.
+type traffic struct {
+	calls, moved, rewritten uint64 // collectives, bytes sent in them, programs rewritten
+}
+
+func (t *traffic) add(o traffic) {
+	t.calls, t.moved, t.rewritten = t.calls+o.calls, t.moved+o.moved, t.rewritten+o.rewritten
+}
+
+// opCounts counts the instructions that ran, by operation.
+type opCounts []uint64
+
+// add counts the instructions of a program that ran so many times. p may be nil.
+func (c *opCounts) add(p *tensor.Program, runs uint64) {
+	if p == nil || runs == 0 {
+		return
+	}
+	for i := range p.Instrs {
+		op := int(p.Instrs[i].Op)
+		if op >= len(*c) {
+			*c = append(*c, make([]uint64, op+1-len(*c))...)
+		}
+		(*c)[op] += runs
+	}
+}
+
+// forgotten keeps the counts of a program that the worker forgets.
+func (m *monitor) forgotten(p *tensor.Program, runs uint64) {
+	m.ops.add(p, runs)
+	m.hits += max(runs, 1) - 1
+}
+
+// now returns the time while the worker measures, otherwise zero.
+func (m *monitor) now() (t time.Time) {
+	if m.on {
+		t = time.Now()
+	}
+	return t
+}
+
+// message notes that a message of n bytes was handled. u belongs to its session; nil if
+// that has ended.
+func (m *monitor) message(u *usage, began time.Time, kind uint32, session uint64, n int) {
+	end := time.Now()
+	took := end.Sub(began)
+	m.busy += took
+	m.messages++
+	if u != nil {
+		u.busy += took
+	}
+	m.event(wire.EventMessage, session, began, took, uint64(kind), uint64(n))
+	if end.After(m.until) {
+		m.on, m.log = false, nil
+	}
+}
+
+// clock returns t in nanoseconds since 1970. The wall clock is read once, at the first
+// Watch: differences between times are those of the monotonic clock.
+func (m *monitor) clock(t time.Time) uint64 {
+	if m.epoch.IsZero() {
+		m.epoch = t
+	}
+	return uint64(m.epoch.UnixNano() + int64(t.Sub(m.epoch)))
+}
+
+// event keeps an event if events are wanted.
+func (m *monitor) event(kind wire.EventKind, session uint64, began time.Time, took time.Duration, what, bytes uint64) {
+	if m.log == nil {
+		return
+	}
+	m.log[m.next%logSize] = wire.Event{Kind: kind, Session: session, Begin: m.clock(began),
+		Took: uint64(max(took, 0)), What: what, Bytes: bytes}
+	m.next++
+	m.from = max(m.from, m.next-min(m.next, logSize))
+}
+
+// program notes that a program ran.
+func (m *monitor) program(session uint64, began time.Time, hash tensor.Hash, instrs int) {
+	name := uint64(0)
+	for _, b := range hash[:8] {
+		name = name<<8 | uint64(b)
+	}
+	m.event(wire.EventProgram, session, began, time.Since(began), name, uint64(instrs))
+}
+
+// collective notes that a collective is over which began at began and for which the
+// worker has waited since asked. Both are zero if the worker did not measure then.
+func (m *monitor) collective(session uint64, u *usage, event wire.EventKind, kind uint64, began, asked time.Time, moved int64) {
+	if !m.on || began.IsZero() || asked.IsZero() {
+		return
+	}
+	end := time.Now()
+	took := end.Sub(asked)
+	m.waiting += took
+	u.waiting += took
+	m.event(event, session, began, end.Sub(began), kind, uint64(moved))
+}
+
+// start begins or prolongs measuring.
+func (m *monitor) start(events bool) (now time.Time) {
+	now = time.Now()
+	m.on, m.until = true, now.Add(watchFor)
+	if events && m.log == nil {
+		m.log, m.from = make([]wire.Event, logSize), m.next
+	}
+	return now
+}
+
+// events appends the events from number since on, at most limit. It returns the number of
+// the first one and whether there are more.
+func (m *monitor) events(dst []wire.Event, since uint64, limit int) (out []wire.Event, first uint64, more bool) {
+	first = min(max(since, m.from), m.next)
+	i := first
+	for ; i < m.next && len(dst) < limit; i++ {
+		dst = append(dst, m.log[i%logSize])
+	}
+	return dst, first, i < m.next
+}

@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+)
+
+// replier sends answers to a client. The outbox sends them through the dispatcher, a
+// directConn over the session's own connection.
+type replier interface {
+	// send sends one message of at most n bytes, which write appends to dst.
+	send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error
+
+	// inlineBytes returns the largest result that travels in an answer instead of a
+	// handle.
+	inlineBytes() int
+}
+
+// outbox sends the worker's messages to the dispatcher.
+//
+// The worker's goroutine waits where the connection has no room. The goroutines that make
+// connections and groups cannot wait, for a waiter serves one goroutine: post keeps their
+// messages until the worker's goroutine can send them.
+type outbox struct {
+	conn   ipc.Conn
+	waiter *local.Waiter
+
+	mu      sync.Mutex // held from TryReserve to Commit
+	posted  []posted   // oldest first
+	pending atomic.Bool
+}
+
+// posted is a message that waits for room.
+type posted struct {
+	kind  uint32
+	body  []byte
+	files []*os.File // the message's own
+}
+
+// inlineBytes returns 0: the dispatcher forwards handles, not values.
+func (o *outbox) inlineBytes() int { return 0 }
+
+// send sends one message and waits for room. The worker's goroutine alone calls it.
+func (o *outbox) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
+	err := o.trySend(kind, n, write, files...)
+	if !errors.Is(err, ipc.ErrFull) {
+		return err
+	}
+	if err := o.waiter.Wait(ctx, func() bool {
+		err = o.trySend(kind, n, write, files...)
+		return !errors.Is(err, ipc.ErrFull)
+	}); err != nil {
+		return err
+	}
+	return err
+}
+
+// trySend sends one message. It returns ErrFull if there is no room for it, or none for
+// the messages that were posted before.
+func (o *outbox) trySend(kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.flush(); err != nil {
+		return err
+	}
+	buf, err := o.conn.TryReserve(kind, n)
+	if err != nil {
+		return err
+	}
+	write(buf[:0])
+	return o.conn.Commit(files...)
+}
+
+// post sends a message of n bytes, now or when there is room, and takes over its files.
+// Any goroutine may call it.
+func (o *outbox) post(kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
+	err := o.trySend(kind, n, write, files...)
+	if !errors.Is(err, ipc.ErrFull) {
+		ipc.CloseFiles(files)
+		return err
+	}
+	o.mu.Lock()
+	o.posted = append(o.posted, posted{kind, write(make([]byte, 0, n)), files})
+	o.pending.Store(true)
+	o.mu.Unlock()
+	o.waiter.Wake()
+	return nil
+}
+
+// flush sends all posted messages, unless it returns an error. The caller holds mu.
+func (o *outbox) flush() error {
+	for len(o.posted) > 0 {
+		p := &o.posted[0]
+		buf, err := o.conn.TryReserve(p.kind, len(p.body))
+		if err != nil {
+			return err
+		}
+		copy(buf, p.body)
+		if err := o.conn.Commit(p.files...); err != nil {
+			return err
+		}
+		ipc.CloseFiles(p.files)
+		o.posted = o.posted[1:]
+	}
+	o.pending.Store(false)
+	return nil
+}
+
+// deliver sends the posted messages for which there is room.
+func (o *outbox) deliver() {
+	if !o.pending.Load() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_ = o.flush() // receiving finds out that the dispatcher is gone
+}

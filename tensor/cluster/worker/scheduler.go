@@ -1,0 +1,317 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+const (
+	// maxSorted bounds how many messages are read between two that are handled, besides
+	// those of sessions that are held back: of these no more arrive than are on their
+	// way, and the first message of another session may be behind them. maxHeld is more
+	// than a queue of the default size has.
+	maxSorted = 256
+	maxHeld   = 64 << 10
+
+	// lookEvery is how long the messages of an only session are handled where they lie,
+	// without a look at the messages behind them, such as a session that another client
+	// opens.
+	lookEvery = time.Millisecond
+
+	// messageTime is what a message costs a session besides the time it takes.
+	messageTime = time.Microsecond
+)
+
+// scheduler decides which session's message the worker handles next, by fair queueing: it
+// is the session that has used the least of the worker's time. A session that had no
+// message starts where the others are.
+//
+// Sessions of several workers wait for each other's workers. Among those each worker
+// keeps to the order in which their messages came, or the Turn messages that begin their
+// turns. It is the dispatcher's order, and so the same on all workers. The session that
+// is first on some worker waits for nothing that is not done. The dispatcher keeps the
+// workers from getting far ahead of each other (its turns.go).
+//
+// With a single session messages are handled in the queue, for there is no session to
+// share with. The dispatcher may have filled the queue with long batches: now and then
+// the queue is emptied nevertheless, so that another client's session opens before all of
+// them.
+type scheduler struct {
+	sessions map[uint64]session
+	ready    []session // those with a backlog
+	owners   []owner   // those with an inlet
+
+	msg     ipc.Message // the dispatcher's oldest message, if held
+	held    bool
+	lost    error         // why the dispatcher is gone
+	broken  bool          // an inlet has an error
+	arrived uint64        // number of messages that were put into backlogs
+	looked  time.Time     // when the queue was last emptied
+	clock   time.Duration // what the session that had the last turn had used before it
+}
+
+// step reads the messages that have come, and handles one. It waits if there is none.
+func (w *Worker) step(ctx context.Context) error {
+	if err := ipc.ContextError(ctx); err != nil {
+		return err
+	}
+	if w.runnable() {
+		w.poll()
+	} else if err := w.waiter.Wait(ctx, w.polls); err != nil {
+		return err
+	}
+	if w.lost != nil {
+		return w.lost
+	}
+	if w.held {
+		if err := w.take(ctx); err != nil {
+			return err
+		}
+	}
+	if w.broken {
+		if err := w.endBroken(ctx); err != nil {
+			return err
+		}
+	}
+	if w.turns.asking {
+		w.turns.asking = false
+		for _, s := range w.owners {
+			if err := s.ask(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return w.next(ctx)
+}
+
+// runnable reports whether a session with a backlog can have a turn.
+func (w *Worker) runnable() bool {
+	return slices.ContainsFunc(w.ready, func(s session) bool { return !s.together() || w.turns.holder == nil })
+}
+
+// poll finds something to do besides backlogs: the dispatcher's next message, or one of
+// an inlet.
+func (w *Worker) poll() (found bool) {
+	w.out.deliver()
+	if !w.held {
+		if w.msg, w.held, w.lost = w.out.conn.TryRecv(); w.lost != nil {
+			return true
+		}
+	}
+	for _, s := range w.owners {
+		in := s.inlet()
+		had := in.held
+		found = s.poll() || found
+		if !had && in.held {
+			c := s.core()
+			c.backlog.used = max(c.backlog.used, w.clock) // as the others
+		}
+		w.broken = w.broken || in.err != nil
+	}
+	return found || w.held || w.turns.asking
+}
+
+// take handles the dispatcher's message, or sorts it and those behind it.
+func (w *Worker) take(ctx context.Context) error {
+	var err error
+	alone := len(w.sessions) < 2 && len(w.ready) == 0 && w.turns.holder == nil
+	if alone {
+		if err = w.handle(ctx, &w.msg); errors.Is(err, errAgain) {
+			id, _ := wire.Session(w.msg.Body)
+			err = nil
+			w.again(w.sessions[id], waiting{kind: w.msg.Kind, body: slices.Clone(w.msg.Body)})
+		}
+	} else {
+		err = w.sort(ctx, &w.msg)
+	}
+	ipc.CloseFiles(w.msg.Files)
+	w.out.conn.Release()
+	w.msg, w.held = ipc.Message{}, false
+	if err == nil && (!alone || len(w.sessions) > 1 || time.Since(w.looked) >= lookEvery) {
+		err = w.takeAll(ctx)
+	}
+	return err
+}
+
+// takeAll sorts the messages that have come.
+func (w *Worker) takeAll(ctx context.Context) error {
+	w.looked = time.Now()
+	for sorted, held := 0, 0; sorted < maxSorted && held < maxHeld; {
+		m, ok, err := w.out.conn.TryRecv()
+		if !ok || err != nil {
+			return err
+		}
+		if id, _ := wire.Session(m.Body); w.sessions[id] != nil && w.sessions[id].core().backlog.stopped {
+			held++
+		} else {
+			sorted++
+		}
+		err = w.sort(ctx, &m)
+		ipc.CloseFiles(m.Files)
+		w.out.conn.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sort puts a message into its session's backlog, or handles it at once if it is about
+// sessions.
+func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
+	id, ok := wire.Session(m.Body)
+	s := w.sessions[id]
+	switch m.Kind {
+	case wire.KindTurn:
+		var turn wire.Turn
+		if wire.ParseTurn(m.Body, &turn) == nil && turn.What == wire.TurnBack {
+			s = nil
+		}
+	case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindMeet, wire.KindLink, wire.KindWatch:
+		s = nil
+	}
+	if !ok || s == nil {
+		return w.handle(ctx, m)
+	}
+	b := &s.core().backlog
+	if len(b.waiting) == 0 {
+		b.used = max(b.used, w.clock)
+		w.ready = append(w.ready, s)
+	}
+	w.arrived++
+	b.push(waiting{w.arrived, m.Kind, slices.Clone(m.Body), m.Files})
+	m.Files = nil
+	if !b.stopped && b.long() {
+		return s.core().flow(ctx, true)
+	}
+	return nil
+}
+
+// next handles the oldest message of the session that has used the least, if any has one.
+func (w *Worker) next(ctx context.Context) error {
+	if len(w.ready) == 0 && len(w.sessions) == 1 && len(w.owners) == 1 {
+		if s := w.owners[0]; s.inlet().ready { // no session to share with
+			return w.handleOwn(ctx, s)
+		}
+	}
+	s, own := w.choose()
+	switch {
+	case own != nil:
+		b := &own.core().backlog
+		w.clock = b.used
+		began := time.Now()
+		err := w.handleOwn(ctx, own)
+		b.used += time.Since(began) + messageTime
+		return err
+	case s != nil:
+		w.clock = s.core().backlog.used
+		return w.handleOldest(ctx, s)
+	}
+	return nil
+}
+
+// choose returns the session that is next: own if the message is that of its inlet,
+// otherwise s, with a message in its backlog.
+func (w *Worker) choose() (s session, own owner) {
+	least := time.Duration(0)
+	for _, x := range w.owners {
+		if used := x.core().backlog.used; x.inlet().ready && (own == nil || used < least) {
+			own, least = x, used
+		}
+	}
+	var first session // of those of several workers, the one with the oldest message
+	for _, x := range w.ready {
+		b := &x.core().backlog
+		if !x.together() {
+			if s == nil && own == nil || b.used < least {
+				s, own, least = x, nil, b.used
+			}
+		} else if w.turns.holder == nil && (first == nil || b.waiting[0].number < first.core().backlog.waiting[0].number) {
+			first = x
+		}
+	}
+	if first != nil && (s == nil && own == nil || first.core().backlog.used < least) {
+		return first, nil
+	}
+	return s, own
+}
+
+// handleOldest handles the oldest message of a session's backlog.
+func (w *Worker) handleOldest(ctx context.Context, s session) error {
+	c := s.core()
+	began := time.Now()
+	q := c.backlog.pop()
+	if len(c.backlog.waiting) == 0 {
+		w.idle(s)
+	}
+	m := ipc.Message{Kind: q.kind, Body: q.body, Files: q.files}
+	err := w.handle(ctx, &m)
+	ipc.CloseFiles(m.Files)
+	if errors.Is(err, errAgain) {
+		err = nil
+		w.again(s, q)
+	}
+	c.backlog.used += time.Since(began) + messageTime
+	if err == nil && c.backlog.stopped && c.backlog.short() && w.sessions[c.id] == s {
+		err = c.flow(ctx, false)
+	}
+	return err
+}
+
+// again puts a message that is not done before the others of its session.
+func (w *Worker) again(s session, q waiting) {
+	w.looked = time.Time{} // the message may wait for one that has come
+	b := &s.core().backlog
+	if len(b.waiting) == 0 {
+		w.ready = append(w.ready, s)
+	}
+	b.putBack(q)
+}
+
+// idle takes a session without a backlog off the list.
+func (w *Worker) idle(s session) {
+	w.ready = slices.DeleteFunc(w.ready, func(x session) bool { return x == s })
+}
+
+// handleOwn handles the message of a session's inlet.
+func (w *Worker) handleOwn(ctx context.Context, s owner) error {
+	if w.monitor.on {
+		m := &s.inlet().msg
+		defer w.measure(time.Now(), m.Kind, s.core().id, len(m.Body))
+	}
+	err := s.handleOwn(ctx)
+	if ends(err) {
+		return w.failSession(ctx, s, err)
+	}
+	return err
+}
+
+// endBroken lets go of the inlets that have errors, and fails the sessions whose clients
+// broke the protocol there.
+func (w *Worker) endBroken(ctx context.Context) error {
+	w.broken = false
+	for _, s := range slices.Clone(w.owners) {
+		if s.inlet().err == nil {
+			continue
+		}
+		w.disown(s)
+		if err := s.lost(ctx); ends(err) {
+			if err := w.failSession(ctx, s, err); err != nil {
+				return err
+			}
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// disown takes a session off the list of those with inlets.
+func (w *Worker) disown(s session) {
+	w.owners = slices.DeleteFunc(w.owners, func(x owner) bool { return session(x) == s })
+}

@@ -1,0 +1,94 @@
+package worker
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+// Handles of uploads that are not needed any more wait for the next answer, but no more
+// than these.
+const (
+	maxReturned      = 256
+	maxReturnedBytes = 8 << 20
+)
+
+// uploads finds the bytes of a session's uploads, and collects the handles of those that
+// the worker needs no longer.
+type uploads struct {
+	memory clientMemory
+	arena  *shm.Arena
+
+	returned []wire.Handle // not yet reported to the client
+	bytes    int           // of these
+}
+
+// uploadType returns an upload's dtype and shape.
+func uploadType(u *wire.Upload) (tensor.DType, tensor.Shape, error) {
+	d, shape := tensor.DType(u.DType), make(tensor.Shape, len(u.Dims))
+	for i, n := range u.Dims {
+		shape[i] = int(n)
+	}
+	if !d.Valid() {
+		return d, nil, fmt.Errorf("%w: upload %d has dtype %d", errProtocol, u.ID, u.DType)
+	}
+	if err := shape.Check(d); err != nil {
+		return d, nil, fmt.Errorf("%w: upload %d: %w", errProtocol, u.ID, err)
+	}
+	return d, shape, nil
+}
+
+// open returns the n bytes of an upload in a block of host memory, with a reference for
+// the caller; nil for no bytes. The block is ReadOnly if it is the client's memory.
+func (x *uploads) open(u *wire.Upload, n int) (b *shm.Block, err error) {
+	switch {
+	case len(u.Inline) > 0:
+		if b, err = x.arena.Alloc(len(u.Inline)); err != nil {
+			return nil, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+		}
+		copy(b.Bytes(), u.Inline)
+	case u.Inline == nil:
+		b, err = x.memory.open(u, n)
+		if !x.memory.mapped() && !ends(err) {
+			x.giveBack(u.Handle)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("upload %d: %w", u.ID, err)
+		}
+	}
+	have := 0
+	if b != nil {
+		have = b.Len()
+	}
+	if have != n {
+		if b != nil {
+			b.Release()
+		}
+		return nil, fmt.Errorf("%w: upload %d has %d bytes, expected %d", errProtocol, u.ID, have, n)
+	}
+	return b, nil
+}
+
+// giveBack notes that the worker needs the memory of an upload no longer.
+func (x *uploads) giveBack(h wire.Handle) {
+	x.returned = append(x.returned, h)
+	x.bytes += int(h.Len)
+}
+
+// full reports whether so much is collected that the client is told without being asked.
+func (x *uploads) full() bool {
+	return len(x.returned) >= maxReturned || x.bytes >= maxReturnedBytes
+}
+
+// take moves collected handles to an answer, as many as fit.
+func (x *uploads) take(done *wire.Done) {
+	n := min(len(x.returned), wire.MaxReturns/2)
+	done.Returned = append(done.Returned, x.returned[:n]...)
+	x.returned = x.returned[:copy(x.returned, x.returned[n:])]
+	x.bytes = 0
+	for _, h := range x.returned {
+		x.bytes += int(h.Len)
+	}
+}

@@ -1,0 +1,194 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/collective/element"
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/shard"
+)
+
+// At the end of a batch the session's workers vote: it failed on all of them or on none.
+// A vote is an all-reduce of one byte. If the last step of a batch is an all-reduce of a
+// few bytes, such as of a sum that the client reads, the vote needs no call of its own:
+// it is one more element of that value, of the same type,
+//
+//	op         no worker failed   some worker failed
+//	sum, max   0                  not 0
+//	min, prod  1                  0
+//
+// and the factor by which the all-reduce multiplies (a mean does) does not change that.
+
+const (
+	// ballotBytes bounds the text by which a worker reports its failure.
+	ballotBytes = 2048
+
+	// rideBytes is the largest value whose all-reduce takes the vote along: the value is
+	// copied twice then.
+	rideBytes = 4 << 10
+)
+
+// agree returns nil if err is nil on all workers of the session, otherwise the failure of
+// the lowest rank that has one: the same error on all. It returns errTeam if they cannot
+// agree.
+func (c *carrier) agree(ctx context.Context, err error) error {
+	for _, g := range c.voters() {
+		var vote [1]byte
+		if err != nil {
+			vote[0] = 1
+		}
+		r := collective.Raw{Kind: plan.AllReduce, Op: element.Max, DType: element.U8, Scale: 1, Dst: vote[:], Src: vote[:]}
+		if err := r.Do(ctx, g); err != nil {
+			return fmt.Errorf("%w: %w", errTeam, err)
+		}
+		if vote[0] != 0 {
+			if err = findFailure(ctx, g, err); ends(err) {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// findFailure returns the failure of the lowest rank of g that has one, after a vote
+// found that there is one. err is this worker's.
+func findFailure(ctx context.Context, g *collective.Group, err error) error {
+	n := g.Size()
+	mine, all := make([]byte, ballotBytes), make([]byte, ballotBytes*n)
+	copy(mine, appendBallot(nil, err))
+	counts := make([]int, n)
+	for i := range counts {
+		counts[i] = ballotBytes
+	}
+	r := collective.Raw{Kind: plan.AllGather, DType: element.U8, Dst: all, Src: mine, Recv: counts}
+	if err := r.Do(ctx, g); err != nil {
+		return fmt.Errorf("%w: %w", errTeam, err)
+	}
+	for i := range n {
+		if b := all[i*ballotBytes:][:ballotBytes]; b[0]|b[1] != 0 {
+			agreed := new(agreedError)
+			if err := agreed.parse(b); err != nil {
+				return err
+			}
+			return agreed
+		}
+	}
+	return fmt.Errorf("%w: a vote found that a batch failed, and no worker reports a failure", errTeam)
+}
+
+// rides reports whether the vote may be an element of the collective that r, a
+// redistribution, consists of.
+func (c *carrier) rides(r *rankPlan) bool {
+	first := r.steps[0]
+	if len(r.steps) != 2 || first.Kind != shard.Start || !first.inline || first.Collective.Kind != plan.AllReduce || len(first.Collective.Moves) != 1 {
+		return false
+	}
+	voters := c.voters()
+	return len(voters) == 1 && voters[0] == c.groups[first.Collective.Dim] &&
+		first.Collective.Moves[0].InShape.Elems()*first.Collective.DType.Size() <= rideBytes
+}
+
+// sumAndAgree carries out a redistribution for which rides is true: it is carry and agree
+// in one call of the group. The result has its memory before the call, so that nothing
+// can fail after it.
+func (c *carrier) sumAndAgree(ctx context.Context, r *rankPlan, input uint64, failed error) (made uint64, err error) {
+	x := r.steps[0].Collective
+	m := &x.Moves[0]
+	size, n := x.DType.Size(), m.InShape.Elems()*x.DType.Size()
+	room := slices.Grow(c.ballot[:0], n+size)[:n+size]
+	c.ballot = room
+	if failed == nil {
+		var src []byte
+		src, failed = c.space.Read(input, 0, n)
+		copy(room, src)
+	}
+	if failed == nil {
+		made = c.newID()
+		failed = c.space.Make(made, x.DType, m.OutShape)
+	}
+	writeVote(room[n:], x.Op, x.DType, failed != nil)
+	var u movement
+	c.sends(&u, sentBytes(x, m, c.mesh.Coord(c.place, x.Dim)))
+	raw := collective.Raw{Kind: x.Kind, Op: x.Op, DType: elementType(x.DType), Scale: x.Scale, Src: room, Dst: room}
+	g := c.groups[x.Dim]
+	asked := time.Now()
+	err = raw.Do(ctx, g)
+	c.took += time.Since(asked)
+	c.waited(x.Kind, &u, u.began)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("%w: %v: %w", errTeam, x.Kind, err)
+	case readVote(room[n:], x.Op):
+		err = findFailure(ctx, g, failed)
+	default:
+		if err = c.space.Fill(made, room[:n]); err == nil {
+			return made, nil
+		}
+		err = fmt.Errorf("%w: %w: %w", errProtocol, errInternal, err)
+	}
+	c.space.Free(made)
+	return 0, err
+}
+
+// writeOne makes zeroed bytes a 1 of d.
+func writeOne(dst []byte, d tensor.DType) {
+	switch d {
+	case tensor.F64:
+		dst[6], dst[7] = 0xf0, 0x3f
+	case tensor.F32:
+		dst[2], dst[3] = 0x80, 0x3f
+	case tensor.F16:
+		dst[1] = 0x3c
+	case tensor.BF16:
+		dst[0], dst[1] = 0x80, 0x3f
+	default:
+		dst[0] = 1
+	}
+}
+
+// writeVote makes dst, an element of d, the vote of a worker in a reduction by op.
+func writeVote(dst []byte, op element.Reduction, d tensor.DType, failed bool) {
+	clear(dst)
+	if failed != (op == element.Min || op == element.Prod) {
+		writeOne(dst, d)
+	}
+}
+
+// readVote reports whether some worker failed, from the result of the reduction.
+func readVote(x []byte, op element.Reduction) bool {
+	zero := !slices.ContainsFunc(x, func(b byte) bool { return b != 0 })
+	return zero == (op == element.Min || op == element.Prod)
+}
+
+// appendBallot appends err as a Done behind its length, at most ballotBytes; nothing for
+// nil.
+func appendBallot(dst []byte, err error) []byte {
+	if err == nil {
+		return dst
+	}
+	var d wire.Done
+	explain(&d, err)
+	for d.Size() > ballotBytes-2 {
+		d.Text, d.Inputs = d.Text[:len(d.Text)/2], d.Inputs[:len(d.Inputs)/2]
+	}
+	n := d.Size()
+	return wire.AppendDone(append(dst, byte(n), byte(n>>8)), &d)
+}
+
+// parse reads what appendBallot wrote.
+func (e *agreedError) parse(b []byte) error {
+	n := int(b[0]) | int(b[1])<<8
+	if n > len(b)-2 {
+		return fmt.Errorf("%w: a failure of %d bytes, at most %d", errTeam, n, len(b)-2)
+	}
+	if err := wire.ParseDone(b[2:2+n], &e.Done); err != nil {
+		return fmt.Errorf("%w: %w", errTeam, err)
+	}
+	return nil
+}
