@@ -71,7 +71,7 @@
 // Workers wait for each other in a session's collectives. Several such sessions run on
 // each worker in one order, that of the dispatcher's messages or of the Turn messages
 // that begin their turns. It is the same on all workers, so the oldest message that is
-// not done has nothing before it on any of them (package dispatcher, turns.go).
+// not done has nothing before it on any of them (see package dispatcher).
 //
 // If a session's workers are as many as the host's cores, each is bound to one
 // (binding.go, Options.Bind).
