@@ -11,6 +11,7 @@
 //	net/nettest       two hosts on one machine, for tests
 //	ipc/ipctest       what every transport must do, and one in memory
 //	tensor/cluster/internal/wire the messages of sessions
+//	tensor/cluster/internal/turn how sessions of several workers take turns
 //	tensor/cluster/client        a tensor.Engine whose programs run elsewhere
 //	tensor/cluster/dispatcher    places sessions on workers and forwards
 //	tensor/cluster/worker        runs programs for others

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/turn"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
@@ -25,14 +26,14 @@ type Dispatcher struct {
 	peers     []*peer          // in the order in which they get their turn
 	workers   map[string]*peer // by name
 	sessions  map[uint64]*session
-	waiting   []*session       // without a worker, oldest first
-	widowed   []widowed        // given up by a worker because another is gone, oldest first
-	line      []*session       // who wait for a turn, or to have a message forwarded when somebody else's is over, oldest first
-	last      uint64           // number of the newest session
-	gone      bool             // some peer is
-	first     int              // whose turn is first
-	watchers  map[uint64]*peer // who look, by the number of their questions
-	asks      uint64           // the last of these
+	waiting   []*session        // without a worker, oldest first
+	widowed   []widowed         // given up by a worker because another is gone, oldest first
+	line      *turn.Line[*peer] // gives turns to sessions of several workers
+	last      uint64            // number of the newest session
+	gone      bool              // some peer is
+	first     int               // whose turn is first
+	watchers  map[uint64]*peer  // who look, by the number of their questions
+	asks      uint64            // the last of these
 	stats     counters
 }
 
@@ -79,7 +80,10 @@ func New(o *Options) (*Dispatcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Dispatcher{o: c, log: c.Logger, warnings: ipc.NewWarnings(c.Logger), workers: map[string]*peer{}, sessions: map[uint64]*session{}, watchers: map[uint64]*peer{}}, nil
+	d := &Dispatcher{o: c, log: c.Logger, warnings: ipc.NewWarnings(c.Logger), workers: map[string]*peer{},
+		sessions: map[uint64]*session{}, watchers: map[uint64]*peer{}}
+	d.line = turn.NewLine(d.sayTurn)
+	return d, nil
 }
 
 // ListenOptions are what a listener for Serve must be opened with.
@@ -367,7 +371,7 @@ func (d *Dispatcher) shutDown(cause error) error {
 	clear(d.workers)
 	clear(d.sessions)
 	clear(d.watchers)
-	d.waiting, d.line = nil, nil
+	d.waiting = nil
 	for _, n := range []*atomic.Int64{&d.stats.clients, &d.stats.workers, &d.stats.sessions, &d.stats.waiting} {
 		n.Store(0)
 	}

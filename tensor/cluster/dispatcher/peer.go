@@ -25,8 +25,6 @@ type peer struct {
 
 	session  *session            // of a client; nil when it has none
 	sessions map[uint64]*session // of a worker
-	several  int                 // of these, that several workers run
-	holder   *session            // of these, that has the turn
 	bytes    uint64              // forwarded to a worker
 	messages uint64              // forwarded to a worker
 	asks     uint64              // number of the questions of one that looks; 0: none yet

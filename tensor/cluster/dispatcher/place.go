@@ -30,12 +30,12 @@ func (d *Dispatcher) place(s *session) bool {
 		open.Key = secret()
 	}
 	s.direct = s.direct && !apart && !s.client.far()
+	if len(workers) > 1 {
+		s.turn = d.line.Join(s.id, workers)
+	}
 	token := secret() // another: what the client knows
 	for r, w := range workers {
 		w.sessions[s.id] = s
-		if len(workers) > 1 {
-			w.several++
-		}
 		open.Rank, open.Apart, open.Token = uint32(r), s.client.far() || w.far(), nil
 		if open.Apart {
 			open.Token = token

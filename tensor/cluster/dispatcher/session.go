@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/turn"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
@@ -21,14 +22,11 @@ type session struct {
 	client     *peer
 	workers    []*peer // by rank; nil while it waits for them
 	deadline   time.Time
-	paused     map[*peer]bool   // workers that have enough to do for it
-	runPending bool             // its last Run has not begun, and others share its workers: the next one waits
-	own        bool             // its messages go over conns of its own, as the first of several workers says
-	hasTurn    bool             // at its workers
-	askedBack  bool             // that, or it ends by itself
-	waits      bool             // in the line for one
-	said       map[*peer]string // by workers that gave it up because another is gone (widow.go)
-	over       bool             // failed; the client has been told, and what it still sends is dropped
+	paused     map[*peer]bool       // workers that have enough to do for it
+	runPending bool                 // its last Run has not begun, and others share its workers: the next one waits
+	turn       *turn.Session[*peer] // of a session of several workers
+	said       map[*peer]string     // by workers that gave it up because another is gone (widow.go)
+	over       bool                 // failed; the client has been told, and what it still sends is dropped
 }
 
 // fromClient handles a client's message; false says that it cannot be forwarded now.
@@ -68,15 +66,14 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		d.failSession(s, wire.CodeProtocol, fmt.Sprintf("%s of %d bytes", wire.KindName(m.Kind), len(m.Body)))
 		return true
 	}
-	several := len(s.workers) > 1
 	switch {
-	case s.own:
+	case s.turn != nil && s.turn.Own():
 		d.failSession(s, wire.CodeProtocol, wire.KindName(m.Kind)+" of a client that has a conn of its own with the first worker")
 		return true
-	case several && !d.mayForward(s):
+	case s.turn != nil && !d.line.MayForward(s.turn):
 		return false
 	}
-	err := s.trySend(m)
+	err := d.trySend(s, m)
 	switch {
 	case errors.Is(err, ipc.ErrFull):
 		d.stats.blocked.Add(1)
@@ -87,8 +84,8 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		d.failSession(s, wire.CodeInternal, fmt.Sprintf("%s could not be passed on: %v", wire.KindName(m.Kind), err))
 		return true
 	}
-	if several {
-		d.leave(s)
+	if s.turn != nil {
+		d.line.Forwarded(s.turn)
 	}
 	for _, w := range s.workers {
 		w.messages++
@@ -100,11 +97,11 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 
 // trySend sends a client's message to all workers of its session, or to none: ErrFull if one of them has no room now. So what
 // several sessions send to the same workers comes to each of them in the same order.
-func (s *session) trySend(m *ipc.Message) error {
+func (d *Dispatcher) trySend(s *session, m *ipc.Message) error {
 	if len(s.workers) == 1 {
 		return s.workers[0].trySend(m.Kind, m.Body, s.id, m.Files)
 	}
-	turn := m.Kind == wire.KindRun && s.contended()
+	contended := m.Kind == wire.KindRun && d.line.Contended(s.turn)
 	to := s.workers
 	if m.Kind == wire.KindSegment { // of no use to those that share no memory with the client
 		to = slices.DeleteFunc(slices.Clone(to), (*peer).far)
@@ -119,7 +116,7 @@ func (s *session) trySend(m *ipc.Message) error {
 		}
 		copy(buf, m.Body)
 		wire.SetSession(buf, s.id)
-		if i == 0 && turn {
+		if i == 0 && contended {
 			s.runPending = wire.SetTurn(buf)
 		}
 	}
@@ -133,13 +130,6 @@ func (s *session) trySend(m *ipc.Message) error {
 		return nil // the others have it: that one's end is found by receiving, and ends the session
 	}
 	return first
-}
-
-// contended reports whether one of the session's workers has another session that several run. These do what they are sent in the order
-// in which it came, which must be the same everywhere, and so can't take turns of their own: who sends ahead would have all others wait
-// for all of it. With others each session has at most one Run that has not begun, and the dispatcher takes them in turn.
-func (s *session) contended() bool {
-	return slices.ContainsFunc(s.workers, func(w *peer) bool { return w.several > 1 })
 }
 
 // fromWorker hands a worker's message to the session's client.
@@ -371,15 +361,10 @@ func (d *Dispatcher) forgetSession(s *session) {
 	d.stats.sessions.Add(-1)
 	for _, w := range s.workers {
 		delete(w.sessions, s.id)
-		if len(s.workers) > 1 {
-			w.several--
-		}
 	}
-	if s.hasTurn {
-		d.endTurn(s)
-		d.nextTurns()
+	if s.turn != nil {
+		d.line.Leave(s.turn)
 	}
-	d.leave(s)
 	if s.workers != nil {
 		return
 	}

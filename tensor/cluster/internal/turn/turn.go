@@ -1,0 +1,187 @@
+// Package turn is the protocol by which sessions of several workers take turns.
+//
+// All workers of a session must run the same messages in the same order, also those of
+// different sessions, because they wait for each other in collectives. So they cannot choose
+// an order by themselves. Where a session's client and workers are of one host its messages
+// do not pass through the dispatcher: the client sends them to the session's first worker,
+// which passes them on to the others. Such a session runs only while it has the turn at all of
+// its workers, which the dispatcher gives. Two sessions that share a worker never have the
+// turn at the same time.
+//
+//	first worker            dispatcher               all workers
+//	    ── Ask ────────────▶    ── One or Open ──────▶    when no other session has the turn at one of them
+//	    ◀────────── Back ───                              when the turn is open and others want it
+//	    ── Over ───────────▶                              and to the other workers, behind the messages
+//
+// The dispatcher forwards the messages of all other sessions of several workers, each only
+// while no session has the turn at one of its workers. They stand in the same [Line].
+//
+// # One order
+//
+// A worker begins the work that needs other workers in the order in which it comes from the
+// dispatcher: forwarded messages, and One or Open. From One or Open on it runs, of this work,
+// the messages of that session alone, until Over, which follows them on the same connection.
+// The dispatcher sends a message to all workers of a session or to none, before anything that
+// it sends later to any of them. And it gives a turn only after the Over of the one before it
+// at each of the workers; by then that turn's messages are in the queues of all its workers.
+// So there is one order of turns and forwarded messages. Each worker keeps it for those that
+// are its own, and the first in it waits for nothing that is not done.
+//
+// The test of this package walks through all interleavings of a dispatcher, three workers and
+// their sessions' clients.
+package turn
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+// State is the state of a session's turn, as one process knows it.
+type State uint8
+
+// States.
+const (
+	Idle     State = iota // no message waits for a turn
+	Asked                 // a message waits for a turn
+	Recalled              // the turn was asked back before it began here; it will be for one message
+	HasOne                // the session has the turn, for one message
+	HasOpen               // the session has the turn, until it is asked back
+	Busy                  // an open turn, and a message of it is under way
+	Ending                // the turn ends: at the dispatcher with Over, at the first worker with the message under way
+	Left                  // the client's connection has ended; a turn that was asked for ends as it begins
+	states
+)
+
+var stateNames = [...]string{"idle", "asked", "recalled", "one", "open", "busy", "ending", "left"}
+
+// String returns the state's name.
+func (s State) String() string { return stateNames[s] }
+
+// Event changes the state of a turn: a message of the protocol that the process sends or
+// receives, or something that happens in it.
+type Event uint8
+
+// Events.
+const (
+	Ask  = Event(wire.TurnAsk)
+	One  = Event(wire.TurnOne)
+	Open = Event(wire.TurnOpen)
+	Back = Event(wire.TurnBack)
+	Over = Event(wire.TurnOver)
+)
+
+// Events that are not messages.
+const (
+	Pass = Over + 1 + iota // the first worker has passed a message on to the others and runs it
+	Done                   // that message is done
+	Lose                   // the client's connection with the first worker has ended
+	events
+)
+
+var eventNames = [...]string{"Ask", "One", "Open", "Back", "Over", "pass", "done", "lose"}
+
+// String returns the event's name, which for a message is that of package wire.
+func (e Event) String() string {
+	if int(e) < len(eventNames) {
+		return eventNames[e]
+	}
+	return fmt.Sprintf("Turn %d", uint8(e))
+}
+
+// Role is the part that a process has in a session.
+type Role uint8
+
+// Roles.
+const (
+	Dispatcher Role = iota
+	First           // worker 0 of the session
+	Other           // the workers behind it
+	roles
+)
+
+// change is a transition. With says the first worker tells the dispatcher and the other
+// workers that the turn is over.
+type change struct {
+	to     State
+	says   bool
+	exists bool
+}
+
+// changes has every transition. What is not in it breaks the protocol.
+//
+//	role        state                  event      next
+//	dispatcher  idle                   Ask        asked
+//	            asked                  One, Open  one, open
+//	            open                   Back       ending
+//	            one, open, ending      Over       idle
+//	first       idle                   Ask        asked
+//	worker      asked                  One, Open  one, open
+//	            asked                  Back       recalled         Back overtook Open
+//	            recalled               Open       one
+//	            one                    pass       ending, says Over
+//	            open                   pass       busy
+//	            open                   Back       idle, says Over
+//	            busy                   done       open
+//	            busy                   Back       ending, says Over
+//	            ending                 done       idle
+//	            idle, asked, recalled  lose       left
+//	            one, open, busy        lose       left, says Over
+//	            ending                 lose       left
+//	            left                   One, Open  left, says Over
+//	            left                   Back       left
+//	other       idle                   One, Open  one, open
+//	workers     one, open              Over       idle
+var changes = [roles][states][events]change{
+	Dispatcher: {
+		Idle:    {Ask: to(Asked)},
+		Asked:   {One: to(HasOne), Open: to(HasOpen)},
+		HasOne:  {Over: to(Idle)},
+		HasOpen: {Back: to(Ending), Over: to(Idle)},
+		Ending:  {Over: to(Idle)},
+	},
+	First: {
+		Idle:     {Ask: to(Asked), Lose: to(Left)},
+		Asked:    {One: to(HasOne), Open: to(HasOpen), Back: to(Recalled), Lose: to(Left)},
+		Recalled: {Open: to(HasOne), Lose: to(Left)},
+		HasOne:   {Pass: over(Ending), Lose: over(Left)},
+		HasOpen:  {Pass: to(Busy), Back: over(Idle), Lose: over(Left)},
+		Busy:     {Done: to(HasOpen), Back: over(Ending), Lose: over(Left)},
+		Ending:   {Done: to(Idle), Lose: to(Left)},
+		Left:     {One: over(Left), Open: over(Left), Back: to(Left)},
+	},
+	Other: {
+		Idle:    {One: to(HasOne), Open: to(HasOpen)},
+		HasOne:  {Over: to(Idle)},
+		HasOpen: {Over: to(Idle)},
+	},
+}
+
+func to(s State) change   { return change{to: s, exists: true} }
+func over(s State) change { return change{to: s, says: true, exists: true} }
+
+// Turn is a session's turn at one process. Its zero value is that of a dispatcher.
+type Turn struct {
+	Role  Role
+	State State
+}
+
+// Step changes the state by e. It reports whether the first worker must now tell the
+// dispatcher and the other workers that the turn is over. The error, for an event that is not
+// in the table, leaves the state as it is.
+func (t *Turn) Step(e Event) (says bool, err error) {
+	if e >= events || !changes[t.Role][t.State][e].exists {
+		return false, fmt.Errorf("turn: %v while the session's turn is %v", e, t.State)
+	}
+	c := changes[t.Role][t.State][e]
+	t.State = c.to
+	return c.says, nil
+}
+
+// Held reports whether the session has the turn at this worker: of the work that needs other
+// workers the worker runs this session's alone.
+func (t *Turn) Held() bool { return t.State >= HasOne && t.State <= Ending }
+
+// MayRun reports whether the session's next message may be run at this worker. It may not
+// while one is under way, and not behind the last of a turn.
+func (t *Turn) MayRun() bool { return t.State == HasOne || t.State == HasOpen }
