@@ -44,6 +44,10 @@
 //	gather/status     the outcomes that a peer's payload can have
 //	gather/codec      compressed updates: chunks, codebooks, the container and its checks
 //	gather/store      payloads in folders, on web servers, in S3 buckets; retries, the spool
+//	gather            many peers' updates on all ranks at once: plans, partials, one result
+//	gather/agg        the rules by which updates become one
+//	gather/apply      the outer update of a model, exact and under a memory budget
+//	gather/overlap    peers that sent the same positions as others
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	bench/shape       measures of the code itself, which cmd/shape prints
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand

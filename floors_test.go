@@ -124,6 +124,10 @@ var floors = map[string]int{
 	"gather/store":           1,
 	"gather/codec/codectest": 2,
 	"gather/store/storetest": 2,
+	"gather/agg":             0,
+	"gather":                 3,
+	"gather/apply":           4,
+	"gather/overlap":         4,
 
 	"bench":       0,
 	"bench/shape": 0,
@@ -146,7 +150,7 @@ var outside = map[string][]string{
 	"github.com/spf13/pflag":       {"cmd/ringside/command"},
 	"go.yaml.in/yaml/v3":           {"tensor/shard/config"},
 
-	"lukechampine.com/blake3":                      {"gather/codec"},
+	"lukechampine.com/blake3":                      {"gather/codec", "gather/apply"},
 	"github.com/fxamacker/cbor/v2":                 {"gather/codec"},
 	"github.com/minio/minio-go/v7":                 {"gather/store"},
 	"github.com/minio/minio-go/v7/pkg/credentials": {"gather/store"},

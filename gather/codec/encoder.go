@@ -179,6 +179,15 @@ func (p *Param) Gather(row, x []float32, r int) {
 	}
 }
 
+// Scatter is the inverse of Gather.
+func (p *Param) Scatter(x, row []float32, r int) {
+	line, col := p.Origin(r)
+	width := p.Width()
+	for y := range p.H {
+		copy(x[(line+y)*width+col:], row[y*p.W:(y+1)*p.W])
+	}
+}
+
 // subtract subtracts row from a chunk of x.
 func (p *Param) subtract(x, row []float32, r int) {
 	line, col := p.Origin(r)

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/fxamacker/cbor/v2"
+	"lukechampine.com/blake3"
 
 	"github.com/ringside-go/ringside/gather/status"
 )
@@ -185,3 +186,16 @@ func (h *ParamHeader) checkBook(p *Param) error {
 }
 
 func alignUp(n uint64) uint64 { return (n + align - 1) &^ (align - 1) }
+
+// Marshal returns the canonical CBOR of v: equal values have equal bytes.
+func Marshal(v any) ([]byte, error) { return canonical.Marshal(v) }
+
+// Unmarshal reads CBOR that another process wrote into v. It refuses unknown fields,
+// repeated keys and lengths that are not known beforehand.
+func Unmarshal(b []byte, v any) error { return strict.Unmarshal(b, v) }
+
+// Sum returns the digest of v's canonical CBOR.
+func Sum(v any) (Digest, error) {
+	b, err := Marshal(v)
+	return blake3.Sum256(b), err
+}

@@ -1,17 +1,31 @@
 package codec
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"math/bits"
 	"reflect"
-
-	"lukechampine.com/blake3"
 )
 
 // Digest is a BLAKE3-256.
 type Digest [32]byte
+
+// String returns it in hexadecimal.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// MarshalText returns it in hexadecimal.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText takes 64 hexadecimal digits.
+func (d *Digest) UnmarshalText(b []byte) error {
+	n, err := hex.Decode(d[:], b[:min(len(b), 2*len(d))])
+	if err != nil || n != len(d) || len(b) != 2*len(d) {
+		return fmt.Errorf("codec: digest %q: expected 64 hexadecimal digits", b)
+	}
+	return nil
+}
 
 // Limits of a manifest. They keep every product of sizes within an int64.
 const (
@@ -200,22 +214,22 @@ func (m *Manifest) Tensors() []Tensor {
 }
 
 // Marshal returns the canonical encoding.
-func (m *Manifest) Marshal() ([]byte, error) { return canonical.Marshal(m) }
+func (m *Manifest) Marshal() ([]byte, error) { return Marshal(m) }
 
 // Digest returns the BLAKE3-256 of the canonical encoding.
 func (m *Manifest) Digest() Digest {
-	b, err := m.Marshal()
+	d, err := Sum(m)
 	if err != nil {
 		panic("codec: a manifest that NewManifest made cannot be encoded: " + err.Error())
 	}
-	return blake3.Sum256(b)
+	return d
 }
 
 // ParseManifest reads a canonical encoding. It takes the layout from the tensors and
 // refuses a manifest that says another.
 func ParseManifest(b []byte) (*Manifest, error) {
 	var m Manifest
-	if err := strict.Unmarshal(b, &m); err != nil {
+	if err := Unmarshal(b, &m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
 	}
 	return &m, m.Check()

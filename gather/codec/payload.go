@@ -43,7 +43,7 @@ func (p *Payload) Bytes() []byte { return bytes.Join([][]byte{p.head, p.sections
 // Seal makes a container of a header and its sections, and signs it if there is a key. It
 // checks nothing: tests use it to make containers that Validate refuses.
 func Seal(h Header, sections []byte, key ed25519.PrivateKey) (*Payload, error) {
-	body, err := canonical.Marshal(&h)
+	body, err := Marshal(&h)
 	if err != nil {
 		return nil, fmt.Errorf("codec: encoding the header: %w", err)
 	}

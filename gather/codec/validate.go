@@ -142,7 +142,7 @@ func (v *validator) header(n int) error {
 		h.Write(b)
 		v.take(len(b))
 	}
-	if err := strict.Unmarshal(h.Bytes(), &v.rep.Header); err != nil {
+	if err := Unmarshal(h.Bytes(), &v.rep.Header); err != nil {
 		return status.Errorf(status.BadFormat, "header: %v", err)
 	}
 	return v.rep.Header.check(v.want)

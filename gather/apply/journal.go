@@ -1,0 +1,85 @@
+package apply
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/ringside-go/ringside/gather/codec"
+	"github.com/ringside-go/ringside/tensor/safetensors"
+)
+
+// Errors of ApplyFile.
+var (
+	// ErrAlreadyApplied is returned for a window that the model has, or an older one.
+	ErrAlreadyApplied = errors.New("apply: the window was applied")
+
+	// ErrJournal is returned when another update of the model was begun and not finished, or
+	// the journal cannot be read.
+	ErrJournal = errors.New("apply: the journal does not fit")
+)
+
+// phase is how far an update came.
+type phase string
+
+const (
+	updating   phase = "update" // the new files are written
+	committing phase = "commit" // they are complete, and renamed
+	finished   phase = "done"
+)
+
+// journal is the file that says how far an update of a model came.
+type journal struct {
+	Version int          `json:"version"`
+	Phase   phase        `json:"phase"`
+	Window  uint64       `json:"window"`
+	Result  codec.Digest `json:"result"`
+	Config  string       `json:"config"`     // what the update was made with
+	Next    int          `json:"next_param"` // parameters below it are written
+}
+
+const journalVersion = 1
+
+// readJournal returns nil where there is none.
+func readJournal(path string) (*journal, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var j journal
+	if err := json.Unmarshal(b, &j); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrJournal, path, err)
+	}
+	if j.Version != journalVersion || j.Next < 0 {
+		return nil, fmt.Errorf("%w: %s: version %d, next parameter %d: expected version %d", ErrJournal, path, j.Version, j.Next, journalVersion)
+	}
+	return &j, nil
+}
+
+// write replaces the file, durably.
+func (j *journal) write(path string) error {
+	j.Version = journalVersion
+	b, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".journal-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fmt.Errorf("apply: journal: %w", err)
+	}
+	return safetensors.SyncDir(filepath.Dir(path))
+}

@@ -1,0 +1,33 @@
+// Package gather gets many peers' compressed updates on all ranks at once, and has every
+// rank agree on one result: which peers take part, and why each of the others does not.
+//
+//	plan.go claims.go       what is to be gathered, on which rank; once per rank
+//	record.go fetch.go      what a rank found at a peer
+//	merge.go result.go      what all ranks found, put together
+//	control.go gatherer.go  the ranks in step; ranks that are lost
+//	walk.go                 the rows of all peers, tile by tile, each on the rank that owns it
+//
+// The result is a pure function of the plan and of the payloads. It does not depend on the
+// number of ranks, nor on the order in which payloads arrive.
+//
+//	rank 0           rank 1           rank 2
+//	plan ──────────▶ plan ──────────▶ plan        broadcast; digests compared
+//	GET 0, 3, 6      GET 1, 4, 7      GET 2, 5    peer i of the sorted list: rank i mod R
+//	   │                │                │        payloads stay in each rank's spool
+//	   └── records ─────┴─── all-gather ─┘        some hundred bytes a peer
+//	merge            merge            merge       the same on every rank
+//	reserves?        reserves?        reserves?   again with those that are to replace
+//	flags ───────────┴─── all-gather ─┘           SKIP, ABORT; digests of the result
+//
+// A rank alone takes the same path without a group.
+//
+// Package codec is the format of the payloads, package store gets them, package apply
+// updates a model by a result, package overlap finds peers that copy from each other,
+// package artifact publishes the aggregate.
+//
+// # Differences to the specification
+//
+// A record holds the payload's digest and that of its indices; the sampled signature of
+// rows is left out, because the exact overlap takes one pass over rows that are read
+// anyway. Plans carry a timeout and no point in time: clocks of hosts differ.
+package gather

@@ -1,0 +1,101 @@
+package gather
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/ringside-go/ringside/gather/codec"
+	"github.com/ringside-go/ringside/gather/status"
+	"github.com/ringside-go/ringside/gather/store"
+)
+
+// Payload is a checked payload in this rank's spool.
+type Payload struct {
+	Report *codec.Report
+	File   *store.Spooled
+}
+
+// Progress is how far this rank's requests are.
+type Progress struct {
+	Peers, Done, OK int
+	Bytes           int64
+}
+
+// fetchAll gets the payloads of mine and adds what it found to g.records.
+func (g *Gatherer) fetchAll(ctx context.Context, w *window, mine []uint64) {
+	ctx, cancel := context.WithTimeout(ctx, w.plan.Timeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	w.progress.Peers += len(mine)
+	for _, uid := range mine {
+		wg.Go(func() {
+			r, p := g.fetchOne(ctx, w, uid)
+			mu.Lock()
+			defer mu.Unlock()
+			w.records = append(w.records, *r)
+			w.progress.Done++
+			if w.progress.Bytes += r.Wire; p != nil {
+				w.payloads[uid] = p
+				w.progress.OK++
+			}
+			if g.o.Progress != nil {
+				g.o.Progress(w.progress)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// fetchOne gets one payload. Whatever happens to it stays with this peer.
+func (g *Gatherer) fetchOne(ctx context.Context, w *window, uid uint64) (rec *Record, p *Payload) {
+	rec = &Record{UID: uid}
+	begin := time.Now()
+	fail := func(err error) (*Record, *Payload) {
+		rec.Status, rec.Detail = status.Of(err), err.Error()
+		if rec.Elapsed = time.Since(begin).Seconds(); p != nil {
+			p.File.Remove()
+		}
+		return rec, nil
+	}
+	defer func() {
+		if x := recover(); x != nil {
+			rec, p = fail(status.Errorf(status.BadFormat, "the reader gave up: %v", x))
+		}
+	}()
+	switch {
+	case g.o.Banned != nil && g.o.Banned(uid):
+		return fail(status.Errorf(status.Banned, "peer %d is banned", uid))
+	case !g.claims.claim(w.plan.Window, w.attempt, uid):
+		return fail(status.Errorf(status.Duplicate, "peer %d was fetched in window %d", uid, w.plan.Window))
+	}
+	file, err := g.spool.Create(fmt.Sprintf("%d-%d-%d.grd1", w.plan.Window, w.attempt, uid))
+	if err != nil {
+		return fail(err)
+	}
+	p = &Payload{File: file}
+	want := codec.Expect{Manifest: g.o.Manifest, Window: w.plan.Window, UID: uid, NormLimit: w.plan.Policy.NormLimit, Key: g.o.Keys[uid]}
+	from, key := g.o.Source(w.plan.Window, uid)
+	got, err := w.fetcher.Fetch(ctx, from, key, func(body io.Reader) error {
+		if err := file.Reset(); err != nil {
+			return err
+		}
+		rep, err := codec.Validate(io.TeeReader(body, file), &want)
+		p.Report = rep
+		return err
+	})
+	rec.ETag, rec.Wire, rec.Attempts = got.ETag, got.Wire, got.Attempts
+	if !got.LastModified.IsZero() {
+		rec.Modified = got.LastModified.Unix()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	rec.Elapsed = time.Since(begin).Seconds()
+	rec.Size, rec.Step, rec.Digest = p.Report.Size, p.Report.Header.Step, p.Report.Digest
+	rec.Indices, rec.Meta, rec.Norms = p.Report.Indices, p.Report.Header.Meta, p.Report.Norms
+	return rec, p
+}

@@ -1,0 +1,126 @@
+package gather
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ringside-go/ringside/gather/codec"
+)
+
+// Errors of this package.
+var (
+	// ErrPlan is returned for a plan that cannot be.
+	ErrPlan = errors.New("gather: bad plan")
+
+	// ErrAborted is returned on every rank when one cannot go on, or when the ranks do not
+	// have the same plan or result.
+	ErrAborted = errors.New("gather: aborted")
+)
+
+// MaxPeers bounds the peers and reserves of a plan.
+const MaxPeers = 65535
+
+// Policy is the part of a plan that does not change from window to window.
+type Policy struct {
+	// ReserveRounds is how often failed peers are replaced by reserves. The known
+	// implementation has 1; 3 is recommended.
+	ReserveRounds int `cbor:"reserve_rounds" json:"reserve_rounds"`
+
+	// MinPeers is the least number of peers that make an update. Below it, and at 0, the
+	// window is skipped.
+	MinPeers int `cbor:"min_peers" json:"min_peers"`
+
+	// NormLimit bounds the L2 norm of each parameter of a peer. 0: no bound.
+	NormLimit float64 `cbor:"norm_limit" json:"norm_limit"`
+
+	// Aggregator is the rule by which updates become one; package agg knows them.
+	Aggregator string `cbor:"aggregator" json:"aggregator"`
+}
+
+// Plan says what is to be gathered in one window. All ranks have the same.
+type Plan struct {
+	Window   uint64        `cbor:"window" json:"window"`
+	Attempt  uint32        `cbor:"attempt" json:"attempt"`
+	Intended []uint64      `cbor:"intended" json:"intended"`
+	Reserves []uint64      `cbor:"reserves" json:"reserves"`
+	TMin     int64         `cbor:"t_min" json:"t_min"` // Unix seconds, inclusive; 0: no bound
+	TMax     int64         `cbor:"t_max" json:"t_max"`
+	Timeout  time.Duration `cbor:"timeout" json:"timeout_ns"` // of each round of requests
+	Manifest codec.Digest  `cbor:"manifest" json:"manifest"`
+	Policy   Policy        `cbor:"policy" json:"policy"`
+
+	// Removed counts the duplicates that Normalize removed.
+	Removed int `cbor:"removed" json:"duplicates_removed"`
+}
+
+// Normalize removes what is in Intended or Reserves twice, keeping the first, and reserves
+// that are intended. It returns ErrPlan for a plan that cannot be.
+func (p *Plan) Normalize() error {
+	switch {
+	case len(p.Intended)+len(p.Reserves) > MaxPeers:
+		return fmt.Errorf("%w: %d peers and %d reserves, expected at most %d", ErrPlan, len(p.Intended), len(p.Reserves), MaxPeers)
+	case p.Timeout <= 0:
+		return fmt.Errorf("%w: timeout %v, expected above 0", ErrPlan, p.Timeout)
+	case p.TMin != 0 && p.TMax != 0 && p.TMin > p.TMax:
+		return fmt.Errorf("%w: the window ends at %d, before it begins at %d", ErrPlan, p.TMax, p.TMin)
+	case p.Policy.ReserveRounds < 0 || p.Policy.MinPeers < 0 || !(p.Policy.NormLimit >= 0):
+		return fmt.Errorf("%w: policy %+v: expected numbers of at least 0", ErrPlan, p.Policy)
+	}
+	seen := map[uint64]bool{}
+	first := func(uid uint64) bool {
+		if seen[uid] {
+			p.Removed++
+			return true
+		}
+		seen[uid] = true
+		return false
+	}
+	p.Intended = slices.DeleteFunc(slices.Clone(p.Intended), first)
+	p.Reserves = slices.DeleteFunc(slices.Clone(p.Reserves), first)
+	return nil
+}
+
+// Marshal returns the canonical encoding.
+func (p *Plan) Marshal() ([]byte, error) { return codec.Marshal(p) }
+
+// ParsePlan reads a plan that Normalize left as it is.
+func ParsePlan(b []byte) (*Plan, error) {
+	var p Plan
+	if err := codec.Unmarshal(b, &p); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrPlan, err)
+	}
+	removed := p.Removed
+	if err := p.Normalize(); err != nil {
+		return nil, err
+	}
+	if p.Removed != removed {
+		return nil, fmt.Errorf("%w: %d peers are named twice", ErrPlan, p.Removed-removed)
+	}
+	return &p, nil
+}
+
+// Digest returns the digest of the plan.
+func (p *Plan) Digest() codec.Digest {
+	d, err := codec.Sum(p)
+	if err != nil {
+		panic("gather: a plan cannot be encoded: " + err.Error()) // it holds numbers and strings
+	}
+	return d
+}
+
+// Primaries returns the intended peers in the order in which they are dealt to ranks.
+func (p *Plan) Primaries() []uint64 { return slices.Sorted(slices.Values(p.Intended)) }
+
+// Share returns what rank gets of list among size ranks, where offset others were dealt
+// before: the i-th goes to rank (offset+i) mod size.
+func Share(list []uint64, offset, rank, size int) []uint64 {
+	var mine []uint64
+	for i, uid := range list {
+		if (offset+i)%size == rank {
+			mine = append(mine, uid)
+		}
+	}
+	return mine
+}

@@ -1,0 +1,126 @@
+package gather
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"github.com/ringside-go/ringside/gather/codec"
+	"github.com/ringside-go/ringside/gather/status"
+)
+
+// Result is what a window's gather came to. It is the same on every rank, but for what
+// JSON leaves out.
+type Result struct {
+	Window      uint64                   `json:"window" cbor:"window"`
+	Skip        bool                     `json:"skip" cbor:"skip"`                 // too few peers: there is no update
+	UIDs        []uint64                 `json:"uids" cbor:"uids"`                 // primaries ascending, then reserves
+	GlobalSteps []uint64                 `json:"global_steps" cbor:"global_steps"` // by UIDs
+	Skipped     []uint64                 `json:"skipped_uids" cbor:"skipped_uids"` // primaries ascending, then reserves
+	SuccessRate float64                  `json:"success_rate" cbor:"success_rate"`
+	Intended    []uint64                 `json:"intended" cbor:"intended"`
+	ReserveUsed int                      `json:"reserve_used" cbor:"reserve_used"`
+	Upload      int64                    `json:"upload_bytes" cbor:"upload_bytes"`
+	Download    int64                    `json:"download_bytes" cbor:"download_bytes"` // of accepted payloads
+	Reasons     map[uint64]status.Status `json:"reasons" cbor:"reasons"`               // of the skipped
+	Peers       []Record                 `json:"peers" cbor:"peers"`                   // accepted ones, by UIDs
+	ClipNorms   []float64                `json:"clip_norms" cbor:"clip_norms"`         // by parameter: the lower median
+	Removed     int                      `json:"duplicates_removed" cbor:"duplicates_removed"`
+	Duplicates  int                      `json:"duplicates" cbor:"duplicates"`
+	Conflicts   int                      `json:"conflicts" cbor:"conflicts"`
+	PlanDigest  codec.Digest             `json:"plan" cbor:"plan"`
+	Manifest    codec.Digest             `json:"manifest" cbor:"manifest"`
+	Aggregator  string                   `json:"aggregator" cbor:"aggregator"`
+
+	// What differs between ranks or runs.
+	Time     float64             `json:"-" cbor:"-"` // seconds
+	Details  map[uint64]string   `json:"-" cbor:"-"` // of the skipped
+	Wire     int64               `json:"-" cbor:"-"` // bytes that arrived on all ranks
+	Payloads map[uint64]*Payload `json:"-" cbor:"-"` // that this rank holds
+}
+
+// JSON returns the result as all ranks have it.
+func (r *Result) JSON() ([]byte, error) { return json.Marshal(r) }
+
+// Digest returns a digest of what all ranks have: of the payloads that make the update and
+// of the rule, and of nothing that depends on where they lay or when they arrived.
+func (r *Result) Digest() codec.Digest {
+	type peer struct {
+		UID    uint64
+		Digest codec.Digest
+	}
+	body := struct {
+		Window     uint64
+		Manifest   codec.Digest
+		Aggregator string
+		Peers      []peer
+	}{Window: r.Window, Manifest: r.Manifest, Aggregator: r.Aggregator}
+	for _, p := range r.Peers {
+		body.Peers = append(body.Peers, peer{p.UID, p.Digest})
+	}
+	d, err := codec.Sum(&body)
+	if err != nil {
+		panic("gather: a result cannot be encoded: " + err.Error()) // it holds numbers and strings
+	}
+	return d
+}
+
+// Close removes the payloads of this rank from its spool.
+func (r *Result) Close() error {
+	var first error
+	for _, p := range r.Payloads {
+		first = cmp.Or(first, p.File.Remove())
+	}
+	clear(r.Payloads)
+	return first
+}
+
+// newResult makes the result of what was found at wanted, which begins with the primaries.
+func newResult(plan *Plan, m *merged, wanted []uint64) *Result {
+	r := &Result{
+		Window: plan.Window, Intended: plan.Primaries(), Removed: plan.Removed,
+		Duplicates: m.duplicates, Conflicts: m.conflicts, Reasons: map[uint64]status.Status{}, Details: map[uint64]string{},
+		PlanDigest: plan.Digest(), Manifest: plan.Manifest, Aggregator: plan.Policy.Aggregator,
+		UIDs: []uint64{}, Skipped: []uint64{}, GlobalSteps: []uint64{}, Peers: []Record{}, ClipNorms: []float64{},
+	}
+	primaries := len(plan.Intended)
+	order := append(slices.Clone(wanted[:primaries]), slices.Sorted(slices.Values(wanted[primaries:]))...)
+	for i, uid := range order {
+		rec := m.records[uid]
+		r.Wire += rec.Wire
+		if rec.Status != status.OK {
+			r.Skipped = append(r.Skipped, uid)
+			r.Reasons[uid], r.Details[uid] = rec.Status, rec.Detail
+			continue
+		}
+		r.UIDs = append(r.UIDs, uid)
+		r.GlobalSteps = append(r.GlobalSteps, rec.Step)
+		r.Peers = append(r.Peers, *rec)
+		if r.Download += rec.Size; i >= primaries {
+			r.ReserveUsed++
+		}
+	}
+	if primaries > 0 {
+		r.SuccessRate = float64(len(r.UIDs)) / float64(primaries)
+	}
+	r.Skip = len(r.UIDs) < max(1, plan.Policy.MinPeers)
+	r.ClipNorms = clipNorms(r.Peers)
+	return r
+}
+
+// clipNorms returns the lower median of the peers' norms of each parameter.
+func clipNorms(peers []Record) []float64 {
+	if len(peers) == 0 {
+		return []float64{}
+	}
+	out := make([]float64, len(peers[0].Norms))
+	norms := make([]float64, len(peers))
+	for p := range out {
+		for i := range peers {
+			norms[i] = peers[i].Norms[p]
+		}
+		slices.Sort(norms)
+		out[p] = norms[(len(norms)-1)/2]
+	}
+	return out
+}
