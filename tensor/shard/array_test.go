@@ -11,7 +11,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// array is a tensor's content: f of floats, n of everything else.
+// array is the content of a tensor: f for floats, n for all other types.
 type array struct {
 	dt tensor.DType
 	sh tensor.Shape
@@ -31,7 +31,7 @@ func newArray(d tensor.DType, s tensor.Shape) *array {
 
 func (a *array) len() int { return len(a.f) + len(a.n) }
 
-// bytes rounds and encodes.
+// bytes rounds the elements to the dtype and encodes them.
 func (a *array) bytes() []byte {
 	le, b := binary.LittleEndian, []byte{}
 	for k := range a.len() {
@@ -78,7 +78,7 @@ func decode(d tensor.DType, s tensor.Shape, b []byte) *array {
 	return a
 }
 
-// rounded is a as its dtype holds it.
+// rounded returns a with its elements rounded to the dtype.
 func (a *array) rounded() *array { return decode(a.dt, a.sh, a.bytes()) }
 
 // set copies element j of x to element k.
@@ -90,7 +90,7 @@ func (a *array) set(k int, x *array, j int) {
 	}
 }
 
-// fold is the elementwise fold of terms, rounded once.
+// fold returns the elementwise fold of terms, rounded once.
 func fold(op element.Reduction, scale float64, terms []*array) *array {
 	out := newArray(terms[0].dt, terms[0].sh)
 	for k := range out.f {
@@ -150,8 +150,8 @@ func flat(s tensor.Shape, at []int) int {
 	return k
 }
 
-// split gives every rank its part of x. Terms of a partial tensor are its elements on one rank or another, and what changes
-// nothing on the rest.
+// split returns each rank's part of x. The terms of a partial tensor are chosen so that
+// their fold is x.
 func split(m Mesh, l Layout, x *array) []*array {
 	out := make([]*array, m.Size())
 	for r := range out {
@@ -178,7 +178,7 @@ func split(m Mesh, l Layout, x *array) []*array {
 	return out
 }
 
-// term makes element k a rank's term of itself.
+// term replaces element k by a rank's term of it.
 func (a *array) term(k int, f Fold, mine bool, ranks int) {
 	if a.dt.IsFloat() {
 		switch x := a.f[k]; {
@@ -205,7 +205,7 @@ func (a *array) term(k int, f Fold, mine bool, ranks int) {
 		a.n[k] -= 3 * int64(ranks-1)
 	case f == Sum:
 		a.n[k] = 3
-	case mine, a.dt == tensor.U8 && f != Prod: // one more or less may wrap
+	case mine, a.dt == tensor.U8 && f != Prod: // a further term may wrap
 	case f == Prod:
 		a.n[k] = 1
 	case f == Max && a.dt == tensor.Bool:
@@ -219,7 +219,8 @@ func (a *array) term(k int, f Fold, mine bool, ranks int) {
 	}
 }
 
-// assemble is the inverse of split, and the largest number among the ranks' parts.
+// assemble is the inverse of split. It also returns the largest number in the ranks'
+// parts.
 func assemble(t *testing.T, m Mesh, p Placed, parts []*array) (*array, float64) {
 	t.Helper()
 	top := 0.0
@@ -275,7 +276,8 @@ func assemble(t *testing.T, m Mesh, p Placed, parts []*array) (*array, float64) 
 	return out, top
 }
 
-// differs says where a and b differ by more than tol, "" if nowhere. Zeros of both signs are equal, and NaNs.
+// differs describes where a and b differ by more than tol, or returns "". Zeros of both
+// signs are equal, and so are NaNs.
 func differs(got, want *array, tol float64) string {
 	if got.dt != want.dt || !got.sh.Equal(want.sh) {
 		return fmt.Sprintf("is %v%v, expected %v%v", got.dt, got.sh, want.dt, want.sh)

@@ -11,17 +11,19 @@ import (
 
 // AutoOptions change how Auto chooses; nil and the zero value are the defaults.
 type AutoOptions struct {
-	// LargeBytes is from what size on a matrix is cut along the mesh's last dim; default 4 MiB. Smaller ones are left alone.
+	// LargeBytes is the least size of a matrix that Auto cuts along the mesh's last dim;
+	// the default is 4 MiB.
 	LargeBytes int64
 
-	// Signals are hints, which are followed; what none says anything of is chosen.
+	// Signals are hints that Auto follows. It chooses the layout of tensors without a
+	// hint.
 	Signals Signals
 
-	// What workers are taken for. Only how they stand to each other counts.
-	FlopsPerSecond float64       // of products; default 50e9
-	ElemsPerSecond float64       // of everything else; default 1e9
+	// The assumed speed of workers. Only the ratios matter.
+	FlopsPerSecond float64       // of matrix products; default 50e9
+	ElemsPerSecond float64       // of all other operations; default 1e9
 	BytesPerSecond float64       // sent by a rank; default 4e9
-	Call           time.Duration // a collective, besides its bytes; default 10 µs
+	Call           time.Duration // of a collective, besides its bytes; default 10 µs
 }
 
 func (o *AutoOptions) defaults() AutoOptions {
@@ -46,17 +48,19 @@ func (o *AutoOptions) defaults() AutoOptions {
 	return d
 }
 
-// Chosen are layouts for a program's external inputs, and why these, a sentence a line.
+// Chosen holds the layouts of a program's external inputs, and the reasons, a line each.
 type Chosen struct {
 	Inputs []Layout
 	Why    string
 }
 
-// Auto chooses layouts for the external inputs of p where nobody has: a batch by rows along the first dim of the mesh, and large
-// matrices by rows or columns along the last. It tries what could be meant and keeps what the estimated time speaks for:
-// work of the busiest rank, bytes that it sends, and calls. State of optimizers stays where parameters are.
+// Auto chooses layouts for the external inputs of p. It considers a batch by rows along
+// the first dim of the mesh, and large matrices by rows or columns along the last dim. It
+// estimates the time of each choice from the work of the busiest rank, the bytes that it
+// sends and the number of collectives, and takes the fastest. The state of an optimizer
+// lies as its parameter does.
 //
-// It returns ErrMesh for a mesh that can't be.
+// It returns ErrMesh for an invalid mesh.
 func Auto(p *tensor.Program, m Mesh, o *AutoOptions) (*Chosen, error) {
 	a := auto{p: p, m: m, o: o.defaults(), said: make([]bool, len(p.Externals))}
 	var err error
@@ -90,14 +94,14 @@ type auto struct {
 	m    Mesh
 	o    AutoOptions
 	best []Layout
-	said []bool // by a signal
+	said []bool // has a hint
 	time time.Duration
 	why  strings.Builder
 }
 
 func (a *auto) say(format string, args ...any) { fmt.Fprintf(&a.why, format+"\n", args...) }
 
-// estimate returns how long a plan with these inputs takes.
+// estimate returns the time that a plan with these inputs takes.
 func (a *auto) estimate(in []Layout) (time.Duration, error) {
 	p, err := Rewrite(a.p, a.m, in, &Options{Signals: a.o.Signals})
 	if err != nil {
@@ -130,7 +134,7 @@ func (a *auto) estimate(in []Layout) (time.Duration, error) {
 			}
 		}
 	}
-	owed := p.Stats.Bytes // with what results that are partial will need
+	owed := p.Stats.Bytes // and the bytes that folding partial results will send
 	for _, out := range p.Outputs {
 		if out.Layout.partial() {
 			_, n := a.m.path(out.DType, out.Shape, out.Layout, Layout{})
@@ -139,10 +143,11 @@ func (a *auto) estimate(in []Layout) (time.Duration, error) {
 		}
 	}
 	seconds := flops/a.o.FlopsPerSecond + elems/a.o.ElemsPerSecond + float64(owed)/a.o.BytesPerSecond
-	return (time.Duration(seconds*1e9) + time.Duration(calls)*a.o.Call).Round(time.Microsecond), nil // it is no better known
+	// The estimate is not more precise than a microsecond.
+	return (time.Duration(seconds*1e9) + time.Duration(calls)*a.o.Call).Round(time.Microsecond), nil
 }
 
-// state says which externals an optimizer updates.
+// state reports for each external whether an optimizer updates it.
 func (a *auto) state() []bool {
 	state := make([]bool, len(a.p.Externals))
 	for i, in := range a.p.Instrs {
@@ -155,8 +160,8 @@ func (a *auto) state() []bool {
 	return state
 }
 
-// try keeps in if it is faster by a twentieth at least: less is within what an estimate is wrong by. What saves memory needs
-// only not to be slower.
+// try keeps in if it is faster by at least a twentieth; a smaller gain is within the
+// error of the estimate. If in saves memory it needs only to be no slower.
 func (a *auto) try(in []Layout, saves bool) (time.Duration, bool, error) {
 	t, err := a.estimate(in)
 	if most := a.time - a.time/20; err != nil || t > most && !(saves && t <= a.time) {
@@ -166,7 +171,7 @@ func (a *auto) try(in []Layout, saves bool) (time.Duration, bool, error) {
 	return t, true, nil
 }
 
-// batch tries, for each size that data has in its first dim, to cut all data of that size by rows.
+// batch tries to cut the data inputs by rows, for each size of their first dim.
 func (a *auto) batch() error {
 	ranks := a.m[0].Size
 	if ranks == 1 {
@@ -217,14 +222,16 @@ func names(in []int) string {
 	return strings.Join(s, " ")
 }
 
-// matrices tries to cut large matrices, and what optimizers keep for them, along the last dim of the mesh.
+// matrices tries to cut large matrices and their optimizer state along the last dim of
+// the mesh.
 func (a *auto) matrices() error {
 	k := len(a.m) - 1
 	if a.m[k].Size == 1 {
 		return nil
 	}
 	for _, l := range a.best {
-		if l[k] != Replicate { // what ranks of other rows work with is best there as it is
+		// Ranks with other rows need the whole matrix.
+		if l[k] != Replicate {
 			a.say("matrices stay whole: the batch is cut along %s", a.m[k].Name)
 			return nil
 		}
@@ -262,7 +269,8 @@ func (a *auto) matrices() error {
 	return nil
 }
 
-// siblings returns the externals that an update combines with external i: the moments of a parameter.
+// siblings returns the externals that an update combines with external i: the moments of
+// a parameter.
 func (a *auto) siblings(i int) (out []int) {
 	for k, in := range a.p.Instrs {
 		if !update(in.Op) {
@@ -270,7 +278,8 @@ func (a *auto) siblings(i int) (out []int) {
 		}
 		var near []int
 		for _, r := range a.p.ArgsOf(k) {
-			if j, ok := r.Instr(); ok && update(a.p.Instrs[j].Op) { // a moment that was updated just now
+			// a moment that is updated in this program
+			if j, ok := r.Instr(); ok && update(a.p.Instrs[j].Op) {
 				r = a.p.ArgsOf(j)[0]
 			}
 			if j, ok := r.External(); ok {

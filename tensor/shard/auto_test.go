@@ -8,10 +8,11 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// fast is what small programs need to be worth cutting.
+// fast makes small programs worth cutting.
 var fast = &AutoOptions{FlopsPerSecond: 1e6, ElemsPerSecond: 1e6, BytesPerSecond: 1e9, LargeBytes: 256}
 
-// Of a training step the batch is found, by what it saves.
+// TestAutoFindsTheBatch: Auto finds the batch of a training step, because cutting it
+// saves time.
 func TestAutoFindsTheBatch(t *testing.T) {
 	s := gptStep(t, 4)
 	c, err := Auto(s.program, Line(2), fast)
@@ -36,7 +37,8 @@ func TestAutoFindsTheBatch(t *testing.T) {
 	}
 }
 
-// Large matrices are cut along the last dim of a mesh, small ones are left alone.
+// TestAutoCutsMatrices: Auto cuts large matrices along the last dim of a mesh and leaves
+// small ones whole.
 func TestAutoCutsMatrices(t *testing.T) {
 	rec := record(t, func(s *tensor.Session) []*tensor.Tensor {
 		return []*tensor.Tensor{upload(s, 3, 16).Matmul(upload(s, 16, 64)).ReLU().Matmul(upload(s, 64, 16)).Add(upload(s, 16))}
@@ -57,7 +59,8 @@ func TestAutoCutsMatrices(t *testing.T) {
 	}
 }
 
-// Where moving costs more than computing, nothing is cut; and one worker has nothing to choose.
+// TestAutoLeavesAlone: Auto cuts nothing if moving costs more than computing, or on one
+// worker.
 func TestAutoLeavesAlone(t *testing.T) {
 	s := mlpStep(t, 8)
 	for _, c := range []struct {

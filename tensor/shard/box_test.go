@@ -8,8 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// TestBoxes: parts that are copied out of a tensor and into another one make the same tensor, whatever is cut, and each element is
-// where its coordinates say.
+// TestBoxes: copying parts out of one tensor and into another gives the same tensor,
+// however it is cut, and each element is at its coordinates.
 func TestBoxes(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))

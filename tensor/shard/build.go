@@ -6,14 +6,15 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// node is a value that ranks make: all by the same operation, or all by the same collective. Ranks go through the nodes in
-// step, and only shapes and attributes differ, so that what is true of the order of one is true of all.
+// node is a value that the ranks make, either all by one operation or all by one
+// collective. All ranks make the nodes in the same order; only shapes and attributes
+// differ between ranks.
 type node struct {
-	origin int       // the instruction of the program that it is for, -1 for none
-	local  []local   // by rank, of an operation
+	origin int       // the instruction of the program that it serves, -1 for none
+	local  []local   // of an operation, by rank
 	move   *transfer // of a collective
-	// early has the node made as soon as its operands exist, instead of where it is asked for, so that a collective is under
-	// way while other work is done.
+	// early schedules the node as soon as its operands exist, not where its result is
+	// needed, so that a collective runs beside other work.
 	early bool
 }
 
@@ -26,49 +27,50 @@ type local struct {
 	args  []arg
 }
 
-// arg is a value, or a scalar.
+// arg is a value or a scalar.
 type arg struct {
-	value  Value
+	value  Var
 	scalar bool
 	s      Scalar
 }
 
-func of(v Value) arg       { return arg{value: v} }
+func of(v Var) arg         { return arg{value: v} }
 func number(f float64) arg { return arg{scalar: true, s: Scalar{From: -1, Const: f}} }
 
-// transfer is one tensor's part in a collective.
+// transfer is the part of one tensor in a collective.
 type transfer struct {
 	kind  plan.Kind
 	op    element.Reduction
 	dt    tensor.DType
 	scale float64
 	dim   int
-	in    Value
+	in    Var
 	moves []Move // by rank
 	bytes int64  // sent by a rank
 }
 
-// builder collects nodes. Value v is an external input below first, else node v-first.
+// builder collects nodes. A Var below first is an external input, other vars are the
+// results of node v-first.
 type builder struct {
 	mesh  Mesh
 	ranks int
-	first Value
+	first Var
 	nodes []node
 	notes []note
 	stats Stats
 }
 
 func newBuilder(m Mesh, externals int) *builder {
-	return &builder{mesh: m, ranks: m.Size(), first: Value(externals), stats: Stats{Collectives: map[plan.Kind]int{}, Moves: map[plan.Kind]int{}}}
+	return &builder{mesh: m, ranks: m.Size(), first: Var(externals), stats: Stats{Collectives: map[plan.Kind]int{}, Moves: map[plan.Kind]int{}}}
 }
 
-func (b *builder) push(n node) Value {
+func (b *builder) push(n node) Var {
 	b.nodes = append(b.nodes, n)
-	return b.first + Value(len(b.nodes)-1)
+	return b.first + Var(len(b.nodes)-1)
 }
 
-// each adds an operation that f gives for every rank.
-func (b *builder) each(origin int, f func(rank int) local) Value {
+// each adds an operation; f returns its form on each rank.
+func (b *builder) each(origin int, f func(rank int) local) Var {
 	n := node{origin: origin, local: make([]local, b.ranks)}
 	for r := range n.local {
 		n.local[r] = f(r)
@@ -76,14 +78,15 @@ func (b *builder) each(origin int, f func(rank int) local) Value {
 	return b.push(n)
 }
 
-// operands returns the values that n reads, on whichever rank reads most. Ranks differ where one of them needs only a constant.
-func (n *node) operands() []Value {
+// operands returns the vars that n reads on the rank that reads most. A rank may read
+// fewer, because it needs only a constant.
+func (n *node) operands() []Var {
 	if n.move != nil {
-		return []Value{n.move.in}
+		return []Var{n.move.in}
 	}
-	var most []Value
+	var most []Var
 	for _, l := range n.local {
-		var vs []Value
+		var vs []Var
 		for _, a := range l.args {
 			if !a.scalar {
 				vs = append(vs, a.value)
@@ -105,7 +108,7 @@ func permuted(s tensor.Shape, order []int64) tensor.Shape {
 	return out
 }
 
-// front returns the order of n dims with those given first, and the order that undoes it.
+// front returns the order of n dims that begins with dims, and the inverse order.
 func front(n int, dims ...int) (order, back []int64) {
 	for _, d := range dims {
 		order = append(order, int64(d))
@@ -147,7 +150,8 @@ func shapeInts(s tensor.Shape) []int64 {
 	return ints
 }
 
-// sent returns the bytes that rank sends in t: in a ring, or straight to each other rank in an all-to-all.
+// sent returns the bytes that rank sends for t: around a ring, or in an all-to-all
+// directly to each other rank.
 func (t *transfer) sent(m Mesh, rank int) int64 {
 	mv := t.moves[rank]
 	size, p := int64(t.dt.Size()), int64(m[t.dim].Size)

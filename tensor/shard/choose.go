@@ -6,11 +6,12 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// price is what a choice costs, in the order in which prices are compared.
+// price is the cost of a choice.
 //
-// What moves nothing comes before all that moves something; among the former what is owed counts first, among the latter the sum of
-// what moves and what is owed. Owed is what the result will cost: the folding of a partial one, and the gathering of one
-// that is sharded only because of this choice. Then follow the number of changes of layouts, and the order of the rules.
+// A choice that moves nothing is cheaper than one that moves something. Otherwise the sum
+// of moved and owed decides, then the number of changes of layouts, then the order of the
+// rules. owed is the cost that the result will cause: folding it if it is partial, and
+// gathering it if it is sharded only because of this choice.
 type price struct {
 	moved, owed int64
 	changes     int
@@ -30,8 +31,9 @@ func (p price) less(q price) bool {
 	return p.rule < q.rule
 }
 
-// instr rewrites instruction i: it takes the cheapest combination of the rules along each dim of the mesh, brings the operands to
-// where it wants them, and adds what ranks compute.
+// instr rewrites instruction i. It chooses the cheapest combination of rules along the
+// dims of the mesh, brings the operands to the layouts that they need, and adds the
+// operations of the ranks.
 func (w *rewriter) instr(i int) {
 	in := &w.p.Instrs[i]
 	out := &tensorState{dt: in.DType, shape: w.p.Shapes[in.Shape], name: fmt.Sprintf("%%%d %v", i, in.Op), full: -1}
@@ -45,7 +47,7 @@ func (w *rewriter) instr(i int) {
 		return
 	}
 	operands, ins, l := w.choose(i, out)
-	args := make([]Value, len(operands))
+	args := make([]Var, len(operands))
 	for k, x := range operands {
 		if x != nil {
 			args[k] = w.want(x, ins[k], i)
@@ -53,7 +55,7 @@ func (w *rewriter) instr(i int) {
 	}
 	out.have = []version{{l, w.lower(i, operands, ins, args, l)}}
 	w.layouts[i] = l
-	if update(in.Op) { // state stays where it is
+	if update(in.Op) { // state keeps its layout
 		if home := operands[0].have[0].layout; home != l {
 			v := w.want(out, home, i)
 			out.have = append([]version{{home, v}}, out.have[0])
@@ -62,7 +64,8 @@ func (w *rewriter) instr(i int) {
 	w.named(i, out)
 }
 
-// made makes the result of instruction i, which comes from nothing, where the hint for its signal wants it.
+// made makes the result of instruction i, a leaf, in the layout of the hint for its
+// signal.
 func (w *rewriter) made(i int, out *tensorState) {
 	var l Layout
 	if sig, ok := w.p.SignalOf(tensor.Ref(i)); ok {
@@ -79,7 +82,7 @@ func (w *rewriter) made(i int, out *tensorState) {
 	w.layouts[i] = l
 }
 
-// settle brings an input, when it is read first, to where the hint for its signal wants it, for all that read it.
+// settle brings an input, before its first use, to the layout of the hint for its signal.
 func (w *rewriter) settle(x *tensorState, r tensor.Ref, reader int) {
 	sig, ok := w.p.SignalOf(r)
 	if !ok || x.settled {
@@ -96,7 +99,7 @@ func (w *rewriter) settle(x *tensorState, r tensor.Ref, reader int) {
 	}
 }
 
-// named brings the result of instruction i to where the hint for its own name wants it, for all that read it.
+// named brings the result of instruction i to the layout of the hint for its own name.
 func (w *rewriter) named(i int, out *tensorState) {
 	sig, ok := w.p.NameOf(i)
 	if !ok {
@@ -115,7 +118,8 @@ func (w *rewriter) fail(i int, err error) {
 	}
 }
 
-// choose gives the operands of instruction i that are tensors (nil for a number in the place of one), and the layouts to run it in.
+// choose returns the tensor operands of instruction i (nil for a scalar in the place of a
+// tensor), and the layouts of the operands and the result.
 func (w *rewriter) choose(i int, out *tensorState) (operands []*tensorState, ins []Layout, l Layout) {
 	in := &w.p.Instrs[i]
 	refs := w.p.ArgsOf(i)
@@ -162,8 +166,9 @@ func (w *rewriter) choose(i int, out *tensorState) (operands []*tensorState, ins
 	return operands, ins, l
 }
 
-// price returns what it costs to run op with its operands in layouts ins, giving l. It is not ok where state would become one term of a
-// partial tensor: a parameter is not to fall apart because its gradient does.
+// price returns the cost of running op with its operands in layouts ins and its result in
+// layout l. It returns false if an external would become a term of a partial tensor: a
+// parameter must not become partial because its gradient is.
 func (w *rewriter) price(op tensor.Op, out *tensorState, operands []*tensorState, ins []Layout, l Layout) (q price, ok bool) {
 	for k, x := range operands {
 		if x == nil {
@@ -171,7 +176,7 @@ func (w *rewriter) price(op tensor.Op, out *tensorState, operands []*tensorState
 		}
 		_, hops, bytes := w.nearest(x, ins[k])
 		if x.full >= 0 && !ins[k].partial() {
-			continue // made in any layout
+			continue // can be made in any layout
 		}
 		for _, h := range hops {
 			if h.to.kind == partial && x.external && x.shape.Equal(out.shape) && op.Info().Class == tensor.ClassElementwise {
@@ -187,7 +192,7 @@ func (w *rewriter) price(op tensor.Op, out *tensorState, operands []*tensorState
 		q.changes += len(hops)
 		return q, true
 	}
-	owed := l // with what was sharded before left as it is
+	owed := l // the layout to gather, without dims that were sharded before
 	for k, p := range l {
 		if p.kind == sharded && w.sharded(operands, k) {
 			owed[k] = Replicate

@@ -22,8 +22,9 @@ func (r *recorder) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetche
 	return r.Engine.Submit(ctx, b)
 }
 
-// A product by the inner dim: each of two workers has half of the columns of x and half of the rows of w, and so a term of
-// the result. Nothing moves until the ReLU needs its value.
+// A product sharded by the inner dim: each of two workers has half of the columns of x
+// and half of the rows of w, and computes a term of the result. Nothing moves until the
+// ReLU needs its value.
 func ExampleRewrite() {
 	r := &recorder{Engine: enginetest.Reference()}
 	s := tensor.NewSession(r, nil)

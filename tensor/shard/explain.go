@@ -12,8 +12,8 @@ import (
 // kindOrder is the order in which kinds are listed.
 var kindOrder = []plan.Kind{plan.AllReduce, plan.ReduceScatter, plan.AllGather, plan.AllToAll}
 
-// Explain says in words how the tensors lie, what moves and why, and what that costs. It begins with the program, every
-// result with its layout.
+// Explain describes in words how the tensors lie, which move and why, and what that
+// costs. It begins with the program, and lists every result with its layout.
 func (p *Plan) Explain() string {
 	var b strings.Builder
 	n := len(p.Mesh)
@@ -66,7 +66,7 @@ func (p *Plan) Explain() string {
 	return b.String()
 }
 
-// stage names a stage, where there are several.
+// stage returns the name of a stage, or "" if there is only one.
 func (p *Plan) stage(k int) string {
 	if p.where == nil {
 		return ""
@@ -81,7 +81,7 @@ func (p *Plan) reader(i int) string {
 	return fmt.Sprintf("%%%d %v", i, p.program.Instrs[i].Op)
 }
 
-// words returns the placement for people.
+// words returns the placement in words.
 func (p Placement) words() string {
 	switch p.kind {
 	case sharded:
@@ -92,7 +92,8 @@ func (p Placement) words() string {
 	return "whole"
 }
 
-// String returns like "1 all-reduce of 3 tensors, 2 all-gather; bytes sent by a rank: 4096; programs: 2; local changes of layout: 1".
+// String returns text like "1 all-reduce of 3 tensors, 2 all-gather; bytes sent by a
+// rank: 4096; programs: 2; local changes of layout: 1".
 func (s Stats) String() string {
 	var l []string
 	for _, k := range kindOrder {
@@ -112,7 +113,7 @@ func (s Stats) String() string {
 	return fmt.Sprintf("%s; bytes sent by a rank: %d; programs: %d; local changes of layout: %d", strings.Join(l, ", "), s.Bytes, s.Runs, s.Slices)
 }
 
-// String lists the steps of every rank; ranks that do the same are listed once.
+// String lists the steps of every rank. Ranks with equal steps are listed once.
 func (p *Plan) String() string {
 	var texts []string
 	who := map[string][]int{}
@@ -140,7 +141,7 @@ func (p *Plan) steps(rank int) string {
 				b.WriteString("    " + line)
 			}
 			for _, k := range s.Run.Kept {
-				fmt.Fprintf(&b, "    %%%d is value %d\n", k.Instr, k.Value)
+				fmt.Fprintf(&b, "    %%%d is value %d\n", k.Instr, k.Var)
 			}
 		case Start:
 			b.WriteString("  start " + s.Collective.String() + "\n")
@@ -156,7 +157,8 @@ func (p *Plan) steps(rank int) string {
 	return b.String()
 }
 
-// String returns like "all-reduce 3 sum f32 along dim 0 of the mesh: 7[4 4] to 9[4 4]".
+// String returns text like "all-reduce 3 sum f32 along dim 0 of the mesh: 7[4 4] to 9[4
+// 4]".
 func (c *Collective) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %d", c.Kind, c.ID)

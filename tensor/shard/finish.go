@@ -7,10 +7,11 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// maxRun is where a program is cut although nothing makes it necessary: well below the limits of one.
+// maxRun is the number of instructions after which a program is cut, well below the limit
+// of a program.
 const maxRun = tensor.MaxInstrs / 4
 
-// finish turns nodes into every rank's steps.
+// finish turns the nodes into the steps of each rank.
 func (b *builder) finish(p *tensor.Program, inputs []Placed, outputs []Output, o Options) (*Plan, error) {
 	order := b.order(outputs)
 	items, buckets := b.schedule(order, o)
@@ -53,16 +54,17 @@ func only(m Mesh) Stage {
 	return s
 }
 
-// forever is the last use of what outlives the plan.
+// forever is the last use of a var that outlives the plan.
 const forever = int(^uint(0) >> 1)
 
-// lastUses says after which item each value is needed no longer: by any rank, so that all free it at the same place.
+// lastUses returns for each var the item after which no rank needs it, so that all ranks
+// free it at the same place.
 func (b *builder) lastUses(p *tensor.Program, items []item, outputs []Output) []int {
 	last := make([]int, int(b.first)+len(b.nodes))
 	for i := range last {
 		last[i] = -1
 		if i < int(b.first) && (p == nil || !p.Externals[i].Donated) {
-			last[i] = forever // the caller's
+			last[i] = forever // belongs to the caller
 		}
 	}
 	for at, it := range items {
@@ -81,12 +83,12 @@ func (b *builder) lastUses(p *tensor.Program, items []item, outputs []Output) []
 		}
 	}
 	for _, o := range outputs {
-		last[o.Value] = forever
+		last[o.Var] = forever
 	}
 	return last
 }
 
-// segmenter cuts one rank's work into programs and collectives.
+// segmenter divides one rank's work into programs and collectives.
 type segmenter struct {
 	b      *builder
 	rank   int
@@ -129,7 +131,7 @@ func (s *segmenter) steps(items []item) ([]Step, error) {
 		if it.wait {
 			step.Kind = Wait
 			for _, m := range c.Moves {
-				for _, v := range []Value{m.In, m.Out} {
+				for _, v := range []Var{m.In, m.Out} {
 					if s.last[v] == at {
 						step.Frees = append(step.Frees, v)
 					}
@@ -141,7 +143,7 @@ func (s *segmenter) steps(items []item) ([]Step, error) {
 	if err := flush(begin, len(items)); err != nil {
 		return nil, err
 	}
-	for v := range s.b.first { // donated, and not even read
+	for v := range s.b.first { // donated, but never read
 		if s.last[v] < 0 && len(out) > 0 {
 			out[0].Frees = append(out[0].Frees, v)
 		}
@@ -157,17 +159,18 @@ func (s *segmenter) collective(g *bucket) *Collective {
 			c = &Collective{ID: g.id, Kind: t.kind, Op: t.op, DType: t.dt, Scale: t.scale, Dim: t.dim, Group: s.b.mesh.Group(s.rank, t.dim)}
 		}
 		m := t.moves[s.rank]
-		m.Out = s.b.first + Value(k)
+		m.Out = s.b.first + Var(k)
 		c.Moves = append(c.Moves, m)
 	}
 	return c
 }
 
-// program makes one program of items from to end, and lists the values that it does not take over but that nobody needs any more.
-func (s *segmenter) program(items []item, from, end int) (*Run, []Value, error) {
+// program makes one program of items from to end. It also returns the vars that no later
+// item needs and that the program does not free itself.
+func (s *segmenter) program(items []item, from, end int) (*Run, []Var, error) {
 	p := &tensor.Program{}
 	run := &Run{Program: p}
-	externals, instrs, scalars, shapes := map[Value]tensor.Ref{}, map[Value]tensor.Ref{}, map[Scalar]tensor.Ref{}, map[string]uint32{}
+	externals, instrs, scalars, shapes := map[Var]tensor.Ref{}, map[Var]tensor.Ref{}, map[Scalar]tensor.Ref{}, map[string]uint32{}
 	shape := func(sh tensor.Shape) uint32 {
 		key := sh.String()
 		i, ok := shapes[key]
@@ -181,7 +184,7 @@ func (s *segmenter) program(items []item, from, end int) (*Run, []Value, error) 
 	for at := from; at < end; at++ {
 		k := items[at].node
 		l := s.b.nodes[k].local[s.rank]
-		v := s.b.first + Value(k)
+		v := s.b.first + Var(k)
 		in := tensor.Instr{Op: l.op, DType: l.dt, NArg: uint16(len(l.args)), NInt: uint16(len(l.ints)), Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: shape(l.shape)}
 		for _, a := range l.args {
 			r, ok := scalars[a.s]
@@ -217,8 +220,8 @@ func (s *segmenter) program(items []item, from, end int) (*Run, []Value, error) 
 	for i, v := range run.Inputs {
 		p.Externals[i].Donated = s.last[v] < end
 	}
-	// What another rank reads here and this one doesn't ends here too.
-	var frees []Value
+	// Another rank reads this var here, so this one frees it here too.
+	var frees []Var
 	for at := from; at < end; at++ {
 		for _, v := range s.b.nodes[items[at].node].operands() {
 			_, mine := externals[v]
@@ -235,8 +238,8 @@ func (s *segmenter) program(items []item, from, end int) (*Run, []Value, error) 
 	return run, frees, nil
 }
 
-// typeOf returns the dtype and the shape that v has on this rank.
-func (s *segmenter) typeOf(v Value) (tensor.DType, tensor.Shape) {
+// typeOf returns the dtype and the shape of v on this rank.
+func (s *segmenter) typeOf(v Var) (tensor.DType, tensor.Shape) {
 	if v < s.b.first {
 		in := s.inputs[v]
 		return in.DType, s.b.mesh.shape(in.Layout, in.Shape, s.rank)

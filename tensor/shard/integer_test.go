@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// integerProgram records operations that keep small integers integers, in floats: products, sums, movement.
+// integerProgram records operations whose results on small integers in floats are small
+// integers: products, sums, movement.
 func integerProgram(rng *rand.Rand) func(s *tensor.Session) []*tensor.Tensor {
 	return func(s *tensor.Session) []*tensor.Tensor {
 		size := func() int { return []int{1, 2, 3, 4, 6, 7, 10}[rng.IntN(7)] }
@@ -87,7 +88,8 @@ func integerProgram(rng *rand.Rand) func(s *tensor.Session) []*tensor.Tensor {
 				}
 			}
 			if z != nil && z.Elems() <= 4096 {
-				pool = append(pool, z.Clamp(-40, 40)) // not linear, and keeps numbers small
+				// Clamp is not linear, and keeps numbers small.
+				pool = append(pool, z.Clamp(-40, 40))
 				if rng.IntN(2) == 0 {
 					pool[len(pool)-1] = z.MulS(2)
 					if rng.IntN(3) > 0 {
@@ -100,7 +102,8 @@ func integerProgram(rng *rand.Rand) func(s *tensor.Session) []*tensor.Tensor {
 	}
 }
 
-// Whole programs on integers in floats give the same bits on any number of workers, however sums are put off and reordered.
+// TestIntegersAreExact: programs on integers in floats give the same bits on any number
+// of workers, however sums are deferred and reordered.
 func TestIntegersAreExact(t *testing.T) {
 	n, compared, late := 1000, 0, 0
 	if testing.Short() {

@@ -14,35 +14,35 @@ type at struct {
 	ref   tensor.Ref
 }
 
-// held is a tensor as a stage has it.
+// held is a tensor as a stage holds it.
 type held struct {
-	value Value
+	value Var
 	Placed
 }
 
-// sending is a transfer to another stage that was started and not yet waited for.
+// sending is a transfer to another stage that has started and has not been waited for.
 type sending struct {
 	to    int
 	reads int // the part that reads it first
 	calls []*Collective
 }
 
-// joiner makes one plan of the plans of parts.
+// joiner joins the plans of the parts.
 type joiner struct {
 	*stager
 	out    *Plan
 	id     int
 	has    map[at]held
 	reads  map[at]int         // the first part of the stage that reads it
-	last   map[at]int         // and the last
+	last   map[at]int         // the last part of the stage that reads it
 	made   map[tensor.Ref]int // the part that makes it; -1 for an input
 	owed   [][]sending        // by stage
 	posts  map[[2]int][]*Collective
 	posted map[*Collective]bool
-	free   []bool // by value: it goes after its last use, on every worker that has it
+	free   []bool // by var: freed after its last use, on every worker that has it
 }
 
-// join rewrites the parts one after another and puts their steps together.
+// join rewrites the parts one after another and joins their steps.
 func (s *stager) join() (*Plan, error) {
 	j := &joiner{stager: s, has: map[at]held{}, reads: map[at]int{}, last: map[at]int{}, made: map[tensor.Ref]int{},
 		owed: make([][]sending, len(s.stages)), posts: map[[2]int][]*Collective{}, posted: map[*Collective]bool{}}
@@ -82,7 +82,7 @@ func (s *stager) join() (*Plan, error) {
 	return j.out, nil
 }
 
-// inputsFirst gives the inputs their values, and sends those that other stages need.
+// inputsFirst gives the inputs their vars and sends those that other stages need.
 func (j *joiner) inputsFirst() error {
 	j.free = make([]bool, len(j.inputs))
 	for i, in := range j.inputs {
@@ -92,7 +92,7 @@ func (j *joiner) inputsFirst() error {
 		if err := m.check(in.Layout, d, sh); err != nil {
 			return fmt.Errorf("input %d: %w", i, err)
 		}
-		h := held{Value(i), Placed{d, sh, m.normal(in.Layout), in.Stage}}
+		h := held{Var(i), Placed{d, sh, m.normal(in.Layout), in.Stage}}
 		j.has[at{in.Stage, r}], j.made[r] = h, -1
 		j.out.Inputs = append(j.out.Inputs, h.Placed)
 		_, read := j.last[at{in.Stage, r}]
@@ -117,13 +117,14 @@ func (j *joiner) waitSent(s sending) {
 	}
 }
 
-// value returns a new number.
-func (j *joiner) value() Value {
+// newVar returns a new var.
+func (j *joiner) newVar() Var {
 	j.free = append(j.free, false)
-	return Value(len(j.free) - 1)
+	return Var(len(j.free) - 1)
 }
 
-// send starts the transfers of what r names from the stage that has it to all that need it, and notes what they are to receive.
+// send starts the transfers of r from the stage that has it to all stages that need it,
+// and notes the receives.
 func (j *joiner) send(r tensor.Ref, from int) error {
 	for _, to := range j.dests[r] {
 		h := j.has[at{from, r}]
@@ -142,11 +143,11 @@ func (j *joiner) send(r tensor.Ref, from int) error {
 			if err != nil {
 				return err
 			}
-			number := j.embed(q, from, []Value{h.value}, nil)
-			h = held{number(q.Outputs[0].Value), Placed{h.DType, h.Shape, want, from}}
+			number := j.embed(q, from, []Var{h.value}, nil)
+			h = held{number(q.Outputs[0].Var), Placed{h.DType, h.Shape, want, from}}
 			j.free[h.value] = true
 		}
-		got := held{j.value(), Placed{h.DType, h.Shape, want, to}}
+		got := held{j.newVar(), Placed{h.DType, h.Shape, want, to}}
 		j.has[at{to, r}] = got
 		s := sending{to: to, reads: j.reads[at{to, r}]}
 		most := map[int]int64{}
@@ -171,7 +172,8 @@ func (j *joiner) send(r tensor.Ref, from int) error {
 	return nil
 }
 
-// receive waits for what part q needs of other stages. What was sent earlier between the same two workers is started before.
+// receive waits for the tensors of other stages that part q needs. It first starts the
+// receives of earlier transfers between the same two workers.
 func (j *joiner) receive(q *part) {
 	b := j.stages[q.stage]
 	for _, r := range q.needs {
@@ -193,7 +195,8 @@ func (j *joiner) receive(q *part) {
 	}
 }
 
-// arrived waits for what the stage sent to another one that has made something since it read it.
+// arrived waits for the sends of a stage to stage to, if a result that it received from
+// there was computed after the sent tensor was read.
 func (j *joiner) arrived(stage, to, made int) {
 	j.owed[stage] = slices.DeleteFunc(j.owed[stage], func(s sending) bool {
 		if s.to != to || s.reads > made {
@@ -204,18 +207,19 @@ func (j *joiner) arrived(stage, to, made int) {
 	})
 }
 
-// embed adds the steps of a stage's plan, whose inputs have the values ins. It returns what its values are here. origin is the instruction
-// of the whole program for each of its own.
-func (j *joiner) embed(q *Plan, stage int, ins []Value, origin []int) func(Value) Value {
+// embed adds the steps of q, the plan of a part on a stage whose inputs are the vars ins.
+// origin maps the instructions of the part to those of the whole program. embed returns
+// the map from the part's vars to those of the whole plan.
+func (j *joiner) embed(q *Plan, stage int, ins []Var, origin []int) func(Var) Var {
 	ranks := j.stages[stage].Ranks
-	named := map[Value]Value{}
-	number := func(v Value) Value {
+	named := map[Var]Var{}
+	number := func(v Var) Var {
 		if int(v) < len(ins) {
 			return ins[v]
 		}
 		w, ok := named[v]
 		if !ok {
-			w = j.value()
+			w = j.newVar()
 			named[v] = w
 		}
 		return w
@@ -223,40 +227,13 @@ func (j *joiner) embed(q *Plan, stage int, ins []Value, origin []int) func(Value
 	calls := 0
 	for k, rank := range q.Ranks {
 		for _, s := range rank.Steps {
-			t := Step{Kind: s.Kind}
-			for _, v := range s.Frees {
-				t.Frees = append(t.Frees, number(v))
-			}
+			t := Step{Kind: s.Kind, Frees: numbered(s.Frees, number)}
 			if s.Run != nil {
-				run := *s.Run
-				run.Inputs, run.Kept, run.Origin = nil, nil, nil
-				for _, v := range s.Run.Inputs {
-					run.Inputs = append(run.Inputs, number(v))
-				}
-				for _, v := range s.Run.Kept {
-					run.Kept = append(run.Kept, Kept{v.Instr, number(v.Value)})
-				}
-				for _, o := range s.Run.Origin {
-					if o >= 0 && origin != nil {
-						o = origin[o]
-					}
-					run.Origin = append(run.Origin, o)
-				}
-				t.Run = &run
+				t.Run = s.Run.renumber(number, origin)
 			}
 			if s.Collective != nil {
-				c := *s.Collective
-				calls = max(calls, c.ID+1)
-				c.ID += j.id
-				c.Group, c.Moves = nil, nil
-				for _, r := range s.Collective.Group {
-					c.Group = append(c.Group, ranks[r])
-				}
-				for _, m := range s.Collective.Moves {
-					m.In, m.Out = number(m.In), number(m.Out)
-					c.Moves = append(c.Moves, m)
-				}
-				t.Collective = &c
+				calls = max(calls, s.Collective.ID+1)
+				t.Collective = s.Collective.renumber(j.id, ranks, number)
 			}
 			j.step(ranks[k], t)
 		}
@@ -277,19 +254,59 @@ func (j *joiner) embed(q *Plan, stage int, ins []Value, origin []int) func(Value
 	return number
 }
 
-// frees frees what the plans of parts don't: what was sent, and inputs that nobody reads.
+func numbered(vs []Var, number func(Var) Var) []Var {
+	var out []Var
+	for _, v := range vs {
+		out = append(out, number(v))
+	}
+	return out
+}
+
+// renumber returns r with the vars and the instructions of the whole plan.
+func (r *Run) renumber(number func(Var) Var, origin []int) *Run {
+	out := *r
+	out.Inputs, out.Kept, out.Origin = numbered(r.Inputs, number), nil, nil
+	for _, k := range r.Kept {
+		out.Kept = append(out.Kept, Kept{k.Instr, number(k.Var)})
+	}
+	for _, o := range r.Origin {
+		if o >= 0 && origin != nil {
+			o = origin[o]
+		}
+		out.Origin = append(out.Origin, o)
+	}
+	return &out
+}
+
+// renumber returns c with the id, the ranks and the vars of the whole plan.
+func (c *Collective) renumber(id int, ranks []int, number func(Var) Var) *Collective {
+	out := *c
+	out.ID += id
+	out.Group, out.Moves = nil, nil
+	for _, r := range c.Group {
+		out.Group = append(out.Group, ranks[r])
+	}
+	for _, m := range c.Moves {
+		m.In, m.Out = number(m.In), number(m.Out)
+		out.Moves = append(out.Moves, m)
+	}
+	return &out
+}
+
+// frees frees the vars that the plans of the parts do not free: sent tensors, and inputs
+// without readers.
 func (j *joiner) frees() {
 	for w := range j.out.Ranks {
 		steps := j.out.Ranks[w].Steps
-		last := map[Value]int{}
-		mention := func(v Value, n int) {
+		last := map[Var]int{}
+		mention := func(v Var, n int) {
 			if j.free[v] {
 				last[v] = n
 			}
 		}
 		for v := range j.inputs {
 			if j.free[v] && slices.Contains(j.stages[j.inputs[v].Stage].Ranks, w) {
-				last[Value(v)] = 0
+				last[Var(v)] = 0
 			}
 		}
 		for n, s := range steps {
@@ -298,7 +315,7 @@ func (j *joiner) frees() {
 					mention(v, n)
 				}
 				for _, k := range s.Run.Kept {
-					mention(k.Value, n)
+					mention(k.Var, n)
 				}
 			}
 			if s.Collective != nil {
@@ -312,7 +329,7 @@ func (j *joiner) frees() {
 				}
 			}
 		}
-		var order []Value
+		var order []Var
 		for v := range last {
 			order = append(order, v)
 		}
@@ -325,7 +342,7 @@ func (j *joiner) frees() {
 	}
 }
 
-// count counts what workers do and send.
+// count fills in the number of programs and bytes.
 func (j *joiner) count() {
 	for w, r := range j.out.Ranks {
 		runs, bytes := 0, int64(0)
@@ -341,7 +358,7 @@ func (j *joiner) count() {
 	}
 }
 
-// sent returns the bytes that a member of its group sends in c.
+// sent returns the bytes that a member of the group sends in c.
 func (c *Collective) sent(rank int) (bytes int64) {
 	size, p := int64(c.DType.Size()), int64(len(c.Group))
 	for _, m := range c.Moves {

@@ -2,26 +2,28 @@ package shard
 
 import "github.com/ringside-go/ringside/tensor"
 
-// rows are numbers that a loss of sharded rows needs.
+// rows holds the vars that a loss of sharded rows needs. A row counts unless its target
+// is ignored.
 type rows struct {
-	here  Value // bool: has this rank rows that count?
-	share Value // the rank's part of all rows that count
+	here  Var // a bool: the rank has rows that count
+	share Var // the rank's part of all rows that count
 }
 
-// targets are what rows are counted by.
+// targets identifies a count of rows.
 type targets struct {
-	y      Value
+	y      Var
 	layout Layout
 	ignore int64
 }
 
-// counted are the numbers of rows on this rank and on all.
-type counted struct{ here, all Value }
+// counted holds the number of rows that count on this rank and on all ranks.
+type counted struct{ here, all Var }
 
 func scalarShape(int) tensor.Shape { return tensor.Shape{} }
 
-// count finds out how many rows count on this rank and on all: a collective of one number, made once for a loss and its gradient.
-func (w *rewriter) count(i int, d tensor.DType, y Value, lay Layout, shape tensor.Shape) rows {
+// count adds the operations that count the rows on this rank and, by a collective of one
+// number, on all ranks. A loss and its gradient share them.
+func (w *rewriter) count(i int, d tensor.DType, y Var, lay Layout, shape tensor.Shape) rows {
 	ignore := w.p.IntsOf(i)[0]
 	key := targets{y, lay, ignore}
 	known, ok := w.counts[key]
@@ -40,14 +42,15 @@ func (w *rewriter) count(i int, d tensor.DType, y Value, lay Layout, shape tenso
 		w.counts[key] = known
 	}
 	here := w.op(i, tensor.OpGt, tensor.Bool, scalarShape, nil, of(known.here), number(0))
-	cast := func(v Value) Value { return w.op(i, tensor.OpCast, d, scalarShape, []int64{int64(d)}, of(v)) }
+	cast := func(v Var) Var { return w.op(i, tensor.OpCast, d, scalarShape, []int64{int64(d)}, of(v)) }
 	share := w.op(i, tensor.OpDiv, d, scalarShape, nil, of(cast(known.here)), of(cast(known.all)))
 	return rows{here, share}
 }
 
-// lowerLoss returns the mean over this rank's rows that count, times their part of all: the ranks' terms of the mean over all.
-// Without such a row here the mean is NaN, and the term 0, or NaN where no rank has any.
-func (w *rewriter) lowerLoss(i int, x []*tensorState, ins []Layout, args []Value) Value {
+// lowerLoss adds the mean over the rank's rows that count, times the rank's part of all
+// rows: the rank's term of the mean over all. A rank without such a row has NaN as its
+// mean and 0 as its term; if no rank has a row, the term is NaN.
+func (w *rewriter) lowerLoss(i int, x []*tensorState, ins []Layout, args []Var) Var {
 	d := x[0].dt
 	n := w.count(i, d, args[1], ins[1], x[1].shape)
 	loss := w.op(i, tensor.OpCrossEntropy, d, scalarShape, w.p.IntsOf(i), of(args[0]), of(args[1]))
@@ -55,8 +58,9 @@ func (w *rewriter) lowerLoss(i int, x []*tensorState, ins []Layout, args []Value
 	return w.op(i, tensor.OpMul, d, scalarShape, nil, of(loss), of(n.share))
 }
 
-// lowerLossGrad returns the gradient as if this rank's rows were all, times their part of all.
-func (w *rewriter) lowerLossGrad(i int, x []*tensorState, ins []Layout, args []Value, l Layout) Value {
+// lowerLossGrad adds the gradient of the loss of this rank's rows, times the rank's part
+// of all rows.
+func (w *rewriter) lowerLossGrad(i int, x []*tensorState, ins []Layout, args []Var, l Layout) Var {
 	d := x[0].dt
 	n := w.count(i, d, args[1], ins[1], x[1].shape)
 	shape := func(r int) tensor.Shape { return w.mesh.shape(l, x[0].shape, r) }

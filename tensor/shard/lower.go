@@ -4,9 +4,10 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// leaf adds a leaf in a layout of no partials. A fill is made in its local size. What counts or draws numbers is made
-// whole and sliced: a random number is a function of its place in the whole, so that all layouts give the same numbers.
-func (w *rewriter) leaf(i int, l Layout) Value {
+// leaf adds a leaf in a layout without partials. A full is made in its local size. Other
+// leaves are made whole and sliced: a random number is a function of its position in the
+// whole tensor, so all layouts give the same numbers.
+func (w *rewriter) leaf(i int, l Layout) Var {
 	in := &w.p.Instrs[i]
 	shape := w.p.Shapes[in.Shape]
 	return w.each(i, func(r int) local {
@@ -19,8 +20,8 @@ func (w *rewriter) leaf(i int, l Layout) Value {
 	})
 }
 
-// args returns the values given and the scalars of instruction i, in its order.
-func (w *rewriter) args(i int, values []Value) []arg {
+// args returns the given vars and the scalars of instruction i in its order.
+func (w *rewriter) args(i int, values []Var) []arg {
 	var out []arg
 	for k, r := range w.p.ArgsOf(i) {
 		if s, ok := r.Scalar(); ok {
@@ -32,8 +33,9 @@ func (w *rewriter) args(i int, values []Value) []arg {
 	return out
 }
 
-// lower adds what every rank computes for instruction i on its part of the operands.
-func (w *rewriter) lower(i int, x []*tensorState, ins []Layout, args []Value, l Layout) Value {
+// lower adds the operations of the ranks for instruction i on their parts of the
+// operands.
+func (w *rewriter) lower(i int, x []*tensorState, ins []Layout, args []Var, l Layout) Var {
 	in := &w.p.Instrs[i]
 	switch in.Op {
 	case tensor.OpMean:
@@ -74,7 +76,8 @@ func hasShards(l Layout) bool {
 	return false
 }
 
-// localInts returns the attributes of an operation whose result is a part that begins at start and has the shape sh.
+// localInts returns the attributes of an operation whose result is the part that begins
+// at start and has the shape sh.
 func localInts(op tensor.Op, ints []int64, start []int, sh tensor.Shape) []int64 {
 	switch op {
 	case tensor.OpReshape, tensor.OpExpand:
@@ -85,20 +88,21 @@ func localInts(op tensor.Op, ints []int64, start []int, sh tensor.Shape) []int64
 			out[3*d+2] = int64(n)
 		}
 		return out
-	case tensor.OpTril, tensor.OpTriu: // the diagonal, as seen from here
+	case tensor.OpTril, tensor.OpTriu: // the diagonal in the coordinates of the part
 		n := len(sh)
 		return []int64{ints[0] + int64(start[n-2]) - int64(start[n-1])}
 	}
 	return ints
 }
 
-// op adds an operation that is the same on all ranks but for shapes.
-func (w *rewriter) op(i int, op tensor.Op, d tensor.DType, shape func(r int) tensor.Shape, ints []int64, args ...arg) Value {
+// op adds an operation whose form differs between ranks only in shapes.
+func (w *rewriter) op(i int, op tensor.Op, d tensor.DType, shape func(r int) tensor.Shape, ints []int64, args ...arg) Var {
 	return w.each(i, func(r int) local { return local{op, d, shape(r), ints, args} })
 }
 
-// lowerMean returns the sum of a rank's elements over the number of elements of the whole, whatever their number here.
-func (w *rewriter) lowerMean(i int, x *tensorState, v Value, l Layout) Value {
+// lowerMean adds the sum of a rank's elements divided by the number of elements of the
+// whole.
+func (w *rewriter) lowerMean(i int, x *tensorState, v Var, l Layout) Var {
 	out := w.results[i]
 	n := 1
 	c := call{ints: w.p.IntsOf(i)}
@@ -119,8 +123,9 @@ func (w *rewriter) lowerMean(i int, x *tensorState, v Value, l Layout) Value {
 	return w.op(i, tensor.OpDiv, out.dt, shape, nil, of(v), number(float64(n)))
 }
 
-// lowerSlice takes from each rank what it has of a slice, and puts it at its place among zeros.
-func (w *rewriter) lowerSlice(i int, x *tensorState, in Layout, v Value) Value {
+// lowerSlice adds the part of a slice that each rank has, padded with zeros to the whole
+// slice.
+func (w *rewriter) lowerSlice(i int, x *tensorState, in Layout, v Var) Var {
 	dt, ints := x.dt, w.p.IntsOf(i)
 	type piece struct{ slice, pad []int64 }
 	pieces := make([]piece, w.ranks)
@@ -135,7 +140,7 @@ func (w *rewriter) lowerSlice(i int, x *tensorState, in Layout, v Value) Value {
 			if wholeSlice(ints, d, x.shape[d]) {
 				from, step = 0, 1
 			} else {
-				first, end := count, 0 // of those that lie in [start, start+has)
+				first, end := count, 0 // the elements in [start, start+has)
 				for j := range count {
 					if at := s + j*step - start[d]; at >= 0 && at < has[d] {
 						first, end = min(first, j), j+1
@@ -164,7 +169,8 @@ func wholeSlice(ints []int64, d, n int) bool {
 	return int(ints[3*d+2]) == n && (n == 0 || ints[3*d] == 0 && (ints[3*d+1] == 1 || n == 1))
 }
 
-// layoutOfSlice returns in without the dims that the slice cuts: those are whole among zeros.
+// layoutOfSlice returns in with Replicate for the dims that the slice cuts, which
+// lowerSlice pads.
 func (w *rewriter) layoutOfSlice(in Layout, ints []int64, s tensor.Shape) Layout {
 	for k, p := range in {
 		if p.kind == sharded && !wholeSlice(ints, p.dim, s[p.dim]) {
@@ -174,9 +180,9 @@ func (w *rewriter) layoutOfSlice(in Layout, ints []int64, s tensor.Shape) Layout
 	return in
 }
 
-// lowerDropout drops from a part what is dropped from the whole: the mask is drawn by place in the whole, so the part is
-// put at its place, and taken from there again.
-func (w *rewriter) lowerDropout(i int, l Layout, v Value) Value {
+// lowerDropout adds a dropout of a part. The mask is a function of the position in the
+// whole tensor, so the part is padded to the whole and sliced out again.
+func (w *rewriter) lowerDropout(i int, l Layout, v Var) Var {
 	in := &w.p.Instrs[i]
 	out := w.p.Shapes[in.Shape]
 	v = w.each(i, func(r int) local {
@@ -187,7 +193,7 @@ func (w *rewriter) lowerDropout(i int, l Layout, v Value) Value {
 		}
 		return local{tensor.OpPad, in.DType, out, pad, []arg{of(v), number(0)}}
 	})
-	v = w.each(i, func(int) local { return local{in.Op, in.DType, out, w.p.IntsOf(i), w.args(i, []Value{v})} })
+	v = w.each(i, func(int) local { return local{in.Op, in.DType, out, w.p.IntsOf(i), w.args(i, []Var{v})} })
 	return w.each(i, func(r int) local {
 		start, sh := w.mesh.Local(l, out, r)
 		return local{tensor.OpSlice, in.DType, sh, sliceInts(start, sh), []arg{of(v)}}

@@ -9,29 +9,30 @@ import (
 // MaxDims bounds the dims of a mesh.
 const MaxDims = 2
 
-// MaxRanks bounds the ranks of a mesh: a plan has a list of steps for each.
+// MaxRanks bounds the ranks of a mesh, because a plan has a list of steps for each.
 const MaxRanks = 1024
 
-// Dim is a dim of a mesh: its name for people ("data", "model"), and how many ranks it has.
+// Dim is a dim of a mesh: its name in messages ("data", "model") and its number of ranks.
 type Dim struct {
 	Name string
 	Size int
 }
 
-// Mesh is an arrangement of workers, row-major: with dims data 2 and model 3, rank 4 is (1, 1).
+// Mesh is an arrangement of workers, row-major: with dims data 2 and model 3, rank 4 is
+// (1, 1).
 //
 //	          model 0   1   2
 //	data 0          0   1   2
 //	     1          3   4   5
 type Mesh []Dim
 
-// Line returns a mesh of one dim named data.
+// Line returns a mesh with the single dim data.
 func Line(n int) Mesh { return Mesh{{"data", n}} }
 
 // Grid returns a mesh of data x model.
 func Grid(data, model int) Mesh { return Mesh{{"data", data}, {"model", model}} }
 
-// ParseMesh reads 4, a line, or 2x2, a grid.
+// ParseMesh parses 4, a line, or 2x2, a grid.
 func ParseMesh(text string) (Mesh, error) {
 	first, second, grid := strings.Cut(text, "x")
 	n, err := strconv.Atoi(first)
@@ -47,7 +48,8 @@ func ParseMesh(text string) (Mesh, error) {
 	return m, m.Check()
 }
 
-// Check reports a mesh of no dims or too many, or of dims without ranks.
+// Check returns an error for a mesh without dims, with too many, or with a dim without
+// ranks.
 func (m Mesh) Check() error {
 	if len(m) < 1 || len(m) > MaxDims {
 		return fmt.Errorf("%w: %d dims, expected 1 to %d", ErrMesh, len(m), MaxDims)
@@ -82,7 +84,7 @@ func (m Mesh) String() string {
 	return strings.Join(s, " x ")
 }
 
-// Coord returns rank's place along dim k.
+// Coord returns rank's coordinate along dim k.
 func (m Mesh) Coord(rank, k int) int {
 	for j := len(m) - 1; j > k; j-- {
 		rank /= m[j].Size
@@ -90,7 +92,8 @@ func (m Mesh) Coord(rank, k int) int {
 	return rank % m[k].Size
 }
 
-// Group lists the ranks that differ from rank along dim k only, rank among them, in the order of their places there.
+// Group returns the ranks that differ from rank only along dim k, and rank itself, in the
+// order of their coordinates.
 func (m Mesh) Group(rank, k int) []int {
 	stride := 1
 	for j := k + 1; j < len(m); j++ {

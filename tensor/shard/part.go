@@ -6,13 +6,14 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// part rewrites part n, after what it needs was received, and sends what others need of it.
+// part rewrites part n after its inputs have been received, and sends the results that
+// other stages need.
 func (j *joiner) part(n int) error {
 	q := j.parts[n]
 	j.receive(q)
 	sub := j.program(n)
 	stage := j.stages[q.stage]
-	layouts, values := make([]Layout, len(sub.ins)), make([]Value, len(sub.ins))
+	layouts, values := make([]Layout, len(sub.ins)), make([]Var, len(sub.ins))
 	for i, r := range sub.ins {
 		h := j.has[at{q.stage, r}]
 		layouts[i], values[i] = h.Layout, h.value
@@ -37,7 +38,7 @@ func (j *joiner) part(n int) error {
 	}
 	for _, out := range plan.Outputs {
 		i := sub.origin[out.Instr]
-		h := held{number(out.Value), out.Placed}
+		h := held{number(out.Var), out.Placed}
 		h.Stage = q.stage
 		r := tensor.Ref(i)
 		j.has[at{q.stage, r}] = h
@@ -58,11 +59,11 @@ func (j *joiner) part(n int) error {
 	return nil
 }
 
-// sub is a part as a program.
+// sub is a part as a program of its own.
 type sub struct {
 	p      *tensor.Program
-	ins    []tensor.Ref // what its inputs are in the whole
-	origin []int        // and its instructions
+	ins    []tensor.Ref // its inputs as refs of the whole program
+	origin []int        // its instructions as indices in the whole program
 }
 
 // program makes the program of part n. Shapes, scalars and signals keep their numbers.
@@ -97,7 +98,8 @@ func (j *joiner) program(n int) *sub {
 	return s
 }
 
-// external returns what r names as an input of part n. It goes with the part that reads it last, unless it is the caller's or was sent.
+// external returns r as an input of part n. It is donated to the last part that reads it,
+// unless it belongs to the caller or was sent.
 func (j *joiner) external(r tensor.Ref, n int) tensor.External {
 	stage := j.parts[n].stage
 	e := tensor.External{}
@@ -118,7 +120,8 @@ func (j *joiner) external(r tensor.Ref, n int) tensor.External {
 	return e
 }
 
-// outlives reports whether somebody needs the result of instruction i, which part n makes, after the part.
+// outlives reports whether the result of instruction i, which part n makes, is needed
+// after the part.
 func (j *joiner) outlives(i, n int) bool {
 	stage, r := j.parts[n].stage, tensor.Ref(i)
 	mine := j.where[i] == stage

@@ -6,18 +6,21 @@ import (
 	"slices"
 )
 
-// Action is what a stage of a pipeline does next.
+// Action is one action of a stage of a pipeline.
 type Action struct {
 	Kind  ActionKind
 	Stage int
-	Micro int // which micro-batch
-	Slot  int // when, if forward and backward take one unit of time each and sending takes none
+	Micro int // the micro-batch
+	// Slot is the time of the action, if forward and backward take one unit of time each
+	// and sending takes none.
+	Slot int
 }
 
-// ActionKind says what an action is.
+// ActionKind is the kind of an action.
 type ActionKind uint8
 
-// The kinds of actions. An activation goes to the next stage and a gradient to the one before.
+// The kinds of actions. A forward sends an activation to the next stage, a backward sends
+// a gradient to the previous one.
 const (
 	Forward ActionKind = iota + 1
 	Backward
@@ -36,27 +39,35 @@ func (a Action) String() string { return fmt.Sprintf("%v %d", a.Kind, a.Micro) }
 // MaxActions bounds stages times micro-batches.
 const MaxActions = 1 << 20
 
-// OneForwardOneBackward returns the schedule 1F1B (PipeDream-flush: Narayanan et al. 2021, section 2.2.1) of a pipeline: for every
-// stage what it does, in order. A stage runs forward until it has as many micro-batches under way as there are stages from it to the
-// end, and from then on one backward for every forward.
+// OneForwardOneBackward returns the actions of each stage in the schedule 1F1B of a
+// pipeline (PipeDream-flush: Narayanan et al. 2021, section 2.2.1). A stage runs forwards
+// until the number of micro-batches under way equals the number of stages from it to the
+// end. From then on it runs one backward for every forward.
 //
-// With S stages and m micro-batches, of which each takes one unit of time forward and one backward, stage s runs
+// With S stages and m micro-batches, each of which takes one unit of time forward and one
+// backward, stage s runs
 //
-//	forward of i     in slot s+i where i < S-s, else in slot s+2i
+//	forward of i     in slot s+i if i < S-s, else in slot s+2i
 //	backward of i    in slot 2S-1-s+2i
 //
-// That is a legal order: forward of i is later on each stage than on the one before, backward of i later than on the next one, and on the
-// last stage backward of i is one slot after its forward. No stage has two things in a slot: before slot S there is nothing but
-// the first forwards, and from there on forwards have the parity of s and backwards the other.
+// This order is valid: the forward of i is later on each stage than on the previous one,
+// the backward of i is later than on the next one, and on the last stage the backward of
+// i is one slot after its forward. No stage has two actions in a slot: before slot S
+// there are only the first forwards, and from there on forwards have the parity of s and
+// backwards the other.
 //
-//	slots                      2(m+S-1), of which a stage is idle in 2(S-1): the bubble is (S-1)/(m+S-1)
-//	activations that a stage   at most min(S-s, m), against m if all forwards came first
+//	slots                      2(m+S-1); a stage is idle in 2(S-1) of them: the bubble
+//	                           is (S-1)/(m+S-1)
+//	activations that a stage   at most min(S-s, m); m if all forwards came first
 //	holds at once
 //
-// It never comes to a deadlock if sending waits for nobody: take of the actions that have not ended the one in the lowest slot, with the
-// sends of a slot at its end and the receives at its beginning. What it waits for is in a slot before, and has ended.
+// There is no deadlock if a send does not wait for its receive. Consider, of the actions
+// that have not ended, the one in the lowest slot, with sends at the end of a slot and
+// receives at its beginning. The actions that it waits for are in earlier slots, so they
+// have ended.
 //
-// It returns ErrMesh for less than one stage or micro-batch, and for more than MaxActions of them.
+// It returns ErrMesh for less than one stage or micro-batch, and for more than MaxActions
+// of both together.
 func OneForwardOneBackward(stages, micro int) ([][]Action, error) {
 	order, err := PipelineOrder(stages, micro)
 	if err != nil {
@@ -87,8 +98,9 @@ func OneForwardOneBackward(stages, micro int) ([][]Action, error) {
 	return out, nil
 }
 
-// PipelineOrder returns the forwards and backwards of OneForwardOneBackward in one order of all stages, by slots. A program whose stages
-// are recorded in this order runs by the schedule (RewriteStages): a worker does its own part of a program in the program's order.
+// PipelineOrder returns the actions of OneForwardOneBackward of all stages in one order,
+// by slots. RewriteStages runs a program by the schedule if it is recorded in this order,
+// because a worker runs its part in the program's order.
 func PipelineOrder(stages, micro int) ([]Action, error) {
 	if stages < 1 || micro < 1 || micro > MaxActions/stages {
 		return nil, fmt.Errorf("%w: %d stages and %d micro-batches, expected 1 or more and at most %d together", ErrMesh, stages, micro, MaxActions)

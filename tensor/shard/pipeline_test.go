@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Every stage works off its list, one forward or backward a slot; what is sent in a slot is there in the next.
+// TestOneForwardOneBackward: each stage runs its actions, one a slot, and a tensor sent
+// in a slot is there in the next.
 func TestOneForwardOneBackward(t *testing.T) {
 	for stages := 1; stages <= 6; stages++ {
 		for micro := 1; micro <= 8; micro++ {

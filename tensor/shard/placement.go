@@ -9,7 +9,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Fold says how the terms of a Partial tensor become one.
+// Fold says how the terms of a Partial tensor are combined.
 type Fold uint8
 
 // The folds.
@@ -24,7 +24,7 @@ const (
 
 func (f Fold) String() string { return [...]string{"none", "sum", "mean", "max", "min", "prod"}[f] }
 
-// op returns the fold as collectives name it. A mean is a sum that is scaled.
+// op returns the fold as the reduction of a collective. A mean is a scaled sum.
 func (f Fold) op() element.Reduction {
 	return [...]element.Reduction{element.None, element.Sum, element.Sum, element.Max, element.Min, element.Prod}[f]
 }
@@ -37,7 +37,8 @@ const (
 	partial
 )
 
-// Placement is how a tensor lies along one dim of a mesh. The zero value is Replicate. Placements are compared with ==.
+// Placement says how a tensor lies along one dim of a mesh. The zero value is Replicate.
+// Placements are compared with ==.
 type Placement struct {
 	kind kind
 	dim  int
@@ -50,13 +51,14 @@ var Replicate = Placement{}
 // Shard returns the placement in which every rank has a chunk of dim d.
 func Shard(d int) Placement { return Placement{kind: sharded, dim: d} }
 
-// Partial returns the placement in which every rank has a term of a tensor that is their fold.
+// Partial returns the placement in which every rank has a term of the tensor, which is
+// the fold of all terms.
 func Partial(f Fold) Placement { return Placement{kind: partial, fold: f} }
 
-// Sharded reports whether p is Shard, and of which dim.
+// Sharded reports whether p is Shard, and returns its dim.
 func (p Placement) Sharded() (dim int, ok bool) { return p.dim, p.kind == sharded }
 
-// Partial reports whether p is Partial, and of which fold.
+// Partial reports whether p is Partial, and returns its fold.
 func (p Placement) Partial() (f Fold, ok bool) { return p.fold, p.kind == partial }
 
 // String returns R, S(0) or P(sum).
@@ -70,18 +72,20 @@ func (p Placement) String() string {
 	return "R"
 }
 
-// Layout is a tensor's placement along every dim of a mesh; dims that the mesh doesn't have are Replicate. The zero value is
-// Replicate everywhere. Layouts are compared with ==.
+// Layout is a tensor's placement along each dim of a mesh, Replicate for dims that the
+// mesh lacks. The zero value is Replicate everywhere. Layouts are compared with ==.
 type Layout [MaxDims]Placement
 
-// On makes a layout of placements in the order of the mesh's dims. There must be at most MaxDims.
+// On returns the layout with these placements in the order of the mesh's dims, at most
+// MaxDims.
 func On(p ...Placement) Layout {
 	var l Layout
 	copy(l[:], p)
 	return l
 }
 
-// Bits returns a layout without Partial in 4 bits for each dim of a mesh, as messages have it: 0 for Replicate, 1+d for Shard(d).
+// Bits returns a layout without Partial as messages encode it, in 4 bits for each dim of
+// a mesh: 0 for Replicate, 1+d for Shard(d).
 func (l Layout) Bits() (b uint8) {
 	for k, p := range l {
 		if p.kind == sharded {
@@ -91,7 +95,8 @@ func (l Layout) Bits() (b uint8) {
 	return b
 }
 
-// LayoutOf returns the layout that has those Bits; it is not ok for one that a tensor of so many dims can't have on m.
+// LayoutOf returns the layout with those Bits, or false if a tensor with that number of
+// dims can't have it on m.
 func (m Mesh) LayoutOf(bits uint8, dims int) (l Layout, ok bool) {
 	for k := range l {
 		switch d := int(bits>>(4*k)&15) - 1; {
@@ -126,7 +131,8 @@ func (l Layout) partial() bool {
 	return false
 }
 
-// Check reports a layout that a tensor of the dtype and shape can't have on m.
+// check returns an error for a layout that a tensor of the dtype and shape can't have on
+// m.
 func (m Mesh) check(l Layout, d tensor.DType, s tensor.Shape) error {
 	for k, p := range l {
 		switch {
@@ -143,7 +149,8 @@ func (m Mesh) check(l Layout, d tensor.DType, s tensor.Shape) error {
 	return nil
 }
 
-// normal returns l with Replicate along dims of one rank, where every placement is the same.
+// normal returns l with Replicate along dims with one rank, where all placements are the
+// same.
 func (m Mesh) normal(l Layout) Layout {
 	for k := range m {
 		if m[k].Size == 1 {
@@ -153,13 +160,15 @@ func (m Mesh) normal(l Layout) Layout {
 	return l
 }
 
-// Chunk returns where the i-th of p chunks of n begins, and how long it is: the first n%p are longer by one.
+// Chunk returns the start and the length of the i-th of p chunks of n. The first n%p
+// chunks are longer by one.
 func Chunk(n, p, i int) (start, length int) {
 	c := plan.Part(n, 1, p, i)
 	return c.Off, c.Len
 }
 
-// Local returns where rank's part of a tensor of shape s begins in each dim, and its shape. Of a Partial tensor it is the whole.
+// Local returns the start and the shape of rank's part of a tensor of shape s. The part
+// of a Partial tensor is the whole.
 func (m Mesh) Local(l Layout, s tensor.Shape, rank int) (start []int, local tensor.Shape) {
 	start, local = make([]int, len(s)), append(tensor.Shape{}, s...)
 	for k := range m {
@@ -172,7 +181,7 @@ func (m Mesh) Local(l Layout, s tensor.Shape, rank int) (start []int, local tens
 	return start, local
 }
 
-// shape returns Local's.
+// shape returns the shape that Local returns.
 func (m Mesh) shape(l Layout, s tensor.Shape, rank int) tensor.Shape {
 	_, local := m.Local(l, s, rank)
 	return local

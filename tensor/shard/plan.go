@@ -6,84 +6,90 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Value names a tensor of a plan: the external inputs of the rewritten program come first, then what ranks compute and
-// receive. On every rank a value is that rank's part.
-type Value int32
+// Var names a tensor of a plan. The external inputs of the rewritten program come first,
+// then the tensors that ranks compute and receive. On each rank the var holds that rank's
+// part.
+type Var int32
 
-// Plan is what the ranks of a mesh do to run one program together.
+// Plan is a program as the ranks of a mesh run it together.
 type Plan struct {
 	Mesh    Mesh     // of the only stage; nil if there are several
 	Stages  []Stage  // one of all ranks unless RewriteStages made the plan
-	Inputs  []Placed // the program's external inputs, whose values are 0, 1, ...
+	Inputs  []Placed // the program's external inputs, whose vars are 0, 1, ...
 	Outputs []Output // its kept results
 	Ranks   []RankPlan
 	Stats   Stats
 
 	program *tensor.Program
 	notes   []note
-	results []Layout // of every instruction, as it was made
-	where   []int    // its stage; nil if there is only one
+	results []Layout // of every instruction, in the layout that it was made in
+	where   []int    // the stage of every instruction; nil if there is only one
 	sends   []sent
 }
 
-// Placed is a tensor and how it lies.
+// Placed is a tensor and its placement.
 type Placed struct {
 	DType  tensor.DType
 	Shape  tensor.Shape // of the whole
 	Layout Layout
-	Stage  int // ranks of other stages have nothing of it
+	Stage  int // ranks of other stages have no part
 }
 
 // Output is a kept result of the program.
 type Output struct {
 	Instr int // in the program
-	Value Value
+	Var   Var
 	Placed
 }
 
-// RankPlan is what one rank does: its steps, one after another.
+// RankPlan is the list of steps of one rank, in order.
 type RankPlan struct{ Steps []Step }
 
-// Kind says what a step is.
+// Kind is the kind of a step.
 type Kind uint8
 
 // The kinds of steps.
 const (
 	RunProgram Kind = iota + 1
-	Start           // of a collective: it reads its inputs from then on
-	Wait            // until a collective that was started has ended: its outputs exist from then on
+	// Start starts a collective, which reads its inputs from then on.
+	Start
+	// Wait waits for a started collective, whose outputs exist from then on.
+	Wait
 )
 
-// Step is one of three things.
+// Step is a program to run, or a collective to start or to wait for.
 type Step struct {
 	Kind       Kind
 	Run        *Run        // of RunProgram
 	Collective *Collective // of Start and Wait
-	Frees      []Value     // nobody needs them after the step. Donated inputs of programs are not listed.
+	// Frees lists vars that no later step needs, except donated inputs of the program.
+	Frees []Var
 }
 
-// Run is a program to be run on values. It holds what a tensor.Batch needs.
+// Run is a program to run on vars. It holds the contents of a tensor.Batch.
 type Run struct {
 	Program *tensor.Program
-	Inputs  []Value
+	Inputs  []Var
 	Kept    []Kept
 	Scalars []Scalar // by number
-	Origin  []int    // for every instruction, the one of the rewritten program that it is for; -1 for none
+	// Origin has, for each instruction, the instruction of the rewritten program that it
+	// serves, or -1.
+	Origin []int
 }
 
-// Kept is a result that gets a name.
+// Kept is a result that a var names.
 type Kept struct {
 	Instr int
-	Value Value
+	Var   Var
 }
 
-// Scalar is a scalar of the rewritten program if From is 0 or more, else a constant.
+// Scalar is scalar From of the rewritten program if From >= 0, else the constant Const.
 type Scalar struct {
 	From  int
 	Const float64
 }
 
-// Of returns the scalar's value where those of the rewritten program are given.
+// Of returns the scalar's value, where scalars are those of the rewritten program.
 func (s Scalar) Of(scalars []float64) float64 {
 	if s.From >= 0 {
 		return scalars[s.From]
@@ -91,36 +97,42 @@ func (s Scalar) Of(scalars []float64) float64 {
 	return s.Const
 }
 
-// Collective is one call of a group of ranks, as one of them makes it. What it reads and writes is contiguous and moves as
-// blocks of elements: blocks for a group's ranks follow each other in the group's order.
+// Collective is one call of a group of ranks, as one rank makes it. Inputs and outputs
+// are contiguous and consist of blocks of elements, which are in the order of the group's
+// ranks:
 //
-//	all-reduce       out = fold of all ranks' in, times Scale; of several tensors at once
-//	reduce-scatter   in = |block for 0|block for 1|..., out = fold of all ranks' block for this one, times Scale
+//	all-reduce       out = Scale times the fold of all ranks' in; of one or more tensors
+//	reduce-scatter   in = |block for 0|block for 1|...,
+//	                 out = Scale times the fold of all ranks' block for this one
 //	all-gather       out = |in of 0|in of 1|...
-//	all-to-all       in = |block for 0|block for 1|..., out = |block from 0|block from 1|...
-//	send, receive    between stages: the group is who sends and who receives; of the move one has In, the other Out
+//	all-to-all       in = |block for 0|block for 1|...,
+//	                 out = |block from 0|block from 1|...
+//	send, receive    between stages: the group is the sender and the receiver; the
+//	                 sender's move has In, the receiver's Out
 //
 // A bool is folded as a byte, by max (any) or min (all).
 type Collective struct {
-	ID    int // the plan's order; equal on all ranks
+	ID    int // position in the plan's order; equal on all ranks
 	Kind  plan.Kind
 	Op    element.Reduction
 	DType tensor.DType
-	Scale float64 // 1 for everything but a mean
+	Scale float64 // 1 except for a mean
 	Dim   int     // of the mesh; -1 between stages
 	Group []int   // ranks
-	Moves []Move  // several only of all-reduce
+	Moves []Move  // more than one only of all-reduce
 }
 
 // Move is one tensor of a collective.
 type Move struct {
-	In, Out           Value
+	In, Out           Var
 	InShape, OutShape tensor.Shape
-	Send              []int // elements of the blocks of in: for reduce-scatter and all-to-all
-	Recv              []int // elements of the blocks of out: for all-gather and all-to-all
+	// Send has the elements of each block of in, for reduce-scatter and all-to-all.
+	Send []int
+	// Recv has the elements of each block of out, for all-gather and all-to-all.
+	Recv []int
 }
 
-// Stats say what a plan costs.
+// Stats counts the parts of a plan.
 type Stats struct {
 	Instrs      int // of the program
 	Runs        int // programs of a rank
@@ -144,7 +156,7 @@ type note struct {
 	from, to Placement
 	dim      int
 	bytes    int64
-	reader   int // instruction, -1 for a result's layout
+	reader   int // instruction, -1 for the layout of a result
 	stage    int
 	kind     plan.Kind
 }

@@ -45,7 +45,7 @@ func (c *capture) Submit(_ context.Context, b *tensor.Batch) ([]tensor.Fetched, 
 	return nil, nil
 }
 
-// record is the one program that f records; what f returns is kept.
+// record returns the program that f records, with the tensors that f returns kept.
 func record(t *testing.T, f func(s *tensor.Session) []*tensor.Tensor) *capture {
 	t.Helper()
 	c := &capture{data: map[uint64]*array{}}
@@ -64,27 +64,27 @@ func record(t *testing.T, f func(s *tensor.Session) []*tensor.Tensor) *capture {
 	return c
 }
 
-// whole runs p on one worker and gives the result of every kept instruction.
+// whole runs p on one worker and returns the result of every kept instruction.
 func whole(t *testing.T, p *tensor.Program, inputs []*array, scalars []float64) []*array {
 	t.Helper()
-	w := &worker{t, enginetest.Reference(), 1, map[Value]uint64{}}
+	w := &worker{t, enginetest.Reference(), 1, map[Var]uint64{}}
 	r := &Run{Program: p}
 	for i, a := range inputs {
-		w.put(Value(i), a)
-		r.Inputs = append(r.Inputs, Value(i))
+		w.put(Var(i), a)
+		r.Inputs = append(r.Inputs, Var(i))
 	}
 	for i := range scalars {
 		r.Scalars = append(r.Scalars, Scalar{From: i})
 	}
 	for i, in := range p.Instrs {
 		if in.Keep {
-			r.Kept = append(r.Kept, Kept{i, Value(len(inputs) + i)})
+			r.Kept = append(r.Kept, Kept{i, Var(len(inputs) + i)})
 		}
 	}
 	w.run(r, scalars)
 	out := make([]*array, len(p.Instrs))
 	for _, k := range r.Kept {
-		out[k.Instr] = w.get(k.Value)
+		out[k.Instr] = w.get(k.Var)
 	}
 	return out
 }
@@ -100,7 +100,8 @@ func keepAll(p *tensor.Program) *tensor.Program {
 	return q
 }
 
-// alone is instruction i as a program, and the operands' numbers: externals first, then instructions.
+// alone returns instruction i as a program, and the numbers of its operands: externals
+// first, then instructions.
 func alone(p *tensor.Program, i int) (*tensor.Program, []int) {
 	in := p.Instrs[i]
 	q := &tensor.Program{NumScalars: p.NumScalars, Shapes: p.Shapes, Ints: p.IntsOf(i)}
@@ -129,7 +130,7 @@ func alone(p *tensor.Program, i int) (*tensor.Program, []int) {
 	return q, from
 }
 
-// randomLayout is any layout that a tensor can have.
+// randomLayout returns a random layout that a tensor can have.
 func randomLayout(rng *rand.Rand, m Mesh, d tensor.DType, s tensor.Shape) Layout {
 	for {
 		var l Layout
@@ -146,7 +147,7 @@ func randomLayout(rng *rand.Rand, m Mesh, d tensor.DType, s tensor.Shape) Layout
 		if m.check(l, d, s) != nil {
 			continue
 		}
-		if a, ok := l[0].Partial(); ok { // split mixes folds only where they are one
+		if a, ok := l[0].Partial(); ok { // split mixes folds only if they are one
 			if b, ok := l[1].Partial(); ok && a != b {
 				continue
 			}
@@ -170,18 +171,20 @@ var (
 	randomAll      = flag.Bool("random.all", false, "each random program on every mesh, instead of on one")
 )
 
-// totals are what all random programs did together.
+// totals counts over all random programs.
 type totals struct {
 	calls          map[plan.Kind]int
 	sent           int64
 	exact, rounded int
 	bucketed       int
 	programs       int
-	ranks          [7]int // by how many, programs
+	ranks          [7]int // number of ranks, programs
 }
 
-// TestRandomPrograms: random programs on random meshes from random layouts give what one worker computes. Every instruction is checked on the operands
-// that the ranks had together: equal in all bits where no sum is put off, else within the bound that the package states.
+// TestRandomPrograms: random programs on random meshes with random layouts compute the
+// results of one worker. It checks every instruction on the operands that the ranks had
+// together: the bits are equal where no sum is deferred, else the results are within the
+// bound that the package states.
 func TestRandomPrograms(t *testing.T) {
 	n := 2000
 	if testing.Short() {
@@ -212,7 +215,7 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
-// randomProgram tries one on a mesh, a random one for nil.
+// randomProgram tries one program on m, or on a random mesh if m is nil.
 func randomProgram(t *testing.T, seed uint64, m Mesh, sum *totals) {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	c := record(t, func(s *tensor.Session) []*tensor.Tensor { return enginetest.Generate(s, seed, 14) })
@@ -228,7 +231,7 @@ func randomProgram(t *testing.T, seed uint64, m Mesh, sum *totals) {
 		l := randomLayout(rng, m, x.dt, x.sh)
 		p := split(m, l, x)
 		layouts, parts = append(layouts, l), append(parts, p)
-		// Terms are rounded: what they make together is the input.
+		// Terms are rounded, so the input is the tensor that they give together.
 		x, _ := assemble(t, m, Placed{DType: x.dt, Shape: x.sh, Layout: l}, p)
 		inputs = append(inputs, x)
 	}
@@ -283,7 +286,8 @@ func randomProgram(t *testing.T, seed uint64, m Mesh, sum *totals) {
 			t.Fatalf("%%%d = %v %v of %v, result lies %v: %s", i, all.Instrs[i].Op, all.IntsOf(i), from, p.results[i], diff)
 		}
 	}
-	// Again with only the results that the program keeps, and its inputs donated: the same numbers.
+	// Once more with only the program's own results kept, and with its inputs donated:
+	// the numbers are the same.
 	few, err := Rewrite(c.program, m, layouts, o)
 	if err != nil {
 		t.Fatal(err)
@@ -292,14 +296,14 @@ func randomProgram(t *testing.T, seed uint64, m Mesh, sum *totals) {
 	tr.check(t, few)
 	for k, out := range few.Outputs {
 		got, top := assemble(t, m, out.Placed, outs[k])
-		// A partial result may be kept as another of its versions.
+		// A partial result may be kept in another of its versions.
 		if diff := differs(got, values[len(inputs)+out.Instr], 8*ulp(got.dt)*(1+top)); diff != "" {
 			t.Fatalf("with few results kept, %%%d %s\n%v", out.Instr, diff, few)
 		}
 	}
 }
 
-// ulp is the distance of 1 to the next number, 0 where numbers are whole.
+// ulp returns the distance from 1 to the next number, 0 for integers.
 func ulp(d tensor.DType) float64 {
 	switch d {
 	case tensor.F32:
@@ -314,7 +318,7 @@ func ulp(d tensor.DType) float64 {
 	return 0
 }
 
-// largest is the largest finite magnitude in a.
+// largest returns the largest finite magnitude in a.
 func largest(a *array) (top float64) {
 	for _, x := range a.f {
 		if x = math.Abs(x); x > top && !math.IsInf(x, 0) {
@@ -324,7 +328,7 @@ func largest(a *array) (top float64) {
 	return top
 }
 
-// check compares what ranks did with what the plan says.
+// check compares the actions of the ranks with the plan.
 func (tr traffic) check(t *testing.T, p *Plan) {
 	t.Helper()
 	for _, k := range kindOrder {

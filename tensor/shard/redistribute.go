@@ -5,7 +5,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// hop is a change of a layout along one dim of the mesh, from one row of the table in the package's documentation.
+// hop is a change of a layout along one dim of the mesh, a row of the table in the
+// package's documentation.
 type hop struct {
 	dim  int
 	from Layout
@@ -19,7 +20,8 @@ func (h hop) after() Layout {
 	return l
 }
 
-// path returns the cheapest way from one layout to another, and the bytes that a rank sends on it.
+// path returns the cheapest hops from one layout to another, and the bytes that a rank
+// sends.
 func (m Mesh) path(d tensor.DType, s tensor.Shape, from, to Layout) (hops []hop, bytes int64) {
 	if from == to {
 		return nil, 0
@@ -35,10 +37,12 @@ func (m Mesh) path(d tensor.DType, s tensor.Shape, from, to Layout) (hops []hop,
 	return hops, bytes
 }
 
-// ordered returns a way that changes the mesh's dims from the first, or from the last.
+// ordered returns hops that change the dims of the mesh beginning with the first, or with
+// the last.
 //
-// While the last dim cuts the pieces of the first one in the same dim of the tensor, the first can't change: pieces of
-// different pieces don't lie together. Then the last one is made whole before.
+// If both dims of the mesh cut the same dim of the tensor, the first cannot change,
+// because the pieces of different pieces are not adjacent. Then the last dim is made
+// whole before.
 func (m Mesh) ordered(from, to Layout, last bool) (hops []hop) {
 	cur := from
 	change := func(k int, t Placement) {
@@ -67,7 +71,7 @@ func (m Mesh) ordered(from, to Layout, last bool) (hops []hop) {
 	return hops
 }
 
-// cost returns the bytes that a rank sends; rank 0, whose chunks are the largest.
+// cost returns the bytes that rank 0 sends, whose chunks are the largest.
 func (m Mesh) cost(d tensor.DType, s tensor.Shape, hops []hop) (bytes int64) {
 	for _, h := range hops {
 		whole := h.from
@@ -94,7 +98,7 @@ func (m Mesh) cost(d tensor.DType, s tensor.Shape, hops []hop) (bytes int64) {
 	return bytes
 }
 
-// kind returns the collective that makes the hop, and whether there is one.
+// kind returns the collective of the hop, or false if it needs none.
 func (h hop) kind() (plan.Kind, bool) {
 	from := h.from[h.dim]
 	switch {
@@ -110,8 +114,8 @@ func (h hop) kind() (plan.Kind, bool) {
 	return plan.NoKind, false
 }
 
-// take adds the nodes that make h of v, a tensor of the dtype and the whole shape s.
-func (b *builder) take(v Value, d tensor.DType, s tensor.Shape, h hop) Value {
+// take adds the nodes of h on v, a tensor of dtype d and whole shape s.
+func (b *builder) take(v Var, d tensor.DType, s tensor.Shape, h hop) Var {
 	m, k := b.mesh, h.dim
 	kind, moves := h.kind()
 	if !moves {
@@ -144,9 +148,9 @@ func (b *builder) take(v Value, d tensor.DType, s tensor.Shape, h hop) Value {
 	return b.blocks(t, s, h)
 }
 
-// lift makes a term of a whole tensor: itself where a fold of equals is the same, else the fold's neutral element on all ranks but the
-// first.
-func (b *builder) lift(v Value, d tensor.DType, s tensor.Shape, h hop) Value {
+// lift adds a term of a whole tensor: the tensor itself if the fold of equal terms is the
+// same, else the fold's neutral element on all ranks but the first.
+func (b *builder) lift(v Var, d tensor.DType, s tensor.Shape, h hop) Var {
 	neutral := 0.0
 	switch h.to.fold {
 	case Mean, Max, Min:
@@ -154,7 +158,7 @@ func (b *builder) lift(v Value, d tensor.DType, s tensor.Shape, h hop) Value {
 	case Prod:
 		neutral = 1
 	}
-	if d.IsHalf() { // which only moves and casts take
+	if d.IsHalf() { // only moves and casts accept halves
 		return b.cast(b.lift(b.cast(v, tensor.F32, s, h.from), tensor.F32, s, h), d, s, h.from)
 	}
 	return b.each(-1, func(r int) local {
@@ -167,16 +171,17 @@ func (b *builder) lift(v Value, d tensor.DType, s tensor.Shape, h hop) Value {
 }
 
 // cast changes the dtype of a tensor of shape s in layout l.
-func (b *builder) cast(v Value, to tensor.DType, s tensor.Shape, l Layout) Value {
+func (b *builder) cast(v Var, to tensor.DType, s tensor.Shape, l Layout) Var {
 	return b.each(-1, func(r int) local {
 		return local{tensor.OpCast, to, b.mesh.shape(l, s, r), []int64{int64(to)}, []arg{of(v)}}
 	})
 }
 
-// blocks adds a collective that moves blocks, which must lie one after another: the dim that is cut or put together comes to
-// the front before it and goes back after it. All-to-all puts the cut dim first and the gathered one second; what arrives
-// is |part of 0|part of 1|..., to be put together along the second.
-func (b *builder) blocks(t *transfer, s tensor.Shape, h hop) Value {
+// blocks adds a collective that moves blocks, which must be contiguous: the dim that is
+// cut or gathered is moved to the front before it and back after it. An all-to-all puts
+// the cut dim first and the gathered dim second. It gets |part of 0|part of 1|..., which
+// join joins along the second dim.
+func (b *builder) blocks(t *transfer, s tensor.Shape, h hop) Var {
 	m, k := b.mesh, h.dim
 	p := m[k].Size
 	cut, gathered := h.to.dim, h.from[k].dim
@@ -258,10 +263,11 @@ func perUnit(s tensor.Shape, dims ...int) int {
 	return n
 }
 
-// join puts the blocks of v, which came one after another, together along dim 1. shape is a block's, and for p the whole.
-func (b *builder) join(v Value, t *transfer, shape func(rank, block int) tensor.Shape) Value {
+// join joins the consecutive blocks of v along dim 1. shape returns the shape of a block,
+// and of the whole for block p.
+func (b *builder) join(v Var, t *transfer, shape func(rank, block int) tensor.Shape) Var {
 	p := b.mesh[t.dim].Size
-	parts := make([]Value, p)
+	parts := make([]Var, p)
 	for i := range parts {
 		flat := b.each(-1, func(r int) local {
 			start := 0

@@ -8,21 +8,23 @@ import (
 
 // Options change how a program is rewritten; nil and the zero value are the defaults.
 type Options struct {
-	// Outputs says how kept results are to lie, by instruction. A result that isn't listed stays as it came out, Partial too:
-	// Redistribute brings it elsewhere once somebody reads it.
+	// Outputs is the layout of kept results, by instruction. A result that isn't listed
+	// stays as it was computed, even Partial: Redistribute moves it later.
 	Outputs map[int]Layout
 
-	// Signals says how tensors lie that carry a signal: those made from nothing under it, and results and inputs that were named
-	// with it. Of inputs made from data Place says it. Signals that aren't listed say nothing.
+	// Signals is the layout of tensors with a signal: leaves made under it, and results
+	// and inputs named with it. Place applies it to inputs made from data. A signal that
+	// isn't listed has no effect.
 	Signals Signals
 
-	// BucketBytes is how large an all-reduce of several tensors may get; default 512 KiB. The first of a kind is full at a quarter, so
-	// that something is under way soon. Below 0 each tensor has its own.
+	// BucketBytes is the largest size of an all-reduce of several tensors; default 512
+	// KiB. The first of each kind is full at a quarter, so that communication begins
+	// early. Below 0 each tensor has an all-reduce of its own.
 	BucketBytes int64
 
-	// OverlapBytes is from what size on a collective is started as soon as its input exists, so that it is under way while
-	// other work is done, at the price that programs end there; default 64 KiB. A smaller one is started where its result
-	// is needed.
+	// OverlapBytes is the size from which a collective starts as soon as its input
+	// exists, beside other work; default 64 KiB. Programs end there. A smaller one starts
+	// where its result is needed.
 	OverlapBytes int64
 }
 
@@ -40,21 +42,21 @@ func (o *Options) defaults() Options {
 	return d
 }
 
-// tensorState is a tensor of the program and how it lies by now.
+// tensorState is a tensor of the program and the layouts that it has so far.
 type tensorState struct {
 	dt       tensor.DType
 	shape    tensor.Shape
 	have     []version
 	external bool
-	settled  bool // an input that was brought to where its signal wants it
+	settled  bool // an input that has the layout of its signal
 	name     string
-	full     int // the instruction, if it is a full
+	full     int // the instruction, if it is a full, else -1
 }
 
-// version is a tensor as it lies in one layout.
+// version is a tensor in one layout.
 type version struct {
 	layout Layout
-	value  Value
+	value  Var
 }
 
 // rewriter rewrites one program.
@@ -64,15 +66,17 @@ type rewriter struct {
 	o         Options
 	externals []*tensorState
 	results   []*tensorState
-	counts    map[targets]counted // rows of losses
+	counts    map[targets]counted // the rows of losses
 	layouts   []Layout
-	err       error // of a hint, the first
+	err       error // the first error of a hint
 }
 
-// Rewrite makes the plan by which the ranks of m run p together. inputs says how each external input of p lies. p must be well
-// formed (it came from a Session or ParseProgram); it is read until the plan is no longer used, and never changed.
+// Rewrite returns the plan by which the ranks of m run p together. inputs are the layouts
+// of the external inputs of p. p must be well formed (from a Session or ParseProgram).
+// The plan keeps p and does not change it.
 //
-// It returns ErrMesh or ErrPlacement for a mesh, inputs or outputs that can't be, naming which.
+// It returns ErrMesh or ErrPlacement for an invalid mesh, input or output, with its
+// number.
 func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -93,7 +97,7 @@ func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, err
 		}
 		l = m.normal(l)
 		placed[i] = Placed{d, s, l, 0}
-		w.externals = append(w.externals, &tensorState{dt: d, shape: s, have: []version{{l, Value(i)}}, external: true, name: fmt.Sprintf("in%d", i), full: -1})
+		w.externals = append(w.externals, &tensorState{dt: d, shape: s, have: []version{{l, Var(i)}}, external: true, name: fmt.Sprintf("in%d", i), full: -1})
 	}
 	for i, l := range w.o.Outputs {
 		if i < 0 || i >= len(p.Instrs) || !p.Instrs[i].Keep {
@@ -123,8 +127,8 @@ func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, err
 	return plan, nil
 }
 
-// Redistribute returns the plan that brings one tensor from a layout to another. Its result is the kept result of instruction 0 of no
-// program.
+// Redistribute returns a plan that brings one tensor from a layout to another. Its result
+// is the kept result of instruction 0.
 //
 // It returns ErrMesh or ErrPlacement as Rewrite does.
 func Redistribute(m Mesh, d tensor.DType, s tensor.Shape, from, to Layout) (*Plan, error) {
@@ -143,7 +147,7 @@ func Redistribute(m Mesh, d tensor.DType, s tensor.Shape, from, to Layout) (*Pla
 	return w.finish(nil, []Placed{{d, s, from, 0}}, []Output{{0, v, Placed{d, s, to, 0}}}, w.o)
 }
 
-// needed says which instructions somebody needs: a kept result, or an error.
+// needed reports for each instruction whether a kept result depends on it or it can fail.
 func needed(p *tensor.Program) []bool {
 	live := make([]bool, len(p.Instrs))
 	for i := len(p.Instrs) - 1; i >= 0; i-- {
@@ -161,7 +165,7 @@ func needed(p *tensor.Program) []bool {
 	return live
 }
 
-// state returns the tensor that r names, nil for a scalar.
+// state returns the tensor that r names, or nil for a scalar.
 func (w *rewriter) state(r tensor.Ref) *tensorState {
 	if i, ok := r.Instr(); ok {
 		return w.results[i]
@@ -183,8 +187,9 @@ func (w *rewriter) nearest(x *tensorState, l Layout) (best version, hops []hop, 
 	return best, hops, bytes
 }
 
-// want returns x in layout l, made now if it isn't there yet. reader is the instruction that needs it.
-func (w *rewriter) want(x *tensorState, l Layout, reader int) Value {
+// want returns x in layout l, and adds the nodes that make it if needed. reader is the
+// instruction that needs it.
+func (w *rewriter) want(x *tensorState, l Layout, reader int) Var {
 	from, hops, _ := w.nearest(x, l)
 	if len(hops) > 0 && x.full >= 0 && !l.partial() {
 		v := w.leaf(x.full, l)
@@ -202,7 +207,7 @@ func (w *rewriter) want(x *tensorState, l Layout, reader int) Value {
 	return v
 }
 
-// outputs returns the kept results in the layouts that were asked for, or as they came out.
+// outputs returns the kept results in the requested layouts, or as they were computed.
 func (w *rewriter) outputs() []Output {
 	var out []Output
 	for i, in := range w.p.Instrs {
@@ -213,7 +218,7 @@ func (w *rewriter) outputs() []Output {
 		l, asked := w.o.Outputs[i]
 		if !asked {
 			l = x.have[0].layout
-			for _, v := range x.have { // what somebody had folded needs no folding again
+			for _, v := range x.have { // prefer a version that is already folded
 				if l.partial() && !v.layout.partial() {
 					l = v.layout
 				}

@@ -2,31 +2,35 @@ package shard
 
 import "github.com/ringside-go/ringside/tensor"
 
-// choice is one way to run an instruction along one dim of a mesh: how its operands must lie (scalars count as Replicate)
-// and how its result does then.
+// choice is one way to run an instruction along one dim of a mesh: the placements of its
+// operands (Replicate for scalars) and of its result.
 type choice struct {
 	in  []Placement
 	out Placement
 }
 
-// call is an instruction as the rules see it.
+// call holds an instruction for its rules.
 type call struct {
-	op    tensor.Op
-	ints  []int64
-	sh    []tensor.Shape // of the operands that are tensors or stand in for one; nil for a number
-	dt    []tensor.DType // Invalid for a number
-	out   tensor.Shape
-	odt   tensor.DType
-	ranks int // of the whole mesh: what divides by it divides along any of its dims, and both
+	op   tensor.Op
+	ints []int64
+	// sh has the shapes of the tensor operands, nil for a scalar in the place of one.
+	sh  []tensor.Shape
+	dt  []tensor.DType // Invalid for a scalar
+	out tensor.Shape
+	odt tensor.DType
+	// ranks is the size of the whole mesh: a size that it divides is divided by each dim
+	// of the mesh, and by both.
+	ranks int
 
 	list []choice
 }
 
-// rules lists the ways to run c along one dim of a mesh, the way in which every rank does everything first: that
-// one is right for any operation, also for one that nobody wrote a rule for.
+// rules returns the ways to run c along one dim of a mesh. The first, in which every rank
+// does everything, is correct for every operation, even one without rules.
 //
-// Along a dim of the mesh a rule speaks of shapes as if that dim were the only one. That composes: what a rank has of an operand
-// by one dim of the mesh is itself a tensor, on which the rule holds for the other dim.
+// A rule treats shapes as if its dim of the mesh were the only one. Rules compose: a
+// rank's part of an operand along one dim of the mesh is itself a tensor, to which the
+// rule for the other dim applies.
 func (c *call) rules() []choice {
 	c.list = nil
 	c.add(Replicate, make([]Placement, len(c.sh))...)
@@ -51,7 +55,7 @@ func (c *call) add(out Placement, in ...Placement) {
 	c.list = append(c.list, choice{in, out})
 }
 
-// all adds that every operand and the result lie like p.
+// all adds the choice in which every operand and the result have placement p.
 func (c *call) all(p Placement) {
 	in := make([]Placement, len(c.sh))
 	for k := range in {
@@ -60,7 +64,8 @@ func (c *call) all(p Placement) {
 	c.add(p, in...)
 }
 
-// through adds that a partial operand k, the others being whole, gives a partial result, for every fold.
+// through adds, for each fold, the choice in which operand k is partial, the others are
+// whole, and the result is partial.
 func (c *call) through(k int, folds ...Fold) {
 	for _, f := range folds {
 		if c.dt[k] == tensor.Bool && f != Max && f != Min || !c.dt[k].IsFloat() && f == Mean {
@@ -72,10 +77,12 @@ func (c *call) through(k int, folds ...Fold) {
 	}
 }
 
-// grows reports whether the result has more elements than operand k: to fold it later would cost more.
+// grows reports whether the result has more elements than operand k, so that folding it
+// later would cost more.
 func (c *call) grows(k int) bool { return c.out.Elems() > c.sh[k].Elems() }
 
-// broadcast returns how operand k lies when dim d of the result is sharded: its own dim that meets d, or whole if it is stretched.
+// broadcast returns the placement of operand k if dim d of the result is sharded: Shard
+// of its corresponding dim, or Replicate if that dim is repeated.
 func (c *call) broadcast(k, d int) Placement {
 	j := d - (len(c.out) - len(c.sh[k]))
 	if c.dt[k] == tensor.Invalid || j < 0 || c.sh[k][j] != c.out[d] {

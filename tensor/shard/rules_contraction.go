@@ -5,7 +5,8 @@ import "github.com/ringside-go/ringside/tensor"
 func (c *call) contraction() {
 	a, b := c.sh[0], c.sh[1]
 	s0, s1 := Shard(0), Shard(1)
-	// channels may be sharded if every rank has some: a window over nothing is nothing that engines need to know
+	// Channels may be sharded only if every rank has some, because engines do not support
+	// windows over nothing.
 	groups := c.op != tensor.OpMatmul && c.ints[6] != 1
 	some := func(n int) bool { return !groups && n >= c.ranks }
 	switch c.op {
@@ -40,7 +41,7 @@ func (c *call) contraction() {
 	c.linear()
 }
 
-// linear: either operand may be partial.
+// linear allows either operand to be partial.
 func (c *call) linear() {
 	for k := range c.sh {
 		if !c.grows(k) {
@@ -49,8 +50,8 @@ func (c *call) linear() {
 	}
 }
 
-// matmul of a [.., m, k] and b [.., k, n]: by rows, by columns and by the dims before nothing moves; by the inner dim every
-// rank has a term.
+// matmul of a [.., m, k] and b [.., k, n] moves nothing by rows, by columns and by the
+// dims before; by the inner dim every rank has a term.
 func (c *call) matmul() {
 	a, b, o := len(c.sh[0]), len(c.sh[1]), len(c.out)
 	for d := range o - 2 {

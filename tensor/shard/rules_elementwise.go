@@ -2,7 +2,8 @@ package shard
 
 import "github.com/ringside-go/ringside/tensor"
 
-// elementwise: any dim may be sharded, where operands that have it are sharded alike. Linear operations pass partials on.
+// elementwise allows any dim to be sharded, with the operands that have it sharded alike.
+// Linear operations pass partial operands on.
 func (c *call) elementwise() {
 	for d := range c.out {
 		in := make([]Placement, len(c.sh))
@@ -36,7 +37,7 @@ func (c *call) elementwise() {
 	}
 }
 
-// both: two partials of one fold.
+// both allows two operands that are partial with one fold.
 func (c *call) both(folds ...Fold) {
 	for _, f := range folds {
 		if c.dt[0] == tensor.Invalid || c.dt[1] == tensor.Invalid || c.grows(0) && c.grows(1) || f == Mean && !c.odt.IsFloat() {
@@ -46,12 +47,12 @@ func (c *call) both(folds ...Fold) {
 	}
 }
 
-// factor: operand k may be partial.
+// factor allows operand k to be partial.
 func (c *call) factor(k int) {
 	if c.dt[k] != tensor.Invalid && !c.grows(k) {
 		c.through(k, Sum, Mean)
 	}
 }
 
-// update reports whether op is a step of an optimizer, whose first operand is state that its result takes the place of.
+// update reports whether op updates state, whose place its result takes.
 func update(op tensor.Op) bool { return op.Info().Kind == tensor.KindUpdate }

@@ -2,7 +2,7 @@ package shard
 
 import "github.com/ringside-go/ringside/tensor"
 
-// anyFold is what passes through operations that only take elements to other places.
+// anyFold lists the folds that commute with operations that only move elements.
 var anyFold = []Fold{Sum, Mean, Max, Min, Prod}
 
 func (c *call) view() {
@@ -35,7 +35,7 @@ func (c *call) view() {
 			case int(count) == n && (n == 0 || start == 0 && (step == 1 || n == 1)):
 				c.add(Shard(d), Shard(d))
 			case 2*c.out.Elems() <= x.Elems():
-				// A small piece of something large: each rank puts what it has of it among zeros.
+				// A small piece of a large tensor: each rank puts its part among zeros.
 				if c.odt == tensor.Bool {
 					c.add(Partial(Max), Shard(d))
 				} else {
@@ -49,8 +49,9 @@ func (c *call) view() {
 	}
 }
 
-// reshaped returns the dim of the result that is sharded when dim d of the operand is. Both must be the outermost of dims that
-// have the same elements together, and either be equal or have chunks of one size each.
+// reshaped returns the dim of the result that is sharded if dim d of the operand is. Both
+// must be the outermost of dims with the same elements together, and either be equal or
+// have chunks of equal size.
 func (c *call) reshaped(d int) (int, bool) {
 	x := c.sh[0]
 	if x.Elems() == 0 {
@@ -92,7 +93,7 @@ func (c *call) movement() {
 				c.add(Shard(d), Shard(d))
 			}
 		}
-	case tensor.OpTril, tensor.OpTriu: // the last two dims by a shifted diagonal
+	case tensor.OpTril, tensor.OpTriu: // the diagonal couples the last two dims
 		for d := range x {
 			c.add(Shard(d), Shard(d))
 		}
@@ -136,8 +137,8 @@ func (c *call) movement() {
 	}
 }
 
-// scattered returns gather and scatter_add, whose indices have the dims of x: other dims than dim are sharded together where they
-// have one size.
+// scattered adds the choices of gather and scatter_add, whose indices have the dims of x:
+// a dim other than dim may be sharded in all operands where it has one size.
 func (c *call) scattered(dim int) {
 	x, idx := c.sh[0], c.sh[1]
 	add := c.op == tensor.OpScatterAdd

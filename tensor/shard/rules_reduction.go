@@ -11,7 +11,8 @@ func (c *call) folded(d int) bool {
 	return len(c.ints) == 1 || slices.Contains(c.ints[1:], int64(d))
 }
 
-// reduction: a dim that stays may be sharded; a dim that is folded may be, where the terms of ranks fold to the whole.
+// reduction allows a remaining dim to be sharded, and a folded dim if the fold of the
+// ranks' terms is the result.
 func (c *call) reduction() {
 	fold := NoFold
 	switch c.op {
@@ -31,7 +32,8 @@ func (c *call) reduction() {
 		case !folded:
 			c.add(Shard(to), Shard(d))
 		case fold == NoFold:
-		case (c.op == tensor.OpAmax || c.op == tensor.OpAmin) && n < c.ranks: // of nothing there is no largest
+		// Amax and Amin of no elements do not exist.
+		case (c.op == tensor.OpAmax || c.op == tensor.OpAmin) && n < c.ranks:
 		default:
 			c.add(Partial(fold), Shard(d))
 		}
@@ -41,7 +43,7 @@ func (c *call) reduction() {
 	}
 	switch c.op {
 	case tensor.OpSum, tensor.OpMean:
-		if c.dt[0] == c.odt { // another type may wrap where this one doesn't
+		if c.dt[0] == c.odt { // another type may overflow where this one doesn't
 			c.through(0, Sum, Mean)
 		}
 	case tensor.OpProd:
@@ -55,7 +57,7 @@ func (c *call) reduction() {
 	}
 }
 
-// foldsShards reports whether a reduction folds a dim that is sharded.
+// foldsShards reports whether a reduction folds a sharded dim.
 func (c *call) foldsShards(l Layout) bool {
 	for _, p := range l {
 		if p.kind == sharded && c.folded(p.dim) {

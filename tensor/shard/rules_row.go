@@ -6,7 +6,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// row: any dim but the row's.
+// row allows any dim except the row's to be sharded.
 func (c *call) row() {
 	x := c.sh[0]
 	n := len(x)
@@ -39,7 +39,8 @@ func (c *call) row() {
 	case tensor.OpRope: // x [.., s, d], cos and sin [s, d/2]
 		c.leading(n-2, 1, Placement{})
 		c.add(Shard(n-2), Shard(n-2), Shard(0), Shard(0))
-	case tensor.OpCrossEntropy: // weighted by the ranks' numbers of rows that count: see lowerLoss
+	// weighted by each rank's number of rows that count, see lowerLoss
+	case tensor.OpCrossEntropy:
 		c.add(Partial(Sum), Shard(0), Shard(0))
 	case tensor.OpCrossEntropyGrad:
 		c.add(Shard(0), Shard(0), Shard(0), Replicate)
@@ -49,8 +50,8 @@ func (c *call) row() {
 	}
 }
 
-// leading: the first k operands may be sharded in the first n dims, the others are whole. The result lies like them, unless out
-// says otherwise.
+// leading allows the first k operands to be sharded in one of the first n dims, with the
+// others whole. The result has the same placement, unless out says otherwise.
 func (c *call) leading(n, k int, out Placement) {
 	for d := range n {
 		in := make([]Placement, len(c.sh))

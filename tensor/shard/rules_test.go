@@ -12,7 +12,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// upload is a tensor of small integers.
+// upload returns a tensor of small integers.
 func upload(s *tensor.Session, sh ...int) *tensor.Tensor {
 	x := make([]float32, tensor.Shape(sh).Elems())
 	for i := range x {
@@ -21,7 +21,8 @@ func upload(s *tensor.Session, sh ...int) *tensor.Tensor {
 	return tensor.From(s, x, sh...)
 }
 
-// placedCase is a small program, how its inputs lie, and which collectives that takes.
+// placedCase is a small program, the layouts of its inputs, and the collectives that it
+// must get.
 type placedCase struct {
 	name   string
 	build  func(s *tensor.Session) *tensor.Tensor
@@ -29,7 +30,7 @@ type placedCase struct {
 	in     []Layout
 	out    Layout
 	needs  map[plan.Kind]int
-	wanted *Layout // how the result is asked for
+	wanted *Layout // the requested layout of the result
 }
 
 var (
@@ -49,7 +50,7 @@ func megatron(s *tensor.Session) *tensor.Tensor {
 
 var none = map[plan.Kind]int{}
 
-// The collectives that programs get, for 2 to 4 workers: exactly these.
+// placedCases lists exactly the collectives that programs get, for 2 to 4 workers.
 var placedCases = []placedCase{
 	{name: "matmul, rows", build: two((*tensor.Tensor).Matmul, []int{10, 6}, []int{6, 4}), in: []Layout{byRows, onAll}, out: byRows},
 	{name: "matmul, columns", build: two((*tensor.Tensor).Matmul, []int{10, 6}, []int{6, 9}), in: []Layout{onAll, byCols}, out: byCols},
@@ -158,7 +159,7 @@ func TestPlacements(t *testing.T) {
 	}
 }
 
-// Redistribute goes between any two layouts, and moves no bits.
+// TestRedistribute: Redistribute works between any two layouts and changes no bits.
 func TestRedistribute(t *testing.T) {
 	for _, m := range []Mesh{Line(2), Line(3), Grid(2, 2), Grid(2, 3)} {
 		for _, s := range []tensor.Shape{{7, 5}, {1, 4, 3}, {3, 2}, {6}} {
@@ -198,7 +199,8 @@ func TestRedistribute(t *testing.T) {
 	}
 }
 
-// Random numbers don't depend on the number of workers nor on the layout that is asked for.
+// TestRandomNumbers: random numbers depend neither on the number of workers nor on the
+// requested layout.
 func TestRandomNumbers(t *testing.T) {
 	rec := record(t, func(s *tensor.Session) []*tensor.Tensor {
 		return []*tensor.Tensor{tensor.RandN(s, tensor.F32, 10, 3), tensor.Rand(s, tensor.F64, 7), tensor.Arange(s, tensor.I32, 3, 2, 9)}
@@ -225,7 +227,8 @@ func TestRandomNumbers(t *testing.T) {
 	}
 }
 
-// A large all-reduce is under way while what doesn't need it is computed; small ones wait for each other and are one.
+// TestOverlap: a large all-reduce runs beside computation that doesn't need it; small
+// ones are joined.
 func TestOverlap(t *testing.T) {
 	rec := record(t, func(s *tensor.Session) []*tensor.Tensor {
 		a := upload(s, 64, 8).Matmul(upload(s, 8, 64))
@@ -313,7 +316,7 @@ func TestChunk(t *testing.T) {
 	}
 }
 
-// The printed plan and its explanation, as plan dump shows them.
+// TestExplain compares the printed plan and its explanation, as plan dump shows them.
 func TestExplain(t *testing.T) {
 	rec := record(t, func(s *tensor.Session) []*tensor.Tensor { return []*tensor.Tensor{megatron(s)} })
 	p, err := Rewrite(rec.program, Line(2), []Layout{onAll, byCols, byRows, onAll}, &Options{Outputs: map[int]Layout{3: onAll}})

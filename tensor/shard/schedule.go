@@ -8,33 +8,34 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// item is a node to be made, a collective to be started, or one to be waited for.
+// item is a node to make, a collective to start, or one to wait for.
 type item struct {
 	node  int // of an operation
 	group *bucket
 	wait  bool
 }
 
-// bucket is a collective of one tensor or several.
+// bucket is a collective of one or more tensors.
 type bucket struct {
 	nodes    []int
-	bytes    int64 // that the rank that sends most sends,
-	room     int64 // and how many that may be
-	last     int   // in the order: where its last input exists
-	deadline int   // in the order: before that its results must exist
+	bytes    int64 // that the rank that sends most sends
+	room     int64 // the limit of bytes
+	last     int   // position in the order where its last input exists
+	deadline int   // position in the order before which its results must exist
 	id       int
 }
 
-// order lists the nodes that are needed: where they were asked for, or as early as their operands allow.
+// order returns the nodes that are needed, in the order in which they were requested;
+// early nodes are as early as their operands allow.
 func (b *builder) order(outputs []Output) []int {
 	live := make([]bool, len(b.nodes))
-	mark := func(v Value) {
+	mark := func(v Var) {
 		if v >= b.first {
 			live[v-b.first] = true
 		}
 	}
 	for _, o := range outputs {
-		mark(o.Value)
+		mark(o.Var)
 	}
 	for k := len(b.nodes) - 1; k >= 0; k-- {
 		n := &b.nodes[k]
@@ -67,14 +68,14 @@ func (b *builder) order(outputs []Output) []int {
 	return out
 }
 
-// schedule puts collectives that don't wait for each other's results into one where that is allowed, and says where each starts and
-// where it is waited for.
+// schedule joins collectives that do not wait for each other's results, where that is
+// allowed, and returns the places where each starts and where it is waited for.
 func (b *builder) schedule(order []int, o Options) (items []item, buckets []*bucket) {
 	place := make([]int, len(b.nodes))
 	for at, k := range order {
 		place[k] = at
 	}
-	first := make([]int, len(b.nodes)) // who reads it first
+	first := make([]int, len(b.nodes)) // position of its first reader
 	for k := range first {
 		first[k] = math.MaxInt
 	}
@@ -103,7 +104,8 @@ func (b *builder) schedule(order []int, o Options) (items []item, buckets []*buc
 			}
 		}
 		if g == nil {
-			g = &bucket{deadline: math.MaxInt, room: 2 * o.BucketBytes} // an all-reduce sends twice what it has, at most
+			// An all-reduce sends at most twice its bytes.
+			g = &bucket{deadline: math.MaxInt, room: 2 * o.BucketBytes}
 			if !slices.ContainsFunc(firsts, alike) {
 				firsts = append(firsts, g)
 				g.room /= 4
@@ -124,7 +126,8 @@ func (b *builder) schedule(order []int, o Options) (items []item, buckets []*buc
 	}
 	id := 0
 	for at := 0; at <= len(order); at++ {
-		// Inputs of what starts here exist: they stand before, and what they are made of was waited for there.
+		// The inputs of a collective that starts here exist: they are earlier in the
+		// order, and their own inputs have been waited for.
 		for _, g := range starts[at] {
 			g.id = id
 			id++

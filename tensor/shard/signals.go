@@ -8,19 +8,22 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Hint is what somebody says of the tensors of a signal (tensor.Session.Signal): how they are to lie.
+// Hint is a request for the layout of the tensors of a signal (tensor.Session.Signal).
 type Hint struct {
-	// Layout has no Partial. A dim below 0 counts from the tensor's last: Shard(-1).
+	// Layout has no Partial. A negative dim counts from the tensor's last: Shard(-1).
 	Layout Layout
-	// Even refuses a dim that the ranks don't divide. Without it some ranks get one row more than others, or none.
+	// Even rejects a dim that the number of ranks doesn't divide. Without it some ranks
+	// get one row more than others, or none.
 	Even bool
 }
 
-// Signals are hints by signal. A signal that isn't in it says nothing, and a backward signal is one of its own. A * in a name stands
-// for any characters; a name without is looked for first, then the longest with one.
+// Signals are hints by signal. A backward signal has an entry of its own. A * in a name
+// stands for any characters. A name without * takes precedence, then the longest name
+// with one.
 //
-// A signal state/wide that has no hint has those of both: of wide, and along dims of the mesh where that leaves it whole, of state. So the
-// state that an optimizer keeps of a parameter lies as the parameter does, and may be cut further.
+// A signal state/wide without an entry has the hints of both parts: that of wide, and
+// that of state along the dims of the mesh where wide is whole. So the state that an
+// optimizer keeps for a parameter lies as the parameter does, and may be cut further.
 type Signals map[tensor.Signal]Hint
 
 // find returns the entry of m for a signal.
@@ -43,7 +46,7 @@ func findKey[V any](m map[tensor.Signal]V, sig tensor.Signal) (best tensor.Signa
 	return best, ok
 }
 
-// hint returns what g says of a signal.
+// hint returns the hint for a signal.
 func (g Signals) hint(sig tensor.Signal) (Hint, bool) {
 	h, ok := find(g, sig)
 	kind, of, both := strings.Cut(sig.Name, "/")
@@ -61,8 +64,8 @@ func (g Signals) hint(sig tensor.Signal) (Hint, bool) {
 	return h, ok || too
 }
 
-// Speaks reports whether an entry of that name, perhaps with a *, may say something of a tensor with that signal: of state/wide, entries for
-// both of its parts may.
+// Speaks reports whether an entry with that name, which may have a *, can apply to a
+// tensor with that signal. Entries for both parts apply to state/wide.
 func Speaks(entry string, sig tensor.Signal) bool {
 	if matches(entry, sig.Name) {
 		return true
@@ -71,7 +74,7 @@ func Speaks(entry string, sig tensor.Signal) bool {
 	return both && (matches(entry, kind) || Speaks(entry, tensor.Signal{Name: of}))
 }
 
-// matches reports whether name is pattern with something for every * of it.
+// matches reports whether name is pattern with each * replaced by any characters.
 func matches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	first, last := parts[0], parts[len(parts)-1]
@@ -92,7 +95,8 @@ func matches(pattern, name string) bool {
 	return strings.HasSuffix(name, last)
 }
 
-// on returns h for a tensor of shape s. It is not ok for a tensor without such a dim.
+// on returns the layout of h for a tensor of shape s on m, or false if the tensor lacks
+// the dim.
 func (h Hint) on(m Mesh, s tensor.Shape) (l Layout, ok bool, err error) {
 	l = h.Layout
 	for k := range l {
@@ -117,7 +121,8 @@ func (h Hint) on(m Mesh, s tensor.Shape) (l Layout, ok bool, err error) {
 	return l, true, nil
 }
 
-// uneven returns the first dim of s that l cuts on m in parts that are not equal, and in how many.
+// uneven returns the first dim of s that l cuts into unequal parts on m, and the number
+// of parts.
 func uneven(m Mesh, l Layout, s tensor.Shape) (dim, cuts int, ok bool) {
 	for d, n := range s {
 		cuts := 1
@@ -133,7 +138,7 @@ func uneven(m Mesh, l Layout, s tensor.Shape) (dim, cuts int, ok bool) {
 	return 0, 0, false
 }
 
-// check reports hints that no tensor on m can have.
+// check returns an error for a hint that no tensor on m can have.
 func (g Signals) check(m Mesh) error {
 	for sig, h := range g {
 		for k, p := range h.Layout {
@@ -148,8 +153,9 @@ func (g Signals) check(m Mesh) error {
 	return nil
 }
 
-// Made returns the layout of a tensor that was made under a signal: whole where there is no hint, or one for a dim that it hasn't.
-// ErrPlacement for a hint that wants an even cut of what doesn't divide.
+// Made returns the layout of a tensor that was made under a signal: whole if there is no
+// hint, or one for a dim that the tensor lacks. The error is ErrPlacement if the hint
+// wants an even cut of a dim that cannot be cut evenly.
 func (g Signals) Made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error) {
 	h, ok := g.hint(sig)
 	if !ok {
@@ -165,7 +171,8 @@ func (g Signals) Made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error)
 	return l, nil
 }
 
-// named returns the layout of a tensor that was named by itself, for which the hint is meant: a dim that it hasn't is an error.
+// named returns the layout of a tensor that was named by itself. A hint for a dim that it
+// lacks is an error.
 func (g Signals) named(sig tensor.Signal, m Mesh, s tensor.Shape) (l Layout, hinted bool, err error) {
 	h, ok := g.hint(sig)
 	if !ok {
@@ -181,11 +188,11 @@ func (g Signals) named(sig tensor.Signal, m Mesh, s tensor.Shape) (l Layout, hin
 	return l, true, nil
 }
 
-// Place says how the external inputs of p lie that lie nowhere yet: as the hints for their signals say, else whole on every rank.
-// Hints for dims that a tensor hasn't say nothing of it.
+// Place returns the layouts of the external inputs of p: those of the hints for their
+// signals, else whole on every rank. It ignores hints for dims that a tensor lacks.
 //
-// It returns ErrMesh for a mesh that can't be, and ErrPlacement for hints that no tensor can have or that want an even cut of what
-// doesn't divide, naming the signal.
+// It returns ErrMesh for an invalid mesh, and ErrPlacement, with the signal, for a hint
+// that no tensor can have or that wants an even cut of a dim that cannot be cut evenly.
 func Place(p *tensor.Program, m Mesh, hints Signals) ([]Layout, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -210,8 +217,8 @@ func Place(p *tensor.Program, m Mesh, hints Signals) ([]Layout, error) {
 	return out, nil
 }
 
-// Explain says in words what the hints say of p's inputs and of what is made and named in it, a sentence a line, and which hints nobody
-// has a use for.
+// Explain describes in words, a line each, what the hints mean for p's inputs, leaves and
+// named results. It lists the hints that apply to nothing.
 func (g Signals) Explain(p *tensor.Program, m Mesh) string {
 	var b strings.Builder
 	used := map[string]bool{}

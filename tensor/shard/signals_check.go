@@ -7,14 +7,23 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// SignalError is a hint that a tensor of a program can't follow. It unwraps to ErrPlacement.
+// SignalError describes a hint that a tensor of a program can't follow. It unwraps to
+// ErrPlacement.
 type SignalError struct {
 	Signal tensor.Signal // of the tensor
-	Hint   tensor.Signal // whose entry of Signals it is: the same, or one with a *, or a part of state/wide
-	Shape  tensor.Shape
-	Axis   int  // of the hint, below 0 from the last; where Cuts isn't 0 from the first
-	Cuts   int  // in how many equal parts the dim can't be cut; 0 if the tensor has no such dim
-	Scope  bool // no tensor of that scope has the dim; Shape has the most dims of them
+	// Hint is the key of the entry in Signals: Signal itself, one with a *, or a part of
+	// state/wide.
+	Hint  tensor.Signal
+	Shape tensor.Shape
+	// Axis is the dim of the hint, counted from the last if negative; if Cuts isn't 0,
+	// counted from the first.
+	Axis int
+	// Cuts is the number of equal parts into which the dim can't be cut; 0 if the tensor
+	// lacks the dim.
+	Cuts int
+	// Scope says that no tensor of that scope has the dim. Shape then is the shape with
+	// the most dims.
+	Scope bool
 }
 
 func (e *SignalError) Error() string {
@@ -29,10 +38,11 @@ func (e *SignalError) Error() string {
 
 func (e *SignalError) Unwrap() error { return ErrPlacement }
 
-// Check reports the first tensor of p that can't lie as its signal's hint says, as a *SignalError: a tensor that was named by itself without
-// the dim, and one whose dim is to be cut evenly and isn't divided; or a scope of which no tensor has the dim. Rewrite refuses tensors for
-// the same reasons, and says less. mesh is the mesh that a signal's tensors lie on; nil if that is not known, and then nothing is said of even
-// cuts.
+// Check returns a *SignalError for the first tensor of p that can't lie as the hint for
+// its signal says: a tensor named by itself without the dim, a tensor whose dim must be
+// cut evenly and isn't divided, or a scope without a tensor that has the dim. Rewrite
+// refuses tensors for the same reasons with less detail. mesh returns the mesh of a
+// signal's tensors, or nil if it is not known; even cuts are then not checked.
 func (g Signals) Check(p *tensor.Program, mesh func(tensor.Signal) Mesh) error {
 	var scopes scopes
 	for i := range p.Externals {
@@ -60,14 +70,16 @@ func (g Signals) Check(p *tensor.Program, mesh func(tensor.Signal) Mesh) error {
 	return scopes.err()
 }
 
-// scopes are the scopes of a program, by signal, in the order in which their first tensors came.
+// scopes holds the scopes of a program by signal, in the order of their first tensors.
 type scopes struct {
-	order  []tensor.Signal
-	lacked map[tensor.Signal]*SignalError // of the tensor with the most dims; nil if one has the dim
+	order []tensor.Signal
+	// lacked has the error of the tensor with the most dims, nil if a tensor has the dim.
+	lacked map[tensor.Signal]*SignalError
 }
 
-// add notes what a tensor of shape s in the scope sig makes of the hint. It returns e unless that is about a dim that the tensor lacks, which
-// others may have. A number says nothing.
+// add notes the error e, or nil, of a tensor of shape s in the scope sig. It returns e
+// unless the tensor only lacks a dim, which other tensors of the scope may have. A scalar
+// is ignored.
 func (x *scopes) add(e *SignalError, sig tensor.Signal, s tensor.Shape) error {
 	if e != nil && e.Cuts > 0 {
 		return e
@@ -99,7 +111,7 @@ func (x *scopes) err() error {
 	return nil
 }
 
-// fits reports why a tensor of shape s can't lie as the hint for sig says.
+// fits returns the error of a tensor of shape s under the hint for sig.
 func (g Signals) fits(sig tensor.Signal, m Mesh, s tensor.Shape) *SignalError {
 	h, ok := g.hint(sig)
 	if !ok {
@@ -127,7 +139,8 @@ func (g Signals) fits(sig tensor.Signal, m Mesh, s tensor.Shape) *SignalError {
 	return nil
 }
 
-// whose returns the key of the entry that speaks of sig, and of which is says yes where it is made of two.
+// whose returns the key of the entry that applies to sig. If the hint has two parts it is
+// the one that is accepts.
 func (g Signals) whose(sig tensor.Signal, is func(Hint) bool) tensor.Signal {
 	if k, ok := findKey(g, sig); ok {
 		return k

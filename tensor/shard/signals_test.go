@@ -12,7 +12,8 @@ import (
 
 func sig(name string) tensor.Signal { return tensor.Signal{Name: name} }
 
-// placed rewrites what c recorded with its inputs where the hints want them, simulates it, and compares it with one worker.
+// placed rewrites the recorded program with its inputs in the layouts of the hints,
+// simulates it, and compares it with one worker.
 func (c *capture) placed(t *testing.T, m Mesh, o *Options) (*Plan, traffic) {
 	t.Helper()
 	layouts, err := Place(c.program, m, o.Signals)
@@ -50,7 +51,8 @@ func values(n int) []float32 {
 	return x
 }
 
-// columnsThenRows is a layer by columns and then one by rows (Shoeybi et al. 2019, section 3).
+// columnsThenRows records a layer by columns followed by one by rows (Shoeybi et al.
+// 2019, section 3).
 func columnsThenRows(t *testing.T) *capture {
 	return record(t, func(s *tensor.Session) []*tensor.Tensor {
 		var x, a, b *tensor.Tensor
@@ -74,7 +76,8 @@ func TestColumnThenRow(t *testing.T) {
 	}
 }
 
-// Every hint may be left out: the numbers are the same, and without any nothing moves.
+// TestSignalsChangeNothing: every hint may be left out; the numbers are the same, and
+// without hints nothing moves.
 func TestSignalsChangeNothing(t *testing.T) {
 	c := columnsThenRows(t)
 	all := Signals{sig("batch"): {Layout: On(Shard(0))}, sig("columns"): {Layout: On(Shard(1))}, sig("rows"): {Layout: On(Shard(0))}}
@@ -92,7 +95,8 @@ func TestSignalsChangeNothing(t *testing.T) {
 	}
 }
 
-// The inner of nested scopes counts, a name of its own counts more, and a tensor smaller than the workers is cut too.
+// TestNestedSignals: the inner of nested scopes counts, a tensor's own name takes
+// precedence, and a tensor smaller than the number of workers is cut too.
 func TestNestedSignals(t *testing.T) {
 	c := record(t, func(s *tensor.Session) []*tensor.Tensor {
 		var x, y, z *tensor.Tensor
@@ -115,7 +119,8 @@ func TestNestedSignals(t *testing.T) {
 	c.placed(t, Line(4), &Options{Signals: g})
 }
 
-// What is made from nothing is made where it belongs, and every rank draws the same numbers as one worker.
+// TestSignalsOfLeaves: leaves are made in the layout of their hint, and all ranks
+// together draw the numbers of one worker.
 func TestSignalsOfLeaves(t *testing.T) {
 	c := record(t, func(s *tensor.Session) (out []*tensor.Tensor) {
 		s.Signal("cut", func() {
@@ -134,8 +139,9 @@ func TestSignalsOfLeaves(t *testing.T) {
 	}
 }
 
-// A named result is brought to where it is wanted: sequence sharding between two layers that are cut by columns and rows, so that an
-// all-reduce becomes a reduce-scatter and an all-gather (Korthikanti et al. 2022, section 4.2.2).
+// TestSequenceSharding: a named result is brought to the layout of its hint. With
+// sequence sharding between two layers that are cut by columns and rows, an all-reduce
+// becomes a reduce-scatter and an all-gather (Korthikanti et al. 2022, section 4.2.2).
 func TestSequenceSharding(t *testing.T) {
 	const batch, seq, hidden, wide, n = 2, 6, 4, 32, 2
 	c := record(t, func(s *tensor.Session) []*tensor.Tensor {
@@ -156,14 +162,15 @@ func TestSequenceSharding(t *testing.T) {
 	if tr.calls[plan.ReduceScatter] != 1 || tr.calls[plan.AllGather] != 1 || len(tr.calls) != 2 {
 		t.Errorf("%v, expected a reduce-scatter and an all-gather\n%s", tr.calls, p.Explain())
 	}
-	// (n-1)/n of the activation there, and as much back: what the all-reduce moved.
+	// (n-1)/n of the activation each way, as many bytes as the all-reduce moved.
 	if want := int64(2 * 4 * batch * seq * hidden * (n - 1) / n); p.Stats.Bytes != want || before.Stats.Bytes != want {
 		t.Errorf("a rank sends %d bytes, without sequence sharding %d; the formula says %d of both", p.Stats.Bytes, before.Stats.Bytes, want)
 	}
 	t.Logf("%v; without: %v", p.Stats, before.Stats)
 }
 
-// An input that was named after it had come to lie elsewhere is brought where its name wants it.
+// TestNamedInput: an input that is named after it got another layout is brought to the
+// layout of its name.
 func TestNamedInput(t *testing.T) {
 	c := record(t, func(s *tensor.Session) []*tensor.Tensor {
 		x := tensor.From(s, values(12), 4, 3).Signal("late")
@@ -198,7 +205,7 @@ func TestBadHints(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A scope's hint for a dim that a tensor hasn't says nothing.
+	// A scope's hint for a dim that a tensor lacks has no effect.
 	if l, err := Place(c.program, Line(4), Signals{sig("made"): {Layout: On(Shard(1))}}); err != nil || l[0] != (Layout{}) {
 		t.Errorf("%v, %v", l, err)
 	}
@@ -247,7 +254,7 @@ typo: no tensor of the program has it
 	}
 }
 
-// What hints say is followed, and the rest is chosen.
+// TestAutoFollowsSignals: Auto follows hints and chooses the other layouts.
 func TestAutoFollowsSignals(t *testing.T) {
 	c := record(t, func(s *tensor.Session) []*tensor.Tensor {
 		x := tensor.From(s, values(64*512), 64, 512)
@@ -272,7 +279,8 @@ func TestAutoFollowsSignals(t *testing.T) {
 	}
 }
 
-// State lies as its parameter does, and is cut further where the parameter is whole.
+// TestHintsOfState: state lies as its parameter does, and is cut further where the
+// parameter is whole.
 func TestHintsOfState(t *testing.T) {
 	g := Signals{sig("state"): {Layout: On(Shard(0))}, sig("w*"): {Layout: On(Replicate, Shard(1))}, sig("v"): {Layout: On(Shard(1)), Even: true}, sig("state/own"): {Layout: On(Shard(3))}}
 	for name, want := range map[string]Hint{

@@ -17,12 +17,12 @@ type heap []byte
 func (h heap) Bytes() []byte { return h }
 func (h heap) Release()      {}
 
-// worker is one rank: an engine and the values that it has.
+// worker is one rank: an engine and the tensors that it has.
 type worker struct {
 	t    *testing.T
 	e    tensor.Engine
 	next uint64
-	ids  map[Value]uint64
+	ids  map[Var]uint64
 }
 
 func (w *worker) submit(b *tensor.Batch) []tensor.Fetched {
@@ -34,14 +34,14 @@ func (w *worker) submit(b *tensor.Batch) []tensor.Fetched {
 	return got
 }
 
-func (w *worker) put(v Value, a *array) {
+func (w *worker) put(v Var, a *array) {
 	w.t.Helper()
 	w.submit(&tensor.Batch{Uploads: []tensor.Upload{{ID: w.next, DType: a.dt, Shape: a.sh, Buf: heap(a.bytes())}}})
 	w.ids[v] = w.next
 	w.next++
 }
 
-func (w *worker) id(v Value) uint64 {
+func (w *worker) id(v Var) uint64 {
 	w.t.Helper()
 	id, ok := w.ids[v]
 	if !ok {
@@ -50,7 +50,7 @@ func (w *worker) id(v Value) uint64 {
 	return id
 }
 
-func (w *worker) get(v Value) *array {
+func (w *worker) get(v Var) *array {
 	w.t.Helper()
 	f := w.submit(&tensor.Batch{Fetch: []uint64{w.id(v)}})[0]
 	return decode(f.DType, f.Shape, f.Bytes)
@@ -76,28 +76,29 @@ func (w *worker) run(r *Run, scalars []float64) {
 		}
 	}
 	for _, k := range r.Kept {
-		w.ids[k.Value] = w.next + uint64(k.Instr)
+		w.ids[k.Var] = w.next + uint64(k.Instr)
 	}
 	w.next += uint64(len(r.Program.Instrs))
 }
 
-// traffic is what a simulated run did.
+// traffic counts the actions of a simulated run.
 type traffic struct {
 	calls, moves map[plan.Kind]int
 	sent         []int64 // by rank, as a ring would send it
 }
 
-// simulate runs p's ranks in turn, each as far as it gets, and gives the parts of every output. It fails if ranks wait for each other.
+// simulate runs p's ranks in turn, each as far as it can, and returns the parts of every
+// output. It fails if all ranks wait.
 func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]*array, traffic) {
 	t.Helper()
 	n := len(p.Ranks)
 	ws, at := make([]*worker, n), make([]int, n)
 	for r := range ws {
-		ws[r] = &worker{t, enginetest.Reference(), 1, map[Value]uint64{}}
+		ws[r] = &worker{t, enginetest.Reference(), 1, map[Var]uint64{}}
 	}
 	for v, parts := range inputs {
 		for k, r := range p.Stages[p.Inputs[v].Stage].Ranks {
-			ws[r].put(Value(v), parts[k])
+			ws[r].put(Var(v), parts[k])
 		}
 	}
 	tr := traffic{map[plan.Kind]int{}, map[plan.Kind]int{}, make([]int64, n)}
@@ -152,18 +153,18 @@ func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]
 		}
 	}
 	var outs [][]*array
-	wanted := map[Value]bool{}
+	wanted := map[Var]bool{}
 	for _, o := range p.Outputs {
 		var parts []*array
 		for _, r := range p.Stages[o.Stage].Ranks {
-			parts = append(parts, ws[r].get(o.Value))
+			parts = append(parts, ws[r].get(o.Var))
 		}
 		outs = append(outs, parts)
-		wanted[o.Value] = true
+		wanted[o.Var] = true
 	}
 	for r, w := range ws {
 		for v := range inputs {
-			if _, ok := w.ids[Value(v)]; !ok && slices.Contains(p.Stages[p.Inputs[v].Stage].Ranks, r) && (p.program == nil || !p.program.Externals[v].Donated) {
+			if _, ok := w.ids[Var(v)]; !ok && slices.Contains(p.Stages[p.Inputs[v].Stage].Ranks, r) && (p.program == nil || !p.program.Externals[v].Donated) {
 				t.Errorf("rank %d freed input %d, which is not the plan's", r, v)
 			}
 		}
@@ -180,16 +181,16 @@ func simulate(t *testing.T, p *Plan, inputs [][]*array, scalars []float64) ([][]
 }
 
 // outputOf reports whether rank keeps v.
-func (p *Plan) outputOf(v Value, rank int) bool {
+func (p *Plan) outputOf(v Var, rank int) bool {
 	for _, o := range p.Outputs {
-		if o.Value == v && slices.Contains(p.Stages[o.Stage].Ranks, rank) {
+		if o.Var == v && slices.Contains(p.Stages[o.Stage].Ranks, rank) {
 			return true
 		}
 	}
 	return false
 }
 
-// perform does a collective that all members of a group have started.
+// perform runs a collective that all members of its group have started.
 func (tr *traffic) perform(t *testing.T, cs map[int]*Collective, ws []*worker) {
 	t.Helper()
 	var group []int

@@ -8,38 +8,46 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Stage is a set of workers that run a part of a program: rank i of the mesh is worker Ranks[i].
+// Stage is a set of workers that run a part of a program: rank i of the mesh is worker
+// Ranks[i].
 type Stage struct {
 	Mesh  Mesh
 	Ranks []int
 }
 
-// StagedLayout says on which stage a tensor is and how it lies there. Stage is AnyStage for a tensor that is nowhere yet: it is
-// put on the stage of its signal, else on that which reads it first.
+// StagedLayout is the stage of a tensor and its layout there. A tensor on AnyStage is put
+// on the stage of its signal, or else on the first stage that reads it.
 type StagedLayout struct {
 	Stage  int
 	Layout Layout
 }
 
-// AnyStage is the stage of what may be anywhere.
+// AnyStage is the stage of a tensor that may be on any.
 const AnyStage = -1
 
-// RewriteStages makes the plan by which several stages run p together: the instructions of a signal in of on its stage; what has none where
-// a parameter is that a signal put on a stage (an input of floats, or a view of one), else where the fewest bytes of its operands have to be
-// sent to. Inside a stage that is Rewrite. What another stage needs is sent
-// there once: rank by rank where both have the same mesh, else whole from the ranks in turn. Ranks of the plan are workers' numbers,
-// up to the highest of any stage.
+// RewriteStages returns the plan by which several stages run p together. Inside a stage
+// it works as Rewrite does. The stage of an instruction is, in this order:
 //
-// A stage cuts its work before an instruction that needs something of another stage which it has not received. Each stage goes through its part
-// in the program's order, so micro-batches that are recorded in PipelineOrder run by that schedule.
+// 1. the stage of its signal in of, 2. the stage of a parameter among its operands: a
+// float input that a signal put on a stage, or a view of one, 3. the stage to which the
+// fewest bytes of its operands have to be sent.
 //
-// No deadlock comes of it: a cut part waits only for what its first instruction needs, which was made by parts whose first
-// instructions stand before it in the program; so of the parts that have not ended, the one that stands first can run. Sending waits
-// for nobody, which is for whoever carries out the plan: transfers from one worker to another are started in one order by
-// both, have a queue for each direction, and are waited for by the receiver when it needs them and by the sender when what it received since
-// says that they have arrived, or at the end.
+// A tensor is sent once to each other stage that needs it: rank by rank if both have the
+// same mesh, else whole, from the ranks in turn. The ranks of the plan are the numbers of
+// workers, up to the highest of any stage.
 //
-// It returns what Rewrite returns, and ErrMesh for stages that share workers.
+// A stage divides its work into parts: a part ends before an instruction that needs a
+// tensor of another stage which has not been received. Each stage runs its parts in the
+// program's order, so micro-batches recorded in PipelineOrder run by that schedule.
+//
+// There is no deadlock. A part waits only for the operands of its first instruction,
+// which were made by parts whose first instructions are earlier in the program. So of the
+// parts that have not ended, the earliest can run. The worker must ensure that sends do
+// not wait for receives: both workers start the transfers between them in one order, each
+// direction has a queue, the receiver waits when it needs the tensor, and the sender
+// waits when it has received a tensor that was computed from the sent one, or at the end.
+//
+// It returns the errors of Rewrite, and ErrMesh for stages that share workers.
 func RewriteStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, inputs []StagedLayout, o *Options) (*Plan, error) {
 	s, err := newStager(p, stages, of, inputs, o)
 	if err != nil {
@@ -57,7 +65,7 @@ func RewriteStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, 
 	return s.join()
 }
 
-// newStager checks stages and where inputs are, of which it keeps a copy.
+// newStager checks the stages and the inputs, which it copies.
 func newStager(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, inputs []StagedLayout, o *Options) (*stager, error) {
 	if err := checkStages(stages, of); err != nil {
 		return nil, err
@@ -107,7 +115,7 @@ func checkStages(stages []Stage, of map[tensor.Signal]int) error {
 	return nil
 }
 
-// stager cuts a program into parts by stages.
+// stager divides a program into parts by stages.
 type stager struct {
 	p      *tensor.Program
 	stages []Stage
@@ -117,20 +125,24 @@ type stager struct {
 
 	live  []bool
 	draws map[tensor.Ref]bool // inputs that a signal put on a stage, and views of them
-	seen  map[at]bool         // what instructions so far read where
-	where []int               // the stage of each instruction; of a leaf that several stages need it is the first, and the others make it again
+	seen  map[at]bool         // tensors that earlier instructions read on a stage
+	// where is the stage of each instruction. If several stages need a leaf it is the
+	// first of them, and the others make the leaf again.
+	where []int
 	parts []*part
-	dests map[tensor.Ref][]int // the other stages that need what is named, in the order of their need
+	// dests has the other stages that need a tensor, in the order of their first use.
+	dests map[tensor.Ref][]int
 }
 
-// part is what one stage does without receiving anything: instructions in order, leaves that it makes for itself among them.
+// part is a sequence of instructions that one stage runs without receiving anything in
+// between. It includes the leaves that it makes for itself.
 type part struct {
 	stage  int
 	instrs []int
-	needs  []tensor.Ref // what it receives before, in the order of its use
+	needs  []tensor.Ref // tensors received before, in the order of their use
 }
 
-// assign gives every instruction that is needed its stage.
+// assign chooses the stage of each instruction that is needed.
 func (s *stager) assign() {
 	s.live, s.draws, s.seen = needed(s.p), map[tensor.Ref]bool{}, map[at]bool{}
 	s.where = make([]int, len(s.p.Instrs))
@@ -161,7 +173,8 @@ func (s *stager) assign() {
 			s.draws[tensor.Ref(i)] = true
 		}
 		if s.where[i] == AnyStage && view {
-			continue // of what is nowhere yet: it goes where it is read
+			// It views a tensor without a stage, and gets the stage of its reader.
+			continue
 		}
 		s.where[i] = max(s.where[i], 0)
 		for _, r := range args {
@@ -177,7 +190,8 @@ func (s *stager) assign() {
 	}
 }
 
-// nearest returns the stage of an instruction that no signal puts anywhere: AnyStage if none of its operands is on one.
+// nearest returns the stage of an instruction without a signal, or AnyStage if none of
+// its operands is on one.
 func (s *stager) nearest(args []tensor.Ref) int {
 	best, most, least, drawn := AnyStage, -1, 0, false
 	for _, r := range args {
@@ -194,7 +208,7 @@ func (s *stager) nearest(args []tensor.Ref) int {
 	return best
 }
 
-// coming returns how many bytes stage k lacks of what args name.
+// coming returns the bytes of args that stage k lacks.
 func (s *stager) coming(args []tensor.Ref, k int) (n int) {
 	for i, r := range args {
 		if h := s.home(r); h == AnyStage || h == k || s.seen[at{k, r}] || slices.Contains(args[:i], r) {
@@ -212,7 +226,7 @@ func (s *stager) bytes(r tensor.Ref) int {
 	return sh.Elems() * d.Size()
 }
 
-// settle puts what is nowhere yet on stage k, where somebody reads it.
+// settle puts r on stage k, which reads it, if it has no stage yet.
 func (s *stager) settle(r tensor.Ref, k int) {
 	if j, ok := r.External(); ok && s.inputs[j].Stage == AnyStage {
 		s.inputs[j].Stage = k
@@ -224,7 +238,7 @@ func (s *stager) settle(r tensor.Ref, k int) {
 	}
 }
 
-// said returns the stage that the signal of what r names has: of a result that was named by itself, the one of that name.
+// said returns the stage of r's signal: of the result's own name if it has one.
 func (s *stager) said(r tensor.Ref) (stage int, ok bool) {
 	if i, instr := r.Instr(); instr {
 		if sig, ok := s.p.NameOf(i); ok {
@@ -240,8 +254,8 @@ func (s *stager) said(r tensor.Ref) (stage int, ok bool) {
 	return StageFor(s.of, sig)
 }
 
-// StageFor returns the stage that of says a signal has, whose names may be patterns. A name with a slash has that of its right side, if none
-// of its own.
+// StageFor returns the stage of a signal in of, whose names may be patterns. A name with
+// a slash that has no entry gets the stage of its right side.
 func StageFor(of map[tensor.Signal]int, sig tensor.Signal) (stage int, ok bool) {
 	if k, ok := find(of, sig); ok {
 		return k, true
@@ -252,7 +266,7 @@ func StageFor(of map[tensor.Signal]int, sig tensor.Signal) (stage int, ok bool) 
 
 func (s *stager) leaf(i int) bool { return s.p.Instrs[i].Op.Info().Class == tensor.ClassLeaf }
 
-// home returns the stage of what r names.
+// home returns the stage of r.
 func (s *stager) home(r tensor.Ref) int {
 	if i, ok := r.Instr(); ok {
 		return s.where[i]
@@ -263,12 +277,13 @@ func (s *stager) home(r tensor.Ref) int {
 	return AnyStage
 }
 
-// cut makes the parts, in the order of their first instructions. A part ends before an instruction that needs something of
-// another stage, and after one that another stage needs something of, so that it is sent at once.
+// cut makes the parts, in the order of their first instructions. A part ends before an
+// instruction that needs a tensor of another stage, and after one whose result another
+// stage needs, so that it is sent at once.
 func (s *stager) cut() {
 	s.findDests()
 	open := make([]*part, len(s.stages))
-	has := make([]map[tensor.Ref]bool, len(s.stages)) // of what is not its own
+	has := make([]map[tensor.Ref]bool, len(s.stages)) // tensors of other stages
 	for k := range has {
 		has[k] = map[tensor.Ref]bool{}
 	}
@@ -292,7 +307,7 @@ func (s *stager) cut() {
 			continue
 		}
 		var needs []tensor.Ref
-		var leaves []int // functions of nothing: every stage that needs one makes it
+		var leaves []int // every stage that needs a leaf makes it
 		for _, r := range s.p.ArgsOf(i) {
 			if _, scalar := r.Scalar(); scalar || has[k][r] {
 				continue
@@ -319,7 +334,7 @@ func (s *stager) cut() {
 	}
 }
 
-// findDests finds what has to be sent.
+// findDests finds the tensors that have to be sent.
 func (s *stager) findDests() {
 	s.dests = map[tensor.Ref][]int{}
 	for i := range s.p.Instrs {
@@ -337,9 +352,10 @@ func (s *stager) findDests() {
 	}
 }
 
-// PlaceStages is RewriteStages for a program of whose inputs some lie nowhere yet: those on AnyStage are put on the stage of their signal, or
-// of who reads them first, and lie there as the hint for their signal says, whatever layout is given. The plan says where
-// (Plan.Inputs). nil inputs are all of that kind.
+// PlaceStages is RewriteStages for a program with inputs on AnyStage. It puts them on the
+// stage of their signal, or on the first stage that reads them, in the layout of the hint
+// for their signal; their given layout is ignored. Plan.Inputs has the result. With nil
+// inputs all are on AnyStage.
 func PlaceStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, inputs []StagedLayout, o *Options) (*Plan, error) {
 	if inputs == nil {
 		inputs = make([]StagedLayout, len(p.Externals))

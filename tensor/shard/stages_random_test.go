@@ -11,7 +11,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
 
-// Random programs whose instructions run on random stages give one worker's numbers, and no worker waits for ever.
+// TestRandomStages: random programs with random stages compute the numbers of one worker,
+// and no worker waits forever.
 func TestRandomStages(t *testing.T) {
 	n := 1000
 	if testing.Short() {
@@ -70,7 +71,8 @@ func TestRandomStages(t *testing.T) {
 	t.Logf("%d transfers in %d programs", sends, n)
 }
 
-// stagedRandom checks every instruction on the operands that the stages had, as randomProgram does.
+// stagedRandom checks every instruction on the operands that the stages had, as
+// randomProgram does.
 func (c *capture) stagedRandom(t *testing.T, stages []Stage, of map[tensor.Signal]int, inputs []StagedLayout) (*Plan, traffic) {
 	t.Helper()
 	all := keepAll(c.program)

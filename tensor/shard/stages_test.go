@@ -12,7 +12,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/autograd"
 )
 
-// staged rewrites what c recorded for stages, simulates it, and compares it with one worker.
+// staged rewrites the recorded program for stages, simulates it, and compares it with one
+// worker.
 func (c *capture) staged(t *testing.T, stages []Stage, of map[tensor.Signal]int, inputs []StagedLayout, o *Options) (*Plan, traffic) {
 	t.Helper()
 	if inputs == nil {
@@ -57,8 +58,9 @@ func (c *capture) staged(t *testing.T, stages []Stage, of map[tensor.Signal]int,
 	return p, tr
 }
 
-// layers is a network of some layers, each a stage, trained on some micro-batches in the order of the schedule: gradients are added
-// up, and the parameters are updated at the end.
+// layers records a network with a layer for each stage, trained on micro-batches in the
+// order of the schedule: gradients are added up, and the parameters are updated at the
+// end.
 func layers(t *testing.T, stages, micro, rows, width int) *capture {
 	return record(t, func(s *tensor.Session) (out []*tensor.Tensor) {
 		name := func(k int) string { return fmt.Sprintf("stage%d", k) }
@@ -134,8 +136,9 @@ func each1(n int) (stages []Stage, of map[tensor.Signal]int) {
 	return stages, of
 }
 
-// A pipeline gives one worker's numbers, sends an activation and a gradient for every micro-batch between neighbours, and every
-// stage works in the order of the schedule.
+// TestPipeline: a pipeline computes the numbers of one worker, sends an activation and a
+// gradient for every micro-batch between neighbours, and every stage works in the order
+// of the schedule.
 func TestPipeline(t *testing.T) {
 	const rows, width = 4, 6
 	for _, c := range [][2]int{{1, 3}, {2, 1}, {2, 4}, {3, 4}, {4, 6}} {
@@ -162,7 +165,8 @@ func TestPipeline(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for k, r := range p.Ranks { // what it sends and waits for, as the schedule has it
+			// its sends and waits, in the schedule's order
+			for k, r := range p.Ranks {
 				var want, got []string
 				for _, a := range lists[k] {
 					switch a.Kind {
@@ -188,7 +192,8 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// What a stage holds of activations that it sent goes when they have arrived, not at the end.
+// TestPipelineMemory: a stage frees the activations that it sent when they have arrived,
+// not at the end.
 func TestPipelineMemory(t *testing.T) {
 	stages, of := each1(2)
 	p, _ := layers(t, 2, 8, 4, 6).staged(t, stages, of, nil, nil)
@@ -208,7 +213,8 @@ func TestPipelineMemory(t *testing.T) {
 	}
 }
 
-// Two stages with backward workers of their own: four workers, each with one of forward and backward of a layer.
+// TestBackwardWorkers: two stages have backward workers of their own; each of the four
+// workers runs the forward or the backward pass of a layer.
 func TestBackwardWorkers(t *testing.T) {
 	c := layers(t, 2, 1, 4, 6)
 	stages := []Stage{{Line(1), []int{0}}, {Line(1), []int{1}}, {Line(1), []int{3}}, {Line(1), []int{2}}}
@@ -225,14 +231,15 @@ func TestBackwardWorkers(t *testing.T) {
 				}
 			}
 		}
-		// Of the first layer's input no gradient is asked for.
+		// No gradient is requested of the first layer's input.
 		if want := []int{1, 1, 2, 1}[w]; products != want {
 			t.Errorf("worker %d does %d products, expected %d\n%v", w, products, want, p)
 		}
 	}
 }
 
-// Stages that are meshes: inside them data parallelism, between them rank by rank where meshes agree, and whole tensors where they don't.
+// TestStagesOfMeshes: stages are meshes, with data parallelism inside. Between them
+// tensors are sent rank by rank where the meshes agree, and whole where they don't.
 func TestStagesOfMeshes(t *testing.T) {
 	c := layers(t, 2, 2, 8, 6)
 	_, of := each1(2)
@@ -259,7 +266,8 @@ func TestStagesOfMeshes(t *testing.T) {
 	c.staged(t, []Stage{{Grid(2, 2), []int{0, 1, 2, 3}}, {Line(1), []int{4}}}, of, inputs(), o)
 }
 
-// Inputs that lie nowhere yet are put where they are read first, as hints say there.
+// TestPlaceStages: inputs on AnyStage are put on the first stage that reads them, with
+// its hints.
 func TestPlaceStages(t *testing.T) {
 	c := layers(t, 2, 2, 8, 6)
 	_, of := each1(2)
@@ -283,7 +291,8 @@ func TestPlaceStages(t *testing.T) {
 	c.staged(t, stages, of, inputs, o)
 }
 
-// Signals that say nothing of stages run where their data is: on one stage of several, and nothing is sent.
+// TestStagesWithoutSignals: instructions whose signals have no stage run where their data
+// is, on one of several stages, and nothing is sent.
 func TestStagesWithoutSignals(t *testing.T) {
 	stages, _ := each1(3)
 	if _, tr := layers(t, 2, 2, 4, 6).staged(t, stages, nil, nil, nil); len(tr.calls) > 0 {

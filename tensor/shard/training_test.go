@@ -14,13 +14,13 @@ import (
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-// step is the last program that a session ran, with what it ran on.
+// step is the last program that a session ran, and its inputs.
 type step struct {
 	tensor.Engine
 	program *tensor.Program
 	scalars []float64
 	inputs  []*array
-	fresh   []bool // the input was uploaded for this program: data, not state
+	fresh   []bool // uploaded for this program: data, not state
 }
 
 func (s *step) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
@@ -54,7 +54,8 @@ type trained interface {
 	Loss(x, y *tensor.Tensor) *tensor.Tensor
 }
 
-// trainingStep records the second step of a training with AdamW: the first makes the optimizer's state.
+// trainingStep records the second step of a training with AdamW; the first one makes the
+// optimizer's state.
 func trainingStep(t testing.TB, build func(s *tensor.Session) (trained, error), data func(s *tensor.Session) (x, y *tensor.Tensor)) *step {
 	t.Helper()
 	e := &step{Engine: enginetest.Reference()}
@@ -145,7 +146,7 @@ func (s *step) run(t *testing.T, m Mesh, place func(i int) Layout, o *Options) *
 	return p
 }
 
-// data places what was uploaded by rows, and state whole.
+// data returns layouts that cut the uploaded inputs by rows and leave state whole.
 func (s *step) data(rows int) func(i int) Layout {
 	return func(i int) Layout {
 		if s.fresh[i] && s.inputs[i].sh[0] == rows {
@@ -155,8 +156,8 @@ func (s *step) data(rows int) func(i int) Layout {
 	}
 }
 
-// Data parallelism is nothing but placements: the batch by rows and parameters whole. What moves is the gradients, together, once,
-// and the number of rows.
+// TestDataParallel: data parallelism needs only placements, the batch by rows and
+// parameters whole. The gradients move, together and once, and the number of rows.
 func TestDataParallel(t *testing.T) {
 	for name, s := range map[string]*step{"mlp": mlpStep(t, 8), "gpt": gptStep(t, 4)} {
 		for _, n := range []int{1, 2, 4} {
@@ -191,14 +192,15 @@ func TestDataParallel(t *testing.T) {
 	}
 }
 
-// Gradients are reduced in buckets while the rest of the backward pass runs: each starts where the last of its gradients exists, the
-// first of them early, and is waited for where the optimizer needs it.
+// TestBucketsOverlap: gradients are reduced in buckets beside the rest of the backward
+// pass. Each bucket starts where the last of its gradients exists, the first one early,
+// and is waited for where the optimizer needs it.
 func TestBucketsOverlap(t *testing.T) {
 	s := gptStep(t, 4)
 	const bucket = 8 << 10
 	p := s.run(t, Line(2), s.data(4), &Options{BucketBytes: bucket, OverlapBytes: 64})
 	var sizes []int64 // of the buckets of gradients, in the order in which they start
-	beside := 0       // of these, those beside which programs run
+	beside := 0       // the number of these that run beside programs
 	under := map[int]bool{}
 	for _, step := range p.Ranks[0].Steps {
 		switch {
@@ -227,7 +229,7 @@ func TestBucketsOverlap(t *testing.T) {
 	t.Log(sizes, p.Stats)
 }
 
-// layoutOf is how a kept result lies.
+// layoutOf returns the layout of a kept result.
 func (p *Plan) layoutOf(instr int) Layout {
 	for _, o := range p.Outputs {
 		if o.Instr == instr {
@@ -237,7 +239,8 @@ func (p *Plan) layoutOf(instr int) Layout {
 	return On(Partial(NoFold))
 }
 
-// A batch that doesn't divide, and one with fewer rows than workers, is cut unevenly; the loss is weighted by rows.
+// TestUnevenBatch: a batch that the workers don't divide, and one with fewer rows than
+// workers, is cut unevenly, and the loss is weighted by rows.
 func TestUnevenBatch(t *testing.T) {
 	for _, rows := range []int{10, 3, 1} {
 		s := mlpStep(t, rows)
@@ -248,8 +251,8 @@ func TestUnevenBatch(t *testing.T) {
 	}
 }
 
-// ZeRO-1: with the optimizer's state sharded, gradients are reduced and scattered, and the parameters that come of
-// the shards are gathered. The state stays where it is.
+// TestShardedOptimizer (ZeRO-1): with a sharded optimizer state gradients are reduced and
+// scattered, the parameter shards are gathered, and the state keeps its layout.
 func TestShardedOptimizer(t *testing.T) {
 	s := mlpStep(t, 8)
 	moments := map[int]bool{}
@@ -284,7 +287,8 @@ func TestShardedOptimizer(t *testing.T) {
 	}
 }
 
-// Data by model, 2 x 2: the batch by rows along one dim, layers by columns and by rows along the other.
+// TestDataByModel: on a 2 x 2 mesh the batch is cut by rows along one dim, layers by
+// columns and by rows along the other.
 func TestDataByModel(t *testing.T) {
 	s := mlpStep(t, 8)
 	rows := s.data(8)
@@ -303,7 +307,8 @@ func TestDataByModel(t *testing.T) {
 	}
 }
 
-// BenchmarkRewrite is a step of a transformer of two layers for 4 workers: what a program costs that was not seen before.
+// BenchmarkRewrite measures the rewriting of a step of a transformer with two layers for
+// 4 workers.
 func BenchmarkRewrite(b *testing.B) {
 	s := gptStep(b, 4)
 	place := s.data(4)

@@ -27,7 +27,7 @@ type carrier struct {
 	*base
 	*team
 	next    uint64   // id for the next value in the space, whose ids are the worker's own
-	ids     []uint64 // values of the plan under way, by shard.Value
+	ids     []uint64 // values of the plan under way, by shard.Var
 	ballot  []byte   // of votes that ride on a value
 	traffic traffic
 
@@ -119,7 +119,7 @@ func (c *carrier) outputs(r *rankPlan, ids []uint64, first uint64) (outs []uint6
 	outs = make([]uint64, len(r.plan.Outputs))
 	for i, o := range r.plan.Outputs {
 		if err == nil && o.Stage == r.stage {
-			outs[i], err = c.unique(ids[o.Value], first, outs[:i])
+			outs[i], err = c.unique(ids[o.Var], first, outs[:i])
 		}
 	}
 	if err != nil {
@@ -187,7 +187,7 @@ func (c *carrier) runStep(step *planStep, ids []uint64, scalars []float64) error
 		return step.origin(err)
 	}
 	for _, k := range run.Kept {
-		ids[k.Value] = step.first + uint64(k.Instr)
+		ids[k.Var] = step.first + uint64(k.Instr)
 	}
 	return nil
 }

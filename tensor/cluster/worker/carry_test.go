@@ -24,9 +24,9 @@ func moveOnce(t *testing.T, sessions []*shared, kind plan.Kind, m shard.Move, in
 	c := &shard.Collective{Kind: kind, Op: element.Sum, DType: tensor.F32, Scale: 1, Group: group, Moves: []shard.Move{m}}
 	steps := []planStep{
 		{Step: &shard.Step{Kind: shard.Start, Collective: c}, dead: []bool{kind == plan.AllReduce}},
-		{Step: &shard.Step{Kind: shard.Wait, Collective: c, Frees: []shard.Value{0}}},
+		{Step: &shard.Step{Kind: shard.Wait, Collective: c, Frees: []shard.Var{0}}},
 	}
-	p := &shard.Plan{Inputs: make([]shard.Placed, 1), Outputs: []shard.Output{{Value: 1}}}
+	p := &shard.Plan{Inputs: make([]shard.Placed, 1), Outputs: []shard.Output{{Var: 1}}}
 	out := make([][]float32, len(sessions))
 	together(sessions, func(rank int, s *shared) {
 		src, err := s.dev.Arena().Alloc(4 * m.InShape.Elems())

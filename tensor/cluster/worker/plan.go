@@ -50,7 +50,7 @@ func preparePlan(dev device.Device, p *shard.Plan, rank, stage int) *rankPlan {
 				readBeside(pending, v)
 			}
 			for _, k := range step.Run.Kept {
-				r.note(k.Value)
+				r.note(k.Var)
 			}
 		case shard.Start:
 			r.prepareCollective(step, pending)
@@ -69,7 +69,7 @@ func preparePlan(dev device.Device, p *shard.Plan, rank, stage int) *rankPlan {
 }
 
 // note makes room for v in tables of the plan's values.
-func (r *rankPlan) note(v shard.Value) { r.values = max(r.values, int(v)+1) }
+func (r *rankPlan) note(v shard.Var) { r.values = max(r.values, int(v)+1) }
 
 // compile compiles the step's program.
 func (step *planStep) compile(dev device.Device) {
@@ -98,7 +98,7 @@ func (r *rankPlan) prepareCollective(step *planStep, pending map[int]*planStep) 
 
 // readBeside notes that a step reads v while collectives are pending: their results may
 // not take its place.
-func readBeside(pending map[int]*planStep, v shard.Value) {
+func readBeside(pending map[int]*planStep, v shard.Var) {
 	for _, from := range pending {
 		for k, m := range from.Collective.Moves {
 			from.dead[k] = from.dead[k] && m.In != v
