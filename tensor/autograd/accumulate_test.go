@@ -8,12 +8,15 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 )
 
 // TestAccumulate: four quarter batches give the gradients of the whole batch. They agree
 // to the bit, since all values are small integers and the factors powers of two.
 // Temporaries take the memory of a quarter.
-func TestAccumulate(t *testing.T) {
+func TestAccumulate(t *testing.T) { devicetest.Each(t, testAccumulate) }
+
+func testAccumulate(t *devicetest.T) {
 	const rows, in, out, parts = 256, 32, 16, 4
 	s, e := peaking(t)
 	whole := func(n int, key string) []float32 {

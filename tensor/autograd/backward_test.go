@@ -4,11 +4,14 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 )
 
 // TestCutsHaveGradients: slices, splits and indices have gradients of their operand's
 // shape.
-func TestCutsHaveGradients(t *testing.T) {
+func TestCutsHaveGradients(t *testing.T) { devicetest.Each(t, testCutsHaveGradients) }
+
+func testCutsHaveGradients(t *devicetest.T) {
 	s := newSession(t)
 	x := leaf(s, 1, 2, 3, 4)
 	parts := x.Split(0, 1, 3)
@@ -19,6 +22,10 @@ func TestCutsHaveGradients(t *testing.T) {
 // TestProductGradientsHaveTheOperandsShapes: products of vectors, or of matrices with
 // more dims, give gradients of the operands' shapes.
 func TestProductGradientsHaveTheOperandsShapes(t *testing.T) {
+	devicetest.Each(t, testProductGradientsHaveTheOperandsShapes)
+}
+
+func testProductGradientsHaveTheOperandsShapes(t *devicetest.T) {
 	s := newSession(t)
 	for _, c := range []struct{ a, b []int }{
 		{[]int{3}, []int{3, 4}}, {[]int{2, 3}, []int{3}}, {[]int{4, 3}, []int{5, 3, 2}}, {[]int{5, 4, 3}, []int{3, 2}}, {[]int{3}, []int{5, 3, 2}},
@@ -31,7 +38,9 @@ func TestProductGradientsHaveTheOperandsShapes(t *testing.T) {
 	}
 }
 
-func TestGradientsAccumulate(t *testing.T) {
+func TestGradientsAccumulate(t *testing.T) { devicetest.Each(t, testGradientsAccumulate) }
+
+func testGradientsAccumulate(t *devicetest.T) {
 	s := newSession(t)
 	w := leaf(s, 2)
 	for _, batch := range [][]float64{{1, 2}, {3}, {4, 5, 6}} {
@@ -48,7 +57,9 @@ func TestGradientsAccumulate(t *testing.T) {
 
 // TestSecondLoss: a loss can be differentiated twice, and a second loss can share a part
 // of the graph of the first.
-func TestSecondLoss(t *testing.T) {
+func TestSecondLoss(t *testing.T) { devicetest.Each(t, testSecondLoss) }
+
+func testSecondLoss(t *devicetest.T) {
 	s := newSession(t)
 	x := leaf(s, 3)
 	shared := x.Square()
@@ -63,7 +74,9 @@ func TestSecondLoss(t *testing.T) {
 
 // TestForwardAloneLeavesNothing: a forward pass without a backward pass keeps no values
 // alive.
-func TestForwardAloneLeavesNothing(t *testing.T) {
+func TestForwardAloneLeavesNothing(t *testing.T) { devicetest.Each(t, testForwardAloneLeavesNothing) }
+
+func testForwardAloneLeavesNothing(t *devicetest.T) {
 	s := newSession(t)
 	w := leaf(s, 1, 2)
 	var before int
@@ -82,7 +95,9 @@ func TestForwardAloneLeavesNothing(t *testing.T) {
 
 // TestUpdateIsNotRecorded: an update under NoGrad is no part of any graph, so the next
 // gradient is that of the new value alone.
-func TestUpdateIsNotRecorded(t *testing.T) {
+func TestUpdateIsNotRecorded(t *testing.T) { devicetest.Each(t, testUpdateIsNotRecorded) }
+
+func testUpdateIsNotRecorded(t *devicetest.T) {
 	s := newSession(t)
 	w := leaf(s, 8)
 	expect := 8.0
@@ -108,7 +123,9 @@ func TestUpdateIsNotRecorded(t *testing.T) {
 	}
 }
 
-func TestBackwardReachesEveryLeaf(t *testing.T) {
+func TestBackwardReachesEveryLeaf(t *testing.T) { devicetest.Each(t, testBackwardReachesEveryLeaf) }
+
+func testBackwardReachesEveryLeaf(t *devicetest.T) {
 	s := newSession(t)
 	a, b, c := leaf(s, 1), leaf(s, 2), leaf(s, 3)
 	frozen := tensor.From(s, []float64{4})

@@ -11,8 +11,8 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
-	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 )
 
 // spy counts the programs, operations and results that go to an engine.
@@ -33,24 +33,17 @@ func (e *spy) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, er
 	return e.Engine.Submit(ctx, b)
 }
 
-func spied(t *testing.T) (*tensor.Session, *spy) {
+func spied(t *devicetest.T) (*tensor.Session, *spy) {
 	t.Helper()
-	d, err := cpu.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &spy{Engine: device.NewEngine(d)}
+	e := &spy{Engine: device.NewEngine(t.Device())}
 	s := tensor.NewSession(e, nil)
-	t.Cleanup(func() {
-		s.Close()
-		d.Close()
-	})
+	t.Cleanup(func() { s.Close() })
 	return s, e
 }
 
 func leaf(s *tensor.Session, x ...float64) *tensor.Tensor { return tensor.From(s, x).RequireGrad() }
 
-func want(t *testing.T, what string, x *tensor.Tensor, v ...float64) {
+func want(t testing.TB, what string, x *tensor.Tensor, v ...float64) {
 	t.Helper()
 	if x == nil {
 		t.Fatalf("%s: none, expected %v", what, v)
@@ -64,7 +57,7 @@ func want(t *testing.T, what string, x *tensor.Tensor, v ...float64) {
 	}
 }
 
-func grad(t *testing.T, loss *tensor.Tensor, xs ...*tensor.Tensor) []*tensor.Tensor {
+func grad(t testing.TB, loss *tensor.Tensor, xs ...*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
 	g, err := autograd.Grad(loss, xs...)
 	if err != nil {
@@ -73,14 +66,16 @@ func grad(t *testing.T, loss *tensor.Tensor, xs ...*tensor.Tensor) []*tensor.Ten
 	return g
 }
 
-func backward(t *testing.T, loss *tensor.Tensor) {
+func backward(t testing.TB, loss *tensor.Tensor) {
 	t.Helper()
 	if err := autograd.Backward(loss); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestGradOfIntermediate(t *testing.T) {
+func TestGradOfIntermediate(t *testing.T) { devicetest.Each(t, testGradOfIntermediate) }
+
+func testGradOfIntermediate(t *devicetest.T) {
 	s := newSession(t)
 	x := leaf(s, 1, 2)
 	h := x.MulS(3)
@@ -94,7 +89,9 @@ func TestGradOfIntermediate(t *testing.T) {
 	}
 }
 
-func TestLeafIsItsOwnLoss(t *testing.T) {
+func TestLeafIsItsOwnLoss(t *testing.T) { devicetest.Each(t, testLeafIsItsOwnLoss) }
+
+func testLeafIsItsOwnLoss(t *devicetest.T) {
 	s := newSession(t)
 	x := leaf(s, 5)
 	want(t, "d x / d x", grad(t, x, x)[0], 1)
@@ -102,7 +99,9 @@ func TestLeafIsItsOwnLoss(t *testing.T) {
 	want(t, "x.Grad()", x.Grad(), 1)
 }
 
-func TestGradsAreHandlesOfTheirOwn(t *testing.T) {
+func TestGradsAreHandlesOfTheirOwn(t *testing.T) { devicetest.Each(t, testGradsAreHandlesOfTheirOwn) }
+
+func testGradsAreHandlesOfTheirOwn(t *devicetest.T) {
 	s := newSession(t)
 	a, b := leaf(s, 1), leaf(s, 2)
 	g := grad(t, a.Add(b), a, b)
@@ -114,7 +113,9 @@ func TestGradsAreHandlesOfTheirOwn(t *testing.T) {
 	want(t, "the other gradient after Free", g[1], 1)
 }
 
-func TestGradOutput(t *testing.T) {
+func TestGradOutput(t *testing.T) { devicetest.Each(t, testGradOutput) }
+
+func testGradOutput(t *devicetest.T) {
 	s := newSession(t)
 	x := leaf(s, 1, 2)
 	y := x.Square()
@@ -135,7 +136,9 @@ func TestGradOutput(t *testing.T) {
 	want(t, "x.Grad()", x.Grad(), 2, 40)
 }
 
-func TestErrors(t *testing.T) {
+func TestErrors(t *testing.T) { devicetest.Each(t, testErrors) }
+
+func testErrors(t *devicetest.T) {
 	s := newSession(t)
 	x, other := leaf(s, 1, 2), leaf(s, 3)
 	plain := tensor.From(s, []float64{1, 2})
@@ -175,7 +178,9 @@ func TestErrors(t *testing.T) {
 
 func second(_ []*tensor.Tensor, err error) error { return err }
 
-func TestZeros(t *testing.T) {
+func TestZeros(t *testing.T) { devicetest.Each(t, testZeros) }
+
+func testZeros(t *devicetest.T) {
 	s := newSession(t)
 	x, other := leaf(s, 1, 2), leaf(s, 3, 4, 5)
 	g, err := autograd.GradWith(&autograd.Options{Zeros: true}, x.Sum(), other)
@@ -187,7 +192,9 @@ func TestZeros(t *testing.T) {
 
 // TestReleasedIntermediate: to differentiate a result of a scope that has ended is an
 // error that says so.
-func TestReleasedIntermediate(t *testing.T) {
+func TestReleasedIntermediate(t *testing.T) { devicetest.Each(t, testReleasedIntermediate) }
+
+func testReleasedIntermediate(t *devicetest.T) {
 	s := newSession(t)
 	x := leaf(s, 1, 2)
 	var loss *tensor.Tensor
@@ -204,7 +211,9 @@ func TestReleasedIntermediate(t *testing.T) {
 
 // TestDeepGraph: a graph can be as deep as the loop that made it, since the walk is not
 // recursive.
-func TestDeepGraph(t *testing.T) {
+func TestDeepGraph(t *testing.T) { devicetest.Each(t, testDeepGraph) }
+
+func testDeepGraph(t *devicetest.T) {
 	s := newSession(t)
 	x := leaf(s, 1)
 	h := x
@@ -216,7 +225,9 @@ func TestDeepGraph(t *testing.T) {
 }
 
 // TestManyWays: a graph with 2^60 paths from the loss to the leaf is walked once.
-func TestManyWays(t *testing.T) {
+func TestManyWays(t *testing.T) { devicetest.Each(t, testManyWays) }
+
+func testManyWays(t *devicetest.T) {
 	s := newSession(t)
 	x := leaf(s, 1)
 	h := x
@@ -227,7 +238,9 @@ func TestManyWays(t *testing.T) {
 }
 
 // TestOnlyWhatIsAskedFor: the walk computes nothing for tensors that are not requested.
-func TestOnlyWhatIsAskedFor(t *testing.T) {
+func TestOnlyWhatIsAskedFor(t *testing.T) { devicetest.Each(t, testOnlyWhatIsAskedFor) }
+
+func testOnlyWhatIsAskedFor(t *devicetest.T) {
 	s := newSession(t)
 	x, w := leaf(s, 1, 2), leaf(s, 3, 4)
 	loss := x.Exp().Exp().Exp().Mul(w).Sum()
@@ -241,7 +254,9 @@ func TestOnlyWhatIsAskedFor(t *testing.T) {
 }
 
 // TestOneProgram: both passes are one program, and none of their intermediates is kept.
-func TestOneProgram(t *testing.T) {
+func TestOneProgram(t *testing.T) { devicetest.Each(t, testOneProgram) }
+
+func testOneProgram(t *devicetest.T) {
 	s, e := spied(t)
 	x := leaf(s, 1, 2)
 	if err := s.Sync(); err != nil {
@@ -260,7 +275,9 @@ func TestOneProgram(t *testing.T) {
 	}
 }
 
-func TestBroadcastAndDTypes(t *testing.T) {
+func TestBroadcastAndDTypes(t *testing.T) { devicetest.Each(t, testBroadcastAndDTypes) }
+
+func testBroadcastAndDTypes(t *devicetest.T) {
 	s := newSession(t)
 	a := tensor.From(s, []float32{1, 2, 3}, 3, 1).RequireGrad()
 	b := tensor.From(s, []float64{10, 20}, 1, 2).RequireGrad()
@@ -275,7 +292,9 @@ func TestBroadcastAndDTypes(t *testing.T) {
 
 // TestTies: equal values share the gradient: two operands get half each, a reduction's
 // extremes share evenly.
-func TestTies(t *testing.T) {
+func TestTies(t *testing.T) { devicetest.Each(t, testTies) }
+
+func testTies(t *devicetest.T) {
 	s := newSession(t)
 	a, b := leaf(s, 1, 2, 3), leaf(s, 1, 5, 0)
 	g := grad(t, a.Maximum(b).Sum(), a, b)
@@ -296,7 +315,9 @@ func TestTies(t *testing.T) {
 
 // TestDropoutMask: a dropout's gradient has the same mask, even if the forward pass was
 // flushed long before.
-func TestDropoutMask(t *testing.T) {
+func TestDropoutMask(t *testing.T) { devicetest.Each(t, testDropoutMask) }
+
+func testDropoutMask(t *devicetest.T) {
 	s := newSession(t)
 	x := leaf(s, slices.Repeat([]float64{1}, 64)...)
 	y := x.Dropout(0.5)
@@ -311,7 +332,9 @@ func TestDropoutMask(t *testing.T) {
 	want(t, "gradient", grad(t, y.Sum(), x)[0], got...)
 }
 
-func TestThreads(t *testing.T) {
+func TestThreads(t *testing.T) { devicetest.Each(t, testThreads) }
+
+func testThreads(t *devicetest.T) {
 	var group sync.WaitGroup
 	for k := range 3 {
 		s := newSession(t)

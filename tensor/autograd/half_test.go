@@ -6,11 +6,14 @@ import (
 
 	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 )
 
 // TestHalfGradients: a bf16 leaf has a bf16 gradient, and a leaf that is cast for f32
 // arithmetic has a gradient that is rounded once.
-func TestHalfGradients(t *testing.T) {
+func TestHalfGradients(t *testing.T) { devicetest.Each(t, testHalfGradients) }
+
+func testHalfGradients(t *devicetest.T) {
 	s, _ := peaking(t)
 	x := tensor.From(s, []element.BFloat16{element.ToBFloat16(0.3), element.ToBFloat16(-1.7)}).RequireGrad()
 	w := tensor.From(s, []float32{0.1, 0.7}).RequireGrad()

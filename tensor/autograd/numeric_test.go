@@ -7,18 +7,13 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
-	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 )
 
-func newSession(t testing.TB) *tensor.Session {
+func newSession(t *devicetest.T) *tensor.Session {
 	t.Helper()
-	s, err := cpu.NewSession(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return t.Session(nil)
 }
 
 // in is an input of a case: offset + scale*u for a u in [-1, 1), or the given values.
@@ -266,7 +261,7 @@ func (c *numericCase) inputs(s *tensor.Session) (xs []*tensor.Tensor, values [][
 }
 
 // at returns the value of the loss for the given inputs.
-func (c *numericCase) at(t *testing.T, s *tensor.Session, values [][]float64) float64 {
+func (c *numericCase) at(t testing.TB, s *tensor.Session, values [][]float64) float64 {
 	t.Helper()
 	var l *tensor.Tensor
 	s.Scope(func(sc *tensor.Scope) {
@@ -286,10 +281,12 @@ func (c *numericCase) at(t *testing.T, s *tensor.Session, values [][]float64) fl
 
 // TestNumeric compares the gradient of every operation with central differences in double
 // precision.
-func TestNumeric(t *testing.T) {
+func TestNumeric(t *testing.T) { devicetest.Each(t, testNumeric) }
+
+func testNumeric(t *devicetest.T) {
 	seen := map[tensor.Op]bool{}
 	for _, c := range numericCases {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *devicetest.T) {
 			s := newSession(t)
 			xs, values := c.inputs(s)
 			l := loss(c.f(xs), c.name)
@@ -351,7 +348,9 @@ var twice = map[string]bool{
 }
 
 // TestTwice compares the gradients of gradients with central differences of the gradient.
-func TestTwice(t *testing.T) {
+func TestTwice(t *testing.T) { devicetest.Each(t, testTwice) }
+
+func testTwice(t *devicetest.T) {
 	known := 0
 	for _, c := range numericCases {
 		if twice[c.name] {
@@ -365,7 +364,7 @@ func TestTwice(t *testing.T) {
 		if !twice[c.name] {
 			continue
 		}
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *devicetest.T) {
 			s := newSession(t)
 			// penalty returns a function of the first gradients: sum over inputs of
 			// sum(g*g)/2 + sum(g).

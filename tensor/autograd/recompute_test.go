@@ -9,8 +9,8 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
-	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -27,18 +27,11 @@ func (e *peaks) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, 
 	return e.Engine.Submit(ctx, b)
 }
 
-func peaking(t *testing.T) (*tensor.Session, *peaks) {
+func peaking(t *devicetest.T) (*tensor.Session, *peaks) {
 	t.Helper()
-	d, err := cpu.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &peaks{Engine: device.NewEngine(d)}
+	e := &peaks{Engine: device.NewEngine(t.Device())}
 	s := tensor.NewSession(e, nil)
-	t.Cleanup(func() {
-		s.Close()
-		d.Close()
-	})
+	t.Cleanup(func() { s.Close() })
 	return s, e
 }
 
@@ -52,7 +45,7 @@ func part(w1, w2 *tensor.Tensor) func(xs ...*tensor.Tensor) *tensor.Tensor {
 
 // runStack computes the loss and the gradients of a stack of parts twice, as two steps of
 // training would, with or without recomputation.
-func runStack(t *testing.T, s *tensor.Session, parts int, again bool) [][]float32 {
+func runStack(t testing.TB, s *tensor.Session, parts int, again bool) [][]float32 {
 	t.Helper()
 	s.Seed(7)
 	var ws []*tensor.Tensor
@@ -102,7 +95,9 @@ func runStack(t *testing.T, s *tensor.Session, parts int, again bool) [][]float3
 
 // TestRecompute: a recomputed stack gives the same bits with the same dropout, and its
 // program needs much less memory.
-func TestRecompute(t *testing.T) {
+func TestRecompute(t *testing.T) { devicetest.Each(t, testRecompute) }
+
+func testRecompute(t *devicetest.T) {
 	s, e := peaking(t)
 	plain := runStack(t, s, 8, false)
 	most := slices.Max(e.temp)
@@ -124,7 +119,9 @@ func TestRecompute(t *testing.T) {
 
 // TestRecomputeInputs: a part within a part, leaves as inputs, an input that is used
 // twice, an input of integers, and a leaf both inside and outside.
-func TestRecomputeInputs(t *testing.T) {
+func TestRecomputeInputs(t *testing.T) { devicetest.Each(t, testRecomputeInputs) }
+
+func testRecomputeInputs(t *devicetest.T) {
 	s, _ := peaking(t)
 	x, w := leaf(s, 1, 2, 3), leaf(s, 4, 5, 6)
 	idx := tensor.From(s, []int64{2, 0})
@@ -166,7 +163,9 @@ func TestRecomputeInputs(t *testing.T) {
 
 // TestRecomputeKeepsNothing: the intermediates of a part are released, its result is
 // kept.
-func TestRecomputeKeepsNothing(t *testing.T) {
+func TestRecomputeKeepsNothing(t *testing.T) { devicetest.Each(t, testRecomputeKeepsNothing) }
+
+func testRecomputeKeepsNothing(t *devicetest.T) {
 	s, e := spied(t)
 	w := leaf(s, 4, 5, 6)
 	y := autograd.Recompute(func(xs ...*tensor.Tensor) *tensor.Tensor { return xs[0].Mul(w).Exp().Tanh().Neg() }, leaf(s, 1, 2, 3))
@@ -181,7 +180,9 @@ func TestRecomputeKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestRecomputeErrors(t *testing.T) {
+func TestRecomputeErrors(t *testing.T) { devicetest.Each(t, testRecomputeErrors) }
+
+func testRecomputeErrors(t *devicetest.T) {
 	s, _ := peaking(t)
 	x, w := leaf(s, 1, 2), leaf(s, 3, 4)
 	twice := func(xs ...*tensor.Tensor) *tensor.Tensor { return xs[0].Mul(w).Square() }

@@ -9,11 +9,14 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
-func TestSaveAndLoad(t *testing.T) {
+func TestSaveAndLoad(t *testing.T) { devicetest.Each(t, testSaveAndLoad) }
+
+func testSaveAndLoad(t *devicetest.T) {
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	s := newSession(t, 1)
 	mixed := func(s *tensor.Session) []tensor.Named {
@@ -62,7 +65,9 @@ func TestSaveAndLoad(t *testing.T) {
 }
 
 // Half-precision files are widened.
-func TestLoadHalf(t *testing.T) {
+func TestLoadHalf(t *testing.T) { devicetest.Each(t, testLoadHalf) }
+
+func testLoadHalf(t *devicetest.T) {
 	path := filepath.Join(t.TempDir(), "half.safetensors")
 	if err := safetensors.WriteFile(path, []safetensors.Tensor{
 		{Name: "a", DType: safetensors.F16, Shape: []int64{2}, Data: []byte{0x00, 0x3c, 0x00, 0xc1}},
@@ -79,7 +84,9 @@ func TestLoadHalf(t *testing.T) {
 	near(t, "bf16", read(t, ps[1].T), 1, -2.5)
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoadRefuses(t *testing.T) { devicetest.Each(t, testLoadRefuses) }
+
+func testLoadRefuses(t *devicetest.T) {
 	path := filepath.Join(t.TempDir(), "other.safetensors")
 	s := newSession(t, 1)
 	put := func(ps ...tensor.Named) {
@@ -125,7 +132,9 @@ func TestLoadRefuses(t *testing.T) {
 }
 
 // What can't be read isn't written: the file before stays.
-func TestSaveFails(t *testing.T) {
+func TestSaveFails(t *testing.T) { devicetest.Each(t, testSaveFails) }
+
+func testSaveFails(t *devicetest.T) {
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	s := newSession(t, 1)
 	w := tensor.Ones(s, tensor.F32, 2)

@@ -7,22 +7,17 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
-	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-func newSession(t testing.TB, seed uint64) *tensor.Session {
+func newSession(t *devicetest.T, seed uint64) *tensor.Session {
 	t.Helper()
-	s, err := cpu.NewSession(nil, &tensor.SessionOptions{Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return t.Session(&tensor.SessionOptions{Seed: seed})
 }
 
-func read(t *testing.T, x *tensor.Tensor) []float32 {
+func read(t testing.TB, x *tensor.Tensor) []float32 {
 	t.Helper()
 	v, err := tensor.Data[float32](x)
 	if err != nil {
@@ -31,7 +26,7 @@ func read(t *testing.T, x *tensor.Tensor) []float32 {
 	return v
 }
 
-func near(t *testing.T, what string, got []float32, want ...float64) {
+func near(t testing.TB, what string, got []float32, want ...float64) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: %v, expected %v", what, got, want)
@@ -51,7 +46,9 @@ func names(ps []tensor.Named) []string {
 	return out
 }
 
-func TestLinear(t *testing.T) {
+func TestLinear(t *testing.T) { devicetest.Each(t, testLinear) }
+
+func testLinear(t *devicetest.T) {
 	s := newSession(t, 1)
 	l := nn.NewLinear(s, 3, 2, true)
 	for _, p := range l.Params() {
@@ -72,7 +69,9 @@ func TestLinear(t *testing.T) {
 }
 
 // Weights are within PyTorch's bounds, spread over all of them, and the same for the same seed.
-func TestInitialisation(t *testing.T) {
+func TestInitialisation(t *testing.T) { devicetest.Each(t, testInitialisation) }
+
+func testInitialisation(t *devicetest.T) {
 	make := func(seed uint64) []tensor.Named {
 		s := newSession(t, seed)
 		return slices.Concat(
@@ -121,7 +120,9 @@ func TestInitialisation(t *testing.T) {
 	near(t, "layer_norm.bias", read(t, a[6].T), 0, 0, 0, 0, 0)
 }
 
-func TestNames(t *testing.T) {
+func TestNames(t *testing.T) { devicetest.Each(t, testNames) }
+
+func testNames(t *devicetest.T) {
 	s := newSession(t, 1)
 	net := nn.Sequential{
 		nn.NewConv2D(s, 1, 2, 3, true, tensor.ConvOptions{}), nn.ReLU(), nn.Flatten(),
@@ -144,7 +145,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestDropout(t *testing.T) {
+func TestDropout(t *testing.T) { devicetest.Each(t, testDropout) }
+
+func testDropout(t *devicetest.T) {
 	s := newSession(t, 1)
 	d := nn.NewDropout(0.25)
 	net := nn.Sequential{nn.Sequential{d}}
@@ -174,7 +177,9 @@ func TestDropout(t *testing.T) {
 	}
 }
 
-func TestLosses(t *testing.T) {
+func TestLosses(t *testing.T) { devicetest.Each(t, testLosses) }
+
+func testLosses(t *devicetest.T) {
 	s := newSession(t, 1)
 	x := tensor.From(s, []float32{1, 2, 4}).RequireGrad()
 	near(t, "mse", read(t, nn.MSE(x, tensor.From(s, []float32{1, 0, 1}))), 13.0/3)
@@ -195,7 +200,9 @@ func TestLosses(t *testing.T) {
 
 // Attention with as many heads of keys as of queries is grouped attention whose keys and values are repeated; a later
 // token changes nothing before it when it is causal, and everything when it isn't.
-func TestAttention(t *testing.T) {
+func TestAttention(t *testing.T) { devicetest.Each(t, testAttention) }
+
+func testAttention(t *devicetest.T) {
 	s := newSession(t, 3)
 	const hidden, heads, kv, n, dim = 12, 4, 2, 5, 4
 	rotary := nn.NewRotary(s, 9, dim, 1e4)
@@ -240,7 +247,9 @@ func TestAttention(t *testing.T) {
 }
 
 // Scores depend on the distance of two positions alone.
-func TestRotary(t *testing.T) {
+func TestRotary(t *testing.T) { devicetest.Each(t, testRotary) }
+
+func testRotary(t *devicetest.T) {
 	s := newSession(t, 1)
 	const n, dim = 6, 8
 	r := nn.NewRotary(s, n, dim, 100)
@@ -270,7 +279,9 @@ func float64s(x []float32) []float64 {
 	return out
 }
 
-func TestGradsOfParams(t *testing.T) {
+func TestGradsOfParams(t *testing.T) { devicetest.Each(t, testGradsOfParams) }
+
+func testGradsOfParams(t *devicetest.T) {
 	s := newSession(t, 1)
 	l := nn.NewLinear(s, 2, 1, true)
 	ps := l.Params()
@@ -289,7 +300,9 @@ func TestGradsOfParams(t *testing.T) {
 }
 
 // A network of two layers learns XOR.
-func TestXOR(t *testing.T) {
+func TestXOR(t *testing.T) { devicetest.Each(t, testXOR) }
+
+func testXOR(t *devicetest.T) {
 	const steps = 2000
 	s := newSession(t, 7)
 	net := nn.Sequential{nn.NewLinear(s, 2, 8, true), nn.Tanh(), nn.NewLinear(s, 8, 1, true)}
@@ -320,7 +333,9 @@ func TestXOR(t *testing.T) {
 }
 
 // Layers that are a formula give what the formula gives.
-func TestFormulas(t *testing.T) {
+func TestFormulas(t *testing.T) { devicetest.Each(t, testFormulas) }
+
+func testFormulas(t *devicetest.T) {
 	s := newSession(t, 5)
 	x := tensor.From(s, []float32{1, -2, 3, -4}, 2, 2)
 	silu := func(x float64) float64 { return x / (1 + math.Exp(-x)) }

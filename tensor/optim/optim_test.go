@@ -10,8 +10,8 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
-	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
@@ -33,18 +33,11 @@ func (e *spy) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, er
 	return e.Engine.Submit(ctx, b)
 }
 
-func spied(t *testing.T) (*tensor.Session, *spy) {
+func spied(t *devicetest.T) (*tensor.Session, *spy) {
 	t.Helper()
-	d, err := cpu.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &spy{Engine: device.NewEngine(d)}
+	e := &spy{Engine: device.NewEngine(t.Device())}
 	s := tensor.NewSession(e, nil)
-	t.Cleanup(func() {
-		s.Close()
-		d.Close()
-	})
+	t.Cleanup(func() { s.Close() })
 	return s, e
 }
 
@@ -66,7 +59,7 @@ func grads(s *tensor.Session, n int) []*tensor.Tensor {
 	return []*tensor.Tensor{tensor.From(s, g), tensor.From(s, g[:1], 1, 1)}
 }
 
-func read(t *testing.T, x *tensor.Tensor) []float64 {
+func read(t testing.TB, x *tensor.Tensor) []float64 {
 	t.Helper()
 	v, err := tensor.Data[float64](x)
 	if err != nil {
@@ -143,9 +136,11 @@ func sgdCase(name string, o optim.SGDOptions) struct {
 	}{name, func(ps []tensor.Named) optim.Optimizer { return optim.NewSGD(ps, o) }, sgd(o)}
 }
 
-func TestRules(t *testing.T) {
+func TestRules(t *testing.T) { devicetest.Each(t, testRules) }
+
+func testRules(t *devicetest.T) {
 	for _, c := range optimizers {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *devicetest.T) {
 			s, _ := spied(t)
 			ps := params(s)
 			opt := c.make(ps)
@@ -176,9 +171,11 @@ func TestRules(t *testing.T) {
 }
 
 // From the second step on every step is the same program, whatever the schedule says, and one program is a step.
-func TestStepsAreOneProgram(t *testing.T) {
+func TestStepsAreOneProgram(t *testing.T) { devicetest.Each(t, testStepsAreOneProgram) }
+
+func testStepsAreOneProgram(t *devicetest.T) {
 	for _, c := range optimizers {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *devicetest.T) {
 			s, e := spied(t)
 			ps := params(s)
 			opt := c.make(ps)
@@ -229,9 +226,11 @@ func TestStepsAreOneProgram(t *testing.T) {
 }
 
 // A restored optimizer goes on exactly as the one that was saved.
-func TestResume(t *testing.T) {
+func TestResume(t *testing.T) { devicetest.Each(t, testResume) }
+
+func testResume(t *devicetest.T) {
 	for _, c := range optimizers {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *devicetest.T) {
 			s, _ := spied(t)
 			ps := params(s)
 			opt := c.make(ps)
@@ -274,7 +273,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-func TestStateNames(t *testing.T) {
+func TestStateNames(t *testing.T) { devicetest.Each(t, testStateNames) }
+
+func testStateNames(t *devicetest.T) {
 	s, _ := spied(t)
 	ps := params(s)
 	var names []string
@@ -290,7 +291,9 @@ func TestStateNames(t *testing.T) {
 }
 
 // Parameters that Decays leaves out don't shrink.
-func TestDecays(t *testing.T) {
+func TestDecays(t *testing.T) { devicetest.Each(t, testDecays) }
+
+func testDecays(t *devicetest.T) {
 	s, _ := spied(t)
 	ps := params(s)
 	opt := optim.NewAdamW(ps, optim.AdamWOptions{LR: 0.1, Decay: 0.5, Decays: func(p tensor.Named) bool { return p.T.Rank() > 1 }})
@@ -307,7 +310,9 @@ func TestDecays(t *testing.T) {
 }
 
 // Without gradients given, Step takes those that Backward left, and leaves alone what got none.
-func TestStepTakesWhatBackwardLeft(t *testing.T) {
+func TestStepTakesWhatBackwardLeft(t *testing.T) { devicetest.Each(t, testStepTakesWhatBackwardLeft) }
+
+func testStepTakesWhatBackwardLeft(t *devicetest.T) {
 	s, _ := spied(t)
 	ps := params(s)
 	opt := optim.NewSGD(ps, optim.SGDOptions{LR: 0.5})
@@ -329,7 +334,9 @@ func TestStepTakesWhatBackwardLeft(t *testing.T) {
 	}
 }
 
-func TestGradsThatDoNotFit(t *testing.T) {
+func TestGradsThatDoNotFit(t *testing.T) { devicetest.Each(t, testGradsThatDoNotFit) }
+
+func testGradsThatDoNotFit(t *devicetest.T) {
 	s, _ := spied(t)
 	ps := params(s)
 	opt := optim.NewSGD(ps, optim.SGDOptions{})
@@ -350,7 +357,9 @@ func TestGradsThatDoNotFit(t *testing.T) {
 	}
 }
 
-func TestClipGradNorm(t *testing.T) {
+func TestClipGradNorm(t *testing.T) { devicetest.Each(t, testClipGradNorm) }
+
+func testClipGradNorm(t *devicetest.T) {
 	s, _ := spied(t)
 	for _, c := range []struct{ max, scale float64 }{{1, 1.0 / 13}, {26, 1}, {13.5, 1}} {
 		g := []*tensor.Tensor{tensor.From(s, []float64{3, 0, 4}), nil, tensor.From(s, []float64{12}, 1, 1)}
@@ -392,7 +401,9 @@ func TestCosine(t *testing.T) {
 }
 
 // Gradient descent by hand, with an update in place, reaches the least-squares solution.
-func TestLeastSquares(t *testing.T) {
+func TestLeastSquares(t *testing.T) { devicetest.Each(t, testLeastSquares) }
+
+func testLeastSquares(t *devicetest.T) {
 	s, _ := spied(t)
 	const n = 16
 	x, y := make([]float64, n), make([]float64, n)

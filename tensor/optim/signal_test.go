@@ -5,11 +5,14 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
 // State has its signal, so that it can be placed apart from the parameters; the step itself has none.
-func TestStateSignal(t *testing.T) {
+func TestStateSignal(t *testing.T) { devicetest.Each(t, testStateSignal) }
+
+func testStateSignal(t *devicetest.T) {
 	s, e := spied(t)
 	defer s.Close()
 	w := tensor.Ones(s, tensor.F32, 4).RequireGrad()

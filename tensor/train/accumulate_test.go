@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
@@ -33,14 +33,9 @@ func (e *plans) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, 
 }
 
 // counted trains qwen3-tiny and counts.
-func counted(t *testing.T, o Options) (*Summary, *plans) {
+func counted(t *devicetest.T, o Options) (*Summary, *plans) {
 	t.Helper()
-	d, err := cpu.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close() })
-	e := &plans{Engine: device.NewEngine(d), kinds: map[tensor.Hash]int{}}
+	e := &plans{Engine: device.NewEngine(t.Device()), kinds: map[tensor.Hash]int{}}
 	s := tensor.NewSession(e, nil)
 	t.Cleanup(func() { s.Close() })
 	o.Started, o.Trained = func() { e.counting = true }, func(int) { e.counting = false }
@@ -53,7 +48,9 @@ func counted(t *testing.T, o Options) (*Summary, *plans) {
 
 // Four batches of 2 are a step of 8 examples but for roundings; the programs are three, and one optimizer step is in
 // every fourth of them.
-func TestAccumulate(t *testing.T) {
+func TestAccumulate(t *testing.T) { devicetest.Each(t, testAccumulate) }
+
+func testAccumulate(t *devicetest.T) {
 	o := Options{Steps: 12, Batch: 8, LossEvery: 1, Seed: 3, Sample: -1}
 	one, large := counted(t, o)
 	o.Batch, o.Accumulate = 2, 4
@@ -85,7 +82,9 @@ func TestAccumulate(t *testing.T) {
 }
 
 // Recomputing changes no bit and needs less memory.
-func TestRecompute(t *testing.T) {
+func TestRecompute(t *testing.T) { devicetest.Each(t, testRecompute) }
+
+func testRecompute(t *devicetest.T) {
 	o := Options{Steps: 6, Batch: 16, LossEvery: 1, Sample: -1}
 	kept, most := counted(t, o)
 	o.Recompute = true

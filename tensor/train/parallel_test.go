@@ -14,6 +14,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/nn/model"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
@@ -102,7 +103,7 @@ func sequence(p int) string {
 	return text
 }
 
-func parse(t *testing.T, text string) *config.Config {
+func parse(t testing.TB, text string) *config.Config {
 	t.Helper()
 	c, err := config.Parse("config", []byte(text))
 	if err != nil {
@@ -112,7 +113,7 @@ func parse(t *testing.T, text string) *config.Config {
 }
 
 // countsAround has o take e's counters before the first step and after the last, once all has run.
-func countsAround(t *testing.T, s *tensor.Session, e *client.Engine, o *Options) (first, last *client.Stats) {
+func countsAround(t testing.TB, s *tensor.Session, e *client.Engine, o *Options) (first, last *client.Stats) {
 	first, last = new(client.Stats), new(client.Stats)
 	count := func(into *client.Stats) {
 		if err := s.Sync(); err != nil {
@@ -126,7 +127,7 @@ func countsAround(t *testing.T, s *tensor.Session, e *client.Engine, o *Options)
 }
 
 // placed is a session on a cluster for c, and the options that the config is about.
-func placed(t *testing.T, c *config.Config, o Options) (*tensor.Session, *client.Engine, Options) {
+func placed(t testing.TB, c *config.Config, o Options) (*tensor.Session, *client.Engine, Options) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rs")
 	if err != nil {
@@ -152,14 +153,16 @@ func placed(t *testing.T, c *config.Config, o Options) (*tensor.Session, *client
 }
 
 // TestParallel: a run is one worker's but for roundings however it is cut, and a worker sends what the formulas say.
-func TestParallel(t *testing.T) {
+func TestParallel(t *testing.T) { devicetest.Each(t, testParallel) }
+
+func testParallel(t *devicetest.T) {
 	o := Options{Steps: 8, Batch: tinyBatch, LossEvery: 100, Seed: 7, Sample: -1}
 	one, err := find(t, "qwen3-tiny").Train(t.Context(), inProcess(t), someText(), &o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range parallel {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(c.name, func(t *devicetest.T) {
 			s, e, o := placed(t, parse(t, c.config), o)
 			first, last := countsAround(t, s, e, &o)
 			got, err := find(t, "qwen3-tiny").Train(t.Context(), s, someText(), &o)
@@ -185,7 +188,9 @@ func TestParallel(t *testing.T) {
 
 // TestPipelineLosses: stages give one worker's losses where it takes the same micro-batches: to the bit, or to the last bits where the
 // compiler, which has the whole step there, makes other steps of it.
-func TestPipelineLosses(t *testing.T) {
+func TestPipelineLosses(t *testing.T) { devicetest.Each(t, testPipelineLosses) }
+
+func testPipelineLosses(t *devicetest.T) {
 	for name, c := range map[string]struct {
 		model, config string
 		bound         float64
@@ -195,7 +200,7 @@ func TestPipelineLosses(t *testing.T) {
 		"the parts that no signal has are with those before": {"qwen3-tiny",
 			"micro_batches: 2\nmodel.layers.0.*: {workers: [0]}\nmodel.layers.1.*: {workers: [1]}\n", 1e-6},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(t *devicetest.T) {
 			x := same[c.model]
 			o := x.o
 			o.Steps, o.Clip, o.Sample = 12, 1, -1
@@ -259,7 +264,9 @@ func TestPipelineResumes(t *testing.T) {
 	}
 }
 
-func TestPipelineBadOptions(t *testing.T) {
+func TestPipelineBadOptions(t *testing.T) { devicetest.Each(t, testPipelineBadOptions) }
+
+func testPipelineBadOptions(t *devicetest.T) {
 	on := func(stages map[string]int) func(string) (int, bool) {
 		return func(signal string) (int, bool) {
 			k, ok := stages[strings.TrimSuffix(signal, ".forward")]

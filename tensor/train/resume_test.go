@@ -11,10 +11,11 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/checkpoint"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 )
 
 // stopAt is a context that is done, and options that end it, once step n's loss was read.
-func stopAt(t *testing.T, o Options, n int) (context.Context, *Options) {
+func stopAt(t testing.TB, o Options, n int) (context.Context, *Options) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -27,7 +28,7 @@ func stopAt(t *testing.T, o Options, n int) (context.Context, *Options) {
 }
 
 // openBelow lists the files of a folder, gone from it or not, that this process has open.
-func openBelow(t *testing.T, dir string) (held []string) {
+func openBelow(t testing.TB, dir string) (held []string) {
 	t.Helper()
 	fds, err := filepath.Glob("/proc/self/fd/*")
 	if err != nil {
@@ -43,17 +44,19 @@ func openBelow(t *testing.T, dir string) (held []string) {
 
 // TestResume: a run that is stopped and resumed, twice and in sessions of their own, takes the very steps of one that is
 // not, and ends with the same weights. Saving in between changes nothing.
-func TestResume(t *testing.T) {
-	sessions := map[string]func(t testing.TB) *tensor.Session{
+func TestResume(t *testing.T) { devicetest.Each(t, testResume) }
+
+func testResume(t *devicetest.T) {
+	sessions := map[string]func(t *devicetest.T) *tensor.Session{
 		"in process": inProcess,
-		"cluster": func(t testing.TB) *tensor.Session {
+		"cluster": func(t *devicetest.T) *tensor.Session {
 			s, _ := throughCluster(t)
 			return s
 		},
 	}
 	for name, c := range same {
 		for where, session := range sessions {
-			t.Run(name+" "+where, func(t *testing.T) {
+			t.Run(name+" "+where, func(t *devicetest.T) {
 				m := find(t, name)
 				dir := t.TempDir()
 				o := c.o
@@ -115,7 +118,9 @@ func TestResume(t *testing.T) {
 }
 
 // TestResumeOther: a checkpoint of another run, model or data is refused, saying what differs, and stays as it is.
-func TestResumeOther(t *testing.T) {
+func TestResumeOther(t *testing.T) { devicetest.Each(t, testResumeOther) }
+
+func testResumeOther(t *devicetest.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	m, text := find(t, "qwen3-tiny"), someText()
 	base := Options{Steps: 4, Batch: 2, Seed: 3, LossEvery: 1, Sample: -1, Checkpoint: dir}
@@ -163,7 +168,9 @@ func TestResumeOther(t *testing.T) {
 }
 
 // TestDivergedIsNotSaved: a run that breaks leaves the checkpoint of when it was well.
-func TestDivergedIsNotSaved(t *testing.T) {
+func TestDivergedIsNotSaved(t *testing.T) { devicetest.Each(t, testDivergedIsNotSaved) }
+
+func testDivergedIsNotSaved(t *devicetest.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	m := find(t, "fashion-mlp")
 	_, err := m.Train(t.Context(), inProcess(t), someImages(), &Options{Steps: 200, Batch: 8, LR: 1e30, LossEvery: 200, Checkpoint: dir, Every: 1})

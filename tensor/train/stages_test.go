@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
@@ -83,7 +84,9 @@ func TestEvenly(t *testing.T) {
 
 // TestStagesOfSeveral: stages of two workers each, that have half of every micro-batch, compute what one worker does. The stages send each other
 // what they hand on, and inside each gradients are added up.
-func TestStagesOfSeveral(t *testing.T) {
+func TestStagesOfSeveral(t *testing.T) { devicetest.Each(t, testStagesOfSeveral) }
+
+func testStagesOfSeveral(t *devicetest.T) {
 	o := Options{Steps: 4, Batch: tinyBatch, LossEvery: 1, Seed: 7, Sample: -1}
 	c, err := find(t, "qwen3-tiny").StageConfig(2, 2)
 	if err != nil {

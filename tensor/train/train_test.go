@@ -14,18 +14,13 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
-	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 )
 
-func inProcess(t testing.TB) *tensor.Session {
+func inProcess(t *devicetest.T) *tensor.Session {
 	t.Helper()
-	s, err := cpu.NewSession(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return t.Session(nil)
 }
 
 // throughCluster is a session on a dispatcher and a worker, and the engine under it.
@@ -95,9 +90,11 @@ var same = map[string]struct {
 }
 
 // TestInProcessAndClusterAgree: losses and figures are the same bits, and a step is one message.
-func TestInProcessAndClusterAgree(t *testing.T) {
+func TestInProcessAndClusterAgree(t *testing.T) { devicetest.Each(t, testInProcessAndClusterAgree) }
+
+func testInProcessAndClusterAgree(t *devicetest.T) {
 	for name, c := range same {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(t *devicetest.T) {
 			m := find(t, name)
 			near, err := m.Train(t.Context(), inProcess(t), c.data(), &c.o)
 			if err != nil {
@@ -136,9 +133,11 @@ func TestInProcessAndClusterAgree(t *testing.T) {
 }
 
 // TestLossEvery: reading fewer losses changes none, and costs fewer round trips.
-func TestLossEvery(t *testing.T) {
+func TestLossEvery(t *testing.T) { devicetest.Each(t, testLossEvery) }
+
+func testLossEvery(t *devicetest.T) {
 	for name, c := range same {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(t *devicetest.T) {
 			m, o := find(t, name), c.o
 			all, err := m.Train(t.Context(), inProcess(t), c.data(), &o)
 			if err != nil {
@@ -177,7 +176,9 @@ func TestLossEvery(t *testing.T) {
 }
 
 // TestLearns: both models get what their data has in it.
-func TestLearns(t *testing.T) {
+func TestLearns(t *testing.T) { devicetest.Each(t, testLearns) }
+
+func testLearns(t *devicetest.T) {
 	sum, err := find(t, "fashion-mlp").Train(t.Context(), inProcess(t), someImages(), &Options{Steps: 60, Batch: 32})
 	if err != nil || *sum.Accuracy < 0.95 {
 		t.Errorf("accuracy %v, %v; want 0.95", *sum.Accuracy, err)
@@ -192,9 +193,11 @@ func TestLearns(t *testing.T) {
 }
 
 // TestSaveAndLoad: a run that begins with saved weights begins where the other ended.
-func TestSaveAndLoad(t *testing.T) {
+func TestSaveAndLoad(t *testing.T) { devicetest.Each(t, testSaveAndLoad) }
+
+func testSaveAndLoad(t *devicetest.T) {
 	for name, c := range same {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(t *devicetest.T) {
 			m, file := find(t, name), filepath.Join(t.TempDir(), "w.safetensors")
 			o := c.o
 			o.Save = file
@@ -265,14 +268,18 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-func TestDiverged(t *testing.T) {
+func TestDiverged(t *testing.T) { devicetest.Each(t, testDiverged) }
+
+func testDiverged(t *devicetest.T) {
 	sum, err := find(t, "fashion-mlp").Train(t.Context(), inProcess(t), someImages(), &Options{Steps: 50, Batch: 8, LR: 1e38, LossEvery: 1})
 	if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), fmt.Sprintf("step %d", sum.Steps)) {
 		t.Errorf("%v after %d steps, want ErrDiverged that names the step", err, sum.Steps)
 	}
 }
 
-func TestBadOptions(t *testing.T) {
+func TestBadOptions(t *testing.T) { devicetest.Each(t, testBadOptions) }
+
+func testBadOptions(t *devicetest.T) {
 	small := &Images{Train: &data.Images{Count: 1, Rows: 8, Cols: 8, Classes: 2}, From: "small"}
 	short := &Text{&data.Text{Train: make([]byte, 64), Held: make([]byte, 9)}, "short"}
 	for _, c := range []struct {

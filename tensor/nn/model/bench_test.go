@@ -54,7 +54,11 @@ func training(b *testing.B, s *tensor.Session, read bool) func() {
 }
 
 func BenchmarkQwen3Step(b *testing.B) {
-	s := newSession(b)
+	s, err := cpu.NewSession(nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
 	step := training(b, s, true)
 	step()
 	ops := s.Stats().Ops

@@ -10,20 +10,15 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
-	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/data"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-func newSession(t testing.TB) *tensor.Session {
+func newSession(t *devicetest.T) *tensor.Session {
 	t.Helper()
-	s, err := cpu.NewSession(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return t.Session(nil)
 }
 
 // digest is the sum and the Euclidean norm of a tensor.
@@ -50,7 +45,7 @@ type curve struct {
 	LossF32 []float64 `json:"loss_f32"`
 }
 
-func loadCurve(t *testing.T, name string) *curve {
+func loadCurve(t testing.TB, name string) *curve {
 	t.Helper()
 	b, err := os.ReadFile("../../testdata/" + name)
 	if err != nil {
@@ -79,7 +74,7 @@ const tolerance = 1e-3
 
 // follow trains as the file did and compares losses, first gradients and final parameters. rename maps the file's names
 // of parameters to the model's.
-func (c *curve) follow(t *testing.T, s *tensor.Session, m network, rename *strings.Replacer, batch func(k int) (x, y *tensor.Tensor)) {
+func (c *curve) follow(t testing.TB, s *tensor.Session, m network, rename *strings.Replacer, batch func(k int) (x, y *tensor.Tensor)) {
 	t.Helper()
 	byName := map[string]int{}
 	for i, p := range c.Params {
@@ -143,7 +138,7 @@ func (c *curve) follow(t *testing.T, s *tensor.Session, m network, rename *strin
 	t.Logf("the loss is off by at most %.1e", worst)
 }
 
-func compare(t *testing.T, what string, x *tensor.Tensor, want digest) {
+func compare(t testing.TB, what string, x *tensor.Tensor, want digest) {
 	t.Helper()
 	v, err := tensor.Data[float32](x)
 	if err != nil {
@@ -161,7 +156,9 @@ func compare(t *testing.T, what string, x *tensor.Tensor, want digest) {
 	}
 }
 
-func TestCurveMLP(t *testing.T) {
+func TestCurveMLP(t *testing.T) { devicetest.Each(t, testCurveMLP) }
+
+func testCurveMLP(t *devicetest.T) {
 	c := loadCurve(t, "curve_mlp.json")
 	s := newSession(t)
 	m, err := NewMLP(s, c.int("inputs"), c.int("hidden"), c.int("classes"))
@@ -176,7 +173,9 @@ func TestCurveMLP(t *testing.T) {
 	})
 }
 
-func TestCurveQwen3(t *testing.T) {
+func TestCurveQwen3(t *testing.T) { devicetest.Each(t, testCurveQwen3) }
+
+func testCurveQwen3(t *devicetest.T) {
 	c := loadCurve(t, "curve_qwen.json")
 	s := newSession(t)
 	m, err := NewQwen3(s, Qwen3Config{
@@ -195,7 +194,9 @@ func TestCurveQwen3(t *testing.T) {
 	c.follow(t, s, m, rename, c.text(s))
 }
 
-func TestCurveGPT(t *testing.T) {
+func TestCurveGPT(t *testing.T) { devicetest.Each(t, testCurveGPT) }
+
+func testCurveGPT(t *devicetest.T) {
 	c := loadCurve(t, "curve_gpt.json")
 	s := newSession(t)
 	m, err := NewGPT(s, GPTConfig{Vocab: c.int("vocab"), Hidden: c.int("hidden"), Layers: c.int("layers"), Heads: c.int("heads"), Context: c.int("seq")})

@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/nn"
 )
 
-func TestGPTConfigs(t *testing.T) {
+func TestGPTConfigs(t *testing.T) { devicetest.Each(t, testGPTConfigs) }
+
+func testGPTConfigs(t *devicetest.T) {
 	s := newSession(t)
 	for want, c := range map[int]GPTConfig{
 		256*64 + 64*64 + 2*(12*64*64+13*64) + 128:         GPTTiny(),
@@ -38,7 +41,9 @@ func TestGPTConfigs(t *testing.T) {
 }
 
 // A position sees itself and what is before it, whatever follows and however long the text is.
-func TestGPTIsCausal(t *testing.T) {
+func TestGPTIsCausal(t *testing.T) { devicetest.Each(t, testGPTIsCausal) }
+
+func testGPTIsCausal(t *devicetest.T) {
 	s := newSession(t)
 	m, err := NewGPT(s, GPTConfig{Vocab: 11, Hidden: 8, Layers: 2, Heads: 2, Context: 6})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
-	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
 )
@@ -32,22 +32,15 @@ func (e *spy) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, er
 	return e.Engine.Submit(ctx, b)
 }
 
-func spied(t *testing.T) (*tensor.Session, *spy) {
+func spied(t *devicetest.T) (*tensor.Session, *spy) {
 	t.Helper()
-	d, err := cpu.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := &spy{Engine: device.NewEngine(d)}
+	e := &spy{Engine: device.NewEngine(t.Device())}
 	s := tensor.NewSession(e, nil)
-	t.Cleanup(func() {
-		s.Close()
-		d.Close()
-	})
+	t.Cleanup(func() { s.Close() })
 	return s, e
 }
 
-func tiny(t *testing.T, s *tensor.Session, change func(*Qwen3Config)) *Qwen3 {
+func tiny(t testing.TB, s *tensor.Session, change func(*Qwen3Config)) *Qwen3 {
 	t.Helper()
 	c := Qwen3Config{Vocab: 11, Hidden: 8, Layers: 1, Heads: 2, KVHeads: 1, HeadDim: 4, FFN: 12, Context: 6, Theta: 1e4, Eps: 1e-6, Tied: true}
 	if change != nil {
@@ -61,7 +54,9 @@ func tiny(t *testing.T, s *tensor.Session, change func(*Qwen3Config)) *Qwen3 {
 }
 
 // Names and shapes are those of published files.
-func TestQwen3Names(t *testing.T) {
+func TestQwen3Names(t *testing.T) { devicetest.Each(t, testQwen3Names) }
+
+func testQwen3Names(t *devicetest.T) {
 	s := newSession(t)
 	m := tiny(t, s, func(c *Qwen3Config) { c.Tied = false; c.Layers = 2 })
 	want := map[string]string{
@@ -91,7 +86,9 @@ func TestQwen3Names(t *testing.T) {
 	}
 }
 
-func TestConfigs(t *testing.T) {
+func TestConfigs(t *testing.T) { devicetest.Each(t, testConfigs) }
+
+func testConfigs(t *devicetest.T) {
 	s := newSession(t)
 	for _, c := range []Qwen3Config{Qwen3Tiny(), Qwen3Small()} {
 		if _, err := NewQwen3(s, c); err != nil {
@@ -123,7 +120,9 @@ func TestConfigs(t *testing.T) {
 }
 
 // A step of every model is one program, the same each time, that reads nothing.
-func TestStepIsOneProgram(t *testing.T) {
+func TestStepIsOneProgram(t *testing.T) { devicetest.Each(t, testStepIsOneProgram) }
+
+func testStepIsOneProgram(t *devicetest.T) {
 	for name, c := range map[string]struct {
 		make  func(s *tensor.Session) (network, error)
 		batch func(s *tensor.Session) (x, y *tensor.Tensor)
@@ -139,7 +138,7 @@ func TestStepIsOneProgram(t *testing.T) {
 			return tensor.From(s, []int32{1, 2, 3, 4}, 2, 2), tensor.From(s, []int32{2, 3, 4, 5}, 2, 2)
 		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name, func(t *devicetest.T) {
 			s, e := spied(t)
 			m, err := c.make(s)
 			if err != nil {
@@ -188,7 +187,9 @@ func images(s *tensor.Session) (x, y *tensor.Tensor) {
 }
 
 // The network learns to tell a few images apart.
-func TestCNNLearns(t *testing.T) {
+func TestCNNLearns(t *testing.T) { devicetest.Each(t, testCNNLearns) }
+
+func testCNNLearns(t *devicetest.T) {
 	s := newSession(t)
 	s.Seed(3)
 	m, err := NewCNN(s, 1, 12, 4)
@@ -230,7 +231,9 @@ func TestCNNLearns(t *testing.T) {
 
 // Greedy generation takes, token by token, what a forward pass over the last Context tokens finds likeliest, and sends
 // one program of one form for each token.
-func TestGenerate(t *testing.T) {
+func TestGenerate(t *testing.T) { devicetest.Each(t, testGenerate) }
+
+func testGenerate(t *devicetest.T) {
 	s, e := spied(t)
 	for _, tied := range []bool{true, false} {
 		m := tiny(t, s, func(c *Qwen3Config) { c.Tied = tied })
@@ -264,7 +267,9 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-func TestGenerateShortPrompt(t *testing.T) {
+func TestGenerateShortPrompt(t *testing.T) { devicetest.Each(t, testGenerateShortPrompt) }
+
+func testGenerateShortPrompt(t *devicetest.T) {
 	s := newSession(t)
 	m := tiny(t, s, nil)
 	a, err := m.Generate(context.Background(), []int32{7}, 9, Sampling{Temperature: 1, Seed: 5})
@@ -324,7 +329,9 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-func TestSaveAndLoad(t *testing.T) {
+func TestSaveAndLoad(t *testing.T) { devicetest.Each(t, testSaveAndLoad) }
+
+func testSaveAndLoad(t *devicetest.T) {
 	path := filepath.Join(t.TempDir(), "qwen.safetensors")
 	s := newSession(t)
 	a, b := tiny(t, s, nil), tiny(t, s, nil)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
-	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 	"github.com/ringside-go/ringside/tensor/nn"
 	"github.com/ringside-go/ringside/tensor/optim"
@@ -35,14 +35,9 @@ type decoder interface {
 }
 
 // trained takes three steps of AdamW and returns the losses, all parameters, and the bytes of temporaries.
-func trained(t *testing.T, make func(s *tensor.Session) (decoder, error), again bool) ([][]float32, int) {
+func trained(t *devicetest.T, make func(s *tensor.Session) (decoder, error), again bool) ([][]float32, int) {
 	t.Helper()
-	d, err := cpu.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	e := &sized{Engine: device.NewEngine(d)}
+	e := &sized{Engine: device.NewEngine(t.Device())}
 	s := tensor.NewSession(e, nil)
 	defer s.Close()
 	m, err := make(s)
@@ -95,7 +90,9 @@ func tokens(step, n, length int) (x, y []int32) {
 }
 
 // Recomputed layers train to the same bits and need less than half of the memory.
-func TestRecompute(t *testing.T) {
+func TestRecompute(t *testing.T) { devicetest.Each(t, testRecompute) }
+
+func testRecompute(t *devicetest.T) {
 	for name, make := range map[string]func(s *tensor.Session) (decoder, error){
 		"qwen3": func(s *tensor.Session) (decoder, error) {
 			c := Qwen3Tiny()
