@@ -118,11 +118,21 @@ func New(o *Options) (*Device, error) {
 
 // NewSession returns a session in this process, on a device of its own.
 func NewSession(o *Options, so *tensor.SessionOptions) (*tensor.Session, error) {
+	e, err := NewEngine(o)
+	if err != nil {
+		return nil, err
+	}
+	return tensor.NewSession(e, so), nil
+}
+
+// NewEngine returns an engine for one session, on a device of its own that is closed with
+// it.
+func NewEngine(o *Options) (tensor.Engine, error) {
 	d, err := New(o)
 	if err != nil {
 		return nil, err
 	}
-	return device.NewSession(d, so), nil
+	return device.NewOwner(d), nil
 }
 
 // Info returns the device's description. Its speed is not known.

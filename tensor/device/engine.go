@@ -26,10 +26,9 @@ type engine struct {
 // closed.
 func NewEngine(d Device) tensor.Engine { return &engine{dev: d, space: d.Open()} }
 
-// NewSession returns a session in this process on d, which is closed with it.
-func NewSession(d Device, o *tensor.SessionOptions) *tensor.Session {
-	return tensor.NewSession(&engine{dev: d, space: d.Open(), owned: true}, o)
-}
+// NewOwner returns an engine for one session on d that owns d: closing the engine closes
+// the device.
+func NewOwner(d Device) tensor.Engine { return &engine{dev: d, space: d.Open(), owned: true} }
 
 // Of returns the device under an engine of this package, and nil for any other engine.
 func Of(e tensor.Engine) Device {

@@ -305,6 +305,10 @@ func TestOpenWithout(t *testing.T) {
 	if v, err := tensor.Scalar(s, 2.5).MulS(2).Item(); err != nil || v != 5 || !strings.HasPrefix(s.Engine().Name(), "cpu") {
 		t.Errorf("%v, %v on %s", v, err, s.Engine().Name())
 	}
+	asked := errors.New("asked")
+	if _, err := client.Open(ctx, &client.Options{Local: func() (tensor.Engine, error) { return nil, asked }}); err != asked {
+		t.Errorf("Options.Local: %v, expected its error", err)
+	}
 }
 
 // TestName says who does the work.

@@ -52,10 +52,11 @@ type Options struct {
 	// worker takes no other kind unless it is told to.
 	Segment shm.Options
 
-	// Session configures the session that Open makes, and CPU the engine when it is in this
-	// process.
+	// Session configures the session that Open makes.
 	Session *tensor.SessionOptions
-	CPU     *cpu.Options
+
+	// Local makes the engine of a session in this process. Default cpu.NewEngine(nil).
+	Local func() (tensor.Engine, error)
 
 	// Logger receives what is odd; nothing per message. nil discards.
 	Logger *slog.Logger
@@ -103,6 +104,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if len(c.Name) > wire.MaxName {
 		return c, fmt.Errorf("%w: Name of %d bytes, at most %d", ipc.ErrBadOption, len(c.Name), wire.MaxName)
+	}
+	if c.Local == nil {
+		c.Local = func() (tensor.Engine, error) { return cpu.NewEngine(nil) }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
