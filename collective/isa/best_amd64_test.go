@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestBest compares with what the kernel says that programs may use: tests of vectors are left out where Best says that there are none.
+// TestBest compares Best with the flags in /proc/cpuinfo: tests of vectors are left out
+// where Best reports none.
 func TestBest(t *testing.T) {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -5,12 +5,15 @@ package isa
 //go:noescape
 func cpuid(leaf, subleaf uint32) (eax, ebx, ecx, edx uint32)
 
-// NearWays returns how many cache lines whose addresses are a multiple of 4 KiB apart the first level data cache keeps, its
-// ways: 12 on Intel since 2019 and AMD since Zen 5, 8 on most before. It is 8 where the processor doesn't say.
+// NearWays returns the ways of the first-level data cache: how many cache lines it keeps
+// whose addresses are a multiple of 4 KiB apart. Processors have 12 (Intel since 2019,
+// AMD since 2024) or 8 (most before). It returns 8 where the processor does not report
+// it.
 func NearWays() int {
 	const (
-		intelCaches, amdCaches = 4, 0x8000001d // leaves of the same layout: a cache for every subleaf
-		dataCache              = 1             // eax, bits 0 to 4: its type; bits 5 to 7: its level
+		// leaves of the same layout: a cache for every subleaf
+		intelCaches, amdCaches = 4, 0x8000001d
+		dataCache              = 1 // eax, bits 0 to 4: its type; bits 5 to 7: its level
 	)
 	for _, leaf := range []uint32{intelCaches, amdCaches} {
 		if last, _, _, _ := cpuid(leaf&0x80000000, 0); last < leaf {

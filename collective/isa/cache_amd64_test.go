@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestNearWays compares with what the kernel says of the first core, where it does.
+// TestNearWays compares NearWays with the kernel's report on the first core, where there
+// is one.
 func TestNearWays(t *testing.T) {
 	caches, err := filepath.Glob("/sys/devices/system/cpu/cpu0/cache/index*")
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package isa names the instruction sets that kernels are written for, and finds the best that this machine runs.
+// Package isa names the instruction sets of the kernels, and finds the best that this
+// machine runs.
 package isa
 
 import (
@@ -12,9 +13,11 @@ type Level uint8
 
 // The levels, lowest first. A level has what the ones below it have.
 const (
-	Go     Level = iota // portable Go, everywhere
-	AVX2                // amd64 with AVX2, and what came before or with it: BMI2, F16C, FMA (Intel since 2013, AMD since 2015)
-	AVX512              // amd64 with AVX-512 F, BW, DQ and VL (Intel since 2017, AMD since Zen 4)
+	Go Level = iota // portable Go, everywhere
+	// amd64 with AVX2, BMI2, F16C and FMA (Intel since 2013, AMD since 2015)
+	AVX2
+	// amd64 with AVX-512 F, BW, DQ and VL (Intel since 2017, AMD since 2022)
+	AVX512
 )
 
 // ErrLevel is returned when a text names no level.
@@ -33,7 +36,8 @@ func (l Level) String() string {
 	return fmt.Sprintf("Level(%d)", uint8(l))
 }
 
-// Parse is the inverse of [Level.String], in any case of letters. The error wraps [ErrLevel].
+// Parse is the inverse of [Level.String], in any case of letters. The error wraps
+// [ErrLevel].
 func Parse(s string) (Level, error) {
 	for l := Go; l <= AVX512; l++ {
 		if strings.EqualFold(s, l.String()) {

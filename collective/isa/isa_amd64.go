@@ -2,7 +2,7 @@ package isa
 
 import "golang.org/x/sys/cpu"
 
-// Best is the highest level that this machine runs. It allocates nothing.
+// Best returns the highest level that this machine runs. It allocates nothing.
 func Best() Level {
 	switch x := &cpu.X86; {
 	case !x.HasAVX2 || !x.HasBMI2 || !x.HasF16C || !x.HasFMA:
@@ -13,9 +13,10 @@ func Best() Level {
 	return AVX512
 }
 
-// FastStrings says whether the processor's string instruction copies as fast as its vector stores do (Intel since 2012, AMD
-// since Zen 3).
+// FastStrings reports whether the processor's string instruction copies as fast as its
+// vector stores do (Intel since 2012, AMD since 2020).
 func FastStrings() bool { return cpu.X86.HasERMS }
 
-// BrainFloat says whether the processor has AVX512_BF16, instructions that round to bf16 (Intel since 2020, AMD since Zen 4).
+// BrainFloat reports whether the processor has AVX512_BF16, instructions that round to
+// bf16 (Intel since 2020, AMD since 2022).
 func BrainFloat() bool { return cpu.X86.HasAVX512BF16 && Best() == AVX512 }

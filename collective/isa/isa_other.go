@@ -2,11 +2,12 @@
 
 package isa
 
-// Best is the highest level that this machine runs.
+// Best returns the highest level that this machine runs.
 func Best() Level { return Go }
 
-// FastStrings says whether the processor has an instruction that copies strings as fast as its vector stores do.
+// FastStrings reports whether the processor has an instruction that copies strings as
+// fast as its vector stores do.
 func FastStrings() bool { return false }
 
-// BrainFloat says whether the processor has AVX512_BF16.
+// BrainFloat reports whether the processor has AVX512_BF16.
 func BrainFloat() bool { return false }

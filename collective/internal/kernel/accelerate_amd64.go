@@ -5,17 +5,18 @@ import (
 	"github.com/ringside-go/ringside/collective/isa"
 )
 
-// line is a multiple of the elements in any vector, so that only the last call has a rest.
+// line is a multiple of the elements in any vector, so that only the last call has a
+// rest.
 const line = 64
 
-// accelerated folds in assembly and returns how many elements it did: all of them, or whole vectors, or none if there
-// is no kernel for it.
+// accelerated folds in assembly and returns how many elements it did: all of them, or
+// whole vectors, or none if there is no kernel for the fold.
 func (s Set) accelerated(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte) int {
 	n := len(srcs[0]) >> log(c.from)
 	if len(dsts) == 0 || n == 0 {
 		return n
 	}
-	unit := 0 // an element is 1<<unit of those that the kernel sees
+	unit := 0 // an element is 1<<unit of the kernel's elements
 	if op.Bitwise() {
 		unit, c = log(c.from), conversion{element.U8, element.U8}
 		n <<= unit
@@ -46,7 +47,7 @@ func (s Set) accelerated(op element.Reduction, c conversion, scale float64, dsts
 	return n >> unit
 }
 
-// avx2Lanes is the elements that a kernel of AVX2 does at a time; it does no fewer.
+// avx2Lanes returns the elements of a vector of an AVX2 kernel; a call does no fewer.
 func avx2Lanes(c conversion) int {
 	if c.from == element.BF16 && c.to == element.BF16 {
 		return 16

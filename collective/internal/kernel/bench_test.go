@@ -7,7 +7,8 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// TestAllocations: a fold is called in the middle of a collective of 100 ns.
+// TestAllocations wants a fold, which runs in the middle of short collectives, to
+// allocate nothing.
 func TestAllocations(t *testing.T) {
 	a, b, w := make([]byte, 4000), make([]byte, 4000), make([]byte, 8000)
 	for l := Go; l <= Best().Level(); l++ {

@@ -7,7 +7,7 @@ import "github.com/ringside-go/ringside/collective/element"
 // key names a kernel.
 func key(op element.Reduction, c conversion) int { return int(op)<<16 | int(c.from)<<8 | int(c.to) }
 
-// callAVX512 calls the kernel, and says whether there is one.
+// callAVX512 calls the kernel, and reports whether there is one.
 func callAVX512(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
 	switch key {
 	case int(element.Sum)<<16 | int(element.F64)<<8 | int(element.F64):
@@ -110,7 +110,7 @@ func callAVX512(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
 	return true
 }
 
-// callAVX512BF16 calls the kernel, and says whether there is one.
+// callAVX512BF16 calls the kernel, and reports whether there is one.
 func callAVX512BF16(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
 	switch key {
 	case int(element.Sum)<<16 | int(element.BF16)<<8 | int(element.BF16):
@@ -127,7 +127,7 @@ func callAVX512BF16(key, from, to int, dsts, srcs [][]byte, scale float64) bool 
 	return true
 }
 
-// callAVX2 calls the kernel, and says whether there is one.
+// callAVX2 calls the kernel, and reports whether there is one.
 func callAVX2(key, from, to int, dsts, srcs [][]byte, scale float64) bool {
 	switch key {
 	case int(element.Sum)<<16 | int(element.F64)<<8 | int(element.F64):

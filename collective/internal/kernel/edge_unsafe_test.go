@@ -10,8 +10,8 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// newEdge is memory that ends where the next byte cannot be read, so that a kernel which reads too far faults here as it
-// might at the end of a mapped buffer.
+// newEdge returns memory that ends where the next byte cannot be read. A kernel that
+// reads too far faults here, as it might at the end of a mapped buffer.
 func newEdge(t *testing.T) []byte {
 	t.Helper()
 	page := syscall.Getpagesize()

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// value is what 16 bits mean by the definition: sign, exponent of the given width, fraction.
+// value returns the number that 16 bits encode by the definition: sign, exponent of the
+// given width, fraction.
 func value(h uint16, exponent, fraction int) float64 {
 	e := int(h>>fraction) & (1<<exponent - 1)
 	f := float64(h & (1<<fraction - 1))
@@ -25,8 +26,8 @@ func value(h uint16, exponent, fraction int) float64 {
 	return x
 }
 
-// TestConversions checks each of the 65,536 values of both formats against the definition, and rounding at each value,
-// halfway to the next, and just beside.
+// TestConversions checks each of the 65,536 values of both formats against the
+// definition, and rounding at each value, halfway to the next, and just beside.
 func TestConversions(t *testing.T) {
 	for _, f := range []struct {
 		name               string
@@ -54,7 +55,8 @@ func TestConversions(t *testing.T) {
 			if h&0x7fff >= inf {
 				continue
 			}
-			// The next value away from zero; beyond the largest it is what one more step would be.
+			// The next value away from zero; beyond the largest, the value of one more
+			// step.
 			next := value(h+1, f.exponent, f.fraction)
 			if h&0x7fff == inf-1 {
 				next = want + (want - value(h-1, f.exponent, f.fraction))

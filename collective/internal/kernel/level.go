@@ -13,7 +13,7 @@ const (
 	AVX512 = isa.AVX512
 )
 
-// Set is the kernels of one level. The zero value is portable Go.
+// Set holds the kernels of one level. The zero value is portable Go.
 type Set struct {
 	level isa.Level
 	brain bool // with AVX512_BF16

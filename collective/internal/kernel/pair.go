@@ -2,12 +2,12 @@ package kernel
 
 import "github.com/ringside-go/ringside/collective/element"
 
-// pairMax is the bytes up to which a sum of two is done by [Set.Pair]: beyond, vectors are quicker.
+// pairMax is the most bytes that [Set.Pair] sums: beyond, vectors are quicker.
 const pairMax = 16
 
-// Pair is [Set.Reduce] of two sources into one destination, of few bytes: sums of the common types without the search for a
-// kernel, which takes longer than a few elements. It says false, and does nothing, if this is not such a case. The lengths
-// must agree.
+// Pair is [Set.Reduce] of two sources into one destination, for a few bytes: sums of the
+// common types without the search for a kernel, which takes longer than a few elements.
+// It returns false, and does nothing, in other cases. The lengths must agree.
 func (s Set) Pair(op element.Reduction, dt element.DType, scale float64, dst, x, y []byte) bool {
 	if op != element.Sum || scale != 1 || len(dst) > pairMax || len(x) != len(dst) || len(y) != len(dst) {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// TestPair: what it does it does as Reduce, and it does the sums of a few elements.
+// TestPair wants Pair to give the bits of Reduce, and to take the sums of a few elements.
 func TestPair(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
 		done := 0

@@ -6,10 +6,12 @@ type number interface {
 	float64 | float32 | int64 | int32 | uint8 | uint16
 }
 
-// tile is the elements that portable Go folds at a time, so that what it accumulates in stays in the first level cache.
+// tile is the number of elements that portable Go folds at a time, so that the
+// accumulators stay in the first-level cache.
 const tile = 1024
 
-// portable folds elements up to the given one, but for a short rest, and returns how many it did.
+// portable folds elements up to the given one, except for a short rest, and returns how
+// many it did.
 func portable(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte, to int) int {
 	from := 0
 	for to-from >= tile/8 {
@@ -31,7 +33,7 @@ func portable(op element.Reduction, c conversion, scale float64, dsts, srcs [][]
 	return from
 }
 
-// at is n elements of b, from the given one.
+// at returns n elements of b, from the given one.
 func at[T number](b []byte, from, n int) []T {
 	return view[T](b)[from : from+n]
 }
@@ -89,7 +91,7 @@ func foldFloats(op element.Reduction, scale float64, dsts, srcs [][]byte, from, 
 	}
 }
 
-// foldSingles folds whatever is folded in float32.
+// foldSingles folds the types that are folded in float32.
 func foldSingles(op element.Reduction, c conversion, scale float32, dsts, srcs [][]byte, from, n int) {
 	var room, wide [tile]float32
 	acc := room[:n]

@@ -15,7 +15,8 @@ func Supported(op element.Reduction, dt element.DType) error {
 	return nil
 }
 
-// CheckFold says whether n bytes can be folded as a call wants it. The error is plan.ErrBadCall.
+// CheckFold returns plan.ErrBadCall unless n bytes can be folded with the given
+// operation, type and scale.
 func CheckFold(op element.Reduction, dt element.DType, scale float64, n int) error {
 	if err := Supported(op, dt); err != nil {
 		return fmt.Errorf("%w: %w", plan.ErrBadCall, err)
@@ -33,10 +34,11 @@ func supported(op element.Reduction, dt element.DType) bool {
 	return op.Valid() && op != element.None && dt.Valid() && dt != element.Bool && !(op.Bitwise() && dt.IsFloat())
 }
 
-// conversion is what a fold reads and what it writes.
+// conversion is the type that a fold reads and the type that it writes.
 type conversion struct{ from, to element.DType }
 
-// Reduce folds the sources and stores the result into every destination; see [Set.Reduce].
+// Reduce folds the sources and stores the result into every destination; see
+// [Set.Reduce].
 func Reduce(op element.Reduction, dt element.DType, scale float64, dsts, srcs [][]byte) {
 	Best().Reduce(op, dt, scale, dsts, srcs)
 }
@@ -53,15 +55,17 @@ func Reduce(op element.Reduction, dt element.DType, scale float64, dsts, srcs []
 //		}
 //	}
 //
-// with x in f32 for 16-bit floats. All slices have one length. It reads every source before it writes an element, so a
-// destination may be one of the sources. scale is 1 for integers. It panics if op does not support dt ([Supported]), if
-// lengths differ or are no multiple of the element, if there is no source, and if integers are scaled.
+// with x in f32 for 16-bit floats. All slices have one length. It reads every source
+// before it writes an element, so a destination may be one of the sources. scale is 1 for
+// integers. It panics if op does not support dt ([Supported]), if lengths differ or are
+// no multiple of the element, if there is no source, and if integers are scaled.
 func (s Set) Reduce(op element.Reduction, dt element.DType, scale float64, dsts, srcs [][]byte) {
 	s.fold(op, conversion{dt, dt}, scale, dsts, srcs)
 }
 
-// ReduceWiden is [Set.Reduce] for sources of f16 or bf16 (from) and destinations of f32, so that a fold can go on
-// elsewhere without rounding twice. A destination has twice the bytes of a source, and cannot be one.
+// ReduceWiden is [Set.Reduce] for sources of f16 or bf16 (from) and destinations of f32,
+// so that a fold can go on elsewhere without rounding twice. A destination has twice the
+// bytes of a source, and cannot be one.
 func (s Set) ReduceWiden(op element.Reduction, from element.DType, scale float64, dsts, srcs [][]byte) {
 	if from != element.F16 && from != element.BF16 {
 		panic(fmt.Sprintf("kernel: widening of %v", from))
@@ -69,8 +73,8 @@ func (s Set) ReduceWiden(op element.Reduction, from element.DType, scale float64
 	s.fold(op, conversion{from, element.F32}, scale, dsts, srcs)
 }
 
-// ReduceNarrow is [Set.Reduce] for sources of f32 and destinations of f16 or bf16 (to), rounded once. A destination has
-// half the bytes of a source, and cannot be one.
+// ReduceNarrow is [Set.Reduce] for sources of f32 and destinations of f16 or bf16 (to),
+// rounded once. A destination has half the bytes of a source, and cannot be one.
 func (s Set) ReduceNarrow(op element.Reduction, to element.DType, scale float64, dsts, srcs [][]byte) {
 	if to != element.F16 && to != element.BF16 {
 		panic(fmt.Sprintf("kernel: narrowing to %v", to))
@@ -83,19 +87,20 @@ func Widen(dst, src []byte, dt element.DType) {
 	Best().ReduceWiden(element.Sum, dt, 1, [][]byte{dst}, [][]byte{src})
 }
 
-// Narrow multiplies f32 in src by scale and rounds it to f16 or bf16 (dt) in dst, to the nearest, ties to even.
+// Narrow multiplies f32 in src by scale and rounds it to f16 or bf16 (dt) in dst, to the
+// nearest, ties to even.
 func Narrow(dst, src []byte, dt element.DType, scale float64) {
 	Best().ReduceNarrow(element.Sum, dt, scale, [][]byte{dst}, [][]byte{src})
 }
 
-// touchMax is the bytes that one call into assembly reads and writes, some 50 µs where they come from memory: a goroutine
+// touchMax is the most bytes that one call into assembly reads and writes: a goroutine
 // can't be stopped there.
 const touchMax = 1 << 20
 
-// few is the elements up to which one at a time is the fastest.
+// few is the most elements that are folded fastest one at a time.
 const few = 1
 
-// fold does all the above: what the set has in assembly by that, the rest in Go.
+// fold does all the above: in assembly what the set has, the rest in Go.
 func (s Set) fold(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte) {
 	if !well(op, c, scale, dsts, srcs) {
 		panic(wrong(op, c, scale, dsts, srcs))
@@ -113,13 +118,13 @@ func (s Set) fold(op element.Reduction, c conversion, scale float64, dsts, srcs 
 	}
 }
 
-// log is the binary logarithm of the bytes of an element of a valid type.
+// log returns the binary logarithm of the bytes of an element of a valid type.
 func log(dt element.DType) int {
 	const table = 3<<(2*element.F64) | 3<<(2*element.I64) | 2<<(2*element.F32) | 2<<(2*element.I32) | 1<<(2*element.F16) | 1<<(2*element.BF16)
 	return table >> (2 * dt) & 3
 }
 
-// well says whether the arguments are right.
+// well reports whether the arguments are right.
 func well(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte) bool {
 	if !supported(op, c.from) || scale != 1 && !c.from.IsFloat() || len(srcs) == 0 {
 		return false
@@ -138,7 +143,7 @@ func well(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte
 	return true
 }
 
-// wrong says what is.
+// wrong panics with the argument that is wrong.
 func wrong(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte) string {
 	list := func(bs [][]byte) (lens []int) {
 		for _, b := range bs {

@@ -11,8 +11,8 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// each runs f for every level of this machine, with a seeded source that it prints on failure. A machine with AVX512_BF16 also does
-// without.
+// each runs f for every level of this machine, with a seeded source that it prints on
+// failure. On a machine with AVX512_BF16 it also runs without that.
 func each(t *testing.T, f func(t *testing.T, s Set, r *rand.Rand)) {
 	sets := map[string]Set{}
 	for l := Go; l <= Best().Level(); l++ {
@@ -34,12 +34,13 @@ func each(t *testing.T, f func(t *testing.T, s Set, r *rand.Rand)) {
 	}
 }
 
-// repeats says whether s does with c what another set of the same level does, too.
+// repeats reports whether s converts c by the same kernel as another set of its level.
 func repeats(s Set, c conversion) bool {
 	return s.level == AVX512 && s != Best() && c != conversion{element.BF16, element.BF16}
 }
 
-// combos calls f for every operation and type that go together, and every conversion of the type.
+// combos calls f for every operation and type that go together, and every conversion of
+// the type.
 func combos(f func(op element.Reduction, c conversion)) {
 	for _, op := range element.Reductions() {
 		for _, dt := range element.Numeric() {
@@ -69,7 +70,7 @@ func (c conversion) run(s Set, op element.Reduction, scale float64, dsts, srcs [
 	}
 }
 
-// fenced is n bytes between others that must not change, at some alignment.
+// fenced is n bytes, at some alignment, between others that must not change.
 type fenced struct {
 	all  []byte
 	v    []byte
@@ -97,7 +98,7 @@ func (f fenced) intact(t *testing.T, what string) {
 	}
 }
 
-// special numbers of f32; other types take what they make of them.
+// special numbers of f32; other types take their conversions.
 var special = []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat32, -math.MaxFloat32,
 	math.SmallestNonzeroFloat32, 65504, 65520, 1e-7, 5.9e-8, -6.1e-5}
 
@@ -144,7 +145,8 @@ func reference(op element.Reduction, c conversion, scale float64, srcs [][]byte,
 			x = math.Float64bits(floats(op, math.Float64frombits(x), math.Float64frombits(y)))
 		default:
 			a, b := math.Float32frombits(uint32(x)), math.Float32frombits(uint32(widened(c.from, y)))
-			// A sum or product of two float32 in float64 and rounded is the float32 operation (Figueroa 1995).
+			// A sum or product of two float32 in float64 and rounded is the float32
+			// operation (Figueroa 1995).
 			x = uint64(math.Float32bits(float32(floats(op, float64(a), float64(b)))))
 		}
 	}
@@ -235,7 +237,8 @@ func same(dt element.DType, a, b uint64) bool {
 	return a == b || nan(a) && nan(b)
 }
 
-// trial folds n random elements of sources into destinations, the first inPlace of which are sources, and compares.
+// trial folds n random elements of sources into destinations, the first inPlace of which
+// are sources, and compares.
 func trial(t *testing.T, s Set, r *rand.Rand, op element.Reduction, c conversion, n, sources, dests, inPlace int, scale float64) {
 	t.Helper()
 	what := fmt.Sprintf("%v %v, %d elements, %d sources, %d destinations, %d in place, scale %v", op, c, n, sources, dests, inPlace, scale)
@@ -312,8 +315,8 @@ func TestReduceLong(t *testing.T) {
 	})
 }
 
-// TestHalves gives every value of 16 bits to every conversion, alone and beside a random one; to operations other than the
-// sum, random ones.
+// TestHalves gives every value of 16 bits to every conversion, alone and beside a random
+// one. Operations other than the sum get random values.
 func TestHalves(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
 		combos(func(op element.Reduction, c conversion) {

@@ -2,8 +2,8 @@ package kernel
 
 import "github.com/ringside-go/ringside/collective/element"
 
-// scalars folds elements from to to one at a time: for so few that a call into assembly, or the clearing of a tile,
-// would take longer, and for what is left after whole vectors.
+// scalars folds elements from to to one at a time: when they are so few that a call into
+// assembly, or clearing a tile, would take longer, and for the rest after whole vectors.
 func scalars(op element.Reduction, c conversion, scale float64, dsts, srcs [][]byte, from, to int) {
 	switch {
 	case c.from == element.F32 && c.to == element.F32:

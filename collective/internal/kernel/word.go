@@ -6,7 +6,7 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// AddsWords says whether [Set.AddWords] adds elements of dt.
+// AddsWords reports whether [Set.AddWords] adds elements of dt.
 func AddsWords(dt element.DType) bool {
 	switch dt {
 	case element.F64, element.F32, element.F16, element.BF16, element.I64, element.I32:
@@ -15,8 +15,9 @@ func AddsWords(dt element.DType) bool {
 	return false
 }
 
-// AddWords is [Set.Reduce] for the sums of two words of 8 bytes, whole elements of dt, with the same bits: for so few that the search
-// for a kernel takes longer than the adding. Of a type that is not [AddsWords] the result is 0.
+// AddWords is [Set.Reduce] for the sums of two words of 8 bytes, whole elements of dt,
+// with the same bits. It is for so few elements that the search for a kernel takes longer
+// than the sum. The result is 0 for a type that [AddsWords] excludes.
 func (s Set) AddWords(dt element.DType, x, y uint64) uint64 {
 	switch dt {
 	case element.F32:

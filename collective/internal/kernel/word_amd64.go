@@ -8,7 +8,8 @@ func (s Set) addHalves(x, y uint64) uint64 {
 	return addHalvesF16C(x, y)
 }
 
-// addHalvesF16C is addHalvesOneByOne by the conversions that every processor with AVX2 has.
+// addHalvesF16C is addHalvesOneByOne by the conversions that every processor with AVX2
+// has.
 //
 //go:noescape
 func addHalvesF16C(x, y uint64) uint64

@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// TestAddWords: words of elements are added as Reduce does, on every level, and of no type that it says it does not add.
+// TestAddWords wants words of elements to be added as Reduce adds them, on every level,
+// and other types to be excluded.
 func TestAddWords(t *testing.T) {
 	each(t, func(t *testing.T, s Set, r *rand.Rand) {
 		types := 0
@@ -36,7 +37,7 @@ func TestAddWords(t *testing.T) {
 					}
 				}
 			}
-			// What is beyond the elements of a shorter buffer is 0, and stays it.
+			// The bytes beyond the elements of a shorter buffer are 0 before and after.
 			if got := s.AddWords(dt, 0, 0); got != 0 {
 				t.Errorf("%v: 0 + 0 = %#x", dt, got)
 			}

@@ -8,17 +8,20 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// AVX512_BF16 rounds 32 float32 to bf16 at once, to the nearest, ties to even; but it takes subnormal numbers for 0 and keeps what a NaN says.
-// So a round in which either is does as processors do that have no such instruction.
+// AVX512_BF16 rounds 32 float32 to bf16 at once, to the nearest, ties to even. But it
+// takes subnormal numbers for 0 and keeps the payload of a NaN. So a round that has
+// either is computed as on processors without the instruction.
 
-// brainRegisters are those that elements of even and odd numbers are summed in, in turns: the instruction is made here, byte by byte, and
-// these need no further bits.
+// brainRegisters are the accumulators of elements of even and odd numbers, in turns. The
+// encoding of the instruction, which is made here, has no bits for higher registers.
 var brainRegisters = []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7}
 
-// unlike is the classes of VFPCLASSPS that the instruction does otherwise: quiet NaN, subnormal, signaling NaN.
+// unlike is the classes of VFPCLASSPS that the instruction rounds differently: quiet NaN,
+// subnormal, signaling NaN.
 const unlike = 0x01 | 0x20 | 0x80
 
-// interleaved is where the 16-bit elements of a vector come from, if those of even numbers are its lower half.
+// interleaved is the source of each 16-bit element of a vector whose lower half is the
+// elements of even numbers.
 var interleaved Mem
 
 func interleave() {
@@ -28,10 +31,11 @@ func interleave() {
 	}
 }
 
-// brains rounds what was folded.
+// brains rounds the accumulators.
 func (w *walk) brains(label string, acc [][]vreg) []vreg {
 	out := make([]vreg, len(acc))
-	for u, v := range acc { // a branch for each two, hardly ever taken, takes 3 % less than to bring all masks together
+	// a branch for each two, hardly ever taken, is quicker than merging all masks
+	for u, v := range acc {
 		even, odd := K(), K()
 		VFPCLASSPSZ(U8(unlike), v[0], even)
 		VFPCLASSPSZ(U8(unlike), v[1], odd)
@@ -55,8 +59,8 @@ func (w *walk) brains(label string, acc [][]vreg) []vreg {
 	return out
 }
 
-// toBrain is VCVTNE2PS2BF16 even, odd, even, which neither avo nor Go's assembler has: EVEX.512.F2.0F38.W0 72 /r. The lower half of even becomes what
-// was in even.
+// toBrain is VCVTNE2PS2BF16 even, odd, even, which neither avo nor Go's assembler has:
+// EVEX.512.F2.0F38.W0 72 /r. It rounds the old even to the lower half of even.
 func toBrain(odd, even vreg) {
 	number := func(v vreg) byte {
 		for i, r := range brainRegisters {

@@ -22,8 +22,9 @@ var (
 	xor  = operation{"Xor", "xor", "x ^ y"}
 )
 
-// single returns the instruction that does the operation alone, if there is one: it takes its second operand from
-// memory where that is folded as it lies.
+// single returns the instruction that does the operation alone, if there is one. Its
+// second operand may be memory where elements are folded in the type that they are stored
+// in.
 func (o operation) single(s isa, e elem) func(ops ...Op) {
 	type key struct {
 		o     operation
@@ -71,7 +72,8 @@ func (o operation) combine(s isa, e elem, x, y vreg) {
 	}
 }
 
-// extremeFloat is the smaller or larger of x and y. The sum of both replaces it where either is NaN.
+// extremeFloat makes x the smaller or larger of x and y. The sum of both replaces it
+// where either is NaN.
 func extremeFloat(s isa, e elem, larger bool, x, y vreg) {
 	single := e.float == 4
 	pick := func(a, b func(ops ...Op)) func(ops ...Op) {
@@ -82,7 +84,8 @@ func extremeFloat(s isa, e elem, larger bool, x, y vreg) {
 	}
 	cmp, add := pick(VCMPPS, VCMPPD), pick(VADDPS, VADDPD)
 	if s.wide {
-		// VRANGE knows that -0 is less than +0. Its immediate: 4 keeps the sign of what it picks, 1 picks the larger.
+		// VRANGE knows that -0 is less than +0. Its immediate: 4 keeps the sign of the
+		// number that it picks, 1 picks the larger.
 		k, imm := K(), uint8(4)
 		if larger {
 			imm = 5
@@ -94,8 +97,9 @@ func extremeFloat(s isa, e elem, larger bool, x, y vreg) {
 		VMOVAPS(r, x)
 		return
 	}
-	// VMIN and VMAX return their second operand for two zeros. So both orders are taken: of numbers that differ, or are
-	// equal, they agree, and of zeros "or" keeps the sign that the smaller has and "and" the one that the larger has.
+	// VMIN and VMAX return their second operand for two zeros. So both orders are
+	// computed. They agree for other numbers; for zeros "or" keeps the sign of the
+	// smaller and "and" that of the larger.
 	ins, both := pick(VMINPS, VMINPD), three(VPOR)
 	if larger {
 		ins, both = pick(VMAXPS, VMAXPD), three(VPAND)
@@ -118,7 +122,8 @@ func multiplyBytes(s isa, x, y vreg) {
 	VMOVUPS(s.or(upper, lower), x)
 }
 
-// multiplyWords multiplies 64-bit integers in halves of 32 bits: the upper halves' product is beyond the result.
+// multiplyWords multiplies 64-bit integers in halves of 32 bits: the upper halves'
+// product is beyond the result.
 func multiplyWords(s isa, x, y vreg) {
 	cross := s.op(VPADDQ, s.op(VPMULUDQ, s.shift(VPSRLQ, 32, y), x), s.op(VPMULUDQ, s.shift(VPSRLQ, 32, x), y))
 	cross = s.shift(VPSLLQ, 32, cross)

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// copies writes the ways to copy that Go's own does not have.
+// copies writes the ways to copy that Go's own copy does not have.
 func copies() {
 	TEXT("copyString", NOSPLIT, "func(dst, src *byte, n int)")
 	Pragma("noescape")

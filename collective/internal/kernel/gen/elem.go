@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// elem is how elements lie in memory, beside how they are folded.
+// elem is the layout of elements in memory, and the type that they are folded in.
 type elem struct {
 	name  string
 	size  int
@@ -23,10 +23,11 @@ var (
 	u8   = elem{"U8", 1, 0}
 )
 
-// folded is the bytes that an element takes in the vector that it is folded in.
+// folded returns the bytes of an element in the vector that it is folded in.
 func (e elem) folded() int { return max(e.size, e.float) }
 
-// load reads a vector of elements, of which a mask, if any, selects some; the others become 0.
+// load reads a vector of elements. A mask, if there is one, selects some; the others
+// become 0.
 func (e elem) load(m Mem, k *reg.OpmaskVirtual, v vreg) {
 	if k == nil {
 		switch e {
@@ -55,8 +56,9 @@ func (e elem) load(m Mem, k *reg.OpmaskVirtual, v vreg) {
 	}
 }
 
-// rounding holds the constants of rounding to bf16: one is the last place that stays, where it lies if there are masks. What is added to a number whose
-// last place is odd is up, to others bias.
+// rounding holds the constants of rounding to bf16. one is the last place that stays, in
+// its own position if there are masks. up is added to a number whose last place is odd,
+// bias to others.
 type rounding struct{ bias, up, one, nan vreg }
 
 func (e elem) rounding(s isa) (r rounding) {
@@ -71,7 +73,8 @@ func (e elem) rounding(s isa) (r rounding) {
 	return r
 }
 
-// round adds half of the last place, less a bit where that place is even, to the bits as integers.
+// round adds half of the last place, less a bit where that place is even, to the bits as
+// integers.
 func (c rounding) round(s isa, v vreg) vreg {
 	if s.wide {
 		k := K()
@@ -112,7 +115,7 @@ func (e elem) narrow(s isa, v vreg, c rounding) vreg {
 	return v
 }
 
-// store writes what narrow returned, or the part that a mask selects.
+// store writes the result of narrow, or the part that a mask selects.
 func (e elem) store(v vreg, m Mem, k *reg.OpmaskVirtual) {
 	if k == nil {
 		VMOVUPS(v, m)

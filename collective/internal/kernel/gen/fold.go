@@ -16,7 +16,8 @@ const (
 	unroll = 4  // vectors a round
 )
 
-// kernel is one fold: sources of one kind of elements to destinations of another, or the same.
+// kernel is one fold: from sources of one element type to destinations of another, or the
+// same.
 type kernel struct {
 	o        operation
 	from, to elem
@@ -29,8 +30,8 @@ func (k kernel) name(s isa) string {
 	return k.o.verb + k.from.name + "To" + k.to.name + s.name
 }
 
-// kernels are all that there are of a set. And, or and xor need no other type than bytes; where there is an instruction that rounds to
-// bf16, only those that are split are written with it.
+// kernels returns all kernels of a set. And, or and xor need no type other than bytes.
+// Where an instruction rounds to bf16, only the kernels that are split use it.
 func (s isa) kernels() (all []kernel) {
 	if s.brain {
 		for _, o := range []operation{sum, prod, low, high} {
@@ -52,10 +53,10 @@ func (s isa) kernels() (all []kernel) {
 	return all
 }
 
-// split says whether the elements of even and of odd numbers are folded apart.
+// split reports whether the elements of even and of odd numbers are folded apart.
 func (k kernel) split() bool { return k.from == bf16 && k.to == bf16 }
 
-// lanes is the elements that are folded at a time.
+// lanes returns the elements that are folded at a time.
 func (k kernel) lanes(s isa) int {
 	if k.split() {
 		return s.bytes / k.from.size
@@ -72,8 +73,8 @@ func folds(s isa) {
 	}
 }
 
-// write writes a kernel: rounds of several vectors, then of one; then, with masks, what is left. In AVX2 it stops before
-// that, and the caller does the rest. Sums of two come first.
+// write writes a kernel: rounds of several vectors, then of one, then, with masks, of the
+// rest. In AVX2 the caller does the rest. Sums of two come first.
 func (k kernel) write(s isa) {
 	TEXT(k.name(s), NOSPLIT, "func(from, to int, dsts, srcs [][]byte, scale float64)")
 	Pragma("noescape")
@@ -106,7 +107,8 @@ func (k kernel) write(s isa) {
 	Load(Param("dsts").Base(), w.dsts)
 	Load(Param("dsts").Len(), w.ndsts)
 	w.scale = s.scale(k.from)
-	if k.from.size == 2 { // those take longer to fold than to load: a multiplication is missed
+	// those take longer to fold than to load: an unneeded multiplication would show
+	if k.from.size == 2 {
 		at, err := Param("scale").Resolve()
 		if err != nil {
 			panic(err)
@@ -176,7 +178,7 @@ func (s isa) scale(e elem) vreg {
 	return v
 }
 
-// walk is a kernel being written.
+// walk writes a kernel.
 type walk struct {
 	kernel
 	isa
@@ -184,17 +186,20 @@ type walk struct {
 	srcs, nsrcs reg.GPVirtual
 	dsts, ndsts reg.GPVirtual
 	scale       vreg
-	other       reg.GPVirtual // 0 if the factor is 1; nil where it is not looked at
+	other       reg.GPVirtual // 0 if the factor is 1; nil where it is not checked
 	c           rounding
-	lanes       int               // elements of a vector in memory
-	split       bool              // bf16 to bf16: those with even numbers and those with odd ones are folded apart
-	upper       vreg              // the upper half of every 32 bits, if split
-	odds        reg.OpmaskVirtual // of AVX-512: the upper 16 of every 32 bits, if split
-	order       vreg              // of AVX512_BF16: where 16-bit elements go
-	seldom      []func()          // of AVX512_BF16: what is jumped to, if ever, written after the rest
+	lanes       int // elements of a vector in memory
+	// bf16 to bf16: elements of even and of odd numbers are folded apart
+	split bool
+	upper vreg              // the upper half of every 32 bits, if split
+	odds  reg.OpmaskVirtual // of AVX-512: the upper 16 of every 32 bits, if split
+	order vreg              // of AVX512_BF16: the order of 16-bit elements
+	// of AVX512_BF16: the code of rare jumps, written after the rest
+	seldom []func()
 }
 
-// rounds writes a loop over so many vectors at a time, as long as there are enough.
+// rounds writes a loop over the given number of vectors at a time, as long as there are
+// enough.
 func (w *walk) rounds(label, next string, vectors int) {
 	n := uint32(vectors * w.lanes)
 	Label(label)
@@ -215,7 +220,7 @@ func (w *walk) masked() {
 	w.round("last", 1, &k)
 }
 
-// round folds so many vectors from w.at on.
+// round folds the given number of vectors from w.at on.
 func (w *walk) round(label string, vectors int, k *reg.OpmaskVirtual) {
 	place := func(p reg.Register, e elem, u int) Mem {
 		return Mem{Base: p, Index: w.at, Scale: uint8(e.size), Disp: u * w.lanes * e.size}
@@ -262,7 +267,7 @@ func (w *walk) add(x []vreg, m Mem, k *reg.OpmaskVirtual) {
 	}
 }
 
-// result scales and narrows what was folded.
+// result scales and narrows the accumulators.
 func (w *walk) result(label string, acc [][]vreg) []vreg {
 	if w.other != nil {
 		TESTQ(w.other, w.other)
@@ -296,7 +301,7 @@ func (w *walk) result(label string, acc [][]vreg) []vreg {
 	return out
 }
 
-// fresh is registers for a vector of the source.
+// fresh returns registers for a vector of the source.
 func (w *walk) fresh() []vreg {
 	if w.split {
 		return []vreg{w.vec(), w.vec()}
@@ -304,7 +309,7 @@ func (w *walk) fresh() []vreg {
 	return []vreg{w.vec()}
 }
 
-// sums is the registers that the u-th vector is folded in.
+// sums returns the accumulators of the u-th vector.
 func (w *walk) sums(u int) []vreg {
 	if w.brain {
 		return []vreg{brainRegisters[2*u], brainRegisters[2*u+1]}
@@ -318,7 +323,7 @@ func (w *walk) load(m Mem, k *reg.OpmaskVirtual, into []vreg) []vreg {
 		w.from.load(m, k, into[0])
 		return into
 	}
-	v := w.vec() // one load: two of a line that is on its way take 2 % longer, though there is no instruction for them
+	v := w.vec() // one load: two of the same line take longer
 	if k == nil {
 		VMOVUPS(m, v)
 	} else {
@@ -333,12 +338,11 @@ func (w *walk) load(m Mem, k *reg.OpmaskVirtual, into []vreg) []vreg {
 	return into
 }
 
-// dispatcher is the Go that calls the kernels. They are called by name, because the arguments of a function value would
-// be moved to the heap.
+// dispatcher returns the Go code that calls the kernels. It calls them by name, because
+// the arguments of a function value would escape to the heap.
 func dispatcher() string {
 	var b strings.Builder
-	b.WriteString(`// Code generated by command: go run -C gen . .. DO NOT EDIT.
-
+	b.WriteString(`
 package kernel
 
 import "github.com/ringside-go/ringside/collective/element"
@@ -347,7 +351,7 @@ import "github.com/ringside-go/ringside/collective/element"
 func key(op element.Reduction, c conversion) int { return int(op)<<16 | int(c.from)<<8 | int(c.to) }
 `)
 	for _, s := range []isa{avx512, avx512BF16, avx2} {
-		fmt.Fprintf(&b, "\n// call%s calls the kernel, and says whether there is one.\n", s.name)
+		fmt.Fprintf(&b, "\n// call%s calls the kernel, and reports whether there is one.\n", s.name)
 		fmt.Fprintf(&b, "func call%s(key, from, to int, dsts, srcs [][]byte, scale float64) bool {\n\tswitch key {\n", s.name)
 		for _, k := range s.kernels() {
 			fmt.Fprintf(&b, "\tcase int(element.%s)<<16 | int(element.%s)<<8 | int(element.%s):\n\t\t%s(from, to, dsts, srcs, scale)\n",

@@ -6,14 +6,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// vreg is a vector register, of the allocator's choice or a certain one.
+// vreg is a vector register: a certain one, or one that the allocator chooses.
 type vreg interface {
 	reg.Register
 	reg.Vec
 }
 
-// isa is one instruction set. What differs between them is here and in the operations; most instructions have the
-// same name for both widths.
+// isa is one instruction set. The differences between them are here and in the
+// operations; most instructions have the same name for both widths.
 type isa struct {
 	name  string
 	bytes int // in a vector
@@ -34,7 +34,7 @@ func (s isa) vec() vreg {
 	return YMM()
 }
 
-// half returns the register that v narrowed to half of its width goes to.
+// half returns a register for v narrowed to half of its width.
 func (s isa) half() vreg {
 	if s.wide {
 		return YMM()
@@ -84,5 +84,6 @@ func (s isa) or(a, b vreg) vreg {
 	return s.op(three(VPOR), a, b)
 }
 
-// unordered is the predicate of VCMPPS and VCMPPD that says whether either operand is NaN; it does not signal.
+// unordered is the predicate of VCMPPS and VCMPPD that is true if either operand is NaN;
+// it does not signal.
 const unordered = 3

@@ -6,10 +6,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Folding bf16 into bf16 needs no widening shuffles: the elements of odd numbers are float32 already once the other half
-// of their 32 bits is cleared, and those of even numbers once they are shifted up.
+// Folding bf16 into bf16 needs no widening shuffles. The elements of odd numbers are
+// float32 once the other half of their 32 bits is cleared, and those of even numbers once
+// they are shifted up.
 
-// quiet makes the NaNs in acc the one that rounding leaves alone. There is rarely any, so they are only looked for.
+// quiet replaces the NaNs in acc by the one that rounding leaves alone. NaNs are rare, so
+// one test of all precedes it.
 func (w *walk) quiet(label string, acc [][]vreg) {
 	if w.wide {
 		var any reg.OpmaskVirtual
@@ -54,7 +56,7 @@ func (w *walk) quiet(label string, acc [][]vreg) {
 	Label(label)
 }
 
-// join rounds both and puts them together.
+// join rounds both and merges them.
 func (w *walk) join(even, odd vreg) vreg {
 	e, o := w.c.round(w.isa, even), w.c.round(w.isa, odd)
 	VPSRLD(U8(16), e, e)

@@ -8,22 +8,26 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Two ranks, which is what a host has most often, sum two sources into one destination or two. That has a loop of its own: the addresses stay in
-// registers, and the lines of the second destination, which another core has written last, are fetched for writing before they are read.
-// A line that is read first and stored to later is asked for twice.
+// Two ranks, the most frequent number on a host, sum two sources into one or two
+// destinations. That has a loop of its own: the addresses stay in registers, and the
+// lines of the second destination, which another core has written last, are fetched for
+// writing before they are read. A line that is read first and stored to later is
+// requested twice.
 //
-// Whole vectors are converted from f16, which takes longer than halves of them while all is in a level 1 cache (Zen 4, 16 KiB, 0.69 µs and 0.62),
-// but is half as many instructions under way: from another core's memory 64 KiB take 1.93 µs for 2.34, and 1 MiB 28 for 34.
+// Whole vectors are converted from f16. Halves of them would be quicker within a
+// first-level cache, but whole ones are half as many instructions under way, which counts
+// when the data come from another core: see "Sums of two f16" in docs/decisions.md.
 
 const (
 	twoBytes   = 256 // a round: as many as short offsets reach
-	aheadBytes = 512 // of the line that is read; 256 to 2048 are as good on Zen 4
+	aheadBytes = 512 // distance to the line that is read
 
-	// fetchMax is the bytes of a source from which a call fetches nothing: 1 MiB of two ranks, of which each folds half, takes 2 to 5 % less so.
+	// fetchMax is the bytes of a source from which a call fetches nothing: large sums are
+	// slightly quicker without.
 	fetchMax = 256 << 10
 )
 
-// ofTwo says whether the kernel has the loop.
+// ofTwo reports whether the kernel has the loop.
 func (k kernel) ofTwo() bool { return k.o.name == sum.name && k.from == k.to }
 
 // two writes the loop.
@@ -95,7 +99,8 @@ func (w *walk) two() {
 	JMP(LabelRef("two"))
 }
 
-// prefetchForWriting is PREFETCHW off(AX), which neither avo nor Go's assembler has: 0F 0D /1, and the offset.
+// prefetchForWriting is PREFETCHW off(AX), which neither avo nor Go's assembler has: 0F
+// 0D /1, and the offset.
 func prefetchForWriting(off int) {
 	code := []byte{0x0f, 0x0d, 0x48, byte(off)}
 	Commentf("PREFETCHW %d(AX)", off)

@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// AdamWStep holds the coefficients of one step of AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101), the same for
-// every element:
+// AdamWStep holds the coefficients of one step of AdamW (Loshchilov and Hutter 2019,
+// arXiv:1711.05101), the same for every element:
 //
 //	m' = Beta1*m + Rest1*g
 //	v' = Beta2*v + Rest2*g²

@@ -2,7 +2,8 @@ package kernel
 
 import "math"
 
-// Rows is a block of rows: row i begins at Data[i*Stride]. How many there are and how long they are stands beside it.
+// Rows is a block of rows: row i begins at Data[i*Stride]. The number of rows and their
+// length stand beside it.
 type Rows struct {
 	Data   []float32
 	Stride int
@@ -11,11 +12,12 @@ type Rows struct {
 const (
 	// longRow is the longest row that assembly sums in float32, one number a lane.
 	longRow = 1 << 12
-	// blockElems is about how many elements one call gets, as chunk elsewhere.
+	// blockElems is the approximate number of elements of one call, as chunk is
+	// elsewhere.
 	blockElems = 1 << 14
 )
 
-// row is n elements of row i.
+// row returns n elements of row i.
 func (r Rows) row(i, n int) []float32 { return r.Data[i*r.Stride:][:n] }
 
 // check panics unless rows rows of n elements lie in r.

@@ -12,7 +12,7 @@ type (
 	ropeRowsFunc      = func(rows, n int, lo ptr, los int, hi ptr, his int, a ptr, as int, b ptr, bs int, cos ptr, coss int, sin ptr, sins int, sign float32)
 )
 
-// rowKernels are those of one level.
+// rowKernels are the kernels of one level.
 type rowKernels struct {
 	rmsNorm           normRowsFunc
 	layerNorm         shiftNormRowsFunc
@@ -25,7 +25,7 @@ type rowKernels struct {
 	rope              ropeRowsFunc
 }
 
-// inBlocks calls f for pieces of rows rows of n elements: from row i on, count of them.
+// inBlocks calls f for pieces of rows rows of n elements: count rows from row i on.
 func inBlocks(rows, n int, f func(i, count int)) {
 	step := max(blockElems/n, 1)
 	for i := 0; i < rows; i += step {
@@ -33,10 +33,11 @@ func inBlocks(rows, n int, f func(i, count int)) {
 	}
 }
 
-// at is the first element of row i, and the stride in bytes.
+// at returns the first element of row i and the stride in bytes.
 func (r Rows) at(i int) (ptr, int) { return &r.Data[i*r.Stride], 4 * r.Stride }
 
-// accelerateRows takes the kernels of blocks from assembly where rows are neither empty nor long and have weights.
+// accelerateRows sets the kernels of blocks to assembly, for rows that are neither empty
+// nor long and that have weights.
 func (t *Table) accelerateRows(k rowKernels) {
 	t.RMSNormRows = func(dst, x Rows, w []float32, rows, n int, eps float32) {
 		if w == nil || n > longRow || n == 0 || rows == 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// block is rows of random numbers with guards around and between them.
+// block is a set of rows of random numbers with guards around and between them.
 type block struct {
 	fenced
 	rows, n int
@@ -26,7 +26,7 @@ func newBlock(r *rand.Rand, rows, n int) block {
 	return b
 }
 
-// copied is a block of the same numbers in other memory.
+// copied returns a block of the same numbers in other memory.
 func (b block) copied(r *rand.Rand) block {
 	c := newBlock(r, b.rows, b.n)
 	for i := range b.rows {
@@ -47,7 +47,8 @@ func (b block) intact(t *testing.T, what string) {
 
 func wide(x []float32) []float64 { return widen(len(x), func(i int) float64 { return float64(x[i]) }) }
 
-// blockCase runs a kernel of blocks over the operands, writes to the first of them and may add to sums.
+// blockCase runs a kernel of blocks over the operands. The kernel writes to the first
+// operand and may add to sums.
 type blockCase struct {
 	name string
 	run  func(k *Table, ops []Rows, sums [2][]float32, rows, n int)
@@ -64,7 +65,8 @@ func blockCases(w, b []float32) []blockCase {
 		{"LayerNormRows without bias", func(k *Table, o []Rows, _ [2][]float32, rows, n int) {
 			k.LayerNormRows(o[0], o[1], w[:n], nil, rows, n, 1e-5)
 		}},
-		// Of a short row the gradient is a difference of numbers that are nearly equal, unless the last argument keeps them apart.
+		// The gradient of a short row is a difference of numbers that are nearly equal,
+		// unless the last argument keeps them apart.
 		{"RMSNormGradRows", func(k *Table, o []Rows, s [2][]float32, rows, n int) {
 			k.RMSNormGradRows(o[0], o[1], o[2], s[0], w[:n], rows, n, 0.1)
 		}},
@@ -92,8 +94,8 @@ func blockCases(w, b []float32) []blockCase {
 	}
 }
 
-// The kernels of blocks agree with those of one row in Go, write nothing between rows, and give a row the same bits in
-// whatever block it is.
+// TestBlocks wants the kernels of blocks to agree with those of one row in Go, to write
+// nothing between rows, and to give a row the same bits in every block.
 func TestBlocks(t *testing.T) {
 	gold, err := Select(Go)
 	if err != nil {
@@ -140,7 +142,7 @@ func TestBlocks(t *testing.T) {
 				for i := range p {
 					p[i] = Rows{ops[i].Data[(rows-1)*ops[i].Stride:], ops[i].Stride}
 				}
-				// The output is no input, so the last row can be computed again by itself.
+				// The output is no input, so the last row can be computed again alone.
 				c.run(k, p, want, 1, n)
 				for i, v := range p[0].row(0, n) {
 					if !identical(v, again[i]) {
@@ -154,7 +156,7 @@ func TestBlocks(t *testing.T) {
 	})
 }
 
-// A block may end where memory does.
+// TestEdgeBlocks puts blocks at the end of memory.
 func TestEdgeBlocks(t *testing.T) {
 	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
 		var mem [7]edge
@@ -203,7 +205,8 @@ func BenchmarkBlocks(b *testing.B) {
 	}
 }
 
-// One NaN in a row makes all of it NaN, one +Inf too, and a row of -Inf; other rows are their own.
+// TestSoftmaxRowsSpecial wants one NaN, one +Inf, or a row of -Inf, to make all of its
+// row NaN and no other row.
 func TestSoftmaxRowsSpecial(t *testing.T) {
 	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
 		inf := float32(math.Inf(1))

@@ -1,7 +1,8 @@
 package kernel
 
-// The operations of a chain. acc is the accumulator, x what P points to: a number of every element, or, where the name ends in S,
-// one number for all. R stands for the operands the other way round. Every operation rounds as the kernel of its name.
+// The operations of a chain. acc is the accumulator. x is the operand that P points to: a
+// number for every element, or one number for all where the name ends in S. R stands for
+// exchanged operands. Every operation rounds as the kernel of its name.
 const (
 	ChainLoad   = iota // acc = x
 	ChainLoadS         // acc = x
@@ -35,7 +36,8 @@ const (
 	chainCodes
 )
 
-// ChainOp is one step of a chain: an operation and where its operand lies. It is laid out for the assembly.
+// ChainOp is one step of a chain: an operation and the address of its operand. The
+// assembly reads it in this layout.
 type ChainOp struct {
 	Code int
 	P    *float32

@@ -1,6 +1,6 @@
 package kernel
 
-// chainOf bounds a kernel that takes whole blocks.
+// chainOf returns f over as many whole blocks as there are.
 func chainOf(block int, f func(n int, code *int, ops int)) func(n int, ops []ChainOp) int {
 	return func(n int, ops []ChainOp) int {
 		for _, o := range ops {

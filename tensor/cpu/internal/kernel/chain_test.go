@@ -18,7 +18,8 @@ func chainNumbers(r *rand.Rand, n int) []float32 {
 	return x
 }
 
-// TestChain runs every operation of a chain on every pair of numbers, beside the kernel whose bits it must give.
+// TestChain runs every operation of a chain on every pair of numbers, and wants the bits
+// of the kernel of that operation.
 func TestChain(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, l := range Levels() {
@@ -77,7 +78,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// first is the address of x[0], nil if there is none.
+// first returns the address of x[0], or nil if x is empty.
 func first(x []float32) *float32 {
 	if len(x) == 0 {
 		return nil
@@ -85,7 +86,8 @@ func first(x []float32) *float32 {
 	return &x[0]
 }
 
-// A chain keeps what it makes, and reads what it stored.
+// TestChainOfMany wants a chain to keep its accumulator, and to read a value that it
+// stored.
 func TestChainOfMany(t *testing.T) {
 	k := Best()
 	x, y, z := make([]float32, 512), make([]float32, 512), make([]float32, 512)

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// edge is memory that ends where the next byte cannot be read, so that a kernel which reads too far faults here as it
-// might at the end of a mapped tensor.
+// edge is memory that ends where the next byte cannot be read. A kernel that reads too
+// far faults here, as it might at the end of a mapped tensor.
 type edge []float32
 
 func newEdge(t *testing.T) edge {
@@ -31,7 +31,7 @@ func newEdge(t *testing.T) edge {
 	return unsafe.Slice((*float32)(unsafe.Pointer(&mem[0])), pages*page/4)
 }
 
-// last copies x to the very end.
+// last copies x to the very end of the edge and returns the copy.
 func (e edge) last(x []float32) []float32 {
 	y := e[len(e)-len(x):]
 	copy(y, x)
@@ -93,7 +93,8 @@ func TestEdgeGemm(t *testing.T) {
 				for range 60 {
 					p := newProblem(r, 1+r.IntN(40), 1+r.IntN(70), 1+r.IntN(50), layoutA, layoutB)
 					if r.IntN(4) == 0 {
-						p = newProblem(r, 15+r.IntN(40), 130, 90+r.IntN(30), layoutA, layoutB) // a is packed
+						// a is packed
+						p = newProblem(r, 15+r.IntN(40), 130, 90+r.IntN(30), layoutA, layoutB)
 					}
 					p.a.Data, p.b.Data, p.c.v = a.last(p.a.Data), b.last(p.b.Data), c.last(p.c.v)
 					faultless(t, p.String(), func() {

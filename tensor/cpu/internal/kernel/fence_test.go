@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// each runs f for every level of this machine, with a seeded source that it prints on failure.
+// each runs f for every level of this machine, with a seeded source that it prints on
+// failure.
 func each(t *testing.T, f func(t *testing.T, k *Table, r *rand.Rand)) {
 	for _, l := range Levels() {
 		t.Run(l.String(), func(t *testing.T) {
@@ -21,7 +22,8 @@ func each(t *testing.T, f func(t *testing.T, k *Table, r *rand.Rand)) {
 	}
 }
 
-// guard is what lies around every slice that a test hands to a kernel: a NaN, so that reading it shows as well.
+// guard is the value around every slice that a test passes to a kernel: a NaN, so that
+// reading it shows as well.
 const guard = 0x7fc0dead
 
 // fenced is a slice between guard values.
@@ -31,8 +33,8 @@ type fenced struct {
 	at  int
 }
 
-// newFenced returns n values of f between guards, off elements further into the allocation than others, so that all
-// alignments occur.
+// newFenced returns n values of f between guards. Every off moves the slice by that many
+// elements within its allocation, so that all alignments occur.
 func newFenced(n, off int, f func() float32) fenced {
 	const fence = 40
 	x := fenced{all: make([]float32, fence+off+n+fence), at: fence + off}
@@ -56,7 +58,7 @@ func (x fenced) intact(t *testing.T, what string) {
 	}
 }
 
-// identical says whether two numbers have the same bits, or are both NaN.
+// identical reports whether two numbers have the same bits, or are both NaN.
 func identical(a, b float32) bool {
 	return math.Float32bits(a) == math.Float32bits(b) || a != a && b != b
 }

@@ -2,7 +2,8 @@ package kernel
 
 import "github.com/ringside-go/ringside/collective/isa"
 
-// The functions of one level that a product is made of. Strides are in bytes here, as in the assembly.
+// The functions of one level that make up a product. Strides are in bytes here, as in the
+// assembly.
 type (
 	tileFunc      = func(k int, a *float32, rsA, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols, add int)
 	packFunc      = func(dst *float32, ds int, src *float32, ss int, rows, cols int)
@@ -15,9 +16,9 @@ type gemmUnit struct {
 	tile      [][]tileFunc  // by vectors-1 and rows
 	pack      []packFunc    // by vectors-1
 	transpose transposeFunc // of lanes×lanes
-	// nearRows is up to how many rows of a read a b that is near where it lies: that costs them less than copying it. Ice Lake
-	// takes 0.8 to 0.95 of the time for 32 to 128 rows of AVX-512, Emerald Rapids 0.93 to 1 for 192 to 1024; no more in AVX2
-	// than read any b so.
+	// nearRows is the most rows of a that read a near b in place, which costs them less
+	// than copying it. See "Tiles of products" in docs/decisions.md. 0 leaves it to the
+	// rules for any b.
 	nearRows int
 	ways     int // of the first level cache
 }
@@ -31,31 +32,37 @@ func newGemm(lanes int, tile [][]tileFunc, pack []packFunc, transpose transposeF
 	return g
 }
 
-// How the tiles read a: where it lies, or from a copy in scratch.
+// reading is how the tiles read a: in place, or from a copy in scratch.
 type reading int
 
 const (
-	inPlace   reading = iota
-	byRows            // rows copied one after another, a little apart, because their own distance would alias in the cache
-	byColumns         // columns of each band of rows, one after another
+	inPlace reading = iota
+	// rows copied one after another, a little apart: their own distance would alias in
+	// the cache
+	byRows
+	byColumns // columns of each band of rows, one after another
 )
 
 const (
-	// smallMatrix is the number of elements below which a matrix is read where it lies rather than packed.
+	// smallMatrix is the number of elements below which a matrix is read in place rather
+	// than packed.
 	smallMatrix = 4096
-	// rowGap is added to the length of copied rows, so that no two of a band compete for the same cache sets.
+	// rowGap is added to the length of copied rows, so that no two rows of a band compete
+	// for the same cache sets.
 	rowGap = 16
-	// farWays is how many ways of the first level cache what passes through it needs, beside rows of a that compete for the others.
+	// farWays is the number of ways of the first-level cache that passing data needs,
+	// beside the rows of a that compete for the others.
 	farWays = 3
-	// keptElems is how much of b stays packed in the second level cache while all rows of a pass, where those cost nothing to read
-	// again: 768 KiB.
+	// keptElems is the part of b that stays packed in the second-level cache during all
+	// rows of a pass, where reading those again costs nothing: 768 KiB.
 	keptElems = 192 << 10
-	// A b of up to nearElems, at home in the second level cache, whose rows are up to nearRow apart, two in a page, is near.
+	// A b is near if it has up to nearElems elements, which stay in the second-level
+	// cache, and its rows are up to nearRow apart, two in a page.
 	nearElems = 256 << 10
 	nearRow   = 500
 )
 
-// readA chooses how to read a of m×k for n columns, in bands of mr rows.
+// readA returns how to read a of m×k for n columns, in bands of mr rows.
 func (g *gemmUnit) readA(m, n, k, mr int, a Matrix[float32]) reading {
 	switch {
 	case m*k <= smallMatrix || n <= 2*g.lanes:
@@ -68,12 +75,13 @@ func (g *gemmUnit) readA(m, n, k, mr int, a Matrix[float32]) reading {
 	return inPlace
 }
 
-// tallest is the most rows of tiles of so many vectors.
+// tallest returns the most rows of tiles of the given number of vectors.
 func (g *gemmUnit) tallest(vectors int) int { return len(g.tile[vectors-1]) - 1 }
 
-// widest chooses of how many vectors the tiles of an m×n product are at most. Tiles of 9 rows and 3 vectors load 12 times for
-// 27 multiplications, those of 14 and 2 load 16 times for 28: too much for a core that multiplies twice a cycle and
-// loads whole vectors little more than once (Ice Lake: 0.87 of what it multiplies at most, 0.98 with the former).
+// widest returns the most vectors that the tiles of an m×n product have. Tiles of 9 rows
+// and 3 vectors load 12 times for 27 multiplications; those of 14 and 2 load 16 times for
+// 28, which is too much for a core that multiplies twice a cycle and loads little more
+// than one whole vector (see docs/decisions.md, "Tiles of products").
 func (g *gemmUnit) widest(m, n int) int {
 	v := ceil(n, g.lanes)
 	if len(g.tile) < 3 || v < 3 || v == 4 || m > g.tallest(3) && m <= g.tallest(2) {
@@ -99,7 +107,8 @@ func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumu
 	p.read = g.readA(m, n, k, mr, a)
 	p.direct = b.CS == 1 && (m <= 2*g.tallest(2) || k*n <= smallMatrix || k <= shallowMax && b.RS*4%2048 != 0 ||
 		m <= g.nearRows && k*n <= nearElems && b.RS <= nearRow)
-	step := ceil(ceil(m, ceil(m, rowsMax/mr*mr)), mr) * mr // even blocks: a few rows would wait for all of b
+	// even blocks: a few rows would wait for all of b
+	step := ceil(ceil(m, ceil(m, rowsMax/mr*mr)), mr) * mr
 	p.once = step >= m
 	packA, rest := (min(m, rowsMax)+unitMax)*(kc+rowGap), lanesMax*kc
 	p.bufA, p.bufRest, p.bufB = scratch[:packA], scratch[packA:packA+rest], scratch[packA+rest:]
@@ -119,25 +128,27 @@ func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumu
 	}
 }
 
-// product is one product under way.
+// product is the state of one product.
 type product struct {
 	*gemmUnit
-	vectors             int // of the widest tiles
-	mr                  int // rows of a band
-	alpha               float32
-	a, b                Matrix[float32]
-	c                   []float32
-	ldc                 int
-	read                reading
-	direct              bool // b is read where it lies
-	once                bool // there is one block of rows, so that nobody reads a packed panel later
+	vectors int // of the widest tiles
+	mr      int // rows of a band
+	alpha   float32
+	a, b    Matrix[float32]
+	c       []float32
+	ldc     int
+	read    reading
+	direct  bool // b is read where it lies
+	// one block of rows, so that no later block reads a packed panel
+	once                bool
 	bufA, bufRest, bufB []float32
 	depth               int // of this block of k
 	add                 int
 }
 
-// blockCols is for how many of n columns all of a is read at a time, kc of k deep. Where a is read in place so many that b
-// stays in the second level cache as it is packed, in even blocks of whole panels.
+// blockCols returns how many of n columns are computed together, with blocks of depth kc.
+// Where a is read in place, the packed part of b must stay in the second-level cache, and
+// the blocks are even and made of whole panels.
 func (p *product) blockCols(n, kc int) int {
 	if p.once || p.direct || p.read != inPlace {
 		return colsMax
@@ -147,7 +158,8 @@ func (p *product) blockCols(n, kc int) int {
 	return ceil(ceil(n, ceil(n, most)), panel) * panel
 }
 
-// panel is how many of left columns the next panel has. The last four vectors are two and two, as one alone is slow.
+// panel returns the number of columns of the next panel, when left columns are left. The
+// last four vectors are two and two, as one alone is slow.
 func (p *product) panel(left int) int {
 	v := min(ceil(left, p.lanes), p.vectors)
 	if v == 3 && left > 3*p.lanes && left <= 4*p.lanes {
@@ -156,12 +168,13 @@ func (p *product) panel(left int) int {
 	return min(left, v*p.lanes)
 }
 
-// inPlaceB says whether cols columns can be read where they lie: whole vectors only, as there may be nothing after.
+// inPlaceB reports whether cols columns can be read in place: whole vectors only, as
+// there may be nothing after them.
 func (p *product) inPlaceB(cols int) bool {
 	return p.direct && cols%p.lanes == 0
 }
 
-// packPanel copies cols columns of b, as deep as this block of k, a panel, into dst.
+// packPanel copies a panel, cols columns of b at the depth of this block of k, into dst.
 func (p *product) packPanel(dst []float32, b Matrix[float32], cols int) {
 	v, rows := ceil(cols, p.lanes), p.depth
 	width := v * p.lanes
@@ -181,7 +194,7 @@ func (p *product) packPanel(dst []float32, b Matrix[float32], cols int) {
 			_ = b.Data[(done+p.lanes-1)*b.CS+rows-1]
 			p.transpose(&dst[done], 4*width, &b.Data[done*b.CS], 4*b.CS, whole)
 		}
-		if done < cols { // those left, beside zeros
+		if done < cols { // the columns that are left, beside zeros
 			for j := range p.lanes {
 				if at := p.bufRest[j*rows:][:rows]; done+j < cols {
 					copy(at, b.Data[(done+j)*b.CS:])
@@ -206,7 +219,8 @@ func (p *product) packPanel(dst []float32, b Matrix[float32], cols int) {
 	}
 }
 
-// packRows copies rows i to i+mc of this block of a, from column d, and returns the view to read instead.
+// packRows copies rows i to i+mc of this block of a, from column d, and returns the view
+// to read instead.
 func (p *product) packRows(i, mc, d int) Matrix[float32] {
 	a := p.a.Sub(i, d)
 	if p.read == byRows {
@@ -218,7 +232,8 @@ func (p *product) packRows(i, mc, d int) Matrix[float32] {
 	}
 	for r := 0; r < mc; r += p.mr {
 		rows := min(p.mr, mc-r)
-		// Each column takes mr places; the vector written runs on into places that are written later, or spare.
+		// Each column takes mr places. The vector written runs on into places that are
+		// written later, or that are spare.
 		band := p.bufA[r*p.depth : r*p.depth+p.mr*p.depth+unitMax+2]
 		src := a.Sub(r, 0)
 		if a.RS == 1 {
@@ -237,7 +252,8 @@ func (p *product) packRows(i, mc, d int) Matrix[float32] {
 	return Matrix[float32]{p.bufA, p.depth, 0}
 }
 
-// block computes rows i to i+mc and columns j to j+nc for this block of k, which starts at d.
+// block computes rows i to i+mc and columns j to j+nc for this block of k, which starts
+// at d.
 func (p *product) block(i, mc, d, j, nc int) {
 	view := p.a.Sub(i, d)
 	step := p.a.CS // from column to column of a

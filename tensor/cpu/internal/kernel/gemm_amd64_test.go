@@ -7,8 +7,9 @@ import (
 	"github.com/ringside-go/ringside/collective/isa"
 )
 
-// TestGemmWays multiplies matrices whose rows compete for the same cache sets as processors do whose first level cache has
-// few ways, and as those do that have many: one copies rows of a, the other reads them where they lie. Bits are the same.
+// TestGemmWays multiplies matrices whose rows compete for the same cache sets, once for a
+// first-level cache of few ways and once for one of many. The first copies rows of a, the
+// second reads them in place; the bits are the same.
 func TestGemmWays(t *testing.T) {
 	units := []*gemmUnit{}
 	for _, l := range Levels() {

@@ -1,7 +1,8 @@
 package kernel
 
-// Gemm is [Table.Gemm] in portable Go, for every element type; it needs no scratch. Sums of integers wrap around.
-// As there, an element of c gets the same bits in whatever rectangle it is computed.
+// Gemm is [Table.Gemm] in portable Go, for every element type; it needs no scratch. Sums
+// of integers wrap around. As there, an element of c gets the same bits in every
+// rectangle.
 func Gemm[T Number](m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T, ldc int) {
 	checkGemm(m, n, k, a, b, c, ldc)
 	if m == 0 || n == 0 {
@@ -11,7 +12,8 @@ func Gemm[T Number](m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T
 		zeroUnless(accumulate, m, n, c, ldc)
 		return
 	}
-	// A panel of 4 columns of b at a time, packed here so that the inner loop reads it in order.
+	// A panel of 4 columns of b at a time, packed here so that the inner loop reads it in
+	// order.
 	const depth = 256
 	var panel [depth * 4]T
 	for j := 0; j < n; j += 4 {
@@ -45,8 +47,8 @@ func packPanel[T Number](panel []T, b Matrix[T], nc int) {
 	}
 }
 
-// tile4 adds the product of 4 rows of a and a panel to a 4×nc tile of c. The conversions T(x*y) keep a compiler from
-// fusing multiplication and addition here but not in tile1.
+// tile4 adds the product of 4 rows of a and a panel to a 4×nc tile of c. The conversions
+// T(x*y) keep a compiler from fusing multiplication and addition here but not in tile1.
 func tile4[T Number](panel []T, a Matrix[T], alpha T, add bool, c []T, ldc, nc int) {
 	var s00, s01, s02, s03, s10, s11, s12, s13, s20, s21, s22, s23, s30, s31, s32, s33 T
 	r0, r1, r2, r3 := a.Data, a.Data[a.RS:], a.Data[2*a.RS:], a.Data[3*a.RS:]
@@ -102,7 +104,8 @@ func zeroUnless[T Number](accumulate bool, m, n int, c []T, ldc int) {
 	}
 }
 
-// checkGemm panics unless every element that the product reads or writes lies in its slice.
+// checkGemm panics unless every element that the product reads or writes lies in its
+// slice.
 func checkGemm[T Number](m, n, k int, a, b Matrix[T], c []T, ldc int) {
 	if m < 0 || n < 0 || k < 0 || a.RS < 0 || a.CS < 0 || b.RS < 0 || b.CS < 0 {
 		panic("kernel: Gemm: negative size or stride")

@@ -23,7 +23,8 @@ func (p *problem) String() string {
 	return fmt.Sprintf("%d×%d×%d a(%d,%d) b(%d,%d) ldc %d alpha %v accumulate %v", p.m, p.n, p.k, p.a.RS, p.a.CS, p.b.RS, p.b.CS, p.ldc, p.alpha, p.accumulate)
 }
 
-// matrix returns a random rows×cols matrix: row by row, column by column, or with gaps in both directions.
+// matrix returns a random rows×cols matrix: row by row, column by column, or with gaps in
+// both directions.
 func matrix(r *rand.Rand, rows, cols, layout int) (fenced, Matrix[float32]) {
 	rs, cs := cols+r.IntN(3), 1
 	switch layout {
@@ -61,7 +62,8 @@ func newProblem(r *rand.Rand, m, n, k, layoutA, layoutB int) *problem {
 	return p
 }
 
-// element is Σ a(row,k)*b(k,col), and the sum of the magnitudes. The race detector would spend most of its time here.
+// element returns Σ a(row,k)*b(k,col), and the sum of the magnitudes. The race detector
+// would spend most of its time here.
 //
 //go:norace
 func (p *problem) element(row, col int) (sum, size float64) {
@@ -73,7 +75,7 @@ func (p *problem) element(row, col int) (sum, size float64) {
 	return sum, size
 }
 
-// check runs the product and compares with one in double precision.
+// check runs the product and compares it with one in double precision.
 func (p *problem) check(t *testing.T, k *Table) {
 	t.Helper()
 	old := append([]float32(nil), p.c.v...)
@@ -95,7 +97,7 @@ func (p *problem) check(t *testing.T, k *Table) {
 			want += float64(old[i])
 			size += math.Abs(float64(old[i]))
 		}
-		// Each of k additions is off by half an ulp of a partial sum at most.
+		// Each of k additions is off by at most half an ulp of a partial sum.
 		if bound := (float64(p.k) + 3) * 0x1p-24 * (size + 1); !(math.Abs(float64(p.c.v[i])-want) <= bound) {
 			t.Fatalf("%v: row %d column %d is %v, want %v ± %v", p, row, col, p.c.v[i], want, bound)
 		}
@@ -124,8 +126,10 @@ func TestGemmBlocks(t *testing.T) {
 			{rowsMax - 1, 40, 17}, {rowsMax, 40, 17}, {rowsMax + 1, 40, 17}, {2*rowsMax + 3, 40, 16},
 			{2, colsMax, 5}, {2, colsMax + 1, 5}, {15, 2*colsMax + 5, 10}, {28, 64, 100}, {1, 100, 400}, {100, 1, 400},
 			{9, 130, 512}, {9, 130, 1024}, {29, 130, shallowMax - 1}, {29, 130, shallowMax}, {29, 130, shallowMax + 1}, {30, 1024, shallowMax},
-			{rowsMax + 1, 230, depthMax}, {30, 430, depthMax/2 + 1}, {15, 100, 2*depthMax + 3}, // several panels, and blocks of them
-			{128, 100, 130}, {512, 100, 130}, {513, 100, 130}, {60, 500, 530}, // near, and not
+			// several panels, and blocks of them
+			{rowsMax + 1, 230, depthMax}, {30, 430, depthMax/2 + 1}, {15, 100, 2*depthMax + 3},
+			// near, and not
+			{128, 100, 130}, {512, 100, 130}, {513, 100, 130}, {60, 500, 530},
 		} {
 			for layoutA := range 3 {
 				for layoutB := range 3 {

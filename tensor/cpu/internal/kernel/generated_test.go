@@ -14,10 +14,10 @@ func TestGenerated(t *testing.T) {
 	list := exec.Command("go", "list", "-deps", ".")
 	list.Dir, list.Env = "gen", offline
 	if out, err := list.CombinedOutput(); err != nil {
-		if !bytes.Contains(out, []byte("GOPROXY=off")) { // something else than a missing module
+		if !bytes.Contains(out, []byte("GOPROXY=off")) { // not a missing module
 			t.Fatalf("%v\n%s", err, out)
 		}
-		if os.Getenv("TESTS_NEED_GENERATOR") != "" { // whoever set it has downloaded avo
+		if os.Getenv("TESTS_NEED_GENERATOR") != "" { // the environment promises avo
 			t.Fatalf("avo is not in the module cache: %v\n%s", err, out)
 		}
 		t.Skipf("avo is not in the module cache: %v\n%s", err, out)

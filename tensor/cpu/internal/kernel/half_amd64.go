@@ -1,6 +1,7 @@
 package kernel
 
-// widenBy and narrowBy cut what is long, as unary does, and leave the rest of the last vector to Go.
+// widenBy and narrowBy return f over slices that are cut into pieces, with the rest of
+// the last vector done in Go.
 func widenBy(lanes int, f func(n int, dst *float32, x *uint16), rest func(dst []float32, x []uint16)) func(dst []float32, x []uint16) {
 	return func(dst []float32, x []uint16) {
 		x = x[:len(dst)]

@@ -8,8 +8,9 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// Every level converts to the bits of package half, all 65536 values and around every rounding, at any length and start,
-// and writes nothing beside its destination.
+// TestHalves wants every level to convert to the bits of package element: all 65536
+// values and around every rounding, at any length and start. Nothing beside the
+// destination may be written.
 func TestHalves(t *testing.T) {
 	const seed = 5
 	t.Logf("seed %d", seed)

@@ -16,7 +16,8 @@ const (
 	AVX512 = isa.AVX512
 )
 
-// Levels returns the levels that this machine can run, lowest first. It always holds [Go].
+// Levels returns the levels that this machine can run, lowest first. It always holds
+// [Go].
 func Levels() []Level { return isa.Levels() }
 
 // Best returns a new table of the highest level that this machine can run.

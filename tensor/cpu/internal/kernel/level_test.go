@@ -28,7 +28,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestComplete wants no kernel missing in any table.
+// TestComplete wants every table to have all kernels.
 func TestComplete(t *testing.T) {
 	for _, l := range Levels() {
 		k, err := Select(l)
@@ -39,7 +39,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// complete wants every function of v and of the structs in it.
+// complete fails the test for every function of v, and of the structs in it, that is nil.
 func complete(t *testing.T, l Level, v reflect.Value) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Kind() {

@@ -2,9 +2,9 @@ package kernel
 
 import "math"
 
-// portable returns the table of level Go. Its transcendental functions are those of package
-// math, rounded once; its reductions accumulate in float64. The other levels are tested
-// against it.
+// portable returns the table of level Go. Its transcendental functions are those of
+// package math, rounded once; its reductions accumulate in float64. The other levels are
+// tested against it.
 func portable() *Table {
 	return &Table{
 		Level: Go,

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Roots are rounded correctly: all that differ in more than a power of 4, and numbers at the ends of where they are made by
-// multiplications and far outside of it.
+// TestRoots wants roots to be rounded correctly: all numbers that differ in more than a
+// power of 4, and numbers at the ends of the range that is computed by multiplications
+// and far outside of it.
 func TestRoots(t *testing.T) {
 	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
 		in, out := make([]float32, 1<<16), make([]float32, 1<<16)

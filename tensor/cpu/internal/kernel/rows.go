@@ -45,7 +45,8 @@ func (t *Table) logSoftmax(dst, x []float32) {
 		t.AddS(dst, x, -top)
 		return
 	}
-	// The two parts of the logarithm are taken off one after the other: their sum would be rounded to the largest x.
+	// The two parts of the logarithm are subtracted one after the other: their sum would
+	// be rounded to the largest x.
 	l := float32(math.Log(float64(t.expTotal(x, 1, -top))))
 	t.AddS(dst, x, -top)
 	t.AddS(dst, dst, -l)
@@ -115,7 +116,8 @@ func (t *Table) layerNormGrad(dx, dw, db, x, w, dy []float32, mean, r float32) {
 	t.normDx(dx, x, w, dy, -mean, r, true)
 }
 
-// normDx stores the gradient by the input of a norm; centred says that the norm subtracted the mean.
+// normDx stores the gradient by the input of a norm; centred says that the norm
+// subtracted the mean.
 func (t *Table) normDx(dx, x, w, dy []float32, shift, r float32, centred bool) {
 	var s1, s2 float32
 	if w == nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// near fails the test unless every got is within tolerance of want, relative to the largest of want or to 0.1.
+// near fails the test unless every got is within tolerance of want, relative to the
+// largest of want or to 0.1.
 func near(t *testing.T, what string, got []float32, want []float64, tolerance float64) {
 	t.Helper()
 	size := 0.1
@@ -46,7 +47,7 @@ func total(n int, f func(i int) float64) float64 {
 	return s
 }
 
-// row is some random slices of one length, between guards.
+// row holds random slices of one length, between guards.
 type row struct {
 	t    *testing.T
 	what string
@@ -353,8 +354,8 @@ func TestAdamW(t *testing.T) {
 	})
 }
 
-// newAdamWStep returns the coefficients of the given step, counted from 1, in the convention of PyTorch's AdamW. They
-// are computed in double precision and rounded once.
+// newAdamWStep returns the coefficients of the given step, counted from 1, in the
+// convention of PyTorch's AdamW. They are computed in double precision and rounded once.
 func newAdamWStep(lr, beta1, beta2, eps, weightDecay float64, step int) AdamWStep {
 	t := float64(step)
 	return AdamWStep{

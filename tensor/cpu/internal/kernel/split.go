@@ -1,8 +1,9 @@
 package kernel
 
-// Split returns the rectangle [i0,i1)×[j0,j1) of an m×n product that part (0 ≤ part < parts) of a set of equal workers
-// computes. It divides the columns in whole panels of 32, or the rows where that is clearly more even. The rectangles
-// are disjoint and cover everything; some may be empty.
+// Split returns the rectangle [i0,i1)×[j0,j1) of an m×n product that part (0 ≤ part <
+// parts) of a set of equal workers computes. It divides the columns in whole panels of
+// 32, or the rows where those divide clearly more evenly. The rectangles are disjoint and
+// cover everything; some may be empty.
 func Split(m, n, parts, part int) (i0, i1, j0, j1 int) {
 	const panel, band = 32, 8
 	panels, bands := ceil(n, panel), ceil(m, band)

@@ -5,9 +5,9 @@ type Number interface {
 	~float32 | ~float64 | ~int32 | ~int64
 }
 
-// Matrix is a strided view: element (i, j) is Data[i*RS+j*CS]. Strides are in elements and
-// not negative, so a transposed matrix is the same data with RS and CS exchanged. Zero
-// strides repeat a row or a column.
+// Matrix is a strided view: element (i, j) is Data[i*RS+j*CS]. Strides are in elements
+// and not negative, so a transposed matrix is the same data with RS and CS exchanged.
+// Zero strides repeat a row or a column.
 type Matrix[T Number] struct {
 	Data   []T
 	RS, CS int
@@ -52,8 +52,8 @@ type (
 
 // Table is one set of kernels. [Select] and [Best] set its fields, which are not to be
 // changed afterwards; any number of goroutines may use a table. The comment of a field is
-// the loop that it stands for, in real arithmetic: see the package comment for lengths and
-// aliasing.
+// the loop that it stands for, in real arithmetic: see the package comment for lengths
+// and aliasing.
 type Table struct {
 	Level Level
 
@@ -80,8 +80,9 @@ type Table struct {
 	//	}
 	//
 	// done is n rounded down to a multiple of ChainBlock, or 0 where there is no such
-	// kernel; the caller computes the rest. Every ChainOp's P has n numbers, or one. A store
-	// may overwrite memory that an earlier operation reads, but none that a later one reads.
+	// kernel; the caller computes the rest. Every ChainOp's P has n numbers, or one. A
+	// store may overwrite memory that an earlier operation reads, but none that a later
+	// one reads.
 	Chain func(n int, ops []ChainOp) (done int)
 	// ChainBlock is a power of 2, or 0.
 	ChainBlock int
@@ -91,14 +92,14 @@ type Table struct {
 type Products struct {
 	// Gemm computes rows 0 ≤ i < m and columns 0 ≤ j < n of a matrix product,
 	//
-	//	c[i*ldc+j] = alpha * Σₖ a(i,k)*b(k,j)              (accumulate false; c is not read)
-	//	c[i*ldc+j] = c[i*ldc+j] + alpha * Σₖ a(i,k)*b(k,j) (accumulate true)
+	//	c[i*ldc+j] = alpha * Σₖ a(i,k)*b(k,j)              // accumulate false
+	//	c[i*ldc+j] = c[i*ldc+j] + alpha * Σₖ a(i,k)*b(k,j) // accumulate true
 	//
-	// for a of m×k and b of k×n. c must overlap neither a nor b. scratch holds at least
-	// [GemmScratch](m, n, k) bytes; its contents are undefined before and after. An element
-	// of c gets the same bits in whatever rectangle it is computed, so a product may be
-	// split among threads by rows and columns ([Split]), each with its own scratch, without
-	// changing the result.
+	// for a of m×k and b of k×n. c is only read to accumulate, and must overlap neither a nor b. scratch holds at least
+	// [GemmScratch](m, n, k) bytes; its contents are undefined before and after. An
+	// element of c gets the same bits in whatever rectangle it is computed, so a product
+	// may be split among threads by rows and columns ([Split]), each with its own
+	// scratch, without changing the result.
 	Gemm func(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, scratch []float32)
 
 	// GemmTaps computes a product with a b whose rows lie anywhere in one slice, as the
@@ -106,8 +107,9 @@ type Products struct {
 	//
 	//	c[i*ldc+j] = Σ_q a(i,q)*b[at[q]+j]    (added to c if accumulate)
 	//
-	// for rows 0 ≤ i < m, columns 0 ≤ j < n and taps 0 ≤ q < k. b is read in whole vectors:
-	// it holds at least [TapsPad] elements, of any value, after the last that counts.
+	// for rows 0 ≤ i < m, columns 0 ≤ j < n and taps 0 ≤ q < k. b is read in whole
+	// vectors: it holds at least [TapsPad] elements, of any value, after the last that
+	// counts.
 	GemmTaps func(m, n, k int, a Matrix[float32], b []float32, at []int, accumulate bool, c []float32, ldc int)
 
 	// Transpose is dst[j*ds+i] = src[i*ss+j] for i < rows and j < cols.
@@ -155,8 +157,8 @@ type Conversions struct {
 }
 
 // Functions are those of one number. The errors in the comments are the greatest of any
-// level, in ulp of the exact result; functions without one are rounded once. GELU's are ulp
-// of max(|result|, 1). Log, Sin, Cos and Pow are portable Go on all levels.
+// level, in ulp of the exact result; functions without one are rounded once. GELU's are
+// ulp of max(|result|, 1). Log, Sin, Cos and Pow are portable Go on all levels.
 type Functions struct {
 	Neg      Unary // -x
 	Abs      Unary // |x|
@@ -178,8 +180,8 @@ type Functions struct {
 }
 
 // Gradients are those of the functions, and SwiGLU: a is the saved value that the comment
-// names, b the gradient of the output, dst that of the input. Their errors are at most 6 ulp
-// of max(|result|, 1) for |b| up to 10.
+// names, b the gradient of the output, dst that of the input. Their errors are at most 6
+// ulp of max(|result|, 1) for |b| up to 10.
 type Gradients struct {
 	SigmoidGrad  Binary // a = sigmoid(x): b*a*(1-a)
 	TanhGrad     Binary // a = tanh(x): b*(1-a²)
@@ -210,27 +212,27 @@ type Reductions struct {
 
 // FusedRows are the kernels of one row each that are made of others.
 type FusedRows struct {
-	// Softmax is dst[i] = e^(scale*x[i]) / Σⱼ e^(scale*x[j]), shifted by the largest so that
-	// it cannot overflow. scale is positive.
+	// Softmax is dst[i] = e^(scale*x[i]) / Σⱼ e^(scale*x[j]), shifted by the largest so
+	// that it cannot overflow. scale is positive.
 	Softmax func(dst, x []float32, scale float32)
-	// SoftmaxGrad is dst[i] = scale * p[i] * (dp[i] - Σⱼ p[j]*dp[j]), where Softmax returned
-	// p.
+	// SoftmaxGrad is dst[i] = scale * p[i] * (dp[i] - Σⱼ p[j]*dp[j]), where Softmax
+	// returned p.
 	SoftmaxGrad func(dst, p, dp []float32, scale float32)
 	// LogSumExp is log Σ e^x[i], shifted so that it cannot overflow.
 	LogSumExp Reduction
 	// LogSoftmax is dst[i] = x[i] - log Σⱼ e^x[j].
 	LogSoftmax Unary
-	// LogSoftmaxGrad is dst[i] = b[i] - e^a[i] * Σⱼ b[j], where LogSoftmax returned a, and b
-	// is its gradient.
+	// LogSoftmaxGrad is dst[i] = b[i] - e^a[i] * Σⱼ b[j], where LogSoftmax returned a,
+	// and b is its gradient.
 	LogSoftmaxGrad Binary
-	// CrossEntropy returns LogSumExp(x) - x[target], and unless dx is nil stores its gradient
-	// times scale, dx[i] = scale * (softmax(x)[i] - [i == target]). dx may be x. It panics
-	// unless 0 ≤ target < len(x).
+	// CrossEntropy returns LogSumExp(x) - x[target], and unless dx is nil stores its
+	// gradient times scale, dx[i] = scale * (softmax(x)[i] - [i == target]). dx may be x.
+	// It panics unless 0 ≤ target < len(x).
 	CrossEntropy func(dx, x []float32, target int, scale float32) float32
 
-	// LayerNorm is dst[i] = (x[i]-mean)*rstd*w[i] + b[i] over len(x), where mean is that of x
-	// and rstd is 1/√(variance+eps), with the biased variance. w and b may each be nil: ones
-	// and zeros.
+	// LayerNorm is dst[i] = (x[i]-mean)*rstd*w[i] + b[i] over len(x), where mean is that
+	// of x and rstd is 1/√(variance+eps), with the biased variance. w and b may each be
+	// nil: ones and zeros.
 	LayerNorm func(dst, x, w, b []float32, eps float32) (mean, rstd float32)
 	// LayerNormGrad is the gradient of LayerNorm for one row: with x̂ = (x-mean)*rstd and
 	// h = dy*w,
@@ -250,30 +252,30 @@ type FusedRows struct {
 	// w and dw may each be nil. dx may be x or dy.
 	RMSNormGrad func(dx, dw, x, w, dy []float32, rstd float32)
 
-	// RoPE rotates the pairs (x[i], x[h+i]), h = len(dst)/2, by the angles whose cosines and
-	// sines are given:
+	// RoPE rotates the pairs (x[i], x[h+i]), h = len(dst)/2, by the angles whose cosines
+	// and sines are given:
 	//
 	//	dst[i]   = x[i]*cos[i] - x[h+i]*sin[i]*sign
 	//	dst[h+i] = x[h+i]*cos[i] + x[i]*sin[i]*sign
 	//
-	// ("rotate half", Su et al. 2021, arXiv:2104.09864). sign is 1; -1 is the inverse and so
-	// the gradient.
+	// ("rotate half", Su et al. 2021, arXiv:2104.09864). sign is 1; -1 is the inverse and
+	// so the gradient.
 	RoPE func(dst, x, cos, sin []float32, sign float32)
 }
 
 // Blocks compute rows rows of n elements as the kernels of one row do, whose letters they
-// use; the two agree within rounding. Results of one row are the same in whatever block the
-// row is.
+// use; the two agree within rounding. Results of one row are the same in whatever block
+// the row is.
 type Blocks struct {
 	RMSNormRows func(dst, x Rows, w []float32, rows, n int, eps float32)
 	// RMSNormGradRows recomputes 1/√(Σx²/n+eps). dw may be nil, dx may be x or dy.
 	RMSNormGradRows func(dx, x, dy Rows, dw, w []float32, rows, n int, eps float32)
 	LayerNormRows   func(dst, x Rows, w, b []float32, rows, n int, eps float32)
-	// LayerNormGradRows recomputes mean and deviation. dw and db may be nil, dx may be x or
-	// dy.
+	// LayerNormGradRows recomputes mean and deviation. dw and db may be nil, dx may be x
+	// or dy.
 	LayerNormGradRows func(dx, x, dy Rows, dw, db, w []float32, rows, n int, eps float32)
-	// SoftmaxRows is Softmax of the first min(first+i*grow, n) elements of row i, at least 1,
-	// and 0 after them up to n: with grow 1 it is causal.
+	// SoftmaxRows is Softmax of the first min(first+i*grow, n) elements of row i, at
+	// least 1, and 0 after them up to n: with grow 1 it is causal.
 	SoftmaxRows func(dst, x Rows, rows, n, first, grow int, scale float32)
 	// SoftmaxGradRows is SoftmaxGrad of the same elements.
 	SoftmaxGradRows func(dst, p, dp Rows, rows, n, first, grow int, scale float32)
@@ -292,7 +294,8 @@ type parts struct {
 	scaled  func(dst, x, w, b []float32, shift, scale float32)
 	shifted func(dst, x, w []float32, shift, scale float32)
 	plain   func(dst, x []float32, shift, scale float32)
-	// normSums returns Σh and Σh*x̂ for h = dy*w and x̂ = (x+shift)*scale; normSums1 has w = 1.
+	// normSums returns Σh and Σh*x̂ for h = dy*w and x̂ = (x+shift)*scale; normSums1 has
+	// w = 1.
 	normSums  func(x, w, dy []float32, shift, scale float32) (s1, s2 float32)
 	normSums1 func(x, dy []float32, shift, scale float32) (s1, s2 float32)
 	// normGrad is dx = scale*(h + c1 + x̂*c2); normGrad1 has w = 1.

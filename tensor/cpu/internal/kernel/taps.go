@@ -1,6 +1,7 @@
 package kernel
 
-// TapsPad is how many elements more than it uses GemmTaps may read of b, on any level.
+// TapsPad is the most elements that GemmTaps may read of b, on any level, after those
+// that it uses.
 const TapsPad = 16
 
 // tapsGo is GemmTaps in portable Go.
@@ -21,7 +22,8 @@ func tapsGo(m, n, k int, a Matrix[float32], b []float32, at []int, accumulate bo
 	}
 }
 
-// checkTaps panics unless what a product reads, in whole vectors of lanes, and what it writes lies in its slices.
+// checkTaps panics unless the product reads, in whole vectors of lanes, and writes inside
+// its slices.
 func checkTaps(m, n, k, lanes int, a Matrix[float32], b []float32, at []int, c []float32, ldc int) {
 	if m < 0 || n < 0 || k < 0 || a.RS < 0 || a.CS < 0 || m > 1 && ldc < n {
 		panic("kernel: GemmTaps: negative size or stride, or rows of c overlap")

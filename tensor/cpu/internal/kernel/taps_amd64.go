@@ -1,6 +1,7 @@
 package kernel
 
-// tapsFunc is a tile whose rows of b lie anywhere; strides of a and c are in bytes, taps in elements.
+// tapsFunc is a tile whose rows of b lie anywhere. Strides of a and c are in bytes, taps
+// in elements.
 type tapsFunc = func(k int, a *float32, rsA, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols, add int)
 
 // tapsUnit computes products of taps out of tiles.

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Products whose rows of b lie anywhere agree with the loop they stand for, and write nothing but c.
+// TestGemmTaps wants products whose rows of b lie anywhere to agree with the loop that
+// they stand for, and to write only c.
 func TestGemmTaps(t *testing.T) {
 	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
 		for range 400 {

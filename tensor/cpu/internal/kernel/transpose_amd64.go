@@ -1,6 +1,6 @@
 package kernel
 
-// transposeBlocks is Transpose in squares of lanes, which f transposes.
+// transposeBlocks returns Transpose by squares of lanes, which f transposes.
 func transposeBlocks(lanes int, f transposeFunc) func(dst []float32, ds int, src []float32, ss, rows, cols int) {
 	return func(dst []float32, ds int, src []float32, ss, rows, cols int) {
 		checkTranspose(dst, ds, src, ss, rows, cols)

@@ -7,12 +7,13 @@ import (
 	"testing"
 )
 
-// ulpStep is the distance between the bit patterns that TestEveryExponent tries; with 1 it tries all 2³² numbers, on one core in
-// some minutes a kernel.
+// ulpStep is the distance between the bit patterns that TestEveryExponent tries. With 1
+// it tries all 2³² numbers, on one core in some minutes a kernel.
 var ulpStep = flag.Uint("ulp.step", 1<<14+1, "try every so manieth float32")
 
-// patterns are float32 numbers of every sign and exponent: every ulpStep-th bit pattern from a random one on, and at each
-// exponent the first, the second and the last of it. f gets them in pieces, of which the last is short.
+// patterns calls f with float32 numbers of every sign and exponent: every ulpStep-th bit
+// pattern from a random one on, and the first, second and last number of each exponent.
+// They come in pieces, of which the last is short.
 func patterns(r *rand.Rand, f func(x []float32)) {
 	x := make([]float32, 0, 1<<13+5)
 	add := func(bits uint32) {
@@ -33,8 +34,9 @@ func patterns(r *rand.Rand, f func(x []float32)) {
 	f(x)
 }
 
-// Every function of one number keeps its bound over all float32: every exponent of either sign, subnormal numbers, infinities and
-// NaN. Gradients are those of a 1.
+// TestEveryExponent wants every function of one number to keep its bound over all
+// float32: every exponent of either sign, subnormal numbers, infinities and NaN.
+// Gradients are those of a 1.
 func TestEveryExponent(t *testing.T) {
 	var tables []*Table
 	for _, l := range Levels() {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// lengths are the sizes to try: all small ones, and both sides of what the wrappers cut at.
+// lengths returns the sizes to try: all small ones, and both sides of the lengths at
+// which slices are cut.
 func lengths() []int {
 	var ls []int
 	for i := range 71 {
@@ -16,8 +17,9 @@ func lengths() []int {
 	return append(ls, 127, 128, 129, 1<<13+1, 1<<15+21)
 }
 
-// ulps is the distance of got from want in units in the last place of want, with a floor below which absolute error
-// counts. Equal infinities and two NaN are at distance 0.
+// ulps returns the distance of got from want in units in the last place of want, with a
+// floor below which absolute error counts. Equal infinities and two NaN are at distance
+// 0.
 func ulps(got float32, want, floor float64) float64 {
 	w := float32(want)
 	if identical(got, w) || got == w {
@@ -30,7 +32,7 @@ func ulps(got float32, want, floor float64) float64 {
 	return math.Abs(float64(got)-want) / math.Ldexp(1, math.Ilogb(size)-23)
 }
 
-// elementwise is one kernel of up to three inputs and a scalar, with what it should compute.
+// elementwise is one kernel of up to three inputs and a scalar, with its reference.
 type elementwise struct {
 	name   string
 	inputs int
@@ -39,9 +41,9 @@ type elementwise struct {
 	lo, hi float64 // where random inputs are drawn from
 	bound  float64 // greatest error in ulps, on any level
 	floor  float64 // magnitude below which errors count absolutely
-	// special says that the reference is right for zeros, infinities and NaN as well.
+	// special reports that the reference is right for zeros, infinities and NaN as well.
 	special bool
-	// everywhere says that the bound holds for every number as the first input.
+	// everywhere reports that the bound holds for every number as the first input.
 	everywhere bool
 }
 
@@ -60,7 +62,7 @@ func sca(name string, f func(k *Table) Scalar, want func(a, s float64) float64) 
 		func(a, _, _, s float64) float64 { return want(a, s) }, -10, 10, 0.5, 0, true, false}
 }
 
-// grad is a gradient kernel, which multiplies what was rounded before.
+// grad returns a gradient kernel, which multiplies a number that was rounded before.
 func grad(name string, f func(k *Table) Binary, want func(a, b float64) float64) elementwise {
 	e := bin(name, f, want, 6, 1)
 	e.special, e.everywhere = false, true
@@ -142,7 +144,7 @@ func elementwises() []elementwise {
 	}
 }
 
-// specials are values at which formulas break.
+// specials returns values at which formulas break.
 func specials() []float32 {
 	inf := float32(math.Inf(1))
 	return []float32{0, float32(math.Copysign(0, -1)), inf, -inf, float32(math.NaN()), 1, -1, math.MaxFloat32, -math.MaxFloat32,

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// chained returns of how many vectors a chain's block is.
+// chained returns the number of vectors of a chain's block.
 func (s isa) chained() int {
 	if s.wide {
 		return 16
@@ -16,8 +16,8 @@ func (s isa) chained() int {
 	return 8
 }
 
-// chain writes the kernel that runs several elementwise operations on vectors that stay in
-// registers: an interpreter whose one accumulator is a block of vectors.
+// chain writes the kernel that runs several elementwise operations on vectors that stay
+// in registers: an interpreter whose one accumulator is a block of vectors.
 func chain(s isa) {
 	k := &kern{isa: s}
 	vecs := s.chained()
@@ -115,11 +115,11 @@ func (k *kern) handlers(acc []vreg, p, at reg.Register) (list []func()) {
 	return list
 }
 
-// pairs returns the operations of two operands, of which the second is a vector or a scalar.
-// Those that don't commute follow the other way round.
+// pairs returns the operations of two operands, of which the second is a vector or a
+// scalar. Those that don't commute follow the other way round.
 func (k *kern) pairs() []func(a, b vreg) vreg {
-	// One mask and one result for all: the allocator takes the register that a blend writes
-	// for live from the beginning.
+	// One mask and one result for all: the allocator takes the register that a blend
+	// writes for live from the beginning.
 	var nan reg.OpmaskVirtual
 	var picked vreg
 	if k.wide {

@@ -16,14 +16,15 @@ type constant struct {
 	bits uint32
 }
 
-// numbers are the constants that are no coefficients.
+// numbers returns the constants that are no coefficients.
 func numbers() []constant {
 	const root = 0.79788456080286535588 // √(2/π)
 	return []constant{
 		{"zero", 0}, {"half", bits(0.5)}, {"one", bits(1)}, {"two", bits(2)}, {"minusHalf", bits(-0.5)},
 		{"sign", 0x80000000}, {"abs", 0x7fffffff}, {"inf", 0x7f800000}, {"minusInf", 0xff800000},
 		{"log2e", bits(math.Log2E)},
-		// ln2 in two parts, negated: the first has few enough bits that its multiples are exact.
+		// ln2 in two parts, negated: the first has few enough bits that its multiples are
+		// exact.
 		{"ln2hi", bits(-0.693359375)}, {"ln2lo", bits(0.693359375 - math.Ln2)},
 		// Beyond these eˣ is +Inf or 0 in float32, and 2ⁿ is still easy to make.
 		{"expMax", bits(89)}, {"expMin", bits(-104)}, {"bias", 127},
@@ -33,15 +34,16 @@ func numbers() []constant {
 		{"gelu1", bits(2 * root)}, {"gelu3", bits(2 * root * 0.044715)}, {"gelu9", bits(6 * root * 0.044715)},
 		{"squareMax", bits(1e30)},
 		{"rootMin", bits(0x1p-96)}, {"rootSpan", bits(0x1p96) - bits(0x1p-96)},
-		// Of rounding to bfloat16: the last bit that stays, what rounds up, and what makes a NaN quiet.
+		// Rounding to bfloat16: the last bit that stays, the number that rounds up, and
+		// the bit that makes a NaN quiet.
 		{"bfOne", 1}, {"bfAlmost", 0x7fff}, {"bfQuiet", 0x40},
 	}
 }
 
-// bits is the encoding of a float32.
+// bits returns the encoding of a float32.
 func bits(x float64) uint32 { return math.Float32bits(float32(x)) }
 
-// addresses are where constants lie, by name.
+// addresses are the addresses of constants by name.
 var addresses = map[string]operand.Mem{}
 
 // constants returns the assembly that defines the constants of all files, once, and sets
@@ -63,7 +65,8 @@ func constants() string {
 		symbol(c.name, all(uint64(c.bits)<<32|uint64(c.bits))...)
 	}
 	symbol("oneDouble", math.Float64bits(1))
-	// 16 lanes that are set and 16 that are not: the vector at lane 16-n has its first n set.
+	// 16 lanes that are set and 16 that are not: the vector at lane 16-n has its first n
+	// set.
 	symbol("lanes", append(all(math.MaxUint64), all(0)...)...)
 	return b.String()
 }

@@ -44,8 +44,8 @@ func (s isa) tallestTaps() int {
 	return 6
 }
 
-// rowAddress returns where rows 0 to n-1 of a matrix are, as base plus multiples of the stride: registers for the odd
-// multiples, scaled indices for the others.
+// rowAddress returns the addresses of rows 0 to n-1 of a matrix, as base plus multiples
+// of the stride: registers for the odd multiples, scaled indices for the others.
 func rowAddress(base, stride reg.GPVirtual, n int) []Mem {
 	odd := map[int]reg.GPVirtual{1: stride}
 	at := []Mem{{Base: base}}
@@ -55,7 +55,7 @@ func rowAddress(base, stride reg.GPVirtual, n int) []Mem {
 			m, scale = m/2, scale*2
 		}
 		if _, ok := odd[m]; !ok {
-			// m is smaller + 2^q, of which the smaller is an odd number seen before.
+			// m is smaller + 2^q, where smaller is an odd number seen before.
 			q := 2
 			for 2*q < m {
 				q *= 2
@@ -77,7 +77,7 @@ func taps(s isa) {
 	}
 }
 
-// tileWriter is a tile of mr rows and vecs vectors being written.
+// tileWriter writes a tile of mr rows and vecs vectors.
 type tileWriter struct {
 	isa
 	mr, vecs int
@@ -89,12 +89,13 @@ type tileWriter struct {
 	rsB      reg.Register // unless taps
 	at       reg.Register // the next tap, if taps
 	acc      [][]reg.VecVirtual
-	// ahead and apart walk through the rows of c, which are fetched before they are stored.
+	// ahead and apart walk through the rows of c, which are fetched before they are
+	// stored.
 	ahead, apart reg.Register
 }
 
-// tile writes one tile. With taps row q of b begins at b[at[q]] instead of q*rsB bytes into
-// it.
+// tile writes one tile. With taps row q of b begins at b[at[q]] instead of q*rsB bytes
+// into it.
 func (s isa) tile(mr, vecs int, taps bool) {
 	name, rsName, where := "tile", "rsB int", ""
 	if taps {
@@ -167,7 +168,8 @@ func (w *tileWriter) ones() {
 		MOVQ(Mem{Base: w.at}, row.Index)
 		ADDQ(U8(8), w.at)
 	}
-	if !w.taps && w.mr > 8 { // packed rows of b follow each other: this is the one eight steps later
+	// packed rows of b follow each other: this is the one eight steps later
+	if !w.taps && w.mr > 8 {
 		for j := range w.vecs {
 			PREFETCHT0(row.Offset(w.bytes() * (8*w.vecs + j)))
 		}
@@ -329,8 +331,8 @@ func transposeLoop(s isa, body func(rows []reg.VecVirtual) []reg.VecVirtual) {
 	s.ret()
 }
 
-// quads interleaves four rows at a time: vector 4*i+j holds, in each 128-bit lane, column j of the lane of rows 4i to
-// 4i+3. It works within the registers of the rows.
+// quads interleaves four rows at a time: vector 4*i+j holds, in each 128-bit lane, column
+// j of the lane of rows 4i to 4i+3. It works within the registers of the rows.
 func quads(s isa, r []reg.VecVirtual) {
 	for i := 0; i < len(r); i += 2 {
 		lo := s.vec()

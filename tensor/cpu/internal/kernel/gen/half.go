@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// halves writes the conversions between float32 and the types of 16 bits. Their n is a multiple of a vector's lanes: what is
-// left over is done in Go.
+// halves writes the conversions between float32 and the types of 16 bits. Their n is a
+// multiple of a vector's lanes: Go does the rest.
 func halves(s isa) {
 	convert(s, "widenF16", "dst[i] = x[i] of binary16", 4, 2, func(dst, x Mem) {
 		v := s.vec()
@@ -32,7 +32,8 @@ func halves(s isa) {
 	})
 }
 
-// narrowBF16 adds what carries into the upper half where that is to be rounded up, and takes it; a NaN keeps its own.
+// narrowBF16 adds a number that carries into the upper half where that half is to be
+// rounded up, and takes the upper half. A NaN keeps its own.
 func narrowBF16(s isa, dst, x Mem) {
 	v, high, up := s.vec(), s.vec(), s.vec()
 	VMOVUPS(x, v)
@@ -61,7 +62,8 @@ func narrowBF16(s isa, dst, x Mem) {
 	VMOVUPS(up.(reg.Vec).AsX(), dst)
 }
 
-// convert writes one kernel: f does a vector, of which dst and x have elements of the given sizes.
+// convert writes one kernel. f writes the conversion of one vector; dst and x have
+// elements of the given sizes.
 func convert(s isa, name, doc string, dstSize, xSize int, f func(dst, x Mem)) {
 	conversions = append(conversions, name)
 	types := map[int]string{2: "uint16", 4: "float32"}

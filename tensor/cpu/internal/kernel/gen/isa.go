@@ -11,8 +11,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// isa is one instruction set. What differs between the two is here; most instructions have the same name for both
-// widths.
+// isa is one instruction set. The differences between the two are here; most instructions
+// have the same name for both widths.
 type isa struct {
 	name  string
 	lanes int // float32 in a vector
@@ -31,7 +31,7 @@ func (s isa) vec() reg.VecVirtual {
 	return YMM()
 }
 
-// bytes is the size of a vector.
+// bytes returns the size of a vector.
 func (s isa) bytes() int { return 4 * s.lanes }
 
 // zero returns a vector of zeros.
@@ -63,8 +63,8 @@ type tail struct {
 	v []reg.VecVirtual    // otherwise
 }
 
-// newTail makes the masks for n lanes, 0 ≤ n ≤ count*lanes; it destroys n. Vectors are three at most, or two
-// if not wide.
+// newTail makes the masks for n lanes, 0 ≤ n ≤ count*lanes; it destroys n. Vectors are
+// three at most, or two if not wide.
 func (s isa) newTail(n reg.GPVirtual, count int) tail {
 	t := tail{s: s}
 	if s.wide {

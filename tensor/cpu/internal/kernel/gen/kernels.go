@@ -27,7 +27,7 @@ func elementwise(k *kern) {
 	unary := shape{outs: 1, ins: 1, unroll: 4}
 	binary := shape{outs: 1, ins: 2, unroll: 4}
 	scalar := shape{outs: 1, ins: 1, scalars: 1, unroll: 4}
-	// f is given both operands, the second of which is a vector or a scalar in all lanes.
+	// f takes both operands, the second of which is a vector or a scalar in all lanes.
 	for _, o := range []struct {
 		name    string
 		scalar  bool
@@ -109,7 +109,8 @@ func activations(k *kern) {
 		})
 }
 
-// siluSlope is the derivative s*(1+x*(1-s)) of x*s, where s is the sigmoid of x and rest is 1-s.
+// siluSlope returns the derivative s*(1+x*(1-s)) of x*s, where s is the sigmoid of x and
+// rest is 1-s.
 func (k *kern) siluSlope(x, s, rest vreg) vreg {
 	return k.mul(s, k.fma(x, rest, k.mut("one")))
 }
@@ -203,8 +204,8 @@ func fused(k *kern) {
 		VFMADD231PS(sin, in[0], hi)
 		return []vreg{lo, hi}
 	})
-	// Four streams in and three out are more than Ice Lake fetches ahead by itself: 0.75 to 0.8 of the time with parameters
-	// beyond the second level cache, and no more within it.
+	// Four streams in and three out are more than some cores fetch ahead: see "AdamW fetches ahead" in
+	// docs/decisions.md.
 	k.each("adamw", shape{outs: 3, ins: 4, scalars: 8, unroll: 4, ahead: 1024, hoist: rootHoist}, "is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p, in1 m, in2 v; in3 the gradient.",
 		func(in, sc []vreg) []vreg {
 			p, m, v, g := in[0], in[1], in[2], in[3]

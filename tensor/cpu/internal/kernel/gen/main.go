@@ -3,7 +3,8 @@
 //
 //	go run -C gen . ..
 //
-// It starts itself once for every file of assembly, because avo builds one file a process.
+// It starts itself once for every file of assembly, because avo builds one file a
+// process.
 package main
 
 import (

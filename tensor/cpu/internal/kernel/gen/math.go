@@ -7,8 +7,8 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// The polynomials interpolate at the Chebyshev points of their interval, in double precision, and are rounded to
-// float32 at the end. Highest coefficients first.
+// The polynomials interpolate at the Chebyshev points of their interval, in double
+// precision, and are rounded to float32 at the end. Highest coefficients first.
 var (
 	// (eʳ-1-r)/r² for |r| ≤ ln2/2.
 	expPoly = series("exp", 0.000198910799, 0.00139337312, 0.00833331048, 0.041666463, 0.166666672, 0.5)
@@ -34,7 +34,7 @@ func series(name string, coefficients ...float64) (names []string) {
 
 var expHoist = append([]string{"log2e", "ln2hi", "ln2lo", "expMax", "expMin", "one"}, expPoly...)
 
-// exp is eˣ = 2ⁿ·eʳ with n = round(x/ln2).
+// exp returns eˣ = 2ⁿ·eʳ with n = round(x/ln2).
 func (k *kern) exp(x vreg) vreg {
 	x = k.clampBelow(k.clampAbove(x, "expMax"), "expMin")
 	n := k.mul(k.c("log2e"), x)
@@ -54,7 +54,7 @@ func (k *kern) exp(x vreg) vreg {
 		VSCALEFPS(n, p, p)
 		return p
 	}
-	// 2ⁿ may lie outside of the normal numbers, so it is made of two halves.
+	// 2ⁿ may lie outside of the normal numbers, so it is the product of two halves.
 	whole, half := k.vec(), k.vec()
 	VCVTPS2DQ(n, whole)
 	VPSRAD(U8(1), whole, half)
@@ -69,12 +69,12 @@ func (k *kern) exp(x vreg) vreg {
 
 func (k *kern) neg(x vreg) vreg { return k.xor(k.c("sign"), x) }
 
-// onePlusExpNeg is 1 + e⁻ˣ.
+// onePlusExpNeg returns 1 + e⁻ˣ.
 func (k *kern) onePlusExpNeg(x vreg) vreg { return k.add(k.c("one"), k.exp(k.neg(x))) }
 
 func (k *kern) sigmoid(x vreg) vreg { return k.div(k.mut("one"), k.onePlusExpNeg(x)) }
 
-// logistic is the sigmoid s of x, and 1-s without the cancellation near s = 1.
+// logistic returns the sigmoid s of x, and 1-s without the cancellation near s = 1.
 func (k *kern) logistic(x vreg) (s, rest vreg) {
 	e := k.exp(k.neg(x))
 	s = k.div(k.mut("one"), k.add(k.c("one"), e))
@@ -82,7 +82,7 @@ func (k *kern) logistic(x vreg) (s, rest vreg) {
 	return s, k.sel(left, k.sub(k.mut("one"), s), k.mul(e, s))
 }
 
-// tanh is x + x³P(x²) near zero and 1 - 2/(e²ˣ+1) beyond.
+// tanh returns x + x³P(x²) near zero and 1 - 2/(e²ˣ+1) beyond.
 func (k *kern) tanh(x vreg) vreg {
 	a := k.and(k.c("abs"), x)
 	e := k.add(k.c("one"), k.exp(k.add(a, a)))
@@ -94,8 +94,9 @@ func (k *kern) tanh(x vreg) vreg {
 	return k.or(k.and(k.c("sign"), x), r)
 }
 
-// erfParts returns |z|, erf(z) for |z| < 1, and erfc(|z|) for the others. Beyond 4, where the polynomial ends, erfc is
-// less than half an ulp of 1; there e to -z² stands for it, so that it still falls to 0.
+// erfParts returns |z|, erf(z) for |z| < 1, and erfc(|z|) for the others. Beyond 4, where
+// the polynomial ends, erfc is less than half an ulp of 1; there e to -z² stands for it,
+// so that it still falls to 0.
 func (k *kern) erfParts(z vreg) (abs, near, rest vreg) {
 	abs = k.and(k.c("abs"), z)
 	s := k.mul(abs, abs)
@@ -113,7 +114,7 @@ func (k *kern) erf(x vreg) vreg {
 	return k.sel(k.cmp(lessThan, abs, k.c("one")), near, far)
 }
 
-// cdf is Φ(x), the normal distribution, without loss of small values on the left.
+// cdf returns Φ(x), the normal distribution, without loss of small values on the left.
 func (k *kern) cdf(x vreg) vreg {
 	abs, near, rest := k.erfParts(k.mul(k.c("rootHalf"), x))
 	half := k.mut("half")
@@ -123,12 +124,12 @@ func (k *kern) cdf(x vreg) vreg {
 	return k.sel(k.cmp(lessThan, abs, k.c("one")), near, far)
 }
 
-// pdf is φ(x), the density of the normal distribution.
+// pdf returns φ(x), the density of the normal distribution.
 func (k *kern) pdf(x vreg) vreg {
 	return k.mul(k.c("pdf"), k.exp(k.mul(k.c("minusHalf"), k.mul(x, x))))
 }
 
-// geluInner is 2√(2/π)(x+0.044715x³), and the square of x, bounded.
+// geluInner returns 2√(2/π)(x+0.044715x³), and the square of x, bounded.
 func (k *kern) geluInner(x vreg) (u, square vreg) {
 	square = k.clampAbove(k.mul(x, x), "squareMax")
 	u = k.mul(x, k.fma(k.c("gelu3"), square, k.mut("gelu1")))

@@ -8,7 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rowLoop is a kernel over rows of n > 0 elements: pointers that go on by a stride of bytes from row to row, or by none.
+// rowLoop writes a kernel over rows of n > 0 elements, with pointers that advance by a
+// stride of bytes from row to row, or stay.
 type rowLoop struct {
 	*kern
 	name  string
@@ -25,8 +26,9 @@ type cell struct {
 	part bool // the last
 }
 
-// rowKernel writes a kernel. Strided pointers have an argument of their name followed by S; fixed ones don't move. grow, if
-// not empty, names an argument that the length of the row grows by from row to row.
+// rowKernel writes a kernel. Strided pointers have an argument of their name followed by
+// S; fixed ones don't move. grow, if not empty, names an argument by which the length of
+// the row grows from row to row.
 func (k *kern) rowKernel(name, doc string, strided, fixed, scalars []string, grow bool, prepare, row func(l *rowLoop)) {
 	rowNames = append(rowNames, name)
 	args := "rows int, n int"
@@ -116,7 +118,7 @@ func (l *rowLoop) sweep(body func(c cell)) {
 
 func (c cell) mem(name string) Mem { return Mem{Base: c.l.ptrs[name], Index: c.l.at, Scale: 1} }
 
-// load reads the vector of a pointer, zeros beyond the end of the row.
+// load reads the vector of a pointer, with zeros beyond the end of the row.
 func (c cell) load(name string) vreg {
 	v := c.l.vec()
 	if c.part {
@@ -135,7 +137,7 @@ func (c cell) store(name string, v vreg) {
 	}
 }
 
-// rest is v with a constant in the lanes beyond the end.
+// rest returns v with a constant in the lanes beyond the end.
 func (c cell) rest(v vreg, constant string) vreg {
 	if !c.part {
 		return v
@@ -143,12 +145,13 @@ func (c cell) rest(v vreg, constant string) vreg {
 	return c.l.sel(c.l.last.mask(), v, c.l.mut(constant))
 }
 
-// total is the sum of the lanes of v, in all lanes.
+// total returns the sum of the lanes of v, in all lanes.
 func (l *rowLoop) total(v vreg) vreg {
 	return l.fold(v, func(a, b vreg) vreg { return l.add(b, a) })
 }
 
-// inverse is 1/√(v/n + eps) in all lanes, in double precision but for v/n: rstd of rows.go.
+// inverse returns 1/√(v/n + eps) in all lanes, in double precision but for v/n, as rstd
+// of rows.go.
 func (l *rowLoop) inverse(v, n vreg) vreg {
 	mean, d, e := l.div(v, n), XMM(), XMM()
 	eps, err := Param("eps").Resolve()
@@ -169,7 +172,7 @@ func (l *rowLoop) inverse(v, n vreg) vreg {
 	return v
 }
 
-// length is n as a number in all lanes.
+// length returns n as a number in all lanes.
 func (l *rowLoop) length() vreg {
 	x, v := XMM(), l.vec()
 	n, err := Param("n").Resolve()
@@ -232,7 +235,7 @@ func normRows(k *kern) {
 	}
 }
 
-// normRow writes what is done to one row.
+// normRow writes the code of one row.
 func normRow(l *rowLoop, n vreg, centred bool, grad string) {
 	k := l.kern
 	mean := vreg(nil)
@@ -314,7 +317,8 @@ func softmaxRows(k *kern) {
 			prepare(l)
 		},
 		func(l *rowLoop) {
-			// This maximum may lose a NaN, whose exponential makes one of the sum all the same.
+			// This maximum may lose a NaN. The exponential of the NaN makes the sum NaN
+			// all the same.
 			pick := func(a, b vreg) vreg { return k.op(VMAXPS, b, a) }
 			top := k.mut("minusInf")
 			l.sweep(func(c cell) { VMOVAPS(pick(top, c.rest(c.load("x"), "minusInf")), top) })

@@ -15,7 +15,7 @@ type loop struct {
 	start   string // the constant that its results begin with
 }
 
-// What the generator has written of one instruction set, in order: the other has the same.
+// The kernels written for one instruction set, in order: the other has the same.
 var (
 	loops       []loop
 	conversions []string
@@ -101,7 +101,7 @@ func (s isa) accelerate(b *strings.Builder) {
 	b.WriteString("})\n}\n")
 }
 
-// list writes the tiles of so many vectors, by rows.
+// list writes the tiles of vecs vectors, by rows.
 func (s isa) list(b *strings.Builder, kind string, vecs, rows int) {
 	b.WriteString("\n{nil")
 	for mr := 1; mr <= rows; mr++ {
@@ -114,7 +114,8 @@ func (s isa) list(b *strings.Builder, kind string, vecs, rows int) {
 	b.WriteString("},")
 }
 
-// adamwBy is the name of the one wrapper that is written by hand: its numbers are a struct.
+// adamwBy is the name of the one wrapper that is written by hand: its numbers are a
+// struct.
 const adamwBy = "adamwBy"
 
 // wrapper returns the name of the function that cuts the slices of such a loop.
@@ -136,10 +137,10 @@ func (l loop) wrapper() string {
 	return name
 }
 
-// pick returns what chooses among the extremes of pieces: the builtin keeps NaN.
+// pick returns the builtin that chooses among the extremes of pieces: it keeps NaN.
 func (l loop) pick() string { return map[string]string{"inf": "min", "minusInf": "max"}[l.start] }
 
-// wrap writes that function: it checks lengths and cuts long slices, as the assembly does
+// wrap writes the function that checks lengths and cuts long slices, as the assembly does
 // neither.
 func (l loop) wrap(b *strings.Builder) {
 	var slices, firsts, numbers, rest []string

@@ -11,15 +11,15 @@ import (
 
 type vreg = reg.VecVirtual
 
-// kern is a vector kernel being written. The methods add instructions; none changes its operands, except those named
-// so.
+// kern writes a vector kernel. The methods add instructions. None changes its operands,
+// unless its name says so.
 type kern struct {
 	isa
 	hoisted map[string]vreg // constants that stay in a register
 	labels  int             // made so far
 }
 
-// c returns a constant as a source operand, the one that may be memory.
+// c returns a constant as a source operand, which may be memory.
 func (k *kern) c(name string) Op {
 	if v, ok := k.hoisted[name]; ok {
 		return v
@@ -66,18 +66,19 @@ func (k *kern) and(a Op, b vreg) vreg { return k.op(VANDPS, a, b) }
 func (k *kern) xor(a Op, b vreg) vreg { return k.op(VXORPS, a, b) }
 func (k *kern) or(a Op, b vreg) vreg  { return k.op(VORPS, a, b) }
 
-// sub is a - b.
+// sub returns a - b.
 func (k *kern) sub(a vreg, b Op) vreg { return k.op(VSUBPS, b, a) }
 
-// div is a / b.
+// div returns a / b.
 func (k *kern) div(a, b vreg) vreg { return k.op(VDIVPS, b, a) }
 
 // rootHoist are the constants of sqrt.
 var rootHoist = []string{"half", "minusHalf", "rootMin", "rootSpan"}
 
-// sqrt is √a, rounded correctly. A wide core takes 19 cycles for a vector's roots in the unit that divides, so there they are
-// made by multiplications: an estimate of 1/√a to 14 bits, one step of Newton for it and for the root, and what is left of a.
-// Outside of 2⁻⁹⁶ to 2⁹⁶, where some of this could be too small or too large, the unit does it.
+// sqrt returns √a, rounded correctly. The unit that divides takes long for the roots of a
+// wide vector, so they are made by multiplications: an estimate of 1/√a to 14 bits, one
+// step of Newton for it and for the root, and the remainder of a. Outside of 2⁻⁹⁶ to 2⁹⁶,
+// where a step could underflow or overflow, the unit does it.
 func (k *kern) sqrt(a vreg) vreg {
 	root := k.vec()
 	if !k.wide {
@@ -106,7 +107,7 @@ func (k *kern) sqrt(a vreg) vreg {
 	return root
 }
 
-// fma is a*b + c.
+// fma returns a*b + c.
 func (k *kern) fma(a Op, b, c vreg) vreg {
 	v := k.copy(c)
 	VFMADD231PS(a, b, v)
@@ -138,7 +139,7 @@ func (k *kern) cmp(predicate uint8, a vreg, b Op) mask {
 	return m
 }
 
-// sel is yes in the lanes of m, no in the others.
+// sel returns yes in the lanes of m, no in the others.
 func (k *kern) sel(m mask, yes Op, no vreg) vreg {
 	v := k.vec()
 	if k.wide {
@@ -149,7 +150,8 @@ func (k *kern) sel(m mask, yes Op, no vreg) vreg {
 	return v
 }
 
-// clampAbove and clampBelow keep NaN: the instructions return their first operand here if either is NaN.
+// clampAbove and clampBelow keep NaN: the instructions return their first operand here if
+// either is NaN.
 func (k *kern) clampAbove(x vreg, limit string) vreg {
 	v := k.mut(limit)
 	VMINPS(x, v, v)
@@ -162,13 +164,14 @@ func (k *kern) clampBelow(x vreg, limit string) vreg {
 	return v
 }
 
-// extreme is the larger of a and b with VMAXPS, the smaller with VMINPS, and NaN if either is.
+// extreme returns the larger of a and b with VMAXPS, the smaller with VMINPS, and NaN if
+// either is.
 func (k *kern) extreme(ins func(ops ...Op), a, b vreg) vreg {
 	nan := k.cmp(unordered, a, a)
 	return k.sel(nan, a, k.op(ins, b, a))
 }
 
-// poly is a polynomial in x by Horner's rule, highest coefficient first.
+// poly returns a polynomial in x by Horner's rule, highest coefficient first.
 func (k *kern) poly(x vreg, coefficients ...string) vreg {
 	p := k.mut(coefficients[0])
 	for _, c := range coefficients[1:] {
@@ -195,12 +198,13 @@ func (k *kern) fold(v vreg, combine func(a, b vreg) vreg) vreg {
 	return v
 }
 
-// shape is what a kernel takes and how it is unrolled.
+// shape is the operands of a kernel and its unrolling.
 type shape struct {
 	outs, ins, scalars int
 	unroll             int
-	ahead              int // bytes by which inputs are asked for before they are read; 0 leaves it to the core
-	hoist              []string
+	// distance in bytes at which inputs are prefetched; 0 leaves it to the core
+	ahead int
+	hoist []string
 }
 
 // args returns the argument list: n, pointers out0.. and in0.., numbers s0..
@@ -220,9 +224,10 @@ func (h shape) args() string {
 // restFunc returns v with the lanes beyond the end of the data set to a constant.
 type restFunc func(v vreg, constant string) vreg
 
-// walk writes the loop over n elements: whole vectors, several at a time as long as there are enough, then one at a
-// time, then the first lanes of a last one. step works on vector u of a round; rest
-// replaces what lies beyond the end by a constant; for a whole vector it returns its argument.
+// walk writes the loop over n elements: whole vectors, several at a time as long as there
+// are enough, then one at a time, then the first lanes of a last one. step works on
+// vector u of a round. rest replaces the lanes beyond the end by a constant; for a whole
+// vector it returns its argument.
 func (k *kern) walk(h shape, step func(u int, in, sc []vreg, rest restFunc) []vreg) {
 	n := Load(Param("n"), GP64()).(reg.GPVirtual)
 	var outs, ins []reg.Register
@@ -291,8 +296,8 @@ func (k *kern) each(name string, h shape, doc string, body func(in, sc []vreg) [
 	k.ret()
 }
 
-// reduce writes a kernel that also returns results, made of accumulators that start at a constant. body returns the
-// new accumulators, and the outputs if there are any.
+// reduce writes a kernel that also returns results, made of accumulators that start at a
+// constant. body returns the new accumulators, and the outputs if there are any.
 func (k *kern) reduce(name string, h shape, results int, start string, doc string,
 	combine func(a, b vreg) vreg, body func(in, sc, acc []vreg, rest restFunc) (accs, outs []vreg)) {
 	loops = append(loops, loop{name, h, results, start})
