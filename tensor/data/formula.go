@@ -1,9 +1,9 @@
 package data
 
-// The formulas of this file have a twin, word for word, in
-// tensor/testdata/formula.py: the training curves kept there were made from
-// values that no file holds, and a test compares the two on committed examples.
-// A change on either side makes every committed curve worthless.
+// tensor/testdata/formula.py implements the same formulas. The committed training curves
+// were made from these values, which no file holds, and a test compares the two
+// implementations on committed examples. A change on either side invalidates every
+// committed curve.
 
 import "math/bits"
 
@@ -51,7 +51,7 @@ func Index(key, i, n uint64) uint64 {
 	return hi
 }
 
-// Integer is what token and class numbers are made of.
+// Integer is a type of token and class numbers.
 type Integer interface{ ~int32 | ~int64 }
 
 // FillUniform is

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFormulaAgreesWithPython compares with examples that formula.py made.
+// TestFormulaAgreesWithPython compares the formulas with examples that formula.py made.
 func TestFormulaAgreesWithPython(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "testdata", "formula.json"))
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxIDX bounds the elements of one IDX file, in bytes: 20 times the
-	// largest set in common use (60,000 images of 28x28 are 47 MB).
+	// maxIDX bounds the size of one IDX file in bytes: 20 times the largest set in common
+	// use (60,000 images of 28x28 are 47 MB).
 	maxIDX = 1 << 30
 
 	// maxIDXRank bounds the dimensions; the format allows 255 and uses 3.
 	maxIDXRank = 8
 
-	// idxChunk bounds what is allocated on the word of a header alone. Behind it
-	// memory grows only with bytes that were really there.
+	// idxChunk bounds the memory that is allocated because of a header alone. Beyond it
+	// memory grows only with bytes that were read.
 	idxChunk = 1 << 20
 )
 
@@ -30,8 +30,8 @@ type IDX struct {
 	Data []byte
 }
 
-// ReadIDX reads a whole IDX file of unsigned bytes, plain or compressed with gzip
-// (told apart by their first bytes). name stands in errors.
+// ReadIDX reads a whole IDX file of unsigned bytes, plain or compressed with gzip, which
+// it distinguishes by the first bytes. Errors call the file name.
 //
 //	| 0 0 | type: 8 is unsigned byte | number of dimensions D |
 //	| D sizes, 4 bytes each, big endian                        |
@@ -67,7 +67,7 @@ func readIDX(r io.Reader, name string) (*IDX, error) {
 		return nil, idxErr(name, "dimensions", err)
 	}
 	idx := &IDX{Dims: make([]int, rank)}
-	// Every dimension is bounded by itself too: a zero does not excuse the others.
+	// Every dimension is also bounded by itself: a zero does not excuse the others.
 	total, nonzero := uint64(1), uint64(1)
 	for i := range idx.Dims {
 		d := uint64(binary.BigEndian.Uint32(sizes[4*i:]))
@@ -88,7 +88,7 @@ func readIDX(r io.Reader, name string) (*IDX, error) {
 			return nil, idxErr(name, fmt.Sprintf("%d of %d elements of %v", have, total, idx.Dims), err)
 		}
 	}
-	// The end must be here; with gzip this also checks its checksum.
+	// The file must end here; with gzip this read also checks the checksum.
 	var more [1]byte
 	switch n, err := io.ReadFull(r, more[:]); {
 	case n != 0:
@@ -99,7 +99,7 @@ func readIDX(r io.Reader, name string) (*IDX, error) {
 	return idx, nil
 }
 
-// idxErr sorts what a reader answered into our own words.
+// idxErr returns a reader's error as one of this package's.
 func idxErr(name, what string, err error) error {
 	var corrupt flate.CorruptInputError
 	switch {
@@ -111,7 +111,7 @@ func idxErr(name, what string, err error) error {
 	return fmt.Errorf("data: %s: %s: %w", name, what, err)
 }
 
-// ReadIDXFile is ReadIDX of the file at path.
+// ReadIDXFile calls ReadIDX with the file at path.
 func ReadIDXFile(path string) (*IDX, error) {
 	f, err := os.Open(path)
 	if err != nil {

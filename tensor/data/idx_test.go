@@ -14,7 +14,7 @@ import (
 	"testing/iotest"
 )
 
-// idx makes a file with the given dimensions and data.
+// idx returns a file with the given dimensions and data.
 func idx(data []byte, dims ...uint32) []byte {
 	b := []byte{0, 0, 8, byte(len(dims))}
 	for _, d := range dims {
@@ -26,7 +26,7 @@ func idx(data []byte, dims ...uint32) []byte {
 func zip(b []byte) []byte {
 	var buf bytes.Buffer
 	w := gzip.NewWriter(&buf)
-	_, _ = w.Write(b) // a bytes.Buffer takes everything
+	_, _ = w.Write(b) // a bytes.Buffer never fails
 	_ = w.Close()
 	return buf.Bytes()
 }
@@ -195,8 +195,8 @@ func TestFindImages(t *testing.T) {
 	}
 }
 
-// TestFashionMNIST reads the real set where Debian's package is installed, and
-// elsewhere checks that the error says how to install it.
+// TestFashionMNIST reads the real set if Debian's package is installed, and otherwise
+// checks that the error says how to install it.
 func TestFashionMNIST(t *testing.T) {
 	empty := t.TempDir()
 	files, err := FindFashionMNIST(empty)
@@ -225,7 +225,7 @@ func TestFashionMNIST(t *testing.T) {
 	}
 }
 
-// FuzzReadIDX checks that what is accepted is consistent and reads the same again.
+// FuzzReadIDX checks that an accepted file is consistent and reads the same again.
 func FuzzReadIDX(f *testing.F) {
 	for _, c := range badIDX {
 		f.Add(c.file)

@@ -18,7 +18,7 @@ type Images struct {
 }
 
 // LoadImages reads an IDX file of images and the one of their labels. A set without
-// an image, and images without a pixel, are ErrFormat: nothing can be trained on them.
+// images, and images without pixels, are ErrFormat.
 func LoadImages(imagesPath, labelsPath string) (*Images, error) {
 	img, err := ReadIDXFile(imagesPath)
 	if err != nil {
@@ -53,8 +53,8 @@ type ImageFiles struct {
 	TestImages, TestLabels   string
 }
 
-// FindFashionMNIST looks for the set in each of dirs and then in FashionMNISTDir.
-// When none holds all four files it returns ErrNotFound, saying how to get it.
+// FindFashionMNIST looks for the set in each of dirs and then in FashionMNISTDir. If none
+// holds all four files it returns ErrNotFound, which says how to get them.
 func FindFashionMNIST(dirs ...string) (*ImageFiles, error) {
 	dirs = append(dirs[:len(dirs):len(dirs)], FashionMNISTDir)
 	files, err := FindImages(dirs...)
@@ -64,9 +64,9 @@ func FindFashionMNIST(dirs ...string) (*ImageFiles, error) {
 	return files, nil
 }
 
-// FindImages returns the files of the first of dirs that holds all four files of a
-// set in the manner of MNIST: {train,t10k}-{images-idx3,labels-idx1}-ubyte, each
-// plain or with .gz behind it. It returns ErrNotFound, naming what is missing where.
+// FindImages returns the files of the first of dirs that holds all four files of a set
+// named as MNIST's: {train,t10k}-{images-idx3,labels-idx1}-ubyte, each plain or with .gz
+// appended. It returns ErrNotFound, with the missing files of each folder.
 func FindImages(dirs ...string) (*ImageFiles, error) {
 	var missing []string
 	for _, dir := range dirs {
@@ -98,7 +98,7 @@ func FindImages(dirs ...string) (*ImageFiles, error) {
 	return nil, fmt.Errorf("%w: %s", ErrNotFound, strings.Join(missing, ", "))
 }
 
-// plainOrGzip returns path or path.gz, whichever is a file, or why neither is.
+// plainOrGzip returns path or path.gz, whichever is a file, or the reason why neither is.
 func plainOrGzip(path string) (string, error) {
 	var why error
 	for _, p := range [...]string{path, path + ".gz"} {

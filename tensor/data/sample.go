@@ -5,21 +5,21 @@ import (
 	"math/bits"
 )
 
-// Shuffle is a permutation of [0, n) that needs no memory: element i is computed.
-// It is a Feistel network over the smallest even number of bits that holds n;
-// a number that falls outside goes through again until it falls inside, which
-// takes less than four rounds on average. Its values may be shared freely.
+// Shuffle is a permutation of [0, n) that needs no memory: each element is computed. It
+// is a Feistel network over the smallest even number of bits that holds n. A number
+// outside [0, n) passes through the network again until it is inside, which takes less
+// than four rounds on average. A Shuffle may be copied and used concurrently.
 //
-// Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002
-// (cycle walking).
+// Source: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002 (cycle
+// walking).
 type Shuffle struct {
 	n    uint64
 	half uint // bits of one half
 	key  uint64
 }
 
-// shuffleRounds is well above the four that make a Feistel network over a good round
-// function indistinguishable from a random permutation.
+// shuffleRounds is well above four, the number that makes a Feistel network over a good
+// round function indistinguishable from a random permutation.
 const shuffleRounds = 8
 
 // NewShuffle returns the permutation of [0, n) that belongs to key. n is at most 2^62;
@@ -49,14 +49,14 @@ func (s Shuffle) At(i uint64) uint64 {
 	}
 }
 
-// Epochs draws examples from a set of images: number by number, every image
-// once in an epoch, each epoch in another order. An example is a function of seed
-// and number alone, so a batch can be asked for in any order, again, or in parts: rank r
-// of R with batches of B starts step s at (s*R+r)*B. Safe for concurrent use.
+// Epochs draws examples from a set of images: each epoch has every image once, in an
+// order of its own. An example is a function of the seed and its number, so batches can
+// be drawn in any order, repeatedly, or in parts: rank r of R with batches of B starts
+// step s at (s*R+r)*B. It is safe for concurrent use.
 type Epochs struct {
 	set   *Images
 	seed  uint64
-	level [256]float32 // what Normalise makes of each byte: a look-up is twice as fast
+	level [256]float32 // Normalise of each byte; a table is faster
 }
 
 // NewEpochs returns a sampler of set. The set is not copied.
@@ -70,16 +70,16 @@ func NewEpochs(set *Images, seed uint64) *Epochs {
 	return e
 }
 
-// Example returns the position in the set of example number n: that of element
-// n mod Count in the order of epoch n / Count.
+// Example returns the position in the set of example number n, which is element n mod
+// Count in the order of epoch n / Count.
 func (e *Epochs) Example(n uint64) int {
 	count := uint64(e.set.Count)
 	return int(NewShuffle(Hash(e.seed, n/count), count).At(n % count))
 }
 
-// Fill writes len(y) examples, from number start on, into x [len(y), Rows, Cols] and
-// y. It returns ErrMismatch when x has another length; it allocates nothing.
-// Pixels are normalised as Normalise says.
+// Fill writes len(y) examples, beginning with number start, into x [len(y), Rows, Cols]
+// and y, with pixels normalised by Normalise. It returns ErrMismatch if x has another
+// length. It allocates nothing.
 func (e *Epochs) Fill(start uint64, x []float32, y []int64) error {
 	size := e.set.Rows * e.set.Cols
 	if len(x) != len(y)*size {
@@ -97,8 +97,8 @@ func (e *Epochs) Fill(start uint64, x []float32, y []int64) error {
 	return nil
 }
 
-// Slice writes the images from position first on in the order of the files, for an
-// evaluation: len(y) of them, or as many as are left. It returns their number.
+// Slice writes up to len(y) images, beginning at position first, in the order of the
+// files, for an evaluation. It returns their number, which is less at the end of the set.
 func (m *Images) Slice(first int, x []float32, y []int64) (int, error) {
 	size := m.Rows * m.Cols
 	if first < 0 || len(x) != len(y)*size {
@@ -121,9 +121,8 @@ func (m *Images) Slice(first int, x []float32, y []int64) (int, error) {
 //		dst[i] = (float32(p) - 127.5) * (1 / 127.5)
 //	}
 //
-// so that black is -1 and white is 1. It is fixed, and there is nothing a compiler could
-// fuse: a model trained here and one evaluated there see the same bits,
-// whatever set and machine.
+// so that black is -1 and white is 1. A compiler cannot fuse these operations, so every
+// machine computes the same bits.
 func Normalise(dst []float32, src []byte) {
 	dst = dst[:len(src)]
 	for i, p := range src {
@@ -131,17 +130,17 @@ func Normalise(dst []float32, src []byte) {
 	}
 }
 
-// Crops draws pieces of a text: number by number, each at a random place. A piece is a
-// function of seed and number alone, as with Epochs. Safe for concurrent use.
+// Crops draws pieces of a text, each at a random place. A piece is a function of the seed
+// and its number, as with Epochs. It is safe for concurrent use.
 type Crops struct {
 	text   []byte
 	length int
 	key    uint64
 }
 
-// NewCrops returns a sampler of pieces of length tokens (bytes), and the one behind.
-// The text is not copied. It returns ErrMismatch when the text is not longer
-// than length, or length is not positive.
+// NewCrops returns a sampler of pieces of length tokens (bytes), each with the token that
+// follows. The text is not copied. It returns ErrMismatch if the text is not longer than
+// length, or length is not positive.
 func NewCrops(text []byte, length int, seed uint64) (*Crops, error) {
 	if length < 1 || len(text) <= length {
 		return nil, fmt.Errorf("%w: pieces of %d tokens of a text of %d, expected 1 to %d", ErrMismatch, length, len(text), len(text)-1)
@@ -149,15 +148,14 @@ func NewCrops(text []byte, length int, seed uint64) (*Crops, error) {
 	return &Crops{text, length, Hash(seed, 0)}, nil
 }
 
-// Position returns where in the text piece number n begins.
+// Position returns the position in the text where piece number n begins.
 func (c *Crops) Position(n uint64) int {
 	return int(Index(c.key, n, uint64(len(c.text)-c.length)))
 }
 
-// FillInt32 writes pieces from number start on into x [pieces, length], and the
-// same shifted by one into y: y[i] is the token that follows x[i]. It returns
-// ErrMismatch when x and y are not equally long or not a whole number of pieces.
-// It allocates nothing.
+// FillInt32 writes pieces, beginning with number start, into x [pieces, length], and the
+// same shifted by one into y: y[i] is the token that follows x[i]. It returns ErrMismatch
+// if x and y differ in length or are not a whole number of pieces. It allocates nothing.
 func (c *Crops) FillInt32(start uint64, x, y []int32) error { return fillCrops(c, start, x, y) }
 
 // FillInt64 is FillInt32 for tokens of 64 bits.

@@ -23,7 +23,7 @@ func TestShuffleIsAPermutation(t *testing.T) {
 	}
 }
 
-// TestShuffleIsUniform counts, over many keys, where each element goes.
+// TestShuffleIsUniform counts the positions of each element over many keys.
 func TestShuffleIsUniform(t *testing.T) {
 	const n, keys = 6, 30000
 	var count [n][n]int
@@ -63,7 +63,7 @@ func TestShuffleNeighboursScatter(t *testing.T) {
 			adjacent++
 		}
 	}
-	if adjacent > 20 { // expected 2 of a random order
+	if adjacent > 20 { // a random order has 2 on average
 		t.Errorf("%d neighbours stay neighbours, expected about 2", adjacent)
 	}
 }
@@ -121,7 +121,7 @@ func TestEpochs(t *testing.T) {
 	if slices.Equal(orders[0], orders[1]) && slices.Equal(orders[1], orders[2]) {
 		t.Errorf("every epoch has the order %v", orders[0])
 	}
-	// Two ranks with batches of three see together what one call sees.
+	// Two ranks with batches of three draw together the examples of one call.
 	px, py := make([]float32, 18), make([]int64, 3)
 	for part := range 7 {
 		if err := e.Fill(uint64(part*3), px, py); err != nil {

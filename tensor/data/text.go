@@ -21,27 +21,26 @@ import (
 type Text struct {
 	Train []byte   // all but the end
 	Held  []byte   // the end, never trained on
-	Files []string // what it was made of, in order
+	Files []string // files of the corpus, in order
 }
 
-// TextOptions changes how a corpus is loaded. Nil is fine.
+// TextOptions configure LoadText; nil and the zero value are the defaults.
 type TextOptions struct {
-	// HeldOut is the share of the corpus kept from training, above 0 and below 1.
-	// 0 means 0.05. It is one piece, the end: a random choice of places
-	// would let a model see the surroundings of what it is tested on.
+	// HeldOut is the share of the corpus that is not trained on, above 0 and below 1. 0
+	// means 0.05. It is the end of the corpus: with random places the model would be
+	// trained on the surroundings of its test data.
 	HeldOut float64
 
-	// MaxBytes bounds the corpus. 0 means 64 MiB. A single file above it is
-	// ErrTooLarge. Of a folder, files are taken in order until the next would pass
-	// the bound; files above it on their own are left out.
+	// MaxBytes bounds the corpus. 0 means 64 MiB. A single larger file is ErrTooLarge. In
+	// a folder, files are taken in order until the next one would exceed the bound; files
+	// that exceed it alone are left out.
 	MaxBytes int64
 }
 
-// LoadText loads the file at path, or the folder: all regular files below it, by
-// path in byte order, that are text (valid UTF-8 without a zero byte), one behind
-// the other. Hidden files and folders, symbolic links inside, and folders named testdata
-// are left out. It returns ErrNotFound when a folder holds no text, ErrFormat
-// when the corpus is empty.
+// LoadText loads the file at path, or the regular files of text (valid UTF-8 without a
+// zero byte) in the folder at path, joined in byte order of their paths. It leaves out
+// hidden files and folders, symbolic links inside, and folders named testdata. It returns
+// ErrNotFound if a folder holds no text, and ErrFormat if the corpus is empty.
 func LoadText(path string, opts *TextOptions) (*Text, error) {
 	o := TextOptions{}
 	if opts != nil {
@@ -88,10 +87,11 @@ func LoadText(path string, opts *TextOptions) (*Text, error) {
 	return &Text{Train: all[:cut:cut], Held: all[cut:], Files: files}, nil
 }
 
-// readLimited reads a regular file of at most limit bytes. The limit holds for what
-// is read, not for what the file system says.
+// readLimited reads a regular file of at most limit bytes. It counts the bytes that it
+// reads, not the size that the file system reports.
 func readLimited(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe, Open would wait for who writes
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 }
 
 func readFolder(root string, limit int64) (all []byte, files []string, err error) {
-	// WalkDir goes in order within a folder; byte order of whole paths differs from
+	// WalkDir visits each folder in order. The byte order of whole paths differs from
 	// that where a name continues another ("a/b" and "a.go"), so paths are sorted.
 	var paths []string
 	err = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
@@ -159,14 +159,14 @@ func readFolder(root string, limit int64) (all []byte, files []string, err error
 	return all, files, nil
 }
 
-// opticks is the text of "Opticks" by Isaac Newton, 567 KB, which comes with
-// the sources of Go for the benefit of its compression tests.
+// opticks is the text of "Opticks" by Isaac Newton, 567 KB, a test file of Go's
+// compression packages.
 const opticks = "src/testdata/Isaac.Newton-Opticks.txt"
 
 // FindText returns the path of a corpus that comes with Go, for LoadText: Newton's
-// "Opticks" below the first of roots that has it, else the sources in the first of roots
-// that has those. Without roots it searches what GoRoots returns. It returns ErrNotFound,
-// naming where it looked.
+// "Opticks" in the first of roots that has it, else the sources in the first of roots
+// that has those. Without roots it searches the result of GoRoots. It returns
+// ErrNotFound, with the searched folders.
 func FindText(roots ...string) (string, error) {
 	if len(roots) == 0 {
 		roots = GoRoots()
@@ -184,9 +184,9 @@ func FindText(roots ...string) (string, error) {
 	return "", fmt.Errorf("%w: neither %s nor the sources of Go below any of %s; name a text file or a folder", ErrNotFound, opticks, strings.Join(roots, ", "))
 }
 
-// GoRoots returns the folders where Go may be installed, likely ones first: what
-// `go env GOROOT` says, when there is a go command that answers within five seconds,
-// then the usual places of Linux distributions, newest version first by name.
+// GoRoots returns the folders where Go may be installed, likely ones first: the output of
+// `go env GOROOT`, if a go command answers within five seconds, then the usual places of
+// Linux distributions, newest version first by name.
 func GoRoots() []string {
 	var roots []string
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -121,8 +121,8 @@ func TestFindText(t *testing.T) {
 	}
 }
 
-// TestFindTextHere runs where a Go toolchain is: below one that has its sources, the
-// default search ends at a corpus that loads.
+// TestFindTextHere runs where a Go toolchain is installed: if it has its sources, the
+// default search finds a corpus that loads.
 func TestFindTextHere(t *testing.T) {
 	roots := GoRoots()
 	if len(roots) == 0 {

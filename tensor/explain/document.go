@@ -79,9 +79,9 @@ type Result struct {
 	Takes  string `json:"takes,omitempty"`
 }
 
-// Stats counts the parts of a plan. LowerBound is the largest sum of temporaries that live
-// at one step; no arena can be smaller. Over is TempBytes, the size of the arena, divided
-// by it, and 1 without temporaries.
+// Stats counts the parts of a plan. LowerBound is the largest sum of temporaries that
+// live at one step; no arena can be smaller. Over is TempBytes, the size of the arena,
+// divided by it, and 1 without temporaries.
 type Stats struct {
 	Instructions int     `json:"instructions"`
 	Steps        int     `json:"steps"`
@@ -107,8 +107,8 @@ func (p Plan) Stats() Stats {
 		s.InPlace, s.Taken, s.TempBytes, s.LowerBound, over}
 }
 
-// Document returns the program and the plan as data. times holds the shortest time of each
-// step, or is nil.
+// Document returns the program and the plan as data. times holds the shortest time of
+// each step, or is nil.
 func (p Plan) Document(times []time.Duration) *Document {
 	prog := p.plan.Program
 	d := &Document{

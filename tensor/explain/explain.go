@@ -52,8 +52,8 @@ func (p Plan) Summary() string {
 		s.InPlace, s.Taken, s.TempBytes, s.Over)
 }
 
-// WriteText writes the program, the plan and the summary. times holds the shortest time of
-// each step, which is printed before it in microseconds; nil leaves the times out.
+// WriteText writes the program, the plan and the summary. times holds the shortest time
+// of each step, which is printed before it in microseconds; nil leaves the times out.
 func (p Plan) WriteText(w io.Writer, times []time.Duration) error {
 	fmt.Fprintf(w, "program %v\n%v\nplan\n", p.hash(), p.plan.Program)
 	if times == nil {

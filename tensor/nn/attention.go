@@ -7,13 +7,14 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Rotary is a table of rotary positions (Su et al. 2021): the angles of position p are p theta^(-2i/dim). It is no
-// parameter and stands in no file. Layers share one.
+// Rotary is a table of rotary positions (Su et al. 2021): the angles of position p are p
+// theta^(-2i/dim). It is not a parameter and is not saved. Layers share one.
 type Rotary struct {
 	Cos, Sin *tensor.Tensor // [positions, dim/2]
 }
 
-// NewRotary makes the table for positions 0 to n-1 of heads of an even dim. Angles are computed in double precision.
+// NewRotary returns the table for positions 0 to n-1 of heads of an even dim. It computes
+// angles in double precision.
 func NewRotary(s *tensor.Session, n, dim int, theta float64) *Rotary {
 	half := dim / 2
 	cos, sin := make([]float32, n*half), make([]float32, n*half)
@@ -27,7 +28,7 @@ func NewRotary(s *tensor.Session, n, dim int, theta float64) *Rotary {
 	return &Rotary{Cos: tensor.From(s, cos, n, half), Sin: tensor.From(s, sin, n, half)}
 }
 
-// Turn turns x [.., t, dim] by the positions 0 to t-1.
+// Turn rotates x [.., t, dim] by the positions 0 to t-1.
 func (r *Rotary) Turn(x *tensor.Tensor) *tensor.Tensor {
 	if x.Err() != nil {
 		return x
@@ -39,16 +40,16 @@ func (r *Rotary) Turn(x *tensor.Tensor) *tensor.Tensor {
 	return x.Rope(cos, sin)
 }
 
-// AttentionConfig is the form of an Attention.
+// AttentionConfig configures an Attention.
 type AttentionConfig struct {
 	Hidden  int
 	Heads   int
-	KVHeads int     // heads of keys and values, of which Heads is a multiple; 0 is Heads
+	KVHeads int     // number of heads of keys and values, which divides Heads; 0 is Heads
 	HeadDim int     // 0 is Hidden/Heads
 	Bias    bool    // biases in the four projections
 	QKNorm  bool    // an RMSNorm over each head's queries and keys
 	Eps     float64 // of that norm
-	Causal  bool    // a position sees itself and what is before it
+	Causal  bool    // a position sees itself and earlier ones
 }
 
 func (c AttentionConfig) filled() AttentionConfig {
@@ -61,18 +62,18 @@ func (c AttentionConfig) filled() AttentionConfig {
 	return c
 }
 
-// Attention is multi-head attention, with queries in groups that share keys and values (Ainslie et al. 2023) where
-// KVHeads is below Heads.
+// Attention is multi-head attention. If KVHeads is less than Heads, groups of queries
+// share keys and values (Ainslie et al. 2023).
 type Attention struct {
 	Q, K, V, O   *Linear
 	QNorm, KNorm *RMSNorm // nil without QKNorm
-	Rotary       *Rotary  // nil: positions are somebody else's business
+	Rotary       *Rotary  // nil if the layer does not handle positions
 
 	Heads, KVHeads, HeadDim int
 	Causal                  bool
 }
 
-// NewAttention makes the layer; rotary may be nil.
+// NewAttention returns a layer; rotary may be nil.
 func NewAttention(s *tensor.Session, c AttentionConfig, rotary *Rotary) *Attention {
 	c = c.filled()
 	a := &Attention{
@@ -100,7 +101,7 @@ func (a *Attention) Params() []tensor.Named {
 	return ps
 }
 
-// heads projects x [b, t, hidden] to [b, n, t, dim], normalised and turned.
+// heads projects x [b, t, hidden] to [b, n, t, dim], normalised and rotated.
 func (a *Attention) heads(x *tensor.Tensor, l *Linear, n int, norm *RMSNorm, r *Rotary) *tensor.Tensor {
 	if x.Err() != nil {
 		return x
@@ -116,7 +117,7 @@ func (a *Attention) heads(x *tensor.Tensor, l *Linear, n int, norm *RMSNorm, r *
 	return y
 }
 
-// Forward turns [b, t, hidden] into the same.
+// Forward maps [b, t, hidden] to the same shape.
 func (a *Attention) Forward(x *tensor.Tensor) *tensor.Tensor {
 	q := a.heads(x, a.Q, a.Heads, a.QNorm, a.Rotary)
 	k := a.heads(x, a.K, a.KVHeads, a.KNorm, a.Rotary)
@@ -133,7 +134,7 @@ type SwiGLU struct {
 	Gate, Up, Down *Linear
 }
 
-// NewSwiGLU makes a layer without biases.
+// NewSwiGLU returns a layer without biases.
 func NewSwiGLU(s *tensor.Session, hidden, inner int) *SwiGLU {
 	return &SwiGLU{Gate: NewLinear(s, hidden, inner, false), Up: NewLinear(s, hidden, inner, false), Down: NewLinear(s, inner, hidden, false)}
 }
@@ -154,7 +155,7 @@ type MLP struct {
 	Activation Func
 }
 
-// NewMLP makes the layer, with biases; a nil activation is GELU.
+// NewMLP returns a layer with biases; a nil activation is GELU.
 func NewMLP(s *tensor.Session, in, inner, out int, activation Func) *MLP {
 	if activation == nil {
 		activation = GELU()

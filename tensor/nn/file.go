@@ -10,7 +10,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
-// names of the element types in files.
+// fileType returns the name of an element type in files.
 func fileType(d tensor.DType) safetensors.DType {
 	switch d {
 	case tensor.F32:
@@ -31,8 +31,9 @@ func fileType(d tensor.DType) safetensors.DType {
 	return safetensors.Bool
 }
 
-// Save writes ps to a safetensors file at path, which is replaced as a whole or not at all. It brings one tensor at a
-// time. notes, which may be nil, go with it; Load returns them.
+// Save writes ps to a safetensors file at path. The file is replaced as a whole or not at
+// all. Save reads one tensor at a time. It adds notes, which may be nil; Load returns
+// them.
 func Save(path string, ps []tensor.Named, notes map[string]string) error {
 	out := make([]safetensors.Tensor, len(ps))
 	for i, p := range ps {
@@ -48,7 +49,7 @@ func Save(path string, ps []tensor.Named, notes map[string]string) error {
 	return safetensors.WriteFile(path, out, &safetensors.WriteOptions{Metadata: notes})
 }
 
-// content reads a tensor's bytes when it is first asked for them, and forgets them at their end.
+// content reads the bytes of a tensor on the first Read, and releases them at their end.
 type content struct {
 	t    *tensor.Tensor
 	read bool
@@ -74,18 +75,20 @@ func (c *content) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// LoadOptions say what Load tolerates; nil tolerates nothing.
+// LoadOptions say which differences Load tolerates; nil tolerates none.
 type LoadOptions struct {
-	Missing    bool // parameters that the file doesn't have stay as they are
-	Unexpected bool // tensors that the model doesn't have are skipped
+	Missing    bool // parameters that the file lacks keep their values
+	Unexpected bool // tensors that the model lacks are skipped
 }
 
-// Load reads ps from the safetensors file at path and returns the file's notes. A parameter keeps its dtype: F16 and BF16
-// are widened to f32, any other difference is an error.
+// Load reads ps from the safetensors file at path and returns the file's notes. A
+// parameter keeps its dtype: F16 and BF16 are widened to f32, any other difference is an
+// error.
 //
-// Everything that the file's header can tell is checked before any parameter changes: ErrMismatch names each tensor
-// that is missing, unexpected or of another shape or type, with what was expected. Tensors are read and sent one at a time;
-// when reading fails in the middle, those read before have changed.
+// Load checks the file's header before it changes a parameter: ErrMismatch names each
+// tensor that is missing, unexpected or of another shape or type, with the expected one.
+// It reads and sends one tensor at a time; if reading fails midway, the parameters read
+// before have changed.
 func Load(path string, ps []tensor.Named, o *LoadOptions) (notes map[string]string, err error) {
 	if o == nil {
 		o = &LoadOptions{}
@@ -140,7 +143,7 @@ func Load(path string, ps []tensor.Named, o *LoadOptions) (notes map[string]stri
 	return f.Metadata(), nil
 }
 
-// fits checks f's header against ps and returns those of ps that it has.
+// fits checks f's header against ps and returns the parameters that the file has.
 func fits(f *safetensors.File, ps []tensor.Named, o *LoadOptions) ([]tensor.Named, error) {
 	known := make(map[string]bool, len(ps))
 	var found []tensor.Named
@@ -183,7 +186,7 @@ func fits(f *safetensors.File, ps []tensor.Named, o *LoadOptions) ([]tensor.Name
 	return found, nil
 }
 
-// some lists the first of many names.
+// some returns the first few of many names.
 func some(names []string) string {
 	const most = 8
 	if n := len(names); n > most {

@@ -64,7 +64,7 @@ func testSaveAndLoad(t *devicetest.T) {
 	}
 }
 
-// Half-precision files are widened.
+// TestLoadHalf: half-precision files are widened.
 func TestLoadHalf(t *testing.T) { devicetest.Each(t, testLoadHalf) }
 
 func testLoadHalf(t *devicetest.T) {
@@ -131,7 +131,7 @@ func testLoadRefuses(t *devicetest.T) {
 	}
 }
 
-// What can't be read isn't written: the file before stays.
+// TestSaveFails: if a parameter can't be read the old file stays.
 func TestSaveFails(t *testing.T) { devicetest.Each(t, testSaveFails) }
 
 func testSaveFails(t *devicetest.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// param makes a parameter of what f records, whose intermediates are dropped.
+// param returns the result of f as a parameter and releases the intermediates.
 func param(s *tensor.Session, f func() *tensor.Tensor) *tensor.Tensor {
 	var p *tensor.Tensor
 	s.NoGrad(func() {
@@ -15,17 +15,17 @@ func param(s *tensor.Session, f func() *tensor.Tensor) *tensor.Tensor {
 	return p.RequireGrad()
 }
 
-// Uniform returns a parameter of numbers in [-bound, bound).
+// Uniform returns a parameter of uniform numbers in [-bound, bound).
 func Uniform(s *tensor.Session, bound float64, shape ...int) *tensor.Tensor {
 	return param(s, func() *tensor.Tensor { return tensor.Rand(s, tensor.F32, shape...).MulS(2 * bound).SubS(bound) })
 }
 
-// Normal returns a parameter of normal numbers of mean 0.
+// Normal returns a parameter of normal numbers with mean 0.
 func Normal(s *tensor.Session, deviation float64, shape ...int) *tensor.Tensor {
 	return param(s, func() *tensor.Tensor { return tensor.RandN(s, tensor.F32, shape...).MulS(deviation) })
 }
 
-// Constant returns a parameter of one number.
+// Constant returns a parameter whose elements are all x.
 func Constant(s *tensor.Session, x float64, shape ...int) *tensor.Tensor {
 	return param(s, func() *tensor.Tensor { return tensor.Full(s, tensor.F32, x, shape...) })
 }
@@ -36,7 +36,7 @@ type Linear struct {
 	Bias   *tensor.Tensor // [out], or nil
 }
 
-// NewLinear makes a layer whose weights and bias are uniform within 1/sqrt(in).
+// NewLinear returns a layer whose weights and bias are uniform within 1/sqrt(in).
 func NewLinear(s *tensor.Session, in, out int, bias bool) *Linear {
 	bound := 1 / math.Sqrt(float64(max(in, 1)))
 	l := &Linear{Weight: Uniform(s, bound, out, in)}
@@ -49,7 +49,7 @@ func NewLinear(s *tensor.Session, in, out int, bias bool) *Linear {
 // Params implements Module: weight and bias.
 func (l *Linear) Params() []tensor.Named { return weightBias(l.Weight, l.Bias) }
 
-// weightBias names the two parameters that most layers have, either of which may be nil.
+// weightBias returns the two parameters of most layers with names; either may be nil.
 func weightBias(w, b *tensor.Tensor) []tensor.Named {
 	var ps []tensor.Named
 	if w != nil {
@@ -61,7 +61,7 @@ func weightBias(w, b *tensor.Tensor) []tensor.Named {
 	return ps
 }
 
-// Forward turns [.., in] into [.., out].
+// Forward maps [.., in] to [.., out].
 func (l *Linear) Forward(x *tensor.Tensor) *tensor.Tensor {
 	y := x.Matmul(l.Weight.T())
 	if l.Bias != nil {
@@ -75,7 +75,7 @@ type Embedding struct {
 	Weight *tensor.Tensor // [n, dim]
 }
 
-// NewEmbedding makes a table of n normal vectors.
+// NewEmbedding returns a table of n vectors of normal numbers.
 func NewEmbedding(s *tensor.Session, n, dim int) *Embedding {
 	return &Embedding{Weight: Normal(s, 1, n, dim)}
 }
@@ -83,7 +83,8 @@ func NewEmbedding(s *tensor.Session, n, dim int) *Embedding {
 // Params implements Module: weight.
 func (l *Embedding) Params() []tensor.Named { return weightBias(l.Weight, nil) }
 
-// Forward turns indices (i32, i64) [..] into [.., dim]. An index beyond the table is an error at the next sync point.
+// Forward maps indices (i32, i64) [..] to [.., dim]. An index out of range is an error at
+// the next sync point.
 func (l *Embedding) Forward(idx *tensor.Tensor) *tensor.Tensor {
 	return tensor.Embedding(l.Weight, idx)
 }

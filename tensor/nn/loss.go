@@ -8,14 +8,15 @@ const Ignored = -100
 // MSE returns the mean of (x-target)².
 func MSE(x, target *tensor.Tensor) *tensor.Tensor { return x.Sub(target).Square().Mean() }
 
-// BCEWithLogits returns the mean of -target log p - (1-target) log(1-p) with p = sigmoid(x), computed without overflow:
-// log(1+e^x) - x target, with the larger of x and 0 taken out of the logarithm.
+// BCEWithLogits returns the mean of -target log p - (1-target) log(1-p) with p =
+// sigmoid(x). It is computed as log(1+e^x) - x target, with the larger of x and 0 taken
+// out of the logarithm, which does not overflow.
 func BCEWithLogits(x, target *tensor.Tensor) *tensor.Tensor {
 	m := x.Detach().ReLU()
 	softplus := m.Neg().Exp().Add(x.Sub(m).Exp()).Log().Add(m)
 	return softplus.Sub(x.Mul(target)).Mean()
 }
 
-// CrossEntropy returns the mean of -log softmax(x)[target] over all rows whose target isn't Ignored: x [.., classes] of
-// logits, target [..] of i32 or i64.
+// CrossEntropy returns the mean of -log softmax(x)[target] over all rows whose target
+// isn't Ignored, for logits x [.., classes] and targets [..] of i32 or i64.
 func CrossEntropy(x, target *tensor.Tensor) *tensor.Tensor { return x.CrossEntropy(target, Ignored) }

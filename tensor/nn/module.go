@@ -6,19 +6,20 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Module is something with parameters.
+// Module is a part of a model with parameters.
 type Module interface {
-	// Params lists the parameters, its own and those of the modules it is made of, always in the same order.
+	// Params returns the parameters of the module and of its parts, always in the same
+	// order.
 	Params() []tensor.Named
 }
 
-// Layer is a module that turns one tensor into another.
+// Layer is a module that maps one tensor to another.
 type Layer interface {
 	Module
 	Forward(x *tensor.Tensor) *tensor.Tensor
 }
 
-// Prefix puts name and a dot before the names of ps: what a module does with the parameters of its parts.
+// Prefix returns ps with name and a dot before their names, for the parameters of a part.
 func Prefix(name string, ps []tensor.Named) []tensor.Named {
 	out := make([]tensor.Named, len(ps))
 	for i, p := range ps {
@@ -27,7 +28,7 @@ func Prefix(name string, ps []tensor.Named) []tensor.Named {
 	return out
 }
 
-// Tensors returns the tensors of ps alone, in their order.
+// Tensors returns the tensors of ps in order.
 func Tensors(ps []tensor.Named) []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(ps))
 	for i, p := range ps {
@@ -61,12 +62,13 @@ func Count(ps []tensor.Named) int {
 	return n
 }
 
-// Trainer is a module that behaves otherwise in training, or that contains such.
+// Trainer is a module that behaves differently in training, or contains such a module.
 type Trainer interface {
 	SetTraining(on bool)
 }
 
-// SetTraining tells those of ms that care whether they are being trained. New modules are in training.
+// SetTraining sets the training mode of those of ms that are Trainers. New modules are in
+// training mode.
 func SetTraining[M Module](on bool, ms ...M) {
 	for _, m := range ms {
 		if t, ok := any(m).(Trainer); ok {
@@ -75,7 +77,8 @@ func SetTraining[M Module](on bool, ms ...M) {
 	}
 }
 
-// Sequential applies layers one after the other. Their parameters are named by position: 0.weight, 0.bias, 2.weight.
+// Sequential applies layers one after the other. Their parameters are named by position:
+// 0.weight, 0.bias, 2.weight.
 type Sequential []Layer
 
 // Params implements Module.
@@ -107,22 +110,22 @@ func (Func) Params() []tensor.Named { return nil }
 // Forward implements Layer.
 func (f Func) Forward(x *tensor.Tensor) *tensor.Tensor { return f(x) }
 
-// ReLU returns max(x, 0) as a layer.
+// ReLU returns a layer that computes max(x, 0).
 func ReLU() Func { return (*tensor.Tensor).ReLU }
 
-// GELU returns x times the normal distribution function of x as a layer.
+// GELU returns a layer that computes x times the normal distribution function of x.
 func GELU() Func { return (*tensor.Tensor).GELU }
 
-// SiLU returns x sigmoid(x) as a layer.
+// SiLU returns a layer that computes x sigmoid(x).
 func SiLU() Func { return (*tensor.Tensor).SiLU }
 
-// Tanh returns the hyperbolic tangent as a layer.
+// Tanh returns a layer that computes the hyperbolic tangent.
 func Tanh() Func { return (*tensor.Tensor).Tanh }
 
-// Sigmoid returns 1/(1+e^-x) as a layer.
+// Sigmoid returns a layer that computes 1/(1+e^-x).
 func Sigmoid() Func { return (*tensor.Tensor).Sigmoid }
 
-// Flatten keeps the first dim and makes one of the others.
+// Flatten returns a layer that keeps the first dim and merges the others into one.
 func Flatten() Func {
 	return func(x *tensor.Tensor) *tensor.Tensor {
 		if x.Err() != nil || x.Rank() == 2 {

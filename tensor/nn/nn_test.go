@@ -68,7 +68,7 @@ func testLinear(t *devicetest.T) {
 	}
 }
 
-// Weights are within PyTorch's bounds, spread over all of them, and the same for the same seed.
+// TestInitialisation: weights fill PyTorch's bounds, and equal seeds give equal weights.
 func TestInitialisation(t *testing.T) { devicetest.Each(t, testInitialisation) }
 
 func testInitialisation(t *devicetest.T) {
@@ -198,8 +198,9 @@ func testLosses(t *devicetest.T) {
 	near(t, "cross-entropy", read(t, nn.CrossEntropy(rows, tensor.From(s, []int64{0, nn.Ignored, 1}))), math.Ln2)
 }
 
-// Attention with as many heads of keys as of queries is grouped attention whose keys and values are repeated; a later
-// token changes nothing before it when it is causal, and everything when it isn't.
+// TestAttention: attention with as many heads of keys as of queries equals grouped
+// attention with repeated keys and values. A later token changes no earlier result if
+// attention is causal, and all results if it isn't.
 func TestAttention(t *testing.T) { devicetest.Each(t, testAttention) }
 
 func testAttention(t *devicetest.T) {
@@ -246,7 +247,7 @@ func testAttention(t *devicetest.T) {
 	}
 }
 
-// Scores depend on the distance of two positions alone.
+// TestRotary: scores depend only on the distance of two positions.
 func TestRotary(t *testing.T) { devicetest.Each(t, testRotary) }
 
 func testRotary(t *devicetest.T) {
@@ -299,7 +300,7 @@ func testGradsOfParams(t *devicetest.T) {
 	}
 }
 
-// A network of two layers learns XOR.
+// TestXOR: a network with two layers learns XOR.
 func TestXOR(t *testing.T) { devicetest.Each(t, testXOR) }
 
 func testXOR(t *devicetest.T) {
@@ -332,7 +333,7 @@ func testXOR(t *devicetest.T) {
 	}
 }
 
-// Layers that are a formula give what the formula gives.
+// TestFormulas compares layers that are a formula with the formula.
 func TestFormulas(t *testing.T) { devicetest.Each(t, testFormulas) }
 
 func testFormulas(t *devicetest.T) {

@@ -2,23 +2,28 @@ package nn
 
 import "github.com/ringside-go/ringside/tensor"
 
-// Part is one of the layers that a model is made of, one after another.
+// Part is one of the consecutive parts of a model.
 type Part struct {
-	Name    string         // what the names of its parameters begin with, as model.layers.0
-	Params  []tensor.Named // all that Forward uses; two parts may share one
-	Lookup  bool           // Forward looks rows up: it takes no time to speak of, however large its parameter is
+	// Name is the prefix of the names of its parameters, such as model.layers.0.
+	Name   string
+	Params []tensor.Named // all that Forward uses; two parts may share one
+	// Lookup says that Forward looks up rows, which takes little time however large the
+	// parameter is.
+	Lookup  bool
 	Forward func(x *tensor.Tensor) *tensor.Tensor
 }
 
-// Parted is a model that can be run part by part: on each stage of a pipeline some of them.
+// Parted is a model whose parts can run on different stages of a pipeline.
 type Parted interface {
 	Layer
 
-	// Parts lists the parts. Applied one after another they are Forward, to the same bits. Between two of them goes one tensor.
+	// Parts returns the parts. Applied one after another they compute Forward with the
+	// same bits. A single tensor passes between two parts.
 	Parts() []Part
 }
 
-// Work returns what Forward multiplies with for every row of its input: the numbers of the matrices among the part's parameters.
+// Work returns the number of multiplications of Forward for each row of its input: the
+// number of elements of the part's matrices.
 func (p *Part) Work() int {
 	n := 0
 	for _, x := range p.Params {
@@ -29,8 +34,9 @@ func (p *Part) Work() int {
 	return n
 }
 
-// Signaler is a model that can give what its layers hand on signals (tensor.Tensor.Signal), for a config to say how that lies: cut in its
-// sequence, for one. New models don't.
+// Signaler is a model that can put signals on the results of its layers
+// (tensor.Tensor.Signal), so that a config can place them, for example cut in the
+// sequence. New models don't.
 type Signaler interface {
 	SetSignals(on bool)
 }

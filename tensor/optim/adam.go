@@ -6,7 +6,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// AdamWOptions of AdamW and Adam; zero fields are the defaults, which are PyTorch's but for Decay.
+// AdamWOptions configure AdamW and Adam. Zero fields mean the defaults, which are
+// PyTorch's except for Decay.
 type AdamWOptions struct {
 	LR    float64 // learning rate, 1e-3
 	Beta1 float64 // 0.9
@@ -14,11 +15,12 @@ type AdamWOptions struct {
 	Eps   float64 // 1e-8
 	Decay float64 // weight decay, 0
 
-	// Decays says which parameters decay; nil means all.
+	// Decays reports whether a parameter decays; nil means all do.
 	Decays func(p tensor.Named) bool
 }
 
-// AdamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019). LR may be changed between steps.
+// AdamW is Adam with decoupled weight decay (Loshchilov and Hutter 2019). LR may be
+// changed between steps.
 type AdamW struct {
 	base
 	LR   float64
@@ -27,7 +29,7 @@ type AdamW struct {
 	l2   bool
 }
 
-// NewAdamW makes an optimizer of params.
+// NewAdamW returns an optimizer of params.
 func NewAdamW(params []tensor.Named, o AdamWOptions) *AdamW {
 	def := func(p *float64, x float64) {
 		if *p == 0 {
@@ -43,7 +45,8 @@ func NewAdamW(params []tensor.Named, o AdamWOptions) *AdamW {
 	return a
 }
 
-// NewAdam makes the original Adam (Kingma and Ba 2015), whose decay is added to the gradient.
+// NewAdam returns the original Adam (Kingma and Ba 2015), whose decay is added to the
+// gradient.
 func NewAdam(params []tensor.Named, o AdamWOptions) *AdamW {
 	a := NewAdamW(params, o)
 	a.l2 = true
@@ -73,7 +76,7 @@ func (a *AdamW) Step(grads []*tensor.Tensor) error {
 	})
 }
 
-// assign binds pairs of tensors, the first of each to the second.
+// assign binds each first tensor of pairs to the second.
 func assign(pairs ...*tensor.Tensor) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if err := pairs[i].Assign(pairs[i+1]); err != nil {
@@ -83,7 +86,7 @@ func assign(pairs ...*tensor.Tensor) error {
 	return nil
 }
 
-// State implements Optimizer: exp_avg and exp_avg_sq of every parameter.
+// State implements Optimizer: it returns exp_avg and exp_avg_sq of every parameter.
 func (a *AdamW) State() []tensor.Named {
 	return append(a.named("exp_avg", a.m), a.named("exp_avg_sq", a.v)...)
 }

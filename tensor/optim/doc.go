@@ -1,4 +1,4 @@
-// Package optim changes parameters by their gradients.
+// Package optim updates parameters with their gradients.
 //
 //	opt := optim.NewAdamW(params, optim.AdamWOptions{Decay: 0.01})
 //	schedule := optim.Cosine(3e-4, 3e-5, 100, steps)
@@ -16,9 +16,11 @@
 //		}
 //	}
 //
-// An update is one fused operation a parameter and state tensor, recorded outside of any graph, and binds the parameter to
-// its new value (Assign); an engine writes that over the old one. What changes from step to step, as the learning rate
-// and Adam's bias corrections do, are scalars, so that every step is the same program. Nothing here waits for a value.
+// An update is one fused operation for each parameter and state tensor, recorded outside
+// any graph. It binds the parameter to its new value (Assign), which an engine writes
+// over the old one. Values that change from step to step, such as the learning rate and
+// Adam's bias corrections, are scalars, so every step is the same program. Nothing here
+// waits for a value.
 //
-// Optimizers are used by one goroutine at a time, as the session is.
+// Optimizers must be used by one goroutine at a time, as the session.
 package optim

@@ -2,5 +2,6 @@ package optim
 
 import "errors"
 
-// ErrGrads is returned when the gradients are not those of the parameters: another number, shape or dtype.
+// ErrGrads is returned when the gradients do not fit the parameters: another number,
+// shape or dtype.
 var ErrGrads = errors.New("optim: gradients do not fit the parameters")

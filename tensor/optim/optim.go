@@ -6,28 +6,30 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Optimizer is what SGD, Adam and AdamW have in common.
+// Optimizer is the interface of SGD, Adam and AdamW.
 type Optimizer interface {
-	// Step changes the parameters by grads, one for each in their order. A nil leaves its parameter as it is. Nil grads
-	// are what Backward left at the parameters.
+	// Step updates the parameters with grads, one for each in order. A nil gradient
+	// leaves its parameter unchanged. Nil grads means the gradients that Backward left at
+	// the parameters.
 	Step(grads []*tensor.Tensor) error
-	// State lists the optimizer's own tensors under the parameters' names, to be saved beside them.
+	// State returns the optimizer's tensors under the parameters' names, for saving.
 	State() []tensor.Named
-	// Steps is how many steps were taken, SetSteps restores it.
+	// Steps returns the number of steps taken; SetSteps restores it.
 	Steps() int
 	SetSteps(n int)
 }
 
-// base is the list of parameters and the count of steps.
+// base holds the parameters and the number of steps.
 type base struct {
 	params []tensor.Named
 	steps  int
 }
 
-// Steps returns how many steps were taken.
+// Steps returns the number of steps taken.
 func (b *base) Steps() int { return b.steps }
 
-// SetSteps restores the number of steps taken, with State what goes on where another optimizer stopped.
+// SetSteps restores the number of steps taken, so that with State an optimizer continues
+// another one's work.
 func (b *base) SetSteps(n int) { b.steps = n }
 
 // ZeroGrad clears the gradients that Backward left at the parameters.
@@ -37,7 +39,7 @@ func (b *base) ZeroGrad() {
 	}
 }
 
-// each runs f for every parameter with a gradient, in a scope without graphs.
+// each calls f for every parameter with a gradient, in a scope without graphs.
 func (b *base) each(grads []*tensor.Tensor, f func(s *tensor.Session, i int, p, g *tensor.Tensor) error) error {
 	if grads == nil {
 		grads = make([]*tensor.Tensor, len(b.params))
@@ -75,11 +77,13 @@ func (b *base) each(grads []*tensor.Tensor, f func(s *tensor.Session, i int, p, 
 	return nil
 }
 
-// StateSignal is the signal (tensor.Session.Signal) under which optimizers make their state: who cuts it makes every worker update a
-// part of each parameter (ZeRO-1: Rajbhandari et al. 2020).
+// StateSignal is the signal (tensor.Session.Signal) under which optimizers make their
+// state. If it is cut, every worker updates a part of each parameter (ZeRO-1: Rajbhandari
+// et al. 2020).
 const StateSignal = "optimizer.state"
 
-// stateSignal returns StateSignal, followed by that of the parameter if it has one: its state lies as it does.
+// stateSignal returns StateSignal, followed by the parameter's signal if it has one, so
+// that its state lies as the parameter does.
 func stateSignal(p *tensor.Tensor) string {
 	if name := StateSignal + "/" + p.SignalName(); p.SignalName() != "" && tensor.CheckSignalName(name) == nil {
 		return name
@@ -87,8 +91,8 @@ func stateSignal(p *tensor.Tensor) string {
 	return StateSignal
 }
 
-// zeros makes a state tensor for every parameter, under StateSignal. As the parameters they belong to the scope that is open, so optimizers
-// are made outside of one.
+// zeros makes a state tensor for every parameter, under StateSignal. They belong to the
+// open scope as parameters do, so make optimizers outside a scope.
 func (b *base) zeros() []*tensor.Tensor {
 	out := make([]*tensor.Tensor, len(b.params))
 	for i, p := range b.params {
@@ -100,7 +104,7 @@ func (b *base) zeros() []*tensor.Tensor {
 	return out
 }
 
-// named names a state tensor of every parameter.
+// named returns ts, a state tensor for every parameter, with names.
 func (b *base) named(kind string, ts []*tensor.Tensor) []tensor.Named {
 	var out []tensor.Named
 	for i, t := range ts {
@@ -109,8 +113,8 @@ func (b *base) named(kind string, ts []*tensor.Tensor) []tensor.Named {
 	return out
 }
 
-// ClipGradNorm scales grads, where they are longer, so that the norm of all of them together is max. Nil gradients stay nil.
-// The norm is never read: it stays where the gradients are.
+// ClipGradNorm scales grads so that the norm of all of them together is at most max. Nil
+// gradients stay nil. The norm is never read by the client.
 func ClipGradNorm(grads []*tensor.Tensor, max float64) []*tensor.Tensor {
 	norm := GradNorm(grads)
 	if norm == nil {
@@ -126,7 +130,8 @@ func ClipGradNorm(grads []*tensor.Tensor, max float64) []*tensor.Tensor {
 	return out
 }
 
-// GradNorm returns the Euclidean norm of all gradients together; nil if there are none.
+// GradNorm returns the Euclidean norm of all gradients together, or nil if there are
+// none.
 func GradNorm(grads []*tensor.Tensor) *tensor.Tensor {
 	var squares []*tensor.Tensor
 	for _, g := range grads {

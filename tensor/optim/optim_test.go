@@ -15,7 +15,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-// spy keeps the batches' programs.
+// spy keeps the programs of the batches.
 type spy struct {
 	tensor.Engine
 	hashes  []tensor.Hash
@@ -53,7 +53,7 @@ func params(s *tensor.Session) []tensor.Named {
 	}
 }
 
-// grads of step n, the same for both parameters.
+// grads returns the gradients of step n, the same for both parameters.
 func grads(s *tensor.Session, n int) []*tensor.Tensor {
 	g := slope[n%len(slope)]
 	return []*tensor.Tensor{tensor.From(s, g), tensor.From(s, g[:1], 1, 1)}
@@ -68,7 +68,8 @@ func read(t testing.TB, x *tensor.Tensor) []float64 {
 	return v
 }
 
-// update is the rule for one element, as the papers (and PyTorch's documentation) have it: t counts from 1.
+// update is the rule for one element as in the papers (and PyTorch's documentation); t
+// counts from 1.
 type update func(p, g float64, t int, m, v *float64) float64
 
 func adam(lr, decay float64, decoupled bool) update {
@@ -170,7 +171,8 @@ func testRules(t *devicetest.T) {
 	}
 }
 
-// From the second step on every step is the same program, whatever the schedule says, and one program is a step.
+// TestStepsAreOneProgram: every step is one program, and from the second step on it is
+// the same one, whatever the schedule.
 func TestStepsAreOneProgram(t *testing.T) { devicetest.Each(t, testStepsAreOneProgram) }
 
 func testStepsAreOneProgram(t *devicetest.T) {
@@ -225,7 +227,7 @@ func testStepsAreOneProgram(t *devicetest.T) {
 	}
 }
 
-// A restored optimizer goes on exactly as the one that was saved.
+// TestResume: a restored optimizer continues exactly as the saved one.
 func TestResume(t *testing.T) { devicetest.Each(t, testResume) }
 
 func testResume(t *devicetest.T) {
@@ -290,7 +292,7 @@ func testStateNames(t *devicetest.T) {
 	}
 }
 
-// Parameters that Decays leaves out don't shrink.
+// TestDecays: parameters for which Decays is false don't shrink.
 func TestDecays(t *testing.T) { devicetest.Each(t, testDecays) }
 
 func testDecays(t *devicetest.T) {
@@ -309,7 +311,8 @@ func testDecays(t *devicetest.T) {
 	}
 }
 
-// Without gradients given, Step takes those that Backward left, and leaves alone what got none.
+// TestStepTakesWhatBackwardLeft: with nil grads, Step takes the gradients that Backward
+// left, and leaves parameters without one unchanged.
 func TestStepTakesWhatBackwardLeft(t *testing.T) { devicetest.Each(t, testStepTakesWhatBackwardLeft) }
 
 func testStepTakesWhatBackwardLeft(t *devicetest.T) {
@@ -400,7 +403,8 @@ func TestCosine(t *testing.T) {
 	}
 }
 
-// Gradient descent by hand, with an update in place, reaches the least-squares solution.
+// TestLeastSquares: gradient descent by hand, with in-place updates, reaches the
+// least-squares solution.
 func TestLeastSquares(t *testing.T) { devicetest.Each(t, testLeastSquares) }
 
 func testLeastSquares(t *devicetest.T) {

@@ -2,8 +2,9 @@ package optim
 
 import "math"
 
-// Cosine returns a learning rate that rises in a line over the first warmup steps to peak and falls along half a cosine to
-// last at step steps, where it stays. Steps count from 0; the first is not 0 but peak/warmup.
+// Cosine returns a schedule of the learning rate. It rises linearly over the first warmup
+// steps to peak and falls along half a cosine to last at step steps, where it stays.
+// Steps count from 0; the first value is peak/warmup, not 0.
 func Cosine(peak, last float64, warmup, steps int) func(step int) float64 {
 	return func(step int) float64 {
 		switch {

@@ -2,16 +2,18 @@ package optim
 
 import "github.com/ringside-go/ringside/tensor"
 
-// SGDOptions of SGD; zero fields but LR switch something off.
+// SGDOptions configure SGD. Zero fields other than LR switch a feature off.
 type SGDOptions struct {
-	LR        float64 // learning rate; 0 is 1e-2
-	Momentum  float64
-	Dampening float64 // of the gradient that goes into the momentum, from the second step on
+	LR       float64 // learning rate; 0 is 1e-2
+	Momentum float64
+	// Dampening reduces the gradient's share in the momentum, from the second step on.
+	Dampening float64
 	Nesterov  bool    // look ahead along the momentum
 	Decay     float64 // weight decay, added to the gradient
 }
 
-// SGD is stochastic gradient descent, PyTorch's in all details. LR may be changed between steps.
+// SGD is stochastic gradient descent as PyTorch implements it. LR may be changed between
+// steps.
 type SGD struct {
 	base
 	LR  float64
@@ -19,7 +21,7 @@ type SGD struct {
 	buf []*tensor.Tensor
 }
 
-// NewSGD makes an optimizer of params.
+// NewSGD returns an optimizer of params.
 func NewSGD(params []tensor.Named, o SGDOptions) *SGD {
 	if o.LR == 0 {
 		o.LR = 1e-2
@@ -35,7 +37,7 @@ func NewSGD(params []tensor.Named, o SGDOptions) *SGD {
 func (d *SGD) Step(grads []*tensor.Tensor) error {
 	damp := d.o.Dampening
 	if d.steps == 0 {
-		damp = 0 // the momentum begins with the whole gradient
+		damp = 0 // the momentum starts with the whole gradient
 	}
 	return d.each(grads, func(s *tensor.Session, i int, p, g *tensor.Tensor) error {
 		if d.buf == nil {
@@ -55,5 +57,6 @@ func (d *SGD) descend(s *tensor.Session, p, g *tensor.Tensor, decay float64) *te
 	return s.Apply(tensor.OpSGD, nil, tensor.T(p), tensor.T(g), tensor.S(d.LR), tensor.S(decay))
 }
 
-// State implements Optimizer: momentum_buffer of every parameter, if there is momentum.
+// State implements Optimizer: it returns momentum_buffer of every parameter, if there is
+// momentum.
 func (d *SGD) State() []tensor.Named { return d.named("momentum_buffer", d.buf) }

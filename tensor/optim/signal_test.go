@@ -9,7 +9,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-// State has its signal, so that it can be placed apart from the parameters; the step itself has none.
+// TestStateSignal: state has its own signal, so that it can be placed apart from the
+// parameters; the operations of a step have none.
 func TestStateSignal(t *testing.T) { devicetest.Each(t, testStateSignal) }
 
 func testStateSignal(t *devicetest.T) {

@@ -13,7 +13,7 @@ var (
 	// ErrNotFound is returned when a file holds no tensor of the name.
 	ErrNotFound = errors.New("safetensors: no such tensor")
 
-	// ErrMismatch is returned when a tensor is read into something of another
-	// type or length.
+	// ErrMismatch is returned when a tensor is read into a buffer of another type or
+	// length.
 	ErrMismatch = errors.New("safetensors: type or length differs")
 )

@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 )
 
-// Place says how Write would put tensors into a file, for whoever writes their bytes in another way: order is the indices of
-// tensors in the order of their bytes, which follow the head without gaps. The head, with which the file begins, is made
-// atLeast so long by spaces. Data and From are not looked at. Errors are those of Write.
+// Place returns the layout that Write would use, for callers that write the bytes
+// themselves. order is the indices of tensors in the order of their bytes, which follow
+// the head without gaps. The head is the start of the file, padded with spaces to at
+// least atLeast bytes. Place ignores Data and From. Errors are those of Write.
 //
-// The head of some of the tensors, or of parts of them, is not longer than that of all.
+// The head for some of the tensors, or for parts of them, is not longer than that for
+// all.
 func Place(tensors []Tensor, opts *WriteOptions, atLeast int) (head []byte, order []int, err error) {
 	order, _, head, err = layout(tensors, opts)
 	if err != nil {

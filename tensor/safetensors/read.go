@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// File is an open file whose header was found right. Its methods may be called
-// concurrently, except Close.
+// File is an open file with a valid header. Its methods may be called concurrently,
+// except Close.
 type File struct {
 	name   string
 	r      io.ReaderAt
@@ -22,7 +22,7 @@ type File struct {
 	meta   map[string]string
 }
 
-// kind says in words what is no regular file.
+// kind describes a file that is not regular.
 func kind(m os.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -35,10 +35,11 @@ func kind(m os.FileMode) string {
 	return "a device"
 }
 
-// Open opens and checks the file at path. It returns ErrFormat, ErrTruncated or
-// what the system answered.
+// Open opens and checks the file at path. It returns ErrFormat, ErrTruncated or an error
+// of the system.
 func Open(path string) (*File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe, Open would wait for who writes
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +61,8 @@ func Open(path string) (*File, error) {
 	return file, nil
 }
 
-// NewFile reads a file of size bytes through r. name stands in errors. The caller
-// keeps r open for as long as it uses the File.
+// NewFile reads a file of size bytes through r. Errors call it name. The caller keeps r
+// open as long as it uses the File.
 func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
 	var head [prefix]byte
 	if size < prefix {
@@ -93,8 +94,8 @@ func NewFile(r io.ReaderAt, size int64, name string) (*File, error) {
 	return &File{name: name, r: r, infos: infos, byName: byName, meta: meta}, nil
 }
 
-// readAt fills dst. The end of the file inside dst is ErrTruncated: the file has
-// become shorter since its size was taken.
+// readAt fills dst. If the file ends inside dst it returns ErrTruncated: the file has
+// been shortened since its size was read.
 func readAt(r io.ReaderAt, dst []byte, off int64) error {
 	n, err := r.ReadAt(dst, off)
 	switch {
@@ -106,7 +107,7 @@ func readAt(r io.ReaderAt, dst []byte, off int64) error {
 	return err
 }
 
-// Close closes the file when Open opened it.
+// Close closes the file if Open opened it.
 func (f *File) Close() error {
 	if f.closer == nil {
 		return nil
@@ -114,7 +115,7 @@ func (f *File) Close() error {
 	return f.closer.Close()
 }
 
-// Name returns what errors call the file.
+// Name returns the file's name in errors.
 func (f *File) Name() string { return f.name }
 
 // Tensors returns the tensors in the order of their data.
@@ -153,7 +154,7 @@ func (f *File) Lookup(name string) (Info, error) {
 	return f.infos[i], nil
 }
 
-// Section returns a reader of the tensor's bytes as they lie in the file.
+// Section returns a reader of the tensor's bytes as stored.
 func (f *File) Section(name string) (*io.SectionReader, error) {
 	t, err := f.Lookup(name)
 	if err != nil {
@@ -162,8 +163,8 @@ func (f *File) Section(name string) (*io.SectionReader, error) {
 	return io.NewSectionReader(f.r, t.Offset, t.Size), nil
 }
 
-// Read fills dst, which must have the tensor's length, with its bytes as they lie
-// in the file. dst may be shared memory: nothing is allocated but on error.
+// Read fills dst, which must have the tensor's length, with its bytes as stored. dst may
+// be shared memory. Read allocates nothing unless it fails.
 func (f *File) Read(name string, dst []byte) error {
 	t, err := f.Lookup(name)
 	if err != nil {
@@ -178,9 +179,9 @@ func (f *File) Read(name string, dst []byte) error {
 	return nil
 }
 
-// ReadFloat32 fills dst with the tensor's values as float32. F32 is copied; F16 and
-// BF16 are widened, which is exact. Other types, and a dst of another number of
-// elements, are ErrMismatch.
+// ReadFloat32 fills dst with the tensor's values as float32. F32 is copied; F16 and BF16
+// are widened, which is exact. Other types, and a dst with another number of elements,
+// are ErrMismatch.
 func (f *File) ReadFloat32(name string, dst []float32) error {
 	t, err := f.Lookup(name)
 	if err != nil {
@@ -226,8 +227,8 @@ func (f *File) ReadFloat32(name string, dst []float32) error {
 	return nil
 }
 
-// chunk is the size of the buffer that conversions go through: large enough that a
-// read is not dominated by its system call, small enough for the L2 cache.
+// chunk is the size of the buffer for conversions: large enough to make the cost of a
+// system call small, small enough for the L2 cache.
 const chunk = 256 << 10
 
 // half widens an IEEE 754 binary16.

@@ -14,7 +14,7 @@ import (
 	"testing/iotest"
 )
 
-// file puts a header of raw JSON in front of n bytes of data 0, 1, 2 …
+// file returns a header of raw JSON followed by n bytes of data 0, 1, 2 …
 func file(header string, n int) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	b = append(b, header...)
@@ -28,8 +28,8 @@ func open(b []byte) (*File, error) {
 	return NewFile(bytes.NewReader(b), int64(len(b)), "t.safetensors")
 }
 
-// handmade is a file as another writer might lay it out: names unsorted, metadata
-// in the middle, an empty tensor and a scalar, padding.
+// handmade is a file as another writer might write it: names unsorted, metadata in the
+// middle, an empty tensor and a scalar, padding.
 const handmade = `{"w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},"__metadata__":{"format":"pt","é":"1"},` +
 	`"s":{"data_offsets":[8,10],"shape":[],"dtype":"I16"},"none":{"dtype":"F64","shape":[3,0],"data_offsets":[8,8]}}   `
 
@@ -96,7 +96,7 @@ func TestReadWrongUse(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// bad is every way we know to break a file; want must stand in the error.
+// bad lists the known ways to break a file; the error must contain want.
 var bad = []struct {
 	name, header string
 	data         int

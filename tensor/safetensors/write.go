@@ -15,9 +15,9 @@ import (
 	"unicode/utf8"
 )
 
-// Tensor is one tensor to write. Its bytes, little endian and row-major, come from
-// Data, or from From when Data is nil; either must give exactly the bytes that
-// dtype and shape ask for.
+// Tensor is one tensor to write. Its bytes, little endian and row-major, come from Data,
+// or from From if Data is nil. Either must give exactly the number of bytes of dtype and
+// shape.
 type Tensor struct {
 	Name  string
 	DType DType
@@ -26,7 +26,7 @@ type Tensor struct {
 	From  io.Reader
 }
 
-// WriteOptions changes how a file is written. Nil is fine.
+// WriteOptions configure Write; nil and the zero value are the defaults.
 type WriteOptions struct {
 	// Metadata is the file's own notes. Nil writes none.
 	Metadata map[string]string
@@ -35,13 +35,13 @@ type WriteOptions struct {
 	Mode fs.FileMode
 }
 
-// Write writes a file to w. Equal tensors and metadata give equal bytes: tensors
-// stand by width of their elements, wide ones first, and then by name, as in the
-// reference implementation, so that with a header padded to 8 bytes every
-// tensor is aligned for its type.
+// Write writes a file to w. Equal tensors and metadata give equal bytes. As in the
+// reference implementation, tensors are sorted by the width of their elements, wide ones
+// first, and then by name. With a header padded to 8 bytes, every tensor is then aligned
+// for its type.
 //
-// It returns ErrFormat for a bad or repeated name, a bad dtype or shape, and
-// ErrMismatch for data of the wrong length.
+// It returns ErrFormat for a bad or repeated name, a bad dtype or shape, and ErrMismatch
+// for data of the wrong length.
 func Write(w io.Writer, tensors []Tensor, opts *WriteOptions) error {
 	order, sizes, header, err := layout(tensors, opts)
 	if err != nil {
@@ -79,10 +79,10 @@ func Write(w io.Writer, tensors []Tensor, opts *WriteOptions) error {
 	return bw.Flush()
 }
 
-// WriteFile writes a file at path so that, whatever happens meanwhile, path holds
-// either what it held before or the whole new file: it writes beside it, syncs,
-// renames, and syncs the folder. The temporary file is gone when it fails, except
-// when the process dies, which leaves one named ".<name>.tmp<digits>".
+// WriteFile writes a file at path atomically: path holds either its old content or the
+// whole new file. It writes a temporary file beside it, syncs, renames, and syncs the
+// folder. It removes the temporary file if it fails; if the process dies one named
+// ".<name>.tmp<digits>" remains.
 func WriteFile(path string, tensors []Tensor, opts *WriteOptions) (err error) {
 	mode := fs.FileMode(0o644)
 	if opts != nil && opts.Mode != 0 {
@@ -117,8 +117,8 @@ func WriteFile(path string, tensors []Tensor, opts *WriteOptions) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
-// Writable says whether WriteFile can begin to write at path, by trying: whoever computes for long before
-// the writing asks first. It leaves nothing.
+// Writable reports whether WriteFile can write at path, by creating and removing a
+// temporary file. A caller that computes for a long time before it writes calls it first.
 func Writable(path string) error {
 	f, err := beside(path)
 	if err != nil {
@@ -128,8 +128,8 @@ func Writable(path string) error {
 	return os.Remove(f.Name())
 }
 
-// beside makes the file that is to take path's place. What is there and no regular file is not replaced: a
-// folder could not be, and a device should not.
+// beside creates the temporary file that will replace path. It refuses to replace
+// anything but a regular file.
 func beside(path string) (*os.File, error) {
 	st, err := os.Stat(path)
 	if err == nil && !st.Mode().IsRegular() {
@@ -142,7 +142,7 @@ func beside(path string) (*os.File, error) {
 	return f, nil
 }
 
-// SyncDir makes renames in dir survive a power cut, as WriteFile does it with its own.
+// SyncDir makes renames in dir durable, as WriteFile does.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -152,8 +152,8 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// layout checks the tensors and returns their order, the size of each in that
-// order, and the header with its length in front and spaces behind.
+// layout checks the tensors and returns their order, their sizes in that order, and the
+// header with its length before and spaces after it.
 func layout(tensors []Tensor, opts *WriteOptions) (order []int, sizes []int64, header []byte, err error) {
 	order = make([]int, len(tensors))
 	seen := make(map[string]struct{}, len(tensors))
@@ -183,7 +183,8 @@ func layout(tensors []Tensor, opts *WriteOptions) (order []int, sizes []int64, h
 				return nil, nil, nil, fmt.Errorf("%w: metadata %.40q: %.40q, expected valid UTF-8", ErrFormat, k, v)
 			}
 		}
-		h = appendJSON(append(h, `"`+metadataKey+`":`...), opts.Metadata) // a map is written sorted
+		// encoding/json sorts a map.
+		h = appendJSON(append(h, `"`+metadataKey+`":`...), opts.Metadata)
 	}
 	var end int64
 	for k, i := range order {
@@ -217,14 +218,14 @@ func layout(tensors []Tensor, opts *WriteOptions) (order []int, sizes []int64, h
 	return order, sizes, h, nil
 }
 
-// entry is a tensor as the header has it.
+// entry is a tensor in the header.
 type entry struct {
 	DType   DType    `json:"dtype"`
 	Shape   []int64  `json:"shape"`
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// appendJSON appends v, which is one of the few types here that cannot fail.
+// appendJSON appends the JSON of v, whose type is one of those below, which cannot fail.
 func appendJSON(dst []byte, v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -139,7 +139,8 @@ func TestWriteFileIntoNoFolder(t *testing.T) {
 	}
 }
 
-// TestWritable: what WriteFile would not replace, or not reach, is known before, and trying leaves nothing.
+// TestWritable: Writable reports a path that WriteFile would not replace or cannot reach,
+// and leaves no file behind.
 func TestWritable(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
@@ -151,7 +152,7 @@ func TestWritable(t *testing.T) {
 		filepath.Join(dir, "none", "file"): os.ErrNotExist,
 		dir:                                ErrFormat,
 		pipe:                               ErrFormat,
-		link:                               ErrFormat, // a device stays one, whoever asks
+		link:                               ErrFormat, // a device is not replaced
 	} {
 		for what, err := range map[string]error{"Writable": Writable(path), "WriteFile": WriteFile(path, nil, nil)} {
 			if !errors.Is(err, want) || err != nil && !strings.Contains(err.Error(), path) {
@@ -174,7 +175,7 @@ func TestOpenRefusesFolder(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that whatever is accepted is consistent, and is accepted again,
+// FuzzRead checks that an accepted file is consistent, and that it is accepted again,
 // with the same contents, after it was written back.
 func FuzzRead(f *testing.F) {
 	f.Add(file(handmade, 10))

@@ -9,10 +9,10 @@ import (
 )
 
 // AllReduce reduces the tensors over all ranks of g and assigns the results to them, for
-// example gradients by collective.Mean. It waits for the session that computes the tensors.
-// They may be f32, f64, i32, i64 or u8, in any mix; every rank passes as many, of the same
-// shapes and dtypes. They are bucketed by dtype, with the same bits as one by one. The error
-// is collective.ErrOp for another dtype.
+// example gradients by collective.Mean. It waits for the session that computes the
+// tensors. They may be f32, f64, i32, i64 or u8, in any mix; every rank passes tensors of
+// the same shapes and dtypes in the same order. They are bucketed by dtype, with the same
+// bits as one by one. The error is collective.ErrOp for another dtype.
 func AllReduce(ctx context.Context, g *collective.Group, op collective.Op, ts ...*tensor.Tensor) error {
 	for _, t := range ts {
 		switch t.DType() {
@@ -31,7 +31,7 @@ func AllReduce(ctx context.Context, g *collective.Group, op collective.Op, ts ..
 	return nil
 }
 
-// tensorsOf reduces the tensors of element type T and leaves the others alone.
+// tensorsOf reduces the tensors of element type T and ignores the others.
 func tensorsOf[T float32 | float64 | int32 | int64 | uint8](ctx context.Context, g *collective.Group, op collective.Op, ts []*tensor.Tensor) error {
 	var mine []*tensor.Tensor
 	var bufs [][]T

@@ -32,12 +32,13 @@ func TestAllReduce(t *testing.T) {
 		a := tensor.From(s, []float32{r, 2, 3, 4 * r}, 2, 2)
 		b := tensor.Ones(s, tensor.F64, 3).MulS(float64(r))
 		c := tensor.From(s, []float32{10 * r})
-		double := a.Add(a) // of the value before
+		double := a.Add(a) // of the old value
 		live := s.Stats().Live
 		if err := spmd.AllReduce(ctx, g, collective.Mean, a, b, c); err != nil {
 			return err
 		}
-		if n := s.Stats().Live; n > live { // fewer, when the collector has found what was forgotten
+		// Fewer, if the garbage collector has found dropped values.
+		if n := s.Stats().Live; n > live {
 			return fmt.Errorf("%d tensors are live, %d before", n, live)
 		}
 		da, err1 := tensor.Data[float32](a)

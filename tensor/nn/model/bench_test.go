@@ -12,12 +12,13 @@ import (
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-// recording is an engine that runs nothing: what is left is the client's own work.
+// recording is an engine that runs nothing, so that only the client's work is measured.
 type recording struct{ tensor.Engine }
 
 func (recording) Submit(context.Context, *tensor.Batch) ([]tensor.Fetched, error) { return nil, nil }
 
-// training has a function that takes one AdamW step of the tiny Qwen3, batch 2, sequence 64, and reads the loss if read.
+// training returns a function that takes one AdamW step of the tiny Qwen3, batch 2,
+// sequence 64, and reads the loss if read is set.
 func training(b *testing.B, s *tensor.Session, read bool) func() {
 	b.Helper()
 	m, err := NewQwen3(s, Qwen3Tiny())
@@ -71,7 +72,8 @@ func BenchmarkQwen3Step(b *testing.B) {
 	b.ReportMetric(float64(ops), "ops/step")
 }
 
-// BenchmarkQwen3Record is the same without an engine: recording, gradients, encoding and hashing of a step.
+// BenchmarkQwen3Record measures the same without an engine: recording, gradients,
+// encoding and hashing of a step.
 func BenchmarkQwen3Record(b *testing.B) {
 	d, err := cpu.New(nil)
 	if err != nil {

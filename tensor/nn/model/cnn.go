@@ -8,14 +8,15 @@ import (
 	"github.com/ringside-go/ringside/tensor/nn"
 )
 
-// CNN is a small convolutional classifier of square images in the manner of LeNet-5 (LeCun et al. 1998): two 5x5 convolutions
-// with pooling, three linear layers. Its parameters are conv1, conv2, fc1, fc2 and fc3.
+// CNN is a small convolutional classifier of square images similar to LeNet-5 (LeCun et
+// al. 1998): two 5x5 convolutions with pooling, and three linear layers. Its parameters
+// are conv1, conv2, fc1, fc2 and fc3.
 type CNN struct {
 	conv1, conv2  *nn.Conv2D
 	fc1, fc2, fc3 *nn.Linear
 }
 
-// NewCNN makes a classifier of images [n, channels, side, side].
+// NewCNN returns a classifier of images [n, channels, side, side].
 func NewCNN(s *tensor.Session, channels, side, classes int) (*CNN, error) {
 	if channels < 1 || classes < 1 || side < 12 || side%2 != 0 {
 		return nil, fmt.Errorf("%w: %d channels of %d x %d in %d classes; expected an even side of 12 or more", ErrConfig, channels, side, side, classes)
@@ -36,7 +37,7 @@ func (m *CNN) Params() []tensor.Named {
 		nn.Prefix("fc1", m.fc1.Params()), nn.Prefix("fc2", m.fc2.Params()), nn.Prefix("fc3", m.fc3.Params()))
 }
 
-// Forward gives the logits [n, classes] of x [n, channels, side, side].
+// Forward returns the logits [n, classes] of x [n, channels, side, side].
 func (m *CNN) Forward(x *tensor.Tensor) *tensor.Tensor {
 	x = m.conv1.Forward(x).ReLU().MaxPool2D(2, 0, 0)
 	x = m.conv2.Forward(x).ReLU().MaxPool2D(2, 0, 0)

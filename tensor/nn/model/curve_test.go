@@ -24,7 +24,7 @@ func newSession(t *devicetest.T) *tensor.Session {
 // digest is the sum and the Euclidean norm of a tensor.
 type digest struct{ Sum, Norm float64 }
 
-// curve is a file of golden training; testdata/curves.py says what is in it.
+// curve is a file of a golden training; testdata/curves.py describes its content.
 type curve struct {
 	Config    map[string]float64
 	Optimizer struct {
@@ -63,17 +63,18 @@ func loadCurve(t testing.TB, name string) *curve {
 
 func (c *curve) int(name string) int { return int(c.Config[name]) }
 
-// network is what both models are.
+// network is the interface of both models.
 type network interface {
 	nn.Module
 	Loss(x, y *tensor.Tensor) *tensor.Tensor
 }
 
-// relative error up to which a curve is followed. PyTorch's own f32 stays within 4e-6.
+// tolerance is the relative error within which a curve is followed. PyTorch's f32 stays
+// within 4e-6.
 const tolerance = 1e-3
 
-// follow trains as the file did and compares losses, first gradients and final parameters. rename maps the file's names
-// of parameters to the model's.
+// follow trains as the file did and compares losses, first gradients and final
+// parameters. rename maps the file's names of parameters to the model's.
 func (c *curve) follow(t testing.TB, s *tensor.Session, m network, rename *strings.Replacer, batch func(k int) (x, y *tensor.Tensor)) {
 	t.Helper()
 	byName := map[string]int{}
@@ -149,7 +150,7 @@ func compare(t testing.TB, what string, x *tensor.Tensor, want digest) {
 		sum += float64(e)
 		squares += float64(e) * float64(e)
 	}
-	// A sum may be zero but for rounding, so the norm is the measure of both.
+	// A sum may be zero up to rounding, so the norm scales the tolerance of both.
 	if norm := math.Sqrt(squares); !(math.Abs(norm-want.Norm) <= tolerance*want.Norm) ||
 		!(math.Abs(sum-want.Sum) <= tolerance*want.Norm*math.Sqrt(float64(len(v)))) {
 		t.Errorf("%s: sum %v and norm %v, expected %v and %v", what, sum, norm, want.Sum, want.Norm)
@@ -206,7 +207,7 @@ func testCurveGPT(t *devicetest.T) {
 	c.follow(t, s, m, strings.NewReplacer(), c.text(s))
 }
 
-// text makes the batches of a model of tokens.
+// text returns the batches of a model of tokens.
 func (c *curve) text(s *tensor.Session) func(k int) (x, y *tensor.Tensor) {
 	b, n := c.int("batch"), c.int("seq")
 	tokens := make([]int64, b*(n+1))

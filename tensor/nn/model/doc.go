@@ -1,3 +1,4 @@
-// Package model has ready models: a classifier, a small convolutional network, and a language model of Qwen3's design,
-// with the names of parameters that published files have.
+// Package model has complete models: a classifier, a small convolutional network, and
+// language models of the designs of GPT-2 and Qwen3. Parameters have the names of
+// published files.
 package model

@@ -10,18 +10,19 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Sampling says how the next token is chosen. The zero value takes the likeliest.
+// Sampling says how the next token is chosen. The zero value takes the most likely token.
 type Sampling struct {
-	Temperature float64 // divides the logits; 0 takes the likeliest token
-	TopK        int     // only the k likeliest can be taken; 0 is all
+	Temperature float64 // divides the logits; 0 takes the most likely token
+	TopK        int     // only the k most likely tokens are considered; 0 is all
 	Seed        uint64
 }
 
-// Generate returns n tokens that follow prompt, which has at least one. What is further back than the model's context is
-// forgotten. Each token is one program, the same for all, that reads back one row of logits: the sequence stands at the
-// beginning of a window of fixed size, and what comes after it is masked by causality.
+// Generate returns n tokens that continue prompt, which has at least one token. The model
+// sees the last Context tokens. Each token is one program, the same for all, and reads
+// one row of logits: the sequence is at the start of a window of fixed size, and
+// causality masks the rest.
 //
-// It ends early, with what it has, when ctx is done.
+// Generate ends early, with the tokens that it has, when ctx is done.
 func (m *Qwen3) Generate(ctx context.Context, prompt []int32, n int, o Sampling) ([]int32, error) {
 	if len(prompt) == 0 {
 		return nil, fmt.Errorf("%w: an empty prompt", ErrConfig)

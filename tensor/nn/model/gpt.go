@@ -9,7 +9,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/nn"
 )
 
-// GPTConfig is the form of a GPT.
+// GPTConfig configures a GPT.
 type GPTConfig struct {
 	Vocab   int
 	Hidden  int // a multiple of Heads
@@ -18,15 +18,15 @@ type GPTConfig struct {
 	Context int // longest sequence
 }
 
-// GPTTiny returns a model of bytes with 2 layers of 64 that trains in about a millisecond a step.
+// GPTTiny returns the config of a model of bytes with 2 layers of 64.
 func GPTTiny() GPTConfig { return GPTConfig{Vocab: 256, Hidden: 64, Layers: 2, Heads: 4, Context: 64} }
 
-// GPTSmall has 4 layers of 128.
+// GPTSmall returns the config of a model with 4 layers of 128.
 func GPTSmall() GPTConfig {
 	return GPTConfig{Vocab: 1000, Hidden: 128, Layers: 4, Heads: 4, Context: 64}
 }
 
-// GPTMid has 6 layers of 384, 10.8 million parameters.
+// GPTMid returns the config of a model with 6 layers of 384, 10.8 million parameters.
 func GPTMid() GPTConfig {
 	return GPTConfig{Vocab: 256, Hidden: 384, Layers: 6, Heads: 6, Context: 256}
 }
@@ -46,15 +46,17 @@ func (c *GPTConfig) check() error {
 	return nil
 }
 
-// GPT is a decoder of GPT-2's design (Radford et al. 2019): learned positions, LayerNorm before each part, one projection
-// for queries, keys and values, GELU, biases everywhere but in the output layer, which is the embedding. Its parameters
-// are wte.weight, wpe.weight, blocks.0.ln1.weight, blocks.0.qkv.weight, ..., lnf.weight, lnf.bias.
+// GPT is a decoder of GPT-2's design (Radford et al. 2019): learned positions, LayerNorm
+// before each part, one projection for queries, keys and values, GELU, and biases
+// everywhere except in the output layer, which is the embedding. Its parameters are
+// wte.weight, wpe.weight, blocks.0.ln1.weight, blocks.0.qkv.weight, ..., lnf.weight,
+// lnf.bias.
 type GPT struct {
 	Config   GPTConfig
 	wte, wpe *nn.Embedding
 	blocks   []*gptBlock
 	norm     *nn.LayerNorm
-	again    bool // blocks are recomputed
+	again    bool // recompute the blocks
 }
 
 // gptBlock is one layer.
@@ -64,7 +66,7 @@ type gptBlock struct {
 	inner, outward *nn.Linear
 }
 
-// NewGPT makes a model with normal weights of deviation 0.02.
+// NewGPT returns a model with normal weights of deviation 0.02.
 func NewGPT(s *tensor.Session, c GPTConfig) (*GPT, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -120,10 +122,11 @@ func (b *gptBlock) forward(h *tensor.Tensor, heads int) *tensor.Tensor {
 	return h.Add(b.outward.Forward(b.inner.Forward(b.ln2.Forward(h)).GELU()))
 }
 
-// SetRecompute implements nn.Recomputer: layer by layer.
+// SetRecompute implements nn.Recomputer, layer by layer.
 func (m *GPT) SetRecompute(on bool) { m.again = on }
 
-// Forward gives the logits [b, t, vocab] of what follows each of the tokens x [b, t] (i32, i64), t at most Context.
+// Forward returns the logits [b, t, vocab] of the token after each of the tokens x [b, t]
+// (i32, i64), where t is at most Context.
 func (m *GPT) Forward(x *tensor.Tensor) *tensor.Tensor {
 	h := m.wte.Forward(x)
 	if h.Err() != nil {

@@ -40,7 +40,8 @@ func testGPTConfigs(t *devicetest.T) {
 	}
 }
 
-// A position sees itself and what is before it, whatever follows and however long the text is.
+// TestGPTIsCausal: a position sees itself and earlier ones, whatever follows and however
+// long the text is.
 func TestGPTIsCausal(t *testing.T) { devicetest.Each(t, testGPTIsCausal) }
 
 func testGPTIsCausal(t *devicetest.T) {

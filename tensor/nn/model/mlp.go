@@ -7,12 +7,14 @@ import (
 	"github.com/ringside-go/ringside/tensor/nn"
 )
 
-// MLP is a classifier of linear layers with ReLU between them. Its parameters are fc1.weight, fc1.bias, fc2.weight, ...
+// MLP is a classifier of linear layers with ReLU between them. Its parameters are
+// fc1.weight, fc1.bias, fc2.weight, ...
 type MLP struct {
 	layers []*nn.Linear
 }
 
-// NewMLP makes a classifier whose layers have the given sizes, inputs first and classes last.
+// NewMLP returns a classifier whose layers have the given sizes, inputs first and classes
+// last.
 func NewMLP(s *tensor.Session, sizes ...int) (*MLP, error) {
 	if len(sizes) < 2 {
 		return nil, fmt.Errorf("%w: layers of sizes %v; expected two sizes or more", ErrConfig, sizes)
@@ -38,7 +40,7 @@ func (m *MLP) Params() []tensor.Named {
 	return ps
 }
 
-// Parts implements nn.Parted: fc1, fc2, ..., each with what is before its product.
+// Parts implements nn.Parted: fc1, fc2, ..., each with the operations before its product.
 func (m *MLP) Parts() []nn.Part {
 	var parts []nn.Part
 	for i, l := range m.layers {
@@ -53,7 +55,7 @@ func (m *MLP) Parts() []nn.Part {
 	return parts
 }
 
-// Forward gives the logits [n, classes] of x [n, ...], whose other dims are flattened.
+// Forward returns the logits [n, classes] of x [n, ...], whose other dims are flattened.
 func (m *MLP) Forward(x *tensor.Tensor) *tensor.Tensor {
 	for _, p := range m.Parts() {
 		x = p.Forward(x)

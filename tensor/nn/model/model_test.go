@@ -17,7 +17,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-// spy keeps the hashes of programs and counts what is fetched.
+// spy keeps the hashes of programs and counts fetched values.
 type spy struct {
 	tensor.Engine
 	hashes  []tensor.Hash
@@ -53,7 +53,7 @@ func tiny(t testing.TB, s *tensor.Session, change func(*Qwen3Config)) *Qwen3 {
 	return m
 }
 
-// Names and shapes are those of published files.
+// TestQwen3Names: names and shapes are those of published files.
 func TestQwen3Names(t *testing.T) { devicetest.Each(t, testQwen3Names) }
 
 func testQwen3Names(t *devicetest.T) {
@@ -119,7 +119,8 @@ func testConfigs(t *devicetest.T) {
 	}
 }
 
-// A step of every model is one program, the same each time, that reads nothing.
+// TestStepIsOneProgram: a step of every model is one program, the same each time, and
+// reads nothing.
 func TestStepIsOneProgram(t *testing.T) { devicetest.Each(t, testStepIsOneProgram) }
 
 func testStepIsOneProgram(t *devicetest.T) {
@@ -186,7 +187,7 @@ func images(s *tensor.Session) (x, y *tensor.Tensor) {
 	return tensor.RandN(s, tensor.F32, 2, 1, 3, 4), tensor.From(s, []int32{2, 0})
 }
 
-// The network learns to tell a few images apart.
+// TestCNNLearns: the network learns to distinguish a few images.
 func TestCNNLearns(t *testing.T) { devicetest.Each(t, testCNNLearns) }
 
 func testCNNLearns(t *devicetest.T) {
@@ -229,8 +230,9 @@ func testCNNLearns(t *devicetest.T) {
 	}
 }
 
-// Greedy generation takes, token by token, what a forward pass over the last Context tokens finds likeliest, and sends
-// one program of one form for each token.
+// TestGenerate: greedy generation takes, token by token, the most likely token of a
+// forward pass over the last Context tokens, and sends one program of one form for each
+// token.
 func TestGenerate(t *testing.T) { devicetest.Each(t, testGenerate) }
 
 func testGenerate(t *devicetest.T) {
@@ -293,7 +295,8 @@ func testGenerateShortPrompt(t *devicetest.T) {
 	}
 }
 
-// Tokens are drawn as often as softmax(logits/temperature) says, and only from the k likeliest.
+// TestSampling: tokens are drawn with the probabilities softmax(logits/temperature), and
+// only from the k most likely.
 func TestSampling(t *testing.T) {
 	logits := []float32{1, 3, 2, 0}
 	const draws = 20000

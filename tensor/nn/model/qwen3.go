@@ -8,13 +8,13 @@ import (
 	"github.com/ringside-go/ringside/tensor/nn"
 )
 
-// Qwen3Config is the form of a Qwen3.
+// Qwen3Config configures a Qwen3.
 type Qwen3Config struct {
 	Vocab   int
 	Hidden  int
 	Layers  int
 	Heads   int
-	KVHeads int // of which Heads is a multiple
+	KVHeads int // a divisor of Heads
 	HeadDim int // even
 	FFN     int // inner size of the feed-forward layers
 	Context int // longest sequence
@@ -23,13 +23,13 @@ type Qwen3Config struct {
 	Tied    bool // the embedding is also the output layer
 }
 
-// Qwen3Tiny returns a model of bytes with 2 layers of 64 that trains in milliseconds a step.
+// Qwen3Tiny returns the config of a model of bytes with 2 layers of 64.
 func Qwen3Tiny() Qwen3Config {
 	return Qwen3Config{Vocab: 256, Hidden: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, FFN: 192,
 		Context: 64, Theta: 1e6, Eps: 1e-6, Tied: true}
 }
 
-// Qwen3Small returns a model of bytes with 4 layers of 128.
+// Qwen3Small returns the config of a model of bytes with 4 layers of 128.
 func Qwen3Small() Qwen3Config {
 	return Qwen3Config{Vocab: 256, Hidden: 128, Layers: 4, Heads: 4, KVHeads: 2, HeadDim: 32, FFN: 384,
 		Context: 128, Theta: 1e6, Eps: 1e-6, Tied: true}
@@ -60,32 +60,33 @@ func (c *Qwen3Config) check() error {
 	return nil
 }
 
-// Qwen3 is a decoder of Qwen3's design (Yang et al. 2025): RMSNorm before each part, grouped-query attention with
-// normalised queries and keys and rotary positions, SwiGLU, no biases. Its parameters have the names of published
-// files: model.embed_tokens.weight, model.layers.0.self_attn.q_proj.weight, ...
+// Qwen3 is a decoder of Qwen3's design (Yang et al. 2025): RMSNorm before each part,
+// grouped-query attention with normalised queries and keys and rotary positions, SwiGLU,
+// no biases. Its parameters have the names of published files: model.embed_tokens.weight,
+// model.layers.0.self_attn.q_proj.weight, ...
 type Qwen3 struct {
 	Config Qwen3Config
 	embed  *nn.Embedding
 	blocks []*block
 	norm   *nn.RMSNorm
 	head   *nn.Linear // nil if tied
-	again  bool       // blocks are recomputed
-	signal bool       // what goes between parts has signals
+	again  bool       // recompute the blocks
+	signal bool       // put signals on the tensors between parts
 }
 
 // block is one layer.
 type block struct {
-	name     string // model.layers.0, if its results have signals
+	name     string // such as model.layers.0, if its results have signals
 	attnNorm *nn.RMSNorm
 	attn     *nn.Attention
 	mlpNorm  *nn.RMSNorm
 	mlp      *nn.SwiGLU
 }
 
-// deviation of initial weights, as Qwen3's.
+// deviation is that of Qwen3's initial weights.
 const deviation = 0.02
 
-// NewQwen3 makes a model with normal weights of deviation 0.02.
+// NewQwen3 returns a model with normal weights of deviation 0.02.
 func NewQwen3(s *tensor.Session, c Qwen3Config) (*Qwen3, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -97,7 +98,8 @@ func NewQwen3(s *tensor.Session, c Qwen3Config) (*Qwen3, error) {
 			attnNorm: nn.NewRMSNorm(s, c.Hidden, c.Eps),
 			attn: &nn.Attention{
 				Heads: c.Heads, KVHeads: c.KVHeads, HeadDim: c.HeadDim, Causal: true,
-				Rotary: nn.NewRotary(s, c.Context, c.HeadDim, c.Theta), // its own, to lie where the layer does
+				// a table of its own, to lie where the layer does
+				Rotary: nn.NewRotary(s, c.Context, c.HeadDim, c.Theta),
 				Q:      linear(c.Hidden, c.Heads*c.HeadDim), K: linear(c.Hidden, c.KVHeads*c.HeadDim),
 				V: linear(c.Hidden, c.KVHeads*c.HeadDim), O: linear(c.Heads*c.HeadDim, c.Hidden),
 				QNorm: nn.NewRMSNorm(s, c.HeadDim, c.Eps), KNorm: nn.NewRMSNorm(s, c.HeadDim, c.Eps),
@@ -116,7 +118,7 @@ func NewQwen3(s *tensor.Session, c Qwen3Config) (*Qwen3, error) {
 // Params implements nn.Module.
 func (m *Qwen3) Params() []tensor.Named {
 	parts := m.Parts()
-	if m.head == nil { // the last part's parameters are the first one's
+	if m.head == nil { // the last part shares the parameters of the first
 		parts = parts[:len(parts)-1]
 	}
 	var ps []tensor.Named
@@ -126,8 +128,8 @@ func (m *Qwen3) Params() []tensor.Named {
 	return ps
 }
 
-// Parts implements nn.Parted: model.embed_tokens, model.layers.0, model.layers.1, ..., model.norm and lm_head, which has the
-// embedding's parameter if that is tied to it.
+// Parts implements nn.Parted: model.embed_tokens, model.layers.0, model.layers.1, ...,
+// model.norm and lm_head, which has the embedding's parameter if the two are tied.
 func (m *Qwen3) Parts() []nn.Part {
 	embed := nn.Prefix("model.embed_tokens", m.embed.Params())
 	parts := []nn.Part{{Name: "model.embed_tokens", Params: embed, Lookup: true, Forward: m.embedded}}
@@ -148,7 +150,7 @@ func (m *Qwen3) Parts() []nn.Part {
 		nn.Part{Name: "lm_head", Params: head, Forward: m.logits})
 }
 
-// hidden returns the last layer's output [b, t, hidden], normalised, for tokens x [b, t].
+// hidden returns the last layer's normalised output [b, t, hidden] for tokens x [b, t].
 func (m *Qwen3) hidden(x *tensor.Tensor) *tensor.Tensor {
 	h := m.embedded(x)
 	for _, b := range m.blocks {
@@ -157,7 +159,7 @@ func (m *Qwen3) hidden(x *tensor.Tensor) *tensor.Tensor {
 	return m.normed(h)
 }
 
-// block returns b of h.
+// block returns the output of layer b for h.
 func (m *Qwen3) block(b *block, h *tensor.Tensor) *tensor.Tensor {
 	if m.again {
 		return nn.Recomputed(b.forward, h)
@@ -172,7 +174,7 @@ func (b *block) forward(h *tensor.Tensor) *tensor.Tensor {
 	return signalled(b.name, ".mlp.output", h.Add(b.mlp.Forward(x)))
 }
 
-// signalled gives h the signal of that name, unless part is empty.
+// signalled gives h the signal part.name, unless part is empty.
 func signalled(part, name string, h *tensor.Tensor) *tensor.Tensor {
 	if part == "" {
 		return h
@@ -180,9 +182,11 @@ func signalled(part, name string, h *tensor.Tensor) *tensor.Tensor {
 	return h.Signal(part + name)
 }
 
-// SetSignals implements nn.Signaler: model.embed_tokens.output; of every layer model.layers.0.self_attn.output and model.layers.0.mlp.output, which
-// have what came before added to them, and what goes in there, model.layers.0.input_layernorm.output and
-// model.layers.0.post_attention_layernorm.output; model.norm.output.
+// SetSignals implements nn.Signaler. The signals are model.embed_tokens.output and
+// model.norm.output, and in every layer model.layers.0.self_attn.output and
+// model.layers.0.mlp.output, after the residual is added, and their inputs
+// model.layers.0.input_layernorm.output and
+// model.layers.0.post_attention_layernorm.output.
 func (m *Qwen3) SetSignals(on bool) {
 	m.signal = on
 	for i, b := range m.blocks {
@@ -194,7 +198,7 @@ func (m *Qwen3) SetSignals(on bool) {
 
 func layerName(i int) string { return fmt.Sprintf("model.layers.%d", i) }
 
-// normed returns the last layer's output h, normalised.
+// normed returns the last layer's output h after the final norm.
 func (m *Qwen3) normed(h *tensor.Tensor) *tensor.Tensor {
 	h = m.norm.Forward(h)
 	if m.signal {
@@ -203,7 +207,7 @@ func (m *Qwen3) normed(h *tensor.Tensor) *tensor.Tensor {
 	return h
 }
 
-// embedded returns the first layer's output for tokens x.
+// embedded returns the embeddings of tokens x.
 func (m *Qwen3) embedded(x *tensor.Tensor) *tensor.Tensor {
 	h := m.embed.Forward(x)
 	if m.signal {
@@ -212,7 +216,7 @@ func (m *Qwen3) embedded(x *tensor.Tensor) *tensor.Tensor {
 	return h
 }
 
-// SetRecompute implements nn.Recomputer: layer by layer.
+// SetRecompute implements nn.Recomputer, layer by layer.
 func (m *Qwen3) SetRecompute(on bool) { m.again = on }
 
 func (m *Qwen3) logits(h *tensor.Tensor) *tensor.Tensor {
@@ -222,7 +226,8 @@ func (m *Qwen3) logits(h *tensor.Tensor) *tensor.Tensor {
 	return h.Matmul(m.embed.Weight.T())
 }
 
-// Forward gives the logits [b, t, vocab] of what follows each of the tokens x [b, t] (i32, i64), t at most Context.
+// Forward returns the logits [b, t, vocab] of the token after each of the tokens x [b, t]
+// (i32, i64), where t is at most Context.
 func (m *Qwen3) Forward(x *tensor.Tensor) *tensor.Tensor { return m.logits(m.hidden(x)) }
 
 // Loss returns the cross-entropy of x's logits with the tokens that follow, y [b, t].

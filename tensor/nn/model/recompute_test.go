@@ -14,7 +14,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-// sized keeps how many bytes of temporaries the plans of programs need.
+// sized keeps the size of the temporaries of the programs' plans.
 type sized struct {
 	tensor.Engine
 	temp int
@@ -27,14 +27,15 @@ func (e *sized) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, 
 	return e.Engine.Submit(ctx, b)
 }
 
-// decoder is what the models of text have in common.
+// decoder is the interface of the models of text.
 type decoder interface {
 	nn.Layer
 	nn.Recomputer
 	Loss(x, y *tensor.Tensor) *tensor.Tensor
 }
 
-// trained takes three steps of AdamW and returns the losses, all parameters, and the bytes of temporaries.
+// trained takes three steps of AdamW and returns the losses, all parameters, and the size
+// of the temporaries.
 func trained(t *devicetest.T, make func(s *tensor.Session) (decoder, error), again bool) ([][]float32, int) {
 	t.Helper()
 	e := &sized{Engine: device.NewEngine(t.Device())}
@@ -81,7 +82,7 @@ func trained(t *devicetest.T, make func(s *tensor.Session) (decoder, error), aga
 	return out, e.temp
 }
 
-// tokens is tokens and those that follow them.
+// tokens returns tokens and those that follow them.
 func tokens(step, n, length int) (x, y []int32) {
 	for i := range n * length {
 		x, y = append(x, int32((i*7+step)%61)), append(y, int32((i*7+7+step)%61))
@@ -89,7 +90,8 @@ func tokens(step, n, length int) (x, y []int32) {
 	return x, y
 }
 
-// Recomputed layers train to the same bits and need less than half of the memory.
+// TestRecompute: recomputed layers train to the same bits in less than half of the
+// memory.
 func TestRecompute(t *testing.T) { devicetest.Each(t, testRecompute) }
 
 func testRecompute(t *devicetest.T) {

@@ -10,54 +10,58 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// MaxMicroBatches bounds what a batch is cut into.
+// MaxMicroBatches bounds the number of parts of a batch.
 const MaxMicroBatches = 4096
 
-// OptimizerState is the signal under which optimizers make their state: what ZeRO1 is about.
+// OptimizerState is the signal under which optimizers make their state. ZeRO1 applies to
+// it.
 const OptimizerState = "optimizer.state"
 
-// Config is what a file says. The zero value says nothing: one worker.
+// Config is the content of a file. The zero value is one worker without placements.
 type Config struct {
-	// NumWorkers is how many there are; 0 for as many as are named, or as the mesh has.
+	// NumWorkers is the number of workers; 0 for as many as are named, or as the mesh
+	// has.
 	NumWorkers int
-	// Mesh is the arrangement of the workers, or of those of each stage; nil is a line.
+	// Mesh is the arrangement of the workers, or of those of each stage; nil for a line.
 	Mesh         shard.Mesh
 	ZeRO1        bool
 	AutoShard    bool
 	MicroBatches int // 0 is 1
-	// Signals have distinct names. Their order doesn't matter but for errors.
+	// Signals have distinct names. Their order matters only for errors.
 	Signals []Signal
 
 	file string
-	at   map[string]place // of keys, by their paths
+	at   map[string]place // places of keys, by their paths
 }
 
-// Signal is what is said of a signal.
+// Signal is the entry of a signal.
 type Signal struct {
 	Name     string
-	Shard    *Shard // nil: nothing
-	Workers  []int  // its stage; none: any
-	Backward string // another signal; empty: none
-	Compile  *bool  // nil: nothing
+	Shard    *Shard // nil for no placement
+	Workers  []int  // its stage; nil for any
+	Backward string // the name of another signal, or ""
+	Compile  *bool  // nil if not given
 }
 
-// Shard is how tensors are cut.
+// Shard says how tensors are cut.
 type Shard struct {
-	Axis  int      // of the tensor; below 0 from the last
-	Along []string // dims of the mesh; none: all
-	Even  bool     // what doesn't divide is an error
+	Axis  int      // of the tensor; if negative, counted from the last
+	Along []string // dims of the mesh; nil for all
+	Even  bool     // a dim that cannot be cut evenly is an error
 }
 
-// Stage is a set of workers with the mesh that they form: rank i of the mesh is worker Workers[i].
+// Stage is a set of workers and the mesh that they form: rank i of the mesh is worker
+// Workers[i].
 type Stage struct {
 	Mesh    shard.Mesh
 	Workers []int
 }
 
-// place is where something stands in the file.
+// place is a position in the file.
 type place struct{ line, col int }
 
-// DataParallel returns a config for n workers that each have a part of what is made under the signal "batch".
+// DataParallel returns a config for n workers that each have a part of the tensors under
+// the signal "batch".
 func DataParallel(n int) *Config {
 	return &Config{NumWorkers: n, Signals: []Signal{{Name: "batch", Shard: &Shard{Along: []string{"data"}}}}}
 }
@@ -78,7 +82,7 @@ func (c *Config) bad(key, value, format string, args ...any) error {
 	return e
 }
 
-// Check reports the first thing in c that can't be. What Parse returns was checked.
+// Check returns an error for the first invalid entry of c. A config from Parse is valid.
 func (c *Config) Check() error {
 	if c.NumWorkers < 0 || c.NumWorkers > shard.MaxRanks {
 		return c.bad("workers", fmt.Sprint(c.NumWorkers), "expected 1 to %d", shard.MaxRanks)
@@ -161,7 +165,8 @@ func (c *Config) checkShard(g *Signal) error {
 	return nil
 }
 
-// checkWorkers looks at lists of workers: numbers that there are, each once, and sets that are the same or have nothing in common.
+// checkWorkers checks the lists of workers: each number is in range and occurs once, and
+// two lists are equal or disjoint.
 func (c *Config) checkWorkers() error {
 	owner := map[int]*Signal{}
 	for i := range c.Signals {
@@ -197,7 +202,7 @@ func (c *Config) checkWorkers() error {
 		}
 	}
 	n := c.Workers()
-	if len(owner) > 0 { // stages: every worker has one
+	if len(owner) > 0 { // with stages, every worker has one
 		for w := range n {
 			if owner[w] == nil {
 				return c.bad("workers", fmt.Sprint(n), "worker %d is in no stage: name it in a signal's workers, or leave workers out", w)
@@ -209,7 +214,7 @@ func (c *Config) checkWorkers() error {
 	return nil
 }
 
-// given returns how many workers the config says there are; 0 if it says nothing.
+// given returns the number of workers in the config, or 0 if it has none.
 func (c *Config) given() int {
 	if c.NumWorkers > 0 {
 		return c.NumWorkers
@@ -243,7 +248,7 @@ func (c *Config) checkBackward(names map[string]int) error {
 	return nil
 }
 
-// known lists the names but one.
+// known returns the names except one.
 func known(names map[string]int, but string) string {
 	var out []string
 	for n := range names {

@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// ErrConfig is returned for a config that says what can't be.
+// ErrConfig is returned for an invalid config.
 var ErrConfig = errors.New("config: bad config")
 
-// Error is what is wrong with a config, and where. It unwraps to ErrConfig.
+// Error is an error in a config. It unwraps to ErrConfig.
 type Error struct {
 	File      string // empty for a config made in Go
-	Line, Col int    // from 1; 0 where it isn't known
-	Key       string // path of the key: batch.shard.axis
-	Value     string // as it was given
-	Problem   string // and what is allowed
+	Line, Col int    // from 1; 0 if unknown
+	Key       string // path of the key, such as batch.shard.axis
+	Value     string // as given
+	Problem   string // what is wrong, and the allowed values
 }
 
 func (e *Error) Error() string {

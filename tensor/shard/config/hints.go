@@ -7,7 +7,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// Workers returns how many workers the config needs.
+// Workers returns the number of workers that the config needs.
 func (c *Config) Workers() int {
 	if n := c.given(); n > 0 {
 		return n
@@ -21,7 +21,8 @@ func (c *Config) Workers() int {
 	return n
 }
 
-// Stages returns the sets of workers, in the order in which signals name them; one of all workers if no signal names any.
+// Stages returns the sets of workers in the order in which signals name them, or one set
+// of all workers if no signal names any.
 func (c *Config) Stages() []Stage {
 	var out []Stage
 	for _, g := range c.Signals {
@@ -51,7 +52,7 @@ func (c *Config) stage(stages []Stage, workers []int) int {
 	return slices.IndexFunc(stages, func(s Stage) bool { return slices.Equal(s.Workers, workers) })
 }
 
-// Hints returns the placements of the signals, for a session's recording and its gradients.
+// Hints returns the placements of the signals, also for their gradients.
 func (c *Config) Hints() shard.Signals {
 	out := shard.Signals{}
 	for i := range c.Signals {
@@ -94,13 +95,15 @@ func (c *Config) hint(g *Signal) (h shard.Hint, ok bool) {
 	return h, true
 }
 
-// StageFor returns the number of the stage, of Stages, on which what has that signal is put; false if it may be anywhere.
+// StageFor returns the index in Stages of the stage of a signal, or false if it may run
+// on any.
 func (c *Config) StageFor(signal string) (stage int, ok bool) {
 	return shard.StageFor(c.StageOf(), tensor.Signal{Name: signal})
 }
 
-// StageOf says in which of Stages each signal runs. Gradients of a signal run where its backward signal does, or else where it does
-// itself. A signal that isn't listed runs anywhere.
+// StageOf returns the index in Stages of the stage of each signal. Gradients of a signal
+// run on the stage of its backward signal, or else on its own. A signal that isn't listed
+// runs on any stage.
 func (c *Config) StageOf() map[tensor.Signal]int {
 	stages, out := c.Stages(), map[tensor.Signal]int{}
 	for i := range c.Signals {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Marshal returns the text of a file that says what c says, for Parse.
+// Marshal returns the text of a file from which Parse reads an equal config.
 func (c *Config) Marshal() []byte {
 	var b strings.Builder
 	if c.NumWorkers > 0 {

@@ -14,10 +14,10 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// MaxBytes bounds a file.
+// MaxBytes bounds the size of a file.
 const MaxBytes = 64 << 10
 
-// The keys of a config that are no signals.
+// keys are the keys of a config that are no signals.
 var keys = [...]string{"workers", "mesh", "zero1", "auto_shard", "micro_batches"}
 
 func reserved(name string) bool {
@@ -29,7 +29,8 @@ func reserved(name string) bool {
 	return false
 }
 
-// Parse reads a config from the text of a YAML file. file is its name for errors, which are *Error.
+// Parse reads a config from the text of a YAML file. file is its name for errors, which
+// are *Error.
 func Parse(file string, text []byte) (*Config, error) {
 	c := &Config{file: file, at: map[string]place{}}
 	if len(text) > MaxBytes {
@@ -60,7 +61,8 @@ func Parse(file string, text []byte) (*Config, error) {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// syntax returns an error of the YAML parser, which gives a line and no column.
+// syntax returns the error for a message of the YAML parser, which has a line and no
+// column.
 func (c *Config) syntax(err error, text []byte) error {
 	e := &Error{File: c.file, Problem: err.Error()}
 	if m := yamlLine.FindStringSubmatch(e.Problem); m != nil {
@@ -71,7 +73,8 @@ func (c *Config) syntax(err error, text []byte) error {
 		e.Col = 1
 	}
 	e.Problem = "no YAML: " + e.Problem
-	for i, line := range bytes.Split(text, []byte("\n")) { // the parser names it less clearly, or another line
+	// The parser's message for this is less clear, or names another line.
+	for i, line := range bytes.Split(text, []byte("\n")) {
 		if blank := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]; bytes.IndexByte(blank, '\t') >= 0 && len(blank) < len(line) {
 			e.Line, e.Col = i+1, bytes.IndexByte(blank, '\t')+1
 			e.Problem = "a tab before the key, expected spaces: YAML has no tabs there"
@@ -81,7 +84,7 @@ func (c *Config) syntax(err error, text []byte) error {
 	return e
 }
 
-// pairs calls f for every key of a mapping, and refuses keys that stand there twice.
+// pairs calls f for every key of a mapping, and rejects duplicate keys.
 func (c *Config) pairs(path string, n *yaml.Node, f func(key string, v *yaml.Node) error) error {
 	n, err := c.resolve(path, n)
 	if err != nil {
@@ -121,7 +124,7 @@ func (c *Config) pairs(path string, n *yaml.Node, f func(key string, v *yaml.Nod
 	return nil
 }
 
-// resolve returns what an alias stands for. An alias of an alias can't be written.
+// resolve returns the node that an alias stands for. YAML has no alias of an alias.
 func (c *Config) resolve(path string, n *yaml.Node) (*yaml.Node, error) {
 	if n.Kind == yaml.AliasNode {
 		if n.Alias == nil || n.Alias.Kind == yaml.AliasNode {
@@ -132,7 +135,7 @@ func (c *Config) resolve(path string, n *yaml.Node) (*yaml.Node, error) {
 	return n, nil
 }
 
-// wrong returns the error for a node of another kind than expected.
+// wrong returns the error for a node of an unexpected kind.
 func (c *Config) wrong(path string, n *yaml.Node, expected string) error {
 	e := &Error{File: c.file, Line: n.Line, Col: n.Column, Key: path, Problem: "expected " + expected}
 	switch n.Kind {
@@ -195,7 +198,7 @@ func (c *Config) parseMesh(v *yaml.Node) error {
 
 func (c *Config) signal(name string, v *yaml.Node) error {
 	g := Signal{Name: name}
-	if v.Tag == "!!null" { // a signal of which nothing is said
+	if v.Tag == "!!null" { // a signal without entries
 		c.Signals = append(c.Signals, g)
 		return nil
 	}

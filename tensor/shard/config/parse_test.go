@@ -74,14 +74,15 @@ null_workers: {workers: null, shard: {axis: 0, workers: null, along: data}}
 	}
 }
 
-// strip is what a config says, without where.
+// strip returns c without the places of its keys.
 func strip(c *Config) *Config {
 	d := *c
 	d.file, d.at = "", nil
 	return &d
 }
 
-// Without a number of workers there are as many as are named, as the mesh has, or one.
+// TestWorkers: without a number of workers there are as many as are named, as the mesh
+// has, or one.
 func TestWorkers(t *testing.T) {
 	for text, want := range map[string]int{
 		"a: {workers: [0, 1]}\nb: {workers: [2]}": 3,
@@ -104,7 +105,8 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// Every mistake is named with its file, line and column, the value, and what is allowed.
+// TestBadConfigs: every error has file, line and column, the value, and the allowed
+// values.
 func TestBadConfigs(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "c.yaml: the file is empty, expected signals; a program without a config needs no file"},
@@ -175,7 +177,7 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// A config made in Go is checked by the same rules, without places.
+// TestCheck: a config made in Go is checked by the same rules, without places.
 func TestCheck(t *testing.T) {
 	for want, c := range map[string]*Config{
 		"config: bad config: a.shard.axis: 9: expected -8 to 7: tensors have at most 8 dims": {Signals: []Signal{{Name: "a", Shard: &Shard{Axis: 9}}}},
@@ -191,7 +193,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Anchors save writing; what they stand for is read where they are used.
+// TestAnchors: an alias is read as the node of its anchor.
 func TestAnchors(t *testing.T) {
 	c := parse(t, "a: {shard: &s {axis: 1}, workers: &w [0, 1]}\nb: {shard: *s, workers: *w}\n")
 	if h := c.Hints(); h[sig("b")] != h[sig("a")] || h[sig("b")].Layout != shard.On(shard.Shard(1)) {
@@ -202,7 +204,8 @@ func TestAnchors(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is accepted passes Check, survives Marshal, and gives hints and stages that shard takes.
+// FuzzParse: a config that is accepted passes Check, survives Marshal, and gives hints
+// and stages that package shard accepts.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"workers: 4\nmesh: 2x2\nbatch: {shard: {axis: 0, along: data}}\n",
@@ -244,16 +247,19 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The example of the documentation is a config.
+// TestExample: the example of the documentation is a valid config.
 func TestExample(t *testing.T) {
 	b, err := os.ReadFile("doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+	example, _, ok := strings.Cut(string(b), "// The keys of a signal:")
+	if !ok {
+		t.Fatal("doc.go has no list of keys after the example")
+	}
 	var text strings.Builder
-	for line := range strings.Lines(string(b)) {
-		if s, ok := strings.CutPrefix(line, "//\t"); ok && !strings.HasPrefix(s, "shard.") && !strings.HasPrefix(s, "workers   ") &&
-			!strings.HasPrefix(s, "backward  ") && !strings.HasPrefix(s, "compile  ") {
+	for line := range strings.Lines(example) {
+		if s, ok := strings.CutPrefix(line, "//\t"); ok {
 			text.WriteString(s)
 		}
 	}

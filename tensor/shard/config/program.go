@@ -9,8 +9,10 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// CheckProgram reports the first tensor of p that can't lie as c says: it has no such dim, or one that is to be cut evenly and isn't
-// divided; or a scope of which no tensor has the dim. The error is an *Error, with the place in the file that says so.
+// CheckProgram returns an error for the first tensor of p that can't lie as c says: it
+// lacks the dim, or the dim must be cut evenly and isn't divided; or for a scope without
+// a tensor that has the dim. The error is an *Error with the place of the entry in the
+// file.
 func (c *Config) CheckProgram(p *tensor.Program) error {
 	err := c.Hints().Check(p, c.meshOf())
 	var e *shard.SignalError
@@ -19,7 +21,7 @@ func (c *Config) CheckProgram(p *tensor.Program) error {
 	}
 	g := c.said(e.Hint)
 	name := "a tensor of " + e.Signal.String()
-	if g == nil { // of ZeRO1, which says nothing of even cuts
+	if g == nil { // ZeRO1, which does not ask for even cuts
 		return c.bad("zero1", "", "%v", err)
 	}
 	if e.Scope {
@@ -36,7 +38,8 @@ func (c *Config) CheckProgram(p *tensor.Program) error {
 		e.Axis, name, e.Shape, e.Cuts, e.Cuts, e.Shape[e.Axis])
 }
 
-// Unused returns an *Error for each of c's signals that none of those has, and no other entry as its backward signal: perhaps they are misspelt.
+// Unused returns an *Error for each of c's signals that is neither in have nor the
+// backward signal of another entry. Such a name may be misspelt.
 func (c *Config) Unused(have []tensor.Signal) (out []error) {
 	for _, g := range c.Signals {
 		speaks := func(sig tensor.Signal) bool { return shard.Speaks(g.Name, sig) }
@@ -48,7 +51,7 @@ func (c *Config) Unused(have []tensor.Signal) (out []error) {
 	return out
 }
 
-// said returns the entry from which the hint for sig is.
+// said returns the entry with the hint for sig.
 func (c *Config) said(sig tensor.Signal) *Signal {
 	if !sig.Backward {
 		return c.find(sig.Name)
@@ -59,7 +62,8 @@ func (c *Config) said(sig tensor.Signal) *Signal {
 	return nil
 }
 
-// meshOf says on which mesh the tensors of a signal lie; nil where stages of several sizes could have them.
+// meshOf returns a function from a signal to the mesh of its tensors. It returns nil for
+// tensors that can lie on stages of several sizes.
 func (c *Config) meshOf() func(tensor.Signal) shard.Mesh {
 	stages, of := c.Stages(), c.StageOf()
 	same := stages[0].Mesh

@@ -8,7 +8,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// keeper is an engine that keeps the program of what a session submits.
+// keeper is an engine that keeps the last program of a session.
 type keeper struct{ program *tensor.Program }
 
 type heap []byte
@@ -26,7 +26,8 @@ func (k *keeper) Submit(_ context.Context, b *tensor.Batch) ([]tensor.Fetched, e
 	return nil, nil
 }
 
-// A tensor that can't lie as the config says is an error at the place that says so.
+// TestCheckProgram: a tensor that can't lie as the config says is an error at the place
+// of the entry.
 func TestCheckProgram(t *testing.T) {
 	k := &keeper{}
 	s := tensor.NewSession(k, nil)
@@ -87,7 +88,8 @@ func TestCheckProgram(t *testing.T) {
 	}
 }
 
-// Gradients lie as the backward signal says, and its entry is at fault.
+// TestCheckProgramBackward: gradients lie as the backward signal says, and an error names
+// its entry.
 func TestCheckProgramBackward(t *testing.T) {
 	k := &keeper{}
 	s := tensor.NewSession(k, nil)
