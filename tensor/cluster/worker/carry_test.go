@@ -111,10 +111,7 @@ func TestCollectivesTakeTensorsWhereTheyLie(t *testing.T) {
 // TestCollectivesOfMemoryThatCanShrink: an arena in files that somebody can cut off is not shown.
 func TestCollectivesOfMemoryThatCanShrink(t *testing.T) {
 	sessions := teamOf(t, 2)
-	dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: shm.Options{Backing: shm.Tmpfs, Dir: t.TempDir()}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := NewTestDevice(t, cpu.Options{Arena: shm.ArenaOptions{Segment: shm.Options{Backing: shm.Tmpfs, Dir: t.TempDir()}}})
 	s := sessions[1]
 	s.space.Close()
 	old := s.dev

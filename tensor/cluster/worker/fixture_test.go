@@ -18,6 +18,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // fixture is a worker and the dispatcher's end of its conn, which says what a test wants.
@@ -26,7 +27,7 @@ type fixture struct {
 	ctx  context.Context
 	stop context.CancelCauseFunc
 	w    *worker.Worker
-	dev  *cpu.Device
+	dev  device.Device
 	conn ipc.Conn
 	end  chan error
 	run  map[uint64]*wire.History // of each session
@@ -56,14 +57,11 @@ func startAt(t *testing.T, l ipc.Listener, o worker.Options, bytes int64) *fixtu
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	f := &fixture{T: t, ctx: ctx, end: make(chan error, 1), run: map[uint64]*wire.History{}}
-	var err error
-	if f.dev, err = cpu.New(&cpu.Options{MaxBytes: bytes, Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}}); err != nil {
-		t.Fatal(err)
-	}
-	o.Name = "w"
 	if o.Device == nil {
-		o.Device = f.dev
+		o.Device = worker.NewTestDevice(t, cpu.Options{MaxBytes: bytes, Arena: worker.Checked()})
 	}
+	o.Name, f.dev = "w", o.Device
+	var err error
 	if f.w, err = worker.New(&o); err != nil {
 		t.Fatal(err)
 	}

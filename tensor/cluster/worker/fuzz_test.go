@@ -14,6 +14,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 const (
@@ -27,17 +28,14 @@ const (
 )
 
 // serveFuzzed is a worker with little memory, and the dispatcher's end of its conn.
-func serveFuzzed(f *testing.F) (*worker.Worker, *cpu.Device, ipc.Conn) {
+func serveFuzzed(f *testing.F) (*worker.Worker, device.Device, ipc.Conn) {
 	f.Helper()
 	var net ipctest.Network
 	l, err := net.Listen("pipe:", nil)
 	if err != nil {
 		f.Fatal(err)
 	}
-	dev, err := cpu.New(&cpu.Options{MaxBytes: fuzzMemory, Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	dev := worker.NewTestDevice(f, cpu.Options{MaxBytes: fuzzMemory, Arena: worker.Checked()})
 	w, err := worker.New(&worker.Options{Name: "w", Transport: &net, Device: dev, Quota: fuzzQuota, MaxMapped: 4 << 20})
 	if err != nil {
 		f.Fatal(err)

@@ -3,7 +3,6 @@ package worker_test
 import (
 	"testing"
 
-	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
@@ -13,14 +12,8 @@ import (
 // planFixture is a worker whose device keeps two plans, and three programs of one operation each.
 func planFixture(t *testing.T) (*fixture, []program) {
 	t.Helper()
-	dev, err := cpu.New(&cpu.Options{Plans: 2, Arena: shm.ArenaOptions{First: 1 << 20, Checked: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := worker.NewTestDevice(t, cpu.Options{Plans: 2, Arena: worker.Checked()})
 	f := start(t, worker.Options{Device: dev})
-	if err := f.dev.Close(); err != nil { // the fixture's own is in nobody's hands
-		t.Fatal(err)
-	}
 	return f, []program{
 		f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) }),
 		f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.MulS(2) }),

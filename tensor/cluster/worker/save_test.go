@@ -1,6 +1,7 @@
 package worker_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"os"
 	"path/filepath"
@@ -13,7 +14,7 @@ import (
 func (f *fixture) saved() *wire.Saved {
 	f.Helper()
 	m := &wire.Saved{}
-	if err := wire.ParseSaved(f.recv(wire.KindSaved), m); err != nil {
+	if err := wire.ParseSaved(f.until(wire.KindSaved, wire.KindSaved, 1), m); err != nil {
 		f.Fatal(err)
 	}
 	return m
@@ -113,30 +114,33 @@ func TestSaveGivenUp(t *testing.T) {
 	f.batch(&wire.Run{Session: 1, Seq: 1, Base: 10, Uploads: []wire.Upload{byHandle(1, seg, 0, large)}})
 	f.send(wire.KindSave, wire.AppendSave(nil, &wire.Save{Session: 1, Seq: 1, Bases: []uint64{0}, IDs: []uint64{1}}), f.file(os.O_RDWR))
 	f.batch(&wire.Run{Session: 2, Seq: 1, Base: 10, Uploads: []wire.Upload{floats(1, 5)}, Flags: wire.RunSync})
-	f.except(wire.KindSaved, wire.KindDone) // it need not wait for all of the other's
+	f.until(wire.KindDone, wire.KindSaved, 2) // it need not wait for all of the other's
 	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
 	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 3}))
-	f.except(wire.KindSaved, wire.KindSessionOpened)
+	f.until(wire.KindSessionOpened, wire.KindSaved, 3)
 	if n := f.w.Stats().Sessions; n != 2 {
 		t.Errorf("%d sessions, expected the two that are open", n)
 	}
 	f.healthy(4)
 }
 
-// except skips messages of one kind until one of another comes.
-func (f *fixture) except(skip, kind uint32) {
+// until waits for a session's message of one kind, and returns it. Messages of another kind
+// are skipped, and on a device that copies uploads the answers that give them back.
+func (f *fixture) until(kind, skip uint32, session uint64) []byte {
 	f.Helper()
 	for {
 		m, err := f.conn.Recv(f.ctx)
 		if err != nil {
 			f.Fatal(err)
 		}
+		body := bytes.Clone(m.Body)
 		f.conn.Release()
-		if m.Kind == kind {
-			return
-		}
-		if m.Kind != skip {
-			f.Fatalf("%s, expected %s", wire.KindName(m.Kind), wire.KindName(kind))
+		of, _ := wire.Session(body)
+		switch {
+		case m.Kind == kind && of == session:
+			return body
+		case m.Kind != skip && (m.Kind != wire.KindDone || worker.InPlace()):
+			f.Fatalf("%s of session %d, expected %s of session %d", wire.KindName(m.Kind), of, wire.KindName(kind), session)
 		}
 	}
 }

@@ -43,10 +43,7 @@ type gatedWorker struct {
 
 func startGated(t *testing.T) *gatedWorker {
 	t.Helper()
-	dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: worker.Segments()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dev := worker.NewTestDevice(t, cpu.Options{Arena: shm.ArenaOptions{Segment: worker.Segments()}})
 	d := gated{dev, make(chan float64), make(chan struct{})}
 	f := start(t, worker.Options{Device: d})
 	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })

@@ -11,8 +11,10 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/collective/element"
+	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
@@ -112,7 +114,8 @@ func teamOf(t *testing.T, ranks int) []*shared {
 	}
 	out := make([]*shared, ranks)
 	for r := range out {
-		w, err := New(nil)
+		dev := NewTestDevice(t, cpu.Options{Arena: shm.ArenaOptions{Segment: Segments()}})
+		w, err := New(&Options{Device: dev})
 		if err != nil {
 			t.Fatal(err)
 		}
