@@ -58,6 +58,7 @@ func (r *Result) Digest() codec.Digest {
 	for _, p := range r.Peers {
 		body.Peers = append(body.Peers, peer{p.UID, p.Digest})
 	}
+	slices.SortFunc(body.Peers, func(a, b peer) int { return cmp.Compare(a.UID, b.UID) })
 	d, err := codec.Sum(&body)
 	if err != nil {
 		panic("gather: a result cannot be encoded: " + err.Error()) // it holds numbers and strings

@@ -1,12 +1,14 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"lukechampine.com/blake3"
 
@@ -195,7 +197,22 @@ func (u *update) factors(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	u.byGram = u.rule.Factors(g)
+	// By number, for a rule may add in the order in which the peers come.
+	order := make([]int, len(u.r.UIDs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(u.r.UIDs[a], u.r.UIDs[b]) })
+	sorted := make([][]float64, len(g))
+	for i, a := range order {
+		for _, b := range order {
+			sorted[i] = append(sorted[i], g[a][b])
+		}
+	}
+	u.byGram = make([]float64, len(g))
+	for i, f := range u.rule.Factors(sorted) {
+		u.byGram[order[i]] = f
+	}
 	return nil
 }
 
