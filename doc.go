@@ -48,6 +48,7 @@
 //	gather/agg        the rules by which updates become one
 //	gather/apply      the outer update of a model, exact and under a memory budget
 //	gather/overlap    peers that sent the same positions as others
+//	gather/artifact   a window's result, published once, verified, applied elsewhere
 //	bench             scenarios that go test and the command line share; bench/floor the same in C
 //	bench/shape       measures of the code itself, which cmd/shape prints
 //	cmd/ringside      the command line; cmd/ringside/command a file a subcommand

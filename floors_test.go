@@ -128,6 +128,7 @@ var floors = map[string]int{
 	"gather":                 3,
 	"gather/apply":           4,
 	"gather/overlap":         4,
+	"gather/artifact":        5,
 
 	"bench":       0,
 	"bench/shape": 0,

@@ -289,3 +289,23 @@ func (v *validator) signature(isSigned bool, root Digest) error {
 	v.n += signatureLen
 	return nil
 }
+
+// Claim returns which window and peer a container says that it is of. Nothing else of it is
+// checked.
+func Claim(b []byte) (window, uid uint64, err error) {
+	if len(b) < prefixLen {
+		return 0, 0, status.Errorf(status.Truncated, "%d bytes, expected at least %d", len(b), prefixLen)
+	}
+	n, _, err := parsePrefix(b)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(b) < prefixLen+n {
+		return 0, 0, status.Errorf(status.Truncated, "%d bytes, expected a header of %d", len(b), n)
+	}
+	var h Header
+	if err := Unmarshal(b[prefixLen:prefixLen+n], &h); err != nil {
+		return 0, 0, status.Errorf(status.BadFormat, "header: %v", err)
+	}
+	return h.Window, h.UID, nil
+}

@@ -1,0 +1,282 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ringside-go/ringside/collective"
+	"github.com/ringside-go/ringside/gather"
+	"github.com/ringside-go/ringside/gather/codec"
+	"github.com/ringside-go/ringside/gather/store"
+)
+
+func newGather() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "gather",
+		Short: "gather many peers' compressed updates and apply them to a model",
+		Long: `Gather is for peers that train by themselves and meet once in a while, in windows. Each puts its compressed update into a
+store (a folder, a web server, an S3 bucket); then any number of ranks fetch all updates at once, check them, agree on a result
+and apply it to their model. Started by ringside run, the ranks share the work; the result does not depend on their number.
+
+  ringside gather init   --model model.safetensors                        what updates look like: manifest.json
+  ringside gather put    --from old.safetensors --to new.safetensors ...  one peer's update
+  ringside gather plan   --window 1 --peers 1,2,3                         what is to be gathered: plan.json
+  ringside gather run    --model model.safetensors ...                    fetch, check, agree, apply, publish
+  ringside gather verify --window 1 ...                                   a published result against its payloads
+
+The exit status is 0 when it is done, 2 when the window is skipped for want of peers, and 1 for an error.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	c.AddCommand(newGatherInit(), newGatherPut(), newGatherPlan(), newGatherRun(), newGatherApply(), newGatherOverlap(),
+		newGatherVerify(), newGatherInspect(), newGatherBench())
+	return c
+}
+
+// errSkipped has the exit status of a window that is skipped.
+func errSkipped(r *gather.Result) error {
+	return &exitError{fmt.Errorf("window %d is skipped: %d of %d peers are there", r.Window, len(r.UIDs), len(r.Intended)), 2}
+}
+
+// storeFlags say where objects lie, and how an S3 server is reached.
+type storeFlags struct {
+	url      string
+	endpoint string
+	region   string
+	plain    bool
+	keys     string
+}
+
+func (f *storeFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.url, "store", "", "where updates lie: a folder, http://host/path or s3://bucket/prefix; {uid} becomes a peer's number")
+	flags.StringVar(&f.endpoint, "s3-endpoint", "", "host:port of the S3 server (default: Amazon's)")
+	flags.StringVar(&f.region, "s3-region", "", "region of the S3 server (default us-east-1)")
+	flags.BoolVar(&f.plain, "s3-plain", false, "reach the S3 server by HTTP instead of HTTPS")
+	flags.StringVar(&f.keys, "s3-keys-file", "", "file with access key and secret key, readable by you alone (default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)")
+}
+
+// open returns the store of a URL.
+func (f *storeFlags) open(url string) (store.Store, error) {
+	if url == "" {
+		return nil, usagef("--store: expected a folder, http://host/path or s3://bucket/prefix")
+	}
+	o := store.Options{S3: store.S3Options{Endpoint: f.endpoint, Region: f.region, Plain: f.plain,
+		AccessKey: os.Getenv("AWS_ACCESS_KEY_ID"), SecretKey: os.Getenv("AWS_SECRET_ACCESS_KEY")}}
+	if f.keys != "" {
+		info, err := os.Stat(f.keys)
+		if err != nil {
+			return nil, fmt.Errorf("--s3-keys-file: %w", err)
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			return nil, fmt.Errorf("--s3-keys-file %s: mode %#o, want 0600 (chmod 600 %s)", f.keys, info.Mode().Perm(), f.keys)
+		}
+		b, err := os.ReadFile(f.keys)
+		if err != nil {
+			return nil, fmt.Errorf("--s3-keys-file: %w", err)
+		}
+		words := strings.Fields(string(b))
+		if len(words) != 2 {
+			return nil, fmt.Errorf("--s3-keys-file %s: %d words, expected an access key and a secret key", f.keys, len(words))
+		}
+		o.S3.AccessKey, o.S3.SecretKey = words[0], words[1]
+	}
+	return store.New(url, &o)
+}
+
+// of returns where the update of a peer lies.
+func (f *storeFlags) of(uid uint64) (store.Store, error) {
+	return f.open(strings.ReplaceAll(f.url, "{uid}", strconv.FormatUint(uid, 10)))
+}
+
+// updateKey is the name of an update in its store.
+func updateKey(window, uid uint64) string { return fmt.Sprintf("update-%d-%d.grd1", window, uid) }
+
+// readManifest reads what init wrote.
+func readManifest(path string) (*codec.Manifest, error) {
+	var m codec.Manifest
+	if err := readJSON(path, &m); err != nil {
+		return nil, err
+	}
+	if err := m.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return &m, nil
+}
+
+func readJSON(path string, v any) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	d := json.NewDecoder(f)
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func writeJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(b, '\n'), 0o644)
+}
+
+// rankFlags are of the commands that several ranks may run together.
+type rankFlags struct {
+	storeFlags
+	manifest, spool string
+	concurrency     int
+	attempts        int
+	timeout         time.Duration
+	elastic         bool
+	json            bool
+}
+
+func (f *rankFlags) add(flags *pflag.FlagSet) {
+	f.storeFlags.add(flags)
+	flags.StringVar(&f.manifest, "manifest", "manifest.json", "what updates look like, from gather init")
+	flags.StringVar(&f.spool, "spool", "", "folder for updates while they are worked on (default: a new one in the folder for temporary files)")
+	flags.IntVar(&f.concurrency, "concurrency", 0, "requests under way on each rank (default 8)")
+	flags.IntVar(&f.attempts, "attempts", 4, "requests for one update before its peer is given up; 0 for as many as there is time for")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "time for each round of requests")
+	flags.BoolVar(&f.elastic, "elastic", false, "go on with the ranks that are left when one is lost")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+}
+
+// session is the ranks of one command at work.
+type session struct {
+	m     *codec.Manifest
+	group *collective.Group
+	g     *gather.Gatherer
+	out   io.Writer // nothing but on rank 0
+	clean func()
+}
+
+// start joins the ranks.
+func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (store.Store, string)) (*session, error) {
+	s := &session{out: cmd.OutOrStdout()}
+	var err error
+	if s.m, err = readManifest(f.manifest); err != nil {
+		return nil, err
+	}
+	log, err := logger(cmd)
+	if err != nil {
+		return nil, err
+	}
+	// A rank may wait for another that fetches until its time is up.
+	s.group, err = collective.Init(cmd.Context(), &collective.Options{Logger: log, Timeout: 2*f.timeout + collective.DefaultTimeout})
+	if err != nil {
+		return nil, err
+	}
+	spool, remove := f.spool, func() {}
+	if spool == "" {
+		if spool, err = os.MkdirTemp("", "ringside-gather-"); err != nil {
+			s.group.Close()
+			return nil, err
+		}
+		remove = func() { os.RemoveAll(spool) }
+	}
+	p := &fetchProgress{w: cmd.ErrOrStderr()}
+	_, p.term = terminal(p.w)
+	s.clean = func() { p.end(); s.g.Group.Close(); remove() }
+	s.g, err = gather.New(s.group, &gather.Options{Manifest: s.m, Spool: spool, Source: source, Elastic: f.elastic, Logger: log,
+		Progress: p.show, Fetch: store.FetchOptions{Concurrency: f.concurrency, Attempts: f.attempts}})
+	if err != nil {
+		s.group.Close()
+		remove()
+		return nil, err
+	}
+	if s.g.Rank() != 0 {
+		s.out = io.Discard
+	}
+	return s, nil
+}
+
+// peers returns where updates lie, by --store. A URL without {uid} is opened once.
+func (f *rankFlags) peers() (func(window, uid uint64) (store.Store, string), error) {
+	if !strings.Contains(f.url, "{uid}") {
+		s, err := f.of(0)
+		return func(window, uid uint64) (store.Store, string) { return s, updateKey(window, uid) }, err
+	}
+	if _, err := f.of(0); err != nil && !strings.HasPrefix(f.url, "/") {
+		return nil, err
+	}
+	return func(window, uid uint64) (store.Store, string) {
+		s, err := f.of(uid)
+		if err != nil {
+			return unreachable{err}, ""
+		}
+		return s, updateKey(window, uid)
+	}, nil
+}
+
+// unreachable is the store of a peer whose store cannot be opened.
+type unreachable struct{ err error }
+
+func (u unreachable) Open(context.Context, string, store.Get) (*store.Object, error) {
+	return nil, u.err
+}
+func (u unreachable) Put(context.Context, string, io.Reader, int64, *store.PutOptions) error {
+	return u.err
+}
+func (u unreachable) List(context.Context, string) ([]store.Entry, error) { return nil, u.err }
+func (u unreachable) Delete(context.Context, string) error                { return u.err }
+
+// fetchProgress draws over one line on a terminal, and writes nothing elsewhere.
+type fetchProgress struct {
+	w     io.Writer
+	term  bool
+	drawn bool
+}
+
+func (p *fetchProgress) show(s gather.Progress) {
+	if p.term {
+		fmt.Fprintf(p.w, "\r\x1b[K%d of %d peers, %d right, %s", s.Done, s.Peers, s.OK, inMiB(s.Bytes))
+		p.drawn = true
+	}
+}
+
+func (p *fetchProgress) end() {
+	if p.drawn {
+		fmt.Fprintln(p.w)
+	}
+}
+
+func inMiB(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// uidList reads numbers with commas between them; a-b is all from a to b.
+func uidList(flag, text string) ([]uint64, error) {
+	var out []uint64
+	for word := range strings.SplitSeq(text, ",") {
+		if word == "" {
+			continue
+		}
+		a, b, ranged := strings.Cut(word, "-")
+		from, err := strconv.ParseUint(a, 10, 64)
+		to := from
+		if ranged && err == nil {
+			to, err = strconv.ParseUint(b, 10, 64)
+		}
+		if err != nil || to < from || to-from >= gather.MaxPeers {
+			return nil, usagef("--%s %s: expected peers' numbers, as 1,2,5-9", flag, cmp.Or(word, text))
+		}
+		for uid := from; uid <= to; uid++ {
+			out = append(out, uid)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,406 @@
+package command
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ringside-go/ringside/gather"
+	"github.com/ringside-go/ringside/gather/agg"
+	"github.com/ringside-go/ringside/gather/apply"
+	"github.com/ringside-go/ringside/gather/artifact"
+	"github.com/ringside-go/ringside/gather/overlap"
+	"github.com/ringside-go/ringside/gather/store"
+)
+
+func newGatherPlan() *cobra.Command {
+	var manifest, out, peers, reserves, tMin, tMax string
+	var p gather.Plan
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "write what is to be gathered in a window",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, err := readManifest(manifest)
+			if err != nil {
+				return err
+			}
+			p.Manifest = m.Digest()
+			if p.Intended, err = uidList("peers", peers); err != nil {
+				return err
+			}
+			if p.Reserves, err = uidList("reserves", reserves); err != nil {
+				return err
+			}
+			for flag, at := range map[string]struct {
+				text string
+				to   *int64
+			}{"after": {tMin, &p.TMin}, "before": {tMax, &p.TMax}} {
+				if at.text == "" {
+					continue
+				}
+				t, err := time.Parse(time.RFC3339, at.text)
+				if err != nil {
+					return usagef("--%s %s: expected a time as 2026-01-31T12:00:00Z", flag, at.text)
+				}
+				*at.to = t.Unix()
+			}
+			if _, err := agg.Find(p.Policy.Aggregator); err != nil {
+				return usagef("--aggregate: %v", err)
+			}
+			if err := p.Normalize(); err != nil {
+				return err
+			}
+			if err := writeJSON(out, &p); err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(&p)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: window %d, %d peers, %d reserves, %d duplicates removed\n", out, p.Window, len(p.Intended), len(p.Reserves), p.Removed)
+			return nil
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&manifest, "manifest", "manifest.json", "what updates look like, from gather init")
+	flags.StringVar(&out, "plan", "plan.json", "file to write")
+	flags.Uint64Var(&p.Window, "window", 0, "number of the window")
+	flags.StringVar(&peers, "peers", "", "numbers of the peers, as 1,2,5-9")
+	flags.StringVar(&reserves, "reserves", "", "numbers of those that replace peers which fail, in order")
+	flags.StringVar(&tMin, "after", "", "earliest upload, as 2026-01-31T12:00:00Z")
+	flags.StringVar(&tMax, "before", "", "latest upload")
+	flags.IntVar(&p.Policy.ReserveRounds, "rounds", 3, "how often failed peers are replaced")
+	flags.IntVar(&p.Policy.MinPeers, "min-peers", 1, "fewest peers that make an update")
+	flags.Float64Var(&p.Policy.NormLimit, "norm-limit", 0, "largest L2 norm of a parameter of a peer (default: no bound)")
+	flags.StringVar(&p.Policy.Aggregator, "aggregate", agg.Default, "rule by which updates become one: clip-mean, mean, median, trimmed, centered-clip, geometric-median, krum or multi-krum")
+	flags.DurationVar(&p.Timeout, "timeout", time.Minute, "time for each round of requests")
+	flags.BoolVar(&asJSON, "json", false, "print the plan")
+	return c
+}
+
+// applyFlags say how a result is applied.
+type applyFlags struct {
+	model      string
+	replicated bool
+	budget     int64
+	o          apply.Optimizer
+}
+
+func (f *applyFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.model, "model", "", "safetensors file of the model that is updated; it is replaced when it is complete")
+	flags.BoolVar(&f.replicated, "replicated", false, "every rank has a model of its own, as ranks of several hosts do")
+	flags.Int64Var(&f.budget, "budget-mib", 64, "memory of the update in MiB")
+	flags.Float64Var(&f.o.LR, "lr", 1, "learning rate")
+	flags.Float64Var(&f.o.Momentum, "momentum", 0, "momentum, kept beside the model")
+	flags.BoolVar(&f.o.Nesterov, "nesterov", false, "look ahead along the momentum")
+	flags.BoolVar(&f.o.Sign, "sign", false, "take only the signs of the update")
+}
+
+// apply applies a result to the model, if there is one.
+func (f *applyFlags) apply(ctx context.Context, s *session, r *gather.Result) (*apply.Stats, error) {
+	if f.model == "" || r.Skip {
+		return nil, nil
+	}
+	return apply.File(ctx, s.g.Ranks, r, s.m, f.model, &apply.Options{Budget: f.budget << 20, Optimizer: f.o, Replicated: f.replicated})
+}
+
+// runFlags are those of run.
+type runFlags struct {
+	rankFlags
+	applyFlags
+	plan, publish string
+	full, overlap bool
+}
+
+func newGatherRun() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "gather a window: fetch, check, agree, and apply or publish",
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.rankFlags.add(c.Flags())
+	f.applyFlags.add(c.Flags())
+	c.Flags().StringVar(&f.plan, "plan", "plan.json", "what is gathered, from gather plan; rank 0's counts")
+	c.Flags().StringVar(&f.publish, "publish", "", "store for the aggregate")
+	c.Flags().BoolVar(&f.full, "full", false, "publish the payloads too, so that the aggregate can be applied without the peers' stores")
+	c.Flags().BoolVar(&f.overlap, "overlap", true, "compare the positions that peers sent")
+	return c
+}
+
+// summary is what run and apply print.
+type summary struct {
+	*gather.Result
+	Details map[uint64]string `json:"details"`
+	Time    float64           `json:"time"`
+	Wire    int64             `json:"wire_bytes"`
+	Overlap *overlap.Report   `json:"overlap,omitempty"`
+	Applied *apply.Stats      `json:"applied,omitempty"`
+	Ranks   int               `json:"ranks"`
+}
+
+func (f *runFlags) run(cmd *cobra.Command) error {
+	source, err := f.peers()
+	if err != nil {
+		return err
+	}
+	var publish store.Store
+	if f.publish != "" {
+		if publish, err = f.open(f.publish); err != nil {
+			return err
+		}
+	}
+	s, err := f.start(cmd, source)
+	if err != nil {
+		return err
+	}
+	defer s.clean()
+	plan := &gather.Plan{}
+	if s.g.Rank() == 0 {
+		if err := readJSON(f.plan, plan); err != nil {
+			return err
+		}
+	}
+	ctx := cmd.Context()
+	r, err := s.g.Gather(ctx, plan)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	out := &summary{Result: r, Details: r.Details, Time: r.Time, Wire: r.Wire, Ranks: s.g.Size()}
+	if f.overlap && !r.Skip {
+		if out.Overlap, err = overlap.Check(ctx, s.g.Ranks, r, s.m, nil); err != nil {
+			return err
+		}
+	}
+	if publish != nil && !r.Skip {
+		if err := publishTo(ctx, s, publish, r, out.Overlap, f.full); err != nil {
+			return err
+		}
+	}
+	if out.Applied, err = f.apply(ctx, s, r); err != nil {
+		return err
+	}
+	return out.print(s, f.rankFlags.json)
+}
+
+func publishTo(ctx context.Context, s *session, to store.Store, r *gather.Result, rep *overlap.Report, full bool) error {
+	if full {
+		u, ok := to.(store.Uploader)
+		if !ok {
+			return fmt.Errorf("%w: --full needs a store that takes uploads in parts: a folder or S3", store.ErrUnsupported)
+		}
+		if err := artifact.EmitFull(ctx, s.g.Ranks, u, r); err != nil {
+			return err
+		}
+	}
+	var b []byte
+	if rep != nil {
+		var err error
+		if b, err = rep.JSON(); err != nil {
+			return err
+		}
+	}
+	return artifact.Emit(ctx, s.g.Ranks, to, r, b)
+}
+
+// print writes a summary, and returns the error of a window that is skipped.
+func (o *summary) print(s *session, asJSON bool) error {
+	var err error
+	if asJSON {
+		err = json.NewEncoder(s.out).Encode(o)
+	} else {
+		err = o.table(s)
+	}
+	if o.Skip {
+		return errSkipped(o.Result)
+	}
+	return err
+}
+
+func (o *summary) table(s *session) error {
+	tw := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "peer\tstatus\tstep\tbytes\tnorm\tdetail")
+	for i := range o.Peers {
+		p := &o.Peers[i]
+		norm := 0.0
+		for _, x := range p.Norms {
+			norm = math.Hypot(norm, x)
+		}
+		level := ""
+		if o.Overlap != nil && o.Overlap.Levels[p.UID] != overlap.None {
+			level = "overlap " + o.Overlap.Levels[p.UID].String()
+		}
+		fmt.Fprintf(tw, "%d\tOK\t%d\t%d\t%.4g\t%s\n", p.UID, p.Step, p.Size, norm, level)
+	}
+	for _, uid := range o.Skipped {
+		fmt.Fprintf(tw, "%d\t%v\t\t\t\t%s\n", uid, o.Reasons[uid], o.Details[uid])
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.out, "window %d: %d of %d peers, %d reserves, %s in %.2f s on %d ranks\n", o.Window, len(o.UIDs), len(o.Intended), o.ReserveUsed, inMiB(o.Wire), o.Time, o.Ranks)
+	if o.Applied != nil && err == nil {
+		_, err = fmt.Fprintf(s.out, "applied %d values\n", o.Applied.Values)
+	}
+	return err
+}
+
+// againFlags are of the commands that gather a published window once more.
+type againFlags struct {
+	rankFlags
+	aggregate string
+	window    uint64
+}
+
+func (f *againFlags) add(flags *pflag.FlagSet) {
+	f.rankFlags.add(flags)
+	flags.StringVar(&f.aggregate, "aggregate", "", "store that has the aggregate")
+	flags.Uint64Var(&f.window, "window", 0, "number of the window")
+}
+
+// gather fetches the accepted peers of an aggregate: from --store, or from the published
+// payloads where no --store is given.
+func (f *againFlags) gather(cmd *cobra.Command) (*session, *artifact.Aggregate, *gather.Result, error) {
+	if f.aggregate == "" {
+		return nil, nil, nil, usagef("--aggregate: expected the store that gather run --publish was given")
+	}
+	from, err := f.open(f.aggregate)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	a, err := artifact.Load(cmd.Context(), from, f.window)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	source := a.Source(from)
+	if f.url != "" {
+		if source, err = f.peers(); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	s, err := f.start(cmd, source)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r, err := s.g.Gather(cmd.Context(), a.Plan(gather.Plan{Timeout: f.timeout}))
+	if err != nil {
+		s.clean()
+		return nil, nil, nil, err
+	}
+	return s, a, r, nil
+}
+
+func newGatherVerify() *cobra.Command {
+	var f againFlags
+	c := &cobra.Command{
+		Use:   "verify",
+		Short: "check a published window against its payloads",
+		Long: `Verify fetches the payloads of a published window, from the peers' stores (--store) or from where gather run --full put
+them, checks each of them again and compares digests, norms and the result's own digest with what was published.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, a, r, err := f.gather(cmd)
+			if err != nil {
+				return err
+			}
+			defer s.clean()
+			defer r.Close()
+			if err := a.Verify(r); err != nil {
+				return err
+			}
+			if f.json {
+				return json.NewEncoder(s.out).Encode(map[string]any{"window": r.Window, "ok": true, "peers": len(r.UIDs), "digest": a.Digest})
+			}
+			fmt.Fprintf(s.out, "window %d: %d payloads are what the aggregate says, digest %v\n", r.Window, len(r.UIDs), a.Digest)
+			return nil
+		},
+	}
+	f.add(c.Flags())
+	return c
+}
+
+func newGatherApply() *cobra.Command {
+	var f againFlags
+	var how applyFlags
+	c := &cobra.Command{
+		Use:   "apply",
+		Short: "apply a published window to a model",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if how.model == "" {
+				return usagef("--model: expected a safetensors file")
+			}
+			s, a, r, err := f.gather(cmd)
+			if err != nil {
+				return err
+			}
+			defer s.clean()
+			defer r.Close()
+			if err := a.Verify(r); err != nil {
+				return err
+			}
+			out := &summary{Result: r, Details: r.Details, Time: r.Time, Wire: r.Wire, Ranks: s.g.Size()}
+			if out.Applied, err = how.apply(cmd.Context(), s, r); err != nil {
+				return err
+			}
+			return out.print(s, f.json)
+		},
+	}
+	f.add(c.Flags())
+	how.add(c.Flags())
+	return c
+}
+
+func newGatherOverlap() *cobra.Command {
+	var f againFlags
+	var threshold float64
+	c := &cobra.Command{
+		Use:   "overlap",
+		Short: "compare the positions that the peers of a published window sent",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, _, r, err := f.gather(cmd)
+			if err != nil {
+				return err
+			}
+			defer s.clean()
+			defer r.Close()
+			rep, err := overlap.Check(cmd.Context(), s.g.Ranks, r, s.m, &overlap.Options{Threshold: threshold})
+			if err != nil {
+				return err
+			}
+			if f.json {
+				return json.NewEncoder(s.out).Encode(rep)
+			}
+			tw := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(tw, "peers\toverlap\toffender\tlevel")
+			for _, p := range rep.Over {
+				fmt.Fprintf(tw, "%d, %d\t%.3f\t%d\t%v\n", p.A, p.B, p.Overlap, p.Offender, rep.Levels[p.Offender])
+			}
+			fmt.Fprintf(tw, "%d pairs\tmean %.3f, least %.3f, most %.3f\n", rep.Pairs, rep.Mean, rep.Min, rep.Max)
+			return tw.Flush()
+		},
+	}
+	f.add(c.Flags())
+	c.Flags().Float64Var(&threshold, "threshold", overlap.Threshold, "overlap from which a pair is reported")
+	return c
+}
+
+// floatBytes returns the little-endian bytes of x.
+func floatBytes(x []float32) []byte {
+	b := make([]byte, 0, 4*len(x))
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}

@@ -1,0 +1,187 @@
+package command
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/gather"
+	"github.com/ringside-go/ringside/gather/apply"
+	"github.com/ringside-go/ringside/gather/artifact"
+	"github.com/ringside-go/ringside/gather/store/storetest"
+	"github.com/ringside-go/ringside/tensor/safetensors"
+)
+
+// writeModel writes a model of two parameters; each peer's is another one.
+func writeModel(t *testing.T, path string, peer uint64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(peer, 0))
+	var all []safetensors.Tensor
+	for _, p := range []struct {
+		name  string
+		shape []int64
+	}{{"weight", []int64{128, 192}}, {"bias", []int64{192}}} {
+		n := int64(1)
+		for _, d := range p.shape {
+			n *= d
+		}
+		b := make([]byte, 0, 4*n)
+		for range n {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(rng.NormFloat64())))
+		}
+		all = append(all, safetensors.Tensor{Name: p.name, DType: safetensors.F32, Shape: p.shape, Data: b})
+	}
+	if err := safetensors.WriteFile(path, all, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestT28Gather is the tour of README.md: from init to a verified aggregate that is
+// applied, over a folder and over the real S3 gateway.
+func TestT28Gather(t *testing.T) {
+	t.Run("folder", func(t *testing.T) {
+		dir := t.TempDir()
+		tour(t, filepath.Join(dir, "store"), filepath.Join(dir, "published"), func(key string) string { return filepath.Join(dir, "store", key) })
+	})
+	t.Run("s3", func(t *testing.T) {
+		g := storetest.StartGateway(t, os.Getenv)
+		g.Bucket(t, "updates")
+		g.Bucket(t, "published")
+		key, secret := g.Keys()
+		keys := filepath.Join(t.TempDir(), "keys")
+		if err := os.WriteFile(keys, []byte(key+" "+secret+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tour(t, "s3://updates", "s3://published", func(key string) string { return filepath.Join(g.Data, "updates", key) },
+			"--s3-endpoint", g.Endpoint, "--s3-plain", "--s3-keys-file", keys)
+	})
+}
+
+func tour(t *testing.T, store, published string, file func(key string) string, s3 ...string) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must := func(args ...string) string {
+		t.Helper()
+		out, errOut, err := execute(t, append([]string{"gather"}, args...)...)
+		if err != nil {
+			t.Fatalf("gather %v: %v\n%s", args, err, errOut)
+		}
+		return out
+	}
+	with := func(args ...string) []string { return append(append(args, "--manifest", in("manifest.json")), s3...) }
+	writeModel(t, in("model"), 0)
+	writeModel(t, in("copy"), 0)
+	must("init", "--model", in("model"), "--manifest", in("manifest.json"))
+	for uid := uint64(1); uid <= 3; uid++ {
+		peer := in(fmt.Sprint("peer", uid))
+		writeModel(t, peer, uid)
+		out := must(with("put", "--from", in("model"), "--to", peer, "--uid", fmt.Sprint(uid), "--window", "1", "--store", store, "--residual", peer+".residual", "--json")...)
+		var put struct{ Bytes int64 }
+		if err := json.Unmarshal([]byte(out), &put); err != nil || put.Bytes == 0 {
+			t.Fatalf("put says %s: %v", out, err)
+		}
+	}
+	must("plan", "--manifest", in("manifest.json"), "--plan", in("plan"), "--window", "1", "--peers", "1-4")
+	before, err := os.ReadFile(in("model"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := must(with("run", "--plan", in("plan"), "--store", store, "--publish", published, "--full", "--model", in("model"), "--lr", "0.7", "--json")...)
+	var r struct {
+		UIDs    []uint64 `json:"uids"`
+		Reasons map[string]string
+		Applied apply.Stats
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.UIDs) != 3 || r.Reasons["4"] != "NOT_FOUND" || r.Applied.Values == 0 {
+		t.Fatalf("run says %s: %v", out, err)
+	}
+	after, err := os.ReadFile(in("model"))
+	if err != nil || string(after) == string(before) {
+		t.Fatalf("the model is as before: %v", err)
+	}
+	if _, _, err := execute(t, append([]string{"gather"}, with("run", "--plan", in("plan"), "--store", store, "--model", in("model"), "--lr", "0.7")...)...); !errors.Is(err, apply.ErrAlreadyApplied) {
+		t.Errorf("run again: %v, expected ErrAlreadyApplied", err)
+	}
+	again := with("--aggregate", published, "--window", "1")
+	must(append([]string{"verify", "--store", store}, again...)...)
+	must(append([]string{"verify"}, again...)...)
+	if out := must(append([]string{"overlap"}, again...)...); !strings.Contains(out, "3 pairs") {
+		t.Errorf("overlap says %s", out)
+	}
+	must(append([]string{"apply", "--model", in("copy"), "--lr", "0.7"}, again...)...)
+	if copied, err := os.ReadFile(in("copy")); err != nil || string(copied) != string(after) {
+		t.Errorf("the published aggregate gives another model: %v", err)
+	}
+	name := file("update-1-2.grd1")
+	if out := must("inspect", name, "--manifest", in("manifest.json")); !strings.Contains(out, "peer 2, window 1") {
+		t.Errorf("inspect says %s", out)
+	}
+	flip(t, name)
+	if _, _, err := execute(t, append([]string{"gather", "verify", "--store", store}, again...)...); !errors.Is(err, artifact.ErrVerify) {
+		t.Errorf("verify after a byte was flipped: %v, expected ErrVerify", err)
+	}
+	if _, _, err := execute(t, "gather", "inspect", name, "--manifest", in("manifest.json")); err == nil {
+		t.Error("inspect took an update with a flipped byte")
+	}
+}
+
+// flip changes one byte in the middle of a file.
+func flip(t *testing.T, name string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(name, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGatherSkipped: a window without peers has the exit status 2.
+func TestGatherSkipped(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	writeModel(t, in("model"), 0)
+	for _, args := range [][]string{
+		{"init", "--model", in("model"), "--manifest", in("manifest.json")},
+		{"plan", "--manifest", in("manifest.json"), "--plan", in("plan"), "--window", "1", "--peers", "1,2"},
+	} {
+		if _, _, err := execute(t, append([]string{"gather"}, args...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _, err := execute(t, "gather", "run", "--manifest", in("manifest.json"), "--plan", in("plan"), "--store", in("store"), "--attempts", "1", "--json")
+	var exit *exitError
+	if !errors.As(err, &exit) || exit.code != 2 || !strings.Contains(out, `"skip":true`) {
+		t.Errorf("%v, %s; expected the exit status 2", err, out)
+	}
+	var p gather.Plan
+	if err := readJSON(in("plan"), &p); err != nil || len(p.Intended) != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// TestGatherSecrets: a file of keys that others can read is refused, and no secret printed.
+func TestGatherSecrets(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("id verysecret extra"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []os.FileMode{0o644, 0o600} {
+		if err := os.Chmod(keys, mode); err != nil {
+			t.Fatal(err)
+		}
+		f := storeFlags{keys: keys}
+		if _, err := f.open("s3://bucket"); err == nil || strings.Contains(err.Error(), "verysecret") {
+			t.Errorf("mode %v: %v", mode, err)
+		}
+	}
+}
