@@ -56,12 +56,13 @@ type Device struct {
 	memory func(*shm.Block) []byte // nil for (*shm.Block).Bytes
 	limit  uint64                  // Options.MaxBytes
 
-	lanes  []*run  // one a thread
-	pool   *pool   // nil for one thread
-	lower  lowerer // of programs that are compiled
-	noFuse bool
-	trace  func(p *compile.Plan, step int, took time.Duration)
-	made   atomic.Uint64 // blocks, whose starts are shifted against each other
+	lanes []*run  // one a thread
+	pool  *pool   // nil for one thread
+	lower lowerer // of programs that are compiled
+
+	compile compile.Options
+	trace   func(p *compile.Plan, step int, took time.Duration)
+	made    atomic.Uint64 // blocks, whose starts are shifted against each other
 
 	mu    sync.Mutex // held while a program runs; guards the fields below
 	temp  *shm.Block // temporaries of the program that runs
@@ -77,7 +78,7 @@ func New(o *Options) (*Device, error) {
 	if o != nil {
 		opt = *o
 	}
-	d := &Device{noFuse: opt.NoFuse, memory: opt.Memory, limit: uint64(max(opt.MaxBytes, 0))}
+	d := &Device{compile: compile.Options{NoFuse: opt.NoFuse}, memory: opt.Memory, limit: uint64(max(opt.MaxBytes, 0))}
 	if f := opt.Trace; f != nil {
 		d.trace = func(p *compile.Plan, step int, took time.Duration) { f(explain.Of(p), step, took) }
 	}
@@ -262,7 +263,7 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 	if err != nil {
 		return nil, err
 	}
-	c := &compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog, &compile.Options{NoFuse: d.noFuse})}
+	c := &compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog, &d.compile)}
 	c.steps = d.lower.plan(c.plan)
 	for i := range c.steps {
 		c.sums = max(c.sums, c.steps[i].sums)

@@ -17,6 +17,9 @@ func NewEager(o *Options) (*Device, error) {
 	return d, err
 }
 
+// CompileWith makes d compile as an engine with those options.
+func (d *Device) CompileWith(o compile.Options) { d.compile = o }
+
 // OnStep has f called with every step that d runs, and its plan.
 func (d *Device) OnStep(f func(p *compile.Plan, step int)) {
 	d.trace = func(p *compile.Plan, step int, _ time.Duration) { f(p, step) }

@@ -91,6 +91,9 @@ func (m *attentionMatch) at(k int) {
 		return
 	}
 	if m.backward != nil {
+		if m.c.opt.leaves(AttentionGrad) {
+			return // its operations read what only single steps write
+		}
 		b := Step{Op: tensor.OpSoftmaxGrad, Fused: AttentionGrad, In: []Operand{m.q, m.k, m.v, m.scale, m.dy, m.back}, Out: m.dq, Also: []Operand{m.dk, m.dv}, Ints: []int64{m.causal}}
 		at := slices.Min(m.backward)
 		b.Instr = m.step(slices.Max(m.backward)).Instr

@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -8,6 +9,7 @@ import (
 
 // compiler holds the state of one compilation.
 type compiler struct {
+	opt  Options
 	p    *tensor.Program
 	plan *Plan
 	live []bool
@@ -31,7 +33,19 @@ type Options struct {
 	// NoFuse keeps a step for every operation. The package comment lists the passes that
 	// can change bits of results.
 	NoFuse bool
+
+	// Align is the alignment of temporaries in bytes, a power of two. Default, and at
+	// least, the constant Align.
+	Align int
+
+	// Leave reports that the engine has no steps of a kind: the operations stay steps of
+	// other kinds. nil leaves none. Attention is left as well where AttentionGrad is
+	// needed and left, and AttentionGrad where Attention is left.
+	Leave func(Fused) bool
 }
+
+// leaves reports whether the engine has no steps of kind f.
+func (o *Options) leaves(f Fused) bool { return o.Leave != nil && o.Leave(f) }
 
 // Compile compiles p, which must be well formed: recorded by a session, or returned by
 // tensor.ParseProgram. The plan keeps p.
@@ -40,7 +54,11 @@ func Compile(p *tensor.Program, opts *Options) *Plan {
 	if opts != nil {
 		o = *opts
 	}
-	c := &compiler{p: p, plan: &Plan{Program: p}, at: make([]Operand, len(p.Instrs)), era: make([]int, len(p.Instrs)), copies: map[int][]copied{}, fallible: -1}
+	o.Align = max(o.Align, Align)
+	if o.Align&(o.Align-1) != 0 {
+		panic(fmt.Sprintf("compile: Align %d, expected a power of two", o.Align))
+	}
+	c := &compiler{opt: o, p: p, plan: &Plan{Program: p}, at: make([]Operand, len(p.Instrs)), era: make([]int, len(p.Instrs)), copies: map[int][]copied{}, fallible: -1}
 	c.plan.Stats.Instrs = len(p.Instrs)
 	for i, e := range p.Externals {
 		c.ext = append(c.ext, c.buffer(External, i, e.DType, p.Shapes[e.Shape]))

@@ -187,15 +187,15 @@ func (c *compiler) place() {
 			if o.last < b.first || b.last < o.first {
 				continue
 			}
-			if end(off, b.Size) <= o.Off {
+			if c.end(off, b.Size) <= o.Off {
 				break
 			}
-			off = max(off, end(o.Off, o.Size))
+			off = max(off, c.end(o.Off, o.Size))
 		}
 		b.Off = off
 		at, _ := slices.BinarySearchFunc(placed, off, func(j, off int) int { return c.plan.Buffers[j].Off - off })
 		placed = slices.Insert(placed, at, i)
-		c.plan.Temp = max(c.plan.Temp, end(off, b.Size))
+		c.plan.Temp = max(c.plan.Temp, c.end(off, b.Size))
 	}
 	c.plan.Stats.TempBytes = c.plan.Temp
 }
@@ -215,11 +215,12 @@ func (c *compiler) lowerBound(temps []int) int {
 	return most
 }
 
-// end returns off+n rounded up to a multiple of Align. If that overflows it returns the
-// largest multiple, which no engine can allocate.
-func end(off, n int) int {
-	if n > math.MaxInt-Align-off {
-		return math.MaxInt &^ (Align - 1)
+// end returns off+n rounded up to a multiple of Options.Align. If that overflows it
+// returns the largest multiple, which no engine can allocate.
+func (c *compiler) end(off, n int) int {
+	align := c.opt.Align
+	if n > math.MaxInt-align-off {
+		return math.MaxInt &^ (align - 1)
 	}
-	return (off + n + Align - 1) &^ (Align - 1)
+	return (off + n + align - 1) &^ (align - 1)
 }

@@ -23,13 +23,14 @@ func (p Place) String() string { return [...]string{"input", "result", "temporar
 type Buffer struct {
 	Place Place
 	Index int
-	Off   int // of a Temp, in bytes, a multiple of Align
+	Off   int // of a Temp, in bytes, a multiple of Options.Align
 	Size  int // in bytes
 
 	first, last int // first step that writes it, last step that uses it
 }
 
-// Align is the alignment of temporaries in bytes: a cache line, and the widest vector.
+// Align is the least alignment of temporaries in bytes: a cache line, and the widest
+// vector.
 const Align = 64
 
 // Operand is an operand or a result of a step: elements of a buffer, or a scalar.

@@ -1,22 +1,30 @@
 package compile
 
-// rewrite runs the passes. Each leaves a correct plan.
+// rewrite runs the passes but for those whose steps the engine has not. Each leaves a
+// correct plan, whether or not the passes before it ran.
 func (c *compiler) rewrite() {
 	c.commonSteps()
 	c.constants()
 	c.reluGrads()
-	c.joinPads()
-	c.attention()
+	c.pass(JoinPads, c.joinPads)
+	c.pass(Attention, c.attention)
 	c.dropDead()
 	c.sink()
-	c.normGrads()
-	c.lossGrads()
-	c.adamWProducts()
-	c.adamW()
+	c.pass(NormGrad, c.normGrads)
+	c.pass(LossGrad, c.lossGrads)
+	c.pass(AdamWProduct, c.adamWProducts)
+	c.pass(AdamW, c.adamW)
 	c.halves()
-	c.tileFolds()
-	c.tiles()
-	c.epilogues()
+	c.pass(TilesFold, c.tileFolds)
+	c.pass(Tiles, c.tiles)
+	c.pass(Epilogue, c.epilogues)
+}
+
+// pass runs a pass that makes steps of kind f.
+func (c *compiler) pass(f Fused, run func()) {
+	if !c.opt.leaves(f) {
+		run()
+	}
 }
 
 // dropDead removes steps that cannot fail and whose results no step reads.
