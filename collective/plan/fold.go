@@ -2,8 +2,9 @@ package plan
 
 import "fmt"
 
-// Fold is the bracketing of a reduction over the ranks 0..n-1: sizes of consecutive groups. Each group is reduced from the
-// left, then their results are, from the left. [2 2] is (r0+r1)+(r2+r3); nil, [n] and n ones are all ((r0+r1)+r2)+r3.
+// Fold is the bracketing of a reduction over the ranks 0..n-1: sizes of consecutive groups.
+// Each group is reduced from the left, then their results are, from the left. [2 2] is
+// (r0+r1)+(r2+r3); nil, [n] and n ones are all ((r0+r1)+r2)+r3.
 type Fold []int
 
 // Check returns ErrBadCall when f does not cover n ranks with groups that are not empty.
@@ -14,7 +15,7 @@ func (f Fold) Check(n int) error {
 	total := 0
 	for _, g := range f {
 		if g < 1 || g > n {
-			return fmt.Errorf("%w: fold %v has a group of %d", ErrBadCall, f, g)
+			return fmt.Errorf("%w: fold %v has a group of %d, expected 1 to %d ranks", ErrBadCall, f, g, n)
 		}
 		total += g
 	}
@@ -24,8 +25,8 @@ func (f Fold) Check(n int) error {
 	return nil
 }
 
-// Plain says whether f is the fold from the left without brackets. For two groups of which the first has several ranks and
-// the second one, (r0+r1)+r2, it is that too.
+// Plain reports whether f is the fold from the left without brackets. So is one group of
+// several ranks followed by groups of one: (r0+r1)+r2.
 func (f Fold) Plain() bool {
 	for i, g := range f {
 		if i > 0 && g > 1 {

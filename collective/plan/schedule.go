@@ -2,21 +2,22 @@ package plan
 
 import "math/bits"
 
-// Interleave is the order in which one rank sends another its two streams of chunks, so that both know it: first the pieces
-// that are to be folded (First of them), which depend on nothing, and behind them the folded ones (Second), each Lag
-// places later than the piece of the same number so that it is ready when its turn comes:
+// Interleave is the order in which one rank sends another its two streams of chunks, so
+// that both know it. First chunks are still to be folded and depend on nothing. Second
+// chunks are folded; each follows Lag places after the first chunk of the same number, so
+// that it is ready in time:
 //
 //	first    0 1 2   3   4   5
 //	second       | 0 | 1 | 2 | 3 4 5      Lag 3
 //
-// A chunk depends on chunks with smaller numbers alone, whatever the two lengths: no schedule of several ranks can wait for
-// itself.
+// For all lengths of the two streams a chunk depends only on chunks with smaller numbers.
+// So no schedule of several ranks can wait for itself.
 type Interleave struct{ First, Second, Lag int }
 
-// Len is the number of chunks of both streams.
+// Len returns the number of chunks of both streams.
 func (v Interleave) Len() int { return v.First + v.Second }
 
-// Firsts is how many of the first n chunks in the order belong to the first stream.
+// Firsts returns how many of the first n chunks in the order belong to the first stream.
 func (v Interleave) Firsts(n int) int {
 	head := min(v.Lag, v.First)
 	if n <= head {
@@ -33,7 +34,7 @@ func (v Interleave) Firsts(n int) int {
 	return v.First
 }
 
-// At says of which stream the i-th chunk is and which of that stream's.
+// At returns which stream the i-th chunk belongs to, and its number in that stream.
 func (v Interleave) At(i int) (second bool, k int) {
 	before := v.Firsts(i)
 	if v.Firsts(i+1) > before {
@@ -42,8 +43,9 @@ func (v Interleave) At(i int) (second bool, k int) {
 	return true, i - before
 }
 
-// Tree is the place of a rank in a binomial tree over n ranks: who sends to it, -1 for the root, and to whom it passes on,
-// those with the largest subtrees first. The depth is the logarithm of n.
+// Tree returns the place of a rank in a binomial tree over n ranks: the rank that sends to
+// it, -1 for the root, and the ranks that it sends to, those with the largest subtrees
+// first. The depth is the logarithm of n.
 func Tree(rank, root, n int) (parent int, children []int) {
 	v := (rank - root + n) % n // the tree is drawn for root 0
 	parent = -1
@@ -60,12 +62,13 @@ func Tree(rank, root, n int) (parent int, children []int) {
 	return parent, children
 }
 
-// Rounds is how many rounds of dissemination let n ranks know that all have come: in round i each tells the one 1<<i
-// places further on (Hensgen, Finkel, Manber: Two algorithms for barrier synchronization, 1988).
+// Rounds returns how many rounds of dissemination let n ranks know that all have come. In
+// round i each rank tells the one 1<<i places further on (Hensgen, Finkel, Manber: Two
+// algorithms for barrier synchronization, 1988).
 func Rounds(n int) int { return bits.Len(uint(n - 1)) }
 
-// Pack puts consecutive buffers of the given sizes into buckets of at most limit bytes; a buffer that is larger has one for
-// itself. A bucket is a range of indices [from, to).
+// Pack puts consecutive buffers of the given sizes into buckets of at most limit bytes. A
+// larger buffer has a bucket of its own. A bucket is a range of indices [from, to).
 func Pack(sizes []int, limit int) (buckets [][2]int) {
 	from, total := 0, 0
 	for i, n := range sizes {

@@ -2,160 +2,228 @@ package host
 
 import (
 	"context"
+	"encoding/binary"
 
-	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
 )
 
-// The calls. All ranks make the same ones in the same order, with the same call and counts, which are compared where they
-// meet (wordOf). Buffers are bytes that hold elements of call.DType at any alignment. Those of a rank do not
-// overlap, unless it says "in place". A call returns when this rank's part is done: results are in place and buffers are
-// the caller's again, but another rank may still be at it. Every collective waits until all ranks have come, but for Broadcast, which
-// waits for the root, and the root, of more than it copies, until all have taken it.
+// Do makes one call. All ranks make the same calls in the same order, with the same Call and
+// counts, which they compare where they meet. Buffers hold elements of the call's DType at any
+// alignment. A rank's Dst and Src do not overlap, with these exceptions: they may be the same
+// slice in an all-reduce, a reduce and an all-to-all, which then takes a copy; and the buffer of
+// this rank's part may be its place in the buffer of all parts.
 //
-// Errors: plan.ErrBadCall for arguments that do not fit, before anything is said to anybody; all others are *plan.PeerError.
-
-// Reduce folds everybody's src into the root's dst; the others' dst is not used. In place as AllReduce.
-func (c *Comm) Reduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte, root int) error {
-	call.Scale, call.Root = scale, int32(root)
-	if err := plan.CheckRoot(root, c.n); err != nil {
+// Do returns when this rank's part is done: results are in place, and buffers are the caller's
+// again. Other ranks may still be in the call. Every collective waits until all ranks have come,
+// but for Broadcast. That waits for the root; the root, of more than it copies, waits until all
+// have taken the values.
+//
+// Errors: plan.ErrBadCall for arguments that do not fit, before anything is said to other ranks;
+// all others are *plan.PeerError.
+func (c *Comm) Do(ctx context.Context, r plan.Request) error {
+	if err := c.check(&r); err != nil {
 		return err
 	}
-	if err := kernel.CheckFold(call.Op, call.DType, scale, len(src)); err != nil {
-		return err
-	}
-	if root != c.rank {
-		dst = nil
-	} else if err := plan.CheckLen("dst", dst, len(src)); err != nil {
-		return err
-	}
-	err := c.begin(ctx, &call)
+	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil {
+	if err := c.begin(ctx, &r.Call); err != nil {
 		return err
 	}
-	if len(src) > c.flat && c.n > 1 {
-		return c.reduceLarge(dst, src, root)
-	}
-	return c.run(c.sharedFold(dst, src))
+	return c.perform(&r)
 }
 
-// sharedFold is the move in which those with a dst fold all sources.
-func (c *Comm) sharedFold(dst, src []byte) *move {
-	r := &c.room
-	for p := range r.total {
-		r.total[p], r.want[p] = len(src), plan.Slice{Len: len(src)}
-	}
-	return &move{src: src, dst: dst, fold: true}
-}
-
-// ReduceScatter folds everybody's src and stores part r of the result, counts[r] bytes, in rank r's dst. The parts lie in src
-// one behind the other. dst may be this rank's part of src.
-func (c *Comm) ReduceScatter(ctx context.Context, call plan.Call, scale float64, dst, src []byte, counts []int) error {
-	call.Scale = scale
-	total, err := plan.CheckCounts(counts, c.n, max(1, sizeOf(call.DType)))
-	if err == nil {
-		err = kernel.CheckFold(call.Op, call.DType, scale, total)
-	}
-	if err == nil {
-		err = plan.CheckLen("src", src, total)
-	}
-	if err == nil {
-		err = plan.CheckLen("dst", dst, counts[c.rank])
-	}
-	if err != nil {
+// check checks the arguments of a call, and makes its scale explicit.
+func (c *Comm) check(r *plan.Request) error {
+	if err := r.Check(c.rank, c.n); err != nil || !r.Call.Kind.Folds() {
 		return err
 	}
-	err = c.begin(ctx, &call)
-	defer c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return c.reduceScatter(dst, src, counts)
+	r.Call.Scale = r.Call.Factor()
+	return kernel.CheckFold(r.Call.Op, r.Call.DType, r.Call.Scale, len(r.Src))
 }
 
-func (c *Comm) reduceScatter(dst, src []byte, counts []int) error {
-	if len(src) <= c.flat {
-		from := 0
-		for _, n := range counts[:c.rank] {
-			from += n
+// begin starts a call that is not persistent.
+func (c *Comm) begin(ctx context.Context, call *plan.Call) error {
+	seq := call.Seq
+	call.Seq = c.last.call.Seq
+	if c.last.hash == 0 || *call != c.last.call {
+		c.last.set(call)
+		for parity, e := range c.declared {
+			if e == &c.last {
+				c.declared[parity] = nil
+			}
 		}
-		return c.foldSmall(dst, src, from)
 	}
-	m := &move{src: src, dst: dst, fold: true, split: true}
-	c.stretches(counts, m)
-	for p := range c.room.total {
-		c.room.total[p], c.room.want[p] = len(src), c.room.give[c.rank]
+	if err := c.start(ctx, &c.last, seq); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return c.kill(&plan.PeerError{Rank: c.rank, Call: *c.call, Err: ipc.ContextError(ctx)})
+	}
+	return nil
+}
+
+// start starts e as the seq-th call.
+func (c *Comm) start(ctx context.Context, e *encoded, seq uint64) error {
+	if dead := c.dead.Load(); dead != nil {
+		return dead
+	}
+	e.call.Seq = seq
+	c.call, c.hash, c.ctx, c.timing = &e.call, e.hash+seq*golden, ctx, false
+	c.stats.calls++
+	c.declare(e, (c.epoch+1)&1, seq)
+	return nil
+}
+
+// declare writes e, as the seq-th call, for ranks that find another mark at a meeting of that
+// parity.
+func (c *Comm) declare(e *encoded, parity, seq uint64) {
+	b := c.self.lines[parity].call
+	if c.declared[parity] != e { // else all but the number stands there
+		copy(b, e.text[:])
+		c.declared[parity] = e
+	}
+	binary.LittleEndian.PutUint64(b, seq)
+}
+
+// perform moves the bytes of a call that was checked and started.
+func (c *Comm) perform(r *plan.Request) error {
+	switch r.Call.Kind {
+	case plan.AllReduce:
+		if len(r.Src) <= c.flat || c.n == 1 {
+			return c.foldSmall(r.Dst, r.Src, 0)
+		}
+		return c.allReduceLarge(r.Dst, r.Src)
+	case plan.Reduce:
+		return c.reduce(r)
+	case plan.ReduceScatter:
+		return c.reduceScatter(r)
+	case plan.AllGather:
+		if r.Counts == nil && len(r.Src) <= c.flat {
+			return c.gatherSmall(r.Dst, r.Src)
+		}
+		return c.gather(r, true)
+	case plan.Gather:
+		return c.gather(r, c.rank == r.Peer)
+	case plan.Broadcast:
+		if c.rank == r.Peer {
+			return c.give(r.Dst)
+		}
+		return c.receive(r.Dst, r.Peer)
+	case plan.Scatter:
+		return c.scatter(r)
+	case plan.AllToAll:
+		return c.allToAll(r)
+	case plan.Send:
+		return c.send(r.Peer, r.Dst)
+	case plan.Recv:
+		return c.recv(r.Peer, r.Dst)
+	}
+	return c.meet() // Barrier
+}
+
+// reduce folds all sources into the root's destination.
+func (c *Comm) reduce(r *plan.Request) error {
+	w := &c.work
+	for p := range w.total {
+		w.total[p], w.want[p] = len(r.Src), plan.Slice{Len: len(r.Src)}
+	}
+	m := &move{src: r.Src, fold: true}
+	if c.rank == r.Peer {
+		m.dst = r.Dst
+	}
+	if len(r.Src) > c.flat && c.n > 1 {
+		return c.reduceLarge(m, r.Peer)
 	}
 	return c.run(m)
 }
 
-// stretches has counts[r] bytes of this rank's source go to rank r.
-func (c *Comm) stretches(counts []int, m *move) {
-	off := 0
-	for p, n := range counts {
-		c.room.give[p] = plan.Slice{Off: off, Len: n}
-		m.longest = max(m.longest, n)
-		off += n
+// reduceLarge reduces what is larger than flat. If all sources and the root's destination are
+// registered, every rank folds a slice and stores it there; else the root folds everything.
+func (c *Comm) reduceLarge(m *move, root int) error {
+	c.announceResult(0)
+	if root == c.rank {
+		if location := c.locate(m.dst); location&readOnly == 0 {
+			c.announceResult(location)
+		}
 	}
-}
-
-// AllGather stores everybody's src, counts[r] bytes from rank r, one behind the other in everybody's dst. src may be this
-// rank's part of dst.
-func (c *Comm) AllGather(ctx context.Context, call plan.Call, dst, src []byte, counts []int) error {
-	return c.gather(ctx, call, dst, src, counts, -1)
-}
-
-// Gather stores everybody's src, counts[r] bytes from rank r, one behind the other in the root's dst; the others' dst is not
-// used. At the root src may be its part of dst.
-func (c *Comm) Gather(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
-	call.Root = int32(root)
-	if err := plan.CheckRoot(root, c.n); err != nil {
+	c.offer(m)
+	if err := c.meet(); err != nil {
 		return err
 	}
-	return c.gather(ctx, call, dst, src, counts, root)
+	c.collect()
+	into := c.announcedResult(root)
+	all := into != 0
+	for p := range c.peers {
+		all = all && !c.isStaged(p)
+	}
+	if !all {
+		return c.take(m)
+	}
+	w := &c.work
+	s := plan.PartLines(len(m.src), c.call.DType.Size(), c.n, c.rank)
+	for p := range w.srcs {
+		b, err := c.source(p, m)
+		if err != nil {
+			return err
+		}
+		w.srcs[p] = s.Of(b)
+	}
+	dst := m.dst
+	if root != c.rank {
+		var err error
+		if dst, err = c.memory.into(root, into, len(m.src)); err != nil {
+			return err
+		}
+	}
+	if s.Len > 0 {
+		w.dsts[0] = s.Of(dst)
+		c.fold.fold(c.call, w.dsts[:1], w.srcs)
+	}
+	return c.meet()
 }
 
-// gather is AllGather and, with a root of at least 0, Gather.
-func (c *Comm) gather(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
-	takes := root < 0 || root == c.rank
-	total, err := plan.CheckCounts(counts, c.n, 1)
-	if err == nil && takes {
-		err = plan.CheckLen("dst", dst, total)
+// reduceScatter folds all sources and stores in each destination its rank's part.
+func (c *Comm) reduceScatter(r *plan.Request) error {
+	w := &c.work
+	counts, _ := r.Parts(w.even)
+	if len(r.Src) <= c.flat {
+		from := 0
+		for _, n := range counts[:c.rank] {
+			from += n
+		}
+		return c.foldSmall(r.Dst, r.Src, from)
 	}
-	if err == nil {
-		err = plan.CheckLen("src", src, counts[c.rank])
+	m := &move{src: r.Src, dst: r.Dst, fold: true, split: true}
+	c.stretches(counts, m)
+	for p := range w.total {
+		w.total[p], w.want[p] = len(r.Src), w.give[c.rank]
 	}
-	if err != nil {
-		return err
-	}
-	err = c.begin(ctx, &call)
-	defer c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return c.gatherAll(dst, src, counts, takes)
+	return c.run(m)
 }
 
-// gatherSmall is an all-gather of equal parts through lines or flat slots.
+// gatherSmall is an all-gather of parts of one length through lines or flat slots.
 func (c *Comm) gatherSmall(dst, src []byte) error {
 	n := len(src)
-	c.room.total[c.rank] = n
+	c.work.total[c.rank] = n
 	c.offer(&move{src: src})
 	if err := c.meet(); err != nil {
 		return err
 	}
+	if n == 0 {
+		return nil
+	}
 	for i := range c.n {
 		p := (c.rank + i) % c.n
-		l, into := &c.peers[p].lines[c.epoch&1], dst[p*n:p*n+n]
+		into := dst[p*n : p*n+n]
 		switch {
 		case p == c.rank:
-			if n > 0 && &into[0] != &src[0] {
+			if &into[0] != &src[0] {
 				c.fold.set.Copy(into, src)
 			}
 		case n <= c.inLine:
-			copy(into, l.room(n))
+			copy(into, c.met(p).room(n))
 		default:
 			c.fold.set.Copy(into, c.readFlat(p, 0, n))
 		}
@@ -163,79 +231,58 @@ func (c *Comm) gatherSmall(dst, src []byte) error {
 	return nil
 }
 
-func (c *Comm) gatherAll(dst, src []byte, counts []int, takes bool) error {
-	r := &c.room
-	r.reset()
+// gather stores all sources, one after the other, in the destination if this rank takes them.
+func (c *Comm) gather(r *plan.Request, takes bool) error {
+	w := &c.work
+	counts, _ := r.Parts(w.even)
+	w.reset()
 	off := 0
 	for p, n := range counts {
-		r.total[p] = n
+		w.total[p] = n
 		if takes {
-			r.want[p], r.into[p] = plan.Slice{Len: n}, plan.Slice{Off: off, Len: n}
+			w.want[p], w.into[p] = plan.Slice{Len: n}, plan.Slice{Off: off, Len: n}
 		}
 		off += n
 	}
-	return c.run(&move{src: src, dst: dst})
+	return c.run(&move{src: r.Src, dst: r.Dst})
 }
 
-// Broadcast stores the root's buf in everybody's.
-func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root int) error {
-	call.Root = int32(root)
-	if err := plan.CheckRoot(root, c.n); err != nil {
-		return err
-	}
-	err := c.begin(ctx, &call)
-	defer c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return c.broadcast(buf, root)
-}
-
-// Scatter stores part r of the root's src, counts[r] bytes, in rank r's dst; the others' src is not used. At the root dst may
-// be its part of src.
-func (c *Comm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
-	call.Root = int32(root)
-	total, err := plan.CheckCounts(counts, c.n, 1)
-	if err == nil {
-		err = plan.CheckRoot(root, c.n)
-	}
-	if err == nil && root == c.rank {
-		err = plan.CheckLen("src", src, total)
-	}
-	if err == nil {
-		err = plan.CheckLen("dst", dst, counts[c.rank])
-	}
-	if err != nil {
-		return err
-	}
-	err = c.begin(ctx, &call)
-	defer c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	r := &c.room
-	r.reset()
-	m := &move{src: src, dst: dst, split: true}
+// scatter stores each part of the root's source in its rank's destination.
+func (c *Comm) scatter(r *plan.Request) error {
+	w := &c.work
+	counts, _ := r.Parts(w.even)
+	w.reset()
+	m := &move{src: r.Src, dst: r.Dst, split: true}
 	c.stretches(counts, m)
-	r.total[root] = total
-	r.want[root], r.into[root] = r.give[c.rank], plan.Slice{Len: len(dst)}
+	for _, n := range counts {
+		w.total[r.Peer] += n
+	}
+	w.want[r.Peer], w.into[r.Peer] = w.give[c.rank], plan.Slice{Len: len(r.Dst)}
 	return c.run(m)
 }
 
-// Barrier returns when every rank has called it.
-func (c *Comm) Barrier(ctx context.Context, call plan.Call) error {
-	err := c.begin(ctx, &call)
-	defer c.mu.Unlock()
-	if err != nil {
-		return err
+// allToAll sends part p of the source to each rank p, and stores what p sends as part p of the
+// destination. Only the sender knows the counts of all its parts, so it says them in its table.
+func (c *Comm) allToAll(r *plan.Request) error {
+	src := r.Src
+	if len(src) > 0 && len(r.Dst) > 0 && &r.Dst[0] == &src[0] {
+		src = append([]byte(nil), src...)
 	}
-	return c.meet()
-}
-
-// sizeOf is the bytes of an element of any type, 0 for one that is not valid.
-func sizeOf(dt element.DType) int {
-	if !dt.Valid() {
-		return 0
+	w := &c.work
+	counts, recv := r.Parts(w.even)
+	w.reset()
+	m := &move{src: src, dst: r.Dst, split: true, table: true}
+	c.stretches(counts, m)
+	off := 0
+	for p, n := range recv {
+		w.into[p] = plan.Slice{Off: off, Len: n}
+		off += n
 	}
-	return dt.Size()
+	w.total[c.rank] = len(src)
+	table := c.upcoming().table
+	for p, s := range w.give {
+		binary.LittleEndian.PutUint64(table[p*tableEntry:], uint64(s.Off))
+		binary.LittleEndian.PutUint64(table[p*tableEntry+8:], uint64(s.Len))
+	}
+	return c.run(m)
 }

@@ -2,12 +2,11 @@ package host
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
-	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
@@ -16,98 +15,52 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
-// parkTime is the longest a waiting rank sleeps before it looks at conns, contexts and clocks: what a death that nobody
-// announces takes to be seen, at most.
-const parkTime = 10 * time.Millisecond
-
 // Comm is one rank's end of a communicator on one host.
 //
-// One goroutine at a time may call it; a second one waits. Abort, Alloc, Free, Poll and Err may be called by any at
-// any time. The first error of a call on any rank kills the comm on all of them: every later call returns that error at
-// once.
+// One goroutine at a time may call it; a second one waits. Abort, Alloc, Free, Show, Poll and
+// Err may be called by any goroutine at any time. The first error of a call on any rank kills
+// the comm on all of them: every later call returns that error at once.
 type Comm struct {
-	rank, n int
-	fold    folder
-	inLine  int // most bytes of a source that stand beside a mark
-	flat    int
-	chunk   int
-	spread  int // most bytes of a broadcast whose root does not wait
-	staged  bool
-	timeout time.Duration
-	log     *slog.Logger
-	conns   []ipc.Conn // by rank, nil at rank
-	threads bool       // a rank is a goroutine of this process: they share its Ps
-
-	mu      sync.Mutex // held by the call under way, unless it was prepared
-	call    *plan.Call // the one under way, or the last
-	word    uint64
-	ctx     context.Context
-	timing  bool          // began is set
-	began   time.Time     // the call's first look at the clock
-	until   time.Duration // after began, when to give up; 0: too early to say
-	looks   uint64        // what own.looks says
-	epoch   uint64        // of the last meeting
-	next    int           // rank that is looked at next: those before are here
-	held    [2]uint64     // the staging slots that this rank fills, see slots.go
-	turn    int           // of those, the one that was used last
-	spins   int           // looks at a line before the waiter takes over
-	cores   cores
-	letter  letterWait
-	window  window
-	readers uint64             // place of the call whose readers are waited for, 0: of none
-	noted   [notices]plan.Call // what stands in the places of this rank's notices, but for Seq
-	post    *ring.Waiter
-	ready   func() bool
-	stop    func() bool
-
-	other Prepared     // the last call that was not prepared by its caller
-	said  [2]*Prepared // whose call stands in the page
-
-	own   *page
-	peers []peer // by rank; at rank only the page
-	two   duo
-	room  rooms
-	seg   *shm.Segment // of own
-
-	memory memory
-
-	dead   atomic.Pointer[plan.PeerError]
-	ending sync.Mutex // held to write the obituary, and to unmap the page
-	gone   bool       // the page is unmapped; under ending
-	closed atomic.Bool
-
-	stats struct{ calls, small, direct, staged, bytes uint64 } // under mu
+	exchange
+	mu       sync.Mutex // held by the call under way, unless it is persistent
+	last     encoded    // the last call of Do
+	declared [2]*encoded
+	closed   atomic.Bool
 }
 
-// peer is what this rank has of one rank.
-type peer struct {
-	*page
-	seg      *shm.Segment // of page
-	segments []theirs     // what it has handed over, by number from 1
-	sent     uint64       // messages to it
-	received uint64       // messages from it
-	noticed  uint64       // notices of it that were taken; at rank, put on its board
-	looked   uint64       // its looks some time before this rank gives up
-	lent     []*shm.Block // what those hold that it has not acknowledged, oldest first; nil for those without
+// encoded is a call as the page holds it, and its hash.
+type encoded struct {
+	call plan.Call // Seq is of the last time
+	hash uint64    // of call, without Seq
+	text [plan.CallBytes]byte
+}
+
+// set makes e the encoding of a call.
+func (e *encoded) set(call *plan.Call) {
+	e.call = *call
+	e.call.Seq = 0
+	e.hash = e.call.Hash()
+	e.call.Encode(&e.text)
 }
 
 // Stats are counters of a comm since New.
 type Stats struct {
 	Calls  uint64 // collectives, sends and receives begun
-	Small  uint64 // of those, by lines and flat slots
-	Direct uint64 // where it lies: registered memory, or what is shown
-	Staged uint64 // through staging slots
-	Bytes  uint64 // of what this rank gave to calls
+	Small  uint64 // contributions by lines and flat slots
+	Direct uint64 // contributions that were read where they lie
+	Staged uint64 // contributions through staging slots
+	Bytes  uint64 // that this rank gave to calls
 	Memory int64  // bytes of registered memory's segments
 	Waits  ring.WaiterStats
 }
 
-// New makes a comm of rank among len(conns) ranks of one host, one conn to each of the others, at its rank; the place of rank
-// itself is nil. The conns carry files. The comm owns them, also when New fails, and closes them in Close. All ranks call
-// New at the same time: they exchange the pages they meet in, and compare their options. The context bounds that, and
-// DefaultTimeout, or Options.Timeout if it is longer.
+// New makes a comm of rank among len(conns) ranks of one host. conns holds a conn to each of the
+// others, at its rank, and nil at rank. The conns carry files. The comm owns them, also when New
+// fails, and closes them in Close. All ranks call New at the same time: they exchange their
+// pages, and compare their options. The context bounds that, and DefaultTimeout, or
+// Options.Timeout if that is longer.
 //
-// Errors: *plan.PeerError as for calls, plan.ErrBadCall for arguments that cannot be, shm.ErrNoSpace.
+// Errors: *plan.PeerError as for calls, plan.ErrBadCall for wrong arguments, shm.ErrNoSpace.
 func New(ctx context.Context, rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	c, err := open(rank, conns, options)
 	if err == nil {
@@ -126,23 +79,27 @@ func New(ctx context.Context, rank int, conns []ipc.Conn, options *Options) (*Co
 	return nil, err
 }
 
-// open makes what a rank has by itself. The comm is not nil when there is something to release.
+// open makes what needs no other rank. The comm is not nil when there is something to release.
 func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	n := len(conns)
 	if rank < 0 || rank >= n || n > MaxRanks {
-		return nil, fmt.Errorf("%w: rank %d of %d, at most %d", plan.ErrBadCall, rank, n, MaxRanks)
+		return nil, fmt.Errorf("%w: rank %d of %d, expected at most %d ranks", plan.ErrBadCall, rank, n, MaxRanks)
 	}
 	o, err := options.withDefaults(n)
 	if err != nil {
 		return nil, err
 	}
-	c := &Comm{rank: rank, n: n, inLine: inLineOf(n), flat: o.Flat, chunk: o.Chunk, spread: defaultSpread(n, o.Flat, o.Chunk), staged: o.Staged,
-		timeout: o.Timeout, log: o.Logger.With("rank", rank), conns: conns, peers: make([]peer, n), room: newRooms(n), ctx: context.Background(),
-		call: &plan.Call{}, spins: maxSpins, held: [2]uint64{0, 1}}
+	c := new(Comm)
+	c.rank, c.n, c.timeout, c.log = rank, n, o.Timeout, o.Logger.With("rank", rank)
+	c.conns, c.peers = conns, make([]peer, n)
+	c.ctx, c.call = context.Background(), &plan.Call{}
+	c.inLine, c.flat, c.chunk, c.staged = inLineOf(n), o.Flat, o.Chunk, o.Staged
+	c.spread = defaultSpread(n, o.Flat, o.Chunk)
+	c.spins, c.held, c.work = maxSpins, [2]uint64{0, 1}, newWork(n)
 	c.fold = newFolder(kernel.Best(), o.Fold, n)
 	for p, conn := range conns {
 		if (conn == nil) != (p == rank) {
-			return nil, fmt.Errorf("%w: rank %d needs a conn to everybody but itself: conn %d", plan.ErrBadCall, rank, p)
+			return nil, fmt.Errorf("%w: conn %d of rank %d, expected one for each other rank", plan.ErrBadCall, p, rank)
 		}
 		if conn != nil && conn.Peer().PID == os.Getpid() {
 			c.threads = true
@@ -155,27 +112,128 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	if err = initPage(c.seg.Bytes(), s, rank); err != nil {
 		return c, err
 	}
-	futex := ring.Futex{Wait: shm.FutexWait, Wake: shm.FutexWake, Barrier: shm.Barrier, Heed: shm.HeedBarriers}
-	if c.own, err = attach(c.seg.Bytes(), s, rank, futex); err != nil {
+	if c.self, err = attach(c.seg.Bytes(), s, rank); err != nil {
 		return c, err
 	}
-	c.peers[rank].page = c.own
-	c.post = ring.NewWaiter(c.own.bell, &ring.WaiterOptions{Park: parkTime})
+	c.peers[rank].page = c.self
+	c.waiter = ring.NewWaiter(c.self.bell, &ring.WaiterOptions{Park: parkTime})
 	c.ready, c.stop = c.here, c.look
 	if c.cores.mine = noCore; !c.threads {
-		c.cores = newCores(n, c.post.Pauses())
+		c.cores = newCores(n, c.waiter.Pauses())
 	}
 	c.tellCore()
-	c.memory.blocks = map[*byte]*shm.Block{}
-	c.memory.arena, err = shm.NewArena(&shm.ArenaOptions{First: firstBytes, OnSegment: c.share,
-		Segment: shm.Options{Backing: shm.Memfd, Prefault: true}})
-	return c, err
+	return c, c.memory.open(&c.ranks)
 }
 
-// Rank is this end's rank.
+// release unmaps everything.
+func (c *Comm) release() {
+	c.ranks.release()
+	c.memory.close()
+}
+
+// helloBytes is the size of the first message between two ranks. The page's descriptor comes
+// with it.
+//
+//	byte 0        4      8    12      16             24
+//	    | version | rank | to | ranks | hash of options | bytes of the page |     little endian
+const helloBytes = 32
+
+// agreed returns the hash of the options that all ranks must have alike.
+func (c *Comm) agreed() uint64 {
+	staged := 0
+	if c.staged {
+		staged = 1
+	}
+	return plan.HashCounts(append([]int{c.flat, c.chunk, staged}, c.fold.groups...))
+}
+
+// greet exchanges pages with every rank. Options.Timeout, which may be short, does not bound it
+// below DefaultTimeout: ranks join when they are ready.
+func (c *Comm) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, DefaultTimeout))
+	defer cancel()
+	le := binary.LittleEndian
+	var lost error // the first; the other ranks are greeted, so that they find the missing rank
+	for p, conn := range c.conns {
+		if p == c.rank {
+			continue
+		}
+		b, err := conn.Reserve(ctx, kindHello, helloBytes)
+		if err == nil {
+			le.PutUint32(b, pageVersion)
+			le.PutUint32(b[4:], uint32(c.rank))
+			le.PutUint32(b[8:], uint32(p))
+			le.PutUint32(b[12:], uint32(c.n))
+			le.PutUint64(b[16:], c.agreed())
+			le.PutUint64(b[24:], uint64(c.seg.Size()))
+			err = conn.Commit(c.seg.File())
+		}
+		if err != nil && lost == nil {
+			lost = &plan.PeerError{Rank: p, Err: fmt.Errorf("%w: greeting: %w", lostOrLate(err), err)}
+		}
+	}
+	if lost != nil {
+		return lost
+	}
+	for p, conn := range c.conns {
+		if p == c.rank {
+			continue
+		}
+		m, err := conn.Recv(ctx)
+		if err != nil {
+			return &plan.PeerError{Rank: p, Err: fmt.Errorf("%w: waiting for its greeting: %w", lostOrLate(err), err)}
+		}
+		err = c.greeted(p, m)
+		conn.Release()
+		if err != nil {
+			return &plan.PeerError{Rank: p, Err: err}
+		}
+	}
+	if c.n == 2 {
+		c.pair = sharePages([2]*page{c.peers[0].page, c.peers[1].page}, c.rank)
+	}
+	return nil
+}
+
+// greeted checks the greeting of rank p and maps its page.
+func (c *Comm) greeted(p int, m ipc.Message) error {
+	if m.Kind != kindHello || len(m.Body) != helloBytes || len(m.Files) != 1 {
+		ipc.CloseFiles(m.Files)
+		return fmt.Errorf("%w: %w: greeting of kind %#x with %d bytes and %d files, expected %#x, %d and 1",
+			plan.ErrPeerLost, ipc.ErrCorrupt, m.Kind, len(m.Body), len(m.Files), kindHello, helloBytes)
+	}
+	le := binary.LittleEndian
+	for _, field := range []struct {
+		what      string
+		want, got uint64
+	}{
+		{"version", pageVersion, uint64(le.Uint32(m.Body))},
+		{"rank", uint64(p), uint64(le.Uint32(m.Body[4:]))},
+		{"rank that it greets", uint64(c.rank), uint64(le.Uint32(m.Body[8:]))},
+		{"number of ranks", uint64(c.n), uint64(le.Uint32(m.Body[12:]))},
+		{"hash of the options Flat, Chunk, Staged and Fold", c.agreed(), le.Uint64(m.Body[16:])},
+		{"size of the page", uint64(c.seg.Size()), le.Uint64(m.Body[24:])},
+	} {
+		if field.want != field.got {
+			ipc.CloseFiles(m.Files)
+			return fmt.Errorf("%w: its %s is %d, expected %d", plan.ErrMismatch, field.what, field.got, field.want)
+		}
+	}
+	s, err := mapFile(m.Files[0], uint64(p), c.seg.Size(), &shm.Options{Sealed: true, Prefault: true})
+	if err != nil {
+		return fmt.Errorf("%w: its page: %w", plan.ErrPeerLost, err)
+	}
+	c.peers[p].seg = s
+	if c.peers[p].page, err = attach(s.Bytes(), c.self.shape, p); err != nil {
+		return fmt.Errorf("%w: its page: %w", plan.ErrPeerLost, err)
+	}
+	return nil
+}
+
+// Rank returns this end's rank.
 func (c *Comm) Rank() int { return c.rank }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (c *Comm) Size() int { return c.n }
 
 // Stats returns the counters so far. It waits for a call that is under way.
@@ -183,11 +241,13 @@ func (c *Comm) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.stats
-	return Stats{Calls: s.calls, Small: s.small, Direct: s.direct, Staged: s.staged,
-		Bytes: s.bytes, Memory: c.memory.arena.Stats().Bytes, Waits: c.post.Stats()}
+	return Stats{
+		Calls: s.calls, Small: s.small, Direct: s.direct, Staged: s.staged, Bytes: s.bytes,
+		Memory: c.memory.arena.Stats().Bytes, Waits: c.waiter.Stats(),
+	}
 }
 
-// Err is nil while the comm works, afterwards why it does not: a *plan.PeerError.
+// Err returns nil while the comm works, afterwards the *plan.PeerError that killed it.
 func (c *Comm) Err() error {
 	if e := c.dead.Load(); e != nil {
 		return e
@@ -195,32 +255,51 @@ func (c *Comm) Err() error {
 	return nil
 }
 
-// Abort kills the comm: the call under way and all later ones fail, with plan.ErrAborted here and on the other ranks, where
-// the error names this rank and has err's text.
+// Abort kills the comm: the call under way and all later ones fail, with plan.ErrAborted here
+// and on the other ranks, where the error names this rank and has err's text.
 func (c *Comm) Abort(err error) {
 	c.kill(&plan.PeerError{Rank: c.rank, Err: fmt.Errorf("%w: %w", plan.ErrAborted, err)})
 }
 
-// Poll looks at what the others have to say while no call is under way, and returns Err: so a rank that is busy elsewhere
-// learns that another has failed. It does not wait.
+// Poll looks for death notices while no call is under way, and returns Err. So a rank that is
+// busy elsewhere learns that another has failed. It does not wait.
 func (c *Comm) Poll() error {
 	if c.dead.Load() == nil && c.mu.TryLock() {
 		if !c.closed.Load() {
 			c.call = &plan.Call{}
-			c.obituaries()
+			c.deaths()
 		}
 		c.mu.Unlock()
 	}
 	return c.Err()
 }
 
-// Close tells the others that this rank leaves, which is no error for those that need nothing from it any more, and
-// closes the conns. A call under way fails. What Alloc returned is gone. Further calls do nothing.
+// Alloc returns n bytes of zeroed registered memory, aligned to a cache line: calls whose
+// buffers lie in such memory on all ranks copy nothing. It is the caller's until Free or Close.
+// After a call that failed, another rank may still store into that call's buffers. Any goroutine
+// may call it at any time, and ranks need not do so alike.
+func (c *Comm) Alloc(n int) ([]byte, error) { return c.memory.alloc(n) }
+
+// Free gives back what Alloc returned. No call may be using it. After a call has returned here,
+// no other rank touches its buffers any more, unless the call failed.
+func (c *Comm) Free(b []byte) error { return c.memory.free(b) }
+
+// Show has the others map a segment of the caller's for reading: from then on calls with buffers
+// in it copy nothing through slots, and only its owner stores into it. The others can read all
+// of it. Showing a segment again does nothing. The caller keeps it mapped until the comm is
+// closed. It must be a Memfd, which cannot be shrunk under its readers; else the error is
+// plan.ErrBadCall. Any goroutine may call it at any time, and ranks need not do so alike.
+func (c *Comm) Show(s *shm.Segment) error { return c.memory.show(s) }
+
+// Close tells the others that this rank leaves, which is no error for ranks that need nothing
+// from it any more, and closes the conns. A call under way fails. Memory of Alloc is gone.
+// Further calls do nothing.
 func (c *Comm) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	c.end(&plan.PeerError{Rank: c.rank, Err: fmt.Errorf("%w: the comm is closed", plan.ErrAborted)}, obituary{state: left})
+	closed := fmt.Errorf("%w: the comm is closed", plan.ErrAborted)
+	c.end(&plan.PeerError{Rank: c.rank, Err: closed}, deathNotice{state: left})
 	c.mu.Lock() // the call under way has returned
 	defer c.mu.Unlock()
 	for _, conn := range c.conns {
@@ -230,36 +309,4 @@ func (c *Comm) Close() error {
 	}
 	c.release()
 	return nil
-}
-
-// release unmaps everything.
-func (c *Comm) release() {
-	c.ending.Lock()
-	defer c.ending.Unlock()
-	c.gone = true
-	for p := range c.peers {
-		peer := &c.peers[p]
-		for _, b := range peer.lent {
-			if b != nil {
-				b.Release()
-			}
-		}
-		peer.lent = nil
-		for _, s := range peer.segments {
-			s.Close()
-		}
-		if peer.seg != nil {
-			peer.seg.Close()
-		}
-	}
-	c.memory.mu.Lock()
-	for first, b := range c.memory.blocks {
-		delete(c.memory.blocks, first)
-		b.Release()
-	}
-	c.memory.mu.Unlock()
-	if c.memory.arena != nil {
-		c.memory.arena.Close()
-	}
-	c.seg.Close()
 }

@@ -64,9 +64,9 @@ func TestLooksForRanksOnOtherCores(t *testing.T) {
 	cs := comms(t, pipes(t, 4), nil)
 	c := cs[0]
 	c.cores.mine, c.cores.looks = 1, 16
-	c.epoch, c.word, c.next = 1, 3, 1
+	c.epoch, c.hash, c.next = 1, 3, 1
 	for p, core := range []uint64{1, 1, 2, 2} {
-		atomic.StoreUint64(cs[p].own.core, core)
+		atomic.StoreUint64(cs[p].self.core, core)
 	}
 	comes := func(first bool) bool {
 		c.next = 1

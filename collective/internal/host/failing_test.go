@@ -363,7 +363,7 @@ func TestCancelledBeforeMemory(t *testing.T) {
 	cancel()
 	c.ctx, c.call = cancelled, &plan.Call{Seq: 1, Kind: plan.Barrier}
 	var pe *plan.PeerError
-	if err := c.takeSegment(1); !errors.As(err, &pe) || pe.Rank != 0 || !errors.Is(err, context.Canceled) || errors.Is(err, plan.ErrPeerLost) {
+	if err := c.memory.takeSegment(1); !errors.As(err, &pe) || pe.Rank != 0 || !errors.Is(err, context.Canceled) || errors.Is(err, plan.ErrPeerLost) {
 		t.Errorf("%v; expected this rank's own context", err)
 	}
 }

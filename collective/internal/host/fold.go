@@ -7,18 +7,19 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// foldTile is the elements of which a bracketed fold makes all partial results before it combines them: those of a few
-// groups fit a level 1 cache.
+// foldTile is the elements of which a bracketed fold makes all partial results before it
+// combines them. The results of a few groups fit a level 1 cache.
 const foldTile = 1 << 10
 
 // folder folds the buffers of all ranks in the order of plan.Fold.
 type folder struct {
 	set    kernel.Set
 	groups plan.Fold // nil: from the left, in one pass
-	parts  [][]byte  // of a tile, by group
+	parts  [][]byte  // results of a tile, by group
 	tiles  struct{ dsts, srcs, parts [][]byte }
 }
 
+// newFolder returns a folder for n ranks.
 func newFolder(set kernel.Set, fold plan.Fold, n int) folder {
 	f := folder{set: set}
 	if fold.Plain() {
@@ -34,7 +35,8 @@ func newFolder(set kernel.Set, fold plan.Fold, n int) folder {
 	return f
 }
 
-// fold stores in every dst what call makes of srcs, which are those of all ranks. A dst may be one of the srcs.
+// fold stores the reduction of srcs, which are those of all ranks, in every dst. A dst may be
+// one of the srcs.
 func (f *folder) fold(call *plan.Call, dsts, srcs [][]byte) {
 	if f.groups == nil {
 		f.set.Reduce(call.Op, call.DType, call.Scale, dsts, srcs)
@@ -70,7 +72,8 @@ func (f *folder) fold(call *plan.Call, dsts, srcs [][]byte) {
 	}
 }
 
-// pair is fold of the few bytes of two ranks, if it has a short way for them.
+// pair is fold of the few bytes of two ranks. It reports false, having done nothing, if there
+// is no kernel for them.
 func (f *folder) pair(call *plan.Call, dst, x, y []byte) bool {
 	return f.groups == nil && f.set.Pair(call.Op, call.DType, call.Scale, dst, x, y)
 }

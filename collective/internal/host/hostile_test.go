@@ -32,7 +32,7 @@ func (h *hostile) next(n int) []byte {
 
 // play comes to meetings until stop.
 func (h *hostile) play(stop <-chan struct{}) {
-	victim, own := h.c.peers[0].page, h.c.own
+	victim, own := h.c.peers[0].page, h.c.self
 	given, notices := uint64(0), uint64(0)
 	for epoch := uint64(1); ; {
 		parity := epoch & 1
@@ -54,22 +54,22 @@ func (h *hostile) play(stop <-chan struct{}) {
 		}
 		if h.next(1)[0]%4 == 0 {
 			copy(mine.payload, h.next(payloadSize))
-			copy(mine.brief, h.next(briefSize))
+			copy(mine.word, h.next(wordSize))
 			copy(mine.table, h.next(len(mine.table)))
 		} else { // almost right
 			copy(mine.payload, theirs.payload)
-			copy(mine.brief, theirs.brief)
+			copy(mine.word, theirs.word)
 			copy(mine.table, theirs.table)
 			mine.payload[int(h.next(1)[0])%24] ^= h.next(1)[0]
-			mine.room(briefSize)[int(h.next(1)[0])%briefSize] ^= h.next(1)[0]
+			mine.room(wordSize)[int(h.next(1)[0])%wordSize] ^= h.next(1)[0]
 			mine.table[int(h.next(1)[0])%len(mine.table)] ^= h.next(1)[0]
 		}
 		copy(mine.call, h.next(plan.CallBytes))
-		letter := own.letter(0, epoch)
-		copy(letter[8:], h.next(letterSize-8))
+		letter := own.message(0, epoch)
+		copy(letter[8:], h.next(messageSize-8))
 		if h.next(1)[0]%2 == 0 {
 			if call, err := plan.DecodeCall(theirs.call); err == nil { // of a call between two, perhaps, which comes to no meeting
-				binary.LittleEndian.PutUint64(letter[8:], wordOf(call))
+				binary.LittleEndian.PutUint64(letter[8:], hashOf(call))
 			}
 			binary.LittleEndian.PutUint64(letter[16:], 1000)
 		}
@@ -82,7 +82,7 @@ func (h *hostile) play(stop <-chan struct{}) {
 		case 8:
 			mark += 2 << 32
 		case 9:
-			copy(own.mem[offObituary+8:offCalls], h.next(offCalls-offObituary-8))
+			copy(own.mem[offDeath+8:offCalls], h.next(offCalls-offDeath-8))
 			storeRelease(own.state, uint64(h.next(1)[0])%8)
 		}
 		storeRelease(mine.mark, mark)
@@ -97,16 +97,16 @@ func (h *hostile) posted(p *page) *uint64 { return word64(p.mem, p.shape.board+o
 // give puts the notice for which the victim waits on the board, or one that is almost right, and says nonsense about where this rank
 // is besides.
 func (h *hostile) give(victim *page, number, place uint64) {
-	own, le := h.c.own, binary.LittleEndian
+	own, le := h.c.self, binary.LittleEndian
 	copy(own.inRoom(0, 256), h.next(256))
-	notice := own.notice(number)
-	copy(notice[8:], h.next(noticeSize-8))
+	notice := own.entry(number)
+	copy(notice[8:], h.next(entrySize-8))
 	if h.next(1)[0]%8 != 0 {
-		le.PutUint64(notice[offNoticePlace:], place)
-		copy(notice[offNoticeWord:], victim.mem[victim.shape.board+offPosted+8:][:8])
+		le.PutUint64(notice[offEntryPosition:], place)
+		copy(notice[offEntryHash:], victim.mem[victim.shape.board+offPosted+8:][:8])
 	}
 	if h.next(1)[0]%4 == 0 {
-		le.PutUint64(notice[offNoticeText:], 1<<placeBits|uint64(h.next(1)[0])<<8)
+		le.PutUint64(notice[offEntryText:], 1<<offsetBits|uint64(h.next(1)[0])<<8)
 	}
 	if h.next(1)[0]%8 == 0 {
 		copy(own.mem[own.shape.board+offPosted:], h.next(16+plan.CallBytes))

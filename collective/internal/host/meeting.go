@@ -1,140 +1,92 @@
 package host
 
 import (
-	"context"
 	"encoding/binary"
 	"sync/atomic"
+	"time"
 
 	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ring"
 )
 
-// Epochs
-//
-// All ranks go through the same epochs, one at a time, and every epoch is a meeting: a rank writes its line of the
-// epoch's parity (payload, then the mark, which is of the epoch and of the call), and waits until the lines of all others have the
-// same mark. So nobody is more than one epoch ahead. That is what makes two of everything enough: who writes what belongs to
-// epoch e, before the meeting, has met everybody in e-1, and they came there when they were done with what e-2 left.
-//
-//	       epoch e-1              epoch e                 epoch e+1
-//	write | meet | read odd  ...  write even | meet | read even   write odd ...
-//
-// A mark has 32 bits of each, so that one look says both that a rank has come and that it is in the same call:
-//
-//	63          31           0
-//	| epoch      | of the word |
-//
-// What a line says before has the epoch that was two before, so it does not matter that epochs wrap there. Two calls that differ look the same
-// once in 2^32 times.
-//
-// Memory order: the mark is stored with release after everything a rank wrote for the meeting, and loaded with acquire
-// before anything is read; so what any rank did before a meeting synchronizes before what every other does after it.
+// meeting is where this rank is in the order of calls, and what it waits for: the ranks at a
+// meeting, one word of one rank (awaited), or the readers of its memory (readers).
+type meeting struct {
+	ranks
+	epoch   uint64 // of the last meeting, or the one under way
+	window  window
+	awaited awaited
+	readers uint64 // position of the call whose readers are waited for, else 0
+	next    int    // the rank looked at next: those before are here
 
-// begin starts a call: it takes the comm, which the caller gives back with c.mu.Unlock whatever begin returns.
-func (c *Comm) begin(ctx context.Context, call *plan.Call) error {
-	c.mu.Lock()
-	seq := call.Seq
-	call.Seq = c.other.call.Seq
-	if c.other.word == 0 || *call != c.other.call {
-		c.other.set(call)
-		for parity, q := range c.said {
-			if q == &c.other {
-				c.said[parity] = nil
-			}
-		}
-	}
-	call.Seq = seq
-	if err := c.again(ctx, &c.other, seq); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return c.kill(&plan.PeerError{Rank: c.rank, Call: *call, Err: ipc.ContextError(ctx)})
-	}
-	return nil
+	timing bool          // began is set
+	began  time.Time     // the call's first look at the clock
+	until  time.Duration // after began, when to give up; 0: too early to say
+	looks  uint64        // what self.looks says
+	spins  int           // looks at a word before the waiter takes over
+	cores  cores
+	waiter *ring.Waiter
+	ready  func() bool
+	stop   func() bool
 }
 
-// again starts a call like q's, the seq-th: it writes it where a rank that finds another word at the next meeting looks what it is.
-func (c *Comm) again(ctx context.Context, q *Prepared, seq uint64) error {
-	if e := c.dead.Load(); e != nil {
-		return e
-	}
-	q.call.Seq = seq
-	c.call, c.word, c.ctx, c.timing = &q.call, q.word+seq*golden, ctx, false
-	c.stats.calls++
-	c.declare(q, (c.epoch+1)&1, seq)
-	return nil
+// window is what all ranks know of the broadcasts since the last meeting.
+type window struct {
+	epoch uint64 // of that meeting
+	count uint64 // broadcasts since
+	used  int    // bytes of the room
+	root  int    // of the last one
 }
 
-// declare writes q, the seq-th call, for those who find another word at a meeting of that parity.
-func (c *Comm) declare(q *Prepared, parity, seq uint64) {
-	b := c.own.lines[parity].call
-	if c.said[parity] != q { // else all but the number stands there
-		copy(b, q.text[:])
-		c.said[parity] = q
-	}
-	binary.LittleEndian.PutUint64(b, seq)
+// awaited is a word of one rank that is waited for until it is want, or more where atLeast.
+type awaited struct {
+	word    *uint64 // nil while this rank waits for several
+	want    uint64
+	rank    int
+	atLeast bool
+	entry   bool // it is the number of an entry of a board
 }
 
-const golden = 0x9e3779b97f4a7c15 // odd, so that no two Seqs have one multiple
-
-// wordOf is what ranks compare of calls: a loop makes the same again and again but for Seq, so it need not be made anew.
-func wordOf(call plan.Call) uint64 {
-	seq := call.Seq
-	call.Seq = 0
-	return call.Word() + seq*golden
+// come reports whether the word has its value.
+func (w *awaited) come() bool {
+	v := atomic.LoadUint64(w.word)
+	return v == w.want || w.atLeast && v > w.want
 }
 
-// markOf is what a rank in the call of that word says at a meeting.
-func markOf(epoch, word uint64) uint64 { return epoch<<32 | word>>32 }
+// markOf returns the mark of a rank in the call of that hash.
+func markOf(epoch, hash uint64) uint64 { return epoch<<32 | hash>>32 }
 
-// payload is what this rank says at the next meeting.
-func (c *Comm) payload() []byte { return c.own.lines[(c.epoch+1)&1].payload }
+// atMeeting reports whether this rank waits at a meeting, and not for a word or readers.
+func (c *meeting) atMeeting() bool { return c.awaited.word == nil && c.readers == 0 }
 
-// meet waits until everybody is at this meeting and in the same call.
-func (c *Comm) meet() error {
-	c.epoch++
-	parity := c.epoch & 1
-	mark := markOf(c.epoch, c.word)
-	storeRelease(c.own.lines[parity].mark, mark)
-	for p := range c.peers {
-		if p != c.rank {
-			c.peers[p].bell.Ring()
-		}
-	}
-	if c.n > 2 {
-		c.tellCore()
-	}
-	for p := range c.peers {
-		if p != c.rank && !await(c.peers[p].lines[parity].mark, mark, c.spins) {
-			if err := c.waitFrom(p); err != nil {
-				return err
-			}
-			if err := c.alike(mark); err != nil {
-				return err
-			}
-			break
-		}
-	}
-	if c.window.epoch == c.epoch-1 {
-		return c.taken()
-	}
-	return nil
+// met returns the line of rank p at the meeting just over, or under way.
+func (c *meeting) met(p int) *line { return &c.peers[p].lines[c.epoch&1] }
+
+// upcoming returns this rank's line for the next meeting.
+func (c *meeting) upcoming() *line { return &c.self.lines[(c.epoch+1)&1] }
+
+// ahead returns by how many epochs rank p's last meeting is after this one.
+func (c *meeting) ahead(p int) int32 {
+	return int32(atomic.LoadUint64(c.met(p).mark)>>32) - int32(c.epoch)
 }
 
-// alike says whether everybody, who has come to this meeting, has said the same there.
-func (c *Comm) alike(mark uint64) error {
-	for p := range c.peers {
-		if p != c.rank && atomic.LoadUint64(c.peers[p].lines[c.epoch&1].mark) != mark {
-			return c.kill(c.differs(p))
-		}
+// missing reports whether rank p keeps this rank waiting.
+func (c *meeting) missing(p int) bool {
+	switch {
+	case p == c.rank:
+		return false
+	case c.awaited.word != nil:
+		return p == c.awaited.rank && !c.awaited.come()
+	case c.readers != 0:
+		return atomic.LoadUint64(c.peers[p].acknowledged()) < c.readers
 	}
-	return nil
+	return c.ahead(p) != 0
 }
 
-// here says whether what this rank waits for has come.
-func (c *Comm) here() bool {
-	if c.letter.word != nil {
-		return c.letter.come()
+// here reports whether what this rank waits for has come.
+func (c *meeting) here() bool {
+	if c.awaited.word != nil {
+		return c.awaited.come()
 	}
 	for ; c.next < c.n; c.next++ {
 		if c.missing(c.next) {
@@ -144,20 +96,112 @@ func (c *Comm) here() bool {
 	return true
 }
 
-// ahead is by how many epochs the meeting to which p came last is after this one.
-func (c *Comm) ahead(p int) int32 {
-	return int32(atomic.LoadUint64(c.peers[p].lines[c.epoch&1].mark)>>32) - int32(c.epoch)
+// nearest returns the word that is waited for first, and its value if nothing is wrong.
+func (c *meeting) nearest() (word *uint64, want uint64) {
+	switch {
+	case c.awaited.word != nil:
+		return c.awaited.word, c.awaited.want
+	case c.readers != 0:
+		return c.peers[c.next].acknowledged(), c.readers
+	}
+	return c.met(c.next).mark, markOf(c.epoch, c.hash)
 }
 
-// missing says whether p keeps this rank waiting.
-func (c *Comm) missing(p int) bool {
-	switch {
-	case p == c.rank:
-		return false
-	case c.letter.word != nil:
-		return p == c.letter.peer && !c.letter.come()
-	case c.readers != 0:
-		return atomic.LoadUint64(c.peers[p].acknowledged()) < c.readers
+// position returns where this waiting rank is in the order of calls.
+func (c *meeting) position() uint64 {
+	if !c.atMeeting() {
+		return positionOf(c.epoch, c.window.count)
 	}
-	return c.ahead(p) != 0
+	count := uint64(1) // its epoch has begun
+	if c.window.epoch == c.epoch-1 {
+		count += c.window.count
+	}
+	return positionOf(c.epoch-1, count)
+}
+
+// post publishes where this rank waits for an entry. The position is 0 while the rest is
+// written, so that a reader which sees the same position before and after has a whole post.
+func (c *meeting) post() {
+	if !c.awaited.entry {
+		return
+	}
+	position, b := c.position(), c.self.posted()
+	at := word64(b, 0)
+	if atomic.LoadUint64(at) == position {
+		return
+	}
+	atomic.StoreUint64(at, 0)
+	atomic.StoreUint64(word64(b, 8), c.hash)
+	c.call.Encode((*[plan.CallBytes]byte)(b[16:]))
+	atomic.StoreUint64(at, position)
+}
+
+// differs returns the error of a meeting to which rank p came in another call.
+func (c *meeting) differs(p int) *plan.PeerError {
+	l := c.met(p)
+	return c.mismatch(p, l.call, uint32(atomic.LoadUint64(l.mark)))
+}
+
+// entryDiffers returns the error about root, whose entry is not of this rank's call.
+func (c *meeting) entryDiffers(root int, entry []byte) *plan.PeerError {
+	var text [plan.CallBytes]byte
+	copy(text[:8], entry[offEntrySeq:])
+	copy(text[8:], entry[offEntryCall:])
+	return c.mismatch(root, text[:], uint32(binary.LittleEndian.Uint64(entry[offEntryHash:])>>32))
+}
+
+// taken kills the comm if a board has an entry that this rank did not take, and that was there
+// before the meeting just over.
+func (c *meeting) taken() error {
+	for p := range c.peers {
+		peer := &c.peers[p]
+		entry := peer.entry(peer.entries + 1)
+		if p == c.rank || atomic.LoadUint64(word64(entry, 0)) != peer.entries+1 {
+			continue
+		}
+		if atomic.LoadUint64(word64(entry, offEntryPosition)) < positionOf(c.epoch, 0) {
+			return c.kill(c.entryDiffers(p, entry))
+		}
+	}
+	return nil
+}
+
+// inAnotherCall kills the comm if rank p shows, by its board or its mark, that it is in another
+// call than this rank, which waits at a meeting, for an entry or for its readers. It reports
+// whether it did.
+func (c *meeting) inAnotherCall(p int) bool {
+	position, meeting := c.position(), c.atMeeting()
+	peer := &c.peers[p]
+	needed := meeting || c.readers != 0 || p == c.awaited.rank // p must do something at this position
+	differs := func(its, hash uint64) bool {
+		switch {
+		case its == position:
+			return hash != c.hash
+		case its > position: // p has passed this position, and would not be missing had it done its part
+			return needed && c.missing(p)
+		}
+		return false
+	}
+	entry := peer.entry(peer.entries + 1)
+	if atomic.LoadUint64(word64(entry, 0)) == peer.entries+1 && !(c.awaited.entry && p == c.awaited.rank) {
+		its := atomic.LoadUint64(word64(entry, offEntryPosition))
+		hash := atomic.LoadUint64(word64(entry, offEntryHash))
+		if its <= position || differs(its, hash) { // not later: this rank took another call for that one
+			c.kill(c.entryDiffers(p, entry))
+			return true
+		}
+	}
+	posted := peer.posted()
+	its, hash := atomic.LoadUint64(word64(posted, 0)), atomic.LoadUint64(word64(posted, 8))
+	if its != 0 && differs(its, hash) && atomic.LoadUint64(word64(posted, 0)) == its {
+		c.kill(c.mismatch(p, posted[16:], uint32(hash>>32)))
+		return true
+	}
+	if l := &peer.lines[(c.epoch+1)&1]; !meeting && needed {
+		if mark := atomic.LoadUint64(l.mark); uint32(mark>>32) == uint32(c.epoch+1) && c.missing(p) {
+			c.kill(c.mismatch(p, l.call, uint32(mark)))
+			return true
+		}
+	}
+	return false
 }

@@ -14,9 +14,9 @@ const (
 	DefaultChunk   = 128 << 10
 )
 
-// defaultFlat is Options.Flat for a number of ranks. Through slots everybody reads everything, but ranks meet once, in place
-// they meet twice. Between two ranks with a core each a meeting costs as much as a copy of 2 KiB; among more it costs more, the
-// more so where they share cores; and from 8 on there is much to read.
+// defaultFlat returns Options.Flat for a number of ranks. Through slots every rank reads
+// everything, but ranks meet once; in place they meet twice. A meeting of two ranks costs as
+// much as a copy of 2 KiB. Of more ranks it costs more, and from 8 on there is much to read.
 func defaultFlat(ranks int) int {
 	switch {
 	case ranks <= 2:
@@ -27,30 +27,33 @@ func defaultFlat(ranks int) int {
 	return max(64, (64<<10)/ranks&^63)
 }
 
-// Options of New. The zero value and nil are the defaults. All ranks must have the same Flat, Chunk, Staged and Fold; New
-// compares them.
+// Options are the options of New. The zero value and nil are the defaults. All ranks must have
+// the same Flat, Chunk, Staged and Fold; New compares them.
 type Options struct {
 	// Timeout is how long a call waits for ranks that do not come. 0: DefaultTimeout.
 	Timeout time.Duration
 
-	// Logger is told, as debugging, why a comm died: who uses it knows by the error. nil discards.
+	// Logger is told, at debug level, why a comm died; callers know by the error. nil discards.
 	Logger *slog.Logger
 
 	// Fold is the bracketing of reductions; see plan.Fold. nil: from the left.
 	Fold plan.Fold
 
-	// Flat is the largest contribution of a rank, in bytes, that goes through its flat slot: copied in, one meeting, read by
-	// everybody. A multiple of 64. 0: 2 KiB for two ranks, 8 KiB up to eight, less for more; negative: 64 bytes.
+	// Flat is the largest contribution of a rank, in bytes, that goes through its flat slot:
+	// copied in, one meeting, read by every rank. A multiple of 64. 0: 2 KiB for two ranks,
+	// 8 KiB up to eight, less for more; negative: 64 bytes.
 	Flat int
 
-	// Chunk is the bytes of a staging slot, of which a rank has two: what is larger than Flat and not registered goes
-	// through them. A multiple of 64 for each rank at least. 0: DefaultChunk.
+	// Chunk is the bytes of a staging slot, of which a rank has two. Larger contributions than
+	// Flat that the others cannot reach in place go through them. A multiple of 64, and at
+	// least 64 for each rank. 0: DefaultChunk.
 	Chunk int
 
 	// Staged has registered memory treated like any other.
 	Staged bool
 }
 
+// withDefaults returns a copy of o with the defaults for so many ranks filled in.
 func (o *Options) withDefaults(ranks int) (Options, error) {
 	var out Options
 	if o != nil {
@@ -58,11 +61,11 @@ func (o *Options) withDefaults(ranks int) (Options, error) {
 	}
 	switch {
 	case out.Timeout < 0:
-		return out, fmt.Errorf("%w: Timeout %v is negative", plan.ErrBadCall, out.Timeout)
+		return out, fmt.Errorf("%w: Timeout %v, expected nothing negative", plan.ErrBadCall, out.Timeout)
 	case out.Flat > 0 && out.Flat%64 != 0:
-		return out, fmt.Errorf("%w: Flat %d is not a multiple of 64", plan.ErrBadCall, out.Flat)
+		return out, fmt.Errorf("%w: Flat %d, expected a multiple of 64", plan.ErrBadCall, out.Flat)
 	case out.Chunk < 0 || out.Chunk%64 != 0:
-		return out, fmt.Errorf("%w: Chunk %d is not a multiple of 64", plan.ErrBadCall, out.Chunk)
+		return out, fmt.Errorf("%w: Chunk %d, expected a multiple of 64", plan.ErrBadCall, out.Chunk)
 	}
 	if err := out.Fold.Check(ranks); err != nil {
 		return out, err
@@ -82,7 +85,8 @@ func (o *Options) withDefaults(ranks int) (Options, error) {
 		out.Chunk = DefaultChunk
 	}
 	if out.Chunk < 64*ranks {
-		return out, fmt.Errorf("%w: Chunk %d is less than 64 for each of %d ranks", plan.ErrBadCall, out.Chunk, ranks)
+		return out, fmt.Errorf("%w: Chunk %d, expected at least 64 for each of %d ranks",
+			plan.ErrBadCall, out.Chunk, ranks)
 	}
 	return out, nil
 }

@@ -118,7 +118,7 @@ func TestSlotsWhileRead(t *testing.T) {
 			lo, hi := i*size, (i+1)*size
 			epoch := uint64(i + 1)
 			parity := epoch & 1
-			mark := giver.own.lines[parity].mark
+			mark := giver.self.lines[parity].mark
 			for atomic.LoadUint64(mark)>>32 != epoch {
 				if len(done) > 0 {
 					t.Fatal(<-done)
@@ -134,11 +134,11 @@ func TestSlotsWhileRead(t *testing.T) {
 				reader.stage(&move{src: mine}, i)
 				before = reader.slot(0, reader.held[reader.turn])
 			} else {
-				before = reader.own.lines[parity].flat
+				before = reader.self.lines[parity].flat
 				copy(before, mine[lo:hi])
 			}
 			reader.epoch = epoch
-			storeRelease(reader.own.lines[parity].mark, atomic.LoadUint64(mark))
+			storeRelease(reader.self.lines[parity].mark, atomic.LoadUint64(mark))
 			if given = reader.peers[1].lines[parity].flat; size == chunk {
 				given = reader.takeSlot(1)
 			}

@@ -2,36 +2,38 @@
 
 package host
 
-// storeRelease stores v after all that was stored before it: a MOV. Go's atomic store is an XCHG, which also waits until
-// all of that has reached the cache; the lines written before it were last read by the other cores, so that is as long as
-// the rest of a small call.
+// storeRelease stores v after everything that was stored before it: a MOV. Go's atomic store
+// is an XCHG, which also waits until the earlier stores have reached the cache.
 //
 //go:noescape
 func storeRelease(addr *uint64, v uint64)
 
-// await looks up to n > 0 times whether *addr is want, with a PAUSE between, and says whether it was; so few that a goroutine need not be
-// stopped meanwhile.
+// await looks up to n > 0 times whether *addr is want, with a PAUSE between, and reports
+// whether it was. n is so small that the goroutine need not be preempted meanwhile.
 //
 //go:noescape
 func await(addr *uint64, want uint64, n int) bool
 
-// trade stores word and mark in mine, one right behind the other, and looks up to n > 0 times, with a PAUSE between, whether the mark in
-// theirs is the same. It returns the word beside that, and whether it was.
+// trade stores word and then mark in mine, without an instruction between them. It looks up
+// to n > 0 times whether the mark in theirs is the same, with rest > 0 PAUSEs between looks.
+// It returns the word in theirs, and whether the mark was the same.
 //
 //go:noescape
-func trade(mine, theirs *half, mark, word uint64, n int) (uint64, bool)
+func trade(mine, theirs *half, mark, word uint64, n, rest int) (uint64, bool)
 
-// claim has the line of h fetched to be written to, and does not wait for it.
+// claim begins to fetch the line of h for writing, and does not wait for it.
 //
 //go:noescape
 func claim(h *half)
 
-// fetch has the cache lines of b, which is not empty, fetched to be written to, and waits for none.
+// fetch begins to fetch the cache lines of b, which is not empty, for writing, and does not
+// wait for them.
 //
 //go:noescape
 func fetch(b []byte)
 
-// demote has the cache lines of b, which is not empty, put where all cores find them, by a processor that knows how to; for others it does nothing.
+// demote moves the cache lines of b, which is not empty, to a cache that all cores share. A
+// processor without the instruction ignores it.
 //
 //go:noescape
 func demote(b []byte)

@@ -28,29 +28,35 @@ come:
 	MOVB $1, ret+24(FP)
 	RET
 
-// func trade(mine, theirs *half, mark, word uint64, n int) (uint64, bool)
-TEXT ·trade(SB), NOSPLIT, $0-49
+// func trade(mine, theirs *half, mark, word uint64, n, rest int) (uint64, bool)
+TEXT ·trade(SB), NOSPLIT, $0-57
 	MOVQ mine+0(FP), AX
 	MOVQ theirs+8(FP), BX
 	MOVQ mark+16(FP), CX
 	MOVQ word+24(FP), DX
 	MOVQ n+32(FP), SI
+	MOVQ rest+40(FP), DI
 	MOVQ DX, 8(AX)
 	MOVQ CX, (AX)
 
 look:
 	CMPQ (BX), CX
 	JEQ  come
+	MOVQ DI, R8
+
+pause:
 	PAUSE
+	DECQ R8
+	JNZ  pause
 	DECQ SI
 	JNZ  look
-	MOVB $0, ret1+48(FP)
+	MOVB $0, ret1+56(FP)
 	RET
 
 come:
 	MOVQ 8(BX), DX
-	MOVQ DX, ret+40(FP)
-	MOVB $1, ret1+48(FP)
+	MOVQ DX, ret+48(FP)
+	MOVB $1, ret1+56(FP)
 	RET
 
 // func claim(h *half)

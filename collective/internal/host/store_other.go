@@ -4,10 +4,10 @@ package host
 
 import "sync/atomic"
 
-// storeRelease stores v after all that was stored before it.
+// storeRelease stores v after everything that was stored before it.
 func storeRelease(addr *uint64, v uint64) { atomic.StoreUint64(addr, v) }
 
-// await looks up to n times whether *addr is want, and says whether it was.
+// await looks up to n times whether *addr is want, and reports whether it was.
 func await(addr *uint64, want uint64, n int) bool {
 	for range n {
 		if atomic.LoadUint64(addr) == want {
@@ -17,9 +17,9 @@ func await(addr *uint64, want uint64, n int) bool {
 	return false
 }
 
-// trade stores word, then mark, in mine and looks up to n times whether the mark in theirs is the same. It returns the word beside that,
-// and whether it was.
-func trade(mine, theirs *half, mark, word uint64, n int) (uint64, bool) {
+// trade stores word and then mark in mine, and looks up to n times whether the mark in theirs
+// is the same. It returns the word in theirs, and whether the mark was the same.
+func trade(mine, theirs *half, mark, word uint64, n, _ int) (uint64, bool) {
 	mine.word = word
 	storeRelease(&mine.mark, mark)
 	if !await(&theirs.mark, mark, n) {
@@ -28,11 +28,11 @@ func trade(mine, theirs *half, mark, word uint64, n int) (uint64, bool) {
 	return theirs.word, true
 }
 
-// claim does nothing: what it says, that h is written to soon, changes no result.
+// claim does nothing: it is a hint to the cache.
 func claim(*half) {}
 
-// fetch does nothing: what it says, that b is written to soon, changes no result.
+// fetch does nothing: it is a hint to the cache.
 func fetch([]byte) {}
 
-// demote does nothing: what it says, that another core reads b soon, changes no result.
+// demote does nothing: it is a hint to the cache.
 func demote([]byte) {}

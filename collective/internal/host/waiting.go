@@ -1,51 +1,60 @@
 package host
 
 import (
-	"fmt"
-	"runtime"
 	"sync/atomic"
 	"time"
 
-	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// How a rank waits for the others
+// # How a rank waits
 //
-// With a core for itself it looks for each in turn, maxSpins times with a PAUSE between, and leaves the rest to ring.Waiter, which looks on
-// for a microsecond before it gives the core away for the first time.
-//
-// Where ranks share cores (the Waiter has seen a yield in which somebody else ran) looking is in vain for those who run when this rank does
-// not: it looks only for those on other cores (cores.go) and gives the core away, as
-// often as not to one that can go on: of two ranks on a core each comes to the next meeting, finds the other one there and to the one after,
-// before it has to wait. That is one switch for each call on each core, some 1.5 µs on Zen 4, whatever is looked for and timed besides.
+//  1. With a core of its own it looks for each rank in turn, maxSpins times with a PAUSE
+//     between.
+//  2. Where ranks share cores (the Waiter has seen a yield in which another thread ran), it
+//     looks only for ranks on other cores (cores.go), and gives the core away sharedYields
+//     times. Often the core goes to a rank that can go on: each of two ranks on a core then
+//     does one call's part after the other, with one switch a call.
+//  3. Then ring.Waiter looks, yields and, after awakeTimes times awakeFor, sleeps.
 const (
 	awakeFor   = 40 * time.Microsecond // less than ring.Waiter waits before it sleeps
 	awakeTimes = 25
 
-	// maxSpins is how often a rank looks for another with a PAUSE between before it asks the waiter, which is slower to see that
-	// something has come: for about a microsecond at most.
+	// maxSpins is how often a rank looks for another before it asks the waiter, which is slower
+	// to see that a word has changed.
 	maxSpins = 24
 
-	// sharedSpins is that where cores are shared and it is not known by whom: some 100 ns.
+	// sharedSpins is maxSpins where cores are shared and it is not known by which ranks.
 	sharedSpins = 8
 
-	// sharedYields is how often a rank gives a shared core away until it leaves its wait to the waiter; it looks around every lookEvery times.
+	// sharedYields is how often a rank gives a shared core away before the waiter takes over.
+	// It looks around every lookEvery times.
 	sharedYields = 64
 	lookEvery    = 8
 )
 
-// waitFrom waits for the ranks from p on, or for a letter of p's.
-func (c *Comm) waitFrom(p int) error {
+// waitFor waits for one word.
+func (c *meeting) waitFor(w awaited) error {
+	if w.come() {
+		return nil
+	}
+	c.awaited = w
+	err := c.waitFrom(w.rank)
+	c.awaited = awaited{}
+	return err
+}
+
+// waitFrom waits for the ranks from p on, or for what awaited says.
+func (c *meeting) waitFrom(p int) error {
 	c.next = p
 	if c.here() {
 		return nil
 	}
-	for i := 1; c.post.Shared() && !c.threads && i <= sharedYields; i++ {
+	for i := 1; c.waiter.Shared() && !c.threads && i <= sharedYields; i++ {
 		if c.comes(i == 1) {
 			return nil
 		}
-		c.post.Yield()
+		c.waiter.Yield()
 		c.tellCore()
 		c.settle()
 		if c.here() {
@@ -55,158 +64,94 @@ func (c *Comm) waitFrom(p int) error {
 			return c.dead.Load()
 		}
 	}
-	err := c.wait()
-	if c.spins = maxSpins; c.threads || c.post.Shared() {
-		c.spins = 1 // comes looks for longer, if that is worth it
+	err := c.sleep()
+	if c.spins = maxSpins; c.threads || c.waiter.Shared() {
+		c.spins = 1 // comes looks for longer where that is of use
 	}
 	c.tellCore()
 	return err
 }
 
-// nearest is the word that is waited for first, and wanted what it comes to if nothing is wrong.
-func (c *Comm) nearest() *uint64 {
-	switch {
-	case c.letter.word != nil:
-		return c.letter.word
-	case c.readers != 0:
-		return c.peers[c.next].acknowledged()
-	}
-	return c.peers[c.next].lines[c.epoch&1].mark
-}
-
-func (c *Comm) wanted() uint64 {
-	switch {
-	case c.letter.word != nil:
-		return c.letter.want
-	case c.readers != 0:
-		return c.readers
-	}
-	return markOf(c.epoch, c.word)
-}
-
-// wait waits until here. It stays awake for awakeTimes times awakeFor before it sleeps: ranks that do alike arrive within
-// that, more than there are cores too, and waking one takes as long as a megabyte. Goroutines of one process do not: one that
-// stays awake keeps a P from others.
-func (c *Comm) wait() error {
-	c.tellPlace()
+// sleep waits by the Waiter. It stays awake for awakeTimes times awakeFor first: ranks that do
+// alike arrive within that, and waking one takes long. Goroutines of one process do not stay
+// awake: each would keep a P from the others.
+func (c *meeting) sleep() error {
+	c.post()
 	for i := 0; i < awakeTimes && !c.threads; i++ {
-		if c.post.WaitFor(c.ready, c.stop, awakeFor) {
+		if c.waiter.WaitFor(c.ready, c.stop, awakeFor) {
 			return nil
 		}
 		if e := c.dead.Load(); e != nil {
 			return e
 		}
 	}
-	if c.post.Wait(c.ready, c.stop) {
+	if c.waiter.Wait(c.ready, c.stop) {
 		return nil
 	}
 	return c.dead.Load()
 }
 
-// look is called while this rank waits, about every microsecond or, when it sleeps, every parkTime. It says whether to give up, having
-// killed the comm.
-func (c *Comm) look() bool {
-	if c.dead.Load() != nil || c.obituaries() || c.strays() {
-		return true
+// tellCore writes down on which core this rank is, if that has changed.
+func (c *meeting) tellCore() {
+	if c.cores.mine == noCore {
+		return
 	}
-	if err := ipc.ContextError(c.ctx); err != nil {
-		c.kill(&plan.PeerError{Rank: c.rank, Call: *c.call, Err: err})
-		return true
+	if k := coreNow(); k != c.cores.mine {
+		c.cores.mine = k
+		atomic.StoreUint64(c.self.core, k)
 	}
-	c.looks++
-	storeRelease(c.own.looks, c.looks)
-	if c.overdue() {
-		return c.late()
-	}
-	if c.threads {
-		runtime.Gosched() // whom it waits for may need the P
-	}
-	return false
 }
 
-// strays looks for ranks that are gone, or are in another call.
-func (c *Comm) strays() bool {
-	paired := c.letter.word != nil && !c.letter.notice // which has no place in the order of all
-	meeting := c.letter.word == nil && c.readers == 0
-	for p, conn := range c.conns {
-		if p == c.rank || paired && p != c.letter.peer {
-			continue
+// comes looks, on a core that others need as well, for what is waited for, and reports whether
+// it has come. first: it is this wait's first look.
+func (c *meeting) comes(first bool) bool {
+	n := sharedSpins
+	// In a send or receive the peer may itself wait for a rank on this core.
+	if c.cores.mine != noCore && (c.awaited.word == nil || c.awaited.entry) {
+		if c.beside() || first && c.rootFirst() {
+			return false
 		}
-		if !c.missing(p) {
-			if meeting && atomic.LoadUint64(c.peers[p].lines[c.epoch&1].mark) != markOf(c.epoch, c.word) {
-				c.kill(c.differs(p))
-				return true
-			}
-			if c.letter.notice && c.elsewhere(p) {
-				return true
-			}
-			continue
-		}
-		if meeting {
-			if n := c.ahead(p); n > 0 {
-				_ = c.broke(p, fmt.Errorf("it is in epoch %d, this rank in %d", c.epoch+uint64(n), c.epoch))
-				return true
-			}
-		}
-		if !paired && c.elsewhere(p) {
-			return true
-		}
-		// What it did before it ended counts: it is asked for once more after its end is known.
-		if err := conn.Err(); err != nil && c.missing(p) && !c.obituaries() {
-			c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: %w", plan.ErrPeerLost, err)})
-		}
-		if c.dead.Load() != nil {
+		n = c.cores.looks
+	}
+	for ; n > 0; n -= sharedSpins {
+		if word, want := c.nearest(); await(word, want, sharedSpins) && c.here() {
 			return true
 		}
 	}
 	return false
 }
 
-// # Who is late
-//
-// Whom this rank waits for may itself wait, in an earlier call, for a third: then the third is late. So every rank counts its looks in its
-// page, and this one gives up only on ranks that have not looked for some time; on all that have not come, if all those look, as where
-// they wait for each other.
-
-// overdue says whether this rank has waited for long enough to give up. Some time before it writes down how often the others have looked.
-func (c *Comm) overdue() bool {
-	if !c.timing {
-		c.timing, c.began, c.until = true, time.Now(), 0
-		return false
-	}
-	waited, window := time.Since(c.began), max(c.timeout/8, 3*parkTime)
-	if c.until == 0 {
-		if waited > c.timeout-window {
-			c.until = max(c.timeout, waited+window)
-			for p := range c.peers {
-				c.peers[p].looked = atomic.LoadUint64(c.peers[p].looks)
-			}
+// beside reports whether a rank that is waited for was last seen on this core.
+func (c *meeting) beside() bool {
+	for p := c.next; p < c.n; p++ {
+		if c.missing(p) && atomic.LoadUint64(c.peers[p].core) == c.cores.mine {
+			return true
 		}
-		return false
 	}
-	return waited > c.until
+	return false
 }
 
-// late gives up on those who have not come, if there are any.
-func (c *Comm) late() bool {
-	e := &plan.PeerError{Call: *c.call, Err: fmt.Errorf("%w after %v", plan.ErrTimeout, c.timeout)}
-	var waiting []int
-	for p := range c.peers {
-		switch {
-		case !c.missing(p):
-		case atomic.LoadUint64(c.peers[p].looks) != c.peers[p].looked:
-			waiting = append(waiting, p)
-		default:
-			e.Missing = append(e.Missing, p)
-		}
+// rootFirst reports whether to let the root of the last broadcast go on first: it waits on this
+// core for the same meeting.
+func (c *meeting) rootFirst() bool {
+	w := &c.window
+	return c.atMeeting() && w.epoch == c.epoch-1 && w.root != c.rank &&
+		atomic.LoadUint64(c.peers[w.root].core) == c.cores.mine
+}
+
+// settle is called when this rank has given its core away. Now and then it moves the rank, if
+// the core is crowded.
+func (c *meeting) settle() {
+	s := &c.cores
+	if s.yields++; s.yields < s.settle || s.mine == noCore {
+		return
 	}
-	if len(e.Missing) == 0 {
-		e.Missing = waiting
+	for p := range s.all {
+		s.all[p] = atomic.LoadUint64(c.peers[p].core)
 	}
-	if len(e.Missing) == 0 {
-		return false
+	if to, ok := lessCrowded(s.all, c.rank); ok && local.Move(int(to)) {
+		s.moves = min(s.moves+1, settleSlower)
+		c.tellCore()
 	}
-	e.Rank = e.Missing[0]
-	c.kill(e)
-	return true
+	s.settle = s.yields + settleEvery<<s.moves
 }

@@ -41,7 +41,7 @@ func TestShownIsNotStaged(t *testing.T) {
 	rng := seeded(t)
 	for _, n := range []int{2, 3} {
 		cs := comms(t, sockets(t, n), nil)
-		const size = readableMin + 3*64 + 12 // the slices are not alike
+		const size = shownMin + 3*64 + 12 // the slices are not alike
 		part := size / 12 * 4
 		input, src, dst, all := make([][]byte, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
 		for r, c := range cs {
@@ -103,7 +103,7 @@ func TestShownIsNotStaged(t *testing.T) {
 			if s := c.Stats(); s.Staged != 0 || s.Direct < 6 {
 				t.Errorf("rank %d of %d: %d calls staged, %d direct of %d, expected none staged", r, n, s.Staged, s.Direct, s.Calls)
 			}
-			if handed := len(*c.memory.own.Load()); handed > 4 {
+			if handed := len(*c.memory.handed.Load()); handed > 4 {
 				t.Errorf("rank %d handed over %d segments", r, handed)
 			}
 		}
@@ -119,7 +119,7 @@ func TestShownIsReadOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	bufs := [][]byte{theirs, mine}
-	(*cs[1].memory.own.Load())[0].flag = 0 // as a rank would that lies
+	(*cs[1].memory.handed.Load())[0].flag = 0 // as a rank would that lies
 	call := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.U8, Count: 64 << 10}
 	errs := tryEach(cs, func(c *Comm) error { return c.AllReduce(ctx, call, 1, bufs[c.rank], bufs[c.rank]) })
 	if !errors.Is(errs[0], plan.ErrPeerLost) {

@@ -12,7 +12,7 @@ import (
 func TestSendRecv(t *testing.T) {
 	rng := seeded(t)
 	cs := comms(t, sockets(t, 4), nil)
-	sizes := []int{0, 5, letterText, letterText + 1, 0, 4096, 1 << 20, 3, 100_001}
+	sizes := []int{0, 5, messageText, messageText + 1, 0, 4096, 1 << 20, 3, 100_001}
 	sent := make([][][]byte, 4) // by sender, in order
 	for r := range sent {
 		for _, n := range sizes {
@@ -22,10 +22,10 @@ func TestSendRecv(t *testing.T) {
 	// Everybody sends to everybody before anybody receives.
 	each(t, cs, func(c *Comm) error {
 		for round := range 3 {
-			for i := range sizes[:letters] {
+			for i := range sizes[:messages] {
 				for p := range c.n {
 					if p != c.rank {
-						call := plan.Call{Seq: uint64(round*letters + i + 1), Kind: plan.Send, DType: element.U8, Count: int64(sizes[i])}
+						call := plan.Call{Seq: uint64(round*messages + i + 1), Kind: plan.Send, DType: element.U8, Count: int64(sizes[i])}
 						if err := c.Send(ctx, call, p, sent[c.rank][i]); err != nil {
 							return err
 						}
@@ -33,9 +33,9 @@ func TestSendRecv(t *testing.T) {
 				}
 			}
 			for p := range c.n {
-				for i := range sizes[:letters] {
+				for i := range sizes[:messages] {
 					if p != c.rank {
-						call := plan.Call{Seq: uint64(round*letters + i + 1), Kind: plan.Recv, DType: element.U8, Count: int64(sizes[i])}
+						call := plan.Call{Seq: uint64(round*messages + i + 1), Kind: plan.Recv, DType: element.U8, Count: int64(sizes[i])}
 						b := make([]byte, sizes[i])
 						if err := c.Recv(ctx, call, p, b); err != nil {
 							return err
@@ -50,13 +50,13 @@ func TestSendRecv(t *testing.T) {
 		return nil
 	})
 	for _, c := range cs {
-		if n := c.memory.arena.Stats().Blocks; n > (len(cs)-1)*letters {
+		if n := c.memory.arena.Stats().Blocks; n > (len(cs)-1)*messages {
 			t.Errorf("rank %d keeps %d blocks", c.rank, n)
 		}
 	}
 }
 
-// TestSendAhead has one rank send far more than there are letters while the other takes its time, and both make collectives
+// TestSendAhead has one rank send far more than there are messages while the other takes its time, and both make collectives
 // in between.
 func TestSendAhead(t *testing.T) {
 	cs := comms(t, pipes(t, 2), nil)

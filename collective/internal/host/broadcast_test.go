@@ -24,7 +24,7 @@ func TestRootGoesOn(t *testing.T) {
 	for ranks := 2; ranks <= 4; ranks++ {
 		cs := comms(t, pipes(t, ranks), nil)
 		root := cs[ranks-1]
-		sizes := []int{0, 1, noticeText, noticeText + 1, 100, root.flat}
+		sizes := []int{0, 1, entryText, entryText + 1, 100, root.flat}
 		if room := roomBytes(root.spread); ranks > 2 {
 			sizes = append(sizes, root.spread, room-root.spread-root.flat-256)
 			if sizes[7] > root.spread {
@@ -32,7 +32,7 @@ func TestRootGoesOn(t *testing.T) {
 			}
 		}
 		var bufs [][]byte
-		for i := range notices {
+		for i := range entries {
 			bufs = append(bufs, bytes.Repeat([]byte{byte(i + 1)}, sizes[i%len(sizes)]))
 			if i >= len(sizes) && len(bufs[i]) > 100 {
 				bufs[i] = bufs[i][:100]
