@@ -17,7 +17,8 @@ const (
 )
 
 const (
-	maxSmallOverFloor   = 1.5
+	maxSmallOverFloor   = 1.5 // persistent calls
+	maxPlainOverFloor   = 2.0 // small calls that are not
 	maxLargeOverFloor   = 1.2
 	maxStagedOverFloor  = 1.3
 	maxBarrierOverFloor = 1.6
@@ -99,9 +100,13 @@ func (b *collectiveBook) bars(r *Report, ranks int) {
 		if x, ok := b.worst(cases, ours, side); ok {
 			r.atMost(name+suffix, x, limit)
 		}
-		if x, ok := b.worst(cases, again, side); ok && side[0] == sideFloor {
-			r.atMost(name+"_persistent"+suffix, x, limit)
+	}
+	// small compares persistent calls with the floor, and plain ones by a wider limit.
+	small := func(name string, cases []collectiveCase, limit float64) {
+		if x, ok := b.worst(cases, again, floor); ok {
+			r.atMost(name+suffix, x, limit)
 		}
+		over(name+"_plain", cases, floor, maxPlainOverFloor)
 	}
 	faster := func(name string, cases []collectiveCase, side []string, limit float64) {
 		if x, ok := b.worst(cases, ours, side); ok {
@@ -109,29 +114,31 @@ func (b *collectiveBook) bars(r *Report, ranks int) {
 		}
 	}
 	all := func(op, dtype string) []collectiveCase { return b.pick(ranks, op, dtype, false, 0, math.MaxInt) }
-	small, large := b.pick(ranks, "allreduce", "f32", false, 0, smallCall), b.pick(ranks, "allreduce", "f32", false, largeCall, math.MaxInt)
+	few, large := b.pick(ranks, "allreduce", "f32", false, 0, smallCall), b.pick(ranks, "allreduce", "f32", false, largeCall, math.MaxInt)
 	if ranks != 2 { // more ranks than cores: the peers are the measure
 		faster("allreduce_openmpi_ratio", all("allreduce", "f32"), mpi, 1)
 		faster("allreduce_gloo_ratio", all("allreduce", "f32"), gloo, 1)
-		over("barrier_over_floor", all("barrier", "f32"), floor, maxBarrierOverFloor)
+		small("barrier_over_floor", all("barrier", "f32"), maxBarrierOverFloor)
 		return
 	}
-	over("allreduce_small_over_floor", small, floor, maxSmallOverFloor)
+	small("allreduce_small_over_floor", few, maxSmallOverFloor)
 	over("allreduce_large_over_floor", large, floor, maxLargeOverFloor)
 	faster("allreduce_openmpi_ratio", large, mpi, minOverMPI)
 	faster("allreduce_small_openmpi_ratio", b.pick(ranks, "allreduce", "f32", false, 0, largeCall-1), mpi, 1)
 	faster("allreduce_gloo_ratio", b.pick(ranks, "allreduce", "f32", false, 0, glooLarge), gloo, minOverGloo)
 	faster("allreduce_large_gloo_ratio", b.pick(ranks, "allreduce", "f32", false, glooLarge+1, math.MaxInt), gloo, minOverGlooLarge)
 	for _, dtype := range []string{"f16", "bf16"} {
-		over("allreduce_"+dtype+"_small_over_floor", b.pick(ranks, "allreduce", dtype, false, 0, smallCall), floor, maxSmallOverFloor)
+		small("allreduce_"+dtype+"_small_over_floor", b.pick(ranks, "allreduce", dtype, false, 0, smallCall), maxSmallOverFloor)
 		over("allreduce_"+dtype+"_large_over_floor", b.pick(ranks, "allreduce", dtype, false, largeCall, math.MaxInt), floor, maxLargeOverFloor)
 	}
 	private := b.pick(ranks, "allreduce", "f32", true, 0, math.MaxInt)
-	over("allreduce_staged_over_floor", private, floor, maxStagedOverFloor)
+	if x, ok := b.worst(private, []string{sideOurs, sidePersistent}, floor); ok { // small calls are persistent
+		r.atMost("allreduce_staged_over_floor", x, maxStagedOverFloor)
+	}
 	faster("allreduce_staged_openmpi_ratio", b.pick(ranks, "allreduce", "f32", true, largeCall, math.MaxInt), mpi, 1)
 	for _, op := range []string{"reducescatter", "allgather", "broadcast"} {
 		faster(op+"_openmpi_ratio", all(op, "f32"), mpi, 1)
 		over(op+"_large_over_floor", b.pick(ranks, op, "f32", false, largeCall, math.MaxInt), floor, maxLargeOverFloor)
 	}
-	over("barrier_over_floor", all("barrier", "f32"), floor, maxBarrierOverFloor)
+	small("barrier_over_floor", all("barrier", "f32"), maxBarrierOverFloor)
 }

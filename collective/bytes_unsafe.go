@@ -2,7 +2,7 @@ package collective
 
 import "unsafe"
 
-// bytesOf is the memory of x.
+// bytesOf returns the memory of x.
 func bytesOf[T Element](x []T) []byte {
 	if len(x) == 0 {
 		return nil
@@ -10,7 +10,8 @@ func bytesOf[T Element](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(x[0])))
 }
 
-// elements is b as elements; b is aligned for them and long enough, for it comes from an allocator of whole cache lines.
+// elements returns b as elements. b comes from an allocator of whole cache lines, so it is
+// aligned for them.
 func elements[T Element](b []byte) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))
@@ -20,7 +21,7 @@ func elements[T Element](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/size)
 }
 
-// overlap says whether a and b share a byte.
+// overlap reports whether a and b share a byte.
 func overlap(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
@@ -29,13 +30,7 @@ func overlap(a, b []byte) bool {
 	return p < q+uintptr(len(b)) && q < p+uintptr(len(a))
 }
 
-// same says whether a and b are the same bytes.
+// same reports whether a and b are the same bytes.
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || unsafe.SliceData(a) == unsafe.SliceData(b))
-}
-
-// gives says whether b is a call of that key, and these are its buffers.
-func gives[T Element](b *bound, k shortKey, dst, src []T) bool {
-	return b.key == k && len(dst) == len(src) && unsafe.Pointer(unsafe.SliceData(b.dst)) == unsafe.Pointer(unsafe.SliceData(dst)) &&
-		unsafe.Pointer(unsafe.SliceData(b.src)) == unsafe.Pointer(unsafe.SliceData(src))
 }

@@ -2,82 +2,47 @@ package collective
 
 import (
 	"context"
+	"errors"
 
-	"github.com/ringside-go/ringside/collective/internal/host"
 	"github.com/ringside-go/ringside/collective/plan"
-	"github.com/ringside-go/ringside/shm"
 )
 
-// comm moves and folds bytes among ranks 0..n-1: the method set of host.Comm and wide.Comm, and of what this package
-// composes of them. counts are bytes by rank, scale multiplies a folded element before it is rounded. One goroutine at a
-// time calls a comm, but any may call Abort. After its first error a comm is dead.
+// comm moves and folds bytes among ranks 0..n-1. host.Comm and wide.Comm are comms, and this
+// package composes others of them. One goroutine at a time calls Do, but any may call Abort.
+// After its first error a comm is dead.
 type comm interface {
-	AllReduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error
-	Reduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte, root int) error
-	ReduceScatter(ctx context.Context, call plan.Call, scale float64, dst, src []byte, counts []int) error
-	AllGather(ctx context.Context, call plan.Call, dst, src []byte, counts []int) error
-	Broadcast(ctx context.Context, call plan.Call, buf []byte, root int) error
-	Scatter(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error
-	Gather(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error
-	AllToAll(ctx context.Context, call plan.Call, dst, src []byte, sendCounts, recvCounts []int) error
-	Barrier(ctx context.Context, call plan.Call) error
-	Send(ctx context.Context, call plan.Call, to int, b []byte) error
-	Recv(ctx context.Context, call plan.Call, from int, b []byte) error
-
+	Do(ctx context.Context, r plan.Request) error
 	Abort(err error) // every rank's calls fail, now and later
 	Close() error
 }
 
-// allocator is a comm that gives memory which the others on its host can read in place, and has them read what was shown to them there.
-type allocator interface {
-	Alloc(n int) ([]byte, error)
-	Free(b []byte) error
-	Show(s *shm.Segment) error
-	Stats() host.Stats
-}
-
-// solo is a comm of one rank: what it reduces and gathers is its own.
+// solo is a comm of one rank.
 type solo struct{}
 
-func (solo) AllReduce(_ context.Context, _ plan.Call, _ float64, dst, src []byte) error {
-	copy(dst, src)
+// Do copies the source to the destination. A group keeps what a rank sends to itself.
+func (solo) Do(_ context.Context, r plan.Request) error {
+	copy(r.Dst, r.Src)
 	return nil
 }
 
-func (solo) Reduce(_ context.Context, _ plan.Call, _ float64, dst, src []byte, _ int) error {
-	copy(dst, src)
-	return nil
+func (solo) Abort(error)  {}
+func (solo) Close() error { return nil }
+
+// lift gives the error of a comm the group's ranks: ranks[i] is the one that the comm calls i.
+func lift(err error, ranks []int) error {
+	var pe *plan.PeerError
+	if err == nil || !errors.As(err, &pe) {
+		return err
+	}
+	out := *pe
+	if pe.Rank >= 0 && pe.Rank < len(ranks) {
+		out.Rank = ranks[pe.Rank]
+	}
+	out.Missing = nil
+	for _, r := range pe.Missing {
+		if r >= 0 && r < len(ranks) {
+			out.Missing = append(out.Missing, ranks[r])
+		}
+	}
+	return &out
 }
-
-func (solo) ReduceScatter(_ context.Context, _ plan.Call, _ float64, dst, src []byte, _ []int) error {
-	copy(dst, src)
-	return nil
-}
-
-func (solo) AllGather(_ context.Context, _ plan.Call, dst, src []byte, _ []int) error {
-	copy(dst, src)
-	return nil
-}
-
-func (solo) Broadcast(context.Context, plan.Call, []byte, int) error { return nil }
-
-func (solo) Scatter(_ context.Context, _ plan.Call, dst, src []byte, _ []int, _ int) error {
-	copy(dst, src)
-	return nil
-}
-
-func (solo) Gather(_ context.Context, _ plan.Call, dst, src []byte, _ []int, _ int) error {
-	copy(dst, src)
-	return nil
-}
-
-func (solo) AllToAll(_ context.Context, _ plan.Call, dst, src []byte, _, _ []int) error {
-	copy(dst, src)
-	return nil
-}
-
-func (solo) Barrier(context.Context, plan.Call) error           { return nil }
-func (solo) Send(context.Context, plan.Call, int, []byte) error { return nil } // a group keeps what is sent to oneself
-func (solo) Recv(context.Context, plan.Call, int, []byte) error { return nil }
-func (solo) Abort(error)                                        {}
-func (solo) Close() error                                       { return nil }

@@ -16,36 +16,39 @@ import (
 )
 
 const (
-	// watchEvery is how often the watcher looks at every conn. A death or an abort is known to a rank that waits for another after that
-	// long, and to one that has computed for a while and made no calls after idleEvery.
+	// watchEvery is how often the watcher looks at every conn. A rank that waits for another
+	// knows of a death or an abort after that long, and one that has made no calls for a while
+	// after idleEvery.
 	watchEvery = 20 * time.Millisecond
 
-	// idleEvery is how often it looks while the group makes no calls, as those of idle sessions: hundreds of watchers are then
-	// no load. It is well within askFor.
+	// idleEvery is how often it looks while the group makes no calls, as those of idle sessions:
+	// hundreds of watchers are then no load. It is well within askFor.
 	idleEvery = 200 * time.Millisecond
 
 	// idleAfter is how many looks in a row without a call or a message make a group idle.
 	idleAfter = int(time.Second / watchEvery)
 
-	// pollEvery is how often somebody who waits for a message of the control looks.
+	// pollEvery is how often a goroutine that waits for a message of the control looks.
 	pollEvery = 500 * time.Microsecond
 
-	// askFor is how long ranks have to say where they are when a call timed out. A living one says so within idleEvery.
+	// askFor is how long ranks have to say where they are when a call timed out. A living rank
+	// answers within idleEvery.
 	askFor = 50 * watchEvery
 
 	// askAgain is after how many looks a question is asked once more: two rounds of the watcher.
 	askAgain = int(2 * watchEvery / pollEvery)
 
-	// maxValues bounds what other ranks may have stored here that nobody asked for yet.
+	// maxValues bounds what other ranks may have stored here that this rank has not asked for.
 	maxValues = 64
 )
 
-// control is what the ranks of a group tell each other beside their calls, over the same conns: that one failed or left,
-// who is where, and the small values that conns of sub-groups are made from. A goroutine, the watcher, looks at all of them
-// now and then; who waits for something looks more often.
+// control is what the ranks of a group tell each other beside their calls, over the same conns:
+// that a rank failed or left, where each is, and the small values that conns of sub-groups are made
+// from. A goroutine, the watcher, looks at all conns now and then; a goroutine that waits for a
+// message looks more often.
 type control struct {
 	group    *Group
-	taps     []*tap // by rank; nil at one's own
+	taps     []*tap // by rank; nil at this rank's own
 	received atomic.Uint64
 
 	mu    sync.Mutex // of pump and everything below
@@ -72,24 +75,30 @@ type answer struct {
 	Calls  uint64
 	InCall bool
 	Pair   pairing // the send or receive that it is in
-	In     []byte  `json:",omitempty"` // the call of all that it is in, encoded; nil if it has not failed and is brief
+	In     []byte  `json:",omitempty"` // the call of all ranks that it is in, encoded, if it is told
 }
 
+// farewell is the message of a rank that closes its group.
 type farewell struct{ Calls uint64 }
 
+// value is a small value for an exchange.
 type value struct {
 	Key  string
 	Body []byte
 }
 
+// view is the ranks that a rank takes for alive in a round of Shrink.
 type view struct {
 	Round int
 	Ranks []int
 }
 
+// newControl returns the control of a group; start begins to watch.
 func newControl(g *Group, members []route.Member) *control {
-	c := &control{group: g, taps: make([]*tap, len(members)), peers: make([]peer, len(members)),
-		stop: make(chan struct{}), done: make(chan struct{})}
+	c := &control{
+		group: g, taps: make([]*tap, len(members)), peers: make([]peer, len(members)),
+		stop: make(chan struct{}), done: make(chan struct{}),
+	}
 	for i, m := range members {
 		c.peers[i].values, c.peers[i].views = map[string][]byte{}, map[int][]int{}
 		if i != g.rank && m.Conn != nil {
@@ -112,7 +121,8 @@ func (c *control) start() {
 			select {
 			case <-t.C:
 				c.pump()
-				t.Reset(untilNext(p.next(c.group.lane.calls(), c.received.Load(), c.group.inCall()), time.Now()))
+				every := p.next(c.group.lane.calls(), c.received.Load(), c.group.inCall())
+				t.Reset(untilNext(every, time.Now()))
 			case <-c.stop:
 				return
 			}
@@ -120,19 +130,19 @@ func (c *control) start() {
 	}()
 }
 
-// untilNext is how long it is from now until time is next a multiple of every: the watchers of a process look at the same moments, so that it
-// wakes up once for all of them.
+// untilNext returns how long it is until time is next a multiple of every. The watchers of a
+// process look at the same moments, so that it wakes up once for all of them.
 func untilNext(every time.Duration, now time.Time) time.Duration {
 	return every - time.Duration(now.UnixNano())%every
 }
 
-// pace is how often the watcher looks.
+// pace decides how often the watcher looks.
 type pace struct {
 	calls, received uint64 // at the last look
 	quiet           int    // looks in a row at which nothing had happened
 }
 
-// next is when to look again, after so many calls and messages.
+// next returns when to look again, after so many calls and messages.
 func (p *pace) next(calls, received uint64, inCall bool) time.Duration {
 	if inCall || calls != p.calls || received != p.received {
 		p.quiet = 0
@@ -159,10 +169,11 @@ func (c *control) close() error {
 	return errors.Join(errs...)
 }
 
-// pump takes in what has come and notices who has died.
+// pump takes in what has come and notices which ranks have died.
 func (c *control) pump() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	g := c.group
 	for rank, t := range c.taps {
 		if t == nil {
 			continue
@@ -176,18 +187,13 @@ func (c *control) pump() {
 		if ended != nil && p.dead == nil {
 			p.dead = ended
 			if !p.bye {
-				c.group.fail(&failure{Rank: rank, By: c.group.rank, err: fmt.Errorf("%w: %w", ErrPeerLost, ended)})
+				g.fail(&failure{Rank: rank, By: g.rank, err: fmt.Errorf("%w: %w", ErrPeerLost, ended)})
 			}
 		}
-		if p.bye && c.group.inCall() && c.group.lane.calls() > p.byeAt {
-			c.group.fail(left(rank, c.group.rank, p.byeAt))
+		if p.bye && g.inCall() && g.lane.calls() > p.byeAt {
+			g.fail(leftGroup(rank, g.rank, p.byeAt))
 		}
 	}
-}
-
-// left is the failure that a rank which closed its group means to who calls it afterwards.
-func left(rank, by int, calls uint64) *failure {
-	return &failure{Rank: rank, By: by, err: fmt.Errorf("%w: it closed its group after %d calls", ErrPeerLost, calls)}
 }
 
 // handle takes one message in. It is data from another process: what does not parse is dropped.
@@ -203,13 +209,12 @@ func (c *control) handle(rank int, m ipc.Message) {
 		var f farewell
 		if json.Unmarshal(m.Body, &f) == nil {
 			p.bye, p.byeAt = true, f.Calls
-			c.group.left.CompareAndSwap(nil, left(rank, c.group.rank, f.Calls))
-			c.group.lane.close()
+			c.group.left.CompareAndSwap(nil, leftGroup(rank, c.group.rank, f.Calls))
 		}
 	case kindAsk:
 		var a answer
 		if json.Unmarshal(m.Body, &a) == nil {
-			c.post(rank, kindAnswer, c.group.whereabouts(a.Ask))
+			c.post(rank, kindAnswer, c.answer(a.Ask))
 		}
 	case kindAnswer:
 		var a answer
@@ -229,7 +234,17 @@ func (c *control) handle(rank int, m ipc.Message) {
 	}
 }
 
-// post sends a small message if there is room for it now.
+// answer returns where this rank is.
+func (c *control) answer(ask uint64) answer {
+	g := c.group
+	a := answer{Ask: ask, Calls: g.lane.calls(), InCall: g.inCall(), Pair: pairing(g.pairing.Load())}
+	if call := g.told.get(); call.Kind != plan.NoKind {
+		a.In = call.Append(nil)
+	}
+	return a
+}
+
+// post sends a small message if there is room for it now, and reports whether it did.
 func (c *control) post(rank int, kind uint32, x any) bool {
 	if c.taps[rank] == nil {
 		return false
@@ -238,7 +253,7 @@ func (c *control) post(rank int, kind uint32, x any) bool {
 	return err == nil && c.taps[rank].post(kind, body)
 }
 
-// tell sends to every rank but this one.
+// tell posts to every rank but this one.
 func (c *control) tell(kind uint32, x any) {
 	for rank := range c.taps {
 		c.post(rank, kind, x)
@@ -265,7 +280,7 @@ func (c *control) await(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// gather gives every rank of ranks, this one among them, what each of them gave under the same key.
+// gather returns what each rank of ranks, this one among them, gave under the same key.
 func (c *control) gather(ctx context.Context, ranks []int, key string, mine []byte) ([][]byte, error) {
 	me := c.group.rank
 	unsent := make(map[int]bool, len(ranks))
@@ -310,17 +325,18 @@ func (c *control) gather(ctx context.Context, ranks []int, key string, mine []by
 	return out, err
 }
 
-// lost is the error of a call that a rank did not live to make, or closed its group before. mu is held.
+// lost returns the error of a call that a rank did not live to make, or closed its group before. mu
+// is held.
 func (c *control) lost(rank int, call string) *Error {
 	f := &failure{Rank: rank, By: c.group.rank, err: ErrPeerLost}
 	if dead := c.peers[rank].dead; dead != nil {
 		f.err = fmt.Errorf("%w: %w", ErrPeerLost, dead)
 	}
 	f.spell()
-	return &Error{Rank: rank, Name: c.group.members[rank], Host: c.group.host(rank), Call: call, By: c.group.rank, Err: f.cause()}
+	return c.group.blamed(f, call)
 }
 
-// deadOf is the error of a call of ranks of which one has died, nil if none has. mu is held.
+// deadOf returns the error of a call of ranks of which one has died, nil if none has. mu is held.
 func (c *control) deadOf(ranks []int, call string) *Error {
 	for _, r := range ranks {
 		if p := &c.peers[r]; p.dead != nil && !p.bye {
@@ -330,7 +346,7 @@ func (c *control) deadOf(ranks []int, call string) *Error {
 	return nil
 }
 
-// while is ctx, and is done when one of ranks dies. stop ends the watching.
+// while returns a context like ctx that is done when one of ranks dies. stop ends the watching.
 func (c *control) while(ctx context.Context, ranks []int) (alive context.Context, stop func()) {
 	alive, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -355,7 +371,8 @@ func (c *control) while(ctx context.Context, ranks []int) (alive context.Context
 	return alive, func() { cancel(); <-done }
 }
 
-// whereabouts asks every other rank where it is: nil for those that did not answer in time.
+// whereabouts asks every other rank where it is. The answer is nil for those that did not answer in
+// time.
 func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*answer {
 	c.mu.Lock()
 	c.tick++
@@ -371,7 +388,7 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 				continue
 			}
 			done = false
-			// Neither question nor answer waits for room, or for whoever else is sending: either may be lost.
+			// Question and answer do not wait for room or for another sender: either may be lost.
 			switch {
 			case since[rank] > 0:
 				since[rank] = (since[rank] + 1) % askAgain
@@ -381,7 +398,7 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 		}
 		return done
 	}
-	_ = c.await(ctx, all) // who has not answered by then does not
+	_ = c.await(ctx, all) // ranks that have not answered by then do not
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make([]*answer, len(c.taps))
@@ -393,16 +410,8 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 	return out
 }
 
-// whereabouts is the answer to a question.
-func (g *Group) whereabouts(ask uint64) answer {
-	a := answer{Ask: ask, Calls: g.lane.calls(), InCall: g.inCall(), Pair: pairing(g.pairing.Load())}
-	if call := g.told.get(); call.Kind != plan.NoKind {
-		a.In = call.Append(nil)
-	}
-	return a
-}
-
-// leave says goodbye and waits until all the others have too, or have died, or Options.Linger is over.
+// leave says goodbye and waits until all the others have too, or have died, or Options.Linger is
+// over.
 func (c *control) leave() {
 	g := c.group
 	c.tell(kindBye, farewell{g.lane.calls()})

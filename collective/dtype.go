@@ -20,12 +20,12 @@ func ToFloat16(x float32) Float16 { return element.ToFloat16(x) }
 // ToBFloat16 rounds x to the nearest BFloat16, ties to even.
 func ToBFloat16(x float32) BFloat16 { return element.ToBFloat16(x) }
 
-// Element is what the slices of a collective may hold.
+// Element is the constraint of the elements of a collective's slices.
 type Element interface {
 	float64 | float32 | Float16 | BFloat16 | int64 | int32 | uint8
 }
 
-// dtypeOf is the element type's number in calls.
+// dtypeOf returns the element type's number in calls.
 func dtypeOf[T Element]() element.DType {
 	var zero T
 	switch any(zero).(type) {
@@ -45,60 +45,33 @@ func dtypeOf[T Element]() element.DType {
 	return element.U8
 }
 
-// Op is how a reduction combines elements.
-//
-// Floats: Min and Max return NaN if any element is one, and take -0 as less than +0. Integers: Sum and Prod wrap
-// around; Mean is refused, for it would have to say how it rounds. And, Or and Xor are for integers only.
-type Op uint8
+// Op is how a reduction combines elements. And, Or and Xor are for integers only. Mean is for
+// floats only: of integers it would have to say how it rounds.
+type Op = element.Reduction
 
 // The operations.
 const (
-	Sum Op = iota
-	Mean
-	Prod
-	Min
-	Max
-	And
-	Or
-	Xor
+	Sum  = element.Sum
+	Mean = element.Mean
+	Prod = element.Prod
+	Min  = element.Min
+	Max  = element.Max
+	And  = element.And
+	Or   = element.Or
+	Xor  = element.Xor
 )
 
-// Ops lists the operations in the order of their numbers.
-func Ops() []Op { return []Op{Sum, Mean, Prod, Min, Max, And, Or, Xor} }
+// Ops returns all operations.
+func Ops() []Op { return append(element.Reductions(), Mean) }
 
-func (o Op) String() string {
-	names := [...]string{"sum", "mean", "prod", "min", "max", "and", "or", "xor"}
-	if int(o) >= len(names) {
-		return fmt.Sprintf("op(%d)", uint8(o))
-	}
-	return names[o]
-}
-
-// fold is the kernels' operation for o among n ranks, and what they multiply the result by.
-func (o Op) fold(dt element.DType, n int) (op element.Reduction, scale float64, err error) {
-	scale = 1
-	switch o {
-	case Sum:
-		op = element.Sum
-	case Mean:
-		op, scale = element.Sum, 1/float64(n)
+// reductionOf returns the reduction that op among n ranks is in a call, and the call's scale.
+func reductionOf(op Op, dt element.DType, n int) (element.Reduction, float64, error) {
+	scale := 1.0
+	if op == Mean {
 		if !dt.IsFloat() {
 			return op, 1, fmt.Errorf("%w: mean of %v, expected a float type", ErrOp, dt)
 		}
-	case Prod:
-		op = element.Prod
-	case Min:
-		op = element.Min
-	case Max:
-		op = element.Max
-	case And:
-		op = element.And
-	case Or:
-		op = element.Or
-	case Xor:
-		op = element.Xor
-	default:
-		return op, 1, fmt.Errorf("%w: %v", ErrOp, o)
+		op, scale = Sum, 1/float64(n)
 	}
 	if err := kernel.Supported(op, dt); err != nil {
 		return op, 1, fmt.Errorf("%w: %w", ErrOp, err)

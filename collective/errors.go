@@ -9,22 +9,27 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// What a call that began fails with, inside an [Error].
+// Errors of calls that began, inside an [Error].
 var (
-	// ErrPeerLost is returned when a rank's process died, its conn broke, or it left the group while others called.
+	// ErrPeerLost is returned when a rank's process died, its conn broke, or it left the group
+	// while others called.
 	ErrPeerLost = plan.ErrPeerLost
 
-	// ErrTimeout is returned when a rank did not come to a call, or stopped in it, within Options.Timeout.
+	// ErrTimeout is returned when a rank did not come to a call, or stopped in it, within
+	// Options.Timeout.
 	ErrTimeout = plan.ErrTimeout
 
-	// ErrMismatch is returned when ranks made different calls: another primitive, op, dtype, count, root or order.
+	// ErrMismatch is returned when ranks made different calls: another primitive, op, dtype,
+	// count, root or order.
 	ErrMismatch = plan.ErrMismatch
 
-	// ErrAborted is returned when another rank gave up: its context was done, or it closed its group in a call.
+	// ErrAborted is returned when another rank gave up: its context was done, or it closed its
+	// group in a call.
 	ErrAborted = plan.ErrAborted
 )
 
-// What is refused before anything is sent. The group works on; the others wait for a right call of this rank.
+// Errors of calls that are refused before anything is sent. The group works on; the others wait
+// for a right call of this rank.
 var (
 	// ErrLength is returned for slices whose lengths do not belong together.
 	ErrLength = errors.New("collective: wrong length")
@@ -38,7 +43,8 @@ var (
 	// ErrOp is returned for an operation that the element type does not have.
 	ErrOp = errors.New("collective: operation not supported")
 
-	// ErrObject is returned on every rank when one rank's object could not be encoded or is too large.
+	// ErrObject is returned on every rank when one rank's object could not be encoded or is too
+	// large.
 	ErrObject = errors.New("collective: object refused")
 
 	// ErrOption is returned for an option outside its range.
@@ -48,17 +54,19 @@ var (
 	ErrExcluded = errors.New("collective: not among the survivors")
 )
 
-// Error says which rank made a call fail. Afterwards the group is dead on every rank: each call returns an Error with
-// the same rank and cause, the content of the failed call's destination is undefined, and only Shrink and Close are of use.
+// Error says which rank made a call fail. Afterwards the group is dead on every rank: each call
+// returns an Error with the same rank and cause, the content of the failed call's destination is
+// undefined, and only Shrink and Close are of use.
 type Error struct {
 	Rank int    // at fault; this rank itself if its context was done
-	Name string // what Rank called itself in route.MeshOptions, if it did
+	Name string // of Rank, if it has one in route.MeshOptions
 	Host string // of Rank
 	Call string // this rank's call, as in "all-reduce #17 sum f32 x 1000"
-	By   int    // the rank that found out and told the others; this rank itself if it did
-	Err  error  // ErrPeerLost, ErrTimeout, ErrMismatch or ErrAborted with the details, or a context's error
+	By   int    // the rank that found the error and told the others
+	Err  error  // ErrPeerLost, ErrTimeout, ErrMismatch or ErrAborted with the details, or a context's
 }
 
+// Error names the call, the rank, its host and the reason.
 func (e *Error) Error() string {
 	name := ""
 	if e.Name != "" {
@@ -67,45 +75,51 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: rank %d%s on host %q: %v", e.Call, e.Rank, name, e.Host, e.Err)
 }
 
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// failure is why a group is dead: what the ranks tell each other.
+// failure is why a group is dead, as the ranks tell each other.
 type failure struct {
 	Rank int
 	By   int
 	Code string // of the sentinel
-	Text string // what follows the sentinel's in the error
+	Text string // what follows the sentinel's text in the error
 
 	err error // as found here; nil if another rank told
 }
 
-// code is the name of a sentinel in messages.
-func code(err error) string {
-	switch {
-	case errors.Is(err, ErrPeerLost):
-		return "lost"
-	case errors.Is(err, ErrTimeout):
-		return "timeout"
-	case errors.Is(err, ErrMismatch):
-		return "mismatch"
+// codes are the names of sentinels in messages. The last one stands for everything else.
+var codes = [...]struct {
+	name     string
+	sentinel error
+}{{"lost", ErrPeerLost}, {"timeout", ErrTimeout}, {"mismatch", ErrMismatch}, {"aborted", ErrAborted}}
+
+// codeOf returns the name of err's sentinel in messages.
+func codeOf(err error) string {
+	for _, c := range codes {
+		if errors.Is(err, c.sentinel) {
+			return c.name
+		}
 	}
-	return "aborted"
+	return codes[len(codes)-1].name
 }
 
-// sentinel is what a code stands for.
-func sentinel(code string) error {
-	switch code {
-	case "lost":
-		return ErrPeerLost
-	case "timeout":
-		return ErrTimeout
-	case "mismatch":
-		return ErrMismatch
+// sentinelOf returns the sentinel of a name in messages.
+func sentinelOf(code string) error {
+	for _, c := range codes {
+		if c.name == code {
+			return c.sentinel
+		}
 	}
 	return ErrAborted
 }
 
-// spell fills in what the others are told of f.err, which is in this rank's words, in words for all.
+// leftGroup returns the failure of a call after a rank closed its group.
+func leftGroup(rank, by int, calls uint64) *failure {
+	return &failure{Rank: rank, By: by, err: fmt.Errorf("%w: it closed its group after %d calls", ErrPeerLost, calls)}
+}
+
+// spell fills in what the others are told of f.err: a text that reads right on every rank.
 func (f *failure) spell() {
 	if gone := (*ipc.PeerError)(nil); errors.Is(f.err, ErrPeerLost) && errors.As(f.err, &gone) {
 		at := ""
@@ -114,8 +128,8 @@ func (f *failure) spell() {
 		}
 		f.err = fmt.Errorf("%w: process %d%s: %w", ErrPeerLost, gone.Peer.PID, at, gone.Err)
 	}
-	f.Code = code(f.err)
-	text, found := strings.CutPrefix(f.err.Error(), sentinel(f.Code).Error())
+	f.Code = codeOf(f.err)
+	text, found := strings.CutPrefix(f.err.Error(), sentinelOf(f.Code).Error())
 	if m := (*plan.MismatchError)(nil); errors.As(f.err, &m) {
 		text = ": " + m.Difference(fmt.Sprintf("rank %d", f.By))
 	} else if !found {
@@ -124,10 +138,10 @@ func (f *failure) spell() {
 	f.Text = text
 }
 
-// cause is the error that f stands for.
+// cause returns the error that f stands for.
 func (f *failure) cause() error {
 	if f.err != nil {
 		return f.err
 	}
-	return fmt.Errorf("%w%s (says rank %d)", sentinel(f.Code), f.Text, f.By)
+	return fmt.Errorf("%w%s (says rank %d)", sentinelOf(f.Code), f.Text, f.By)
 }

@@ -142,7 +142,8 @@ func TestBlame(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &failure{Rank: 0}
-	groups[1].blame(&job{call: plan.Call{Kind: plan.Barrier, Seq: 2}}, f, &plan.PeerError{})
+	barrier := plan.Request{Call: plan.Call{Kind: plan.Barrier, Seq: 2}}
+	(&inquiry{g: groups[1], request: &barrier, f: f}).late(&plan.PeerError{})
 	if f.Rank != 2 || !errors.Is(f.err, ErrTimeout) || !strings.HasSuffix(f.err.Error(), "rank 2 is not in this call") {
 		t.Errorf("rank 1 blames %d: %v", f.Rank, f.err)
 	}
@@ -163,8 +164,9 @@ func TestBlamePairs(t *testing.T) {
 	}
 	ctx := hangGuard(t)
 	works := []*Work{RecvAsync(ctx, groups[0], []int64{0}, 1), groups[1].BarrierAsync(ctx), RecvAsync(ctx, groups[2], []int64{0}, 0)}
-	jobs := []job{ // as their goroutines have numbered them
-		{call: plan.Call{Kind: plan.Recv, Seq: 1}, peer: 1}, {call: plan.Call{Kind: plan.Barrier, Seq: 1}}, {call: plan.Call{Kind: plan.Recv, Seq: 1}, peer: 0},
+	recv := plan.Call{Kind: plan.Recv, Seq: 1}
+	requests := []plan.Request{ // as their goroutines have numbered them
+		{Call: recv, Peer: 1}, {Call: plan.Call{Kind: plan.Barrier, Seq: 1}}, {Call: recv, Peer: 0},
 	}
 	for _, g := range groups {
 		if err := g.control.await(ctx, func() bool { return g.inCall() && (g.rank == 1 || g.pairing.Load() != 0) }); err != nil {
@@ -180,7 +182,7 @@ func TestBlamePairs(t *testing.T) {
 		{2, 1, "it is in call #1 of all ranks, rank 0 in recv #1 from 1"},
 	} {
 		f := &failure{Rank: c.rank}
-		groups[c.rank].blame(&jobs[c.rank], f, &plan.PeerError{Err: ErrTimeout})
+		(&inquiry{g: groups[c.rank], request: &requests[c.rank], f: f}).late(&plan.PeerError{Err: ErrTimeout})
 		if f.Rank != c.blamed || !errors.Is(f.err, ErrMismatch) || !strings.HasSuffix(fmt.Sprint(f.err), ": "+c.says) {
 			t.Errorf("rank %d blames %d: %v; expected %d: %s", c.rank, f.Rank, f.err, c.blamed, c.says)
 		}
@@ -432,13 +434,11 @@ func TestPanicInCall(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
 		x := make([]float32, 4)
-		if groups[0].short != nil { // then these look at the context first
-			if !panics(func() { _ = groups[0].Barrier(panicking{ctx}) }) || !panics(func() { _ = AllReduce(panicking{ctx}, groups[0], x, x, Sum) }) ||
-				!panics(func() { _ = Broadcast(panicking{ctx}, groups[0], x, 0) }) {
-				t.Fatal("a call does not ask for its context's state")
-			}
-			all(t, groups, func(g *Group) error { return g.Barrier(ctx) })
+		if !panics(func() { _ = groups[0].Barrier(panicking{ctx}) }) || !panics(func() { _ = AllReduce(panicking{ctx}, groups[0], x, x, Sum) }) ||
+			!panics(func() { _ = Broadcast(panicking{ctx}, groups[0], x, 0) }) {
+			t.Fatal("a call does not ask for its context's state")
 		}
+		all(t, groups, func(g *Group) error { return g.Barrier(ctx) })
 		errs := each(groups, func(g *Group) error {
 			y := make([]float32, 4)
 			if g.Rank() > 0 {
@@ -447,8 +447,8 @@ func TestPanicInCall(t *testing.T) {
 				}
 				return g.Barrier(ctx) // between hosts a rank may be done with a reduce before all have come
 			}
-			if !panics(func() { _ = Reduce(panicking{ctx}, g, y, y, Sum, 1) }) {
-				return errors.New("a reduce does not ask for its context's state")
+			if !panics(func() { _ = Reduce(panickingLater{ctx, new(int)}, g, y, y, Sum, 1) }) {
+				return errors.New("a reduce does not ask again for its context's state")
 			}
 			return g.Barrier(ctx)
 		})
@@ -461,49 +461,26 @@ func TestPanicInCall(t *testing.T) {
 	})
 }
 
-// TestPanicInExpressCall: who is favored closes its group after a panic in a call, also if the group has failed meanwhile.
-func TestPanicInExpressCall(t *testing.T) {
-	for _, failed := range []bool{false, true} {
-		groups := favoredPair(t)
-		ctx := hangGuard(t)
-		ready := make(chan error, 1)
-		go func() { ready <- untilFavored(ctx, groups[1]) }()
-		done := make(chan error, 1)
-		go func() {
-			g := groups[0]
-			err := errors.Join(untilFavored(ctx, g), <-ready)
-			if p := g.BarrierInit(); err == nil && expresses(g) {
-				if !panics(func() { _ = p.Run(panicking{ctx}) }) || !g.lane.inside() {
-					err = errors.New("a barrier to which nobody comes does not ask for its context's state")
-				}
-			}
-			if failed { // which closes the gate
-				g.fail(&failure{Rank: 1, By: 0, err: ErrPeerLost})
-			}
-			done <- errors.Join(err, g.Close())
-		}()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("failed %v: %v", failed, err)
-			}
-		case <-time.After(30 * time.Second):
-			t.Fatalf("failed %v: Close does not end", failed)
-		}
-	}
-}
-
-// panickingLater panics when it is asked for its state while a call waits, and not before.
+// panickingLater panics when it is asked the second time: while a call runs, and not before.
 type panickingLater struct {
 	context.Context
 	asked *int
 }
 
-func (c panickingLater) Err() error {
+func (c panickingLater) ask() {
 	if *c.asked++; *c.asked > 1 {
 		panic("asked again")
 	}
+}
+
+func (c panickingLater) Err() error {
+	c.ask()
 	return c.Context.Err()
+}
+
+func (c panickingLater) Done() <-chan struct{} {
+	c.ask()
+	return c.Context.Done()
 }
 
 // TestPanicWhileWaiting: a panic in a call that was prepared, and waits, fails the group for the others and leaves it to be closed.
@@ -520,11 +497,15 @@ func TestPanicWhileWaiting(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			groups := favoredPair(t)
+			groups, err := Local(2, &Options{Linger: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { all(t, groups, (*Group).Close) })
 			if !panics(func() { _ = call(panickingLater{hangGuard(t), new(int)}, groups[0]) }) {
 				t.Fatal("a call to which nobody comes does not ask for its context's state")
 			}
-			err := call(hangGuard(t), groups[1])
+			err = call(hangGuard(t), groups[1])
 			if err == nil { // the other had come, and given what it had to
 				err = call(hangGuard(t), groups[1])
 			}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/internal/host"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/collective/rendezvous"
 	"github.com/ringside-go/ringside/ipc"
@@ -23,24 +24,27 @@ const (
 	DefaultMaxObject = 64 << 20
 )
 
-// Options of a group. nil and the zero value are the defaults. Every rank must give the same Timeout, Layout and MaxObject.
+// Options are the options of a group. nil and the zero value are the defaults. Every rank must give
+// the same Timeout, Layout and MaxObject.
 type Options struct {
-	// Timeout is how long a rank may keep the others waiting in a call before they fail. 0: DefaultTimeout. Making a group may
-	// take DefaultTimeout all the same.
+	// Timeout is how long a rank may keep the others waiting in a call before they fail. 0:
+	// DefaultTimeout. Making a group may take DefaultTimeout all the same.
 	Timeout time.Duration
 
-	// Linger is how long Close waits for the others to close too. 0: DefaultLinger; negative: not at all.
+	// Linger is how long Close waits for the others to close too. 0: DefaultLinger; negative: not
+	// at all.
 	Linger time.Duration
 
-	// MaxObject is the largest encoded object that a rank may give to an object call. 0: DefaultMaxObject.
+	// MaxObject is the largest encoded object that a rank may give to an object call. 0:
+	// DefaultMaxObject.
 	MaxObject int
 
-	// Layout folds reductions as if rank r were on host Layout[r] (any numbers), so that a world that is laid out
-	// otherwise gives the same bits. nil: as the ranks are. It must agree with the hosts of a group that has several with
-	// several ranks each.
+	// Layout folds reductions as if rank r were on host Layout[r] (any numbers), so that a world
+	// with another layout gives the same bits. nil: as the ranks are. It must agree with the hosts
+	// of a group that has several with several ranks each.
 	Layout []int
 
-	// Logger receives why a group failed; nothing per call. nil discards.
+	// Logger is told why a group failed, and nothing per call. nil discards.
 	Logger *slog.Logger
 
 	// Waiter is the one that the members' conns were opened with; nil if each has its own.
@@ -52,26 +56,23 @@ type Options struct {
 	// World says what Init should not take from the environment. nil: nothing.
 	World *rendezvous.Overrides
 
-	// Bind is the address or the name of the interface at which Init listens for other hosts. Empty: every address of
-	// this one.
+	// Bind is the address or the name of the interface at which Init listens for other hosts.
+	// Empty: every address of this one.
 	Bind string
 
-	// mesh makes the conns of sub-groups and of the group that Shrink makes.
-	mesh meshFunc
-	// name is the group's, the same on all of its ranks and no other's: "world", "world/2".
-	name string
-	// verdict is left to the launcher of the world, which is not asked for it if nil.
-	verdict *verdict
-	// inWorld are the ranks of the world that the group's are, nil for the same.
-	inWorld []int
+	mesh    meshFunc // makes the conns of sub-groups and of the group that Shrink makes
+	name    string   // the same on all of its ranks and no other group's: "world", "world/2"
+	verdict *verdict // for the launcher of the world; nil if it does not ask for it
+	inWorld []int    // the ranks of the world that the group's are, nil for the same
 }
 
 // meshFunc opens conns between size ranks that exchange small values by the given function.
 type meshFunc func(ctx context.Context, name string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error)
 
-// exchangeFunc gives every rank what each of them gave, by rank.
+// exchangeFunc returns what each rank gave, by rank.
 type exchangeFunc func(ctx context.Context, mine []byte) ([][]byte, error)
 
+// withDefaults returns a copy of o with the defaults filled in.
 func (o *Options) withDefaults() (Options, error) {
 	var c Options
 	if o != nil {
@@ -99,38 +100,36 @@ func (o *Options) withDefaults() (Options, error) {
 	return c, nil
 }
 
-// Group is a set of ranks that make the same calls in the same order. Any goroutine may call it; calls of one rank run one
-// at a time in the order of their issue, so goroutines that issue calls must agree among themselves on an order that is
-// the same on all ranks.
+// Group is a set of ranks that make the same calls in the same order. Any goroutine may call it.
+// Calls of one rank run one at a time in the order of their issue, so goroutines that issue calls
+// must agree among themselves on an order that is the same on all ranks.
 type Group struct {
 	rank, size int
-	members    []string // what ranks call themselves; empty for nothing
+	members    []string // names of ranks; empty for none
 	names      []string // of hosts, by layout's host number
 	layout     layout
 	options    Options
 	born       time.Time
 
 	comm    comm
-	short   *short    // nil where ranks are on several hosts, or in another order than their places
-	alloc   allocator // nil where nobody shares this host
-	sharers []int     // the ranks of alloc
+	whole   *host.Comm // comm, where all ranks are on this host in the order of ranks; else nil
+	shared  *host.Comm // of the ranks on this host; nil for one rank
+	sharers []int      // the ranks of shared
 	control *control
 	lane    *lane
 
-	// Of the running call: only the lane touches these.
+	// Of the running call: only the goroutine that holds the lane uses these.
 	sent, received []uint64 // by rank
 	self           [][]byte // sent to oneself and not yet received
-	even           []int
-	children       atomic.Uint64 // sub-groups made so far: part of their names
+	uncounted      int      // bytes
 
-	uncounted int
-
-	told    tellable
-	stuck   atomic.Bool   // it failed here
-	pairing atomic.Uint64 // a pairing: the running send or receive, or the one that failed
-	bytes   atomic.Uint64
-	failure atomic.Pointer[failure]
-	left    atomic.Pointer[failure] // who closed its group: an error for the next call
+	told     told
+	stuck    atomic.Bool   // a call has failed here
+	pairing  atomic.Uint64 // a pairing: the running send or receive, or the one that failed
+	bytes    atomic.Uint64
+	children atomic.Uint64 // sub-groups made so far: part of their names
+	failure  atomic.Pointer[failure]
+	left     atomic.Pointer[failure] // of a rank that closed its group: an error for the next call
 
 	closing sync.Once
 	leaving atomic.Bool // Close was called
@@ -138,9 +137,9 @@ type Group struct {
 	err     error // of Close
 }
 
-// New makes a group of members, which are by rank; this process is members[rank]. It takes ownership of the conns, also when
-// it fails. Every member must call it. Split, Sub and Shrink need conns of their own, which only groups that Init or Local
-// made can open.
+// New makes a group of members, which are by rank; this process is members[rank]. It takes
+// ownership of the conns, also when it fails. Every member must call it. Split, Sub and Shrink need
+// conns of their own, which only groups that Init or Local made can open.
 func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Group, error) {
 	c, err := o.withDefaults()
 	if err == nil && (rank < 0 || rank >= len(members)) {
@@ -164,18 +163,18 @@ func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Gr
 	}
 	g := &Group{
 		rank: rank, size: len(members), members: labels, layout: newLayout(keys), options: c, born: time.Now(),
-		sent: make([]uint64, len(members)), received: make([]uint64, len(members)), even: make([]int, len(members)),
+		sent: make([]uint64, len(members)), received: make([]uint64, len(members)),
 	}
 	for _, ranks := range g.layout.hosts {
 		g.names = append(g.names, keys[ranks[0]])
 	}
 	g.lane = newLane(g)
 	g.control = newControl(g, members)
-	if err := g.compose(ctx); err != nil {
-		if pe := (*plan.PeerError)(nil); errors.As(err, &pe) && errors.Is(pe, ErrPeerLost) {
+	if err := compose(ctx, g); err != nil {
+		if pe := (*plan.PeerError)(nil); errors.As(err, &pe) && errors.Is(pe, ErrPeerLost) && c.verdict != nil {
 			f := &failure{Rank: pe.Rank, By: rank, err: pe.Err}
 			f.spell()
-			g.leaveVerdict(f)
+			c.verdict.leave(f, &g.options)
 		}
 		g.control.close()
 		return nil, fmt.Errorf("collective: rank %d of %d could not join: %w", rank, g.size, err)
@@ -184,13 +183,13 @@ func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Gr
 	return g, nil
 }
 
-// Rank is this process's number in the group, 0 to Size-1.
+// Rank returns this process's number in the group, 0 to Size-1.
 func (g *Group) Rank() int { return g.rank }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (g *Group) Size() int { return g.size }
 
-// Hosts lists the ranks of each host, hosts in the order of their lowest rank.
+// Hosts returns the ranks of each host, hosts in the order of their lowest rank.
 func (g *Group) Hosts() [][]int {
 	out := make([][]int, len(g.layout.hosts))
 	for h, ranks := range g.layout.hosts {
@@ -199,35 +198,35 @@ func (g *Group) Hosts() [][]int {
 	return out
 }
 
-// Name is the same on all ranks of the group and different from every other group's of this world: "world", "world/2".
+// Name returns a name that is the same on all ranks of the group and different from every other
+// group's of this world: "world", "world/2".
 func (g *Group) Name() string { return g.options.name }
 
-// String is as in "world: rank 1 of 4, 2 hosts of 2".
+// String returns a text such as "world: rank 1 of 4, 2 hosts of 2".
 func (g *Group) String() string {
 	return fmt.Sprintf("%s: rank %d of %d, %v", g.options.name, g.rank, g.size, g.layout)
 }
 
-// host is the name of a rank's host.
+// host returns the name of a rank's host.
 func (g *Group) host(rank int) string { return g.names[g.layout.hostOf[rank]] }
 
-// Close ends the group on this rank: calls under way and later ones fail with net.ErrClosed. It waits up to Options.Linger
-// for the others to close too, so that nobody's conn ends before all have what they called for; those that are in a
-// later call than this rank's last fail with ErrPeerLost. Further calls do nothing.
+// Close ends the group on this rank: calls under way and later ones fail with net.ErrClosed. It
+// waits up to Options.Linger for the others to close too, so that no conn ends before all have what
+// they called for. Ranks that are in a later call than this rank's last fail with ErrPeerLost.
+// Further calls do nothing.
 func (g *Group) Close() error {
 	g.closing.Do(func() {
 		g.leaving.Store(true)
-		g.lane.abandon()
 		g.control.leave()
 		g.closed.Store(true)
 		g.failure.CompareAndSwap(nil, &failure{Rank: g.rank, By: g.rank, err: net.ErrClosed})
-		g.lane.close()
 		if g.lane.busy() {
 			g.comm.Abort(net.ErrClosed)
 		}
 		g.lane.drain()
 		g.err = errors.Join(g.comm.Close(), g.control.close())
 		if w := g.options.Waiter; w != nil {
-			// It wakes on the last context that it waited with, which may live long: now on one that is over.
+			// It holds the last context that it waited with, which may live long. Give it another.
 			ctx, cancel := context.WithCancel(context.Background())
 			_ = w.Wait(ctx, func() bool { return true })
 			cancel()

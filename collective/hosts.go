@@ -3,13 +3,15 @@ package collective
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/ringside-go/ringside/collective/internal/host"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// leaderBytes is the largest all-reduce that only one rank of a host carries to the others: below, the number of exchanges
-// between hosts counts and not their size.
+// leaderBytes is the largest all-reduce that only one rank of a host carries to the others. Below
+// it the number of exchanges between hosts counts, and not their size.
 const leaderBytes = 16 << 10
 
 // hosts is a comm of several hosts with several ranks each, of comms inside and across.
@@ -20,29 +22,85 @@ const leaderBytes = 16 << 10
 //	host 1    rank 2 ──── rank 3                rank 2 ┘   │
 //	           across      across                 └─across─┘
 //
-// Where every host has as many ranks (left) each rank has counterparts on the other hosts, its rail, and large data is split
-// so that each rail carries its share at the same time. Otherwise (right) the first rank of a host carries everything.
+// Where every host has as many ranks (left) each rank has counterparts on the other hosts, its
+// rail, and each rail carries its share of large data at the same time. Otherwise (right) the
+// first rank of a host carries everything.
 //
-// What is reduced is folded inside in rank order and then across in the order of hosts, 16-bit floats in 32 bits until the
-// very end. All ranks of a host call inside in the same order, all of a rail across, so nothing here can deadlock.
+// A reduction is folded inside in rank order and then across in the order of hosts, 16-bit floats
+// in 32 bits until the end. All ranks of a host call inside in the same order, and all of a rail
+// across, so no ranks can wait for each other in a circle.
 type hosts struct {
 	layout    layout
 	rank      int
 	host, pos int
 
-	inside comm   // among this host's ranks, by position
-	across comm   // among this rank's rail, by host; solo if it has none
-	rails  int    // positions below this one have a rail
-	pairs  []comm // by rank: of two, the lower rank first, where no rail and no host connects
-	alloc  allocator
+	inside comm       // among this host's ranks, by position
+	across comm       // among this rank's rail, by host; solo if it has none
+	rails  int        // positions below this one have a rail
+	pairs  []comm     // by rank: of two, the lower rank first, where no rail and no host connects
+	shared *host.Comm // inside, if there is more than one rank
 
 	scratch [3][]byte
 }
 
-// via is the position whose rail carries what is for position pos.
+// Do makes the call in steps inside the hosts and across.
+func (h *hosts) Do(ctx context.Context, r plan.Request) error {
+	switch r.Kind() {
+	case plan.AllReduce:
+		return h.allReduce(ctx, r)
+	case plan.Reduce:
+		return h.reduce(ctx, r)
+	case plan.ReduceScatter:
+		return h.reduceScatter(ctx, r)
+	case plan.AllGather:
+		return h.allGather(ctx, r)
+	case plan.Broadcast:
+		return h.broadcast(ctx, r)
+	case plan.Scatter:
+		return h.scatter(ctx, r)
+	case plan.Gather:
+		return h.gather(ctx, r)
+	case plan.AllToAll:
+		return h.allToAll(ctx, r)
+	case plan.Send, plan.Recv:
+		return h.message(ctx, r)
+	}
+	return h.barrier(ctx, r)
+}
+
+// Abort aborts every comm.
+func (h *hosts) Abort(err error) {
+	for _, c := range h.all() {
+		c.Abort(err)
+	}
+}
+
+// Close closes every comm.
+func (h *hosts) Close() error {
+	var errs []error
+	for _, c := range h.all() {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// all returns the comms that there are.
+func (h *hosts) all() (out []comm) {
+	for _, c := range append([]comm{h.inside, h.across}, h.pairs...) {
+		if c != nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// local returns this host's ranks, by position.
+func (h *hosts) local() []int { return h.layout.hosts[h.host] }
+
+// via returns the position whose rail carries the data of position pos.
 func (h *hosts) via(pos int) int { return min(pos, h.rails-1) }
 
-// rail is the ranks of a rail, by host.
+// rail returns the ranks of a rail, by host.
 func (h *hosts) rail(k int) []int {
 	out := make([]int, len(h.layout.hosts))
 	for i, ranks := range h.layout.hosts {
@@ -51,26 +109,49 @@ func (h *hosts) rail(k int) []int {
 	return out
 }
 
-// railed says whether a rail connects two ranks of different hosts.
+// railed reports whether a rail connects two ranks of different hosts.
 func (h *hosts) railed(a, b int) bool {
 	return h.layout.posOf[a] == h.layout.posOf[b] && h.layout.posOf[a] < h.rails
 }
 
-// local is this host's ranks, by position.
-func (h *hosts) local() []int { return h.layout.hosts[h.host] }
-
-// in gives an error from inside the group's ranks, out one from across.
-func (h *hosts) in(err error) error { return lift(err, h.local()) }
-
-func (h *hosts) out(err error) error {
-	if err == nil {
-		return nil
-	}
-	return lift(err, h.rail(h.via(h.pos)))
+// within makes a step of the given kind among this host's ranks.
+func (h *hosts) within(ctx context.Context, step plan.Kind, r plan.Request) error {
+	r.Step = step
+	return lift(h.inside.Do(ctx, r), h.local())
 }
 
-// temp is n bytes that the next call uses again; the numbers keep apart what one call needs at a time. It is memory that the
-// others on this host can read in place.
+// between makes a step of the given kind among this rank's rail.
+func (h *hosts) between(ctx context.Context, step plan.Kind, r plan.Request) error {
+	r.Step = step
+	if err := h.across.Do(ctx, r); err != nil {
+		return lift(err, h.rail(h.via(h.pos)))
+	}
+	return nil
+}
+
+// toward returns the comm that connects this rank with another, the other's number in it, and its
+// ranks.
+func (h *hosts) toward(rank int) (c comm, number int, ranks []int) {
+	switch {
+	case h.layout.hostOf[rank] == h.host:
+		return h.inside, h.layout.posOf[rank], h.local()
+	case h.railed(h.rank, rank):
+		return h.across, h.layout.hostOf[rank], h.rail(h.pos)
+	case rank > h.rank:
+		return h.pairs[rank], 1, []int{h.rank, rank}
+	}
+	return h.pairs[rank], 0, []int{rank, h.rank}
+}
+
+// message sends or receives.
+func (h *hosts) message(ctx context.Context, r plan.Request) error {
+	c, number, ranks := h.toward(r.Peer)
+	r.Peer = number
+	return lift(c.Do(ctx, r), ranks)
+}
+
+// temp returns n bytes that the next call uses again; i keeps apart the memory that one call
+// needs at a time. The others on this host can read it in place.
 func (h *hosts) temp(i, n int) ([]byte, error) {
 	if len(h.scratch[i]) >= n {
 		return h.scratch[i][:n], nil
@@ -79,35 +160,41 @@ func (h *hosts) temp(i, n int) ([]byte, error) {
 	for size < n {
 		size *= 2
 	}
-	if h.alloc == nil {
+	if h.shared == nil {
 		h.scratch[i] = make([]byte, size)
 		return h.scratch[i][:n], nil
 	}
-	if h.scratch[i] != nil {
-		old := h.scratch[i]
+	if old := h.scratch[i]; old != nil {
 		h.scratch[i] = nil
-		if err := h.alloc.Free(old); err != nil {
+		if err := h.shared.Free(old); err != nil {
 			return nil, err
 		}
 	}
-	b, err := h.alloc.Alloc(size)
+	b, err := h.shared.Alloc(size)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("collective: memory for a call: %w", err)
 	}
 	h.scratch[i] = b
 	return b[:n], nil
 }
 
-// widened is the call of a partial fold: of f32 where elements are shorter floats.
+// widened returns the call of a fold whose result is in the wide type. Its Counts have the hash of
+// the original call, so that calls which differ still do.
 func widened(call plan.Call) plan.Call {
 	if call.DType.Wide() != call.DType {
-		call.Counts = call.Word() // so that calls which differ still do
+		call.Counts = call.Hash()
 		call.DType = call.DType.Wide()
 	}
 	return call
 }
 
-// partial is src as a fold of it needs it: itself, or a copy in f32.
+// unscaled returns the call of a fold inside a host: the last fold scales.
+func unscaled(call plan.Call) plan.Call {
+	call.Scale = 1
+	return call
+}
+
+// partial returns src as a fold of it needs it: itself, or a copy in the wide type.
 func (h *hosts) partial(call plan.Call, i int, src []byte) ([]byte, error) {
 	wide := call.DType.Wide()
 	if wide == call.DType {
@@ -130,15 +217,17 @@ func finish(call plan.Call, dst, t []byte) {
 	}
 }
 
-func (h *hosts) AllReduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error {
-	if h.rails == 1 || len(dst) <= leaderBytes {
-		return h.allReduceByLeaders(ctx, call, scale, dst, src)
+// allReduce folds each rail's share inside, then across, and gathers the shares inside.
+func (h *hosts) allReduce(ctx context.Context, r plan.Request) error {
+	call := r.Call
+	if h.rails == 1 || len(r.Dst) <= leaderBytes {
+		return h.allReduceByLeaders(ctx, r)
 	}
-	t, err := h.partial(call, 0, src)
+	t, err := h.partial(call, 0, r.Src)
 	if err != nil {
 		return err
 	}
-	into, wcall := dst, widened(call)
+	into, wcall := r.Dst, widened(call)
 	if wcall.DType != call.DType {
 		into = t
 	}
@@ -149,32 +238,34 @@ func (h *hosts) AllReduce(ctx context.Context, call plan.Call, scale float64, ds
 		counts[i], final[i] = s.Len, s.Len/unit*call.DType.Size()
 	}
 	mine := shares[h.pos].Of(into)
-	if err := h.in(h.inside.ReduceScatter(ctx, wcall, 1, mine, t, counts)); err != nil {
+	if err := h.within(ctx, plan.ReduceScatter, plan.Request{Call: unscaled(wcall), Dst: mine, Src: t, Counts: counts}); err != nil {
 		return err
 	}
-	if err := h.out(h.across.AllReduce(ctx, wcall, scale, mine, mine)); err != nil {
+	if err := h.between(ctx, plan.AllReduce, plan.Request{Call: wcall, Dst: mine, Src: mine}); err != nil {
 		return err
 	}
-	share := plan.Packed(final)[h.pos].Of(dst)
+	share := plan.Packed(final)[h.pos].Of(r.Dst)
 	finish(call, share, mine)
-	return h.in(h.inside.AllGather(ctx, call, dst, share, final))
+	return h.within(ctx, plan.AllGather, plan.Request{Call: call, Dst: r.Dst, Src: share, Counts: final})
 }
 
-func (h *hosts) allReduceByLeaders(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error {
-	t, err := h.reduceToLeader(ctx, call, dst, src)
+// allReduceByLeaders folds to the first rank of each host, then across, and broadcasts inside.
+func (h *hosts) allReduceByLeaders(ctx context.Context, r plan.Request) error {
+	t, err := h.reduceToLeader(ctx, r.Call, r.Dst, r.Src)
 	if err != nil {
 		return err
 	}
 	if h.pos == 0 {
-		if err := h.out(h.across.AllReduce(ctx, widened(call), scale, t, t)); err != nil {
+		if err := h.between(ctx, plan.AllReduce, plan.Request{Call: widened(r.Call), Dst: t, Src: t}); err != nil {
 			return err
 		}
-		finish(call, dst, t)
+		finish(r.Call, r.Dst, t)
 	}
-	return h.in(h.inside.Broadcast(ctx, call, dst, 0))
+	return h.within(ctx, plan.Broadcast, plan.Request{Call: r.Call, Dst: r.Dst})
 }
 
-// reduceToLeader folds src of this host's ranks. The leader's result lies in dst, if that has the room, else in scratch 0.
+// reduceToLeader folds src of this host's ranks. The leader's result lies in dst, if that has the
+// room, else in scratch 0.
 func (h *hosts) reduceToLeader(ctx context.Context, call plan.Call, dst, src []byte) ([]byte, error) {
 	t, err := h.partial(call, 0, src)
 	if err != nil {
@@ -193,24 +284,26 @@ func (h *hosts) reduceToLeader(ctx context.Context, call plan.Call, dst, src []b
 			}
 		}
 	}
-	return into, h.in(h.inside.Reduce(ctx, widened(call), 1, into, t, 0))
+	return into, h.within(ctx, plan.Reduce, plan.Request{Call: unscaled(widened(call)), Dst: into, Src: t})
 }
 
-func (h *hosts) Reduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte, root int) error {
+// reduce folds to the leaders, then across to the root's host, whose leader sends to the root.
+func (h *hosts) reduce(ctx context.Context, r plan.Request) error {
+	call, root := r.Call, r.Peer
 	there, pos := h.layout.hostOf[root], h.layout.posOf[root]
 	if h.rank != root {
-		dst = nil
+		r.Dst = nil
 	}
-	t, err := h.reduceToLeader(ctx, call, dst, src)
+	t, err := h.reduceToLeader(ctx, call, r.Dst, r.Src)
 	if err != nil {
 		return err
 	}
 	if h.pos == 0 {
-		var into []byte
+		step := plan.Request{Call: widened(call), Src: t, Peer: there}
 		if h.host == there {
-			into = t
+			step.Dst = t
 		}
-		if err := h.out(h.across.Reduce(ctx, widened(call), scale, into, t, there)); err != nil {
+		if err := h.between(ctx, plan.Reduce, step); err != nil {
 			return err
 		}
 	}
@@ -218,70 +311,31 @@ func (h *hosts) Reduce(ctx context.Context, call plan.Call, scale float64, dst, 
 	case h.host != there || h.pos != 0 && h.rank != root:
 		return nil
 	case h.rank == root && h.pos == 0:
-		finish(call, dst, t)
+		finish(call, r.Dst, t)
 		return nil
 	case h.rank == root:
-		return h.in(h.inside.Recv(ctx, call, 0, dst))
+		return h.within(ctx, plan.Recv, plan.Request{Call: call, Dst: r.Dst})
 	}
 	if call.DType.Wide() != call.DType {
-		u, err := h.temp(1, len(src))
+		u, err := h.temp(1, len(r.Src))
 		if err != nil {
 			return err
 		}
 		finish(call, u, t)
 		t = u
 	}
-	return h.in(h.inside.Send(ctx, call, pos, t))
+	return h.within(ctx, plan.Send, plan.Request{Call: call, Dst: t, Peer: pos})
 }
 
-func (h *hosts) Barrier(ctx context.Context, call plan.Call) error {
-	if err := h.in(h.inside.Barrier(ctx, call)); err != nil {
+// barrier meets inside, across and inside again.
+func (h *hosts) barrier(ctx context.Context, r plan.Request) error {
+	if err := h.within(ctx, plan.Barrier, r); err != nil {
 		return err
 	}
 	if h.pos == 0 {
-		if err := h.out(h.across.Barrier(ctx, call)); err != nil {
+		if err := h.between(ctx, plan.Barrier, r); err != nil {
 			return err
 		}
 	}
-	return h.in(h.inside.Barrier(ctx, call))
-}
-
-// link is the comm that connects this rank with another, the other's number in it, and its ranks.
-func (h *hosts) link(rank int) (c comm, number int, ranks []int) {
-	switch {
-	case h.layout.hostOf[rank] == h.host:
-		return h.inside, h.layout.posOf[rank], h.local()
-	case h.railed(h.rank, rank):
-		return h.across, h.layout.hostOf[rank], h.rail(h.pos)
-	case rank > h.rank:
-		return h.pairs[rank], 1, []int{h.rank, rank}
-	}
-	return h.pairs[rank], 0, []int{rank, h.rank}
-}
-
-func (h *hosts) Send(ctx context.Context, call plan.Call, to int, b []byte) error {
-	c, number, ranks := h.link(to)
-	return lift(c.Send(ctx, call, number, b), ranks)
-}
-
-func (h *hosts) Recv(ctx context.Context, call plan.Call, from int, b []byte) error {
-	c, number, ranks := h.link(from)
-	return lift(c.Recv(ctx, call, number, b), ranks)
-}
-
-// each calls f for every comm that there is.
-func (h *hosts) each(f func(comm)) {
-	for _, c := range append([]comm{h.inside, h.across}, h.pairs...) {
-		if c != nil {
-			f(c)
-		}
-	}
-}
-
-func (h *hosts) Abort(err error) { h.each(func(c comm) { c.Abort(err) }) }
-
-func (h *hosts) Close() error {
-	var errs []error
-	h.each(func(c comm) { errs = append(errs, c.Close()) })
-	return errors.Join(errs...)
+	return h.within(ctx, plan.Barrier, r)
 }

@@ -3,11 +3,14 @@ package collective
 import (
 	"fmt"
 	"slices"
+
+	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// layout says which rank is on which host. Hosts are numbered by their lowest rank; a place is where a rank stands when
-// hosts are written one after the other, each in rank order. Reductions fold in the order of places, so that hosts that
-// were given ranks in turns (0, 2 and 1, 3) give the same bits as what follows says for any others.
+// layout says which rank is on which host. Hosts are numbered by their lowest rank. A rank's
+// place is its index when the ranks of all hosts are written one host after the other, each in
+// rank order. Reductions fold in the order of places. So hosts that were given ranks in turns (0,
+// 2 and 1, 3) give the same bits as hosts with consecutive ranks.
 type layout struct {
 	hosts  [][]int // ranks of each host, ascending
 	hostOf []int   // by rank
@@ -39,7 +42,7 @@ func newLayout[K comparable](keys []K) layout {
 	return l
 }
 
-// sizes is the number of ranks of each host: the fold that the comms are told.
+// sizes returns the number of ranks of each host, which is the fold of the group's comm.
 func (l layout) sizes() []int {
 	out := make([]int, len(l.hosts))
 	for h, ranks := range l.hosts {
@@ -48,7 +51,7 @@ func (l layout) sizes() []int {
 	return out
 }
 
-// uniform says whether all hosts have as many ranks.
+// uniform reports whether all hosts have as many ranks.
 func (l layout) uniform() bool {
 	for _, ranks := range l.hosts {
 		if len(ranks) != len(l.hosts[0]) {
@@ -58,12 +61,13 @@ func (l layout) uniform() bool {
 	return true
 }
 
-// inOrder says whether places are ranks.
+// inOrder reports whether places are ranks.
 func (l layout) inOrder() bool { return slices.IsSorted(l.order) }
 
+// equal reports whether m has the same ranks on the same hosts.
 func (l layout) equal(m layout) bool { return slices.Equal(l.hostOf, m.hostOf) }
 
-// String is as in "2 hosts of 2" or "hosts of 3, 1".
+// String returns a text such as "2 hosts of 2" or "hosts of [3 1]".
 func (l layout) String() string {
 	switch {
 	case len(l.hosts) == 1:
@@ -72,4 +76,50 @@ func (l layout) String() string {
 		return fmt.Sprintf("%d hosts of %d", len(l.hosts), len(l.hosts[0]))
 	}
 	return fmt.Sprintf("hosts of %v", l.sizes())
+}
+
+// sum adds up counts.
+func sum(counts []int) int {
+	n := 0
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// pick returns the counts of the given ranks.
+func pick(counts, ranks []int) []int {
+	out := make([]int, len(ranks))
+	for i, r := range ranks {
+		out[i] = counts[r]
+	}
+	return out
+}
+
+// total returns the sum of the counts of the given ranks.
+func total(counts, ranks []int) int { return sum(pick(counts, ranks)) }
+
+// totals returns the total for each list of ranks.
+func totals(counts []int, lists [][]int) []int {
+	out := make([]int, len(lists))
+	for i, ranks := range lists {
+		out[i] = total(counts, ranks)
+	}
+	return out
+}
+
+// arrange copies the parts of src, which lie by rank, into the given order of ranks.
+func arrange(dst, src []byte, counts, order []int) {
+	from, off := plan.Packed(counts), 0
+	for _, r := range order {
+		off += copy(dst[off:], from[r].Of(src))
+	}
+}
+
+// restore is the inverse of arrange.
+func restore(dst, src []byte, counts, order []int) {
+	to, off := plan.Packed(counts), 0
+	for _, r := range order {
+		off += copy(to[r].Of(dst), src[off:])
+	}
 }

@@ -27,17 +27,10 @@ type memTable struct {
 }
 
 type memMeeting struct {
-	parts []*memPart
+	parts []*plan.Request
 	come  int
 	done  chan struct{}
 	err   error
-}
-
-type memPart struct {
-	call         plan.Call
-	scale        float64
-	dst, src     []byte
-	counts, recv []int
 }
 
 // newMemComms makes a comm for each of n ranks, whose reductions fold as one host.
@@ -54,20 +47,20 @@ func newMemComms(n int) []*memComm {
 }
 
 // meet waits for all ranks and has the last one do f.
-func (c *memComm) meet(ctx context.Context, p *memPart, f func(parts []*memPart)) error {
+func (c *memComm) meet(ctx context.Context, p *plan.Request, f func(parts []*plan.Request)) error {
 	t := c.table
 	n := len(t.layout.order)
 	t.mu.Lock()
 	if t.meet == nil {
-		t.meet = &memMeeting{parts: make([]*memPart, n), done: make(chan struct{})}
+		t.meet = &memMeeting{parts: make([]*plan.Request, n), done: make(chan struct{})}
 	}
 	m := t.meet
 	m.parts[c.rank] = p
 	if m.come++; m.come == n {
 		t.meet = nil
 		for _, q := range m.parts {
-			if q.call.Word() != m.parts[0].call.Word() {
-				m.err = &plan.MismatchError{Ours: m.parts[0].call, Theirs: q.call}
+			if q.Call.Hash() != m.parts[0].Call.Hash() {
+				m.err = &plan.MismatchError{Ours: m.parts[0].Call, Theirs: q.Call}
 			}
 		}
 		if m.err == nil {
@@ -79,23 +72,23 @@ func (c *memComm) meet(ctx context.Context, p *memPart, f func(parts []*memPart)
 	select {
 	case <-m.done:
 		if m.err != nil {
-			return &plan.PeerError{Rank: 0, Call: p.call, Err: m.err}
+			return &plan.PeerError{Rank: 0, Call: p.Call, Err: m.err}
 		}
 		return nil
 	case <-t.dead:
-		return &plan.PeerError{Rank: -1, Call: p.call, Err: fmt.Errorf("%w: %w", plan.ErrAborted, t.err)}
+		return &plan.PeerError{Rank: -1, Call: p.Call, Err: fmt.Errorf("%w: %w", plan.ErrAborted, t.err)}
 	case <-ctx.Done():
-		return &plan.PeerError{Rank: c.rank, Call: p.call, Err: ctx.Err()}
+		return &plan.PeerError{Rank: c.rank, Call: p.Call, Err: ctx.Err()}
 	}
 }
 
-func fold(t *memTable, parts []*memPart) []byte {
+func fold(t *memTable, parts []*plan.Request) []byte {
 	srcs := make([][]byte, len(parts))
 	for i, p := range parts {
-		srcs[i] = p.src
+		srcs[i] = p.Src
 	}
-	p := parts[0]
-	return referenceBytes(t.layout, p.call.Op, p.call.DType, p.scale, srcs)
+	call := parts[0].Call
+	return referenceBytes(t.layout, call.Op, call.DType, call.Factor(), srcs)
 }
 
 func mustCopy(dst, src []byte) {
@@ -105,94 +98,59 @@ func mustCopy(dst, src []byte) {
 	copy(dst, src)
 }
 
-func (c *memComm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error {
-	return c.meet(ctx, &memPart{call: call, scale: scale, dst: dst, src: src}, func(parts []*memPart) {
-		all := fold(c.table, parts)
+// Do makes a call when the last rank has come.
+func (c *memComm) Do(ctx context.Context, r plan.Request) error {
+	n := len(c.table.layout.order)
+	if err := r.Check(c.rank, n); err != nil {
+		panic(err)
+	}
+	switch r.Kind() {
+	case plan.Send:
+		c.table.queues[[2]int{c.rank, r.Peer}] <- slices.Clone(r.Dst)
+		return nil
+	case plan.Recv:
+		return c.recv(ctx, r.Peer, r.Dst)
+	}
+	r.Counts, r.Recv = r.Parts(make([]int, n))
+	return c.meet(ctx, &r, func(parts []*plan.Request) { c.table.do(r.Kind(), parts) })
+}
+
+// do makes the call of all ranks.
+func (t *memTable) do(kind plan.Kind, parts []*plan.Request) {
+	root := parts[parts[0].Peer]
+	sliced := plan.Packed(parts[0].Counts)
+	var all []byte
+	switch kind {
+	case plan.AllReduce, plan.Reduce, plan.ReduceScatter:
+		all = fold(t, parts)
+	case plan.AllGather, plan.Gather:
 		for _, p := range parts {
-			mustCopy(p.dst, all)
+			all = append(all, p.Src...)
 		}
-	})
-}
-
-func (c *memComm) Reduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte, root int) error {
-	return c.meet(ctx, &memPart{call: call, scale: scale, dst: dst, src: src}, func(parts []*memPart) {
-		mustCopy(parts[root].dst, fold(c.table, parts))
-	})
-}
-
-func (c *memComm) ReduceScatter(ctx context.Context, call plan.Call, scale float64, dst, src []byte, counts []int) error {
-	return c.meet(ctx, &memPart{call: call, scale: scale, dst: dst, src: src}, func(parts []*memPart) {
-		all := fold(c.table, parts)
-		for i, s := range plan.Packed(counts) {
-			mustCopy(parts[i].dst, s.Of(all))
-		}
-	})
-}
-
-func (c *memComm) AllGather(ctx context.Context, call plan.Call, dst, src []byte, counts []int) error {
-	return c.meet(ctx, &memPart{call: call, dst: dst, src: src}, func(parts []*memPart) {
-		var all []byte
-		for i, p := range parts {
-			if len(p.src) != counts[i] {
-				panic("memComm: a part that is not as long as counts say")
+	case plan.Broadcast:
+		all = root.Dst
+	case plan.Scatter:
+		all = slices.Clone(root.Src)
+	}
+	for i, p := range parts {
+		switch kind {
+		case plan.AllReduce, plan.AllGather, plan.Broadcast:
+			mustCopy(p.Dst, all)
+		case plan.Reduce, plan.Gather:
+			if p == root {
+				mustCopy(p.Dst, all)
 			}
-			all = append(all, p.src...)
-		}
-		for _, p := range parts {
-			mustCopy(p.dst, all)
-		}
-	})
-}
-
-func (c *memComm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root int) error {
-	return c.meet(ctx, &memPart{call: call, dst: buf}, func(parts []*memPart) {
-		for i, p := range parts {
-			if i != root {
-				mustCopy(p.dst, parts[root].dst)
-			}
-		}
-	})
-}
-
-func (c *memComm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
-	return c.meet(ctx, &memPart{call: call, dst: dst, src: src}, func(parts []*memPart) {
-		all := slices.Clone(parts[root].src)
-		for i, s := range plan.Packed(counts) {
-			mustCopy(parts[i].dst, s.Of(all))
-		}
-	})
-}
-
-func (c *memComm) Gather(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
-	return c.meet(ctx, &memPart{call: call, dst: dst, src: src}, func(parts []*memPart) {
-		var all []byte
-		for _, p := range parts {
-			all = append(all, p.src...)
-		}
-		mustCopy(parts[root].dst, all)
-	})
-}
-
-func (c *memComm) AllToAll(ctx context.Context, call plan.Call, dst, src []byte, sendCounts, recvCounts []int) error {
-	return c.meet(ctx, &memPart{call: call, dst: dst, src: src, counts: slices.Clone(sendCounts), recv: slices.Clone(recvCounts)}, func(parts []*memPart) {
-		for i, p := range parts {
+		case plan.ReduceScatter, plan.Scatter:
+			mustCopy(p.Dst, sliced[i].Of(all))
+		case plan.AllToAll:
 			for j, q := range parts {
-				mustCopy(plan.Packed(q.recv)[i].Of(q.dst), plan.Packed(p.counts)[j].Of(p.src))
+				mustCopy(plan.Packed(q.Recv)[i].Of(q.Dst), plan.Packed(p.Counts)[j].Of(p.Src))
 			}
 		}
-	})
+	}
 }
 
-func (c *memComm) Barrier(ctx context.Context, call plan.Call) error {
-	return c.meet(ctx, &memPart{call: call}, func([]*memPart) {})
-}
-
-func (c *memComm) Send(_ context.Context, _ plan.Call, to int, b []byte) error {
-	c.table.queues[[2]int{c.rank, to}] <- slices.Clone(b)
-	return nil
-}
-
-func (c *memComm) Recv(ctx context.Context, _ plan.Call, from int, b []byte) error {
+func (c *memComm) recv(ctx context.Context, from int, b []byte) error {
 	select {
 	case got := <-c.table.queues[[2]int{from, c.rank}]:
 		mustCopy(b, got)
@@ -233,7 +191,7 @@ func memWorld(hostOf []int) []*Group {
 	pairs := map[[2]int][]*memComm{}
 	for r := range groups {
 		o, _ := (*Options)(nil).withDefaults()
-		g := &Group{rank: r, size: n, members: make([]string, n), layout: l, options: o, sent: make([]uint64, n), received: make([]uint64, n), even: make([]int, n)}
+		g := &Group{rank: r, size: n, members: make([]string, n), layout: l, options: o, sent: make([]uint64, n), received: make([]uint64, n)}
 		for range l.hosts {
 			g.names = append(g.names, "memory")
 		}

@@ -149,14 +149,6 @@ func decodeAll[T any](all []byte, counts []int) ([]T, error) {
 	return out, nil
 }
 
-func sum(counts []int) int {
-	n := 0
-	for _, c := range counts {
-		n += c
-	}
-	return n
-}
-
 // ScatterObject gives rank r root's vs[r]; the others' vs is not looked at.
 func ScatterObject[T any](ctx context.Context, g *Group, vs []T, root int) (T, error) {
 	var none T

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"sync"
 	"testing"
-
-	"github.com/ringside-go/ringside/collective/element"
-	"github.com/ringside-go/ringside/collective/plan"
+	"time"
 )
 
 // TestPersistent: persistent calls give what the plain ones give, run after run, beside plain and started ones and with ranks that make
@@ -28,8 +28,8 @@ func TestPersistent(t *testing.T) {
 				if err := errors.Join(err1, err2, err3, err4); err != nil {
 					return err
 				}
-				if onOneHost := len(g.Hosts()) == 1; onOneHost != (ar.bound.prepared != nil) {
-					return fmt.Errorf("of %d elements: prepared %v, on one host %v", count, ar.bound.prepared != nil, onOneHost)
+				if onOneHost := len(g.Hosts()) == 1; onOneHost != (ar.direct != nil) {
+					return fmt.Errorf("of %d elements: prepared %v, on one host %v", count, ar.direct != nil, onOneHost)
 				}
 				stop := g.BarrierInit()
 				for run := range 4 {
@@ -125,9 +125,114 @@ func TestPersistentFails(t *testing.T) {
 	}
 }
 
-// TestRecent: an all-reduce of the same small buffers goes by what is remembered of the last, and buffers of another length, type or
-// operation at the same place do not.
-func TestRecent(t *testing.T) {
+// TestPersistentInTurns: goroutines of one rank that make plain, persistent and started calls of one
+// kind at the same time run them one at a time, and none is lost or counted twice.
+func TestPersistentInTurns(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		const goroutines, rounds = 4, 100
+		all(t, groups, func(g *Group) error {
+			before := g.Stats().Calls
+			var wg sync.WaitGroup
+			errs := make([]error, goroutines)
+			for i := range goroutines {
+				wg.Go(func() { errs[i] = turns(ctx, g, i, rounds) })
+			}
+			wg.Wait()
+			if got := g.Stats().Calls - before; got != goroutines*rounds {
+				errs = append(errs, fmt.Errorf("%d calls were counted of %d", got, goroutines*rounds))
+			}
+			return errors.Join(errs...)
+		})
+	})
+}
+
+// turns makes sums of ones, in another way each round.
+func turns(ctx context.Context, g *Group, goroutine, rounds int) error {
+	x := make([]float32, 1)
+	p, err := AllReduceInit(g, x, x, Sum)
+	for r := 0; err == nil && r < rounds; r++ {
+		x[0] = 1
+		switch (r + goroutine) % 4 {
+		case 0:
+			err = AllReduceAsync(ctx, g, x, x, Sum).Wait(ctx)
+		case 1:
+			err = AllReduce(ctx, g, x, x, Sum)
+		case 2:
+			err = p.Start(ctx).Wait(ctx)
+		default:
+			err = p.Run(ctx)
+		}
+		if err == nil && x[0] != float32(g.Size()) {
+			err = fmt.Errorf("goroutine %d, round %d: %v, expected %d", goroutine, r, x[0], g.Size())
+		}
+	}
+	return err
+}
+
+// TestPersistentOvertakesNothing: a call comes after what its goroutine has started before.
+func TestPersistentOvertakesNothing(t *testing.T) {
+	onEach(t, nil, func(t *testing.T, groups []*Group) {
+		ctx := hangGuard(t)
+		all(t, groups, func(g *Group) error {
+			stop := g.BarrierInit()
+			for round := range 20 {
+				x := make([]float64, 1000)
+				x[999] = 1
+				w := AllReduceAsync(ctx, g, x, x, Sum)
+				if err := stop.Run(ctx); err != nil {
+					return err
+				}
+				if x[999] != float64(g.Size()) {
+					return fmt.Errorf("round %d: a barrier overtook a sum that was started: %v", round, x[999])
+				}
+				if err := w.Wait(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// TestPersistentOfAFailedGroup: a call that waits fails when the other rank closes its group, and a
+// call of a closed group is net.ErrClosed.
+func TestPersistentOfAFailedGroup(t *testing.T) {
+	groups, err := Local(2, &Options{Linger: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(t, groups)
+	ctx := hangGuard(t)
+	first := make(chan error, 1)
+	done := make(chan error, 1)
+	go func() {
+		p := groups[1].BarrierInit()
+		err := p.Run(ctx)
+		first <- err
+		for err == nil {
+			err = p.Run(ctx)
+		}
+		done <- err
+	}()
+	p := groups[0].BarrierInit()
+	if err := errors.Join(p.Run(ctx), <-first); err != nil {
+		t.Fatal(err)
+	}
+	if err := groups[0].Close(); err != nil {
+		t.Error(err)
+	}
+	if err := p.Run(ctx); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a barrier of a closed group: %v, expected net.ErrClosed", err)
+	}
+	if e := asError(t, 1, <-done); e.Rank != 0 {
+		t.Errorf("the other's barrier: %v, expected an error that names rank 0", e)
+	}
+}
+
+// TestPlainAgain: calls of the same buffers with another length, type or operation are not taken for
+// each other.
+func TestPlainAgain(t *testing.T) {
 	ctx := hangGuard(t)
 	groups, err := Local(2, nil)
 	if err != nil {
@@ -136,21 +241,17 @@ func TestRecent(t *testing.T) {
 	defer closeAll(t, groups)
 	all(t, groups, func(g *Group) error {
 		b, i := make([]float32, 4), make([]int32, 4)
-		large := make([]float32, recentBytes/4+1)
+		large := make([]float32, 5000)
 		for range 3 {
 			for k := range b {
 				b[k], i[k] = float32(g.Rank()+k), int32(g.Rank()+k)
 			}
-			s := g.short
+			large[4999] = 1
 			if err := errors.Join(AllReduce(ctx, g, b, b, Sum), AllReduce(ctx, g, b[:2], b[:2], Max)); err != nil || !slices.Equal(b, []float32{1, 3, 5, 7}) {
 				return fmt.Errorf("%v, %w", b, err)
 			}
-			if !gives(&s.recent, shortKeyOf(plan.AllReduce, Max, element.F32, 0, 2), b[:2], b[:2]) ||
-				gives(&s.recent, shortKeyOf(plan.AllReduce, Max, element.F32, 0, 2), b[1:3], b[:2]) {
-				return fmt.Errorf("remembered: %+v", s.recent)
-			}
-			if err := AllReduce(ctx, g, large, large, Sum); err != nil || s.large.dst != nil {
-				return fmt.Errorf("a large buffer is held: %w", err)
+			if err := AllReduce(ctx, g, large, large, Sum); err != nil || large[4999] != 2 {
+				return fmt.Errorf("a large sum: %v, %w", large[4999], err)
 			}
 			if err := AllReduce(ctx, g, i, i, Min); err != nil || !slices.Equal(i, []int32{0, 1, 2, 3}) {
 				return fmt.Errorf("%v, %w", i, err)
@@ -160,6 +261,9 @@ func TestRecent(t *testing.T) {
 			}
 			if err := AllReduce(ctx, g, i[:2], i[:3], Min); !errors.Is(err, ErrLength) {
 				return fmt.Errorf("of two lengths: %w", err)
+			}
+			if err := AllReduce(ctx, g, i, i, Mean); !errors.Is(err, ErrOp) {
+				return fmt.Errorf("mean of integers: %w", err)
 			}
 		}
 		return nil

@@ -96,7 +96,7 @@ func child(spec string) error {
 	if !errors.As(err, &e) {
 		return fmt.Errorf("the calls ended with %v", err)
 	}
-	fmt.Printf("E %d %s %v\n", e.Rank, code(err), err)
+	fmt.Printf("E %d %s %v\n", e.Rank, codeOf(err), err)
 	s, err := g.Shrink(ctx)
 	if errors.Is(err, ErrExcluded) {
 		fmt.Println("excluded")

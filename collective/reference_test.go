@@ -199,7 +199,7 @@ func input[T Element](op Op, count, rank int) []T {
 func opsOf[T Element]() []Op {
 	var out []Op
 	for _, op := range Ops() {
-		if _, _, err := op.fold(dtypeOf[T](), 2); err == nil {
+		if _, _, err := reductionOf(op, dtypeOf[T](), 2); err == nil {
 			out = append(out, op)
 		}
 	}

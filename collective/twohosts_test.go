@@ -52,7 +52,7 @@ func rankOnHost() error {
 			fmt.Println("waiting")
 			var e *Error
 			if err = g.Barrier(ctx); errors.As(err, &e) {
-				answer, err = fmt.Sprint(code(err), " ", e.Rank), nil
+				answer, err = fmt.Sprint(codeOf(err), " ", e.Rank), nil
 			}
 		case "shrink":
 			var s *Group

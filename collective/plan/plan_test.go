@@ -21,7 +21,7 @@ func TestCallGolden(t *testing.T) {
 	if got := hex.EncodeToString(b[:]); got != want {
 		t.Errorf("encoded %s, expected %s", got, want)
 	}
-	if w := c.Word(); w != 0xc5f2cb281ac11e1f {
+	if w := c.Hash(); w != 0xc5f2cb281ac11e1f {
 		t.Errorf("word %#x: ranks of another build would not agree", w)
 	}
 	if d, err := DecodeCall(b[:]); err != nil || d != c {
@@ -41,7 +41,7 @@ func TestCallGolden(t *testing.T) {
 // TestWord: whatever differs between two calls shows in their words, but for the two ends of a pair.
 func TestWord(t *testing.T) {
 	base := Call{Seq: 1, Kind: Send, DType: element.F32, Count: 10, Root: 1}
-	seen := map[uint64]Call{base.Word(): base}
+	seen := map[uint64]Call{base.Hash(): base}
 	for _, change := range []func(*Call){
 		func(c *Call) { c.Seq++ }, func(c *Call) { c.Kind = Reduce }, func(c *Call) { c.Op = element.Max },
 		func(c *Call) { c.DType = element.I32 }, func(c *Call) { c.Count++ }, func(c *Call) { c.Root = 0 },
@@ -50,14 +50,14 @@ func TestWord(t *testing.T) {
 	} {
 		c := base
 		change(&c)
-		if other, ok := seen[c.Word()]; ok {
+		if other, ok := seen[c.Hash()]; ok {
 			t.Errorf("%+v and %+v have the same word", c, other)
 		}
-		seen[c.Word()] = c
+		seen[c.Hash()] = c
 	}
 	recv, one := base, base
 	recv.Kind, one.Scale = Recv, 1
-	if recv.Word() != base.Word() || one.Word() != base.Word() {
+	if recv.Hash() != base.Hash() || one.Hash() != base.Hash() {
 		t.Error("a receive does not have the word of its send, or a scale of 1 that of none")
 	}
 }
@@ -127,12 +127,12 @@ func TestCuts(t *testing.T) {
 }
 
 func TestCheckCounts(t *testing.T) {
-	if n, err := CheckCounts([]int{4, 0, 8}, 3, 4); n != 12 || err != nil {
+	if n, err := checkCounts([]int{4, 0, 8}, 3, 4); n != 12 || err != nil {
 		t.Error(n, err)
 	}
 	const most = int(^uint(0) >> 1)
 	for _, bad := range [][]int{{4}, {4, -4}, {4, 6}, {most - 3, most - 3}} {
-		if n, err := CheckCounts(bad, 2, 4); !errors.Is(err, ErrBadCall) {
+		if n, err := checkCounts(bad, 2, 4); !errors.Is(err, ErrBadCall) {
 			t.Errorf("%v: %d, %v", bad, n, err)
 		}
 	}
@@ -212,13 +212,13 @@ func TestHuge(t *testing.T) {
 		}
 		counts := []int{n / 16 * 8, 0, 8}
 		packed := Packed(counts)
-		if total, err := CheckCounts(counts, 3, 8); err != nil || packed[2] != (Slice{counts[0], 8}) || packed[2].End() != total {
+		if total, err := checkCounts(counts, 3, 8); err != nil || packed[2] != (Slice{counts[0], 8}) || packed[2].End() != total {
 			t.Errorf("%v: %+v, in all %d, %v", counts, packed, total, err)
 		}
 		call := Call{Seq: 1, Kind: AllReduce, Op: element.Sum, DType: element.F32, Count: int64(n / 4)}
 		other := call
 		other.Count -= 1 << 32 // the same in 32 bits
-		if back, err := DecodeCall(call.Append(nil)); err != nil || back != call || call.Word() == other.Word() {
+		if back, err := DecodeCall(call.Append(nil)); err != nil || back != call || call.Hash() == other.Hash() {
 			t.Errorf("%v became %v, %v", call, back, err)
 		}
 		v := Interleave{First: n / 2, Second: n / 2, Lag: 2}
@@ -226,7 +226,7 @@ func TestHuge(t *testing.T) {
 			t.Errorf("%+v: chunk %d of %d, second %v", v, k, v.Len(), second)
 		}
 	}
-	if total, err := CheckCounts([]int{math.MaxInt - 7, 8}, 2, 1); !errors.Is(err, ErrBadCall) {
+	if total, err := checkCounts([]int{math.MaxInt - 7, 8}, 2, 1); !errors.Is(err, ErrBadCall) {
 		t.Errorf("counts beyond an int add up to %d, %v", total, err)
 	}
 }

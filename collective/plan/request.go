@@ -31,13 +31,25 @@ type Request struct {
 
 	// Peer is a rank as the communicator numbers them, which Call.Root need not do.
 	Peer int
+
+	// Step is what this communicator does, where the Call is made in several steps, each by a
+	// communicator of some of the ranks. NoKind: the Call as a whole.
+	Step Kind
+}
+
+// Kind returns what the communicator does: Step, or Call.Kind.
+func (r *Request) Kind() Kind {
+	if r.Step != NoKind {
+		return r.Step
+	}
+	return r.Call.Kind
 }
 
 // parted returns the buffer that has a part for every rank, and the length of this rank's
 // part of it. Only the root of a Scatter or Gather has such a buffer; for the others whole
 // is nil and used is false.
 func (r *Request) parted(rank int) (name string, whole []byte, part int, used bool) {
-	switch r.Call.Kind {
+	switch r.Kind() {
 	case ReduceScatter:
 		return "src", r.Src, len(r.Dst), true
 	case Scatter:
@@ -51,7 +63,7 @@ func (r *Request) parted(rank int) (name string, whole []byte, part int, used bo
 // Check returns ErrBadCall if the lengths, counts and ranks of r do not fit each other on
 // rank of n. It does not look at Op and DType, which kernel.CheckFold checks.
 func (r *Request) Check(rank, n int) error {
-	switch r.Call.Kind {
+	switch r.Kind() {
 	case AllReduce:
 		return checkLen("dst", r.Dst, len(r.Src))
 	case Reduce:
@@ -73,11 +85,11 @@ func (r *Request) Check(rank, n int) error {
 	case Send, Recv:
 		if r.Peer < 0 || r.Peer >= n || r.Peer == rank {
 			return fmt.Errorf("%w: %v between rank %d of %d and rank %d, expected another rank",
-				ErrBadCall, r.Call.Kind, rank, n, r.Peer)
+				ErrBadCall, r.Kind(), rank, n, r.Peer)
 		}
 	case Barrier:
 	default:
-		return fmt.Errorf("%w: %v, expected a kind of call", ErrBadCall, r.Call.Kind)
+		return fmt.Errorf("%w: %v, expected a kind of call", ErrBadCall, r.Kind())
 	}
 	return nil
 }
@@ -88,7 +100,7 @@ func (r *Request) checkParts(rank, n int) error {
 	total, want := part*n, part
 	if r.Counts != nil {
 		unit := 1
-		if r.Call.Kind == ReduceScatter {
+		if r.Kind() == ReduceScatter {
 			unit = max(1, r.Call.DType.Size())
 		}
 		var err error
@@ -140,7 +152,7 @@ func (r *Request) Parts(even []int) (counts, recv []int) {
 		return r.Counts, r.Recv
 	}
 	part := 0
-	switch r.Call.Kind {
+	switch r.Kind() {
 	case ReduceScatter, Scatter:
 		part = len(r.Dst)
 	case AllGather, Gather:

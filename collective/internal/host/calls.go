@@ -36,7 +36,7 @@ func (c *Comm) Do(ctx context.Context, r plan.Request) error {
 
 // check checks the arguments of a call, and makes its scale explicit.
 func (c *Comm) check(r *plan.Request) error {
-	if err := r.Check(c.rank, c.n); err != nil || !r.Call.Kind.Folds() {
+	if err := r.Check(c.rank, c.n); err != nil || !r.Kind().Folds() {
 		return err
 	}
 	r.Call.Scale = r.Call.Factor()
@@ -89,7 +89,7 @@ func (c *Comm) declare(e *encoded, parity, seq uint64) {
 
 // perform moves the bytes of a call that was checked and started.
 func (c *Comm) perform(r *plan.Request) error {
-	switch r.Call.Kind {
+	switch r.Kind() {
 	case plan.AllReduce:
 		if len(r.Src) <= c.flat || c.n == 1 {
 			return c.foldSmall(r.Dst, r.Src, 0)

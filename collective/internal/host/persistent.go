@@ -35,8 +35,8 @@ func (c *Comm) Persistent(r plan.Request) (*Persistent, error) {
 	if err := c.check(&r); err != nil {
 		return nil, err
 	}
-	if r.Call.Kind.Paired() {
-		return nil, fmt.Errorf("%w: a persistent %v, expected a call of all ranks", plan.ErrBadCall, r.Call.Kind)
+	if r.Kind().Paired() {
+		return nil, fmt.Errorf("%w: a persistent %v, expected a call of all ranks", plan.ErrBadCall, r.Kind())
 	}
 	p := &Persistent{comm: c, request: r, small: c.isSmall(&r), rest: max(c.waiter.Pauses()/restParts, 1)}
 	p.set(&r.Call)
@@ -49,11 +49,11 @@ func (c *Comm) isSmall(r *plan.Request) bool {
 		return false
 	}
 	call, n := &r.Call, len(r.Src)
-	if call.Kind == plan.AllReduce {
+	if r.Kind() == plan.AllReduce {
 		return call.Op == element.Sum && call.Scale == 1 && c.fold.groups == nil &&
 			n > 0 && n <= wordSize && kernel.AddsWords(call.DType)
 	}
-	return call.Kind == plan.Barrier
+	return r.Kind() == plan.Barrier
 }
 
 // Call returns the call as it was made last.

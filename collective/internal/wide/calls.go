@@ -2,85 +2,97 @@ package wide
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// The calls. All ranks make the same ones in the same order, with the same call and counts; they are compared where data
-// meets (plan.Call.Word). What call says is the caller's, its Root may count other ranks than this comm does, but Op and
-// DType say what is computed, and two calls of a comm do not have one Seq, unless they are alike. Buffers are bytes that hold elements of call.DType at any alignment. Those of a rank do not
-// overlap, unless it says "in place". A call returns when this rank's part is done: results are in place and buffers are
-// the caller's again, but another rank may still be at it (Barrier says more).
+// Do makes one call. All ranks make the same calls in the same order, with the same Call and
+// counts, which they compare where data meets (plan.Call.Hash). The call's Root may count other
+// ranks than the comm does. Two calls of a comm do not have one Seq, unless they are alike.
+// Buffers hold elements of the call's DType at any alignment. A rank's Dst and Src do not
+// overlap, with these exceptions: they may be the same slice in an all-reduce, a reduce and an
+// all-to-all, which then takes a copy; and the buffer of this rank's part may be its place in
+// the buffer of all parts.
 //
-// Errors: plan.ErrBadCall for arguments that do not fit, before anything is sent; all others are *plan.PeerError.
-
-// AllReduce folds everybody's src, element by element, and stores the result in everybody's dst, of the same length, in place
-// if dst is src. With scale other than 1 (floating-point numbers only) the result is multiplied before it is rounded.
-func (c *Comm) AllReduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte) error {
-	if err := kernel.CheckFold(call.Op, call.DType, scale, len(src)); err != nil {
+// Do returns when this rank's part is done: results are in place, and buffers are the caller's
+// again. Other ranks may still be in the call. Barrier returns when every rank has called it.
+//
+// Errors: plan.ErrBadCall for arguments that do not fit, before anything is sent; all others are
+// *plan.PeerError.
+func (c *Comm) Do(ctx context.Context, r plan.Request) error {
+	if err := r.Check(c.rank, c.n); err != nil {
 		return err
 	}
-	if err := plan.CheckLen("dst", dst, len(src)); err != nil {
-		return err
-	}
-	call = scaling(call, scale)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(src) <= c.oneShot {
-		piece := min(len(src), c.chunk)
-		c.memory.reset(room(c.n*slots, piece) + c.folder.room(call.DType, c.fold, piece))
-		c.folder.prepare(call, scale, c.fold, piece, &c.memory)
-		return c.run(ctx, call, c.exchange(dst, src))
-	}
-	t := c.cutting()
-	t.src, t.all, t.everyone = src, dst, true
-	for p := range c.n {
-		t.parts[p], t.owners[p] = plan.Part(len(src), call.DType.Size(), c.n, p), true
-	}
-	t.dst = t.parts[c.rank].Of(dst)
-	return c.runCutting(ctx, call, scale, t)
-}
-
-// Reduce folds everybody's src into the root's dst; the others' dst is not used. In place as AllReduce.
-func (c *Comm) Reduce(ctx context.Context, call plan.Call, scale float64, dst, src []byte, root int) error {
-	if err := plan.CheckRoot(root, c.n); err != nil {
-		return err
-	}
-	if err := kernel.CheckFold(call.Op, call.DType, scale, len(src)); err != nil {
-		return err
-	}
-	if root == c.rank {
-		if err := plan.CheckLen("dst", dst, len(src)); err != nil {
+	if r.Kind().Folds() {
+		r.Call.Scale = r.Call.Factor()
+		if err := kernel.CheckFold(r.Call.Op, r.Call.DType, r.Call.Scale, len(r.Src)); err != nil {
 			return err
 		}
-	} else {
-		dst = nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	call = scaling(call, scale)
-	t := c.cutting()
-	t.src = src
-	if c.n <= 2 || len(src) <= c.oneShot {
-		// The root folds all.
-		for p := range c.n {
-			t.parts[p], t.owners[p] = plan.Slice{}, p == root
-		}
-		t.parts[root] = plan.Slice{Len: len(src)}
-		t.dst = dst
-		return c.runCutting(ctx, call, scale, t)
-	}
-	// The others fold a part each, so that the root gets the buffer once and not from everybody.
-	t.all, t.to = dst, root
-	for p := range c.n {
-		t.parts[p], t.owners[p] = othersPart(len(src), call.DType.Size(), c.n, root, p), p != root
-	}
-	return c.runCutting(ctx, call, scale, t)
+	return c.run(ctx, r.Call, c.jobOf(&r))
 }
 
-// othersPart is the part of p of what is divided among all but the root.
+// jobOf prepares the job of a call that was checked. mu is held.
+func (c *Comm) jobOf(r *plan.Request) job {
+	switch r.Kind() {
+	case plan.AllReduce:
+		if len(r.Src) <= c.oneShot {
+			return c.exchange(r)
+		}
+		return c.allReduce(r)
+	case plan.Reduce:
+		return c.reduce(r)
+	case plan.ReduceScatter:
+		return c.reduceScatter(r)
+	case plan.Broadcast:
+		return c.broadcast(r)
+	case plan.Barrier:
+		return meeting{c}
+	case plan.Send:
+		return &sending{c: c, to: r.Peer, buf: r.Dst}
+	}
+	return c.move(r)
+}
+
+// allReduce cuts the buffer into a part for every rank.
+func (c *Comm) allReduce(r *plan.Request) job {
+	t := c.cutting()
+	t.src, t.all, t.everyone = r.Src, r.Dst, true
+	for p := range c.n {
+		t.parts[p], t.owners[p] = plan.Part(len(r.Src), r.Call.DType.Size(), c.n, p), true
+	}
+	t.dst = t.parts[c.rank].Of(r.Dst)
+	return c.prepare(t, &r.Call)
+}
+
+// reduce has the root fold everything, or, of large buffers, each of the other ranks a part: then
+// the root receives the buffer once, and not from every rank.
+func (c *Comm) reduce(r *plan.Request) job {
+	t := c.cutting()
+	t.src = r.Src
+	var dst []byte
+	if r.Peer == c.rank {
+		dst = r.Dst
+	}
+	if c.n <= 2 || len(r.Src) <= c.oneShot {
+		for p := range c.n {
+			t.parts[p], t.owners[p] = plan.Slice{}, p == r.Peer
+		}
+		t.parts[r.Peer] = plan.Slice{Len: len(r.Src)}
+		t.dst = dst
+		return c.prepare(t, &r.Call)
+	}
+	t.all, t.to = dst, r.Peer
+	for p := range c.n {
+		t.parts[p], t.owners[p] = othersPart(len(r.Src), r.Call.DType.Size(), c.n, r.Peer, p), p != r.Peer
+	}
+	return c.prepare(t, &r.Call)
+}
+
+// othersPart returns the part of rank p of n bytes that are divided among all but the root.
 func othersPart(n, unit, ranks, root, p int) plan.Slice {
 	switch {
 	case p == root:
@@ -91,39 +103,23 @@ func othersPart(n, unit, ranks, root, p int) plan.Slice {
 	return plan.Part(n, unit, ranks-1, p)
 }
 
-// ReduceScatter folds everybody's src and stores part r of the result, counts[r] bytes, in rank r's dst. The parts lie in src
-// one behind the other. dst may be this rank's part of src.
-func (c *Comm) ReduceScatter(ctx context.Context, call plan.Call, scale float64, dst, src []byte, counts []int) error {
-	total, err := plan.CheckCounts(counts, c.n, max(1, call.DType.Size()))
-	if err == nil {
-		err = kernel.CheckFold(call.Op, call.DType, scale, total)
-	}
-	if err == nil {
-		err = plan.CheckLen("src", src, total)
-	}
-	if err == nil {
-		err = plan.CheckLen("dst", dst, counts[c.rank])
-	}
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	call = scaling(call, scale)
+// reduceScatter has every rank fold its part.
+func (c *Comm) reduceScatter(r *plan.Request) job {
 	t := c.cutting()
-	t.src, t.dst = src, dst
+	t.src, t.dst = r.Src, r.Dst
 	if t.dst == nil {
 		t.dst = []byte{}
 	}
+	counts, _ := r.Parts(c.jobs.even)
 	off := 0
 	for p, n := range counts {
 		t.parts[p], t.owners[p] = plan.Slice{Off: off, Len: n}, true
 		off += n
 	}
-	return c.runCutting(ctx, call, scale, t)
+	return c.prepare(t, &r.Call)
 }
 
-// cutting prepares the comm's job of that type.
+// cutting returns the comm's job of that type, cleared.
 func (c *Comm) cutting() *cutting {
 	t := &c.jobs.cutting
 	t.src, t.dst, t.all, t.everyone, t.to = nil, nil, nil, false, -1
@@ -133,206 +129,106 @@ func (c *Comm) cutting() *cutting {
 	return t
 }
 
-func (c *Comm) runCutting(ctx context.Context, call plan.Call, scale float64, t *cutting) error {
+// prepare takes the memory for t.
+func (c *Comm) prepare(t *cutting, call *plan.Call) job {
 	part := t.parts[c.rank].Len
 	piece := min(part, c.chunk)
 	c.memory.reset(t.room(c, part) + c.folder.room(call.DType, c.fold, piece))
-	c.folder.prepare(call, scale, c.fold, piece, &c.memory)
+	c.folder.prepare(call, c.fold, piece, &c.memory)
 	t.prepare(c)
-	return c.run(ctx, call, t)
+	return t
 }
 
-// AllGather stores everybody's src, counts[r] bytes from rank r, one behind the other in everybody's dst. src may be this
-// rank's part of dst.
-func (c *Comm) AllGather(ctx context.Context, call plan.Call, dst, src []byte, counts []int) error {
-	total, err := plan.CheckCounts(counts, c.n, 1)
-	if err == nil {
-		err = plan.CheckLen("dst", dst, total)
+// broadcast sends the buffer down a tree, or, if it is large, a part to each of the other ranks,
+// which pass it on.
+func (c *Comm) broadcast(r *plan.Request) job {
+	buf, root := r.Dst, r.Peer
+	if c.n <= 2 || len(buf) <= c.oneShot {
+		parent, children := plan.Tree(c.rank, root, c.n)
+		return &spreading{c: c, buf: buf, parent: parent, children: children}
 	}
-	if err == nil {
-		err = plan.CheckLen("src", src, counts[c.rank])
+	t := &relaying{c: c, buf: buf, root: root, parts: make([]plan.Slice, c.n)}
+	for p := range c.n {
+		t.parts[p] = othersPart(len(buf), 64, c.n, root, p)
 	}
-	if err != nil {
-		return err
+	last := &t.parts[c.n-1]
+	if root == c.n-1 {
+		last = &t.parts[c.n-2]
 	}
-	m := c.moving()
-	defer c.mu.Unlock()
+	last.Len = len(buf) - last.Off
+	return t
+}
+
+// move is a call that moves one piece between any two ranks at most.
+func (c *Comm) move(r *plan.Request) job {
+	m := &c.jobs.moving
+	m.reset(c.n)
+	if r.Kind() == plan.Recv {
+		m.recvFrom(r.Peer, r.Dst)
+		return m
+	}
+	counts, recv := r.Parts(c.jobs.even)
+	switch {
+	case r.Kind() == plan.Scatter && c.rank != r.Peer:
+		m.recvFrom(r.Peer, r.Dst)
+		return m
+	case r.Kind() == plan.Gather && c.rank != r.Peer:
+		m.sendTo(r.Peer, r.Src)
+		return m
+	case r.Kind() == plan.AllToAll:
+		c.allToAll(m, r, counts, recv)
+		return m
+	}
 	off := 0
 	for p, n := range counts {
-		part := dst[off : off+n]
+		part := plan.Slice{Off: off, Len: n}
 		off += n
-		if p == c.rank {
-			place(part, src)
-			continue
+		switch r.Kind() {
+		case plan.Scatter:
+			if b := part.Of(r.Src); p == c.rank {
+				place(r.Dst, b)
+			} else {
+				m.sendTo(p, b)
+			}
+		default: // AllGather, and Gather on the root
+			if b := part.Of(r.Dst); p == c.rank {
+				place(b, r.Src)
+			} else {
+				m.recvFrom(p, b)
+			}
+			if r.Kind() == plan.AllGather && p != c.rank {
+				m.sendTo(p, r.Src)
+			}
 		}
-		m.sendTo(p, src)
-		m.recvFrom(p, part)
 	}
-	return c.run(ctx, call, m)
+	return m
 }
 
-// place copies src to where it belongs, unless it is there.
+// allToAll fills in the pieces to and from every rank. In place it sends from a copy.
+func (c *Comm) allToAll(m *moving, r *plan.Request, counts, recv []int) {
+	src := r.Src
+	if same(r.Dst, src) {
+		c.memory.reset(len(src))
+		src = c.memory.take(len(src))
+		kernel.Copy(src, r.Src)
+	}
+	from, to := 0, 0
+	for p := range c.n {
+		part, into := src[from:from+counts[p]], r.Dst[to:to+recv[p]]
+		from += counts[p]
+		to += recv[p]
+		if p == c.rank {
+			kernel.Copy(into, part)
+			continue
+		}
+		m.sendTo(p, part)
+		m.recvFrom(p, into)
+	}
+}
+
+// place copies src to dst, unless it is there.
 func place(dst, src []byte) {
 	if !same(dst, src) {
 		kernel.Copy(dst, src)
 	}
-}
-
-// Broadcast stores the root's buf in everybody's.
-func (c *Comm) Broadcast(ctx context.Context, call plan.Call, buf []byte, root int) error {
-	if err := plan.CheckRoot(root, c.n); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.n <= 2 || len(buf) <= c.oneShot {
-		parent, children := plan.Tree(c.rank, root, c.n)
-		return c.run(ctx, call, &spreading{c: c, buf: buf, parent: parent, children: children})
-	}
-	r := &relaying{c: c, buf: buf, root: root, parts: make([]plan.Slice, c.n)}
-	for p := range c.n {
-		r.parts[p] = othersPart(len(buf), 64, c.n, root, p)
-	}
-	if last := &r.parts[c.n-1]; root != c.n-1 {
-		last.Len = len(buf) - last.Off
-	} else {
-		last = &r.parts[c.n-2]
-		last.Len = len(buf) - last.Off
-	}
-	return c.run(ctx, call, r)
-}
-
-// Scatter stores part r of the root's src, counts[r] bytes, in rank r's dst; the others' src is not used. At the root dst may
-// be its part of src.
-func (c *Comm) Scatter(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
-	total, err := plan.CheckCounts(counts, c.n, 1)
-	if err == nil {
-		err = plan.CheckRoot(root, c.n)
-	}
-	if err == nil && root == c.rank {
-		err = plan.CheckLen("src", src, total)
-	}
-	if err == nil {
-		err = plan.CheckLen("dst", dst, counts[c.rank])
-	}
-	if err != nil {
-		return err
-	}
-	m := c.moving()
-	defer c.mu.Unlock()
-	if root != c.rank {
-		m.recvFrom(root, dst)
-		return c.run(ctx, call, m)
-	}
-	off := 0
-	for p, n := range counts {
-		part := src[off : off+n]
-		off += n
-		if p == c.rank {
-			place(dst, part)
-			continue
-		}
-		m.sendTo(p, part)
-	}
-	return c.run(ctx, call, m)
-}
-
-// Gather stores everybody's src, counts[r] bytes from rank r, one behind the other in the root's dst; the others' dst is not
-// used. At the root src may be its part of dst.
-func (c *Comm) Gather(ctx context.Context, call plan.Call, dst, src []byte, counts []int, root int) error {
-	total, err := plan.CheckCounts(counts, c.n, 1)
-	if err == nil {
-		err = plan.CheckRoot(root, c.n)
-	}
-	if err == nil && root == c.rank {
-		err = plan.CheckLen("dst", dst, total)
-	}
-	if err == nil {
-		err = plan.CheckLen("src", src, counts[c.rank])
-	}
-	if err != nil {
-		return err
-	}
-	m := c.moving()
-	defer c.mu.Unlock()
-	if root != c.rank {
-		m.sendTo(root, src)
-		return c.run(ctx, call, m)
-	}
-	off := 0
-	for p, n := range counts {
-		part := dst[off : off+n]
-		off += n
-		if p == c.rank {
-			place(part, src)
-			continue
-		}
-		m.recvFrom(p, part)
-	}
-	return c.run(ctx, call, m)
-}
-
-// AllToAll sends part r of src, sendCounts[r] bytes, to rank r, and stores what rank r sends, recvCounts[r] bytes, as part r
-// of dst. What a rank sends another is what that one expects. In place, if dst is src, it takes a copy.
-func (c *Comm) AllToAll(ctx context.Context, call plan.Call, dst, src []byte, sendCounts, recvCounts []int) error {
-	out, err := plan.CheckCounts(sendCounts, c.n, 1)
-	if err == nil {
-		err = plan.CheckLen("src", src, out)
-	}
-	var in int
-	if err == nil {
-		in, err = plan.CheckCounts(recvCounts, c.n, 1)
-	}
-	if err == nil {
-		err = plan.CheckLen("dst", dst, in)
-	}
-	if err == nil && sendCounts[c.rank] != recvCounts[c.rank] {
-		err = fmt.Errorf("%w: rank %d sends itself %d bytes and expects %d", plan.ErrBadCall, c.rank, sendCounts[c.rank], recvCounts[c.rank])
-	}
-	if err != nil {
-		return err
-	}
-	m := c.moving()
-	defer c.mu.Unlock()
-	if same(dst, src) {
-		c.memory.reset(len(src))
-		copied := c.memory.take(len(src))
-		kernel.Copy(copied, src)
-		src = copied
-	}
-	from, to := 0, 0
-	for p := range c.n {
-		part, place := src[from:from+sendCounts[p]], dst[to:to+recvCounts[p]]
-		from += sendCounts[p]
-		to += recvCounts[p]
-		if p == c.rank {
-			kernel.Copy(place, part)
-			continue
-		}
-		m.sendTo(p, part)
-		m.recvFrom(p, place)
-	}
-	return c.run(ctx, call, m)
-}
-
-// Barrier returns when every rank has called it.
-func (c *Comm) Barrier(ctx context.Context, call plan.Call) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.run(ctx, call, meeting{c})
-}
-
-// moving locks the comm and prepares its job of that type.
-func (c *Comm) moving() *moving {
-	c.mu.Lock()
-	c.jobs.moving.reset(c.n)
-	return &c.jobs.moving
-}
-
-// scaling has ranks that scale differently differ in their calls.
-func scaling(call plan.Call, scale float64) plan.Call {
-	if call.Scale == 0 {
-		call.Scale = scale
-	}
-	return call
 }

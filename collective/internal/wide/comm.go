@@ -73,7 +73,7 @@ type Comm struct {
 
 	mu     sync.Mutex // held by the call under way, and to read messages between calls
 	call   plan.Call
-	word   uint64
+	hash   uint64
 	job    job
 	failed *plan.PeerError // by the call under way
 	tick   uint32          // the last one seen
@@ -158,7 +158,7 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	}
 	c := &Comm{rank: rank, n: n, links: make([]link, n), waiter: o.Waiter, log: o.Logger.With("rank", rank),
 		fold: append(plan.Fold(nil), o.Fold...), chunk: o.Chunk, oneShot: o.OneShot}
-	c.step = c.advance
+	c.step, c.jobs.even = c.advance, make([]int, n)
 	c.clock.start(o.Timeout, o.Waiter)
 	for p, conn := range conns {
 		if (conn == nil) != (p == rank) {

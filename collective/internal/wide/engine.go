@@ -56,7 +56,7 @@ func (c *Comm) run(ctx context.Context, call plan.Call, j job) error {
 	if e := c.dead.Load(); e != nil {
 		return e
 	}
-	c.call, c.word, c.job = call, call.Word(), j
+	c.call, c.hash, c.job = call, call.Hash(), j
 	if !call.Kind.Paired() {
 		c.past[call.Seq%uint64(len(c.past))] = call
 	}
@@ -99,6 +99,7 @@ type jobs struct {
 	moving     moving
 	exchanging exchanging
 	cutting    cutting
+	even       []int // counts of parts of one length
 }
 
 // forget lets go of the caller's buffers.
@@ -166,7 +167,7 @@ func (c *Comm) push(p int, l *link) *plan.PeerError {
 				return nil
 			}
 			l.out[0], l.size[0] = b, uint64(len(b))
-			if err := l.bulk.BeginSend(c.word, l.out[:]...); err != nil {
+			if err := l.bulk.BeginSend(c.hash, l.out[:]...); err != nil {
 				return c.broke(p, l, err)
 			}
 			l.sending = true
@@ -202,7 +203,7 @@ func (c *Comm) pull(p int, l *link) *plan.PeerError {
 			if !ok {
 				return nil
 			}
-			if err := c.beginRecv(l, c.word, b); err != nil {
+			if err := c.beginRecv(l, c.hash, b); err != nil {
 				return c.broke(p, l, err)
 			}
 		}

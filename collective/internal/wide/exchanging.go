@@ -1,5 +1,7 @@
 package wide
 
+import "github.com/ringside-go/ringside/collective/plan"
+
 // slots is how many chunks of each peer can have arrived and wait to be folded.
 const slots = 2
 
@@ -18,7 +20,12 @@ type exchanging struct {
 	srcs     [][]byte
 }
 
-func (c *Comm) exchange(dst, src []byte) *exchanging {
+// exchange prepares the comm's job of that type.
+func (c *Comm) exchange(r *plan.Request) job {
+	dst, src := r.Dst, r.Src
+	piece := min(len(src), c.chunk)
+	c.memory.reset(room(c.n*slots, piece) + c.folder.room(r.Call.DType, c.fold, piece))
+	c.folder.prepare(&r.Call, c.fold, piece, &c.memory)
 	x := &c.jobs.exchanging
 	x.c, x.dst, x.src, x.inPlace = c, dst, src, same(dst, src)
 	x.chunks, x.folded = chunks(len(src), c.chunk), 0

@@ -192,14 +192,14 @@ func (c *Comm) ours(theirs plan.Call) plan.Call {
 
 // awaited: p waits in n.call. It may wait for a call that this rank never makes.
 func (c *Comm) awaited(p int, l *link, n notice) *plan.PeerError {
-	l.waits = n.call.Word()
+	l.waits = n.call.Hash()
 	if n.call.Kind == plan.Send {
 		return c.takeIn(p, l, n)
 	}
 	if n.call.Kind.Paired() || n.call.Kind == plan.NoKind {
 		return nil // sends and receives have counts of their own
 	}
-	if mine := c.ours(n.call); mine.Kind != plan.NoKind && mine.Word() != n.call.Word() {
+	if mine := c.ours(n.call); mine.Kind != plan.NoKind && mine.Hash() != n.call.Hash() {
 		return c.differ(p, mine, n.call)
 	}
 	return nil
@@ -225,7 +225,7 @@ func (c *Comm) compared(p int, n notice) *plan.PeerError {
 			c.held = append(c.held, heldNotice{p, n})
 		}
 		return nil
-	case mine.Word() != n.call.Word():
+	case mine.Hash() != n.call.Hash():
 		return c.differ(p, mine, n.call)
 	case n.theirs.Kind != plan.NoKind && n.rank >= 0:
 		return c.differ(n.rank, mine, n.theirs)
@@ -355,7 +355,7 @@ func (c *Comm) timedOut() (e *plan.PeerError, known bool) {
 	} {
 		for _, known = range []bool{true, false} {
 			for p := range c.links {
-				if l := &c.links[p]; p != c.rank && absent(l) && (!known || l.waits != c.word) {
+				if l := &c.links[p]; p != c.rank && absent(l) && (!known || l.waits != c.hash) {
 					missing = append(missing, p)
 				}
 			}

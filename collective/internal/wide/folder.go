@@ -21,9 +21,9 @@ type folder struct {
 }
 
 // prepare makes the folder ready for pieces of at most bytes; memory for brackets comes from m.
-func (f *folder) prepare(call plan.Call, scale float64, groups plan.Fold, bytes int, m *scratch) {
+func (f *folder) prepare(call *plan.Call, groups plan.Fold, bytes int, m *scratch) {
 	f.set = kernel.Best()
-	f.op, f.dtype, f.scale = call.Op, call.DType, scale
+	f.op, f.dtype, f.scale = call.Op, call.DType, call.Scale
 	f.groups, f.plain = groups, groups.Plain()
 	if f.plain {
 		return

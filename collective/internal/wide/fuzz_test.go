@@ -77,7 +77,7 @@ func FuzzPeer(f *testing.F) {
 		ctx, cancel := context.WithTimeout(t.Context(), hang)
 		defer cancel()
 		hostile := conns[1][0].(*fake)
-		word := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 5, Scale: 1}.Word()
+		word := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 5, Scale: 1}.Hash()
 		for _, m := range moves[:min(len(moves), 20)] {
 			switch m % 7 {
 			case 0, 1: // a message, well made or of an unknown kind

@@ -35,8 +35,10 @@ func (c *Comm) greeting(p int) []byte {
 // greet exchanges greetings with everybody and compares them. A timeout that is short for calls does not bound it: ranks join
 // when they are ready.
 func (c *Comm) greet(ctx context.Context) error {
-	m := c.moving()
+	c.mu.Lock()
 	defer c.mu.Unlock()
+	m := &c.jobs.moving
+	m.reset(c.n)
 	limit := c.clock.limit
 	c.clock.limit = uint32(max(c.clock.timeout, DefaultTimeout)/c.clock.period) + 1
 	defer func() { c.clock.limit = limit }()

@@ -1,8 +1,6 @@
 package wide
 
 import (
-	"context"
-
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 )
@@ -23,30 +21,6 @@ type early struct {
 	call plan.Call
 	buf  []byte
 	done bool
-}
-
-// Send sends b to rank to, which makes a Recv of the same length with the same call, but for Kind. call.Seq counts the sends
-// from this rank to that one.
-func (c *Comm) Send(ctx context.Context, call plan.Call, to int, b []byte) error {
-	if err := plan.CheckPeer(to, c.rank, c.n); err != nil {
-		return err
-	}
-	call.Kind, call.Root = plan.Send, 0
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.run(ctx, call, &sending{c: c, to: to, buf: b})
-}
-
-// Recv receives what rank from sends.
-func (c *Comm) Recv(ctx context.Context, call plan.Call, from int, b []byte) error {
-	if err := plan.CheckPeer(from, c.rank, c.n); err != nil {
-		return err
-	}
-	call.Kind, call.Root = plan.Recv, 0
-	m := c.moving()
-	defer c.mu.Unlock()
-	m.recvFrom(from, b)
-	return c.run(ctx, call, m)
 }
 
 // sending is the job of Send.
@@ -76,7 +50,7 @@ func (c *Comm) takeIn(p int, l *link, n notice) *plan.PeerError {
 		return nil
 	}
 	e := &early{call: n.call, buf: make([]byte, n.bytes)}
-	if err := c.beginRecv(l, n.call.Word(), e.buf); err != nil {
+	if err := c.beginRecv(l, n.call.Hash(), e.buf); err != nil {
 		return c.broke(p, l, err)
 	}
 	c.orphan += len(e.buf)
@@ -92,7 +66,7 @@ func (c *Comm) takeEarly(p int, l *link) (bool, *plan.PeerError) {
 		return false, nil
 	}
 	e := l.early[0]
-	if e.call.Word() != c.word || len(e.buf) != len(b) {
+	if e.call.Hash() != c.hash || len(e.buf) != len(b) {
 		return false, c.differ(p, c.call, e.call)
 	}
 	kernel.Copy(b, e.buf)

@@ -1,0 +1,120 @@
+package collective
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// run makes a call, which was checked, on the group's comm. The lane calls it, one call at a time.
+// A call does not begin if its context is over.
+func (g *Group) run(ctx context.Context, r *plan.Request, over error) error {
+	g.number(r)
+	if g.failure.Load() != nil || g.left.Load() != nil {
+		return g.refuse(r.Call.String())
+	}
+	paired := r.Call.Kind.Paired()
+	if paired {
+		g.pairing.Store(uint64(pairingOf(r)))
+	}
+	if g.whole == nil { // on several hosts not all are told when a rank fails
+		g.told.set(&r.Call)
+	}
+	var err error
+	switch {
+	case over != nil:
+		err = ipc.ContextError(ctx)
+	case paired && r.Peer == g.rank:
+		err = g.toSelf(r)
+	default:
+		err = g.comm.Do(ctx, *r)
+	}
+	if err != nil {
+		return g.resolve(r, err)
+	}
+	if paired {
+		g.pairing.Store(0)
+	}
+	g.count(len(r.Dst))
+	return nil
+}
+
+// number gives the call its number. A pair counts for itself, for the others do not see it.
+func (g *Group) number(r *plan.Request) {
+	switch r.Call.Kind {
+	case plan.Send:
+		g.sent[r.Peer]++
+		r.Call.Seq = g.sent[r.Peer]
+	case plan.Recv:
+		g.received[r.Peer]++
+		r.Call.Seq = g.received[r.Peer]
+	default:
+		r.Call.Seq = g.lane.calls() // the lane counted it
+	}
+}
+
+// countEvery is how many bytes are counted at a time: a counter that others read is slow.
+const countEvery = 64 << 10
+
+// count counts the bytes of a destination.
+func (g *Group) count(n int) {
+	if g.uncounted += n; g.uncounted >= countEvery {
+		g.bytes.Add(uint64(g.uncounted))
+		g.uncounted = 0
+	}
+}
+
+// inCall reports whether a call is under way, or the last call failed: this rank came to it.
+func (g *Group) inCall() bool { return g.lane.held() || g.stuck.Load() }
+
+// toSelf sends to this rank itself, or receives from it: the message must be there already and of
+// that length.
+func (g *Group) toSelf(r *plan.Request) error {
+	if r.Call.Kind == plan.Send {
+		g.self = append(g.self, append([]byte(nil), r.Dst...))
+		return nil
+	}
+	if len(g.self) == 0 || len(g.self[0]) != len(r.Dst) {
+		have := "nothing was sent"
+		if len(g.self) > 0 {
+			have = fmt.Sprintf("%d bytes were sent", len(g.self[0]))
+		}
+		return &plan.PeerError{Rank: g.rank, Call: r.Call,
+			Err: fmt.Errorf("%w: %d bytes to receive from oneself, %s", ErrMismatch, len(r.Dst), have)}
+	}
+	copy(r.Dst, g.self[0])
+	g.self = g.self[1:]
+	return nil
+}
+
+// begin starts a call, unless it was refused by err.
+func (g *Group) begin(ctx context.Context, r *plan.Request, err error) *Work {
+	if err != nil {
+		return failed(err)
+	}
+	return g.lane.start(ctx, r)
+}
+
+// Stats are counters of one group since it was made.
+type Stats struct {
+	Calls    uint64        // that every rank makes; sends and receives are not counted
+	Bytes    uint64        // of destinations of calls that succeeded, to within 64 KiB
+	InCall   bool          // a call is under way
+	Failed   bool          // the group is dead
+	Age      time.Duration // since New
+	Layout   string        // as in "2 hosts of 2"
+	Local    int           // ranks on this host, this one included
+	Messages uint64        // of the group's own, received: which rank left or failed
+}
+
+// Stats returns the counters. Any goroutine may call it.
+func (g *Group) Stats() Stats {
+	return Stats{
+		Calls: g.lane.calls(), Bytes: g.bytes.Load(), InCall: g.lane.held(), Failed: g.failure.Load() != nil,
+		Age: time.Since(g.born), Layout: g.layout.String(), Local: len(g.layout.hosts[g.layout.hostOf[g.rank]]),
+		Messages: g.control.received.Load(),
+	}
+}
