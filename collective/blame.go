@@ -58,8 +58,8 @@ func (t *told) get() plan.Call {
 	return t.call
 }
 
-// inquiry finds the rank at fault for a failed call, from what the others answer. A rank sees only
-// the ranks that it waits for, and those may themselves wait for a third.
+// inquiry finds the rank at fault for a failed call, from what the others answer. A rank
+// sees only the ranks that it waits for, and those may themselves wait for a third.
 type inquiry struct {
 	g       *Group
 	request *plan.Request // that failed
@@ -67,7 +67,8 @@ type inquiry struct {
 	answers []*answer     // by rank; nil for a rank that did not answer
 }
 
-// late asks where the ranks are, and names the rank that a call which timed out waits for.
+// late asks where the ranks are, and names the rank that a call which timed out waits
+// for.
 func (q *inquiry) late(pe *plan.PeerError) {
 	g, call := q.g, &q.request.Call
 	q.answers = g.control.whereabouts(context.Background(), askFor)
@@ -108,9 +109,9 @@ func (q *inquiry) timeout(rank int, what string) {
 	q.f.Rank, q.f.err = rank, fmt.Errorf("%w after %v: %s", ErrTimeout, q.g.options.Timeout, what)
 }
 
-// latePair names the rank that rank from waits for, which is in pair and has made so many calls of
-// all ranks. The other rank of the pair may wait in a pair for a third. own is the call of all
-// ranks that this rank is in, nil if it is in none.
+// latePair names the rank that rank from waits for, which is in pair and has made so many
+// calls of all ranks. The other rank of the pair may wait in a pair for a third. own is
+// the call of all ranks that this rank is in, nil if it is in none.
 func (q *inquiry) latePair(from int, pair pairing, calls uint64, own *plan.Call) {
 	g, at := q.g, pair.peer()
 	for range q.answers { // so that a circle ends too
@@ -143,8 +144,8 @@ func (q *inquiry) latePair(from int, pair pairing, calls uint64, own *plan.Call)
 	}
 }
 
-// odd names the ranks that are in another call than most. Two ranks that met only know that they
-// differ.
+// odd names the ranks that are in another call than most. Two ranks that met only know
+// that they differ.
 func (q *inquiry) odd() {
 	g, call := q.g, &q.request.Call
 	m := (*plan.MismatchError)(nil)
@@ -172,8 +173,8 @@ func (q *inquiry) odd() {
 	q.f.err = fmt.Errorf("%w: %s", ErrMismatch, strings.Join(text, ", "))
 }
 
-// callsNow asks for the calls that the ranks are in, by rank, this rank's among them. It leaves out
-// ranks that are in no call of all ranks, or do not answer.
+// callsNow asks for the calls that the ranks are in, by rank, this rank's among them. It
+// leaves out ranks that are in no call of all ranks, or do not answer.
 func (q *inquiry) callsNow() map[int]plan.Call {
 	g := q.g
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
@@ -203,7 +204,8 @@ type side struct {
 	ranks []int
 }
 
-// sides groups ranks by their calls: most ranks first, then in the order of their lowest rank.
+// sides groups ranks by their calls: most ranks first, then in the order of their lowest
+// rank.
 func sides(calls map[int]plan.Call) []side {
 	var out []side
 	for _, rank := range slices.Sorted(maps.Keys(calls)) {

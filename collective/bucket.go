@@ -7,14 +7,15 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// bucketBytes is what AllReduceMany puts into one all-reduce. On one host a call costs a tenth of a microsecond, and what
-// is copied twice must stay in a level 2 cache; between hosts a call costs tens of microseconds and a megabyte as many. 256
-// KiB is where neither is felt.
+// bucketBytes is the bytes that AllReduceMany puts into one all-reduce. On one host a
+// bucket, which is copied twice, must stay in a level 2 cache; between hosts a call must
+// be large.
 const bucketBytes = 256 << 10
 
-// AllReduceMany reduces every buffer in place, as AllReduce does one after the other with the same bits, in fewer calls: small
-// ones are put into buckets, which are filled and emptied while the one before is on its way. Every rank gives as many
-// buffers, of the same lengths. Buffers do not overlap.
+// AllReduceMany reduces every buffer in place, with the same bits as AllReduce of each,
+// in fewer calls: small buffers are put into buckets, which are filled and emptied while
+// the one before is on its way. Every rank gives as many buffers, of the same lengths.
+// Buffers do not overlap.
 func AllReduceMany[T Element](ctx context.Context, g *Group, op Op, bufs ...[]T) error {
 	sizes := make([]int, len(bufs))
 	for i, b := range bufs {
@@ -27,14 +28,14 @@ func AllReduceMany[T Element](ctx context.Context, g *Group, op Op, bufs ...[]T)
 	defer func() {
 		for _, r := range room {
 			if r != nil {
-				_ = Free(g, r) // it was allocated below; a group that is closed frees it anyway
+				_ = Free(g, r) // which fails only in a closed group, whose memory is gone
 			}
 		}
 	}()
 	var running [2]*shipment[T]
 	next := 0
 	for _, b := range plan.Pack(sizes, bucketBytes) {
-		if err := running[next].arrive(ctx); err != nil {
+		if err := running[next].arrive(); err != nil {
 			return err
 		}
 		s := &shipment[T]{bufs: bufs[b[0]:b[1]]}
@@ -60,7 +61,7 @@ func AllReduceMany[T Element](ctx context.Context, g *Group, op Op, bufs ...[]T)
 		next = 1 - next
 	}
 	for range running {
-		if err := running[next].arrive(ctx); err != nil {
+		if err := running[next].arrive(); err != nil {
 			return err
 		}
 		next = 1 - next
@@ -75,8 +76,9 @@ type shipment[T Element] struct {
 	work  *Work
 }
 
-// arrive waits for the bucket and empties it; nil is none. The work ends when ctx does.
-func (s *shipment[T]) arrive(context.Context) error {
+// arrive waits for the bucket and empties it; nil is none. The work ends with its own
+// context.
+func (s *shipment[T]) arrive() error {
 	if s == nil {
 		return nil
 	}

@@ -10,8 +10,8 @@ func bytesOf[T Element](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(x[0])))
 }
 
-// elements returns b as elements. b comes from an allocator of whole cache lines, so it is
-// aligned for them.
+// elements returns b as elements. b comes from an allocator of whole cache lines, so it
+// is aligned for them.
 func elements[T Element](b []byte) []T {
 	var zero T
 	size := int(unsafe.Sizeof(zero))

@@ -42,8 +42,9 @@ func reduction(g *Group, r *plan.Request, kind plan.Kind, op Op, dt element.DTyp
 	return nil
 }
 
-// parts checks one and all, a rank's part and the whole of all ranks' parts, and puts the counts
-// in the request. one may be its own place in all. counts nil: parts of one length.
+// parts checks one and all, a rank's part and the whole of all ranks' parts, and puts the
+// counts in the request. one may be its own place in all. counts nil: parts of one
+// length.
 func parts[T Element](g *Group, r *plan.Request, what string, one, all []T, counts []int) error {
 	off, mine, whole := g.rank*len(one), len(one), g.size*len(one)
 	size := dtypeOf[T]().Size()
@@ -66,8 +67,8 @@ func parts[T Element](g *Group, r *plan.Request, what string, one, all []T, coun
 	return nil
 }
 
-// rooted checks a gather or scatter: one is every rank's part, all is the root's buffer, which the
-// other ranks do not use.
+// rooted checks a gather or scatter: one is every rank's part, all is the root's buffer,
+// which the other ranks do not use.
 func rooted[T Element](g *Group, r *plan.Request, kind plan.Kind, one, all []T, counts []int, root int) error {
 	if err := g.has(root, "root"); err != nil {
 		return err

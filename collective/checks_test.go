@@ -210,7 +210,8 @@ func checkAllToAll[T Element](ctx context.Context, c *caseRun, tr *truth[T], eve
 	return compare(dst, want, guard)
 }
 
-// checkRing sends to the next rank and receives from the one before; a rank alone sends to itself.
+// checkRing sends to the next rank and receives from the one before; a rank alone sends
+// to itself.
 func checkRing[T Element](ctx context.Context, c *caseRun, tr *truth[T]) error {
 	rank, n := c.g.Rank(), c.g.Size()
 	src, _ := buffer[T](c, 0, len(tr.inputs[rank]))

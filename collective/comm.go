@@ -7,9 +7,9 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// comm moves and folds bytes among ranks 0..n-1. host.Comm and wide.Comm are comms, and this
-// package composes others of them. One goroutine at a time calls Do, but any may call Abort.
-// After its first error a comm is dead.
+// comm moves and folds bytes among ranks 0..n-1. host.Comm and wide.Comm are comms, and
+// this package composes others of them. One goroutine at a time calls Do, but any may
+// call Abort. After its first error a comm is dead.
 type comm interface {
 	Do(ctx context.Context, r plan.Request) error
 	Abort(err error) // every rank's calls fail, now and later
@@ -28,7 +28,8 @@ func (solo) Do(_ context.Context, r plan.Request) error {
 func (solo) Abort(error)  {}
 func (solo) Close() error { return nil }
 
-// lift gives the error of a comm the group's ranks: ranks[i] is the one that the comm calls i.
+// lift gives the error of a comm the group's ranks: ranks[i] is the one that the comm
+// calls i.
 func lift(err error, ranks []int) error {
 	var pe *plan.PeerError
 	if err == nil || !errors.As(err, &pe) {

@@ -10,8 +10,9 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// compose makes the comm of a group as its layout asks for: nothing for one rank, shared memory
-// when all are on one host, conns between hosts when each has one rank, and both otherwise.
+// compose makes the comm of a group as its layout asks for: nothing for one rank, shared
+// memory when all are on one host, conns between hosts when each has one rank, and both
+// otherwise.
 func compose(ctx context.Context, g *Group) error {
 	fold := g.layout
 	if len(g.options.Layout) > 0 {
@@ -44,9 +45,9 @@ func compose(ctx context.Context, g *Group) error {
 	return composeHosts(ctx, g)
 }
 
-// composeHosts makes a comm for each way that data takes: inside the host; between ranks of the
-// same position on every host (rails), or between the first ones where hosts have different
-// numbers of ranks; and for each pair that no rail connects, for sends.
+// composeHosts makes a comm for each way that data takes: inside the host; between ranks
+// of the same position on every host (rails), or between the first ones where hosts have
+// different numbers of ranks; and for each pair that no rail connects, for sends.
 func composeHosts(ctx context.Context, g *Group) (err error) {
 	l := g.layout
 	h := &hosts{layout: l, rank: g.rank, host: l.hostOf[g.rank], pos: l.posOf[g.rank], pairs: make([]comm, g.size)}

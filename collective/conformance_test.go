@@ -83,7 +83,8 @@ func compare[T Element](got, want []T, guard []byte) error {
 	return nil
 }
 
-// conformanceCase is a call with arguments; run makes it on one rank and checks what that rank got.
+// conformanceCase is a call with arguments; run makes it on one rank and checks what that
+// rank got.
 type conformanceCase struct {
 	name string
 	run  func(ctx context.Context, c *caseRun) error
@@ -125,7 +126,8 @@ func cuts(count, n int) []int {
 
 var conformanceCounts = []int{0, 1, 3, 1000, 65537}
 
-// conformanceCases is the table for one world: every primitive, dtype, op and count, in place and not.
+// conformanceCases is the table for one world: every primitive, dtype, op and count, in
+// place and not.
 func conformanceCases(l layout) []conformanceCase {
 	var out []conformanceCase
 	out = append(out, casesOf[float64](l)...)
@@ -242,7 +244,8 @@ func newWorld(t *testing.T, transport string, hostOf []int, cases []conformanceC
 	return w
 }
 
-// openWorld makes groups that fold as hostOf says: composed in memory, all on one host, all over TCP, or as they are.
+// openWorld makes groups that fold as hostOf says: composed in memory, all on one host,
+// all over TCP, or as they are.
 func openWorld(transport string, hostOf []int, o *Options) ([]*Group, error) {
 	var c Options
 	if o != nil {

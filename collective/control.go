@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// watchEvery is how often the watcher looks at every conn. A rank that waits for another
-	// knows of a death or an abort after that long, and one that has made no calls for a while
-	// after idleEvery.
+	// watchEvery is how often the watcher looks at every conn. A rank that waits for
+	// another knows of a death or an abort after that long, and one that has made no
+	// calls for a while after idleEvery.
 	watchEvery = 20 * time.Millisecond
 
-	// idleEvery is how often it looks while the group makes no calls, as those of idle sessions:
-	// hundreds of watchers are then no load. It is well within askFor.
+	// idleEvery is how often it looks while the group makes no calls, as those of idle
+	// sessions: hundreds of watchers are then no load. It is well within askFor.
 	idleEvery = 200 * time.Millisecond
 
 	// idleAfter is how many looks in a row without a call or a message make a group idle.
@@ -31,21 +31,23 @@ const (
 	// pollEvery is how often a goroutine that waits for a message of the control looks.
 	pollEvery = 500 * time.Microsecond
 
-	// askFor is how long ranks have to say where they are when a call timed out. A living rank
-	// answers within idleEvery.
+	// askFor is how long ranks have to say where they are when a call timed out. A living
+	// rank answers within idleEvery.
 	askFor = 50 * watchEvery
 
-	// askAgain is after how many looks a question is asked once more: two rounds of the watcher.
+	// askAgain is after how many looks a question is asked once more: two rounds of the
+	// watcher.
 	askAgain = int(2 * watchEvery / pollEvery)
 
-	// maxValues bounds what other ranks may have stored here that this rank has not asked for.
+	// maxValues bounds what other ranks may have stored here that this rank has not asked
+	// for.
 	maxValues = 64
 )
 
-// control is what the ranks of a group tell each other beside their calls, over the same conns:
-// that a rank failed or left, where each is, and the small values that conns of sub-groups are made
-// from. A goroutine, the watcher, looks at all conns now and then; a goroutine that waits for a
-// message looks more often.
+// control is what the ranks of a group tell each other beside their calls, over the same
+// conns: that a rank failed or left, where each is, and the small values that conns of
+// sub-groups are made from. A goroutine, the watcher, looks at all conns now and then; a
+// goroutine that waits for a message looks more often.
 type control struct {
 	group    *Group
 	taps     []*tap // by rank; nil at this rank's own
@@ -130,8 +132,8 @@ func (c *control) start() {
 	}()
 }
 
-// untilNext returns how long it is until time is next a multiple of every. The watchers of a
-// process look at the same moments, so that it wakes up once for all of them.
+// untilNext returns how long it is until time is next a multiple of every. The watchers
+// of a process look at the same moments, so that it wakes up once for all of them.
 func untilNext(every time.Duration, now time.Time) time.Duration {
 	return every - time.Duration(now.UnixNano())%every
 }
@@ -196,7 +198,8 @@ func (c *control) pump() {
 	}
 }
 
-// handle takes one message in. It is data from another process: what does not parse is dropped.
+// handle takes one message in. It is data from another process: what does not parse is
+// dropped.
 func (c *control) handle(rank int, m ipc.Message) {
 	p := &c.peers[rank]
 	switch m.Kind {
@@ -325,8 +328,8 @@ func (c *control) gather(ctx context.Context, ranks []int, key string, mine []by
 	return out, err
 }
 
-// lost returns the error of a call that a rank did not live to make, or closed its group before. mu
-// is held.
+// lost returns the error of a call that a rank did not live to make, or closed its group
+// before. mu is held.
 func (c *control) lost(rank int, call string) *Error {
 	f := &failure{Rank: rank, By: c.group.rank, err: ErrPeerLost}
 	if dead := c.peers[rank].dead; dead != nil {
@@ -336,7 +339,8 @@ func (c *control) lost(rank int, call string) *Error {
 	return c.group.blamed(f, call)
 }
 
-// deadOf returns the error of a call of ranks of which one has died, nil if none has. mu is held.
+// deadOf returns the error of a call of ranks of which one has died, nil if none has. mu
+// is held.
 func (c *control) deadOf(ranks []int, call string) *Error {
 	for _, r := range ranks {
 		if p := &c.peers[r]; p.dead != nil && !p.bye {
@@ -346,7 +350,8 @@ func (c *control) deadOf(ranks []int, call string) *Error {
 	return nil
 }
 
-// while returns a context like ctx that is done when one of ranks dies. stop ends the watching.
+// while returns a context like ctx that is done when one of ranks dies. stop ends the
+// watching.
 func (c *control) while(ctx context.Context, ranks []int) (alive context.Context, stop func()) {
 	alive, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -371,8 +376,8 @@ func (c *control) while(ctx context.Context, ranks []int) (alive context.Context
 	return alive, func() { cancel(); <-done }
 }
 
-// whereabouts asks every other rank where it is. The answer is nil for those that did not answer in
-// time.
+// whereabouts asks every other rank where it is. The answer is nil for those that did not
+// answer in time.
 func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*answer {
 	c.mu.Lock()
 	c.tick++
@@ -388,7 +393,8 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 				continue
 			}
 			done = false
-			// Question and answer do not wait for room or for another sender: either may be lost.
+			// Question and answer do not wait for room or for another sender: either may
+			// be lost.
 			switch {
 			case since[rank] > 0:
 				since[rank] = (since[rank] + 1) % askAgain
@@ -410,8 +416,8 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 	return out
 }
 
-// leave says goodbye and waits until all the others have too, or have died, or Options.Linger is
-// over.
+// leave says goodbye and waits until all the others have too, or have died, or
+// Options.Linger is over.
 func (c *control) leave() {
 	g := c.group
 	c.tell(kindBye, farewell{g.lane.calls()})

@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// TestPace: a group that makes no calls is looked at less often after a while, and one that does, is in one, or hears something, often.
+// TestPace: a group that makes no calls is looked at less often after a while, and one
+// that does, is in one, or hears something, often.
 func TestPace(t *testing.T) {
 	var p pace
-	// looks is how many looks it takes until the next one is late, after one at which so much had happened.
+	// looks is how many looks it takes until the next one is late, after one at which so
+	// much had happened.
 	looks := func(calls, received uint64, inCall bool) int {
 		if d := p.next(calls, received, inCall); d != watchEvery {
 			t.Errorf("the next look comes %v after a call or a message, expected %v", d, watchEvery)
@@ -38,7 +40,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestWatchersLookTogether: whenever they ask, the next look is at the same moment, and it is one to come.
+// TestWatchersLookTogether: whenever they ask, the next look is at the same moment, and
+// it is one to come.
 func TestWatchersLookTogether(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0) // a multiple of both
 	for _, every := range []time.Duration{watchEvery, idleEvery} {

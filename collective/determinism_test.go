@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestSameBits: all transports and 20 runs with random delays give the same bits, for every float type, and for all ranks.
+// TestSameBits: all transports and 20 runs with random delays give the same bits, for
+// every float type, and for all ranks.
 func TestSameBits(t *testing.T) {
 	s := seed(t)
 	hostOf := []int{0, 1, 0, 1}
@@ -119,7 +120,8 @@ func descriptors(t *testing.T) int {
 	return len(list)
 }
 
-// TestNoLeak opens and closes groups: descriptors and goroutines are as before. Full tests make 1,000, under the race detector 200.
+// TestNoLeak opens and closes groups: descriptors and goroutines are as before. Full
+// tests make 1,000, under the race detector 200.
 func TestNoLeak(t *testing.T) {
 	n := 1000
 	if testing.Short() {

@@ -1,56 +1,70 @@
-// Package collective lets a group of processes compute together: every rank makes the same call at the same point, and each
-// returns with its part of the result. It has the operations of MPI and NCCL on Go slices (all-reduce, reduce,
-// reduce-scatter, all-gather, broadcast, scatter, gather, all-to-all, barrier, send and receive), blocking and started
-// (the names that end in Async), and on encodable values; package tensor/spmd has those on tensors. A call that comes again and again with the same buffers may be
-// made once and run ([Persistent]: the names that end in Init).
+// Package collective lets a group of processes compute together: every rank makes the
+// same call at the same point, and each returns with its part of the result. It has the
+// operations of MPI and NCCL on Go slices (all-reduce, reduce, reduce-scatter,
+// all-gather, broadcast, scatter, gather, all-to-all, barrier, send and receive),
+// blocking and started (the names that end in Async), and on encodable values. Package
+// tensor/spmd has those on tensors. A call that comes again and again with the same
+// buffers may be made once and run ([Persistent]: the names that end in Init).
 //
-// [Init] makes the group of whatever launched this process; [Local] one inside a process, for tests; [New] one over given
-// conns. Ranks that share a host use shared memory, where [Alloc]'s slices are read in place; the others TCP; with
-// several hosts of several ranks a call runs inside the hosts and between them. Nothing of it is to be configured.
+// [Init] makes the group of all processes of a launcher; [Local] makes one inside a
+// process, for tests; [New] makes one over given conns. Ranks that share a host use
+// shared memory, where [Alloc]'s slices are read in place. The others use TCP. With
+// several hosts of several ranks a call runs inside the hosts and between them. Nothing
+// of this is to be configured.
 //
 // # The same bits
 //
-// The result of a reduction does not depend on timing, on the transport, on the size of the call, on where a buffer lies,
-// or on whether tensors are bucketed. The order is, for every element: the ranks of each host in rank order from the left,
-// ((r0+r1)+r2)+r3; then the hosts from the left, in the order of their lowest rank. Float16 and BFloat16 are folded in
-// float32 over all ranks and rounded once. One rank computes an element and the others copy it, so all have the same. Means
-// are sums that are multiplied by 1/Size before the rounding.
+// The result of a reduction does not depend on timing, on the transport, on the size of
+// the call, on where a buffer lies, or on whether tensors are bucketed. The order is, for
+// every element: the ranks of each host in rank order from the left, ((r0+r1)+r2)+r3;
+// then the hosts from the left, in the order of their lowest rank. Float16 and BFloat16
+// are folded in float32 over all ranks and rounded once. One rank computes an element and
+// the others copy it, so all have the same. Means are sums that are multiplied by 1/Size
+// before the rounding.
 //
-// So a world of two hosts with two ranks folds (r0+r1)+(r2+r3), and one of four ranks on one host ((r0+r1)+r2)+r3. To have
-// on one layout the bits of another, say so in Options.Layout. NaNs are equal as NaNs; their payload is not promised.
+// So a world of two hosts with two ranks folds (r0+r1)+(r2+r3), and one of four ranks on
+// one host ((r0+r1)+r2)+r3. Options.Layout gives one layout the bits of another. NaNs are
+// equal as NaNs; their payload is not promised.
 //
-// What it costs: inside a host nothing, for each slice of the data is reduced by one rank, which reads the others' in order.
-// Between hosts 16-bit floats travel as float32, twice the bytes, and a rank that folds waits for its neighbours in
-// order instead of taking whichever comes first.
+// The price: inside a host nothing, for each slice of the data is reduced by one rank,
+// which reads the others' in order. Between hosts 16-bit floats travel as float32, twice
+// the bytes, and a rank that folds waits for its neighbours in order.
 //
 // # Errors
 //
-// Wrong arguments are refused before anything is sent ([ErrLength], [ErrOverlap], [ErrRank], [ErrOp]), and the group works on.
-// Everything else ends the group on every rank with an [Error] that says which rank it was and what happened:
+// Wrong arguments are refused before anything is sent ([ErrLength], [ErrOverlap],
+// [ErrRank], [ErrOp]), and the group works on. Everything else ends the group on every
+// rank with an [Error] that names a rank and a cause:
 //
 //   - a process that dies or leaves: [ErrPeerLost], within tens of milliseconds
 //   - a rank that does not come, or stops in a call: [ErrTimeout], after Options.Timeout
-//   - ranks in different calls, or with another op, type, count or root: [ErrMismatch], naming both calls
-//   - a context that is done on one rank: its error there, [ErrAborted] on the others, for they can't go on without it
+//   - ranks in different calls, or with another op, type, count or root: [ErrMismatch], naming
+//     both calls
+//   - a context that is done on one rank: its error there, [ErrAborted] on the others, for they
+//     can't go on without it
 //
-// Data in destinations is undefined afterwards, which includes sources of calls in place. [Group.Shrink] makes a group of
-// those that are left.
+// Data in destinations is undefined afterwards, which includes sources of calls in place.
+// [Group.Shrink] makes a group of the ranks that are left.
 //
 // # Memory
 //
-// A call may be given any slice. Only what lies in [Alloc]'s memory is shared with other processes, those of the group on this
-// host, which can write it. Between hosts bytes are authenticated once, when a conn is opened, and not encrypted: use a
-// tunnel where the network is not yours.
+// A call may be given any slice. Only [Alloc]'s memory is shared with other processes,
+// those of the group on this host, which can write it. Between hosts bytes are
+// authenticated once, when a conn is opened, and not encrypted: use a tunnel where the
+// network is not yours.
 //
 // # Where things are
 //
-//	move.go reduce.go object.go  the calls; raw.go those of a type that is known when they run
-//	persistent.go prepared.go bucket.go     calls made again and again; several all-reduces in one
-//	init.go local.go group.go split.go      groups, and groups of some of their ranks
-//	job.go work.go                          a call on its way to the comm, and one that was started
-//	favor.go                                the way of a goroutine that makes brief calls again and again
-//	comm.go compose.go layout.go            what moves bytes, made of package host's and package wide's by who is where
-//	hosts.go hosts_move.go places.go        of several hosts with several ranks; of ranks in another order
-//	control.go tap.go resolve.go blame.go errors.go  what ranks tell each other beside calls; whose fault it was
-//	alloc.go dtype.go                       memory that is shared; element types
+// Each file uses those before it:
+//
+//	dtype.go fold.go errors.go layout.go   element types, operations; which rank is where
+//	comm.go places.go                      the interface of a communicator; ranks in another order
+//	hosts.go hosts_parts.go                the communicator of several hosts with several ranks
+//	tap.go                                 a conn that calls and control share
+//	control.go blame.go resolve.go         what ranks tell each other; the rank at fault
+//	work.go lane.go run.go                 one call at a time, and calls that were started
+//	compose.go group.go                    groups
+//	checks.go move.go reduce.go raw.go     the calls
+//	persistent.go alloc.go bucket.go object.go   calls made again; shared memory; several at once
+//	local.go init.go split.go              ways to make a group, and groups of some ranks
 package collective

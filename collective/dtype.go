@@ -7,8 +7,8 @@ import (
 	"github.com/ringside-go/ringside/collective/internal/kernel"
 )
 
-// Float16 and BFloat16 are 16-bit floating-point elements as they are stored. Reductions of
-// them accumulate in float32 and round once.
+// Float16 and BFloat16 are 16-bit floating-point elements as they are stored. Reductions
+// of them accumulate in float32 and round once.
 type (
 	Float16  = element.Float16
 	BFloat16 = element.BFloat16
@@ -45,8 +45,8 @@ func dtypeOf[T Element]() element.DType {
 	return element.U8
 }
 
-// Op is how a reduction combines elements. And, Or and Xor are for integers only. Mean is for
-// floats only: of integers it would have to say how it rounds.
+// Op is how a reduction combines elements. And, Or and Xor are for integers only. Mean is
+// for floats only: of integers it would have to say how it rounds.
 type Op = element.Reduction
 
 // The operations.
@@ -64,7 +64,8 @@ const (
 // Ops returns all operations.
 func Ops() []Op { return append(element.Reductions(), Mean) }
 
-// reductionOf returns the reduction that op among n ranks is in a call, and the call's scale.
+// reductionOf returns the reduction that op among n ranks is in a call, and the call's
+// scale.
 func reductionOf(op Op, dt element.DType, n int) (element.Reduction, float64, error) {
 	scale := 1.0
 	if op == Mean {

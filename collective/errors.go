@@ -11,30 +11,31 @@ import (
 
 // Errors of calls that began, inside an [Error].
 var (
-	// ErrPeerLost is returned when a rank's process died, its conn broke, or it left the group
-	// while others called.
+	// ErrPeerLost is returned when a rank's process died, its conn broke, or it left the
+	// group while others called.
 	ErrPeerLost = plan.ErrPeerLost
 
 	// ErrTimeout is returned when a rank did not come to a call, or stopped in it, within
 	// Options.Timeout.
 	ErrTimeout = plan.ErrTimeout
 
-	// ErrMismatch is returned when ranks made different calls: another primitive, op, dtype,
-	// count, root or order.
+	// ErrMismatch is returned when ranks made different calls: another primitive, op,
+	// dtype, count, root or order.
 	ErrMismatch = plan.ErrMismatch
 
-	// ErrAborted is returned when another rank gave up: its context was done, or it closed its
-	// group in a call.
+	// ErrAborted is returned when another rank gave up: its context was done, or it
+	// closed its group in a call.
 	ErrAborted = plan.ErrAborted
 )
 
-// Errors of calls that are refused before anything is sent. The group works on; the others wait
-// for a right call of this rank.
+// Errors of calls that are refused before anything is sent. The group works on; the
+// others wait for a right call of this rank.
 var (
 	// ErrLength is returned for slices whose lengths do not belong together.
 	ErrLength = errors.New("collective: wrong length")
 
-	// ErrOverlap is returned for slices that share memory in another way than the call allows.
+	// ErrOverlap is returned for slices that share memory in another way than the call
+	// allows.
 	ErrOverlap = errors.New("collective: buffers overlap")
 
 	// ErrRank is returned for a rank that is not in the group.
@@ -43,8 +44,8 @@ var (
 	// ErrOp is returned for an operation that the element type does not have.
 	ErrOp = errors.New("collective: operation not supported")
 
-	// ErrObject is returned on every rank when one rank's object could not be encoded or is too
-	// large.
+	// ErrObject is returned on every rank when one rank's object could not be encoded or
+	// is too large.
 	ErrObject = errors.New("collective: object refused")
 
 	// ErrOption is returned for an option outside its range.
@@ -54,9 +55,9 @@ var (
 	ErrExcluded = errors.New("collective: not among the survivors")
 )
 
-// Error says which rank made a call fail. Afterwards the group is dead on every rank: each call
-// returns an Error with the same rank and cause, the content of the failed call's destination is
-// undefined, and only Shrink and Close are of use.
+// Error says which rank made a call fail. Afterwards the group is dead on every rank:
+// each call returns an Error with the same rank and cause, the content of the failed
+// call's destination is undefined, and only Shrink and Close are of use.
 type Error struct {
 	Rank int    // at fault; this rank itself if its context was done
 	Name string // of Rank, if it has one in route.MeshOptions
@@ -119,7 +120,8 @@ func leftGroup(rank, by int, calls uint64) *failure {
 	return &failure{Rank: rank, By: by, err: fmt.Errorf("%w: it closed its group after %d calls", ErrPeerLost, calls)}
 }
 
-// spell fills in what the others are told of f.err: a text that reads right on every rank.
+// spell fills in what the others are told of f.err: a text that reads right on every
+// rank.
 func (f *failure) spell() {
 	if gone := (*ipc.PeerError)(nil); errors.Is(f.err, ErrPeerLost) && errors.As(f.err, &gone) {
 		at := ""

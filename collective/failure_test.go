@@ -22,7 +22,8 @@ func asError(t *testing.T, rank int, err error) *Error {
 	return e
 }
 
-// checkWords: an error says once what it is, and what another rank says of itself is not said of this one.
+// checkWords: an error says once what it is, and what another rank says of itself is not
+// said of this one.
 func checkWords(t *testing.T, rank int, e *Error) {
 	t.Helper()
 	text := e.Error()
@@ -155,8 +156,9 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestBlamePairs: of ranks that wait for each other in a send or receive and in a call of all both are named, by whoever finds out first,
-// and so is who waits in no pair where several wait in a row.
+// TestBlamePairs: of ranks that wait for each other in a send or receive and in a call of
+// all both are named, by whoever finds out first, and so is who waits in no pair where
+// several wait in a row.
 func TestBlamePairs(t *testing.T) {
 	groups, err := openWorld("local", []int{0, 0, 0}, &Options{Linger: -1})
 	if err != nil {
@@ -223,7 +225,8 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-// TestLeft: a rank that closes in an orderly way, having made all calls, hurts only those that call it again.
+// TestLeft: a rank that closes in an orderly way, having made all calls, hurts only those
+// that call it again.
 func TestLeft(t *testing.T) {
 	onEach(t, &Options{Linger: -1}, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
@@ -265,7 +268,8 @@ func TestCloseInCall(t *testing.T) {
 	})
 }
 
-// TestLostConn: a rank whose conns break, as when its process dies, is lost to all, also to those that wait for another.
+// TestLostConn: a rank whose conns break, as when its process dies, is lost to all, also
+// to those that wait for another.
 func TestLostConn(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
@@ -377,7 +381,8 @@ func TestMismatchedPair(t *testing.T) {
 	})
 }
 
-// TestDoneContext: a call whose context is done before it begins ends the group as one that is cancelled in it.
+// TestDoneContext: a call whose context is done before it begins ends the group as one
+// that is cancelled in it.
 func TestDoneContext(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
@@ -428,8 +433,9 @@ func closes(t *testing.T, g *Group) {
 	}
 }
 
-// TestPanicInCall: a panic that ends a call before it began leaves the group as it was; one that ends it later ends the group, of which the
-// others learn why, and Close closes it.
+// TestPanicInCall: a panic that ends a call before it began leaves the group as it was;
+// one that ends it later ends the group, of which the others learn why, and Close closes
+// it.
 func TestPanicInCall(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
@@ -461,7 +467,8 @@ func TestPanicInCall(t *testing.T) {
 	})
 }
 
-// panickingLater panics when it is asked the second time: while a call runs, and not before.
+// panickingLater panics when it is asked the second time: while a call runs, and not
+// before.
 type panickingLater struct {
 	context.Context
 	asked *int
@@ -483,7 +490,8 @@ func (c panickingLater) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// TestPanicWhileWaiting: a panic in a call that was prepared, and waits, fails the group for the others and leaves it to be closed.
+// TestPanicWhileWaiting: a panic in a call that was prepared, and waits, fails the group
+// for the others and leaves it to be closed.
 func TestPanicWhileWaiting(t *testing.T) {
 	for what, call := range map[string]func(ctx context.Context, g *Group) error{
 		"barrier": func(ctx context.Context, g *Group) error { return g.Barrier(ctx) },

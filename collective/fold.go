@@ -9,9 +9,9 @@ import (
 )
 
 // Fold combines buffers of one process as a reduction between ranks combines theirs:
-// element i of dst becomes element i of every src folded by op in order, times scale, with
-// the same bits. All buffers hold elements of dt and have one length. Integers are not
-// scaled: scale is 1. The error wraps plan.ErrBadCall.
+// element i of dst becomes element i of every src folded by op in order, times scale,
+// with the same bits. All buffers hold elements of dt and have one length. Integers are
+// not scaled: scale is 1. The error wraps plan.ErrBadCall.
 func Fold(op element.Reduction, dt element.DType, scale float64, dst []byte, srcs ...[]byte) error {
 	if len(srcs) == 0 {
 		return fmt.Errorf("%w: a fold of no buffers", plan.ErrBadCall)

@@ -6,8 +6,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// FuzzControl: what another rank says beside its calls may be anything. Whatever it is, this rank's errors name ranks of
-// the group, and what is kept stays small.
+// FuzzControl: what another rank says beside its calls may be anything. Whatever it is,
+// this rank's errors name ranks of the group, and what is kept stays small.
 func FuzzControl(f *testing.F) {
 	for kind, body := range map[uint32]string{
 		kindAbort:  `{"Rank":1,"By":2,"Code":"timeout","Text":"late"}`,

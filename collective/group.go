@@ -24,30 +24,31 @@ const (
 	DefaultMaxObject = 64 << 20
 )
 
-// Options are the options of a group. nil and the zero value are the defaults. Every rank must give
-// the same Timeout, Layout and MaxObject.
+// Options are the options of a group. nil and the zero value are the defaults. Every rank
+// must give the same Timeout, Layout and MaxObject.
 type Options struct {
-	// Timeout is how long a rank may keep the others waiting in a call before they fail. 0:
-	// DefaultTimeout. Making a group may take DefaultTimeout all the same.
+	// Timeout is how long a rank may keep the others waiting in a call before they fail.
+	// 0: DefaultTimeout. Making a group may take DefaultTimeout all the same.
 	Timeout time.Duration
 
-	// Linger is how long Close waits for the others to close too. 0: DefaultLinger; negative: not
-	// at all.
+	// Linger is how long Close waits for the others to close too. 0: DefaultLinger;
+	// negative: not at all.
 	Linger time.Duration
 
 	// MaxObject is the largest encoded object that a rank may give to an object call. 0:
 	// DefaultMaxObject.
 	MaxObject int
 
-	// Layout folds reductions as if rank r were on host Layout[r] (any numbers), so that a world
-	// with another layout gives the same bits. nil: as the ranks are. It must agree with the hosts
-	// of a group that has several with several ranks each.
+	// Layout folds reductions as if rank r were on host Layout[r] (any numbers), so that
+	// a world with another layout gives the same bits. nil: as the ranks are. It must
+	// agree with the hosts of a group that has several with several ranks each.
 	Layout []int
 
 	// Logger is told why a group failed, and nothing per call. nil discards.
 	Logger *slog.Logger
 
-	// Waiter is the one that the members' conns were opened with; nil if each has its own.
+	// Waiter is the one that the members' conns were opened with; nil if each has its
+	// own.
 	Waiter ipc.Waiter
 
 	// Lookup finds environment variables for Init. nil: os.LookupEnv.
@@ -56,8 +57,8 @@ type Options struct {
 	// World says what Init should not take from the environment. nil: nothing.
 	World *rendezvous.Overrides
 
-	// Bind is the address or the name of the interface at which Init listens for other hosts.
-	// Empty: every address of this one.
+	// Bind is the address or the name of the interface at which Init listens for other
+	// hosts. Empty: every address of this one.
 	Bind string
 
 	mesh    meshFunc // makes the conns of sub-groups and of the group that Shrink makes
@@ -66,7 +67,8 @@ type Options struct {
 	inWorld []int    // the ranks of the world that the group's are, nil for the same
 }
 
-// meshFunc opens conns between size ranks that exchange small values by the given function.
+// meshFunc opens conns between size ranks that exchange small values by the given
+// function.
 type meshFunc func(ctx context.Context, name string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error)
 
 // exchangeFunc returns what each rank gave, by rank.
@@ -100,9 +102,9 @@ func (o *Options) withDefaults() (Options, error) {
 	return c, nil
 }
 
-// Group is a set of ranks that make the same calls in the same order. Any goroutine may call it.
-// Calls of one rank run one at a time in the order of their issue, so goroutines that issue calls
-// must agree among themselves on an order that is the same on all ranks.
+// Group is a set of ranks that make the same calls in the same order. Any goroutine may
+// call it. Calls of one rank run one at a time in the order of their issue, so goroutines
+// that issue calls must agree among themselves on an order that is the same on all ranks.
 type Group struct {
 	rank, size int
 	members    []string // names of ranks; empty for none
@@ -137,9 +139,9 @@ type Group struct {
 	err     error // of Close
 }
 
-// New makes a group of members, which are by rank; this process is members[rank]. It takes
-// ownership of the conns, also when it fails. Every member must call it. Split, Sub and Shrink need
-// conns of their own, which only groups that Init or Local made can open.
+// New makes a group of members, which are by rank; this process is members[rank]. It
+// takes ownership of the conns, also when it fails. Every member must call it. Split, Sub
+// and Shrink need conns of their own, which only groups that Init or Local made can open.
 func New(ctx context.Context, rank int, members []route.Member, o *Options) (*Group, error) {
 	c, err := o.withDefaults()
 	if err == nil && (rank < 0 || rank >= len(members)) {
@@ -198,8 +200,8 @@ func (g *Group) Hosts() [][]int {
 	return out
 }
 
-// Name returns a name that is the same on all ranks of the group and different from every other
-// group's of this world: "world", "world/2".
+// Name returns a name that is the same on all ranks of the group and different from every
+// other group's of this world: "world", "world/2".
 func (g *Group) Name() string { return g.options.name }
 
 // String returns a text such as "world: rank 1 of 4, 2 hosts of 2".
@@ -210,10 +212,10 @@ func (g *Group) String() string {
 // host returns the name of a rank's host.
 func (g *Group) host(rank int) string { return g.names[g.layout.hostOf[rank]] }
 
-// Close ends the group on this rank: calls under way and later ones fail with net.ErrClosed. It
-// waits up to Options.Linger for the others to close too, so that no conn ends before all have what
-// they called for. Ranks that are in a later call than this rank's last fail with ErrPeerLost.
-// Further calls do nothing.
+// Close ends the group on this rank: calls under way and later ones fail with
+// net.ErrClosed. It waits up to Options.Linger for the others to close too, so that no
+// conn ends before all have what they called for. Ranks that are in a later call than
+// this rank's last fail with ErrPeerLost. Further calls do nothing.
 func (g *Group) Close() error {
 	g.closing.Do(func() {
 		g.leaving.Store(true)
@@ -226,7 +228,8 @@ func (g *Group) Close() error {
 		g.lane.drain()
 		g.err = errors.Join(g.comm.Close(), g.control.close())
 		if w := g.options.Waiter; w != nil {
-			// It holds the last context that it waited with, which may live long. Give it another.
+			// It holds the last context that it waited with, which may live long. Give it
+			// another.
 			ctx, cancel := context.WithCancel(context.Background())
 			_ = w.Wait(ctx, func() bool { return true })
 			cancel()

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// transports are what a test that is about the group itself runs on; all have the fold of two hosts of two ranks.
+// transports are what a test that is about the group itself runs on; all have the fold of
+// two hosts of two ranks.
 var transports = []string{"local", "tcp", "hosts"}
 
 // onEach runs a test on groups of four ranks, on every transport.
@@ -236,7 +237,8 @@ func TestSpecialValues(t *testing.T) {
 			if most[0] == most[0] || most[1] == most[1] || math.Signbit(float64(most[2])) || most[3] != inf {
 				return fmt.Errorf("max %v", most)
 			}
-			// 65504 is the largest Float16; the sum of four passes it in float32 and comes back by the mean.
+			// 65504 is the largest Float16; the sum of four passes it in float32 and
+			// comes back by the mean.
 			h := []Float16{ToFloat16(65504)}
 			if err := AllReduce(ctx, g, h, h, Mean); err != nil {
 				return err

@@ -10,8 +10,8 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// leaderBytes is the largest all-reduce that only one rank of a host carries to the others. Below
-// it the number of exchanges between hosts counts, and not their size.
+// leaderBytes is the largest all-reduce that only one rank of a host carries to the
+// others. Below it the number of exchanges between hosts counts, and not their size.
 const leaderBytes = 16 << 10
 
 // hosts is a comm of several hosts with several ranks each, of comms inside and across.
@@ -22,13 +22,13 @@ const leaderBytes = 16 << 10
 //	host 1    rank 2 ──── rank 3                rank 2 ┘   │
 //	           across      across                 └─across─┘
 //
-// Where every host has as many ranks (left) each rank has counterparts on the other hosts, its
-// rail, and each rail carries its share of large data at the same time. Otherwise (right) the
-// first rank of a host carries everything.
+// Where every host has as many ranks (left) each rank has counterparts on the other
+// hosts, its rail, and each rail carries its share of large data at the same time.
+// Otherwise (right) the first rank of a host carries everything.
 //
-// A reduction is folded inside in rank order and then across in the order of hosts, 16-bit floats
-// in 32 bits until the end. All ranks of a host call inside in the same order, and all of a rail
-// across, so no ranks can wait for each other in a circle.
+// A reduction is folded inside in rank order and then across in the order of hosts,
+// 16-bit floats in 32 bits until the end. All ranks of a host call inside in the same
+// order, and all of a rail across, so no ranks can wait for each other in a circle.
 type hosts struct {
 	layout    layout
 	rank      int
@@ -129,8 +129,8 @@ func (h *hosts) between(ctx context.Context, step plan.Kind, r plan.Request) err
 	return nil
 }
 
-// toward returns the comm that connects this rank with another, the other's number in it, and its
-// ranks.
+// toward returns the comm that connects this rank with another, the other's number in it,
+// and its ranks.
 func (h *hosts) toward(rank int) (c comm, number int, ranks []int) {
 	switch {
 	case h.layout.hostOf[rank] == h.host:
@@ -150,8 +150,8 @@ func (h *hosts) message(ctx context.Context, r plan.Request) error {
 	return lift(c.Do(ctx, r), ranks)
 }
 
-// temp returns n bytes that the next call uses again; i keeps apart the memory that one call
-// needs at a time. The others on this host can read it in place.
+// temp returns n bytes that the next call uses again; i keeps apart the memory that one
+// call needs at a time. The others on this host can read it in place.
 func (h *hosts) temp(i, n int) ([]byte, error) {
 	if len(h.scratch[i]) >= n {
 		return h.scratch[i][:n], nil
@@ -178,8 +178,8 @@ func (h *hosts) temp(i, n int) ([]byte, error) {
 	return b[:n], nil
 }
 
-// widened returns the call of a fold whose result is in the wide type. Its Counts have the hash of
-// the original call, so that calls which differ still do.
+// widened returns the call of a fold whose result is in the wide type. Its Counts have
+// the hash of the original call, so that calls which differ still do.
 func widened(call plan.Call) plan.Call {
 	if call.DType.Wide() != call.DType {
 		call.Counts = call.Hash()
@@ -249,7 +249,8 @@ func (h *hosts) allReduce(ctx context.Context, r plan.Request) error {
 	return h.within(ctx, plan.AllGather, plan.Request{Call: call, Dst: r.Dst, Src: share, Counts: final})
 }
 
-// allReduceByLeaders folds to the first rank of each host, then across, and broadcasts inside.
+// allReduceByLeaders folds to the first rank of each host, then across, and broadcasts
+// inside.
 func (h *hosts) allReduceByLeaders(ctx context.Context, r plan.Request) error {
 	t, err := h.reduceToLeader(ctx, r.Call, r.Dst, r.Src)
 	if err != nil {
@@ -264,8 +265,8 @@ func (h *hosts) allReduceByLeaders(ctx context.Context, r plan.Request) error {
 	return h.within(ctx, plan.Broadcast, plan.Request{Call: r.Call, Dst: r.Dst})
 }
 
-// reduceToLeader folds src of this host's ranks. The leader's result lies in dst, if that has the
-// room, else in scratch 0.
+// reduceToLeader folds src of this host's ranks. The leader's result lies in dst, if that
+// has the room, else in scratch 0.
 func (h *hosts) reduceToLeader(ctx context.Context, call plan.Call, dst, src []byte) ([]byte, error) {
 	t, err := h.partial(call, 0, src)
 	if err != nil {
@@ -287,7 +288,8 @@ func (h *hosts) reduceToLeader(ctx context.Context, call plan.Call, dst, src []b
 	return into, h.within(ctx, plan.Reduce, plan.Request{Call: unscaled(widened(call)), Dst: into, Src: t})
 }
 
-// reduce folds to the leaders, then across to the root's host, whose leader sends to the root.
+// reduce folds to the leaders, then across to the root's host, whose leader sends to the
+// root.
 func (h *hosts) reduce(ctx context.Context, r plan.Request) error {
 	call, root := r.Call, r.Peer
 	there, pos := h.layout.hostOf[root], h.layout.posOf[root]

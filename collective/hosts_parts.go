@@ -9,9 +9,9 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// A part is the bytes that a call has for one rank. Parts lie in one of three orders: by rank
-// (users' buffers), by place (host by host), and by rail (position by position, each with its part
-// of every host). inside and across can cut the last two.
+// A part is the bytes that a call has for one rank. Parts lie in one of three orders: by
+// rank (users' buffers), by place (host by host), and by rail (position by position, each
+// with its part of every host). inside and across can cut the last two.
 
 // byRail lists the ranks in the order of rails. Hosts are uniform.
 func (h *hosts) byRail() []int { return slices.Concat(h.railLists()...) }
@@ -39,8 +39,8 @@ func scaled(counts []int, from, to int) []int {
 	return out
 }
 
-// reduceScatter folds, with rails, inside what is for ranks at each position, and across what is
-// for each rank.
+// reduceScatter folds, with rails, inside what is for ranks at each position, and across
+// what is for each rank.
 func (h *hosts) reduceScatter(ctx context.Context, r plan.Request) error {
 	if !h.layout.uniform() {
 		return h.reduceScatterByLeaders(ctx, r)
@@ -104,7 +104,8 @@ func (h *hosts) reduceScatterByLeaders(ctx context.Context, r plan.Request) erro
 	return h.within(ctx, plan.Scatter, plan.Request{Call: call, Dst: r.Dst, Src: ours, Counts: pick(counts, h.local())})
 }
 
-// allGather gathers, with rails, each rail's parts across and then all inside; else by leaders.
+// allGather gathers, with rails, each rail's parts across and then all inside; else by
+// leaders.
 func (h *hosts) allGather(ctx context.Context, r plan.Request) error {
 	call := r.Call
 	counts, _ := h.counts(&r)
@@ -145,7 +146,8 @@ func (h *hosts) allGather(ctx context.Context, r plan.Request) error {
 	return nil
 }
 
-// broadcast enters the other hosts on the root's rail if it has one, else on the leaders'.
+// broadcast enters the other hosts on the root's rail if it has one, else on the
+// leaders'.
 func (h *hosts) broadcast(ctx context.Context, r plan.Request) error {
 	there, pos := h.layout.hostOf[r.Peer], h.layout.posOf[r.Peer]
 	entry := h.via(pos)
@@ -165,8 +167,8 @@ func (h *hosts) broadcast(ctx context.Context, r plan.Request) error {
 	return h.within(ctx, plan.Broadcast, plan.Request{Call: r.Call, Dst: r.Dst, Peer: entry})
 }
 
-// relay moves all between the root and the rank at position entry of its host, where that is
-// another: to it if the root sends, else to the root.
+// relay moves all between the root and the rank at position entry of its host, where that
+// is another: to it if the root sends, else to the root.
 func (h *hosts) relay(ctx context.Context, r *plan.Request, entry int, all []byte, rootSends bool) error {
 	there, pos := h.layout.hostOf[r.Peer], h.layout.posOf[r.Peer]
 	if h.host != there || entry == pos || h.pos != pos && h.pos != entry {
@@ -183,8 +185,8 @@ func (h *hosts) relay(ctx context.Context, r *plan.Request, entry int, all []byt
 	return h.within(ctx, step, plan.Request{Call: r.Call, Dst: all, Peer: other})
 }
 
-// scatter moves the root's buffer to the position whose rail carries it, scatters across, and then
-// inside.
+// scatter moves the root's buffer to the position whose rail carries it, scatters across,
+// and then inside.
 func (h *hosts) scatter(ctx context.Context, r plan.Request) error {
 	there, pos := h.layout.hostOf[r.Peer], h.layout.posOf[r.Peer]
 	entry := h.via(pos)
@@ -249,9 +251,9 @@ func (h *hosts) gather(ctx context.Context, r plan.Request) error {
 	return nil
 }
 
-// allToAll makes three steps: inside to the position whose rail leads to the destination, across,
-// and inside to the destination where that is another. Every rank knows only its own counts, so
-// those of a host tell each other first.
+// allToAll makes three steps: inside to the position whose rail leads to the destination,
+// across, and inside to the destination where that is another. Every rank knows only its
+// own counts, so those of a host tell each other first.
 func (h *hosts) allToAll(ctx context.Context, r plan.Request) error {
 	call := r.Call
 	counts, recv := h.counts(&r)
@@ -293,7 +295,8 @@ func (h *hosts) allToAll(ctx context.Context, r plan.Request) error {
 	if err := h.between(ctx, plan.AllToAll, plan.Request{Call: call, Dst: v, Src: u, Counts: perHost, Recv: from}); err != nil {
 		return err
 	}
-	// Step 3: v has by place of the sender the parts of each of this rail's destinations here.
+	// Step 3: v has by place of the sender the parts of each of this rail's destinations
+	// here.
 	return h.deliver(ctx, call, r.Dst, v, recvs)
 }
 
@@ -308,8 +311,8 @@ func (h *hosts) routed() []int {
 	return out
 }
 
-// regroup turns the order (sender, host, destination) of t into (host, sender, destination); sizes
-// are sends[sender][rank].
+// regroup turns the order (sender, host, destination) of t into (host, sender,
+// destination); sizes are sends[sender][rank].
 func regroup(t []byte, sends [][]int, dests []int, l layout) (u []byte, perHost []int) {
 	byHost := make([][]byte, len(l.hosts))
 	off := 0
@@ -327,8 +330,8 @@ func regroup(t []byte, sends [][]int, dests []int, l layout) (u []byte, perHost 
 	return slices.Concat(byHost...), perHost
 }
 
-// deliver cuts v, which is (sender by place, destination), by destination. Where hosts are uniform
-// it is all this rank's.
+// deliver cuts v, which is (sender by place, destination), by destination. Where hosts
+// are uniform it is all this rank's.
 func (h *hosts) deliver(ctx context.Context, call plan.Call, dst, v []byte, recvs [][]int) error {
 	if h.layout.uniform() {
 		restore(dst, v, recvs[h.pos], h.layout.order)
@@ -356,8 +359,8 @@ func (h *hosts) deliver(ctx context.Context, call plan.Call, dst, v []byte, recv
 	return nil
 }
 
-// exchangeCounts returns, by position, how many bytes each rank of this host sends to and receives
-// from every rank.
+// exchangeCounts returns, by position, how many bytes each rank of this host sends to and
+// receives from every rank.
 func (h *hosts) exchangeCounts(ctx context.Context, call plan.Call, counts, recv []int) (sends, recvs [][]int, err error) {
 	n, l := len(counts), len(h.local())
 	mine := make([]byte, 0, 16*n)

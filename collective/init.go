@@ -11,12 +11,14 @@ import (
 	"github.com/ringside-go/ringside/net/route"
 )
 
-// Init makes the group of all processes that one launcher started: ringside run, torchrun, mpirun (Open MPI or MPICH), srun, a
-// Kubernetes indexed job; without any of them, a group of one rank. Which rank this is, and where rank 0 is, the launcher
-// said in environment variables: package rendezvous lists them, Options.World overrides them. Every process calls
-// it. ctx bounds how long they wait for each other; without a deadline that is rendezvous.DefaultTimeout.
+// Init makes the group of all processes that one launcher started: ringside run,
+// torchrun, mpirun (Open MPI or MPICH), srun, a Kubernetes indexed job; without any of
+// them, a group of one rank. The launcher's environment variables say which rank this is
+// and where rank 0 is: package rendezvous lists them, Options.World overrides them. Every
+// process calls Init. ctx bounds how long they wait for each other; without a deadline
+// that is rendezvous.DefaultTimeout.
 //
-// Who shares a host is found out, not believed: ranks that can open shared memory with each other use it, the others TCP.
+// Ranks that can open shared memory with each other use it, the others use TCP.
 func Init(ctx context.Context, o *Options) (*Group, error) {
 	c, err := o.withDefaults()
 	if err != nil {
@@ -41,14 +43,15 @@ func Init(ctx context.Context, o *Options) (*Group, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("collective: %v: %w", world, err), store.Close())
 	}
-	// Sub-groups and survivors exchange over the group's own conns; rank 0 may die without taking the others with it.
+	// Sub-groups and survivors exchange over the group's own conns: they do not need rank
+	// 0.
 	if err := g.Barrier(ctx); err != nil {
 		return nil, errors.Join(err, g.Close(), store.Close())
 	}
 	return g, store.Close()
 }
 
-// initOver makes the world's group of ranks that share a store.
+// initOver makes the group of the world's ranks, which share a store.
 func initOver(ctx context.Context, store *rendezvous.Store, o *Options) (*Group, error) {
 	world, secret := store.World(), store.Key()
 	o.mesh = func(ctx context.Context, _ string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error) {

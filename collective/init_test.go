@@ -86,7 +86,8 @@ func TestInitByLauncher(t *testing.T) {
 	}
 }
 
-// TestVerdictLeft: who fails because of another says so to the launcher, in the ranks of the world; who only left says nothing.
+// TestVerdictLeft: who fails because of another says so to the launcher, in the ranks of
+// the world; who only left says nothing.
 func TestVerdictLeft(t *testing.T) {
 	for name, split := range map[string]bool{"world": false, "sub-group": true} {
 		t.Run(name, func(t *testing.T) {
@@ -146,13 +147,14 @@ func TestVerdictLeft(t *testing.T) {
 	}
 }
 
-// TestVerdictOfJoining: who can't join for another's end says so to the launcher, as who fails later does. The first names the rank that
-// is gone; one that comes when that one has left as well may name it instead.
+// TestVerdictOfJoining: who can't join for another's end says so to the launcher, as who
+// fails later does. The first names the rank that is gone; one that comes when that one
+// has left as well may name it instead.
 func TestVerdictOfJoining(t *testing.T) {
 	for name, tcp := range map[string]bool{"one host": false, "four hosts": true} {
 		t.Run(name, func(t *testing.T) {
 			const n, lost = 4, 1
-			ctx, dir, board := hangGuard(t), t.TempDir(), newBoard(n)
+			ctx, dir, board := hangGuard(t), t.TempDir(), newForum(n)
 			path := func(rank int) string { return filepath.Join(dir, "verdict"+strconv.Itoa(rank)) }
 			join := func(rank int) error {
 				m := route.MeshOptions{Rank: rank, Size: n, Secret: []byte("the secret of a test"), Exchange: board.exchange(rank), ForceTCP: tcp, Bind: "127.0.0.1"}

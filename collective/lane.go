@@ -10,18 +10,19 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// lane runs calls one at a time in the order of their issue. A call with none ahead of it runs on
-// the goroutine of its caller, at the price of two atomic operations. The others wait in a queue
-// for the lane's goroutine, which exists while there is a queue.
+// lane runs calls one at a time in the order of their issue. A call with none ahead of it
+// runs on the goroutine of its caller, at the price of two atomic operations. The others
+// wait in a queue for the lane's goroutine, which exists while there is a queue.
 //
-// The goroutine that runs a call holds the lane. One word has everything that a caller must look
-// at, and it takes the lane and numbers its call by one compare-and-swap:
+// The goroutine that runs a call holds the lane. One word has everything that a caller
+// must look at, and it takes the lane and numbers its call by one compare-and-swap:
 //
 //	63                                        2 |     1     |    0
 //	calls that all ranks make, with the running | lane queue | lane held
 //
-// The queue's bit is set with the first call that is queued, and cleared when the goroutine has
-// run the last: no call of a caller's own goroutine begins meanwhile. It changes under mu alone.
+// The queue's bit is set with the first call that is queued, and cleared when the
+// goroutine has run the last: no call of a caller's own goroutine begins meanwhile. It
+// changes under mu alone.
 type lane struct {
 	group *Group // whose run it calls: directly, so that a request stays on its caller's stack
 	word  atomic.Uint64
@@ -46,7 +47,8 @@ func (l *lane) held() bool { return l.word.Load()&laneHeld != 0 }
 // busy reports whether a call runs or waits.
 func (l *lane) busy() bool { return l.word.Load()&(laneHeld|laneQueue) != 0 }
 
-// calls returns the number of calls of all ranks so far. The holder of the lane is in the last.
+// calls returns the number of calls of all ranks so far. The holder of the lane is in the
+// last.
 func (l *lane) calls() uint64 { return l.word.Load() / laneCall }
 
 // step returns what a call adds to the word: sends and receives count for themselves.
@@ -108,8 +110,8 @@ func (l *lane) do(ctx context.Context, r *plan.Request) error {
 	return w.err
 }
 
-// ended gives the lane back. A call that has not ended was left by a panic, such as a context's or
-// a logger's, in the middle of something: the group fails.
+// ended gives the lane back. A call that has not ended was left by a panic, such as a
+// context's or a logger's, in the middle of something: the group fails.
 func (l *lane) ended(did *bool) {
 	if !*did {
 		g := l.group
@@ -139,7 +141,8 @@ func (l *lane) next() *Work {
 	return w
 }
 
-// work is the lane's goroutine, from the first queued call to the one that leaves the queue empty.
+// work is the lane's goroutine, from the first queued call to the one that leaves the
+// queue empty.
 func (l *lane) work(w *Work) {
 	for w != nil {
 		for step := step(&w.request); !l.take(step); {

@@ -7,10 +7,11 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// layout says which rank is on which host. Hosts are numbered by their lowest rank. A rank's
-// place is its index when the ranks of all hosts are written one host after the other, each in
-// rank order. Reductions fold in the order of places. So hosts that were given ranks in turns (0,
-// 2 and 1, 3) give the same bits as hosts with consecutive ranks.
+// layout says which rank is on which host. Hosts are numbered by their lowest rank. A
+// rank's place is its index when the ranks of all hosts are written one host after the
+// other, each in rank order. Reductions fold in the order of places. So hosts that were
+// given ranks in turns (0, 2 and 1, 3) give the same bits as hosts with consecutive
+// ranks.
 type layout struct {
 	hosts  [][]int // ranks of each host, ascending
 	hostOf []int   // by rank

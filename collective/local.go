@@ -12,11 +12,13 @@ import (
 	"github.com/ringside-go/ringside/net/route"
 )
 
-// Local makes a group of n ranks in this process, for tests and examples: rank r's is the r-th. Each rank needs a goroutine
-// of its own. They use shared memory as ranks of different processes do.
+// Local makes a group of n ranks in this process, for tests and examples, and returns it
+// as each rank sees it. Each rank needs a goroutine of its own. They use shared memory as
+// ranks of different processes do.
 func Local(n int, o *Options) ([]*Group, error) { return localOn(make([]string, max(n, 0)), false, o) }
 
-// localOn is Local of ranks that take themselves for being on the given hosts, where "" is this one; tcp: without shared memory.
+// localOn is Local of ranks that take themselves for being on the given hosts, where ""
+// is this one; tcp: without shared memory.
 func localOn(hosts []string, tcp bool, o *Options) ([]*Group, error) {
 	c, err := o.withDefaults()
 	if err != nil {
@@ -28,7 +30,7 @@ func localOn(hosts []string, tcp bool, o *Options) ([]*Group, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
 	secret := []byte(rand.Text())
-	board := newBoard(len(hosts))
+	board := newForum(len(hosts))
 	groups, errs := make([]*Group, len(hosts)), make([]error, len(hosts))
 	var wg sync.WaitGroup
 	for rank := range hosts {
@@ -71,8 +73,9 @@ func mesh(ctx context.Context, o route.MeshOptions) ([]route.Member, ipc.Waiter,
 	return members, w, err
 }
 
-// board is an exchange among goroutines: round by round, everybody posts and waits for the others.
-type board struct {
+// forum is an exchange among goroutines: in each round all post a value and wait for the
+// others'.
+type forum struct {
 	mu     sync.Mutex
 	n      int
 	rounds [][][]byte
@@ -80,9 +83,11 @@ type board struct {
 	count  []int
 }
 
-func newBoard(n int) *board { return &board{n: n} }
+// newForum returns the exchange of n goroutines.
+func newForum(n int) *forum { return &forum{n: n} }
 
-func (b *board) exchange(rank int) exchangeFunc {
+// exchange returns the function by which a rank exchanges.
+func (b *forum) exchange(rank int) exchangeFunc {
 	round := 0
 	return func(ctx context.Context, mine []byte) ([][]byte, error) {
 		b.mu.Lock()

@@ -9,8 +9,9 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// memComm is the comm that host.Comm and wide.Comm should be: one goroutine does everything for all ranks when the last one
-// has come. The composition above comms is tested on it, where the race detector sees every byte.
+// memComm is the comm that host.Comm and wide.Comm should be: one goroutine does
+// everything for all ranks when the last one has come. The composition above comms is
+// tested on it, where the race detector sees every byte.
 type memComm struct {
 	rank  int
 	table *memTable
@@ -171,7 +172,8 @@ func (c *memComm) Abort(err error) {
 
 func (c *memComm) Close() error { return nil }
 
-// memWorld makes a group of ranks on the given hosts, composed of memComms as New composes of the others.
+// memWorld makes a group of ranks on the given hosts, composed of memComms as New
+// composes of the others.
 func memWorld(hostOf []int) []*Group {
 	l := newLayout(hostOf)
 	n := len(hostOf)

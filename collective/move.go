@@ -19,9 +19,10 @@ func (g *Group) BarrierAsync(ctx context.Context) *Work {
 	return g.lane.start(ctx, &plan.Request{Call: plan.Call{Kind: plan.Barrier}})
 }
 
-// Broadcast copies root's buf to every rank's, which has the same length. It is no barrier. On root
-// it may return before the others have called it, elsewhere as soon as root's values are there. If
-// one of them is gone or calls something else, root learns it in its next call.
+// Broadcast copies root's buf to every rank's, which has the same length. It is no
+// barrier. On root it may return before the others have called it, elsewhere as soon as
+// root's values are there. If one of them is gone or calls something else, root learns it
+// in its next call.
 func Broadcast[T Element](ctx context.Context, g *Group, buf []T, root int) error {
 	var r plan.Request
 	if err := broadcast(&r, g, buf, root); err != nil {
@@ -43,9 +44,9 @@ func broadcast[T Element](r *plan.Request, g *Group, buf []T, root int) error {
 	return g.has(root, "root")
 }
 
-// AllGather gives every rank the src of all, one after the other in rank order. src has the same
-// length on all ranks, dst is Size times as long. src may be this rank's part of dst; otherwise
-// they do not overlap.
+// AllGather gives every rank the src of all, one after the other in rank order. src has
+// the same length on all ranks, dst is Size times as long. src may be this rank's part of
+// dst; otherwise they do not overlap.
 func AllGather[T Element](ctx context.Context, g *Group, dst, src []T) error {
 	return AllGatherV(ctx, g, dst, src, nil)
 }
@@ -55,7 +56,8 @@ func AllGatherAsync[T Element](ctx context.Context, g *Group, dst, src []T) *Wor
 	return AllGatherVAsync(ctx, g, dst, src, nil)
 }
 
-// AllGatherV is AllGather with counts[r] elements of rank r. counts is the same on all ranks.
+// AllGatherV is AllGather with counts[r] elements of rank r. counts is the same on all
+// ranks.
 func AllGatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int) error {
 	var r plan.Request
 	if err := allGather(&r, g, dst, src, counts); err != nil {
@@ -80,8 +82,8 @@ func allGather[T Element](r *plan.Request, g *Group, dst, src []T, counts []int)
 	return nil
 }
 
-// Gather gives root the src of all, one after the other in rank order. The others' dst is not used
-// and may be nil. Lengths are as for AllGather.
+// Gather gives root the src of all, one after the other in rank order. The others' dst is
+// not used and may be nil. Lengths are as for AllGather.
 func Gather[T Element](ctx context.Context, g *Group, dst, src []T, root int) error {
 	return GatherV(ctx, g, dst, src, nil, root)
 }
@@ -115,9 +117,9 @@ func gather[T Element](r *plan.Request, g *Group, dst, src []T, counts []int, ro
 	return rooted(g, r, plan.Gather, src, dst, counts, root)
 }
 
-// Scatter gives each rank its part of root's src: rank r has elements r*len(dst) to (r+1)*len(dst).
-// The others' src is not used and may be nil. dst has the same length on all ranks. Root's dst may
-// be its part of src; otherwise they do not overlap.
+// Scatter gives each rank its part of root's src: rank r has elements r*len(dst) to
+// (r+1)*len(dst). The others' src is not used and may be nil. dst has the same length on
+// all ranks. Root's dst may be its part of src; otherwise they do not overlap.
 func Scatter[T Element](ctx context.Context, g *Group, dst, src []T, root int) error {
 	return ScatterV(ctx, g, dst, src, nil, root)
 }
@@ -127,7 +129,8 @@ func ScatterAsync[T Element](ctx context.Context, g *Group, dst, src []T, root i
 	return ScatterVAsync(ctx, g, dst, src, nil, root)
 }
 
-// ScatterV is Scatter with counts[r] elements for rank r. counts is the same on all ranks.
+// ScatterV is Scatter with counts[r] elements for rank r. counts is the same on all
+// ranks.
 func ScatterV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) error {
 	var r plan.Request
 	if err := scatter(&r, g, dst, src, counts, root); err != nil {
@@ -151,9 +154,9 @@ func scatter[T Element](r *plan.Request, g *Group, dst, src []T, counts []int, r
 	return rooted(g, r, plan.Scatter, dst, src, counts, root)
 }
 
-// AllToAll gives rank r the r-th part of this rank's src, and puts the part that rank r has for this
-// one in the r-th part of dst. dst and src have one length, a multiple of Size, the same on all
-// ranks, and do not overlap.
+// AllToAll gives rank r the r-th part of this rank's src, and puts the part that rank r
+// has for this one in the r-th part of dst. dst and src have one length, a multiple of
+// Size, the same on all ranks, and do not overlap.
 func AllToAll[T Element](ctx context.Context, g *Group, dst, src []T) error {
 	var r plan.Request
 	if err := allToAll(&r, g, dst, src); err != nil {
@@ -182,8 +185,8 @@ func allToAll[T Element](r *plan.Request, g *Group, dst, src []T) error {
 	return nil
 }
 
-// AllToAllV is AllToAll with sendCounts[r] elements for rank r and recvCounts[r] from it. What one
-// rank sends to another is what that expects of it.
+// AllToAllV is AllToAll with sendCounts[r] elements for rank r and recvCounts[r] from it.
+// What one rank sends to another is what that expects of it.
 func AllToAllV[T Element](ctx context.Context, g *Group, dst, src []T, sendCounts, recvCounts []int) error {
 	var r plan.Request
 	if err := allToAllV(&r, g, dst, src, sendCounts, recvCounts); err != nil {
@@ -220,9 +223,10 @@ func allToAllV[T Element](r *plan.Request, g *Group, dst, src []T, sendCounts, r
 	return nil
 }
 
-// Send gives buf to a rank, which calls Recv with as many elements of that type. It may return
-// before that, but need not: two ranks that both send large buffers first wait for each other. So
-// one receives first, or both use SendRecv. A message to oneself is kept until it is received.
+// Send gives buf to a rank, which calls Recv with as many elements of that type. It may
+// return before that, but need not: two ranks that both send large buffers first wait for
+// each other. So one receives first, or both use SendRecv. A message to oneself is kept
+// until it is received.
 func Send[T Element](ctx context.Context, g *Group, buf []T, to int) error {
 	var r plan.Request
 	if err := message(&r, g, plan.Send, buf, to); err != nil {
@@ -259,9 +263,9 @@ func message[T Element](r *plan.Request, g *Group, kind plan.Kind, buf []T, peer
 	return g.has(peer, "peer")
 }
 
-// SendRecv sends to one rank and receives from another, or the same. Ranks that all call it, each
-// sending to one and receiving from one, do not wait for each other in a circle: a rank that sends
-// to a higher one sends first, the others receive first.
+// SendRecv sends to one rank and receives from another, or the same. Ranks that all call
+// it, each sending to one and receiving from one, do not wait for each other in a circle:
+// a rank that sends to a higher one sends first, the others receive first.
 func SendRecv[T Element](ctx context.Context, g *Group, send []T, to int, recv []T, from int) error {
 	var s, r plan.Request
 	if err := errors.Join(message(&s, g, plan.Send, send, to), message(&r, g, plan.Recv, recv, from)); err != nil {

@@ -9,18 +9,20 @@ import (
 	"math"
 )
 
-// Objects are encoded by encoding/gob: exported fields of structs, and what implements its interfaces or
-// encoding.BinaryMarshaler; values in interfaces must have been registered with gob.Register. They are for small values: each
-// is encoded, sent and decoded as a whole, in two calls of the group (how long, then what), and an encoding may
-// have Options.MaxObject bytes. When one rank's object cannot be encoded or is too large, every rank's call
-// returns ErrObject and the group works on.
+// Objects are encoded by encoding/gob: exported fields of structs, and types that
+// implement its interfaces or encoding.BinaryMarshaler. Values in interfaces must have
+// been registered with gob.Register. Object calls are for small values: each is encoded,
+// sent and decoded as a whole, in two calls of the group (lengths, then encodings), and
+// an encoding may have Options.MaxObject bytes. When one rank's object cannot be encoded
+// or is too large, every rank's call returns ErrObject and the group works on.
 
-// box lets gob carry what it does not take at the top: nil, and values that are zero.
+// box lets gob carry nil and zero values, which it does not take at the top.
 type box[T any] struct{ V T }
 
-const refused = math.MinInt64 // the length of what cannot be encoded
+const refused = math.MinInt64 // the length of an object that cannot be encoded
 
-// encode is v's encoding and its length, refused or the negative length of one that is too large.
+// encode returns v's encoding and its length, refused, or the negative length of one that
+// is too large.
 func encode[T any](g *Group, v T) (body []byte, n int64, err error) {
 	var buf bytes.Buffer
 	if err := gob.NewEncoder(&buf).Encode(box[T]{v}); err != nil {
@@ -32,6 +34,7 @@ func encode[T any](g *Group, v T) (body []byte, n int64, err error) {
 	return buf.Bytes(), int64(buf.Len()), nil
 }
 
+// decode returns the object of a rank.
 func decode[T any](rank int, body []byte) (T, error) {
 	var b box[T]
 	if err := gob.NewDecoder(bytes.NewReader(body)).Decode(&b); err != nil {
@@ -40,8 +43,8 @@ func decode[T any](rank int, body []byte) (T, error) {
 	return b.V, nil
 }
 
-// objection is the error for a length that another rank announced, nil for a good one.
-func (g *Group) objection(rank int, n int64, own error) error {
+// objection returns the error for a length that a rank announced, nil for a good one.
+func objection(g *Group, rank int, n int64, own error) error {
 	switch {
 	case n == refused && rank == g.rank:
 		return fmt.Errorf("%w: %w", ErrObject, own)
@@ -53,18 +56,19 @@ func (g *Group) objection(rank int, n int64, own error) error {
 	return nil
 }
 
-// objections is objection of every rank's.
-func (g *Group) objections(lengths []int64, own error) ([]int, error) {
+// objections returns the lengths of all ranks' objects, and the errors for those that are
+// refused.
+func objections(g *Group, lengths []int64, own error) ([]int, error) {
 	counts := make([]int, len(lengths))
 	var errs []error
 	for r, n := range lengths {
 		counts[r] = int(n)
-		errs = append(errs, g.objection(r, n, own))
+		errs = append(errs, objection(g, r, n, own))
 	}
 	return counts, errors.Join(errs...)
 }
 
-// BroadcastObject gives every rank the root's v, in v.
+// BroadcastObject stores the root's v in every rank's v.
 func BroadcastObject[T any](ctx context.Context, g *Group, v *T, root int) error {
 	if err := g.has(root, "root"); err != nil {
 		return err
@@ -78,7 +82,7 @@ func BroadcastObject[T any](ctx context.Context, g *Group, v *T, root int) error
 	if err := Broadcast(ctx, g, n[:], root); err != nil {
 		return err
 	}
-	if err := g.objection(root, n[0], own); err != nil {
+	if err := objection(g, root, n[0], own); err != nil {
 		return err
 	}
 	if g.rank != root {
@@ -94,7 +98,7 @@ func BroadcastObject[T any](ctx context.Context, g *Group, v *T, root int) error
 	return err
 }
 
-// AllGatherObject gives every rank the v of all, by rank.
+// AllGatherObject returns the v of all, by rank.
 func AllGatherObject[T any](ctx context.Context, g *Group, v T) ([]T, error) {
 	body, counts, err := objectLengths(ctx, g, v)
 	if err != nil {
@@ -107,7 +111,7 @@ func AllGatherObject[T any](ctx context.Context, g *Group, v T) ([]T, error) {
 	return decodeAll[T](all, counts)
 }
 
-// GatherObject gives root the v of all, by rank; the others get nil.
+// GatherObject returns the v of all, by rank, on root, and nil on the others.
 func GatherObject[T any](ctx context.Context, g *Group, v T, root int) ([]T, error) {
 	if err := g.has(root, "root"); err != nil {
 		return nil, err
@@ -126,17 +130,18 @@ func GatherObject[T any](ctx context.Context, g *Group, v T, root int) ([]T, err
 	return decodeAll[T](all, counts)
 }
 
-// objectLengths encodes v and tells all how long everybody's is.
+// objectLengths encodes v and exchanges the lengths of all ranks' objects.
 func objectLengths[T any](ctx context.Context, g *Group, v T) (body []byte, counts []int, err error) {
 	body, n, own := encode(g, v)
 	lengths := make([]int64, g.size)
 	if err := AllGather(ctx, g, lengths, []int64{n}); err != nil {
 		return nil, nil, err
 	}
-	counts, err = g.objections(lengths, own)
+	counts, err = objections(g, lengths, own)
 	return body, counts, err
 }
 
+// decodeAll returns the objects of all ranks, whose encodings lie one after the other.
 func decodeAll[T any](all []byte, counts []int) ([]T, error) {
 	out := make([]T, len(counts))
 	for r, n := range counts {
@@ -149,7 +154,7 @@ func decodeAll[T any](all []byte, counts []int) ([]T, error) {
 	return out, nil
 }
 
-// ScatterObject gives rank r root's vs[r]; the others' vs is not looked at.
+// ScatterObject returns root's vs[r] on rank r. The others' vs is not used.
 func ScatterObject[T any](ctx context.Context, g *Group, vs []T, root int) (T, error) {
 	var none T
 	if err := g.has(root, "root"); err != nil {
@@ -175,7 +180,7 @@ func ScatterObject[T any](ctx context.Context, g *Group, vs []T, root int) (T, e
 	}
 	counts := make([]int, g.size)
 	for r, n := range lengths {
-		if err := g.objection(root, n, own); err != nil {
+		if err := objection(g, root, n, own); err != nil {
 			return none, err
 		}
 		counts[r] = int(n)
@@ -187,8 +192,8 @@ func ScatterObject[T any](ctx context.Context, g *Group, vs []T, root int) (T, e
 	return decode[T](root, mine)
 }
 
-// ReduceObject folds the v of all by f, from the left in rank order, on root: f(f(v0, v1), v2). The others get the zero T. An
-// error of f is root's alone.
+// ReduceObject folds the v of all by f, from the left in rank order, on root: f(f(v0,
+// v1), v2). The others get the zero T. Only root gets an error of f.
 func ReduceObject[T any](ctx context.Context, g *Group, v T, root int, f func(acc, next T) (T, error)) (T, error) {
 	var none T
 	all, err := GatherObject(ctx, g, v, root)
@@ -198,7 +203,8 @@ func ReduceObject[T any](ctx context.Context, g *Group, v T, root int, f func(ac
 	return foldObjects(all, f)
 }
 
-// AllReduceObject is ReduceObject on every rank: f runs on each, on the same values in the same order.
+// AllReduceObject is ReduceObject on every rank: f runs on each, on the same values in
+// the same order.
 func AllReduceObject[T any](ctx context.Context, g *Group, v T, f func(acc, next T) (T, error)) (T, error) {
 	all, err := AllGatherObject(ctx, g, v)
 	if err != nil {
@@ -208,6 +214,7 @@ func AllReduceObject[T any](ctx context.Context, g *Group, v T, f func(acc, next
 	return foldObjects(all, f)
 }
 
+// foldObjects folds from the left.
 func foldObjects[T any](all []T, f func(acc, next T) (T, error)) (T, error) {
 	acc := all[0]
 	for r, v := range all[1:] {

@@ -69,7 +69,8 @@ func TestObjects(t *testing.T) {
 	})
 }
 
-// TestObjectsRefused: what one rank cannot send is an error on all, and the group works on.
+// TestObjectsRefused: what one rank cannot send is an error on all, and the group works
+// on.
 func TestObjectsRefused(t *testing.T) {
 	groups, err := openWorld("hosts", []int{0, 1, 1}, &Options{MaxObject: 1000})
 	if err != nil {

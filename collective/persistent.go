@@ -7,14 +7,14 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// Persistent is a call that is made again and again with the same buffers. It is checked and
-// encoded once, and on one host a small one costs little more than the exchange. It is a call like
-// any other: some ranks may make it in this way and others by the plain function. MPI has such
-// calls as persistent collectives (MPI 4.0, section 6.13); these need nothing of the other ranks
-// before they run, and nothing is to be freed.
+// Persistent is a call that is made again and again with the same buffers. It is checked
+// and encoded once, and on one host a small one costs little more than the exchange. It
+// is a call like any other: some ranks may make it in this way and others by the plain
+// function. MPI has such calls as persistent collectives (MPI 4.0, section 6.13); these
+// need nothing of the other ranks before they run, and nothing is to be freed.
 //
-// Any goroutine may call its methods; what holds for calls of the group holds for them. The buffers
-// must stay what they were: those of [Alloc] until after the last Run.
+// Any goroutine may call its methods; what holds for calls of the group holds for them.
+// The buffers must stay what they were: those of [Alloc] until after the last Run.
 type Persistent struct {
 	group   *Group
 	request plan.Request
@@ -27,7 +27,8 @@ func AllReduceInit[T Element](g *Group, dst, src []T, op Op) (*Persistent, error
 	return persistent(g, &r, allReduce(&r, g, dst, src, op))
 }
 
-// ReduceScatterInit returns a [ReduceScatter] to be run. It refuses what ReduceScatter refuses.
+// ReduceScatterInit returns a [ReduceScatter] to be run. It refuses what ReduceScatter
+// refuses.
 func ReduceScatterInit[T Element](g *Group, dst, src []T, op Op) (*Persistent, error) {
 	var r plan.Request
 	return persistent(g, &r, reduceScatter(&r, g, dst, src, nil, op))
@@ -63,8 +64,8 @@ func persistent(g *Group, r *plan.Request, err error) (*Persistent, error) {
 	return p, err
 }
 
-// Run makes the call and waits for its end. The context bounds the waiting: a call that has to wait
-// for no rank goes through also if its context is done.
+// Run makes the call and waits for its end. The context bounds the waiting: a call that
+// has to wait for no rank goes through also if its context is done.
 func (p *Persistent) Run(ctx context.Context) error {
 	l := p.group.lane
 	if p.direct == nil || !l.enter(laneCall|laneHeld) {
@@ -100,6 +101,6 @@ func (p *Persistent) numbered(seq uint64) plan.Call {
 	return c
 }
 
-// Start starts the call; see [AllReduceAsync]. Runs that were started follow each other, so there
-// may be several.
+// Start starts the call; see [AllReduceAsync]. Runs that were started follow each other,
+// so there may be several.
 func (p *Persistent) Start(ctx context.Context) *Work { return p.group.lane.start(ctx, &p.request) }

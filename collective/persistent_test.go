@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// TestPersistent: persistent calls give what the plain ones give, run after run, beside plain and started ones and with ranks that make
-// the same call either way, and on one host they are prepared.
+// TestPersistent: persistent calls give what the plain ones give, run after run, beside
+// plain and started ones and with ranks that make the same call either way, and on one
+// host they are prepared.
 func TestPersistent(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
@@ -62,7 +63,8 @@ func TestPersistent(t *testing.T) {
 	})
 }
 
-// TestPersistentRefused: what is wrong with the arguments is said when the call is made, and nobody hears of it.
+// TestPersistentRefused: what is wrong with the arguments is said when the call is made,
+// and nobody hears of it.
 func TestPersistentRefused(t *testing.T) {
 	ctx := hangGuard(t)
 	groups, err := Local(2, nil)
@@ -86,7 +88,8 @@ func TestPersistentRefused(t *testing.T) {
 	all(t, groups, func(g *Group) error { return g.BarrierInit().Run(ctx) })
 }
 
-// TestPersistentFails: errors of persistent calls are those of the others. A context that is over ends a call that has to wait.
+// TestPersistentFails: errors of persistent calls are those of the others. A context that
+// is over ends a call that has to wait.
 func TestPersistentFails(t *testing.T) {
 	ctx := hangGuard(t)
 	for _, alone := range []bool{true, false} { // the other rank makes no call, or another one
@@ -125,8 +128,9 @@ func TestPersistentFails(t *testing.T) {
 	}
 }
 
-// TestPersistentInTurns: goroutines of one rank that make plain, persistent and started calls of one
-// kind at the same time run them one at a time, and none is lost or counted twice.
+// TestPersistentInTurns: goroutines of one rank that make plain, persistent and started
+// calls of one kind at the same time run them one at a time, and none is lost or counted
+// twice.
 func TestPersistentInTurns(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
@@ -170,7 +174,8 @@ func turns(ctx context.Context, g *Group, goroutine, rounds int) error {
 	return err
 }
 
-// TestPersistentOvertakesNothing: a call comes after what its goroutine has started before.
+// TestPersistentOvertakesNothing: a call comes after what its goroutine has started
+// before.
 func TestPersistentOvertakesNothing(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
@@ -195,8 +200,8 @@ func TestPersistentOvertakesNothing(t *testing.T) {
 	})
 }
 
-// TestPersistentOfAFailedGroup: a call that waits fails when the other rank closes its group, and a
-// call of a closed group is net.ErrClosed.
+// TestPersistentOfAFailedGroup: a call that waits fails when the other rank closes its
+// group, and a call of a closed group is net.ErrClosed.
 func TestPersistentOfAFailedGroup(t *testing.T) {
 	groups, err := Local(2, &Options{Linger: time.Millisecond})
 	if err != nil {
@@ -230,8 +235,8 @@ func TestPersistentOfAFailedGroup(t *testing.T) {
 	}
 }
 
-// TestPlainAgain: calls of the same buffers with another length, type or operation are not taken for
-// each other.
+// TestPlainAgain: calls of the same buffers with another length, type or operation are
+// not taken for each other.
 func TestPlainAgain(t *testing.T) {
 	ctx := hangGuard(t)
 	groups, err := Local(2, nil)

@@ -6,8 +6,8 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// places is a comm of ranks on top of a comm of places, where the two differ. It copies buffers
-// of several parts into the other order.
+// places is a comm of ranks on top of a comm of places, where the two differ. It copies
+// buffers of several parts into the other order.
 type places struct {
 	comm
 	layout layout

@@ -27,7 +27,8 @@ var (
 	stopsFlag = flag.Int("death.stops", 0, "how many times a rank is stopped; 0: 3, in short tests and under the race detector 1")
 )
 
-// childVariable says which rank a child is, of how many, on which host, and with which timeout.
+// childVariable says which rank a child is, of how many, on which host, and with which
+// timeout.
 const childVariable = "RINGSIDE_TEST_RANK"
 
 func TestMain(m *testing.M) {
@@ -48,8 +49,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child is a rank in a process of its own. It makes calls until one fails, says of whom the error is, and then
-// shrinks the group and makes a call on that. Its exchange goes through the parent, by lines.
+// child is a rank in a process of its own. It makes calls until one fails, says of whom
+// the error is, and then shrinks the group and makes a call on that. Its exchange goes
+// through the parent, by lines.
 func child(spec string) error {
 	f := strings.Fields(spec)
 	rank, _ := strconv.Atoi(f[0])
@@ -113,7 +115,8 @@ func child(spec string) error {
 	return errors.Join(s.Close(), g.Close())
 }
 
-// work makes calls of all kinds, the same on every rank, until one fails. The results are checked.
+// work makes calls of all kinds, the same on every rank, until one fails. The results are
+// checked.
 func work(ctx context.Context, g *Group) error {
 	rng := rand.New(rand.NewPCG(1, 2))
 	shared, err := Alloc[float32](g, 1<<18)
@@ -158,7 +161,8 @@ type ranksOf struct {
 	errs  []*strings.Builder
 }
 
-// startRanks starts a process for every host of the list, and returns when all have their groups.
+// startRanks starts a process for every host of the list, and returns when all have their
+// groups.
 func startRanks(t *testing.T, hosts []string, timeout time.Duration) *ranksOf {
 	t.Helper()
 	rs := &ranksOf{}
@@ -229,7 +233,8 @@ func (rs *ranksOf) hear(r int) (string, time.Time) {
 	}
 }
 
-// survive checks that all but the victim name it, and go on without it; it returns how long the slowest took to say so.
+// survive checks that all but the victim name it, and go on without it; it returns how
+// long the slowest took to say so.
 func (rs *ranksOf) survive(t *testing.T, victim int, want string, since time.Time) time.Duration {
 	t.Helper()
 	var longest time.Duration
@@ -303,7 +308,8 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d killed; %v at most until the last survivor's error", n, longest)
 }
 
-// TestStopped stops one of four processes, which the others cannot tell from one that is slow until the timeout.
+// TestStopped stops one of four processes, which the others cannot tell from one that is
+// slow until the timeout.
 func TestStopped(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed(t), 2))
 	const timeout = 700 * time.Millisecond

@@ -9,20 +9,20 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// Raw is a collective on bytes whose element type is known only when it runs. A worker that
-// carries out a plan made for tensors calls it instead of the functions with a type.
+// Raw is a collective on bytes whose element type is known only when it runs. A worker
+// that carries out a plan made for tensors calls it instead of the functions with a type.
 type Raw struct {
 	Kind  plan.Kind         // AllReduce, ReduceScatter, AllGather or AllToAll
 	Op    element.Reduction // of the first two; not Mean
 	DType element.DType
 	Scale float64 // what a reduction multiplies its result by before it rounds; 1 for most
 
-	// Dst and Src are aligned for elements of DType. They overlap only as the functions with a
-	// type allow.
+	// Dst and Src are aligned for elements of DType. They overlap only as the functions
+	// with a type allow.
 	Dst, Src []byte
 
-	// Send holds elements by rank of Src, for ReduceScatter and AllToAll; Recv of Dst, for
-	// AllGather and AllToAll.
+	// Send holds elements by rank of Src, for ReduceScatter and AllToAll; Recv of Dst,
+	// for AllGather and AllToAll.
 	Send, Recv []int
 }
 

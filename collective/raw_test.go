@@ -21,8 +21,8 @@ func f32s(x ...float32) []byte {
 	return b
 }
 
-// TestRaw: each kind on bytes does what the function with a type does, waited for at once or started, with parts of different size and of
-// none.
+// TestRaw: each kind on bytes does what the function with a type does, waited for at once
+// or started, with parts of different size and of none.
 func TestRaw(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
@@ -96,7 +96,8 @@ func TestRaw(t *testing.T) {
 	})
 }
 
-// TestRawRefused: what is wrong with a call is said before anything is sent, and the group goes on.
+// TestRawRefused: what is wrong with a call is said before anything is sent, and the
+// group goes on.
 func TestRawRefused(t *testing.T) {
 	groups, err := Local(2, nil)
 	if err != nil {

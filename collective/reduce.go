@@ -7,9 +7,9 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// AllReduce folds the src of all ranks into the dst of each: element i of dst is element i of every
-// src combined by op, the same bits on every rank. dst and src have one length, the same on all
-// ranks; they are the same slice or do not overlap.
+// AllReduce folds the src of all ranks into the dst of each: element i of dst is element
+// i of every src combined by op, the same bits on every rank. dst and src have one
+// length, the same on all ranks; they are the same slice or do not overlap.
 func AllReduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op) error {
 	var r plan.Request
 	if err := allReduce(&r, g, dst, src, op); err != nil {
@@ -18,8 +18,8 @@ func AllReduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op) er
 	return g.lane.do(ctx, &r)
 }
 
-// AllReduceAsync starts an AllReduce. Until it is done src must not be written and dst not be
-// touched.
+// AllReduceAsync starts an AllReduce. Until it is done src must not be written and dst
+// not be touched.
 func AllReduceAsync[T Element](ctx context.Context, g *Group, dst, src []T, op Op) *Work {
 	var r plan.Request
 	return g.begin(ctx, &r, allReduce(&r, g, dst, src, op))
@@ -37,8 +37,8 @@ func allReduce[T Element](r *plan.Request, g *Group, dst, src []T, op Op) error 
 	return reduction(g, r, plan.AllReduce, op, dtypeOf[T](), len(src))
 }
 
-// Reduce folds the src of all ranks into the dst of root, as AllReduce does. The others' dst is not
-// used and may be nil.
+// Reduce folds the src of all ranks into the dst of root, as AllReduce does. The others'
+// dst is not used and may be nil.
 func Reduce[T Element](ctx context.Context, g *Group, dst, src []T, op Op, root int) error {
 	var r plan.Request
 	if err := reduce(&r, g, dst, src, op, root); err != nil {
@@ -72,9 +72,9 @@ func reduce[T Element](r *plan.Request, g *Group, dst, src []T, op Op, root int)
 	return reduction(g, r, plan.Reduce, op, dtypeOf[T](), len(src))
 }
 
-// ReduceScatter folds the src of all ranks and gives each rank its part: rank r has elements
-// r*len(dst) to (r+1)*len(dst) of the result. src is Size times as long as dst. dst may be this
-// rank's part of src; otherwise they do not overlap.
+// ReduceScatter folds the src of all ranks and gives each rank its part: rank r has
+// elements r*len(dst) to (r+1)*len(dst) of the result. src is Size times as long as dst.
+// dst may be this rank's part of src; otherwise they do not overlap.
 func ReduceScatter[T Element](ctx context.Context, g *Group, dst, src []T, op Op) error {
 	return ReduceScatterV(ctx, g, dst, src, nil, op)
 }
@@ -84,8 +84,8 @@ func ReduceScatterAsync[T Element](ctx context.Context, g *Group, dst, src []T, 
 	return ReduceScatterVAsync(ctx, g, dst, src, nil, op)
 }
 
-// ReduceScatterV is ReduceScatter with parts of counts[r] elements for rank r. counts is the same
-// on all ranks.
+// ReduceScatterV is ReduceScatter with parts of counts[r] elements for rank r. counts is
+// the same on all ranks.
 func ReduceScatterV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, op Op) error {
 	var r plan.Request
 	if err := reduceScatter(&r, g, dst, src, counts, op); err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/collective/element"
 )
 
-// The reference: reductions one element at a time, in plain Go, by the order that the package promises.
+// The reference: reductions one element at a time, in plain Go, by the order that the
+// package promises.
 
 // apply is one step of a fold of floats.
 func apply[F float32 | float64](op Op, a, b F) F {
@@ -58,7 +59,8 @@ func applyInt[I int64 | int32 | uint8](op Op, a, b I) I {
 	panic(fmt.Sprintf("%v of integers", op))
 }
 
-// foldBy folds one element of all ranks: inside each host from the left, then the hosts from the left.
+// foldBy folds one element of all ranks: inside each host from the left, then the hosts
+// from the left.
 func foldBy[A any](l layout, at func(rank int) A, step func(a, b A) A) A {
 	var total A
 	for h, ranks := range l.hosts {
@@ -163,8 +165,9 @@ func refBytes[T Element](l layout, op Op, scale float64, srcs [][]byte) []byte {
 	return bytesOf(out)
 }
 
-// input is count elements of one rank, the same in every run. The values of floats differ in size so that another order of
-// additions gives other bits; those of products stay near 1.
+// input is count elements of one rank, the same in every run. The values of floats differ
+// in size so that another order of additions gives other bits; those of products stay
+// near 1.
 func input[T Element](op Op, count, rank int) []T {
 	rng := rand.New(rand.NewPCG(uint64(op)<<32|uint64(count), uint64(rank)<<8|uint64(dtypeOf[T]())))
 	out := make([]T, count)

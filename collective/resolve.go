@@ -12,12 +12,13 @@ import (
 	"github.com/ringside-go/ringside/collective/rendezvous"
 )
 
-// hearFor is how long a rank whose comm was aborted by another waits for the reason, which was sent
-// before.
+// hearFor is how long a rank whose comm was aborted by another waits for the reason,
+// which was sent before.
 const hearFor = 10 * watchEvery
 
 // verdict is the first failure among the groups of a process, for the launcher. The once
-// synchronizes before every return of an error: the process may end as soon as a call returned one.
+// synchronizes before every return of an error: the process may end as soon as a call
+// returned one.
 type verdict struct {
 	path string
 	once sync.Once
@@ -37,8 +38,8 @@ func (v *verdict) leave(f *failure, o *Options) {
 	})
 }
 
-// fail makes the group dead because of f, tells the others and wakes a call under way. Only the
-// first failure counts.
+// fail makes the group dead because of f, tells the others and wakes a call under way.
+// Only the first failure counts.
 func (g *Group) fail(f *failure) {
 	if f.By < 0 || f.By >= g.size {
 		f.By = f.Rank
@@ -58,8 +59,9 @@ func (g *Group) fail(f *failure) {
 	g.comm.Abort(f.cause())
 }
 
-// resolve turns what a comm returned into the group's failure. Comms know what they saw on their
-// own conns; the control knows what the others saw, and which rank is really missing.
+// resolve turns what a comm returned into the group's failure. Comms know what they saw
+// on their own conns; the control knows what the others saw, and which rank is really
+// missing.
 func (g *Group) resolve(r *plan.Request, err error) error {
 	g.findCause(r, err)
 	return g.refuse(r.Call.String())

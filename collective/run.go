@@ -9,8 +9,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// run makes a call, which was checked, on the group's comm. The lane calls it, one call at a time.
-// A call does not begin if its context is over.
+// run makes a call, which was checked, on the group's comm. The lane calls it, one call
+// at a time. A call does not begin if its context is over.
 func (g *Group) run(ctx context.Context, r *plan.Request, over error) error {
 	g.number(r)
 	if g.failure.Load() != nil || g.left.Load() != nil {
@@ -42,7 +42,8 @@ func (g *Group) run(ctx context.Context, r *plan.Request, over error) error {
 	return nil
 }
 
-// number gives the call its number. A pair counts for itself, for the others do not see it.
+// number gives the call its number. A pair counts for itself, for the others do not see
+// it.
 func (g *Group) number(r *plan.Request) {
 	switch r.Call.Kind {
 	case plan.Send:
@@ -67,11 +68,12 @@ func (g *Group) count(n int) {
 	}
 }
 
-// inCall reports whether a call is under way, or the last call failed: this rank came to it.
+// inCall reports whether a call is under way, or the last call failed: this rank came to
+// it.
 func (g *Group) inCall() bool { return g.lane.held() || g.stuck.Load() }
 
-// toSelf sends to this rank itself, or receives from it: the message must be there already and of
-// that length.
+// toSelf sends to this rank itself, or receives from it: the message must be there
+// already and of that length.
 func (g *Group) toSelf(r *plan.Request) error {
 	if r.Call.Kind == plan.Send {
 		g.self = append(g.self, append([]byte(nil), r.Dst...))

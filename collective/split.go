@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,9 @@ import (
 	"github.com/ringside-go/ringside/net/route"
 )
 
-// Split makes a group of the ranks that give the same color, for every color at once; every rank calls it. A rank's number in its
-// group is by key, and among equal keys by its rank here. Who gives a negative color gets nil and no group. The new group
+// Split makes a group of the ranks that give the same color, for every color at once;
+// every rank calls it. A rank's number in its group is by key, and among equal keys by
+// its rank here. A rank that gives a negative color gets nil and no group. The new group
 // has conns of its own: its calls and this one's do not wait for each other.
 func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	all := make([]int64, 2*g.size)
@@ -25,15 +27,7 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 			ranks = append(ranks, r)
 		}
 	}
-	slices.SortStableFunc(ranks, func(a, b int) int {
-		switch ka, kb := all[2*a+1], all[2*b+1]; {
-		case ka < kb:
-			return -1
-		case ka > kb:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
 	name := fmt.Sprintf("%s/%d.%d", g.options.name, g.children.Add(1), color)
 	if color < 0 {
 		return nil, nil
@@ -41,8 +35,9 @@ func (g *Group) Split(ctx context.Context, color, key int) (*Group, error) {
 	return g.sub(ctx, name, ranks)
 }
 
-// Sub makes a group of the given ranks, which are renumbered in the order given. Every rank of this group calls it, with
-// the same ranks; those that are not among them get nil.
+// Sub makes a group of the given ranks, which are renumbered in the order given. Every
+// rank of this group calls it, with the same ranks; those that are not among them get
+// nil.
 func (g *Group) Sub(ctx context.Context, ranks ...int) (*Group, error) {
 	color, key := -1, 0
 	for i, r := range ranks {
@@ -61,13 +56,14 @@ func (g *Group) Sub(ctx context.Context, ranks ...int) (*Group, error) {
 
 // sub makes a group of ranks over new conns, whose addresses travel over this group's.
 func (g *Group) sub(ctx context.Context, name string, ranks []int) (*Group, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, g.options.Timeout, fmt.Errorf("%w: making of group %s", ErrTimeout, name))
+	late := fmt.Errorf("%w: making of group %s", ErrTimeout, name)
+	ctx, cancel := context.WithTimeoutCause(ctx, g.options.Timeout, late)
 	defer cancel()
 	alive, stop := g.control.while(ctx, ranks)
 	defer stop()
 	me := slices.Index(ranks, g.rank)
 	if len(ranks) > 1 && g.options.mesh == nil {
-		return nil, fmt.Errorf("%w: a group that was made by New of given conns cannot open others", ErrOption)
+		return nil, fmt.Errorf("%w: a group that New made of given conns cannot open others", ErrOption)
 	}
 	o := g.options
 	o.name = name
@@ -86,7 +82,7 @@ func (g *Group) sub(ctx context.Context, name string, ranks []int) (*Group, erro
 		}
 		var err error
 		if members, o.Waiter, err = g.options.mesh(alive, name, me, len(ranks), exchange); err != nil {
-			return nil, g.notMade(ctx, name, ranks, err)
+			return nil, g.control.notMade(ctx, name, ranks, err)
 		}
 	}
 	for i, r := range ranks {
@@ -94,18 +90,19 @@ func (g *Group) sub(ctx context.Context, name string, ranks []int) (*Group, erro
 	}
 	s, err := New(alive, me, members, &o)
 	if err != nil {
-		return nil, g.notMade(ctx, name, ranks, err)
+		return nil, g.control.notMade(ctx, name, ranks, err)
 	}
 	return s, nil
 }
 
-// notMade is why there is no group of ranks: one of them died, or err. The new conns may see an end a moment before this group's do.
-func (g *Group) notMade(ctx context.Context, name string, ranks []int, err error) error {
+// notMade returns why there is no group of ranks: one of them died, or err. The new conns
+// may see an end a moment before this group's do.
+func (c *control) notMade(ctx context.Context, name string, ranks []int, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, hearFor)
 	defer cancel()
 	var dead *Error
-	_ = g.control.await(ctx, func() bool {
-		dead = g.control.deadOf(ranks, fmt.Sprintf("group %s of ranks %v", name, ranks))
+	_ = c.await(ctx, func() bool {
+		dead = c.deadOf(ranks, fmt.Sprintf("group %s of ranks %v", name, ranks))
 		return dead != nil
 	})
 	if dead != nil {
@@ -114,23 +111,27 @@ func (g *Group) notMade(ctx context.Context, name string, ranks []int, err error
 	return fmt.Errorf("collective: group %s of ranks %v: %w", name, ranks, err)
 }
 
-// stoppedFor is how long a process may say nothing before Shrink takes it for stopped, and does not wait for it to call.
+// stoppedFor is how long a process may say nothing before Shrink takes it for stopped,
+// and does not wait for it to call.
 const stoppedFor = 3 * time.Second
 
-// Shrink makes a group of the ranks that are left after this one failed. Every survivor calls it, and closes this group
-// afterwards. They agree on who survived: a rank whose process died, which closed the group, or which does not call Shrink
-// within Options.Timeout, is not among them, and its own Shrink returns ErrExcluded. Ranks are renumbered, in order.
+// Shrink makes a group of the ranks that are left after this one failed. Every survivor
+// calls it, and closes this group afterwards. They agree on the survivors. A rank whose
+// process died, which closed the group, or which does not call Shrink within
+// Options.Timeout, is not among them, and its own Shrink returns ErrExcluded. Ranks are
+// renumbered, in order.
 //
-// Ranks tell each other whom they take for alive until all of those say the same. When one of them dies before the new
-// group stands, they do it again. Ranks that a broken network keeps apart for longer than Options.Timeout come out in
-// groups of their own: who must not go on in two halves looks at Size.
+// Ranks tell each other which ranks they take for alive until all of those say the same.
+// When one of them dies before the new group stands, they do it again. Ranks that a
+// broken network keeps apart for longer than Options.Timeout come out in groups of their
+// own: a program that must not go on in two halves looks at Size.
 //
-// After this rank's Close it is net.ErrClosed.
+// After this rank's Close it returns net.ErrClosed.
 func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	if g.closed.Load() {
 		return nil, fmt.Errorf("collective: shrink of %s: %w", g.options.name, net.ErrClosed)
 	}
-	g.hear(2 * watchEvery) // of the death that may have been seen first in another group of the same ranks
+	g.hear(2 * watchEvery) // of a death that was seen first in another group of the same ranks
 	g.fail(&failure{Rank: g.rank, By: g.rank, err: fmt.Errorf("%w: it wants a smaller group", ErrAborted)})
 	var alive []int
 	for r, a := range g.control.whereabouts(ctx, min(stoppedFor, g.options.Timeout)) {
@@ -140,7 +141,7 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	}
 	for round := 1; ; round++ {
 		var err error
-		if alive, err = g.agree(ctx, &round, alive); err != nil {
+		if alive, err = g.control.agree(ctx, &round, alive); err != nil {
 			return nil, err
 		}
 		name := fmt.Sprintf("%s/shrunk.%d", g.options.name, round)
@@ -154,63 +155,23 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 		if ctx.Err() != nil || len(alive) == 1 {
 			return nil, err
 		}
-		g.options.Logger.Warn("collective: shrink goes into another round", "group", g.options.name, "rank", g.rank, "error", err)
+		g.options.Logger.Warn("collective: shrink goes into another round", "group", g.options.name,
+			"rank", g.rank, "error", err)
 	}
 }
 
-// agree exchanges views of who is alive, from round on, until all in this rank's view have the same one.
-func (g *Group) agree(ctx context.Context, round *int, alive []int) ([]int, error) {
-	c := g.control
+// agree exchanges views of the ranks that are alive, from round on, until all in this
+// rank's view have the same one.
+func (c *control) agree(ctx context.Context, round *int, alive []int) ([]int, error) {
+	g := c.group
 	for ; ; *round++ {
 		patience, cancel := context.WithTimeout(ctx, g.options.Timeout)
-		mine, sent := view{*round, alive}, map[int]bool{g.rank: true}
-		var next []int
-		same := true
-		look := func() bool {
-			next, same = []int{g.rank}, true
-			waiting := false
-			for r := range c.peers { // those that were given up must hear of it, should they live
-				if !sent[r] {
-					sent[r] = c.post(r, kindView, mine)
-				}
-			}
-			for _, r := range alive {
-				p := &c.peers[r]
-				if r == g.rank {
-					continue
-				}
-				v, ok := p.views[*round]
-				if p.dead != nil || p.bye {
-					same = false
-					continue
-				}
-				waiting = waiting || !ok || !sent[r]
-				if ok {
-					next = append(next, r)
-					same = same && slices.Equal(v, alive)
-				}
-			}
-			return !waiting
-		}
-		err := c.await(patience, look)
+		answered, same, err := c.exchangeViews(patience, view{*round, alive})
 		cancel()
 		if ctx.Err() != nil { // err is nil if it ended while all had answered
-			return nil, fmt.Errorf("collective: no agreement on who survived: %w", ctx.Err())
+			return nil, fmt.Errorf("collective: no agreement on the survivors: %w", ctx.Err())
 		}
-		// next is who answered; whom they have given up is given up here as well.
-		c.mu.Lock()
-		slices.Sort(next)
-		for _, r := range slices.Clone(next) {
-			if v, ok := c.peers[r].views[*round]; ok {
-				next = slices.DeleteFunc(next, func(x int) bool { return !slices.Contains(v, x) })
-			}
-		}
-		excluded := false
-		for _, p := range c.peers { // also by those that have gone on and closed this group since
-			v, ok := p.views[*round]
-			excluded = excluded || ok && (p.dead == nil || p.bye) && !slices.Contains(v, g.rank)
-		}
-		c.mu.Unlock()
+		next, excluded := c.nextView(*round, answered)
 		if excluded || !slices.Contains(next, g.rank) {
 			return nil, fmt.Errorf("%w: rank %d of %s", ErrExcluded, g.rank, g.options.name)
 		}
@@ -219,4 +180,59 @@ func (g *Group) agree(ctx context.Context, round *int, alive []int) ([]int, erro
 		}
 		alive = next
 	}
+}
+
+// exchangeViews sends this rank's view to all ranks and waits for the views of those in
+// it. It returns the ranks that answered, this one included, and whether all have the
+// same view.
+func (c *control) exchangeViews(ctx context.Context, mine view) (answered []int, same bool, err error) {
+	me := c.group.rank
+	sent := map[int]bool{me: true}
+	err = c.await(ctx, func() bool {
+		answered, same = []int{me}, true
+		waiting := false
+		for r := range c.peers { // a rank that was given up must hear of it, should it live
+			if !sent[r] {
+				sent[r] = c.post(r, kindView, mine)
+			}
+		}
+		for _, r := range mine.Ranks {
+			p := &c.peers[r]
+			if r == me {
+				continue
+			}
+			v, ok := p.views[mine.Round]
+			if p.dead != nil || p.bye {
+				same = false
+				continue
+			}
+			waiting = waiting || !ok || !sent[r]
+			if ok {
+				answered = append(answered, r)
+				same = same && slices.Equal(v, mine.Ranks)
+			}
+		}
+		return !waiting
+	})
+	return answered, same, err
+}
+
+// nextView returns the ranks that answered in a round, without those that one of them has
+// given up; and whether a rank, which may have gone on and closed this group since, has
+// excluded this one.
+func (c *control) nextView(round int, answered []int) (next []int, excluded bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slices.Sort(answered)
+	next = slices.Clone(answered)
+	for _, r := range answered {
+		if v, ok := c.peers[r].views[round]; ok {
+			next = slices.DeleteFunc(next, func(x int) bool { return !slices.Contains(v, x) })
+		}
+	}
+	for _, p := range c.peers {
+		v, ok := p.views[round]
+		excluded = excluded || ok && (p.dead == nil || p.bye) && !slices.Contains(v, c.group.rank)
+	}
+	return next, excluded
 }

@@ -44,7 +44,8 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// TestSplitMismatch: one rank makes another call, and the others' errors say what they were in.
+// TestSplitMismatch: one rank makes another call, and the others' errors say what they
+// were in.
 func TestSplitMismatch(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)
@@ -69,8 +70,9 @@ func TestSplitMismatch(t *testing.T) {
 	})
 }
 
-// TestSplitDeath: a rank dies while the conns of a sub-group are made, after it has said that it wants to be in it and where it
-// is. The others do not wait for it until the time is over, and name it by its number in the group that it was in.
+// TestSplitDeath: a rank dies while the conns of a sub-group are made, after it has said
+// that it wants to be in it and where it is. The others do not wait for it until the time
+// is over, and name it by its number in the group that it was in.
 func TestSplitDeath(t *testing.T) {
 	for _, transport := range transports {
 		for rounds := range 3 {
@@ -139,7 +141,8 @@ func testSplitDeath(t *testing.T, groups []*Group, rounds int) {
 	}
 }
 
-// TestInterleaved: two groups with ranks in common, used from two goroutines at once and in different orders.
+// TestInterleaved: two groups with ranks in common, used from two goroutines at once and
+// in different orders.
 func TestInterleaved(t *testing.T) {
 	onEach(t, nil, func(t *testing.T, groups []*Group) {
 		ctx := hangGuard(t)

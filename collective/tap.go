@@ -20,18 +20,18 @@ const (
 	kindView
 )
 
-// tap shares one conn between a comm, which sees an ordinary conn with its own messages, and the group's control. The
-// two receive on different goroutines: whoever finds a message of the other keeps a copy for it.
+// tap shares one conn between a comm, which sees an ordinary conn with its own messages,
+// and the group's control. The two receive on different goroutines: each keeps a copy of
+// a message that it finds for the other.
 type tap struct {
 	ipc.Conn
 
 	send sync.Mutex // held from Reserve to Commit or Abort
 
-	recv    sync.Mutex
-	held    bool          // the comm has a message that lies in the queue
-	kept    []ipc.Message // for the comm, found by the control
-	news    []ipc.Message // for the control, found by the comm
-	current ipc.Message   // what the comm holds of kept
+	recv sync.Mutex
+	held bool          // the comm has a message that lies in the queue
+	kept []ipc.Message // for the comm, found by the control
+	news []ipc.Message // for the control, found by the comm
 }
 
 func (t *tap) Reserve(ctx context.Context, kind uint32, n int) ([]byte, error) {
@@ -66,8 +66,9 @@ func (t *tap) TryRecv() (ipc.Message, bool, error) {
 	t.recv.Lock()
 	defer t.recv.Unlock()
 	if len(t.kept) > 0 {
-		t.current, t.kept = t.kept[0], t.kept[1:]
-		return t.current, true, nil
+		m := t.kept[0]
+		t.kept = t.kept[1:]
+		return m, true, nil
 	}
 	for {
 		m, ok, err := t.Conn.TryRecv()
@@ -108,13 +109,12 @@ func (t *tap) Release() {
 		t.held = false
 		t.Conn.Release()
 	}
-	t.current = ipc.Message{}
 }
 
-// Close is the control's business: a comm that closes leaves the conn to it, which says goodbye first.
+// Close does nothing: the control says goodbye on the conn and then closes it by shut.
 func (t *tap) Close() error { return nil }
 
-// take gives the control its next message, false when there is none now.
+// take returns the next message of the control, false when there is none now.
 func (t *tap) take() (ipc.Message, bool) {
 	t.recv.Lock()
 	defer t.recv.Unlock()
@@ -138,7 +138,8 @@ func (t *tap) take() (ipc.Message, bool) {
 	return m, true
 }
 
-// post sends a message of the control's, unless there is no room or the comm is in the middle of sending: it never waits.
+// post sends a message of the control, and reports whether it did. It never waits: it
+// does nothing if there is no room or the comm is in the middle of sending.
 func (t *tap) post(kind uint32, body []byte) bool {
 	if !t.send.TryLock() {
 		return false
@@ -152,7 +153,7 @@ func (t *tap) post(kind uint32, body []byte) bool {
 	return t.Conn.Commit() == nil
 }
 
-// owned is m with a body that outlives its place in the queue.
+// owned returns m with a body that outlives its place in the queue.
 func owned(m ipc.Message) ipc.Message {
 	m.Body = append([]byte(nil), m.Body...)
 	return m

@@ -18,13 +18,15 @@ import (
 )
 
 const (
-	// hostVariable says that a child is a rank of TestTwoHosts; which one, launchers' variables say.
+	// hostVariable says that a child is a rank of TestTwoHosts; which one, launchers'
+	// variables say.
 	hostVariable = "RINGSIDE_TEST_TWO_HOSTS"
 
 	wireCount = 4 << 20 // elements of the all-reduce whose traffic is counted
 )
 
-// rankOnHost is a rank in a process on one of two hosts. It does what lines on standard input say, and answers each by a line.
+// rankOnHost is a rank in a process on one of two hosts. It does what lines on standard
+// input say, and answers each by a line.
 func rankOnHost() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
@@ -121,7 +123,8 @@ func hostRanks(t *testing.T, hosts [2]*nettest.Host) (ranks []*hostRank) {
 	t.Helper()
 	for i := range 4 {
 		r := &hostRank{cmd: hosts[i/2].Command(t.Context(), os.Args[0], "-test.run=^$"), lines: make(chan string, 16)}
-		// The network is nobody else's, so every port is free; a folder in /dev/shm is not the other host's too.
+		// The network is nobody else's, so every port is free; a folder in /dev/shm is
+		// not the other host's too.
 		r.cmd.Env = append(os.Environ(), hostVariable+"=1", "XDG_RUNTIME_DIR=/dev/shm", "RINGSIDE_SECRET=the secret of a test",
 			fmt.Sprint("RANK=", i), "WORLD_SIZE=4", fmt.Sprint("LOCAL_RANK=", i%2), "LOCAL_WORLD_SIZE=2",
 			"MASTER_ADDR="+hosts[0].Addr, "MASTER_PORT=29500")
@@ -153,8 +156,9 @@ func hostRanks(t *testing.T, hosts [2]*nettest.Host) (ranks []*hostRank) {
 	return ranks
 }
 
-// TestTwoHosts: four processes on two hosts find each other by a launcher's variables, use shared memory inside a host and TCP
-// between them, get the bits of one host, send no more over the wire than they must, and survive the death of one.
+// TestTwoHosts: four processes on two hosts find each other by a launcher's variables,
+// use shared memory inside a host and TCP between them, get the bits of one host, send no
+// more over the wire than they must, and survive the death of one.
 func TestTwoHosts(t *testing.T) {
 	hosts := nettest.ForTest(t)
 	ranks := hostRanks(t, hosts)

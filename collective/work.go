@@ -23,8 +23,8 @@ func failed(err error) *Work {
 	return w
 }
 
-// Wait returns the call's error once it is done. When ctx is done first it returns that error, and
-// the call goes on.
+// Wait returns the call's error once it is done. When ctx is done first it returns that
+// error, and the call goes on.
 func (w *Work) Wait(ctx context.Context) error {
 	select {
 	case <-w.done:
@@ -52,8 +52,8 @@ func (w *Work) Err() error {
 	}
 }
 
-// Took returns how long the call ran, without the calls ahead of it, once Done is closed, and 0
-// before.
+// Took returns how long the call ran, without the calls ahead of it, once Done is closed,
+// and 0 before.
 func (w *Work) Took() time.Duration {
 	select {
 	case <-w.done:

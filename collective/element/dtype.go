@@ -54,8 +54,8 @@ func (d DType) IsFloat() bool { return d == F32 || d == F64 || d.IsHalf() }
 // IsHalf reports whether d is F16 or BF16.
 func (d DType) IsHalf() bool { return d == F16 || d == BF16 }
 
-// Wide returns the type in which elements of d are accumulated: F32 for F16 and BF16, else
-// d itself.
+// Wide returns the type in which elements of d are accumulated: F32 for F16 and BF16,
+// else d itself.
 func (d DType) Wide() DType {
 	if d.IsHalf() {
 		return F32

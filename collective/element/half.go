@@ -2,8 +2,8 @@ package element
 
 import "math"
 
-// Float16 holds the bits of an IEEE 754 binary16. There is no arithmetic on it: values are
-// widened, which is exact, and rounded back. BFloat16 likewise.
+// Float16 holds the bits of an IEEE 754 binary16. There is no arithmetic on it: values
+// are widened, which is exact, and rounded back. BFloat16 likewise.
 //
 //	Float16   1 bit sign | 5 bits exponent | 10 bits fraction    largest 65504, smallest 2^-24
 //	BFloat16  1 bit sign | 8 bits exponent |  7 bits fraction    the range of float32
@@ -12,8 +12,9 @@ type Float16 uint16
 // BFloat16 holds the bits of the upper half of a float32.
 type BFloat16 uint16
 
-// ToFloat16 rounds x to nearest, ties to even. A value beyond the range becomes an infinity.
-// A NaN stays a NaN, quiet, with the upper bits of its payload, as VCVTPS2PH has it.
+// ToFloat16 rounds x to nearest, ties to even. A value beyond the range becomes an
+// infinity. A NaN stays a NaN, quiet, with the upper bits of its payload, as VCVTPS2PH
+// has it.
 func ToFloat16(x float32) Float16 {
 	b := math.Float32bits(x)
 	sign := uint16(b >> 16 & 0x8000)
@@ -46,7 +47,8 @@ func (h Float16) Float32() float32 {
 	return math.Float32frombits(sign | (e+127-15)<<23 | f<<13)
 }
 
-// ToBFloat16 rounds x to nearest, ties to even. A NaN stays one, quiet, with the upper bits of its payload.
+// ToBFloat16 rounds x to nearest, ties to even. A NaN stays one, quiet, with the upper
+// bits of its payload.
 func ToBFloat16(x float32) BFloat16 {
 	b := math.Float32bits(x)
 	if x != x {

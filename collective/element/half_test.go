@@ -62,8 +62,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// nearest rounds to fraction bits below the leading one, in big arithmetic, with emin the exponent of the smallest normal
-// number.
+// nearest rounds to fraction bits below the leading one, in big arithmetic, with emin the
+// exponent of the smallest normal number.
 func nearest(x float32, fraction, emin int, most float64) float64 {
 	if x == 0 || x != x || math.IsInf(float64(x), 0) {
 		return float64(x)

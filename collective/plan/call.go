@@ -62,7 +62,8 @@ const CallBytes = 40
 //	byte  0        8    9  10    11 12     16      24       32      40
 //	     | Seq     |Kind|Op|DType| 0| Root  | Count | Counts | Scale |      little endian
 type Call struct {
-	// Seq counts the calls of a group, from 1. Sends and receives count per pair and direction.
+	// Seq counts the calls of a group, from 1. Sends and receives count per pair and
+	// direction.
 	Seq   uint64
 	Kind  Kind
 	Op    element.Reduction
@@ -78,7 +79,8 @@ type Call struct {
 	// Counts is HashCounts of uneven counts that all ranks know, else 0.
 	Counts uint64
 
-	// Scale is what the result is multiplied by before it is rounded: 1/n for a mean. 0 is 1.
+	// Scale is what the result is multiplied by before it is rounded: 1/n for a mean. 0
+	// is 1.
 	Scale float64
 }
 
@@ -104,8 +106,8 @@ func (c Call) Append(b []byte) []byte {
 // Encode writes c into b.
 func (c Call) Encode(b *[CallBytes]byte) { c.Append(b[:0]) }
 
-// DecodeCall reads what Encode wrote. b may hold any bytes: the result is safe to print, and
-// the error is ErrBadCall.
+// DecodeCall reads what Encode wrote. b may hold any bytes: the result is safe to print,
+// and the error is ErrBadCall.
 func DecodeCall(b []byte) (Call, error) {
 	if len(b) != CallBytes {
 		return Call{}, fmt.Errorf("%w: %d bytes, expected %d", ErrBadCall, len(b), CallBytes)
@@ -140,8 +142,8 @@ func mix(x uint64) uint64 {
 
 const golden = 0x9e3779b97f4a7c15 // 2^64 over the golden ratio
 
-// Hash returns 64 bits, never 0. Two calls with the same Hash are taken for the same call. A
-// Recv has the Hash of the Send that it meets.
+// Hash returns 64 bits, never 0. Two calls with the same Hash are taken for the same
+// call. A Recv has the Hash of the Send that it meets.
 func (c Call) Hash() uint64 {
 	kind := c.Kind
 	if kind == Recv {

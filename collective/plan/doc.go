@@ -1,14 +1,15 @@
-// Package plan defines what the ranks of a group agree on before a byte moves: what a call
-// is, how a buffer is cut, and which rank sends what to which other rank in which order. It
-// computes; it does no I/O, reads no clock and holds no state. collective/internal/host moves
-// bytes within a host, collective/internal/wide between hosts; both and collective use it.
+// Package plan defines what the ranks of a group agree on before a byte moves: what a
+// call is, how a buffer is cut, and which rank sends what to which other rank in which
+// order. It computes; it does no I/O, reads no clock and holds no state.
+// collective/internal/host moves bytes within a host, collective/internal/wide between
+// hosts; both and collective use it.
 //
 // # Order of a reduction
 //
-// Floating-point addition is not associative. So the promise "the same bits on every rank,
-// run after run, over every transport" needs an order. For every element, size and path it
-// is: within a host the ranks in order, from the left ((r0+r1)+r2)+r3; then the hosts in the
-// order of their lowest rank, from the left. 16-bit floats are added in 32 bits from the
-// first rank to the last and rounded once at the end. [Fold] is this bracketing as data, for
-// a communicator whose ranks are on one host or on one host each.
+// Floating-point addition is not associative. So the promise "the same bits on every
+// rank, run after run, over every transport" needs an order. For every element, size and
+// path it is: within a host the ranks in order, from the left ((r0+r1)+r2)+r3; then the
+// hosts in the order of their lowest rank, from the left. 16-bit floats are added in 32
+// bits from the first rank to the last and rounded once at the end. [Fold] is this
+// bracketing as data, for a communicator whose ranks are on one host or on one host each.
 package plan

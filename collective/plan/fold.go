@@ -2,9 +2,9 @@ package plan
 
 import "fmt"
 
-// Fold is the bracketing of a reduction over the ranks 0..n-1: sizes of consecutive groups.
-// Each group is reduced from the left, then their results are, from the left. [2 2] is
-// (r0+r1)+(r2+r3); nil, [n] and n ones are all ((r0+r1)+r2)+r3.
+// Fold is the bracketing of a reduction over the ranks 0..n-1: sizes of consecutive
+// groups. Each group is reduced from the left, then their results are, from the left. [2
+// 2] is (r0+r1)+(r2+r3); nil, [n] and n ones are all ((r0+r1)+r2)+r3.
 type Fold []int
 
 // Check returns ErrBadCall when f does not cover n ranks with groups that are not empty.

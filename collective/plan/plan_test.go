@@ -38,7 +38,8 @@ func TestCallGolden(t *testing.T) {
 	}
 }
 
-// TestWord: whatever differs between two calls shows in their words, but for the two ends of a pair.
+// TestWord: whatever differs between two calls shows in their words, but for the two ends
+// of a pair.
 func TestWord(t *testing.T) {
 	base := Call{Seq: 1, Kind: Send, DType: element.F32, Count: 10, Root: 1}
 	seen := map[uint64]Call{base.Hash(): base}
@@ -105,7 +106,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestCuts: parts follow each other, cover everything, are whole elements and differ by one at most.
+// TestCuts: parts follow each other, cover everything, are whole elements and differ by
+// one at most.
 func TestCuts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -161,7 +163,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestInterleave: every chunk of both streams once, in its stream's order, and none of the second before its Lag.
+// TestInterleave: every chunk of both streams once, in its stream's order, and none of
+// the second before its Lag.
 func TestInterleave(t *testing.T) {
 	for first := range 8 {
 		for second := range 8 {
@@ -193,7 +196,8 @@ func TestInterleave(t *testing.T) {
 	}
 }
 
-// TestHuge: buffers beyond 4 GB are cut like small ones: nothing is lost, nothing counted twice, and every part holds whole elements.
+// TestHuge: buffers beyond 4 GB are cut like small ones: nothing is lost, nothing counted
+// twice, and every part holds whole elements.
 func TestHuge(t *testing.T) {
 	for _, n := range []int{4<<30 + 8, 5<<30 - 24, 1<<40 + 72, 1<<62 - 64} {
 		for _, parts := range []int{1, 2, 3, 7, 1 << 16} {

@@ -26,14 +26,15 @@ type Request struct {
 	// Counts holds the bytes of each rank's part; nil: all parts have one length.
 	Counts []int
 
-	// Recv holds the bytes of each rank's part of an AllToAll's Dst. It is nil if Counts is.
+	// Recv holds the bytes of each rank's part of an AllToAll's Dst. It is nil if Counts
+	// is.
 	Recv []int
 
 	// Peer is a rank as the communicator numbers them, which Call.Root need not do.
 	Peer int
 
-	// Step is what this communicator does, where the Call is made in several steps, each by a
-	// communicator of some of the ranks. NoKind: the Call as a whole.
+	// Step is what this communicator does, where the Call is made in several steps, each
+	// by a communicator of some of the ranks. NoKind: the Call as a whole.
 	Step Kind
 }
 
@@ -46,8 +47,8 @@ func (r *Request) Kind() Kind {
 }
 
 // parted returns the buffer that has a part for every rank, and the length of this rank's
-// part of it. Only the root of a Scatter or Gather has such a buffer; for the others whole
-// is nil and used is false.
+// part of it. Only the root of a Scatter or Gather has such a buffer; for the others
+// whole is nil and used is false.
 func (r *Request) parted(rank int) (name string, whole []byte, part int, used bool) {
 	switch r.Kind() {
 	case ReduceScatter:

@@ -43,8 +43,8 @@ func (v Interleave) At(i int) (second bool, k int) {
 	return true, i - before
 }
 
-// Tree returns the place of a rank in a binomial tree over n ranks: the rank that sends to
-// it, -1 for the root, and the ranks that it sends to, those with the largest subtrees
+// Tree returns the place of a rank in a binomial tree over n ranks: the rank that sends
+// to it, -1 for the root, and the ranks that it sends to, those with the largest subtrees
 // first. The depth is the logarithm of n.
 func Tree(rank, root, n int) (parent int, children []int) {
 	v := (rank - root + n) % n // the tree is drawn for root 0

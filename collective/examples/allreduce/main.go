@@ -1,5 +1,5 @@
-// Command allreduce is the smallest program of ranks: each gives its number plus one, and all get the sum. It says nothing about
-// how it is launched, and runs unchanged under
+// Command allreduce is the smallest program of ranks: each gives its number plus one, and
+// all get the sum. It says nothing about how it is launched, and runs unchanged under
 //
 //	ringside run -n 4 -- ./allreduce
 //	mpirun -n 4 ./allreduce
@@ -40,7 +40,8 @@ func run(ctx context.Context) error {
 	}
 	defer g.Close()
 
-	// A slice from Alloc is shared with the other ranks of this host, which read it where it lies.
+	// A slice from Alloc is shared with the other ranks of this host, which read it where
+	// it lies.
 	x, err := collective.Alloc[float32](g, elements)
 	if err != nil {
 		return err

@@ -98,7 +98,8 @@ func TestRingsideRun(t *testing.T) {
 	}
 }
 
-// TestRestart: rank 1 dies before the others have found it; they are started again, and meet in the next epoch.
+// TestRestart: rank 1 dies before the others have found it; they are started again, and
+// meet in the next epoch.
 func TestRestart(t *testing.T) {
 	runtimeDir(t)
 	ctx, cancel := context.WithTimeout(t.Context(), guard)
@@ -114,7 +115,8 @@ func TestRestart(t *testing.T) {
 	check(t, out.String(), 3)
 }
 
-// TestMpirun: Open MPI launches the example as it is. It is skipped where Open MPI is not installed.
+// TestMpirun: Open MPI launches the example as it is. It is skipped where Open MPI is not
+// installed.
 func TestMpirun(t *testing.T) {
 	mpirun, err := exec.LookPath("mpirun")
 	if err != nil {

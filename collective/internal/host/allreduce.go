@@ -11,16 +11,17 @@ import "github.com/ringside-go/ringside/collective/plan"
 //	more, other                        staged: two ranks each fold everything, more ranks a
 //	                                   slice of each piece
 
-// shownMin is the bytes from which an all-reduce of shown memory does not go through slots.
-// Below it the slots, which need not be taken back (slots.go), are faster than the lines of
-// shown memory, which its owner takes back from the readers.
+// shownMin is the bytes from which an all-reduce of shown memory does not go through
+// slots. Below it the slots, which need not be taken back (slots.go), are faster than the
+// lines of shown memory, which its owner takes back from the readers.
 const shownMin = 1 << 20
 
-// refillBytes is how much of a slot is folded before it is filled again. It then still is in
-// a level 1 or 2 cache.
+// refillBytes is how much of a slot is folded before it is filled again. It then still is
+// in a level 1 or 2 cache.
 const refillBytes = 16 << 10
 
-// foldSmall folds into dst the bytes from from on of what lies in all lines or flat slots.
+// foldSmall folds into dst the bytes from from on of what lies in all lines or flat
+// slots.
 func (c *exchange) foldSmall(dst, src []byte, from int) error {
 	inLine := len(src) <= c.inLine
 	switch {
@@ -117,10 +118,10 @@ func (c *exchange) allReduceLarge(dst, src []byte) error {
 	return c.allReduceStaged(m)
 }
 
-// allReduceDirect has every rank fold its slice of all sources in one pass and store it into
-// all destinations, between two meetings. So every byte is read once and written once. This
-// rank's own destination is the first: a kernel for two ranks fetches the lines of the second
-// from the core that wrote them last.
+// allReduceDirect has every rank fold its slice of all sources in one pass and store it
+// into all destinations, between two meetings. So every byte is read once and written
+// once. This rank's own destination is the first: a kernel for two ranks fetches the
+// lines of the second from the core that wrote them last.
 func (c *exchange) allReduceDirect(m *move, mine plan.Slice) error {
 	w := &c.work
 	for i := range c.n {
@@ -149,13 +150,13 @@ func (c *exchange) allReduceDirect(m *move, mine plan.Slice) error {
 	return c.meet()
 }
 
-// allReduceShown has every rank fold its slice of all sources into its own destination, and
-// take the other slices from the destinations of the ranks that folded them:
+// allReduceShown has every rank fold its slice of all sources into its own destination,
+// and take the other slices from the destinations of the ranks that folded them:
 //
 //	meet | fold | meet | take | meet
 //
-// Only its owner stores into shown memory. The last meeting is for the owners: until then a
-// rank may be reading their buffers.
+// Only its owner stores into shown memory. The last meeting is for the owners: until then
+// a rank may be reading their buffers.
 func (c *exchange) allReduceShown(m *move, mine plan.Slice) error {
 	w := &c.work
 	n, unit := len(m.src), c.call.DType.Size()
@@ -196,8 +197,8 @@ func (c *exchange) allReduceShown(m *move, mine plan.Slice) error {
 	return c.meet()
 }
 
-// allReducePair has each of two ranks fold piece after piece of both, and fill the slot of the
-// other's piece with its own next one on the way. The first piece is staged.
+// allReducePair has each of two ranks fold piece after piece of both, and fill the slot
+// of the other's piece with its own next one on the way. The first piece is staged.
 func (c *exchange) allReducePair(m *move) error {
 	w := &c.work
 	other := 1 - c.rank
@@ -225,8 +226,9 @@ func (c *exchange) allReducePair(m *move) error {
 	}
 }
 
-// allReduceStaged has every rank fold its slice of each piece from the others' slots into its
-// own slot. The others take it from there after one more meeting. The first piece is staged.
+// allReduceStaged has every rank fold its slice of each piece from the others' slots into
+// its own slot. The others take it from there after one more meeting. The first piece is
+// staged.
 func (c *exchange) allReduceStaged(m *move) error {
 	w := &c.work
 	unit := c.call.DType.Size()

@@ -24,8 +24,9 @@ var roles = map[string]func(c *Comm, r role) error{
 	"loop":  loopRole,
 }
 
-// benchRole times all-reduces of f32 and prints, on rank 0, the nanoseconds of one: the median of rounds. Dirty: every rank rewrites
-// its input before each call, which is not timed.
+// benchRole times all-reduces of f32 and prints, on rank 0, the nanoseconds of one: the
+// median of rounds. Dirty: every rank rewrites its input before each call, which is not
+// timed.
 func benchRole(c *Comm, r role) error {
 	buf := make([]byte, r.Bytes)
 	switch {
@@ -127,7 +128,8 @@ func BenchmarkProcesses(b *testing.B) {
 	}
 }
 
-// BenchmarkGathers times all-gathers among two processes, each of which rewrites what it gives before.
+// BenchmarkGathers times all-gathers among two processes, each of which rewrites what it
+// gives before.
 func BenchmarkGathers(b *testing.B) {
 	for _, w := range []where{registered, staged, displayed} {
 		for _, size := range []int{16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20} {

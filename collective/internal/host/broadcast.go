@@ -6,8 +6,8 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// nextEntry has n bytes of the room for one broadcast more, after a meeting if there is no
-// place left, and returns where they begin. Every rank calls it for every broadcast.
+// nextEntry has n bytes of the room for one broadcast more, after a meeting if there is
+// no place left, and returns where they begin. Every rank calls it for every broadcast.
 func (c *exchange) nextEntry(n, root int) (int, error) {
 	w := &c.window
 	if n <= entryText || n > c.spread {

@@ -19,7 +19,8 @@ func broadcastCall(seq uint64, n, root int) plan.Call {
 	return plan.Call{Seq: seq, Kind: plan.Broadcast, DType: element.U8, Count: int64(n), Root: int32(root)}
 }
 
-// TestRootGoesOn: the root of as many broadcasts as there is place for has returned from all before anybody else has come to the first.
+// TestRootGoesOn: the root of as many broadcasts as there is place for has returned from
+// all before anybody else has come to the first.
 func TestRootGoesOn(t *testing.T) {
 	for ranks := 2; ranks <= 4; ranks++ {
 		cs := comms(t, pipes(t, ranks), nil)
@@ -76,8 +77,9 @@ func TestRootGoesOn(t *testing.T) {
 	}
 }
 
-// TestBoardIsUsedAgain makes more broadcasts in a row than a board has places and room for, of all roots, registered and not, and meetings
-// and messages between them as a seed will have it; ranks dawdle.
+// TestBoardIsUsedAgain makes more broadcasts in a row than a board has places and room
+// for, of all roots, registered and not, and meetings and messages between them as a seed
+// will have it; ranks dawdle.
 func TestBoardIsUsedAgain(t *testing.T) {
 	seed := seeded(t).Uint64()
 	for ranks := 1; ranks <= 4; ranks++ {
@@ -141,8 +143,9 @@ func TestBoardIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestElsewhere has one rank in another call while the others are in a broadcast, small, in the room, registered and staged: who waits, and
-// the others in their next call at the latest, learn who differs and how.
+// TestElsewhere has one rank in another call while the others are in a broadcast, small,
+// in the room, registered and staged: who waits, and the others in their next call at the
+// latest, learn who differs and how.
 func TestElsewhere(t *testing.T) {
 	const ranks = 3
 	others := map[string]func(c *plan.Call){
@@ -212,7 +215,8 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestBroadcastOfTheDead: what the root gave before it left is there for who comes later; what it did not give is an error that names it.
+// TestBroadcastOfTheDead: what the root gave before it left is there for who comes later;
+// what it did not give is an error that names it.
 func TestBroadcastOfTheDead(t *testing.T) {
 	cs := comms(t, pipes(t, 3), nil)
 	want := []byte("the last word")
@@ -240,7 +244,8 @@ func TestBroadcastOfTheDead(t *testing.T) {
 	}
 }
 
-// TestReadersLate: a root that gives what is read where it lies names those that do not come.
+// TestReadersLate: a root that gives what is read where it lies names those that do not
+// come.
 func TestReadersLate(t *testing.T) {
 	cs := comms(t, pipes(t, 3), nil)
 	cs[0].timeout = 300 * time.Millisecond // from now on

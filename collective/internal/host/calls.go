@@ -9,19 +9,20 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// Do makes one call. All ranks make the same calls in the same order, with the same Call and
-// counts, which they compare where they meet. Buffers hold elements of the call's DType at any
-// alignment. A rank's Dst and Src do not overlap, with these exceptions: they may be the same
-// slice in an all-reduce, a reduce and an all-to-all, which then takes a copy; and the buffer of
-// this rank's part may be its place in the buffer of all parts.
+// Do makes one call. All ranks make the same calls in the same order, with the same Call
+// and counts, which they compare where they meet. Buffers hold elements of the call's
+// DType at any alignment. A rank's Dst and Src do not overlap, with these exceptions:
+// they may be the same slice in an all-reduce, a reduce and an all-to-all, which then
+// takes a copy; and the buffer of this rank's part may be its place in the buffer of all
+// parts.
 //
-// Do returns when this rank's part is done: results are in place, and buffers are the caller's
-// again. Other ranks may still be in the call. Every collective waits until all ranks have come,
-// but for Broadcast. That waits for the root; the root, of more than it copies, waits until all
-// have taken the values.
+// Do returns when this rank's part is done: results are in place, and buffers are the
+// caller's again. Other ranks may still be in the call. Every collective waits until all
+// ranks have come, but for Broadcast. That waits for the root; the root, of more than it
+// copies, waits until all have taken the values.
 //
-// Errors: plan.ErrBadCall for arguments that do not fit, before anything is said to other ranks;
-// all others are *plan.PeerError.
+// Errors: plan.ErrBadCall for arguments that do not fit, before anything is said to other
+// ranks; all others are *plan.PeerError.
 func (c *Comm) Do(ctx context.Context, r plan.Request) error {
 	if err := c.check(&r); err != nil {
 		return err
@@ -76,8 +77,8 @@ func (c *Comm) start(ctx context.Context, e *encoded, seq uint64) error {
 	return nil
 }
 
-// declare writes e, as the seq-th call, for ranks that find another mark at a meeting of that
-// parity.
+// declare writes e, as the seq-th call, for ranks that find another mark at a meeting of
+// that parity.
 func (c *Comm) declare(e *encoded, parity, seq uint64) {
 	b := c.self.lines[parity].call
 	if c.declared[parity] != e { // else all but the number stands there
@@ -139,8 +140,9 @@ func (c *Comm) reduce(r *plan.Request) error {
 	return c.run(m)
 }
 
-// reduceLarge reduces what is larger than flat. If all sources and the root's destination are
-// registered, every rank folds a slice and stores it there; else the root folds everything.
+// reduceLarge reduces what is larger than flat. If all sources and the root's destination
+// are registered, every rank folds a slice and stores it there; else the root folds
+// everything.
 func (c *Comm) reduceLarge(m *move, root int) error {
 	c.announceResult(0)
 	if root == c.rank {
@@ -231,7 +233,8 @@ func (c *Comm) gatherSmall(dst, src []byte) error {
 	return nil
 }
 
-// gather stores all sources, one after the other, in the destination if this rank takes them.
+// gather stores all sources, one after the other, in the destination if this rank takes
+// them.
 func (c *Comm) gather(r *plan.Request, takes bool) error {
 	w := &c.work
 	counts, _ := r.Parts(w.even)
@@ -261,8 +264,9 @@ func (c *Comm) scatter(r *plan.Request) error {
 	return c.run(m)
 }
 
-// allToAll sends part p of the source to each rank p, and stores what p sends as part p of the
-// destination. Only the sender knows the counts of all its parts, so it says them in its table.
+// allToAll sends part p of the source to each rank p, and stores what p sends as part p
+// of the destination. Only the sender knows the counts of all its parts, so it says them
+// in its table.
 func (c *Comm) allToAll(r *plan.Request) error {
 	src := r.Src
 	if len(src) > 0 && len(r.Dst) > 0 && &r.Dst[0] == &src[0] {

@@ -17,9 +17,9 @@ import (
 
 // Comm is one rank's end of a communicator on one host.
 //
-// One goroutine at a time may call it; a second one waits. Abort, Alloc, Free, Show, Poll and
-// Err may be called by any goroutine at any time. The first error of a call on any rank kills
-// the comm on all of them: every later call returns that error at once.
+// One goroutine at a time may call it; a second one waits. Abort, Alloc, Free, Show, Poll
+// and Err may be called by any goroutine at any time. The first error of a call on any
+// rank kills the comm on all of them: every later call returns that error at once.
 type Comm struct {
 	exchange
 	mu       sync.Mutex // held by the call under way, unless it is persistent
@@ -54,13 +54,14 @@ type Stats struct {
 	Waits  ring.WaiterStats
 }
 
-// New makes a comm of rank among len(conns) ranks of one host. conns holds a conn to each of the
-// others, at its rank, and nil at rank. The conns carry files. The comm owns them, also when New
-// fails, and closes them in Close. All ranks call New at the same time: they exchange their
-// pages, and compare their options. The context bounds that, and DefaultTimeout, or
-// Options.Timeout if that is longer.
+// New makes a comm of rank among len(conns) ranks of one host. conns holds a conn to each
+// of the others, at its rank, and nil at rank. The conns carry files. The comm owns them,
+// also when New fails, and closes them in Close. All ranks call New at the same time:
+// they exchange their pages, and compare their options. The context bounds that, and
+// DefaultTimeout, or Options.Timeout if that is longer.
 //
-// Errors: *plan.PeerError as for calls, plan.ErrBadCall for wrong arguments, shm.ErrNoSpace.
+// Errors: *plan.PeerError as for calls, plan.ErrBadCall for wrong arguments,
+// shm.ErrNoSpace.
 func New(ctx context.Context, rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	c, err := open(rank, conns, options)
 	if err == nil {
@@ -79,7 +80,8 @@ func New(ctx context.Context, rank int, conns []ipc.Conn, options *Options) (*Co
 	return nil, err
 }
 
-// open makes what needs no other rank. The comm is not nil when there is something to release.
+// open makes what needs no other rank. The comm is not nil when there is something to
+// release.
 func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	n := len(conns)
 	if rank < 0 || rank >= n || n > MaxRanks {
@@ -131,8 +133,8 @@ func (c *Comm) release() {
 	c.memory.close()
 }
 
-// helloBytes is the size of the first message between two ranks. The page's descriptor comes
-// with it.
+// helloBytes is the size of the first message between two ranks. The page's descriptor
+// comes with it.
 //
 //	byte 0        4      8    12      16             24
 //	    | version | rank | to | ranks | hash of options | bytes of the page |     little endian
@@ -147,8 +149,8 @@ func (c *Comm) agreed() uint64 {
 	return plan.HashCounts(append([]int{c.flat, c.chunk, staged}, c.fold.groups...))
 }
 
-// greet exchanges pages with every rank. Options.Timeout, which may be short, does not bound it
-// below DefaultTimeout: ranks join when they are ready.
+// greet exchanges pages with every rank. Options.Timeout, which may be short, does not
+// bound it below DefaultTimeout: ranks join when they are ready.
 func (c *Comm) greet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, DefaultTimeout))
 	defer cancel()
@@ -255,14 +257,14 @@ func (c *Comm) Err() error {
 	return nil
 }
 
-// Abort kills the comm: the call under way and all later ones fail, with plan.ErrAborted here
-// and on the other ranks, where the error names this rank and has err's text.
+// Abort kills the comm: the call under way and all later ones fail, with plan.ErrAborted
+// here and on the other ranks, where the error names this rank and has err's text.
 func (c *Comm) Abort(err error) {
 	c.kill(&plan.PeerError{Rank: c.rank, Err: fmt.Errorf("%w: %w", plan.ErrAborted, err)})
 }
 
-// Poll looks for death notices while no call is under way, and returns Err. So a rank that is
-// busy elsewhere learns that another has failed. It does not wait.
+// Poll looks for death notices while no call is under way, and returns Err. So a rank
+// that is busy elsewhere learns that another has failed. It does not wait.
 func (c *Comm) Poll() error {
 	if c.dead.Load() == nil && c.mu.TryLock() {
 		if !c.closed.Load() {
@@ -275,25 +277,26 @@ func (c *Comm) Poll() error {
 }
 
 // Alloc returns n bytes of zeroed registered memory, aligned to a cache line: calls whose
-// buffers lie in such memory on all ranks copy nothing. It is the caller's until Free or Close.
-// After a call that failed, another rank may still store into that call's buffers. Any goroutine
-// may call it at any time, and ranks need not do so alike.
+// buffers lie in such memory on all ranks copy nothing. It is the caller's until Free or
+// Close. After a call that failed, another rank may still store into that call's buffers.
+// Any goroutine may call it at any time, and ranks need not do so alike.
 func (c *Comm) Alloc(n int) ([]byte, error) { return c.memory.alloc(n) }
 
-// Free gives back what Alloc returned. No call may be using it. After a call has returned here,
-// no other rank touches its buffers any more, unless the call failed.
+// Free gives back what Alloc returned. No call may be using it. After a call has returned
+// here, no other rank touches its buffers any more, unless the call failed.
 func (c *Comm) Free(b []byte) error { return c.memory.free(b) }
 
-// Show has the others map a segment of the caller's for reading: from then on calls with buffers
-// in it copy nothing through slots, and only its owner stores into it. The others can read all
-// of it. Showing a segment again does nothing. The caller keeps it mapped until the comm is
-// closed. It must be a Memfd, which cannot be shrunk under its readers; else the error is
-// plan.ErrBadCall. Any goroutine may call it at any time, and ranks need not do so alike.
+// Show has the others map a segment of the caller's for reading: from then on calls with
+// buffers in it copy nothing through slots, and only its owner stores into it. The others
+// can read all of it. Showing a segment again does nothing. The caller keeps it mapped
+// until the comm is closed. It must be a Memfd, which cannot be shrunk under its readers;
+// else the error is plan.ErrBadCall. Any goroutine may call it at any time, and ranks
+// need not do so alike.
 func (c *Comm) Show(s *shm.Segment) error { return c.memory.show(s) }
 
-// Close tells the others that this rank leaves, which is no error for ranks that need nothing
-// from it any more, and closes the conns. A call under way fails. Memory of Alloc is gone.
-// Further calls do nothing.
+// Close tells the others that this rank leaves, which is no error for ranks that need
+// nothing from it any more, and closes the conns. A call under way fails. Memory of Alloc
+// is gone. Further calls do nothing.
 func (c *Comm) Close() error {
 	if c.closed.Swap(true) {
 		return nil

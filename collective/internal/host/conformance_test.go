@@ -30,7 +30,8 @@ func (w where) String() string {
 	return [...]string{"staged", "registered", "mixed", "shown", "registered and shown"}[w]
 }
 
-// table makes every call on one set of comms and compares with what the call is documented to do.
+// table makes every call on one set of comms and compares with what the call is
+// documented to do.
 type table struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -43,7 +44,8 @@ type table struct {
 	lent   map[int][]*shm.Block // of those
 }
 
-// buffer is n bytes of a rank's memory, at an offset that is no multiple of a line where odd says so.
+// buffer is n bytes of a rank's memory, at an offset that is no multiple of a line where
+// odd says so.
 func (x *table) buffer(rank, n int, w where, odd int) []byte {
 	if w == staged || w == mixed && rank%2 == 0 || n == 0 {
 		return make([]byte, n+odd)[odd:]
@@ -132,7 +134,8 @@ func (x *table) same(what string, rank int, got, want []byte) {
 	}
 }
 
-// uneven divides n elements of unit bytes into a count of bytes for each rank, some of them 0.
+// uneven divides n elements of unit bytes into a count of bytes for each rank, some of
+// them 0.
 func (x *table) uneven(n, unit int) []int {
 	counts := make([]int, len(x.cs))
 	for range n {

@@ -2,7 +2,8 @@
 
 package host
 
-// hasCoreNow returns false: no instruction of this architecture is known to tell the core.
+// hasCoreNow returns false: no instruction of this architecture is known to tell the
+// core.
 func hasCoreNow() bool { return false }
 
 // coreNow returns 0.

@@ -4,8 +4,8 @@ import "slices"
 
 // # Ranks that share a core
 //
-// Each of more than two ranks says in its page on which core it runs. A rank that waits on a
-// core which others need decides by that how to wait:
+// Each of more than two ranks says in its page on which core it runs. A rank that waits
+// on a core which others need decides by that how to wait:
 //
 //   - A rank that it waits for was last seen on this core. That rank runs only when this one
 //     gives the core away, so it does so at once.
@@ -15,15 +15,16 @@ import "slices"
 //   - The root of the last broadcast waits on this core for the same meeting. The root goes
 //     first: the others will wait for it if it gives again.
 //
-// The kernel may leave three ranks on one of two cores for long, since all of them ran a moment
-// ago. A call then takes two switches. So the last of the three moves (settle). The effect is
-// measured in docs/decisions.md.
+// The kernel may leave three ranks on one of two cores for long, since all of them ran a
+// moment ago. A call then takes two switches. So the last of the three moves (settle).
+// The effect is measured in docs/decisions.md.
 const (
 	// noCore is the core of a rank that does not know it.
 	noCore = ^uint64(0)
 
-	// settleEvery is the yields after which a waiting rank looks whether its core is crowded.
-	// Each move doubles it, up to settleEvery<<settleSlower: the kernel may have had a reason.
+	// settleEvery is the yields after which a waiting rank looks whether its core is
+	// crowded. Each move doubles it, up to settleEvery<<settleSlower: the kernel may have
+	// had a reason.
 	settleEvery  = 64
 	settleSlower = 14
 
@@ -41,7 +42,8 @@ type cores struct {
 	all    []uint64 // room for the cores of all ranks
 }
 
-// newCores returns the cores of so many ranks; pauses is how many PAUSEs take a microsecond.
+// newCores returns the cores of so many ranks; pauses is how many PAUSEs take a
+// microsecond.
 func newCores(ranks, pauses int) cores {
 	s := cores{mine: noCore, settle: settleEvery}
 	if ranks > 2 && hasCoreNow() {
@@ -50,9 +52,9 @@ func newCores(ranks, pauses int) cores {
 	return s
 }
 
-// lessCrowded returns the core with the fewest ranks, if rank should move there: its own core
-// has at least two more of them, and it is the last rank there. on holds the ranks' cores by
-// rank, and is sorted.
+// lessCrowded returns the core with the fewest ranks, if rank should move there: its own
+// core has at least two more of them, and it is the last rank there. on holds the ranks'
+// cores by rank, and is sorted.
 func lessCrowded(on []uint64, rank int) (core uint64, ok bool) {
 	mine := on[rank]
 	if slices.Contains(on[rank+1:], mine) {

@@ -9,7 +9,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// TestLessCrowded: the last rank on a core with two more than another has moves to the one with the fewest, and nobody else does.
+// TestLessCrowded: the last rank on a core with two more than another has moves to the
+// one with the fewest, and nobody else does.
 func TestLessCrowded(t *testing.T) {
 	for _, c := range []struct {
 		on    []uint64 // by rank
@@ -58,8 +59,8 @@ func TestCoreNow(t *testing.T) {
 	}
 }
 
-// TestLooksForRanksOnOtherCores: a rank that waits looks only if nobody that it waits for is on its core, and not at first if the root of the
-// last broadcast is.
+// TestLooksForRanksOnOtherCores: a rank that waits looks only if nobody that it waits for
+// is on its core, and not at first if the root of the last broadcast is.
 func TestLooksForRanksOnOtherCores(t *testing.T) {
 	cs := comms(t, pipes(t, 4), nil)
 	c := cs[0]

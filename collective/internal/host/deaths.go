@@ -14,7 +14,8 @@ import (
 // # Death notices
 //
 // A rank whose comm ends writes the reason into its page, once. It stores the state last
-// (release), so that a rank that loads another state than alive (acquire) sees the reason.
+// (release), so that a rank that loads another state than alive (acquire) sees the
+// reason.
 //
 //	  0  state u64
 //	  8  rank i32, -1 for none; length of text u32
@@ -82,8 +83,8 @@ func (p *page) publish(d deathNotice) {
 	storeRelease(p.state, d.state)
 }
 
-// deathNotice reads the notice of a peer's page. It is data from another process: the error
-// says what is wrong with it.
+// deathNotice reads the notice of a peer's page. It is data from another process: the
+// error says what is wrong with it.
 func (p *page) deathNotice() (d deathNotice, err error) {
 	d.state = atomic.LoadUint64(p.state)
 	if d.state == alive || d.state == left {

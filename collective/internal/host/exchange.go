@@ -9,8 +9,9 @@ import (
 
 // # How bytes move
 //
-// Ranks that give something (a source) say at the first meeting where it is. Ranks that take it
-// read it from there, or fold what all gave. A source is given in one of two ways:
+// Ranks that give something (a source) say at the first meeting where it is. Ranks that
+// take it read it from there, or fold what all gave. A source is given in one of two
+// ways:
 //
 //	direct   up to inLine        in the line                    one meeting
 //	         up to flat          copied to the flat slot        one meeting
@@ -21,14 +22,15 @@ import (
 //	                                                            other slot meanwhile
 //
 // A source is shared, every rank takes the same bytes of it, or split, every rank takes a
-// stretch of its own. A piece of a shared source fills a slot. In a piece of a split one each
-// rank's stretch has an equal part of the slot.
+// stretch of its own. A piece of a shared source fills a slot. In a piece of a split one
+// each rank's stretch has an equal part of the slot.
 //
 // Where a source is not in the line or flat slot, its rank says in one word where it is
-// (announce): a location (memory.go), or, below 1<<offsetBits, the number of the staging slot
-// with the first piece. At later meetings it says the slot of the next piece. Two ranks say it
-// beside their marks, more ranks in the payload. At offset 16 of the payload is the location of
-// a destination: of an all-reduce whose result is separate, or of a reduce's root, 0 if none.
+// (announce): a location (memory.go), or, below 1<<offsetBits, the number of the staging
+// slot with the first piece. At later meetings it says the slot of the next piece. Two
+// ranks say it beside their marks, more ranks in the payload. At offset 16 of the payload
+// is the location of a destination: of an all-reduce whose result is separate, or of a
+// reduce's root, 0 if none.
 
 // move is one exchange of sources.
 type move struct {
@@ -64,8 +66,8 @@ func (c *exchange) announceResult(location uint64) {
 	binary.LittleEndian.PutUint64(c.upcoming().payload[16:], location)
 }
 
-// announcedResult returns the location of a destination that rank p said at the meeting just
-// over.
+// announcedResult returns the location of a destination that rank p said at the meeting
+// just over.
 func (c *exchange) announcedResult(p int) uint64 {
 	return binary.LittleEndian.Uint64(c.met(p).payload[16:])
 }
@@ -96,8 +98,8 @@ func (c *exchange) piece(split bool) int {
 	return c.chunk
 }
 
-// stage copies the k-th piece of m's source to the slot that was not used last, and announces
-// it.
+// stage copies the k-th piece of m's source to the slot that was not used last, and
+// announces it.
 func (c *exchange) stage(m *move, k int) {
 	c.turn ^= 1
 	slot, size := c.slot(c.rank, c.held[c.turn]), c.piece(m.split)
@@ -173,8 +175,8 @@ func (c *exchange) run(m *move) error {
 	return c.take(m)
 }
 
-// readTables reads which rank sends how much to which. All ranks must come to the same number
-// of pieces, so all read all tables.
+// readTables reads which rank sends how much to which. All ranks must come to the same
+// number of pieces, so all read all tables.
 func (c *exchange) readTables(m *move) error {
 	w := &c.work
 	le := binary.LittleEndian
@@ -204,7 +206,8 @@ func (c *exchange) readTables(m *move) error {
 	return nil
 }
 
-// take takes what was offered at the meeting just over, and makes all meetings that are left.
+// take takes what was offered at the meeting just over, and makes all meetings that are
+// left.
 func (c *exchange) take(m *move) error {
 	w := &c.work
 	pieces, direct := 0, false
@@ -236,8 +239,8 @@ func (c *exchange) take(m *move) error {
 	return nil
 }
 
-// pieces takes what there is, after the first meeting: all at once, or piece by piece as long
-// as a source is staged.
+// pieces takes what there is, after the first meeting: all at once, or piece by piece as
+// long as a source is staged.
 func (c *exchange) pieces(m *move, pieces, size int) error {
 	mine := pieces > 0 && c.work.total[c.rank] > c.flat && c.isStaged(c.rank)
 	for k := 0; ; k++ {
@@ -293,9 +296,9 @@ func (c *exchange) foldPiece(m *move, k, pieces, size int) {
 	c.fold.fold(c.call, w.dsts[:1], w.srcs)
 }
 
-// pullPiece copies the k-th piece of each staged source to its place, and the other sources as
-// a whole with the first piece. A rank begins with the one after it, so that ranks do not all
-// read from the same.
+// pullPiece copies the k-th piece of each staged source to its place, and the other
+// sources as a whole with the first piece. A rank begins with the one after it, so that
+// ranks do not all read from the same.
 func (c *exchange) pullPiece(m *move, k, size int) {
 	w := &c.work
 	for i := range c.n {

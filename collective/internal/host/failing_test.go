@@ -93,7 +93,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// TestRootsDiffer: of three ranks two are done with a broadcast before they can know that the third expects another root.
+// TestRootsDiffer: of three ranks two are done with a broadcast before they can know that
+// the third expects another root.
 func TestRootsDiffer(t *testing.T) {
 	cs := comms(t, pipes(t, 3), nil)
 	for r, err := range tryEach(cs, func(c *Comm) error {
@@ -188,7 +189,8 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// TestAbortAfterLoss: a rank that gives up because another died says so, and is not taken for the dead one.
+// TestAbortAfterLoss: a rank that gives up because another died says so, and is not taken
+// for the dead one.
 func TestAbortAfterLoss(t *testing.T) {
 	for _, why := range []error{plan.ErrPeerLost, plan.ErrTimeout, plan.ErrMismatch} {
 		cs := comms(t, pipes(t, 3), nil)
@@ -356,7 +358,8 @@ func newError(rank int, conns []ipc.Conn, o *Options) error {
 	return err
 }
 
-// TestCancelledBeforeMemory: a call whose context is over while a rank's memory is taken in says so, and not that the rank is lost.
+// TestCancelledBeforeMemory: a call whose context is over while a rank's memory is taken
+// in says so, and not that the rank is lost.
 func TestCancelledBeforeMemory(t *testing.T) {
 	c := comms(t, pipes(t, 2), nil)[0]
 	cancelled, cancel := context.WithCancel(context.Background())

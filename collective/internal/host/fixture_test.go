@@ -102,7 +102,8 @@ func comms(t testing.TB, conns [][]ipc.Conn, o *Options) []*Comm {
 	return out
 }
 
-// each runs f for every rank in a goroutine of its own and fails the test with the first error.
+// each runs f for every rank in a goroutine of its own and fails the test with the first
+// error.
 func each(t testing.TB, cs []*Comm, f func(c *Comm) error) {
 	t.Helper()
 	for r, err := range tryEach(cs, f) {
@@ -160,7 +161,8 @@ func fill(rng *rand.Rand, dt element.DType, n int) []byte {
 	return b
 }
 
-// reference folds in the canonical order with the portable kernels, partial results in the wide type.
+// reference folds in the canonical order with the portable kernels, partial results in
+// the wide type.
 func reference(op element.Reduction, dt element.DType, scale float64, fold plan.Fold, srcs [][]byte) []byte {
 	set, _ := kernel.Select(kernel.Go)
 	if fold == nil {

@@ -35,8 +35,8 @@ func newFolder(set kernel.Set, fold plan.Fold, n int) folder {
 	return f
 }
 
-// fold stores the reduction of srcs, which are those of all ranks, in every dst. A dst may be
-// one of the srcs.
+// fold stores the reduction of srcs, which are those of all ranks, in every dst. A dst
+// may be one of the srcs.
 func (f *folder) fold(call *plan.Call, dsts, srcs [][]byte) {
 	if f.groups == nil {
 		f.set.Reduce(call.Op, call.DType, call.Scale, dsts, srcs)
@@ -72,8 +72,8 @@ func (f *folder) fold(call *plan.Call, dsts, srcs [][]byte) {
 	}
 }
 
-// pair is fold of the few bytes of two ranks. It reports false, having done nothing, if there
-// is no kernel for them.
+// pair is fold of the few bytes of two ranks. It reports false, having done nothing, if
+// there is no kernel for them.
 func (f *folder) pair(call *plan.Call, dst, x, y []byte) bool {
 	return f.groups == nil && f.set.Pair(call.Op, call.DType, call.Scale, dst, x, y)
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// hostile plays rank 1 towards rank 0: it comes to every meeting in the right call, so that what it says is listened to, and
-// what it says is taken from data.
+// hostile plays rank 1 towards rank 0: it comes to every meeting in the right call, so
+// that what it says is listened to, and what it says is taken from data.
 type hostile struct {
 	c    *Comm // of rank 1, whose page it writes and which makes no call
 	data []byte
@@ -94,8 +94,8 @@ func (h *hostile) play(stop <-chan struct{}) {
 // posted is where a rank says at which place it waits for a notice.
 func (h *hostile) posted(p *page) *uint64 { return word64(p.mem, p.shape.board+offPosted) }
 
-// give puts the notice for which the victim waits on the board, or one that is almost right, and says nonsense about where this rank
-// is besides.
+// give puts the notice for which the victim waits on the board, or one that is almost
+// right, and says nonsense about where this rank is besides.
 func (h *hostile) give(victim *page, number, place uint64) {
 	own, le := h.c.self, binary.LittleEndian
 	copy(own.inRoom(0, 256), h.next(256))
@@ -116,7 +116,8 @@ func (h *hostile) give(victim *page, number, place uint64) {
 	victim.bell.Ring()
 }
 
-// FuzzPeer has rank 0 make all calls with a hostile rank 1: each ends, with an error that says so or with nonsense.
+// FuzzPeer has rank 0 make all calls with a hostile rank 1: each ends, with an error that
+// says so or with nonsense.
 func FuzzPeer(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13})

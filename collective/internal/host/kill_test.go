@@ -16,7 +16,8 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// worksRole makes all-reduces of many sizes in all kinds of memory, checks them, and says "ok".
+// worksRole makes all-reduces of many sizes in all kinds of memory, checks them, and says
+// "ok".
 func worksRole(c *Comm, _ role) error {
 	registered, err := c.Alloc(1 << 20)
 	if err != nil {
@@ -82,7 +83,8 @@ func (p *process) line(t testing.TB) string {
 	}
 }
 
-// loopRole says "up", makes calls of all sizes until one fails, and says which error it was and when.
+// loopRole says "up", makes calls of all sizes until one fails, and says which error it
+// was and when.
 func loopRole(c *Comm, r role) error {
 	buf, err := c.Alloc(1 << 20)
 	if err != nil {
@@ -125,7 +127,8 @@ func loopRole(c *Comm, r role) error {
 	return nil
 }
 
-// TestKill kills one of four ranks at a random moment, again and again. All others must say whom they lost.
+// TestKill kills one of four ranks at a random moment, again and again. All others must
+// say whom they lost.
 func TestKill(t *testing.T) {
 	rng := seeded(t)
 	rounds := 12
@@ -170,7 +173,8 @@ func TestKill(t *testing.T) {
 	t.Logf("%d kills, the longest until everybody knew took %v", rounds, longest)
 }
 
-// TestStop stops one rank: the others give up in time and name it; when it goes on it learns that.
+// TestStop stops one rank: the others give up in time and name it; when it goes on it
+// learns that.
 func TestStop(t *testing.T) {
 	rng := seeded(t)
 	rounds := 2
@@ -276,7 +280,8 @@ func TestBarrier(t *testing.T) {
 	})
 }
 
-// TestAllocUnderWay allocates and frees, so that segments are made and sent, while calls are made.
+// TestAllocUnderWay allocates and frees, so that segments are made and sent, while calls
+// are made.
 func TestAllocUnderWay(t *testing.T) {
 	cs := comms(t, sockets(t, 3), nil)
 	stop, cancel := context.WithCancel(ctx)

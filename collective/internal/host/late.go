@@ -10,8 +10,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// parkTime is the longest that a waiting rank sleeps before it looks at conns, contexts and
-// clocks. So it bounds how long an unannounced death stays unseen.
+// parkTime is the longest that a waiting rank sleeps before it looks at conns, contexts
+// and clocks. So it bounds how long an unannounced death stays unseen.
 const parkTime = 10 * time.Millisecond
 
 // look is called while this rank waits: about every microsecond or, when it sleeps, every
@@ -35,8 +35,8 @@ func (c *meeting) look() bool {
 	return false
 }
 
-// deaths kills the comm if another rank has published a death notice that concerns this one,
-// and reports whether it did.
+// deaths kills the comm if another rank has published a death notice that concerns this
+// one, and reports whether it did.
 func (c *meeting) deaths() bool {
 	for p := range c.peers {
 		if p == c.rank {
@@ -89,7 +89,8 @@ func (c *meeting) strays() bool {
 		if !paired && c.inAnotherCall(p) {
 			return true
 		}
-		// What p did before its end counts, so missing is asked again after the end is known.
+		// What p did before its end counts, so missing is asked again after the end is
+		// known.
 		if err := conn.Err(); err != nil && c.missing(p) && !c.deaths() {
 			c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: %w", plan.ErrPeerLost, err)})
 		}
@@ -102,13 +103,13 @@ func (c *meeting) strays() bool {
 
 // # Which rank is late
 //
-// The rank that this one waits for may itself wait, in an earlier call, for a third: then the
-// third is late. So every waiting rank counts its looks in its page. This rank gives up only on
-// ranks that have not looked for some time; or on all that have not come, if all those look, as
-// where ranks wait for each other.
+// The rank that this one waits for may itself wait, in an earlier call, for a third: then
+// the third is late. So every waiting rank counts its looks in its page. This rank gives
+// up only on ranks that have not looked for some time; or on all that have not come, if
+// all those look, as where ranks wait for each other.
 
-// overdue reports whether this rank has waited long enough to give up. Some time before that it
-// notes how often the others have looked.
+// overdue reports whether this rank has waited long enough to give up. Some time before
+// that it notes how often the others have looked.
 func (c *meeting) overdue() bool {
 	if !c.timing {
 		c.timing, c.began, c.until = true, time.Now(), 0
@@ -127,8 +128,8 @@ func (c *meeting) overdue() bool {
 	return waited > c.until
 }
 
-// late kills the comm because of the ranks that have not come, and reports whether there are
-// any.
+// late kills the comm because of the ranks that have not come, and reports whether there
+// are any.
 func (c *meeting) late() bool {
 	e := &plan.PeerError{Call: *c.call, Err: fmt.Errorf("%w after %v", plan.ErrTimeout, c.timeout)}
 	var waiting []int

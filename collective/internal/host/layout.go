@@ -14,8 +14,8 @@ import (
 // # The page
 //
 // Every rank makes one segment, its page, and maps those of the others. The owner alone
-// writes its page, with these exceptions: every rank rings the bell, and two ranks share the
-// pair's line and each other's slots (slots.go).
+// writes its page, with these exceptions: every rank rings the bell, and two ranks share
+// the pair's line and each other's slots (slots.go).
 //
 //	offset  content                                             see
 //	   0    magic u64, version u32, rank u32, ranks u32
@@ -53,36 +53,37 @@ import (
 //	looks, core          owner, while it waits nothing                 ranks that wait
 //
 // Each such store synchronizes before a load that sees its value. Every word that a rank
-// waits for has a cache line of its own, and the neighbour too, since cores fetch pairs of
-// lines.
+// waits for has a cache line of its own, and the neighbour too, since cores fetch pairs
+// of lines.
 //
-// Lines and flat slots lie at other offsets within 4 KiB for each rank. A core that loads from
-// the same offset in any page as an earlier store of its own, which has not reached the cache,
-// waits for that store. Then a rank would see another's line only after its own had arrived.
+// Lines and flat slots lie at other offsets within 4 KiB for each rank. A core that loads
+// from the same offset in any page as an earlier store of its own, which has not reached
+// the cache, waits for that store. Then a rank would see another's line only after its
+// own had arrived.
 //
 // # The pair's line
 //
-// Two ranks have their marks in one cache line, and a word of payload beside each. The store
-// of a mark fetches the line, and the other rank's mark and word come with it. A word and its
-// mark are stored back to back (trade): after a word that is stored earlier, the other rank,
-// which is looking, would take the line back before the mark is stored. The lines of the two
-// parities are not neighbours.
+// Two ranks have their marks in one cache line, and a word of payload beside each. The
+// store of a mark fetches the line, and the other rank's mark and word come with it. A
+// word and its mark are stored back to back (trade): after a word that is stored earlier,
+// the other rank, which is looking, would take the line back before the mark is stored.
+// The lines of the two parities are not neighbours.
 //
 //	 0  rank 0's mark u64, word u64
 //	16  rank 1's
 //	128 the same for odd epochs
 //
-// Either rank can write all of it. A rank that breaks the protocol can spoil marks and words.
-// The other rank then waits until its deadline, reports a mismatch, or adds wrong numbers, as
-// it would for any wrong contribution. The word of a large call is a location: it is read once
-// and checked against the memory that is mapped (memory.reach).
+// Either rank can write all of it. A rank that breaks the protocol can spoil marks and
+// words. The other rank then waits until its deadline, reports a mismatch, or adds wrong
+// numbers, as it would for any wrong contribution. The word of a large call is a
+// location: it is read once and checked against the memory that is mapped (memory.reach).
 const (
 	pageMagic = 0x74736f68_6c6c6f63 // "collhost" in memory, little endian
 
 	// pageVersion is the version of the layout. 1: the first; 2: lines and flat slots are
-	// apart; 3: marks, and the pair's line; 4: locations in the pair's line, whose parities lie
-	// apart; 5: looks; 6: locations of shown memory; 7: cores; 8: two ranks fill each other's
-	// slots; 9: element types have the numbers of package element.
+	// apart; 3: marks, and the pair's line; 4: locations in the pair's line, whose
+	// parities lie apart; 5: looks; 6: locations of shown memory; 7: cores; 8: two ranks
+	// fill each other's slots; 9: element types have the numbers of package element.
 	pageVersion = 9
 
 	offVersion = 8
@@ -105,7 +106,8 @@ const (
 // MaxRanks bounds the ranks of a Comm: each looks at the lines of all others.
 const MaxRanks = 256
 
-// shape holds the offsets of a page that depend on the number of ranks and the slots' sizes.
+// shape holds the offsets of a page that depend on the number of ranks and the slots'
+// sizes.
 type shape struct {
 	ranks, flat, chunk          int
 	acks, messages, lines, size int
@@ -145,8 +147,8 @@ type line struct {
 	flat    []byte
 }
 
-// inLineOf returns the largest contribution that travels in a line. Two ranks have marks in
-// another line than the payload, and a second line costs as much as a flat slot.
+// inLineOf returns the largest contribution that travels in a line. Two ranks have marks
+// in another line than the payload, and a second line costs as much as a flat slot.
 func inLineOf(ranks int) int {
 	if ranks == 2 {
 		return wordSize
@@ -236,8 +238,8 @@ type pairLine struct {
 	mine, theirs [2]*half
 }
 
-// sharePages moves the marks of two ranks into the pair's line, gives them each other's flat
-// slots by turns (slots.go), and returns the halves as rank sees them.
+// sharePages moves the marks of two ranks into the pair's line, gives them each other's
+// flat slots by turns (slots.go), and returns the halves as rank sees them.
 func sharePages(pages [2]*page, rank int) (d pairLine) {
 	first := pages[0]
 	for r, p := range pages {

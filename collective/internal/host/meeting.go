@@ -9,8 +9,8 @@ import (
 	"github.com/ringside-go/ringside/ring"
 )
 
-// meeting is where this rank is in the order of calls, and what it waits for: the ranks at a
-// meeting, one word of one rank (awaited), or the readers of its memory (readers).
+// meeting is where this rank is in the order of calls, and what it waits for: the ranks
+// at a meeting, one word of one rank (awaited), or the readers of its memory (readers).
 type meeting struct {
 	ranks
 	epoch   uint64 // of the last meeting, or the one under way
@@ -38,7 +38,8 @@ type window struct {
 	root  int    // of the last one
 }
 
-// awaited is a word of one rank that is waited for until it is want, or more where atLeast.
+// awaited is a word of one rank that is waited for until it is want, or more where
+// atLeast.
 type awaited struct {
 	word    *uint64 // nil while this rank waits for several
 	want    uint64
@@ -120,7 +121,8 @@ func (c *meeting) position() uint64 {
 }
 
 // post publishes where this rank waits for an entry. The position is 0 while the rest is
-// written, so that a reader which sees the same position before and after has a whole post.
+// written, so that a reader which sees the same position before and after has a whole
+// post.
 func (c *meeting) post() {
 	if !c.awaited.entry {
 		return
@@ -150,8 +152,8 @@ func (c *meeting) entryDiffers(root int, entry []byte) *plan.PeerError {
 	return c.mismatch(root, text[:], uint32(binary.LittleEndian.Uint64(entry[offEntryHash:])>>32))
 }
 
-// taken kills the comm if a board has an entry that this rank did not take, and that was there
-// before the meeting just over.
+// taken kills the comm if a board has an entry that this rank did not take, and that was
+// there before the meeting just over.
 func (c *meeting) taken() error {
 	for p := range c.peers {
 		peer := &c.peers[p]
@@ -166,9 +168,9 @@ func (c *meeting) taken() error {
 	return nil
 }
 
-// inAnotherCall kills the comm if rank p shows, by its board or its mark, that it is in another
-// call than this rank, which waits at a meeting, for an entry or for its readers. It reports
-// whether it did.
+// inAnotherCall kills the comm if rank p shows, by its board or its mark, that it is in
+// another call than this rank, which waits at a meeting, for an entry or for its readers.
+// It reports whether it did.
 func (c *meeting) inAnotherCall(p int) bool {
 	position, meeting := c.position(), c.atMeeting()
 	peer := &c.peers[p]

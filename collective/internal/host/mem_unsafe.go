@@ -2,13 +2,14 @@ package host
 
 import "unsafe"
 
-// word64 returns the 8-byte word of mem at off, a multiple of 8 in memory that is aligned to
-// pages.
+// word64 returns the 8-byte word of mem at off, a multiple of 8 in memory that is aligned
+// to pages.
 func word64(mem []byte, off int) *uint64 {
 	return (*uint64)(unsafe.Pointer(unsafe.SliceData(mem[off : off+8])))
 }
 
-// halfAt returns the 16 bytes of mem at off, a multiple of 16, as a half of the pair's line.
+// halfAt returns the 16 bytes of mem at off, a multiple of 16, as a half of the pair's
+// line.
 func halfAt(mem []byte, off int) *half {
 	return (*half)(unsafe.Pointer(unsafe.SliceData(mem[off : off+16])))
 }

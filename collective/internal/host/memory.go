@@ -15,27 +15,28 @@ import (
 
 // # Memory that others reach in place
 //
-// Registered memory (Alloc) is blocks of an arena whose segments every rank of the comm has
-// mapped for reading and writing: a direct all-reduce stores its part of the result into every
-// rank's buffer. A rank that breaks the protocol can spoil what the others have there, and
-// nothing else. Shown memory (Show) is a caller's own segment, which the others map for reading
-// only.
+// Registered memory (Alloc) is blocks of an arena whose segments every rank of the comm
+// has mapped for reading and writing: a direct all-reduce stores its part of the result
+// into every rank's buffer. A rank that breaks the protocol can spoil what the others
+// have there, and nothing else. Shown memory (Show) is a caller's own segment, which the
+// others map for reading only.
 //
-// A segment is sent to every rank at once, when it is made or shown: its descriptor travels
-// over the conn. A rank takes it in when a call first names a location in it. The descriptor
-// has arrived by then, since its owner sends it before it calls. A location is one word:
+// A segment is sent to every rank at once, when it is made or shown: its descriptor
+// travels over the conn. A rank takes it in when a call first names a location in it. The
+// descriptor has arrived by then, since its owner sends it before it calls. A location is
+// one word:
 //
 //	bit 63          62        61      40 39      0
 //	   | separate | readOnly | segment  | offset  |
 //
-// Segments count from 1, in the order in which their rank made or showed them. Location 0 is
-// none. separate and readOnly are flags that a location has in an all-reduce.
+// Segments count from 1, in the order in which their rank made or showed them. Location 0
+// is none. separate and readOnly are flags that a location has in an all-reduce.
 const (
 	offsetBits = 40
 	offsetMask = 1<<offsetBits - 1
 
-	// separate says, with the location of an all-reduce's source, that its result belongs to
-	// another location.
+	// separate says, with the location of an all-reduce's source, that its result belongs
+	// to another location.
 	separate = 1 << 63
 
 	// readOnly says that a location, of the source or of the result, is in shown memory.
@@ -43,8 +44,8 @@ const (
 
 	firstBytes = 4 << 20 // of the first registered segment; each further one is twice as large
 
-	// maxSegments bounds what a rank maps of another that keeps sending segments. Blocks larger
-	// than the arena's segments have one each.
+	// maxSegments bounds what a rank maps of another that keeps sending segments. Blocks
+	// larger than the arena's segments have one each.
 	maxSegments = 1 << 14
 )
 
@@ -55,7 +56,8 @@ const (
 	kindShown   uint32 = 0x8a0003 // a segment for reading
 )
 
-// segmentBytes is the size of the message that hands over a segment: number u64, size u64.
+// segmentBytes is the size of the message that hands over a segment: number u64, size
+// u64.
 const segmentBytes = 16
 
 // memory is the memory of this rank that the others reach.
@@ -182,8 +184,8 @@ func (m *memory) has(id uint64) bool {
 	return false
 }
 
-// hand sends a segment to every rank, for reading if flag is readOnly. growing is held: the
-// arena calls it within block.
+// hand sends a segment to every rank, for reading if flag is readOnly. growing is held:
+// the arena calls it within block.
 func (m *memory) hand(s *shm.Segment, flag uint64) {
 	c := m.ranks
 	var list []handed
@@ -214,8 +216,8 @@ func (m *memory) hand(s *shm.Segment, flag uint64) {
 	m.handed.Store(&list)
 }
 
-// find returns the location of b in the memory that this rank has handed over, 0 if it has
-// none.
+// find returns the location of b in the memory that this rank has handed over, 0 if it
+// has none.
 func (m *memory) find(b []byte) uint64 {
 	list := m.handed.Load()
 	if list == nil || len(b) == 0 {
@@ -245,8 +247,8 @@ func (m *memory) into(p int, location uint64, n int) ([]byte, error) {
 	return b, err
 }
 
-// reach checks a location of rank p and returns the n bytes there. It takes in segments as
-// long as the location's is missing.
+// reach checks a location of rank p and returns the n bytes there. It takes in segments
+// as long as the location's is missing.
 func (m *memory) reach(p int, location uint64, n int) (b []byte, only bool, err error) {
 	c := m.ranks
 	location &^= separate | readOnly
@@ -268,8 +270,8 @@ func (m *memory) reach(p int, location uint64, n int) (b []byte, only bool, err 
 	return mem[off : off+uint64(n) : off+uint64(n)], s.readOnly, nil
 }
 
-// takeSegment receives the next segment of rank p, which p sent before it named a location in
-// it.
+// takeSegment receives the next segment of rank p, which p sent before it named a
+// location in it.
 func (m *memory) takeSegment(p int) error {
 	c := m.ranks
 	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
@@ -310,7 +312,8 @@ func mapSegment(m ipc.Message, number uint64) (segment, error) {
 	return segment{s, shown}, err
 }
 
-// mapFile maps a peer's segment, which must be sealed against shrinking, and owns the file.
+// mapFile maps a peer's segment, which must be sealed against shrinking, and owns the
+// file.
 func mapFile(f *os.File, number uint64, size int64, o *shm.Options) (*shm.Segment, error) {
 	s, err := shm.FromFile(number, f, size, o)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 
 // # Messages between two ranks
 //
-// A message lies in the sender's page, in a ring of those to one rank. What does not fit lies in
-// a block of the sender's registered memory. So a send does not wait for its receive, unless
-// messages of them are under way to that rank: two ranks may both send first, whatever the size.
-// Messages have nothing to do with epochs.
+// A message lies in the sender's page, in a ring of those to one rank. What does not fit
+// lies in a block of the sender's registered memory. So a send does not wait for its
+// receive, unless messages of them are under way to that rank: two ranks may both send
+// first, whatever the size. Messages have nothing to do with epochs.
 //
 //  1. The sender fills the message and stores its number last (release).
 //  2. The receiver loads the number (acquire), copies the bytes, and stores in its own page how
@@ -43,8 +43,8 @@ func (p *page) message(to int, number uint64) []byte {
 	return stretch(p.mem, p.shape.messages+(to*messages+int(number%messages))*messageSize, messageSize)
 }
 
-// send sends b to another rank, which receives as many bytes. Messages between two ranks arrive
-// in order.
+// send sends b to another rank, which receives as many bytes. Messages between two ranks
+// arrive in order.
 func (c *exchange) send(to int, b []byte) error {
 	p := &c.peers[to]
 	number := p.sent + 1

@@ -56,8 +56,8 @@ func TestSendRecv(t *testing.T) {
 	}
 }
 
-// TestSendAhead has one rank send far more than there are messages while the other takes its time, and both make collectives
-// in between.
+// TestSendAhead has one rank send far more than there are messages while the other takes
+// its time, and both make collectives in between.
 func TestSendAhead(t *testing.T) {
 	cs := comms(t, pipes(t, 2), nil)
 	each(t, cs, func(c *Comm) error {

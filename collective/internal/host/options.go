@@ -15,8 +15,9 @@ const (
 )
 
 // defaultFlat returns Options.Flat for a number of ranks. Through slots every rank reads
-// everything, but ranks meet once; in place they meet twice. A meeting of two ranks costs as
-// much as a copy of 2 KiB. Of more ranks it costs more, and from 8 on there is much to read.
+// everything, but ranks meet once; in place they meet twice. A meeting of two ranks costs
+// as much as a copy of 2 KiB. Of more ranks it costs more, and from 8 on there is much to
+// read.
 func defaultFlat(ranks int) int {
 	switch {
 	case ranks <= 2:
@@ -27,26 +28,27 @@ func defaultFlat(ranks int) int {
 	return max(64, (64<<10)/ranks&^63)
 }
 
-// Options are the options of New. The zero value and nil are the defaults. All ranks must have
-// the same Flat, Chunk, Staged and Fold; New compares them.
+// Options are the options of New. The zero value and nil are the defaults. All ranks must
+// have the same Flat, Chunk, Staged and Fold; New compares them.
 type Options struct {
 	// Timeout is how long a call waits for ranks that do not come. 0: DefaultTimeout.
 	Timeout time.Duration
 
-	// Logger is told, at debug level, why a comm died; callers know by the error. nil discards.
+	// Logger is told, at debug level, why a comm died; callers know by the error. nil
+	// discards.
 	Logger *slog.Logger
 
 	// Fold is the bracketing of reductions; see plan.Fold. nil: from the left.
 	Fold plan.Fold
 
-	// Flat is the largest contribution of a rank, in bytes, that goes through its flat slot:
-	// copied in, one meeting, read by every rank. A multiple of 64. 0: 2 KiB for two ranks,
-	// 8 KiB up to eight, less for more; negative: 64 bytes.
+	// Flat is the largest contribution of a rank, in bytes, that goes through its flat
+	// slot: copied in, one meeting, read by every rank. A multiple of 64. 0: 2 KiB for
+	// two ranks, 8 KiB up to eight, less for more; negative: 64 bytes.
 	Flat int
 
-	// Chunk is the bytes of a staging slot, of which a rank has two. Larger contributions than
-	// Flat that the others cannot reach in place go through them. A multiple of 64, and at
-	// least 64 for each rank. 0: DefaultChunk.
+	// Chunk is the bytes of a staging slot, of which a rank has two. Larger contributions
+	// than Flat that the others cannot reach in place go through them. A multiple of 64,
+	// and at least 64 for each rank. 0: DefaultChunk.
 	Chunk int
 
 	// Staged has registered memory treated like any other.

@@ -11,12 +11,13 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// Persistent is a call that is made many times with the same buffers. It is checked and encoded
-// once.
+// Persistent is a call that is made many times with the same buffers. It is checked and
+// encoded once.
 //
-// A barrier, and a sum of up to wordSize bytes, of two ranks is small: all that it says fits
-// beside the mark in the pair's line. It stores word and mark next to each other in time
-// (trade), and writes nothing down for the waiting code unless the other rank is missing.
+// A barrier, and a sum of up to wordSize bytes, of two ranks is small: all that it says
+// fits beside the mark in the pair's line. It stores word and mark next to each other in
+// time (trade), and writes nothing down for the waiting code unless the other rank is
+// missing.
 type Persistent struct {
 	encoded
 	comm    *Comm
@@ -25,12 +26,13 @@ type Persistent struct {
 	rest    int // PAUSEs between two looks of a small call
 }
 
-// restParts is how many rests between two looks are a microsecond. While this rank rests, the
-// other, which has the line, can go through two meetings before the line is asked for.
+// restParts is how many rests between two looks are a microsecond. While this rank rests,
+// the other, which has the line, can go through two meetings before the line is asked
+// for.
 const restParts = 20
 
-// Persistent returns a call to be run, of any kind but Send and Recv. The error is plan.ErrBadCall
-// as for Do.
+// Persistent returns a call to be run, of any kind but Send and Recv. The error is
+// plan.ErrBadCall as for Do.
 func (c *Comm) Persistent(r plan.Request) (*Persistent, error) {
 	if err := c.check(&r); err != nil {
 		return nil, err
@@ -59,17 +61,18 @@ func (c *Comm) isSmall(r *plan.Request) bool {
 // Call returns the call as it was made last.
 func (p *Persistent) Call() plan.Call { return p.call }
 
-// Prefetch begins to fetch the line that the next call of the comm writes, if that is p and small.
-// The caller has something to do before it calls Run. What holds for calls holds for Prefetch.
+// Prefetch begins to fetch the line that the next call of the comm writes, if that is p
+// and small. The caller has something to do before it calls Run. What holds for calls
+// holds for Prefetch.
 func (p *Persistent) Prefetch() {
 	if p.small {
 		claim(p.comm.pair.mine[(p.comm.epoch+1)&1])
 	}
 }
 
-// Run makes the call as the seq-th of the comm. It is Do without the lock: while it is under way
-// no method of the Comm may be called but Abort, Alloc, Free, Show and Err. It does not look at
-// the context before it has to wait.
+// Run makes the call as the seq-th of the comm. It is Do without the lock: while it is
+// under way no method of the Comm may be called but Abort, Alloc, Free, Show and Err. It
+// does not look at the context before it has to wait.
 func (p *Persistent) Run(ctx context.Context, seq uint64) error {
 	c := p.comm
 	if p.small && c.window.epoch != c.epoch { // else meet looks for entries that nothing took

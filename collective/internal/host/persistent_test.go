@@ -12,8 +12,8 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// TestPersistent: persistent calls among others give what plain ones give, at every size and
-// number of ranks.
+// TestPersistent: persistent calls among others give what plain ones give, at every size
+// and number of ranks.
 func TestPersistent(t *testing.T) {
 	rng := seeded(t)
 	for n := 1; n <= 4; n++ {
@@ -69,7 +69,8 @@ func amongOthers(c *Comm, seq uint64, sum, spread plan.Call, srcs [][]byte, want
 	return nil
 }
 
-// TestPersistentRefused: arguments that do not fit are refused before another rank hears of it.
+// TestPersistentRefused: arguments that do not fit are refused before another rank hears
+// of it.
 func TestPersistentRefused(t *testing.T) {
 	c := comms(t, pipes(t, 2), nil)[0]
 	b := make([]byte, 12)
@@ -138,8 +139,8 @@ func TestPersistentCancelled(t *testing.T) {
 	}
 }
 
-// TestSmall: sums of two ranks that fit beside the marks go there, between persistent calls and
-// plain ones, and have the same bits.
+// TestSmall: sums of two ranks that fit beside the marks go there, between persistent
+// calls and plain ones, and have the same bits.
 func TestSmall(t *testing.T) {
 	rng := seeded(t)
 	cs := comms(t, pipes(t, 2), nil)
@@ -222,7 +223,8 @@ func TestNotSmall(t *testing.T) {
 	}
 }
 
-// TestSmallDead: a small call on a comm that is dead returns the reason, and makes no meeting.
+// TestSmallDead: a small call on a comm that is dead returns the reason, and makes no
+// meeting.
 func TestSmallDead(t *testing.T) {
 	cs := comms(t, pipes(t, 2), nil)
 	p, err := cs[0].Persistent(plan.Request{Call: plan.Call{Kind: plan.Barrier}})
@@ -236,8 +238,8 @@ func TestSmallDead(t *testing.T) {
 	}
 }
 
-// TestTakeOver: of two ranks, the one that folds a staging slot leaves its result there, which
-// brings it the lines.
+// TestTakeOver: of two ranks, the one that folds a staging slot leaves its result there,
+// which brings it the lines.
 func TestTakeOver(t *testing.T) {
 	rng := seeded(t)
 	cs := comms(t, pipes(t, 2), nil)

@@ -17,15 +17,15 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
-// ranks is what a rank holds of all ranks: the pages, the conns, the call it is in, and the
-// end of the comm.
+// ranks is what a rank holds of all ranks: the pages, the conns, the call it is in, and
+// the end of the comm.
 //
 // # How a call fails
 //
-// A rank that finds an error publishes a death notice in its own page and rings every bell.
-// The others fail with the same cause. So all ranks know within one look of each other, also
-// those that wait for a third rank, which is well. A rank that dies publishes nothing: its
-// conns end, which the ranks that wait for it see.
+// A rank that finds an error publishes a death notice in its own page and rings every
+// bell. The others fail with the same cause. So all ranks know within one look of each
+// other, also those that wait for a third rank, which is well. A rank that dies publishes
+// nothing: its conns end, which the ranks that wait for it see.
 type ranks struct {
 	rank, n int
 	timeout time.Duration
@@ -90,7 +90,8 @@ func (c *ranks) ring() {
 	}
 }
 
-// kill makes e the comm's end, if it is the first, and tells the others. It returns the end.
+// kill makes e the comm's end, if it is the first, and tells the others. It returns the
+// end.
 func (c *ranks) kill(e *plan.PeerError) *plan.PeerError { return c.end(e, deathNoticeOf(e, c.rank)) }
 
 // end is kill with another death notice than e's.
@@ -121,8 +122,8 @@ func (c *ranks) corrupt(p int, err error) error {
 		Err: fmt.Errorf("%w: %w: %w", plan.ErrPeerLost, ipc.ErrCorrupt, err)})
 }
 
-// mismatch returns the error about rank p, which is in the encoded call. It leaves the call
-// out if the upper half of its hash is not the given one.
+// mismatch returns the error about rank p, which is in the encoded call. It leaves the
+// call out if the upper half of its hash is not the given one.
 func (c *ranks) mismatch(p int, encoded []byte, upper uint32) *plan.PeerError {
 	theirs, err := plan.DecodeCall(append([]byte(nil), encoded...))
 	if err != nil || uint32(hashOf(theirs)>>32) != upper {
@@ -175,8 +176,8 @@ func lostOrLate(err error) error {
 
 const golden = 0x9e3779b97f4a7c15 // odd, so that no two Seqs have one multiple
 
-// hashOf returns what ranks compare of calls. It adds Seq to the hash of the rest, so that a
-// loop which makes one call again and again hashes the rest once.
+// hashOf returns what ranks compare of calls. It adds Seq to the hash of the rest, so
+// that a loop which makes one call again and again hashes the rest once.
 func hashOf(call plan.Call) uint64 {
 	seq := call.Seq
 	call.Seq = 0

@@ -35,8 +35,9 @@ func shownArena(t testing.TB, c *Comm) func(n int) []byte {
 	}
 }
 
-// TestShownIsNotStaged asserts that what lies in segments that were shown goes through no slot, whatever the call and the number of
-// pieces, and that a segment is handed over once.
+// TestShownIsNotStaged asserts that what lies in segments that were shown goes through no
+// slot, whatever the call and the number of pieces, and that a segment is handed over
+// once.
 func TestShownIsNotStaged(t *testing.T) {
 	rng := seeded(t)
 	for _, n := range []int{2, 3} {
@@ -110,7 +111,8 @@ func TestShownIsNotStaged(t *testing.T) {
 	}
 }
 
-// TestShownIsReadOnly: what is shown is mapped so that it can't be stored to, and a peer that says it could is not believed.
+// TestShownIsReadOnly: what is shown is mapped so that it can't be stored to, and a peer
+// that says it could is not believed.
 func TestShownIsReadOnly(t *testing.T) {
 	cs := comms(t, sockets(t, 2), nil)
 	mine := shownArena(t, cs[1])(64 << 10)

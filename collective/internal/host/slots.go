@@ -56,13 +56,14 @@ func (w *work) reset() {
 
 // # Which rank fills a slot
 //
-// The lines of a slot come to the core that reads them. If the rank that filled a slot filled
-// it again, the lines would have to come back first, with nothing of use in them. So of two
-// ranks, the one that has read a slot fills it next. docs/decisions.md has the measurement.
+// The lines of a slot come to the core that reads them. If the rank that filled a slot
+// filled it again, the lines would have to come back first, with nothing of use in them.
+// So of two ranks, the one that has read a slot fills it next. docs/decisions.md has the
+// measurement.
 //
-// This is safe: between the meeting after which a rank reads a slot and the meeting before
-// which it has filled it, no other rank touches that slot. The rank that had filled it has read
-// another one meanwhile, and fills that.
+// This is safe: between the meeting after which a rank reads a slot and the meeting
+// before which it has filled it, no other rank touches that slot. The rank that had
+// filled it has read another one meanwhile, and fills that.
 //
 //   - Flat slots: each page has one that is used. At meetings of even epochs each rank fills its
 //     own, at those of odd epochs the other's (sharePages). So the slot that a rank fills is the
@@ -82,8 +83,9 @@ func (c *exchange) fillFlat(b []byte) {
 	}
 }
 
-// readFlat returns the bytes [from, to), at least one, of what rank p gave through a flat slot
-// at the meeting just over. The rank that fills the slot next fetches its lines for writing.
+// readFlat returns the bytes [from, to), at least one, of what rank p gave through a flat
+// slot at the meeting just over. The rank that fills the slot next fetches its lines for
+// writing.
 func (c *exchange) readFlat(p, from, to int) []byte {
 	b := c.met(p).flat[from:to]
 	if c.n == 2 {
@@ -92,8 +94,8 @@ func (c *exchange) readFlat(p, from, to int) []byte {
 	return b
 }
 
-// slot returns a staging slot as rank p numbers them: 0 and 1 are in its page; of two ranks, 2
-// and 3 are in the other's.
+// slot returns a staging slot as rank p numbers them: 0 and 1 are in its page; of two
+// ranks, 2 and 3 are in the other's.
 func (c *exchange) slot(p int, number uint64) []byte {
 	if c.n == 2 && number&2 != 0 {
 		p = 1 - p
@@ -101,19 +103,19 @@ func (c *exchange) slot(p int, number uint64) []byte {
 	return c.peers[p].stage[number&1]
 }
 
-// takeSlot returns the staging slot that p, the other of two ranks, has filled for the meeting
-// just over. This rank holds it from now on and fills it next. p takes the slot that this rank
-// has filled.
+// takeSlot returns the staging slot that p, the other of two ranks, has filled for the
+// meeting just over. This rank holds it from now on and fills it next. p takes the slot
+// that this rank has filled.
 func (c *exchange) takeSlot(p int) []byte {
 	number := c.announced(p)
 	c.held[c.turn], c.held[c.turn^1] = c.held[c.turn^1], number&3^2
 	return c.slot(p, number)
 }
 
-// takeOver returns the destinations of a fold into dst that reads a slot of p, the other of two
-// ranks: dst and, where vectors store it on the way, the slot. The slot's contents are of no
-// use any more, but its lines then belong to this core alone, and the rank that fills the slot
-// next gets them faster.
+// takeOver returns the destinations of a fold into dst that reads a slot of p, the other
+// of two ranks: dst and, where vectors store it on the way, the slot. The slot's contents
+// are of no use any more, but its lines then belong to this core alone, and the rank that
+// fills the slot next gets them faster.
 func (c *exchange) takeOver(dst []byte, p int) [][]byte {
 	w := &c.work
 	w.dsts[0] = dst

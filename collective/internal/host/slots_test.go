@@ -19,7 +19,8 @@ func slotsHeld(c *Comm) (numbers []uint64) {
 	return numbers
 }
 
-// TestSlotsChangeHands: whatever two ranks call, each slot is held by one of them, and results are right.
+// TestSlotsChangeHands: whatever two ranks call, each slot is held by one of them, and
+// results are right.
 func TestSlotsChangeHands(t *testing.T) {
 	rng := seeded(t)
 	const chunk = 4096
@@ -88,8 +89,8 @@ func TestSlotsChangeHands(t *testing.T) {
 	}
 }
 
-// TestSlotsWhileRead: what a rank has given stays until the other, who may be reading it, comes to the next meeting; and it fills the slot that
-// it has read.
+// TestSlotsWhileRead: what a rank has given stays until the other, who may be reading it,
+// comes to the next meeting; and it fills the slot that it has read.
 func TestSlotsWhileRead(t *testing.T) {
 	rng := seeded(t)
 	const chunk, pieces = 4096, 7

@@ -2,8 +2,8 @@
 
 package host
 
-// storeRelease stores v after everything that was stored before it: a MOV. Go's atomic store
-// is an XCHG, which also waits until the earlier stores have reached the cache.
+// storeRelease stores v after everything that was stored before it: a MOV. Go's atomic
+// store is an XCHG, which also waits until the earlier stores have reached the cache.
 //
 //go:noescape
 func storeRelease(addr *uint64, v uint64)
@@ -14,9 +14,9 @@ func storeRelease(addr *uint64, v uint64)
 //go:noescape
 func await(addr *uint64, want uint64, n int) bool
 
-// trade stores word and then mark in mine, without an instruction between them. It looks up
-// to n > 0 times whether the mark in theirs is the same, with rest > 0 PAUSEs between looks.
-// It returns the word in theirs, and whether the mark was the same.
+// trade stores word and then mark in mine, without an instruction between them. It looks
+// up to n > 0 times whether the mark in theirs is the same, with rest > 0 PAUSEs between
+// looks. It returns the word in theirs, and whether the mark was the same.
 //
 //go:noescape
 func trade(mine, theirs *half, mark, word uint64, n, rest int) (uint64, bool)
@@ -26,14 +26,14 @@ func trade(mine, theirs *half, mark, word uint64, n, rest int) (uint64, bool)
 //go:noescape
 func claim(h *half)
 
-// fetch begins to fetch the cache lines of b, which is not empty, for writing, and does not
-// wait for them.
+// fetch begins to fetch the cache lines of b, which is not empty, for writing, and does
+// not wait for them.
 //
 //go:noescape
 func fetch(b []byte)
 
-// demote moves the cache lines of b, which is not empty, to a cache that all cores share. A
-// processor without the instruction ignores it.
+// demote moves the cache lines of b, which is not empty, to a cache that all cores share.
+// A processor without the instruction ignores it.
 //
 //go:noescape
 func demote(b []byte)

@@ -17,8 +17,8 @@ func await(addr *uint64, want uint64, n int) bool {
 	return false
 }
 
-// trade stores word and then mark in mine, and looks up to n times whether the mark in theirs
-// is the same. It returns the word in theirs, and whether the mark was the same.
+// trade stores word and then mark in mine, and looks up to n times whether the mark in
+// theirs is the same. It returns the word in theirs, and whether the mark was the same.
 func trade(mine, theirs *half, mark, word uint64, n, _ int) (uint64, bool) {
 	mine.word = word
 	storeRelease(&mine.mark, mark)

@@ -20,15 +20,15 @@ const (
 	awakeFor   = 40 * time.Microsecond // less than ring.Waiter waits before it sleeps
 	awakeTimes = 25
 
-	// maxSpins is how often a rank looks for another before it asks the waiter, which is slower
-	// to see that a word has changed.
+	// maxSpins is how often a rank looks for another before it asks the waiter, which is
+	// slower to see that a word has changed.
 	maxSpins = 24
 
 	// sharedSpins is maxSpins where cores are shared and it is not known by which ranks.
 	sharedSpins = 8
 
-	// sharedYields is how often a rank gives a shared core away before the waiter takes over.
-	// It looks around every lookEvery times.
+	// sharedYields is how often a rank gives a shared core away before the waiter takes
+	// over. It looks around every lookEvery times.
 	sharedYields = 64
 	lookEvery    = 8
 )
@@ -72,9 +72,9 @@ func (c *meeting) waitFrom(p int) error {
 	return err
 }
 
-// sleep waits by the Waiter. It stays awake for awakeTimes times awakeFor first: ranks that do
-// alike arrive within that, and waking one takes long. Goroutines of one process do not stay
-// awake: each would keep a P from the others.
+// sleep waits by the Waiter. It stays awake for awakeTimes times awakeFor first: ranks
+// that do alike arrive within that, and waking one takes long. Goroutines of one process
+// do not stay awake: each would keep a P from the others.
 func (c *meeting) sleep() error {
 	c.post()
 	for i := 0; i < awakeTimes && !c.threads; i++ {
@@ -102,8 +102,8 @@ func (c *meeting) tellCore() {
 	}
 }
 
-// comes looks, on a core that others need as well, for what is waited for, and reports whether
-// it has come. first: it is this wait's first look.
+// comes looks, on a core that others need as well, for what is waited for, and reports
+// whether it has come. first: it is this wait's first look.
 func (c *meeting) comes(first bool) bool {
 	n := sharedSpins
 	// In a send or receive the peer may itself wait for a rank on this core.
@@ -131,16 +131,16 @@ func (c *meeting) beside() bool {
 	return false
 }
 
-// rootFirst reports whether to let the root of the last broadcast go on first: it waits on this
-// core for the same meeting.
+// rootFirst reports whether to let the root of the last broadcast go on first: it waits
+// on this core for the same meeting.
 func (c *meeting) rootFirst() bool {
 	w := &c.window
 	return c.atMeeting() && w.epoch == c.epoch-1 && w.root != c.rank &&
 		atomic.LoadUint64(c.peers[w.root].core) == c.cores.mine
 }
 
-// settle is called when this rank has given its core away. Now and then it moves the rank, if
-// the core is crowded.
+// settle is called when this rank has given its core away. Now and then it moves the
+// rank, if the core is crowded.
 func (c *meeting) settle() {
 	s := &c.cores
 	if s.yields++; s.yields < s.settle || s.mine == noCore {

@@ -10,8 +10,8 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// TestBits: 20 runs of one series of calls, in which everything arrives at other times, in other pieces and by other
-// algorithms, give the same bits.
+// TestBits: 20 runs of one series of calls, in which everything arrives at other times,
+// in other pieces and by other algorithms, give the same bits.
 func TestBits(t *testing.T) {
 	const n = 4
 	seed := rand.Uint64()

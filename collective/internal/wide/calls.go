@@ -7,19 +7,20 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// Do makes one call. All ranks make the same calls in the same order, with the same Call and
-// counts, which they compare where data meets (plan.Call.Hash). The call's Root may count other
-// ranks than the comm does. Two calls of a comm do not have one Seq, unless they are alike.
-// Buffers hold elements of the call's DType at any alignment. A rank's Dst and Src do not
-// overlap, with these exceptions: they may be the same slice in an all-reduce, a reduce and an
-// all-to-all, which then takes a copy; and the buffer of this rank's part may be its place in
-// the buffer of all parts.
+// Do makes one call. All ranks make the same calls in the same order, with the same Call
+// and counts, which they compare where data meets (plan.Call.Hash). The call's Root may
+// count other ranks than the comm does. Two calls of a comm do not have one Seq, unless
+// they are alike. Buffers hold elements of the call's DType at any alignment. A rank's
+// Dst and Src do not overlap, with these exceptions: they may be the same slice in an
+// all-reduce, a reduce and an all-to-all, which then takes a copy; and the buffer of this
+// rank's part may be its place in the buffer of all parts.
 //
-// Do returns when this rank's part is done: results are in place, and buffers are the caller's
-// again. Other ranks may still be in the call. Barrier returns when every rank has called it.
+// Do returns when this rank's part is done: results are in place, and buffers are the
+// caller's again. Other ranks may still be in the call. Barrier returns when every rank
+// has called it.
 //
-// Errors: plan.ErrBadCall for arguments that do not fit, before anything is sent; all others are
-// *plan.PeerError.
+// Errors: plan.ErrBadCall for arguments that do not fit, before anything is sent; all
+// others are *plan.PeerError.
 func (c *Comm) Do(ctx context.Context, r plan.Request) error {
 	if err := r.Check(c.rank, c.n); err != nil {
 		return err
@@ -68,8 +69,8 @@ func (c *Comm) allReduce(r *plan.Request) job {
 	return c.prepare(t, &r.Call)
 }
 
-// reduce has the root fold everything, or, of large buffers, each of the other ranks a part: then
-// the root receives the buffer once, and not from every rank.
+// reduce has the root fold everything, or, of large buffers, each of the other ranks a
+// part: then the root receives the buffer once, and not from every rank.
 func (c *Comm) reduce(r *plan.Request) job {
 	t := c.cutting()
 	t.src = r.Src
@@ -92,7 +93,8 @@ func (c *Comm) reduce(r *plan.Request) job {
 	return c.prepare(t, &r.Call)
 }
 
-// othersPart returns the part of rank p of n bytes that are divided among all but the root.
+// othersPart returns the part of rank p of n bytes that are divided among all but the
+// root.
 func othersPart(n, unit, ranks, root, p int) plan.Slice {
 	switch {
 	case p == root:
@@ -139,8 +141,8 @@ func (c *Comm) prepare(t *cutting, call *plan.Call) job {
 	return t
 }
 
-// broadcast sends the buffer down a tree, or, if it is large, a part to each of the other ranks,
-// which pass it on.
+// broadcast sends the buffer down a tree, or, if it is large, a part to each of the other
+// ranks, which pass it on.
 func (c *Comm) broadcast(r *plan.Request) job {
 	buf, root := r.Dst, r.Peer
 	if c.n <= 2 || len(buf) <= c.oneShot {

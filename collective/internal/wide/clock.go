@@ -7,8 +7,9 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// clock tells a call that it has taken too long, for the price of two atomic operations in a call that has not: a timer
-// ticks only while a call is under way and for one tick more, and a call counts ticks instead of asking what time it is.
+// clock tells a call that it has taken too long, for the price of two atomic operations
+// in a call that has not: a timer ticks only while a call is under way and for one tick
+// more, and a call counts ticks instead of asking what time it is.
 type clock struct {
 	timeout time.Duration
 	period  time.Duration

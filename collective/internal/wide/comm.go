@@ -20,32 +20,36 @@ const (
 	DefaultPair    = 128 << 10
 )
 
-// Options of New. The zero value and nil are the defaults, but for Waiter, which New needs. All ranks must have the same
-// Chunk, OneShot, Pair and Fold; New compares them.
+// Options of New. The zero value and nil are the defaults, but for Waiter, which New
+// needs. All ranks must have the same Chunk, OneShot, Pair and Fold; New compares them.
 type Options struct {
 	// Waiter is what all the conns were opened with.
 	Waiter ipc.Waiter
 
-	// Timeout is how long a call waits while nothing arrives and nothing goes, to within an eighth of it: for ranks that do
-	// not come or have stopped. A call that is only slow may take any time. 0: DefaultTimeout.
+	// Timeout is how long a call waits while nothing arrives and nothing goes, to within
+	// an eighth of it: for ranks that do not come or have stopped. A call that is only
+	// slow may take any time. 0: DefaultTimeout.
 	Timeout time.Duration
 
-	// Logger is told, as debugging, why a comm died: who uses it knows by the error. nil discards.
+	// Logger is told, as debugging, why a comm died: who uses it knows by the error. nil
+	// discards.
 	Logger *slog.Logger
 
 	// Fold is the bracketing of reductions; see plan.Fold. nil: from the left.
 	Fold plan.Fold
 
-	// Chunk is the bytes of a piece that is sent, folded and passed on as one: some of them fit a level 2 cache. A
-	// multiple of 64. 0: DefaultChunk.
+	// Chunk is the bytes of a piece that is sent, folded and passed on as one: some of
+	// them fit a level 2 cache. A multiple of 64. 0: DefaultChunk.
 	Chunk int
 
-	// OneShot is the largest buffer of an all-reduce, reduce or broadcast, in bytes, that goes in one step to whoever wants
-	// it. Larger ones are cut into a part for every rank. 0: DefaultOneShot, divided by the others, for a rank sends as many
-	// copies; negative: none is.
+	// OneShot is the largest buffer of an all-reduce, reduce or broadcast, in bytes, that
+	// goes in one step to whoever wants it. Larger ones are cut into a part for every
+	// rank. 0: DefaultOneShot, divided by the others, for a rank sends as many copies;
+	// negative: none is.
 	OneShot int
 
-	// Pair is OneShot between two ranks, where one step moves no more bytes than two do. 0: DefaultPair; negative: none.
+	// Pair is OneShot between two ranks, where one step moves no more bytes than two do.
+	// 0: DefaultPair; negative: none.
 	Pair int
 }
 
@@ -59,8 +63,9 @@ type Stats struct {
 
 // Comm is one rank's end of a communicator between hosts.
 //
-// One goroutine at a time may call it; a second one waits. Abort, Poll, Err and Stats may be called by any at any time. The
-// first error of a call on any rank kills the comm on all of them: every later call returns that error at once.
+// One goroutine at a time may call it; a second one waits. Abort, Poll, Err and Stats may
+// be called by any at any time. The first error of a call on any rank kills the comm on
+// all of them: every later call returns that error at once.
 type Comm struct {
 	rank, n int
 	links   []link // by rank; the zero link at rank
@@ -96,10 +101,11 @@ type Comm struct {
 	stats struct{ calls, sentBytes, recvBytes, sentPieces, recvPieces, sentNotices, gotNotices atomic.Uint64 }
 }
 
-// New makes a comm of rank among len(conns) ranks, one conn to each of the others, at its rank; the place of rank itself is
-// nil. Every conn has ipc.Features.Bulk and was opened with Options.Waiter. The comm owns the conns, also when New fails. All ranks
-// call New at the same time: they greet each other, and learn whether their options agree. The context bounds that, and
-// DefaultTimeout, or Options.Timeout if it is longer.
+// New makes a comm of rank among len(conns) ranks, one conn to each of the others, at its
+// rank; the place of rank itself is nil. Every conn has ipc.Features.Bulk and was opened
+// with Options.Waiter. The comm owns the conns, also when New fails. All ranks call New
+// at the same time: they greet each other, and learn whether their options agree. The
+// context bounds that, and DefaultTimeout, or Options.Timeout if it is longer.
 //
 // Errors: *plan.PeerError as for calls, plan.ErrBadCall for arguments that cannot be.
 func New(ctx context.Context, rank int, conns []ipc.Conn, o *Options) (*Comm, error) {
@@ -200,14 +206,14 @@ func (c *Comm) Err() error {
 	return nil
 }
 
-// Abort kills the comm: the call under way and all later ones fail, with plan.ErrAborted here and on the other ranks, where
-// the error names this rank and has err's text.
+// Abort kills the comm: the call under way and all later ones fail, with plan.ErrAborted
+// here and on the other ranks, where the error names this rank and has err's text.
 func (c *Comm) Abort(err error) {
 	c.kill(&plan.PeerError{Rank: c.rank, Err: fmt.Errorf("%w: %w", plan.ErrAborted, err)})
 }
 
-// Poll reads what the others have to say while no call is under way, and returns Err: so a rank that is busy elsewhere
-// learns that another has failed. It does not wait.
+// Poll reads what the others have to say while no call is under way, and returns Err: so
+// a rank that is busy elsewhere learns that another has failed. It does not wait.
 func (c *Comm) Poll() error {
 	if c.dead.Load() == nil && c.mu.TryLock() {
 		if e := c.read(); e != nil {
@@ -218,8 +224,9 @@ func (c *Comm) Poll() error {
 	return c.Err()
 }
 
-// Close tells the others that this rank leaves, which is no error for those that need nothing from it any more, and
-// closes the conns. A call under way fails. Further calls do nothing.
+// Close tells the others that this rank leaves, which is no error for those that need
+// nothing from it any more, and closes the conns. A call under way fails. Further calls
+// do nothing.
 func (c *Comm) Close() error {
 	if c.closed.Swap(true) {
 		return nil

@@ -17,8 +17,8 @@ import (
 
 const hang = 2 * time.Minute
 
-// fill writes n elements of dt that are sums, products and powers of little ones without overflow, so that every order of
-// adding integers and every bit of floats counts.
+// fill writes n elements of dt that are sums, products and powers of little ones without
+// overflow, so that every order of adding integers and every bit of floats counts.
 func fill(rng *rand.Rand, dt element.DType, n int) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 0, n*dt.Size())
@@ -44,7 +44,8 @@ func fill(rng *rand.Rand, dt element.DType, n int) []byte {
 	return b
 }
 
-// reference folds as the canonical order says, with the portable kernels, in brackets of partial results in the wide type.
+// reference folds as the canonical order says, with the portable kernels, in brackets of
+// partial results in the wide type.
 func reference(op element.Reduction, dt element.DType, scale float64, fold plan.Fold, srcs [][]byte) []byte {
 	set, _ := kernel.Select(kernel.Go)
 	if fold == nil {
@@ -116,8 +117,9 @@ func spare(n int) []byte {
 	return b[1:]
 }
 
-// script is a series of collectives of every kind, the same for all ranks: seed decides on all arguments. It checks every
-// result against the reference, and returns everything that rank r got.
+// script is a series of collectives of every kind, the same for all ranks: seed decides
+// on all arguments. It checks every result against the reference, and returns everything
+// that rank r got.
 func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int, dts []element.DType) (results []byte, err error) {
 	n, r := c.Size(), c.Rank()
 	rng := rand.New(rand.NewPCG(seed, 1)) // of all ranks alike
@@ -270,8 +272,9 @@ func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int
 	return results, nil
 }
 
-// TestConformance: every collective of every type and operation, over conns that move a random number of bytes at a time,
-// with chunks so small that everything is pipelined, and with the default ones.
+// TestConformance: every collective of every type and operation, over conns that move a
+// random number of bytes at a time, with chunks so small that everything is pipelined,
+// and with the default ones.
 func TestConformance(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)

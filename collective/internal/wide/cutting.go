@@ -5,19 +5,23 @@ import "github.com/ringside-go/ringside/collective/plan"
 // lag is how many chunks ahead of the folded ones the pieces to be folded are sent.
 const lag = 2
 
-// cutting is a reduction in two steps, as large ones are made. The buffer is cut into a part for every owner:
+// cutting is a reduction in two steps, as large ones are made. The buffer is cut into a
+// part for every owner:
 //
 //  1. everybody sends every owner the owner's part of his own buffer; the owner folds all of them, in order;
 //  2. the owner sends the folded part to everybody, or to one, or to nobody.
 //
-// With all ranks as owners and the results for everybody this is an all-reduce that moves 2(n-1)/n buffers to and from
-// each rank, which is what a ring does and the least there can be (Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms
-// for clusters of workstations, 2009), in two steps instead of 2(n-1). A ring adds in an order of its own for each
-// part, and recursive halving in the order of a tree; here who folds has all the operands, so he can keep to the order of
-// plan.Fold, and 16-bit floats travel as they are. The price is that everybody talks to everybody: n-1 streams at
-// once instead of one, and memory for two chunks of each.
+// With all ranks as owners and the results for everybody this is an all-reduce that moves
+// 2(n-1)/n buffers to and from each rank, which is what a ring does and the least there
+// can be (Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of
+// workstations, 2009), in two steps instead of 2(n-1). A ring adds in an order of its own
+// for each part, and recursive halving in the order of a tree; here who folds has all the
+// operands, so he can keep to the order of plan.Fold, and 16-bit floats travel as they
+// are. The price is that everybody talks to everybody: n-1 streams at once instead of
+// one, and memory for two chunks of each.
 //
-// Both steps go chunk by chunk, interleaved (plan.Interleave): a chunk is folded and sent on while it lies in the cache.
+// Both steps go chunk by chunk, interleaved (plan.Interleave): a chunk is folded and sent
+// on while it lies in the cache.
 type cutting struct {
 	c        *Comm
 	src      []byte
@@ -34,7 +38,8 @@ type cutting struct {
 	srcs     [][]byte
 }
 
-// prepare takes the memory that t's fields ask for. The caller has set them, from src to to.
+// prepare takes the memory that t's fields ask for. The caller has set them, from src to
+// to.
 func (t *cutting) prepare(c *Comm) {
 	t.c, t.folded = c, 0
 	t.inPlace = same(t.all, t.src)

@@ -1,5 +1,6 @@
-// Package wide makes every collective among ranks that talk over conns with bulk transfers (ipc.Bulk): usually one rank a
-// host, over TCP. It computes and waits in the goroutine that calls; it has none of its own.
+// Package wide makes every collective among ranks that talk over conns with bulk
+// transfers (ipc.Bulk): usually one rank a host, over TCP. It computes and waits in the
+// goroutine that calls; it has none of its own.
 //
 // # What goes where
 //
@@ -15,22 +16,25 @@
 //	barrier                                        dissemination                                (meeting)
 //	the others                                     one transfer for each pair                   (moving)
 //
-// Traffic of a rank in each direction: 2S(n-1)/n in an all-reduce above OneShot, S(n-1)/n in a reduce-scatter, S at most
-// in a broadcast and a reduce; that is the least there can be. Steps: one or two, but for trees and barriers.
+// Traffic of a rank in each direction: 2S(n-1)/n in an all-reduce above OneShot, S(n-1)/n
+// in a reduce-scatter, S at most in a broadcast and a reduce; that is the least there can
+// be. Steps: one or two, but for trees and barriers.
 //
 // # Bits
 //
-// A fold is made by one who has all the operands, in the order of plan.Fold: every rank gets the same bits, whatever
-// the size, the transport, and the time at which things arrive. Options.Fold brackets the ranks of a comm as hosts
-// would, so that a comm over TCP alone gives the bits of a hierarchical one.
+// A fold is made by one who has all the operands, in the order of plan.Fold: every rank
+// gets the same bits, whatever the size, the transport, and the time at which things
+// arrive. Options.Fold brackets the ranks of a comm as hosts would, so that a comm over
+// TCP alone gives the bits of a hierarchical one.
 //
-// Ring and recursive halving move no byte less and are not used: a ring folds each part in another order, and halving in the
-// order of a tree. What the order costs is n-1 streams at a time from and to each rank (a ring has one) and memory
-// for 2(n-1) chunks.
+// Ring and recursive halving move no byte less and are not used: a ring folds each part
+// in another order, and halving in the order of a tree. What the order costs is n-1
+// streams at a time from and to each rank (a ring has one) and memory for 2(n-1) chunks.
 //
 // # Waiting and failing
 //
-// A call waits on the Waiter that the conns were opened with, in the calling goroutine. Ranks talk about calls by messages on
-// the same conns, beside the data: see failing.go. A rank that dies, is late, is in another call or gives up is an
-// error that names it, on all ranks.
+// A call waits on the Waiter that the conns were opened with, in the calling goroutine.
+// Ranks talk about calls by messages on the same conns, beside the data: see failing.go.
+// A rank that dies, is late, is in another call or gives up is an error that names it, on
+// all ranks.
 package wide

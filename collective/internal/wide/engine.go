@@ -9,16 +9,18 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// job is one rank's part in a collective: which pieces it sends to whom and gets from whom, in which order for each pair,
-// when a piece may begin, and what is computed in between. Everything is called by the goroutine of the call, again and
-// again, and nothing waits.
+// job is one rank's part in a collective: which pieces it sends to whom and gets from
+// whom, in which order for each pair, when a piece may begin, and what is computed in
+// between. Everything is called by the goroutine of the call, again and again, and
+// nothing waits.
 type job interface {
-	// sends and recvs are the numbers of pieces to and from p. There is a piece where there is nothing to send but the
-	// peer has to know that this rank came.
+	// sends and recvs are the numbers of pieces to and from p. There is a piece where
+	// there is nothing to send but the peer has to know that this rank came.
 	sends(p int) int
 	recvs(p int) int
 
-	// send is the i-th piece to p, false while it must not begin. So is recv for the place of the i-th piece from p.
+	// send is the i-th piece to p, false while it must not begin. So is recv for the
+	// place of the i-th piece from p.
 	send(p, i int) ([]byte, bool)
 	recv(p, i int) ([]byte, bool)
 
@@ -26,8 +28,8 @@ type job interface {
 	work() bool
 }
 
-// link is what a comm knows of one of the others, and how far the call under way is with it. Only the call's goroutine
-// touches it.
+// link is what a comm knows of one of the others, and how far the call under way is with
+// it. Only the call's goroutine touches it.
 type link struct {
 	conn ipc.Conn
 	bulk ipc.Bulk // of conn
@@ -109,7 +111,8 @@ func (j *jobs) forget() {
 	j.cutting.dst, j.cutting.src, j.cutting.all = nil, nil, nil
 }
 
-// advance moves the call under way on and says whether it has ended, one way or the other. The Waiter calls it.
+// advance moves the call under way on and says whether it has ended, one way or the
+// other. The Waiter calls it.
 func (c *Comm) advance() bool {
 	if c.failed != nil || c.dead.Load() != nil {
 		return true
@@ -248,7 +251,8 @@ func (c *Comm) broke(p int, l *link, err error) *plan.PeerError {
 		return &plan.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w (%v)", &plan.MismatchError{Ours: c.call}, err)}
 	}
 	if errors.Is(err, ipc.ErrPeerGone) && l.gone == nil {
-		// Why it is gone may stand in the messages, which have a socket of their own: read them first.
+		// Why it is gone may stand in the messages, which have a socket of their own:
+		// read them first.
 		l.broken, l.brokenAt = err, c.tick
 		return nil
 	}

@@ -5,11 +5,12 @@ import "github.com/ringside-go/ringside/collective/plan"
 // slots is how many chunks of each peer can have arrived and wait to be folded.
 const slots = 2
 
-// exchanging is the all-reduce in one step: everybody sends everybody his whole buffer, and folds. It takes one
-// message's time, and n-1 buffers of traffic to and from every rank; for two ranks that is no more than any other way.
+// exchanging is the all-reduce in one step: everybody sends everybody his whole buffer,
+// and folds. It takes one message's time, and n-1 buffers of traffic to and from every
+// rank; for two ranks that is no more than any other way.
 //
-// All ranks fold the same values in the same order, with kernels that agree bit for bit, so they have the same bits
-// without one telling the others.
+// All ranks fold the same values in the same order, with kernels that agree bit for bit,
+// so they have the same bits without one telling the others.
 type exchanging struct {
 	c        *Comm
 	dst, src []byte

@@ -14,19 +14,22 @@ import (
 
 // How a call fails
 //
-// Whoever finds out tells everybody, once, with a notice: that a rank is lost, that ranks did not come, that calls do not
-// match, that it gives up. Whoever is told fails with the same cause. So all ranks know within the time of one
-// message, those too that wait for a third that is well. A rank that waits in silence tells those it waits for in which
-// call, again and again; so ranks that wait for each other in different calls find out, where no data ever meets.
+// Whoever finds out tells everybody, once, with a notice: that a rank is lost, that ranks
+// did not come, that calls do not match, that it gives up. Whoever is told fails with the
+// same cause. So all ranks know within the time of one message, those too that wait for a
+// third that is well. A rank that waits in silence tells those it waits for in which
+// call, again and again; so ranks that wait for each other in different calls find out,
+// where no data ever meets.
 
-// askTime is how long a rank that has met a mismatch waits to hear what the other one wanted, or the timeout of a call
-// if that is less.
+// askTime is how long a rank that has met a mismatch waits to hear what the other one
+// wanted, or the timeout of a call if that is less.
 const askTime = time.Second
 
 // errUnsettled: there is a mismatch, but what the other rank wanted is not known.
 var errUnsettled = errors.New("collective: another call")
 
-// kill makes e the comm's end, if it is the first, and tells the others. It returns the end.
+// kill makes e the comm's end, if it is the first, and tells the others. It returns the
+// end.
 func (c *Comm) kill(e *plan.PeerError) *plan.PeerError {
 	if !c.dead.CompareAndSwap(nil, e) {
 		return c.dead.Load()
@@ -127,8 +130,8 @@ func (c *Comm) mourn() *plan.PeerError {
 		case l.broken != nil && (l.gone != nil || c.tick > l.brokenAt+1):
 			return c.lost(p, l.broken)
 		case l.gone != nil && !l.left:
-			// What it sent before it died may still be on the way; what it sends is what it promised only when it
-			// said that it leaves.
+			// What it sent before it died may still be on the way; what it sends is what
+			// it promised only when it said that it leaves.
 			return c.lost(p, l.gone)
 		}
 	}
@@ -182,7 +185,8 @@ func (c *Comm) told(p int, l *link, m ipc.Message) *plan.PeerError {
 	return nil
 }
 
-// ours is what this rank wanted or wants at the place of a peer's call, the zero Call if it is not there yet or can't say.
+// ours is what this rank wanted or wants at the place of a peer's call, the zero Call if
+// it is not there yet or can't say.
 func (c *Comm) ours(theirs plan.Call) plan.Call {
 	if mine := c.past[theirs.Seq%uint64(len(c.past))]; mine.Seq == theirs.Seq && mine.Kind.Paired() == theirs.Kind.Paired() {
 		return mine
@@ -249,7 +253,8 @@ func (c *Comm) heldBack() (e *plan.PeerError) {
 	return e
 }
 
-// settle makes e the comm's end; a mismatch only when it is known what the other rank wanted, or when it did not say.
+// settle makes e the comm's end; a mismatch only when it is known what the other rank
+// wanted, or when it did not say.
 func (c *Comm) settle(e *plan.PeerError) *plan.PeerError {
 	var m *plan.MismatchError
 	known := errors.As(e, &m) && m.Theirs.Kind != plan.NoKind
@@ -300,9 +305,9 @@ func (c *Comm) cancelled(err error) *plan.PeerError {
 	return &plan.PeerError{Rank: c.rank, Call: c.call, Err: err}
 }
 
-// overdue is called at every tick of the clock. It ends a call in which nothing has moved for too long; when nothing has for
-// a while, it tells the others in which call this rank waits; and it tells those whose data is arriving, for they see only
-// when all has gone.
+// overdue is called at every tick of the clock. It ends a call in which nothing has moved
+// for too long; when nothing has for a while, it tells the others in which call this rank
+// waits; and it tells those whose data is arriving, for they see only when all has gone.
 func (c *Comm) overdue() *plan.PeerError {
 	if e := c.mourn(); e != nil {
 		return e
@@ -311,8 +316,8 @@ func (c *Comm) overdue() *plan.PeerError {
 		c.late = c.tick + c.clock.limit
 	}
 	if over := int32(c.tick - c.late); over >= 0 {
-		// Those this rank waits for may be waiting themselves: who waits for somebody who is not knows whom to name,
-		// and will say so.
+		// Those this rank waits for may be waiting themselves: who waits for somebody who
+		// is not knows whom to name, and will say so.
 		if e, known := c.timedOut(); known || over > int32(c.clock.limit/4)+1 {
 			return e
 		}
@@ -342,9 +347,9 @@ func (c *Comm) ask(p int) {
 	c.send(p, n)
 }
 
-// timedOut names those that had not come: who sent nothing at all, or else who did not send enough, or else who does not
-// take what is sent to it. Who has said that he waits in this call too is not named if anybody has not; known says
-// whether anybody has not.
+// timedOut names those that had not come: who sent nothing at all, or else who did not
+// send enough, or else who does not take what is sent to it. Who has said that he waits
+// in this call too is not named if anybody has not; known says whether anybody has not.
 func (c *Comm) timedOut() (e *plan.PeerError, known bool) {
 	var missing []int
 	for _, absent := range []func(l *link) bool{

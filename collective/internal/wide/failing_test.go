@@ -27,7 +27,8 @@ func crash(c *Comm) {
 	}
 }
 
-// TestDeath: a rank dies before a call, while others wait for it directly or through a third.
+// TestDeath: a rank dies before a call, while others wait for it directly or through a
+// third.
 func TestDeath(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -63,7 +64,8 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// TestDeathMidway: a rank dies at a random moment of a series of calls; the others all learn of it, and of nothing else.
+// TestDeathMidway: a rank dies at a random moment of a series of calls; the others all
+// learn of it, and of nothing else.
 func TestDeathMidway(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
@@ -181,7 +183,8 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestSlow: a transfer that takes longer than the timeout is no hang while it moves, on either side.
+// TestSlow: a transfer that takes longer than the timeout is no hang while it moves, on
+// either side.
 func TestSlow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes three seconds, so as to be slower than a timeout that is long enough for a busy machine")
@@ -257,7 +260,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestAbortAfterLoss: a rank that gives up because another died says so, and is not taken for the dead one.
+// TestAbortAfterLoss: a rank that gives up because another died says so, and is not taken
+// for the dead one.
 func TestAbortAfterLoss(t *testing.T) {
 	for _, why := range []error{plan.ErrPeerLost, plan.ErrTimeout, plan.ErrMismatch} {
 		comms := fakeWorld(t, 3, Options{})
@@ -271,7 +275,8 @@ func TestAbortAfterLoss(t *testing.T) {
 	}
 }
 
-// TestAbort: from another goroutine while a call waits, and heard of by Poll where none does.
+// TestAbort: from another goroutine while a call waits, and heard of by Poll where none
+// does.
 func TestAbort(t *testing.T) {
 	comms := fakeWorld(t, 3, Options{})
 	why := errors.New("out of patience")

@@ -57,8 +57,8 @@ func (s *stream) close() {
 	s.writer.Wake()
 }
 
-// fake is a conn with ipc.Bulk in memory: messages go over an ipctest.Network, bulk over streams. It moves a random number of bytes at a
-// time, if it has a source of them.
+// fake is a conn with ipc.Bulk in memory: messages go over an ipctest.Network, bulk over
+// streams. It moves a random number of bytes at a time, if it has a source of them.
 type fake struct {
 	ipc.Conn
 	out, in *stream
@@ -200,8 +200,9 @@ func (f *fake) Close() error {
 	return err
 }
 
-// mesh connects n ranks: conns[i][j] is i's conn to j. waiters[i] is what rank i's were opened with. limit is what each direction
-// holds; random ones move a random part of it at a time.
+// mesh connects n ranks: conns[i][j] is i's conn to j. waiters[i] is what rank i's were
+// opened with. limit is what each direction holds; random ones move a random part of it
+// at a time.
 func mesh(t testing.TB, n, limit int, rng *rand.Rand) (conns [][]ipc.Conn, waiters []ipc.Waiter) {
 	t.Helper()
 	var network ipctest.Network
@@ -275,7 +276,8 @@ func each(t testing.TB, n int, f func(ctx context.Context, r int) error) {
 	}
 }
 
-// all runs f for n ranks at once and returns their errors. The context ends after the longest time that anything may take.
+// all runs f for n ranks at once and returns their errors. The context ends after the
+// longest time that anything may take.
 func all(t testing.TB, n int, f func(ctx context.Context, r int) error) []error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hang)

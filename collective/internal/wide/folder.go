@@ -6,8 +6,9 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// folder reduces the same piece of all ranks' buffers to one, in the order of the comm's plan.Fold. The partial results of
-// groups are kept in the wide type, so f16 and bf16 are rounded once, as if one rank after the other had been added in f32.
+// folder reduces the same piece of all ranks' buffers to one, in the order of the comm's
+// plan.Fold. The partial results of groups are kept in the wide type, so f16 and bf16 are
+// rounded once, as if one rank after the other had been added in f32.
 type folder struct {
 	set    kernel.Set
 	op     element.Reduction
@@ -20,7 +21,8 @@ type folder struct {
 	dst    [1][]byte
 }
 
-// prepare makes the folder ready for pieces of at most bytes; memory for brackets comes from m.
+// prepare makes the folder ready for pieces of at most bytes; memory for brackets comes
+// from m.
 func (f *folder) prepare(call *plan.Call, groups plan.Fold, bytes int, m *scratch) {
 	f.set = kernel.Best()
 	f.op, f.dtype, f.scale = call.Op, call.DType, call.Scale

@@ -63,8 +63,9 @@ func FuzzNotice(f *testing.F) {
 	})
 }
 
-// FuzzPeer: a rank that greets properly and then sends what it likes, as messages and as bulk, is an error on the
-// other one and never more. Each byte of the script says what comes next.
+// FuzzPeer: a rank that greets properly and then sends what it likes, as messages and as
+// bulk, is an error on the other one and never more. Each byte of the script says what
+// comes next.
 func FuzzPeer(f *testing.F) {
 	abort := notice{reason: reasonAborted, rank: 1, text: "enough"}.append(nil)
 	f.Add([]byte{0}, abort)

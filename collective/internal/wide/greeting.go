@@ -32,8 +32,8 @@ func (c *Comm) greeting(p int) []byte {
 	return le.AppendUint64(b, 0)
 }
 
-// greet exchanges greetings with everybody and compares them. A timeout that is short for calls does not bound it: ranks join
-// when they are ready.
+// greet exchanges greetings with everybody and compares them. A timeout that is short for
+// calls does not bound it: ranks join when they are ready.
 func (c *Comm) greet(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

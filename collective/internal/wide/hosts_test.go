@@ -41,7 +41,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// playRank does what the test tells by lines on standard input, and answers each by a line.
+// playRank does what the test tells by lines on standard input, and answers each by a
+// line.
 func playRank(rank int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*hang)
 	defer cancel()
@@ -162,8 +163,9 @@ func (c *child) line() string {
 	return ""
 }
 
-// TestTwoHosts: two processes on two hosts, which share no memory, do the script and a large all-reduce. That one
-// sends no more over the wire than it must, and one rank's death is known to the other.
+// TestTwoHosts: two processes on two hosts, which share no memory, do the script and a
+// large all-reduce. That one sends no more over the wire than it must, and one rank's
+// death is known to the other.
 func TestTwoHosts(t *testing.T) {
 	hosts := nettest.ForTest(t)
 	first := startRank(t, hosts[0], 0, hosts[0].Addr, hang)
@@ -217,7 +219,8 @@ func TestTwoHosts(t *testing.T) {
 	t.Log("a death is known after", time.Since(began))
 }
 
-// TestUnplugged: a cable is pulled. No socket tells of it for a while, but the timeout does, on both hosts.
+// TestUnplugged: a cable is pulled. No socket tells of it for a while, but the timeout
+// does, on both hosts.
 func TestUnplugged(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	hosts := nettest.ForTest(t)

@@ -121,7 +121,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// TestMismatchIdle: a rank that was elsewhere when the others found out says what it wants when it comes.
+// TestMismatchIdle: a rank that was elsewhere when the others found out says what it
+// wants when it comes.
 func TestMismatchIdle(t *testing.T) {
 	comms := fakeWorld(t, 3, Options{})
 	sum := calling{call: plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 10}}

@@ -1,6 +1,7 @@
 package wide
 
-// moving is a job that only moves bytes: at most one piece to and one from everybody, all at once.
+// moving is a job that only moves bytes: at most one piece to and one from everybody, all
+// at once.
 type moving struct {
 	out, in  [][]byte // by rank
 	to, from []bool   // whether there is a piece, be it empty

@@ -7,13 +7,15 @@ import (
 
 // Sends that cross
 //
-// A Send is done when the peer's sockets have taken all of it, so two ranks that send each other more than sockets hold, and
-// receive only then, would wait for each other. Therefore a Send that does not get through says so (reasonWaiting, with
-// its length and its place among the transfers of that direction), and a rank that is told while it is itself in a Send
-// takes the transfer into memory of its own, where its Recv will find it. The data of a Send that is received in time is
-// never copied.
+// A Send is done when the peer's sockets have taken all of it, so two ranks that send
+// each other more than sockets hold, and receive only then, would wait for each other.
+// Therefore a Send that does not get through says so (reasonWaiting, with its length and
+// its place among the transfers of that direction), and a rank that is told while it is
+// itself in a Send takes the transfer into memory of its own, where its Recv will find
+// it. The data of a Send that is received in time is never copied.
 
-// maxEarly is the most bytes that a comm holds of what others sent before it was received.
+// maxEarly is the most bytes that a comm holds of what others sent before it was
+// received.
 const maxEarly = 1 << 30
 
 // early is a transfer that was taken in before its Recv.
@@ -58,8 +60,8 @@ func (c *Comm) takeIn(p int, l *link, n notice) *plan.PeerError {
 	return nil
 }
 
-// takeEarly gives the call under way the oldest piece that p sent before it was received; false if it can't yet, or if it is
-// not what the call expects.
+// takeEarly gives the call under way the oldest piece that p sent before it was received;
+// false if it can't yet, or if it is not what the call expects.
 func (c *Comm) takeEarly(p int, l *link) (bool, *plan.PeerError) {
 	b, ok := c.job.recv(p, l.rcvd)
 	if !ok {

@@ -2,8 +2,8 @@ package wide
 
 import "github.com/ringside-go/ringside/collective/plan"
 
-// spreading is the broadcast of a small buffer, or between two ranks: down a binomial tree, in as many steps as the
-// logarithm of the ranks.
+// spreading is the broadcast of a small buffer, or between two ranks: down a binomial
+// tree, in as many steps as the logarithm of the ranks.
 type spreading struct {
 	c        *Comm
 	buf      []byte
@@ -29,8 +29,9 @@ func (s *spreading) send(p, i int) ([]byte, bool) {
 func (s *spreading) recv(p, i int) ([]byte, bool) { return s.buf, true }
 func (s *spreading) work() bool                   { return false }
 
-// relaying is the broadcast of a large buffer: the root sends each of the others another part, and they pass theirs on to
-// each other chunk by chunk as it comes. Nobody sends or receives more than the buffer once.
+// relaying is the broadcast of a large buffer: the root sends each of the others another
+// part, and they pass theirs on to each other chunk by chunk as it comes. Nobody sends or
+// receives more than the buffer once.
 type relaying struct {
 	c     *Comm
 	buf   []byte

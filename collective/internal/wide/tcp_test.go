@@ -71,7 +71,8 @@ func TestTCP(t *testing.T) {
 	}
 }
 
-// TestCrossing: two ranks send each other more than sockets hold, twice, before either receives, and get it in order.
+// TestCrossing: two ranks send each other more than sockets hold, twice, before either
+// receives, and get it in order.
 func TestCrossing(t *testing.T) {
 	for name, pair := range map[string]func() ([][]ipc.Conn, []ipc.Waiter){
 		"tcp":  func() ([][]ipc.Conn, []ipc.Waiter) { return tcpMesh(t, 2) },
