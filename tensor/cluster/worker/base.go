@@ -217,20 +217,16 @@ func (b *base) flow(ctx context.Context, stop bool) error {
 	return b.out.send(ctx, wire.KindFlow, m.Size(), func(dst []byte) []byte { return wire.AppendFlow(dst, &m) })
 }
 
-// lateError returns err, in which a *device.Failure is replaced by the error of the
-// program with results from first on. A failure of an earlier program names no
-// instruction, for the client looks that up in the batch that it is told of.
-func lateError(err error, first uint64) error {
+// answerLate answers for an earlier batch if err is the late failure of its program, and
+// reports whether it is. It names the batch before run, and the client reports the
+// failure as one of some batch before the one that it waits for.
+func (b *base) answerLate(ctx context.Context, err error, run *wire.Run) (bool, error) {
 	var late *device.Failure
-	if !errors.As(err, &late) {
-		return err
+	if !errors.As(err, &late) || run.Hash != (wire.Hash{}) && late.Base == run.Base {
+		return false, nil
 	}
-	if late.Base == first {
-		return late.Err
-	}
-	var at *tensor.RunError
-	if errors.As(late.Err, &at) {
-		return fmt.Errorf("an earlier program, with results from %d on: %s: %w", late.Base, at.Op, at.Err)
-	}
-	return fmt.Errorf("an earlier program, with results from %d on: %w", late.Base, late.Err)
+	b.stats.errors.Add(1)
+	m := wire.Done{Session: b.id, Seq: run.Seq - 1}
+	explain(&m, late.Err)
+	return true, b.replies.send(ctx, wire.KindDone, m.Size(), func(dst []byte) []byte { return wire.AppendDone(dst, &m) })
 }

@@ -40,7 +40,7 @@ func (s *forwarded) compile(hash tensor.Hash, encoded []byte) *program {
 	return &program{compiled: c, parsed: c.Parsed()}
 }
 
-func (s *forwarded) execute(_ context.Context, run *wire.Run, done *wire.Done) error {
+func (s *forwarded) execute(ctx context.Context, run *wire.Run, done *wire.Done) error {
 	p, err := s.programs.find(run)
 	if ends(err) {
 		return err
@@ -58,7 +58,7 @@ func (s *forwarded) execute(_ context.Context, run *wire.Run, done *wire.Done) e
 		dropDonated(s.space, p.parsed, run.Inputs)
 	}
 	if err == nil {
-		if err = lateError(s.fetch(run, done), run.Base); err != nil && p != nil {
+		if err = s.fetch(ctx, run, done); err != nil && p != nil {
 			dropResults(s.space, p.parsed, run.Base)
 		}
 	}
@@ -96,9 +96,26 @@ func (s *forwarded) upload(u *wire.Upload) error {
 	return s.space.Import(u.ID, d, shape, b, u.Own)
 }
 
-// fetch adds the values that the client wants to the answer, or waits until they could be
-// if it wants no more than an answer.
-func (s *forwarded) fetch(run *wire.Run, done *wire.Done) error {
+// fetch adds the values that the client wants to the answer. If that finds that a program
+// of an earlier batch has failed, it answers for that batch first.
+func (s *forwarded) fetch(ctx context.Context, run *wire.Run, done *wire.Done) error {
+	err := s.collect(run, done)
+	late, failed := s.answerLate(ctx, err, run)
+	switch {
+	case failed != nil:
+		return failed
+	case !late:
+		return err
+	}
+	s.results.revoke()
+	s.results.begin()
+	done.Results = done.Results[:0]
+	return s.collect(run, done)
+}
+
+// collect adds the values that the client wants to the answer. If it wants an answer alone,
+// collect waits until all programs have run.
+func (s *forwarded) collect(run *wire.Run, done *wire.Done) error {
 	for _, id := range run.Fetch {
 		v, ok := s.space.Lookup(id)
 		if !ok {

@@ -366,6 +366,68 @@ func TestPanic(t *testing.T) {
 	f.healthy(2)
 }
 
+// late is a device whose programs with the scalar 13 fail when they are waited for.
+type late struct{ device.Device }
+
+func (d late) Open() device.Space { return &lateSpace{Space: d.Device.Open()} }
+
+type lateSpace struct {
+	device.Space
+	failed error
+}
+
+func (s *lateSpace) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
+	if scalars[0] == 13 {
+		s.failed = &device.Failure{Base: base, Err: &tensor.RunError{Op: "add_s", Inputs: "f32[2]", Err: tensor.ErrIndex}}
+		return nil
+	}
+	return s.Space.Run(p, base, inputs, scalars)
+}
+
+func (s *lateSpace) Host(ids ...uint64) ([]*shm.Block, error) {
+	if err := s.Sync(); err != nil {
+		return nil, err
+	}
+	return s.Space.Host(ids...)
+}
+
+func (s *lateSpace) Sync() error {
+	err := s.failed
+	s.failed = nil
+	return errors.Join(err, s.Space.Sync())
+}
+
+// TestLateFailure checks that the failure of a program that an earlier batch ran is the
+// answer of an earlier batch, and that of the batch's own program its own.
+func TestLateFailure(t *testing.T) {
+	f := start(t, worker.Options{Device: late{worker.NewTestDevice(t, cpu.Options{Arena: worker.Checked()})}})
+	f.open(1, 0)
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f.body(1, p)
+	run := func(seq, base uint64, scalar float64, fetch ...uint64) {
+		f.batch(&wire.Run{Session: 1, Seq: seq, Hash: p.hash, Base: base, Inputs: []uint64{1}, Scalars: []float64{scalar}, Fetch: fetch})
+	}
+	f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{floats(1, 1, 2)}})
+	run(2, 50, 13)
+	run(3, 60, 2)
+	run(4, 70, 3, 60, 70)
+	if d := f.answer(wire.CodeIndex, ""); d.Seq != 3 || d.Op != "add_s" || len(d.Results) != 0 {
+		t.Errorf("%+v", d)
+	}
+	if d := f.answer(wire.CodeOK, ""); d.Seq != 4 || len(d.Results) != 2 {
+		t.Errorf("%+v", d)
+	}
+	run(5, 80, 13, 60)
+	if d := f.answer(wire.CodeIndex, ""); d.Seq != 5 || d.At != 1 || len(d.Results) != 0 {
+		t.Errorf("%+v", d)
+	}
+	f.batch(&wire.Run{Session: 1, Seq: 6, Fetch: []uint64{50}})
+	f.answer(wire.CodeUnknownID, "50")
+	if n := f.dev.Arena().Stats().Leases; n != 2 {
+		t.Errorf("%d leases, expected those of the answer that had results", n)
+	}
+}
+
 // TestCloseSession: everything a session held is free, whatever it was doing.
 func TestCloseSession(t *testing.T) {
 	f := start(t, worker.Options{})
