@@ -29,7 +29,7 @@ func session(t testing.TB) *tensor.Session {
 	return s
 }
 
-// state is tensors of all kinds whose content follows from step.
+// state returns tensors of all kinds whose content follows from step.
 func state(s *tensor.Session, step int) []tensor.Named {
 	x := make([]float32, 6)
 	for i := range x {
@@ -71,7 +71,8 @@ func mustOpen(t testing.TB, dir string) *Checkpoint {
 	return c
 }
 
-// TestRoundTrip: what is restored is what was saved, in a session of another time, and a folder holds one checkpoint.
+// TestRoundTrip wants a session of another time to restore what was saved, and a folder
+// to hold one checkpoint.
 func TestRoundTrip(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	s := session(t)
@@ -110,7 +111,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestRestoreOwns: restored tensors are still what they were, leaves and all, and are read while they change.
+// TestRestoreOwns wants restored tensors to keep their identity, leaves included, and to
+// be readable while they change.
 func TestRestoreOwns(t *testing.T) {
 	dir := t.TempDir()
 	s := session(t)
@@ -135,7 +137,8 @@ func TestRestoreOwns(t *testing.T) {
 	}
 }
 
-// cut is a random partition of a shape into at most n boxes, by cutting boxes along random dims.
+// cut returns a random partition of a shape into at most n boxes, by cutting boxes along
+// random dims.
 func cut(r *rand.Rand, shape []int, n int) []Slice {
 	out := []Slice{{Start: make([]int, len(shape)), Shape: slices.Clone(shape)}}
 	for len(out) < n && len(shape) > 0 {
@@ -174,7 +177,8 @@ func each(s *Slice, f func(at []int)) {
 	}
 }
 
-// TestSlices: tensors that several wrote in parts, however they were cut, are put together.
+// TestSlices wants tensors that several workers wrote in parts to be joined, however they
+// were cut.
 func TestSlices(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -232,7 +236,8 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// TestMismatch: what does not fit is named before anything changes.
+// TestMismatch wants an error to name a tensor that does not fit, before any tensor
+// changes.
 func TestMismatch(t *testing.T) {
 	dir := t.TempDir()
 	s := session(t)
@@ -258,7 +263,8 @@ func TestMismatch(t *testing.T) {
 	}
 }
 
-// TestDamage: a byte that is not the one that was written is found, wherever it lies, and names where; nothing changes.
+// TestDamage changes each byte and wants an error that names the place, and no tensor
+// changed.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	s := session(t)
@@ -315,5 +321,6 @@ func TestDamage(t *testing.T) {
 	mustOpen(t, dir)
 }
 
-// harmless is a change of white space in JSON: a blank for a tab, or the line break at the end.
+// harmless reports whether a change is one of white space in JSON: a blank for a tab, or
+// the line break at the end.
 func harmless(src []byte, i int) bool { return src[i] == ' ' || src[i] == '\n' }

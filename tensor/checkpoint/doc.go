@@ -1,4 +1,5 @@
-// Package checkpoint keeps tensors in a folder from which they can be restored: all of them, or what was there before.
+// Package checkpoint saves tensors to a folder and restores them. A failed save leaves
+// the checkpoint of before.
 //
 //	err := checkpoint.Save(ctx, sess, "run1", tensors, &checkpoint.Options{Step: n})
 //	...
@@ -7,19 +8,23 @@
 //
 // # Files
 //
-//	run1/manifest.json              what there is: step, notes, and of every tensor where its slices lie, with a hash of each
-//	run1/data-8f0c…/0.safetensors   the bytes: one file for each who wrote
+//	run1/manifest.json              step, notes, and the slices of every tensor with their
+//	                                files, offsets and hashes
+//	run1/data-8f0c…/0.safetensors   the bytes: one file for each writer
 //
-// The bytes are written by the workers that hold them, into files that they are handed open; see tensor.Saver. A tensor
-// that several hold is several slices, one in the file of each, and Restore puts it together for whoever wants it: it
-// does not matter how many workers there are then, nor how they share it. The files are safetensors files, which other
-// programs read as well.
+// The workers that hold the bytes write them, into files that the client opened for them;
+// see tensor.Saver. A tensor that several workers share is several slices, one in the
+// file of each. Restore joins the slices, so the number of workers and the way they share
+// a tensor may be others by then. The files are safetensors files, which other programs
+// can read.
 //
-// # What a crash leaves
+// # Crashes
 //
-// Files are written in a folder with a name of its own and synced before the manifest that names them takes the old one's
-// place by rename, which is the moment of the change. Whatever dies and whenever, the manifest is an old or a new one and
-// complete, and so are the files that it names. What else a crash leaves in the folder the next Save removes.
+// A Save writes its files to a folder with a new name, syncs them, and then renames the
+// new manifest over the old one. The rename is the moment of the change. Whenever a
+// process dies, the manifest is the old or the new one and complete, and so are the files
+// that it names. The next Save removes other files that a crash leaves in the folder.
 //
-// Whatever is read from a folder is checked before it is used; errors name file, tensor, value and what was expected.
+// Everything that is read from a folder is checked before it is used. Errors name file,
+// tensor, value and expected value.
 package checkpoint

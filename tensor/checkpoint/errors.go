@@ -9,12 +9,13 @@ var (
 	// ErrFormat is returned for a manifest or a file that breaks a rule of the format.
 	ErrFormat = errors.New("checkpoint: bad format")
 
-	// ErrDamaged is returned when bytes are not those that were written.
+	// ErrDamaged is returned when bytes differ from those that were written.
 	ErrDamaged = errors.New("checkpoint: damaged")
 
-	// ErrMismatch is returned when a checkpoint doesn't fit what is to be restored from it: another model, another run.
+	// ErrMismatch is returned when a checkpoint doesn't fit the tensors to be restored:
+	// another model, another run.
 	ErrMismatch = errors.New("checkpoint: does not fit")
 
-	// ErrBusy is returned by Save while another Save is under way in the same folder.
+	// ErrBusy is returned by Save while another Save runs in the same folder.
 	ErrBusy = errors.New("checkpoint: folder is being saved to")
 )

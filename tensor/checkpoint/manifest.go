@@ -18,8 +18,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
-// Manifest says what a checkpoint holds. In its file it is one JSON object, whose Sum is the SHA-256 of the same object,
-// written without spaces, with an empty Sum.
+// Manifest lists the contents of a checkpoint. In its file it is one JSON object, whose
+// Sum is the SHA-256 of the same object, written without spaces, with an empty Sum.
 type Manifest struct {
 	Format  string            `json:"format"`  // formatName
 	Version int               `json:"version"` // Version
@@ -36,7 +36,7 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Tensor is a tensor and where its slices lie, which cover it exactly.
+// Tensor is a tensor and its slices, which cover it exactly.
 type Tensor struct {
 	Name   string            `json:"name"`
 	DType  safetensors.DType `json:"dtype"`
@@ -44,17 +44,18 @@ type Tensor struct {
 	Slices []Slice           `json:"slices"`
 }
 
-// Slice is the part of a tensor that begins at Start and has the size Shape, one number a dim. It lies, dense and
-// row-major, in a file, as the tensor of the same name.
+// Slice is the part of a tensor that begins at Start and has the size Shape, one number a
+// dim. It lies, dense and row-major, in a file, as the tensor of the same name.
 type Slice struct {
-	File   int    `json:"file"` // index in Manifest.Files; no two slices of a tensor are in one
+	// index in Manifest.Files; no two slices of a tensor have the same
+	File   int    `json:"file"`
 	Start  []int  `json:"start"`
 	Shape  []int  `json:"shape"`
 	Offset int64  `json:"offset"` // of its first byte in the file
 	Sum    string `json:"sha256"` // of its bytes
 }
 
-// Version is that of manifests.
+// Version is the version of manifests.
 //
 // History:
 //
@@ -68,7 +69,7 @@ const (
 	maxFiles    = 1024     // a file a worker
 )
 
-// encode returns the manifest's bytes, its Sum put in.
+// encode returns the manifest's bytes, its Sum included.
 func (m *Manifest) encode() ([]byte, error) {
 	m.Sum = ""
 	b, err := json.Marshal(m)
@@ -91,8 +92,8 @@ func (m *Manifest) encode() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// parse reads a manifest and checks it by itself. name stands in errors: ErrFormat for what no Save writes, and
-// ErrDamaged for what one wrote and somebody changed.
+// parse reads a manifest and checks it by itself. name stands in errors: ErrFormat for a
+// text that no Save writes, and ErrDamaged for one that was changed after it was written.
 func parse(src []byte, name string) (*Manifest, error) {
 	bad := func(is error, format string, a ...any) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: %s: %s", is, name, fmt.Sprintf(format, a...))
@@ -131,7 +132,7 @@ func parse(src []byte, name string) (*Manifest, error) {
 	return m, nil
 }
 
-// line is where in src a JSON error is, counted from 1.
+// line returns the line in src of a JSON error, counted from 1.
 func line(src []byte, err error) int {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -144,7 +145,7 @@ func line(src []byte, err error) int {
 	return 1 + bytes.Count(src[:min(off, int64(len(src)))], []byte{'\n'})
 }
 
-// check is whether the manifest makes sense by itself.
+// check returns an error unless the manifest is consistent by itself.
 func (m *Manifest) check() error {
 	if len(m.Files) > maxFiles {
 		return fmt.Errorf("%d files, expected at most %d", len(m.Files), maxFiles)
@@ -207,14 +208,14 @@ func (m *Manifest) checkTensor(t *Tensor) error {
 		}
 		covered += n
 	}
-	// Slices that do not overlap and have as many elements as all cover it.
+	// Slices that do not overlap cover a tensor if they have as many elements as it has.
 	if covered != all {
 		return fmt.Errorf("its slices have %d elements, shape %v has %d", covered, t.Shape, all)
 	}
 	return nil
 }
 
-// elements is how many a shape has; their bytes fit an int64.
+// elements returns the number of elements of a shape; their bytes fit an int64.
 func elements(shape []int, size int64) (int64, error) {
 	if len(shape) > tensor.MaxRank {
 		return 0, fmt.Errorf("shape %v has %d dims, expected at most %d", shape, len(shape), tensor.MaxRank)
@@ -232,7 +233,7 @@ func elements(shape []int, size int64) (int64, error) {
 	return n, nil
 }
 
-// overlap is whether two slices of a tensor share an element.
+// overlap reports whether two slices of a tensor share an element.
 func overlap(a, b *Slice) bool {
 	for d := range a.Start {
 		if a.Start[d]+a.Shape[d] <= b.Start[d] || b.Start[d]+b.Shape[d] <= a.Start[d] {

@@ -13,7 +13,7 @@ import (
 
 const someSum = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// good is a manifest of a tensor in two slices and one without dims.
+// good returns a manifest of a tensor in two slices and one without dims.
 func good() *Manifest {
 	return &Manifest{
 		Format: formatName, Version: Version, Step: 7, Notes: map[string]string{"model": "m"},
@@ -42,7 +42,8 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestBadManifest: a manifest that no Save writes is refused with the file, the value and what was expected.
+// TestBadManifest wants a manifest that no Save writes to be refused, with the file, the
+// value and the expected value.
 func TestBadManifest(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(m *Manifest)
@@ -104,14 +105,15 @@ func TestBadManifest(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever parses is sound, and written again parses to the same.
+// FuzzParse wants every manifest that parses to be sound, and to parse to the same when
+// it is written again.
 func FuzzParse(f *testing.F) {
 	f.Add(encoded(f, good()))
 	f.Add([]byte(`{"format":"ringside checkpoint","version":1,"step":0,"notes":null,"files":null,"tensors":null,"sum":""}`))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		m, err := parse(src, "fuzz")
 		if err != nil {
-			// Past the sum: what somebody who computes it right can say.
+			// Replace the sum, to get past it.
 			if m = reseal(src); m == nil {
 				return
 			}
@@ -127,7 +129,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// reseal is the manifest in src with the sum that belongs to it, if it is sound.
+// reseal returns the manifest in src with a matching sum, or nil if src is not sound.
 func reseal(src []byte) *Manifest {
 	m := &Manifest{}
 	if json.Unmarshal(src, m) != nil {

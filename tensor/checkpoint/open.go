@@ -20,18 +20,21 @@ import (
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
-// Checkpoint is an open one. Its files stay readable while others save to the folder. Methods are for one goroutine at a
-// time.
+// Checkpoint is an open checkpoint. Its files stay readable while other processes save to
+// the folder. Its methods must not be called concurrently.
 type Checkpoint struct {
 	Manifest
 	dir   string
 	files []*os.File
 }
 
-// Open opens the checkpoint in the folder dir and checks all but the tensors' bytes: the manifest, and against it the
-// files and their own headers. ErrNone if there is none, ErrFormat, ErrDamaged, or what the system answered.
+// Open opens the checkpoint in the folder dir and checks all but the tensors' bytes: the
+// manifest, and against it the files and their headers. It returns ErrNone if there is no
+// checkpoint, ErrFormat, ErrDamaged, or the system's error.
 func Open(dir string) (*Checkpoint, error) {
-	const tries = 10 // between reading the manifest and opening its files a Save may replace both
+	// a Save may replace manifest and files between reading the one and opening the
+	// others
+	const tries = 10
 	for n := 1; ; n++ {
 		c, err := open(dir)
 		if n == tries || !errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +69,7 @@ func open(dir string) (c *Checkpoint, err error) {
 	return c, nil
 }
 
-// readManifest reads no more than a manifest can have, and nothing that isn't a file.
+// readManifest reads a regular file of at most the largest size of a manifest.
 func readManifest(path string) ([]byte, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -83,7 +86,7 @@ func readManifest(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxManifest+1))
 }
 
-// openFile opens a file and compares its header with what the manifest says is in it.
+// openFile opens a file and compares its header with the manifest.
 func (c *Checkpoint) openFile(i int) error {
 	path := c.path(i)
 	st, err := os.Stat(path)
@@ -130,7 +133,7 @@ func (c *Checkpoint) path(file int) string {
 	return filepath.Join(c.dir, filepath.FromSlash(c.Files[file].Path))
 }
 
-// Dir is the folder.
+// Dir returns the folder.
 func (c *Checkpoint) Dir() string { return c.dir }
 
 // Close closes the files.
@@ -143,8 +146,9 @@ func (c *Checkpoint) Close() error {
 	return all
 }
 
-// Read fills dst with the bytes of t, one of c.Tensors, row-major and little endian; nil only checks them. ErrDamaged if they are not
-// those that were written; dst holds anything then.
+// Read fills dst with the bytes of t, one of c.Tensors, row-major and little endian; a
+// nil dst only checks them. It returns ErrDamaged if the bytes differ from those that
+// were written; dst is then undefined.
 func (c *Checkpoint) Read(t *Tensor, dst []byte) error {
 	size := t.DType.Size()
 	if n, err := elements(t.Shape, size); err != nil || dst != nil && int64(len(dst)) != n*size {
@@ -165,9 +169,9 @@ func (c *Checkpoint) Read(t *Tensor, dst []byte) error {
 	return nil
 }
 
-// read puts the slice's n bytes into dst, which is all of the tensor or nil, and into sum.
+// read puts the slice's n bytes into sum and into dst, which is all of the tensor or nil.
 func (s *Slice) read(f *os.File, n int64, shape []int, size int, dst []byte, sum hash.Hash) error {
-	const piece = 256 << 10 // what was read is still in the cache when it is hashed
+	const piece = 256 << 10 // a piece is still in the cache when it is hashed
 	if n == 0 {
 		return nil
 	}
@@ -180,7 +184,9 @@ func (s *Slice) read(f *os.File, n int64, shape []int, size int, dst []byte, sum
 		}
 		return nil
 	}
-	run := size // bytes that lie together in both: the dims at the end that the slice has all of, and the one before
+	// bytes that are adjacent in both: the last dims, which the slice has in full, and
+	// the one before
+	run := size
 	d := len(shape) - 1
 	for ; d >= 0 && s.Shape[d] == shape[d]; d-- {
 		run *= shape[d]
@@ -224,11 +230,13 @@ func (s *Slice) read(f *os.File, n int64, shape []int, size int, dst []byte, sum
 	}
 }
 
-// Restore has tensors take the values that c has under their names. Each must be there with the same dtype and shape, and
-// c must have no others: ErrMismatch, which names them, before anything is read. All bytes are read and checked before
-// the first tensor changes. Then the tensors change a few at a time, so that their session, which is one, never holds much more than
-// all of them once: what its workers have no room for, or a file that changed meanwhile, is an error that leaves some of them restored
-// and the others as they were.
+// Restore gives tensors the values that c has under their names. Each must be there with
+// the same dtype and shape, and c must have no others; if not, Restore returns
+// ErrMismatch, which names them, before it reads anything. All bytes are read and checked
+// before the first tensor changes. Then the tensors change a few at a time, so that their
+// session, which must be one, never holds much more than all of them once. If the workers
+// run out of memory, or a file changed meanwhile, Restore returns an error with some
+// tensors restored and the others as they were.
 func (c *Checkpoint) Restore(ctx context.Context, tensors []tensor.Named) error {
 	found, err := c.fit(tensors)
 	if err != nil || len(tensors) == 0 {
@@ -244,7 +252,7 @@ func (c *Checkpoint) Restore(ctx context.Context, tensors []tensor.Named) error 
 		}
 		total += p.T.Elems() * p.T.DType().Size()
 	}
-	few := min(max(total/16, 1<<20), 64<<20) // bytes: what is there twice for a moment
+	few := min(max(total/16, 1<<20), 64<<20) // bytes that exist twice for a moment
 	for len(tensors) > 0 {
 		n, bytes := 0, 0
 		for n < len(tensors) && bytes < few {
@@ -279,7 +287,7 @@ func (c *Checkpoint) change(ctx context.Context, tensors []tensor.Named, found [
 		}
 		fresh = append(fresh, v)
 	}
-	if err := s.Sync(); err != nil { // what the worker has no room for shows here
+	if err := s.Sync(); err != nil { // an error shows here if the worker has no room
 		return err
 	}
 	var err error
@@ -294,7 +302,7 @@ func (c *Checkpoint) change(ctx context.Context, tensors []tensor.Named, found [
 	return err
 }
 
-// fit finds the tensors in c, or says what does not fit.
+// fit returns the tensors in c, or an error that lists the differences.
 func (c *Checkpoint) fit(tensors []tensor.Named) ([]*Tensor, error) {
 	found := make([]*Tensor, len(tensors))
 	used := make(map[string]bool, len(tensors))

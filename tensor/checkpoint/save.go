@@ -17,12 +17,12 @@ import (
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
-// Options of Save. Nil is fine.
+// Options configure Save. Nil is the default.
 type Options struct {
-	// Step is kept, for who goes on from it.
+	// Step is kept for the program that continues from the checkpoint.
 	Step uint64
 
-	// Notes are kept, in valid UTF-8.
+	// Notes are kept. They must be valid UTF-8.
 	Notes map[string]string
 }
 
@@ -35,10 +35,12 @@ const (
 // ours are the names that Save makes besides manifestName.
 var ours = regexp.MustCompile(`^(\.saving-|data-)[0-9a-f]{32}$`)
 
-// Save writes tensors of the session s to the folder dir, which is made if need be, in place of the checkpoint that is
-// there. It waits for what they are computed from. After an error the folder holds what it held before.
+// Save writes tensors of the session s to the folder dir, which it makes if necessary,
+// and replaces the checkpoint there. It waits for the computations that the tensors
+// depend on. After an error the folder holds the old checkpoint.
 //
-// Names are unique. One Save at a time is under way in a folder, of whatever process: ErrBusy.
+// Names must be unique. One Save at a time may run in a folder, of any process; another
+// returns ErrBusy.
 func Save(ctx context.Context, s *tensor.Session, dir string, tensors []tensor.Named, o *Options) (err error) {
 	if o == nil {
 		o = &Options{}
@@ -78,7 +80,8 @@ func Save(ctx context.Context, s *tensor.Session, dir string, tensors []tensor.N
 	if err := os.Rename(filepath.Join(dir, saving), filepath.Join(dir, data)); err != nil {
 		return err
 	}
-	if err := safetensors.SyncDir(dir); err != nil { // the files are there before the manifest says so
+	// the files must be durable before the manifest names them
+	if err := safetensors.SyncDir(dir); err != nil {
 		return err
 	}
 	b, err := m.encode()
@@ -92,7 +95,8 @@ func Save(ctx context.Context, s *tensor.Session, dir string, tensors []tensor.N
 	return nil
 }
 
-// write has the tensors written to files in folder, which is going to be called data, and notes them.
+// write has the tensors written to files in folder, which is to be renamed to data, and
+// adds them to m.
 func (m *Manifest) write(ctx context.Context, s *tensor.Session, folder, data string, tensors []tensor.Named) error {
 	ts, list := make([]*tensor.Tensor, len(tensors)), make([]safetensors.Tensor, len(tensors))
 	for i, t := range tensors {
@@ -101,7 +105,8 @@ func (m *Manifest) write(ctx context.Context, s *tensor.Session, folder, data st
 		}
 		list[i] = safetensors.Tensor{Name: t.Name, DType: fileType(t.T.DType()), Shape: wide(t.T.Shape())}
 	}
-	// Nobody knows yet who writes what. Room for the head of all tensors is enough for that of every file.
+	// It is not known yet which worker writes which tensor. Room for the head of all
+	// tensors is enough for that of every file.
 	head, order, err := safetensors.Place(list, nil, 0)
 	if err != nil {
 		return err
@@ -130,7 +135,7 @@ func (m *Manifest) write(ctx context.Context, s *tensor.Session, folder, data st
 		}
 	}
 	slices.SortFunc(m.Tensors, func(a, b Tensor) int { return strings.Compare(a.Name, b.Name) })
-	if err := m.check(); err != nil { // that the pieces are all there is
+	if err := m.check(); err != nil { // the pieces must cover all tensors
 		return err
 	}
 	return safetensors.SyncDir(folder)
@@ -138,8 +143,9 @@ func (m *Manifest) write(ctx context.Context, s *tensor.Session, folder, data st
 
 func fileName(rank int) string { return fmt.Sprintf("%d.safetensors", rank) }
 
-// finish notes the pieces that are in file f of rank r, in the order in which they lie behind room for a head, which it
-// writes. They are of the tensors list[order[piece.Index]].
+// finish adds the pieces that are in file f of rank r, in the order in which they follow
+// the room for a head, and writes the head. They are pieces of the tensors
+// list[order[piece.Index]].
 func (m *Manifest) finish(f *os.File, r int, data string, pieces []tensor.Piece, list []safetensors.Tensor, order []int, room int) error {
 	own := make([]safetensors.Tensor, len(pieces))
 	off := int64(room)
@@ -174,7 +180,7 @@ func (m *Manifest) finish(f *os.File, r int, data string, pieces []tensor.Piece,
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// wide is a shape as files have it.
+// wide returns a shape as files have it.
 func wide(shape tensor.Shape) []int64 {
 	w := make([]int64, len(shape))
 	for d, n := range shape {
@@ -183,7 +189,8 @@ func wide(shape tensor.Shape) []int64 {
 	return w
 }
 
-// Writable says whether Save can begin to write to the folder dir, which it makes, by trying.
+// Writable returns an error unless Save can begin to write to the folder dir, which it
+// makes.
 func Writable(dir string) error {
 	unlock, err := lock(dir)
 	if err == nil {
@@ -199,7 +206,7 @@ func Writable(dir string) error {
 	return nil
 }
 
-// lock makes the folder and keeps other Saves away from it until unlock.
+// lock makes the folder and locks it against other Saves until unlock.
 func lock(dir string) (unlock func(), err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -208,7 +215,8 @@ func lock(dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	// A file system without locks has to do without: whoever saves from two processes there loses one of them.
+	// On a file system without locks, two processes that save at once lose one of the
+	// checkpoints.
 	if err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
 		d.Close()
 		return nil, ErrBusy
@@ -216,7 +224,8 @@ func lock(dir string) (unlock func(), err error) {
 	return func() { d.Close() }, nil
 }
 
-// replace has path hold b: done says whether it took its place, also if it may not survive a power cut.
+// replace gives path the contents b. done reports whether they took the old file's place,
+// even if they may not survive a power cut.
 func replace(path string, b []byte) (done bool, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
 	if err != nil {
@@ -240,7 +249,8 @@ func replace(path string, b []byte) (done bool, err error) {
 	return true, safetensors.SyncDir(filepath.Dir(path))
 }
 
-// sweep removes what older Saves left, finished or not. That it can't is no reason to fail: the next one tries again.
+// sweep removes files that older Saves left, finished or not. It ignores errors: the next
+// Save tries again.
 func sweep(dir, current string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
-// TestBusy: two Saves in one folder do not meet.
+// TestBusy wants a second Save in a folder to return ErrBusy.
 func TestBusy(t *testing.T) {
 	dir := t.TempDir()
 	unlock, err := lock(dir)
@@ -32,7 +32,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestFailedSave: a Save that fails leaves what was there.
+// TestFailedSave wants a Save that fails to leave the old checkpoint.
 func TestFailedSave(t *testing.T) {
 	dir := t.TempDir()
 	s := session(t)
@@ -68,7 +68,7 @@ func TestFailedSave(t *testing.T) {
 	}
 }
 
-// nil2 is tensors of a session of their own.
+// nil2 returns tensors of a session of their own.
 func nil2(t *testing.T) []tensor.Named { return state(session(t), 1) }
 
 const saverFlag = "-save-for-ever"
@@ -86,7 +86,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestKilledSave: kill -9 at any moment leaves a checkpoint that is whole, and no older than the last that was finished.
+// TestKilledSave kills a saving process at random moments, and wants a complete
+// checkpoint that is no older than the last finished one.
 func TestKilledSave(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -115,7 +116,8 @@ func TestKilledSave(t *testing.T) {
 			t.Fatalf("round %d: step %d: %v", round, c.Step, err)
 		}
 	}
-	if err := Save(t.Context(), s, dir, state(s, 1), nil); err != nil { // and it tidies up
+	// it also removes the files that the killed process left
+	if err := Save(t.Context(), s, dir, state(s, 1), nil); err != nil {
 		t.Fatal(err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
@@ -123,7 +125,8 @@ func TestKilledSave(t *testing.T) {
 	}
 }
 
-// killed has another process save until it said so many steps, kills it a moment later, and returns the last it said.
+// killed has another process save until it has reported the given number of steps, kills
+// it a moment later, and returns the last step that it reported.
 func killed(exe, dir string, steps int, later time.Duration) (said int, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {

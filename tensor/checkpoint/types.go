@@ -15,7 +15,7 @@ var fileTypes = [...]struct {
 	{tensor.F16, safetensors.F16}, {tensor.BF16, safetensors.BF16},
 }
 
-// fileType is the name of d in files, empty if it has none.
+// fileType returns the name of d in files, or "" if it has none.
 func fileType(d tensor.DType) safetensors.DType {
 	for _, t := range fileTypes {
 		if t.d == d {

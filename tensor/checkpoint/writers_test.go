@@ -12,7 +12,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
-// split is an engine of n writers: of a value with dims each has some rows, of others the first has it all.
+// split is an engine of n writers. Each holds some rows of a value with dims; the first
+// holds all of a value without.
 type split struct {
 	tensor.Engine
 	n, wrong int
@@ -57,7 +58,8 @@ func (e *split) Save(ctx context.Context, files []*os.File, base int64, ids []ui
 	return out, nil
 }
 
-// TestWriters: what several wrote in parts is restored by any other number, and each file is one that others read.
+// TestWriters wants checkpoints that several workers wrote in parts to be restored by any
+// other number, and each file to be a safetensors file.
 func TestWriters(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7} {
 		dir := t.TempDir()
@@ -87,7 +89,8 @@ func TestWriters(t *testing.T) {
 	}
 }
 
-// TestWritersWrong: an engine that does not write all there is is found out before the old checkpoint is given up.
+// TestWritersWrong wants an engine that leaves out bytes to be detected before the old
+// checkpoint is removed.
 func TestWritersWrong(t *testing.T) {
 	dir := t.TempDir()
 	w := &split{Engine: session(t).Engine(), n: 2}

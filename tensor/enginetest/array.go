@@ -8,8 +8,9 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// array is a value of the reference: every element as the widest type of its kind, in row-major order. Floats are in
-// f, integers and bools (0 or 1) in i; the other one is nil.
+// array is a value of the reference: every element as the widest type of its kind, in
+// row-major order. Floats are in f, integers and bools (0 or 1) in i; the other one is
+// nil.
 type array struct {
 	dt tensor.DType
 	sh tensor.Shape
@@ -29,7 +30,7 @@ func newArray(dt tensor.DType, sh tensor.Shape) *array {
 
 func (a *array) len() int { return a.sh.Elems() }
 
-// at is element k as a float64; i64 beyond 2^53 lose their last bits.
+// at returns element k as a float64; i64 beyond 2^53 lose their last bits.
 func (a *array) at(k int) float64 {
 	if a.dt.IsFloat() {
 		return a.f[k]
@@ -46,7 +47,7 @@ func (a *array) copyFrom(k int, b *array, j int) {
 	}
 }
 
-// settle brings every element to what the dtype can hold: floats are rounded to nearest even, integers wrap.
+// settle rounds every element to its dtype: floats to nearest even, integers wrap.
 func (a *array) settle() {
 	for k, x := range a.f {
 		a.f[k] = rounded(a.dt, x)
@@ -56,7 +57,7 @@ func (a *array) settle() {
 	}
 }
 
-// rounded is x as d holds it; a half by way of f32.
+// rounded returns x rounded to d; a 16-bit float by way of f32.
 func rounded(d tensor.DType, x float64) float64 {
 	switch d {
 	case tensor.F32:
@@ -69,7 +70,7 @@ func rounded(d tensor.DType, x float64) float64 {
 	return x
 }
 
-// wrap keeps the low bits that the integer type d has.
+// wrap keeps the low bits of x that the integer type d has.
 func wrap(d tensor.DType, x int64) int64 {
 	switch d {
 	case tensor.I32:
@@ -82,7 +83,7 @@ func wrap(d tensor.DType, x int64) int64 {
 	return x
 }
 
-// limits are the smallest and the largest value of an integer type.
+// limits returns the smallest and the largest value of an integer type.
 func limits(d tensor.DType) (lo, hi int64) {
 	switch d {
 	case tensor.I32:
@@ -93,7 +94,7 @@ func limits(d tensor.DType) (lo, hi int64) {
 	return math.MinInt64, math.MaxInt64
 }
 
-// toInt is the conversion of a float to an integer type: cut toward zero, clamped, NaN is 0.
+// toInt converts a float to an integer type: cut toward zero, clamped, NaN is 0.
 func toInt(d tensor.DType, x float64) int64 {
 	lo, hi := limits(d)
 	switch {
@@ -107,7 +108,7 @@ func toInt(d tensor.DType, x float64) int64 {
 	return int64(x)
 }
 
-// cast is a in another dtype.
+// cast returns a in another dtype.
 func (a *array) cast(d tensor.DType) *array {
 	out := newArray(d, a.sh)
 	for k := range a.len() {
@@ -117,7 +118,8 @@ func (a *array) cast(d tensor.DType) *array {
 				out.i[k] = 1
 			}
 		case d.IsFloat() && d != tensor.F64 && !a.dt.IsFloat():
-			out.f[k] = float64(float32(a.i[k])) // at once: by way of f64 an i64 would be rounded twice
+			// at once: by way of f64 an i64 would be rounded twice
+			out.f[k] = float64(float32(a.i[k]))
 		case d.IsFloat():
 			out.f[k] = a.at(k)
 		case a.dt.IsFloat():
@@ -130,14 +132,15 @@ func (a *array) cast(d tensor.DType) *array {
 	return out
 }
 
-// scalarArray is a number in the place of a tensor: in the dtype of the tensors that it meets, converted as by cast.
+// scalarArray returns a number that stands for a tensor: in the dtype of the other
+// tensors, converted as by cast.
 func scalarArray(d tensor.DType, x float64) *array {
 	a := newArray(tensor.F64, tensor.Shape{})
 	a.f[0] = x
 	return a.cast(d)
 }
 
-// expand is a broadcast to sh.
+// expand returns a, broadcast to sh.
 func (a *array) expand(sh tensor.Shape) *array {
 	if a.sh.Equal(sh) {
 		return a
@@ -156,7 +159,8 @@ func (a *array) expand(sh tensor.Shape) *array {
 	return out
 }
 
-// each calls f for every position of sh in row-major order. idx is only valid during the call.
+// each calls f for every position of sh in row-major order. idx is only valid during the
+// call.
 func each(sh tensor.Shape, f func(k int, idx []int)) {
 	idx := make([]int, len(sh))
 	for k := range sh.Elems() {
@@ -170,7 +174,7 @@ func each(sh tensor.Shape, f func(k int, idx []int)) {
 	}
 }
 
-// flat is the row-major number of a position.
+// flat returns the row-major number of a position.
 func flat(sh tensor.Shape, idx ...int) int {
 	k := 0
 	for d, n := range sh {
@@ -179,8 +183,8 @@ func flat(sh tensor.Shape, idx ...int) int {
 	return k
 }
 
-// groups are the positions that fold into each element of a reduction over the dims of mask, each group in row-major
-// order, the groups in the order of the result.
+// groups returns the positions that fold into each element of a reduction over the dims
+// of mask, each group in row-major order, the groups in the order of the result.
 func groups(sh tensor.Shape, mask uint) [][]int {
 	kept := make(tensor.Shape, len(sh))
 	for d, n := range sh {
@@ -204,7 +208,7 @@ func groups(sh tensor.Shape, mask uint) [][]int {
 	return out
 }
 
-// lastDims is the mask of the last n dims of sh.
+// lastDims returns the mask of the last n dims of sh.
 func lastDims(sh tensor.Shape, n int) uint { return (1<<n - 1) << (len(sh) - n) }
 
 // decode reads row-major bytes.

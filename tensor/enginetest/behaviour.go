@@ -9,8 +9,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// behaviours are the tests of the properties that users' programs rely on, through sessions
-// as users write them.
+// behaviours are the tests of the properties that users' programs rely on, through
+// sessions as users write them.
 type behaviours struct{ *suite }
 
 func (s behaviours) all(t *testing.T) {
@@ -122,7 +122,7 @@ func moments(x *array) (mean, dev, low, high float64) {
 	return mean, math.Sqrt(dev), low, high
 }
 
-// twoOperands spells out broadcasting in loops of its own.
+// twoOperands computes broadcasting by loops of its own.
 func (s behaviours) twoOperands(t *testing.T) {
 	sess := s.session(t)
 	val := func(k int) float64 { return float64(k%7) + 0.5 }
@@ -181,7 +181,7 @@ func (s behaviours) twoOperands(t *testing.T) {
 	}
 }
 
-// chainPrograms are expressions as people write them, on a [4 6], b [6 5] and c [5].
+// chainPrograms are expressions as users write them, on a [4 6], b [6 5] and c [5].
 var chainPrograms = []func(a, b, c *tensor.Tensor) *tensor.Tensor{
 	func(a, b, c *tensor.Tensor) *tensor.Tensor { return a.Matmul(b).Add(c).ReLU().Sum() },
 	func(a, b, c *tensor.Tensor) *tensor.Tensor { return a.Matmul(b).Add(c).ReLU().Mean(0) },
@@ -228,7 +228,7 @@ func (s behaviours) chains(t *testing.T) {
 		for _, f := range chainPrograms {
 			y := f(a, b, c)
 			made = append(made, y)
-			if read { // the values in between, as somebody who prints everything would
+			if read { // the values in between, as a program that prints everything would
 				mustRead(t, a)
 				mustRead(t, y)
 			}
@@ -283,7 +283,7 @@ func (s behaviours) interleaved(t *testing.T) {
 	}
 }
 
-// mistakes are errors that say what was mixed up, and the session goes on.
+// mistakes wants errors that name the mistake, after which the session goes on.
 func (s behaviours) mistakes(t *testing.T) {
 	sess, other := s.session(t), s.session(t)
 	x := put(sess, ramp(0, 2, 3))

@@ -46,7 +46,8 @@ func (s behaviours) manyKept(t *testing.T) {
 	}
 }
 
-// alike: programs of the same operations that are wired or parametrised differently are different programs.
+// alike wants programs of the same operations, wired or parametrised differently, to be
+// different programs.
 func (s behaviours) alike(t *testing.T) {
 	sess := s.session(t)
 	x := put(sess, ramp(0, 12))
@@ -94,8 +95,8 @@ func (s behaviours) alike(t *testing.T) {
 	}
 }
 
-// oneOrMany runs the same loop with a program a step, and with a program an operation: equal bits. Its shapes change
-// from step to step and come back.
+// oneOrMany runs the same loop with a program a step, and with a program an operation,
+// and wants equal bits. Its shapes change from step to step and come back.
 func (s behaviours) oneOrMany(t *testing.T) {
 	run := func(flush bool) []*array {
 		sess := tensor.NewSession(s.start(t), &tensor.SessionOptions{Seed: 5})

@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/data"
 )
 
-// updates: a name that is assigned shows the new value from then on; what was computed before keeps the old one.
+// updates wants a name that is assigned to show the new value from then on, and earlier
+// results to keep the old one.
 func (s behaviours) updates(t *testing.T) {
 	sess := s.session(t)
 	w := put(sess, ramp(10, 3))

@@ -65,7 +65,8 @@ func (s contracts) uploadMemory(t *testing.T) {
 	}
 }
 
-// boolBytes: a peer may write any byte; nobody may see one that is neither 0 nor 1.
+// boolBytes uploads bytes that are neither 0 nor 1, as a peer may, and wants readers to
+// see 0 or 1.
 func (s contracts) boolBytes(t *testing.T) {
 	d := s.driver(t)
 	u := d.uploadOf(integers(tensor.Bool, 0, 0, 0, 0))
@@ -137,7 +138,8 @@ func (s contracts) donation(t *testing.T) {
 		x, y := put(s, ramp(0, 8, 8)), put(s, ramp(0, 8, 8))
 		return []*tensor.Tensor{x.Add(y), x.Sub(y), x.MulS(2)}
 	})
-	for _, donated := range [][2]bool{{true, true}, {true, false}, {false, true}, {false, false}} { // one value as two inputs
+	// one value as two inputs
+	for _, donated := range [][2]bool{{true, true}, {true, false}, {false, true}, {false, false}} {
 		p := twice.flags(nil, false)
 		p.p.Externals[0].Donated, p.p.Externals[1].Donated = donated[0], donated[1]
 		id := d.put(ramp(0, 8, 8))[0]
@@ -156,7 +158,7 @@ func (s contracts) donation(t *testing.T) {
 	}
 }
 
-// ownership: a kept result is never another name of an input or of another result.
+// ownership wants a kept result never to share memory with an input or another result.
 func (s contracts) ownership(t *testing.T) {
 	d := s.driver(t)
 	x := ramp(0, 3, 4)
@@ -177,7 +179,8 @@ func (s contracts) ownership(t *testing.T) {
 			t.Fatalf("%d results are kept, expected 9", len(kept))
 		}
 		for n, i := range kept {
-			// Give away what was looked at: its memory may be overwritten by the next program, and nobody else may see that.
+			// Donate the values that were checked: the next program may overwrite their
+			// memory, which no other value may show.
 			d.holds("a kept result", ids[i], want[i])
 			grow := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
 				return []*tensor.Tensor{put(s, newArray(want[i].dt, want[i].sh)).AddS(1000)}
@@ -195,7 +198,8 @@ func (s contracts) ownership(t *testing.T) {
 	}
 }
 
-// leases: what was fetched stays as it is until it is released, whatever becomes of the value.
+// leases wants fetched bytes to stay as they are until they are released, also when the
+// value is freed.
 func (s contracts) leases(t *testing.T) {
 	d := s.driver(t)
 	p := plusOne(t, 16, 16).flags(nil, true)
@@ -216,7 +220,8 @@ func (s contracts) leases(t *testing.T) {
 		}
 		b := d.batch(p, id)
 		if k%3 == 0 {
-			if _, err := d.submit(b); err != nil { // leased: can't be done in place
+			// the fetched bytes are leased, so the result can't be made in place
+			if _, err := d.submit(b); err != nil {
 				t.Fatal(err)
 			}
 		} else {
@@ -231,7 +236,7 @@ func (s contracts) leases(t *testing.T) {
 	if _, err := d.submit(&tensor.Batch{Base: d.next, Frees: []uint64{id}, Sync: true}); err != nil {
 		t.Fatal(err)
 	}
-	for k := range 40 { // what was freed is used again
+	for k := range 40 { // reuse the memory of freed values
 		d.put(ramp(float64(-1000*k), 16, 16))
 	}
 	for k, l := range held {

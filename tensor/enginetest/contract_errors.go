@@ -66,7 +66,8 @@ func (s contracts) unknownInput(t *testing.T) {
 	d.holds("the other input", id, ramp(0, 4))
 }
 
-// lateErrors: an error of a batch that nobody waited for comes with the next that is waited for, once.
+// lateErrors wants the error of a batch without a wait to come once, with the next batch
+// that is waited for.
 func (s contracts) lateErrors(t *testing.T) {
 	d := s.driver(t)
 	p := failing(t).flags(nil, false)
@@ -84,7 +85,8 @@ func (s contracts) lateErrors(t *testing.T) {
 	d.holds("an input", in[0], p.inputs[0])
 }
 
-// indexErrors: every operation that can fail on its values does, with the instruction and the value in the error.
+// indexErrors wants every operation that can fail on its values to fail, with the
+// instruction and the value in the error.
 func (s contracts) indexErrors(t *testing.T) {
 	d := s.driver(t)
 	x := ramp(0, 5, 4)

@@ -9,7 +9,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// capture is an engine that keeps what a session submits and runs nothing.
+// capture is an engine that keeps the batches of a session and runs nothing.
 type capture struct {
 	uploads  map[uint64]*array
 	programs []*program
@@ -49,8 +49,8 @@ type program struct {
 	inputs  []*array
 }
 
-// recorded is the one program that f records. What f returns is kept, everything else is dead, so that all inputs are
-// donated; see flags.
+// recorded returns the one program that f records. The results of f are kept, everything
+// else is dead, so that all inputs are donated; see flags.
 func recorded(t *testing.T, f func(s *tensor.Session) []*tensor.Tensor) *program {
 	t.Helper()
 	c := &capture{uploads: map[uint64]*array{}}
@@ -69,7 +69,8 @@ func recorded(t *testing.T, f func(s *tensor.Session) []*tensor.Tensor) *program
 	return c.programs[0]
 }
 
-// flags is a copy of p with other marks: which results are kept (nil: as they were) and whether inputs are donated.
+// flags returns a copy of p with other marks: which results are kept (nil: as they were)
+// and whether inputs are donated.
 func (p *program) flags(keep func(i int) bool, donate bool) *program {
 	q := &program{p: p.p.Clone(), scalars: p.scalars, inputs: p.inputs}
 	for i := range q.p.Instrs {
@@ -96,7 +97,7 @@ func (p *program) kept() []int {
 	return l
 }
 
-// driver hands an engine batches as a session would.
+// driver submits batches to an engine as a session would.
 type driver struct {
 	t    *testing.T
 	e    tensor.Engine
@@ -149,7 +150,7 @@ func (d *driver) put(as ...*array) []uint64 {
 	return ids
 }
 
-// batch is one that runs p on values with the given ids.
+// batch returns a batch that runs p on values with the given ids.
 func (d *driver) batch(p *program, inputs ...uint64) *tensor.Batch {
 	d.t.Helper()
 	enc := p.p.Append(nil)
@@ -161,7 +162,8 @@ func (d *driver) batch(p *program, inputs ...uint64) *tensor.Batch {
 	return b
 }
 
-// run uploads p's own inputs, runs it and returns the ids of every instruction's result and of the inputs.
+// run uploads p's own inputs, runs it and returns the ids of every instruction's result
+// and of the inputs.
 func (d *driver) run(p *program) (results, inputs []uint64) {
 	d.t.Helper()
 	inputs = d.put(p.inputs...)
@@ -175,7 +177,7 @@ func (d *driver) run(p *program) (results, inputs []uint64) {
 	return results, inputs
 }
 
-// fetch brings values.
+// fetch reads values.
 func (d *driver) fetch(ids ...uint64) []*array {
 	d.t.Helper()
 	got, err := d.submit(&tensor.Batch{Base: d.next, Fetch: ids})
@@ -204,7 +206,8 @@ func (d *driver) holds(what string, id uint64, want *array) {
 	}
 }
 
-// gone fails unless the engine doesn't know the ids, and says so.
+// gone fails unless the engine returns an error for each id, as for one that it doesn't
+// know.
 func (d *driver) gone(what string, ids ...uint64) {
 	d.t.Helper()
 	for _, id := range ids {
@@ -229,17 +232,17 @@ func (d *driver) fails(b *tensor.Batch, target error) error {
 	return err
 }
 
-// floats is a row-major f32 value.
+// floats returns a row-major f32 value.
 func floats(sh tensor.Shape, x ...float64) *array {
 	a := &array{dt: tensor.F32, sh: sh, f: x}
 	a.settle()
 	return a
 }
 
-// ramp is an f32 value of start, start+1, ...
+// ramp returns an f32 value of start, start+1, ...
 func ramp(start float64, sh ...int) *array { return steps(start, 1, sh...) }
 
-// steps is an f32 value of start, start+step, ...
+// steps returns an f32 value of start, start+step, ...
 func steps(start, step float64, sh ...int) *array {
 	a := newArray(tensor.F32, sh)
 	for k := range a.f {
@@ -248,7 +251,7 @@ func steps(start, step float64, sh ...int) *array {
 	return a
 }
 
-// integers is a row-major value of an integer type.
+// integers returns a row-major value of an integer type.
 func integers(d tensor.DType, x ...int64) *array {
 	return &array{dt: d, sh: tensor.Shape{len(x)}, i: x}
 }

@@ -14,7 +14,8 @@ type operand struct {
 	x float64
 }
 
-// call is one instruction and its arguments: tensors first, then scalars (see tensor.OpInfo).
+// call is one instruction and its arguments: tensors first, then scalars (see
+// tensor.OpInfo).
 type call struct {
 	op   tensor.Op
 	dt   tensor.DType
@@ -22,14 +23,14 @@ type call struct {
 	ints []int64
 	args []operand
 
-	// terms has differences evaluated as the sums of what they are of, without signs: the size of the numbers that an
-	// engine rounds on its way.
+	// terms has differences evaluated as sums of absolute values: the size of the numbers
+	// that an engine rounds on its way.
 	terms bool
-	// near finds two floats equal that another right engine may.
+	// near reports whether another right engine may find two floats equal.
 	near func(x, y, ulp float64) bool
 }
 
-// minus is a-b, or the size of its terms.
+// minus returns a-b, or the size of its terms.
 func (c *call) minus(a, b float64) float64 {
 	if c.terms {
 		return math.Abs(a) + math.Abs(b)
@@ -37,7 +38,7 @@ func (c *call) minus(a, b float64) float64 {
 	return a - b
 }
 
-// term is x, or its size.
+// term returns x, or its size.
 func (c *call) term(x float64) float64 {
 	if c.terms {
 		return math.Abs(x)
@@ -47,15 +48,15 @@ func (c *call) term(x float64) float64 {
 
 func (c *call) tensor(k int) *array { return c.args[k].a }
 
-// scalar is the k-th of the scalars that follow the tensors.
+// scalar returns the k-th of the scalars that follow the tensors.
 func (c *call) scalar(k int) float64 {
 	return c.args[len(c.args)-len(c.op.Info().Scalars)+k].x
 }
 
-// tensors is the number of tensor arguments.
+// tensors returns the number of tensor arguments.
 func (c *call) tensors() int { return len(c.args) - len(c.op.Info().Scalars) }
 
-// inputs describes the arguments for errors.
+// inputs returns a description of the arguments for errors.
 func (c *call) inputs() string {
 	var s []string
 	for _, o := range c.args {
@@ -68,7 +69,8 @@ func (c *call) inputs() string {
 	return strings.Join(s, ", ")
 }
 
-// eval computes the instruction with floats in double precision, without the last rounding to c.dt: settle does that.
+// eval computes the instruction with floats in double precision, without the last
+// rounding to c.dt, which settle does.
 func (c *call) eval() (*array, error) {
 	out := newArray(c.dt, c.sh)
 	switch c.op.Info().Class {
@@ -119,7 +121,8 @@ func (c *call) leaf(out *array) {
 	}
 }
 
-// elementwise broadcasts the tensors to the result's shape, in one dtype, and goes through the elements.
+// elementwise broadcasts the tensors to the result's shape, in one dtype, and computes
+// element by element.
 func (c *call) elementwise(out *array) {
 	first := 0
 	if c.op == tensor.OpWhere {
@@ -220,7 +223,7 @@ const (
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// float is one element of an elementwise operation on floats.
+// float computes one element of an elementwise operation on floats.
 func (c *call) float(x []float64) float64 {
 	switch c.op {
 	case tensor.OpNeg:
@@ -279,7 +282,7 @@ func (c *call) float(x []float64) float64 {
 	return c.update(x)
 }
 
-// floats is one element of an elementwise operation on two floats.
+// floats computes one element of an elementwise operation on two floats.
 func (c *call) floats(a, b float64) float64 {
 	switch c.op {
 	case tensor.OpAdd:
@@ -317,7 +320,7 @@ func (c *call) floats(a, b float64) float64 {
 	panic("enginetest: no reference for " + c.op.String() + " of floats")
 }
 
-// update is one element of a step of an optimizer.
+// update computes one element of a step of an optimizer.
 func (c *call) update(x []float64) float64 {
 	switch c.op {
 	case tensor.OpAdamM:
@@ -339,7 +342,8 @@ func (c *call) update(x []float64) float64 {
 	panic("enginetest: no reference for " + c.op.String() + " of floats")
 }
 
-// integer is one element of an elementwise operation on integers or bools; the caller wraps it.
+// integer computes one element of an elementwise operation on integers or bools; the
+// caller wraps it.
 func (c *call) integer(x []int64) int64 {
 	switch c.op {
 	case tensor.OpNeg:
@@ -378,7 +382,8 @@ func (c *call) integer(x []int64) int64 {
 	panic("enginetest: no reference for " + c.op.String() + " of integers")
 }
 
-// power is b^e of integers, wrapping. A negative exponent means 1/b^-e, cut toward zero, and 1/0 is 0.
+// power returns b^e of integers, wrapping. A negative exponent means 1/b^-e, cut toward
+// zero, and 1/0 is 0.
 func power(b, e int64) int64 {
 	if e < 0 {
 		switch b {

@@ -14,7 +14,7 @@ func (c *call) contract(out *array) {
 	}
 }
 
-// matmul is the sum over p of a[.., i, p]*b[.., p, j].
+// matmul computes the sum over p of a[.., i, p]*b[.., p, j].
 func (c *call) matmul(out *array) {
 	n := len(c.sh)
 	batch := c.sh[:n-2]
@@ -43,8 +43,8 @@ type window struct {
 	kh, kw, sh, sw, ph, pw, dh, dw int
 }
 
-// each calls f for every pair of an output position (oy, ox) and a place (ky, kx) in its window that lies at (y, x)
-// within an h by w image.
+// each calls f for every pair of an output position (oy, ox) and a place (ky, kx) in its
+// window that lies at (y, x) within an h by w image.
 func (g window) each(oh, ow, h, w int, f func(oy, ox, ky, kx, y, x int)) {
 	for oy := range oh {
 		for ox := range ow {
@@ -60,8 +60,8 @@ func (g window) each(oh, ow, h, w int, f func(oy, ox, ky, kx, y, x int)) {
 	}
 }
 
-// conv is conv2d and both its gradients: x, w and y are tied by y[o] += x[i]*w[k], and whichever of the three is
-// missing is what that product is summed into.
+// conv computes conv2d and both its gradients: x, w and y are related by y[o] +=
+// x[i]*w[k], and the one of the three that is not an input is the sum of these products.
 func (c *call) conv(out *array) {
 	var x, w, y *array
 	switch c.op {

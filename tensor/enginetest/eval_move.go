@@ -130,8 +130,8 @@ func (a *array) clone() *array {
 	return &b
 }
 
-// index is index_select and index_add: positions [before.., idx.., after..] of one tensor belong to
-// [before.., value of idx, after..] of the other.
+// index computes index_select and index_add: positions [before.., idx.., after..] of one
+// tensor correspond to [before.., value of idx, after..] of the other.
 func (c *call) index(out *array) error {
 	x, idx, dim := c.tensor(0), c.tensor(1), int(c.ints[0])
 	if err := inRange(idx, x.sh[dim]); err != nil {

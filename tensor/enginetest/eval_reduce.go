@@ -6,7 +6,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// reduce folds the dims listed after keepdim; none listed means all.
+// reduce folds the dims listed after keepdim; an empty list means all.
 func (c *call) reduce(out *array) {
 	x := c.tensor(0)
 	mask := uint(0)
@@ -71,7 +71,8 @@ func sumAt(x *array, at []int) float64 {
 	return s
 }
 
-// extreme is the number in the group of the first largest or smallest element; a NaN is more extreme than anything.
+// extreme returns the number in the group of the first largest or smallest element; a NaN
+// precedes all others.
 func extreme(x *array, at []int, largest bool) int {
 	best := 0
 	for j, k := range at {
@@ -90,7 +91,8 @@ func extreme(x *array, at []int, largest bool) int {
 	return best
 }
 
-// row computes the operations that work on whole rows: every group of positions along dim, or of the last dims.
+// row computes the operations that work on whole rows: every group of positions along
+// dim, or of the last dims.
 func (c *call) row(out *array) error {
 	x := c.tensor(0)
 	switch c.op {
@@ -187,8 +189,9 @@ func softmax(out, x *array, at []int, scale float64, log bool) {
 	}
 }
 
-// norm is layer_norm and rms_norm, forward and backward. A row is normalised as xhat = (x - mu) / r, with mu = 0 for
-// rms_norm. Its gradient is (v - mean(v) - xhat*mean(v*xhat)) / r for v = dy*w, without mean(v) for rms_norm.
+// norm computes layer_norm and rms_norm, forward and backward. A row is normalised as
+// xhat = (x - mu) / r, with mu = 0 for rms_norm. Its gradient is (v - mean(v) -
+// xhat*mean(v*xhat)) / r for v = dy*w, without mean(v) for rms_norm.
 func (c *call) norm(out *array) {
 	x := c.tensor(0)
 	eps := c.scalar(0)
@@ -245,7 +248,7 @@ func (c *call) norm(out *array) {
 	}
 }
 
-// weighted is dy*w at element k, the j-th of its row.
+// weighted returns dy*w at element k, the j-th of its row.
 func (c *call) weighted(j, k int) float64 {
 	d := c.tensor(1).f[k]
 	if c.tensors() > 2 {
@@ -254,8 +257,9 @@ func (c *call) weighted(j, k int) float64 {
 	return d
 }
 
-// normSizes writes the sizes of the terms of a row's results. The rounding of the mean shifts the whole row, so that
-// xhat is known to a part of (|x|+|mu|)/r only, however small it is itself.
+// normSizes writes the sizes of the terms of a row's results. The rounding of the mean
+// shifts the whole row. So xhat is known only to a part of (|x|+|mu|)/r, however small it
+// is itself.
 func (c *call) normSizes(out *array, at []int, xhat []float64, mu, r float64) {
 	x := c.tensor(0)
 	n := float64(len(at))
@@ -304,8 +308,8 @@ func (c *call) rope(out *array) {
 	}
 }
 
-// crossEntropy is the loss or its gradient dy*(softmax(x) - onehot(y))/n over the n rows that count. With none the
-// loss is NaN and the gradient 0.
+// crossEntropy computes the loss or its gradient dy*(softmax(x) - onehot(y))/n over the n
+// rows that count. With no such row the loss is NaN and the gradient 0.
 func (c *call) crossEntropy(out *array) error {
 	x, y := c.tensor(0), c.tensor(1)
 	classes := x.sh[1]

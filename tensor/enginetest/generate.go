@@ -5,13 +5,15 @@ import (
 	"github.com/ringside-go/ringside/tensor/data"
 )
 
-// maxElems bounds a generated tensor: large enough for every path of a kernel, small enough for the reference.
+// maxElems bounds a generated tensor: large enough for every path of a kernel, small
+// enough for the reference.
 const maxElems = 2048
 
-// Generate records a random program of about n operations on s and returns the tensors that are alive at its end. The
-// same seed records the same program, on any engine: over all operations, dtypes, views and broadcasts, with dims of 0
-// and 1, names that are assigned, tensors that are freed and scopes. It reads nothing and keeps values within bounds
-// that no operation of floats overflows.
+// Generate records a random program of about n operations on s and returns the tensors
+// that are alive at its end. The same seed records the same program on any engine.
+// Programs have all operations, dtypes, views and broadcasts, dims of 0 and 1, names that
+// are assigned, tensors that are freed, and scopes. Generate reads nothing and keeps
+// values within bounds that no operation of floats overflows.
 func Generate(s *tensor.Session, seed uint64, n int) []*tensor.Tensor {
 	g := newGenerator(s, seed)
 	for range n {
@@ -38,18 +40,18 @@ func newGenerator(s *tensor.Session, seed uint64) *generator {
 	return g
 }
 
-// n is a random number below k.
+// n returns a random number below k.
 func (g *generator) n(k int) int {
 	g.drawn++
 	return int(data.Index(g.key, g.drawn, uint64(k)))
 }
 
-// chance is true once in k times.
+// chance returns true once in k times on average.
 func (g *generator) chance(k int) bool { return g.n(k) == 0 }
 
 func pick[T any](g *generator, l ...T) T { return l[g.n(len(l))] }
 
-// step does one thing: an operation mostly, or something to a tensor's life.
+// step records an operation, or assigns, frees or keeps a tensor.
 func (g *generator) step() {
 	switch {
 	case g.chance(12) && len(g.pool) > 6:
@@ -86,7 +88,8 @@ func (g *generator) free() {
 	g.pool = append(g.pool[:i], g.pool[i+1:]...)
 }
 
-// assign binds a name of the pool to another value of its shape and dtype, which is then read through it.
+// assign binds a name of the pool to another value of its shape and dtype, which is then
+// read through the name.
 func (g *generator) assign() {
 	x := g.pool[g.n(len(g.pool))]
 	var y *tensor.Tensor
@@ -105,7 +108,7 @@ func (g *generator) assign() {
 	}
 }
 
-// inScope does a few steps in a scope and keeps some of what they made.
+// inScope takes a few steps in a scope and keeps some of their tensors.
 func (g *generator) inScope() {
 	outer := append([]*tensor.Tensor(nil), g.pool...)
 	g.depth++
@@ -124,7 +127,7 @@ func (g *generator) inScope() {
 	g.depth--
 }
 
-// dim is a size: small mostly, sometimes 0 or around what a vector register holds.
+// dim returns a size: small mostly, sometimes 0 or about the lanes of a vector register.
 func (g *generator) dim() int {
 	switch g.n(24) {
 	case 0:
@@ -151,7 +154,8 @@ func (g *generator) shape(maxRank int) []int {
 	}
 }
 
-// upload is new data: floats in [-2, 2) with equal ones and integers among them, small integers, bools.
+// upload returns new data: floats in [-2, 2) with equal ones and integers among them,
+// small integers, bools.
 func (g *generator) upload(d tensor.DType, sh []int) *tensor.Tensor {
 	a := newArray(d, append(tensor.Shape{}, sh...))
 	coarse := g.chance(3)
@@ -173,7 +177,7 @@ func (g *generator) upload(d tensor.DType, sh []int) *tensor.Tensor {
 	return put(g.s, a)
 }
 
-// indices are numbers below n; n must not be 0 unless sh has no elements.
+// indices returns numbers below n; n must not be 0 unless sh has no elements.
 func (g *generator) indices(n int, sh ...int) *tensor.Tensor {
 	a := newArray(pick(g, tensor.I32, tensor.I64), append(tensor.Shape{}, sh...))
 	for k := range a.i {
@@ -182,7 +186,7 @@ func (g *generator) indices(n int, sh ...int) *tensor.Tensor {
 	return put(g.s, a)
 }
 
-// from is a random tensor of the pool that ok accepts, nil if there is none.
+// from returns a random tensor of the pool that ok accepts, nil if there is none.
 func (g *generator) from(ok func(x *tensor.Tensor) bool) *tensor.Tensor {
 	at := g.n(len(g.pool))
 	for k := range g.pool {
@@ -193,7 +197,7 @@ func (g *generator) from(ok func(x *tensor.Tensor) bool) *tensor.Tensor {
 	return nil
 }
 
-// any is a tensor of the pool of at least rank dims, a new one if there is none.
+// any returns a tensor of the pool of at least rank dims, a new one if there is none.
 func (g *generator) any(rank int) *tensor.Tensor {
 	x := g.from(func(x *tensor.Tensor) bool { return x.Rank() >= rank })
 	if x == nil || g.chance(8) {
@@ -202,7 +206,7 @@ func (g *generator) any(rank int) *tensor.Tensor {
 	return x
 }
 
-// ranked is a shape of rank dims or one more.
+// ranked returns a shape of rank dims or one more.
 func (g *generator) ranked(rank int) []int {
 	for {
 		if sh := g.shape(rank + 1); len(sh) >= rank {
@@ -211,7 +215,7 @@ func (g *generator) ranked(rank int) []int {
 	}
 }
 
-// number is a tensor of no bools.
+// number returns a tensor of numbers, not of bools.
 func (g *generator) number(rank int) *tensor.Tensor {
 	x := g.any(rank)
 	if x.DType() == tensor.Bool {
@@ -220,7 +224,7 @@ func (g *generator) number(rank int) *tensor.Tensor {
 	return x
 }
 
-// float is a tensor of floats between -4 and 4.
+// float returns a tensor of floats between -4 and 4.
 func (g *generator) float(rank int) *tensor.Tensor {
 	x := g.any(rank)
 	if !x.DType().IsFloat() {
@@ -229,8 +233,8 @@ func (g *generator) float(rank int) *tensor.Tensor {
 	return x.Clamp(-4, 4)
 }
 
-// truth is x as bools. Of a float the sign counts: whether a computed one is exactly 0 is nothing that two engines must
-// agree on.
+// truth returns x as bools. Of a float the sign counts: two engines may disagree whether
+// a computed one is exactly 0.
 func truth(x *tensor.Tensor) *tensor.Tensor {
 	if x.DType().IsFloat() {
 		return x.GtS(0.25)
@@ -238,7 +242,7 @@ func truth(x *tensor.Tensor) *tensor.Tensor {
 	return x.Cast(tensor.Bool)
 }
 
-// tame brings floats between -4 and 4 and leaves other tensors as they are.
+// tame brings floats between -4 and 4 and returns other tensors as they are.
 func tame(x *tensor.Tensor) *tensor.Tensor {
 	if x.DType().IsFloat() {
 		return x.Clamp(-4, 4)
@@ -246,7 +250,8 @@ func tame(x *tensor.Tensor) *tensor.Tensor {
 	return x
 }
 
-// like is a tensor of the dtype and shape: from the pool, or made from it, or new. Floats are tame.
+// like returns a tensor of the dtype and shape: from the pool, or made from one of it, or
+// new. Floats are tame.
 func (g *generator) like(d tensor.DType, sh []int) *tensor.Tensor {
 	x := g.from(func(x *tensor.Tensor) bool { return x.Shape().Equal(sh) })
 	if x == nil || g.chance(4) {
@@ -258,7 +263,7 @@ func (g *generator) like(d tensor.DType, sh []int) *tensor.Tensor {
 	return tame(x).Cast(d)
 }
 
-// beside is a tensor that broadcasts with x to no more than maxElems elements.
+// beside returns a tensor that broadcasts with x to no more than maxElems elements.
 func (g *generator) beside(x *tensor.Tensor) *tensor.Tensor {
 	y := g.from(func(y *tensor.Tensor) bool {
 		sh, err := tensor.Broadcast(x.Shape(), y.Shape())
@@ -279,7 +284,8 @@ func (g *generator) beside(x *tensor.Tensor) *tensor.Tensor {
 	return g.upload(pick(g, x.DType(), x.DType(), tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8), sh)
 }
 
-// dims is a random set of a tensor's dims, in any order, perhaps counted from the end.
+// dims returns a random set of a tensor's dims, in any order, perhaps counted from the
+// end.
 func (g *generator) dims(x *tensor.Tensor) []int {
 	var out []int
 	for d := range x.Rank() {
@@ -296,5 +302,5 @@ func (g *generator) dims(x *tensor.Tensor) []int {
 	return out
 }
 
-// axis is one of x's dims; x has at least one.
+// axis returns one of x's dims; x has at least one.
 func (g *generator) axis(x *tensor.Tensor) int { return g.n(x.Rank()) }

@@ -45,7 +45,8 @@ var rowRules = []rule{
 	func(g *generator) *tensor.Tensor { return g.pooled(tensor.OpAvgPool2DGrad) },
 }
 
-// matmul is a product whose second operand is made to fit, perhaps as a view that stands the other way.
+// matmul returns a product whose second operand is made to fit, perhaps as a transposed
+// view.
 func (g *generator) matmul() *tensor.Tensor {
 	x := tame(g.number(1))
 	sh := []int{x.Dim(-1), g.dim()}
@@ -71,7 +72,7 @@ func (g *generator) rowGrad(op tensor.Op) *tensor.Tensor {
 	return g.s.Apply(op, []int64{int64(g.axis(x))}, tensor.T(x), tensor.T(g.like(x.DType(), x.Shape())))
 }
 
-// norm is a normalisation over the last one or two dims, or one of its gradients.
+// norm returns a normalisation over the last one or two dims, or one of its gradients.
 func (g *generator) norm(op tensor.Op) *tensor.Tensor {
 	x := g.float(1)
 	n := 1 + g.n(min(2, x.Rank()))
@@ -107,7 +108,7 @@ func (g *generator) loss(grad bool) *tensor.Tensor {
 	return g.s.Apply(tensor.OpCrossEntropyGrad, []int64{ignore}, tensor.T(x), tensor.T(y), tensor.T(g.upload(x.DType(), nil)))
 }
 
-// conv is a convolution or one of its gradients, of fitting geometry.
+// conv returns a convolution or one of its gradients, of fitting geometry.
 func (g *generator) conv(op tensor.Op) *tensor.Tensor {
 	d := pick(g, tensor.F32, tensor.F32, tensor.F64)
 	groups := 1 + g.n(2)
@@ -133,7 +134,7 @@ func (g *generator) conv(op tensor.Op) *tensor.Tensor {
 	return apply(a, x, w)
 }
 
-// pooled is a pool or its gradient.
+// pooled returns a pool or its gradient.
 func (g *generator) pooled(op tensor.Op) *tensor.Tensor {
 	d := pick(g, tensor.F32, tensor.F32, tensor.F64)
 	x := []int{1 + g.n(2), 1 + g.n(3), 3 + g.n(5), 3 + g.n(5)}

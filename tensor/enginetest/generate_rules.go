@@ -4,10 +4,10 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// rule records one operation, or nothing (nil) where the pool has nothing for it.
+// rule records one operation, or returns nil where the pool has no operands for it.
 type rule func(g *generator) *tensor.Tensor
 
-// buildRules lists the rules, which are drawn with equal chance.
+// buildRules returns the rules, which are drawn with equal chance.
 func buildRules() []rule {
 	var l []rule
 	add := func(r ...rule) { l = append(l, r...) }
@@ -73,7 +73,8 @@ var leafRules = []rule{
 	func(g *generator) *tensor.Tensor { return g.any(0).Barrier() },
 }
 
-// constant is a number that x's dtype holds, if x is of integers; it may have a fraction then too, which makes floats.
+// constant returns a number within x's dtype, if x is of integers. It may have a fraction
+// then too, so that the result is of floats.
 func (g *generator) constant(x *tensor.Tensor) float64 {
 	if x.DType() == tensor.U8 || x.DType() == tensor.Bool {
 		return pick(g, 0, 1, 3, 1.5)
@@ -81,7 +82,8 @@ func (g *generator) constant(x *tensor.Tensor) float64 {
 	return pick(g, 0, 1, -2, 3, 0.5, -1.25, 0.1)
 }
 
-// arithmetic is a binary operation of two tensors, or of a tensor and a number on either side.
+// arithmetic returns the rule of a binary operation of two tensors, or of a tensor and a
+// number on either side.
 func arithmetic(op tensor.Op) rule {
 	return func(g *generator) *tensor.Tensor {
 		x := tame(g.number(0))
@@ -156,7 +158,8 @@ var elementwiseRules = []rule{
 	func(g *generator) *tensor.Tensor { return g.update(tensor.OpAdamW, 3, 0.01, 0.1, 1e-8, 0.1, 0.002) },
 }
 
-// update is an optimizer's operation on n tensors of one shape; the last one isn't negative.
+// update returns an optimizer's operation on n tensors of one shape; the last one isn't
+// negative.
 func (g *generator) update(op tensor.Op, n int, scalars ...float64) *tensor.Tensor {
 	x := g.float(0)
 	args := []tensor.Arg{tensor.T(x)}
@@ -172,7 +175,7 @@ func (g *generator) update(op tensor.Op, n int, scalars ...float64) *tensor.Tens
 	return g.s.Apply(op, nil, args...)
 }
 
-// fold is a reduction over random dims.
+// fold returns the rule of a reduction over random dims.
 func fold(op tensor.Op) rule {
 	return func(g *generator) *tensor.Tensor {
 		x := tame(g.any(0))
@@ -373,7 +376,8 @@ var movementRules = []rule{
 	},
 }
 
-// scattered is a tensor, a dim of it, and indices of gather's shape: any size in that dim, no larger in the others.
+// scattered returns a tensor, a dim of it, and indices of gather's shape: any size in
+// that dim, no larger in the others.
 func (g *generator) scattered() (x *tensor.Tensor, dim int, idx *tensor.Tensor) {
 	x = g.any(1)
 	dim = g.axis(x)

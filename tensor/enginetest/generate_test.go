@@ -7,7 +7,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// The seeds that Run uses reach every operation of the table, and everything generated is well formed.
+// TestGenerateReachesEveryOperation wants the seeds of Run to reach every operation of
+// the table, and every program to be well formed.
 func TestGenerateReachesEveryOperation(t *testing.T) {
 	seen := map[tensor.Op]int{}
 	kinds := map[tensor.DType]int{}
@@ -50,7 +51,8 @@ func TestGenerateReachesEveryOperation(t *testing.T) {
 	}
 }
 
-// A seed that was printed once records the same program for ever: change this only with the generator.
+// TestGenerateIsStable wants a seed to record the same program forever: change its values
+// only with the generator.
 func TestGenerateIsStable(t *testing.T) {
 	hash := func() string {
 		p := recorded(t, func(s *tensor.Session) []*tensor.Tensor { return Generate(s, 7, 60) })

@@ -23,7 +23,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// block is a tensor in a golden file. The dtype is f32 where the file names none.
+// block is a tensor in a golden file. Its dtype is f32 if the file names none.
 type block struct {
 	ID    string
 	Shape []int
@@ -56,7 +56,7 @@ func (b *block) array(t *testing.T) *array {
 	return a
 }
 
-// goldenCase is a case of ops.json; the format stands in tensor/testdata/golden.py.
+// goldenCase is a case of ops.json; tensor/testdata/golden.py defines the format.
 type goldenCase struct {
 	Name, Op string
 	Inputs   []block
@@ -81,13 +81,14 @@ func (c *goldenCase) float(name string, absent float64) float64 {
 
 func (c *goldenCase) pairs(name string) [2]int { return [2]int(c.Ints[name]) }
 
-// goldenWide are the cases in which float32 itself is far off: PyTorch's own differs from the value in double precision by
-// nearly as much. Others stay within goldenTolerance of the largest value of the result.
+// goldenWide are the cases in which float32 itself is far off: PyTorch's own result
+// differs from the value in double precision by nearly as much. Others stay within
+// goldenTolerance of the largest value of the result.
 var goldenWide = map[string]float64{"logsumexp_far": 5e-5, "layer_norm_offset": 2e-5}
 
 const goldenTolerance = 1e-6
 
-// allowed is the tolerance of each element of a golden result; nil for integers.
+// allowed returns the tolerance of each element of a golden result; nil for integers.
 func (c *goldenCase) allowed(want *array, scale float64) []float64 {
 	if !want.dt.IsFloat() {
 		return nil

@@ -13,7 +13,8 @@ import (
 // exactHalves are operations of 16 bits that have one right result: that of f32, rounded.
 var exactHalves = map[string]bool{"add": true, "sub": true, "mul": true, "div": true, "maximum": true, "neg": true, "abs": true, "relu": true, "square": true, "sqrt": true}
 
-// goldenHalves converts numbers to f16 and bf16 and computes with them as halves.json has it from PyTorch.
+// goldenHalves converts numbers to f16 and bf16 and computes with them, and compares with
+// PyTorch's results in halves.json.
 func (s *suite) goldenHalves(t *testing.T) {
 	var file struct {
 		From      []uint32
@@ -67,8 +68,8 @@ func mustData[E tensor.Element](t *testing.T, x *tensor.Tensor) []E {
 	return v
 }
 
-// halfTolerance is what each element may be off: nothing, or a unit in the last place, of which a sum that cancels has
-// more.
+// halfTolerance returns the tolerance of each element: nothing, or a unit in the last
+// place, which is more for a sum that cancels.
 func halfTolerance(c *goldenCase, want *array) []float64 {
 	tol := make([]float64, want.len())
 	if exactHalves[c.Op] {

@@ -30,7 +30,8 @@ func reduction(drop, keep func(x *tensor.Tensor, dims ...int) *tensor.Tensor) bu
 	})
 }
 
-// shaped gives y the shape that the case expects: for keepdim of what has no method for it.
+// shaped gives y the shape that the case expects, for operations whose method has no
+// keepdim.
 func (c *goldenCase) shaped(y *tensor.Tensor) *tensor.Tensor { return y.Reshape(c.Outputs[0].Shape...) }
 
 func arg(x *tensor.Tensor, dims []int, dim func(int) *tensor.Tensor, op tensor.Op) *tensor.Tensor {
@@ -40,7 +41,7 @@ func arg(x *tensor.Tensor, dims []int, dim func(int) *tensor.Tensor, op tensor.O
 	return dim(dims[0])
 }
 
-// reduced finishes a loss as its reduction says.
+// reduced finishes a loss by its reduction.
 func (c *goldenCase) reduced(rows *tensor.Tensor) *tensor.Tensor {
 	switch c.Strings["reduction"] {
 	case "mean":
@@ -51,7 +52,8 @@ func (c *goldenCase) reduced(rows *tensor.Tensor) *tensor.Tensor {
 	return rows
 }
 
-// picked is minus the logarithms' elements at the targets, 0 where the target is ignored, and the mask of those that count.
+// picked returns minus the logarithms' elements at the targets, 0 where the target is
+// ignored, and the mask of those that count.
 func (c *goldenCase) picked(log *tensor.Tensor) (rows, counts *tensor.Tensor) {
 	target := c.in[1]
 	counts = target.NeS(float64(c.int("ignore_index")))
@@ -82,7 +84,8 @@ var goldenBuilders = map[string]builder{
 	"round": unary(func(x *tensor.Tensor) *tensor.Tensor {
 		r := x.AddS(0.5).Floor()
 		odd := r.Sub(r.MulS(0.5).Floor().MulS(2))
-		return r.Sub(tensor.WhereS(r.Sub(x).EqS(0.5), odd, 0)) // of two integers equally near the even one
+		// between two integers equally near, the even one
+		return r.Sub(tensor.WhereS(r.Sub(x).EqS(0.5), odd, 0))
 	}),
 	"gelu": one(func(c *goldenCase, x *tensor.Tensor) *tensor.Tensor {
 		if c.Strings["approximate"] == "tanh" {

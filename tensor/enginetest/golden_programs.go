@@ -11,7 +11,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// goldenProgram is a program of programs.json; the format stands in tensor/testdata/README.md.
+// goldenProgram is a program of programs.json; tensor/testdata/README.md defines the
+// format.
 type goldenProgram struct {
 	Name     string
 	Tensors  []block
@@ -65,7 +66,8 @@ type Program struct {
 	p    goldenProgram
 }
 
-// Programs are those of programs.json, for tests that run them in sessions of their own. Of o, Testdata is used; nil is the default.
+// Programs returns those of programs.json, for tests that run them in sessions of their
+// own. Of o, only Testdata is used; nil is the default.
 func Programs(t *testing.T, o *Options) []Program {
 	t.Helper()
 	s := &suite{}
@@ -79,8 +81,9 @@ func Programs(t *testing.T, o *Options) []Program {
 	return all
 }
 
-// Check runs the program in sess and compares what it gives. Each of its tensors is made from data by what place is called with, the
-// number of the tensor beside it: place can do so under a signal. grad is that of Options; without it there are no gradients.
+// Check runs the program in sess and compares its results. place makes each of its
+// tensors from data; it also gets the number of the tensor, and can place it under a
+// signal. grad is that of Options; without it there are no gradients.
 func (p *Program) Check(t *testing.T, sess *tensor.Session, grad func(*tensor.Tensor, ...*tensor.Tensor) ([]*tensor.Tensor, error), place func(k int, f func())) {
 	t.Helper()
 	p.p.check(t, sess, grad, place)
@@ -256,7 +259,8 @@ func (in *goldenInstr) unary(x *tensor.Tensor) []*tensor.Tensor {
 	return []*tensor.Tensor{y}
 }
 
-// ranges reads a slice's key: an index, [start, stop, step] with nulls, null for a new dim, or "...".
+// ranges reads a slice's key: an index, [start, stop, step] with nulls, null for a new
+// dim, or "...".
 func ranges(key []any) []tensor.Range {
 	var out []tensor.Range
 	for _, k := range key {

@@ -71,7 +71,7 @@ var mutants = map[string]func() func(r *reference, b *tensor.Batch) ([]tensor.Fe
 			return got, err
 		}
 	},
-	// says that a failed batch went well unless it fetches
+	// reports that a failed batch went well unless it fetches
 	"silent": func() func(r *reference, b *tensor.Batch) ([]tensor.Fetched, error) {
 		return func(r *reference, b *tensor.Batch) ([]tensor.Fetched, error) {
 			got, err := submit(r, b)
@@ -81,7 +81,7 @@ var mutants = map[string]func() func(r *reference, b *tensor.Batch) ([]tensor.Fe
 			return got, err
 		}
 	},
-	// keeps what was donated
+	// keeps inputs that were donated
 	"hoarding": func() func(r *reference, b *tensor.Batch) ([]tensor.Fetched, error) {
 		return func(r *reference, b *tensor.Batch) ([]tensor.Fetched, error) {
 			c := *b
@@ -132,7 +132,8 @@ func submit(r *reference, b *tensor.Batch) ([]tensor.Fetched, error) {
 	return r.Submit(context.Background(), b)
 }
 
-// The suite finds planted bugs: run on each mutant, in a process of its own, it fails; on the reference it doesn't.
+// TestRunFindsMutants wants the suite to find planted bugs: run on each mutant, in a
+// process of its own, it fails; on the reference it passes.
 func TestRunFindsMutants(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -150,7 +151,7 @@ func TestRunFindsMutants(t *testing.T) {
 	}
 }
 
-// TestMutant is what TestRunFindsMutants runs.
+// TestMutant is the test that TestRunFindsMutants runs.
 func TestMutant(t *testing.T) {
 	bug, ok := mutants[*mutantFlag]
 	if !ok {

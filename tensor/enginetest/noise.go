@@ -7,9 +7,10 @@ import (
 	"github.com/ringside-go/ringside/tensor/data"
 )
 
-// noise disturbs the reference by single units in the last place, at random but by seed: how far its results then lie
-// apart says how far two right engines may (stochastic arithmetic: Vignes 1993). Operations whose result every engine
-// must give exactly are left alone.
+// noise disturbs the reference by single units in the last place, at random but by seed.
+// The distance of its results is the distance that two right engines may have (stochastic
+// arithmetic: Vignes 1993). Operations whose result every engine must give exactly are
+// not disturbed.
 type noise struct {
 	key    uint64
 	n      uint64
@@ -17,7 +18,7 @@ type noise struct {
 	turned bool    // all signs are the others
 }
 
-// sign is 1 or -1, times the factor.
+// sign returns 1 or -1, times the factor.
 func (n *noise) sign() float64 {
 	n.n++
 	x := float64(data.Hash(n.key, n.n)>>63)*2 - 1
@@ -30,7 +31,7 @@ func (n *noise) sign() float64 {
 	return x
 }
 
-// ulp is the distance of 1 to the next number of the dtype.
+// ulp returns the distance of 1 to the next number of the dtype.
 func ulp(d tensor.DType) float64 {
 	switch d {
 	case tensor.F32:
@@ -43,11 +44,13 @@ func ulp(d tensor.DType) float64 {
 	return 0x1p-52
 }
 
-// nearly is how many units in the last place may be between numbers that another right engine finds equal.
+// nearly is the most units in the last place between numbers that another right engine
+// may find equal.
 const nearly = 256
 
-// near says whether to take x and y for equal. Disturbed numbers are never equal by themselves, so of those that nearly are, in
-// one noisy run none is, in one all are, and in the others every second by chance: what follows may see any pattern.
+// near reports whether to take x and y for equal. Disturbed numbers are never equal by
+// themselves. Of nearly equal pairs, one noisy run takes none for equal, one takes all,
+// and the others take every second by chance: so later operations may see any pattern.
 func (n *noise) near(x, y, ulp float64) bool {
 	if n.factor < 2 || math.IsInf(y, 0) || !(math.Abs(x-y) <= nearly*ulp*math.Abs(y)) {
 		return false
@@ -55,7 +58,8 @@ func (n *noise) near(x, y, ulp float64) bool {
 	return n.factor == 2 || n.sign() > 0
 }
 
-// inputs replaces the float arguments of c by neighbours. They are not rounded to their dtype again.
+// inputs replaces the float arguments of c by neighbours. They are not rounded to their
+// dtype again.
 func (n *noise) inputs(c *call) {
 	c.near = n.near
 	if exact(c.op, c.dt) {
@@ -73,7 +77,8 @@ func (n *noise) inputs(c *call) {
 	}
 }
 
-// output disturbs the elements of c's result, and by the size of its terms where they may cancel.
+// output disturbs the elements of c's result, and also by the size of its terms where
+// they may cancel.
 func (n *noise) output(c *call, a *array) error {
 	if exact(c.op, c.dt) {
 		return nil
@@ -88,15 +93,18 @@ func (n *noise) output(c *call, a *array) error {
 		if sizes != nil {
 			a.f[j] += n.sign() * u * sizes.f[j]
 			if int(n.factor)%2 == 0 && n.factor > 0 && math.Abs(x) < roundings*u*sizes.f[j] {
-				a.f[j] = 0 // what is left of terms that cancel may be nothing at all, which is another truth value
+				// the rest of terms that cancel may be exactly 0, which is another truth
+				// value
+				a.f[j] = 0
 			}
 		}
 	}
 	return nil
 }
 
-// exact reports whether every engine must give the same bits (a zero's sign and a NaN's payload aside): integers,
-// bools, everything that only moves or chooses elements, and what IEEE 754 rounds correctly.
+// exact reports whether every engine must give the same bits (a zero's sign and a NaN's
+// payload aside): integers, bools, everything that only moves or chooses elements, and
+// the operations that IEEE 754 rounds correctly.
 func exact(op tensor.Op, d tensor.DType) bool {
 	if !d.IsFloat() {
 		return true
@@ -119,14 +127,15 @@ func exact(op tensor.Op, d tensor.DType) bool {
 	return true
 }
 
-// sizes is what c comes to if nothing in it cancels: the sum of the sizes of all terms of each element. It is nil for
-// operations whose error isn't that of a sum.
+// sizes returns c's result if nothing in it cancels: the sum of the sizes of all terms of
+// each element. It is nil for operations whose error isn't that of a sum.
 func (c *call) sizes() (*array, error) {
 	d := *c
 	switch c.op {
 	case tensor.OpSum, tensor.OpMean, tensor.OpCumsum, tensor.OpProd, tensor.OpProdGrad, tensor.OpMatmul, tensor.OpConv2D, tensor.OpConv2DGradX,
 		tensor.OpConv2DGradW, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad, tensor.OpIndexAdd, tensor.OpScatterAdd, tensor.OpAdamM, tensor.OpAdamV:
-		// linear, or nearly, with coefficients that aren't negative: the result on the operands' sizes
+		// linear, or nearly, with coefficients that aren't negative: the result on the
+		// operands' sizes
 		d.args = append([]operand(nil), c.args...)
 		for k, o := range d.args {
 			if o.a == nil || !o.a.dt.IsFloat() {
@@ -147,8 +156,9 @@ func (c *call) sizes() (*array, error) {
 	return d.eval()
 }
 
-// slack is the absolute error that an operation may have whatever its operands: of a float32 where the mathematical
-// result is a difference of nearly equal terms, in units of the last place of 1.
+// slack returns the absolute error that an operation may have for any operands: of a
+// float32 where the mathematical result is a difference of nearly equal terms, in units
+// of the last place of 1.
 func slack(op tensor.Op) float64 {
 	switch op {
 	case tensor.OpGelu, tensor.OpGeluTanh, tensor.OpGeluGrad, tensor.OpGeluTanhGrad, tensor.OpSiluGrad, tensor.OpRandN:
@@ -163,14 +173,16 @@ func slack(op tensor.Op) float64 {
 
 // Bounds of a comparison, in units of the last place.
 const (
-	// roundings is how many a kernel may lose beside what the condition of the operation explains.
+	// roundings is the number of roundings that a kernel may have beside those that the
+	// condition of the operation explains.
 	roundings = 8
 	// samples is the number of disturbed evaluations.
 	samples = 6
 )
 
-// bound evaluates c exactly and gives each float element the distance that an engine's result may have from it. A
-// bound of +Inf means that the element says nothing: a unit in the last place of an operand makes it overflow.
+// bound evaluates c exactly and gives each float element the distance that an engine's
+// result may have from it. A bound of +Inf excludes the element: a unit in the last place
+// of an operand makes it overflow.
 func bound(c *call, seed uint64) (want *array, tol []float64, err error) {
 	if want, err = c.eval(); err != nil {
 		return nil, nil, err
@@ -185,7 +197,7 @@ func bound(c *call, seed uint64) (want *array, tol []float64, err error) {
 	tol = make([]float64, len(raw))
 	tiny := math.SmallestNonzeroFloat32 * 0x1p24 // a kernel may flush subnormals
 	if c.op == tensor.OpSilu {
-		tiny *= 16 // and has none of them times -89
+		tiny *= 16 // and their products with -89
 	}
 	for k, x := range raw {
 		tol[k] = roundings*u*math.Abs(x) + slack(c.op)*u + tiny
@@ -222,7 +234,7 @@ func bound(c *call, seed uint64) (want *array, tol []float64, err error) {
 	return want, tol, nil
 }
 
-// innerDim is the number of terms of each element of a matrix product, 1 otherwise.
+// innerDim returns the number of terms of each element of a matrix product, 1 otherwise.
 func (c *call) innerDim() int {
 	if c.op != tensor.OpMatmul {
 		return 1

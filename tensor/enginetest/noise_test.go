@@ -7,8 +7,9 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// A comparison that forgives too much finds nothing: an error of a ten-thousandth must be found in most elements of
-// every operation of floats (of the size of its terms, where they cancel), and one that is off in the last place in those that must be exact.
+// TestBoundsFindErrors wants bounds that are not too wide: an error of a ten-thousandth
+// must be found in most elements of every operation of floats (of the size of its terms,
+// where they cancel), and one in the last place in those that must be exact.
 func TestBoundsFindErrors(t *testing.T) {
 	type count struct{ found, all int }
 	counts := map[tensor.Op]*count{}
@@ -63,7 +64,8 @@ func TestBoundsFindErrors(t *testing.T) {
 	}
 }
 
-// Noise leaves alone what must be exact, and is the same again for the same key.
+// TestNoise wants noise to leave exact operations alone, and to be the same for the same
+// key.
 func TestNoise(t *testing.T) {
 	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
 		x := put(s, ramp(0.1, 5))
@@ -89,7 +91,8 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// What is equal but for roundings is equal in some of the noisy runs and not in others, so that it says nothing.
+// TestNoiseOfEquality wants numbers that are equal except for roundings to be equal in
+// some of the noisy runs and not in others, so that they are excluded.
 func TestNoiseOfEquality(t *testing.T) {
 	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
 		x := put(s, floats(tensor.Shape{4}, 0.1, 0.25, 3, math.Inf(1)))
@@ -117,7 +120,8 @@ func TestNoiseOfEquality(t *testing.T) {
 	}
 }
 
-// What hangs by the sign of a sum that is nothing but noise says nothing either, whatever the seed.
+// TestNoiseOfSigns wants results that depend on the sign of a sum of nothing but noise to
+// be excluded, whatever the seed.
 func TestNoiseOfSigns(t *testing.T) {
 	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
 		x := put(s, ramp(0.1, 7))

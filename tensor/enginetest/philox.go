@@ -7,8 +7,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// philox is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011): four
-// words that are a function of a counter and a key alone.
+// philox is Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
+// easy as 1, 2, 3", 2011): four words that are a function of a counter and a key alone.
 func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	c, k := counter, key
 	for range 10 {
@@ -21,23 +21,24 @@ func philox(counter [4]uint32, key [2]uint32) [4]uint32 {
 	return c
 }
 
-// stream is one random operation's source: the seed is the key, and the operation's number is the upper half of the
-// counter.
+// stream is one random operation's source: the seed is the key, and the operation's
+// number is the upper half of the counter.
 type stream struct{ seed, number uint64 }
 
-// block is the n-th four words.
+// block returns the n-th four words.
 func (s stream) block(n uint64) [4]uint32 {
 	return philox([4]uint32{uint32(n), uint32(n >> 32), uint32(s.number), uint32(s.number >> 32)},
 		[2]uint32{uint32(s.seed), uint32(s.seed >> 32)})
 }
 
-// uniform32 is element i in [0, 1) with 24 bits: word i%4 of block i/4.
+// uniform32 returns element i in [0, 1) with 24 bits: word i%4 of block i/4.
 func (s stream) uniform32(i int) float64 {
 	w := s.block(uint64(i) / 4)
 	return float64(w[i%4]>>8) * 0x1p-24
 }
 
-// uniform64 is element i in [0, 1) with 53 bits: of block i/2 the first two words or the last two, the low one first.
+// uniform64 returns element i in [0, 1) with 53 bits: of block i/2 the first two words or
+// the last two, the low one first.
 func (s stream) uniform64(i int) float64 {
 	w := s.block(uint64(i) / 2)
 	lo, hi := w[2*(i%2)], w[2*(i%2)+1]
@@ -51,8 +52,9 @@ func (s stream) uniform(d tensor.DType, i int) float64 {
 	return s.uniform64(i)
 }
 
-// normal is element i by Box and Muller's transform: elements 2j and 2j+1 are the cosine and the sine of uniforms 2j and 2j+1,
-// the first of which is moved from [0, 1) to (0, 1].
+// normal returns element i by Box and Muller's transform: elements 2j and 2j+1 are the
+// cosine and the sine of uniforms 2j and 2j+1, the first of which is moved from [0, 1) to
+// (0, 1].
 func (s stream) normal(d tensor.DType, i int) float64 {
 	step := 0x1p-24
 	if d == tensor.F64 {

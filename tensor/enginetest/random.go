@@ -9,9 +9,10 @@ import (
 	"github.com/ringside-go/ringside/tensor/data"
 )
 
-// randomPrograms runs generated programs, each in several ways: with every result kept, so that each instruction can be
-// checked on the operands it really had; again, with the plan that is there now; with other scalars; with only the last
-// results kept, so that the engine may fuse, reuse memory and leave out; and with its inputs donated.
+// randomPrograms runs generated programs, each in several ways: with every result kept,
+// so that each instruction can be checked on its own operands; again, with the plan that
+// exists now; with other scalars; with only the last results kept, so that the engine may
+// fuse, reuse memory and leave out; and with its inputs donated.
 func (s *suite) randomPrograms(t *testing.T) {
 	var n tally
 	t.Logf("%d programs from seed %d", s.o.Programs, s.o.Seed)
@@ -22,7 +23,8 @@ func (s *suite) randomPrograms(t *testing.T) {
 	n.check(t)
 }
 
-// tally counts elements that were compared, and those that weren't because right engines may disagree about them.
+// tally counts elements that were compared, and those that were excluded because right
+// engines may disagree about them.
 type tally struct{ compared, skipped int }
 
 func (n *tally) check(t *testing.T) {
@@ -68,8 +70,9 @@ func (s *suite) hits(e tensor.Engine) uint64 {
 	return s.o.PlanHits(e)
 }
 
-// results runs p on fresh uploads and brings what it keeps, in the order of the instructions; nil stands for what it doesn't keep.
-// It checks that inputs are as they were, or gone if they were donated.
+// results runs p on fresh uploads and returns the results that it keeps, in the order of
+// the instructions; nil stands for the others. It checks that inputs are as they were, or
+// gone if they were donated.
 func (d *driver) results(p *program) []*array {
 	d.t.Helper()
 	ids, inputs := d.run(p)
@@ -109,7 +112,8 @@ func (d *driver) same(what string, got, want []*array) {
 	}
 }
 
-// checkEach compares every instruction's result with the reference on the engine's own operands.
+// checkEach compares every instruction's result with the reference on the engine's own
+// operands.
 func (d *driver) checkEach(p *program, results []*array) bool {
 	d.t.Helper()
 	for i := range p.p.Instrs {
@@ -127,12 +131,13 @@ func (d *driver) checkEach(p *program, results []*array) bool {
 	return true
 }
 
-// disturbed is the number of noisy runs that say how far right results may lie apart.
+// disturbed is the number of noisy runs that measure the distance of right results.
 const disturbed = 8
 
-// noiseOf is the noise of the k-th of them: by one unit in the first, by more in the later ones, so that what hangs by a
-// thread falls in one of them at least. The last but one is an earlier one turned around: where all that is left of a sum is noise, what
-// hangs by its sign falls in one of these two.
+// noiseOf returns the noise of the k-th of them: by one unit in the first, by more in the
+// later ones, so that a result near a threshold changes in at least one. The last but one
+// is an earlier one with signs reversed: where a sum is nothing but noise, a result that
+// depends on its sign changes in one of these two.
 func noiseOf(seed uint64, k int) *noise {
 	n := &noise{key: data.Hash(seed, uint64(k)), factor: float64(1 + k)}
 	if k == disturbed-2 {
@@ -141,8 +146,8 @@ func noiseOf(seed uint64, k int) *noise {
 	return n
 }
 
-// checkWhole compares the kept results with the reference's, within what noise in every operation of the program makes of
-// them.
+// checkWhole compares the kept results with the reference's, within the distance that
+// noise in every operation of the program makes.
 func (d *driver) checkWhole(p *program, results []*array, seed uint64, n *tally) {
 	d.t.Helper()
 	want, err := interpret(p.p, p.inputs, p.scalars, nil)
@@ -167,8 +172,9 @@ func (d *driver) checkWhole(p *program, results []*array, seed uint64, n *tally)
 	}
 }
 
-// compare is differs with a tolerance that comes from noisy evaluations: twice the largest distance from want. Elements
-// on which they don't agree to two digits, or at all for integers, say nothing and are skipped.
+// compare is differs with a tolerance from noisy evaluations: twice the largest distance
+// from want. Elements on which these differ in the first two digits, or at all for
+// integers, are excluded.
 func (n *tally) compare(got, want *array, noisy []*array) string {
 	w, g := want.clone(), got.clone()
 	if got.dt != want.dt || !got.sh.Equal(want.sh) {
@@ -188,7 +194,9 @@ func (n *tally) compare(got, want *array, noisy []*array) string {
 			x := want.f[k]
 			tol[k] = 2*roundings*ulp(want.dt)*math.Abs(x) + 0x1p-100
 			if want.dt.IsHalf() {
-				tol[k] = 0 // it was cast to: the noise says on which of them right engines differ, and by how much
+				// a cast float: the noise shows on which of them right engines differ,
+				// and by how much
+				tol[k] = 0
 			}
 			for _, y := range noisy {
 				if y.f[k] != x && !(y.f[k] != y.f[k] && x != x) {
@@ -208,8 +216,8 @@ func (n *tally) compare(got, want *array, noisy []*array) string {
 	return differs(g, w, tol)
 }
 
-// otherScalars is p with the numbers changed that are only added, multiplied, compared with or filled in, among
-// floats: where any number will do.
+// otherScalars returns p with other numbers where they are only added, multiplied,
+// compared with or filled in, among floats, so that any number is valid.
 func (p *program) otherScalars() *program {
 	q := &program{p: p.p, inputs: p.inputs, scalars: append([]float64(nil), p.scalars...)}
 	free := make([]bool, len(p.scalars))
@@ -240,8 +248,9 @@ func (p *program) otherScalars() *program {
 	return q
 }
 
-// randomSessions runs generated code through sessions, with reads and flushes in between, so that names are assigned,
-// freed and kept across programs: on the engine twice, and on the reference.
+// randomSessions runs generated code through sessions, with reads and flushes in between,
+// so that names are assigned, freed and kept across programs: on the engine twice, and on
+// the reference.
 func (s *suite) randomSessions(t *testing.T) {
 	var n tally
 	for k := range max(s.o.Programs/4, 1) {
@@ -271,7 +280,7 @@ func (s *suite) randomSessions(t *testing.T) {
 	n.check(t)
 }
 
-// history is what one generated session reads.
+// history returns the values that one generated session reads.
 func history(t *testing.T, e tensor.Engine, seed uint64) []*array {
 	t.Helper()
 	s := tensor.NewSession(e, &tensor.SessionOptions{Seed: seed})

@@ -8,16 +8,19 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// maxResult bounds one result of the reference in bytes: a program that asks for more gets ErrNoSpace, as from an engine whose memory ends.
+// maxResult bounds one result of the reference in bytes: a larger one gets ErrNoSpace, as
+// from an engine whose memory ends.
 const maxResult = 1 << 30
 
-// Reference is an engine that is slow and easy to believe: it interprets programs one instruction after another, each
-// as its plain definition in double precision, rounded to the dtype once. It holds no plan, shares no memory and
-// overwrites nothing. Other engines are compared with it.
+// Reference returns an engine that is slow and simple: it interprets programs one
+// instruction after another, each by its definition in double precision, rounded to the
+// dtype once. It holds no plan, shares no memory and overwrites nothing. Other engines
+// are compared with it.
 //
-// What the op table leaves open it decides so: a number beside an integer tensor is converted as cast does; integers
-// wrap, also where cast narrows them; an integer to a negative power is 1/b^n cut toward zero, and 1/0 is 0; the mean
-// of nothing is NaN; NaN wins max, min, relu, clamp, sign and amax.
+// Where the op table leaves a choice, it decides so: a number beside an integer tensor is
+// converted as cast does; integers wrap, also where cast narrows them; an integer to a
+// negative power is 1/b^n cut toward zero, and 1/0 is 0; the mean of nothing is NaN; NaN
+// wins max, min, relu, clamp, sign and amax.
 func Reference() tensor.Engine { return newReference(nil) }
 
 // reference is the Reference, exact or with noise (see noise).
@@ -33,7 +36,7 @@ func newReference(n *noise) *reference {
 	return &reference{noise: n, values: map[uint64]*array{}}
 }
 
-// Name says what it is.
+// Name returns the engine's name.
 func (r *reference) Name() string { return "reference" }
 
 // heap is an upload buffer of the Go heap.
@@ -123,7 +126,7 @@ func (r *reference) run(b *tensor.Batch) ([]tensor.Fetched, error) {
 	return got, nil
 }
 
-// Close forgets every value.
+// Close drops every value.
 func (r *reference) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +159,8 @@ func interpret(p *tensor.Program, inputs []*array, scalars []float64, n *noise) 
 	return out, nil
 }
 
-// callOf is instruction i with its arguments resolved. Shapes are copied: a program is only lent.
+// callOf returns instruction i with its arguments resolved. Shapes are copied: a program
+// is only lent.
 func callOf(p *tensor.Program, i int, results, inputs []*array, scalars []float64) *call {
 	in := p.Instrs[i]
 	c := &call{op: in.Op, dt: in.DType, sh: append(tensor.Shape{}, p.Shapes[in.Shape]...), ints: p.IntsOf(i)}

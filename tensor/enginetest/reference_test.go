@@ -6,12 +6,13 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// The Reference is an engine like any other.
+// TestReferenceConforms runs the suite on the Reference.
 func TestReferenceConforms(t *testing.T) {
 	Run(t, func(*testing.T) tensor.Engine { return Reference() }, nil)
 }
 
-// Known answers of Philox4x32-10, from the authors' own test vectors (kat_vectors of Random123).
+// TestPhiloxKnownAnswers compares Philox4x32-10 with the authors' own test vectors
+// (kat_vectors of Random123).
 func TestPhiloxKnownAnswers(t *testing.T) {
 	const ones = 0xffffffff
 	for _, c := range []struct {

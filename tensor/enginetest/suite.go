@@ -12,18 +12,20 @@ import (
 
 // Options configure Run; nil and the zero value are the defaults.
 type Options struct {
-	// Seed of the random programs. Default 1. A failure prints the seed of its program; with it and Programs 1 that
-	// program alone runs again.
+	// Seed is the seed of the random programs. Default 1. A failure prints the seed of
+	// its program; with it and Programs 1 that program alone runs again.
 	Seed uint64
 	// Programs is the number of random programs. Default 60.
 	Programs int
-	// Grad computes gradients of loss, such as autograd.Grad. With it the golden gradients are tested too.
+	// Grad computes gradients of loss, such as autograd.Grad. With it the golden
+	// gradients are tested too.
 	Grad func(loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.Tensor, error)
-	// PlanHits reads an engine's counter of programs that it ran without compiling them again; nil if it has none.
-	// With it the tests of repeated programs check that they were.
+	// PlanHits reads an engine's counter of programs that it ran without compiling them
+	// again; nil if it has none. With it the tests of repeated programs check that they
+	// were.
 	PlanHits func(tensor.Engine) uint64
-	// Testdata is the folder with ops.json and programs.json. By default it is looked for as tensor/testdata in the
-	// folders above the test.
+	// Testdata is the folder with ops.json and programs.json. By default it is
+	// tensor/testdata in one of the folders above the test.
 	Testdata string
 }
 
@@ -33,8 +35,8 @@ type suite struct {
 	start func(t *testing.T) tensor.Engine
 }
 
-// Run tests engines that start makes against the contract of tensor.Engine, golden values and the Reference. Every
-// test begins with an engine of its own, which it closes.
+// Run tests engines that start makes against the contract of tensor.Engine, golden values
+// and the Reference. Every test begins with an engine of its own, which it closes.
 func Run(t *testing.T, start func(t *testing.T) tensor.Engine, opts *Options) {
 	s := &suite{start: start}
 	if opts != nil {
@@ -72,7 +74,7 @@ func (s *suite) session(t *testing.T) *tensor.Session {
 	return sess
 }
 
-// testdata is the content of a file of tensor/testdata.
+// testdata returns the content of a file of tensor/testdata.
 func (s *suite) testdata(t *testing.T, name string) []byte {
 	t.Helper()
 	dir := s.o.Testdata
@@ -192,8 +194,8 @@ func convert[D float32 | int32 | uint8, S float64 | int64](src []S) []D {
 	return dst
 }
 
-// differs describes the first element of got that is further from want than tol allows; "" if there is none. A nil
-// tol allows nothing. NaN equals NaN, and a zero has no sign.
+// differs describes the first element of got that is further from want than tol allows;
+// "" if there is none. A nil tol allows nothing. NaN equals NaN, and a zero has no sign.
 func differs(got, want *array, tol []float64) string {
 	if got.dt != want.dt || !got.sh.Equal(want.sh) {
 		return fmt.Sprintf("is %v%v, expected %v%v", got.dt, got.sh, want.dt, want.sh)
@@ -218,7 +220,8 @@ func differs(got, want *array, tol []float64) string {
 	return ""
 }
 
-// overflows reports whether x is infinite or so large that one rounding more may make it so.
+// overflows reports whether x is infinite or so large that one more rounding may make it
+// so.
 func overflows(d tensor.DType, x float64) bool {
 	switch d {
 	case tensor.F16:
@@ -229,7 +232,8 @@ func overflows(d tensor.DType, x float64) bool {
 	return math.Abs(x) > 0.99*math.MaxFloat32
 }
 
-// want fails the test if x isn't within tol of the values, given row-major with x's shape.
+// want fails the test if x isn't within tol of the values, given row-major with x's
+// shape.
 func want(t *testing.T, what string, x *tensor.Tensor, tol float64, values ...float64) {
 	t.Helper()
 	got := mustRead(t, x)

@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// values tests what special values become: NaN, infinities, zeros and subnormals in floats; the ends of the range in integers.
+// values tests the results of special values: NaN, infinities, zeros and subnormals in
+// floats; the ends of the range in integers.
 func (s *suite) values(t *testing.T) {
 	t.Run("NaN and infinities", s.nanTable)
 	t.Run("special floats", s.specialFloats)
@@ -22,7 +23,7 @@ var (
 	inf = math.Inf(1)
 )
 
-// nanTable states in numbers what the op table says in words.
+// nanTable is the op table's text about NaN in numbers.
 func (s *suite) nanTable(t *testing.T) {
 	sess := s.session(t)
 	for _, d := range []tensor.DType{tensor.F32, tensor.F64} {
@@ -99,7 +100,8 @@ func (s *suite) nanTable(t *testing.T) {
 	}
 }
 
-// specialFloats compares every elementwise operation on awkward numbers with the reference, contiguous and strided.
+// specialFloats compares every elementwise operation on special numbers with the
+// reference, contiguous and strided.
 func (s *suite) specialFloats(t *testing.T) {
 	odd := []float64{nan, inf, -inf, 0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 2.5, -2.5, 1e-40, -1e-40, 1e-30, 1e30, -1e30, 88, -88, 104, -104, 1e6, 3}
 	for _, op := range tensor.Ops() {
@@ -132,7 +134,8 @@ func (s *suite) specialFloats(t *testing.T) {
 	}
 }
 
-// limitless lists operations that are x times something that vanishes: what they give far out depends on the formula.
+// limitless lists operations that are x times a factor that vanishes: their result for
+// large x depends on the formula.
 func limitless(op tensor.Op) bool {
 	switch op {
 	case tensor.OpGelu, tensor.OpGeluTanh, tensor.OpSilu, tensor.OpSin, tensor.OpCos:

@@ -9,7 +9,8 @@ import (
 // square is the side of the operands of views; larger than a vector register of float32.
 const square = 18
 
-// viewsOf are views of an array that lies otherwise in memory: each gives [18 18], of the base that it is made from.
+// viewsOf returns views of arrays with other layouts: each is [18 18], of a base of its
+// own.
 func viewsOf(s *tensor.Session, d tensor.DType, from float64) []*tensor.Tensor {
 	const n = square
 	base := func(sh ...int) *tensor.Tensor {
@@ -92,7 +93,8 @@ func floatViewed() []func(x *tensor.Tensor) *tensor.Tensor {
 	}
 }
 
-// binaryViewed returns operations on two square operands, and floatsViewed those of floats.
+// binaryViewed returns operations on two square operands, and floatsViewed those of
+// floats.
 func binaryViewed() []func(x, y *tensor.Tensor) *tensor.Tensor {
 	const n = square
 	return []func(x, y *tensor.Tensor) *tensor.Tensor{
@@ -150,7 +152,8 @@ func (s *suite) views(t *testing.T) {
 	}
 }
 
-// viewed runs what f makes of two sets of views, none of which is kept, and compares it with the reference.
+// viewed runs f on two sets of views, none of which is kept, and compares the results
+// with the reference.
 func (dr *driver) viewed(d tensor.DType, f func(xs, ys []*tensor.Tensor) []*tensor.Tensor) {
 	t := dr.t
 	t.Helper()

@@ -9,8 +9,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-// accumulate records step n in Accumulate batches, each in a program of its own: the step needs the memory of one, and the
-// gradients' sums. The loss is the mean of theirs.
+// accumulate records step n in Accumulate batches, each in a program of its own: the step
+// needs the memory of one batch and of the gradients' sums. The loss is the mean of the
+// batches'.
 func (r *run) accumulate(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n int) (loss *tensor.Tensor, err error) {
 	parts := r.o.Accumulate
 	one := func(sc *tensor.Scope, i int) error {
@@ -60,7 +61,8 @@ func (r *run) accumulate(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n
 	return loss, nil
 }
 
-// recompute makes the model keep only what lies between its parts, if it is asked to.
+// recompute has the model keep only the values between its parts, if the options ask for
+// it.
 func (r *run) recompute() error {
 	if !r.o.Recompute {
 		return nil

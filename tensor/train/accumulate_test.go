@@ -46,8 +46,8 @@ func counted(t *devicetest.T, o Options) (*Summary, *plans) {
 	return sum, e
 }
 
-// Four batches of 2 are a step of 8 examples but for roundings; the programs are three, and one optimizer step is in
-// every fourth of them.
+// TestAccumulate wants four batches of 2 to be a step of 8 examples, except for
+// roundings, in three programs, with one optimizer step in every fourth batch.
 func TestAccumulate(t *testing.T) { devicetest.Each(t, testAccumulate) }
 
 func testAccumulate(t *devicetest.T) {
@@ -81,7 +81,7 @@ func testAccumulate(t *devicetest.T) {
 	}
 }
 
-// Recomputing changes no bit and needs less memory.
+// TestRecompute wants recomputing to change no bit and to need less memory.
 func TestRecompute(t *testing.T) { devicetest.Each(t, testRecompute) }
 
 func testRecompute(t *devicetest.T) {

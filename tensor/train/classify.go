@@ -10,7 +10,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/nn"
 )
 
-// evalImages is how many images are classified at once: enough that a matrix product is worth its packing.
+// evalImages is the number of images that are classified at once: enough to make packing
+// for a matrix product worthwhile.
 const evalImages = 500
 
 // Images are the data of a classifier: [n, 1, rows, columns] in, the class out.
@@ -19,8 +20,8 @@ type Images struct {
 	From        string // where they lie
 }
 
-// LoadImages finds and loads a set in the manner of MNIST in the folder dir, or Fashion-MNIST where a distribution puts
-// it if dir is empty.
+// LoadImages finds and loads a set in MNIST's format in the folder dir, or Fashion-MNIST
+// in a distribution's folder if dir is empty.
 func LoadImages(dir string) (*Images, error) {
 	find := data.FindFashionMNIST
 	var dirs []string
@@ -93,10 +94,11 @@ func (d *Images) evaluate(ctx context.Context, r *run) error {
 	return nil
 }
 
-// sample of a classifier is nothing.
+// sample does nothing: a classifier writes no text.
 func (d *Images) sample(context.Context, *run) error { return nil }
 
-// judge is how many of a few images are recognised, and the mean of their losses: one program, one answer.
+// judge returns how many images it recognises, and the mean of their losses, with one
+// program and one read.
 func (d *Images) judge(r *run, x []float32, y []int64) (hits, loss float64, err error) {
 	var both *tensor.Tensor
 	r.s.NoGrad(func() {

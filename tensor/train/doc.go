@@ -1,8 +1,9 @@
-// Package train holds training loops: an image classifier and a byte-level language model, from their data to an
-// evaluation on what was held out.
+// Package train holds training loops for an image classifier and a byte-level language
+// model, from their data to an evaluation on held-out data.
 //
-// A loop records one program a step and hands it over with one Submit. It waits for an answer only where it reads
-// a loss (Options.LossEvery); in between it records the next step while the last one runs. All that changes from step to
-// step are the batch and a few scalars, so every step is the same program. Given a seed, the losses are the same bits on
-// an engine in this process and through a cluster.
+// A loop records one program a step and sends it with one Submit. It waits for an answer
+// only where it reads a loss (Options.LossEvery). In between it records the next step
+// while the last one runs. Only the batch and a few scalars change from step to step, so
+// every step is the same program. With the same seed, the losses are the same bits on an
+// engine in this process and through a cluster.
 package train

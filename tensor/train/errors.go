@@ -6,22 +6,25 @@ import (
 )
 
 var (
-	// ErrModel is returned for the name of a model that isn't in the list; the error lists all.
+	// ErrModel is returned for the name of a model that isn't in the list; the error
+	// lists all.
 	ErrModel = errors.New("train: unknown model")
 
-	// ErrOption is returned for an option that makes no sense, naming it, its value and what was expected.
+	// ErrOption is returned for an invalid option, with its name, its value and the
+	// expected value.
 	ErrOption = errors.New("train: bad option")
 
 	// ErrDiverged is returned when a loss is not a finite number.
 	ErrDiverged = errors.New("train: the loss is not finite")
 
-	// ErrData is returned when data doesn't fit a model: other images, a text that is too short.
+	// ErrData is returned when data doesn't fit a model, such as images of another size
+	// or a text that is too short.
 	ErrData = errors.New("train: data does not fit the model")
 )
 
-// OptionError is an ErrOption of one option's value.
+// OptionError is the ErrOption of one option's value.
 type OptionError struct {
-	Name string // as the flag of train has it
+	Name string // as the flag of the command train has it
 	Got  any
 	Want string
 }
@@ -30,5 +33,5 @@ func (e *OptionError) Error() string {
 	return fmt.Sprintf("%v: %s is %v, expected %s", ErrOption, e.Name, e.Got, e.Want)
 }
 
-// Unwrap is ErrOption.
+// Unwrap returns ErrOption.
 func (e *OptionError) Unwrap() error { return ErrOption }

@@ -14,7 +14,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/nn/model"
 )
 
-// evalPieces is how many pieces of the held-out text are looked at together.
+// evalPieces is the number of pieces of the held-out text that are evaluated at once.
 const evalPieces = 16
 
 // Text is the data of a language model, byte by byte.
@@ -23,7 +23,8 @@ type Text struct {
 	From string // file or folder
 }
 
-// LoadText loads the file or folder at path, or the text that comes with Go if path is empty.
+// LoadText loads the file or folder at path, or the text that comes with Go if path is
+// empty.
 func LoadText(path string) (*Text, error) {
 	if path == "" {
 		var err error
@@ -69,8 +70,9 @@ func (d *Text) steps(r *run) (feed, int, error) {
 	}, rows * length, nil
 }
 
-// evaluate reads the held-out text from its beginning to its end in pieces that don't overlap: every byte but the
-// first is predicted once, from what precedes it in its piece. It is the mean over all of them.
+// evaluate reads the held-out text from its beginning to its end in pieces that don't
+// overlap: every byte but the first is predicted once, from the bytes before it in its
+// piece. It returns the mean over all of them.
 func (d *Text) evaluate(ctx context.Context, r *run) error {
 	start := time.Now()
 	length := r.model.context
@@ -103,7 +105,7 @@ func (d *Text) evaluate(ctx context.Context, r *run) error {
 	return nil
 }
 
-// judge is the mean loss of a few pieces.
+// judge returns the mean loss of a few pieces.
 func (d *Text) judge(r *run, x, y []int32, pieces, n int) (float64, error) {
 	var loss *tensor.Tensor
 	r.s.NoGrad(func() {
@@ -115,15 +117,16 @@ func (d *Text) judge(r *run, x, y []int32, pieces, n int) (float64, error) {
 	return loss.Item()
 }
 
-// promptBytes is how much of the held-out text a sample goes on from, unless Options.Prompt says otherwise.
+// promptBytes is the length of the held-out text that a sample continues, unless
+// Options.Prompt is set.
 const promptBytes = 32
 
-// writer is a model that can go on with a text.
+// writer is a model that can continue a text.
 type writer interface {
 	Generate(ctx context.Context, prompt []int32, n int, o model.Sampling) ([]int32, error)
 }
 
-// sample has the model go on with a prompt. An interrupt leaves it at what it has.
+// sample has the model continue a prompt. An interrupt ends the sample early.
 func (d *Text) sample(ctx context.Context, r *run) error {
 	w, ok := r.net.(writer)
 	if !ok || r.o.Sample <= 0 {

@@ -23,15 +23,15 @@ type run struct {
 	sum   *Summary
 	pipe  *pipeline // nil for steps of one batch
 
-	from  *checkpoint.Checkpoint // what the run goes on from, nil for a new one
-	print string                 // fingerprint of its data, if it is to be saved
-	saved int                    // the step that the checkpoint has
+	from  *checkpoint.Checkpoint // the checkpoint to continue from, nil for a new run
+	print string                 // fingerprint of its data, if checkpoints are saved
+	saved int                    // the step of the last checkpoint
 }
 
 // feed uploads the examples of batch n, counted from 0, or of micro-batch n.
 type feed func(n int) (x, y *tensor.Tensor, err error)
 
-// train takes the steps, until all are done or ctx is, which is looked at between steps.
+// train takes the steps, until all are done or ctx is, which it checks between steps.
 func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	params := r.net.Params()
 	r.sum.Parameters = nn.Count(params)
@@ -46,7 +46,9 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		return err
 	}
 	r.sum.Steps, r.sum.Resumed = resumed, resumed
-	if err := r.s.Flush(); err != nil { // what has been made so far is a program of its own, and the first step one like all
+	// the operations so far are a program of their own, and the first step is one like
+	// all
+	if err := r.s.Flush(); err != nil {
 		return err
 	}
 
@@ -63,8 +65,9 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		record = r.accumulate
 	}
 	report := reporter{run: r, last: start, step: resumed, first: resumed}
-	ahead := 1                // how many steps are sent before waiting for them
-	var before *tensor.Tensor // the loss of the step before, which nobody needs once this one is recorded
+	ahead := 1 // steps that are sent before waiting for one
+	// the loss of the step before, which is not needed once this one is recorded
+	var before *tensor.Tensor
 	for n := resumed; n < r.o.Steps; n++ {
 		if ctx.Err() != nil {
 			r.sum.Stopped = true
@@ -82,7 +85,7 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		r.sum.Steps = n + 1
 		if err := r.send(loss, ahead); err != nil {
 			if n == resumed && !errors.Is(err, ErrDiverged) {
-				r.sum.Steps = n // it was refused, or whoever should have taken it has died
+				r.sum.Steps = n // the step was refused, or the worker has died
 			}
 			return err
 		}
@@ -102,7 +105,8 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	if before != nil {
 		defer before.Free()
 	}
-	if r.sum.Stopped && before != nil && !r.known() { // the last steps may still be on their way: this waits for them
+	// the last steps may still run: this waits for them
+	if r.sum.Stopped && before != nil && !r.known() {
 		if err := r.read(before); err != nil {
 			return err
 		}
@@ -110,13 +114,14 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	if r.o.Trained != nil {
 		r.o.Trained(r.sum.Steps - resumed)
 	}
-	if before != nil { // an interrupt is a reason to save, not to save half
+	if before != nil { // after an interrupt the checkpoint is saved in full
 		return r.save(context.WithoutCancel(ctx), opt, before)
 	}
 	return nil
 }
 
-// nameParams gives every parameter a signal of its name, and what layers hand on theirs.
+// nameParams gives every parameter a signal of its name, and the values between layers
+// theirs.
 func (r *run) nameParams(params []tensor.Named) {
 	for _, p := range params {
 		p.T.Signal(p.Name)
@@ -126,7 +131,8 @@ func (r *run) nameParams(params []tensor.Named) {
 	}
 }
 
-// send hands the step that was recorded over, and waits for it if its loss is to be read, or so many were sent since one was waited for.
+// send sends the recorded step. It waits for it if its loss is to be read, or if enough
+// steps were sent since the last wait.
 func (r *run) send(loss *tensor.Tensor, ahead int) error {
 	switch {
 	case r.sum.Steps%r.o.LossEvery == 0 || r.sum.Steps == r.o.Steps:
@@ -137,7 +143,8 @@ func (r *run) send(loss *tensor.Tensor, ahead int) error {
 	return r.s.Flush()
 }
 
-// record records step n. The loss is kept in every step, read or not, so that all steps are one program.
+// record records step n. The loss is kept in every step, whether it is read or not, so
+// that all steps are one program.
 func (r *run) record(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n int) (loss *tensor.Tensor, err error) {
 	r.s.Scope(func(sc *tensor.Scope) {
 		var x, y *tensor.Tensor
@@ -175,7 +182,7 @@ func (r *run) read(loss *tensor.Tensor) error {
 	return r.finite(x)
 }
 
-// finite is ErrDiverged for the loss of the last step if it isn't a number.
+// finite returns ErrDiverged if the loss of the last step isn't a finite number.
 func (r *run) finite(x float64) error {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return fmt.Errorf("%w: %v at step %d with learning rate %g; a smaller one may help", ErrDiverged, x, r.sum.Steps, r.o.LR)
@@ -186,9 +193,9 @@ func (r *run) finite(x float64) error {
 // reporter calls Options.Progress.
 type reporter struct {
 	run   *run
-	last  time.Time // of the last report, whose step was step
+	last  time.Time // time of the last report, which was of step
 	step  int
-	first int // before which nothing was trained here
+	first int // the step before the first one of this run
 }
 
 // maybe reports if the last step's loss is known.

@@ -14,7 +14,7 @@ import (
 type Model struct {
 	Name     string
 	Doc      string // one line
-	Data     string // what it learns from: "images" or "text"
+	Data     string // its kind of data: "images" or "text"
 	Defaults Options
 
 	side, classes int // of a classifier's images
@@ -22,7 +22,7 @@ type Model struct {
 	build         func(s *tensor.Session) (nn.Layer, error)
 }
 
-// Data is what a model learns from: *Images or *Text.
+// Data is a model's training data: *Images or *Text.
 type Data interface {
 	kind() string      // Model.Data
 	where() string     // file or folder
@@ -34,7 +34,7 @@ type Data interface {
 	sample(ctx context.Context, r *run) error
 }
 
-// Find is the model of that name: ErrModel, which lists all, if there is none.
+// Find returns the model of that name, or ErrModel, which lists all.
 func Find(name string) (*Model, error) {
 	var all []string
 	for _, m := range Models() {
@@ -46,8 +46,9 @@ func Find(name string) (*Model, error) {
 	return nil, fmt.Errorf("%w: %q; there are %s", ErrModel, name, strings.Join(all, ", "))
 }
 
-// Load loads what the model learns from: path is a folder of images in the manner of MNIST, or a file or folder of
-// text. Without one it is Fashion-MNIST where a distribution puts it, or the text that comes with Go.
+// Load loads the model's data: path is a folder of images in MNIST's format, or a file or
+// folder of text. An empty path is Fashion-MNIST in a distribution's folder, or the text
+// that comes with Go.
 func (m *Model) Load(path string) (Data, error) {
 	if m.Data == "images" {
 		return LoadImages(path)
@@ -55,11 +56,13 @@ func (m *Model) Load(path string) (Data, error) {
 	return LoadText(path)
 }
 
-// Train trains the model on d in the session s, evaluates it on what d holds out, and writes a sample if it is a language
-// model. When ctx is done between two steps, that is no error: what was reached is saved and returned, but not evaluated.
-// With an error it also returns how far it came.
+// Train trains the model on d in the session s, evaluates it on the held-out part of d,
+// and writes a sample if it is a language model. If ctx is done between two steps, Train
+// saves and returns the state so far without evaluating it, and returns no error. With an
+// error it also returns the summary so far.
 //
-// The session's own context should not be ctx: that would break off a step instead of ending between two.
+// The session's own context should not be ctx: that would cancel a step instead of ending
+// between two.
 func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options) (*Summary, error) {
 	r := &run{s: s, model: m}
 	if o != nil {
@@ -67,7 +70,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	}
 	resumed := r.reopen(d)
 	defer func() {
-		if r.from != nil { // it came to nothing before restore
+		if r.from != nil { // restore did not run
 			r.from.Close()
 		}
 	}()
@@ -86,7 +89,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if err := d.check(m); err != nil {
 		return r.sum, err
 	}
-	if r.o.Save != "" { // better now than after an hour
+	if r.o.Save != "" { // fail now rather than after the training
 		if err := safetensors.Writable(r.o.Save); err != nil {
 			return r.sum, err
 		}

@@ -11,8 +11,9 @@ const (
 	mnistClasses = 10
 )
 
-// Models lists the models in the order they are shown. Their defaults were chosen so that fashion-mlp passes 88 % of the
-// test images and qwen3-tiny 2.6 bits per byte with a margin, in about a minute on one core.
+// Models lists the models in the order they are shown. With their defaults fashion-mlp
+// passes 88 % of the test images and qwen3-tiny 2.6 bits per byte with a margin, in about
+// a minute on one core.
 func Models() []*Model {
 	images := func(name, doc string, o Options, build func(s *tensor.Session) (nn.Layer, error)) *Model {
 		o.LossEvery = 10

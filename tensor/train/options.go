@@ -6,29 +6,34 @@ import (
 	"time"
 )
 
-// BatchSignal is the signal (tensor.Session.Signal) under which a step's examples are uploaded.
+// BatchSignal is the signal (tensor.Session.Signal) under which a step's examples are
+// uploaded.
 const BatchSignal = "batch"
 
-// Options say how a model is trained. A zero field takes the model's own value (Model.Defaults), and is 0 where that has
-// none.
+// Options configure a training run. A zero field takes the model's own value
+// (Model.Defaults), and is 0 where that has none.
 type Options struct {
 	Steps int // optimizer steps
 	Batch int // examples in a batch: images, or pieces of text
 
-	// Accumulate is how many batches a step is made of: their gradients are added up before the optimizer's step, and no
-	// more than one batch is in memory at a time. A step then has Accumulate*Batch examples. 0 is 1.
+	// Accumulate is the number of batches of a step: their gradients are added up before
+	// the optimizer's step, and only one batch is in memory at a time. A step then has
+	// Accumulate*Batch examples. 0 is 1.
 	Accumulate int
 
-	// MicroBatches is how many a batch is cut into, whose gradients are added up in one program. 0 is 1. With StageOf, the model's parts
-	// (nn.Parted) are stages that work on several of them at a time: forward and backward of each are recorded in the order of the
-	// schedule 1F1B, under the signals PartSignal. StageOf says on which stage such a signal is; parts of which it says nothing are
-	// with the one before. On workers that have a stage each, steps are those of one worker that takes the same micro-batches, to the bit or
-	// to the last bits (package compile).
+	// MicroBatches is the number of pieces of a batch, whose gradients are added up in
+	// one program. 0 is 1. With StageOf, the model's parts (nn.Parted) are stages that
+	// work on several of them at a time: forward and backward of each are recorded in the
+	// order of the schedule 1F1B, under the signals PartSignal. StageOf returns the stage
+	// of such a signal; a part that it doesn't know is on the stage of the part before.
+	// On workers that have a stage each, steps equal those of one worker that takes the
+	// same micro-batches, to the bit or to the last bits (package compile).
 	MicroBatches int
 	StageOf      func(signal string) (stage int, ok bool)
 
-	// Recompute keeps of each layer only what goes in, and computes the rest again for the backward pass: less memory for
-	// more time, and the same bits. Language models can (nn.Recomputer).
+	// Recompute keeps only the input of each layer, and computes the rest again for the
+	// backward pass: less memory for more time, and the same bits. Language models
+	// support it (nn.Recomputer).
 	Recompute bool
 
 	LR     float64 // peak learning rate of AdamW
@@ -37,53 +42,61 @@ type Options struct {
 	Decay  float64 // weight decay
 	Clip   float64 // largest norm of the gradients; 0 does not clip
 
-	// Seed of the weights and of the order of the examples. 0 is a seed like any other.
+	// Seed is the seed of the weights and of the order of the examples. 0 is a valid
+	// seed.
 	Seed uint64
 
-	// LossEvery is how often the loss is read, which waits for the step; the last step's always is. 1 reads every loss.
-	// Weights do not depend on it.
+	// LossEvery is the number of steps between reads of the loss, which wait for the
+	// step. The last step's loss is always read. 1 reads every loss. Weights do not
+	// depend on it.
 	LossEvery int
 
-	// Load and Save are safetensors files: weights to begin with, and where the final ones go. Load takes the weights
-	// only; the optimizer begins anew.
+	// Load and Save are safetensors files: the initial weights, and the file for the
+	// final ones. Load takes the weights only; the optimizer begins anew.
 	Load, Save string
 
-	// Checkpoint is a folder where the run is saved so that it can be resumed: after every Every steps (0: none of them),
-	// when it is stopped, and at its end. See package checkpoint.
+	// Checkpoint is a folder to which the run is saved so that it can be resumed: after
+	// every Every steps (0: none of them), when it is stopped, and at its end. See
+	// package checkpoint.
 	Checkpoint string
 	Every      int
 
-	// Resume is a folder with the checkpoint of a run to go on from: model and data must be its own; those of Seed, Batch,
-	// Accumulate, Steps, LR, LRLast, Warmup, Decay, Clip, Every and LossEvery that are zero are its own, and the first three
-	// can't be others. The steps that follow are those of the run that was not stopped, bit
-	// by bit. Checkpoints go to the same folder unless Checkpoint says another.
+	// Resume is a folder with the checkpoint of a run to continue. Model and data must be
+	// those of that run. Of Seed, Batch, Accumulate, Steps, LR, LRLast, Warmup, Decay,
+	// Clip, Every and LossEvery, zero values become those of the run, and the first three
+	// can't differ. The steps that follow are those of the run without a stop, bit by
+	// bit. Checkpoints go to the same folder unless Checkpoint is set.
 	Resume string
 
-	// Sample is how many bytes a language model writes after training; negative is none.
+	// Sample is the number of bytes that a language model writes after training; negative
+	// is none.
 	Sample int
 
-	// Prompt is what a sample goes on from; a piece of the held-out text if it is empty.
+	// Prompt is the text that a sample continues; if it is empty, a piece of the held-out
+	// text.
 	Prompt string
 
-	// NameParams gives every parameter the signal of its name (tensor.Tensor.Signal), and what layers hand on where the model can (nn.Signaler),
-	// for a config to place it.
+	// NameParams gives every parameter the signal of its name (tensor.Tensor.Signal), and
+	// the values between layers theirs where the model can (nn.Signaler), so that a
+	// config can place them.
 	NameParams bool
 
 	// Progress is called after a step whose loss was read, in the training goroutine.
 	Progress func(Progress)
 
-	// Started is called when the first step was handed over, Trained with the number of steps taken, before the
-	// evaluation: whoever reads an engine's counters there has those of the steps in between.
+	// Started is called after the first step was sent, and Trained with the number of
+	// steps taken, before the evaluation. Between the two, an engine's counters count the
+	// steps alone.
 	Started func()
 	Trained func(steps int)
 
-	// inFlight is how much work may be on its way: an interrupt waits for it.
+	// inFlight bounds the time of the work that is sent ahead: an interrupt waits for it.
 	inFlight time.Duration
 }
 
 const defaultInFlight = 250 * time.Millisecond
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
 	Step, Steps int
 	Loss        float64
@@ -92,7 +105,7 @@ type Progress struct {
 	Left        time.Duration
 }
 
-// Point is a loss that was read.
+// Point is one loss that was read.
 type Point struct {
 	Step int     `json:"step"` // counted from 1
 	Loss float64 `json:"loss"`
@@ -111,21 +124,23 @@ type Summary struct {
 	Stages     int    `json:"stages,omitempty"`
 	Recompute  bool   `json:"recompute,omitempty"`
 
-	Steps   int  `json:"steps"` // done, those before Resumed included
+	Steps   int  `json:"steps"` // steps done, those before Resumed included
 	Resumed int  `json:"resumed_at,omitempty"`
 	Planned int  `json:"planned_steps"`
-	Stopped bool `json:"stopped"` // by its context, before all steps were done
+	Stopped bool `json:"stopped"` // the context ended the run before all steps were done
 
 	Seconds float64 `json:"seconds"` // training alone
 	Rate    float64 `json:"steps_per_second"`
 	Items   float64 `json:"items_per_second"`
 	Unit    string  `json:"items"` // "images" or "tokens"
 
-	Loss    float64 `json:"loss"` // the last one
-	Losses  []Point `json:"losses"`
-	HeldOut float64 `json:"held_out_loss,omitempty"` // mean over what was held out, in nats
+	Loss   float64 `json:"loss"` // the last one
+	Losses []Point `json:"losses"`
+	// mean over the held-out data, in nats
+	HeldOut float64 `json:"held_out_loss,omitempty"`
 
-	Checkpoint string `json:"checkpoint,omitempty"` // the folder, once it was saved to
+	// the folder, if a checkpoint was saved to it
+	Checkpoint string `json:"checkpoint,omitempty"`
 
 	Accuracy    *float64 `json:"accuracy,omitempty"`      // of a classifier, 0 to 1
 	BitsPerByte *float64 `json:"bits_per_byte,omitempty"` // of a language model
@@ -133,7 +148,7 @@ type Summary struct {
 	Sample      string   `json:"sample,omitempty"`
 }
 
-// or gives x, or def for a zero x.
+// or returns x, or def for a zero x.
 func or[T comparable](x, def T) T {
 	var zero T
 	if x == zero {
@@ -142,7 +157,7 @@ func or[T comparable](x, def T) T {
 	return x
 }
 
-// filled is o with d where o has nothing.
+// filled returns o with the values of d for zero fields.
 func (o *Options) filled(d Options) Options {
 	if o == nil {
 		o = &Options{}
@@ -154,7 +169,9 @@ func (o *Options) filled(d Options) Options {
 	f.MicroBatches = or(or(f.MicroBatches, d.MicroBatches), 1)
 	f.inFlight = or(f.inFlight, defaultInFlight)
 	f.LossEvery, f.Sample = or(f.LossEvery, d.LossEvery), or(f.Sample, d.Sample)
-	f.Warmup = min(f.Warmup, f.Steps/2) // a short run would otherwise never leave it; in a shorter one it would jump, and any rounding show
+	// a short run would never end its warm-up; in a shorter one the rate would jump, and
+	// roundings would show
+	f.Warmup = min(f.Warmup, f.Steps/2)
 	return f
 }
 
@@ -186,6 +203,6 @@ func (o *Options) check() error {
 const (
 	// maxBatch bounds what one step asks of memory: 64 Ki images of 28x28 are 200 MB.
 	maxBatch = 1 << 16
-	// maxSample is a few minutes of writing.
+	// maxSample bounds a sample to a few minutes of writing.
 	maxSample = 1 << 20
 )

@@ -19,7 +19,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// The form of qwen3-tiny, in bytes.
+// The shape of qwen3-tiny, in bytes.
 const (
 	tinyBatch  = 8
 	activation = tinyBatch * 64 * 64 * 4 // between two layers, of the whole batch
@@ -31,8 +31,9 @@ const (
 	norms      = blocks*headNorms + (2*blocks+1)*64*4
 )
 
-// parallel are ways to train qwen3-tiny on several workers, with what a worker sends in a step by the formulas of
-// docs/sharding.md: collectives and bytes, without those of the loss.
+// parallel are ways to train qwen3-tiny on several workers, with the collectives and
+// bytes that a worker sends in a step by the formulas of docs/sharding.md, without those
+// of the loss.
 var parallel = []struct {
 	name, config string
 	calls, bytes int
@@ -42,21 +43,24 @@ var parallel = []struct {
 	{"data 4", "workers: 4\nbatch: {shard: {axis: 0}}", -1, 2 * tinyParams * 4 * 3 / 4},
 	// (p-1)/p of them for the gradients, and as much for the parameters.
 	{"zero1 2", "workers: 2\nzero1: true\nbatch: {shard: {axis: 0}}", -1, 2 * tinyParams * 4 / 2},
-	// In each layer two all-reduces of an activation forward and two backward, and one of each of the heads' norms.
+	// In each layer two all-reduces of an activation forward and two backward, and one of
+	// each of the heads' norms.
 	{"tensor 2", "mesh: {data: 1, model: 2}\n" + tensorParallel, blocks * (4 + 2), blocks * (4*activation + headNorms)},
-	// Of the feed-forward layers alone: one forward and one backward, of half the batch along model; along data the parameters
-	// that a worker has, half of these matrices. (Attention's are so small that moving them instead would be cheaper, and is what the
-	// plan would do.)
+	// Of the feed-forward layers alone: one forward and one backward, of half the batch
+	// along model; along data the parameters of a worker, half of these matrices.
+	// Attention's are so small that moving them would be cheaper, which the plan would
+	// choose.
 	{"data 2 x tensor 2", "mesh: {data: 2, model: 2}\nbatch: {shard: {axis: 0, along: data}}\n" + feedForward, -1,
 		blocks*2*activation/2 + tinyParams*4 - blocks*mlp/2},
 	{"data 2 x tensor 2, zero1", "mesh: {data: 2, model: 2}\nzero1: true\nbatch: {shard: {axis: 0, along: data}}\n" + feedForward, -1,
 		blocks*2*activation/2 + tinyParams*4 - blocks*mlp/2},
-	// In each layer two all-gathers of an activation forward and two backward, and as many reduce-scatters; an all-gather behind the last layer
-	// and one of the first one's gradient; an all-reduce of each norm.
+	// In each layer two all-gathers of an activation forward and two backward, and as
+	// many reduce-scatters; an all-gather behind the last layer and one of the first
+	// one's gradient; an all-reduce of each norm.
 	{"sequence 2", sequence(2), -1, (blocks*8+2)*activation/2 + norms},
 	{"sequence 4", sequence(4), -1, (blocks*8+2)*activation*3/4 + norms*3/2},
-	// An activation for every micro-batch and, since the embedding is also the output layer, its weights one way and their
-	// gradient the other.
+	// An activation for every micro-batch and, since the embedding is also the output
+	// layer, its weights one way and their gradient the other.
 	{"pipeline 2", "micro_batches: 4\n" + pipeline2, 4 + 1, activation + embedding},
 }
 
@@ -90,11 +94,12 @@ const pipeline2 = `"model.embed_tokens.*": {workers: &first [0]}
 "lm_head.*": {workers: *last}
 `
 
-// sequence is docs/sequence.yaml for p workers. Of more than two some have half a head of keys and values, which therefore are whole.
+// sequence returns docs/sequence.yaml for p workers. With more than two, some have half a
+// head of keys and values, which are therefore whole.
 func sequence(p int) string {
 	b, err := os.ReadFile("../../docs/sequence.yaml")
 	if err != nil {
-		return err.Error() // no config, as a test will say
+		return err.Error() // the test then reports that it is no config
 	}
 	text := strings.Replace(string(b), "model: 2", fmt.Sprintf("model: %d", p), 1)
 	if p > 2 {
@@ -112,7 +117,8 @@ func parse(t testing.TB, text string) *config.Config {
 	return c
 }
 
-// countsAround has o take e's counters before the first step and after the last, once all has run.
+// countsAround has o read e's counters before the first step and after the last, once all
+// have run.
 func countsAround(t testing.TB, s *tensor.Session, e *client.Engine, o *Options) (first, last *client.Stats) {
 	first, last = new(client.Stats), new(client.Stats)
 	count := func(into *client.Stats) {
@@ -126,7 +132,7 @@ func countsAround(t testing.TB, s *tensor.Session, e *client.Engine, o *Options)
 	return first, last
 }
 
-// placed is a session on a cluster for c, and the options that the config is about.
+// placed returns a session on a cluster for c, and the options of the config.
 func placed(t testing.TB, c *config.Config, o Options) (*tensor.Session, *client.Engine, Options) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rs")
@@ -152,7 +158,8 @@ func placed(t testing.TB, c *config.Config, o Options) (*tensor.Session, *client
 	return s, e, o
 }
 
-// TestParallel: a run is one worker's but for roundings however it is cut, and a worker sends what the formulas say.
+// TestParallel wants a run to be that of one worker, except for roundings, however it is
+// cut, and a worker to send as much as the formulas give.
 func TestParallel(t *testing.T) { devicetest.Each(t, testParallel) }
 
 func testParallel(t *devicetest.T) {
@@ -186,8 +193,9 @@ func testParallel(t *devicetest.T) {
 	}
 }
 
-// TestPipelineLosses: stages give one worker's losses where it takes the same micro-batches: to the bit, or to the last bits where the
-// compiler, which has the whole step there, makes other steps of it.
+// TestPipelineLosses wants stages to give the losses of one worker that takes the same
+// micro-batches: to the bit, or to the last bits where the compiler, which sees the whole
+// step on one worker, makes other steps of it.
 func TestPipelineLosses(t *testing.T) { devicetest.Each(t, testPipelineLosses) }
 
 func testPipelineLosses(t *devicetest.T) {
@@ -235,7 +243,8 @@ func testPipelineLosses(t *devicetest.T) {
 	}
 }
 
-// TestPipelineResumes: the steps after a checkpoint of a pipeline are those of a run that was not stopped.
+// TestPipelineResumes wants the steps after a checkpoint of a pipeline to be those of a
+// run without a stop.
 func TestPipelineResumes(t *testing.T) {
 	c := parse(t, "micro_batches: 2\n"+pipeline2)
 	o := Options{Steps: 8, Batch: 4, LossEvery: 1, Seed: 3, Sample: -1}
@@ -292,8 +301,8 @@ func testPipelineBadOptions(t *devicetest.T) {
 	}
 }
 
-// TestCurve: 200 steps by default have one worker's losses within 1e-4 on 2 workers and on 4: training is so stable that roundings do
-// not show.
+// TestCurve wants 200 steps by default to have one worker's losses within 1e-4 on 2
+// workers and on 4: training is so stable that roundings do not show.
 func TestCurve(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of steps on seven workers")

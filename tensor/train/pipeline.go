@@ -10,16 +10,18 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// PartSignal is the signal under which what a part of a model computes is recorded in a pipeline: as a config has it that puts
-// everything whose name begins with the part's on a stage, as model.layers.0.*.
+// PartSignal returns the signal under which the operations of a model's part are recorded
+// in a pipeline. It has the form of a config's pattern for everything whose name begins
+// with the part's, as in model.layers.0.*.
 func PartSignal(part string) string { return part + ".forward" }
 
-// pipeline is how a step is recorded that is made of micro-batches: forward and backward of each stage on each of them in the order of the
-// schedule 1F1B (shard.PipelineOrder), all in one program, so that stages that are other workers run by it
-// (shard.RewriteStages).
+// pipeline records a step that is made of micro-batches: forward and backward of each
+// stage on each of them, in the order of the schedule 1F1B (shard.PipelineOrder), all in
+// one program, so that stages on other workers run in that order (shard.RewriteStages).
 //
-// Between stages the graph is cut: what a stage gets is a leaf, whose gradient is what it sends back. A stage adds up the gradients of
-// its parameters; a parameter that two stages use has a sum on each, which are added in the end.
+// Between stages the graph is cut: the input of a stage is a leaf, and its gradient goes
+// back to the stage before. A stage adds up the gradients of its parameters. A parameter
+// that two stages use has a sum on each; the two are added in the end.
 type pipeline struct {
 	stages []pipeStage
 	order  []shard.Action
@@ -28,12 +30,12 @@ type pipeline struct {
 // pipeStage is the parts of one stage.
 type pipeStage struct {
 	parts  []nn.Part
-	signal string // under which all of them are recorded; none if nothing says where they are
+	signal string // the signal of all of them; "" if no stage is known
 	leaves []*tensor.Tensor
 }
 
-// newPipeline puts the model's parts on the stages on which of says that they are. A part of which it says nothing is where the one before
-// is. nil if there is nothing to be cut.
+// newPipeline puts the model's parts on their stages by of. A part that of doesn't know
+// is on the stage of the one before. It returns nil if the batch is not cut.
 func newPipeline(m *Model, net nn.Layer, o *Options) (*pipeline, error) {
 	if o.MicroBatches == 1 && o.StageOf == nil {
 		return nil, nil
@@ -70,14 +72,15 @@ func newPipeline(m *Model, net nn.Layer, o *Options) (*pipeline, error) {
 	return p, err
 }
 
-// rows is how many examples are uploaded at once.
+// rows returns the number of examples that are uploaded at once.
 func (r *run) rows() int { return r.o.Batch / r.o.MicroBatches }
 
-// underway is a micro-batch.
+// underway is a micro-batch between its first stage forward and its last stage backward.
 type underway struct {
-	y       *tensor.Tensor   // what the last stage is to say
+	y       *tensor.Tensor   // the targets of the last stage
 	in, out []*tensor.Tensor // of each stage
-	grad    *tensor.Tensor   // of what the stage that is next to go backward made; nil for the loss
+	// of the output of the stage that goes backward next; nil for the loss
+	grad *tensor.Tensor
 }
 
 // pipelined records step n in micro-batches. The loss is the mean of theirs.
@@ -143,7 +146,8 @@ func (st *pipeStage) forward(m *underway, k, stages, count int, loss *tensor.Ten
 	return loss
 }
 
-// backward runs stage k backward on a micro-batch and adds to the sums of its parameters' gradients.
+// backward runs stage k backward on a micro-batch and adds to the sums of its parameters'
+// gradients.
 func (st *pipeStage) backward(m *underway, k, count int, sums map[*tensor.Tensor]*tensor.Tensor) error {
 	out := m.out[k]
 	if m.grad == nil { // an nth of the loss
@@ -170,7 +174,7 @@ func (st *pipeStage) backward(m *underway, k, count int, sums map[*tensor.Tensor
 	return nil
 }
 
-// update takes the optimizer's step with the gradients that the stages have.
+// update takes the optimizer's step with the gradients of the stages.
 func (r *run) update(opt *optim.AdamW, leaves []*tensor.Tensor, sums []map[*tensor.Tensor]*tensor.Tensor) error {
 	grads := make([]*tensor.Tensor, len(leaves))
 	var err error

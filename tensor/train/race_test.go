@@ -2,5 +2,5 @@
 
 package train
 
-// raced says that everything takes ten times as long: what is trained is trained for fewer steps.
+// raced reports that everything takes ten times as long: tests train for fewer steps.
 const raced = true

@@ -13,8 +13,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-// A checkpoint of a run holds the parameters, the optimizer's state under the parameters' names, and as notes what else
-// decides how the run goes on: the options that matter, the state of the random numbers, and what the data was.
+// A checkpoint of a run holds the parameters and, under their names, the optimizer's
+// state. Its notes hold everything else that the next steps depend on: the options that
+// matter, the state of the random numbers, and the fingerprint of the data.
 
 // Notes of a checkpoint.
 const (
@@ -24,7 +25,8 @@ const (
 	noteCounter = "random counter"
 )
 
-// kept are the options that a checkpoint keeps, as text that gives the same bits when it is read.
+// kept returns the options that a checkpoint keeps, as text that gives the same bits when
+// it is read.
 func (o *Options) kept() []keptOption {
 	return []keptOption{
 		{name: "seed", u: &o.Seed, fixed: true}, {name: "batch", i: &o.Batch, fixed: true}, {name: "accumulate", i: &o.Accumulate, fixed: true}, {name: "steps", i: &o.Steps},
@@ -33,7 +35,7 @@ func (o *Options) kept() []keptOption {
 	}
 }
 
-// keptOption is one of them; the pointer that isn't nil is where it is.
+// keptOption is one of them; the pointer that isn't nil points to it.
 type keptOption struct {
 	name  string
 	u     *uint64
@@ -52,7 +54,7 @@ func (k *keptOption) String() string {
 	return strconv.FormatFloat(*k.f, 'g', -1, 64)
 }
 
-// zero reports whether the option was left to its default.
+// zero reports whether the option has its default.
 func (k *keptOption) zero() bool {
 	return (k.u == nil || *k.u == 0) && (k.i == nil || *k.i == 0) && (k.f == nil || *k.f == 0)
 }
@@ -71,7 +73,8 @@ func (k *keptOption) set(text string) (err error) {
 	return err
 }
 
-// reopen opens the checkpoint that r goes on from, and takes the options from it that were not given.
+// reopen opens the checkpoint that r continues, and takes the options from it that were
+// not given.
 func (r *run) reopen(d Data) error {
 	if r.o.Resume == "" {
 		return nil
@@ -119,7 +122,8 @@ func (r *run) reopen(d Data) error {
 	return nil
 }
 
-// claim finds out early whether checkpoints can be saved where they are to be, and that they replace none but this run's.
+// claim returns an error early unless checkpoints can be saved to their folder and would
+// replace only this run's.
 func (r *run) claim() error {
 	if r.o.Checkpoint == "" {
 		if r.o.Every > 0 {
@@ -141,8 +145,8 @@ func (r *run) claim() error {
 	return checkpoint.Writable(r.o.Checkpoint)
 }
 
-// restore puts the run where its checkpoint was saved, if it goes on from one, and returns the number of steps done. The
-// tensors that the run consists of get their names for when they are lost.
+// restore restores the state of the checkpoint, if the run continues one, and returns the
+// number of steps done. It names the tensors of the run, for errors when they are lost.
 func (r *run) restore(ctx context.Context, opt optim.Optimizer) (int, error) {
 	r.s.Name(r.state(opt)...)
 	c := r.from
@@ -150,7 +154,8 @@ func (r *run) restore(ctx context.Context, opt optim.Optimizer) (int, error) {
 		return 0, nil
 	}
 	r.from = nil
-	defer c.Close() // the run saves anew in its place, and the disk is to have room for that
+	// the run saves anew in its place, and the disk must have room for that
+	defer c.Close()
 	if err := c.Restore(ctx, r.state(opt)); err != nil {
 		return 0, err
 	}
@@ -166,13 +171,13 @@ func (r *run) restore(ctx context.Context, opt optim.Optimizer) (int, error) {
 	return r.saved, nil
 }
 
-// state is all tensors that a run goes on from.
+// state returns all tensors that a run continues from.
 func (r *run) state(opt optim.Optimizer) []tensor.Named {
 	return append(r.net.Params(), opt.State()...)
 }
 
-// save saves the run after its last step, whose loss is given, unless that was done. A run whose loss is not a number is
-// not worth what it would replace.
+// save saves the run after its last step, whose loss is given, unless that was done. It
+// does not save a run whose loss is not a finite number.
 func (r *run) save(ctx context.Context, opt optim.Optimizer, loss *tensor.Tensor) error {
 	if r.o.Checkpoint == "" || r.saved == r.sum.Steps || loss == nil {
 		return nil
@@ -200,7 +205,7 @@ func (r *run) save(ctx context.Context, opt optim.Optimizer, loss *tensor.Tensor
 	return nil
 }
 
-// fingerprint tells data from other data, wherever it lies.
+// fingerprint returns a hash of data, which does not depend on its folder.
 func fingerprint(d Data) string {
 	h := sha256.New()
 	n := 0

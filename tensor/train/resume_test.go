@@ -14,7 +14,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/device/devicetest"
 )
 
-// stopAt is a context that is done, and options that end it, once step n's loss was read.
+// stopAt returns a context, and options that end it once step n's loss was read.
 func stopAt(t testing.TB, o Options, n int) (context.Context, *Options) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -27,7 +27,7 @@ func stopAt(t testing.TB, o Options, n int) (context.Context, *Options) {
 	return ctx, &o
 }
 
-// openBelow lists the files of a folder, gone from it or not, that this process has open.
+// openBelow lists the files of a folder, removed or not, that this process has open.
 func openBelow(t testing.TB, dir string) (held []string) {
 	t.Helper()
 	fds, err := filepath.Glob("/proc/self/fd/*")
@@ -42,8 +42,9 @@ func openBelow(t testing.TB, dir string) (held []string) {
 	return held
 }
 
-// TestResume: a run that is stopped and resumed, twice and in sessions of their own, takes the very steps of one that is
-// not, and ends with the same weights. Saving in between changes nothing.
+// TestResume wants a run that is stopped and resumed twice, each time in a new session,
+// to take the steps of one without a stop, and to end with the same weights. Saving in
+// between must change nothing.
 func TestResume(t *testing.T) { devicetest.Each(t, testResume) }
 
 func testResume(t *devicetest.T) {
@@ -117,7 +118,8 @@ func testResume(t *devicetest.T) {
 	}
 }
 
-// TestResumeOther: a checkpoint of another run, model or data is refused, saying what differs, and stays as it is.
+// TestResumeOther wants a checkpoint of another run, model or data to be refused, with
+// the difference, and to stay as it is.
 func TestResumeOther(t *testing.T) { devicetest.Each(t, testResumeOther) }
 
 func testResumeOther(t *devicetest.T) {
@@ -158,7 +160,8 @@ func testResumeOther(t *devicetest.T) {
 		t.Fatalf("%v", err)
 	}
 	k.Close()
-	// A run that is at its end has nothing to do but to be looked at, and one may go on for longer than it was planned.
+	// A run that is at its end can only be evaluated, and a run may continue for longer
+	// than it was planned.
 	for _, steps := range []int{2, 6} {
 		sum, err := m.Train(t.Context(), inProcess(t), text, &Options{Resume: dir, Steps: steps, Sample: -1})
 		if err != nil || sum.Steps != steps || sum.Resumed != 2 || sum.HeldOut == 0 {
@@ -167,7 +170,7 @@ func testResumeOther(t *devicetest.T) {
 	}
 }
 
-// TestDivergedIsNotSaved: a run that breaks leaves the checkpoint of when it was well.
+// TestDivergedIsNotSaved wants a run that diverges to leave the last sound checkpoint.
 func TestDivergedIsNotSaved(t *testing.T) { devicetest.Each(t, testDivergedIsNotSaved) }
 
 func testDivergedIsNotSaved(t *devicetest.T) {

@@ -11,9 +11,11 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// StageConfig is a config that puts the model's parts on so many stages of each so many workers: parts that follow each other, so that the
-// stage with the most work has as little as can be. Inside a stage each worker has a part of every batch. Errors: ErrOption if the
-// model has fewer parts with work than there are to be stages, or none.
+// StageConfig returns a config that puts the model's parts on the given number of stages,
+// each with the given number of workers. The parts of a stage are adjacent, and the
+// largest work of a stage is as small as possible. Inside a stage each worker has a part
+// of every batch. StageConfig returns ErrOption if the model has fewer parts with work
+// than stages, or no parts.
 func (m *Model) StageConfig(stages, workersEach int) (*config.Config, error) {
 	if stages < 1 || workersEach < 1 || stages > shard.MaxRanks/workersEach {
 		return nil, &OptionError{"stages", stages, fmt.Sprintf("at least 1, of %d workers each at most %d workers in all", workersEach, shard.MaxRanks)}
@@ -53,13 +55,15 @@ func (m *Model) StageConfig(stages, workersEach int) (*config.Config, error) {
 	return c, nil
 }
 
-// evenly cuts work in n runs, of which the one with the most has as little as can be and each has some, and returns where they end. At least n
-// of work are above 0. Of equally good cuts it is the one with the earliest ends.
+// evenly cuts work into n runs and returns where they end. The largest run is as small as
+// possible, and each has some work. At least n of work must be above 0. Of equally good
+// cuts it is the one with the earliest ends.
 func evenly(work []int, n int) (ends []int) {
 	if n == 1 {
 		return []int{len(work)}
 	}
-	// most[k][i] is the least that the largest of k runs of work[:i] can have, and from[k][i] where the last one of them begins.
+	// most[k][i] is the smallest possible largest run when work[:i] is cut into k runs,
+	// and from[k][i] is the start of the last of them.
 	most, from := make([][]int, n+1), make([][]int, n+1)
 	for k := range most {
 		most[k], from[k] = slices.Repeat([]int{-1}, len(work)+1), make([]int, len(work)+1)
@@ -85,7 +89,7 @@ func evenly(work []int, n int) (ends []int) {
 	return ends
 }
 
-// nowhere is an engine for models of which only the form is asked.
+// nowhere is an engine that runs nothing, for models of which only the shapes are needed.
 type nowhere struct{}
 
 type nothing []byte

@@ -14,7 +14,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// The example of the documentation is what StageConfig makes of the model.
+// TestStageConfig wants the example of the documentation to be the config that
+// StageConfig returns for the model.
 func TestStageConfig(t *testing.T) {
 	text, err := os.ReadFile("../../docs/pipeline.yaml")
 	if err != nil {
@@ -82,8 +83,9 @@ func TestEvenly(t *testing.T) {
 	}
 }
 
-// TestStagesOfSeveral: stages of two workers each, that have half of every micro-batch, compute what one worker does. The stages send each other
-// what they hand on, and inside each gradients are added up.
+// TestStagesOfSeveral wants stages of two workers each, which have half of every
+// micro-batch, to compute what one worker computes. Stages send activations to each
+// other; inside a stage gradients are added up.
 func TestStagesOfSeveral(t *testing.T) { devicetest.Each(t, testStagesOfSeveral) }
 
 func testStagesOfSeveral(t *devicetest.T) {
@@ -107,8 +109,8 @@ func testStagesOfSeveral(t *devicetest.T) {
 			t.Errorf("step %d: loss %v, on one worker %v", p.Step, got.Losses[i].Loss, p.Loss)
 		}
 	}
-	// A step hands on a half of every micro-batch's activation or gradient, and the embedding's weights or their gradient; and a worker
-	// sends half of what its stage's gradients are.
+	// In a step a worker sends half of every micro-batch's activation or gradient, the
+	// embedding's weights or their gradient, and half of the gradients of its stage.
 	if st := e.Stats(); got.Stages != 2 || got.Micro != 2 || st.Moved < uint64(o.Steps)*(activation/2+embedding) {
 		t.Errorf("%d stages, %d micro-batches, %d bytes sent", got.Stages, got.Micro, st.Moved)
 	}

@@ -23,10 +23,10 @@ func inProcess(t *devicetest.T) *tensor.Session {
 	return t.Session(nil)
 }
 
-// throughCluster is a session on a dispatcher and a worker, and the engine under it.
+// throughCluster returns a session on a dispatcher and a worker, and the engine under it.
 func throughCluster(t testing.TB) (*tensor.Session, *client.Engine) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "rs") // a socket's path must be short
+	dir, err := os.MkdirTemp("", "rs") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,8 @@ func throughCluster(t testing.TB) (*tensor.Session, *client.Engine) {
 	return s, e
 }
 
-// patterns are images that a small model tells apart: class c has a bright band of rows.
+// patterns returns images that a small model can tell apart: class c has a bright band of
+// rows.
 func patterns(count int, key string) *data.Images {
 	set := &data.Images{Count: count, Rows: mnistSide, Cols: mnistSide, Classes: mnistClasses}
 	for i := range count {
@@ -89,7 +90,8 @@ var same = map[string]struct {
 	"qwen3-tiny":  {someText, Options{Steps: 40, Batch: 4, LossEvery: 1, Seed: 7, Sample: 20, Prompt: "the quick "}},
 }
 
-// TestInProcessAndClusterAgree: losses and figures are the same bits, and a step is one message.
+// TestInProcessAndClusterAgree wants losses and figures to be the same bits, and a step
+// to be one message.
 func TestInProcessAndClusterAgree(t *testing.T) { devicetest.Each(t, testInProcessAndClusterAgree) }
 
 func testInProcessAndClusterAgree(t *devicetest.T) {
@@ -132,7 +134,8 @@ func testInProcessAndClusterAgree(t *devicetest.T) {
 	}
 }
 
-// TestLossEvery: reading fewer losses changes none, and costs fewer round trips.
+// TestLossEvery wants fewer reads of the loss to change none of them, and to cost fewer
+// round trips.
 func TestLossEvery(t *testing.T) { devicetest.Each(t, testLossEvery) }
 
 func testLossEvery(t *devicetest.T) {
@@ -145,7 +148,7 @@ func testLossEvery(t *devicetest.T) {
 			}
 			s, e := throughCluster(t)
 			o.LossEvery = 15
-			o.inFlight = time.Hour // how long a step takes is the machine's affair
+			o.inFlight = time.Hour // the duration of a step depends on the machine
 			var first, last client.Stats
 			o.Started = func() { first = e.Stats() }
 			o.Trained = func(int) { last = e.Stats() }
@@ -175,7 +178,7 @@ func testLossEvery(t *devicetest.T) {
 	}
 }
 
-// TestLearns: both models get what their data has in it.
+// TestLearns wants both models to learn the structure of their data.
 func TestLearns(t *testing.T) { devicetest.Each(t, testLearns) }
 
 func testLearns(t *devicetest.T) {
@@ -192,7 +195,8 @@ func testLearns(t *devicetest.T) {
 	}
 }
 
-// TestSaveAndLoad: a run that begins with saved weights begins where the other ended.
+// TestSaveAndLoad wants a run that begins with saved weights to begin where the other
+// ended.
 func TestSaveAndLoad(t *testing.T) { devicetest.Each(t, testSaveAndLoad) }
 
 func testSaveAndLoad(t *devicetest.T) {
@@ -244,7 +248,8 @@ func testSaveAndLoad(t *devicetest.T) {
 	}
 }
 
-// TestStopped: a context that is done ends the run between two steps, with what was reached.
+// TestStopped wants a context that is done to end the run between two steps, with the
+// summary so far.
 func TestStopped(t *testing.T) {
 	for _, every := range []int{1, 10} {
 		ctx, cancel := context.WithCancel(t.Context())

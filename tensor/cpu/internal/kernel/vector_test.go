@@ -69,7 +69,7 @@ func grad(name string, f func(k *Table) Binary, want func(a, b float64) float64)
 	return e
 }
 
-// The builtins keep NaN, unlike math.Max for infinities.
+// largest and smallest are the builtins, which keep NaN, unlike math.Max for infinities.
 func largest(a, b float64) float64  { return max(a, b) }
 func smallest(a, b float64) float64 { return min(a, b) }
 
