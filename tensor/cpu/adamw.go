@@ -7,13 +7,14 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// adamw lowers the AdamW updates of all parameters: one pass over the memory of each, all of them shared among threads
-// as if they were one.
+// adamw lowers the AdamW updates of all parameters: one pass over the memory of each.
+// Threads share all of them as if they were one.
 func (lw *lowerer) adamw(s *compile.Step) func(r *run) error {
 	type update struct {
 		p, m, v, g, p1, m1, v1 compile.Operand
 		scalars                adamwScalars
-		from                   int // where it begins among the elements of all, a multiple of tile
+		// its first element among the elements of all, a multiple of tile
+		from int
 	}
 	var all []update
 	outs := s.Outs()
@@ -49,7 +50,7 @@ func scalarsOf(in []compile.Operand) (n adamwScalars) {
 	return n
 }
 
-// step is what the kernel wants of them.
+// step returns the coefficients that the kernel takes.
 func (n *adamwScalars) step(r *run) kernel.AdamWStep {
 	var x [len(n)]float64
 	for k, at := range n {

@@ -6,16 +6,19 @@ import (
 )
 
 const (
-	// gradElems is about how much of a gradient is made before the parameter is updated by it: it stays in the second-level
-	// cache beside what is read with it.
+	// gradElems is the approximate size of the piece of a gradient that is computed
+	// before it updates the parameter: it stays in the second-level cache beside the
+	// operands of the update.
 	gradElems = 64 << 10
-	// gradRows is the fewest rows of that, as the other matrix is packed anew for each of them.
+	// gradRows is the fewest rows of a piece, as the other matrix is packed anew for
+	// each.
 	gradRows = 112
 )
 
-// adamwProduct lowers an AdamW update by a gradient that is a matrix product. Each part makes some rows of the gradient, in
-// memory of its own, and updates the same rows of the parameter. Rows, so that with every step a core finds in its cache
-// what it wrote a step before, where the parameter's next reader shares it by rows too.
+// adamwProduct lowers an AdamW update by a gradient that is a matrix product. Each part
+// computes some rows of the gradient, in memory of its own, and updates the same rows of
+// the parameter. Parts are rows because the parameter's next reader shares it by rows
+// too: a core then finds in its cache the rows that it wrote a step before.
 func (lw *lowerer) adamwProduct(s *compile.Step) func(r *run) error {
 	p, m, v, a, b := s.In[0], s.In[1], s.In[2], s.In[3], s.In[4]
 	outs := s.Outs()
@@ -39,7 +42,8 @@ func (lw *lowerer) adamwProduct(s *compile.Step) func(r *run) error {
 	}
 }
 
-// adamwProductWork is its work, in the measure of workOf, without that of the update: low parts are slow products.
+// adamwProductWork returns its work, in the measure of workOf, without that of the
+// update: low parts are slow products.
 func adamwProductWork(s *compile.Step) int {
 	return bounded(s.Out.Shape.Elems(), s.In[3].Shape[1]) / 25
 }

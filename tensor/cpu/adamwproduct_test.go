@@ -36,12 +36,14 @@ func productUpdates(s *tensor.Session, keep bool) []*tensor.Tensor {
 	return all
 }
 
-// Updates by gradients that are products have the bits of a product and an update after it, for any number of threads.
+// TestAdamWProductsKeepBits wants updates by gradients that are products to have the bits
+// of a product and an update after it, for any number of threads.
 func TestAdamWProductsKeepBits(t *testing.T) {
 	f := func(s *tensor.Session) []*tensor.Tensor { return productUpdates(s, false) }
 	for _, level := range kernel.Levels() {
 		whole := newTraced(t, cpu.Options{Level: &level}, false)
-		want := whole.results(t, func(s *tensor.Session) []*tensor.Tensor { return productUpdates(s, true) }) // gradients that are kept stay products
+		// gradients that are kept stay products
+		want := whole.results(t, func(s *tensor.Session) []*tensor.Tensor { return productUpdates(s, true) })
 		if got := whole.steps[compile.AdamWProduct]; got != 0 {
 			t.Errorf("%v: %d products are one with their update although their results are kept", level, got)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// tap keeps the last program that passes.
+// tap keeps the last program that passes through.
 type tap struct {
 	tensor.Engine
 	encoded []byte
@@ -27,7 +27,8 @@ func (t *tap) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, er
 	return t.Engine.Submit(ctx, b)
 }
 
-// A program that ran before runs without garbage, whatever is in it.
+// TestRunsAllocateNothing wants a program that ran before to run without garbage,
+// whatever its operations.
 func TestRunsAllocateNothing(t *testing.T) {
 	d, err := cpu.New(nil)
 	if err != nil {
@@ -93,7 +94,8 @@ func TestRunsAllocateNothing(t *testing.T) {
 			if err := s.Sync(); err != nil {
 				t.Fatal(err)
 			}
-			for _, y := range kept { // not left to the collector, whose goroutine would be counted
+			// freed here, because the collector's goroutine would be counted
+			for _, y := range kept {
 				y.Free()
 			}
 			c, err := d.Compile(tensor.HashOf(tp.encoded), tp.encoded)
@@ -128,8 +130,9 @@ func TestRunsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Large values that are made one after the other begin at different lines of their pages, whatever their sizes: a pass over
-// several of them would otherwise have all of them in one set of the first-level cache.
+// TestLargeValuesBeginApart wants large values to begin at different lines of their
+// pages, whatever their sizes, so that a pass over several of them doesn't have all in
+// one set of the first-level cache.
 func TestLargeValuesBeginApart(t *testing.T) {
 	d, err := cpu.New(nil)
 	if err != nil {
@@ -139,7 +142,7 @@ func TestLargeValuesBeginApart(t *testing.T) {
 	e := device.NewEngine(d)
 	defer e.Close()
 	starts := map[uint64]int{}
-	const values = 8 // of AdamW: what three and a gradient are, and what they become
+	const values = 8 // of AdamW: three values and a gradient, and the results
 	for i := range values {
 		b, err := e.Alloc(64 << 10)
 		if err != nil {

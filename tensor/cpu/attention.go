@@ -5,8 +5,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// attention computes blocks of queries against the keys that they see: what lies ahead of a whole block is never
-// multiplied, and the scores of a block are all that exists of the square of the sequence.
+// attention computes blocks of queries against the keys that they see: keys ahead of a
+// whole block are never multiplied, and only the scores of a block exist, not the square
+// of the sequence.
 //
 //	for each head and each block of rows i
 //		P = softmax(scale q[i] k[0:seen]ᵀ), row by row over what the row sees
@@ -19,14 +20,15 @@ type attention struct {
 	causal     bool // or every query sees all keys
 }
 
-// heads is one matrix for each head: all of the same shape and strides.
+// heads is one matrix for each head, all of the same shape and strides.
 type heads struct {
 	buf    int
 	at     []int // element (0, 0) of each
 	rs, cs int
 }
 
-// queryRows is the tallest block of queries: two of the product's tiles and some.
+// queryRows is the tallest block of queries: a little more than two of the product's
+// tiles.
 const queryRows = 32
 
 func newHeads(o *compile.Operand) heads {
@@ -36,7 +38,7 @@ func newHeads(o *compile.Operand) heads {
 	return h
 }
 
-// offsets are where the matrices of a batch begin.
+// offsets returns the offsets of the matrices of a batch.
 func offsets(off int, shape, strides []int) []int {
 	at := []int{off}
 	for i, n := range shape {
@@ -51,7 +53,7 @@ func offsets(off int, shape, strides []int) []int {
 	return at
 }
 
-// matrix is rows i on of head h.
+// matrix returns rows i and on of head h.
 func (x *heads) matrix(r *run, h, i int) kernel.Matrix[float32] {
 	return kernel.Matrix[float32]{Data: slice[float32](r.bufs[x.buf])[x.at[h]+i*x.rs:], RS: x.rs, CS: x.cs}
 }
@@ -66,10 +68,11 @@ func newAttention(s *compile.Step) *attention {
 	return a
 }
 
-// blocks is how many blocks a head has.
+// blocks returns the number of blocks of a head.
 func (a *attention) blocks() int { return (a.s + a.rows - 1) / a.rows }
 
-// block is the rows from i on: how many they are and how many keys the last of them sees.
+// block returns the first row of block b, the number of its rows, and the number of keys
+// that the last of them sees.
 func (a *attention) block(b int) (i, rows, seen int) {
 	i = b * a.rows
 	rows = min(a.rows, a.s-i)
@@ -79,7 +82,8 @@ func (a *attention) block(b int) (i, rows, seen int) {
 	return i, rows, i + rows + a.t - a.s
 }
 
-// sees is how many keys row i sees, and how many more each row after it.
+// sees returns the number of keys that row i sees, and the number by which that grows
+// from row to row.
 func (a *attention) sees(i int) (first, grow int) {
 	if !a.causal {
 		return a.t, 0
@@ -87,7 +91,7 @@ func (a *attention) sees(i int) (first, grow int) {
 	return i + a.t - a.s + 1, 1
 }
 
-// stride is the distance of rows of scores: whole vectors.
+// stride returns the distance of rows of scores: whole vectors.
 func stride(seen int) int { return (seen + 15) &^ 15 }
 
 // weights computes P for rows i of head h into p.
@@ -96,7 +100,8 @@ func (a *attention) weights(r *run, h, i, rows, seen int, p []float32) {
 	k := a.k.matrix(r, h, 0)
 	gemm32(r, rows, seen, a.n, a.q.matrix(r, h, i), k.T(), false, p, ld)
 	scale := float32(r.scalars[a.scale])
-	if !(scale > 0) { // the kernel finds the largest score, which is then the smallest scaled one
+	// the kernel finds the largest score, which is then the smallest scaled one
+	if !(scale > 0) {
 		for j := range rows {
 			row := p[j*ld:][:seen]
 			r.table.MulS(row, row, scale)
@@ -126,11 +131,12 @@ func (lw *lowerer) attention(s *compile.Step) func(r *run) error {
 	}
 }
 
-// scratch is one of two blocks of scores.
+// scratch returns one of two blocks of scores.
 func (a *attention) scratch(r *run, which, n int) []float32 { return scratchRow[float32](r, which, n) }
 
-// attentionGrad goes over the same blocks and computes P again. The heads that share keys and values are done by one
-// thread in their order, last rows first: the first block sees all keys and stores, those that follow add.
+// attentionGrad goes over the same blocks and computes P again. One thread does all heads
+// that share keys and values, in their order, last rows first: the first block sees all
+// keys and stores, those that follow add.
 //
 //	dP = dy[i] v[0:seen]ᵀ
 //	dS = scale P (dP - sum(P dP))

@@ -18,7 +18,7 @@ func session(tb testing.TB) *tensor.Session {
 	return s
 }
 
-// BenchmarkChain is one small operation of a chain of 1000, every result kept.
+// BenchmarkChain times one small operation of a chain of 1000, with every result kept.
 func BenchmarkChain(b *testing.B) {
 	s := session(b)
 	x := tensor.Zeros(s, tensor.F32, 4, 4)
@@ -41,7 +41,7 @@ func BenchmarkChain(b *testing.B) {
 	}
 }
 
-// BenchmarkItem is one operation with its result read.
+// BenchmarkItem times one operation with its result read.
 func BenchmarkItem(b *testing.B) {
 	s := session(b)
 	x := tensor.Ones(s, tensor.F32, 4, 4)
@@ -55,8 +55,9 @@ func BenchmarkItem(b *testing.B) {
 	}
 }
 
-// BenchmarkFold is a sum of squares and a mean of squared differences of 4 Mi elements, and of what lies in the cache, with the
-// elementwise part in the reduction's step and before it.
+// BenchmarkFold times a sum of squares and a mean of squared differences of 4 Mi
+// elements, and of elements in the cache, with the elementwise part in the reduction's
+// step and before it.
 func BenchmarkFold(b *testing.B) {
 	for _, size := range []int{64 << 10, 4 << 20} {
 		for _, plain := range []bool{false, true} {

@@ -10,7 +10,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// encodedPlus is a program of n additions.
+// encodedPlus returns a program of n additions.
 func encodedPlus(n int) []byte {
 	var b builder
 	x, one := b.in(tensor.F32, false, 4), b.scalar()
@@ -52,7 +52,7 @@ func TestPlanCache(t *testing.T) {
 	}
 }
 
-// A hash alone is never believed.
+// TestPlanOfAnotherHash wants a hash alone never to be enough to run a plan.
 func TestPlanOfAnotherHash(t *testing.T) {
 	d, err := cpu.New(nil)
 	if err != nil {
@@ -71,7 +71,7 @@ func TestPlanOfAnotherHash(t *testing.T) {
 	}
 }
 
-// Two programs of one hash never answer for each other.
+// TestPlansOfOneHash wants two programs of one hash each to run their own plan.
 func TestPlansOfOneHash(t *testing.T) {
 	d, err := cpu.New(nil)
 	if err != nil {
@@ -98,7 +98,8 @@ func TestPlansOfOneHash(t *testing.T) {
 	}
 }
 
-// Three programs in rotation where there is room for two plans: each is compiled every time and computes what it did.
+// TestPlansInRotation runs three programs in rotation with room for two plans: each is
+// compiled every time and computes the same.
 func TestPlansInRotation(t *testing.T) {
 	d, err := cpu.New(&cpu.Options{Plans: 2})
 	if err != nil {
@@ -132,7 +133,8 @@ func TestPlansInRotation(t *testing.T) {
 	}
 }
 
-// Epochs whose last batch is smaller are two programs, however many epochs there are and whatever the scalars.
+// TestPlansOfALastSmallerBatch wants epochs with a smaller last batch to be two programs,
+// for any number of epochs and any scalars.
 func TestPlansOfALastSmallerBatch(t *testing.T) {
 	d, err := cpu.New(nil)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Conversions of the op table: a float is cut toward zero and clamped, NaN is 0; integers wrap as Go's do; what becomes
-// an f16 or bf16 becomes an f32 first.
+// Conversions of the op table: a float is cut toward zero and clamped, NaN is 0; integers
+// wrap as Go's do; numbers become an f16 or bf16 by way of f32.
 
 func toI64(x float64) int64 {
 	switch {
@@ -25,7 +25,7 @@ func toI64(x float64) int64 {
 func toI32(x float64) int32 { return int32(min(max(toI64(x), math.MinInt32), math.MaxInt32)) }
 func toU8(x float64) uint8  { return uint8(min(max(toI64(x), 0), math.MaxUint8)) }
 
-// convert is a scalar as T.
+// convert returns a scalar as T.
 func convert[T number](x float64) T {
 	var z T
 	switch any(z).(type) {

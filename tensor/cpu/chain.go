@@ -5,27 +5,30 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 )
 
-// chain is operations from to to-1 of a tile program, which one call of the Chain kernel does: what one leaves to the
-// next stays in a register. What somebody else reads is stored too.
+// chain is operations from to to-1 of a tile program, which one call of the Chain kernel
+// does: the result of one stays in a register for the next. It is stored too if other
+// operations read it.
 type chain struct {
 	from, to int
 	steps    []chainStep
 	first    int // of its scalars in the run's memory
 }
 
-// chainStep is an operation of the kernel. Its operand is pointer ptr, or scalar s of the program where ptr is -1; both
-// are -1 where it has none.
+// chainStep is an operation of the kernel. Its operand is pointer ptr, or scalar s of the
+// program where ptr is -1; both are -1 if it has none.
 type chainStep struct {
 	code, ptr, s int
 	neg          bool // -s
 }
 
-// stretch is how many elements go by in one call where all operands are contiguous and nothing goes through scratch: far
-// more than a tile, because what a call reads first is fetched only when the core has left the call before. A chain of six
-// operations on 4 MiB in the third-level cache took 1.6 times as long by tiles.
+// stretch is the number of elements of one call where all operands are contiguous and
+// nothing goes through scratch. It is far more than a tile, because the core fetches the
+// first elements of a call only after it has left the call before. See "Elementwise
+// passes over contiguous operands" in docs/decisions.md.
 const stretch = 64 * tile
 
-// chainCode is the code of an operation with the accumulator as its first operand, and with it as the second.
+// chainCode returns the code of an operation with the accumulator as its first operand,
+// and with it as the second.
 func chainCode(op tensor.Op) (code, swapped int, ok bool) {
 	switch op {
 	case tensor.OpNeg:
@@ -54,7 +57,8 @@ func chainCode(op tensor.Op) (code, swapped int, ok bool) {
 	return 0, 0, false
 }
 
-// chains finds the runs of two operations and more that the kernel can do, block elements at a time.
+// chains finds the runs of two operations and more that the kernel can do, block elements
+// at a time.
 func (p *tileProgram) chains(block int) {
 	for i := 0; i < len(p.body); {
 		to := i
@@ -79,8 +83,9 @@ func (p *tileProgram) chains(block int) {
 	p.far = p.goesFar(block)
 }
 
-// goesFar reports whether the program is one chain that leaves nothing in scratch and finds nothing there. The kernel
-// does all of a whole number of tiles then, so that none are left to do operation by operation.
+// goesFar reports whether the program is one chain that neither writes to scratch nor
+// reads it. The kernel then does all of a whole number of tiles, so that no elements are
+// left to do operation by operation.
 func (p *tileProgram) goesFar(block int) bool {
 	if block == 0 || tile%block != 0 || p.fold != nil || p.rows != 1 || len(p.runs) != 1 || p.runs[0].to-p.runs[0].from != len(p.body) {
 		return false
@@ -98,7 +103,7 @@ func (p *tileProgram) goesFar(block int) bool {
 	return true
 }
 
-// chain makes operations from to to-1 one.
+// chain merges operations from to to-1 into one.
 func (p *tileProgram) chain(from, to int) chain {
 	c := chain{from: from, to: to}
 	stored := map[int]bool{} // pointers whose value is read from memory
@@ -110,7 +115,8 @@ func (p *tileProgram) chain(from, to int) chain {
 			}
 		}
 	}
-	acc := -2 // what the accumulator has: nothing yet, and never what an operand of -1 is, a scalar
+	// the accumulator's value: none yet, and never -1, which is a scalar operand
+	acc := -2
 	for i := from; i < to; i++ {
 		o := &p.body[i]
 		code, operand := o.code, -1
@@ -136,7 +142,7 @@ func (p *tileProgram) chain(from, to int) chain {
 	return c
 }
 
-// run does the chain for n elements and returns for how many it did.
+// run does the chain for n elements and returns how many it did.
 func (c *chain) run(r *run, n int) int {
 	ops := r.chain[:len(c.steps)]
 	scalar := c.first
@@ -154,7 +160,7 @@ func (c *chain) run(r *run, n int) int {
 	return r.table.Chain(n, ops)
 }
 
-// prepare lays the chain's scalars out.
+// prepare lays out the chain's scalars.
 func (c *chain) prepare(r *run) {
 	at := c.first
 	for _, s := range c.steps {

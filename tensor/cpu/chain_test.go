@@ -10,8 +10,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// TestChainsOfTwo: any two operations of a tensor and a scalar or of two tensors, one after the other or side by side, are
-// the same bits as a chain, whichever of them is the first.
+// TestChainsOfTwo wants any two operations of a tensor and a scalar or of two tensors,
+// one after the other or side by side, to have the same bits as a chain, with either of
+// them first.
 func TestChainsOfTwo(t *testing.T) {
 	ops := map[string]func(x, y *tensor.Tensor) *tensor.Tensor{
 		"x+s": func(x, _ *tensor.Tensor) *tensor.Tensor { return x.AddS(0.5) },
@@ -54,8 +55,9 @@ func TestChainsOfTwo(t *testing.T) {
 	}
 }
 
-// TestStretches: chains over contiguous operands go far at a time, all others tile by tile, and both have the bits of one
-// operation after the other, whatever is left at the end.
+// TestStretches wants chains over contiguous operands to go by stretches, all others tile
+// by tile, and both to have the bits of one operation after the other, for any number of
+// elements left at the end.
 func TestStretches(t *testing.T) {
 	chains := map[string]struct {
 		far bool

@@ -18,7 +18,8 @@ var (
 	randomSeed     = flag.Uint64("random.seed", 1, "the first one's seed; the others' follow")
 )
 
-// programs is how many random programs a test runs: short of them with -short, else long, or what the flag says.
+// programs returns the number of random programs of a test: short with -short, else long,
+// or the flag's number.
 func programs(short, long uint64) uint64 {
 	switch {
 	case *randomPrograms > 0:
@@ -29,7 +30,8 @@ func programs(short, long uint64) uint64 {
 	return long
 }
 
-// Every level of kernels that this machine has passes what every engine must, and so do threads that share every step.
+// TestConformance runs the suite of engines on every level of kernels that this machine
+// has, and with threads that share every step.
 func TestConformance(t *testing.T) {
 	for _, level := range kernel.Levels() {
 		t.Run(level.String(), func(t *testing.T) {

@@ -6,16 +6,17 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// geometry of a two-dimensional convolution.
+// geometry is that of a two-dimensional convolution.
 type geometry struct {
-	n, c, h, w    int // input
-	o, oh, ow     int // output
-	kh, kw        int
-	sh, sw        int
-	ph, pw        int
-	dh, dw        int
-	groups        int
-	cg, og, k, px int // channels and outputs of a group, rows and columns of its window matrix
+	n, c, h, w int // input
+	o, oh, ow  int // output
+	kh, kw     int
+	sh, sw     int
+	ph, pw     int
+	dh, dw     int
+	groups     int
+	// channels and outputs of a group, rows and columns of its window matrix
+	cg, og, k, px int
 }
 
 func geometryOf(x, w, y tensor.Shape, a []int64) geometry {
@@ -26,7 +27,8 @@ func geometryOf(x, w, y tensor.Shape, a []int64) geometry {
 	return g
 }
 
-// span is the range of outputs [lo, hi) whose window element at offset off (in input coordinates, stride s) lies in 0..n-1.
+// span returns the range of outputs [lo, hi) whose window element at offset off (in input
+// coordinates, stride s) lies in 0..n-1.
 func span(off, s, n, outs int) (lo, hi int) {
 	if off < 0 {
 		lo = (-off + s - 1) / s
@@ -38,11 +40,11 @@ func span(off, s, n, outs int) (lo, hi int) {
 	return min(lo, outs), max(min(hi, outs), min(lo, outs))
 }
 
-// maxCols bounds the elements of a window matrix: a megabyte of f32, at home in the second-level cache. Larger ones are
-// made and used some output pixels at a time.
+// maxCols bounds the elements of a window matrix to a megabyte of f32, which stays in the
+// second-level cache. Larger ones are made and used some output pixels at a time.
 const maxCols = 1 << 18
 
-// chunk is how many output pixels are done at a time.
+// chunk returns the number of output pixels that are done at a time.
 func (g *geometry) chunk() int {
 	n := maxCols / max(g.k, 1)
 	switch {
@@ -54,8 +56,9 @@ func (g *geometry) chunk() int {
 	return min(max(n, 1), g.px)
 }
 
-// windows visits the rows of one group's window matrix [k, p1-p0] for the output pixels p0 to p1: its index, and for
-// every output row its piece [a, b), within which [lo, hi) have an element of the input, that of pixel x at from + x*sw.
+// windows visits the rows of one group's window matrix [k, p1-p0] for the output pixels
+// p0 to p1. It calls f with the row's index and, for every output row, its piece [a, b),
+// within which [lo, hi) have an element of the input: pixel x has that at from + x*sw.
 func (g *geometry) windows(p0, p1 int, f func(row, piece, a, b, lo, hi, from int)) {
 	row := 0
 	for c := range g.cg {
@@ -105,7 +108,8 @@ func col2im[T float](g *geometry, x, cols []T, p0, p1 int) {
 	})
 }
 
-// convolution is conv2d and its gradients: a matrix product for each group of each image.
+// convolution lowers conv2d and its gradients to a matrix product for each group of each
+// image.
 func convolution[T float](s *compile.Step, mul product[T]) func(r *run) error {
 	var g geometry
 	switch s.Op {
@@ -129,7 +133,7 @@ func convolution[T float](s *compile.Step, mul product[T]) func(r *run) error {
 		switch s.Op {
 		case tensor.OpConv2DGradX:
 			clear(out[first*image : end*image])
-		case tensor.OpConv2DGradW: // adds up over images: never shared
+		case tensor.OpConv2DGradW: // a sum over images: never shared
 			clear(out)
 		}
 		chunk := g.chunk()

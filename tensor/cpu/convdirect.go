@@ -6,18 +6,22 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// A direct convolution makes no window matrix. Where windows move one column at a time, a row of that matrix is a piece
-// of the padded image, so the product reads it there: tap (c, i, j) of output row y is
+// A direct convolution makes no window matrix. Where windows move one column at a time, a
+// row of that matrix is a piece of the padded image, so the product reads it there: tap
+// (c, i, j) of output row y is
 //
 //	padded[c][y*stride+i*dilation][j*dilation : j*dilation+ow]
 //
-// and all output rows have the same taps, counted from the first pixel they see. The gradient by the image is the same
-// with the gradient of the result, padded, for the image, and the weights turned around.
+// and all output rows have the same taps, counted from the first pixel they see. The
+// gradient by the image is the same computation with the padded gradient of the result
+// for the image, and with the weights rotated.
 
-// maxDirect bounds the weights of a group, which are read again for every row of the result: 128 KiB.
+// maxDirect bounds the weights of a group, which are read again for every row of the
+// result: 128 KiB.
 const maxDirect = 1 << 15
 
-// direct lowers a convolution of f32 or its gradient by the image; nil if its geometry needs the window matrix.
+// direct lowers a convolution of f32 or its gradient by the image; it returns nil if the
+// geometry needs the window matrix.
 func (lw *lowerer) direct(s *compile.Step) func(r *run) error {
 	if s.Out.DType != tensor.F32 {
 		return nil
@@ -44,7 +48,8 @@ func (lw *lowerer) direct(s *compile.Step) func(r *run) error {
 	return nil
 }
 
-// directGradW is the geometry of a convolution whose gradient by the weights, s, is computed directly.
+// directGradW returns the geometry of a convolution whose gradient by the weights, s, is
+// computed directly.
 func directGradW(s *compile.Step) (g geometry, ok bool) {
 	if s.Out.DType != tensor.F32 {
 		return g, false
@@ -53,7 +58,8 @@ func directGradW(s *compile.Step) (g geometry, ok bool) {
 	return g, g.sh == 1 && g.sw == 1 && g.n*g.c*g.o*g.k != 0 && g.kw*g.cg*(g.h+2*g.ph)*g.ow <= maxCols
 }
 
-// directGradWork is its work as workOf counts it, 0 where the sum over images is computed by one thread.
+// directGradWork returns its work as workOf counts it, 0 where one thread computes the
+// sum over images.
 func directGradWork(s *compile.Step) int {
 	g, ok := directGradW(s)
 	if !ok {
@@ -62,7 +68,7 @@ func directGradWork(s *compile.Step) int {
 	return bounded(g.n*g.o*g.px, g.k) / 10
 }
 
-// frame is images of a group with zeros around them.
+// frame holds images of a group with zeros around them.
 type frame struct {
 	chans, h, w int // of an image
 	top, left   int
@@ -80,7 +86,7 @@ func (f *frame) fill(dst, src []float32) {
 	}
 }
 
-// room is n elements of scratch, not cleared.
+// room returns n elements of scratch, not cleared.
 func (r *run) room(n int) []float32 {
 	r.cols = grow(r.cols, (n+1)/2)
 	return slice[float32](bytesOf(r.cols))[:n]
@@ -151,12 +157,13 @@ func (lw *lowerer) directGradX(s *compile.Step, g geometry, top, left int) func(
 	}
 }
 
-// directGradW is the gradient by the weights, kw of them at a time: with the image shifted by j, one row below the
-// other, those of (c, i) are
+// directGradW lowers the gradient by the weights, kw of them at a time: with the image
+// shifted by j, one row below the other, those of (c, i) are
 //
 //	dw[o][c][i][0..kw] = Σ_pixels shifted[c][j][i*dilation*ow + pixel] * dy[o][pixel]
 //
-// a product of kw rows whose other operand is dy transposed. Parts differ in the (c, i) they do.
+// a product of kw rows whose other operand is dy transposed. Each part does some of the
+// (c, i).
 func (lw *lowerer) directGradW(s *compile.Step, g geometry) func(r *run) error {
 	const wide = 16 // outputs are filled up to whole vectors
 	o := (g.og + wide - 1) / wide * wide
@@ -205,8 +212,8 @@ func (lw *lowerer) directGradW(s *compile.Step, g geometry) func(r *run) error {
 	}
 }
 
-// shift writes a channel kw times, [kw, h+2ph, ow]: what output column 0 and those after it see with their window's
-// column j. What is never written are zeros of the padding.
+// shift writes a channel kw times, [kw, h+2ph, ow]: the columns that output column 0 and
+// those after it see with column j of their window. It leaves the zeros of the padding.
 func (g *geometry) shift(dst, src []float32) {
 	plane := (g.h + 2*g.ph) * g.ow
 	for j := range g.kw {

@@ -10,8 +10,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 )
 
-// Convolutions of f32, most of which are computed directly, agree with those of f64, which never are, for random
-// geometries and levels; and so do pools.
+// TestConvolutionsAgree wants convolutions of f32, most of which are computed directly,
+// to agree with those of f64, which never are, for random geometries and levels; and
+// pools as well.
 func TestConvolutionsAgree(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -8,8 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// loop computes n elements of dst from contiguous operands, of the dtypes that it was made for. dst may be an operand.
-// s are the operation's own scalars.
+// loop computes n elements of dst from contiguous operands, of the dtypes that it was
+// made for. dst may be an operand. s are the operation's own scalars.
 type loop func(dst pointer, in *[4]pointer, s []float64, n int)
 
 // elementwiseStep runs a loop over a nest: rows of the nest, piece by piece.
@@ -109,8 +109,8 @@ func (e *elementwiseStep) run(r *run) error {
 	}
 }
 
-// operand returns where m elements of operand k lie contiguously: those of a tensor that
-// lies at p, from element i on.
+// operand returns the address of m contiguous elements of operand k: those of a tensor
+// that lies at p, from element i on.
 func (e *elementwiseStep) operand(r *run, k int, p pointer, i, m int) pointer {
 	if e.tensors[k].Scalar >= 0 {
 		return p
@@ -125,7 +125,7 @@ func (e *elementwiseStep) operand(r *run, k int, p pointer, i, m int) pointer {
 	return q
 }
 
-// tile is operand k's scratch.
+// tile returns operand k's scratch.
 func (r *run) tile(k, width int) pointer {
 	if r.tiles[k] == nil {
 		r.tiles[k] = make([]uint64, tile)
@@ -190,7 +190,8 @@ func fill[T any](d []T, x T) {
 	}
 }
 
-// withScalar is the fast way of an f32 operation between a contiguous tensor and a scalar.
+// withScalar lowers an f32 operation between a contiguous tensor and a scalar, which
+// needs no tiles.
 func (lw *lowerer) withScalar(s *compile.Step, t tensor.DType) func(r *run) error {
 	if t != tensor.F32 || s.Out.DType != tensor.F32 || len(s.In) != 2 || !s.Op.Info().Weak {
 		return nil
@@ -215,7 +216,8 @@ func (lw *lowerer) withScalar(s *compile.Step, t tensor.DType) func(r *run) erro
 	}
 }
 
-// scalarLoop is the kernel of op between a tensor and a scalar, the left operand if left; nil if there is none.
+// scalarLoop returns the kernel of op between a tensor and a scalar, the left operand if
+// left; nil if there is none.
 func (lw *lowerer) scalarLoop(op tensor.Op, left bool) func(dst, x []float32, s float32) {
 	k := lw.table
 	switch op {
@@ -224,7 +226,7 @@ func (lw *lowerer) scalarLoop(op tensor.Op, left bool) func(dst, x []float32, s 
 	case tensor.OpMul:
 		return k.MulS
 	case tensor.OpMax:
-		if !left { // of two zeros the second is taken
+		if !left { // of two zeros the second is the result
 			return k.MaxS
 		}
 	case tensor.OpMin:

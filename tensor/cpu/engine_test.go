@@ -9,7 +9,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// The three operations of an AdamW update give the same as the formula, where they are one pass and where they are not.
+// TestAdamW wants the three operations of an AdamW update to give the formula's results,
+// where they are one pass and where they are not.
 func TestAdamW(t *testing.T) {
 	const n = 1000
 	const lr, wd, b1, b2, eps = 1e-2, 0.1, 0.9, 0.999, 1e-8
@@ -39,7 +40,7 @@ func TestAdamW(t *testing.T) {
 				np := s.Apply(tensor.OpAdamW, nil, tensor.T(tp), tensor.T(nm), tensor.T(nv),
 					tensor.S(lr), tensor.S(wd), tensor.S(eps), tensor.S(c1), tensor.S(c2))
 				if !fused {
-					np = np.AddS(0) // what the update writes is not a result then
+					np = np.AddS(0) // the result of the update is not an output then
 				}
 				for _, a := range [][2]*tensor.Tensor{{tp, np}, {tm, nm}, {tv, nv}} {
 					if err := a[0].Assign(a[1]); err != nil {
@@ -63,7 +64,8 @@ func TestAdamW(t *testing.T) {
 	}
 }
 
-// A training loop in a scope uses no more memory after the first steps: parameters are updated in place.
+// TestSteadyStateAllocatesNothing wants a training loop in a scope to use no more memory
+// after the first steps: parameters are updated in place.
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	s := session(t)
 	dev := device.Of(s.Engine())
@@ -94,7 +96,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What is being looked at doesn't change under the reader, though its tensor is updated in place.
+// TestViewIsNotWrittenOver wants a view to stay as it is while its tensor is updated in
+// place.
 func TestViewIsNotWrittenOver(t *testing.T) {
 	s := session(t)
 	p := tensor.Zeros(s, tensor.F32, 100)
@@ -116,7 +119,8 @@ func TestViewIsNotWrittenOver(t *testing.T) {
 	}
 }
 
-// A failed program leaves its inputs as they were, also those that it would have updated in place.
+// TestFailureChangesNothing wants a failed program to leave its inputs as they were, also
+// those that it would have updated in place.
 func TestFailureChangesNothing(t *testing.T) {
 	s := session(t)
 	p := tensor.Ones(s, tensor.F32, 10)

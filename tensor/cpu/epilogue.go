@@ -7,10 +7,12 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// epilogue lowers a matrix product and the elementwise operations behind it. A part that has whole rows of the product
-// runs the tile program over them at once, while they are in its core's cache. Parts that have columns, as is best for
-// most products, leave that to a second round, which shares the rows: over short pieces of rows operations take longer to
-// start than to compute, and making a block of columns at a time reads the left operand again for each.
+// epilogue lowers a matrix product and the elementwise operations behind it. A part that
+// has whole rows of the product runs the tile program over them at once, while they are
+// in its core's cache. Parts that have columns, as is best for most products, leave the
+// operations to a second round, which shares the rows: operations on short pieces of rows
+// take longer to start than to compute, and blocks of columns would read the left operand
+// again for each block.
 func (lw *lowerer) epilogue(s *compile.Step) (first, second func(r *run) error) {
 	x := *s.Outs()[s.Body[0].Out] // where the product lies
 	p := lw.tileProgram(behind(s, x))
@@ -37,7 +39,8 @@ func wholeRows(s *compile.Step, parts int) bool {
 	return j0 == 0 && j1 == n
 }
 
-// behind is what comes after the product of s, which lies at x, as a step of tiles, with its nest: rows and columns.
+// behind returns the operations behind the product of s, which lies at x, as a step of
+// tiles, with its nest: rows and columns.
 func behind(s *compile.Step, x compile.Operand) (*compile.Step, nest, *tileFold) {
 	t := &compile.Step{Instr: s.Instr, Op: s.Op, Fused: compile.Tiles, In: append([]compile.Operand{x}, s.In[2:]...), Out: s.Out, Also: s.Also}
 	for _, in := range s.Body[1:] {
@@ -68,7 +71,8 @@ func (p *tileProgram) block(r *run, i0, i1 int) {
 	}
 }
 
-// epilogueWork is the work of a product with operations behind it, in the measure of workOf.
+// epilogueWork returns the work of a product with operations behind it, in the measure of
+// workOf.
 func epilogueWork(s *compile.Step) int {
 	return productWork(s) + (len(s.Body)-1)*s.Out.Shape.Elems()
 }

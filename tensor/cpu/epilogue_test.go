@@ -10,13 +10,15 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// products are matrix products with elementwise operations behind them, each operand in every position.
+// products returns matrix products with elementwise operations behind them, each operand
+// in every position.
 func products(s *tensor.Session) []*tensor.Tensor {
 	s.Seed(11)
 	var out []*tensor.Tensor
 	for _, c := range []struct{ m, k, n int }{{1, 1, 1}, {1, 5, 3}, {7, 1, 33}, {3, 4, 1}, {67, 40, 129}, {5, 330, 600}, {130, 3, 2100}} {
 		x, w := tensor.RandN(s, tensor.F32, c.m, c.k), tensor.RandN(s, tensor.F32, c.n, c.k)
-		// Everything is read once: operations that read the same become one step, which goes behind one product alone.
+		// Every tensor is read once: operations that read the same tensor become one
+		// step, which goes behind one product alone.
 		var made [2][]*tensor.Tensor
 		for range 4 {
 			made[0] = append(made[0], tensor.RandN(s, tensor.F32, c.n))
@@ -30,7 +32,8 @@ func products(s *tensor.Session) []*tensor.Tensor {
 		b, r := func() *tensor.Tensor { return next(0) }, func() *tensor.Tensor { return next(1) }
 		col := tensor.RandN(s, tensor.F32, c.m, 1)
 		turned := tensor.RandN(s, tensor.F32, c.n, c.m).T()
-		product := func() *tensor.Tensor { return x.AddS(float64(len(out))).Matmul(w.T()) } // each its own
+		// each has its own
+		product := func() *tensor.Tensor { return x.AddS(float64(len(out))).Matmul(w.T()) }
 
 		out = append(out, product().Add(b()).ReLU())
 		out = append(out, product().Add(b()).GELU())
@@ -53,7 +56,8 @@ func products(s *tensor.Session) []*tensor.Tensor {
 	return out
 }
 
-// Operations behind a product change no bit of the result, whatever the level, the threads and the blocks.
+// TestEpiloguesKeepBits wants operations behind a product to change no bit of the result,
+// for all levels, threads and blocks.
 func TestEpiloguesKeepBits(t *testing.T) {
 	for _, level := range kernel.Levels() {
 		plain := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)

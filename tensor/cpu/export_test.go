@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// NewEager is New, but threads share every step that can be, however small.
+// NewEager is New, but threads share every step that can be shared,
+// however small.
 func NewEager(o *Options) (*Device, error) {
 	d, err := New(o)
 	if err == nil {
@@ -20,12 +21,13 @@ func NewEager(o *Options) (*Device, error) {
 // CompileWith makes d compile as an engine with those options.
 func (d *Device) CompileWith(o compile.Options) { d.compile = o }
 
-// OnStep has f called with every step that d runs, and its plan.
+// OnStep has d call f with every step that it runs, and its plan.
 func (d *Device) OnStep(f func(p *compile.Plan, step int)) {
 	d.trace = func(p *compile.Plan, step int, _ time.Duration) { f(p, step) }
 }
 
-// Collide makes d find the plan of one program under the hash of another, as if both had that.
+// Collide makes d find the plan of one program under the hash of another, as if both had
+// that hash.
 func (d *Device) Collide(of, under tensor.Hash) { d.plans.byHash[under] = d.plans.byHash[of] }
 
 // GoesFar reports whether d runs fused step s in stretches rather than tile by tile.
@@ -33,8 +35,8 @@ func (d *Device) GoesFar(s *compile.Step) bool {
 	return s.Fused == compile.Tiles && d.lower.tileProgram(s, newNestOf(s, s.Out.Shape, s.Out.Strides), nil).far
 }
 
-// Stretch is how long they are.
+// Stretch is the number of elements of a stretch.
 const Stretch = stretch
 
-// Table is d's kernels.
+// Table returns d's kernels.
 func (d *Device) Table() *kernel.Table { return d.lower.table }

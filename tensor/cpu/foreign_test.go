@@ -54,7 +54,7 @@ func (b *builder) keep(refs ...tensor.Ref) {
 	}
 }
 
-// batch is a run of the program; the encoding must be one that a receiver accepts.
+// batch returns a run of the program; the encoding must be one that a receiver accepts.
 func (b *builder) batch(t *testing.T, base uint64, scalars []float64, inputs ...uint64) *tensor.Batch {
 	t.Helper()
 	e := b.Append(nil)
@@ -101,7 +101,8 @@ func upload(t *testing.T, e tensor.Engine, id uint64, d tensor.DType, fill byte,
 	return u
 }
 
-// submit hands a batch over as a session does: its own claims on the uploads end with it.
+// submit submits a batch as a session does: its own references to the uploads end with
+// it.
 func submit(e tensor.Engine, b *tensor.Batch) ([]tensor.Fetched, error) {
 	got, err := e.Submit(context.Background(), b)
 	for _, u := range b.Uploads {
@@ -129,8 +130,8 @@ func read(t *testing.T, e tensor.Engine, id uint64) []byte {
 	return bytes.Clone(got[0].Bytes)
 }
 
-// One value given as several inputs, donated or not: no two results may come to lie in its memory, and no result where
-// it is still read.
+// TestOneValueAsSeveralInputs gives one value as several inputs, donated or not: no two
+// results may share its memory, and no result may lie where it is still read.
 func TestOneValueAsSeveralInputs(t *testing.T) {
 	d, e := smallDevice(t)
 	put(t, e, upload(t, e, 1, tensor.U8, 5, 64))
@@ -171,7 +172,8 @@ func TestOneValueAsSeveralInputs(t *testing.T) {
 	}
 }
 
-// Products of operands that are walked backward, which the kernels don't do. In a scope, so that they stay views.
+// TestMatmulOfFlipped multiplies operands with negative strides, which the kernels don't
+// take. In a scope, so that they stay views.
 func TestMatmulOfFlipped(t *testing.T) {
 	s := session(t)
 	products := []struct {
@@ -205,7 +207,7 @@ func TestMatmulOfFlipped(t *testing.T) {
 	}
 }
 
-// A batch whose fetch fails leaves what it uploaded and nothing else.
+// TestFailedFetch wants a batch whose fetch fails to leave its uploads and nothing else.
 func TestFailedFetch(t *testing.T) {
 	d, e := smallDevice(t)
 	put(t, e, upload(t, e, 1, tensor.U8, 5, 64))
@@ -231,7 +233,8 @@ func TestFailedFetch(t *testing.T) {
 	}
 }
 
-// A batch whose second upload is refused has the others, runs nothing, and frees what it meant to free.
+// TestFailedUpload wants a batch whose second upload is refused to keep the others, to
+// run nothing, and to free what it was to free.
 func TestFailedUpload(t *testing.T) {
 	d, e := smallDevice(t)
 	put(t, e, upload(t, e, 1, tensor.U8, 5, 64))
@@ -258,7 +261,8 @@ func TestFailedUpload(t *testing.T) {
 	}
 }
 
-// Loops over shapes of no elements end at once, whatever the other dims are.
+// TestNoElementsButManyRows wants loops over shapes of no elements to end at once,
+// whatever the other dims are.
 func TestNoElementsButManyRows(t *testing.T) {
 	_, e := smallDevice(t)
 	const n = 1 << 20
@@ -279,7 +283,8 @@ func TestNoElementsButManyRows(t *testing.T) {
 	}
 }
 
-// A window matrix is never made whole: this one would have 69 MB.
+// TestConvolutionOfLargeWindows wants a window matrix never to be made whole: this one
+// would have 69 MB.
 func TestConvolutionOfLargeWindows(t *testing.T) {
 	_, e := smallDevice(t)
 	const n = 64
@@ -300,7 +305,8 @@ func TestConvolutionOfLargeWindows(t *testing.T) {
 	}
 }
 
-// A long sum keeps its precision, whichever way it goes through memory. In a scope, so that views stay views.
+// TestLongSums wants a long sum to keep its precision, in every order of memory. In a
+// scope, so that views stay views.
 func TestLongSums(t *testing.T) {
 	s := session(t)
 	want := float64(float32(0.1)) * (1 << 21)
@@ -321,7 +327,8 @@ func TestLongSums(t *testing.T) {
 	}
 }
 
-// Convolutions whose window matrix is made in pieces agree with the plain definition.
+// TestConvolutionInPieces wants convolutions whose window matrix is made in pieces to
+// agree with the plain definition.
 func TestConvolutionInPieces(t *testing.T) {
 	run := func(s *tensor.Session) []*tensor.Tensor {
 		ramp := func(n int, dims ...int) *tensor.Tensor {
@@ -367,7 +374,8 @@ func TestConvolutionInPieces(t *testing.T) {
 	}
 }
 
-// A batch that is refused because an id is taken leaves the value that has it.
+// TestTakenIDs wants a batch that is refused because an id is taken to leave the value
+// that has it.
 func TestTakenIDs(t *testing.T) {
 	_, e := smallDevice(t)
 	put(t, e, upload(t, e, 1, tensor.U8, 5, 64), upload(t, e, 100, tensor.U8, 7, 64))

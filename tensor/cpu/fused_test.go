@@ -18,17 +18,18 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// traced is a device that notes the steps it runs.
+// traced is a device that counts the steps it runs.
 type traced struct {
 	*cpu.Device
 	steps map[compile.Fused]int
 	names map[string]bool
-	cut   int // folds whose sums are taken in another order
+	cut   int // folds whose sums are in another order
 
 	onStep func(*compile.Step)
 }
 
-// inPieces reports whether s folds into one result more than a tile holds, or what lies in pieces.
+// inPieces reports whether s folds into one result more than a tile holds, or elements
+// that lie in pieces.
 func inPieces(s *compile.Step) bool {
 	return slices.ContainsFunc(s.In, func(o compile.Operand) bool {
 		return o.Scalar < 0 && (!o.Dense || o.Shape.Elems() > 1024*s.Out.Shape.Elems())
@@ -64,7 +65,8 @@ func newTraced(t *testing.T, o cpu.Options, eager bool) *traced {
 	return d
 }
 
-// results runs what f records in one program and returns the bytes of what it keeps.
+// results runs the operations of f in one program and returns the bytes of the results
+// that it keeps.
 func (d *traced) results(t *testing.T, f func(s *tensor.Session) []*tensor.Tensor) [][]byte {
 	t.Helper()
 	s := tensor.NewSession(device.NewEngine(d.Device), nil)
@@ -87,8 +89,9 @@ func (d *traced) results(t *testing.T, f func(s *tensor.Session) []*tensor.Tenso
 	return out
 }
 
-// Random programs give the same bits with one thread and with two or three that share every step, however small, and with and
-// without fusion where no step is one that says otherwise.
+// TestFusionKeepsBits wants random programs to give the same bits with one thread and
+// with two or three that share every step, however small. With and without fusion the
+// bits must be the same too, unless a step is of a kind that may change them.
 func TestFusionKeepsBits(t *testing.T) {
 	n, first := programs(25, 100), 999+*randomSeed
 	for _, level := range kernel.Levels() {
@@ -129,7 +132,7 @@ func TestFusionKeepsBits(t *testing.T) {
 	}
 }
 
-// other counts steps that may have other bits than those they are made of.
+// other counts steps whose bits may differ from those of their single operations.
 func other(steps map[compile.Fused]int) int {
 	n := 0
 	for k, c := range steps {
@@ -140,7 +143,7 @@ func other(steps map[compile.Fused]int) int {
 	return n
 }
 
-// tileShapes are operands in every position that a tile can read them in.
+// tileShapes returns operands in every position that a tile can read them in.
 func tileShapes(s *tensor.Session) []*tensor.Tensor {
 	var out []*tensor.Tensor
 	for i, sh := range [][]int{{1}, {7}, {1500}, {3, 5}, {40, 70}, {700, 3}, {5, 1300}, {2, 3, 4, 5}, {3, 1, 2100}, {2, 600, 2}} {
@@ -148,7 +151,8 @@ func tileShapes(s *tensor.Session) []*tensor.Tensor {
 		last := len(sh) - 1
 		row := tensor.RandN(s, tensor.F32, sh[last])
 		col := tensor.RandN(s, tensor.F32, append(append([]int{}, sh[:last]...), 1)...)
-		turned := tensor.RandN(s, tensor.F32, append(append([]int{}, sh...), 2)...).Narrow(-1, i%2, 1).Reshape(sh...) // strided
+		// strided
+		turned := tensor.RandN(s, tensor.F32, append(append([]int{}, sh...), 2)...).Narrow(-1, i%2, 1).Reshape(sh...)
 		back := tensor.RandN(s, tensor.F32, sh...).Flip(last)
 		y := x.Exp().Add(row).Mul(col).MulS(0.5).Sub(turned)
 		z := y.Maximum(back).ReLU()
@@ -180,7 +184,8 @@ func TestTilesOfAllShapes(t *testing.T) {
 	}
 }
 
-// layer is what a transformer's step has: norms, attention, a projection cut in three, a gated layer, a loss, AdamW.
+// layer has the operations of a transformer's step: norms, attention, a projection cut in
+// three, a gated layer, a loss, AdamW.
 func layer(b, h, kv, n, d int, scale float64, causal bool) func(s *tensor.Session) []*tensor.Tensor {
 	return func(s *tensor.Session) []*tensor.Tensor {
 		s.Seed(5)
@@ -225,7 +230,8 @@ func layer(b, h, kv, n, d int, scale float64, causal bool) func(s *tensor.Sessio
 	}
 }
 
-// A transformer's training step gives what its single operations give, and the same bits for any number of threads.
+// TestFusedTrainingStep wants a transformer's training step to give the results of its
+// single operations, and the same bits for any number of threads.
 func TestFusedTrainingStep(t *testing.T) {
 	type sizes struct {
 		b, h, kv, n, d int
@@ -242,7 +248,8 @@ func TestFusedTrainingStep(t *testing.T) {
 	}
 	for _, c := range cases {
 		for _, level := range kernel.Levels() {
-			t.Run(fmt.Sprintf("%v %+v", level, c), func(t *testing.T) { // its devices go with it
+			// the subtest's end closes its devices
+			t.Run(fmt.Sprintf("%v %+v", level, c), func(t *testing.T) {
 				trainingStep(t, level, layer(c.b, c.h, c.kv, c.n, c.d, c.scale, c.causal))
 			})
 		}
@@ -272,7 +279,8 @@ func trainingStep(t *testing.T, level kernel.Level, f func(s *tensor.Session) []
 	}
 }
 
-// relative is the largest difference of two float32 tensors over the largest element.
+// relative returns the largest difference of two float32 tensors over the largest
+// element.
 func relative(a, b []byte) float64 {
 	diff, most := 0.0, 1e-30
 	for i := 0; i+4 <= len(a); i += 4 {
@@ -286,7 +294,8 @@ func f32(b []byte) float64 {
 	return float64(math.Float32frombits(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24))
 }
 
-// Updates of one parameter after another, with nothing in between that reads it, give what single operations give.
+// TestAdamWOfOneParameterTwice wants updates of one parameter after another, with nothing
+// in between that reads it, to give the results of single operations.
 func TestAdamWOfOneParameterTwice(t *testing.T) {
 	f := func(s *tensor.Session) []*tensor.Tensor {
 		const n = 20_000
@@ -315,7 +324,8 @@ func TestAdamWOfOneParameterTwice(t *testing.T) {
 	}
 }
 
-// Extremes of zeros of both signs are the same whether a tensor full of one number became that number or not.
+// TestExtremesOfZeros wants extremes of zeros of both signs to be the same whether a
+// tensor full of one number became that number or not.
 func TestExtremesOfZeros(t *testing.T) {
 	minus := math.Copysign(0, -1)
 	f := func(s *tensor.Session) []*tensor.Tensor {
@@ -337,7 +347,7 @@ func TestExtremesOfZeros(t *testing.T) {
 	}
 }
 
-// Pads of something else than zeros are joined too.
+// TestJoinedPadsOfAnyValue wants pads of other numbers than zero to be joined too.
 func TestJoinedPadsOfAnyValue(t *testing.T) {
 	f := func(s *tensor.Session) []*tensor.Tensor {
 		a, b, c := tensor.RandN(s, tensor.F32, 3, 4, 5), tensor.RandN(s, tensor.F32, 3, 4, 2), tensor.RandN(s, tensor.F32, 4, 3, 1).Transpose(0, 1)
@@ -358,7 +368,8 @@ func TestJoinedPadsOfAnyValue(t *testing.T) {
 	}
 }
 
-// Gradients of a norm recorded with two different eps are each computed with their own.
+// TestNormGradientsOfTwoEps wants gradients of a norm recorded with two different eps
+// each to be computed with their own.
 func TestNormGradientsOfTwoEps(t *testing.T) {
 	f := func(s *tensor.Session) []*tensor.Tensor {
 		x, dy, w := tensor.RandN(s, tensor.F32, 70, 20), tensor.RandN(s, tensor.F32, 70, 20), tensor.RandN(s, tensor.F32, 20)
@@ -380,7 +391,8 @@ func TestNormGradientsOfTwoEps(t *testing.T) {
 	}
 }
 
-// A target out of range is an error in the step that has the loss and its gradient too.
+// TestFusedLossOfAWrongTarget wants a target out of range to be an error also in the step
+// that computes the loss and its gradient.
 func TestFusedLossOfAWrongTarget(t *testing.T) {
 	for _, threads := range []int{1, 2} {
 		d := newTraced(t, cpu.Options{Threads: threads}, threads > 1)
@@ -398,8 +410,10 @@ func TestFusedLossOfAWrongTarget(t *testing.T) {
 	}
 }
 
-// Sums, means and extremes at the end of elementwise operations: of rows shorter and longer than a tile, over some of the last
-// dims and over all, of operands that broadcast, are strided or of other dtypes, with parts shared among threads.
+// TestFoldsOfTiles tests sums, means and extremes at the end of elementwise operations:
+// of rows shorter and longer than a tile, over some of the last dims and over all, of
+// operands that broadcast, are strided or of other dtypes, with parts shared among
+// threads.
 func TestFoldsOfTiles(t *testing.T) {
 	f := func(s *tensor.Session) []*tensor.Tensor {
 		var out []*tensor.Tensor

@@ -42,7 +42,7 @@ func (n *numbers) next() uint64 {
 
 func (n *numbers) below(m int) int { return int(n.next() % uint64(m)) }
 
-// generated is the encoding of a random program.
+// generated returns the encoding of a random program.
 func generated(tb testing.TB, seed uint64) []byte {
 	tb.Helper()
 	r := &recorder{}
@@ -54,8 +54,9 @@ func generated(tb testing.TB, seed uint64) []byte {
 	return r.encoded[len(r.encoded)-1]
 }
 
-// mutated changes a program here and there, mostly so that it stays one: another operation, other arguments of the
-// same type, other attributes, results kept or not, inputs donated or not.
+// mutated changes a program at random places, mostly so that it stays one: another
+// operation, other arguments of the same type, other attributes, results kept or not,
+// inputs donated or not.
 func mutated(t *testing.T, e []byte, n *numbers) []byte {
 	t.Helper()
 	p, err := tensor.ParseProgram(e)
@@ -95,7 +96,7 @@ func mutated(t *testing.T, e []byte, n *numbers) []byte {
 	return p.Append(nil)
 }
 
-// anyRef is something that instruction i may use.
+// anyRef returns a value that instruction i may use.
 func anyRef(p *tensor.Program, i int, n *numbers) tensor.Ref {
 	switch k := n.below(3); {
 	case k == 0 && len(p.Externals) > 0:
@@ -114,7 +115,8 @@ func sameType(p *tensor.Program, a, b tensor.Ref) bool {
 	return da == db && sa.Equal(sb) || da == tensor.Invalid
 }
 
-// runs runs whatever of e ParseProgram accepts, on inputs of wild values. It reports whether that was a program.
+// runs runs e on inputs of wild values if ParseProgram accepts it, and reports whether it
+// did.
 func runs(t *testing.T, d *cpu.Device, e []byte, n *numbers) bool {
 	t.Helper()
 	p, err := tensor.ParseProgram(e)
@@ -123,7 +125,7 @@ func runs(t *testing.T, d *cpu.Device, e []byte, n *numbers) bool {
 	}
 	for _, s := range p.Shapes {
 		if s.Elems() > 1<<12 {
-			return false // right, but too slow to try many of
+			return false // right, but too slow to try many
 		}
 	}
 	eng := device.NewEngine(d)
@@ -173,7 +175,8 @@ func fuzzDevice(tb testing.TB) *cpu.Device {
 	return d
 }
 
-// Programs that no session made: whatever ParseProgram lets through runs or fails, and never panics.
+// TestMutatedPrograms wants every program that ParseProgram accepts to run or to fail,
+// and never to panic.
 func TestMutatedPrograms(t *testing.T) {
 	d := fuzzDevice(t)
 	const first, programs, each = 1, 60, 150

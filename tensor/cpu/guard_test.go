@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// A step that panics is a failed program: its results don't exist, its memory is back, and the next one runs.
+// TestPanicIsAnError wants a step that panics to be a failed program: it has no results,
+// its memory is free again, and the next program runs.
 func TestPanicIsAnError(t *testing.T) {
 	d, err := New(nil)
 	if err != nil {
@@ -44,7 +45,8 @@ func TestPanicIsAnError(t *testing.T) {
 	}
 }
 
-// Of a shared step every part is done once, whoever does it, and a panic in one is the step's error.
+// TestPool wants every part of a shared step to be done once, by any thread, and a panic
+// in one to be the step's error.
 func TestPool(t *testing.T) {
 	const parts, jobs = 4, 3000
 	lanes := make([]*run, parts)

@@ -2,8 +2,9 @@ package cpu
 
 import "github.com/ringside-go/ringside/tensor/internal/compile"
 
-// indexAdd32 lowers index_add of f32. Every thread has some of the columns within what an index names, and goes through
-// all indices in their order. The result may lie where x does.
+// indexAdd32 lowers index_add of f32. Every thread has some of the columns of each
+// indexed slice, and goes through all indices in their order. The result may share x's
+// memory.
 func indexAdd32(s *compile.Step) func(r *run) error {
 	x, idx, from := &s.In[0], &s.In[1], &s.In[2]
 	outer, n, inner := split(x.Shape, int(s.Ints[0]))

@@ -2,8 +2,9 @@ package cpu
 
 import "github.com/ringside-go/ringside/tensor/internal/compile"
 
-// joinPads lowers the sum of padded pieces that together are all of the result. A piece that lies in its place already is
-// left there. Where the others are padded with something else than 0, that is added.
+// joinPads lowers the sum of padded pieces that together are all of the result. A piece
+// that already lies in its place stays there. Where the others are padded with numbers
+// other than 0, these are added.
 func (lw *lowerer) joinPads(s *compile.Step) func(r *run) error {
 	type piece struct {
 		from compile.Operand

@@ -3,7 +3,8 @@ package cpu
 import "github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 
 // Product is a matrix product c = a*b of float32, without a program around it: benchmarks
-// compare it with other libraries. It is cut into parts that may be computed concurrently.
+// compare it with other libraries. It is cut into parts that may be computed
+// concurrently.
 type Product struct {
 	table   *kernel.Table
 	m, n, k int

@@ -27,7 +27,7 @@ func TestProduct(t *testing.T) {
 	}
 }
 
-// TestAdamWPass wants a step against the gradient and moments that follow it.
+// TestAdamWPass wants a step against the gradient, and moments that follow the gradient.
 func TestAdamWPass(t *testing.T) {
 	p, m, v, g := []float32{1, 1}, []float32{0, 0}, []float32{0, 0}, []float32{2, -2}
 	AdamWPass(p, m, v, g)()

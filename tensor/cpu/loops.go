@@ -12,7 +12,7 @@ type number interface {
 	float32 | float64 | int32 | int64 | uint8
 }
 
-// The shapes of loops over slices, and how they become a loop.
+// The shapes of loops over slices, and their conversion to a loop.
 
 func loop1[T, U any](f func(dst []U, x []T)) loop {
 	return func(dst pointer, in *[4]pointer, _ []float64, n int) { f(elems[U](dst, n), elems[T](in[0], n)) }
@@ -40,7 +40,7 @@ func map2[T, U any](f func(a, b T) U) loop {
 	})
 }
 
-// loopFor is the loop of an elementwise operation on operands of dtype t.
+// loopFor returns the loop of an elementwise operation on operands of dtype t.
 func (lw *lowerer) loopFor(s *compile.Step, t tensor.DType) loop {
 	switch s.Op {
 	case tensor.OpCast:
@@ -72,7 +72,7 @@ func (lw *lowerer) loopFor(s *compile.Step, t tensor.DType) loop {
 	return nil
 }
 
-// kernelLoop are the f32 loops that the kernel table has.
+// kernelLoop returns an f32 loop of the kernel table.
 func (lw *lowerer) kernelLoop(op tensor.Op) loop {
 	k := lw.table
 	if f, ok := map[tensor.Op]func(dst, x []float32){
@@ -99,7 +99,7 @@ func (lw *lowerer) kernelLoop(op tensor.Op) loop {
 	return nil
 }
 
-// numberLoop are the operations that every number has.
+// numberLoop returns the loop of an operation that every number type has.
 func numberLoop[T number](op tensor.Op) loop {
 	switch op {
 	case tensor.OpNeg:
@@ -179,7 +179,8 @@ func numberLoop[T number](op tensor.Op) loop {
 	return nil
 }
 
-// power of integers is by squaring and wraps; a negative exponent gives 0 but for bases of 1 and -1.
+// power returns a^b of integers by squaring, wrapping; a negative exponent gives 0 except
+// for bases of 1 and -1.
 func power[T number](a, b T) T {
 	var half T = 1
 	if half/2 != 0 {
@@ -232,7 +233,7 @@ func geluTanhGrad(x, dy float64) float64 {
 	return dy * (0.5*(1+t) + 0.5*x*(1-t*t)*geluA*(1+3*geluB*x*x))
 }
 
-// floatLoop are the operations of floats.
+// floatLoop returns the loop of an operation of floats.
 func floatLoop[T float](op tensor.Op) loop {
 	switch op {
 	case tensor.OpAbs:
@@ -290,7 +291,7 @@ func floatLoop[T float](op tensor.Op) loop {
 	return numberLoop[T](op)
 }
 
-// updateLoop are the optimizers' formulas, as the op table gives them.
+// updateLoop returns the loop of an optimizer's formula, as the op table gives it.
 func updateLoop[T float](op tensor.Op) loop {
 	return func(dst pointer, in *[4]pointer, s []float64, n int) {
 		d, a, b := elems[T](dst, n), elems[T](in[0], n), elems[T](in[1], n)

@@ -2,12 +2,13 @@ package cpu
 
 import "github.com/ringside-go/ringside/tensor/internal/compile"
 
-// crossEntropy32 lowers the mean loss over rows, its gradient, or both, of f32. A target that is neither a class nor
-// ignored is an error. Every row's loss has a place of its own, so that their sum doesn't depend on who computed which.
+// crossEntropy32 lowers the mean loss over rows, its gradient, or both, of f32. A target
+// that is neither a class nor ignored is an error. Every row's loss has a place of its
+// own, so that their sum doesn't depend on the threads that compute them.
 func (lw *lowerer) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) (f, after func(r *run) error, words int) {
 	rows, classes, gap := s.In[0].Shape[0], s.In[0].Shape[1], s.In[0].Strides[0]
 	ignore := s.Ints[0]
-	// target is the class of row i; false if the row doesn't count.
+	// target returns the class of row i; false if the row doesn't count.
 	target := func(id []byte, wide bool, i int) (int, bool, error) {
 		v := int64(0)
 		if wide {
@@ -55,7 +56,7 @@ func (lw *lowerer) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) 
 			losses[i] = 0
 			t, ok, err := target(id, wide, i)
 			switch {
-			case err != nil: // a peer may write there meanwhile
+			case err != nil: // a peer may write the targets meanwhile
 				return err
 			case ok:
 				losses[i] = float64(r.table.CrossEntropy(row, x[i*gap:][:classes], t, scale))

@@ -15,7 +15,8 @@ type lowerer struct {
 	eager   bool // share steps however small, for tests
 }
 
-// plan turns a plan's steps into functions. All choices that depend on dtypes, shapes and strides are made here, once.
+// plan turns a plan's steps into functions. All choices that depend on dtypes, shapes and
+// strides are made here, once.
 func (lw *lowerer) plan(p *compile.Plan) []lowered {
 	out := make([]lowered, 0, len(p.Steps))
 	total := 0
@@ -74,25 +75,27 @@ func (lw *lowerer) plan(p *compile.Plan) []lowered {
 }
 
 const (
-	// minShared is the least work of a step, in quarters of a nanosecond of one thread, that is worth sharing with threads
-	// that spin: handing it over takes some tenths of a microsecond.
+	// minShared is the least work of a step, in quarters of a nanosecond of one thread,
+	// that is worth sharing with threads that spin, given the cost of handing it over.
 	minShared = 4 * 1500
-	// partWork is about how much work a part has at least, where there are more parts than threads: several of them let
-	// whoever is ahead do more, as a thread may start late or lose its core.
+	// partWork is the approximate least work of a part, where there are more parts than
+	// threads. With several parts a thread, fast threads do more, as others may start
+	// late or lose their core.
 	partWork = 4 * 12_000
-	// partsOfThread is how many parts there are at most for each thread.
+	// partsOfThread is the most parts for each thread.
 	partsOfThread = 4
-	// productPart is that of a part of a matrix product, which packs operands anew, and largeProduct the work of one from
-	// which on that costs more than it may win.
+	// productPart is partWork of a matrix product, whose parts pack operands anew.
+	// largeProduct is the work of a product from which that costs more than it may win.
 	productPart  = 4 * 15_000
 	largeProduct = 4 * 500_000
 	// lossRow is the work of a row of a loss, however short.
 	lossRow = 4 * 60
-	// minSharedPlan is the least work of a plan's shared steps that is worth waking parked threads for.
+	// minSharedPlan is the least work of a plan's shared steps that is worth waking
+	// parked threads for.
 	minSharedPlan = 4 * 100_000
 )
 
-// partsOf is how many parts a step of that work has: a multiple of the threads.
+// partsOf returns the number of parts of a step of that work: a multiple of the threads.
 func (lw *lowerer) partsOf(s *compile.Step, work int) int {
 	threads := lw.threads
 	part := partWork
@@ -113,7 +116,8 @@ func (lw *lowerer) partsOf(s *compile.Step, work int) int {
 	return threads * min(max(work/(part*threads), 1), partsOfThread)
 }
 
-// workOf estimates the work of a step that threads may share in quarters of a nanosecond, 0 for one that one thread does alone.
+// workOf estimates the work of a step that threads may share in quarters of a nanosecond.
+// It returns 0 for one that one thread does alone.
 func (lw *lowerer) workOf(s *compile.Step) int {
 	n := s.Out.Shape.Elems()
 	switch s.Fused {
@@ -190,7 +194,8 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	return 0
 }
 
-// productWork is the work of the matrix product in s, at 200 GFLOP/s. Columns are computed in whole vectors.
+// productWork returns the work of the matrix product in s, at 200 GFLOP/s. Columns are
+// computed in whole vectors.
 func productWork(s *compile.Step) int {
 	a, b := s.In[0].Shape, s.In[1].Shape
 	n := b[len(b)-1]
@@ -201,7 +206,7 @@ func productWork(s *compile.Step) int {
 	return bounded(bounded(s.Out.Shape.Elems()/n, (n+vector-1)/vector*vector), a[len(a)-1]) / 25
 }
 
-// bounded is a*b, or a number that is large enough.
+// bounded returns a*b, or a number that is large enough.
 func bounded(a, b int) int {
 	const large = 1 << 40
 	if a != 0 && b > large/a {
@@ -212,7 +217,7 @@ func bounded(a, b int) int {
 
 func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 	if s.Out.Shape.Elems() == 0 && !s.Op.Info().Fallible {
-		return nothing // however many rows of nothing there are
+		return nothing // also for many rows of no elements
 	}
 	switch s.Op {
 	case tensor.OpFull, tensor.OpArange:
@@ -265,7 +270,7 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 
 func nothing(*run) error { return nil }
 
-// buf is operand o's elements, from its first on.
+// buf returns operand o's elements, from its first on.
 func buf[T any](r *run, o *compile.Operand) []T {
 	b := slice[T](r.bufs[o.Buf])
 	return b[min(o.Off, len(b)):] // a view of no elements may point beyond

@@ -8,7 +8,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// product is c = a*b (+ c if add) of m x k and k x n, c's rows ldc apart.
+// product computes c = a*b (+ c if add) of m x k and k x n, with c's rows ldc apart.
 type product[T kernel.Number] func(r *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int)
 
 func gemm32(r *run, m, n, k int, a, b kernel.Matrix[float32], add bool, c []float32, ldc int) {
@@ -46,14 +46,15 @@ func matmulOf[T kernel.Number](s *compile.Step, threads int, mul product[T]) fun
 	walk := newNest(batch, s.Out.Strides[:lo-2], batchStrides(a, batch), batchStrides(b, batch))
 	empty := s.Out.Shape.Elems() == 0
 	if last := len(walk.dims) - 1; walk.strides[2][last] == 0 && walk.dims[last] > 1 && (m == 1 && walk.strides[1][last] >= 0 || walk.strides[1][last] == a.Strides[la-2]*m) {
-		// One b for all of them, one a after the other: more rows of one product.
+		// One b for all matrices, with one a after the other: more rows of one product.
 		if m == 1 {
 			a.Strides = append(slices.Clone(a.Strides[:la-2]), walk.strides[1][last], a.Strides[la-1])
 		}
 		m *= walk.dims[last]
 		walk.dims[last] = 1
 	} else {
-		walk.dims = append(walk.dims, 1) // the odometer leaves the innermost dim to the caller: here the product itself
+		// the odometer leaves the innermost dim to the caller: here the product itself
+		walk.dims = append(walk.dims, 1)
 		for i := range walk.strides {
 			walk.strides[i] = append(walk.strides[i], 0)
 		}
@@ -77,7 +78,8 @@ func matmulOf[T kernel.Number](s *compile.Step, threads int, mul product[T]) fun
 			if odo, any = walk.share(r); !any {
 				return nil
 			}
-		} else if i0, i1, j0, j1 = kernel.Split(m, n, r.parts, r.part); i0 == i1 || j0 == j1 { // a rectangle of each
+		} else if i0, i1, j0, j1 = kernel.Split(m, n, r.parts, r.part); i0 == i1 || j0 == j1 {
+			// a rectangle of each
 			return nil
 		}
 		rs, cs := a.Strides[la-2], b.Strides[lb-1]
@@ -93,7 +95,7 @@ func matmulOf[T kernel.Number](s *compile.Step, threads int, mul product[T]) fun
 	}
 }
 
-// batchStrides are an operand's strides along the broadcast dims before the last two.
+// batchStrides returns an operand's strides along the broadcast dims before the last two.
 func batchStrides(o compile.Operand, batch tensor.Shape) []int {
 	n := len(o.Shape) - 2
 	return broadcast(compile.Operand{Shape: o.Shape[:n], Strides: o.Strides[:n]}, batch)

@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	// wideBytes is about how much of an operand of 16 bits is widened at a time, if that is wideRows rows or more.
+	// wideBytes is the approximate size of the piece of a 16-bit operand that is widened
+	// at a time, if it has at least wideRows rows.
 	wideBytes = 256 << 10
 	wideRows  = 32
 )
 
-// halfMatmul lowers the product of two matrices of which one or both are of 16 bits.
+// halfMatmul lowers the product of two matrices, of which one or both are of 16 bits.
 func (lw *lowerer) halfMatmul(s *compile.Step) func(r *run) error {
 	product := lw.rectangle(s, s.Out)
 	return func(r *run) error {
@@ -23,10 +24,11 @@ func (lw *lowerer) halfMatmul(s *compile.Step) func(r *run) error {
 	}
 }
 
-// rectangle makes rows i0 to i1 and columns j0 to j1 of the product of the first two operands of s, matrices of f32 or of
-// 16 bits, which lies at c.
+// rectangle computes rows i0 to i1 and columns j0 to j1 of the product of the first two
+// operands of s, matrices of f32 or of 16 bits, which lies at c.
 func (lw *lowerer) rectangle(s *compile.Step, c compile.Operand) func(r *run, i0, i1, j0, j1 int) {
-	a, b := lw.matrixOf(s.In[0]), lw.matrixOf(turned(s.In[1])) // both by what the product has of them: rows and columns
+	// both by the product's part of them: rows and columns
+	a, b := lw.matrixOf(s.In[0]), lw.matrixOf(turned(s.In[1]))
 	k, n := s.In[0].Shape[1], s.In[1].Shape[1]
 	return func(r *run, i0, i1, j0, j1 int) {
 		to := slice[float32](r.bufs[c.Buf])
@@ -44,7 +46,7 @@ func (lw *lowerer) rectangle(s *compile.Step, c compile.Operand) func(r *run, i0
 	}
 }
 
-// turned is matrix o transposed.
+// turned returns matrix o transposed.
 func turned(o compile.Operand) compile.Operand {
 	o.Shape, o.Strides = tensor.Shape{o.Shape[1], o.Shape[0]}, []int{o.Strides[1], o.Strides[0]}
 	return o
@@ -67,7 +69,8 @@ func (lw *lowerer) matrixOf(o compile.Operand) matrix {
 	return m
 }
 
-// step is how many of n rows of k are read at a time: all of f32, which lie where they are.
+// step returns how many of n rows of k are read at a time: all of f32, which are read in
+// place.
 func (m *matrix) step(n, k int) int {
 	if m.widen == nil {
 		return n
@@ -75,8 +78,8 @@ func (m *matrix) step(n, k int) int {
 	return min(n, max(wideBytes/(4*k)/wideRows*wideRows, wideRows))
 }
 
-// read is n rows of k elements from row i on, in *wide if they have to be widened: in the order that they are stored in
-// if their rows or columns are contiguous.
+// read returns n rows of k elements from row i on. Rows that must be widened are in
+// *wide, in the order in which they are stored if their rows or columns are contiguous.
 func (m *matrix) read(r *run, wide *[]float32, i, n, k int) kernel.Matrix[float32] {
 	at := m.off + i*m.rs
 	if m.widen == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// halfProducts are products of which one operand or both are of 16 bits, in every order of their elements.
+// halfProducts returns products with one operand or both of 16 bits, in every order of
+// their elements.
 func halfProducts(s *tensor.Session) []*tensor.Tensor {
 	s.Seed(12)
 	var out []*tensor.Tensor
@@ -27,7 +28,8 @@ func halfProducts(s *tensor.Session) []*tensor.Tensor {
 	return out
 }
 
-// Products read halves as they are stored and give the bits of products of widened copies.
+// TestProductsOfHalves wants products to read halves as they are stored and to give the
+// bits of products of widened copies.
 func TestProductsOfHalves(t *testing.T) {
 	for _, level := range kernel.Levels() {
 		plain := newTraced(t, cpu.Options{Level: &level, NoFuse: true}, false)

@@ -8,7 +8,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// bySize picks the instance that moves elements of a dtype's size.
+// bySize returns the instance that moves elements of a dtype's size.
 func bySize(d tensor.DType, b1, b2, b4, b8 func(s *compile.Step) func(r *run) error) func(s *compile.Step) func(r *run) error {
 	switch d.Size() {
 	case 2:
@@ -27,8 +27,8 @@ type copier struct {
 	empty bool
 }
 
-// newCopier prepares copies of shape. A dim along which the source is contiguous becomes the last but one, where the
-// last isn't, so that a transposition goes block by block.
+// newCopier returns a copier of shape. A dim along which the source is contiguous becomes
+// the last but one, if the last isn't, so that a transposition goes block by block.
 func newCopier(shape tensor.Shape, dst, src []int) copier {
 	c := copier{n: newNest(shape, dst, src), empty: shape.Elems() == 0}
 	n := &c.n
@@ -82,8 +82,8 @@ func copyAll[T any](c *copier, dst []T, to int, src []T, from int) {
 	}
 }
 
-// copyBlocks is a transposition: down a column of the source its elements are neighbours. Blocks of 16 keep what a
-// cache line brings until all of it is used.
+// copyBlocks transposes: down a column of the source its elements are adjacent. Blocks of
+// 16 use all of a cache line before it is evicted.
 func copyBlocks[T any](dst []T, d, dr, dc int, src []T, s, sc, rows, cols int) {
 	const block = 16
 	for i0 := 0; i0 < rows; i0 += block {
@@ -100,7 +100,7 @@ func copyBlocks[T any](dst []T, d, dr, dc int, src []T, s, sc, rows, cols int) {
 	}
 }
 
-// plainCopy is a cast to the same dtype: what makes a view dense.
+// plainCopy lowers a cast to the same dtype, which makes a view dense.
 func plainCopy(s *compile.Step) func(r *run) error {
 	return bySize(s.Out.DType, plainCopyOf[uint8], plainCopyOf[uint16], plainCopyOf[uint32], plainCopyOf[uint64])(s)
 }
@@ -189,7 +189,7 @@ func triangleOf[T any](s *compile.Step) func(r *run) error {
 	}
 }
 
-// leaf is full and arange.
+// leaf lowers full and arange.
 func leaf(s *compile.Step) func(r *run) error {
 	n := s.Out.Shape.Elems()
 	return func(r *run) error {
@@ -249,7 +249,7 @@ func indexing(s *compile.Step) func(r *run) error {
 	return addAt[uint8](s)
 }
 
-// ids are the bytes of an index operand and whether its elements have 8.
+// ids returns the bytes of an index operand and whether its elements have 8.
 func ids(r *run, o *compile.Operand) ([]byte, bool) {
 	return r.bufs[o.Buf][min(o.Off*o.DType.Size(), len(r.bufs[o.Buf])):], o.DType == tensor.I64
 }
@@ -274,8 +274,8 @@ func indexSelect[T any](s *compile.Step) func(r *run) error {
 	}
 }
 
-// places calls f for every element of an index tensor shaped like idx: its own place, and the place in x that it names
-// along dim.
+// places calls f for every element of an index tensor shaped like idx, with its own place
+// and the place in x that it names along dim.
 func places(r *run, x, idx *compile.Operand, dim int, f func(i, k int)) error {
 	id, wide := ids(r, idx)
 	st := x.Strides
@@ -309,7 +309,8 @@ func gatherOf[T any](s *compile.Step) func(r *run) error {
 	}
 }
 
-// addAt is index_add and scatter_add: what lies at equal places adds up in the order of the source.
+// addAt lowers index_add and scatter_add: elements with equal places are added in the
+// order of the source.
 func addAt[T number](s *compile.Step) func(r *run) error {
 	x, idx := &s.In[0], &s.In[1]
 	dim := int(s.Ints[0])

@@ -5,14 +5,15 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// nest is a loop nest over several operands at once: dims, outermost first, and the strides of each operand in
-// elements. Dims that every operand walks as one are joined, so that most nests have one dim or two.
+// nest is a loop nest over several operands at once: dims, outermost first, and the
+// strides of each operand in elements. Dims that every operand walks as one are joined,
+// so that most nests have one dim or two.
 type nest struct {
 	dims    []int
 	strides [][]int // of each operand
 }
 
-// newNest walks shape; strides gives each operand's for it.
+// newNest returns the nest over shape; strides has each operand's strides.
 func newNest(shape tensor.Shape, strides ...[]int) nest {
 	n := nest{strides: make([][]int, len(strides))}
 	for i, d := range shape {
@@ -45,7 +46,7 @@ func newNest(shape tensor.Shape, strides ...[]int) nest {
 	return n
 }
 
-// broadcast is o's strides for a shape that it broadcasts to.
+// broadcast returns o's strides for a shape that it broadcasts to.
 func broadcast(o compile.Operand, shape tensor.Shape) []int {
 	st := make([]int, len(shape))
 	skip := len(shape) - len(o.Shape)
@@ -57,8 +58,8 @@ func broadcast(o compile.Operand, shape tensor.Shape) []int {
 	return st
 }
 
-// odometer walks the outer dims of a nest and keeps each operand's offset. The innermost dim is the caller's, and done
-// further ones.
+// odometer walks the outer dims of a nest and keeps each operand's offset. The caller
+// walks the innermost dim, and done further ones.
 type odometer struct {
 	n    *nest
 	done int
@@ -67,7 +68,7 @@ type odometer struct {
 	off  [8]int // of each operand, in elements
 }
 
-// next goes to the next row; false after the last.
+// next goes to the next row and returns false after the last.
 func (o *odometer) next() bool {
 	for i := len(o.n.dims) - 2 - o.done; i >= 0; i-- {
 		o.at[i]++
@@ -85,11 +86,12 @@ func (o *odometer) next() bool {
 	return false
 }
 
-// inner is the innermost dim's size and operand k's stride along it.
+// inner returns the innermost dim's size, and innerStride operand k's stride along it.
 func (n *nest) inner() int            { return n.dims[len(n.dims)-1] }
 func (n *nest) innerStride(k int) int { return n.strides[k][len(n.dims)-1] }
 
-// share starts a walk of this thread's part of the outermost dim, which is not the innermost; false if it has none.
+// share starts a walk of this thread's part of the outermost dim, which is not the
+// innermost. It returns false if the thread has no part.
 func (n *nest) share(r *run) (odometer, bool) {
 	lo, hi := r.share(n.dims[0], 1)
 	o := odometer{n: n, end: hi}
@@ -100,8 +102,8 @@ func (n *nest) share(r *run) (odometer, bool) {
 	return o, lo < hi
 }
 
-// rows calls f for every position in this thread's part of a nest of up to four operands: its number and each operand's
-// offset. No dim may be 0.
+// rows calls f for every position in this thread's part of a nest of up to four operands,
+// with its number and each operand's offset. No dim may be 0.
 func (n *nest) rows(r *run, f func(i, a, b, c, d int)) {
 	var st [4]int
 	for k := range n.strides {

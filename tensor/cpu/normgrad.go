@@ -6,12 +6,13 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// normBlock is how many rows of a norm's gradient are added up one after another. The sums of the blocks are added up
-// when all are done, so that the result doesn't depend on who did which.
+// normBlock is the number of rows of a norm's gradient that are added up one after
+// another. The sums of the blocks are added up when all are done, so that the result
+// doesn't depend on the threads.
 const normBlock = 64
 
-// normGrad lowers the gradients of a norm by its input, its weight and, of a layer norm, its bias: one pass over the
-// rows, which computes the statistics of a row once.
+// normGrad lowers the gradients of a norm by its input, its weight and, of a layer norm,
+// its bias: one pass over the rows, which computes the statistics of a row once.
 func (lw *lowerer) normGrad(s *compile.Step) (f, after func(r *run) error, words int) {
 	k := lw.table
 	x, dy := s.In[0], s.In[1]

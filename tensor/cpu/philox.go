@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// philox is Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
+// philox is Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
+// easy as 1, 2, 3" (SC 2011).
 func philox(c [4]uint32, k [2]uint32) [4]uint32 {
 	for range 10 {
 		h0, l0 := bits.Mul32(0xD2511F53, c[0])
@@ -20,8 +21,9 @@ func philox(c [4]uint32, k [2]uint32) [4]uint32 {
 	return c
 }
 
-// source is the numbers of one random operation. The seed is the key, the operation's number the upper half of the
-// counter, the place of an element's words the lower half.
+// source generates the numbers of one random operation. The seed is the key, the
+// operation's number the upper half of the counter, the place of an element's words the
+// lower half.
 type source struct {
 	key    [2]uint32
 	number uint64
@@ -43,19 +45,20 @@ func (s *source) block(n uint64) *[4]uint32 {
 	return &s.words
 }
 
-// f32 is element i, uniform in [0, 1): the upper 24 bits of word i%4 of block i/4.
+// f32 returns element i, uniform in [0, 1): the upper 24 bits of word i%4 of block i/4.
 func (s *source) f32(i int) float64 {
 	return float64(s.block(uint64(i) / 4)[i%4]>>8) * 0x1p-24
 }
 
-// f64 is element i, uniform in [0, 1): 53 bits of a pair of words, the low one first, two pairs a block.
+// f64 returns element i, uniform in [0, 1): 53 bits of a pair of words, the low one
+// first, two pairs a block.
 func (s *source) f64(i int) float64 {
 	w := s.block(uint64(i) / 2)
 	j := 2 * (i % 2)
 	return float64((uint64(w[j+1])<<32|uint64(w[j]))>>11) * 0x1p-53
 }
 
-// uniform is element i for a dtype.
+// uniform returns element i for a dtype.
 func (s *source) uniform(d tensor.DType, i int) float64 {
 	if d == tensor.F32 {
 		return s.f32(i)
@@ -63,8 +66,8 @@ func (s *source) uniform(d tensor.DType, i int) float64 {
 	return s.f64(i)
 }
 
-// random is rand and randn. Normal numbers come in pairs by Box and Muller: elements 2j and 2j+1 from uniforms 2j and
-// 2j+1, the first moved from [0, 1) to (0, 1].
+// random lowers rand and randn. Normal numbers come in pairs by Box and Muller: elements
+// 2j and 2j+1 from uniforms 2j and 2j+1, the first moved from [0, 1) to (0, 1].
 func random(s *compile.Step) func(r *run) error {
 	return byFloat(s, randomOf[float32], randomOf[float64])
 }
@@ -103,8 +106,8 @@ func randomOf[T float](s *compile.Step) func(r *run) error {
 	}
 }
 
-// dropout keeps where the element's uniform number is p or more; it is rand's f32 one for both dtypes, so that the mask
-// doesn't depend on them.
+// dropout keeps an element if its uniform number is p or more. The number is rand's f32
+// one for all dtypes, so that the mask doesn't depend on them.
 func dropout(s *compile.Step) func(r *run) error {
 	return byFloat(s, dropoutOf[float32], dropoutOf[float64])
 }

@@ -2,7 +2,8 @@ package cpu
 
 import "testing"
 
-// The known answers that its authors publish with Random123 (kat_vectors, philox4x32 with 10 rounds).
+// TestPhilox compares with the known answers that the authors publish with Random123
+// (kat_vectors, philox4x32 with 10 rounds).
 func TestPhilox(t *testing.T) {
 	const f = 0xffffffff
 	for _, c := range []struct {

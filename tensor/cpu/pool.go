@@ -8,28 +8,33 @@ import (
 	"sync/atomic"
 )
 
-// pool is the threads that help the caller's with a step. A step has at least as many parts as there are threads, and
-// whoever is free claims one: a helper that has no core at the moment costs nothing, since the caller does its part. The
-// caller claims from the first part on, helpers from the last back, so that with two threads each tends to find in its
-// cache what it wrote a step before.
+// pool is the threads that help the caller's thread with a step. A step has at least as
+// many parts as there are threads, and each free thread claims one. A helper that has no
+// core at the moment costs nothing, since the caller does its part. The caller claims
+// from the first part on, helpers from the last part back. So with two threads each tends
+// to find in its cache the elements that it wrote a step before.
 //
-// While a program runs helpers spin, so that handing a step over costs a tenth of a microsecond; soon after it they park.
+// While a program runs helpers spin, so that handing over a step is quick; soon after it
+// they park.
 type pool struct {
 	lanes   []*run // one a thread, the caller's first
 	helpers []helper
-	step    func(r *run) error // the job: the caller's, but while a part is claimed
-	parts   int                // of the job, as step
-	errs    [maxParts]error    // of each part that failed: whoever claimed it writes it, before it counts left down
-	failed  atomic.Bool        // one of errs is set
-	closed  atomic.Bool
-	ended   sync.WaitGroup
+	// the job: only the caller writes it, and only while no part is claimed
+	step  func(r *run) error
+	parts int // of the job, as step
+	// of each part that failed: the thread that claimed it writes it
+	errs   [maxParts]error
+	failed atomic.Bool // one of errs is set
+	closed atomic.Bool
+	ended  sync.WaitGroup
 
-	_ [64]byte // what follows is written by all threads, each on a line of its own
+	_ [64]byte // all threads write the fields below, each on a line of its own
 
-	// job is the number of the job (upper half) and its unclaimed parts: the end of them (16 bits) and the first (16 bits).
-	// A claim changes the very number it read, so that nobody claims a part of a job that is over.
+	// job is the number of the job (upper half) and its unclaimed parts: the end of them
+	// (16 bits) and the first (16 bits). A claim replaces the value that it read, and
+	// every job has another number, so a part of a finished job can't be claimed.
 	job  atomic.Uint64
-	busy atomic.Bool // a program runs: more jobs are to be expected
+	busy atomic.Bool // a program runs: expect more jobs
 	_    [52]byte
 	left atomic.Int32 // parts that are not done
 	_    [60]byte
@@ -38,18 +43,20 @@ type pool struct {
 // helper is a goroutine of the pool.
 type helper struct {
 	parked atomic.Bool
-	wake   chan struct{} // of one: whoever clears parked sends
-	_      [64]byte      // not on a line with the next
+	wake   chan struct{} // of one: the thread that clears parked sends
+	_      [64]byte      // not on a line with the next helper
 }
 
 const (
 	// maxParts bounds the parts of a step.
 	maxParts = 256
-	// idleSpins before a helper parks when no program runs: some 60 µs, in which the next one may come.
+	// idleSpins is the number of spins before a helper parks when no program runs: long
+	// enough for the next program to begin.
 	idleSpins = 40_000
-	// busySpins is the same while one runs, in steps that aren't shared: about a millisecond.
+	// busySpins is the same while a program runs, in steps that aren't shared.
 	busySpins = 16 * idleSpins
-	// yieldEvery spins the caller lets another goroutine run, in case a helper waits for that.
+	// yieldEvery is the number of spins after which the caller lets another goroutine
+	// run, in case a helper waits for its thread.
 	yieldEvery = 1000
 )
 
@@ -63,7 +70,7 @@ func newPool(lanes []*run) *pool {
 	return p
 }
 
-// begin says that jobs are about to come: helpers await them spinning, until end.
+// begin announces jobs: helpers await them spinning, until end.
 func (p *pool) begin() {
 	p.busy.Store(true)
 	p.wakeAll()
@@ -71,12 +78,14 @@ func (p *pool) begin() {
 
 func (p *pool) end() { p.busy.Store(false) }
 
-// run has all parts of step done, of which there are at most maxParts, and returns the first error, by the order of the
-// parts.
+// run has all parts of step done, at most maxParts, and returns the first error in the
+// order of the parts.
 func (p *pool) run(step func(r *run) error, parts int) error {
 	p.step, p.parts = step, parts
 	p.left.Store(int32(parts))
-	p.job.Store((p.job.Load()>>32+1)<<32 | uint64(parts)<<16) // synchronizes before a claim
+	// The caller stores step, parts and left before job. A helper's load of job in claim
+	// that sees the new number is synchronized after them.
+	p.job.Store((p.job.Load()>>32+1)<<32 | uint64(parts)<<16)
 	p.wakeAll()
 	r := p.lanes[0]
 	for p.claim(r, true) {
@@ -101,7 +110,8 @@ func (p *pool) run(step func(r *run) error, parts int) error {
 	return first
 }
 
-// claim does a part that nobody has yet, the first or the last; false if there is none.
+// claim does a part that is not claimed yet, the first or the last. It returns false if
+// there is none.
 func (p *pool) claim(r *run, front bool) bool {
 	for {
 		j := p.job.Load()
@@ -118,16 +128,18 @@ func (p *pool) claim(r *run, front bool) bool {
 				p.errs[part] = err
 				p.failed.Store(true)
 			}
-			p.left.Add(-1) // synchronizes before the caller's load that sees 0
+			// Every thread stores results, errs and failed before it decrements left. The
+			// caller's load of left that sees 0 is synchronized after all of them.
+			p.left.Add(-1)
 			return true
 		}
 	}
 }
 
-// unclaimed says whether job j has parts that nobody claimed.
+// unclaimed reports whether job j has unclaimed parts.
 func unclaimed(j uint64) bool { return uint16(j) < uint16(j>>16) }
 
-// do does r's part. A panic must not leave while others are at work on theirs.
+// do does r's part. A panic must not unwind while other threads work on their parts.
 func (p *pool) do(r *run) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -139,14 +151,15 @@ func (p *pool) do(r *run) (err error) {
 
 func (p *pool) help(i int) {
 	defer p.ended.Done()
-	debug.SetPanicOnFault(true) // memory that a peer took away is an error of the program
+	// a fault in memory that a peer unmapped is an error of the program
+	debug.SetPanicOnFault(true)
 	for p.await(&p.helpers[i]) {
 		for p.claim(p.lanes[i+1], false) {
 		}
 	}
 }
 
-// await returns when there may be a part to claim; false when the pool closes.
+// await returns true when there may be a part to claim, and false when the pool closes.
 func (p *pool) await(h *helper) bool {
 	for {
 		for n := 0; n < busySpins; n++ {
@@ -157,9 +170,12 @@ func (p *pool) await(h *helper) bool {
 				n += busySpins/idleSpins - 1
 			}
 		}
-		h.parked.Store(true) // synchronizes with wakeAll: one of both sees what the other wrote
+		// The helper stores parked and then loads job (in ready); run and close store job
+		// or closed and then load parked (in wakeAll). These are sequentially consistent,
+		// so one of the two sees the other's store, and no job is missed.
+		h.parked.Store(true)
 		if p.ready() && h.parked.CompareAndSwap(true, false) {
-			continue // it came meanwhile and nobody has sent
+			continue // the job came meanwhile, and no thread has sent to wake
 		}
 		<-h.wake
 	}
@@ -167,7 +183,7 @@ func (p *pool) await(h *helper) bool {
 
 func (p *pool) ready() bool { return unclaimed(p.job.Load()) || p.closed.Load() }
 
-// wakeAll wakes helpers that are parked: for a job that is there, or one that is about to come, which they await
+// wakeAll wakes helpers that are parked: for a job, or for jobs to come, which they await
 // spinning.
 func (p *pool) wakeAll() {
 	for i := range p.helpers {
@@ -183,5 +199,5 @@ func (p *pool) close() {
 	p.ended.Wait()
 }
 
-// panicked is a panic as an error.
+// panicked returns a panic as an error.
 func panicked(x any) error { return fmt.Errorf("%w: %v\n%s", ErrInternal, x, debug.Stack()) }

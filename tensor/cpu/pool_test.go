@@ -17,7 +17,8 @@ func newTestPool(t testing.TB, n int) *pool {
 	return p
 }
 
-// Every part of every job is done once, however late helpers come, and errors are those of their own job.
+// TestPoolJobs wants every part of every job to be done once, however late helpers come,
+// and errors to be those of their own job.
 func TestPoolJobs(t *testing.T) {
 	for _, n := range []int{2, 3, 7} {
 		p := newTestPool(t, n)
@@ -57,7 +58,7 @@ func TestPoolJobs(t *testing.T) {
 	}
 }
 
-// BenchmarkPool is what sharing costs while helpers spin.
+// BenchmarkPool times sharing while helpers spin.
 func BenchmarkPool(b *testing.B) {
 	p := newTestPool(b, 2)
 	for b.Loop() {

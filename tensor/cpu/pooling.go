@@ -13,7 +13,7 @@ type pool2D struct {
 	kh, kw, sh, sw, ph, pw int
 }
 
-// pooling is max and average pooling and their gradients, a plane at a time.
+// pooling lowers max and average pooling and their gradients, a plane at a time.
 func pooling[T float](s *compile.Step) func(r *run) error {
 	x, y := s.In[0].Shape, s.Out.Shape // of the input and of the pooled
 	switch s.Op {
@@ -88,7 +88,8 @@ func pooling[T float](s *compile.Step) func(r *run) error {
 	}
 }
 
-// windows visits what each output of a plane sees of it: rows y0 to y1, columns x0 to x1, none if they lie in the padding.
+// windows calls f with each output's window of a plane: rows y0 to y1, columns x0 to x1.
+// The window is empty if it lies in the padding.
 func (g *pool2D) windows(f func(at, y0, y1, x0, x1 int)) {
 	for oy := range g.oh {
 		y0 := oy*g.sh - g.ph
@@ -102,7 +103,8 @@ func (g *pool2D) windows(f func(at, y0, y1, x0, x1 int)) {
 	}
 }
 
-// largest is where the first of the largest elements of a window is, or its first NaN; -1 if it is empty.
+// largest returns the place of the first of the largest elements of a window, or of its
+// first NaN; -1 if it is empty.
 func largest[T float](x []T, w, y0, y1, x0, x1 int) int {
 	where := -1
 	var best T
@@ -116,7 +118,7 @@ func largest[T float](x []T, w, y0, y1, x0, x1 int) int {
 	return where
 }
 
-// maxPairs is the largest of squares of two by two.
+// maxPairs writes the largest of squares of two by two.
 func maxPairs[T float](g *pool2D, dst, src []T) {
 	for oy := range g.oh {
 		to := dst[oy*g.ow:][:g.ow]
@@ -127,8 +129,8 @@ func maxPairs[T float](g *pool2D, dst, src []T) {
 	}
 }
 
-// maxPairsGrad gives each square's gradient to its first largest element, or its first NaN. Which one that is is
-// computed, not branched on: nobody can predict it.
+// maxPairsGrad gives each square's gradient to its first largest element, or its first
+// NaN. The place is computed, not branched on, as the branch could not be predicted.
 func maxPairsGrad[T float](g *pool2D, dst, src, dy []T) {
 	for oy := range g.oh {
 		from := dy[oy*g.ow:][:g.ow]
@@ -157,7 +159,7 @@ func maxPairsGrad[T float](g *pool2D, dst, src, dy []T) {
 	}
 }
 
-// notNaN is 0 for a NaN, else 1.
+// notNaN returns 0 for a NaN, else 1.
 func notNaN[T float](x T) T {
 	if x != x {
 		return 0

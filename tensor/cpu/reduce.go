@@ -7,7 +7,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// folding is the geometry of a reduction: kept walks the results, folded what each of them folds, both over x.
+// folding is the geometry of a reduction: kept walks the results, folded the elements
+// that fold into each, both over x.
 type folding struct {
 	kept, folded nest
 	count        int // elements folded into one
@@ -89,7 +90,8 @@ func byDType(t tensor.DType, f32, f64, i32, i64, u8 lowering) lowering {
 	return u8
 }
 
-// foldF32 are the folds that run at the speed of memory: along contiguous rows, and down contiguous columns.
+// foldF32 lowers the folds that run at the speed of memory: along contiguous rows, and
+// down contiguous columns.
 func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 	x, k := s.In[0], lw.table
 	sum := s.Op == tensor.OpSum || s.Op == tensor.OpMean
@@ -102,7 +104,8 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 	}
 	if g.folded.innerStride(0) == 1 && g.folded.inner() > 1 || g.count == 1 {
 		var row func([]float32) float32
-		var join func(a, b float64) float64 // wide enough that many rows don't add up their rounding
+		// wide enough that many rows don't add up their rounding
+		var join func(a, b float64) float64
 		switch {
 		case sum:
 			row, join = k.Sum, func(a, b float64) float64 { return a + b }
@@ -154,18 +157,20 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 	}
 }
 
-// block is how many rows are added up one after another before pairwise summation takes over.
+// block is the number of rows that are added up one after another before pairwise
+// summation begins.
 const block = 16
 
-// columns adds up rows. The sums of two blocks become one, two of those one again, and so on, so that the error grows
-// with the logarithm of the number of rows. room has a row for the block at hand and one for each level of pairs.
+// columns adds up rows. The sums of two blocks become one, two of those one again, and so
+// on, so that the error grows with the logarithm of the number of rows. room has a row
+// for the current block and one for each level of pairs.
 type columns struct {
 	add       func(dst, a, b []float32)
 	out, room []float32
 	rows      int
 }
 
-// level is the sum of 2^i blocks, level -1 that of the block at hand.
+// level returns the sum of 2^i blocks; level -1 is that of the current block.
 func (c *columns) level(i int) []float32 { return c.room[(i+1)*len(c.out):][:len(c.out)] }
 
 func (c *columns) row(x []float32) {
@@ -178,7 +183,7 @@ func (c *columns) row(x []float32) {
 	if c.rows++; c.rows%block != 0 {
 		return
 	}
-	n := c.rows/block - 1 // blocks before this one: its bits say which levels are taken
+	n := c.rows/block - 1 // blocks before this one: its bits tell which levels are in use
 	i := 0
 	for ; n&(1<<i) != 0; i++ {
 		c.add(part, c.level(i), part)
@@ -199,8 +204,8 @@ func (c *columns) finish() {
 	}
 }
 
-// folds goes through the elements of every result in row-major order: add takes the next one in, end stores what came
-// of them. Its state is a value, so that none lands on the heap.
+// folds goes through the elements of every result in row-major order: add adds an element
+// to the state, end stores the result. The state is a value, so that none is allocated.
 func folds[T, A any](s *compile.Step, g folding, start A, add func(a A, x T) A, end func(r *run, i int, a A)) func(r *run) error {
 	x := s.In[0]
 	inner, step := g.folded.inner(), g.folded.innerStride(0)
@@ -232,7 +237,7 @@ func folds[T, A any](s *compile.Step, g folding, start A, add func(a A, x T) A, 
 	}
 }
 
-// sumFloat are sum, mean and product, in float64.
+// sumFloat lowers sum, mean and product, in float64.
 func sumFloat[T float](s *compile.Step, g folding) func(r *run) error {
 	end := func(r *run, i int, a float64) { slice[T](r.bufs[s.Out.Buf])[i] = T(a) }
 	switch s.Op {
@@ -244,7 +249,8 @@ func sumFloat[T float](s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, end)
 }
 
-// sumInt are sum and product as i64, mean as f32; of bools too, whose true may be any byte but 0.
+// sumInt lowers sum and product as i64, mean as f32; of bools too, for which any byte but
+// 0 is true.
 func sumInt[T int32 | int64 | uint8](s *compile.Step, g folding) func(r *run) error {
 	end := func(r *run, i int, a int64) { slice[int64](r.bufs[s.Out.Buf])[i] = a }
 	isBool := s.In[0].DType == tensor.Bool
@@ -271,7 +277,8 @@ type best[T any] struct {
 	at, n int64
 }
 
-// more takes in an element: a first one, a NaN (which then stays), or one beyond.
+// more reports whether an element replaces the best: a first one, a NaN (which then
+// stays), or one beyond.
 func more[T number](largest bool) func(b best[T], x T) best[T] {
 	return func(b best[T], x T) best[T] {
 		beyond := x < b.x
@@ -290,7 +297,8 @@ func extreme[T number](s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpAmax), func(r *run, i int, b best[T]) { slice[T](r.bufs[s.Out.Buf])[i] = b.x })
 }
 
-// argFold is the place of the first extreme element; a NaN counts as one.
+// argFold lowers argmax and argmin: the place of the first extreme element; a NaN counts
+// as one.
 func argFold[T number](s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpArgmax), func(r *run, i int, b best[T]) { slice[int64](r.bufs[s.Out.Buf])[i] = b.at })
 }
@@ -303,7 +311,7 @@ func anyAll(s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, false, func(yes bool, x uint8) bool { return yes || x != 0 }, end)
 }
 
-// cumsum is the running sum of integers along a dim.
+// cumsum lowers the running sum of integers along a dim.
 func cumsum[T int32 | int64 | uint8](s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		running(buf[T](r, &s.In[0]), buf[T](r, &s.Out), s)
@@ -311,7 +319,7 @@ func cumsum[T int32 | int64 | uint8](s *compile.Step) func(r *run) error {
 	}
 }
 
-// running sums along dim s.Ints[0], from its end if s.Ints[1].
+// running writes running sums along dim s.Ints[0], from its end if s.Ints[1].
 func running[T number](x, y []T, s *compile.Step) {
 	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
 	for o := range outer {
@@ -329,7 +337,7 @@ func running[T number](x, y []T, s *compile.Step) {
 	}
 }
 
-// split is a shape as outer x dim x inner.
+// split returns a shape as outer x dim x inner.
 func split(shape tensor.Shape, dim int) (outer, n, inner int) {
 	return shape[:dim].Elems(), shape[dim], shape[dim+1:].Elems()
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
-// A large value that was freed makes room for the results of the next program, which would not fit beside it.
+// TestFreedMakesRoomFirst wants a large value that was freed to make room for the results
+// of the next program, which would not fit beside it.
 func TestFreedMakesRoomFirst(t *testing.T) {
 	const n = 1 << 20
 	s, err := cpu.NewSession(&cpu.Options{MaxBytes: 10 * n}, nil)
@@ -16,7 +17,8 @@ func TestFreedMakesRoomFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	x := tensor.Ones(s, tensor.F32, n) // 4n bytes; a result as many, and there is no room for two
+	// 4n bytes; a result has as many, and there is no room for two
+	x := tensor.Ones(s, tensor.F32, n)
 	for i := range 3 {
 		y := x.AddS(float64(i))
 		if err := s.Sync(); err != nil {
@@ -26,7 +28,8 @@ func TestFreedMakesRoomFirst(t *testing.T) {
 	}
 }
 
-// Temporaries whose sizes add up to more than an int can say are more than there is memory for.
+// TestNoRoomForAnyNumber wants temporaries whose sizes overflow an int together to be
+// more than there is memory for.
 func TestNoRoomForAnyNumber(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		s, err := cpu.NewSession(nil, nil)
@@ -34,7 +37,8 @@ func TestNoRoomForAnyNumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Scope(func(sc *tensor.Scope) {
-			x := tensor.Ones(s, tensor.F64, 1).Expand(6_981_975, 377_651, 437_251) // 2⁶⁰-1 elements
+			// 2⁶⁰-1 elements
+			x := tensor.Ones(s, tensor.F64, 1).Expand(6_981_975, 377_651, 437_251)
 			y := x.Cumsum(0)
 			for range n {
 				y = y.Cumsum(1).Add(y)
@@ -48,7 +52,8 @@ func TestNoRoomForAnyNumber(t *testing.T) {
 	}
 }
 
-// What the program reads stays until it has run, and small values are not looked for.
+// TestFreeUnread wants an input of the program to stay until it has run, and small values
+// to stay as well.
 func TestFreeUnread(t *testing.T) {
 	d, err := cpu.New(nil)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// rowKernels are the operations on one contiguous row, for f32 from the kernel table, for f64 plain Go.
+// rowKernels are the operations on one contiguous row: for f32 from the kernel table, for
+// f64 plain Go.
 type rowKernels[T float] struct {
 	softmax        func(dst, x []T, scale T)
 	softmaxGrad    func(dst, y, dy []T, scale T)
@@ -63,14 +64,15 @@ func rowwise[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	panic(fmt.Sprintf("cpu: no kernel for %v", s.Op)) // the op table has no other
 }
 
-// scratchRow is one of three rows of n elements.
+// scratchRow returns one of three rows of n elements.
 func scratchRow[T any](r *run, i, n int) []T {
 	words := (n*sizeOf[T]() + 7) / 8
 	r.rows[i] = grow(r.rows[i], max(words, 1))
 	return slice[T](bytesOf(r.rows[i]))[:n]
 }
 
-// alongDim is softmax and its kin. Rows along the last dim are read where they lie, others are copied out and back.
+// alongDim lowers softmax and related operations. Rows along the last dim are read in
+// place, others are copied out and back.
 func alongDim[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
 	row := func(dst, a, b []T) {
@@ -140,7 +142,7 @@ func causal[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	}
 }
 
-// norm is layer norm, RMS norm and their gradients, over rows of the last dims.
+// norm lowers layer norm, RMS norm and their gradients, over rows of the last dims.
 func norm[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	x := s.In[0]
 	n := x.Shape[len(x.Shape)-int(s.Ints[0]):].Elems()
@@ -151,7 +153,7 @@ func norm[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	layer := s.Op == tensor.OpLayerNorm || s.Op == tensor.OpLayerNormGradX || s.Op == tensor.OpLayerNormGradW
 	tensors := len(s.In) - 1
 	eps := s.In[tensors].Scalar
-	// statistics of a row for the gradients, which get only x
+	// stats returns statistics of a row for the gradients, which get only x
 	stats := func(row []T, e T) (mean, rstd T) {
 		if layer {
 			mean = k.sum(row) / T(n)
@@ -214,7 +216,7 @@ func norm[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	}
 }
 
-// upTo is the first n of x, nil if x is.
+// upTo returns the first n of x, nil if x is nil.
 func upTo[T any](x []T, n int) []T {
 	if x == nil {
 		return nil
@@ -241,7 +243,8 @@ func rope[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	}
 }
 
-// crossEntropy is the mean loss over rows, or its gradient. A target that is neither a class nor ignored is an error.
+// crossEntropy lowers the mean loss over rows, or its gradient. A target that is neither
+// a class nor ignored is an error.
 func crossEntropy[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	rows, classes, gap := s.In[0].Shape[0], s.In[0].Shape[1], s.In[0].Strides[0]
 	ignore := s.Ints[0]
@@ -295,7 +298,7 @@ func crossEntropy[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error
 	}
 }
 
-// prodGrad is dy times the product of all others: exact where one of them is 0.
+// prodGrad is dy times the product of all other elements: exact where one of them is 0.
 func prodGrad[T float](s *compile.Step) func(r *run) error {
 	x := s.In[0]
 	var mask uint

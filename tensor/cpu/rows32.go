@@ -6,8 +6,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// longestInner exchanges dims so that the longest is innermost, where the order doesn't matter: kernels take the rows
-// along it at once.
+// longestInner exchanges dims so that the longest is innermost, where the order doesn't
+// matter: kernels take the rows along it at once.
 func (n *nest) longestInner() {
 	last := len(n.dims) - 1
 	best := last
@@ -22,8 +22,9 @@ func (n *nest) longestInner() {
 	}
 }
 
-// runs calls f for every run of positions along the innermost dim in this thread's part of a nest of up to four
-// operands: how many they are and each operand's first offset. No dim may be 0.
+// runs calls f for every run of positions along the innermost dim in this thread's part
+// of a nest of up to four operands, with their number and each operand's first offset. No
+// dim may be 0.
 func (n *nest) runs(r *run, f func(count, a, b, c, d int)) {
 	lo, hi := 0, n.inner()
 	odo := odometer{n: n}
@@ -49,7 +50,8 @@ func (n *nest) runs(r *run, f func(count, a, b, c, d int)) {
 	}
 }
 
-// rows32 lowers an operation on f32 rows that has a kernel for blocks of them; nil for others.
+// rows32 lowers an operation on f32 rows that has a kernel for blocks of them; it returns
+// nil for others.
 func (lw *lowerer) rows32(s *compile.Step) func(r *run) error {
 	k := lw.table
 	last := len(s.Out.Shape) - 1
@@ -81,7 +83,8 @@ func (lw *lowerer) rows32(s *compile.Step) func(r *run) error {
 	return nil
 }
 
-// norm32 is a norm, of (x, w, b), or its gradient, of (x, dy, w). Some of most operands may be missing.
+// norm32 lowers a norm, of (x, w, b), or its gradient, of (x, dy, w). Some of most
+// operands may be missing.
 func (lw *lowerer) norm32(s *compile.Step, most int, f func(dst, x, second kernel.Rows, w, b []float32, rows, n int, eps float32)) func(r *run) error {
 	x := s.In[0]
 	tensors := len(s.In) - 1
@@ -173,14 +176,14 @@ func newPositions(n nest) positions {
 	return p
 }
 
-// count is how many there are.
+// count returns the number of positions.
 func (p *positions) count() int { return p.n.inner() * len(p.outer[0]) }
 
-// at is where position i of operand k lies.
+// at returns the offset of position i of operand k.
 func (p *positions) at(k, i int) int {
 	n := p.n.inner()
 	return p.outer[k][i/n] + i%n*p.n.innerStride(k)
 }
 
-// left is how many positions there are from i to the end of its run.
+// left returns the number of positions from i to the end of its run.
 func (p *positions) left(i int) int { return p.n.inner() - i%p.n.inner() }

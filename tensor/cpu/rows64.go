@@ -2,7 +2,8 @@ package cpu
 
 import "math"
 
-// generic are the row operations in plain Go for f64, by the formulas of the kernel table.
+// generic are the row operations in plain Go for f64, by the formulas of the kernel
+// table.
 var generic = &rowKernels[float64]{
 	softmax: func(dst, x []float64, scale float64) {
 		m := math.Inf(-1)

@@ -1,6 +1,6 @@
 package cpu
 
-// sgd is p*(1-lr*wd) - lr*g of (p, g). dst may be p, not g.
+// sgd computes p*(1-lr*wd) - lr*g of (p, g). dst may be p, not g.
 func (lw *lowerer) sgd(dst pointer, in *[4]pointer, s []float64, n int) {
 	lr, keep := float32(s[0]), float32(1-s[0]*s[1])
 	out, p, g := elems[float32](dst, n), elems[float32](in[0], n), elems[float32](in[1], n)
@@ -12,7 +12,7 @@ func (lw *lowerer) sgd(dst pointer, in *[4]pointer, s []float64, n int) {
 	lw.table.Axpy(out, g, out, -lr)
 }
 
-// sgdMomentum is b*mu + (g+wd*p)*(1-damp) of (b, g, p). dst may be b alone.
+// sgdMomentum computes b*mu + (g+wd*p)*(1-damp) of (b, g, p). dst may be b alone.
 func (lw *lowerer) sgdMomentum(dst pointer, in *[4]pointer, s []float64, n int) {
 	mu, damp, wd := s[0], 1-s[1], s[2]
 	out := elems[float32](dst, n)

@@ -12,7 +12,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// threaded computes all that threads share, on sizes that don't divide evenly.
+// threaded computes every operation that threads share, on sizes that don't divide
+// evenly.
 func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 	t.Helper()
 	s := tensor.NewSession(device.NewEngine(d), nil)
@@ -71,7 +72,7 @@ func threaded(t *testing.T, d *cpu.Device) map[string][]byte {
 	return out
 }
 
-// Results are the same bits whatever the number of threads.
+// TestThreadsChangeNothing wants results to have the same bits for any number of threads.
 func TestThreadsChangeNothing(t *testing.T) {
 	for _, level := range kernel.Levels() {
 		one, err := cpu.New(&cpu.Options{Level: &level})
@@ -97,7 +98,8 @@ func TestThreadsChangeNothing(t *testing.T) {
 	}
 }
 
-// An error of a program doesn't upset the threads, nor does their parking.
+// TestThreadsGoOn wants the threads to run the next program after an error, and after
+// they have parked.
 func TestThreadsGoOn(t *testing.T) {
 	d, err := cpu.NewEager(&cpu.Options{Threads: 2})
 	if err != nil {

@@ -5,8 +5,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// tileFold is the reduction at the end of a tile program: each tile's rows are folded where they lie, in scratch, and
-// joined in double precision with what came of the same row's tiles before.
+// tileFold is the reduction at the end of a tile program: each tile's rows are folded in
+// scratch, and joined in double precision with the result of the same row's earlier
+// tiles.
 type tileFold struct {
 	out   compile.Operand
 	row   func(x []float32) float32
@@ -14,8 +15,9 @@ type tileFold struct {
 	scale float32
 }
 
-// tilesFold lowers elementwise operations and a reduction of their last result over the last dims. The nest's first
-// strides are those of the reduction: 0 along the dims that are folded, so that these are joined with no other.
+// tilesFold lowers elementwise operations and a reduction of their last result over the
+// last dims. The nest's first strides are those of the reduction: 0 along the dims that
+// are folded, so that these are joined with no other dim.
 func (lw *lowerer) tilesFold(s *compile.Step) func(r *run) error {
 	shape := shapeOfTiles(s)
 	kept := len(shape) - (len(s.Ints) - 1)
@@ -41,7 +43,7 @@ func (lw *lowerer) tilesFold(s *compile.Step) func(r *run) error {
 	return lw.tileProgram(s, newNestOf(s, shape, strides), f).run
 }
 
-// shapeOfTiles is what s walks over.
+// shapeOfTiles returns the shape that s walks over.
 func shapeOfTiles(s *compile.Step) tensor.Shape {
 	for _, o := range s.In {
 		if o.Scalar < 0 {
@@ -51,7 +53,8 @@ func shapeOfTiles(s *compile.Step) tensor.Shape {
 	return nil
 }
 
-// tile folds the rows of m elements that lie at x, of the nest's row i and those after it.
+// tile folds the rows of m elements that lie at x, of the nest's row i and those after
+// it.
 func (f *tileFold) tile(r *run, x pointer, at, step, rows, m int) {
 	for k := range rows {
 		v := float64(f.row(elems[float32](shift(x, 4*k*m), m)))
@@ -64,7 +67,7 @@ func (f *tileFold) tile(r *run, x pointer, at, step, rows, m int) {
 	}
 }
 
-// end stores the result that is under way, if there is one.
+// end stores the result that is not stored yet, if there is one.
 func (f *tileFold) end(r *run) {
 	if r.foldAt >= 0 {
 		slice[float32](r.bufs[f.out.Buf])[r.foldAt] = float32(r.foldAcc) * f.scale

@@ -8,15 +8,17 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// tileProgram is several elementwise operations that run tile by tile: for each tile of up to 1024 elements, one kernel
-// call an operation. What an operation leaves to the next lies in scratch that stays in the first-level cache; results
-// go to memory at once, and operations that follow read them there.
+// tileProgram is several elementwise operations that run tile by tile: for each tile of
+// up to 1024 elements, one kernel call an operation. Values between operations lie in
+// scratch that stays in the first-level cache. Results go to memory at once, and
+// operations that follow read them there.
 //
-// A tile is part of a row of the nest or, where rows are short, several of them. An operand that isn't contiguous over
-// a tile is copied into scratch first; one that is the same for every tile, once a run. A program that is one chain and
-// needs no scratch goes by stretches of tiles instead.
+// A tile is part of a row of the nest or, where rows are short, several rows. An operand
+// that isn't contiguous over a tile is copied into scratch first; one that is the same
+// for every tile, once a run. A program that is one chain and needs no scratch goes by
+// stretches of tiles instead.
 type tileProgram struct {
-	n      nest // of the first output, then the inputs; its last two dims are walked by tiles
+	n      nest // of the first output, then the inputs; tiles walk its last two dims
 	rows   int  // of a tile
 	inputs []tileInput
 	outs   []compile.Operand
@@ -38,7 +40,8 @@ type tileInput struct {
 	fixed   bool // the same for every tile
 }
 
-// tileOp is an instruction. The pointers it works on are numbered: inputs, then one for each instruction's result.
+// tileOp is an instruction. Its pointers are numbered: inputs, then one for each
+// instruction's result.
 type tileOp struct {
 	f      loop
 	scalar func(dst, x []float32, s float32) // in place of f: a tensor and a scalar
@@ -48,7 +51,7 @@ type tileOp struct {
 	own    []int // its own scalars
 	spread []spreadScalar
 	dst    int // number of the result's pointer
-	out    int // output that it is, -1: scratch
+	out    int // the output that it is, -1: scratch
 	place  int // of the result in scratch
 	width  int
 
@@ -57,7 +60,7 @@ type tileOp struct {
 	neg           bool // of the scalar
 }
 
-// spreadScalar is a scalar in the place of a tensor.
+// spreadScalar is a scalar that stands for a tensor.
 type spreadScalar struct {
 	arg, scalar, place int
 	t                  tensor.DType
@@ -67,12 +70,13 @@ func (lw *lowerer) tiles(s *compile.Step) func(r *run) error {
 	return lw.tileProgram(s, newNestOf(s, s.Out.Shape, s.Out.Strides), nil).run
 }
 
-// newNestOf is the nest of a step over shape: out are the strides of what is written, which come first.
+// newNestOf returns the nest of a step over shape. out are the strides of the output,
+// which come first.
 func newNestOf(s *compile.Step, shape tensor.Shape, out []int) nest {
 	return newNest(shape, stridesOf(s, out)...)
 }
 
-// stridesOf are those of what is written, and of every tensor among the operands.
+// stridesOf returns those of the output, and of every tensor among the operands.
 func stridesOf(s *compile.Step, out []int) [][]int {
 	strides := [][]int{out}
 	for _, o := range s.In {
@@ -83,8 +87,8 @@ func stridesOf(s *compile.Step, out []int) [][]int {
 	return strides
 }
 
-// tileProgram lowers step s over nest n of what is written and of its tensors. With a fold, its result is all that is
-// written.
+// tileProgram lowers step s over nest n of its output and its tensors. With a fold, the
+// fold's result is the only output.
 func (lw *lowerer) tileProgram(s *compile.Step, n nest, fold *tileFold) *tileProgram {
 	p := &tileProgram{n: n, fold: fold}
 	number := make([]int, len(s.In)) // of the operand among inputs
@@ -109,14 +113,15 @@ func (lw *lowerer) tileProgram(s *compile.Step, n nest, fold *tileFold) *tilePro
 	return p
 }
 
-// room reserves a tile of elements of so many bytes each, and returns where it begins, in words.
+// room reserves a tile of elements of the given size, and returns where it begins, in
+// words.
 func (p *tileProgram) room(width int) int {
 	at := p.words
 	p.words += tile * width / 8
 	return at
 }
 
-// shape settles how many rows make a tile. A nest of one dim is one row.
+// shape sets how many rows make a tile. A nest of one dim is one row.
 func (p *tileProgram) shape() {
 	n := &p.n
 	if len(n.dims) == 1 {
@@ -131,7 +136,7 @@ func (p *tileProgram) shape() {
 	}
 }
 
-// input settles how input k is read.
+// input sets how input k is read.
 func (p *tileProgram) input(k int) {
 	in := &p.inputs[k]
 	st := p.n.strides[k+1]
@@ -182,7 +187,8 @@ func (p *tileProgram) add(lw *lowerer, s *compile.Step, i int, number []int) {
 	}
 	if o.scalar == nil {
 		if o.f = lw.loopFor(&like, t); o.f == nil {
-			panic(fmt.Sprintf("cpu: no loop for %v of %v", b.Op, t)) // the op table and inference don't let it come to this
+			// the op table and inference exclude it
+			panic(fmt.Sprintf("cpu: no loop for %v of %v", b.Op, t))
 		}
 	}
 	for a, k := range tensors {
@@ -210,7 +216,8 @@ func (p *tileProgram) add(lw *lowerer, s *compile.Step, i int, number []int) {
 			o.code, o.s = kernel.ChainDivS, o.spread[0].scalar
 		}
 		if o.chained && o.scalar != nil {
-			switch left := like.In[0].Scalar >= 0; { // as scalarLoop; the tensor is the accumulator either way
+			// as scalarLoop; the tensor is the accumulator either way
+			switch left := like.In[0].Scalar >= 0; {
 			case b.Op == tensor.OpSub && !left:
 				o.code, o.neg = kernel.ChainAdd, true
 			case b.Op == tensor.OpSub || b.Op == tensor.OpDiv:
@@ -225,7 +232,8 @@ func (p *tileProgram) add(lw *lowerer, s *compile.Step, i int, number []int) {
 	p.body = append(p.body, o)
 }
 
-// reuse gives results that don't go to memory their scratch; one that nobody reads any more makes room for the next.
+// reuse gives scratch to results that don't go to memory. Scratch whose value is not read
+// any more is used again.
 func (p *tileProgram) reuse() {
 	last := make([]int, len(p.inputs)+len(p.body)) // reader of each pointer
 	for i, o := range p.body {
@@ -301,10 +309,11 @@ func (p *tileProgram) run(r *run) error {
 	return nil
 }
 
-// scratch is a place as a pointer.
+// scratch returns a place as a pointer.
 func (r *run) scratch(place int) pointer { return pointer(&r.words[place]) }
 
-// prepare makes r's scratch large enough and fills what is the same for every tile.
+// prepare makes r's scratch large enough and fills the operands that are the same for
+// every tile.
 func (p *tileProgram) prepare(r *run) {
 	r.words = grow(r.words, p.words)
 	r.ptrs = grow(r.ptrs, len(p.inputs)+len(p.body))
@@ -334,7 +343,8 @@ func (p *tileProgram) prepare(r *run) {
 	}
 }
 
-// tile computes rows from row i on, m columns from j on: a tile, or where the program goes far, several of a row.
+// tile computes rows from row i on, m columns from j on: a tile, or if the program goes
+// by stretches, several of a row.
 func (p *tileProgram) tile(r *run, odo *odometer, i, rows, j, m int) {
 	n := &p.n
 	last := len(n.dims) - 1
@@ -396,7 +406,8 @@ func (o *tileOp) do(r *run, first, n int) {
 	o.f(dst, &r.in, r.own[:len(o.own)], n)
 }
 
-// gatherRows copies rows of m elements that lie rs apart, their elements cs apart, one after another.
+// gatherRows copies rows of m elements that lie rs apart, their elements cs apart, one
+// after another.
 func gatherRows(t *kernel.Table, dst, src pointer, width, rs, cs, rows, m int) {
 	switch width {
 	case 2:

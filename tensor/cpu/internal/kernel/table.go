@@ -95,11 +95,11 @@ type Products struct {
 	//	c[i*ldc+j] = alpha * Σₖ a(i,k)*b(k,j)              // accumulate false
 	//	c[i*ldc+j] = c[i*ldc+j] + alpha * Σₖ a(i,k)*b(k,j) // accumulate true
 	//
-	// for a of m×k and b of k×n. c is only read to accumulate, and must overlap neither a nor b. scratch holds at least
-	// [GemmScratch](m, n, k) bytes; its contents are undefined before and after. An
-	// element of c gets the same bits in whatever rectangle it is computed, so a product
-	// may be split among threads by rows and columns ([Split]), each with its own
-	// scratch, without changing the result.
+	// for a of m×k and b of k×n. c is only read to accumulate, and must overlap neither a
+	// nor b. scratch holds at least [GemmScratch](m, n, k) bytes; its contents are
+	// undefined before and after. An element of c gets the same bits in whatever
+	// rectangle it is computed, so a product may be split among threads by rows and
+	// columns ([Split]), each with its own scratch, without changing the result.
 	Gemm func(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, scratch []float32)
 
 	// GemmTaps computes a product with a b whose rows lie anywhere in one slice, as the

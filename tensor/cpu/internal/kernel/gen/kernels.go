@@ -204,8 +204,8 @@ func fused(k *kern) {
 		VFMADD231PS(sin, in[0], hi)
 		return []vreg{lo, hi}
 	})
-	// Four streams in and three out are more than some cores fetch ahead: see "AdamW fetches ahead" in
-	// docs/decisions.md.
+	// Four streams in and three out are more than some cores fetch ahead: see "AdamW
+	// fetches ahead" in docs/decisions.md.
 	k.each("adamw", shape{outs: 3, ins: 4, scalars: 8, unroll: 4, ahead: 1024, hoist: rootHoist}, "is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p, in1 m, in2 v; in3 the gradient.",
 		func(in, sc []vreg) []vreg {
 			p, m, v, g := in[0], in[1], in[2], in[3]
