@@ -48,7 +48,7 @@ func GradWith(o *Options, loss *tensor.Tensor, xs ...*tensor.Tensor) ([]*tensor.
 		case x.Node() != nil:
 			w.nodes[x.Node()] = nil
 		default:
-			return nil, fmt.Errorf("%w: x %d (%v) is neither a leaf that requires one nor computed from such a leaf", tensor.ErrNoGrad, i, x)
+			return nil, fmt.Errorf("%w: x %d (%v) is neither a leaf that requires a gradient nor computed from such a leaf", tensor.ErrNoGrad, i, x)
 		}
 	}
 	out := make([]*tensor.Tensor, len(xs))

@@ -44,7 +44,7 @@ func (w *walk) run(loss *tensor.Tensor, done func(s *tensor.Session, keep func(*
 	}
 	s := loss.Session()
 	if loss.Node() == nil && !loss.RequiresGrad() {
-		return fmt.Errorf("%w: the loss (%v) does not depend on a leaf that requires one", tensor.ErrNoGrad, loss)
+		return fmt.Errorf("%w: the loss (%v) does not depend on a leaf that requires a gradient", tensor.ErrNoGrad, loss)
 	}
 	if g := w.o.GradOutput; g == nil && loss.Elems() != 1 {
 		return fmt.Errorf("%w: the loss is %v; expected one element, or a GradOutput", tensor.ErrShape, loss)

@@ -10,25 +10,25 @@ import (
 // many parameters as possible. The step takes the place of the last update, so no step
 // that can fail moves behind an update. An update that reads a result of another one,
 // such as the next update of the same parameter, begins a new step.
-func (c *compiler) adamW() {
-	g := c.graph()
+func (rw *rewriter) adamW() {
+	g := rw.graph()
 	e := newEdit()
 	all := newUpdates()
-	for k := range c.plan.Steps {
-		w, m, v, ok := c.adamWUpdate(g, e, k)
+	for k := range rw.plan.Steps {
+		w, m, v, ok := rw.adamWUpdate(g, e, k)
 		if !ok {
 			continue
 		}
 		in := []Operand{w.In[0], m.In[0], v.In[0], m.In[1], m.In[2], v.In[2], w.In[3], w.In[4], w.In[5], w.In[6], w.In[7]}
 		out := []Operand{w.Out, m.Out, v.Out}
 		if anyOf(in, all.made) || anyOf(out, all.read) {
-			c.join(g, e, all)
+			rw.join(g, e, all)
 			all = newUpdates()
 		}
 		all.add(e, in, out, g.def[w.In[1].Buf], g.def[w.In[2].Buf], k)
 	}
-	c.join(g, e, all)
-	c.apply(e)
+	rw.join(g, e, all)
+	rw.apply(e)
 }
 
 // updates is a list of AdamW updates that become one step.
@@ -62,7 +62,7 @@ func anyOf(all []Operand, bufs map[int]bool) bool {
 
 // join replaces the steps of u by one, in the place of the last. If another step reads a
 // result of u before that place, join leaves the steps as they are.
-func (c *compiler) join(g *graph, e *edit, u *updates) {
+func (rw *rewriter) join(g *graph, e *edit, u *updates) {
 	if len(u.steps) == 0 {
 		return
 	}
@@ -79,15 +79,15 @@ func (c *compiler) join(g *graph, e *edit, u *updates) {
 			return
 		}
 	}
-	last := &c.plan.Steps[at]
+	last := &rw.plan.Steps[at]
 	e.replace(at, Step{Instr: last.Instr, Op: last.Op, Fused: AdamW, In: u.in, Out: u.out[0], Also: u.out[1:]})
 }
 
 // adamWUpdate returns the three steps of an update if step k is the last of them: w
 // computes the parameter, m and v its moments. It returns false if a step is part of e
 // already.
-func (c *compiler) adamWUpdate(g *graph, e *edit, k int) (w, m, v *Step, ok bool) {
-	w = &c.plan.Steps[k]
+func (rw *rewriter) adamWUpdate(g *graph, e *edit, k int) (w, m, v *Step, ok bool) {
+	w = &rw.plan.Steps[k]
 	if w.Fused != Single || w.Op != tensor.OpAdamW || w.Out.DType != tensor.F32 {
 		return nil, nil, nil, false
 	}
@@ -95,13 +95,13 @@ func (c *compiler) adamWUpdate(g *graph, e *edit, k int) (w, m, v *Step, ok bool
 	if mk < 0 || vk < 0 || mk == vk || e.touched(mk) || e.touched(vk) {
 		return nil, nil, nil, false
 	}
-	m, v = &c.plan.Steps[mk], &c.plan.Steps[vk]
-	return w, m, v, m.Op == tensor.OpAdamM && v.Op == tensor.OpAdamV && same(m.In[1], v.In[1]) && c.isUpdate(w, m, v)
+	m, v = &rw.plan.Steps[mk], &rw.plan.Steps[vk]
+	return w, m, v, m.Op == tensor.OpAdamM && v.Op == tensor.OpAdamV && same(m.In[1], v.In[1]) && rw.isUpdate(w, m, v)
 }
 
 // isUpdate reports whether w, m and v each work on dense operands of one shape, and w is
 // the only one that reads the results of the others.
-func (c *compiler) isUpdate(w, m, v *Step) bool {
+func (rw *rewriter) isUpdate(w, m, v *Step) bool {
 	n := w.Out.Shape.Elems()
 	for _, o := range []Operand{w.In[0], w.In[1], w.In[2], m.In[0], m.In[1], v.In[0], m.Out, v.Out, w.Out} {
 		if o.Scalar >= 0 || !o.Dense || o.Shape.Elems() != n || o.DType != tensor.F32 {
@@ -109,5 +109,5 @@ func (c *compiler) isUpdate(w, m, v *Step) bool {
 		}
 	}
 	made := map[int]bool{m.Out.Buf: true, v.Out.Buf: true}
-	return c.whole(w.In[1]) && c.whole(w.In[2]) && !anyOf([]Operand{w.In[0], m.In[0], m.In[1], v.In[0]}, made)
+	return rw.whole(w.In[1]) && rw.whole(w.In[2]) && !anyOf([]Operand{w.In[0], m.In[0], m.In[1], v.In[0]}, made)
 }

@@ -19,27 +19,27 @@ const minAdamWProduct = 1 << 14
 //
 // The parameter and its moments can be overwritten there only under two conditions: no
 // later step reads their old values, and no later step can fail.
-func (c *compiler) adamWProducts() {
-	g := c.graph()
+func (rw *rewriter) adamWProducts() {
+	g := rw.graph()
 	e := newEdit()
 	fallible := -1
-	for k := range c.plan.Steps {
-		if c.plan.Steps[k].Op.Info().Fallible {
+	for k := range rw.plan.Steps {
+		if rw.plan.Steps[k].Op.Info().Fallible {
 			fallible = k
 		}
 	}
-	for k := range c.plan.Steps {
-		w, m, v, ok := c.adamWUpdate(g, e, k)
-		if !ok || m.In[1].Shape.Elems() < minAdamWProduct || !c.whole(m.In[1]) {
+	for k := range rw.plan.Steps {
+		w, m, v, ok := rw.adamWUpdate(g, e, k)
+		if !ok || m.In[1].Shape.Elems() < minAdamWProduct || !rw.whole(m.In[1]) {
 			continue
 		}
 		at := g.def[m.In[1].Buf]
 		if at <= fallible || e.touched(at) {
 			continue
 		}
-		p := &c.plan.Steps[at]
+		p := &rw.plan.Steps[at]
 		mk, vk := g.def[w.In[1].Buf], g.def[w.In[2].Buf]
-		if p.Fused != Single || p.Op != tensor.OpMatmul || len(p.In[0].Shape) != 2 || len(p.In[1].Shape) != 2 || last(p.In[0].Shape) == 0 || c.era[p.Instr] != c.era[w.Instr] || !c.only(g, p.Out.Buf, mk, vk) {
+		if p.Fused != Single || p.Op != tensor.OpMatmul || len(p.In[0].Shape) != 2 || len(p.In[1].Shape) != 2 || last(p.In[0].Shape) == 0 || rw.era[p.Instr] != rw.era[w.Instr] || !rw.only(g, p.Out.Buf, mk, vk) {
 			continue
 		}
 		old := []Operand{w.In[0], m.In[0], v.In[0]}
@@ -51,7 +51,7 @@ func (c *compiler) adamWProducts() {
 		s.In = append(s.In, w.In[3:]...)
 		e.replace(at, s, mk, vk, k)
 	}
-	c.apply(e)
+	rw.apply(e)
 }
 
 // readAfter reports whether a step after at, other than those in except, reads buf.

@@ -16,15 +16,15 @@ import (
 // grows with the square of the sequence, are ever whole in memory. The backward step
 // computes P again. Sums are taken in another order, so results differ from those of the
 // single steps in their last bits.
-func (c *compiler) attention() {
-	m := attentionMatch{c: c, g: c.graph(), e: newEdit()}
-	for k := range c.plan.Steps {
-		s := &c.plan.Steps[k]
+func (rw *rewriter) attention() {
+	m := attentionMatch{rw: rw, g: rw.graph(), e: newEdit()}
+	for k := range rw.plan.Steps {
+		s := &rw.plan.Steps[k]
 		if s.Fused == Single && s.Out.DType == tensor.F32 && (s.Op == tensor.OpCausalSoftmax || s.Op == tensor.OpSoftmax && int(s.Ints[0]) == len(s.Out.Shape)-1) {
 			m.at(k)
 		}
 	}
-	c.apply(m.e)
+	rw.apply(m.e)
 }
 
 // maxHeads bounds the number of matrices of a fused attention, because an engine lists
@@ -35,9 +35,9 @@ const maxHeads = 4096
 // stands for the dims before the last two; D is U, the dims that the gradients of k and v
 // have as well, followed by G, the dims over which k and v are broadcast.
 type attentionMatch struct {
-	c *compiler
-	g *graph
-	e *edit
+	rw *rewriter
+	g  *graph
+	e  *edit
 
 	batch      tensor.Shape // D
 	s, t       int          // numbers of queries and keys
@@ -61,7 +61,7 @@ func (m *attentionMatch) at(k int) {
 	}
 	m.batch, m.s, m.t = soft.Out.Shape[:r-2], soft.Out.Shape[r-2], soft.Out.Shape[r-1]
 	m.p, m.forward, m.backward = soft.Out, []int{k}, nil
-	if soft.Out.Shape.Elems() == 0 || m.batch.Elems() > maxHeads || m.c.plan.Buffers[m.p.Buf].Place != Temp {
+	if soft.Out.Shape.Elems() == 0 || m.batch.Elems() > maxHeads || m.rw.plan.Buffers[m.p.Buf].Place != Temp {
 		return
 	}
 	scores, reader := soft.In[0], k
@@ -91,8 +91,8 @@ func (m *attentionMatch) at(k int) {
 		return
 	}
 	if m.backward != nil {
-		if m.c.opt.leaves(AttentionGrad) {
-			return // its operations read what only single steps write
+		if m.rw.opt.leaves(AttentionGrad) {
+			return // its operations read the results of single steps
 		}
 		b := Step{Op: tensor.OpSoftmaxGrad, Fused: AttentionGrad, In: []Operand{m.q, m.k, m.v, m.scale, m.dy, m.back}, Out: m.dq, Also: []Operand{m.dk, m.dv}, Ints: []int64{m.causal}}
 		at := slices.Min(m.backward)
@@ -105,7 +105,7 @@ func (m *attentionMatch) at(k int) {
 	m.e.replace(y, f, m.forward...)
 }
 
-func (m *attentionMatch) step(k int) *Step { return &m.c.plan.Steps[k] }
+func (m *attentionMatch) step(k int) *Step { return &m.rw.plan.Steps[k] }
 
 // shape returns D followed by two dims.
 func (m *attentionMatch) shape(rows, cols int) tensor.Shape {
@@ -130,7 +130,7 @@ func (m *attentionMatch) find(readers []use, ok func(s *Step) bool) int {
 // stores the scalar in m.scale, the other operand in x and the product's step in k.
 func (m *attentionMatch) scaled(x *Operand, k *int) bool {
 	d := m.g.def[x.Buf]
-	if d < 0 || !m.c.whole(*x) || !m.c.only(m.g, x.Buf, *k) || m.e.touched(d) {
+	if d < 0 || !m.rw.whole(*x) || !m.rw.only(m.g, x.Buf, *k) || m.e.touched(d) {
 		return false
 	}
 	s := m.step(d)
@@ -146,7 +146,7 @@ func (m *attentionMatch) scaled(x *Operand, k *int) bool {
 // its operands in m.q and m.k.
 func (m *attentionMatch) scores(x Operand, k int) bool {
 	d := m.g.def[x.Buf]
-	if d < 0 || !m.c.whole(x) || !m.c.only(m.g, x.Buf, k) || m.e.touched(d) {
+	if d < 0 || !m.rw.whole(x) || !m.rw.only(m.g, x.Buf, k) || m.e.touched(d) {
 		return false
 	}
 	s := m.step(d)
@@ -171,7 +171,7 @@ func (m *attentionMatch) gradient(readers []use) bool {
 	}
 	dp := m.step(soft).In[1]
 	dpAt := m.g.def[dp.Buf]
-	if dpAt < 0 || !m.c.whole(dp) || !m.c.only(m.g, dp.Buf, soft) || m.step(dpAt).Op != tensor.OpMatmul || m.step(dpAt).Fused != Single {
+	if dpAt < 0 || !m.rw.whole(dp) || !m.rw.only(m.g, dp.Buf, soft) || m.step(dpAt).Op != tensor.OpMatmul || m.step(dpAt).Fused != Single {
 		return false
 	}
 	e := last(m.v.Shape)
@@ -186,7 +186,7 @@ func (m *attentionMatch) gradient(readers []use) bool {
 	mul := m.find(m.g.readers[ds0.Buf], func(s *Step) bool {
 		return s.Op == tensor.OpMul && s.In[0].Scalar < 0 && s.In[1].Scalar >= 0 && same(s.In[0], ds0)
 	})
-	if mul < 0 || !m.c.only(m.g, ds0.Buf, mul) || m.c.plan.Buffers[m.step(mul).Out.Buf].Place != Temp {
+	if mul < 0 || !m.rw.only(m.g, ds0.Buf, mul) || m.rw.plan.Buffers[m.step(mul).Out.Buf].Place != Temp {
 		return false
 	}
 	m.back = m.step(mul).In[1]
@@ -250,7 +250,7 @@ func (m *attentionMatch) isFold(o, x Operand) bool {
 	if v, ok := reshaped(x, shape); ok && same(v, o) {
 		return true
 	}
-	if k := m.g.def[o.Buf]; k >= 0 && m.c.whole(o) {
+	if k := m.g.def[o.Buf]; k >= 0 && m.rw.whole(o) {
 		s := m.step(k)
 		return isCopy(s) && s.Out.Buf == o.Buf && same(s.In[0], x)
 	}

@@ -15,8 +15,8 @@ type stepKey struct {
 	ints int64 // a hash of the attributes
 }
 
-func (c *compiler) keyOf(s *Step) stepKey {
-	k := stepKey{op: s.Op, era: c.era[s.Instr]}
+func (rw *rewriter) keyOf(s *Step) stepKey {
+	k := stepKey{op: s.Op, era: rw.era[s.Instr]}
 	for i, o := range s.In[:min(3, len(s.In))] {
 		if k.args[i] = o.Buf + 1; o.Scalar >= 0 {
 			k.args[i] = -1 - o.Scalar
@@ -31,29 +31,29 @@ func (c *compiler) keyOf(s *Step) stepKey {
 // commonSteps removes steps that compute the same as an earlier step of the same era from
 // the same operands. Two scalars are the same if they are one argument of the program:
 // the values differ from run to run.
-func (c *compiler) commonSteps() {
+func (rw *rewriter) commonSteps() {
 	e := newEdit()
 	seen := map[stepKey][]int{}
 	into := map[int]int{} // from a removed step's buffer to the equal one
-	for k := range c.plan.Steps {
-		s := &c.plan.Steps[k]
+	for k := range rw.plan.Steps {
+		s := &rw.plan.Steps[k]
 		for i := range s.In {
 			if b, ok := into[s.In[i].Buf]; ok && s.In[i].Scalar < 0 {
 				s.In[i].Buf = b
 			}
 		}
-		key := c.keyOf(s)
-		if c.plan.Buffers[s.Out.Buf].Place == Temp {
-			at := slices.IndexFunc(seen[key], func(j int) bool { return equalSteps(&c.plan.Steps[j], s) })
+		key := rw.keyOf(s)
+		if rw.plan.Buffers[s.Out.Buf].Place == Temp {
+			at := slices.IndexFunc(seen[key], func(j int) bool { return equalSteps(&rw.plan.Steps[j], s) })
 			if at >= 0 {
-				into[s.Out.Buf] = c.plan.Steps[seen[key][at]].Out.Buf
+				into[s.Out.Buf] = rw.plan.Steps[seen[key][at]].Out.Buf
 				e.gone[k] = true
 				continue
 			}
 		}
 		seen[key] = append(seen[key], k)
 	}
-	c.apply(e)
+	rw.apply(e)
 }
 
 func equalSteps(a, b *Step) bool {

@@ -2,9 +2,9 @@
 // fixed places, which an engine can run again and again without further decisions. The
 // package knows no engine and does no arithmetic.
 //
-// Compile works in three stages. First, each live instruction becomes a step in SSA form.
-// Instructions that no result depends on are dropped. Views (reshape, permute, expand,
-// slice) become strides of the operands that read them.
+// Compile works in three stages. First, build.go makes a step in SSA form of each live
+// instruction. It drops instructions that no result depends on. Views (reshape, permute,
+// expand, slice) become strides of the operands that read them (view.go, layout.go).
 //
 // Second, passes make fewer and larger steps. Each has a file and leaves a correct plan:
 //

@@ -15,11 +15,11 @@ import (
 // The product must be a single one: the leading dims of the left operand are rows of one
 // matrix, and the right operand is the same for all of them. The joined step takes the
 // place of the product, so all other operands of the elementwise step must exist there.
-func (c *compiler) epilogues() {
-	t := &tiler{c: c, g: c.graph()}
+func (rw *rewriter) epilogues() {
+	t := &tiler{rw: rw, g: rw.graph()}
 	e := newEdit()
-	for k := range c.plan.Steps {
-		s := &c.plan.Steps[k]
+	for k := range rw.plan.Steps {
+		s := &rw.plan.Steps[k]
 		if s.Fused != Single || s.Op != tensor.OpMatmul || s.Out.DType != tensor.F32 {
 			continue
 		}
@@ -40,7 +40,7 @@ func (c *compiler) epilogues() {
 			}
 		}
 	}
-	c.apply(e)
+	rw.apply(e)
 }
 
 // flatProduct returns the operands of product s as two matrices. It returns false if s
@@ -66,9 +66,9 @@ func flatProduct(s *Step) (a, b Operand, ok bool) {
 
 // epilogue returns product k, of a and b, joined with elementwise step at.
 func (t *tiler) epilogue(k, at int, a, b Operand) (Step, bool) {
-	x := t.c.plan.Steps[k].Out
-	s := t.c.plan.Steps[at]
-	if t.c.era[s.Instr] != t.c.era[t.c.plan.Steps[k].Instr] || s.Out.Shape.Elems() != x.Shape.Elems() {
+	x := t.rw.plan.Steps[k].Out
+	s := t.rw.plan.Steps[at]
+	if t.rw.era[s.Instr] != t.rw.era[t.rw.plan.Steps[k].Instr] || s.Out.Shape.Elems() != x.Shape.Elems() {
 		return s, false
 	}
 	switch {
@@ -85,7 +85,7 @@ func (t *tiler) epilogue(k, at int, a, b Operand) (Step, bool) {
 		switch {
 		case o.Scalar >= 0:
 		case o.Buf == x.Buf:
-			if !t.c.whole(o) {
+			if !t.rw.whole(o) {
 				return f, false // read in another order than the product's
 			}
 			number[i] = -1
@@ -99,7 +99,7 @@ func (t *tiler) epilogue(k, at int, a, b Operand) (Step, bool) {
 		number[i] = len(f.In)
 		f.In = append(f.In, o)
 	}
-	f.Body = []Inst{{Instr: t.c.plan.Steps[k].Instr, Op: tensor.OpMatmul, DType: tensor.F32, In: []int{0, 1}}}
+	f.Body = []Inst{{Instr: t.rw.plan.Steps[k].Instr, Op: tensor.OpMatmul, DType: tensor.F32, In: []int{0, 1}}}
 	for _, in := range s.Body {
 		in.In = slices.Clone(in.In)
 		for j, i := range in.In {
@@ -117,7 +117,7 @@ func (t *tiler) epilogue(k, at int, a, b Operand) (Step, bool) {
 		outs = append(outs, *o)
 	}
 	home := -1
-	if t.c.only(t.g, x.Buf, at) {
+	if t.rw.only(t.g, x.Buf, at) {
 		home = f.productOutput(outs)
 	}
 	if home < 0 {

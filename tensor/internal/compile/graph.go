@@ -2,6 +2,13 @@ package compile
 
 import "slices"
 
+// rewriter runs passes that make fewer and larger steps.
+type rewriter struct {
+	opt  Options
+	plan *Plan
+	era  []int // see builder
+}
+
 // graph holds the writer and the readers of each buffer. It is valid while every buffer
 // has one writer, that is, until memory is shared.
 type graph struct {
@@ -12,14 +19,14 @@ type graph struct {
 // use is operand In[in] of a step.
 type use struct{ step, in int }
 
-func (c *compiler) graph() *graph {
-	n := len(c.plan.Buffers)
+func (rw *rewriter) graph() *graph {
+	n := len(rw.plan.Buffers)
 	g := &graph{def: make([]int, n), readers: make([][]use, n)}
 	for i := range g.def {
 		g.def[i] = -1
 	}
-	for k := range c.plan.Steps {
-		s := &c.plan.Steps[k]
+	for k := range rw.plan.Steps {
+		s := &rw.plan.Steps[k]
 		for i, o := range s.In {
 			if o.Scalar < 0 {
 				g.readers[o.Buf] = append(g.readers[o.Buf], use{k, i})
@@ -33,8 +40,8 @@ func (c *compiler) graph() *graph {
 }
 
 // only reports whether buf is a temporary that no step but those given reads.
-func (c *compiler) only(g *graph, buf int, steps ...int) bool {
-	return c.plan.Buffers[buf].Place == Temp &&
+func (rw *rewriter) only(g *graph, buf int, steps ...int) bool {
+	return rw.plan.Buffers[buf].Place == Temp &&
 		!slices.ContainsFunc(g.readers[buf], func(u use) bool { return !slices.Contains(steps, u.step) })
 }
 
@@ -67,14 +74,14 @@ func (e *edit) touched(k int) bool {
 }
 
 // apply changes the list of steps.
-func (c *compiler) apply(e *edit) {
+func (rw *rewriter) apply(e *edit) {
 	if len(e.gone)+len(e.at) == 0 {
 		return
 	}
-	kept := c.plan.Steps[:0]
-	for k, s := range c.plan.Steps {
+	kept := rw.plan.Steps[:0]
+	for k, s := range rw.plan.Steps {
 		if e.gone[k] {
-			c.plan.Stats.Fused++
+			rw.plan.Stats.Fused++
 			continue
 		}
 		if n, ok := e.at[k]; ok {
@@ -82,8 +89,40 @@ func (c *compiler) apply(e *edit) {
 		}
 		kept = append(kept, s)
 	}
-	clear(c.plan.Steps[len(kept):])
-	c.plan.Steps = kept
+	clear(rw.plan.Steps[len(kept):])
+	rw.plan.Steps = kept
+}
+
+// dropDead removes steps that cannot fail and whose results no step reads.
+func (rw *rewriter) dropDead() {
+	g := rw.graph()
+	e := newEdit()
+	for k := len(rw.plan.Steps) - 1; k >= 0; k-- {
+		s := &rw.plan.Steps[k]
+		if s.Op.Info().Fallible {
+			continue
+		}
+		dead := true
+		for _, o := range s.Outs() {
+			dead = dead && rw.plan.Buffers[o.Buf].Place == Temp && len(g.readers[o.Buf]) == 0
+		}
+		if !dead {
+			continue
+		}
+		e.gone[k] = true
+		for i, o := range s.In {
+			if o.Scalar < 0 {
+				r := &g.readers[o.Buf]
+				for j, u := range *r {
+					if u == (use{k, i}) {
+						*r = append((*r)[:j:j], (*r)[j+1:]...)
+						break
+					}
+				}
+			}
+		}
+	}
+	rw.apply(e)
 }
 
 // same reports whether a and b view the same elements in the same shape and order.
@@ -103,6 +142,6 @@ func same(a, b Operand) bool {
 }
 
 // whole reports whether o is its entire buffer in order.
-func (c *compiler) whole(o Operand) bool {
-	return o.Scalar < 0 && o.Dense && o.Off == 0 && o.Shape.Elems()*o.DType.Size() == c.plan.Buffers[o.Buf].Size
+func (rw *rewriter) whole(o Operand) bool {
+	return o.Scalar < 0 && o.Dense && o.Off == 0 && o.Shape.Elems()*o.DType.Size() == rw.plan.Buffers[o.Buf].Size
 }

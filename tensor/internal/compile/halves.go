@@ -10,19 +10,19 @@ import (
 // the widened copy. An engine widens the elements as it packs them, so no f32 copy of the
 // operand is needed. The products multiply and add the same numbers, so no result
 // changes.
-func (c *compiler) halves() {
-	g := c.graph()
-	for k := range c.plan.Steps {
-		s := &c.plan.Steps[k]
-		if s.Fused != Single || s.Op != tensor.OpCast || !s.In[0].DType.IsHalf() || s.Out.DType != tensor.F32 || c.plan.Buffers[s.Out.Buf].Place != Temp {
+func (rw *rewriter) halves() {
+	g := rw.graph()
+	for k := range rw.plan.Steps {
+		s := &rw.plan.Steps[k]
+		if s.Fused != Single || s.Op != tensor.OpCast || !s.In[0].DType.IsHalf() || s.Out.DType != tensor.F32 || rw.plan.Buffers[s.Out.Buf].Place != Temp {
 			continue
 		}
 		stored := s.In[0]
-		if slices.ContainsFunc(g.readers[s.Out.Buf], func(u use) bool { return !c.readsHalf(u, s.Out, stored) }) {
+		if slices.ContainsFunc(g.readers[s.Out.Buf], func(u use) bool { return !rw.readsHalf(u, s.Out, stored) }) {
 			continue
 		}
 		for _, u := range g.readers[s.Out.Buf] {
-			p := &c.plan.Steps[u.step]
+			p := &rw.plan.Steps[u.step]
 			a, b, _ := flatProduct(p)
 			flat := []Operand{a, b}
 			flat[u.in], _ = unwidened(flat[u.in], s.Out, stored)
@@ -31,13 +31,13 @@ func (c *compiler) halves() {
 			p.In = flat
 		}
 	}
-	c.dropDead()
+	rw.dropDead()
 }
 
 // readsHalf reports whether u is an operand of a product that can read stored instead of
 // wide, its widened copy.
-func (c *compiler) readsHalf(u use, wide, stored Operand) bool {
-	s := &c.plan.Steps[u.step]
+func (rw *rewriter) readsHalf(u use, wide, stored Operand) bool {
+	s := &rw.plan.Steps[u.step]
 	if s.Fused != Single || s.Op != tensor.OpMatmul || s.Out.DType != tensor.F32 {
 		return false
 	}

@@ -14,43 +14,43 @@ const maxPads = 64
 // step. Such sums are the gradients of slices that divide a tensor. If the value of the
 // pads is 0, which is only known when the plan runs, the step is a concatenation; -0 then
 // stays -0.
-func (c *compiler) joinPads() {
-	g := c.graph()
+func (rw *rewriter) joinPads() {
+	g := rw.graph()
 	e := newEdit()
-	for k := len(c.plan.Steps) - 1; k >= 0; k-- {
-		s := &c.plan.Steps[k]
+	for k := len(rw.plan.Steps) - 1; k >= 0; k-- {
+		s := &rw.plan.Steps[k]
 		if s.Op != tensor.OpAdd || s.Out.DType != tensor.F32 || e.touched(k) {
 			continue
 		}
 		var pads, gone []int
-		if !c.padsOf(g, e, k, &pads, &gone) {
+		if !rw.padsOf(g, e, k, &pads, &gone) {
 			continue
 		}
-		if f, ok := c.joined(s, pads); ok {
+		if f, ok := rw.joined(s, pads); ok {
 			e.replace(k, f, append(gone, pads...)...)
 		}
 	}
-	c.apply(e)
+	rw.apply(e)
 }
 
 // padsOf collects the pads that sum k adds and the sums within it. It returns false if
 // another operation takes part.
-func (c *compiler) padsOf(g *graph, e *edit, k int, pads, gone *[]int) bool {
-	s := &c.plan.Steps[k]
+func (rw *rewriter) padsOf(g *graph, e *edit, k int, pads, gone *[]int) bool {
+	s := &rw.plan.Steps[k]
 	*gone = append(*gone, k)
 	for _, o := range s.In {
-		if o.Scalar >= 0 || !c.whole(o) || !o.Shape.Equal(s.Out.Shape) {
+		if o.Scalar >= 0 || !rw.whole(o) || !o.Shape.Equal(s.Out.Shape) {
 			return false
 		}
 		d := g.def[o.Buf]
-		if d < 0 || len(*gone) > maxPads || e.touched(d) || !c.only(g, o.Buf, k) || len(g.readers[o.Buf]) != 1 {
+		if d < 0 || len(*gone) > maxPads || e.touched(d) || !rw.only(g, o.Buf, k) || len(g.readers[o.Buf]) != 1 {
 			return false
 		}
-		switch c.plan.Steps[d].Op {
+		switch rw.plan.Steps[d].Op {
 		case tensor.OpPad:
 			*pads = append(*pads, d)
 		case tensor.OpAdd:
-			if !c.padsOf(g, e, d, pads, gone) {
+			if !rw.padsOf(g, e, d, pads, gone) {
 				return false
 			}
 		default:
@@ -61,12 +61,12 @@ func (c *compiler) padsOf(g *graph, e *edit, k int, pads, gone *[]int) bool {
 }
 
 // joined returns the JoinPads step that replaces sum s of pads.
-func (c *compiler) joined(s *Step, pads []int) (Step, bool) {
+func (rw *rewriter) joined(s *Step, pads []int) (Step, bool) {
 	dim := -1
-	before := func(k int) int { return int(c.plan.Steps[k].Ints[2*dim]) }
+	before := func(k int) int { return int(rw.plan.Steps[k].Ints[2*dim]) }
 	for _, k := range pads {
 		for i := range s.Out.Shape {
-			if ints := c.plan.Steps[k].Ints; ints[2*i] != 0 || ints[2*i+1] != 0 {
+			if ints := rw.plan.Steps[k].Ints; ints[2*i] != 0 || ints[2*i+1] != 0 {
 				if dim >= 0 && dim != i {
 					return Step{}, false
 				}
@@ -84,12 +84,12 @@ func (c *compiler) joined(s *Step, pads []int) (Step, bool) {
 		if before(k) != at {
 			return Step{}, false
 		}
-		x := c.plan.Steps[k].In[0]
+		x := rw.plan.Steps[k].In[0]
 		f.In = append(f.In, x)
 		at += x.Shape[dim]
 	}
 	for _, k := range pads {
-		f.In = append(f.In, c.plan.Steps[k].In[1])
+		f.In = append(f.In, rw.plan.Steps[k].In[1])
 	}
 	return f, at == s.Out.Shape[dim]
 }

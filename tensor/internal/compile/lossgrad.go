@@ -8,21 +8,21 @@ import (
 
 // lossGrads joins a cross entropy and its gradient into one step, which computes the
 // exponentials once.
-func (c *compiler) lossGrads() {
-	g := c.graph()
+func (rw *rewriter) lossGrads() {
+	g := rw.graph()
 	e := newEdit()
-	for k := range c.plan.Steps {
-		d := &c.plan.Steps[k]
+	for k := range rw.plan.Steps {
+		d := &rw.plan.Steps[k]
 		if d.Op != tensor.OpCrossEntropyGrad || d.Out.DType != tensor.F32 {
 			continue
 		}
-		l := c.reader(g, e, d.In[0].Buf, func(s *Step) bool {
+		l := rw.reader(g, e, d.In[0].Buf, func(s *Step) bool {
 			return s.Op == tensor.OpCrossEntropy && same(s.In[0], d.In[0]) && same(s.In[1], d.In[1]) && slices.Equal(s.Ints, d.Ints)
 		})
 		if l < 0 || l > k {
 			continue
 		}
-		loss := c.plan.Steps[l].Out
+		loss := rw.plan.Steps[l].Out
 		if slices.ContainsFunc(g.readers[loss.Buf], func(u use) bool { return u.step <= k }) {
 			continue
 		}
@@ -30,5 +30,5 @@ func (c *compiler) lossGrads() {
 		f.Fused, f.Also = LossGrad, []Operand{loss}
 		e.replace(k, f, l)
 	}
-	c.apply(e)
+	rw.apply(e)
 }

@@ -7,21 +7,37 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
+// allocator assigns memory to the buffers of a plan.
+type allocator struct {
+	plan  *Plan
+	align int // of temporaries, a power of two
+	// fallible is the last step that can fail on the values of its operands, or -1. The
+	// memory of inputs is written only after it.
+	fallible int
+}
+
+func (a *allocator) run() {
+	a.lifetimes()
+	a.takeDonated()
+	a.writeInPlace()
+	a.place()
+}
+
 // lifetimes finds the first and the last step that touch each buffer, and the last step
 // that can fail.
-func (c *compiler) lifetimes() {
-	for k := range c.plan.Steps {
-		s := &c.plan.Steps[k]
+func (a *allocator) lifetimes() {
+	for k := range a.plan.Steps {
+		s := &a.plan.Steps[k]
 		if s.Op.Info().Fallible {
-			c.fallible = k
+			a.fallible = k
 		}
 		for _, o := range s.In {
 			if o.Scalar < 0 {
-				c.plan.Buffers[o.Buf].last = k
+				a.plan.Buffers[o.Buf].last = k
 			}
 		}
 		for _, o := range s.Outs() {
-			b := &c.plan.Buffers[o.Buf]
+			b := &a.plan.Buffers[o.Buf]
 			if b.first < 0 {
 				b.first = k
 			}
@@ -32,28 +48,28 @@ func (c *compiler) lifetimes() {
 
 // covers reports whether o is its entire buffer in order and like's buffer has the same
 // size, so that element i of o and of like lie at the same place.
-func (c *compiler) covers(o Operand, like *Operand) bool {
+func (a *allocator) covers(o Operand, like *Operand) bool {
 	return o.Scalar < 0 && o.Dense && o.Off == 0 && o.Shape.Elems() == like.Shape.Elems() && o.DType.Size() == like.DType.Size() &&
-		c.plan.Buffers[o.Buf].Size == c.plan.Buffers[like.Buf].Size
+		a.plan.Buffers[o.Buf].Size == a.plan.Buffers[like.Buf].Size
 }
 
 // overwritable returns an operand of step k that output j can overwrite: an entire buffer
 // that ok accepts, read element by element, and read nowhere else by this step or a later
 // one.
-func (c *compiler) overwritable(k, j int, ok func(*Buffer) bool) (buf int, found bool) {
-	s := &c.plan.Steps[k]
+func (a *allocator) overwritable(k, j int, ok func(*Buffer) bool) (buf int, found bool) {
+	s := &a.plan.Steps[k]
 	out := s.Outs()[j]
 	for i, o := range s.In {
-		if !s.mayOverwrite(i, j) || !c.covers(o, out) {
+		if !s.mayOverwrite(i, j) || !a.covers(o, out) {
 			continue
 		}
-		b := &c.plan.Buffers[o.Buf]
+		b := &a.plan.Buffers[o.Buf]
 		if b.last != k || !ok(b) {
 			continue
 		}
 		other := false // whether another operand or output uses the buffer
 		for l, x := range s.In {
-			other = other || x.Scalar < 0 && x.Buf == o.Buf && (!s.mayOverwrite(l, j) || !c.covers(x, out))
+			other = other || x.Scalar < 0 && x.Buf == o.Buf && (!s.mayOverwrite(l, j) || !a.covers(x, out))
 		}
 		for _, x := range s.Outs() {
 			other = other || x.Buf == o.Buf // an earlier output took it
@@ -106,42 +122,42 @@ func (s *Step) tilesMayOverwrite(i, j int) bool {
 }
 
 // takeDonated lets outputs take the memory of donated inputs.
-func (c *compiler) takeDonated() {
-	taken := make([]bool, len(c.p.Externals))
+func (a *allocator) takeDonated() {
+	taken := make([]bool, len(a.plan.Program.Externals))
 	number := map[int]int{} // of the output, by buffer
-	for i, o := range c.plan.Outputs {
+	for i, o := range a.plan.Outputs {
 		number[o.Buf] = i
 	}
-	for k := c.fallible + 1; k < len(c.plan.Steps); k++ {
-		s := &c.plan.Steps[k]
+	for k := a.fallible + 1; k < len(a.plan.Steps); k++ {
+		s := &a.plan.Steps[k]
 		mine := map[int]bool{} // inputs that outputs of this step have taken
 		for j, o := range s.Outs() {
-			if c.plan.Buffers[o.Buf].Place != Output {
+			if a.plan.Buffers[o.Buf].Place != Output {
 				continue
 			}
-			buf, ok := c.overwritable(k, j, func(b *Buffer) bool {
-				return b.Place == External && c.p.Externals[b.Index].Donated && !taken[b.Index]
+			buf, ok := a.overwritable(k, j, func(b *Buffer) bool {
+				return b.Place == External && a.plan.Program.Externals[b.Index].Donated && !taken[b.Index]
 			})
 			if !ok || mine[buf] {
 				continue
 			}
 			mine[buf] = true
-			out := &c.plan.Outputs[number[o.Buf]]
-			out.Take = c.plan.Buffers[buf].Index
+			out := &a.plan.Outputs[number[o.Buf]]
+			out.Take = a.plan.Buffers[buf].Index
 			taken[out.Take] = true
-			c.plan.Stats.Taken++
+			a.plan.Stats.Taken++
 		}
 	}
 }
 
 // writeInPlace merges temporary outputs with operands that no later step reads.
-func (c *compiler) writeInPlace() {
-	into := make([]int, len(c.plan.Buffers))
+func (a *allocator) writeInPlace() {
+	into := make([]int, len(a.plan.Buffers))
 	for i := range into {
 		into[i] = i
 	}
-	for k := range c.plan.Steps {
-		s := &c.plan.Steps[k]
+	for k := range a.plan.Steps {
+		s := &a.plan.Steps[k]
 		for j := range s.In {
 			if s.In[j].Scalar < 0 {
 				s.In[j].Buf = into[s.In[j].Buf]
@@ -149,15 +165,15 @@ func (c *compiler) writeInPlace() {
 		}
 		for j, o := range s.Outs() {
 			out := o.Buf
-			if c.plan.Buffers[out].Place != Temp {
+			if a.plan.Buffers[out].Place != Temp {
 				continue
 			}
-			if buf, ok := c.overwritable(k, j, func(b *Buffer) bool { return b.Place == Temp }); ok {
+			if buf, ok := a.overwritable(k, j, func(b *Buffer) bool { return b.Place == Temp }); ok {
 				into[out] = buf
-				c.plan.Buffers[buf].last = c.plan.Buffers[out].last
-				c.plan.Buffers[out].first = -1 // not in use any more
+				a.plan.Buffers[buf].last = a.plan.Buffers[out].last
+				a.plan.Buffers[out].first = -1 // not in use any more
 				o.Buf = buf
-				c.plan.Stats.InPlace++
+				a.plan.Stats.InPlace++
 			}
 		}
 	}
@@ -165,10 +181,10 @@ func (c *compiler) writeInPlace() {
 
 // place assigns the offsets of temporaries, largest first. Each gets the lowest offset
 // that is free during its lifetime (Pisarchyk and Lee 2020, greedy by size).
-func (c *compiler) place() {
+func (a *allocator) place() {
 	var temps []int
-	for i := range c.plan.Buffers {
-		switch b := &c.plan.Buffers[i]; {
+	for i := range a.plan.Buffers {
+		switch b := &a.plan.Buffers[i]; {
 		case b.Place != Temp:
 		case b.first < 0:
 			b.Size = 0 // merged with another
@@ -176,34 +192,34 @@ func (c *compiler) place() {
 			temps = append(temps, i)
 		}
 	}
-	c.plan.Stats.LowerBound = c.lowerBound(temps)
-	slices.SortStableFunc(temps, func(a, b int) int { return c.plan.Buffers[b].Size - c.plan.Buffers[a].Size })
+	a.plan.Stats.LowerBound = a.lowerBound(temps)
+	slices.SortStableFunc(temps, func(x, y int) int { return a.plan.Buffers[y].Size - a.plan.Buffers[x].Size })
 	var placed []int // by offset
 	for _, i := range temps {
-		b := &c.plan.Buffers[i]
+		b := &a.plan.Buffers[i]
 		off := 0
 		for _, j := range placed {
-			o := &c.plan.Buffers[j]
+			o := &a.plan.Buffers[j]
 			if o.last < b.first || b.last < o.first {
 				continue
 			}
-			if c.end(off, b.Size) <= o.Off {
+			if a.end(off, b.Size) <= o.Off {
 				break
 			}
-			off = max(off, c.end(o.Off, o.Size))
+			off = max(off, a.end(o.Off, o.Size))
 		}
 		b.Off = off
-		at, _ := slices.BinarySearchFunc(placed, off, func(j, off int) int { return c.plan.Buffers[j].Off - off })
+		at, _ := slices.BinarySearchFunc(placed, off, func(j, off int) int { return a.plan.Buffers[j].Off - off })
 		placed = slices.Insert(placed, at, i)
-		c.plan.Temp = max(c.plan.Temp, c.end(off, b.Size))
+		a.plan.Temp = max(a.plan.Temp, a.end(off, b.Size))
 	}
-	c.plan.Stats.TempBytes = c.plan.Temp
+	a.plan.Stats.TempBytes = a.plan.Temp
 }
 
-func (c *compiler) lowerBound(temps []int) int {
-	delta := make([]int, len(c.plan.Steps)+1)
+func (a *allocator) lowerBound(temps []int) int {
+	delta := make([]int, len(a.plan.Steps)+1)
 	for _, i := range temps {
-		b := c.plan.Buffers[i]
+		b := a.plan.Buffers[i]
 		delta[b.first] += b.Size
 		delta[b.last+1] -= b.Size
 	}
@@ -215,12 +231,11 @@ func (c *compiler) lowerBound(temps []int) int {
 	return most
 }
 
-// end returns off+n rounded up to a multiple of Options.Align. If that overflows it
-// returns the largest multiple, which no engine can allocate.
-func (c *compiler) end(off, n int) int {
-	align := c.opt.Align
-	if n > math.MaxInt-align-off {
-		return math.MaxInt &^ (align - 1)
+// end returns off+n rounded up to a multiple of a.align. If that overflows it returns the
+// largest multiple, which no engine can allocate.
+func (a *allocator) end(off, n int) int {
+	if n > math.MaxInt-a.align-off {
+		return math.MaxInt &^ (a.align - 1)
 	}
-	return (off + n + align - 1) &^ (align - 1)
+	return (off + n + a.align - 1) &^ (a.align - 1)
 }

@@ -10,11 +10,11 @@ import (
 // the same rows, and the sum of dy that is the gradient by its bias. The gradient by the
 // weight is summed in blocks of rows, so its last bits differ from those of the separate
 // step.
-func (c *compiler) normGrads() {
-	g := c.graph()
+func (rw *rewriter) normGrads() {
+	g := rw.graph()
 	e := newEdit()
-	for k := range c.plan.Steps {
-		x := &c.plan.Steps[k]
+	for k := range rw.plan.Steps {
+		x := &rw.plan.Steps[k]
 		gradW := tensor.OpLayerNormGradW
 		switch {
 		case x.Fused != Single || x.Out.DType != tensor.F32 || x.Out.Shape.Elems() == 0 || e.touched(k):
@@ -24,8 +24,8 @@ func (c *compiler) normGrads() {
 		case x.Op != tensor.OpLayerNormGradX:
 			continue
 		}
-		w := c.reader(g, e, x.In[0].Buf, func(s *Step) bool {
-			return s.Op == gradW && c.era[s.Instr] == c.era[x.Instr] && same(s.In[0], x.In[0]) && same(s.In[1], x.In[1]) && slices.Equal(s.Ints, x.Ints)
+		w := rw.reader(g, e, x.In[0].Buf, func(s *Step) bool {
+			return s.Op == gradW && rw.era[s.Instr] == rw.era[x.Instr] && same(s.In[0], x.In[0]) && same(s.In[1], x.In[1]) && slices.Equal(s.Ints, x.Ints)
 		})
 		// The operands are x, dy, weight and eps.
 		if w < 0 || len(x.In) != 4 || runs(x.In[0].Shape[:len(x.In[0].Shape)-int(x.Ints[0])]) > maxRuns {
@@ -36,25 +36,25 @@ func (c *compiler) normGrads() {
 			continue
 		}
 		f := *x
-		f.Fused, f.In = NormGrad, append(slices.Clone(x.In), c.plan.Steps[w].In[2])
-		f.Also = []Operand{c.plan.Steps[w].Out}
+		f.Fused, f.In = NormGrad, append(slices.Clone(x.In), rw.plan.Steps[w].In[2])
+		f.Also = []Operand{rw.plan.Steps[w].Out}
 		gone := []int{k, w}
 		dims := int(x.Ints[0])
 		f.Ints = []int64{x.Ints[0], 0}
 		if x.Op == tensor.OpLayerNormGradX {
-			b := c.reader(g, e, x.In[1].Buf, func(s *Step) bool {
-				return s.Op == tensor.OpSum && c.era[s.Instr] == c.era[x.Instr] && sumsRows(s, x.In[1], dims)
+			b := rw.reader(g, e, x.In[1].Buf, func(s *Step) bool {
+				return s.Op == tensor.OpSum && rw.era[s.Instr] == rw.era[x.Instr] && sumsRows(s, x.In[1], dims)
 			})
 			if b >= 0 && g.available(x.In, min(at, b)) {
 				at = min(at, b)
 				f.Ints[1] = 1
-				f.Also = append(f.Also, c.plan.Steps[b].Out)
+				f.Also = append(f.Also, rw.plan.Steps[b].Out)
 				gone = append(gone, b)
 			}
 		}
 		e.replace(at, f, gone...)
 	}
-	c.apply(e)
+	rw.apply(e)
 }
 
 // maxRuns bounds the number of evenly spaced runs of rows of a norm, because an engine
@@ -71,9 +71,9 @@ func runs(rows tensor.Shape) int {
 }
 
 // reader returns a step that reads buf and that ok accepts, or -1.
-func (c *compiler) reader(g *graph, e *edit, buf int, ok func(*Step) bool) int {
+func (rw *rewriter) reader(g *graph, e *edit, buf int, ok func(*Step) bool) int {
 	for _, u := range g.readers[buf] {
-		if s := &c.plan.Steps[u.step]; s.Fused == Single && !e.touched(u.step) && ok(s) {
+		if s := &rw.plan.Steps[u.step]; s.Fused == Single && !e.touched(u.step) && ok(s) {
 			return u.step
 		}
 	}

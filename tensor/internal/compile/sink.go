@@ -4,28 +4,28 @@ import "slices"
 
 // sink lets attention write its results directly to the place where a step would copy or
 // join them.
-func (c *compiler) sink() {
-	for k := 0; k < len(c.plan.Steps); k++ {
-		s := &c.plan.Steps[k]
+func (rw *rewriter) sink() {
+	for k := 0; k < len(rw.plan.Steps); k++ {
+		s := &rw.plan.Steps[k]
 		if s.Fused != Attention && s.Fused != AttentionGrad {
 			continue
 		}
 		for _, o := range s.Outs() {
-			for c.sinkOne(o) {
+			for rw.sinkOne(o) {
 			}
 		}
 	}
 }
 
 // sinkOne moves output o to the place where its only reader would put it.
-func (c *compiler) sinkOne(o *Operand) bool {
-	g := c.graph()
+func (rw *rewriter) sinkOne(o *Operand) bool {
+	g := rw.graph()
 	r := g.readers[o.Buf]
-	if len(r) != 1 || c.plan.Buffers[o.Buf].Place != Temp {
+	if len(r) != 1 || rw.plan.Buffers[o.Buf].Place != Temp {
 		return false
 	}
 	k, in := r[0].step, r[0].in
-	s := &c.plan.Steps[k]
+	s := &rw.plan.Steps[k]
 	var to Operand
 	switch {
 	case isCopy(s):
@@ -35,7 +35,7 @@ func (c *compiler) sinkOne(o *Operand) bool {
 	default:
 		return false
 	}
-	moved, ok := c.through(*o, s.In[in], to)
+	moved, ok := rw.through(*o, s.In[in], to)
 	if !ok {
 		return false
 	}
@@ -43,7 +43,7 @@ func (c *compiler) sinkOne(o *Operand) bool {
 	if isCopy(s) {
 		e := newEdit()
 		e.gone[k] = true
-		c.apply(e)
+		rw.apply(e)
 	} else {
 		s.In[in] = to
 	}
@@ -52,9 +52,9 @@ func (c *compiler) sinkOne(o *Operand) bool {
 
 // through returns the strides of o seen through view, when view lies at to. Both o and
 // view must cover the whole buffer, each in an order of its own.
-func (c *compiler) through(o, view, to Operand) (Operand, bool) {
+func (rw *rewriter) through(o, view, to Operand) (Operand, bool) {
 	n := o.Shape.Elems()
-	if view.Shape.Elems() != n || view.Off != 0 || n*o.DType.Size() != c.plan.Buffers[o.Buf].Size {
+	if view.Shape.Elems() != n || view.Off != 0 || n*o.DType.Size() != rw.plan.Buffers[o.Buf].Size {
 		return o, false
 	}
 	type part struct{ dim, by int } // dims of o within one dim of view

@@ -11,12 +11,12 @@ import (
 // never in memory. The part of a row in one tile is reduced at once, and the parts are
 // added in double precision. A sum or mean over more than one tile therefore differs in
 // its last bits from that of the reduction alone.
-func (c *compiler) tileFolds() {
-	t := &tiler{c: c, g: c.graph(), of: map[int]*group{}}
+func (rw *rewriter) tileFolds() {
+	t := &tiler{rw: rw, g: rw.graph(), of: map[int]*group{}}
 	e := newEdit()
-	for k := range c.plan.Steps {
-		s := &c.plan.Steps[k]
-		if !foldsLast(s) || !c.whole(s.In[0]) {
+	for k := range rw.plan.Steps {
+		s := &rw.plan.Steps[k]
+		if !foldsLast(s) || !rw.whole(s.In[0]) {
 			continue
 		}
 		p := t.chain(s.In[0].Buf, k, e)
@@ -27,7 +27,7 @@ func (c *compiler) tileFolds() {
 			e.replace(k, f, p.steps...)
 		}
 	}
-	c.apply(e)
+	rw.apply(e)
 }
 
 // foldsLast reports whether s reduces f32 over the last dims of its operand, or all, and
@@ -56,15 +56,15 @@ func (t *tiler) chain(buf, k int, e *edit) *group {
 	mine := []int{k}
 	take := func(buf int) bool {
 		p := t.g.def[buf]
-		if p < 0 || e.touched(p) || !t.eligible(p) || len(g.steps) == maxTileOps || !t.c.only(t.g, buf, mine...) ||
-			t.c.era[t.c.plan.Steps[p].Instr] != t.c.era[t.c.plan.Steps[k].Instr] {
+		if p < 0 || e.touched(p) || !t.eligible(p) || len(g.steps) == maxTileOps || !t.rw.only(t.g, buf, mine...) ||
+			t.rw.era[t.rw.plan.Steps[p].Instr] != t.rw.era[t.rw.plan.Steps[k].Instr] {
 			return false
 		}
-		s := &t.c.plan.Steps[p]
+		s := &t.rw.plan.Steps[p]
 		if g.shape == nil {
 			g.shape = s.Out.Shape
 		}
-		in := slices.DeleteFunc(slices.Clone(g.in), func(o Operand) bool { return o.Buf == buf && t.c.whole(o) })
+		in := slices.DeleteFunc(slices.Clone(g.in), func(o Operand) bool { return o.Buf == buf && t.rw.whole(o) })
 		if slices.ContainsFunc(in, func(o Operand) bool { return o.Buf == buf }) {
 			return false // also read in another order
 		}
@@ -88,7 +88,7 @@ func (t *tiler) chain(buf, k int, e *edit) *group {
 		return nil
 	}
 	for i := 0; i < len(g.in); i++ {
-		if o := g.in[i]; t.c.whole(o) && o.Shape.Elems() == g.shape.Elems() && take(o.Buf) {
+		if o := g.in[i]; t.rw.whole(o) && o.Shape.Elems() == g.shape.Elems() && take(o.Buf) {
 			i = -1 // the list changed
 		}
 	}

@@ -21,16 +21,16 @@ const (
 // in the nearest cache. A group takes the place of one of its members. That is the last
 // one if no other step reads a result before it, or an earlier one if all operands of the
 // others exist there. No result changes.
-func (c *compiler) tiles() {
-	t := &tiler{c: c, g: c.graph(), of: map[int]*group{}}
-	for k := range c.plan.Steps {
+func (rw *rewriter) tiles() {
+	t := &tiler{rw: rw, g: rw.graph(), of: map[int]*group{}}
+	for k := range rw.plan.Steps {
 		if t.eligible(k) {
 			t.add(k)
 		}
 	}
 	e := newEdit()
 	done := map[*group]bool{}
-	for k := range c.plan.Steps {
+	for k := range rw.plan.Steps {
 		if g := t.of[k]; g != nil && !done[g] {
 			done[g] = true
 			if len(g.steps) > 1 {
@@ -38,7 +38,7 @@ func (c *compiler) tiles() {
 			}
 		}
 	}
-	c.apply(e)
+	rw.apply(e)
 }
 
 // group is a list of steps, in order, that become one.
@@ -50,13 +50,13 @@ type group struct {
 }
 
 type tiler struct {
-	c  *compiler
+	rw *rewriter
 	g  *graph
 	of map[int]*group // the group of each step
 }
 
 func (t *tiler) eligible(k int) bool {
-	s := &t.c.plan.Steps[k]
+	s := &t.rw.plan.Steps[k]
 	if s.Fused != Single || s.Op.Info().Class != tensor.ClassElementwise || s.Op == tensor.OpDropout || s.Out.Shape.Elems() == 0 {
 		return false
 	}
@@ -92,10 +92,10 @@ func (t *tiler) position(k int) int {
 // add makes a group of step k and joins it with the groups that compute its operands. If
 // there are none, add joins it with one group that reads the same operand.
 func (t *tiler) add(k int) {
-	s := &t.c.plan.Steps[k]
+	s := &t.rw.plan.Steps[k]
 	t.of[k] = &group{steps: []int{k}, at: k, shape: s.Out.Shape, in: t.tensors(s)}
 	for _, o := range s.In {
-		if o.Scalar < 0 && t.c.whole(o) && t.g.def[o.Buf] >= 0 {
+		if o.Scalar < 0 && t.rw.whole(o) && t.g.def[o.Buf] >= 0 {
 			if p := t.of[t.g.def[o.Buf]]; p != nil && p != t.of[k] {
 				t.join(p, t.of[k])
 			}
@@ -105,7 +105,7 @@ func (t *tiler) add(k int) {
 		return
 	}
 	for _, o := range s.In {
-		if o.Scalar >= 0 || !t.c.whole(o) || o.Shape.Elems() != s.Out.Shape.Elems() {
+		if o.Scalar >= 0 || !t.rw.whole(o) || o.Shape.Elems() != s.Out.Shape.Elems() {
 			continue
 		}
 		tries := maxNeighbours
@@ -146,7 +146,7 @@ func (t *tiler) join(p, q *group) bool {
 	for _, o := range in {
 		if d := t.g.def[o.Buf]; d < 0 || !mine(d) {
 			n.in = append(n.in, o)
-		} else if !t.c.whole(o) {
+		} else if !t.rw.whole(o) {
 			return false // read in another order
 		}
 	}
@@ -177,7 +177,7 @@ func (t *tiler) join(p, q *group) bool {
 // before.
 func (t *tiler) movesDown(g *group, at int, mine func(int) bool) bool {
 	for _, k := range g.steps {
-		for _, u := range t.g.readers[t.c.plan.Steps[k].Out.Buf] {
+		for _, u := range t.g.readers[t.rw.plan.Steps[k].Out.Buf] {
 			if !mine(u.step) && t.position(u.step) <= at {
 				return false
 			}
@@ -189,7 +189,7 @@ func (t *tiler) movesDown(g *group, at int, mine func(int) bool) bool {
 // movesUp reports whether g can run as early as at: its operands exist there, and no
 // barrier lies between.
 func (t *tiler) movesUp(g *group, at int, mine func(int) bool) bool {
-	era := func(k int) int { return t.c.era[t.c.plan.Steps[k].Instr] }
+	era := func(k int) int { return t.rw.era[t.rw.plan.Steps[k].Instr] }
 	for _, k := range g.steps {
 		if k > at && era(k) != era(at) {
 			return false
@@ -206,19 +206,19 @@ func (t *tiler) movesUp(g *group, at int, mine func(int) bool) bool {
 // isOut reports whether a step outside the group reads the result of step k, or the
 // program keeps it.
 func (t *tiler) isOut(k int, mine func(int) bool) bool {
-	b := t.c.plan.Steps[k].Out.Buf
-	return t.c.plan.Buffers[b].Place == Output || slices.ContainsFunc(t.g.readers[b], func(u use) bool { return !mine(u.step) })
+	b := t.rw.plan.Steps[k].Out.Buf
+	return t.rw.plan.Buffers[b].Place == Output || slices.ContainsFunc(t.g.readers[b], func(u use) bool { return !mine(u.step) })
 }
 
 // merge returns the step that replaces a group.
 func (t *tiler) merge(g *group) Step {
 	mine := func(k int) bool { return slices.Contains(g.steps, k) }
-	last := &t.c.plan.Steps[g.steps[len(g.steps)-1]]
+	last := &t.rw.plan.Steps[g.steps[len(g.steps)-1]]
 	f := Step{Instr: last.Instr, Op: last.Op, Fused: Tiles, In: slices.Clone(g.in)}
 	var outs []Operand
 	made := map[int]int{} // instructions of the body, by the buffer of their result
 	for i, k := range g.steps {
-		s := &t.c.plan.Steps[k]
+		s := &t.rw.plan.Steps[k]
 		in := Inst{Instr: s.Instr, Op: s.Op, DType: s.Out.DType, Ints: s.Ints, Out: -1}
 		for _, o := range s.In {
 			in.In = append(in.In, f.argument(o, s.Out.Shape, g.shape, made))

@@ -4,10 +4,10 @@ import "github.com/ringside-go/ringside/tensor"
 
 // view returns the result of view instruction i on x: another shape, strides and offset
 // over the same buffer. Only a reshape that no strides express adds a copy.
-func (c *compiler) view(i int, x Operand) Operand {
-	in := &c.p.Instrs[i]
-	ints := c.p.IntsOf(i)
-	shape := c.p.Shapes[in.Shape]
+func (b *builder) view(i int, x Operand) Operand {
+	in := &b.p.Instrs[i]
+	ints := b.p.IntsOf(i)
+	shape := b.p.Shapes[in.Shape]
 	v := Operand{Scalar: -1, Buf: x.Buf, DType: x.DType, Shape: shape, Off: x.Off}
 	switch in.Op {
 	case tensor.OpBarrier:
@@ -15,7 +15,7 @@ func (c *compiler) view(i int, x Operand) Operand {
 	case tensor.OpReshape:
 		st, ok := reshape(x.Shape, x.Strides, shape)
 		if !ok {
-			d := c.dense(i, x)
+			d := b.dense(i, x)
 			v.Buf, v.Off, st = d.Buf, d.Off, shape.Strides()
 		}
 		v.Strides = st
