@@ -71,11 +71,11 @@ var floors = map[string]int{
 	"ring":                   0,
 	"ring/examples/pingpong": 1,
 
-	"ipc":               0,
 	"ipc/wire":          0,
 	"ipc/wire/wiretest": 1,
-	"ipc/ipctest":       1,
-	"ipc/local":         1,
+	"ipc":               1,
+	"ipc/ipctest":       2,
+	"ipc/local":         2,
 
 	"net/nettest": 0,
 	"net/tcp":     0,

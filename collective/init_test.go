@@ -157,7 +157,10 @@ func TestVerdictOfJoining(t *testing.T) {
 			ctx, dir, board := hangGuard(t), t.TempDir(), newForum(n)
 			path := func(rank int) string { return filepath.Join(dir, "verdict"+strconv.Itoa(rank)) }
 			join := func(rank int) error {
-				m := route.MeshOptions{Rank: rank, Size: n, Secret: []byte("the secret of a test"), Exchange: board.exchange(rank), ForceTCP: tcp, Bind: "127.0.0.1"}
+				m := route.MeshOptions{Rank: rank, Size: n, Secret: []byte("the secret of a test"), Exchange: board.exchange(rank), Bind: "127.0.0.1"}
+				if tcp {
+					m.Order = route.Apart()
+				}
 				if tcp {
 					m.Host = strconv.Itoa(rank)
 				}

@@ -30,6 +30,10 @@ func localOn(hosts []string, tcp bool, o *Options) ([]*Group, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
 	secret := []byte(rand.Text())
+	order := route.Order()
+	if tcp {
+		order = route.Apart()
+	}
 	board := newForum(len(hosts))
 	groups, errs := make([]*Group, len(hosts)), make([]error, len(hosts))
 	var wg sync.WaitGroup
@@ -39,7 +43,7 @@ func localOn(hosts []string, tcp bool, o *Options) ([]*Group, error) {
 			mine := c
 			mine.mesh = func(ctx context.Context, _ string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error) {
 				return mesh(ctx, route.MeshOptions{Rank: rank, Size: size, Secret: secret, Exchange: exchange, Logger: c.Logger,
-					ForceTCP: tcp, Host: host, Bind: "127.0.0.1"})
+					Order: order, Host: host, Bind: "127.0.0.1"})
 			}
 			members := []route.Member{{Host: host}}
 			if len(hosts) > 1 {

@@ -35,6 +35,10 @@ const (
 	// MaxKind is the largest message kind; the bits above are the transport's.
 	MaxKind = 1<<24 - 1
 
+	// DefaultBacklog bounds the conns that wait to be accepted, each of which holds its
+	// memory.
+	DefaultBacklog = 128
+
 	// DefaultHandshakeTimeout bounds the time from connect to the first message.
 	DefaultHandshakeTimeout = 5 * time.Second
 )
@@ -190,6 +194,24 @@ type Transport interface {
 
 	// Listen opens a listener. nil options are defaults. Errors: ErrAddrInUse.
 	Listen(addr string, o *Options) (Listener, error)
+
+	// ListenAny opens a listener at an address of the transport's choice, and returns the
+	// addresses at which other processes may reach it, the likeliest first.
+	ListenAny(at Place, o *Options) (l Listener, addrs []string, err error)
+
+	// SharesMemory reports whether both ends of a conn are always on one host, as in
+	// Features.Files of the conns.
+	SharesMemory() bool
+}
+
+// Place bounds the choice of ListenAny. A transport uses the field that it knows.
+type Place struct {
+	// Dir is a directory of this user's for sockets of one host.
+	Dir string
+
+	// Bind is the address or the name of an interface of this host, without a port. Empty:
+	// every address, or without Options.Secret the loopback.
+	Bind string
 }
 
 // Role is the part that a process plays.
@@ -225,6 +247,10 @@ type Peer struct {
 	Role Role
 	Name string // free text, at most wire.MaxName bytes
 
+	// Note is for the layer above, which may put its own fields here: at most wire.MaxNote
+	// bytes. The peer says it, as it says Name.
+	Note string
+
 	// Version is the peer's wire version. In Options.Hello 0 means this build's.
 	Version uint32
 
@@ -245,7 +271,7 @@ type Peer struct {
 // Options for Dial and Listen. The zero value and nil are the documented defaults;
 // transports copy what they are given.
 type Options struct {
-	// Hello is how this end introduces itself. Role, Name and Version are used.
+	// Hello is how this end introduces itself. Role, Name, Note and Version are used.
 	Hello Peer
 
 	// Waiter is woken for the conns and listeners opened with these options, and is
@@ -264,6 +290,10 @@ type Options struct {
 	// RingBytes is the size of the queue in each direction: a power of two between
 	// MinRingBytes and MaxRingBytes. The listener's counts. 0: DefaultRingBytes.
 	RingBytes int
+
+	// Backlog is how many conns of a listener may wait to be accepted. Further peers are
+	// refused. 0: DefaultBacklog.
+	Backlog int
 
 	// HandshakeTimeout bounds the handshake. 0: DefaultHandshakeTimeout.
 	HandshakeTimeout time.Duration

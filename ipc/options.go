@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math/bits"
+
+	"github.com/ringside-go/ringside/ipc/wire"
 )
 
-// WithDefaults returns a copy of o (nil is fine) with every default filled in, except
-// Waiter and Hello.Version, which are the transport's to choose. The error is
-// ErrBadOption, naming the option and what it may be.
+// WithDefaults returns a copy of o (nil is fine) with every default filled in except
+// Waiter, which the transport chooses. The error is ErrBadOption, naming the option and its
+// range.
 func (o *Options) WithDefaults() (Options, error) {
 	var c Options
 	if o != nil {
@@ -22,6 +24,19 @@ func (o *Options) WithDefaults() (Options, error) {
 	}
 	if err := CheckRingBytes(c.RingBytes); err != nil {
 		return c, err
+	}
+	if len(c.Hello.Name) > wire.MaxName || len(c.Hello.Note) > wire.MaxNote {
+		return c, fmt.Errorf("%w: Hello.Name has %d bytes, Hello.Note %d, at most %d and %d",
+			ErrBadOption, len(c.Hello.Name), len(c.Hello.Note), wire.MaxName, wire.MaxNote)
+	}
+	if c.Hello.Version == 0 {
+		c.Hello.Version = wire.Version
+	}
+	if c.Backlog < 0 {
+		return c, fmt.Errorf("%w: Backlog %d is negative", ErrBadOption, c.Backlog)
+	}
+	if c.Backlog == 0 {
+		c.Backlog = DefaultBacklog
 	}
 	if c.HandshakeTimeout < 0 {
 		return c, fmt.Errorf("%w: HandshakeTimeout %v is negative", ErrBadOption, c.HandshakeTimeout)

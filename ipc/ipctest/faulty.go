@@ -54,6 +54,15 @@ func (f *Faulty) Listen(addr string, o *ipc.Options) (ipc.Listener, error) {
 	return &faultyListener{Listener: l, faulty: f}, nil
 }
 
+// ListenAny listens with the transport within.
+func (f *Faulty) ListenAny(at ipc.Place, o *ipc.Options) (ipc.Listener, []string, error) {
+	l, addrs, err := f.Transport.ListenAny(at, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &faultyListener{Listener: l, faulty: f}, addrs, nil
+}
+
 type faultyListener struct {
 	ipc.Listener
 	faulty *Faulty

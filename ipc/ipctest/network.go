@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/wire"
 )
 
 // Network is an ipc.Transport within one process: messages are copied on the heap, files are
@@ -35,12 +34,6 @@ func prepare(options *ipc.Options) (ipc.Options, error) {
 	o, err := options.WithDefaults()
 	if err != nil {
 		return o, err
-	}
-	if len(o.Hello.Name) > wire.MaxName {
-		return o, fmt.Errorf("%w: Hello.Name has %d bytes, at most %d", ipc.ErrBadOption, len(o.Hello.Name), wire.MaxName)
-	}
-	if o.Hello.Version == 0 {
-		o.Hello.Version = wire.Version
 	}
 	o.Hello.PID, o.Hello.UID, o.Hello.GID = os.Getpid(), os.Getuid(), os.Getgid()
 	return o, nil
@@ -68,8 +61,8 @@ func (n *Network) Dial(ctx context.Context, addr string, options *ipc.Options) (
 	there, here := newQueue(l.options.RingBytes), newQueue(l.options.RingBytes)
 	dialer := newPipeConn(l.options.Hello, there, here, o.Waiter)
 	accepted := newPipeConn(o.Hello, here, there, l.options.Waiter)
-	if !l.push(accepted) {
-		return nil, fmt.Errorf("%w at %s", ipc.ErrNoListener, addr)
+	if err := l.push(accepted); err != nil {
+		return nil, fmt.Errorf("%w at %s", err, addr)
 	}
 	return dialer, nil
 }
@@ -105,6 +98,18 @@ func (n *Network) Listen(addr string, options *ipc.Options) (ipc.Listener, error
 	return l, nil
 }
 
+// SharesMemory returns true.
+func (n *Network) SharesMemory() bool { return true }
+
+// ListenAny opens a listener at a free address.
+func (n *Network) ListenAny(_ ipc.Place, o *ipc.Options) (ipc.Listener, []string, error) {
+	l, err := n.Listen(pipePrefix, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, []string{l.Addr()}, nil
+}
+
 type pipeListener struct {
 	network *Network
 	addr    string
@@ -116,15 +121,18 @@ type pipeListener struct {
 	closed bool
 }
 
-func (l *pipeListener) push(c *pipeConn) bool {
+func (l *pipeListener) push(c *pipeConn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return false
+		return ipc.ErrNoListener
+	}
+	if len(l.ready) >= l.options.Backlog {
+		return fmt.Errorf("%w: %d conns wait to be accepted", ipc.ErrRefused, len(l.ready))
 	}
 	l.ready = append(l.ready, c)
 	l.news.Wake()
-	return true
+	return nil
 }
 
 func (l *pipeListener) Addr() string { return l.addr }

@@ -62,6 +62,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"WaiterPark", testWaiterPark},
 		{"Listener", testListener},
 		{"ListenerCloses", testListenerCloses},
+		{"ListenAny", testListenAny},
+		{"Backlog", testBacklog},
 		{"AddrInUse", testAddrInUse},
 		{"NoListener", testNoListener},
 		{"Version", testVersion},

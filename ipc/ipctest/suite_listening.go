@@ -3,6 +3,7 @@ package ipctest
 import (
 	"errors"
 	"net"
+	"os"
 	"strings"
 	"testing"
 
@@ -123,4 +124,57 @@ func testOptions(t *testing.T, f *fixture) {
 			t.Errorf("Listen with %+v: %v", o, err)
 		}
 	}
+}
+
+// testListenAny checks that two listeners at addresses of the transport's choice are apart,
+// and that the addresses lead to them.
+func testListenAny(t *testing.T, f *fixture) {
+	dir, err := os.MkdirTemp("", "rs") // short enough for a socket's path
+	f.must(err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	var listeners []ipc.Listener
+	var addrs []string
+	for range 2 {
+		l, at, err := f.Transport.ListenAny(ipc.Place{Dir: dir}, nil)
+		f.must(err)
+		t.Cleanup(func() { l.Close() })
+		if len(at) == 0 {
+			t.Fatal("no address")
+		}
+		listeners, addrs = append(listeners, l), append(addrs, at[0])
+	}
+	for i, addr := range addrs {
+		if !f.Transport.Reaches(addr) {
+			t.Errorf("does not reach its own %s", addr)
+		}
+		c, err := f.Transport.Dial(f.ctx, addr, nil)
+		f.must(err)
+		defer c.Close()
+		f.accept(listeners[i])
+		if f.Transport.SharesMemory() != c.Features().Files {
+			t.Errorf("SharesMemory %v, features %+v", f.Transport.SharesMemory(), c.Features())
+		}
+	}
+}
+
+// testBacklog checks that peers are refused while Backlog conns wait to be accepted.
+func testBacklog(t *testing.T, f *fixture) {
+	const backlog = 3
+	l := f.listen(&ipc.Options{Backlog: backlog})
+	var err error
+	n := 0 // may be a little more: a conn is dialed before it is in the queue
+	for ; err == nil && n < 10*backlog; n++ {
+		var c ipc.Conn
+		if c, err = f.Transport.Dial(f.ctx, l.Addr(), nil); err == nil {
+			defer c.Close()
+		}
+	}
+	if n--; n < backlog || !errors.Is(err, ipc.ErrRefused) {
+		t.Fatalf("%v after %d conns, expected ErrRefused", err, n)
+	}
+	for range n {
+		f.accept(l)
+	}
+	f.dial(l, nil)
+	f.accept(l)
 }

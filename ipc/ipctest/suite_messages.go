@@ -3,19 +3,21 @@ package ipctest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
 )
 
 func testHello(t *testing.T, f *fixture) {
-	l := f.listen(&ipc.Options{Hello: ipc.Peer{Role: ipc.RoleServer, Name: "the dispatcher"}})
-	a := f.dial(l, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: "w0"}})
+	l := f.listen(&ipc.Options{Hello: ipc.Peer{Role: ipc.RoleServer, Name: "the dispatcher", Note: "\x00 any bytes"}})
+	a := f.dial(l, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: "w0", Note: strings.Repeat("\xff", wire.MaxNote)}})
 	b := f.accept(l)
-	if p := a.Peer(); p.Role != ipc.RoleServer || p.Name != "the dispatcher" || p.Version == 0 || p.PID == 0 {
+	if p := a.Peer(); p.Role != ipc.RoleServer || p.Name != "the dispatcher" || p.Note != "\x00 any bytes" || p.Version == 0 || p.PID == 0 {
 		t.Errorf("dialer sees %+v", p)
 	}
-	if p := b.Peer(); p.Role != ipc.RoleWorker || p.Name != "w0" || p.Version == 0 || p.PID == 0 {
+	if p := b.Peer(); p.Role != ipc.RoleWorker || p.Name != "w0" || len(p.Note) != wire.MaxNote || p.Version == 0 || p.PID == 0 {
 		t.Errorf("listener sees %+v", p)
 	}
 	for _, c := range []ipc.Conn{a, b} {

@@ -26,9 +26,6 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkHello(&o); err != nil {
-		return nil, err
-	}
 	path, _ := splitAddr(addr)
 	if err := checkPath(path); err != nil {
 		return nil, fmt.Errorf("%w: %w", ipc.ErrNoListener, err)

@@ -59,7 +59,7 @@ func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 		return nil, g.refuse(sock, wire.RefuseBroken, fmt.Errorf("a Hello with %d descriptors, expected 1", len(files)))
 	}
 	if g.full() {
-		return nil, g.refuse(sock, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", maxUnaccepted))
+		return nil, g.refuse(sock, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", g.options.Backlog))
 	}
 	return g.welcome(sock, &m, files[0])
 }

@@ -1,8 +1,10 @@
 package local
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,15 +14,9 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-const (
-	// maxHandshakes bounds how many peers are being greeted at a time; further ones wait
-	// in the kernel's queue.
-	maxHandshakes = 64
-
-	// maxUnaccepted bounds the conns that nobody has accepted yet, each of which holds
-	// its memory. Further peers are refused.
-	maxUnaccepted = 128
-)
+// maxHandshakes bounds how many peers are being greeted at a time; further ones wait in the
+// kernel's queue.
+const maxHandshakes = 64
 
 type listener struct {
 	*ipc.Arrivals[*conn]
@@ -43,16 +39,13 @@ func (t Transport) Listen(path string, options *ipc.Options) (ipc.Listener, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := checkHello(&o); err != nil {
-		return nil, err
-	}
 	l := &listener{
 		greeter:  greeter{options: o, steps: t.steps, warnings: ipc.NewWarnings(o.Logger)},
 		path:     path,
 		greeting: make(chan struct{}, maxHandshakes),
 		dialing:  map[*net.UnixConn]struct{}{},
 	}
-	l.full = func() bool { return l.Len() >= maxUnaccepted }
+	l.full = func() bool { return l.Len() >= o.Backlog }
 	switch w := o.Waiter.(type) {
 	case nil:
 		l.Arrivals = ipc.NewArrivals[*conn](ipc.NewWaiter()) // conns come from a goroutine of this process
@@ -77,6 +70,35 @@ func (t Transport) Listen(path string, options *ipc.Options) (ipc.Listener, erro
 	}
 	go l.accept()
 	return l, nil
+}
+
+// AnyPrefix begins the names of the sockets that ListenAny makes. Sweep may remove them.
+const AnyPrefix = "rank-"
+
+// SharesMemory returns true.
+func (Transport) SharesMemory() bool { return true }
+
+// ListenAny opens a listener on a socket with a new name in at.Dir, which it makes if need be.
+// It removes the sockets of such listeners that were killed.
+func (t Transport) ListenAny(at ipc.Place, o *ipc.Options) (ipc.Listener, []string, error) {
+	if err := PrepareDir(at.Dir); err != nil {
+		return nil, nil, err
+	}
+	log := slog.New(slog.DiscardHandler)
+	if o != nil && o.Logger != nil {
+		log = o.Logger
+	}
+	_, _ = Sweep(at.Dir, log, AnyPrefix)
+	l, err := t.Listen(filepath.Join(at.Dir, fmt.Sprintf("%s%d-%.12s", AnyPrefix, os.Getpid(), rand.Text())), o)
+	if err != nil {
+		return nil, nil, err
+	}
+	addr, err := Advertise(l.Addr())
+	if err != nil {
+		l.Close()
+		return nil, nil, err
+	}
+	return l, []string{addr}, nil
 }
 
 // bind makes the socket. The lock is held, so a socket that is there already is a dead

@@ -24,9 +24,6 @@ func (t Transport) Offer(options *ipc.Options, met func(ipc.Conn, error)) (their
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkHello(&o); err != nil {
-		return nil, nil, err
-	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("local: offer: %w", os.NewSyscallError("socketpair", err))
@@ -55,9 +52,6 @@ func (t Transport) Offer(options *ipc.Options, met func(ipc.Conn, error)) (their
 // descriptor that is no such thing, ErrPeerGone, the context's error.
 func (t Transport) Take(ctx context.Context, f *os.File, options *ipc.Options) (ipc.Conn, error) {
 	o, err := options.WithDefaults()
-	if err == nil {
-		err = checkHello(&o)
-	}
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -90,10 +84,4 @@ func socketOf(f *os.File) (*net.UnixConn, error) {
 		return nil, fmt.Errorf("%w: a socket of %s, expected one of a pair of unixpacket", ipc.ErrCorrupt, c.LocalAddr().Network())
 	}
 	return sock, nil
-}
-
-// Is says whether c is a conn of this transport.
-func Is(c ipc.Conn) bool {
-	_, ok := c.(*conn)
-	return ok
 }

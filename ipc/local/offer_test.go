@@ -52,7 +52,7 @@ func TestOffer(t *testing.T) {
 	}
 	a := m.conn
 	defer a.Close()
-	if !local.Is(a) || !local.Is(b) {
+	if !a.Features().Files || !b.Features().Files {
 		t.Error("no conns of this transport")
 	}
 	if p := a.Peer(); p.Name != "c" || p.Role != ipc.RoleClient || p.PID != os.Getpid() || p.UID != -1 || p.GID != -1 {

@@ -71,23 +71,12 @@ func (w waiters) handedOver() {
 	}
 }
 
-// checkHello checks what the options say about this end.
-func checkHello(o *ipc.Options) error {
-	if len(o.Hello.Name) > wire.MaxName {
-		return fmt.Errorf("%w: Hello.Name has %d bytes, at most %d", ipc.ErrBadOption, len(o.Hello.Name), wire.MaxName)
-	}
-	if o.Hello.Version == 0 {
-		o.Hello.Version = wire.Version
-	}
-	return nil
-}
-
 // hello introduces this end.
 func hello(o *ipc.Options, w waiters, ringBytes int) wire.Hello {
 	data, room := w.offsets()
 	pid := os.Getpid()
 	return wire.Hello{
-		Version: o.Hello.Version, Role: uint8(o.Hello.Role), Name: o.Hello.Name,
+		Version: o.Hello.Version, Role: uint8(o.Hello.Role), Name: o.Hello.Name, Note: o.Hello.Note,
 		PID: uint32(pid), Start: startTime(pid),
 		Layout: layout, RingBytes: uint32(ringBytes), DataBell: data, RoomBell: room,
 	}
@@ -100,7 +89,7 @@ func peerOf(m *wire.Hello, sock *net.UnixConn) (ipc.Peer, error) {
 		return ipc.Peer{}, fmt.Errorf("local: credentials: %w", err)
 	}
 	p := ipc.Peer{
-		Role: ipc.Role(m.Role), Name: m.Name, Version: m.Version,
+		Role: ipc.Role(m.Role), Name: m.Name, Note: m.Note, Version: m.Version,
 		PID: int(cred.Pid), UID: int(cred.Uid), GID: int(cred.Gid), Start: m.Start,
 	}
 	if p.PID == 0 { // of a namespace that cannot be seen from here

@@ -24,7 +24,7 @@ const MaxHandshakeFields = 512
 // Hello is the first message on a connection: the dialer identifies itself.
 //
 //	magic uint32, kind uint32, version uint32, role uint8, pid uint32, start uint64,
-//	layout uint32, ring bytes uint32, data bell uint32, room bell uint32, name text
+//	layout uint32, ring bytes uint32, data bell uint32, room bell uint32, name text, note text
 //
 // Magic, kind and version have the same places in every version.
 type Hello struct {
@@ -37,6 +37,7 @@ type Hello struct {
 	DataBell  uint32 // offset of the bell for messages in the page that comes with the greeting
 	RoomBell  uint32 // offset of the bell for room in the queue
 	Name      string // at most MaxName bytes
+	Note      string // any bytes, at most MaxNote, for the layer above; see ipc.Peer
 }
 
 // Welcome is the listener's answer that opens the connection. It has the fields of Hello;
@@ -102,6 +103,7 @@ func (m *Hello) walk(w *Walk, kind uint32) {
 	w.U32("DataBell", &m.DataBell)
 	w.U32("RoomBell", &m.RoomBell)
 	w.Text("Name", &m.Name, MaxName)
+	w.Text("Note", &m.Note, MaxNote)
 }
 
 func appendHello(dst []byte, kind uint32, m *Hello) []byte {

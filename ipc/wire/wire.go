@@ -28,11 +28,13 @@ import "errors"
 //	   descriptor with Meet; DropSegment (5) is gone
 //	8  Upload.Layout and Own; a worker on another host receives its part of such an upload
 //	9  Upload.Stage
-const Version = 9
+//	10 Hello.Note
+const Version = 10
 
 // Limits of fields that several messages have.
 const (
 	MaxName = 256  // bytes of a name
+	MaxNote = 64   // bytes of a note
 	MaxText = 4096 // bytes of an error's text, see CutText
 )
 

@@ -15,7 +15,7 @@ var update = flag.Bool("update", false, "write the golden bytes anew")
 
 func sampleHello() *wire.Hello {
 	return &wire.Hello{Version: wire.Version, Role: 2, PID: 4711, Start: 987654321, Layout: 1, RingBytes: 1 << 20,
-		DataBell: 0, RoomBell: 128, Name: "w0 – worker"}
+		DataBell: 0, RoomBell: 128, Name: "w0 – worker", Note: "\x00\xff note"}
 }
 
 func messages() []wiretest.Message {
@@ -42,6 +42,11 @@ func TestLimits(t *testing.T) {
 	hello.Name = strings.Repeat("x", wire.MaxName+1)
 	if err := wire.ParseHello(wire.AppendHello(nil, hello), new(wire.Hello)); !errors.Is(err, wire.ErrMalformed) {
 		t.Errorf("name: %v", err)
+	}
+	hello = sampleHello()
+	hello.Note = strings.Repeat("x", wire.MaxNote+1)
+	if err := wire.ParseHello(wire.AppendHello(nil, hello), new(wire.Hello)); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("note: %v", err)
 	}
 	refuse := &wire.Refuse{Text: strings.Repeat("x", wire.MaxText+1)}
 	if err := wire.ParseRefuse(wire.AppendRefuse(nil, refuse), new(wire.Refuse)); !errors.Is(err, wire.ErrMalformed) {

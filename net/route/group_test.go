@@ -23,28 +23,15 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-func TestRanges(t *testing.T) {
-	if got := ranges([]int{0, 1, 2, 5, 7, 8}); !slices.Equal(got, [][2]int{{0, 3}, {5, 6}, {7, 9}}) {
-		t.Errorf("%v", got)
+// TestReport: what is added to a report comes out of it.
+func TestReport(t *testing.T) {
+	var r report
+	want := make([]int, 10)
+	for _, rank := range []int{0, 1, 2, 5, 7, 8} {
+		want[rank] = 1 + rank/6
+		r.add(rank, want[rank])
 	}
-	if got := ranges(nil); got == nil || len(got) != 0 {
-		t.Errorf("%v of nothing", got)
-	}
-}
-
-func TestOffers(t *testing.T) {
-	for _, addr := range []string{"127.0.0.1:80", "[::1]:80", "10.1.2.3:7"} {
-		if got, err := offers(addr); err != nil || !slices.Equal(got, []string{addr}) {
-			t.Errorf("%s: %v, %v", addr, got, err)
-		}
-	}
-	for _, addr := range []string{"0.0.0.0:80", "[::]:80"} {
-		got, err := offers(addr)
-		if err != nil || len(got) == 0 || !slices.Contains(got, "127.0.0.1:80") || got[0] == "127.0.0.1:80" && len(got) > 2 {
-			t.Errorf("%s: %v, %v", addr, got, err)
-		}
-	}
-	if _, err := offers("x"); err == nil {
-		t.Error("no error for x")
+	if len(r.Reached) != 3 || !slices.Equal(r.reached(10), want) {
+		t.Errorf("%v: %v, expected %v", r.Reached, r.reached(10), want)
 	}
 }

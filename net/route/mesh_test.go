@@ -16,6 +16,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/net/tcp"
 )
 
 func testContext(t testing.TB, d time.Duration) context.Context {
@@ -155,12 +156,16 @@ func TestMesh(t *testing.T) {
 	}{
 		{"one", 1, nil, nil},
 		{"one host", 4, nil, func(i, j int) bool { return true }},
-		{"tcp", 4, func(_ int, o *route.MeshOptions) { o.ForceTCP = true }, func(i, j int) bool { return false }},
+		{"tcp", 4, func(_ int, o *route.MeshOptions) { o.Order = route.Apart() }, func(i, j int) bool { return false }},
 		{"two hosts", 5, func(r int, o *route.MeshOptions) { o.Host = fmt.Sprint("host", r%2) }, func(i, j int) bool { return i%2 == j%2 }},
-		{"one apart", 3, func(r int, o *route.MeshOptions) { o.ForceTCP = r == 1 }, func(i, j int) bool { return i != 1 && j != 1 }},
-		{"loopback of IPv6", 3, func(r int, o *route.MeshOptions) { o.ForceTCP, o.Bind = true, "::1" }, func(i, j int) bool { return false }},
-		{"interface", 2, func(r int, o *route.MeshOptions) { o.ForceTCP, o.Bind = true, "lo" }, func(i, j int) bool { return false }},
-		{"no secret", 3, func(r int, o *route.MeshOptions) { o.ForceTCP, o.Secret = true, nil }, func(i, j int) bool { return false }},
+		{"one apart", 3, func(r int, o *route.MeshOptions) {
+			if r == 1 {
+				o.Order = route.Apart()
+			}
+		}, func(i, j int) bool { return i != 1 && j != 1 }},
+		{"loopback of IPv6", 3, func(r int, o *route.MeshOptions) { o.Order, o.Bind = route.Apart(), "::1" }, func(i, j int) bool { return false }},
+		{"interface", 2, func(r int, o *route.MeshOptions) { o.Order, o.Bind = route.Apart(), "lo" }, func(i, j int) bool { return false }},
+		{"no secret", 3, func(r int, o *route.MeshOptions) { o.Order, o.Secret = route.Apart(), nil }, func(i, j int) bool { return false }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := testContext(t, 30*time.Second)
@@ -173,78 +178,153 @@ func TestMesh(t *testing.T) {
 	}
 }
 
-// TestMeshWrongSecret: the rank that does not know the secret is told so at once, by rank 0.
+// third is a transport that no package knows: TCP under another name, whose addresses the
+// others don't reach.
+type third struct{ *tcp.Transport }
+
+const thirdPrefix = "third:"
+
+func (third) Name() string             { return "third" }
+func (third) Reaches(addr string) bool { return strings.HasPrefix(addr, thirdPrefix) }
+
+func (x third) Dial(ctx context.Context, addr string, o *ipc.Options) (ipc.Conn, error) {
+	return x.Transport.Dial(ctx, strings.TrimPrefix(addr, thirdPrefix), o)
+}
+
+func (x third) ListenAny(at ipc.Place, o *ipc.Options) (ipc.Listener, []string, error) {
+	l, addrs, err := x.Transport.ListenAny(at, o)
+	for i := range addrs {
+		addrs[i] = thirdPrefix + addrs[i]
+	}
+	return l, addrs, err
+}
+
+// TestThirdTransport: a transport in Order is used where it is the best, and one that is
+// missing on a rank leaves the next.
+func TestThirdTransport(t *testing.T) {
+	ctx := testContext(t, 30*time.Second)
+	members, errs := mesh(t, ctx, 4, func(r int, o *route.MeshOptions) {
+		o.Host = fmt.Sprint("host", r/2)
+		if r != 3 {
+			o.Order = []ipc.Transport{local.New(), third{tcp.New()}, tcp.New()}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	for i, ms := range members {
+		for j, m := range ms {
+			if i == j {
+				continue
+			}
+			isThird := strings.HasPrefix(m.Addr, thirdPrefix)
+			if want := i/2 != j/2 && i > j && i != 3; i > j && isThird != want {
+				t.Errorf("rank %d dialed rank %d at %s", i, j, m.Addr)
+			}
+		}
+	}
+	checkMesh(t, ctx, members, func(i, j int) bool { return i/2 == j/2 })
+}
+
+// deaf is TCP that cannot dial, as behind a firewall.
+type deaf struct{ *tcp.Transport }
+
+func (deaf) Reaches(string) bool { return false }
+
+// TestMeshReversed: a rank that cannot open connections is dialed by the lower ones.
+func TestMeshReversed(t *testing.T) {
+	ctx := testContext(t, 30*time.Second)
+	members, errs := mesh(t, ctx, 4, func(r int, o *route.MeshOptions) {
+		if o.Order = route.Apart(); r == 2 {
+			o.Order = []ipc.Transport{deaf{tcp.New()}}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	checkMesh(t, ctx, members, func(i, j int) bool { return false })
+}
+
+// TestMeshWrongSecret: a rank with another secret and the others learn it at once.
 func TestMeshWrongSecret(t *testing.T) {
-	ctx, cancel := context.WithCancel(testContext(t, 30*time.Second))
-	defer cancel()
+	ctx := testContext(t, 30*time.Second)
 	b := newBoard(2)
 	dir := socketDir(t)
 	listening := make(chan error, 1)
 	go func() {
-		_, err := route.Mesh(ctx, route.MeshOptions{Rank: 0, Size: 2, Dir: dir, ForceTCP: true, Exchange: b.exchange(0), Secret: []byte("ours")})
+		_, err := route.Mesh(ctx, route.MeshOptions{Rank: 0, Size: 2, Dir: dir, Order: route.Apart(), Exchange: b.exchange(0), Secret: []byte("ours")})
 		listening <- err
 	}()
-	_, err := route.Mesh(ctx, route.MeshOptions{Rank: 1, Size: 2, Dir: dir, ForceTCP: true, Exchange: b.exchange(1), Secret: []byte("another")})
+	_, err := route.Mesh(ctx, route.MeshOptions{Rank: 1, Size: 2, Dir: dir, Order: route.Apart(), Exchange: b.exchange(1), Secret: []byte("another")})
 	var re *route.RankError
 	if !errors.Is(err, ipc.ErrSecret) || !errors.As(err, &re) || re.Rank != 0 || re.Addr == "" {
 		t.Errorf("rank 1: %v", err)
 	}
-	cancel()
-	if err := <-listening; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "rank 1") {
+	if err := <-listening; !errors.Is(err, ipc.ErrSecret) || !strings.Contains(err.Error(), "rank 1") {
 		t.Errorf("rank 0: %v", err)
 	}
 }
 
-// TestMeshMissing: a rank that never connects is named when the time is over.
+// fakeCard is what a rank says that listens at an address of no process.
+const fakeCard = `{"Name":"elsewhere","PID":4711,"Nonce":"n","Offers":[{"Transport":"tcp","Addrs":["127.0.0.1:1"]}]}`
+
+// TestMeshMissing: a rank that never connects and cannot be reached is named, with its address.
 func TestMeshMissing(t *testing.T) {
-	ctx := testContext(t, 30*time.Second)
-	short, cancel := context.WithCancel(ctx)
-	defer cancel()
-	b := newBoard(2)
-	go func() { // a rank 1 that says where it is and does nothing more
-		exchange := b.exchange(1)
-		card := `{"Name":"elsewhere","PID":4711,"Nonce":"n","Far":["127.0.0.1:1"]}`
-		_, _ = exchange(ctx, []byte(card))
-		_, _ = exchange(ctx, []byte(`[]`))
-		cancel()
-	}()
-	_, err := route.Mesh(short, route.MeshOptions{Rank: 0, Size: 2, Dir: socketDir(t), Exchange: b.exchange(0)})
-	if !errors.Is(err, route.ErrMesh) || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "rank 1 (elsewhere, pid 4711)") {
-		t.Errorf("%v", err)
+	for rank := range 2 {
+		ctx := testContext(t, 30*time.Second)
+		b := newBoard(2)
+		go func() { // the other rank says where it is and does nothing more
+			exchange := b.exchange(1 - rank)
+			for _, says := range []string{fakeCard, `{"Why":"it did not try"}`, `{"Why":"nor then"}`} {
+				_, _ = exchange(ctx, []byte(says))
+			}
+		}()
+		_, err := route.Mesh(ctx, route.MeshOptions{Rank: rank, Size: 2, Dir: socketDir(t), Exchange: b.exchange(rank)})
+		var re *route.RankError
+		if !errors.Is(err, route.ErrMesh) || !errors.As(err, &re) || re.Rank != 1-rank || re.Addr != "127.0.0.1:1" || !errors.Is(err, ipc.ErrNoListener) {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+		for _, part := range []string{fmt.Sprintf("rank %d (elsewhere, pid 4711)", 1-rank), "127.0.0.1:1"} {
+			if err != nil && !strings.Contains(err.Error(), part) {
+				t.Errorf("rank %d: %v: no %s", rank, err, part)
+			}
+		}
 	}
 }
 
-// TestMeshUnreachable: the rank and the address that cannot be reached are named.
-func TestMeshUnreachable(t *testing.T) {
-	ctx := testContext(t, 30*time.Second)
-	short, cancel := context.WithCancel(ctx)
-	defer cancel()
+// TestMeshCanceled: a mesh whose other ranks say no more ends with its context.
+func TestMeshCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(testContext(t, 30*time.Second))
 	b := newBoard(2)
 	go func() {
-		exchange := b.exchange(0)
-		_, _ = exchange(ctx, []byte(`{"Name":"x","PID":1,"Nonce":"n","Far":["127.0.0.1:1"]}`))
-		_, _ = exchange(ctx, []byte(`[]`))
+		_, _ = b.exchange(1)(ctx, []byte(fakeCard))
 		cancel()
 	}()
-	_, err := route.Mesh(short, route.MeshOptions{Rank: 1, Size: 2, Dir: socketDir(t), Exchange: b.exchange(1)})
-	var re *route.RankError
-	if !errors.As(err, &re) || re.Rank != 0 || !strings.Contains(err.Error(), "127.0.0.1:1") {
+	_, err := route.Mesh(ctx, route.MeshOptions{Rank: 0, Size: 2, Dir: socketDir(t), Exchange: b.exchange(0)})
+	if !errors.Is(err, route.ErrMesh) || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestMeshBadExchange: what other ranks say is checked, and who said it is named.
+// TestMeshBadExchange: what other ranks say is checked, and the rank that said it is named.
 func TestMeshBadExchange(t *testing.T) {
-	good := `{"Name":"x","PID":1,"Nonce":"n","Far":["127.0.0.1:1"]}`
+	offers := `"Offers":[{"Transport":"tcp","Addrs":["127.0.0.1:1"]}]`
 	for name, answers := range map[string][2]string{
-		"no json":       {"{", ""},
-		"no addresses":  {`{"Nonce":"n"}`, ""},
-		"no nonce":      {`{"Far":["127.0.0.1:1"]}`, ""},
-		"long":          {strings.Repeat(" ", 5000), ""},
-		"reaches above": {good, `[[0,9]]`},
-		"reaches below": {good, `[[-1,0]]`},
-		"reaches badly": {good, `[[1,0]]`},
-		"no spans":      {good, `7`},
+		"no json":          {"{", ""},
+		"no addresses":     {`{"Nonce":"n"}`, ""},
+		"no nonce":         {`{` + offers + `}`, ""},
+		"a long nonce":     {`{"Nonce":"` + strings.Repeat("n", 29) + `",` + offers + `}`, ""},
+		"a name":           {`{"Nonce":"n","Offers":[{"Transport":"tcp","Addrs":["localhost:1"]}]}`, ""},
+		"long":             {strings.Repeat(" ", 5000), ""},
+		"reaches above":    {fakeCard, `{"Reached":[[0,9,1]]}`},
+		"reaches below":    {fakeCard, `{"Reached":[[-1,0,1]]}`},
+		"reaches badly":    {fakeCard, `{"Reached":[[1,0,1]]}`},
+		"reaches itself":   {fakeCard, `{"Reached":[[1,2,1]]}`},
+		"reaches twice":    {fakeCard, `{"Reached":[[0,1,1],[0,1,1]]}`},
+		"reaches nowhere":  {fakeCard, `{"Reached":[[0,1,0]]}`},
+		"reaches anywhere": {fakeCard, `{"Reached":[[0,1,99]]}`},
+		"did not reach":    {fakeCard, `{"Reached":[[0,1,1]]}`},
+		"no spans":         {fakeCard, `{"Reached":7}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := testContext(t, 30*time.Second)

@@ -85,9 +85,8 @@ func unreachable(t *testing.T, src []byte) []byte {
 	if err := json.Unmarshal(src, &w); err != nil {
 		t.Error(err)
 	}
-	delete(w, "Here")
-	if w["Far"] != nil {
-		w["Far"] = []string{"127.0.0.1:1", "127.0.0.1:2"}
+	if w["Offers"] != nil {
+		w["Offers"] = []map[string]any{{"Transport": "tcp", "Addrs": []string{"127.0.0.1:1", "127.0.0.1:2"}}}
 	}
 	src, err := json.Marshal(w)
 	if err != nil {
@@ -103,7 +102,7 @@ func TestPair(t *testing.T) {
 		bulk   bool
 	}{
 		"one host": {},
-		"over TCP": {change: func(_ int, o *route.PairOptions) { o.ForceTCP = true }, bulk: true},
+		"over TCP": {change: func(_ int, o *route.PairOptions) { o.Order = route.Apart() }, bulk: true},
 		"a waiter": {change: func(_ int, o *route.PairOptions) { o.Waiter, _ = local.NewWaiter() }},
 		"no dir":   {change: func(end int, o *route.PairOptions) { o.Dir = "/proc/none" }, bulk: true},
 		"the other way": {heard: func(t *testing.T) func(int, int, []byte) []byte {
@@ -114,7 +113,7 @@ func TestPair(t *testing.T) {
 				return src
 			}
 		}},
-		"the other way, over TCP": {change: func(_ int, o *route.PairOptions) { o.ForceTCP = true }, bulk: true,
+		"the other way, over TCP": {change: func(_ int, o *route.PairOptions) { o.Order = route.Apart() }, bulk: true,
 			heard: func(t *testing.T) func(int, int, []byte) []byte {
 				return func(end, round int, src []byte) []byte {
 					if end == 0 && round == 0 {
@@ -145,7 +144,7 @@ func TestPair(t *testing.T) {
 
 // TestPairApart: when neither reaches the other, both say where they tried.
 func TestPairApart(t *testing.T) {
-	_, errs := pairOf(t, func(_ int, o *route.PairOptions) { o.ForceTCP = true }, func(end, round int, src []byte) []byte {
+	_, errs := pairOf(t, func(_ int, o *route.PairOptions) { o.Order = route.Apart() }, func(end, round int, src []byte) []byte {
 		return unreachable(t, src)
 	})
 	for _, err := range errs {
@@ -163,7 +162,7 @@ func TestPairApart(t *testing.T) {
 // TestPairSecret: who knows another secret is not let in, in either direction.
 func TestPairSecret(t *testing.T) {
 	conns, errs := pairOf(t, func(end int, o *route.PairOptions) {
-		o.ForceTCP = true
+		o.Order = route.Apart()
 		if end == 1 {
 			o.Secret = []byte("another secret")
 		}
@@ -175,20 +174,25 @@ func TestPairSecret(t *testing.T) {
 	}
 }
 
+// cardWith is a card that is a report as well.
+func cardWith(addrs, reached string) string {
+	return `{"Nonce":"n","Offers":[{"Transport":"tcp","Addrs":[` + addrs + `]}],"Reached":[` + reached + `]}`
+}
+
 // TestPairHostile: what the other end says is data.
 func TestPairHostile(t *testing.T) {
 	for name, src := range map[string]string{
 		"no word":           "hello",
-		"many addresses":    `{"Far":[` + strings.Repeat(`"a",`, 100) + `"a"]}`,
+		"many addresses":    cardWith(strings.Repeat(`"127.0.0.1:1",`, 100)+`"127.0.0.1:1"`, ""),
 		"too long":          strings.Repeat(" ", 9<<10),
-		"a name":            `{"Far":["localhost:1"]}`,
-		"a negative number": `{"Try":-1}`,
-		"a large number":    `{"Try":1000}`,
-		"nowhere":           `{"Try":1}`,
-		"elsewhere":         `{"Try":9}`,
+		"a name":            cardWith(`"localhost:1"`, ""),
+		"a negative number": cardWith(`"127.0.0.1:1"`, `[0,1,-1]`),
+		"a large number":    cardWith(`"127.0.0.1:1"`, `[0,1,1000]`),
+		"nowhere":           cardWith(`"127.0.0.1:1"`, ""),
+		"elsewhere":         cardWith(`"127.0.0.1:1"`, `[0,1,1]`),
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := route.PairOptions{Name: "me", Secret: []byte(pairSecret), ForceTCP: true, Bind: "127.0.0.1",
+			o := route.PairOptions{Name: "me", Secret: []byte(pairSecret), Order: route.Apart(), Bind: "127.0.0.1",
 				Exchange: func(context.Context, []byte) ([]byte, error) { return []byte(src), nil }}
 			if c, err := route.Pair(testContext(t, 30*time.Second), o); !errors.Is(err, route.ErrPair) {
 				t.Errorf("%v, %v", c, err)
@@ -202,20 +206,24 @@ func TestPairHostile(t *testing.T) {
 
 // FuzzPair has the other end say anything.
 func FuzzPair(f *testing.F) {
-	f.Add([]byte(`{"Name":"x","Nonce":"abc","Far":["127.0.0.1:1"]}`), true)
-	f.Add([]byte(`{"Try":2}`), false)
-	f.Add([]byte(`{"Here":"/tmp/none@00000000000000000000000000000000","Why":"no"}`), true)
+	f.Add([]byte(cardWith(`"127.0.0.1:1"`, "")), true)
+	f.Add([]byte(cardWith(`"127.0.0.1:1"`, "[0,1,1]")), false)
+	f.Add([]byte(`{"Nonce":"n","Offers":[{"Transport":"local","Near":true,"Addrs":["/tmp/none@00000000000000000000000000000000"]}],"Why":"no"}`), true)
 	f.Fuzz(func(t *testing.T, src []byte, dials bool) {
-		var w struct{ Far []string }
+		var w struct{ Offers []struct{ Addrs []string } }
 		_ = json.Unmarshal(src, &w)
-		for _, addr := range w.Far {
+		var addrs []string
+		for _, o := range w.Offers {
+			addrs = append(addrs, o.Addrs...)
+		}
+		for _, addr := range addrs {
 			if ap, err := netip.ParseAddrPort(addr); err == nil && !ap.Addr().IsLoopback() {
 				t.Skip("another host")
 			}
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
-		c, err := route.Pair(ctx, route.PairOptions{Name: "me", Dials: dials, Secret: []byte(pairSecret), ForceTCP: true, Bind: "127.0.0.1",
+		c, err := route.Pair(ctx, route.PairOptions{Name: "me", Dials: dials, Secret: []byte(pairSecret), Order: route.Apart(), Bind: "127.0.0.1",
 			Exchange: func(context.Context, []byte) ([]byte, error) { return src, nil }})
 		if err == nil {
 			c.Close()

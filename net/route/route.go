@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -12,6 +13,15 @@ import (
 
 // Order is every transport, the best first. Each call makes new ones; they cost nothing until used.
 func Order() []ipc.Transport { return []ipc.Transport{local.New(), tcp.New()} }
+
+// Apart returns the transports of Order whose conns share no memory, for ends that are to
+// have bulk transfers even on one host.
+func Apart() []ipc.Transport { return far(Order()) }
+
+// far returns the transports of order whose conns share no memory.
+func far(order []ipc.Transport) []ipc.Transport {
+	return slices.DeleteFunc(slices.Clone(order), ipc.Transport.SharesMemory)
+}
 
 // Dial opens a conn to whoever listens at one of the addresses: with the first transport of order that reaches one and
 // gets through. The error names every address that was tried.

@@ -70,7 +70,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(frameBytes(1, 1, 7, 1))
 	f.Add(bytes.Repeat(frameBytes(900, 1, 0, 900), 6))
 	transport := New()
-	o, _ := withDefaults(nil)
+	o, _ := (*ipc.Options)(nil).WithDefaults()
 	f.Fuzz(func(t *testing.T, src []byte) {
 		ctx := testContext(t)
 		c, messages := fuzzConn(t, transport, &o)

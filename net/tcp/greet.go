@@ -103,7 +103,7 @@ func (l *listener) admitBulk(c *net.TCPConn, g *greeter, h hello) error {
 // admitConn welcomes the peer, waits for its bulk socket and makes the conn.
 func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer) (*conn, error) {
 	if l.full() {
-		return nil, l.refuse(g, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", maxUnaccepted))
+		return nil, l.refuse(g, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", l.options.Backlog))
 	}
 	own := wire.Welcome(introduce(&l.options, l.options.RingBytes))
 	w := welcome{wire: wire.AppendWelcome(nil, &own)}

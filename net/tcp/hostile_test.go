@@ -61,7 +61,7 @@ func (l *listener) works(t testing.TB, ctx context.Context) {
 
 // helloOf is a proper first greeting.
 func helloOf(o *ipc.Options) *hello {
-	c, _ := withDefaults(o)
+	c, _ := o.WithDefaults()
 	m := introduce(&c, 0)
 	return &hello{wire: wire.AppendHello(nil, &m)}
 }
@@ -270,7 +270,7 @@ func TestSlowStrangers(t *testing.T) {
 // TestBulkSockets: a bulk socket belongs to one conn, once, and a conn without one does not come to be.
 func TestBulkSockets(t *testing.T) {
 	ctx := testContext(t)
-	o, _ := withDefaults(nil)
+	o, _ := (*ipc.Options)(nil).WithDefaults()
 	l := listen(t, &ipc.Options{HandshakeTimeout: 2 * time.Second})
 	unknown := hello{bulk: true}
 	if _, _, err := connect(ctx, l.Addr(), &o, &unknown); !errors.Is(err, ipc.ErrRefused) {
@@ -316,7 +316,7 @@ type half struct {
 
 func newHalf(t testing.TB, ctx context.Context, l *listener) half {
 	t.Helper()
-	o, _ := withDefaults(&ipc.Options{Secret: l.options.Secret})
+	o, _ := (&ipc.Options{Secret: l.options.Secret}).WithDefaults()
 	messages, w, err := connect(ctx, l.Addr(), &o, helloOf(nil))
 	if err != nil {
 		t.Fatal(err)

@@ -20,10 +20,6 @@ const (
 	// oldest handshake: silent strangers keep no peer out.
 	maxHandshakes = 512
 
-	// maxUnaccepted bounds the conns that nobody has accepted yet, those that wait for their bulk
-	// socket included. Further peers are refused.
-	maxUnaccepted = 128
-
 	// refusedTimeout and refusedBytes bound what is still read from a peer that was refused.
 	refusedTimeout = time.Second / 2
 	refusedBytes   = 64 << 10
@@ -48,7 +44,7 @@ type listener struct {
 // Listen opens a listener at addr, host:port. Port 0 is any free one, and no host is every address of this
 // one. Without a secret only loopback addresses are taken.
 func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, error) {
-	o, err := withDefaults(options)
+	o, err := options.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
@@ -247,9 +243,10 @@ func (l *listener) deliver(t token, c *net.TCPConn) bool {
 	return true
 }
 
-// full says whether too many conns wait to be accepted.
+// full reports whether too many conns wait to be accepted, those that wait for their bulk
+// socket included.
 func (l *listener) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.Len()+len(l.expected) >= maxUnaccepted
+	return l.Len()+len(l.expected) >= l.options.Backlog
 }

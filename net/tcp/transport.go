@@ -85,37 +85,22 @@ func (t *Transport) release() {
 	}
 }
 
-// withDefaults checks the options and fills in what they leave open.
-func withDefaults(options *ipc.Options) (ipc.Options, error) {
-	o, err := options.WithDefaults()
-	if err != nil {
-		return o, err
-	}
-	if len(o.Hello.Name) > wire.MaxName {
-		return o, fmt.Errorf("%w: Hello.Name has %d bytes, at most %d", ipc.ErrBadOption, len(o.Hello.Name), wire.MaxName)
-	}
-	if o.Hello.Version == 0 {
-		o.Hello.Version = wire.Version
-	}
-	return o, nil
-}
-
 // introduce is what this end says of itself.
 func introduce(o *ipc.Options, ringBytes int) wire.Hello {
 	return wire.Hello{
-		Version: o.Hello.Version, Role: uint8(o.Hello.Role), Name: o.Hello.Name,
+		Version: o.Hello.Version, Role: uint8(o.Hello.Role), Name: o.Hello.Name, Note: o.Hello.Note,
 		PID: uint32(os.Getpid()), RingBytes: uint32(ringBytes),
 	}
 }
 
 // peerOf is who the peer says it is. Users of another host mean nothing here.
 func peerOf(m *wire.Hello) ipc.Peer {
-	return ipc.Peer{Role: ipc.Role(m.Role), Name: m.Name, Version: m.Version, PID: int(m.PID), UID: -1, GID: -1, Start: m.Start}
+	return ipc.Peer{Role: ipc.Role(m.Role), Name: m.Name, Note: m.Note, Version: m.Version, PID: int(m.PID), UID: -1, GID: -1, Start: m.Start}
 }
 
 // Dial connects to the listener at addr, host:port.
 func (t *Transport) Dial(ctx context.Context, addr string, options *ipc.Options) (ipc.Conn, error) {
-	o, err := withDefaults(options)
+	o, err := options.WithDefaults()
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
-	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
@@ -70,7 +69,7 @@ func Start(ctx context.Context, options *Options) (*Cluster, error) {
 // Sweep removes from dir what clusters left there that were killed whole, so that nobody was left to do it: the sockets of
 // dispatchers and of workers that were connecting. Those of the living stay. Start does it where its socket lies.
 func Sweep(dir string, log *slog.Logger) {
-	_, _ = local.Sweep(dir, log, sockets, route.Sockets)
+	_, _ = local.Sweep(dir, log, sockets, local.AnyPrefix)
 }
 
 // start starts everything and waits for it to be connected.

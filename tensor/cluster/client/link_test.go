@@ -33,7 +33,7 @@ type farWorker struct {
 func linkUp(ctx context.Context, words func(ctx context.Context, m *wire.Link) ([]byte, error)) (*farWorker, error) {
 	token := bytes.Repeat([]byte{7}, 32)
 	m := wire.Link{Token: token}
-	c, err := route.Pair(ctx, route.PairOptions{Name: "worker w7", ForceTCP: true, Secret: token, Bind: "127.0.0.1",
+	c, err := route.Pair(ctx, route.PairOptions{Name: "worker w7", Order: route.Apart(), Secret: token, Bind: "127.0.0.1",
 		Exchange: func(ctx context.Context, mine []byte) ([]byte, error) {
 			m.Data = mine
 			theirs, err := words(ctx, &m)
@@ -297,7 +297,8 @@ func TestFarClosed(t *testing.T) {
 // TestFarUnreachable: when the worker can't be reached and does not reach us, opening fails and says what is needed.
 func TestFarUnreachable(t *testing.T) {
 	_, err := dialApart(t, client.Options{}, func(ctx context.Context, words func(context.Context, *wire.Link) ([]byte, error)) error {
-		for round, say := range []string{`{"Name":"worker w7","Nonce":"abc","Far":["127.0.0.1:1"]}`, `{}`, `{"Why":"from \"worker w7\": no way"}`} {
+		card := `{"Label":"worker w7","Nonce":"abc","Offers":[{"Transport":"tcp","Addrs":["127.0.0.1:1"]}]}`
+		for round, say := range []string{card, `{}`, `{"Why":"from \"worker w7\": no way"}`} {
 			m := &wire.Link{Round: uint32(round), Data: []byte(say)}
 			if round == 0 {
 				m.Token = []byte("0123456789abcdef")

@@ -112,7 +112,7 @@ func (d *dataConn) connect(parent context.Context, token []byte) error {
 	ctx, cancel := context.WithTimeout(parent, joinTimeout)
 	defer cancel()
 	c, err := route.Pair(ctx, route.PairOptions{Name: "worker " + d.worker, Role: ipc.RoleWorker, Secret: token, Logger: d.log,
-		ForceTCP: true, Waiter: d.waiter, Exchange: d.exchange(token)})
+		Order: route.Apart(), Waiter: d.waiter, Exchange: d.exchange(token)})
 	if err != nil {
 		return err
 	}

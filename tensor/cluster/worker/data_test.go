@@ -35,7 +35,7 @@ func (f *fixture) openFar(session uint64) *farClient {
 	f.Helper()
 	token := bytes.Repeat([]byte{3}, 32)
 	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: session, Apart: true, Token: token, Name: "far"}))
-	c, err := route.Pair(f.ctx, route.PairOptions{Name: "test", Dials: true, ForceTCP: true, Secret: token, Exchange: f.words(session, token)})
+	c, err := route.Pair(f.ctx, route.PairOptions{Name: "test", Dials: true, Order: route.Apart(), Secret: token, Exchange: f.words(session, token)})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -318,8 +318,9 @@ func TestFarUnreachable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	say(map[string]any{"Name": "client x", "Nonce": "abc"})
-	say(map[string]any{"Why": "from \"client x\": no way", "Far": []string{"127.0.0.1:1"}})
+	offers := []map[string]any{{"Transport": "tcp", "Addrs": []string{"127.0.0.1:1"}}}
+	say(map[string]any{"Label": "client x", "Nonce": "abc", "Offers": offers})
+	say(map[string]any{"Why": "from \"client x\": no way"})
 	say(map[string]any{})
 	var m wire.Fail
 	if err := wire.ParseFail(f.recv(wire.KindFail), &m); err != nil || m.Session != 1 {

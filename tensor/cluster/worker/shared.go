@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/shard/config"
@@ -85,7 +84,7 @@ func (s *shared) start(ctx context.Context, open *wire.OpenSession, reply wire.S
 // offer offers this worker's own connection: the first worker's to the client, for which
 // it returns the descriptor, the others' to the first worker, which is told in any case.
 func (s *shared) offer(ctx context.Context) (f *os.File, err error) {
-	if local.Is(s.out.conn) {
+	if s.out.conn.Features().Files {
 		if f, err = s.lead.own.offer(s.env); err != nil {
 			f = nil
 		}

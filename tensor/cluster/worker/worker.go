@@ -251,7 +251,7 @@ func (w *Worker) memoryOf(open *wire.OpenSession, reply wire.SessionOpened) clie
 func (w *Worker) openAlone(ctx context.Context, b *base, open *wire.OpenSession, reply wire.SessionOpened) error {
 	var s session = &forwarded{b}
 	var theirs []*os.File
-	if open.Direct && local.Is(w.out.conn) && !open.Apart {
+	if open.Direct && w.out.conn.Features().Files && !open.Apart {
 		d := &direct{forwarded: forwarded{b}}
 		if f, err := d.own.offer(&w.env); err == nil {
 			s, theirs = d, []*os.File{f}
