@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Arrivals are the conns of a listener that nobody has accepted yet, oldest first: what the listeners of transports have in
-// common. Any goroutine may call any method.
+// Arrivals are the conns of a listener that nobody has accepted yet, oldest first: what
+// the listeners of transports have in common. Any goroutine may call any method.
 type Arrivals[C Conn] struct {
 	news Waiter
 
@@ -16,10 +16,12 @@ type Arrivals[C Conn] struct {
 	closed bool
 }
 
-// NewArrivals returns an empty queue. news is woken when a conn comes, and when there won't be any more.
+// NewArrivals returns an empty queue. news is woken when a conn comes, and when there
+// won't be any more.
 func NewArrivals[C Conn](news Waiter) *Arrivals[C] { return &Arrivals[C]{news: news} }
 
-// Add queues a conn, which from then on is the accepter's. It reports whether it did: it does not once the queue is closed.
+// Add queues a conn, which from then on is the accepter's. It reports whether it did: it
+// does not once the queue is closed.
 func (a *Arrivals[C]) Add(c C) bool {
 	a.mu.Lock()
 	closed := a.closed
@@ -75,7 +77,8 @@ func (a *Arrivals[C]) take() (c Conn, closed bool) {
 	return c, false
 }
 
-// Close closes the conns that wait, and makes Accept return net.ErrClosed. Further calls do nothing.
+// Close closes the conns that wait, and makes Accept return net.ErrClosed. Further calls
+// do nothing.
 func (a *Arrivals[C]) Close() {
 	a.mu.Lock()
 	left := a.ready

@@ -26,7 +26,8 @@ var (
 	ErrRefused = errors.New("ipc: refused")
 
 	// ErrSecret is returned by Dial when the two ends do not have the same secret: the
-	// listener refused the proof (then it is also ErrRefused), or gave a wrong one itself.
+	// listener refused the proof (then it is also ErrRefused), or gave a wrong one
+	// itself.
 	ErrSecret = errors.New("ipc: secrets differ")
 
 	// ErrNotRingside is returned by Dial when the listener speaks another protocol.

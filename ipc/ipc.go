@@ -28,8 +28,9 @@ const (
 	// own limit for one sendmsg is 253.
 	MaxFiles = 16
 
-	// MaxFilesAhead is how many messages with descriptors a conn has on its way: further ones of any kind wait as if the
-	// queue were full. Descriptors that wait at the receiver count against what it may have open.
+	// MaxFilesAhead is how many messages with descriptors a conn has on its way: further
+	// ones of any kind wait as if the queue were full. Descriptors that wait at the
+	// receiver count against what it may have open.
 	MaxFilesAhead = 64
 
 	// MaxKind is the largest message kind; the bits above are the transport's.
@@ -61,7 +62,8 @@ type Message struct {
 	Files []*os.File
 }
 
-// CloseFiles closes descriptors that a message came with, or was to go with, and that nobody has a use for.
+// CloseFiles closes descriptors that a message came with, or was to go with, and that
+// nobody has a use for.
 func CloseFiles(files []*os.File) {
 	for _, f := range files {
 		_ = f.Close()
@@ -74,9 +76,10 @@ func CloseFiles(files []*os.File) {
 // (Recv, TryRecv, Release). Peer, Features, Err, Stats and Close may be called by any
 // goroutine at any time. A send synchronizes before the receive that returns it.
 type Conn interface {
-	// Reserve returns n bytes to fill in for a message of the given kind, waiting
-	// while the queue is full, or MaxFilesAhead of its messages have descriptors. The bytes may hold anything: fill all of them.
-	// It must be followed by Commit or Abort before the next Reserve.
+	// Reserve returns n bytes to fill in for a message of the given kind, waiting while
+	// the queue is full, or MaxFilesAhead of its messages have descriptors. The bytes may
+	// hold anything: fill all of them. It must be followed by Commit or Abort before the
+	// next Reserve.
 	//
 	// Errors: ErrMessageTooLarge, ErrPeerGone, net.ErrClosed after Close, the
 	// context's error (a deadline is also os.ErrDeadlineExceeded).
@@ -128,11 +131,11 @@ type Conn interface {
 	Stats() Stats
 }
 
-// Features are the abilities of a conn beyond messages. A transport sets them; nothing else
-// tells transports apart.
+// Features are the abilities of a conn beyond messages. A transport sets them; nothing
+// else tells transports apart.
 type Features struct {
-	// Files reports whether Commit carries descriptors. Both ends then run on one host and
-	// can map the same memory.
+	// Files reports whether Commit carries descriptors. Both ends then run on one host
+	// and can map the same memory.
 	Files bool
 
 	// Bulk moves bytes outside the queue. It is nil where the transport has no such path.
@@ -153,10 +156,10 @@ type Waiter interface {
 	// Wake makes a Wait that is under way, or the next one, call ready again.
 	Wake()
 
-	// OnPark has Wait call arm, in its own goroutine, each time before it sleeps and before
-	// it calls ready for the last time. A source that ready polls, such as a socket, need
-	// not wake the waiter until then. forget ends it, except for a call under way. Any
-	// goroutine may call either.
+	// OnPark has Wait call arm, in its own goroutine, each time before it sleeps and
+	// before it calls ready for the last time. A source that ready polls, such as a
+	// socket, need not wake the waiter until then. forget ends it, except for a call
+	// under way. Any goroutine may call either.
 	OnPark(arm func()) (forget func())
 }
 
@@ -209,8 +212,8 @@ type Place struct {
 	// Dir is a directory of this user's for sockets of one host.
 	Dir string
 
-	// Bind is the address or the name of an interface of this host, without a port. Empty:
-	// every address, or without Options.Secret the loopback.
+	// Bind is the address or the name of an interface of this host, without a port.
+	// Empty: every address, or without Options.Secret the loopback.
 	Bind string
 }
 
@@ -247,15 +250,16 @@ type Peer struct {
 	Role Role
 	Name string // free text, at most wire.MaxName bytes
 
-	// Note is for the layer above, which may put its own fields here: at most wire.MaxNote
-	// bytes. The peer says it, as it says Name.
+	// Note is for the layer above, which may put its own fields here: at most
+	// wire.MaxNote bytes. The peer says it, as it says Name.
 	Note string
 
 	// Version is the peer's wire version. In Options.Hello 0 means this build's.
 	Version uint32
 
-	// PID, UID and GID are what the kernel says where it can tell (the local
-	// transport), otherwise what the peer says; -1 for users where it says nothing. Ignored in Options.Hello.
+	// PID, UID and GID are what the kernel says where it can tell (the local transport),
+	// otherwise what the peer says; -1 for users where it says nothing. Ignored in
+	// Options.Hello.
 	PID      int
 	UID, GID int
 
@@ -282,9 +286,9 @@ type Options struct {
 	// per message. nil discards.
 	Logger *slog.Logger
 
-	// Refused is called by a listener for each caller whose handshake failed, and replaces
-	// the warning in the log. caller holds what the caller said about itself, which may be
-	// nothing and is not proved. Several goroutines may call it at a time.
+	// Refused is called by a listener for each caller whose handshake failed, and
+	// replaces the warning in the log. caller holds what the caller said about itself,
+	// which may be nothing and is not proved. Several goroutines may call it at a time.
 	Refused func(caller Peer, err error)
 
 	// RingBytes is the size of the queue in each direction: a power of two between

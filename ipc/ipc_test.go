@@ -68,8 +68,8 @@ func TestPeerError(t *testing.T) {
 	}
 }
 
-// TestWaiter: a Wake before Wait is not lost, and a waiter without news sleeps (the bubble's
-// clock only moves when everybody does).
+// TestWaiter: a Wake before Wait is not lost, and a waiter without news sleeps (the
+// bubble's clock only moves when everybody does).
 func TestWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := NewWaiter()

@@ -9,8 +9,8 @@ import (
 )
 
 // WithDefaults returns a copy of o (nil is fine) with every default filled in except
-// Waiter, which the transport chooses. The error is ErrBadOption, naming the option and its
-// range.
+// Waiter, which the transport chooses. The error is ErrBadOption, naming the option and
+// its range.
 func (o *Options) WithDefaults() (Options, error) {
 	var c Options
 	if o != nil {

@@ -13,9 +13,9 @@ type chanWaiter struct {
 	arms Arms
 }
 
-// NewWaiter returns a Waiter that only this process can wake, for transports whose messages
-// arrive in a goroutine (TCP, the in-memory pipe). The local transport needs its own
-// waiter, which serves every other transport as well.
+// NewWaiter returns a Waiter that only this process can wake, for transports whose
+// messages arrive in a goroutine (TCP, the in-memory pipe). The local transport needs its
+// own waiter, which serves every other transport as well.
 func NewWaiter() Waiter { return &chanWaiter{bell: make(chan struct{}, 1)} }
 
 func (w *chanWaiter) Wait(ctx context.Context, ready func() bool) error {

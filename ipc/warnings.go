@@ -7,17 +7,19 @@ import (
 )
 
 const (
-	// warnAtOnce is how many warnings of a kind are logged as they come: enough to see all that a few misconfigured peers cause.
+	// warnAtOnce is how many warnings of a kind are logged as they come: enough to see
+	// all that a few misconfigured peers cause.
 	warnAtOnce = 4
 
 	// warnEvery is how often those that came after them are logged as a count.
 	warnEvery = 10 * time.Second
 )
 
-// Warnings logs what a peer can cause as often as it likes, such as a handshake that fails, and keeps it from filling the log.
-// The first few warnings of a kind are logged as they come. Further ones are only logged at level Debug, and counted: every 10 s,
-// as long as there are any, one warning has the attributes of the last one and the count. Kinds do not hide each other. Any goroutine
-// may call any method.
+// Warnings logs what a peer can cause as often as it likes, such as a handshake that
+// fails, and keeps it from filling the log. The first few warnings of a kind are logged
+// as they come. Further ones are only logged at level Debug, and counted: every 10 s, as
+// long as there are any, one warning has the attributes of the last one and the count.
+// Kinds do not hide each other. Any goroutine may call any method.
 type Warnings struct {
 	log *slog.Logger
 
@@ -95,7 +97,8 @@ func (k *warned) tell(log *slog.Logger) {
 	}
 }
 
-// Close logs the counts of what was not logged yet. Warnings that come later are logged as they come.
+// Close logs the counts of what was not logged yet. Warnings that come later are logged
+// as they come.
 func (w *Warnings) Close() {
 	w.mu.Lock()
 	kinds := w.kinds

@@ -12,8 +12,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/ipctest"
 )
 
-// TestWarnings: the first few of a kind come at once, others as a count an interval, and nothing hides another kind. A kind that was
-// quiet for an interval begins anew.
+// TestWarnings: the first few of a kind come at once, others as a count an interval, and
+// nothing hides another kind. A kind that was quiet for an interval begins anew.
 func TestWarnings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out ipctest.Log

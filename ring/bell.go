@@ -53,10 +53,11 @@ type Bell struct {
 	state    *uint32
 	barrier  *uint32
 	futex    Futex
-	promised bool        // announce makes a barrier
-	fence    atomic.Bool // Ring makes one: the sleeper makes no barrier, or we don't heed it
-	heeding  atomic.Bool // we have tried to
-	wakes    atomic.Uint64
+	promised bool // announce makes a barrier
+	// Ring makes one: the sleeper makes no barrier, or we don't heed it
+	fence   atomic.Bool
+	heeding atomic.Bool // we have tried to
+	wakes   atomic.Uint64
 }
 
 // InitBell makes mem, BellSize bytes at a multiple of 8, a bell that nobody
@@ -105,8 +106,8 @@ func (b *Bell) Ring() { // small enough to be inlined: it is part of every messa
 	}
 }
 
-// Word is what Ring looks at, for a caller whose assembly looks there itself: while it is Awake, Ring does nothing. nil: Ring always does
-// something, a fence of its own.
+// Word is what Ring looks at, for a caller whose assembly looks there itself: while it is
+// Awake, Ring does nothing. nil: Ring always does something, a fence of its own.
 func (b *Bell) Word() *uint32 {
 	if b.fence.Load() {
 		return nil
@@ -178,7 +179,8 @@ func (b *Bell) promise() {
 func (b *Bell) announce() {
 	atomic.StoreUint32(b.state, bellAsleep)
 	if b.promised {
-		_ = b.futex.Barrier() // it did before; without, a wake may come as late as the park is long
+		// it did before; without, a wake may come as late as the park is long
+		_ = b.futex.Barrier()
 	}
 }
 

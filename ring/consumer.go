@@ -59,8 +59,8 @@ type ConsumerOptions struct {
 	// Without it the producer has to poll.
 	Space *Bell
 
-	// Eager publishes every release at once, for a producer that must see all the room there is although the
-	// consumer may not look again.
+	// Eager publishes every release at once, for a producer that must see all the room
+	// there is although the consumer may not look again.
 	Eager bool
 }
 

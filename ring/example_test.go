@@ -7,8 +7,8 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
-// A producer and a consumer, here in one goroutine. Between processes the bytes come from a shared segment, and
-// each end is opened in its own.
+// A producer and a consumer, here in one goroutine. Between processes the bytes come from
+// a shared segment, and each end is opened in its own.
 func Example() {
 	mem := make([]byte, ring.Size(1024))
 	if err := ring.Init(mem); err != nil {

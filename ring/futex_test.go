@@ -11,7 +11,8 @@ import (
 type heapFutex struct {
 	mu      sync.Mutex
 	waiters map[*uint32][]chan struct{}
-	parked  chan struct{} // one message for each Wait that really sleeps, if there is room
+	// one message for each Wait that really sleeps, if there is room
+	parked chan struct{}
 }
 
 func newHeapFutex() *heapFutex {

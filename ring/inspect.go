@@ -13,8 +13,8 @@ type Info struct {
 	Want     uint64 `json:"want"`     // the head that a producer without room waits for, 0 for none
 }
 
-// Inspect reads the header of a ring from a copy of its first HeaderSize bytes, for people
-// who look at rings of other processes. ErrLayout when there is none.
+// Inspect reads the header of a ring from a copy of its first HeaderSize bytes, for
+// people who look at rings of other processes. ErrLayout when there is none.
 func Inspect(header []byte) (Info, error) {
 	if len(header) < HeaderSize {
 		return Info{}, fmt.Errorf("%w: %d bytes, expected %d", ErrLayout, len(header), HeaderSize)
@@ -37,7 +37,8 @@ type BellInfo struct {
 	Barrier bool   `json:"barrier"` // and makes a barrier before that
 }
 
-// InspectBell reads a bell from a copy of its BellSize bytes. ErrLayout when there is none.
+// InspectBell reads a bell from a copy of its BellSize bytes. ErrLayout when there is
+// none.
 func InspectBell(mem []byte) (BellInfo, error) {
 	if len(mem) < BellSize {
 		return BellInfo{}, fmt.Errorf("%w: %d bytes, expected %d", ErrLayout, len(mem), BellSize)

@@ -63,8 +63,8 @@ func TestLinger(t *testing.T) {
 	}
 }
 
-// TestLingerInVainAmongPolls: a consumer that looks again and again, as one of many rings does, tries as rarely as one
-// that waits.
+// TestLingerInVainAmongPolls: a consumer that looks again and again, as one of many rings
+// does, tries as rarely as one that waits.
 func TestLingerInVainAmongPolls(t *testing.T) {
 	_, p, c := heapRing(t, 1<<16, nil)
 	lingered := 0

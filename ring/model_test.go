@@ -60,7 +60,8 @@ var allBugs = []bug{
 type modelScript struct {
 	lengths []uint8
 	batch   int
-	barrier bool // the consumer makes a barrier before it parks, and the producer no fence
+	// the consumer makes a barrier before it parks, and the producer no fence
+	barrier bool
 }
 
 var modelScripts = []modelScript{

@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// TestParking: it is called before every sleep, after the bell was told and before the last look, and at no other time.
+// TestParking: it is called before every sleep, after the bell was told and before the
+// last look, and at no other time.
 func TestParking(t *testing.T) {
 	f := newHeapFutex()
 	bell := heapBell(t, f)

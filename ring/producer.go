@@ -162,10 +162,11 @@ func (p *Producer) ask(want uint64) error {
 // Position is the end of all records that were committed or staged, for Passed.
 func (p *Producer) Position() uint64 { return p.tail }
 
-// Passed reports whether the consumer has released every record in front of a position. When it has not, it has been
-// asked to ring then, so that the caller may wait for Passed: for one that bounds what it has on its way by something else than
-// bytes. It asks for one thing at a time: a Reserve afterwards takes the question back. It is true after an error,
-// which Reserve returns.
+// Passed reports whether the consumer has released every record in front of a position.
+// When it has not, it has been asked to ring then, so that the caller may wait for
+// Passed: for one that bounds what it has on its way by something else than bytes. It
+// asks for one thing at a time: a Reserve afterwards takes the question back. It is true
+// after an error, which Reserve returns.
 func (p *Producer) Passed(position uint64) bool {
 	return p.head >= position || p.look() != nil || p.head >= position || p.ask(position) != nil || p.head >= position
 }

@@ -164,11 +164,13 @@ func TestBesideAQueue(t *testing.T) {
 					t.Fatalf("capacity %d, step %d: Reserve(%d) %v with Free %d, CanReserve %v", capacity, step, n, err, free, can)
 				}
 				if err != nil {
-					queue, staged = append(queue, staged...), nil // published, to make room
+					// published, to make room
+					queue, staged = append(queue, staged...), nil
 					if len(queue) > 0 {
 						break
 					}
-					// The consumer says that it has released the last when it looks for more.
+					// The consumer says that it has released the last when it looks for
+					// more.
 					if _, _, err := c.Peek(); err != ErrEmpty || !p.CanReserve(n) {
 						t.Fatalf("capacity %d, step %d: an empty ring is full for %d bytes (Peek %v)", capacity, step, n, err)
 					}
@@ -267,7 +269,8 @@ func TestFullRingAsksOnce(t *testing.T) {
 	}
 }
 
-// TestPassed: a producer that waits for a position, not for room, asks and is rung when the consumer is there.
+// TestPassed: a producer that waits for a position, not for room, asks and is rung when
+// the consumer is there.
 func TestPassed(t *testing.T) {
 	f := newHeapFutex()
 	bell := heapBell(t, f)
@@ -328,7 +331,8 @@ func TestProducerRefusesABadHead(t *testing.T) {
 			}
 			p.Commit(0)
 		}
-		legal := head == 8 || head == 72 // within what was published: no harm to the producer
+		// within what was published: no harm to the producer
+		legal := head == 8 || head == 72
 		if errors.Is(err, ErrCorrupt) == legal {
 			t.Errorf("head %d: %v", head, err)
 		}

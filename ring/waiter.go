@@ -40,21 +40,25 @@ const (
 	// where there are a few messages now and then.
 	manyShort = 3
 
-	// minTogether is how many waits in a row it takes that ended because somebody else had run on this core, before a sleep is
-	// tried in place of a yield: whoever is woken is put on a core that has nothing to do, if there is one, while the two of
-	// a conversation may otherwise share a core for many milliseconds beside an idle one. Where there is none it was in vain, and
-	// the next time it takes twice as many, up to maxTogether.
+	// minTogether is how many waits in a row it takes that ended because somebody else
+	// had run on this core, before a sleep is tried in place of a yield: whoever is woken
+	// is put on a core that has nothing to do, if there is one, while the two of a
+	// conversation may otherwise share a core for many milliseconds beside an idle one.
+	// Where there is none it was in vain, and the next time it takes twice as many, up to
+	// maxTogether.
 	minTogether = 32
 	maxTogether = 1 << 14
 
-	// manyApart is how many waits in a row that ended otherwise say that the last such sleep was not in vain.
+	// manyApart is how many waits in a row that ended otherwise say that the last such
+	// sleep was not in vain.
 	manyApart = 256
 
-	// longApart is how many such waits it takes to spin for three chunks before the first yield: what an answer takes that another
-	// core computes in a microsecond or two.
+	// longApart is how many such waits it takes to spin for three chunks before the first
+	// yield: what an answer takes that another core computes in a microsecond or two.
 	longApart = 16
 
-	// freshTurn is how long ago the goroutine may have been scheduled when it goes to sleep, see turn.
+	// freshTurn is how long ago the goroutine may have been scheduled when it goes to
+	// sleep, see turn.
 	freshTurn = time.Millisecond
 
 	// maxPark bounds a sleep, so that a lost wake or a peer that does not ring is
@@ -78,11 +82,12 @@ const (
 //   - Where nobody else has needed the core for some waits it spins for three
 //     microseconds first: a yield takes as long as an answer that is computed on
 //     another core.
-//   - After 32 waits in a row that ended only because somebody else had run on this
-//     core it sleeps at once, instead of yielding: whoever is woken is put on an idle
-//     core, if there is one. The kernel may otherwise leave the two of a conversation on one core
+//   - After 32 waits in a row that ended only because somebody else had run on this core
+//     it sleeps at once, instead of yielding: whoever is woken is put on an idle core, if
+//     there is one. The kernel may otherwise leave the two of a conversation on one core
 //     for many milliseconds, beside an idle one, and each message takes them a switch.
-//   - Who was rung awake and finds nothing waits awake for 200 microseconds: somebody wakes it ahead of what is about to come.
+//   - Who was rung awake and finds nothing waits awake for 200 microseconds: somebody
+//     wakes it ahead of what is about to come.
 //   - After 50 microseconds it says "I sleep" on the bell, looks once more, and
 //     parks. After three sleeps in a row that were shorter than 200 microseconds
 //     it waits awake for those 200, until one sleep is longer. For short sleeps
@@ -94,10 +99,11 @@ const (
 //
 // One goroutine at a time uses a Waiter, and a Bell has one Waiter.
 type Waiter struct {
-	bell     *Bell
-	spin     int           // pauses in a chunk of spinTime
-	shared   int           // yields for which the core still counts as shared
-	before   trial         // of half chunks before the first yield of a wait, while it did,
+	bell   *Bell
+	spin   int // pauses in a chunk of spinTime
+	shared int // yields for which the core still counts as shared
+	// of half chunks before the first yield of a wait, while it did,
+	before   trial
 	after    trial         // and behind one
 	epoch    time.Time     // of now
 	patience time.Duration // to wait awake
@@ -121,8 +127,9 @@ type WaiterOptions struct {
 	// most.
 	Park time.Duration
 
-	// Parking is called before each sleep, after the bell was told of it and before the last look: whoever
-	// makes ready true but does not ring may be asked to ring from now on. nil: nothing.
+	// Parking is called before each sleep, after the bell was told of it and before the
+	// last look: whoever makes ready true but does not ring may be asked to ring from now
+	// on. nil: nothing.
 	Parking func()
 }
 
@@ -225,8 +232,9 @@ func (w *Waiter) spinOnce(ready func() bool, t *trial) bool {
 	return true
 }
 
-// spin spins for half a chunk, of so many pauses, where that has brought something lately, or to see whether it would. What is there at the
-// first look would have been without.
+// spin spins for half a chunk, of so many pauses, where that has brought something
+// lately, or to see whether it would. What is there at the first look would have been
+// without.
 func (t *trial) spin(ready func() bool, chunk int) bool {
 	t.looks++
 	if t.hope == 0 && t.looks%tryEvery != 0 {
@@ -261,7 +269,8 @@ func (w *Waiter) awake(ready, stop func() bool, start, d time.Duration) bool {
 	}
 }
 
-// ended takes note of how a wait did that did not sleep: because another ran on this core, or not.
+// ended takes note of how a wait did that did not sleep: because another ran on this
+// core, or not.
 func (w *Waiter) ended(shared bool) {
 	if shared {
 		w.together, w.apart = w.together+1, 0
@@ -273,7 +282,8 @@ func (w *Waiter) ended(shared bool) {
 	}
 }
 
-// alone reports whether nobody else has needed this core for a while: then a yield is no use, and takes as long as an answer.
+// alone reports whether nobody else has needed this core for a while: then a yield is no
+// use, and takes as long as an answer.
 func (w *Waiter) alone() bool { return w.shared == 0 && w.apart >= longApart }
 
 // leave reports whether it is time to sleep, so as to be woken on another core.
@@ -285,8 +295,9 @@ func (w *Waiter) leave() bool {
 	return true
 }
 
-// Yield gives the core to whoever wants it, once, and takes note of whether somebody did: for waits that know better than Wait when to
-// look. It returns a time later than that, since the Waiter was made.
+// Yield gives the core to whoever wants it, once, and takes note of whether somebody did:
+// for waits that know better than Wait when to look. It returns a time later than that,
+// since the Waiter was made.
 func (w *Waiter) Yield() time.Duration {
 	before := w.now()
 	yield()
@@ -303,7 +314,8 @@ func (w *Waiter) Yield() time.Duration {
 // Pauses is how many PAUSEs take about a microsecond on this machine.
 func (w *Waiter) Pauses() int { return w.spin }
 
-// Shared says whether the core counts as one that others need as well: whether somebody ran in one of the last yields.
+// Shared says whether the core counts as one that others need as well: whether somebody
+// ran in one of the last yields.
 func (w *Waiter) Shared() bool { return w.shared > 0 }
 
 // sleep parks on the bell for at most d and reports whether ready, and whether
@@ -332,11 +344,13 @@ func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) (ok, rung bool)
 	return ready(), rung
 }
 
-// turn has the Go scheduler begin a new turn of this goroutine, before it sleeps. The scheduler's monitor takes the P of a goroutine that it
-// finds in a system call more than 10 ms into its turn, and whenever it has taken one it looks around every 20 microseconds for a while.
-// Each look preempts whatever runs on the monitor's core, as a rule the goroutine that has just been woken: 30 to 40 microseconds
-// on a virtual machine (Ice Lake), 10 to 15 times in a training step of 10 ms. In a new turn sleeps of less than 10 ms are left alone,
-// and the monitor looks every 10 ms.
+// turn has the Go scheduler begin a new turn of this goroutine, before it sleeps. The
+// scheduler's monitor takes the P of a goroutine that it finds in a system call more than
+// 10 ms into its turn, and whenever it has taken one it looks around every 20
+// microseconds for a while. Each look preempts whatever runs on the monitor's core, as a
+// rule the goroutine that has just been woken: 30 to 40 microseconds on a virtual machine
+// (Ice Lake), 10 to 15 times in a training step of 10 ms. In a new turn sleeps of less
+// than 10 ms are left alone, and the monitor looks every 10 ms.
 func (w *Waiter) turn() {
 	if now := w.now(); now-w.turned >= freshTurn {
 		w.turned = now

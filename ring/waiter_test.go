@@ -267,8 +267,8 @@ func TestWaitTakesYesOnce(t *testing.T) {
 	}
 }
 
-// TestPatience: some short sleeps in a row that a ring ended make the waiter wait longer awake, one long sleep makes it
-// forget that.
+// TestPatience: some short sleeps in a row that a ring ended make the waiter wait longer
+// awake, one long sleep makes it forget that.
 func TestPatience(t *testing.T) {
 	w := NewWaiter(heapBell(t, newHeapFutex()), nil)
 	for i, step := range []struct {
@@ -296,7 +296,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestRungAhead: who was rung awake and finds nothing waits for it awake, for longer than at first.
+// TestRungAhead: who was rung awake and finds nothing waits for it awake, for longer than
+// at first.
 func TestRungAhead(t *testing.T) {
 	f := newHeapFutex()
 	bell := heapBell(t, f)
@@ -352,7 +353,8 @@ func TestSleepsAreTimed(t *testing.T) {
 	}
 }
 
-// TestSpinOnASharedCore: a waiter there looks once, and tries half a chunk rarely, until that brings something.
+// TestSpinOnASharedCore: a waiter there looks once, and tries half a chunk rarely, until
+// that brings something.
 func TestSpinOnASharedCore(t *testing.T) {
 	w := NewWaiter(heapBell(t, newHeapFutex()), nil)
 	w.shared = sharedWaits
@@ -398,8 +400,9 @@ func TestSpinOnASharedCore(t *testing.T) {
 	}
 }
 
-// TestLeavesASharedCore: after enough waits that ended because another ran on this core the waiter sleeps at once, and then
-// rarer and rarer, until waits end otherwise for a while. Then it also spins longer before it yields.
+// TestLeavesASharedCore: after enough waits that ended because another ran on this core
+// the waiter sleeps at once, and then rarer and rarer, until waits end otherwise for a
+// while. Then it also spins longer before it yields.
 func TestLeavesASharedCore(t *testing.T) {
 	futex := newHeapFutex()
 	w := NewWaiter(heapBell(t, futex), nil)

@@ -36,12 +36,12 @@ type ArenaOptions struct {
 	Checked bool
 
 	// NewSegment, if set, is called with the id and the size of each new segment, before
-	// OnSegment; when it returns an error there is no segment, and Alloc returns the error.
-	// A device makes the memory behind a Reserved segment there.
+	// OnSegment; when it returns an error there is no segment, and Alloc returns the
+	// error. A device makes the memory behind a Reserved segment there.
 	NewSegment func(id uint64, size int64) error
 
-	// Fill sets the bytes that the handle names to x. A Checked arena of Reserved segments
-	// needs it, as it cannot write to them itself; others don't use it.
+	// Fill sets the bytes that the handle names to x. A Checked arena of Reserved
+	// segments needs it, as it cannot write to them itself; others don't use it.
 	Fill func(h Handle, x byte)
 
 	// OnSegment is called with each new segment before the first block of it is
@@ -130,10 +130,12 @@ func NewArena(o *ArenaOptions) (*Arena, error) {
 // was in the way; ErrClosed.
 func (a *Arena) Alloc(n int) (*Block, error) { return a.alloc(n, -1) }
 
-// AllocShifted is Alloc for a block that is used together with others of its size. A large one begins some lines behind the start of
-// a page, as many as order, counted from 0, says: otherwise such blocks all begin in the same set of a first-level cache, and a loop
-// that goes over four of them at once may take twice as long, when their addresses are alike in other bits too. A block has a page
-// more for that. Small ones are as Alloc's.
+// AllocShifted is Alloc for a block that is used together with others of its size. A
+// large one begins some lines behind the start of a page, as many as order, counted from
+// 0, says: otherwise such blocks all begin in the same set of a first-level cache, and a
+// loop that goes over four of them at once may take twice as long, when their addresses
+// are alike in other bits too. A block has a page more for that. Small ones are as
+// Alloc's.
 func (a *Arena) AllocShifted(n int, order uint64) (*Block, error) {
 	return a.alloc(n, int(order%(pageSize/minBlock)*shiftLines%(pageSize/minBlock))*minBlock)
 }
@@ -209,7 +211,8 @@ func (a *Arena) allocLarge(pages, n, shift int) *Block {
 	return a.issue(s, 0, s.start*pageSize+shift, n, pages*pageSize-shift)
 }
 
-// use counts pages of a large block, or of a slab that has a block in use from now on. Called with mu.
+// use counts pages of a large block, or of a slab that has a block in use from now on.
+// Called with mu.
 func (a *Arena) use(pages int) {
 	a.inUse += int64(pages) * pageSize
 	a.peak = max(a.peak, a.inUse)
@@ -380,7 +383,8 @@ func (a *Arena) find(h Handle) (*Block, error) {
 		size := uint64(a.classes[s.class].size)
 		slot, off = int(off/size), off%size
 	} else {
-		off = h.Off - s.blocks[0].handle.Off // which may be shifted; before it there is no block either
+		// which may be shifted; before it there is no block either
+		off = h.Off - s.blocks[0].handle.Off
 	}
 	if slot >= len(s.blocks) || off != 0 {
 		return nil, fmt.Errorf("%w: %v is not the start of a block", ErrBounds, h)

@@ -129,8 +129,8 @@ func (a *Arena) Trim() int64 {
 	return n
 }
 
-// Close ends the arena: Alloc fails, leases end, and each segment is unmapped with
-// its last block, at once where there is none. Nothing is written any more: what peers have
+// Close ends the arena: Alloc fails, leases end, and each segment is unmapped with its
+// last block, at once where there is none. Nothing is written any more: what peers have
 // mapped stays as it is.
 func (a *Arena) Close() error {
 	a.mu.Lock()

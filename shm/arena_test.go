@@ -321,7 +321,8 @@ func TestCheckedFillsReleased(t *testing.T) {
 	}
 }
 
-// TestAllocShifted: large blocks of one size begin in different sets of a cache, and one fits where another was.
+// TestAllocShifted: large blocks of one size begin in different sets of a cache, and one
+// fits where another was.
 func TestAllocShifted(t *testing.T) {
 	a := newArena(t, &ArenaOptions{First: 64 << 20})
 	const n, blocks = 1 << 20, 8

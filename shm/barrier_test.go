@@ -21,7 +21,8 @@ func TestBarrier(t *testing.T) {
 	}
 }
 
-// lacks says whether err is that of a kernel that has no such call, or lets nobody make it.
+// lacks says whether err is that of a kernel that has no such call, or lets nobody make
+// it.
 func lacks(err error) bool {
 	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM)
 }

@@ -11,8 +11,9 @@ const (
 	// owners never share one.
 	minBlock = 64
 
-	// shiftLines is by how many lines the starts of two large blocks differ that are shifted one after the other: odd, so that
-	// all starts come in turn, and such that those of a few blocks are far apart.
+	// shiftLines is by how many lines the starts of two large blocks differ that are
+	// shifted one after the other: odd, so that all starts come in turn, and such that
+	// those of a few blocks are far apart.
 	shiftLines = 17
 
 	// maxSmall is the largest block that shares a slab with others.

@@ -26,24 +26,25 @@
 //
 // # What a peer can do to us
 //
-// Whoever is given the descriptor of a file can do to it what the kernel lets him. Each of
-// these is met where it matters:
+// Whoever is given the descriptor of a file can do to it what the kernel lets him. Each
+// of these is met where it matters:
 //
-//   - Shrink it. The next touch beyond its end is SIGBUS, and ends the process. A Memfd is
-//     sealed against that, for good and for everybody, its maker included; a file of
-//     /dev/shm cannot be sealed. So segments that others map come from Memfd, and who maps
-//     those of peers that it does not trust asks for Options.Sealed or TableOptions.Sealed,
-//     which refuses anything that can still shrink.
+//   - Shrink it. The next touch beyond its end is SIGBUS, and ends the process. A Memfd
+//     is sealed against that, for good and for everybody, its maker included; a file of
+//     /dev/shm cannot be sealed. So segments that others map come from Memfd, and who
+//     maps those of peers that it does not trust asks for Options.Sealed or
+//     TableOptions.Sealed, which refuses anything that can still shrink.
 //   - Punch holes. In a Memfd of ordinary pages a hole reads as zeros: nonsense, as the
 //     peer could have written anyway. Sealed refuses files of other kinds.
 //   - Write to it. A peer that only needs to read is given a segment made with
 //     Options.PeersRead: not even the process that made it can get a second mapping for
 //     writing. Where a peer must write (rings, bells), what lies there is read once and
 //     checked, see package ring.
-//   - Read all of it. Sharing a segment shares every block in it, also those whose handles
-//     went to others. What must not be read by some peer belongs in another arena.
+//   - Read all of it. Sharing a segment shares every block in it, also those whose
+//     handles went to others. What must not be read by some peer belongs in another
+//     arena.
 //
-// A segment of a Tmpfs has none of these seals. It is for peers that are trusted as far as
-// the user who runs them, and for where shared memory must be a mounted file system: to
-// bound it, or to see what is left.
+// A segment of a Tmpfs has none of these seals. It is for peers that are trusted as far
+// as the user who runs them, and for where shared memory must be a mounted file system:
+// to bound it, or to see what is left.
 package shm

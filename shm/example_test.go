@@ -9,8 +9,8 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
-// What one process writes another reads in place: it is sent the segment's descriptor once, and then only
-// handles.
+// What one process writes another reads in place: it is sent the segment's descriptor
+// once, and then only handles.
 func Example() {
 	const me, peer = 1, 2
 	table := shm.NewTable(&shm.TableOptions{Sealed: true}) // the reader's
@@ -43,7 +43,8 @@ func Example() {
 		return
 	}
 	copy(b.Bytes(), "hello")
-	if err := arena.Lease(b, peer); err != nil { // it stays until the peer gives it back, or is gone
+	// it stays until the peer gives it back, or is gone
+	if err := arena.Lease(b, peer); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -53,8 +53,8 @@ func (a *Arena) Unlease(h Handle, owner uint64) error {
 	return nil
 }
 
-// Leased returns the block that the handle names, with a reference for the caller, if the owner holds a
-// lease on it: ErrNotLeased otherwise, and the errors of Block.
+// Leased returns the block that the handle names, with a reference for the caller, if the
+// owner holds a lease on it: ErrNotLeased otherwise, and the errors of Block.
 func (a *Arena) Leased(h Handle, owner uint64) (*Block, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -143,8 +143,8 @@ func FromFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 		if s.backing != Memfd {
 			return nil, fmt.Errorf("%w: not sealed against shrinking", ErrBadFile)
 		}
-		// A page that the peer punched out again is made anew at our next touch, for which
-		// only memory can be lacking. A memfd of huge pages can lack those.
+		// A page that the peer punched out again is made anew at our next touch, for
+		// which only memory can be lacking. A memfd of huge pages can lack those.
 		var fs unix.Statfs_t
 		if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil {
 			return nil, os.NewSyscallError("fstatfs", err)

@@ -43,7 +43,8 @@ func used(t testing.TB, dir string) int64 {
 // openFiles returns the number of descriptors of this process.
 func openFiles(t testing.TB) int {
 	t.Helper()
-	// Not os.ReadDir: the first os.Open of a process brings two descriptors that the runtime waits with and keeps.
+	// Not os.ReadDir: the first os.Open of a process brings two descriptors that the
+	// runtime waits with and keeps.
 	dir, err := os.Open("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)

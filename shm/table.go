@@ -24,8 +24,9 @@ type TableOptions struct {
 	// space and page tables are ours.
 	MaxBytes int64
 
-	// MaxSegments bounds how many segments one owner may have here, 0 is no bound: each costs a descriptor and a mapping, of
-	// which a process has a limited number for all owners.
+	// MaxSegments bounds how many segments one owner may have here, 0 is no bound: each
+	// costs a descriptor and a mapping, of which a process has a limited number for all
+	// owners.
 	MaxSegments int
 
 	// OnRelease is called when the last reference to a block of a peer is gone, so
@@ -45,8 +46,9 @@ type Table struct {
 
 	mu       sync.Mutex
 	segments map[tableKey]*foreign
-	owners   map[uint64]held // what they have mapped, also what was removed and is still read
-	spare    []*Block
+	// what they have mapped, also what was removed and is still read
+	owners map[uint64]held
+	spare  []*Block
 }
 
 // held is what an owner has.

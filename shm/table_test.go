@@ -155,7 +155,8 @@ func TestTableRefuses(t *testing.T) {
 	}
 }
 
-// TestTableSegments: an owner has so many segments, those that were removed and are still read included; another has his own.
+// TestTableSegments: an owner has so many segments, those that were removed and are still
+// read included; another has his own.
 func TestTableSegments(t *testing.T) {
 	const most = 3
 	table := NewTable(&TableOptions{MaxSegments: most})

@@ -7,12 +7,14 @@ import (
 	"github.com/ringside-go/ringside/collective/rendezvous"
 )
 
-// confession is how long the others are not asked to end when those that failed name a rank that has not ended: mostly it has closed
-// its group because of an error, and is about to say which.
+// confession is how long the others are not asked to end when those that failed name a
+// rank that has not ended: mostly it has closed its group because of an error, and is
+// about to say which.
 const confession = 2 * time.Second
 
-// blame finds out which rank's failure began it, of those that failed before the launcher ended any. One that fails because of
-// another may end before it: a rank that returns an error closes its group first.
+// blame finds out which rank's failure began it, of those that failed before the launcher
+// ended any. One that fails because of another may end before it: a rank that returns an
+// error closes its group first.
 type blame struct {
 	failed []*rank                    // in the order of their ends
 	ended  map[int]bool               // all that have, by rank
@@ -20,7 +22,8 @@ type blame struct {
 	votes  []int                      // by rank: how many others name it
 }
 
-// look reads what the ranks have said. Those of other hosts, and of programs without a collective.Group, say nothing.
+// look reads what the ranks have said. Those of other hosts, and of programs without a
+// collective.Group, say nothing.
 func (b *blame) look(s *settled, epoch int) {
 	read := map[int]rendezvous.Verdict{}
 	if s.folder != nil {
@@ -33,7 +36,8 @@ func (b *blame) look(s *settled, epoch int) {
 	b.hear(read, s.Ranks)
 }
 
-// hear takes in what the ranks have said. One that names a rank which names another has failed because of that one.
+// hear takes in what the ranks have said. One that names a rank which names another has
+// failed because of that one.
 func (b *blame) hear(read map[int]rendezvous.Verdict, ranks int) {
 	b.says, b.votes = map[int]rendezvous.Verdict{}, make([]int, ranks)
 	for p, direct := range read {
@@ -50,7 +54,8 @@ func (b *blame) hear(read map[int]rendezvous.Verdict, ranks int) {
 	}
 }
 
-// awaited is the rank that most of the others name if it has not ended, and will; else -1.
+// awaited is the rank that most of the others name if it has not ended, and will; else
+// -1.
 func (b *blame) awaited() int {
 	most := slices.Max(b.votes)
 	for _, v := range b.says {
@@ -61,8 +66,9 @@ func (b *blame) awaited() int {
 	return -1
 }
 
-// weight compares ranks that failed by what speaks for their being the first: that others name it; that a signal ended it, which is
-// nothing that another's end does; that it names nobody.
+// weight compares ranks that failed by what speaks for their being the first: that others
+// name it; that a signal ended it, which is nothing that another's end does; that it
+// names nobody.
 func (b *blame) weight(r *rank) []int {
 	w := []int{b.votes[r.place.rank], 0, 0}
 	if r.err.Code > 128 && r.err.Code < 255 {

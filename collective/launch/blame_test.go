@@ -11,9 +11,11 @@ import (
 	"github.com/ringside-go/ringside/collective/rendezvous"
 )
 
-// TestWhoBegan: the error names the rank whose failure began it, though another ended first.
+// TestWhoBegan: the error names the rank whose failure began it, though another ended
+// first.
 func TestWhoBegan(t *testing.T) {
-	// over waits until the launcher has seen a rank end whose process is in a file of that name.
+	// over waits until the launcher has seen a rank end whose process is in a file of
+	// that name.
 	const over = `until [ -e %[1]d ]; do sleep 0.01; done; while kill -s 0 $(cat %[1]d) 2>/dev/null; do sleep 0.01; done; `
 	const here = `echo $$ >pid$RANK; mv pid$RANK $RANK; `
 	for name, c := range map[string]struct {

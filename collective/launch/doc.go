@@ -1,5 +1,6 @@
-// Package launch starts the ranks of a program, as processes on this host and on others by a remote shell, and looks after
-// them until all have ended: it is what ringside run is made of.
+// Package launch starts the ranks of a program, as processes on this host and on others
+// by a remote shell, and looks after them until all have ended: it is what ringside run
+// is made of.
 //
 // Each rank finds in its environment, in torchrun's names,
 //
@@ -18,17 +19,20 @@
 //
 // # Ends
 //
-// Every rank is the leader of a process group. A failure ends all: they get SIGTERM and, after
-// Options.Grace, SIGKILL. So does the end of the context. However a rank ends, what it leaves behind in its group is
-// ended in the same way; a process that is to stay needs a group of its own (setsid). With Options.Restarts all ranks are
-// then started again. Should the launcher itself be killed, the kernel kills the local ranks, and a shell that the launcher keeps
-// for this, which sees its own standard input end, what they started in their groups;
-// the ranks of other hosts see their remote shell's standard input end, which terminates them like a failure; the folder
-// of its socket is taken away by the next launcher.
+// Every rank is the leader of a process group. A failure ends all: they get SIGTERM and,
+// after Options.Grace, SIGKILL. So does the end of the context. However a rank ends, what
+// it leaves behind in its group is ended in the same way; a process that is to stay needs
+// a group of its own (setsid). With Options.Restarts all ranks are then started again.
+// Should the launcher itself be killed, the kernel kills the local ranks, and a shell
+// that the launcher keeps for this, which sees its own standard input end, what they
+// started in their groups; the ranks of other hosts see their remote shell's standard
+// input end, which terminates them like a failure; the folder of its socket is taken away
+// by the next launcher.
 //
 // # Other hosts
 //
-// A rank on another host is a process of the remote shell, ssh by default, that runs a small script with /bin/sh there. The
-// script comes by standard input and not as an argument, because it has the secret in it and arguments are for all to
-// see. The program must be there under the same path, and so must be the working directory.
+// A rank on another host is a process of the remote shell, ssh by default, that runs a
+// small script with /bin/sh there. The script comes by standard input and not as an
+// argument, because it has the secret in it and arguments are for all to see. The program
+// must be there under the same path, and so must be the working directory.
 package launch

@@ -41,7 +41,8 @@ func block(t *testing.T, language string) string {
 	return text
 }
 
-// known are the variables that Resolve looks at under any launcher, and those that launchers of ours set.
+// known are the variables that Resolve looks at under any launcher, and those that
+// launchers of ours set.
 func known(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -111,10 +112,12 @@ type manifest struct {
 	}
 }
 
-// TestKubernetes reads the manifest, sets what Kubernetes would set in each pod, and asks Resolve who that is.
+// TestKubernetes reads the manifest, sets what Kubernetes would set in each pod, and asks
+// Resolve who that is.
 func TestKubernetes(t *testing.T) {
 	d := yaml.NewDecoder(strings.NewReader(block(t, "yaml")))
-	d.KnownFields(true) // a name that is misspelled here is one that Kubernetes would not know
+	// a name that is misspelled here is one that Kubernetes would not know
+	d.KnownFields(true)
 	objects := map[string]manifest{}
 	for {
 		var m manifest
@@ -146,7 +149,8 @@ func TestKubernetes(t *testing.T) {
 			env[e.Name] = e.ValueFrom.SecretKeyRef.Name + "'s " + e.ValueFrom.SecretKeyRef.Key
 		}
 	}
-	for _, explicit := range []bool{true, false} { // without the address RINGSIDE_SERVICE is enough
+	// without the address RINGSIDE_SERVICE is enough
+	for _, explicit := range []bool{true, false} {
 		if !explicit {
 			delete(env, "MASTER_ADDR")
 			env["RINGSIDE_SERVICE"] = service.Metadata.Name
@@ -164,7 +168,8 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// TestBatchScript has bash read the script, and runs it with an srun that prints what its task would resolve from.
+// TestBatchScript has bash read the script, and runs it with an srun that prints what its
+// task would resolve from.
 func TestBatchScript(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

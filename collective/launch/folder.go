@@ -12,8 +12,9 @@ import (
 // folderPrefix begins the names of runs' folders in the runtime folder.
 const folderPrefix = "run-"
 
-// folder is a run's own in the runtime folder: the rendezvous socket lies in it. The launcher holds an flock on it for as long
-// as it lives. One that was killed leaves its folder behind, and the next launcher takes away all that nobody holds.
+// folder is a run's own in the runtime folder: the rendezvous socket lies in it. The
+// launcher holds an flock on it for as long as it lives. One that was killed leaves its
+// folder behind, and the next launcher takes away all that nobody holds.
 type folder struct {
 	path string
 	file *os.File // open for the lock

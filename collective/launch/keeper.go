@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// keepScript reads which process groups there are and, when the launcher's end of the pipe is closed, kills them.
+// keepScript reads which process groups there are and, when the launcher's end of the
+// pipe is closed, kills them.
 const keepScript = `groups=" "
 while read -r what group; do
 	case $what in
@@ -19,8 +20,10 @@ done
 if [ "$groups" != " " ]; then kill -s KILL -- $groups; fi
 `
 
-// keeper is a shell that outlives a launcher which is killed, to end what local ranks have started: the kernel kills only the ranks
-// themselves. It learns of the launcher's end by that of its standard input. Any goroutine may call begin and end: a line is one write.
+// keeper is a shell that outlives a launcher which is killed, to end what local ranks
+// have started: the kernel kills only the ranks themselves. It learns of the launcher's
+// end by that of its standard input. Any goroutine may call begin and end: a line is one
+// write.
 type keeper struct {
 	cmd   *exec.Cmd
 	tells io.WriteCloser
@@ -29,7 +32,8 @@ type keeper struct {
 // newKeeper starts one; where there is no shell it keeps nothing, and says so.
 func newKeeper(log *slog.Logger) *keeper {
 	k := &keeper{cmd: exec.Command("/bin/sh", "-c", keepScript)}
-	k.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // what ends the launcher's group is not to end it
+	// what ends the launcher's group is not to end it
+	k.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var err error
 	if k.tells, err = k.cmd.StdinPipe(); err == nil {
 		err = k.cmd.Start()
@@ -48,7 +52,8 @@ func (k *keeper) end(group int) { k.tell("end", group) }
 
 func (k *keeper) tell(what string, group int) {
 	if k != nil {
-		fmt.Fprintln(k.tells, what, group) // should the keeper have been killed, there is nobody to tell
+		// should the keeper have been killed, there is nobody to tell
+		fmt.Fprintln(k.tells, what, group)
 	}
 }
 

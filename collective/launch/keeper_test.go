@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestKeeper: groups that have not ended are killed when the keeper hears no more, and no others.
+// TestKeeper: groups that have not ended are killed when the keeper hears no more, and no
+// others.
 func TestKeeper(t *testing.T) {
 	var cmds [4]*exec.Cmd
 	k := newKeeper(slog.New(slog.DiscardHandler))

@@ -18,8 +18,9 @@ type Summary struct {
 	Failures []*RankError `json:"failures"` // what began it in each attempt that failed
 }
 
-// Run starts all ranks and returns when all have ended: nil if they ended well, a *RankError for the one whose
-// failure began it, or the context's error. The summary is nil only for ErrOption.
+// Run starts all ranks and returns when all have ended: nil if they ended well, a
+// *RankError for the one whose failure began it, or the context's error. The summary is
+// nil only for ErrOption.
 func Run(ctx context.Context, o Options) (*Summary, error) {
 	s, err := settle(o)
 	if err != nil {
@@ -58,7 +59,8 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 	}
 }
 
-// attempt starts all ranks once and waits until all have ended. It returns the error of the rank that failed first.
+// attempt starts all ranks once and waits until all have ended. It returns the error of
+// the rank that failed first.
 func (s *settled) attempt(ctx context.Context, t *thread, k *keeper, epoch int) (*RankError, error) {
 	var (
 		output sync.Mutex // of all ranks' lines

@@ -78,7 +78,8 @@ func (s *said) await(t *testing.T, n int) {
 	}
 }
 
-// options run a shell script in a runtime folder of the test's own, which must be empty in the end.
+// options run a shell script in a runtime folder of the test's own, which must be empty
+// in the end.
 func options(t *testing.T, ranks int, script string) (Options, *said) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rs")
@@ -126,7 +127,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestFailure: the first that fails ends the others, be they deaf to SIGTERM or grandchildren, and its status is the run's.
+// TestFailure: the first that fails ends the others, be they deaf to SIGTERM or
+// grandchildren, and its status is the run's.
 func TestFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -200,7 +202,8 @@ func begin(ctx context.Context, o Options) <-chan error {
 
 // TestInterrupt: the end of the context ends all ranks.
 func TestInterrupt(t *testing.T) {
-	// It ends its child itself: a signal that comes while the child is still the shell may be lost.
+	// It ends its child itself: a signal that comes while the child is still the shell
+	// may be lost.
 	o, out := options(t, 2, `trap 'kill -9 $! 2>/dev/null; echo bye; exit 0' TERM; echo ready; sleep 1000 & wait`)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -220,14 +223,16 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestLauncherKilled: the ranks of a launcher that is killed don't outlive it, nor does what they started, and its folder lasts until the next one comes.
+// TestLauncherKilled: the ranks of a launcher that is killed don't outlive it, nor does
+// what they started, and its folder lasts until the next one comes.
 func TestLauncherKilled(t *testing.T) {
 	for name, script := range map[string]string{"ranks": "echo $$; exec sleep 1000", "what they started": "sleep 1000 & echo $!; wait"} {
 		t.Run(name, func(t *testing.T) { launcherKilled(t, script) })
 	}
 }
 
-// launcherKilled kills the launcher of two ranks whose script says which process becomes a sleep that is to end.
+// launcherKilled kills the launcher of two ranks whose script says which process becomes
+// a sleep that is to end.
 func launcherKilled(t *testing.T, script string) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -317,7 +322,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// shell is a remote shell for tests: it leaves out the host and has /bin/sh run the command, as sshd would.
+// shell is a remote shell for tests: it leaves out the host and has /bin/sh run the
+// command, as sshd would.
 func shell(t *testing.T) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rsh")
@@ -343,7 +349,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestHostsFailure: a failure on one host ends the ranks of the others, with what they started.
+// TestHostsFailure: a failure on one host ends the ranks of the others, with what they
+// started.
 func TestHostsFailure(t *testing.T) {
 	dir := t.TempDir()
 	o, out := options(t, 0, fmt.Sprintf(`cd %s; if [ $RANK = 0 ]; then sh -c 'echo $$ >pid; mv pid left; sleep 1000; true'; exit 0; fi
@@ -377,7 +384,8 @@ func gone(t *testing.T, path string) {
 	}
 }
 
-// TestLeftBehind: what a rank leaves behind in its group ends with it, however it ends, here and on other hosts.
+// TestLeftBehind: what a rank leaves behind in its group ends with it, however it ends,
+// here and on other hosts.
 func TestLeftBehind(t *testing.T) {
 	for name, end := range map[string]string{"well": "exit 0", "badly": "exit 7", "when asked": "trap 'exit 0' TERM; wait"} {
 		for where, hosts := range map[string][]Host{"here": nil, "elsewhere": {{"a", 1}}} {
@@ -385,7 +393,8 @@ func TestLeftBehind(t *testing.T) {
 				dir := t.TempDir()
 				o, out := options(t, 1, fmt.Sprintf(`cd %s; sh -c 'trap "" TERM; echo $$ >pid; mv pid left; exec sleep 1000' >/dev/null 2>&1 &
 					until [ -e left ]; do sleep 0.01; done; echo started; %s`, dir, end))
-				o.RemoteShell, o.Hosts, o.Grace = shell(t), hosts, time.Second // elsewhere it is counted in seconds
+				// elsewhere it is counted in seconds
+				o.RemoteShell, o.Hosts, o.Grace = shell(t), hosts, time.Second
 				ctx, cancel := context.WithTimeout(t.Context(), guard)
 				defer cancel()
 				over := begin(ctx, o)
@@ -407,7 +416,8 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestLeftBehindHasTime: what a rank leaves behind that ends by itself when asked has the time for it, and is asked once.
+// TestLeftBehindHasTime: what a rank leaves behind that ends by itself when asked has the
+// time for it, and is asked once.
 func TestLeftBehindHasTime(t *testing.T) {
 	dir := t.TempDir()
 	o, out := options(t, 1, fmt.Sprintf(`cd %s; sh -c 'trap "echo asked >>saved" TERM; echo started; exec >/dev/null; until [ -e saved ]; do sleep 0.01; done

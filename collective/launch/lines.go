@@ -6,11 +6,12 @@ import (
 	"sync"
 )
 
-// maxLine is how much of a line without an end is kept before it is passed on as a line of its own.
+// maxLine is how much of a line without an end is kept before it is passed on as a line
+// of its own.
 const maxLine = 64 << 10
 
-// lines passes on whole lines, each in one write, with a prefix. Several of them share a destination and its lock, so that
-// no line is torn by another's.
+// lines passes on whole lines, each in one write, with a prefix. Several of them share a
+// destination and its lock, so that no line is torn by another's.
 type lines struct {
 	mu     *sync.Mutex
 	to     io.Writer

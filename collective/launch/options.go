@@ -33,23 +33,27 @@ type Host struct {
 type Options struct {
 	Program []string // name and arguments
 
-	// Ranks is how many to start: on Hosts in their order until all have a place, or here.
+	// Ranks is how many to start: on Hosts in their order until all have a place, or
+	// here.
 	Ranks int
 
-	// Hosts, where they aren't this one. 0 Ranks in Options: as many as they have together.
+	// Hosts, where they aren't this one. 0 Ranks in Options: as many as they have
+	// together.
 	Hosts []Host
 
-	// RemoteShell starts a command on a host: it gets the host's name and one argument that a shell there is to run. nil:
-	// ssh, without questions.
+	// RemoteShell starts a command on a host: it gets the host's name and one argument
+	// that a shell there is to run. nil: ssh, without questions.
 	RemoteShell []string
 
 	// Dir is the working directory of every rank. Empty: this process's.
 	Dir string
 
-	// Environ is what local ranks inherit; Env are variables that all ranks get besides, and win over everything.
+	// Environ is what local ranks inherit; Env are variables that all ranks get besides,
+	// and win over everything.
 	Environ, Env []string
 
-	// MasterAddr and MasterPort say where rank 0 is to listen. Empty and 0: the first host, and a port by chance.
+	// MasterAddr and MasterPort say where rank 0 is to listen. Empty and 0: the first
+	// host, and a port by chance.
 	MasterAddr string
 	MasterPort int
 
@@ -69,7 +73,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// ParseHosts reads "a:2,b:4,c": hosts and the number of ranks on them, 1 by default. An IPv6 address stands in brackets.
+// ParseHosts reads "a:2,b:4,c": hosts and the number of ranks on them, 1 by default. An
+// IPv6 address stands in brackets.
 func ParseHosts(list string) ([]Host, error) {
 	var out []Host
 	for item := range strings.SplitSeq(list, ",") {
@@ -237,7 +242,8 @@ func (s *settled) settleMaster() error {
 	return nil
 }
 
-// choosePort finds a port that is free here, or, for another host, one by chance below Linux's ephemeral ones.
+// choosePort finds a port that is free here, or, for another host, one by chance below
+// Linux's ephemeral ones.
 func choosePort(here bool) (int, error) {
 	if !here {
 		var b [2]byte
@@ -272,7 +278,8 @@ func (s *settled) verdict(rank, epoch int) string {
 	return filepath.Join(s.folder.path, "verdict"+strconv.Itoa(rank)+"-"+strconv.Itoa(epoch))
 }
 
-// variables are what a rank gets besides what it inherits; in an earlier attempt it has an earlier epoch.
+// variables are what a rank gets besides what it inherits; in an earlier attempt it has
+// an earlier epoch.
 func (s *settled) variables(p place, epoch int) []string {
 	vars := []string{
 		"RANK=" + strconv.Itoa(p.rank),

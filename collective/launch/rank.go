@@ -26,13 +26,16 @@ type rank struct {
 	asked atomic.Bool   // to end
 }
 
-// output is how long a rank's output may stay open after its end, by processes that it left behind.
+// output is how long a rank's output may stay open after its end, by processes that it
+// left behind.
 const output = 2 * time.Second
 
-// sweepEvery is how often it is looked whether what a rank left behind has ended: with thousands of processes a look takes milliseconds.
+// sweepEvery is how often it is looked whether what a rank left behind has ended: with
+// thousands of processes a look takes milliseconds.
 const sweepEvery = 50 * time.Millisecond
 
-// start starts a rank. It is sent to ended when it has ended, with err set, and to swept when all that it left behind has too.
+// start starts a rank. It is sent to ended when it has ended, with err set, and to swept
+// when all that it left behind has too.
 func (s *settled) start(t *thread, k *keeper, p place, epoch int, mu *sync.Mutex, ended, swept chan<- *rank) (*rank, error) {
 	r := &rank{place: p, done: make(chan struct{})}
 	vars := s.variables(p, epoch)
@@ -86,7 +89,9 @@ func (s *settled) start(t *thread, k *keeper, p place, epoch int, mu *sync.Mutex
 	s.Logger.Debug("rank started", "rank", p.rank, "host", p.name, "pid", r.cmd.Process.Pid)
 	go func() {
 		r.err = verdict(p, r.cmd.Wait(), r.cmd)
-		ended <- r // not when its output ends, which others may hold open: who ended first is to be seen
+		// not when its output ends, which others may hold open: who ended first is to be
+		// seen
+		ended <- r
 		said.end()
 		if r.stdin != nil {
 			r.stdin.Close()
@@ -176,8 +181,8 @@ func verdict(p place, err error, cmd *exec.Cmd) *RankError {
 	return e
 }
 
-// sweep asks the processes that a local rank left behind in its group to end, unless they were asked already, and kills them if they have
-// not by then.
+// sweep asks the processes that a local rank left behind in its group to end, unless they
+// were asked already, and kills them if they have not by then.
 func (r *rank) sweep(grace time.Duration) {
 	r.signal(syscall.SIGTERM)
 	late := time.NewTimer(grace)
@@ -194,8 +199,9 @@ func (r *rank) sweep(grace time.Duration) {
 	}
 }
 
-// running says whether a process group has a process that has not ended. Those that nobody has waited for have: what a rank leaves behind
-// is for the host's first process to wait for, and in a container that may never do so.
+// running says whether a process group has a process that has not ended. Those that
+// nobody has waited for have: what a rank leaves behind is for the host's first process
+// to wait for, and in a container that may never do so.
 func running(group int) bool {
 	if syscall.Kill(-group, 0) != nil {
 		return false
@@ -215,8 +221,8 @@ func running(group int) bool {
 	return false
 }
 
-// signal sends a signal to the process group of a rank, unless nothing of it is left; SIGTERM once. A remote one only knows the end of its
-// standard input.
+// signal sends a signal to the process group of a rank, unless nothing of it is left;
+// SIGTERM once. A remote one only knows the end of its standard input.
 func (r *rank) signal(sig syscall.Signal) {
 	select {
 	case <-r.done:
@@ -233,8 +239,9 @@ func (r *rank) signal(sig syscall.Signal) {
 	_ = syscall.Kill(-r.cmd.Process.Pid, sig)
 }
 
-// remote is the command that the remote shell runs on a host, and what it gets by standard input: a script of so many bytes, and
-// then nothing, until the end tells it to end the rank.
+// remote is the command that the remote shell runs on a host, and what it gets by
+// standard input: a script of so many bytes, and then nothing, until the end tells it to
+// end the rank.
 func remote(program []string, dir string, vars []string, grace time.Duration) (command, script string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cd %s || exit 126\n", quote(dir))
@@ -258,8 +265,10 @@ func remote(program []string, dir string, vars []string, grace time.Duration) (c
 		}
 		b.WriteString(quote(word))
 	}
-	// The watcher holds none of the rank's outputs, for the remote shell waits until they are closed. Nor does what ends the processes that
-	// the rank left behind, who may have been asked before: as a group of commands, for a function's redirections keep the outputs open.
+	// The watcher holds none of the rank's outputs, for the remote shell waits until they
+	// are closed. Nor does what ends the processes that the rank left behind, who may
+	// have been asked before: as a group of commands, for a function's redirections keep
+	// the outputs open.
 	b.WriteString(` </dev/null 3<&- &
 rank=$!
 {
@@ -282,8 +291,8 @@ exit $code
 // quote makes one word of s for a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// thread is a thread that starts processes and lives as long as they may: the signal for a parent's death is sent
-// when the thread dies that forked.
+// thread is a thread that starts processes and lives as long as they may: the signal for
+// a parent's death is sent when the thread dies that forked.
 type thread struct {
 	work chan func()
 }

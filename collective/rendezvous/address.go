@@ -17,8 +17,8 @@ import (
 // MaxSocketPath is the longest path that fits in a sockaddr_un.
 const MaxSocketPath = 107
 
-// locate fills in the socket's path where there is no address: ranks of one host find it by the job's name, which
-// without one is the process that launched them.
+// locate fills in the socket's path where there is no address: ranks of one host find it
+// by the job's name, which without one is the process that launched them.
 func locate(w *World) error {
 	if w.MasterAddr != "" || w.Socket != "" {
 		return nil
@@ -46,8 +46,8 @@ func locate(w *World) error {
 	return nil
 }
 
-// launcherPID is the nearest process above this one that has not the variable which tells this one its rank: it is the
-// same for all ranks, also when a script stands between.
+// launcherPID is the nearest process above this one that has not the variable which tells
+// this one its rank: it is the same for all ranks, also when a script stands between.
 func launcherPID(rankName string) int {
 	pid := os.Getppid()
 	for range 64 {
@@ -73,9 +73,9 @@ func launcherPID(rankName string) int {
 	return pid
 }
 
-// listenAddr returns rank 0's own address: the loopback address where the others dial that,
-// else all addresses of the host. The other hosts may know it by another address than this
-// one does (Debian's /etc/hosts maps a host's own name to 127.0.1.1).
+// listenAddr returns rank 0's own address: the loopback address where the others dial
+// that, else all addresses of the host. The other hosts may know it by another address
+// than this one does (Debian's /etc/hosts maps a host's own name to 127.0.1.1).
 func listenAddr(w World) string {
 	if w.MasterAddr == "" {
 		return w.Socket

@@ -18,7 +18,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestLauncherPID: the ranks of this process are, also by way of shells, launched by this process.
+// TestLauncherPID: the ranks of this process are, also by way of shells, launched by this
+// process.
 func TestLauncherPID(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

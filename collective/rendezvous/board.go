@@ -21,8 +21,8 @@ const (
 // them. The next reminder comes after twice the time.
 const firstReminder = 10 * time.Second
 
-// board holds the store's keys and answers requests. The server's lock is held; timers take
-// it themselves.
+// board holds the store's keys and answers requests. The server's lock is held; timers
+// take it themselves.
 type board struct {
 	lock     *sync.Mutex
 	roster   *roster
@@ -37,8 +37,8 @@ type board struct {
 	gathers map[gatherKey]*gather
 }
 
-// gatherKey names a gather. The group's size is part of it, so that ranks that differ on it
-// don't meet.
+// gatherKey names a gather. The group's size is part of it, so that ranks that differ on
+// it don't meet.
 type gatherKey struct {
 	name string
 	size uint32
@@ -95,8 +95,8 @@ func (b *board) handle(m *member, kind, id uint32, q request) {
 // cost returns what a key takes, with the map's own share.
 func cost(key string, value []byte) int { return len(key) + len(value) + 64 }
 
-// set stores a value and answers the requests that wait for it. It reports whether there was
-// room; if not, it has answered.
+// set stores a value and answers the requests that wait for it. It reports whether there
+// was room; if not, it has answered.
 func (b *board) set(m *member, id uint32, key string, value []byte) bool {
 	after := b.bytes + cost(key, value)
 	if old, ok := b.keys[key]; ok {
@@ -247,8 +247,8 @@ func (b *board) complete(k gatherKey, g *gather) {
 	}
 }
 
-// answer fails the requests that wait in g. The values stay, so that a rank that comes later
-// learns the same.
+// answer fails the requests that wait in g. The values stay, so that a rank that comes
+// later learns the same.
 func (g *gather) answer(e failure) {
 	for _, w := range g.waits {
 		if w.finish() {
@@ -285,7 +285,8 @@ func (b *board) giveUp(g *gather) {
 	g.answer(e)
 }
 
-// missing returns the failure that names the ranks without a value, and the refused callers.
+// missing returns the failure that names the ranks without a value, and the refused
+// callers.
 func (b *board) missing(g *gather, why string) failure {
 	e := failure{code: codeMissing, text: b.roster.explain(why)}
 	for r, v := range g.values {
@@ -296,7 +297,8 @@ func (b *board) missing(g *gather, why string) failure {
 	return e
 }
 
-// remind logs after some time which ranks the others wait for, and again until they don't.
+// remind logs after some time which ranks the others wait for, and again until they
+// don't.
 func (b *board) remind(g *gather, after time.Duration) {
 	g.remind = time.AfterFunc(after, func() {
 		b.lock.Lock()

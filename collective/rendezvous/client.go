@@ -21,8 +21,8 @@ const (
 	dialTime   = 5 * time.Second // for one
 )
 
-// client asks the server for all views of a store. On rank 0 the server is in this process
-// and conn is nil.
+// client asks the server for all views of a store. On rank 0 the server is in this
+// process and conn is nil.
 type client struct {
 	world   World
 	order   []ipc.Transport
@@ -45,8 +45,8 @@ type client struct {
 	closing sync.Once
 }
 
-// options returns those of a conn or of the listener. The transport's secret is never empty:
-// without a secret of the world any process that reaches the port may join.
+// options returns those of a conn or of the listener. The transport's secret is never
+// empty: without a secret of the world any process that reaches the port may join.
 func (c *client) options() *ipc.Options {
 	return &ipc.Options{
 		Hello:     ipc.Peer{Role: ipc.RoleRank, Name: fmt.Sprintf("rank %d of %d", c.world.Rank, c.world.Size)},
@@ -69,8 +69,8 @@ func (c *client) serve(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// listen opens rank 0's listener. Where the address is in use it finds out whether a rank 0 of
-// this very job has it.
+// listen opens rank 0's listener. Where the address is in use it finds out whether a rank
+// 0 of this very job has it.
 func (c *client) listen(ctx context.Context, s *server, o *Options) error {
 	waiter, err := local.NewWaiter()
 	if err != nil {
@@ -238,8 +238,8 @@ func (c *client) close() {
 		}
 		c.mu.Unlock()
 		if c.conn != nil {
-			// Rank 0 ends the connection when it has noted that this rank left: until then the
-			// same rank of the next world would be refused as a duplicate.
+			// Rank 0 ends the connection when it has noted that this rank left: until
+			// then the same rank of the next world would be refused as a duplicate.
 			hangUp := time.AfterFunc(time.Second, func() { c.conn.Close() })
 			_ = c.send(message{kind: kindBye})
 			c.reader.Wait()
@@ -262,8 +262,8 @@ func (c *client) send(m message) error {
 	})
 }
 
-// margin returns how much earlier than our deadline rank 0 answers that a rank is missing, so
-// that the answer, which names it, comes in time.
+// margin returns how much earlier than our deadline rank 0 answers that a rank is
+// missing, so that the answer, which names it, comes in time.
 func margin(d time.Duration) time.Duration { return min(d/10, 500*time.Millisecond) }
 
 // do sends a request and waits for its reply.

@@ -1,9 +1,9 @@
-// Package rendezvous tells a process its place among the ranks of a program, and connects the
-// ranks before they know each other's addresses.
+// Package rendezvous tells a process its place among the ranks of a program, and connects
+// the ranks before they know each other's addresses.
 //
 // [Resolve] reads the environment that launchers set: this rank, the number of ranks, the
-// address of rank 0. [Open] then connects this rank to the store, a small key-value server
-// that rank 0 runs, through which the ranks publish their addresses:
+// address of rank 0. [Open] then connects this rank to the store, a small key-value
+// server that rank 0 runs, through which the ranks publish their addresses:
 //
 //	world, err := rendezvous.Resolve(os.LookupEnv, nil)
 //	if err != nil { ... }
@@ -45,24 +45,25 @@
 // # The address of rank 0
 //
 // It is MASTER_ADDR:MASTER_PORT if they are given, under Slurm the first host of the node
-// list. Otherwise all ranks must be on one host, as the launcher's counts of local ranks say,
-// and the store is a socket in the runtime folder, named after the job: mpirun on one host
-// needs no configuration. Across hosts mpirun's ranks need MASTER_ADDR (mpirun -x
-// MASTER_ADDR=host).
+// list. Otherwise all ranks must be on one host, as the launcher's counts of local ranks
+// say, and the store is a socket in the runtime folder, named after the job: mpirun on
+// one host needs no configuration. Across hosts mpirun's ranks need MASTER_ADDR (mpirun
+// -x MASTER_ADDR=host).
 //
 // # Admission
 //
-// The ranks reach the store by an ipc.Conn: ipc/local at the socket, net/tcp at the address.
-// Both ends prove that they know the secret. Over TCP that is net/tcp's handshake; without a
-// secret any process that reaches the port may join. Nothing is encrypted. The socket lies in
-// a folder that only this user can enter, and a rank with another secret is refused there by
-// the store itself.
+// The ranks reach the store by an ipc.Conn: ipc/local at the socket, net/tcp at the
+// address. Both ends prove that they know the secret. Over TCP that is net/tcp's
+// handshake; without a secret any process that reaches the port may join. Nothing is
+// encrypted. The socket lies in a folder that only this user can enter, and a rank with
+// another secret is refused there by the store itself.
 //
 // A refused rank learns the reason at once. The ranks that wait for it learn it when no
-// process is left that could come in its place; callers at a port without the secret can be
-// any process, so these end nothing, and the waiting ranks learn of them when their time is
-// up. A conn whose rank does not join is closed after 10 s, and earlier where more than 256
-// beside the number of ranks have not joined: then a new one takes the place of the oldest.
+// process is left that could come in its place; callers at a port without the secret can
+// be any process, so these end nothing, and the waiting ranks learn of them when their
+// time is up. A conn whose rank does not join is closed after 10 s, and earlier where
+// more than 256 beside the number of ranks have not joined: then a new one takes the
+// place of the oldest.
 //
 // [Store.Key] is a secret of this run for what the ranks do next.
 package rendezvous

@@ -51,7 +51,8 @@ func (e *environment) first(names ...string) (name, value string) {
 	return names[0], ""
 }
 
-// place reads rank and size from variables that must both be there, and the local ones, which need not be.
+// place reads rank and size from variables that must both be there, and the local ones,
+// which need not be.
 func (e *environment) place(w *World, rank, size, localRank, localSize string) {
 	for _, missing := range [][2]string{{size, rank}, {rank, size}} {
 		if !e.has(missing[0]) {
@@ -87,7 +88,8 @@ func (e *environment) master(w *World) {
 	}
 }
 
-// jobPort is a port for a job, so that two jobs on a host rarely want the same: below the ephemeral ones of Linux.
+// jobPort is a port for a job, so that two jobs on a host rarely want the same: below the
+// ephemeral ones of Linux.
 func jobPort(job string) int {
 	if job == "" {
 		return DefaultPort
@@ -97,7 +99,8 @@ func jobPort(job string) int {
 	return 20000 + int(h.Sum32()%10000)
 }
 
-// launcher is one way in which ranks are started: how to tell, and what its variables say.
+// launcher is one way in which ranks are started: how to tell, and what its variables
+// say.
 type launcher struct {
 	name    string
 	present func(*environment, Overrides) bool
@@ -111,8 +114,8 @@ var launchers = [...]launcher{
 		return e.has("OMPI_COMM_WORLD_RANK") || e.has("OMPI_COMM_WORLD_SIZE")
 	}, readOpenMPI},
 	{"Hydra's variables", func(e *environment, _ Overrides) bool { return e.has("PMI_RANK") || e.has("PMI_SIZE") }, readHydra},
-	// A batch script has SLURM_PROCID=0 and the whole job's SLURM_NTASKS without being one of so many ranks: only what
-	// srun starts has a step.
+	// A batch script has SLURM_PROCID=0 and the whole job's SLURM_NTASKS without being
+	// one of so many ranks: only what srun starts has a step.
 	{"Slurm's variables", func(e *environment, _ Overrides) bool {
 		return e.has("SLURM_PROCID") && (e.has("SLURM_STEP_ID") || e.has("SLURM_STEPID"))
 	}, readSlurm},
@@ -128,8 +131,9 @@ func readOptions(e *environment, o Overrides, w *World) {
 	e.master(w)
 }
 
-// readTorchrun: torch.distributed.run's "Environment Variables". With TORCHELASTIC_USE_AGENT_STORE the agent itself
-// listens on MASTER_PORT, so that rank 0 has to go elsewhere: to a socket on one host, else to the next port.
+// readTorchrun: torch.distributed.run's "Environment Variables". With
+// TORCHELASTIC_USE_AGENT_STORE the agent itself listens on MASTER_PORT, so that rank 0
+// has to go elsewhere: to a socket on one host, else to the next port.
 func readTorchrun(e *environment, _ Overrides, w *World) {
 	e.place(w, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 	w.Epoch = uint64(e.integer("TORCHELASTIC_RESTART_COUNT", 0, 1<<31, 0))
@@ -141,7 +145,8 @@ func readTorchrun(e *environment, _ Overrides, w *World) {
 		return
 	}
 	if w.OneHost() {
-		w.Job += fmt.Sprintf("-%s-%d", w.MasterAddr, w.MasterPort) // run ids are chosen by users
+		// run ids are chosen by users
+		w.Job += fmt.Sprintf("-%s-%d", w.MasterAddr, w.MasterPort)
 		w.MasterAddr, w.MasterPort = "", 0
 		return
 	}
@@ -187,7 +192,8 @@ func readSlurm(e *environment, _ Overrides, w *World) {
 	e.masterFromSlurm(w)
 }
 
-// masterFromSlurm takes the first host of Slurm's list where the ranks are on several and nobody named one.
+// masterFromSlurm takes the first host of Slurm's list where the ranks are on several and
+// nobody named one.
 func (e *environment) masterFromSlurm(w *World) {
 	if w.MasterAddr != "" || w.OneHost() || e.err != nil {
 		return
@@ -205,9 +211,10 @@ func (e *environment) masterFromSlurm(w *World) {
 	w.MasterPort = e.integer("MASTER_PORT", 1, 65535, jobPort(w.Job))
 }
 
-// readKubernetes: "Indexed Job for Parallel Processing with Static Work Assignment" and "Job with Pod-to-Pod
-// Communication" of the Kubernetes documentation: pod i of a job has the host name <job>-i, and with the Service that
-// the pods' subdomain names the address <job>-i.<service>.
+// readKubernetes: "Indexed Job for Parallel Processing with Static Work Assignment" and
+// "Job with Pod-to-Pod Communication" of the Kubernetes documentation: pod i of a job has
+// the host name <job>-i, and with the Service that the pods' subdomain names the address
+// <job>-i.<service>.
 func readKubernetes(e *environment, _ Overrides, w *World) {
 	e.place(w, "JOB_COMPLETION_INDEX", "WORLD_SIZE", "", "")
 	w.LocalRank, w.LocalSize = 0, 1

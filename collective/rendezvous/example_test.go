@@ -11,7 +11,8 @@ import (
 	"github.com/ringside-go/ringside/collective/rendezvous"
 )
 
-// Three ranks tell each other where they are. Each would be a process, and its world what Resolve says.
+// Three ranks tell each other where they are. Each would be a process, and its world what
+// Resolve says.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "rs")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/ipctest"
 )
 
-// FuzzPieces checks that a message that is cut into pieces comes out as it went in, and that
-// anything else is ErrProtocol and takes no more memory than came.
+// FuzzPieces checks that a message that is cut into pieces comes out as it went in, and
+// that anything else is ErrProtocol and takes no more memory than came.
 func FuzzPieces(f *testing.F) {
 	f.Add([]byte("fields"), uint32(kindSet), 1000)
 	f.Add([]byte{}, uint32(kindBye), 3)
@@ -35,7 +35,8 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// TestPieces sends messages of all sizes about a piece's through a conn that is often full.
+// TestPieces sends messages of all sizes about a piece's through a conn that is often
+// full.
 func TestPieces(t *testing.T) {
 	ctx := limited(t)
 	a, b := pipe(t)
@@ -128,7 +129,8 @@ func FuzzFields(f *testing.F) {
 	})
 }
 
-// TestProofs: a join and a welcome without the secret are told apart, and so is another version.
+// TestProofs: a join and a welcome without the secret are told apart, and so is another
+// version.
 func TestProofs(t *testing.T) {
 	join := joining{1, 2, 3}.append(nil, []byte("secret"))
 	if j, err := parseJoining(join, []byte("guess")); !errors.Is(err, ErrSecret) || j != (joining{1, 2, 3}) {
@@ -144,8 +146,8 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// FuzzServer: a caller that sends anything, before it joins or as a member of the world, ends
-// at most its own connection.
+// FuzzServer: a caller that sends anything, before it joins or as a member of the world,
+// ends at most its own connection.
 func FuzzServer(f *testing.F) {
 	var all []byte
 	for k := kindSet; k <= kindGather; k++ {

@@ -8,7 +8,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// member is a caller of the server: a rank, once it has joined. The server's lock is held.
+// member is a caller of the server: a rank, once it has joined. The server's lock is
+// held.
 type member struct {
 	rank    uint32
 	joined  bool
@@ -22,8 +23,8 @@ type member struct {
 	pending  int        // requests that wait for their answer
 }
 
-// send sends a message, or queues it until there is room. It never blocks. A rank that takes
-// no replies is cut off before it holds too much memory.
+// send sends a message, or queues it until there is room. It never blocks. A rank that
+// takes no replies is cut off before it holds too much memory.
 func (m *member) send(kind, id uint32, fields []byte) {
 	if m.conn == nil {
 		m.deliver(message{kind, id, bytes.Clone(fields)})

@@ -14,15 +14,17 @@ import (
 //
 //	| id uint32 | fields |
 //
-// The id of a reply is its request's. Fields that don't fit into one message go in pieces:
-// messages of kindPiece with the first ones, then a message of the real kind with the rest.
+// The id of a reply is its request's. Fields that don't fit into one message go in
+// pieces: messages of kindPiece with the first ones, then a message of the real kind with
+// the rest.
 //
 //	rank                                          rank 0
 //	join   version, rank, size, epoch, proof -->
 //	                                         <--  welcome run, proof, or refuse code, text
 //
-// A proof is HMAC-SHA256(secret, label, the other fields of the message). net/tcp has made
-// both ends prove before that they know the secret; ipc/local has not, it tells users apart.
+// A proof is HMAC-SHA256(secret, label, the other fields of the message). net/tcp has
+// made both ends prove before that they know the secret; ipc/local has not, it tells
+// users apart.
 //
 // History of version: 1 frames and a handshake of its own; 2 messages of an ipc.Conn.
 const (
@@ -115,8 +117,8 @@ type outgoing struct {
 	sent int // bytes of fields
 }
 
-// send sends the pieces that are left, each in a message that reserve makes room for. After
-// an error it may be called again.
+// send sends the pieces that are left, each in a message that reserve makes room for.
+// After an error it may be called again.
 func (m *outgoing) send(c ipc.Conn, reserve func(kind uint32, n int) ([]byte, error)) error {
 	for {
 		n := min(len(m.fields)-m.sent, maxPiece)
@@ -229,8 +231,8 @@ func (j joining) append(b, secret []byte) []byte {
 	return append(b, derive(secret, labelJoin, b[at:])...)
 }
 
-// parseJoining is the inverse of append. With ErrSecret the joining is a claim that nothing
-// proves.
+// parseJoining is the inverse of append. With ErrSecret the joining is a claim that
+// nothing proves.
 func parseJoining(b, secret []byte) (joining, error) {
 	f := fields{b: b}
 	if v := f.u32(); f.bad || v != version {
@@ -325,8 +327,8 @@ func parseRequest(kind uint32, b []byte) (request, error) {
 	return q, nil
 }
 
-// maxGathered returns the largest value of each of size ranks that AllGather takes: all of
-// them fit into a reply.
+// maxGathered returns the largest value of each of size ranks that AllGather takes: all
+// of them fit into a reply.
 func maxGathered(size int) int { return min(MaxValue, (maxReply-1024)/size-4) }
 
 // failure is an error as it travels.

@@ -12,9 +12,10 @@ const maxHosts = 1 << 16
 
 var errNodeList = errors.New("not a node list")
 
-// ExpandNodeList gives the hosts that a list of Slurm's stands for, in its order: "a[01-03,7],b" is a01 a02 a03 a7 b.
-// There may be several brackets in a name; ranges count up and keep the zeros of their first number.
-// The source is "hostlist expressions" in scontrol(1), show hostnames.
+// ExpandNodeList gives the hosts that a list of Slurm's stands for, in its order:
+// "a[01-03,7],b" is a01 a02 a03 a7 b. There may be several brackets in a name; ranges
+// count up and keep the zeros of their first number. The source is "hostlist expressions"
+// in scontrol(1), show hostnames.
 func ExpandNodeList(list string) ([]string, error) {
 	var out []string
 	for rest := list; ; {

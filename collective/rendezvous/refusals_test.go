@@ -13,8 +13,9 @@ import (
 	"github.com/ringside-go/ringside/ipc/ipctest"
 )
 
-// TestHopeless: once every rank that is missing was refused for good, those that wait learn it long before the deadline, and
-// so does who comes later. Callers that may come again, or that are no ranks, don't count.
+// TestHopeless: once every rank that is missing was refused for good, those that wait
+// learn it long before the deadline, and so does who comes later. Callers that may come
+// again, or that are no ranks, don't count.
 func TestHopeless(t *testing.T) {
 	var log ipctest.Log
 	w := World{Size: 4, Socket: filepath.Join(socketDir(t), "s"), Secret: []byte("secret"), Epoch: 3}
@@ -63,7 +64,8 @@ func TestHopeless(t *testing.T) {
 	refused(ErrStale, func(w *World) { w.Rank, w.Epoch = 3, 2 })
 	refused(ErrStale, func(w *World) { w.Rank, w.Epoch = 3, 2 })
 	refused(ErrWorldSize, func(w *World) { w.Rank, w.Size = 2, 5 })
-	refused(ErrWorldSize, func(w *World) { w.Rank, w.Size = 2, 5 }) // the same again is no other
+	// the same again is no other
+	refused(ErrWorldSize, func(w *World) { w.Rank, w.Size = 2, 5 })
 	select {
 	case err := <-ended:
 		t.Fatalf("rank 3 can still come: %v", err)
@@ -111,7 +113,8 @@ func TestDoubles(t *testing.T) {
 	}
 }
 
-// TestStrangersEndNoStart: callers at a port that don't know the secret are logged and end nothing, whichever ranks they claim to be.
+// TestStrangersEndNoStart: callers at a port that don't know the secret are logged and
+// end nothing, whichever ranks they claim to be.
 func TestStrangersEndNoStart(t *testing.T) {
 	refused := make(chanWriter, 8)
 	w := World{Size: 3, MasterAddr: "127.0.0.1", MasterPort: freePort(t), Secret: []byte("secret")}

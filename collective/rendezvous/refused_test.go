@@ -70,7 +70,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAgain: the ranks of one process after the other meet at the same address, also when rank 0 is the last to leave.
+// TestAgain: the ranks of one process after the other meet at the same address, also when
+// rank 0 is the last to leave.
 func TestAgain(t *testing.T) {
 	w := World{Size: 3, MasterAddr: "127.0.0.1", MasterPort: freePort(t)}
 	var wg sync.WaitGroup

@@ -10,22 +10,23 @@ import (
 // maxRefusals is how many refusals an error repeats: the last ones.
 const maxRefusals = 4
 
-// roster records which ranks are here, which have left, and which callers were refused. The
-// server's lock is held.
+// roster records which ranks are here, which have left, and which callers were refused.
+// The server's lock is held.
 //
-// A process that was refused for good does not try again. Once as many of them have come as
-// ranks are missing, the world cannot become complete. Callers that don't count: those that
-// speak another protocol, ranks of an earlier attempt, and callers at a port without the
-// secret, since any process can claim to be any rank there.
+// A process that was refused for good does not try again. Once as many of them have come
+// as ranks are missing, the world cannot become complete. Callers that don't count: those
+// that speak another protocol, ranks of an earlier attempt, and callers at a port without
+// the secret, since any process can claim to be any rank there.
 type roster struct {
 	world World
 	here  map[uint32]*member // connected ranks
 	left  map[uint32]bool    // ranks that were connected
 
-	texts    []string        // the last refusals
-	missing  map[uint32]bool // ranks that refused callers claimed to be, which differ on the secret or on the size
-	doubles  int             // refused callers that claimed to be a rank which is here
-	hopeless bool            // the world cannot become complete; final
+	texts []string // the last refusals
+	// ranks that refused callers claimed to be, which differ on the secret or on the size
+	missing  map[uint32]bool
+	doubles  int  // refused callers that claimed to be a rank which is here
+	hopeless bool // the world cannot become complete; final
 }
 
 // join takes m in as the rank it says it is, or returns the reason against it.

@@ -13,12 +13,12 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// joinTimeout bounds the time between a conn's handshake and its join, which its dialer sends
-// at once.
+// joinTimeout bounds the time between a conn's handshake and its join, which its dialer
+// sends at once.
 const joinTimeout = 10 * time.Second
 
-// maxStrangers is how many conns may be without their join, beside one of each rank, which may
-// all come at once. One more ends the oldest: silent callers keep no rank out.
+// maxStrangers is how many conns may be without their join, beside one of each rank,
+// which may all come at once. One more ends the oldest: silent callers keep no rank out.
 const maxStrangers = 256
 
 // server is rank 0's store. One goroutine accepts conns and receives from all of them. It
@@ -114,8 +114,8 @@ func (s *server) admit(c ipc.Conn) {
 // errDisplaced ends a conn that has not joined when too many have not.
 var errDisplaced = errors.New("the oldest of too many conns that did not join")
 
-// serve takes what a conn has received and sends what it has room for. It returns false when
-// the conn has ended.
+// serve takes what a conn has received and sends what it has room for. It returns false
+// when the conn has ended.
 func (s *server) serve(m *member) bool {
 	for {
 		msg, ok, err := m.conn.TryRecv()
@@ -164,13 +164,15 @@ func (s *server) take(m *member, received ipc.Message) error {
 	return nil
 }
 
-// refusedError is rank 0's reason to refuse a caller. It unwraps to the sentinel of its code.
+// refusedError is rank 0's reason to refuse a caller. It unwraps to the sentinel of its
+// code.
 type refusedError struct{ failure }
 
 func (e *refusedError) Error() string { return fmt.Sprintf("%v: %s", e.code.sentinel(), e.text) }
 func (e *refusedError) Unwrap() error { return e.code.sentinel() }
 
-// join lets a rank in. The error is the reason against it, of which the rank has been told.
+// join lets a rank in. The error is the reason against it, of which the rank has been
+// told.
 func (s *server) join(m *member, msg message) error {
 	var j joining
 	err := error(fmt.Errorf("%w: message of kind %d instead of a join", ErrProtocol, msg.kind))
@@ -226,8 +228,8 @@ func (s *server) left(m *member) {
 	s.checkIdle()
 }
 
-// turnedAway is called by the transport with a caller that failed its handshake. At a port it
-// is any process, so its claim counts for nothing but the log and the reason.
+// turnedAway is called by the transport with a caller that failed its handshake. At a
+// port it is any process, so its claim counts for nothing but the log and the reason.
 func (s *server) turnedAway(p ipc.Peer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +240,8 @@ func (s *server) turnedAway(p ipc.Peer, err error) {
 
 // refuse records and logs that a caller was not let in.
 func (s *server) refuse(text string, j joining, why error) {
-	kind := "stranger" // these, which come at random, hide no rank that differs from the others
+	// these, which come at random, hide no rank that differs from the others
+	kind := "stranger"
 	for _, k := range []error{ErrSecret, ErrStale, ErrWorldSize, ErrDuplicateRank} {
 		if errors.Is(why, k) {
 			kind = k.Error()

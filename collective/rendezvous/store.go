@@ -19,24 +19,26 @@ const (
 
 // Options of Open. nil and the zero value are the defaults.
 type Options struct {
-	// Timeout bounds Open and every call whose context has no deadline. 0: DefaultTimeout, for schedulers start the
-	// ranks of a job minutes apart.
+	// Timeout bounds Open and every call whose context has no deadline. 0:
+	// DefaultTimeout, for schedulers start the ranks of a job minutes apart.
 	Timeout time.Duration
 
-	// Linger is how long rank 0's Close waits for the others to close. 0: DefaultLinger; negative: not at all.
+	// Linger is how long rank 0's Close waits for the others to close. 0: DefaultLinger;
+	// negative: not at all.
 	Linger time.Duration
 
-	// Logger receives, on rank 0, who was refused and why (the first few; ipc.Warnings counts the others), and now and then who
-	// has not come yet. nil discards.
+	// Logger receives, on rank 0, who was refused and why (the first few; ipc.Warnings
+	// counts the others), and now and then who has not come yet. nil discards.
 	Logger *slog.Logger
 
-	patience time.Duration   // until the first time that the missing are logged. 0: firstReminder
+	// until the first time that the missing are logged. 0: firstReminder
+	patience time.Duration
 	order    []ipc.Transport // nil: route.Order()
 }
 
-// Store is a rank's connection to rank 0's key-value server. Any goroutine may call it. Keys
-// are at most MaxKey bytes, values MaxValue. On rank 0 it is the server too: the others' calls
-// fail with ErrLost once rank 0 closes or dies.
+// Store is a rank's connection to rank 0's key-value server. Any goroutine may call it.
+// Keys are at most MaxKey bytes, values MaxValue. On rank 0 it is the server too: the
+// others' calls fail with ErrLost once rank 0 closes or dies.
 type Store struct {
 	client *client
 	name   string // of the group that this view is of, "" for the world
@@ -45,7 +47,8 @@ type Store struct {
 	rounds atomic.Uint64 // AllGathers of this view so far
 }
 
-// MissingError says who did not come to an AllGather, ascending. It unwraps to ErrMissing.
+// MissingError says who did not come to an AllGather, ascending. It unwraps to
+// ErrMissing.
 type MissingError struct {
 	Ranks []int
 	Why   string // what else is known: who left, who was refused and for which reason
@@ -61,9 +64,9 @@ func (e *MissingError) Error() string {
 
 func (e *MissingError) Unwrap() error { return ErrMissing }
 
-// Open connects to the store; rank 0 starts it first. Others try until rank 0 answers, the context ends, or
-// Options.Timeout is over: ErrUnreachable. Rank 0 does not wait for anybody here; AllGather does.
-// A world of one opens no socket.
+// Open connects to the store; rank 0 starts it first. Others try until rank 0 answers,
+// the context ends, or Options.Timeout is over: ErrUnreachable. Rank 0 does not wait for
+// anybody here; AllGather does. A world of one opens no socket.
 func Open(ctx context.Context, w World, o *Options) (*Store, error) {
 	var opt Options
 	if o != nil {
@@ -111,12 +114,14 @@ func Open(ctx context.Context, w World, o *Options) (*Store, error) {
 // World is what Open was given, with where the store listens.
 func (s *Store) World() World { return s.client.world }
 
-// Key is 32 secret bytes of this run, the same on all ranks and of no use in any other run: for authenticating what the
-// ranks open next. Without a World.Secret whoever can reach the store can learn it.
+// Key is 32 secret bytes of this run, the same on all ranks and of no use in any other
+// run: for authenticating what the ranks open next. Without a World.Secret whoever can
+// reach the store can learn it.
 func (s *Store) Key() []byte { return append([]byte(nil), s.client.key...) }
 
-// Group is a view for a sub-group, whose AllGather is among its size ranks; this one is its rank. All of them must use
-// the same name, which no other group of this world has. Keys are the store's and are not apart from other views'.
+// Group is a view for a sub-group, whose AllGather is among its size ranks; this one is
+// its rank. All of them must use the same name, which no other group of this world has.
+// Keys are the store's and are not apart from other views'.
 func (s *Store) Group(name string, rank, size int) *Store {
 	return &Store{client: s.client, name: name, rank: rank, size: size}
 }
@@ -132,13 +137,14 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	return s.client.value(ctx, kindGet, request{key: key})
 }
 
-// Wait is the value of a key as soon as somebody has set it: ErrMissing if nobody does in time.
+// Wait is the value of a key as soon as somebody has set it: ErrMissing if nobody does in
+// time.
 func (s *Store) Wait(ctx context.Context, key string) ([]byte, error) {
 	return s.client.value(ctx, kindWait, request{key: key})
 }
 
-// Add adds to the number that is a key's value, 0 at first, and gives the sum. It is atomic. The value that Get sees
-// is the number's 8 bytes, little-endian.
+// Add adds to the number that is a key's value, 0 at first, and gives the sum. It is
+// atomic. The value that Get sees is the number's 8 bytes, little-endian.
 func (s *Store) Add(ctx context.Context, key string, delta int64) (int64, error) {
 	return s.client.number(ctx, kindAdd, request{key: key, delta: delta})
 }
@@ -149,8 +155,9 @@ func (s *Store) Delete(ctx context.Context, key string) (bool, error) {
 	return n != 0, err
 }
 
-// AllGather gives every rank what each of them gave, by rank. All ranks must call it equally often. It ends early with a
-// *MissingError when a rank that was connected is gone, and at the deadline when ranks have not come.
+// AllGather gives every rank what each of them gave, by rank. All ranks must call it
+// equally often. It ends early with a *MissingError when a rank that was connected is
+// gone, and at the deadline when ranks have not come.
 func (s *Store) AllGather(ctx context.Context, mine []byte) ([][]byte, error) {
 	if s.size < 1 || s.rank < 0 || s.rank >= s.size {
 		return nil, fmt.Errorf("%w: rank %d of %d", ErrEnvironment, s.rank, s.size)
@@ -173,8 +180,8 @@ func (s *Store) AllGather(ctx context.Context, mine []byte) ([][]byte, error) {
 	return parseValues(m.fields, s.size)
 }
 
-// Close ends the connection, for all views. On rank 0 it ends the store, after waiting up to
-// Options.Linger for the others to close.
+// Close ends the connection, for all views. On rank 0 it ends the store, after waiting up
+// to Options.Linger for the others to close.
 func (s *Store) Close() error {
 	s.client.close()
 	return nil

@@ -104,7 +104,8 @@ func TestAllGather(t *testing.T) {
 			ctx := limited(t)
 			err := every(stores, func(r int, s *Store) error {
 				for round := range 20 {
-					mine := bytes.Repeat([]byte{byte(r), byte(round)}, r*round) // rank 0 gives nothing
+					// rank 0 gives nothing
+					mine := bytes.Repeat([]byte{byte(r), byte(round)}, r*round)
 					all, err := s.AllGather(ctx, mine)
 					if err != nil {
 						return err
@@ -335,7 +336,8 @@ func (l lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestLeaver: who gathers with a rank that is gone learns it at once, long before the deadline.
+// TestLeaver: who gathers with a rank that is gone learns it at once, long before the
+// deadline.
 func TestLeaver(t *testing.T) {
 	stores := openAll(t, World{Size: 3, Socket: filepath.Join(socketDir(t), "s")}, &Options{Timeout: time.Hour})
 	left := make(chan error, 2)

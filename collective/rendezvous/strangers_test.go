@@ -9,8 +9,9 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// TestSilentStrangers: conns that don't join, as many as there may be, keep no rank waiting:
-// the oldest gives up its place, and only that one. net/tcp has the same test for handshakes.
+// TestSilentStrangers: conns that don't join, as many as there may be, keep no rank
+// waiting: the oldest gives up its place, and only that one. net/tcp has the same test
+// for handshakes.
 func TestSilentStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := World{Size: 30, MasterAddr: "rank0", MasterPort: 1, Secret: []byte("secret")}
@@ -49,7 +50,8 @@ func TestSilentStrangers(t *testing.T) {
 			}
 		}
 		w.Rank = 2
-		if _, err := join(t.Context(), call(), w); err != nil { // in the place that rank 1 left
+		// in the place that rank 1 left
+		if _, err := join(t.Context(), call(), w); err != nil {
 			t.Error(err)
 		}
 		if !open(silent[1]) {

@@ -14,8 +14,9 @@ const maxVerdict = 16 << 10
 // maxVerdictText bounds a Verdict's text, which stands in one line of a log.
 const maxVerdictText = 1 << 10
 
-// Verdict is what a rank leaves to its launcher, in the file that RINGSIDE_VERDICT names, when its group fails: because of whom. By exit
-// statuses alone the rank that failed first can't be told from those that failed because it was gone, which may end earlier.
+// Verdict is what a rank leaves to its launcher, in the file that RINGSIDE_VERDICT names,
+// when its group fails: because of whom. By exit statuses alone the rank that failed
+// first can't be told from those that failed because it was gone, which may end earlier.
 type Verdict struct {
 	Rank  int    `json:"rank"`  // at fault
 	Stuck bool   `json:"stuck"` // it did not come in time, so that it may never end
@@ -32,8 +33,9 @@ func (v Verdict) Write(path string) error {
 	return os.WriteFile(path, b, 0o600)
 }
 
-// ReadVerdict reads what a rank of size wrote. It is data from another process, which may have died while it wrote: what is not a
-// Verdict is ErrProtocol, and what comes back is safe to print.
+// ReadVerdict reads what a rank of size wrote. It is data from another process, which may
+// have died while it wrote: what is not a Verdict is ErrProtocol, and what comes back is
+// safe to print.
 func ReadVerdict(path string, size int) (Verdict, error) {
 	f, err := os.Open(path)
 	if err != nil {

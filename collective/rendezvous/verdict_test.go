@@ -41,7 +41,8 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	long := Verdict{Text: strings.Repeat("\x00", 2*maxVerdictText)} // six bytes each in JSON
+	// six bytes each in JSON
+	long := Verdict{Text: strings.Repeat("\x00", 2*maxVerdictText)}
 	if err := long.Write(path); err != nil {
 		t.Fatal(err)
 	}

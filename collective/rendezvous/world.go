@@ -16,7 +16,8 @@ type Lookup func(name string) (value string, ok bool)
 // MaxSize is the largest number of ranks.
 const MaxSize = 1 << 16
 
-// DefaultPort is rank 0's where no launcher chooses one and no job id gives one; it is torchrun's.
+// DefaultPort is rank 0's where no launcher chooses one and no job id gives one; it is
+// torchrun's.
 const DefaultPort = 29500
 
 // World is what a process knows of the program that it is part of.
@@ -24,31 +25,37 @@ type World struct {
 	Rank int // 0 to Size-1
 	Size int
 
-	// LocalRank and LocalSize count the ranks that the launcher started on this host: -1 and 0 where it doesn't say.
-	// They choose devices and cores; who shares memory with whom is found out, not believed.
+	// LocalRank and LocalSize count the ranks that the launcher started on this host: -1
+	// and 0 where it doesn't say. They choose devices and cores; who shares memory with
+	// whom is found out, not believed.
 	LocalRank, LocalSize int
 
-	// MasterAddr and MasterPort are where rank 0's store listens: empty and 0 where it is at Socket.
+	// MasterAddr and MasterPort are where rank 0's store listens: empty and 0 where it is
+	// at Socket.
 	MasterAddr string
 	MasterPort int
 
-	// Socket is the absolute path of the store's Unix socket, for ranks on one host; empty where it isn't known: Open
-	// then derives it from Job.
+	// Socket is the absolute path of the store's Unix socket, for ranks on one host;
+	// empty where it isn't known: Open then derives it from Job.
 	Socket string
 
-	// Job is a name that all ranks of this run have and no other run on their hosts. Empty if the launcher gives none.
+	// Job is a name that all ranks of this run have and no other run on their hosts.
+	// Empty if the launcher gives none.
 	Job string
 
 	// Secret is what all ranks know and nobody else does; empty for none.
 	Secret []byte
 
-	// Epoch counts the attempts of a job that is restarted: ranks of different epochs don't meet.
+	// Epoch counts the attempts of a job that is restarted: ranks of different epochs
+	// don't meet.
 	Epoch uint64
 
-	// RuntimeDir is the runtime folder of this user's, as XDG_RUNTIME_DIR names it; empty for the default in /tmp.
+	// RuntimeDir is the runtime folder of this user's, as XDG_RUNTIME_DIR names it; empty
+	// for the default in /tmp.
 	RuntimeDir string
 
-	// Verdict is the file in which the launcher looks for a Verdict when this process ends badly; empty if it does not.
+	// Verdict is the file in which the launcher looks for a Verdict when this process
+	// ends badly; empty if it does not.
 	Verdict string
 
 	rankName string // the variable that Rank is from
@@ -57,7 +64,8 @@ type World struct {
 	Source string
 }
 
-// Overrides are explicit options; they win over every variable. nil and zero values leave it to the environment.
+// Overrides are explicit options; they win over every variable. nil and zero values leave
+// it to the environment.
 type Overrides struct {
 	Size int // above 0: Rank and Size are these, whatever the launcher says
 	Rank int
@@ -69,7 +77,8 @@ type Overrides struct {
 	Epoch      uint64
 }
 
-// Addr is where rank 0's store listens, as in "node7:29500" or "unix:/run/user/1000/ringside/job-17.0".
+// Addr is where rank 0's store listens, as in "node7:29500" or
+// "unix:/run/user/1000/ringside/job-17.0".
 func (w World) Addr() string {
 	if w.MasterAddr == "" {
 		return "unix:" + w.Socket
@@ -89,8 +98,8 @@ func (w World) String() string {
 // OneHost reports whether all ranks are on this host, as far as the launcher says.
 func (w World) OneHost() bool { return w.Size == 1 || w.LocalSize == w.Size }
 
-// Resolve finds out which rank this process is, of how many, and where rank 0 is. See the package's documentation for
-// the order. The error is ErrEnvironment.
+// Resolve finds out which rank this process is, of how many, and where rank 0 is. See the
+// package's documentation for the order. The error is ErrEnvironment.
 func Resolve(lookup Lookup, o *Overrides) (World, error) {
 	var over Overrides
 	if o != nil {
@@ -106,7 +115,8 @@ func Resolve(lookup Lookup, o *Overrides) (World, error) {
 		}
 	}
 	if w.Size == 0 && e.err == nil {
-		// A size without anything that says which rank this is: a launcher that was only half set up.
+		// A size without anything that says which rank this is: a launcher that was only
+		// half set up.
 		if n := e.integer("WORLD_SIZE", 1, MaxSize, 1); n > 1 {
 			e.fail("WORLD_SIZE=%d is set, and none of the variables that say which rank this is: expected RANK, "+
 				"or JOB_COMPLETION_INDEX of a Kubernetes indexed job", n)
@@ -120,7 +130,8 @@ func Resolve(lookup Lookup, o *Overrides) (World, error) {
 	return w, nil
 }
 
-// common reads what is no launcher's: our own variables, and options that win over everything.
+// common reads what is no launcher's: our own variables, and options that win over
+// everything.
 func (e *environment) common(over Overrides, w *World) {
 	w.RuntimeDir, w.Verdict = e.text("XDG_RUNTIME_DIR"), e.text("RINGSIDE_VERDICT")
 	if at := e.text("RINGSIDE_RENDEZVOUS"); at != "" {
@@ -162,7 +173,8 @@ func (e *environment) common(over Overrides, w *World) {
 	}
 }
 
-// host checks the address of rank 0's host, and takes the brackets off that some put around one of IPv6.
+// host checks the address of rank 0's host, and takes the brackets off that some put
+// around one of IPv6.
 func (e *environment) host(addr string) string {
 	inner := addr
 	if in, ok := strings.CutPrefix(addr, "["); ok {
@@ -196,7 +208,8 @@ func (e *environment) rendezvous(at string, w *World) {
 	}
 }
 
-// secret returns RINGSIDE_SECRET, or the secret in the file that RINGSIDE_SECRET_FILE names.
+// secret returns RINGSIDE_SECRET, or the secret in the file that RINGSIDE_SECRET_FILE
+// names.
 func (e *environment) secret() []byte {
 	var b []byte
 	var err error

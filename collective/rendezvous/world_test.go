@@ -95,7 +95,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveOrder: where several launchers' variables are there, the order of the documentation decides.
+// TestResolveOrder: where several launchers' variables are there, the order of the
+// documentation decides.
 func TestResolveOrder(t *testing.T) {
 	vars := []string{
 		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=h", "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3", "PMI_RANK=0 PMI_SIZE=4",

@@ -11,13 +11,15 @@ import (
 // Faults are what goes wrong with one conn. The zero value is nothing.
 type Faults struct {
 	// DropAfterSent closes the conn instead of sending the message after so many, as if
-	// the process had died there. The sender sees net.ErrClosed, the peer ErrPeerGone. 0: never.
+	// the process had died there. The sender sees net.ErrClosed, the peer ErrPeerGone. 0:
+	// never.
 	DropAfterSent int
 
 	// DropAfterReceived does so instead of receiving.
 	DropAfterReceived int
 
-	// Corrupt may change the body of the n-th received message, counted from 1. nil: never.
+	// Corrupt may change the body of the n-th received message, counted from 1. nil:
+	// never.
 	Corrupt func(n int, m ipc.Message)
 }
 

@@ -11,9 +11,10 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// Network is an ipc.Transport within one process: messages are copied on the heap, files are
-// duplicated, and what waits, waits on channels, so that it works within testing/synctest.
-// Addresses are "pipe:" and any name; "pipe:" alone picks a free one. The zero value is ready.
+// Network is an ipc.Transport within one process: messages are copied on the heap, files
+// are duplicated, and what waits, waits on channels, so that it works within
+// testing/synctest. Addresses are "pipe:" and any name; "pipe:" alone picks a free one.
+// The zero value is ready.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*pipeListener

@@ -12,7 +12,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// queue is one direction of a pipe: like a ring, it holds a limited number of bytes, and of messages with files.
+// queue is one direction of a pipe: like a ring, it holds a limited number of bytes, and
+// of messages with files.
 type queue struct {
 	limit int // bytes it holds
 	big   int // bytes of the largest body

@@ -27,8 +27,8 @@ type Fixture struct {
 // timeout ends a test that hangs, with an error from the call that hangs.
 const timeout = 30 * time.Second
 
-// Run checks everything that package ipc promises, in subtests. open is called once for each
-// and cleans up by t.Cleanup.
+// Run checks everything that package ipc promises, in subtests. open is called once for
+// each and cleans up by t.Cleanup.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	for _, c := range []struct {
 		name string

@@ -167,8 +167,9 @@ func testFilesUnread(t *testing.T, f *fixture) {
 	}
 }
 
-// testFilesAhead: a sender of files is held back before it fills a receiver that reads nothing with descriptors, though there
-// is room for more messages; whoever waits for that goes on when one is released.
+// testFilesAhead: a sender of files is held back before it fills a receiver that reads
+// nothing with descriptors, though there is room for more messages; whoever waits for
+// that goes on when one is released.
 func testFilesAhead(t *testing.T, f *fixture) {
 	a, b := f.pair(nil)
 	f.needFiles(a)
@@ -213,7 +214,8 @@ func testFilesAhead(t *testing.T, f *fixture) {
 		}
 		f.must(wait())
 		f.expect(b, 2, 0)
-		if _, ok, err := b.TryRecv(); ok || err != nil { // a receiver may say what it has released when it looks again
+		// a receiver may say what it has released when it looks again
+		if _, ok, err := b.TryRecv(); ok || err != nil {
 			t.Fatalf("something is left: %v, %v", ok, err)
 		}
 	}

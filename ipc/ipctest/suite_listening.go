@@ -41,8 +41,8 @@ func testListener(t *testing.T, f *fixture) {
 	}
 }
 
-// testListenerCloses: conns that were accepted live on, those that were not do not, and the
-// address is free.
+// testListenerCloses: conns that were accepted live on, those that were not do not, and
+// the address is free.
 func testListenerCloses(t *testing.T, f *fixture) {
 	l, err := f.Transport.Listen(f.Addr(), nil)
 	f.must(err)
@@ -126,8 +126,8 @@ func testOptions(t *testing.T, f *fixture) {
 	}
 }
 
-// testListenAny checks that two listeners at addresses of the transport's choice are apart,
-// and that the addresses lead to them.
+// testListenAny checks that two listeners at addresses of the transport's choice are
+// apart, and that the addresses lead to them.
 func testListenAny(t *testing.T, f *fixture) {
 	dir, err := os.MkdirTemp("", "rs") // short enough for a socket's path
 	f.must(err)

@@ -108,8 +108,8 @@ func testManyConns(t *testing.T, f *fixture) {
 	f.must(server())
 }
 
-// testManyConnsStream: two sleepers on one Waiter each: a client that streams to many servers'
-// conns, of which every one may be full.
+// testManyConnsStream: two sleepers on one Waiter each: a client that streams to many
+// servers' conns, of which every one may be full.
 func testManyConnsStream(t *testing.T, f *fixture) {
 	const conns, messages = 5, 400
 	l := f.listen(&ipc.Options{RingBytes: ipc.MinRingBytes})
@@ -177,8 +177,8 @@ func testCancel(t *testing.T, f *fixture) {
 		{"Accept", func(ctx context.Context) error { _, err := l.Accept(ctx); return err }},
 		{"Wait", func(ctx context.Context) error { return w.Wait(ctx, func() bool { return false }) }},
 	} {
-		// Once with a context that is cancelled before, and several times with one that is
-		// cancelled meanwhile: the same waiter is used again and again.
+		// Once with a context that is cancelled before, and several times with one that
+		// is cancelled meanwhile: the same waiter is used again and again.
 		for round := range 4 {
 			ctx, cancel := context.WithCancelCause(f.ctx)
 			if round == 0 {

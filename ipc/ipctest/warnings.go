@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// Warnings checks that what peers cause as often as they like does not fill a log, and is not lost: begin has somebody log to
-// log, provoke makes it log one warning of one kind, whichever peer i is, and end closes it.
+// Warnings checks that what peers cause as often as they like does not fill a log, and is
+// not lost: begin has somebody log to log, provoke makes it log one warning of one kind,
+// whichever peer i is, and end closes it.
 func Warnings(t *testing.T, begin func(log *slog.Logger) (provoke func(i int), end func())) {
 	t.Helper()
 	const n = 40
-	log := make(records, 16*n) // others may say something of these peers as well, at level Debug
+	// others may say something of these peers as well, at level Debug
+	log := make(records, 16*n)
 	provoke, end := begin(slog.New(log))
 	for i := range n {
 		provoke(i)

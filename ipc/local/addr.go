@@ -17,9 +17,10 @@ const maxPath = 107
 const hostIDLen = 32
 
 // Advertise returns an address for path that names this host as well, so that it can be
-// given to processes elsewhere, whose Reaches then says no: path@hostid. The id is drawn from
-// the kernel's boot id and the device and inode of the socket's directory; whoever finds
-// the same there sees the same directory of the same running kernel, be it from another container.
+// given to processes elsewhere, whose Reaches then says no: path@hostid. The id is drawn
+// from the kernel's boot id and the device and inode of the socket's directory; whoever
+// finds the same there sees the same directory of the same running kernel, be it from
+// another container.
 func Advertise(path string) (string, error) {
 	id, err := hostID(filepath.Dir(path))
 	if err != nil {

@@ -51,9 +51,9 @@ func roundTrip(b *testing.B, ctx context.Context, c ipc.Conn, n int) {
 	c.Release()
 }
 
-// BenchmarkRoundTrip is a message there and back between two processes. "waiter" is with a
-// Waiter that was given and a context that can be cancelled, as a dispatcher has them; "unix" is the
-// same over a unix stream socket.
+// BenchmarkRoundTrip is a message there and back between two processes. "waiter" is with
+// a Waiter that was given and a context that can be cancelled, as a dispatcher has them;
+// "unix" is the same over a unix stream socket.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, n := range []int{64, 4096} {
 		b.Run(fmt.Sprintf("ring/%d", n), func(b *testing.B) {

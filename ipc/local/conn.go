@@ -22,16 +22,17 @@ const (
 	// filesShift is where the number of files begins in a record's tag.
 	filesShift = 24
 
-	// maxPendingFiles bounds the batches of descriptors that arrived before their messages
-	// were received. A peer has fewer on their way (ipc.MaxFilesAhead), unless it is up to something.
+	// maxPendingFiles bounds the batches of descriptors that arrived before their
+	// messages were received. A peer has fewer on their way (ipc.MaxFilesAhead), unless
+	// it is up to something.
 	maxPendingFiles = 2 * ipc.MaxFilesAhead
 
-	// fileSendTimeout bounds how long a message's descriptors wait for a peer that does not
-	// read them. Its goroutine does nothing else.
+	// fileSendTimeout bounds how long a message's descriptors wait for a peer that does
+	// not read them. Its goroutine does nothing else.
 	fileSendTimeout = 5 * time.Second
 
-	// lingerTimeout is how long a closed conn waits for the other end to close as well, so
-	// that the one that is last can free the memory at once.
+	// lingerTimeout is how long a closed conn waits for the other end to close as well,
+	// so that the one that is last can free the memory at once.
 	lingerTimeout = time.Second
 )
 
@@ -43,8 +44,9 @@ const (
 	stateEnded               // the peer will not look at the memory any more; never alone
 )
 
-// conn is one end. Four goroutines may be in it: one sends (out, reserved, roomNeeded, filesAhead), one receives
-// (in, held, filesNeeded), watch reads the socket, and any may close it.
+// conn is one end. Four goroutines may be in it: one sends (out, reserved, roomNeeded,
+// filesAhead), one receives (in, held, filesNeeded), watch reads the socket, and any may
+// close it.
 type conn struct {
 	peer     ipc.Peer
 	sock     *net.UnixConn
@@ -64,7 +66,8 @@ type conn struct {
 	reserved   int // length of the open reservation's body, -1 when none
 	kind       uint32
 	roomNeeded int
-	filesAhead []uint64 // where in out the messages with files end that the peer may not have released
+	// where in out the messages with files end that the peer may not have released
+	filesAhead []uint64
 	roomReady  func() bool
 	sent       counters
 
@@ -83,8 +86,8 @@ type conn struct {
 // counters are those of one direction, written by the goroutine that works there.
 type counters struct{ messages, bytes, files, full ring.Counter }
 
-// newConn makes the end that sends on out and receives on in, two pieces of seg. The conn owns
-// sock, seg and bells from then on.
+// newConn makes the end that sends on out and receives on in, two pieces of seg. The conn
+// owns sock, seg and bells from then on.
 func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte, bells peerBells, w waiters, warnings *ipc.Warnings, st *steps) (*conn, error) {
 	c := &conn{
 		peer: peer, sock: sock, seg: seg, bells: bells, warnings: warnings, steps: st,
@@ -102,7 +105,8 @@ func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte
 		if c.state.Load() != 0 {
 			return true
 		}
-		if len(c.filesAhead) == ipc.MaxFilesAhead { // that, and not room, is what the peer was asked for
+		// that, and not room, is what the peer was asked for
+		if len(c.filesAhead) == ipc.MaxFilesAhead {
 			return c.out.Passed(c.filesAhead[0])
 		}
 		return c.out.CanReserve(c.roomNeeded)
@@ -148,8 +152,8 @@ func (c *conn) Err() error {
 
 func (c *conn) peerError(err error) error { return &ipc.PeerError{Peer: c.peer, Err: err} }
 
-// set adds a bit to the state and wakes whoever waits for anything here, also when the peer
-// died as it was about to. It returns the state before.
+// set adds a bit to the state and wakes whoever waits for anything here, also when the
+// peer died as it was about to. It returns the state before.
 func (c *conn) set(bit uint32) uint32 {
 	before := c.state.Or(bit)
 	c.data.rouse()
@@ -204,10 +208,10 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// bury gives everything back once both ends are closed. It is called by whichever is the later
-// of Close and the peer's end. The mapping stays until the collector knows that nobody
-// reads it, but need not keep its pages. Until then the socket must not be closed: that would
-// tell the peer that its messages need not be kept any longer.
+// bury gives everything back once both ends are closed. It is called by whichever is the
+// later of Close and the peer's end. The mapping stays until the collector knows that
+// nobody reads it, but need not keep its pages. Until then the socket must not be closed:
+// that would tell the peer that its messages need not be kept any longer.
 func (c *conn) bury() {
 	_ = unix.Madvise(c.seg.Bytes(), unix.MADV_REMOVE)
 	runtime.KeepAlive(c)
@@ -215,8 +219,8 @@ func (c *conn) bury() {
 	_ = c.sock.Close()
 }
 
-// watch reads the socket until its end: the descriptors of messages, and then the news that
-// the peer is gone.
+// watch reads the socket until its end: the descriptors of messages, and then the news
+// that the peer is gone.
 func (c *conn) watch() {
 	var token [8]byte
 	oob := make([]byte, oobSize())
@@ -242,7 +246,8 @@ func (c *conn) watch() {
 			c.bury()
 		}
 		return
-	default: // the peer has not closed in the time that Close gave it, or the socket failed
+	// the peer has not closed in the time that Close gave it, or the socket failed
+	default:
 		c.set(stateGone)
 	}
 	_ = c.sock.Close()

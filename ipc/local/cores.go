@@ -18,10 +18,12 @@ func Cores() int {
 	return all.Count()
 }
 
-// Bind has the calling goroutine, which keeps its thread from then on, run on one core alone: the n-th of those that it may run on, counted
-// round and round. The same goroutine calls unbind, after which all is as before; other threads run where they did. Processes that wait for each
-// other awake are best off on cores of their own: the kernel may as well leave two of them on one, beside one that another of them
-// waits on, and has no reason to change that.
+// Bind has the calling goroutine, which keeps its thread from then on, run on one core
+// alone: the n-th of those that it may run on, counted round and round. The same
+// goroutine calls unbind, after which all is as before; other threads run where they did.
+// Processes that wait for each other awake are best off on cores of their own: the kernel
+// may as well leave two of them on one, beside one that another of them waits on, and has
+// no reason to change that.
 func Bind(n int) (unbind func(), err error) {
 	runtime.LockOSThread()
 	var all unix.CPUSet
@@ -39,8 +41,9 @@ func Bind(n int) (unbind func(), err error) {
 	}, nil
 }
 
-// Move has the calling thread go on on the core of that number, at once. From then on it may run where it might before: the kernel will
-// leave it there as long as there is no reason not to. false: it may not run there.
+// Move has the calling thread go on on the core of that number, at once. From then on it
+// may run where it might before: the kernel will leave it there as long as there is no
+// reason not to. false: it may not run there.
 func Move(core int) bool {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -66,8 +69,9 @@ func nth(set *unix.CPUSet, n int) (one unix.CPUSet) {
 	}
 }
 
-// SetTimerSlack says by how much sleeps of the calling thread may be longer than they should, which is 50 µs by default, and of all threads
-// and processes that it starts. The caller keeps the thread.
+// SetTimerSlack says by how much sleeps of the calling thread may be longer than they
+// should, which is 50 µs by default, and of all threads and processes that it starts. The
+// caller keeps the thread.
 func SetTimerSlack(d time.Duration) error {
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(d.Nanoseconds()), 0, 0, 0); err != nil {
 		return fmt.Errorf("local: timer slack of %v: %w", d, os.NewSyscallError("prctl", err))

@@ -10,7 +10,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// TestBind: each of many has one core, neighbours have different ones, and all is as before in the end.
+// TestBind: each of many has one core, neighbours have different ones, and all is as
+// before in the end.
 func TestBind(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

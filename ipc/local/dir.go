@@ -14,12 +14,13 @@ import (
 // else could put something in our way.
 var ErrUnsafeDir = errors.New("local: unsafe directory")
 
-// Dir is where the sockets of this user lie: DirIn of $XDG_RUNTIME_DIR, which is how the system
-// tells a user's processes where such things belong, so that they find each other.
+// Dir is where the sockets of this user lie: DirIn of $XDG_RUNTIME_DIR, which is how the
+// system tells a user's processes where such things belong, so that they find each other.
 func Dir() string { return DirIn(os.Getenv("XDG_RUNTIME_DIR")) }
 
-// DirIn is runtimeDir/ringside, or /tmp/ringside-UID when runtimeDir is empty or relative, which the XDG
-// Base Directory Specification calls invalid: it would be another one from every working directory.
+// DirIn is runtimeDir/ringside, or /tmp/ringside-UID when runtimeDir is empty or
+// relative, which the XDG Base Directory Specification calls invalid: it would be another
+// one from every working directory.
 func DirIn(runtimeDir string) string {
 	if filepath.IsAbs(runtimeDir) {
 		return filepath.Join(runtimeDir, "ringside")
@@ -27,12 +28,12 @@ func DirIn(runtimeDir string) string {
 	return filepath.Join("/tmp", "ringside-"+strconv.Itoa(os.Getuid()))
 }
 
-// DispatcherAddr is where the dispatcher whose sockets lie in dir listens, and where clients
-// and workers look for it unless they are told otherwise.
+// DispatcherAddr is where the dispatcher whose sockets lie in dir listens, and where
+// clients and workers look for it unless they are told otherwise.
 func DispatcherAddr(dir string) string { return filepath.Join(dir, "dispatcher") }
 
-// PrepareDir makes the directory with mode 0700 if it is not there, and checks that it is a
-// directory of this user's that nobody else can write to: ErrUnsafeDir otherwise.
+// PrepareDir makes the directory with mode 0700 if it is not there, and checks that it is
+// a directory of this user's that nobody else can write to: ErrUnsafeDir otherwise.
 func PrepareDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("local: %w", err)

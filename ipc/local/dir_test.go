@@ -103,8 +103,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestAdvertise: an address with a host id reaches from here, and not when the id is another
-// host's or the directory another one.
+// TestAdvertise: an address with a host id reaches from here, and not when the id is
+// another host's or the directory another one.
 func TestAdvertise(t *testing.T) {
 	l, path := listen(t, nil)
 	addr, err := local.Advertise(path)

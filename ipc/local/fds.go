@@ -11,8 +11,9 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// oobSize holds the control messages of a datagram with MaxFiles descriptors, and one more, so that too many are
-// seen also where MSG_CTRUNC is lost on the way (qemu-user does so).
+// oobSize holds the control messages of a datagram with MaxFiles descriptors, and one
+// more, so that too many are seen also where MSG_CTRUNC is lost on the way (qemu-user
+// does so).
 func oobSize() int { return unix.CmsgSpace(4 * (ipc.MaxFiles + 1)) }
 
 // sendFiles sends one datagram with descriptors. The files stay open.
@@ -38,9 +39,9 @@ func sendFiles(sock *net.UnixConn, data []byte, files ...*os.File) error {
 	return err
 }
 
-// recvFiles reads one datagram into data and returns its length and the descriptors that came
-// with it. Descriptors that did not all fit are ErrCorrupt: no peer sends as many, or this
-// process has no more of them.
+// recvFiles reads one datagram into data and returns its length and the descriptors that
+// came with it. Descriptors that did not all fit are ErrCorrupt: no peer sends as many,
+// or this process has no more of them.
 func recvFiles(sock *net.UnixConn, data, oob []byte) (int, []*os.File, error) {
 	n, oobn, flags, _, err := sock.ReadMsgUnix(data, oob)
 	files, errFiles := parseFiles(oob[:oobn])

@@ -9,9 +9,10 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// FuzzMemory has a peer write anything anywhere in the memory that it shares, between any two steps of the
-// other end. Each step is five bytes: what is done, where, and what is written. The conn works on or
-// ends as corrupt, with every body within its queue; then another is as good as new.
+// FuzzMemory has a peer write anything anywhere in the memory that it shares, between any
+// two steps of the other end. Each step is five bytes: what is done, where, and what is
+// written. The conn works on or ends as corrupt, with every body within its queue; then
+// another is as good as new.
 func FuzzMemory(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 9, 0, 1, 2, 0, 255, 255, 2, 0, 0, 0, 0})
 	f.Add([]byte{1, 16, 0, 128, 7, 2, 0, 0, 0, 0, 3, 1, 0, 0, 0})

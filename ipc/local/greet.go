@@ -15,18 +15,20 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
-// greeter is the half of the handshake that makes the conn's memory: a listener's, and an offer's.
+// greeter is the half of the handshake that makes the conn's memory: a listener's, and an
+// offer's.
 type greeter struct {
 	options  ipc.Options
 	steps    *steps
 	warnings *ipc.Warnings // of peers that are not let in or break the protocol
 	full     func() bool   // there is no room for another conn
-	offers   bool          // the sockets are pairs made here: the kernel takes us for who is at the other end
-	refused  atomic.Uint64 // peers
+	// the sockets are pairs made here: the kernel takes us for who is at the other end
+	offers  bool
+	refused atomic.Uint64 // peers
 }
 
-// handshake greets who is at the other end. The socket stays the caller's on error; the peer has
-// then been told why, if it can be told anything.
+// handshake greets who is at the other end. The socket stays the caller's on error; the
+// peer has then been told why, if it can be told anything.
 func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 	cred, err := credentials(sock)
 	if err != nil {
@@ -97,8 +99,8 @@ func (g *greeter) welcome(sock *net.UnixConn, m *wire.Hello, page *os.File) (*co
 	return c, err
 }
 
-// open makes the rings, sends Welcome and starts the conn. The segments stay the caller's on
-// error.
+// open makes the rings, sends Welcome and starts the conn. The segments stay the caller's
+// on error.
 func (g *greeter) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, size int, bells peerBells, w waiters) (*conn, error) {
 	mem := seg.Bytes()
 	in, out := mem[:size:size], mem[size:2*size:2*size]
@@ -119,7 +121,8 @@ func (g *greeter) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, size
 // refuse tells the peer why, as far as it listens, and returns the error for the log.
 func (g *greeter) refuse(sock *net.UnixConn, reason uint32, err error) error {
 	g.refused.Add(1)
-	text := strings.TrimPrefix(err.Error(), ipc.ErrRefused.Error()+": ") // the peer puts it in front again
+	// the peer puts it in front again
+	text := strings.TrimPrefix(err.Error(), ipc.ErrRefused.Error()+": ")
 	m := wire.Refuse{Version: wire.Version, Reason: reason, Text: wire.CutText(text)}
 	if _, e := sock.Write(wire.AppendRefuse(nil, &m)); e != nil {
 		return fmt.Errorf("%w (and the peer was not told: %w)", err, e)

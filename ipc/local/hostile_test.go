@@ -17,8 +17,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/wire"
 )
 
-// TestHostileMemory has a peer write at random into the memory that it shares: the conn works
-// on, or ends with an error, and nothing panics or hangs.
+// TestHostileMemory has a peer write at random into the memory that it shares: the conn
+// works on, or ends with an error, and nothing panics or hangs.
 func TestHostileMemory(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -35,10 +35,11 @@ const (
 // memfdName is how the kernel calls what package shm makes.
 const memfdName = "/memfd:ringside (deleted)"
 
-// Inspect looks at the shared memory of a process without its help: it may hang or be stopped. It
-// takes the rights of a debugger to read the headers, and less to list what is mapped. A process
-// that runs may unmap memory meanwhile: what is no longer mapped at the end is not in the answer,
-// because an address that was read could have been somebody else's by then.
+// Inspect looks at the shared memory of a process without its help: it may hang or be
+// stopped. It takes the rights of a debugger to read the headers, and less to list what
+// is mapped. A process that runs may unmap memory meanwhile: what is no longer mapped at
+// the end is not in the answer, because an address that was read could have been somebody
+// else's by then.
 func Inspect(pid int) ([]Mapping, error) {
 	mapped, err := mappings(pid)
 	if err != nil {
@@ -75,7 +76,8 @@ func (m *Mapping) same(o Mapping) bool {
 	return m.Address == o.Address && m.Bytes == o.Bytes && m.Inode == o.Inode && m.File == o.File
 }
 
-// mappings lists the shared memory of ours that a process has mapped, with nothing read yet.
+// mappings lists the shared memory of ours that a process has mapped, with nothing read
+// yet.
 func mappings(pid int) ([]Mapping, error) {
 	maps, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/maps")
 	if err != nil {
@@ -91,7 +93,8 @@ func mappings(pid int) ([]Mapping, error) {
 	return out, nil
 }
 
-// parseMapping reads a line of /proc/PID/maps, false if it is of no shared memory of ours:
+// parseMapping reads a line of /proc/PID/maps, false if it is of no shared memory of
+// ours:
 //
 //	7f0c1c000000-7f0c1d000000 rw-s 00000000 00:01 1234    /memfd:ringside (deleted)
 func parseMapping(line string) (m Mapping, ok bool) {
@@ -102,7 +105,8 @@ func parseMapping(line string) (m Mapping, ok bool) {
 	switch name := strings.Join(f[5:], " "); {
 	case name == memfdName:
 		m.File = "memfd"
-	case strings.HasPrefix(f[5], "/") && strings.Contains(f[5], "/#") && strings.HasSuffix(name, " (deleted)"): // O_TMPFILE
+	// O_TMPFILE
+	case strings.HasPrefix(f[5], "/") && strings.Contains(f[5], "/#") && strings.HasSuffix(name, " (deleted)"):
 		m.File = f[5]
 	default:
 		return m, false
@@ -151,7 +155,8 @@ func (m *Mapping) read(mem io.ReaderAt) error {
 		m.Rings = append(m.Rings, info)
 		return nil
 	}
-	// A conn that both ends have closed is emptied long before it is unmapped: was that just now?
+	// A conn that both ends have closed is emptied long before it is unmapped: was that
+	// just now?
 	if _, err := mem.ReadAt(head, int64(m.Address)); err != nil {
 		return err
 	}

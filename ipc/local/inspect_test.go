@@ -23,7 +23,8 @@ func TestInspect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, more, err := c.TryRecv(); more || err != nil { // who finds nothing more shows what it has released
+	// who finds nothing more shows what it has released
+	if _, more, err := c.TryRecv(); more || err != nil {
 		t.Fatal(more, err)
 	}
 	seg, err := shm.Create(3<<20, nil)
@@ -53,7 +54,8 @@ func TestInspect(t *testing.T) {
 		}
 		if m.Kind == local.MappedRings {
 			if r := their.Rings; len(r) != 2 || r[0].Capacity != 1<<13 || r[1].Version != ring.Layout ||
-				r[0].Head != 3*112 || r[1].Head > 3*112 { // a record is 8 bytes and then 100, rounded up to 8
+				// a record is 8 bytes and then 100, rounded up to 8
+				r[0].Head != 3*112 || r[1].Head > 3*112 {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -124,8 +126,8 @@ func (e *emptied) ReadAt(p []byte, off int64) (int, error) {
 	return copy(p, e.mem[off:]), nil
 }
 
-// TestInspectEmptied: rings whose conn ends between the reads of the first and the second are no
-// rings, not half of them; damage that stays is shown as what is left.
+// TestInspectEmptied: rings whose conn ends between the reads of the first and the second
+// are no rings, not half of them; damage that stays is shown as what is left.
 func TestInspectEmptied(t *testing.T) {
 	const size = ring.HeaderSize + 4096
 	rings := func() []byte {

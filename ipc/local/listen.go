@@ -14,8 +14,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// maxHandshakes bounds how many peers are being greeted at a time; further ones wait in the
-// kernel's queue.
+// maxHandshakes bounds how many peers are being greeted at a time; further ones wait in
+// the kernel's queue.
 const maxHandshakes = 64
 
 type listener struct {
@@ -48,7 +48,8 @@ func (t Transport) Listen(path string, options *ipc.Options) (ipc.Listener, erro
 	l.full = func() bool { return l.Len() >= o.Backlog }
 	switch w := o.Waiter.(type) {
 	case nil:
-		l.Arrivals = ipc.NewArrivals[*conn](ipc.NewWaiter()) // conns come from a goroutine of this process
+		// conns come from a goroutine of this process
+		l.Arrivals = ipc.NewArrivals[*conn](ipc.NewWaiter())
 	case *Waiter:
 		l.Arrivals = ipc.NewArrivals[*conn](w)
 	default:
@@ -78,8 +79,8 @@ const AnyPrefix = "rank-"
 // SharesMemory returns true.
 func (Transport) SharesMemory() bool { return true }
 
-// ListenAny opens a listener on a socket with a new name in at.Dir, which it makes if need be.
-// It removes the sockets of such listeners that were killed.
+// ListenAny opens a listener on a socket with a new name in at.Dir, which it makes if
+// need be. It removes the sockets of such listeners that were killed.
 func (t Transport) ListenAny(at ipc.Place, o *ipc.Options) (ipc.Listener, []string, error) {
 	if err := PrepareDir(at.Dir); err != nil {
 		return nil, nil, err
@@ -135,8 +136,8 @@ func (l *listener) bind() error {
 
 func (l *listener) Addr() string { return l.path }
 
-// Refused is how many peers were told to stay out: other users, other versions, those that said
-// nothing proper, and those for whom there was no room.
+// Refused is how many peers were told to stay out: other users, other versions, those
+// that said nothing proper, and those for whom there was no room.
 func (l *listener) Refused() uint64 { return l.refused.Load() }
 
 // Close also ends the handshakes under way.
@@ -218,7 +219,8 @@ func (l *listener) greet(sock *net.UnixConn) {
 	}
 }
 
-// failure is of which kind a failed handshake is: what a peer sends at random hides none that somebody has to mend.
+// failure is of which kind a failed handshake is: what a peer sends at random hides none
+// that somebody has to mend.
 func failure(err error) string {
 	switch {
 	case errors.Is(err, ipc.ErrVersion):

@@ -14,8 +14,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// lock is the right to a socket's path: an flock on path.lock, which the kernel takes back
-// when the process dies. Who holds it may remove a socket that a dead one left.
+// lock is the right to a socket's path: an flock on path.lock, which the kernel takes
+// back when the process dies. Who holds it may remove a socket that a dead one left.
 type lock struct {
 	file *os.File
 	path string

@@ -37,7 +37,8 @@ func offerContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestOffer: a conn that was handed over by descriptor carries messages and files both ways, says who is there, and ends as any does.
+// TestOffer: a conn that was handed over by descriptor carries messages and files both
+// ways, says who is there, and ends as any does.
 func TestOffer(t *testing.T) {
 	ctx := offerContext(t)
 	theirs, _, end := offer(t, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: "w"}})
@@ -96,7 +97,8 @@ func TestOffer(t *testing.T) {
 	}
 }
 
-// TestOfferIsNotTaken: an offer ends when its descriptor is closed everywhere, when it is called off, and in time.
+// TestOfferIsNotTaken: an offer ends when its descriptor is closed everywhere, when it is
+// called off, and in time.
 func TestOfferIsNotTaken(t *testing.T) {
 	ctx := offerContext(t)
 	for name, let := range map[string]func(theirs *os.File, cancel func()){

@@ -130,8 +130,8 @@ func helperEcho(ctx context.Context, args []string) error {
 	}
 }
 
-// helperSendAndDie dials args[0], sends args[1] messages, reserves one more, fills half of it
-// and dies as if killed.
+// helperSendAndDie dials args[0], sends args[1] messages, reserves one more, fills half
+// of it and dies as if killed.
 func helperSendAndDie(ctx context.Context, args []string) error {
 	n, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -178,8 +178,8 @@ func helperHold(ctx context.Context, args []string) error {
 	return c.Close()
 }
 
-// helperHalfHello connects to the socket at args[0], sends nothing or some bytes of no Hello, says
-// so, and does nothing more.
+// helperHalfHello connects to the socket at args[0], sends nothing or some bytes of no
+// Hello, says so, and does nothing more.
 func helperHalfHello(ctx context.Context, args []string) error {
 	c, err := net.Dial("unixpacket", args[0])
 	if err != nil {
@@ -356,8 +356,8 @@ func TestKilledPeer(t *testing.T) {
 	}
 }
 
-// TestKilledListener: the path of a listener that was killed is taken over, that of one that
-// lives is not.
+// TestKilledListener: the path of a listener that was killed is taken over, that of one
+// that lives is not.
 func TestKilledListener(t *testing.T) {
 	ctx := testContext(t)
 	path := filepath.Join(socketDir(t), "s")

@@ -42,8 +42,9 @@ func (c *conn) TryReserve(kind uint32, n int) ([]byte, error) {
 	return nil, c.ringError(err)
 }
 
-// CanSend says whether TryReserve of n bytes would find room, or an error. After false the conn's Waiter is woken once there is
-// room. It costs less than to try: nothing is written.
+// CanSend says whether TryReserve of n bytes would find room, or an error. After false
+// the conn's Waiter is woken once there is room. It costs less than to try: nothing is
+// written.
 func (c *conn) CanSend(n int) bool {
 	defer runtime.KeepAlive(c)
 	if len(c.filesAhead) < ipc.MaxFilesAhead && c.out.CanReserve(n) {
@@ -97,8 +98,8 @@ func (c *conn) Commit(files ...*os.File) error {
 	return nil
 }
 
-// Nudge wakes the peer, if it sleeps, for a message that follows in less than some 200 µs: so long it waits awake. Like a
-// message it is the sending goroutine's to call.
+// Nudge wakes the peer, if it sleeps, for a message that follows in less than some 200
+// µs: so long it waits awake. Like a message it is the sending goroutine's to call.
 func (c *conn) Nudge() {
 	c.bells.data.Ring()
 	runtime.KeepAlive(c)
@@ -112,11 +113,12 @@ func (c *conn) Abort() {
 	c.out.Abort()
 }
 
-// filesRoom reports whether fewer than ipc.MaxFilesAhead messages with files are on their way; else the peer rings when it has
-// released the oldest.
+// filesRoom reports whether fewer than ipc.MaxFilesAhead messages with files are on their
+// way; else the peer rings when it has released the oldest.
 //
-// The socket has room for as many datagrams, so that sending them never waits for a peer that has stopped: whoever serves
-// others meanwhile, as a dispatcher does, must not be held up by one of them.
+// The socket has room for as many datagrams, so that sending them never waits for a peer
+// that has stopped: whoever serves others meanwhile, as a dispatcher does, must not be
+// held up by one of them.
 func (c *conn) filesRoom() bool {
 	defer runtime.KeepAlive(c)
 	n := 0
@@ -151,8 +153,8 @@ func (c *conn) sendFiles(files []*os.File) error {
 	return fmt.Errorf("local: sending descriptors: %w", err)
 }
 
-// ringError is what an error of either ring means for the conn. After Close the memory may
-// read as zeros, which says nothing about the peer.
+// ringError is what an error of either ring means for the conn. After Close the memory
+// may read as zeros, which says nothing about the peer.
 func (c *conn) ringError(err error) error {
 	if c.state.Load()&stateClosed != 0 {
 		return net.ErrClosed

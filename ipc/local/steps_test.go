@@ -40,8 +40,9 @@ var (
 	}
 )
 
-// noticed is when the other end counts as hanging, from when the kernel has told the parent of the
-// death; it is milliseconds, but no test fails by a clock on a busy machine.
+// noticed is when the other end counts as hanging, from when the kernel has told the
+// parent of the death; it is milliseconds, but no test fails by a clock on a busy
+// machine.
 const noticed = 20 * time.Second
 
 // victim kills its process when a step is taken for the count-th time.
@@ -78,8 +79,8 @@ func (v *victim) next(step string) bool {
 	return true
 }
 
-// helperVictim plays args[0], dialer or listener, at the path args[1], and is killed at the step
-// args[2], the args[3]-th time.
+// helperVictim plays args[0], dialer or listener, at the path args[1], and is killed at
+// the step args[2], the args[3]-th time.
 func helperVictim(ctx context.Context, args []string) error {
 	count, err := strconv.Atoi(args[3])
 	if err != nil {
@@ -178,8 +179,8 @@ func (v *victim) grow(ctx context.Context, c ipc.Conn) error {
 
 const inSegment = "written before the handle was sent"
 
-// survivor is the other end: it sends all kinds of messages from one goroutine and checks the answers in
-// another, until the victim is gone.
+// survivor is the other end: it sends all kinds of messages from one goroutine and checks
+// the answers in another, until the victim is gone.
 type survivor struct {
 	c     ipc.Conn
 	table *shm.Table
@@ -200,7 +201,8 @@ func (s *survivor) drive(ctx context.Context) error {
 	return errors.Join(err, s.c.Close())
 }
 
-// script is the i-th message to send: every round has single ones, a burst that fills both queues, and a segment.
+// script is the i-th message to send: every round has single ones, a burst that fills
+// both queues, and a segment.
 func script(i int) (kind uint32, n int) {
 	const round = 64
 	switch {
@@ -233,13 +235,15 @@ func (s *survivor) send(ctx context.Context) error {
 	}
 }
 
-// asleep waits until the peer sleeps. A pause of some length would not do: on a busy machine a peer that waits is kept from
-// running for just as long, and never gets to sleep.
+// asleep waits until the peer sleeps. A pause of some length would not do: on a busy
+// machine a peer that waits is kept from running for just as long, and never gets to
+// sleep.
 func asleep(ctx context.Context, c ipc.Conn) {
 	_, bells := local.Memory(c)
 	for ctx.Err() == nil && c.Err() == nil {
 		<-time.After(500 * time.Microsecond)
-		for _, bell := range [][]byte{bells[:ring.BellSize], bells[ring.BellSize:]} { // of data and of room
+		// of data and of room
+		for _, bell := range [][]byte{bells[:ring.BellSize], bells[ring.BellSize:]} {
 			if b, err := ring.InspectBell(bell); err == nil && b.Asleep {
 				return
 			}
@@ -340,8 +344,9 @@ func own(t testing.TB) (n [3]int) {
 	return [3]int{len(fds), runtime.NumGoroutine(), strings.Count(string(maps), "memfd:ringside")}
 }
 
-// TestKilledAtEveryStep kills a process at each step of the protocol, in either part. The other notices
-// within 100 ms, has received nothing that was not sent, keeps its other conn, and holds nothing afterwards.
+// TestKilledAtEveryStep kills a process at each step of the protocol, in either part. The
+// other notices within 100 ms, has received nothing that was not sent, keeps its other
+// conn, and holds nothing afterwards.
 func TestKilledAtEveryStep(t *testing.T) {
 	ctx := testContext(t)
 	l, path := listen(t, nil)

@@ -12,10 +12,11 @@ import (
 	"syscall"
 )
 
-// Sweep removes from dir the sockets, and their locks, of listeners that were killed: those whose name begins with one of the
-// prefixes and whose lock nobody holds. It is for names that no two listeners ever have, for it may come between the steps by which
-// a second one takes the path over. It logs how many it removed and why others stay, and returns that too. Any number of processes
-// may sweep and listen at once.
+// Sweep removes from dir the sockets, and their locks, of listeners that were killed:
+// those whose name begins with one of the prefixes and whose lock nobody holds. It is for
+// names that no two listeners ever have, for it may come between the steps by which a
+// second one takes the path over. It logs how many it removed and why others stay, and
+// returns that too. Any number of processes may sweep and listen at once.
 func Sweep(dir string, log *slog.Logger, prefixes ...string) (int, error) {
 	removed, err := sweep(dir, prefixes)
 	if err != nil {
@@ -53,8 +54,8 @@ func sweep(dir string, prefixes []string) (int, error) {
 	return removed, errors.Join(failed...)
 }
 
-// sweepPath removes the socket at path and its lock if a process wrote the lock and no longer holds it. An empty lock is left
-// alone: its owner is about to lock it.
+// sweepPath removes the socket at path and its lock if a process wrote the lock and no
+// longer holds it. An empty lock is left alone: its owner is about to lock it.
 func sweepPath(path string) (bool, error) {
 	f, err := os.OpenFile(path+lockSuffix, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
 	if errors.Is(err, os.ErrNotExist) {

@@ -10,7 +10,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// TestSweep kills a listener and sweeps: its files go, those of the living and of others stay.
+// TestSweep kills a listener and sweeps: its files go, those of the living and of others
+// stay.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {
@@ -46,7 +47,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepRaces has listeners come while others sweep: none is refused, and none loses its socket.
+// TestSweepRaces has listeners come while others sweep: none is refused, and none loses
+// its socket.
 func TestSweepRaces(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o700); err != nil {

@@ -22,8 +22,8 @@ func New() Transport { return Transport{} }
 // Name is "local".
 func (Transport) Name() string { return "local" }
 
-// Reaches says yes to absolute paths, unless they were advertised on another host. Of one that is too long
-// for a socket, Dial and Listen say so.
+// Reaches says yes to absolute paths, unless they were advertised on another host. Of one
+// that is too long for a socket, Dial and Listen say so.
 func (Transport) Reaches(addr string) bool {
 	path, id := splitAddr(addr)
 	if !filepath.IsAbs(path) || id == "" {

@@ -30,8 +30,9 @@ func helperDial(ctx context.Context, args []string) error {
 	return c.Close()
 }
 
-// TestOtherUsers: who may connect is this user, and with AllowGID those whose primary group it is. All others are
-// refused with one line on either side, and counted if they came as far as the listener.
+// TestOtherUsers: who may connect is this user, and with AllowGID those whose primary
+// group it is. All others are refused with one line on either side, and counted if they
+// came as far as the listener.
 func TestOtherUsers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("becoming another user needs root")

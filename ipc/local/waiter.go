@@ -10,9 +10,10 @@ import (
 )
 
 // Waiter is what one goroutine sleeps on for any number of conns, listeners and whatever
-// else calls Wake. Peers in other processes wake it through shared memory. It waits by the policy
-// of ring.Waiter: awake for some 50 µs, 200 where sleeps turn out to be short, then asleep,
-// at most 100 ms at a time. Conns of every other transport can use it as well.
+// else calls Wake. Peers in other processes wake it through shared memory. It waits by
+// the policy of ring.Waiter: awake for some 50 µs, 200 where sleeps turn out to be short,
+// then asleep, at most 100 ms at a time. Conns of every other transport can use it as
+// well.
 //
 // One goroutine at a time may Wait; any may Wake.
 type Waiter struct {
@@ -87,8 +88,8 @@ func (w *Waiter) unwatch() {
 	}
 }
 
-// Close lets go of the context of the last Wait and of a descriptor: no further conn can be opened with the waiter. Those that
-// were go on, until they are closed.
+// Close lets go of the context of the last Wait and of a descriptor: no further conn can
+// be opened with the waiter. Those that were go on, until they are closed.
 func (w *Waiter) Close() {
 	w.unwatch()
 	w.page.seg.File().Close()

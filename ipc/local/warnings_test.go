@@ -11,7 +11,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// TestStrangersDoNotFillTheLog: neither those that send no Hello, nor those that do and break the protocol afterwards.
+// TestStrangersDoNotFillTheLog: neither those that send no Hello, nor those that do and
+// break the protocol afterwards.
 func TestStrangersDoNotFillTheLog(t *testing.T) {
 	ctx := testContext(t)
 	begin := func(log *slog.Logger, attack func(l ipc.Listener, path string)) (provoke func(int), end func()) {

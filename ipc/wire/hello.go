@@ -34,10 +34,11 @@ type Hello struct {
 	Start     uint64 // start of the process in clock ticks after boot; 0: not known
 	Layout    uint32 // version of the queue's layout in shared memory; 0: there is none
 	RingBytes uint32 // size of a queue; 0: the listener decides
-	DataBell  uint32 // offset of the bell for messages in the page that comes with the greeting
-	RoomBell  uint32 // offset of the bell for room in the queue
-	Name      string // at most MaxName bytes
-	Note      string // any bytes, at most MaxNote, for the layer above; see ipc.Peer
+	// offset of the bell for messages in the page that comes with the greeting
+	DataBell uint32
+	RoomBell uint32 // offset of the bell for room in the queue
+	Name     string // at most MaxName bytes
+	Note     string // any bytes, at most MaxNote, for the layer above; see ipc.Peer
 }
 
 // Welcome is the listener's answer that opens the connection. It has the fields of Hello;
@@ -133,8 +134,8 @@ func (m *Hello) Size() int {
 // Size returns the number of bytes AppendWelcome writes.
 func (m *Welcome) Size() int { return (*Hello)(m).Size() }
 
-// ParseHello parses a Hello. The error is ErrVersion for one of another version; then only
-// m.Version is set.
+// ParseHello parses a Hello. The error is ErrVersion for one of another version; then
+// only m.Version is set.
 func ParseHello(src []byte, m *Hello) error { return parseHello(Parsing("Hello", src), KindHello, m) }
 
 // ParseWelcome parses a Welcome, as ParseHello does.

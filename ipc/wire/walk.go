@@ -67,8 +67,8 @@ func (w *Walk) Parses() bool { return w.mode == parsing }
 // Err returns the first error so far.
 func (w *Walk) Err() error { return w.err }
 
-// Abort makes err the error of w, unless it has one. It cuts off the bytes that are left, so
-// that no field behind it is parsed.
+// Abort makes err the error of w, unless it has one. It cuts off the bytes that are left,
+// so that no field behind it is parsed.
 func (w *Walk) Abort(err error) {
 	if w.err == nil && err != nil {
 		w.err, w.buf = err, w.buf[:w.n]
@@ -206,8 +206,8 @@ func (w *Walk) Number(field string, v *uint32, limit uint32) {
 	*v = uint32(u)
 }
 
-// Delta visits the zigzag varint of the difference from base to *v. Both may be any uint64:
-// the difference is modulo 2^64.
+// Delta visits the zigzag varint of the difference from base to *v. Both may be any
+// uint64: the difference is modulo 2^64.
 func (w *Walk) Delta(field string, v *uint64, base uint64) {
 	d := int64(*v - base)
 	u := uint64(d)<<1 ^ uint64(d>>63)
@@ -217,8 +217,8 @@ func (w *Walk) Delta(field string, v *uint64, base uint64) {
 	}
 }
 
-// Count visits the number of elements of a list as a varint and returns it. A parser wants
-// at most limit, and as many bytes behind the count as elements of size bytes take.
+// Count visits the number of elements of a list as a varint and returns it. A parser
+// wants at most limit, and as many bytes behind the count as elements of size bytes take.
 func (w *Walk) Count(field string, n, limit, size int) int {
 	v := uint64(n)
 	w.Uvarint(field, &v)

@@ -1,11 +1,11 @@
-// Package wire is what the messages of ringside are made of: the version that both ends of
-// a connection must share, the greetings that open one, and [Walk], which visits the fields
-// of a message. The messages of sessions are tensor/cluster/internal/wire.
+// Package wire is what the messages of ringside are made of: the version that both ends
+// of a connection must share, the greetings that open one, and [Walk], which visits the
+// fields of a message. The messages of sessions are tensor/cluster/internal/wire.
 //
 // Everything is little endian. Counts and small numbers are unsigned varints
-// (encoding/binary), differences zigzag varints. A constant limits every count and length,
-// and a parser checks it against the bytes that are there before it allocates. Bytes behind
-// the last field are an error.
+// (encoding/binary), differences zigzag varints. A constant limits every count and
+// length, and a parser checks it against the bytes that are there before it allocates.
+// Bytes behind the last field are an error.
 package wire
 
 import "errors"

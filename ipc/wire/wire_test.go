@@ -125,8 +125,8 @@ func (m *every) walk(w *wire.Walk) {
 	}
 }
 
-// TestWalk tests that fields are parsed into a used message as they were written, that the
-// first error leaves zeros behind it, and that nothing is allocated but text.
+// TestWalk tests that fields are parsed into a used message as they were written, that
+// the first error leaves zeros behind it, and that nothing is allocated but text.
 func TestWalk(t *testing.T) {
 	m := every{1, true, 2, 1 << 63, -0.5, 300, 1000, 5, []byte("0123456789"), "text", [3]byte{7, 8, 9}, []uint64{1, 2}}
 	var buf [200]byte

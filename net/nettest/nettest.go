@@ -1,5 +1,6 @@
-// Package nettest plays several hosts on one machine, for tests of what crosses between them: network namespaces, each
-// with mounts, a /dev/shm and a host name of its own, joined by virtual Ethernet.
+// Package nettest plays several hosts on one machine, for tests of what crosses between
+// them: network namespaces, each with mounts, a /dev/shm and a host name of its own,
+// joined by virtual Ethernet.
 package nettest
 
 import (
@@ -15,12 +16,13 @@ import (
 	"testing"
 )
 
-// ErrNotAllowed is returned to processes that may not make namespaces: those without CAP_SYS_ADMIN and CAP_NET_ADMIN, which
-// root has.
+// ErrNotAllowed is returned to processes that may not make namespaces: those without
+// CAP_SYS_ADMIN and CAP_NET_ADMIN, which root has.
 var ErrNotAllowed = errors.New("nettest: namespaces need CAP_SYS_ADMIN and CAP_NET_ADMIN")
 
-// Host is one of two that are joined by a link. It exists as long as a process in it, and that one as long as its standard
-// input is open: nothing is left behind, however the process that made it ends.
+// Host is one of two that are joined by a link. It exists as long as a process in it, and
+// that one as long as its standard input is open: nothing is left behind, however the
+// process that made it ends.
 type Host struct {
 	Name string // its host name
 	Addr string // its IPv4 address on the link
@@ -33,8 +35,9 @@ type Host struct {
 // Link is what the link is called on both hosts.
 const Link = "wire0"
 
-// Pair makes two hosts, with the addresses 10.77.0.1 and 10.77.0.2 on a link that nobody else sees. The caller closes
-// both. Errors: ErrNotAllowed; otherwise a program (unshare, nsenter, mount, ip) is missing or failed.
+// Pair makes two hosts, with the addresses 10.77.0.1 and 10.77.0.2 on a link that nobody
+// else sees. The caller closes both. Errors: ErrNotAllowed; otherwise a program (unshare,
+// nsenter, mount, ip) is missing or failed.
 func Pair(ctx context.Context) (hosts [2]*Host, err error) {
 	defer func() {
 		if err != nil {
@@ -89,7 +92,8 @@ func start(ctx context.Context, i int) (*Host, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("nettest: %w", err)
 	}
-	h.pid, h.stdin, h.wait = cmd.Process.Pid, stdin, cmd.Wait // unshare becomes the shell, and that cat
+	// unshare becomes the shell, and that cat
+	h.pid, h.stdin, h.wait = cmd.Process.Pid, stdin, cmd.Wait
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "up\n" {
 		h.Close()
 		return nil, fmt.Errorf("nettest: a namespace did not start: %w: %s", err, stderr.String())
@@ -113,8 +117,9 @@ func allowed() bool {
 	return false
 }
 
-// Command is exec.CommandContext for a program that runs on h, in the working directory of this process. Sockets in the file system would
-// lead from one host to the other: those in /dev/shm do not.
+// Command is exec.CommandContext for a program that runs on h, in the working directory
+// of this process. Sockets in the file system would lead from one host to the other:
+// those in /dev/shm do not.
 func (h *Host) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	enter := []string{"--target", strconv.Itoa(h.pid), "--net", "--mount", "--uts", "--ipc"}
 	if dir, err := os.Getwd(); err == nil {
@@ -155,8 +160,8 @@ func (h *Host) Close() {
 	_ = h.wait()
 }
 
-// ForTest is Pair for a test, which ends the hosts. It skips the test where namespaces are not allowed, and only
-// there: whoever may make them and fails has a failed test.
+// ForTest is Pair for a test, which ends the hosts. It skips the test where namespaces
+// are not allowed, and only there: whoever may make them and fails has a failed test.
 func ForTest(t testing.TB) [2]*Host {
 	t.Helper()
 	hosts, err := Pair(t.Context())

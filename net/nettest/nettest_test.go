@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestPair: the two have their own names and memory, reach each other by the link, and count what they send.
+// TestPair: the two have their own names and memory, reach each other by the link, and
+// count what they send.
 func TestPair(t *testing.T) {
 	hosts := ForTest(t)
 	for i, h := range hosts {

@@ -72,8 +72,8 @@ func (c *card) addrs() (all []string) {
 	return all
 }
 
-// at returns the addresses at which t may reach the rank from the host called host, by their
-// numbers.
+// at returns the addresses at which t may reach the rank from the host called host, by
+// their numbers.
 func (c *card) at(t ipc.Transport, host string) map[int]string {
 	found, via := map[int]string{}, 0
 	for _, o := range c.Offers {
@@ -154,9 +154,9 @@ func (r *report) reached(size int) []int {
 	return via
 }
 
-// group returns for every rank the lowest rank of its host; near[r] are the lower ranks that r
-// shares memory with. All ranks compute it from the same numbers. A rank joins the first host
-// with whose every rank it shares memory.
+// group returns for every rank the lowest rank of its host; near[r] are the lower ranks
+// that r shares memory with. All ranks compute it from the same numbers. A rank joins the
+// first host with whose every rank it shares memory.
 func group(near [][]int) []int {
 	hosts := make([]int, len(near))
 	members := map[int]int{} // by lowest rank: how many so far

@@ -9,10 +9,12 @@ var (
 	// ErrNoRoute is returned by Dial and Listen for an address that no transport reaches.
 	ErrNoRoute = errors.New("route: no transport reaches this address")
 
-	// ErrMesh is returned by Mesh when the ranks could not be connected; the text names ranks and addresses.
+	// ErrMesh is returned by Mesh when the ranks could not be connected; the text names
+	// ranks and addresses.
 	ErrMesh = errors.New("route: ranks not connected")
 
-	// ErrPair is returned by Pair when two ends could not be connected; the text names them and the addresses.
+	// ErrPair is returned by Pair when two ends could not be connected; the text names
+	// them and the addresses.
 	ErrPair = errors.New("route: two ends not connected")
 )
 

@@ -18,18 +18,19 @@ type MeshOptions struct {
 	// Rank and Size: this is rank 0 ≤ Rank < Size.
 	Rank, Size int
 
-	// Name is what errors call this rank besides its number, at most 256 bytes. Empty: nothing.
+	// Name is what errors call this rank besides its number, at most 256 bytes. Empty:
+	// nothing.
 	Name string
 
 	// Role is this end's role in its conns. 0: ipc.RoleRank.
 	Role ipc.Role
 
-	// Exchange gives every rank the values of all, by rank. All ranks call it the same number
-	// of times, at most five; values are below 4 KB. Not needed with Size 1.
+	// Exchange gives every rank the values of all, by rank. All ranks call it the same
+	// number of times, at most five; values are below 4 KB. Not needed with Size 1.
 	Exchange func(ctx context.Context, mine []byte) (all [][]byte, err error)
 
-	// Waiter is what all conns are opened with. It must not be waited on meanwhile, except
-	// by Exchange. nil: local.NewWaiter, which only the conns have then.
+	// Waiter is what all conns are opened with. It must not be waited on meanwhile,
+	// except by Exchange. nil: local.NewWaiter, which only the conns have then.
 	Waiter ipc.Waiter
 
 	// Secret is shared by all ranks. Without one only ranks of this host can be reached.
@@ -72,9 +73,9 @@ const (
 	maxSize = 1 << 14 // ranks
 )
 
-// Mesh connects this rank with all others and returns the members by rank; the conns are the
-// caller's. It fails on all ranks or on none, unless ctx ends meanwhile: ErrMesh, naming the
-// ranks that are not connected and the addresses that were tried.
+// Mesh connects this rank with all others and returns the members by rank; the conns are
+// the caller's. It fails on all ranks or on none, unless ctx ends meanwhile: ErrMesh,
+// naming the ranks that are not connected and the addresses that were tried.
 func Mesh(ctx context.Context, options MeshOptions) ([]Member, error) {
 	m, err := newMesh(options)
 	if err != nil {
@@ -137,12 +138,13 @@ func newMesh(options MeshOptions) (*mesh, error) {
 	return m, nil
 }
 
-// connect opens the conns, in rounds. In each of them some ranks dial others and then report
-// to all which ones they have reached, so all ranks know after each round what is missing:
+// connect opens the conns, in rounds. In each of them some ranks dial others and then
+// report to all which ones they have reached, so all ranks know after each round what is
+// missing:
 //
 //  1. Every rank dials the lower ones.
-//  2. The other way round, for those that were not reached: of two hosts often only one can
-//     open connections to the other.
+//  2. The other way round, for those that were not reached: of two hosts often only one
+//     can open connections to the other.
 //  3. Without shared memory, for ranks that share it with a part of a host only.
 //
 // Most meshes need the first alone.
@@ -214,9 +216,9 @@ func (e edge) other(rank int) int {
 	return -1
 }
 
-// round dials the ranks to with dials(Rank, to), reports the result to all ranks, and accepts
-// the conns of the ranks that have reached this one. It returns the edges that still have no
-// conn.
+// round dials the ranks to with dials(Rank, to), reports the result to all ranks, and
+// accepts the conns of the ranks that have reached this one. It returns the edges that
+// still have no conn.
 func (m *mesh) round(ctx context.Context, order []ipc.Transport, dials func(from, to int) bool) (missing map[edge]bool, err error) {
 	var mine report
 	for to, a := range m.place.dialAll(ctx, order, m.cards, m.Rank, dials) {
@@ -268,8 +270,8 @@ func (m *mesh) round(ctx context.Context, order []ipc.Transport, dials func(from
 // maxNamed bounds the pairs of ranks that an error names.
 const maxNamed = 8
 
-// failure returns the error about ranks without a conn. It names the same on all ranks; where
-// this rank is one of them it is also a RankError with what went wrong here.
+// failure returns the error about ranks without a conn. It names the same on all ranks;
+// where this rank is one of them it is also a RankError with what went wrong here.
 func (m *mesh) failure(missing map[edge]bool) error {
 	var here error
 	var named []string
@@ -295,7 +297,8 @@ func (m *mesh) failure(missing map[edge]bool) error {
 	return err
 }
 
-// sameError is an error with the text that all ranks have, and the error of this one within.
+// sameError is an error with the text that all ranks have, and the error of this one
+// within.
 type sameError struct{ all, here error }
 
 func (e *sameError) Error() string { return e.all.Error() }

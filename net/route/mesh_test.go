@@ -268,7 +268,8 @@ func TestMeshWrongSecret(t *testing.T) {
 // fakeCard is what a rank says that listens at an address of no process.
 const fakeCard = `{"Name":"elsewhere","PID":4711,"Nonce":"n","Offers":[{"Transport":"tcp","Addrs":["127.0.0.1:1"]}]}`
 
-// TestMeshMissing: a rank that never connects and cannot be reached is named, with its address.
+// TestMeshMissing: a rank that never connects and cannot be reached is named, with its
+// address.
 func TestMeshMissing(t *testing.T) {
 	for rank := range 2 {
 		ctx := testContext(t, 30*time.Second)
@@ -306,7 +307,8 @@ func TestMeshCanceled(t *testing.T) {
 	}
 }
 
-// TestMeshBadExchange: what other ranks say is checked, and the rank that said it is named.
+// TestMeshBadExchange: what other ranks say is checked, and the rank that said it is
+// named.
 func TestMeshBadExchange(t *testing.T) {
 	offers := `"Offers":[{"Transport":"tcp","Addrs":["127.0.0.1:1"]}]`
 	for name, answers := range map[string][2]string{
@@ -358,10 +360,12 @@ func TestMeshOptions(t *testing.T) {
 	}
 }
 
-// TestLeftovers: what a rank left that was killed while it connected goes when the next ones connect.
+// TestLeftovers: what a rank left that was killed while it connected goes when the next
+// ones connect.
 func TestLeftovers(t *testing.T) {
 	ctx := testContext(t, 30*time.Second)
-	_, errs := mesh(t, ctx, 2, func(rank int, o *route.MeshOptions) { // which checks that nothing is left
+	// which checks that nothing is left
+	_, errs := mesh(t, ctx, 2, func(rank int, o *route.MeshOptions) {
 		if rank > 0 {
 			return
 		}

@@ -19,8 +19,8 @@ type PairOptions struct {
 	// the first fails, since of two hosts often only one can reach the other.
 	Dials bool
 
-	// Exchange gives the other end a text of at most 4 KB and returns the other's. Both ends
-	// call it equally often, at most five times.
+	// Exchange gives the other end a text of at most 4 KB and returns the other's. Both
+	// ends call it equally often, at most five times.
 	Exchange func(ctx context.Context, mine []byte) (theirs []byte, err error)
 
 	// Secret is known to both ends only.
@@ -33,9 +33,10 @@ type PairOptions struct {
 	Order     []ipc.Transport
 }
 
-// Pair opens a conn to the other end, with the first transport and in the direction that gets
-// through. Both ends call it. It sends only short texts through the third. The error, ErrPair,
-// names both ends and all addresses that were tried, and is the same on both.
+// Pair opens a conn to the other end, with the first transport and in the direction that
+// gets through. Both ends call it. It sends only short texts through the third. The
+// error, ErrPair, names both ends and all addresses that were tried, and is the same on
+// both.
 func Pair(ctx context.Context, o PairOptions) (ipc.Conn, error) {
 	if len(o.Secret) == 0 || o.Exchange == nil {
 		return nil, fmt.Errorf("%w: a pair needs Secret and Exchange", ipc.ErrBadOption)

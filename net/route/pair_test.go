@@ -16,7 +16,8 @@ import (
 
 const pairSecret = "what two ends know"
 
-// pairOf opens a pair in this process. change may change each end's options, and heard what it hears of the other's words.
+// pairOf opens a pair in this process. change may change each end's options, and heard
+// what it hears of the other's words.
 func pairOf(t *testing.T, change func(end int, o *route.PairOptions), heard func(end, round int, src []byte) []byte) (conns [2]ipc.Conn, errs [2]error) {
 	t.Helper()
 	ctx := testContext(t, 30*time.Second)

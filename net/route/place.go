@@ -22,9 +22,10 @@ const (
 	maxNonce = 28
 )
 
-// meeting is the note in the greetings of a conn: which end it is from, which end it is for,
-// and which of that end's addresses was dialed. A listener says only the first. A private
-// address may be another host's as well, and two attempts at one end may both get through.
+// meeting is the note in the greetings of a conn: which end it is from, which end it is
+// for, and which of that end's addresses was dialed. A listener says only the first. A
+// private address may be another host's as well, and two attempts at one end may both get
+// through.
 type meeting struct {
 	from, to string // nonces
 	via      uint32 // see card.at
@@ -56,9 +57,9 @@ type place struct {
 	arrived   map[meeting]ipc.Conn
 }
 
-// listen opens a listener with every transport of order and puts their addresses on the card.
-// A transport that this host does not have is left out, unless none that reaches other hosts
-// is left.
+// listen opens a listener with every transport of order and puts their addresses on the
+// card. A transport that this host does not have is left out, unless none that reaches
+// other hosts is left.
 func listen(order []ipc.Transport, at ipc.Place, o *ipc.Options, mine *card) (*place, error) {
 	p := &place{options: *o, card: mine, arrived: map[meeting]ipc.Conn{}}
 	p.options.Hello.Note = meeting{from: mine.Nonce}.note()
@@ -127,8 +128,8 @@ type attempt struct {
 	err  error
 }
 
-// dialAll dials the ranks to with dials(rank, to), several at a time and the nearest first, so
-// that not all ranks begin with the same one. The result is by rank.
+// dialAll dials the ranks to with dials(rank, to), several at a time and the nearest
+// first, so that not all ranks begin with the same one. The result is by rank.
 func (p *place) dialAll(ctx context.Context, order []ipc.Transport, cards []card, rank int, dials func(from, to int) bool) []attempt {
 	results := make([]attempt, len(cards))
 	slots := make(chan struct{}, parallelDials)

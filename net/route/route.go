@@ -11,7 +11,8 @@ import (
 	"github.com/ringside-go/ringside/net/tcp"
 )
 
-// Order is every transport, the best first. Each call makes new ones; they cost nothing until used.
+// Order is every transport, the best first. Each call makes new ones; they cost nothing
+// until used.
 func Order() []ipc.Transport { return []ipc.Transport{local.New(), tcp.New()} }
 
 // Apart returns the transports of Order whose conns share no memory, for ends that are to
@@ -23,8 +24,9 @@ func far(order []ipc.Transport) []ipc.Transport {
 	return slices.DeleteFunc(slices.Clone(order), ipc.Transport.SharesMemory)
 }
 
-// Dial opens a conn to whoever listens at one of the addresses: with the first transport of order that reaches one and
-// gets through. The error names every address that was tried.
+// Dial opens a conn to whoever listens at one of the addresses: with the first transport
+// of order that reaches one and gets through. The error names every address that was
+// tried.
 func Dial(ctx context.Context, order []ipc.Transport, addrs []string, o *ipc.Options) (ipc.Conn, error) {
 	var failed []error
 	for _, t := range order {

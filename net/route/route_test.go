@@ -21,7 +21,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestDial takes the first transport that gets through, whatever the order of the addresses.
+// TestDial takes the first transport that gets through, whatever the order of the
+// addresses.
 func TestDial(t *testing.T) {
 	ctx := testContext(t, 30*time.Second)
 	order := route.Order()

@@ -40,9 +40,9 @@ func (t *Transport) ListenAny(at ipc.Place, o *ipc.Options) (ipc.Listener, []str
 }
 
 // offers returns the addresses at which others may find a listener at addr, the likeliest
-// first: addr itself, or if that is every address of this host, all of those on interfaces
-// that are up. Loopback comes last, for a host without a network. Link-local addresses are
-// left out, because they need a zone that every host names differently.
+// first: addr itself, or if that is every address of this host, all of those on
+// interfaces that are up. Loopback comes last, for a host without a network. Link-local
+// addresses are left out, because they need a zone that every host names differently.
 func offers(addr string) ([]string, error) {
 	bound, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -78,8 +78,8 @@ func offers(addr string) ([]string, error) {
 	return out, nil
 }
 
-// worth orders addresses: IPv4 before IPv6, which fewer networks have set up, and loopback
-// last.
+// worth orders addresses: IPv4 before IPv6, which fewer networks have set up, and
+// loopback last.
 func worth(ip netip.Addr) int {
 	switch {
 	case ip.IsLoopback():

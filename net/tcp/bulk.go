@@ -21,8 +21,8 @@ const (
 
 var _ ipc.Bulk = (*conn)(nil)
 
-// bulk is the second socket. Its sender and its receiver are two goroutines, or one; the waiter's looks at
-// wants, and the poller's at armed.
+// bulk is the second socket. Its sender and its receiver are two goroutines, or one; the
+// waiter's looks at wants, and the poller's at armed.
 type bulk struct {
 	conn   *conn
 	sock   socket
@@ -260,8 +260,8 @@ func (t *inTransfer) check(c *conn) error {
 	return nil
 }
 
-// err is why there can be no more transfers, nil while there can. Of a peer that is gone the socket tells, behind
-// what it had sent.
+// err is why there can be no more transfers, nil while there can. Of a peer that is gone
+// the socket tells, behind what it had sent.
 func (b *bulk) err() error {
 	if e := b.failed.Load(); e != nil {
 		return *e
@@ -307,8 +307,8 @@ func (b *bulk) unwant(event uint32) {
 	}
 }
 
-// parking asks the poller for what is waited for. That is told at once if it is there already, so
-// nothing can come between the last look and the sleep.
+// parking asks the poller for what is waited for. That is told at once if it is there
+// already, so nothing can come between the last look and the sleep.
 func (b *bulk) parking() {
 	wants := b.wants.Load()
 	if wants == 0 {

@@ -25,14 +25,16 @@ type end struct {
 
 func newEnd(c ipc.Conn, w ipc.Waiter) end { return end{c, c.Features().Bulk, w} }
 
-// waiters are the two kinds of Waiter: one polls before it sleeps and says so, the other does neither.
+// waiters are the two kinds of Waiter: one polls before it sleeps and says so, the other
+// does neither.
 var waiters = map[string]func() (ipc.Waiter, error){
 	"polling":  func() (ipc.Waiter, error) { return local.NewWaiter() },
 	"sleeping": func() (ipc.Waiter, error) { return ipc.NewWaiter(), nil },
 }
 
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // ends a test that hangs
+	// ends a test that hangs
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -74,7 +76,8 @@ func connect(t testing.TB, ctx context.Context, a, b *end) {
 	*a, *b = newEnd(ca, a.w), newEnd(cb, b.w)
 }
 
-// TestSendBuffer: what the kernel holds of transfers to a peer nearby is bounded, of messages it is not.
+// TestSendBuffer: what the kernel holds of transfers to a peer nearby is bounded, of
+// messages it is not.
 func TestSendBuffer(t *testing.T) {
 	bounded := 0
 	for range 20 {
@@ -92,7 +95,8 @@ func TestSendBuffer(t *testing.T) {
 	}
 }
 
-// TestUnpaced: a near peer's socket keeps the congestion control of this host until the first large transfer.
+// TestUnpaced: a near peer's socket keeps the congestion control of this host until the
+// first large transfer.
 func TestUnpaced(t *testing.T) {
 	ctx := testContext(t)
 	a, b := pair(t, ctx, waiters["sleeping"])
@@ -195,7 +199,8 @@ func fill(r *rand.Rand, n int) []byte {
 	return b
 }
 
-// TestBulk exchanges transfers of many sizes, cut differently at the two ends, in both directions at once.
+// TestBulk exchanges transfers of many sizes, cut differently at the two ends, in both
+// directions at once.
 func TestBulk(t *testing.T) {
 	sizes := []int{0, 1, 4, 23, 24, 25, 1000, 4096, 65_536, 65_537, 300_000, 1<<20 + 1, 9_000_001}
 	for name, newWaiter := range waiters {
@@ -241,7 +246,8 @@ func TestBulkManyParts(t *testing.T) {
 	}
 }
 
-// TestBulkBesideMessages: a transfer that nobody receives does not hold up messages, nor they it.
+// TestBulkBesideMessages: a transfer that nobody receives does not hold up messages, nor
+// they it.
 func TestBulkBesideMessages(t *testing.T) {
 	ctx := testContext(t)
 	r := random(t)
@@ -282,7 +288,8 @@ func TestBulkBesideMessages(t *testing.T) {
 	}
 }
 
-// TestBulkMismatch: another tag or length is an error that names both, and bulk is over while messages go on.
+// TestBulkMismatch: another tag or length is an error that names both, and bulk is over
+// while messages go on.
 func TestBulkMismatch(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -327,7 +334,8 @@ func TestBulkMismatch(t *testing.T) {
 	}
 }
 
-// TestBulkClose: what was sent before Close still arrives, and then the news; a transfer of our own ends.
+// TestBulkClose: what was sent before Close still arrives, and then the news; a transfer
+// of our own ends.
 func TestBulkClose(t *testing.T) {
 	for name, newWaiter := range waiters {
 		t.Run(name, func(t *testing.T) {
@@ -385,7 +393,8 @@ func TestBulkMisuse(t *testing.T) {
 	}
 }
 
-// BenchmarkBulkExchange is one exchange between two processes: each sends and receives that many bytes.
+// BenchmarkBulkExchange is one exchange between two processes: each sends and receives
+// that many bytes.
 func BenchmarkBulkExchange(b *testing.B) {
 	ctx := context.Background()
 	_, e := start(b, ctx, "answers", false)

@@ -16,8 +16,9 @@ import (
 	"github.com/ringside-go/ringside/ring"
 )
 
-// lingerTimeout is how long a closed conn goes on sending what was committed and waiting for the other end to
-// close as well, and how long the bulk socket of a peer that is gone is read to its end.
+// lingerTimeout is how long a closed conn goes on sending what was committed and waiting
+// for the other end to close as well, and how long the bulk socket of a peer that is gone
+// is read to its end.
 const lingerTimeout = time.Second
 
 // States of a conn, bits.
@@ -27,8 +28,9 @@ const (
 	stateCorrupt             // the peer broke the protocol
 )
 
-// conn is one end. One goroutine sends (out, reserved, body), one receives (in, held), netpoll's reads the
-// socket (input, arrived, acked), the transport's poller continues writes, and any may close it.
+// conn is one end. One goroutine sends (out, reserved, body), one receives (in, held),
+// netpoll's reads the socket (input, arrived, acked), the transport's poller continues
+// writes, and any may close it.
 type conn struct {
 	peer     ipc.Peer
 	warnings *ipc.Warnings
@@ -47,8 +49,8 @@ type conn struct {
 	sock      socket             // messages are written to
 	sockID    uint32             // at the poller
 
-	// out holds what was committed until the peer has released it. The body of a message that is not yet
-	// sent lies there too, and unsent points to it.
+	// out holds what was committed until the peer has released it. The body of a message
+	// that is not yet sent lies there too, and unsent points to it.
 	out      *ring.Producer
 	acked    *ring.Consumer // of the same ring: behind what the peer has released
 	reserved int            // length of the open reservation's body, -1 when none
@@ -89,8 +91,8 @@ func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringByte
 	return t.newConnOn([3]int{first[0], first[1], second[0]}, peer, ringBytes, o, warnings)
 }
 
-// newConnOn makes an end of a conn from descriptors, which it owns: two of the socket of messages, one of that of bulk
-// transfers.
+// newConnOn makes an end of a conn from descriptors, which it owns: two of the socket of
+// messages, one of that of bulk transfers.
 func (t *Transport) newConnOn(fds [3]int, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
 	c := &conn{
 		peer: peer, warnings: warnings, limit: ipc.MessageLimit(ringBytes),
@@ -109,14 +111,15 @@ func (t *Transport) newConnOn(fds [3]int, peer ipc.Peer, ringBytes int, o *ipc.O
 	return c, nil
 }
 
-// open makes the queues and begins to read. It owns fd; the sockets stay the caller's on error.
+// open makes the queues and begins to read. It owns fd; the sockets stay the caller's on
+// error.
 func (c *conn) open(fd, ringBytes int) (err error) {
 	fail := func(err error) error {
 		_ = unix.Close(fd)
 		return fmt.Errorf("tcp: %w", err)
 	}
-	// What is in flight takes at most ringBytes in out, padding included; in may lay it out otherwise and
-	// need as much again.
+	// What is in flight takes at most ringBytes in out, padding included; in may lay it
+	// out otherwise and need as much again.
 	out, in := make([]byte, ring.Size(ringBytes)), make([]byte, ring.Size(2*ringBytes))
 	if err := errors.Join(ring.Init(out), ring.Init(in)); err != nil {
 		return fail(err)
@@ -152,8 +155,8 @@ func (c *conn) open(fd, ringBytes int) (err error) {
 		c.transport.release()
 		return fail(err)
 	}
-	// The order matters: an end that comes after the second finds both, one that came before is found
-	// by the question.
+	// The order matters: an end that comes after the second finds both, one that came
+	// before is found by the question.
 	_ = c.netpoll.AddCloseCallback(func(netpoll.Connection) error { c.gone(); return nil })
 	_ = c.netpoll.SetOnRequest(func(context.Context, netpoll.Connection) error { c.read(); return nil })
 	if !c.netpoll.IsActive() {
@@ -190,7 +193,8 @@ func (c *conn) peerError(err error) error {
 	return &ipc.PeerError{Peer: c.peer, Err: err}
 }
 
-// set adds a bit to the state and wakes whoever waits for anything here. It returns the state before.
+// set adds a bit to the state and wakes whoever waits for anything here. It returns the
+// state before.
 func (c *conn) set(bit uint32) uint32 {
 	before := c.state.Or(bit)
 	c.data.Wake()
@@ -212,21 +216,22 @@ func (c *conn) corrupt(err error) error {
 	return *c.cause.Load()
 }
 
-// gone is called when the message socket has been read to its end, and everything before it is in the
-// queue; or after our own finish.
+// gone is called when the message socket has been read to its end, and everything before
+// it is in the queue; or after our own finish.
 func (c *conn) gone() {
 	if c.set(stateGone)&stateClosed != 0 {
 		c.finish()
 		return
 	}
 	c.sock.close()
-	// The bulk socket has an end of its own, behind what was sent. It should be there at the same time.
+	// The bulk socket has an end of its own, behind what was sent. It should be there at
+	// the same time.
 	time.AfterFunc(lingerTimeout, func() { c.bulk.sock.shutdown(unix.SHUT_RDWR) })
 }
 
-// Close goes on behind the caller's back for at most lingerTimeout: what was committed is sent, then the
-// end; and the peer's end is waited for, since closing with something unread would discard what is
-// still on its way.
+// Close goes on behind the caller's back for at most lingerTimeout: what was committed is
+// sent, then the end; and the peer's end is waited for, since closing with something
+// unread would discard what is still on its way.
 func (c *conn) Close() error {
 	before := c.set(stateClosed)
 	if before&stateClosed != 0 {

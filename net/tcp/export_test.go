@@ -14,8 +14,9 @@ func Reset(c ipc.Conn) error {
 	return err
 }
 
-// SendBuffers are the sizes of the send buffers of both sockets of a conn, and what a new socket gets that asks for as much as
-// the second does. near says whether it has a reason to.
+// SendBuffers are the sizes of the send buffers of both sockets of a conn, and what a new
+// socket gets that asks for as much as the second does. near says whether it has a reason
+// to.
 func SendBuffers(c ipc.Conn) (messages, bulk, asked int, near bool, err error) {
 	s := c.(*conn)
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

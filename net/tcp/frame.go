@@ -11,12 +11,12 @@ const (
 	// frameHeader is the length of a frame without its body.
 	frameHeader = 12
 
-	// bare is the bit of a frame's kind that says that there is no message, only the count of those released.
-	// Alone it tells the peer of some.
+	// bare is the bit of a frame's kind that says that there is no message, only the
+	// count of those released. Alone it tells the peer of some.
 	bare = 1 << 31
 
-	// hungry says that its sender waits for room: until its next message it wants to be told of every
-	// release, not only when many have gathered.
+	// hungry says that its sender waits for room: until its next message it wants to be
+	// told of every release, not only when many have gathered.
 	hungry = bare | 1<<30
 )
 

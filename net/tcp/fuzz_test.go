@@ -62,8 +62,9 @@ func FuzzWelcome(f *testing.F) {
 	})
 }
 
-// FuzzFrames has a peer that was let in send anything as messages: the conn works on or ends as corrupt, with every
-// body within its limit, and what it holds is bounded by its window.
+// FuzzFrames has a peer that was let in send anything as messages: the conn works on or
+// ends as corrupt, with every body within its limit, and what it holds is bounded by its
+// window.
 func FuzzFrames(f *testing.F) {
 	f.Add(append(frameBytes(3, 5, 0, 3), frameBytes(0, bare, 0, 0)...))
 	f.Add(append(frameBytes(0, hungry, 0, 0), frameBytes(1000, 1, 0, 1000)...))
@@ -74,7 +75,8 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src []byte) {
 		ctx := testContext(t)
 		c, messages := fuzzConn(t, transport, &o)
-		if buf, err := c.Reserve(ctx, 1, 10); err == nil { // something that may be released
+		// something that may be released
+		if buf, err := c.Reserve(ctx, 1, 10); err == nil {
 			clear(buf)
 			_ = c.Commit()
 		}
@@ -96,7 +98,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// fuzzConn is a conn over pairs of unix sockets, which are quicker to have than connections and leave no ports behind.
+// fuzzConn is a conn over pairs of unix sockets, which are quicker to have than
+// connections and leave no ports behind.
 func fuzzConn(t *testing.T, transport *Transport, o *ipc.Options) (c *conn, messages int) {
 	var pairs [2][2]int
 	for i := range pairs {

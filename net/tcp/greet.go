@@ -13,10 +13,10 @@ import (
 	"github.com/ringside-go/ringside/ipc/wire"
 )
 
-// handshake is the listener's half. It returns the conn, or nil for a bulk socket that found its
-// conn, and what the peer said of itself. The connection stays the caller's on error; the peer has
-// then been told why, if it can be told anything. proved is called once the peer has proved to know
-// the secret.
+// handshake is the listener's half. It returns the conn, or nil for a bulk socket that
+// found its conn, and what the peer said of itself. The connection stays the caller's on
+// error; the peer has then been told why, if it can be told anything. proved is called
+// once the peer has proved to know the secret.
 func (l *listener) handshake(c *net.TCPConn, proved func()) (made *conn, caller ipc.Peer, err error) {
 	g := newGreeter(c, l.options.Secret)
 	h, caller, err := l.admit(c, g)
@@ -130,7 +130,8 @@ func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer) (*conn, 
 	}
 }
 
-// refuse counts the peer among those that were told to stay out, tells it why, and returns the error for the log.
+// refuse counts the peer among those that were told to stay out, tells it why, and
+// returns the error for the log.
 func (l *listener) refuse(g *greeter, reason uint32, err error) error {
 	l.refused.Add(1)
 	g.refuse(reason, err)

@@ -23,7 +23,8 @@ const (
 	greetingMagic  = "RSTC"
 	greetingHeader = 8
 
-	// maxGreeting is the longest greeting without its header: a refusal with all of its text.
+	// maxGreeting is the longest greeting without its header: a refusal with all of its
+	// text.
 	maxGreeting = 256 + wire.MaxHandshake
 
 	nonceBytes = 32
@@ -78,7 +79,8 @@ func (h *hello) append(dst []byte) []byte {
 	return append(append(dst, forMessages), h.wire...)
 }
 
-// parseHello reads a first greeting. The version is checked before anything that may differ between versions.
+// parseHello reads a first greeting. The version is checked before anything that may
+// differ between versions.
 func parseHello(src []byte) (h hello, err error) {
 	if len(src) < 4 {
 		return h, fmt.Errorf("%w: hello of %d bytes", ipc.ErrCorrupt, len(src))
@@ -150,8 +152,8 @@ func (g *greeter) say(kind uint8, fields []byte) error {
 	return err
 }
 
-// hear receives one greeting. Its fields are valid until the next. errAlien says that the peer speaks
-// something else.
+// hear receives one greeting. Its fields are valid until the next. errAlien says that the
+// peer speaks something else.
 func (g *greeter) hear() (kind uint8, fields []byte, err error) {
 	var h [greetingHeader]byte
 	if _, err := io.ReadFull(g.conn, h[:len(greetingMagic)]); err != nil {
@@ -178,7 +180,8 @@ func (g *greeter) hear() (kind uint8, fields []byte, err error) {
 	return g.buf[0], g.buf[1:n], nil
 }
 
-// prove is the proof of whoever label names, over the hash of what was said and heard and over more.
+// prove is the proof of whoever label names, over the hash of what was said and heard and
+// over more.
 func prove(secret []byte, label string, seen, more []byte) (proof [proofBytes]byte) {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(label))
@@ -188,7 +191,8 @@ func prove(secret []byte, label string, seen, more []byte) (proof [proofBytes]by
 	return proof
 }
 
-// dial is the dialer's half: it says hello and returns the listener's welcome, whose proof holds.
+// dial is the dialer's half: it says hello and returns the listener's welcome, whose
+// proof holds.
 func (g *greeter) dial(h *hello) (w welcome, err error) {
 	rand.Read(h.nonce[:])
 	if err := g.say(kindHello, h.append(nil)); err != nil {
@@ -205,7 +209,8 @@ func (g *greeter) dial(h *hello) (w welcome, err error) {
 	if err := g.say(kindProof, proof[:]); err != nil {
 		return w, err
 	}
-	before := g.seen.Sum(nil) // the welcome's proof covers what was before it, and its other fields
+	// the welcome's proof covers what was before it, and its other fields
+	before := g.seen.Sum(nil)
 	fields, err := g.answer(kindWelcome)
 	if err != nil {
 		return w, err

@@ -17,7 +17,8 @@ import (
 )
 
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // ends a test that hangs
+	// ends a test that hangs
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -66,7 +67,8 @@ func helloOf(o *ipc.Options) *hello {
 	return &hello{wire: wire.AppendHello(nil, &m)}
 }
 
-// TestStrangers: whoever does not speak the protocol is told so, counted, and in nobody's way.
+// TestStrangers: whoever does not speak the protocol is told so, counted, and in nobody's
+// way.
 func TestStrangers(t *testing.T) {
 	ctx := testContext(t)
 	l := listen(t, &ipc.Options{Secret: []byte("s")})
@@ -133,7 +135,8 @@ func TestSecrets(t *testing.T) {
 	far.Close()
 }
 
-// TestProofOfAnother: a proof that was seen on one connection is worth nothing on another.
+// TestProofOfAnother: a proof that was seen on one connection is worth nothing on
+// another.
 func TestProofOfAnother(t *testing.T) {
 	l := listen(t, &ipc.Options{Secret: []byte("s")})
 	h := helloOf(nil)
@@ -141,7 +144,8 @@ func TestProofOfAnother(t *testing.T) {
 	for i := range proofs {
 		conn := rawDial(t, l)
 		g := newGreeter(conn, []byte("s"))
-		if err := g.say(kindHello, h.append(nil)); err != nil { // the same nonce each time
+		// the same nonce each time
+		if err := g.say(kindHello, h.append(nil)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := g.answer(kindChallenge); err != nil {
@@ -162,7 +166,8 @@ func TestProofOfAnother(t *testing.T) {
 	}
 }
 
-// TestFalseListener: what listens there but does not know the secret, or speaks something else, or says nothing.
+// TestFalseListener: what listens there but does not know the secret, or speaks something
+// else, or says nothing.
 func TestFalseListener(t *testing.T) {
 	serve := func(t *testing.T, do func(c *net.TCPConn)) string {
 		nl, err := net.Listen("tcp", "127.0.0.1:0")
@@ -225,8 +230,8 @@ func TestFalseListener(t *testing.T) {
 	}
 }
 
-// TestSilentStrangers checks that as many silent connections as are greeted at a time keep no
-// peer waiting: the oldest ends, and only that one.
+// TestSilentStrangers checks that as many silent connections as are greeted at a time
+// keep no peer waiting: the oldest ends, and only that one.
 func TestSilentStrangers(t *testing.T) {
 	ctx := testContext(t)
 	l := listen(t, &ipc.Options{HandshakeTimeout: time.Hour})
@@ -246,8 +251,8 @@ func TestSilentStrangers(t *testing.T) {
 	}
 }
 
-// TestSlowStrangers: more connections than are greeted at a time say nothing, or as little as they can; they are hung up
-// on, and a proper peer gets in.
+// TestSlowStrangers: more connections than are greeted at a time say nothing, or as
+// little as they can; they are hung up on, and a proper peer gets in.
 func TestSlowStrangers(t *testing.T) {
 	ctx := testContext(t)
 	l := listen(t, &ipc.Options{HandshakeTimeout: 1500 * time.Millisecond})
@@ -267,7 +272,8 @@ func TestSlowStrangers(t *testing.T) {
 	}
 }
 
-// TestBulkSockets: a bulk socket belongs to one conn, once, and a conn without one does not come to be.
+// TestBulkSockets: a bulk socket belongs to one conn, once, and a conn without one does
+// not come to be.
 func TestBulkSockets(t *testing.T) {
 	ctx := testContext(t)
 	o, _ := (*ipc.Options)(nil).WithDefaults()
@@ -383,7 +389,8 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// TestCutFrame: a peer that hangs up within a message is gone, and the half message is nobody's.
+// TestCutFrame: a peer that hangs up within a message is gone, and the half message is
+// nobody's.
 func TestCutFrame(t *testing.T) {
 	ctx := testContext(t)
 	l := listen(t, nil)

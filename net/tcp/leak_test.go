@@ -20,8 +20,8 @@ func open(t *testing.T) int {
 	return len(fds)
 }
 
-// ours are the stacks of goroutines that are in this package or were started by it. Those that netpoll keeps for its
-// callbacks go after a minute.
+// ours are the stacks of goroutines that are in this package or were started by it. Those
+// that netpoll keeps for its callbacks go after a minute.
 func ours() (stacks []string) {
 	all := make([]byte, 1<<20)
 	for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
@@ -32,7 +32,8 @@ func ours() (stacks []string) {
 	return stacks
 }
 
-// TestLeaks: conns that were closed, by either end or both, leave neither descriptors nor goroutines.
+// TestLeaks: conns that were closed, by either end or both, leave neither descriptors nor
+// goroutines.
 func TestLeaks(t *testing.T) {
 	ctx := testContext(t)
 	var a, b end
@@ -65,8 +66,9 @@ func TestLeaks(t *testing.T) {
 			e.Close()
 		}
 	}
-	round(0)          // netpoll keeps a goroutine and two descriptors for ever
-	before := open(t) // the first round may be on its way out still, so that less would do
+	round(0) // netpoll keeps a goroutine and two descriptors for ever
+	// the first round may be on its way out still, so that less would do
+	before := open(t)
 	for range 50 {
 		round(0)
 		round(1)

@@ -16,8 +16,9 @@ import (
 	"github.com/ringside-go/ringside/net/tcp"
 )
 
-// linked is one of two processes on two hosts: they exchange something, and then each waits for the other, one with
-// something on its way and one with nothing, and says how that ends.
+// linked is one of two processes on two hosts: they exchange something, and then each
+// waits for the other, one with something on its way and one with nothing, and says how
+// that ends.
 func linked(ctx context.Context, w ipc.Waiter, what, addr string) error {
 	o := &ipc.Options{Waiter: w, Secret: []byte("two hosts"), Hello: ipc.Peer{Name: what}}
 	var c ipc.Conn
@@ -60,7 +61,8 @@ func linked(ctx context.Context, w ipc.Waiter, what, addr string) error {
 	return nil
 }
 
-// TestLinkDown pulls the cable between two hosts: both ends learn it, the one that sends and the one that is idle.
+// TestLinkDown pulls the cable between two hosts: both ends learn it, the one that sends
+// and the one that is idle.
 func TestLinkDown(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes as long as the timeouts of the connection: 10 seconds")

@@ -16,11 +16,12 @@ import (
 )
 
 const (
-	// maxHandshakes bounds how many strangers are being greeted at a time. One more ends the
-	// oldest handshake: silent strangers keep no peer out.
+	// maxHandshakes bounds how many strangers are being greeted at a time. One more ends
+	// the oldest handshake: silent strangers keep no peer out.
 	maxHandshakes = 512
 
-	// refusedTimeout and refusedBytes bound what is still read from a peer that was refused.
+	// refusedTimeout and refusedBytes bound what is still read from a peer that was
+	// refused.
 	refusedTimeout = time.Second / 2
 	refusedBytes   = 64 << 10
 )
@@ -41,8 +42,8 @@ type listener struct {
 	closed   bool
 }
 
-// Listen opens a listener at addr, host:port. Port 0 is any free one, and no host is every address of this
-// one. Without a secret only loopback addresses are taken.
+// Listen opens a listener at addr, host:port. Port 0 is any free one, and no host is
+// every address of this one. Without a secret only loopback addresses are taken.
 func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, error) {
 	o, err := options.WithDefaults()
 	if err != nil {
@@ -79,8 +80,8 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 
 func (l *listener) Addr() string { return l.sock.Addr().String() }
 
-// Refused is how many peers were told to stay out: other protocols, other versions, without the
-// secret, and those for whom there was no room.
+// Refused is how many peers were told to stay out: other protocols, other versions,
+// without the secret, and those for whom there was no room.
 func (l *listener) Refused() uint64 { return l.refused.Load() }
 
 // Close also ends the handshakes under way.
@@ -113,8 +114,8 @@ func (l *listener) accept() {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			// Out of descriptors, most likely. The peer waits in the kernel's queue; try again when
-			// some handshake may have given one back.
+			// Out of descriptors, most likely. The peer waits in the kernel's queue; try
+			// again when some handshake may have given one back.
 			l.options.Logger.Error("accept failed", "addr", l.Addr(), "err", err)
 			<-time.After(time.Second / 10)
 			continue
@@ -144,7 +145,8 @@ func (l *listener) greet(c *net.TCPConn) {
 		hangUp(c)
 		args := []any{"addr", l.Addr(), "peer", caller.Addr, "err", err}
 		switch refused := l.options.Refused; {
-		case errors.Is(err, net.ErrClosed), errors.Is(err, errGivenUp): // a dialer that tries several addresses goes on with one
+		// a dialer that tries several addresses goes on with one
+		case errors.Is(err, net.ErrClosed), errors.Is(err, errGivenUp):
 			l.options.Logger.Debug("handshake failed", args...)
 		case refused != nil:
 			refused(caller, err)
@@ -154,8 +156,8 @@ func (l *listener) greet(c *net.TCPConn) {
 	}
 }
 
-// failure is of which kind a failed handshake is: what strangers do hides nothing of those that know the secret, and none that
-// somebody has to mend.
+// failure is of which kind a failed handshake is: what strangers do hides nothing of
+// those that know the secret, and none that somebody has to mend.
 func failure(err error, admitted bool) string {
 	switch {
 	case errors.Is(err, ipc.ErrVersion):
@@ -168,8 +170,9 @@ func failure(err error, admitted bool) string {
 	return "stranger"
 }
 
-// hangUp closes a connection whose peer may not have read yet why. What it sent is read for a moment, since the
-// kernel discards what is on its way to whoever closes with something unread.
+// hangUp closes a connection whose peer may not have read yet why. What it sent is read
+// for a moment, since the kernel discards what is on its way to whoever closes with
+// something unread.
 func hangUp(c *net.TCPConn) {
 	_ = c.CloseWrite()
 	_ = c.SetReadDeadline(time.Now().Add(refusedTimeout))
@@ -177,7 +180,8 @@ func hangUp(c *net.TCPConn) {
 	c.Close()
 }
 
-// register notes a connection whose handshake begins. It returns false once the listener is closed.
+// register notes a connection whose handshake begins. It returns false once the listener
+// is closed.
 func (l *listener) register(c *net.TCPConn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,8 +207,8 @@ func (l *listener) proved(c *net.TCPConn) {
 	}
 }
 
-// expect says that the bulk socket with this token may come. Whatever comes or does not, forget is
-// called afterwards.
+// expect says that the bulk socket with this token may come. Whatever comes or does not,
+// forget is called afterwards.
 func (l *listener) expect(t token) (arrived <-chan *net.TCPConn, ok bool) {
 	ch := make(chan *net.TCPConn, 1)
 	l.mu.Lock()

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// poller tells when a socket can go on, once each time it is asked. It is an epoll whose descriptor waits in
-// the runtime's own, so that it has no thread: its goroutine sleeps like any other.
+// poller tells when a socket can go on, once each time it is asked. It is an epoll whose
+// descriptor waits in the runtime's own, so that it has no thread: its goroutine sleeps
+// like any other.
 type poller struct {
 	epoll *os.File
 	raw   syscall.RawConn
@@ -26,7 +27,8 @@ func newPoller() (*poller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tcp: epoll: %w", err)
 	}
-	if err := unix.SetNonblock(fd, true); err != nil { // what has os.NewFile give it to the runtime's epoll
+	// what has os.NewFile give it to the runtime's epoll
+	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("tcp: epoll: %w", err)
 	}
@@ -62,7 +64,8 @@ func (p *poller) run() {
 	}
 }
 
-// add registers a socket, for nothing yet. fire is called, in the poller's goroutine, once for each arm.
+// add registers a socket, for nothing yet. fire is called, in the poller's goroutine,
+// once for each arm.
 func (p *poller) add(s *socket, fire func()) (id uint32, err error) {
 	p.mu.Lock()
 	for id = p.next; p.targets[id] != nil; id++ {

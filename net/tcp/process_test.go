@@ -18,8 +18,8 @@ import (
 	"github.com/ringside-go/ringside/net/tcp"
 )
 
-// childFlag has the test binary be the other process of a test: it dials the address that follows, does what it is
-// told and then waits to be killed.
+// childFlag has the test binary be the other process of a test: it dials the address that
+// follows, does what it is told and then waits to be killed.
 const childFlag = "-child"
 
 func TestMain(m *testing.M) {
@@ -126,7 +126,8 @@ func child(what, addr string) error {
 	return fmt.Errorf("what is %q?", what)
 }
 
-// reset makes conns with itself. One end of each sends something and ends by a reset, of which the other is told.
+// reset makes conns with itself. One end of each sends something and ends by a reset, of
+// which the other is told.
 func reset(ctx context.Context, addr string) error {
 	l, err := tcp.New().Listen(addr, nil)
 	if err != nil {
@@ -169,7 +170,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// start runs a child, waits for its first line if it says one, and returns the conn to it.
+// start runs a child, waits for its first line if it says one, and returns the conn to
+// it.
 func start(t testing.TB, ctx context.Context, what string, says bool) (*exec.Cmd, end) {
 	t.Helper()
 	w, err := local.NewWaiter()
@@ -208,7 +210,8 @@ func start(t testing.TB, ctx context.Context, what string, says bool) (*exec.Cmd
 	return cmd, newEnd(c, w)
 }
 
-// TestKilled: all that a process sent before it was killed is delivered, messages and transfers, and then the news.
+// TestKilled: all that a process sent before it was killed is delivered, messages and
+// transfers, and then the news.
 func TestKilled(t *testing.T) {
 	ctx := testContext(t)
 	cmd, e := start(t, ctx, "sends", true)
@@ -238,7 +241,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestKilledWithin kills the peer in the middle of transfers: both directions end with the news.
+// TestKilledWithin kills the peer in the middle of transfers: both directions end with
+// the news.
 func TestKilledWithin(t *testing.T) {
 	ctx := testContext(t)
 	r := random(t)
@@ -263,8 +267,8 @@ func TestKilledWithin(t *testing.T) {
 	}
 }
 
-// TestStopped: a peer that has stopped holds up nobody: what is sent to it is taken or refused at once, and Close
-// returns.
+// TestStopped: a peer that has stopped holds up nobody: what is sent to it is taken or
+// refused at once, and Close returns.
 func TestStopped(t *testing.T) {
 	ctx := testContext(t)
 	cmd, e := start(t, ctx, "sends", true)

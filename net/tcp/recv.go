@@ -10,10 +10,11 @@ import (
 
 // input is how far the reader is.
 type input struct {
-	header   [frameHeader]byte
-	have     int // bytes of header
-	frame    frame
-	body     []byte // of the message that is arriving, in the queue; nil while there is none
+	header [frameHeader]byte
+	have   int // bytes of header
+	frame  frame
+	// of the message that is arriving, in the queue; nil while there is none
+	body     []byte
 	filled   int    // bytes of it
 	released uint32 // what the peer said last
 }
@@ -23,7 +24,8 @@ func (c *conn) read() {
 	got := false
 	for c.netpoll.Reader().Len() > 0 {
 		if c.state.Load()&(stateClosed|stateCorrupt) != 0 {
-			_ = c.netpoll.Reader().Skip(c.netpoll.Reader().Len()) // nobody wants it any more
+			// nobody wants it any more
+			_ = c.netpoll.Reader().Skip(c.netpoll.Reader().Len())
 			_ = c.netpoll.Reader().Release()
 			continue
 		}
@@ -39,7 +41,8 @@ func (c *conn) read() {
 	}
 }
 
-// step takes a header or a part of a body, and reports whether a message is complete with it.
+// step takes a header or a part of a body, and reports whether a message is complete with
+// it.
 func (in *input) step(c *conn) (complete bool, err error) {
 	if in.have < frameHeader {
 		n, err := c.netpoll.Read(in.header[in.have:])
@@ -108,7 +111,8 @@ func (c *conn) TryRecv() (ipc.Message, bool, error) {
 	if c.held {
 		panic("ipc: TryRecv before Release")
 	}
-	// The state is read before the queue: what arrived before the end is then there for sure.
+	// The state is read before the queue: what arrived before the end is then there for
+	// sure.
 	state := c.state.Load()
 	if state&(stateClosed|stateCorrupt) != 0 {
 		return ipc.Message{}, false, c.Err()

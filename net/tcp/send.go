@@ -88,8 +88,8 @@ type outgoing struct {
 	body   []byte
 }
 
-// writer sends frames in order, each by whoever has it as far as the kernel takes it, and the
-// rest by the poller. It never blocks.
+// writer sends frames in order, each by whoever has it as far as the kernel takes it, and
+// the rest by the poller. It never blocks.
 type writer struct {
 	lazy int // bytes released that the peer is told of at once
 
@@ -116,8 +116,8 @@ func (w *writer) send(c *conn, kind uint32, body []byte) {
 	w.flush(c)
 }
 
-// release counts a message of that cost, and tells the peer if it waits for that or if enough have gathered: a
-// quarter of its queue.
+// release counts a message of that cost, and tells the peer if it waits for that or if
+// enough have gathered: a quarter of its queue.
 func (w *writer) release(c *conn, cost int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +134,8 @@ func (w *writer) say(c *conn) {
 	}
 }
 
-// serve takes from a frame that the peer is hungry, or that it was not when it sent a message.
+// serve takes from a frame that the peer is hungry, or that it was not when it sent a
+// message.
 func (w *writer) serve(c *conn, hungry, message bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,8 +159,8 @@ func (w *writer) ask(c *conn) {
 	}
 }
 
-// answered takes what the peer has released, and returns how many messages are new in that. ok is false for a
-// count that cannot be.
+// answered takes what the peer has released, and returns how many messages are new in
+// that. ok is false for a count that cannot be.
 func (w *writer) answered(released, before uint32) (n uint32, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,8 +201,8 @@ func (c *conn) writable() {
 	w.say(c)
 }
 
-// flush writes what the kernel takes. The lock is held. What cannot be written any more is forgotten: that the peer
-// is gone is found by whoever reads.
+// flush writes what the kernel takes. The lock is held. What cannot be written any more
+// is forgotten: that the peer is gone is found by whoever reads.
 func (w *writer) flush(c *conn) {
 	for !w.waiting && w.first < len(w.frames) {
 		iov, total := w.gather()

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// userTimeout ends a connection whose peer has acknowledged nothing of what was sent for so long, and
-	// with keepAlive one on which nothing was sent: a cable that was pulled, a host without power.
+	// userTimeout ends a connection whose peer has acknowledged nothing of what was sent
+	// for so long, and with keepAlive one on which nothing was sent: a cable that was
+	// pulled, a host without power.
 	userTimeout = 10 * time.Second
 	keepIdle    = 3 * time.Second
 	keepEvery   = time.Second
@@ -21,31 +22,34 @@ const (
 	// maxIovecs bounds the buffers of one system call; the kernel's own limit is 1024.
 	maxIovecs = 64
 
-	// maxTransfer bounds the bytes of one system call, so that the goroutine comes back in about a
-	// hundred microseconds to look at what else it waits for.
+	// maxTransfer bounds the bytes of one system call, so that the goroutine comes back
+	// in about a hundred microseconds to look at what else it waits for.
 	maxTransfer = 1 << 20
 
-	// sendBuffer bounds what the kernel holds of bulk transfers to a peer whose answers come within nearBy. Left to
-	// itself it takes megabytes, all of what a rank has at hand, which is out of the cache when it goes on. For a link of
-	// 10 Gbit/s and nearBy it is enough; to those farther away the kernel chooses.
+	// sendBuffer bounds what the kernel holds of bulk transfers to a peer whose answers
+	// come within nearBy. Left to itself it takes megabytes, all of what a rank has at
+	// hand, which is out of the cache when it goes on. For a link of 10 Gbit/s and nearBy
+	// it is enough; to those farther away the kernel chooses.
 	sendBuffer = 512 << 10
 	nearBy     = 500 * time.Microsecond
 
-	// largeTransfer is the first transfer to a near peer for which BBR is given up; small ones it sends well.
+	// largeTransfer is the first transfer to a near peer for which BBR is given up; small
+	// ones it sends well.
 	largeTransfer = 128 << 10
 )
 
 // socketClosed is the bit of a socket's state that says so; the others count who uses it.
 const socketClosed = 1 << 62
 
-// socket is a descriptor that is closed once nobody is within a system call on it. Any goroutine
-// may call any method.
+// socket is a descriptor that is closed once nobody is within a system call on it. Any
+// goroutine may call any method.
 type socket struct {
 	fd    int
 	state atomic.Int64
 }
 
-// enter says that the descriptor is about to be used, false when it is closed. The caller leaves.
+// enter says that the descriptor is about to be used, false when it is closed. The caller
+// leaves.
 func (s *socket) enter() bool {
 	if s.state.Add(1)&socketClosed != 0 {
 		s.leave()
@@ -56,8 +60,8 @@ func (s *socket) enter() bool {
 
 func (s *socket) leave() {
 	if s.state.Add(-1) == socketClosed {
-		// Whoever enters from now on sees that it is closed and leaves, so that this would be reached
-		// again: the exchange lets only one through.
+		// Whoever enters from now on sees that it is closed and leaves, so that this
+		// would be reached again: the exchange lets only one through.
 		if s.state.CompareAndSwap(socketClosed, socketClosed|1<<61) {
 			_ = unix.Close(s.fd)
 		}
@@ -81,8 +85,8 @@ func (s *socket) shutdown(how int) {
 	}
 }
 
-// send writes what the kernel takes now. unix.EAGAIN says that it takes nothing, net.ErrClosed that the
-// socket is closed.
+// send writes what the kernel takes now. unix.EAGAIN says that it takes nothing,
+// net.ErrClosed that the socket is closed.
 func (s *socket) send(iov []unix.Iovec, total int) (int, error) {
 	if !s.enter() {
 		return 0, net.ErrClosed
@@ -122,8 +126,8 @@ func tune(c *net.TCPConn) error {
 	return nil
 }
 
-// bound gives the socket's send buffer its size, where the peer is near, and says whether it is. The kernel's own limit
-// (net.core.wmem_max) may be lower.
+// bound gives the socket's send buffer its size, where the peer is near, and says whether
+// it is. The kernel's own limit (net.core.wmem_max) may be lower.
 func (s *socket) bound() (near bool) {
 	near = s.roundTrip() <= nearBy
 	if near {
@@ -132,9 +136,10 @@ func (s *socket) bound() (near bool) {
 	return near
 }
 
-// unpace takes the congestion control that every kernel has and every user may choose (RFC 5681). Where BBR is the default, it
-// sends as fast as it has seen data go, by a timer: after small transfers that is slow, and large ones, on a link
-// of microseconds, take twice as long.
+// unpace takes the congestion control that every kernel has and every user may choose
+// (RFC 5681). Where BBR is the default, it sends as fast as it has seen data go, by a
+// timer: after small transfers that is slow, and large ones, on a link of microseconds,
+// take twice as long.
 func (s *socket) unpace() {
 	if s.enter() {
 		_ = unix.SetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")

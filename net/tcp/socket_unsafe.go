@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rawBytes is up to how many bytes a system call may move without the scheduler being told: it is over in a
-// few microseconds, and telling costs as much as a tenth of that.
+// rawBytes is up to how many bytes a system call may move without the scheduler being
+// told: it is over in a few microseconds, and telling costs as much as a tenth of that.
 const rawBytes = 64 << 10
 
 // sendmsg writes the buffers of iov, total bytes, as far as the socket takes them now.

@@ -29,12 +29,13 @@ type Transport struct {
 
 var _ ipc.Transport = (*Transport)(nil)
 
-// quiet has netpoll say nothing on standard error, where it reports every connection that was reset: whoever has the conn is
-// told of that anyhow.
+// quiet has netpoll say nothing on standard error, where it reports every connection that
+// was reset: whoever has the conn is told of that anyhow.
 var quiet = sync.OnceFunc(func() { netpoll.SetLoggerOutput(io.Discard) })
 
-// New returns a transport. It costs nothing until it has conns. The first one of a process silences netpoll's log, which is the
-// whole process's: a program that wants to have it calls netpoll.SetLoggerOutput after New and before it has conns.
+// New returns a transport. It costs nothing until it has conns. The first one of a
+// process silences netpoll's log, which is the whole process's: a program that wants to
+// have it calls netpoll.SetLoggerOutput after New and before it has conns.
 func New() *Transport {
 	quiet()
 	return &Transport{}
@@ -61,7 +62,8 @@ func checkAddr(addr string) error {
 	return nil
 }
 
-// acquire returns the poller that all conns of the transport share. Whoever had it calls release.
+// acquire returns the poller that all conns of the transport share. Whoever had it calls
+// release.
 func (t *Transport) acquire() (*poller, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/ipctest"
 )
 
-// TestStrangersDoNotFillTheLog: neither those that speak another protocol, nor those that do not know the secret, nor those that
-// break the protocol afterwards.
+// TestStrangersDoNotFillTheLog: neither those that speak another protocol, nor those that
+// do not know the secret, nor those that break the protocol afterwards.
 func TestStrangersDoNotFillTheLog(t *testing.T) {
 	ctx := testContext(t)
 	for name, attack := range map[string]func(l *listener){

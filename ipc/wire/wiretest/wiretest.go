@@ -1,6 +1,6 @@
 // Package wiretest has the tests that every message must pass: it is parsed as it was
-// written, its length is known beforehand, a message cut anywhere is refused, and its bytes
-// are those of testdata.
+// written, its length is known beforehand, a message cut anywhere is refused, and its
+// bytes are those of testdata.
 package wiretest
 
 import (
@@ -38,7 +38,8 @@ func Of[T any](name string, value *T, app func([]byte, *T) []byte, size func(*T)
 	}
 }
 
-// Test tests each of the messages. With update it writes their bytes to testdata/NAME.hex.
+// Test tests each of the messages. With update it writes their bytes to
+// testdata/NAME.hex.
 func Test(t *testing.T, messages []Message, update bool) {
 	for _, m := range messages {
 		t.Run(m.Name, func(t *testing.T) {
@@ -70,7 +71,8 @@ func (m *Message) roundTrip(t *testing.T) {
 		if err := m.Parse(b, got); err != nil {
 			t.Fatalf("into %s: %v", into, err)
 		}
-		if !reflect.DeepEqual(got, m.Value) && !bytes.Equal(m.Append(nil, got), b) { // nil or empty is the same
+		// nil or empty is the same
+		if !reflect.DeepEqual(got, m.Value) && !bytes.Equal(m.Append(nil, got), b) {
 			t.Errorf("into %s: parsed %+v\nwant %+v", into, got, m.Value)
 		}
 	}
@@ -113,8 +115,8 @@ func (m *Message) golden(t *testing.T, update bool) {
 	}
 }
 
-// Fuzz gives the messages' parsers any bytes. A message that one takes is written and parsed
-// again, to the same.
+// Fuzz gives the messages' parsers any bytes. A message that one takes is written and
+// parsed again, to the same.
 func Fuzz(f *testing.F, messages []Message) {
 	for i, m := range messages {
 		f.Add(uint8(i), m.Append(nil, m.Value))

@@ -1,5 +1,6 @@
-// Command pingpong is two processes that talk through two rings in shared memory. It starts itself again, hands the other
-// process the memory's descriptor, and measures round trips. Of this module it needs packages ring and shm alone.
+// Command pingpong is two processes that talk through two rings in shared memory. It
+// starts itself again, hands the other process the memory's descriptor, and measures
+// round trips. Of this module it needs packages ring and shm alone.
 //
 //	one segment:  | bells: ours, the child's | ring to the child | ring back |
 package main
@@ -44,9 +45,11 @@ func main() {
 	}
 }
 
-// parent makes the memory, starts the child and has so many numbers sent back, each one larger.
+// parent makes the memory, starts the child and has so many numbers sent back, each one
+// larger.
 func parent(w io.Writer, rounds int) error {
-	seg, err := shm.Create(size, &shm.Options{Backing: shm.Memfd}) // sealed: the child can't shrink it under our feet
+	// sealed: the child can't shrink it under our feet
+	seg, err := shm.Create(size, &shm.Options{Backing: shm.Memfd})
 	if err != nil {
 		return err
 	}
@@ -67,7 +70,8 @@ func parent(w io.Writer, rounds int) error {
 	cmd := exec.Command(exe, childArg)
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{seg.File()}
-	alive, err := cmd.StdinPipe() // says nothing; the kernel closes it when we end, however we end
+	// says nothing; the kernel closes it when we end, however we end
+	alive, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
@@ -151,7 +155,8 @@ func newEnd(out, in, ours, theirs []byte) (*end, error) {
 	if e.out, err = ring.NewProducer(out); err != nil {
 		return nil, err
 	}
-	e.in, err = ring.NewConsumer(in, &ring.ConsumerOptions{Space: peer}) // who waits for room sleeps on the same bell
+	// who waits for room sleeps on the same bell
+	e.in, err = ring.NewConsumer(in, &ring.ConsumerOptions{Space: peer})
 	return e, err
 }
 
@@ -180,7 +185,8 @@ func (e *end) send(n uint64) error {
 	}
 }
 
-// receive waits for a number. The peer could write anything: the length is checked, and what is read is read once.
+// receive waits for a number. The peer could write anything: the length is checked, and
+// what is read is read once.
 func (e *end) receive() (uint64, error) {
 	if !e.waiter.Wait(e.in.Ready, e.gone.Load) {
 		return 0, errGone
