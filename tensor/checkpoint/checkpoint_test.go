@@ -293,7 +293,7 @@ func TestDamage(t *testing.T) {
 				c.Close()
 			}
 			if err == nil && !harmless(was, i) {
-				t.Fatalf("%s: byte %d of %d is another, and nobody noticed", path, i, len(was))
+				t.Fatalf("%s: byte %d of %d changed, and no error", path, i, len(was))
 			}
 			if err != nil {
 				found++
@@ -311,7 +311,7 @@ func TestDamage(t *testing.T) {
 			}
 			if c, err := Open(dir); err == nil {
 				c.Close()
-				t.Errorf("%s: cut to %d of %d bytes, and nobody noticed", path, n, len(was))
+				t.Errorf("%s: cut to %d of %d bytes, and no error", path, n, len(was))
 			}
 		}
 		if err := os.WriteFile(path, was, 0o600); err != nil {

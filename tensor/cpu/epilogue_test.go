@@ -73,7 +73,7 @@ func TestEpiloguesKeepBits(t *testing.T) {
 				}
 			}
 			if got := d.steps[compile.Epilogue]; got != 7*12 {
-				t.Errorf("%v, %d threads: %d products go on with what is behind them, expected 84", level, threads, got)
+				t.Errorf("%v, %d threads: %d products have operations behind them, expected 84", level, threads, got)
 			}
 		}
 	}

@@ -327,7 +327,7 @@ func (s behaviours) mistakes(t *testing.T) {
 	var op *tensor.OpError
 	_, err = read(x.Sum(5).AddS(1))
 	if !errors.As(err, &op) || op.Op != "sum" {
-		t.Errorf("an error travels with what is computed from it: got %v, expected one of sum", err)
+		t.Errorf("an error reaches the results that depend on it: got %v, expected one of sum", err)
 	}
 	check("a dim that isn't there", err, tensor.ErrShape, "5")
 }

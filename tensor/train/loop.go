@@ -64,30 +64,56 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	} else if r.o.Accumulate > 1 {
 		record = r.accumulate
 	}
+	last, err := r.steps(ctx, start, itemsPerStep, opt, func(n int) (*tensor.Tensor, error) {
+		opt.LR = schedule(n)
+		return record(opt, leaves, next, n)
+	})
+	if err != nil {
+		return err
+	}
+	if last != nil {
+		defer last.Free()
+	}
+	// the last steps may still run: this waits for them
+	if r.sum.Stopped && last != nil && !r.known() {
+		if err := r.read(last); err != nil {
+			return err
+		}
+	}
+	if r.o.Trained != nil {
+		r.o.Trained(r.sum.Steps - resumed)
+	}
+	if last != nil { // after an interrupt the checkpoint is saved in full
+		return r.save(context.WithoutCancel(ctx), opt, last)
+	}
+	return nil
+}
+
+// steps records and sends the steps from r.sum.Resumed on, and returns the loss of the last
+// one, nil if there was none.
+func (r *run) steps(ctx context.Context, start time.Time, itemsPerStep int, opt *optim.AdamW, record func(n int) (*tensor.Tensor, error)) (last *tensor.Tensor, err error) {
+	resumed := r.sum.Resumed
 	report := reporter{run: r, last: start, step: resumed, first: resumed}
 	ahead := 1 // steps that are sent before waiting for one
-	// the loss of the step before, which is not needed once this one is recorded
-	var before *tensor.Tensor
 	for n := resumed; n < r.o.Steps; n++ {
 		if ctx.Err() != nil {
 			r.sum.Stopped = true
 			break
 		}
-		opt.LR = schedule(n)
 		began := time.Now()
-		loss, err := record(opt, leaves, next, n)
-		if before != nil {
-			before.Free()
+		loss, err := record(n)
+		if last != nil { // not needed once the next step is recorded
+			last.Free()
 		}
-		if before = loss; err != nil {
-			return err
+		if last = loss; err != nil {
+			return nil, err
 		}
 		r.sum.Steps = n + 1
 		if err := r.send(loss, ahead); err != nil {
 			if n == resumed && !errors.Is(err, ErrDiverged) {
 				r.sum.Steps = n // the step was refused, or the worker has died
 			}
-			return err
+			return nil, err
 		}
 		if n == resumed+1 { // the first one was also compiled
 			ahead = max(1, int(r.o.inFlight/time.Since(began)))
@@ -98,26 +124,11 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 		report.maybe(start, itemsPerStep)
 		if r.o.Every > 0 && r.sum.Steps%r.o.Every == 0 {
 			if err := r.save(context.WithoutCancel(ctx), opt, loss); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	if before != nil {
-		defer before.Free()
-	}
-	// the last steps may still run: this waits for them
-	if r.sum.Stopped && before != nil && !r.known() {
-		if err := r.read(before); err != nil {
-			return err
-		}
-	}
-	if r.o.Trained != nil {
-		r.o.Trained(r.sum.Steps - resumed)
-	}
-	if before != nil { // after an interrupt the checkpoint is saved in full
-		return r.save(context.WithoutCancel(ctx), opt, before)
-	}
-	return nil
+	return last, nil
 }
 
 // nameParams gives every parameter a signal of its name, and the values between layers

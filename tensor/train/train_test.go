@@ -244,7 +244,7 @@ func testSaveAndLoad(t *devicetest.T) {
 	o.Load = o.Save
 	_, err := find(t, "fashion-cnn").Train(t.Context(), inProcess(t), someImages(), &o)
 	if err == nil || !strings.Contains(err.Error(), "missing conv1.weight") {
-		t.Errorf("loading another model's weights: %v, want an error that names what is missing", err)
+		t.Errorf("loading another model's weights: %v, want an error that names the missing tensors", err)
 	}
 }
 

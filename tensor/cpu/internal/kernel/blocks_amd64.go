@@ -39,6 +39,28 @@ func (r Rows) at(i int) (ptr, int) { return &r.Data[i*r.Stride], 4 * r.Stride }
 // accelerateRows sets the kernels of blocks to assembly, for rows that are neither empty
 // nor long and that have weights.
 func (t *Table) accelerateRows(k rowKernels) {
+	t.accelerateNorms(k)
+	t.accelerateNormGrads(k)
+	t.accelerateSoftmax(k)
+	t.RoPERows = func(dst, x, cos, sin Rows, rows, h int, sign float32) {
+		if h == 0 || rows == 0 {
+			return
+		}
+		dst.check(rows, 2*h)
+		x.check(rows, 2*h)
+		cos.check(rows, h)
+		sin.check(rows, h)
+		inBlocks(rows, h, func(i, count int) {
+			d, ds := dst.at(i)
+			a, as := x.at(i)
+			c, cs := cos.at(i)
+			s, ss := sin.at(i)
+			k.rope(count, h, d, ds, &dst.Data[i*dst.Stride+h], ds, a, as, &x.Data[i*x.Stride+h], as, c, cs, s, ss, sign)
+		})
+	}
+}
+
+func (t *Table) accelerateNorms(k rowKernels) {
 	t.RMSNormRows = func(dst, x Rows, w []float32, rows, n int, eps float32) {
 		if w == nil || n > longRow || n == 0 || rows == 0 {
 			t.rmsNormRows(dst, x, w, rows, n, eps)
@@ -67,6 +89,9 @@ func (t *Table) accelerateRows(k rowKernels) {
 			k.layerNorm(count, n, d, ds, a, as, &w[0], &b[0], eps)
 		})
 	}
+}
+
+func (t *Table) accelerateNormGrads(k rowKernels) {
 	t.RMSNormGradRows = func(dx, x, dy Rows, dw, w []float32, rows, n int, eps float32) {
 		if w == nil || n > longRow || n == 0 || rows == 0 {
 			t.rmsNormGradRows(dx, x, dy, dw, w, rows, n, eps)
@@ -101,23 +126,6 @@ func (t *Table) accelerateRows(k rowKernels) {
 				_, _ = dw[n-1], db[n-1]
 				k.layerNormGradBoth(count, n, d, ds, a, as, g, gs, &w[0], &dw[0], &db[0], eps)
 			}
-		})
-	}
-	t.accelerateSoftmax(k)
-	t.RoPERows = func(dst, x, cos, sin Rows, rows, h int, sign float32) {
-		if h == 0 || rows == 0 {
-			return
-		}
-		dst.check(rows, 2*h)
-		x.check(rows, 2*h)
-		cos.check(rows, h)
-		sin.check(rows, h)
-		inBlocks(rows, h, func(i, count int) {
-			d, ds := dst.at(i)
-			a, as := x.at(i)
-			c, cs := cos.at(i)
-			s, ss := sin.at(i)
-			k.rope(count, h, d, ds, &dst.Data[i*dst.Stride+h], ds, a, as, &x.Data[i*x.Stride+h], as, c, cs, s, ss, sign)
 		})
 	}
 }
