@@ -28,7 +28,7 @@ import "errors"
 //	   descriptor with Meet; DropSegment (5) is gone
 //	8  Upload.Layout and Own; a worker on another host receives its part of such an upload
 //	9  Upload.Stage
-//	10 Hello.Note
+//	10 Hello.Note; Device; OpenSession.Kind and Mixed
 const Version = 10
 
 // Limits of fields that several messages have.

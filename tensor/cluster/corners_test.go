@@ -7,10 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // TestTogetherOfNothing: tensors whose cut dim is 0, and those with fewer rows than there are workers, are like others.
@@ -138,5 +141,21 @@ func TestLateWorker(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestKindWanted tests that a session that wants a kind of device which no worker has is told
+// so, and that one that wants the workers' kind is opened.
+func TestKindWanted(t *testing.T) {
+	c := start(t, cluster.Options{InProcess: true, Dispatcher: &dispatcher.Options{WorkerWait: -1}})
+	if _, err := client.Dial(testContext(t), c.Addr(), &client.Options{Kind: device.CUDA}); !errors.Is(err, client.ErrNoWorker) || !strings.Contains(err.Error(), "kind cuda: 1, 0 are") {
+		t.Errorf("a CUDA session of cpu workers: %v", err)
+	}
+	if _, err := client.Dial(testContext(t), c.Addr(), &client.Options{Kind: device.CPU, MixKinds: true}); !errors.Is(err, ipc.ErrBadOption) {
+		t.Errorf("one kind and several: %v", err)
+	}
+	e := dial(t, c, &client.Options{Kind: device.CPU})
+	if got, err := tensor.From(tensor.NewSession(e, nil), []float32{1, 2}).Sum().Item(); err != nil || got != 3 {
+		t.Errorf("%v, %v", got, err)
 	}
 }

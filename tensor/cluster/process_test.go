@@ -20,7 +20,9 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
@@ -44,6 +46,15 @@ func childStuck(_ context.Context, args []string) error {
 		return err
 	}
 	defer c.Close()
+	m := wire.Device{Info: device.Info{Kind: device.CPU}}
+	buf, err := c.Reserve(context.Background(), wire.KindDevice, m.Size())
+	if err != nil {
+		return err
+	}
+	wire.AppendDevice(buf[:0], &m)
+	if err := c.Commit(); err != nil {
+		return err
+	}
 	select {}
 }
 

@@ -211,7 +211,7 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 func (e *Engine) open(ctx context.Context, o *Options) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	m := wire.OpenSession{Quota: o.Quota, Workers: uint32(o.Workers), Name: o.Name, Direct: e.conn.Features().Files}
+	m := wire.OpenSession{Quota: o.Quota, Kind: uint8(o.Kind), Mixed: o.MixKinds, Workers: uint32(o.Workers), Name: o.Name, Direct: e.conn.Features().Files}
 	if o.Workers > 1 {
 		m.Config = o.Config.Marshal()
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
@@ -34,6 +35,11 @@ type Options struct {
 	// Workers is how many run the session's programs together, each on a part of its tensors. Default as many as Config
 	// has, or 1.
 	Workers int
+
+	// Kind is the kind of device that the workers compute on. 0: one that has enough workers, of these the fastest. With
+	// MixKinds and no Kind the workers may be of several kinds, so that results may differ in their last bits.
+	Kind     device.Kind
+	MixKinds bool
 
 	// Config says how the session's tensors lie on its workers. nil: whole on each of them, so that they all do the same.
 	Config *config.Config
@@ -95,6 +101,9 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if c.Workers < 0 || c.Workers > wire.MaxWorkers {
 		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ipc.ErrBadOption, c.Workers, wire.MaxWorkers)
+	}
+	if c.Kind != 0 && (c.MixKinds || !c.Kind.Valid()) {
+		return c, fmt.Errorf("%w: %v with MixKinds %v, want a kind of device, or several", ipc.ErrBadOption, c.Kind, c.MixKinds)
 	}
 	if c.Programs == 0 {
 		c.Programs = maxPrograms

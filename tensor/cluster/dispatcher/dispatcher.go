@@ -293,12 +293,25 @@ func (d *Dispatcher) hire(p *peer) bool {
 	}
 	p.sessions = map[uint64]*session{}
 	d.workers[name] = p
+	return true
+}
+
+// register handles a worker's Device. Sessions can be placed on it from the first on.
+func (d *Dispatcher) register(p *peer, m *ipc.Message) {
+	var dev wire.Device
+	if err := wire.ParseDevice(m.Body, &dev); err != nil {
+		d.misbehaves(p, err.Error())
+		return
+	}
+	first := p.device == nil
+	if p.device = &dev; !first {
+		return
+	}
 	d.stats.workers.Add(1)
-	d.log.Info("worker joined", "worker", name, "pid", p.who.PID)
+	d.log.Info("worker joined", "worker", p.who.Name, "pid", p.who.PID, "device", dev.Info.Name)
 	for _, s := range slices.Clone(d.waiting) {
 		d.place(s)
 	}
-	return true
 }
 
 // refuse tells a peer that is not yet one why, and hangs up.
@@ -329,7 +342,9 @@ func (d *Dispatcher) lost(p *peer, err error) {
 			d.closeSession(p.session, wire.CodeOK)
 		}
 	case ipc.RoleWorker:
-		d.stats.workers.Add(-1)
+		if p.device != nil {
+			d.stats.workers.Add(-1)
+		}
 		delete(d.workers, p.who.Name)
 		level := slog.LevelInfo // an idle worker may come and go, and one that says why it stops; who supervises it says more
 		for _, s := range p.sessions {

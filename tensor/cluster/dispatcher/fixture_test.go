@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/ringside-go/ringside/ipc/ipctest"
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // fixture is a dispatcher on an in-memory network, and peers that say what a test wants.
@@ -79,14 +81,38 @@ type peer struct {
 	ipc.Conn
 }
 
+// dial connects a peer. A worker tells its device, and is registered or refused behind dial
+// if the dispatcher serves already.
 func (f *fixture) dial(role ipc.Role, name string) *peer {
 	f.Helper()
+	before := f.d.Stats()
 	c, err := f.net.Dial(f.ctx, f.addr, &ipc.Options{Hello: ipc.Peer{Role: role, Name: name}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { c.Close() })
-	return &peer{f, c}
+	p := &peer{f, c}
+	if role == ipc.RoleWorker {
+		p.register(device.Info{Name: "cpu", Kind: device.CPU}, 0)
+		for now := before; f.stop != nil && now.Workers+int(now.Refused) == before.Workers+int(before.Refused) && f.ctx.Err() == nil; now = f.d.Stats() {
+			runtime.Gosched()
+		}
+	}
+	return p
+}
+
+// register tells the dispatcher what a worker computes on, unless it has hung up.
+func (p *peer) register(info device.Info, used uint64) {
+	p.f.Helper()
+	m := wire.Device{Info: info, Used: used}
+	buf, err := p.Reserve(p.f.ctx, wire.KindDevice, m.Size())
+	if err == nil {
+		wire.AppendDevice(buf[:0], &m)
+		err = p.Commit()
+	}
+	if err != nil && !errors.Is(err, ipc.ErrPeerGone) {
+		p.f.Fatal(err)
+	}
 }
 
 // send sends a message whole.

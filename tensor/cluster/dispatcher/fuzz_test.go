@@ -66,6 +66,9 @@ func FuzzPeers(f *testing.F) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	w, c := dial(f, ctx, ipc.RoleWorker, "w"), dial(f, ctx, ipc.RoleClient, "c")
+	if err := send(ctx, w, wire.KindDevice, wire.AppendDevice(nil, &wire.Device{})); err != nil {
+		f.Fatal(err)
+	}
 	if err := send(ctx, c, wire.KindOpenSession, open); err != nil {
 		f.Fatal(err)
 	}

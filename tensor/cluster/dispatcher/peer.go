@@ -25,6 +25,7 @@ type peer struct {
 
 	session  *session            // of a client; nil when it has none
 	sessions map[uint64]*session // of a worker
+	device   *wire.Device        // of a worker that has told it
 	bytes    uint64              // forwarded to a worker
 	messages uint64              // forwarded to a worker
 	asks     uint64              // number of the questions of one that looks; 0: none yet

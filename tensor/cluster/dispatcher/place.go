@@ -9,18 +9,19 @@ import (
 	"strings"
 
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // place gives a waiting session to its workers; false when there are not enough. How they are chosen: see choose.
 func (d *Dispatcher) place(s *session) bool {
-	workers := d.choose(s.want)
+	workers := choose(d.candidates(s), s.want)
 	if workers == nil {
 		return false
 	}
 	d.waiting = slices.DeleteFunc(d.waiting, func(x *session) bool { return x == s })
 	d.stats.waiting.Add(-1)
 	s.workers = workers
-	open := wire.OpenSession{Session: s.id, Quota: s.quota, Workers: uint32(s.want), Config: s.config, Name: s.name}
+	open := wire.OpenSession{Session: s.id, Quota: s.quota, Kind: uint8(s.kind), Mixed: s.mixed, Workers: uint32(s.want), Config: s.config, Name: s.name}
 	var names []string
 	for _, w := range workers {
 		names = append(names, w.who.Name)
@@ -47,21 +48,60 @@ func (d *Dispatcher) place(s *session) bool {
 	return true
 }
 
-// choose takes as many workers as a session wants, nil if there are not so many: one is the one with the least to do. Several are
-// those of one host if one has enough, this one before others, and otherwise of as few as can be, as many on each as on
-// the others. By rank they are in the order of hosts, and of names within a host: so the workers of a host are neighbours along the
-// last dim of a mesh, where most is said, and the same session lies alike each time.
-func (d *Dispatcher) choose(want int) []*peer {
-	hosts := map[string][]*peer{}
-	have := 0
+// candidates returns the workers that s may have: all of one kind, unless s takes several.
+// Where s names no kind, they are of the fastest kind that has enough workers, or else of the
+// one that has the most.
+func (d *Dispatcher) candidates(s *session) []*peer {
+	kinds := map[device.Kind][]*peer{}
 	for _, w := range d.workers {
-		if !w.gone && w.conn.Err() == nil {
-			hosts[w.host()] = append(hosts[w.host()], w)
-			have++
+		if w.gone || w.device == nil || w.conn.Err() != nil {
+			continue
+		}
+		kind := w.device.Info.Kind
+		if s.mixed {
+			kind = 0
+		}
+		kinds[kind] = append(kinds[kind], w)
+	}
+	if s.kind != 0 {
+		return kinds[s.kind]
+	}
+	var best []*peer
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		if best == nil || fitter(kinds[kind], best, s.want) {
+			best = kinds[kind]
 		}
 	}
-	if have < want {
+	return best
+}
+
+// fitter reports whether the workers a are a better choice than b for a session of want.
+func fitter(a, b []*peer, want int) bool {
+	n := cmp.Compare(min(len(a), want), min(len(b), want))
+	return cmp.Or(n, cmp.Compare(speed(a), speed(b))) > 0
+}
+
+// speed returns the speed of the fastest of some workers; 0: not known.
+func speed(workers []*peer) (flops float64) {
+	for _, w := range workers {
+		flops = max(flops, w.device.Info.Flops)
+	}
+	return flops
+}
+
+// choose returns want of the workers, nil if there are not enough. One worker is the first in
+// the order of compare. Several are of one host if one has enough, this host before others,
+// and otherwise of as few hosts as possible, as many on each as on the others. They are
+// ordered by host and by name within a host: so the workers of a host are neighbours along
+// the last dim of a mesh, which has the most communication, and the same session lies alike
+// each time.
+func choose(workers []*peer, want int) []*peer {
+	if len(workers) < want {
 		return nil
+	}
+	hosts := map[string][]*peer{}
+	for _, w := range workers {
+		hosts[w.host()] = append(hosts[w.host()], w)
 	}
 	var groups [][]*peer // each with the least to do first
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
@@ -94,20 +134,36 @@ func (d *Dispatcher) choose(want int) []*peer {
 		}
 		taken[least]++
 	}
-	var workers []*peer
+	var chosen []*peer
 	for i, g := range groups {
-		workers = append(workers, g[:taken[i]]...)
+		chosen = append(chosen, g[:taken[i]]...)
 	}
-	slices.SortFunc(workers, func(p, q *peer) int {
+	slices.SortFunc(chosen, func(p, q *peer) int {
 		return cmp.Or(strings.Compare(p.host(), q.host()), strings.Compare(p.who.Name, q.who.Name))
 	})
-	return workers
+	return chosen
 }
 
-// compare orders workers by what they have to do; the name decides at last, so that the
-// same history gives the same placement.
+// compare orders workers for the next session: the one with the most free memory first, where
+// both have told theirs, then the one with the fewest sessions for its speed, then the one
+// that was sent the fewest bytes. The name decides last, so that the same history gives the
+// same placement.
 func (p *peer) compare(q *peer) int {
-	return cmp.Or(cmp.Compare(len(p.sessions), len(q.sessions)), cmp.Compare(p.bytes, q.bytes), strings.Compare(p.who.Name, q.who.Name))
+	free := 0
+	if a, b := p.device, q.device; a.Info.Bytes > 0 && b.Info.Bytes > 0 {
+		free = cmp.Compare(b.Info.Bytes-min(b.Used, b.Info.Bytes), a.Info.Bytes-min(a.Used, a.Info.Bytes))
+	}
+	return cmp.Or(free, cmp.Compare(p.load(), q.load()), cmp.Compare(p.bytes, q.bytes), strings.Compare(p.who.Name, q.who.Name))
+}
+
+// load returns how many sessions a worker would have with another one, for each 10 TFLOP/s
+// of its device. A device whose speed is not known counts as one of that speed.
+func (p *peer) load() float64 {
+	n := float64(len(p.sessions) + 1)
+	if f := p.device.Info.Flops; f > 0 {
+		n *= 1e13 / f
+	}
+	return n
 }
 
 // host is where a peer is: nothing for this host, else the address that it is seen at.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // nearConn and farConn are conns of peers that are only looked at.
@@ -56,7 +58,7 @@ func TestChoose(t *testing.T) {
 				}
 				host = host[:i]
 			}
-			p := &peer{conn: nearConn{}, who: ipc.Peer{Name: name}, sessions: map[uint64]*session{}}
+			p := &peer{conn: nearConn{}, who: ipc.Peer{Name: name}, sessions: map[uint64]*session{}, device: &wire.Device{}}
 			if host != "" {
 				p.conn = farConn{addr: "[" + host + "]:77"}
 			}
@@ -67,12 +69,49 @@ func TestChoose(t *testing.T) {
 		}
 		for range 5 { // the map's order means nothing
 			var names []string
-			for _, p := range d.choose(c.want) {
+			for _, p := range choose(d.candidates(&session{want: c.want}), c.want) {
 				names = append(names, p.who.Name)
 			}
 			if !slices.Equal(names, strings.Fields(c.chosen)) {
 				t.Errorf("%d of %s: %v, expected %s", c.want, c.workers, names, c.chosen)
 			}
+		}
+	}
+}
+
+// TestKinds tests that a session gets workers of one kind, of which those with the most free
+// memory and the most speed first.
+func TestKinds(t *testing.T) {
+	gpu := func(bytes, used uint64) wire.Device {
+		return wire.Device{Used: used, Info: device.Info{Kind: device.CUDA, Bytes: bytes, Flops: 6e13}}
+	}
+	cpu := func(flops float64) wire.Device { return wire.Device{Info: device.Info{Kind: device.CPU, Flops: flops}} }
+	type workers = map[string]wire.Device
+	for _, c := range []struct {
+		name    string
+		workers workers
+		session session
+		chosen  string
+	}{
+		{"the fastest kind", workers{"a": cpu(1e11), "g": gpu(80, 0)}, session{want: 1}, "g"},
+		{"the wanted kind", workers{"a": cpu(1e11), "g": gpu(80, 0)}, session{want: 1, kind: device.CPU}, "a"},
+		{"none of the wanted kind", workers{"a": cpu(1e11)}, session{want: 1, kind: device.CUDA}, ""},
+		{"a kind that has enough", workers{"a": cpu(1e11), "b": cpu(0), "g": gpu(80, 0)}, session{want: 2}, "a b"},
+		{"no kind has enough", workers{"a": cpu(1e11), "g": gpu(80, 0)}, session{want: 2}, ""},
+		{"of several kinds", workers{"a": cpu(1e11), "g": gpu(80, 0)}, session{want: 2, mixed: true}, "a g"},
+		{"the most free memory", workers{"g": gpu(80, 30), "h": gpu(60, 0), "i": gpu(40, 50)}, session{want: 1}, "h"},
+		{"the faster one", workers{"a": cpu(1e11), "b": cpu(2e11)}, session{want: 1}, "b"},
+	} {
+		d := &Dispatcher{workers: map[string]*peer{"unregistered": {conn: nearConn{}}}}
+		for name, w := range c.workers {
+			d.workers[name] = &peer{conn: nearConn{}, who: ipc.Peer{Name: name}, device: &w}
+		}
+		var names []string
+		for _, p := range choose(d.candidates(&c.session), c.session.want) {
+			names = append(names, p.who.Name)
+		}
+		if !slices.Equal(names, strings.Fields(c.chosen)) {
+			t.Errorf("%s: %v, want %s", c.name, names, c.chosen)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/turn"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 // session is what a client has with its workers: one, or several that run it together.
@@ -16,9 +17,11 @@ type session struct {
 	id         uint64
 	name       string
 	quota      uint64
-	want       int    // workers
-	direct     bool   // the client takes a conn of its own with its worker, the first of several
-	config     []byte // for them
+	want       int         // workers
+	kind       device.Kind // of its workers; 0: any one kind
+	mixed      bool        // they may be of several kinds
+	direct     bool        // the client takes a conn of its own with its worker, the first of several
+	config     []byte      // for them
 	client     *peer
 	workers    []*peer // by rank; nil while it waits for them
 	deadline   time.Time
@@ -147,6 +150,9 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 		return
 	case wire.KindWatched:
 		d.watched(p, m)
+		return
+	case wire.KindDevice:
+		d.register(p, m)
 		return
 	default:
 		d.misbehaves(p, fmt.Sprintf("%s (kind %d) from a worker", wire.KindName(m.Kind), m.Kind))
@@ -278,7 +284,7 @@ func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 	}
 	d.last++
 	s := &session{id: d.last, name: open.Name, quota: open.Quota, client: p, want: max(1, int(open.Workers)),
-		direct: open.Direct, config: append([]byte(nil), open.Config...)}
+		kind: device.Kind(open.Kind), mixed: open.Mixed, direct: open.Direct, config: append([]byte(nil), open.Config...)}
 	p.session = s
 	if n := len(d.sessions); n >= d.o.MaxSessions {
 		s.over = true
@@ -300,15 +306,23 @@ func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 func (d *Dispatcher) expire(now time.Time) (worked bool) {
 	for len(d.waiting) > 0 && !now.Before(d.waiting[0].deadline) {
 		s := d.waiting[0]
-		text := "no worker is connected: start one with ringside worker, or all of it with ringside up"
-		if s.want > 1 {
-			text = fmt.Sprintf("the session needs %d workers, %d are connected: start more with ringside worker, or all of it with ringside up -n %d",
-				s.want, len(d.workers), s.want)
-		}
-		d.failSession(s, wire.CodeNoWorker, text)
+		d.failSession(s, wire.CodeNoWorker, d.missing(s))
 		worked = true
 	}
 	return worked
+}
+
+// missing says which workers s waits for.
+func (d *Dispatcher) missing(s *session) string {
+	have := d.candidates(s)
+	switch {
+	case s.kind != 0:
+		return fmt.Sprintf("the session needs workers of kind %v: %d, %d are connected: start more with ringside worker", s.kind, s.want, len(have))
+	case s.want > 1:
+		return fmt.Sprintf("the session needs %d workers of one kind, %d are connected: start more with ringside worker, or all of it with ringside up -n %d",
+			s.want, len(have), s.want)
+	}
+	return "no worker is connected: start one with ringside worker, or all of it with ringside up"
 }
 
 // closeSession ends a session as its client wants it, or because the client is gone.

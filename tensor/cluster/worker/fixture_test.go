@@ -71,6 +71,10 @@ func startAt(t *testing.T, l ipc.Listener, o worker.Options, bytes int64) *fixtu
 	if f.conn, err = l.Accept(ctx); err != nil {
 		t.Fatal(err)
 	}
+	var dev wire.Device
+	if err := wire.ParseDevice(f.recv(wire.KindDevice), &dev); err != nil || dev.Info != o.Device.Info() {
+		t.Fatalf("the worker's first message: %+v, %v", dev, err)
+	}
 	t.Cleanup(func() {
 		stop(errors.New("the test is over"))
 		<-f.end
@@ -96,7 +100,7 @@ func (f *fixture) send(kind uint32, body []byte, files ...*os.File) {
 func (f *fixture) recv(kind uint32) []byte {
 	f.Helper()
 	m, err := f.conn.Recv(f.ctx)
-	for ; err == nil && m.Kind == wire.KindFlow && kind != wire.KindFlow; m, err = f.conn.Recv(f.ctx) {
+	for ; err == nil && (m.Kind == wire.KindFlow || m.Kind == wire.KindDevice) && kind != m.Kind; m, err = f.conn.Recv(f.ctx) {
 		f.conn.Release()
 	}
 	if err != nil {
@@ -153,7 +157,7 @@ func (f *fixture) answer(code wire.Code, text string) *wire.Done {
 		for _, file := range m.Files {
 			file.Close()
 		}
-		if m.Kind == wire.KindSegment || m.Kind == wire.KindFlow {
+		if m.Kind == wire.KindSegment || m.Kind == wire.KindFlow || m.Kind == wire.KindDevice {
 			continue
 		}
 		if m.Kind != wire.KindDone {

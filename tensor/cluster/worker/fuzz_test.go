@@ -47,6 +47,10 @@ func serveFuzzed(f *testing.F) (*worker.Worker, device.Device, ipc.Conn) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	if m, err := conn.Recv(f.Context()); err != nil || m.Kind != wire.KindDevice {
+		f.Fatalf("the worker's first message is %s, %v", wire.KindName(m.Kind), err)
+	}
+	conn.Release()
 	f.Cleanup(func() {
 		stop()
 		<-ended

@@ -21,12 +21,17 @@ import (
 // machines' memory. Each costs a descriptor here.
 const maxSegments = 512
 
+// tellEvery is the number of steps between two looks at how much memory values use.
+const tellEvery = 64
+
 // Worker runs programs. Stats may be called by any goroutine.
 type Worker struct {
 	env
 	scheduler
 	o     Options
 	polls func() bool // poll, which Wait calls
+	steps uint64      // done so far
+	told  wire.Device // as the dispatcher was told last
 }
 
 // New makes a worker; Serve runs it.
@@ -85,11 +90,17 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	}
 	w.out.conn, w.out.waiter = conn, w.waiter
 	w.log.Info("worker connected", "worker", w.name, "device", w.dev.Info().Name, "dispatcher", addr)
+	if err := w.tellDevice(ctx); err != nil {
+		return err
+	}
 	// A client that shrinks a segment which is not sealed makes reading it a fault. As a
 	// panic the fault ends that client's session alone.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	for {
 		err := w.step(ctx)
+		if w.steps++; err == nil && w.steps%tellEvery == 0 && w.usedMuchElse() {
+			err = w.tellDevice(ctx)
+		}
 		switch {
 		case err == nil:
 			continue
@@ -102,6 +113,27 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 			return fmt.Errorf("worker %q: %w at %s: %w", w.name, ErrDispatcher, addr, err)
 		}
 	}
+}
+
+// tellDevice tells the dispatcher what the worker computes on, and how much of its memory
+// values use.
+func (w *Worker) tellDevice(ctx context.Context) error {
+	m := &w.told
+	*m = wire.Device{Info: w.dev.Info(), Used: uint64(w.dev.Stats().Values.InUse)}
+	m.Info.Name = m.Info.Name[:min(len(m.Info.Name), wire.MaxName)]
+	return w.out.send(ctx, wire.KindDevice, m.Size(), func(dst []byte) []byte { return wire.AppendDevice(dst, m) })
+}
+
+// usedMuchElse reports whether the memory that values use has changed by a sixteenth of the
+// device's since the dispatcher was told. Where the device does not know its memory, the
+// dispatcher does not place by it.
+func (w *Worker) usedMuchElse() bool {
+	part := w.told.Info.Bytes / 16
+	if part == 0 {
+		return false
+	}
+	used := uint64(w.dev.Stats().Values.InUse)
+	return max(used, w.told.Used)-min(used, w.told.Used) >= part
 }
 
 // close frees everything. Leases end with the arena and not before: a client that was

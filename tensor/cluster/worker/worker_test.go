@@ -521,3 +521,23 @@ func TestEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestTellsDevice tests that a worker tells the dispatcher again how much of its memory is
+// used when that has changed by much.
+func TestTellsDevice(t *testing.T) {
+	const limit = 4 << 20
+	f := startWith(t, worker.Options{}, limit)
+	f.open(1, 0)
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	f.body(1, p)
+	const runs = limit/16/64 + 100 // a result takes 64 bytes
+	for seq := range uint64(runs) {
+		base := 1000 + 10*seq
+		f.batch(&wire.Run{Session: 1, Seq: 1 + seq, Hash: p.hash, Base: base, Uploads: []wire.Upload{floats(base+5, 1, 2)},
+			Inputs: []uint64{base + 5}, Scalars: []float64{1}})
+	}
+	var m wire.Device
+	if err := wire.ParseDevice(f.recv(wire.KindDevice), &m); err != nil || m.Info.Bytes != limit || m.Used < limit/16 {
+		t.Errorf("%+v, %v; want at least %d bytes used", m, err, limit/16)
+	}
+}

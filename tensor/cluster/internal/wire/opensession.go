@@ -5,13 +5,15 @@ import "github.com/ringside-go/ringside/ipc/wire"
 // OpenSession asks for a session. The dispatcher sets Apart, Rank, Key and Token in what it
 // passes on, and clears Direct where it knows of something against it.
 //
-//	session uint64, quota uint64, apart uint8, direct uint8, workers uvarint, rank uvarint,
-//	key bytes, token bytes, config bytes, name text
+//	session uint64, quota uint64, apart uint8, direct uint8, kind uint8, mixed uint8,
+//	workers uvarint, rank uvarint, key bytes, token bytes, config bytes, name text
 type OpenSession struct {
 	Session uint64
 	Quota   uint64 // bytes of tensors it may hold; 0: the worker's limit
 	Apart   bool   // client and worker share no memory: blocks use a connection of their own
 	Direct  bool   // the client takes a connection of its own with its (first) worker
+	Kind    uint8  // device.Kind of the workers; 0: any one kind
+	Mixed   bool   // the workers may be of several kinds; Kind is 0
 	Workers uint32 // number of workers that run the session together; 0 and 1: one
 	Rank    uint32 // which of them this worker is
 	Key     []byte // secret of the connections between the session's workers
@@ -25,6 +27,8 @@ func (m *OpenSession) walk(w *wire.Walk) {
 	w.U64("Quota", &m.Quota)
 	w.Bool("Apart", &m.Apart)
 	w.Bool("Direct", &m.Direct)
+	w.U8("Kind", &m.Kind)
+	w.Bool("Mixed", &m.Mixed)
 	w.Number("Workers", &m.Workers, MaxWorkers)
 	w.Number("Rank", &m.Rank, MaxWorkers-1)
 	w.Bytes("Key", &m.Key, MaxKey)

@@ -52,6 +52,7 @@ const (
 	KindWatch         uint32 = 25 // control → dispatcher → all workers
 	KindWatched       uint32 = 26 // worker → dispatcher → sender of the Watch
 	KindTurn          uint32 = 27 // dispatcher ↔ workers of a session, first of them → the others
+	KindDevice        uint32 = 28 // worker → dispatcher
 )
 
 var kindNames = [...]string{
@@ -59,7 +60,7 @@ var kindNames = [...]string{
 	KindSegment: "Segment", KindBody: "Body", KindRun: "Run", KindDone: "Done", KindFail: "Fail", KindBye: "Bye",
 	KindStatus: "Status", KindStatusReply: "StatusReply", KindFlow: "Flow", KindSave: "Save", KindSaved: "Saved",
 	KindLink: "Link", KindPush: "Push", KindPull: "Pull", KindPushed: "Pushed", KindMeet: "Meet",
-	KindWatch: "Watch", KindWatched: "Watched", KindTurn: "Turn",
+	KindWatch: "Watch", KindWatched: "Watched", KindTurn: "Turn", KindDevice: "Device",
 }
 
 // KindName returns the name of a kind, for logs.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc/wire/wiretest"
+	"github.com/ringside-go/ringside/tensor/device"
 )
 
 var update = flag.Bool("update", false, "write the golden bytes anew")
@@ -50,8 +51,10 @@ func plainRun(name string, m *Run) wiretest.Message {
 
 func messages() []wiretest.Message {
 	return []wiretest.Message{
-		wiretest.Of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"},
+		wiretest.Of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Kind: 2, Mixed: true, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"},
 			AppendOpenSession, (*OpenSession).Size, ParseOpenSession),
+		wiretest.Of("Device", &Device{Session: 5, Used: 1 << 33, Info: device.Info{Name: "cuda0", Kind: device.CUDA, ID: sampleHash(3), Bytes: 80 << 30,
+			Flops: 6e13, Bandwidth: 3.3e12}}, AppendDevice, (*Device).Size, ParseDevice),
 		wiretest.Of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota},
 			AppendCloseSession, (*CloseSession).Size, ParseCloseSession),
 		wiretest.Of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Apart: true, Rank: 7, Worker: "w0"},
@@ -177,6 +180,7 @@ func TestLimits(t *testing.T) {
 			func(b []byte) error { return ParseStatusReply(b, new(StatusReply)) }},
 		{"flow", append(AppendFlow(nil, &Flow{})[:8], 2), func(b []byte) error { return ParseFlow(b, new(Flow)) }},
 		{"turn", AppendTurn(nil, &Turn{What: TurnOver + 1}), func(b []byte) error { return ParseTurn(b, new(Turn)) }},
+		{"a speed that is no number", AppendDevice(nil, &Device{Info: device.Info{Flops: math.NaN()}}), func(b []byte) error { return ParseDevice(b, new(Device)) }},
 		{"workers", AppendOpenSession(nil, &OpenSession{Workers: MaxWorkers + 1}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
 		{"a rank of none", AppendOpenSession(nil, &OpenSession{Workers: 4, Rank: 4}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
 		{"a long config", AppendOpenSession(nil, &OpenSession{Config: long(MaxConfig + 1)}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
@@ -216,7 +220,7 @@ func TestLimits(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	seen := map[string]uint32{}
-	for k := KindOpenSession; k <= KindMeet; k++ {
+	for k := KindOpenSession; k <= KindDevice; k++ {
 		n := KindName(k)
 		if n == "unknown kind" && (k == 5 || k == 14 || k == 15 || k == 22 || k == 23) { // not used any more, and not yet
 			continue

@@ -1,0 +1,56 @@
+package wire
+
+import (
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/tensor/device"
+)
+
+// Device tells the dispatcher what a worker computes on. It is a worker's first message:
+// until it has come, no session is placed on the worker. The worker sends it again when the
+// memory that its values use has changed by much.
+//
+// It is no part of the greeting, for a greeting belongs to the transports, which know of no
+// devices.
+//
+//	session uint64, kind uint8, id [16]byte, bytes uint64, used uint64, flops float64,
+//	bandwidth float64, name text
+type Device struct {
+	Session uint64 // 0
+	Info    device.Info
+	Used    uint64 // bytes of values
+}
+
+func (m *Device) walk(w *wire.Walk) {
+	w.U64("Session", &m.Session)
+	w.U8("Kind", (*uint8)(&m.Info.Kind))
+	w.Fixed("ID", m.Info.ID[:])
+	w.U64("Bytes", &m.Info.Bytes)
+	w.U64("Used", &m.Used)
+	w.F64("Flops", &m.Info.Flops)
+	w.F64("Bandwidth", &m.Info.Bandwidth)
+	w.Text("Name", &m.Info.Name, MaxName)
+	if w.Parses() && !(m.Info.Flops >= 0 && m.Info.Bandwidth >= 0) {
+		w.Fail("Flops", "%v and a bandwidth of %v, want numbers of at least 0", m.Info.Flops, m.Info.Bandwidth)
+	}
+}
+
+// AppendDevice appends m to dst.
+func AppendDevice(dst []byte, m *Device) []byte {
+	w := wire.Appending(dst)
+	m.walk(&w)
+	return w.Appended()
+}
+
+// Size returns the number of bytes AppendDevice writes.
+func (m *Device) Size() int {
+	w := wire.Measuring()
+	m.walk(&w)
+	return w.Len()
+}
+
+// ParseDevice parses a message that AppendDevice wrote.
+func ParseDevice(src []byte, m *Device) error {
+	w := wire.Parsing("Device", src)
+	m.walk(&w)
+	return w.End()
+}
