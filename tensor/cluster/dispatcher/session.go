@@ -319,8 +319,12 @@ func (d *Dispatcher) missing(s *session) string {
 	case s.kind != 0:
 		return fmt.Sprintf("the session needs workers of kind %v: %d, %d are connected: start more with ringside worker", s.kind, s.want, len(have))
 	case s.want > 1:
-		return fmt.Sprintf("the session needs %d workers of one kind, %d are connected: start more with ringside worker, or all of it with ringside up -n %d",
-			s.want, len(have), s.want)
+		kind := ""
+		if len(have) < int(d.stats.workers.Load()) {
+			kind = " of one kind"
+		}
+		return fmt.Sprintf("the session needs %d workers, %d%s are connected: start more with ringside worker, or all of it with ringside up -n %d",
+			s.want, len(have), kind, s.want)
 	}
 	return "no worker is connected: start one with ringside worker, or all of it with ringside up"
 }
