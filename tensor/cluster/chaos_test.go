@@ -165,7 +165,7 @@ func (c *chaos) employ(role string, args ...string) {
 		defer runtime.UnlockOSThread()
 		for first := true; c.ctx.Err() == nil && !c.calm.Load(); first = false {
 			var said bytes.Buffer
-			cmd := exec.Command(os.Args[0], append([]string{childFlag}, args...)...)
+			cmd := exec.Command(os.Args[0], append([]string{childArg()}, args...)...)
 			cmd.Stderr = &said
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			if err := cmd.Start(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -22,11 +23,15 @@ import (
 // timeout ends a test that hangs.
 const timeout = 10 * time.Minute
 
-// childFlag makes the test binary a part of a cluster, or a client that is to be killed.
-const childFlag = "-child"
+// childFlag makes the test binary a part of a cluster, or a client that is to be killed. It
+// names the device of the tests' workers.
+const childFlag = "-child="
+
+func childArg() string { return childFlag + *onDevice }
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == childFlag {
+	if kind, ok := strings.CutPrefix(os.Args[min(1, len(os.Args)-1)], childFlag); ok && len(os.Args) > 2 {
+		*onDevice = kind
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		err := child(ctx, os.Args[2], os.Args[3:])
 		stop()
@@ -63,7 +68,7 @@ func child(ctx context.Context, name string, args []string) error {
 // childArgs are cluster.DefaultArgs for the test binary, and then where segments are made.
 func childArgs(shmDir string) func(cluster.Child) []string {
 	return func(c cluster.Child) []string {
-		return append(append([]string{childFlag}, cluster.DefaultArgs(c)...), shmDir)
+		return append(append([]string{childArg()}, cluster.DefaultArgs(c)...), shmDir)
 	}
 }
 
@@ -163,7 +168,7 @@ type process struct {
 // run starts a child.
 func run(t testing.TB, name string, args ...string) *process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], append([]string{childFlag, name}, args...)...)
+	cmd := exec.Command(os.Args[0], append([]string{childArg(), name}, args...)...)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.StdoutPipe()

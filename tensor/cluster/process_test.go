@@ -249,7 +249,7 @@ func TestStartFails(t *testing.T) {
 	broken := func(role cluster.Role, args ...string) func(cluster.Child) []string {
 		return func(c cluster.Child) []string {
 			if c.Role == role {
-				return append([]string{childFlag}, args...)
+				return append([]string{childArg()}, args...)
 			}
 			return childArgs("")(c)
 		}
