@@ -73,6 +73,7 @@ func parts() map[string]func(a *actor) error {
 		"idle":        idle,
 		"collective":  collectiveRank,
 		"fair-client": fairClient, "fair-flood": fairFlood,
+		"gather-update": gatherUpdate,
 	}
 }
 

@@ -474,9 +474,20 @@ func (s *setting) file(group *collective.Group, o apply.Options) error {
 	return err
 }
 
-// child applies in a process of its own: "folder", then the parameter after which it kills
-// itself or -1.
+// child applies in a process of its own: a folder, then the parameter after which it kills
+// itself or -1; or a folder, "grow", peers and budget.
 func child(f []string) error {
+	if f[1] == "grow" {
+		peers, err := strconv.Atoi(f[2])
+		if err != nil {
+			return err
+		}
+		budget, err := strconv.ParseInt(f[3], 10, 64)
+		if err != nil {
+			return err
+		}
+		return grow(f[0], peers, budget)
+	}
 	s := &setting{dir: f[0], m: fileConfig()}
 	var err error
 	if s.store, err = store.NewFile(filepath.Join(s.dir, "store")); err != nil {

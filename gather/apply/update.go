@@ -50,14 +50,13 @@ type Options struct {
 	AfterParam func(ctx context.Context, p int) error
 }
 
-// Stats says what an update did. Digest is of the update that this rank applied; the same on
-// all ranks if they are replicas.
+// Stats says what an update did. Digest is of the update, where ranks are replicas.
 type Stats struct {
-	Values   int64        // of peers that this rank added
-	Tiles    int          //
-	Skipped  []string     // parameters whose bound is beyond float32
-	ClipZero []string     // whose median norm is 0, so that the update is
-	Digest   codec.Digest // of this rank's tiles
+	Values   int64    // of peers that this rank added
+	Tiles    int      //
+	Skipped  []string // parameters whose bound is beyond float32
+	ClipZero []string // whose median norm is 0, so that the update is
+	Digest   codec.Digest
 }
 
 // Update applies a result to a model.
@@ -318,7 +317,9 @@ func (u *update) write(from int, g []float32) error {
 	if n == 0 {
 		return nil
 	}
-	u.digest(g)
+	if u.o.Replicated {
+		u.digest(g)
+	}
 	u.old = resize(u.old, len(g))
 	if err := u.w.Read(q, u.p, from, n, u.old); err != nil {
 		return err

@@ -107,7 +107,7 @@ func (rows *Rows) Parse(b []byte, p *Param, from, n int) ([]byte, error) {
 
 // Row is one decoded row.
 type Row struct {
-	Index  []uint32  // ascending, below TotalK
+	Index  []uint32  // below TotalK; ascending, unless the spool was changed
 	Codes  []uint8   // below len(Table), where there is a codebook
 	Values []float32 // where there is none
 }
@@ -123,6 +123,9 @@ func (rows *Rows) Each(row *Row, f func(i int)) error {
 	at, stride := 0, p.ValueRow()
 	for i := -rows.skip; i < rows.N; i++ {
 		n, s := decodeIndices(row.Index, p, rows.index[at:])
+		if s == status.OK {
+			s = inRange(row.Index, p)
+		}
 		if s == status.OK && i >= 0 {
 			if s = rows.decodeValues(row, rows.values[i*stride:(i+1)*stride]); s == status.OK {
 				f(i)
@@ -142,6 +145,9 @@ func (rows *Rows) decodeValues(row *Row, b []byte) status.Status {
 		return decodeFloats(row.Values, p.Value, b)
 	}
 	s := decodeCodes(row.Codes, p.Value, b)
+	if len(rows.Table) == 256 {
+		return s
+	}
 	var most uint8
 	for _, c := range row.Codes {
 		most = max(most, c)

@@ -45,19 +45,19 @@ func Validate(r io.Reader, want *Expect) (*Report, error) {
 		p := &want.Manifest.Params[i]
 		row = max(row, p.MaxIndexRow(), p.ValueRow())
 	}
-	v := &validator{in: bufio.NewReaderSize(r, max(64<<10, row)), want: want}
+	v := &validator{in: bufio.NewReaderSize(r, max(64<<10, row)), want: want, rep: &Report{}}
 	if err := v.run(); err != nil {
 		return nil, err
 	}
 	v.rep.Size = v.n
-	return &v.rep, nil
+	return v.rep, nil
 }
 
 // validator is one Validate.
 type validator struct {
 	in   *bufio.Reader
 	want *Expect
-	rep  Report
+	rep  *Report // on its own: it outlives the validator and its buffer
 	body tree
 	n    int64 // bytes taken
 	ids  *blake3.Hasher
@@ -122,9 +122,11 @@ func (v *validator) run() error {
 	v.rep.Base = v.n
 	v.ids = blake3.New(len(Digest{}), nil)
 	for i := range v.want.Manifest.Params {
-		if err := v.param(&v.rep.Header.Params[i], &v.want.Manifest.Params[i]); err != nil {
+		h := &v.rep.Header.Params[i]
+		if err := v.param(h, &v.want.Manifest.Params[i]); err != nil {
 			return err
 		}
+		h.Hist = nil // it was compared, and the norm made of it
 	}
 	v.ids.Sum(v.rep.Indices[:0])
 	return v.digest(isSigned)
@@ -183,7 +185,10 @@ func (v *validator) indices(h *ParamHeader, p *Param) error {
 			return err
 		}
 		n, s := decodeIndices(idx, p, b)
-		if s == status.Truncated && len(b) == most { // the row does not end where it must
+		switch {
+		case s == status.OK:
+			s = ascending(idx, uint32(p.TotalK))
+		case s == status.Truncated && len(b) == most: // the row does not end where it must
 			s = status.BadShape
 		}
 		if s != status.OK {
