@@ -14,7 +14,8 @@ const maxRun = tensor.MaxInstrs / 4
 // finish turns the nodes into the steps of each rank.
 func (b *builder) finish(p *tensor.Program, inputs []Placed, outputs []Output, o Options) (*Plan, error) {
 	order := b.order(outputs)
-	items, buckets := b.schedule(order, o)
+	buckets := b.buckets(order, o)
+	items := b.schedule(order, buckets, o)
 	plan := &Plan{Mesh: b.mesh, Stages: []Stage{only(b.mesh)}, Inputs: inputs, Outputs: outputs, Ranks: make([]RankPlan, b.ranks), program: p, notes: b.notes}
 	sent := make([]int64, b.ranks)
 	for _, g := range buckets {

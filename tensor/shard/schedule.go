@@ -68,14 +68,44 @@ func (b *builder) order(outputs []Output) []int {
 	return out
 }
 
-// schedule joins collectives that do not wait for each other's results, where that is
-// allowed, and returns the places where each starts and where it is waited for.
-func (b *builder) schedule(order []int, o Options) (items []item, buckets []*bucket) {
-	place := make([]int, len(b.nodes))
+// buckets joins all-reduces that do not wait for each other's results, up to the sizes
+// that o allows. Other collectives are buckets of one.
+func (b *builder) buckets(order []int, o Options) (all []*bucket) {
+	first := b.firstReaders(order)
+	var firsts []*bucket // of each kind
 	for at, k := range order {
-		place[k] = at
+		t := b.nodes[k].move
+		if t == nil {
+			continue
+		}
+		alike := func(c *bucket) bool {
+			u := b.nodes[c.nodes[0]].move
+			return t.kind == plan.AllReduce && u.kind == t.kind &&
+				u.op == t.op && u.dt == t.dt && u.scale == t.scale && u.dim == t.dim
+		}
+		var g *bucket
+		if n := slices.IndexFunc(all, func(c *bucket) bool {
+			return alike(c) && at < c.deadline && c.bytes+t.bytes <= c.room
+		}); n >= 0 {
+			g = all[n]
+		} else {
+			// An all-reduce sends at most twice its bytes.
+			g = &bucket{deadline: math.MaxInt, room: 2 * o.BucketBytes}
+			if !slices.ContainsFunc(firsts, alike) {
+				firsts = append(firsts, g)
+				g.room /= 4
+			}
+			all = append(all, g)
+		}
+		g.nodes, g.bytes, g.last = append(g.nodes, k), g.bytes+t.bytes, at
+		g.deadline = min(g.deadline, first[k])
 	}
-	first := make([]int, len(b.nodes)) // position of its first reader
+	return all
+}
+
+// firstReaders returns for each node the position in the order of its first reader.
+func (b *builder) firstReaders(order []int) []int {
+	first := make([]int, len(b.nodes))
 	for k := range first {
 		first[k] = math.MaxInt
 	}
@@ -86,35 +116,12 @@ func (b *builder) schedule(order []int, o Options) (items []item, buckets []*buc
 			}
 		}
 	}
-	var open, firsts []*bucket
-	for at, k := range order {
-		t := b.nodes[k].move
-		if t == nil {
-			continue
-		}
-		var g *bucket
-		alike := func(c *bucket) bool {
-			u := b.nodes[c.nodes[0]].move
-			return t.kind == plan.AllReduce && u.kind == t.kind && u.op == t.op && u.dt == t.dt && u.scale == t.scale && u.dim == t.dim
-		}
-		for _, c := range open {
-			if alike(c) && at < c.deadline && c.bytes+t.bytes <= c.room {
-				g = c
-				break
-			}
-		}
-		if g == nil {
-			// An all-reduce sends at most twice its bytes.
-			g = &bucket{deadline: math.MaxInt, room: 2 * o.BucketBytes}
-			if !slices.ContainsFunc(firsts, alike) {
-				firsts = append(firsts, g)
-				g.room /= 4
-			}
-			open, buckets = append(open, g), append(buckets, g)
-		}
-		g.nodes, g.bytes, g.last = append(g.nodes, k), g.bytes+t.bytes, at
-		g.deadline = min(g.deadline, first[k])
-	}
+	return first
+}
+
+// schedule returns the nodes in order, with the start and the wait of each bucket in
+// their places.
+func (b *builder) schedule(order []int, buckets []*bucket, o Options) (items []item) {
 	starts, waits := map[int][]*bucket{}, map[int][]*bucket{}
 	for _, g := range buckets {
 		end := min(g.deadline, len(order))
@@ -140,5 +147,5 @@ func (b *builder) schedule(order []int, o Options) (items []item, buckets []*buc
 			items = append(items, item{node: order[at]})
 		}
 	}
-	return items, buckets
+	return items
 }
