@@ -100,7 +100,7 @@ func (p *Program) parseSignals(r *reader) error {
 			return malformed("signal %d: %w", i, err)
 		}
 		if seen[*g] {
-			return malformed("signal %d: %v stands there twice", i, g)
+			return malformed("signal %d: %v is a duplicate", i, g)
 		}
 		seen[*g] = true
 	}

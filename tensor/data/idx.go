@@ -92,7 +92,7 @@ func readIDX(r io.Reader, name string) (*IDX, error) {
 	var more [1]byte
 	switch n, err := io.ReadFull(r, more[:]); {
 	case n != 0:
-		return nil, fmt.Errorf("%w: %s: bytes behind the %d elements of %v, expected the end", ErrFormat, name, total, idx.Dims)
+		return nil, fmt.Errorf("%w: %s: bytes after the %d elements of %v, expected the end", ErrFormat, name, total, idx.Dims)
 	case !errors.Is(err, io.EOF):
 		return nil, idxErr(name, "end", err)
 	}

@@ -81,7 +81,7 @@ var badIDX = []struct {
 	{"half a dimension", idx(nil, 1, 1)[:10], ErrTruncated, "dimensions"},
 	{"one element short", idx([]byte{1, 2, 3}, 4), ErrTruncated, "3 of 4 elements of [4]"},
 	{"no element", idx(nil, 2, 2), ErrTruncated, "0 of 4"},
-	{"one element more", idx([]byte{1, 2, 3}, 2), ErrFormat, "behind the 2 elements"},
+	{"one element more", idx([]byte{1, 2, 3}, 2), ErrFormat, "after the 2 elements"},
 	{"announces 4 GiB", idx([]byte{1}, 1<<32-1), ErrTooLarge, "4294967295"},
 	{"announces 2^62", idx([]byte{1}, 1<<31, 1<<31), ErrTooLarge, "dimension 0"},
 	{"product overflows to 0", idx(nil, 1<<16, 1<<16, 1<<16, 1<<16), ErrTooLarge, "dimension 1"},
@@ -93,7 +93,7 @@ var badIDX = []struct {
 	{"gzip without its end", func() []byte { b := zip(idx([]byte{1}, 1)); return b[:len(b)-3] }(), ErrTruncated, "end"},
 	{"gzip with a bad checksum", func() []byte { b := zip(idx([]byte{1}, 1)); b[len(b)-6] ^= 1; return b }(), ErrFormat, "checksum"},
 	{"gzip with bad data", func() []byte { b := zip(idx([]byte{1}, 1)); b[10] = 0xff; return b }(), ErrFormat, "flate"},
-	{"gzip of one more", zip(idx([]byte{1, 2, 3}, 2)), ErrFormat, "behind"},
+	{"gzip of one more", zip(idx([]byte{1, 2, 3}, 2)), ErrFormat, "after the"},
 }
 
 func TestBadIDX(t *testing.T) {

@@ -91,7 +91,7 @@ func parseHeader(raw []byte, base, data int64) ([]Info, map[string]string, error
 	)
 	err := p.object(func(name string) error {
 		if _, dup := seen[name]; dup {
-			return fmt.Errorf("%w: tensor %.200q comes twice, expected once", ErrFormat, name)
+			return fmt.Errorf("%w: tensor %.200q occurs twice, expected once", ErrFormat, name)
 		}
 		seen[name] = struct{}{}
 		if name == metadataKey {
@@ -114,7 +114,7 @@ func parseHeader(raw []byte, base, data int64) ([]Info, map[string]string, error
 		return nil, nil, err
 	}
 	if rest := bytes.TrimRight(raw[p.offset():], " "); len(rest) > 0 {
-		return nil, nil, fmt.Errorf("%w: %.16q behind the header's JSON, expected spaces only", ErrFormat, rest)
+		return nil, nil, fmt.Errorf("%w: %.16q after the header's JSON, expected spaces only", ErrFormat, rest)
 	}
 	// Sort by offset, with empty tensors before the one that has bytes at the same
 	// offset, so that a single pass finds every hole and overlap.
@@ -238,7 +238,7 @@ func (p *parser) tensor(data int64) (Info, error) {
 	)
 	err := p.object(func(key string) error {
 		if have[key] {
-			return fmt.Errorf("%w: key %.40q comes twice, expected once", ErrFormat, key)
+			return fmt.Errorf("%w: key %.40q occurs twice, expected once", ErrFormat, key)
 		}
 		have[key] = true
 		var err error
@@ -285,7 +285,7 @@ func (p *parser) metadata() (map[string]string, error) {
 	m := make(map[string]string)
 	err := p.object(func(key string) error {
 		if _, dup := m[key]; dup {
-			return fmt.Errorf("%w: key %.40q comes twice, expected once", ErrFormat, key)
+			return fmt.Errorf("%w: key %.40q occurs twice, expected once", ErrFormat, key)
 		}
 		v, err := p.text()
 		m[key] = v

@@ -163,7 +163,7 @@ func layout(tensors []Tensor, opts *WriteOptions) (order []int, sizes []int64, h
 			return nil, nil, nil, fmt.Errorf("%w: tensor %d is named %.200q, expected valid UTF-8 other than %s", ErrFormat, i, t.Name, metadataKey)
 		}
 		if _, dup := seen[t.Name]; dup {
-			return nil, nil, nil, fmt.Errorf("%w: tensor %.200q comes twice, expected once", ErrFormat, t.Name)
+			return nil, nil, nil, fmt.Errorf("%w: tensor %.200q occurs twice, expected once", ErrFormat, t.Name)
 		}
 		seen[t.Name] = struct{}{}
 		order[i] = i

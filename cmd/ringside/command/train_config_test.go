@@ -43,7 +43,7 @@ func TestTrainBadConfig(t *testing.T) {
 	runtimeDir(t)
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	for text, want := range map[string]string{
-		"batch:\n  shard: {axis: 0, along: model}\n":            file + ":2:27: batch.shard.along: model: the mesh has no such dim, expected data",
+		"batch:\n  shard: {axis: 0, along: model}\n":            file + ":2:27: batch.shard.along: model: unknown dim of the mesh, expected data",
 		"micro_batches: 3\nbatch: {shard: {axis: 0}}\n":         "micro-batches is 3, expected a divisor of the batch, 8",
 		"workers: 2\nbatch: {shard: {axis: 0, x: 1}}\n":         file + ":2:29: batch.shard.x",
 		"workers: 2\nmodel.norm.weight:\n  shard: {axis: -2}\n": file + ":3:17: model.norm.weight.shard.axis: -2: a tensor of model.norm.weight has the shape [64], expected -1 to 0",
@@ -85,7 +85,7 @@ func TestTrainUnusedSignal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "warning: " + file + ":3:1: bacth: nothing has this signal"; strings.Count(errOut, "warning:") != 1 || !strings.Contains(errOut, want) {
+	if want := "warning: " + file + ":3:1: bacth: the program has no such signal"; strings.Count(errOut, "warning:") != 1 || !strings.Contains(errOut, want) {
 		t.Errorf("said was\n%s\nexpected one %q", errOut, want)
 	}
 }

@@ -88,7 +88,7 @@ func (rw *rewriter) join(g *graph, e *edit, u *updates) {
 // already.
 func (rw *rewriter) adamWUpdate(g *graph, e *edit, k int) (w, m, v *Step, ok bool) {
 	w = &rw.plan.Steps[k]
-	if w.Fused != Single || w.Op != tensor.OpAdamW || w.Out.DType != tensor.F32 {
+	if !w.is(tensor.OpAdamW) || w.Out.DType != tensor.F32 {
 		return nil, nil, nil, false
 	}
 	mk, vk := g.def[w.In[1].Buf], g.def[w.In[2].Buf]

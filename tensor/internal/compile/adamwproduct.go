@@ -39,7 +39,9 @@ func (rw *rewriter) adamWProducts() {
 		}
 		p := &rw.plan.Steps[at]
 		mk, vk := g.def[w.In[1].Buf], g.def[w.In[2].Buf]
-		if p.Fused != Single || p.Op != tensor.OpMatmul || len(p.In[0].Shape) != 2 || len(p.In[1].Shape) != 2 || last(p.In[0].Shape) == 0 || rw.era[p.Instr] != rw.era[w.Instr] || !rw.only(g, p.Out.Buf, mk, vk) {
+		if !p.is(tensor.OpMatmul) || len(p.In[0].Shape) != 2 || len(p.In[1].Shape) != 2 ||
+			last(p.In[0].Shape) == 0 || rw.era[p.Instr] != rw.era[w.Instr] ||
+			!rw.only(g, p.Out.Buf, mk, vk) {
 			continue
 		}
 		old := []Operand{w.In[0], m.In[0], v.In[0]}

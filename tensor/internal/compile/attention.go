@@ -20,7 +20,8 @@ func (rw *rewriter) attention() {
 	m := attentionMatch{rw: rw, g: rw.graph(), e: newEdit()}
 	for k := range rw.plan.Steps {
 		s := &rw.plan.Steps[k]
-		if s.Fused == Single && s.Out.DType == tensor.F32 && (s.Op == tensor.OpCausalSoftmax || s.Op == tensor.OpSoftmax && int(s.Ints[0]) == len(s.Out.Shape)-1) {
+		if s.Out.DType == tensor.F32 && (s.is(tensor.OpCausalSoftmax) ||
+			s.is(tensor.OpSoftmax) && int(s.Ints[0]) == len(s.Out.Shape)-1) {
 			m.at(k)
 		}
 	}
@@ -94,7 +95,11 @@ func (m *attentionMatch) at(k int) {
 		if m.rw.opt.leaves(AttentionGrad) {
 			return // its operations read the results of single steps
 		}
-		b := Step{Op: tensor.OpSoftmaxGrad, Fused: AttentionGrad, In: []Operand{m.q, m.k, m.v, m.scale, m.dy, m.back}, Out: m.dq, Also: []Operand{m.dk, m.dv}, Ints: []int64{m.causal}}
+		b := Step{
+			Op: tensor.OpSoftmaxGrad, Fused: AttentionGrad, Ints: []int64{m.causal},
+			In:  []Operand{m.q, m.k, m.v, m.scale, m.dy, m.back},
+			Out: m.dq, Also: []Operand{m.dk, m.dv},
+		}
 		at := slices.Min(m.backward)
 		b.Instr = m.step(slices.Max(m.backward)).Instr
 		if !m.g.available(b.In, at) {
@@ -134,7 +139,8 @@ func (m *attentionMatch) scaled(x *Operand, k *int) bool {
 		return false
 	}
 	s := m.step(d)
-	if s.Fused != Single || s.Op != tensor.OpMul || s.In[0].Scalar >= 0 || s.In[1].Scalar < 0 || !s.Out.Shape.Equal(x.Shape) || !s.In[0].Shape.Equal(x.Shape) {
+	if !s.is(tensor.OpMul) || s.In[0].Scalar >= 0 || s.In[1].Scalar < 0 ||
+		!s.Out.Shape.Equal(x.Shape) || !s.In[0].Shape.Equal(x.Shape) {
 		return false
 	}
 	m.forward = append(m.forward, d)
@@ -150,7 +156,7 @@ func (m *attentionMatch) scores(x Operand, k int) bool {
 		return false
 	}
 	s := m.step(d)
-	if s.Fused != Single || s.Op != tensor.OpMatmul || !s.Out.Shape.Equal(x.Shape) {
+	if !s.is(tensor.OpMatmul) || !s.Out.Shape.Equal(x.Shape) {
 		return false
 	}
 	n := last(s.In[0].Shape)
@@ -171,7 +177,7 @@ func (m *attentionMatch) gradient(readers []use) bool {
 	}
 	dp := m.step(soft).In[1]
 	dpAt := m.g.def[dp.Buf]
-	if dpAt < 0 || !m.rw.whole(dp) || !m.rw.only(m.g, dp.Buf, soft) || m.step(dpAt).Op != tensor.OpMatmul || m.step(dpAt).Fused != Single {
+	if dpAt < 0 || !m.rw.whole(dp) || !m.rw.only(m.g, dp.Buf, soft) || !m.step(dpAt).is(tensor.OpMatmul) {
 		return false
 	}
 	e := last(m.v.Shape)
@@ -193,7 +199,8 @@ func (m *attentionMatch) gradient(readers []use) bool {
 	ds := m.step(mul).Out
 	readers = m.g.readers[ds.Buf]
 	dq := m.find(readers, func(s *Step) bool {
-		return s.Op == tensor.OpMatmul && same(s.In[0], ds) && last(s.Out.Shape) == last(m.k.Shape) && same(spreadOver(s.In[1], m.k.Shape), m.k)
+		return s.Op == tensor.OpMatmul && same(s.In[0], ds) && last(s.Out.Shape) == last(m.k.Shape) &&
+			same(spreadOver(s.In[1], m.k.Shape), m.k)
 	})
 	dk := m.find(readers, func(s *Step) bool { return s.Op == tensor.OpMatmul && m.folded(s.In[0], ds) })
 	if len(readers) != 2 || dq < 0 || dk < 0 {
@@ -206,7 +213,8 @@ func (m *attentionMatch) gradient(readers []use) bool {
 	}
 	m.dq, m.dk, m.dv = m.step(dq).Out, m.step(dk).Out, m.step(dv).Out
 	lead := m.batch[:m.units]
-	if !m.dk.Shape.Equal(append(slices.Clone(lead), m.t, last(m.k.Shape))) || !m.dv.Shape.Equal(append(slices.Clone(lead), m.t, e)) || !m.dq.Shape.Equal(m.q.Shape) {
+	if !m.dk.Shape.Equal(append(slices.Clone(lead), m.t, last(m.k.Shape))) ||
+		!m.dv.Shape.Equal(append(slices.Clone(lead), m.t, e)) || !m.dq.Shape.Equal(m.q.Shape) {
 		return false
 	}
 	m.backward = []int{dpAt, soft, mul, dq, dk, dv}
@@ -259,7 +267,7 @@ func (m *attentionMatch) isFold(o, x Operand) bool {
 
 // isCopy reports whether s only makes a view dense.
 func isCopy(s *Step) bool {
-	return s.Fused == Single && s.Op == tensor.OpCast && s.In[0].DType == s.Out.DType
+	return s.is(tensor.OpCast) && s.In[0].DType == s.Out.DType
 }
 
 func last(s tensor.Shape) int { return s[len(s)-1] }

@@ -20,7 +20,7 @@ func (rw *rewriter) epilogues() {
 	e := newEdit()
 	for k := range rw.plan.Steps {
 		s := &rw.plan.Steps[k]
-		if s.Fused != Single || s.Op != tensor.OpMatmul || s.Out.DType != tensor.F32 {
+		if !s.is(tensor.OpMatmul) || s.Out.DType != tensor.F32 {
 			continue
 		}
 		a, b, ok := flatProduct(s)

@@ -66,7 +66,10 @@ const (
 const AdamWIn = 11
 
 func (f Fused) String() string {
-	return [...]string{"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad", "loss_grad", "adamw_all", "tiles_fold", "epilogue", "adamw_product"}[f]
+	return [...]string{
+		"single", "tiles", "attention", "attention_grad", "join_pads", "norm_grad",
+		"loss_grad", "adamw_all", "tiles_fold", "epilogue", "adamw_product",
+	}[f]
 }
 
 // Inst is an operation in the body of a Tiles, TilesFold or Epilogue step. In holds the
@@ -82,6 +85,9 @@ type Inst struct {
 	// the step.
 	Out int
 }
+
+// is reports whether the step is the single operation op.
+func (s *Step) is(op tensor.Op) bool { return s.Fused == Single && s.Op == op }
 
 // Outs returns all outputs of the step, Out first.
 func (s *Step) Outs() []*Operand {

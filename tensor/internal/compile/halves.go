@@ -14,7 +14,8 @@ func (rw *rewriter) halves() {
 	g := rw.graph()
 	for k := range rw.plan.Steps {
 		s := &rw.plan.Steps[k]
-		if s.Fused != Single || s.Op != tensor.OpCast || !s.In[0].DType.IsHalf() || s.Out.DType != tensor.F32 || rw.plan.Buffers[s.Out.Buf].Place != Temp {
+		if !s.is(tensor.OpCast) || !s.In[0].DType.IsHalf() || s.Out.DType != tensor.F32 ||
+			rw.plan.Buffers[s.Out.Buf].Place != Temp {
 			continue
 		}
 		stored := s.In[0]
@@ -38,7 +39,7 @@ func (rw *rewriter) halves() {
 // wide, its widened copy.
 func (rw *rewriter) readsHalf(u use, wide, stored Operand) bool {
 	s := &rw.plan.Steps[u.step]
-	if s.Fused != Single || s.Op != tensor.OpMatmul || s.Out.DType != tensor.F32 {
+	if !s.is(tensor.OpMatmul) || s.Out.DType != tensor.F32 {
 		return false
 	}
 	a, b, ok := flatProduct(s)

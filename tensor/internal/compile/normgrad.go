@@ -25,7 +25,8 @@ func (rw *rewriter) normGrads() {
 			continue
 		}
 		w := rw.reader(g, e, x.In[0].Buf, func(s *Step) bool {
-			return s.Op == gradW && rw.era[s.Instr] == rw.era[x.Instr] && same(s.In[0], x.In[0]) && same(s.In[1], x.In[1]) && slices.Equal(s.Ints, x.Ints)
+			return s.Op == gradW && rw.era[s.Instr] == rw.era[x.Instr] &&
+				same(s.In[0], x.In[0]) && same(s.In[1], x.In[1]) && slices.Equal(s.Ints, x.Ints)
 		})
 		// The operands are x, dy, weight and eps.
 		if w < 0 || len(x.In) != 4 || runs(x.In[0].Shape[:len(x.In[0].Shape)-int(x.Ints[0])]) > maxRuns {

@@ -65,7 +65,9 @@ func (rw *rewriter) through(o, view, to Operand) (Operand, bool) {
 		}
 		best := -1
 		for j, vs := range view.Shape {
-			if st := view.Strides[j]; vs > 1 && st > 0 && o.Strides[i]%st == 0 && o.Strides[i]/st < vs && (best < 0 || st > view.Strides[best]) {
+			st := view.Strides[j]
+			if vs > 1 && st > 0 && o.Strides[i]%st == 0 && o.Strides[i]/st < vs &&
+				(best < 0 || st > view.Strides[best]) {
 				best = j
 			}
 		}

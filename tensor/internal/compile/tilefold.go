@@ -33,7 +33,7 @@ func (rw *rewriter) tileFolds() {
 // foldsLast reports whether s reduces f32 over the last dims of its operand, or all, and
 // more than one element into each result.
 func foldsLast(s *Step) bool {
-	if s.Fused != Single || s.Op != tensor.OpSum && s.Op != tensor.OpMean && s.Op != tensor.OpAmax && s.Op != tensor.OpAmin {
+	if !s.is(tensor.OpSum) && !s.is(tensor.OpMean) && !s.is(tensor.OpAmax) && !s.is(tensor.OpAmin) {
 		return false
 	}
 	x := s.In[0]

@@ -103,7 +103,7 @@ func (c *Config) Check() error {
 			return c.bad(g.Name, "", "a signal can't have this name: it is a key of the config")
 		}
 		if _, ok := names[g.Name]; ok {
-			return c.bad(g.Name, "", "stands there twice")
+			return c.bad(g.Name, "", "is a duplicate")
 		}
 		names[g.Name] = i
 		if err := c.checkShard(g); err != nil {
@@ -156,10 +156,10 @@ func (c *Config) checkShard(g *Signal) error {
 	}
 	for i, n := range g.Shard.Along {
 		if !slices.Contains(c.dims(), n) {
-			return c.bad(key+".along", n, "the mesh has no such dim, expected %s", strings.Join(c.dims(), " or "))
+			return c.bad(key+".along", n, "unknown dim of the mesh, expected %s", strings.Join(c.dims(), " or "))
 		}
 		if slices.Contains(g.Shard.Along[:i], n) {
-			return c.bad(key+".along", n, "stands there twice")
+			return c.bad(key+".along", n, "is a duplicate")
 		}
 	}
 	return nil
@@ -181,10 +181,10 @@ func (c *Config) checkWorkers() error {
 				limit = n
 			}
 			if w < 0 || w >= limit {
-				return c.bad(key, fmt.Sprint(w), "there is no such worker, expected 0 to %d", limit-1)
+				return c.bad(key, fmt.Sprint(w), "unknown worker, expected 0 to %d", limit-1)
 			}
 			if slices.Contains(g.Workers[:j], w) {
-				return c.bad(key, fmt.Sprint(w), "stands there twice")
+				return c.bad(key, fmt.Sprint(w), "is a duplicate")
 			}
 		}
 		if c.Mesh != nil && len(g.Workers) > 0 && len(g.Workers) != c.Mesh.Size() {
@@ -236,11 +236,11 @@ func (c *Config) checkBackward(names map[string]int) error {
 		for g := &c.Signals[i]; g.Backward != ""; {
 			next, ok := names[g.Backward]
 			if !ok {
-				return c.bad(g.Name+".backward", g.Backward, "there is no such signal, expected %s", known(names, g.Name))
+				return c.bad(g.Name+".backward", g.Backward, "unknown signal, expected %s", known(names, g.Name))
 			}
 			again := slices.Contains(path, g.Backward)
 			if path = append(path, g.Backward); again {
-				return c.bad(path[0]+".backward", c.Signals[i].Backward, "signals lead in a circle, %s; expected one that leads to an end", strings.Join(path, " to "))
+				return c.bad(path[0]+".backward", c.Signals[i].Backward, "backward signals form a cycle, %s; expected a chain that ends", strings.Join(path, " to "))
 			}
 			g = &c.Signals[next]
 		}

@@ -72,7 +72,7 @@ func (c *Config) syntax(err error, text []byte) error {
 	if e.Line > 0 {
 		e.Col = 1
 	}
-	e.Problem = "no YAML: " + e.Problem
+	e.Problem = "not YAML: " + e.Problem
 	// The parser's message for this is less clear, or names another line.
 	for i, line := range bytes.Split(text, []byte("\n")) {
 		if blank := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]; bytes.IndexByte(blank, '\t') >= 0 && len(blank) < len(line) {
@@ -104,7 +104,7 @@ func (c *Config) pairs(path string, n *yaml.Node, f func(key string, v *yaml.Nod
 			full = path + "." + k.Value
 		}
 		if line, twice := seen[k.Value]; twice {
-			return &Error{File: c.file, Line: k.Line, Col: k.Column, Key: full, Problem: fmt.Sprintf("stands there twice, first in line %d", line)}
+			return &Error{File: c.file, Line: k.Line, Col: k.Column, Key: full, Problem: fmt.Sprintf("is a duplicate, first in line %d", line)}
 		}
 		seen[k.Value] = k.Line
 		v := n.Content[i+1]
@@ -128,7 +128,7 @@ func (c *Config) pairs(path string, n *yaml.Node, f func(key string, v *yaml.Nod
 func (c *Config) resolve(path string, n *yaml.Node) (*yaml.Node, error) {
 	if n.Kind == yaml.AliasNode {
 		if n.Alias == nil || n.Alias.Kind == yaml.AliasNode {
-			return nil, c.wrong(path, n, "an anchor that stands before")
+			return nil, c.wrong(path, n, "an anchor that is defined before")
 		}
 		return n.Alias, nil
 	}
@@ -230,7 +230,7 @@ func (c *Config) signal(name string, v *yaml.Node) error {
 				g.Compile = &b
 			}
 		default:
-			return c.bad(path, "", "there is no such key, expected shard, workers, backward or compile")
+			return c.bad(path, "", "unknown key, expected shard, workers, backward or compile")
 		}
 		return err
 	})
@@ -266,7 +266,7 @@ func (c *Config) shard(path string, v *yaml.Node) (s *Shard, workers []int, err 
 		case "even":
 			s.Even, err = c.boolean(full, v)
 		default:
-			return c.bad(full, "", "there is no such key, expected axis, along, workers or even")
+			return c.bad(full, "", "unknown key, expected axis, along, workers or even")
 		}
 		return err
 	})

@@ -46,7 +46,7 @@ func (c *Config) Unused(have []tensor.Signal) (out []error) {
 		if slices.ContainsFunc(have, speaks) || slices.ContainsFunc(c.Signals, func(o Signal) bool { return o.Backward == g.Name }) {
 			continue
 		}
-		out = append(out, c.bad(g.Name, "", "nothing has this signal, so it says nothing; is it spelt as the program has it?"))
+		out = append(out, c.bad(g.Name, "", "the program has no such signal, so the entry has no effect; check the spelling"))
 	}
 	return out
 }

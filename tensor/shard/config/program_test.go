@@ -113,8 +113,8 @@ func TestUnused(t *testing.T) {
 	c := parse(t, "batch: {shard: {axis: 0}}\nbacth:\n  shard: {axis: 0}\n\"*.weight\": {shard: {axis: 0}, backward: whole}\nwhole:\nstate: {shard: {axis: 0}}\n\"b*.bias\":\n")
 	got := c.Unused([]tensor.Signal{{Name: "batch"}, {Name: "a.bias"}, {Name: "state/a.weight"}})
 	want := []string{
-		"c.yaml:2:1: bacth: nothing has this signal, so it says nothing; is it spelt as the program has it?",
-		"c.yaml:7:11: b*.bias: nothing has this signal, so it says nothing; is it spelt as the program has it?",
+		"c.yaml:2:1: bacth: the program has no such signal, so the entry has no effect; check the spelling",
+		"c.yaml:7:11: b*.bias: the program has no such signal, so the entry has no effect; check the spelling",
 	}
 	if len(got) != len(want) {
 		t.Fatalf("%v", got)
