@@ -239,7 +239,7 @@ func (g Signals) Explain(p *tensor.Program, m Mesh) string {
 		case err != nil || !fits && named:
 			fmt.Fprintf(&b, "%s: %v has no such layout\n", what, sig)
 		case !fits:
-			fmt.Fprintf(&b, "%s: %v says nothing of a tensor of %d dims\n", what, sig, len(s))
+			fmt.Fprintf(&b, "%s: %v does not apply to a tensor of %d dims\n", what, sig, len(s))
 		case cuts == nil:
 			fmt.Fprintf(&b, "%s: %v keeps it whole\n", what, sig)
 		default:

@@ -245,7 +245,7 @@ func TestExplainSignals(t *testing.T) {
 	g := Signals{sig("batch"): {Layout: On(Shard(0))}, sig("block.*"): {Layout: On(Replicate, Shard(-1))}, sig("sum"): {}, sig("typo"): {}}
 	const want = `in0 f32[3 4]: batch cuts it in dim 0 along data
 in1 f32[4]: block.0.w cuts it in dim 0 along model
-%0 full f32[]: batch says nothing of a tensor of 0 dims
+%0 full f32[]: batch does not apply to a tensor of 0 dims
 %1 add f32[3 4]: sum keeps it whole
 typo: no tensor of the program has it
 `

@@ -181,7 +181,7 @@ func TestBadConfigs(t *testing.T) {
 func TestCheck(t *testing.T) {
 	for want, c := range map[string]*Config{
 		"config: bad config: a.shard.axis: 9: expected -8 to 7: tensors have at most 8 dims": {Signals: []Signal{{Name: "a", Shard: &Shard{Axis: 9}}}},
-		"config: bad config: a: is a duplicate":                                          {Signals: []Signal{{Name: "a"}, {Name: "a"}}},
+		"config: bad config: a: is a duplicate":                                              {Signals: []Signal{{Name: "a"}, {Name: "a"}}},
 		"config: bad config: mesh: a signal can't have this name: it is a key of the config": {Signals: []Signal{{Name: "mesh"}}},
 		"config: bad config: mesh: data: two dims have this name":                            {Mesh: shard.Mesh{{Name: "data", Size: 2}, {Name: "data", Size: 2}}},
 		"config: bad config: workers: -1: expected 1 to 1024":                                {NumWorkers: -1},
