@@ -38,14 +38,15 @@ const (
 	chaosHere    = 2 // in this process, which look on
 	chaosSteps   = 100
 
-	// hang is how long one of the lookers-on may be without a step, while everything around it dies
-	// and comes back, before that counts as a hang.
+	// hang is how long one of the lookers-on may be without a step, while everything
+	// around it dies and comes back, before that counts as a hang.
 	hang = 20 * time.Second
 )
 
-// TestChaos kills dispatcher, workers and clients at random while all of them are at work. Clients in this process look on:
-// each of their losses is the right one to the bit, or their session ends with an error that says who is gone, and
-// the next begins. Afterwards nothing is left: no memory, descriptor, goroutine, mapping or process.
+// TestChaos kills dispatcher, workers and clients at random while all of them are at
+// work. Clients in this process look on: each of their losses is the right one to the
+// bit, or their session ends with an error that says who is gone, and the next begins.
+// Afterwards nothing is left: no memory, descriptor, goroutine, mapping or process.
 func TestChaos(t *testing.T) {
 	before := holds(t)
 	c := &chaos{T: t, shm: tmpfs(t, "512m"), sockets: socketDir(t), errors: map[string]int{}, kills: map[string]int{}}
@@ -272,7 +273,8 @@ func (c *chaos) look(steps *atomic.Int64) error {
 	return nil
 }
 
-// kill kills somebody: workers and clients often, the dispatcher, with whom all go, now and then.
+// kill kills somebody: workers and clients often, the dispatcher, with whom all go, now
+// and then.
 func (c *chaos) kill() {
 	role := "worker"
 	switch n := c.r.IntN(10); {
@@ -301,8 +303,8 @@ func (c *chaos) kill() {
 	c.Errorf("nobody fills the post of a %s", role)
 }
 
-// watch waits until somebody who looks on has taken a step from now on, and complains of one who takes
-// none for long.
+// watch waits until somebody who looks on has taken a step from now on, and complains of
+// one who takes none for long.
 func (c *chaos) watch() {
 	was := make([]int64, len(c.steps))
 	for i := range was {
@@ -334,7 +336,8 @@ func (c *chaos) watch() {
 	}
 }
 
-// quiet lets all sessions and workers end, and compares what the dispatcher then holds with a new one.
+// quiet lets all sessions and workers end, and compares what the dispatcher then holds
+// with a new one.
 func (c *chaos) quiet() {
 	var d *post
 	for _, p := range c.posts {
@@ -345,7 +348,8 @@ func (c *chaos) quiet() {
 	ctx, cancel := context.WithTimeout(c.ctx, hang)
 	defer cancel()
 	m, err := client.NewMonitor(ctx, nil, c.addr)
-	for err != nil && ctx.Err() == nil { // the last one that was killed may have been the dispatcher: the next is on its way
+	// the last one that was killed may have been the dispatcher: the next is on its way
+	for err != nil && ctx.Err() == nil {
 		runtime.Gosched()
 		m, err = client.NewMonitor(ctx, nil, c.addr)
 	}
@@ -389,7 +393,8 @@ type holdings struct{ files, goroutines, mappings int }
 
 func holds(t *testing.T) holdings {
 	t.Helper()
-	// Before the descriptors: the first file that a process opens brings two that the runtime waits with and keeps.
+	// Before the descriptors: the first file that a process opens brings two that the
+	// runtime waits with and keeps.
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
 		t.Fatal(err)

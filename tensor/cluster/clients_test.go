@@ -16,8 +16,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// mine runs a client that computes what only it can know: x = n, then again and again x = x*a + b with
-// numbers of its own, beside arithmetic in Go.
+// mine runs a client that computes what only it can know: x = n, then again and again x =
+// x*a + b with numbers of its own, beside arithmetic in Go.
 func mine(e *client.Engine, n, rounds int) error {
 	s := tensor.NewSession(e, &tensor.SessionOptions{Seed: uint64(n)})
 	r := rand.New(rand.NewPCG(uint64(n), 1))
@@ -49,8 +49,8 @@ func mine(e *client.Engine, n, rounds int) error {
 	return nil
 }
 
-// TestManyClients: sessions with the same names and the same ids do not see each other, on few
-// workers and many, also when some end in the middle.
+// TestManyClients: sessions with the same names and the same ids do not see each other,
+// on few workers and many, also when some end in the middle.
 func TestManyClients(t *testing.T) {
 	for _, c := range []struct {
 		clients, workers int
@@ -130,8 +130,8 @@ func TestWorkerForgets(t *testing.T) {
 	}
 }
 
-// TestNoSpace: a full file system, a limit of the client, of the session and of the worker, are
-// errors that name numbers; the session goes on.
+// TestNoSpace: a full file system, a limit of the client, of the session and of the
+// worker, are errors that name numbers; the session goes on.
 func TestNoSpace(t *testing.T) {
 	dir := tmpfs(t, "24m")
 	quota := startIn(t, dir, cluster.Options{InProcess: true})
@@ -167,7 +167,8 @@ func TestNoSpace(t *testing.T) {
 			t.Errorf("%s: afterwards: %v, %v", what, v, err)
 		}
 	}
-	// Uploads that the worker is done with make room for others, without a word from the user.
+	// Uploads that the worker is done with make room for others, without a word from the
+	// user.
 	s := tensor.NewSession(dial(t, quota, &client.Options{MaxBytes: 4 << 20}), nil)
 	for i := range 20 {
 		x := tensor.From(s, make([]float32, 600<<10)) // 2.4 MiB
@@ -202,8 +203,8 @@ func TestQuotaCounts(t *testing.T) {
 	}
 }
 
-// TestLateError: an error of a batch that nobody waited for comes with the next wait, once, with
-// what failed but without a line that it was not recorded at.
+// TestLateError: an error of a batch that nobody waited for comes with the next wait,
+// once, with what failed but without a line that it was not recorded at.
 func TestLateError(t *testing.T) {
 	s := session(t, start(t, cluster.Options{InProcess: true}))
 	x := tensor.From(s, []float32{1, 2, 3})
@@ -345,7 +346,8 @@ func TestBigBatches(t *testing.T) {
 	}
 }
 
-// TestViewHeld: a value that is being read stays as it is, whatever becomes of its tensor.
+// TestViewHeld: a value that is being read stays as it is, whatever becomes of its
+// tensor.
 func TestViewHeld(t *testing.T) {
 	e := dial(t, start(t, cluster.Options{InProcess: true}), nil)
 	s := tensor.NewSession(e, nil)

@@ -40,8 +40,8 @@ type Part struct {
 // errClosed is the cause when the cluster ends because it is told to.
 var errClosed = errors.New("cluster closed")
 
-// Start starts a dispatcher and workers, and returns once all are connected. The cluster lives until
-// Close, until ctx is done, or until the dispatcher dies.
+// Start starts a dispatcher and workers, and returns once all are connected. The cluster
+// lives until Close, until ctx is done, or until the dispatcher dies.
 func Start(ctx context.Context, options *Options) (*Cluster, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -66,8 +66,9 @@ func Start(ctx context.Context, options *Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Sweep removes from dir what clusters left there that were killed whole, so that nobody was left to do it: the sockets of
-// dispatchers and of workers that were connecting. Those of the living stay. Start does it where its socket lies.
+// Sweep removes from dir what clusters left there that were killed whole, so that nobody
+// was left to do it: the sockets of dispatchers and of workers that were connecting.
+// Those of the living stay. Start does it where its socket lies.
 func Sweep(dir string, log *slog.Logger) {
 	_, _ = local.Sweep(dir, log, sockets, local.AnyPrefix)
 }
@@ -248,7 +249,8 @@ func (c *Cluster) anyWorker() bool {
 // Addr is the dispatcher's address.
 func (c *Cluster) Addr() string { return c.o.Addr }
 
-// Parts are the dispatcher and then the workers in order; the PID of one that is dead is 0.
+// Parts are the dispatcher and then the workers in order; the PID of one that is dead is
+// 0.
 func (c *Cluster) Parts() []Part {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,8 +264,8 @@ func (c *Cluster) Restarts() int {
 	return c.restarts
 }
 
-// Done is closed when the cluster ends: by Close, by its context, because the dispatcher died, or because
-// the last worker did and none is started again.
+// Done is closed when the cluster ends: by Close, by its context, because the dispatcher
+// died, or because the last worker did and none is started again.
 func (c *Cluster) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Wait waits for the cluster's end and returns its reason: nil after Close, ErrDied, or
@@ -277,9 +279,9 @@ func (c *Cluster) Wait() error {
 	return c.reason()
 }
 
-// Close ends all parts and waits until they have, workers first: they are asked to, and after
-// Options.Grace they are killed. Nothing of the cluster is left in the runtime directory. Further calls
-// wait for the first.
+// Close ends all parts and waits until they have, workers first: they are asked to, and
+// after Options.Grace they are killed. Nothing of the cluster is left in the runtime
+// directory. Further calls wait for the first.
 func (c *Cluster) Close() error {
 	c.cancel(errClosed)
 	c.once.Do(func() {
@@ -292,8 +294,8 @@ func (c *Cluster) Close() error {
 	return nil
 }
 
-// sweep removes the socket of a dispatcher that was killed, unless somebody else has it by now:
-// listening takes over what a dead process left, and closing removes it.
+// sweep removes the socket of a dispatcher that was killed, unless somebody else has it
+// by now: listening takes over what a dead process left, and closing removes it.
 func (c *Cluster) sweep() {
 	if l, err := local.New().Listen(c.o.Addr, nil); err == nil {
 		_ = l.Close()

@@ -14,14 +14,17 @@ import (
 func TestConformance(t *testing.T) {
 	for _, inProcess := range []bool{false, true} {
 		if inProcess && testing.Short() {
-			continue // three who wait awake on the threads of one process: slow where cores are few
+			// three who wait awake on the threads of one process: slow where cores are
+			// few
+			continue
 		}
 		name := map[bool]string{true: "goroutines", false: "processes"}[inProcess]
 		t.Run(name, func(t *testing.T) {
 			c := start(t, cluster.Options{InProcess: inProcess})
 			enginetest.Run(t, func(t *testing.T) tensor.Engine { return dial(t, c, nil) }, &enginetest.Options{
 				Grad: autograd.Grad,
-				PlanHits: func(e tensor.Engine) uint64 { // batches that no program had to be sent for
+				// batches that no program had to be sent for
+				PlanHits: func(e tensor.Engine) uint64 {
 					s := e.(*client.Engine).Stats()
 					return s.Batches - s.Bodies
 				},

@@ -16,7 +16,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// TestTogetherOfNothing: tensors whose cut dim is 0, and those with fewer rows than there are workers, are like others.
+// TestTogetherOfNothing: tensors whose cut dim is 0, and those with fewer rows than there
+// are workers, are like others.
 func TestTogetherOfNothing(t *testing.T) {
 	for n := 2; n <= 4; n++ {
 		c := start(t, cluster.Options{InProcess: true, Workers: n})
@@ -54,8 +55,9 @@ func TestTogetherOfNothing(t *testing.T) {
 	}
 }
 
-// TestQuotaOfOneWorker: a result that has no room on one of two workers alone is an error that says how much there may be; what was there, and
-// other sessions of the same workers, go on.
+// TestQuotaOfOneWorker: a result that has no room on one of two workers alone is an error
+// that says how much there may be; what was there, and other sessions of the same
+// workers, go on.
 func TestQuotaOfOneWorker(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true, Workers: 2})
 	s := tensor.NewSession(dial(t, c, &client.Options{Config: rows(2), Quota: 640 << 10}), nil)
@@ -70,7 +72,8 @@ func TestQuotaOfOneWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	for round := range 3 {
-		big := full(s, 5) // three rows on the first, two on the second, which has room for them
+		// three rows on the first, two on the second, which has room for them
+		big := full(s, 5)
 		err := s.Sync()
 		if !errors.Is(err, tensor.ErrNoSpace) || !strings.Contains(err.Error(), "quota") || !strings.Contains(err.Error(), fmt.Sprint(3*4*wide)) {
 			t.Errorf("round %d: %v, expected %v with what was asked for", round, err, tensor.ErrNoSpace)
@@ -91,7 +94,8 @@ func TestQuotaOfOneWorker(t *testing.T) {
 	}
 }
 
-// TestLateWorker: a worker that connects while sessions run is no part of those, and of the next one if it needs it.
+// TestLateWorker: a worker that connects while sessions run is no part of those, and of
+// the next one if it needs it.
 func TestLateWorker(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true, Workers: 1})
 	early := tensor.NewSession(dial(t, c, nil), nil)
@@ -144,8 +148,8 @@ func TestLateWorker(t *testing.T) {
 	}
 }
 
-// TestKindWanted tests that a session that wants a kind of device which no worker has is told
-// so, and that one that wants the workers' kind is opened.
+// TestKindWanted tests that a session that wants a kind of device which no worker has is
+// told so, and that one that wants the workers' kind is opened.
 func TestKindWanted(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true, Dispatcher: &dispatcher.Options{WorkerWait: -1}})
 	if _, err := client.Dial(testContext(t), c.Addr(), &client.Options{Kind: device.CUDA}); !errors.Is(err, client.ErrNoWorker) || !strings.Contains(err.Error(), "kind cuda: 1, 0 are") {

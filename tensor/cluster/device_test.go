@@ -17,8 +17,8 @@ import (
 // onDevice is the device of the tests' workers.
 var onDevice = flag.String("device", "cpu", "the device of the tests' workers: cpu or apart")
 
-// newDevice returns a device for a worker. Memory that it releases is filled, so that every
-// use of it shows. Segments of its host memory are made in shmDir.
+// newDevice returns a device for a worker. Memory that it releases is filled, so that
+// every use of it shows. Segments of its host memory are made in shmDir.
 func newDevice(shmDir string) (device.Device, error) {
 	o := cpu.Options{Arena: shm.ArenaOptions{First: 1 << 20, Checked: true, Segment: segments(shmDir)}}
 	switch *onDevice {
@@ -30,8 +30,8 @@ func newDevice(shmDir string) (device.Device, error) {
 	return nil, fmt.Errorf("device %q, expected cpu or apart", *onDevice)
 }
 
-// segments returns options for segments in dir, a tmpfs of the test's own, or for segments
-// of the usual kind if dir is empty.
+// segments returns options for segments in dir, a tmpfs of the test's own, or for
+// segments of the usual kind if dir is empty.
 func segments(dir string) shm.Options {
 	if dir == "" {
 		return worker.Segments()

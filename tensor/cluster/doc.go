@@ -1,11 +1,12 @@
-// Package cluster starts a dispatcher and its workers: as child processes of this one, or as
-// goroutines in it.
+// Package cluster starts a dispatcher and its workers: as child processes of this one, or
+// as goroutines in it.
 //
-// Children are the program's own binary with other arguments. They end with this process, also when it
-// is killed: the kernel signals them (PR_SET_PDEATHSIG), and a worker ends anyway when its dispatcher
-// is gone. A dispatcher that is left alone closes its socket properly, so that nothing is left in the
-// runtime directory. Where all of them are killed at once, the next cluster takes away what they left (Sweep).
+// Children are the program's own binary with other arguments. They end with this process,
+// also when it is killed: the kernel signals them (PR_SET_PDEATHSIG), and a worker ends
+// anyway when its dispatcher is gone. A dispatcher that is left alone closes its socket
+// properly, so that nothing is left in the runtime directory. Where all of them are
+// killed at once, the next cluster takes away what they left (Sweep).
 //
-// A worker that dies is started again if Options.Restart says so, after a pause that grows while it
-// keeps dying. When the dispatcher dies the cluster is over.
+// A worker that dies is started again if Options.Restart says so, after a pause that
+// grows while it keeps dying. When the dispatcher dies the cluster is over.
 package cluster

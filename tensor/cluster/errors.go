@@ -6,7 +6,7 @@ var (
 	// ErrOption is returned by Start for an option outside its range.
 	ErrOption = errors.New("cluster: bad option")
 
-	// ErrDied is returned by Start and Wait when a process of the cluster ended by itself; the
-	// text says which, how, and what it said last.
+	// ErrDied is returned by Start and Wait when a process of the cluster ended by
+	// itself; the text says which, how, and what it said last.
 	ErrDied = errors.New("cluster: process died")
 )

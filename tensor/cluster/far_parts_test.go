@@ -25,13 +25,15 @@ func TestFarStages(t *testing.T) {
 		t.Errorf("losses %v, expected %v", got, want)
 	}
 	const weight, batch = 4 * pipeWidth * pipeWidth, 4 * pipeRows * pipeWidth
-	if got := e.Stats().Pushed; got != 2*weight+5*2*2*batch { // where a batch goes its first program says: it is sent to both
+	// where a batch goes its first program says: it is sent to both
+	if got := e.Stats().Pushed; got != 2*weight+5*2*2*batch {
 		t.Errorf("%d bytes were sent, expected two weights of %d and ten batches of %d", got, weight, batch)
 	}
 }
 
-// TestFarParts: a worker on another host is sent its part of an upload of which the config says how it lies, and nothing else; what it says
-// nothing of goes there whole. Results of the client's tensors are the same wherever the workers are.
+// TestFarParts: a worker on another host is sent its part of an upload of which the
+// config says how it lies, and nothing else; what it says nothing of goes there whole.
+// Results of the client's tensors are the same wherever the workers are.
 func TestFarParts(t *testing.T) {
 	for _, over := range [][]string{{"local", "tcp"}, {"tcp", "tcp"}, {"tcp", "local", "tcp"}} {
 		n := len(over)
@@ -43,7 +45,8 @@ func TestFarParts(t *testing.T) {
 			s := tensor.NewSession(e, &tensor.SessionOptions{Context: testContext(t)})
 			var far []int // ranks that share no memory with the client
 			for r, name := range regexp.MustCompile(`w\d* \(pid`).FindAllString(e.Name(), -1) {
-				i, _ := strconv.Atoi(strings.TrimSuffix(name[1:], " (pid")) // the first has no number
+				// the first has no number
+				i, _ := strconv.Atoi(strings.TrimSuffix(name[1:], " (pid"))
 				if over[i] == "tcp" {
 					far = append(far, r)
 				}

@@ -23,8 +23,8 @@ import (
 
 const farSecret = "a secret of two hosts"
 
-// farCluster is a dispatcher in this process that is reached over shared memory and over TCP, and workers, processes of
-// their own, which are reached over one of them each.
+// farCluster is a dispatcher in this process that is reached over shared memory and over
+// TCP, and workers, processes of their own, which are reached over one of them each.
 type farCluster struct {
 	d    *dispatcher.Dispatcher
 	addr map[string]string // by transport
@@ -42,7 +42,8 @@ func childFar(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := w.Serve(ctx, args[0]); !errors.Is(err, worker.ErrDispatcher) { // it ends first
+	// it ends first
+	if err := w.Serve(ctx, args[0]); !errors.Is(err, worker.ErrDispatcher) {
 		return err
 	}
 	return nil
@@ -105,8 +106,8 @@ func TestFarConformance(t *testing.T) {
 	})
 }
 
-// TestFarValues moves values of many sizes there and back; none of their bytes goes through the dispatcher,
-// be they read in place or sent from one to the other.
+// TestFarValues moves values of many sizes there and back; none of their bytes goes
+// through the dispatcher, be they read in place or sent from one to the other.
 func TestFarValues(t *testing.T) {
 	for _, over := range [][2]string{{"tcp", "tcp"}, {"tcp", "local"}, {"local", "tcp"}, {"local", "local"}} {
 		t.Run(fmt.Sprintf("client %s worker %s", over[0], over[1]), func(t *testing.T) {
@@ -136,7 +137,8 @@ func TestFarValues(t *testing.T) {
 				x.Free()
 				y.Free()
 			}
-			// The dispatcher has counted what it forwarded before an answer to something later is here.
+			// The dispatcher has counted what it forwarded before an answer to something
+			// later is here.
 			if _, err := e.Submit(testContext(t), &tensor.Batch{Base: 1 << 40, Sync: true}); err != nil {
 				t.Fatal(err)
 			}
@@ -191,7 +193,8 @@ func TestFarCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 20 {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond) // earlier and later
+		// earlier and later
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*time.Millisecond)
 		got, err := e.Submit(ctx, &tensor.Batch{Base: 20, Fetch: []uint64{1}})
 		cancel()
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
@@ -219,8 +222,9 @@ func TestFarSecret(t *testing.T) {
 	}
 }
 
-// TestFarTogether: two workers run a session together, of which one shares memory with the client or none does. Each gets uploads in its way,
-// and no byte of a tensor goes through the dispatcher.
+// TestFarTogether: two workers run a session together, of which one shares memory with
+// the client or none does. Each gets uploads in its way, and no byte of a tensor goes
+// through the dispatcher.
 func TestFarTogether(t *testing.T) {
 	for _, over := range [][3]string{{"local", "local", "tcp"}, {"local", "tcp", "tcp"}, {"tcp", "local", "tcp"}} {
 		t.Run(fmt.Sprintf("client %s workers %s %s", over[0], over[1], over[2]), func(t *testing.T) {
@@ -259,7 +263,8 @@ func TestFarTogether(t *testing.T) {
 	}
 }
 
-// TestFarKilled: a worker on another host that dies while tensors go to it and from it ends the session with its name.
+// TestFarKilled: a worker on another host that dies while tensors go to it and from it
+// ends the session with its name.
 func TestFarKilled(t *testing.T) {
 	for i := range 6 {
 		c := startFar(t, "tcp")

@@ -14,8 +14,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// scene is a session in which a behaviour is played: through a cluster with a config, or by the reference without. What it makes from
-// data it makes under a signal, and it reads the results itself where reading is part of the behaviour.
+// scene is a session in which a behaviour is played: through a cluster with a config, or
+// by the reference without. What it makes from data it makes under a signal, and it reads
+// the results itself where reading is part of the behaviour.
 type scene struct {
 	t      *testing.T
 	s      *tensor.Session
@@ -30,7 +31,8 @@ func (c *scene) cut(signal string, shape ...int) (x *tensor.Tensor) {
 	return x
 }
 
-// first and last make tensors that are cut in their first and last dim, whole one that is not.
+// first and last make tensors that are cut in their first and last dim, whole one that is
+// not.
 func (c *scene) first(shape ...int) *tensor.Tensor { return c.cut("first", shape...) }
 func (c *scene) last(shape ...int) *tensor.Tensor  { return c.cut("last", shape...) }
 func (c *scene) whole(shape ...int) *tensor.Tensor { return c.cut("whole", shape...) }
@@ -44,9 +46,10 @@ func (c *scene) read(x *tensor.Tensor) []float64 {
 	return out
 }
 
-// behaviours are played on one to four workers, and give the reference's results and gradients: those of the sum of the squares of all
-// results. The numbers are those of the list in gt_index_test.go. In all but
-// the first the workers have to send something to each other.
+// behaviours are played on one to four workers, and give the reference's results and
+// gradients: those of the sum of the squares of all results. The numbers are those of the
+// list in gt_index_test.go. In all but the first the workers have to send something to
+// each other.
 var behaviours = []struct {
 	number int
 	name   string
@@ -135,7 +138,8 @@ var behaviours = []struct {
 	}},
 }
 
-// TestBehaviours plays them. Each is played twice in a session: the second time every plan is known, and the results are the same bits.
+// TestBehaviours plays them. Each is played twice in a session: the second time every
+// plan is known, and the results are the same bits.
 func TestBehaviours(t *testing.T) {
 	for _, b := range behaviours {
 		want, wantGrads := play(t, tensor.NewSession(enginetest.Reference(), nil), b.play)
@@ -228,8 +232,9 @@ func near(t *testing.T, what string, got, want [][]float64) {
 	}
 }
 
-// TestUpdates: an update of a parameter changes what is read later and nothing that was computed before, whole or cut; a loop of them
-// reaches the least-squares solution, and XOR is learned.
+// TestUpdates: an update of a parameter changes what is read later and nothing that was
+// computed before, whole or cut; a loop of them reaches the least-squares solution, and
+// XOR is learned.
 func TestUpdates(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		if testing.Short() && n != 3 {
@@ -341,8 +346,9 @@ func xor(c *scene, signal string) {
 	}
 }
 
-// TestScopesOfSignals: the inner scope counts, one that the config does not have says nothing, a tensor may have fewer rows than there
-// are workers, and without any config the numbers are the same.
+// TestScopesOfSignals: the inner scope counts, one that the config does not have says
+// nothing, a tensor may have fewer rows than there are workers, and without any config
+// the numbers are the same.
 func TestScopesOfSignals(t *testing.T) {
 	program := func(s *tensor.Session) *tensor.Tensor {
 		var a, b, d *tensor.Tensor
@@ -370,7 +376,8 @@ func TestScopesOfSignals(t *testing.T) {
 					t.Errorf("%d workers, %s: element %d is %v, expected %v", n, what, i, got[i], want[i])
 				}
 			}
-			// The nested scope's was the inner one: both in rows, nothing could be multiplied without being gathered first.
+			// The nested scope's was the inner one: both in rows, nothing could be
+			// multiplied without being gathered first.
 			if st := e.Stats(); (st.Calls > 0) != (what == "config") || st.Calls > 2 {
 				t.Errorf("%d workers, %s: %d collectives", n, what, st.Calls)
 			}
@@ -384,7 +391,8 @@ func TestScopesOfSignals(t *testing.T) {
 	}
 }
 
-// TestAutoShardOfACluster: nothing is cut unless it is asked for; then what is large is, unevenly if need be, and what is small is not.
+// TestAutoShardOfACluster: nothing is cut unless it is asked for; then what is large is,
+// unevenly if need be, and what is small is not.
 func TestAutoShardOfACluster(t *testing.T) {
 	product := func(s *tensor.Session, rows int) ([]float32, error) {
 		x := tensor.From(s, numbers(rows*300, 1), rows, 300)

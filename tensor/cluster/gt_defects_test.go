@@ -10,8 +10,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// TestSignalsAreASessions: two sessions of the same workers, whose tensors have the same ids and signals, lie as each one's config says
-// and as nobody else's does.
+// TestSignalsAreASessions: two sessions of the same workers, whose tensors have the same
+// ids and signals, lie as each one's config says and as nobody else's does.
 func TestSignalsAreASessions(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true, Workers: 2})
 	engines := []*client.Engine{dial(t, c, &client.Options{Name: "same", Config: cutInputs(2)}), dial(t, c, &client.Options{Name: "same", Workers: 2})}
@@ -36,7 +36,8 @@ func TestSignalsAreASessions(t *testing.T) {
 	}
 }
 
-// TestWiredOtherwise: programs of the same operations with other operands, or other shapes to reshape to, are other programs, cut or not.
+// TestWiredOtherwise: programs of the same operations with other operands, or other
+// shapes to reshape to, are other programs, cut or not.
 func TestWiredOtherwise(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		c := start(t, cluster.Options{InProcess: true, Workers: n})
@@ -88,7 +89,8 @@ func TestWiredOtherwise(t *testing.T) {
 	}
 }
 
-// childSharer sums a tensor that two workers have in parts, again and again until it is killed.
+// childSharer sums a tensor that two workers have in parts, again and again until it is
+// killed.
 func childSharer(ctx context.Context, args []string) error { // ADDR
 	e, err := client.Dial(ctx, args[0], &client.Options{Name: "same", Config: cutInputs(2)})
 	if err != nil {
@@ -110,8 +112,8 @@ func childSharer(ctx context.Context, args []string) error { // ADDR
 	}
 }
 
-// TestKilledBesideOthers: clients with sessions of several workers are killed in the middle of it, and sessions of the same workers, alone
-// and together, never notice.
+// TestKilledBesideOthers: clients with sessions of several workers are killed in the
+// middle of it, and sessions of the same workers, alone and together, never notice.
 func TestKilledBesideOthers(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true, Workers: 2})
 	type other struct {

@@ -8,14 +8,16 @@ import (
 	"testing"
 )
 
-// covered is something that must hold and the tests that would find it if it did not: each "package Test", or "package 'subtest'" of a
-// suite. Packages are folders from the root.
+// covered is something that must hold and the tests that would find it if it did not:
+// each "package Test", or "package 'subtest'" of a suite. Packages are folders from the
+// root.
 type covered struct {
 	what  string
 	tests []string
 }
 
-// GT is the system that this one learns from. These are the behaviours that its users' programs rely on, by number.
+// GT is the system that this one learns from. These are the behaviours that its users'
+// programs rely on, by number.
 var acceptance = []covered{
 	{"1 tensors of lists read back, zeros, ones, shapes, random numbers of a seed on any number of workers", []string{
 		"tensor/cluster TestBehaviours", "tensor/enginetest 'making tensors'", "tensor/enginetest 'random numbers'", "tensor/shard TestRandomNumbers"}},
@@ -94,7 +96,8 @@ var defects = []covered{
 		"tensor/enginetest TestRunFindsMutants"}},
 }
 
-// TestIndex: the tests that are named are there, under these names. That they pass is for themselves to say.
+// TestIndex: the tests that are named are there, under these names. That they pass is for
+// themselves to say.
 func TestIndex(t *testing.T) {
 	const root = "../.."
 	sources := map[string]string{} // of the folders, all files joined

@@ -13,7 +13,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// cutInputs is a config for n workers that cuts what is made under "first" in the first dim and under "last" in the last.
+// cutInputs is a config for n workers that cuts what is made under "first" in the first
+// dim and under "last" in the last.
 func cutInputs(n int) *config.Config {
 	return &config.Config{NumWorkers: n, Signals: []config.Signal{
 		{Name: "first", Shard: &config.Shard{}}, {Name: "last", Shard: &config.Shard{Axis: -1}}}}
@@ -22,8 +23,9 @@ func cutInputs(n int) *config.Config {
 // cuts are how the tensors of a program are made, one so and the next otherwise.
 var cuts = [][]string{{"first"}, {"last"}, {"first", "last"}, {"last", "first"}}
 
-// still are the programs in which nothing has to move, by cuts in the order above: 0 says that they have no collective, 1 that they
-// have, ? that it depends on the number of workers. All other programs have some, whatever the cut.
+// still are the programs in which nothing has to move, by cuts in the order above: 0 says
+// that they have no collective, 1 that they have, ? that it depends on the number of
+// workers. All other programs have some, whatever the cut.
 var still = map[string][]string{
 	"0011": {"add", "mul", "(a+b)*a"},
 	"0000": {"exp", "transpose(0, 1)", ".T swaps last two of 3-D", "permute(1, 2, 0)", "newaxis [:,None,:]", "isub scalar"},
@@ -43,8 +45,9 @@ func counters(t *testing.T, c *cluster.Cluster) client.Counters {
 	return r
 }
 
-// TestPrograms runs the programs of known values with their tensors cut in the first dim, in the last, and one so and the next
-// otherwise, on one to four workers: most of their dims are 2 to 6 long, so that parts are uneven, and some empty. Each program runs
+// TestPrograms runs the programs of known values with their tensors cut in the first dim,
+// in the last, and one so and the next otherwise, on one to four workers: most of their
+// dims are 2 to 6 long, so that parts are uneven, and some empty. Each program runs
 // twice, and the second time nothing is compiled and nothing decided again.
 func TestPrograms(t *testing.T) {
 	programs := enginetest.Programs(t, nil)

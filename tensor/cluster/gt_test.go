@@ -15,7 +15,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// childHoarder holds as many MiB at the worker, as a tensor it uploaded and one it computed, until it is killed.
+// childHoarder holds as many MiB at the worker, as a tensor it uploaded and one it
+// computed, until it is killed.
 func childHoarder(ctx context.Context, args []string) error { // ADDR DIR MIB
 	e, err := client.Dial(ctx, args[0], &client.Options{Name: "hoarder", Segment: segments(args[1])})
 	if err != nil {
@@ -37,7 +38,8 @@ func childHoarder(ctx context.Context, args []string) error { // ADDR DIR MIB
 	return nil
 }
 
-// TestKilledClientIsForgotten: a worker that lives on gives back what killed clients held.
+// TestKilledClientIsForgotten: a worker that lives on gives back what killed clients
+// held.
 func TestKilledClientIsForgotten(t *testing.T) {
 	dir := tmpfs(t, "192m")
 	c := startIn(t, dir, cluster.Options{})
@@ -52,7 +54,8 @@ func TestKilledClientIsForgotten(t *testing.T) {
 	}
 }
 
-// resident is how many bytes of its own memory a process has in use: not those that it shares.
+// resident is how many bytes of its own memory a process has in use: not those that it
+// shares.
 func resident(t *testing.T, pid int) int {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -72,8 +75,9 @@ func resident(t *testing.T, pid int) int {
 	return 0
 }
 
-// TestNothingGrows: neither the dispatcher nor the worker, its shared memory, or the session grow with the number of
-// steps, each of which updates a weight in place. 2.5 KB a message or one old weight a step would be seen.
+// TestNothingGrows: neither the dispatcher nor the worker, its shared memory, or the
+// session grow with the number of steps, each of which updates a weight in place. 2.5 KB
+// a message or one old weight a step would be seen.
 func TestNothingGrows(t *testing.T) {
 	dir := tmpfs(t, "128m")
 	c := startIn(t, dir, cluster.Options{})
@@ -88,7 +92,8 @@ func TestNothingGrows(t *testing.T) {
 			})
 			err := s.Flush()
 			if i%64 == 63 {
-				err = errors.Join(err, s.Sync()) // as a loop does that looks at its loss now and then
+				// as a loop does that looks at its loss now and then
+				err = errors.Join(err, s.Sync())
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -99,7 +104,8 @@ func TestNothingGrows(t *testing.T) {
 		}
 	}
 	steps(2000)
-	const more, slack = 20000, 16 << 20 // more than a collector keeps back, less than 1 KB a step
+	// more than a collector keeps back, less than 1 KB a step
+	const more, slack = 20000, 16 << 20
 	shared, live := used(t, dir), s.Stats().Live
 	var before []int
 	for _, p := range c.Parts() {
@@ -122,8 +128,9 @@ func TestNothingGrows(t *testing.T) {
 	}
 }
 
-// TestFailingClients: clients whose programs fail again and again, each in its own way, beside others of the same names
-// on the same worker, which never notice. Who fails gets its own errors, and its session goes on.
+// TestFailingClients: clients whose programs fail again and again, each in its own way,
+// beside others of the same names on the same worker, which never notice. Who fails gets
+// its own errors, and its session goes on.
 func TestFailingClients(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true})
 	fails := []struct {
@@ -156,7 +163,8 @@ func TestFailingClients(t *testing.T) {
 		s := tensor.NewSession(dial(t, c, &client.Options{Name: "same", Quota: 64 << 10}), nil)
 		wg.Go(func() {
 			x := tensor.From(s, []float32{1, 2, 3})
-			if err := s.Sync(); err != nil { // what fails takes the uploads of its batch along
+			// what fails takes the uploads of its batch along
+			if err := s.Sync(); err != nil {
 				t.Error(err)
 			}
 			for i := range 100 {

@@ -15,8 +15,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// onWorkers plays a behaviour in a session of one to four workers that cut what is made under "first" and "last". moves says whether they
-// have to send something to each other.
+// onWorkers plays a behaviour in a session of one to four workers that cut what is made
+// under "first" and "last". moves says whether they have to send something to each other.
 func onWorkers(t *testing.T, moves bool, play func(t *testing.T, s *tensor.Session, e *client.Engine)) {
 	for n := 1; n <= 4; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -59,7 +59,8 @@ func here(t *testing.T) *tensor.Session {
 	return s
 }
 
-// TestAccumulatedGradients: gradients of batches of different size add up until they are cleared, whoever has which rows.
+// TestAccumulatedGradients: gradients of batches of different size add up until they are
+// cleared, whoever has which rows.
 func TestAccumulatedGradients(t *testing.T) {
 	grads := func(t *testing.T, s *tensor.Session) (out [][]float32) {
 		w := under(s, "last", 1, 6, 4).RequireGrad()
@@ -93,8 +94,9 @@ func TestAccumulatedGradients(t *testing.T) {
 	})
 }
 
-// TestOneBatchOrMany: operations that depend on each other, branch, use a name again, reduce, reshape and change shape from round to round
-// give the same bits as one batch and as a batch each; a shape that comes again is a program that is known.
+// TestOneBatchOrMany: operations that depend on each other, branch, use a name again,
+// reduce, reshape and change shape from round to round give the same bits as one batch
+// and as a batch each; a shape that comes again is a program that is known.
 func TestOneBatchOrMany(t *testing.T) {
 	rounds := []int{8, 5, 8, 3, 1, 5}
 	play := func(t *testing.T, s *tensor.Session, each bool) (out [][]float32) {
@@ -139,8 +141,8 @@ func TestOneBatchOrMany(t *testing.T) {
 	})
 }
 
-// TestMistakesTogether: a freed tensor, a tensor of another session and shapes that don't fit are errors that name both, and the session
-// goes on with what its workers have.
+// TestMistakesTogether: a freed tensor, a tensor of another session and shapes that don't
+// fit are errors that name both, and the session goes on with what its workers have.
 func TestMistakesTogether(t *testing.T) {
 	other := under(here(t), "first", 1, 5, 3)
 	onWorkers(t, true, func(t *testing.T, s *tensor.Session, _ *client.Engine) {
@@ -180,8 +182,9 @@ func TestMistakesTogether(t *testing.T) {
 	})
 }
 
-// TestBackwardWorkersOfACluster: two stages have workers of their own for backward. The weights are one worker's to the bit; the forward
-// workers send activations on, and to those who have the backward pass.
+// TestBackwardWorkersOfACluster: two stages have workers of their own for backward. The
+// weights are one worker's to the bit; the forward workers send activations on, and to
+// those who have the backward pass.
 func TestBackwardWorkersOfACluster(t *testing.T) {
 	const steps, micro = 5, 2
 	train := func(c *config.Config) ([][]float32, client.Stats) {

@@ -19,10 +19,12 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// patience is when somebody who should have noticed a death counts as hanging. The time it took is printed.
+// patience is when somebody who should have noticed a death counts as hanging. The time
+// it took is printed.
 const patience = 30 * time.Second
 
-// tmpfs mounts a file system for the test, so that what is used of it is the test's alone.
+// tmpfs mounts a file system for the test, so that what is used of it is the test's
+// alone.
 func tmpfs(t testing.TB, size string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +52,8 @@ func used(t testing.TB, dir string) uint64 {
 	return st.Blocks - st.Bfree
 }
 
-// drop waits until nothing of dir is used: the kernel frees a dead process's memory in its own time.
+// drop waits until nothing of dir is used: the kernel frees a dead process's memory in
+// its own time.
 func drop(t testing.TB, ctx context.Context, dir string) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -64,8 +67,9 @@ func drop(t testing.TB, ctx context.Context, dir string) {
 	}
 }
 
-// TestKill kills the worker, the dispatcher or a client during training, at random moments. The
-// others notice within patience, with an error that says what died, or carry on; and nothing is left.
+// TestKill kills the worker, the dispatcher or a client during training, at random
+// moments. The others notice within patience, with an error that says what died, or carry
+// on; and nothing is left.
 func TestKill(t *testing.T) {
 	dir := tmpfs(t, "256m")
 	seed := uint64(time.Now().UnixNano())

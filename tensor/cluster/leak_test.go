@@ -11,8 +11,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// TestNoLeaks: clusters and sessions that are over leave no descriptor and no goroutine here, whether they
-// ended well or not.
+// TestNoLeaks: clusters and sessions that are over leave no descriptor and no goroutine
+// here, whether they ended well or not.
 func TestNoLeaks(t *testing.T) {
 	ctx := testContext(t)
 	round := func(i int) {
@@ -63,8 +63,8 @@ func TestNoLeaks(t *testing.T) {
 	}
 }
 
-// settled counts until it is enough, or nothing has changed for a while: what is not reachable any more is
-// closed in the collector's own time.
+// settled counts until it is enough, or nothing has changed for a while: what is not
+// reachable any more is closed in the collector's own time.
 func settled(ctx context.Context, count func() (int, int), enough func(fds, goroutines int) bool) (fds, goroutines int) {
 	for same := 0; same < 200 && ctx.Err() == nil; same++ {
 		runtime.GC()

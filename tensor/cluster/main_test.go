@@ -65,7 +65,8 @@ func child(ctx context.Context, name string, args []string) error {
 	return run(ctx, args)
 }
 
-// childArgs are cluster.DefaultArgs for the test binary, and then where segments are made.
+// childArgs are cluster.DefaultArgs for the test binary, and then where segments are
+// made.
 func childArgs(shmDir string) func(cluster.Child) []string {
 	return func(c cluster.Child) []string {
 		return append(append([]string{childArg()}, cluster.DefaultArgs(c)...), shmDir)
@@ -84,7 +85,8 @@ func childDispatcher(ctx context.Context, args []string) error { // --listen ADD
 	return d.Serve(ctx, l)
 }
 
-func childWorker(ctx context.Context, args []string) error { // --connect ADDR --name NAME DIR
+// --connect ADDR --name NAME DIR
+func childWorker(ctx context.Context, args []string) error {
 	dev, err := newDevice(args[4])
 	if err != nil {
 		return err

@@ -14,7 +14,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-// trainModel takes steps of a small transformer or classifier with AdamW, and returns the losses.
+// trainModel takes steps of a small transformer or classifier with AdamW, and returns the
+// losses.
 func trainModel(t *testing.T, s *tensor.Session, transformer bool, steps int) []float64 {
 	t.Helper()
 	s.Seed(7)
@@ -69,8 +70,8 @@ func trainModel(t *testing.T, s *tensor.Session, transformer bool, steps int) []
 	return losses
 }
 
-// TestModelsSameBits: models learn the same, to the last bit, in this process and through a cluster, with one message
-// a step once the first two programs are known.
+// TestModelsSameBits: models learn the same, to the last bit, in this process and through
+// a cluster, with one message a step once the first two programs are known.
 func TestModelsSameBits(t *testing.T) {
 	c := start(t, cluster.Options{Workers: 2})
 	for _, transformer := range []bool{true, false} {

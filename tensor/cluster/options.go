@@ -21,7 +21,8 @@ const (
 
 	defaultGrace = 3 * time.Second
 
-	// sockets begins the names of clusters' own sockets; the process and a random number follow, so that no two have the same.
+	// sockets begins the names of clusters' own sockets; the process and a random number
+	// follow, so that no two have the same.
 	sockets = "cluster-"
 
 	// A worker that dies is started again after firstPause, twice that the next time, and
@@ -36,12 +37,14 @@ type Options struct {
 	// Workers is how many there are, named w0, w1, and so on. Default 1.
 	Workers int
 
-	// Threads is how many cores each worker uses for one program. Default what the worker's command line or
-	// Worker says. Cores divided by workers leaves none idle and shares none.
+	// Threads is how many cores each worker uses for one program. Default what the
+	// worker's command line or Worker says. Cores divided by workers leaves none idle and
+	// shares none.
 	Threads int
 
-	// SessionMiB bounds the tensors of one session on a worker, MemoryMiB those of all. 0: the worker's own default. Workers
-	// in this process are configured by Worker instead.
+	// SessionMiB bounds the tensors of one session on a worker, MemoryMiB those of all.
+	// 0: the worker's own default. Workers in this process are configured by Worker
+	// instead.
 	SessionMiB, MemoryMiB int
 
 	// Addr is the dispatcher's socket. Default one of the cluster's own in Dir, so that
@@ -51,8 +54,9 @@ type Options struct {
 	// Dir is where the default socket lies. Default this user's runtime directory.
 	Dir string
 
-	// ListenTCP is an address, host:port, at which the dispatcher also takes clients and workers of other hosts, who
-	// know the secret in SecretFile (see ipc.ReadSecret). Default none.
+	// ListenTCP is an address, host:port, at which the dispatcher also takes clients and
+	// workers of other hosts, who know the secret in SecretFile (see ipc.ReadSecret).
+	// Default none.
 	ListenTCP, SecretFile string
 
 	// InProcess runs dispatcher and workers as goroutines of this process.
@@ -62,8 +66,9 @@ type Options struct {
 	Exe string
 
 	// Args makes the arguments of a child, without the program's name. Default
-	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads N", "--session-mib N" and
-	// "--memory-mib N" if those are set, and "--listen-tcp HOST:PORT" and "--secret-file FILE" if ListenTCP and SecretFile are.
+	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads
+	// N", "--session-mib N" and "--memory-mib N" if those are set, and "--listen-tcp
+	// HOST:PORT" and "--secret-file FILE" if ListenTCP and SecretFile are.
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died.
@@ -72,13 +77,13 @@ type Options struct {
 	// Grace is how long Close waits between asking and killing. Default 3 s.
 	Grace time.Duration
 
-	// Dispatcher and Worker configure those that run in this process. Worker is called for each, with
-	// its name; the default is worker.Options of that name.
+	// Dispatcher and Worker configure those that run in this process. Worker is called
+	// for each, with its name; the default is worker.Options of that name.
 	Dispatcher *dispatcher.Options
 	Worker     func(name string) (*worker.Options, error)
 
-	// Stderr receives what the children write there, one Write at a time. nil discards it, but for the last
-	// words of one that died: the lines of its last seconds.
+	// Stderr receives what the children write there, one Write at a time. nil discards
+	// it, but for the last words of one that died: the lines of its last seconds.
 	Stderr io.Writer
 
 	// Logger receives processes that come and go. nil discards.

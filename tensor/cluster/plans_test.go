@@ -12,7 +12,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
-// Three programs in rotation where the worker may keep two: each is sent again every time and computes what it did.
+// Three programs in rotation where the worker may keep two: each is sent again every time
+// and computes what it did.
 func TestProgramsInRotation(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true})
 	for _, k := range []struct{ room, forgotten, sent int }{{2, 3*rotations - 2, 3 * rotations}, {3, 0, 3}, {0, 0, 3}} {
@@ -57,8 +58,9 @@ func TestProgramsInRotation(t *testing.T) {
 
 const rotations = 4
 
-// Epochs whose last batch is smaller are two programs sent and two plans compiled, however many epochs there are and
-// whatever the scalars; a second session that does the same sends two and compiles none.
+// Epochs whose last batch is smaller are two programs sent and two plans compiled,
+// however many epochs there are and whatever the scalars; a second session that does the
+// same sends two and compiles none.
 func TestProgramsOfALastSmallerBatch(t *testing.T) {
 	const epochs, rows, batch, columns = 4, 19, 4, 6
 	dev, err := cpu.New(nil)

@@ -17,11 +17,12 @@ import (
 )
 
 const (
-	// lastWords is how much of a child's standard error is kept for the error that says how it died.
+	// lastWords is how much of a child's standard error is kept for the error that says
+	// how it died.
 	lastWords = 2 << 10
 
-	// lastWhile is how long before its end a child may have written what stands in that error: what it complained of earlier has been
-	// read, and is no reason.
+	// lastWhile is how long before its end a child may have written what stands in that
+	// error: what it complained of earlier has been read, and is no reason.
 	lastWhile = 5 * time.Second
 )
 
@@ -74,14 +75,17 @@ func ended(err error, said *tail) error {
 	return err
 }
 
-// timerSlack is by how much sleeps of a child may be longer than they should, which is 50 µs by default. A thread of a Go program that was
-// idle looks around fifty times, every 20 µs and that, before it does so less often; beside a thread that waits awake on the same core each
-// time costs it some 30 µs of a virtual machine. That is half of the core for the first 4 ms of every burst of work, and a
-// tenth with this. Other short sleeps of the same programs are those of a thread that steals work, so that it must not be long.
+// timerSlack is by how much sleeps of a child may be longer than they should, which is 50
+// µs by default. A thread of a Go program that was idle looks around fifty times, every
+// 20 µs and that, before it does so less often; beside a thread that waits awake on the
+// same core each time costs it some 30 µs of a virtual machine. That is half of the core
+// for the first 4 ms of every burst of work, and a tenth with this. Other short sleeps of
+// the same programs are those of a thread that steals work, so that it must not be long.
 const timerSlack = 200 * time.Microsecond
 
-// starter starts processes from one thread that lives as long as they may: the signal for the death of the
-// parent is sent when the thread dies that forked. They have its timer slack, for which it ends with close.
+// starter starts processes from one thread that lives as long as they may: the signal for
+// the death of the parent is sent when the thread dies that forked. They have its timer
+// slack, for which it ends with close.
 type starter struct {
 	work chan func()
 	once sync.Once
@@ -150,7 +154,8 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// keep adds to the last line if that is open, else a line, and drops the first ones that are too much: of one that is so itself, its beginning.
+// keep adds to the last line if that is open, else a line, and drops the first ones that
+// are too much: of one that is so itself, its beginning.
 func (t *tail) keep(now time.Time, text []byte) {
 	if !t.open {
 		t.lines = append(t.lines, line{})
@@ -169,7 +174,8 @@ func (t *tail) keep(now time.Time, text []byte) {
 	}
 }
 
-// words are the last lines, those that were written shortly before; one that came several times in a row once.
+// words are the last lines, those that were written shortly before; one that came several
+// times in a row once.
 func (t *tail) words() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -26,7 +26,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// childOwner starts a cluster in DIR with workers of a KIND, says who is in it, and waits to be killed.
+// childOwner starts a cluster in DIR with workers of a KIND, says who is in it, and waits
+// to be killed.
 func childOwner(ctx context.Context, args []string) error {
 	c, err := cluster.Start(ctx, &cluster.Options{Workers: 2, Dir: args[0], Args: workersOf(args[1])})
 	if err != nil {
@@ -75,7 +76,8 @@ func gone(pid int) bool {
 	return s == 0 || s == 'Z'
 }
 
-// state is the letter by which the kernel says what a process is doing, 0 when there is none.
+// state is the letter by which the kernel says what a process is doing, 0 when there is
+// none.
 func state(pid int) byte {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -88,8 +90,8 @@ func state(pid int) byte {
 	return rest[1]
 }
 
-// released says whether a process holds no file, and so no lock, any more: its threads share them, and may end after the one that makes
-// it a zombie.
+// released says whether a process holds no file, and so no lock, any more: its threads
+// share them, and may end after the one that makes it a zombie.
 func released(pid int) bool {
 	threads, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
 	return err != nil || gone(pid) && len(threads) < 2
@@ -127,7 +129,8 @@ func ownerKilled(t *testing.T, kind string) {
 	empty(t, dir)
 }
 
-// runOwner starts a cluster of a process of its own, and says of which processes: the dispatcher first.
+// runOwner starts a cluster of a process of its own, and says of which processes: the
+// dispatcher first.
 func runOwner(t *testing.T, dir, kind string) (owner *process, pids []int) {
 	t.Helper()
 	owner = run(t, "owner", dir, kind)
@@ -145,8 +148,8 @@ func runOwner(t *testing.T, dir, kind string) (owner *process, pids []int) {
 	return owner, pids
 }
 
-// TestAllKilled: where all processes of a cluster were killed at once, the next cluster takes away what they left, and nothing of
-// one that lives.
+// TestAllKilled: where all processes of a cluster were killed at once, the next cluster
+// takes away what they left, and nothing of one that lives.
 func TestAllKilled(t *testing.T) {
 	dir := socketDir(t)
 	living, err := cluster.Start(testContext(t), &cluster.Options{Dir: dir, InProcess: true})
@@ -155,8 +158,9 @@ func TestAllKilled(t *testing.T) {
 	}
 	defer living.Close()
 	owner, pids := runOwner(t, dir, "worker")
-	// An owner that is stopped can't see its dispatcher's end, nor take away what that left. The other way round the kernel continues
-	// a stopped dispatcher when its owner ends.
+	// An owner that is stopped can't see its dispatcher's end, nor take away what that
+	// left. The other way round the kernel continues a stopped dispatcher when its owner
+	// ends.
 	if err := syscall.Kill(owner.Process.Pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +356,8 @@ func TestQuietEnd(t *testing.T) {
 	}
 }
 
-// TestStopped: one of several workers is asked to end while they train. The client is told which one, and why.
+// TestStopped: one of several workers is asked to end while they train. The client is
+// told which one, and why.
 func TestStopped(t *testing.T) {
 	for _, name := range []string{"w0", "w1"} {
 		t.Run(name, func(t *testing.T) {

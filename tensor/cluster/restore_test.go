@@ -26,13 +26,15 @@ func (w *weighed) Alloc(n int) (tensor.Buffer, error) {
 	return b, err
 }
 
-// TestRestoreOnce: a session that is restored has its state once, in the workers' memory, where steps update it in place; a few tensors
-// at a time are there twice.
+// TestRestoreOnce: a session that is restored has its state once, in the workers' memory,
+// where steps update it in place; a few tensors at a time are there twice.
 func TestRestoreOnce(t *testing.T) {
 	const (
 		tensors, elems = 32, 128 << 10
 		state          = tensors * elems * 4
-		few            = state / 6 // two sixteenths, and what is small: one is in the client's memory, and another not freed yet
+		// two sixteenths, and what is small: one is in the client's memory, and another
+		// not freed yet
+		few = state / 6
 	)
 	for n := 1; n <= 2; n++ {
 		for _, signal := range []string{"none", "rows", "columns", "stage1"} {

@@ -14,8 +14,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// various is tensors that lie in every way that workers know: by rows, by columns, whole, as sums not taken yet, and not
-// decided. fill is what they hold.
+// various is tensors that lie in every way that workers know: by rows, by columns, whole,
+// as sums not taken yet, and not decided. fill is what they hold.
 func various(s *tensor.Session, fill int) []tensor.Named {
 	data := make([]float32, 37*50)
 	for i := range data {
@@ -43,8 +43,8 @@ func contents(t *testing.T, ts []tensor.Named) (all [][]byte) {
 	return all
 }
 
-// TestSave: the workers write a checkpoint, each what it has, into a file of its own, and nothing is brought to the client. Any other
-// number of workers restores it.
+// TestSave: the workers write a checkpoint, each what it has, into a file of its own, and
+// nothing is brought to the client. Any other number of workers restores it.
 func TestSave(t *testing.T) {
 	dirs := map[int]string{}
 	for n := 1; n <= 4; n++ {
@@ -101,7 +101,8 @@ func TestSave(t *testing.T) {
 	}
 }
 
-// TestSaveBesides: a session that saves much does not hold up another, and both sessions' values are right.
+// TestSaveBesides: a session that saves much does not hold up another, and both sessions'
+// values are right.
 func TestSaveBesides(t *testing.T) {
 	c := start(t, cluster.Options{Workers: 1, InProcess: true})
 	heavy := tensor.NewSession(dial(t, c, nil), nil)

@@ -16,13 +16,15 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// rows is a config for n workers that cuts what is made under "rows" by rows and under "columns" by columns.
+// rows is a config for n workers that cuts what is made under "rows" by rows and under
+// "columns" by columns.
 func rows(n int) *config.Config {
 	return &config.Config{NumWorkers: n, Signals: []config.Signal{
 		{Name: "rows", Shard: &config.Shard{}}, {Name: "columns", Shard: &config.Shard{Axis: 1}}}}
 }
 
-// TestTogether: several workers have parts of a tensor, reduce it among themselves, and the client reads it as a whole.
+// TestTogether: several workers have parts of a tensor, reduce it among themselves, and
+// the client reads it as a whole.
 func TestTogether(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -59,7 +61,8 @@ func TestTogether(t *testing.T) {
 			if n == 1 {
 				return
 			}
-			// Three sums of one number, in two programs: with and without the upload. Doubling it moves nothing.
+			// Three sums of one number, in two programs: with and without the upload.
+			// Doubling it moves nothing.
 			if st.Calls != 3 || st.Moved != 3*uint64(4*2*(n-1)/n) || st.Plans > 3 {
 				t.Errorf("%d collectives of %d bytes, %d plans", st.Calls, st.Moved, st.Plans)
 			}
@@ -67,7 +70,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestTogetherConformance: workers that run programs together are an engine like any other.
+// TestTogetherConformance: workers that run programs together are an engine like any
+// other.
 func TestTogetherConformance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a suite of its own")
@@ -100,8 +104,9 @@ func numbers(n, seed int) []float32 {
 	return out
 }
 
-// TestTogetherProducts: products move exactly what they have to: nothing when rows or columns are cut, one all-reduce when the inner
-// dim is, and one for two products of which the first is cut by columns and the second by rows.
+// TestTogetherProducts: products move exactly what they have to: nothing when rows or
+// columns are cut, one all-reduce when the inner dim is, and one for two products of
+// which the first is cut by columns and the second by rows.
 func TestTogetherProducts(t *testing.T) {
 	const m, k, n = 12, 16, 20
 	made := func(s *tensor.Session, signal string, rows, cols, seed int) (x *tensor.Tensor) {
@@ -158,7 +163,8 @@ func TestTogetherProducts(t *testing.T) {
 	}
 }
 
-// TestTogetherTraining: a training run is the same on any number of workers, and each of its steps a message a worker.
+// TestTogetherTraining: a training run is the same on any number of workers, and each of
+// its steps a message a worker.
 func TestTogetherTraining(t *testing.T) {
 	steps := 200
 	train := func(workers int) ([]float64, client.Stats) {
@@ -193,7 +199,8 @@ func TestTogetherTraining(t *testing.T) {
 	}
 }
 
-// TestTogetherFails: what goes wrong on one worker goes wrong on all, is told as one worker would tell it, and costs only the batch.
+// TestTogetherFails: what goes wrong on one worker goes wrong on all, is told as one
+// worker would tell it, and costs only the batch.
 func TestTogetherFails(t *testing.T) {
 	for n := 2; n <= 4; n++ {
 		c := start(t, cluster.Options{InProcess: true, Workers: n})
@@ -203,14 +210,15 @@ func TestTogetherFails(t *testing.T) {
 		sum := func(last int64) (float64, error) {
 			var at *tensor.Tensor
 			s.Signal("rows", func() { at = tensor.From(s, []int64{0, 1, 2, 3, 4, 5, 6, last}) })
-			// The indices lie by rows, so that only the last worker has the one that may be wrong, and the others come to the
-			// all-reduce without it.
+			// The indices lie by rows, so that only the last worker has the one that may
+			// be wrong, and the others come to the all-reduce without it.
 			y := table.IndexSelect(0, at).Sum(0).Square().Sum()
 			defer y.Free()
 			return y.Item()
 		}
 		failsOnce(t, fmt.Sprintf("%d workers", n), s, sum, 5, 10)
-		read := func(last int64) (float64, error) { // of a sum that is taken when it is read
+		// of a sum that is taken when it is read
+		read := func(last int64) (float64, error) {
 			var at *tensor.Tensor
 			s.Signal("rows", func() { at = tensor.From(s, []int64{0, 1, 2, 3, 4, 5, 6, last}) })
 			y := table.IndexSelect(0, at).Sum()
@@ -221,7 +229,8 @@ func TestTogetherFails(t *testing.T) {
 	}
 }
 
-// failsOnce has an index of sum be good, bad and good again: the bad one is told as one worker would tell it, and costs only its batch.
+// failsOnce has an index of sum be good, bad and good again: the bad one is told as one
+// worker would tell it, and costs only its batch.
 func failsOnce(t *testing.T, who string, s *tensor.Session, sum func(at int64) (float64, error), good, bad int64) {
 	t.Helper()
 	want, err := sum(good)
@@ -241,7 +250,8 @@ func failsOnce(t *testing.T, who string, s *tensor.Session, sum func(at int64) (
 	}
 }
 
-// TestTogetherCrowd: sessions of the same name that share workers, one to four each, neither wait for each other's nor get others' numbers.
+// TestTogetherCrowd: sessions of the same name that share workers, one to four each,
+// neither wait for each other's nor get others' numbers.
 func TestTogetherCrowd(t *testing.T) {
 	const rounds = 40
 	for _, clients := range []int{2, 5, 20} {
@@ -285,8 +295,9 @@ func TestTogetherCrowd(t *testing.T) {
 	}
 }
 
-// TestTogetherWorkerDies: the session of a worker that is killed is over, with an error that says which it was, and others can
-// begin. The dispatcher knows its name, the other worker its rank and process, and either may be the first to tell.
+// TestTogetherWorkerDies: the session of a worker that is killed is over, with an error
+// that says which it was, and others can begin. The dispatcher knows its name, the other
+// worker its rank and process, and either may be the first to tell.
 func TestTogetherWorkerDies(t *testing.T) {
 	c := start(t, cluster.Options{Workers: 2, Restart: true})
 	e := dial(t, c, &client.Options{Config: rows(2)})
@@ -324,7 +335,8 @@ func TestTogetherWorkerDies(t *testing.T) {
 	}
 }
 
-// TestTooFewWorkers: whoever wants more workers than there are is told how many there are, and what to do.
+// TestTooFewWorkers: whoever wants more workers than there are is told how many there
+// are, and what to do.
 func TestTooFewWorkers(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true, Workers: 2, Dispatcher: &dispatcher.Options{WorkerWait: -1}})
 	_, err := client.Dial(testContext(t), c.Addr(), &client.Options{Workers: 3})

@@ -17,7 +17,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// pipeline is a config of stages named stage0, stage1, ..., each of so many workers, which cut batches by rows.
+// pipeline is a config of stages named stage0, stage1, ..., each of so many workers,
+// which cut batches by rows.
 func pipeline(stages, each int) *config.Config {
 	c := &config.Config{Signals: []config.Signal{{Name: "batch", Shard: &config.Shard{}}}}
 	for k := range stages {
@@ -32,7 +33,8 @@ func pipeline(stages, each int) *config.Config {
 
 const pipeRows, pipeWidth = 8, 6
 
-// chain is a network of layers, each a stage, trained by recording every step in the order of the schedule.
+// chain is a network of layers, each a stage, trained by recording every step in the
+// order of the schedule.
 type chain struct {
 	s       *tensor.Session
 	weights []*tensor.Tensor
@@ -142,8 +144,9 @@ func (m *chain) values(t *testing.T) (out [][]float32) {
 	return out
 }
 
-// TestPipeline: stages give one worker's numbers, to the bit where each is one worker, and send between neighbours an activation forward
-// and its gradient backward for every micro-batch, and nothing else.
+// TestPipeline: stages give one worker's numbers, to the bit where each is one worker,
+// and send between neighbours an activation forward and its gradient backward for every
+// micro-batch, and nothing else.
 func TestPipeline(t *testing.T) {
 	const micro = 4
 	for _, c := range []struct{ stages, each, steps int }{{2, 1, 30}, {3, 1, 10}, {4, 1, 5}, {2, 2, 10}} {
@@ -155,7 +158,8 @@ func TestPipeline(t *testing.T) {
 			if got := m.train(t, 1, micro); math.Abs(got[0]-want[0]) > 1e-5 {
 				t.Fatalf("loss %v, expected %v", got[0], want[0])
 			}
-			stats := func() client.Stats { // of all workers, also those that have nothing to show
+			// of all workers, also those that have nothing to show
+			stats := func() client.Stats {
 				if err := m.s.Sync(); err != nil {
 					t.Fatal(err)
 				}
@@ -193,7 +197,8 @@ func TestPipeline(t *testing.T) {
 			if c.each > 1 {
 				return // beside the transfers there are the all-reduces of a stage
 			}
-			// The worker that sends most is one with neighbours on both sides, or one of two: each has one direction.
+			// The worker that sends most is one with neighbours on both sides, or one of
+			// two: each has one direction.
 			per := micro * min(2, c.stages-1)
 			calls, moved := uint64(per*(c.steps-1)), uint64(per*(c.steps-1)*4*pipeRows*pipeWidth)
 			if st.Calls-first.Calls != calls || st.Moved-first.Moved != moved || st.Plans > first.Plans+1 {
@@ -203,8 +208,9 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// TestSequence: where the result of a layer that is cut by columns and then by rows is wanted cut in its sequence, a reduce-scatter and an
-// all-gather move what an all-reduce would.
+// TestSequence: where the result of a layer that is cut by columns and then by rows is
+// wanted cut in its sequence, a reduce-scatter and an all-gather move what an all-reduce
+// would.
 func TestSequence(t *testing.T) {
 	const batch, seq, hidden, wide, n = 2, 6, 4, 32, 2
 	layer := func(s *tensor.Session) *tensor.Tensor {
@@ -246,7 +252,8 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// TestPipelineFails: what goes wrong in one stage goes wrong in all, is told as one worker would tell it, and costs only the batch.
+// TestPipelineFails: what goes wrong in one stage goes wrong in all, is told as one
+// worker would tell it, and costs only the batch.
 func TestPipelineFails(t *testing.T) {
 	for stages := 2; stages <= 3; stages++ {
 		e := dial(t, start(t, cluster.Options{InProcess: true, Workers: stages}), &client.Options{Config: pipeline(stages, 1)})
@@ -265,8 +272,8 @@ func TestPipelineFails(t *testing.T) {
 	}
 }
 
-// TestPipelineWorkerDies: the session of a stage that is killed is over, with an error that says which worker it was and which
-// tensors are lost.
+// TestPipelineWorkerDies: the session of a stage that is killed is over, with an error
+// that says which worker it was and which tensors are lost.
 func TestPipelineWorkerDies(t *testing.T) {
 	c := start(t, cluster.Options{Workers: 3, Restart: true})
 	e := dial(t, c, &client.Options{Config: pipeline(3, 1)})
@@ -295,7 +302,8 @@ func TestPipelineWorkerDies(t *testing.T) {
 	}
 }
 
-// TestPipelineCheckpoint: each stage writes what it has, and a run of other stages goes on from it to the same bits.
+// TestPipelineCheckpoint: each stage writes what it has, and a run of other stages goes
+// on from it to the same bits.
 func TestPipelineCheckpoint(t *testing.T) {
 	dir := t.TempDir()
 	state := func(m *chain) (all []tensor.Named) {

@@ -21,8 +21,8 @@ func newModel(s *tensor.Session) *model {
 	return &model{s, tensor.Zeros(s, tensor.F32, modelCols, 1)}
 }
 
-// step uploads a batch, moves the weights along the gradient of the squared error, and returns the
-// error, which nothing has read yet.
+// step uploads a batch, moves the weights along the gradient of the squared error, and
+// returns the error, which nothing has read yet.
 func (m *model) step(n int) *tensor.Tensor {
 	x, y := make([]float32, modelRows*modelCols), make([]float32, modelRows)
 	for i := range x {
@@ -55,8 +55,8 @@ func (m *model) train(steps int) ([]float64, error) {
 	return losses, nil
 }
 
-// TestOneMessageAStep: a step is one short message and one answer, whatever it computes, and no
-// tensor comes through the dispatcher.
+// TestOneMessageAStep: a step is one short message and one answer, whatever it computes,
+// and no tensor comes through the dispatcher.
 func TestOneMessageAStep(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true})
 	e := dial(t, c, nil)
@@ -95,8 +95,8 @@ func TestOneMessageAStep(t *testing.T) {
 	}
 }
 
-// TestStepsWithoutWaiting: steps whose loss nobody reads do not wait for each other, and their uploads'
-// memory comes back all the same.
+// TestStepsWithoutWaiting: steps whose loss nobody reads do not wait for each other, and
+// their uploads' memory comes back all the same.
 func TestStepsWithoutWaiting(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true})
 	e := dial(t, c, &client.Options{MaxBytes: 8 << 20})

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestTail: an error has the lines that a child wrote shortly before its end, whole and once, and all that it wrote was passed on.
+// TestTail: an error has the lines that a child wrote shortly before its end, whole and
+// once, and all that it wrote was passed on.
 func TestTail(t *testing.T) {
 	type said struct {
 		after time.Duration // the one before

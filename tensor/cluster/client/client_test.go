@@ -13,7 +13,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// TestHostileWorker: an answer that makes no sense ends the session with a word of what was wrong.
+// TestHostileWorker: an answer that makes no sense ends the session with a word of what
+// was wrong.
 func TestHostileWorker(t *testing.T) {
 	for what, c := range map[string]struct {
 		answer func(f *fixture, m *wire.Run)
@@ -137,7 +138,8 @@ func TestLost(t *testing.T) {
 					_, err = f.fetch(func(*wire.Run) { c.end(f) })
 				} else {
 					c.end(f)
-					for err == nil && f.ctx.Err() == nil { // nobody waits, and yet it is found
+					// nobody waits, and yet it is found
+					for err == nil && f.ctx.Err() == nil {
 						_, err = f.e.Submit(f.ctx, &tensor.Batch{Frees: []uint64{1}})
 					}
 				}
@@ -157,8 +159,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestGiveUp: the answer to a wait that was given up is not taken for another's, and what it brings
-// goes back.
+// TestGiveUp: the answer to a wait that was given up is not taken for another's, and what
+// it brings goes back.
 func TestGiveUp(t *testing.T) {
 	f := open(t, client.Options{})
 	ctx, cancel := context.WithCancel(f.ctx)
@@ -195,8 +197,8 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// TestNotSent: a batch that could not be sent loses nothing: its frees go with the next one, and its uploads'
-// memory is free again.
+// TestNotSent: a batch that could not be sent loses nothing: its frees go with the next
+// one, and its uploads' memory is free again.
 func TestNotSent(t *testing.T) {
 	f := open(t, client.Options{})
 	buf, err := f.e.Alloc(1 << 20)
@@ -242,8 +244,8 @@ func TestNotSent(t *testing.T) {
 	}
 }
 
-// TestForget: the worker is told once of each program that it need not remember, and sent those again
-// that are used again.
+// TestForget: the worker is told once of each program that it need not remember, and sent
+// those again that are used again.
 func TestForget(t *testing.T) {
 	f := open(t, client.Options{})
 	submit := func(i int) *wire.Run {
@@ -286,7 +288,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestOpenWithout: nobody there is an error for an address that was given, else the programs run here.
+// TestOpenWithout: nobody there is an error for an address that was given, else the
+// programs run here.
 func TestOpenWithout(t *testing.T) {
 	ctx := context.Background()
 	_, err := client.Open(ctx, &client.Options{Addr: "/nowhere/at/all"})

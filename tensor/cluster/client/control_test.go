@@ -12,7 +12,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// TestRefusedMonitor: a dispatcher that refuses who asks, and has hung up before the question, has its reason heard.
+// TestRefusedMonitor: a dispatcher that refuses who asks, and has hung up before the
+// question, has its reason heard.
 func TestRefusedMonitor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -26,18 +26,19 @@ const (
 	// firstSegment is small: many clients upload little.
 	firstSegment = 4 << 20
 
-	// self owns the leases on blocks that the worker reads, and in the table the worker's segments.
+	// self owns the leases on blocks that the worker reads, and in the table the worker's
+	// segments.
 	self = 0
 
-	// A client may be this far ahead of the worker, in batches and in bytes of their uploads. It
-	// asks for an answer often enough to know.
+	// A client may be this far ahead of the worker, in batches and in bytes of their
+	// uploads. It asks for an answer often enough to know.
 	maxAhead      = 64
 	askEvery      = maxAhead / 4
 	maxAheadBytes = 256 << 20
 )
 
-// Engine has programs run by a worker. As every tensor.Engine it is used by one goroutine at a time;
-// Close and Stats, and Release of what was fetched, may be called by any.
+// Engine has programs run by a worker. As every tensor.Engine it is used by one goroutine
+// at a time; Close and Stats, and Release of what was fetched, may be called by any.
 type Engine struct {
 	conn   ipc.Conn      // with the dispatcher
 	waiter *local.Waiter // of all conns
@@ -104,13 +105,14 @@ type Engine struct {
 
 // member is a worker of the session.
 type member struct {
-	stage               int
-	mesh                shard.Mesh // of its stage
-	place               int        // its rank there
-	opened              bool
-	name                string
-	pid                 uint32
-	link                *link  // to a worker that shares no memory with us; nil for others
+	stage  int
+	mesh   shard.Mesh // of its stage
+	place  int        // its rank there
+	opened bool
+	name   string
+	pid    uint32
+	// to a worker that shares no memory with us; nil for others
+	link                *link
 	acked               uint64 // of its last Done
 	calls, moved, plans uint64
 	took, hidden        uint64 // ns
@@ -141,19 +143,22 @@ type Stats struct {
 	Fetched      uint64 // values read
 	Segments     uint64 // of our memory announced to the worker
 	Pushed       uint64 // bytes of uploads sent to workers that share no memory with us
-	InUse        uint64 // bytes of our memory that uploads take up now, and results of workers on other hosts
+	// bytes of our memory that uploads take up now, and results of workers on other hosts
+	InUse uint64
 
-	// Of sessions with several workers, as of their last answers: collectives that each took part in, bytes that the one that
-	// sent most sent in them, and programs that they rewrote for how tensors lie. A program that is run again is not rewritten.
+	// Of sessions with several workers, as of their last answers: collectives that each
+	// took part in, bytes that the one that sent most sent in them, and programs that
+	// they rewrote for how tensors lie. A program that is run again is not rewritten.
 	Calls, Moved, Plans uint64
 
-	// Of all of these workers together: how long collectives ran, transfers between stages aside, and how much of that they were at
-	// something else, while gradients that exist already are added up in the background.
+	// Of all of these workers together: how long collectives ran, transfers between
+	// stages aside, and how much of that they were at something else, while gradients
+	// that exist already are added up in the background.
 	Took, Hidden time.Duration
 }
 
-// Dial opens a session with the dispatcher at addr, and waits until a worker serves it. Options.Addr
-// is not used. Errors: those of the transport's Dial, ErrNoWorker, ErrLost.
+// Dial opens a session with the dispatcher at addr, and waits until a worker serves it.
+// Options.Addr is not used. Errors: those of the transport's Dial, ErrNoWorker, ErrLost.
 func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -242,7 +247,8 @@ func (e *Engine) Name() string {
 	return fmt.Sprintf("%s %s by %s", word, strings.Join(names, ", "), e.addr)
 }
 
-// Worker is the name and the process id of the worker that serves the session, the first of several.
+// Worker is the name and the process id of the worker that serves the session, the first
+// of several.
 func (e *Engine) Worker() (name string, pid int) { return e.workers[0].name, int(e.workers[0].pid) }
 
 // Workers is how many workers serve the session.
@@ -261,8 +267,8 @@ func (e *Engine) Stats() Stats {
 	}
 }
 
-// Alloc returns memory for an upload. When there is no more, it waits for the worker to give
-// back what it does not need.
+// Alloc returns memory for an upload. When there is no more, it waits for the worker to
+// give back what it does not need.
 func (e *Engine) Alloc(n int) (tensor.Buffer, error) {
 	b, err := e.arena.Alloc(n)
 	if errors.Is(err, shm.ErrNoSpace) {
@@ -296,8 +302,8 @@ func (e *Engine) keep(err error) {
 	}
 }
 
-// Close ends the session; the worker frees what it held. Fetched values that were not released
-// stay readable until they are; what they hold is the worker's to change then.
+// Close ends the session; the worker frees what it held. Fetched values that were not
+// released stay readable until they are; what they hold is the worker's to change then.
 func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil
@@ -307,7 +313,8 @@ func (e *Engine) Close() error {
 		e.workers[i].link.close()
 	}
 	if e.mu.TryLock() {
-		// A word of farewell spares the dispatcher a guess. There need not be room for it.
+		// A word of farewell spares the dispatcher a guess. There need not be room for
+		// it.
 		if buf, err := e.conn.TryReserve(wire.KindBye, 8); err == nil {
 			wire.AppendBye(buf[:0], &wire.Bye{})
 			_ = e.conn.Commit()
@@ -330,8 +337,8 @@ func (e *Engine) Close() error {
 	return errors.Join(e.table.Close(), e.arena.Close())
 }
 
-// fail makes err the reason why the session is over, unless there is one. What the peer said before
-// it went explains more than that it went.
+// fail makes err the reason why the session is over, unless there is one. What the peer
+// said before it went explains more than that it went.
 func (e *Engine) fail(err error) error {
 	if e.err != nil {
 		return e.err

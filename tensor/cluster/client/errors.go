@@ -10,20 +10,23 @@ import (
 )
 
 var (
-	// ErrLost is returned when the session is over and its tensors are gone: the worker or the
-	// dispatcher died, stopped, or ended it. The text says who and why. When a process
-	// is gone it is also ipc.ErrPeerGone. It is tensor.ErrLost, to which the session adds which tensors those were.
+	// ErrLost is returned when the session is over and its tensors are gone: the worker
+	// or the dispatcher died, stopped, or ended it. The text says who and why. When a
+	// process is gone it is also ipc.ErrPeerGone. It is tensor.ErrLost, to which the
+	// session adds which tensors those were.
 	ErrLost error = &remoteError{"client: session lost", tensor.ErrLost}
 
-	// ErrNoWorker is returned by Dial when the dispatcher has no worker; it is also ErrLost.
+	// ErrNoWorker is returned by Dial when the dispatcher has no worker; it is also
+	// ErrLost.
 	ErrNoWorker = errors.New("client: no worker")
 
-	// ErrRemote is returned for a failure at the worker that none of package tensor's errors
-	// describes.
+	// ErrRemote is returned for a failure at the worker that none of package tensor's
+	// errors describes.
 	ErrRemote = errors.New("client: worker failed")
 )
 
-// remoteError is an error that was made in another process: its text, and what it is here.
+// remoteError is an error that was made in another process: its text, and what it is
+// here.
 type remoteError struct {
 	text string
 	is   error
@@ -60,8 +63,8 @@ func failure(m *wire.Done) error {
 	return &tensor.RunError{Instr: int(m.At) - 1, Op: m.Op, Inputs: m.Inputs, Err: err}
 }
 
-// late is an error of a batch before the one that is being submitted: it keeps what failed, but
-// not the instruction's index, which means another program by now.
+// late is an error of a batch before the one that is being submitted: it keeps what
+// failed, but not the instruction's index, which means another program by now.
 func late(err error) error {
 	var at *tensor.RunError
 	if errors.As(err, &at) {

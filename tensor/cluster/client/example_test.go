@@ -11,8 +11,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/optim"
 )
 
-// A line is fitted to four points by gradient descent, on the dispatcher of this user if one runs, else in this
-// process. Each step is one message; the loss is read once, at the end.
+// A line is fitted to four points by gradient descent, on the dispatcher of this user if
+// one runs, else in this process. Each step is one message; the loss is read once, at the
+// end.
 func Example() {
 	sess, err := client.Open(context.Background(), nil)
 	if err != nil {
@@ -52,9 +53,11 @@ func Example() {
 	// Output: 2.00 x + 1.00, <nil>
 }
 
-// A network learns a made-up function by AdamW. A step is of four batches whose gradients are added up (autograd.Accumulate), and of the
-// hidden layers only what lies between them is kept for the backward pass (nn.Recompute): both are for models and batches
-// that need more memory than there is. Losses are read every 100 steps; the others nobody waits for.
+// A network learns a made-up function by AdamW. A step is of four batches whose gradients
+// are added up (autograd.Accumulate), and of the hidden layers only what lies between
+// them is kept for the backward pass (nn.Recompute): both are for models and batches that
+// need more memory than there is. Losses are read every 100 steps; the others nobody
+// waits for.
 func Example_training() {
 	sess, err := client.Open(context.Background(), nil)
 	if err != nil {
@@ -81,14 +84,17 @@ func Example_training() {
 				err = autograd.Accumulate(loss, batches)
 			})
 			if err == nil {
-				err = sess.Flush() // one program a batch, so that only one batch's values are there at a time
+				// one program a batch, so that only one batch's values are there at a
+				// time
+				err = sess.Flush()
 			}
 			if err != nil {
 				fmt.Println(err)
 				return
 			}
 		}
-		if err := opt.Step(nil); err != nil { // nil: the gradients that lie with the parameters
+		// nil: the gradients that lie with the parameters
+		if err := opt.Step(nil); err != nil {
 			fmt.Println(err)
 			return
 		}

@@ -50,8 +50,8 @@ func openApart(t *testing.T, o client.Options, apart bool) *fixture {
 	return f
 }
 
-// dialApart has a client open a session of which the test plays the worker on another host, up to the point where it says
-// that it is open.
+// dialApart has a client open a session of which the test plays the worker on another
+// host, up to the point where it says that it is open.
 func dialApart(t *testing.T, o client.Options, worker func(context.Context, func(context.Context, *wire.Link) ([]byte, error)) error) (*client.Engine, error) {
 	t.Helper()
 	f := newFixture(t)
@@ -86,7 +86,8 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// dial opens a session. A worker on another host says before that how it is reached: link, which talks to the client by words.
+// dial opens a session. A worker on another host says before that how it is reached:
+// link, which talks to the client by words.
 func (f *fixture) dial(o client.Options, apart bool, link func(words func(context.Context, *wire.Link) ([]byte, error)) error) (*client.Engine, error) {
 	f.Helper()
 	var net ipctest.Network
@@ -117,7 +118,8 @@ func (f *fixture) dial(o client.Options, apart bool, link func(words func(contex
 		}
 	}
 	answer := wire.SessionOpened{PID: 12, Apart: apart, Worker: "w7"}
-	if buf, err := f.conn.Reserve(f.ctx, wire.KindSessionOpened, answer.Size()); err == nil { // else the client is gone already
+	// else the client is gone already
+	if buf, err := f.conn.Reserve(f.ctx, wire.KindSessionOpened, answer.Size()); err == nil {
 		wire.AppendSessionOpened(buf[:0], &answer)
 		_ = f.conn.Commit()
 	}
@@ -125,7 +127,8 @@ func (f *fixture) dial(o client.Options, apart bool, link func(words func(contex
 	return got.e, got.err
 }
 
-// words has the client hear a worker's word and returns its answer, or nil when there is none any more.
+// words has the client hear a worker's word and returns its answer, or nil when there is
+// none any more.
 func (f *fixture) words(ctx context.Context, m *wire.Link) ([]byte, error) {
 	f.send(wire.KindLink, wire.AppendLink(nil, m))
 	msg, err := f.conn.Recv(ctx)

@@ -18,25 +18,31 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// What a script has the other end of a session do: a byte of these (modulo their number), and what it needs from the bytes after.
+// What a script has the other end of a session do: a byte of these (modulo their number),
+// and what it needs from the bytes after.
 const (
-	opRaw      = iota // a message: kind, length, body
-	opDone            // an answer to the last Run: off by, code, results of: id, dtype, dims, segment, offset, length
-	opReturn          // an answer that gives an upload back, or something like it
-	opSegment         // memory: which file, how large it is said to be
-	opLink            // a message on the conn of tensors: kind, block
-	opOther           // what is sent next on it is other than what was asked for: by how much, and its tag by how much
-	opFail            // the end, by a code
-	opOpened          // the session is opened, once more
-	opScribble        // over the memory that was announced
-	opRun             // wait for the next Run
+	opRaw = iota // a message: kind, length, body
+	// an answer to the last Run: off by, code, results of: id, dtype, dims, segment,
+	// offset, length
+	opDone
+	opReturn  // an answer that gives an upload back, or something like it
+	opSegment // memory: which file, how large it is said to be
+	opLink    // a message on the conn of tensors: kind, block
+	// what is sent next on it is other than what was asked for: by how much, and its tag
+	// by how much
+	opOther
+	opFail     // the end, by a code
+	opOpened   // the session is opened, once more
+	opScribble // over the memory that was announced
+	opRun      // wait for the next Run
 	ops
 )
 
 const (
 	// fuzzArena is what a client may take for its own memory.
 	fuzzArena = 8 << 20
-	// fuzzHeap is far more Go memory than a client needs that runs a script of some hundred bytes.
+	// fuzzHeap is far more Go memory than a client needs that runs a script of some
+	// hundred bytes.
 	fuzzHeap = 64 << 20
 )
 
@@ -82,8 +88,9 @@ type other struct {
 	ran     bool     // there was one
 	history wire.History
 
-	far              *farWorker    // with apart
-	longer, otherTag atomic.Uint64 // by how much what it gives is other than what was asked for
+	far *farWorker // with apart
+	// by how much what it gives is other than what was asked for
+	longer, otherTag atomic.Uint64
 }
 
 // send reports whether there was room, and somebody.
@@ -96,10 +103,12 @@ func (o *other) send(kind uint32, body []byte, files ...*os.File) bool {
 	return o.conn.Commit(files...) == nil
 }
 
-// patience is how long a script waits for another Run: the client may be waiting for the answer to the last.
+// patience is how long a script waits for another Run: the client may be waiting for the
+// answer to the last.
 const patience = 2 * time.Millisecond
 
-// next waits for a Run, the first of which comes in any case, and reports whether the conn still works.
+// next waits for a Run, the first of which comes in any case, and reports whether the
+// conn still works.
 func (o *other) next() bool {
 	ctx, cancel := o.ctx, context.CancelFunc(func() {})
 	if o.ran {
@@ -202,9 +211,10 @@ func (o *other) step(t *testing.T, s *script, files []*os.File) bool {
 	return true
 }
 
-// FuzzWorker is a session whose dispatcher and worker say anything at any time: answers that are almost right, memory that is none,
-// parts that nobody asked for. The client ends the session with an error, or gets values that lie within the
-// memory it was given; it does not panic, hang, or take more memory than it may.
+// FuzzWorker is a session whose dispatcher and worker say anything at any time: answers
+// that are almost right, memory that is none, parts that nobody asked for. The client
+// ends the session with an error, or gets values that lie within the memory it was given;
+// it does not panic, hang, or take more memory than it may.
 func FuzzWorker(f *testing.F) {
 	// A good answer: a segment is announced, and value 1 is two f32 in it.
 	good := []byte{opSegment, 2, 0, 1, 0, 1, opDone, 0, 0, 1, 1, byte(tensor.F32), 1, 2, 1, 2, 0, 8}
@@ -336,7 +346,8 @@ func (o *other) serve() {
 	}
 }
 
-// use does what a program does: an upload, a value fetched, a sync, again, until the session ends.
+// use does what a program does: an upload, a value fetched, a sync, again, until the
+// session ends.
 func use(t *testing.T, ctx context.Context, e *client.Engine) {
 	for i := range 4 {
 		var up []tensor.Upload

@@ -15,19 +15,22 @@ import (
 )
 
 const (
-	// maxPulls is how many results are asked for ahead: the next is on its way when one has come.
+	// maxPulls is how many results are asked for ahead: the next is on its way when one
+	// has come.
 	maxPulls = 16
 
-	// reasonWait is how long the dispatcher has to say why a link ended, which knows more than that it did.
+	// reasonWait is how long the dispatcher has to say why a link ended, which knows more
+	// than that it did.
 	reasonWait = 2 * time.Second
 )
 
-// link is a conn to a worker that shares no memory with us. The tensors go over it, and nothing else. Close may be called by any
-// goroutine, the rest by the engine's.
+// link is a conn to a worker that shares no memory with us. The tensors go over it, and
+// nothing else. Close may be called by any goroutine, the rest by the engine's.
 type link struct {
-	token []byte                     // that we and the worker know
-	said  [wire.MaxLinkRounds][]byte // by the worker through the dispatcher, before the conn stands
-	next  uint32                     // round of the worker's next word
+	token []byte // that we and the worker know
+	// by the worker through the dispatcher, before the conn stands
+	said [wire.MaxLinkRounds][]byte
+	next uint32 // round of the worker's next word
 
 	conn ipc.Conn
 	bulk ipc.Bulk // of conn
@@ -45,10 +48,12 @@ type link struct {
 	came      []wire.Handle
 }
 
-// moving is a block on its way, which is kept until it is there whatever becomes of what it was for: a transfer once begun is
-// finished.
+// moving is a block on its way, which is kept until it is there whatever becomes of what
+// it was for: a transfer once begun is finished.
 type moving struct {
-	handle wire.Handle // as it is called where it comes from; of a part of an upload as that, but for its length
+	// as it is called where it comes from; of a part of an upload as that, but for its
+	// length
+	handle wire.Handle
 	block  *shm.Block
 	bytes  []byte // of block
 }
@@ -127,7 +132,8 @@ func (e *Engine) talk(rank uint32, l *link) func(context.Context, []byte) ([]byt
 	}
 }
 
-// push sends bytes of the block of an upload, or of a copy, of which it has a reference until they are there.
+// push sends bytes of the block of an upload, or of a copy, of which it has a reference
+// until they are there.
 func (l *link) push(h wire.Handle, b *shm.Block, bytes []byte) {
 	b.Retain()
 	h.Len = uint64(len(bytes))
@@ -145,8 +151,9 @@ func (l *link) pull(arena *shm.Arena, h wire.Handle) (*shm.Block, error) {
 	return b, nil
 }
 
-// push sends the uploads of e.run to workers that share no memory with us, to each its part where they have parts, and waits until they
-// have them: a Run that names them never waits at a worker.
+// push sends the uploads of e.run to workers that share no memory with us, to each its
+// part where they have parts, and waits until they have them: a Run that names them never
+// waits at a worker.
 func (e *Engine) push(ctx context.Context) error {
 	for i := range e.run.Uploads {
 		u := &e.run.Uploads[i]
@@ -215,13 +222,14 @@ func (e *Engine) uploaded(h wire.Handle) bool {
 	return false
 }
 
-// pullAll waits for the results that are on their way, also for those that nobody waits for any more: links keep an order.
+// pullAll waits for the results that are on their way, also for those that nobody waits
+// for any more: links keep an order.
 func (e *Engine) pullAll(ctx context.Context) error {
 	return e.transfer(ctx, func(l *link) bool { return len(l.pulls) == 0 })
 }
 
-// transfer moves what is on its way over links until done says so of each of them. If ctx ends before, it goes on with the next
-// call.
+// transfer moves what is on its way over links until done says so of each of them. If ctx
+// ends before, it goes on with the next call.
 func (e *Engine) transfer(ctx context.Context, done func(*link) bool) error {
 	if !e.apart {
 		return nil
@@ -260,7 +268,8 @@ func (e *Engine) transfer(ctx context.Context, done func(*link) bool) error {
 	return nil
 }
 
-// cut ends the session because of a link. What the dispatcher says about a worker that is gone explains more than that it is.
+// cut ends the session because of a link. What the dispatcher says about a worker that is
+// gone explains more than that it is.
 func (e *Engine) cut(w *member, err error) error {
 	if errors.Is(err, ipc.ErrPeerGone) {
 		ctx, cancel := context.WithTimeout(e.ctx, reasonWait)

@@ -125,8 +125,9 @@ func (f *fixture) give(src []byte) {
 	f.far.pulled++
 }
 
-// TestFar: an upload is there before its Run, a result comes over the same conn and is given back with the next Run; no memory is
-// announced, and nothing of a tensor goes through the dispatcher.
+// TestFar: an upload is there before its Run, a result comes over the same conn and is
+// given back with the next Run; no memory is announced, and nothing of a tensor goes
+// through the dispatcher.
 func TestFar(t *testing.T) {
 	f := openApart(t, client.Options{}, true)
 	const n = 3<<20 + 5
@@ -172,7 +173,8 @@ func TestFar(t *testing.T) {
 	}
 }
 
-// TestFarGivenUp: a result that somebody gave up on still comes, and then its block is the worker's again.
+// TestFarGivenUp: a result that somebody gave up on still comes, and then its block is
+// the worker's again.
 func TestFarGivenUp(t *testing.T) {
 	f := openApart(t, client.Options{}, true)
 	ctx, cancel := context.WithCancel(f.ctx)
@@ -212,7 +214,8 @@ func TestFarGivenUp(t *testing.T) {
 	<-end
 }
 
-// TestHostileFarWorker: what was not asked for, or is other than was, ends the session with an error that names both ends.
+// TestHostileFarWorker: what was not asked for, or is other than was, ends the session
+// with an error that names both ends.
 func TestHostileFarWorker(t *testing.T) {
 	r := farValue(1, 100)
 	for what, answer := range map[string]func(f *fixture, m *wire.Run){
@@ -265,7 +268,8 @@ func TestHostileFarWorker(t *testing.T) {
 	})
 }
 
-// TestFarReason: when the conn of tensors ends, it counts what the dispatcher says about it.
+// TestFarReason: when the conn of tensors ends, it counts what the dispatcher says about
+// it.
 func TestFarReason(t *testing.T) {
 	f := openApart(t, client.Options{}, true)
 	_, err := f.fetch(func(m *wire.Run) {
@@ -294,7 +298,8 @@ func TestFarClosed(t *testing.T) {
 	}
 }
 
-// TestFarUnreachable: when the worker can't be reached and does not reach us, opening fails and says what is needed.
+// TestFarUnreachable: when the worker can't be reached and does not reach us, opening
+// fails and says what is needed.
 func TestFarUnreachable(t *testing.T) {
 	_, err := dialApart(t, client.Options{}, func(ctx context.Context, words func(context.Context, *wire.Link) ([]byte, error)) error {
 		card := `{"Label":"worker w7","Nonce":"abc","Offers":[{"Transport":"tcp","Addrs":["127.0.0.1:1"]}]}`

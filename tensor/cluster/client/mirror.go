@@ -25,7 +25,8 @@ type known struct {
 	bytes int
 }
 
-// use reports whether the worker knows the program, and makes it the last one to be forgotten.
+// use reports whether the worker knows the program, and makes it the last one to be
+// forgotten.
 func (m *mirror) use(h wire.Hash) bool {
 	at := m.known[h]
 	if at != nil {

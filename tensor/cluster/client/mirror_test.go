@@ -6,8 +6,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// TestMirrorByBytes: large programs are forgotten before there are many, those used longest ago first, but never the one
-// that is being sent, however large.
+// TestMirrorByBytes: large programs are forgotten before there are many, those used
+// longest ago first, but never the one that is being sent, however large.
 func TestMirrorByBytes(t *testing.T) {
 	const quarter = maxProgramBytes / 4
 	m := mirror{max: maxPrograms}

@@ -10,8 +10,9 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// Open starts a session: with the dispatcher at Options.Addr, or with the one of this user on this host,
-// or, if there is none and one worker is enough, in this process, on Options.Local.
+// Open starts a session: with the dispatcher at Options.Addr, or with the one of this
+// user on this host, or, if there is none and one worker is enough, in this process, on
+// Options.Local.
 func Open(ctx context.Context, options *Options) (*tensor.Session, error) {
 	o, err := options.withDefaults()
 	if err != nil {

@@ -10,14 +10,16 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// A session whose workers are of this host has a conn of its own with its worker, the first of several, over which all goes but what is
-// about the session itself and what the other workers answer:
-// that it is open, and why it is over, say the worker and the dispatcher through the conn with the dispatcher.
+// A session whose workers are of this host has a conn of its own with its worker, the
+// first of several, over which all goes but what is about the session itself and what the
+// other workers answer: that it is open, and why it is over, say the worker and the
+// dispatcher through the conn with the dispatcher.
 //
-// What the worker answered before the dispatcher said anything is taken in before what the dispatcher said: the answer to a
-// Run counts though the worker has ended since.
+// What the worker answered before the dispatcher said anything is taken in before what
+// the dispatcher said: the answer to a Run counts though the worker has ended since.
 
-// takeOffer takes the conn that the worker offers. Without one the dispatcher forwards, so that it is an error only if ctx is done.
+// takeOffer takes the conn that the worker offers. Without one the dispatcher forwards,
+// so that it is an error only if ctx is done.
 func (e *Engine) takeOffer(ctx context.Context) error {
 	f := e.offer
 	if f == nil {
@@ -36,7 +38,8 @@ func (e *Engine) takeOffer(ctx context.Context) error {
 	return nil
 }
 
-// offered keeps the descriptor that came with SessionOpened, of which there is at most one.
+// offered keeps the descriptor that came with SessionOpened, of which there is at most
+// one.
 func (e *Engine) offered(m *ipc.Message) error {
 	if len(m.Files) == 0 {
 		return nil
@@ -48,7 +51,8 @@ func (e *Engine) offered(m *ipc.Message) error {
 	return nil
 }
 
-// look finds the next message: the worker's, if there is one, else the dispatcher's. It reports whether there is any, or an end.
+// look finds the next message: the worker's, if there is one, else the dispatcher's. It
+// reports whether there is any, or an end.
 func (e *Engine) look() bool {
 	if e.lookOwn() {
 		return true
@@ -89,7 +93,8 @@ func (e *Engine) next() error {
 	return e.abandoned()
 }
 
-// abandoned ends the session because its own conn has ended. What the dispatcher says about the worker explains more than that.
+// abandoned ends the session because its own conn has ended. What the dispatcher says
+// about the worker explains more than that.
 func (e *Engine) abandoned() error {
 	err := e.ownGone
 	if errors.Is(err, ipc.ErrPeerGone) {
@@ -112,8 +117,8 @@ func (e *Engine) abandoned() error {
 	return err
 }
 
-// room waits for room for n bytes. Over the session's own conn it handles what comes meanwhile: the worker does nothing for who does
-// not read its answers.
+// room waits for room for n bytes. Over the session's own conn it handles what comes
+// meanwhile: the worker does nothing for who does not read its answers.
 func (e *Engine) room(ctx context.Context, kind uint32, n int) (buf []byte, err error) {
 	if e.own == nil {
 		return e.conn.Reserve(ctx, kind, n)

@@ -20,8 +20,9 @@ type dialed struct {
 	err error
 }
 
-// openHere has a client open a session on the same host, of which the test plays the dispatcher (the fixture's conn), and gives
-// it the files along with the news that it is open. met is the worker's end of an offer.
+// openHere has a client open a session on the same host, of which the test plays the
+// dispatcher (the fixture's conn), and gives it the files along with the news that it is
+// open. met is the worker's end of an offer.
 func openHere(t *testing.T, files func(offer *os.File) []*os.File) (f *fixture, met chan ipc.Conn, end dialed) {
 	t.Helper()
 	f = newFixture(t)
@@ -68,7 +69,8 @@ func openHere(t *testing.T, files func(offer *os.File) []*os.File) (f *fixture, 
 	return f, met, end
 }
 
-// openOwn opens a session with a conn of its own, and returns the worker's side: a fixture whose conn that is.
+// openOwn opens a session with a conn of its own, and returns the worker's side: a
+// fixture whose conn that is.
 func openOwn(t *testing.T) (dispatcher, worker *fixture) {
 	t.Helper()
 	f, met, end := openHere(t, func(offer *os.File) []*os.File { return []*os.File{offer} })
@@ -113,7 +115,8 @@ func TestExpect(t *testing.T) {
 		_, err := w.conn.Recv(w.ctx)
 		ended <- err
 	}()
-	for range 20 { // sleeps end by themselves, too, perhaps when Expect was about to end one
+	// sleeps end by themselves, too, perhaps when Expect was about to end one
+	for range 20 {
 		<-parked
 		w.e.Expect()
 		<-parked
@@ -129,7 +132,8 @@ func TestExpect(t *testing.T) {
 	t.Errorf("nobody was woken: %+v", w.waiter.Stats())
 }
 
-// TestOwn: what a session sends goes over its own conn, and the dispatcher sees nothing of it but its end.
+// TestOwn: what a session sends goes over its own conn, and the dispatcher sees nothing
+// of it but its end.
 func TestOwn(t *testing.T) {
 	d, w := openOwn(t)
 	for seq := range uint64(10) {
@@ -150,7 +154,8 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestOwnAnswerCounts: an answer that came before the dispatcher said that the worker is gone is one, whichever is seen first.
+// TestOwnAnswerCounts: an answer that came before the dispatcher said that the worker is
+// gone is one, whichever is seen first.
 func TestOwnAnswerCounts(t *testing.T) {
 	d, w := openOwn(t)
 	end := w.sync()
@@ -166,7 +171,8 @@ func TestOwnAnswerCounts(t *testing.T) {
 	}
 }
 
-// TestOwnEnds: when the conn ends the dispatcher's reason is the error, or after some time, or when it is gone as well, that it did.
+// TestOwnEnds: when the conn ends the dispatcher's reason is the error, or after some
+// time, or when it is gone as well, that it did.
 func TestOwnEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		after func(d *fixture)

@@ -33,9 +33,10 @@ func (e *Engine) join(m *wire.SessionOpened) error {
 	return nil
 }
 
-// complete says whether all answers to the awaited Run have come that are going to. Several workers do a Run together or fail
-// together, so that the first one's answer is that of all; of the others those answer who have a part of what is fetched, and
-// all of them if they were asked to.
+// complete says whether all answers to the awaited Run have come that are going to.
+// Several workers do a Run together or fail together, so that the first one's answer is
+// that of all; of the others those answer who have a part of what is fetched, and all of
+// them if they were asked to.
 func (e *Engine) complete() bool {
 	if e.acked < e.awaited {
 		return false
@@ -106,7 +107,8 @@ func (e *Engine) piece(r *wire.Result, rank int) (piece, error) {
 	return p, err
 }
 
-// assemble makes the awaited results of the pieces that have come: as they lie, or put together in memory of their own.
+// assemble makes the awaited results of the pieces that have come: as they lie, or put
+// together in memory of their own.
 func (e *Engine) assemble() ([]tensor.Fetched, error) {
 	got := make([]tensor.Fetched, 0, len(e.pieces))
 	for i, all := range e.pieces {

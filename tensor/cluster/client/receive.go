@@ -141,8 +141,8 @@ func (e *Engine) addSegment(m *ipc.Message) error {
 	return e.table.Add(self, seg.ID, f, int64(seg.Bytes))
 }
 
-// answered handles the end of a Run, and of all before it. Results before what is given back: a
-// result may be an upload that is given back by the same message.
+// answered handles the end of a Run, and of all before it. Results before what is given
+// back: a result may be an upload that is given back by the same message.
 func (e *Engine) answered(m *wire.Done) error {
 	if int(m.Rank) >= len(e.workers) {
 		return fmt.Errorf("an answer of worker %d of %d", m.Rank, len(e.workers))
@@ -217,7 +217,8 @@ func (e *Engine) take(m *wire.Done) error {
 	return nil
 }
 
-// fetched finds the memory of a result of the worker of that rank, of the part f.Shape of it: the worker's, or our own if it is an upload.
+// fetched finds the memory of a result of the worker of that rank, of the part f.Shape of
+// it: the worker's, or our own if it is an upload.
 func (e *Engine) fetched(r *wire.Result, rank int, f tensor.Fetched) (tensor.Fetched, error) {
 	f.Release = func() {}
 	want := f.Shape.Elems() * f.DType.Size()

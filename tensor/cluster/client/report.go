@@ -66,8 +66,8 @@ const (
 	// EventMessage is a message that was handled: Message returns its name, Bytes is its
 	// length.
 	EventMessage = EventKind(wire.EventMessage)
-	// EventProgram is a program that was run: What is 8 bytes of its hash, Bytes its number
-	// of instructions.
+	// EventProgram is a program that was run: What is 8 bytes of its hash, Bytes its
+	// number of instructions.
 	EventProgram = EventKind(wire.EventProgram)
 	// EventCollective is a collective for which the worker waited: What is its kind in
 	// package collective/plan, Bytes what the worker sent.

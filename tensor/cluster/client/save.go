@@ -21,7 +21,8 @@ type save struct {
 
 var _ tensor.Saver = (*Engine)(nil)
 
-// Writers implements tensor.Saver: each worker of the session, where they take descriptors from us, else none.
+// Writers implements tensor.Saver: each worker of the session, where they take
+// descriptors from us, else none.
 func (e *Engine) Writers() int {
 	if n := len(e.workers); !e.apart && n <= wire.MaxSavers {
 		return n
@@ -29,7 +30,8 @@ func (e *Engine) Writers() int {
 	return 0
 }
 
-// Save implements tensor.Saver. The workers write through the descriptors of files, and know no path.
+// Save implements tensor.Saver. The workers write through the descriptors of files, and
+// know no path.
 func (e *Engine) Save(ctx context.Context, files []*os.File, base int64, ids []uint64) ([][]tensor.Piece, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -77,7 +79,8 @@ func (e *Engine) savePart(ctx context.Context, files []*os.File, bases, ids []ui
 	e.stats.roundTrips.Add(1)
 	x := &save{seq: m.Seq, ids: len(ids), left: len(files), pieces: make([][]tensor.Piece, len(files)), ends: make([]uint64, len(files))}
 	e.saving = x
-	defer func() { e.saving = nil }() // an answer to a Save that was given up on finds nobody
+	// an answer to a Save that was given up on finds nobody
+	defer func() { e.saving = nil }()
 	for x.left > 0 {
 		if err := e.receive(ctx); err != nil {
 			return nil, err

@@ -9,8 +9,8 @@ import (
 // Monitor asks a dispatcher for its counters. One goroutine at a time uses it.
 type Monitor struct{ control }
 
-// NewMonitor connects to the dispatcher at addr. It uses the options Transport, Secret and
-// Logger.
+// NewMonitor connects to the dispatcher at addr. It uses the options Transport, Secret
+// and Logger.
 func NewMonitor(ctx context.Context, options *Options, addr string) (*Monitor, error) {
 	c, err := dialControl(ctx, options, addr, "monitor")
 	if err != nil {
@@ -19,8 +19,8 @@ func NewMonitor(ctx context.Context, options *Options, addr string) (*Monitor, e
 	return &Monitor{c}, nil
 }
 
-// Status returns the dispatcher's counters: those of dispatcher.Stats, and for each worker
-// worker.NAME.sessions and others.
+// Status returns the dispatcher's counters: those of dispatcher.Stats, and for each
+// worker worker.NAME.sessions and others.
 func (m *Monitor) Status(ctx context.Context) (Counters, error) {
 	if err := m.askStatus(ctx); err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 		return nil, fmt.Errorf("client: %w", tensor.ErrClosed)
 	}
 	if e.err == nil {
-		_ = e.drain() // the answers that came meanwhile; what goes wrong there is in e.err
+		// the answers that came meanwhile; what goes wrong there is in e.err
+		_ = e.drain()
 	}
 	if e.err != nil {
 		return nil, e.err
@@ -66,8 +67,8 @@ func (e *Engine) Expect() {
 // nudger is a conn of ipc/local.
 type nudger interface{ Nudge() }
 
-// submit sends b: nearly always as one Run, else uploads first, then the program, what is fetched,
-// and what is freed.
+// submit sends b: nearly always as one Run, else uploads first, then the program, what is
+// fetched, and what is freed.
 func (e *Engine) submit(ctx context.Context, b *tensor.Batch) (got []tensor.Fetched, err error) {
 	sent := false
 	defer func() {
@@ -153,11 +154,13 @@ func (e *Engine) upload(ctx context.Context, base uint64, uploads []tensor.Uploa
 // size returns the most bytes that e.run can have with uploads and frees added.
 func (e *Engine) size(uploads []tensor.Upload) int {
 	const (
-		fixed  = 256                                                    // fields, and counts of lists
-		scalar = 9                                                      // with its bit
-		id     = 13                                                     // with its token
-		upload = 30 + 10*wire.MaxRank + wire.HandleBytes                // with its dims
-		rest   = maxReturns*wire.HandleBytes + maxForget*wire.HashBytes // what sendRun adds
+		// fields, and counts of lists
+		fixed  = 256
+		scalar = 9                                       // with its bit
+		id     = 13                                      // with its token
+		upload = 30 + 10*wire.MaxRank + wire.HandleBytes // with its dims
+		// what sendRun adds
+		rest = maxReturns*wire.HandleBytes + maxForget*wire.HashBytes
 	)
 	ids := len(e.run.Inputs) + len(e.run.Fetch) + min(len(e.frees), maxFrees)
 	return fixed + scalar*len(e.run.Scalars) + id*ids + upload*len(uploads) + rest
@@ -168,7 +171,8 @@ func (e *Engine) addFrees() {
 	e.run.Frees = append(e.run.Frees, e.frees[:min(len(e.frees), maxFrees)]...)
 }
 
-// addProgram puts b's program into e.run, and sends its body ahead if the worker does not have it.
+// addProgram puts b's program into e.run, and sends its body ahead if the worker does not
+// have it.
 func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
 	if b.Program == nil {
 		return nil
@@ -202,8 +206,8 @@ func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
 	return nil
 }
 
-// addUploads puts uploads into e.run, and has the arena keep their blocks for the worker. On an
-// error there are none of them.
+// addUploads puts uploads into e.run, and has the arena keep their blocks for the worker.
+// On an error there are none of them.
 func (e *Engine) addUploads(uploads []tensor.Upload) error {
 	for i := range uploads {
 		if err := e.addUpload(&uploads[i]); err != nil {
@@ -233,7 +237,8 @@ func (e *Engine) addUpload(u *tensor.Upload) error {
 	}
 	b, ours := u.Buf.(*shm.Block)
 	if !ours || e.apart && e.uploaded(b.Handle()) || e.lease(b) != nil {
-		// Memory that the worker cannot see, or that would arrive there twice under one name.
+		// Memory that the worker cannot see, or that would arrive there twice under one
+		// name.
 		var err error
 		if b, err = e.arena.Alloc(len(u.Buf.Bytes())); err != nil {
 			w.Inline = []byte{} // nothing to drop
@@ -251,7 +256,8 @@ func (e *Engine) addUpload(u *tensor.Upload) error {
 	return nil
 }
 
-// lies is how the workers are to have an upload, if the config says that of its signal whatever reads it: they would come to the same.
+// lies is how the workers are to have an upload, if the config says that of its signal
+// whatever reads it: they would come to the same.
 func (e *Engine) lies(u *tensor.Upload) (stage uint32, layout uint8) {
 	if e.hints == nil || u.Signal.Name == "" {
 		return 0, 0
@@ -293,8 +299,8 @@ func (e *Engine) dropUploads() {
 	e.run.Uploads = e.run.Uploads[:0]
 }
 
-// exchange sends e.run, once the worker is not too far behind. If it fetches or sync is set, it waits
-// for the answer.
+// exchange sends e.run, once the worker is not too far behind. If it fetches or sync is
+// set, it waits for the answer.
 func (e *Engine) exchange(ctx context.Context, sync bool) ([]tensor.Fetched, error) {
 	run := &e.run
 	wait := sync || len(run.Fetch) > 0
@@ -417,8 +423,8 @@ func (e *Engine) reserve(ctx context.Context, kind uint32, n int) ([]byte, error
 	return buf, nil
 }
 
-// broken ends the session because the conn does not take messages any more. What the dispatcher
-// said before may explain it.
+// broken ends the session because the conn does not take messages any more. What the
+// dispatcher said before may explain it.
 func (e *Engine) broken(err error) error {
 	_ = e.drain()
 	return e.fail(err)

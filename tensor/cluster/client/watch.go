@@ -7,12 +7,12 @@ import (
 )
 
 // Watcher asks a dispatcher and its workers repeatedly for their counters and events. A
-// worker answers between two of its messages: one that runs a long program answers late, and
-// one that hangs does not answer. One goroutine at a time uses a Watcher.
+// worker answers between two of its messages: one that runs a long program answers late,
+// and one that hangs does not answer. One goroutine at a time uses a Watcher.
 type Watcher struct{ control }
 
-// NewWatcher connects to the dispatcher at addr. It uses the options Transport, Secret and
-// Logger.
+// NewWatcher connects to the dispatcher at addr. It uses the options Transport, Secret
+// and Logger.
 func NewWatcher(ctx context.Context, options *Options, addr string) (*Watcher, error) {
 	c, err := dialControl(ctx, options, addr, "watcher")
 	if err != nil {
@@ -31,15 +31,15 @@ type Question struct {
 // AskDispatcher asks the dispatcher for its counters.
 func (w *Watcher) AskDispatcher(ctx context.Context) error { return w.askStatus(ctx) }
 
-// Ask asks the workers. They measure from now on, and stop some seconds after they were last
-// asked.
+// Ask asks the workers. They measure from now on, and stop some seconds after they were
+// last asked.
 func (w *Watcher) Ask(ctx context.Context, q Question) error {
 	m := wire.Watch{Worker: q.Worker, Events: q.Events, Since: q.Since}
 	return w.send(ctx, wire.KindWatch, m.Size(), func(dst []byte) []byte { return wire.AppendWatch(dst, &m) })
 }
 
-// Next waits for the next answer: Counters of the dispatcher, or a *WorkerReport. It returns
-// ctx's error if ctx is done before.
+// Next waits for the next answer: Counters of the dispatcher, or a *WorkerReport. It
+// returns ctx's error if ctx is done before.
 func (w *Watcher) Next(ctx context.Context) (answer any, err error) {
 	err = w.recv(ctx, func(kind uint32, body []byte) (bool, error) {
 		switch kind {

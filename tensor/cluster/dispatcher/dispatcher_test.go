@@ -13,8 +13,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// TestForward: messages go both ways with the session's number and otherwise as they are, in order,
-// and nobody can speak for another session.
+// TestForward: messages go both ways with the session's number and otherwise as they are,
+// in order, and nobody can speak for another session.
 func TestForward(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
@@ -105,7 +105,8 @@ func descriptors(t testing.TB) int {
 	return len(fds)
 }
 
-// TestPlacement: sessions go where there are fewest, then where least was sent, then by name.
+// TestPlacement: sessions go where there are fewest, then where least was sent, then by
+// name.
 func TestPlacement(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1"), f.dial(ipc.RoleWorker, "w2")}

@@ -1,59 +1,67 @@
 // Package dispatcher is the process between clients and workers: it accepts both, places
-// each client's session on a worker, and forwards messages from one to the other.
+// each client's session on its workers, and forwards messages between them.
 //
-// It is one goroutine. A turn looks at every conn once and takes some of its messages, so
-// that no peer waits for another's; when a turn finds nothing, the goroutine sleeps on the one
-// waiter that all conns wake. It never waits for a single peer:
+// It is one goroutine. A turn looks at every connection once and handles some of its
+// messages, so that no peer waits for another's. When a turn finds nothing, the goroutine
+// sleeps on the one waiter that all connections wake. It never waits for a single peer:
 //
-//   - A message for a worker whose queue is full stays in its client's queue, and the client
+//   - A message for a worker whose queue is full stays in its client's queue. The client
 //     notices when that is full as well.
-//   - A worker says when enough of a session waits for it. Then that session's messages stay in its
-//     client's queue, and those of others go on.
-//   - A message for a client whose queue is full is kept here, up to Options.MaxQueued bytes. A
-//     client that reads nothing loses its session, and the worker's other clients lose nothing.
-//   - Clients without an open session are no more than Options.MaxIdle: one more ends the oldest of them.
-//   - That a session was opened or closed is never refused: it is kept for a worker whose queue is full. When that
-//     comes to more than MaxQueued bytes, nobody opens further ones until the worker reads.
+//   - A worker says when enough messages of a session wait for it. Then that session's
+//     messages stay in its client's queue, and those of others pass.
+//   - A message for a client whose queue is full is kept here, up to Options.MaxQueued
+//     bytes. A client that reads nothing loses its session, and the worker's other
+//     clients lose nothing.
+//   - At most Options.MaxIdle clients have no open session: one more ends the oldest of
+//     them.
+//   - Messages about sessions that open and close are never refused: they are kept for a
+//     worker whose queue is full. Over MaxQueued bytes of them no session opens until the
+//     worker reads.
 //
-// A message is forwarded by copying its body into the other queue and overwriting the eight
-// bytes of the session's id. Tensors never come through here: they lie in memory that client and
-// worker share, and messages name it. What small ones a message carries itself is counted
-// (Stats.TensorBytes), so that this can be seen to hold.
+// The dispatcher forwards a message by copying its body into the other queue and
+// overwriting the eight bytes of the session's id. Tensors do not pass through it: they
+// lie in memory that client and worker share, and messages name it. It counts the bytes
+// of small tensors that messages carry themselves (Stats.TensorBytes).
 //
-// A session whose workers are on the same host as its client and this dispatcher does without it once it is open: a descriptor comes along
-// with the first worker's SessionOpened, with which the client takes a conn of its own to that. All that is left to do
-// here is to open the session, to end it, to say why it ended, and to forward what other workers than the first answer. What is counted here as forwarded does not have those
-// messages; the workers count them (Watch).
+// A session whose worker is on the same host as its client and this dispatcher bypasses
+// it once it is open: with the first worker's SessionOpened comes a descriptor, by which
+// the client takes a connection of its own to the worker. The dispatcher opens the
+// session, ends it, says why it ended, and forwards the answers of workers other than the
+// first. It does not count the messages that bypass it; the workers do (Watch).
 //
-// Where client or worker is on another host, reached through a listener of net/tcp, they share no memory. The
-// dispatcher tells the worker when it opens the session, with a token that nobody else has, and passes a few short texts (Link) from one
-// to the other: where they can be reached. They open a conn of their own, in the direction that works, prove to each other to
-// know the token, and uploads and results go over it. So no byte of them comes through here either.
+// A client or worker on another host, reached through a listener of net/tcp, shares no
+// memory. The dispatcher tells the worker so when it opens the session, with a secret
+// token, and passes a few short texts (Link) between the two: the addresses at which they
+// can be reached. They open a connection of their own in the direction that works, prove
+// to each other that they know the token, and move uploads and results over it.
 //
 // # Several workers
 //
-// A session may ask for several workers. They run it together. Where they are of one host, with the client, the first passes the messages on to
-// the others, when it has the turn, which is given here (turns.go). Otherwise every message of the client goes to all of them or, while one has
-// no room, to none, so that they all see the same messages in the same order, also those of different sessions. Each of
-// them computes for itself how tensors lie and what its part of a program is (package tensor/cluster/worker says how): the dispatcher
-// knows nothing of it, reads no program, and forwards a step as one short message to each. What workers exchange before they
-// have conns of their own, addresses, goes through here; their data does not.
+// A session may ask for several workers, which run it together. Where they and the client
+// are of one host, the first worker passes the messages on to the others while the
+// session has the turn, which the dispatcher gives (package turn). Otherwise every
+// message of the client goes to all workers or, while one has no room, to none. So all of
+// them see the same messages in the same order, also those of different sessions. Each
+// computes for itself how tensors lie and its part of a program (package
+// tensor/cluster/worker). The dispatcher reads no program, and forwards a step as one
+// short message to each. Before workers have connections of their own it passes their
+// addresses on.
 //
-// Sessions of several workers can't take turns in the workers, which must all do the same in the same order. So they take them here: of
-// those whose messages are forwarded each has at most one Run that has not begun, where a worker has more than one, and the first of its
-// workers says when it begins; the others ask for their turns.
-//
-// They are of one host if one has enough, this one before others, and otherwise of as few hosts as can be; the ones with the fewest
-// sessions first. By rank those of a host follow each other, so that the last dim of a mesh, along which most is said, lies within a host.
-// When there are not enough, the session waits as it does for a single one, and is then told how many there are.
+// The workers of a session are of one kind of device, unless the session takes several
+// kinds. They are of one host if one has enough, this host before others, and otherwise
+// of as few hosts as possible. By rank those of a host follow each other, so that the
+// last dim of a mesh, which has the most communication, lies within a host. When there
+// are not enough workers the session waits for Options.WorkerWait, and is then told how
+// many there are.
 //
 // # Sessions
 //
-// A client opens one session per conn. The dispatcher numbers it, never with the same number
-// again, and picks the worker with the fewest sessions. Only the client of a session can send to it
-// and only its workers can answer it, whatever number a message says.
+// A client opens one session per connection. The dispatcher numbers it, never with the
+// same number again. Only the client of a session can send to it and only its workers can
+// answer it, whatever number a message says.
 //
-// A session ends with its client, by Bye or by death, and the worker frees what it held. When
-// a worker dies, its sessions' clients are told which worker it was and what happened to it, and the other workers of those
-// sessions that they are over.
+// A session ends with its client, by Bye or by the end of the connection, and the worker
+// frees the session's memory. When a worker dies, the clients of its sessions are told
+// which worker it was and how it ended, and the other workers of those sessions are told
+// that they are over.
 package dispatcher

@@ -81,8 +81,8 @@ type peer struct {
 	ipc.Conn
 }
 
-// dial connects a peer. A worker tells its device, and is registered or refused behind dial
-// if the dispatcher serves already.
+// dial connects a peer. A worker tells its device, and is registered or refused behind
+// dial if the dispatcher serves already.
 func (f *fixture) dial(role ipc.Role, name string) *peer {
 	f.Helper()
 	before := f.d.Stats()
@@ -180,7 +180,8 @@ func sessionOf(t testing.TB, body []byte) uint64 {
 	return id
 }
 
-// open has a client open a session, and its worker answer. It returns the session's number.
+// open has a client open a session, and its worker answer. It returns the session's
+// number.
 func (f *fixture) open(c, w *peer, name string) uint64 {
 	f.Helper()
 	c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 999, Quota: 77, Name: name}))

@@ -10,8 +10,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// TestBlockedWorker: a worker that does not read stops its clients and nobody else, and then gets everything
-// in order.
+// TestBlockedWorker: a worker that does not read stops its clients and nobody else, and
+// then gets everything in order.
 func TestBlockedWorker(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
@@ -19,7 +19,8 @@ func TestBlockedWorker(t *testing.T) {
 	sa, sb := f.open(a, w0, "a"), f.open(b, w1, "b")
 	const size = 100 << 10
 	sent := 0
-	for full := 0; full < 2; { // once all queues on the way are full, and then nothing moves
+	// once all queues on the way are full, and then nothing moves
+	for full := 0; full < 2; {
 		buf, err := a.TryReserve(wire.KindRun, wire.SessionBytes+size)
 		if errors.Is(err, ipc.ErrFull) {
 			// A round of the other client: the dispatcher had its turn at this one.
@@ -92,7 +93,8 @@ func TestBlockedClientDies(t *testing.T) {
 	_ = s
 }
 
-// TestSlowClient: a client that does not read loses its session; the worker and its other client go on.
+// TestSlowClient: a client that does not read loses its session; the worker and its other
+// client go on.
 func TestSlowClient(t *testing.T) {
 	f := start(t, dispatcher.Options{MaxQueued: 1 << 20})
 	w := f.dial(ipc.RoleWorker, "w")
@@ -127,7 +129,8 @@ func TestSlowClient(t *testing.T) {
 	f.open(slow, w, "again")
 }
 
-// TestKept: what a client does not read at once it gets later, in order, with what is said afterwards.
+// TestKept: what a client does not read at once it gets later, in order, with what is
+// said afterwards.
 func TestKept(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w, c, other := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleClient, "other")
@@ -191,16 +194,18 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// TestPaused: messages of a session whose worker has enough of it wait in their client's queue; those of
-// another go on, and the first go on once the worker says so, in order.
+// TestPaused: messages of a session whose worker has enough of it wait in their client's
+// queue; those of another go on, and the first go on once the worker says so, in order.
 func TestPaused(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w := f.dial(ipc.RoleWorker, "w")
 	a, b, m := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b"), f.dial(ipc.RoleControl, "m")
 	sa, sb := f.open(a, w, "a"), f.open(b, w, "b")
-	w.send(wire.KindFlow, wire.AppendFlow(nil, &wire.Flow{Session: 12345, Stop: true})) // of one that has ended
+	// of one that has ended
+	w.send(wire.KindFlow, wire.AppendFlow(nil, &wire.Flow{Session: 12345, Stop: true}))
 	w.send(wire.KindFlow, wire.AppendFlow(nil, &wire.Flow{Session: sa, Stop: true}))
-	for f.d.Stats().Paused == 0 && f.ctx.Err() == nil { // until the dispatcher has read it
+	// until the dispatcher has read it
+	for f.d.Stats().Paused == 0 && f.ctx.Err() == nil {
 		m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
 		m.recv(wire.KindStatusReply)
 	}
@@ -240,7 +245,8 @@ func TestPausedClientDies(t *testing.T) {
 	w.closed(s, wire.CodeOK)
 }
 
-// flood has c send messages of those kinds (sessions with so many bytes of config), in turns and without reading, until the dispatcher takes no more of them; m asks the
+// flood has c send messages of those kinds (sessions with so many bytes of config), in
+// turns and without reading, until the dispatcher takes no more of them; m asks the
 // dispatcher meanwhile, which answers all the same. It returns how many were sent.
 func (f *fixture) flood(c, m *peer, config int, kinds ...uint32) (sent int) {
 	f.Helper()
@@ -275,8 +281,8 @@ func (f *fixture) flood(c, m *peer, config int, kinds ...uint32) (sent int) {
 	return sent
 }
 
-// TestOpensWait: a client that opens and closes sessions without end while its worker reads nothing is held back, and the
-// worker hears of all of them once it reads.
+// TestOpensWait: a client that opens and closes sessions without end while its worker
+// reads nothing is held back, and the worker hears of all of them once it reads.
 func TestOpensWait(t *testing.T) {
 	const limit = 200_000
 	f := start(t, dispatcher.Options{MaxQueued: limit})
@@ -307,8 +313,8 @@ func TestOpensWait(t *testing.T) {
 	f.open(c, w, "after all")
 }
 
-// TestRefusedWait: a client that asks for sessions it can't have, and does not read that it can't, is held back, and goes on when it
-// has read.
+// TestRefusedWait: a client that asks for sessions it can't have, and does not read that
+// it can't, is held back, and goes on when it has read.
 func TestRefusedWait(t *testing.T) {
 	f := start(t, dispatcher.Options{MaxQueued: 10_000, MaxSessions: 1})
 	w, a, c, m := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")

@@ -12,8 +12,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// FuzzPeers has a peer of any role send any messages: a byte that says of which kind, one that says how long, and then the
-// body. It may lose its own conn; a session of others goes on, and the dispatcher keeps nothing of it.
+// FuzzPeers has a peer of any role send any messages: a byte that says of which kind, one
+// that says how long, and then the body. It may lose its own conn; a session of others
+// goes on, and the dispatcher keeps nothing of it.
 func FuzzPeers(f *testing.F) {
 	open := wire.AppendOpenSession(nil, &wire.OpenSession{Name: "x"})
 	f.Add(uint8(0), append([]byte{byte(wire.KindOpenSession), byte(len(open))}, open...))

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// quantum is how many bytes of messages a peer may have forwarded a turn, on average. One
-	// message of any size is forwarded once the peer has credit.
+	// quantum is how many bytes of messages of a peer are forwarded in a turn, on
+	// average. One message of any size is forwarded once the peer has credit.
 	quantum = 64 << 10
 
-	// messageCost is what a message counts in a turn beside its bytes, so that tiny ones
-	// are bounded too: 64 a turn.
+	// messageCost is added to the bytes of a message, which bounds tiny ones: 64 in a
+	// turn.
 	messageCost = 1 << 10
 
 	// defaultMaxQueued is some thousand answers of a training step.
@@ -27,42 +27,45 @@ const (
 	// defaultMaxSessions is more than a host has memory for.
 	defaultMaxSessions = 4096
 
-	// defaultMaxIdle is more than ever are on their way to a session, and 1 GiB of queues at most.
+	// defaultMaxIdle is more than open a session at one time, and bounds their queues to
+	// 1 GiB.
 	defaultMaxIdle = 512
 )
 
-// Options of a dispatcher. The zero value and nil are the documented defaults.
+// Options configures a dispatcher. The zero value and nil are the documented defaults.
 type Options struct {
 	// Name introduces the dispatcher to its peers. Default "dispatcher".
 	Name string
 
-	// Waiter is what the dispatcher sleeps on; its listeners must have the same. Default one of
-	// the local transport, which serves every transport.
+	// Waiter is what the dispatcher sleeps on; its listeners must have the same one.
+	// Default: one of the local transport, which serves every transport.
 	Waiter ipc.Waiter
 
-	// WorkerWait is how long a session may wait for a worker to be there. Default 2 s;
-	// negative: it fails at once.
+	// WorkerWait is how long a session may wait for its workers. Default 2 s; negative:
+	// it fails at once.
 	WorkerWait time.Duration
 
-	// MaxQueued is how many bytes are kept for a client that does not read, and of sessions that are opened and closed for a
-	// worker that does not. Default 4 MiB.
+	// MaxQueued is how many bytes are kept for a client that does not read, and how many
+	// about sessions that open and close for a worker that does not. Default 4 MiB.
 	MaxQueued int
 
-	// MaxSessions is how many sessions there may be at a time. Default 4096.
+	// MaxSessions is the most sessions at one time. Default 4096.
 	MaxSessions int
 
-	// MaxIdle is how many clients may be connected without an open session, and how many that ask for Status and Watch. One more client
-	// takes the place of the oldest without a session, for a client opens one at once; one more that asks is refused. Default 512.
+	// MaxIdle is the most clients without an open session, and the most controls. A
+	// further client displaces the oldest without a session, because clients open theirs
+	// at once. A further control is refused. Default 512.
 	MaxIdle int
 
 	// RingBytes and AllowGID are those of ipc.Options, for ListenOptions.
 	RingBytes int
 	AllowGID  int
 
-	// Secret is that of ipc.Options, for listeners that other hosts reach.
+	// Secret is the one of ipc.Options, for listeners that other hosts reach.
 	Secret []byte
 
-	// Logger receives peers that come, go and misbehave, these as ipc.Warnings has it; nothing per message. nil discards.
+	// Logger receives events about peers, those about misbehavior as ipc.Warnings limits
+	// them; nothing per message. nil discards.
 	Logger *slog.Logger
 }
 

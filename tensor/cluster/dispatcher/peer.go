@@ -9,7 +9,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// peer is a conn and what is known about who is at the other end.
+// peer is a client, worker or control, and its connection.
 type peer struct {
 	conn ipc.Conn
 	who  ipc.Peer
@@ -18,9 +18,9 @@ type peer struct {
 
 	msg    ipc.Message // the oldest message, when held
 	held   bool
-	credit int // bytes it may still have forwarded this turn
+	credit int // bytes that it may still have forwarded in this turn
 
-	queue  []queued // waits for room, oldest first
+	queue  []queued // messages that wait for room, oldest first
 	queued int      // bytes of it
 
 	session  *session            // of a client; nil when it has none
@@ -28,7 +28,7 @@ type peer struct {
 	device   *wire.Device        // of a worker that has told it
 	bytes    uint64              // forwarded to a worker
 	messages uint64              // forwarded to a worker
-	asks     uint64              // number of the questions of one that looks; 0: none yet
+	asks     uint64              // number of a control's Watch; 0: none yet
 }
 
 // queued is a message that waits for room. It owns its files.
@@ -38,7 +38,8 @@ type queued struct {
 	files []*os.File
 }
 
-// far says that the peer shares no memory with this host: its transport carries no descriptors.
+// far reports whether the peer shares no memory with this host: its transport carries no
+// descriptors.
 func (p *peer) far() bool {
 	return !p.conn.Features().Files
 }
@@ -48,7 +49,8 @@ func (p *peer) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("role", p.role.String()), slog.String("name", p.who.Name), slog.Int("pid", p.who.PID))
 }
 
-// reserve is the conn's TryReserve: ErrFull also while older messages wait.
+// reserve reserves room for a message. The error is ErrFull also while older messages
+// wait.
 func (p *peer) reserve(kind uint32, n int) ([]byte, error) {
 	if len(p.queue) > 0 {
 		return nil, ipc.ErrFull
@@ -56,8 +58,8 @@ func (p *peer) reserve(kind uint32, n int) ([]byte, error) {
 	return p.conn.TryReserve(kind, n)
 }
 
-// trySend sends a message if there is room now, with the session's number in it. The files
-// stay the caller's. ErrFull, also while older messages wait; else the conn's errors.
+// trySend sends a message if there is room now, with the session's number in it. The
+// files stay the caller's. The error is ErrFull also while older messages wait.
 func (p *peer) trySend(kind uint32, body []byte, session uint64, files []*os.File) error {
 	buf, err := p.reserve(kind, len(body))
 	if err != nil {
@@ -68,8 +70,8 @@ func (p *peer) trySend(kind uint32, body []byte, session uint64, files []*os.Fil
 	return p.conn.Commit(files...)
 }
 
-// send sends a message now or once there is room, and takes its files. It reports whether
-// the message had to be kept. A peer that is gone gets nothing; that is noticed elsewhere.
+// send sends a message now or once there is room, and closes its files. It reports
+// whether the message had to be kept. It ignores that the peer is gone: serve finds that.
 func (p *peer) send(kind uint32, body []byte, session uint64, files []*os.File) (kept bool) {
 	err := p.trySend(kind, body, session, files)
 	if !errors.Is(err, ipc.ErrFull) {
@@ -83,7 +85,7 @@ func (p *peer) send(kind uint32, body []byte, session uint64, files []*os.File) 
 	return true
 }
 
-// flush sends what waits for room, and reports whether any of it went.
+// flush sends messages that wait for room, and reports whether it sent any.
 func (p *peer) flush() bool {
 	n := 0
 	for ; n < len(p.queue); n++ {
@@ -108,7 +110,7 @@ func (p *peer) flush() bool {
 	return n > 0
 }
 
-// forget drops what waits for room.
+// forget drops the messages that wait for room.
 func (p *peer) forget() {
 	for _, q := range p.queue {
 		ipc.CloseFiles(q.files)
@@ -116,14 +118,14 @@ func (p *peer) forget() {
 	p.queue, p.queued = nil, 0
 }
 
-// tell sends m to a peer that is about to be hung up on, if it can be sent now.
+// tell sends m, if there is room now, to a peer whose connection is about to be closed.
 func (p *peer) tell(m *wire.Fail) {
 	p.flush()
 	m.Text = wire.CutText(m.Text)
 	_ = p.trySend(wire.KindFail, wire.AppendFail(nil, m), m.Session, nil)
 }
 
-// release gives the held message back, with the files that were not passed on.
+// release releases the held message, and closes the files that were not passed on.
 func (p *peer) release() {
 	if !p.held {
 		return
@@ -133,14 +135,14 @@ func (p *peer) release() {
 	p.msg, p.held = ipc.Message{}, false
 }
 
-// end hangs up.
+// end closes the connection.
 func (p *peer) end() {
 	p.release()
 	p.forget()
 	_ = p.conn.Close()
 }
 
-// ending says in a few words how a peer ended, for its clients.
+// ending returns a few words about how a peer ended.
 func ending(err error) string {
 	if errors.Is(err, ipc.ErrPeerGone) {
 		return "it closed its connection or died"

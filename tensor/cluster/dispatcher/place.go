@@ -12,7 +12,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// place gives a waiting session to its workers; false when there are not enough. How they are chosen: see choose.
+// place places a waiting session on its workers. It returns false when there are not
+// enough.
 func (d *Dispatcher) place(s *session) bool {
 	workers := choose(d.candidates(s), s.want)
 	if workers == nil {
@@ -27,14 +28,14 @@ func (d *Dispatcher) place(s *session) bool {
 		names = append(names, w.who.Name)
 	}
 	apart := slices.ContainsFunc(workers, (*peer).far)
-	if s.want > 1 && apart { // conns between hosts need a secret
+	if s.want > 1 && apart { // connections between hosts need a secret
 		open.Key = secret()
 	}
 	s.direct = s.direct && !apart && !s.client.far()
 	if len(workers) > 1 {
 		s.turn = d.line.Join(s.id, workers)
 	}
-	token := secret() // another: what the client knows
+	token := secret() // another one, which the client knows
 	for r, w := range workers {
 		w.sessions[s.id] = s
 		open.Rank, open.Apart, open.Token = uint32(r), s.client.far() || w.far(), nil
@@ -48,9 +49,9 @@ func (d *Dispatcher) place(s *session) bool {
 	return true
 }
 
-// candidates returns the workers that s may have: all of one kind, unless s takes several.
-// Where s names no kind, they are of the fastest kind that has enough workers, or else of the
-// one that has the most.
+// candidates returns the workers that s may have: all of one kind, unless s takes
+// several. Where s names no kind, they are of the fastest kind that has enough workers,
+// or else of the one that has the most.
 func (d *Dispatcher) candidates(s *session) []*peer {
 	kinds := map[device.Kind][]*peer{}
 	for _, w := range d.workers {
@@ -89,12 +90,12 @@ func speed(workers []*peer) (flops float64) {
 	return flops
 }
 
-// choose returns want of the workers, nil if there are not enough. One worker is the first in
-// the order of compare. Several are of one host if one has enough, this host before others,
-// and otherwise of as few hosts as possible, as many on each as on the others. They are
-// ordered by host and by name within a host: so the workers of a host are neighbours along
-// the last dim of a mesh, which has the most communication, and the same session lies alike
-// each time.
+// choose returns want of the workers, nil if there are not enough. One worker is the
+// first in the order of compare. Several are of one host if one has enough, this host
+// before others, and otherwise of as few hosts as possible, as many on each as on the
+// others. They are ordered by host and by name within a host: so the workers of a host
+// are neighbours along the last dim of a mesh, which has the most communication, and the
+// same session lies alike each time.
 func choose(workers []*peer, want int) []*peer {
 	if len(workers) < want {
 		return nil
@@ -103,7 +104,7 @@ func choose(workers []*peer, want int) []*peer {
 	for _, w := range workers {
 		hosts[w.host()] = append(hosts[w.host()], w)
 	}
-	var groups [][]*peer // each with the least to do first
+	var groups [][]*peer // each in the order of compare
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
 		slices.SortFunc(hosts[name], (*peer).compare)
 		groups = append(groups, hosts[name])
@@ -111,7 +112,8 @@ func choose(workers []*peer, want int) []*peer {
 	if want == 1 {
 		return []*peer{slices.MinFunc(slices.Concat(groups...), (*peer).compare)}
 	}
-	// Hosts that have enough are first, of those this one, and of others that with the least to do; then large ones.
+	// Hosts that have enough workers are first: this host, then by the order of compare.
+	// Then come the others, large ones first.
 	slices.SortStableFunc(groups, func(a, b []*peer) int {
 		n := cmp.Or(cmp.Compare(min(len(b), want), min(len(a), want)), cmp.Compare(min(len(a[0].host()), 1), min(len(b[0].host()), 1)))
 		if n == 0 && len(a) >= want {
@@ -144,10 +146,10 @@ func choose(workers []*peer, want int) []*peer {
 	return chosen
 }
 
-// compare orders workers for the next session: the one with the most free memory first, where
-// both have told theirs, then the one with the fewest sessions for its speed, then the one
-// that was sent the fewest bytes. The name decides last, so that the same history gives the
-// same placement.
+// compare orders workers for the next session: the one with the most free memory first,
+// where both have told theirs, then the one with the fewest sessions for its speed, then
+// the one that was sent the fewest bytes. The name decides last, so that the same history
+// gives the same placement.
 func (p *peer) compare(q *peer) int {
 	free := 0
 	if a, b := p.device, q.device; a.Info.Bytes > 0 && b.Info.Bytes > 0 {
@@ -156,8 +158,8 @@ func (p *peer) compare(q *peer) int {
 	return cmp.Or(free, cmp.Compare(p.load(), q.load()), cmp.Compare(p.bytes, q.bytes), strings.Compare(p.who.Name, q.who.Name))
 }
 
-// load returns how many sessions a worker would have with another one, for each 10 TFLOP/s
-// of its device. A device whose speed is not known counts as one of that speed.
+// load returns how many sessions a worker would have with another one, for each 10
+// TFLOP/s of its device. A device whose speed is not known counts as one of that speed.
 func (p *peer) load() float64 {
 	n := float64(len(p.sessions) + 1)
 	if f := p.device.Info.Flops; f > 0 {
@@ -166,7 +168,7 @@ func (p *peer) load() float64 {
 	return n
 }
 
-// host is where a peer is: nothing for this host, else the address that it is seen at.
+// host returns the address of the peer's host; empty for this host.
 func (p *peer) host() string {
 	addr := p.conn.Peer().Addr
 	host, _, err := net.SplitHostPort(addr)
@@ -176,7 +178,7 @@ func (p *peer) host() string {
 	return host
 }
 
-// secret is one that nobody guesses.
+// secret returns random bytes.
 func secret() []byte {
 	b := make([]byte, wire.MaxKey)
 	rand.Read(b)

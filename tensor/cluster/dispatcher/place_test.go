@@ -27,7 +27,8 @@ func (farConn) Err() error             { return nil }
 func (c farConn) Peer() ipc.Peer       { return ipc.Peer{Addr: c.addr} }
 func (farConn) Features() ipc.Features { return ipc.Features{} }
 
-// TestChoose: the workers of a session are of as few hosts as can be, as many of each, and a host's are neighbours by rank.
+// TestChoose: the workers of a session are of as few hosts as can be, as many of each,
+// and a host's are neighbours by rank.
 func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		workers string // name@host, and how many sessions it has
@@ -37,15 +38,18 @@ func TestChoose(t *testing.T) {
 		{"a@ b@", 3, ""},
 		{"a@:1 b@x:0", 1, "b"},
 		{"a@:0 b@x:0", 1, "a"},
-		{"a@:5 b@:5 c@x d@x", 2, "a b"},              // this host, whatever it has to do
-		{"a@ b@x:1 c@x:1 d@y e@y", 2, "d e"},         // one host, the one with the least to do
-		{"a@ b@x c@x d@x", 3, "b c d"},               // the one that has enough
-		{"z@ y@x a@ b@x", 4, "a z b y"},              // by host, then by name
-		{"a@ b@ c@ d@x e@x f@x g@y", 4, "a b d e"},   // two of two hosts
-		{"a@ b@ c@ d@x", 4, "a b c d"},               // as they are
-		{"a@x b@x c@x d@y e@y", 5, "a b c d e"},      // all of two
-		{"a@ b@x c@y d@z e@z", 3, "a d e"},           // no third host; this one before others of its size
-		{"a@:9 b@:1 c@:2 d@x:7 e@x:3", 4, "b c d e"}, // with the least to do, as many of each as can be
+		{"a@:5 b@:5 c@x d@x", 2, "a b"}, // this host, whatever it has to do
+		// one host, the one with the least to do
+		{"a@ b@x:1 c@x:1 d@y e@y", 2, "d e"},
+		{"a@ b@x c@x d@x", 3, "b c d"},             // the one that has enough
+		{"z@ y@x a@ b@x", 4, "a z b y"},            // by host, then by name
+		{"a@ b@ c@ d@x e@x f@x g@y", 4, "a b d e"}, // two of two hosts
+		{"a@ b@ c@ d@x", 4, "a b c d"},             // as they are
+		{"a@x b@x c@x d@y e@y", 5, "a b c d e"},    // all of two
+		// no third host; this one before others of its size
+		{"a@ b@x c@y d@z e@z", 3, "a d e"},
+		// with the least to do, as many of each as can be
+		{"a@:9 b@:1 c@:2 d@x:7 e@x:3", 4, "b c d e"},
 		{"w1@2001:db8::1 w0@2001:db8::2 w2@", 3, "w2 w1 w0"},
 	} {
 		d := &Dispatcher{workers: map[string]*peer{}}
@@ -79,8 +83,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestKinds tests that a session gets workers of one kind, of which those with the most free
-// memory and the most speed first.
+// TestKinds tests that a session gets workers of one kind, of which those with the most
+// free memory and the most speed first.
 func TestKinds(t *testing.T) {
 	gpu := func(bytes, used uint64) wire.Device {
 		return wire.Device{Used: used, Info: device.Info{Kind: device.CUDA, Bytes: bytes, Flops: 6e13}}

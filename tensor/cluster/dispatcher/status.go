@@ -9,9 +9,10 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// status answers with the counters: those of Stats, then of each worker, by name, its
-// pid, its open sessions, what was forwarded to it, bytes that wait for room in its queue, and of one whose
-// transport shares no memory that it is far: its pid may be that of another host.
+// status answers a Status with the counters: those of Stats, then for each worker, by
+// name, its pid, its open sessions, the messages and bytes forwarded to it, and the bytes
+// that wait for room in its queue. A worker that shares no memory with this host has the
+// counter far; its pid may be one of another host.
 func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 	var ask wire.Status
 	if err := wire.ParseStatus(m.Body, &ask); err != nil {

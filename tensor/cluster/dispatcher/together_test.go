@@ -12,7 +12,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// TestAllOrNone: a message for several workers goes to all of them or, while one has no room, to none; and once to each, in order.
+// TestAllOrNone: a message for several workers goes to all of them or, while one has no
+// room, to none; and once to each, in order.
 func TestAllOrNone(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	workers := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")}
@@ -29,14 +30,16 @@ func TestAllOrNone(t *testing.T) {
 	}
 	const size = 100 << 10
 	sent, read := 0, 0
-	for full := 0; full < 3; { // w0 reads nothing, w1 all there is, until nothing moves any more
+	// w0 reads nothing, w1 all there is, until nothing moves any more
+	for full := 0; full < 3; {
 		buf, err := c.TryReserve(wire.KindRun, wire.SessionBytes+size)
 		if err == nil {
 			copy(buf, message(0, size, byte(sent)))
 			err = c.Commit()
 			sent, full = sent+1, 0
 		} else if errors.Is(err, ipc.ErrFull) {
-			other.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{})) // the dispatcher had its turn at the client
+			// the dispatcher had its turn at the client
+			other.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
 			other.recv(wire.KindStatusReply)
 			full++
 			err = nil
@@ -77,8 +80,9 @@ func TestAllOrNone(t *testing.T) {
 	}
 }
 
-// TestTakeTurns: of sessions that several workers run each has one Run that has not begun; whoever sends ahead waits for the others' turns, and all
-// workers are sent the same in the same order. One that has its workers for itself sends ahead as it likes.
+// TestTakeTurns: of sessions that several workers run each has one Run that has not
+// begun; whoever sends ahead waits for the others' turns, and all workers are sent the
+// same in the same order. One that has its workers for itself sends ahead as it likes.
 func TestTakeTurns(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	workers := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")}
@@ -141,8 +145,9 @@ func TestTakeTurns(t *testing.T) {
 	next(sa, 6, false)
 }
 
-// TestWidow: a worker that gives a session up because another is gone may say so before that one's end is seen here. The client is told
-// who is gone all the same, in that one's words if it said why it stops, and what the others said only if nobody turns out to be.
+// TestWidow: a worker that gives a session up because another is gone may say so before
+// that one's end is seen here. The client is told who is gone all the same, in that one's
+// words if it said why it stops, and what the others said only if nobody turns out to be.
 func TestWidow(t *testing.T) {
 	gone := fmt.Sprintf(`worker "w2" (pid %d) is gone`, os.Getpid())
 	for name, c := range map[string]struct {
@@ -168,7 +173,8 @@ func TestWidow(t *testing.T) {
 			for _, i := range c.speak {
 				w := workers[i]
 				w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: s, Code: wire.CodeWorkerGone, Text: fmt.Sprintf("w%d says something", i)}))
-				w.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{})) // after this the dispatcher knows
+				// after this the dispatcher knows
+				w.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
 				w.recv(wire.KindStatusReply)
 			}
 			if c.dies {

@@ -32,7 +32,8 @@ type owner struct {
 	workers []*peer
 }
 
-// open opens a session of the first n workers, which are those that the dispatcher chooses. direct says that it has conns of its own.
+// open opens a session of the first n workers, which are those that the dispatcher
+// chooses. direct says that it has conns of its own.
 func (c *crew) open(n int, direct bool) *owner {
 	c.Helper()
 	return c.openOf(direct, c.workers[:n]...)
@@ -78,7 +79,8 @@ func (o *owner) allHear(what wire.TurnWhat) {
 	}
 }
 
-// nothing checks that the dispatcher has no more to say about what workers said: something that each says afterwards has come to its client.
+// nothing checks that the dispatcher has no more to say about what workers said:
+// something that each says afterwards has come to its client.
 func (c *crew) nothing() {
 	c.Helper()
 	for _, o := range c.sessions {
@@ -94,7 +96,8 @@ func (c *crew) nothing() {
 	}
 }
 
-// run has the session's client send a Run through the dispatcher, and forwarded waits until the workers have it.
+// run has the session's client send a Run through the dispatcher, and forwarded waits
+// until the workers have it.
 func (o *owner) run(seq uint64) {
 	o.client.send(wire.KindRun, wire.AppendRun(nil, &wire.Run{Seq: seq}, nil))
 }
@@ -110,7 +113,8 @@ func (o *owner) forwarded(seq uint64) {
 	}
 }
 
-// TestTurnsAlone: who has its workers for itself has one turn for all it does, until another session of several of them has something to do.
+// TestTurnsAlone: who has its workers for itself has one turn for all it does, until
+// another session of several of them has something to do.
 func TestTurnsAlone(t *testing.T) {
 	c := startCrew(t, "w0", "w1")
 	a := c.open(2, true)
@@ -139,11 +143,13 @@ func TestTurnsAlone(t *testing.T) {
 	}
 }
 
-// TestTurnsInLine: turns are given in the order in which they were asked for, to whose workers are free and nobody wants who has asked before.
+// TestTurnsInLine: turns are given in the order in which they were asked for, to whose
+// workers are free and nobody wants who has asked before.
 func TestTurnsInLine(t *testing.T) {
 	c := startCrew(t, "w0", "w1", "w2")
 	two, all := c.open(2, true), c.open(3, true)
-	other := c.openOf(true, c.workers[0], c.workers[2]) // w2 has one session, the others two
+	// w2 has one session, the others two
+	other := c.openOf(true, c.workers[0], c.workers[2])
 	two.says(0, wire.TurnAsk)
 	two.allHear(wire.TurnOne)
 	all.says(0, wire.TurnAsk)
@@ -159,7 +165,8 @@ func TestTurnsInLine(t *testing.T) {
 	two.allHear(wire.TurnOne)
 }
 
-// TestTurnsAndForwarded: messages that are forwarded wait for a turn's end, and who asks for one waits for those that came before.
+// TestTurnsAndForwarded: messages that are forwarded wait for a turn's end, and who asks
+// for one waits for those that came before.
 func TestTurnsAndForwarded(t *testing.T) {
 	c := startCrew(t, "w0", "w1")
 	a := c.open(2, true)
@@ -181,7 +188,8 @@ func TestTurnsAndForwarded(t *testing.T) {
 	far.forwarded(2)
 }
 
-// TestTurnEnds: a turn ends with its session, however that ends, and the next one's word comes behind the news of that.
+// TestTurnEnds: a turn ends with its session, however that ends, and the next one's word
+// comes behind the news of that.
 func TestTurnEnds(t *testing.T) {
 	for name, end := range map[string]func(a *owner){
 		"by its client":        func(a *owner) { a.client.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{})) },
@@ -218,7 +226,8 @@ func (o *owner) fails(rank int) {
 	o.workers[rank].send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: o.id, Code: wire.CodeProtocol, Text: "no"}))
 }
 
-// TestTurnOfTheDead: when a worker dies that a session has a turn at, the next one at the others has its own.
+// TestTurnOfTheDead: when a worker dies that a session has a turn at, the next one at the
+// others has its own.
 func TestTurnOfTheDead(t *testing.T) {
 	c := startCrew(t, "w0", "w1", "w2")
 	a, b := c.open(3, true), c.open(2, true)
@@ -234,7 +243,8 @@ func TestTurnOfTheDead(t *testing.T) {
 	b.allHear(wire.TurnOpen)
 }
 
-// TestTurnsMisbehave: a worker that speaks of a turn that is not its own to speak of is let go.
+// TestTurnsMisbehave: a worker that speaks of a turn that is not its own to speak of is
+// let go.
 func TestTurnsMisbehave(t *testing.T) {
 	for name, say := range map[string]func(a *owner){
 		"another than the first": func(a *owner) { a.says(1, wire.TurnAsk) },

@@ -11,7 +11,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// TestPeersDoNotFillTheLog: neither those that are refused, nor those that break the protocol.
+// TestPeersDoNotFillTheLog: neither those that are refused, nor those that break the
+// protocol.
 func TestPeersDoNotFillTheLog(t *testing.T) {
 	for name, attack := range map[string]func(f *fixture){
 		"refused": func(f *fixture) {

@@ -8,8 +8,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// watch hands the question of somebody who looks to the workers, or to the one that is named. A worker whose queue has no room is not
-// asked this time: that it does not answer says enough, and questions must not pile up.
+// watch forwards a control's Watch to the workers, or to the one that is named. It skips
+// a worker whose queue has no room, so that questions do not pile up.
 func (d *Dispatcher) watch(p *peer, m *ipc.Message) {
 	var ask wire.Watch
 	if err := wire.ParseWatch(m.Body, &ask); err != nil {
@@ -34,7 +34,7 @@ func (d *Dispatcher) watch(p *peer, m *ipc.Message) {
 	}
 }
 
-// watched hands a worker's answer to who asked, if that one is still there.
+// watched forwards a worker's answer to the control that asked, if it is still connected.
 func (d *Dispatcher) watched(p *peer, m *ipc.Message) {
 	if len(m.Body) < 2*wire.SessionBytes {
 		d.misbehaves(p, fmt.Sprintf("Watched of %d bytes", len(m.Body)))

@@ -18,7 +18,8 @@ func (p *peer) asked() (m wire.Watch) {
 	return m
 }
 
-// TestWatch: every answer comes to who asked, also when the answers cross, and to nobody when that one has left.
+// TestWatch: every answer comes to who asked, also when the answers cross, and to nobody
+// when that one has left.
 func TestWatch(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
@@ -36,7 +37,8 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%+v, %v; expected the answer of %s to %d", m, err, name, now)
 		}
 	}
-	ask(a, wire.Watch{Ask: 99, Since: 1, Events: true}) // who asks is not for the asker to say
+	// who asks is not for the asker to say
+	ask(a, wire.Watch{Ask: 99, Since: 1, Events: true})
 	of0, of1 := w0.asked(), w1.asked()
 	ask(b, wire.Watch{Ask: of0.Ask, Since: 2, Worker: "w1"})
 	of2 := w1.asked()

@@ -6,9 +6,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// Line is the dispatcher's: it gives turns to sessions of several workers, in the order in
-// which they asked, each when none of its workers has another session with the turn, or is
-// wanted by a session before it in the line. W identifies a worker.
+// Line is the dispatcher's: it gives turns to sessions of several workers, in the order
+// in which they asked, each when none of its workers has another session with the turn,
+// or is wanted by a session before it in the line. W identifies a worker.
 type Line[W comparable] struct {
 	say     func(s *Session[W], what wire.TurnWhat)
 	waiting []*Session[W] // oldest first
@@ -16,8 +16,8 @@ type Line[W comparable] struct {
 	shared  map[W]int // number of sessions of several workers
 }
 
-// NewLine returns an empty line. It calls say to tell the workers of a session something: all
-// of them that it has the turn, the first that the turn is asked back.
+// NewLine returns an empty line. It calls say to tell the workers of a session something:
+// all of them that it has the turn, the first that the turn is asked back.
 func NewLine[W comparable](say func(s *Session[W], what wire.TurnWhat)) *Line[W] {
 	return &Line[W]{say: say, holder: map[W]*Session[W]{}, shared: map[W]int{}}
 }
@@ -31,8 +31,8 @@ type Session[W comparable] struct {
 	queued  bool // it is in the line
 }
 
-// Own reports whether the session's messages use connections of their own: its first worker
-// has asked for a turn.
+// Own reports whether the session's messages use connections of their own: its first
+// worker has asked for a turn.
 func (s *Session[W]) Own() bool { return s.own }
 
 // Join makes a session known.
@@ -56,8 +56,9 @@ func (l *Line[W]) Leave(s *Session[W]) {
 }
 
 // Contended reports whether one of the session's workers has another session of several
-// workers. Then a turn is for one message, and of forwarded messages at most one Run is sent
-// that has not begun: a session that sent many would make the others wait for all of them.
+// workers. Then a turn is for one message, and of forwarded messages at most one Run is
+// sent that has not begun: a session that sent many would make the others wait for all of
+// them.
 func (l *Line[W]) Contended(s *Session[W]) bool {
 	return slices.ContainsFunc(s.Workers, func(w W) bool { return l.shared[w] > 1 })
 }
@@ -83,8 +84,8 @@ func (l *Line[W]) Hear(s *Session[W], what wire.TurnWhat) error {
 	return nil
 }
 
-// MayForward reports whether the next message of s may be forwarded to its workers. If not, s
-// stands in the line from now on, until Forwarded.
+// MayForward reports whether the next message of s may be forwarded to its workers. If
+// not, s stands in the line from now on, until Forwarded.
 func (l *Line[W]) MayForward(s *Session[W]) bool {
 	if len(l.waiting) == 0 && !l.held(s) {
 		return true
@@ -138,8 +139,8 @@ func (l *Line[W]) free(s *Session[W]) {
 	}
 }
 
-// next gives the turn to each session in the line that can have it, and asks open turns back
-// that keep others waiting.
+// next gives the turn to each session in the line that can have it, and asks open turns
+// back that keep others waiting.
 func (l *Line[W]) next() {
 	if len(l.waiting) == 0 {
 		return
@@ -168,7 +169,8 @@ func (l *Line[W]) give(s *Session[W]) {
 	if l.Contended(s) {
 		what = wire.TurnOne
 	}
-	_, _ = s.Turn.Step(Event(what)) // it has asked: only such sessions are own and in the line
+	// it has asked: only such sessions are own and in the line
+	_, _ = s.Turn.Step(Event(what))
 	for _, w := range s.Workers {
 		l.holder[w] = s
 	}

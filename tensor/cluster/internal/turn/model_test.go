@@ -9,10 +9,10 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// The model runs the real Line and Turns of a dispatcher, three workers and the clients of some
-// sessions, over queues as the connections are, and walks through every order in which their
-// steps can happen. A message needs all workers of its session: none is done with it before
-// all have begun it.
+// The model runs the real Line and Turns of a dispatcher, three workers and the clients
+// of some sessions, over queues as the connections are, and walks through every order in
+// which their steps can happen. A message needs all workers of its session: none is done
+// with it before all have begun it.
 
 const workers = 3
 
@@ -206,7 +206,8 @@ func (w *world) forward(id int) error {
 
 func (w *world) workerSteps(i int, add func(act func() error, format string, args ...any)) {
 	x := &w.worker[i]
-	if len(w.down[i]) > 0 { // also while a message is under way, which may take several steps
+	// also while a message is under way, which may take several steps
+	if len(w.down[i]) > 0 {
 		add(func() error { return w.take(i) }, "worker %d takes in %v", i, w.down[i][0])
 	}
 	for id, p := range w.plans {
@@ -265,8 +266,8 @@ func (w *world) change(i, id int, e Event) error {
 	return err
 }
 
-// take takes a message of the dispatcher in: what is about the session itself, and Back, at
-// once; the others wait in their order.
+// take takes a message of the dispatcher in: what is about the session itself, and Back,
+// at once; the others wait in their order.
 func (w *world) take(i int) error {
 	p := w.down[i][0]
 	w.down[i] = w.down[i][1:]
@@ -490,7 +491,8 @@ func (n *node) story() string {
 	return n.before.story() + "\n\t" + fmt.Sprintf(n.by.format, n.by.args...)
 }
 
-// walk goes through every world that the scenario can lead to, and returns how many there are.
+// walk goes through every world that the scenario can lead to, and returns how many there
+// are.
 func walk(t *testing.T, plans []plan, reached map[Turn]bool) int {
 	t.Helper()
 	seen := map[string]bool{}
@@ -525,8 +527,8 @@ func walk(t *testing.T, plans []plan, reached map[Turn]bool) int {
 	return len(seen)
 }
 
-// TestModel walks through scenarios of sessions that share workers. Together they reach every
-// state that the table has for a role.
+// TestModel walks through scenarios of sessions that share workers. Together they reach
+// every state that the table has for a role.
 func TestModel(t *testing.T) {
 	reached := map[Turn]bool{}
 	for _, c := range []struct {

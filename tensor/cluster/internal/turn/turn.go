@@ -1,34 +1,36 @@
 // Package turn is the protocol by which sessions of several workers take turns.
 //
 // All workers of a session must run the same messages in the same order, also those of
-// different sessions, because they wait for each other in collectives. So they cannot choose
-// an order by themselves. Where a session's client and workers are of one host its messages
-// do not pass through the dispatcher: the client sends them to the session's first worker,
-// which passes them on to the others. Such a session runs only while it has the turn at all of
-// its workers, which the dispatcher gives. Two sessions that share a worker never have the
-// turn at the same time.
+// different sessions, because they wait for each other in collectives. So they cannot
+// choose an order by themselves. Where a session's client and workers are of one host its
+// messages do not pass through the dispatcher: the client sends them to the session's
+// first worker, which passes them on to the others. Such a session runs only while it has
+// the turn at all of its workers, which the dispatcher gives. Two sessions that share a
+// worker never have the turn at the same time.
 //
 //	first worker            dispatcher               all workers
 //	    ── Ask ────────────▶    ── One or Open ──────▶    when no other session has the turn at one of them
 //	    ◀────────── Back ───                              when the turn is open and others want it
 //	    ── Over ───────────▶                              and to the other workers, behind the messages
 //
-// The dispatcher forwards the messages of all other sessions of several workers, each only
-// while no session has the turn at one of its workers. They stand in the same [Line].
+// The dispatcher forwards the messages of all other sessions of several workers, each
+// only while no session has the turn at one of its workers. They stand in the same
+// [Line].
 //
 // # One order
 //
-// A worker begins the work that needs other workers in the order in which it comes from the
-// dispatcher: forwarded messages, and One or Open. From One or Open on it runs, of this work,
-// the messages of that session alone, until Over, which follows them on the same connection.
-// The dispatcher sends a message to all workers of a session or to none, before anything that
-// it sends later to any of them. And it gives a turn only after the Over of the one before it
-// at each of the workers; by then that turn's messages are in the queues of all its workers.
-// So there is one order of turns and forwarded messages. Each worker keeps it for those that
-// are its own, and the first in it waits for nothing that is not done.
+// A worker begins the work that needs other workers in the order in which it comes from
+// the dispatcher: forwarded messages, and One or Open. From One or Open on it runs, of
+// this work, the messages of that session alone, until Over, which follows them on the
+// same connection. The dispatcher sends a message to all workers of a session or to none,
+// before anything that it sends later to any of them. And it gives a turn only after the
+// Over of the one before it at each of the workers; by then that turn's messages are in
+// the queues of all its workers. So there is one order of turns and forwarded messages.
+// Each worker keeps it for those that are its own, and the first in it waits for nothing
+// that is not done.
 //
-// The test of this package walks through all interleavings of a dispatcher, three workers and
-// their sessions' clients.
+// The test of this package walks through all interleavings of a dispatcher, three workers
+// and their sessions' clients.
 package turn
 
 import (
@@ -42,14 +44,18 @@ type State uint8
 
 // States.
 const (
-	Idle     State = iota // no message waits for a turn
-	Asked                 // a message waits for a turn
-	Recalled              // the turn was asked back before it began here; it will be for one message
-	HasOne                // the session has the turn, for one message
-	HasOpen               // the session has the turn, until it is asked back
-	Busy                  // an open turn, and a message of it is under way
-	Ending                // the turn ends: at the dispatcher with Over, at the first worker with the message under way
-	Left                  // the client's connection has ended; a turn that was asked for ends as it begins
+	Idle  State = iota // no message waits for a turn
+	Asked              // a message waits for a turn
+	// the turn was asked back before it began here; it will be for one message
+	Recalled
+	HasOne  // the session has the turn, for one message
+	HasOpen // the session has the turn, until it is asked back
+	Busy    // an open turn, and a message of it is under way
+	// the turn ends: at the dispatcher with Over, at the first worker with the message
+	// under way
+	Ending
+	// the client's connection has ended; a turn that was asked for ends as it begins
+	Left
 	states
 )
 
@@ -73,9 +79,10 @@ const (
 
 // Events that are not messages.
 const (
-	Pass = Over + 1 + iota // the first worker has passed a message on to the others and runs it
-	Done                   // that message is done
-	Lose                   // the client's connection with the first worker has ended
+	// the first worker has passed a message on to the others and runs it
+	Pass = Over + 1 + iota
+	Done // that message is done
+	Lose // the client's connection with the first worker has ended
 	events
 )
 
@@ -167,8 +174,8 @@ type Turn struct {
 }
 
 // Step changes the state by e. It reports whether the first worker must now tell the
-// dispatcher and the other workers that the turn is over. The error, for an event that is not
-// in the table, leaves the state as it is.
+// dispatcher and the other workers that the turn is over. The error, for an event that is
+// not in the table, leaves the state as it is.
 func (t *Turn) Step(e Event) (says bool, err error) {
 	if e >= events || !changes[t.Role][t.State][e].exists {
 		return false, fmt.Errorf("turn: %v while the session's turn is %v", e, t.State)
@@ -178,8 +185,8 @@ func (t *Turn) Step(e Event) (says bool, err error) {
 	return c.says, nil
 }
 
-// Held reports whether the session has the turn at this worker: of the work that needs other
-// workers the worker runs this session's alone.
+// Held reports whether the session has the turn at this worker: of the work that needs
+// other workers the worker runs this session's alone.
 func (t *Turn) Held() bool { return t.State >= HasOne && t.State <= Ending }
 
 // MayRun reports whether the session's next message may be run at this worker. It may not

@@ -65,8 +65,8 @@ func ParseBody(src []byte, m *Body) error {
 	return w.End()
 }
 
-// Bodies cuts a program into messages of at most limit bytes each (ipc.MaxMessage) and calls
-// send for each, in order. It reuses m for the next, and stops at the first error.
+// Bodies cuts a program into messages of at most limit bytes each (ipc.MaxMessage) and
+// calls send for each, in order. It reuses m for the next, and stops at the first error.
 func Bodies(session uint64, hash Hash, program []byte, limit int, send func(m *Body) error) error {
 	if len(program) > MaxProgram {
 		return fmt.Errorf("%w: program of %d bytes is over the limit of %d", ErrMalformed, len(program), MaxProgram)
@@ -88,16 +88,17 @@ func Bodies(session uint64, hash Hash, program []byte, limit int, send func(m *B
 	}
 }
 
-// Assembler puts the parts of a session's programs together. The zero value is ready to use.
+// Assembler puts the parts of a session's programs together. The zero value is ready to
+// use.
 type Assembler struct {
 	hash  Hash
 	total uint32
 	got   []byte
 }
 
-// Add takes the next part and returns the whole program once it is complete, else nil. The
-// program is valid until the next Add, and is m.Part itself where that is all of it. The
-// error is ErrMalformed for a part that does not continue the last one.
+// Add takes the next part and returns the whole program once it is complete, else nil.
+// The program is valid until the next Add, and is m.Part itself where that is all of it.
+// The error is ErrMalformed for a part that does not continue the last one.
 func (a *Assembler) Add(m *Body) ([]byte, error) {
 	if m.Off == 0 {
 		if int(m.Total) == len(m.Part) {

@@ -6,11 +6,11 @@ import (
 )
 
 // Device tells the dispatcher what a worker computes on. It is a worker's first message:
-// until it has come, no session is placed on the worker. The worker sends it again when the
-// memory that its values use has changed by much.
+// until it has come, no session is placed on the worker. The worker sends it again when
+// the memory that its values use has changed by much.
 //
-// It is no part of the greeting, because it is sent again, and because transports know of no
-// devices.
+// It is no part of the greeting, because it is sent again, and because transports know of
+// no devices.
 //
 //	session uint64, kind uint8, id [16]byte, bytes uint64, used uint64, flops float64,
 //	bandwidth float64, name text

@@ -12,19 +12,22 @@ import "github.com/ringside-go/ringside/ipc/wire"
 //	value;
 //	then the returned handles
 type Done struct {
-	Session  uint64
-	Seq      uint64 // of the Run
-	Code     Code
-	Rank     uint32 // of the worker
-	Calls    uint64 // collectives that it took part in since the session began
-	Moved    uint64 // bytes that it sent in them
-	Plans    uint64 // programs that it rewrote; the others were known
-	Took     uint64 // nanoseconds that collectives ran
-	Hidden   uint64 // of these, while it did something else
-	Text     string // the error, at most MaxText bytes (see CutText); empty when Code is CodeOK
-	At       uint32 // 1 + the index of the instruction that failed; 0: none did, or not known
-	Op       string // of that instruction, at most MaxName bytes; empty when At is 0
-	Inputs   string // dtypes and shapes of its arguments, at most MaxText bytes; empty when At is 0
+	Session uint64
+	Seq     uint64 // of the Run
+	Code    Code
+	Rank    uint32 // of the worker
+	Calls   uint64 // collectives that it took part in since the session began
+	Moved   uint64 // bytes that it sent in them
+	Plans   uint64 // programs that it rewrote; the others were known
+	Took    uint64 // nanoseconds that collectives ran
+	Hidden  uint64 // of these, while it did something else
+	// the error, at most MaxText bytes (see CutText); empty when Code is CodeOK
+	Text string
+	// 1 + the index of the instruction that failed; 0: none did, or not known
+	At uint32
+	Op string // of that instruction, at most MaxName bytes; empty when At is 0
+	// dtypes and shapes of its arguments, at most MaxText bytes; empty when At is 0
+	Inputs   string
 	Results  []Result
 	Returned []Handle // blocks of uploads that the worker no longer uses
 }
@@ -32,10 +35,10 @@ type Done struct {
 // Result is a tensor that the Run asked for. A handle in it is leased: Returns of a later
 // Run give it back.
 //
-// In a session of several workers the dims are those of the whole. Layout says which part of
-// it the value is: for each dim of the session's mesh four bits, the first in the lowest, 0
-// for whole and 1+d for a chunk of dim d. A worker that has the same part as another sets
-// Elsewhere.
+// In a session of several workers the dims are those of the whole. Layout says which part
+// of it the value is: for each dim of the session's mesh four bits, the first in the
+// lowest, 0 for whole and 1+d for a chunk of dim d. A worker that has the same part as
+// another sets Elsewhere.
 type Result struct {
 	ID     uint64
 	Layout uint8

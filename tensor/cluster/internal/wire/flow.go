@@ -2,9 +2,9 @@ package wire
 
 import "github.com/ringside-go/ringside/ipc/wire"
 
-// Flow tells the dispatcher that enough of a session's messages wait at its worker, or that
-// there is room again. The worker takes messages that are on their way meanwhile. Without
-// Stop it also answers RunTurn: the batch has begun.
+// Flow tells the dispatcher that enough of a session's messages wait at its worker, or
+// that there is room again. The worker takes messages that are on their way meanwhile.
+// Without Stop it also answers RunTurn: the batch has begun.
 //
 //	session uint64, stop uint8
 type Flow struct {

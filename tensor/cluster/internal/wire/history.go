@@ -1,15 +1,17 @@
 package wire
 
-// Bounds of a History. They are part of the protocol: both ends must forget the same runs.
+// Bounds of a History. They are part of the protocol: both ends must forget the same
+// runs.
 const (
-	maxHistoryRuns = 64      // programs that a session has in use at a time; a training loop has two or three
+	// programs that a session has in use at a time; a training loop has two or three
+	maxHistoryRuns = 64
 	maxHistoryIDs  = 1 << 17 // ids over all of them: 1 MiB
 )
 
-// History remembers the ids and scalars of each program's last run, from which those of the
-// next are predicted. Each end of a session has one; the zero value is ready to use. Both
-// ends call Record for the same runs in the same order: the sender once the message is
-// committed, the receiver once it is parsed. It is not safe for concurrent use.
+// History remembers the ids and scalars of each program's last run, from which those of
+// the next are predicted. Each end of a session has one; the zero value is ready to use.
+// Both ends call Record for the same runs in the same order: the sender once the message
+// is committed, the receiver once it is parsed. It is not safe for concurrent use.
 type History struct {
 	runs []*pastRun // most recently recorded first
 	ids  int        // over all of runs
@@ -39,7 +41,8 @@ func (h *History) find(hash Hash) *pastRun {
 }
 
 // Record remembers m as its program's last run. It forgets the programs in m.Forget, and
-// beyond the bounds those least recently run. It allocates only for a program that is new.
+// beyond the bounds those least recently run. It allocates only for a program that is
+// new.
 func (h *History) Record(m *Run) {
 	at := 0
 	for at < len(h.runs) && h.runs[at].hash != m.Hash {

@@ -3,9 +3,9 @@ package wire
 import "github.com/ringside-go/ringside/ipc/wire"
 
 // A list of ids is encoded as the changes since the last list of the same program. In a
-// training loop there are few: the run before made the parameters at the same places (so each
-// is the last id plus the distance of the two bases), and constants are the same. The list
-// is a sequence of tokens, each a uvarint of count<<2 | mode:
+// training loop there are few: the run before made the parameters at the same places (so
+// each is the last id plus the distance of the two bases), and constants are the same.
+// The list is a sequence of tokens, each a uvarint of count<<2 | mode:
 //
 //	0 same      the next count ids are those of the last list, at the same places
 //	1 shifted   they are those of the last list plus base - lastBase
@@ -43,9 +43,9 @@ func idToken(last, ids []uint64, shift uint64, i int) (mode uint64, n int) {
 	return modeExplicit, n + 1
 }
 
-// walkIDs visits the tokens of ids. last is the list before this one and lastBase the base
-// that it was sent with; both are empty when there was none. A parser has given ids its
-// length, which must have been checked against a limit: predicted ids have no bytes.
+// walkIDs visits the tokens of ids. last is the list before this one and lastBase the
+// base that it was sent with; both are empty when there was none. A parser has given ids
+// its length, which must have been checked against a limit: predicted ids have no bytes.
 func walkIDs(w *wire.Walk, field string, lastBase uint64, last []uint64, base uint64, ids []uint64) {
 	shift := base - lastBase
 	for i := 0; i < len(ids); {

@@ -3,16 +3,17 @@ package wire
 import "github.com/ringside-go/ringside/ipc/wire"
 
 // Link carries data between a client and one of its workers before they have a connection
-// of their own for tensors: addresses, and the results of trying them. The dispatcher passes
-// it to the other end.
+// of their own for tensors: addresses, and the results of trying them. The dispatcher
+// passes it to the other end.
 //
 //	session uint64, rank uvarint, round uvarint, token bytes, data bytes
 type Link struct {
 	Session uint64
 	Rank    uint32 // of the worker
 	Round   uint32 // number of this end's messages before this one
-	Token   []byte // as in OpenSession, in the worker's first round: both ends prove that they know it
-	Data    []byte // at most MaxLink
+	// as in OpenSession, in the worker's first round: both ends prove that they know it
+	Token []byte
+	Data  []byte // at most MaxLink
 }
 
 func (m *Link) walk(w *wire.Walk) {

@@ -2,10 +2,10 @@ package wire
 
 import "github.com/ringside-go/ringside/ipc/wire"
 
-// Meet carries data between the workers of a session before they have connections of their
-// own: addresses, or the notice that the descriptor of a connection for the first worker
-// comes along. The dispatcher passes it to all of them but the sender, and the descriptor to
-// the first alone.
+// Meet carries data between the workers of a session before they have connections of
+// their own: addresses, or the notice that the descriptor of a connection for the first
+// worker comes along. The dispatcher passes it to all of them but the sender, and the
+// descriptor to the first alone.
 //
 //	session uint64, rank uvarint, group uvarint, round uvarint, data bytes
 type Meet struct {

@@ -2,15 +2,16 @@ package wire
 
 import "github.com/ringside-go/ringside/ipc/wire"
 
-// OpenSession asks for a session. The dispatcher sets Apart, Rank, Key and Token in what it
-// passes on, and clears Direct where it knows of something against it.
+// OpenSession asks for a session. The dispatcher sets Apart, Rank, Key and Token in what
+// it passes on, and clears Direct where it knows of something against it.
 //
 //	session uint64, quota uint64, apart uint8, direct uint8, kind uint8, mixed uint8,
 //	workers uvarint, rank uvarint, key bytes, token bytes, config bytes, name text
 type OpenSession struct {
 	Session uint64
 	Quota   uint64 // bytes of tensors it may hold; 0: the worker's limit
-	Apart   bool   // client and worker share no memory: blocks use a connection of their own
+	// client and worker share no memory: blocks use a connection of their own
+	Apart   bool
 	Direct  bool   // the client takes a connection of its own with its (first) worker
 	Kind    uint8  // device.Kind of the workers; 0: any one kind
 	Mixed   bool   // the workers may be of several kinds; Kind is 0
@@ -18,8 +19,9 @@ type OpenSession struct {
 	Rank    uint32 // which of them this worker is
 	Key     []byte // secret of the connections between the session's workers
 	Token   []byte // secret of the connection between client and worker; with Apart
-	Config  []byte // where tensors lie, as tensor/shard/config writes it; empty: whole everywhere
-	Name    string // for status reports
+	// where tensors lie, as tensor/shard/config writes it; empty: whole everywhere
+	Config []byte
+	Name   string // for status reports
 }
 
 func (m *OpenSession) walk(w *wire.Walk) {

@@ -6,10 +6,10 @@ import (
 	"github.com/ringside-go/ringside/ipc/wire"
 )
 
-// Payload returns the number of bytes of tensors that a message carries itself, instead of
-// by handle. The dispatcher counts them to show that tensors do not pass through it. Payload
-// steps over the fields and keeps nothing. It counts a message that does not parse up to the
-// error.
+// Payload returns the number of bytes of tensors that a message carries itself, instead
+// of by handle. The dispatcher counts them to show that tensors do not pass through it.
+// Payload steps over the fields and keeps nothing. It counts a message that does not
+// parse up to the error.
 func Payload(kind uint32, body []byte) int {
 	p := payload{w: wire.Parsing(KindName(kind), body)}
 	switch kind {

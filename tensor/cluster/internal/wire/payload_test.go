@@ -2,8 +2,8 @@ package wire
 
 import "testing"
 
-// TestPayload: what is inline is counted, what is behind a handle is not, and broken messages do
-// no harm.
+// TestPayload: what is inline is counted, what is behind a handle is not, and broken
+// messages do no harm.
 func TestPayload(t *testing.T) {
 	run := sampleRun()
 	inline := 0

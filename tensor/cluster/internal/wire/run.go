@@ -12,8 +12,9 @@ const (
 	// RunSync asks for a Done even if nothing is fetched.
 	RunSync uint32 = 1 << 0
 
-	// RunTurn asks the session's first worker for a Flow when the run begins: until then the
-	// dispatcher holds back the session's next Run. The dispatcher sets it ([SetTurn]).
+	// RunTurn asks the session's first worker for a Flow when the run begins: until then
+	// the dispatcher holds back the session's next Run. The dispatcher sets it
+	// ([SetTurn]).
 	RunTurn uint32 = 1 << 1
 
 	// runPredicted says that the id lists are predicted from the program's last run.
@@ -27,9 +28,9 @@ const (
 //	scalars (see scalars.go); inputs, frees and fetch as ids (see AppendIDs);
 //	of each upload: id as zigzag(id - base), stage uvarint, layout uint8, own uint8 (0 or 1), value; returns; forget
 //
-// last base is the base of the run that ids and scalars are predicted from, 0 when they are
-// not. With everything predicted a Run is some 50 bytes, 8 for each scalar that changed and
-// 35 for an upload of two dims.
+// last base is the base of the run that ids and scalars are predicted from, 0 when they
+// are not. With everything predicted a Run is some 50 bytes, 8 for each scalar that
+// changed and 35 for an upload of two dims.
 type Run struct {
 	Session uint64
 	Seq     uint64 // counts the session's runs; a Done names it
@@ -53,9 +54,9 @@ type Upload struct {
 	ID uint64
 
 	// Stage and Layout say how the tensor lies on the session's workers, where the client
-	// knows: the stage's number from 1 in a session with several, and the layout as Result
-	// has it. A worker that shares no memory with the client then receives its part alone.
-	// Both 0: the first program that reads the tensor decides.
+	// knows: the stage's number from 1 in a session with several, and the layout as
+	// Result has it. A worker that shares no memory with the client then receives its
+	// part alone. Both 0: the first program that reads the tensor decides.
 	Stage  uint32
 	Layout uint8
 
@@ -116,7 +117,8 @@ func (m *Run) walk(w *wire.Walk, h *History) {
 // nothing is the run that an unpredicted one is predicted from.
 var nothing = new(pastRun)
 
-// walkPast visits the last base and the flags, and returns the run that m is predicted from.
+// walkPast visits the last base and the flags, and returns the run that m is predicted
+// from.
 func (m *Run) walkPast(w *wire.Walk, h *History) *pastRun {
 	past := h.find(m.Hash)
 	lastBase, flags := uint64(0), m.Flags&^runPredicted
@@ -153,8 +155,9 @@ func (u *Upload) walk(w *wire.Walk, base uint64) {
 	}
 }
 
-// AppendRun appends m to dst, predicted from the runs that h remembers. It changes neither:
-// the caller calls h.Record(m) once the message is committed. A nil h predicts nothing.
+// AppendRun appends m to dst, predicted from the runs that h remembers. It changes
+// neither: the caller calls h.Record(m) once the message is committed. A nil h predicts
+// nothing.
 func AppendRun(dst []byte, m *Run, h *History) []byte {
 	w := wire.Appending(dst)
 	m.walk(&w, h)
@@ -168,9 +171,10 @@ func (m *Run) Size(h *History) int {
 	return w.Len()
 }
 
-// ParseRun parses a message that AppendRun wrote with a History that recorded the same runs
-// as h. It does not change h: the caller calls h.Record(m) when it returned nil. Uploads'
-// inline values point into src. The error is ErrHistory when the two histories differ.
+// ParseRun parses a message that AppendRun wrote with a History that recorded the same
+// runs as h. It does not change h: the caller calls h.Record(m) when it returned nil.
+// Uploads' inline values point into src. The error is ErrHistory when the two histories
+// differ.
 func ParseRun(src []byte, m *Run, h *History) error {
 	w := wire.Parsing("Run", src)
 	m.walk(&w, h)

@@ -153,8 +153,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// TestRunLostHistory: a receiver that missed a run notices, and does not compute with wrong
-// ids.
+// TestRunLostHistory: a receiver that missed a run notices, and does not compute with
+// wrong ids.
 func TestRunLostHistory(t *testing.T) {
 	var from, to History
 	m := Run{Hash: sampleHash(1), Base: 100, Inputs: []uint64{1, 2, 3}}
@@ -262,7 +262,8 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// TestSetTurn: the dispatcher says in a client's message whose turn is to be told, and changes nothing else.
+// TestSetTurn: the dispatcher says in a client's message whose turn is to be told, and
+// changes nothing else.
 func TestSetTurn(t *testing.T) {
 	m := Run{Session: 3, Seq: 4, Base: 5, Flags: RunSync, Frees: []uint64{6}}
 	body := AppendRun(nil, &m, nil)

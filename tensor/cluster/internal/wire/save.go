@@ -2,9 +2,9 @@ package wire
 
 import "github.com/ringside-go/ringside/ipc/wire"
 
-// Save has the workers of a session write values to files, each worker to its own: file r of
-// the message is for rank r. A worker writes its parts of the values one after the other,
-// dense and row-major, and answers Saved.
+// Save has the workers of a session write values to files, each worker to its own: file r
+// of the message is for rank r. A worker writes its parts of the values one after the
+// other, dense and row-major, and answers Saved.
 //
 //	session uint64, seq uint64, bases uvarint, ids uvarint, then the bases, uvarints,
 //	and the ids, as differences to the one before

@@ -7,11 +7,12 @@ import (
 )
 
 // The scalars of a Run are encoded as a bit for each, lowest first, which says whether it
-// differs from the program's last run, and then those that do, float64 each. Most do not: of
-// an optimizer's step only the learning rate and the bias corrections change. Without a last
-// run with as many scalars all of them differ.
+// differs from the program's last run, and then those that do, float64 each. Most do not:
+// of an optimizer's step only the learning rate and the bias corrections change. Without
+// a last run with as many scalars all of them differ.
 
-// lastScalars returns the scalars that n new ones are predicted from, nil if there are none.
+// lastScalars returns the scalars that n new ones are predicted from, nil if there are
+// none.
 func (r *pastRun) lastScalars(n int) []float64 {
 	if len(r.scalars) != n {
 		return nil

@@ -48,7 +48,8 @@ func TestScalarsArePredicted(t *testing.T) {
 
 func TestScalarsPredictedFromNothing(t *testing.T) {
 	body := AppendRun(nil, &Run{Scalars: []float64{1, 2, 3}}, nil)
-	at := slices.Index(body[runFixed+7:], 7) + runFixed + 7 // the mask of three that changed
+	// the mask of three that changed
+	at := slices.Index(body[runFixed+7:], 7) + runFixed + 7
 	for _, mask := range []byte{3, 0, 0x87} {
 		bad := slices.Clone(body)
 		bad[at] = mask

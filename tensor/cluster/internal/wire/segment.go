@@ -5,7 +5,8 @@ import "github.com/ringside-go/ringside/ipc/wire"
 // Kinds of memory that a segment can be.
 const (
 	MemoryHost uint8 = 0 // a file that the message's descriptor opens; Export is empty
-	MemoryCUDA uint8 = 1 // reserved: device memory; Export is its CUDA IPC handle; no descriptor
+	// reserved: device memory; Export is its CUDA IPC handle; no descriptor
+	MemoryCUDA uint8 = 1
 )
 
 // Segment announces memory, before the first handle into it.

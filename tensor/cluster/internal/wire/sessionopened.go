@@ -2,8 +2,8 @@ package wire
 
 import "github.com/ringside-go/ringside/ipc/wire"
 
-// SessionOpened tells a client that its session is open at a worker. Each of the session's
-// workers sends one.
+// SessionOpened tells a client that its session is open at a worker. Each of the
+// session's workers sends one.
 //
 //	session uint64, pid uint32, apart uint8, rank uvarint, worker text
 type SessionOpened struct {

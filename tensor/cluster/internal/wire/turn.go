@@ -2,10 +2,11 @@ package wire
 
 import "github.com/ringside-go/ringside/ipc/wire"
 
-// Turn is a message of the protocol of turns, by which a session of several workers runs on
-// connections of its own: see package turn. It has its own kind (KindTurn) and is sent by
-// the dispatcher to all of the session's workers, by the first of these to the dispatcher,
-// and by the first to the others behind the messages that it passed on to them.
+// Turn is a message of the protocol of turns, by which a session of several workers runs
+// on connections of its own: see package turn. It has its own kind (KindTurn) and is sent
+// by the dispatcher to all of the session's workers, by the first of these to the
+// dispatcher, and by the first to the others behind the messages that it passed on to
+// them.
 //
 //	session uint64, what uint8
 type Turn struct {
@@ -22,7 +23,8 @@ const (
 	TurnOne                  // dispatcher → workers: the turn, for one message
 	TurnOpen                 // dispatcher → workers: the turn, until it is asked back
 	TurnBack                 // dispatcher → first worker: other sessions want the turn
-	TurnOver                 // first worker → dispatcher and other workers: the turn is over
+	// first worker → dispatcher and other workers: the turn is over
+	TurnOver
 )
 
 func (m *Turn) walk(w *wire.Walk) {

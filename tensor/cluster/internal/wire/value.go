@@ -34,8 +34,8 @@ func (v *Value) form() uint8 {
 // minValue is the least number of bytes of a value.
 const minValue = 3
 
-// walk visits: dtype uint8, form uint8, rank uint8, dims uvarint each, then the handle, or
-// the length (uvarint) and the bytes, or nothing.
+// walk visits: dtype uint8, form uint8, rank uint8, dims uvarint each, then the handle,
+// or the length (uvarint) and the bytes, or nothing.
 func (v *Value) walk(w *wire.Walk, field string) {
 	form := v.form()
 	w.U8(field, &v.DType)

@@ -23,8 +23,8 @@ type Watched struct {
 	Events   []Event
 }
 
-// WatchedSession is a worker's record of one of its sessions. Times are nanoseconds during
-// which the worker was watched.
+// WatchedSession is a worker's record of one of its sessions. Times are nanoseconds
+// during which the worker was watched.
 type WatchedSession struct {
 	ID      uint64 // the dispatcher's number
 	Name    string // as the client gave it
@@ -53,8 +53,8 @@ type EventKind uint8
 const (
 	// EventMessage is a message that was handled: What is its kind, Bytes its length.
 	EventMessage EventKind = 1
-	// EventProgram is a program that was run: What is 8 bytes of its hash, Bytes its number
-	// of instructions.
+	// EventProgram is a program that was run: What is 8 bytes of its hash, Bytes its
+	// number of instructions.
 	EventProgram EventKind = 2
 	// EventCollective is a collective for which the worker waited: What is its kind in
 	// package collective/plan, Bytes what the worker sent.

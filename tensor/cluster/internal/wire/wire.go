@@ -1,6 +1,6 @@
-// Package wire defines the messages of sessions: for each a type, Append, Parse and Size, in
-// a file of its own. One function a message lists its fields, for all three (see ipc/wire,
-// whose version and limits hold here too).
+// Package wire defines the messages of sessions: for each a type, Append, Parse and Size,
+// in a file of its own. One function a message lists its fields, for all three (see
+// ipc/wire, whose version and limits hold here too).
 //
 // A message's body begins with the session's id:
 //
@@ -8,14 +8,14 @@
 //	offset 8   fields of the message, in the order its walk function states
 //
 // A client sends session 0; the dispatcher overwrites these eight bytes in place when it
-// forwards ([SetSession]). In what it forwards it also sets one flag ([SetTurn]), counts the
-// tensors' bytes ([Payload]) and reads addresses ([Link]).
+// forwards ([SetSession]). In what it forwards it also sets one flag ([SetTurn]), counts
+// the tensors' bytes ([Payload]) and reads addresses ([Link]).
 //
-// Parse functions fill a struct that the caller uses again: they overwrite the slices in it
-// and grow them when needed, so that they allocate nothing in the steady state. Byte slices
-// in a parsed message (inline values, program bytes) point into the bytes parsed and are
-// valid as long as those. Append functions trust their caller: the parser checks the limits,
-// and Check functions do where a sender can exceed one.
+// Parse functions fill a struct that the caller uses again: they overwrite the slices in
+// it and grow them when needed, so that they allocate nothing in the steady state. Byte
+// slices in a parsed message (inline values, program bytes) point into the bytes parsed
+// and are valid as long as those. Append functions trust their caller: the parser checks
+// the limits, and Check functions do where a sender can exceed one.
 package wire
 
 import (
@@ -30,29 +30,34 @@ import (
 // connection of their own, messages between them use it instead of the dispatcher, except
 // SessionOpened, Link and Fail.
 const (
-	KindOpenSession   uint32 = 1  // client → dispatcher → worker
-	KindCloseSession  uint32 = 2  // dispatcher → worker
-	KindSessionOpened uint32 = 3  // worker → dispatcher → client; one descriptor or none
-	KindSegment       uint32 = 4  // owner of a segment → receiver of handles into it; one descriptor
-	KindBody          uint32 = 6  // client → dispatcher → worker
-	KindRun           uint32 = 7  // client → dispatcher → worker
-	KindDone          uint32 = 8  // worker → dispatcher → client
-	KindFail          uint32 = 9  // worker or dispatcher → client
-	KindBye           uint32 = 10 // client → dispatcher
-	KindStatus        uint32 = 11 // client, worker or control → dispatcher
-	KindStatusReply   uint32 = 12 // dispatcher → sender of the Status
-	KindFlow          uint32 = 13 // worker → dispatcher
-	KindSave          uint32 = 16 // client → dispatcher → worker; a descriptor for each of the session's workers
-	KindSaved         uint32 = 17 // worker → dispatcher → client
-	KindLink          uint32 = 18 // worker → dispatcher → client, and back
-	KindPush          uint32 = 19 // client → worker, on a connection of their own; a Transfer
-	KindPull          uint32 = 20 // client → worker, likewise
-	KindPushed        uint32 = 21 // worker → client, likewise
-	KindMeet          uint32 = 24 // worker → dispatcher → other workers of the session; a descriptor to the first alone
-	KindWatch         uint32 = 25 // control → dispatcher → all workers
-	KindWatched       uint32 = 26 // worker → dispatcher → sender of the Watch
-	KindTurn          uint32 = 27 // dispatcher ↔ workers of a session, first of them → the others
-	KindDevice        uint32 = 28 // worker → dispatcher
+	KindOpenSession   uint32 = 1 // client → dispatcher → worker
+	KindCloseSession  uint32 = 2 // dispatcher → worker
+	KindSessionOpened uint32 = 3 // worker → dispatcher → client; one descriptor or none
+	// owner of a segment → receiver of handles into it; one descriptor
+	KindSegment     uint32 = 4
+	KindBody        uint32 = 6  // client → dispatcher → worker
+	KindRun         uint32 = 7  // client → dispatcher → worker
+	KindDone        uint32 = 8  // worker → dispatcher → client
+	KindFail        uint32 = 9  // worker or dispatcher → client
+	KindBye         uint32 = 10 // client → dispatcher
+	KindStatus      uint32 = 11 // client, worker or control → dispatcher
+	KindStatusReply uint32 = 12 // dispatcher → sender of the Status
+	KindFlow        uint32 = 13 // worker → dispatcher
+	// client → dispatcher → worker; a descriptor for each of the session's workers
+	KindSave  uint32 = 16
+	KindSaved uint32 = 17 // worker → dispatcher → client
+	KindLink  uint32 = 18 // worker → dispatcher → client, and back
+	// client → worker, on a connection of their own; a Transfer
+	KindPush   uint32 = 19
+	KindPull   uint32 = 20 // client → worker, likewise
+	KindPushed uint32 = 21 // worker → client, likewise
+	// worker → dispatcher → other workers of the session; a descriptor to the first alone
+	KindMeet    uint32 = 24
+	KindWatch   uint32 = 25 // control → dispatcher → all workers
+	KindWatched uint32 = 26 // worker → dispatcher → sender of the Watch
+	// dispatcher ↔ workers of a session, first of them → the others
+	KindTurn   uint32 = 27
+	KindDevice uint32 = 28 // worker → dispatcher
 )
 
 var kindNames = [...]string{
@@ -104,8 +109,8 @@ const (
 // Its text names the message, the field, the value and what was expected.
 var ErrMalformed = wire.ErrMalformed
 
-// ErrHistory is returned by ParseRun when the sender predicted from a run that this end does
-// not remember: one end missed a message or a Record. The session is lost.
+// ErrHistory is returned by ParseRun when the sender predicted from a run that this end
+// does not remember: one end missed a message or a Record. The session is lost.
 var ErrHistory = errors.New("wire: run predicted from an unknown one")
 
 // Handle names bytes in a segment; messages carry it instead of them.

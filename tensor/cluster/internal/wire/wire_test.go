@@ -222,7 +222,8 @@ func TestNames(t *testing.T) {
 	seen := map[string]uint32{}
 	for k := KindOpenSession; k <= KindDevice; k++ {
 		n := KindName(k)
-		if n == "unknown kind" && (k == 5 || k == 14 || k == 15 || k == 22 || k == 23) { // not used any more, and not yet
+		// not used any more, and not yet
+		if n == "unknown kind" && (k == 5 || k == 14 || k == 15 || k == 22 || k == 23) {
 			continue
 		}
 		if other, ok := seen[n]; ok {

@@ -1,0 +1,109 @@
+package dispatcher
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+// join accepts a new peer, or refuses it.
+func (d *Dispatcher) join(p *peer) {
+	switch p.role {
+	case ipc.RoleClient:
+		if n, oldest := idle(d.peers, p.role); n >= d.o.MaxIdle {
+			d.displace(oldest, n)
+		}
+		d.stats.clients.Add(1)
+	case ipc.RoleControl:
+		if n, _ := idle(d.peers, p.role); n >= d.o.MaxIdle {
+			d.refuse(p, wire.CodeQuota, fmt.Sprintf("%d are connected that ask for Status and Watch, at most %d can be: end some", n, d.o.MaxIdle))
+			return
+		}
+	case ipc.RoleWorker:
+		if !d.hire(p) {
+			return
+		}
+	default:
+		d.refuse(p, wire.CodeProtocol, fmt.Sprintf("role %s is neither client, worker nor control", p.role))
+		return
+	}
+	d.log.Debug("peer connected", "peer", p)
+	d.peers = append(d.peers, p)
+}
+
+// idle counts the peers of a role that have no open session, and returns the oldest of
+// them.
+func idle(peers []*peer, role ipc.Role) (n int, oldest *peer) {
+	for _, p := range peers {
+		if p.gone || p.role != role || p.session != nil && !p.session.over {
+			continue
+		}
+		if n++; oldest == nil {
+			oldest = p
+		}
+	}
+	return n, oldest
+}
+
+// displace ends the oldest of n clients without an open session, to make room for a new
+// one.
+func (d *Dispatcher) displace(p *peer, n int) {
+	text := fmt.Sprintf("%d clients are connected without an open session, at most %d can be, and this one is the oldest of them: "+
+		"open a session, or close the connection", n, d.o.MaxIdle)
+	d.stats.refused.Add(1)
+	d.warnings.Warn("idle", "client without a session ended", "peer", p, "reason", text)
+	p.tell(&wire.Fail{Code: wire.CodeQuota, Text: text})
+	d.lost(p, errors.New(text))
+}
+
+// hire accepts a worker, unless its name is taken.
+func (d *Dispatcher) hire(p *peer) bool {
+	name := p.who.Name
+	if name == "" {
+		d.refuse(p, wire.CodeProtocol, "a worker needs a name")
+		return false
+	}
+	if old := d.workers[name]; old != nil {
+		// A restarted worker may connect before the end of its predecessor was noticed.
+		if err := old.conn.Err(); err != nil {
+			d.lost(old, err)
+		} else {
+			d.refuse(p, wire.CodeNameTaken, fmt.Sprintf("worker name %q is taken by pid %d; this is pid %d",
+				name, old.who.PID, p.who.PID))
+			return false
+		}
+	}
+	p.sessions = map[uint64]*session{}
+	d.workers[name] = p
+	return true
+}
+
+// register handles a worker's Device. Sessions are placed on the worker from the first
+// on.
+func (d *Dispatcher) register(p *peer, m *ipc.Message) {
+	var dev wire.Device
+	if err := wire.ParseDevice(m.Body, &dev); err != nil {
+		d.misbehaves(p, err.Error())
+		return
+	}
+	first := p.device == nil
+	if p.device = &dev; !first {
+		return
+	}
+	d.stats.workers.Add(1)
+	d.log.Info("worker joined", "worker", p.who.Name, "pid", p.who.PID, "device", dev.Info.Name)
+	for _, s := range slices.Clone(d.waiting) {
+		d.place(s)
+	}
+}
+
+// refuse tells a new peer the reason, and closes its connection.
+func (d *Dispatcher) refuse(p *peer, code wire.Code, text string) {
+	d.stats.refused.Add(1)
+	d.warnings.Warn(fmt.Sprint("refused: ", code), "peer refused", "peer", p, "reason", text)
+	p.tell(&wire.Fail{Code: code, Text: text})
+	_ = p.conn.Close()
+}

@@ -1,0 +1,56 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+// misbehaves ends the connection of a peer that broke the protocol.
+func (d *Dispatcher) misbehaves(p *peer, what string) {
+	d.warnings.Warn("protocol", "peer broke the protocol", "peer", p, "what", what)
+	p.tell(&wire.Fail{Code: wire.CodeProtocol, Text: what})
+	d.lost(p, fmt.Errorf("%w: %s", ipc.ErrCorrupt, what))
+}
+
+// lost removes a peer whose connection has ended, or must.
+func (d *Dispatcher) lost(p *peer, err error) {
+	if p.gone {
+		return
+	}
+	p.gone, d.gone = true, true
+	switch p.role {
+	case ipc.RoleClient:
+		d.stats.clients.Add(-1)
+		if p.session != nil {
+			d.closeSession(p.session, wire.CodeOK)
+		}
+	case ipc.RoleWorker:
+		if p.device != nil {
+			d.stats.workers.Add(-1)
+		}
+		delete(d.workers, p.who.Name)
+		// An idle worker may come and go, as may one that gave its sessions up with a
+		// reason.
+		level := slog.LevelInfo
+		for _, s := range p.sessions {
+			if _, said := s.said[p]; !said {
+				level = slog.LevelWarn
+			}
+		}
+		d.log.Log(context.Background(), level, "worker gone", "worker", p.who.Name, "pid", p.who.PID, "sessions", len(p.sessions), "err", err)
+		for _, s := range p.sessions {
+			if text, said := s.said[p]; said {
+				d.abandon(s, wire.CodeWorkerGone, text)
+				continue
+			}
+			d.failSession(s, wire.CodeWorkerGone, fmt.Sprintf("worker %q (pid %d) is gone: %s", p.who.Name, p.who.PID, ending(err)))
+		}
+	}
+	delete(d.watchers, p.asks)
+	d.log.Debug("peer gone", "peer", p, "err", err)
+	p.end()
+}

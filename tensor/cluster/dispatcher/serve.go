@@ -1,0 +1,160 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+// Serve accepts peers and forwards between them until ctx is done. Then it tells all
+// peers the context's cause, closes the connections and the listeners, and returns nil.
+// It is called once.
+func (d *Dispatcher) Serve(ctx context.Context, listeners ...ipc.Listener) error {
+	d.listeners.Store(&listeners)
+	for {
+		if err := d.o.Waiter.Wait(ctx, d.turn); err != nil {
+			return d.shutDown(context.Cause(ctx))
+		}
+		if ctx.Err() != nil { // Wait does not look at ctx while there is work
+			return d.shutDown(context.Cause(ctx))
+		}
+	}
+}
+
+// turn serves every peer once, and reports whether there was anything to do.
+func (d *Dispatcher) turn() bool {
+	worked := d.accept()
+	// Another peer is first each time, so that it is not always the same that finds a
+	// queue full.
+	d.first++
+	for i := range d.peers {
+		if p := d.peers[(d.first+i)%len(d.peers)]; !p.gone && d.serve(p) {
+			worked = true
+		}
+	}
+	if len(d.waiting) > 0 && d.expire(time.Now()) {
+		worked = true
+	}
+	if len(d.givenUp) > 0 && d.failGivenUp(time.Now()) {
+		worked = true
+	}
+	if d.gone {
+		d.gone = false
+		d.peers = slices.DeleteFunc(d.peers, func(p *peer) bool { return p.gone })
+	}
+	return worked
+}
+
+// serve handles messages of one peer, as many as it has credit for.
+func (d *Dispatcher) serve(p *peer) (worked bool) {
+	if len(p.queue) > 0 {
+		worked = p.flush()
+	}
+	// its messages wait until it reads the answers
+	if p.queued > d.o.MaxQueued && p.role != ipc.RoleWorker {
+		if err := p.conn.Err(); err != nil {
+			d.lost(p, err)
+			return true
+		}
+		return worked
+	}
+	if p.credit = min(p.credit+quantum, quantum); p.credit <= 0 {
+		return true // it has used more than its share; there may be more to do
+	}
+	for p.credit > 0 && !p.gone {
+		if !p.held {
+			m, ok, err := p.conn.TryRecv()
+			if err != nil {
+				d.lost(p, err)
+				return true
+			}
+			if !ok {
+				break
+			}
+			p.msg, p.held = m, true
+		}
+		n := len(p.msg.Body)
+		if !d.handle(p, &p.msg) {
+			// The message stays in the queue until the worker has room, or there is a
+			// worker. Only here receiving does not find the end of a peer.
+			if err := p.conn.Err(); err != nil {
+				d.lost(p, err)
+				return true
+			}
+			break
+		}
+		p.release()
+		p.credit -= n + messageCost
+		worked = true
+	}
+	return worked
+}
+
+// handle handles one message of p. It returns false if it cannot be forwarded now.
+func (d *Dispatcher) handle(p *peer, m *ipc.Message) bool {
+	switch m.Kind {
+	case wire.KindStatus:
+		d.status(p, m)
+		return true
+	case wire.KindWatch:
+		d.watch(p, m)
+		return true
+	}
+	switch p.role {
+	case ipc.RoleClient:
+		return d.fromClient(p, m)
+	case ipc.RoleWorker:
+		d.fromWorker(p, m)
+	default:
+		d.misbehaves(p, fmt.Sprintf("%s of a %s, which only asks for Status and Watch", wire.KindName(m.Kind), p.role))
+	}
+	return true
+}
+
+// accept accepts new peers.
+func (d *Dispatcher) accept() (worked bool) {
+	for _, l := range *d.listeners.Load() {
+		for {
+			c, ok := l.TryAccept()
+			if !ok {
+				break
+			}
+			worked = true
+			d.join(&peer{conn: c, role: c.Peer().Role, who: c.Peer()})
+		}
+	}
+	return worked
+}
+
+// shutDown ends all connections and sessions.
+func (d *Dispatcher) shutDown(cause error) error {
+	for _, l := range *d.listeners.Load() {
+		_ = l.Close()
+	}
+	d.warnings.Close()
+	text := fmt.Sprintf("dispatcher %q (pid %d) is stopping: %v", d.o.Name, os.Getpid(), cause)
+	d.log.Info("stopping", "cause", cause, "clients", d.stats.clients.Load(), "workers", d.stats.workers.Load())
+	for _, p := range d.peers {
+		if p.gone {
+			continue
+		}
+		p.tell(&wire.Fail{Code: wire.CodeShutdown, Text: text})
+		p.gone = true
+		p.end()
+	}
+	d.peers = nil
+	clear(d.workers)
+	clear(d.sessions)
+	clear(d.watchers)
+	d.waiting = nil
+	for _, n := range []*atomic.Int64{&d.stats.clients, &d.stats.workers, &d.stats.sessions, &d.stats.waiting} {
+		n.Store(0)
+	}
+	return nil
+}
