@@ -17,7 +17,7 @@ const (
 
 	// nearNS separates the two placements that a hypervisor gives two cores, by the round
 	// trip of a cache line: near, with a shared cache, and far. See "near and far cores"
-	// in bench/results/plane.txt.
+	// in bench/results/README.md.
 	nearNS = 200
 )
 

@@ -10,7 +10,7 @@ import (
 
 // blasCores names the kernel sets of OpenBLAS, by OPENBLAS_CORETYPE, that are tried where
 // its own choice may be bad: Debian's 0.3.21 takes unvectorised ones on newer Intel
-// servers (bench/results/torch.txt).
+// servers (bench/results/emerald-rapids.md).
 var blasCores = []string{"SkylakeX", "Haswell"}
 
 // minCoreGain is how much faster kernels must be than those of OpenBLAS's own choice to
