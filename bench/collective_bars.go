@@ -132,7 +132,8 @@ func (b *collectiveBook) bars(r *Report, ranks int) {
 		over("allreduce_"+dtype+"_large_over_floor", b.pick(ranks, "allreduce", dtype, false, largeCall, math.MaxInt), floor, maxLargeOverFloor)
 	}
 	private := b.pick(ranks, "allreduce", "f32", true, 0, math.MaxInt)
-	if x, ok := b.worst(private, []string{sideOurs, sidePersistent}, floor); ok { // small calls are persistent
+	// Small calls are persistent.
+	if x, ok := b.worst(private, []string{sideOurs, sidePersistent}, floor); ok {
 		r.atMost("allreduce_staged_over_floor", x, maxStagedOverFloor)
 	}
 	faster("allreduce_staged_openmpi_ratio", b.pick(ranks, "allreduce", "f32", true, largeCall, math.MaxInt), mpi, 1)

@@ -63,7 +63,7 @@ func Scenarios() []Scenario {
 		{"ddp", "training steps of two workers that have half of a batch each, beside two processes of PyTorch with DDP over Gloo", runDDP},
 		{"kernels", "matrix products, an optimizer's pass and a chain of elementwise operations, beside OpenBLAS, C and PyTorch", runKernels},
 		{"ops", "many small operations, and one at a time, through a cluster of processes, beside a unix socket", runOps},
-		{"eager", "operations that are each waited for, as somebody does who tries things out, through a cluster beside in-process", runEager},
+		{"eager", "operations that are each waited for, as in interactive use, through a cluster beside in-process", runEager},
 		{"transfer", "values going to a worker and coming back, beside memcpy", runTransfer},
 		{"latency", "round trips of 64 bytes between two processes, beside C, sockets, pipes and other libraries", runLatency},
 		{"latency-idle", "round trips with pauses of 1 ms, in which both sleep, beside a futex in C", runIdle},
