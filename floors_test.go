@@ -384,3 +384,34 @@ func TestLightImports(t *testing.T) {
 		}
 	}
 }
+
+// TestPageFiles checks that the files which the pages name by their path are there, and the
+// pages that they link to.
+func TestPageFiles(t *testing.T) {
+	pages := []string{"README.md", "CONTRIBUTING.md"}
+	for _, folder := range []string{"docs", "docs/contributing", "bench/results"} {
+		found, err := filepath.Glob(folder + "/*.md")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d pages, %v", folder, len(found), err)
+		}
+		pages = append(pages, found...)
+	}
+	file := regexp.MustCompile("[\\w./]+/\\w+\\.(?:go|md|py|c|s|yaml)\\b")
+	link := regexp.MustCompile(`\]\(([\w./-]+)(?:#[^)]*)?\)`)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range file.FindAllString(string(text), -1) {
+			if _, err := os.Stat(name); err != nil && !strings.Contains(name, "://") {
+				t.Errorf("%s names %s: %v", page, name, err)
+			}
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+			}
+		}
+	}
+}
