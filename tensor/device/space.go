@@ -20,10 +20,10 @@ import (
 type Space interface {
 	// Import makes a value of a host block: its first bytes, as many as dtype and shape
 	// need. b is nil for a value of no bytes. The space takes over one reference to b,
-	// also when it returns an error, and releases it when it needs the bytes no longer,
-	// which may be after Import has returned. No code writes to the block meanwhile
-	// except, at its own risk, a peer that b is mapped from: the value is then made of
-	// some of the bytes that the block had.
+	// also when it returns an error, and releases it when it needs the bytes no longer:
+	// in this or a later call of the space. No code writes to the block meanwhile except,
+	// at its own risk, a peer that b is mapped from: the value is then made of some of
+	// the bytes that the block had.
 	//
 	// own says that the value is going to be updated: the device puts it in memory that
 	// it may write to. Without it the value may stay in b. ErrShape is returned when b is

@@ -71,8 +71,8 @@ func (c *carrier) carry(ctx context.Context, r *rankPlan, inputs []uint64, scala
 			failed = fmt.Errorf("%w: an input of which this worker has no part", tensor.ErrUnknown)
 		}
 	}
-	// If all collectives are inline nothing can be cancelled, and the context would be a large
-	// part of the cost of a small plan.
+	// If all collectives are inline nothing can be cancelled, and the context would be a
+	// large part of the cost of a small plan.
 	cancel := func() {}
 	if !r.inline {
 		ctx, cancel = context.WithCancel(ctx)

@@ -13,7 +13,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// moveOnce has every session carry out one collective on its in, which has the length of a rank's part, and returns what each has then.
+// moveOnce carries out one collective on all sessions, each with the elements that in
+// returns for its part, and returns the result of each.
 func moveOnce(t *testing.T, sessions []*shared, kind plan.Kind, m shard.Move, in func(rank, i int) float32) [][]float32 {
 	t.Helper()
 	group := make([]int, len(sessions))
@@ -56,8 +57,9 @@ func moveOnce(t *testing.T, sessions []*shared, kind plan.Kind, m shard.Move, in
 	return out
 }
 
-// TestCollectivesTakeTensorsWhereTheyLie: nothing that the workers of one host have in their arenas is copied on its way, but for all-reduces of less
-// than a megabyte; and what they moved is right.
+// TestCollectivesTakeTensorsWhereTheyLie checks that collectives of workers of one host
+// copy no tensor of their arenas on its way, except in all-reduces of less than a
+// megabyte, and that their results are right.
 func TestCollectivesTakeTensorsWhereTheyLie(t *testing.T) {
 	for _, ranks := range []int{2, 3} {
 		sessions := teamOf(t, ranks)
@@ -108,7 +110,8 @@ func TestCollectivesTakeTensorsWhereTheyLie(t *testing.T) {
 	}
 }
 
-// TestCollectivesOfMemoryThatCanShrink: an arena in files that somebody can cut off is not shown.
+// TestCollectivesOfMemoryThatCanShrink checks that an arena in files that can be
+// truncated is not shown to other workers.
 func TestCollectivesOfMemoryThatCanShrink(t *testing.T) {
 	sessions := teamOf(t, 2)
 	dev := NewTestDevice(t, cpu.Options{Arena: shm.ArenaOptions{Segment: shm.Options{Backing: shm.Tmpfs, Dir: t.TempDir()}}})

@@ -8,15 +8,16 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// FuzzLink has a client on another host send anything over the conn of tensors: messages of any kind about any block, bytes that nobody
-// expects or fewer than are expected, and then no more. The worker goes on, and nothing of the session is left.
+// FuzzLink has a client on another host send anything over its data connection: messages
+// of any kind about any block, and more or fewer bytes than are expected. The worker goes
+// on, and nothing of the session is left.
 func FuzzLink(f *testing.F) {
 	w, dev, conn := serveFuzzed(f)
 	f.Add([]byte{0, 0, 10, 2, 0, 10})                              // an upload
-	f.Add([]byte{0, 0, 200, 0, 0, 10, 2, 0, 200, 2, 1, 10})        // two, the second with another tag
-	f.Add([]byte{1, 3, 10, 0, 3, 255})                             // a result that is none, an endless upload
+	f.Add([]byte{0, 0, 200, 0, 0, 10, 2, 0, 200, 2, 1, 10})        // two, with other tags
+	f.Add([]byte{1, 3, 10, 0, 3, 255})                             // no result, no end
 	f.Add([]byte{3, 19, 5, 1, 2, 3, 4, 5, 4})                      // half a message
-	f.Add([]byte{0, 1, 50, 2, 0, 50, 0, 1, 50, 2, 0, 50, 0, 2, 0}) // the same twice, and nothing
+	f.Add([]byte{0, 1, 50, 2, 0, 50, 0, 1, 50, 2, 0, 50, 0, 2, 0}) // one twice
 	last := uint64(0)
 	f.Fuzz(func(t *testing.T, script []byte) {
 		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)

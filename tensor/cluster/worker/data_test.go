@@ -14,14 +14,15 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 )
 
-// farHandle is what a client on another host calls an upload of n bytes.
+// farHandle returns the handle by which a client on another host names an upload of n
+// bytes.
 func farHandle(n uint64) wire.Handle { return wire.Handle{Segment: 77, Off: 4096, Len: n} }
 
 func farUpload(id uint64, h wire.Handle) wire.Upload {
 	return wire.Upload{ID: id, Value: wire.Value{DType: uint8(tensor.U8), Dims: []int64{int64(h.Len)}, Handle: h}}
 }
 
-// farClient is the end of a link that a test plays.
+// farClient is the client's end of a data connection, which a test plays.
 type farClient struct {
 	*fixture
 	conn           ipc.Conn
@@ -48,7 +49,7 @@ func (f *fixture) openFar(session uint64) *farClient {
 	return &farClient{fixture: f, conn: c, bulk: c.Features().Bulk, session: session}
 }
 
-// words exchanges Link messages, and checks that the worker says the token once.
+// words exchanges Link messages, and checks that the worker sends the token once.
 func (f *fixture) words(session uint64, token []byte) func(context.Context, []byte) ([]byte, error) {
 	round := uint32(0)
 	return func(_ context.Context, mine []byte) ([]byte, error) {
@@ -82,7 +83,7 @@ func (c *farClient) ask(kind uint32, h wire.Handle) {
 	c.say(kind, wire.AppendTransfer(nil, &wire.Transfer{Handle: h}))
 }
 
-// wait calls progress until it says that it is done.
+// wait calls progress until it reports that it is done.
 func (c *farClient) wait(progress func() (bool, error)) {
 	c.Helper()
 	for {
@@ -151,8 +152,8 @@ func (c *farClient) hungUp() {
 	}
 }
 
-// TestFar: an upload goes over a conn of its own, is given back with the next answer, and its value is read over that conn; nothing of
-// either goes through the dispatcher.
+// TestFar checks that an upload uses the data connection, is given back with the next
+// answer, and that its value is read over that connection; nothing of it is left.
 func TestFar(t *testing.T) {
 	f := start(t, worker.Options{})
 	c := f.openFar(1)
@@ -178,7 +179,8 @@ func TestFar(t *testing.T) {
 	f.healthy(2)
 }
 
-// TestFarMany: more results are asked for at once than the worker keeps in mind, by a client that reads none meanwhile.
+// TestFarMany checks that a client can request more results at once than the worker keeps
+// track of, while it reads none.
 func TestFarMany(t *testing.T) {
 	f := start(t, worker.Options{})
 	c := f.openFar(1)
@@ -208,7 +210,9 @@ func TestFarMany(t *testing.T) {
 	}
 }
 
-// TestFarMistakes: on the conn of tensors they end that, and nothing of it is left; in what goes through the dispatcher they end the session.
+// TestFarMistakes checks that mistakes on the data connection end that connection, of
+// which nothing is left, and that mistakes in messages through the dispatcher end the
+// session.
 func TestFarMistakes(t *testing.T) {
 	h := farHandle(100)
 	for what, do := range map[string]func(c *farClient){
@@ -285,7 +289,8 @@ func TestFarMistakes(t *testing.T) {
 	}
 }
 
-// TestFarNoMemory: an upload for which there is no memory fails its batch, and neither the session nor what else is uploaded.
+// TestFarNoMemory checks that an upload without memory fails its batch, but neither the
+// session nor the other uploads.
 func TestFarNoMemory(t *testing.T) {
 	const free = 8 << 20
 	f := startWith(t, worker.Options{}, free)
@@ -303,7 +308,8 @@ func TestFarNoMemory(t *testing.T) {
 	}
 }
 
-// TestFarUnreachable: when neither end can reach the other, the session fails with the addresses that were tried.
+// TestFarUnreachable checks that a session fails with the addresses that were tried if
+// neither end can reach the other.
 func TestFarUnreachable(t *testing.T) {
 	f := start(t, worker.Options{})
 	token := bytes.Repeat([]byte{3}, 32)
@@ -335,7 +341,8 @@ func TestFarUnreachable(t *testing.T) {
 	f.healthy(2)
 }
 
-// TestFarEarlyEnd: a session that ends before its conn stands leaves nothing, and keeps nobody waiting.
+// TestFarEarlyEnd checks that a session which ends before its data connection stands
+// leaves nothing, and delays no other.
 func TestFarEarlyEnd(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 1, Apart: true, Token: []byte("0123456789abcdef"), Name: "far"}))

@@ -37,15 +37,15 @@ func NewTestDevice(t testing.TB, o cpu.Options) device.Device {
 	return dev
 }
 
-// InPlace reports whether the tests' device leaves uploads in the client's memory. One that
-// does not gives the memory back when it has copied them.
+// InPlace reports whether the tests' device leaves uploads in the client's memory. One
+// that does not gives the memory back when it has copied them.
 func InPlace() bool { return *onDevice == "cpu" }
 
 // Checked returns the arena of the tests' devices: memory that is released is filled.
 func Checked() shm.ArenaOptions { return shm.ArenaOptions{First: 1 << 20, Checked: true} }
 
-// TestApart runs all tests again on a device whose values no other code can touch, and that
-// runs programs late.
+// TestApart runs all tests again on a device whose values no other code can touch, and
+// that runs programs late.
 func TestApart(t *testing.T) {
 	if *onDevice == "apart" {
 		return

@@ -59,8 +59,8 @@ func (f *fixture) direct(id uint64) *fixture {
 	return &own
 }
 
-// TestDirect: over a session's own conn it is answered there, and the dispatcher hears nothing; the session ends with a word
-// of the dispatcher's, and its conn with it.
+// TestDirect checks that the messages of a session's own connection are answered there,
+// that the dispatcher sees none of them, and that CloseSession ends the session.
 func TestDirect(t *testing.T) {
 	f := startHere(t)
 	own := f.direct(1)
@@ -86,7 +86,8 @@ func TestDirect(t *testing.T) {
 	}
 }
 
-// TestDirectIsNotTaken: a client that does not take its own conn, or loses it, has its session through the dispatcher.
+// TestDirectIsNotTaken checks that a session goes on through the dispatcher if its client
+// does not take the connection, or loses it.
 func TestDirectIsNotTaken(t *testing.T) {
 	f := startHere(t)
 	f.openDirect(1).Close()
@@ -102,7 +103,8 @@ func TestDirectIsNotTaken(t *testing.T) {
 	}
 }
 
-// TestDirectProtocol: what only a dispatcher may say fails the session of a client that says it, and no other. The dispatcher is told.
+// TestDirectProtocol checks that a client that sends messages of a dispatcher fails its
+// session and no other, and that the dispatcher is told.
 func TestDirectProtocol(t *testing.T) {
 	f := startHere(t)
 	other := f.direct(1)
@@ -128,8 +130,8 @@ func TestDirectProtocol(t *testing.T) {
 	other.answer(wire.CodeOK, "")
 }
 
-// TestDirectSmall: small results travel in the answer, so that nothing is leased, as long as that does not grow long. What is larger goes by
-// handle.
+// TestDirectSmall checks that small results travel in the answer, without a lease, until
+// the answer is long, and that larger ones travel by handle.
 func TestDirectSmall(t *testing.T) {
 	f := startHere(t)
 	own := f.direct(1)
@@ -168,15 +170,15 @@ func TestDirectSmall(t *testing.T) {
 	}
 }
 
-// TestDirectUnread: a client that reads no answers has no more turns once there are so many, and holds up nobody else. When it reads,
-// all of them are there, in order.
+// TestDirectUnread checks that a client that reads no answers gets no more turns when its
+// queue is full, and delays no other. When it reads, all answers are there, in order.
 func TestDirectUnread(t *testing.T) {
 	f := startHere(t)
 	lazy, brisk := f.direct(1), f.direct(2)
 	lazy.batch(&wire.Run{Session: 1, Seq: 1, Flags: wire.RunSync, Uploads: []wire.Upload{floats(1, make([]float32, 17)...)}})
 	lazy.answer(wire.CodeOK, "")
 	const runs = 60
-	fetch := make([]uint64, 1000) // an answer of some 40 KB, so that a queue of 1 MiB has room for 26
+	fetch := make([]uint64, 1000) // 40 KB: a queue of 1 MiB has room for 26
 	for i := range fetch {
 		fetch[i] = 1
 	}
@@ -200,7 +202,8 @@ func TestDirectUnread(t *testing.T) {
 	}
 }
 
-// TestDirectClients: clients that come and go leave nothing at the worker, neither when they take their conns nor when they don't.
+// TestDirectClients checks that clients that come and go leave nothing at the worker,
+// with or without taking their connections.
 func TestDirectClients(t *testing.T) {
 	f := startHere(t)
 	const clients = 40

@@ -48,8 +48,8 @@
 // none has to send it. In the steady state no message is exchanged between a client's Run
 // and the collectives.
 //
-//	client ══ Run ══▶ worker 0: ═╤═══ Run ════▶ worker 1: ── Done ──▶ dispatcher ──▶ client,
-//	       ◀═ Done ══ its steps  ╘═ collectives ═▶ its steps        if it has a part of a result
+//	client ══ Run ══▶ worker 0: ═╤═══ Run ═══▶ worker 1: ── Done ──▶ dispatcher ──▶ client
+//	       ◀═ Done ══ its steps  ╘═ collectives ═▶ its steps  (for a part of a result)
 //
 // If the client and the workers are on one host, the first worker has the connection with
 // the client and passes messages on (lead.go). Otherwise the dispatcher forwards them to
@@ -109,7 +109,7 @@
 //	stages.go team.go             ranks, meshes and stages; groups of workers
 //	lead.go                       connections and turns of several workers
 //	carry.go vote.go              a plan carried out; whether it failed on any worker
-//	values.go rewrite.go read.go  layouts of values; plans for layouts; values that are read
+//	values.go rewrite.go read.go  layouts of values; plans for them; values that are read
 //	shared.go                     sessions of several workers
 //	session.go scheduler.go       all kinds of sessions; the next message to handle
 //	watch.go worker.go            answers to Watch; the worker

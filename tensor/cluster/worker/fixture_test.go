@@ -21,7 +21,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// fixture is a worker and the dispatcher's end of its conn, which says what a test wants.
+// fixture is a worker and the dispatcher's end of its connection, which a test plays.
 type fixture struct {
 	*testing.T
 	ctx  context.Context
@@ -40,7 +40,8 @@ func start(t *testing.T, o worker.Options) *fixture {
 	return startWith(t, o, 0)
 }
 
-// startWith starts a worker whose tensors take at most so many bytes; 0 for what the machine has.
+// startWith starts a worker whose tensors have at most so many bytes; 0 is no limit but
+// the machine's.
 func startWith(t *testing.T, o worker.Options, bytes int64) *fixture {
 	t.Helper()
 	var net ipctest.Network
@@ -96,7 +97,7 @@ func (f *fixture) send(kind uint32, body []byte, files ...*os.File) {
 	}
 }
 
-// recv waits for a message of that kind. What the worker says to a dispatcher about pace is skipped.
+// recv waits for a message of that kind, and skips Flow and Device.
 func (f *fixture) recv(kind uint32) []byte {
 	f.Helper()
 	m, err := f.conn.Recv(f.ctx)
@@ -144,7 +145,7 @@ func (f *fixture) batch(m *wire.Run) {
 	h.Record(m)
 }
 
-// answer waits for a Done. Segments that are announced before it are skipped, and what is said about pace.
+// answer waits for a Done, and skips Segment, Flow and Device.
 func (f *fixture) answer(code wire.Code, text string) *wire.Done {
 	f.Helper()
 	for {
@@ -186,7 +187,7 @@ func (f *fixture) failed(session uint64, code wire.Code, text string) {
 	}
 }
 
-// floats is an upload that travels in the message.
+// floats returns an upload that travels in the message.
 func floats(id uint64, x ...float32) wire.Upload {
 	b := make([]byte, 0, 4*len(x))
 	for _, v := range x {
@@ -195,7 +196,8 @@ func floats(id uint64, x ...float32) wire.Upload {
 	return wire.Upload{ID: id, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int64{int64(len(x))}, Inline: b}}
 }
 
-// program records one on values of two elements: input 0 donated as asked, the one result kept.
+// program records one on values of two elements: input 0 donated as asked, the one result
+// kept.
 type program struct {
 	hash    wire.Hash
 	encoded []byte
@@ -259,12 +261,12 @@ func (f *fixture) segment(session uint64, size int64) *shm.Segment {
 	return seg
 }
 
-// byHandle is an upload of n f32 that lie in a segment.
+// byHandle returns an upload of n f32 that lie in a segment.
 func byHandle(id uint64, seg *shm.Segment, off, n uint64) wire.Upload {
 	return wire.Upload{ID: id, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int64{int64(n)}, Handle: wire.Handle{Segment: seg.ID(), Off: off, Len: 4 * n}}}
 }
 
-// healthy checks that a new session works, and that the worker has nothing of others.
+// healthy checks that a new session works.
 func (f *fixture) healthy(id uint64) {
 	f.Helper()
 	f.open(id, 0)

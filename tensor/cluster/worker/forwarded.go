@@ -113,8 +113,8 @@ func (s *forwarded) fetch(ctx context.Context, run *wire.Run, done *wire.Done) e
 	return s.collect(run, done)
 }
 
-// collect adds the values that the client wants to the answer. If it wants an answer alone,
-// collect waits until all programs have run.
+// collect adds the values that the client wants to the answer. If it wants an answer
+// alone, collect waits until all programs have run.
 func (s *forwarded) collect(run *wire.Run, done *wire.Done) error {
 	for _, id := range run.Fetch {
 		v, ok := s.space.Lookup(id)

@@ -22,12 +22,13 @@ const (
 	fuzzQuota    = 8 << 20  // of a session's values
 	fuzzMessages = 24       // of a session
 
-	// fuzzAlloc is what the heap may be asked for by one session: each message may be a part of a
-	// program of at most wire.MaxProgram bytes.
+	// fuzzAlloc is what the heap may be asked for by one session: each message may be a
+	// part of a program of at most wire.MaxProgram bytes.
 	fuzzAlloc = fuzzMessages * (wire.MaxProgram + 1<<20)
 )
 
-// serveFuzzed is a worker with little memory, and the dispatcher's end of its conn.
+// serveFuzzed returns a worker with little memory, and the dispatcher's end of its
+// connection.
 func serveFuzzed(f *testing.F) (*worker.Worker, device.Device, ipc.Conn) {
 	f.Helper()
 	var net ipctest.Network
@@ -58,9 +59,9 @@ func serveFuzzed(f *testing.F) (*worker.Worker, device.Device, ipc.Conn) {
 	return w, dev, conn
 }
 
-// FuzzSession has a client send anything to a worker: the kind of a message, its length, and its body; or what a
-// proper client sends, with bytes of it changed; and has it write to its memory meanwhile. Another session of the
-// worker goes on, and nothing of this one is left.
+// FuzzSession has a client send anything to a worker: messages of any kind, length and
+// body, or the messages of a proper client with some bytes changed, while it writes to
+// its memory. Another session of the worker must not notice.
 func FuzzSession(f *testing.F) {
 	w, dev, conn := serveFuzzed(f)
 	seg, err := shm.Create(1<<16, &shm.Options{Backing: shm.Memfd, PeersRead: true})
@@ -141,7 +142,7 @@ func FuzzSession(f *testing.F) {
 		if n := after.TotalAlloc - before.TotalAlloc; n > fuzzAlloc {
 			t.Errorf("%d bytes allocated", n)
 		}
-		if st := dev.Arena().Stats(); st.Leases != 0 || st.Blocks > 1 { // one is the device's own
+		if st := dev.Arena().Stats(); st.Leases != 0 || st.Blocks > 1 {
 			t.Errorf("%d leases and %d blocks are left", st.Leases, st.Blocks)
 		}
 		fx.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: good}))
@@ -155,7 +156,8 @@ type raw struct {
 	file bool // a segment's comes along
 }
 
-// properMessages are what a client sends for its first steps, the hash of its program and how long that is.
+// properMessages returns the messages of a client's first steps, the hash of its program
+// and the length of its encoding.
 func properMessages(f *testing.F, seg *shm.Segment) (all []raw, hash wire.Hash, encoded int) {
 	p := (&recorder{}).program(f, false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1).Mul(x).Sum() })
 	up := wire.Upload{ID: 1, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int64{2},

@@ -12,8 +12,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 )
 
-// TestHandedOver: a result that a client was handed is as it was when the worker has ended, for whatever
-// reason: nobody can tell the client in time not to read it.
+// TestHandedOver checks that a result which a client was given stays as it is when the
+// worker ends, for any reason: the worker cannot tell the client in time not to read it.
 func TestHandedOver(t *testing.T) {
 	for what, end := range map[string]func(f *fixture){
 		"dispatcher gone": func(f *fixture) { f.conn.Close() },

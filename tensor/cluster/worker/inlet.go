@@ -25,7 +25,7 @@ type localConn interface {
 // the dispatcher, which placed the session and ends it, sees none of them.
 //
 //	client ── OpenSession ──▶ dispatcher ── OpenSession ──▶ worker
-//	client ◀─ SessionOpened ─ dispatcher ◀─ SessionOpened ─ worker, with one end of a socket pair
+//	client ◀─ SessionOpened ─ dispatcher ◀─ SessionOpened ─ worker, with a descriptor
 //	client ◀═══════ Hello, Welcome; then Run, Done, ... ══▶ worker
 //
 // The connection's queue is the session's backlog: a message stays there until its turn,

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/turn"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
@@ -16,40 +18,63 @@ import (
 // then handles it; the others handle the messages of that connection. So all have the
 // same messages in the same order.
 //
-//	client ══ Run ══▶ worker 0 ═╤═ Run ══▶ worker 1 ── Done ──▶ dispatcher ──▶ client,
-//	       ◀═ Done ══           ╘═ Run ══▶ worker 2             if it has a part of a result
+//	client ══ Run ══▶ worker 0 ═╤═ Run ══▶ worker 1 ── Done ──▶ dispatcher ──▶ client
+//	       ◀═ Done ══           ╘═ Run ══▶ worker 2   (for a part of a result)
 //
-// The dispatcher decides when, by giving turns (its turns.go says why no session waits in
-// a circle). For the first worker:
-//
-//	dispatcher ◀─ ask ── it has a message and no turn
-//	           ── one, or open ─▶ and to the others. While a worker holds a turn, it handles
-//	                              of the sessions of several workers only that one's messages
-//	           ── back ─▶         an open turn is to end, after the message under way
-//	           ◀─ over ──         and to the others, behind the messages. They hold the turn
-//	                              until they read that, the first until its message is done
-//
-// A session without such connections has no turns.
+// The dispatcher decides when, by giving turns (package turn). While a worker holds a
+// turn, it handles of the sessions of several workers only that one's messages. The first
+// worker ends the turn with Over, to the dispatcher and, behind the messages, to the
+// others. A session without such connections has no turns.
 type lead struct {
 	env     *env
 	session uint64
-	rank    int
+	turn    turn.Turn
 	own     inlet       // from the client, or from the first worker
 	others  []localConn // from the first worker; written before the team is ready
-
-	asked  bool // at the first worker: for a turn
-	back   bool // at the first worker: the turn was asked back before it began
-	has    bool // the session has the turn here, or had it and its message is not done
-	one    bool // the turn is for one message
-	passed bool // the message under way was passed on
-	over   bool // the first worker has said that the turn is over
 }
 
-func (t *lead) inlet() *inlet { return &t.own }
+func newLead(e *env, session uint64, rank int) *lead {
+	t := &lead{env: e, session: session, turn: turn.Turn{Role: turn.Other}}
+	if rank == 0 {
+		t.turn.Role = turn.First
+	}
+	return t
+}
 
-// badTurn returns the error of a Turn message that does not match the session's state.
-func (t *lead) badTurn(what wire.TurnWhat) error {
-	return fmt.Errorf("%w: Turn %d for rank %d, which has a turn: %v, asked for one: %v", errProtocol, what, t.rank, t.has, t.asked)
+// first reports whether this is the session's first worker.
+func (t *lead) first() bool { return t.turn.Role == turn.First }
+
+// step changes the state of the turn, and says that it is over if the change does. While
+// the session has the turn, it is the holder of turns at this worker. A message that
+// could have begun in a turn that ends waits for the next one.
+func (t *lead) step(ctx context.Context, e turn.Event) error {
+	over, err := t.turn.Step(e)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	if turns := &t.env.turns; t.turn.Held() {
+		turns.holder = t
+	} else if turns.holder == t {
+		turns.holder = nil
+		t.own.ready = false
+	}
+	if !over {
+		return nil
+	}
+	m := wire.Turn{Session: t.session, What: wire.TurnOver}
+	body := wire.AppendTurn(make([]byte, 0, 16), &m)
+	for _, c := range t.others {
+		if err := pass(ctx, c, wire.KindTurn, body, nil); err != nil {
+			return err
+		}
+	}
+	return t.say(ctx, wire.TurnOver)
+}
+
+// say sends a Turn message to the dispatcher.
+func (t *lead) say(ctx context.Context, what wire.TurnWhat) error {
+	m := wire.Turn{Session: t.session, What: what}
+	return t.env.out.send(ctx, wire.KindTurn, m.Size(), func(dst []byte) []byte { return wire.AppendTurn(dst, &m) })
 }
 
 // connectOthers takes the connections that the other workers offer to the first one.
@@ -92,15 +117,12 @@ func (t *lead) poll() bool {
 
 // mayBegin reports whether the message that the connection holds can begin.
 func (t *lead) mayBegin() bool {
-	if !t.has {
-		t.env.turns.asking = t.env.turns.asking || t.rank == 0 && !t.asked
+	if !t.turn.MayRun() {
+		t.env.turns.asking = t.env.turns.asking || t.first() && t.turn.State == turn.Idle
 		return false
 	}
-	if t.over && !t.passed {
-		return false // the turn is about to end
-	}
-	for i := 0; !t.passed && i < len(t.others); i++ {
-		if !t.others[i].CanSend(len(t.own.msg.Body)) {
+	for _, c := range t.others {
+		if !c.CanSend(len(t.own.msg.Body)) {
 			return false
 		}
 	}
@@ -109,61 +131,45 @@ func (t *lead) mayBegin() bool {
 
 // ask asks for a turn if the session needs one.
 func (t *lead) ask(ctx context.Context) error {
-	if t.rank > 0 || t.has || t.asked || !t.own.held {
+	if !t.first() || t.turn.State != turn.Idle || !t.own.held {
 		return nil
 	}
-	t.asked = true
+	if err := t.step(ctx, turn.Ask); err != nil {
+		return err
+	}
 	return t.say(ctx, wire.TurnAsk)
 }
 
-// say sends a Turn message to the dispatcher.
-func (t *lead) say(ctx context.Context, what wire.TurnWhat) error {
-	m := wire.Turn{Session: t.session, What: what}
-	return t.env.out.send(ctx, wire.KindTurn, m.Size(), func(dst []byte) []byte { return wire.AppendTurn(dst, &m) })
-}
-
-// turn handles a Turn message of the dispatcher.
-func (t *lead) turn(ctx context.Context, m wire.Turn) error {
-	switch {
-	case m.What == wire.TurnBack && t.rank == 0:
-		if !t.has {
-			t.back = true
-		} else if !t.over {
-			return t.end(ctx)
-		}
-		return nil
-	case (m.What == wire.TurnOne || m.What == wire.TurnOpen) && t.env.turns.holder == nil && t.asked == (t.rank == 0):
-		t.env.turns.holder = t
-		t.has, t.one = true, m.What == wire.TurnOne || t.back
-		t.asked, t.back = false, false
-		if t.rank == 0 && !t.own.offered() { // the connection has ended since it asked
-			return t.end(ctx)
-		}
-		return nil
+// hear handles a Turn message of the dispatcher.
+func (t *lead) hear(ctx context.Context, m wire.Turn) error {
+	begins := m.What == wire.TurnOne || m.What == wire.TurnOpen
+	if !begins && m.What != wire.TurnBack || begins && t.env.turns.holder != nil {
+		return fmt.Errorf("%w: %v from the dispatcher while the session's turn is %v, and another session's: %v",
+			errProtocol, turn.Event(m.What), t.turn.State, t.env.turns.holder != nil)
 	}
-	return t.badTurn(m.What)
+	return t.step(ctx, turn.Event(m.What))
 }
 
 // begin is called before the message that the connection holds is handled. The first
 // worker passes it on. It reports whether there is nothing else to do about the message.
 func (t *lead) begin(ctx context.Context, m *ipc.Message) (done bool, err error) {
-	if t.rank > 0 {
+	if !t.first() {
 		if m.Kind != wire.KindTurn {
 			return false, nil
 		}
-		var turn wire.Turn
-		if err := wire.ParseTurn(m.Body, &turn); err != nil || turn.What != wire.TurnOver {
-			return true, t.badTurn(turn.What)
+		var over wire.Turn
+		if err := wire.ParseTurn(m.Body, &over); err != nil {
+			return true, fmt.Errorf("%w: %w", errProtocol, err)
 		}
-		t.release()
-		return true, nil
+		if over.What != wire.TurnOver {
+			return true, fmt.Errorf("%w: %v from the first worker, expected Over", errProtocol, turn.Event(over.What))
+		}
+		return true, t.step(ctx, turn.Over)
 	}
-	if t.passed {
-		return false, nil
-	}
-	switch m.Kind {
-	case wire.KindSegment, wire.KindBody, wire.KindRun, wire.KindSave:
-	default:
+	switch {
+	case !t.turn.MayRun():
+		return false, nil // it has begun, and is not done
+	case !slices.Contains(passed, m.Kind):
 		return false, nil // to be refused
 	}
 	for _, c := range t.others {
@@ -171,12 +177,11 @@ func (t *lead) begin(ctx context.Context, m *ipc.Message) (done bool, err error)
 			return true, err
 		}
 	}
-	t.passed = true
-	if t.one {
-		return false, t.end(ctx)
-	}
-	return false, nil
+	return false, t.step(ctx, turn.Pass)
 }
+
+// passed are the kinds of messages that the first worker passes on.
+var passed = []uint32{wire.KindSegment, wire.KindBody, wire.KindRun, wire.KindSave}
 
 // pass sends a message to another worker.
 func pass(ctx context.Context, c localConn, kind uint32, body []byte, files []*os.File) error {
@@ -195,35 +200,11 @@ func pass(ctx context.Context, c localConn, kind uint32, body []byte, files []*o
 }
 
 // finish is called after a message of the connection was handled.
-func (t *lead) finish() {
-	if t.passed = false; t.over {
-		t.release()
+func (t *lead) finish(ctx context.Context) error {
+	if !t.first() {
+		return nil
 	}
-}
-
-// end says that the turn is over, when all workers have the messages that were passed on.
-func (t *lead) end(ctx context.Context) error {
-	m := wire.Turn{Session: t.session, What: wire.TurnOver}
-	body := wire.AppendTurn(make([]byte, 0, 16), &m)
-	for _, c := range t.others {
-		if err := pass(ctx, c, wire.KindTurn, body, nil); err != nil {
-			return err
-		}
-	}
-	if t.over = true; !t.passed {
-		t.release()
-	}
-	return t.say(ctx, wire.TurnOver)
-}
-
-// release ends the turn here. A message that could have begun in it waits for the next
-// turn.
-func (t *lead) release() {
-	t.own.ready = false
-	t.has, t.one, t.over = false, false, false
-	if t.env.turns.holder == t {
-		t.env.turns.holder = nil
-	}
+	return t.step(ctx, turn.Done)
 }
 
 // lost closes the connection, which has ended with an error. The client, or the first
@@ -236,9 +217,16 @@ func (t *lead) lost(ctx context.Context) error {
 	if err := ownError(err); err != nil {
 		return err
 	}
-	if t.rank > 0 || !t.has || t.over {
+	if !t.first() {
 		return nil
 	}
-	t.passed = false
-	return t.end(ctx)
+	return t.step(ctx, turn.Lose)
+}
+
+// close closes the connection, and gives up the turn.
+func (t *lead) close() {
+	t.own.close()
+	if t.env.turns.holder == t {
+		t.env.turns.holder = nil
+	}
 }

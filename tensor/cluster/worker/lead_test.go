@@ -15,7 +15,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 )
 
-// duet is two workers whose dispatcher the test plays, and the client's end of the conn that session 1, of both, has of its own.
+// duet is two workers whose dispatcher the test plays, and the client's end of the own
+// connection of session 1, which both run.
 type duet struct {
 	*testing.T
 	ctx    context.Context
@@ -71,7 +72,8 @@ func startDuetWith(t *testing.T, o worker.Options) *duet {
 	return d
 }
 
-// open opens a session of both workers, whose words for each other the test passes on. It returns what the first offers to the client.
+// open opens a session of both workers, whose Meet messages the test passes on. It
+// returns what the first offers to the client.
 func (d *duet) open(id uint64, direct bool) (theirs *os.File) {
 	d.Helper()
 	for r, w := range d.w {
@@ -97,7 +99,7 @@ func (d *duet) open(id uint64, direct bool) (theirs *os.File) {
 	return theirs
 }
 
-// next is the next thing that one of the workers says to the dispatcher.
+// next returns the next message of one of the workers to the dispatcher.
 func (d *duet) next() (rank int, m ipc.Message) {
 	d.Helper()
 	if err := d.waiter.Wait(d.ctx, func() bool {
@@ -119,7 +121,7 @@ func (d *duet) next() (rank int, m ipc.Message) {
 	return rank, m
 }
 
-// give says to both workers that it is the session's turn.
+// give tells both workers that it is the session's turn.
 func (d *duet) give(what wire.TurnWhat) {
 	d.Helper()
 	for r := range d.w {
@@ -132,7 +134,7 @@ func (d *duet) turn(rank int, what wire.TurnWhat) {
 	d.w[rank].send(wire.KindTurn, wire.AppendTurn(nil, &wire.Turn{Session: 1, What: what}))
 }
 
-// says waits until the first worker says something about its turn.
+// says waits for a Turn message of the first worker.
 func (d *duet) says(what wire.TurnWhat) {
 	d.Helper()
 	var m wire.Turn
@@ -141,7 +143,8 @@ func (d *duet) says(what wire.TurnWhat) {
 	}
 }
 
-// run has the client send a batch that both answer, and answered waits until they have: the first where it came from.
+// run has the client send a batch that both answer, and answered waits until they have:
+// the first where it came from.
 func (d *duet) run() {
 	d.Helper()
 	d.seq++
@@ -157,14 +160,16 @@ func (d *duet) answered() {
 	}
 }
 
-// settled waits until a worker has heard all that it was told: it opens another session after that.
+// settled waits until a worker has handled all that it was sent: it opens another session
+// after that.
 func (d *duet) settled(rank int) {
 	d.Helper()
 	d.seq++
 	d.w[rank].open(1000+d.seq, 0)
 }
 
-// TestLead: the first worker asks for a turn when it has a message, both do what it passes on, and it gives the turn back when it is asked to.
+// TestLead checks that the first worker asks for a turn when it has a message, that both
+// handle the messages that it passes on, and that it gives the turn back when asked to.
 func TestLead(t *testing.T) {
 	d := startDuet(t)
 	for round := range 3 {
@@ -187,7 +192,8 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// TestLeadOneByOne: a turn for one message ends with it, and so does one that is asked back before it begins.
+// TestLeadOneByOne checks that a turn for one message ends with it, and that a turn which
+// is asked back before it begins does so as well.
 func TestLeadOneByOne(t *testing.T) {
 	d := startDuet(t)
 	for i := range 6 {
@@ -204,8 +210,9 @@ func TestLeadOneByOne(t *testing.T) {
 	}
 }
 
-// TestLeadAskedBack: a message that lies there when a turn is asked back waits for the next one. So does the first, if the worker hears that
-// before it begins.
+// TestLeadAskedBack checks that a message which is there when a turn is asked back waits
+// for the next turn. So does the first message, if the worker is asked before it has
+// begun.
 func TestLeadAskedBack(t *testing.T) {
 	d := startDuet(t)
 	d.run()
@@ -226,8 +233,9 @@ func TestLeadAskedBack(t *testing.T) {
 	d.answered()
 }
 
-// TestLeadHolds: while a worker holds a session's turn it does nothing that others may wait for in another session, although that came
-// before what the turn is for.
+// TestLeadHolds checks that a worker that holds a session's turn handles no message of
+// another session of several workers, even one that came before the message that the turn
+// is for.
 func TestLeadHolds(t *testing.T) {
 	d := startDuet(t)
 	d.open(2, false)
@@ -253,7 +261,8 @@ func TestLeadHolds(t *testing.T) {
 	}
 }
 
-// TestLeadWithoutClient: the turn is given back of a session whose client has let go of its conn.
+// TestLeadWithoutClient checks that the turn of a session is given back when its client
+// closes the connection.
 func TestLeadWithoutClient(t *testing.T) {
 	d := startDuet(t)
 	d.run()
@@ -268,7 +277,8 @@ func TestLeadWithoutClient(t *testing.T) {
 	}
 }
 
-// TestLeadProtocol: a client that says over its own conn what is not its to say loses the session, and the other worker hears nothing of it.
+// TestLeadProtocol checks that a client that sends messages of a dispatcher or a worker
+// over its own connection loses the session, and that the other worker sees none of them.
 func TestLeadProtocol(t *testing.T) {
 	turn := wire.AppendTurn(nil, &wire.Turn{Session: 1, What: wire.TurnOver})
 	meet := wire.AppendMeet(nil, &wire.Meet{Session: 1, Rank: 1})
@@ -297,7 +307,8 @@ func TestLeadProtocol(t *testing.T) {
 	}
 }
 
-// TestLeadWords: a word about a turn that makes no sense costs the session.
+// TestLeadWords checks that a Turn message that does not match the session's state ends
+// the session.
 func TestLeadWords(t *testing.T) {
 	for name, say := range map[string]func(d *duet){
 		"over": func(d *duet) { d.turn(1, wire.TurnOver) },
@@ -327,7 +338,8 @@ func TestLeadWords(t *testing.T) {
 	})
 }
 
-// TestLeadAlone: when the other worker is gone the session fails at the first as soon as it has something to pass on.
+// TestLeadAlone checks that a session fails at the first worker when the other is gone
+// and there is a message to pass on.
 func TestLeadAlone(t *testing.T) {
 	d := startDuet(t)
 	d.run()
@@ -342,7 +354,8 @@ func TestLeadAlone(t *testing.T) {
 	d.w[0].healthy(2)
 }
 
-// TestLeadBinds: workers that are as many as there are cores have one each while they have the session, and as before afterwards.
+// TestLeadBinds checks that workers which are as many as the cores have a core each while
+// they have the session, and all cores afterwards.
 func TestLeadBinds(t *testing.T) {
 	cores := local.Cores()
 	bound := func() (n int) {

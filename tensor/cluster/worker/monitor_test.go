@@ -7,7 +7,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// TestWatchEnds: a worker that was not asked for long enough stops measuring, and gives the memory back.
+// TestWatchEnds checks that a worker that gets no Watch for long enough stops measuring,
+// and frees the memory of events.
 func TestWatchEnds(t *testing.T) {
 	w := &monitor{}
 	now := time.Now()
@@ -26,7 +27,8 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// TestWatchKeepsTheLast: of more events than there is room for, the last are there, and whoever asks sees how many are not.
+// TestWatchKeepsTheLast checks that the most recent events are kept, and that an answer
+// shows how many are missing.
 func TestWatchKeepsTheLast(t *testing.T) {
 	w := monitor{on: true, log: make([]wire.Event, logSize)}
 	const more = 100

@@ -28,8 +28,8 @@ type planStep struct {
 	scalars []float64
 	inputs  []uint64
 	first   uint64 // id of the first result of its last run
-	// dead says of every tensor of a collective that no later step reads it: the result
-	// may take its place.
+	// dead reports for every tensor of a collective that no later step reads it: the
+	// result may take its place.
 	dead []bool
 	// inline is set for a collective that is waited for at once: it needs no goroutine.
 	inline bool

@@ -9,7 +9,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
 
-// planFixture is a worker whose device keeps two plans, and three programs of one operation each.
+// planFixture returns a worker whose device keeps two plans, and three programs of one
+// operation each.
 func planFixture(t *testing.T) (*fixture, []program) {
 	t.Helper()
 	dev := worker.NewTestDevice(t, cpu.Options{Plans: 2, Arena: worker.Checked()})
@@ -21,7 +22,7 @@ func planFixture(t *testing.T) (*fixture, []program) {
 	}
 }
 
-// counts compares what the worker counts about programs and plans.
+// counts compares the worker's counters of programs and plans.
 func (f *fixture) counts(when string, want map[string]uint64) {
 	f.Helper()
 	got := f.look(wire.Watch{Ask: 1})
@@ -45,8 +46,8 @@ func (f *fixture) runner() func(session uint64, p program, forget ...wire.Hash) 
 	}
 }
 
-// TestPlansOfAllSessions: what one session brought is not compiled again for another, nor for itself when it comes again;
-// each session's programs are its own all the same.
+// TestPlansOfAllSessions checks that a program of one session is compiled once for all
+// sessions, and once if the same session sends it again.
 func TestPlansOfAllSessions(t *testing.T) {
 	f, p := planFixture(t)
 	run := f.runner()
@@ -65,8 +66,8 @@ func TestPlansOfAllSessions(t *testing.T) {
 	f.counts("one session less", map[string]uint64{"plans": 1, "programs_kept": 2, "program_bytes": uint64(2 * len(p[0].encoded)), "plan_hits": 4})
 }
 
-// TestPlanEvicted: a plan that the device gave up for others stays with the session that has its program, and is compiled
-// again for the next session that brings it.
+// TestPlanEvicted checks that a plan that the device evicts stays with the session that
+// has its program, and is compiled again for another.
 func TestPlanEvicted(t *testing.T) {
 	f, p := planFixture(t)
 	run := f.runner()
@@ -89,8 +90,8 @@ func TestPlanEvicted(t *testing.T) {
 	f.counts("and with the one given up", map[string]uint64{"plans": 2, "plans_compiled": 4, "plans_shared": 1, "plans_evicted": 2, "programs_kept": 5})
 }
 
-// TestProgramForgotten: a session may not run what it had forgotten, another that has it may, and so may the first when it
-// brings it again, which costs no compiling.
+// TestProgramForgotten checks that a session cannot run a program that it had forgotten,
+// that another that has it can, and that the first can after sending it again.
 func TestProgramForgotten(t *testing.T) {
 	f, p := planFixture(t)
 	run := f.runner()

@@ -30,8 +30,9 @@ func (f *fixture) file(flag int) *os.File {
 	return file
 }
 
-// TestSave: values are written one after the other from where the client says, and summed up; another session's turn comes
-// in between. What is wrong with a value or the file is the answer.
+// TestSave checks that values are written one after another from the offset that the
+// client names, with their sums, while another session has turns. An error of a value or
+// of the file is the answer.
 func TestSave(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
@@ -72,7 +73,7 @@ func TestSave(t *testing.T) {
 	f.healthy(2)
 }
 
-// TestSaveWrong: what no client sends costs it its session, and others nothing.
+// TestSaveWrong checks that a malformed Save ends its session and no other.
 func TestSaveWrong(t *testing.T) {
 	f := start(t, worker.Options{})
 	read, write, err := os.Pipe()
@@ -104,7 +105,7 @@ func TestSaveWrong(t *testing.T) {
 	}
 }
 
-// TestSaveGivenUp: a session that ends while it saves leaves nothing.
+// TestSaveGivenUp checks that a session that ends while it saves leaves nothing.
 func TestSaveGivenUp(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
@@ -124,8 +125,8 @@ func TestSaveGivenUp(t *testing.T) {
 	f.healthy(4)
 }
 
-// until waits for a session's message of one kind, and returns it. Messages of another kind
-// are skipped, and on a device that copies uploads the answers that give them back.
+// until waits for a session's message of one kind, and returns it. Messages of another
+// kind are skipped, and on a device that copies uploads the answers that give them back.
 func (f *fixture) until(kind, skip uint32, session uint64) []byte {
 	f.Helper()
 	for {

@@ -13,7 +13,7 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// gated is a device whose programs each wait for a word, and say which they were.
+// gated is a device whose programs report that they begin, and then wait to be released.
 type gated struct {
 	device.Device
 	began chan float64
@@ -33,7 +33,7 @@ func (s gatedSpace) Run(p device.Program, base uint64, inputs []uint64, scalars 
 	return s.Space.Run(p, base, inputs, scalars)
 }
 
-// gatedWorker is a worker whose programs wait to be let go on, and one program for it.
+// gatedWorker is a worker on a gated device, and one program for it.
 type gatedWorker struct {
 	*fixture
 	d   gated
@@ -50,7 +50,7 @@ func startGated(t *testing.T) *gatedWorker {
 	return &gatedWorker{fixture: f, d: d, p: p}
 }
 
-// batchOf sends a batch whose program says of which session it is.
+// batchOf sends a batch whose program reports the session's number.
 func (g *gatedWorker) batchOf(session uint64, flags uint32) {
 	g.seq++
 	g.batch(&wire.Run{Session: session, Seq: g.seq, Flags: flags, Hash: g.p.hash, Base: 1000 * g.seq,
@@ -68,7 +68,8 @@ func (g *gatedWorker) next() float64 {
 	}
 }
 
-// TestTurns: a session that floods the worker is held back, and another's single batch is next.
+// TestTurns checks that a session that floods the worker is held back, and that the
+// single batch of another session is next.
 func TestTurns(t *testing.T) {
 	f := startGated(t)
 	for id := range uint64(3) {
@@ -131,8 +132,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurnsOfAnOnlySession: a session that has the worker for itself fills the queue with long batches; another that is opened then,
-// behind all of them, has its turn after the one under way.
+// TestTurnsOfAnOnlySession checks that a session that another client opens behind a queue
+// of long batches has its turn after the batch under way.
 func TestTurnsOfAnOnlySession(t *testing.T) {
 	f := startGated(t)
 	f.open(0, 0)
@@ -149,7 +150,7 @@ func TestTurnsOfAnOnlySession(t *testing.T) {
 	if what := f.next(); what != 0 {
 		t.Errorf("first is a program of session %v", what)
 	}
-	for began := time.Now(); time.Since(began) < 5*time.Millisecond; { // a batch that takes as long
+	for began := time.Now(); time.Since(began) < 5*time.Millisecond; {
 		runtime.Gosched()
 	}
 	turns := 0 // of the flood's, after the first

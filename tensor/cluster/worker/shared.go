@@ -15,7 +15,7 @@ import (
 // them, or it has connections of its own (see lead).
 type shared struct {
 	ledger
-	lead  lead
+	lead  *lead
 	bound bool // the worker's goroutine is bound to a core for it
 }
 
@@ -30,7 +30,7 @@ func newShared(b *base, open *wire.OpenSession) (*shared, error) {
 	return &shared{
 		ledger: ledger{carrier: &carrier{base: b, team: newTeam(b.env, b.id, stagesOf(c), rank), next: 1},
 			auto: c.AutoShard, hints: c.Hints(), stageOf: c.StageOf(), values: map[uint64]*placed{}},
-		lead: lead{env: b.env, session: b.id, rank: rank},
+		lead: newLead(b.env, b.id, rank),
 	}, nil
 }
 
@@ -119,8 +119,7 @@ func (s *shared) handleOwn(ctx context.Context) error {
 	s.replies = &s.out
 	if err == nil {
 		own.release()
-		s.lead.finish()
-		return nil
+		return s.lead.finish(ctx)
 	}
 	return own.finish(err)
 }
@@ -133,7 +132,7 @@ func (s *shared) ask(ctx context.Context) error { return s.lead.ask(ctx) }
 
 func (s *shared) lost(ctx context.Context) error { return s.lead.lost(ctx) }
 
-func (s *shared) turn(ctx context.Context, m wire.Turn) error { return s.lead.turn(ctx, m) }
+func (s *shared) turn(ctx context.Context, m wire.Turn) error { return s.lead.hear(ctx, m) }
 
 func (s *shared) together() bool { return true }
 
@@ -141,8 +140,7 @@ func (s *shared) counts() traffic { return s.traffic }
 
 // close frees everything but leased results, and leaves the groups.
 func (s *shared) close() {
-	s.lead.own.close()
-	s.lead.release()
+	s.lead.close()
 	if s.bound {
 		s.binding.unbind()
 		s.bound = false

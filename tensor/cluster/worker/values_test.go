@@ -10,8 +10,9 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// TestUploadsInParts: of an upload whose layout the client says each worker has its part at once, some perhaps nothing; one that is to be
-// the workers' own is a copy at once, whole if nobody says otherwise. A layout that can't be ends the session.
+// TestUploadsInParts checks that each worker has its part, which may be empty, of an
+// upload with a layout at once. An upload that is to be updated is copied at once, whole
+// if it has no layout. An impossible layout ends the session.
 func TestUploadsInParts(t *testing.T) {
 	const ranks = 3
 	sessions := teamOf(t, ranks)
@@ -28,7 +29,7 @@ func TestUploadsInParts(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		u    *wire.Upload
-		want [ranks][]byte // nil for none; those of an upload that lies nowhere yet are whole
+		want [ranks][]byte // nil for none
 	}{
 		"rows":         {upload(1, 1, false, 4, 2), [ranks][]byte{{0, 1, 2, 3}, {4, 5}, {6, 7}}},
 		"columns":      {upload(2, 2, false, 2, 3), [ranks][]byte{{0, 3}, {1, 4}, {2, 5}}},

@@ -18,7 +18,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-// TestVoteRides: whatever a fold does with elements of a type, what workers say of themselves in one comes out as one of them failed or none.
+// TestVoteRides checks that votes in an element of a reduction come out as "some worker
+// failed" exactly if one did, for every reduction of every type.
 func TestVoteRides(t *testing.T) {
 	ops := []element.Reduction{element.Sum, element.Prod, element.Min, element.Max}
 	dtypes := []tensor.DType{tensor.F64, tensor.F32, tensor.F16, tensor.BF16, tensor.I64, tensor.I32, tensor.Bool}
@@ -26,7 +27,8 @@ func TestVoteRides(t *testing.T) {
 	for _, d := range dtypes {
 		for _, op := range ops {
 			for ranks := 2; ranks <= 64; ranks *= 2 {
-				for _, who := range []int{-1, 0, ranks / 2, ranks - 1, math.MaxInt} { // nobody, one, all
+				// The rank that fails: none, one, or all.
+				for _, who := range []int{-1, 0, ranks / 2, ranks - 1, math.MaxInt} {
 					scales := []float64{1}
 					if op == element.Sum && d != tensor.I64 && d != tensor.I32 && d != tensor.Bool {
 						scales = append(scales, 1/float64(ranks))
@@ -54,8 +56,8 @@ func TestVoteRides(t *testing.T) {
 	t.Logf("%d votes", tried)
 }
 
-// TestSumAndAgree: workers that take a sum have voted with it, in one call of their group, on whether all is well; and when it is
-// not, all have the same failure, and none has a result.
+// TestSumAndAgree checks that workers which reduce a sum vote in the same call of their
+// group, and that after a failure all have the same error and none has a result.
 func TestSumAndAgree(t *testing.T) {
 	const ranks = 3
 	sessions := teamOf(t, ranks)
@@ -90,13 +92,13 @@ func TestSumAndAgree(t *testing.T) {
 		if who < 0 && (calls != 1 || values[0] != 6 || values[1] != 6 || values[2] != 6) {
 			t.Errorf("%s: %v in %d calls, expected 6 on all in 1", name, values, calls)
 		}
-		if who >= 0 && calls != 2 { // the vote, and who it was
+		if who >= 0 && calls != 2 { // the vote, and the search for the failure
 			t.Errorf("%s: %d calls, expected 2", name, calls)
 		}
 	}
 }
 
-// codeOfAgreed is how a failure that all have is told.
+// codeOfAgreed returns the code of a failure that all workers have.
 func codeOfAgreed(err error) wire.Code {
 	var agreed *agreedError
 	if errors.As(err, &agreed) {
@@ -105,7 +107,8 @@ func codeOfAgreed(err error) wire.Code {
 	return 0
 }
 
-// teamOf is the sessions of workers that stand in one line, each of a worker of its own that serves nobody.
+// teamOf returns the sessions of workers in a mesh of one dim, each of a worker of its
+// own that does not serve.
 func teamOf(t *testing.T, ranks int) []*shared {
 	t.Helper()
 	groups, err := collective.Local(ranks, nil)
@@ -136,7 +139,7 @@ func teamOf(t *testing.T, ranks int) []*shared {
 	return out
 }
 
-// together has every session do something at the same time.
+// together calls do for every session at the same time.
 func together(sessions []*shared, do func(rank int, s *shared)) {
 	var all sync.WaitGroup
 	for rank, s := range sessions {
@@ -145,7 +148,7 @@ func together(sessions []*shared, do func(rank int, s *shared)) {
 	all.Wait()
 }
 
-// valueOf is the id of a number that a session keeps.
+// valueOf returns the id of a new value of one number.
 func valueOf(t *testing.T, s *shared, x float32) uint64 {
 	b, err := s.dev.Arena().Alloc(4)
 	if err != nil {

@@ -36,7 +36,8 @@ func (f *fixture) look(m wire.Watch) *watched {
 	return got
 }
 
-// TestWatch: a worker counts what it runs always, and measures from the first question on.
+// TestWatch checks that a worker counts what it runs always, and measures from the first
+// Watch on.
 func TestWatch(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 1<<20)
@@ -75,7 +76,7 @@ func TestWatch(t *testing.T) {
 			if e.Session != 1 || e.Bytes != 2 || e.What != binary.BigEndian.Uint64(p.hash[:8]) {
 				t.Errorf("event %d: %+v", i, e)
 			}
-			// What it ran in ends after it, and so comes after it.
+			// The event of the message ends after, and so comes after, the program's.
 			if outer := got.Events[i+1]; outer.Kind != wire.EventMessage || outer.Begin > e.Begin || outer.Begin+outer.Took < e.Begin+e.Took {
 				t.Errorf("event %d, %+v, is not in %+v", i, e, outer)
 			}
@@ -91,7 +92,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("events since then: %+v", again.Events)
 	}
 
-	// What a session did stays counted when it is over, and without events wanted there are none.
+	// The counts of a session stay when it is over. Events come only if they are wanted.
 	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
 	got = f.look(wire.Watch{Ask: 9})
 	if got.Get("op.tanh") != 1+more || got.Get("plan_hits") != more || got.Get("sessions") != 0 || len(got.Sessions) != 0 || len(got.Events) != 0 {

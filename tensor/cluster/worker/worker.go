@@ -124,9 +124,9 @@ func (w *Worker) tellDevice(ctx context.Context) error {
 	return w.out.send(ctx, wire.KindDevice, m.Size(), func(dst []byte) []byte { return wire.AppendDevice(dst, m) })
 }
 
-// usedMuchElse reports whether the memory that values use has changed by a sixteenth of the
-// device's since the dispatcher was told. Where the device does not know its memory, the
-// dispatcher does not place by it.
+// usedMuchElse reports whether the memory that values use has changed by a sixteenth of
+// the device's since the dispatcher was told. Where the device does not know its memory,
+// the dispatcher does not place by it.
 func (w *Worker) usedMuchElse() bool {
 	part := w.told.Info.Bytes / 16
 	if part == 0 {

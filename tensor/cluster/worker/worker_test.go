@@ -20,7 +20,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/device"
 )
 
-// TestMalformed: each mistake ends its session, with a word of what was wrong, and nothing else.
+// TestMalformed checks that each mistake ends its session with a text that names it, and
+// nothing else.
 func TestMalformed(t *testing.T) {
 	add := start(t, worker.Options{}).program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
 	null, err := os.Open(os.DevNull)
@@ -145,7 +146,8 @@ func message(session uint64, more ...byte) []byte {
 	return append(binary.LittleEndian.AppendUint64(nil, session), more...)
 }
 
-// TestOtherSession: what one session has does not exist for another: values, segments, leases, programs.
+// TestOtherSession checks that values, segments, leases and programs of one session do
+// not exist for another.
 func TestOtherSession(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
@@ -172,7 +174,8 @@ func TestOtherSession(t *testing.T) {
 	}
 }
 
-// TestFailedBatch: a batch that fails makes nothing but its uploads, and frees what it was to free.
+// TestFailedBatch checks that a batch that fails makes nothing but its uploads, and frees
+// the values that it was to free.
 func TestFailedBatch(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
@@ -180,9 +183,10 @@ func TestFailedBatch(t *testing.T) {
 	p := f.program(true, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
 	f.body(1, p)
 	f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{floats(1, 1, 2), floats(2, 3, 4), floats(3, 5, 6)}})
+	// The program fails, or a fetch after it.
 	for i, m := range []*wire.Run{
-		{Hash: p.hash, Inputs: []uint64{99}, Scalars: []float64{1}},                          // the program fails
-		{Hash: p.hash, Inputs: []uint64{2}, Scalars: []float64{1}, Fetch: []uint64{200, 99}}, // or a fetch
+		{Hash: p.hash, Inputs: []uint64{99}, Scalars: []float64{1}},
+		{Hash: p.hash, Inputs: []uint64{2}, Scalars: []float64{1}, Fetch: []uint64{200, 99}},
 	} {
 		base, up := uint64(100*(i+1)), uint64(10*(i+1))
 		m.Session, m.Seq, m.Base = 1, uint64(i+2), base
@@ -223,7 +227,8 @@ func TestFailedBatch(t *testing.T) {
 	}
 }
 
-// TestFailedUpload: when one of several uploads does not fit, its memory comes back, the others exist, and the program is not run.
+// TestFailedUpload checks that of several uploads the one that does not fit is given
+// back, that the others exist, and that the program does not run.
 func TestFailedUpload(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 1000)
@@ -248,7 +253,7 @@ func TestFailedUpload(t *testing.T) {
 	f.answer(wire.CodeOK, "") // all of the quota is free
 }
 
-// TestRunError: which instruction failed travels too.
+// TestRunError checks that an error names the instruction that failed.
 func TestRunError(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
@@ -269,7 +274,8 @@ func TestRunError(t *testing.T) {
 	f.answer(wire.CodeOK, "") // the upload of the batch that failed
 }
 
-// TestGivenBack: uploads come back without being asked for once there are many, and with any answer.
+// TestGivenBack checks that uploads are given back with any answer, and without being
+// asked when there are many.
 func TestGivenBack(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
@@ -296,7 +302,8 @@ func TestGivenBack(t *testing.T) {
 	}
 }
 
-// TestDisappears: a client that shrinks the file behind its memory is told of an error. The other does not notice.
+// TestDisappears checks that a client that shrinks the file behind its memory gets an
+// error, and that another client does not notice.
 func TestDisappears(t *testing.T) {
 	f := start(t, worker.Options{AllowUnsealed: true})
 	f.open(1, 0)
@@ -326,7 +333,7 @@ func TestDisappears(t *testing.T) {
 	f.healthy(3)
 }
 
-// TestUnsealed: memory that its owner could take away is not mapped.
+// TestUnsealed checks that memory which its owner could shrink is not mapped.
 func TestUnsealed(t *testing.T) {
 	f := start(t, worker.Options{})
 	f.open(1, 0)
@@ -354,7 +361,7 @@ func (s panickingSpace) Run(p device.Program, base uint64, inputs []uint64, scal
 	return s.Space.Run(p, base, inputs, scalars)
 }
 
-// TestPanic: a bug in the engine costs a session.
+// TestPanic checks that a panic of the device ends one session.
 func TestPanic(t *testing.T) {
 	dev := worker.NewTestDevice(t, cpu.Options{})
 	f := start(t, worker.Options{Device: panicking{dev}})
@@ -428,7 +435,7 @@ func TestLateFailure(t *testing.T) {
 	}
 }
 
-// TestCloseSession: everything a session held is free, whatever it was doing.
+// TestCloseSession checks that everything a session held is freed.
 func TestCloseSession(t *testing.T) {
 	f := start(t, worker.Options{})
 	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
@@ -454,7 +461,7 @@ func TestCloseSession(t *testing.T) {
 	}
 }
 
-// TestEnd: how Serve ends.
+// TestEnd checks how Serve ends.
 func TestEnd(t *testing.T) {
 	t.Run("asked to", func(t *testing.T) {
 		f := start(t, worker.Options{})
@@ -522,8 +529,8 @@ func TestEnd(t *testing.T) {
 	})
 }
 
-// TestTellsDevice tests that a worker tells the dispatcher again how much of its memory is
-// used when that has changed by much.
+// TestTellsDevice tests that a worker tells the dispatcher again how much of its memory
+// is used when that has changed by much.
 func TestTellsDevice(t *testing.T) {
 	const limit = 4 << 20
 	f := startWith(t, worker.Options{}, limit)
