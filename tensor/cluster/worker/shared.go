@@ -176,7 +176,7 @@ func (s *shared) execute(ctx context.Context, run *wire.Run, done *wire.Done) er
 		outs, err = s.program(ctx, p, run, err)
 	}
 	if !ends(err) {
-		err = s.complete(ctx, run, done, p != nil, err)
+		err = s.complete(ctx, run, p != nil, err)
 	}
 	if ends(err) {
 		return err
@@ -185,6 +185,8 @@ func (s *shared) execute(ctx context.Context, run *wire.Run, done *wire.Done) er
 		for i := range outs {
 			s.forget(run.Base + uint64(i))
 		}
+	} else {
+		err = s.show(run, done) // an error of this worker alone, which changes no books
 	}
 	for _, id := range run.Frees {
 		s.forget(id)
@@ -192,10 +194,10 @@ func (s *shared) execute(ctx context.Context, run *wire.Run, done *wire.Done) er
 	return err
 }
 
-// complete ends a batch: it gathers the values that are fetched, agrees with the other
-// workers whether the batch failed, and adds the values to the answer. ran reports
-// whether the batch had a program; failed is this worker's failure.
-func (s *shared) complete(ctx context.Context, run *wire.Run, done *wire.Done, ran bool, failed error) error {
+// complete ends a batch: it gathers the values that are fetched, and agrees with the other
+// workers whether the batch failed. ran reports whether the batch had a program; failed is
+// this worker's failure.
+func (s *shared) complete(ctx context.Context, run *wire.Run, ran bool, failed error) error {
 	for _, id := range run.Fetch {
 		v := s.values[id]
 		switch {
@@ -218,13 +220,17 @@ func (s *shared) complete(ctx context.Context, run *wire.Run, done *wire.Done, r
 	for i := range changes {
 		s.end(&changes[i], err == nil)
 	}
-	for i := 0; err == nil && i < len(run.Fetch); i++ {
-		err = s.fetch(run.Fetch[i], s.values[run.Fetch[i]], done)
-	}
-	if err == nil {
-		err = s.hand(done)
-	}
 	return err
+}
+
+// show adds this worker's parts of the values that the client wants to the answer.
+func (s *shared) show(run *wire.Run, done *wire.Done) error {
+	for _, id := range run.Fetch {
+		if err := s.fetch(id, s.values[id], done); err != nil {
+			return err
+		}
+	}
+	return s.hand(done)
 }
 
 // program runs p: it decides the layouts of inputs that have none, and carries out the
