@@ -13,35 +13,35 @@ import (
 // the connection.
 type direct struct {
 	forwarded
-	own inlet
+	in inlet
 }
 
-func (s *direct) inlet() *inlet { return &s.own }
+func (s *direct) inlet() *inlet { return &s.in }
 
 // poll reports whether a message, or an error, of the connection can be handled now.
 func (s *direct) poll() bool {
-	return s.own.receive() && (s.own.ready || s.own.admit()) || s.own.err != nil
+	return s.in.receive() && (s.in.ready || s.in.admit()) || s.in.err != nil
 }
 
-// handleOwn handles the message that the connection holds.
-func (s *direct) handleOwn(ctx context.Context) error {
-	s.replies = &s.own
-	err := s.handle(ctx, &s.own.msg)
+// handleInlet handles the message that the connection holds.
+func (s *direct) handleInlet(ctx context.Context) error {
+	s.replies = &s.in
+	err := s.handle(ctx, &s.in.msg)
 	s.replies = &s.out
-	return s.own.finish(err)
+	return s.in.finish(err)
 }
 
 // lost closes a connection that has ended. The client is gone, and the dispatcher ends
 // the session, unless the client broke the protocol.
 func (s *direct) lost(context.Context) error {
-	err := s.own.err
-	s.own.close()
-	return ownError(err)
+	err := s.in.err
+	s.in.close()
+	return inletError(err)
 }
 
-// ownError returns the error of a session whose own connection ended with err; nil if the
-// peer is gone, which the dispatcher notices as well.
-func ownError(err error) error {
+// inletError returns the error of a session whose own connection ended with err; nil if
+// the peer is gone, which the dispatcher notices as well.
+func inletError(err error) error {
 	if errors.Is(err, ipc.ErrPeerGone) {
 		return nil
 	}
@@ -49,7 +49,7 @@ func ownError(err error) error {
 }
 
 func (s *direct) close() {
-	s.own.close()
+	s.in.close()
 	s.forwarded.close()
 }
 

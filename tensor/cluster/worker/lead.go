@@ -29,7 +29,7 @@ type lead struct {
 	env     *env
 	session uint64
 	turn    turn.Turn
-	own     inlet       // from the client, or from the first worker
+	in      inlet       // from the client, or from the first worker
 	others  []localConn // from the first worker; written before the team is ready
 }
 
@@ -56,7 +56,7 @@ func (t *lead) step(ctx context.Context, e turn.Event) error {
 		turns.holder = t
 	} else if turns.holder == t {
 		turns.holder = nil
-		t.own.ready = false
+		t.in.ready = false
 	}
 	if !over {
 		return nil
@@ -112,7 +112,7 @@ func (t *lead) conns() []localConn { return t.others }
 // handled now: it is the session's turn, and there is room for the message at the other
 // workers and for an answer.
 func (t *lead) poll() bool {
-	return t.own.receive() && (t.own.ready || t.mayBegin() && t.own.admit()) || t.own.err != nil
+	return t.in.receive() && (t.in.ready || t.mayBegin() && t.in.admit()) || t.in.err != nil
 }
 
 // mayBegin reports whether the message that the connection holds can begin.
@@ -122,7 +122,7 @@ func (t *lead) mayBegin() bool {
 		return false
 	}
 	for _, c := range t.others {
-		if !c.CanSend(len(t.own.msg.Body)) {
+		if !c.CanSend(len(t.in.msg.Body)) {
 			return false
 		}
 	}
@@ -131,7 +131,7 @@ func (t *lead) mayBegin() bool {
 
 // ask asks for a turn if the session needs one.
 func (t *lead) ask(ctx context.Context) error {
-	if !t.first() || t.turn.State != turn.Idle || !t.own.held {
+	if !t.first() || t.turn.State != turn.Idle || !t.in.held {
 		return nil
 	}
 	if err := t.step(ctx, turn.Ask); err != nil {
@@ -212,9 +212,9 @@ func (t *lead) finish(ctx context.Context) error {
 // hold their turn: another session's worker may wait for what they have not done of it,
 // and learns of the end by theirs.
 func (t *lead) lost(ctx context.Context) error {
-	err := t.own.err
-	t.own.close()
-	if err := ownError(err); err != nil {
+	err := t.in.err
+	t.in.close()
+	if err := inletError(err); err != nil {
 		return err
 	}
 	if !t.first() {
@@ -225,7 +225,7 @@ func (t *lead) lost(ctx context.Context) error {
 
 // close closes the connection, and gives up the turn.
 func (t *lead) close() {
-	t.own.close()
+	t.in.close()
 	if t.env.turns.holder == t {
 		t.env.turns.holder = nil
 	}

@@ -42,9 +42,9 @@ const (
 // the queue is emptied nevertheless, so that another client's session opens before all of
 // them.
 type scheduler struct {
-	sessions map[uint64]session
-	ready    []session // those with a backlog
-	owners   []owner   // those with an inlet
+	sessions  map[uint64]session
+	ready     []session   // those with a backlog
+	connected []connected // those with an inlet
 
 	msg     ipc.Message // the dispatcher's oldest message, if held
 	held    bool
@@ -80,7 +80,7 @@ func (w *Worker) step(ctx context.Context) error {
 	}
 	if w.turns.asking {
 		w.turns.asking = false
-		for _, s := range w.owners {
+		for _, s := range w.connected {
 			if err := s.ask(ctx); err != nil {
 				return err
 			}
@@ -103,7 +103,7 @@ func (w *Worker) poll() (found bool) {
 			return true
 		}
 	}
-	for _, s := range w.owners {
+	for _, s := range w.connected {
 		in := s.inlet()
 		had := in.held
 		found = s.poll() || found
@@ -194,18 +194,18 @@ func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
 
 // next handles the oldest message of the session that has used the least, if any has one.
 func (w *Worker) next(ctx context.Context) error {
-	if len(w.ready) == 0 && len(w.sessions) == 1 && len(w.owners) == 1 {
-		if s := w.owners[0]; s.inlet().ready { // no session to share with
-			return w.handleOwn(ctx, s)
+	if len(w.ready) == 0 && len(w.sessions) == 1 && len(w.connected) == 1 {
+		if s := w.connected[0]; s.inlet().ready { // no session to share with
+			return w.handleInlet(ctx, s)
 		}
 	}
-	s, own := w.choose()
+	s, x := w.choose()
 	switch {
-	case own != nil:
-		b := &own.core().backlog
+	case x != nil:
+		b := &x.core().backlog
 		w.clock = b.used
 		began := time.Now()
-		err := w.handleOwn(ctx, own)
+		err := w.handleInlet(ctx, x)
 		b.used += time.Since(began) + messageTime
 		return err
 	case s != nil:
@@ -215,30 +215,30 @@ func (w *Worker) next(ctx context.Context) error {
 	return nil
 }
 
-// choose returns the session that is next: own if the message is that of its inlet,
+// choose returns the session that is next: byInlet if the message is that of its inlet,
 // otherwise s, with a message in its backlog.
-func (w *Worker) choose() (s session, own owner) {
+func (w *Worker) choose() (s session, byInlet connected) {
 	least := time.Duration(0)
-	for _, x := range w.owners {
-		if used := x.core().backlog.used; x.inlet().ready && (own == nil || used < least) {
-			own, least = x, used
+	for _, x := range w.connected {
+		if used := x.core().backlog.used; x.inlet().ready && (byInlet == nil || used < least) {
+			byInlet, least = x, used
 		}
 	}
 	var first session // of those of several workers, the one with the oldest message
 	for _, x := range w.ready {
 		b := &x.core().backlog
 		if !x.together() {
-			if s == nil && own == nil || b.used < least {
-				s, own, least = x, nil, b.used
+			if s == nil && byInlet == nil || b.used < least {
+				s, byInlet, least = x, nil, b.used
 			}
 		} else if w.turns.holder == nil && (first == nil || b.waiting[0].number < first.core().backlog.waiting[0].number) {
 			first = x
 		}
 	}
-	if first != nil && (s == nil && own == nil || first.core().backlog.used < least) {
+	if first != nil && (s == nil && byInlet == nil || first.core().backlog.used < least) {
 		return first, nil
 	}
-	return s, own
+	return s, byInlet
 }
 
 // handleOldest handles the oldest message of a session's backlog.
@@ -278,13 +278,13 @@ func (w *Worker) idle(s session) {
 	w.ready = slices.DeleteFunc(w.ready, func(x session) bool { return x == s })
 }
 
-// handleOwn handles the message of a session's inlet.
-func (w *Worker) handleOwn(ctx context.Context, s owner) error {
+// handleInlet handles the message of a session's inlet.
+func (w *Worker) handleInlet(ctx context.Context, s connected) error {
 	if w.monitor.on {
 		m := &s.inlet().msg
 		defer w.measure(time.Now(), m.Kind, s.core().id, len(m.Body))
 	}
-	err := s.handleOwn(ctx)
+	err := s.handleInlet(ctx)
 	if ends(err) {
 		return w.failSession(ctx, s, err)
 	}
@@ -295,7 +295,7 @@ func (w *Worker) handleOwn(ctx context.Context, s owner) error {
 // broke the protocol there.
 func (w *Worker) endBroken(ctx context.Context) error {
 	w.broken = false
-	for _, s := range slices.Clone(w.owners) {
+	for _, s := range slices.Clone(w.connected) {
 		if s.inlet().err == nil {
 			continue
 		}
@@ -313,5 +313,5 @@ func (w *Worker) endBroken(ctx context.Context) error {
 
 // disown takes a session off the list of those with inlets.
 func (w *Worker) disown(s session) {
-	w.owners = slices.DeleteFunc(w.owners, func(x owner) bool { return session(x) == s })
+	w.connected = slices.DeleteFunc(w.connected, func(x connected) bool { return session(x) == s })
 }

@@ -41,8 +41,8 @@ type session interface {
 	close()
 }
 
-// owner is a session with an inlet: a connection of its own.
-type owner interface {
+// connected is a session with an inlet: a connection of its own.
+type connected interface {
 	session
 
 	inlet() *inlet
@@ -54,8 +54,8 @@ type owner interface {
 	// ask asks the dispatcher for a turn if the inlet's message needs one.
 	ask(ctx context.Context) error
 
-	// handleOwn handles the inlet's message.
-	handleOwn(ctx context.Context) error
+	// handleInlet handles the inlet's message.
+	handleInlet(ctx context.Context) error
 
 	// lost closes an inlet that has an error. errProtocol and errTeam end the session.
 	lost(ctx context.Context) error

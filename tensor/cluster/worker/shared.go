@@ -85,7 +85,7 @@ func (s *shared) start(ctx context.Context, open *wire.OpenSession, reply wire.S
 // it returns the descriptor, the others' to the first worker, which is told in any case.
 func (s *shared) offer(ctx context.Context) (f *os.File, err error) {
 	if s.out.conn.Features().Files {
-		if f, err = s.lead.own.offer(s.env); err != nil {
+		if f, err = s.lead.in.offer(s.env); err != nil {
 			f = nil
 		}
 	}
@@ -104,27 +104,27 @@ func (s *shared) offer(ctx context.Context) (f *os.File, err error) {
 // handle handles a message of the client, which all workers have.
 func (s *shared) handle(ctx context.Context, m *ipc.Message) error { return s.do(ctx, s, m) }
 
-// handleOwn handles the message that the session's own connection holds. The first worker
+// handleInlet handles the message that the session's inlet holds. The first worker
 // answers over that connection; the others' answers go through the dispatcher.
-func (s *shared) handleOwn(ctx context.Context) error {
-	own := &s.lead.own
-	done, err := s.lead.begin(ctx, &own.msg)
+func (s *shared) handleInlet(ctx context.Context) error {
+	in := &s.lead.in
+	done, err := s.lead.begin(ctx, &in.msg)
 	if done || err != nil {
-		return own.finish(err)
+		return in.finish(err)
 	}
 	if s.rank == 0 {
-		s.replies = own
+		s.replies = in
 	}
-	err = s.handle(ctx, &own.msg)
+	err = s.handle(ctx, &in.msg)
 	s.replies = &s.out
 	if err == nil {
-		own.release()
+		in.release()
 		return s.lead.finish(ctx)
 	}
-	return own.finish(err)
+	return in.finish(err)
 }
 
-func (s *shared) inlet() *inlet { return &s.lead.own }
+func (s *shared) inlet() *inlet { return &s.lead.in }
 
 func (s *shared) poll() bool { return s.lead.poll() }
 
@@ -194,9 +194,9 @@ func (s *shared) execute(ctx context.Context, run *wire.Run, done *wire.Done) er
 	return err
 }
 
-// complete ends a batch: it gathers the values that are fetched, and agrees with the other
-// workers whether the batch failed. ran reports whether the batch had a program; failed is
-// this worker's failure.
+// complete ends a batch: it gathers the values that are fetched, and agrees with the
+// other workers whether the batch failed. ran reports whether the batch had a program;
+// failed is this worker's failure.
 func (s *shared) complete(ctx context.Context, run *wire.Run, ran bool, failed error) error {
 	for _, id := range run.Fetch {
 		v := s.values[id]

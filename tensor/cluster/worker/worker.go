@@ -285,9 +285,9 @@ func (w *Worker) openAlone(ctx context.Context, b *base, open *wire.OpenSession,
 	var theirs []*os.File
 	if open.Direct && w.out.conn.Features().Files && !open.Apart {
 		d := &direct{forwarded: forwarded{b}}
-		if f, err := d.own.offer(&w.env); err == nil {
+		if f, err := d.in.offer(&w.env); err == nil {
 			s, theirs = d, []*os.File{f}
-			w.owners = append(w.owners, d)
+			w.connected = append(w.connected, d)
 			defer f.Close()
 		}
 	}
@@ -308,7 +308,7 @@ func (w *Worker) openShared(ctx context.Context, b *base, open *wire.OpenSession
 	w.sessions[b.id] = s
 	err = s.start(ctx, open, reply)
 	if s.inlet().offered() {
-		w.owners = append(w.owners, s)
+		w.connected = append(w.connected, s)
 	}
 	return err
 }
