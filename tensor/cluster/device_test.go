@@ -25,7 +25,7 @@ func newDevice(shmDir string) (device.Device, error) {
 	case "cpu":
 		return cpu.New(&o)
 	case "apart":
-		return apart.New(&apart.Options{Seed: uint64(os.Getpid()), CPU: o})
+		return apart.New(&apart.Options{Seed: 1, CPU: o})
 	}
 	return nil, fmt.Errorf("device %q, expected cpu or apart", *onDevice)
 }

@@ -36,6 +36,8 @@ type Device struct {
 	seed  uint64
 	opens atomic.Uint64 // spaces so far
 
+	backing shm.Options // of the bytes behind reserved segments
+
 	mu     sync.RWMutex
 	memory map[uint64]*shm.Segment // the bytes behind each reserved segment
 }
@@ -46,8 +48,9 @@ func New(o *Options) (*Device, error) {
 	if o != nil {
 		opt = *o
 	}
-	d := &Device{seed: opt.Seed, memory: map[uint64]*shm.Segment{}}
 	host := opt.CPU.Arena
+	d := &Device{seed: opt.Seed, backing: host.Segment, memory: map[uint64]*shm.Segment{}}
+	d.backing.PeersRead = false
 	if opt.CPU.OnSegment != nil {
 		host.OnSegment = opt.CPU.OnSegment
 	}
@@ -74,7 +77,7 @@ func New(o *Options) (*Device, error) {
 
 // newSegment makes the bytes behind a reserved segment.
 func (d *Device) newSegment(id uint64, size int64) error {
-	s, err := shm.Create(size, &shm.Options{Backing: shm.Memfd})
+	s, err := shm.Create(size, &d.backing)
 	if err != nil {
 		return err
 	}
