@@ -1,13 +1,16 @@
 package train
 
 import (
+	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"testing"
 )
 
 // TestAccumulateMovesOnce wants a step of several batches to send as much as a step of
 // one: gradients are added up as each worker's own terms, and one all-reduce of them all
 // comes before the optimizer.
-func TestAccumulateMovesOnce(t *testing.T) {
+func TestAccumulateMovesOnce(t *testing.T) { devicetest.Each(t, testAccumulateMovesOnce) }
+
+func testAccumulateMovesOnce(t *devicetest.T) {
 	const steps, batches = 8, 4
 	s, e, o := placed(t, parse(t, "workers: 2\nbatch: {shard: {axis: 0}}"), Options{Steps: steps, Batch: 2, Accumulate: batches, LossEvery: 100, Seed: 7, Sample: -1})
 	first, last := countsAround(t, s, e, &o)

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/device/devicetest"
 	"github.com/ringside-go/ringside/tensor/nn/model"
@@ -133,24 +132,9 @@ func countsAround(t testing.TB, s *tensor.Session, e *client.Engine, o *Options)
 }
 
 // placed returns a session on a cluster for c, and the options of the config.
-func placed(t testing.TB, c *config.Config, o Options) (*tensor.Session, *client.Engine, Options) {
+func placed(t *devicetest.T, c *config.Config, o Options) (*tensor.Session, *client.Engine, Options) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "rs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	cl, err := cluster.Start(t.Context(), &cluster.Options{Dir: dir, InProcess: true, Workers: c.Workers()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cl.Close() })
-	e, err := client.Dial(t.Context(), cl.Addr(), &client.Options{Config: c})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := tensor.NewSession(e, nil)
-	t.Cleanup(func() { s.Close() })
+	s, e := throughWorkers(t, c.Workers(), &client.Options{Config: c})
 	o.NameParams, o.MicroBatches = true, c.MicroBatches
 	if len(c.Stages()) > 1 {
 		o.StageOf = c.StageFor
@@ -245,7 +229,9 @@ func testPipelineLosses(t *devicetest.T) {
 
 // TestPipelineResumes wants the steps after a checkpoint of a pipeline to be those of a
 // run without a stop.
-func TestPipelineResumes(t *testing.T) {
+func TestPipelineResumes(t *testing.T) { devicetest.Each(t, testPipelineResumes) }
+
+func testPipelineResumes(t *devicetest.T) {
 	c := parse(t, "micro_batches: 2\n"+pipeline2)
 	o := Options{Steps: 8, Batch: 4, LossEvery: 1, Seed: 3, Sample: -1}
 	o.Checkpoint = filepath.Join(t.TempDir(), "run")
@@ -303,7 +289,9 @@ func testPipelineBadOptions(t *devicetest.T) {
 
 // TestCurve wants 200 steps by default to have one worker's losses within 1e-4 on 2
 // workers and on 4: training is so stable that roundings do not show.
-func TestCurve(t *testing.T) {
+func TestCurve(t *testing.T) { devicetest.Each(t, testCurve) }
+
+func testCurve(t *devicetest.T) {
 	if testing.Short() {
 		t.Skip("hundreds of steps on seven workers")
 	}

@@ -11,9 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/data"
 	"github.com/ringside-go/ringside/tensor/device/devicetest"
 )
@@ -24,19 +26,30 @@ func inProcess(t *devicetest.T) *tensor.Session {
 }
 
 // throughCluster returns a session on a dispatcher and a worker, and the engine under it.
-func throughCluster(t testing.TB) (*tensor.Session, *client.Engine) {
+func throughCluster(t *devicetest.T) (*tensor.Session, *client.Engine) {
+	t.Helper()
+	return throughWorkers(t, 1, nil)
+}
+
+// throughWorkers returns a session with so many workers of a cluster, each on a device of
+// its own of the test's kind, and the engine under it.
+func throughWorkers(t *devicetest.T, workers int, o *client.Options) (*tensor.Session, *client.Engine) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rs") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	c, err := cluster.Start(context.Background(), &cluster.Options{Dir: dir, InProcess: true})
+	c, err := cluster.Start(context.Background(), &cluster.Options{Dir: dir, InProcess: true, Workers: workers,
+		Worker: func(name string) (*worker.Options, error) {
+			d, err := t.Open(shm.ArenaOptions{Segment: worker.Segments()})
+			return &worker.Options{Name: name, Device: d}, err
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	e, err := client.Dial(context.Background(), c.Addr(), nil)
+	e, err := client.Dial(context.Background(), c.Addr(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +263,9 @@ func testSaveAndLoad(t *devicetest.T) {
 
 // TestStopped wants a context that is done to end the run between two steps, with the
 // summary so far.
-func TestStopped(t *testing.T) {
+func TestStopped(t *testing.T) { devicetest.Each(t, testStopped) }
+
+func testStopped(t *devicetest.T) {
 	for _, every := range []int{1, 10} {
 		ctx, cancel := context.WithCancel(t.Context())
 		s, _ := throughCluster(t)

@@ -3,6 +3,7 @@ package devicetest
 import (
 	"testing"
 
+	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
@@ -12,16 +13,18 @@ import (
 // devices are those of this process.
 var devices = []struct {
 	name string
-	open func() (device.Device, error)
+	open func(o cpu.Options) (device.Device, error)
 }{
-	{"cpu", func() (device.Device, error) { return cpu.New(nil) }},
-	{"apart", func() (device.Device, error) { return apart.New(&apart.Options{Seed: 1}) }},
+	{"cpu", func(o cpu.Options) (device.Device, error) { return cpu.New(&o) }},
+	{"apart", func(o cpu.Options) (device.Device, error) {
+		return apart.New(&apart.Options{Seed: 1, CPU: o})
+	}},
 }
 
 // T is a test on one device.
 type T struct {
 	*testing.T
-	open func() (device.Device, error)
+	open func(o cpu.Options) (device.Device, error)
 }
 
 // Each runs a test once on each device of this process.
@@ -36,10 +39,15 @@ func (t *T) Run(name string, f func(t *T)) bool {
 	return t.T.Run(name, func(sub *testing.T) { f(&T{sub, t.open}) })
 }
 
+// Open returns a device with that host memory, which the caller closes.
+func (t *T) Open(arena shm.ArenaOptions) (device.Device, error) {
+	return t.open(cpu.Options{Arena: arena})
+}
+
 // Device returns a device, which is closed when the test has ended.
 func (t *T) Device() device.Device {
 	t.Helper()
-	d, err := t.open()
+	d, err := t.Open(shm.ArenaOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
