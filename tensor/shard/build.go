@@ -61,7 +61,10 @@ type builder struct {
 }
 
 func newBuilder(m Mesh, externals int) *builder {
-	return &builder{mesh: m, ranks: m.Size(), first: Var(externals), stats: Stats{Collectives: map[plan.Kind]int{}, Moves: map[plan.Kind]int{}}}
+	return &builder{
+		mesh: m, ranks: m.Size(), first: Var(externals),
+		stats: Stats{Collectives: map[plan.Kind]int{}, Moves: map[plan.Kind]int{}},
+	}
 }
 
 func (b *builder) push(n node) Var {

@@ -110,7 +110,8 @@ func (s Stats) String() string {
 	if l == nil {
 		l = []string{"no collectives"}
 	}
-	return fmt.Sprintf("%s; bytes sent by a rank: %d; programs: %d; local changes of layout: %d", strings.Join(l, ", "), s.Bytes, s.Runs, s.Slices)
+	return fmt.Sprintf("%s; bytes sent by a rank: %d; programs: %d; local changes of layout: %d",
+		strings.Join(l, ", "), s.Bytes, s.Runs, s.Slices)
 }
 
 // String lists the steps of every rank. Ranks with equal steps are listed once.

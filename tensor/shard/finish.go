@@ -16,7 +16,10 @@ func (b *builder) finish(p *tensor.Program, inputs []Placed, outputs []Output, o
 	order := b.order(outputs)
 	buckets := b.buckets(order, o)
 	items := b.schedule(order, buckets, o)
-	plan := &Plan{Mesh: b.mesh, Stages: []Stage{only(b.mesh)}, Inputs: inputs, Outputs: outputs, Ranks: make([]RankPlan, b.ranks), program: p, notes: b.notes}
+	plan := &Plan{
+		Mesh: b.mesh, Stages: []Stage{only(b.mesh)}, Inputs: inputs, Outputs: outputs,
+		Ranks: make([]RankPlan, b.ranks), program: p, notes: b.notes,
+	}
 	sent := make([]int64, b.ranks)
 	for _, g := range buckets {
 		t := b.nodes[g.nodes[0]].move
@@ -169,54 +172,11 @@ func (s *segmenter) collective(g *bucket) *Collective {
 // program makes one program of items from to end. It also returns the vars that no later
 // item needs and that the program does not free itself.
 func (s *segmenter) program(items []item, from, end int) (*Run, []Var, error) {
-	p := &tensor.Program{}
-	run := &Run{Program: p}
-	externals, instrs, scalars, shapes := map[Var]tensor.Ref{}, map[Var]tensor.Ref{}, map[Scalar]tensor.Ref{}, map[string]uint32{}
-	shape := func(sh tensor.Shape) uint32 {
-		key := sh.String()
-		i, ok := shapes[key]
-		if !ok {
-			i = uint32(len(p.Shapes))
-			shapes[key] = i
-			p.Shapes = append(p.Shapes, sh)
-		}
-		return i
-	}
+	b := newRunBuilder(s)
 	for at := from; at < end; at++ {
-		k := items[at].node
-		l := s.b.nodes[k].local[s.rank]
-		v := s.b.first + Var(k)
-		in := tensor.Instr{Op: l.op, DType: l.dt, NArg: uint16(len(l.args)), NInt: uint16(len(l.ints)), Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: shape(l.shape)}
-		for _, a := range l.args {
-			r, ok := scalars[a.s]
-			switch {
-			case a.scalar && !ok:
-				r = tensor.ScalarRef(len(run.Scalars))
-				scalars[a.s] = r
-				run.Scalars = append(run.Scalars, a.s)
-			case !a.scalar:
-				if r, ok = instrs[a.value]; ok {
-					break
-				}
-				if r, ok = externals[a.value]; !ok {
-					d, sh := s.typeOf(a.value)
-					r = tensor.ExternalRef(len(run.Inputs))
-					externals[a.value] = r
-					run.Inputs = append(run.Inputs, a.value)
-					p.Externals = append(p.Externals, tensor.External{DType: d, Shape: shape(sh)})
-				}
-			}
-			p.Args = append(p.Args, r)
-		}
-		p.Ints = append(p.Ints, l.ints...)
-		if s.last[v] >= end {
-			in.Keep = true
-			run.Kept = append(run.Kept, Kept{len(p.Instrs), v})
-		}
-		instrs[v] = tensor.Ref(len(p.Instrs))
-		p.Instrs = append(p.Instrs, in)
-		run.Origin = append(run.Origin, s.b.nodes[k].origin)
+		b.add(items[at].node, end)
 	}
+	run, p := b.run, b.run.Program
 	p.NumScalars = len(run.Scalars)
 	for i, v := range run.Inputs {
 		p.Externals[i].Donated = s.last[v] < end
@@ -225,18 +185,95 @@ func (s *segmenter) program(items []item, from, end int) (*Run, []Var, error) {
 	var frees []Var
 	for at := from; at < end; at++ {
 		for _, v := range s.b.nodes[items[at].node].operands() {
-			_, mine := externals[v]
-			_, made := instrs[v]
-			if s.last[v] == at && !mine && !made && !slices.Contains(frees, v) {
+			if _, mine := b.refs[v]; s.last[v] == at && !mine && !slices.Contains(frees, v) {
 				frees = append(frees, v)
 			}
 		}
 	}
-	if n := p.EncodedSize(); n > tensor.MaxProgramBytes || len(run.Inputs) > tensor.MaxExternals || p.NumScalars > tensor.MaxScalars {
-		return nil, nil, fmt.Errorf("%w: a part of it has %d bytes, %d inputs and %d scalars; at most %d, %d and %d", ErrProgram, n, len(run.Inputs), p.NumScalars,
+	n := p.EncodedSize()
+	if n > tensor.MaxProgramBytes || len(run.Inputs) > tensor.MaxExternals || p.NumScalars > tensor.MaxScalars {
+		return nil, nil, fmt.Errorf("%w: a part of it has %d bytes, %d inputs and %d scalars; at most %d, %d and %d",
+			ErrProgram, n, len(run.Inputs), p.NumScalars,
 			tensor.MaxProgramBytes, tensor.MaxExternals, tensor.MaxScalars)
 	}
 	return run, frees, nil
+}
+
+// runBuilder builds the program of a Run.
+type runBuilder struct {
+	s       *segmenter
+	run     *Run
+	refs    map[Var]tensor.Ref // inputs and results
+	scalars map[Scalar]tensor.Ref
+	shapes  map[string]uint32
+}
+
+func newRunBuilder(s *segmenter) *runBuilder {
+	return &runBuilder{
+		s: s, run: &Run{Program: &tensor.Program{}},
+		refs: map[Var]tensor.Ref{}, scalars: map[Scalar]tensor.Ref{}, shapes: map[string]uint32{},
+	}
+}
+
+// add appends the instruction of node k. Its result is kept if an item from end on needs
+// it.
+func (b *runBuilder) add(k, end int) {
+	s, p := b.s, b.run.Program
+	l := s.b.nodes[k].local[s.rank]
+	v := s.b.first + Var(k)
+	in := tensor.Instr{
+		Op: l.op, DType: l.dt, Shape: b.shape(l.shape),
+		NArg: uint16(len(l.args)), NInt: uint16(len(l.ints)),
+		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)),
+	}
+	for _, a := range l.args {
+		p.Args = append(p.Args, b.ref(a))
+	}
+	p.Ints = append(p.Ints, l.ints...)
+	if s.last[v] >= end {
+		in.Keep = true
+		b.run.Kept = append(b.run.Kept, Kept{len(p.Instrs), v})
+	}
+	b.refs[v] = tensor.Ref(len(p.Instrs))
+	p.Instrs = append(p.Instrs, in)
+	b.run.Origin = append(b.run.Origin, s.b.nodes[k].origin)
+}
+
+// ref returns the argument a, which becomes an input or a scalar of the program if
+// needed.
+func (b *runBuilder) ref(a arg) tensor.Ref {
+	if a.scalar {
+		r, ok := b.scalars[a.s]
+		if !ok {
+			r = tensor.ScalarRef(len(b.run.Scalars))
+			b.scalars[a.s] = r
+			b.run.Scalars = append(b.run.Scalars, a.s)
+		}
+		return r
+	}
+	r, ok := b.refs[a.value]
+	if !ok {
+		d, sh := b.s.typeOf(a.value)
+		r = tensor.ExternalRef(len(b.run.Inputs))
+		b.refs[a.value] = r
+		b.run.Inputs = append(b.run.Inputs, a.value)
+		p := b.run.Program
+		p.Externals = append(p.Externals, tensor.External{DType: d, Shape: b.shape(sh)})
+	}
+	return r
+}
+
+// shape returns the index of sh in the program's table.
+func (b *runBuilder) shape(sh tensor.Shape) uint32 {
+	key := sh.String()
+	i, ok := b.shapes[key]
+	if !ok {
+		p := b.run.Program
+		i = uint32(len(p.Shapes))
+		b.shapes[key] = i
+		p.Shapes = append(p.Shapes, sh)
+	}
+	return i
 }
 
 // typeOf returns the dtype and the shape of v on this rank.

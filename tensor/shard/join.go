@@ -154,7 +154,10 @@ func (j *joiner) send(r tensor.Ref, from int) error {
 		for k, dst := range b.Ranks {
 			i := k % len(a.Ranks)
 			sh := a.Mesh.shape(want, h.Shape, i)
-			c := &Collective{ID: j.id, Kind: plan.Send, DType: h.DType, Scale: 1, Dim: -1, Group: []int{a.Ranks[i], dst}, Moves: []Move{{In: h.value, InShape: sh}}}
+			c := &Collective{
+				ID: j.id, Kind: plan.Send, DType: h.DType, Scale: 1, Dim: -1,
+				Group: []int{a.Ranks[i], dst}, Moves: []Move{{In: h.value, InShape: sh}},
+			}
 			d := *c
 			d.Kind, d.Moves = plan.Recv, []Move{{Out: got.value, OutShape: sh}}
 			j.id++

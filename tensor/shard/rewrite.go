@@ -97,7 +97,10 @@ func Rewrite(p *tensor.Program, m Mesh, inputs []Layout, o *Options) (*Plan, err
 		}
 		l = m.normal(l)
 		placed[i] = Placed{d, s, l, 0}
-		w.externals = append(w.externals, &tensorState{dt: d, shape: s, have: []version{{l, Var(i)}}, external: true, name: fmt.Sprintf("in%d", i), full: -1})
+		w.externals = append(w.externals, &tensorState{
+			dt: d, shape: s, have: []version{{l, Var(i)}},
+			external: true, name: fmt.Sprintf("in%d", i), full: -1,
+		})
 	}
 	for i, l := range w.o.Outputs {
 		if i < 0 || i >= len(p.Instrs) || !p.Instrs[i].Keep {

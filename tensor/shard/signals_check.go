@@ -124,7 +124,7 @@ func (g Signals) fits(sig tensor.Signal, m Mesh, s tensor.Shape) *SignalError {
 			continue
 		}
 		if d < -len(s) || d >= len(s) {
-			return &SignalError{Signal: sig, Hint: g.whose(sig, func(h Hint) bool { return h.Layout[k] == l[k] }), Shape: s, Axis: d}
+			return &SignalError{Signal: sig, Hint: g.source(sig, func(h Hint) bool { return h.Layout[k] == l[k] }), Shape: s, Axis: d}
 		}
 		if d < 0 {
 			l[k] = Shard(d + len(s))
@@ -134,14 +134,15 @@ func (g Signals) fits(sig tensor.Signal, m Mesh, s tensor.Shape) *SignalError {
 		return nil
 	}
 	if d, cuts, bad := uneven(m, m.normal(l), s); bad {
-		return &SignalError{Signal: sig, Hint: g.whose(sig, func(h Hint) bool { return h.Even }), Shape: s, Axis: d, Cuts: cuts}
+		return &SignalError{Signal: sig, Hint: g.source(sig, func(h Hint) bool { return h.Even }), Shape: s, Axis: d, Cuts: cuts}
 	}
 	return nil
 }
 
-// whose returns the key of the entry that applies to sig. If the hint has two parts it is
-// the one that is accepts.
-func (g Signals) whose(sig tensor.Signal, is func(Hint) bool) tensor.Signal {
+// source returns the key of the entry that applies to sig. For state/wide without an
+// entry of its own it is the entry of wide if is reports true for that hint, else that of
+// state.
+func (g Signals) source(sig tensor.Signal, is func(Hint) bool) tensor.Signal {
 	if k, ok := findKey(g, sig); ok {
 		return k
 	}
@@ -149,8 +150,8 @@ func (g Signals) whose(sig tensor.Signal, is func(Hint) bool) tensor.Signal {
 	if !both {
 		return sig
 	}
-	if k := g.whose(tensor.Signal{Name: of, Backward: sig.Backward}, is); is(g[k]) {
+	if k := g.source(tensor.Signal{Name: of, Backward: sig.Backward}, is); is(g[k]) {
 		return k
 	}
-	return g.whose(tensor.Signal{Name: kind, Backward: sig.Backward}, is)
+	return g.source(tensor.Signal{Name: kind, Backward: sig.Backward}, is)
 }
