@@ -5,10 +5,10 @@
 //	record.go fetch.go      what a rank found at a peer
 //	merge.go result.go      what all ranks found, put together
 //	control.go gatherer.go  the ranks in step; ranks that are lost
-//	walk.go                 the rows of all peers, tile by tile, each on the rank that owns it
+//	walk.go                 all peers' rows, tile by tile, on the rank that owns them
 //
-// The result is a pure function of the plan and of the payloads. It does not depend on the
-// number of ranks, nor on the order in which payloads arrive.
+// The result is a pure function of the plan and of the payloads. It does not depend on
+// the number of ranks, nor on the order in which payloads arrive.
 //
 //	rank 0           rank 1           rank 2
 //	plan ──────────▶ plan ──────────▶ plan        broadcast; digests compared

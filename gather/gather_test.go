@@ -87,8 +87,8 @@ func groups(t testing.TB, ranks int) []*collective.Group {
 	return gs
 }
 
-// run gathers, checks the overlap and applies, on so many ranks. Odd numbers of ranks share
-// a model, even ones are replicas.
+// run gathers, checks the overlap and applies, on so many ranks. Odd numbers of ranks
+// share a model, even ones are replicas.
 func (f *fixture) run(t testing.TB, ranks int) []outcome {
 	t.Helper()
 	out := make([]outcome, ranks)
@@ -161,8 +161,8 @@ func uids(from, to uint64) []uint64 {
 	return out
 }
 
-// TestT1Partition: every peer is dealt once, ranks differ by one at most, and the order of
-// the plan does not matter.
+// TestT1Partition: every peer is dealt once, ranks differ by one at most, and the order
+// of the plan does not matter.
 func TestT1Partition(t *testing.T) {
 	rng, rounds := rand.New(rand.NewPCG(1, 1)), 1000
 	if testing.Short() {
@@ -535,8 +535,8 @@ func TestT16Statuses(t *testing.T) {
 	}
 }
 
-// TestT20Abort: a rank that cannot use the plan has all abort, and so has one with another
-// manifest; a rank that is late keeps the others waiting and no more.
+// TestT20Abort: a rank that cannot use the plan has all abort, and so has one with
+// another manifest; a rank that is late keeps the others waiting and no more.
 func TestT20Abort(t *testing.T) {
 	f := newFixture(t, codec.DefaultConfig(), 1, 2, 3)
 	f.plan.Manifest[0] ^= 1

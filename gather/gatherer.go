@@ -25,7 +25,8 @@ type Options struct {
 	// Spool is the folder for payloads. Ranks of one host may share it.
 	Spool string
 
-	// Fetch says how payloads are got. MaxBytes, TMin and TMax come from manifest and plan.
+	// Fetch says how payloads are got. MaxBytes, TMin and TMax come from manifest and
+	// plan.
 	Fetch store.FetchOptions
 
 	// Keys are those that peers sign with. A peer without one need not sign.
@@ -34,8 +35,8 @@ type Options struct {
 	// Banned names peers that are not asked. Nil: none.
 	Banned func(uid uint64) bool
 
-	// Elastic goes on with the ranks that are left when one is lost, which fetch again what
-	// it had. Otherwise all abort. It needs a group that can shrink.
+	// Elastic goes on with the ranks that are left when one is lost, which fetch again
+	// what it had. Otherwise all abort. It needs a group that can shrink.
 	Elastic bool
 
 	// Progress is called after every peer, by one goroutine at a time. Nil: it is not.
@@ -62,8 +63,8 @@ func New(group *collective.Group, o *Options) (*Gatherer, error) {
 	if err := o.Manifest.Check(); err != nil {
 		return nil, err
 	}
-	// Ranks of one host share the folder: each has a file of its own for every peer, for a
-	// peer is dealt to one rank only, and after a loss under another attempt.
+	// Ranks of one host share the folder: each has a file of its own for every peer,
+	// for a peer is dealt to one rank only, and after a loss under another attempt.
 	var err error
 	g.spool, err = store.NewSpool(o.Spool)
 	return g, err

@@ -14,8 +14,8 @@ var (
 	// ErrPlan is returned for a plan that cannot be.
 	ErrPlan = errors.New("gather: bad plan")
 
-	// ErrAborted is returned on every rank when one cannot go on, or when the ranks do not
-	// have the same plan or result.
+	// ErrAborted is returned on every rank when one cannot go on, or when the ranks do
+	// not have the same plan or result.
 	ErrAborted = errors.New("gather: aborted")
 )
 
@@ -41,11 +41,12 @@ type Policy struct {
 
 // Plan says what is to be gathered in one window. All ranks have the same.
 type Plan struct {
-	Window   uint64        `cbor:"window" json:"window"`
-	Attempt  uint32        `cbor:"attempt" json:"attempt"`
-	Intended []uint64      `cbor:"intended" json:"intended"`
-	Reserves []uint64      `cbor:"reserves" json:"reserves"`
-	TMin     int64         `cbor:"t_min" json:"t_min"` // Unix seconds, inclusive; 0: no bound
+	Window   uint64   `cbor:"window" json:"window"`
+	Attempt  uint32   `cbor:"attempt" json:"attempt"`
+	Intended []uint64 `cbor:"intended" json:"intended"`
+	Reserves []uint64 `cbor:"reserves" json:"reserves"`
+	// Unix seconds, inclusive; 0: no bound
+	TMin     int64         `cbor:"t_min" json:"t_min"`
 	TMax     int64         `cbor:"t_max" json:"t_max"`
 	Timeout  time.Duration `cbor:"timeout" json:"timeout_ns"` // of each round of requests
 	Manifest codec.Digest  `cbor:"manifest" json:"manifest"`
@@ -55,8 +56,8 @@ type Plan struct {
 	Removed int `cbor:"removed" json:"duplicates_removed"`
 }
 
-// Normalize removes what is in Intended or Reserves twice, keeping the first, and reserves
-// that are intended. It returns ErrPlan for a plan that cannot be.
+// Normalize removes what is in Intended or Reserves twice, keeping the first, and
+// reserves that are intended. It returns ErrPlan for a plan that cannot be.
 func (p *Plan) Normalize() error {
 	switch {
 	case len(p.Intended)+len(p.Reserves) > MaxPeers:
@@ -105,7 +106,8 @@ func ParsePlan(b []byte) (*Plan, error) {
 func (p *Plan) Digest() codec.Digest {
 	d, err := codec.Sum(p)
 	if err != nil {
-		panic("gather: a plan cannot be encoded: " + err.Error()) // it holds numbers and strings
+		// it holds numbers and strings
+		panic("gather: a plan cannot be encoded: " + err.Error())
 	}
 	return d
 }

@@ -52,8 +52,8 @@ func (s stuck) Open(context.Context, string, store.Get) (*store.Object, error) {
 	select {}
 }
 
-// rankProcess gathers and applies to a model of its own, and prints "done", the hash of the
-// weights and the result.
+// rankProcess gathers and applies to a model of its own, and prints "done", the hash of
+// the weights and the result.
 func rankProcess(spec string) error {
 	var p place
 	if err := json.Unmarshal([]byte(spec), &p); err != nil {
@@ -96,8 +96,8 @@ func rankProcess(spec string) error {
 	return g.Group.Close()
 }
 
-// processes starts ranks and returns what each of them printed last. The victim, if there is
-// one, is killed when it fetches.
+// processes starts ranks and returns what each of them printed last. The victim, if
+// there is one, is killed when it fetches.
 func processes(t *testing.T, dir string, size, victim int, elastic bool) []string {
 	t.Helper()
 	run, err := os.MkdirTemp("", "rs") // a socket's path must be short
@@ -176,8 +176,8 @@ func TestT2Processes(t *testing.T) {
 }
 
 // TestT21Killed: one of four ranks is killed while it fetches. Where it is allowed the
-// others fetch what it had and come to the result of three ranks from the start; otherwise
-// all abort and name it.
+// others fetch what it had and come to the result of three ranks from the start;
+// otherwise all abort and name it.
 func TestT21Killed(t *testing.T) {
 	dir := onDisk(t)
 	want := processes(t, dir, 3, -1, false)[0]

@@ -11,13 +11,15 @@ import (
 
 // Record is what a rank found at one peer.
 type Record struct {
-	UID      uint64            `cbor:"uid" json:"uid"`
-	Status   status.Status     `cbor:"status" json:"status"`
-	Detail   string            `cbor:"detail" json:"detail,omitempty"`
-	Rank     int               `cbor:"rank" json:"-"` // that has the payload
-	ETag     string            `cbor:"etag" json:"etag,omitempty"`
-	Modified int64             `cbor:"modified" json:"last_modified,omitempty"` // Unix seconds; 0: not known
-	Wire     int64             `cbor:"wire" json:"-"`                           // bytes that arrived
+	UID    uint64        `cbor:"uid" json:"uid"`
+	Status status.Status `cbor:"status" json:"status"`
+	Detail string        `cbor:"detail" json:"detail,omitempty"`
+	Rank   int           `cbor:"rank" json:"-"` // that has the payload
+	ETag   string        `cbor:"etag" json:"etag,omitempty"`
+	// Unix seconds; 0: not known
+	Modified int64 `cbor:"modified" json:"last_modified,omitempty"`
+	// bytes that arrived
+	Wire     int64             `cbor:"wire" json:"-"`
 	Size     int64             `cbor:"size" json:"payload_bytes,omitempty"`
 	Attempts int               `cbor:"attempts" json:"-"`
 	Elapsed  float64           `cbor:"elapsed" json:"-"` // seconds

@@ -12,27 +12,35 @@ import (
 // Result is what a window's gather came to. It is the same on every rank, but for what
 // JSON leaves out.
 type Result struct {
-	Window      uint64                   `json:"window" cbor:"window"`
-	Skip        bool                     `json:"skip" cbor:"skip"`                 // too few peers: there is no update
-	UIDs        []uint64                 `json:"uids" cbor:"uids"`                 // primaries ascending, then reserves
-	GlobalSteps []uint64                 `json:"global_steps" cbor:"global_steps"` // by UIDs
-	Skipped     []uint64                 `json:"skipped_uids" cbor:"skipped_uids"` // primaries ascending, then reserves
-	SuccessRate float64                  `json:"success_rate" cbor:"success_rate"`
-	Intended    []uint64                 `json:"intended" cbor:"intended"`
-	ReserveUsed int                      `json:"reserve_used" cbor:"reserve_used"`
-	Upload      int64                    `json:"upload_bytes" cbor:"upload_bytes"`
-	Download    int64                    `json:"download_bytes" cbor:"download_bytes"` // of accepted payloads
-	Reasons     map[uint64]status.Status `json:"reasons" cbor:"reasons"`               // of the skipped
-	Peers       []Record                 `json:"peers" cbor:"peers"`                   // accepted ones, by UIDs
-	ClipNorms   []float64                `json:"clip_norms" cbor:"clip_norms"`         // by parameter: the lower median
-	Removed     int                      `json:"duplicates_removed" cbor:"duplicates_removed"`
-	Duplicates  int                      `json:"duplicates" cbor:"duplicates"`
-	Conflicts   int                      `json:"conflicts" cbor:"conflicts"`
-	PlanDigest  codec.Digest             `json:"plan" cbor:"plan"`
-	Manifest    codec.Digest             `json:"manifest" cbor:"manifest"`
-	Aggregator  string                   `json:"aggregator" cbor:"aggregator"`
+	Window uint64 `json:"window" cbor:"window"`
+	// too few peers: there is no update
+	Skip bool `json:"skip" cbor:"skip"`
+	// primaries ascending, then reserves
+	UIDs []uint64 `json:"uids" cbor:"uids"`
+	// by UIDs
+	GlobalSteps []uint64 `json:"global_steps" cbor:"global_steps"`
+	// primaries ascending, then reserves
+	Skipped     []uint64 `json:"skipped_uids" cbor:"skipped_uids"`
+	SuccessRate float64  `json:"success_rate" cbor:"success_rate"`
+	Intended    []uint64 `json:"intended" cbor:"intended"`
+	ReserveUsed int      `json:"reserve_used" cbor:"reserve_used"`
+	Upload      int64    `json:"upload_bytes" cbor:"upload_bytes"`
+	// of accepted payloads
+	Download int64 `json:"download_bytes" cbor:"download_bytes"`
+	// of the skipped
+	Reasons map[uint64]status.Status `json:"reasons" cbor:"reasons"`
+	// accepted ones, by UIDs
+	Peers []Record `json:"peers" cbor:"peers"`
+	// by parameter: the lower median
+	ClipNorms  []float64    `json:"clip_norms" cbor:"clip_norms"`
+	Removed    int          `json:"duplicates_removed" cbor:"duplicates_removed"`
+	Duplicates int          `json:"duplicates" cbor:"duplicates"`
+	Conflicts  int          `json:"conflicts" cbor:"conflicts"`
+	PlanDigest codec.Digest `json:"plan" cbor:"plan"`
+	Manifest   codec.Digest `json:"manifest" cbor:"manifest"`
+	Aggregator string       `json:"aggregator" cbor:"aggregator"`
 
-	// What differs between ranks or runs.
+	// These differ between ranks or runs.
 	Time     float64             `json:"-" cbor:"-"` // seconds
 	Details  map[uint64]string   `json:"-" cbor:"-"` // of the skipped
 	Wire     int64               `json:"-" cbor:"-"` // bytes that arrived on all ranks
@@ -42,8 +50,8 @@ type Result struct {
 // JSON returns the result as all ranks have it.
 func (r *Result) JSON() ([]byte, error) { return json.Marshal(r) }
 
-// Digest returns a digest of what all ranks have: of the payloads that make the update and
-// of the rule, and of nothing that depends on where they lay or when they arrived.
+// Digest returns a digest of what all ranks have: of the payloads that make the update
+// and of the rule, and of nothing that depends on where they lay or when they arrived.
 func (r *Result) Digest() codec.Digest {
 	type peer struct {
 		UID    uint64
@@ -61,7 +69,8 @@ func (r *Result) Digest() codec.Digest {
 	slices.SortFunc(body.Peers, func(a, b peer) int { return cmp.Compare(a.UID, b.UID) })
 	d, err := codec.Sum(&body)
 	if err != nil {
-		panic("gather: a result cannot be encoded: " + err.Error()) // it holds numbers and strings
+		// it holds numbers and strings
+		panic("gather: a result cannot be encoded: " + err.Error())
 	}
 	return d
 }
@@ -76,7 +85,8 @@ func (r *Result) Close() error {
 	return first
 }
 
-// newResult makes the result of what was found at wanted, which begins with the primaries.
+// newResult makes the result of what was found at wanted, which begins with the
+// primaries.
 func newResult(plan *Plan, m *merged, wanted []uint64) *Result {
 	r := &Result{
 		Window: plan.Window, Intended: plan.Primaries(), Removed: plan.Removed,

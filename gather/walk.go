@@ -8,8 +8,8 @@ import (
 	"github.com/ringside-go/ringside/gather/codec"
 )
 
-// Visitor is given the rows of all peers, tile by tile. Peers of a tile come in any order.
-// All ranks make as many calls of Begin, End and Param, so that Visitors may use
+// Visitor is given the rows of all peers, tile by tile. Peers of a tile come in any
+// order. All ranks make as many calls of Begin, End and Param, so that Visitors may use
 // collectives in these; a rank that has no rows left is given tiles of none.
 type Visitor interface {
 	Begin(p, from, n int) error
@@ -31,9 +31,10 @@ type WalkOptions struct {
 	First int
 }
 
-// Walk gives every rank the rows that it owns of every accepted peer. Rank r of R owns rows
-// ⌊rC/R⌋ to ⌊(r+1)C/R⌋ of the C of each parameter. Rows of payloads in other ranks' spools
-// come by all-to-all, as they are encoded. Payloads must hold this rank's share of Peers.
+// Walk gives every rank the rows that it owns of every accepted peer. Rank r of R owns
+// rows ⌊rC/R⌋ to ⌊(r+1)C/R⌋ of the C of each parameter. Rows of payloads in other
+// ranks' spools come by all-to-all, as they are encoded. Payloads must hold this rank's
+// share of Peers.
 func (r *Result) Walk(ctx context.Context, ranks Ranks, m *codec.Manifest, o WalkOptions, v Visitor) error {
 	w := &walk{r: r, ranks: ranks, m: m, o: o, v: v, held: make([][]int, ranks.Size())}
 	for u := range r.Peers {
@@ -125,8 +126,8 @@ func (w *walk) read(u, p, from, n int) error {
 	return nil
 }
 
-// exchange has every rank send the others their rows of the payloads it has, some payloads
-// at a time.
+// exchange has every rank send the others their rows of the payloads it has, some
+// payloads at a time.
 func (w *walk) exchange(ctx context.Context, p, step, rows int) error {
 	q, size := &w.m.Params[p], w.ranks.Size()
 	batch := int(max(w.o.Exchange/int64(2*size*q.MaxRowsLen(rows)), 1))

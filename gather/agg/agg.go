@@ -1,5 +1,5 @@
-// Package agg has the rules by which the updates of many peers become one. A rule is of one
-// of two kinds:
+// Package agg has the rules by which the updates of many peers become one. A rule is of
+// one of two kinds:
 //
 //	weights  each peer has a factor, and the update is the sum of factor · value over the
 //	         number of peers that sent the position, or over nothing
@@ -9,12 +9,14 @@
 // centered-clip) are of the first kind: their answer is a combination of the updates, and
 // its factors follow from the inner products of all pairs alone.
 //
-// A position that a peer did not send is a zero for distances and no vote for votes. One
-// with fewer than 3 votes gets no update. Where few honest peers send a position, liars that
-// agree can still decide it by votes; rules of distances look at whole updates.
+// A position that a peer did not send is a zero for distances and no vote for votes.
+// One with fewer than 3 votes gets no update. Where few honest peers send a position,
+// liars that agree can still decide it by votes; rules of distances look at whole
+// updates.
 //
-// Sources: Blanchard et al. 2017 (Krum), Yin et al. 2018 (median, trimmed mean), Karimireddy
-// et al. 2021 (centered clipping), Pillutla et al. 2022 (geometric median by Weiszfeld).
+// Sources: Blanchard et al. 2017 (Krum), Yin et al. 2018 (median, trimmed mean),
+// Karimireddy et al. 2021 (centered clipping), Pillutla et al. 2022 (geometric median
+// by Weiszfeld).
 package agg
 
 import (
@@ -29,8 +31,8 @@ import (
 // ErrRule is returned for a rule that there is none of.
 var ErrRule = errors.New("agg: no such rule")
 
-// Default is the rule of the known implementation: norms above the lower median are scaled
-// down to it, and positions are means over those that sent them.
+// Default is the rule of the known implementation: norms above the lower median are
+// scaled down to it, and positions are means over those that sent them.
 const Default = "clip-mean"
 
 // Rule combines updates.
@@ -46,8 +48,8 @@ type Rule struct {
 	// Sum takes the sum of the weighted values as it is, for factors that sum to 1.
 	Sum bool
 
-	// Vote returns the value of a position from the values sent, which are ascending; nil for
-	// rules of weights.
+	// Vote returns the value of a position from the values sent, which are ascending;
+	// nil for rules of weights.
 	Vote func(values []float32) float32
 }
 
@@ -96,8 +98,8 @@ func Lower(norms []float64) float64 {
 	return s[(len(s)-1)/2]
 }
 
-// ClipFactor returns the factor of a norm that is clipped: at most 1, and 1e-8 keeps a norm
-// of zero from a division by it.
+// ClipFactor returns the factor of a norm that is clipped: at most 1, and 1e-8 keeps a
+// norm of zero from a division by it.
 func ClipFactor(clip, norm float64) float64 { return min(1, clip/(norm+1e-8)) }
 
 // minVotes is the fewest votes that can be told from a lie.
@@ -189,8 +191,8 @@ func geometricMedian(gram [][]float64) []float64 {
 	return a
 }
 
-// krum gives 1 to the m peers whose nearest others are nearest, and 0 to the rest. As many
-// others count as there are honest ones at least, without two.
+// krum gives 1 to the m peers whose nearest others are nearest, and 0 to the rest. As
+// many others count as there are honest ones at least, without two.
 func krum(gram [][]float64, part float64, m int) []float64 {
 	n := len(gram)
 	near := max(n-int(part*float64(n))-2, 1)

@@ -290,7 +290,8 @@ func TestOptimizers(t *testing.T) {
 	}
 }
 
-// TestT26Aggregators: with 4 liars of 20 a mean is led astray and the robust rules are not.
+// TestT26Aggregators: with 4 liars of 20 a mean is led astray and the robust rules are
+// not.
 func TestT26Aggregators(t *testing.T) {
 	const peers, liars = 20, 4
 	m := codectest.Tiny(codec.Config{Chunk: 64, TopK: 4096, Bins: 256, Range: 6, Index: codec.Dense, Value: codec.U8LUT})
@@ -474,8 +475,8 @@ func (s *setting) file(group *collective.Group, o apply.Options) error {
 	return err
 }
 
-// child applies in a process of its own: a folder, then the parameter after which it kills
-// itself or -1; or a folder, "grow", peers and budget.
+// child applies in a process of its own: a folder, then the parameter after which it
+// kills itself or -1; or a folder, "grow", peers and budget.
 func child(f []string) error {
 	if f[1] == "grow" {
 		peers, err := strconv.Atoi(f[2])
@@ -562,8 +563,8 @@ func TestT7Once(t *testing.T) {
 	}
 }
 
-// TestT7Killed: whatever the moment at which a process is killed, the model is the old one
-// or the new one, and the next process makes it the new one.
+// TestT7Killed: whatever the moment at which a process is killed, the model is the old
+// one or the new one, and the next process makes it the new one.
 func TestT7Killed(t *testing.T) {
 	s := newSetting(t)
 	old, err := os.ReadFile(s.model())

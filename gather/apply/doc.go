@@ -9,15 +9,15 @@
 //
 // # Exact accumulation
 //
-// For each parameter every peer has a factor f, so that f·norm is at most a bound the peers'
-// norms decide. With 2^E the power of two at or above the bound, and F = 61 - the bits of
-// the number of peers, a value v of a codebook becomes the integer
+// For each parameter every peer has a factor f, so that f·norm is at most a bound the
+// peers' norms decide. With 2^E the power of two at or above the bound, and F = 61 -
+// the bits of the number of peers, a value v of a codebook becomes the integer
 //
 //	round(f · v · 2^(F-E))      at most 2^F in magnitude
 //
-// and a position's sum fits an int64. Integer addition is associative: the update does not
-// depend on the order of peers, tiles, ranks or threads. It is S·2^(E-F)/N in float64,
-// rounded once to float32, where N peers sent the position.
+// and a position's sum fits an int64. Integer addition is associative: the update does
+// not depend on the order of peers, tiles, ranks or threads. It is S·2^(E-F)/N in
+// float64, rounded once to float32, where N peers sent the position.
 //
 // # Memory
 //
@@ -28,8 +28,8 @@
 //	      │ out  f32 │  │
 //	      └──────────┘ ─┘
 //
-// A tile is at most 4 MiB whatever the budget: it stays in a cache. Peers are read one after
-// the other and add nothing. A budget in which one row does not fit is ErrBudget.
+// A tile is at most 4 MiB whatever the budget: it stays in a cache. Peers are read one
+// after the other and add nothing. A budget in which one row does not fit is ErrBudget.
 //
 // # Crashes
 //

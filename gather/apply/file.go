@@ -23,10 +23,11 @@ const (
 	momentumSuffix = ".momentum"
 )
 
-// File applies a result to a model in a safetensors file, once. A process that dies leaves
-// the old model or the new one, and the next call with the same result goes on where it
-// stopped. Parameters may be F32, F16 or BF16; tensors that the manifest does not name stay
-// as they are. All ranks name the same file, or, with Replicated, each its own.
+// File applies a result to a model in a safetensors file, once. A process that dies
+// leaves the old model or the new one, and the next call with the same result goes on
+// where it stopped. Parameters may be F32, F16 or BF16; tensors that the manifest does
+// not name stay as they are. All ranks name the same file, or, with Replicated, each
+// its own.
 //
 // It returns ErrAlreadyApplied, ErrJournal, ErrBudget, or what Update returns.
 func File(ctx context.Context, ranks gather.Ranks, r *gather.Result, m *codec.Manifest, path string, o *Options) (*Stats, error) {
@@ -124,8 +125,8 @@ func (f *file) suffixes() []string {
 	return []string{""}
 }
 
-// create makes a new file: a copy of the model, for the tensors that the manifest does not
-// name and for the layout; or momentum of zeros.
+// create makes a new file: a copy of the model, for the tensors that the manifest does
+// not name and for the layout; or momentum of zeros.
 func (f *file) create(suffix string) error {
 	old := f.path + suffix
 	if _, err := os.Stat(old); suffix != "" && errors.Is(err, os.ErrNotExist) {
@@ -272,8 +273,8 @@ func size(t safetensors.DType) int {
 	return 0
 }
 
-// each calls f for every line of every run of rows that lie side by side in one band: runs
-// of n rows, whose W·n elements at byte off are those from at on in each row.
+// each calls f for every line of every run of rows that lie side by side in one band:
+// runs of n rows, whose W·n elements at byte off are those from at on in each row.
 func (p *pair) each(q *codec.Param, i, from, n int, f func(off int64, row, rows, at int) error) error {
 	width, wide := q.Width(), size(p.info[i].DType)
 	for row := from; row < from+n; {

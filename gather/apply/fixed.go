@@ -29,8 +29,8 @@ func (a *fixed) begin(p *codec.Param, s scale, n int) {
 	clear(a.n)
 }
 
-// quantum returns v in fixed point. What cannot be, because no value of the payload is so
-// large, is limited, so that sums stay within 64 bits.
+// quantum returns v in fixed point. It limits a level of the codebook that is too
+// large to occur in the payload, so that sums stay within 64 bits.
 func (a *fixed) quantum(v float32) int64 {
 	x := math.RoundToEven(a.factor * float64(v) * a.scale.unit)
 	return int64(min(max(x, -a.scale.limit), a.scale.limit))

@@ -11,9 +11,9 @@ import (
 	"github.com/ringside-go/ringside/gather/codec"
 )
 
-// Gram returns the inner products of all pairs of peers, over all parameters. Each row's
-// product is rounded to a fixed point that the peers' norms decide, so that the sums do not
-// depend on the ranks that the rows are on.
+// Gram returns the inner products of all pairs of peers, over all parameters. Each
+// row's product is rounded to a fixed point that the peers' norms decide, so that the
+// sums do not depend on the ranks that the rows are on.
 func Gram(ctx context.Context, ranks gather.Ranks, r *gather.Result, m *codec.Manifest, budget int64) ([][]float64, error) {
 	n, rows := len(r.Peers), 0
 	for i := range m.Params {

@@ -17,8 +17,8 @@ var (
 	// ErrAlreadyApplied is returned for a window that the model has, or an older one.
 	ErrAlreadyApplied = errors.New("apply: the window was applied")
 
-	// ErrJournal is returned when another update of the model was begun and not finished, or
-	// the journal cannot be read.
+	// ErrJournal is returned when another update of the model was begun and not
+	// finished, or the journal cannot be read.
 	ErrJournal = errors.New("apply: the journal does not fit")
 )
 

@@ -227,7 +227,8 @@ func (u *update) factor(i, p int) float64 {
 	return f
 }
 
-// scale is the fixed point of one parameter: a value v is the integer v·unit, at most limit.
+// scale is the fixed point of one parameter: a value v is the integer v·unit, at most
+// limit.
 type scale struct {
 	bound       float64 // of factor · norm
 	unit, limit float64 // powers of two
@@ -369,8 +370,8 @@ func (u *update) Param(ctx context.Context, p int) error {
 	return u.o.AfterParam(ctx, p)
 }
 
-// skipped reports whether an update of p can be beyond float32: the transform can make one
-// coefficient of all that is in a row.
+// skipped reports whether an update of p can be beyond float32: the transform can make
+// one coefficient of all that is in a row.
 func (u *update) skipped(p int) bool {
 	return u.scale(p).bound*math.Sqrt(float64(u.m.Params[p].TotalK)) > math.MaxFloat32
 }

@@ -2,9 +2,9 @@ package apply
 
 import "github.com/ringside-go/ringside/gather/codec"
 
-// Weights is a model, or momentum, by rows: row r of a parameter is its r-th chunk, TotalK
-// elements. i is the parameter's place in the manifest. Calls for different rows may be made
-// concurrently by different ranks.
+// Weights is a model, or momentum, by rows: row r of a parameter is its r-th chunk,
+// TotalK elements. i is the parameter's place in the manifest. Calls for different rows
+// may be made concurrently by different ranks.
 type Weights interface {
 	Read(p *codec.Param, i, from, n int, dst []float32) error
 	Write(p *codec.Param, i, from, n int, src []float32) error

@@ -6,10 +6,10 @@
 //
 //	| payload of UIDs[0] | payload of UIDs[1] | … |    Peers[i].Size bytes each
 //
-// Rank 0 creates both, once: a second emitter gets store.ErrExists. Where the store takes
-// uploads in parts, every rank uploads payloads that it has, and no rank holds more than a
-// piece of any. Payloads smaller than the least part of S3 go together, by the rank that
-// has the first of them; the others send it theirs in pieces.
+// Rank 0 creates both, once: a second emitter gets store.ErrExists. Where the store
+// takes uploads in parts, every rank uploads payloads that it has, and no rank holds
+// more than a piece of any. Payloads smaller than the least part of S3 go together, by
+// the rank that has the first of them; the others send it theirs in pieces.
 //
 // An object of payloads is a source for a Gatherer like any other (Source), so that an
 // artifact is applied by the same code as live payloads, to the same bits.
@@ -169,8 +169,8 @@ func groups(r *gather.Result) []group {
 	return out
 }
 
-// upload uploads the parts whose first payload this rank has, and sends the others theirs.
-// All ranks go through the parts in order.
+// upload uploads the parts whose first payload this rank has, and sends the others
+// theirs. All ranks go through the parts in order.
 func upload(ctx context.Context, ranks gather.Ranks, s store.Uploader, r *gather.Result, id string) (map[int]string, error) {
 	tags := map[int]string{}
 	for n, g := range groups(r) {
@@ -178,7 +178,8 @@ func upload(ctx context.Context, ranks gather.Ranks, s store.Uploader, r *gather
 		if ranks.Rank() == to {
 			in := &incoming{ctx: ctx, ranks: ranks, r: r, g: g}
 			tag, err := s.UploadPart(ctx, FullName(r.Window), id, n+1, in, g.size)
-			if _, drained := io.Copy(io.Discard, in); err == nil { // the senders do not know of err
+			// the senders do not know of err
+			if _, drained := io.Copy(io.Discard, in); err == nil {
 				err = drained
 			}
 			if err != nil {

@@ -26,8 +26,8 @@ func corpusConfig() codec.Config {
 	return c
 }
 
-// TestT16Corpus: every wrong container gets the status that is listed for it, whatever the
-// pieces in which it arrives.
+// TestT16Corpus: every wrong container gets the status that is listed for it, whatever
+// the pieces in which it arrives.
 func TestT16Corpus(t *testing.T) {
 	m := codectest.Tiny(corpusConfig())
 	cases := codectest.Corpus(m, 7, 3)
@@ -114,8 +114,8 @@ func decode(t *testing.T, m *codec.Manifest, b []byte, p int) ([]float32, []bool
 	return out, said
 }
 
-// TestT25RoundTrip: every pair of codecs gives back the coefficients that are largest, and
-// each value as its codec has it.
+// TestT25RoundTrip: every pair of codecs gives back the coefficients that are largest,
+// and each value as its codec has it.
 func TestT25RoundTrip(t *testing.T) {
 	values := []codec.ValueCodec{codec.U8LUT, codec.U4LUT, codec.U2LUT, codec.Sign1, codec.BF16, codec.F32}
 	for _, index := range []codec.IndexCodec{codec.Pack12, codec.Rice, codec.Bitmap, codec.Dense, codec.U16} {

@@ -42,8 +42,8 @@ func (t *Transform) Forward(x []float32) { t.apply(x, false) }
 // Inverse replaces coefficients by elements.
 func (t *Transform) Inverse(x []float32) { t.apply(x, true) }
 
-// apply multiplies from both sides in float64. Products are rounded before they are added,
-// so that all processors give the same bits.
+// apply multiplies from both sides in float64. Products are rounded before they are
+// added, so that all processors give the same bits.
 func (t *Transform) apply(x []float32, inverse bool) {
 	at := func(d *dct, i, k int) float64 {
 		if inverse {

@@ -23,9 +23,9 @@
 //	  │ row 3 │ row 4 │ row 5 │
 //	  └───────┴───────┴───────┘
 //
-// The encoder sends the K coefficients of the largest magnitude of each row, in ascending
-// order of their index. A row of fewer than 16 coefficients, or one that is sent whole, has
-// no indices (Dense).
+// The encoder sends the K coefficients of the largest magnitude of each row, in
+// ascending order of their index. A row of fewer than 16 coefficients, or one that is
+// sent whole, has no indices (Dense).
 //
 // # The container GRD1
 //
@@ -54,13 +54,13 @@
 //	BITMAP  bit i of byte i/8: coefficient i is sent
 //	U16     2 bytes an index
 //
-// A decoder gives up a Rice row that is longer than the best parameter could make it, so
-// that Manifest.MaxPayload is exact. An index needs at most 16 bits, for a chunk's side is
-// at most 256.
+// A decoder gives up a Rice row that is longer than the best parameter could make it,
+// so that Manifest.MaxPayload is exact. An index needs at most 16 bits, for a chunk's
+// side is at most 256.
 //
 // # Checks
 //
-// Validate checks everything that a payload says against the manifest, in a fixed order,
-// and the first failure is the payload's status. It takes a reader and holds the header and
-// one row, whatever the payload's size.
+// Validate checks everything that a payload says against the manifest, in a fixed
+// order, and the first failure is the payload's status. It takes a reader and holds the
+// header and one row, whatever the payload's size.
 package codec

@@ -44,9 +44,9 @@ func (e *Encoder) Residual() [][]float32 { return e.residual }
 // Reset sets the residual to zero, for a window in which nothing is sent.
 func (e *Encoder) Reset() { clear(e.residual) }
 
-// Encode compresses an update: update fills dst with the elements of parameter p, row-major.
-// Window, UID, Step and Meta are taken from h. After an error the residual is of no use:
-// Reset it.
+// Encode compresses an update: update fills dst with the elements of parameter p,
+// row-major. Window, UID, Step and Meta are taken from h. After an error the residual
+// is of no use: Reset it.
 func (e *Encoder) Encode(h Header, update func(p int, dst []float32) error) (*Payload, error) {
 	digest := e.m.Digest()
 	h.Manifest, h.Params = digest[:], nil

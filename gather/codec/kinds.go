@@ -8,10 +8,11 @@ type IndexCodec uint8
 // The index codecs.
 const (
 	Pack12 IndexCodec = iota // pairs of 12 bits; K even, TotalK at most 4096
-	Rice                     // gaps, with a parameter of 4 bits a row; rows begin at a byte
-	Bitmap                   // TotalK bits
-	Dense                    // no indices: every coefficient is sent
-	U16                      // TotalK at most 65536
+	// gaps, with a parameter of 4 bits a row; rows begin at a byte
+	Rice
+	Bitmap // TotalK bits
+	Dense  // no indices: every coefficient is sent
+	U16    // TotalK at most 65536
 	indexCodecs
 )
 

@@ -40,10 +40,11 @@ var ErrManifest = errors.New("codec: bad manifest")
 
 // Config is the part of a manifest that the parameters' shapes do not decide.
 type Config struct {
-	Chunk int        `cbor:"chunk" json:"chunk"` // largest side of a chunk
-	TopK  int        `cbor:"topk" json:"topk"`   // coefficients that are sent of a chunk
-	Bins  int        `cbor:"bins" json:"bins"`   // levels of a codebook
-	Range float64    `cbor:"range" json:"range"` // standard deviations that Uniform covers
+	Chunk int `cbor:"chunk" json:"chunk"` // largest side of a chunk
+	TopK  int `cbor:"topk" json:"topk"`   // coefficients that are sent of a chunk
+	Bins  int `cbor:"bins" json:"bins"`   // levels of a codebook
+	// standard deviations that Uniform covers
+	Range float64    `cbor:"range" json:"range"`
 	DCT   bool       `cbor:"dct" json:"dct"`
 	Index IndexCodec `cbor:"index" json:"index"`
 	Value ValueCodec `cbor:"value" json:"value"`
@@ -67,9 +68,9 @@ type Tensor struct {
 	DType string  `json:"dtype"` // as safetensors spells it
 }
 
-// Param is one parameter as payloads have it. The parameter is a matrix of Lines × Width
-// elements, cut into chunks of H × W; a row is one chunk of TotalK coefficients, of which K
-// are sent. Rows are numbered band by band: Across of them cover H lines.
+// Param is one parameter as payloads have it. The parameter is a matrix of Lines ×
+// Width elements, cut into chunks of H × W; a row is one chunk of TotalK coefficients,
+// of which K are sent. Rows are numbered band by band: Across of them cover H lines.
 type Param struct {
 	Name   string     `cbor:"name" json:"name"`
 	Shape  []int64    `cbor:"shape" json:"shape"`

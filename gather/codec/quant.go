@@ -2,7 +2,8 @@ package codec
 
 import "math"
 
-// book is the codebook of one parameter in one payload: code b stands for Lookup[b]+Shift.
+// book is the codebook of one parameter in one payload: code b stands for
+// Lookup[b]+Shift.
 type book struct {
 	Shift, Scale float32
 	Lookup       []float32

@@ -8,8 +8,8 @@ import (
 	"github.com/ringside-go/ringside/gather/status"
 )
 
-// Rows is a range of rows of one parameter of one peer, encoded. Its bytes are as they lie
-// in the container, so that they can be sent to another rank as they are.
+// Rows is a range of rows of one parameter of one peer, encoded. Its bytes are as they
+// lie in the container, so that they can be sent to another rank as they are.
 type Rows struct {
 	Param *Param
 	Table []float32 // what codes stand for; empty without a codebook
@@ -71,7 +71,8 @@ const rowsHead = 12
 
 // Append appends rows to a message for another rank:
 //
-//	length of indices u32 | length of values u32 | skip u16 | levels u16 | levels f32 each | indices | values
+//	bytes of indices u32 | bytes of values u32 | skip u16 | levels u16
+//	levels, f32 each | indices | values
 func (rows *Rows) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(rows.index)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(rows.values)))

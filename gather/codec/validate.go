@@ -36,9 +36,9 @@ type Report struct {
 	Norms   []float64 // L2, of the values that are sent of each parameter
 }
 
-// Validate reads a container to its end and checks all of it. What is wrong with it is a
-// *status.Error; an error of r that carries a status keeps it. It holds the header and one
-// row, and reads no byte behind the container but one, to see that there is none.
+// Validate reads a container to its end and checks all of it. A fault is a *status.Error;
+// an error of r that carries a status keeps it. It holds the header and one row, and reads
+// no byte behind the container but one, to see that there is none.
 func Validate(r io.Reader, want *Expect) (*Report, error) {
 	row := 0
 	for i := range want.Manifest.Params {
@@ -188,7 +188,8 @@ func (v *validator) indices(h *ParamHeader, p *Param) error {
 		switch {
 		case s == status.OK:
 			s = ascending(idx, uint32(p.TotalK))
-		case s == status.Truncated && len(b) == most: // the row does not end where it must
+		// the row does not end where it must
+		case s == status.Truncated && len(b) == most:
 			s = status.BadShape
 		}
 		if s != status.OK {
@@ -295,8 +296,8 @@ func (v *validator) signature(isSigned bool, root Digest) error {
 	return nil
 }
 
-// Claim returns which window and peer a container says that it is of. Nothing else of it is
-// checked.
+// Claim returns which window and peer a container says that it is of. Nothing else of
+// it is checked.
 func Claim(b []byte) (window, uid uint64, err error) {
 	if len(b) < prefixLen {
 		return 0, 0, status.Errorf(status.Truncated, "%d bytes, expected at least %d", len(b), prefixLen)

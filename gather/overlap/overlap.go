@@ -1,11 +1,13 @@
-// Package overlap finds peers that sent the same positions as others. Honest peers train on
-// data of their own and choose different coefficients; a copy has the original's.
+// Package overlap finds peers that sent the same positions as others. Honest peers
+// train on data of their own and choose different coefficients; a copy has the
+// original's.
 //
-// The overlap of two peers is Σ |A∩B| / Σ k over all rows that have indices: an exact ratio
-// of integers. Each rank counts the rows that it owns, and the counts are added.
+// The overlap of two peers is Σ |A∩B| / Σ k over all rows that have indices: an exact
+// ratio of integers. Each rank counts the rows that it owns, and the counts are added.
 //
-// For each row there is a mask of peers at every coefficient. Only coefficients that two
-// peers or more sent are looked at, so that the work is that of the pairs which do overlap:
+// For each row there is a mask of peers at every coefficient. Only coefficients that
+// two peers or more sent are looked at, so that the work is that of the pairs which do
+// overlap:
 //
 //	coefficient   0    1    2    3    4
 //	mask         0010 0000 0110 0000 1011   pairs (1,2), (0,1), (0,3), (1,3)
@@ -64,8 +66,9 @@ type Pair struct {
 	B       uint64  `json:"b"`
 	Overlap float64 `json:"overlap"`
 
-	// Offender is the later upload, by the time that came with the download; one that has no
-	// time counts as the latest, and of equal times the larger peer is it, and Ambiguous.
+	// Offender is the later upload, by the time that came with the download; one that
+	// has no time counts as the latest, and of equal times the larger peer is it, and
+	// Ambiguous.
 	Offender  uint64 `json:"offender"`
 	Ambiguous bool   `json:"ambiguous,omitempty"`
 }
@@ -81,8 +84,10 @@ type Report struct {
 	Over      []Pair           `json:"pairs_over_thresh"`
 	Levels    map[uint64]Level `json:"uids_over_thresh"`
 
-	Common [][]int64 `json:"-"` // positions that two peers share, by places in Result.UIDs
-	Total  int64     `json:"-"` // positions that each peer sent, in rows that have indices
+	// positions that two peers share, by places in Result.UIDs
+	Common [][]int64 `json:"-"`
+	// positions that each peer sent, in rows that have indices
+	Total int64 `json:"-"`
 }
 
 // JSON returns the report as all ranks have it.

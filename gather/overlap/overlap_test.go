@@ -113,8 +113,8 @@ func allPairs(all [][][]uint32) [][]int64 {
 	return out
 }
 
-// TestT18Overlap: the counts are those of comparing all indices of all pairs, on any number
-// of ranks.
+// TestT18Overlap: the counts are those of comparing all indices of all pairs, on any
+// number of ranks.
 func TestT18Overlap(t *testing.T) {
 	m := manifest(t)
 	for _, n := range []int{2, 3, 20, 64, 100} {
@@ -181,8 +181,8 @@ func onRanks(t *testing.T, m *codec.Manifest, s store.Store, n, ranks int, want 
 	}
 }
 
-// TestT18Blame: the later upload offends; one without a time is the latest; of equal times
-// the larger peer offends, and it is said that this is a guess.
+// TestT18Blame: the later upload offends; one without a time is the latest; of equal
+// times the larger peer offends, and it is said that this is a guess.
 func TestT18Blame(t *testing.T) {
 	for _, c := range []struct {
 		a, b      int64

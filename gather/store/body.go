@@ -22,7 +22,8 @@ type body struct {
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {
 	for b.err == nil {
-		if limit := b.w.o.MaxBytes; limit > 0 && b.pos > limit { // a store that does not say sizes
+		// a store that does not say sizes
+		if limit := b.w.o.MaxBytes; limit > 0 && b.pos > limit {
 			b.err = status.Errorf(status.TooLarge, "%s: more than %d bytes", b.w.key, limit)
 			break
 		}

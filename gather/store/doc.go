@@ -12,9 +12,9 @@
 //	      ▼                                                       │
 //	GET ─▶ LastModified in the window? ─▶ size allowed? ─▶ body ──┤ broken: GET the rest,
 //	         no: TOO_EARLY, TOO_LATE       no: TOO_LARGE     │    │ If-Match: the ETag
-//	                                                         ▼    │ 412: CHANGED, once more
-//	                                            validator, spool  │ from the start
+//	                                                         ▼    │ 412: CHANGED, from
+//	                                            validator, spool  │ the start, once
 //
-// Where the largest payload that a manifest allows is larger than a part, the first GET is
-// for the first part and each next one for the next, under the same ETag.
+// Where the largest payload that a manifest allows is larger than a part, the first GET
+// is for the first part and each next one for the next, under the same ETag.
 package store

@@ -26,12 +26,13 @@ const (
 
 // FetchOptions changes a Fetcher. The zero value is the documented default.
 type FetchOptions struct {
-	Base, Cap   time.Duration // of the waits: uniform in 0 to min(Cap, Base·2ⁿ)
-	Attempts    int           // requests that may fail; 0: as many as the context has time for
-	Concurrency int           // requests under way. 0: DefaultConcurrency
-	Memory      int64         // bytes of buffers, which lowers Concurrency; 0: no bound
-	Part        int64         // bytes of one request. 0: DefaultPart
-	MaxBytes    int64         // the largest payload. 0: no bound
+	Base, Cap time.Duration // of the waits: uniform in 0 to min(Cap, Base·2ⁿ)
+	// requests that may fail; 0: as many as the context has time for
+	Attempts    int
+	Concurrency int   // requests under way. 0: DefaultConcurrency
+	Memory      int64 // bytes of buffers, which lowers Concurrency; 0: no bound
+	Part        int64 // bytes of one request. 0: DefaultPart
+	MaxBytes    int64 // the largest payload. 0: no bound
 
 	// TMin and TMax bound LastModified, both inclusive, in whole seconds. Zero: no bound.
 	TMin, TMax time.Time
@@ -73,9 +74,9 @@ func NewFetcher(o FetchOptions) *Fetcher {
 	return &Fetcher{o, make(chan struct{}, o.Concurrency)}
 }
 
-// Fetch gives the body of an object to use, until use returns nil or an error of its own.
-// use is called again with the body from its start when an attempt broke that could not be
-// continued. The context's deadline is that of the whole call.
+// Fetch gives the body of an object to use, until use returns nil or an error of its
+// own. use is called again with the body from its start when an attempt broke that
+// could not be continued. The context's deadline is that of the whole call.
 func (f *Fetcher) Fetch(ctx context.Context, s Store, key string, use func(io.Reader) error) (Fetched, error) {
 	w := &fetch{Fetcher: f, store: s, key: key}
 	for {

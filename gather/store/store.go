@@ -45,7 +45,8 @@ type Uploader interface {
 	CompleteUpload(ctx context.Context, key, id string, etags []string, o *PutOptions) error
 	AbortUpload(ctx context.Context, key, id string) error
 
-	// Uploads lists the ids of uploads that were created and neither completed nor aborted.
+	// Uploads lists the ids of uploads that were created and neither completed nor
+	// aborted.
 	Uploads(ctx context.Context, prefix string) ([]string, error)
 }
 

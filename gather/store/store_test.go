@@ -236,7 +236,8 @@ func TestT17Window(t *testing.T) {
 	})
 }
 
-// TestT17Changed: an object that is replaced while it arrives is fetched once more, whole.
+// TestT17Changed: an object that is replaced while it arrives is fetched once more,
+// whole.
 func TestT17Changed(t *testing.T) {
 	s := storetest.NewServer(t)
 	put(t, s.Mem, "k", strings.Repeat("old", 9000))

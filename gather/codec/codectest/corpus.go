@@ -1,5 +1,5 @@
-// Package codectest makes payloads for tests: honest ones, and a corpus of containers that
-// are wrong in one way each, with the status that Validate must give them.
+// Package codectest makes payloads for tests: honest ones, and a corpus of containers
+// that are wrong in one way each, with the status that Validate must give them.
 package codectest
 
 import (
@@ -211,7 +211,8 @@ func (c *corpus) rows() {
 		s[h.Params[1].ValueOff] = byte(len(h.Params[1].Lookup))
 		return s
 	})
-	c.bytes("a flipped bit of a value", status.BadQuant, func(b []byte) []byte { // found by the histogram
+	// found by the histogram
+	c.bytes("a flipped bit of a value", status.BadQuant, func(b []byte) []byte {
 		base := (12 + int(binary.LittleEndian.Uint32(b[8:])) + 63) &^ 63
 		b[base+int(c.honest.Header.Params[0].ValueOff)] ^= 1
 		return b

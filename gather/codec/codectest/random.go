@@ -26,8 +26,9 @@ func Mid() *codec.Manifest {
 	return m
 }
 
-// Random makes a payload of random rows without an update that it would come from, which is
-// a hundred times faster. m must be of codec.KnownConfig, with TotalK a multiple of K.
+// Random makes a payload of random rows without an update that it would come from,
+// which is a hundred times faster. m must be of codec.KnownConfig, with TotalK a
+// multiple of K.
 func Random(m *codec.Manifest, window, uid uint64) *codec.Payload {
 	rng := rand.New(rand.NewPCG(window, uid))
 	digest := m.Digest()

@@ -28,9 +28,10 @@ type Fault struct {
 
 // Server serves a store in memory over HTTP and counts requests.
 type Server struct {
-	Mem   *store.Mem
-	URL   string
-	Fault func(key string, n int) Fault // of the n-th request for a key, from 1; may be nil
+	Mem *store.Mem
+	URL string
+	// of the n-th request for a key, from 1; may be nil
+	Fault func(key string, n int) Fault
 
 	mu    sync.Mutex
 	count map[string]int // "GET key"

@@ -99,7 +99,8 @@ func list(t *testing.T, s store.Store, prefix string, want ...string) {
 func uploads(t *testing.T, s store.Uploader) {
 	ctx := t.Context()
 	o := &store.PutOptions{Exclusive: true, Metadata: map[string]string{"digest": "abc"}}
-	first := bytes.Repeat([]byte("x"), 5<<20) // the least that S3 takes of any but the last part
+	// the least that S3 takes of any but the last part
+	first := bytes.Repeat([]byte("x"), 5<<20)
 	for _, round := range []string{"completed", "refused", "aborted"} {
 		id, err := s.CreateUpload(ctx, "up/load", o)
 		if err != nil {
