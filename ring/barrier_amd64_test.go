@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestBarrierSparesFence follows who needs a fence when: a bell's sleeper promises
-// barriers when it gets its waiter, those who ring find out when they attach or
-// when they next ring.
+// TestBarrierSparesFence checks which end makes a fence at which time: a sleeper promises
+// barriers when it gets its waiter, and the ends that ring learn of it when they attach
+// or when they next ring.
 func TestBarrierSparesFence(t *testing.T) {
 	fail := errors.New("no such system call")
 	for _, tt := range []struct {

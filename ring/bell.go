@@ -14,9 +14,17 @@ import (
 //	12  state    4 bytes  0 awake, 1 asleep or about to be; the futex word
 //	16  barrier  4 bytes  1 once the sleeper makes a barrier before it parks
 //
-// The state is the one shared word with more than one writer. The sleeper stores
-// 1 and 0; whoever rings exchanges it for 0, and of those that do so only the one
-// that found the 1 makes the system call.
+// Magic and version are written by InitBell before the memory is shared, and read by
+// NewBell. The sleeper alone writes barrier (1, once); the ends that ring load it when
+// they attach and, while they still make a fence of their own, when they ring.
+//
+// State has several writers. The sleeper stores 1 (announce) and 0. An end that rings
+// loads it and, if it is 1, exchanges it for 0; of several that do, only the one that
+// gets the 1 back makes the system call. The order that matters: the sleeper stores state
+// 1 and then loads the words that it waits for, and the other end stores such a word and
+// then loads state. With a full fence between store and load on both sides at least one
+// load sees the other end's store, so either the sleeper finds its word or it is woken.
+// Fences are in the package's page.
 const BellSize = 128
 
 const (
@@ -39,9 +47,9 @@ type Futex struct {
 	// Wake wakes at most n sleepers.
 	Wake func(word *uint32, n int) error
 
-	// Barrier is a full fence in every thread that runs in any process that has
-	// called Heed, so that those who ring need none of their own. Both are nil
-	// where there is no such thing, and an error of either means the same.
+	// Barrier makes a full fence in every running thread of every process that has called
+	// Heed, so that the ends that ring need none of their own. Both are nil where the
+	// system has no such call, and an error of either means the same.
 	Barrier func() error
 	Heed    func() error
 }
@@ -54,14 +62,13 @@ type Bell struct {
 	barrier  *uint32
 	futex    Futex
 	promised bool // announce makes a barrier
-	// Ring makes one: the sleeper makes no barrier, or we don't heed it
+	// Ring makes a fence: the sleeper makes no barrier, or this process takes no part in it
 	fence   atomic.Bool
 	heeding atomic.Bool // we have tried to
 	wakes   atomic.Uint64
 }
 
-// InitBell makes mem, BellSize bytes at a multiple of 8, a bell that nobody
-// sleeps on.
+// InitBell makes mem, BellSize bytes at a multiple of 8, a bell on which no end sleeps.
 func InitBell(mem []byte) error {
 	if err := checkBell(mem); err != nil {
 		return err
@@ -106,8 +113,8 @@ func (b *Bell) Ring() { // small enough to be inlined: it is part of every messa
 	}
 }
 
-// Word is what Ring looks at, for a caller whose assembly looks there itself: while it is
-// Awake, Ring does nothing. nil: Ring always does something, a fence of its own.
+// Word returns the word that Ring loads first, for assembly that loads it itself: while
+// it is Awake, Ring does nothing. It returns nil while Ring has to make a fence.
 func (b *Bell) Word() *uint32 {
 	if b.fence.Load() {
 		return nil
@@ -115,7 +122,7 @@ func (b *Bell) Word() *uint32 {
 	return b.state
 }
 
-// Awake is what the Word of a bell is that nobody sleeps on.
+// Awake is the Word of a bell on which no end sleeps.
 const Awake = bellAwake
 
 func (b *Bell) ring() {
@@ -128,8 +135,8 @@ func (b *Bell) ring() {
 	}
 }
 
-// heed has Ring go without its fence once the sleeper has promised barriers, which it
-// may do after we have attached. Whatever makes it sleep later comes with a barrier.
+// heed lets Ring go without its fence once the sleeper has promised barriers, which it
+// may do after this end attached. Every later sleep comes with a barrier.
 func (b *Bell) heed() {
 	if atomic.LoadUint32(b.barrier) == 0 || b.futex.Heed == nil || b.heeding.Swap(true) {
 		return
@@ -151,9 +158,9 @@ func (b *Bell) wake() {
 	}
 }
 
-// Rouse wakes the sleeper whatever the bell says, always with a system call. It is
-// for whoever learns that a process died that rings this bell too: between the two
-// halves of Ring it may have left the bell at "awake" and the sleeper asleep.
+// Rouse wakes the sleeper in any state of the bell, with a system call. It is for the
+// case that another process that rings this bell has died: between the exchange and the
+// system call of Ring it leaves the bell at "awake" and the sleeper asleep.
 func (b *Bell) Rouse() {
 	atomic.StoreUint32(b.state, bellAwake)
 	b.wakes.Add(1)
@@ -163,8 +170,8 @@ func (b *Bell) Rouse() {
 // Wakes returns how many times Ring has made the system call.
 func (b *Bell) Wakes() uint64 { return b.wakes.Load() }
 
-// promise has announce make a barrier from now on, and says so to those who attach
-// later, where there are barriers and somebody saves a fence by them.
+// promise makes announce use the barrier from now on, and publishes that in the bell. It
+// does nothing where the system has no barrier or ringing needs no fence.
 func (b *Bell) promise() {
 	if needsFence && b.futex.Barrier != nil && b.futex.Barrier() == nil {
 		atomic.StoreUint32(b.barrier, 1)
@@ -172,23 +179,24 @@ func (b *Bell) promise() {
 	}
 }
 
-// announce says "I sleep", with a full fence: what is loaded after it cannot be
-// older. After the barrier the same holds for those who ring: either their stores
-// are seen from here, or they see that we sleep. The caller looks once more for
-// work before it calls park.
+// announce stores "asleep" with a full fence behind it: loads after it see no older
+// values. After the barrier the same holds on the other side: for an end that rings,
+// either its earlier store is visible here, or its later load of state sees "asleep". The
+// caller looks for work once more before it calls park.
 func (b *Bell) announce() {
 	atomic.StoreUint32(b.state, bellAsleep)
 	if b.promised {
-		// it did before; without, a wake may come as late as the park is long
+		// The barrier worked when it was promised. If it fails now, a wake may be as late
+		// as the longest park.
 		_ = b.futex.Barrier()
 	}
 }
 
-// retract says "I am awake".
+// retract stores "awake".
 func (b *Bell) retract() { atomic.StoreUint32(b.state, bellAwake) }
 
-// park sleeps until somebody rings after announce, or for at most d.
+// park sleeps until the bell is rung after announce, or for at most d.
 func (b *Bell) park(d time.Duration) { b.futex.Wait(b.state, bellAsleep, d) }
 
-// rung reports whether somebody has rung since announce.
+// rung reports whether the bell has been rung since announce.
 func (b *Bell) rung() bool { return atomic.LoadUint32(b.state) == bellAwake }

@@ -128,8 +128,8 @@ func (c *Consumer) Peek() (tag uint32, body []byte, err error) {
 // turn is the rare half of Peek: there is nothing, or padding. Behind padding the
 // header at the start of the data is returned.
 //
-// Finding nothing is the moment to publish all that is released: a producer that
-// waits for room must not wait for bytes that nobody uses.
+// If there is no record, turn publishes all that is released: a producer that waits for
+// room must not wait for bytes that are free.
 func (c *Consumer) turn(low uint64) (uint64, error) {
 	if c.err != nil {
 		return 0, c.err

@@ -2,7 +2,7 @@ package ring
 
 import "testing"
 
-// TestCounter reads while somebody adds: the count never goes back, and ends at the sum.
+// TestCounter reads during additions: the count never goes back, and ends at the sum.
 func TestCounter(t *testing.T) {
 	const n = 10_000
 	var c Counter

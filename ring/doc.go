@@ -17,53 +17,62 @@
 //	   384  zero
 //	   512  data      capacity bytes
 //
-// Each word has 128 bytes to itself, because adjacent cache lines are fetched in
-// pairs. Positions only grow; position & (capacity-1) is the place in the data.
-// Each end keeps its own position to itself, and the other's last one that it saw.
+// Each word has 128 bytes to itself, because adjacent cache lines are fetched in pairs.
+// Positions only grow; position & (capacity-1) is the place in the data. Each end keeps
+// its own position and a copy of the other's last one in memory of its own.
 //
-// There is no shared tail. What is published is said by the records themselves, so
-// that a short one costs the consumer a single cache line: it polls the very line
-// that will hold the record. Records are 8-byte aligned and never cross the end of
-// the data:
+// Words and their order:
+//
+//	word     writer    reader    order
+//	magic,   Init      both, at  Init returns before the memory is shared
+//	version,           attach
+//	capacity
+//	head     consumer  producer  the store of head synchronizes before the load that sees
+//	                             it: the consumer is done with the bytes below head
+//	want     producer  consumer  the producer stores want and then loads head; the
+//	                             consumer stores head and then loads want; full fences
+//	                             between, so one of them sees the other's store
+//	record   producer  consumer  the store of the header synchronizes before the load that
+//	header                       sees it: the body and the zero word behind it are there
+//
+// There is no shared tail. The records themselves say what is published, so that a short
+// one costs the consumer a single cache line: it polls the line that will hold the
+// record. Records are 8-byte aligned and never cross the end of the data:
 //
 //	0  length+1  4 bytes  of the body; 0: nothing here yet;
 //	                      0xffffffff: go on at the start of the data
 //	4  tag       4 bytes  the caller's
 //	8  body      length bytes, then up to 7 bytes that mean nothing
 //
-// The producer writes the body, a zero word behind it where the next header will
-// be, and then stores the header, which publishes the record: that store
-// synchronizes before the consumer's load that sees it. In a batch only the first
-// header is stored so, last of all. From then on the bytes belong to the consumer,
-// until it stores a head beyond them; that store synchronizes before the producer's
-// load. The zero word needs room as well, so a ring holds 8 bytes less than its
-// capacity.
+// The producer writes the body and a zero word behind it, where the next header will be,
+// and then stores the header, which publishes the record. In a batch the header of the
+// first record is stored last of all. From then on the bytes belong to the consumer,
+// until it stores a head beyond them. The zero word needs room as well, so a ring holds 8
+// bytes less than its capacity.
 //
-// Every word has one writer at a time. Nothing is locked, so an end that dies
-// leaves nothing for the other to wait on. What is read from the peer is read
-// once, checked against the private copy of the capacity, and then used: a hostile
-// peer can send nonsense and can stop sending, and that is all.
+// Every word has one writer at a time. Nothing is locked, so an end that dies leaves
+// nothing that the other waits for. Each word of the peer is read once, checked against
+// the private copy of the capacity, and then used: a hostile peer can send nonsense or
+// nothing, and no more.
 //
 // # Fences
 //
-// An end that is about to sleep stores "I sleep" and then looks at the ring; the
-// other end stores to the ring and then loads "does it sleep?". One of them must
-// see the other's store, and for that there has to be a full fence between store
-// and load on both sides. Three of the four are Go's atomic stores: XCHG on amd64,
-// STLR followed by LDAR on arm64.
+// An end that is about to sleep stores "asleep" to the bell and then loads the ring; the
+// other end stores to the ring and then loads the bell. One of them must see the other's
+// store, so there has to be a full fence between store and load on both sides. In three
+// of the four cases that fence is Go's atomic store: XCHG on amd64, STLR followed by LDAR
+// on arm64.
 //
-// The fourth would be paid for every record: on amd64 it waits until the record's
-// lines have come over from the other core. So there the sleeper pays for both: the
-// barrier of [Futex] makes the other core pass a fence, and the producer publishes
-// by a MOV and looks at the bell by another. Where there is no such barrier, or the
-// sleeper has not promised one, Bell.Ring makes the fence. Ring is one load while
-// nobody sleeps.
+// The fourth would be paid for every record: on amd64 it waits until the record's lines
+// have come over from the other core. There the sleeper pays for both: the barrier of
+// [Futex] makes the other core pass a fence, the producer publishes by a MOV and loads
+// the bell by another. Without such a barrier, or before the sleeper has promised one,
+// Bell.Ring makes the fence. Ring is one load while no end sleeps.
 //
 // # Staying behind
 //
-// A consumer that polls the line of the next record takes it away from the core
-// that writes it. While both wait for each other's answers that is as it must be.
-// In a stream it halves the rate of both, and so a consumer that finds records
-// coming without end lets a few microseconds pass whenever it has caught up: see
-// linger in consumer.go.
+// A consumer that polls the line of the next record takes it away from the core that
+// writes it. That is unavoidable while both wait for each other's answers. In a stream it
+// halves the rate of both, so a consumer that finds records coming without end waits a
+// few microseconds whenever it has caught up: see linger in consumer.go.
 package ring

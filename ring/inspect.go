@@ -13,8 +13,8 @@ type Info struct {
 	Want     uint64 `json:"want"`     // the head that a producer without room waits for, 0 for none
 }
 
-// Inspect reads the header of a ring from a copy of its first HeaderSize bytes, for
-// people who look at rings of other processes. ErrLayout when there is none.
+// Inspect reads the header of a ring from a copy of its first HeaderSize bytes, for tools
+// that show the rings of other processes. It returns ErrLayout if it is not one.
 func Inspect(header []byte) (Info, error) {
 	if len(header) < HeaderSize {
 		return Info{}, fmt.Errorf("%w: %d bytes, expected %d", ErrLayout, len(header), HeaderSize)

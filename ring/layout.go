@@ -54,9 +54,9 @@ func MaxRecord(capacity int) int { return capacity/2 - recordHeader }
 // recordSize is what a body of n bytes takes in the ring.
 func recordSize(n uint64) uint64 { return recordHeader + (n+7)&^7 }
 
-// Init makes mem an empty ring. Its length must be Size of a power of two, its
-// address 8-byte aligned (128 is better). Nobody else may use mem until Init
-// has returned.
+// Init makes mem an empty ring. Its length must be Size of a power of two, its address
+// 8-byte aligned (128 is better). The memory must not be used elsewhere before Init has
+// returned.
 func Init(mem []byte) error {
 	capacity, err := checkSize(mem)
 	if err != nil {

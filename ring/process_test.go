@@ -327,8 +327,8 @@ func TestTwoProcessesStream(t *testing.T) {
 	}
 }
 
-// TestPeerKilled: a peer that is killed at a random point leaves a ring that can
-// still be read and written, and nobody hangs.
+// TestPeerKilled: a peer that is killed at a random point leaves a ring that can still be
+// read and written, and no end hangs.
 func TestPeerKilled(t *testing.T) {
 	for round := range 10 {
 		s, cmd := start(t, 1024, "echo", 1<<30)
@@ -351,8 +351,8 @@ func TestPeerKilled(t *testing.T) {
 		if err := cmd.Wait(); err == nil {
 			t.Fatal("the killed child ended well")
 		}
-		// What was under way has arrived or has not; then there is silence and room
-		// for what fits, and then an error that says full.
+		// The message under way has arrived or has not. After it there is silence, room
+		// for a few messages, and then ErrFull.
 		for {
 			_, _, err := s.c.Peek()
 			if err == ring.ErrEmpty {

@@ -262,14 +262,14 @@ func (p *Producer) Publish() {
 	}
 }
 
-// fetchAhead stores to the next two lines, where there is nothing yet, so that this
-// core owns them by the time the next record is written: for records of one or two
-// lines that takes up to a third off a round trip between distant cores. The line
-// after tail is left alone, the consumer is looking at it. In a stream nobody waits
-// for a single record, and the stores only take a tenth of the rate.
+// fetchAhead stores to the next two lines, which are still empty, so that this core owns
+// them by the time the next record is written. That shortens a round trip of records of
+// one or two lines between distant cores (docs/decisions.md). It leaves the line after
+// tail alone, which the consumer polls. In a stream no end waits for a single record, and
+// the stores only cost rate.
 func (p *Producer) fetchAhead() {
 	if p.open || p.tail+ahead2+recordHeader-p.head > p.capacity {
-		return // somebody is writing there, or has not read it yet
+		return // a record is being written there, or is not read yet
 	}
 	binary.LittleEndian.PutUint64(p.data[(p.tail+ahead1)&p.mask:], 0)
 	binary.LittleEndian.PutUint64(p.data[(p.tail+ahead2)&p.mask:], 0)

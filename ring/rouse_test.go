@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRouse: who rang died before the system call. The bell says "awake" from then on, so
-// that ringing it is of no use; rousing is.
+// TestRouse: a process died between the two halves of Ring. The bell says "awake" from
+// then on, so that ringing has no effect; rousing has.
 func TestRouse(t *testing.T) {
 	f := newHeapFutex()
 	bell := heapBell(t, f)

@@ -14,7 +14,7 @@ const maxPauses = 256
 func pausesIn(d time.Duration) int {
 	const n = maxPauses / 4
 	best := time.Hour
-	for range 5 { // the fastest is the one that was not interrupted
+	for range 5 { // the fastest of them was not interrupted
 		start := time.Now()
 		pause(n)
 		best = min(best, time.Since(start))
@@ -44,11 +44,11 @@ func spin(ready func() bool, n int) (pauses int, ok bool) {
 	return n, false
 }
 
-// yield gives the core to whoever else wants it. The raw system call, since the
-// other kind would hand the P over and back; it returns at once, so nobody waits
-// for the P. Not inlined, for the reason given at spin. runtime.Gosched would not
-// do: it knows goroutines only, and takes milliseconds when other processes want
-// the core.
+// yield gives the core to another thread that wants it. It is the raw system call, since
+// the other kind would hand the P over and back; it returns at once, so no goroutine
+// waits for the P. It is not inlined, for the reason given at spin. runtime.Gosched would
+// not do: it knows goroutines only, and takes milliseconds when other processes want the
+// core.
 //
 //go:noinline
 func yield() {

@@ -22,7 +22,8 @@ const (
 	// tried again.
 	maxVain = 4
 
-	// slowYield is what a sched_yield takes only when somebody else ran.
+	// slowYield is the time that a sched_yield exceeds only if another thread ran
+	// meanwhile.
 	slowYield = 800 * time.Nanosecond
 
 	// sharedWaits is for how many yields a core counts as shared after a slow one.
@@ -40,25 +41,25 @@ const (
 	// where there are a few messages now and then.
 	manyShort = 3
 
-	// minTogether is how many waits in a row it takes that ended because somebody else
-	// had run on this core, before a sleep is tried in place of a yield: whoever is woken
-	// is put on a core that has nothing to do, if there is one, while the two of a
-	// conversation may otherwise share a core for many milliseconds beside an idle one.
-	// Where there is none it was in vain, and the next time it takes twice as many, up to
-	// maxTogether.
+	// minTogether is the number of waits in a row that ended because another thread had
+	// run on this core, after which a sleep is tried in place of a yield: the kernel puts
+	// a woken thread on an idle core, if there is one, while two threads that talk to
+	// each other may otherwise share a core for many milliseconds beside an idle one. If
+	// the sleep did not help, the next one takes twice as many waits, up to maxTogether.
 	minTogether = 32
 	maxTogether = 1 << 14
 
-	// manyApart is how many waits in a row that ended otherwise say that the last such
-	// sleep was not in vain.
+	// manyApart is the number of waits in a row that ended otherwise, after which the
+	// last such sleep counts as a success.
 	manyApart = 256
 
-	// longApart is how many such waits it takes to spin for three chunks before the first
-	// yield: what an answer takes that another core computes in a microsecond or two.
+	// longApart is the number of such waits after which a wait spins for three chunks
+	// before the first yield: the time of an answer that another core computes in a
+	// microsecond or two.
 	longApart = 16
 
-	// freshTurn is how long ago the goroutine may have been scheduled when it goes to
-	// sleep, see turn.
+	// freshTurn is the longest time since the goroutine was scheduled at which it goes to
+	// sleep without giving its turn away first, see turn.
 	freshTurn = time.Millisecond
 
 	// maxPark bounds a sleep, so that a lost wake or a peer that does not ring is
@@ -66,34 +67,34 @@ const (
 	maxPark = 100 * time.Millisecond
 )
 
-// Waiter waits for something that another process will do, by the cheapest means
-// that the load of the machine allows:
+// Waiter waits for a change that another process makes, by the cheapest means that the
+// load of the machine allows (the measurements are in docs/decisions.md):
 //
 //   - It spins with PAUSE for about a microsecond, which is best while both sides
 //     have a core each.
-//   - It calls sched_yield and times it. A slow one means that somebody else ran
-//     on this core, perhaps the very one waited for, so the next 16 times it
-//     hardly spins before it yields; otherwise it spins on. No count of processes
-//     is needed, and with more processes than cores this is 10 to 25 times faster
-//     than spinning for a fixed time and then sleeping.
-//   - On such a core it still spins for half a microsecond as long as that brings
-//     something: one who asks a process on another core has its answer sooner than
-//     the core has been given away and taken back.
-//   - Where nobody else has needed the core for some waits it spins for three
-//     microseconds first: a yield takes as long as an answer that is computed on
-//     another core.
-//   - After 32 waits in a row that ended only because somebody else had run on this core
-//     it sleeps at once, instead of yielding: whoever is woken is put on an idle core, if
-//     there is one. The kernel may otherwise leave the two of a conversation on one core
-//     for many milliseconds, beside an idle one, and each message takes them a switch.
-//   - Who was rung awake and finds nothing waits awake for 200 microseconds: somebody
-//     wakes it ahead of what is about to come.
-//   - After 50 microseconds it says "I sleep" on the bell, looks once more, and
-//     parks. After three sleeps in a row that were shorter than 200 microseconds
-//     it waits awake for those 200, until one sleep is longer. For short sleeps
-//     breed: whoever waits for the one that is being woken runs out of patience
-//     too, and the scheduler of a Go program that has slept looks around every 20
-//     microseconds for some milliseconds, on a core that others need.
+//   - It calls sched_yield and times it. A slow one means that another thread ran on this
+//     core, perhaps the one that is waited for. Then the next 16 waits hardly spin before
+//     they yield; otherwise they spin on. No count of processes is needed, and with more
+//     processes than cores this is much faster than to spin for a fixed time and then
+//     sleep.
+//   - On such a core it still spins for half a microsecond as long as that succeeds: an
+//     answer from another core arrives sooner than the core is given away and taken back.
+//   - If no other thread has needed the core for some waits, it spins for three
+//     microseconds first: a yield takes as long as an answer that is computed on another
+//     core.
+//   - After 32 waits in a row that ended only because another thread had run on this core
+//     it sleeps at once, instead of yielding: the kernel puts a woken thread on an idle
+//     core, if there is one. It may otherwise leave two threads that talk to each other
+//     on one core for many milliseconds, beside an idle one, and each message takes them
+//     a switch.
+//   - A waiter that was rung and finds nothing waits awake for 200 microseconds: the
+//     other end rings ahead of a message.
+//   - After 50 microseconds it announces its sleep on the bell, looks once more, and
+//     parks. After three sleeps in a row that were shorter than 200 microseconds it waits
+//     awake for those 200, until one sleep is longer: short sleeps cause more of them.
+//     The end that waits for the one being woken runs out of patience too, and the
+//     scheduler of a Go program that has slept looks for work every 20 microseconds for
+//     some milliseconds, on a core that others need.
 //
 // While it spins it holds its P; while it is parked it does not.
 //
@@ -128,8 +129,8 @@ type WaiterOptions struct {
 	Park time.Duration
 
 	// Parking is called before each sleep, after the bell was told of it and before the
-	// last look: whoever makes ready true but does not ring may be asked to ring from now
-	// on. nil: nothing.
+	// last look: it may tell a source that makes ready true without ringing to ring from
+	// now on. nil: nothing.
 	Parking func()
 }
 
@@ -159,12 +160,12 @@ func NewWaiter(bell *Bell, o *WaiterOptions) *Waiter {
 // now is the monotonic time since epoch: half the cost of time.Now.
 func (w *Waiter) now() time.Duration { return time.Since(w.epoch) }
 
-// Wait returns true when ready does, and false when stop does. Ready is called
-// very often: it should be a few loads, such as the Ready of some consumers. Once
-// it has returned true it is not called again, so it may take what it found.
-// Stop may be nil. While the waiter sleeps they are called again only when the
-// bell is rung, or after the longest sleep; so whoever makes stop true should
-// ring the bell then. Nothing is allocated.
+// Wait returns true when ready does, and false when stop does. It calls ready very often:
+// it should be a few loads, such as the Ready of some consumers. Once it has returned
+// true it is not called again, so it may take what it found. Stop may be nil. While the
+// waiter sleeps they are called again only when the bell is rung, or after the longest
+// sleep; the goroutine that makes stop true should ring the bell then. Nothing is
+// allocated.
 func (w *Waiter) Wait(ready, stop func() bool) bool {
 	return w.WaitFor(ready, stop, -1)
 }
@@ -203,7 +204,7 @@ func (w *Waiter) WaitFor(ready, stop func() bool, d time.Duration) bool {
 		if ok, rung = w.sleep(ready, stop, left); ok {
 			return true
 		}
-		if rung { // somebody rang ahead of what is about to come
+		if rung { // the bell was rung ahead of a message
 			w.patience = maxPatience
 		}
 	}
@@ -232,9 +233,9 @@ func (w *Waiter) spinOnce(ready func() bool, t *trial) bool {
 	return true
 }
 
-// spin spins for half a chunk, of so many pauses, where that has brought something
-// lately, or to see whether it would. What is there at the first look would have been
-// without.
+// spin spins for half a chunk, of so many pauses, if that has succeeded lately, or to
+// find out whether it would. An answer at the first look does not count: it would have
+// come without spinning.
 func (t *trial) spin(ready func() bool, chunk int) bool {
 	t.looks++
 	if t.hope == 0 && t.looks%tryEvery != 0 {
@@ -282,8 +283,8 @@ func (w *Waiter) ended(shared bool) {
 	}
 }
 
-// alone reports whether nobody else has needed this core for a while: then a yield is no
-// use, and takes as long as an answer.
+// alone reports whether no other thread has needed this core for a while: then a yield is
+// no use, and takes as long as an answer.
 func (w *Waiter) alone() bool { return w.shared == 0 && w.apart >= longApart }
 
 // leave reports whether it is time to sleep, so as to be woken on another core.
@@ -295,9 +296,9 @@ func (w *Waiter) leave() bool {
 	return true
 }
 
-// Yield gives the core to whoever wants it, once, and takes note of whether somebody did:
-// for waits that know better than Wait when to look. It returns a time later than that,
-// since the Waiter was made.
+// Yield gives the core away once and notes whether another thread ran, for waits that
+// know better than Wait when to look. It returns a time after that, counted from the
+// making of the Waiter.
 func (w *Waiter) Yield() time.Duration {
 	before := w.now()
 	yield()
@@ -314,14 +315,13 @@ func (w *Waiter) Yield() time.Duration {
 // Pauses is how many PAUSEs take about a microsecond on this machine.
 func (w *Waiter) Pauses() int { return w.spin }
 
-// Shared says whether the core counts as one that others need as well: whether somebody
-// ran in one of the last yields.
+// Shared reports whether other threads need the core as well: whether one ran during the
+// last yields.
 func (w *Waiter) Shared() bool { return w.shared > 0 }
 
-// sleep parks on the bell for at most d and reports whether ready, and whether
-// somebody rang. The order is the whole point: announce, look again, park. Whoever
-// makes ready true stores that first and looks at the bell second, so either it is
-// seen here or it rings.
+// sleep parks on the bell for at most d and reports whether ready, and whether the bell
+// was rung. The order matters: announce, look again, park. The other end makes ready true
+// by a store and then loads the bell, so either its store is seen here or it rings.
 func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) (ok, rung bool) {
 	w.spins.Store(w.waits)
 	w.turn()
@@ -358,7 +358,7 @@ func (w *Waiter) turn() {
 	}
 }
 
-// slept chooses the patience after a sleep of d that somebody's ring ended, or time.
+// slept chooses the patience after a sleep of d that ended by a ring, or by its time.
 func (w *Waiter) slept(d time.Duration, rung bool) {
 	switch {
 	case d >= maxPatience:

@@ -45,8 +45,8 @@ func TestRingWakesASleeper(t *testing.T) {
 			t.Fatal("Wait returned false without a stop")
 		}
 	}
-	// A park may end by its own time on a loaded machine; then nobody is there to
-	// be woken, and that park is one of the expired.
+	// A park may end by its own time on a loaded machine. Then no sleeper is there to be
+	// woken, and that park is one of the expired.
 	if s := w.Stats(); s.Sleeps < 20 || s.Sleeps-s.Expired > bell.Wakes() {
 		t.Errorf("%+v with %d wakes, expected at least 20 sleeps", s, bell.Wakes())
 	}
@@ -93,7 +93,7 @@ func TestStopEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestNobodyRings: a waiter whose peer never rings sees what it did all the same.
+// TestNobodyRings: a waiter whose peer never rings sees its stores all the same.
 func TestNobodyRings(t *testing.T) {
 	f := newHeapFutex()
 	w := NewWaiter(heapBell(t, f), &WaiterOptions{Park: time.Millisecond})
@@ -296,8 +296,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestRungAhead: who was rung awake and finds nothing waits for it awake, for longer than
-// at first.
+// TestRungAhead: a waiter that was rung and finds nothing waits for it awake, for longer
+// than at first.
 func TestRungAhead(t *testing.T) {
 	f := newHeapFutex()
 	bell := heapBell(t, f)

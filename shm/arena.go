@@ -276,11 +276,11 @@ func (c *class) remove(s *span) {
 	s.prev, s.next = nil, nil
 }
 
-// reclaim takes back a block whose last reference is gone.
+// reclaim frees a block without references.
 func (a *Arena) reclaim(b *Block) {
 	a.mu.Lock()
 	if a.opt.Checked && !a.closed {
-		a.mu.Unlock() // it takes a while, and the block is nobody's meanwhile
+		a.mu.Unlock() // it takes a while, and the block has no owner meanwhile
 		a.mangle(b)
 		a.mu.Lock()
 	}

@@ -17,7 +17,7 @@ func (a *Arena) grow(pages int) error {
 		a.mu.Unlock()
 		return ErrClosed
 	}
-	if a.extents.place(pages) >= 0 { // somebody else made one
+	if a.extents.place(pages) >= 0 { // another goroutine made one
 		a.mu.Unlock()
 		return nil
 	}

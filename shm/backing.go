@@ -22,8 +22,8 @@ const (
 	// descriptor can truncate it, after which touching it is SIGBUS.
 	Tmpfs
 
-	// Memfd is a sealed file of memfd_create: nobody can change its size any more.
-	// It counts against nothing but the machine's memory.
+	// Memfd is a sealed file of memfd_create: no process can change its size any more. It
+	// counts only against the machine's memory.
 	Memfd
 
 	// Reserved is no file: addresses of memory that only a device can reach, such as that
@@ -53,8 +53,8 @@ const defaultDir = "/dev/shm"
 // newBacking returns a file of size bytes, all of them allocated.
 func newBacking(size int64, o *Options) (*os.File, Backing, error) {
 	dir, kind := o.Dir, o.Backing
-	// Neither file system refuses more than the machine has: the kernel would
-	// rather kill somebody. So ask first. It is a look and no reservation.
+	// Neither file system refuses more than the machine has: the kernel would kill a
+	// process instead. So ask first. It is a check and no reservation.
 	if err := checkMemory(size); err != nil {
 		return nil, kind, err
 	}
@@ -125,8 +125,8 @@ func newMemfd(size int64, open bool) (*os.File, error) {
 	return f, nil
 }
 
-// writeProtect returns the descriptor of f to be given to peers, who shall not write. The
-// mapping that is there keeps writing. f is closed if another takes its place.
+// writeProtect returns the descriptor of f to be given to peers that must not write. The
+// existing mapping keeps writing. It closes f if it returns another descriptor.
 func writeProtect(f *os.File, kind Backing) (*os.File, error) {
 	if kind == Memfd {
 		if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_FUTURE_WRITE|unix.F_SEAL_SEAL); err != nil {

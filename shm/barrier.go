@@ -26,8 +26,8 @@ func Barrier() error {
 	return nil
 }
 
-// HeedBarriers has this process's threads, those to come as well, take part in
-// everybody's Barrier. Once is enough; again costs a system call.
+// HeedBarriers makes this process's threads, later ones included, take part in the
+// Barrier of every process. Once is enough; again costs a system call.
 func HeedBarriers() error {
 	if _, _, e := unix.Syscall(unix.SYS_MEMBARRIER, membarrierRegisterGlobalExpedited, 0, 0); e != 0 {
 		return os.NewSyscallError("membarrier", e)

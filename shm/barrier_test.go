@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestBarrier: where the kernel has the one call it has the other. What a fence does
+// TestBarrier: where the kernel has the one call it has the other. The effect of a fence
 // can't be seen from here; package ring has a model of it.
 func TestBarrier(t *testing.T) {
 	heed, barrier := HeedBarriers(), Barrier()
@@ -21,8 +21,7 @@ func TestBarrier(t *testing.T) {
 	}
 }
 
-// lacks says whether err is that of a kernel that has no such call, or lets nobody make
-// it.
+// lacks reports whether err is that of a kernel without such a call, or that forbids it.
 func lacks(err error) bool {
 	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM)
 }

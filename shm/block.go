@@ -6,10 +6,10 @@ import "sync/atomic"
 // returned is our own memory; one that Table.Open returned is a peer's, mapped
 // here.
 //
-// Whoever holds a reference may call any method, concurrently with others.
-// Nothing orders their use of the bytes; sending the handle through a ring does.
-// The last Release gives the memory back, and the Block with it: neither may be
-// touched afterwards, for both will soon be somebody else's.
+// A holder of a reference may call any method, concurrently with others. Nothing orders
+// their use of the bytes; sending the handle through a ring does. The last Release frees
+// the memory, and the Block with it: neither may be touched afterwards, because both may
+// belong to another allocation.
 type Block struct {
 	mem      []byte
 	handle   Handle
@@ -39,11 +39,11 @@ func (b *Block) Handle() Handle { return b.handle }
 // a peer's memory unless the table was asked for more.
 func (b *Block) ReadOnly() bool { return b.readOnly }
 
-// Refs is the number of references, leases among them. Whoever sees 1 and holds
-// that one has the block alone.
+// Refs returns the number of references, leases among them. A caller that sees 1 and
+// holds that one has the block alone.
 func (b *Block) Refs() int { return int(b.refs.Load()) }
 
-// Retain adds a reference. Only somebody who holds one may do that.
+// Retain adds a reference. The caller must hold one.
 func (b *Block) Retain() {
 	if b.refs.Add(1) <= 1 {
 		panic("shm: Retain of a released block")

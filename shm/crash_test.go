@@ -66,8 +66,8 @@ func churn(dir, seedText string) error {
 	}
 }
 
-// TestKilledLeavesNothing kills processes in the middle of making and using
-// segments: the file system is as before, whoever else had them mapped.
+// TestKilledLeavesNothing kills processes in the middle of making and using segments: the
+// file system is as before, also if other processes had them mapped.
 func TestKilledLeavesNothing(t *testing.T) {
 	dir := smallTmpfs(t, "16m")
 	exe, err := os.Executable()

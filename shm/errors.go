@@ -31,6 +31,6 @@ var (
 	// ErrExists is returned by Table.Add for a segment that the owner has added.
 	ErrExists = errors.New("shm: segment exists")
 
-	// ErrTimeout is returned by FutexWait when nobody woke it in time.
+	// ErrTimeout is returned by FutexWait when it was not woken in time.
 	ErrTimeout = errors.New("shm: futex timeout")
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
-// What one process writes another reads in place: it is sent the segment's descriptor
-// once, and then only handles.
+// A process reads in place the bytes that another writes: it is sent the segment's
+// descriptor once, and then only handles.
 func Example() {
 	const me, peer = 1, 2
 	table := shm.NewTable(&shm.TableOptions{Sealed: true}) // the reader's

@@ -16,10 +16,9 @@ const (
 )
 
 // FutexWait sleeps while *word is val, at most for timeout; the word may be shared
-// between processes. It returns nil when woken, when *word was not val, and when a
-// signal interrupted it, ErrTimeout when the time was up: in every case the caller
-// looks again. There is no waiting without a timeout, because a peer that died
-// wakes nobody.
+// between processes. It returns nil when woken, when *word was not val, and when a signal
+// interrupted it, ErrTimeout when the time was up: in every case the caller looks again.
+// Every wait has a timeout, because a peer that died never wakes the sleeper.
 //
 // The ordinary system call, which gives the P away: a raw one would stop the
 // goroutines of a whole P for as long as it sleeps.
@@ -39,8 +38,8 @@ func FutexWait(word *uint32, val uint32, timeout time.Duration) error {
 	return os.NewSyscallError("futex wait", e)
 }
 
-// FutexWake wakes at most n of those who sleep on the word. It never sleeps, so
-// the raw system call does.
+// FutexWake wakes at most n sleepers on the word. It never sleeps, so the raw system call
+// is enough.
 func FutexWake(word *uint32, n int) error {
 	_, _, e := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexOpWake, uintptr(n), 0, 0, 0)
 	if e != 0 {

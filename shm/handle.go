@@ -31,8 +31,8 @@ func (h Handle) Append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, h.Len)
 }
 
-// GetHandle decodes the first HandleSize bytes of b. What it returns is only what
-// somebody wrote: Table and Arena check it.
+// GetHandle decodes the first HandleSize bytes of b. The result is a peer's claim: Table
+// and Arena check it.
 func GetHandle(b []byte) Handle {
 	_ = b[HandleSize-1]
 	return Handle{

@@ -7,8 +7,8 @@ import "fmt"
 // times. It ends with Unlease when the owner gives the block back, or with
 // ReleaseOwner when the owner is gone: what a dead process held comes back.
 //
-// The caller holds a reference. After ReleaseOwner nothing may be leased to that
-// owner again, since nobody would end it.
+// The caller holds a reference. After ReleaseOwner nothing may be leased to that owner
+// again, since no call would end the lease.
 func (a *Arena) Lease(b *Block, owner uint64) error {
 	if b.home != home(a) {
 		return fmt.Errorf("%w: %v is not a block of this arena", ErrUnknownSegment, b.handle)

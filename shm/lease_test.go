@@ -144,7 +144,7 @@ func TestLeases(t *testing.T) {
 	must(a.check())
 }
 
-// TestCloseWaitsForBlocks: memory that somebody reads stays.
+// TestCloseWaitsForBlocks: memory that is being read stays.
 func TestCloseWaitsForBlocks(t *testing.T) {
 	dir := smallTmpfs(t, "8m")
 	a := newArena(t, &ArenaOptions{First: 1 << 20, Segment: Options{Dir: dir, Backing: Tmpfs}})

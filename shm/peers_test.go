@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPeersRead: who is given the descriptor of such a segment reads what its maker goes
-// on to write, and can do nothing else to it.
+// TestPeersRead: a process with the descriptor of such a segment reads its maker's later
+// writes, and can do nothing else to it.
 func TestPeersRead(t *testing.T) {
 	for _, kind := range []Backing{Memfd, Tmpfs} {
 		s, err := Create(1<<20, &Options{Backing: kind, PeersRead: true, Prefault: true})

@@ -31,17 +31,17 @@ type Options struct {
 	// settings; without them nothing changes.
 	Huge bool
 
-	// PeersRead lets whoever is given the descriptor of a new segment only read. A
-	// Memfd is sealed against every later write and mapping for writing. Of a Tmpfs
-	// the descriptor is one for reading; a process of the same user can open another.
-	// Create only.
+	// PeersRead permits only reading to processes with the descriptor of a new segment. A
+	// Memfd is sealed against every later write and mapping for writing. Of a Tmpfs the
+	// descriptor is one for reading; a process of the same user can open another. Create
+	// only.
 	PeersRead bool
 
 	// ReadOnly maps for reading only. FromFile only.
 	ReadOnly bool
 
-	// Sealed refuses a file that somebody can still shrink, see the package's page.
-	// FromFile only.
+	// Sealed refuses a file that can still be shrunk, see the package's page. FromFile
+	// only.
 	Sealed bool
 }
 
@@ -56,8 +56,8 @@ func (o *Options) orDefault() Options {
 	return v
 }
 
-// Segment is a mapped file of shared memory. Its methods may be called
-// concurrently; Close only when nobody uses the bytes any more.
+// Segment is a mapped file of shared memory. Its methods may be called concurrently;
+// Close only when the bytes are no longer used.
 type Segment struct {
 	id      uint64
 	file    *os.File
@@ -161,11 +161,10 @@ func FromFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 	return m, nil
 }
 
-// mapFile maps through mmap-go, which does what is needed for that: MAP_SHARED,
-// readable or also writable. What it lacks comes from x/sys: populating and
-// advice, since it silently ignores flags that it does not know. It also wants an
-// *os.File and calls its Fd, which makes the descriptor blocking; for files in
-// memory that changes nothing.
+// mapFile maps through mmap-go, which offers MAP_SHARED, readable or also writable.
+// Populating and advice come from x/sys, because mmap-go silently ignores flags that it
+// does not know. It also wants an *os.File and calls its Fd, which makes the descriptor
+// blocking; for files in memory that changes nothing.
 func mapFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 	prot := mmap.RDWR
 	if o.ReadOnly {

@@ -15,9 +15,9 @@ type TableOptions struct {
 	// Prefault maps all pages when a segment is added.
 	Prefault bool
 
-	// Sealed accepts only segments that nobody can shrink any more, see the package's
-	// page. With others a peer that truncates its file ends this process when it next
-	// reads: trust in those goes as far as in the user who runs them.
+	// Sealed accepts only segments that cannot be shrunk any more, see the package's
+	// page. With others a peer that truncates its file ends this process at its next
+	// read: only use those of peers whose user is trusted.
 	Sealed bool
 
 	// MaxBytes bounds what one owner may have mapped here, 0 is no bound: address
@@ -38,9 +38,8 @@ type TableOptions struct {
 // owner that passed its descriptor. Ids are looked up together with the owner, so
 // no peer reaches another's memory by naming it, or takes its id.
 //
-// A removed segment stays mapped until the last block of it is released: memory
-// that somebody reads does not go away under him. All methods may be called
-// concurrently.
+// A removed segment stays mapped until the last block of it is released: memory does not
+// disappear while it is read. All methods may be called concurrently.
 type Table struct {
 	opt TableOptions
 
@@ -170,8 +169,8 @@ func (t *Table) Open(owner uint64, h Handle) (*Block, error) {
 	return b, nil
 }
 
-// Resolve returns the memory that the owner's handle names. It is valid until the
-// segment is removed: for those who hold a block of it, or who alone remove.
+// Resolve returns the memory that the owner's handle names. It is valid until the segment
+// is removed: for callers that hold a block of it, or that alone remove.
 func (t *Table) Resolve(owner uint64, h Handle) ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -270,8 +269,8 @@ func (t *Table) removeAll(which func(tableKey) bool) int {
 	return n
 }
 
-// remove takes a segment out of the books and reports whether nobody reads it, so
-// that the caller closes it. Called with mu.
+// remove takes a segment out of the table and reports whether no block of it is in use,
+// so that the caller closes it. Called with mu.
 func (t *Table) remove(f *foreign) (idle bool) {
 	delete(t.segments, tableKey{f.owner, f.seg.id})
 	f.removed = true

@@ -208,8 +208,8 @@ func TestSealedOnly(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileRead: a mapping stays for whoever has a block of it, and goes
-// with the last.
+// TestRemovedWhileRead: a mapping stays while a block of it is held, and goes with the
+// last.
 func TestRemovedWhileRead(t *testing.T) {
 	dir := smallTmpfs(t, "1m")
 	called := 0

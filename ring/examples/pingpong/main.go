@@ -138,7 +138,7 @@ type end struct {
 	in     *ring.Consumer
 	peer   *ring.Bell   // to be rung when we have sent
 	waiter *ring.Waiter // sleeps on our own bell
-	gone   atomic.Bool  // the peer; whoever sleeps notices within 100 ms
+	gone   atomic.Bool  // the peer; a sleeper notices within 100 ms
 }
 
 func newEnd(out, in, ours, theirs []byte) (*end, error) {
@@ -155,7 +155,7 @@ func newEnd(out, in, ours, theirs []byte) (*end, error) {
 	if e.out, err = ring.NewProducer(out); err != nil {
 		return nil, err
 	}
-	// who waits for room sleeps on the same bell
+	// a wait for room sleeps on the same bell
 	e.in, err = ring.NewConsumer(in, &ring.ConsumerOptions{Space: peer})
 	return e, err
 }

@@ -31,8 +31,8 @@ func TestPingPong(t *testing.T) {
 	}
 }
 
-// TestGone: who waits for a process that is gone learns it, and has what that one had
-// sent.
+// TestGone: a process that waits for one that is gone learns it, and has received all
+// that was sent.
 func TestGone(t *testing.T) {
 	mem := make([]byte, size)
 	if err := errors.Join(ring.Init(mem[there:back]), ring.Init(mem[back:size]),
