@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Arrivals are the conns of a listener that nobody has accepted yet, oldest first: what
-// the listeners of transports have in common. Any goroutine may call any method.
+// Arrivals is the queue of a listener's conns that have not been accepted, oldest first.
+// The listeners of all transports have one. Any goroutine may call any method.
 type Arrivals[C Conn] struct {
 	news Waiter
 
@@ -16,12 +16,12 @@ type Arrivals[C Conn] struct {
 	closed bool
 }
 
-// NewArrivals returns an empty queue. news is woken when a conn comes, and when there
-// won't be any more.
+// NewArrivals returns an empty queue. It wakes news when a conn comes, and when it is
+// closed.
 func NewArrivals[C Conn](news Waiter) *Arrivals[C] { return &Arrivals[C]{news: news} }
 
-// Add queues a conn, which from then on is the accepter's. It reports whether it did: it
-// does not once the queue is closed.
+// Add queues a conn, which the caller gives away. It returns false, and takes nothing,
+// once the queue is closed.
 func (a *Arrivals[C]) Add(c C) bool {
 	a.mu.Lock()
 	closed := a.closed
@@ -35,20 +35,20 @@ func (a *Arrivals[C]) Add(c C) bool {
 	return !closed
 }
 
-// Len is how many wait.
+// Len returns the number of queued conns.
 func (a *Arrivals[C]) Len() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.ready)
 }
 
-// TryAccept is that of a Listener.
+// TryAccept implements Listener.
 func (a *Arrivals[C]) TryAccept() (Conn, bool) {
 	c, _ := a.take()
 	return c, c != nil
 }
 
-// Accept is that of a Listener.
+// Accept implements Listener.
 func (a *Arrivals[C]) Accept(ctx context.Context) (Conn, error) {
 	var c Conn
 	var closed bool
@@ -64,7 +64,7 @@ func (a *Arrivals[C]) Accept(ctx context.Context) (Conn, error) {
 	return c, nil
 }
 
-// take is the oldest conn, nil if there is none.
+// take returns the oldest conn, nil if there is none.
 func (a *Arrivals[C]) take() (c Conn, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

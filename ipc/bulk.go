@@ -6,14 +6,14 @@ import "fmt"
 // straight into the receiver's, for large or urgent data. See [Features].
 //
 // A transfer is a tag and a number of bytes, cut into parts as either end likes. The n-th
-// BeginSend of one end meets the n-th BeginRecv of the other; both must say the same tag
-// and the same total, and both must get that far: nothing is skipped. One transfer per
-// direction is under way at a time, the two directions are independent, and so are
-// messages: bulk has sockets of its own, so neither holds up the other and there is no
-// order between them.
+// BeginSend of one end meets the n-th BeginRecv of the other; both must give the same tag
+// and the same total, and none may be skipped. One transfer per direction is under way at
+// a time. The two directions are independent of each other and of messages: bulk has
+// sockets of its own, so neither holds up the other and there is no order between them.
 //
-// Nothing here blocks. Begin and Progress move what can be moved now, and the caller
-// repeats Progress until done, usually all of its transfers within one Waiter.Wait:
+// Nothing here blocks. Begin and Progress move the bytes that can be moved now, and the
+// caller repeats Progress until done, usually all of its transfers within one
+// Waiter.Wait:
 //
 //	err := waiter.Wait(ctx, func() bool {
 //		if !sent { sent, errSend = c.ProgressSend() }
@@ -24,14 +24,14 @@ import "fmt"
 // The conn's Waiter is woken when a transfer under way may go on: when bytes have arrived
 // or may be written, and when the conn ends. There may be more wakes than progress.
 //
-// The parts belong to the transfer from Begin until it is done or has failed, and to
-// whoever else reads them: the sender's must not be written, the receiver's hold anything
-// until got says that they have arrived. After an error or Close the same goroutine may
-// have them back at once, for only the methods here touch them.
+// The parts belong to the transfer from Begin until it is done or has failed. Until then
+// the sender's must not be written, and the receiver's hold anything beyond the first got
+// bytes. After an error or Close the caller may use them at once, because only the
+// methods here touch them.
 //
 // One goroutine may send while another receives. Every error ends bulk in both directions
-// and is returned again by whatever is called next; the conn's messages go on unless the
-// conn itself has ended.
+// and is returned again by every later call; the conn's messages go on unless the conn
+// itself has ended.
 //
 // Errors: ErrBulkMismatch, ErrPeerGone, ErrCorrupt, net.ErrClosed after Close.
 type Bulk interface {
@@ -46,8 +46,8 @@ type Bulk interface {
 	ProgressSend() (done bool, err error)
 
 	// BeginRecv starts receiving into the parts, one after the other. It panics while a
-	// receive is under way. What the peer sends next must have this tag and the parts'
-	// total length, else ErrBulkMismatch, which names both.
+	// receive is under way. The peer's next transfer must have this tag and the parts'
+	// total length, else the error is ErrBulkMismatch, which names both.
 	BeginRecv(tag uint64, parts ...[]byte) error
 
 	// ProgressRecv reads what has arrived. The first got bytes of the parts, counted over

@@ -2,10 +2,10 @@
 // stream of messages to a peer ([Conn]), how one is made ([Transport],
 // [Listener]) and what one goroutine sleeps on for many of them ([Waiter]).
 //
-// What the bytes of a message mean is the business of package ipc/wire; how they travel
-// is that of a transport: ipc/local is the one of shared memory on one host, net/tcp the
-// one between hosts, whose conns also move bytes outside their queues ([Bulk]). Every
-// transport passes the suite of ipc/ipctest.
+// Package ipc/wire defines the greetings; the messages are their users'. Transports carry
+// them: ipc/local over shared memory on one host, net/tcp between hosts, whose conns also
+// move bytes outside their queues ([Bulk]). What a conn can do is in its [Features].
+// Every transport passes the suite of ipc/ipctest.
 //
 // # Sending
 //

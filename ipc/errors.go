@@ -21,8 +21,8 @@ var (
 	// ErrVersion is returned when the two ends speak different versions.
 	ErrVersion = errors.New("ipc: version not supported")
 
-	// ErrRefused is returned by Dial when the listener does not want this peer; the
-	// text says why. ErrVersion is also ErrRefused when the listener said so.
+	// ErrRefused is returned by Dial when the listener refuses this peer; the text gives
+	// the reason. ErrVersion is also ErrRefused when the listener said so.
 	ErrRefused = errors.New("ipc: refused")
 
 	// ErrSecret is returned by Dial when the two ends do not have the same secret: the
@@ -39,7 +39,7 @@ var (
 	// ErrAddrInUse is returned by Listen when a living process has the address.
 	ErrAddrInUse = errors.New("ipc: address in use")
 
-	// ErrNoListener is returned by Dial when nobody listens at the address.
+	// ErrNoListener is returned by Dial when no process listens at the address.
 	ErrNoListener = errors.New("ipc: nobody listens")
 
 	// ErrTooManyFiles is returned by Commit for more than MaxFiles descriptors.

@@ -62,8 +62,7 @@ type Message struct {
 	Files []*os.File
 }
 
-// CloseFiles closes descriptors that a message came with, or was to go with, and that
-// nobody has a use for.
+// CloseFiles closes the descriptors of a message that are not used.
 func CloseFiles(files []*os.File) {
 	for _, f := range files {
 		_ = f.Close()
@@ -187,8 +186,8 @@ type Transport interface {
 	// Name is a short word for messages and flags: "local", "tcp".
 	Name() string
 
-	// Reaches says whether addr is one that Dial can be tried with from here. It
-	// looks at the address and this host, and sends nothing.
+	// Reaches reports whether Dial can be tried with addr from here. It looks at the
+	// address and this host, and sends nothing.
 	Reaches(addr string) bool
 
 	// Dial opens a conn to a listener, handshake included. nil options are defaults.
@@ -217,7 +216,7 @@ type Place struct {
 	Bind string
 }
 
-// Role is the part that a process plays.
+// Role is the purpose of a process.
 type Role uint8
 
 const (
@@ -245,7 +244,7 @@ func (r Role) String() string {
 	return "unknown"
 }
 
-// Peer says who is at one end of a conn.
+// Peer describes the process at one end of a conn.
 type Peer struct {
 	Role Role
 	Name string // free text, at most wire.MaxName bytes
@@ -257,9 +256,8 @@ type Peer struct {
 	// Version is the peer's wire version. In Options.Hello 0 means this build's.
 	Version uint32
 
-	// PID, UID and GID are what the kernel says where it can tell (the local transport),
-	// otherwise what the peer says; -1 for users where it says nothing. Ignored in
-	// Options.Hello.
+	// PID, UID and GID come from the kernel where it can tell (the local transport),
+	// otherwise from the peer; users are -1 if neither tells. Ignored in Options.Hello.
 	PID      int
 	UID, GID int
 
@@ -275,7 +273,7 @@ type Peer struct {
 // Options for Dial and Listen. The zero value and nil are the documented defaults;
 // transports copy what they are given.
 type Options struct {
-	// Hello is how this end introduces itself. Role, Name, Note and Version are used.
+	// Hello introduces this end. Role, Name, Note and Version are used.
 	Hello Peer
 
 	// Waiter is woken for the conns and listeners opened with these options, and is
@@ -287,8 +285,8 @@ type Options struct {
 	Logger *slog.Logger
 
 	// Refused is called by a listener for each caller whose handshake failed, and
-	// replaces the warning in the log. caller holds what the caller said about itself,
-	// which may be nothing and is not proved. Several goroutines may call it at a time.
+	// replaces the warning in the log. The fields of caller are the caller's claims; they
+	// may be empty and are not proved. Several goroutines may call it at a time.
 	Refused func(caller Peer, err error)
 
 	// RingBytes is the size of the queue in each direction: a power of two between

@@ -69,7 +69,7 @@ func TestPeerError(t *testing.T) {
 }
 
 // TestWaiter: a Wake before Wait is not lost, and a waiter without news sleeps (the
-// bubble's clock only moves when everybody does).
+// bubble's clock moves only when all goroutines sleep).
 func TestWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := NewWaiter()

@@ -62,7 +62,7 @@ type Bell struct {
 	barrier  *uint32
 	futex    Futex
 	promised bool // announce makes a barrier
-	// Ring makes a fence: the sleeper makes no barrier, or this process takes no part in it
+	// Ring makes a fence: the sleeper makes no barrier, or this process takes no part
 	fence   atomic.Bool
 	heeding atomic.Bool // we have tried to
 	wakes   atomic.Uint64

@@ -9,8 +9,8 @@ import (
 type Info struct {
 	Version  uint32 `json:"version"`
 	Capacity uint64 `json:"capacity"` // bytes of data
-	Head     uint64 `json:"head"`     // bytes that the consumer has released, as far as it has said
-	Want     uint64 `json:"want"`     // the head that a producer without room waits for, 0 for none
+	Head     uint64 `json:"head"`     // bytes released, as published
+	Want     uint64 `json:"want"`     // the head the producer waits for
 }
 
 // Inspect reads the header of a ring from a copy of its first HeaderSize bytes, for tools

@@ -8,9 +8,9 @@ import (
 // maxPauses bounds what pausesIn returns, whatever the clock said.
 const maxPauses = 256
 
-// pausesIn is how many PAUSEs take about d, at least 1 and at most maxPauses. It
-// takes some 20 microseconds to find out: PAUSE is 10 ns on one machine and 140
-// cycles on another.
+// pausesIn returns how many PAUSEs take about d, at least 1 and at most maxPauses. It
+// takes some 20 microseconds to measure that: a PAUSE takes ten times longer on some
+// processors than on others.
 func pausesIn(d time.Duration) int {
 	const n = maxPauses / 4
 	best := time.Hour

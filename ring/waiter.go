@@ -344,13 +344,12 @@ func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) (ok, rung bool)
 	return ready(), rung
 }
 
-// turn has the Go scheduler begin a new turn of this goroutine, before it sleeps. The
+// turn makes the Go scheduler begin a new turn of this goroutine, before it sleeps. The
 // scheduler's monitor takes the P of a goroutine that it finds in a system call more than
-// 10 ms into its turn, and whenever it has taken one it looks around every 20
-// microseconds for a while. Each look preempts whatever runs on the monitor's core, as a
-// rule the goroutine that has just been woken: 30 to 40 microseconds on a virtual machine
-// (Ice Lake), 10 to 15 times in a training step of 10 ms. In a new turn sleeps of less
-// than 10 ms are left alone, and the monitor looks every 10 ms.
+// 10 ms into its turn, and then looks every 20 microseconds for a while. Each look
+// preempts the thread that runs on the monitor's core, as a rule the goroutine that has
+// just been woken. In a new turn sleeps of less than 10 ms are left alone, and the
+// monitor looks every 10 ms.
 func (w *Waiter) turn() {
 	if now := w.now(); now-w.turned >= freshTurn {
 		w.turned = now

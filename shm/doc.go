@@ -20,9 +20,9 @@
 // A segment is pages and nothing else. In an arena it is cut up like this, and a handle
 // is where a block lies:
 //
-//	| slab: slots of one size, up to 32 KiB | a block in pages of its own | free pages | ...
-//	  [64][64][64][64][64]...                 [ 5 MiB                   ]
-//	  Handle{Segment, Off, Len}               Off is a multiple of 4096
+//	| slab: slots of one size to 32 KiB | a block in pages of its own | free pages | ..
+//	  [64][64][64][64][64]...             [ 5 MiB                   ]
+//	  Handle{Segment, Off, Len}           Off is a multiple of 4096
 //	  Off is a multiple of 64
 //
 // # What a peer can do to us

@@ -66,9 +66,8 @@ func (b *blame) awaited() int {
 	return -1
 }
 
-// weight compares ranks that failed by what speaks for their being the first: that others
-// name it; that a signal ended it, which is nothing that another's end does; that it
-// names nobody.
+// weight ranks the failed ranks by the evidence that they failed first: other ranks name
+// it; a signal ended it, which another rank's end does not cause; it names no other rank.
 func (b *blame) weight(r *rank) []int {
 	w := []int{b.votes[r.place.rank], 0, 0}
 	if r.err.Code > 128 && r.err.Code < 255 {
@@ -87,7 +86,7 @@ func (b *blame) verdict() *RankError {
 	if b.votes[e.Rank] > 0 {
 		return e
 	}
-	if v, ok := b.says[e.Rank]; ok { // whom it names has not failed
+	if v, ok := b.says[e.Rank]; ok { // the rank that it names has not failed
 		e.Because = &Because{v.Rank, v.Text}
 		return e
 	}

@@ -4,16 +4,18 @@
 //
 // Each rank finds in its environment, in torchrun's names,
 //
-//	RANK WORLD_SIZE             who it is, of how many
+//	RANK WORLD_SIZE             its number, of how many
 //	LOCAL_RANK LOCAL_WORLD_SIZE the same among the ranks of its host
 //	GROUP_RANK GROUP_WORLD_SIZE the number of its host, of how many
 //	MASTER_ADDR MASTER_PORT     where rank 0 listens for the others
 //	TORCHELASTIC_RUN_ID         a name of this run
 //	TORCHELASTIC_RESTART_COUNT  how often the program was started again
-//	RINGSIDE_SECRET             what only the ranks of this run know
-//	RINGSIDE_RENDEZVOUS         on one host a socket in a folder of this run's own, which ringside's programs prefer to
-//	                            MASTER_PORT: nobody else can have taken it
-//	RINGSIDE_VERDICT            a file in the same folder, in which a rank says because of which other one it fails
+//	RINGSIDE_SECRET             a secret of this run's ranks
+//	RINGSIDE_RENDEZVOUS         on one host a socket in a folder of this run's own, which
+//	                            ringside's programs prefer to MASTER_PORT: no other
+//	                            program can have taken it
+//	RINGSIDE_VERDICT            a file in the same folder, in which a rank names the rank
+//	                            because of which it fails
 //
 // so that collective.Init, and any program that torchrun starts, needs nothing else.
 //

@@ -112,8 +112,8 @@ type manifest struct {
 	}
 }
 
-// TestKubernetes reads the manifest, sets what Kubernetes would set in each pod, and asks
-// Resolve who that is.
+// TestKubernetes reads the manifest, sets the variables that Kubernetes sets in each pod,
+// and checks the rank that Resolve finds.
 func TestKubernetes(t *testing.T) {
 	d := yaml.NewDecoder(strings.NewReader(block(t, "yaml")))
 	// a name that is misspelled here is one that Kubernetes would not know

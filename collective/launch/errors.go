@@ -14,16 +14,16 @@ var (
 	ErrFailed = errors.New("launch: rank failed")
 )
 
-// RankError says which rank's failure ended the others, as well as it is known, and how
-// it ended. It unwraps to ErrFailed.
+// RankError names the rank whose failure ended the others, as well as it is known, and
+// the way it ended. It unwraps to ErrFailed.
 type RankError struct {
 	Rank int    `json:"rank"`
 	Host string `json:"host"`
-	Code int    `json:"exit_code"` // as shells have it: 128 and the signal's number if a signal ended it
+	Code int    `json:"exit_code"` // as in a shell: 128 plus the signal's number
 	How  string `json:"how"`       // "exit status 3", "signal: killed"
 
-	// Because is whom it names as the reason, if that rank had not failed itself when the
-	// others were ended.
+	// Because is the rank that it names as the reason, if that rank had not failed itself
+	// when the others were ended.
 	Because *Because `json:"because,omitempty"`
 
 	// Also are other ranks that had failed by then, of which each may be the one that

@@ -12,9 +12,9 @@ import (
 // folderPrefix begins the names of runs' folders in the runtime folder.
 const folderPrefix = "run-"
 
-// folder is a run's own in the runtime folder: the rendezvous socket lies in it. The
-// launcher holds an flock on it for as long as it lives. One that was killed leaves its
-// folder behind, and the next launcher takes away all that nobody holds.
+// folder is a run's own folder in the runtime folder: the rendezvous socket lies in it.
+// The launcher holds an flock on it for as long as it lives. A launcher that was killed
+// leaves its folder behind, and the next one removes all that are not locked.
 type folder struct {
 	path string
 	file *os.File // open for the lock
@@ -38,7 +38,7 @@ func makeFolder(parent string) (*folder, error) {
 	}
 }
 
-// hold locks a folder: nil if somebody else holds it, or if it is not there any more.
+// hold locks a folder. It returns nil if another process holds it, or if it is gone.
 func hold(path string) (*folder, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +49,7 @@ func hold(path string) (*folder, error) {
 	}
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		_, err = os.Lstat(path) // who had the lock may have removed it
+		_, err = os.Lstat(path) // the last owner of the lock may have removed it
 	}
 	switch {
 	case err == nil:
@@ -62,7 +62,7 @@ func hold(path string) (*folder, error) {
 	return nil, fmt.Errorf("locking %s: %w", path, err)
 }
 
-// sweep removes the folders that nobody holds.
+// sweep removes the folders that are not locked.
 func sweep(parent string) error {
 	entries, err := os.ReadDir(parent)
 	if err != nil {

@@ -52,7 +52,7 @@ func (k *keeper) end(group int) { k.tell("end", group) }
 
 func (k *keeper) tell(what string, group int) {
 	if k != nil {
-		// should the keeper have been killed, there is nobody to tell
+		// if the keeper was killed, no process is left to tell
 		fmt.Fprintln(k.tells, what, group)
 	}
 }

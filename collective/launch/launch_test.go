@@ -375,7 +375,7 @@ func gone(t *testing.T, path string) {
 	}
 	for late := time.Now().Add(guard); syscall.Kill(pid, 0) == nil; {
 		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err != nil || bytes.Contains(stat, []byte(") Z ")) {
-			break // nobody reaps it here
+			break // it is not reaped here
 		}
 		if time.Now().After(late) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)

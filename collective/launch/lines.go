@@ -21,7 +21,7 @@ type lines struct {
 	out  []byte
 }
 
-// Write never fails: a rank is not to die because nobody reads what it says.
+// Write never fails: a rank must not die because its output is not read.
 func (l *lines) Write(b []byte) (int, error) {
 	n := len(b)
 	for len(b) > 0 {

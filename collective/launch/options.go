@@ -273,7 +273,8 @@ func (s *settled) socket(epoch int) string {
 	return filepath.Join(s.folder.path, "rank0-"+strconv.Itoa(epoch))
 }
 
-// verdict is the file in which a rank of an attempt says because of whom it fails.
+// verdict returns the file in which a rank of an attempt names the rank because of which
+// it fails.
 func (s *settled) verdict(rank, epoch int) string {
 	return filepath.Join(s.folder.path, "verdict"+strconv.Itoa(rank)+"-"+strconv.Itoa(epoch))
 }

@@ -89,8 +89,8 @@ func (s *settled) start(t *thread, k *keeper, p place, epoch int, mu *sync.Mutex
 	s.Logger.Debug("rank started", "rank", p.rank, "host", p.name, "pid", r.cmd.Process.Pid)
 	go func() {
 		r.err = verdict(p, r.cmd.Wait(), r.cmd)
-		// not when its output ends, which others may hold open: who ended first is to be
-		// seen
+		// not when its output ends, which others may hold open: the order in which ranks
+		// end must be seen
 		ended <- r
 		said.end()
 		if r.stdin != nil {
@@ -199,9 +199,9 @@ func (r *rank) sweep(grace time.Duration) {
 	}
 }
 
-// running says whether a process group has a process that has not ended. Those that
-// nobody has waited for have: what a rank leaves behind is for the host's first process
-// to wait for, and in a container that may never do so.
+// running reports whether a process group has a process that has not ended. Zombies have
+// ended: the host's first process waits for the processes that a rank leaves behind, and
+// in a container that may never happen.
 func running(group int) bool {
 	if syscall.Kill(-group, 0) != nil {
 		return false
@@ -265,10 +265,10 @@ func remote(program []string, dir string, vars []string, grace time.Duration) (c
 		}
 		b.WriteString(quote(word))
 	}
-	// The watcher holds none of the rank's outputs, for the remote shell waits until they
-	// are closed. Nor does what ends the processes that the rank left behind, who may
-	// have been asked before: as a group of commands, for a function's redirections keep
-	// the outputs open.
+	// The watcher holds none of the rank's outputs, because the remote shell waits until
+	// they are closed. Nor does the command that ends the rank's remaining processes,
+	// which may have been asked before: it is a group of commands, because a function's
+	// redirections keep the outputs open.
 	b.WriteString(` </dev/null 3<&- &
 rank=$!
 {

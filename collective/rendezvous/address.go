@@ -17,8 +17,8 @@ import (
 // MaxSocketPath is the longest path that fits in a sockaddr_un.
 const MaxSocketPath = 107
 
-// locate fills in the socket's path where there is no address: ranks of one host find it
-// by the job's name, which without one is the process that launched them.
+// locate sets the socket's path if there is no address. Ranks of one host find it by the
+// job's name; without a name, by the process that launched them.
 func locate(w *World) error {
 	if w.MasterAddr != "" || w.Socket != "" {
 		return nil
@@ -46,8 +46,8 @@ func locate(w *World) error {
 	return nil
 }
 
-// launcherPID is the nearest process above this one that has not the variable which tells
-// this one its rank: it is the same for all ranks, also when a script stands between.
+// launcherPID returns the nearest process above this one without the variable that tells
+// this one its rank. It is the same for all ranks, also with a script in between.
 func launcherPID(rankName string) int {
 	pid := os.Getppid()
 	for range 64 {

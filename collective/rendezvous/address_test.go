@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestMain makes the test binary a rank that says who launched it.
+// TestMain makes the test binary a rank that prints its launcher.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "launcher" {
 		fmt.Print(launcherPID(os.Args[2]))

@@ -37,7 +37,7 @@
 //
 //	RINGSIDE_SECRET       a secret that only the ranks know, of 16 to 4,096 bytes
 //	RINGSIDE_SECRET_FILE  a file with it, of mode 0600
-//	RINGSIDE_RENDEZVOUS   the store's address, "unix:/path" or "tcp:host:port", if it is not
+//	RINGSIDE_RENDEZVOUS   the store's address, "unix:/path" or "tcp:host:port", if not
 //	                      the launcher's; the folder of a path must be this user's alone
 //	RINGSIDE_EPOCH        the number of the attempt
 //	RINGSIDE_VERDICT      a file in which the launcher looks for a [Verdict]

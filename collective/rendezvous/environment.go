@@ -19,7 +19,7 @@ func (e *environment) fail(format string, a ...any) {
 	}
 }
 
-// text is a variable, "" when it isn't set.
+// text returns a variable, "" when it isn't set.
 func (e *environment) text(name string) string {
 	v, _ := e.lookup(name)
 	return v
@@ -27,7 +27,7 @@ func (e *environment) text(name string) string {
 
 func (e *environment) has(name string) bool { return e.text(name) != "" }
 
-// integer is a variable from lo to hi, or absent when it isn't set or empty.
+// integer returns a variable from lo to hi, or absent when it isn't set or empty.
 func (e *environment) integer(name string, lo, hi, absent int) int {
 	v := e.text(name)
 	if v == "" {
@@ -41,7 +41,7 @@ func (e *environment) integer(name string, lo, hi, absent int) int {
 	return n
 }
 
-// first is the first of the variables that is set, with its name.
+// first returns the first of the variables that is set, with its name.
 func (e *environment) first(names ...string) (name, value string) {
 	for _, n := range names {
 		if v := e.text(n); v != "" {
@@ -88,8 +88,8 @@ func (e *environment) master(w *World) {
 	}
 }
 
-// jobPort is a port for a job, so that two jobs on a host rarely want the same: below the
-// ephemeral ones of Linux.
+// jobPort returns a port for a job, so that two jobs on a host rarely want the same:
+// below the ephemeral ones of Linux.
 func jobPort(job string) int {
 	if job == "" {
 		return DefaultPort
@@ -99,8 +99,8 @@ func jobPort(job string) int {
 	return 20000 + int(h.Sum32()%10000)
 }
 
-// launcher is one way in which ranks are started: how to tell, and what its variables
-// say.
+// launcher is one way in which ranks are started: its sign, and the reader of its
+// variables.
 type launcher struct {
 	name    string
 	present func(*environment, Overrides) bool
@@ -192,8 +192,8 @@ func readSlurm(e *environment, _ Overrides, w *World) {
 	e.masterFromSlurm(w)
 }
 
-// masterFromSlurm takes the first host of Slurm's list where the ranks are on several and
-// nobody named one.
+// masterFromSlurm takes the first host of Slurm's list if the ranks are on several and no
+// host is named.
 func (e *environment) masterFromSlurm(w *World) {
 	if w.MasterAddr != "" || w.OneHost() || e.err != nil {
 		return

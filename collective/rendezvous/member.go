@@ -13,7 +13,7 @@ import (
 type member struct {
 	rank    uint32
 	joined  bool
-	conn    ipc.Conn      // nil for rank 0, whose process the server is in
+	conn    ipc.Conn      // nil for rank 0, the server's process
 	deliver func(message) // rank 0's: takes a reply
 	late    *time.Timer   // ends conn unless it joins in time
 

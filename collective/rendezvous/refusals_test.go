@@ -13,8 +13,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/ipctest"
 )
 
-// TestHopeless: once every rank that is missing was refused for good, those that wait
-// learn it long before the deadline, and so does who comes later. Callers that may come
+// TestHopeless: once every missing rank was refused for good, the ranks that wait learn
+// it long before the deadline, and so does a rank that comes later. Callers that may come
 // again, or that are no ranks, don't count.
 func TestHopeless(t *testing.T) {
 	var log ipctest.Log
@@ -167,7 +167,7 @@ func TestStrangersEndNoStart(t *testing.T) {
 	}
 }
 
-// chanWriter is where a logger writes to whose lines are waited for.
+// chanWriter passes on a logger's lines.
 type chanWriter chan string
 
 func (c chanWriter) Write(b []byte) (int, error) {

@@ -111,7 +111,7 @@ func TestStaleSocket(t *testing.T) {
 	}
 }
 
-// TestGarbage: what isn't a rank gets nothing and harms nobody.
+// TestGarbage: a caller that isn't a rank gets one line and harms no rank.
 func TestGarbage(t *testing.T) {
 	w := World{Size: 2, MasterAddr: "127.0.0.1", MasterPort: freePort(t)}
 	zero, err := Open(limited(t), w, nil)

@@ -27,8 +27,8 @@ type Options struct {
 	// negative: not at all.
 	Linger time.Duration
 
-	// Logger receives, on rank 0, who was refused and why (the first few; ipc.Warnings
-	// counts the others), and now and then who has not come yet. nil discards.
+	// Logger receives, on rank 0, the refused callers with the reason (the first few;
+	// ipc.Warnings counts the others), and now and then the missing ranks. nil discards.
 	Logger *slog.Logger
 
 	// until the first time that the missing are logged. 0: firstReminder
@@ -47,11 +47,11 @@ type Store struct {
 	rounds atomic.Uint64 // AllGathers of this view so far
 }
 
-// MissingError says who did not come to an AllGather, ascending. It unwraps to
-// ErrMissing.
+// MissingError names the ranks that did not come to an AllGather, ascending. It unwraps
+// to ErrMissing.
 type MissingError struct {
 	Ranks []int
-	Why   string // what else is known: who left, who was refused and for which reason
+	Why   string // more: the ranks that left, the refused callers with the reason
 }
 
 func (e *MissingError) Error() string {
@@ -66,7 +66,7 @@ func (e *MissingError) Unwrap() error { return ErrMissing }
 
 // Open connects to the store; rank 0 starts it first. Others try until rank 0 answers,
 // the context ends, or Options.Timeout is over: ErrUnreachable. Rank 0 does not wait for
-// anybody here; AllGather does. A world of one opens no socket.
+// other ranks here; AllGather does. A world of one opens no socket.
 func Open(ctx context.Context, w World, o *Options) (*Store, error) {
 	var opt Options
 	if o != nil {
@@ -111,17 +111,17 @@ func Open(ctx context.Context, w World, o *Options) (*Store, error) {
 	return &Store{client: c, rank: w.Rank, size: w.Size}, nil
 }
 
-// World is what Open was given, with where the store listens.
+// World returns the argument of Open, completed by the store's address.
 func (s *Store) World() World { return s.client.world }
 
-// Key is 32 secret bytes of this run, the same on all ranks and of no use in any other
-// run: for authenticating what the ranks open next. Without a World.Secret whoever can
-// reach the store can learn it.
+// Key returns 32 secret bytes of this run, the same on all ranks and of no use in any
+// other run: for authenticating the ranks' next connections. Without a World.Secret any
+// process that can reach the store can learn it.
 func (s *Store) Key() []byte { return append([]byte(nil), s.client.key...) }
 
-// Group is a view for a sub-group, whose AllGather is among its size ranks; this one is
-// its rank. All of them must use the same name, which no other group of this world has.
-// Keys are the store's and are not apart from other views'.
+// Group returns a view for a sub-group, whose AllGather is among its size ranks; this one
+// is its rank. All of them must use the same name, which no other group of this world
+// has. Keys are shared by all views.
 func (s *Store) Group(name string, rank, size int) *Store {
 	return &Store{client: s.client, name: name, rank: rank, size: size}
 }
@@ -132,19 +132,19 @@ func (s *Store) Set(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-// Get is the value of a key: ErrNotFound if it has none.
+// Get returns the value of a key: ErrNotFound if it has none.
 func (s *Store) Get(ctx context.Context, key string) ([]byte, error) {
 	return s.client.value(ctx, kindGet, request{key: key})
 }
 
-// Wait is the value of a key as soon as somebody has set it: ErrMissing if nobody does in
-// time.
+// Wait returns the value of a key as soon as it is set: ErrMissing if that takes too
+// long.
 func (s *Store) Wait(ctx context.Context, key string) ([]byte, error) {
 	return s.client.value(ctx, kindWait, request{key: key})
 }
 
-// Add adds to the number that is a key's value, 0 at first, and gives the sum. It is
-// atomic. The value that Get sees is the number's 8 bytes, little-endian.
+// Add adds to the number that is a key's value, 0 at first, and returns the sum. It is
+// atomic. Get returns the number's 8 bytes, little-endian.
 func (s *Store) Add(ctx context.Context, key string, delta int64) (int64, error) {
 	return s.client.number(ctx, kindAdd, request{key: key, delta: delta})
 }
@@ -155,9 +155,9 @@ func (s *Store) Delete(ctx context.Context, key string) (bool, error) {
 	return n != 0, err
 }
 
-// AllGather gives every rank what each of them gave, by rank. All ranks must call it
-// equally often. It ends early with a *MissingError when a rank that was connected is
-// gone, and at the deadline when ranks have not come.
+// AllGather gives every rank the values of all, by rank. All ranks must call it equally
+// often. It ends early with a *MissingError when a rank that was connected is gone, and
+// at the deadline when ranks have not come.
 func (s *Store) AllGather(ctx context.Context, mine []byte) ([][]byte, error) {
 	if s.size < 1 || s.rank < 0 || s.rank >= s.size {
 		return nil, fmt.Errorf("%w: rank %d of %d", ErrEnvironment, s.rank, s.size)

@@ -37,7 +37,7 @@ func socketDir(t *testing.T) string {
 	return dir
 }
 
-// freePort is one that nobody listened on a moment ago.
+// freePort returns a port that was free a moment ago.
 func freePort(t *testing.T) int {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -336,8 +336,8 @@ func (l lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestLeaver: who gathers with a rank that is gone learns it at once, long before the
-// deadline.
+// TestLeaver: a rank that gathers with one that is gone learns it at once, long before
+// the deadline.
 func TestLeaver(t *testing.T) {
 	stores := openAll(t, World{Size: 3, Socket: filepath.Join(socketDir(t), "s")}, &Options{Timeout: time.Hour})
 	left := make(chan error, 2)

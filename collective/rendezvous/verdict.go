@@ -14,9 +14,10 @@ const maxVerdict = 16 << 10
 // maxVerdictText bounds a Verdict's text, which stands in one line of a log.
 const maxVerdictText = 1 << 10
 
-// Verdict is what a rank leaves to its launcher, in the file that RINGSIDE_VERDICT names,
-// when its group fails: because of whom. By exit statuses alone the rank that failed
-// first can't be told from those that failed because it was gone, which may end earlier.
+// Verdict names the rank that a group's failure began with. A rank leaves it to its
+// launcher, in the file that RINGSIDE_VERDICT names. By exit statuses alone the rank that
+// failed first can't be told from those that failed because it was gone, which may end
+// earlier.
 type Verdict struct {
 	Rank  int    `json:"rank"`  // at fault
 	Stuck bool   `json:"stuck"` // it did not come in time, so that it may never end

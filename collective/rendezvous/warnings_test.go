@@ -8,8 +8,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/ipctest"
 )
 
-// TestCallersDoNotFillTheLog: rank 0 says of the first few callers that were refused who
-// they are, and counts the others.
+// TestCallersDoNotFillTheLog: rank 0 names the first few refused callers, and counts the
+// others.
 func TestCallersDoNotFillTheLog(t *testing.T) {
 	ipctest.Warnings(t, func(log *slog.Logger) (func(int), func()) {
 		w := World{Size: 64, MasterAddr: "127.0.0.1", MasterPort: freePort(t), Secret: []byte("secret")}

@@ -20,14 +20,14 @@ const MaxSize = 1 << 16
 // torchrun's.
 const DefaultPort = 29500
 
-// World is what a process knows of the program that it is part of.
+// World is a process's place among the ranks of its program.
 type World struct {
 	Rank int // 0 to Size-1
 	Size int
 
 	// LocalRank and LocalSize count the ranks that the launcher started on this host: -1
-	// and 0 where it doesn't say. They choose devices and cores; who shares memory with
-	// whom is found out, not believed.
+	// and 0 where it doesn't say. They choose devices and cores; which ranks share memory
+	// is found out, not believed.
 	LocalRank, LocalSize int
 
 	// MasterAddr and MasterPort are where rank 0's store listens: empty and 0 where it is
@@ -43,7 +43,7 @@ type World struct {
 	// Empty if the launcher gives none.
 	Job string
 
-	// Secret is what all ranks know and nobody else does; empty for none.
+	// Secret is known only to the ranks; empty for none.
 	Secret []byte
 
 	// Epoch counts the attempts of a job that is restarted: ranks of different epochs
@@ -60,7 +60,7 @@ type World struct {
 
 	rankName string // the variable that Rank is from
 
-	// Source is who said so, for logs: "torchrun's variables".
+	// Source is the origin of this, for logs: "torchrun's variables".
 	Source string
 }
 

@@ -55,7 +55,7 @@ func testFiles(t *testing.T, f *fixture) {
 		}
 		b.Release()
 		for i, r := range readers {
-			got, err := io.ReadAll(r) // ends when every writer is closed: nobody kept one
+			got, err := io.ReadAll(r) // ends when every writer is closed: no copy is left
 			f.must(err)
 			if want := fmt.Sprintf("file %d of %d", i, n); string(got) != want {
 				t.Errorf("read %q, expected %q", got, want)
@@ -143,7 +143,7 @@ func testFilesMixed(t *testing.T, f *fixture) {
 	f.must(wait())
 }
 
-// testFilesUnread: files that nobody receives are closed with the conn.
+// testFilesUnread: files that are not received are closed with the conn.
 func testFilesUnread(t *testing.T, f *fixture) {
 	a, b := f.pair(nil)
 	f.needFiles(a)
@@ -168,8 +168,8 @@ func testFilesUnread(t *testing.T, f *fixture) {
 }
 
 // testFilesAhead: a sender of files is held back before it fills a receiver that reads
-// nothing with descriptors, though there is room for more messages; whoever waits for
-// that goes on when one is released.
+// nothing with descriptors, though there is room for more messages. A Reserve that waits
+// for that continues when one is released.
 func testFilesAhead(t *testing.T, f *fixture) {
 	a, b := f.pair(nil)
 	f.needFiles(a)

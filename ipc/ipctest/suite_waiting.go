@@ -12,8 +12,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// serve is a server of many conns in one goroutine: it accepts, echoes, and drops who is
-// gone, until it has dropped as many as are expected.
+// serve is a server of many conns in one goroutine: it accepts, echoes, and drops peers
+// that are gone, until it has dropped the expected number.
 func serve(ctx context.Context, w ipc.Waiter, l ipc.Listener, clients int) error {
 	var conns []ipc.Conn
 	dropped := 0

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Warnings checks that what peers cause as often as they like does not fill a log, and is
-// not lost: begin has somebody log to log, provoke makes it log one warning of one kind,
-// whichever peer i is, and end closes it.
+// Warnings checks that events which peers can cause at will neither fill a log nor get
+// lost. begin makes a server that logs to log; provoke makes it log one warning of one
+// kind, for any peer i; end closes it.
 func Warnings(t *testing.T, begin func(log *slog.Logger) (provoke func(i int), end func())) {
 	t.Helper()
 	const n = 40

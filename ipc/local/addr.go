@@ -16,11 +16,11 @@ const maxPath = 107
 // hostIDLen is the number of hex digits of an advertised address's host id.
 const hostIDLen = 32
 
-// Advertise returns an address for path that names this host as well, so that it can be
-// given to processes elsewhere, whose Reaches then says no: path@hostid. The id is drawn
-// from the kernel's boot id and the device and inode of the socket's directory; whoever
-// finds the same there sees the same directory of the same running kernel, be it from
-// another container.
+// Advertise returns an address for path that names this host as well: path@hostid. It can
+// be given to processes elsewhere, whose Reaches then returns false. The id is derived
+// from the kernel's boot id and the device and inode of the socket's directory. A process
+// that computes the same id sees the same directory of the same running kernel, possibly
+// from another container.
 func Advertise(path string) (string, error) {
 	id, err := hostID(filepath.Dir(path))
 	if err != nil {

@@ -16,8 +16,8 @@ const (
 	roomBell     = ring.BellSize
 )
 
-// bellPage is a page of bells of this process. It is unmapped when nobody can reach it
-// any more: its waiters may be woken at any time, by any goroutine.
+// bellPage is a page of bells of this process. It is unmapped when it can no longer be
+// reached: its waiters may be woken at any time, by any goroutine.
 type bellPage struct {
 	seg        *shm.Segment
 	data, room *ring.Bell

@@ -32,7 +32,7 @@ const (
 	fileSendTimeout = 5 * time.Second
 
 	// lingerTimeout is how long a closed conn waits for the other end to close as well,
-	// so that the one that is last can free the memory at once.
+	// so that the later of the two can free the memory at once.
 	lingerTimeout = time.Second
 )
 
@@ -80,7 +80,7 @@ type conn struct {
 	filesWaiting atomic.Int32 // length of files
 	filesMu      sync.Mutex
 	files        [][]*os.File // one batch a message, oldest first
-	filesClosed  bool         // nobody will take them any more
+	filesClosed  bool         // they are not taken any more
 }
 
 // counters are those of one direction, written by the goroutine that works there.
@@ -114,7 +114,7 @@ func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte
 	c.dataReady = func() bool {
 		return c.state.Load() != 0 || c.in.Ready() && (!c.filesNeeded || c.filesWaiting.Load() != 0)
 	}
-	// The two mappings go when nobody can reach the conn any more, and not in Close: the
+	// The two mappings go when the conn can no longer be reached, and not in Close: the
 	// goroutines that send and receive may be reading them at that moment, and asking
 	// them first would cost every message two locked instructions.
 	runtime.AddCleanup(c, func(r [2]*shm.Segment) {
@@ -152,8 +152,8 @@ func (c *conn) Err() error {
 
 func (c *conn) peerError(err error) error { return &ipc.PeerError{Peer: c.peer, Err: err} }
 
-// set adds a bit to the state and wakes whoever waits for anything here, also when the
-// peer died as it was about to. It returns the state before.
+// set adds a bit to the state and wakes every wait on this conn, also when the peer died
+// in the middle of waking it. It returns the state before.
 func (c *conn) set(bit uint32) uint32 {
 	before := c.state.Or(bit)
 	c.data.rouse()
@@ -200,7 +200,7 @@ func (c *conn) Close() error {
 		c.room.unwatch()
 	}
 	if before&stateEnded != 0 {
-		c.bury()
+		c.release()
 	} else {
 		c.hangUp()
 		c.steps.took("close: hung up")
@@ -208,11 +208,11 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// bury gives everything back once both ends are closed. It is called by whichever is the
-// later of Close and the peer's end. The mapping stays until the collector knows that
-// nobody reads it, but need not keep its pages. Until then the socket must not be closed:
-// that would tell the peer that its messages need not be kept any longer.
-func (c *conn) bury() {
+// release frees everything once both ends are closed. The later of Close and the peer's
+// end calls it. The mapping stays until the collector knows that it is not being read,
+// but need not keep its pages. Until then the socket must not be closed: that would tell
+// the peer that its messages need not be kept any longer.
+func (c *conn) release() {
 	_ = unix.Madvise(c.seg.Bytes(), unix.MADV_REMOVE)
 	runtime.KeepAlive(c)
 	c.steps.took("close: emptied")
@@ -243,7 +243,7 @@ func (c *conn) watch() {
 		_ = c.corrupt(err)
 	case ended:
 		if c.set(stateGone|stateEnded)&stateClosed != 0 {
-			c.bury()
+			c.release()
 		}
 		return
 	// the peer has not closed in the time that Close gave it, or the socket failed

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// ErrUnsafeDir is returned by PrepareDir and Listen for a directory in which somebody
-// else could put something in our way.
+// ErrUnsafeDir is returned by PrepareDir and Listen for a directory in which other users
+// can create or replace files.
 var ErrUnsafeDir = errors.New("local: unsafe directory")
 
 // Dir is where the sockets of this user lie: DirIn of $XDG_RUNTIME_DIR, which is how the
@@ -28,12 +28,11 @@ func DirIn(runtimeDir string) string {
 	return filepath.Join("/tmp", "ringside-"+strconv.Itoa(os.Getuid()))
 }
 
-// DispatcherAddr is where the dispatcher whose sockets lie in dir listens, and where
-// clients and workers look for it unless they are told otherwise.
+// DispatcherAddr returns the default address of the dispatcher whose sockets lie in dir.
 func DispatcherAddr(dir string) string { return filepath.Join(dir, "dispatcher") }
 
-// PrepareDir makes the directory with mode 0700 if it is not there, and checks that it is
-// a directory of this user's that nobody else can write to: ErrUnsafeDir otherwise.
+// PrepareDir makes the directory with mode 0700 if it is missing, and checks that it
+// belongs to this user and that no other can write to it: ErrUnsafeDir otherwise.
 func PrepareDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("local: %w", err)
@@ -41,8 +40,8 @@ func PrepareDir(dir string) error {
 	return checkDir(dir)
 }
 
-// checkDir looks at the directory itself, not at what a link there points to: in /tmp the
-// link could be anybody's.
+// checkDir checks the directory itself and does not follow a link: in /tmp the link could
+// be any user's.
 func checkDir(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

@@ -1,24 +1,23 @@
-// Package local is the transport between processes of one host: messages go through
-// two rings in shared memory, and nothing in the way of a message is a system call
-// unless somebody sleeps.
+// Package local is the transport between processes of one host: messages go through two
+// rings in shared memory, and no message needs a system call unless an end sleeps.
 //
 // An address is the path of a unix socket (SOCK_SEQPACKET). Over the socket go
 //
 //	dialer → listener   Hello, with one descriptor: the dialer's page of bells
-//	listener → dialer   Welcome, with two: the conn's segment, the listener's page of bells
+//	listener → dialer   Welcome, with two: the conn's segment, the page of bells
 //	                    or Refuse
-//	both ways           an empty token with descriptors, for every message that carries files
+//	both ways           a token with descriptors, for every message with files
 //
-// and the socket stays open: the kernel closes it when a process dies, however it dies,
-// which the goroutine that reads it sees at once. What had been committed by then is
-// still received.
+// and the socket stays open. The kernel closes it when a process dies, in any way, and
+// the goroutine that reads it sees that at once. Messages committed by then are still
+// received.
 //
 //	conn's segment    | ring dialer → listener | ring listener → dialer |
 //	page of bells     | data bell | room bell | nothing |
 //
 // A conn needs no address where two processes have a third to hand a descriptor through:
-// Offer makes a pair of such sockets, and whoever is given the other end Takes it; the
-// same messages go over it.
+// Offer makes a pair of such sockets, and the process that is given the other end calls
+// Take; the same messages go over it.
 //
 // The rings are as long as Welcome says. A page of bells belongs to a [Waiter]: its owner
 // sleeps on it and its peers ring. A Waiter that was given in the options serves any
@@ -31,10 +30,9 @@
 //
 // # Trust
 //
-// The directory of the socket belongs to the user and is writable by nobody else, and the
-// kernel says which user is at the other end. So peers are of the same user (or of the
-// group that was allowed) and could do worse things than send nonsense; all the same,
-// what is read from them is checked, and a peer that dies, stops or writes anything
-// anywhere in the shared pages costs the other its conn and at most the 100 ms of one
-// sleep.
+// The directory of the socket belongs to the user and no other user can write to it, and
+// the kernel tells the user at the other end. So peers are of the same user (or of the
+// group that was allowed) and could do worse than send nonsense. Everything read from
+// them is checked all the same: a peer that dies, stops or writes anything anywhere in
+// the shared pages costs the other its conn and at most the 100 ms of one sleep.
 package local

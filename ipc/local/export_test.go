@@ -7,8 +7,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// Memory is the shared memory of a conn, for tests that play a peer who writes anything
-// anywhere in it: the conn's segment and the peer's page of bells.
+// Memory returns the shared memory of a conn, for tests that play a peer which writes
+// anything anywhere in it: the conn's segment and the peer's page of bells.
 func Memory(c ipc.Conn) (rings, bells []byte) {
 	l := c.(*conn)
 	return l.seg.Bytes(), l.bells.seg.Bytes()
@@ -20,7 +20,8 @@ func Socket(c ipc.Conn) *net.UnixConn { return c.(*conn).sock }
 // Stepping is the transport that says which step of the protocol it took.
 func Stepping(at func(step string)) Transport { return Transport{&steps{at}} }
 
-// Publish is the first half of Commit: the message is there, and nobody has been woken.
+// Publish is the first half of Commit: the message is there, and the receiver has not
+// been woken.
 func Publish(c ipc.Conn) {
 	l := c.(*conn)
 	l.out.Commit(l.kind)

@@ -22,13 +22,14 @@ type greeter struct {
 	steps    *steps
 	warnings *ipc.Warnings // of peers that are not let in or break the protocol
 	full     func() bool   // there is no room for another conn
-	// the sockets are pairs made here: the kernel takes us for who is at the other end
+	// the sockets are pairs made here, for which the kernel names this process as the
+	// peer
 	offers  bool
 	refused atomic.Uint64 // peers
 }
 
-// handshake greets who is at the other end. The socket stays the caller's on error; the
-// peer has then been told why, if it can be told anything.
+// handshake greets the peer. The socket stays the caller's on error; the peer has then
+// been told the reason, if it can be told anything.
 func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 	cred, err := credentials(sock)
 	if err != nil {
@@ -41,8 +42,8 @@ func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 	}
 	defer ipc.CloseFiles(files)
 	g.steps.took("greet: hello read")
-	// Not before Hello has been read: the kernel tells who closes with unread data from
-	// who closes, and the peer would see that instead of the refusal.
+	// Not before Hello has been read: if this end closed with unread data, the peer would
+	// see a reset instead of the refusal.
 	if err := allowed(cred, g.options.AllowGID, false); err != nil {
 		return nil, g.refuse(sock, wire.RefuseUser, err)
 	}

@@ -254,8 +254,8 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// TestNoLeaks: conns that are closed leave no descriptor and no goroutine, whoever closes
-// first.
+// TestNoLeaks: closed conns leave no descriptor and no goroutine, in either order of
+// closing.
 func TestNoLeaks(t *testing.T) {
 	ctx := testContext(t)
 	null, err := os.Open(os.DevNull)
@@ -301,7 +301,7 @@ func TestNoLeaks(t *testing.T) {
 		return len(fds)
 	}
 	round(0)
-	// What the other tests left goes in its own time.
+	// Descriptors of other tests may still be open for a while.
 	settled := func(limit func(fds, goroutines int) bool) bool {
 		for ctx.Err() == nil {
 			runtime.GC()

@@ -19,10 +19,10 @@ type Mapping struct {
 	Inode    uint64          `json:"inode"` // the same in every process that shares it
 	File     string          `json:"file"`  // memfd or a path
 	Writable bool            `json:"writable"`
-	Kind     string          `json:"kind"` // rings, bells, or segment, which has no header
+	Kind     string          `json:"kind"` // rings, bells or segment
 	Rings    []ring.Info     `json:"rings,omitempty"`
 	Bells    []ring.BellInfo `json:"bells,omitempty"`
-	Unread   string          `json:"unread,omitempty"` // why the contents could not be read
+	Unread   string          `json:"unread,omitempty"` // why not, if so
 }
 
 // Kinds of Mapping.
@@ -35,11 +35,11 @@ const (
 // memfdName is how the kernel calls what package shm makes.
 const memfdName = "/memfd:ringside (deleted)"
 
-// Inspect looks at the shared memory of a process without its help: it may hang or be
-// stopped. It takes the rights of a debugger to read the headers, and less to list what
-// is mapped. A process that runs may unmap memory meanwhile: what is no longer mapped at
-// the end is not in the answer, because an address that was read could have been somebody
-// else's by then.
+// Inspect reads the shared memory of a process without its help, so that process may hang
+// or be stopped. It takes the rights of a debugger to read the headers, and less to list
+// the mappings. A process that runs may unmap memory meanwhile: memory that is no longer
+// mapped at the end is left out, because the address that was read could have belonged to
+// another mapping by then.
 func Inspect(pid int) ([]Mapping, error) {
 	mapped, err := mappings(pid)
 	if err != nil {

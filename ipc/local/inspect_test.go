@@ -23,7 +23,7 @@ func TestInspect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// who finds nothing more shows what it has released
+	// a receiver that finds nothing publishes its releases
 	if _, more, err := c.TryRecv(); more || err != nil {
 		t.Fatal(more, err)
 	}

@@ -136,8 +136,8 @@ func (l *listener) bind() error {
 
 func (l *listener) Addr() string { return l.path }
 
-// Refused is how many peers were told to stay out: other users, other versions, those
-// that said nothing proper, and those for whom there was no room.
+// Refused returns the number of peers that were refused: other users, other versions,
+// those without a proper Hello, and those beyond the backlog.
 func (l *listener) Refused() uint64 { return l.refused.Load() }
 
 // Close also ends the handshakes under way.
@@ -152,7 +152,7 @@ func (l *listener) Close() error {
 		_ = sock.SetDeadline(time.Unix(1, 0))
 	}
 	l.mu.Unlock()
-	// The socket goes first, then the lock: whoever gets the lock finds no socket.
+	// The socket goes first, then the lock: the next owner of the lock finds no socket.
 	err := errors.Join(l.sock.Close(), l.lock.release())
 	l.Arrivals.Close()
 	l.warnings.Close()
@@ -219,8 +219,8 @@ func (l *listener) greet(sock *net.UnixConn) {
 	}
 }
 
-// failure is of which kind a failed handshake is: what a peer sends at random hides none
-// that somebody has to mend.
+// failure returns the kind of a failed handshake for the log: nonsense that a peer sends
+// hides no failure that the user can mend.
 func failure(err error) string {
 	switch {
 	case errors.Is(err, ipc.ErrVersion):

@@ -14,8 +14,8 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// lock is the right to a socket's path: an flock on path.lock, which the kernel takes
-// back when the process dies. Who holds it may remove a socket that a dead one left.
+// lock is the right to a socket's path: an flock on path.lock, which the kernel releases
+// when the process dies. Its holder may remove a socket that a dead process left.
 type lock struct {
 	file *os.File
 	path string
@@ -39,8 +39,8 @@ func takeLock(path string) (*lock, error) {
 			}
 			return nil, &os.PathError{Op: "flock", Path: name, Err: err}
 		}
-		// The one before us may have removed the file between our open and our lock: then
-		// this is the lock of a file that nobody else will find.
+		// The previous owner may have removed the file between our open and our lock:
+		// then this is the lock of a file that no other process will find.
 		if same(f, name) {
 			if err := writePID(f); err != nil {
 				f.Close()

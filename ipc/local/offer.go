@@ -12,15 +12,15 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// Offer makes a conn with whoever is given a descriptor. theirs goes along with a message
-// to a process that both ends can talk to, and from there to the one that is meant, which
-// calls Take; the caller closes it when it is sent. The descriptor is all it takes: there
-// is no address that others could find or guess.
+// Offer makes a conn with the process that is given a descriptor. theirs goes along with
+// a message to a process that both ends can talk to, and from there to the other end,
+// which calls Take; the caller closes it when it is sent. The descriptor is all it takes:
+// there is no address that others could find or guess.
 //
 // met is called once, in a goroutine of its own: with the conn when the other end has
-// taken it; or with why not, which is so after Options.HandshakeTimeout at the latest,
-// when the other end closed the descriptor, or after cancel. The peer's PID is what it
-// says, and its users are -1: of a pair of sockets the kernel knows only who made it.
+// taken it; or with an error after Options.HandshakeTimeout at the latest, when the other
+// end closed the descriptor, or after cancel. The peer's PID is its own claim, and its
+// users are -1: of a pair of sockets the kernel knows only the process that made it.
 func (t Transport) Offer(options *ipc.Options, met func(ipc.Conn, error)) (theirs *os.File, cancel func(), err error) {
 	o, err := options.WithDefaults()
 	if err != nil {

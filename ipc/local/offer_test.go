@@ -38,7 +38,7 @@ func offerContext(t *testing.T) context.Context {
 }
 
 // TestOffer: a conn that was handed over by descriptor carries messages and files both
-// ways, says who is there, and ends as any does.
+// ways, names its peer, and ends as any does.
 func TestOffer(t *testing.T) {
 	ctx := offerContext(t)
 	theirs, _, end := offer(t, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker, Name: "w"}})

@@ -31,7 +31,7 @@ func startTime(pid int) uint64 {
 	return v
 }
 
-// credentials asks the kernel who is at the other end of the socket.
+// credentials returns the peer's process and user, from the kernel.
 func credentials(sock *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := sock.SyscallConn()
 	if err != nil {
@@ -47,8 +47,8 @@ func credentials(sock *net.UnixConn) (*unix.Ucred, error) {
 	return cred, errOpt
 }
 
-// allowed says whether a process with these credentials may be at the other end. Root may
-// serve anybody; it need not ask.
+// allowed returns an error unless a process with these credentials may be at the other
+// end. Root may serve every user.
 func allowed(cred *unix.Ucred, allowGID int, serves bool) error {
 	switch {
 	case int(cred.Uid) == os.Getuid(), serves && cred.Uid == 0:

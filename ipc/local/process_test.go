@@ -388,7 +388,7 @@ func TestKilledListener(t *testing.T) {
 }
 
 // TestSilentDialer: processes that connect and say nothing, or nonsense, or die, disturb
-// nobody.
+// no other peer.
 func TestSilentDialer(t *testing.T) {
 	ctx := testContext(t)
 	l, path := listen(t, nil)

@@ -117,8 +117,8 @@ func (c *conn) Abort() {
 // way; else the peer rings when it has released the oldest.
 //
 // The socket has room for as many datagrams, so that sending them never waits for a peer
-// that has stopped: whoever serves others meanwhile, as a dispatcher does, must not be
-// held up by one of them.
+// that has stopped: a process that serves other peers meanwhile must not be held up by
+// one of them.
 func (c *conn) filesRoom() bool {
 	defer runtime.KeepAlive(c)
 	n := 0

@@ -7,10 +7,9 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
-// steps is told of the steps of the protocol as this end takes them, so that a test can
-// end the process at each of them. nil, as it is for everybody else, is told nothing.
-// Steps that are on the way of every message are not among them: a test takes those
-// itself.
+// steps is told the steps of the protocol as this end takes them, so that a test can end
+// the process at each of them. nil, as everywhere else, is told nothing. The steps of a
+// message are not among them: a test takes those itself.
 type steps struct{ at func(step string) }
 
 func (s *steps) took(step string) {

@@ -22,7 +22,7 @@ import (
 // Messages of the play. An answer has the kind and the body of what it answers.
 const (
 	kindPlain  = 1
-	kindPause  = 2 // is answered after a pause: whoever waits for it sleeps
+	kindPause  = 2 // is answered after a pause, so that the waiting end sleeps
 	kindGrow   = 3 // is answered with a new segment
 	kindHandle = 4 // comes after that, a handle into it
 	kindLast   = 5 // the victim closes after it

@@ -13,10 +13,10 @@ import (
 )
 
 // Sweep removes from dir the sockets, and their locks, of listeners that were killed:
-// those whose name begins with one of the prefixes and whose lock nobody holds. It is for
-// names that no two listeners ever have, for it may come between the steps by which a
-// second one takes the path over. It logs how many it removed and why others stay, and
-// returns that too. Any number of processes may sweep and listen at once.
+// those whose name begins with one of the prefixes and whose lock is free. It is for
+// names that no two listeners ever have, because it may come between the steps by which a
+// second one takes the path over. It logs and returns the number removed and the errors.
+// Any number of processes may sweep and listen at once.
 func Sweep(dir string, log *slog.Logger, prefixes ...string) (int, error) {
 	removed, err := sweep(dir, prefixes)
 	if err != nil {

@@ -82,7 +82,8 @@ func hello(o *ipc.Options, w waiters, ringBytes int) wire.Hello {
 	}
 }
 
-// peerOf is who the peer says it is, as far as the kernel does not know better.
+// peerOf returns the peer as it introduced itself, except for the fields that the kernel
+// knows.
 func peerOf(m *wire.Hello, sock *net.UnixConn) (ipc.Peer, error) {
 	cred, err := credentials(sock)
 	if err != nil {

@@ -30,9 +30,9 @@ func helperDial(ctx context.Context, args []string) error {
 	return c.Close()
 }
 
-// TestOtherUsers: who may connect is this user, and with AllowGID those whose primary
-// group it is. All others are refused with one line on either side, and counted if they
-// came as far as the listener.
+// TestOtherUsers: processes of this user may connect, and with AllowGID those whose
+// primary group it is. All others are refused with one line on either side, and counted
+// if they reached the listener.
 func TestOtherUsers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("becoming another user needs root")
@@ -132,7 +132,7 @@ func TestRefusedIsCounted(t *testing.T) {
 	}
 }
 
-// copyProgram copies this program to path, for everybody to run.
+// copyProgram copies this program to path, for every user to run.
 func copyProgram(path string) error {
 	from, err := os.Open(os.Args[0])
 	if err != nil {

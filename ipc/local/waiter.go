@@ -39,7 +39,7 @@ type watch struct {
 }
 
 // NewWaiter makes a Waiter, to be given in ipc.Options. It holds one page of memory until
-// nobody can reach it.
+// it can no longer be reached.
 func NewWaiter() (*Waiter, error) {
 	page, err := newBellPage(nil)
 	if err != nil {

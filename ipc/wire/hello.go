@@ -24,7 +24,8 @@ const MaxHandshakeFields = 512
 // Hello is the first message on a connection: the dialer identifies itself.
 //
 //	magic uint32, kind uint32, version uint32, role uint8, pid uint32, start uint64,
-//	layout uint32, ring bytes uint32, data bell uint32, room bell uint32, name text, note text
+//	layout uint32, ring bytes uint32, data bell uint32, room bell uint32, name text,
+//	note text
 //
 // Magic, kind and version have the same places in every version.
 type Hello struct {

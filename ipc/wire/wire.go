@@ -15,18 +15,21 @@ import "errors"
 // History:
 //
 //	1  first
-//	2  sessions whose ends share no memory: OpenSession.Apart, SessionOpened.Apart, Data, Read
+//	2  sessions whose ends share no memory: OpenSession.Apart, SessionOpened.Apart,
+//	   Data, Read
 //	3  sessions of several workers: OpenSession.Workers, Rank, Key and Config,
-//	   SessionOpened.Rank, Done.Rank and its counts, Result.Layout, values that are elsewhere,
-//	   Meet; Save and Saved
-//	4  tensors of ends that share no memory use a connection of their own: OpenSession.Token,
-//	   Link, Push, Pushed and Pull; Watch and Watched; Data (14) and Read (15) are gone
-//	5  client and worker of one host have a connection of their own: OpenSession.Direct, and a
-//	   descriptor with SessionOpened; RunTurn
+//	   SessionOpened.Rank, Done.Rank and its counts, Result.Layout, values that are
+//	   elsewhere, Meet; Save and Saved
+//	4  tensors of ends that share no memory use a connection of their own:
+//	   OpenSession.Token, Link, Push, Pushed and Pull; Watch and Watched; Data (14) and
+//	   Read (15) are gone
+//	5  client and worker of one host have a connection of their own: OpenSession.Direct,
+//	   and a descriptor with SessionOpened; RunTurn
 //	6  Done.Took and Hidden
-//	7  workers of one host that run a session together have connections of their own: Turn, a
-//	   descriptor with Meet; DropSegment (5) is gone
-//	8  Upload.Layout and Own; a worker on another host receives its part of such an upload
+//	7  workers of one host that run a session together have connections of their own:
+//	   Turn, a descriptor with Meet; DropSegment (5) is gone
+//	8  Upload.Layout and Own; a worker on another host receives its part of such an
+//	   upload
 //	9  Upload.Stage
 //	10 Hello.Note; Device; OpenSession.Kind and Mixed
 const Version = 10

@@ -35,8 +35,8 @@ type Host struct {
 // Link is what the link is called on both hosts.
 const Link = "wire0"
 
-// Pair makes two hosts, with the addresses 10.77.0.1 and 10.77.0.2 on a link that nobody
-// else sees. The caller closes both. Errors: ErrNotAllowed; otherwise a program (unshare,
+// Pair makes two hosts, with the addresses 10.77.0.1 and 10.77.0.2 on a link of their
+// own. The caller closes both. Errors: ErrNotAllowed; otherwise a program (unshare,
 // nsenter, mount, ip) is missing or failed.
 func Pair(ctx context.Context) (hosts [2]*Host, err error) {
 	defer func() {
@@ -146,7 +146,7 @@ func (h *Host) Sent() (uint64, error) {
 	return 0, fmt.Errorf("nettest: %s: no counters of %s", path, Link)
 }
 
-// Unplug takes h off the link: what is under way is lost, and nobody is told.
+// Unplug takes h off the link: packets on the way are lost, and no host is told.
 func (h *Host) Unplug(ctx context.Context) error {
 	if out, err := h.Command(ctx, "ip", "link", "set", Link, "down").CombinedOutput(); err != nil {
 		return fmt.Errorf("nettest: unplug: %w: %s", err, out)
@@ -154,14 +154,14 @@ func (h *Host) Unplug(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the host. What still runs there goes on without a link.
+// Close ends the host. Processes that still run there go on without a link.
 func (h *Host) Close() {
 	_ = h.stdin.Close()
 	_ = h.wait()
 }
 
 // ForTest is Pair for a test, which ends the hosts. It skips the test where namespaces
-// are not allowed, and only there: whoever may make them and fails has a failed test.
+// are not allowed, and only there: any other failure fails the test.
 func ForTest(t testing.TB) [2]*Host {
 	t.Helper()
 	hosts, err := Pair(t.Context())

@@ -19,7 +19,8 @@ func TestPair(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A connect that nobody listens for is refused, which takes packets both ways.
+		// A connect to a port without a listener is refused, which takes packets both
+		// ways.
 		script := "exec 3<>/dev/tcp/" + hosts[1-i].Addr + "/9"
 		if out, err := h.Command(t.Context(), "bash", "-c", script).CombinedOutput(); err == nil || !strings.Contains(string(out), "refused") {
 			t.Fatalf("%s: %q, %v", h.Name, out, err)

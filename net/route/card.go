@@ -113,8 +113,12 @@ func (c *card) reaches() bool {
 
 // report is what a rank says after it has dialed others.
 type report struct {
-	Reached [][3]int `json:",omitempty"` // ranks from the first to before the second, at their addresses with the third number
-	Why     string   `json:",omitempty"` // why others could not be reached
+	// Reached holds ranks from the first number to before the second, each reached at its
+	// address with the third number.
+	Reached [][3]int `json:",omitempty"`
+
+	// Why is the reason why others could not be reached.
+	Why string `json:",omitempty"`
 }
 
 // add adds a rank, higher than those before.

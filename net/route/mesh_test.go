@@ -60,7 +60,7 @@ func (b *board) exchange(rank int) func(context.Context, []byte) ([][]byte, erro
 		case <-ctx.Done():
 		}
 		select {
-		case <-r.full: // all have spoken: whoever cancels after that cancels no exchange
+		case <-r.full: // all have spoken: a later cancel ends no exchange
 			return r.values, nil
 		default:
 			return nil, ctx.Err()
@@ -110,7 +110,7 @@ func mesh(t testing.TB, ctx context.Context, size int, change func(rank int, o *
 	return members, errs
 }
 
-// checkMesh has every rank send to every other, and checks who is whose host's.
+// checkMesh makes every rank send to every other, and checks which ranks share a host.
 func checkMesh(t *testing.T, ctx context.Context, members [][]route.Member, sameHost func(i, j int) bool) {
 	t.Helper()
 	for i, ms := range members {

@@ -79,7 +79,7 @@ func talked(t *testing.T, conns [2]ipc.Conn) {
 	}
 }
 
-// unreachable has an end hear of addresses at which nobody is.
+// unreachable replaces the addresses in a card by some without a listener.
 func unreachable(t *testing.T, src []byte) []byte {
 	t.Helper()
 	var w map[string]any
@@ -108,7 +108,7 @@ func TestPair(t *testing.T) {
 		"no dir":   {change: func(end int, o *route.PairOptions) { o.Dir = "/proc/none" }, bulk: true},
 		"the other way": {heard: func(t *testing.T) func(int, int, []byte) []byte {
 			return func(end, round int, src []byte) []byte {
-				if end == 0 && round == 0 { // who dials first gets nowhere
+				if end == 0 && round == 0 { // the end that dials first fails
 					return unreachable(t, src)
 				}
 				return src
@@ -160,7 +160,7 @@ func TestPairApart(t *testing.T) {
 	}
 }
 
-// TestPairSecret: who knows another secret is not let in, in either direction.
+// TestPairSecret: an end with another secret is not let in, in either direction.
 func TestPairSecret(t *testing.T) {
 	conns, errs := pairOf(t, func(end int, o *route.PairOptions) {
 		o.Order = route.Apart()
@@ -180,7 +180,7 @@ func cardWith(addrs, reached string) string {
 	return `{"Nonce":"n","Offers":[{"Transport":"tcp","Addrs":[` + addrs + `]}],"Reached":[` + reached + `]}`
 }
 
-// TestPairHostile: what the other end says is data.
+// TestPairHostile: the other end's texts are data.
 func TestPairHostile(t *testing.T) {
 	for name, src := range map[string]string{
 		"no word":           "hello",

@@ -24,9 +24,8 @@ func far(order []ipc.Transport) []ipc.Transport {
 	return slices.DeleteFunc(slices.Clone(order), ipc.Transport.SharesMemory)
 }
 
-// Dial opens a conn to whoever listens at one of the addresses: with the first transport
-// of order that reaches one and gets through. The error names every address that was
-// tried.
+// Dial opens a conn to the listener at one of the addresses, with the first transport of
+// order that reaches one and gets through. The error names every address that was tried.
 func Dial(ctx context.Context, order []ipc.Transport, addrs []string, o *ipc.Options) (ipc.Conn, error) {
 	var failed []error
 	for _, t := range order {

@@ -272,7 +272,8 @@ func (b *bulk) err() error {
 	return nil
 }
 
-// fail makes the first error the one that everybody gets, and has the peer know.
+// fail makes the first error the one of all later calls, and ends the socket, which tells
+// the peer.
 func (b *bulk) fail(err error) error {
 	switch {
 	case errors.Is(err, net.ErrClosed):
@@ -321,7 +322,7 @@ func (b *bulk) parking() {
 	}
 	b.armed |= wants
 	if b.conn.poller.arm(&b.sock, b.id, b.armed) != nil {
-		b.sock.shutdown(unix.SHUT_RDWR) // whoever reads next finds it
+		b.sock.shutdown(unix.SHUT_RDWR) // the next read finds it
 		b.conn.data.Wake()
 	}
 }

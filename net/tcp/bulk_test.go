@@ -246,7 +246,7 @@ func TestBulkManyParts(t *testing.T) {
 	}
 }
 
-// TestBulkBesideMessages: a transfer that nobody receives does not hold up messages, nor
+// TestBulkBesideMessages: a transfer that is not received does not hold up messages, nor
 // they it.
 func TestBulkBesideMessages(t *testing.T) {
 	ctx := testContext(t)

@@ -118,7 +118,7 @@ func (c *conn) open(fd, ringBytes int) (err error) {
 		_ = unix.Close(fd)
 		return fmt.Errorf("tcp: %w", err)
 	}
-	// What is in flight takes at most ringBytes in out, padding included; in may lay it
+	// Messages in flight take at most ringBytes in out, padding included; in may lay them
 	// out otherwise and need as much again.
 	out, in := make([]byte, ring.Size(ringBytes)), make([]byte, ring.Size(2*ringBytes))
 	if err := errors.Join(ring.Init(out), ring.Init(in)); err != nil {
@@ -193,8 +193,8 @@ func (c *conn) peerError(err error) error {
 	return &ipc.PeerError{Peer: c.peer, Err: err}
 }
 
-// set adds a bit to the state and wakes whoever waits for anything here. It returns the
-// state before.
+// set adds a bit to the state and wakes every wait on this conn. It returns the state
+// before.
 func (c *conn) set(bit uint32) uint32 {
 	before := c.state.Or(bit)
 	c.data.Wake()

@@ -1,5 +1,5 @@
-// Package tcp is the ipc.Transport between hosts, and its conns are ipc.Bulk. Addresses
-// are host:port of IPv4 or IPv6; port 0 picks a free one.
+// Package tcp is the ipc.Transport between hosts; its conns have ipc.Bulk. Addresses are
+// host:port of IPv4 or IPv6; port 0 picks a free one.
 //
 // # On the wire
 //
@@ -8,10 +8,12 @@
 //	greeting   | magic "RSTC" | length uint32 | kind uint8 | fields |
 //
 //	dialer   → hello      version uint32, nonce 32 bytes, purpose uint8, then
-//	                      of a conn: Hello of ipc/wire; of a bulk socket: its conn's token, 16 bytes
+//	                      of a conn: Hello of ipc/wire;
+//	                      of a bulk socket: its conn's token, 16 bytes
 //	listener → challenge  nonce 32 bytes
 //	dialer   → proof      HMAC-SHA256, 32 bytes
-//	listener → welcome    HMAC-SHA256, 32 bytes; of a conn also its token and Welcome of ipc/wire
+//	listener → welcome    HMAC-SHA256, 32 bytes;
+//	                      of a conn also its token and Welcome of ipc/wire
 //	        or refuse     Refuse of ipc/wire, at any point
 //
 // The proofs are keyed with Options.Secret and cover a label for the direction and the
@@ -40,22 +42,23 @@
 // holds up nothing in the other. A peer that sends more than its window has broken the
 // protocol.
 //
-// # Who reads
+// # Readers and writers
 //
-// Messages are read by netpoll, which owns one descriptor of the socket, and are written
-// by whoever commits them, as far as the kernel takes them. Bulk sockets are read and
-// written by the goroutine that calls Progress, with system calls that never block,
-// straight into and out of the caller's memory: while that goroutine polls, nobody else
-// is involved and no other thread is woken, which is what makes a small exchange take 6
-// µs and not 30. Only when its Waiter is about to sleep are the sockets that it waits for
-// handed to an epoll of ours, for one event each.
+// Messages are read by netpoll, which owns one descriptor of the socket. The goroutine
+// that commits them writes them, as far as the kernel takes them. Bulk sockets are read
+// and written by the goroutine that calls Progress, with system calls that never block,
+// straight into and out of the caller's memory: while that goroutine polls, no other
+// thread is involved or woken, which makes small exchanges several times faster
+// (docs/decisions.md). Only when its Waiter is about to sleep are the sockets that it
+// waits for added to an epoll of this package, for one event each.
 //
 // # Trust
 //
-// What a peer sends is data: lengths are checked before anything is read or allocated,
-// and whoever has not proved to know the secret gets neither memory nor a place in any
-// queue for longer than Options.HandshakeTimeout. There is no encryption, and nothing but
-// TCP's checksum protects what follows the greetings: on a network that strangers can
-// write to, put a tunnel (WireGuard, ssh, IPsec) under it. Without a secret a listener
-// takes loopback addresses only.
+// Everything that a peer sends is data: lengths are checked before anything is read or
+// allocated. A caller that has not proved to know the secret gets no memory, and its
+// connection ends after Options.HandshakeTimeout, or earlier if too many callers are in
+// the handshake. There is no encryption, and only TCP's checksum protects the bytes
+// behind the greetings: on a network that strangers can write to, put a tunnel
+// (WireGuard, ssh, IPsec) under it. Without a secret a listener takes loopback addresses
+// only.
 package tcp

@@ -35,7 +35,7 @@ func (l *listener) handshake(c *net.TCPConn, proved func()) (made *conn, caller 
 	return made, caller, err
 }
 
-// admit hears who it is and has it prove the secret.
+// admit hears the caller's hello and makes it prove the secret.
 func (l *listener) admit(c io.Writer, g *greeter) (h hello, peer ipc.Peer, err error) {
 	kind, fields, err := g.hear()
 	switch {

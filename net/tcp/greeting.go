@@ -41,7 +41,7 @@ const (
 	kindRefuse    = 5
 )
 
-// What a connection is for.
+// Purposes of a connection.
 const (
 	forMessages = 1
 	forBulk     = 2
@@ -59,7 +59,7 @@ const notRingside = "ringside: this port expects a greeting of ringside's own pr
 // errAlien is heard when the peer speaks something else.
 var errAlien = errors.New("no greeting of this protocol")
 
-// token names a conn to whoever dials its bulk socket.
+// token names a conn to the dialer of its bulk socket.
 type token [tokenBytes]byte
 
 // hello is the first greeting.
@@ -180,8 +180,8 @@ func (g *greeter) hear() (kind uint8, fields []byte, err error) {
 	return g.buf[0], g.buf[1:n], nil
 }
 
-// prove is the proof of whoever label names, over the hash of what was said and heard and
-// over more.
+// prove returns the proof of the end that label names, over the hash of all greetings so
+// far and over more.
 func prove(secret []byte, label string, seen, more []byte) (proof [proofBytes]byte) {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(label))

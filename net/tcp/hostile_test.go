@@ -67,8 +67,8 @@ func helloOf(o *ipc.Options) *hello {
 	return &hello{wire: wire.AppendHello(nil, &m)}
 }
 
-// TestStrangers: whoever does not speak the protocol is told so, counted, and in nobody's
-// way.
+// TestStrangers: callers that do not speak the protocol are told so, counted, and hold up
+// no peer.
 func TestStrangers(t *testing.T) {
 	ctx := testContext(t)
 	l := listen(t, &ipc.Options{Secret: []byte("s")})
@@ -373,7 +373,7 @@ func TestBadFrames(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			ctx := testContext(t)
 			h := newHalf(t, ctx, l)
-			// Nobody releases anything, and the other end may hang up meanwhile.
+			// No message is released, and the other end may hang up meanwhile.
 			_, _ = h.messages.Write(append(frameBytes(3, 5, 0, 3), c.sent...))
 			if err := h.conn.data.Wait(ctx, func() bool { return h.conn.Err() != nil }); err != nil {
 				t.Fatal(err)
@@ -390,7 +390,7 @@ func TestBadFrames(t *testing.T) {
 }
 
 // TestCutFrame: a peer that hangs up within a message is gone, and the half message is
-// nobody's.
+// dropped.
 func TestCutFrame(t *testing.T) {
 	ctx := testContext(t)
 	l := listen(t, nil)

@@ -80,8 +80,8 @@ func (t *Transport) Listen(addr string, options *ipc.Options) (ipc.Listener, err
 
 func (l *listener) Addr() string { return l.sock.Addr().String() }
 
-// Refused is how many peers were told to stay out: other protocols, other versions,
-// without the secret, and those for whom there was no room.
+// Refused returns the number of peers that were refused: other protocols, other versions,
+// those without the secret, and those beyond the backlog.
 func (l *listener) Refused() uint64 { return l.refused.Load() }
 
 // Close also ends the handshakes under way.
@@ -156,8 +156,8 @@ func (l *listener) greet(c *net.TCPConn) {
 	}
 }
 
-// failure is of which kind a failed handshake is: what strangers do hides nothing of
-// those that know the secret, and none that somebody has to mend.
+// failure returns the kind of a failed handshake for the log: strangers hide no failure
+// of peers that know the secret, nor any that the user can mend.
 func failure(err error, admitted bool) string {
 	switch {
 	case errors.Is(err, ipc.ErrVersion):
@@ -170,8 +170,8 @@ func failure(err error, admitted bool) string {
 	return "stranger"
 }
 
-// hangUp closes a connection whose peer may not have read yet why. What it sent is read
-// for a moment, since the kernel discards what is on its way to whoever closes with
+// hangUp closes a connection whose peer may not have read the reason yet. It reads from
+// it for a moment, since the kernel discards unsent bytes of an end that closes with
 // something unread.
 func hangUp(c *net.TCPConn) {
 	_ = c.CloseWrite()

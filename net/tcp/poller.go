@@ -87,7 +87,7 @@ func (p *poller) arm(s *socket, id, mask uint32) error {
 
 func (p *poller) control(op int, s *socket, id, mask uint32) error {
 	if !s.enter() {
-		return nil // whoever closed it tells those who wait
+		return nil // its closer wakes the waits
 	}
 	defer s.leave()
 	e := unix.EpollEvent{Events: mask | unix.EPOLLONESHOT, Fd: int32(id)}

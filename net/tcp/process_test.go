@@ -267,7 +267,7 @@ func TestKilledWithin(t *testing.T) {
 	}
 }
 
-// TestStopped: a peer that has stopped holds up nobody: what is sent to it is taken or
+// TestStopped: a peer that has stopped holds up no other: messages to it are taken or
 // refused at once, and Close returns.
 func TestStopped(t *testing.T) {
 	ctx := testContext(t)

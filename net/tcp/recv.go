@@ -24,7 +24,7 @@ func (c *conn) read() {
 	got := false
 	for c.netpoll.Reader().Len() > 0 {
 		if c.state.Load()&(stateClosed|stateCorrupt) != 0 {
-			// nobody wants it any more
+			// it is not wanted any more
 			_ = c.netpoll.Reader().Skip(c.netpoll.Reader().Len())
 			_ = c.netpoll.Reader().Release()
 			continue

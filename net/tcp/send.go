@@ -88,8 +88,8 @@ type outgoing struct {
 	body   []byte
 }
 
-// writer sends frames in order, each by whoever has it as far as the kernel takes it, and
-// the rest by the poller. It never blocks.
+// writer sends frames in order. The goroutine that adds one writes it as far as the
+// kernel takes it, and the poller the rest. It never blocks.
 type writer struct {
 	lazy int // bytes released that the peer is told of at once
 
@@ -201,8 +201,8 @@ func (c *conn) writable() {
 	w.say(c)
 }
 
-// flush writes what the kernel takes. The lock is held. What cannot be written any more
-// is forgotten: that the peer is gone is found by whoever reads.
+// flush writes as much as the kernel takes. The lock is held. Frames that cannot be
+// written any more are forgotten: the reader finds that the peer is gone.
 func (w *writer) flush(c *conn) {
 	for !w.waiting && w.first < len(w.frames) {
 		iov, total := w.gather()

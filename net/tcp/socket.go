@@ -38,11 +38,11 @@ const (
 	largeTransfer = 128 << 10
 )
 
-// socketClosed is the bit of a socket's state that says so; the others count who uses it.
+// socketClosed is the bit of a socket's state that says so; the others count its users.
 const socketClosed = 1 << 62
 
-// socket is a descriptor that is closed once nobody is within a system call on it. Any
-// goroutine may call any method.
+// socket is a descriptor that is closed once no goroutine is within a system call on it.
+// Any goroutine may call any method.
 type socket struct {
 	fd    int
 	state atomic.Int64
@@ -60,8 +60,8 @@ func (s *socket) enter() bool {
 
 func (s *socket) leave() {
 	if s.state.Add(-1) == socketClosed {
-		// Whoever enters from now on sees that it is closed and leaves, so that this
-		// would be reached again: the exchange lets only one through.
+		// A goroutine that enters from now on sees that it is closed and leaves, so that
+		// this would be reached again: the exchange lets only one through.
 		if s.state.CompareAndSwap(socketClosed, socketClosed|1<<61) {
 			_ = unix.Close(s.fd)
 		}

@@ -29,8 +29,8 @@ type Transport struct {
 
 var _ ipc.Transport = (*Transport)(nil)
 
-// quiet has netpoll say nothing on standard error, where it reports every connection that
-// was reset: whoever has the conn is told of that anyhow.
+// quiet stops netpoll from writing to standard error, where it reports every connection
+// that was reset: the conn's owner is told of that in any case.
 var quiet = sync.OnceFunc(func() { netpoll.SetLoggerOutput(io.Discard) })
 
 // New returns a transport. It costs nothing until it has conns. The first one of a
@@ -62,8 +62,8 @@ func checkAddr(addr string) error {
 	return nil
 }
 
-// acquire returns the poller that all conns of the transport share. Whoever had it calls
-// release.
+// acquire returns the poller that all conns of the transport share. The caller calls
+// release when it is done.
 func (t *Transport) acquire() (*poller, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,8 @@ func introduce(o *ipc.Options, ringBytes int) wire.Hello {
 	}
 }
 
-// peerOf is who the peer says it is. Users of another host mean nothing here.
+// peerOf returns the peer as it introduced itself. Users of another host mean nothing
+// here.
 func peerOf(m *wire.Hello) ipc.Peer {
 	return ipc.Peer{Role: ipc.Role(m.Role), Name: m.Name, Note: m.Note, Version: m.Version, PID: int(m.PID), UID: -1, GID: -1, Start: m.Start}
 }
@@ -170,7 +171,7 @@ func connect(ctx context.Context, addr string, o *ipc.Options, h *hello) (*net.T
 	return c, w, nil
 }
 
-// dialError says what an error of the greetings means to who dials.
+// dialError returns the dialer's error for an error of the greetings.
 func dialError(err error) error {
 	switch {
 	case errors.Is(err, errAlien):
