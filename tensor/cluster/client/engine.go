@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,8 +17,6 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
-	"github.com/ringside-go/ringside/tensor/shard"
-	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
 const (
@@ -37,85 +34,67 @@ const (
 	maxAheadBytes = 256 << 20
 )
 
-// Engine has programs run by a worker. As every tensor.Engine it is used by one goroutine
-// at a time; Close and Stats, and Release of what was fetched, may be called by any.
+// Engine runs programs on the workers of a session. As every tensor.Engine it is used by
+// one goroutine at a time; any goroutine may call Close and Stats, and Release of a
+// fetched value.
 type Engine struct {
-	conn   ipc.Conn      // with the dispatcher
-	waiter *local.Waiter // of all conns
-	addr   string
-	name   string // ours
+	addr   string // of the dispatcher
+	name   string // of the client
 	log    *slog.Logger
-	config *config.Config // how tensors lie
-	arena  *shm.Arena     // ours, for uploads
-	table  *shm.Table     // the worker's, for results
-
+	arena  *shm.Arena // of the client, for uploads
+	table  *shm.Table // of the workers, for results
 	closed atomic.Bool
-	ctx    context.Context // done with Close; for waits that have no other
+	ctx    context.Context // done with Close, for waits that have no other
 	cancel context.CancelFunc
+	stats  counters
 
-	mu       sync.Mutex            // held by Submit
-	err      error                 // why the session is over
-	workers  []member              // who serve the session, by rank
-	opened   int                   // of these have said so
-	stages   []config.Stage        // in which they are
-	hints    shard.Signals         // where they alone say how uploads lie; nil otherwise
-	stageOf  map[tensor.Signal]int // and on which stage, of several
-	apart    bool                  // some worker shares no memory with us
-	programs mirror
-	history  wire.History
-	run      wire.Run
-	done     wire.Done
-	frees    []uint64    // to be freed with the next Run
-	forget   []wire.Hash // to be forgotten with the next Run
-	seq      uint64      // of the last Run sent
-	asked    uint64      // of the last Run sent that is answered in any case
-	acked    uint64      // of the last Done, of several workers of the first one's
-	failed   uint64      // of the last Run that some worker said has failed
-	ahead    []sent      // Runs with uploads that are not acked
-	aheadB   int         // bytes of these
-	late     error       // first error of a Run that nobody waits for
-	awaited  uint64      // the Run that is waited for, 0 for none
-	expected []int       // how many pieces each of its results has
-	pieces   [][]piece   // its results, as they come
-	gotErr   error       // or its error
+	smu      sync.Mutex
+	segments []*shm.Segment // of the arena, not announced yet
 
-	own     ipc.Conn    // with the worker; nil where the dispatcher forwards
-	to      ipc.Conn    // where messages go: own, or else conn
-	offer   *os.File    // of own, not taken yet
-	msg     ipc.Message // the worker's next message, when held
-	held    bool
-	word    ipc.Message // the dispatcher's, when worded
-	worded  bool
-	gone    error // why there is nothing more from the dispatcher,
-	ownGone error // and from the worker
-
-	saves  uint64 // sent so far
-	saving *save  // the one that is waited for
-
-	rmu      sync.Mutex
-	segments []*shm.Segment // of ours, not announced yet
-	returns  []wire.Handle  // fetched values not needed any more
-
-	stats struct {
-		batches, messages, bytes, roundTrips, bodies, bodyBytes, uploads, uploadBytes, fetched, segments, calls, moved, plans, took, hidden atomic.Uint64
-
-		known, forgotten, programs, programsB, pushed atomic.Uint64
-	}
+	// mu is held by Submit. It guards err and all below.
+	mu  sync.Mutex
+	err error // why the session is over
+	team
+	channels
+	outbox
+	results
+	progress
+	saver
+	done wire.Done // the answer that is handled
 }
 
-// member is a worker of the session.
-type member struct {
-	stage  int
-	mesh   shard.Mesh // of its stage
-	place  int        // its rank there
-	opened bool
-	name   string
-	pid    uint32
-	// to a worker that shares no memory with us; nil for others
-	link                *link
-	acked               uint64 // of its last Done
-	calls, moved, plans uint64
-	took, hidden        uint64 // ns
+// progress is how far the session's Runs are.
+type progress struct {
+	seq    uint64 // of the last Run sent
+	asked  uint64 // of the last Run sent that is answered in any case
+	acked  uint64 // of the last Done of the first worker
+	failed uint64 // of the last Run that failed
+	ahead  []sent // Runs with uploads that are not acked
+	aheadB int    // bytes of these uploads
+	late   error  // first error of a Run that no caller waits for
+}
+
+// counters are the Engine's Stats.
+type counters struct {
+	batches, messages, bytes, roundTrips, bodies, bodyBytes atomic.Uint64
+	uploads, uploadBytes, fetched, segments, pushed         atomic.Uint64
+	known, forgotten, programs, programsB                   atomic.Uint64
+	calls, moved, plans, took, hidden                       atomic.Uint64
+}
+
+// collect sums up the workers' counters of collectives.
+func (c *counters) collect(workers []member) {
+	var calls, moved, plans, took, hidden uint64
+	for i := range workers {
+		w := &workers[i]
+		calls, moved, plans = max(calls, w.calls), max(moved, w.moved), max(plans, w.plans)
+		took, hidden = took+w.took, hidden+w.hidden
+	}
+	c.calls.Store(calls)
+	c.moved.Store(moved)
+	c.plans.Store(plans)
+	c.took.Store(took)
+	c.hidden.Store(hidden)
 }
 
 // sent is how much a Run uploaded.
@@ -164,7 +143,8 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{addr: addr, name: o.Name, log: o.Logger, config: o.Config, workers: make([]member, o.Workers), programs: mirror{max: o.Programs}}
+	e := &Engine{addr: addr, name: o.Name, log: o.Logger}
+	e.config, e.workers, e.programs.max = o.Config, make([]member, o.Workers), o.Programs
 	for _, st := range o.Config.Stages() {
 		for i, r := range st.Workers {
 			e.workers[r] = member{stage: len(e.stages), mesh: st.Mesh, place: i}
@@ -180,19 +160,17 @@ func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	e.arena, err = shm.NewArena(&shm.ArenaOptions{
 		First: firstSegment, MaxBytes: o.MaxBytes, Segment: o.Segment,
 		OnSegment: func(s *shm.Segment) {
-			e.rmu.Lock()
+			e.smu.Lock()
 			e.segments = append(e.segments, s)
-			e.rmu.Unlock()
+			e.smu.Unlock()
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	e.table = shm.NewTable(&shm.TableOptions{OnRelease: func(_ uint64, h shm.Handle) {
-		e.rmu.Lock()
-		e.returns = append(e.returns, h)
-		e.rmu.Unlock()
-	}})
+	e.table = shm.NewTable(&shm.TableOptions{OnRelease: func(_ uint64, h shm.Handle) { e.returned.add(h) }})
+	e.outbox.team, e.outbox.arena = &e.team, e.arena
+	e.results.team, e.results.arena, e.results.table = &e.team, e.arena, e.table
 	if e.waiter, err = local.NewWaiter(); err != nil {
 		return nil, err
 	}
@@ -272,10 +250,16 @@ func (e *Engine) Stats() Stats {
 func (e *Engine) Alloc(n int) (tensor.Buffer, error) {
 	b, err := e.arena.Alloc(n)
 	if errors.Is(err, shm.ErrNoSpace) {
-		if _, serr := e.Submit(e.ctx, &tensor.Batch{Sync: true}); serr != nil && e.lostErr() != nil {
-			return nil, serr
-		} else if serr != nil {
-			e.keep(serr) // it belongs to an earlier batch
+		if _, serr := e.Submit(e.ctx, &tensor.Batch{Sync: true}); serr != nil {
+			e.mu.Lock()
+			lost := e.err != nil
+			if e.late == nil { // the error is one of an earlier batch
+				e.late = serr
+			}
+			e.mu.Unlock()
+			if lost {
+				return nil, serr
+			}
 		}
 		b, err = e.arena.Alloc(n)
 	}
@@ -286,20 +270,6 @@ func (e *Engine) Alloc(n int) (tensor.Buffer, error) {
 		return nil, fmt.Errorf("client: %w", tensor.ErrClosed)
 	}
 	return nil, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
-}
-
-func (e *Engine) lostErr() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.err
-}
-
-func (e *Engine) keep(err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.late == nil {
-		e.late = err
-	}
 }
 
 // Close ends the session; the worker frees what it held. Fetched values that were not

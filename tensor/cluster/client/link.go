@@ -58,42 +58,6 @@ type moving struct {
 	bytes  []byte // of block
 }
 
-// near says whether some worker shares memory with us.
-func (e *Engine) near() bool {
-	for i := range e.workers {
-		if e.workers[i].link == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// linkSays keeps what a worker says that wants a conn with us.
-func (e *Engine) linkSays(src []byte) error {
-	var m wire.Link
-	if err := wire.ParseLink(src, &m); err != nil {
-		return err
-	}
-	if int(m.Rank) >= len(e.workers) {
-		return fmt.Errorf("a word of worker %d of %d", m.Rank, len(e.workers))
-	}
-	w := &e.workers[m.Rank]
-	if w.link == nil && !w.opened {
-		w.link = &link{}
-		e.apart = true
-	}
-	l := w.link
-	if l == nil || l.conn != nil || m.Round != l.next || m.Round > 0 && len(m.Token) > 0 {
-		return fmt.Errorf("a word of worker %d in round %d, out of turn", m.Rank, m.Round)
-	}
-	if m.Round == 0 {
-		l.token = append([]byte(nil), m.Token...)
-	}
-	l.said[m.Round] = append([]byte{}, m.Data...)
-	l.next++
-	return nil
-}
-
 // connect opens the conns that workers have asked for.
 func (e *Engine) connect(ctx context.Context) error {
 	for r := range e.workers {
@@ -212,22 +176,6 @@ func (e *Engine) pushPart(w *member, u *wire.Upload, b *shm.Block) error {
 	return nil
 }
 
-// uploaded says that e.run has an upload of this block already.
-func (e *Engine) uploaded(h wire.Handle) bool {
-	for i := range e.run.Uploads[:len(e.run.Uploads)-1] {
-		if u := &e.run.Uploads[i]; u.Inline == nil && u.Handle == h {
-			return true
-		}
-	}
-	return false
-}
-
-// pullAll waits for the results that are on their way, also for those that nobody waits
-// for any more: links keep an order.
-func (e *Engine) pullAll(ctx context.Context) error {
-	return e.transfer(ctx, func(l *link) bool { return len(l.pulls) == 0 })
-}
-
 // transfer moves what is on its way over links until done says so of each of them. If ctx
 // ends before, it goes on with the next call.
 func (e *Engine) transfer(ctx context.Context, done func(*link) bool) error {
@@ -251,14 +199,12 @@ func (e *Engine) transfer(ctx context.Context, done func(*link) bool) error {
 		}
 		return all
 	})
-	e.rmu.Lock()
 	for r := range e.workers {
 		if l := e.workers[r].link; l != nil {
-			e.returns = append(e.returns, l.came...)
+			e.returned.add(l.came...)
 			l.came = l.came[:0]
 		}
 	}
-	e.rmu.Unlock()
 	switch {
 	case failed != nil:
 		return e.cut(&e.workers[at], failed)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -38,55 +37,15 @@ func (e *Engine) takeOffer(ctx context.Context) error {
 	return nil
 }
 
-// offered keeps the descriptor that came with SessionOpened, of which there is at most
-// one.
-func (e *Engine) offered(m *ipc.Message) error {
-	if len(m.Files) == 0 {
-		return nil
-	}
-	if len(m.Files) > 1 || e.offer != nil {
-		return fmt.Errorf("session opened with %d descriptors, expected one or none", len(m.Files))
-	}
-	e.offer, m.Files = m.Files[0], nil
-	return nil
-}
-
-// look finds the next message: the worker's, if there is one, else the dispatcher's. It
-// reports whether there is any, or an end.
-func (e *Engine) look() bool {
-	if e.lookOwn() {
-		return true
-	}
-	if !e.worded && e.gone == nil {
-		m, ok, err := e.conn.TryRecv()
-		if !ok && err == nil {
-			return e.ownGone != nil
-		}
-		e.word, e.worded, e.gone = m, ok, err
-		e.lookOwn() // what it said before that
-	}
-	return true
-}
-
-// lookOwn is look for the worker's messages.
-func (e *Engine) lookOwn() bool {
-	if e.ownGone != nil {
-		return false
-	}
-	m, ok, err := e.own.TryRecv()
-	e.msg, e.held, e.ownGone = m, ok, err
-	return ok
-}
-
 // next handles what look found.
 func (e *Engine) next() error {
 	switch {
 	case e.held:
 		e.held = false
 		return e.handle(&e.msg, e.own)
-	case e.worded:
-		e.worded = false
-		return e.handle(&e.word, e.conn)
+	case e.otherHeld:
+		e.otherHeld = false
+		return e.handle(&e.other, e.conn)
 	case e.gone != nil:
 		return e.fail(e.gone)
 	}
@@ -136,15 +95,5 @@ func (e *Engine) room(ctx context.Context, kind uint32, n int) (buf []byte, err 
 		if err := e.next(); err != nil {
 			return nil, err
 		}
-	}
-}
-
-// closeOwn ends the session's own conn, and an offer of one.
-func (e *Engine) closeOwn() {
-	if e.own != nil {
-		_ = e.own.Close()
-	}
-	if e.offer != nil {
-		ipc.CloseFiles([]*os.File{e.offer})
 	}
 }

@@ -21,13 +21,14 @@ func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 		e.expected = append(e.expected, 1) // until somebody says that it is a part
 	}
 	defer func() { e.awaited = 0 }()
-	for !e.complete() {
+	for !e.complete(e.run.Flags&wire.RunSync != 0) {
 		if err := e.receive(ctx); err != nil {
 			e.dropPieces()
 			return nil, err
 		}
 	}
-	if err := e.pullAll(ctx); err != nil {
+	// Results of other Runs are moved as well, because links keep their order.
+	if err := e.transfer(ctx, func(l *link) bool { return len(l.pulls) == 0 }); err != nil {
 		e.dropPieces()
 		return nil, err
 	}
@@ -126,21 +127,6 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 	return e.fail(err)
 }
 
-// addSegment maps a segment of the worker.
-func (e *Engine) addSegment(m *ipc.Message) error {
-	var seg wire.Segment
-	if err := wire.ParseSegment(m.Body, &seg); err != nil {
-		return err
-	}
-	if seg.Memory != wire.MemoryHost || len(m.Files) != 1 || seg.Bytes > shm.MaxSegment {
-		return fmt.Errorf("segment %016x of %d bytes, memory %d, with %d descriptors; expected host memory with one",
-			seg.ID, seg.Bytes, seg.Memory, len(m.Files))
-	}
-	f := m.Files[0]
-	m.Files = nil // the table's
-	return e.table.Add(self, seg.ID, f, int64(seg.Bytes))
-}
-
 // answered handles the end of a Run, and of all before it. Results before what is given
 // back: a result may be an upload that is given back by the same message.
 func (e *Engine) answered(m *wire.Done) error {
@@ -157,7 +143,7 @@ func (e *Engine) answered(m *wire.Done) error {
 			e.gotErr = err
 		}
 		if err == nil {
-			if err := e.take(m); err != nil {
+			if err := e.take(m, e.run.Fetch); err != nil {
 				return err
 			}
 		}
@@ -178,7 +164,7 @@ func (e *Engine) answered(m *wire.Done) error {
 	w.acked, w.calls, w.moved, w.plans, w.took, w.hidden = m.Seq, m.Calls, m.Moved, m.Plans, m.Took, m.Hidden
 	e.acked = e.workers[0].acked
 	if len(e.workers) > 1 {
-		e.count()
+		e.stats.collect(e.workers)
 	}
 	n := 0
 	for n < len(e.ahead) && e.ahead[n].seq <= e.acked {
@@ -187,75 +173,6 @@ func (e *Engine) answered(m *wire.Done) error {
 	}
 	e.ahead = e.ahead[:copy(e.ahead, e.ahead[n:])]
 	return nil
-}
-
-// take adds to e.pieces what a worker has of the results of the awaited Run.
-func (e *Engine) take(m *wire.Done) error {
-	if len(m.Results) != len(e.run.Fetch) {
-		return fmt.Errorf("%d results for %d", len(m.Results), len(e.run.Fetch))
-	}
-	for i := range m.Results {
-		r := &m.Results[i]
-		if r.ID != e.run.Fetch[i] {
-			return fmt.Errorf("result %d is value %d, expected %d", i, r.ID, e.run.Fetch[i])
-		}
-		if r.Elsewhere && (m.Rank > 0 || len(e.stages) > 1) {
-			continue
-		}
-		e.expected[i] = piecesOf(r, e.workers[m.Rank].mesh)
-		p, err := e.piece(r, int(m.Rank))
-		if errors.Is(err, tensor.ErrNoSpace) {
-			e.gotErr = err
-			e.abandon(m.Results[i:])
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("value %d: %w", r.ID, err)
-		}
-		e.pieces[i] = append(e.pieces[i], p)
-	}
-	return nil
-}
-
-// fetched finds the memory of a result of the worker of that rank, of the part f.Shape of
-// it: the worker's, or our own if it is an upload.
-func (e *Engine) fetched(r *wire.Result, rank int, f tensor.Fetched) (tensor.Fetched, error) {
-	f.Release = func() {}
-	want := f.Shape.Elems() * f.DType.Size()
-	if r.Elsewhere {
-		return f, errors.New("it is said to be elsewhere")
-	}
-	if r.Inline != nil {
-		f.Bytes = append([]byte(nil), r.Inline...)
-	} else if l := e.workers[rank].link; l != nil {
-		if r.Handle.Len != uint64(want) {
-			return f, fmt.Errorf("%v%v at %v, expected %d bytes", f.DType, f.Shape, r.Handle, want)
-		}
-		b, err := l.pull(e.arena, r.Handle)
-		if err != nil {
-			return f, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
-		}
-		f.Bytes, f.Release = b.Bytes(), releaseOnce(b)
-	} else {
-		b, err := e.table.Open(self, r.Handle)
-		if errors.Is(err, shm.ErrUnknownSegment) {
-			b, err = e.arena.Block(r.Handle)
-		}
-		if err != nil {
-			return f, err
-		}
-		f.Bytes = b.Bytes()[:r.Handle.Len]
-		f.Release = releaseOnce(b)
-		if r.Handle.Off%alignment != 0 {
-			f.Release()
-			return f, fmt.Errorf("%v is not %d-byte aligned", r.Handle, alignment)
-		}
-	}
-	if len(f.Bytes) != want {
-		f.Release()
-		return f, fmt.Errorf("%v%v of %d bytes, expected %d", f.DType, f.Shape, len(f.Bytes), want)
-	}
-	return f, nil
 }
 
 // alignment is what every block has.
@@ -269,21 +186,5 @@ func releaseOnce(b *shm.Block) func() {
 		if !done.Swap(true) {
 			b.Release()
 		}
-	}
-}
-
-// abandon gives back the results of a Run that nobody waits for any more.
-func (e *Engine) abandon(results []wire.Result) {
-	for i := range results {
-		r := &results[i]
-		if r.Inline != nil || r.Elsewhere {
-			continue
-		}
-		if e.arena.Has(r.Handle.Segment) {
-			continue // ours
-		}
-		e.rmu.Lock()
-		e.returns = append(e.returns, r.Handle)
-		e.rmu.Unlock()
 	}
 }

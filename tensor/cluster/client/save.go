@@ -19,6 +19,12 @@ type save struct {
 	err    error
 }
 
+// saver is the state of Saves.
+type saver struct {
+	saves  uint64 // number of those sent
+	saving *save  // the one that is waited for
+}
+
 var _ tensor.Saver = (*Engine)(nil)
 
 // Writers implements tensor.Saver: each worker of the session, where they take
@@ -94,15 +100,15 @@ func (e *Engine) savePart(ctx context.Context, files []*os.File, bases, ids []ui
 }
 
 // saved takes one worker's answer to a Save.
-func (e *Engine) saved(src []byte) error {
+func (s *saver) saved(src []byte) error {
 	var m wire.Saved
 	if err := wire.ParseSaved(src, &m); err != nil {
 		return err
 	}
-	x := e.saving
+	x := s.saving
 	if x == nil || m.Seq != x.seq {
-		if m.Seq > e.saves {
-			return fmt.Errorf("answer to Save %d of %d", m.Seq, e.saves)
+		if m.Seq > s.saves {
+			return fmt.Errorf("answer to Save %d of %d", m.Seq, s.saves)
 		}
 		return nil // nobody waits for it any more
 	}

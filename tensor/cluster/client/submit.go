@@ -10,7 +10,6 @@ import (
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
-	"github.com/ringside-go/ringside/tensor/shard"
 )
 
 // Bounds of one Run. A batch with more travels as several.
@@ -132,15 +131,6 @@ func (e *Engine) rest(ctx context.Context, b *tensor.Batch, fetch []uint64, got 
 	return got, nil
 }
 
-// begin empties e.run for the next one.
-func (e *Engine) begin(base uint64) {
-	run := &e.run
-	*run = wire.Run{
-		Base: base, Scalars: run.Scalars[:0], Inputs: run.Inputs[:0], Frees: run.Frees[:0], Fetch: run.Fetch[:0],
-		Uploads: run.Uploads[:0], Returns: run.Returns[:0],
-	}
-}
-
 // upload sends a Run of uploads alone.
 func (e *Engine) upload(ctx context.Context, base uint64, uploads []tensor.Upload) error {
 	e.begin(base)
@@ -149,26 +139,6 @@ func (e *Engine) upload(ctx context.Context, base uint64, uploads []tensor.Uploa
 	}
 	_, err := e.exchange(ctx, false)
 	return err
-}
-
-// size returns the most bytes that e.run can have with uploads and frees added.
-func (e *Engine) size(uploads []tensor.Upload) int {
-	const (
-		// fields, and counts of lists
-		fixed  = 256
-		scalar = 9                                       // with its bit
-		id     = 13                                      // with its token
-		upload = 30 + 10*wire.MaxRank + wire.HandleBytes // with its dims
-		// what sendRun adds
-		rest = maxReturns*wire.HandleBytes + maxForget*wire.HashBytes
-	)
-	ids := len(e.run.Inputs) + len(e.run.Fetch) + min(len(e.frees), maxFrees)
-	return fixed + scalar*len(e.run.Scalars) + id*ids + upload*len(uploads) + rest
-}
-
-// addFrees moves ids to be freed into e.run. They stay in e.frees until it is sent.
-func (e *Engine) addFrees() {
-	e.run.Frees = append(e.run.Frees, e.frees[:min(len(e.frees), maxFrees)]...)
 }
 
 // addProgram puts b's program into e.run, and sends its body ahead if the worker does not
@@ -204,99 +174,6 @@ func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
 	e.run.Scalars = append(e.run.Scalars, b.Scalars...)
 	e.run.Inputs = append(e.run.Inputs, b.Inputs...)
 	return nil
-}
-
-// addUploads puts uploads into e.run, and has the arena keep their blocks for the worker.
-// On an error there are none of them.
-func (e *Engine) addUploads(uploads []tensor.Upload) error {
-	for i := range uploads {
-		if err := e.addUpload(&uploads[i]); err != nil {
-			e.dropUploads()
-			return err
-		}
-	}
-	return nil
-}
-
-func (e *Engine) addUpload(u *tensor.Upload) error {
-	var w *wire.Upload
-	if n := len(e.run.Uploads); n < cap(e.run.Uploads) {
-		e.run.Uploads = e.run.Uploads[:n+1]
-	} else {
-		e.run.Uploads = append(e.run.Uploads, wire.Upload{})
-	}
-	w = &e.run.Uploads[len(e.run.Uploads)-1]
-	*w = wire.Upload{ID: u.ID, Own: u.Own, Value: wire.Value{DType: uint8(u.DType), Dims: w.Dims[:0]}}
-	w.Stage, w.Layout = e.lies(u)
-	for _, d := range u.Shape {
-		w.Dims = append(w.Dims, int64(d))
-	}
-	if u.Buf == nil || len(u.Buf.Bytes()) == 0 {
-		w.Inline = []byte{}
-		return nil
-	}
-	b, ours := u.Buf.(*shm.Block)
-	if !ours || e.apart && e.uploaded(b.Handle()) || e.lease(b) != nil {
-		// Memory that the worker cannot see, or that would arrive there twice under one
-		// name.
-		var err error
-		if b, err = e.arena.Alloc(len(u.Buf.Bytes())); err != nil {
-			w.Inline = []byte{} // nothing to drop
-			return fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
-		}
-		copy(b.Bytes(), u.Buf.Bytes())
-		err = e.lease(b)
-		b.Release()
-		if err != nil {
-			w.Inline = []byte{}
-			return err
-		}
-	}
-	w.Handle = b.Handle()
-	return nil
-}
-
-// lies is how the workers are to have an upload, if the config says that of its signal
-// whatever reads it: they would come to the same.
-func (e *Engine) lies(u *tensor.Upload) (stage uint32, layout uint8) {
-	if e.hints == nil || u.Signal.Name == "" {
-		return 0, 0
-	}
-	at := 0
-	if len(e.stages) > 1 {
-		k, ok := shard.StageFor(e.stageOf, u.Signal)
-		if !ok {
-			return 0, 0
-		}
-		at, stage = k, uint32(1+k)
-	}
-	l, err := e.hints.Made(u.Signal, e.stages[at].Mesh, u.Shape)
-	if err != nil {
-		return 0, 0 // the first program that reads it is refused
-	}
-	return stage, l.Bits()
-}
-
-// lease has the arena keep a block until every worker has given it back.
-func (e *Engine) lease(b *shm.Block) error {
-	for range e.workers {
-		if err := e.arena.Lease(b, self); err != nil {
-			return err // the first one then: it is not of this arena
-		}
-	}
-	return nil
-}
-
-// dropUploads takes back the blocks of e.run, which is not sent.
-func (e *Engine) dropUploads() {
-	for i := range e.run.Uploads {
-		for range e.workers {
-			if u := &e.run.Uploads[i]; u.Inline == nil {
-				_ = e.arena.Unlease(u.Handle, self)
-			}
-		}
-	}
-	e.run.Uploads = e.run.Uploads[:0]
 }
 
 // exchange sends e.run, once the worker is not too far behind. If it fetches or sync is
@@ -341,11 +218,10 @@ func (e *Engine) exchange(ctx context.Context, sync bool) ([]tensor.Fetched, err
 // sendRun sends e.run with all that rides along, and our new segments before it.
 func (e *Engine) sendRun(ctx context.Context) error {
 	run := &e.run
-	e.rmu.Lock()
+	e.smu.Lock()
 	segments := e.segments
-	n := min(len(e.returns), maxReturns)
-	run.Returns = append(run.Returns[:0], e.returns[:n]...)
-	e.rmu.Unlock()
+	e.smu.Unlock()
+	run.Returns = e.returned.first(run.Returns[:0], maxReturns)
 	if e.apart {
 		if err := e.push(ctx); err != nil {
 			return err
@@ -357,9 +233,9 @@ func (e *Engine) sendRun(ctx context.Context) error {
 				return err
 			}
 		}
-		e.rmu.Lock()
+		e.smu.Lock()
 		e.segments = e.segments[1:]
-		e.rmu.Unlock()
+		e.smu.Unlock()
 		segments[i] = nil
 	}
 	run.Forget = e.forget[:min(len(e.forget), maxForget)]
@@ -370,9 +246,7 @@ func (e *Engine) sendRun(ctx context.Context) error {
 	e.history.Record(run)
 	e.forget = e.forget[:copy(e.forget, e.forget[len(run.Forget):])]
 	e.frees = e.frees[:copy(e.frees, e.frees[len(run.Frees):])]
-	e.rmu.Lock()
-	e.returns = e.returns[:copy(e.returns, e.returns[n:])]
-	e.rmu.Unlock()
+	e.returned.drop(len(run.Returns))
 	return nil
 }
 

@@ -1,0 +1,77 @@
+package client
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+)
+
+// channels are the connections that a session's messages use. Those of the worker are
+// handled before those of the dispatcher: an answer to a Run counts although the worker
+// has ended since.
+type channels struct {
+	waiter *local.Waiter // of all connections
+	conn   ipc.Conn      // with the dispatcher
+	own    ipc.Conn      // with the worker; nil where the dispatcher forwards
+	to     ipc.Conn      // where messages go: own, or else conn
+	offer  *os.File      // of own, not taken yet
+
+	msg       ipc.Message // the worker's next message, if held
+	held      bool
+	other     ipc.Message // the dispatcher's next message, if otherHeld
+	otherHeld bool
+	gone      error // why the connection with the dispatcher has ended
+	ownGone   error // why the connection with the worker has ended
+}
+
+// offered keeps the descriptor that came with SessionOpened, of which there is at most
+// one.
+func (c *channels) offered(m *ipc.Message) error {
+	if len(m.Files) == 0 {
+		return nil
+	}
+	if len(m.Files) > 1 || c.offer != nil {
+		return fmt.Errorf("session opened with %d descriptors, expected one or none", len(m.Files))
+	}
+	c.offer, m.Files = m.Files[0], nil
+	return nil
+}
+
+// look finds the next message: the worker's, if there is one, else the dispatcher's. It
+// reports whether there is any, or an end.
+func (c *channels) look() bool {
+	if c.lookOwn() {
+		return true
+	}
+	if !c.otherHeld && c.gone == nil {
+		m, ok, err := c.conn.TryRecv()
+		if !ok && err == nil {
+			return c.ownGone != nil
+		}
+		c.other, c.otherHeld, c.gone = m, ok, err
+		c.lookOwn() // what it said before that
+	}
+	return true
+}
+
+// lookOwn is look for the worker's messages.
+func (c *channels) lookOwn() bool {
+	if c.ownGone != nil {
+		return false
+	}
+	m, ok, err := c.own.TryRecv()
+	c.msg, c.held, c.ownGone = m, ok, err
+	return ok
+}
+
+// closeOwn ends the session's own conn, and an offer of one.
+func (c *channels) closeOwn() {
+	if c.own != nil {
+		_ = c.own.Close()
+	}
+	if c.offer != nil {
+		ipc.CloseFiles([]*os.File{c.offer})
+	}
+}

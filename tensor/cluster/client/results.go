@@ -1,0 +1,209 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+// results is the answer to the Run that is waited for, as the workers' parts of it come,
+// and the memory of results.
+type results struct {
+	team     *team
+	arena    *shm.Arena // the client's
+	table    *shm.Table // the workers'
+	returned returned
+
+	awaited  uint64    // the Run that is waited for, 0 for none
+	expected []int     // number of pieces of each result
+	pieces   [][]piece // of each result, as they come
+	gotErr   error     // the Run's error
+}
+
+// returned is a list of results that are no longer used. Any goroutine may add to it.
+type returned struct {
+	mu      sync.Mutex
+	handles []wire.Handle
+}
+
+// add adds to the list.
+func (r *returned) add(h ...wire.Handle) {
+	r.mu.Lock()
+	r.handles = append(r.handles, h...)
+	r.mu.Unlock()
+}
+
+// first appends at most max of the oldest handles to dst.
+func (r *returned) first(dst []wire.Handle, max int) []wire.Handle {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append(dst, r.handles[:min(len(r.handles), max)]...)
+}
+
+// drop removes the n oldest.
+func (r *returned) drop(n int) {
+	r.mu.Lock()
+	r.handles = r.handles[:copy(r.handles, r.handles[n:])]
+	r.mu.Unlock()
+}
+
+// complete reports whether all answers to the awaited Run have come. Several workers run
+// it together or fail together, so the first worker's answer is that of all. Of the
+// others those answer that have a part of a fetched value, or all of them if the Run was
+// synced.
+func (rs *results) complete(synced bool) bool {
+	if rs.team.workers[0].acked < rs.awaited {
+		return false
+	}
+	for i := range rs.team.workers {
+		if synced && rs.team.workers[i].acked < rs.awaited {
+			return false
+		}
+	}
+	for i, n := range rs.expected {
+		if rs.gotErr == nil && len(rs.pieces[i]) < n {
+			return false
+		}
+	}
+	return true
+}
+
+// take adds a worker's parts of the results of the awaited Run, which fetched these ids.
+func (rs *results) take(m *wire.Done, fetch []uint64) error {
+	if len(m.Results) != len(fetch) {
+		return fmt.Errorf("%d results for %d", len(m.Results), len(fetch))
+	}
+	for i := range m.Results {
+		r := &m.Results[i]
+		if r.ID != fetch[i] {
+			return fmt.Errorf("result %d is value %d, expected %d", i, r.ID, fetch[i])
+		}
+		if r.Elsewhere && (m.Rank > 0 || len(rs.team.stages) > 1) {
+			continue
+		}
+		rs.expected[i] = piecesOf(r, rs.team.workers[m.Rank].mesh)
+		p, err := rs.piece(r, int(m.Rank))
+		if errors.Is(err, tensor.ErrNoSpace) {
+			rs.gotErr = err
+			rs.abandon(m.Results[i:])
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("value %d: %w", r.ID, err)
+		}
+		rs.pieces[i] = append(rs.pieces[i], p)
+	}
+	return nil
+}
+
+// piece returns the part of a result that the worker of that rank has.
+func (rs *results) piece(r *wire.Result, rank int) (piece, error) {
+	p := piece{whole: make(tensor.Shape, len(r.Dims))}
+	p.DType = tensor.DType(r.DType)
+	for i, d := range r.Dims {
+		p.whole[i] = int(d)
+	}
+	if !p.DType.Valid() {
+		return p, fmt.Errorf("dtype %d", r.DType)
+	}
+	if err := p.whole.Check(p.DType); err != nil {
+		return p, err
+	}
+	p.Shape = p.whole
+	if r.Layout != 0 {
+		w := &rs.team.workers[rank]
+		l, ok := w.mesh.LayoutOf(r.Layout, len(p.whole))
+		if !ok {
+			return p, fmt.Errorf("%v%v in layout %#x on a mesh of %v", p.DType, p.whole, r.Layout, w.mesh)
+		}
+		p.start, p.Shape = w.mesh.Local(l, p.whole, w.place)
+	}
+	var err error
+	p.Fetched, err = rs.fetched(r, rank, p.Fetched)
+	return p, err
+}
+
+// fetched returns f with the memory of a result, of which the worker of that rank has the
+// part f.Shape: the worker's memory, or the client's own if the result is an upload.
+func (rs *results) fetched(r *wire.Result, rank int, f tensor.Fetched) (tensor.Fetched, error) {
+	f.Release = func() {}
+	want := f.Shape.Elems() * f.DType.Size()
+	if r.Elsewhere {
+		return f, errors.New("it is said to be elsewhere")
+	}
+	if r.Inline != nil {
+		f.Bytes = append([]byte(nil), r.Inline...)
+	} else if l := rs.team.workers[rank].link; l != nil {
+		if r.Handle.Len != uint64(want) {
+			return f, fmt.Errorf("%v%v at %v, expected %d bytes", f.DType, f.Shape, r.Handle, want)
+		}
+		b, err := l.pull(rs.arena, r.Handle)
+		if err != nil {
+			return f, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
+		}
+		f.Bytes, f.Release = b.Bytes(), releaseOnce(b)
+	} else {
+		b, err := rs.table.Open(self, r.Handle)
+		if errors.Is(err, shm.ErrUnknownSegment) {
+			b, err = rs.arena.Block(r.Handle)
+		}
+		if err != nil {
+			return f, err
+		}
+		f.Bytes = b.Bytes()[:r.Handle.Len]
+		f.Release = releaseOnce(b)
+		if r.Handle.Off%alignment != 0 {
+			f.Release()
+			return f, fmt.Errorf("%v is not %d-byte aligned", r.Handle, alignment)
+		}
+	}
+	if len(f.Bytes) != want {
+		f.Release()
+		return f, fmt.Errorf("%v%v of %d bytes, expected %d", f.DType, f.Shape, len(f.Bytes), want)
+	}
+	return f, nil
+}
+
+// abandon gives back the results of a Run that no caller waits for.
+func (rs *results) abandon(results []wire.Result) {
+	for i := range results {
+		r := &results[i]
+		if r.Inline != nil || r.Elsewhere {
+			continue
+		}
+		if rs.arena.Has(r.Handle.Segment) {
+			continue // ours
+		}
+		rs.returned.add(r.Handle)
+	}
+}
+
+// dropPieces releases the parts that have come.
+func (rs *results) dropPieces() {
+	for _, all := range rs.pieces {
+		for _, p := range all {
+			p.Release()
+		}
+	}
+	rs.pieces = nil
+}
+
+// addSegment maps a segment of the worker.
+func (rs *results) addSegment(m *ipc.Message) error {
+	var seg wire.Segment
+	if err := wire.ParseSegment(m.Body, &seg); err != nil {
+		return err
+	}
+	if seg.Memory != wire.MemoryHost || len(m.Files) != 1 || seg.Bytes > shm.MaxSegment {
+		return fmt.Errorf("segment %016x of %d bytes, memory %d, with %d descriptors; expected host memory with one",
+			seg.ID, seg.Bytes, seg.Memory, len(m.Files))
+	}
+	f := m.Files[0]
+	m.Files = nil // the table's
+	return rs.table.Add(self, seg.ID, f, int64(seg.Bytes))
+}

@@ -1,0 +1,111 @@
+package client
+
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/shard"
+	"github.com/ringside-go/ringside/tensor/shard/config"
+)
+
+// team is the workers that serve a session, and how its tensors lie on them.
+type team struct {
+	config  *config.Config
+	workers []member       // by rank
+	opened  int            // number of workers that have opened the session
+	stages  []config.Stage // the workers' stages
+	// how uploads lie, where signals alone decide; nil otherwise
+	hints   shard.Signals
+	stageOf map[tensor.Signal]int // the stages of signals, where there are several
+	apart   bool                  // some worker shares no memory with the client
+}
+
+// member is a worker of the session.
+type member struct {
+	stage  int
+	mesh   shard.Mesh // of its stage
+	place  int        // its rank there
+	opened bool
+	name   string
+	pid    uint32
+	// to a worker that shares no memory with us; nil for others
+	link                *link
+	acked               uint64 // of its last Done
+	calls, moved, plans uint64
+	took, hidden        uint64 // ns
+}
+
+// near says whether some worker shares memory with us.
+func (t *team) near() bool {
+	for i := range t.workers {
+		if t.workers[i].link == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// lies is how the workers are to have an upload, if the config says that of its signal
+// whatever reads it: they would come to the same.
+func (t *team) lies(u *tensor.Upload) (stage uint32, layout uint8) {
+	if t.hints == nil || u.Signal.Name == "" {
+		return 0, 0
+	}
+	at := 0
+	if len(t.stages) > 1 {
+		k, ok := shard.StageFor(t.stageOf, u.Signal)
+		if !ok {
+			return 0, 0
+		}
+		at, stage = k, uint32(1+k)
+	}
+	l, err := t.hints.Made(u.Signal, t.stages[at].Mesh, u.Shape)
+	if err != nil {
+		return 0, 0 // the first program that reads it is refused
+	}
+	return stage, l.Bits()
+}
+
+// join notes that a worker serves the session.
+func (t *team) join(m *wire.SessionOpened) error {
+	if int(m.Rank) >= len(t.workers) {
+		return fmt.Errorf("session opened by worker %d of %d", m.Rank, len(t.workers))
+	}
+	w := &t.workers[m.Rank]
+	if w.opened {
+		return fmt.Errorf("session opened twice, by %q and %q", w.name, m.Worker)
+	}
+	w.opened, w.name, w.pid = true, m.Worker, m.PID
+	if m.Apart != (w.link != nil && w.link.conn != nil) {
+		return fmt.Errorf("session opened by worker %q, apart: %v, without a word before", m.Worker, m.Apart)
+	}
+	t.opened++
+	return nil
+}
+
+// linkSays keeps what a worker says that wants a conn with us.
+func (t *team) linkSays(src []byte) error {
+	var m wire.Link
+	if err := wire.ParseLink(src, &m); err != nil {
+		return err
+	}
+	if int(m.Rank) >= len(t.workers) {
+		return fmt.Errorf("a word of worker %d of %d", m.Rank, len(t.workers))
+	}
+	w := &t.workers[m.Rank]
+	if w.link == nil && !w.opened {
+		w.link = &link{}
+		t.apart = true
+	}
+	l := w.link
+	if l == nil || l.conn != nil || m.Round != l.next || m.Round > 0 && len(m.Token) > 0 {
+		return fmt.Errorf("a word of worker %d in round %d, out of turn", m.Rank, m.Round)
+	}
+	if m.Round == 0 {
+		l.token = append([]byte(nil), m.Token...)
+	}
+	l.said[m.Round] = append([]byte{}, m.Data...)
+	l.next++
+	return nil
+}
