@@ -45,8 +45,9 @@ const (
 
 // TestChaos kills dispatcher, workers and clients at random while all of them are at
 // work. Clients in this process look on: each of their losses is the right one to the
-// bit, or their session ends with an error that says who is gone, and the next begins.
-// Afterwards nothing is left: no memory, descriptor, goroutine, mapping or process.
+// bit, or their session ends with an error that names the process that is gone, and the
+// next begins. Afterwards nothing is left: no memory, descriptor, goroutine, mapping or
+// process.
 func TestChaos(t *testing.T) {
 	before := holds(t)
 	c := &chaos{T: t, shm: tmpfs(t, "512m"), sockets: socketDir(t), errors: map[string]int{}, kills: map[string]int{}}
@@ -140,7 +141,7 @@ type chaos struct {
 // post is a place that is always filled by some process, until calm.
 type post struct {
 	role string
-	pid  atomic.Int64 // 0: nobody at the moment
+	pid  atomic.Int64 // 0: no process at the moment
 }
 
 // reference computes the losses without a cluster.
@@ -213,7 +214,7 @@ func (c *chaos) employ(role string, args ...string) {
 	}
 }
 
-// note counts an error, and complains of one that nobody should see.
+// note counts an error, and complains of an unexpected one.
 func (c *chaos) note(who string, err error) {
 	kind := ""
 	for _, k := range []string{"it closed its connection or died", "is stopping", "no worker is connected", "nobody listens",
@@ -273,7 +274,7 @@ func (c *chaos) look(steps *atomic.Int64) error {
 	return nil
 }
 
-// kill kills somebody: workers and clients often, the dispatcher, with whom all go, now
+// kill kills somebody: workers and clients often, the dispatcher, with which all end, now
 // and then.
 func (c *chaos) kill() {
 	role := "worker"
@@ -303,8 +304,8 @@ func (c *chaos) kill() {
 	c.Errorf("nobody fills the post of a %s", role)
 }
 
-// watch waits until somebody who looks on has taken a step from now on, and complains of
-// one who takes none for long.
+// watch waits until every trainer has taken a step from now on, and complains of one that
+// takes none for long.
 func (c *chaos) watch() {
 	was := make([]int64, len(c.steps))
 	for i := range was {
@@ -314,7 +315,7 @@ func (c *chaos) watch() {
 	defer limit.Stop()
 	tick := time.NewTicker(500 * time.Microsecond)
 	defer tick.Stop()
-	all := c.r.IntN(8) == 0 // now and then everybody
+	all := c.r.IntN(8) == 0 // now and then all
 	for {
 		n := 0
 		for i := range was {

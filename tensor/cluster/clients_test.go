@@ -200,7 +200,7 @@ func TestQuotaCounts(t *testing.T) {
 	}
 }
 
-// TestLateError: an error of a batch that nobody waited for comes with the next wait,
+// TestLateError: an error of a batch that was not waited for comes with the next wait,
 // once, with what failed but without a line that it was not recorded at.
 func TestLateError(t *testing.T) {
 	s := session(t, start(t, cluster.Options{InProcess: true}))

@@ -21,8 +21,8 @@ type Cluster struct {
 
 	ctx     context.Context // done when the cluster ends
 	cancel  context.CancelCauseFunc
-	runs    sync.WaitGroup // what looks after the parts
-	workers sync.WaitGroup // of these, the workers
+	runs    sync.WaitGroup // goroutines that supervise the parts
+	workers sync.WaitGroup // those of the workers
 	once    sync.Once
 	starts  *starter // of child processes; nil for goroutines
 
@@ -66,9 +66,9 @@ func Start(ctx context.Context, options *Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Sweep removes from dir what clusters left there that were killed whole, so that nobody
-// was left to do it: the sockets of dispatchers and of workers that were connecting.
-// Those of the living stay. Start does it where its socket lies.
+// Sweep removes from dir the sockets of clusters whose processes were all killed: those
+// of dispatchers, and of workers that were connecting. Sockets of live processes stay.
+// Start calls it for the directory of its socket.
 func Sweep(dir string, log *slog.Logger) {
 	_, _ = local.Sweep(dir, log, sockets, local.AnyPrefix)
 }
@@ -93,7 +93,7 @@ func (c *Cluster) start() error {
 				return false, err
 			}
 		}
-		// Another dispatcher may have the address: then ours is about to say so and end.
+		// Another dispatcher may have the address: then this one is about to fail.
 		s, err := m.Status(c.ctx)
 		return err == nil && s.Get("pid") == uint64(c.Parts()[0].PID), err
 	}); err != nil {
@@ -179,7 +179,7 @@ func (c *Cluster) supervise(child Child, p *part, start func(Child) (*part, erro
 		select {
 		case <-c.ctx.Done():
 			if child.Role == RoleDispatcher {
-				c.workers.Wait() // they take their leave through it
+				c.workers.Wait() // their last messages go through it
 			}
 			p.stop(c.o.Grace)
 			<-p.done
@@ -249,8 +249,7 @@ func (c *Cluster) anyWorker() bool {
 // Addr is the dispatcher's address.
 func (c *Cluster) Addr() string { return c.o.Addr }
 
-// Parts are the dispatcher and then the workers in order; the PID of one that is dead is
-// 0.
+// Parts returns the dispatcher and then the workers in order; the PID of a dead one is 0.
 func (c *Cluster) Parts() []Part {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -294,8 +293,9 @@ func (c *Cluster) Close() error {
 	return nil
 }
 
-// sweep removes the socket of a dispatcher that was killed, unless somebody else has it
-// by now: listening takes over what a dead process left, and closing removes it.
+// sweep removes the socket of a dispatcher that was killed, unless another process
+// listens there by now: listening takes over the socket of a dead process, and closing
+// removes it.
 func (c *Cluster) sweep() {
 	if l, err := local.New().Listen(c.o.Addr, nil); err == nil {
 		_ = l.Close()

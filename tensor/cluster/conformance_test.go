@@ -14,8 +14,7 @@ import (
 func TestConformance(t *testing.T) {
 	for _, inProcess := range []bool{false, true} {
 		if inProcess && testing.Short() {
-			// three who wait awake on the threads of one process: slow where cores are
-			// few
+			// three busy waiters on the threads of one process: slow where cores are few
 			continue
 		}
 		name := map[bool]string{true: "goroutines", false: "processes"}[inProcess]

@@ -5,7 +5,7 @@
 // also when it is killed: the kernel signals them (PR_SET_PDEATHSIG), and a worker ends
 // anyway when its dispatcher is gone. A dispatcher that is left alone closes its socket
 // properly, so that nothing is left in the runtime directory. Where all of them are
-// killed at once, the next cluster takes away what they left (Sweep).
+// killed at once, the next cluster removes their sockets (Sweep).
 //
 // A worker that dies is started again if Options.Restart says so, after a pause that
 // grows while it keeps dying. When the dispatcher dies the cluster is over.

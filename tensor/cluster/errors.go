@@ -7,6 +7,6 @@ var (
 	ErrOption = errors.New("cluster: bad option")
 
 	// ErrDied is returned by Start and Wait when a process of the cluster ended by
-	// itself; the text says which, how, and what it said last.
+	// itself; the text names it, how it ended, and its last output.
 	ErrDied = errors.New("cluster: process died")
 )

@@ -35,7 +35,7 @@ func watched(ctx context.Context, t *testing.T, w *client.Watcher, worker string
 // TestHeavyAndLight: while one session floods its workers with long programs, another
 // takes small steps and waits for each. Between two of these little of the flood is done
 // (a turn or two; a busy machine may keep the small one from asking for its next), and
-// not all that was sent ahead, whoever of the two is on several workers; and the flood
+// not all that was sent ahead, whichever of the two is on several workers; and the flood
 // goes on.
 func TestHeavyAndLight(t *testing.T) {
 	const steps, most = 30, 16

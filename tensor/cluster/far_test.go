@@ -210,7 +210,8 @@ func TestFarCancelled(t *testing.T) {
 	}
 }
 
-// TestFarSecret: who does not know the secret is refused, and told so.
+// TestFarSecret tests that a client that does not know the secret is refused with that
+// reason.
 func TestFarSecret(t *testing.T) {
 	c := startFar(t, "tcp")
 	_, err := client.Dial(testContext(t), c.addr["tcp"], nil)

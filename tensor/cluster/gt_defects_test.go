@@ -11,7 +11,7 @@ import (
 )
 
 // TestSignalsAreASessions: two sessions of the same workers, whose tensors have the same
-// ids and signals, lie as each one's config says and as nobody else's does.
+// ids and signals, lie as each one's config says, and not as another's.
 func TestSignalsAreASessions(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true, Workers: 2})
 	engines := []*client.Engine{dial(t, c, &client.Options{Name: "same", Config: cutInputs(2)}), dial(t, c, &client.Options{Name: "same", Workers: 2})}

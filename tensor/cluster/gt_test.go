@@ -129,8 +129,8 @@ func TestNothingGrows(t *testing.T) {
 }
 
 // TestFailingClients: clients whose programs fail again and again, each in its own way,
-// beside others of the same names on the same worker, which never notice. Who fails gets
-// its own errors, and its session goes on.
+// beside others of the same names on the same worker, which never notice. A client that
+// fails gets its own errors, and its session goes on.
 func TestFailingClients(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true})
 	fails := []struct {

@@ -60,7 +60,7 @@ func here(t *testing.T) *tensor.Session {
 }
 
 // TestAccumulatedGradients: gradients of batches of different size add up until they are
-// cleared, whoever has which rows.
+// cleared, whichever worker has which rows.
 func TestAccumulatedGradients(t *testing.T) {
 	grads := func(t *testing.T, s *tensor.Session) (out [][]float32) {
 		w := under(s, "last", 1, 6, 4).RequireGrad()
@@ -184,7 +184,7 @@ func TestMistakesTogether(t *testing.T) {
 
 // TestBackwardWorkersOfACluster: two stages have workers of their own for backward. The
 // weights are one worker's to the bit; the forward workers send activations on, and to
-// those who have the backward pass.
+// those that have the backward pass.
 func TestBackwardWorkersOfACluster(t *testing.T) {
 	const steps, micro = 5, 2
 	train := func(c *config.Config) ([][]float32, client.Stats) {

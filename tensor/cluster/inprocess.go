@@ -56,8 +56,8 @@ func (c *Cluster) server(child Child) (func(context.Context) error, error) {
 	return listen(o, child)
 }
 
-// listen makes a dispatcher that listens at the addresses of child, and returns what runs
-// it.
+// listen makes a dispatcher that listens at the addresses of child, and returns a
+// function that runs it.
 func listen(options *dispatcher.Options, child Child) (serve func(context.Context) error, err error) {
 	o := *options
 	if child.SecretFile != "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
-// patience is when somebody who should have noticed a death counts as hanging. The time
-// it took is printed.
+// patience is the time after which a process that should have noticed a death counts as
+// hanging. The time it took is printed.
 const patience = 30 * time.Second
 
 // tmpfs mounts a file system for the test, so that what is used of it is the test's
@@ -149,7 +149,7 @@ func killOnce(t *testing.T, dir, victim string, steps int, pause time.Duration) 
 			}
 		}
 		status(t, ctx, c, "workers", 2)
-		// It may be connected before who started it has counted it.
+		// It may be connected before the cluster has counted it.
 		until(t, "one restart", func() bool { return c.Restarts() == 1 })
 		if _, err := newModel(tensor.NewSession(dial(t, c, nil), nil)).train(3); err != nil {
 			t.Errorf("a new session: %v", err)
@@ -162,7 +162,7 @@ func killOnce(t *testing.T, dir, victim string, steps int, pause time.Duration) 
 	}
 }
 
-// trainUntil trains until stop, and says so once a step on alive, if anybody listens.
+// trainUntil trains until stop, and reports each step on alive, if that has room.
 func trainUntil(e *client.Engine, stop, alive chan struct{}) error {
 	m := newModel(tensor.NewSession(e, nil))
 	for i := 0; ; i++ {

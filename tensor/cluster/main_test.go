@@ -23,8 +23,8 @@ import (
 // timeout ends a test that hangs.
 const timeout = 10 * time.Minute
 
-// childFlag makes the test binary a part of a cluster, or a client that is to be killed. It
-// names the device of the tests' workers.
+// childFlag makes the test binary a part of a cluster, or a client that is to be killed.
+// It names the device of the tests' workers.
 const childFlag = "-child="
 
 func childArg() string { return childFlag + *onDevice }

@@ -21,12 +21,12 @@ const (
 
 	defaultGrace = 3 * time.Second
 
-	// sockets begins the names of clusters' own sockets; the process and a random number
-	// follow, so that no two have the same.
+	// sockets is the prefix of the names of clusters' own sockets. The process and a
+	// random number follow, so that names differ.
 	sockets = "cluster-"
 
-	// A worker that dies is started again after firstPause, twice that the next time, and
-	// so on to maxPause. One that lived for healthy begins anew.
+	// A worker that dies is started again after firstPause, which doubles each time up to
+	// maxPause. A worker that lived for healthy begins with firstPause again.
 	firstPause = 100 * time.Millisecond
 	maxPause   = 5 * time.Second
 	healthy    = 10 * time.Second
@@ -34,12 +34,11 @@ const (
 
 // Options of Start. The zero value and nil are the documented defaults.
 type Options struct {
-	// Workers is how many there are, named w0, w1, and so on. Default 1.
+	// Workers is the number of workers, named w0, w1, and so on. Default 1.
 	Workers int
 
-	// Threads is how many cores each worker uses for one program. Default what the
-	// worker's command line or Worker says. Cores divided by workers leaves none idle and
-	// shares none.
+	// Threads is how many cores each worker uses for one program. Default: as the
+	// worker's command line or Worker says. Cores divided by workers uses each core once.
 	Threads int
 
 	// SessionMiB bounds the tensors of one session on a worker, MemoryMiB those of all.
@@ -47,15 +46,15 @@ type Options struct {
 	// instead.
 	SessionMiB, MemoryMiB int
 
-	// Addr is the dispatcher's socket. Default one of the cluster's own in Dir, so that
-	// clusters do not meet. Its directory is made if need be.
+	// Addr is the dispatcher's socket. Default: a unique one in Dir. Its directory is
+	// made if it does not exist.
 	Addr string
 
-	// Dir is where the default socket lies. Default this user's runtime directory.
+	// Dir is the directory of the default socket. Default: this user's runtime directory.
 	Dir string
 
-	// ListenTCP is an address, host:port, at which the dispatcher also takes clients and
-	// workers of other hosts, who know the secret in SecretFile (see ipc.ReadSecret).
+	// ListenTCP is an address, host:port, at which the dispatcher also accepts clients
+	// and workers of other hosts that know the secret in SecretFile (see ipc.ReadSecret).
 	// Default none.
 	ListenTCP, SecretFile string
 
@@ -83,7 +82,7 @@ type Options struct {
 	Worker     func(name string) (*worker.Options, error)
 
 	// Stderr receives what the children write there, one Write at a time. nil discards
-	// it, but for the last words of one that died: the lines of its last seconds.
+	// it, except the last lines of a child that died.
 	Stderr io.Writer
 
 	// Logger receives processes that come and go. nil discards.

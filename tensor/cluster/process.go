@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// lastWords is how much of a child's standard error is kept for the error that says
-	// how it died.
+	// lastWords is how much of a child's standard error is kept for the error about its
+	// end.
 	lastWords = 2 << 10
 
-	// lastWhile is how long before its end a child may have written what stands in that
-	// error: what it complained of earlier has been read, and is no reason.
+	// lastWhile is the time before its end in which a child wrote the text of that error.
+	// Earlier output is no reason for its end.
 	lastWhile = 5 * time.Second
 )
 
@@ -32,13 +32,13 @@ func (c *Cluster) process(child Child) (*part, error) {
 	cmd := exec.Command(c.o.Exe, c.o.Args(child)...)
 	cmd.Stderr = said
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setpgid:   true, // an interrupt from the terminal is for us to pass on
+		Setpgid:   true, // an interrupt from the terminal is passed on by this process
 		Pdeathsig: syscall.SIGKILL,
 	}
 	if child.Role == RoleDispatcher {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGTERM // it has a socket to remove
 	}
-	// What a grandchild holds open must not keep Wait from returning.
+	// A pipe that a grandchild holds open must not keep Wait from returning.
 	cmd.WaitDelay = time.Second
 	if err := c.starts.start(cmd); err != nil {
 		return nil, fmt.Errorf("cluster: starting %s: %w", child, err)
@@ -75,17 +75,15 @@ func ended(err error, said *tail) error {
 	return err
 }
 
-// timerSlack is by how much sleeps of a child may be longer than they should, which is 50
-// µs by default. A thread of a Go program that was idle looks around fifty times, every
-// 20 µs and that, before it does so less often; beside a thread that waits awake on the
-// same core each time costs it some 30 µs of a virtual machine. That is half of the core
-// for the first 4 ms of every burst of work, and a tenth with this. Other short sleeps of
-// the same programs are those of a thread that steals work, so that it must not be long.
+// timerSlack is how much longer than asked the sleeps of a child may be. An idle thread
+// of the Go runtime polls in short sleeps at first, which cost a busy waiting thread on
+// the same core much of its time; with more slack it polls less often. Threads that steal
+// work sleep shortly too, so the slack must not be long.
 const timerSlack = 200 * time.Microsecond
 
 // starter starts processes from one thread that lives as long as they may: the signal for
-// the death of the parent is sent when the thread dies that forked. They have its timer
-// slack, for which it ends with close.
+// the death of a parent is sent when the thread that forked ends. The processes inherit
+// the timer slack of the thread, which ends with close.
 type starter struct {
 	work chan func()
 	once sync.Once
@@ -95,7 +93,7 @@ func newStarter() *starter {
 	s := &starter{work: make(chan func())}
 	go func() {
 		runtime.LockOSThread()
-		_ = local.SetTimerSlack(timerSlack) // else they are slower
+		_ = local.SetTimerSlack(timerSlack) // without it they are slower
 		for f := range s.work {
 			f()
 		}
@@ -154,8 +152,8 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// keep adds to the last line if that is open, else a line, and drops the first ones that
-// are too much: of one that is so itself, its beginning.
+// keep adds text to the last line if that is open, else a new line, and drops the oldest
+// lines beyond the limit. Of one line beyond the limit it drops the beginning.
 func (t *tail) keep(now time.Time, text []byte) {
 	if !t.open {
 		t.lines = append(t.lines, line{})
@@ -174,8 +172,8 @@ func (t *tail) keep(now time.Time, text []byte) {
 	}
 }
 
-// words are the last lines, those that were written shortly before; one that came several
-// times in a row once.
+// words returns the lines that were written shortly before the end. Equal lines in a row
+// are one.
 func (t *tail) words() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -26,8 +26,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
-// childOwner starts a cluster in DIR with workers of a KIND, says who is in it, and waits
-// to be killed.
+// childOwner starts a cluster in DIR with workers of a KIND, prints its processes, and
+// waits to be killed.
 func childOwner(ctx context.Context, args []string) error {
 	c, err := cluster.Start(ctx, &cluster.Options{Workers: 2, Dir: args[0], Args: workersOf(args[1])})
 	if err != nil {
@@ -70,7 +70,7 @@ func workersOf(kind string) func(cluster.Child) []string {
 	}
 }
 
-// gone says whether a process has ended; who its parent left to nobody may stay a zombie.
+// gone reports whether a process has ended; an orphan may stay a zombie.
 func gone(pid int) bool {
 	s := state(pid)
 	return s == 0 || s == 'Z'
@@ -112,7 +112,7 @@ func until(t testing.TB, what string, ask func() bool) {
 	}
 }
 
-// TestOwnerKilled: children do not outlive who started them, and leave nothing.
+// TestOwnerKilled tests that children do not outlive their parent, and leave nothing.
 func TestOwnerKilled(t *testing.T) {
 	for _, kind := range []string{"worker", "stuck"} {
 		t.Run(kind, func(t *testing.T) { ownerKilled(t, kind) })
@@ -172,7 +172,7 @@ func TestAllKilled(t *testing.T) {
 	for _, pid := range pids {
 		until(t, fmt.Sprintf("process %d ends", pid), func() bool { return released(pid) })
 	}
-	// What a worker leaves that is killed while it connects to others.
+	// A worker that is killed while it connects to others leaves this.
 	if err := os.WriteFile(filepath.Join(dir, "rank-1-0123456789ab.lock"), []byte("1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,8 @@ func TestTerminated(t *testing.T) {
 	empty(t, dir)
 }
 
-// TestStuck: who does not end when asked is killed, a stopped process too.
+// TestStuck tests that a process that does not end when asked is killed, also a stopped
+// one.
 func TestStuck(t *testing.T) {
 	dir := socketDir(t)
 	c, err := cluster.Start(testContext(t), &cluster.Options{Dir: dir, Grace: 20 * time.Millisecond, Args: workersOf("stuck")})
@@ -287,7 +288,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// TestTwoDispatchers: the second one on a socket is told who has it.
+// TestTwoDispatchers tests that the error of the second dispatcher on a socket names the
+// first.
 func TestTwoDispatchers(t *testing.T) {
 	for _, inProcess := range []bool{true, false} {
 		c := start(t, cluster.Options{InProcess: inProcess})

@@ -335,8 +335,8 @@ func TestTogetherWorkerDies(t *testing.T) {
 	}
 }
 
-// TestTooFewWorkers: whoever wants more workers than there are is told how many there
-// are, and what to do.
+// TestTooFewWorkers tests that a client that wants more workers than there are is told
+// their number, and what to do.
 func TestTooFewWorkers(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true, Workers: 2, Dispatcher: &dispatcher.Options{WorkerWait: -1}})
 	_, err := client.Dial(testContext(t), c.Addr(), &client.Options{Workers: 3})

@@ -34,7 +34,7 @@ func (m *model) step(n int) *tensor.Tensor {
 		xs, ys := tensor.From(m.s, x, modelRows, modelCols), tensor.From(m.s, y, modelRows, 1)
 		diff := xs.Matmul(m.weight).Sub(ys)
 		loss = sc.Keep(diff.Mul(diff).Mean())
-		// What goes wrong here is found where the loss is read.
+		// An error of these steps is found where the loss is read.
 		_ = m.weight.Assign(m.weight.Sub(xs.T().Matmul(diff).MulS(0.01)))
 	})
 	return loss
@@ -95,7 +95,7 @@ func TestOneMessageAStep(t *testing.T) {
 	}
 }
 
-// TestStepsWithoutWaiting: steps whose loss nobody reads do not wait for each other, and
+// TestStepsWithoutWaiting: steps whose loss is not read do not wait for each other, and
 // their uploads' memory comes back all the same.
 func TestStepsWithoutWaiting(t *testing.T) {
 	c := start(t, cluster.Options{InProcess: true})

@@ -51,7 +51,7 @@ func (c *channels) look() bool {
 			return c.ownGone != nil
 		}
 		c.other, c.otherHeld, c.gone = m, ok, err
-		c.lookOwn() // what it said before that
+		c.lookOwn() // its messages before that
 	}
 	return true
 }

@@ -138,7 +138,7 @@ func TestLost(t *testing.T) {
 					_, err = f.fetch(func(*wire.Run) { c.end(f) })
 				} else {
 					c.end(f)
-					// nobody waits, and yet it is found
+					// it is found without a wait
 					for err == nil && f.ctx.Err() == nil {
 						_, err = f.e.Submit(f.ctx, &tensor.Batch{Frees: []uint64{1}})
 					}
@@ -288,7 +288,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// TestOpenWithout: nobody there is an error for an address that was given, else the
+// TestOpenWithout: no dispatcher is an error at an address that was given, else the
 // programs run here.
 func TestOpenWithout(t *testing.T) {
 	ctx := context.Background()

@@ -10,15 +10,15 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// control is a conn for questions to a dispatcher, without a session. It is used by one
-// goroutine at a time.
+// control is a connection to a dispatcher without a session. One goroutine at a time uses
+// it.
 type control struct {
 	conn ipc.Conn
 	addr string
 }
 
-// dialControl connects to the dispatcher at addr under that name. Of the options
-// Transport, Secret and Logger are used.
+// dialControl connects to the dispatcher at addr under that name. It uses the options
+// Transport, Secret and Logger.
 func dialControl(ctx context.Context, options *Options, addr, name string) (control, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -44,8 +44,8 @@ func (c *control) askStatus(ctx context.Context) error {
 	return c.send(ctx, wire.KindStatus, m.Size(), func(dst []byte) []byte { return wire.AppendStatus(dst, &m) })
 }
 
-// send sends a message of n bytes. That the dispatcher has hung up is no error yet: recv
-// says it, after the reason that was given.
+// send sends a message of n bytes. It ignores that the dispatcher has closed the
+// connection: recv returns that error, or the dispatcher's reason.
 func (c *control) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte) error {
 	buf, err := c.conn.Reserve(ctx, kind, n)
 	if err == nil {
@@ -58,8 +58,8 @@ func (c *control) send(ctx context.Context, kind uint32, n int, write func(dst [
 	return c.at(err)
 }
 
-// recv waits for an answer and has it parsed by parse, which is false for a kind that it
-// does not know. The dispatcher's Fail is an error.
+// recv waits for an answer and calls parse, which returns false for a kind that it does
+// not know. A Fail of the dispatcher is an error.
 func (c *control) recv(ctx context.Context, parse func(kind uint32, body []byte) (known bool, err error)) error {
 	msg, err := c.conn.Recv(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// TestRefusedMonitor: a dispatcher that refuses who asks, and has hung up before the
-// question, has its reason heard.
+// TestRefusedMonitor: the reason of a dispatcher that refuses the monitor, and has closed
+// the connection before the question, is returned.
 func TestRefusedMonitor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

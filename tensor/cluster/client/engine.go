@@ -107,37 +107,39 @@ var _ tensor.Engine = (*Engine)(nil)
 
 // Stats are an engine's counters.
 type Stats struct {
-	Batches      uint64 // calls of Submit that sent something
-	Messages     uint64 // sent, of any kind
-	Bytes        uint64 // of these; what uploads hold is beside them, in shared memory
-	RoundTrips   uint64 // waits for an answer
-	Bodies       uint64 // programs sent, because the worker did not have them
-	BodyBytes    uint64 // bytes of these
-	Known        uint64 // batches whose program it had
-	Forgotten    uint64 // programs that it was told to forget, to make room for others
-	Programs     uint64 // that it has
+	Batches    uint64 // calls of Submit that sent something
+	Messages   uint64 // sent, of any kind
+	Bytes      uint64 // of these messages; the bytes of uploads are in shared memory
+	RoundTrips uint64 // waits for an answer
+	Bodies     uint64 // programs sent, because the worker did not have them
+	BodyBytes  uint64 // bytes of these
+	Known      uint64 // batches whose program the worker had
+	// programs that the worker was told to forget, to make room for others
+	Forgotten    uint64
+	Programs     uint64 // programs that the worker has
 	ProgramBytes uint64 // bytes of these
 	Uploads      uint64 // values uploaded
 	UploadBytes  uint64 // bytes of these
 	Fetched      uint64 // values read
-	Segments     uint64 // of our memory announced to the worker
-	Pushed       uint64 // bytes of uploads sent to workers that share no memory with us
-	// bytes of our memory that uploads take up now, and results of workers on other hosts
+	Segments     uint64 // segments of the client announced to the worker
+	Pushed       uint64 // bytes of uploads sent to workers that share no memory
+	// bytes of the client's memory in use by uploads, and by results of workers on other
+	// hosts
 	InUse uint64
 
-	// Of sessions with several workers, as of their last answers: collectives that each
-	// took part in, bytes that the one that sent most sent in them, and programs that
-	// they rewrote for how tensors lie. A program that is run again is not rewritten.
+	// In sessions of several workers, as of their last answers: the collectives of each
+	// worker, the most bytes that one of them sent, and the programs that they rewrote
+	// for the layouts of tensors. A program that is run again is not rewritten.
 	Calls, Moved, Plans uint64
 
-	// Of all of these workers together: how long collectives ran, transfers between
-	// stages aside, and how much of that they were at something else, while gradients
-	// that exist already are added up in the background.
+	// Over all of these workers: the time that collectives ran, without transfers between
+	// stages, and the part of it in which the workers computed meanwhile.
 	Took, Hidden time.Duration
 }
 
 // Dial opens a session with the dispatcher at addr, and waits until a worker serves it.
-// Options.Addr is not used. Errors: those of the transport's Dial, ErrNoWorker, ErrLost.
+// It does not use Options.Addr. The error is one of the transport's Dial, ErrNoWorker or
+// ErrLost.
 func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
 	o, err := options.withDefaults()
 	if err != nil {
@@ -245,8 +247,8 @@ func (e *Engine) Stats() Stats {
 	}
 }
 
-// Alloc returns memory for an upload. When there is no more, it waits for the worker to
-// give back what it does not need.
+// Alloc returns memory for an upload. When there is none, it waits for the worker to give
+// back the blocks that it no longer uses.
 func (e *Engine) Alloc(n int) (tensor.Buffer, error) {
 	b, err := e.arena.Alloc(n)
 	if errors.Is(err, shm.ErrNoSpace) {
@@ -272,19 +274,19 @@ func (e *Engine) Alloc(n int) (tensor.Buffer, error) {
 	return nil, fmt.Errorf("%w: %w", tensor.ErrNoSpace, err)
 }
 
-// Close ends the session; the worker frees what it held. Fetched values that were not
-// released stay readable until they are; what they hold is the worker's to change then.
+// Close ends the session; the worker frees the session's memory. Fetched values that were
+// not released stay mapped until they are, but the worker may change their bytes.
 func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil
 	}
 	e.cancel()
 	for i := range e.workers {
-		e.workers[i].link.close()
+		e.workers[i].data.close()
 	}
 	if e.mu.TryLock() {
-		// A word of farewell spares the dispatcher a guess. There need not be room for
-		// it.
+		// Bye tells the dispatcher that the session ends in order. It is not sent if
+		// there is no room for it.
 		if buf, err := e.conn.TryReserve(wire.KindBye, 8); err == nil {
 			wire.AppendBye(buf[:0], &wire.Bye{})
 			_ = e.conn.Commit()
@@ -292,7 +294,7 @@ func (e *Engine) Close() error {
 		_ = e.conn.Close()
 		e.closeOwn()
 	} else {
-		_ = e.conn.Close() // whoever is in Submit is woken by this
+		_ = e.conn.Close() // this wakes the goroutine in Submit
 		e.closeOwn()
 		e.mu.Lock()
 	}
@@ -301,14 +303,14 @@ func (e *Engine) Close() error {
 		e.err = fmt.Errorf("client: %w", tensor.ErrClosed)
 	}
 	for i := range e.workers {
-		e.workers[i].link.forget()
+		e.workers[i].data.forget()
 	}
 	e.waiter.Close()
 	return errors.Join(e.table.Close(), e.arena.Close())
 }
 
-// fail makes err the reason why the session is over, unless there is one. What the peer
-// said before it went explains more than that it went.
+// fail makes err the reason why the session is over, unless there is one: the peer's own
+// reason comes before the end of its connection.
 func (e *Engine) fail(err error) error {
 	if e.err != nil {
 		return e.err

@@ -11,9 +11,9 @@ import (
 
 var (
 	// ErrLost is returned when the session is over and its tensors are gone: the worker
-	// or the dispatcher died, stopped, or ended it. The text says who and why. When a
-	// process is gone it is also ipc.ErrPeerGone. It is tensor.ErrLost, to which the
-	// session adds which tensors those were.
+	// or the dispatcher died, stopped, or ended it. The text says which process, and why.
+	// When a process is gone it is also ipc.ErrPeerGone. It is tensor.ErrLost, to which
+	// the session adds the tensors that are lost.
 	ErrLost error = &remoteError{"client: session lost", tensor.ErrLost}
 
 	// ErrNoWorker is returned by Dial when the dispatcher has no worker; it is also
@@ -25,8 +25,7 @@ var (
 	ErrRemote = errors.New("client: worker failed")
 )
 
-// remoteError is an error that was made in another process: its text, and what it is
-// here.
+// remoteError is an error of another process: its text, and the error that it is here.
 type remoteError struct {
 	text string
 	is   error
@@ -63,8 +62,8 @@ func failure(m *wire.Done) error {
 	return &tensor.RunError{Instr: int(m.At) - 1, Op: m.Op, Inputs: m.Inputs, Err: err}
 }
 
-// late is an error of a batch before the one that is being submitted: it keeps what
-// failed, but not the instruction's index, which means another program by now.
+// late returns the error of a batch before the one that is submitted. It drops the index
+// of the instruction, which is one of another program.
 func late(err error) error {
 	var at *tensor.RunError
 	if errors.As(err, &at) {

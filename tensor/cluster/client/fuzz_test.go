@@ -18,8 +18,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// What a script has the other end of a session do: a byte of these (modulo their number),
-// and what it needs from the bytes after.
+// Actions of the other end of a session in a script: a byte of these (modulo their
+// number), and what it needs from the bytes after.
 const (
 	opRaw = iota // a message: kind, length, body
 	// an answer to the last Run: off by, code, results of: id, dtype, dims, segment,
@@ -93,7 +93,7 @@ type other struct {
 	longer, otherTag atomic.Uint64
 }
 
-// send reports whether there was room, and somebody.
+// send reports whether there was a connection, and room.
 func (o *other) send(kind uint32, body []byte, files ...*os.File) bool {
 	buf, err := o.conn.Reserve(o.ctx, kind, len(body))
 	if err != nil {
@@ -212,7 +212,7 @@ func (o *other) step(t *testing.T, s *script, files []*os.File) bool {
 }
 
 // FuzzWorker is a session whose dispatcher and worker say anything at any time: answers
-// that are almost right, memory that is none, parts that nobody asked for. The client
+// that are almost right, memory that is none, parts that were not asked for. The client
 // ends the session with an error, or gets values that lie within the memory it was given;
 // it does not panic, hang, or take more memory than it may.
 func FuzzWorker(f *testing.F) {

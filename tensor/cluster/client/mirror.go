@@ -14,7 +14,7 @@ const (
 
 // mirror is which programs the worker knows, those used longest ago last.
 type mirror struct {
-	max   int       // how many
+	max   int       // most programs
 	order list.List // of *known
 	known map[wire.Hash]*list.Element
 	bytes int
@@ -25,8 +25,7 @@ type known struct {
 	bytes int
 }
 
-// use reports whether the worker knows the program, and makes it the last one to be
-// forgotten.
+// use reports whether the worker knows the program, and notes the use.
 func (m *mirror) use(h wire.Hash) bool {
 	at := m.known[h]
 	if at != nil {
@@ -35,8 +34,8 @@ func (m *mirror) use(h wire.Hash) bool {
 	return at != nil
 }
 
-// add notes a program that was sent, and appends to forget those that are to be forgotten
-// for it.
+// add notes a program that was sent, and appends to forget the programs beyond the
+// bounds.
 func (m *mirror) add(h wire.Hash, bytes int, forget []wire.Hash) []wire.Hash {
 	if m.known == nil {
 		m.known = map[wire.Hash]*list.Element{}

@@ -18,49 +18,49 @@ import (
 
 // Options of Dial and Open. The zero value and nil are the documented defaults.
 type Options struct {
-	// Name of the session, for people who look at the status. Default the program's name.
+	// Name is the session's name in status reports. Default: the program's name.
 	Name string
 
-	// Addr of the dispatcher, for Open. Default the one of this user on this host; when
-	// none runs there, Open runs programs in this process. An address that is given must
-	// be there.
+	// Addr is the dispatcher's address, for Open. Default: the one of this user on this
+	// host; when none runs there, Open runs programs in this process. At an address that
+	// is given a dispatcher must run.
 	Addr string
 
-	// Transport that reaches the dispatcher. Default the first of route.Order that
-	// reaches the address: TCP for host:port, and with Secret.
+	// Transport reaches the dispatcher. Default: the first of route.Order that reaches
+	// the address, which is TCP for host:port, with Secret.
 	Transport ipc.Transport
 
 	// Secret is shared with a dispatcher on another host.
 	Secret []byte
 
-	// Workers is how many run the session's programs together, each on a part of its
-	// tensors. Default as many as Config has, or 1.
+	// Workers is the number of workers that run the session's programs together, each on
+	// a part of its tensors. Default: as many as Config has, or 1.
 	Workers int
 
-	// Kind is the kind of device that the workers compute on. 0: one that has enough
-	// workers, of these the fastest. With MixKinds and no Kind the workers may be of
-	// several kinds, so that results may differ in their last bits.
+	// Kind is the kind of device that the workers compute on. 0: the fastest kind that
+	// has enough workers. With MixKinds and no Kind the workers may be of several kinds,
+	// so that results may differ in their last bits.
 	Kind     device.Kind
 	MixKinds bool
 
 	// Config says how the session's tensors lie on its workers. nil: whole on each of
-	// them, so that they all do the same.
+	// them.
 	Config *config.Config
 
-	// Quota bounds the bytes of the session's tensors at the worker. 0: as the worker
-	// likes.
+	// Quota bounds the bytes of the session's tensors at the worker. 0: the worker's
+	// limit.
 	Quota uint64
 
-	// Programs bounds how many programs the worker is made to remember for the session,
-	// at most 256, the default. They are no more than 16 MiB encoded either. The one that
-	// was run longest ago is forgotten first, and sent again when it is run again.
+	// Programs bounds the programs that the worker remembers for the session: at most
+	// 256, the default, and 16 MiB encoded. The one that was run longest ago is forgotten
+	// first, and sent again when it is run again.
 	Programs int
 
-	// MaxBytes bounds the memory for uploads. 0: what the machine has.
+	// MaxBytes bounds the memory for uploads. 0: as much as the machine has.
 	MaxBytes int64
 
 	// Segment is how memory for uploads is made. Default: a sealed memfd that others only
-	// read. A worker takes no other kind unless it is told to.
+	// read. A worker accepts no other kind unless its options say so.
 	Segment shm.Options
 
 	// Session configures the session that Open makes.

@@ -79,8 +79,7 @@ func (o *outbox) addUpload(u *tensor.Upload) error {
 	}
 	b, ours := u.Buf.(*shm.Block)
 	if !ours || o.team.apart && o.uploaded(b.Handle()) || o.lease(b) != nil {
-		// Memory that the worker cannot see, or that would arrive there twice under one
-		// name.
+		// The worker cannot see this memory, or would receive it twice under one name.
 		var err error
 		if b, err = o.arena.Alloc(len(u.Buf.Bytes())); err != nil {
 			w.Inline = []byte{} // nothing to drop
@@ -108,11 +107,11 @@ func (o *outbox) uploaded(h wire.Handle) bool {
 	return false
 }
 
-// lease has the arena keep a block until every worker has given it back.
+// lease leases a block of the arena to every worker.
 func (o *outbox) lease(b *shm.Block) error {
 	for range o.team.workers {
 		if err := o.arena.Lease(b, self); err != nil {
-			return err // the first one then: it is not of this arena
+			return err // of the first call: the block is not of this arena
 		}
 	}
 	return nil

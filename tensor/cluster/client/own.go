@@ -9,16 +9,15 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// A session whose workers are of this host has a conn of its own with its worker, the
-// first of several, over which all goes but what is about the session itself and what the
-// other workers answer: that it is open, and why it is over, say the worker and the
-// dispatcher through the conn with the dispatcher.
+// A session whose workers are of this host has a connection of its own with its (first)
+// worker. Messages about the session itself, that it is open or why it is over, and the
+// answers of other workers use the connection with the dispatcher.
 //
-// What the worker answered before the dispatcher said anything is taken in before what
-// the dispatcher said: the answer to a Run counts though the worker has ended since.
+// The client handles the worker's messages before the dispatcher's: an answer to a Run
+// counts although the worker has ended since.
 
-// takeOffer takes the conn that the worker offers. Without one the dispatcher forwards,
-// so that it is an error only if ctx is done.
+// takeOffer takes the connection that the worker offers. Without it the dispatcher
+// forwards, so it returns an error only if ctx is done.
 func (e *Engine) takeOffer(ctx context.Context) error {
 	f := e.offer
 	if f == nil {
@@ -32,7 +31,7 @@ func (e *Engine) takeOffer(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ipc.ContextError(ctx)
 	default:
-		e.log.Warn("no conn of its own with the worker: the session goes through the dispatcher", "worker", e.workers[0].name, "err", err)
+		e.log.Warn("no connection of its own with the worker: the session uses the dispatcher", "worker", e.workers[0].name, "err", err)
 	}
 	return nil
 }
@@ -52,8 +51,8 @@ func (e *Engine) next() error {
 	return e.abandoned()
 }
 
-// abandoned ends the session because its own conn has ended. What the dispatcher says
-// about the worker explains more than that.
+// abandoned ends the session because its own connection has ended. It waits for the
+// dispatcher's reason.
 func (e *Engine) abandoned() error {
 	err := e.ownGone
 	if errors.Is(err, ipc.ErrPeerGone) {
@@ -72,12 +71,12 @@ func (e *Engine) abandoned() error {
 	}
 	w := &e.workers[0]
 	err = e.fail(fmt.Errorf("%w: the connection between %q here and worker %q (pid %d) ended: %w", ErrLost, e.name, w.name, w.pid, err))
-	_ = e.conn.Close() // the other end learns by this
+	_ = e.conn.Close() // so that the other end notices
 	return err
 }
 
-// room waits for room for n bytes. Over the session's own conn it handles what comes
-// meanwhile: the worker does nothing for who does not read its answers.
+// room waits for room for n bytes. On the session's own connection it handles messages
+// meanwhile, because the worker runs nothing for a client that does not read its answers.
 func (e *Engine) room(ctx context.Context, kind uint32, n int) (buf []byte, err error) {
 	if e.own == nil {
 		return e.conn.Reserve(ctx, kind, n)

@@ -27,8 +27,8 @@ func piecesOf(r *wire.Result, m shard.Mesh) int {
 	return n
 }
 
-// assemble makes the awaited results of the pieces that have come: as they lie, or put
-// together in memory of their own.
+// assemble returns the awaited results: a piece that is all of a value where it lies,
+// others copied together.
 func (e *Engine) assemble() ([]tensor.Fetched, error) {
 	got := make([]tensor.Fetched, 0, len(e.pieces))
 	for i, all := range e.pieces {

@@ -18,7 +18,7 @@ func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 	e.awaited, e.pieces, e.gotErr = e.run.Seq, make([][]piece, len(e.run.Fetch)), nil
 	e.expected = e.expected[:0]
 	for range e.run.Fetch {
-		e.expected = append(e.expected, 1) // until somebody says that it is a part
+		e.expected = append(e.expected, 1) // until a worker's answer has a part
 	}
 	defer func() { e.awaited = 0 }()
 	for !e.complete(e.run.Flags&wire.RunSync != 0) {
@@ -27,8 +27,8 @@ func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 			return nil, err
 		}
 	}
-	// Results of other Runs are moved as well, because links keep their order.
-	if err := e.transfer(ctx, func(l *link) bool { return len(l.pulls) == 0 }); err != nil {
+	// Results of other Runs are moved as well, because data connections keep their order.
+	if err := e.transfer(ctx, func(l *dataConn) bool { return len(l.pulls) == 0 }); err != nil {
 		e.dropPieces()
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 	defer from.Release()
 	kind := m.Kind
 	if from == e.own && (kind == wire.KindSessionOpened || kind == wire.KindLink || kind == wire.KindFail) {
-		kind = 0 // about the session itself only the dispatcher speaks
+		kind = 0 // only the dispatcher sends messages about the session itself
 	}
 	var err error
 	switch kind {
@@ -107,7 +107,7 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 	case wire.KindSaved:
 		err = e.saved(m.Body)
 	case wire.KindLink:
-		err = e.linkSays(m.Body)
+		err = e.hearLink(m.Body)
 	case wire.KindFail:
 		var f wire.Fail
 		if err = wire.ParseFail(m.Body, &f); err == nil {
@@ -122,13 +122,13 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 	}
 	if !errors.Is(err, ErrLost) {
 		err = fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
-		_ = e.conn.Close() // the other end learns by this
+		_ = e.conn.Close() // so that the other end notices
 	}
 	return e.fail(err)
 }
 
-// answered handles the end of a Run, and of all before it. Results before what is given
-// back: a result may be an upload that is given back by the same message.
+// answered handles the end of a Run, and of all before it. It handles the results before
+// the returned uploads, because a result may be one of these.
 func (e *Engine) answered(m *wire.Done) error {
 	if int(m.Rank) >= len(e.workers) {
 		return fmt.Errorf("an answer of worker %d of %d", m.Rank, len(e.workers))
@@ -178,8 +178,8 @@ func (e *Engine) answered(m *wire.Done) error {
 // alignment is what every block has.
 const alignment = 64
 
-// releaseOnce gives b back at the first call. Blocks are used again: a second call would
-// give back somebody else's.
+// releaseOnce returns a function that releases b at its first call. A second release
+// could free a block that is in use again.
 func releaseOnce(b *shm.Block) func() {
 	var done atomic.Bool
 	return func() {

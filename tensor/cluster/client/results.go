@@ -138,7 +138,7 @@ func (rs *results) fetched(r *wire.Result, rank int, f tensor.Fetched) (tensor.F
 	}
 	if r.Inline != nil {
 		f.Bytes = append([]byte(nil), r.Inline...)
-	} else if l := rs.team.workers[rank].link; l != nil {
+	} else if l := rs.team.workers[rank].data; l != nil {
 		if r.Handle.Len != uint64(want) {
 			return f, fmt.Errorf("%v%v at %v, expected %d bytes", f.DType, f.Shape, r.Handle, want)
 		}

@@ -27,8 +27,8 @@ type saver struct {
 
 var _ tensor.Saver = (*Engine)(nil)
 
-// Writers implements tensor.Saver: each worker of the session, where they take
-// descriptors from us, else none.
+// Writers implements tensor.Saver. Each worker of the session is a writer, where all of
+// them take descriptors; else there is none.
 func (e *Engine) Writers() int {
 	if n := len(e.workers); !e.apart && n <= wire.MaxSavers {
 		return n
@@ -36,8 +36,7 @@ func (e *Engine) Writers() int {
 	return 0
 }
 
-// Save implements tensor.Saver. The workers write through the descriptors of files, and
-// know no path.
+// Save implements tensor.Saver. The workers write through the descriptors of files.
 func (e *Engine) Save(ctx context.Context, files []*os.File, base int64, ids []uint64) ([][]tensor.Piece, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,7 +84,7 @@ func (e *Engine) savePart(ctx context.Context, files []*os.File, bases, ids []ui
 	e.stats.roundTrips.Add(1)
 	x := &save{seq: m.Seq, ids: len(ids), left: len(files), pieces: make([][]tensor.Piece, len(files)), ends: make([]uint64, len(files))}
 	e.saving = x
-	// an answer to a Save that was given up on finds nobody
+	// later answers to this Save are ignored
 	defer func() { e.saving = nil }()
 	for x.left > 0 {
 		if err := e.receive(ctx); err != nil {
@@ -110,7 +109,7 @@ func (s *saver) saved(src []byte) error {
 		if m.Seq > s.saves {
 			return fmt.Errorf("answer to Save %d of %d", m.Seq, s.saves)
 		}
-		return nil // nobody waits for it any more
+		return nil // no caller waits for it
 	}
 	r := int(m.Rank)
 	if r >= len(x.pieces) || x.pieces[r] != nil {

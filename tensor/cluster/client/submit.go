@@ -29,7 +29,7 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 		return nil, fmt.Errorf("client: %w", tensor.ErrClosed)
 	}
 	if e.err == nil {
-		// the answers that came meanwhile; what goes wrong there is in e.err
+		// handle the answers that have come; an error is in e.err
 		_ = e.drain()
 	}
 	if e.err != nil {
@@ -42,7 +42,7 @@ func (e *Engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched,
 		return nil, err
 	}
 	if e.late != nil && e.err == nil {
-		err, e.late = late(e.late), nil // what went wrong first explains the rest
+		err, e.late = late(e.late), nil // the first error is the cause of the others
 	}
 	if err != nil {
 		for _, f := range got {
@@ -66,15 +66,15 @@ func (e *Engine) Expect() {
 // nudger is a conn of ipc/local.
 type nudger interface{ Nudge() }
 
-// submit sends b: nearly always as one Run, else uploads first, then the program, what is
-// fetched, and what is freed.
+// submit sends b as one Run if it fits, else as several: uploads, the program, fetches,
+// frees.
 func (e *Engine) submit(ctx context.Context, b *tensor.Batch) (got []tensor.Fetched, err error) {
 	sent := false
 	defer func() {
 		if sent || b.Program == nil {
 			return
 		}
-		for i, x := range b.Program.Externals { // what the program would have freed
+		for i, x := range b.Program.Externals { // which the program would have freed
 			if x.Donated {
 				e.frees = append(e.frees, b.Inputs[i])
 			}
@@ -151,7 +151,7 @@ func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
 	if e.programs.use(hash) {
 		e.stats.known.Add(1)
 	} else {
-		if len(e.workers) > 1 { // one has tensors whole, whatever the config says
+		if len(e.workers) > 1 { // a single worker ignores the config
 			if err := e.config.CheckProgram(b.Program); err != nil {
 				return fmt.Errorf("client: %w", err)
 			}
@@ -215,7 +215,8 @@ func (e *Engine) exchange(ctx context.Context, sync bool) ([]tensor.Fetched, err
 	return nil, nil
 }
 
-// sendRun sends e.run with all that rides along, and our new segments before it.
+// sendRun sends e.run with returned results and forgotten programs, and new segments
+// before it.
 func (e *Engine) sendRun(ctx context.Context) error {
 	run := &e.run
 	e.smu.Lock()
@@ -297,8 +298,8 @@ func (e *Engine) reserve(ctx context.Context, kind uint32, n int) ([]byte, error
 	return buf, nil
 }
 
-// broken ends the session because the conn does not take messages any more. What the
-// dispatcher said before may explain it.
+// broken ends the session because a connection takes no more messages. The dispatcher's
+// last messages may have the reason.
 func (e *Engine) broken(err error) error {
 	_ = e.drain()
 	return e.fail(err)

@@ -29,8 +29,8 @@ type member struct {
 	opened bool
 	name   string
 	pid    uint32
-	// to a worker that shares no memory with us; nil for others
-	link                *link
+	// data connection of a worker that shares no memory; nil for others
+	data                *dataConn
 	acked               uint64 // of its last Done
 	calls, moved, plans uint64
 	took, hidden        uint64 // ns
@@ -39,15 +39,14 @@ type member struct {
 // near says whether some worker shares memory with us.
 func (t *team) near() bool {
 	for i := range t.workers {
-		if t.workers[i].link == nil {
+		if t.workers[i].data == nil {
 			return true
 		}
 	}
 	return false
 }
 
-// lies is how the workers are to have an upload, if the config says that of its signal
-// whatever reads it: they would come to the same.
+// lies returns how an upload lies on the workers, if its signal alone decides that.
 func (t *team) lies(u *tensor.Upload) (stage uint32, layout uint8) {
 	if t.hints == nil || u.Signal.Name == "" {
 		return 0, 0
@@ -62,7 +61,7 @@ func (t *team) lies(u *tensor.Upload) (stage uint32, layout uint8) {
 	}
 	l, err := t.hints.Made(u.Signal, t.stages[at].Mesh, u.Shape)
 	if err != nil {
-		return 0, 0 // the first program that reads it is refused
+		return 0, 0 // the first program that reads the upload is refused
 	}
 	return stage, l.Bits()
 }
@@ -77,15 +76,15 @@ func (t *team) join(m *wire.SessionOpened) error {
 		return fmt.Errorf("session opened twice, by %q and %q", w.name, m.Worker)
 	}
 	w.opened, w.name, w.pid = true, m.Worker, m.PID
-	if m.Apart != (w.link != nil && w.link.conn != nil) {
+	if m.Apart != (w.data != nil && w.data.conn != nil) {
 		return fmt.Errorf("session opened by worker %q, apart: %v, without a word before", m.Worker, m.Apart)
 	}
 	t.opened++
 	return nil
 }
 
-// linkSays keeps what a worker says that wants a conn with us.
-func (t *team) linkSays(src []byte) error {
+// hearLink keeps what a worker says that wants a conn with us.
+func (t *team) hearLink(src []byte) error {
 	var m wire.Link
 	if err := wire.ParseLink(src, &m); err != nil {
 		return err
@@ -94,11 +93,11 @@ func (t *team) linkSays(src []byte) error {
 		return fmt.Errorf("a word of worker %d of %d", m.Rank, len(t.workers))
 	}
 	w := &t.workers[m.Rank]
-	if w.link == nil && !w.opened {
-		w.link = &link{}
+	if w.data == nil && !w.opened {
+		w.data = &dataConn{}
 		t.apart = true
 	}
-	l := w.link
+	l := w.data
 	if l == nil || l.conn != nil || m.Round != l.next || m.Round > 0 && len(m.Token) > 0 {
 		return fmt.Errorf("a word of worker %d in round %d, out of turn", m.Rank, m.Round)
 	}

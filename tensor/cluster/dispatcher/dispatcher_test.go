@@ -14,7 +14,7 @@ import (
 )
 
 // TestForward: messages go both ways with the session's number and otherwise as they are,
-// in order, and nobody can speak for another session.
+// in order, and no worker can answer for another session.
 func TestForward(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
@@ -32,7 +32,7 @@ func TestForward(t *testing.T) {
 		}
 	}
 	for i, kind := range []uint32{wire.KindDone, wire.KindSegment, wire.KindSaved} {
-		w1.send(kind, message(sa, 10, 66)) // the other's session: nobody gets it
+		w1.send(kind, message(sa, 10, 66)) // the other's session: it is dropped
 		w1.send(kind, message(12345, 10, 66))
 		w1.send(kind, message(sb, i*1000, byte(i)))
 		body, _ := b.recv(kind)
@@ -76,7 +76,7 @@ func TestFiles(t *testing.T) {
 		c.send(wire.KindSegment, message(0, 40, 1), null)
 		_, files := w.recv(wire.KindSegment)
 		w.send(wire.KindSegment, message(s, 40, 1), null)
-		w.send(wire.KindSegment, message(s+1, 40, 1), null) // for nobody
+		w.send(wire.KindSegment, message(s+1, 40, 1), null) // of no session
 		_, more := c.recv(wire.KindSegment)
 		if len(files) != 1 || len(more) != 1 {
 			t.Fatalf("%d and %d files", len(files), len(more))
@@ -136,7 +136,7 @@ func TestWaitForWorker(t *testing.T) {
 		a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
 		begin := time.Now()
 		a.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "a"}))
-		a.send(wire.KindRun, message(0, 10, 1)) // nobody reads it yet
+		a.send(wire.KindRun, message(0, 10, 1)) // it is not read yet
 		a.fail(wire.CodeNoWorker, "ringside worker")
 		if d := time.Since(begin); d != 2*time.Second {
 			t.Errorf("it took %v", d)
@@ -204,7 +204,8 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
-// TestRefused: who does not belong here, or breaks the protocol, is told and hung up on.
+// TestRefused tests that a peer that is not welcome, or breaks the protocol, gets the
+// reason and its connection is closed.
 func TestRefused(t *testing.T) {
 	open := wire.AppendOpenSession(nil, &wire.OpenSession{Name: "x"})
 	for what, c := range map[string]struct {
@@ -343,7 +344,7 @@ func TestWorkerFails(t *testing.T) {
 	}
 }
 
-// TestShutDown: everybody is told why.
+// TestShutDown tests that all peers are told why.
 func TestShutDown(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w, c, m := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")

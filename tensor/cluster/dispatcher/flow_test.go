@@ -10,8 +10,8 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
-// TestBlockedWorker: a worker that does not read stops its clients and nobody else, and
-// then gets everything in order.
+// TestBlockedWorker: a worker that does not read stops its clients alone, and then gets
+// everything in order.
 func TestBlockedWorker(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
@@ -123,7 +123,7 @@ func TestSlowClient(t *testing.T) {
 			break
 		}
 	}
-	// What it still sends is dropped, and it may begin again.
+	// Its later messages are dropped, and it may begin again.
 	slow.send(wire.KindRun, message(0, 10, 1))
 	slow.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
 	f.open(slow, w, "again")

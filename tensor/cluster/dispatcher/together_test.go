@@ -81,8 +81,9 @@ func TestAllOrNone(t *testing.T) {
 }
 
 // TestTakeTurns: of sessions that several workers run each has one Run that has not
-// begun; whoever sends ahead waits for the others' turns, and all workers are sent the
-// same in the same order. One that has its workers for itself sends ahead as it likes.
+// begun; a session that sends ahead waits for the others' turns, and all workers are sent
+// the same in the same order. One that has its workers for itself sends ahead as it
+// likes.
 func TestTakeTurns(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	workers := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")}
@@ -146,12 +147,12 @@ func TestTakeTurns(t *testing.T) {
 }
 
 // TestWidow: a worker that gives a session up because another is gone may say so before
-// that one's end is seen here. The client is told who is gone all the same, in that one's
-// words if it said why it stops, and what the others said only if nobody turns out to be.
+// that one's end is seen here. The client is told which worker is gone all the same, with
+// that worker's own reason if it gave one, and the others' reasons only if none is gone.
 func TestWidow(t *testing.T) {
 	gone := fmt.Sprintf(`worker "w2" (pid %d) is gone`, os.Getpid())
 	for name, c := range map[string]struct {
-		speak []int // who say something, in this order
+		speak []int // the workers that say something, in this order
 		dies  bool  // the last worker
 		says  string
 	}{

@@ -113,7 +113,7 @@ func (o *owner) forwarded(seq uint64) {
 	}
 }
 
-// TestTurnsAlone: who has its workers for itself has one turn for all it does, until
+// TestTurnsAlone: a session that shares no worker has one turn for all it does, until
 // another session of several of them has something to do.
 func TestTurnsAlone(t *testing.T) {
 	c := startCrew(t, "w0", "w1")
@@ -143,8 +143,8 @@ func TestTurnsAlone(t *testing.T) {
 	}
 }
 
-// TestTurnsInLine: turns are given in the order in which they were asked for, to whose
-// workers are free and nobody wants who has asked before.
+// TestTurnsInLine: turns are given in the order in which they were asked for, to sessions
+// whose workers are free and not wanted by an earlier one.
 func TestTurnsInLine(t *testing.T) {
 	c := startCrew(t, "w0", "w1", "w2")
 	two, all := c.open(2, true), c.open(3, true)
@@ -165,8 +165,8 @@ func TestTurnsInLine(t *testing.T) {
 	two.allHear(wire.TurnOne)
 }
 
-// TestTurnsAndForwarded: messages that are forwarded wait for a turn's end, and who asks
-// for one waits for those that came before.
+// TestTurnsAndForwarded: messages that are forwarded wait for a turn's end, and a session
+// that asks for a turn waits for those before it.
 func TestTurnsAndForwarded(t *testing.T) {
 	c := startCrew(t, "w0", "w1")
 	a := c.open(2, true)

@@ -18,8 +18,8 @@ func (p *peer) asked() (m wire.Watch) {
 	return m
 }
 
-// TestWatch: every answer comes to who asked, also when the answers cross, and to nobody
-// when that one has left.
+// TestWatch tests that every answer goes to the control that asked, also when answers
+// cross, and is dropped when that one has left.
 func TestWatch(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
@@ -37,7 +37,7 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%+v, %v; expected the answer of %s to %d", m, err, name, now)
 		}
 	}
-	// who asks is not for the asker to say
+	// the dispatcher sets the number of the asker
 	ask(a, wire.Watch{Ask: 99, Since: 1, Events: true})
 	of0, of1 := w0.asked(), w1.asked()
 	ask(b, wire.Watch{Ask: of0.Ask, Since: 2, Worker: "w1"})
@@ -52,7 +52,7 @@ func TestWatch(t *testing.T) {
 	answer(w0, of0, "w0")
 	hear(a, "w0", 1)
 
-	// b leaves; the answer to it is nobody's, and the worker is none the worse for it.
+	// b leaves; the answer to it is dropped, and the worker is unaffected.
 	b.Close()
 	answer(w1, of2, "w1")
 	ask(a, wire.Watch{Since: 3, Worker: "w1"})

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// maxPulls is how many results are asked for ahead: the next is on its way when one
-	// has come.
+	// maxPulls is the number of results asked for ahead, so that the next is on its way
+	// when one has come.
 	maxPulls = 16
 
-	// reasonWait is how long the dispatcher has to say why a link ended, which knows more
-	// than that it did.
+	// reasonWait is how long the client waits for the dispatcher's reason why a
+	// connection ended.
 	reasonWait = 2 * time.Second
 )
 
-// link is a conn to a worker that shares no memory with us. The tensors go over it, and
-// nothing else. Close may be called by any goroutine, the rest by the engine's.
-type link struct {
-	token []byte // that we and the worker know
-	// by the worker through the dispatcher, before the conn stands
+// dataConn is a data connection to a worker that shares no memory with the client: it
+// carries tensors alone. Any goroutine may call close; the rest belongs to the engine's.
+type dataConn struct {
+	token []byte // secret of the connection
+	// data of the worker's Links, before the connection stands
 	said [wire.MaxLinkRounds][]byte
-	next uint32 // round of the worker's next word
+	next uint32 // round of the worker's next Link
 
 	conn ipc.Conn
 	bulk ipc.Bulk // of conn
@@ -48,10 +48,10 @@ type link struct {
 	came      []wire.Handle
 }
 
-// moving is a block on its way, which is kept until it is there whatever becomes of what
-// it was for: a transfer once begun is finished.
+// moving is a block that is being transferred. A transfer that has begun is finished, so
+// the block is kept until then.
 type moving struct {
-	// as it is called where it comes from; of a part of an upload as that, but for its
+	// name of the block at its owner; a part of an upload has the upload's, with its own
 	// length
 	handle wire.Handle
 	block  *shm.Block
@@ -61,7 +61,7 @@ type moving struct {
 // connect opens the conns that workers have asked for.
 func (e *Engine) connect(ctx context.Context) error {
 	for r := range e.workers {
-		l := e.workers[r].link
+		l := e.workers[r].data
 		if l == nil || l.conn != nil {
 			continue
 		}
@@ -79,7 +79,7 @@ func (e *Engine) connect(ctx context.Context) error {
 }
 
 // talk swaps words with a worker through the dispatcher.
-func (e *Engine) talk(rank uint32, l *link) func(context.Context, []byte) ([]byte, error) {
+func (e *Engine) talk(rank uint32, l *dataConn) func(context.Context, []byte) ([]byte, error) {
 	m := wire.Link{Rank: rank}
 	return func(ctx context.Context, mine []byte) ([]byte, error) {
 		m.Data = mine
@@ -96,16 +96,16 @@ func (e *Engine) talk(rank uint32, l *link) func(context.Context, []byte) ([]byt
 	}
 }
 
-// push sends bytes of the block of an upload, or of a copy, of which it has a reference
-// until they are there.
-func (l *link) push(h wire.Handle, b *shm.Block, bytes []byte) {
+// push begins to send bytes of a block, of which it holds a reference until they have
+// arrived.
+func (l *dataConn) push(h wire.Handle, b *shm.Block, bytes []byte) {
 	b.Retain()
 	h.Len = uint64(len(bytes))
 	l.pushes = append(l.pushes, moving{h, b, bytes})
 }
 
 // pull has a result of the worker's read into a block of ours.
-func (l *link) pull(arena *shm.Arena, h wire.Handle) (*shm.Block, error) {
+func (l *dataConn) pull(arena *shm.Arena, h wire.Handle) (*shm.Block, error) {
 	b, err := arena.Alloc(int(h.Len))
 	if err != nil {
 		return nil, err
@@ -115,9 +115,9 @@ func (l *link) pull(arena *shm.Arena, h wire.Handle) (*shm.Block, error) {
 	return b, nil
 }
 
-// push sends the uploads of e.run to workers that share no memory with us, to each its
-// part where they have parts, and waits until they have them: a Run that names them never
-// waits at a worker.
+// push sends the uploads of e.run, or their parts, to the workers that share no memory
+// with the client, and waits until they have arrived: a Run never waits for them at a
+// worker.
 func (e *Engine) push(ctx context.Context) error {
 	for i := range e.run.Uploads {
 		u := &e.run.Uploads[i]
@@ -129,7 +129,7 @@ func (e *Engine) push(ctx context.Context) error {
 			return e.fail(fmt.Errorf("upload %d: %w", u.ID, err))
 		}
 		for r := range e.workers {
-			if e.workers[r].link == nil {
+			if e.workers[r].data == nil {
 				continue
 			}
 			if err := e.pushPart(&e.workers[r], u, b); err != nil {
@@ -139,7 +139,7 @@ func (e *Engine) push(ctx context.Context) error {
 		}
 		b.Release()
 	}
-	return e.transfer(ctx, func(l *link) bool { return len(l.pushes) == 0 })
+	return e.transfer(ctx, func(l *dataConn) bool { return len(l.pushes) == 0 })
 }
 
 // pushPart sends a worker what it is to have of an upload that lies in b.
@@ -171,14 +171,14 @@ func (e *Engine) pushPart(w *member, u *wire.Upload, b *shm.Block) error {
 			b, bytes = part, part.Bytes()[:n]
 		}
 	}
-	w.link.push(u.Handle, b, bytes)
+	w.data.push(u.Handle, b, bytes)
 	e.stats.pushed.Add(uint64(len(bytes)))
 	return nil
 }
 
-// transfer moves what is on its way over links until done says so of each of them. If ctx
-// ends before, it goes on with the next call.
-func (e *Engine) transfer(ctx context.Context, done func(*link) bool) error {
+// transfer moves bytes over the data connections until done is true for each of them. If
+// ctx ends before, the next call goes on.
+func (e *Engine) transfer(ctx context.Context, done func(*dataConn) bool) error {
 	if !e.apart {
 		return nil
 	}
@@ -187,7 +187,7 @@ func (e *Engine) transfer(ctx context.Context, done func(*link) bool) error {
 	err := e.waiter.Wait(ctx, func() bool {
 		all := true
 		for r := range e.workers {
-			l := e.workers[r].link
+			l := e.workers[r].data
 			if l == nil || done(l) {
 				continue
 			}
@@ -200,7 +200,7 @@ func (e *Engine) transfer(ctx context.Context, done func(*link) bool) error {
 		return all
 	})
 	for r := range e.workers {
-		if l := e.workers[r].link; l != nil {
+		if l := e.workers[r].data; l != nil {
 			e.returned.add(l.came...)
 			l.came = l.came[:0]
 		}
@@ -214,8 +214,8 @@ func (e *Engine) transfer(ctx context.Context, done func(*link) bool) error {
 	return nil
 }
 
-// cut ends the session because of a link. What the dispatcher says about a worker that is
-// gone explains more than that it is.
+// cut ends the session because a data connection has ended. It waits for the dispatcher's
+// reason.
 func (e *Engine) cut(w *member, err error) error {
 	if errors.Is(err, ipc.ErrPeerGone) {
 		ctx, cancel := context.WithTimeout(e.ctx, reasonWait)
@@ -224,12 +224,12 @@ func (e *Engine) cut(w *member, err error) error {
 		}
 	}
 	err = e.fail(fmt.Errorf("%w: the connection for tensors between %q here and worker %q (pid %d) ended: %w", ErrLost, e.name, w.name, w.pid, err))
-	_ = e.conn.Close() // the other end learns by this
+	_ = e.conn.Close() // so that the other end notices
 	return err
 }
 
 // step moves what can be moved now.
-func (l *link) step() error {
+func (l *dataConn) step() error {
 	for l.told < len(l.pushes) {
 		if ok, err := l.say(wire.KindPush, l.pushes[l.told].handle); err != nil {
 			return err
@@ -256,7 +256,7 @@ func (l *link) step() error {
 }
 
 // say sends a message about a block if there is room for it.
-func (l *link) say(kind uint32, h wire.Handle) (bool, error) {
+func (l *dataConn) say(kind uint32, h wire.Handle) (bool, error) {
 	buf, err := l.conn.TryReserve(kind, wire.TransferBytes)
 	if errors.Is(err, ipc.ErrFull) {
 		return false, nil
@@ -269,7 +269,7 @@ func (l *link) say(kind uint32, h wire.Handle) (bool, error) {
 }
 
 // send goes on with the pushes that the worker knows of.
-func (l *link) send() error {
+func (l *dataConn) send() error {
 	for l.gone < l.told {
 		p := &l.pushes[l.gone]
 		if !l.sending {
@@ -289,7 +289,7 @@ func (l *link) send() error {
 }
 
 // receive goes on with the pulls that the worker knows of.
-func (l *link) receive() error {
+func (l *dataConn) receive() error {
 	for l.asked > 0 {
 		p := &l.pulls[0]
 		if !l.receiving {
@@ -312,7 +312,7 @@ func (l *link) receive() error {
 }
 
 // listen takes the worker's words on what came.
-func (l *link) listen() error {
+func (l *dataConn) listen() error {
 	for {
 		m, ok, err := l.conn.TryRecv()
 		if err != nil || !ok {
@@ -341,14 +341,14 @@ func (l *link) listen() error {
 }
 
 // close ends the conn; whoever waits for it is woken.
-func (l *link) close() {
+func (l *dataConn) close() {
 	if l != nil && l.conn != nil {
 		_ = l.conn.Close()
 	}
 }
 
 // forget gives up what was on its way, after close.
-func (l *link) forget() {
+func (l *dataConn) forget() {
 	if l == nil {
 		return
 	}

@@ -173,8 +173,8 @@ func TestFar(t *testing.T) {
 	}
 }
 
-// TestFarGivenUp: a result that somebody gave up on still comes, and then its block is
-// the worker's again.
+// TestFarGivenUp: a result whose wait was given up still comes, and then its block is the
+// worker's again.
 func TestFarGivenUp(t *testing.T) {
 	f := openApart(t, client.Options{}, true)
 	ctx, cancel := context.WithCancel(f.ctx)
@@ -284,7 +284,7 @@ func TestFarReason(t *testing.T) {
 	}
 }
 
-// TestFarClosed: Close wakes whoever waits for tensors.
+// TestFarClosed: Close wakes a goroutine that waits for tensors.
 func TestFarClosed(t *testing.T) {
 	f := openApart(t, client.Options{}, true)
 	_, err := f.fetch(func(m *wire.Run) {
