@@ -62,18 +62,19 @@ func (t *told) get() plan.Call {
 // sees only the ranks that it waits for, and those may themselves wait for a third.
 type inquiry struct {
 	g       *Group
-	request *plan.Request // that failed
-	f       *failure      // filled in
+	call    plan.Call // that failed
+	pair    pairing   // of call, if it is a send or receive
+	f       *failure  // filled in
 	answers []*answer     // by rank; nil for a rank that did not answer
 }
 
 // late asks where the ranks are, and names the rank that a call which timed out waits
 // for.
 func (q *inquiry) late(pe *plan.PeerError) {
-	g, call := q.g, &q.request.Call
+	g, call := q.g, &q.call
 	q.answers = g.control.whereabouts(context.Background(), askFor)
 	if call.Kind.Paired() {
-		q.latePair(g.rank, pairingOf(q.request), g.lane.calls(), nil)
+		q.latePair(g.rank, q.pair, g.lane.calls(), nil)
 		return
 	}
 	var silent, absent, behind []int
@@ -147,7 +148,7 @@ func (q *inquiry) latePair(from int, pair pairing, calls uint64, own *plan.Call)
 // odd names the ranks that are in another call than most. Two ranks that met only know
 // that they differ.
 func (q *inquiry) odd() {
-	g, call := q.g, &q.request.Call
+	g, call := q.g, &q.call
 	m := (*plan.MismatchError)(nil)
 	paired := call.Kind.Paired() || errors.As(q.f.err, &m) && m.Theirs.Kind.Paired()
 	if g.size < 3 || paired || call.Kind == plan.NoKind {
@@ -180,7 +181,7 @@ func (q *inquiry) callsNow() map[int]plan.Call {
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
 	defer cancel()
 	for {
-		calls, waiting := map[int]plan.Call{g.rank: q.request.Call}, false
+		calls, waiting := map[int]plan.Call{g.rank: q.call}, false
 		for rank, a := range g.control.whereabouts(ctx, askFor) {
 			if rank == g.rank || a == nil || !a.InCall || a.Pair != 0 {
 				continue

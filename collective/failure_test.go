@@ -143,8 +143,8 @@ func TestBlame(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &failure{Rank: 0}
-	barrier := plan.Request{Call: plan.Call{Kind: plan.Barrier, Seq: 2}}
-	(&inquiry{g: groups[1], request: &barrier, f: f}).late(&plan.PeerError{})
+	barrier := plan.Call{Kind: plan.Barrier, Seq: 2}
+	(&inquiry{g: groups[1], call: barrier, f: f}).late(&plan.PeerError{})
 	if f.Rank != 2 || !errors.Is(f.err, ErrTimeout) || !strings.HasSuffix(f.err.Error(), "rank 2 is not in this call") {
 		t.Errorf("rank 1 blames %d: %v", f.Rank, f.err)
 	}
@@ -184,7 +184,7 @@ func TestBlamePairs(t *testing.T) {
 		{2, 1, "it is in call #1 of all ranks, rank 0 in recv #1 from 1"},
 	} {
 		f := &failure{Rank: c.rank}
-		(&inquiry{g: groups[c.rank], request: &requests[c.rank], f: f}).late(&plan.PeerError{Err: ErrTimeout})
+		(&inquiry{g: groups[c.rank], call: requests[c.rank].Call, pair: pairingOf(&requests[c.rank]), f: f}).late(&plan.PeerError{Err: ErrTimeout})
 		if f.Rank != c.blamed || !errors.Is(f.err, ErrMismatch) || !strings.HasSuffix(fmt.Sprint(f.err), ": "+c.says) {
 			t.Errorf("rank %d blames %d: %v; expected %d: %s", c.rank, f.Rank, f.err, c.blamed, c.says)
 		}

@@ -77,7 +77,7 @@ func (g *Group) findCause(r *plan.Request, err error) {
 	if f.Rank < 0 || f.Rank >= g.size {
 		f.Rank = g.rank
 	}
-	q := inquiry{g: g, request: r, f: f}
+	q := inquiry{g: g, call: r.Call, pair: pairingOf(r), f: f}
 	switch {
 	case errors.Is(err, ErrAborted): // the reason of the abort may be one of those below
 		g.hear(hearFor)
