@@ -65,7 +65,7 @@ type inquiry struct {
 	call    plan.Call // that failed
 	pair    pairing   // of call, if it is a send or receive
 	f       *failure  // filled in
-	answers []*answer     // by rank; nil for a rank that did not answer
+	answers []*answer // by rank; nil for a rank that did not answer
 }
 
 // late asks where the ranks are, and names the rank that a call which timed out waits
@@ -86,7 +86,8 @@ func (q *inquiry) late(pe *plan.PeerError) {
 		case a.Calls > call.Seq:
 		case !a.InCall:
 			absent = append(absent, rank)
-		case a.Calls < call.Seq: // it waits in an earlier call for an absent rank, or in a pair
+		// it waits in an earlier call for an absent rank, or in a pair
+		case a.Calls < call.Seq:
 			behind = append(behind, rank)
 		}
 	}
@@ -158,7 +159,8 @@ func (q *inquiry) odd() {
 	here := maps.Clone(calls)
 	maps.DeleteFunc(here, func(_ int, c plan.Call) bool { return c.Seq != call.Seq })
 	groups := sides(here)
-	if len(groups) < 2 { // some ranks went on to the next call before the mismatch was known
+	// some ranks went on to the next call before the mismatch was known
+	if len(groups) < 2 {
 		groups = sides(calls)
 	}
 	if len(groups) < 2 {

@@ -31,7 +31,8 @@ type caseRun struct {
 	g      *Group
 	arenas *arenas
 	shared bool // buffers in registered memory
-	offset int  // elements from the arena's start, so that not everything begins at a cache line
+	// elements from the arena's start, so that not everything begins at a cache line
+	offset int
 }
 
 // arenas are a rank's buffers, which all cases use again.
@@ -320,7 +321,7 @@ func (w *world) run(t *testing.T, s uint64, pick func(i int) bool) int {
 			if !pick(i) {
 				continue
 			}
-			// What is registered differs from rank to rank, and so does alignment.
+			// Registered buffers differ from rank to rank, and so does alignment.
 			rng := rand.New(rand.NewPCG(s+uint64(i), uint64(g.Rank())))
 			run := &caseRun{g: g, arenas: w.arenas[g.Rank()], shared: rng.IntN(2) == 0, offset: rng.IntN(4)}
 			if err := c.run(ctx, run); err != nil {

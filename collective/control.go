@@ -77,7 +77,8 @@ type answer struct {
 	Calls  uint64
 	InCall bool
 	Pair   pairing // the send or receive that it is in
-	In     []byte  `json:",omitempty"` // the call of all ranks that it is in, encoded, if it is told
+	// the call of all ranks that it is in, encoded, if it is told
+	In []byte `json:",omitempty"`
 }
 
 // farewell is the message of a rank that closes its group.
@@ -180,7 +181,8 @@ func (c *control) pump() {
 		if t == nil {
 			continue
 		}
-		ended := t.Conn.Err() // before the messages: what was sent before the end must be seen first
+		// before the messages: what was sent before the end must be seen first
+		ended := t.Conn.Err()
 		for m, ok := t.take(); ok; m, ok = t.take() {
 			c.received.Add(1)
 			c.handle(rank, m)
@@ -409,7 +411,8 @@ func (c *control) whereabouts(ctx context.Context, patience time.Duration) []*an
 	defer c.mu.Unlock()
 	out := make([]*answer, len(c.taps))
 	for rank := range c.taps {
-		if p := c.peers[rank]; p.dead == nil && p.answer.Ask >= ask { // p is a copy: a late answer may come again
+		// p is a copy: a late answer may come again
+		if p := c.peers[rank]; p.dead == nil && p.answer.Ask >= ask {
 			out[rank] = &p.answer
 		}
 	}

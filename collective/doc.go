@@ -38,10 +38,10 @@
 //
 //   - a process that dies or leaves: [ErrPeerLost], within tens of milliseconds
 //   - a rank that does not come, or stops in a call: [ErrTimeout], after Options.Timeout
-//   - ranks in different calls, or with another op, type, count or root: [ErrMismatch], naming
-//     both calls
-//   - a context that is done on one rank: its error there, [ErrAborted] on the others, for they
-//     can't go on without it
+//   - ranks in different calls, or with another op, type, count or root: [ErrMismatch],
+//     naming both calls
+//   - a context that is done on one rank: its error there, [ErrAborted] on the others,
+//     for they can't go on without it
 //
 // Data in destinations is undefined afterwards, which includes sources of calls in place.
 // [Group.Shrink] makes a group of the ranks that are left.
@@ -58,13 +58,14 @@
 // Each file uses those before it:
 //
 //	dtype.go fold.go errors.go layout.go   element types, operations; which rank is where
-//	comm.go places.go                      the interface of a communicator; ranks in another order
-//	hosts.go hosts_parts.go                the communicator of several hosts with several ranks
+//	comm.go places.go                      the interface of a communicator; other orders
+//	hosts.go hosts_parts.go                a communicator of hosts with several ranks
 //	tap.go                                 a conn that calls and control share
 //	control.go blame.go resolve.go         what ranks tell each other; the rank at fault
 //	work.go lane.go run.go                 one call at a time, and calls that were started
 //	compose.go group.go                    groups
 //	checks.go move.go reduce.go raw.go     the calls
-//	persistent.go alloc.go bucket.go object.go   calls made again; shared memory; several at once
+//	persistent.go alloc.go                 calls made again and again; shared memory
+//	bucket.go object.go                    several all-reduces in one; encodable values
 //	local.go init.go split.go              ways to make a group, and groups of some ranks
 package collective

@@ -64,7 +64,8 @@ type Error struct {
 	Host string // of Rank
 	Call string // this rank's call, as in "all-reduce #17 sum f32 x 1000"
 	By   int    // the rank that found the error and told the others
-	Err  error  // ErrPeerLost, ErrTimeout, ErrMismatch or ErrAborted with the details, or a context's
+	// ErrPeerLost, ErrTimeout, ErrMismatch or ErrAborted with the details, or a context's
+	Err error
 }
 
 // Error names the call, the rank, its host and the reason.

@@ -43,7 +43,8 @@ func ExampleAllReduce() {
 func ExampleAllReduceAsync() {
 	ranks(2, func(g *collective.Group) error {
 		ctx := context.Background()
-		grad, err := collective.Alloc[float32](g, 1024) // which the other rank reads in place
+		// which the other rank reads in place
+		grad, err := collective.Alloc[float32](g, 1024)
 		if err != nil {
 			return err
 		}

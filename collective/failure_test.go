@@ -130,7 +130,7 @@ func testTimeout(t *testing.T, groups []*Group) {
 	}
 }
 
-// TestBlame: who waits in an earlier call is not the one that is late.
+// TestBlame: a rank that waits in an earlier call is not the one that is late.
 func TestBlame(t *testing.T) {
 	groups, err := openWorld("local", []int{0, 0, 0}, nil)
 	if err != nil {
@@ -157,8 +157,8 @@ func TestBlame(t *testing.T) {
 }
 
 // TestBlamePairs: of ranks that wait for each other in a send or receive and in a call of
-// all both are named, by whoever finds out first, and so is who waits in no pair where
-// several wait in a row.
+// all both are named, by the rank that finds out first. Of several that wait in a row,
+// the one that waits in no pair is named.
 func TestBlamePairs(t *testing.T) {
 	groups, err := openWorld("local", []int{0, 0, 0}, &Options{Linger: -1})
 	if err != nil {
@@ -347,7 +347,8 @@ func TestShrinkExcludes(t *testing.T) {
 	}
 }
 
-// TestShrinkCanceled: the error is the context's, also where nobody has to be waited for.
+// TestShrinkCanceled: the error is the context's, also where no rank has to be waited
+// for.
 func TestShrinkCanceled(t *testing.T) {
 	groups, err := Local(1, nil)
 	if err != nil {
@@ -406,7 +407,7 @@ func TestDoneContext(t *testing.T) {
 	})
 }
 
-// panicking is a context whose state nobody can ask for.
+// panicking is a context whose state cannot be asked for.
 type panicking struct{ context.Context }
 
 func (panicking) Err() error { panic("a context's own") }
@@ -451,7 +452,8 @@ func TestPanicInCall(t *testing.T) {
 				if err := Reduce(ctx, g, y, y, Sum, 1); err != nil {
 					return err
 				}
-				return g.Barrier(ctx) // between hosts a rank may be done with a reduce before all have come
+				// between hosts a rank may be done with a reduce before all have come
+				return g.Barrier(ctx)
 			}
 			if !panics(func() { _ = Reduce(panickingLater{ctx, new(int)}, g, y, y, Sum, 1) }) {
 				return errors.New("a reduce does not ask again for its context's state")

@@ -61,8 +61,9 @@ type Options struct {
 	// hosts. Empty: every address of this one.
 	Bind string
 
-	mesh    meshFunc // makes the conns of sub-groups and of the group that Shrink makes
-	name    string   // the same on all of its ranks and no other group's: "world", "world/2"
+	mesh meshFunc // makes the conns of sub-groups and of the group that Shrink makes
+	// the same on all of its ranks and no other group's: "world", "world/2"
+	name    string
 	verdict *verdict // for the launcher of the world; nil if it does not ask for it
 	inWorld []int    // the ranks of the world that the group's are, nil for the same
 }
@@ -113,8 +114,9 @@ type Group struct {
 	options    Options
 	born       time.Time
 
-	comm    comm
-	whole   *host.Comm // comm, where all ranks are on this host in the order of ranks; else nil
+	comm comm
+	// comm, where all ranks are on this host in the order of ranks; else nil
+	whole   *host.Comm
 	shared  *host.Comm // of the ranks on this host; nil for one rank
 	sharers []int      // the ranks of shared
 	control *control
@@ -125,13 +127,15 @@ type Group struct {
 	self           [][]byte // sent to oneself and not yet received
 	uncounted      int      // bytes
 
-	told     told
-	stuck    atomic.Bool   // a call has failed here
-	pairing  atomic.Uint64 // a pairing: the running send or receive, or the one that failed
+	told  told
+	stuck atomic.Bool // a call has failed here
+	// a pairing: the running send or receive, or the one that failed
+	pairing  atomic.Uint64
 	bytes    atomic.Uint64
 	children atomic.Uint64 // sub-groups made so far: part of their names
 	failure  atomic.Pointer[failure]
-	left     atomic.Pointer[failure] // of a rank that closed its group: an error for the next call
+	// of a rank that closed its group: an error for the next call
+	left atomic.Pointer[failure]
 
 	closing sync.Once
 	leaving atomic.Bool // Close was called

@@ -89,8 +89,9 @@ func TestArgumentsRefused(t *testing.T) {
 		"started":        {AllReduceAsync(ctx, g, f[:3], f[:4], Sum).Err(), ErrLength},
 		"sub":            {second(g.Sub(ctx, 0, 0)), ErrRank},
 		"alloc":          {second(Alloc[float32](g, -1)), ErrLength},
-		"huge alloc":     {second(Alloc[float64](g, 1<<61)), ErrLength}, // eight times that is 0
-		"objects":        {second(ScatterObject(ctx, g, []int{1}, 0)), ErrLength},
+		// eight times that is 0
+		"huge alloc": {second(Alloc[float64](g, 1<<61)), ErrLength},
+		"objects":    {second(ScatterObject(ctx, g, []int{1}, 0)), ErrLength},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.err, c.want)

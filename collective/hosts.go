@@ -34,10 +34,11 @@ type hosts struct {
 	rank      int
 	host, pos int
 
-	inside comm       // among this host's ranks, by position
-	across comm       // among this rank's rail, by host; solo if it has none
-	rails  int        // positions below this one have a rail
-	pairs  []comm     // by rank: of two, the lower rank first, where no rail and no host connects
+	inside comm // among this host's ranks, by position
+	across comm // among this rank's rail, by host; solo if it has none
+	rails  int  // positions below this one have a rail
+	// by rank: of two, the lower rank first, where no rail and no host connects
+	pairs  []comm
 	shared *host.Comm // inside, if there is more than one rank
 
 	scratch [3][]byte

@@ -86,8 +86,8 @@ func TestInitByLauncher(t *testing.T) {
 	}
 }
 
-// TestVerdictLeft: who fails because of another says so to the launcher, in the ranks of
-// the world; who only left says nothing.
+// TestVerdictLeft: a rank that fails because of another says so to the launcher, in the
+// ranks of the world; a rank that only left says nothing.
 func TestVerdictLeft(t *testing.T) {
 	for name, split := range map[string]bool{"world": false, "sub-group": true} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,8 @@ func TestVerdictLeft(t *testing.T) {
 					defer in.Close()
 				}
 				if rank == 2 {
-					err := in.Close() // the world lasts until the others have their errors
+					// the world lasts until the others have their errors
+					err := in.Close()
 					done()
 					called.Wait()
 					return err
@@ -147,9 +148,9 @@ func TestVerdictLeft(t *testing.T) {
 	}
 }
 
-// TestVerdictOfJoining: who can't join for another's end says so to the launcher, as who
-// fails later does. The first names the rank that is gone; one that comes when that one
-// has left as well may name it instead.
+// TestVerdictOfJoining: a rank that can't join because another ended says so to the
+// launcher, as one that fails later does. The first names the rank that is gone; one that
+// comes when that one has left as well may name it instead.
 func TestVerdictOfJoining(t *testing.T) {
 	for name, tcp := range map[string]bool{"one host": false, "four hosts": true} {
 		t.Run(name, func(t *testing.T) {

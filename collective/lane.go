@@ -24,7 +24,8 @@ import (
 // goroutine has run the last: no call of a caller's own goroutine begins meanwhile. It
 // changes under mu alone.
 type lane struct {
-	group *Group // whose run it calls: directly, so that a request stays on its caller's stack
+	// whose run it calls: directly, so that a request stays on its caller's stack
+	group *Group
 	word  atomic.Uint64
 
 	mu    sync.Mutex

@@ -186,7 +186,7 @@ func allToAll[T Element](r *plan.Request, g *Group, dst, src []T) error {
 }
 
 // AllToAllV is AllToAll with sendCounts[r] elements for rank r and recvCounts[r] from it.
-// What one rank sends to another is what that expects of it.
+// Each rank sends another as much as that expects of it.
 func AllToAllV[T Element](ctx context.Context, g *Group, dst, src []T, sendCounts, recvCounts []int) error {
 	var r plan.Request
 	if err := allToAllV(&r, g, dst, src, sendCounts, recvCounts); err != nil {
@@ -219,7 +219,8 @@ func allToAllV[T Element](r *plan.Request, g *Group, dst, src []T, sendCounts, r
 	case overlap(r.Dst, r.Src):
 		return fmt.Errorf("%w: all-to-all", ErrOverlap)
 	}
-	r.Call = plan.Call{Kind: plan.AllToAll, DType: dtypeOf[T]()} // counts are between pairs
+	// counts are between pairs
+	r.Call = plan.Call{Kind: plan.AllToAll, DType: dtypeOf[T]()}
 	return nil
 }
 

@@ -48,7 +48,8 @@ func BroadcastInit[T Element](g *Group, buf []T, root int) (*Persistent, error) 
 
 // BarrierInit returns a [Group.Barrier] to be run.
 func (g *Group) BarrierInit() *Persistent {
-	p, _ := persistent(g, &plan.Request{Call: plan.Call{Kind: plan.Barrier}}, nil) // a barrier has nothing to refuse
+	// a barrier has nothing to refuse
+	p, _ := persistent(g, &plan.Request{Call: plan.Call{Kind: plan.Barrier}}, nil)
 	return p
 }
 

@@ -19,7 +19,8 @@ func TestPersistent(t *testing.T) {
 		ctx := hangGuard(t)
 		all(t, groups, func(g *Group) error {
 			n, rank := g.Size(), g.Rank()
-			for _, count := range []int{1, 2, 5, 300, 40_000} { // brief, in a line, in a slot, and large
+			// brief, in a line, in a slot, and large
+			for _, count := range []int{1, 2, 5, 300, 40_000} {
 				x, sum := make([]float32, count), make([]float32, count)
 				part, whole, spread := make([]float32, count), make([]float32, count*n), make([]int32, count)
 				ar, err1 := AllReduceInit(g, sum, x, Sum)
@@ -63,8 +64,8 @@ func TestPersistent(t *testing.T) {
 	})
 }
 
-// TestPersistentRefused: what is wrong with the arguments is said when the call is made,
-// and nobody hears of it.
+// TestPersistentRefused: wrong arguments are refused when the call is made, and the other
+// ranks do not hear of it.
 func TestPersistentRefused(t *testing.T) {
 	ctx := hangGuard(t)
 	groups, err := Local(2, nil)
@@ -92,7 +93,8 @@ func TestPersistentRefused(t *testing.T) {
 // is over ends a call that has to wait.
 func TestPersistentFails(t *testing.T) {
 	ctx := hangGuard(t)
-	for _, alone := range []bool{true, false} { // the other rank makes no call, or another one
+	// the other rank makes no call, or another one
+	for _, alone := range []bool{true, false} {
 		groups, err := Local(2, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -15,7 +15,8 @@ type Raw struct {
 	Kind  plan.Kind         // AllReduce, ReduceScatter, AllGather or AllToAll
 	Op    element.Reduction // of the first two; not Mean
 	DType element.DType
-	Scale float64 // what a reduction multiplies its result by before it rounds; 1 for most
+	// what a reduction multiplies its result by before it rounds; 1 for most
+	Scale float64
 
 	// Dst and Src are aligned for elements of DType. They overlap only as the functions
 	// with a type allow.

@@ -47,7 +47,8 @@ func (g *Group) fail(f *failure) {
 	if f.err != nil {
 		f.spell()
 	}
-	if v := g.options.verdict; v != nil && !g.leaving.Load() { // after Close others end for no fault
+	// after Close others end for no fault
+	if v := g.options.verdict; v != nil && !g.leaving.Load() {
 		v.leave(f, &g.options)
 	}
 	if !g.failure.CompareAndSwap(nil, f) {

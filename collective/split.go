@@ -131,7 +131,8 @@ func (g *Group) Shrink(ctx context.Context) (*Group, error) {
 	if g.closed.Load() {
 		return nil, fmt.Errorf("collective: shrink of %s: %w", g.options.name, net.ErrClosed)
 	}
-	g.hear(2 * watchEvery) // of a death that was seen first in another group of the same ranks
+	// of a death that was seen first in another group of the same ranks
+	g.hear(2 * watchEvery)
 	g.fail(&failure{Rank: g.rank, By: g.rank, err: fmt.Errorf("%w: it wants a smaller group", ErrAborted)})
 	var alive []int
 	for r, a := range g.control.whereabouts(ctx, min(stoppedFor, g.options.Timeout)) {
@@ -191,7 +192,8 @@ func (c *control) exchangeViews(ctx context.Context, mine view) (answered []int,
 	err = c.await(ctx, func() bool {
 		answered, same = []int{me}, true
 		waiting := false
-		for r := range c.peers { // a rank that was given up must hear of it, should it live
+		// a rank that was given up must hear of it, should it live
+		for r := range c.peers {
 			if !sent[r] {
 				sent[r] = c.post(r, kindView, mine)
 			}

@@ -103,7 +103,8 @@ func testSplitDeath(t *testing.T, groups []*Group, rounds int) {
 		if err := AllGather(ctx, g, make([]int64, 8), []int64{0, -1}); err != nil {
 			return err
 		}
-		for _, other := range groups { // until they have all of that too; else they would hear of the death there
+		// until they have all of that too; else they would hear of the death there
+		for _, other := range groups {
 			for other != g && other.children.Load() == 0 && ctx.Err() == nil {
 				runtime.Gosched()
 			}

@@ -123,8 +123,8 @@ func hostRanks(t *testing.T, hosts [2]*nettest.Host) (ranks []*hostRank) {
 	t.Helper()
 	for i := range 4 {
 		r := &hostRank{cmd: hosts[i/2].Command(t.Context(), os.Args[0], "-test.run=^$"), lines: make(chan string, 16)}
-		// The network is nobody else's, so every port is free; a folder in /dev/shm is
-		// not the other host's too.
+		// The network is this test's alone, so every port is free; a folder in /dev/shm
+		// is not the other host's too.
 		r.cmd.Env = append(os.Environ(), hostVariable+"=1", "XDG_RUNTIME_DIR=/dev/shm", "RINGSIDE_SECRET=the secret of a test",
 			fmt.Sprint("RANK=", i), "WORLD_SIZE=4", fmt.Sprint("LOCAL_RANK=", i%2), "LOCAL_WORLD_SIZE=2",
 			"MASTER_ADDR="+hosts[0].Addr, "MASTER_PORT=29500")

@@ -5,8 +5,8 @@ import "math"
 // Float16 holds the bits of an IEEE 754 binary16. There is no arithmetic on it: values
 // are widened, which is exact, and rounded back. BFloat16 likewise.
 //
-//	Float16   1 bit sign | 5 bits exponent | 10 bits fraction    largest 65504, smallest 2^-24
-//	BFloat16  1 bit sign | 8 bits exponent |  7 bits fraction    the range of float32
+//	Float16   1 bit sign | 5 bits exponent | 10 bits fraction  largest 65504, least 2^-24
+//	BFloat16  1 bit sign | 8 bits exponent |  7 bits fraction  the range of float32
 type Float16 uint16
 
 // BFloat16 holds the bits of the upper half of a float32.
@@ -24,7 +24,9 @@ func ToFloat16(x float32) Float16 {
 		return Float16(sign | 0x7e00 | uint16(b>>13&0x3ff))
 	case b >= 0x47800000: // 65536 and above
 		return Float16(sign | 0x7c00)
-	case b < 0x38800000: // below 2^-14: a multiple of 2^-24, which adding 0.5 leaves in the last bits of the sum
+	// below 2^-14: a multiple of 2^-24, which adding 0.5 leaves in the last bits of the
+	// sum
+	case b < 0x38800000:
 		sum := math.Float32frombits(b) + 0.5
 		return Float16(sign | uint16(math.Float32bits(sum)-math.Float32bits(0.5)))
 	}

@@ -106,7 +106,8 @@ func TestRounding(t *testing.T) {
 	for range n { // F16's range, its subnormals included
 		check(math.Float32frombits(r.Uint32()&0x807fffff | (100+r.Uint32N(45))<<23))
 	}
-	for i := 0; i < 1<<16-1; i += stride { // the middle between two neighbours, and what lies beside it
+	// the middle between two neighbours, and what lies beside it
+	for i := 0; i < 1<<16-1; i += stride {
 		a, b := Float16(i).Float32(), Float16(i+1).Float32()
 		c, d := BFloat16(i).Float32(), BFloat16(i+1).Float32()
 		for _, mid := range []float32{a + (b-a)/2, c + (d-c)/2} {

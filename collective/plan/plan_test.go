@@ -235,7 +235,7 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// TestTree: everybody has the parent that has it as a child, and the root reaches all.
+// TestTree: every rank has the parent that has it as a child, and the root reaches all.
 func TestTree(t *testing.T) {
 	for n := 1; n <= 17; n++ {
 		for root := range n {

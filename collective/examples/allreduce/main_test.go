@@ -137,7 +137,8 @@ func TestMpirun(t *testing.T) {
 		args = append([]string{"--allow-run-as-root"}, args...)
 	}
 	cmd := exec.CommandContext(ctx, mpirun, args...)
-	cmd.Env = append(os.Environ(), "OMPI_MCA_plm=isolated") // this host alone: else it wants ssh to be installed
+	// this host alone: else it wants ssh to be installed
+	cmd.Env = append(os.Environ(), "OMPI_MCA_plm=isolated")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

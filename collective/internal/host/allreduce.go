@@ -8,8 +8,8 @@ import "github.com/ringside-go/ringside/collective/plan"
 //	up to flat                         every rank folds everything; one meeting
 //	more, all registered               allReduceDirect
 //	more, all reachable, some shown    allReduceShown, from shownMin bytes on
-//	more, other                        staged: two ranks each fold everything, more ranks a
-//	                                   slice of each piece
+//	more, other                        staged: two ranks each fold everything, more
+//	                                   ranks a slice of each piece
 
 // shownMin is the bytes from which an all-reduce of shown memory does not go through
 // slots. Below it the slots, which need not be taken back (slots.go), are faster than the
@@ -236,7 +236,8 @@ func (c *exchange) allReduceStaged(m *move) error {
 		hi := min(lo+c.chunk, len(m.src))
 		src, dst := m.src[lo:hi], m.dst[lo:hi]
 		for p := range w.base {
-			w.base[p] = c.stagedPiece(p, false, 0, hi-lo) // in the slot announced at this meeting
+			// in the slot announced at this meeting
+			w.base[p] = c.stagedPiece(p, false, 0, hi-lo)
 		}
 		if s := plan.PartLines(hi-lo, unit, c.n, c.rank); s.Len > 0 {
 			for p := range w.srcs {

@@ -48,8 +48,8 @@ import "github.com/ringside-go/ringside/collective/plan"
 // The owner alone writes its board. It stores an entry's number last (release), and a
 // post's position last (release).
 //
-//	  0  acknowledged u64: the position of the last call whose bytes the owner has read from a
-//	     root's memory
+//	  0  acknowledged u64: the position of the last call whose bytes the owner has read
+//	     from a root's memory
 //	128  post: position u64, hash u64, call
 //	256  entries x entry
 //	     room
@@ -60,7 +60,8 @@ import "github.com/ringside-go/ringside/collective/plan"
 //	 8  position u64 of the call
 //	16  hash u64 of the call
 //	24  seq u64 of the call
-//	32  text: up to entryText bytes; of more than spread bytes their location u64, 0 if staged
+//	32  text: up to entryText bytes; of more than spread bytes their location u64,
+//	    0 if staged
 //	64  the rest of the call
 const (
 	entries   = 16 // at most 1<<positionShift - 2

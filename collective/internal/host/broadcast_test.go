@@ -20,7 +20,7 @@ func broadcastCall(seq uint64, n, root int) plan.Call {
 }
 
 // TestRootGoesOn: the root of as many broadcasts as there is place for has returned from
-// all before anybody else has come to the first.
+// all before another rank has come to the first.
 func TestRootGoesOn(t *testing.T) {
 	for ranks := 2; ranks <= 4; ranks++ {
 		cs := comms(t, pipes(t, ranks), nil)
@@ -102,7 +102,8 @@ func TestBoardIsUsedAgain(t *testing.T) {
 					runtime.Gosched()
 				}
 				buf := private[:n]
-				if given == 0 || own.IntN(3) == 0 && c.rank != root { // where readers have it is theirs to choose
+				// where readers have it is theirs to choose
+				if given == 0 || own.IntN(3) == 0 && c.rank != root {
 					buf = registered[:n]
 				}
 				for i := range want[:n] {
@@ -144,8 +145,8 @@ func TestBoardIsUsedAgain(t *testing.T) {
 }
 
 // TestElsewhere has one rank in another call while the others are in a broadcast, small,
-// in the room, registered and staged: who waits, and the others in their next call at the
-// latest, learn who differs and how.
+// in the room, registered and staged: a rank that waits, and the others in their next
+// call at the latest, learn which rank differs and how.
 func TestElsewhere(t *testing.T) {
 	const ranks = 3
 	others := map[string]func(c *plan.Call){
@@ -215,8 +216,8 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// TestBroadcastOfTheDead: what the root gave before it left is there for who comes later;
-// what it did not give is an error that names it.
+// TestBroadcastOfTheDead: what the root gave before it left is there for ranks that come
+// later; what it did not give is an error that names it.
 func TestBroadcastOfTheDead(t *testing.T) {
 	cs := comms(t, pipes(t, 3), nil)
 	want := []byte("the last word")

@@ -137,7 +137,9 @@ func (c *Comm) release() {
 // comes with it.
 //
 //	byte 0        4      8    12      16             24
-//	    | version | rank | to | ranks | hash of options | bytes of the page |     little endian
+//	    | version | rank | to | ranks | hash of options | bytes of the page |
+//
+// Numbers are little endian.
 const helloBytes = 32
 
 // agreed returns the hash of the options that all ranks must have alike.
@@ -155,7 +157,8 @@ func (c *Comm) greet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, DefaultTimeout))
 	defer cancel()
 	le := binary.LittleEndian
-	var lost error // the first; the other ranks are greeted, so that they find the missing rank
+	// the first; the other ranks are greeted, so that they find the missing rank
+	var lost error
 	for p, conn := range c.conns {
 		if p == c.rank {
 			continue

@@ -7,13 +7,13 @@ import "slices"
 // Each of more than two ranks says in its page on which core it runs. A rank that waits
 // on a core which others need decides by that how to wait:
 //
-//   - A rank that it waits for was last seen on this core. That rank runs only when this one
-//     gives the core away, so it does so at once.
-//   - All of these are on other cores. No other rank of this core can do more than this one,
-//     so it looks for somewhat longer than a switch takes. A rank that gives up sooner has its
-//     neighbour run in vain, and is late itself.
-//   - The root of the last broadcast waits on this core for the same meeting. The root goes
-//     first: the others will wait for it if it gives again.
+//   - A rank that it waits for was last seen on this core. That rank runs only when this
+//     one gives the core away, so it does so at once.
+//   - All of these are on other cores. No other rank of this core can do more than this
+//     one, so it looks for somewhat longer than a switch takes. A rank that gives up
+//     sooner has its neighbour run in vain, and is late itself.
+//   - The root of the last broadcast waits on this core for the same meeting. The root
+//     goes first: the others will wait for it if it gives again.
 //
 // The kernel may leave three ranks on one of two cores for long, since all of them ran a
 // moment ago. A call then takes two switches. So the last of the three moves (settle).

@@ -10,7 +10,7 @@ import (
 )
 
 // TestLessCrowded: the last rank on a core with two more than another has moves to the
-// one with the fewest, and nobody else does.
+// one with the fewest, and no other rank does.
 func TestLessCrowded(t *testing.T) {
 	for _, c := range []struct {
 		on    []uint64 // by rank
@@ -59,8 +59,8 @@ func TestCoreNow(t *testing.T) {
 	}
 }
 
-// TestLooksForRanksOnOtherCores: a rank that waits looks only if nobody that it waits for
-// is on its core, and not at first if the root of the last broadcast is.
+// TestLooksForRanksOnOtherCores: a rank that waits looks only if no rank that it waits
+// for is on its core, and not at first if the root of the last broadcast is.
 func TestLooksForRanksOnOtherCores(t *testing.T) {
 	cs := comms(t, pipes(t, 4), nil)
 	c := cs[0]

@@ -7,20 +7,20 @@
 // that others reach in place (memory.go). S is the bytes that a rank gives.
 //
 //	way         S                    how
-//	direct      up to 48, of two     in the line, beside the mark: one meeting, every rank
-//	            ranks up to 8        reads all lines and folds
-//	            up to Options.Flat   through a flat slot of the giver's page: copied in, one
-//	                                 meeting, read by every rank
-//	            more, registered     where it lies. All-reduce: between two meetings every rank
-//	                                 folds its slice of all sources in one pass and stores it
-//	                                 into all destinations
-//	            more, shown          where it lies, but only its owner stores there: every rank
-//	                                 folds a slice and takes the others' slices
-//	staged      more, other memory   through two staging slots a rank, piece by piece: one is
-//	                                 read while the other is filled
-//	Persistent  any                  as above, without the checks and the lock of each call;
-//	                                 barriers and sums of up to 8 bytes of two ranks are one
-//	                                 exchange of words
+//	direct      up to 48, of two     in the line, beside the mark: one meeting, every
+//	            ranks up to 8        rank reads all lines and folds
+//	            up to Options.Flat   through a flat slot of the giver's page: copied in,
+//	                                 one meeting, read by every rank
+//	            more, registered     where it lies. All-reduce: between two meetings
+//	                                 every rank folds its slice of all sources in one
+//	                                 pass and stores it into all destinations
+//	            more, shown          where it lies, but only its owner stores there:
+//	                                 every rank folds a slice and takes the others'
+//	staged      more, other memory   through two staging slots a rank, piece by piece:
+//	                                 one is read while the other is filled
+//	Persistent  any                  as above, without the checks and the lock of each
+//	                                 call; barriers and sums of up to 8 bytes of two
+//	                                 ranks are one exchange of words
 //
 // The way depends on the size and on what all ranks say at the first meeting, so all
 // choose alike. Buffers that differ in kind from rank to rank go together.
@@ -31,13 +31,15 @@
 //
 // Each file uses those before it:
 //
-//	layout.go board.go deaths.go       the words of a page, and the order of their accesses
-//	options.go fold.go cores.go        options; folds in the order of ranks; ranks on one core
-//	ranks.go memory.go                 the ranks, how a call fails; memory reached in place
-//	meeting.go late.go waiting.go meet.go   where a rank is, how it waits, meetings
-//	slots.go exchange.go allreduce.go  moving and folding of contributions
-//	broadcast.go messages.go           broadcasts; sends and receives
-//	comm.go calls.go persistent.go     making a Comm, its calls, persistent calls
+//	layout.go board.go deaths.go    words of a page, and the order of their accesses
+//	options.go fold.go cores.go     options; folds in rank order; ranks on one core
+//	ranks.go memory.go              ranks, how a call fails; memory reached in place
+//	meeting.go late.go              where a rank is and what it waits for; late ranks
+//	waiting.go meet.go              how it waits; meetings
+//	slots.go exchange.go            moving of contributions
+//	allreduce.go                    folding of contributions
+//	broadcast.go messages.go        broadcasts; sends and receives
+//	comm.go calls.go persistent.go  making a Comm, its calls, persistent calls
 //
 // # Bits
 //

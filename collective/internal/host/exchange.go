@@ -13,13 +13,13 @@ import (
 // take it read it from there, or fold what all gave. A source is given in one of two
 // ways:
 //
-//	direct   up to inLine        in the line                    one meeting
-//	         up to flat          copied to the flat slot        one meeting
-//	         registered, shown   where it lies                  two meetings: after the second
-//	                                                            no rank reads it any more
-//	staged   other memory        through the staging slots      a meeting for each piece; the
-//	                                                            next piece is copied to the
-//	                                                            other slot meanwhile
+//	direct   up to inLine        in the line                 one meeting
+//	         up to flat          copied to the flat slot     one meeting
+//	         registered, shown   where it lies               two meetings: after the
+//	                                                         second no rank reads it
+//	staged   other memory        through the staging slots   a meeting for each piece
+//
+// While a piece is taken from one staging slot, the next is copied to the other.
 //
 // A source is shared, every rank takes the same bytes of it, or split, every rank takes a
 // stretch of its own. A piece of a shared source fills a slot. In a piece of a split one
@@ -38,7 +38,8 @@ type move struct {
 	split    bool
 	fold     bool // all ranks' sources into dst, instead of each to its place
 	table    bool // ranks know only their own stretches and say them in tables
-	longest  int  // of all stretches of a split source; with a table, known after the first meeting
+	// of all stretches of a split source; with a table, known after the first meeting
+	longest int
 }
 
 // stretches gives counts[r] bytes of m's split source to each rank r.

@@ -136,7 +136,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestWhoIsLate: who waits for one that waits for a third gives up on the third.
+// TestWhoIsLate: a rank that waits for one that waits for a third gives up on the third.
 func TestWhoIsLate(t *testing.T) {
 	cs := comms(t, pipes(t, 3), nil)
 	cs[1].timeout = time.Second // the others' is 30 s
@@ -225,7 +225,7 @@ func TestCancel(t *testing.T) {
 			return c.do(mine, plan.Call{Seq: 1, Kind: plan.Reduce, Op: element.Sum, DType: element.F32, Count: 10, Root: 2})
 		})
 		if !errors.Is(errs[1], context.Canceled) || !errors.Is(errs[1], cause) {
-			// It may have been done before it looked, if everybody came before.
+			// It may have been done before it looked, if all came before.
 			if early || errs[1] != nil {
 				t.Errorf("early %v: the cancelled one: %v", early, errs[1])
 			}

@@ -29,7 +29,8 @@ func TestMain(m *testing.M) {
 	if encoded := os.Getenv(childEnv); encoded != "" {
 		os.Exit(child(encoded))
 	}
-	runtime.GOMAXPROCS(max(8, runtime.GOMAXPROCS(0))) // ranks are goroutines here, and each may be in a system call
+	// ranks are goroutines here, and each may be in a system call
+	runtime.GOMAXPROCS(max(8, runtime.GOMAXPROCS(0)))
 	os.Exit(m.Run())
 }
 

@@ -46,7 +46,8 @@ func (h *hostile) play(stop <-chan struct{}) {
 			if atomic.LoadUint64(victim.state) != alive {
 				return
 			}
-			if place := atomic.LoadUint64(h.posted(victim)); place != given { // it waits for a notice
+			// it waits for a notice
+			if place := atomic.LoadUint64(h.posted(victim)); place != given {
 				given = place
 				notices++
 				h.give(victim, notices, place)
@@ -68,7 +69,8 @@ func (h *hostile) play(stop <-chan struct{}) {
 		letter := own.message(0, epoch)
 		copy(letter[8:], h.next(messageSize-8))
 		if h.next(1)[0]%2 == 0 {
-			if call, err := plan.DecodeCall(theirs.call); err == nil { // of a call between two, perhaps, which comes to no meeting
+			// of a call between two, perhaps, which comes to no meeting
+			if call, err := plan.DecodeCall(theirs.call); err == nil {
 				binary.LittleEndian.PutUint64(letter[8:], hashOf(call))
 			}
 			binary.LittleEndian.PutUint64(letter[16:], 1000)

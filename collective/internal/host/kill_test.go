@@ -254,7 +254,7 @@ func TestTiny(t *testing.T) {
 	}
 }
 
-// TestBarrier counts in shared memory who has come.
+// TestBarrier counts in shared memory which ranks have come.
 func TestBarrier(t *testing.T) {
 	cs := comms(t, sockets(t, 4), nil)
 	shared, err := cs[0].Alloc(4 * 64)

@@ -65,7 +65,8 @@ func (c *meeting) deaths() bool {
 
 // strays kills the comm if a rank is gone or in another call, and reports whether it did.
 func (c *meeting) strays() bool {
-	paired := c.awaited.word != nil && !c.awaited.entry // a send or receive has no position
+	// a send or receive has no position
+	paired := c.awaited.word != nil && !c.awaited.entry
 	for p, conn := range c.conns {
 		if p == c.rank || paired && p != c.awaited.rank {
 			continue
@@ -89,8 +90,8 @@ func (c *meeting) strays() bool {
 		if !paired && c.inAnotherCall(p) {
 			return true
 		}
-		// What p did before its end counts, so missing is asked again after the end is
-		// known.
+		// The work of p before its end counts, so missing is asked again after the end
+		// is known.
 		if err := conn.Err(); err != nil && c.missing(p) && !c.deaths() {
 			c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: %w", plan.ErrPeerLost, err)})
 		}

@@ -37,20 +37,25 @@ import (
 //
 // The order of memory accesses, for each word that another rank waits for or looks at:
 //
-//	word                 stored (release) by   after it stored         loaded (acquire) by
-//	magic                owner, once           the header, the bell    every rank, in attach
-//	state                owner, once           the death notice        every rank that waits
-//	mark                 owner, at a meeting   call, payload, table,   every rank, at that
-//	                                           flat and staging slots, meeting, before it reads
-//	                                           registered memory       any of these
-//	message number       owner, in Send        the message, its block  the receiver
-//	message acknowledged owner, in Recv        it read the message     the sender
-//	entry number         owner, in Broadcast   the entry, its room,    ranks that wait for
-//	                                           registered memory       the entry
-//	entry acknowledged   owner, in Broadcast   it read the root's      the root
-//	                                           memory
-//	posted position      owner, while it waits the call it is in       ranks that wait
-//	looks, core          owner, while it waits nothing                 ranks that wait
+//	word                  stored (release) by   after it stored     loaded (acquire) by
+//	magic                 owner, once           header, bell        all, in attach
+//	state                 owner, once           its death notice    ranks that wait
+//	mark                  owner, at a meeting   call, payload,      all, at that meeting,
+//	                                            table, slots, and   before they read any
+//	                                            registered memory   of these
+//	message number        owner, in Send        the message, and    the receiver
+//	                                            its block
+//	message acknowledged  owner, in Recv        (it read the        the sender
+//	                                            message)
+//	entry number          owner, in Broadcast   the entry, its      ranks that wait for
+//	                                            room, registered    the entry
+//	                                            memory
+//	entry acknowledged    owner, in Broadcast   (it read the        the root
+//	                                            root's memory)
+//	posted position       owner, while it       its call            ranks that wait
+//	                      waits
+//	looks, core           owner, while it       nothing             ranks that wait
+//	                      waits
 //
 // Each such store synchronizes before a load that sees its value. Every word that a rank
 // waits for has a cache line of its own, and the neighbour too, since cores fetch pairs

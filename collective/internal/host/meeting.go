@@ -174,12 +174,14 @@ func (c *meeting) taken() error {
 func (c *meeting) inAnotherCall(p int) bool {
 	position, meeting := c.position(), c.atMeeting()
 	peer := &c.peers[p]
-	needed := meeting || c.readers != 0 || p == c.awaited.rank // p must do something at this position
+	// p must do something at this position
+	needed := meeting || c.readers != 0 || p == c.awaited.rank
 	differs := func(its, hash uint64) bool {
 		switch {
 		case its == position:
 			return hash != c.hash
-		case its > position: // p has passed this position, and would not be missing had it done its part
+		// p has passed this position, and would not be missing had it done its part
+		case its > position:
 			return needed && c.missing(p)
 		}
 		return false
@@ -188,7 +190,8 @@ func (c *meeting) inAnotherCall(p int) bool {
 	if atomic.LoadUint64(word64(entry, 0)) == peer.entries+1 && !(c.awaited.entry && p == c.awaited.rank) {
 		its := atomic.LoadUint64(word64(entry, offEntryPosition))
 		hash := atomic.LoadUint64(word64(entry, offEntryHash))
-		if its <= position || differs(its, hash) { // not later: this rank took another call for that one
+		// not later: this rank took another call for that one
+		if its <= position || differs(its, hash) {
 			c.kill(c.entryDiffers(p, entry))
 			return true
 		}

@@ -42,7 +42,8 @@ const (
 	// readOnly says that a location, of the source or of the result, is in shown memory.
 	readOnly = 1 << 62
 
-	firstBytes = 4 << 20 // of the first registered segment; each further one is twice as large
+	// of the first registered segment; each further one is twice as large
+	firstBytes = 4 << 20
 
 	// maxSegments bounds what a rank maps of another that keeps sending segments. Blocks
 	// larger than the arena's segments have one each.
@@ -283,7 +284,8 @@ func (m *memory) takeSegment(p int) error {
 		s, err = mapSegment(msg, number)
 		c.conns[p].Release()
 	}
-	if own := ipc.ContextError(c.ctx); err != nil && own != nil { // which says nothing of p
+	// which says nothing of p
+	if own := ipc.ContextError(c.ctx); err != nil && own != nil {
 		return c.kill(&plan.PeerError{Rank: c.rank, Call: *c.call, Err: own})
 	}
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 
 // # Messages between two ranks
 //
-// A message lies in the sender's page, in a ring of those to one rank. What does not fit
-// lies in a block of the sender's registered memory. So a send does not wait for its
+// A message lies in the sender's page, in a ring of those to one rank. Longer contents
+// lie in a block of the sender's registered memory. So a send does not wait for its
 // receive, unless messages of them are under way to that rank: two ranks may both send
 // first, whatever the size. Messages have nothing to do with epochs.
 //
 //  1. The sender fills the message and stores its number last (release).
-//  2. The receiver loads the number (acquire), copies the bytes, and stores in its own page how
-//     many messages of that sender it has taken (release).
+//  2. The receiver loads the number (acquire), copies the bytes, and stores in its own
+//     page how many messages of that sender it has taken (release).
 //  3. The sender loads that count (acquire) and frees the blocks of those messages.
 //
 // The number counts from 1 for each receiver; the message k lies in place k mod messages:

@@ -19,7 +19,7 @@ func TestSendRecv(t *testing.T) {
 			sent[r] = append(sent[r], fill(rng, element.U8, n))
 		}
 	}
-	// Everybody sends to everybody before anybody receives.
+	// Every rank sends to all others before one receives.
 	each(t, cs, func(c *Comm) error {
 		for round := range 3 {
 			for i := range sizes[:messages] {

@@ -62,8 +62,8 @@ func (c *Comm) isSmall(r *plan.Request) bool {
 func (p *Persistent) Call() plan.Call { return p.call }
 
 // Prefetch begins to fetch the line that the next call of the comm writes, if that is p
-// and small. The caller has something to do before it calls Run. What holds for calls
-// holds for Prefetch.
+// and small. The caller has something to do before it calls Run. Like a call, it
+// must not run beside another call.
 func (p *Persistent) Prefetch() {
 	if p.small {
 		claim(p.comm.pair.mine[(p.comm.epoch+1)&1])
@@ -75,7 +75,8 @@ func (p *Persistent) Prefetch() {
 // does not look at the context before it has to wait.
 func (p *Persistent) Run(ctx context.Context, seq uint64) error {
 	c := p.comm
-	if p.small && c.window.epoch != c.epoch { // else meet looks for entries that nothing took
+	// else meet looks for entries that nothing took
+	if p.small && c.window.epoch != c.epoch {
 		return p.trade(ctx, seq)
 	}
 	if err := c.start(ctx, &p.encoded, seq); err != nil {
@@ -96,7 +97,8 @@ func (p *Persistent) trade(ctx context.Context, seq uint64) error {
 	hash := p.hash + seq*golden
 	mark, word := markOf(c.epoch, hash), wordFrom(p.request.Src)
 	theirs, here := trade(c.pair.mine[parity], c.pair.theirs[parity], mark, word, max(c.spins/p.rest, 1), p.rest)
-	c.peers[1-c.rank].bell.Ring() // a rank that sleeps has come before, so this may be late
+	// a rank that sleeps has come before, so this may be late
+	c.peers[1-c.rank].bell.Ring()
 	c.stats.calls++
 	p.call.Seq = seq
 	if !here {

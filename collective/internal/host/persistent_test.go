@@ -164,7 +164,8 @@ func TestSmall(t *testing.T) {
 					p.Prefetch()
 					plain := call
 					plain.Seq = seq + i
-					if (i+uint64(c.rank))%3 == 0 { // one rank's is persistent, the other's plain
+					// one rank's is persistent, the other's plain
+					if (i+uint64(c.rank))%3 == 0 {
 						err = c.AllReduce(ctx, plain, 1, got, got)
 					} else {
 						err = p.Run(ctx, plain.Seq)

@@ -52,7 +52,8 @@ func child(encoded string) int {
 	return 0
 }
 
-// join makes the comm of this process's rank: everybody listens, and dials those below.
+// join makes the comm of this process's rank: every rank listens, and dials those below
+// it.
 func (r role) join() (*Comm, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	defer cancel()

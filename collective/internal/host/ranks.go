@@ -54,8 +54,9 @@ type peer struct {
 	entries  uint64       // of its board that were taken; at rank, put there
 	sent     uint64       // messages to it
 	received uint64       // messages from it
-	lent     []*shm.Block // contents of messages it has not acknowledged, oldest first; nil for none
-	looked   uint64       // its looks some time before this rank gives up
+	// contents of messages it has not acknowledged, oldest first; nil for none
+	lent   []*shm.Block
+	looked uint64 // its looks some time before this rank gives up
 }
 
 // release unmaps the pages and the peers' segments.
@@ -138,7 +139,8 @@ func (c *ranks) reported(p int, d deathNotice) *plan.PeerError {
 	switch d.state {
 	case mismatched:
 		m := &plan.MismatchError{Ours: *c.call, Theirs: d.theirs}
-		if d.rank == c.rank || hashOf(d.call) != c.hash { // p, or a third rank, differs from this one
+		// p, or a third rank, differs from this one
+		if d.rank == c.rank || hashOf(d.call) != c.hash {
 			e.Rank, m.Theirs = p, d.call
 		}
 		e.Err = m

@@ -27,12 +27,15 @@ type exchange struct {
 
 // work is what a call works with, made once.
 type work struct {
-	give, want, into []plan.Slice // by rank: of this rank's source for it; of its source; in dst
-	total            []int        // by rank: the bytes of its source, 0 for none
-	location         []uint64     // by rank: of its source, as it said at the first meeting
-	base, made       [][]byte     // by rank: its source, nil while staged; its destination
-	srcs, dsts       [][]byte
-	even             []int // counts of parts of one length
+	// by rank: of this rank's source for it; of its source; in dst
+	give, want, into []plan.Slice
+	total            []int // by rank: the bytes of its source, 0 for none
+	// by rank: of its source, as it said at the first meeting
+	location []uint64
+	// by rank: its source, nil while staged; its destination
+	base, made [][]byte
+	srcs, dsts [][]byte
+	even       []int // counts of parts of one length
 }
 
 // newWork returns the work of n ranks.
@@ -65,12 +68,12 @@ func (w *work) reset() {
 // before which it has filled it, no other rank touches that slot. The rank that had
 // filled it has read another one meanwhile, and fills that.
 //
-//   - Flat slots: each page has one that is used. At meetings of even epochs each rank fills its
-//     own, at those of odd epochs the other's (sharePages). So the slot that a rank fills is the
-//     one that it read at the meeting before.
-//   - Staging slots: a rank holds two, at first those of its page, and fills them by turns. At an
-//     all-reduce both ranks have filled one, and these change hands as they are read (takeSlot).
-//     A slot that only one rank gives stays with it.
+//   - Flat slots: each page has one that is used. At meetings of even epochs each rank
+//     fills its own, at those of odd epochs the other's (sharePages). So the slot that a
+//     rank fills is the one that it read at the meeting before.
+//   - Staging slots: a rank holds two, at first those of its page, and fills them by
+//     turns. At an all-reduce both ranks have filled one, and these change hands as they
+//     are read (takeSlot). A slot that only one rank gives stays with it.
 //
 // More than two ranks fill their own.
 

@@ -89,14 +89,15 @@ func TestSlotsChangeHands(t *testing.T) {
 	}
 }
 
-// TestSlotsWhileRead: what a rank has given stays until the other, who may be reading it,
-// comes to the next meeting; and it fills the slot that it has read.
+// TestSlotsWhileRead: what a rank has given stays until the other, which may be reading
+// it, comes to the next meeting; and it fills the slot that it has read.
 func TestSlotsWhileRead(t *testing.T) {
 	rng := seeded(t)
 	const chunk, pieces = 4096, 7
 	for _, size := range []int{12, 1000, chunk} {
 		cs := comms(t, pipes(t, 2), &Options{Chunk: chunk})
-		reader, giver := cs[0], cs[1] // the reader makes no call: the test is in its place
+		// the reader makes no call: the test is in its place
+		reader, giver := cs[0], cs[1]
 		mine, theirs := fill(rng, element.F32, pieces*size/4), fill(rng, element.F32, pieces*size/4)
 		got := make([]byte, len(theirs))
 		done := make(chan error, 1)
@@ -114,7 +115,8 @@ func TestSlotsWhileRead(t *testing.T) {
 			}
 			done <- nil
 		}()
-		var given, before []byte // the slots of the piece that has come and of the one before
+		// the slots of the piece that has come and of the one before
+		var given, before []byte
 		for i := range pieces {
 			lo, hi := i*size, (i+1)*size
 			epoch := uint64(i + 1)

@@ -11,10 +11,10 @@ import (
 //
 //  1. With a core of its own it looks for each rank in turn, maxSpins times with a PAUSE
 //     between.
-//  2. Where ranks share cores (the Waiter has seen a yield in which another thread ran), it
-//     looks only for ranks on other cores (cores.go), and gives the core away sharedYields
-//     times. Often the core goes to a rank that can go on: each of two ranks on a core then
-//     does one call's part after the other, with one switch a call.
+//  2. Where ranks share cores (the Waiter has seen a yield in which another thread ran),
+//     it looks only for ranks on other cores (cores.go), and gives the core away
+//     sharedYields times. Often the core goes to a rank that can go on: each of two ranks
+//     on a core then does one call's part after the other, with one switch a call.
 //  3. Then ring.Waiter looks, yields and, after awakeTimes times awakeFor, sleeps.
 const (
 	awakeFor   = 40 * time.Microsecond // less than ring.Waiter waits before it sleeps

@@ -10,7 +10,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// TestNew: options that differ, conns that are someone else's, arguments that cannot be.
+// TestNew: options that differ, conns of other ranks, wrong arguments.
 func TestNew(t *testing.T) {
 	for name, change := range map[string]func(r int, o *Options, conns []ipc.Conn){
 		"OneShot": func(r int, o *Options, _ []ipc.Conn) { o.OneShot = 1000 + r },

@@ -33,6 +33,7 @@ func (c *Comm) Do(ctx context.Context, r plan.Request) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.jobs.forget()
 	return c.run(ctx, r.Call, c.jobOf(&r))
 }
 

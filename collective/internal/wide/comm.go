@@ -20,10 +20,11 @@ const (
 	DefaultPair    = 128 << 10
 )
 
-// Options of New. The zero value and nil are the defaults, but for Waiter, which New
-// needs. All ranks must have the same Chunk, OneShot, Pair and Fold; New compares them.
+// Options are the options of New. The zero value and nil are the defaults, but for
+// Waiter, which New needs. All ranks must have the same Chunk, OneShot, Pair and Fold;
+// New compares them.
 type Options struct {
-	// Waiter is what all the conns were opened with.
+	// Waiter is the one that all conns were opened with.
 	Waiter ipc.Waiter
 
 	// Timeout is how long a call waits while nothing arrives and nothing goes, to within
@@ -31,7 +32,7 @@ type Options struct {
 	// slow may take any time. 0: DefaultTimeout.
 	Timeout time.Duration
 
-	// Logger is told, as debugging, why a comm died: who uses it knows by the error. nil
+	// Logger is told, at debug level, why a comm died; callers know by the error. nil
 	// discards.
 	Logger *slog.Logger
 
@@ -43,9 +44,9 @@ type Options struct {
 	Chunk int
 
 	// OneShot is the largest buffer of an all-reduce, reduce or broadcast, in bytes, that
-	// goes in one step to whoever wants it. Larger ones are cut into a part for every
-	// rank. 0: DefaultOneShot, divided by the others, for a rank sends as many copies;
-	// negative: none is.
+	// goes in one step. Larger ones are cut into a part for every rank. 0:
+	// DefaultOneShot, divided by the number of other ranks, for a rank sends as many
+	// copies; negative: none is.
 	OneShot int
 
 	// Pair is OneShot between two ranks, where one step moves no more bytes than two do.
@@ -64,50 +65,42 @@ type Stats struct {
 // Comm is one rank's end of a communicator between hosts.
 //
 // One goroutine at a time may call it; a second one waits. Abort, Poll, Err and Stats may
-// be called by any at any time. The first error of a call on any rank kills the comm on
-// all of them: every later call returns that error at once.
+// be called by any goroutine at any time. The first error of a call on any rank kills the
+// comm on all of them: every later call returns that error at once.
 type Comm struct {
-	rank, n int
-	links   []link // by rank; the zero link at rank
-	waiter  ipc.Waiter
-	log     *slog.Logger
+	engine
+	mu      sync.Mutex // held by the call under way, and to read messages between calls
 	fold    plan.Fold
 	chunk   int
 	oneShot int
-	clock   clock
-
-	mu     sync.Mutex // held by the call under way, and to read messages between calls
-	call   plan.Call
-	hash   uint64
-	job    job
-	failed *plan.PeerError // by the call under way
-	tick   uint32          // the last one seen
-	late   uint32          // when the call is late
-	moves  uint64          // transfers and chunks so far
-	idle   uint64          // moves at the last tick
-	past   [8]plan.Call    // the last calls, by Seq modulo 8
-	held   []heldNotice    // until the next call
-	step   func() bool     // c.advance, for Waiter.Wait
-	orphan int             // bytes held by links' early transfers
-
-	jobs   jobs
-	folder folder
-	memory scratch
-
-	dead   atomic.Pointer[plan.PeerError]
-	closed atomic.Bool
-	notify sync.Mutex // held to send messages
-
-	stats struct{ calls, sentBytes, recvBytes, sentPieces, recvPieces, sentNotices, gotNotices atomic.Uint64 }
+	jobs    jobs
+	folder  folder
+	memory  scratch
+	closed  atomic.Bool
 }
 
-// New makes a comm of rank among len(conns) ranks, one conn to each of the others, at its
-// rank; the place of rank itself is nil. Every conn has ipc.Features.Bulk and was opened
+// jobs are those that most calls need, for use again and again.
+type jobs struct {
+	moving     moving
+	exchanging exchanging
+	cutting    cutting
+	even       []int // counts of parts of one length
+}
+
+// forget lets go of the caller's buffers.
+func (j *jobs) forget() {
+	clear(j.moving.out)
+	j.exchanging.dst, j.exchanging.src = nil, nil
+	j.cutting.dst, j.cutting.src, j.cutting.all = nil, nil, nil
+}
+
+// New makes a comm of rank among len(conns) ranks. conns holds a conn to each of the
+// others, at its rank, and nil at rank. Every conn has ipc.Features.Bulk and was opened
 // with Options.Waiter. The comm owns the conns, also when New fails. All ranks call New
-// at the same time: they greet each other, and learn whether their options agree. The
-// context bounds that, and DefaultTimeout, or Options.Timeout if it is longer.
+// at the same time: they greet each other, and compare their options. The context bounds
+// that, and DefaultTimeout, or Options.Timeout if that is longer.
 //
-// Errors: *plan.PeerError as for calls, plan.ErrBadCall for arguments that cannot be.
+// Errors: *plan.PeerError as for calls, plan.ErrBadCall for wrong arguments.
 func New(ctx context.Context, rank int, conns []ipc.Conn, o *Options) (*Comm, error) {
 	c, err := open(rank, conns, o)
 	if err == nil {
@@ -125,6 +118,7 @@ func New(ctx context.Context, rank int, conns []ipc.Conn, o *Options) (*Comm, er
 	return nil, err
 }
 
+// open makes what needs no other rank.
 func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	var o Options
 	if options != nil {
@@ -135,11 +129,11 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	case rank < 0 || rank >= n:
 		return nil, fmt.Errorf("%w: rank %d of %d", plan.ErrBadCall, rank, n)
 	case o.Waiter == nil:
-		return nil, fmt.Errorf("%w: Options.Waiter is missing", plan.ErrBadCall)
+		return nil, fmt.Errorf("%w: Options.Waiter is nil, expected the one of the conns", plan.ErrBadCall)
 	case o.Timeout < 0:
-		return nil, fmt.Errorf("%w: Timeout %v is negative", plan.ErrBadCall, o.Timeout)
+		return nil, fmt.Errorf("%w: Timeout %v, expected nothing negative", plan.ErrBadCall, o.Timeout)
 	case o.Chunk < 0 || o.Chunk%64 != 0:
-		return nil, fmt.Errorf("%w: Chunk %d is not a multiple of 64", plan.ErrBadCall, o.Chunk)
+		return nil, fmt.Errorf("%w: Chunk %d, expected a multiple of 64", plan.ErrBadCall, o.Chunk)
 	}
 	if err := o.Fold.Check(n); err != nil {
 		return nil, err
@@ -162,30 +156,31 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	if n == 2 {
 		o.OneShot = o.Pair
 	}
-	c := &Comm{rank: rank, n: n, links: make([]link, n), waiter: o.Waiter, log: o.Logger.With("rank", rank),
-		fold: append(plan.Fold(nil), o.Fold...), chunk: o.Chunk, oneShot: o.OneShot}
+	c := &Comm{fold: append(plan.Fold(nil), o.Fold...), chunk: o.Chunk, oneShot: o.OneShot}
+	c.rank, c.n, c.peers = rank, n, make([]peer, n)
+	c.waiter, c.log = o.Waiter, o.Logger.With("rank", rank)
 	c.step, c.jobs.even = c.advance, make([]int, n)
 	c.clock.start(o.Timeout, o.Waiter)
 	for p, conn := range conns {
 		if (conn == nil) != (p == rank) {
-			return nil, fmt.Errorf("%w: rank %d needs a conn to everybody but itself: conn %d", plan.ErrBadCall, rank, p)
+			return nil, fmt.Errorf("%w: conn %d of rank %d, expected one for each other rank", plan.ErrBadCall, p, rank)
 		}
 		if p == rank {
 			continue
 		}
 		bulk := conn.Features().Bulk
 		if bulk == nil {
-			return nil, fmt.Errorf("%w: the conn to rank %d moves messages only", plan.ErrBadCall, p)
+			return nil, fmt.Errorf("%w: the conn to rank %d moves messages only, expected ipc.Features.Bulk", plan.ErrBadCall, p)
 		}
-		c.links[p].conn, c.links[p].bulk = conn, bulk
+		c.peers[p].conn, c.peers[p].bulk = conn, bulk
 	}
 	return c, nil
 }
 
-// Rank is this end's rank.
+// Rank returns this end's rank.
 func (c *Comm) Rank() int { return c.rank }
 
-// Size is the number of ranks.
+// Size returns the number of ranks.
 func (c *Comm) Size() int { return c.n }
 
 // Stats returns the counters so far.
@@ -198,7 +193,7 @@ func (c *Comm) Stats() Stats {
 	}
 }
 
-// Err is nil while the comm works, afterwards why it does not: a *plan.PeerError.
+// Err returns nil while the comm works, afterwards the *plan.PeerError that killed it.
 func (c *Comm) Err() error {
 	if e := c.dead.Load(); e != nil {
 		return e
@@ -212,8 +207,8 @@ func (c *Comm) Abort(err error) {
 	c.kill(&plan.PeerError{Rank: c.rank, Err: fmt.Errorf("%w: %w", plan.ErrAborted, err)})
 }
 
-// Poll reads what the others have to say while no call is under way, and returns Err: so
-// a rank that is busy elsewhere learns that another has failed. It does not wait.
+// Poll reads notices while no call is under way, and returns Err. So a rank that is busy
+// elsewhere learns that another has failed. It does not wait.
 func (c *Comm) Poll() error {
 	if c.dead.Load() == nil && c.mu.TryLock() {
 		if e := c.read(); e != nil {
@@ -224,7 +219,7 @@ func (c *Comm) Poll() error {
 	return c.Err()
 }
 
-// Close tells the others that this rank leaves, which is no error for those that need
+// Close tells the others that this rank leaves, which is no error for ranks that need
 // nothing from it any more, and closes the conns. A call under way fails. Further calls
 // do nothing.
 func (c *Comm) Close() error {
@@ -239,9 +234,9 @@ func (c *Comm) Close() error {
 	c.clock.close()
 	c.mu.Lock() // the call under way has returned
 	defer c.mu.Unlock()
-	for p := range c.links {
+	for p := range c.peers {
 		if p != c.rank {
-			c.links[p].conn.Close()
+			c.peers[p].conn.Close()
 		}
 	}
 	c.memory = scratch{}

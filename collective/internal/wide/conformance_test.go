@@ -108,7 +108,8 @@ func differs(what string, got, want []byte) error {
 	return fmt.Errorf("%s differs at byte %d of %d", what, i, len(want))
 }
 
-// spare is room for n bytes that begin at an odd address and hold what nobody wants.
+// spare is room for n bytes that begin at an odd address and hold values that are not
+// used.
 func spare(n int) []byte {
 	b := make([]byte, n+1)
 	for i := range b {
@@ -234,7 +235,7 @@ func script(ctx context.Context, c *Comm, fold plan.Fold, seed uint64, count int
 			return
 		}
 
-		// What p sends q is part q of p's buffer.
+		// p sends q part q of its buffer.
 		matrix := make([][]int, n)
 		recvCounts := make([]int, n)
 		var arrives [][]byte

@@ -2,35 +2,36 @@ package wide
 
 import "github.com/ringside-go/ringside/collective/plan"
 
-// lag is how many chunks ahead of the folded ones the pieces to be folded are sent.
+// lag is how many chunks the pieces to be folded are sent ahead of the folded ones.
 const lag = 2
 
-// cutting is a reduction in two steps, as large ones are made. The buffer is cut into a
-// part for every owner:
+// cutting is a reduction in two steps, for large buffers. The buffer is cut into a part
+// for every owner:
 //
-//  1. everybody sends every owner the owner's part of his own buffer; the owner folds all of them, in order;
-//  2. the owner sends the folded part to everybody, or to one, or to nobody.
+//  1. Every rank sends each owner that owner's part of its buffer. The owner folds all of
+//     them, in order.
+//  2. The owner sends the folded part to all ranks, or to one, or to none.
 //
-// With all ranks as owners and the results for everybody this is an all-reduce that moves
-// 2(n-1)/n buffers to and from each rank, which is what a ring does and the least there
-// can be (Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of
-// workstations, 2009), in two steps instead of 2(n-1). A ring adds in an order of its own
-// for each part, and recursive halving in the order of a tree; here who folds has all the
-// operands, so he can keep to the order of plan.Fold, and 16-bit floats travel as they
-// are. The price is that everybody talks to everybody: n-1 streams at once instead of
-// one, and memory for two chunks of each.
+// With all ranks as owners and results for all, this is an all-reduce that moves 2(n-1)/n
+// buffers to and from each rank. A ring moves as many, which is the least there can be
+// (Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations,
+// 2009), but in 2(n-1) steps instead of two. A ring adds in another order for each part,
+// and recursive halving in the order of a tree. Here an owner has all the operands, so it
+// can keep to the order of plan.Fold, and 16-bit floats travel as they are. The price is
+// n-1 streams at once instead of one, and memory for two chunks of each.
 //
 // Both steps go chunk by chunk, interleaved (plan.Interleave): a chunk is folded and sent
 // on while it lies in the cache.
 type cutting struct {
-	c        *Comm
-	src      []byte
-	dst      []byte       // where this rank's folded part belongs; nil: in the slots of out
+	c   *Comm
+	src []byte
+	// where this rank's folded part belongs; nil: in the slots of out
+	dst      []byte
 	all      []byte       // where the others' folded parts belong
 	parts    []plan.Slice // of the buffer, by owner
 	owners   []bool
-	everyone bool // who gets the folded parts: everybody
-	to       int  // or one rank; -1: nobody
+	everyone bool // the folded parts go to all ranks,
+	to       int  // or to one; -1: to none
 	inPlace  bool // all is src
 	folded   int
 	slot     [][]byte // as in exchanging
@@ -38,8 +39,7 @@ type cutting struct {
 	srcs     [][]byte
 }
 
-// prepare takes the memory that t's fields ask for. The caller has set them, from src to
-// to.
+// prepare takes the memory that t needs. The fields from src to to are set.
 func (t *cutting) prepare(c *Comm) {
 	t.c, t.folded = c, 0
 	t.inPlace = same(t.all, t.src)
@@ -61,10 +61,10 @@ func (t *cutting) prepare(c *Comm) {
 	}
 }
 
-// room is what prepare takes at most.
+// room returns the bytes that prepare takes at most.
 func (t *cutting) room(c *Comm, part int) int { return room(c.n*slots, min(part, c.chunk)) }
 
-// count is the number of chunks of p's part.
+// count returns the number of chunks of rank p's part.
 func (t *cutting) count(p int) int {
 	if !t.owners[p] {
 		return 0
@@ -72,7 +72,7 @@ func (t *cutting) count(p int) int {
 	return chunks(t.parts[p].Len, t.c.chunk)
 }
 
-// wanted is the number of folded chunks that go from one rank to another.
+// wanted returns the number of folded chunks that go from one rank to another.
 func (t *cutting) wanted(from, to int) int {
 	if t.everyone || t.to == to {
 		return t.count(from)
@@ -80,6 +80,7 @@ func (t *cutting) wanted(from, to int) int {
 	return 0
 }
 
+// order returns the order of the pieces from one rank to another.
 func (t *cutting) order(from, to int) plan.Interleave {
 	return plan.Interleave{First: t.count(to), Second: t.wanted(from, to), Lag: lag}
 }
@@ -98,7 +99,7 @@ func (t *cutting) send(p, i int) ([]byte, bool) {
 	return t.result(k), true
 }
 
-// result is where this rank's k-th chunk is folded into.
+// result returns where this rank's k-th chunk is folded into.
 func (t *cutting) result(k int) []byte {
 	if t.dst != nil {
 		return cut(t.dst, k, t.c.chunk)
@@ -106,7 +107,7 @@ func (t *cutting) result(k int) []byte {
 	return t.out[k%slots][:t.length(k)]
 }
 
-// length of this rank's k-th chunk.
+// length returns the bytes of this rank's k-th chunk.
 func (t *cutting) length(k int) int {
 	return min(t.c.chunk, t.parts[t.c.rank].Len-k*t.c.chunk)
 }
@@ -119,8 +120,8 @@ func (t *cutting) recv(p, i int) ([]byte, bool) {
 		}
 		return t.slot[p*slots+k%slots][:t.length(k)], true
 	}
-	if t.inPlace && t.order(t.c.rank, p).Firsts(t.c.links[p].sent) <= k {
-		return nil, false // what is to be overwritten has not gone yet
+	if t.inPlace && t.order(t.c.rank, p).Firsts(t.c.peers[p].sent) <= k {
+		return nil, false // the bytes that it overwrites have not gone yet
 	}
 	return cut(t.parts[p].Of(t.all), k, t.c.chunk), true
 }
@@ -136,7 +137,7 @@ func (t *cutting) work() bool {
 			t.srcs[p] = cut(t.parts[me].Of(t.src), k, t.c.chunk)
 			continue
 		}
-		l := &t.c.links[p]
+		l := &t.c.peers[p]
 		if t.order(p, me).Firsts(l.rcvd) <= k {
 			return false
 		}

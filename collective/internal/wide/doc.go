@@ -6,29 +6,41 @@
 //
 // n ranks, a conn between any two. S is the bytes of the buffer.
 //
-//	all-reduce      up to OneShot (Pair for n=2)   everybody to everybody, one step             (exchanging)
-//	                above                          a part to each owner, folded, to everybody   (cutting)
-//	reduce          up to OneShot, or n=2          everybody to the root, which folds
-//	                above                          a part to each but the root, folded, to it
-//	reduce-scatter                                 a part to each owner, folded
-//	broadcast       up to OneShot, or n=2          a binomial tree                              (spreading)
-//	                above                          a part to each but the root, passed on       (relaying)
-//	barrier                                        dissemination                                (meeting)
-//	the others                                     one transfer for each pair                   (moving)
+//	all-reduce      up to OneShot (Pair if n=2)  each to all, one step         exchanging
+//	                above                        a part to each owner, folded,
+//	                                             to all                        cutting
+//	reduce          up to OneShot, or n=2        all to the root, which folds  cutting
+//	                above                        a part to each but the root,
+//	                                             folded, to the root           cutting
+//	reduce-scatter                               a part to each owner, folded  cutting
+//	broadcast       up to OneShot, or n=2        a binomial tree               spreading
+//	                above                        a part to each but the root,
+//	                                             passed on                     relaying
+//	barrier                                      dissemination                 meeting
+//	the others                                   one transfer for each pair    moving
 //
 // Traffic of a rank in each direction: 2S(n-1)/n in an all-reduce above OneShot, S(n-1)/n
 // in a reduce-scatter, S at most in a broadcast and a reduce; that is the least there can
 // be. Steps: one or two, but for trees and barriers.
 //
+// # Where things are
+//
+// Each file uses those before it:
+//
+//	clock.go scratch.go folder.go notice.go   time, memory, folds, messages about calls
+//	peers.go transfers.go failing.go engine.go   the call under way
+//	exchanging.go cutting.go moving.go spreading.go sending.go   the jobs
+//	comm.go greeting.go calls.go              making a Comm, and its calls
+//
 // # Bits
 //
-// A fold is made by one who has all the operands, in the order of plan.Fold: every rank
-// gets the same bits, whatever the size, the transport, and the time at which things
-// arrive. Options.Fold brackets the ranks of a comm as hosts would, so that a comm over
+// A rank that folds has all the operands and keeps to the order of plan.Fold. So every
+// rank gets the same bits, whatever the size, the transport, and the time at which data
+// arrives. Options.Fold brackets the ranks of a comm as hosts would, so that a comm over
 // TCP alone gives the bits of a hierarchical one.
 //
 // Ring and recursive halving move no byte less and are not used: a ring folds each part
-// in another order, and halving in the order of a tree. What the order costs is n-1
+// in another order, and halving in the order of a tree. The price of the order is n-1
 // streams at a time from and to each rank (a ring has one) and memory for 2(n-1) chunks.
 //
 // # Waiting and failing

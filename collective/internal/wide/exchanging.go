@@ -5,20 +5,21 @@ import "github.com/ringside-go/ringside/collective/plan"
 // slots is how many chunks of each peer can have arrived and wait to be folded.
 const slots = 2
 
-// exchanging is the all-reduce in one step: everybody sends everybody his whole buffer,
-// and folds. It takes one message's time, and n-1 buffers of traffic to and from every
-// rank; for two ranks that is no more than any other way.
+// exchanging is the all-reduce in one step: every rank sends its whole buffer to all
+// others, and folds. It takes one message's time, and n-1 buffers of traffic to and from
+// every rank. For two ranks that is no more than any other way.
 //
-// All ranks fold the same values in the same order, with kernels that agree bit for bit,
-// so they have the same bits without one telling the others.
+// All ranks fold the same values in the same order, with kernels that agree bit for bit.
+// So they have the same bits without exchanging the result.
 type exchanging struct {
 	c        *Comm
 	dst, src []byte
 	inPlace  bool
 	chunks   int
 	folded   int
-	slot     [][]byte // chunks of peer p are received into slot[p*slots] to slot[p*slots+slots-1]
-	srcs     [][]byte
+	// chunks of peer p are received into slot[p*slots] to slot[p*slots+slots-1]
+	slot [][]byte
+	srcs [][]byte
 }
 
 // exchange prepares the comm's job of that type.
@@ -43,15 +44,16 @@ func (c *Comm) exchange(r *plan.Request) job {
 	return x
 }
 
-// chunks is in how many pieces n bytes travel: one at least.
+// chunks returns in how many pieces n bytes travel: one at least.
 func chunks(n, chunk int) int { return max(1, (n+chunk-1)/chunk) }
 
-// cut is the k-th chunk of b.
+// cut returns the k-th chunk of b.
 func cut(b []byte, k, chunk int) []byte {
 	end := min((k+1)*chunk, len(b))
 	return b[k*chunk : end : end]
 }
 
+// fit returns a list of n, list itself if it has that length, cleared.
 func fit(list [][]byte, n int) [][]byte {
 	if len(list) != n {
 		return make([][]byte, n)
@@ -79,12 +81,13 @@ func (x *exchanging) work() bool {
 	}
 	dst := cut(x.dst, k, x.c.chunk)
 	for p := range x.srcs {
-		l := &x.c.links[p]
+		l := &x.c.peers[p]
 		if p == x.c.rank {
 			x.srcs[p] = cut(x.src, k, x.c.chunk)
 			continue
 		}
-		if l.rcvd <= k || x.inPlace && l.sent <= k { // what is overwritten must have gone
+		// the bytes that it overwrites must have gone
+		if l.rcvd <= k || x.inPlace && l.sent <= k {
 			return false
 		}
 		x.srcs[p] = x.slot[p*slots+k%slots][:len(dst)]

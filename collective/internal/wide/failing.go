@@ -12,86 +12,26 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// How a call fails
+// # How a call fails
 //
-// Whoever finds out tells everybody, once, with a notice: that a rank is lost, that ranks
-// did not come, that calls do not match, that it gives up. Whoever is told fails with the
-// same cause. So all ranks know within the time of one message, those too that wait for a
-// third that is well. A rank that waits in silence tells those it waits for in which
-// call, again and again; so ranks that wait for each other in different calls find out,
-// where no data ever meets.
+// A rank that finds an error tells all others, once, with a notice: that a rank is lost,
+// that ranks did not come, that calls do not match, that it gives up. A rank that reads a
+// notice fails with the same cause. So all ranks know within the time of one message,
+// also those that wait for a third rank, which is well. A rank that waits in silence
+// tells the ranks that it waits for in which call, again and again. So ranks that wait
+// for each other in different calls find out, where no data ever meets.
 
-// askTime is how long a rank that has met a mismatch waits to hear what the other one
-// wanted, or the timeout of a call if that is less.
+// askTime is how long a rank that has met a mismatch waits to hear the other rank's call,
+// or the timeout of a call if that is less.
 const askTime = time.Second
 
-// errUnsettled: there is a mismatch, but what the other rank wanted is not known.
+// errUnsettled means that there is a mismatch, but the other rank's call is not known.
 var errUnsettled = errors.New("collective: another call")
 
-// kill makes e the comm's end, if it is the first, and tells the others. It returns the
-// end.
-func (c *Comm) kill(e *plan.PeerError) *plan.PeerError {
-	if !c.dead.CompareAndSwap(nil, e) {
-		return c.dead.Load()
-	}
-	c.log.Debug("collective: failed", "err", e)
-	c.tell(noticeOf(e, c.rank))
-	c.waiter.Wake()
-	return e
-}
-
-// noticeOf is what the others are told of e.
-func noticeOf(e *plan.PeerError, self int) notice {
-	n := notice{rank: e.Rank, call: e.Call, missing: e.Missing, text: e.Err.Error()}
-	switch {
-	case errors.Is(e, plan.ErrAborted): // whatever the reason, which may be one of those below
-		n.reason = reasonAborted
-	case errors.Is(e, plan.ErrMismatch):
-		n.reason = reasonMismatch
-		if m := (*plan.MismatchError)(nil); errors.As(e, &m) {
-			n.theirs = m.Theirs
-		}
-	case errors.Is(e, plan.ErrTimeout):
-		n.reason = reasonTimeout
-	case errors.Is(e, plan.ErrPeerLost):
-		n.reason = reasonLost
-	default:
-		n.reason, n.rank = reasonAborted, self
-	}
-	return n
-}
-
-// tell sends n to everybody who has room for it. Any goroutine may call it.
-func (c *Comm) tell(n notice) {
-	for p := range c.links {
-		if p != c.rank {
-			c.send(p, n)
-		}
-	}
-}
-
-func (c *Comm) send(p int, n notice) {
-	c.notify.Lock()
-	defer c.notify.Unlock()
-	conn := c.links[p].conn
-	if conn == nil {
-		return
-	}
-	body := n.append(nil)
-	buf, err := conn.TryReserve(noticeKind, len(body))
-	if err != nil {
-		return // it is gone, or its queue is full of notices already
-	}
-	copy(buf, body)
-	if conn.Commit() == nil {
-		c.stats.sentNotices.Add(1)
-	}
-}
-
-// read takes in what the others have to say. The caller holds c.mu.
-func (c *Comm) read() *plan.PeerError {
-	for p := range c.links {
-		l := &c.links[p]
+// read takes in the notices of the others. The comm is locked.
+func (c *engine) read() *plan.PeerError {
+	for p := range c.peers {
+		l := &c.peers[p]
 		if p == c.rank || l.gone != nil {
 			continue
 		}
@@ -107,22 +47,21 @@ func (c *Comm) read() *plan.PeerError {
 			if !ok {
 				break
 			}
-			e := c.told(p, l, m)
-			if e != nil {
+			if e := c.take(p, l, m); e != nil {
 				return e
 			}
 		}
 	}
-	return c.mourn()
+	return c.lostPeer()
 }
 
-// mourn returns an error if somebody this call still needs is gone.
-func (c *Comm) mourn() *plan.PeerError {
+// lostPeer returns an error if a rank that this call still needs is gone.
+func (c *engine) lostPeer() *plan.PeerError {
 	if c.job == nil {
 		return nil
 	}
-	for p := range c.links {
-		l := &c.links[p]
+	for p := range c.peers {
+		l := &c.peers[p]
 		if p == c.rank || !l.pending() {
 			continue
 		}
@@ -130,16 +69,16 @@ func (c *Comm) mourn() *plan.PeerError {
 		case l.broken != nil && (l.gone != nil || c.tick > l.brokenAt+1):
 			return c.lost(p, l.broken)
 		case l.gone != nil && !l.left:
-			// What it sent before it died may still be on the way; what it sends is what
-			// it promised only when it said that it leaves.
+			// Data that it sent before it died may still be on the way. Only a rank that
+			// said that it leaves has sent all that it promised.
 			return c.lost(p, l.gone)
 		}
 	}
 	return nil
 }
 
-// told judges one message from p.
-func (c *Comm) told(p int, l *link, m ipc.Message) *plan.PeerError {
+// take takes in one message from rank p.
+func (c *engine) take(p int, l *peer, m ipc.Message) *plan.PeerError {
 	c.stats.gotNotices.Add(1)
 	for _, f := range m.Files {
 		f.Close()
@@ -157,7 +96,7 @@ func (c *Comm) told(p int, l *link, m ipc.Message) *plan.PeerError {
 	case reasonLeft:
 		l.left = true
 	case reasonWaiting:
-		return c.awaited(p, l, n)
+		return c.waitedFor(p, l, n)
 	case reasonArriving:
 		if l.sending {
 			c.moves++
@@ -173,29 +112,32 @@ func (c *Comm) told(p int, l *link, m ipc.Message) *plan.PeerError {
 		}
 		return e
 	case reasonLost:
-		if n.rank == c.rank { // it lost us, so have we lost it
+		if n.rank == c.rank { // p lost this rank, so this rank has lost p
 			n.rank = p
 		}
-		return &plan.PeerError{Rank: n.rank, Call: c.call, Err: fmt.Errorf("%w, says rank %d: %s", plan.ErrPeerLost, p,
-			strings.TrimPrefix(n.text, plan.ErrPeerLost.Error()+": "))}
+		text := strings.TrimPrefix(n.text, plan.ErrPeerLost.Error()+": ")
+		return &plan.PeerError{Rank: n.rank, Call: c.call,
+			Err: fmt.Errorf("%w, says rank %d: %s", plan.ErrPeerLost, p, text)}
 	case reasonAborted:
-		return &plan.PeerError{Rank: n.rank, Call: c.call, Err: fmt.Errorf("%w: %s", plan.ErrAborted,
-			strings.TrimPrefix(n.text, plan.ErrAborted.Error()+": "))}
+		text := strings.TrimPrefix(n.text, plan.ErrAborted.Error()+": ")
+		return &plan.PeerError{Rank: n.rank, Call: c.call, Err: fmt.Errorf("%w: %s", plan.ErrAborted, text)}
 	}
 	return nil
 }
 
-// ours is what this rank wanted or wants at the place of a peer's call, the zero Call if
-// it is not there yet or can't say.
-func (c *Comm) ours(theirs plan.Call) plan.Call {
-	if mine := c.past[theirs.Seq%uint64(len(c.past))]; mine.Seq == theirs.Seq && mine.Kind.Paired() == theirs.Kind.Paired() {
+// ours returns this rank's call at the place of a peer's call, the zero Call if it is not
+// there yet or the call is forgotten.
+func (c *engine) ours(theirs plan.Call) plan.Call {
+	mine := c.past[theirs.Seq%uint64(len(c.past))]
+	if mine.Seq == theirs.Seq && mine.Kind.Paired() == theirs.Kind.Paired() {
 		return mine
 	}
 	return plan.Call{}
 }
 
-// awaited: p waits in n.call. It may wait for a call that this rank never makes.
-func (c *Comm) awaited(p int, l *link, n notice) *plan.PeerError {
+// waitedFor takes in that rank p waits in n.call. It may wait for a call that this rank
+// never makes.
+func (c *engine) waitedFor(p int, l *peer, n notice) *plan.PeerError {
 	l.waits = n.call.Hash()
 	if n.call.Kind == plan.Send {
 		return c.takeIn(p, l, n)
@@ -209,22 +151,14 @@ func (c *Comm) awaited(p int, l *link, n notice) *plan.PeerError {
 	return nil
 }
 
-func (c *Comm) differ(p int, ours, theirs plan.Call) *plan.PeerError {
-	call := c.call
-	if call.Kind == plan.NoKind {
-		call = ours
-	}
-	return &plan.PeerError{Rank: p, Call: call, Err: &plan.MismatchError{Ours: ours, Theirs: theirs}}
-}
-
-// compared: p has met a rank that is in another call than it.
-func (c *Comm) compared(p int, n notice) *plan.PeerError {
+// compared takes in that rank p has met a rank that is in another call.
+func (c *engine) compared(p int, n notice) *plan.PeerError {
 	mine := c.ours(n.call)
 	if mine.Kind == plan.NoKind {
 		mine = c.call
 	}
 	switch {
-	case mine.Kind == plan.NoKind: // the next call will tell
+	case mine.Kind == plan.NoKind: // the next call compares
 		if len(c.held) < c.n {
 			c.held = append(c.held, heldNotice{p, n})
 		}
@@ -237,14 +171,8 @@ func (c *Comm) compared(p int, n notice) *plan.PeerError {
 	return &plan.PeerError{Rank: n.rank, Call: c.call, Err: errUnsettled}
 }
 
-// heldNotice is of a mismatch, and came while no call was under way.
-type heldNotice struct {
-	from   int
-	notice notice
-}
-
-// heldBack is what the notices that were held say to the call that now begins.
-func (c *Comm) heldBack() (e *plan.PeerError) {
+// heldBack compares the held notices with the call that now begins.
+func (c *engine) heldBack() (e *plan.PeerError) {
 	for _, h := range c.held {
 		if e = c.compared(h.from, h.notice); e.Err != errUnsettled {
 			break
@@ -253,9 +181,9 @@ func (c *Comm) heldBack() (e *plan.PeerError) {
 	return e
 }
 
-// settle makes e the comm's end; a mismatch only when it is known what the other rank
-// wanted, or when it did not say.
-func (c *Comm) settle(e *plan.PeerError) *plan.PeerError {
+// settle makes e the comm's end. If e is a mismatch with a call that is not known, it
+// waits for a notice that says more.
+func (c *engine) settle(e *plan.PeerError) *plan.PeerError {
 	var m *plan.MismatchError
 	known := errors.As(e, &m) && m.Theirs.Kind != plan.NoKind
 	if known || !errors.Is(e, plan.ErrMismatch) && e.Err != errUnsettled {
@@ -286,17 +214,18 @@ func (c *Comm) settle(e *plan.PeerError) *plan.PeerError {
 	return c.dead.Load()
 }
 
-func (c *Comm) allGone() bool {
-	for p := range c.links {
-		if p != c.rank && c.links[p].gone == nil {
+// allGone reports whether no message can come from any rank.
+func (c *engine) allGone() bool {
+	for p := range c.peers {
+		if p != c.rank && c.peers[p].gone == nil {
 			return false
 		}
 	}
 	return true
 }
 
-// cancelled is the end that a context's error is.
-func (c *Comm) cancelled(err error) *plan.PeerError {
+// cancelled returns the end of a call because of a context's error.
+func (c *engine) cancelled(err error) *plan.PeerError {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		e, _ := c.timedOut()
 		e.Err = fmt.Errorf("%w: %w", e.Err, err)
@@ -305,31 +234,32 @@ func (c *Comm) cancelled(err error) *plan.PeerError {
 	return &plan.PeerError{Rank: c.rank, Call: c.call, Err: err}
 }
 
-// overdue is called at every tick of the clock. It ends a call in which nothing has moved
-// for too long; when nothing has for a while, it tells the others in which call this rank
-// waits; and it tells those whose data is arriving, for they see only when all has gone.
-func (c *Comm) overdue() *plan.PeerError {
-	if e := c.mourn(); e != nil {
+// overdue is called at every tick of the clock. It returns an error if nothing has moved
+// for too long. If nothing has moved since the last tick, it tells the others in which
+// call this rank waits. It tells ranks whose data is arriving, for they see only when all
+// has gone.
+func (c *engine) overdue() *plan.PeerError {
+	if e := c.lostPeer(); e != nil {
 		return e
 	}
 	if c.idle != c.moves {
 		c.late = c.tick + c.clock.limit
 	}
 	if over := int32(c.tick - c.late); over >= 0 {
-		// Those this rank waits for may be waiting themselves: who waits for somebody who
-		// is not knows whom to name, and will say so.
+		// The ranks that this one waits for may themselves wait for a rank that does not:
+		// they know which, and will say so.
 		if e, known := c.timedOut(); known || over > int32(c.clock.limit/4)+1 {
 			return e
 		}
 	}
-	for p := range c.links {
-		l := &c.links[p]
+	for p := range c.peers {
+		l := &c.peers[p]
 		switch {
 		case p == c.rank:
 		case c.idle == c.moves:
 			c.ask(p)
-		case l.receiving && l.arrived != l.thanked:
-			l.thanked = l.arrived
+		case l.receiving && l.arrived != l.confirmed:
+			l.confirmed = l.arrived
 			c.send(p, notice{reason: reasonArriving, rank: p, call: c.call})
 		}
 	}
@@ -337,9 +267,9 @@ func (c *Comm) overdue() *plan.PeerError {
 	return nil
 }
 
-// ask tells p that this rank waits for it.
-func (c *Comm) ask(p int) {
-	l := &c.links[p]
+// ask tells rank p that this rank waits for it.
+func (c *engine) ask(p int) {
+	l := &c.peers[p]
 	n := notice{reason: reasonWaiting, rank: p, call: c.call}
 	if l.sending {
 		n.index, n.bytes = l.outIndex-1, l.size[0]
@@ -347,20 +277,21 @@ func (c *Comm) ask(p int) {
 	c.send(p, n)
 }
 
-// timedOut names those that had not come: who sent nothing at all, or else who did not
-// send enough, or else who does not take what is sent to it. Who has said that he waits
-// in this call too is not named if anybody has not; known says whether anybody has not.
-func (c *Comm) timedOut() (e *plan.PeerError, known bool) {
+// timedOut names the ranks that had not come: those that sent nothing at all, or else
+// those that did not send enough, or else those that do not take what is sent to them. It
+// names a rank that has said that it waits in this call, too, only if there is no other;
+// known reports whether there is.
+func (c *engine) timedOut() (e *plan.PeerError, known bool) {
 	var missing []int
-	for _, absent := range []func(l *link) bool{
-		func(l *link) bool { return l.receiving && l.rcvd == 0 && l.got == 0 && len(l.early) == 0 },
-		func(l *link) bool { return l.receiving },
-		func(l *link) bool { return l.sending },
-		func(l *link) bool { return l.pending() },
+	for _, absent := range []func(l *peer) bool{
+		func(l *peer) bool { return l.receiving && l.rcvd == 0 && l.got == 0 && len(l.early) == 0 },
+		func(l *peer) bool { return l.receiving },
+		func(l *peer) bool { return l.sending },
+		func(l *peer) bool { return l.pending() },
 	} {
 		for _, known = range []bool{true, false} {
-			for p := range c.links {
-				if l := &c.links[p]; p != c.rank && absent(l) && (!known || l.waits != c.hash) {
+			for p := range c.peers {
+				if l := &c.peers[p]; p != c.rank && absent(l) && (!known || l.waits != c.hash) {
 					missing = append(missing, p)
 				}
 			}

@@ -16,13 +16,13 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// crash is what the kernel does when a process dies: its ends close and nobody says why.
+// crash is what the kernel does when a process dies: its ends close without a reason.
 func crash(c *Comm) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for p := range c.links {
+	for p := range c.peers {
 		if p != c.rank {
-			c.links[p].conn.Close()
+			c.peers[p].conn.Close()
 		}
 	}
 }
@@ -83,9 +83,11 @@ func TestDeathMidway(t *testing.T) {
 				go func() {
 					defer cancel()
 					for moves.Load() < uint64(after) && ctx.Err() == nil {
-						waiters[r].Wake() // there is nothing to wait for: look again and again
+						// there is nothing to wait for: look again and again
+						waiters[r].Wake()
 					}
-					comms[r].dead.CompareAndSwap(nil, &plan.PeerError{Err: errors.New("killed")}) // it says no more
+					// it says no more
+					comms[r].dead.CompareAndSwap(nil, &plan.PeerError{Err: errors.New("killed")})
 					for p, conn := range conns[r] {
 						if p != r {
 							conn.Close()
@@ -108,7 +110,7 @@ func TestDeathMidway(t *testing.T) {
 	}
 }
 
-// TestLeaving: who is done may go, while others are still at it.
+// TestLeaving: a rank that is done may leave while others are still in the call.
 func TestLeaving(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
@@ -164,7 +166,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestHang: who waits for a rank that waits itself does not name that one.
+// TestHang: a rank does not name a late rank that itself waits.
 func TestHang(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	const n, hangs = 7, 4

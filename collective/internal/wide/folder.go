@@ -7,7 +7,7 @@ import (
 )
 
 // folder reduces the same piece of all ranks' buffers to one, in the order of the comm's
-// plan.Fold. The partial results of groups are kept in the wide type, so f16 and bf16 are
+// plan.Fold. It keeps the partial results of groups in the wide type, so f16 and bf16 are
 // rounded once, as if one rank after the other had been added in f32.
 type folder struct {
 	set    kernel.Set
@@ -21,7 +21,7 @@ type folder struct {
 	dst    [1][]byte
 }
 
-// prepare makes the folder ready for pieces of at most bytes; memory for brackets comes
+// prepare makes the folder ready for pieces of at most bytes. Memory for brackets comes
 // from m.
 func (f *folder) prepare(call *plan.Call, groups plan.Fold, bytes int, m *scratch) {
 	f.set = kernel.Best()
@@ -36,7 +36,7 @@ func (f *folder) prepare(call *plan.Call, groups plan.Fold, bytes int, m *scratc
 	}
 }
 
-// room is what prepare takes.
+// room returns the bytes that prepare takes.
 func (f *folder) room(dt element.DType, groups plan.Fold, bytes int) int {
 	if groups.Plain() {
 		return 0
@@ -44,6 +44,7 @@ func (f *folder) room(dt element.DType, groups plan.Fold, bytes int) int {
 	return room(len(groups), bytes/dt.Size()*dt.Wide().Size())
 }
 
+// wide returns the bytes of as many elements of the wide type.
 func (f *folder) wide(bytes int) int { return bytes / f.dtype.Size() * f.dtype.Wide().Size() }
 
 // fold stores the reduced srcs, one for each rank, in dst, which may be one of them.

@@ -13,11 +13,12 @@ import (
 //	byte 0        4      8    12     16        24        32
 //	    | version | rank | to | size | options | reserved |     little endian
 const (
-	greetingBytes   = 32
-	greetingVersion = 2 // 1: the first; 2: element types have the numbers of package element
+	greetingBytes = 32
+	// 1: the first; 2: element types have the numbers of package element
+	greetingVersion = 2
 )
 
-// greeting is what this rank says to p.
+// greeting returns what this rank says to rank p.
 func (c *Comm) greeting(p int) []byte {
 	le := binary.LittleEndian
 	counts := []int{c.chunk, c.oneShot}
@@ -32,8 +33,8 @@ func (c *Comm) greeting(p int) []byte {
 	return le.AppendUint64(b, 0)
 }
 
-// greet exchanges greetings with everybody and compares them. A timeout that is short for
-// calls does not bound it: ranks join when they are ready.
+// greet exchanges greetings with all ranks and compares them. Options.Timeout, which may
+// be short, does not bound it below DefaultTimeout: ranks join when they are ready.
 func (c *Comm) greet(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,12 +66,12 @@ func (c *Comm) greet(ctx context.Context) error {
 		}{
 			{"version", uint64(le.Uint32(want)), uint64(le.Uint32(got))},
 			{"rank", uint64(le.Uint32(want[4:])), uint64(le.Uint32(got[4:]))},
-			{"the rank it talks to", uint64(le.Uint32(want[8:])), uint64(le.Uint32(got[8:]))},
+			{"rank that it greets", uint64(le.Uint32(want[8:])), uint64(le.Uint32(got[8:]))},
 			{"number of ranks", uint64(le.Uint32(want[12:])), uint64(le.Uint32(got[12:]))},
 			{"hash of the options Chunk, OneShot, Pair and Fold", le.Uint64(want[16:]), le.Uint64(got[16:])},
 		} {
 			if field.want != field.got {
-				return c.kill(&plan.PeerError{Rank: p, Err: fmt.Errorf("%w: %s is %d there, expected %d",
+				return c.kill(&plan.PeerError{Rank: p, Err: fmt.Errorf("%w: its %s is %d, expected %d",
 					plan.ErrMismatch, field.what, field.got, field.want)})
 			}
 		}

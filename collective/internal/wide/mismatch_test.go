@@ -51,7 +51,7 @@ func (w calling) do(ctx context.Context, c *Comm) error {
 	panic(w.call.Kind)
 }
 
-// TestMismatch: whatever two ranks do not agree about, every rank learns who wanted what.
+// TestMismatch: whatever two ranks do not agree about, every rank learns both calls.
 func TestMismatch(t *testing.T) {
 	sum := plan.Call{Seq: 1, Kind: plan.AllReduce, Op: element.Sum, DType: element.F32, Count: 10}
 	change := func(f func(*plan.Call)) calling {
@@ -101,7 +101,8 @@ func TestMismatch(t *testing.T) {
 						w = c.odd
 					}
 					err := w.do(ctx, comms[r])
-					if err == nil { // its part was done before anybody noticed: the next call fails
+					// its part was done before it was noticed: the next call fails
+					if err == nil {
 						err = calling{call: plan.Call{Seq: 9, Kind: plan.Barrier}}.do(ctx, comms[r])
 					}
 					return err

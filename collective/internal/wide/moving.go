@@ -1,6 +1,6 @@
 package wide
 
-// moving is a job that only moves bytes: at most one piece to and one from everybody, all
+// moving is a job that only moves bytes: at most one piece to and one from each rank, all
 // at once.
 type moving struct {
 	out, in  [][]byte // by rank
@@ -18,9 +18,13 @@ func (m *moving) reset(n int) {
 	clear(m.from)
 }
 
-func (m *moving) sendTo(p int, b []byte)   { m.out[p], m.to[p] = b, true }
+// sendTo has b go to rank p.
+func (m *moving) sendTo(p int, b []byte) { m.out[p], m.to[p] = b, true }
+
+// recvFrom has the piece from rank p go to b.
 func (m *moving) recvFrom(p int, b []byte) { m.in[p], m.from[p] = b, true }
 
+// one returns 1 for true.
 func one(b bool) int {
 	if b {
 		return 1

@@ -11,15 +11,16 @@ import (
 // reason says what a notice is about.
 type reason uint8
 
-// The numbers travel: append, never reorder.
+// The reasons. Their numbers travel: append, never reorder.
 const (
-	reasonLeft     reason = 1 + iota // the sender closed its comm in good order
-	reasonWaiting                    // it waits in a call, which may be a Send that nobody receives yet
-	reasonLost                       // it failed: a rank is lost
-	reasonTimeout                    // it failed: ranks did not come
-	reasonMismatch                   // it failed: another rank is in another call
-	reasonAborted                    // it gave up: Abort, or a context that is done
-	reasonArriving                   // what this rank sends it is arriving
+	reasonLeft reason = 1 + iota // the sender closed its comm in good order
+	// it waits in a call, which may be a Send that is not received yet
+	reasonWaiting
+	reasonLost     // it failed: a rank is lost
+	reasonTimeout  // it failed: ranks did not come
+	reasonMismatch // it failed: another rank is in another call
+	reasonAborted  // it gave up: Abort, or a context that is done
+	reasonArriving // data that it receives from this rank is arriving
 
 	reasons
 )
@@ -27,14 +28,16 @@ const (
 // notice is what ranks tell each other beside the data, as one message each.
 //
 //	byte 0       1      2       4    8      48       88      96      104         104+4k
-//	    |version|reason|missing|rank| call | theirs | index | bytes | missing ... | text     little endian
+//	    |version|reason|missing|rank| call | theirs | index | bytes | missing ... | text
+//
+// Numbers are little endian.
 type notice struct {
 	reason  reason
-	rank    int       // whom it is about
-	call    plan.Call // what the sender wants or wanted
-	theirs  plan.Call // reasonMismatch: what rank wanted, where known
-	index   uint64    // reasonWaiting in a Send: how many transfers to this rank came before it
-	bytes   uint64    // and how long it is
+	rank    int       // that it is about
+	call    plan.Call // the sender's
+	theirs  plan.Call // reasonMismatch: rank's, where known
+	index   uint64    // reasonWaiting in a Send: transfers to this rank before it
+	bytes   uint64    // and its length
 	missing []int     // reasonTimeout
 	text    string
 }
@@ -46,7 +49,7 @@ const (
 	maxText       = 1000
 )
 
-// append encodes n.
+// append appends the encoding of n.
 func (n notice) append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = append(b, noticeVersion, byte(n.reason))
@@ -62,7 +65,7 @@ func (n notice) append(b []byte) []byte {
 	return append(b, n.text[:min(len(n.text), maxText)]...)
 }
 
-// parseNotice reads what append wrote in a comm of size ranks. b may be anything.
+// parseNotice reads what append wrote in a comm of size ranks. b may hold any bytes.
 func parseNotice(b []byte, size int) (notice, error) {
 	bad := func(what string, got, want any) (notice, error) {
 		return notice{}, fmt.Errorf("notice with %s %v, expected %v", what, got, want)

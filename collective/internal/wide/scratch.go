@@ -6,7 +6,7 @@ type scratch struct {
 	used  int
 }
 
-// reset forgets what was taken; n is how much will be.
+// reset forgets what was taken, and makes room for n bytes.
 func (s *scratch) reset(n int) {
 	s.used = 0
 	if len(s.bytes) < n {
@@ -14,15 +14,15 @@ func (s *scratch) reset(n int) {
 	}
 }
 
-// take returns n bytes that begin at a multiple of 64 of what reset made room for.
+// take returns n bytes that begin at a multiple of 64.
 func (s *scratch) take(n int) []byte {
 	b := s.bytes[s.used : s.used+n : s.used+n]
 	s.used += (n + 63) &^ 63
 	return b
 }
 
-// room is what n takes of one length need.
+// room returns the bytes that n takes of one length need.
 func room(n, each int) int { return n * ((each + 63) &^ 63) }
 
-// same says whether a and b begin at the same byte: in place.
+// same reports whether a and b begin at the same byte: in place.
 func same(a, b []byte) bool { return len(a) > 0 && len(b) > 0 && &a[0] == &b[0] }

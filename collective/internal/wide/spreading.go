@@ -23,15 +23,15 @@ func (s *spreading) sends(p int) int {
 func (s *spreading) recvs(p int) int { return one(p == s.parent) }
 
 func (s *spreading) send(p, i int) ([]byte, bool) {
-	return s.buf, s.parent < 0 || s.c.links[s.parent].rcvd == 1
+	return s.buf, s.parent < 0 || s.c.peers[s.parent].rcvd == 1
 }
 
 func (s *spreading) recv(p, i int) ([]byte, bool) { return s.buf, true }
 func (s *spreading) work() bool                   { return false }
 
 // relaying is the broadcast of a large buffer: the root sends each of the others another
-// part, and they pass theirs on to each other chunk by chunk as it comes. Nobody sends or
-// receives more than the buffer once.
+// part, and they pass theirs on to each other chunk by chunk as it comes. No rank sends
+// or receives more than the buffer once.
 type relaying struct {
 	c     *Comm
 	buf   []byte
@@ -44,7 +44,7 @@ func (r *relaying) chunk(owner, k int) []byte    { return cut(r.parts[owner].Of(
 func (r *relaying) recv(p, i int) ([]byte, bool) { return r.chunk(r.owner(p), i), true }
 func (r *relaying) work() bool                   { return false }
 
-// owner is whose part comes from p.
+// owner returns the rank whose part comes from rank p.
 func (r *relaying) owner(p int) int {
 	if p == r.root {
 		return r.c.rank
@@ -73,13 +73,13 @@ func (r *relaying) send(p, i int) ([]byte, bool) {
 	if r.c.rank == r.root {
 		return r.chunk(p, i), true
 	}
-	return r.chunk(r.c.rank, i), r.c.links[r.root].rcvd > i
+	return r.chunk(r.c.rank, i), r.c.peers[r.root].rcvd > i
 }
 
 // meeting is the barrier: dissemination, plan.Rounds(n) steps of one empty piece each.
 type meeting struct{ c *Comm }
 
-// round in which distance d is bridged, -1 if in none.
+// round returns the round in which distance d is bridged, -1 for none.
 func (m meeting) round(d int) int {
 	if d = (d + m.c.n) % m.c.n; d&(d-1) != 0 {
 		return -1
@@ -97,7 +97,7 @@ func (m meeting) recvs(p int) int { return one(m.round(m.c.rank-p) >= 0) }
 // send waits for the rounds before its own.
 func (m meeting) send(p, i int) ([]byte, bool) {
 	for r := range m.round(p - m.c.rank) {
-		if m.c.links[(m.c.rank-1<<r+m.c.n)%m.c.n].rcvd == 0 {
+		if m.c.peers[(m.c.rank-1<<r+m.c.n)%m.c.n].rcvd == 0 {
 			return nil, false
 		}
 	}

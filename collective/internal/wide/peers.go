@@ -1,0 +1,177 @@
+package wide
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/ipc"
+)
+
+// job is one rank's part in a collective: which pieces it sends to each rank and gets
+// from it, in which order, when a piece may begin, and what is computed in between. The
+// goroutine of the call calls all methods, again and again, and they do not wait.
+type job interface {
+	// sends and recvs return the numbers of pieces to and from p. There is an empty piece
+	// where there is nothing to send but the peer has to know that this rank came.
+	sends(p int) int
+	recvs(p int) int
+
+	// send returns the i-th piece to p, false while it must not begin. recv returns the
+	// place of the i-th piece from p likewise.
+	send(p, i int) ([]byte, bool)
+	recv(p, i int) ([]byte, bool)
+
+	// work computes what can be computed now and reports whether there was anything.
+	work() bool
+}
+
+// peer is what a comm knows of one of the others, and how far the call under way is with
+// it. Only the call's goroutine touches it.
+type peer struct {
+	conn ipc.Conn
+	bulk ipc.Bulk // of conn
+
+	sends, recvs       int // pieces of this call
+	sent, rcvd         int // finished
+	sending, receiving bool
+	got                int       // bytes of the piece that is being received
+	size               [2]uint64 // of the pieces under way, sent and received
+	// times that something arrived; that when the peer was last told
+	arrived, confirmed uint64
+	out, in            [1][]byte
+
+	outIndex, inIndex uint64 // transfers begun since New
+	early             []*early
+	waits             uint64 // the hash of the last call that it said it waits in
+	left              bool   // it said that it leaves
+	gone              error  // why no more messages can come
+	broken            error  // why bulk has ended
+	brokenAt          uint32 // the tick of that
+}
+
+// early is a transfer that was taken in before its Recv.
+type early struct {
+	call plan.Call
+	buf  []byte
+	done bool
+}
+
+// pending reports whether a piece of the call is missing.
+func (l *peer) pending() bool { return l.sent < l.sends || l.rcvd < l.recvs }
+
+// engine runs the call under way: it moves the pieces of a job, and finds out how the
+// call fails.
+type engine struct {
+	rank, n int
+	peers   []peer // by rank; the zero peer at rank
+	waiter  ipc.Waiter
+	log     *slog.Logger
+	clock   clock
+
+	call   plan.Call // the zero Call between calls
+	hash   uint64    // of call
+	job    job
+	failed *plan.PeerError // by the call under way
+	tick   uint32          // the last one seen
+	late   uint32          // the tick at which the call is late
+	moves  uint64          // transfers and chunks so far
+	idle   uint64          // moves at the last tick
+	past   [8]plan.Call    // the last calls, by Seq modulo 8
+	held   []heldNotice    // until the next call
+	step   func() bool     // advance, for Waiter.Wait
+
+	earlyBytes int // held by peers' early transfers
+
+	dead   atomic.Pointer[plan.PeerError]
+	notify sync.Mutex // held to send messages
+
+	stats struct {
+		calls, sentBytes, recvBytes, sentPieces, recvPieces, sentNotices, gotNotices atomic.Uint64
+	}
+}
+
+// heldNotice is a notice of a mismatch that came while no call was under way.
+type heldNotice struct {
+	from   int
+	notice notice
+}
+
+// kill makes e the comm's end, if it is the first, and tells the others. It returns the
+// end.
+func (c *engine) kill(e *plan.PeerError) *plan.PeerError {
+	if !c.dead.CompareAndSwap(nil, e) {
+		return c.dead.Load()
+	}
+	c.log.Debug("collective: failed", "err", e)
+	c.tell(noticeOf(e, c.rank))
+	c.waiter.Wake()
+	return e
+}
+
+// noticeOf returns what the others are told of e by rank self.
+func noticeOf(e *plan.PeerError, self int) notice {
+	n := notice{rank: e.Rank, call: e.Call, missing: e.Missing, text: e.Err.Error()}
+	switch {
+	// the reason of the abort may be one of those below
+	case errors.Is(e, plan.ErrAborted):
+		n.reason = reasonAborted
+	case errors.Is(e, plan.ErrMismatch):
+		n.reason = reasonMismatch
+		if m := (*plan.MismatchError)(nil); errors.As(e, &m) {
+			n.theirs = m.Theirs
+		}
+	case errors.Is(e, plan.ErrTimeout):
+		n.reason = reasonTimeout
+	case errors.Is(e, plan.ErrPeerLost):
+		n.reason = reasonLost
+	default:
+		n.reason, n.rank = reasonAborted, self
+	}
+	return n
+}
+
+// tell sends n to every rank that has room for it. Any goroutine may call it.
+func (c *engine) tell(n notice) {
+	for p := range c.peers {
+		if p != c.rank {
+			c.send(p, n)
+		}
+	}
+}
+
+// send sends n to rank p if it has room for it.
+func (c *engine) send(p int, n notice) {
+	c.notify.Lock()
+	defer c.notify.Unlock()
+	conn := c.peers[p].conn
+	if conn == nil {
+		return
+	}
+	body := n.append(nil)
+	buf, err := conn.TryReserve(noticeKind, len(body))
+	if err != nil {
+		return // it is gone, or its queue is full of notices already
+	}
+	copy(buf, body)
+	if conn.Commit() == nil {
+		c.stats.sentNotices.Add(1)
+	}
+}
+
+// lost returns the error of a call because rank p is gone.
+func (c *engine) lost(p int, err error) *plan.PeerError {
+	return &plan.PeerError{Rank: p, Call: c.call, Err: fmt.Errorf("%w: %w", plan.ErrPeerLost, err)}
+}
+
+// differ returns the error of rank p's call, which is not this rank's.
+func (c *engine) differ(p int, ours, theirs plan.Call) *plan.PeerError {
+	call := c.call
+	if call.Kind == plan.NoKind {
+		call = ours
+	}
+	return &plan.PeerError{Rank: p, Call: call, Err: &plan.MismatchError{Ours: ours, Theirs: theirs}}
+}
