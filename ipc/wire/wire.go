@@ -31,7 +31,7 @@ import "errors"
 //	8  Upload.Layout and Own; a worker on another host receives its part of such an
 //	   upload
 //	9  Upload.Stage
-//	10 Hello.Note; Device; OpenSession.Kind and Mixed
+//	10 Hello.Note; Device; OpenSession.Kind, Mixed, Flops and Bandwidth
 const Version = 10
 
 // Limits of fields that several messages have.

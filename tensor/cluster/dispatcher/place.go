@@ -23,6 +23,7 @@ func (d *Dispatcher) place(s *session) bool {
 	d.stats.waiting.Add(-1)
 	s.workers = workers
 	open := wire.OpenSession{Session: s.id, Quota: s.quota, Kind: uint8(s.kind), Mixed: s.mixed, Workers: uint32(s.want), Config: s.config, Name: s.name}
+	open.Flops, open.Bandwidth = slowest(workers)
 	var names []string
 	for _, w := range workers {
 		names = append(names, w.who.Name)
@@ -88,6 +89,16 @@ func speed(workers []*peer) (flops float64) {
 		flops = max(flops, w.device.Info.Flops)
 	}
 	return flops
+}
+
+// slowest returns the least speed of the devices of some workers; 0 where the speed of
+// one is not known.
+func slowest(workers []*peer) (flops, bandwidth float64) {
+	flops, bandwidth = workers[0].device.Info.Flops, workers[0].device.Info.Bandwidth
+	for _, w := range workers {
+		flops, bandwidth = min(flops, w.device.Info.Flops), min(bandwidth, w.device.Info.Bandwidth)
+	}
+	return flops, bandwidth
 }
 
 // choose returns want of the workers, nil if there are not enough. One worker is the

@@ -96,7 +96,9 @@ func (l *ledger) choose(p *tensor.Program) ([]shard.Layout, error) {
 	if err != nil || !l.auto {
 		return out, err
 	}
-	best, err := shard.Auto(p, l.mesh, &shard.AutoOptions{Signals: l.hints})
+	o := l.speed
+	o.Signals = l.hints
+	best, err := shard.Auto(p, l.mesh, &o)
 	if err != nil {
 		return nil, err
 	}

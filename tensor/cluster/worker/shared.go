@@ -8,6 +8,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/shard"
 	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
@@ -29,9 +30,19 @@ func newShared(b *base, open *wire.OpenSession) (*shared, error) {
 	rank := int(open.Rank)
 	return &shared{
 		ledger: ledger{carrier: &carrier{base: b, team: newTeam(b.env, b.id, stagesOf(c), rank), next: 1},
-			auto: c.AutoShard, hints: c.Hints(), stageOf: c.StageOf(), values: map[uint64]*placed{}},
+			auto: c.AutoShard, speed: speedOf(open), hints: c.Hints(), stageOf: c.StageOf(), values: map[uint64]*placed{}},
 		lead: newLead(b.env, b.id, rank),
 	}, nil
+}
+
+// elemBytes is the memory traffic of an element of most operations: two f32 operands and
+// a result.
+const elemBytes = 12
+
+// speedOf returns the speed by which the session's workers choose layouts: that of the
+// slowest of their devices.
+func speedOf(open *wire.OpenSession) shard.AutoOptions {
+	return shard.AutoOptions{FlopsPerSecond: open.Flops, ElemsPerSecond: open.Bandwidth / elemBytes}
 }
 
 // configOf returns the session's config. Without one all tensors are whole on every

@@ -16,7 +16,8 @@ import (
 // has a collective.
 type ledger struct {
 	*carrier
-	auto    bool // layouts that the config leaves open are chosen by cost
+	auto    bool              // layouts that the config leaves open are chosen by cost
+	speed   shard.AutoOptions // of the slowest of the session's devices
 	hints   shard.Signals
 	stageOf map[tensor.Signal]int
 	values  map[uint64]*placed // by the client's ids

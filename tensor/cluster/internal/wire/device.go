@@ -29,8 +29,13 @@ func (m *Device) walk(w *wire.Walk) {
 	w.F64("Flops", &m.Info.Flops)
 	w.F64("Bandwidth", &m.Info.Bandwidth)
 	w.Text("Name", &m.Info.Name, MaxName)
-	if w.Parses() && !(m.Info.Flops >= 0 && m.Info.Bandwidth >= 0) {
-		w.Fail("Flops", "%v and a bandwidth of %v, want numbers of at least 0", m.Info.Flops, m.Info.Bandwidth)
+	checkSpeed(w, m.Info.Flops, m.Info.Bandwidth)
+}
+
+// checkSpeed fails a message that was parsed unless both speeds are numbers of at least 0.
+func checkSpeed(w *wire.Walk, flops, bandwidth float64) {
+	if w.Parses() && !(flops >= 0 && bandwidth >= 0) {
+		w.Fail("Flops", "%v and a bandwidth of %v, want numbers of at least 0", flops, bandwidth)
 	}
 }
 

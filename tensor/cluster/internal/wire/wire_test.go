@@ -51,7 +51,7 @@ func plainRun(name string, m *Run) wiretest.Message {
 
 func messages() []wiretest.Message {
 	return []wiretest.Message{
-		wiretest.Of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Kind: 2, Mixed: true, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"},
+		wiretest.Of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Kind: 2, Mixed: true, Flops: 5e12, Bandwidth: 3e11, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"},
 			AppendOpenSession, (*OpenSession).Size, ParseOpenSession),
 		wiretest.Of("Device", &Device{Session: 5, Used: 1 << 33, Info: device.Info{Name: "cuda0", Kind: device.CUDA, ID: sampleHash(3), Bytes: 80 << 30,
 			Flops: 6e13, Bandwidth: 3.3e12}}, AppendDevice, (*Device).Size, ParseDevice),
@@ -182,6 +182,8 @@ func TestLimits(t *testing.T) {
 		{"turn", AppendTurn(nil, &Turn{What: TurnOver + 1}), func(b []byte) error { return ParseTurn(b, new(Turn)) }},
 		{"a speed that is no number", AppendDevice(nil, &Device{Info: device.Info{Flops: math.NaN()}}), func(b []byte) error { return ParseDevice(b, new(Device)) }},
 		{"workers", AppendOpenSession(nil, &OpenSession{Workers: MaxWorkers + 1}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
+		{"a negative speed", AppendOpenSession(nil, &OpenSession{Flops: -1}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
+		{"a bandwidth that is no number", AppendOpenSession(nil, &OpenSession{Bandwidth: math.NaN()}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
 		{"a rank of none", AppendOpenSession(nil, &OpenSession{Workers: 4, Rank: 4}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
 		{"a long config", AppendOpenSession(nil, &OpenSession{Config: long(MaxConfig + 1)}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
 		{"a long meeting", AppendMeet(nil, &Meet{Data: long(MaxMeet + 1)}), func(b []byte) error { return ParseMeet(b, new(Meet)) }},
