@@ -4,7 +4,7 @@
 //
 // Package ipc/wire defines the greetings; the messages are their users'. Transports carry
 // them: ipc/local over shared memory on one host, net/tcp between hosts, whose conns also
-// move bytes outside their queues ([Bulk]). What a conn can do is in its [Features].
+// move bytes outside their queues ([Bulk]). [Features] lists the abilities of a conn.
 // Every transport passes the suite of ipc/ipctest.
 //
 // # Sending

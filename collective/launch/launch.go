@@ -62,92 +62,108 @@ func Run(ctx context.Context, o Options) (*Summary, error) {
 // attempt starts all ranks once and waits until all have ended. It returns the error of
 // the rank that failed first.
 func (s *settled) attempt(ctx context.Context, t *thread, k *keeper, epoch int) (*RankError, error) {
-	var (
-		output sync.Mutex // of all ranks' lines
-		ended  = make(chan *rank, len(s.places))
-		swept  = make(chan *rank, len(s.places))
-		ranks  []*rank
-		fault  = blame{ended: map[int]bool{}}
-		first  *RankError
-		err    error
-		waits  = -1             // for the end of this rank, which those that failed name
-		silent <-chan time.Time // for how long
-		timer  *time.Timer      // since all were asked to end
-		kill   <-chan time.Time
-	)
+	var output sync.Mutex // of all ranks' lines
+	swept := make(chan *rank, len(s.places))
+	a := &attempt{s: s, epoch: epoch, over: make(chan *rank, len(s.places)), fault: blame{ended: map[int]bool{}}, waits: -1}
+	var err error
 	for _, p := range s.places {
 		if err = ctx.Err(); err != nil {
 			break
 		}
 		var r *rank
-		if r, err = s.start(t, k, p, epoch, &output, ended, swept); err != nil {
+		if r, err = s.start(t, k, p, epoch, &output, a.over, swept); err != nil {
 			break
 		}
-		ranks = append(ranks, r)
-	}
-	end := func() { // ask all to end, and set the time until they must
-		if timer != nil {
-			return
-		}
-		timer = time.NewTimer(s.Grace)
-		kill = timer.C
-		for _, r := range ranks {
-			r.signal(syscall.SIGTERM)
-		}
-	}
-	conclude := func() {
-		first = fault.verdict()
-		s.Logger.Warn("rank failed, ending the others", "err", first.Error())
-		end()
+		a.ranks = append(a.ranks, r)
 	}
 	interrupted := ctx.Done()
 	if err != nil {
 		interrupted = nil
-		end()
+		a.end()
 	}
-	for alive, left := len(ranks), len(ranks); alive > 0 || left > 0; {
+	a.alive = len(a.ranks)
+	for left := len(a.ranks); a.alive > 0 || left > 0; {
 		select {
 		case <-swept:
 			left--
-		case r := <-ended:
-			for more := true; more; { // all that have ended by now
-				alive--
-				fault.ended[r.place.rank] = true
-				if r.err != nil && timer == nil {
-					fault.failed = append(fault.failed, r)
-				}
-				select {
-				case r = <-ended:
-				default:
-					more = false
-				}
-			}
-			if len(fault.failed) == 0 || timer != nil || waits >= 0 && !fault.ended[waits] {
-				continue
-			}
-			fault.look(s, epoch)
-			waits = fault.awaited()
-			switch {
-			case waits < 0:
-				conclude()
-			case silent == nil:
-				silent = time.After(confession)
-			}
-		case <-silent:
-			if timer == nil {
-				conclude()
+		case r := <-a.over:
+			a.ended(r)
+		case <-a.silent:
+			if a.timer == nil {
+				a.conclude()
 			}
 		case <-interrupted:
 			err, interrupted = ctx.Err(), nil
-			end()
-		case <-kill:
-			for _, r := range ranks {
+			a.end()
+		case <-a.kill:
+			for _, r := range a.ranks {
 				r.signal(syscall.SIGKILL)
 			}
 		}
 	}
-	if timer != nil {
-		timer.Stop()
+	if a.timer != nil {
+		a.timer.Stop()
 	}
-	return first, err
+	return a.first, err
+}
+
+// attempt is one under way.
+type attempt struct {
+	s      *settled
+	epoch  int
+	ranks  []*rank
+	alive  int        // of ranks
+	over   chan *rank // that have ended
+	fault  blame
+	first  *RankError
+	waits  int              // rank whose end is awaited, as others name it; -1: none
+	silent <-chan time.Time // for how long
+	timer  *time.Timer      // since all were asked to end
+	kill   <-chan time.Time
+}
+
+// end asks all ranks to end, once, and sets the time until they must.
+func (a *attempt) end() {
+	if a.timer != nil {
+		return
+	}
+	a.timer = time.NewTimer(a.s.Grace)
+	a.kill = a.timer.C
+	for _, r := range a.ranks {
+		r.signal(syscall.SIGTERM)
+	}
+}
+
+// conclude decides which rank failed first and ends the others.
+func (a *attempt) conclude() {
+	a.first = a.fault.verdict()
+	a.s.Logger.Warn("rank failed, ending the others", "err", a.first.Error())
+	a.end()
+}
+
+// ended notes the end of r and of all that have ended by now.
+func (a *attempt) ended(r *rank) {
+	for more := true; more; {
+		a.alive--
+		a.fault.ended[r.place.rank] = true
+		if r.err != nil && a.timer == nil {
+			a.fault.failed = append(a.fault.failed, r)
+		}
+		select {
+		case r = <-a.over:
+		default:
+			more = false
+		}
+	}
+	if len(a.fault.failed) == 0 || a.timer != nil || a.waits >= 0 && !a.fault.ended[a.waits] {
+		return
+	}
+	a.fault.look(a.s, a.epoch)
+	a.waits = a.fault.awaited()
+	switch {
+	case a.waits < 0:
+		a.conclude()
+	case a.silent == nil:
+		a.silent = time.After(confession)
+	}
 }
