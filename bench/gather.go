@@ -34,8 +34,8 @@ const (
 // minGatherSpeedup is by ranks.
 var minGatherSpeedup = map[int]float64{2: 1.8, 4: 3.4, 8: 6}
 
-// runGather times gathers of ranks in this process beside one rank, updates of processes of
-// their own, the format beside the known one, and overlap beside comparing all indices.
+// runGather times gathers of ranks in this process beside one rank, updates of processes
+// of their own, the format beside the known one, and overlap beside comparing all indices.
 func runGather(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "gather"}
 	for _, part := range []func(context.Context, *Options, *Report) error{gatherLatencies, gatherBandwidth, gatherUpdates, gatherFormat, gatherOverlap} {
@@ -46,8 +46,8 @@ func runGather(ctx context.Context, o *Options) (*Report, error) {
 	return r, nil
 }
 
-// gatherOn gathers peers 1 to n on so many ranks and returns the seconds of the slowest. then
-// is called on rank 0, or is nil.
+// gatherOn gathers peers 1 to n on so many ranks and returns the seconds of the slowest.
+// then is called on rank 0, or is nil.
 func gatherOn(ctx context.Context, ranks, n int, m *codec.Manifest, from func(rank int) store.Store, then func(g *gather.Gatherer, r *gather.Result) error) (float64, error) {
 	groups := []*collective.Group{nil}
 	if ranks > 1 {

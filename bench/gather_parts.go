@@ -18,8 +18,9 @@ import (
 	"github.com/ringside-go/ringside/gather/store"
 )
 
-// gatherUpdate is the role of an outer update of Clients peers under a budget of Size bytes.
-// It gives the bytes by which the process grew, and values a second on one core.
+// gatherUpdate is the role of an outer update of Clients peers under a budget of Size
+// bytes. It gives the bytes by which the process grew, and values a second of a core's
+// time.
 func gatherUpdate(a *actor) error {
 	if err := a.start(); err != nil {
 		return err
@@ -33,17 +34,17 @@ func gatherUpdate(a *actor) error {
 			if err != nil {
 				return err
 			}
-			begin := time.Now()
+			begin := cpuTime() // others may use the cores too
 			stats, err := apply.Update(context.Background(), g.Ranks, r, m, discard{}, &apply.Options{Budget: int64(a.Size)})
 			if err != nil {
 				return err
 			}
-			took := time.Since(begin).Seconds()
+			took := cpuTime() - begin
 			after, err := memory("VmHWM")
 			if err != nil {
 				return err
 			}
-			return a.measured(float32(after-before), float32(float64(stats.Values)/took))
+			return a.measured(float32(after-before), float32(float64(stats.Values)/took.Seconds()))
 		})
 	return err
 }

@@ -476,7 +476,7 @@ func (s *setting) file(group *collective.Group, o apply.Options) error {
 }
 
 // child applies in a process of its own: a folder, then the parameter after which it
-// kills itself or -1; or a folder, "grow", peers and budget.
+// kills itself or -1; or a folder, "grow", peers, budget and the keys of an S3 server.
 func child(f []string) error {
 	if f[1] == "grow" {
 		peers, err := strconv.Atoi(f[2])
@@ -487,7 +487,8 @@ func child(f []string) error {
 		if err != nil {
 			return err
 		}
-		return grow(f[0], peers, budget)
+		f = append(f, "", "", "")
+		return grow(f[0], peers, budget, f[4], f[5], f[6])
 	}
 	s := &setting{dir: f[0], m: fileConfig()}
 	var err error

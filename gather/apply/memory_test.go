@@ -8,14 +8,14 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/ringside-go/ringside/gather/apply"
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/codec/codectest"
+	"github.com/ringside-go/ringside/gather/store"
+	"github.com/ringside-go/ringside/gather/store/storetest"
 )
 
 // nowhere is a model of zeros that keeps nothing.
@@ -36,14 +36,31 @@ func memory(name string) (int64, error) {
 	return kb << 10, err
 }
 
-// grow is the child of TestT13Memory: it prints by how many bytes an update made it grow.
-func grow(dir string, peers int, budget int64) error {
+// grow is the child of TestT13Memory and TestT27Scale: it prints by how many bytes an
+// update made it grow, how many values a second it added, and how large it was at most
+// while it gathered. Updates lie in bucket at endpoint, or nowhere: they are made when they
+// are asked for.
+func grow(dir string, peers int, budget int64, endpoint, access, secret string) error {
 	m := codectest.Mid()
-	g, r, err := collect(m, nil, &codectest.Peers{M: m, Window: window}, dir, "", peers)
+	var from store.Store = &codectest.Peers{M: m, Window: window}
+	if endpoint != "" {
+		var err error
+		if from, err = store.NewS3(bucket, "", &store.S3Options{Endpoint: endpoint, AccessKey: access, SecretKey: secret, Plain: true}); err != nil {
+			return err
+		}
+	}
+	g, r, err := collect(m, nil, from, dir, "", peers)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
+	if len(r.UIDs) != peers {
+		return fmt.Errorf("%d of %d peers: %v", len(r.UIDs), peers, r.Details)
+	}
+	gathered, err := memory("VmHWM")
+	if err != nil {
+		return err
+	}
 	debug.FreeOSMemory()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
 		return err
@@ -60,7 +77,7 @@ func grow(dir string, peers int, budget int64) error {
 	}
 	took := time.Since(begin)
 	after, err := memory("VmHWM")
-	fmt.Println(after-before, int64(float64(stats.Values)/took.Seconds()))
+	fmt.Println(after-before, int64(float64(stats.Values)/took.Seconds()), gathered)
 	return err
 }
 
@@ -73,19 +90,8 @@ func TestT13Memory(t *testing.T) {
 	for _, budget := range budgets {
 		var least, most int64
 		for i, n := range peers {
-			c := exec.Command(os.Args[0])
-			c.Env = append(os.Environ(), fmt.Sprintf("%s=%s grow %d %d", childVariable, t.TempDir(), n, budget<<20))
-			c.Stderr = os.Stderr
-			out, err := c.Output()
-			f := strings.Fields(string(out))
-			if err != nil || len(f) != 2 {
-				t.Fatalf("%v: %s", err, out)
-			}
-			grew, err := strconv.ParseInt(f[0], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("budget %d MiB, %d peers: %.1f MiB, %s values/s", budget, n, float64(grew)/(1<<20), f[1])
+			grew, speed, _ := growth(t, n, budget<<20, "")
+			t.Logf("budget %d MiB, %d peers: %.1f MiB, %d values/s", budget, n, float64(grew)/(1<<20), speed)
 			if grew > (budget+12)<<20 {
 				t.Errorf("budget %d MiB, %d peers: the process grew by %d bytes", budget, n, grew)
 			}
@@ -96,5 +102,47 @@ func TestT13Memory(t *testing.T) {
 		if most-least > 2<<20 {
 			t.Errorf("budget %d MiB: the growth differs by %d bytes between numbers of peers", budget, most-least)
 		}
+	}
+}
+
+// growth runs grow in a process of its own. s3 is what comes behind the budget.
+func growth(t *testing.T, peers int, budget int64, s3 string) (grew, speed, gathered int64) {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s grow %d %d %s", childVariable, t.TempDir(), peers, budget, s3))
+	c.Stderr = os.Stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if _, err := fmt.Sscan(string(out), &grew, &speed, &gathered); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return grew, speed, gathered
+}
+
+const bucket = "mid"
+
+// TestT27Scale gathers and applies 256 payloads of 2.5 MiB from the real S3 gateway.
+func TestT27Scale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it puts 256 payloads of 2.5 MiB into the gateway")
+	}
+	const budget = 16 << 20
+	g := storetest.StartGateway(t, os.Getenv)
+	s := g.Bucket(t, bucket)
+	m := codectest.Mid()
+	for uid := uint64(1); uid <= 256; uid++ {
+		p := codectest.Random(m, window, uid)
+		if err := s.Put(t.Context(), fmt.Sprint(uid), bytes.NewReader(p.Bytes()), p.Size(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, secret := g.Keys()
+	begin := time.Now()
+	grew, speed, gathered := growth(t, 256, budget, g.Endpoint+" "+key+" "+secret)
+	t.Logf("%v in all; %d values/s; %.1f MiB while it gathered, %.1f MiB for the update", time.Since(begin), speed, float64(gathered)/(1<<20), float64(grew)/(1<<20))
+	if most := int64(64<<20 + budget); gathered > most || grew > budget+12<<20 {
+		t.Errorf("the process had %d bytes and grew by %d, expected at most %d and %d", gathered, grew, most, budget+12<<20)
 	}
 }

@@ -37,8 +37,8 @@ type Report struct {
 }
 
 // Validate reads a container to its end and checks all of it. A fault is a *status.Error;
-// an error of r that carries a status keeps it. It holds the header and one row, and reads
-// no byte behind the container but one, to see that there is none.
+// an error of r that carries a status keeps it. It holds the header and one row, and
+// reads one byte behind the container, to see that there is none.
 func Validate(r io.Reader, want *Expect) (*Report, error) {
 	row := 0
 	for i := range want.Manifest.Params {

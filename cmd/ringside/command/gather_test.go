@@ -169,7 +169,8 @@ func TestGatherSkipped(t *testing.T) {
 	}
 }
 
-// TestGatherSecrets: a file of keys that others can read is refused, and no secret printed.
+// TestGatherSecrets: a file of keys that others can read is refused, and no secret is
+// printed.
 func TestGatherSecrets(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(keys, []byte("id verysecret extra"), 0o644); err != nil {
