@@ -51,7 +51,7 @@ func ExampleRewrite() {
 	// in1 f32[8 2] [S(0)]
 	// %0 = matmul f32[4 2] in0 in1 [P(sum)]
 	// %1 = relu f32[4 2] %0 [R]
-	// all-reduce along data of %0 matmul, which is a sum not yet taken: %1 relu needs it whole; 32 bytes a rank
+	// all-reduce along data: %0 matmul, partial sum to whole, for %1 relu; 32 bytes/rank
 	// %1 is kept [R]
 	// 1 all-reduce; bytes sent by a rank: 32; programs: 2; local changes of layout: 0
 }

@@ -47,15 +47,16 @@ func (p *Plan) Explain() string {
 		}
 	}
 	for _, m := range p.notes {
-		fmt.Fprintf(&b, "%v along %s of %s, which is %s: %s needs it %s; %d bytes a rank%s\n",
-			m.kind, p.Stages[m.stage].Mesh[m.dim].Name, m.value, m.from.words(), p.reader(m.reader), m.to.words(), m.bytes, p.stage(m.stage))
+		fmt.Fprintf(&b, "%v along %s: %s, %s to %s, for %s; %d bytes/rank%s\n",
+			m.kind, p.Stages[m.stage].Mesh[m.dim].Name, m.value,
+			m.from.words(), m.to.words(), p.reader(m.reader), m.bytes, p.stage(m.stage))
 	}
 	for _, s := range p.sends {
 		what := s.ref.String()
 		if i, ok := s.ref.Instr(); ok {
 			what += " " + p.program.Instrs[i].Op.String()
 		}
-		fmt.Fprintf(&b, "send of %s from stage %d to stage %d; %d bytes a rank\n", what, s.from, s.to, s.bytes)
+		fmt.Fprintf(&b, "send %s from stage %d to stage %d; %d bytes/rank\n", what, s.from, s.to, s.bytes)
 	}
 	for _, o := range p.Outputs {
 		if p.program != nil {
@@ -76,7 +77,7 @@ func (p *Plan) stage(k int) string {
 
 func (p *Plan) reader(i int) string {
 	if i < 0 {
-		return "who reads"
+		return "readers"
 	}
 	return fmt.Sprintf("%%%d %v", i, p.program.Instrs[i].Op)
 }
@@ -87,7 +88,7 @@ func (p Placement) words() string {
 	case sharded:
 		return fmt.Sprintf("sharded in dim %d", p.dim)
 	case partial:
-		return fmt.Sprintf("a %v not yet taken", p.fold)
+		return fmt.Sprintf("partial %v", p.fold)
 	}
 	return "whole"
 }

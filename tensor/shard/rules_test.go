@@ -79,7 +79,10 @@ var placedCases = []placedCase{
 		x.Square()
 		return x.Neg()
 	}, in: []Layout{asSum}, out: asSum},
-	{name: "a parameter stays whole", build: two(func(w, g *tensor.Tensor) *tensor.Tensor { return w.Sub(g.MulS(0.5)) }, []int{4, 6}, []int{4, 6}), in: []Layout{asSum, onAll} /* g is used first */, needs: map[plan.Kind]int{plan.AllReduce: 1}},
+	// The inputs are in the order of their use: g first.
+	{name: "a parameter stays whole", build: two(func(w, g *tensor.Tensor) *tensor.Tensor {
+		return w.Sub(g.MulS(0.5))
+	}, []int{4, 6}, []int{4, 6}), in: []Layout{asSum, onAll}, needs: map[plan.Kind]int{plan.AllReduce: 1}},
 	{name: "the largest of largest", build: two(func(x, y *tensor.Tensor) *tensor.Tensor {
 		return x.Session().Apply(tensor.OpMax, nil, tensor.T(x), tensor.T(y))
 	}, []int{4, 6}, []int{4, 6}), in: []Layout{On(Partial(Max)), On(Partial(Max))}, out: On(Partial(Max))},
@@ -332,7 +335,7 @@ in3 f32[8] [R]
 %1 = relu f32[6 12] %0 [S(1)]
 %2 = matmul f32[6 8] %1 in2 [P(sum)]
 %3 = add f32[6 8] %2 in3 [P(sum)]
-all-reduce along data of %3 add, which is a sum not yet taken: who reads needs it whole; 192 bytes a rank
+all-reduce along data: %3 add, partial sum to whole, for readers; 192 bytes/rank
 %3 is kept [R]
 1 all-reduce; bytes sent by a rank: 192; programs: 1; local changes of layout: 1
 rank 0
