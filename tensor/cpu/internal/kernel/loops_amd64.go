@@ -27,3 +27,15 @@ func adamwBy(f func(n int, pOut, mOut, vOut, p, m, v, g ptr, s0, s1, s2, s3, s4,
 		}
 	}
 }
+
+// addGradBy returns f over whole slices, adding to its first input in place.
+func addGradBy(f func(n int, dst, dw, x, dy ptr, shift, scale float32)) func(dw, x, dy []float32, shift, scale float32) {
+	return func(dw, x, dy []float32, shift, scale float32) {
+		x, dy = x[:len(dw)], dy[:len(dw)]
+		for len(dw) > 0 {
+			n := min(len(dw), chunk)
+			f(n, &dw[0], &dw[0], &x[0], &dy[0], shift, scale)
+			dw, x, dy = dw[n:], x[n:], dy[n:]
+		}
+	}
+}

@@ -130,11 +130,11 @@ func normGrad1Go(dx, x, dy []float32, shift, scale, c1, c2 float32) {
 	}
 }
 
-func addGradGo(dst, dw, x, dy []float32, shift, scale float32) {
-	n := len(dst)
-	dw, x, dy = dw[:n], x[:n], dy[:n]
+func addGradGo(dw, x, dy []float32, shift, scale float32) {
+	n := len(dw)
+	x, dy = x[:n], dy[:n]
 	for i, v := range x {
-		dst[i] = dw[i] + dy[i]*((v+shift)*scale)
+		dw[i] += dy[i] * ((v + shift) * scale)
 	}
 }
 

@@ -107,7 +107,7 @@ func (t *Table) layerNormGrad(dx, dw, db, x, w, dy []float32, mean, r float32) {
 	n := len(dx)
 	x, dy = x[:n], dy[:n]
 	if dw != nil {
-		t.addGrad(dw[:n], dw, x, dy, -mean, r)
+		t.addGrad(dw[:n], x, dy, -mean, r)
 	}
 	if db != nil {
 		db = db[:n]
@@ -147,7 +147,7 @@ func (t *Table) rmsNormGrad(dx, dw, x, w, dy []float32, r float32) {
 	n := len(dx)
 	x, dy = x[:n], dy[:n]
 	if dw != nil {
-		t.addGrad(dw[:n], dw, x, dy, 0, r)
+		t.addGrad(dw[:n], x, dy, 0, r)
 	}
 	t.normDx(dx, x, w, dy, 0, r, false)
 }

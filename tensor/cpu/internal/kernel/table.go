@@ -301,8 +301,8 @@ type parts struct {
 	// normGrad is dx = scale*(h + c1 + x̂*c2); normGrad1 has w = 1.
 	normGrad  func(dx, x, w, dy []float32, shift, scale, c1, c2 float32)
 	normGrad1 func(dx, x, dy []float32, shift, scale, c1, c2 float32)
-	// addGrad is dst = dw + dy*x̂.
-	addGrad func(dst, dw, x, dy []float32, shift, scale float32)
+	// addGrad is dw += dy*x̂.
+	addGrad func(dw, x, dy []float32, shift, scale float32)
 	// rope is one half-row pair: lo, hi outputs from a, b.
 	rope func(lo, hi, a, b, cos, sin []float32, sign float32)
 }

@@ -50,7 +50,7 @@ func tables() string {
 	}
 	var seen []string
 	for _, l := range loops {
-		if w := l.wrapper(); w != adamwBy && !slices.Contains(seen, w) {
+		if w := l.wrapper(); byHand[l.name] == "" && !slices.Contains(seen, w) {
 			seen = append(seen, w)
 			l.wrap(&b)
 		}
@@ -114,14 +114,14 @@ func (s isa) list(b *strings.Builder, kind string, vecs, rows int) {
 	b.WriteString("},")
 }
 
-// adamwBy is the name of the one wrapper that is written by hand: its numbers are a
-// struct.
-const adamwBy = "adamwBy"
+// byHand are the wrappers that are not generated: the numbers of one are a struct, and the
+// other adds in place.
+var byHand = map[string]string{"adamw": "adamwBy", "addGrad": "addGradBy"}
 
 // wrapper returns the name of the function that cuts the slices of such a loop.
 func (l loop) wrapper() string {
-	if l.name == "adamw" {
-		return adamwBy
+	if name, ok := byHand[l.name]; ok {
+		return name
 	}
 	kind := "each"
 	switch {
