@@ -63,8 +63,8 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// floors orders the packages within a folder: a package imports only packages of its folder
-// on lower floors.
+// floors orders the packages within a folder: a package imports only packages of its
+// folder on lower floors.
 var floors = map[string]int{
 	"shm": 0,
 
@@ -140,8 +140,10 @@ var floors = map[string]int{
 	"": 0, // this package
 }
 
-// outside says who may import what from outside of the module; a package that isn't listed may be imported nowhere.
-// Tests may import more. Folders with a go.mod of their own (bench/peers, tensor/cpu/internal/kernel/gen, collective/internal/kernel/gen) are not of this module.
+// outside lists the packages from outside of the module and their importers. A package that
+// isn't listed may not be imported. Tests may import more. Folders with a go.mod of their
+// own (bench/peers, tensor/cpu/internal/kernel/gen, collective/internal/kernel/gen) are
+// not of this module.
 var outside = map[string][]string{
 	"golang.org/x/sys/unix":        {"shm", "ipc/local", "net/tcp", "ipc/ipctest", "bench", "cmd/ringside/command"},
 	"golang.org/x/sys/cpu":         {"collective/isa"},
@@ -226,7 +228,7 @@ func folder(pkg string) string {
 
 func TestFloors(t *testing.T) {
 	used := map[string]bool{}
-	taken := map[[2]string]bool{} // import and who imports it
+	taken := map[[2]string]bool{} // import and importer
 	for _, s := range sources(t) {
 		floor, ok := floors[s.pkg]
 		if !ok {
@@ -304,7 +306,8 @@ var rules = []rule{
 	{
 		"a library has no hidden configuration: the command line maps environment variables to options",
 		regexp.MustCompile(`os\.(Getenv|LookupEnv|Environ)\(`),
-		func(s source) bool { return library(s) && s.path != "ipc/local/dir.go" }, // XDG_RUNTIME_DIR
+		// dir.go reads XDG_RUNTIME_DIR.
+		func(s source) bool { return library(s) && s.path != "ipc/local/dir.go" },
 	},
 	{
 		"a library does nothing at import",
@@ -328,7 +331,8 @@ var rules = []rule{
 	},
 	{
 		"what is left to do is in the issues, not in the code",
-		regexp.MustCompile(`\b(TO[D]O|FIX[M]E|X{3})\b`), // written so that it does not find itself
+		// Written so that it does not find itself.
+		regexp.MustCompile(`\b(TO[D]O|FIX[M]E|X{3})\b`),
 		func(s source) bool { return true },
 	},
 }
@@ -366,7 +370,7 @@ func TestDocFiles(t *testing.T) {
 	}
 }
 
-// TestLightImports: who imports only ring or shm gets nothing heavy with them.
+// TestLightImports checks that importers of ring or shm get nothing heavy with them.
 func TestLightImports(t *testing.T) {
 	want := map[string][]string{
 		"ring": nil,
@@ -385,8 +389,8 @@ func TestLightImports(t *testing.T) {
 	}
 }
 
-// TestPageFiles checks that the files which the pages name by their path are there, and the
-// pages that they link to.
+// TestPageFiles checks that the files which the pages name by their path are there, and
+// the pages that they link to.
 func TestPageFiles(t *testing.T) {
 	pages := []string{"README.md", "CONTRIBUTING.md"}
 	for _, folder := range []string{"docs", "docs/contributing", "bench/results"} {
@@ -396,7 +400,7 @@ func TestPageFiles(t *testing.T) {
 		}
 		pages = append(pages, found...)
 	}
-	file := regexp.MustCompile("[\\w./]+/\\w+\\.(?:go|md|py|c|s|yaml)\\b")
+	file := regexp.MustCompile(`[\w./]+/\w+\.(?:go|md|py|c|s|yaml)\b`)
 	link := regexp.MustCompile(`\]\(([\w./-]+)(?:#[^)]*)?\)`)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)

@@ -158,7 +158,7 @@ func (g *Gatherer) collect(ctx context.Context, w *window) (*Result, error) {
 	primaries := w.plan.Primaries()
 	wanted, rounds := primaries, w.plan.Policy.ReserveRounds
 	todo, offset := primaries, 0
-	m := merge(nil)
+	var m *merged
 	for {
 		g.fetchWatched(ctx, w, Share(todo, offset, g.Rank(), g.Size()))
 		var err error
