@@ -274,8 +274,8 @@ func (c *chaos) look(steps *atomic.Int64) error {
 	return nil
 }
 
-// kill kills somebody: workers and clients often, the dispatcher, with which all end, now
-// and then.
+// kill kills a process: workers and clients often, the dispatcher, with which all end,
+// now and then.
 func (c *chaos) kill() {
 	role := "worker"
 	switch n := c.r.IntN(10); {

@@ -15,8 +15,8 @@ import (
 )
 
 // scene is a session in which a behaviour is played: through a cluster with a config, or
-// by the reference without. What it makes from data it makes under a signal, and it reads
-// the results itself where reading is part of the behaviour.
+// by the reference without. Tensors of data are made under a signal, and it reads the
+// results itself where reading is part of the behaviour.
 type scene struct {
 	t      *testing.T
 	s      *tensor.Session

@@ -314,7 +314,7 @@ func TestOpenWithout(t *testing.T) {
 	}
 }
 
-// TestName says who does the work.
+// TestName tests that Name names the worker.
 func TestName(t *testing.T) {
 	f := open(t, client.Options{Quota: 12345})
 	if n := f.e.Name(); !strings.HasPrefix(n, "worker w7 (pid 12) by pipe:") {

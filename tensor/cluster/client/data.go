@@ -340,7 +340,7 @@ func (l *dataConn) listen() error {
 	}
 }
 
-// close ends the conn; whoever waits for it is woken.
+// close closes the connection, which wakes a goroutine that waits for it.
 func (l *dataConn) close() {
 	if l != nil && l.conn != nil {
 		_ = l.conn.Close()

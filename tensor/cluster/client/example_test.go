@@ -56,8 +56,8 @@ func Example() {
 // A network learns a made-up function by AdamW. A step is of four batches whose gradients
 // are added up (autograd.Accumulate), and of the hidden layers only what lies between
 // them is kept for the backward pass (nn.Recompute): both are for models and batches that
-// need more memory than there is. Losses are read every 100 steps; the others nobody
-// waits for.
+// need more memory than there is. Losses are read every 100 steps; no other step is
+// waited for.
 func Example_training() {
 	sess, err := client.Open(context.Background(), nil)
 	if err != nil {

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
@@ -173,18 +171,4 @@ func (e *Engine) answered(m *wire.Done) error {
 	}
 	e.ahead = e.ahead[:copy(e.ahead, e.ahead[n:])]
 	return nil
-}
-
-// alignment is what every block has.
-const alignment = 64
-
-// releaseOnce returns a function that releases b at its first call. A second release
-// could free a block that is in use again.
-func releaseOnce(b *shm.Block) func() {
-	var done atomic.Bool
-	return func() {
-		if !done.Swap(true) {
-			b.Release()
-		}
-	}
 }

@@ -66,11 +66,11 @@ const (
 	// EventMessage is a message that was handled: Message returns its name, Bytes is its
 	// length.
 	EventMessage = EventKind(wire.EventMessage)
-	// EventProgram is a program that was run: What is 8 bytes of its hash, Bytes its
-	// number of instructions.
+	// EventProgram is a program that was run. The field What has 8 bytes of its hash,
+	// Bytes its number of instructions.
 	EventProgram = EventKind(wire.EventProgram)
-	// EventCollective is a collective for which the worker waited: What is its kind in
-	// package collective/plan, Bytes what the worker sent.
+	// EventCollective is a collective for which the worker waited. The field What has its
+	// kind in package collective/plan, Bytes the bytes that the worker sent.
 	EventCollective = EventKind(wire.EventCollective)
 	// EventOverlapped is a collective from its start until the worker waited for it: the
 	// worker did other things meanwhile.

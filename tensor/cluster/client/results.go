@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm"
@@ -206,4 +207,18 @@ func (rs *results) addSegment(m *ipc.Message) error {
 	f := m.Files[0]
 	m.Files = nil // the table's
 	return rs.table.Add(self, seg.ID, f, int64(seg.Bytes))
+}
+
+// alignment is what every block has.
+const alignment = 64
+
+// releaseOnce returns a function that releases b at its first call. A second release
+// could free a block that is in use again.
+func releaseOnce(b *shm.Block) func() {
+	var done atomic.Bool
+	return func() {
+		if !done.Swap(true) {
+			b.Release()
+		}
+	}
 }

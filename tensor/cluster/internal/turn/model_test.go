@@ -153,7 +153,8 @@ func (w *world) steps() (all []step) {
 	return all
 }
 
-// leave ends a session whose client is gone. What the client sent before is still there.
+// leave ends a session whose client is gone. Messages that the client sent before are
+// still there.
 func (w *world) leave(id int) {
 	w.gone[id], w.over[id] = true, true
 	for _, r := range w.plans[id].ranks {

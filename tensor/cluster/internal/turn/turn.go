@@ -8,10 +8,10 @@
 // the turn at all of its workers, which the dispatcher gives. Two sessions that share a
 // worker never have the turn at the same time.
 //
-//	first worker            dispatcher               all workers
-//	    ── Ask ────────────▶    ── One or Open ──────▶    when no other session has the turn at one of them
-//	    ◀────────── Back ───                              when the turn is open and others want it
-//	    ── Over ───────────▶                              and to the other workers, behind the messages
+//	first worker       dispatcher         all workers
+//	    ── Ask ────────▶    ── One, Open ──▶    when none of them has another turn
+//	    ◀──────── Back ─                        when others want an open turn
+//	    ── Over ───────▶                        behind the messages, and to the others
 //
 // The dispatcher forwards the messages of all other sessions of several workers, each
 // only while no session has the turn at one of its workers. They stand in the same
@@ -115,7 +115,7 @@ type change struct {
 	exists bool
 }
 
-// changes has every transition. What is not in it breaks the protocol.
+// changes has every transition. Any other event breaks the protocol.
 //
 //	role        state                  event      next
 //	dispatcher  idle                   Ask        asked

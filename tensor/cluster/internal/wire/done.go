@@ -8,8 +8,8 @@ import "github.com/ringside-go/ringside/ipc/wire"
 //	uvarints, text, at uvarint,
 //	if at is not 0: op text, inputs text;
 //	results uvarint, returned uvarint,
-//	then of each result: id uvarint (as the difference to the result before), layout uvarint,
-//	value;
+//	then of each result: id uvarint (as the difference to the result before),
+//	layout uvarint, value;
 //	then the returned handles
 type Done struct {
 	Session uint64

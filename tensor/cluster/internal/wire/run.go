@@ -23,10 +23,13 @@ const (
 
 // Run asks for a program to be run: the message of every step.
 //
-//	session uint64, seq uint64, hash [16]byte, base uint64, last base uint64, flags uint32,
+//	session uint64, seq uint64, hash [16]byte, base uint64, last base uint64,
+//	flags uint32,
 //	the counts of the lists below, uvarint each,
 //	scalars (see scalars.go); inputs, frees and fetch as ids (see AppendIDs);
-//	of each upload: id as zigzag(id - base), stage uvarint, layout uint8, own uint8 (0 or 1), value; returns; forget
+//	of each upload: id as zigzag(id - base), stage uvarint, layout uint8,
+//	own uint8 (0 or 1), value;
+//	returns; forget
 //
 // last base is the base of the run that ids and scalars are predicted from, 0 when they
 // are not. With everything predicted a Run is some 50 bytes, 8 for each scalar that

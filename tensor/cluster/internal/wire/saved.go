@@ -4,9 +4,10 @@ import "github.com/ringside-go/ringside/ipc/wire"
 
 // Saved answers a Save: the parts that one worker wrote, in this order and without gaps.
 //
-//	session uint64, seq uint64, end uint64, rank uvarint, code uint32, text, pieces uvarint,
-//	then of each: index uvarint (as the difference to the piece before), rank uint8, start and
-//	dims uvarint each, sum
+//	session uint64, seq uint64, end uint64, rank uvarint, code uint32, text,
+//	pieces uvarint,
+//	then of each: index uvarint (as the difference to the piece before), rank uint8,
+//	start and dims uvarint each, sum
 type Saved struct {
 	Session uint64
 	Seq     uint64 // of the Save

@@ -14,10 +14,10 @@ type Turn struct {
 	What    TurnWhat
 }
 
-// TurnWhat is what a Turn says.
+// TurnWhat is the message of a Turn.
 type TurnWhat uint8
 
-// What a Turn says.
+// The messages of a Turn.
 const (
 	TurnAsk  TurnWhat = iota // first worker → dispatcher: a message waits
 	TurnOne                  // dispatcher → workers: the turn, for one message

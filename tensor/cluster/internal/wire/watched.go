@@ -9,8 +9,8 @@ import "github.com/ringside-go/ringside/ipc/wire"
 //	then of each counter: name text, value uvarint
 //	then of each session: id uvarint, name text, workers, runs, busy, waiting, backlog and
 //	bytes as uvarints
-//	then of each event: kind uint8, session uvarint, begin uvarint (zigzag, as the difference
-//	to the event before), took, what and bytes as uvarints
+//	then of each event: kind uint8, session uvarint, begin uvarint (zigzag, as the
+//	difference to the event before), took, what and bytes as uvarints
 type Watched struct {
 	Session  uint64 // 0
 	Ask      uint64 // of the Watch
@@ -51,13 +51,14 @@ type EventKind uint8
 
 // Kinds of event. A number is never used twice.
 const (
-	// EventMessage is a message that was handled: What is its kind, Bytes its length.
+	// EventMessage is a message that was handled. The field What has its kind, Bytes its
+	// length.
 	EventMessage EventKind = 1
-	// EventProgram is a program that was run: What is 8 bytes of its hash, Bytes its
-	// number of instructions.
+	// EventProgram is a program that was run. The field What has 8 bytes of its hash,
+	// Bytes its number of instructions.
 	EventProgram EventKind = 2
-	// EventCollective is a collective for which the worker waited: What is its kind in
-	// package collective/plan, Bytes what the worker sent.
+	// EventCollective is a collective for which the worker waited. The field What has its
+	// kind in package collective/plan, Bytes the bytes that the worker sent.
 	EventCollective EventKind = 3
 	// EventOverlapped is a collective from its start until the worker waited for it: the
 	// worker did other things meanwhile.

@@ -1,0 +1,126 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+// Dial opens a session with the dispatcher at addr, and waits until a worker serves it.
+// It does not use Options.Addr. The error is one of the transport's Dial, ErrNoWorker or
+// ErrLost.
+func Dial(ctx context.Context, addr string, options *Options) (*Engine, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{addr: addr, name: o.Name, log: o.Logger}
+	e.config, e.workers, e.programs.max = o.Config, make([]member, o.Workers), o.Programs
+	for _, st := range o.Config.Stages() {
+		for i, r := range st.Workers {
+			e.workers[r] = member{stage: len(e.stages), mesh: st.Mesh, place: i}
+		}
+		e.stages = append(e.stages, st)
+	}
+	if o.Workers > 1 && !o.Config.AutoShard {
+		e.hints, e.stageOf = o.Config.Hints(), o.Config.StageOf()
+	}
+	if o.Segment == (shm.Options{}) {
+		o.Segment = shm.Options{Backing: shm.Memfd, PeersRead: true, Prefault: true}
+	}
+	e.arena, err = shm.NewArena(&shm.ArenaOptions{
+		First: firstSegment, MaxBytes: o.MaxBytes, Segment: o.Segment,
+		OnSegment: func(s *shm.Segment) {
+			e.smu.Lock()
+			e.segments = append(e.segments, s)
+			e.smu.Unlock()
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.table = shm.NewTable(&shm.TableOptions{OnRelease: func(_ uint64, h shm.Handle) { e.returned.add(h) }})
+	e.outbox.team, e.outbox.arena = &e.team, e.arena
+	e.results.team, e.results.arena, e.results.table = &e.team, e.arena, e.table
+	if e.waiter, err = local.NewWaiter(); err != nil {
+		return nil, err
+	}
+	e.conn, err = route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
+		Hello: ipc.Peer{Role: ipc.RoleClient, Name: o.Name}, Logger: o.Logger, Secret: o.Secret, Waiter: e.waiter,
+	})
+	if err != nil {
+		e.waiter.Close()
+		return nil, err
+	}
+	e.to = e.conn
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	if err := e.open(ctx, &o); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// open starts the session.
+func (e *Engine) open(ctx context.Context, o *Options) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := wire.OpenSession{Quota: o.Quota, Kind: uint8(o.Kind), Mixed: o.MixKinds, Workers: uint32(o.Workers), Name: o.Name, Direct: e.conn.Features().Files}
+	if o.Workers > 1 {
+		m.Config = o.Config.Marshal()
+	}
+	if err := e.send(ctx, wire.KindOpenSession, m.Size(), func(dst []byte) []byte { return wire.AppendOpenSession(dst, &m) }); err != nil {
+		return err
+	}
+	for e.opened < len(e.workers) {
+		if err := e.receive(ctx); err != nil {
+			return err
+		}
+		if err := e.connect(ctx); err != nil {
+			return err
+		}
+	}
+	return e.takeOffer(ctx)
+}
+
+// Close ends the session; the worker frees the session's memory. Fetched values that were
+// not released stay mapped until they are, but the worker may change their bytes.
+func (e *Engine) Close() error {
+	if e.closed.Swap(true) {
+		return nil
+	}
+	e.cancel()
+	for i := range e.workers {
+		e.workers[i].data.close()
+	}
+	if e.mu.TryLock() {
+		// Bye tells the dispatcher that the session ends in order. It is not sent if
+		// there is no room for it.
+		if buf, err := e.conn.TryReserve(wire.KindBye, 8); err == nil {
+			wire.AppendBye(buf[:0], &wire.Bye{})
+			_ = e.conn.Commit()
+		}
+		_ = e.conn.Close()
+		e.closeOwn()
+	} else {
+		_ = e.conn.Close() // this wakes the goroutine in Submit
+		e.closeOwn()
+		e.mu.Lock()
+	}
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.err = fmt.Errorf("client: %w", tensor.ErrClosed)
+	}
+	for i := range e.workers {
+		e.workers[i].data.forget()
+	}
+	e.waiter.Close()
+	return errors.Join(e.table.Close(), e.arena.Close())
+}
