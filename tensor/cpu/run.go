@@ -19,22 +19,24 @@ const tile = 1024
 type lowered struct {
 	instr  int
 	f      func(r *run) error // does part r.part of r.parts
-	second func(r *run) error // the same for a second round, after all parts of f; may be nil
+	second func(r *run) error // as f, after all parts of f; may be nil
 	after  func(r *run) error // runs once, after all parts of both; may be nil
 	sums   int                // words that parts leave to after
 	parts  int                // 1, or the number of parts that threads share
 }
 
-// run is one thread's state of the running program: the operands, the part of a shared step
-// that the thread does, and scratch memory. The memory grows to what the largest program
-// needs and is kept, so that a program which ran before allocates only its results.
+// run is one thread's state of the running program: the operands, the part of a shared
+// step that the thread does, and scratch memory. The memory grows to what the largest
+// program needs and is kept, so that a program which ran before allocates only its
+// results.
 type run struct {
 	table       *kernel.Table
 	part, parts int
 	bufs        [][]byte // of each of the plan's buffers
 	scalars     []float64
 
-	in    [4]pointer   // operands of a loop; here, as arguments of a function value escape to the heap
+	// The operands of a loop are here because arguments of a function value escape.
+	in    [4]pointer
 	own   [5]float64   // scalars of the loop
 	tiles [4][]uint64  // contiguous copies of operands
 	pack  []float32    // for the matrix product
@@ -54,8 +56,8 @@ type run struct {
 	chainScalars []float32
 }
 
-// share returns the range [lo, hi) of n elements that this thread does, cut at multiples of
-// unit. The cut changes no bit of a result, as loops go by whole tiles and rows.
+// share returns the range [lo, hi) of n elements that this thread does, cut at multiples
+// of unit. The cut changes no bit of a result, as loops go by whole tiles and rows.
 func (r *run) share(n, unit int) (lo, hi int) {
 	if r.parts <= 1 {
 		return 0, n
