@@ -89,8 +89,8 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	return nil
 }
 
-// steps records and sends the steps from r.sum.Resumed on, and returns the loss of the last
-// one, nil if there was none.
+// steps records and sends the steps from r.sum.Resumed on, and returns the loss of the
+// last one, nil if there was none.
 func (r *run) steps(ctx context.Context, start time.Time, itemsPerStep int, opt *optim.AdamW, record func(n int) (*tensor.Tensor, error)) (last *tensor.Tensor, err error) {
 	resumed := r.sum.Resumed
 	report := reporter{run: r, last: start, step: resumed, first: resumed}

@@ -114,8 +114,8 @@ func (s isa) list(b *strings.Builder, kind string, vecs, rows int) {
 	b.WriteString("},")
 }
 
-// byHand are the wrappers that are not generated: the numbers of one are a struct, and the
-// other adds in place.
+// byHand are the wrappers that are not generated: the numbers of one are a struct, and
+// the other adds in place.
 var byHand = map[string]string{"adamw": "adamwBy", "addGrad": "addGradBy"}
 
 // wrapper returns the name of the function that cuts the slices of such a loop.
