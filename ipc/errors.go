@@ -40,7 +40,7 @@ var (
 	ErrAddrInUse = errors.New("ipc: address in use")
 
 	// ErrNoListener is returned by Dial when no process listens at the address.
-	ErrNoListener = errors.New("ipc: nobody listens")
+	ErrNoListener = errors.New("ipc: no process listens")
 
 	// ErrTooManyFiles is returned by Commit for more than MaxFiles descriptors.
 	ErrTooManyFiles = errors.New("ipc: too many files")

@@ -50,7 +50,7 @@ func TestDial(t *testing.T) {
 	}
 	defer far.Close()
 	if far.Features().Bulk == nil {
-		t.Error("no TCP where nobody listens at the path")
+		t.Error("no TCP where no process listens at the path")
 	}
 	if _, err := route.Dial(ctx, order, []string{path + "-nobody", "127.0.0.1:1"}, nil); !errors.Is(err, ipc.ErrNoListener) ||
 		!strings.Contains(err.Error(), "nobody") || !strings.Contains(err.Error(), "127.0.0.1:1") {

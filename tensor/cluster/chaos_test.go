@@ -187,7 +187,7 @@ func (c *chaos) employ(role string, args ...string) {
 			} else if err == nil {
 				c.Errorf("a %s ended well", role)
 			}
-			if role != "dispatcher" && strings.Contains(said.String(), "nobody listens") {
+			if role != "dispatcher" && strings.Contains(said.String(), "no process listens") {
 				<-time.After(10 * time.Millisecond)
 			}
 		}
@@ -217,7 +217,7 @@ func (c *chaos) employ(role string, args ...string) {
 // note counts an error, and complains of an unexpected one.
 func (c *chaos) note(who string, err error) {
 	kind := ""
-	for _, k := range []string{"it closed its connection or died", "is stopping", "no worker is connected", "nobody listens",
+	for _, k := range []string{"it closed its connection or died", "is stopping", "no worker is connected", "no process listens",
 		"peer gone", "name taken"} {
 		if strings.Contains(err.Error(), k) {
 			kind = who + ": " + k

@@ -174,7 +174,7 @@ func (k *killing) round() {
 		k.kill(k.pids["dispatcher"])
 		k.dies(ctx, up, regexp.MustCompile(fmt.Sprintf(`process died: dispatcher \(pid %d\)`, k.pids["dispatcher"])))
 		for _, c := range clients {
-			k.dies(ctx, c, regexp.MustCompile(`session lost: dispatcher at `+k.addr+`|nobody listens at `+k.addr+`|`+k.addr+`.*(closed|gone|died)`))
+			k.dies(ctx, c, regexp.MustCompile(`session lost: dispatcher at `+k.addr+`|no process listens at `+k.addr+`|`+k.addr+`.*(closed|gone|died)`))
 		}
 	case "client":
 		k.kill(clients[0].Process.Pid)
@@ -184,7 +184,7 @@ func (k *killing) round() {
 	case "up":
 		k.kill(k.pids["up"])
 		for _, c := range clients {
-			k.dies(ctx, c, regexp.MustCompile(`session lost|nobody listens|`+k.addr))
+			k.dies(ctx, c, regexp.MustCompile(`session lost|no process listens|`+k.addr))
 		}
 		for what, pid := range k.pids {
 			if what != "up" {
