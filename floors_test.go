@@ -140,10 +140,10 @@ var floors = map[string]int{
 	"": 0, // this package
 }
 
-// outside lists the packages from outside of the module and their importers. A package that
-// isn't listed may not be imported. Tests may import more. Folders with a go.mod of their
-// own (bench/peers, tensor/cpu/internal/kernel/gen, collective/internal/kernel/gen) are
-// not of this module.
+// outside lists the packages from outside of the module and their importers. A package
+// that isn't listed may not be imported. Tests may import more. Folders with a go.mod of
+// their own (bench/peers, tensor/cpu/internal/kernel/gen, collective/internal/kernel/gen)
+// are not of this module.
 var outside = map[string][]string{
 	"golang.org/x/sys/unix":        {"shm", "ipc/local", "net/tcp", "ipc/ipctest", "bench", "cmd/ringside/command"},
 	"golang.org/x/sys/cpu":         {"collective/isa"},

@@ -35,7 +35,8 @@ const (
 var minGatherSpeedup = map[int]float64{2: 1.8, 4: 3.4, 8: 6}
 
 // runGather times gathers of ranks in this process beside one rank, updates of processes
-// of their own, the format beside the known one, and overlap beside comparing all indices.
+// of their own, the format beside the known one, and overlap beside comparing all
+// indices.
 func runGather(ctx context.Context, o *Options) (*Report, error) {
 	r := &Report{Bench: "gather"}
 	for _, part := range []func(context.Context, *Options, *Report) error{gatherLatencies, gatherBandwidth, gatherUpdates, gatherFormat, gatherOverlap} {

@@ -38,8 +38,8 @@ func memory(name string) (int64, error) {
 
 // grow is the child of TestT13Memory and TestT27Scale: it prints by how many bytes an
 // update made it grow, how many values a second it added, and how large it was at most
-// while it gathered. Updates lie in bucket at endpoint, or nowhere: they are made when they
-// are asked for.
+// while it gathered. Updates lie in bucket at endpoint, or nowhere: they are made when
+// they are asked for.
 func grow(dir string, peers int, budget int64, endpoint, access, secret string) error {
 	m := codectest.Mid()
 	var from store.Store = &codectest.Peers{M: m, Window: window}

@@ -32,7 +32,8 @@ func (m *Device) walk(w *wire.Walk) {
 	checkSpeed(w, m.Info.Flops, m.Info.Bandwidth)
 }
 
-// checkSpeed fails a message that was parsed unless both speeds are numbers of at least 0.
+// checkSpeed fails a message that was parsed unless both speeds are numbers of at least
+// 0.
 func checkSpeed(w *wire.Walk, flops, bandwidth float64) {
 	if w.Parses() && !(flops >= 0 && bandwidth >= 0) {
 		w.Fail("Flops", "%v and a bandwidth of %v, want numbers of at least 0", flops, bandwidth)
