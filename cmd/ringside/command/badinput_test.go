@@ -334,7 +334,7 @@ func TestBadPlaces(t *testing.T) {
 		{[]string{"train", "--in-process", "--data", text, "--save", dir}, dir + ": it is a folder, expected a regular file or none"},
 		{[]string{"demo", "--images", none}, "--images: stat " + none},
 		{[]string{"demo", "--text", none}, "--text: stat " + none},
-		{[]string{"worker", "--secret-file", none}, "--secret-file: tcp: secret: open " + none},
+		{[]string{"worker", "--secret-file", none}, "--secret-file: secret file: open " + none},
 		{[]string{"plan", "dump", "--program", none}, "--program: open " + none},
 		{[]string{"plan", "dump", "--save", dir}, "--save: open " + dir},
 		{[]string{"inspect", "--pid", "2147483647"}, "process 2147483647 is not there"},
