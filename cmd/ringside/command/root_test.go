@@ -35,7 +35,9 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"up", "dispatcher", "worker", "train", "demo", "bench", "doctor", "inspect", "top", "trace", "version"} {
+	for _, name := range []string{
+		"up", "dispatcher", "worker", "run", "train", "demo", "gather", "bench", "plan", "inspect", "top", "trace", "doctor", "version",
+	} {
 		if !strings.Contains(out, "\n  "+name+" ") {
 			t.Errorf("no %s in\n%s", name, out)
 		}
