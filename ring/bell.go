@@ -14,9 +14,14 @@ import (
 //	12  state    4 bytes  0 awake, 1 asleep or about to be; the futex word
 //	16  barrier  4 bytes  1 once the sleeper makes a barrier before it parks
 //
-// Magic and version are written by InitBell before the memory is shared, and read by
-// NewBell. The sleeper alone writes barrier (1, once); the ends that ring load it when
-// they attach and, while they still make a fence of their own, when they ring.
+// InitBell writes magic and version before the memory is shared. Only tools read them
+// (InspectBell): every end that rings can write them, so the ends of a bell agree on its
+// layout by other means than its memory. The sleeper alone writes barrier (1, once); the
+// ends that ring load it when they attach and, while they still make a fence of their
+// own, when they ring.
+//
+// A value that no correct end stores in state or barrier costs the sleeper at most one
+// park, or makes it wake for nothing. Nothing else depends on the two words.
 //
 // State has several writers. The sleeper stores 1 (announce) and 0. An end that rings
 // loads it and, if it is 1, exchanges it for 0; of several that do, only the one that
@@ -86,17 +91,11 @@ func checkBell(mem []byte) error {
 	return nil
 }
 
-// NewBell attaches to a bell that InitBell has made. It may lie in other memory
-// than the rings it serves.
+// NewBell attaches to a bell that InitBell has made. It may lie in other memory than the
+// rings it serves. It returns ErrLayout for memory of another size or alignment.
 func NewBell(mem []byte, futex Futex) (*Bell, error) {
 	if err := checkBell(mem); err != nil {
 		return nil, err
-	}
-	if m := atomic.LoadUint64(word64(mem, offMagic)); m != bellMagic {
-		return nil, fmt.Errorf("%w: bell magic %#x, expected %#x", ErrLayout, m, uint64(bellMagic))
-	}
-	if v := atomic.LoadUint32(word32(mem, offVersion)); v != Layout {
-		return nil, fmt.Errorf("%w: bell version %d, expected %d", ErrLayout, v, Layout)
 	}
 	b := &Bell{state: word32(mem, offState), barrier: word32(mem, offBarrier), futex: futex}
 	b.fence.Store(needsFence)

@@ -18,6 +18,7 @@ var (
 	ErrCorrupt = errors.New("ring: corrupt")
 
 	// ErrLayout is returned when memory given to Init, NewProducer, NewConsumer,
-	// InitBell or NewBell is not of the size, alignment, magic or version expected.
+	// InitBell or NewBell is not of the size or alignment expected, and by NewProducer,
+	// NewConsumer and the tools' Inspect and InspectBell for another magic or version.
 	ErrLayout = errors.New("ring: bad layout")
 )

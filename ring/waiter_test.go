@@ -10,22 +10,45 @@ import (
 )
 
 func TestBellChecksTheMemory(t *testing.T) {
-	mem := make([]byte, BellSize)
-	if _, err := NewBell(mem, Futex{}); !errors.Is(err, ErrLayout) {
-		t.Errorf("a bell that was never initialised: %v, expected ErrLayout", err)
+	mem := make([]byte, 2*BellSize)
+	for _, bad := range [][]byte{nil, mem[:BellSize/2], mem, mem[4 : 4+BellSize]} {
+		if err := InitBell(bad); !errors.Is(err, ErrLayout) {
+			t.Errorf("InitBell of %d bytes: %v, expected ErrLayout", len(bad), err)
+		}
+		if _, err := NewBell(bad, Futex{}); !errors.Is(err, ErrLayout) {
+			t.Errorf("NewBell of %d bytes: %v, expected ErrLayout", len(bad), err)
+		}
 	}
-	if err := InitBell(mem[:64]); !errors.Is(err, ErrLayout) {
-		t.Errorf("half a bell: %v, expected ErrLayout", err)
-	}
-	if err := InitBell(mem); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NewBell(mem, Futex{}); err != nil {
-		t.Error(err)
-	}
-	mem[offVersion]++
-	if _, err := NewBell(mem, Futex{}); !errors.Is(err, ErrLayout) {
-		t.Errorf("a bell of another version: %v, expected ErrLayout", err)
+}
+
+// TestBellNeedsNothingOfItsMemory attaches to a bell after another end has stored other
+// values in each of its words, and wakes the sleeper by it.
+func TestBellNeedsNothingOfItsMemory(t *testing.T) {
+	for off := uint64(0); off < BellSize; off += 4 {
+		f := newHeapFutex()
+		mem := make([]byte, BellSize)
+		if err := InitBell(mem); err != nil {
+			t.Fatal(err)
+		}
+		own, err := NewBell(mem, f.futex())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := NewWaiter(own, nil)
+		atomic.StoreUint32(word32(mem, off), 2)
+		other, err := NewBell(mem, f.futex())
+		if err != nil {
+			t.Fatalf("with 2 at offset %d: %v", off, err)
+		}
+		var flag atomic.Bool
+		done := make(chan bool)
+		go func() { done <- w.Wait(flag.Load, nil) }()
+		<-f.parked
+		flag.Store(true)
+		other.Ring()
+		if !<-done {
+			t.Fatalf("with 2 at offset %d: Wait returned false without a stop", off)
+		}
 	}
 }
 

@@ -35,4 +35,35 @@
 // group that was allowed) and could do worse than send nonsense. Everything read from
 // them is checked all the same: a peer that dies, stops or writes anything anywhere in
 // the shared pages costs the other its conn and at most the 100 ms of one sleep.
+//
+// The greeting says the layout, the lengths and the places of the bells. Neither end
+// learns any of them from shared memory later. A conn's segment is shared by its two ends
+// alone. The page of bells of a Waiter is shared by its owner and the peers of all conns
+// with that Waiter, so a wrong word there can reach others:
+//
+//	word                    read by           a wrong value costs
+//	page of bells
+//	  magic, version        Inspect           the owner: Inspect shows a segment
+//	  state                 owner, peers      all conns of the Waiter: wakes are lost
+//	                                          and a sleep lasts up to 100 ms; or the
+//	                                          owner wakes for nothing: processor time
+//	  barrier               peers             0: a peer makes a fence for each message;
+//	                                          else, where the system has no barrier,
+//	                                          the same as state
+//	  the rest              nothing           nothing
+//	conn's segment, a ring
+//	  magic, version,       both ends, once,  the conn: it does not open
+//	  capacity              and Inspect
+//	  head                  producer          the conn: ErrCorrupt; or the writer loses
+//	                                          messages that it has not read
+//	  want                  consumer          the writer: it is rung for nothing, or
+//	                                          not for room
+//	  header of a record    consumer          the conn: ErrCorrupt; or the writer sends
+//	                                          other messages than it meant
+//	  body of a record      consumer          the writer: other messages
+//	  the rest              nothing           nothing
+//
+// A peer can also sleep on the word state, or requeue its sleepers: that costs as much as
+// a wrong state. Package shm lists the attacks on the files. TestEveryWord stores values
+// in each of these words.
 package local

@@ -14,6 +14,9 @@ func Memory(c ipc.Conn) (rings, bells []byte) {
 	return l.seg.Bytes(), l.bells.seg.Bytes()
 }
 
+// OwnBells returns the page of bells that this end sleeps on.
+func OwnBells(c ipc.Conn) []byte { return c.(*conn).data.page.seg.Bytes() }
+
 // Socket is a conn's socket.
 func Socket(c ipc.Conn) *net.UnixConn { return c.(*conn).sock }
 
