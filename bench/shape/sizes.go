@@ -7,15 +7,21 @@ import (
 	"slices"
 )
 
-// lines returns the lines of Go that people wrote: without tests and generated files.
-func (t *tree) lines() int {
-	n := 0
+// lines returns the lines of Go that people wrote, without tests and generated files, and
+// how many of them are code: neither blank nor a comment alone.
+func (t *tree) lines() (all, code int) {
 	for _, f := range t.files {
-		if !f.test && !f.generated {
-			n += bytes.Count(f.text, []byte("\n"))
+		if f.test || f.generated {
+			continue
+		}
+		for line := range bytes.Lines(f.text) {
+			all++
+			if line = bytes.TrimSpace(line); len(line) > 0 && !bytes.HasPrefix(line, []byte("//")) {
+				code++
+			}
 		}
 	}
-	return n
+	return all, code
 }
 
 // typeSize is a struct type and what it has.

@@ -46,9 +46,9 @@ func run(base, in string, most int) error {
 	}
 	bad := 0
 	for i, f := range now {
-		line := fmt.Sprintf("%-42s %10.4g", f.Name, f.Value)
+		line := fmt.Sprintf("%-42s %8.6g", f.Name, f.Value)
 		if before != nil {
-			line = fmt.Sprintf("%-42s %10.4g  before %10.4g", f.Name, f.Value, before[i].Value)
+			line = fmt.Sprintf("%-42s %8.6g  before %8.6g", f.Name, f.Value, before[i].Value)
 		}
 		switch {
 		case f.Limit == shape.None:
