@@ -69,6 +69,8 @@ func (g *Gatherer) fetchOne(ctx context.Context, w *window, uid uint64) (rec *Re
 	switch {
 	case g.o.Banned != nil && g.o.Banned(uid):
 		return fail(status.Errorf(status.Banned, "peer %d is banned", uid))
+	case g.o.Keys != nil && g.o.Keys[uid] == nil:
+		return fail(status.Errorf(status.BadDigest, "peer %d has no public key, expected one of each peer", uid))
 	case !g.claims.claim(w.plan.Window, w.attempt, uid):
 		return fail(status.Errorf(status.Duplicate, "peer %d was fetched in window %d", uid, w.plan.Window))
 	}

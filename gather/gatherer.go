@@ -29,7 +29,8 @@ type Options struct {
 	// plan.
 	Fetch store.FetchOptions
 
-	// Keys are those that peers sign with. A peer without one need not sign.
+	// Keys are those that peers sign with. A peer without a key, or whose payload is not
+	// signed by its key, is skipped with BAD_DIGEST. Nil asks for no signatures.
 	Keys map[uint64]ed25519.PublicKey
 
 	// Banned names peers that are not asked. Nil: none.

@@ -55,6 +55,7 @@ type storeFlags struct {
 	region   string
 	plain    bool
 	keys     string
+	peerKeys string
 }
 
 func (f *storeFlags) add(flags *pflag.FlagSet) {
@@ -63,39 +64,55 @@ func (f *storeFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.region, "s3-region", "", "region of the S3 server (default us-east-1)")
 	flags.BoolVar(&f.plain, "s3-plain", false, "reach the S3 server by HTTP instead of HTTPS")
 	flags.StringVar(&f.keys, "s3-keys-file", "", "file with access key and secret key, readable by you alone (default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)")
+	flags.StringVar(&f.peerKeys, "s3-peer-keys-file", "", "file with lines of a peer's number, access key and secret key, readable by you alone; for the updates of these peers")
 }
 
-// open returns the store of a URL.
+// open returns the store of a URL, with the credentials that are not of one peer.
 func (f *storeFlags) open(url string) (store.Store, error) {
+	own := credentials{os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY")}
+	if f.keys != "" {
+		var err error
+		if own, err = readCredentials(f.keys); err != nil {
+			return nil, err
+		}
+	}
+	return f.openAs(url, own)
+}
+
+func (f *storeFlags) openAs(url string, as credentials) (store.Store, error) {
 	if url == "" {
 		return nil, usagef("--store: expected a folder, http://host/path or s3://bucket/prefix")
 	}
-	o := store.Options{S3: store.S3Options{Endpoint: f.endpoint, Region: f.region, Plain: f.plain,
-		AccessKey: os.Getenv("AWS_ACCESS_KEY_ID"), SecretKey: os.Getenv("AWS_SECRET_ACCESS_KEY")}}
-	if f.keys != "" {
-		info, err := os.Stat(f.keys)
-		if err != nil {
-			return nil, fmt.Errorf("--s3-keys-file: %w", err)
-		}
-		if info.Mode().Perm()&0o077 != 0 {
-			return nil, fmt.Errorf("--s3-keys-file %s: mode %#o, want 0600 (chmod 600 %s)", f.keys, info.Mode().Perm(), f.keys)
-		}
-		b, err := os.ReadFile(f.keys)
-		if err != nil {
-			return nil, fmt.Errorf("--s3-keys-file: %w", err)
-		}
-		words := strings.Fields(string(b))
-		if len(words) != 2 {
-			return nil, fmt.Errorf("--s3-keys-file %s: %d words, expected an access key and a secret key", f.keys, len(words))
-		}
-		o.S3.AccessKey, o.S3.SecretKey = words[0], words[1]
-	}
-	return store.New(url, &o)
+	return store.New(url, &store.Options{S3: store.S3Options{Endpoint: f.endpoint, Region: f.region, Plain: f.plain,
+		AccessKey: as.access, SecretKey: as.secret}})
 }
 
-// of returns where the update of a peer lies.
-func (f *storeFlags) of(uid uint64) (store.Store, error) {
-	return f.open(strings.ReplaceAll(f.url, "{uid}", strconv.FormatUint(uid, 10)))
+// byPeer returns what opens the store with the update of a peer. Peers that have no
+// credentials and no store of their own have one together. It may be called concurrently.
+func (f *storeFlags) byPeer() (func(uid uint64) (store.Store, error), error) {
+	keys := map[uint64]credentials{}
+	if f.peerKeys != "" {
+		var err error
+		if keys, err = readPeerCredentials(f.peerKeys); err != nil {
+			return nil, err
+		}
+	}
+	url := func(uid uint64) string { return strings.ReplaceAll(f.url, "{uid}", strconv.FormatUint(uid, 10)) }
+	shared, err := f.open(url(0)) // reports a URL or a file of keys that cannot be
+	apart := strings.Contains(f.url, "{uid}")
+	if err != nil && !(apart && strings.HasPrefix(f.url, "/")) {
+		return nil, err
+	}
+	return func(uid uint64) (store.Store, error) {
+		own, ok := keys[uid]
+		switch {
+		case ok:
+			return f.openAs(url(uid), own)
+		case apart:
+			return f.open(url(uid))
+		}
+		return shared, nil
+	}, nil
 }
 
 // updateKey is the name of an update in its store.
@@ -139,6 +156,7 @@ func writeJSON(path string, v any) error {
 type rankFlags struct {
 	storeFlags
 	manifest, spool string
+	publicKeys      string
 	concurrency     int
 	attempts        int
 	timeout         time.Duration
@@ -149,6 +167,7 @@ type rankFlags struct {
 func (f *rankFlags) add(flags *pflag.FlagSet) {
 	f.storeFlags.add(flags)
 	flags.StringVar(&f.manifest, "manifest", "manifest.json", "what updates look like, from gather init")
+	flags.StringVar(&f.publicKeys, "peer-keys-file", "", "file with lines of a peer's number and its ed25519 public key, 64 hexadecimal digits; a peer whose update is not signed by its key is skipped")
 	flags.StringVar(&f.spool, "spool", "", "folder for updates while they are worked on (default: a new one in the folder for temporary files)")
 	flags.IntVar(&f.concurrency, "concurrency", 0, "requests under way on each rank (default 8)")
 	flags.IntVar(&f.attempts, "attempts", 4, "requests for one update before its peer is given up; 0 for as many as there is time for")
@@ -173,6 +192,10 @@ func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (s
 	if s.m, err = readManifest(f.manifest); err != nil {
 		return nil, err
 	}
+	keys, err := readPublicKeys(f.publicKeys)
+	if err != nil {
+		return nil, err
+	}
 	log, err := logger(cmd)
 	if err != nil {
 		return nil, err
@@ -193,7 +216,7 @@ func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (s
 	p := &fetchProgress{w: cmd.ErrOrStderr()}
 	_, p.term = terminal(p.w)
 	s.clean = func() { p.end(); s.g.Group.Close(); remove() }
-	s.g, err = gather.New(s.group, &gather.Options{Manifest: s.m, Spool: spool, Source: source, Elastic: f.elastic, Logger: log,
+	s.g, err = gather.New(s.group, &gather.Options{Manifest: s.m, Spool: spool, Source: source, Keys: keys, Elastic: f.elastic, Logger: log,
 		Progress: p.show, Fetch: store.FetchOptions{Concurrency: f.concurrency, Attempts: f.attempts}})
 	if err != nil {
 		s.group.Close()
@@ -206,17 +229,14 @@ func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (s
 	return s, nil
 }
 
-// peers returns where updates lie, by --store. A URL without {uid} is opened once.
+// peers returns where updates lie, by --store.
 func (f *rankFlags) peers() (func(window, uid uint64) (store.Store, string), error) {
-	if !strings.Contains(f.url, "{uid}") {
-		s, err := f.of(0)
-		return func(window, uid uint64) (store.Store, string) { return s, updateKey(window, uid) }, err
-	}
-	if _, err := f.of(0); err != nil && !strings.HasPrefix(f.url, "/") {
+	of, err := f.byPeer()
+	if err != nil {
 		return nil, err
 	}
 	return func(window, uid uint64) (store.Store, string) {
-		s, err := f.of(uid)
+		s, err := of(uid)
 		if err != nil {
 			return unreachable{err}, ""
 		}

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -145,7 +143,11 @@ func (f *putFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	s, err := f.of(f.uid)
+	of, err := f.byPeer()
+	if err != nil {
+		return err
+	}
+	s, err := of(f.uid)
 	if err != nil {
 		return err
 	}
@@ -157,11 +159,18 @@ func (f *putFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	bits := float64(p.Size()) * 8 / float64(m.Values())
+	signer := ""
+	if o.Key != nil {
+		signer = hex.EncodeToString(o.Key.Public().(ed25519.PublicKey))
+	}
 	if f.json {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"key": key, "bytes": p.Size(), "digest": p.Digest, "bits_per_value": bits,
-			"ratio": 4 * float64(m.Elements()) / float64(p.Size())})
+			"ratio": 4 * float64(m.Elements()) / float64(p.Size()), "public_key": signer})
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d bytes, %.2f bits a value, 1/%.0f of float32\n", key, p.Size(), bits, 4*float64(m.Elements())/float64(p.Size()))
+	if signer != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "signed; line for --peer-keys-file: %d %s\n", f.uid, signer)
+	}
 	return nil
 }
 
@@ -227,27 +236,4 @@ func (f *putFlags) saveResidual(e *codec.Encoder, m *codec.Manifest) error {
 		all = append(all, safetensors.Tensor{Name: m.Params[i].Name, DType: safetensors.F32, Shape: m.Params[i].Shape, Data: floatBytes(x)})
 	}
 	return safetensors.WriteFile(f.residual, all, nil)
-}
-
-// readSeed reads an ed25519 key; nil where no file is named.
-func readSeed(path string) (ed25519.PrivateKey, error) {
-	if path == "" {
-		return nil, nil
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("--sign-key-file: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("--sign-key-file %s: mode %#o, want 0600 (chmod 600 %s)", path, info.Mode().Perm(), path)
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("--sign-key-file: %w", err)
-	}
-	seed, err := hex.DecodeString(strings.TrimSpace(string(b)))
-	if err != nil || len(seed) != ed25519.SeedSize {
-		return nil, fmt.Errorf("--sign-key-file %s: expected %d hexadecimal digits", path, 2*ed25519.SeedSize)
-	}
-	return ed25519.NewKeyFromSeed(seed), nil
 }

@@ -5,12 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/minio/minio-go/v7"
+	s3creds "github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/ringside-go/ringside/gather"
 	"github.com/ringside-go/ringside/gather/apply"
@@ -180,9 +185,141 @@ func TestGatherSecrets(t *testing.T) {
 		if err := os.Chmod(keys, mode); err != nil {
 			t.Fatal(err)
 		}
-		f := storeFlags{keys: keys}
-		if _, err := f.open("s3://bucket"); err == nil || strings.Contains(err.Error(), "verysecret") {
-			t.Errorf("mode %v: %v", mode, err)
+		for _, f := range []storeFlags{{url: "s3://bucket", keys: keys}, {url: "s3://bucket", peerKeys: keys}} {
+			if _, err := f.byPeer(); err == nil || strings.Contains(err.Error(), "verysecret") {
+				t.Errorf("mode %v, %+v: %v", mode, f, err)
+			}
 		}
+	}
+}
+
+// TestGatherSigned: with a file of public keys, peers whose update is not signed by their
+// key are skipped with their status; so is a peer that has no key.
+func TestGatherSigned(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	run := func(args ...string) string {
+		t.Helper()
+		out, errOut, err := execute(t, append([]string{"gather"}, args...)...)
+		if err != nil {
+			t.Fatalf("gather %v: %v\n%s", args, err, errOut)
+		}
+		return out
+	}
+	writeModel(t, in("model"), 0)
+	run("init", "--model", in("model"), "--manifest", in("manifest.json"))
+	keys := "# uid, key\n"
+	// by peer: the peer whose seed it signs with; 0 does not sign
+	for uid, signs := range map[uint64]uint64{1: 1, 2: 0, 3: 1, 4: 4} {
+		writeModel(t, in("peer"), uid)
+		args := []string{"put", "--manifest", in("manifest.json"), "--from", in("model"), "--to", in("peer"), "--uid", fmt.Sprint(uid),
+			"--window", "1", "--store", in("store"), "--json"}
+		seed := func(n uint64) string {
+			name := in(fmt.Sprint("seed", n))
+			if err := os.WriteFile(name, fmt.Appendf(nil, "%064x\n", n), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return name
+		}
+		if signs != 0 {
+			args = append(args, "--sign-key-file", seed(signs))
+		}
+		run(args...)
+		key, err := readSeed(seed(uid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid != 4 { // has no key
+			keys += fmt.Sprintf("%d %x\n", uid, key.Public())
+		}
+	}
+	if err := os.WriteFile(in("keys"), []byte(keys), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run("plan", "--manifest", in("manifest.json"), "--plan", in("plan"), "--window", "1", "--peers", "1-4")
+	gathered := func(more ...string) (uids []uint64, reasons map[string]string) {
+		t.Helper()
+		out := run(append([]string{"run", "--manifest", in("manifest.json"), "--plan", in("plan"), "--store", in("store"), "--json"}, more...)...)
+		var r struct {
+			UIDs    []uint64 `json:"uids"`
+			Reasons map[string]string
+		}
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		return r.UIDs, r.Reasons
+	}
+	if uids, _ := gathered(); len(uids) != 4 {
+		t.Errorf("without keys %v are taken, expected all", uids)
+	}
+	uids, reasons := gathered("--peer-keys-file", in("keys"))
+	if want := map[string]string{"2": "BAD_DIGEST", "3": "BAD_DIGEST", "4": "BAD_DIGEST"}; !slices.Equal(uids, []uint64{1}) || !maps.Equal(reasons, want) {
+		t.Errorf("%v are taken, skipped are %v; expected 1, %v", uids, reasons, want)
+	}
+	for _, bad := range []string{"1\n", "1 abc\n", "x " + strings.Repeat("0", 64), keys + "1 " + strings.Repeat("0", 64)} {
+		if err := os.WriteFile(in("keys"), []byte(bad), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if k, err := readPublicKeys(in("keys")); err == nil {
+			t.Errorf("%q gave %v", bad, k)
+		}
+	}
+}
+
+// TestGatherPeerCredentials: each peer's bucket is read with that peer's own keys, over
+// the real S3 gateway; a peer with a wrong secret is skipped with FORBIDDEN.
+func TestGatherPeerCredentials(t *testing.T) {
+	g := storetest.StartGateway(t, os.Getenv)
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	write := func(name, text string) string {
+		t.Helper()
+		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return in(name)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		out, errOut, err := execute(t, append([]string{"gather"}, args...)...)
+		if err != nil {
+			t.Fatalf("gather %v: %v\n%s", args, err, errOut)
+		}
+		return out
+	}
+	rootKey, rootSecret := g.Keys()
+	root := write("root", rootKey+" "+rootSecret)
+	admin, err := minio.New(g.Endpoint, &minio.Options{Creds: s3creds.NewStaticV4(rootKey, rootSecret, ""), Region: "us-east-1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s3 := func(args ...string) []string {
+		return append(args, "--manifest", in("manifest.json"), "--store", "s3://peer{uid}", "--s3-endpoint", g.Endpoint, "--s3-plain")
+	}
+	writeModel(t, in("model"), 0)
+	run("init", "--model", in("model"), "--manifest", in("manifest.json"))
+	keys := ""
+	for uid := uint64(1); uid <= 3; uid++ {
+		bucket, user, secret := fmt.Sprint("peer", uid), fmt.Sprint("reader", uid), fmt.Sprint("secret-of-peer-", uid)
+		g.Bucket(t, bucket)
+		g.User(t, user, secret)
+		if err := admin.SetBucketPolicy(t.Context(), bucket, g.Policy(bucket, user)); err != nil {
+			t.Fatal(err)
+		}
+		writeModel(t, in("peer"), uid)
+		run(s3("put", "--from", in("model"), "--to", in("peer"), "--uid", fmt.Sprint(uid), "--window", "1", "--s3-keys-file", root)...)
+		if uid == 3 {
+			secret = "wrong"
+		}
+		keys += fmt.Sprintf("%d %s %s\n", uid, user, secret)
+	}
+	run("plan", "--manifest", in("manifest.json"), "--plan", in("plan"), "--window", "1", "--peers", "1-3")
+	out := run(s3("run", "--plan", in("plan"), "--s3-peer-keys-file", write("keys", keys), "--json")...)
+	var r struct {
+		UIDs    []uint64 `json:"uids"`
+		Reasons map[string]string
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil || !slices.Equal(r.UIDs, []uint64{1, 2}) || r.Reasons["3"] != "FORBIDDEN" || strings.Contains(out, "secret-of") {
+		t.Errorf("run says %s: %v", out, err)
 	}
 }
