@@ -52,6 +52,11 @@
 //	tensor/shard       a program becomes programs for several workers, and collectives;
 //	                   tensor/shard/config the file that says how tensors lie
 //
+// # CUDA
+//
+//	tensor/cuda/driver          the CUDA driver API as an interface, its types and errors
+//	tensor/cuda/driver/dlopen   that interface over libcuda.so.1, found at run time
+//
 // # Tensors, in a cluster
 //
 //	tensor/cluster              a dispatcher and workers, here or as children

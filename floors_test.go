@@ -118,6 +118,8 @@ var floors = map[string]int{
 	"tensor/cluster/worker":        4,
 	"tensor/cluster":               5,
 	"tensor/train":                 5,
+	"tensor/cuda/driver":           0,
+	"tensor/cuda/driver/dlopen":    1,
 
 	"gather/status":          0,
 	"gather/codec":           1,
@@ -152,6 +154,7 @@ var outside = map[string][]string{
 	"github.com/spf13/cobra":       {"cmd/ringside/command"},
 	"github.com/spf13/pflag":       {"cmd/ringside/command"},
 	"go.yaml.in/yaml/v3":           {"tensor/shard/config"},
+	"github.com/ebitengine/purego": {"tensor/cuda/driver/dlopen"},
 
 	"lukechampine.com/blake3":                      {"gather/codec", "gather/apply"},
 	"github.com/fxamacker/cbor/v2":                 {"gather/codec"},
@@ -385,6 +388,43 @@ func TestLightImports(t *testing.T) {
 			if first, _, _ := strings.Cut(imp, "/"); strings.Contains(first, ".") && !slices.Contains(allowed, imp) {
 				t.Errorf("%s imports %s", s.path, imp)
 			}
+		}
+	}
+}
+
+// TestNoLoader checks that importers of ring, shm or the cluster's client get no purego
+// with them, which makes a program dynamically linked.
+func TestNoLoader(t *testing.T) {
+	const loader = "github.com/ebitengine/purego"
+	imported := map[string][]string{}
+	for _, s := range sources(t) {
+		if !s.test {
+			imported[s.pkg] = append(imported[s.pkg], imports(s.ast)...)
+		}
+	}
+	// reaches reports whether pkg imports the loader, through packages of this module.
+	seen := map[string]bool{}
+	var reaches func(pkg string) bool
+	reaches = func(pkg string) bool {
+		if seen[pkg] {
+			return false
+		}
+		seen[pkg] = true
+		return slices.ContainsFunc(imported[pkg], func(imp string) bool {
+			own, ok := strings.CutPrefix(imp, module+"/")
+			return ok && reaches(own) || imp == loader
+		})
+	}
+	for pkg, want := range map[string]bool{
+		"ring": false, "shm": false, "tensor/cluster/client": false,
+		"tensor/cuda/driver": false, "tensor/cuda/driver/dlopen": true,
+	} {
+		clear(seen)
+		if len(imported[pkg]) == 0 && pkg != "ring" {
+			t.Errorf("%s imports nothing", pkg)
+		}
+		if got := reaches(pkg); got != want {
+			t.Errorf("%s imports %s: %v, want %v", pkg, loader, got, want)
 		}
 	}
 }
