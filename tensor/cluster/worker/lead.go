@@ -118,7 +118,7 @@ func (t *lead) poll() bool {
 // mayBegin reports whether the message that the connection holds can begin.
 func (t *lead) mayBegin() bool {
 	if !t.turn.MayRun() {
-		t.env.turns.asking = t.env.turns.asking || t.first() && t.turn.State == turn.Idle
+		t.env.turns.asking = t.env.turns.asking || t.wants()
 		return false
 	}
 	for _, c := range t.others {
@@ -129,9 +129,17 @@ func (t *lead) mayBegin() bool {
 	return true
 }
 
+// wants reports whether the worker must ask for a turn: a message of the client waits for
+// one, and there is room for its answer. A client that reads no answers would keep a turn
+// that is of no use to it, and a turn for one message is never asked back. Room that was
+// there stays: only messages that are handled in the session's turns are answered here.
+func (t *lead) wants() bool {
+	return t.first() && t.turn.State == turn.Idle && t.in.held && t.in.conn.CanSend(ipc.MaxMessage)
+}
+
 // ask asks for a turn if the session needs one.
 func (t *lead) ask(ctx context.Context) error {
-	if !t.first() || t.turn.State != turn.Idle || !t.in.held {
+	if !t.wants() {
 		return nil
 	}
 	if err := t.step(ctx, turn.Ask); err != nil {

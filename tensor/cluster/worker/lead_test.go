@@ -168,6 +168,37 @@ func (d *duet) settled(rank int) {
 	d.w[rank].open(1000+d.seq, 0)
 }
 
+// asks has the first worker answer two batches of session 3, which it runs alone, one
+// after the other. It reports whether the worker asks for a turn meanwhile. By the second
+// answer the worker has looked at all connections since the call.
+func (d *duet) asks() (asked bool) {
+	d.Helper()
+	for range 2 {
+		d.seq++
+		d.w[0].batch(&wire.Run{Session: 3, Seq: d.seq, Flags: wire.RunSync})
+		for answered := false; !answered; {
+			m, err := d.w[0].conn.Recv(d.ctx)
+			if err != nil {
+				d.Fatal(err)
+			}
+			switch m.Kind {
+			case wire.KindDone:
+				answered = true
+			case wire.KindTurn:
+				var turn wire.Turn
+				if err := wire.ParseTurn(m.Body, &turn); err != nil || asked || turn.What != wire.TurnAsk {
+					d.Fatalf("%+v, %v; expected Ask once", turn, err)
+				}
+				asked = true
+			default:
+				d.Fatalf("the first worker says %s", wire.KindName(m.Kind))
+			}
+			d.w[0].conn.Release()
+		}
+	}
+	return asked
+}
+
 // TestLead checks that the first worker asks for a turn when it has a message, that both
 // handle the messages that it passes on, and that it gives the turn back when asked to.
 func TestLead(t *testing.T) {
@@ -231,6 +262,55 @@ func TestLeadAskedBack(t *testing.T) {
 	d.answered()
 	d.seq++
 	d.answered()
+}
+
+// TestLeadUnread checks that the first worker asks for no turn while its client reads no
+// answers and there is no room for another: other sessions would wait for that client.
+// When it reads, all answers are there, in order.
+func TestLeadUnread(t *testing.T) {
+	d := startDuet(t)
+	const runs = 60
+	fetch := make([]uint64, 1000) // 40 KB: a queue of 1 MiB has room for 26
+	for i := range fetch {
+		fetch[i] = 1
+	}
+	d.own.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{floats(1, make([]float32, 17)...)}})
+	for seq := range uint64(runs) {
+		d.own.batch(&wire.Run{Session: 1, Seq: seq + 2, Base: 2, Fetch: fetch})
+	}
+	d.says(wire.TurnAsk)
+	d.w[0].open(3, 0)
+	const turns = 20 * runs // in a turn it may get to no message
+	n := 0
+	for asked := true; asked && n < turns; n++ {
+		d.give(wire.TurnOpen)
+		if d.asks() {
+			t.Fatal("a turn is asked for in a turn")
+		}
+		d.turn(0, wire.TurnBack)
+		d.says(wire.TurnOver)
+		asked = d.asks()
+	}
+	done := d.w[0].w.Stats().Runs - d.seq // without those of session 3
+	if done < 2 || done >= 1+runs || n == turns {
+		t.Fatalf("%d runs done in %d turns, expected more than the upload and fewer than all %d", done, n, 1+runs)
+	}
+	d.open(2, false)
+	for _, w := range d.w {
+		w.batch(&wire.Run{Session: 2, Seq: 1, Flags: wire.RunSync, Uploads: []wire.Upload{floats(1, 1, 2)}})
+	}
+	for _, w := range d.w {
+		w.answer(wire.CodeOK, "")
+	}
+	for seq := range uint64(runs) {
+		if seq+2 == done+1 { // it has read all that was answered
+			d.says(wire.TurnAsk)
+			d.give(wire.TurnOpen)
+		}
+		if a := d.own.answer(wire.CodeOK, ""); a.Seq != seq+2 || len(a.Results) != len(fetch) {
+			t.Fatalf("answer to %d with %d results, expected %d", a.Seq, len(a.Results), seq+2)
+		}
+	}
 }
 
 // TestLeadHolds checks that a worker that holds a session's turn handles no message of
