@@ -25,11 +25,12 @@ import (
 //
 // State has several writers. The sleeper stores 1 (announce) and 0. An end that rings
 // loads it and, if it is 1, exchanges it for 0; of several that do, only the one that
-// gets the 1 back makes the system call. The order that matters: the sleeper stores state
-// 1 and then loads the words that it waits for, and the other end stores such a word and
-// then loads state. With a full fence between store and load on both sides at least one
-// load sees the other end's store, so either the sleeper finds its word or it is woken.
-// Fences are in the package's page.
+// gets the 1 back makes the system call. Rouse, in any goroutine of the sleeper's
+// process, stores 0 and always makes the call. The order that matters: the sleeper stores
+// state 1 and then loads the words that it waits for, and the other end stores such a
+// word and then loads state. With a full fence between store and load on both sides at
+// least one load sees the other end's store, so either the sleeper finds its word or it
+// is woken. Fences are in the package's page.
 const BellSize = 128
 
 const (
@@ -178,10 +179,11 @@ func (b *Bell) promise() {
 	}
 }
 
-// announce stores "asleep" with a full fence behind it: loads after it see no older
-// values. After the barrier the same holds on the other side: for an end that rings,
-// either its earlier store is visible here, or its later load of state sees "asleep". The
-// caller looks for work once more before it calls park.
+// announce stores "asleep" and then makes a full fence: the sleeper's later loads are not
+// made before the store is visible. The barrier makes the same fence in the ends that
+// ring: either the sleeper's later loads see what such an end stored before the barrier,
+// or the end's load of state after it sees "asleep". The caller looks for work once more
+// before it calls park.
 func (b *Bell) announce() {
 	atomic.StoreUint32(b.state, bellAsleep)
 	if b.promised {

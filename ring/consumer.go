@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	// lingerTime is how far behind a fast producer the consumer stays: some
-	// hundred records, more than the cores fetch ahead by themselves.
+	// lingerTime is how long the consumer pauses when it has caught up with a fast
+	// producer. Some hundred records gather meanwhile, more than the cores fetch ahead by
+	// themselves.
 	lingerTime = 12 * time.Microsecond
 
 	// lingerRun is how many records have to gather in that time: with fewer the
 	// wait costs more than it saves.
 	lingerRun = 16
 
-	// minLingerEvery and maxLingerEvery bound how often it is tried: one look at
-	// nothing in so many, twice as many each time it was in vain.
+	// minLingerEvery and maxLingerEvery bound how often a pause is tried: at one look
+	// that finds nothing in so many, twice as many each time it was in vain.
 	minLingerEvery = 16
 	maxLingerEvery = 4096
 )
@@ -32,18 +33,18 @@ type Consumer struct {
 	mask     uint64
 
 	head uint64 // end of what is released
-	next uint64 // head behind the record that Peek returned; head when none
+	next uint64 // head after the record that Peek returned; head when none
 	body uint64 // length of that record's body
 
 	published uint64 // what the shared head says
 	lazy      uint64 // bytes released but not published that are too many
 	answered  uint64 // the last want that was answered with a ring
 
-	lingers bool   // the last look at nothing let a moment pass
-	empties uint64 // looks at nothing since then that did not
-	every   uint64 // of those one shall
-	pauses  uint32 // in such a moment
-	emptyAt uint64 // records at the last look at nothing
+	lingers bool   // the last look that found nothing paused
+	empties uint64 // such looks without a pause since the last pause
+	every   uint64 // pause once in so many of them
+	pauses  uint32 // PAUSE instructions of one pause
+	emptyAt uint64 // records at the last look that found nothing
 
 	headWord *uint64
 	wantWord *uint64
@@ -108,7 +109,7 @@ func (c *Consumer) Peek() (tag uint32, body []byte, err error) {
 	off := c.head & c.mask
 	h := atomic.LoadUint64(word64(c.data, off)) // read once, then checked
 	if low := h & lengthMask; low == 0 || low == padMark || c.err != nil {
-		if h, err = c.turn(low); err != nil {
+		if h, err = c.peekRare(low); err != nil {
 			return 0, nil, err
 		}
 		off = c.head & c.mask
@@ -125,12 +126,12 @@ func (c *Consumer) Peek() (tag uint32, body []byte, err error) {
 	return uint32(h >> 32), c.data[first:last:last], nil
 }
 
-// turn is the rare half of Peek: there is nothing, or padding. Behind padding the
-// header at the start of the data is returned.
+// peekRare is the rare half of Peek: there is nothing, or padding. After padding it
+// returns the header at the start of the data.
 //
-// If there is no record, turn publishes all that is released: a producer that waits for
+// If there is no record, it publishes all that is released: a producer that waits for
 // room must not wait for bytes that are free.
-func (c *Consumer) turn(low uint64) (uint64, error) {
+func (c *Consumer) peekRare(low uint64) (uint64, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
@@ -216,9 +217,9 @@ func (c *Consumer) Release() {
 	}
 }
 
-// publish shows the producer what is released, a full fence, and then looks
-// whether that is what the producer waits for. One want is answered once: a
-// correct producer never asks again for a position that has been passed.
+// publish stores head, which is also a full fence, and then rings if the producer waits
+// for a head up to this one. It rings once for each want: a correct producer never asks
+// again for a position that has been passed.
 func (c *Consumer) publish() {
 	c.published = c.head
 	c.stats.Publishes++

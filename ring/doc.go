@@ -18,8 +18,9 @@
 //	   512  data      capacity bytes
 //
 // Each word has 128 bytes to itself, because adjacent cache lines are fetched in pairs.
-// Positions only grow; position & (capacity-1) is the place in the data. Each end keeps
-// its own position and a copy of the other's last one in memory of its own.
+// Positions only grow; position & (capacity-1) is the place in the data. In private
+// memory the producer keeps its own position and the last head that it saw, the consumer
+// its own position and the head that it last stored.
 //
 // Words and their order:
 //
@@ -33,7 +34,10 @@
 //	                             consumer stores head and then loads want; full fences
 //	                             between, so one of them sees the other's store
 //	record   producer  consumer  the store of the header synchronizes before the load that
-//	header                       sees it: the body and the zero word behind it are there
+//	header                       sees it: the body and the zero word after it are there
+//
+// Want stays set until the next Reserve that succeeds; meanwhile the consumer stores head
+// at every Release.
 //
 // There is no shared tail. The records themselves say what is published, so that a short
 // one costs the consumer a single cache line: it polls the line that will hold the
@@ -44,32 +48,35 @@
 //	4  tag       4 bytes  the caller's
 //	8  body      length bytes, then up to 7 bytes that mean nothing
 //
-// The producer writes the body and a zero word behind it, where the next header will be,
-// and then stores the header, which publishes the record. In a batch the header of the
+// Reserve stores a zero word where the next header will be, the caller writes the body,
+// and then the header is stored, which publishes the record. In a batch the header of the
 // first record is stored last of all. From then on the bytes belong to the consumer,
 // until it stores a head beyond them. The zero word needs room as well, so a ring holds 8
-// bytes less than its capacity.
+// bytes less than its capacity. The producer may also store zeros further ahead in free
+// data (see Producer.fetchAhead).
 //
 // Every word has one writer at a time. Nothing is locked, so an end that dies leaves
-// nothing that the other waits for. Each word of the peer is read once, checked against
-// the private copy of the capacity, and then used: a hostile peer can send nonsense or
-// nothing, and no more.
+// nothing that the other waits for, except one sleep of at most 100 ms (see Bell.Rouse).
+// Each time a word of the peer is used it is loaded once, and that copy is checked: head
+// against what is published, a length against the private copy of the capacity. Want is
+// only compared. A hostile peer can send nonsense or nothing, and no more.
 //
 // # Fences
 //
 // An end that is about to sleep stores "asleep" to the bell and then loads the ring; the
 // other end stores to the ring and then loads the bell. One of them must see the other's
-// store, so there has to be a full fence between store and load on both sides. In three
-// of the four cases that fence is Go's atomic store: XCHG on amd64, STLR followed by LDAR
-// on arm64.
+// store, so there has to be a full fence between store and load on both sides. The four
+// stores are: "asleep" in the data bell, "asleep" in the room bell, head, and a record's
+// header. For the first three the fence is Go's atomic store: XCHG on amd64, STLR
+// followed by LDAR on arm64.
 //
-// The fourth would be paid for every record: on amd64 it waits until the record's lines
-// have come over from the other core. There the sleeper pays for both: the barrier of
-// [Futex] makes the other core pass a fence, the producer publishes by a MOV and loads
-// the bell by another. Without such a barrier, or before the sleeper has promised one,
-// Bell.Ring makes the fence. Ring is one load while no end sleeps.
+// A full fence after the header would be paid for every record: on amd64 it waits until
+// the record's lines have come over from the other core. There the sleeper pays for both:
+// the barrier of [Futex] makes the other core pass a fence, the producer publishes by a
+// MOV and loads the bell by another. Without such a barrier, or before the sleeper has
+// promised one, Bell.Ring makes the fence. Ring is one load while no end sleeps.
 //
-// # Staying behind
+// # Lingering
 //
 // A consumer that polls the line of the next record takes it away from the core that
 // writes it. That is unavoidable while both wait for each other's answers. In a stream it

@@ -47,8 +47,8 @@ var (
 func Size(capacity int) int { return HeaderSize + capacity }
 
 // MaxRecord returns the length in bytes of the longest body that a ring of that
-// capacity takes. Half the capacity is the most that is sure to fit one day:
-// a record of that length may first need as much padding.
+// capacity takes. A record of up to half the capacity fits once the ring is empty,
+// wherever the tail is: it may need nearly as much padding before it.
 func MaxRecord(capacity int) int { return capacity/2 - recordHeader }
 
 // recordSize is what a body of n bytes takes in the ring.

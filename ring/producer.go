@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// ahead1 and ahead2 are how far behind the tail fetchAhead stores, in bytes.
+	// ahead1 and ahead2 are how far ahead of the tail fetchAhead stores, in bytes.
 	ahead1 = 64
 	ahead2 = 128
 
@@ -100,9 +100,9 @@ func (p *Producer) Reserve(n int) ([]byte, error) {
 		}
 	}
 	p.open, p.pad, p.next, p.body = true, pad, end, uint64(n)
-	// The zero now and not with the header: its line, the next one, often has to be
-	// fetched from the other core, and a header's store waits for those before it
-	// while the consumer takes the line of the body away to look at it.
+	// The zero is stored now and not with the header. Its line often has to be fetched
+	// from the other core, and the header's store becomes visible only after it. By
+	// then the consumer, which polls, may have taken the header's line away again.
 	binary.LittleEndian.PutUint64(p.data[end&p.mask:], 0)
 	first := (p.tail+pad)&p.mask + recordHeader
 	last := first + uint64(n)
@@ -110,7 +110,7 @@ func (p *Producer) Reserve(n int) ([]byte, error) {
 }
 
 // fit returns the padding in front of a record with a body of n bytes, were it
-// reserved now, and the tail behind it.
+// reserved now, and the tail after it.
 func (p *Producer) fit(n uint64) (pad, end uint64) {
 	need := recordSize(n)
 	off := p.tail & p.mask
@@ -120,8 +120,8 @@ func (p *Producer) fit(n uint64) (pad, end uint64) {
 	return pad, p.tail + pad + need
 }
 
-// room reports whether the tail may move to end, as far as the head was seen: a
-// zero word goes behind it.
+// room reports whether the tail may move to end, by the head that was last seen. A zero
+// word follows it and needs room as well.
 func (p *Producer) room(end uint64) bool {
 	return end+recordHeader-p.head <= p.capacity
 }
@@ -162,11 +162,11 @@ func (p *Producer) ask(want uint64) error {
 // Position is the end of all records that were committed or staged, for Passed.
 func (p *Producer) Position() uint64 { return p.tail }
 
-// Passed reports whether the consumer has released every record in front of a position.
-// When it has not, it has been asked to ring then, so that the caller may wait for
-// Passed: for one that bounds what it has on its way by something else than bytes. It
-// asks for one thing at a time: a Reserve afterwards takes the question back. It is true
-// after an error, which Reserve returns.
+// Passed reports whether the consumer has released every record before a position. If
+// not, the consumer has been asked to ring when it has, so that the caller may wait for
+// Passed. It is for a caller that bounds the records on their way by something other than
+// bytes. There is one question at a time: a Reserve afterwards takes it back or, when the
+// ring is full, replaces it. Passed is true after an error, which Reserve returns.
 func (p *Producer) Passed(position uint64) bool {
 	return p.head >= position || p.look() != nil || p.head >= position || p.ask(position) != nil || p.head >= position
 }
@@ -204,7 +204,7 @@ func (p *Producer) Free() int {
 	}
 	room := p.capacity - recordHeader - (p.tail - p.head)
 	toEnd := p.capacity - p.tail&p.mask
-	// Either in front of the end of the data, or behind padding at its start.
+	// Either before the end of the data, or after padding at its start.
 	best := min(room, toEnd)
 	if room > toEnd {
 		best = max(best, room-toEnd)
@@ -264,9 +264,9 @@ func (p *Producer) Publish() {
 
 // fetchAhead stores to the next two lines, which are still empty, so that this core owns
 // them by the time the next record is written. That shortens a round trip of records of
-// one or two lines between distant cores (docs/decisions.md). It leaves the line after
-// tail alone, which the consumer polls. In a stream no end waits for a single record, and
-// the stores only cost rate.
+// one or two lines between distant cores (docs/decisions.md). It leaves alone the line
+// that tail is in: the consumer polls that one. In a stream no end waits for a single
+// record, and the stores only cost rate.
 func (p *Producer) fetchAhead() {
 	if p.open || p.tail+ahead2+recordHeader-p.head > p.capacity {
 		return // a record is being written there, or is not read yet

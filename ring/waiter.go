@@ -14,13 +14,13 @@ const (
 	// minSpin is the least number of pauses in a chunk.
 	minSpin = 8
 
-	// tryEvery is how often half a chunk is tried although the core is shared, one
-	// time in so many: a prime, since waits come in patterns.
-	tryEvery = 31
-
-	// maxVain is how many such halves in a row may bring nothing until it is only
-	// tried again.
+	// maxVain is how many half chunks in a row may end without success on a shared core.
+	// Then a wait spins for half a chunk only now and then, see tryEvery.
 	maxVain = 4
+
+	// tryEvery says how often: one wait in so many. It is a prime, since waits come in
+	// patterns.
+	tryEvery = 31
 
 	// slowYield is the time that a sched_yield exceeds only if another thread ran
 	// meanwhile.
@@ -42,10 +42,11 @@ const (
 	manyShort = 3
 
 	// minTogether is the number of waits in a row that ended because another thread had
-	// run on this core, after which a sleep is tried in place of a yield: the kernel puts
-	// a woken thread on an idle core, if there is one, while two threads that talk to
-	// each other may otherwise share a core for many milliseconds beside an idle one. If
-	// the sleep did not help, the next one takes twice as many waits, up to maxTogether.
+	// run on this core, after which a wait sleeps instead of yielding. The kernel puts a
+	// woken thread on an idle core, if there is one. Without the sleep, two threads that
+	// talk to each other may share a core for many milliseconds beside an idle one. If
+	// the sleep did not help, the next one comes after twice as many waits, up to
+	// maxTogether.
 	minTogether = 32
 	maxTogether = 1 << 14
 
@@ -58,9 +59,9 @@ const (
 	// microsecond or two.
 	longApart = 16
 
-	// freshTurn is the longest time since the goroutine was scheduled at which it goes to
-	// sleep without giving its turn away first, see turn.
-	freshTurn = time.Millisecond
+	// freshSlice is the longest time since the goroutine's time slice began at which it
+	// goes to sleep without beginning a new one, see reschedule.
+	freshSlice = time.Millisecond
 
 	// maxPark bounds a sleep, so that a lost wake or a peer that does not ring is
 	// a delay and not a hang.
@@ -102,18 +103,19 @@ const (
 type Waiter struct {
 	bell   *Bell
 	spin   int // pauses in a chunk of spinTime
-	shared int // yields for which the core still counts as shared
-	// of half chunks before the first yield of a wait, while it did,
+	shared int // for this many more yields the core counts as shared
+	// whether half a chunk of spinning pays on a shared core: before the first yield of a
+	// wait, and after a yield
 	before   trial
-	after    trial         // and behind one
+	after    trial
 	epoch    time.Time     // of now
 	patience time.Duration // to wait awake
 	short    int           // short sleeps since the last longer one
 	together int           // waits in a row that ended because another ran on this core
-	enough   int           // of them are, to sleep in place of yielding
+	enough   int           // that many of these make it sleep instead of yield
 	apart    int           // waits in a row that ended otherwise
 	park     time.Duration
-	turned   time.Duration // when the goroutine last gave its turn away
+	sliced   time.Duration // when reschedule last began a time slice
 	parking  func()
 	waits    uint64 // satisfied by spinning, not yet in stats
 	spins    atomic.Uint64
@@ -233,9 +235,9 @@ func (w *Waiter) spinOnce(ready func() bool, t *trial) bool {
 	return true
 }
 
-// spin spins for half a chunk, of so many pauses, if that has succeeded lately, or to
-// find out whether it would. An answer at the first look does not count: it would have
-// come without spinning.
+// spin spins for half a chunk if that has succeeded lately, and otherwise now and then to
+// find out whether it would. chunk is the number of pauses in a whole one. An answer at
+// the first look does not count: it would have come without spinning.
 func (t *trial) spin(ready func() bool, chunk int) bool {
 	t.looks++
 	if t.hope == 0 && t.looks%tryEvery != 0 {
@@ -324,7 +326,7 @@ func (w *Waiter) Shared() bool { return w.shared > 0 }
 // by a store and then loads the bell, so either its store is seen here or it rings.
 func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) (ok, rung bool) {
 	w.spins.Store(w.waits)
-	w.turn()
+	w.reschedule()
 	w.bell.announce()
 	if w.parking != nil {
 		w.parking()
@@ -344,15 +346,15 @@ func (w *Waiter) sleep(ready, stop func() bool, d time.Duration) (ok, rung bool)
 	return ready(), rung
 }
 
-// turn makes the Go scheduler begin a new turn of this goroutine, before it sleeps. The
-// scheduler's monitor takes the P of a goroutine that it finds in a system call more than
-// 10 ms into its turn, and then looks every 20 microseconds for a while. Each look
-// preempts the thread that runs on the monitor's core, as a rule the goroutine that has
-// just been woken. In a new turn sleeps of less than 10 ms are left alone, and the
-// monitor looks every 10 ms.
-func (w *Waiter) turn() {
-	if now := w.now(); now-w.turned >= freshTurn {
-		w.turned = now
+// reschedule makes the Go scheduler begin a new time slice of this goroutine before it
+// sleeps. The scheduler's monitor takes the P of a goroutine that is in a system call and
+// more than 10 ms into its slice. After that the monitor looks every 20 microseconds for
+// a while. Each look preempts the thread that runs on the monitor's core, which often is
+// the goroutine that has just been woken. In a new slice the monitor leaves sleeps of
+// less than 10 ms alone, and looks every 10 ms.
+func (w *Waiter) reschedule() {
+	if now := w.now(); now-w.sliced >= freshSlice {
+		w.sliced = now
 		runtime.Gosched()
 	}
 }

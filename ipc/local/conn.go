@@ -28,7 +28,8 @@ const (
 	maxPendingFiles = 2 * ipc.MaxFilesAhead
 
 	// fileSendTimeout bounds how long a message's descriptors wait for a peer that does
-	// not read them. Its goroutine does nothing else.
+	// not read them. The peer has a goroutine for nothing but reading them, so only a
+	// stopped peer makes us wait, and filesRoom prevents that.
 	fileSendTimeout = 5 * time.Second
 
 	// lingerTimeout is how long a closed conn waits for the other end to close as well,
@@ -41,7 +42,9 @@ const (
 	stateClosed  = 1 << iota // by us
 	stateGone                // by the peer, or it died
 	stateCorrupt             // the peer broke the protocol
-	stateEnded               // the peer will not look at the memory any more; never alone
+	// the socket is at its end, so the peer reads the memory no more; always together
+	// with stateGone
+	stateEnded
 )
 
 // conn is one end. Four goroutines may be in it: one sends (out, reserved, roomNeeded,
@@ -209,9 +212,9 @@ func (c *conn) Close() error {
 }
 
 // release frees everything once both ends are closed. The later of Close and the peer's
-// end calls it. The mapping stays until the collector knows that it is not being read,
-// but need not keep its pages. Until then the socket must not be closed: that would tell
-// the peer that its messages need not be kept any longer.
+// end calls it. The socket must stay open until both ends are closed: its end tells the
+// peer that we read no more, and the peer may then empty the memory. Our mapping stays
+// until no goroutine can read it, but need not keep its pages.
 func (c *conn) release() {
 	_ = unix.Madvise(c.seg.Bytes(), unix.MADV_REMOVE)
 	runtime.KeepAlive(c)

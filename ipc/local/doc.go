@@ -33,8 +33,9 @@
 // The directory of the socket belongs to the user and no other user can write to it, and
 // the kernel tells the user at the other end. So peers are of the same user (or of the
 // group that was allowed) and could do worse than send nonsense. Everything read from
-// them is checked all the same: a peer that dies, stops or writes anything anywhere in
-// the shared pages costs the other its conn and at most the 100 ms of one sleep.
+// them is checked all the same. A peer that dies, stops, or writes anything anywhere in
+// the shared pages can end the conn, and can make a sleep of the other end last up to 100
+// ms.
 //
 // The greeting says the layout, the lengths and the places of the bells. Neither end
 // learns any of them from shared memory later. A conn's segment is shared by its two ends

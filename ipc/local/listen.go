@@ -219,8 +219,9 @@ func (l *listener) greet(sock *net.UnixConn) {
 	}
 }
 
-// failure returns the kind of a failed handshake for the log: nonsense that a peer sends
-// hides no failure that the user can mend.
+// failure returns the kind of a failed handshake, for which the log has a limit of its
+// own. So the many failures of a peer that sends nonsense do not suppress the warning of
+// one that the user can mend.
 func failure(err error) string {
 	switch {
 	case errors.Is(err, ipc.ErrVersion):

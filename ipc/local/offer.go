@@ -12,10 +12,10 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 )
 
-// Offer makes a conn with the process that is given a descriptor. theirs goes along with
-// a message to a process that both ends can talk to, and from there to the other end,
-// which calls Take; the caller closes it when it is sent. The descriptor is all it takes:
-// there is no address that others could find or guess.
+// Offer makes a conn with the process that is given the descriptor theirs. The caller
+// sends theirs with a message to a process that both ends can talk to, and then closes
+// it. That process hands it on to the other end, which calls Take. The conn has no
+// address that others could find or guess: only the descriptor leads to it.
 //
 // met is called once, in a goroutine of its own: with the conn when the other end has
 // taken it; or with an error after Options.HandshakeTimeout at the latest, when the other

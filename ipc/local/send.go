@@ -98,8 +98,9 @@ func (c *conn) Commit(files ...*os.File) error {
 	return nil
 }
 
-// Nudge wakes the peer, if it sleeps, for a message that follows in less than some 200
-// µs: so long it waits awake. Like a message it is the sending goroutine's to call.
+// Nudge wakes the peer, if it sleeps, ahead of a message. The peer then waits awake for
+// 200 microseconds, so the message should follow within that time. The goroutine that
+// sends calls it.
 func (c *conn) Nudge() {
 	c.bells.data.Ring()
 	runtime.KeepAlive(c)

@@ -7,9 +7,9 @@ import (
 	"github.com/ringside-go/ringside/shm"
 )
 
-// steps is told the steps of the protocol as this end takes them, so that a test can end
-// the process at each of them. nil, as everywhere else, is told nothing. The steps of a
-// message are not among them: a test takes those itself.
+// steps calls at with the name of each step of the protocol that this end takes, so that
+// a test can end the process there. Outside of tests it is nil, and nothing is called.
+// The steps of sending a message are not among them: a test calls those functions itself.
 type steps struct{ at func(step string) }
 
 func (s *steps) took(step string) {

@@ -13,9 +13,10 @@ import (
 )
 
 // Sweep removes from dir the sockets, and their locks, of listeners that were killed:
-// those whose name begins with one of the prefixes and whose lock is free. It is for
-// names that no two listeners ever have, because it may come between the steps by which a
-// second one takes the path over. It logs and returns the number removed and the errors.
+// those whose name begins with one of the prefixes and whose lock is free. It must be
+// used only for names that are never used twice, because it may remove a socket while a
+// second listener is taking its path over. It logs and returns the number removed and the
+// errors.
 // Any number of processes may sweep and listen at once.
 func Sweep(dir string, log *slog.Logger, prefixes ...string) (int, error) {
 	removed, err := sweep(dir, prefixes)
