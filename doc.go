@@ -76,6 +76,7 @@
 //	gather/apply       the outer update of a model, exact and under a memory budget
 //	gather/overlap     peers that sent the same positions as others
 //	gather/artifact    a window's result, published once, verified, applied elsewhere
+//	gather/outer       training by peers that share nothing but a store
 //
 // # Around it
 //

@@ -131,6 +131,7 @@ var floors = map[string]int{
 	"gather/apply":           4,
 	"gather/overlap":         4,
 	"gather/artifact":        5,
+	"gather/outer":           6,
 
 	"bench":       0,
 	"bench/shape": 0,

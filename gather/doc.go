@@ -23,7 +23,7 @@
 //
 // Package codec is the format of the payloads, package store gets them, package apply
 // updates a model by a result, package overlap finds peers that copy from each other,
-// package artifact publishes the aggregate.
+// package artifact publishes the aggregate, package outer trains by it.
 //
 // # Differences to the specification
 //

@@ -58,6 +58,9 @@ func Name(window uint64) string { return fmt.Sprintf("aggregate-%d.json", window
 // FullName returns the key of the payloads of a window.
 func FullName(window uint64) string { return fmt.Sprintf("aggregate-%d.full", window) }
 
+// UpdateName returns the key of a peer's payload.
+func UpdateName(window, uid uint64) string { return fmt.Sprintf("update-%d-%d.grd1", window, uid) }
+
 // Emit publishes the JSON, by rank 0. overlap is that report's JSON, or nil.
 func Emit(ctx context.Context, ranks gather.Ranks, s store.Store, r *gather.Result, overlap []byte) error {
 	var mine error

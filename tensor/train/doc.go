@@ -6,4 +6,7 @@
 // while the last one runs. Only the batch and a few scalars change from step to step, so
 // every step is the same program. With the same seed, the losses are the same bits on an
 // engine in this process and through a cluster.
+//
+// Several runs can be peers that train one model apart (Options.Outer): each takes Inner
+// steps on batches of its own, then all go on from the same weights.
 package train

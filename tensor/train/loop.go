@@ -45,7 +45,13 @@ func (r *run) train(ctx context.Context, next feed, itemsPerStep int) error {
 	if err != nil {
 		return err
 	}
-	r.sum.Steps, r.sum.Resumed = resumed, resumed
+	if r.sum.Steps = resumed; r.o.Outer != nil {
+		if err := r.exchange(ctx, r.o.Outer.Begin); err != nil {
+			return err
+		}
+		resumed = r.sum.Steps
+	}
+	r.sum.Resumed = resumed
 	// the operations so far are a program of their own, and the first step is one like
 	// all
 	if err := r.s.Flush(); err != nil {
@@ -122,6 +128,17 @@ func (r *run) steps(ctx context.Context, start time.Time, itemsPerStep int, opt 
 			r.o.Started()
 		}
 		report.maybe(start, itemsPerStep)
+		if r.roundEnds() {
+			err := r.exchange(ctx, r.o.Outer.Exchange)
+			if err != nil && ctx.Err() != nil { // it waited for other peers
+				r.sum.Stopped = true
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			n = r.sum.Steps - 1
+		}
 		if r.o.Every > 0 && r.sum.Steps%r.o.Every == 0 {
 			if err := r.save(context.WithoutCancel(ctx), opt, loss); err != nil {
 				return nil, err

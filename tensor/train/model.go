@@ -123,7 +123,7 @@ func (m *Model) Train(ctx context.Context, s *tensor.Session, d Data, o *Options
 	if err != nil {
 		return r.sum, err
 	}
-	if err := r.train(ctx, next, items*r.o.Accumulate*r.o.MicroBatches); err != nil {
+	if err := r.train(ctx, r.apart(next), items*r.o.Accumulate*r.o.MicroBatches); err != nil {
 		return r.sum, err
 	}
 	if r.o.Save != "" {

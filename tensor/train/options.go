@@ -68,6 +68,13 @@ type Options struct {
 	// bit. Checkpoints go to the same folder unless Checkpoint is set.
 	Resume string
 
+	// Outer, if set, has this run be one of several peers that train the model apart and
+	// exchange weights after every Inner steps and after the last one. Package
+	// gather/outer implements it. There are no checkpoints: a peer that begins anew goes
+	// on with the round that the others are at.
+	Outer Outer
+	Inner int
+
 	// Sample is the number of bytes that a language model writes after training; negative
 	// is none.
 	Sample int
@@ -190,6 +197,8 @@ func (o *Options) check() error {
 		{"lr", o.LR > 0 && !math.IsInf(o.LR, 0), o.LR, "above 0"},
 		{"loss-every", o.LossEvery > 0, o.LossEvery, "at least 1"},
 		{"every", o.Every >= 0, o.Every, "at least 1"},
+		{"inner", o.Outer == nil || o.Inner > 0, o.Inner, "at least 1"},
+		{"checkpoint", o.Outer == nil || o.Checkpoint == "", o.Checkpoint, "none with peers that train apart, which go on from the store"},
 		{"seed", o.Seed < 1<<53, o.Seed, "below 2^53"},
 		{"sample", o.Sample <= maxSample, o.Sample, fmt.Sprintf("at most %d", maxSample)},
 	} {

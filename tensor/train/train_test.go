@@ -317,6 +317,8 @@ func testBadOptions(t *devicetest.T) {
 		{"fashion-mlp", someImages(), Options{LossEvery: -3}, ErrOption, "loss-every is -3"},
 		{"fashion-mlp", someImages(), Options{Seed: 1 << 60}, ErrOption, "below 2^53"},
 		{"qwen3-tiny", someText(), Options{Sample: 1 << 30}, ErrOption, "sample is 1073741824"},
+		{"fashion-mlp", someImages(), Options{Outer: &otherPeers{}}, ErrOption, "inner is 0"},
+		{"fashion-mlp", someImages(), Options{Outer: &otherPeers{}, Inner: 1, Checkpoint: "c"}, ErrOption, "checkpoint is c, expected none"},
 		{"fashion-mlp", small, Options{}, ErrData, "small: images of 8x8"},
 		{"fashion-mlp", someText(), Options{}, ErrData, "images"},
 		{"qwen3-tiny", someImages(), Options{}, ErrData, "text"},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/gather"
+	"github.com/ringside-go/ringside/gather/artifact"
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/store"
 )
@@ -114,9 +115,6 @@ func (f *storeFlags) byPeer() (func(uid uint64) (store.Store, error), error) {
 		return shared, nil
 	}, nil
 }
-
-// updateKey is the name of an update in its store.
-func updateKey(window, uid uint64) string { return fmt.Sprintf("update-%d-%d.grd1", window, uid) }
 
 // readManifest reads what init wrote.
 func readManifest(path string) (*codec.Manifest, error) {
@@ -240,7 +238,7 @@ func (f *rankFlags) peers() (func(window, uid uint64) (store.Store, string), err
 		if err != nil {
 			return unreachable{err}, ""
 		}
-		return s, updateKey(window, uid)
+		return s, artifact.UpdateName(window, uid)
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ringside-go/ringside/gather/artifact"
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
@@ -151,7 +152,7 @@ func (f *putFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	key := updateKey(f.window, f.uid)
+	key := artifact.UpdateName(f.window, f.uid)
 	if err := s.Put(cmd.Context(), key, bytes.NewReader(p.Bytes()), p.Size(), nil); err != nil {
 		return err
 	}
