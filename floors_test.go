@@ -148,7 +148,7 @@ var floors = map[string]int{
 // their own (bench/peers, tensor/cpu/internal/kernel/gen, collective/internal/kernel/gen)
 // are not of this module.
 var outside = map[string][]string{
-	"golang.org/x/sys/unix":        {"shm", "ipc/local", "net/tcp", "ipc/ipctest", "bench", "cmd/ringside/command"},
+	"golang.org/x/sys/unix":        {"shm", "ipc", "ipc/local", "net/tcp", "ipc/ipctest", "bench", "cmd/ringside/command"},
 	"golang.org/x/sys/cpu":         {"collective/isa"},
 	"github.com/edsrzf/mmap-go":    {"shm"},
 	"github.com/cloudwego/netpoll": {"net/tcp"},

@@ -62,13 +62,6 @@ type Message struct {
 	Files []*os.File
 }
 
-// CloseFiles closes the descriptors of a message that are not used.
-func CloseFiles(files []*os.File) {
-	for _, f := range files {
-		_ = f.Close()
-	}
-}
-
 // Conn is an ordered, framed, reliable stream of messages to one peer.
 //
 // One goroutine may send (Reserve, TryReserve, Commit, Abort) while another receives

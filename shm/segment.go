@@ -118,6 +118,16 @@ func FromFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 	if size <= 0 || size > MaxSegment {
 		return nil, fmt.Errorf("%w: size %d, expected 1 to %d", ErrBadFile, size, int64(MaxSegment))
 	}
+	s := &Segment{}
+	if seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err == nil && seals&unix.F_SEAL_SHRINK != 0 {
+		s.backing = Memfd
+	} else {
+		s.backing = Tmpfs
+	}
+	// Before fstat, which a file system of the peer's may answer late or never.
+	if opt.Sealed && s.backing != Memfd {
+		return nil, fmt.Errorf("%w: not sealed against shrinking, expected a regular file in memory that is", ErrBadFile)
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return nil, os.NewSyscallError("fstat", err)
@@ -133,16 +143,7 @@ func FromFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 	if st.Blocks*512 < size {
 		return nil, fmt.Errorf("%w: %d bytes allocated, expected %d", ErrBadFile, st.Blocks*512, size)
 	}
-	s := &Segment{}
-	if seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err == nil && seals&unix.F_SEAL_SHRINK != 0 {
-		s.backing = Memfd
-	} else {
-		s.backing = Tmpfs
-	}
 	if opt.Sealed {
-		if s.backing != Memfd {
-			return nil, fmt.Errorf("%w: not sealed against shrinking", ErrBadFile)
-		}
 		// A page that the peer punched out again is made anew at our next touch, for
 		// which only memory can be lacking. A memfd of huge pages can lack those.
 		var fs unix.Statfs_t

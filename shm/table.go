@@ -85,11 +85,10 @@ func NewTable(o *TableOptions) *Table {
 }
 
 // Add maps a segment that owner passed here: its id, descriptor and size in bytes.
-// The table owns the file from then on, also when it returns an error: ErrBadFile,
+// The table owns the file from then on; on error it is still the caller's: ErrBadFile,
 // ErrExists, ErrNoSpace when MaxBytes or MaxSegments is reached.
 func (t *Table) Add(owner, id uint64, f *os.File, size int64) error {
 	if err := t.reserve(tableKey{owner, id}, size); err != nil {
-		f.Close()
 		return err
 	}
 	seg, err := FromFile(id, f, size, &Options{
@@ -102,8 +101,6 @@ func (t *Table) Add(owner, id uint64, f *os.File, size int64) error {
 	if err == nil && t.segments[tableKey{owner, id}] != nil {
 		err = fmt.Errorf("%w: %016x of owner %d", ErrExists, id, owner)
 		seg.Close()
-	} else if err != nil {
-		f.Close()
 	}
 	if err != nil {
 		t.unreserve(owner, size)

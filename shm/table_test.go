@@ -132,12 +132,16 @@ func TestTableRefuses(t *testing.T) {
 		{"a negative size", 5, s.File(), -4096, ErrBadFile},
 		{"a size that overflows", 5, s.File(), 1<<63 - 1, ErrBadFile},
 	} {
-		if err := table.Add(1, tc.id, dupFile(t, tc.f), tc.size); !errors.Is(err, tc.want) {
+		f := dupFile(t, tc.f)
+		if err := table.Add(1, tc.id, f, tc.size); !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v, expected %v", tc.name, err, tc.want)
+		}
+		if err := f.Close(); err != nil {
+			t.Errorf("%s: a refused file is not the caller's: %v", tc.name, err)
 		}
 	}
 	if n := openFiles(t); n != before {
-		t.Errorf("%d descriptors, %d before: what was refused is not closed", n, before)
+		t.Errorf("%d descriptors, %d before: the table kept a refused one", n, before)
 	}
 	if st := table.Stats(); st != (TableStats{Segments: 1, Bytes: 8192}) {
 		t.Errorf("%+v", st)
@@ -170,11 +174,13 @@ func TestTableSegments(t *testing.T) {
 	before := openFiles(t)
 	tooMany := func(what string) {
 		t.Helper()
-		if err := table.Add(1, most, dupFile(t, s.File()), 4096); !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), "at most 3") {
+		f := dupFile(t, s.File())
+		defer f.Close()
+		if err := table.Add(1, most, f, 4096); !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), "at most 3") {
 			t.Errorf("%s: %v, expected ErrNoSpace", what, err)
 		}
-		if n := openFiles(t); n != before {
-			t.Errorf("%s: %d descriptors, %d before", what, n, before)
+		if n := openFiles(t); n != before+1 {
+			t.Errorf("%s: %d descriptors, %d and the refused one before", what, n, before)
 		}
 	}
 	tooMany("one more")
@@ -260,7 +266,11 @@ func TestTableConcurrently(t *testing.T) {
 		owner := uint64(g % 2)
 		wg.Go(func() {
 			for range 300 {
-				err := table.Add(owner, s.ID(), dupFile(t, s.File()), s.Size())
+				f := dupFile(t, s.File())
+				err := table.Add(owner, s.ID(), f, s.Size())
+				if err != nil {
+					f.Close()
+				}
 				if err != nil && !errors.Is(err, ErrExists) {
 					t.Error(err)
 				}

@@ -53,9 +53,8 @@ type peerBells struct {
 	data, room *ring.Bell
 }
 
-// openPeerBells maps a peer's page. It owns f, also on error.
+// openPeerBells maps a peer's page. f stays the caller's.
 func openPeerBells(f *os.File, dataOff, roomOff uint32, st *steps) (b peerBells, err error) {
-	defer f.Close() // the mapping needs no descriptor
 	if b.seg, err = shm.FromFile(0, f, bellPageSize, &shm.Options{Sealed: true}); err != nil {
 		return b, fmt.Errorf("local: peer's page of bells: %w", err)
 	}

@@ -219,7 +219,7 @@ func (c *conn) release() {
 	_ = unix.Madvise(c.seg.Bytes(), unix.MADV_REMOVE)
 	runtime.KeepAlive(c)
 	c.steps.took("close: emptied")
-	_ = c.sock.Close()
+	ipc.CloseSocket(c.sock)
 }
 
 // watch reads the socket until its end: the descriptors of messages, and then the news
@@ -253,7 +253,7 @@ func (c *conn) watch() {
 	default:
 		c.set(stateGone)
 	}
-	_ = c.sock.Close()
+	ipc.CloseSocket(c.sock)
 }
 
 // queue keeps a message's files until the message is received.

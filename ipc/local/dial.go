@@ -46,7 +46,7 @@ func (t Transport) Dial(ctx context.Context, addr string, options *ipc.Options) 
 	sock := nc.(*net.UnixConn)
 	c, err := dialHandshake(ctx, sock, &o, t.steps)
 	if err != nil {
-		sock.Close()
+		ipc.CloseSocket(sock)
 		if ctx.Err() != nil {
 			err = ipc.ContextError(ctx)
 		}
@@ -143,17 +143,15 @@ func parseWelcome(src []byte) (*wire.Hello, error) {
 
 // dialed maps what the listener sent. It owns files.
 func dialed(sock *net.UnixConn, m *wire.Hello, files []*os.File, w waiters, o *ipc.Options, st *steps) (*conn, error) {
+	defer ipc.CloseFiles(files) // the mappings need no descriptors
 	peer, err := peerOf(m, sock)
 	if err != nil {
-		ipc.CloseFiles(files)
 		return nil, err
 	}
 	bells, err := openPeerBells(files[1], m.DataBell, m.RoomBell, st)
 	if err != nil {
-		files[0].Close()
 		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
 	}
-	defer files[0].Close() // the mapping needs no descriptor
 	size := ring.Size(int(m.RingBytes))
 	seg, err := shm.FromFile(0, files[0], int64(2*size), &shm.Options{Sealed: true, Prefault: true})
 	if err != nil {

@@ -30,6 +30,16 @@ func Publish(c ipc.Conn) {
 	l.out.Commit(l.kind)
 }
 
+// Announce commits a message with files that have been sent.
+func Announce(c ipc.Conn, files uint32) {
+	l := c.(*conn)
+	l.kind |= files << filesShift
+	_ = l.Commit()
+}
+
+// MaxHandshakes is how many peers are greeted at a time.
+const MaxHandshakes = maxHandshakes
+
 // MaxPendingFiles is how many batches of descriptors may wait.
 const MaxPendingFiles = maxPendingFiles
 

@@ -40,7 +40,7 @@ func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pid %d: waiting for Hello: %w", cred.Pid, err)
 	}
-	defer ipc.CloseFiles(files)
+	defer ipc.CloseFiles(files) // the mapping needs no descriptor
 	g.steps.took("greet: hello read")
 	// Not before Hello has been read: if this end closed with unread data, the peer would
 	// see a reset instead of the refusal.

@@ -195,7 +195,7 @@ func (l *listener) pause(d time.Duration) bool {
 // greet does one handshake and queues the conn.
 func (l *listener) greet(sock *net.UnixConn) {
 	if !l.register(sock) {
-		sock.Close()
+		ipc.CloseSocket(sock)
 		return
 	}
 	c, err := l.handshake(sock)
@@ -208,7 +208,7 @@ func (l *listener) greet(sock *net.UnixConn) {
 		if cred, err := credentials(sock); err == nil {
 			caller.PID, caller.UID, caller.GID = int(cred.Pid), int(cred.Uid), int(cred.Gid)
 		}
-		sock.Close()
+		ipc.CloseSocket(sock)
 		if refused := l.options.Refused; refused != nil {
 			refused(caller, err)
 		} else {

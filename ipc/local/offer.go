@@ -41,7 +41,7 @@ func (t Transport) Offer(options *ipc.Options, met func(ipc.Conn, error)) (their
 	go func() {
 		c, err := g.handshake(sock)
 		if err != nil {
-			sock.Close()
+			ipc.CloseSocket(sock)
 			met(nil, fmt.Errorf("local: offer: %w", err))
 			return
 		}
@@ -65,7 +65,7 @@ func (t Transport) Take(ctx context.Context, f *os.File, options *ipc.Options) (
 	}
 	c, err := dialHandshake(ctx, sock, &o, t.steps)
 	if err != nil {
-		sock.Close()
+		ipc.CloseSocket(sock)
 		if ctx.Err() != nil {
 			err = ipc.ContextError(ctx)
 		}

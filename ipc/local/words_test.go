@@ -70,6 +70,7 @@ func (s *service) work() (worked bool) {
 			var buf []byte
 			if buf, err = c.TryReserve(m.Kind, len(m.Body)); err == nil {
 				copy(buf, m.Body)
+				ipc.CloseFiles(m.Files)
 				err = c.Commit()
 			}
 			c.Release()

@@ -204,7 +204,6 @@ func TestHostilePage(t *testing.T) {
 		"version": func(c *Comm) { c.seg.Bytes()[offVersion]++ },
 		"rank":    func(c *Comm) { c.seg.Bytes()[offRank]++ },
 		"ranks":   func(c *Comm) { c.seg.Bytes()[offRanks]++ },
-		"bell":    func(c *Comm) { c.seg.Bytes()[offBell]++ },
 		"flat":    func(c *Comm) { c.flat += 64 },
 	} {
 		conns := pipes(t, 2)

@@ -204,9 +204,11 @@ func (rs *results) addSegment(m *ipc.Message) error {
 		return fmt.Errorf("segment %016x of %d bytes, memory %d, with %d descriptors; expected host memory with one",
 			seg.ID, seg.Bytes, seg.Memory, len(m.Files))
 	}
-	f := m.Files[0]
+	if err := rs.table.Add(self, seg.ID, m.Files[0], int64(seg.Bytes)); err != nil {
+		return err
+	}
 	m.Files = nil // the table's
-	return rs.table.Add(self, seg.ID, f, int64(seg.Bytes))
+	return nil
 }
 
 // alignment is what every block has.

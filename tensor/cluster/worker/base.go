@@ -106,11 +106,10 @@ func (b *base) addSegment(m *ipc.Message) error {
 		return fmt.Errorf("%w: segment %016x of %d bytes, memory %d, with %d descriptors; expected host memory with one",
 			errProtocol, seg.ID, seg.Bytes, seg.Memory, len(m.Files))
 	}
-	f := m.Files[0]
-	m.Files = nil // the table's
-	if err := b.table.Add(b.id, seg.ID, f, int64(seg.Bytes)); err != nil {
+	if err := b.table.Add(b.id, seg.ID, m.Files[0], int64(seg.Bytes)); err != nil {
 		return fmt.Errorf("%w: segment %016x: %w", errProtocol, seg.ID, err)
 	}
+	m.Files = nil // the table's
 	return nil
 }
 

@@ -90,7 +90,7 @@ func (b *base) endSave() {
 	if x == nil {
 		return
 	}
-	_ = x.file.Close() // the client finds write errors when it syncs the file
+	ipc.CloseFiles([]*os.File{x.file}) // the client finds errors when it syncs the file
 	for _, p := range x.parts {
 		if p.block != nil {
 			p.block.Release()

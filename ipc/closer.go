@@ -1,0 +1,84 @@
+package ipc
+
+import (
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxClosing bounds the goroutines of a closer: each holds a thread while close waits.
+const maxClosing = 256
+
+// closer closes on goroutines of its own. A close of a peer's descriptor can take as long
+// as the peer likes: a TCP socket lingers, a file of a remote file system is flushed, a
+// unix socket closes what is queued in it. Any goroutine may call close.
+type closer struct {
+	mu      sync.Mutex
+	running int
+	queue   []io.Closer
+}
+
+// Peers' memory is closed apart from everything else, which alone can wait without end.
+var closeMemory, closeOther closer
+
+// CloseFiles closes the descriptors of a message that are not used. It never waits: they
+// are closed soon, on another goroutine.
+func CloseFiles(files []*os.File) {
+	for _, f := range files {
+		if isMemory(f) {
+			closeMemory.close(f)
+		} else {
+			closeOther.close(f)
+		}
+	}
+}
+
+// CloseSocket closes a socket soon, as CloseFiles does: descriptors that the peer sent
+// and that were not received are closed with it.
+func CloseSocket(c io.Closer) { closeOther.close(c) }
+
+// isMemory reports whether f is a file in memory, by a question that no file system has
+// to answer. It is false for nil and for files that are closed already.
+func isMemory(f *os.File) (memory bool) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		_, err := unix.FcntlInt(fd, unix.F_GET_SEALS, 0)
+		memory = err == nil
+	})
+	return memory
+}
+
+func (c *closer) close(f io.Closer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = append(c.queue, f)
+	if c.running < maxClosing {
+		c.running++
+		go c.work()
+	}
+}
+
+// next returns the oldest of the queue; nil if it is empty, and the goroutine ends.
+func (c *closer) next() io.Closer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) == 0 {
+		c.running--
+		return nil
+	}
+	f := c.queue[0]
+	c.queue[0] = nil
+	c.queue = c.queue[1:]
+	return f
+}
+
+func (c *closer) work() {
+	for f := c.next(); f != nil; f = c.next() {
+		_ = f.Close()
+	}
+}

@@ -1,0 +1,167 @@
+package local_test
+
+import (
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// lingering returns the descriptor of a TCP socket with an hour of SO_LINGER and data
+// that its peer does not read: the last close of it waits until letGo is called.
+func lingering(t *testing.T) (f *os.File, letGo func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close() // the caller's is another descriptor
+	b, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	letGo = func() { b.Close() } // with unread data: the peer sees a reset
+	t.Cleanup(letGo)
+	if f, err = a.(*net.TCPConn).File(); err != nil {
+		t.Fatal(err)
+	}
+	fd := int(f.Fd())
+	if err := unix.SetNonblock(fd, true); err != nil {
+		t.Fatal(err)
+	}
+	// A full window: the peer's kernel takes no more.
+	for block := make([]byte, 1<<20); ; {
+		if _, err := unix.Write(fd, block); err == unix.EAGAIN {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A socket that does not block does not linger.
+	if err := unix.SetNonblock(fd, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 3600}); err != nil {
+		t.Fatal(err)
+	}
+	return f, letGo
+}
+
+// nested returns an end of a pair of unix sockets, in which a lingering socket is queued
+// that has no other descriptor.
+func nested(t *testing.T) (f *os.File, letGo func()) {
+	t.Helper()
+	inner, letGo := lingering(t)
+	defer inner.Close()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[1])
+	if err := unix.Sendmsg(fds[1], []byte("x"), unix.UnixRights(int(inner.Fd())), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fds[0]), "nested"), letGo
+}
+
+// TestNeverWaitsInClose has a client send descriptors whose close waits for an hour, in
+// messages and in a greeting. The goroutine that receives closes them, and goes on to
+// answer a second client.
+func TestNeverWaitsInClose(t *testing.T) {
+	for name, slow := range map[string]func(*testing.T) (*os.File, func()){
+		"TCP socket": lingering, "queued in a unix socket": nested,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t)
+			attacker, err := s.dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer attacker.Close()
+			f, letGo := slow(t)
+			defer letGo()
+			// Ahead of their message, so that the service's descriptor is the last.
+			if _, _, err := local.Socket(attacker).WriteMsgUnix(make([]byte, 8), unix.UnixRights(int(f.Fd())), nil); err != nil {
+				letGo()
+				t.Fatal(err)
+			}
+			f.Close()
+			if _, err := attacker.Reserve(s.ctx, 1, 8); err != nil {
+				t.Fatal(err)
+			}
+			local.Announce(attacker, 1)
+			// The answer says that the service has closed the message's files.
+			if m, err := attacker.Recv(s.ctx); err != nil || m.Kind != 1 {
+				t.Fatalf("%v, %v", m, err)
+			}
+			attacker.Release()
+			second, err := s.dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer second.Close()
+			s.ask(second, 1)
+		})
+	}
+}
+
+// TestNeverWaitsInGreeting has more clients than are greeted at a time send a Hello with
+// a descriptor whose close waits, as the page of bells or queued behind the Hello. The
+// next client is let in.
+func TestNeverWaitsInGreeting(t *testing.T) {
+	ctx := testContext(t)
+	l, path := listen(t, &ipc.Options{RingBytes: ipc.MinRingBytes, HandshakeTimeout: time.Hour})
+	dial := func() *net.UnixConn {
+		sock, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sock
+	}
+	// While silent clients are being greeted, the others wait in the kernel's queue: the
+	// descriptors that they have sent are the last.
+	var silent []*net.UnixConn
+	for range local.MaxHandshakes {
+		silent = append(silent, dial())
+	}
+	hello := wire.AppendHello(nil, &wire.Hello{Version: wire.Version, Layout: 1, RingBytes: ipc.MinRingBytes, RoomBell: 128})
+	for i := range local.MaxHandshakes + 6 {
+		f, letGo := lingering(t)
+		defer letGo()
+		sock := dial()
+		defer sock.Close()
+		with, behind := unix.UnixRights(int(f.Fd())), []byte(nil)
+		if i%2 == 1 {
+			with, behind = behind, with
+		}
+		_, _, err := sock.WriteMsgUnix(hello, with, nil)
+		if err == nil {
+			_, _, err = sock.WriteMsgUnix([]byte("x"), behind, nil)
+		}
+		if err != nil {
+			letGo()
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	for _, sock := range silent {
+		sock.Close()
+	}
+	second, err := local.New().Dial(ctx, path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Close()
+	accept(t, ctx, l)
+}
