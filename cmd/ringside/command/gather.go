@@ -65,6 +65,10 @@ func (f *storeFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.region, "s3-region", "", "region of the S3 server (default us-east-1)")
 	flags.BoolVar(&f.plain, "s3-plain", false, "reach the S3 server by HTTP instead of HTTPS")
 	flags.StringVar(&f.keys, "s3-keys-file", "", "file with access key and secret key, readable by you alone (default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)")
+}
+
+// addPeers adds what is about stores of several peers.
+func (f *storeFlags) addPeers(flags *pflag.FlagSet) {
 	flags.StringVar(&f.peerKeys, "s3-peer-keys-file", "", "file with lines of a peer's number, access key and secret key, readable by you alone; for the updates of these peers")
 }
 
@@ -164,6 +168,7 @@ type rankFlags struct {
 
 func (f *rankFlags) add(flags *pflag.FlagSet) {
 	f.storeFlags.add(flags)
+	f.storeFlags.addPeers(flags)
 	flags.StringVar(&f.manifest, "manifest", "manifest.json", "what updates look like, from gather init")
 	flags.StringVar(&f.publicKeys, "peer-keys-file", "", "file with lines of a peer's number and its ed25519 public key, 64 hexadecimal digits; a peer whose update is not signed by its key is skipped")
 	flags.StringVar(&f.spool, "spool", "", "folder for updates while they are worked on (default: a new one in the folder for temporary files)")

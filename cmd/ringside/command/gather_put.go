@@ -102,6 +102,7 @@ a file and added to the next update.`,
 	}
 	flags := c.Flags()
 	f.storeFlags.add(flags)
+	f.storeFlags.addPeers(flags)
 	flags.StringVar(&f.manifest, "manifest", "manifest.json", "what updates look like, from gather init")
 	flags.StringVar(&f.update, "update", "", "safetensors file of the update")
 	flags.StringVar(&f.from, "from", "", "safetensors file of the model before")

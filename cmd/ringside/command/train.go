@@ -20,6 +20,7 @@ func newTrain() *cobra.Command {
 		asJSON      bool
 		o           train.Options
 		at          place
+		apart       apartFlags
 	)
 	c := &cobra.Command{
 		Use:   "train",
@@ -39,6 +40,11 @@ there on, and so other bits than a run that had them from the start.
 --stages 2, or a --config such as docs/pipeline.yaml, puts a model's layers on different workers: each then works on another
 micro-batch of the step at a time, forward and backward in turns.
 
+--outer diloco --peers 4 --inner 50 --store DIR has four peers train the model apart: each takes 50 steps on batches of its
+own, puts its compressed update into the store, and all apply the same outer step. With --peer 2 this is one of them, which
+needs nothing of the others but the store; a peer that is gone is skipped, and goes on from the store when it is started
+again. Without --peer all peers train in this process. A new run needs an empty store.
+
 Models:
 ` + modelList() + `
 Without --data, image models take Fashion-MNIST where Debian's dataset-fashion-mnist puts it, and language models
@@ -55,6 +61,9 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 			if err != nil {
 				return usagef("--model: %v", err)
 			}
+			if err := apart.check(cmd.Flags(), &o, &at); err != nil {
+				return err
+			}
 			if err := at.cutInStages(m, o.Batch); err != nil {
 				return asTyped(cmd.Flags(), err)
 			}
@@ -62,7 +71,14 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 			if cmd.Flags().Changed("hosts") && at.hosts != 1 {
 				return onTwoHosts(cmd, &at)
 			}
-			return runTrain(cmd, m, path, &o, &at, asJSON)
+			d, err := loadData(m, path)
+			if err != nil {
+				return err
+			}
+			if apart.method != "" {
+				return apart.train(cmd, m, d, &o, &at, asJSON)
+			}
+			return runTrain(cmd, m, d, &o, &at, asJSON)
 		},
 	}
 	f := c.Flags()
@@ -85,6 +101,7 @@ the text that comes with Go (Newton's Opticks). --json ends with one object on s
 	f.BoolVar(&asJSON, "json", false, "end with one JSON object on standard output")
 	at.flags(f)
 	at.stageFlags(f)
+	apart.add(f, &o.Inner)
 	return c
 }
 
@@ -110,16 +127,19 @@ type outcome struct {
 	Error            string  `json:"error,omitempty"`
 }
 
-func runTrain(cmd *cobra.Command, m *train.Model, path string, o *train.Options, at *place, asJSON bool) error {
+// loadData loads what --data names.
+func loadData(m *train.Model, path string) (train.Data, error) {
 	d, err := m.Load(path)
 	switch {
 	case err != nil && path != "":
-		return fmt.Errorf("--data: %w", err)
+		return nil, fmt.Errorf("--data: %w", err)
 	case errors.Is(err, data.ErrNotFound):
-		return fmt.Errorf("%w; or name yours with --data", err)
-	case err != nil:
-		return err
+		return nil, fmt.Errorf("%w; or name yours with --data", err)
 	}
+	return d, err
+}
+
+func runTrain(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, asJSON bool) error {
 	ctx := cmd.Context()
 	sess, err := at.open(ctx, cmd)
 	if err != nil {

@@ -1,0 +1,205 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ringside-go/ringside/gather/agg"
+	"github.com/ringside-go/ringside/gather/apply"
+	"github.com/ringside-go/ringside/gather/codec"
+	"github.com/ringside-go/ringside/gather/outer"
+	"github.com/ringside-go/ringside/gather/store"
+	"github.com/ringside-go/ringside/tensor/train"
+)
+
+// apartFlags are of peers that train one model apart.
+type apartFlags struct {
+	storeFlags
+	method, sign, publicKeys string
+	aggregator               string
+	peers, peer, topK        int
+	lr, momentum             float64
+	timeout                  time.Duration
+}
+
+func (f *apartFlags) add(flags *pflag.FlagSet, inner *int) {
+	f.storeFlags.add(flags)
+	flags.StringVar(&f.method, "outer", "", "diloco: have several peers train the model apart and meet in --store")
+	flags.IntVar(&f.peers, "peers", 0, "with --outer: number of peers")
+	flags.IntVar(&f.peer, "peer", 0, "with --outer: which of the peers this is, from 1 on; 0: all of them, in this process")
+	flags.IntVar(inner, "inner", 50, "with --outer: steps that a peer takes by itself in a round")
+	flags.IntVar(&f.topK, "topk", codec.DefaultConfig().TopK, "with --outer: values that an update sends of each 64x64")
+	flags.Float64Var(&f.lr, "outer-lr", outer.DefaultLR, "with --outer: learning rate of the outer step")
+	flags.Float64Var(&f.momentum, "outer-momentum", outer.DefaultMomentum, "with --outer: Nesterov momentum of the outer step")
+	flags.StringVar(&f.aggregator, "aggregate", agg.Default, "with --outer: rule by which updates become one, as of gather plan")
+	flags.DurationVar(&f.timeout, "outer-timeout", outer.DefaultTimeout, "with --outer: how long a round waits for a peer")
+	flags.StringVar(&f.sign, "sign-key-file", "", "with --outer and --peer: file with the ed25519 seed that signs this peer's updates, as of gather put")
+	flags.StringVar(&f.publicKeys, "peer-keys-file", "", "with --outer: file with the peers' public keys, as of gather run")
+}
+
+// check refuses flags that do not go together.
+func (f *apartFlags) check(flags *pflag.FlagSet, o *train.Options, at *place) error {
+	if f.method == "" {
+		for _, name := range []string{"peers", "peer", "inner", "store", "topk", "outer-lr", "outer-momentum", "aggregate", "outer-timeout", "sign-key-file", "peer-keys-file"} {
+			if flags.Changed(name) {
+				return usagef("--%s: it is about peers: say --outer diloco", name)
+			}
+		}
+		return nil
+	}
+	if err := positive(flags, "peers", "inner", "topk", "outer-lr"); err != nil {
+		return err
+	}
+	elsewhere := at.connect != "" || at.workers != 0 || at.mesh != "" || at.file != "" || at.stages != 0 || at.hosts != 1
+	switch {
+	case f.method != "diloco":
+		return usagef("--outer %s: expected diloco", f.method)
+	case f.peers < 1:
+		return usagef("--peers %d: expected the number of peers", f.peers)
+	case f.momentum < 0 || f.momentum >= 1:
+		return usagef("--outer-momentum %v: expected at least 0 and below 1", f.momentum)
+	case f.peer < 0 || f.peer > f.peers:
+		return usagef("--peer %d: expected 1 to %d, or 0 for all in this process", f.peer, f.peers)
+	case o.Checkpoint != "" || o.Resume != "":
+		return usagef("--outer and --checkpoint, --resume exclude each other: a peer that is started again goes on from the store")
+	case f.peer == 0 && elsewhere:
+		return usagef("--outer without --peer trains in this process: say which --peer runs on the workers")
+	case f.peer == 0 && f.sign != "":
+		return usagef("--sign-key-file is of one peer: say which with --peer")
+	}
+	return nil
+}
+
+// open returns a peer. Its spool is a folder of its own in spool.
+func (f *apartFlags) open(uid int, s store.Store, spool string) (*outer.Outer, error) {
+	c := codec.DefaultConfig()
+	c.TopK = f.topK
+	o := &outer.Options{Store: s, Spool: filepath.Join(spool, fmt.Sprint(uid)), UID: uint64(uid), Peers: f.peers, Config: &c,
+		Optimizer: apply.Optimizer{LR: f.lr, Momentum: f.momentum, Nesterov: f.momentum != 0}, Aggregator: f.aggregator, Timeout: f.timeout}
+	var err error
+	if o.Key, err = readSeed(f.sign); err != nil {
+		return nil, err
+	}
+	if o.Keys, err = readPublicKeys(f.publicKeys); err != nil {
+		return nil, err
+	}
+	return outer.New(o)
+}
+
+// peerOutcome is what train --outer says about each peer.
+type peerOutcome struct {
+	outer.Stats
+	*train.Summary
+	// Dense is the bytes that a step of data-parallel training would have sent, in all
+	// steps, for each byte that this peer sent.
+	Dense float64 `json:"dense_over_sent,omitempty"`
+}
+
+// apartOutcome is what train --outer --json ends with.
+type apartOutcome struct {
+	Peers []peerOutcome `json:"peers"`
+	Saved string        `json:"saved,omitempty"`
+}
+
+// train trains one peer, or all of them in this process.
+func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place, asJSON bool) error {
+	s, err := f.storeFlags.open(f.url)
+	if err != nil {
+		return err
+	}
+	spool, err := os.MkdirTemp("", "ringside-outer-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(spool)
+	uids := []int{f.peer}
+	if f.peer == 0 {
+		uids = nil
+		for uid := 1; uid <= f.peers; uid++ {
+			uids = append(uids, uid)
+		}
+		at.inProcess = true
+	}
+	peers := make([]*outer.Outer, len(uids))
+	for i, uid := range uids {
+		if peers[i], err = f.open(uid, s, spool); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancelCause(cmd.Context())
+	defer cancel(nil)
+	out := apartOutcome{Peers: make([]peerOutcome, len(peers)), Saved: o.Save}
+	p := newProgress(cmd.ErrOrStderr(), m.Name)
+	var wg sync.WaitGroup
+	for i, peer := range peers {
+		own := *o
+		own.Outer = peer
+		if i > 0 { // all have the same weights in the end
+			own.Save, own.Sample = "", -1
+		} else {
+			own.Progress = p.show
+		}
+		wg.Go(func() {
+			sum, err := trainPeer(ctx, cmd, m, d, &own, at)
+			if err != nil {
+				cancel(fmt.Errorf("peer %d: %w", uids[i], err))
+				return
+			}
+			out.Peers[i] = peerOutcome{Stats: peer.Stats(), Summary: sum}
+			if sent := out.Peers[i].Sent; sent > 0 {
+				out.Peers[i].Dense = float64(sum.Parameters) * 4 * float64(sum.Steps-sum.Resumed) / float64(sent)
+			}
+		})
+	}
+	wg.Wait()
+	p.end()
+	if err := context.Cause(ctx); err != nil && (cmd.Context().Err() == nil || out.Peers[0].Summary == nil) {
+		return asTyped(cmd.Flags(), err)
+	}
+	if asJSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(&out)
+	}
+	return out.write(cmd.OutOrStdout())
+}
+
+func trainPeer(ctx context.Context, cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place) (*train.Summary, error) {
+	sess, err := at.open(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer sess.close()
+	return m.Train(ctx, sess.Session, d, o)
+}
+
+// write prints a table of peers, and the sample.
+func (o *apartOutcome) write(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "peer\tsteps\trounds\tloss\theld out\tsent\tgradients/sent\treceived\tweights")
+	for i := range o.Peers {
+		p := &o.Peers[i]
+		fmt.Fprintf(tw, "%d\t%d\t%d\t%.4f\t%.4f\t%d\t%.0f\t%d\t%.16s\n", p.Peer, p.Steps, p.Rounds, p.Loss, p.HeldOut, p.Sent, p.Dense, p.Received, p.Weights)
+		for uid, n := range p.Missing {
+			fmt.Fprintf(tw, "\t%d rounds without peer %d: %s\n", n, uid, p.Reasons[uid])
+		}
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if o.Saved != "" {
+		fmt.Fprintf(w, "saved %s\n", o.Saved)
+	}
+	if s := o.Peers[0].Sample; s != "" {
+		fmt.Fprintf(w, "sample:\n%s\n", s)
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTrainApart: two peers in this process train over a folder, end with the same
+// weights and say what they sent; a third that comes when all is over has them too.
+func TestTrainApart(t *testing.T) {
+	runtimeDir(t)
+	dir := t.TempDir()
+	args := []string{"train", "--json", "--data", textFile(t), "--steps", "20", "--batch", "4", "--loss-every", "1", "--sample", "0",
+		"--outer", "diloco", "--inner", "8", "--store", filepath.Join(dir, "store")}
+	trainedApart := func(more ...string) apartOutcome {
+		t.Helper()
+		out, errOut, err := execute(t, append(args, more...)...)
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", more, err, errOut)
+		}
+		var o apartOutcome
+		d := json.NewDecoder(strings.NewReader(out))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&o); err != nil {
+			t.Fatalf("%v in %s", err, out)
+		}
+		return o
+	}
+	o := trainedApart("--peers", "2", "--save", filepath.Join(dir, "weights"))
+	if len(o.Peers) != 2 || o.Peers[0].Weights != o.Peers[1].Weights || o.Peers[0].HeldOut != o.Peers[1].HeldOut {
+		t.Fatalf("the peers differ: %+v", o.Peers)
+	}
+	for _, p := range o.Peers {
+		if p.Rounds != 3 || p.Steps != 20 || p.Sent == 0 || p.Dense < 100 || len(p.Missing) != 0 || p.Losses[0].Loss < p.HeldOut+0.3 {
+			t.Errorf("peer %d: %+v, %+v", p.Peer, p.Stats, p.Summary)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "weights")); err != nil {
+		t.Error(err)
+	}
+	again := trainedApart("--peers", "2", "--peer", "2", "--in-process")
+	if p := again.Peers[0]; p.Peer != 2 || p.Resumed != 20 || p.Sent != 0 || p.Weights != o.Peers[0].Weights {
+		t.Errorf("a peer that comes again: %+v, %+v", p.Stats, p.Summary)
+	}
+}
+
+// TestTrainApartFlags: flags that do not go together are errors of usage.
+func TestTrainApartFlags(t *testing.T) {
+	for text, want := range map[string]string{
+		"--peers 2":                                   "--peers: it is about peers",
+		"--outer x --peers 2 --store s":               "--outer x: expected diloco",
+		"--outer diloco --store s":                    "--peers 0",
+		"--outer diloco --peers 2":                    "--store: expected",
+		"--outer diloco --peers 2 --peer 3":           "--peer 3: expected 1 to 2",
+		"--outer diloco --peers 2 --workers 2":        "say which --peer",
+		"--outer diloco --peers 2 --resume c":         "exclude each other",
+		"--outer diloco --peers 2 --sign-key-file k":  "say which with --peer",
+		"--outer diloco --peers 2 --outer-momentum 1": "expected at least 0 and below 1",
+		"--outer diloco --peers 2 --inner 0":          "--inner",
+		"--outer diloco --peers 2 --store ftp://host": "scheme",
+	} {
+		_, _, err := execute(t, append([]string{"train", "--data", textFile(t)}, strings.Fields(text)...)...)
+		var usage *usageError
+		if err == nil || !strings.Contains(err.Error(), want) || want != "scheme" && !errors.As(err, &usage) {
+			t.Errorf("%s gave %v, expected an error of usage with %q", text, err, want)
+		}
+	}
+}
