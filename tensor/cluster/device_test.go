@@ -53,8 +53,8 @@ func TestApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-device=apart", "-test.timeout=10m"}
-	if testing.Short() {
+	args := []string{"-device=apart", "-test.timeout=20m"}
+	if testing.Short() || raced {
 		args = append(args, "-test.short", "-test.run="+apartTests)
 	}
 	if out, err := exec.CommandContext(t.Context(), exe, args...).CombinedOutput(); err != nil {

@@ -55,7 +55,7 @@ func TestApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, seed := range []string{"1", "2"} {
-		args := []string{"-device=apart", "-seed=" + seed, "-test.timeout=2m"}
+		args := []string{"-device=apart", "-seed=" + seed, "-test.timeout=10m"}
 		if testing.Short() {
 			args = append(args, "-test.short")
 		}
