@@ -264,7 +264,8 @@ func TestRefused(t *testing.T) {
 		busy := f.dial(ipc.RoleClient, "busy")
 		s := f.open(busy, w, "busy")
 		failed := f.dial(ipc.RoleClient, "failed") // its session is over, so it has none
-		w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: f.open(failed, w, "failed"), Code: wire.CodeEngine, Text: "broken"}))
+		over := f.open(failed, w, "failed")
+		w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: over, Code: wire.CodeEngine, Text: "broken"}))
 		failed.fail(wire.CodeEngine, "broken")
 		idle := []*peer{failed}
 		for len(idle) < 6 {
@@ -280,6 +281,7 @@ func TestRefused(t *testing.T) {
 		if n := f.d.Stats(); n.Clients != 4 || n.Refused != 3 || n.Sessions != 1 {
 			t.Errorf("%+v; expected a client with a session and 3 without", n)
 		}
+		w.closed(over, wire.CodeOK)     // its client has gone
 		f.open(idle[3], w, "after all") // the oldest of those that are left
 		busy.send(wire.KindRun, message(0, 9, 9))
 		if body, _ := w.recv(wire.KindRun); sessionOf(t, body) != s {
@@ -330,7 +332,8 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestWorkerFails: a session that its worker gave up is over here as well.
+// TestWorkerFails checks that a session that its worker gave up is over here as well. The
+// worker is told when the client has closed the session: it keeps the leases until then.
 func TestWorkerFails(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w, c := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
@@ -339,6 +342,7 @@ func TestWorkerFails(t *testing.T) {
 	c.fail(wire.CodeProtocol, "nonsense")
 	c.send(wire.KindRun, message(0, 1, 1))
 	c.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	w.closed(s, wire.CodeOK)
 	if again := f.open(c, w, "c"); again == s {
 		t.Error("a number was used twice")
 	}

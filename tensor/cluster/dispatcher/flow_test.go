@@ -126,6 +126,7 @@ func TestSlowClient(t *testing.T) {
 	// Its later messages are dropped, and it may begin again.
 	slow.send(wire.KindRun, message(0, 10, 1))
 	slow.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	w.closed(s, wire.CodeOK)
 	f.open(slow, w, "again")
 }
 

@@ -21,7 +21,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		return true
 	case wire.KindBye:
 		if s != nil {
-			d.closeSession(s, wire.CodeOK)
+			d.closeSession(s)
 		}
 		return true
 	case wire.KindBody, wire.KindRun, wire.KindSegment, wire.KindSave, wire.KindLink:

@@ -26,7 +26,7 @@ func (d *Dispatcher) lost(p *peer, err error) {
 	case ipc.RoleClient:
 		d.stats.clients.Add(-1)
 		if p.session != nil {
-			d.closeSession(p.session, wire.CodeOK)
+			d.closeSession(p.session)
 		}
 	case ipc.RoleWorker:
 		if p.device != nil {

@@ -104,14 +104,15 @@ func (d *Dispatcher) missing(s *session) string {
 	return "no worker is connected: start one with ringside worker, or all of it with ringside up"
 }
 
-// closeSession ends a session because its client wants it, or is gone.
-func (d *Dispatcher) closeSession(s *session, reason wire.Code) {
+// closeSession ends a session because its client wants it, or is gone. The workers are
+// told also if the session has failed before: they keep its leases until then, because
+// the client may be reading results.
+func (d *Dispatcher) closeSession(s *session) {
 	s.client.session = nil
-	if s.over {
-		return
+	d.dismiss(s, wire.CodeOK, nil)
+	if !s.over {
+		d.forgetSession(s)
 	}
-	d.dismiss(s, reason, nil)
-	d.forgetSession(s)
 }
 
 // failSession ends a session and tells the client why.

@@ -190,6 +190,10 @@ func TestWidow(t *testing.T) {
 			if n := f.d.Stats().Failed; n != 1 {
 				t.Errorf("%d sessions failed, expected 1", n)
 			}
+			cl.Close()
+			for _, w := range workers[:2] {
+				w.closed(s, wire.CodeOK) // the client reads no results any more
+			}
 		})
 	}
 }

@@ -190,16 +190,14 @@ func (w *Worker) handle(ctx context.Context, m *ipc.Message) error {
 		return w.answerWatch(ctx, m)
 	case wire.KindOpenSession:
 		return w.openSession(ctx, m)
+	case wire.KindCloseSession:
+		return w.closeSession(m)
 	case wire.KindFail:
 		return refusal(m)
 	}
 	s := w.sessions[id]
 	if s == nil {
-		return nil // the session failed here, and the dispatcher does not know yet
-	}
-	if m.Kind == wire.KindCloseSession {
-		w.endSession(s)
-		return nil
+		return nil // it failed here; the dispatcher does not know yet, or keeps it for a while
 	}
 	err := handleFor(ctx, s, m)
 	if ends(err) {
@@ -313,8 +311,31 @@ func (w *Worker) openShared(ctx context.Context, b *base, open *wire.OpenSession
 	return err
 }
 
-// endSession frees a session. After the last one, memory that no process has mapped goes
-// back to the machine.
+// closeSession ends a session, and its leases if the client has closed it or is gone. The
+// client of a session that failed may still read results: it does not know yet, or it is
+// in the middle of a read. Its leases end with a second CloseSession, of CodeOK.
+func (w *Worker) closeSession(m *ipc.Message) error {
+	var c wire.CloseSession
+	if err := wire.ParseCloseSession(m.Body, &c); err != nil {
+		return err
+	}
+	if s := w.sessions[c.Session]; s != nil {
+		w.endSession(s)
+	}
+	if c.Reason == wire.CodeOK && w.dev.Arena().ReleaseOwner(c.Session) > 0 {
+		w.trim()
+	}
+	return nil
+}
+
+// trim gives memory that no process has mapped back to the machine if no session is open.
+func (w *Worker) trim() {
+	if len(w.sessions) == 0 {
+		w.dev.Arena().Trim()
+	}
+}
+
+// endSession frees a session, except the results that are leased to its client.
 func (w *Worker) endSession(s session) {
 	c := s.core()
 	delete(w.sessions, c.id)
@@ -326,11 +347,8 @@ func (w *Worker) endSession(s session) {
 	w.disown(s)
 	w.idle(s)
 	s.close()
-	w.dev.Arena().ReleaseOwner(c.id)
 	w.log.Debug("session closed", "session", c.id, "name", c.name)
-	if len(w.sessions) == 0 {
-		w.dev.Arena().Trim()
-	}
+	w.trim()
 }
 
 // failSession ends a session because of an error, and tells its client.

@@ -435,6 +435,39 @@ func TestLateFailure(t *testing.T) {
 	}
 }
 
+// TestFailedLeases checks that results of a session that is over stay as they are until
+// its client has gone: it may be reading them.
+func TestFailedLeases(t *testing.T) {
+	f := start(t, worker.Options{})
+	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
+	closed := func(reason wire.Code) {
+		f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1, Reason: reason}))
+	}
+	for i, end := range []func(){
+		func() { closed(wire.CodeWorkerGone) },
+		func() {
+			f.send(wire.KindMeet, wire.AppendMeet(nil, &wire.Meet{Session: 1, Rank: 1}))
+			f.failed(1, wire.CodeProtocol, "")
+		},
+	} {
+		f.open(1, 0)
+		f.body(1, p)
+		f.batch(&wire.Run{Session: 1, Seq: 1, Hash: p.hash, Base: 50, Uploads: []wire.Upload{floats(1, 1, 2)},
+			Inputs: []uint64{1}, Scalars: []float64{1}, Fetch: []uint64{50}})
+		f.answer(wire.CodeOK, "")
+		end()
+		f.open(uint64(10+2*i), 0) // what came before was dealt with
+		if n := f.dev.Arena().Stats().Leases; n != 1 {
+			t.Errorf("%d leases of a session that failed, expected 1", n)
+		}
+		closed(wire.CodeOK)
+		f.open(uint64(11+2*i), 0)
+		if n := f.dev.Arena().Stats(); n.Leases != 0 || n.Blocks > 1 {
+			t.Errorf("%d leases and %d blocks are left", n.Leases, n.Blocks)
+		}
+	}
+}
+
 // TestCloseSession checks that everything a session held is freed.
 func TestCloseSession(t *testing.T) {
 	f := start(t, worker.Options{})
