@@ -39,10 +39,10 @@ type Producer struct {
 	head      uint64 // the consumer's position when last looked at
 	first     uint64 // header at published, to be stored last, when anything is staged
 
-	open bool   // a reservation is open:
-	pad  uint64 // bytes of padding in front of it
-	next uint64 // tail after it
-	body uint64 // its length
+	open bool   // a reservation is open; then
+	pad  uint64 // is the padding before it, in bytes,
+	next uint64 // the tail after it,
+	body uint64 // and the length of its body
 
 	stream bool // the consumer was far behind when last looked at
 

@@ -18,7 +18,8 @@
 // Uploads are written into blocks of an arena of this process, where the worker reads
 // them in place. The worker's answers say which blocks are free again. Fetched values are
 // read in place in the worker's memory, mapped here for reading, and given back with the
-// next Run after Release; values of up to 64 bytes are part of the answer.
+// next Run after Release; values of up to 64 bytes are part of the answer. If the session
+// fails while a value is read, the worker leaves its bytes as they are until Close.
 //
 // A worker of another host shares no memory. When the session opens, it and the client
 // open a data connection, in the direction that works. Uploads use it, and a Run is sent

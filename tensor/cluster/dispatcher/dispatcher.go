@@ -20,10 +20,10 @@ type Dispatcher struct {
 	workers   map[string]*peer // by name
 	sessions  map[uint64]*session
 	waiting   []*session        // without a worker, oldest first
-	givenUp   []givenUp         // by a worker because another is gone, oldest first
+	givenUp   []givenUp         // sessions in their grace period, oldest first
 	line      *turn.Line[*peer] // gives turns to sessions of several workers
 	last      uint64            // number of the newest session
-	gone      bool              // some peer is gone
+	gone      bool              // a peer is gone that is still in peers
 	first     int               // index of the peer that is served first
 	watchers  map[uint64]*peer  // controls that sent a Watch, by its number
 	asks      uint64            // number of the last of these

@@ -1,9 +1,10 @@
 // Package dispatcher is the process between clients and workers: it accepts both, places
 // each client's session on its workers, and forwards messages between them.
 //
-// It is one goroutine. A turn looks at every connection once and handles some of its
-// messages, so that no peer waits for another's. When a turn finds nothing, the goroutine
-// sleeps on the one waiter that all connections wake. It never waits for a single peer:
+// It is one goroutine. A round looks at every connection once and handles some of its
+// messages, so that no peer waits for another's. When a round finds nothing, the
+// goroutine sleeps on the one waiter that all connections wake. It never waits for a
+// single peer:
 //
 //   - A message for a worker whose queue is full stays in its client's queue. The client
 //     notices when that is full as well.
@@ -14,9 +15,9 @@
 //     clients lose nothing.
 //   - At most Options.MaxIdle clients have no open session: one more ends the oldest of
 //     them.
-//   - Messages about sessions that open and close are never refused: they are kept for a
-//     worker whose queue is full. Over MaxQueued bytes of them no session opens until the
-//     worker reads.
+//   - Messages that open and close sessions are never refused: they are kept for a worker
+//     whose queue is full. While more than MaxQueued bytes of them are kept for a worker,
+//     no session opens.
 //
 // The dispatcher forwards a message by copying its body into the other queue and
 // overwriting the eight bytes of the session's id. Tensors do not pass through it: they
@@ -40,12 +41,16 @@
 // A session may ask for several workers, which run it together. Where they and the client
 // are of one host, the first worker passes the messages on to the others while the
 // session has the turn, which the dispatcher gives (package turn). Otherwise every
-// message of the client goes to all workers or, while one has no room, to none. So all of
-// them see the same messages in the same order, also those of different sessions. Each
-// computes for itself how tensors lie and its part of a program (package
-// tensor/cluster/worker). The dispatcher reads no program, and forwards a step as one
-// short message to each. Before workers have connections of their own it passes their
-// addresses on.
+// message of the client goes to all workers or, while one has no room, to none. (Link
+// goes to one worker, and Segment not to workers of other hosts.) So all of them see the
+// same messages in the same order, also those of different sessions. Each computes for
+// itself how tensors lie and its part of a program (package tensor/cluster/worker). The
+// dispatcher reads no program, and forwards a step as one short message to each. Before
+// workers have connections of their own it passes their addresses on.
+//
+// If one of the workers has another session of several workers, at most one forwarded Run
+// of each is sent that has not begun (runPending in forward.go). Such a Run has the flag
+// RunTurn, and the first worker sends Flow when it begins.
 //
 // The workers of a session are of one kind of device, unless the session takes several
 // kinds. They are of one host if one has enough, this host before others, and otherwise
@@ -60,8 +65,14 @@
 // same number again. Only the client of a session can send to it and only its workers can
 // answer it, whatever number a message says.
 //
-// A session ends with its client, by Bye or by the end of the connection, and the worker
-// frees the session's memory. When a worker dies, the clients of its sessions are told
-// which worker it was and how it ended, and the other workers of those sessions are told
-// that they are over.
+// A session ends with its client, by Bye or by the end of the connection, and its workers
+// free its memory. It also ends when a worker reports its failure, when one of its
+// workers is gone, when it has waited too long for workers, when its client leaves too
+// many answers unread, and when its client breaks the protocol.
+//
+// When a worker is gone, the clients of its sessions are told its name and pid, and that
+// it closed its connection or died (its own reason if it gave one). The other workers of
+// those sessions get CloseSession. When the client of a session that has failed closes it
+// or is gone, the workers get CloseSession again, with CodeOK: they keep the results that
+// are leased to the client until then.
 package dispatcher

@@ -59,7 +59,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 		d.stats.blocked.Add(1)
 		return false
 	case errors.Is(err, ipc.ErrPeerGone):
-		return false // serve finds it lost, behind its last messages
+		return false // serve finds it lost, after its last messages
 	case err != nil:
 		d.failSession(s, wire.CodeInternal, fmt.Sprintf("%s could not be passed on: %v", wire.KindName(m.Kind), err))
 		return true

@@ -16,7 +16,8 @@ import (
 // for a grace period.
 
 // grace is how long a session is kept that a worker has given up because another is gone.
-// It is shorter than clients wait for a reason.
+// It is shorter than the time for which a client that has lost a connection waits to be
+// told a reason.
 const grace = time.Second
 
 // givenUp is a session in its grace period.
@@ -26,15 +27,16 @@ type givenUp struct {
 	until   time.Time
 }
 
-// giveUp handles m, a Fail of worker p about s. It reports whether the client is to be
-// told another reason, now or after the grace period: another worker is gone, or p itself
-// is about to leave. The text of m is kept until then.
+// giveUp handles m, a Fail of worker p about s. It reports whether the Fail is held back:
+// another worker is gone, or p itself is about to leave, and a better reason may come
+// within grace. If none does, the client is told this one. Until then the session keeps
+// its turn, and the workers that did not fail hear nothing.
 func (d *Dispatcher) giveUp(s *session, p *peer, m *ipc.Message) bool {
 	var fail wire.Fail
 	if len(s.workers) == 1 || wire.ParseFail(m.Body, &fail) != nil {
 		return false
 	}
-	// serve finds it lost, behind its last messages
+	// serve finds it lost, after its last messages
 	ended := func(w *peer) bool { return w != p && w.conn.Err() != nil }
 	if fail.Code != wire.CodeWorkerGone && !slices.ContainsFunc(s.workers, ended) {
 		return false

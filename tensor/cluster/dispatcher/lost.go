@@ -33,8 +33,8 @@ func (d *Dispatcher) lost(p *peer, err error) {
 			d.stats.workers.Add(-1)
 		}
 		delete(d.workers, p.who.Name)
-		// An idle worker may come and go, as may one that gave its sessions up with a
-		// reason.
+		// The end of a worker is a warning only if it has sessions for whose end it gave
+		// no reason.
 		level := slog.LevelInfo
 		for _, s := range p.sessions {
 			if _, said := s.said[p]; !said {

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// quantum is how many bytes of messages of a peer are forwarded in a turn, on
+	// quantum is how many bytes of messages of a peer are forwarded in a round, on
 	// average. One message of any size is forwarded once the peer has credit.
 	quantum = 64 << 10
 
 	// messageCost is added to the bytes of a message, which bounds tiny ones: 64 in a
-	// turn.
+	// round.
 	messageCost = 1 << 10
 
 	// defaultMaxQueued is some thousand answers of a training step.

@@ -18,7 +18,7 @@ type peer struct {
 
 	msg    ipc.Message // the oldest message, when held
 	held   bool
-	credit int // bytes that it may still have forwarded in this turn
+	credit int // bytes that it may still have forwarded in this round
 
 	queue  []queued // messages that wait for room, oldest first
 	queued int      // bytes of it

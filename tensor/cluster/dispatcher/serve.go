@@ -18,7 +18,7 @@ import (
 func (d *Dispatcher) Serve(ctx context.Context, listeners ...ipc.Listener) error {
 	d.listeners.Store(&listeners)
 	for {
-		if err := d.o.Waiter.Wait(ctx, d.turn); err != nil {
+		if err := d.o.Waiter.Wait(ctx, d.round); err != nil {
 			return d.shutDown(context.Cause(ctx))
 		}
 		if ctx.Err() != nil { // Wait does not look at ctx while there is work
@@ -27,8 +27,8 @@ func (d *Dispatcher) Serve(ctx context.Context, listeners ...ipc.Listener) error
 	}
 }
 
-// turn serves every peer once, and reports whether there was anything to do.
-func (d *Dispatcher) turn() bool {
+// round serves every peer once, and reports whether there was anything to do.
+func (d *Dispatcher) round() bool {
 	worked := d.accept()
 	// Another peer is first each time, so that it is not always the same that finds a
 	// queue full.

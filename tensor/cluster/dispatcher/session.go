@@ -26,17 +26,18 @@ type session struct {
 	workers  []*peer // by rank; nil while it waits for them
 	deadline time.Time
 	paused   map[*peer]bool // workers that have enough to do for it
-	// its last forwarded Run has not begun: the next one waits
+	// the last Run that was forwarded has not begun: the client's messages wait
 	runPending bool
 	turn       *turn.Session[*peer] // of a session of several workers
 	said       map[*peer]string     // reasons of workers that gave it up, see givenup.go
-	// failed: the client was told, and its messages are dropped
+	// ended: by its client, or failed and the client was told; messages that still come
+	// are dropped
 	over bool
 }
 
-// jammed reports whether too many messages wait for room in a worker's queue. Those about
-// sessions that open and close are never refused, so no session opens until the worker
-// reads.
+// jammed reports whether too many messages wait for room in a worker's queue. Messages
+// that open and close sessions are never refused, so while a worker is jammed no session
+// opens.
 func (d *Dispatcher) jammed() bool {
 	for _, w := range d.workers {
 		if w.queued > d.o.MaxQueued {

@@ -17,8 +17,8 @@ const (
 	maxBacklogBytes = 256 << 10
 )
 
-// backlog is the messages of one session that the dispatcher forwarded and that wait for
-// the session's turn.
+// backlog is the messages of one session that the dispatcher forwarded and that wait to
+// be handled.
 type backlog struct {
 	waiting []waiting     // oldest first
 	bytes   int           // of these
@@ -34,7 +34,7 @@ type waiting struct {
 	files  []*os.File // the message's own
 }
 
-// push adds a message behind the others.
+// push adds a message after the others.
 func (b *backlog) push(q waiting) {
 	b.waiting = append(b.waiting, q)
 	b.bytes += len(q.body)

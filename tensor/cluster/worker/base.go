@@ -71,7 +71,7 @@ func newBase(e *env, open *wire.OpenSession, memory clientMemory, quota uint64) 
 func (b *base) core() *base { return b }
 
 // free frees everything that the session holds here, except the results that are leased
-// to the client.
+// to the client: those end by Worker.closeSession.
 func (b *base) free() {
 	b.backlog.clear()
 	b.endSave()
@@ -216,9 +216,10 @@ func (b *base) flow(ctx context.Context, stop bool) error {
 	return b.out.send(ctx, wire.KindFlow, m.Size(), func(dst []byte) []byte { return wire.AppendFlow(dst, &m) })
 }
 
-// answerLate answers for an earlier batch if err is the late failure of its program, and
-// reports whether it is. It names the batch before run, and the client reports the
-// failure as one of some batch before the one that it waits for.
+// answerLate answers for an earlier batch if err is the late failure of a program that an
+// earlier batch ran, and reports whether it is. The worker does not know which batch that
+// was, so the answer has the number before run's. The client reports the failure as that
+// of some batch before the one that it waits for.
 func (b *base) answerLate(ctx context.Context, err error, run *wire.Run) (bool, error) {
 	var late *device.Failure
 	if !errors.As(err, &late) || run.Hash != (wire.Hash{}) && late.Base == run.Base {

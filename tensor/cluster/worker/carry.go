@@ -384,9 +384,9 @@ func (c *carrier) waited(kind plan.Kind, u *movement, asked time.Time) {
 	c.monitor.collective(c.id, &c.usage, event, uint64(kind), u.began, asked, u.moved)
 }
 
-// abandon waits for the movements that are still under way, after a failure that ends the
-// groups. They were cancelled: the worker at the other end of a pipe may have failed as
-// well, and receive nothing more.
+// abandon waits until the movements that are still under way have ended, after a failure
+// that ends the groups. The caller has cancelled them: the worker at the other end of a
+// pipe may have failed as well and receive nothing more, so they might never end.
 func abandon(pending map[int][]movement) {
 	for _, all := range pending {
 		for k := range all {

@@ -29,9 +29,9 @@
 // that the worker maps for reading. Their memory is given back when the last value in it
 // is freed. Results are blocks of the device's arena of host memory, and each session is
 // given its segments before the first handle into them. A result that is handed out is
-// leased to its session: its memory stays as it is until the client gives it back,
-// whatever happens to the value. Over a direct connection a result of up to 64 bytes
-// travels in the answer instead.
+// leased to its session: its memory stays as it is until the client gives it back, closes
+// the session or is gone, whatever happens to the value or the session. Over a direct
+// connection a result of up to 64 bytes travels in the answer instead.
 //
 // A client of another host shares no memory. A goroutine has a data connection to each of
 // those (data.go). Uploads arrive over it in blocks of the arena before the batch that
@@ -49,7 +49,10 @@
 // and the collectives.
 //
 //	client ══ Run ══▶ worker 0: ═╤═══ Run ═══▶ worker 1: ── Done ──▶ dispatcher ──▶ client
-//	       ◀═ Done ══ its steps  ╘═ collectives ═▶ its steps  (for a part of a result)
+//	       ◀═ Done ══ its steps  ╘═ collectives ═▶ its steps
+//
+// Later workers send Done only for a part of a result, a synced or failed Run, or memory
+// to give back.
 //
 // If the client and the workers are on one host, the first worker has the connection with
 // the client and passes messages on (lead.go). Otherwise the dispatcher forwards them to
@@ -69,16 +72,21 @@
 // program, and sends the other stages the values that they need of it (stages.go).
 //
 // Workers wait for each other in a session's collectives. Several such sessions run on
-// each worker in one order, that of the dispatcher's messages or of the Turn messages
-// that begin their turns. It is the same on all workers, so the oldest message that is
-// not done has nothing before it on any of them (see package dispatcher).
+// each worker in one order: that in which the dispatcher sends their messages, or the
+// Turn messages that begin their turns. The order is the same on all workers. So the
+// oldest message that is not done has nothing before it on any of them (see package turn,
+// One order).
+//
+// A worker that waits in a collective hears of a dead worker by the end of a connection
+// of that group. It ends the session and leaves its groups, which frees those that wait
+// for it. CloseSession reaches the workers that do not wait.
 //
 // If a session's workers are as many as the host's cores, each is bound to one
 // (binding.go, Options.Bind).
 //
 // A client can have its values written to files, whose descriptors it sends: a worker
 // knows no path and opens no file. Each of a session's workers writes the parts that it
-// has, a few megabytes a turn, and reports the SHA-256 of every part.
+// has, a few megabytes at a time, and reports the SHA-256 of every part.
 //
 // # Trust
 //
@@ -90,7 +98,9 @@
 // of which belong to the same user, or to the group that was let in.
 //
 // A session that breaks the protocol fails and the worker goes on. When a session ends,
-// for any reason, its values, leases and mappings go with it.
+// for any reason, its values and mappings go with it. Its leases end when the client has
+// closed it or is gone: until then the client may be reading results, and may not know
+// yet that the session has failed.
 //
 // # Files
 //

@@ -33,7 +33,7 @@ type env struct {
 // turns is the state of turns at this worker: see lead.go.
 type turns struct {
 	holder *lead // the session that has the turn here; nil for none
-	asking bool  // a session's first worker, which is this one, wants a turn
+	asking bool  // a session of which this is the first worker has to ask for a turn
 }
 
 // counters are the worker's Stats.

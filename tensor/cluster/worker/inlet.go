@@ -21,22 +21,25 @@ type localConn interface {
 }
 
 // inlet is a session's own connection with a process of this host: its client, or for the
-// later ranks of several workers the first one. Messages come and answers go over it, and
-// the dispatcher, which placed the session and ends it, sees none of them.
+// later ranks of several workers the first one. Messages come over it, and answers to a
+// client go over it. The dispatcher, which placed the session and ends it, sees none of
+// them.
 //
 //	client ── OpenSession ──▶ dispatcher ── OpenSession ──▶ worker
 //	client ◀─ SessionOpened ─ dispatcher ◀─ SessionOpened ─ worker, with a descriptor
 //	client ◀═══════ Hello, Welcome; then Run, Done, ... ══▶ worker
 //
-// The connection's queue is the session's backlog: a message stays there until its turn,
-// and a client that sends too much fills its own queue. A client that reads no answers
-// gets no turn, for there must be room for the answer.
+// The connection's queue is the session's backlog: a message stays there until it is
+// handled, and a client that sends too much fills its own queue. A message of a client is
+// handled only if there is room for its answer, and without that room the worker does not
+// ask for a turn. So a client that reads no answers holds up no other.
 //
 // Until the peer has taken the connection, and if it never does, the session's messages
-// come through the dispatcher. A message is answered where it came from. The zero value
-// is an inlet that is not offered.
+// come through the dispatcher. A message of the client is answered where it came from;
+// later ranks answer through the dispatcher. The zero value is an inlet that is not
+// offered.
 type inlet struct {
-	taken  atomic.Pointer[localConn] // from the peer's taking it until receive
+	taken  atomic.Pointer[localConn] // taken by the peer, and not yet seen by receive
 	closed atomic.Bool
 	cancel func() // ends the offer
 
@@ -53,12 +56,14 @@ const (
 	// other.
 	joinTimeout = 30 * time.Second
 
-	// offerTimeout bounds the time until a session's own connection is taken: the session
-	// opens when its workers are connected.
+	// offerTimeout bounds the time until a session's own connection is taken. It is more
+	// than joinTimeout: a client takes the connection when its session has opened, and
+	// the session opens when its workers are connected.
 	offerTimeout = joinTimeout + ipc.DefaultHandshakeTimeout
 
-	// inlineBytes is the largest result that travels in an answer over an inlet: no more
-	// than its handle, its lease and the message that returns it.
+	// inlineBytes is the largest result that travels in an answer over an inlet. Up to
+	// this size a value costs no more in the answer than its handle, lease and return
+	// would.
 	inlineBytes = 64
 )
 

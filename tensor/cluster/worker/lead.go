@@ -19,18 +19,22 @@ import (
 // same messages in the same order.
 //
 //	client ══ Run ══▶ worker 0 ═╤═ Run ══▶ worker 1 ── Done ──▶ dispatcher ──▶ client
-//	       ◀═ Done ══           ╘═ Run ══▶ worker 2   (for a part of a result)
+//	       ◀═ Done ══           ╘═ Run ══▶ worker 2
 //
-// The dispatcher decides when, by giving turns (package turn). While a worker holds a
-// turn, it handles of the sessions of several workers only that one's messages. The first
-// worker ends the turn with Over, to the dispatcher and, behind the messages, to the
-// others. A session without such connections has no turns.
+// Later workers send Done only for a part of a result, a synced or failed Run, or memory
+// to give back.
+//
+// The dispatcher decides when, by giving turns (package turn). While a session has the
+// turn at a worker, the worker handles of all sessions of several workers only that one's
+// messages. The first worker ends the turn with Over, first to the others, on the
+// connections of the messages and after them, and then to the dispatcher. A session
+// without such connections has no turns.
 type lead struct {
 	env     *env
 	session uint64
 	turn    turn.Turn
 	in      inlet       // from the client, or from the first worker
-	others  []localConn // from the first worker; written before the team is ready
+	others  []localConn // to the other workers; connectOthers makes them
 }
 
 func newLead(e *env, session uint64, rank int) *lead {
@@ -45,8 +49,8 @@ func newLead(e *env, session uint64, rank int) *lead {
 func (t *lead) first() bool { return t.turn.Role == turn.First }
 
 // step changes the state of the turn, and says that it is over if the change does. While
-// the session has the turn, it is the holder of turns at this worker. A message that
-// could have begun in a turn that ends waits for the next one.
+// the session has the turn, it is the holder of turns at this worker. A message that was
+// ready, and has not begun when the turn ends, waits for the next turn.
 func (t *lead) step(ctx context.Context, e turn.Event) error {
 	over, err := t.turn.Step(e)
 	if err != nil {
@@ -159,7 +163,8 @@ func (t *lead) hear(ctx context.Context, m wire.Turn) error {
 }
 
 // begin is called before the message that the connection holds is handled. The first
-// worker passes it on. It reports whether there is nothing else to do about the message.
+// worker passes the message on, and another worker handles Over. done reports whether
+// there is nothing else to do about the message, which is so also with an error.
 func (t *lead) begin(ctx context.Context, m *ipc.Message) (done bool, err error) {
 	if !t.first() {
 		if m.Kind != wire.KindTurn {
@@ -216,9 +221,10 @@ func (t *lead) finish(ctx context.Context) error {
 }
 
 // lost closes the connection, which has ended with an error. The client, or the first
-// worker, is gone, and the dispatcher ends the session soon. Until then the other workers
-// hold their turn: another session's worker may wait for what they have not done of it,
-// and learns of the end by theirs.
+// worker, is gone, and the dispatcher ends the session soon. Until CloseSession the other
+// workers keep the turn. Another worker of this session may wait in a collective for this
+// one; if this one went on to another session's collective, both would wait for ever.
+// Closing the session here frees it.
 func (t *lead) lost(ctx context.Context) error {
 	err := t.in.err
 	t.in.close()

@@ -11,8 +11,8 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// replier sends answers to a client. The outbox sends them through the dispatcher, a
-// directConn over the session's own connection.
+// replier sends answers to a client. The outbox sends them through the dispatcher, an
+// inlet over the session's own connection.
 type replier interface {
 	// send sends one message of at most n bytes, which write appends to dst.
 	send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error

@@ -78,8 +78,8 @@ func (l *limited) Alias(as, id uint64) error {
 	return err
 }
 
-// Run counts the results as if no donated input were freed for them: that is the memory a
-// program needs while it runs.
+// Run checks that there is room for the results beside the donated inputs, which are not
+// free yet: the program needs memory for both while it runs.
 func (l *limited) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
 	prog, n := p.Parsed(), 0
 	for _, in := range prog.Instrs {

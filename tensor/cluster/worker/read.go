@@ -106,11 +106,10 @@ func (l *ledger) readableLayout(v *placed) (to shard.Layout, ok bool) {
 }
 
 // firstWith reports whether this worker has the lowest rank of those with its part of v.
-// turn shifts the choice: the i-th value of a Save is written by the i-th worker that has
-// a part.
-func (l *ledger) firstWith(v *placed, turn int) bool {
+// Another shift may choose another of them, so that they share the work of a Save.
+func (l *ledger) firstWith(v *placed, shift int) bool {
 	for k := range l.mesh {
-		if _, ok := v.layout[k].Sharded(); !ok && l.mesh.Coord(l.place, k) != turn%l.mesh[k].Size {
+		if _, ok := v.layout[k].Sharded(); !ok && l.mesh.Coord(l.place, k) != shift%l.mesh[k].Size {
 			return false
 		}
 	}
@@ -131,8 +130,8 @@ func (l *ledger) fetch(id uint64, v *placed, done *wire.Done) error {
 	return l.results.addBlock(done, v.whole, v.bytes(), l.replies.inlineBytes())
 }
 
-// part returns this worker's part of the i-th value of a Save. Workers that have the same
-// parts of values write them in turns.
+// part returns this worker's part of the i-th value of a Save, and whether this worker is
+// to write it. Workers that have the same parts share the values between them.
 func (l *ledger) part(i int, id uint64) (p part, mine bool, err error) {
 	v := l.values[id]
 	if v == nil {

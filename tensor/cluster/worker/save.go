@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// saveTurn is how many bytes of a Save are written before other sessions have a turn.
-	saveTurn = 4 << 20
+	// saveSlice is how many bytes of a Save are written before messages of other sessions
+	// are handled.
+	saveSlice = 4 << 20
 
 	// savePiece is how many bytes are hashed and then written: few enough that the second
 	// pass finds them in the cache.
@@ -70,7 +71,7 @@ func (b *base) save(ctx context.Context, r saver, m *ipc.Message) error {
 	}
 	x := b.saving
 	if x.reply.Code == wire.CodeOK {
-		if more, err := x.write(saveTurn); errors.Is(err, errProtocol) {
+		if more, err := x.write(saveSlice); errors.Is(err, errProtocol) {
 			return err
 		} else if err != nil {
 			x.fail(codeOf(err), err)

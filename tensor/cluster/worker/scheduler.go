@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// maxSorted bounds how many messages are read between two that are handled, besides
-	// those of sessions that are held back: of these no more arrive than are on their
-	// way, and the first message of another session may be behind them. maxHeld is more
-	// than a queue of the default size has.
+	// At most maxSorted messages are read between two that are handled. Messages of
+	// stopped sessions do not count: few more can come, and they may hide the first
+	// message of another session. maxHeld bounds those too; it is more than a queue of
+	// the default size has.
 	maxSorted = 256
 	maxHeld   = 64 << 10
 
 	// lookEvery is how long the messages of an only session are handled where they lie,
-	// without a look at the messages behind them, such as a session that another client
+	// without a look at the messages after them, such as a session that another client
 	// opens.
 	lookEvery = time.Millisecond
 
@@ -29,13 +29,15 @@ const (
 
 // scheduler decides which session's message the worker handles next, by fair queueing: it
 // is the session that has used the least of the worker's time. A session that had no
-// message starts where the others are.
+// message and has one now counts as having used at least as much as the session that was
+// chosen last.
 //
 // Sessions of several workers wait for each other's workers. Among those each worker
 // keeps to the order in which their messages came, or the Turn messages that begin their
 // turns. It is the dispatcher's order, and so the same on all workers. The session that
-// is first on some worker waits for nothing that is not done. The dispatcher keeps the
-// workers from getting far ahead of each other (its turns.go).
+// is first in that order is first on all of its workers, and waits for nothing that is
+// not done. The dispatcher keeps the workers from getting far ahead of each other
+// (runPending in its forward.go, and turn.Line.Contended).
 //
 // With a single session messages are handled in the queue, for there is no session to
 // share with. The dispatcher may have filled the queue with long batches: now and then
@@ -52,7 +54,7 @@ type scheduler struct {
 	broken  bool          // an inlet has an error
 	arrived uint64        // number of messages that were put into backlogs
 	looked  time.Time     // when the queue was last emptied
-	clock   time.Duration // what the session that had the last turn had used before it
+	clock   time.Duration // what the session that was chosen last had used before that
 }
 
 // step reads the messages that have come, and handles one. It waits if there is none.
@@ -89,7 +91,7 @@ func (w *Worker) step(ctx context.Context) error {
 	return w.next(ctx)
 }
 
-// runnable reports whether a session with a backlog can have a turn.
+// runnable reports whether the first message of some backlog can be handled now.
 func (w *Worker) runnable() bool {
 	return slices.ContainsFunc(w.ready, func(s session) bool { return !s.together() || w.turns.holder == nil })
 }
@@ -116,7 +118,7 @@ func (w *Worker) poll() (found bool) {
 	return found || w.held || w.turns.asking
 }
 
-// take handles the dispatcher's message, or sorts it and those behind it.
+// take handles the dispatcher's message, or sorts it and those after it.
 func (w *Worker) take(ctx context.Context) error {
 	var err error
 	alone := len(w.sessions) < 2 && len(w.ready) == 0 && w.turns.holder == nil
@@ -161,8 +163,8 @@ func (w *Worker) takeAll(ctx context.Context) error {
 	return nil
 }
 
-// sort puts a message into its session's backlog, or handles it at once if it is about
-// sessions.
+// sort puts a message into its session's backlog. It handles at once the messages that
+// open and end sessions, Fail, Meet, Link, Watch, and the Turn message Back.
 func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
 	id, ok := wire.Session(m.Body)
 	s := w.sessions[id]

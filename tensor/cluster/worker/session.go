@@ -37,7 +37,7 @@ type session interface {
 	counts() traffic
 
 	// close frees everything that the session has here, except results that are leased to
-	// its client.
+	// its client: those end by Worker.closeSession.
 	close()
 }
 

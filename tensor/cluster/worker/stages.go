@@ -28,14 +28,14 @@ import (
 // the transfers that were started on the pipe before. A worker waits in two places, for a
 // transfer to arrive and for one of its own to be received.
 //
-// 1. Both ends of a pipe start the same transfers in the same order. So the first
-// transfer of a pipe that has not ended ends as soon as both ends have started it. 2. Of
-// all waits under way take the one whose transfer comes first in the plan. The other end
-// has that transfer before it in its own steps, or has started it. 3. If it has not
-// started it, it waits for something else: not for a transfer, for that would come
-// earlier in the plan, against the choice; so for a collective of its stage. The members
-// of the collective are kept from it by nothing else (see package shard). 4. So the
-// collective ends, the other end starts the transfer, and the wait ends.
+//  1. Both ends of a pipe start the same transfers in the same order. So the first
+//     transfer of a pipe that has not ended ends as soon as both ends have started it.
+//  2. Of all waits under way take the one whose transfer comes first in the plan. The
+//     other end has started that transfer, or has it before it in its own steps.
+//  3. If the other end has started it, the wait ends. Otherwise the other end waits for
+//     something. Not for a transfer, which would be earlier in the plan; so for a
+//     collective of its own stage, which all its members reach (see package shard).
+//  4. So the collective ends, the other end starts the transfer, and the wait ends.
 
 // topology is the ranks, stages and meshes of a session's workers as one of them sees
 // them.
@@ -75,7 +75,7 @@ func (t *topology) size() (n int) {
 }
 
 // Numbers of groups in Meet messages. The groups along the dims of meshes have the
-// numbers before groupAll, pipes those behind it.
+// numbers before groupAll, pipes those after it.
 const (
 	groupAll  = shard.MaxDims          // all workers
 	groupLead = wire.MaxMeetGroups - 1 // no group: offers of connections

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// stepTimeout bounds how long a worker waits for another in a collective: longer than
-	// the programs of other sessions that the other may have to run before. A worker that
-	// died is noticed at once.
+	// stepTimeout bounds how long a worker waits for another in a collective. It is more
+	// than programs of other sessions take that the other worker may have to run first. A
+	// worker that died is noticed at once by those in a group with it.
 	stepTimeout = 5 * time.Minute
 
 	// maxMeets bounds the Meet messages that arrive before they are needed: some rounds

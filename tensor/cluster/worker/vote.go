@@ -166,7 +166,7 @@ func readVote(x []byte, op element.Reduction) bool {
 	return zero == (op == element.Min || op == element.Prod)
 }
 
-// appendBallot appends err as a Done behind its length, at most ballotBytes; nothing for
+// appendBallot appends err as a Done after its length, at most ballotBytes; nothing for
 // nil.
 func appendBallot(dst []byte, err error) []byte {
 	if err == nil {

@@ -197,7 +197,9 @@ func (w *Worker) handle(ctx context.Context, m *ipc.Message) error {
 	}
 	s := w.sessions[id]
 	if s == nil {
-		return nil // it failed here; the dispatcher does not know yet, or keeps it for a while
+		// It failed here. The dispatcher does not know yet, or waits for a better reason
+		// (its givenup.go).
+		return nil
 	}
 	err := handleFor(ctx, s, m)
 	if ends(err) {

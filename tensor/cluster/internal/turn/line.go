@@ -7,8 +7,13 @@ import (
 )
 
 // Line is the dispatcher's: it gives turns to sessions of several workers, in the order
-// in which they asked, each when none of its workers has another session with the turn,
-// or is wanted by a session before it in the line. W identifies a worker.
+// in which they asked. A session gets the turn when none of its workers
+//
+//   - is held by another session, one that has the turn there, or
+//   - is needed by an earlier session in the line.
+//
+// Sessions whose messages are forwarded stand in the line too. They get no turn, but a
+// gap between turns in which a message is forwarded. W identifies a worker.
 type Line[W comparable] struct {
 	say     func(s *Session[W], what wire.TurnWhat)
 	waiting []*Session[W] // oldest first
@@ -56,9 +61,9 @@ func (l *Line[W]) Leave(s *Session[W]) {
 }
 
 // Contended reports whether one of the session's workers has another session of several
-// workers. Then a turn is for one message, and of forwarded messages at most one Run is
-// sent that has not begun: a session that sent many would make the others wait for all of
-// them.
+// workers. If so, a turn is for one message. A session whose messages are forwarded then
+// has at most one Run that was sent and has not begun: with many, it would make the
+// others wait for all of them.
 func (l *Line[W]) Contended(s *Session[W]) bool {
 	return slices.ContainsFunc(s.Workers, func(w W) bool { return l.shared[w] > 1 })
 }
@@ -84,8 +89,9 @@ func (l *Line[W]) Hear(s *Session[W], what wire.TurnWhat) error {
 	return nil
 }
 
-// MayForward reports whether the next message of s may be forwarded to its workers. If
-// not, s stands in the line from now on, until Forwarded.
+// MayForward reports whether the next message of s may be forwarded to its workers.
+// Unless the line is empty and no worker is held, s stands in the line from now on, until
+// Forwarded or Leave.
 func (l *Line[W]) MayForward(s *Session[W]) bool {
 	if len(l.waiting) == 0 && !l.held(s) {
 		return true

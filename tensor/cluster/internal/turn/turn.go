@@ -4,14 +4,19 @@
 // different sessions, because they wait for each other in collectives. So they cannot
 // choose an order by themselves. Where a session's client and workers are of one host its
 // messages do not pass through the dispatcher: the client sends them to the session's
-// first worker, which passes them on to the others. Such a session runs only while it has
-// the turn at all of its workers, which the dispatcher gives. Two sessions that share a
-// worker never have the turn at the same time.
+// first worker, which passes them on to the others. The dispatcher gives such a session
+// the turn, at all of its workers. A worker begins a message of the session only while
+// the session has the turn there, and at no worker do two sessions have it at the same
+// time.
+//
+// Over says that the last message was passed on, not that it is done. The dispatcher may
+// give the next turn meanwhile, and each worker begins it when its own part of the last
+// is done.
 //
 //	first worker       dispatcher         all workers
 //	    ── Ask ────────▶    ── One, Open ──▶    when none of them has another turn
 //	    ◀──────── Back ─                        when others want an open turn
-//	    ── Over ───────▶                        behind the messages, and to the others
+//	    ── Over ───────▶                        after the messages; also to the others
 //
 // The dispatcher forwards the messages of all other sessions of several workers, each
 // only while no session has the turn at one of its workers. They stand in the same
@@ -21,13 +26,16 @@
 //
 // A worker begins the work that needs other workers in the order in which it comes from
 // the dispatcher: forwarded messages, and One or Open. From One or Open on it runs, of
-// this work, the messages of that session alone, until Over, which follows them on the
-// same connection. The dispatcher sends a message to all workers of a session or to none,
-// before anything that it sends later to any of them. And it gives a turn only after the
-// Over of the one before it at each of the workers; by then that turn's messages are in
-// the queues of all its workers. So there is one order of turns and forwarded messages.
-// Each worker keeps it for those that are its own, and the first in it waits for nothing
-// that is not done.
+// this work, the messages of that session alone. This ends with Over, which the first
+// worker sends to each other one after the messages; at the first worker itself it ends
+// with the event done.
+//
+// The dispatcher sends a message to all workers of a session or to none, before anything
+// that it sends later to any of them. It gives a turn only after the Over of the one
+// before it at each of the workers; by then that turn's messages are in the queues of all
+// its workers. So there is one order of all turns and forwarded messages, and each worker
+// keeps to it in its own work. The oldest of them that is not done has nothing before it
+// on any of its workers, and so waits for nothing.
 //
 // The test of this package walks through all interleavings of a dispatcher, three workers
 // and their sessions' clients.
@@ -46,7 +54,7 @@ type State uint8
 const (
 	Idle  State = iota // no message waits for a turn
 	Asked              // a message waits for a turn
-	// the turn was asked back before it began here; it will be for one message
+	// Back came before Open was handled here; when Open is, it counts as One
 	Recalled
 	HasOne  // the session has the turn, for one message
 	HasOpen // the session has the turn, until it is asked back
@@ -81,7 +89,7 @@ const (
 const (
 	// the first worker has passed a message on to the others and runs it
 	Pass = Over + 1 + iota
-	Done // that message is done
+	Done // that message is done; this is not the message Done of package wire
 	Lose // the client's connection with the first worker has ended
 	events
 )
@@ -103,12 +111,12 @@ type Role uint8
 const (
 	Dispatcher Role = iota
 	First           // worker 0 of the session
-	Other           // the workers behind it
+	Other           // the session's other workers
 	roles
 )
 
-// change is a transition. With says the first worker tells the dispatcher and the other
-// workers that the turn is over.
+// change is a transition. If says is set, the first worker now tells the dispatcher and
+// the other workers that the turn is over.
 type change struct {
 	to     State
 	says   bool
@@ -124,7 +132,7 @@ type change struct {
 //	            one, open, ending      Over       idle
 //	first       idle                   Ask        asked
 //	worker      asked                  One, Open  one, open
-//	            asked                  Back       recalled         Back overtook Open
+//	            asked                  Back       recalled         (see below)
 //	            recalled               Open       one
 //	            one                    pass       ending, says Over
 //	            open                   pass       busy
@@ -139,6 +147,9 @@ type change struct {
 //	            left                   Back       left
 //	other       idle                   One, Open  one, open
 //	workers     one, open              Over       idle
+//
+// A worker handles Back as it reads it, while Open waits in the session's backlog
+// (scheduler.sort in package worker). So Back may be handled first.
 var changes = [roles][states][events]change{
 	Dispatcher: {
 		Idle:    {Ask: to(Asked)},
@@ -190,5 +201,5 @@ func (t *Turn) Step(e Event) (says bool, err error) {
 func (t *Turn) Held() bool { return t.State >= HasOne && t.State <= Ending }
 
 // MayRun reports whether the session's next message may be run at this worker. It may not
-// while one is under way, and not behind the last of a turn.
+// while one is under way, and not after the last of a turn.
 func (t *Turn) MayRun() bool { return t.State == HasOne || t.State == HasOpen }
