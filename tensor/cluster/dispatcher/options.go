@@ -54,7 +54,8 @@ type Options struct {
 
 	// MaxIdle is the most clients without an open session, and the most controls. A
 	// further client displaces the oldest without a session, because clients open theirs
-	// at once. A further control is refused. Default 512.
+	// at once. It also bounds the clients of failed sessions, for which the workers keep
+	// leased results. A further control is refused. Default 512.
 	MaxIdle int
 
 	// RingBytes and AllowGID are those of ipc.Options, for ListenOptions.

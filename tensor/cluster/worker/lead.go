@@ -33,8 +33,10 @@ type lead struct {
 	env     *env
 	session uint64
 	turn    turn.Turn
-	in      inlet       // from the client, or from the first worker
-	others  []localConn // to the other workers; connectOthers makes them
+	in      inlet // from the client, or from the first worker
+	// to the other workers; join's goroutine stores them before the team is ready and the
+	// client is told, and the worker's goroutine uses them in turns, which come later
+	others []localConn
 }
 
 func newLead(e *env, session uint64, rank int) *lead {
