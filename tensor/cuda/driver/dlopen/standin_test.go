@@ -1,0 +1,269 @@
+package dlopen
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/driver/drivertest"
+	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
+)
+
+// asChild is the first argument of the processes that the suite starts; the second is the
+// library.
+const asChild = "drivertest-child"
+
+var given = flag.String("library", "", "run the suite over this libcuda.so.1 instead of the stand-in")
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == asChild {
+		d, err := Open(os.Args[2])
+		if err == nil {
+			err = drivertest.Child(d, os.Stdin)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// built is the library, built once.
+var built = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "fakecuda")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	lib, err := fakecuda.Build(dir)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(lib)
+})
+
+// standIn returns a copy of the stand-in, which has state and settings of its own.
+func standIn(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil && os.Getenv("TESTS_NEED_GENERATOR") == "" {
+		t.Skip("no gcc to build the stand-in with")
+	}
+	b, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib := filepath.Join(t.TempDir(), "libcuda.so.1")
+	if err := os.WriteFile(lib, b, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return lib
+}
+
+func opened(t *testing.T, lib string) *Driver {
+	t.Helper()
+	d, err := Open(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func suite(t *testing.T, lib string) {
+	drivertest.Run(t, opened(t, lib), drivertest.Options{
+		Child: func() *exec.Cmd { return exec.Command(os.Args[0], asChild, lib) },
+	})
+}
+
+// TestSuite runs the suite over the stand-in, as it is and with late streams, and checks
+// that nothing is left.
+func TestSuite(t *testing.T) {
+	if *given != "" {
+		suite(t, *given)
+		return
+	}
+	for _, delay := range []string{"0", "2000"} {
+		t.Run("late by "+delay+" us", func(t *testing.T) {
+			counters := filepath.Join(t.TempDir(), "counters")
+			t.Setenv("FAKECUDA_DELAY_US", delay)
+			t.Setenv("FAKECUDA_COUNTERS", counters)
+			suite(t, standIn(t))
+			if c, err := fakecuda.ReadCounters(counters); err != nil || c != (fakecuda.Counters{}) {
+				t.Errorf("left: %+v, %v", c, err)
+			}
+		})
+	}
+}
+
+func TestDriverWithoutDevices(t *testing.T) {
+	t.Setenv("FAKECUDA_DEVICES", "0")
+	err := opened(t, standIn(t)).Init()
+	if !errors.Is(err, driver.NoDevice) || !strings.Contains(err.Error(), "cuInit") || !strings.Contains(err.Error(), "nvidia-smi") {
+		t.Errorf("%v, want %v of cuInit with advice", err, driver.NoDevice)
+	}
+}
+
+func TestOldDriver(t *testing.T) {
+	t.Setenv("FAKECUDA_VERSION", "11040")
+	if _, err := Open(standIn(t)); !errors.Is(err, ErrTooOld) || !strings.Contains(err.Error(), "CUDA 11.4, want 12.0") {
+		t.Errorf("%v, want %v", err, ErrTooOld)
+	}
+}
+
+// TestMissingSymbol builds a library that has the version and nothing else.
+func TestMissingSymbol(t *testing.T) {
+	standIn(t) // skips without gcc
+	dir := t.TempDir()
+	src, lib := filepath.Join(dir, "few.c"), filepath.Join(dir, "few.so")
+	if err := os.WriteFile(src, []byte("int cuDriverGetVersion(int *v) { *v = 12040; return 0; }\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", lib, src).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if _, err := Open(lib); !errors.Is(err, ErrIncomplete) || !strings.Contains(err.Error(), lib+" has no cuInit") {
+		t.Errorf("%v, want %v that names cuInit", err, ErrIncomplete)
+	}
+}
+
+// inContext runs f in a context of the first device of lib.
+func inContext(t *testing.T, lib string, f func(d *Driver)) {
+	t.Helper()
+	d := opened(t, lib)
+	if err := d.Init(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.PrimaryRetain(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := driver.Bind(d, c, func() error { f(d); return d.PrimaryRelease(0) }); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	t.Setenv("FAKECUDA_FAIL", "cuMemAlloc_v2:2=2,cuStreamCreateWithPriority:1=700")
+	inContext(t, standIn(t), func(d *Driver) {
+		for i, want := range []driver.Result{driver.Success, driver.OutOfMemory, driver.Success} {
+			p, err := d.Alloc(512)
+			if (want == driver.Success) != (err == nil) || err != nil && !errors.Is(err, want) {
+				t.Errorf("allocation %d: %v, want %v", i+1, err, want)
+			}
+			if err == nil && d.Free(p) != nil {
+				t.Errorf("allocation %d can't be freed", i+1)
+			}
+		}
+		var e *driver.Error
+		if _, err := d.StreamCreate(0, 0); !errors.As(err, &e) || !e.Result.Lost() {
+			t.Errorf("%v, want a lost context", err)
+		}
+	})
+}
+
+func TestMemoryLimit(t *testing.T) {
+	t.Setenv("FAKECUDA_MEMORY_MIB", "4")
+	inContext(t, standIn(t), func(d *Driver) {
+		p, err := d.Alloc(3 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Alloc(2 << 20); !errors.Is(err, driver.OutOfMemory) {
+			t.Errorf("5 of 4 MiB: %v", err)
+		}
+		if err := d.Free(p); err != nil {
+			t.Error(err)
+		}
+		if p, err = d.Alloc(4 << 20); err != nil {
+			t.Fatalf("4 of 4 MiB: %v", err)
+		}
+		if err := d.Free(p); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// mapping returns two pages of mapped memory.
+func mapping(t *testing.T, prot int) []byte {
+	t.Helper()
+	b, err := syscall.Mmap(-1, 0, 2*os.Getpagesize(), prot, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Munmap(b); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// TestRegister registers memory that the process may write, and memory that it may only
+// read: the device must then be told so, and may only read it too.
+func TestRegister(t *testing.T) {
+	inContext(t, standIn(t), func(d *Driver) {
+		p, err := d.Alloc(4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both, only := mapping(t, syscall.PROT_READ|syscall.PROT_WRITE), mapping(t, syscall.PROT_READ)
+		for _, c := range []struct {
+			name string
+			call func() error
+			want driver.Result
+		}{
+			{"half a page", func() error { return d.HostRegister(both[:100], 0) }, driver.InvalidValue},
+			{"writable", func() error { return d.HostRegister(both, driver.HostPortable) }, driver.Success},
+			{"again", func() error { return d.HostRegister(both[4096:], 0) }, driver.AlreadyRegistered},
+			{"read-only, not told", func() error { return d.HostRegister(only, 0) }, driver.InvalidValue},
+			{"read-only", func() error { return d.HostRegister(only, driver.HostReadOnly) }, driver.Success},
+			{"copy from read-only", func() error { return d.CopyHtoD(p, only[:4096]) }, driver.Success},
+			{"copy to read-only", func() error { return d.CopyDtoH(only[:4096], p) }, driver.InvalidValue},
+			{"copy to writable", func() error { return d.CopyDtoH(both[:4096], p) }, driver.Success},
+			{"unregister inside", func() error { return d.HostUnregister(both[4096:]) }, driver.NotRegistered},
+			{"unregister", func() error { return d.HostUnregister(both) }, driver.Success},
+			{"unregister read-only", func() error { return d.HostUnregister(only) }, driver.Success},
+			{"free", func() error { return d.Free(p) }, driver.Success},
+		} {
+			err := c.call()
+			if got := errors.Is(err, c.want); got != (c.want != driver.Success) || err != nil && !got {
+				t.Errorf("%s: %v, want %v", c.name, err, c.want)
+			}
+		}
+	})
+}
+
+// TestRefused checks that the stand-in refuses the calls that it does not carry out.
+func TestRefused(t *testing.T) {
+	inContext(t, standIn(t), func(d *Driver) {
+		var a driver.Args
+		_, load := d.ModuleLoad(".version 7.5")
+		for name, err := range map[string]error{
+			"ModuleLoad":   load,
+			"Launch":       d.Launch(1, driver.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}}, a.Uint32(1)),
+			"CaptureBegin": d.CaptureBegin(0, driver.CaptureGlobal),
+			"GraphLaunch":  d.GraphLaunch(1, 0),
+		} {
+			if !errors.Is(err, driver.NotSupported) {
+				t.Errorf("%s: %v, want %v", name, err, driver.NotSupported)
+			}
+		}
+	})
+}
+
+// TestChildRefusesOrders checks the child's own error, which the suite relies on.
+func TestChildRefusesOrders(t *testing.T) {
+	if err := drivertest.Child(nil, strings.NewReader("")); !errors.Is(err, io.EOF) {
+		t.Errorf("no order: %v", err)
+	}
+}

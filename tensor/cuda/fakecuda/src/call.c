@@ -1,0 +1,63 @@
+// Calls: their number, the errors that a test asks for, and counts of what is alive.
+#include "fake.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+bool initialized;
+
+// FAKECUDA_FAIL is a list such as "cuMemAlloc_v2:3=2,cuInit:1=999": the third call of
+// cuMemAlloc_v2 returns 2, the first of cuInit 999.
+#define MAX_FAULTS 16
+static struct fault {
+	char name[64];
+	int call, code, seen;
+} faults[MAX_FAULTS];
+static int fault_count;
+static int64_t *alive; // KINDS counts in the file FAKECUDA_COUNTERS, or a private copy
+static int64_t private_counts[KINDS];
+
+static void read_faults(const char *s) {
+	while (s && *s && fault_count < MAX_FAULTS) {
+		struct fault *f = &faults[fault_count];
+		if (sscanf(s, "%63[^:]:%d=%d", f->name, &f->call, &f->code) != 3) {
+			fprintf(stderr, "fakecuda: FAKECUDA_FAIL: %s: want name:call=code\n", s);
+			abort();
+		}
+		fault_count++;
+		s = strchr(s, ',');
+		if (s) s++;
+	}
+}
+
+__attribute__((constructor)) static void configure(void) {
+	read_faults(getenv("FAKECUDA_FAIL"));
+	alive = private_counts;
+	const char *path = getenv("FAKECUDA_COUNTERS");
+	if (!path || !*path) return;
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 || ftruncate(fd, sizeof private_counts) != 0) {
+		perror(path);
+		abort();
+	}
+	void *p = mmap(NULL, sizeof private_counts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) abort();
+	alive = p;
+	close(fd);
+}
+
+Result enter(const char *name) {
+	for (int i = 0; i < fault_count; i++) {
+		struct fault *f = &faults[i];
+		if (strcmp(f->name, name) == 0 && __atomic_add_fetch(&f->seen, 1, __ATOMIC_SEQ_CST) == f->call) {
+			return f->code;
+		}
+	}
+	return OK;
+}
+
+void count(int kind, int by) { __atomic_add_fetch(&alive[kind], by, __ATOMIC_SEQ_CST); }
