@@ -72,6 +72,7 @@
 //
 //	gather             plans, partials, one result on all ranks
 //	gather/codec       compressed updates: chunks, codebooks, the container, its checks
+//	gather/torch       updates in the files of torch.save become payloads
 //	gather/store       payloads in folders, on web servers, in S3 buckets; retries
 //	gather/status      the outcomes that a peer's payload can have
 //	gather/agg         the rules by which updates become one

@@ -127,6 +127,7 @@ var floors = map[string]int{
 	"gather/codec":           1,
 	"gather/store":           1,
 	"gather/codec/codectest": 2,
+	"gather/torch":           2,
 	"gather/store/storetest": 2,
 	"gather/agg":             0,
 	"gather":                 3,

@@ -7,6 +7,7 @@
 //	index.go value.go         rows as bytes
 //	header.go                 the container's header; canonical CBOR
 //	encoder.go payload.go     an update becomes a container, with error feedback
+//	recode.go                 codes of another format become a container
 //	validate.go               a container is checked while it arrives
 //	reader.go                 rows of a checked container
 //

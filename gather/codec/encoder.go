@@ -107,7 +107,7 @@ func (e *Encoder) param(h *ParamHeader, p *Param, x []float32, b []byte) []byte 
 			vals[r*p.K+j] = row[i]
 		}
 	}
-	b = e.indices(h, p, idx, b)
+	b = indexSection(h, p, idx, b)
 	h.ValueOff = uint64(len(b))
 	b = e.values(h, p, vals, b) // vals becomes what a decoder has
 	h.ValueLen = uint64(len(b)) - h.ValueOff
@@ -127,7 +127,8 @@ func (e *Encoder) param(h *ParamHeader, p *Param, x []float32, b []byte) []byte 
 	return b
 }
 
-func (e *Encoder) indices(h *ParamHeader, p *Param, idx []uint32, b []byte) []byte {
+// indexSection appends the indices of all rows, by row.
+func indexSection(h *ParamHeader, p *Param, idx []uint32, b []byte) []byte {
 	for r := range p.Rows {
 		if p.Index == Rice && r%blockRows == 0 {
 			h.Blocks = append(h.Blocks, uint32(uint64(len(b))-h.IndexOff))

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/gather/artifact"
 	"github.com/ringside-go/ringside/gather/codec"
+	"github.com/ringside-go/ringside/gather/torch"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
 
@@ -83,10 +85,11 @@ func newGatherInit() *cobra.Command {
 // putFlags are those of put.
 type putFlags struct {
 	storeFlags
-	manifest, from, to, update, residual, key string
-	window, uid, step                         uint64
-	beta                                      float64
-	json                                      bool
+	manifest, from, to, update, torch, residual, key string
+
+	window, uid, step uint64
+	beta              float64
+	json              bool
 }
 
 func newGatherPut() *cobra.Command {
@@ -95,7 +98,7 @@ func newGatherPut() *cobra.Command {
 		Use:   "put",
 		Short: "compress one peer's update and put it into the store",
 		Long: `Put compresses an update, which is a safetensors file (--update), or the difference of a model before and after a
-peer's steps (--from less --to), and puts it into the store for a window. With --residual what was not sent is kept in
+peer's steps (--from less --to), or takes one that is compressed (--torch), and puts it into the store for a window. With --residual what was not sent is kept in
 a file and added to the next update.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -105,6 +108,7 @@ a file and added to the next update.`,
 	f.storeFlags.addPeers(flags)
 	flags.StringVar(&f.manifest, "manifest", "manifest.json", "what updates look like, from gather init")
 	flags.StringVar(&f.update, "update", "", "safetensors file of the update")
+	flags.StringVar(&f.torch, "torch", "", "file of torch.save with an update of the known implementation; the manifest is of init --known")
 	flags.StringVar(&f.from, "from", "", "safetensors file of the model before")
 	flags.StringVar(&f.to, "to", "", "safetensors file of the model after")
 	flags.StringVar(&f.residual, "residual", "", "safetensors file that keeps what was not sent")
@@ -118,8 +122,14 @@ a file and added to the next update.`,
 }
 
 func (f *putFlags) run(cmd *cobra.Command) error {
-	if (f.update == "") == (f.from == "" || f.to == "") {
-		return usagef("expected --update, or --from and --to")
+	ways := 0
+	for _, given := range []bool{f.update != "", f.from != "" && f.to != "", f.torch != ""} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 || f.torch != "" && f.residual != "" {
+		return usagef("expected --update, or --from and --to, or --torch without --residual")
 	}
 	m, err := readManifest(f.manifest)
 	if err != nil {
@@ -129,19 +139,13 @@ func (f *putFlags) run(cmd *cobra.Command) error {
 	if o.Key, err = readSeed(f.key); err != nil {
 		return err
 	}
-	if f.residual != "" {
-		o.Beta = f.beta
+	var e *codec.Encoder
+	var p *codec.Payload
+	if f.torch != "" {
+		p, err = f.imported(m, o.Key)
+	} else {
+		e, p, err = f.encoded(m, &o)
 	}
-	e := codec.NewEncoder(m, &o)
-	if err := f.loadResidual(e, m); err != nil {
-		return err
-	}
-	update, done, err := f.source(m)
-	if err != nil {
-		return err
-	}
-	defer done()
-	p, err := e.Encode(codec.Header{Window: f.window, UID: f.uid, Step: f.step}, update)
 	if err != nil {
 		return err
 	}
@@ -157,8 +161,10 @@ func (f *putFlags) run(cmd *cobra.Command) error {
 	if err := s.Put(cmd.Context(), key, bytes.NewReader(p.Bytes()), p.Size(), nil); err != nil {
 		return err
 	}
-	if err := f.saveResidual(e, m); err != nil {
-		return err
+	if f.residual != "" {
+		if err := f.saveResidual(e, m); err != nil {
+			return err
+		}
 	}
 	bits := float64(p.Size()) * 8 / float64(m.Values())
 	signer := ""
@@ -174,6 +180,42 @@ func (f *putFlags) run(cmd *cobra.Command) error {
 		fmt.Fprintf(cmd.OutOrStdout(), "signed; line for --peer-keys-file: %d %s\n", f.uid, signer)
 	}
 	return nil
+}
+
+// imported makes a payload of the file of --torch.
+func (f *putFlags) imported(m *codec.Manifest, key ed25519.PrivateKey) (*codec.Payload, error) {
+	in, err := os.Open(f.torch)
+	if err != nil {
+		return nil, fmt.Errorf("--torch: %w", err)
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("--torch: %w", err)
+	}
+	p, err := torch.Import(in, info.Size(), m, f.window, f.uid, key)
+	if err != nil {
+		return nil, fmt.Errorf("--torch %s: %w", f.torch, err)
+	}
+	return p, nil
+}
+
+// encoded makes a payload of --update, or of --from and --to.
+func (f *putFlags) encoded(m *codec.Manifest, o *codec.EncoderOptions) (*codec.Encoder, *codec.Payload, error) {
+	if f.residual != "" {
+		o.Beta = f.beta
+	}
+	e := codec.NewEncoder(m, o)
+	if err := f.loadResidual(e, m); err != nil {
+		return nil, nil, err
+	}
+	update, done, err := f.source(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer done()
+	p, err := e.Encode(codec.Header{Window: f.window, UID: f.uid, Step: f.step}, update)
+	return e, p, err
 }
 
 // source returns what fills in the update's parameters.
@@ -230,9 +272,6 @@ func (f *putFlags) loadResidual(e *codec.Encoder, m *codec.Manifest) error {
 }
 
 func (f *putFlags) saveResidual(e *codec.Encoder, m *codec.Manifest) error {
-	if f.residual == "" {
-		return nil
-	}
 	var all []safetensors.Tensor
 	for i, x := range e.Residual() {
 		all = append(all, safetensors.Tensor{Name: m.Params[i].Name, DType: safetensors.F32, Shape: m.Params[i].Shape, Data: floatBytes(x)})

@@ -323,3 +323,38 @@ func TestGatherPeerCredentials(t *testing.T) {
 		t.Errorf("run says %s: %v", out, err)
 	}
 }
+
+// TestGatherTorch: a file of torch.save becomes an update that run takes.
+func TestGatherTorch(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	var all []safetensors.Tensor
+	for name, shape := range map[string][]int64{"weight": {64, 128}, "bias": {64}} {
+		n := int64(4)
+		for _, d := range shape {
+			n *= d
+		}
+		all = append(all, safetensors.Tensor{Name: name, DType: safetensors.F32, Shape: shape, Data: make([]byte, n)})
+	}
+	if err := safetensors.WriteFile(in("model"), all, nil); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("..", "..", "..", "gather", "torch", "testdata", "known.pt")
+	for _, args := range [][]string{
+		{"init", "--known", "--model", in("model"), "--manifest", in("manifest.json")},
+		{"put", "--manifest", in("manifest.json"), "--torch", file, "--uid", "3", "--window", "7", "--store", in("store")},
+		{"plan", "--manifest", in("manifest.json"), "--plan", in("plan"), "--window", "7", "--peers", "3"},
+		{"run", "--manifest", in("manifest.json"), "--plan", in("plan"), "--store", in("store"), "--model", in("model")},
+	} {
+		if _, errOut, err := execute(t, append([]string{"gather"}, args...)...); err != nil {
+			t.Fatalf("gather %v: %v\n%s", args, err, errOut)
+		}
+	}
+	for _, more := range [][]string{{"--residual", in("r")}, {"--update", in("model")}} {
+		args := append([]string{"gather", "put", "--manifest", in("manifest.json"), "--torch", file, "--store", in("store")}, more...)
+		var usage *usageError
+		if _, _, err := execute(t, args...); !errors.As(err, &usage) {
+			t.Errorf("%v: %v, expected an error of usage", more, err)
+		}
+	}
+}
