@@ -23,8 +23,8 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-build: ## bin/ringside, one static binary
-	$(GO) build -trimpath -o $(BIN)/ringside ./cmd/ringside
+build: ## bin/ringside, one file, which needs glibc; TAGS=nogpu: a static one, which finds no GPUs
+	$(GO) build -trimpath $(if $(TAGS),-tags $(TAGS)) -o $(BIN)/ringside ./cmd/ringside
 
 demo: build tools-data ## train two models at once on two workers and show what they learned
 	$(BIN)/ringside demo
@@ -44,7 +44,7 @@ lint: ## staticcheck
 race: tools-race tools-gen tools-s3 ## all tests under the race detector, in random order
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m ./...
 
-purego: tools-gen tools-s3 tools-mpi ## all tests without cgo
+purego: tools-race tools-gen tools-s3 tools-mpi ## all tests without cgo
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 25m ./...
 
 arm64: ## everything builds for arm64, tests too

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
 )
 
 // verdict is what doctor thinks of one thing.
@@ -47,7 +48,7 @@ It changes nothing. The exit status is 1 if something fails; a warning is none.`
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
-			found := examine(ctx, &host{root: "/", runtimeDir: local.Dir(), addr: addr, secret: secret})
+			found := examine(ctx, &host{root: "/", runtimeDir: local.Dir(), addr: addr, secret: secret, openDriver: openDriver})
 			if asJSON {
 				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(found); err != nil {
 					return err
@@ -93,6 +94,8 @@ type host struct {
 	runtimeDir string
 	addr       string // of a dispatcher; empty: the one in runtimeDir
 	secret     []byte // of a dispatcher that listens for other hosts
+
+	openDriver func() (driver.API, error) // of CUDA
 }
 
 // examine makes all findings, in the order they are printed.

@@ -189,37 +189,6 @@ func (h *host) simd(context.Context) finding {
 	return f
 }
 
-// gpu reports whether a GPU engine would find what it needs. A machine without a GPU is
-// in order.
-func (h *host) gpu(context.Context) finding {
-	f := finding{Name: "GPU driver", Status: good}
-	// The only possible error is a bad pattern.
-	devices, _ := filepath.Glob(h.path("dev/nvidia[0-9]*"))
-	var lib string
-	for _, dir := range []string{"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "usr/lib/wsl/lib", "usr/local/nvidia/lib64"} {
-		if p := h.path(filepath.Join(dir, "libcuda.so.1")); exists(p) {
-			lib = p
-			break
-		}
-	}
-	version := strings.Fields(h.read("sys/module/nvidia/version"))
-	switch {
-	case len(devices) > 0 && lib != "":
-		f.Found = fmt.Sprintf("%d device(s), %s", len(devices), lib)
-		if len(version) > 0 {
-			f.Found += ", version " + version[0]
-		}
-	case len(devices) > 0:
-		f.Status, f.Found = poor, fmt.Sprintf("%d device(s), but no libcuda.so.1", len(devices))
-		f.Do = "install the driver's user library (Debian: libcuda1), or run the container with --gpus all"
-	case lib != "":
-		f.Status, f.Found, f.Do = poor, lib+", but no /dev/nvidia*", "load the module: modprobe nvidia; in a container: --gpus all"
-	default:
-		f.Found = "none; workers use the cores"
-	}
-	return f
-}
-
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

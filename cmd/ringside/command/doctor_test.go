@@ -48,13 +48,6 @@ func TestDoctorFindings(t *testing.T) {
 			func(h *host) finding { return h.memory(ctx) }, poor, []string{"limited to 512 MiB", "--batch"}},
 		{"half a core", map[string]string{"sys/fs/cgroup/cpu.max": "50000 100000\n"},
 			func(h *host) finding { return h.cores(ctx) }, poor, []string{"time of 0.5", "--in-process"}},
-		{"no GPU", nil, func(h *host) finding { return h.gpu(ctx) }, good, []string{"none"}},
-		{"a GPU without its library", map[string]string{"dev/nvidia0": ""},
-			func(h *host) finding { return h.gpu(ctx) }, poor, []string{"1 device(s), but no libcuda.so.1", "--gpus all"}},
-		{"a library without its GPU", map[string]string{"usr/lib64/libcuda.so.1": ""},
-			func(h *host) finding { return h.gpu(ctx) }, poor, []string{"modprobe"}},
-		{"two GPUs", map[string]string{"usr/lib64/libcuda.so.1": "", "dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidiactl": "", "sys/module/nvidia/version": "550.1\n"},
-			func(h *host) finding { return h.gpu(ctx) }, good, []string{"2 device(s)", "550.1"}},
 		{"no images", nil, func(h *host) finding { return h.images(ctx) }, poor, []string{"apt-get install dataset-fashion-mnist", "--data"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,0 +1,86 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+)
+
+var (
+	// errNoLibrary is returned by openDriver where there is no driver.
+	errNoLibrary = errors.New("no libcuda.so.1")
+	// errWithoutGPU is returned by openDriver in a program built without GPUs.
+	errWithoutGPU = errors.New("this program is built without GPUs (tag nogpu)")
+)
+
+// gpu reports whether a GPU engine would find what it needs. A machine without a GPU is
+// in order.
+func (h *host) gpu(context.Context) finding {
+	f := finding{Name: "GPU driver", Status: good}
+	// The only possible error is a bad pattern.
+	nodes, _ := filepath.Glob(h.path("dev/nvidia[0-9]*"))
+	d, err := h.openDriver()
+	switch {
+	case errors.Is(err, errWithoutGPU):
+		f.Found = err.Error()
+		return f
+	case errors.Is(err, errNoLibrary) && len(nodes) == 0:
+		f.Found = "none; workers use the cores"
+		return f
+	case errors.Is(err, errNoLibrary):
+		f.Status, f.Found = poor, fmt.Sprintf("%d device(s), but no driver library: %v", len(nodes), err)
+		f.Do = "install the driver's user library (Debian: libcuda1), or run the container with --gpus all"
+		return f
+	case err != nil: // too old, or incomplete; the text says what to do
+		f.Status, f.Found = poor, err.Error()
+		return f
+	}
+	if f.Found, err = devices(d); err != nil {
+		f.Status, f.Found = poor, fmt.Sprintf("there is a driver, but: %v", err)
+		if errors.Is(err, driver.NoDevice) && len(nodes) == 0 {
+			f.Do = "there is no /dev/nvidia*: load the module: modprobe nvidia; in a container: --gpus all"
+		}
+		return f
+	}
+	if version := strings.Fields(h.read("sys/module/nvidia/version")); len(version) > 0 {
+		f.Found += "; kernel module " + version[0]
+	}
+	f.Found += "; no engine uses them yet"
+	return f
+}
+
+// devices initializes a driver and describes its devices.
+func devices(d driver.API) (string, error) {
+	if err := d.Init(); err != nil {
+		return "", err
+	}
+	v, err := d.Version()
+	if err != nil {
+		return "", err
+	}
+	n, err := d.DeviceCount()
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("CUDA %d.%d, %d device(s)", v/1000, v%1000/10, n)
+	for i := range n {
+		dev, err := d.DeviceGet(i)
+		if err != nil {
+			return "", err
+		}
+		name, err := d.DeviceName(dev)
+		if err != nil {
+			return "", err
+		}
+		bytes, err := d.DeviceMemory(dev)
+		if err != nil {
+			return "", err
+		}
+		text += fmt.Sprintf("; %s, %s", name, size(bytes))
+	}
+	return text, nil
+}

@@ -1,0 +1,8 @@
+//go:build nogpu
+
+package command
+
+import "github.com/ringside-go/ringside/tensor/cuda/driver"
+
+// openDriver finds no driver: without the loader the program is linked statically.
+func openDriver() (driver.API, error) { return nil, errWithoutGPU }
