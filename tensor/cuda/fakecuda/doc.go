@@ -2,10 +2,10 @@
 // GPU. It is C, so that a test calls it as it calls the driver: by address, on threads,
 // from several processes.
 //
-// src/call.c counts calls and fails those that a test names, device.c and context.c hold
-// devices and the context of each thread. space.c is the address space of devices:
-// memory.c allocates in it, virtual.c maps, ipc.c imports, copy.c copies. host.c is
-// pinned memory. stream.c runs work late, on threads, event.c marks it. handle.c makes
+// src/call.c fails calls that a test names and counts what is alive, device.c and
+// context.c hold devices and the context of each thread. space.c is the address space of
+// devices: memory.c allocates in it, virtual.c maps, ipc.c imports, copy.c copies. host.c
+// is pinned memory. stream.c runs work late, on threads, event.c marks it. handle.c makes
 // handles for other processes. refused.c lists the calls that it refuses.
 //
 // # Strictness

@@ -172,11 +172,16 @@ func TestFaults(t *testing.T) {
 }
 
 func TestMemoryLimit(t *testing.T) {
+	counters := filepath.Join(t.TempDir(), "counters")
+	t.Setenv("FAKECUDA_COUNTERS", counters)
 	t.Setenv("FAKECUDA_MEMORY_MIB", "4")
 	inContext(t, standIn(t), func(d *Driver) {
 		p, err := d.Alloc(3 << 20)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if c, err := fakecuda.ReadCounters(counters); err != nil || c != (fakecuda.Counters{Allocations: 1}) {
+			t.Errorf("counted %+v, %v, want one allocation", c, err)
 		}
 		if _, err := d.Alloc(2 << 20); !errors.Is(err, driver.OutOfMemory) {
 			t.Errorf("5 of 4 MiB: %v", err)

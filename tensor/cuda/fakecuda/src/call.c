@@ -1,4 +1,4 @@
-// Calls: their number, the errors that a test asks for, and counts of what is alive.
+// Calls: the errors that a test asks for, and counts of what is alive.
 #include "fake.h"
 
 #include <fcntl.h>

@@ -36,8 +36,8 @@ enum {
 typedef int Result;
 typedef uint64_t Ptr; // an address in a device's memory
 
-// call.c: every function begins with one of these. ENTER counts the call, returns a code
-// asked for by FAKECUDA_FAIL, and refuses calls before cuInit. ENTER_CONTEXT also refuses
+// call.c: every function begins with one of these. ENTER returns a code that
+// FAKECUDA_FAIL asks for, and refuses calls before cuInit. ENTER_CONTEXT also refuses
 // calls of a thread without a context.
 extern bool initialized;
 Result enter(const char *name);
