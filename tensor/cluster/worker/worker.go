@@ -90,14 +90,10 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	}
 	w.out.conn, w.out.waiter = conn, w.waiter
 	w.log.Info("worker connected", "worker", w.name, "device", w.dev.Info().Name, "dispatcher", addr)
-	if err := w.tellDevice(ctx); err != nil {
-		return err
-	}
 	// A client that shrinks a segment which is not sealed makes reading it a fault. As a
 	// panic the fault ends that client's session alone.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	for {
-		err := w.step(ctx)
+	for err = w.tellDevice(ctx); ; err = w.step(ctx) {
 		if w.steps++; err == nil && w.steps%tellEvery == 0 && w.usedMuchElse() {
 			err = w.tellDevice(ctx)
 		}
@@ -121,7 +117,11 @@ func (w *Worker) tellDevice(ctx context.Context) error {
 	m := &w.told
 	*m = wire.Device{Info: w.dev.Info(), Used: uint64(w.dev.Stats().Values.InUse)}
 	m.Info.Name = m.Info.Name[:min(len(m.Info.Name), wire.MaxName)]
-	return w.out.send(ctx, wire.KindDevice, m.Size(), func(dst []byte) []byte { return wire.AppendDevice(dst, m) })
+	err := w.out.send(ctx, wire.KindDevice, m.Size(), func(dst []byte) []byte { return wire.AppendDevice(dst, m) })
+	if errors.Is(err, ipc.ErrPeerGone) {
+		return nil // receiving finds that out, after the reason that the dispatcher gave
+	}
+	return err
 }
 
 // usedMuchElse reports whether the memory that values use has changed by a sixteenth of
