@@ -249,7 +249,7 @@ func TestT2Equality(t *testing.T) {
 	f := faulty(t)
 	want := map[uint64]status.Status{2: status.NotFound, 5: status.TooEarly, 7: status.TooLate, 9: status.BadDigest, 11: status.BadQuant, 13: status.Timeout}
 	ranks := []int{1, 2, 3, 4, 8, 32}
-	if testing.Short() {
+	if testing.Short() || raced {
 		ranks = []int{1, 2, 3, 8}
 	}
 	var first outcome
@@ -456,7 +456,7 @@ func TestT15Determinism(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	n := 100
-	if testing.Short() {
+	if testing.Short() || raced {
 		n = 20
 	}
 	f := newFixture(t, codec.DefaultConfig(), uids(1, 9)...)

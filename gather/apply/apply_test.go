@@ -593,7 +593,7 @@ func TestT7Killed(t *testing.T) {
 		}
 	}
 	n, seed := 50, uint64(time.Now().UnixNano())
-	if testing.Short() {
+	if testing.Short() || raced {
 		n = 4
 	}
 	t.Logf("seed %d", seed)

@@ -83,8 +83,8 @@ func grow(dir string, peers int, budget int64, endpoint, access, secret string) 
 
 // TestT13Memory: an update takes its budget and at most 12 MiB, whatever the peers.
 func TestT13Memory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute: 256 payloads of 2.5 MiB are made and gathered nine times")
+	if testing.Short() || raced {
+		t.Skip("it takes a minute, and its figure is that of a program without the race detector")
 	}
 	budgets, peers := []int64{64, 16, 4}, []int{8, 64, 256}
 	for _, budget := range budgets {
@@ -125,7 +125,7 @@ const bucket = "mid"
 
 // TestT27Scale gathers and applies 256 payloads of 2.5 MiB from the real S3 gateway.
 func TestT27Scale(t *testing.T) {
-	if testing.Short() {
+	if testing.Short() || raced {
 		t.Skip("it puts 256 payloads of 2.5 MiB into the gateway")
 	}
 	const budget = 16 << 20
