@@ -30,9 +30,17 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// seeds returns the number of seeds to run a suite with: all, or one with -short.
+func seeds(all uint64) uint64 {
+	if testing.Short() {
+		return 1
+	}
+	return all
+}
+
 // TestConformance runs the suite of engines for several seeds.
 func TestConformance(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range seeds(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			enginetest.Run(t, func(t *testing.T) tensor.Engine {
 				d, err := apart.New(&apart.Options{Seed: seed})
@@ -113,7 +121,7 @@ func touch(how string) error {
 
 // TestDevice runs the suite of devices for several seeds.
 func TestDevice(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range seeds(8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			devicetest.Run(t, func(t *testing.T) device.Device {
 				d, err := apart.New(&apart.Options{Seed: seed})
