@@ -11,7 +11,7 @@ import (
 const maxColumns = 90
 
 var (
-	opening  = regexp.MustCompile(`(?:^|[.:!?] )(What|Who)\b`)
+	opening  = regexp.MustCompile(`(?:^|[.:!?]\s+)(What|Who)\b`)
 	vague    = regexp.MustCompile(`(?i)\b(who|whoever|somebody|someone|anybody|nobody|everybody)\b`)
 	metaphor = regexp.MustCompile(`(?i)\b(widow\w*|mourn\w*|grie(f|v)\w*|obituar\w*|bur(y|ies|ied)|favou?rs?)\b`)
 	timing   = regexp.MustCompile(`\b(Zen ?\d|Ice Lake|Sapphire Rapids|Emerald Rapids|Skylake|EPYC|Xeon|[0-9.]+ (ns|nanoseconds|cycles))\b`)

@@ -60,12 +60,12 @@ func TestArrows(t *testing.T) {
 
 func TestLanguage(t *testing.T) {
 	text := "package p\n\n// Whoever reads. What is this?\n// It takes 30 ns on Zen 4, a widow's favor.\n" +
-		"//\n//\tWho may write: not prose\n" +
+		"//\n//\tWho may write: not prose\n//\n// What opens a paragraph counts.\n" +
 		"var x int // " + strings.Repeat("x", 90) + "\n\n//go:generate echo " + strings.Repeat("x", 90) + "\n"
 	got := measure(t, map[string]string{"p/p.go": text})
 	for name, want := range map[string]float64{
 		"comment lines over 90 columns":        1,
-		"sentences that open with What or Who": 1,
+		"sentences that open with What or Who": 2,
 		"private metaphors in comments":        2,
 		"timings of processors in comments":    2,
 	} {

@@ -15,8 +15,8 @@
 // call after the one that makes it, and freed in the call after the one that reads it. A
 // device that runs late keeps it alive until then.
 //
-// What only some devices can do is a further interface that their Device or Space
-// implements; callers ask by type assertion.
+// An ability that only some devices have is a further interface that their Device or
+// Space implements; callers ask by type assertion.
 //
 //	device.go  Device and what describes it: Info, Kind, Stats
 //	space.go   Space, Value, Failure
