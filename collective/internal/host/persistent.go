@@ -119,6 +119,7 @@ func (p *Persistent) trade(ctx context.Context, seq uint64) error {
 func (p *Persistent) wait(ctx context.Context, hash, mark uint64) error {
 	c := p.comm
 	c.call, c.hash, c.ctx, c.timing = &p.call, hash, ctx, false
+	c.recent[p.call.Seq%recentCalls] = hash
 	if err := c.waitFrom(1 - c.rank); err != nil {
 		return err
 	}

@@ -40,11 +40,17 @@ type ranks struct {
 	call *plan.Call // the one under way, or the last
 	hash uint64     // of call
 	ctx  context.Context
+	// hashes of the last calls, that one included, by Seq modulo recentCalls
+	recent [recentCalls]uint64
 
 	dead   atomic.Pointer[plan.PeerError]
 	ending sync.Mutex // held to publish a death notice, and to unmap the page
 	gone   bool       // the page is unmapped; under ending
 }
+
+// recentCalls is more than the calls by which a rank can be ahead of another: those are
+// the broadcasts between two meetings, and the meeting after them.
+const recentCalls = 2 * entries
 
 // peer is what this rank holds of one rank.
 type peer struct {
@@ -139,8 +145,8 @@ func (c *ranks) reported(p int, d deathNotice) *plan.PeerError {
 	switch d.state {
 	case mismatched:
 		m := &plan.MismatchError{Ours: *c.call, Theirs: d.theirs}
-		// p, or a third rank, differs from this one
-		if d.rank == c.rank || hashOf(d.call) != c.hash {
+		// p, or a third rank, differs from what this rank called then
+		if d.rank == c.rank || hashOf(d.call) != c.recent[d.call.Seq%recentCalls] {
 			e.Rank, m.Theirs = p, d.call
 		}
 		e.Err = m
