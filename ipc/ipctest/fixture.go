@@ -2,6 +2,7 @@ package ipctest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -101,6 +102,36 @@ func expect(ctx context.Context, c ipc.Conn, kind uint32, n int) error {
 	return checkPattern(m.Body, kind)
 }
 
+// trySend is send without the wait: ipc.ErrFull if there is no room now.
+func trySend(c ipc.Conn, kind uint32, n int) error {
+	buf, err := c.TryReserve(kind, n)
+	if err != nil {
+		return err
+	}
+	pattern(buf, kind)
+	return c.Commit()
+}
+
+// sendAll sends the messages from first to before end, and expectAll receives them; size
+// returns the length of each.
+func sendAll(ctx context.Context, c ipc.Conn, first, end int, size func(i int) int) error {
+	for i := first; i < end; i++ {
+		if err := send(ctx, c, uint32(i), size(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func expectAll(ctx context.Context, c ipc.Conn, first, end int, size func(i int) int) error {
+	for i := first; i < end; i++ {
+		if err := expect(ctx, c, uint32(i), size(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // pattern fills buf with bytes that depend on the message and the place in it.
 func pattern(buf []byte, kind uint32) {
 	x := kind*2654435761 + 12345
@@ -111,11 +142,11 @@ func pattern(buf []byte, kind uint32) {
 }
 
 func checkPattern(buf []byte, kind uint32) error {
-	x := kind*2654435761 + 12345
-	for i := range buf {
-		x = x*1664525 + 1013904223
-		if buf[i] != byte(x>>24) {
-			return fmt.Errorf("message %d: byte %d of %d is %#x, expected %#x", kind, i, len(buf), buf[i], byte(x>>24))
+	want := make([]byte, len(buf))
+	pattern(want, kind)
+	for i, b := range buf {
+		if b != want[i] {
+			return fmt.Errorf("message %d: byte %d of %d is %#x, expected %#x", kind, i, len(buf), b, want[i])
 		}
 	}
 	return nil
@@ -130,6 +161,38 @@ func (f *fixture) random() *rand.Rand {
 		}
 	})
 	return rand.New(rand.NewPCG(seed, 0))
+}
+
+// is fails the test unless err is or wraps target.
+func (f *fixture) is(what string, err, target error) {
+	f.t.Helper()
+	if !errors.Is(err, target) {
+		f.t.Errorf("%s: %v, expected %v", what, err, target)
+	}
+}
+
+// ended fails the test unless every call on c returns target.
+func (f *fixture) ended(c ipc.Conn, target error) {
+	f.t.Helper()
+	_, err := c.Recv(f.ctx)
+	f.is("Recv", err, target)
+	_, _, err = c.TryRecv()
+	f.is("TryRecv", err, target)
+	_, err = c.Reserve(f.ctx, 1, 1)
+	f.is("Reserve", err, target)
+	_, err = c.TryReserve(1, 1)
+	f.is("TryReserve", err, target)
+	f.is("Err", c.Err(), target)
+}
+
+// join fails the test for each of the errors that waits return.
+func (f *fixture) join(waits ...func() error) {
+	f.t.Helper()
+	for _, wait := range waits {
+		if err := wait(); err != nil {
+			f.t.Error(err)
+		}
+	}
 }
 
 // spawn runs do in a goroutine and returns a function that waits for its result.

@@ -3,7 +3,6 @@ package ipctest
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"sync"
@@ -59,11 +58,14 @@ func (n *Network) Dial(ctx context.Context, addr string, options *ipc.Options) (
 		return nil, fmt.Errorf("%w: %w: version %d, expected %d", ipc.ErrRefused, ipc.ErrVersion,
 			o.Hello.Version, l.options.Hello.Version)
 	}
+	if n := l.Len(); n >= l.options.Backlog {
+		return nil, fmt.Errorf("%w at %s: %d conns wait to be accepted", ipc.ErrRefused, addr, n)
+	}
 	there, here := newQueue(l.options.RingBytes), newQueue(l.options.RingBytes)
 	dialer := newPipeConn(l.options.Hello, there, here, o.Waiter)
 	accepted := newPipeConn(o.Hello, here, there, l.options.Waiter)
-	if err := l.push(accepted); err != nil {
-		return nil, fmt.Errorf("%w at %s", err, addr)
+	if !l.Add(accepted) {
+		return nil, fmt.Errorf("%w at %s", ipc.ErrNoListener, addr)
 	}
 	return dialer, nil
 }
@@ -88,10 +90,11 @@ func (n *Network) Listen(addr string, options *ipc.Options) (ipc.Listener, error
 	if n.listeners[addr] != nil {
 		return nil, fmt.Errorf("%w: %s (pid %d)", ipc.ErrAddrInUse, addr, os.Getpid())
 	}
-	l := &pipeListener{network: n, addr: addr, options: o, news: o.Waiter}
-	if l.news == nil {
-		l.news = ipc.NewWaiter()
+	news := o.Waiter
+	if news == nil {
+		news = ipc.NewWaiter()
 	}
+	l := &pipeListener{Arrivals: ipc.NewArrivals[*pipeConn](news), network: n, addr: addr, options: o}
 	if n.listeners == nil {
 		n.listeners = map[string]*pipeListener{}
 	}
@@ -112,79 +115,20 @@ func (n *Network) ListenAny(_ ipc.Place, o *ipc.Options) (ipc.Listener, []string
 }
 
 type pipeListener struct {
+	*ipc.Arrivals[*pipeConn]
 	network *Network
 	addr    string
 	options ipc.Options
-	news    ipc.Waiter
-
-	mu     sync.Mutex
-	ready  []*pipeConn
-	closed bool
-}
-
-func (l *pipeListener) push(c *pipeConn) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return ipc.ErrNoListener
-	}
-	if len(l.ready) >= l.options.Backlog {
-		return fmt.Errorf("%w: %d conns wait to be accepted", ipc.ErrRefused, len(l.ready))
-	}
-	l.ready = append(l.ready, c)
-	l.news.Wake()
-	return nil
 }
 
 func (l *pipeListener) Addr() string { return l.addr }
 
-func (l *pipeListener) tryAccept() (c *pipeConn, closed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || len(l.ready) == 0 {
-		return nil, l.closed
-	}
-	c = l.ready[0]
-	l.ready = l.ready[1:]
-	return c, false
-}
-
-func (l *pipeListener) TryAccept() (ipc.Conn, bool) {
-	if c, _ := l.tryAccept(); c != nil {
-		return c, true
-	}
-	return nil, false
-}
-
-func (l *pipeListener) Accept(ctx context.Context) (ipc.Conn, error) {
-	var c *pipeConn
-	var closed bool
-	if err := l.news.Wait(ctx, func() bool {
-		c, closed = l.tryAccept()
-		return c != nil || closed
-	}); err != nil {
-		return nil, err
-	}
-	if closed {
-		return nil, net.ErrClosed
-	}
-	return c, nil
-}
-
 func (l *pipeListener) Close() error {
-	l.mu.Lock()
-	closed, ready := l.closed, l.ready
-	l.closed, l.ready = true, nil
-	l.mu.Unlock()
-	if closed {
-		return nil
-	}
 	l.network.mu.Lock()
-	delete(l.network.listeners, l.addr)
-	l.network.mu.Unlock()
-	for _, c := range ready {
-		c.Close()
+	if l.network.listeners[l.addr] == l {
+		delete(l.network.listeners, l.addr)
 	}
-	l.news.Wake()
+	l.network.mu.Unlock()
+	l.Arrivals.Close()
 	return nil
 }

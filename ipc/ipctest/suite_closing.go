@@ -17,25 +17,11 @@ func testCloseDelivers(t *testing.T, f *fixture) {
 		if !dialerCloses {
 			a, b = b, a
 		}
-		for i := range uint32(100) {
-			f.send(a, i, 200)
-		}
+		size := func(int) int { return 200 }
+		f.must(sendAll(f.ctx, a, 0, 100, size))
 		f.must(a.Close())
-		for i := range uint32(100) {
-			f.expect(b, i, 200)
-		}
-		if _, err := b.Recv(f.ctx); !errors.Is(err, ipc.ErrPeerGone) {
-			t.Errorf("Recv: %v", err)
-		}
-		if _, _, err := b.TryRecv(); !errors.Is(err, ipc.ErrPeerGone) {
-			t.Errorf("TryRecv: %v", err)
-		}
-		if _, err := b.Reserve(f.ctx, 1, 1); !errors.Is(err, ipc.ErrPeerGone) {
-			t.Errorf("Reserve: %v", err)
-		}
-		if !errors.Is(b.Err(), ipc.ErrPeerGone) {
-			t.Errorf("Err: %v", b.Err())
-		}
+		f.must(expectAll(f.ctx, b, 0, 100, size))
+		f.ended(b, ipc.ErrPeerGone)
 		var peer *ipc.PeerError
 		if !errors.As(b.Err(), &peer) {
 			t.Errorf("Err is no PeerError: %v", b.Err())
@@ -44,39 +30,26 @@ func testCloseDelivers(t *testing.T, f *fixture) {
 }
 
 // testCloseUnblocks: our own Close ends our own waits.
-func testCloseUnblocks(t *testing.T, f *fixture) {
-	for range 5 {
-		a, _ := f.pair(&ipc.Options{RingBytes: ipc.MinRingBytes})
-		if _, err := fill(a, 1000); err != nil {
-			t.Fatal(err)
-		}
-		recv := spawn(func() error { _, err := a.Recv(f.ctx); return err })
-		reserve := spawn(func() error { _, err := a.Reserve(f.ctx, 1, 1000); return err })
-		f.must(a.Close())
-		if err := recv(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Recv: %v", err)
-		}
-		if err := reserve(); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("Reserve: %v", err)
-		}
-	}
-}
+func testCloseUnblocks(_ *testing.T, f *fixture) { f.unblocks(false, net.ErrClosed) }
 
-func testPeerCloseUnblocks(t *testing.T, f *fixture) {
+func testPeerCloseUnblocks(_ *testing.T, f *fixture) { f.unblocks(true, ipc.ErrPeerGone) }
+
+// unblocks has one end wait in both directions while it or its peer closes, and wants
+// target from both waits.
+func (f *fixture) unblocks(peer bool, target error) {
+	f.t.Helper()
 	for range 5 {
-		a, b := f.pair(&ipc.Options{RingBytes: ipc.MinRingBytes})
-		if _, err := fill(a, 1000); err != nil {
-			t.Fatal(err)
+		a, closes := f.pair(&ipc.Options{RingBytes: ipc.MinRingBytes})
+		if !peer {
+			closes = a
 		}
+		_, err := fill(a, 1000)
+		f.must(err)
 		recv := spawn(func() error { _, err := a.Recv(f.ctx); return err })
 		reserve := spawn(func() error { _, err := a.Reserve(f.ctx, 1, 1000); return err })
-		f.must(b.Close())
-		if err := recv(); !errors.Is(err, ipc.ErrPeerGone) {
-			t.Errorf("Recv: %v", err)
-		}
-		if err := reserve(); !errors.Is(err, ipc.ErrPeerGone) {
-			t.Errorf("Reserve: %v", err)
-		}
+		f.must(closes.Close())
+		f.is("Recv", recv(), target)
+		f.is("Reserve", reserve(), target)
 	}
 }
 
@@ -84,9 +57,10 @@ func testPeerCloseUnblocks(t *testing.T, f *fixture) {
 func testCloseConcurrently(t *testing.T, f *fixture) {
 	for range 5 {
 		a, b := f.pair(&ipc.Options{RingBytes: ipc.MinRingBytes})
+		size := func(i int) int { return i % 500 }
 		busy := []func() error{
-			spawn(func() error { return sendUntil(f.ctx, a) }),
-			spawn(func() error { return sendUntil(f.ctx, b) }),
+			spawn(func() error { return sendAll(f.ctx, a, 0, ipc.MaxKind, size) }),
+			spawn(func() error { return sendAll(f.ctx, b, 0, ipc.MaxKind, size) }),
 			spawn(func() error { return recvUntil(f.ctx, a) }),
 			spawn(func() error { return recvUntil(f.ctx, b) }),
 		}
@@ -109,14 +83,6 @@ func testCloseConcurrently(t *testing.T, f *fixture) {
 	}
 }
 
-func sendUntil(ctx context.Context, c ipc.Conn) error {
-	for i := uint32(0); ; i = (i + 1) & ipc.MaxKind {
-		if err := send(ctx, c, i, int(i%500)); err != nil {
-			return err
-		}
-	}
-}
-
 func recvUntil(ctx context.Context, c ipc.Conn) error {
 	for {
 		if _, err := c.Recv(ctx); err != nil {
@@ -131,21 +97,7 @@ func testCloseIsFinal(t *testing.T, f *fixture) {
 	f.send(b, 1, 100)
 	f.must(a.Close())
 	f.must(a.Close())
-	if _, err := a.Recv(f.ctx); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Recv: %v", err)
-	}
-	if _, _, err := a.TryRecv(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("TryRecv: %v", err)
-	}
-	if _, err := a.Reserve(f.ctx, 1, 1); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Reserve: %v", err)
-	}
-	if _, err := a.TryReserve(1, 1); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("TryReserve: %v", err)
-	}
-	if !errors.Is(a.Err(), net.ErrClosed) {
-		t.Errorf("Err: %v", a.Err())
-	}
+	f.ended(a, net.ErrClosed)
 	if a.Stats().RecvMessages != 0 {
 		t.Errorf("Stats: %+v", a.Stats())
 	}
@@ -153,7 +105,7 @@ func testCloseIsFinal(t *testing.T, f *fixture) {
 }
 
 // testCloseHolding: a conn may be closed with a message received or reserved.
-func testCloseHolding(t *testing.T, f *fixture) {
+func testCloseHolding(_ *testing.T, f *fixture) {
 	a, b := f.pair(nil)
 	f.send(a, 1, 100)
 	m, err := b.Recv(f.ctx)
@@ -165,11 +117,7 @@ func testCloseHolding(t *testing.T, f *fixture) {
 	for i := range buf {
 		buf[i] = m.Body[i] // what is in it does not matter, only that it can be touched
 	}
-	if err := b.Commit(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Commit: %v", err)
-	}
+	f.is("Commit", b.Commit(), net.ErrClosed)
 	b.Release()
-	if _, _, err := b.TryRecv(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("TryRecv: %v", err)
-	}
+	f.ended(b, net.ErrClosed)
 }

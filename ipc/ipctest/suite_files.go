@@ -1,7 +1,6 @@
 package ipctest
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,12 +19,18 @@ func (f *fixture) needFiles(c ipc.Conn) {
 	f.must(err)
 	defer r.Close()
 	defer w.Close()
-	_, err = c.Reserve(f.ctx, 1, 1)
-	f.must(err)
-	if err := c.Commit(r); !errors.Is(err, ipc.ErrFilesUnsupported) {
-		f.t.Errorf("Commit with a file: %v", err)
-	}
+	f.is("Commit with a file", f.sendFiles(c, 1, 1, r), ipc.ErrFilesUnsupported)
 	f.t.SkipNow()
+}
+
+// sendFiles sends a message with files, made by pattern, and returns Commit's error.
+func (f *fixture) sendFiles(c ipc.Conn, kind uint32, n int, files ...*os.File) error {
+	buf, err := c.Reserve(f.ctx, kind, n)
+	if err != nil {
+		return err
+	}
+	pattern(buf, kind)
+	return c.Commit(files...)
 }
 
 // testFiles sends pipes' ends and talks through them.
@@ -39,9 +44,7 @@ func testFiles(t *testing.T, f *fixture) {
 			f.must(err)
 			readers, writers = append(readers, r), append(writers, w)
 		}
-		_, err := a.Reserve(f.ctx, uint32(n), 3)
-		f.must(err)
-		f.must(a.Commit(writers...))
+		f.must(f.sendFiles(a, uint32(n), 3, writers...))
 		ipc.CloseFiles(writers) // they stay ours, and what was sent is open all the same
 		m, err := b.Recv(f.ctx)
 		f.must(err)
@@ -63,11 +66,8 @@ func testFiles(t *testing.T, f *fixture) {
 			r.Close()
 		}
 	}
-	if s := a.Stats().SentFiles; s != ipc.MaxFiles*(ipc.MaxFiles+1)/2 {
-		t.Errorf("SentFiles is %d", s)
-	}
-	if s := b.Stats().RecvFiles; s != ipc.MaxFiles*(ipc.MaxFiles+1)/2 {
-		t.Errorf("RecvFiles is %d", s)
+	if s, r := a.Stats().SentFiles, b.Stats().RecvFiles; s != ipc.MaxFiles*(ipc.MaxFiles+1)/2 || r != s {
+		t.Errorf("%d files sent, %d received", s, r)
 	}
 
 	null, err := os.Open(os.DevNull)
@@ -77,11 +77,7 @@ func testFiles(t *testing.T, f *fixture) {
 	for i := range tooMany {
 		tooMany[i] = null
 	}
-	_, err = a.Reserve(f.ctx, 1, 1)
-	f.must(err)
-	if err := a.Commit(tooMany...); !errors.Is(err, ipc.ErrTooManyFiles) {
-		t.Errorf("Commit with %d files: %v", len(tooMany), err)
-	}
+	f.is("Commit with too many files", f.sendFiles(a, 1, 1, tooMany...), ipc.ErrTooManyFiles)
 	f.send(a, 5, 10) // and nothing of that message was sent
 	f.expect(b, 5, 10)
 }
@@ -103,18 +99,13 @@ func testFilesMixed(t *testing.T, f *fixture) {
 	const n = 600
 	wait := spawn(func() error {
 		for i := range n {
+			var err error
 			if i%5 != 0 {
-				if err := send(f.ctx, a, uint32(i), i%200); err != nil {
-					return err
-				}
-				continue
+				err = send(f.ctx, a, uint32(i), i%200)
+			} else {
+				err = f.sendFiles(a, uint32(i), 16, named[i%3])
 			}
-			buf, err := a.Reserve(f.ctx, uint32(i), 16)
 			if err != nil {
-				return err
-			}
-			pattern(buf, uint32(i))
-			if err := a.Commit(named[i%3]); err != nil {
 				return err
 			}
 		}
@@ -151,9 +142,7 @@ func testFilesUnread(t *testing.T, f *fixture) {
 	f.must(err)
 	defer r.Close()
 	for range 3 {
-		_, err = a.Reserve(f.ctx, 1, 1)
-		f.must(err)
-		f.must(a.Commit(w))
+		f.must(f.sendFiles(a, 1, 1, w))
 	}
 	f.must(w.Close())
 	m, err := b.Recv(f.ctx) // one of the three; the others are on their way or waiting
@@ -203,12 +192,7 @@ func testFilesAhead(t *testing.T, f *fixture) {
 		if _, err := a.TryReserve(1, 0); err != ipc.ErrFull {
 			t.Fatalf("one without files: %v, expected ErrFull", err)
 		}
-		wait := spawn(func() error {
-			if _, err := a.Reserve(f.ctx, 2, 0); err != nil {
-				return err
-			}
-			return a.Commit()
-		})
+		wait := spawn(func() error { return send(f.ctx, a, 2, 0) })
 		for range ipc.MaxFilesAhead {
 			take()
 		}

@@ -2,6 +2,7 @@ package ipctest
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -50,31 +51,24 @@ func testListenerCloses(t *testing.T, f *fixture) {
 	b := f.accept(l)
 	left := f.dial(l, nil)
 	f.must(l.Close())
-	if err := l.Close(); err != nil {
-		t.Errorf("second Close: %v", err)
-	}
-	if _, err := l.Accept(f.ctx); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Accept: %v", err)
-	}
+	f.must(l.Close())
+	_, err = l.Accept(f.ctx)
+	f.is("Accept", err, net.ErrClosed)
 	if _, ok := l.TryAccept(); ok {
 		t.Error("TryAccept after Close")
 	}
-	if _, err := left.Recv(f.ctx); !errors.Is(err, ipc.ErrPeerGone) {
-		t.Errorf("Recv of a conn that was never accepted: %v", err)
-	}
+	_, err = left.Recv(f.ctx)
+	f.is("Recv of a conn that was never accepted", err, ipc.ErrPeerGone)
 	f.send(a, 1, 10)
 	f.expect(b, 1, 10)
-	if _, err := f.Transport.Dial(f.ctx, l.Addr(), nil); !errors.Is(err, ipc.ErrNoListener) {
-		t.Errorf("Dial: %v", err)
-	}
+	_, err = f.Transport.Dial(f.ctx, l.Addr(), nil)
+	f.is("Dial", err, ipc.ErrNoListener)
 
 	again, err := f.Transport.Listen(l.Addr(), nil)
 	f.must(err)
 	wait := spawn(func() error { _, err := again.Accept(f.ctx); return err })
 	f.must(again.Close())
-	if err := wait(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Accept during Close: %v", err)
-	}
+	f.is("Accept during Close", wait(), net.ErrClosed)
 }
 
 func testAddrInUse(t *testing.T, f *fixture) {
@@ -83,16 +77,20 @@ func testAddrInUse(t *testing.T, f *fixture) {
 	if !errors.Is(err, ipc.ErrAddrInUse) || !strings.Contains(err.Error(), l.Addr()) {
 		t.Errorf("Listen at %s: %v", l.Addr(), err)
 	}
-	a := f.dial(l, nil) // the first is not disturbed
-	b := f.accept(l)
-	f.send(a, 1, 1)
-	f.expect(b, 1, 1)
+	f.works(l) // it is not disturbed
 }
 
-func testNoListener(t *testing.T, f *fixture) {
-	if _, err := f.Transport.Dial(f.ctx, f.Addr(), nil); !errors.Is(err, ipc.ErrNoListener) {
-		t.Errorf("Dial: %v", err)
-	}
+// works has a message sent to a listener through a new conn.
+func (f *fixture) works(l ipc.Listener) {
+	f.t.Helper()
+	a := f.dial(l, nil)
+	f.send(a, 1, 1)
+	f.expect(f.accept(l), 1, 1)
+}
+
+func testNoListener(_ *testing.T, f *fixture) {
+	_, err := f.Transport.Dial(f.ctx, f.Addr(), nil)
+	f.is("Dial", err, ipc.ErrNoListener)
 }
 
 func testVersion(t *testing.T, f *fixture) {
@@ -104,25 +102,20 @@ func testVersion(t *testing.T, f *fixture) {
 	if _, ok := l.TryAccept(); ok {
 		t.Error("the refused conn was accepted")
 	}
-	a := f.dial(l, nil)
-	b := f.accept(l)
-	f.send(a, 1, 1)
-	f.expect(b, 1, 1)
+	f.works(l)
 }
 
-func testOptions(t *testing.T, f *fixture) {
+func testOptions(_ *testing.T, f *fixture) {
 	l := f.listen(nil)
 	for _, o := range []ipc.Options{
 		{RingBytes: 1000}, {RingBytes: ipc.MinRingBytes / 2}, {RingBytes: ipc.MaxRingBytes * 2}, {RingBytes: -1},
 		{HandshakeTimeout: -1}, {AllowGID: -1},
 		{Hello: ipc.Peer{Name: strings.Repeat("x", 10000)}},
 	} {
-		if _, err := f.Transport.Dial(f.ctx, l.Addr(), &o); !errors.Is(err, ipc.ErrBadOption) {
-			t.Errorf("Dial with %+v: %v", o, err)
-		}
-		if _, err := f.Transport.Listen(f.Addr(), &o); !errors.Is(err, ipc.ErrBadOption) {
-			t.Errorf("Listen with %+v: %v", o, err)
-		}
+		_, err := f.Transport.Dial(f.ctx, l.Addr(), &o)
+		f.is(fmt.Sprintf("Dial with %+v", o), err, ipc.ErrBadOption)
+		_, err = f.Transport.Listen(f.Addr(), &o)
+		f.is(fmt.Sprintf("Listen with %+v", o), err, ipc.ErrBadOption)
 	}
 }
 
@@ -175,6 +168,5 @@ func testBacklog(t *testing.T, f *fixture) {
 	for range n {
 		f.accept(l)
 	}
-	f.dial(l, nil)
-	f.accept(l)
+	f.works(l)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,30 +20,19 @@ func serve(ctx context.Context, w ipc.Waiter, l ipc.Listener, clients int) error
 	dropped := 0
 	var failed error
 	step := func() bool {
-		for {
-			c, ok := l.TryAccept()
-			if !ok {
-				break
-			}
+		for c, ok := l.TryAccept(); ok; c, ok = l.TryAccept() {
 			conns = append(conns, c)
 		}
-		for i := 0; i < len(conns); {
-			c := conns[i]
+		conns = slices.DeleteFunc(conns, func(c ipc.Conn) bool {
 			gone, err := echo(c)
-			if err != nil {
-				failed = err
-				return true
-			}
 			if gone {
 				c.Close()
-				conns[i] = conns[len(conns)-1]
-				conns = conns[:len(conns)-1]
 				dropped++
-				continue
 			}
-			i++
-		}
-		return dropped == clients
+			failed = errors.Join(failed, err)
+			return gone
+		})
+		return dropped == clients || failed != nil
 	}
 	if err := w.Wait(ctx, step); err != nil {
 		return fmt.Errorf("server with %d conns, %d dropped: %w", len(conns), dropped, err)
@@ -100,11 +90,7 @@ func testManyConns(t *testing.T, f *fixture) {
 			return nil
 		}))
 	}
-	for _, wait := range waits {
-		if err := wait(); err != nil {
-			t.Error(err)
-		}
-	}
+	f.join(waits...)
 	f.must(server())
 }
 
@@ -120,12 +106,7 @@ func testManyConnsStream(t *testing.T, f *fixture) {
 		out = append(out, f.dial(l, &ipc.Options{Waiter: w}))
 		in := f.accept(l)
 		waits = append(waits, spawn(func() error {
-			for i := range messages {
-				if err := expect(f.ctx, in, uint32(i), i); err != nil {
-					return err
-				}
-			}
-			return nil
+			return expectAll(f.ctx, in, 0, messages, func(i int) int { return i })
 		}))
 	}
 	next := make([]int, conns)
@@ -134,17 +115,12 @@ func testManyConnsStream(t *testing.T, f *fixture) {
 		left := 0
 		for i, c := range out {
 			for next[i] < messages {
-				buf, err := c.TryReserve(uint32(next[i]), next[i])
+				err := trySend(c, uint32(next[i]), next[i])
 				if err == ipc.ErrFull {
 					left++
 					break
 				}
-				if err == nil {
-					pattern(buf, uint32(next[i]))
-					err = c.Commit()
-				}
-				if err != nil {
-					failed = err
+				if failed = err; err != nil {
 					return true
 				}
 				next[i]++
@@ -153,18 +129,13 @@ func testManyConnsStream(t *testing.T, f *fixture) {
 		return left == 0
 	}))
 	f.must(failed)
-	for _, wait := range waits {
-		if err := wait(); err != nil {
-			t.Error(err)
-		}
-	}
+	f.join(waits...)
 }
 
 func testCancel(t *testing.T, f *fixture) {
 	a, b := f.pair(&ipc.Options{RingBytes: ipc.MinRingBytes})
-	if _, err := fill(a, 1000); err != nil {
-		t.Fatal(err)
-	}
+	_, err := fill(a, 1000)
+	f.must(err)
 	l := f.listen(nil)
 	w := f.waiter()
 	why := errors.New("the reason")
@@ -204,13 +175,10 @@ func testDeadline(t *testing.T, f *fixture) {
 		ctx, cancel := context.WithTimeout(f.ctx, 20*time.Millisecond)
 		_, err := a.Recv(ctx)
 		cancel()
-		if !errors.Is(err, os.ErrDeadlineExceeded) || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Recv: %v", err)
-		}
+		f.is("Recv", err, os.ErrDeadlineExceeded)
+		f.is("Recv", err, context.DeadlineExceeded)
 	}
-	if a.Err() != nil {
-		t.Errorf("the conn has error %v", a.Err())
-	}
+	f.must(a.Err())
 }
 
 // testWaiterWake: Wake is for any other news that the goroutine waits for.
