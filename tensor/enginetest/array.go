@@ -38,6 +38,15 @@ func (a *array) at(k int) float64 {
 	return float64(a.i[k])
 }
 
+// set sets element k to f or, in an array of integers, to i.
+func (a *array) set(k int, f float64, i int64) {
+	if a.dt.IsFloat() {
+		a.f[k] = f
+	} else {
+		a.i[k] = i
+	}
+}
+
 // copyFrom sets element k to element j of b, which has the same dtype.
 func (a *array) copyFrom(k int, b *array, j int) {
 	if a.dt.IsFloat() {

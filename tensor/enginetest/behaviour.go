@@ -3,6 +3,7 @@ package enginetest
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,12 +72,8 @@ func (s behaviours) randomNumbers(t *testing.T) {
 	a := draw(s.start(t), 42, false)
 	again, parts, other, ref := draw(s.start(t), 42, false), draw(s.start(t), 42, true), draw(s.start(t), 43, false), draw(Reference(), 42, false)
 	for k, x := range a {
-		if diff := differs(again[k], x, nil); diff != "" {
-			t.Errorf("draw %d with the same seed %s", k, diff)
-		}
-		if diff := differs(parts[k], x, nil); diff != "" {
-			t.Errorf("draw %d in a program of its own %s", k, diff)
-		}
+		equal(t, again[k], x, nil, "draw %d with the same seed", k)
+		equal(t, parts[k], x, nil, "draw %d in a program of its own", k)
 		if differs(other[k], x, nil) == "" {
 			t.Errorf("draw %d is the same with another seed", k)
 		}
@@ -85,13 +82,8 @@ func (s behaviours) randomNumbers(t *testing.T) {
 				t.Errorf("draws %d and %d are the same", j, k)
 			}
 		}
-		tol := make([]float64, x.len())
-		for i := range tol {
-			tol[i] = 32 * ulp(x.dt)
-		}
-		if diff := differs(x, ref[k], tol); diff != "" {
-			t.Errorf("draw %d, compared with the reference's: %s", k, diff)
-		}
+		tol := slices.Repeat([]float64{32 * ulp(x.dt)}, x.len())
+		equal(t, x, ref[k], tol, "draw %d, compared with the reference's:", k)
 		mean, dev, low, high := moments(x)
 		switch k % 3 {
 		case 0:
@@ -172,13 +164,7 @@ func (s behaviours) twoOperands(t *testing.T) {
 	want(t, "rows over their sums add up to 1", x.Div(x.SumKeep(1)).Sum(1), 1e-6, 1, 1, 1, 1)
 	e := x.Sub(x.MaxKeep(1)).Exp()
 	byHand, fused := mustRead(t, e.Div(e.SumKeep(1))), mustRead(t, x.Softmax(1))
-	tol := make([]float64, 24)
-	for k := range tol {
-		tol[k] = 1e-6
-	}
-	if diff := differs(fused, byHand, tol); diff != "" {
-		t.Errorf("softmax, compared with one written out: %s", diff)
-	}
+	equal(t, fused, byHand, slices.Repeat([]float64{1e-6}, 24), "softmax, compared with one written out:")
 }
 
 // chainPrograms are expressions as users write them, on a [4 6], b [6 5] and c [5].
@@ -245,22 +231,11 @@ func (s behaviours) chains(t *testing.T) {
 		return got
 	}
 	got, between, want := run(s.start(t), false), run(s.start(t), true), run(Reference(), false)
-	var noisy [disturbed][]*array
-	for k := range noisy {
-		noisy[k] = run(newReference(noiseOf(1, k)), false)
-	}
+	noisy := noisyRuns(1, func(n *noise) []*array { return run(newReference(n), false) })
 	var n tally
 	for i := range want {
-		var spread [disturbed]*array
-		for k := range spread {
-			spread[k] = noisy[k][i]
-		}
-		if diff := n.compare(got[i], want[i], spread[:]); diff != "" {
-			t.Errorf("chain %d %s", i, diff)
-		}
-		if diff := n.compare(between[i], want[i], spread[:]); diff != "" {
-			t.Errorf("chain %d with reads in between %s", i, diff)
-		}
+		n.equal(t, got[i], want[i], noisy, i, "chain %d", i)
+		n.equal(t, between[i], want[i], noisy, i, "chain %d with reads in between", i)
 	}
 	n.check(t)
 }

@@ -15,9 +15,7 @@ func (s behaviours) longChain(t *testing.T) {
 		x = y
 	}
 	got := mustRead(t, x)
-	if diff := differs(got, ramp(999, 4, 4), nil); diff != "" {
-		t.Error(diff)
-	}
+	equal(t, got, ramp(999, 4, 4), nil, "result")
 	if n := sess.Stats().Programs; n != 1 {
 		t.Errorf("1000 operations were %d programs, expected 1", n)
 	}
@@ -30,9 +28,7 @@ func (s behaviours) manyKept(t *testing.T) {
 		xs = append(xs, xs[k].AddS(1))
 	}
 	for k := 0; k < len(xs); k += 250 {
-		if diff := differs(mustRead(t, xs[k]), ramp(float64(k), 4, 4), nil); diff != "" {
-			t.Errorf("result %d %s", k, diff)
-		}
+		equal(t, mustRead(t, xs[k]), ramp(float64(k), 4, 4), nil, "result %d", k)
 	}
 	for k, x := range xs {
 		if k%2 == 0 {
@@ -40,9 +36,7 @@ func (s behaviours) manyKept(t *testing.T) {
 		}
 	}
 	for k := 1; k < len(xs); k += 250 {
-		if diff := differs(mustRead(t, xs[k].MulS(2)), mustRead(t, xs[k].Add(xs[k])), nil); diff != "" {
-			t.Errorf("result %d after its neighbours were freed: %s", k, diff)
-		}
+		equal(t, mustRead(t, xs[k].MulS(2)), mustRead(t, xs[k].Add(xs[k])), nil, "result %d after its neighbours were freed:", k)
 	}
 }
 
@@ -131,8 +125,6 @@ func (s behaviours) oneOrMany(t *testing.T) {
 	}
 	one, many := run(false), run(true)
 	for k := range one {
-		if diff := differs(one[k], many[k], nil); diff != "" {
-			t.Errorf("read %d, in few programs against many: %s", k, diff)
-		}
+		equal(t, one[k], many[k], nil, "read %d, in few programs against many:", k)
 	}
 }

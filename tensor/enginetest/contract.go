@@ -43,14 +43,10 @@ func (s contracts) uploads(t *testing.T) {
 	}
 	ids := d.put(values...)
 	for k, a := range d.fetch(ids...) {
-		if diff := differs(a, values[k], nil); diff != "" {
-			t.Errorf("value %d %s", k, diff)
-		}
+		equal(t, a, values[k], nil, "value %d", k)
 	}
 	for k, a := range d.fetch(ids[0], ids[0], ids[3]) {
-		if diff := differs(a, values[[]int{0, 0, 3}[k]], nil); diff != "" {
-			t.Errorf("fetched together, value %d %s", k, diff)
-		}
+		equal(t, a, values[[]int{0, 0, 3}[k]], nil, "fetched together, value %d", k)
 	}
 }
 
@@ -83,9 +79,7 @@ func (s contracts) boolBytes(t *testing.T) {
 		return []*tensor.Tensor{put(s, integers(tensor.Bool, 0, 0, 0, 0)).Sum()}
 	})
 	b := d.batch(p.flags(nil, false), u.ID)
-	if _, err := d.submit(b); err != nil {
-		t.Fatal(err)
-	}
+	d.must(b)
 	d.holds("their sum", b.Base+uint64(p.kept()[0]), &array{dt: tensor.I64, sh: tensor.Shape{}, i: []int64{3}})
 }
 
@@ -122,16 +116,13 @@ func (s contracts) donation(t *testing.T) {
 		if k%2 == 1 {
 			b = d.batch(give, id)
 		}
-		if _, err := d.submit(b); err != nil {
-			t.Fatal(err)
-		}
+		d.must(b)
+		d.holds("the result", b.Base, ramp(float64(k/2+1), 8, 8))
 		if k%2 == 1 {
 			d.gone("a donated input", id)
-			d.holds("the result", b.Base, ramp(float64(k/2+1), 8, 8))
 			id = b.Base
 		} else {
 			d.holds("the input", id, ramp(float64(k/2), 8, 8))
-			d.holds("the result", b.Base, ramp(float64(k/2+1), 8, 8))
 		}
 	}
 	twice := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
@@ -144,9 +135,7 @@ func (s contracts) donation(t *testing.T) {
 		p.p.Externals[0].Donated, p.p.Externals[1].Donated = donated[0], donated[1]
 		id := d.put(ramp(0, 8, 8))[0]
 		b := d.batch(p, id, id)
-		if _, err := d.submit(b); err != nil {
-			t.Fatal(err)
-		}
+		d.must(b)
 		d.holds("x+x", b.Base, steps(0, 2, 8, 8))
 		d.holds("x-x", b.Base+1, steps(0, 0, 8, 8))
 		d.holds("x*2", b.Base+2, steps(0, 2, 8, 8))
@@ -185,9 +174,7 @@ func (s contracts) ownership(t *testing.T) {
 			grow := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
 				return []*tensor.Tensor{put(s, newArray(want[i].dt, want[i].sh)).AddS(1000)}
 			}).flags(nil, true)
-			if _, err := d.submit(d.batch(grow, ids[i])); err != nil {
-				t.Fatal(err)
-			}
+			d.must(d.batch(grow, ids[i]))
 			for _, j := range kept[n+1:] {
 				d.holds("a result after its neighbour was overwritten", ids[j], want[j])
 			}
@@ -210,32 +197,20 @@ func (s contracts) leases(t *testing.T) {
 	}
 	var held []lease
 	for k := range 30 {
-		got, err := d.submit(&tensor.Batch{Base: d.next, Fetch: []uint64{id}})
-		if err != nil {
-			t.Fatal(err)
+		f := d.must(&tensor.Batch{Base: d.next, Fetch: []uint64{id}})[0]
+		if !equal(t, decode(f.DType, f.Shape, f.Bytes), ramp(float64(k), 16, 16), nil, "after %d programs the value", k) {
+			return
 		}
-		held = append(held, lease{got[0], slices.Clone(got[0].Bytes)})
-		if diff := differs(decode(got[0].DType, got[0].Shape, got[0].Bytes), ramp(float64(k), 16, 16), nil); diff != "" {
-			t.Fatalf("after %d programs the value %s", k, diff)
+		if k%3 == 0 { // while they are leased, the result can't be made in place
+			held = append(held, lease{f, slices.Clone(f.Bytes)})
+		} else {
+			f.Release()
 		}
 		b := d.batch(p, id)
-		if k%3 == 0 {
-			// the fetched bytes are leased, so the result can't be made in place
-			if _, err := d.submit(b); err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			held[len(held)-1].f.Release()
-			held = held[:len(held)-1]
-			if _, err := d.submit(b); err != nil {
-				t.Fatal(err)
-			}
-		}
+		d.must(b)
 		id = b.Base
 	}
-	if _, err := d.submit(&tensor.Batch{Base: d.next, Frees: []uint64{id}, Sync: true}); err != nil {
-		t.Fatal(err)
-	}
+	d.must(&tensor.Batch{Base: d.next, Frees: []uint64{id}, Sync: true})
 	for k := range 40 { // reuse the memory of freed values
 		d.put(ramp(float64(-1000*k), 16, 16))
 	}

@@ -46,9 +46,7 @@ func (s contracts) failedBatch(t *testing.T) {
 
 	q := plusOne(t, 8).flags(nil, true) // the engine goes on
 	b = d.batch(q, in[1])
-	if _, err := d.submit(b); err != nil {
-		t.Fatal(err)
-	}
+	d.must(b)
 	d.holds("the next program's result", b.Base, ramp(101, 8))
 }
 

@@ -21,11 +21,7 @@ func (c *capture) Close() error                       { return nil }
 
 func (c *capture) Submit(_ context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
 	for _, u := range b.Uploads {
-		var data []byte
-		if u.Buf != nil {
-			data = u.Buf.Bytes()
-		}
-		c.uploads[u.ID] = decode(u.DType, u.Shape, data)
+		c.uploads[u.ID] = uploaded(u)
 	}
 	if b.Program == nil {
 		return nil, nil
@@ -116,6 +112,16 @@ func (d *driver) submit(b *tensor.Batch) ([]tensor.Fetched, error) {
 	return got, err
 }
 
+// must submits a batch that has to succeed.
+func (d *driver) must(b *tensor.Batch) []tensor.Fetched {
+	d.t.Helper()
+	got, err := d.submit(b)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return got
+}
+
 // uploadOf makes an upload of a with the next id.
 func (d *driver) uploadOf(a *array) tensor.Upload {
 	d.t.Helper()
@@ -144,9 +150,7 @@ func (d *driver) put(as ...*array) []uint64 {
 		u := d.uploadOf(a)
 		b.Uploads, ids = append(b.Uploads, u), append(ids, u.ID)
 	}
-	if _, err := d.submit(b); err != nil {
-		d.t.Fatal(err)
-	}
+	d.must(b)
 	return ids
 }
 
@@ -168,9 +172,7 @@ func (d *driver) run(p *program) (results, inputs []uint64) {
 	d.t.Helper()
 	inputs = d.put(p.inputs...)
 	b := d.batch(p, inputs...)
-	if _, err := d.submit(b); err != nil {
-		d.t.Fatal(err)
-	}
+	d.must(b)
 	for i := range p.p.Instrs {
 		results = append(results, b.Base+uint64(i))
 	}
@@ -180,10 +182,7 @@ func (d *driver) run(p *program) (results, inputs []uint64) {
 // fetch reads values.
 func (d *driver) fetch(ids ...uint64) []*array {
 	d.t.Helper()
-	got, err := d.submit(&tensor.Batch{Base: d.next, Fetch: ids})
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	got := d.must(&tensor.Batch{Base: d.next, Fetch: ids})
 	if len(got) != len(ids) {
 		d.t.Fatalf("fetched %d values, expected %d", len(got), len(ids))
 	}
@@ -201,9 +200,7 @@ func (d *driver) fetch(ids ...uint64) []*array {
 // holds fails unless the value id equals want.
 func (d *driver) holds(what string, id uint64, want *array) {
 	d.t.Helper()
-	if diff := differs(d.fetch(id)[0], want, nil); diff != "" {
-		d.t.Errorf("%s %s", what, diff)
-	}
+	equal(d.t, d.fetch(id)[0], want, nil, "%s", what)
 }
 
 // gone fails unless the engine returns an error for each id, as for one that it doesn't

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 
@@ -103,11 +104,7 @@ func (c *call) leaf(out *array) {
 		start, step := c.scalar(0), c.scalar(1)
 		for k := range out.len() {
 			x := start + float64(k)*step
-			if out.dt.IsFloat() {
-				out.f[k] = x
-			} else {
-				out.i[k] = toInt(c.dt, x)
-			}
+			out.set(k, x, toInt(c.dt, x))
 		}
 	case tensor.OpRand, tensor.OpRandN:
 		s := stream{uint64(c.scalar(0)), uint64(c.scalar(1)) + uint64(c.ints[1])}
@@ -169,21 +166,9 @@ func (c *call) elementwise(out *array) {
 			}
 		}
 	case out.dt.IsFloat():
-		x := make([]float64, n)
-		for k := range out.len() {
-			for j := range x {
-				x[j] = in[j].f[k]
-			}
-			out.f[k] = c.float(x)
-		}
+		perElement(out.f, in, func(a *array) []float64 { return a.f }, c.floats())
 	default:
-		x := make([]int64, n)
-		for k := range out.len() {
-			for j := range x {
-				x[j] = in[j].i[k]
-			}
-			out.i[k] = c.integer(x)
-		}
+		perElement(out.i, in, func(a *array) []int64 { return a.i }, c.integers())
 	}
 }
 
@@ -223,163 +208,141 @@ const (
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// float computes one element of an elementwise operation on floats.
-func (c *call) float(x []float64) float64 {
-	switch c.op {
-	case tensor.OpNeg:
-		return -x[0]
-	case tensor.OpAbs:
-		return math.Abs(x[0])
-	case tensor.OpSign:
-		switch {
-		case x[0] > 0:
-			return 1
-		case x[0] < 0:
-			return -1
-		}
-		return x[0] // 0, or NaN
-	case tensor.OpExp:
-		return math.Exp(x[0])
-	case tensor.OpLog:
-		return math.Log(x[0])
-	case tensor.OpSqrt:
-		return math.Sqrt(x[0])
-	case tensor.OpRsqrt:
-		return 1 / math.Sqrt(x[0])
-	case tensor.OpRecip:
-		return 1 / x[0]
-	case tensor.OpSquare:
-		return x[0] * x[0]
-	case tensor.OpSin:
-		return math.Sin(x[0])
-	case tensor.OpCos:
-		return math.Cos(x[0])
-	case tensor.OpTanh:
-		return math.Tanh(x[0])
-	case tensor.OpSigmoid:
-		return sigmoid(x[0])
-	case tensor.OpRelu:
-		return max(x[0], 0)
-	case tensor.OpGelu:
-		return x[0] * math.Erfc(-x[0]*invSqrt2) / 2
-	case tensor.OpGeluTanh:
-		return x[0] * (1 + math.Tanh(sqrt2OverP*(x[0]+geluCubic*x[0]*x[0]*x[0]))) / 2
-	case tensor.OpSilu:
-		return x[0] * sigmoid(x[0])
-	case tensor.OpErf:
-		return math.Erf(x[0])
-	case tensor.OpFloor:
-		return math.Floor(x[0])
-	case tensor.OpCeil:
-		return math.Ceil(x[0])
-	case tensor.OpClamp:
-		lo, hi := scalarArray(c.dt, c.scalar(0)).f[0], scalarArray(c.dt, c.scalar(1)).f[0]
-		return min(max(x[0], lo), hi)
-	}
-	if len(x) == 2 && c.op.Info().Scalars == nil {
-		return c.floats(x[0], x[1])
-	}
-	return c.update(x)
+// onOne and onTwo make an operation on all operands of one on the first, or the first two.
+func onOne[T float64 | int64](f func(x T) T) func(x []T) T {
+	return func(x []T) T { return f(x[0]) }
 }
 
-// floats computes one element of an elementwise operation on two floats.
-func (c *call) floats(a, b float64) float64 {
-	switch c.op {
-	case tensor.OpAdd:
-		return a + b
-	case tensor.OpSub:
-		return a - b
-	case tensor.OpMul:
-		return a * b
-	case tensor.OpDiv:
-		return a / b
-	case tensor.OpPow:
-		return math.Pow(a, b)
-	case tensor.OpMax:
-		return max(a, b)
-	case tensor.OpMin:
-		return min(a, b)
-	case tensor.OpTanhGrad:
-		return b * (1 - a*a)
-	case tensor.OpSigmoidGrad:
-		return b * a * (1 - a)
-	case tensor.OpReluGrad:
+func onTwo[T float64 | int64](f func(a, b T) T) func(x []T) T {
+	return func(x []T) T { return f(x[0], x[1]) }
+}
+
+// withNumberOps adds to ops the operations with one definition for floats and integers.
+func withNumberOps[T float64 | int64](ops map[tensor.Op]func(x []T) T) map[tensor.Op]func(x []T) T {
+	maps.Copy(ops, map[tensor.Op]func(x []T) T{
+		tensor.OpNeg:    onOne(func(x T) T { return -x }),
+		tensor.OpSquare: onOne(func(x T) T { return x * x }),
+		tensor.OpRelu:   onOne(func(x T) T { return max(x, 0) }),
+		tensor.OpAdd:    onTwo(func(a, b T) T { return a + b }),
+		tensor.OpSub:    onTwo(func(a, b T) T { return a - b }),
+		tensor.OpMul:    onTwo(func(a, b T) T { return a * b }),
+		tensor.OpMax:    onTwo(func(a, b T) T { return max(a, b) }),
+		tensor.OpMin:    onTwo(func(a, b T) T { return min(a, b) }),
+	})
+	return ops
+}
+
+var floatOps = withNumberOps(map[tensor.Op]func(x []float64) float64{
+	tensor.OpAbs:      onOne(math.Abs),
+	tensor.OpExp:      onOne(math.Exp),
+	tensor.OpLog:      onOne(math.Log),
+	tensor.OpSqrt:     onOne(math.Sqrt),
+	tensor.OpRsqrt:    onOne(func(x float64) float64 { return 1 / math.Sqrt(x) }),
+	tensor.OpRecip:    onOne(func(x float64) float64 { return 1 / x }),
+	tensor.OpSin:      onOne(math.Sin),
+	tensor.OpCos:      onOne(math.Cos),
+	tensor.OpTanh:     onOne(math.Tanh),
+	tensor.OpSigmoid:  onOne(sigmoid),
+	tensor.OpGelu:     onOne(func(x float64) float64 { return x * math.Erfc(-x*invSqrt2) / 2 }),
+	tensor.OpGeluTanh: onOne(func(x float64) float64 { return x * (1 + math.Tanh(sqrt2OverP*(x+geluCubic*x*x*x))) / 2 }),
+	tensor.OpSilu:     onOne(func(x float64) float64 { return x * sigmoid(x) }),
+	tensor.OpErf:      onOne(math.Erf),
+	tensor.OpFloor:    onOne(math.Floor),
+	tensor.OpCeil:     onOne(math.Ceil),
+	tensor.OpSign: onOne(func(x float64) float64 {
+		if x == 0 || x != x {
+			return x
+		}
+		return math.Copysign(1, x)
+	}),
+
+	tensor.OpDiv:         onTwo(func(a, b float64) float64 { return a / b }),
+	tensor.OpPow:         onTwo(math.Pow),
+	tensor.OpTanhGrad:    onTwo(func(a, b float64) float64 { return b * (1 - a*a) }),
+	tensor.OpSigmoidGrad: onTwo(func(a, b float64) float64 { return b * a * (1 - a) }),
+	tensor.OpReluGrad: onTwo(func(a, b float64) float64 {
 		if a > 0 {
 			return b
 		}
 		return 0
-	case tensor.OpGeluGrad:
+	}),
+	tensor.OpGeluGrad: onTwo(func(a, b float64) float64 {
 		return b * (math.Erfc(-a*invSqrt2)/2 + a*invSqrt2Pi*math.Exp(-a*a/2))
-	case tensor.OpGeluTanhGrad:
+	}),
+	tensor.OpGeluTanhGrad: onTwo(func(a, b float64) float64 {
 		t := math.Tanh(sqrt2OverP * (a + geluCubic*a*a*a))
 		return b * ((1+t)/2 + a/2*(1-t*t)*sqrt2OverP*(1+3*geluCubic*a*a))
-	case tensor.OpSiluGrad:
+	}),
+	tensor.OpSiluGrad: onTwo(func(a, b float64) float64 {
 		s := sigmoid(a)
 		return b * s * (1 + a*(1-s))
+	}),
+})
+
+var integerOps = withNumberOps(map[tensor.Op]func(x []int64) int64{
+	tensor.OpAbs:  onOne(func(x int64) int64 { return max(x, -x) }),
+	tensor.OpSign: onOne(func(x int64) int64 { return min(max(x, -1), 1) }),
+	tensor.OpNot:  onOne(func(x int64) int64 { return 1 - x }),
+	tensor.OpPow:  onTwo(power),
+	tensor.OpAnd:  onTwo(func(a, b int64) int64 { return a & b }),
+	tensor.OpOr:   onTwo(func(a, b int64) int64 { return a | b }),
+	tensor.OpXor:  onTwo(func(a, b int64) int64 { return a ^ b }),
+})
+
+// perElement computes an elementwise operation; of returns the elements of an operand.
+func perElement[T float64 | int64](out []T, in []*array, of func(a *array) []T, f func(x []T) T) {
+	x := make([]T, len(in))
+	for k := range out {
+		for j := range x {
+			x[j] = of(in[j])[k]
+		}
+		out[k] = f(x)
 	}
-	panic("enginetest: no reference for " + c.op.String() + " of floats")
+}
+
+// floats returns the function of one element of the operation on floats.
+func (c *call) floats() func(x []float64) float64 {
+	if f := floatOps[c.op]; f != nil {
+		return f
+	}
+	if c.op == tensor.OpClamp {
+		lo, hi := scalarArray(c.dt, c.scalar(0)).f[0], scalarArray(c.dt, c.scalar(1)).f[0]
+		return onOne(func(x float64) float64 { return min(max(x, lo), hi) })
+	}
+	return c.update
 }
 
 // update computes one element of a step of an optimizer.
 func (c *call) update(x []float64) float64 {
-	switch c.op {
+	switch b := c.scalar(0); c.op {
 	case tensor.OpAdamM:
-		b := c.scalar(0)
 		return x[0]*b + x[1]*(1-b)
 	case tensor.OpAdamV:
-		b := c.scalar(0)
 		return x[0]*b + x[1]*x[1]*(1-b)
 	case tensor.OpAdamW:
-		lr, wd, eps, c1, c2 := c.scalar(0), c.scalar(1), c.scalar(2), c.scalar(3), c.scalar(4)
+		lr, wd, eps, c1, c2 := b, c.scalar(1), c.scalar(2), c.scalar(3), c.scalar(4)
 		return c.minus(x[0]*(1-lr*wd), lr/c1*x[1]/(math.Sqrt(x[2])/math.Sqrt(c2)+eps))
 	case tensor.OpSGD:
-		lr, wd := c.scalar(0), c.scalar(1)
+		lr, wd := b, c.scalar(1)
 		return c.minus(x[0], lr*(c.term(x[1])+c.term(wd*x[0])))
 	case tensor.OpSGDM:
-		mu, damp, wd := c.scalar(0), c.scalar(1), c.scalar(2)
+		mu, damp, wd := b, c.scalar(1), c.scalar(2)
 		return c.term(x[0]*mu) + (c.term(x[1])+c.term(wd*x[2]))*(1-damp)
 	}
 	panic("enginetest: no reference for " + c.op.String() + " of floats")
 }
 
-// integer computes one element of an elementwise operation on integers or bools; the
-// caller wraps it.
-func (c *call) integer(x []int64) int64 {
-	switch c.op {
-	case tensor.OpNeg:
-		return -x[0]
-	case tensor.OpAbs:
-		return max(x[0], -x[0])
-	case tensor.OpSign:
-		return min(max(x[0], -1), 1)
-	case tensor.OpSquare:
-		return x[0] * x[0]
-	case tensor.OpRelu:
-		return max(x[0], 0)
-	case tensor.OpNot:
-		return 1 - x[0]
-	case tensor.OpClamp:
-		return min(max(x[0], toInt(c.dt, c.scalar(0))), toInt(c.dt, c.scalar(1)))
-	case tensor.OpAdd:
-		return x[0] + x[1]
-	case tensor.OpSub:
-		return x[0] - x[1]
-	case tensor.OpMul:
-		return x[0] * x[1]
-	case tensor.OpPow:
-		return power(x[0], x[1])
-	case tensor.OpMax:
-		return max(x[0], x[1])
-	case tensor.OpMin:
-		return min(x[0], x[1])
-	case tensor.OpAnd:
-		return x[0] & x[1]
-	case tensor.OpOr:
-		return x[0] | x[1]
-	case tensor.OpXor:
-		return x[0] ^ x[1]
+// integers returns the function of one element of the operation on integers or bools; the
+// caller wraps the result.
+func (c *call) integers() func(x []int64) int64 {
+	if f := integerOps[c.op]; f != nil {
+		return f
 	}
-	panic("enginetest: no reference for " + c.op.String() + " of integers")
+	if c.op != tensor.OpClamp {
+		panic("enginetest: no reference for " + c.op.String() + " of integers")
+	}
+	lo, hi := toInt(c.dt, c.scalar(0)), toInt(c.dt, c.scalar(1))
+	return onOne(func(x int64) int64 { return min(max(x, lo), hi) })
 }
 
 // power returns b^e of integers, wrapping. A negative exponent means 1/b^-e, cut toward

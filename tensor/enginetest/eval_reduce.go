@@ -2,73 +2,68 @@ package enginetest
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 )
 
+// maskOf returns the mask of the dims of sh that a list names; an empty one means all.
+func maskOf(dims []int64, sh tensor.Shape) (mask uint) {
+	for _, d := range dims {
+		mask |= 1 << d
+	}
+	if len(dims) == 0 {
+		mask = lastDims(sh, len(sh))
+	}
+	return mask
+}
+
 // reduce folds the dims listed after keepdim; an empty list means all.
 func (c *call) reduce(out *array) {
 	x := c.tensor(0)
-	mask := uint(0)
-	for _, d := range c.ints[1:] {
-		mask |= 1 << d
-	}
-	if len(c.ints) == 1 {
-		mask = lastDims(x.sh, len(x.sh))
+	mask := maskOf(c.ints[1:], x.sh)
+	addFloats, addInts, start := add[float64], add[int64], 0
+	if c.op == tensor.OpProd {
+		addFloats, addInts, start = times[float64], times[int64], 1
 	}
 	for g, at := range groups(x.sh, mask) {
 		switch c.op {
-		case tensor.OpSum, tensor.OpMean:
-			if x.dt.IsFloat() {
-				out.f[g] = sumAt(x, at)
-			} else {
-				n := int64(0)
-				for _, k := range at {
-					n += x.i[k]
-				}
-				if c.op == tensor.OpSum {
-					out.i[g] = n
-					continue
-				}
-				out.f[g] = float64(n)
-			}
-			if c.op == tensor.OpMean {
-				out.f[g] /= float64(len(at))
-			}
-		case tensor.OpProd:
-			if x.dt.IsFloat() {
-				out.f[g] = 1
-				for _, k := range at {
-					out.f[g] *= x.f[k]
-				}
-			} else {
-				out.i[g] = 1
-				for _, k := range at {
-					out.i[g] *= x.i[k]
-				}
-			}
 		case tensor.OpAmax, tensor.OpAmin:
 			out.copyFrom(g, x, at[extreme(x, at, c.op == tensor.OpAmax)])
+			continue
 		case tensor.OpArgmax, tensor.OpArgmin:
 			out.i[g] = int64(extreme(x, at, c.op == tensor.OpArgmax))
-		case tensor.OpAny, tensor.OpAll:
-			n := int64(0)
-			for _, k := range at {
-				n += x.i[k]
-			}
-			if c.op == tensor.OpAny && n > 0 || c.op == tensor.OpAll && n == int64(len(at)) {
-				out.i[g] = 1
-			}
+			continue
+		}
+		var f float64
+		var n int64
+		if x.dt.IsFloat() {
+			f = foldAt(x.f, at, float64(start), addFloats)
+		} else {
+			n = foldAt(x.i, at, int64(start), addInts)
+		}
+		switch c.op {
+		case tensor.OpSum, tensor.OpProd:
+			out.set(g, f, n)
+		case tensor.OpMean:
+			out.f[g] = (f + float64(n)) / float64(len(at))
+		case tensor.OpAny:
+			out.i[g] = min(n, 1)
+		case tensor.OpAll:
+			out.i[g] = max(n-int64(len(at))+1, 0)
 		}
 	}
 }
 
-func sumAt(x *array, at []int) float64 {
-	s := 0.0
+func add[T float64 | int64](a, b T) T   { return a + b }
+func times[T float64 | int64](a, b T) T { return a * b }
+
+// foldAt folds the elements at the positions into start.
+func foldAt[T float64 | int64](x []T, at []int, start T, f func(a, b T) T) T {
 	for _, k := range at {
-		s += x.f[k]
+		start = f(start, x[k])
 	}
-	return s
+	return start
 }
 
 // extreme returns the number in the group of the first largest or smallest element; a NaN
@@ -100,29 +95,20 @@ func (c *call) row(out *array) error {
 		for _, at := range groups(x.sh, 1<<c.ints[0]) {
 			var f float64
 			var n int64
-			for j := range at {
-				k := at[j]
-				if c.ints[1] != 0 {
-					k = at[len(at)-1-j]
-				}
+			if c.ints[1] != 0 {
+				slices.Reverse(at)
+			}
+			for _, k := range at {
 				if x.dt.IsFloat() {
 					f += x.f[k]
-					out.f[k] = f
 				} else {
 					n += x.i[k]
-					out.i[k] = n
 				}
+				out.set(k, f, n)
 			}
 		}
 	case tensor.OpProdGrad:
-		mask := uint(0)
-		for _, d := range c.ints {
-			mask |= 1 << d
-		}
-		if len(c.ints) == 0 {
-			mask = lastDims(x.sh, len(x.sh))
-		}
-		for g, at := range groups(x.sh, mask) {
+		for g, at := range groups(x.sh, maskOf(c.ints, x.sh)) {
 			for _, k := range at {
 				p := c.tensor(1).f[g]
 				for _, j := range at {
@@ -200,7 +186,7 @@ func (c *call) norm(out *array) {
 		n := float64(len(at))
 		mu := 0.0
 		if center {
-			mu = sumAt(x, at) / n
+			mu = foldAt(x.f, at, 0, add) / n
 		}
 		v := 0.0
 		for _, k := range at {

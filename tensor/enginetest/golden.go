@@ -141,9 +141,7 @@ func (s *suite) goldenOps(t *testing.T) {
 			}
 			for k, y := range out {
 				want := c.Outputs[k].array(t)
-				if diff := differs(mustRead(t, y), want, c.allowed(want, 1)); diff != "" {
-					t.Errorf("result %d %s", k, diff)
-				}
+				equal(t, mustRead(t, y), want, c.allowed(want, 1), "result %d", k)
 			}
 			if s.o.Grad != nil && c.Grads != nil {
 				c.gradients(t, s, sess, out)
@@ -185,8 +183,6 @@ func (c *goldenCase) gradients(t *testing.T, s *suite, sess *tensor.Session, out
 		t.Fatal(err)
 	}
 	for k, g := range grads {
-		if diff := differs(mustRead(t, g), golden[k], c.allowed(golden[k], 4)); diff != "" {
-			t.Errorf("gradient %d %s", k, diff)
-		}
+		equal(t, mustRead(t, g), golden[k], c.allowed(golden[k], 4), "gradient %d", k)
 	}
 }

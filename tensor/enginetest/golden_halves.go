@@ -51,9 +51,7 @@ func (s *suite) goldenHalves(t *testing.T) {
 			}
 			want := c.Outputs[0].array(t)
 			got := mustRead(t, goldenBuilders[c.Op](c)[0])
-			if diff := differs(got, want, halfTolerance(c, want)); diff != "" {
-				t.Error(diff)
-			}
+			equal(t, got, want, halfTolerance(c, want), "result")
 		})
 	}
 }

@@ -138,9 +138,7 @@ func (p *goldenProgram) compare(t *testing.T, what string, x *tensor.Tensor, b *
 	for k, v := range want.f {
 		tol[k] = p.ATol + p.RTol*math.Abs(v)
 	}
-	if diff := differs(mustRead(t, x), want, tol); diff != "" {
-		t.Errorf("%s %s", what, diff)
-	}
+	equal(t, mustRead(t, x), want, tol, "%s", what)
 }
 
 // run records one instruction.

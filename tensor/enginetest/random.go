@@ -92,9 +92,7 @@ func (d *driver) results(p *program) []*array {
 			d.holds("an input", inputs[k], p.inputs[k])
 		}
 	}
-	if _, err := d.submit(&tensor.Batch{Base: d.next, Frees: append(want, inputs...)}); err != nil {
-		d.t.Fatal(err)
-	}
+	d.must(&tensor.Batch{Base: d.next, Frees: append(want, inputs...)})
 	return out
 }
 
@@ -105,8 +103,7 @@ func (d *driver) same(what string, got, want []*array) {
 		if want[i] == nil {
 			continue
 		}
-		if diff := differs(got[i], want[i], nil); diff != "" {
-			d.t.Errorf("%s, result %d %s", what, i, diff)
+		if !equal(d.t, got[i], want[i], nil, "%s, result %d", what, i) {
 			return
 		}
 	}
@@ -123,8 +120,7 @@ func (d *driver) checkEach(p *program, results []*array) bool {
 			d.t.Errorf("instruction %d: %v", i, err)
 			return false
 		}
-		if diff := differs(results[i], want, tol); diff != "" {
-			d.t.Errorf("%%%d = %v of %s %v: %s", i, c.op, c.inputs(), c.ints, diff)
+		if !equal(d.t, results[i], want, tol, "%%%d = %v of %s %v:", i, c.op, c.inputs(), c.ints) {
 			return false
 		}
 	}
@@ -154,38 +150,43 @@ func (d *driver) checkWhole(p *program, results []*array, seed uint64, n *tally)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	var noisy [disturbed][]*array
-	for k := range noisy {
-		if noisy[k], err = interpret(p.p, p.inputs, p.scalars, noiseOf(seed, k)); err != nil {
+	noisy := noisyRuns(seed, func(n *noise) []*array {
+		out, err := interpret(p.p, p.inputs, p.scalars, n)
+		if err != nil {
 			d.t.Fatal(err)
 		}
-	}
+		return out
+	})
 	for _, i := range p.kept() {
-		var spread [disturbed]*array
-		for k := range spread {
-			spread[k] = noisy[k][i]
-		}
-		if diff := n.compare(results[i], want[i], spread[:]); diff != "" {
-			d.t.Errorf("with few results kept, %%%d = %v %s", i, p.p.Instrs[i].Op, diff)
+		if !n.equal(d.t, results[i], want[i], noisy, i, "with few results kept, %%%d = %v", i, p.p.Instrs[i].Op) {
 			return
 		}
 	}
 }
 
-// compare is differs with a tolerance from noisy evaluations: twice the largest distance
-// from want. Elements on which these differ in the first two digits, or at all for
-// integers, are excluded.
-func (n *tally) compare(got, want *array, noisy []*array) string {
+// noisyRuns returns the results of the noisy runs.
+func noisyRuns(seed uint64, run func(n *noise) []*array) (noisy [disturbed][]*array) {
+	for k := range noisy {
+		noisy[k] = run(noiseOf(seed, k))
+	}
+	return noisy
+}
+
+// equal is like the function, with a tolerance from results i of noisy runs: twice the
+// largest distance from want. Elements on which these differ in the first two digits, or
+// at all for integers, are excluded.
+func (n *tally) equal(t *testing.T, got, want *array, noisy [disturbed][]*array, i int, format string, args ...any) bool {
+	t.Helper()
 	w, g := want.clone(), got.clone()
 	if got.dt != want.dt || !got.sh.Equal(want.sh) {
-		return differs(got, want, nil)
+		return equal(t, got, want, nil, format, args...)
 	}
 	tol := make([]float64, len(want.f))
 	for k := range want.len() {
 		ok := true
 		if !want.dt.IsFloat() {
-			for _, y := range noisy {
-				ok = ok && y.i[k] == want.i[k]
+			for _, run := range noisy {
+				ok = ok && run[i].i[k] == want.i[k]
 			}
 			if !ok {
 				g.i[k] = w.i[k]
@@ -198,9 +199,9 @@ func (n *tally) compare(got, want *array, noisy []*array) string {
 				// and by how much
 				tol[k] = 0
 			}
-			for _, y := range noisy {
-				if y.f[k] != x && !(y.f[k] != y.f[k] && x != x) {
-					tol[k] = max(tol[k], 2*math.Abs(y.f[k]-x))
+			for _, run := range noisy {
+				if y := run[i].f[k]; y != x && !(y != y && x != x) {
+					tol[k] = max(tol[k], 2*math.Abs(y-x))
 				}
 			}
 			if ok = x != x || math.IsInf(x, 0) || tol[k] < 1e-2*max(math.Abs(x), 1e-3); !ok {
@@ -213,7 +214,7 @@ func (n *tally) compare(got, want *array, noisy []*array) string {
 			n.skipped++
 		}
 	}
-	return differs(g, w, tol)
+	return equal(t, g, w, tol, format, args...)
 }
 
 // otherScalars returns p with other numbers where they are only added, multiplied,
@@ -259,20 +260,11 @@ func (s *suite) randomSessions(t *testing.T) {
 			got := history(t, s.start(t), seed)
 			again := history(t, s.start(t), seed)
 			want := history(t, newReference(nil), seed)
-			var noisy [disturbed][]*array
-			for k := range noisy {
-				noisy[k] = history(t, newReference(noiseOf(seed, k)), seed)
-			}
+			noisy := noisyRuns(seed, func(n *noise) []*array { return history(t, newReference(n), seed) })
 			for i := range want {
-				if diff := differs(again[i], got[i], nil); diff != "" {
-					t.Errorf("read %d of a second session %s", i, diff)
-				}
-				var spread [disturbed]*array
-				for k := range spread {
-					spread[k] = noisy[k][i]
-				}
-				if diff := n.compare(got[i], want[i], spread[:]); diff != "" {
-					t.Fatalf("read %d %s", i, diff)
+				equal(t, again[i], got[i], nil, "read %d of a second session", i)
+				if !n.equal(t, got[i], want[i], noisy, i, "read %d", i) {
+					return
 				}
 			}
 		})

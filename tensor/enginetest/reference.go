@@ -69,11 +69,7 @@ func (r *reference) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetch
 		return nil, err
 	}
 	for _, u := range b.Uploads {
-		var data []byte
-		if u.Buf != nil {
-			data = u.Buf.Bytes()
-		}
-		r.values[u.ID] = decode(u.DType, append(tensor.Shape{}, u.Shape...), data)
+		r.values[u.ID] = uploaded(u)
 	}
 	got, err := r.run(b)
 	if b.Program != nil {
@@ -87,6 +83,15 @@ func (r *reference) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetch
 		delete(r.values, id)
 	}
 	return got, err
+}
+
+// uploaded returns the value of an upload.
+func uploaded(u tensor.Upload) *array {
+	var data []byte
+	if u.Buf != nil {
+		data = u.Buf.Bytes()
+	}
+	return decode(u.DType, append(tensor.Shape{}, u.Shape...), data)
 }
 
 // run runs the program, fetches, and keeps the results, or changes nothing.

@@ -102,49 +102,15 @@ func (s *suite) testdata(t *testing.T, name string) []byte {
 }
 
 // read fetches a tensor.
-func read(x *tensor.Tensor) (*array, error) {
+func read(x *tensor.Tensor) (a *array, err error) {
 	if err := x.Err(); err != nil {
 		return nil, err
 	}
-	a := newArray(x.DType(), x.Shape())
-	var err error
-	switch x.DType() {
-	case tensor.F32:
-		err = tensor.View(x, func(v []float32) error { return fill(a.f, v) })
-	case tensor.F64:
-		err = tensor.View(x, func(v []float64) error { return fill(a.f, v) })
-	case tensor.F16, tensor.BF16:
-		err = x.ViewBytes(func(b []byte) error {
-			a.f = decode(x.DType(), x.Shape(), b).f
-			return nil
-		})
-	case tensor.I32:
-		err = tensor.View(x, func(v []int32) error { return fill(a.i, v) })
-	case tensor.I64:
-		err = tensor.View(x, func(v []int64) error { return fill(a.i, v) })
-	case tensor.U8:
-		err = tensor.View(x, func(v []uint8) error { return fill(a.i, v) })
-	default:
-		err = tensor.View(x, func(v []bool) error {
-			for k, b := range v {
-				if b {
-					a.i[k] = 1
-				}
-			}
-			return nil
-		})
-	}
+	err = x.ViewBytes(func(b []byte) error {
+		a = decode(x.DType(), x.Shape(), b)
+		return nil
+	})
 	return a, err
-}
-
-func fill[D float64 | int64, S float32 | float64 | int32 | int64 | uint8](dst []D, src []S) error {
-	if len(dst) != len(src) {
-		return fmt.Errorf("%d elements, expected %d", len(src), len(dst))
-	}
-	for k, x := range src {
-		dst[k] = D(x)
-	}
-	return nil
 }
 
 func mustRead(t *testing.T, x *tensor.Tensor) *array {
@@ -158,40 +124,7 @@ func mustRead(t *testing.T, x *tensor.Tensor) *array {
 
 // put uploads a.
 func put(s *tensor.Session, a *array) *tensor.Tensor {
-	switch a.dt {
-	case tensor.F32:
-		return upload(s, a, convert[float32](a.f))
-	case tensor.F64:
-		return upload(s, a, a.f)
-	case tensor.F16, tensor.BF16:
-		return tensor.FromBytes(s, a.dt, a.encode(), a.sh...)
-	case tensor.I32:
-		return upload(s, a, convert[int32](a.i))
-	case tensor.I64:
-		return upload(s, a, a.i)
-	case tensor.U8:
-		return upload(s, a, convert[uint8](a.i))
-	}
-	b := make([]bool, len(a.i))
-	for k, x := range a.i {
-		b[k] = x != 0
-	}
-	return upload(s, a, b)
-}
-
-func upload[E tensor.Element](s *tensor.Session, a *array, x []E) *tensor.Tensor {
-	if len(a.sh) == 0 {
-		return tensor.Scalar(s, x[0])
-	}
-	return tensor.From(s, x, a.sh...)
-}
-
-func convert[D float32 | int32 | uint8, S float64 | int64](src []S) []D {
-	dst := make([]D, len(src))
-	for k, x := range src {
-		dst[k] = D(x)
-	}
-	return dst
+	return tensor.FromBytes(s, a.dt, a.encode(), a.sh...)
 }
 
 // differs describes the first element of got that is further from want than tol allows;
@@ -218,6 +151,17 @@ func differs(got, want *array, tol []float64) string {
 		}
 	}
 	return ""
+}
+
+// equal fails the test if got differs from want by more than tol allows. The text names
+// got.
+func equal(t *testing.T, got, want *array, tol []float64, format string, args ...any) bool {
+	t.Helper()
+	diff := differs(got, want, tol)
+	if diff != "" {
+		t.Errorf(format+" %s", append(args, diff)...)
+	}
+	return diff == ""
 }
 
 // overflows reports whether x is infinite or so large that one more rounding may make it

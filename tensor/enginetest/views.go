@@ -175,8 +175,7 @@ func (dr *driver) viewed(d tensor.DType, f func(xs, ys []*tensor.Tensor) []*tens
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := differs(got[i], w, tol); diff != "" {
-			t.Errorf("%v of %s %v: %s", c.op, c.inputs(), c.ints, diff)
+		if !equal(t, got[i], w, tol, "%v of %s %v:", c.op, c.inputs(), c.ints) {
 			return
 		}
 	}
