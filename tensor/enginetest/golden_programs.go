@@ -143,22 +143,22 @@ func (p *goldenProgram) compare(t *testing.T, what string, x *tensor.Tensor, b *
 
 // run records one instruction.
 func (in *goldenInstr) run(vars map[string]*tensor.Tensor) error {
-	x, ok := vars[fmt.Sprint(in.In[0])]
-	if !ok {
-		return fmt.Errorf("%s of %v: no such tensor", in.Op, in.In[0])
-	}
-	var out []*tensor.Tensor
-	if len(in.In) == 2 {
-		y, err := in.binary(vars, x)
-		if err != nil {
-			return err
+	c := &goldenCase{Ints: in.ints()}
+	var number float64
+	for _, id := range in.In {
+		if x, ok := id.(float64); ok {
+			number = x
+			continue
 		}
-		out = []*tensor.Tensor{y}
-	} else {
-		out = in.unary(x)
+		x := vars[fmt.Sprint(id)]
+		if x == nil {
+			return fmt.Errorf("%s of %v: no such tensor", in.Op, id)
+		}
+		c.in = append(c.in, x)
 	}
-	if out == nil {
-		return fmt.Errorf("no way to build %q", in.Op)
+	out, err := in.results(c, number)
+	if err != nil {
+		return err
 	}
 	for k, id := range in.Out {
 		vars[id] = out[k]
@@ -166,95 +166,54 @@ func (in *goldenInstr) run(vars map[string]*tensor.Tensor) error {
 	return nil
 }
 
-func (in *goldenInstr) binary(vars map[string]*tensor.Tensor, a *tensor.Tensor) (*tensor.Tensor, error) {
-	if b, ok := in.In[1].(float64); ok {
-		switch in.Op {
-		case "add":
-			return a.AddS(b), nil
-		case "sub":
-			return a.SubS(b), nil
-		case "mul":
-			return a.MulS(b), nil
-		case "div":
-			return a.DivS(b), nil
-		case "isub":
-			return a, a.Assign(a.SubS(b))
-		}
-		return nil, fmt.Errorf("no way to build %q with a number", in.Op)
+// ints returns the attributes as those of a golden case.
+func (in *goldenInstr) ints() map[string][]int {
+	a := &in.Attr
+	ints := map[string][]int{"dims": a.Dims, "shape": a.Shape, "size": {a.Size}, "chunks": {a.N}, "keepdim": {0}, "dim": {a.Dim}}
+	if a.Keepdims {
+		ints["keepdim"] = []int{1}
 	}
-	b := vars[fmt.Sprint(in.In[1])]
 	switch in.Op {
-	case "add":
-		return a.Add(b), nil
-	case "sub":
-		return a.Sub(b), nil
-	case "mul":
-		return a.Mul(b), nil
-	case "div":
-		return a.Div(b), nil
-	case "matmul":
-		return a.Matmul(b), nil
-	case "cat":
-		return tensor.Concat(*in.Attr.Axis, a, b), nil
-	case "isub":
-		return a, a.SubAssign(b)
+	case "sum", "mean", "max": // over all dims without an axis
+		ints["dim"] = nil
 	}
-	return nil, fmt.Errorf("no way to build %q of two", in.Op)
+	if a.Axis != nil {
+		ints["dim"] = []int{*a.Axis}
+	}
+	return ints
 }
 
-func (in *goldenInstr) unary(x *tensor.Tensor) []*tensor.Tensor {
-	var dims []int
-	if in.Attr.Axis != nil {
-		dims = []int{*in.Attr.Axis}
+// results records the operation on the tensors of c, or on one and a number.
+func (in *goldenInstr) results(c *goldenCase, number float64) ([]*tensor.Tensor, error) {
+	a, op := c.in[0], in.Op
+	if len(c.in) < len(in.In) {
+		op += " a number"
 	}
-	fold := func(drop, keep func(...int) *tensor.Tensor) *tensor.Tensor {
-		if in.Attr.Keepdims {
-			return keep(dims...)
-		}
-		return drop(dims...)
+	if f := programOps[op]; f != nil {
+		return []*tensor.Tensor{f(a, number)}, nil
 	}
-	var y *tensor.Tensor
-	switch in.Op {
-	case "exp":
-		y = x.Exp()
-	case "T":
-		y = x.T()
-	case "relu":
-		y = x.ReLU()
-	case "sigmoid":
-		y = x.Sigmoid()
-	case "tanh":
-		y = x.Tanh()
-	case "sqrt":
-		y = x.Sqrt()
-	case "pow2":
-		y = x.Square()
-	case "sum":
-		y = fold(x.Sum, x.SumKeep)
-	case "mean":
-		y = fold(x.Mean, x.MeanKeep)
-	case "max":
-		y = fold(x.Max, x.MaxKeep)
-	case "transpose":
-		y = x.Transpose(in.Attr.Dims[0], in.Attr.Dims[1])
-	case "permute":
-		y = x.Permute(in.Attr.Dims...)
-	case "reshape":
-		y = x.Reshape(in.Attr.Shape...)
+	switch op {
+	case "isub":
+		return c.in[:1], a.SubAssign(c.in[1])
+	case "isub a number":
+		return c.in, a.Assign(a.SubS(number))
 	case "slice":
-		y = x.Slice(ranges(in.Attr.Key)...)
-	case "split":
-		var sizes []int
-		for left := x.Dim(in.Attr.Dim); left > 0; left -= in.Attr.Size {
-			sizes = append(sizes, min(left, in.Attr.Size))
-		}
-		return x.Split(in.Attr.Dim, sizes...)
-	case "chunk":
-		return x.Chunk(in.Attr.Dim, in.Attr.N)
-	default:
-		return nil
+		return []*tensor.Tensor{a.Slice(ranges(in.Attr.Key)...)}, nil
 	}
-	return []*tensor.Tensor{y}
+	build := goldenBuilders[op]
+	if build == nil {
+		return nil, fmt.Errorf("no way to build %q", op)
+	}
+	return build(c), nil
+}
+
+// programOps are the operations of programs that are not in goldenBuilders under their
+// names.
+var programOps = map[string]func(a *tensor.Tensor, number float64) *tensor.Tensor{
+	"add a number": (*tensor.Tensor).AddS, "sub a number": (*tensor.Tensor).SubS,
+	"mul a number": (*tensor.Tensor).MulS, "div a number": (*tensor.Tensor).DivS,
+	"T":    func(a *tensor.Tensor, _ float64) *tensor.Tensor { return a.T() },
+	"pow2": func(a *tensor.Tensor, _ float64) *tensor.Tensor { return a.Square() },
 }
 
 // ranges reads a slice's key: an index, [start, stop, step] with nulls, null for a new
