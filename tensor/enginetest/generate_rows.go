@@ -1,8 +1,12 @@
 package enginetest
 
-import "github.com/ringside-go/ringside/tensor"
+import (
+	"slices"
 
-var rowRules = []rule{
+	"github.com/ringside-go/ringside/tensor"
+)
+
+var rowRules = slices.Concat([]rule{
 	func(g *generator) *tensor.Tensor { return g.matmul() },
 	func(g *generator) *tensor.Tensor { return g.matmul() },
 	func(g *generator) *tensor.Tensor { // a product with its own transpose
@@ -11,8 +15,7 @@ var rowRules = []rule{
 	},
 	func(g *generator) *tensor.Tensor { x := g.float(1); return x.Softmax(g.axis(x)) },
 	func(g *generator) *tensor.Tensor { x := g.float(1); return x.LogSoftmax(g.axis(x)) },
-	func(g *generator) *tensor.Tensor { return g.rowGrad(tensor.OpSoftmaxGrad) },
-	func(g *generator) *tensor.Tensor { return g.rowGrad(tensor.OpLogSoftmaxGrad) },
+}, forOps((*generator).rowGrad, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad), []rule{
 	func(g *generator) *tensor.Tensor {
 		x := g.float(2)
 		if x.Dim(-1) < x.Dim(-2) {
@@ -20,12 +23,8 @@ var rowRules = []rule{
 		}
 		return x.CausalSoftmax(pick(g, 1.0, 0.3))
 	},
-	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpLayerNorm) },
-	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpRMSNorm) },
-	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpLayerNormGradX) },
-	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpRMSNormGradX) },
-	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpLayerNormGradW) },
-	func(g *generator) *tensor.Tensor { return g.norm(tensor.OpRMSNormGradW) },
+}, forOps((*generator).norm, tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX,
+	tensor.OpLayerNormGradW, tensor.OpRMSNormGradW), []rule{
 	func(g *generator) *tensor.Tensor {
 		x := g.float(2)
 		if x.Dim(-1)%2 == 1 {
@@ -36,13 +35,15 @@ var rowRules = []rule{
 	},
 	func(g *generator) *tensor.Tensor { return g.loss(false) },
 	func(g *generator) *tensor.Tensor { return g.loss(true) },
-	func(g *generator) *tensor.Tensor { return g.conv(tensor.OpConv2D) },
-	func(g *generator) *tensor.Tensor { return g.conv(tensor.OpConv2DGradX) },
-	func(g *generator) *tensor.Tensor { return g.conv(tensor.OpConv2DGradW) },
-	func(g *generator) *tensor.Tensor { return g.pooled(tensor.OpMaxPool2D) },
-	func(g *generator) *tensor.Tensor { return g.pooled(tensor.OpMaxPool2DGrad) },
-	func(g *generator) *tensor.Tensor { return g.pooled(tensor.OpAvgPool2D) },
-	func(g *generator) *tensor.Tensor { return g.pooled(tensor.OpAvgPool2DGrad) },
+}, forOps((*generator).conv, tensor.OpConv2D, tensor.OpConv2DGradX, tensor.OpConv2DGradW),
+	forOps((*generator).pooled, tensor.OpMaxPool2D, tensor.OpMaxPool2DGrad, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad))
+
+// forOps returns a rule for each of the operations.
+func forOps(f func(g *generator, op tensor.Op) *tensor.Tensor, ops ...tensor.Op) (l []rule) {
+	for _, op := range ops {
+		l = append(l, func(g *generator) *tensor.Tensor { return f(g, op) })
+	}
+	return l
 }
 
 // matmul returns a product whose second operand is made to fit, perhaps as a transposed
@@ -52,7 +53,7 @@ func (g *generator) matmul() *tensor.Tensor {
 	sh := []int{x.Dim(-1), g.dim()}
 	turned := g.chance(2)
 	if turned {
-		sh[0], sh[1] = sh[1], sh[0]
+		slices.Reverse(sh)
 	}
 	for d := x.Rank() - 3; d >= 0 && g.chance(2); d-- {
 		sh = append([]int{pick(g, x.Dim(d), 1)}, sh...)

@@ -188,10 +188,7 @@ func fold(op tensor.Op) rule {
 			}
 		}
 		ints := []int64{int64(g.n(2))}
-		for _, d := range g.dims(x) {
-			ints = append(ints, int64((d+x.Rank())%x.Rank()))
-		}
-		return g.s.Apply(op, ints, tensor.T(x))
+		return g.s.Apply(op, append(ints, ints64(g.dims(x), x.Rank())...), tensor.T(x))
 	}
 }
 
@@ -215,8 +212,8 @@ var reductionRules = []rule{
 	},
 	func(g *generator) *tensor.Tensor {
 		x := g.float(1)
-		ints := ints64(g.dims(x), x.Rank())
-		return g.s.Apply(tensor.OpProdGrad, ints, tensor.T(x), tensor.T(x.SumKeep(asInts(ints)...).Clamp(-2, 2)))
+		dims := g.dims(x)
+		return g.s.Apply(tensor.OpProdGrad, ints64(dims, x.Rank()), tensor.T(x), tensor.T(x.SumKeep(dims...).Clamp(-2, 2)))
 	},
 }
 
@@ -224,14 +221,6 @@ func ints64(dims []int, rank int) []int64 {
 	var out []int64
 	for _, d := range dims {
 		out = append(out, int64((d+rank)%rank))
-	}
-	return out
-}
-
-func asInts(x []int64) []int {
-	var out []int
-	for _, d := range x {
-		out = append(out, int(d))
 	}
 	return out
 }

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"math"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/data"
@@ -62,19 +63,25 @@ func (n *noise) near(x, y, ulp float64) bool {
 // dtype again.
 func (n *noise) inputs(c *call) {
 	c.near = n.near
-	if exact(c.op, c.dt) {
-		return
+	if !exact(c.op, c.dt) {
+		c.args = c.changed(func(d tensor.DType, x float64) float64 { return x * (1 + n.sign()*ulp(d)) })
 	}
-	for k, o := range c.args {
+}
+
+// changed returns the arguments with f applied to the elements of floats.
+func (c *call) changed(f func(d tensor.DType, x float64) float64) []operand {
+	args := slices.Clone(c.args)
+	for k, o := range args {
 		if o.a == nil || !o.a.dt.IsFloat() {
 			continue
 		}
 		b := o.a.clone()
 		for j, x := range b.f {
-			b.f[j] = x * (1 + n.sign()*ulp(b.dt))
+			b.f[j] = f(b.dt, x)
 		}
-		c.args[k].a = b
+		args[k].a = b
 	}
+	return args
 }
 
 // output disturbs the elements of c's result, and also by the size of its terms where
@@ -136,17 +143,7 @@ func (c *call) sizes() (*array, error) {
 		tensor.OpConv2DGradW, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad, tensor.OpIndexAdd, tensor.OpScatterAdd, tensor.OpAdamM, tensor.OpAdamV:
 		// linear, or nearly, with coefficients that aren't negative: the result on the
 		// operands' sizes
-		d.args = append([]operand(nil), c.args...)
-		for k, o := range d.args {
-			if o.a == nil || !o.a.dt.IsFloat() {
-				continue
-			}
-			b := o.a.clone()
-			for j, x := range b.f {
-				b.f[j] = math.Abs(x)
-			}
-			d.args[k].a = b
-		}
+		d.args = c.changed(func(_ tensor.DType, x float64) float64 { return math.Abs(x) })
 	case tensor.OpSGD, tensor.OpSGDM, tensor.OpAdamW, tensor.OpSoftmaxGrad, tensor.OpLogSoftmaxGrad, tensor.OpCrossEntropyGrad, tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX,
 		tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
 		d.terms = true
@@ -221,7 +218,6 @@ func bound(c *call, seed uint64) (want *array, tol []float64, err error) {
 	n := &noise{key: data.Hash(seed, 0x5eed)}
 	for range samples {
 		d := *c
-		d.args = append([]operand(nil), c.args...)
 		n.inputs(&d)
 		y, err := d.eval()
 		if err != nil {
