@@ -208,7 +208,8 @@ const (
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// onOne and onTwo make an operation on all operands of one on the first, or the first two.
+// onOne and onTwo make an operation on the list of all operands of one on the first, or
+// of one on the first two.
 func onOne[T float64 | int64](f func(x T) T) func(x []T) T {
 	return func(x []T) T { return f(x[0]) }
 }
