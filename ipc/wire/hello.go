@@ -83,7 +83,7 @@ func (w *Walk) handshake(kind uint32, version *uint32) {
 	if w.Parses() {
 		got, _, err := HandshakeKind(w.buf)
 		if err == nil && got != kind {
-			err = fmt.Errorf("%w: %s has kind %#x, want %#x", ErrMalformed, w.msg, got, kind)
+			err = fmt.Errorf("%w: %s has kind %#x, want %#x", ErrMalformed, w.name(), got, kind)
 		}
 		w.Abort(err)
 	}
@@ -95,7 +95,7 @@ func (w *Walk) handshake(kind uint32, version *uint32) {
 func (m *Hello) walk(w *Walk, kind uint32) {
 	w.handshake(kind, &m.Version)
 	if w.Parses() && w.err == nil && m.Version != Version {
-		w.Abort(fmt.Errorf("%w: %s of version %d, this is version %d", ErrVersion, w.msg, m.Version, Version))
+		w.Abort(fmt.Errorf("%w: %s of version %d, this is version %d", ErrVersion, w.name(), m.Version, Version))
 	}
 	w.U8("Role", &m.Role)
 	w.U32("PID", &m.PID)
@@ -125,16 +125,6 @@ func AppendHello(dst []byte, m *Hello) []byte { return appendHello(dst, KindHell
 // AppendWelcome appends m to dst.
 func AppendWelcome(dst []byte, m *Welcome) []byte { return appendHello(dst, KindWelcome, (*Hello)(m)) }
 
-// Size returns the number of bytes AppendHello writes.
-func (m *Hello) Size() int {
-	w := Measuring()
-	m.walk(&w, KindHello)
-	return w.Len()
-}
-
-// Size returns the number of bytes AppendWelcome writes.
-func (m *Welcome) Size() int { return (*Hello)(m).Size() }
-
 // ParseHello parses a Hello. The error is ErrVersion for one of another version; then
 // only m.Version is set.
 func ParseHello(src []byte, m *Hello) error { return parseHello(Parsing("Hello", src), KindHello, m) }
@@ -155,13 +145,6 @@ func AppendRefuse(dst []byte, m *Refuse) []byte {
 	w := Appending(dst)
 	m.walk(&w)
 	return w.Appended()
-}
-
-// Size returns the number of bytes AppendRefuse writes.
-func (m *Refuse) Size() int {
-	w := Measuring()
-	m.walk(&w)
-	return w.Len()
 }
 
 // ParseRefuse parses a Refuse of any version: its layout never changes.

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"math/bits"
+	"reflect"
 	"slices"
 
 	"github.com/ringside-go/ringside/shm"
@@ -12,43 +12,30 @@ import (
 
 // Walk visits the fields of one message in the order in which they are encoded. A message
 // has one function that lists its fields; the Walk that it is given decides whether it
-// appends them, measures them or parses them:
+// appends them or parses them:
 //
 //	func (m *Flow) walk(w *wire.Walk) {
 //		w.U64("Session", &m.Session)
 //		w.Bool("Stop", &m.Stop)
 //	}
 //
-// A Walk that appends or measures only reads the fields, and trusts them. One that parses
-// checks each field against the bytes that are there and against its limit before it
-// allocates. After its first error it sets every further field to zero.
+// A Walk that appends only reads the fields, and trusts them. One that parses checks each
+// field against the bytes that are there and against its limit before it allocates. After
+// its first error it sets every further field to zero.
 type Walk struct {
-	mode mode
-	buf  []byte // the bytes appended so far, or those to parse
-	n    int    // bytes measured or parsed so far
-	msg  string // name of the message that is parsed, for errors
-	err  error
+	parses bool
+	buf    []byte // the bytes appended so far, or those to parse
+	n      int    // bytes parsed so far
+	msg    any    // the message that is parsed, or its name, for errors
+	err    error
 }
 
-type mode uint8
-
-const (
-	measuring mode = iota
-	appending
-	parsing
-)
-
-// Measuring returns a Walk that counts bytes. See [Walk.Len].
-func Measuring() Walk { return Walk{mode: measuring} }
-
 // Appending returns a Walk that appends to dst. See [Walk.Appended].
-func Appending(dst []byte) Walk { return Walk{mode: appending, buf: dst} }
+func Appending(dst []byte) Walk { return Walk{buf: dst} }
 
-// Parsing returns a Walk that parses src as the message msg. See [Walk.End].
-func Parsing(msg string, src []byte) Walk { return Walk{mode: parsing, buf: src, msg: msg} }
-
-// Len returns the number of bytes measured or parsed.
-func (w *Walk) Len() int { return w.n }
+// Parsing returns a Walk that parses src. msg is a pointer to the message, whose type
+// names it in errors, or a name. See [Walk.End].
+func Parsing(msg any, src []byte) Walk { return Walk{parses: true, buf: src, msg: msg} }
 
 // Appended returns dst of [Appending] with the fields behind it.
 func (w *Walk) Appended() []byte { return w.buf }
@@ -62,7 +49,7 @@ func (w *Walk) End() error {
 }
 
 // Parses reports whether w sets the fields, instead of reading them.
-func (w *Walk) Parses() bool { return w.mode == parsing }
+func (w *Walk) Parses() bool { return w.parses }
 
 // Err returns the first error so far.
 func (w *Walk) Err() error { return w.err }
@@ -78,9 +65,17 @@ func (w *Walk) Abort(err error) {
 // Fail makes an ErrMalformed that names the field the error of w, unless it has one.
 func (w *Walk) Fail(field, format string, args ...any) {
 	if w.err == nil {
-		w.Abort(fmt.Errorf("%w: %s.%s at byte %d of %d: %s", ErrMalformed, w.msg, field, w.n, len(w.buf),
+		w.Abort(fmt.Errorf("%w: %s.%s at byte %d of %d: %s", ErrMalformed, w.name(), field, w.n, len(w.buf),
 			fmt.Sprintf(format, args...)))
 	}
+}
+
+// name returns the name of the message that is parsed.
+func (w *Walk) name() string {
+	if name, ok := w.msg.(string); ok {
+		return name
+	}
+	return reflect.TypeOf(w.msg).Elem().Name()
 }
 
 // Take returns the next n bytes of a Walk that parses, with their capacity cut off. It
@@ -101,16 +96,13 @@ func (w *Walk) short(field string, n int) []byte {
 
 // U8 visits one byte.
 func (w *Walk) U8(field string, v *uint8) {
-	switch w.mode {
-	case measuring:
-		w.n++
-	case appending:
+	if !w.parses {
 		w.buf = append(w.buf, *v)
-	default:
-		*v = 0
-		if b := w.Take(field, 1); b != nil {
-			*v = b[0]
-		}
+		return
+	}
+	*v = 0
+	if b := w.Take(field, 1); b != nil {
+		*v = b[0]
 	}
 }
 
@@ -121,7 +113,7 @@ func (w *Walk) Bool(field string, v *bool) {
 		b = 1
 	}
 	w.U8(field, &b)
-	if w.mode != parsing {
+	if !w.parses {
 		return
 	}
 	if b > 1 {
@@ -132,31 +124,25 @@ func (w *Walk) Bool(field string, v *bool) {
 
 // U32 visits four bytes.
 func (w *Walk) U32(field string, v *uint32) {
-	switch w.mode {
-	case measuring:
-		w.n += 4
-	case appending:
+	if !w.parses {
 		w.buf = binary.LittleEndian.AppendUint32(w.buf, *v)
-	default:
-		*v = 0
-		if b := w.Take(field, 4); b != nil {
-			*v = binary.LittleEndian.Uint32(b)
-		}
+		return
+	}
+	*v = 0
+	if b := w.Take(field, 4); b != nil {
+		*v = binary.LittleEndian.Uint32(b)
 	}
 }
 
 // U64 visits eight bytes.
 func (w *Walk) U64(field string, v *uint64) {
-	switch w.mode {
-	case measuring:
-		w.n += 8
-	case appending:
+	if !w.parses {
 		w.buf = binary.LittleEndian.AppendUint64(w.buf, *v)
-	default:
-		*v = 0
-		if b := w.Take(field, 8); b != nil {
-			*v = binary.LittleEndian.Uint64(b)
-		}
+		return
+	}
+	*v = 0
+	if b := w.Take(field, 8); b != nil {
+		*v = binary.LittleEndian.Uint64(b)
 	}
 }
 
@@ -164,7 +150,7 @@ func (w *Walk) U64(field string, v *uint64) {
 func (w *Walk) F64(field string, v *float64) {
 	u := math.Float64bits(*v)
 	w.U64(field, &u)
-	if w.mode == parsing {
+	if w.parses {
 		*v = math.Float64frombits(u)
 	}
 }
@@ -172,11 +158,9 @@ func (w *Walk) F64(field string, v *float64) {
 // Uvarint visits an unsigned varint.
 func (w *Walk) Uvarint(field string, v *uint64) {
 	switch {
-	case w.mode == measuring:
-		w.n += (bits.Len64(*v|1) + 6) / 7
-	case w.mode == appending && *v < 0x80: // nearly all
+	case !w.parses && *v < 0x80: // nearly all
 		w.buf = append(w.buf, byte(*v))
-	case w.mode == appending:
+	case !w.parses:
 		w.buf = binary.AppendUvarint(w.buf, *v)
 	case w.n < len(w.buf) && w.buf[w.n] < 0x80:
 		*v = uint64(w.buf[w.n])
@@ -196,7 +180,7 @@ func (w *Walk) Uvarint(field string, v *uint64) {
 func (w *Walk) Number(field string, v *uint32, limit uint32) {
 	u := uint64(*v)
 	w.Uvarint(field, &u)
-	if w.mode != parsing {
+	if !w.parses {
 		return
 	}
 	if u > uint64(limit) {
@@ -212,7 +196,7 @@ func (w *Walk) Delta(field string, v *uint64, base uint64) {
 	d := int64(*v - base)
 	u := uint64(d)<<1 ^ uint64(d>>63)
 	w.Uvarint(field, &u)
-	if w.mode == parsing {
+	if w.parses {
 		*v = base + (u>>1 ^ -(u & 1))
 	}
 }
@@ -223,7 +207,7 @@ func (w *Walk) Count(field string, n, limit, size int) int {
 	v := uint64(n)
 	w.Uvarint(field, &v)
 	switch {
-	case w.mode != parsing:
+	case !w.parses:
 		return n
 	case v > uint64(limit):
 		w.Fail(field, "count %d is over the limit of %d", v, limit)
@@ -239,57 +223,45 @@ func (w *Walk) Count(field string, n, limit, size int) int {
 // message.
 func (w *Walk) Bytes(field string, v *[]byte, limit int) {
 	n := w.Count(field, len(*v), limit, 1)
-	switch w.mode {
-	case measuring:
-		w.n += n
-	case appending:
+	if !w.parses {
 		w.buf = append(w.buf, *v...)
-	default:
-		*v = w.Take(field, n)
+		return
 	}
+	*v = w.Take(field, n)
 }
 
 // Text visits a length of at most limit and that many bytes of a string.
 func (w *Walk) Text(field string, v *string, limit int) {
 	n := w.Count(field, len(*v), limit, 1)
-	switch w.mode {
-	case measuring:
-		w.n += n
-	case appending:
+	if !w.parses {
 		w.buf = append(w.buf, *v...)
-	default:
-		*v = string(w.Take(field, n))
+		return
 	}
+	*v = string(w.Take(field, n))
 }
 
 // Fixed visits the bytes of v, whose number both ends know.
 func (w *Walk) Fixed(field string, v []byte) {
-	switch w.mode {
-	case measuring:
-		w.n += len(v)
-	case appending:
+	if !w.parses {
 		w.buf = append(w.buf, v...)
-	default:
-		if b := w.Take(field, len(v)); b != nil {
-			copy(v, b)
-		} else {
-			clear(v)
-		}
+		return
+	}
+	if b := w.Take(field, len(v)); b != nil {
+		copy(v, b)
+	} else {
+		clear(v)
 	}
 }
 
 // Handle visits a handle.
 func (w *Walk) Handle(field string, v *shm.Handle) {
-	switch w.mode {
-	case measuring:
-		w.n += shm.HandleSize
-	case appending:
+	if !w.parses {
 		w.buf = v.Append(w.buf)
-	default:
-		*v = shm.Handle{}
-		if b := w.Take(field, shm.HandleSize); b != nil {
-			*v = shm.GetHandle(b)
-		}
+		return
+	}
+	*v = shm.Handle{}
+	if b := w.Take(field, shm.HandleSize); b != nil {
+		*v = shm.GetHandle(b)
 	}
 }
 
@@ -297,7 +269,7 @@ func (w *Walk) Handle(field string, v *shm.Handle) {
 // and keeps those, with the slices within them, for which *s has room: the caller visits
 // each element next or later.
 func List[T any](w *Walk, field string, s *[]T, limit, size int) {
-	if n := w.Count(field, len(*s), limit, size); w.mode == parsing {
+	if n := w.Count(field, len(*s), limit, size); w.parses {
 		*s = Resize(*s, n)
 	}
 }

@@ -47,12 +47,12 @@ func childStuck(_ context.Context, args []string) error {
 		return err
 	}
 	defer c.Close()
-	m := wire.Device{Info: device.Info{Kind: device.CPU}}
-	buf, err := c.Reserve(context.Background(), wire.KindDevice, m.Size())
+	m := wire.Append(nil, &wire.Device{Info: device.Info{Kind: device.CPU}})
+	buf, err := c.Reserve(context.Background(), wire.KindDevice, len(m))
 	if err != nil {
 		return err
 	}
-	wire.AppendDevice(buf[:0], &m)
+	copy(buf, m)
 	if err := c.Commit(); err != nil {
 		return err
 	}

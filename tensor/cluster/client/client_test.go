@@ -23,7 +23,7 @@ func TestHostileWorker(t *testing.T) {
 		"kind": {func(f *fixture, m *wire.Run) { f.send(99, make([]byte, 8)) }, "kind 99"},
 		"run":  {func(f *fixture, m *wire.Run) { f.send(wire.KindRun, make([]byte, 8)) }, "Run"},
 		"opened twice": {func(f *fixture, m *wire.Run) {
-			f.send(wire.KindSessionOpened, wire.AppendSessionOpened(nil, &wire.SessionOpened{Worker: "w8"}))
+			f.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{Worker: "w8"}))
 		}, `"w8"`},
 		"half an answer": {func(f *fixture, m *wire.Run) { f.send(wire.KindDone, make([]byte, 9)) }, "Done"},
 		"half a fail":    {func(f *fixture, m *wire.Run) { f.send(wire.KindFail, make([]byte, 9)) }, "Fail"},
@@ -66,7 +66,7 @@ func TestHostileWorker(t *testing.T) {
 			f.done(&wire.Done{Seq: m.Seq, Code: wire.CodeEngine, Returned: []wire.Handle{{Segment: 5, Len: 1}}})
 		}, "given back"},
 		"segment without descriptor": {func(f *fixture, m *wire.Run) {
-			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{ID: 1, Bytes: 4096}))
+			f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{ID: 1, Bytes: 4096}))
 		}, "0 descriptors"},
 		"segment twice": {func(f *fixture, m *wire.Run) { f.announce(); f.announce() }, "exists"},
 	} {
@@ -116,17 +116,17 @@ func TestLost(t *testing.T) {
 		text string
 	}{
 		"worker died": {func(f *fixture) {
-			f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeWorkerGone, Text: "w7 is no more"}))
+			f.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: wire.CodeWorkerGone, Text: "w7 is no more"}))
 		}, []error{ipc.ErrPeerGone}, "w7 is no more"},
 		"dispatcher stops": {func(f *fixture) {
-			f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeShutdown, Text: "tea time"}))
+			f.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: wire.CodeShutdown, Text: "tea time"}))
 			f.conn.Close()
 		}, []error{ipc.ErrPeerGone}, "tea time"},
 		"no worker": {func(f *fixture) {
-			f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeNoWorker, Text: "start one"}))
+			f.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: wire.CodeNoWorker, Text: "start one"}))
 		}, []error{client.ErrNoWorker}, "start one"},
 		"protocol": {func(f *fixture) {
-			f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeProtocol, Text: "you are odd"}))
+			f.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: wire.CodeProtocol, Text: "you are odd"}))
 		}, nil, "you are odd"},
 		"dispatcher died": {func(f *fixture) { f.conn.Close() }, []error{ipc.ErrPeerGone}, "dispatcher at pipe:"},
 	} {

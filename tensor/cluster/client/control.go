@@ -40,16 +40,16 @@ func (c *control) at(err error) error {
 
 // askStatus asks for the dispatcher's counters.
 func (c *control) askStatus(ctx context.Context) error {
-	m := wire.Status{}
-	return c.send(ctx, wire.KindStatus, m.Size(), func(dst []byte) []byte { return wire.AppendStatus(dst, &m) })
+	return c.send(ctx, wire.KindStatus, &wire.Status{})
 }
 
-// send sends a message of n bytes. It ignores that the dispatcher has closed the
-// connection: recv returns that error, or the dispatcher's reason.
-func (c *control) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte) error {
-	buf, err := c.conn.Reserve(ctx, kind, n)
+// send sends a message. It ignores that the dispatcher has closed the connection: recv
+// returns that error, or the dispatcher's reason.
+func (c *control) send(ctx context.Context, kind uint32, m wire.Message) error {
+	body := wire.Append(nil, m)
+	buf, err := c.conn.Reserve(ctx, kind, len(body))
 	if err == nil {
-		write(buf[:0])
+		copy(buf, body)
 		err = c.conn.Commit()
 	}
 	if errors.Is(err, ipc.ErrPeerGone) {
@@ -69,7 +69,7 @@ func (c *control) recv(ctx context.Context, parse func(kind uint32, body []byte)
 	ipc.CloseFiles(msg.Files)
 	if msg.Kind == wire.KindFail {
 		var f wire.Fail
-		if err = wire.ParseFail(msg.Body, &f); err == nil {
+		if err = wire.Parse(msg.Body, &f); err == nil {
 			err = lost(&f)
 		}
 		return c.at(err)

@@ -32,7 +32,7 @@ func TestRefusedMonitor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fail := wire.AppendFail(nil, &wire.Fail{Code: wire.CodeQuota, Text: "too many ask"})
+	fail := wire.Append(nil, &wire.Fail{Code: wire.CodeQuota, Text: "too many ask"})
 	if buf, err := c.Reserve(ctx, wire.KindFail, len(fail)); err != nil {
 		t.Fatal(err)
 	} else {

@@ -83,7 +83,7 @@ func (e *Engine) talk(rank uint32, l *dataConn) func(context.Context, []byte) ([
 	m := wire.Link{Rank: rank}
 	return func(ctx context.Context, mine []byte) ([]byte, error) {
 		m.Data = mine
-		if err := e.send(ctx, wire.KindLink, m.Size(), func(dst []byte) []byte { return wire.AppendLink(dst, &m) }); err != nil {
+		if err := e.send(ctx, wire.KindLink, &m); err != nil {
 			return nil, err
 		}
 		for l.said[m.Round] == nil {
@@ -264,7 +264,7 @@ func (l *dataConn) say(kind uint32, h wire.Handle) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	wire.AppendTransfer(buf[:0], &wire.Transfer{Handle: h})
+	wire.Append(buf[:0], &wire.Transfer{Handle: h})
 	return true, l.conn.Commit()
 }
 
@@ -319,7 +319,7 @@ func (l *dataConn) listen() error {
 			return err
 		}
 		var t wire.Transfer
-		err = wire.ParseTransfer(m.Body, &t)
+		err = wire.Parse(m.Body, &t)
 		kind := m.Kind
 		l.conn.Release()
 		switch {

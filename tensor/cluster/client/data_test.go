@@ -54,7 +54,7 @@ func (w *farWorker) say(kind uint32, h wire.Handle) error {
 	if err != nil {
 		return err
 	}
-	wire.AppendTransfer(buf[:0], &wire.Transfer{Handle: h})
+	wire.Append(buf[:0], &wire.Transfer{Handle: h})
 	return w.conn.Commit()
 }
 
@@ -66,7 +66,7 @@ func (w *farWorker) heard() (kind uint32, h wire.Handle, err error) {
 	}
 	defer w.conn.Release()
 	var t wire.Transfer
-	err = wire.ParseTransfer(m.Body, &t)
+	err = wire.Parse(m.Body, &t)
 	return m.Kind, t.Handle, err
 }
 
@@ -277,7 +277,7 @@ func TestFarReason(t *testing.T) {
 		f.done(&wire.Done{Seq: m.Seq, Results: []wire.Result{r}})
 		f.pull(r.Handle)
 		f.far.conn.Close()
-		f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeWorkerGone, Text: "it was killed"}))
+		f.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: wire.CodeWorkerGone, Text: "it was killed"}))
 	})
 	if !errors.Is(err, client.ErrLost) || !errors.Is(err, ipc.ErrPeerGone) || !strings.Contains(err.Error(), "it was killed") {
 		t.Errorf("%v", err)

@@ -76,7 +76,7 @@ func (e *Engine) open(ctx context.Context, o *Options) error {
 	if o.Workers > 1 {
 		m.Config = o.Config.Marshal()
 	}
-	if err := e.send(ctx, wire.KindOpenSession, m.Size(), func(dst []byte) []byte { return wire.AppendOpenSession(dst, &m) }); err != nil {
+	if err := e.send(ctx, wire.KindOpenSession, &m); err != nil {
 		return err
 	}
 	for e.opened < len(e.workers) {
@@ -104,7 +104,7 @@ func (e *Engine) Close() error {
 		// Bye tells the dispatcher that the session ends in order. It is not sent if
 		// there is no room for it.
 		if buf, err := e.conn.TryReserve(wire.KindBye, 8); err == nil {
-			wire.AppendBye(buf[:0], &wire.Bye{})
+			wire.Append(buf[:0], &wire.Bye{})
 			_ = e.conn.Commit()
 		}
 		_ = e.conn.Close()

@@ -109,7 +109,7 @@ func (f *fixture) dial(o client.Options, apart bool, link func(words func(contex
 		f.Fatal(err)
 	}
 	var m wire.OpenSession
-	if err := wire.ParseOpenSession(f.recv(wire.KindOpenSession), &m); err != nil || m.Name != "me" || m.Quota != o.Quota {
+	if err := wire.Parse(f.recv(wire.KindOpenSession), &m); err != nil || m.Name != "me" || m.Quota != o.Quota {
 		f.Errorf("%+v, %v", m, err)
 	}
 	if apart {
@@ -117,10 +117,10 @@ func (f *fixture) dial(o client.Options, apart bool, link func(words func(contex
 			f.Fatal(err)
 		}
 	}
-	answer := wire.SessionOpened{PID: 12, Apart: apart, Worker: "w7"}
+	answer := wire.Append(nil, &wire.SessionOpened{PID: 12, Apart: apart, Worker: "w7"})
 	// else the client is gone already
-	if buf, err := f.conn.Reserve(f.ctx, wire.KindSessionOpened, answer.Size()); err == nil {
-		wire.AppendSessionOpened(buf[:0], &answer)
+	if buf, err := f.conn.Reserve(f.ctx, wire.KindSessionOpened, len(answer)); err == nil {
+		copy(buf, answer)
 		_ = f.conn.Commit()
 	}
 	got := <-end
@@ -130,14 +130,14 @@ func (f *fixture) dial(o client.Options, apart bool, link func(words func(contex
 // words has the client hear a worker's word and returns its answer, or nil when there is
 // none any more.
 func (f *fixture) words(ctx context.Context, m *wire.Link) ([]byte, error) {
-	f.send(wire.KindLink, wire.AppendLink(nil, m))
+	f.send(wire.KindLink, wire.Append(nil, m))
 	msg, err := f.conn.Recv(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer f.conn.Release()
 	var answer wire.Link
-	if err := wire.ParseLink(msg.Body, &answer); err != nil || msg.Kind != wire.KindLink || answer.Round != m.Round || len(answer.Token) > 0 {
+	if err := wire.Parse(msg.Body, &answer); err != nil || msg.Kind != wire.KindLink || answer.Round != m.Round || len(answer.Token) > 0 {
 		return nil, fmt.Errorf("%s %+v: %w", wire.KindName(msg.Kind), answer, err)
 	}
 	return bytes.Clone(answer.Data), nil
@@ -206,13 +206,13 @@ func (f *fixture) run() *wire.Run {
 
 func (f *fixture) done(m *wire.Done) {
 	f.Helper()
-	f.send(wire.KindDone, wire.AppendDone(nil, m))
+	f.send(wire.KindDone, wire.Append(nil, m))
 }
 
 // announce gives the client the worker's memory.
 func (f *fixture) announce() {
 	f.Helper()
-	f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{ID: f.seg.ID(), Bytes: uint64(f.seg.Size())}), f.seg.File())
+	f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{ID: f.seg.ID(), Bytes: uint64(f.seg.Size())}), f.seg.File())
 }
 
 // value is a result of two f32 that lie at off of the worker's memory.

@@ -176,7 +176,7 @@ func (o *other) step(t *testing.T, s *script, files []*os.File) bool {
 		kind := uint32(s.byte())
 		return o.send(kind, s.bytes(int(s.byte())))
 	case opDone:
-		return o.send(wire.KindDone, wire.AppendDone(nil, o.done(s)))
+		return o.send(wire.KindDone, wire.Append(nil, o.done(s)))
 	case opReturn:
 		m := o.done(s)
 		for range s.byte() % 4 {
@@ -185,13 +185,13 @@ func (o *other) step(t *testing.T, s *script, files []*os.File) bool {
 		if len(o.run.Uploads) > 0 && s.byte()%2 == 0 {
 			m.Returned = append(m.Returned, o.run.Uploads[0].Handle)
 		}
-		return o.send(wire.KindDone, wire.AppendDone(nil, m))
+		return o.send(wire.KindDone, wire.Append(nil, m))
 	case opSegment:
 		m := wire.Segment{ID: o.segment(s), Bytes: uint64(o.seg.Size()), Memory: s.byte() / 128}
 		if s.byte()%4 == 0 {
 			m.Bytes = s.number()
 		}
-		return o.send(wire.KindSegment, wire.AppendSegment(nil, &m), files[int(s.byte())%len(files):][:s.byte()%2]...)
+		return o.send(wire.KindSegment, wire.Append(nil, &m), files[int(s.byte())%len(files):][:s.byte()%2]...)
 	case opLink:
 		if o.far != nil {
 			_ = o.far.say(wire.KindLink+uint32(s.byte()%5), o.handle(s))
@@ -200,9 +200,9 @@ func (o *other) step(t *testing.T, s *script, files []*os.File) bool {
 		o.longer.Store(uint64(s.byte()))
 		o.otherTag.Store(uint64(s.byte()))
 	case opFail:
-		return o.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.Code(s.byte()), Text: string(s.bytes(8))}))
+		return o.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: wire.Code(s.byte()), Text: string(s.bytes(8))}))
 	case opOpened:
-		return o.send(wire.KindSessionOpened, wire.AppendSessionOpened(nil, &wire.SessionOpened{Apart: s.byte()%2 == 0, Worker: "again"}))
+		return o.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{Apart: s.byte()%2 == 0, Worker: "again"}))
 	case opScribble:
 		copy(o.seg.Bytes()[s.number()%uint64(o.seg.Size()):], s.bytes(int(s.byte())))
 	case opRun:
@@ -275,7 +275,7 @@ func FuzzWorker(f *testing.F) {
 				defer o.far.conn.Close()
 				go o.serve()
 			}
-			if !o.send(wire.KindSessionOpened, wire.AppendSessionOpened(nil, &wire.SessionOpened{Apart: apart, Worker: "w"})) {
+			if !o.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{Apart: apart, Worker: "w"})) {
 				return
 			}
 			for len(s) > 0 && o.step(t, &s, files) {
@@ -302,7 +302,7 @@ func FuzzWorker(f *testing.F) {
 func (o *other) link() bool {
 	skip := true // what the client said first
 	far, err := linkUp(o.ctx, func(ctx context.Context, m *wire.Link) ([]byte, error) {
-		if !o.send(wire.KindLink, wire.AppendLink(nil, m)) {
+		if !o.send(wire.KindLink, wire.Append(nil, m)) {
 			return nil, ipc.ErrPeerGone
 		}
 		for {
@@ -311,7 +311,7 @@ func (o *other) link() bool {
 				return nil, err
 			}
 			var answer wire.Link
-			err = wire.ParseLink(msg.Body, &answer)
+			err = wire.Parse(msg.Body, &answer)
 			kind, data := msg.Kind, bytes.Clone(answer.Data)
 			o.conn.Release()
 			if skip && kind == wire.KindOpenSession {

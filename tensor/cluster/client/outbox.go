@@ -15,6 +15,7 @@ type outbox struct {
 	programs mirror
 	history  wire.History
 	run      wire.Run
+	message  []byte      // the message that is sent, as bytes
 	frees    []uint64    // ids to free with the next Run
 	forget   []wire.Hash // programs to forget with the next Run
 }

@@ -45,7 +45,7 @@ func openHere(t *testing.T, files func(offer *os.File) []*os.File) (f *fixture, 
 		t.Fatal(err)
 	}
 	var open wire.OpenSession
-	if err := wire.ParseOpenSession(f.recv(wire.KindOpenSession), &open); err != nil || !open.Direct {
+	if err := wire.Parse(f.recv(wire.KindOpenSession), &open); err != nil || !open.Direct {
 		t.Errorf("%+v, %v", open, err)
 	}
 	if f.waiter, err = local.NewWaiter(); err != nil {
@@ -62,7 +62,7 @@ func openHere(t *testing.T, files func(offer *os.File) []*os.File) (f *fixture, 
 		t.Fatal(err)
 	}
 	send := files(theirs)
-	f.send(wire.KindSessionOpened, wire.AppendSessionOpened(nil, &wire.SessionOpened{PID: 12, Worker: "w7"}), send...)
+	f.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{PID: 12, Worker: "w7"}), send...)
 	theirs.Close()
 	end = <-ended
 	f.e = end.e
@@ -97,7 +97,7 @@ func (f *fixture) sync() chan error {
 
 // fail ends the session as a dispatcher does.
 func (f *fixture) fail(text string) {
-	f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeWorkerGone, Text: text}))
+	f.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: wire.CodeWorkerGone, Text: text}))
 }
 
 // TestExpect: a worker that sleeps is woken ahead of a batch, by which nothing is sent.

@@ -91,7 +91,7 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 	switch kind {
 	case wire.KindSessionOpened:
 		var opened wire.SessionOpened
-		if err = wire.ParseSessionOpened(m.Body, &opened); err == nil {
+		if err = wire.Parse(m.Body, &opened); err == nil {
 			if err = e.join(&opened); err == nil {
 				err = e.offered(m)
 			}
@@ -99,7 +99,7 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 	case wire.KindSegment:
 		err = e.addSegment(m)
 	case wire.KindDone:
-		if err = wire.ParseDone(m.Body, &e.done); err == nil {
+		if err = wire.Parse(m.Body, &e.done); err == nil {
 			err = e.answered(&e.done)
 		}
 	case wire.KindSaved:
@@ -108,7 +108,7 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 		err = e.hearLink(m.Body)
 	case wire.KindFail:
 		var f wire.Fail
-		if err = wire.ParseFail(m.Body, &f); err == nil {
+		if err = wire.Parse(m.Body, &f); err == nil {
 			err = lost(&f)
 		}
 	default:

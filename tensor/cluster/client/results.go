@@ -197,7 +197,7 @@ func (rs *results) dropPieces() {
 // addSegment maps a segment of the worker.
 func (rs *results) addSegment(m *ipc.Message) error {
 	var seg wire.Segment
-	if err := wire.ParseSegment(m.Body, &seg); err != nil {
+	if err := wire.Parse(m.Body, &seg); err != nil {
 		return err
 	}
 	if seg.Memory != wire.MemoryHost || len(m.Files) != 1 || seg.Bytes > shm.MaxSegment {

@@ -73,13 +73,8 @@ func (e *Engine) Save(ctx context.Context, files []*os.File, base int64, ids []u
 func (e *Engine) savePart(ctx context.Context, files []*os.File, bases, ids []uint64) ([][]tensor.Piece, error) {
 	e.saves++
 	m := wire.Save{Seq: e.saves, Bases: bases, IDs: ids}
-	buf, err := e.reserve(ctx, wire.KindSave, m.Size())
-	if err != nil {
+	if err := e.send(ctx, wire.KindSave, &m, files...); err != nil {
 		return nil, err
-	}
-	wire.AppendSave(buf[:0], &m)
-	if err := e.to.Commit(files...); err != nil {
-		return nil, e.broken(err)
 	}
 	e.stats.roundTrips.Add(1)
 	x := &save{seq: m.Seq, ids: len(ids), left: len(files), pieces: make([][]tensor.Piece, len(files)), ends: make([]uint64, len(files))}
@@ -101,7 +96,7 @@ func (e *Engine) savePart(ctx context.Context, files []*os.File, bases, ids []ui
 // saved takes one worker's answer to a Save.
 func (s *saver) saved(src []byte) error {
 	var m wire.Saved
-	if err := wire.ParseSaved(src, &m); err != nil {
+	if err := wire.Parse(src, &m); err != nil {
 		return err
 	}
 	x := s.saving

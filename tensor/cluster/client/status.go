@@ -30,7 +30,7 @@ func (m *Monitor) Status(ctx context.Context) (Counters, error) {
 		if kind != wire.KindStatusReply {
 			return false, nil
 		}
-		return true, wire.ParseStatusReply(body, &reply)
+		return true, wire.Parse(body, &reply)
 	})
 	if err != nil {
 		return nil, err

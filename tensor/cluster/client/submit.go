@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -157,7 +158,7 @@ func (e *Engine) addProgram(ctx context.Context, b *tensor.Batch) error {
 			}
 		}
 		if err := wire.Bodies(0, hash, encoded, ipc.MaxMessage, func(m *wire.Body) error {
-			return e.send(ctx, wire.KindBody, m.Size(), func(dst []byte) []byte { return wire.AppendBody(dst, m) })
+			return e.send(ctx, wire.KindBody, m)
 		}); err != nil {
 			return err
 		}
@@ -240,8 +241,8 @@ func (e *Engine) sendRun(ctx context.Context) error {
 		segments[i] = nil
 	}
 	run.Forget = e.forget[:min(len(e.forget), maxForget)]
-	size := run.Size(&e.history)
-	if err := e.send(ctx, wire.KindRun, size, func(dst []byte) []byte { return wire.AppendRun(dst, run, &e.history) }); err != nil {
+	e.message = wire.AppendRun(e.message[:0], run, &e.history)
+	if err := e.sendMessage(ctx, wire.KindRun); err != nil {
 		return err
 	}
 	e.history.Record(run)
@@ -254,48 +255,39 @@ func (e *Engine) sendRun(ctx context.Context) error {
 // announce gives the worker a segment of ours.
 func (e *Engine) announce(ctx context.Context, s *shm.Segment) error {
 	m := wire.Segment{ID: s.ID(), Bytes: uint64(s.Size()), Memory: wire.MemoryHost}
-	buf, err := e.reserve(ctx, wire.KindSegment, m.Size())
-	if err != nil {
+	if err := e.send(ctx, wire.KindSegment, &m, s.File()); err != nil {
 		return err
-	}
-	wire.AppendSegment(buf[:0], &m)
-	if err := e.to.Commit(s.File()); err != nil {
-		return e.broken(err)
 	}
 	e.stats.segments.Add(1)
 	return nil
 }
 
-// send sends one message of n bytes.
-func (e *Engine) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte) error {
-	buf, err := e.reserve(ctx, kind, n)
-	if err != nil {
-		return err
-	}
-	if got := write(buf[:0]); len(got) != n {
-		e.to.Abort()
-		return e.fail(fmt.Errorf("%s of %d bytes, announced as %d", wire.KindName(kind), len(got), n))
-	}
-	if err := e.to.Commit(); err != nil {
-		return e.broken(err)
-	}
-	return nil
+// send sends one message.
+func (e *Engine) send(ctx context.Context, kind uint32, m wire.Message, files ...*os.File) error {
+	e.message = wire.Append(e.message[:0], m)
+	return e.sendMessage(ctx, kind, files...)
 }
 
-func (e *Engine) reserve(ctx context.Context, kind uint32, n int) ([]byte, error) {
+// sendMessage sends e.message.
+func (e *Engine) sendMessage(ctx context.Context, kind uint32, files ...*os.File) error {
+	n := len(e.message)
 	buf, err := e.to.TryReserve(kind, n)
 	if errors.Is(err, ipc.ErrFull) {
 		buf, err = e.room(ctx, kind, n)
 	}
-	if err != nil {
-		if ctx.Err() != nil && e.to.Err() == nil {
-			return nil, ipc.ContextError(ctx)
-		}
-		return nil, e.broken(err)
+	if err != nil && ctx.Err() != nil && e.to.Err() == nil {
+		return ipc.ContextError(ctx)
 	}
-	e.stats.messages.Add(1)
-	e.stats.bytes.Add(uint64(n))
-	return buf, nil
+	if err == nil {
+		copy(buf, e.message)
+		e.stats.messages.Add(1)
+		e.stats.bytes.Add(uint64(n))
+		err = e.to.Commit(files...)
+	}
+	if err != nil {
+		return e.broken(err)
+	}
+	return nil
 }
 
 // broken ends the session because a connection takes no more messages. The dispatcher's

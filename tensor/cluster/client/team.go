@@ -86,7 +86,7 @@ func (t *team) join(m *wire.SessionOpened) error {
 // hearLink keeps what a worker says that wants a conn with us.
 func (t *team) hearLink(src []byte) error {
 	var m wire.Link
-	if err := wire.ParseLink(src, &m); err != nil {
+	if err := wire.Parse(src, &m); err != nil {
 		return err
 	}
 	if int(m.Rank) >= len(t.workers) {

@@ -35,7 +35,7 @@ func (w *Watcher) AskDispatcher(ctx context.Context) error { return w.askStatus(
 // last asked.
 func (w *Watcher) Ask(ctx context.Context, q Question) error {
 	m := wire.Watch{Worker: q.Worker, Events: q.Events, Since: q.Since}
-	return w.send(ctx, wire.KindWatch, m.Size(), func(dst []byte) []byte { return wire.AppendWatch(dst, &m) })
+	return w.send(ctx, wire.KindWatch, &m)
 }
 
 // Next waits for the next answer: Counters of the dispatcher, or a *WorkerReport. It
@@ -45,12 +45,12 @@ func (w *Watcher) Next(ctx context.Context) (answer any, err error) {
 		switch kind {
 		case wire.KindStatusReply:
 			var m wire.StatusReply
-			err := wire.ParseStatusReply(body, &m)
+			err := wire.Parse(body, &m)
 			answer = countersOf(m.Counters)
 			return true, err
 		case wire.KindWatched:
 			var m wire.Watched
-			err := wire.ParseWatched(body, &m)
+			err := wire.Parse(body, &m)
 			answer = reportOf(&m)
 			return true, err
 		}

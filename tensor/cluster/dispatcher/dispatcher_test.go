@@ -125,7 +125,7 @@ func TestPlacement(t *testing.T) {
 		w[i].recv(wire.KindRun)
 	}
 	for i := range c {
-		c[i].send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+		c[i].send(wire.KindBye, wire.Append(nil, &wire.Bye{}))
 		w[i%3].closed(s[i], wire.CodeOK)
 	}
 	for i, want := range []int{2, 1, 0} {
@@ -139,13 +139,13 @@ func TestWaitForWorker(t *testing.T) {
 		f := start(t, dispatcher.Options{WorkerWait: 2 * time.Second})
 		a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
 		begin := time.Now()
-		a.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "a"}))
+		a.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "a"}))
 		a.send(wire.KindRun, message(0, 10, 1)) // it is not read yet
 		a.fail(wire.CodeNoWorker, "ringside worker")
 		if d := time.Since(begin); d != 2*time.Second {
 			t.Errorf("it took %v", d)
 		}
-		b.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "b"}))
+		b.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "b"}))
 		b.send(wire.KindRun, message(0, 10, 2))
 		<-time.After(1999 * time.Millisecond)
 		if n := f.d.Stats(); n.Waiting != 1 || n.Sessions != 1 {
@@ -167,8 +167,8 @@ func TestWaitForWorker(t *testing.T) {
 func TestWaitingClientLeaves(t *testing.T) {
 	f := start(t, dispatcher.Options{WorkerWait: time.Hour})
 	a, b := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b")
-	a.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "a"}))
-	b.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "b"}))
+	a.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "a"}))
+	b.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "b"}))
 	for f.d.Stats().Waiting != 2 && f.ctx.Err() == nil {
 	}
 	a.Close()
@@ -177,7 +177,7 @@ func TestWaitingClientLeaves(t *testing.T) {
 	w := f.dial(ipc.RoleWorker, "w")
 	body, _ := w.recv(wire.KindOpenSession)
 	var m wire.OpenSession
-	if err := wire.ParseOpenSession(body, &m); err != nil || m.Name != "b" {
+	if err := wire.Parse(body, &m); err != nil || m.Name != "b" {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -198,7 +198,7 @@ func TestDeaths(t *testing.T) {
 	b.Close()
 	w1.closed(sb, wire.CodeOK)
 	w1.send(wire.KindDone, message(sb, 3, 3)) // it did not know yet
-	a.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	a.send(wire.KindBye, wire.Append(nil, &wire.Bye{}))
 	f.open(a, w1, "a again")
 	f.dial(ipc.RoleWorker, "w0") // the name is free again
 	for f.d.Stats().Workers != 2 && f.ctx.Err() == nil {
@@ -211,7 +211,7 @@ func TestDeaths(t *testing.T) {
 // TestRefused tests that a peer that is not welcome, or breaks the protocol, gets the
 // reason and its connection is closed.
 func TestRefused(t *testing.T) {
-	open := wire.AppendOpenSession(nil, &wire.OpenSession{Name: "x"})
+	open := wire.Append(nil, &wire.OpenSession{Name: "x"})
 	for what, c := range map[string]struct {
 		role ipc.Role
 		name string
@@ -269,7 +269,7 @@ func TestRefused(t *testing.T) {
 		s := f.open(busy, w, "busy")
 		failed := f.dial(ipc.RoleClient, "failed") // its session is over, so it has none
 		over := f.open(failed, w, "failed")
-		w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: over, Code: wire.CodeEngine, Text: "broken"}))
+		w.send(wire.KindFail, wire.Append(nil, &wire.Fail{Session: over, Code: wire.CodeEngine, Text: "broken"}))
 		failed.fail(wire.CodeEngine, "broken")
 		idle := []*peer{failed}
 		for len(idle) < 6 {
@@ -295,7 +295,7 @@ func TestRefused(t *testing.T) {
 	t.Run("too many that ask", func(t *testing.T) {
 		f := start(t, dispatcher.Options{MaxIdle: 2})
 		w := f.dial(ipc.RoleWorker, "w")
-		ask := wire.AppendStatus(nil, &wire.Status{Session: 1})
+		ask := wire.Append(nil, &wire.Status{Session: 1})
 		var asking []*peer
 		for range 2 {
 			p := f.dial(ipc.RoleControl, "m")
@@ -331,7 +331,7 @@ func TestRefused(t *testing.T) {
 		p.fail(wire.CodeQuota, "at most 1")
 		first.Close()
 		w.closed(s, wire.CodeOK)
-		p.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+		p.send(wire.KindBye, wire.Append(nil, &wire.Bye{}))
 		f.open(p, w, "second")
 	})
 }
@@ -342,10 +342,10 @@ func TestWorkerFails(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w, c := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c")
 	s := f.open(c, w, "c")
-	w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: s, Code: wire.CodeProtocol, Text: "nonsense"}))
+	w.send(wire.KindFail, wire.Append(nil, &wire.Fail{Session: s, Code: wire.CodeProtocol, Text: "nonsense"}))
 	c.fail(wire.CodeProtocol, "nonsense")
 	c.send(wire.KindRun, message(0, 1, 1))
-	c.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	c.send(wire.KindBye, wire.Append(nil, &wire.Bye{}))
 	w.closed(s, wire.CodeOK)
 	if again := f.open(c, w, "c"); again == s {
 		t.Error("a number was used twice")
@@ -357,7 +357,7 @@ func TestShutDown(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w, c, m := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")
 	f.open(c, w, "c")
-	m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
+	m.send(wire.KindStatus, wire.Append(nil, &wire.Status{}))
 	m.recv(wire.KindStatusReply)
 	f.shutDown(errors.New("tea time"))
 	for _, p := range []*peer{w, c, m} {
@@ -377,12 +377,12 @@ func TestStatus(t *testing.T) {
 	run := wire.Run{Seq: 1, Uploads: []wire.Upload{{ID: 1, Value: wire.Value{DType: 1, Inline: []byte{1, 2, 3, 4}}}}}
 	c.send(wire.KindRun, wire.AppendRun(nil, &run, nil))
 	w.recv(wire.KindRun)
-	w.send(wire.KindDone, wire.AppendDone(nil, &wire.Done{Session: s, Seq: 1}))
+	w.send(wire.KindDone, wire.Append(nil, &wire.Done{Session: s, Seq: 1}))
 	c.recv(wire.KindDone)
-	m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{Session: 5}))
+	m.send(wire.KindStatus, wire.Append(nil, &wire.Status{Session: 5}))
 	body, _ := m.recv(wire.KindStatusReply)
 	var got wire.StatusReply
-	if err := wire.ParseStatusReply(body, &got); err != nil {
+	if err := wire.Parse(body, &got); err != nil {
 		t.Fatal(err)
 	}
 	counters := map[string]uint64{}

@@ -104,10 +104,10 @@ func (f *fixture) dial(role ipc.Role, name string) *peer {
 // register tells the dispatcher what a worker computes on, unless it has hung up.
 func (p *peer) register(info device.Info, used uint64) {
 	p.f.Helper()
-	m := wire.Device{Info: info, Used: used}
-	buf, err := p.Reserve(p.f.ctx, wire.KindDevice, m.Size())
+	m := wire.Append(nil, &wire.Device{Info: info, Used: used})
+	buf, err := p.Reserve(p.f.ctx, wire.KindDevice, len(m))
 	if err == nil {
-		wire.AppendDevice(buf[:0], &m)
+		copy(buf, m)
 		err = p.Commit()
 	}
 	if err != nil && !errors.Is(err, ipc.ErrPeerGone) {
@@ -148,7 +148,7 @@ func (p *peer) fail(code wire.Code, text string) {
 	p.f.Helper()
 	body, _ := p.recv(wire.KindFail)
 	var m wire.Fail
-	if err := wire.ParseFail(body, &m); err != nil {
+	if err := wire.Parse(body, &m); err != nil {
 		p.f.Fatal(err)
 	}
 	if m.Code != code || !strings.Contains(m.Text, text) {
@@ -184,16 +184,16 @@ func sessionOf(t testing.TB, body []byte) uint64 {
 // number.
 func (f *fixture) open(c, w *peer, name string) uint64 {
 	f.Helper()
-	c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 999, Quota: 77, Name: name}))
+	c.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: 999, Quota: 77, Name: name}))
 	body, _ := w.recv(wire.KindOpenSession)
 	var m wire.OpenSession
-	if err := wire.ParseOpenSession(body, &m); err != nil {
+	if err := wire.Parse(body, &m); err != nil {
 		f.Fatal(err)
 	}
 	if m.Name != name || m.Quota != 77 || m.Session == 0 || m.Session == 999 {
 		f.Errorf("the worker is told %+v", m)
 	}
-	w.send(wire.KindSessionOpened, wire.AppendSessionOpened(nil, &wire.SessionOpened{Session: m.Session, PID: 1, Worker: "w"}))
+	w.send(wire.KindSessionOpened, wire.Append(nil, &wire.SessionOpened{Session: m.Session, PID: 1, Worker: "w"}))
 	c.recv(wire.KindSessionOpened)
 	return m.Session
 }
@@ -203,7 +203,7 @@ func (p *peer) closed(session uint64, reason wire.Code) {
 	p.f.Helper()
 	body, _ := p.recv(wire.KindCloseSession)
 	var m wire.CloseSession
-	if err := wire.ParseCloseSession(body, &m); err != nil {
+	if err := wire.Parse(body, &m); err != nil {
 		p.f.Fatal(err)
 	}
 	if m.Session != session || m.Reason != reason {

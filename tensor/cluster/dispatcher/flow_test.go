@@ -125,7 +125,7 @@ func TestSlowClient(t *testing.T) {
 	}
 	// Its later messages are dropped, and it may begin again.
 	slow.send(wire.KindRun, message(0, 10, 1))
-	slow.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	slow.send(wire.KindBye, wire.Append(nil, &wire.Bye{}))
 	w.closed(s, wire.CodeOK)
 	f.open(slow, w, "again")
 }
@@ -169,7 +169,7 @@ func TestFair(t *testing.T) {
 	const bytes = 400 << 10
 	for _, size := range sizes {
 		c := f.dial(ipc.RoleClient, "c")
-		c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Name: "c"}))
+		c.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Name: "c"}))
 		for range bytes / size {
 			c.send(wire.KindRun, message(0, size-wire.SessionBytes, 0))
 		}
@@ -203,11 +203,11 @@ func TestPaused(t *testing.T) {
 	a, b, m := f.dial(ipc.RoleClient, "a"), f.dial(ipc.RoleClient, "b"), f.dial(ipc.RoleControl, "m")
 	sa, sb := f.open(a, w, "a"), f.open(b, w, "b")
 	// of one that has ended
-	w.send(wire.KindFlow, wire.AppendFlow(nil, &wire.Flow{Session: 12345, Stop: true}))
-	w.send(wire.KindFlow, wire.AppendFlow(nil, &wire.Flow{Session: sa, Stop: true}))
+	w.send(wire.KindFlow, wire.Append(nil, &wire.Flow{Session: 12345, Stop: true}))
+	w.send(wire.KindFlow, wire.Append(nil, &wire.Flow{Session: sa, Stop: true}))
 	// until the dispatcher has read it
 	for f.d.Stats().Paused == 0 && f.ctx.Err() == nil {
-		m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
+		m.send(wire.KindStatus, wire.Append(nil, &wire.Status{}))
 		m.recv(wire.KindStatusReply)
 	}
 	const n = 100
@@ -220,7 +220,7 @@ func TestPaused(t *testing.T) {
 			t.Fatalf("message %d is %x", i, body)
 		}
 	}
-	w.send(wire.KindFlow, wire.AppendFlow(nil, &wire.Flow{Session: sa}))
+	w.send(wire.KindFlow, wire.Append(nil, &wire.Flow{Session: sa}))
 	for i := range n {
 		if body, _ := w.recv(wire.KindRun); !bytes.Equal(body, message(sa, 10, byte(i))) {
 			t.Fatalf("message %d of the one that waited is %x", i, body)
@@ -236,9 +236,9 @@ func TestPausedClientDies(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	w, c, m := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")
 	s := f.open(c, w, "c")
-	w.send(wire.KindFlow, wire.AppendFlow(nil, &wire.Flow{Session: s, Stop: true}))
+	w.send(wire.KindFlow, wire.Append(nil, &wire.Flow{Session: s, Stop: true}))
 	for f.d.Stats().Paused == 0 && f.ctx.Err() == nil {
-		m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
+		m.send(wire.KindStatus, wire.Append(nil, &wire.Status{}))
 		m.recv(wire.KindStatusReply)
 	}
 	c.send(wire.KindRun, message(0, 10, 1))
@@ -252,8 +252,8 @@ func TestPausedClientDies(t *testing.T) {
 func (f *fixture) flood(c, m *peer, config int, kinds ...uint32) (sent int) {
 	f.Helper()
 	bodies := map[uint32][]byte{
-		wire.KindOpenSession: wire.AppendOpenSession(nil, &wire.OpenSession{Config: make([]byte, config), Name: "flood"}),
-		wire.KindBye:         wire.AppendBye(nil, &wire.Bye{}),
+		wire.KindOpenSession: wire.Append(nil, &wire.OpenSession{Config: make([]byte, config), Name: "flood"}),
+		wire.KindBye:         wire.Append(nil, &wire.Bye{}),
 	}
 	const most = 100_000 // or nothing holds it back
 	for full := 0; full < 3; {
@@ -263,7 +263,7 @@ func (f *fixture) flood(c, m *peer, config int, kinds ...uint32) (sent int) {
 		case errors.Is(err, ipc.ErrFull):
 			full++
 			for range 100 { // turns, if it were for that
-				m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
+				m.send(wire.KindStatus, wire.Append(nil, &wire.Status{}))
 				m.recv(wire.KindStatusReply)
 			}
 			continue
@@ -289,10 +289,10 @@ func TestOpensWait(t *testing.T) {
 	f := start(t, dispatcher.Options{MaxQueued: limit})
 	w, c, m := f.dial(ipc.RoleWorker, "w"), f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")
 	sent := f.flood(c, m, 1<<15, wire.KindOpenSession, wire.KindBye)
-	m.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
+	m.send(wire.KindStatus, wire.Append(nil, &wire.Status{}))
 	body, _ := m.recv(wire.KindStatusReply)
 	var reply wire.StatusReply
-	if err := wire.ParseStatusReply(body, &reply); err != nil {
+	if err := wire.Parse(body, &reply); err != nil {
 		t.Fatal(err)
 	}
 	for _, counter := range reply.Counters {
@@ -308,7 +308,7 @@ func TestOpensWait(t *testing.T) {
 		w.recv(kind)
 	}
 	if sent%2 == 1 { // the last opened one
-		c.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+		c.send(wire.KindBye, wire.Append(nil, &wire.Bye{}))
 		w.recv(wire.KindCloseSession)
 	}
 	f.open(c, w, "after all")
@@ -325,7 +325,7 @@ func TestRefusedWait(t *testing.T) {
 		c.fail(wire.CodeQuota, "at most 1")
 	}
 	c.Close()
-	a.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	a.send(wire.KindBye, wire.Append(nil, &wire.Bye{}))
 	w.closed(only, wire.CodeOK)
 	f.open(f.dial(ipc.RoleClient, "b"), w, "the next")
 }

@@ -170,7 +170,7 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 // flow holds a session's messages back in its client's queue, or lets them pass again.
 func (d *Dispatcher) flow(p *peer, m *ipc.Message) {
 	var flow wire.Flow
-	if err := wire.ParseFlow(m.Body, &flow); err != nil {
+	if err := wire.Parse(m.Body, &flow); err != nil {
 		d.misbehaves(p, err.Error())
 		return
 	}
@@ -196,7 +196,7 @@ func (d *Dispatcher) flow(p *peer, m *ipc.Message) {
 // wait.
 func (d *Dispatcher) route(s *session, m *ipc.Message) {
 	var link wire.Link
-	err := wire.ParseLink(m.Body, &link)
+	err := wire.Parse(m.Body, &link)
 	switch {
 	case err != nil:
 		d.failSession(s, wire.CodeProtocol, err.Error())

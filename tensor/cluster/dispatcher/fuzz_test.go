@@ -16,7 +16,7 @@ import (
 // that says how long, and then the body. It may lose its own conn; a session of others
 // goes on, and the dispatcher keeps nothing of it.
 func FuzzPeers(f *testing.F) {
-	open := wire.AppendOpenSession(nil, &wire.OpenSession{Name: "x"})
+	open := wire.Append(nil, &wire.OpenSession{Name: "x"})
 	f.Add(uint8(0), append([]byte{byte(wire.KindOpenSession), byte(len(open))}, open...))
 	f.Add(uint8(1), []byte{byte(wire.KindFlow), 9, 1, 0, 0, 0, 0, 0, 0, 0, 1})
 	f.Add(uint8(1), []byte{byte(wire.KindDone), 20, 1})
@@ -67,7 +67,7 @@ func FuzzPeers(f *testing.F) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	w, c := dial(f, ctx, ipc.RoleWorker, "w"), dial(f, ctx, ipc.RoleClient, "c")
-	if err := send(ctx, w, wire.KindDevice, wire.AppendDevice(nil, &wire.Device{})); err != nil {
+	if err := send(ctx, w, wire.KindDevice, wire.Append(nil, &wire.Device{})); err != nil {
 		f.Fatal(err)
 	}
 	if err := send(ctx, c, wire.KindOpenSession, open); err != nil {
@@ -111,7 +111,7 @@ func FuzzPeers(f *testing.F) {
 
 // FuzzClient is the same for clients, whose session goes to a worker that says nothing.
 func FuzzClient(f *testing.F) {
-	open := wire.AppendOpenSession(nil, &wire.OpenSession{Name: "x"})
+	open := wire.Append(nil, &wire.OpenSession{Name: "x"})
 	opened := append([]byte{byte(wire.KindOpenSession), byte(len(open))}, open...)
 	f.Add(opened)
 	f.Add(append(bytes.Clone(opened), byte(wire.KindRun), 12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12))

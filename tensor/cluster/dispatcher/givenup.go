@@ -33,7 +33,7 @@ type givenUp struct {
 // its turn, and the workers that did not fail hear nothing.
 func (d *Dispatcher) giveUp(s *session, p *peer, m *ipc.Message) bool {
 	var fail wire.Fail
-	if len(s.workers) == 1 || wire.ParseFail(m.Body, &fail) != nil {
+	if len(s.workers) == 1 || wire.Parse(m.Body, &fail) != nil {
 		return false
 	}
 	// serve finds it lost, after its last messages

@@ -85,7 +85,7 @@ func (d *Dispatcher) hire(p *peer) bool {
 // on.
 func (d *Dispatcher) register(p *peer, m *ipc.Message) {
 	var dev wire.Device
-	if err := wire.ParseDevice(m.Body, &dev); err != nil {
+	if err := wire.Parse(m.Body, &dev); err != nil {
 		d.misbehaves(p, err.Error())
 		return
 	}

@@ -122,7 +122,7 @@ func (p *peer) forget() {
 func (p *peer) tell(m *wire.Fail) {
 	p.flush()
 	m.Text = wire.CutText(m.Text)
-	_ = p.trySend(wire.KindFail, wire.AppendFail(nil, m), m.Session, nil)
+	_ = p.trySend(wire.KindFail, wire.Append(nil, m), m.Session, nil)
 }
 
 // release releases the held message, and closes the files that were not passed on.

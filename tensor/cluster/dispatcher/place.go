@@ -44,7 +44,7 @@ func (d *Dispatcher) place(s *session) bool {
 			open.Token = token
 		}
 		open.Direct = s.direct
-		w.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open), s.id, nil)
+		w.send(wire.KindOpenSession, wire.Append(nil, &open), s.id, nil)
 	}
 	d.log.Info("session placed", "session", s.id, "name", s.name, "workers", names, "client", s.client)
 	return true

@@ -50,7 +50,7 @@ func (d *Dispatcher) jammed() bool {
 // openSession starts a session for a client.
 func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 	var open wire.OpenSession
-	if err := wire.ParseOpenSession(m.Body, &open); err != nil {
+	if err := wire.Parse(m.Body, &open); err != nil {
 		d.misbehaves(p, err.Error())
 		return
 	}
@@ -137,7 +137,7 @@ func (d *Dispatcher) abandon(s *session, code wire.Code, text string) {
 }
 
 func (p *peer) sendFail(code wire.Code, text string) {
-	p.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: code, Text: wire.CutText(text)}), 0, nil)
+	p.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: code, Text: wire.CutText(text)}), 0, nil)
 }
 
 // dismiss tells the workers that a session is over. It skips the worker by, if that is
@@ -145,7 +145,7 @@ func (p *peer) sendFail(code wire.Code, text string) {
 func (d *Dispatcher) dismiss(s *session, reason wire.Code, by *peer) {
 	for _, w := range s.workers {
 		if !w.gone && !(w == by && len(s.workers) == 1) {
-			w.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: s.id, Reason: reason}), s.id, nil)
+			w.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: s.id, Reason: reason}), s.id, nil)
 		}
 	}
 }

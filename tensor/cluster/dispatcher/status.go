@@ -15,7 +15,7 @@ import (
 // counter far; its pid may be one of another host.
 func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 	var ask wire.Status
-	if err := wire.ParseStatus(m.Body, &ask); err != nil {
+	if err := wire.Parse(m.Body, &ask); err != nil {
 		d.misbehaves(p, err.Error())
 		return
 	}
@@ -56,7 +56,7 @@ func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 		}
 		reply.Counters = append(reply.Counters, counters...)
 	}
-	p.send(wire.KindStatusReply, wire.AppendStatusReply(nil, &reply), ask.Session, nil)
+	p.send(wire.KindStatusReply, wire.Append(nil, &reply), ask.Session, nil)
 	if p.queued > d.o.MaxQueued {
 		d.misbehaves(p, "asks for Status and does not read the answers")
 	}

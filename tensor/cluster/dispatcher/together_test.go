@@ -18,12 +18,12 @@ func TestAllOrNone(t *testing.T) {
 	f := start(t, dispatcher.Options{})
 	workers := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")}
 	c, other := f.dial(ipc.RoleClient, "c"), f.dial(ipc.RoleControl, "m")
-	c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Workers: 2, Name: "c"}))
+	c.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Workers: 2, Name: "c"}))
 	var s uint64
 	for r, w := range workers {
 		body, _ := w.recv(wire.KindOpenSession)
 		var m wire.OpenSession
-		if err := wire.ParseOpenSession(body, &m); err != nil || m.Rank != uint32(r) || m.Workers != 2 {
+		if err := wire.Parse(body, &m); err != nil || m.Rank != uint32(r) || m.Workers != 2 {
 			t.Fatalf("rank %d is told %+v, %v", r, m, err)
 		}
 		s = m.Session
@@ -39,7 +39,7 @@ func TestAllOrNone(t *testing.T) {
 			sent, full = sent+1, 0
 		} else if errors.Is(err, ipc.ErrFull) {
 			// the dispatcher had its turn at the client
-			other.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
+			other.send(wire.KindStatus, wire.Append(nil, &wire.Status{}))
 			other.recv(wire.KindStatusReply)
 			full++
 			err = nil
@@ -89,7 +89,7 @@ func TestTakeTurns(t *testing.T) {
 	workers := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")}
 	open := func(name string) (*peer, uint64) {
 		c := f.dial(ipc.RoleClient, name)
-		c.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Workers: 2, Name: name}))
+		c.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Workers: 2, Name: name}))
 		var s uint64
 		for _, w := range workers {
 			body, _ := w.recv(wire.KindOpenSession)
@@ -114,7 +114,7 @@ func TestTakeTurns(t *testing.T) {
 		}
 	}
 	begins := func(w *peer, session uint64) {
-		w.send(wire.KindFlow, wire.AppendFlow(nil, &wire.Flow{Session: session}))
+		w.send(wire.KindFlow, wire.Append(nil, &wire.Flow{Session: session}))
 	}
 	a, sa := open("a")
 	for seq := range uint64(3) {
@@ -136,7 +136,7 @@ func TestTakeTurns(t *testing.T) {
 	next(sa, 4, true) // it is not w1's to say
 	begins(workers[0], sb)
 	next(sb, 1, true)
-	b.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	b.send(wire.KindBye, wire.Append(nil, &wire.Bye{}))
 	for _, w := range workers {
 		w.closed(sb, wire.CodeOK)
 	}
@@ -165,7 +165,7 @@ func TestWidow(t *testing.T) {
 			f := start(t, dispatcher.Options{})
 			workers := []*peer{f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1"), f.dial(ipc.RoleWorker, "w2")}
 			cl := f.dial(ipc.RoleClient, "c")
-			cl.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Workers: 3, Name: "c"}))
+			cl.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Workers: 3, Name: "c"}))
 			var s uint64
 			for _, w := range workers {
 				body, _ := w.recv(wire.KindOpenSession)
@@ -173,9 +173,9 @@ func TestWidow(t *testing.T) {
 			}
 			for _, i := range c.speak {
 				w := workers[i]
-				w.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: s, Code: wire.CodeWorkerGone, Text: fmt.Sprintf("w%d says something", i)}))
+				w.send(wire.KindFail, wire.Append(nil, &wire.Fail{Session: s, Code: wire.CodeWorkerGone, Text: fmt.Sprintf("w%d says something", i)}))
 				// after this the dispatcher knows
-				w.send(wire.KindStatus, wire.AppendStatus(nil, &wire.Status{}))
+				w.send(wire.KindStatus, wire.Append(nil, &wire.Status{}))
 				w.recv(wire.KindStatusReply)
 			}
 			if c.dies {

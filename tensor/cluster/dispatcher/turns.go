@@ -14,7 +14,7 @@ import (
 // hearTurn handles a Turn of a session's first worker.
 func (d *Dispatcher) hearTurn(p *peer, m *ipc.Message) {
 	var what wire.Turn
-	if err := wire.ParseTurn(m.Body, &what); err != nil {
+	if err := wire.Parse(m.Body, &what); err != nil {
 		d.misbehaves(p, err.Error())
 		return
 	}
@@ -41,6 +41,6 @@ func (d *Dispatcher) sayTurn(s *turn.Session[*peer], what wire.TurnWhat) {
 		d.stats.turns.Add(1)
 	}
 	for _, w := range to {
-		w.send(wire.KindTurn, wire.AppendTurn(nil, &wire.Turn{Session: s.ID, What: what}), s.ID, nil)
+		w.send(wire.KindTurn, wire.Append(nil, &wire.Turn{Session: s.ID, What: what}), s.ID, nil)
 	}
 }

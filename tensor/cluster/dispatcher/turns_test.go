@@ -43,11 +43,11 @@ func (c *crew) open(n int, direct bool) *owner {
 func (c *crew) openOf(direct bool, workers ...*peer) *owner {
 	c.Helper()
 	o := &owner{c: c, client: c.dial(ipc.RoleClient, "c"), workers: workers}
-	o.client.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Workers: uint32(len(workers)), Direct: direct, Name: "c"}))
+	o.client.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Workers: uint32(len(workers)), Direct: direct, Name: "c"}))
 	for r, w := range o.workers {
 		body, _ := w.recv(wire.KindOpenSession)
 		var m wire.OpenSession
-		if err := wire.ParseOpenSession(body, &m); err != nil || m.Direct != direct || int(m.Rank) != r {
+		if err := wire.Parse(body, &m); err != nil || m.Direct != direct || int(m.Rank) != r {
 			c.Fatalf("%+v, %v", m, err)
 		}
 		o.id = m.Session
@@ -59,7 +59,7 @@ func (c *crew) openOf(direct bool, workers ...*peer) *owner {
 // says has a worker of the session say something about its turn.
 func (o *owner) says(rank int, what wire.TurnWhat) {
 	o.c.Helper()
-	o.workers[rank].send(wire.KindTurn, wire.AppendTurn(nil, &wire.Turn{Session: o.id, What: what}))
+	o.workers[rank].send(wire.KindTurn, wire.Append(nil, &wire.Turn{Session: o.id, What: what}))
 }
 
 // hears waits until a worker hears something about a turn.
@@ -67,7 +67,7 @@ func (o *owner) hears(rank int, what wire.TurnWhat) {
 	o.c.Helper()
 	body, _ := o.workers[rank].recv(wire.KindTurn)
 	var m wire.Turn
-	if err := wire.ParseTurn(body, &m); err != nil || m.Session != o.id || m.What != what {
+	if err := wire.Parse(body, &m); err != nil || m.Session != o.id || m.What != what {
 		o.c.Fatalf("worker %d hears %+v, %v; expected %d for session %d", rank, m, err, what, o.id)
 	}
 }
@@ -85,7 +85,7 @@ func (c *crew) nothing() {
 	c.Helper()
 	for _, o := range c.sessions {
 		for _, w := range o.workers {
-			w.send(wire.KindDone, wire.AppendDone(nil, &wire.Done{Session: o.id}))
+			w.send(wire.KindDone, wire.Append(nil, &wire.Done{Session: o.id}))
 			o.client.recv(wire.KindDone)
 		}
 	}
@@ -131,7 +131,7 @@ func TestTurnsAlone(t *testing.T) {
 	c.nothing() // a turn for one message ends by itself
 	b.says(0, wire.TurnOver)
 	a.allHear(wire.TurnOne)
-	b.client.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{}))
+	b.client.send(wire.KindBye, wire.Append(nil, &wire.Bye{}))
 	for _, w := range c.workers {
 		w.closed(b.id, wire.CodeOK)
 	}
@@ -182,7 +182,7 @@ func TestTurnsAndForwarded(t *testing.T) {
 	a.allHear(wire.TurnOne)
 	// Meanwhile another of far waits, which the first worker lets go on.
 	far.run(2)
-	far.workers[0].send(wire.KindFlow, wire.AppendFlow(nil, &wire.Flow{Session: far.id}))
+	far.workers[0].send(wire.KindFlow, wire.Append(nil, &wire.Flow{Session: far.id}))
 	c.nothing()
 	a.says(0, wire.TurnOver)
 	far.forwarded(2)
@@ -192,7 +192,7 @@ func TestTurnsAndForwarded(t *testing.T) {
 // comes behind the news of that.
 func TestTurnEnds(t *testing.T) {
 	for name, end := range map[string]func(a *owner){
-		"by its client":        func(a *owner) { a.client.send(wire.KindBye, wire.AppendBye(nil, &wire.Bye{})) },
+		"by its client":        func(a *owner) { a.client.send(wire.KindBye, wire.Append(nil, &wire.Bye{})) },
 		"with its client":      func(a *owner) { a.client.Close() },
 		"by its first worker":  func(a *owner) { a.fails(0) },
 		"by another worker":    func(a *owner) { a.fails(1) },
@@ -223,7 +223,7 @@ func TestTurnEnds(t *testing.T) {
 
 // fails has a worker give the session up.
 func (o *owner) fails(rank int) {
-	o.workers[rank].send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Session: o.id, Code: wire.CodeProtocol, Text: "no"}))
+	o.workers[rank].send(wire.KindFail, wire.Append(nil, &wire.Fail{Session: o.id, Code: wire.CodeProtocol, Text: "no"}))
 }
 
 // TestTurnOfTheDead: when a worker dies that a session has a turn at, the next one at the
@@ -276,7 +276,7 @@ func TestMeetWithDescriptor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.workers[2].send(wire.KindMeet, wire.AppendMeet(nil, &wire.Meet{Session: a.id, Rank: 2}), null)
+	c.workers[2].send(wire.KindMeet, wire.Append(nil, &wire.Meet{Session: a.id, Rank: 2}), null)
 	body, files := c.workers[0].recv(wire.KindMeet)
 	if sessionOf(t, body) != a.id || len(files) != 1 {
 		t.Errorf("%q with %d files", body, len(files))

@@ -12,7 +12,7 @@ import (
 // a worker whose queue has no room, so that questions do not pile up.
 func (d *Dispatcher) watch(p *peer, m *ipc.Message) {
 	var ask wire.Watch
-	if err := wire.ParseWatch(m.Body, &ask); err != nil {
+	if err := wire.Parse(m.Body, &ask); err != nil {
 		d.misbehaves(p, err.Error())
 		return
 	}
@@ -26,7 +26,7 @@ func (d *Dispatcher) watch(p *peer, m *ipc.Message) {
 		d.watchers[p.asks] = p
 	}
 	ask.Ask = p.asks
-	body := wire.AppendWatch(nil, &ask)
+	body := wire.Append(nil, &ask)
 	for _, w := range d.workers {
 		if ask.Worker == "" || ask.Worker == w.who.Name {
 			_ = w.trySend(wire.KindWatch, body, 0, nil) // its end is found by receiving

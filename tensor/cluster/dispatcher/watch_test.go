@@ -12,7 +12,7 @@ import (
 func (p *peer) asked() (m wire.Watch) {
 	p.f.Helper()
 	body, _ := p.recv(wire.KindWatch)
-	if err := wire.ParseWatch(body, &m); err != nil {
+	if err := wire.Parse(body, &m); err != nil {
 		p.f.Fatal(err)
 	}
 	return m
@@ -25,15 +25,15 @@ func TestWatch(t *testing.T) {
 	w0, w1 := f.dial(ipc.RoleWorker, "w0"), f.dial(ipc.RoleWorker, "w1")
 	a, b := f.dial(ipc.RoleControl, "a"), f.dial(ipc.RoleControl, "b")
 	f.open(f.dial(ipc.RoleClient, "c"), w0, "c") // and so both workers are there
-	ask := func(p *peer, m wire.Watch) { p.send(wire.KindWatch, wire.AppendWatch(nil, &m)) }
+	ask := func(p *peer, m wire.Watch) { p.send(wire.KindWatch, wire.Append(nil, &m)) }
 	answer := func(p *peer, of wire.Watch, name string) {
-		p.send(wire.KindWatched, wire.AppendWatched(nil, &wire.Watched{Ask: of.Ask, Worker: name, Now: of.Since}))
+		p.send(wire.KindWatched, wire.Append(nil, &wire.Watched{Ask: of.Ask, Worker: name, Now: of.Since}))
 	}
 	hear := func(p *peer, name string, now uint64) {
 		t.Helper()
 		body, _ := p.recv(wire.KindWatched)
 		var m wire.Watched
-		if err := wire.ParseWatched(body, &m); err != nil || m.Worker != name || m.Now != now {
+		if err := wire.Parse(body, &m); err != nil || m.Worker != name || m.Now != now {
 			t.Errorf("%+v, %v; expected the answer of %s to %d", m, err, name, now)
 		}
 	}
@@ -63,11 +63,11 @@ func TestWatch(t *testing.T) {
 	ask(c, wire.Watch{})
 	body, _ := c.recv(wire.KindFail)
 	var fail wire.Fail
-	if err := wire.ParseFail(body, &fail); err != nil || fail.Code != wire.CodeProtocol {
+	if err := wire.Parse(body, &fail); err != nil || fail.Code != wire.CodeProtocol {
 		t.Errorf("a client that asks: %+v, %v", fail, err)
 	}
 	w0.send(wire.KindWatched, []byte("short"))
-	if body, _ = w0.recv(wire.KindFail); wire.ParseFail(body, &fail) != nil || fail.Code != wire.CodeProtocol {
+	if body, _ = w0.recv(wire.KindFail); wire.Parse(body, &fail) != nil || fail.Code != wire.CodeProtocol {
 		t.Errorf("an answer of 5 bytes: %+v", fail)
 	}
 }

@@ -99,7 +99,7 @@ func (b *base) do(ctx context.Context, r runner, m *ipc.Message) error {
 // addSegment maps a segment of the client.
 func (b *base) addSegment(m *ipc.Message) error {
 	var seg wire.Segment
-	if err := wire.ParseSegment(m.Body, &seg); err != nil {
+	if err := wire.Parse(m.Body, &seg); err != nil {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	if seg.Memory != wire.MemoryHost || len(m.Files) != 1 || seg.Bytes > shm.MaxSegment {
@@ -116,7 +116,7 @@ func (b *base) addSegment(m *ipc.Message) error {
 // addProgram takes a program, or a part of one.
 func (b *base) addProgram(r runner, m *ipc.Message) error {
 	var body wire.Body
-	if err := wire.ParseBody(m.Body, &body); err != nil {
+	if err := wire.Parse(m.Body, &body); err != nil {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	encoded, err := b.programs.add(&body)
@@ -176,7 +176,7 @@ func (b *base) batch(ctx context.Context, r runner, m *ipc.Message) error {
 	}
 	r.sign(done)
 	b.uploads.take(done)
-	return b.replies.send(ctx, wire.KindDone, done.Size(), func(dst []byte) []byte { return wire.AppendDone(dst, done) })
+	return b.replies.send(ctx, wire.KindDone, done)
 }
 
 // guard executes a batch. A panic, by a bug of the device or by a fault in the client's
@@ -213,7 +213,7 @@ func (b *base) hand(done *wire.Done) error {
 func (b *base) flow(ctx context.Context, stop bool) error {
 	b.backlog.stopped = stop
 	m := wire.Flow{Session: b.id, Stop: stop}
-	return b.out.send(ctx, wire.KindFlow, m.Size(), func(dst []byte) []byte { return wire.AppendFlow(dst, &m) })
+	return b.out.send(ctx, wire.KindFlow, &m)
 }
 
 // answerLate answers for an earlier batch if err is the late failure of a program that an
@@ -228,5 +228,5 @@ func (b *base) answerLate(ctx context.Context, err error, run *wire.Run) (bool, 
 	b.stats.errors.Add(1)
 	m := wire.Done{Session: b.id, Seq: run.Seq - 1}
 	explain(&m, late.Err)
-	return true, b.replies.send(ctx, wire.KindDone, m.Size(), func(dst []byte) []byte { return wire.AppendDone(dst, &m) })
+	return true, b.replies.send(ctx, wire.KindDone, &m)
 }

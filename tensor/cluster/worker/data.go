@@ -95,7 +95,7 @@ func (d *dataConn) start(token []byte, opened func() error) {
 		} else if !errors.Is(context.Cause(parent), errSessionOver) {
 			d.log.Warn("no data connection with a session's client", "err", err)
 			m := wire.Fail{Session: d.session, Code: wire.CodeInternal, Text: wire.CutText(fmt.Sprintf("worker %q: %v", d.worker, err))}
-			_ = d.out.post(wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
+			_ = d.out.post(wire.KindFail, &m)
 		}
 		if d.conn != nil {
 			_ = d.conn.Close()
@@ -130,7 +130,7 @@ func (d *dataConn) exchange(token []byte) func(context.Context, []byte) ([]byte,
 			return nil, fmt.Errorf("%d bytes for the client in round %d, at most %d in %d rounds",
 				len(mine), m.Round, wire.MaxLink, wire.MaxLinkRounds)
 		}
-		if err := d.out.post(wire.KindLink, m.Size(), func(dst []byte) []byte { return wire.AppendLink(dst, &m) }); err != nil {
+		if err := d.out.post(wire.KindLink, &m); err != nil {
 			return nil, err
 		}
 		m.Round, m.Token = m.Round+1, nil
@@ -146,7 +146,7 @@ func (d *dataConn) exchange(token []byte) func(context.Context, []byte) ([]byte,
 // hear passes the data of a Link message to exchange.
 func (d *dataConn) hear(src []byte) error {
 	var m wire.Link
-	if err := wire.ParseLink(src, &m); err != nil {
+	if err := wire.Parse(src, &m); err != nil {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	if int(m.Round) != d.heard || len(m.Token) > 0 || m.Rank != d.rank {

@@ -35,9 +35,9 @@ func FuzzLink(f *testing.F) {
 			}
 			switch op {
 			case 0:
-				fuzzSay(c, wire.KindPush, wire.AppendTransfer(nil, &wire.Transfer{Handle: h}))
+				fuzzSay(c, wire.KindPush, wire.Append(nil, &wire.Transfer{Handle: h}))
 			case 1:
-				fuzzSay(c, wire.KindPull, wire.AppendTransfer(nil, &wire.Transfer{Handle: h}))
+				fuzzSay(c, wire.KindPull, wire.Append(nil, &wire.Transfer{Handle: h}))
 			case 2: // bytes, by the tag that is expected or another
 				if c.bulk.BeginSend(sent+uint64(a%2), make([]byte, b)) != nil {
 					continue
@@ -55,12 +55,12 @@ func FuzzLink(f *testing.F) {
 			}
 		}
 		c.conn.Close()
-		fx.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: last}))
+		fx.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: last}))
 		fx.open(last+1, 0) // it has been closed when this one is open
 		if st := dev.Arena().Stats(); st.Leases != 0 || st.Blocks != 0 {
 			t.Errorf("%d leases and %d blocks are left", st.Leases, st.Blocks)
 		}
-		fx.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: last + 1}))
+		fx.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: last + 1}))
 	})
 }
 

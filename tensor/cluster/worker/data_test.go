@@ -35,14 +35,14 @@ type farClient struct {
 func (f *fixture) openFar(session uint64) *farClient {
 	f.Helper()
 	token := bytes.Repeat([]byte{3}, 32)
-	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: session, Apart: true, Token: token, Name: "far"}))
+	f.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: session, Apart: true, Token: token, Name: "far"}))
 	c, err := route.Pair(f.ctx, route.PairOptions{Name: "test", Dials: true, Order: route.Apart(), Secret: token, Exchange: f.words(session, token)})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { c.Close() })
 	var m wire.SessionOpened
-	if err := wire.ParseSessionOpened(f.recv(wire.KindSessionOpened), &m); err != nil || !m.Apart || m.Session != session {
+	if err := wire.Parse(f.recv(wire.KindSessionOpened), &m); err != nil || !m.Apart || m.Session != session {
 		f.Fatalf("%+v, %v", m, err)
 	}
 	f.run[session] = &wire.History{}
@@ -54,13 +54,13 @@ func (f *fixture) words(session uint64, token []byte) func(context.Context, []by
 	round := uint32(0)
 	return func(_ context.Context, mine []byte) ([]byte, error) {
 		var m wire.Link
-		if err := wire.ParseLink(f.recv(wire.KindLink), &m); err != nil {
+		if err := wire.Parse(f.recv(wire.KindLink), &m); err != nil {
 			return nil, err
 		}
 		if m.Session != session || m.Round != round || bytes.Equal(m.Token, token) != (round == 0) {
 			f.Errorf("%+v in round %d", m, round)
 		}
-		f.send(wire.KindLink, wire.AppendLink(nil, &wire.Link{Session: session, Round: round, Data: mine}))
+		f.send(wire.KindLink, wire.Append(nil, &wire.Link{Session: session, Round: round, Data: mine}))
 		round++
 		return m.Data, nil
 	}
@@ -80,7 +80,7 @@ func (c *farClient) say(kind uint32, body []byte) {
 
 func (c *farClient) ask(kind uint32, h wire.Handle) {
 	c.Helper()
-	c.say(kind, wire.AppendTransfer(nil, &wire.Transfer{Handle: h}))
+	c.say(kind, wire.Append(nil, &wire.Transfer{Handle: h}))
 }
 
 // wait calls progress until it reports that it is done.
@@ -115,7 +115,7 @@ func (c *farClient) push(h wire.Handle, parts ...[]byte) {
 	}
 	defer c.conn.Release()
 	var t wire.Transfer
-	if err := wire.ParseTransfer(m.Body, &t); err != nil || m.Kind != wire.KindPushed || t.Handle != h {
+	if err := wire.Parse(m.Body, &t); err != nil || m.Kind != wire.KindPushed || t.Handle != h {
 		c.Errorf("%s %+v, %v", wire.KindName(m.Kind), t, err)
 	}
 }
@@ -260,11 +260,11 @@ func TestFarMistakes(t *testing.T) {
 		text string
 	}{
 		"no upload":     {func(f *fixture) { f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{farUpload(1, h)}}) }, false, "has not arrived"},
-		"shares memory": {func(f *fixture) { f.send(wire.KindLink, wire.AppendLink(nil, &wire.Link{Session: 1})) }, true, "shares memory"},
+		"shares memory": {func(f *fixture) { f.send(wire.KindLink, wire.Append(nil, &wire.Link{Session: 1})) }, true, "shares memory"},
 		"a word too many": {func(f *fixture) {
-			f.send(wire.KindLink, wire.AppendLink(nil, &wire.Link{Session: 1, Round: 7}))
+			f.send(wire.KindLink, wire.Append(nil, &wire.Link{Session: 1, Round: 7}))
 		}, false, "Link of round 7"},
-		"a malformed word": {func(f *fixture) { f.send(wire.KindLink, append(wire.AppendLink(nil, &wire.Link{Session: 1}), 1)) }, false, "Link"},
+		"a malformed word": {func(f *fixture) { f.send(wire.KindLink, append(wire.Append(nil, &wire.Link{Session: 1}), 1)) }, false, "Link"},
 		"another shape": {func(f *fixture) {
 			f.far.push(h, make([]byte, 100))
 			u := farUpload(1, h)
@@ -313,7 +313,7 @@ func TestFarNoMemory(t *testing.T) {
 func TestFarUnreachable(t *testing.T) {
 	f := start(t, worker.Options{})
 	token := bytes.Repeat([]byte{3}, 32)
-	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 1, Apart: true, Token: token, Name: "far"}))
+	f.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: 1, Apart: true, Token: token, Name: "far"}))
 	words := f.words(1, token)
 	say := func(w map[string]any) {
 		src, err := json.Marshal(w)
@@ -329,7 +329,7 @@ func TestFarUnreachable(t *testing.T) {
 	say(map[string]any{"Why": "from \"client x\": no way"})
 	say(map[string]any{})
 	var m wire.Fail
-	if err := wire.ParseFail(f.recv(wire.KindFail), &m); err != nil || m.Session != 1 {
+	if err := wire.Parse(f.recv(wire.KindFail), &m); err != nil || m.Session != 1 {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	for _, part := range []string{`"client x"`, `"worker w"`, "no way", "127.0.0.1:1"} {
@@ -337,7 +337,7 @@ func TestFarUnreachable(t *testing.T) {
 			t.Errorf("%q says nothing of %s", m.Text, part)
 		}
 	}
-	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
+	f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
 	f.healthy(2)
 }
 
@@ -345,8 +345,8 @@ func TestFarUnreachable(t *testing.T) {
 // leaves nothing, and delays no other.
 func TestFarEarlyEnd(t *testing.T) {
 	f := start(t, worker.Options{})
-	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 1, Apart: true, Token: []byte("0123456789abcdef"), Name: "far"}))
+	f.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: 1, Apart: true, Token: []byte("0123456789abcdef"), Name: "far"}))
 	f.recv(wire.KindLink)
-	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
+	f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
 	f.healthy(2)
 }

@@ -33,7 +33,7 @@ func startHere(t *testing.T) *fixture {
 // openDirect opens a session and returns the descriptor of its own conn.
 func (f *fixture) openDirect(id uint64) *os.File {
 	f.Helper()
-	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: id, Direct: true, Name: "s"}))
+	f.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: id, Direct: true, Name: "s"}))
 	m, err := f.conn.Recv(f.ctx)
 	if err != nil {
 		f.Fatal(err)
@@ -76,7 +76,7 @@ func TestDirect(t *testing.T) {
 	if st := f.w.Stats(); st.Runs != 20 || st.Sessions != 1 {
 		t.Errorf("%+v", st)
 	}
-	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
+	f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
 	if _, err := own.conn.Recv(f.ctx); !errors.Is(err, ipc.ErrPeerGone) {
 		t.Errorf("%v when the session was closed", err)
 	}
@@ -110,10 +110,10 @@ func TestDirectProtocol(t *testing.T) {
 	other := f.direct(1)
 	for i, send := range []func(own *fixture){
 		func(own *fixture) {
-			own.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
+			own.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
 		},
 		func(own *fixture) {
-			own.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 9}))
+			own.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: 9}))
 		},
 		func(own *fixture) { own.send(wire.KindRun, []byte("no run")) },
 		func(own *fixture) { own.send(wire.KindRun, nil) },
@@ -218,7 +218,7 @@ func TestDirectClients(t *testing.T) {
 		} else {
 			defer c.Close()
 		}
-		f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: id + 1}))
+		f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: id + 1}))
 	}
 	f.open(clients+1, 0)
 	if st := f.w.Stats(); st.Sessions != 1 || st.Opened != clients+1 || st.Failed != 0 {

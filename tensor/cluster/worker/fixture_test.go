@@ -73,7 +73,7 @@ func startAt(t *testing.T, l ipc.Listener, o worker.Options, bytes int64) *fixtu
 		t.Fatal(err)
 	}
 	var dev wire.Device
-	if err := wire.ParseDevice(f.recv(wire.KindDevice), &dev); err != nil || dev.Info != o.Device.Info() {
+	if err := wire.Parse(f.recv(wire.KindDevice), &dev); err != nil || dev.Info != o.Device.Info() {
 		t.Fatalf("the worker's first message: %+v, %v", dev, err)
 	}
 	t.Cleanup(func() {
@@ -126,9 +126,9 @@ func (f *fixture) open(id, quota uint64) {
 func (f *fixture) openSession(open wire.OpenSession) {
 	f.Helper()
 	id := open.Session
-	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open))
+	f.send(wire.KindOpenSession, wire.Append(nil, &open))
 	var m wire.SessionOpened
-	if err := wire.ParseSessionOpened(f.recv(wire.KindSessionOpened), &m); err != nil {
+	if err := wire.Parse(f.recv(wire.KindSessionOpened), &m); err != nil {
 		f.Fatal(err)
 	}
 	if m.Session != id || m.Worker != "w" || m.PID != uint32(os.Getpid()) || m.Apart != open.Apart {
@@ -165,7 +165,7 @@ func (f *fixture) answer(code wire.Code, text string) *wire.Done {
 			f.Fatalf("%s %q, expected an answer", wire.KindName(m.Kind), body)
 		}
 		f.done = wire.Done{}
-		if err := wire.ParseDone(body, &f.done); err != nil {
+		if err := wire.Parse(body, &f.done); err != nil {
 			f.Fatal(err)
 		}
 		if f.done.Code != code || !strings.Contains(f.done.Text, text) {
@@ -179,7 +179,7 @@ func (f *fixture) answer(code wire.Code, text string) *wire.Done {
 func (f *fixture) failed(session uint64, code wire.Code, text string) {
 	f.Helper()
 	var m wire.Fail
-	if err := wire.ParseFail(f.recv(wire.KindFail), &m); err != nil {
+	if err := wire.Parse(f.recv(wire.KindFail), &m); err != nil {
 		f.Fatal(err)
 	}
 	if m.Session != session || m.Code != code || !strings.Contains(m.Text, text) {
@@ -246,7 +246,7 @@ func (r *recorder) Submit(_ context.Context, b *tensor.Batch) ([]tensor.Fetched,
 
 func (f *fixture) body(session uint64, p program) {
 	f.Helper()
-	f.send(wire.KindBody, wire.AppendBody(nil, &wire.Body{Session: session, Hash: p.hash, Total: uint32(len(p.encoded)), Part: p.encoded}))
+	f.send(wire.KindBody, wire.Append(nil, &wire.Body{Session: session, Hash: p.hash, Total: uint32(len(p.encoded)), Part: p.encoded}))
 }
 
 // segment makes memory as a client has it, and announces it.
@@ -257,7 +257,7 @@ func (f *fixture) segment(session uint64, size int64) *shm.Segment {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { seg.Close() })
-	f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: session, ID: seg.ID(), Bytes: uint64(seg.Size())}), seg.File())
+	f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{Session: session, ID: seg.ID(), Bytes: uint64(seg.Size())}), seg.File())
 	return seg
 }
 
@@ -277,5 +277,5 @@ func (f *fixture) healthy(id uint64) {
 	if d := f.answer(wire.CodeOK, ""); len(d.Results) != 1 || d.Results[0].ID != 100 || d.Results[0].Handle.Len != 8 {
 		f.Errorf("%+v", d)
 	}
-	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: id}))
+	f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: id}))
 }

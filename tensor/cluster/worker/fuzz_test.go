@@ -125,8 +125,8 @@ func FuzzSession(f *testing.F) {
 				fx.send(m.kind, m.body)
 			}
 		}
-		fx.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: bad}))
-		fx.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: good}))
+		fx.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: bad}))
+		fx.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: good}))
 		for opened := false; !opened; {
 			m, err := conn.Recv(ctx)
 			if err != nil {
@@ -145,7 +145,7 @@ func FuzzSession(f *testing.F) {
 		if st := dev.Arena().Stats(); st.Leases != 0 || st.Blocks > 1 {
 			t.Errorf("%d leases and %d blocks are left", st.Leases, st.Blocks)
 		}
-		fx.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: good}))
+		fx.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: good}))
 	})
 }
 
@@ -165,8 +165,8 @@ func properMessages(f *testing.F, seg *shm.Segment) (all []raw, hash wire.Hash, 
 	first := &wire.Run{Seq: 1, Hash: p.hash, Base: 100, Uploads: []wire.Upload{up}, Inputs: []uint64{1}, Scalars: []float64{1}, Fetch: []uint64{102}}
 	again := &wire.Run{Seq: 2, Flags: wire.RunSync, Hash: p.hash, Base: 200, Inputs: []uint64{1}, Scalars: []float64{2}, Frees: []uint64{102}}
 	all = []raw{
-		{wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{ID: seg.ID(), Bytes: uint64(seg.Size())}), true},
-		{wire.KindBody, wire.AppendBody(nil, &wire.Body{Hash: p.hash, Total: uint32(len(p.encoded)), Part: p.encoded}), false},
+		{wire.KindSegment, wire.Append(nil, &wire.Segment{ID: seg.ID(), Bytes: uint64(seg.Size())}), true},
+		{wire.KindBody, wire.Append(nil, &wire.Body{Hash: p.hash, Total: uint32(len(p.encoded)), Part: p.encoded}), false},
 		{wire.KindRun, wire.AppendRun(nil, first, nil), false},
 		{wire.KindRun, wire.AppendRun(nil, again, nil), false},
 		{wire.KindRun, wire.AppendRun(nil, &wire.Run{Seq: 3, Uploads: []wire.Upload{floats(7, 1, 2, 3)}, Fetch: []uint64{7}}, nil), false},

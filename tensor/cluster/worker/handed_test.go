@@ -36,11 +36,11 @@ func TestHandedOver(t *testing.T) {
 			switch m.Kind {
 			case wire.KindSegment:
 				var seg wire.Segment
-				if err := errors.Join(wire.ParseSegment(m.Body, &seg), table.Add(0, seg.ID, m.Files[0], int64(seg.Bytes))); err != nil {
+				if err := errors.Join(wire.Parse(m.Body, &seg), table.Add(0, seg.ID, m.Files[0], int64(seg.Bytes))); err != nil {
 					t.Fatal(err)
 				}
 			case wire.KindDone:
-				if err := wire.ParseDone(m.Body, &done); err != nil {
+				if err := wire.Parse(m.Body, &done); err != nil {
 					t.Fatal(err)
 				}
 			}

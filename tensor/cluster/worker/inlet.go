@@ -49,6 +49,7 @@ type inlet struct {
 	held  bool
 	ready bool // msg can be handled now
 	err   error
+	body  []byte // the answer that is sent
 }
 
 const (
@@ -180,10 +181,11 @@ func (in *inlet) finish(err error) error {
 func (in *inlet) inlineBytes() int { return inlineBytes }
 
 // send answers the message that is being handled. There is room, for admit has looked.
-func (in *inlet) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
-	buf, err := in.conn.TryReserve(kind, n)
+func (in *inlet) send(ctx context.Context, kind uint32, m wire.Message, files ...*os.File) error {
+	in.body = wire.Append(in.body[:0], m)
+	buf, err := in.conn.TryReserve(kind, len(in.body))
 	if err == nil {
-		write(buf[:0])
+		copy(buf, in.body)
 		err = in.conn.Commit(files...)
 	}
 	switch {

@@ -68,7 +68,7 @@ func (t *lead) step(ctx context.Context, e turn.Event) error {
 		return nil
 	}
 	m := wire.Turn{Session: t.session, What: wire.TurnOver}
-	body := wire.AppendTurn(make([]byte, 0, 16), &m)
+	body := wire.Append(nil, &m)
 	for _, c := range t.others {
 		if err := pass(ctx, c, wire.KindTurn, body, nil); err != nil {
 			return err
@@ -80,7 +80,7 @@ func (t *lead) step(ctx context.Context, e turn.Event) error {
 // say sends a Turn message to the dispatcher.
 func (t *lead) say(ctx context.Context, what wire.TurnWhat) error {
 	m := wire.Turn{Session: t.session, What: what}
-	return t.env.out.send(ctx, wire.KindTurn, m.Size(), func(dst []byte) []byte { return wire.AppendTurn(dst, &m) })
+	return t.env.out.send(ctx, wire.KindTurn, &m)
 }
 
 // connectOthers takes the connections that the other workers offer to the first one.
@@ -173,7 +173,7 @@ func (t *lead) begin(ctx context.Context, m *ipc.Message) (done bool, err error)
 			return false, nil
 		}
 		var over wire.Turn
-		if err := wire.ParseTurn(m.Body, &over); err != nil {
+		if err := wire.Parse(m.Body, &over); err != nil {
 			return true, fmt.Errorf("%w: %w", errProtocol, err)
 		}
 		if over.What != wire.TurnOver {

@@ -78,7 +78,7 @@ func (d *duet) open(id uint64, direct bool) (theirs *os.File) {
 	d.Helper()
 	for r, w := range d.w {
 		w.run[id] = &wire.History{}
-		w.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: id, Direct: direct, Workers: 2, Rank: uint32(r), Name: "s"}))
+		w.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: id, Direct: direct, Workers: 2, Rank: uint32(r), Name: "s"}))
 	}
 	for opened := 0; opened < 2; {
 		r, m := d.next()
@@ -131,14 +131,14 @@ func (d *duet) give(what wire.TurnWhat) {
 
 func (d *duet) turn(rank int, what wire.TurnWhat) {
 	d.Helper()
-	d.w[rank].send(wire.KindTurn, wire.AppendTurn(nil, &wire.Turn{Session: 1, What: what}))
+	d.w[rank].send(wire.KindTurn, wire.Append(nil, &wire.Turn{Session: 1, What: what}))
 }
 
 // says waits for a Turn message of the first worker.
 func (d *duet) says(what wire.TurnWhat) {
 	d.Helper()
 	var m wire.Turn
-	if err := wire.ParseTurn(d.w[0].recv(wire.KindTurn), &m); err != nil || m != (wire.Turn{Session: 1, What: what}) {
+	if err := wire.Parse(d.w[0].recv(wire.KindTurn), &m); err != nil || m != (wire.Turn{Session: 1, What: what}) {
 		d.Fatalf("%+v, %v; expected %d", m, err, what)
 	}
 }
@@ -186,7 +186,7 @@ func (d *duet) asks() (asked bool) {
 				answered = true
 			case wire.KindTurn:
 				var turn wire.Turn
-				if err := wire.ParseTurn(m.Body, &turn); err != nil || asked || turn.What != wire.TurnAsk {
+				if err := wire.Parse(m.Body, &turn); err != nil || asked || turn.What != wire.TurnAsk {
 					d.Fatalf("%+v, %v; expected Ask once", turn, err)
 				}
 				asked = true
@@ -352,7 +352,7 @@ func TestLeadWithoutClient(t *testing.T) {
 	d.own.conn.Close()
 	d.says(wire.TurnOver)
 	for _, w := range d.w {
-		w.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
+		w.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
 		w.healthy(2)
 	}
 }
@@ -360,8 +360,8 @@ func TestLeadWithoutClient(t *testing.T) {
 // TestLeadProtocol checks that a client that sends messages of a dispatcher or a worker
 // over its own connection loses the session, and that the other worker sees none of them.
 func TestLeadProtocol(t *testing.T) {
-	turn := wire.AppendTurn(nil, &wire.Turn{Session: 1, What: wire.TurnOver})
-	meet := wire.AppendMeet(nil, &wire.Meet{Session: 1, Rank: 1})
+	turn := wire.Append(nil, &wire.Turn{Session: 1, What: wire.TurnOver})
+	meet := wire.Append(nil, &wire.Meet{Session: 1, Rank: 1})
 	for name, say := range map[string]func(own *fixture){
 		"a turn":  func(own *fixture) { own.send(wire.KindTurn, turn) },
 		"a Meet":  func(own *fixture) { own.send(wire.KindMeet, meet) },
@@ -380,7 +380,7 @@ func TestLeadProtocol(t *testing.T) {
 			if st := d.w[1].w.Stats(); st.Sessions != 2 || st.Failed != 0 {
 				t.Errorf("the other: %+v", st)
 			}
-			d.w[1].send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
+			d.w[1].send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
 			d.w[0].healthy(2)
 			d.w[1].healthy(2)
 		})
@@ -394,7 +394,7 @@ func TestLeadWords(t *testing.T) {
 		"over": func(d *duet) { d.turn(1, wire.TurnOver) },
 		"ask":  func(d *duet) { d.turn(1, wire.TurnAsk) },
 		"back": func(d *duet) { d.turn(1, wire.TurnBack) },
-		"none": func(d *duet) { d.w[1].send(wire.KindTurn, append(wire.AppendTurn(nil, &wire.Turn{Session: 1}), 0)) },
+		"none": func(d *duet) { d.w[1].send(wire.KindTurn, append(wire.Append(nil, &wire.Turn{Session: 1}), 0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := startDuet(t)
@@ -412,7 +412,7 @@ func TestLeadWords(t *testing.T) {
 	t.Run("of one worker", func(t *testing.T) {
 		f := startHere(t)
 		f.openDirect(1).Close()
-		f.send(wire.KindTurn, wire.AppendTurn(nil, &wire.Turn{Session: 1, What: wire.TurnOne}))
+		f.send(wire.KindTurn, wire.Append(nil, &wire.Turn{Session: 1, What: wire.TurnOne}))
 		f.failed(1, wire.CodeProtocol, "Turn")
 		f.healthy(2)
 	})
@@ -465,7 +465,7 @@ func TestLeadBinds(t *testing.T) {
 	d.give(wire.TurnOpen)
 	d.answered()
 	for r, w := range d.w {
-		w.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
+		w.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
 		d.settled(r)
 	}
 	if n := bound(); n != before {

@@ -9,13 +9,14 @@ import (
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // replier sends answers to a client. The outbox sends them through the dispatcher, an
 // inlet over the session's own connection.
 type replier interface {
-	// send sends one message of at most n bytes, which write appends to dst.
-	send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error
+	// send sends one message.
+	send(ctx context.Context, kind uint32, m wire.Message, files ...*os.File) error
 
 	// inlineBytes returns the largest result that travels in an answer instead of a
 	// handle.
@@ -32,6 +33,7 @@ type outbox struct {
 	waiter *local.Waiter
 
 	mu      sync.Mutex // held from TryReserve to Commit
+	body    []byte     // the message that is sent
 	posted  []posted   // oldest first
 	pending atomic.Bool
 }
@@ -47,13 +49,13 @@ type posted struct {
 func (o *outbox) inlineBytes() int { return 0 }
 
 // send sends one message and waits for room. The worker's goroutine alone calls it.
-func (o *outbox) send(ctx context.Context, kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
-	err := o.trySend(kind, n, write, files...)
+func (o *outbox) send(ctx context.Context, kind uint32, m wire.Message, files ...*os.File) error {
+	err := o.trySend(kind, m, files...)
 	if !errors.Is(err, ipc.ErrFull) {
 		return err
 	}
 	if err := o.waiter.Wait(ctx, func() bool {
-		err = o.trySend(kind, n, write, files...)
+		err = o.trySend(kind, m, files...)
 		return !errors.Is(err, ipc.ErrFull)
 	}); err != nil {
 		return err
@@ -63,30 +65,31 @@ func (o *outbox) send(ctx context.Context, kind uint32, n int, write func(dst []
 
 // trySend sends one message. It returns ErrFull if there is no room for it, or none for
 // the messages that were posted before.
-func (o *outbox) trySend(kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
+func (o *outbox) trySend(kind uint32, m wire.Message, files ...*os.File) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.flush(); err != nil {
 		return err
 	}
-	buf, err := o.conn.TryReserve(kind, n)
+	o.body = wire.Append(o.body[:0], m)
+	buf, err := o.conn.TryReserve(kind, len(o.body))
 	if err != nil {
 		return err
 	}
-	write(buf[:0])
+	copy(buf, o.body)
 	return o.conn.Commit(files...)
 }
 
-// post sends a message of n bytes, now or when there is room, and takes over its files.
+// post sends a message, now or when there is room, and takes over its files.
 // Any goroutine may call it.
-func (o *outbox) post(kind uint32, n int, write func(dst []byte) []byte, files ...*os.File) error {
-	err := o.trySend(kind, n, write, files...)
+func (o *outbox) post(kind uint32, m wire.Message, files ...*os.File) error {
+	err := o.trySend(kind, m, files...)
 	if !errors.Is(err, ipc.ErrFull) {
 		ipc.CloseFiles(files)
 		return err
 	}
 	o.mu.Lock()
-	o.posted = append(o.posted, posted{kind, write(make([]byte, 0, n)), files})
+	o.posted = append(o.posted, posted{kind, wire.Append(nil, m), files})
 	o.pending.Store(true)
 	o.mu.Unlock()
 	o.waiter.Wake()

@@ -61,7 +61,7 @@ func TestPlansOfAllSessions(t *testing.T) {
 		"programs": 3, "programs_kept": 3, "program_bytes": uint64(3 * len(p[0].encoded)), "plan_bytes": uint64(len(p[0].encoded)), "plan_hits": 3})
 	f.body(1, p[0])
 	f.counts("a program that came again", map[string]uint64{"plans_compiled": 1, "plans_shared": 2, "programs": 3, "programs_kept": 3})
-	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 2}))
+	f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 2}))
 	run(1, p[0])
 	f.counts("one session less", map[string]uint64{"plans": 1, "programs_kept": 2, "program_bytes": uint64(2 * len(p[0].encoded)), "plan_hits": 4})
 }

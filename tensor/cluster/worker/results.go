@@ -154,7 +154,7 @@ func (r *results) announce(ctx context.Context, to replier) error {
 			return fmt.Errorf("%w: result in %w", errInternal, err)
 		}
 		m := wire.Segment{Session: r.session, ID: seg.ID(), Bytes: uint64(seg.Size()), Memory: wire.MemoryHost}
-		if err := to.send(ctx, wire.KindSegment, m.Size(), func(dst []byte) []byte { return wire.AppendSegment(dst, &m) }, seg.File()); err != nil {
+		if err := to.send(ctx, wire.KindSegment, &m, seg.File()); err != nil {
 			return err
 		}
 		r.announced[h.Segment] = struct{}{}

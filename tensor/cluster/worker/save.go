@@ -81,7 +81,7 @@ func (b *base) save(ctx context.Context, r saver, m *ipc.Message) error {
 	}
 	b.endSave()
 	x.reply.End = uint64(x.off)
-	return b.replies.send(ctx, wire.KindSaved, x.reply.Size(), func(dst []byte) []byte { return wire.AppendSaved(dst, &x.reply) })
+	return b.replies.send(ctx, wire.KindSaved, &x.reply)
 }
 
 // endSave releases the file and the blocks of the Save under way, if there is one.
@@ -102,7 +102,7 @@ func (b *base) endSave() {
 // beginSave checks a Save and finds the parts to write.
 func (b *base) beginSave(ctx context.Context, r saver, m *ipc.Message) (*saving, error) {
 	x := &saving{sum: sha256.New(), space: b.space}
-	if err := wire.ParseSave(m.Body, &x.m); err != nil {
+	if err := wire.Parse(m.Body, &x.m); err != nil {
 		return nil, fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	rank, writers := r.writers()

@@ -14,7 +14,7 @@ import (
 func (f *fixture) saved() *wire.Saved {
 	f.Helper()
 	m := &wire.Saved{}
-	if err := wire.ParseSaved(f.until(wire.KindSaved, wire.KindSaved, 1), m); err != nil {
+	if err := wire.Parse(f.until(wire.KindSaved, wire.KindSaved, 1), m); err != nil {
 		f.Fatal(err)
 	}
 	return m
@@ -43,7 +43,7 @@ func TestSave(t *testing.T) {
 	}
 	f.batch(&wire.Run{Session: 1, Seq: 1, Base: 10, Uploads: []wire.Upload{byHandle(1, seg, 64, large), floats(2, 3, 4), floats(3)}})
 	file := f.file(os.O_RDWR)
-	f.send(wire.KindSave, wire.AppendSave(nil, &wire.Save{Session: 1, Seq: 8, Bases: []uint64{24}, IDs: []uint64{2, 3, 1, 2}}), file)
+	f.send(wire.KindSave, wire.Append(nil, &wire.Save{Session: 1, Seq: 8, Bases: []uint64{24}, IDs: []uint64{2, 3, 1, 2}}), file)
 	m := f.saved()
 	if m.Session != 1 || m.Seq != 8 || m.Rank != 0 || m.Code != wire.CodeOK || len(m.Pieces) != 4 || m.End != 24+8+4*large+8 {
 		t.Fatalf("%+v", m)
@@ -62,11 +62,11 @@ func TestSave(t *testing.T) {
 		t.Error("other bytes were written")
 	}
 
-	f.send(wire.KindSave, wire.AppendSave(nil, &wire.Save{Session: 1, Seq: 9, Bases: []uint64{0}, IDs: []uint64{2, 99}}), file)
+	f.send(wire.KindSave, wire.Append(nil, &wire.Save{Session: 1, Seq: 9, Bases: []uint64{0}, IDs: []uint64{2, 99}}), file)
 	if m := f.saved(); m.Seq != 9 || m.Code != wire.CodeUnknownID || len(m.Pieces) != 0 {
 		t.Errorf("an unknown id: %+v", m)
 	}
-	f.send(wire.KindSave, wire.AppendSave(nil, &wire.Save{Session: 1, Seq: 10, Bases: []uint64{0}, IDs: []uint64{2}}), f.file(os.O_RDONLY))
+	f.send(wire.KindSave, wire.Append(nil, &wire.Save{Session: 1, Seq: 10, Bases: []uint64{0}, IDs: []uint64{2}}), f.file(os.O_RDONLY))
 	if m := f.saved(); m.Code != wire.CodeEngine || m.Text == "" {
 		t.Errorf("a file that cannot be written: %+v", m)
 	}
@@ -99,7 +99,7 @@ func TestSaveWrong(t *testing.T) {
 		id := uint64(10 + 2*i)
 		f.open(id, 0)
 		c.m.Session = id
-		f.send(wire.KindSave, append(wire.AppendSave(nil, &c.m), c.body...), c.files...)
+		f.send(wire.KindSave, append(wire.Append(nil, &c.m), c.body...), c.files...)
 		f.failed(id, wire.CodeProtocol, c.want)
 		f.healthy(id + 1)
 	}
@@ -113,11 +113,11 @@ func TestSaveGivenUp(t *testing.T) {
 	const large = 8 << 20
 	seg := f.segment(1, 4*large)
 	f.batch(&wire.Run{Session: 1, Seq: 1, Base: 10, Uploads: []wire.Upload{byHandle(1, seg, 0, large)}})
-	f.send(wire.KindSave, wire.AppendSave(nil, &wire.Save{Session: 1, Seq: 1, Bases: []uint64{0}, IDs: []uint64{1}}), f.file(os.O_RDWR))
+	f.send(wire.KindSave, wire.Append(nil, &wire.Save{Session: 1, Seq: 1, Bases: []uint64{0}, IDs: []uint64{1}}), f.file(os.O_RDWR))
 	f.batch(&wire.Run{Session: 2, Seq: 1, Base: 10, Uploads: []wire.Upload{floats(1, 5)}, Flags: wire.RunSync})
 	f.until(wire.KindDone, wire.KindSaved, 2) // it need not wait for all of the other's
-	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
-	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 3}))
+	f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
+	f.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: 3}))
 	f.until(wire.KindSessionOpened, wire.KindSaved, 3)
 	if n := f.w.Stats().Sessions; n != 2 {
 		t.Errorf("%d sessions, expected the two that are open", n)

@@ -171,7 +171,7 @@ func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
 	switch m.Kind {
 	case wire.KindTurn:
 		var turn wire.Turn
-		if wire.ParseTurn(m.Body, &turn) == nil && turn.What == wire.TurnBack {
+		if wire.Parse(m.Body, &turn) == nil && turn.What == wire.TurnBack {
 			s = nil
 		}
 	case wire.KindOpenSession, wire.KindCloseSession, wire.KindFail, wire.KindMeet, wire.KindLink, wire.KindWatch:

@@ -118,7 +118,7 @@ func TestTurns(t *testing.T) {
 		switch m.Kind {
 		case wire.KindFlow:
 			var flow wire.Flow
-			if err := wire.ParseFlow(m.Body, &flow); err != nil {
+			if err := wire.Parse(m.Body, &flow); err != nil {
 				t.Fatal(err)
 			}
 			flows = append(flows, flow)
@@ -144,7 +144,7 @@ func TestTurnsOfAnOnlySession(t *testing.T) {
 	}
 	f.run[1] = &wire.History{}
 	open := wire.OpenSession{Session: 1, Name: "late"}
-	f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &open))
+	f.send(wire.KindOpenSession, wire.Append(nil, &open))
 	f.body(1, f.p)
 	f.batchOf(1, wire.RunSync)
 	if what := f.next(); what != 0 {

@@ -109,7 +109,7 @@ func (s *shared) offer(ctx context.Context) (f *os.File, err error) {
 		defer f.Close()
 		files = []*os.File{f}
 	}
-	return nil, s.out.send(ctx, wire.KindMeet, m.Size(), func(dst []byte) []byte { return wire.AppendMeet(dst, &m) }, files...)
+	return nil, s.out.send(ctx, wire.KindMeet, &m, files...)
 }
 
 // handle handles a message of the client, which all workers have.

@@ -93,14 +93,14 @@ func (t *team) join(key []byte, memory clientMemory, reply wire.SessionOpened, o
 		files := opened(ctx, err)
 		if err == nil {
 			close(t.ready)
-			err = t.worker.out.post(wire.KindSessionOpened, reply.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &reply) }, files...)
+			err = t.worker.out.post(wire.KindSessionOpened, &reply, files...)
 		}
 		if err == nil || errors.Is(context.Cause(ctx), errSessionOver) {
 			return
 		}
 		log.Warn("no group with the session's other workers", "err", err)
 		m := wire.Fail{Session: t.session, Code: wire.CodeInternal, Text: wire.CutText(fmt.Sprintf("worker %q, rank %d: %v", t.worker.name, t.rank, err))}
-		_ = t.worker.out.post(wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
+		_ = t.worker.out.post(wire.KindFail, &m)
 	}()
 }
 
@@ -191,7 +191,7 @@ func (t *team) exchange(group int, ranks []int) func(context.Context, []byte) ([
 		if len(mine) > wire.MaxMeet {
 			return nil, fmt.Errorf("%d bytes for the other workers, at most %d", len(mine), wire.MaxMeet)
 		}
-		if err := t.worker.out.post(wire.KindMeet, m.Size(), func(dst []byte) []byte { return wire.AppendMeet(dst, &m) }); err != nil {
+		if err := t.worker.out.post(wire.KindMeet, &m); err != nil {
 			return nil, err
 		}
 		all := make([][]byte, len(ranks))
@@ -231,7 +231,7 @@ func (t *team) await(ctx context.Context, key meetKey) (meetData, error) {
 // meet receives a Meet message of another worker.
 func (t *team) meet(msg *ipc.Message) error {
 	var m wire.Meet
-	if err := wire.ParseMeet(msg.Body, &m); err != nil {
+	if err := wire.Parse(msg.Body, &m); err != nil {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	if !t.concerns(int(m.Rank), int(m.Group)) {

@@ -60,7 +60,7 @@ func (d *dataConn) listen() (worked bool, err error) {
 		}
 		worked = true
 		var t wire.Transfer
-		err = wire.ParseTransfer(m.Body, &t)
+		err = wire.Parse(m.Body, &t)
 		kind, files := m.Kind, m.Files
 		d.conn.Release()
 		ipc.CloseFiles(files)
@@ -156,7 +156,7 @@ func (d *dataConn) acknowledge() (worked bool, err error) {
 		if err != nil {
 			return worked, err
 		}
-		wire.AppendTransfer(buf[:0], &wire.Transfer{Session: d.session, Handle: d.acks[0]})
+		wire.Append(buf[:0], &wire.Transfer{Session: d.session, Handle: d.acks[0]})
 		if err := d.conn.Commit(); err != nil {
 			return worked, err
 		}

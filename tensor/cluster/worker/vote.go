@@ -174,11 +174,12 @@ func appendBallot(dst []byte, err error) []byte {
 	}
 	var d wire.Done
 	explain(&d, err)
-	for d.Size() > ballotBytes-2 {
+	b := wire.Append(nil, &d)
+	for len(b) > ballotBytes-2 {
 		d.Text, d.Inputs = d.Text[:len(d.Text)/2], d.Inputs[:len(d.Inputs)/2]
+		b = wire.Append(b[:0], &d)
 	}
-	n := d.Size()
-	return wire.AppendDone(append(dst, byte(n), byte(n>>8)), &d)
+	return append(append(dst, byte(len(b)), byte(len(b)>>8)), b...)
 }
 
 // parse reads what appendBallot wrote.
@@ -187,7 +188,7 @@ func (e *agreedError) parse(b []byte) error {
 	if n > len(b)-2 {
 		return fmt.Errorf("%w: a failure of %d bytes, at most %d", errTeam, n, len(b)-2)
 	}
-	if err := wire.ParseDone(b[2:2+n], &e.Done); err != nil {
+	if err := wire.Parse(b[2:2+n], &e.Done); err != nil {
 		return fmt.Errorf("%w: %w", errTeam, err)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 // from now on.
 func (w *Worker) answerWatch(ctx context.Context, m *ipc.Message) error {
 	var ask wire.Watch
-	if err := wire.ParseWatch(m.Body, &ask); err != nil {
+	if err := wire.Parse(m.Body, &ask); err != nil {
 		return err
 	}
 	now := w.monitor.start(ask.Events)
@@ -22,7 +22,7 @@ func (w *Worker) answerWatch(ctx context.Context, m *ipc.Message) error {
 	if ask.Events {
 		reply.Events, reply.First, reply.More = w.monitor.events(nil, ask.Since, wire.MaxEvents)
 	}
-	return w.out.send(ctx, wire.KindWatched, reply.Size(), func(dst []byte) []byte { return wire.AppendWatched(dst, &reply) })
+	return w.out.send(ctx, wire.KindWatched, &reply)
 }
 
 // counters returns the worker's counters. Those of operations come last, as op.NAME.

@@ -25,9 +25,9 @@ func (w *watched) Get(name string) uint64 {
 // look asks the worker for its report.
 func (f *fixture) look(m wire.Watch) *watched {
 	f.Helper()
-	f.send(wire.KindWatch, wire.AppendWatch(nil, &m))
+	f.send(wire.KindWatch, wire.Append(nil, &m))
 	got := new(watched)
-	if err := wire.ParseWatched(f.recv(wire.KindWatched), &got.Watched); err != nil {
+	if err := wire.Parse(f.recv(wire.KindWatched), &got.Watched); err != nil {
 		f.Fatal(err)
 	}
 	if got.Ask != m.Ask || got.Worker != "w" {
@@ -93,7 +93,7 @@ func TestWatch(t *testing.T) {
 	}
 
 	// The counts of a session stay when it is over. Events come only if they are wanted.
-	f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1}))
+	f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
 	got = f.look(wire.Watch{Ask: 9})
 	if got.Get("op.tanh") != 1+more || got.Get("plan_hits") != more || got.Get("sessions") != 0 || len(got.Sessions) != 0 || len(got.Events) != 0 {
 		t.Errorf("after the session: %+v", got)

@@ -117,7 +117,7 @@ func (w *Worker) tellDevice(ctx context.Context) error {
 	m := &w.told
 	*m = wire.Device{Info: w.dev.Info(), Used: uint64(w.dev.Stats().Values.InUse)}
 	m.Info.Name = m.Info.Name[:min(len(m.Info.Name), wire.MaxName)]
-	err := w.out.send(ctx, wire.KindDevice, m.Size(), func(dst []byte) []byte { return wire.AppendDevice(dst, m) })
+	err := w.out.send(ctx, wire.KindDevice, m)
 	if errors.Is(err, ipc.ErrPeerGone) {
 		return nil // receiving finds that out, after the reason that the dispatcher gave
 	}
@@ -161,7 +161,7 @@ func (w *Worker) farewell(cause error) {
 	text := wire.CutText(fmt.Sprintf("worker %q (pid %d) is stopping: %v", w.name, os.Getpid(), cause))
 	for id := range w.sessions {
 		m := wire.Fail{Session: id, Code: wire.CodeWorkerGone, Text: text}
-		if w.out.trySend(wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) }) != nil {
+		if w.out.trySend(wire.KindFail, &m) != nil {
 			return
 		}
 	}
@@ -217,7 +217,7 @@ func handleFor(ctx context.Context, s session, m *ipc.Message) error {
 		return s.meet(m)
 	case wire.KindTurn:
 		var turn wire.Turn
-		if err := wire.ParseTurn(m.Body, &turn); err != nil {
+		if err := wire.Parse(m.Body, &turn); err != nil {
 			return fmt.Errorf("%w: %w", errProtocol, err)
 		}
 		return s.turn(ctx, turn)
@@ -228,7 +228,7 @@ func handleFor(ctx context.Context, s session, m *ipc.Message) error {
 // refusal returns the error of a Fail message of the dispatcher to the worker itself.
 func refusal(m *ipc.Message) error {
 	var f wire.Fail
-	if err := wire.ParseFail(m.Body, &f); err != nil {
+	if err := wire.Parse(m.Body, &f); err != nil {
 		return err
 	}
 	if f.Code == wire.CodeNameTaken {
@@ -241,7 +241,7 @@ func refusal(m *ipc.Message) error {
 // stand.
 func (w *Worker) openSession(ctx context.Context, m *ipc.Message) error {
 	var open wire.OpenSession
-	if err := wire.ParseOpenSession(m.Body, &open); err != nil {
+	if err := wire.Parse(m.Body, &open); err != nil {
 		return err
 	}
 	if w.sessions[open.Session] != nil {
@@ -271,7 +271,7 @@ func (w *Worker) memoryOf(open *wire.OpenSession, reply wire.SessionOpened) clie
 	var opened func() error
 	if open.Workers <= 1 {
 		opened = func() error {
-			return w.out.post(wire.KindSessionOpened, reply.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &reply) })
+			return w.out.post(wire.KindSessionOpened, &reply)
 		}
 	}
 	d := newDataConn(&w.env, open)
@@ -295,7 +295,7 @@ func (w *Worker) openAlone(ctx context.Context, b *base, open *wire.OpenSession,
 	if open.Apart {
 		return nil // answered by the data connection
 	}
-	return w.out.send(ctx, wire.KindSessionOpened, reply.Size(), func(dst []byte) []byte { return wire.AppendSessionOpened(dst, &reply) }, theirs...)
+	return w.out.send(ctx, wire.KindSessionOpened, &reply, theirs...)
 }
 
 // openShared opens a session of several workers. It answers when these are connected.
@@ -318,7 +318,7 @@ func (w *Worker) openShared(ctx context.Context, b *base, open *wire.OpenSession
 // in the middle of a read. Its leases end with a second CloseSession, of CodeOK.
 func (w *Worker) closeSession(m *ipc.Message) error {
 	var c wire.CloseSession
-	if err := wire.ParseCloseSession(m.Body, &c); err != nil {
+	if err := wire.Parse(m.Body, &c); err != nil {
 		return err
 	}
 	if s := w.sessions[c.Session]; s != nil {
@@ -367,5 +367,5 @@ func (w *Worker) failSession(ctx context.Context, s session, cause error) error 
 	w.log.Log(ctx, level, "session failed", "session", c.id, "name", c.name, "err", cause)
 	w.endSession(s)
 	m := wire.Fail{Session: c.id, Code: failureCode(cause), Text: wire.CutText(fmt.Sprintf("worker %q: %v", w.name, cause))}
-	return w.out.send(ctx, wire.KindFail, m.Size(), func(dst []byte) []byte { return wire.AppendFail(dst, &m) })
+	return w.out.send(ctx, wire.KindFail, &m)
 }

@@ -41,33 +41,33 @@ func TestMalformed(t *testing.T) {
 		"half a body":    {func(f *fixture) { f.send(wire.KindBody, message(s, 1, 2, 3)) }, "Body"},
 		"half a segment": {func(f *fixture) { f.send(wire.KindSegment, message(s, 1, 2, 3)) }, "Segment"},
 		"segment without descriptor": {func(f *fixture) {
-			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: 5, Bytes: 4096}))
+			f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{Session: s, ID: 5, Bytes: 4096}))
 		}, "0 descriptors"},
 		"segment of a device": {func(f *fixture) {
-			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: 5, Bytes: 4096}), null)
+			f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{Session: s, ID: 5, Bytes: 4096}), null)
 		}, "regular file"},
 		"segment of GPU memory": {func(f *fixture) {
-			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: 5, Bytes: 4096, Memory: wire.MemoryCUDA}), null)
+			f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{Session: s, ID: 5, Bytes: 4096, Memory: wire.MemoryCUDA}), null)
 		}, "memory 1"},
 		"segment larger than its file": {func(f *fixture) {
 			seg := f.segment(s, 4096)
-			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: 5, Bytes: 1 << 30}), seg.File())
+			f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{Session: s, ID: 5, Bytes: 1 << 30}), seg.File())
 		}, "1073741824"},
 		"segment twice": {func(f *fixture) {
 			seg := f.segment(s, 4096)
-			f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: seg.ID(), Bytes: 4096}), seg.File())
+			f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{Session: s, ID: seg.ID(), Bytes: 4096}), seg.File())
 		}, "exists"},
 		"segments without end": {func(f *fixture) {
 			seg := f.segment(s, 4096)
 			for id := range uint64(512) {
-				f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: s, ID: id, Bytes: 4096}), seg.File())
+				f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{Session: s, ID: id, Bytes: 4096}), seg.File())
 			}
 		}, "at most 512"},
 		"body of another hash": {func(f *fixture) {
 			f.body(s, program{wire.Hash{1}, add.encoded})
 		}, "came as"},
 		"body out of order": {func(f *fixture) {
-			f.send(wire.KindBody, wire.AppendBody(nil, &wire.Body{Session: s, Hash: add.hash, Total: 100, Off: 50, Part: make([]byte, 50)}))
+			f.send(wire.KindBody, wire.Append(nil, &wire.Body{Session: s, Hash: add.hash, Total: 100, Off: 50, Part: make([]byte, 50)}))
 		}, "part at 50"},
 		"unknown program": {func(f *fixture) { run(f, wire.Run{Seq: 1, Hash: wire.Hash{9}}) }, "never sent"},
 		"too few inputs": {func(f *fixture) {
@@ -313,7 +313,7 @@ func TestDisappears(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { seg.Close() })
-	f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: 1, ID: seg.ID(), Bytes: uint64(seg.Size())}), seg.File())
+	f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{Session: 1, ID: seg.ID(), Bytes: uint64(seg.Size())}), seg.File())
 	f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{byHandle(1, seg, 1<<16, 2)}, Flags: wire.RunSync})
 	f.answer(wire.CodeOK, "")
 	if err := seg.File().Truncate(0); err != nil {
@@ -342,7 +342,7 @@ func TestUnsealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { seg.Close() })
-	f.send(wire.KindSegment, wire.AppendSegment(nil, &wire.Segment{Session: 1, ID: seg.ID(), Bytes: uint64(seg.Size())}), seg.File())
+	f.send(wire.KindSegment, wire.Append(nil, &wire.Segment{Session: 1, ID: seg.ID(), Bytes: uint64(seg.Size())}), seg.File())
 	f.failed(1, wire.CodeProtocol, "not sealed")
 	f.healthy(2)
 }
@@ -441,12 +441,12 @@ func TestFailedLeases(t *testing.T) {
 	f := start(t, worker.Options{})
 	p := f.program(false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1) })
 	closed := func(reason wire.Code) {
-		f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: 1, Reason: reason}))
+		f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1, Reason: reason}))
 	}
 	for i, end := range []func(){
 		func() { closed(wire.CodeWorkerGone) },
 		func() {
-			f.send(wire.KindMeet, wire.AppendMeet(nil, &wire.Meet{Session: 1, Rank: 1}))
+			f.send(wire.KindMeet, wire.Append(nil, &wire.Meet{Session: 1, Rank: 1}))
 			f.failed(1, wire.CodeProtocol, "")
 		},
 	} {
@@ -482,7 +482,7 @@ func TestCloseSession(t *testing.T) {
 		if d := f.answer(wire.CodeOK, ""); len(d.Results) != 3 {
 			t.Errorf("%+v", d)
 		}
-		f.send(wire.KindCloseSession, wire.AppendCloseSession(nil, &wire.CloseSession{Session: id}))
+		f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: id}))
 	}
 	f.healthy(99)
 	f.open(100, 0) // what came before was dealt with
@@ -517,15 +517,15 @@ func TestEnd(t *testing.T) {
 	}{
 		"dispatcher dies": {func(f *fixture) { f.conn.Close() }, []error{worker.ErrDispatcher, ipc.ErrPeerGone}, "pipe:"},
 		"dispatcher stops": {func(f *fixture) {
-			f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeShutdown, Text: "good bye"}))
+			f.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: wire.CodeShutdown, Text: "good bye"}))
 		}, []error{worker.ErrDispatcher}, "good bye"},
 		"name taken": {func(f *fixture) {
-			f.send(wire.KindFail, wire.AppendFail(nil, &wire.Fail{Code: wire.CodeNameTaken, Text: "by pid 4"}))
+			f.send(wire.KindFail, wire.Append(nil, &wire.Fail{Code: wire.CodeNameTaken, Text: "by pid 4"}))
 		}, []error{worker.ErrNameTaken}, "by pid 4"},
 		"short message": {func(f *fixture) { f.send(wire.KindRun, []byte{1}) }, []error{worker.ErrDispatcher, ipc.ErrCorrupt}, "1 bytes"},
 		"session twice": {func(f *fixture) {
 			f.open(1, 0)
-			f.send(wire.KindOpenSession, wire.AppendOpenSession(nil, &wire.OpenSession{Session: 1}))
+			f.send(wire.KindOpenSession, wire.Append(nil, &wire.OpenSession{Session: 1}))
 		}, []error{worker.ErrDispatcher}, "twice"},
 		"broken open": {func(f *fixture) { f.send(wire.KindOpenSession, message(1)) }, []error{worker.ErrDispatcher, wire.ErrMalformed}, "OpenSession"},
 	} {
@@ -577,7 +577,7 @@ func TestTellsDevice(t *testing.T) {
 			Inputs: []uint64{base + 5}, Scalars: []float64{1}})
 	}
 	var m wire.Device
-	if err := wire.ParseDevice(f.recv(wire.KindDevice), &m); err != nil || m.Info.Bytes != limit || m.Used < limit/16 {
+	if err := wire.Parse(f.recv(wire.KindDevice), &m); err != nil || m.Info.Bytes != limit || m.Used < limit/16 {
 		t.Errorf("%+v, %v; want at least %d bytes used", m, err, limit/16)
 	}
 }

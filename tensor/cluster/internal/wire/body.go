@@ -44,27 +44,6 @@ func (m *Body) check(w *wire.Walk) {
 	}
 }
 
-// AppendBody appends m to dst.
-func AppendBody(dst []byte, m *Body) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendBody writes.
-func (m *Body) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseBody parses a message that AppendBody wrote.
-func ParseBody(src []byte, m *Body) error {
-	w := wire.Parsing("Body", src)
-	m.walk(&w)
-	return w.End()
-}
-
 // Bodies cuts a program into messages of at most limit bytes each (ipc.MaxMessage) and
 // calls send for each, in order. It reuses m for the next, and stops at the first error.
 func Bodies(session uint64, hash Hash, program []byte, limit int, send func(m *Body) error) error {

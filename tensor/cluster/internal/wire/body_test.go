@@ -20,12 +20,12 @@ func TestBodies(t *testing.T) {
 				if done {
 					t.Fatal("a part after the last")
 				}
-				b := AppendBody(nil, m)
+				b := Append(nil, m)
 				if len(b) > limit {
 					t.Fatalf("a part takes %d bytes, limit %d", len(b), limit)
 				}
 				var got Body
-				if err := ParseBody(b, &got); err != nil {
+				if err := Parse(b, &got); err != nil {
 					return err
 				}
 				p, err := a.Add(&got)

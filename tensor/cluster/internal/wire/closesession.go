@@ -17,24 +17,3 @@ func (m *CloseSession) walk(w *wire.Walk) {
 	w.U64("Session", &m.Session)
 	w.U32("Reason", (*uint32)(&m.Reason))
 }
-
-// AppendCloseSession appends m to dst.
-func AppendCloseSession(dst []byte, m *CloseSession) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendCloseSession writes.
-func (m *CloseSession) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseCloseSession parses a message that AppendCloseSession wrote.
-func ParseCloseSession(src []byte, m *CloseSession) error {
-	w := wire.Parsing("CloseSession", src)
-	m.walk(&w)
-	return w.End()
-}

@@ -39,24 +39,3 @@ func checkSpeed(w *wire.Walk, flops, bandwidth float64) {
 		w.Fail("Flops", "%v and a bandwidth of %v, want numbers of at least 0", flops, bandwidth)
 	}
 }
-
-// AppendDevice appends m to dst.
-func AppendDevice(dst []byte, m *Device) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendDevice writes.
-func (m *Device) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseDevice parses a message that AppendDevice wrote.
-func ParseDevice(src []byte, m *Device) error {
-	w := wire.Parsing("Device", src)
-	m.walk(&w)
-	return w.End()
-}

@@ -89,25 +89,3 @@ func walkHandles(w *wire.Walk, field string, handles []Handle) {
 		w.Handle(field, &handles[i])
 	}
 }
-
-// AppendDone appends m to dst.
-func AppendDone(dst []byte, m *Done) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendDone writes.
-func (m *Done) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseDone parses a message that AppendDone wrote. Results' inline values point into
-// src.
-func ParseDone(src []byte, m *Done) error {
-	w := wire.Parsing("Done", src)
-	m.walk(&w)
-	return w.End()
-}

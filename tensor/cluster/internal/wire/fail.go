@@ -16,24 +16,3 @@ func (m *Fail) walk(w *wire.Walk) {
 	w.U32("Code", (*uint32)(&m.Code))
 	w.Text("Text", &m.Text, MaxText)
 }
-
-// AppendFail appends m to dst.
-func AppendFail(dst []byte, m *Fail) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendFail writes.
-func (m *Fail) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseFail parses a message that AppendFail wrote.
-func ParseFail(src []byte, m *Fail) error {
-	w := wire.Parsing("Fail", src)
-	m.walk(&w)
-	return w.End()
-}

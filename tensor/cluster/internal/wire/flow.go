@@ -16,24 +16,3 @@ func (m *Flow) walk(w *wire.Walk) {
 	w.U64("Session", &m.Session)
 	w.Bool("Stop", &m.Stop)
 }
-
-// AppendFlow appends m to dst.
-func AppendFlow(dst []byte, m *Flow) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendFlow writes.
-func (m *Flow) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseFlow parses a message that AppendFlow wrote.
-func ParseFlow(src []byte, m *Flow) error {
-	w := wire.Parsing("Flow", src)
-	m.walk(&w)
-	return w.End()
-}

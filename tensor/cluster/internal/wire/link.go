@@ -23,24 +23,3 @@ func (m *Link) walk(w *wire.Walk) {
 	w.Bytes("Token", &m.Token, MaxKey)
 	w.Bytes("Data", &m.Data, MaxLink)
 }
-
-// AppendLink appends m to dst.
-func AppendLink(dst []byte, m *Link) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendLink writes.
-func (m *Link) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseLink parses a message that AppendLink wrote. Token and Data point into src.
-func ParseLink(src []byte, m *Link) error {
-	w := wire.Parsing("Link", src)
-	m.walk(&w)
-	return w.End()
-}

@@ -23,24 +23,3 @@ func (m *Meet) walk(w *wire.Walk) {
 	w.Number("Round", &m.Round, MaxMeetRounds-1)
 	w.Bytes("Data", &m.Data, MaxMeet)
 }
-
-// AppendMeet appends m to dst.
-func AppendMeet(dst []byte, m *Meet) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendMeet writes.
-func (m *Meet) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseMeet parses a message that AppendMeet wrote. Data points into src.
-func ParseMeet(src []byte, m *Meet) error {
-	w := wire.Parsing("Meet", src)
-	m.walk(&w)
-	return w.End()
-}

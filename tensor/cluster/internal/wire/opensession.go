@@ -50,25 +50,3 @@ func (m *OpenSession) walk(w *wire.Walk) {
 		w.Fail("Rank", "%d of %d workers", m.Rank, m.Workers)
 	}
 }
-
-// AppendOpenSession appends m to dst.
-func AppendOpenSession(dst []byte, m *OpenSession) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendOpenSession writes.
-func (m *OpenSession) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseOpenSession parses a message that AppendOpenSession wrote. Key, Token and Config
-// point into src.
-func ParseOpenSession(src []byte, m *OpenSession) error {
-	w := wire.Parsing("OpenSession", src)
-	m.walk(&w)
-	return w.End()
-}

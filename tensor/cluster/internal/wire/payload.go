@@ -11,7 +11,7 @@ import (
 // Payload steps over the fields and keeps nothing. It counts a message that does not
 // parse up to the error.
 func Payload(kind uint32, body []byte) int {
-	p := payload{w: wire.Parsing(KindName(kind), body)}
+	p := payload{w: wire.Parsing("payload", body)}
 	switch kind {
 	case KindRun:
 		p.run()

@@ -37,7 +37,7 @@ func TestPayload(t *testing.T) {
 			{ID: 2, Value: Value{DType: 1, Dims: []int64{2, 7}, Handle: sampleHandle(1)}},
 			{ID: 3, Value: Value{DType: 1, Inline: make([]byte, 4)}},
 		}}
-		if n := Payload(KindDone, AppendDone(nil, done)); n != 12 {
+		if n := Payload(KindDone, Append(nil, done)); n != 12 {
 			t.Errorf("a Done with 12 bytes inline counts as %d", n)
 		}
 	}
@@ -48,7 +48,7 @@ func TestPayload(t *testing.T) {
 
 func FuzzPayload(f *testing.F) {
 	f.Add(KindRun, AppendRun(nil, sampleRun(), nil))
-	f.Add(KindDone, AppendDone(nil, &Done{Results: []Result{{Value: Value{Inline: []byte{1}}}}}))
+	f.Add(KindDone, Append(nil, &Done{Results: []Result{{Value: Value{Inline: []byte{1}}}}}))
 	f.Fuzz(func(t *testing.T, kind uint32, body []byte) {
 		if n := Payload(kind, body); n < 0 || n > len(body) {
 			t.Fatalf("%d bytes of %d", n, len(body))

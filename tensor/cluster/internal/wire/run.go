@@ -167,13 +167,6 @@ func AppendRun(dst []byte, m *Run, h *History) []byte {
 	return w.Appended()
 }
 
-// Size returns the number of bytes that AppendRun writes with the same h.
-func (m *Run) Size(h *History) int {
-	w := wire.Measuring()
-	m.walk(&w, h)
-	return w.Len()
-}
-
 // ParseRun parses a message that AppendRun wrote with a History that recorded the same
 // runs as h. It does not change h: the caller calls h.Record(m) when it returned nil.
 // Uploads' inline values point into src. The error is ErrHistory when the two histories
@@ -182,22 +175,4 @@ func ParseRun(src []byte, m *Run, h *History) error {
 	w := wire.Parsing("Run", src)
 	m.walk(&w, h)
 	return w.End()
-}
-
-// Check returns an error if m is over a limit of the receiver's, for senders that collect
-// without limits.
-func (m *Run) Check() error {
-	for _, c := range [...]struct {
-		what     string
-		n, limit int
-	}{
-		{"Scalars", len(m.Scalars), MaxScalars}, {"Inputs", len(m.Inputs), MaxIDs}, {"Frees", len(m.Frees), MaxIDs},
-		{"Fetch", len(m.Fetch), MaxIDs}, {"Uploads", len(m.Uploads), MaxUploads},
-		{"Returns", len(m.Returns), MaxReturns}, {"Forget", len(m.Forget), MaxForget},
-	} {
-		if c.n > c.limit {
-			return fmt.Errorf("%w: Run.%s: %d are over the limit of %d", ErrMalformed, c.what, c.n, c.limit)
-		}
-	}
-	return nil
 }

@@ -37,24 +37,3 @@ func (m *Save) walk(w *wire.Walk) {
 		last = m.IDs[i]
 	}
 }
-
-// AppendSave appends m to dst.
-func AppendSave(dst []byte, m *Save) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendSave writes.
-func (m *Save) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseSave parses a message that AppendSave wrote.
-func ParseSave(src []byte, m *Save) error {
-	w := wire.Parsing("Save", src)
-	m.walk(&w)
-	return w.End()
-}

@@ -59,24 +59,3 @@ func (m *Saved) walk(w *wire.Walk) {
 		w.Fixed("Pieces.Sum", x.Sum[:])
 	}
 }
-
-// AppendSaved appends m to dst.
-func AppendSaved(dst []byte, m *Saved) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendSaved writes.
-func (m *Saved) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseSaved parses a message that AppendSaved wrote.
-func ParseSaved(src []byte, m *Saved) error {
-	w := wire.Parsing("Saved", src)
-	m.walk(&w)
-	return w.End()
-}

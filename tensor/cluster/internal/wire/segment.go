@@ -32,24 +32,3 @@ func (m *Segment) walk(w *wire.Walk) {
 		w.Fail("Memory", "kind of memory %d is not known", m.Memory)
 	}
 }
-
-// AppendSegment appends m to dst.
-func AppendSegment(dst []byte, m *Segment) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendSegment writes.
-func (m *Segment) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseSegment parses a message that AppendSegment wrote. Export points into src.
-func ParseSegment(src []byte, m *Segment) error {
-	w := wire.Parsing("Segment", src)
-	m.walk(&w)
-	return w.End()
-}

@@ -21,24 +21,3 @@ func (m *SessionOpened) walk(w *wire.Walk) {
 	w.Number("Rank", &m.Rank, MaxWorkers-1)
 	w.Text("Worker", &m.Worker, MaxName)
 }
-
-// AppendSessionOpened appends m to dst.
-func AppendSessionOpened(dst []byte, m *SessionOpened) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendSessionOpened writes.
-func (m *SessionOpened) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseSessionOpened parses a message that AppendSessionOpened wrote.
-func ParseSessionOpened(src []byte, m *SessionOpened) error {
-	w := wire.Parsing("SessionOpened", src)
-	m.walk(&w)
-	return w.End()
-}

@@ -28,24 +28,3 @@ func walkCounters(w *wire.Walk, counters []Counter) {
 		w.Uvarint("Counters.Value", &counters[i].Value)
 	}
 }
-
-// AppendStatusReply appends m to dst.
-func AppendStatusReply(dst []byte, m *StatusReply) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendStatusReply writes.
-func (m *StatusReply) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseStatusReply parses a message that AppendStatusReply wrote.
-func ParseStatusReply(src []byte, m *StatusReply) error {
-	w := wire.Parsing("StatusReply", src)
-	m.walk(&w)
-	return w.End()
-}

@@ -17,31 +17,10 @@ type Transfer struct {
 	Handle  Handle // of the block, as its owner names it
 }
 
-// TransferBytes is what AppendTransfer writes.
+// TransferBytes is the number of bytes of a Transfer.
 const TransferBytes = SessionBytes + HandleBytes
 
 func (m *Transfer) walk(w *wire.Walk) {
 	w.U64("Session", &m.Session)
 	w.Handle("Handle", &m.Handle)
-}
-
-// AppendTransfer appends m to dst.
-func AppendTransfer(dst []byte, m *Transfer) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendTransfer writes.
-func (m *Transfer) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseTransfer parses a message that AppendTransfer wrote.
-func ParseTransfer(src []byte, m *Transfer) error {
-	w := wire.Parsing("Transfer", src)
-	m.walk(&w)
-	return w.End()
 }

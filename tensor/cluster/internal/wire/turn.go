@@ -34,24 +34,3 @@ func (m *Turn) walk(w *wire.Walk) {
 		w.Fail("What", "%d is over %d", m.What, TurnOver)
 	}
 }
-
-// AppendTurn appends m to dst.
-func AppendTurn(dst []byte, m *Turn) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendTurn writes.
-func (m *Turn) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseTurn parses a message that AppendTurn wrote.
-func ParseTurn(src []byte, m *Turn) error {
-	w := wire.Parsing("Turn", src)
-	m.walk(&w)
-	return w.End()
-}

@@ -21,24 +21,3 @@ func (m *Watch) walk(w *wire.Walk) {
 	w.U64("Since", &m.Since)
 	w.Text("Worker", &m.Worker, MaxName)
 }
-
-// AppendWatch appends m to dst.
-func AppendWatch(dst []byte, m *Watch) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendWatch writes.
-func (m *Watch) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseWatch parses a message that AppendWatch wrote.
-func ParseWatch(src []byte, m *Watch) error {
-	w := wire.Parsing("Watch", src)
-	m.walk(&w)
-	return w.End()
-}

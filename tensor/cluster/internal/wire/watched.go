@@ -105,24 +105,3 @@ func (m *Watched) walk(w *wire.Walk) {
 		last = e.Begin
 	}
 }
-
-// AppendWatched appends m to dst.
-func AppendWatched(dst []byte, m *Watched) []byte {
-	w := wire.Appending(dst)
-	m.walk(&w)
-	return w.Appended()
-}
-
-// Size returns the number of bytes AppendWatched writes.
-func (m *Watched) Size() int {
-	w := wire.Measuring()
-	m.walk(&w)
-	return w.Len()
-}
-
-// ParseWatched parses a message that AppendWatched wrote.
-func ParseWatched(src []byte, m *Watched) error {
-	w := wire.Parsing("Watched", src)
-	m.walk(&w)
-	return w.End()
-}

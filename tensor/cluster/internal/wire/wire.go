@@ -1,5 +1,5 @@
-// Package wire defines the messages of sessions: for each a type, Append, Parse and Size,
-// in a file of its own. One function a message lists its fields, for all three (see
+// Package wire defines the messages of sessions: for each a type in a file of its own,
+// with one function that lists its fields, by which [Append] and [Parse] encode it (see
 // ipc/wire, whose version and limits hold here too).
 //
 // A message's body begins with the session's id:
@@ -11,11 +11,10 @@
 // forwards ([SetSession]). In what it forwards it also sets one flag ([SetTurn]), counts
 // the tensors' bytes ([Payload]) and reads addresses ([Link]).
 //
-// Parse functions fill a struct that the caller uses again: they overwrite the slices in
-// it and grow them when needed, so that they allocate nothing in the steady state. Byte
-// slices in a parsed message (inline values, program bytes) point into the bytes parsed
-// and are valid as long as those. Append functions trust their caller: the parser checks
-// the limits, and Check functions do where a sender can exceed one.
+// Parse fills a struct that the caller uses again: it overwrites the slices in it and
+// grows them when needed, so that it allocates nothing in the steady state. Byte slices
+// in a parsed message (inline values, program bytes) point into the bytes parsed and are
+// valid as long as those. Append trusts its caller: the parser checks the limits.
 package wire
 
 import (
@@ -105,7 +104,7 @@ const (
 	maxDimProduct = 1 << 62 // elements of a tensor: their count fits an int64
 )
 
-// ErrMalformed is returned by every Parse function for bytes that are not such a message.
+// ErrMalformed is returned by Parse and ParseRun for bytes that are not such a message.
 // Its text names the message, the field, the value and what was expected.
 var ErrMalformed = wire.ErrMalformed
 

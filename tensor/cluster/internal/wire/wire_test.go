@@ -45,27 +45,32 @@ func sampleRun() *Run {
 func plainRun(name string, m *Run) wiretest.Message {
 	return wiretest.Of(name, m,
 		func(dst []byte, m *Run) []byte { return AppendRun(dst, m, nil) },
-		func(m *Run) int { return m.Size(nil) },
 		func(src []byte, m *Run) error { return ParseRun(src, m, nil) })
+}
+
+// of is any other message.
+func of[T any, P interface {
+	*T
+	Message
+}](name string, m P) wiretest.Message {
+	return wiretest.Of(name, (*T)(m),
+		func(dst []byte, m *T) []byte { return Append(dst, P(m)) },
+		func(src []byte, m *T) error { return Parse(src, P(m)) })
 }
 
 func messages() []wiretest.Message {
 	return []wiretest.Message{
-		wiretest.Of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Kind: 2, Mixed: true, Flops: 5e12, Bandwidth: 3e11, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"},
-			AppendOpenSession, (*OpenSession).Size, ParseOpenSession),
-		wiretest.Of("Device", &Device{Session: 5, Used: 1 << 33, Info: device.Info{Name: "cuda0", Kind: device.CUDA, ID: sampleHash(3), Bytes: 80 << 30,
-			Flops: 6e13, Bandwidth: 3.3e12}}, AppendDevice, (*Device).Size, ParseDevice),
-		wiretest.Of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota},
-			AppendCloseSession, (*CloseSession).Size, ParseCloseSession),
-		wiretest.Of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Apart: true, Rank: 7, Worker: "w0"},
-			AppendSessionOpened, (*SessionOpened).Size, ParseSessionOpened),
-		wiretest.Of("Meet", &Meet{Session: 5, Rank: 900, Group: 2, Round: 3, Data: []byte("10.0.0.1:4711")}, AppendMeet, (*Meet).Size, ParseMeet),
-		wiretest.Of("Segment", &Segment{Session: 5, ID: 0xFEDCBA9876543210, Bytes: 16 << 20, Memory: MemoryCUDA, Device: 3,
-			Export: bytes.Repeat([]byte{0xAB}, 64)}, AppendSegment, (*Segment).Size, ParseSegment),
-		wiretest.Of("Body", &Body{Session: 5, Hash: sampleHash(9), Total: 300, Off: 100, Part: []byte("a piece of a program")},
-			AppendBody, (*Body).Size, ParseBody),
+		of("OpenSession", &OpenSession{Session: 5, Quota: 1 << 33, Apart: true, Direct: true, Kind: 2, Mixed: true, Flops: 5e12, Bandwidth: 3e11, Workers: 300, Rank: 7, Key: []byte{1, 2, 3}, Token: []byte{4, 5}, Config: []byte("mesh: 300"), Name: "train"}),
+		of("Device", &Device{Session: 5, Used: 1 << 33, Info: device.Info{Name: "cuda0", Kind: device.CUDA, ID: sampleHash(3), Bytes: 80 << 30,
+			Flops: 6e13, Bandwidth: 3.3e12}}),
+		of("CloseSession", &CloseSession{Session: 5, Reason: CodeQuota}),
+		of("SessionOpened", &SessionOpened{Session: 5, PID: 99, Apart: true, Rank: 7, Worker: "w0"}),
+		of("Meet", &Meet{Session: 5, Rank: 900, Group: 2, Round: 3, Data: []byte("10.0.0.1:4711")}),
+		of("Segment", &Segment{Session: 5, ID: 0xFEDCBA9876543210, Bytes: 16 << 20, Memory: MemoryCUDA, Device: 3,
+			Export: bytes.Repeat([]byte{0xAB}, 64)}),
+		of("Body", &Body{Session: 5, Hash: sampleHash(9), Total: 300, Off: 100, Part: []byte("a piece of a program")}),
 		plainRun("Run", sampleRun()),
-		wiretest.Of("Done", &Done{Session: 5, Seq: 42, Code: CodeNoMemory, Rank: 3, Calls: 700, Moved: 1 << 40, Plans: 2, Took: 1 << 33, Hidden: 300, Text: "out of memory: 3 GiB",
+		of("Done", &Done{Session: 5, Seq: 42, Code: CodeNoMemory, Rank: 3, Calls: 700, Moved: 1 << 40, Plans: 2, Took: 1 << 33, Hidden: 300, Text: "out of memory: 3 GiB",
 			At: 17, Op: "matmul", Inputs: "f32[2 3], f32[3 4]",
 			Results: []Result{
 				{ID: 1000, Value: Value{DType: 1, Inline: []byte{0, 0, 128, 63}}},
@@ -73,28 +78,25 @@ func messages() []wiretest.Message {
 				{ID: 999, Layout: 1, Value: Value{DType: 2, Dims: []int64{9}, Elsewhere: true}},
 			},
 			Returned: []Handle{sampleHandle(5)},
-		}, AppendDone, (*Done).Size, ParseDone),
-		wiretest.Of("Fail", &Fail{Session: 5, Code: CodeWorkerGone, Text: "w0 (pid 99) died"}, AppendFail, (*Fail).Size, ParseFail),
-		wiretest.Of("Bye", &Bye{Session: 5}, AppendBye, (*Bye).Size, ParseBye),
-		wiretest.Of("Status", &Status{Session: 5}, AppendStatus, (*Status).Size, ParseStatus),
-		wiretest.Of("StatusReply", &StatusReply{Session: 5, Counters: []Counter{{"clients", 2}, {"worker.w0.bytes", 1 << 50}}},
-			AppendStatusReply, (*StatusReply).Size, ParseStatusReply),
-		wiretest.Of("Watch", &Watch{Session: 5, Ask: 3, Events: true, Since: 1 << 33, Worker: "w0"}, AppendWatch, (*Watch).Size, ParseWatch),
-		wiretest.Of("Watched", &Watched{Session: 5, Ask: 3, Worker: "w0", Now: 1 << 60, First: 1 << 33, More: true,
+		}),
+		of("Fail", &Fail{Session: 5, Code: CodeWorkerGone, Text: "w0 (pid 99) died"}),
+		of("Bye", &Bye{Session: 5}),
+		of("Status", &Status{Session: 5}),
+		of("StatusReply", &StatusReply{Session: 5, Counters: []Counter{{"clients", 2}, {"worker.w0.bytes", 1 << 50}}}),
+		of("Watch", &Watch{Session: 5, Ask: 3, Events: true, Since: 1 << 33, Worker: "w0"}),
+		of("Watched", &Watched{Session: 5, Ask: 3, Worker: "w0", Now: 1 << 60, First: 1 << 33, More: true,
 			Counters: []Counter{{"runs", 17}, {"op.matmul", 1 << 40}},
 			Sessions: []WatchedSession{{ID: 9, Name: "train", Workers: 4, Runs: 100, Busy: 1 << 35, Waiting: 1 << 30, Backlog: 3, Bytes: 1 << 28}},
-			Events:   []Event{{EventProgram, 9, 1<<60 - 500, 300, math.MaxUint64, 57}, {EventMessage, 9, 1<<60 - 700, 650, uint64(KindRun), 99}}},
-			AppendWatched, (*Watched).Size, ParseWatched),
-		wiretest.Of("Flow", &Flow{Session: 5, Stop: true}, AppendFlow, (*Flow).Size, ParseFlow),
-		wiretest.Of("Turn", &Turn{Session: 5, What: TurnBack}, AppendTurn, (*Turn).Size, ParseTurn),
-		wiretest.Of("Link", &Link{Session: 5, Rank: 900, Round: 3, Token: []byte{9, 8, 7}, Data: []byte("10.0.0.1:4711")}, AppendLink, (*Link).Size, ParseLink),
-		wiretest.Of("Transfer", &Transfer{Session: 5, Handle: sampleHandle(6)}, AppendTransfer, (*Transfer).Size, ParseTransfer),
-		wiretest.Of("Save", &Save{Session: 5, Seq: 9, Bases: []uint64{1024, 1 << 40}, IDs: []uint64{17, 1 << 50, 16}},
-			AppendSave, (*Save).Size, ParseSave),
-		wiretest.Of("Saved", &Saved{Session: 5, Seq: 9, End: 1 << 33, Rank: 3, Code: CodeEngine, Text: "disk full", Pieces: []Piece{
+			Events:   []Event{{EventProgram, 9, 1<<60 - 500, 300, math.MaxUint64, 57}, {EventMessage, 9, 1<<60 - 700, 650, uint64(KindRun), 99}}}),
+		of("Flow", &Flow{Session: 5, Stop: true}),
+		of("Turn", &Turn{Session: 5, What: TurnBack}),
+		of("Link", &Link{Session: 5, Rank: 900, Round: 3, Token: []byte{9, 8, 7}, Data: []byte("10.0.0.1:4711")}),
+		of("Transfer", &Transfer{Session: 5, Handle: sampleHandle(6)}),
+		of("Save", &Save{Session: 5, Seq: 9, Bases: []uint64{1024, 1 << 40}, IDs: []uint64{17, 1 << 50, 16}}),
+		of("Saved", &Saved{Session: 5, Seq: 9, End: 1 << 33, Rank: 3, Code: CodeEngine, Text: "disk full", Pieces: []Piece{
 			{Index: 0, Sum: [Sum]byte{1, 2, 31: 3}},
 			{Index: 7, Start: []int64{64, 0}, Dims: []int64{32, 1 << 40}, Sum: [Sum]byte{4}},
-		}}, AppendSaved, (*Saved).Size, ParseSaved),
+		}}),
 	}
 }
 
@@ -156,46 +158,41 @@ func TestNoAllocations(t *testing.T) {
 func TestLimits(t *testing.T) {
 	long := func(n int) []byte { return bytes.Repeat([]byte{'x'}, n) }
 	value := func(v Value) []byte {
-		return AppendDone(nil, &Done{Results: []Result{{Value: v}}})
+		return Append(nil, &Done{Results: []Result{{Value: v}}})
 	}
-	parseDone := func(src []byte) error { return ParseDone(src, new(Done)) }
 	for _, c := range []struct {
-		what  string
-		src   []byte
-		parse func(src []byte) error
+		what string
+		src  []byte
+		into Message
 	}{
-		{"export", AppendSegment(nil, &Segment{Export: long(MaxExport + 1)}),
-			func(b []byte) error { return ParseSegment(b, new(Segment)) }},
-		{"memory", AppendSegment(nil, &Segment{Memory: 9}), func(b []byte) error { return ParseSegment(b, new(Segment)) }},
-		{"inline", value(Value{Inline: long(MaxInline + 1)}), parseDone},
-		{"rank", value(Value{Dims: make([]int64, MaxRank+1)}), parseDone},
-		{"negative dimension", value(Value{Dims: []int64{-1}}), parseDone},
-		{"elements", value(Value{Dims: []int64{1 << 31, 1 << 31, 2}}), parseDone},
-		{"total", AppendBody(nil, &Body{Total: MaxProgram + 1, Part: long(1)}),
-			func(b []byte) error { return ParseBody(b, new(Body)) }},
-		{"part beyond total", AppendBody(nil, &Body{Total: 10, Off: 5, Part: long(6)}),
-			func(b []byte) error { return ParseBody(b, new(Body)) }},
-		{"empty part", AppendBody(nil, &Body{Total: 10, Off: 5}), func(b []byte) error { return ParseBody(b, new(Body)) }},
-		{"counters", AppendStatusReply(nil, &StatusReply{Counters: make([]Counter, MaxCounters+1)}),
-			func(b []byte) error { return ParseStatusReply(b, new(StatusReply)) }},
-		{"flow", append(AppendFlow(nil, &Flow{})[:8], 2), func(b []byte) error { return ParseFlow(b, new(Flow)) }},
-		{"turn", AppendTurn(nil, &Turn{What: TurnOver + 1}), func(b []byte) error { return ParseTurn(b, new(Turn)) }},
-		{"a speed that is no number", AppendDevice(nil, &Device{Info: device.Info{Flops: math.NaN()}}), func(b []byte) error { return ParseDevice(b, new(Device)) }},
-		{"workers", AppendOpenSession(nil, &OpenSession{Workers: MaxWorkers + 1}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
-		{"a negative speed", AppendOpenSession(nil, &OpenSession{Flops: -1}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
-		{"a bandwidth that is no number", AppendOpenSession(nil, &OpenSession{Bandwidth: math.NaN()}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
-		{"a rank of none", AppendOpenSession(nil, &OpenSession{Workers: 4, Rank: 4}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
-		{"a long config", AppendOpenSession(nil, &OpenSession{Config: long(MaxConfig + 1)}), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
-		{"a long meeting", AppendMeet(nil, &Meet{Data: long(MaxMeet + 1)}), func(b []byte) error { return ParseMeet(b, new(Meet)) }},
-		{"apart", append(AppendOpenSession(nil, &OpenSession{})[:16], 2, 0), func(b []byte) error { return ParseOpenSession(b, new(OpenSession)) }},
-		{"a long link", AppendLink(nil, &Link{Data: long(MaxLink + 1)}), func(b []byte) error { return ParseLink(b, new(Link)) }},
-		{"a long token", AppendLink(nil, &Link{Token: long(MaxKey + 1)}), func(b []byte) error { return ParseLink(b, new(Link)) }},
-		{"a late link", AppendLink(nil, &Link{Round: MaxLinkRounds}), func(b []byte) error { return ParseLink(b, new(Link)) }},
-		{"a link to nobody", AppendLink(nil, &Link{Rank: MaxWorkers}), func(b []byte) error { return ParseLink(b, new(Link)) }},
-		{"results", AppendDone(nil, &Done{Results: make([]Result, MaxResults+1)}), parseDone},
-		{"returned", AppendDone(nil, &Done{Returned: make([]Handle, MaxReturns+1)}), parseDone},
+		{"export", Append(nil, &Segment{Export: long(MaxExport + 1)}), new(Segment)},
+		{"memory", Append(nil, &Segment{Memory: 9}), new(Segment)},
+		{"inline", value(Value{Inline: long(MaxInline + 1)}), new(Done)},
+		{"rank", value(Value{Dims: make([]int64, MaxRank+1)}), new(Done)},
+		{"negative dimension", value(Value{Dims: []int64{-1}}), new(Done)},
+		{"elements", value(Value{Dims: []int64{1 << 31, 1 << 31, 2}}), new(Done)},
+		{"total", Append(nil, &Body{Total: MaxProgram + 1, Part: long(1)}), new(Body)},
+		{"part beyond total", Append(nil, &Body{Total: 10, Off: 5, Part: long(6)}), new(Body)},
+		{"empty part", Append(nil, &Body{Total: 10, Off: 5}), new(Body)},
+		{"counters", Append(nil, &StatusReply{Counters: make([]Counter, MaxCounters+1)}), new(StatusReply)},
+		{"flow", append(Append(nil, &Flow{})[:8], 2), new(Flow)},
+		{"turn", Append(nil, &Turn{What: TurnOver + 1}), new(Turn)},
+		{"a speed that is no number", Append(nil, &Device{Info: device.Info{Flops: math.NaN()}}), new(Device)},
+		{"workers", Append(nil, &OpenSession{Workers: MaxWorkers + 1}), new(OpenSession)},
+		{"a negative speed", Append(nil, &OpenSession{Flops: -1}), new(OpenSession)},
+		{"a bandwidth that is no number", Append(nil, &OpenSession{Bandwidth: math.NaN()}), new(OpenSession)},
+		{"a rank of none", Append(nil, &OpenSession{Workers: 4, Rank: 4}), new(OpenSession)},
+		{"a long config", Append(nil, &OpenSession{Config: long(MaxConfig + 1)}), new(OpenSession)},
+		{"a long meeting", Append(nil, &Meet{Data: long(MaxMeet + 1)}), new(Meet)},
+		{"apart", append(Append(nil, &OpenSession{})[:16], 2, 0), new(OpenSession)},
+		{"a long link", Append(nil, &Link{Data: long(MaxLink + 1)}), new(Link)},
+		{"a long token", Append(nil, &Link{Token: long(MaxKey + 1)}), new(Link)},
+		{"a late link", Append(nil, &Link{Round: MaxLinkRounds}), new(Link)},
+		{"a link to nobody", Append(nil, &Link{Rank: MaxWorkers}), new(Link)},
+		{"results", Append(nil, &Done{Results: make([]Result, MaxResults+1)}), new(Done)},
+		{"returned", Append(nil, &Done{Returned: make([]Handle, MaxReturns+1)}), new(Done)},
 	} {
-		if err := c.parse(c.src); !errors.Is(err, ErrMalformed) {
+		if err := Parse(c.src, c.into); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}
@@ -205,15 +202,9 @@ func TestLimits(t *testing.T) {
 		"Uploads": {Uploads: make([]Upload, MaxUploads+1)}, "Returns": {Returns: make([]Handle, MaxReturns+1)},
 		"Forget": {Forget: make([]Hash, MaxForget+1)},
 	} {
-		if err := m.Check(); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: Check: %v", what, err)
-		}
 		if err := ParseRun(AppendRun(nil, m, nil), new(Run), nil); !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: ParseRun: %v", what, err)
 		}
-	}
-	if err := sampleRun().Check(); err != nil {
-		t.Error(err)
 	}
 	if err := ParseRun(AppendRun(nil, &Run{Flags: 1 << 7}, nil), new(Run), nil); !errors.Is(err, ErrMalformed) {
 		t.Errorf("unknown flag: %v", err)
