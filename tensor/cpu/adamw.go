@@ -51,13 +51,13 @@ func scalarsOf(in []compile.Operand) (n adamwScalars) {
 }
 
 // step returns the coefficients that the kernel takes.
-func (n *adamwScalars) step(r *run) kernel.AdamWStep {
+func (n *adamwScalars) step(r *run) kernel.AdamWStep[float32] {
 	var x [len(n)]float64
 	for k, at := range n {
 		x[k] = r.scalars[at]
 	}
 	b1, b2, lr, wd, eps, c1, c2 := x[0], x[1], x[2], x[3], x[4], x[5], x[6]
-	return kernel.AdamWStep{
+	return kernel.AdamWStep[float32]{
 		Beta1: float32(b1), Rest1: float32(1 - b1), Beta2: float32(b2), Rest2: float32(1 - b2),
 		Root: float32(1 / math.Sqrt(c2)), Eps: float32(eps), Decay: float32(1 - lr*wd), Rate: float32(lr / c1),
 	}

@@ -108,7 +108,7 @@ func (a *attention) weights(r *run, h, i, rows, seen int, p []float32) {
 		}
 		scale = 1
 	}
-	x := kernel.Rows{Data: p, Stride: ld}
+	x := kernel.Rows[float32]{Data: p, Stride: ld}
 	first, grow := a.sees(i)
 	r.table.SoftmaxRows(x, x, rows, seen, first, grow, scale)
 }
@@ -167,9 +167,9 @@ func (lw *lowerer) attentionGrad(s *compile.Step) func(r *run) error {
 					gemm32(r, rows, seen, a.e, dyi, v.T(), false, dp, ld)
 					pm, ds := kernel.Matrix[float32]{Data: p, RS: ld, CS: 1}, kernel.Matrix[float32]{Data: dp, RS: ld, CS: 1}
 					gemm32(r, seen, a.e, rows, pm.T(), dyi, add, to(&dv, u, 0), dv.rs)
-					x := kernel.Rows{Data: dp, Stride: ld}
+					x := kernel.Rows[float32]{Data: dp, Stride: ld}
 					first, grow := a.sees(i)
-					r.table.SoftmaxGradRows(x, kernel.Rows{Data: p, Stride: ld}, x, rows, seen, first, grow, scale)
+					r.table.SoftmaxGradRows(x, kernel.Rows[float32]{Data: p, Stride: ld}, x, rows, seen, first, grow, scale)
 					gemm32(r, rows, a.n, seen, ds, a.k.matrix(r, h, 0), false, to(&dq, h, i), dq.rs)
 					gemm32(r, seen, a.n, rows, ds.T(), qi, add, to(&dk, u, 0), dk.rs)
 					add = true

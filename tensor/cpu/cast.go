@@ -74,10 +74,8 @@ func (lw *lowerer) castLoop(from, to tensor.DType) loop {
 		return castFrom[int32](to)
 	case tensor.I64:
 		return castFrom[int64](to)
-	case tensor.U8:
-		return castFrom[uint8](to)
 	}
-	return castFromBool(to)
+	return castFrom[uint8](to) // bools too
 }
 
 func castFrom[T number](to tensor.DType) loop {
@@ -131,24 +129,6 @@ func castFromHalf[H interface {
 		return cast(func(x H) element.BFloat16 { return element.ToBFloat16(x.Float32()) })
 	}
 	return cast(func(x H) uint8 { return toU8(float64(x.Float32())) })
-}
-
-func castFromBool(to tensor.DType) loop {
-	switch to {
-	case tensor.F32:
-		return cast(func(x uint8) float32 { return float32(truth(x != 0)) })
-	case tensor.F64:
-		return cast(func(x uint8) float64 { return float64(truth(x != 0)) })
-	case tensor.F16:
-		return cast(func(x uint8) element.Float16 { return element.ToFloat16(float32(truth(x != 0))) })
-	case tensor.BF16:
-		return cast(func(x uint8) element.BFloat16 { return element.ToBFloat16(float32(truth(x != 0))) })
-	case tensor.I32:
-		return cast(func(x uint8) int32 { return int32(truth(x != 0)) })
-	case tensor.I64:
-		return cast(func(x uint8) int64 { return int64(truth(x != 0)) })
-	}
-	return cast(func(x uint8) uint8 { return truth(x != 0) })
 }
 
 func cast[T, U any](f func(T) U) loop {

@@ -92,6 +92,8 @@ func New(o *Options) (*Device, error) {
 		}
 		d.lower.table = t
 	}
+	d.lower.table64 = kernel.Portable[float64]()
+	d.lower.loops = newLoops(d.lower.table, d.lower.table64)
 	if opt.MaxBytes > 0 {
 		opt.Arena.MaxBytes = opt.MaxBytes
 	}

@@ -11,8 +11,8 @@
 //	tiles.go chain.go      chains of them, tile by tile
 //	tilefold.go            chains that end in a reduction
 //	reduce.go              reductions
-//	rows.go rows64.go      operations of whole rows
-//	rows32.go normgrad.go  rows in blocks; gradients of a norm in one pass
+//	rows.go                operations of whole rows
+//	normgrad.go            gradients of a norm in one pass
 //	loss.go                cross entropy
 //	attention.go           attention and its gradient, block by block
 //	matmul.go epilogue.go  products; operations behind a product

@@ -39,4 +39,4 @@ func (d *Device) GoesFar(s *compile.Step) bool {
 const Stretch = stretch
 
 // Table returns d's kernels.
-func (d *Device) Table() *kernel.Table { return d.lower.table }
+func (d *Device) Table() *kernel.Table[float32] { return d.lower.table }

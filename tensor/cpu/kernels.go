@@ -6,7 +6,7 @@ import "github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 // compare it with other libraries. It is cut into parts that may be computed
 // concurrently.
 type Product struct {
-	table   *kernel.Table
+	table   *kernel.Table[float32]
 	m, n, k int
 	a, b    kernel.Matrix[float32]
 	c       []float32
@@ -46,6 +46,6 @@ func (p *Product) Compute(i int) {
 // moments m and v and the gradient g, without a program around it, for benchmarks.
 func AdamWPass(p, m, v, g []float32) func() {
 	table := kernel.Best()
-	step := kernel.AdamWStep{Beta1: 0.9, Rest1: 0.1, Beta2: 0.99, Rest2: 0.01, Root: 1, Eps: 1e-8, Decay: 0.99, Rate: 1e-3}
+	step := kernel.AdamWStep[float32]{Beta1: 0.9, Rest1: 0.1, Beta2: 0.99, Rest2: 0.01, Root: 1, Eps: 1e-8, Decay: 0.99, Rate: 1e-3}
 	return func() { table.AdamW(p, m, v, p, m, v, g, step) }
 }

@@ -1,11 +1,22 @@
 package cpu
 
-import "github.com/ringside-go/ringside/tensor/internal/compile"
+import (
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
 
-// crossEntropy32 lowers the mean loss over rows, its gradient, or both, of f32. A target
-// that is neither a class nor ignored is an error. Every row's loss has a place of its
-// own, so that their sum doesn't depend on the threads that compute them.
-func (lw *lowerer) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) (f, after func(r *run) error, words int) {
+// crossEntropy lowers the mean loss over rows, its gradient, or both. A target that is
+// neither a class nor ignored is an error. Every row's loss has a place of its own, so
+// that their sum doesn't depend on the threads that compute them.
+func (lw *lowerer) crossEntropy(s *compile.Step, grad, loss *compile.Operand) (f, after func(r *run) error, words int) {
+	if s.Out.DType == tensor.F64 {
+		return crossEntropyOf(s, lw.table64, grad, loss)
+	}
+	return crossEntropyOf(s, lw.table, grad, loss)
+}
+
+func crossEntropyOf[T float](s *compile.Step, table *kernel.Table[T], grad, loss *compile.Operand) (f, after func(r *run) error, words int) {
 	rows, classes, gap := s.In[0].Shape[0], s.In[0].Shape[1], s.In[0].Strides[0]
 	ignore := s.Ints[0]
 	// target returns the class of row i; false if the row doesn't count.
@@ -40,18 +51,18 @@ func (lw *lowerer) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) 
 		if err != nil {
 			return err
 		}
-		x := buf[float32](r, &s.In[0])
+		x := buf[T](r, &s.In[0])
 		id, wide := ids(r, &s.In[1])
-		scale := float32(1)
+		scale := T(1)
 		if grad != nil {
-			scale = buf[float32](r, &s.In[2])[0] / float32(n)
+			scale = buf[T](r, &s.In[2])[0] / T(n)
 		}
 		losses := slice[float64](bytesOf(r.sums))
 		lo, hi := r.share(rows, 1)
 		for i := lo; i < hi; i++ {
-			row := []float32(nil)
+			row := []T(nil)
 			if grad != nil {
-				row = buf[float32](r, grad)[i*classes:][:classes]
+				row = buf[T](r, grad)[i*classes:][:classes]
 			}
 			losses[i] = 0
 			t, ok, err := target(id, wide, i)
@@ -59,7 +70,7 @@ func (lw *lowerer) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) 
 			case err != nil: // a peer may write the targets meanwhile
 				return err
 			case ok:
-				losses[i] = float64(r.table.CrossEntropy(row, x[i*gap:][:classes], t, scale))
+				losses[i] = float64(table.CrossEntropy(row, x[i*gap:][:classes], t, scale))
 			default:
 				clear(row)
 			}
@@ -78,7 +89,7 @@ func (lw *lowerer) crossEntropy32(s *compile.Step, grad, loss *compile.Operand) 
 		for _, l := range slice[float64](bytesOf(r.sums))[:rows] {
 			sum += l
 		}
-		buf[float32](r, loss)[0] = float32(sum / float64(n))
+		buf[T](r, loss)[0] = T(sum / float64(n))
 		return nil
 	}
 	return f, after, rows

@@ -10,7 +10,9 @@ import (
 
 // lowerer turns steps of plans into functions, for the kernels and threads of one device.
 type lowerer struct {
-	table   *kernel.Table
+	table   *kernel.Table[float32]
+	table64 *kernel.Table[float64]
+	loops   map[tensor.DType]loopsOf // by the dtype of the operands
 	threads int
 	eager   bool // share steps however small, for tests
 }
@@ -26,16 +28,16 @@ func (lw *lowerer) plan(p *compile.Plan) []lowered {
 		cost := lw.workOf(s)
 		switch s.Fused {
 		case compile.Single:
-			switch {
-			case s.Op == tensor.OpCrossEntropy && s.Out.DType == tensor.F32:
-				l.f, l.after, l.sums = lw.crossEntropy32(s, nil, &s.Out)
-			case s.Op == tensor.OpCrossEntropyGrad && s.Out.DType == tensor.F32:
-				l.f, l.after, l.sums = lw.crossEntropy32(s, &s.Out, nil)
+			switch s.Op {
+			case tensor.OpCrossEntropy:
+				l.f, l.after, l.sums = lw.crossEntropy(s, nil, &s.Out)
+			case tensor.OpCrossEntropyGrad:
+				l.f, l.after, l.sums = lw.crossEntropy(s, &s.Out, nil)
 			default:
 				l.f = lw.step(s)
 			}
 		case compile.LossGrad:
-			l.f, l.after, l.sums = lw.crossEntropy32(s, &s.Out, &s.Also[0])
+			l.f, l.after, l.sums = lw.crossEntropy(s, &s.Out, &s.Also[0])
 		case compile.Tiles:
 			l.f = lw.tiles(s)
 		case compile.Epilogue:
@@ -167,9 +169,6 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	case tensor.OpCausalSoftmax, tensor.OpRope, tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX:
 		return 4 * n
 	case tensor.OpCrossEntropy, tensor.OpCrossEntropyGrad:
-		if s.In[0].DType != tensor.F32 {
-			return 0
-		}
 		return 4*s.In[0].Shape.Elems() + lossRow*s.In[0].Shape[0]
 	case tensor.OpIndexAdd:
 		if s.Out.DType != tensor.F32 {
@@ -251,10 +250,9 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 	case tensor.ClassElementwise:
 		return lw.elementwise(s)
 	}
-	if s.Out.DType == tensor.F64 {
-		return rowwise[float64](s, generic)
-	}
 	switch s.Out.DType {
+	case tensor.F64:
+		return rowwise(s, lw.table64, gemm[float64])
 	case tensor.I32:
 		return cumsum[int32](s)
 	case tensor.I64:
@@ -262,10 +260,7 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 	case tensor.U8:
 		return cumsum[uint8](s)
 	}
-	if f := lw.rows32(s); f != nil {
-		return f
-	}
-	return rowwise[float32](s, lw.rows())
+	return rowwise(s, lw.table, gemm32)
 }
 
 func nothing(*run) error { return nil }

@@ -135,3 +135,47 @@ func (n *nest) rows(r *run, f func(i, a, b, c, d int)) {
 		}
 	}
 }
+
+// longestInner exchanges dims so that the longest is innermost, where the order doesn't
+// matter: kernels take the rows along it at once.
+func (n *nest) longestInner() {
+	last := len(n.dims) - 1
+	best := last
+	for i, d := range n.dims {
+		if d > n.dims[best] {
+			best = i
+		}
+	}
+	n.dims[best], n.dims[last] = n.dims[last], n.dims[best]
+	for _, st := range n.strides {
+		st[best], st[last] = st[last], st[best]
+	}
+}
+
+// runs calls f for every run of positions along the innermost dim in this thread's part
+// of a nest of up to four operands, with their number and each operand's first offset. No
+// dim may be 0.
+func (n *nest) runs(r *run, f func(count, a, b, c, d int)) {
+	lo, hi := 0, n.inner()
+	odo := odometer{n: n}
+	if len(n.dims) == 1 {
+		if lo, hi = r.share(hi, 1); lo == hi {
+			return
+		}
+	} else {
+		var any bool
+		if odo, any = n.share(r); !any {
+			return
+		}
+	}
+	var first [4]int
+	for k := range n.strides {
+		first[k] = lo * n.innerStride(k)
+	}
+	for {
+		f(hi-lo, odo.off[0]+first[0], odo.off[1]+first[1], odo.off[2]+first[2], odo.off[3]+first[3])
+		if !odo.next() {
+			return
+		}
+	}
+}

@@ -28,7 +28,7 @@ func (lw *lowerer) normGrad(s *compile.Step) (f, after func(r *run) error, words
 	if bias {
 		width = 2 * n
 	}
-	grads := func(dx, x, dy kernel.Rows, dw, db, w []float32, rows int, eps float32) {
+	grads := func(dx, x, dy kernel.Rows[float32], dw, db, w []float32, rows int, eps float32) {
 		if layer {
 			k.LayerNormGradRows(dx, x, dy, dw, db, w, rows, n, eps)
 		} else {
@@ -49,14 +49,11 @@ func (lw *lowerer) normGrad(s *compile.Step) (f, after func(r *run) error, words
 			end := min(rows, (b+1)*normBlock)
 			for i := b * normBlock; i < end; {
 				count := min(end-i, at.left(i))
-				rowsOf := func(data []float32, k int) kernel.Rows {
-					return kernel.Rows{Data: data[at.at(k, i):], Stride: walk.innerStride(k)}
-				}
-				to, row, dyRow := rowsOf(dx, 0), rowsOf(in, 1), rowsOf(grad, 2)
+				to, row, dyRow := rowsOf(&walk, 0, dx, at.at(0, i)), rowsOf(&walk, 1, in, at.at(1, i)), rowsOf(&walk, 2, grad, at.at(2, i))
 				own := dw
 				if eps != epsW { // then dw isn't of the same statistics
 					own = nil
-					grads(kernel.Rows{Data: scratchRow[float32](r, 0, count*n), Stride: n}, row, dyRow, dw, nil, w, count, epsW)
+					grads(kernel.Rows[float32]{Data: scratchRow[float32](r, 0, count*n), Stride: n}, row, dyRow, dw, nil, w, count, epsW)
 				}
 				grads(to, row, dyRow, own, db, w, count, eps)
 				i += count
@@ -77,3 +74,30 @@ func (lw *lowerer) normGrad(s *compile.Step) (f, after func(r *run) error, words
 	}
 	return f, after, (blocks*width + 1) / 2
 }
+
+// positions are the rows of a nest in its order, in runs of equal length.
+type positions struct {
+	n     nest
+	outer [][]int // of each operand: where its runs begin
+}
+
+func newPositions(n nest) positions {
+	p := positions{n: n}
+	last := len(n.dims) - 1
+	for _, st := range n.strides {
+		p.outer = append(p.outer, offsets(0, n.dims[:last], st[:last]))
+	}
+	return p
+}
+
+// count returns the number of positions.
+func (p *positions) count() int { return p.n.inner() * len(p.outer[0]) }
+
+// at returns the offset of position i of operand k.
+func (p *positions) at(k, i int) int {
+	n := p.n.inner()
+	return p.outer[k][i/n] + i%n*p.n.innerStride(k)
+}
+
+// left returns the number of positions from i to the end of its run.
+func (p *positions) left(i int) int { return p.n.inner() - i%p.n.inner() }

@@ -249,26 +249,18 @@ func sumFloat[T float](s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, 0, func(a float64, x T) float64 { return a + float64(x) }, end)
 }
 
-// sumInt lowers sum and product as i64, mean as f32; of bools too, for which any byte but
-// 0 is true.
-func sumInt[T int32 | int64 | uint8](s *compile.Step, g folding) func(r *run) error {
+// sumInt lowers sum and product as i64, mean as f32.
+func sumInt[T integer](s *compile.Step, g folding) func(r *run) error {
 	end := func(r *run, i int, a int64) { slice[int64](r.bufs[s.Out.Buf])[i] = a }
-	isBool := s.In[0].DType == tensor.Bool
-	value := func(x T) int64 {
-		if isBool {
-			return int64(truth(x != 0))
-		}
-		return int64(x)
-	}
 	switch s.Op {
 	case tensor.OpProd:
-		return folds(s, g, 1, func(a int64, x T) int64 { return a * value(x) }, end)
+		return folds(s, g, 1, func(a int64, x T) int64 { return a * int64(x) }, end)
 	case tensor.OpMean:
 		end = func(r *run, i int, a int64) {
 			slice[float32](r.bufs[s.Out.Buf])[i] = float32(float64(a) / float64(g.count))
 		}
 	}
-	return folds(s, g, 0, func(a int64, x T) int64 { return a + value(x) }, end)
+	return folds(s, g, 0, func(a int64, x T) int64 { return a + int64(x) }, end)
 }
 
 // best is the most extreme element so far and its number; n counts.
@@ -311,29 +303,25 @@ func anyAll(s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, false, func(yes bool, x uint8) bool { return yes || x != 0 }, end)
 }
 
-// cumsum lowers the running sum of integers along a dim.
-func cumsum[T int32 | int64 | uint8](s *compile.Step) func(r *run) error {
-	return func(r *run) error {
-		running(buf[T](r, &s.In[0]), buf[T](r, &s.Out), s)
-		return nil
-	}
-}
-
-// running writes running sums along dim s.Ints[0], from its end if s.Ints[1].
-func running[T number](x, y []T, s *compile.Step) {
+// cumsum lowers the running sum along dim s.Ints[0], from its end if s.Ints[1].
+func cumsum[T number](s *compile.Step) func(r *run) error {
 	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
-	for o := range outer {
-		for i := range inner {
-			var acc T
-			for j := range n {
-				if s.Ints[1] != 0 {
-					j = n - 1 - j
+	return func(r *run) error {
+		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
+		for o := range outer {
+			for i := range inner {
+				var acc T
+				for j := range n {
+					if s.Ints[1] != 0 {
+						j = n - 1 - j
+					}
+					k := (o*n+j)*inner + i
+					acc += x[k]
+					y[k] = acc
 				}
-				k := (o*n+j)*inner + i
-				acc += x[k]
-				y[k] = acc
 			}
 		}
+		return nil
 	}
 }
 

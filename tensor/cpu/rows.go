@@ -2,62 +2,36 @@ package cpu
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// rowKernels are the operations on one contiguous row: for f32 from the kernel table, for
-// f64 plain Go.
-type rowKernels[T float] struct {
-	softmax        func(dst, x []T, scale T)
-	softmaxGrad    func(dst, y, dy []T, scale T)
-	logSoftmax     func(dst, x []T)
-	logSoftmaxGrad func(dst, y, dy []T)
-	layerNorm      func(dst, x, w, b []T, eps T) (mean, rstd T)
-	layerNormGrad  func(dx, dw, db, x, w, dy []T, mean, rstd T)
-	rmsNorm        func(dst, x, w []T, eps T) T
-	rmsNormGrad    func(dx, dw, x, w, dy []T, rstd T)
-	rope           func(dst, x, cos, sin []T, sign T)
-	crossEntropy   func(dx, x []T, target int, scale T) T
-	sum            func(x []T) T
-	dot            func(a, b []T) T
-	sumSqDev       func(x []T, mean T) T
-	mul            product[T]
-}
-
-func (lw *lowerer) rows() *rowKernels[float32] {
-	k := lw.table
-	return &rowKernels[float32]{
-		softmax: k.Softmax, softmaxGrad: k.SoftmaxGrad, logSoftmax: k.LogSoftmax, logSoftmaxGrad: k.LogSoftmaxGrad,
-		layerNorm: k.LayerNorm, layerNormGrad: k.LayerNormGrad, rmsNorm: k.RMSNorm, rmsNormGrad: k.RMSNormGrad,
-		rope: k.RoPE, crossEntropy: k.CrossEntropy, sum: k.Sum, dot: k.Dot, sumSqDev: k.SumSqDev, mul: gemm32,
-	}
-}
-
-// rowwise lowers an operation on rows.
-func rowwise[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
+// rowwise lowers an operation on rows by the kernels k and the product mul.
+func rowwise[T float](s *compile.Step, k *kernel.Table[T], mul product[T]) func(r *run) error {
 	switch s.Op {
-	case tensor.OpSoftmax, tensor.OpSoftmaxGrad, tensor.OpLogSoftmax, tensor.OpLogSoftmaxGrad:
+	case tensor.OpSoftmax, tensor.OpSoftmaxGrad:
+		if int(s.Ints[0]) == len(s.Out.Shape)-1 {
+			return softmax(s, k)
+		}
+		return alongDim(s, k)
+	case tensor.OpLogSoftmax, tensor.OpLogSoftmaxGrad:
 		return alongDim(s, k)
 	case tensor.OpCausalSoftmax:
 		return causal(s, k)
-	case tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX, tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
+	case tensor.OpLayerNorm, tensor.OpRMSNorm, tensor.OpLayerNormGradX, tensor.OpRMSNormGradX:
 		return norm(s, k)
+	case tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
+		return normGradW(s, k)
 	case tensor.OpRope:
 		return rope(s, k)
-	case tensor.OpCrossEntropy, tensor.OpCrossEntropyGrad:
-		return crossEntropy(s, k)
 	case tensor.OpCumsum:
-		return func(r *run) error {
-			running(buf[T](r, &s.In[0]), buf[T](r, &s.Out), s)
-			return nil
-		}
+		return cumsum[T](s)
 	case tensor.OpProdGrad:
 		return prodGrad[T](s)
 	case tensor.OpConv2D, tensor.OpConv2DGradX, tensor.OpConv2DGradW:
-		return convolution(s, k.mul)
+		return convolution(s, mul)
 	case tensor.OpMaxPool2D, tensor.OpMaxPool2DGrad, tensor.OpAvgPool2D, tensor.OpAvgPool2DGrad:
 		return pooling[T](s)
 	}
@@ -73,18 +47,18 @@ func scratchRow[T any](r *run, i, n int) []T {
 
 // alongDim lowers softmax and related operations. Rows along the last dim are read in
 // place, others are copied out and back.
-func alongDim[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
+func alongDim[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
 	row := func(dst, a, b []T) {
 		switch s.Op {
 		case tensor.OpSoftmax:
-			k.softmax(dst, a, 1)
+			k.Softmax(dst, a, 1)
 		case tensor.OpSoftmaxGrad:
-			k.softmaxGrad(dst, a, b, 1)
+			k.SoftmaxGrad(dst, a, b, 1)
 		case tensor.OpLogSoftmax:
-			k.logSoftmax(dst, a)
+			k.LogSoftmax(dst, a)
 		default:
-			k.logSoftmaxGrad(dst, a, b)
+			k.LogSoftmaxGrad(dst, a, b)
 		}
 	}
 	cut := int(s.Ints[0])
@@ -116,7 +90,7 @@ func alongDim[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	}
 }
 
-func causal[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
+func causal[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 	sh := s.Out.Shape
 	last := len(sh) - 1
 	rows, cols := sh[last-1], sh[last]
@@ -128,13 +102,13 @@ func causal[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 			seen := i%rows + cols - rows + 1
 			dst, src := y[o:o+cols], x[at:at+seen]
 			if scale > 0 {
-				k.softmax(dst[:seen], src, scale)
+				k.Softmax(dst[:seen], src, scale)
 			} else { // the kernel finds the largest x, which is then the smallest x*scale
 				t := scratchRow[T](r, 0, seen)
 				for j := range t {
 					t[j] = src[j] * scale
 				}
-				k.softmax(dst[:seen], t, 1)
+				k.Softmax(dst[:seen], t, 1)
 			}
 			clear(dst[seen:])
 		})
@@ -142,95 +116,101 @@ func causal[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	}
 }
 
-// norm lowers layer norm, RMS norm and their gradients, over rows of the last dims.
-func norm[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
-	x := s.In[0]
-	n := x.Shape[len(x.Shape)-int(s.Ints[0]):].Elems()
-	rows := 0
-	if n > 0 {
-		rows = x.Shape.Elems() / n
-	}
-	layer := s.Op == tensor.OpLayerNorm || s.Op == tensor.OpLayerNormGradX || s.Op == tensor.OpLayerNormGradW
-	tensors := len(s.In) - 1
-	eps := s.In[tensors].Scalar
-	// stats returns statistics of a row for the gradients, which get only x
-	stats := func(row []T, e T) (mean, rstd T) {
-		if layer {
-			mean = k.sum(row) / T(n)
-			return mean, T(1 / math.Sqrt(float64(k.sumSqDev(row, mean))/float64(n)+float64(e)))
-		}
-		return 0, T(1 / math.Sqrt(float64(k.dot(row, row))/float64(n)+float64(e)))
-	}
-	weights := s.Op == tensor.OpLayerNormGradW || s.Op == tensor.OpRMSNormGradW
-	cut := len(x.Shape) - int(s.Ints[0])
-	to, dyAt := x.Strides[:cut], x.Strides[:cut] // where there is no such row
-	if !weights {
-		to = s.Out.Strides[:cut]
-	}
-	if s.Op != tensor.OpLayerNorm && s.Op != tensor.OpRMSNorm {
-		dyAt = s.In[1].Strides[:cut]
-	}
-	walk := newNest(x.Shape[:cut], to, x.Strides[:cut], dyAt)
+// softmax lowers softmax along the last dim, or its gradient.
+func softmax[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
+	last := len(s.Out.Shape) - 1
+	n := s.Out.Shape[last]
+	second := s.In[len(s.In)-1]
+	walk := newNest(s.Out.Shape[:last], s.Out.Strides[:last], s.In[0].Strides[:last], second.Strides[:last])
+	walk.longestInner()
 	return func(r *run) error {
-		e := T(r.scalars[eps])
-		in, out := buf[T](r, &x), buf[T](r, &s.Out)
-		var second, third []T
-		if tensors > 1 {
-			second = buf[T](r, &s.In[1])
-		}
-		if tensors > 2 {
-			third = buf[T](r, &s.In[2])
-		}
-		var dx []T
-		if weights {
-			clear(out[:n])
-			dx = scratchRow[T](r, 0, n)
-		}
-		if rows == 0 {
-			return nil
-		}
-		walk.rows(r, func(_, o, a, b, _ int) {
-			row := in[a : a+n]
-			switch s.Op {
-			case tensor.OpLayerNorm:
-				k.layerNorm(out[o:o+n], row, upTo(second, n), upTo(third, n), e)
-			case tensor.OpRMSNorm:
-				k.rmsNorm(out[o:o+n], row, upTo(second, n), e)
-			default:
-				mean, rstd := stats(row, e)
-				dy := second[b : b+n]
-				w, dw, dst := upTo(third, n), []T(nil), dx
-				if weights {
-					dw = out[:n]
-				} else {
-					dst = out[o : o+n]
-				}
-				if layer {
-					k.layerNormGrad(dst, dw, nil, row, w, dy, mean, rstd)
-				} else {
-					k.rmsNormGrad(dst, dw, row, w, dy, rstd)
-				}
+		out, x, y := buf[T](r, &s.Out), buf[T](r, &s.In[0]), buf[T](r, &second)
+		walk.runs(r, func(count, o, i, j, _ int) {
+			dst, a := rowsOf(&walk, 0, out, o), rowsOf(&walk, 1, x, i)
+			if s.Op == tensor.OpSoftmax {
+				k.SoftmaxRows(dst, a, count, n, n, 0, 1)
+			} else {
+				k.SoftmaxGradRows(dst, a, rowsOf(&walk, 2, y, j), count, n, n, 0, 1)
 			}
 		})
 		return nil
 	}
 }
 
-// upTo returns the first n of x, nil if x is nil.
-func upTo[T any](x []T, n int) []T {
-	if x == nil {
-		return nil
-	}
-	return x[:n]
+// rowsOf returns the rows of operand k of a nest that lies in data, from element i on.
+func rowsOf[T float](n *nest, k int, data []T, i int) kernel.Rows[T] {
+	return kernel.Rows[T]{Data: data[i:], Stride: n.innerStride(k)}
 }
 
-func rope[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
-	sh := s.Out.Shape
-	last := len(sh) - 1
-	d, h := sh[last], sh[last]/2
+// norm lowers a norm, of (x, w, b), or its gradient by x, of (x, dy, w). All but x and dy
+// may be missing.
+func norm[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
+	x := s.In[0]
+	tensors := len(s.In) - 1
+	cut := len(x.Shape) - int(s.Ints[0])
+	n := x.Shape[cut:].Elems()
+	second, weights := x, s.In[1:tensors]
+	if s.Op == tensor.OpLayerNormGradX || s.Op == tensor.OpRMSNormGradX {
+		second, weights = s.In[1], s.In[2:tensors]
+	}
+	walk := newNest(x.Shape[:cut], s.Out.Strides[:cut], x.Strides[:cut], second.Strides[:cut])
+	walk.longestInner()
+	return func(r *run) error {
+		eps := T(r.scalars[s.In[tensors].Scalar])
+		out, in, dy := buf[T](r, &s.Out), buf[T](r, &x), buf[T](r, &second)
+		var w [2][]T
+		for i := range weights {
+			w[i] = buf[T](r, &weights[i])[:n]
+		}
+		walk.runs(r, func(count, o, i, j, _ int) {
+			dst, a, b := rowsOf(&walk, 0, out, o), rowsOf(&walk, 1, in, i), rowsOf(&walk, 2, dy, j)
+			switch s.Op {
+			case tensor.OpLayerNorm:
+				k.LayerNormRows(dst, a, w[0], w[1], count, n, eps)
+			case tensor.OpRMSNorm:
+				k.RMSNormRows(dst, a, w[0], count, n, eps)
+			case tensor.OpLayerNormGradX:
+				k.LayerNormGradRows(dst, a, b, nil, nil, w[0], count, n, eps)
+			default:
+				k.RMSNormGradRows(dst, a, b, nil, w[0], count, n, eps)
+			}
+		})
+		return nil
+	}
+}
+
+// normGradW lowers the gradient of a norm by its weights, a sum over rows.
+func normGradW[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
+	x, dy := s.In[0], s.In[1]
+	cut := len(x.Shape) - int(s.Ints[0])
+	n := x.Shape[cut:].Elems()
+	walk := newNest(x.Shape[:cut], x.Strides[:cut], dy.Strides[:cut])
+	return func(r *run) error {
+		eps := T(r.scalars[s.In[2].Scalar])
+		in, grad, dw := buf[T](r, &x), buf[T](r, &dy), buf[T](r, &s.Out)[:n]
+		clear(dw)
+		if x.Shape.Elems() == 0 {
+			return nil
+		}
+		dx := kernel.Rows[T]{Data: scratchRow[T](r, 0, n)} // one row for all
+		walk.runs(r, func(count, i, j, _, _ int) {
+			if s.Op == tensor.OpLayerNormGradW {
+				k.LayerNormGradRows(dx, rowsOf(&walk, 0, in, i), rowsOf(&walk, 1, grad, j), dw, nil, nil, count, n, eps)
+			} else {
+				k.RMSNormGradRows(dx, rowsOf(&walk, 0, in, i), rowsOf(&walk, 1, grad, j), dw, nil, count, n, eps)
+			}
+		})
+		return nil
+	}
+}
+
+func rope[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
+	last := len(s.Out.Shape) - 1
+	h := s.Out.Shape[last] / 2
 	turn := make([]int, last) // the tables go with the dim before the last
 	turn[last-1] = h
-	walk := newNest(sh[:last], s.Out.Strides[:last], s.In[0].Strides[:last], turn)
+	walk := newNest(s.Out.Shape[:last], s.Out.Strides[:last], s.In[0].Strides[:last], turn)
+	walk.longestInner()
 	sign := T(1)
 	if s.Ints[0] != 0 {
 		sign = -1
@@ -238,62 +218,9 @@ func rope[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
 	return func(r *run) error {
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
 		cos, sin := buf[T](r, &s.In[1]), buf[T](r, &s.In[2])
-		walk.rows(r, func(_, o, i, t, _ int) { k.rope(y[o:o+d], x[i:i+d], cos[t:t+h], sin[t:t+h], sign) })
-		return nil
-	}
-}
-
-// crossEntropy lowers the mean loss over rows, or its gradient. A target that is neither
-// a class nor ignored is an error.
-func crossEntropy[T float](s *compile.Step, k *rowKernels[T]) func(r *run) error {
-	rows, classes, gap := s.In[0].Shape[0], s.In[0].Shape[1], s.In[0].Strides[0]
-	ignore := s.Ints[0]
-	return func(r *run) error {
-		x := buf[T](r, &s.In[0])
-		id, wide := ids(r, &s.In[1])
-		out := buf[T](r, &s.Out)
-		target := func(i int) (int, bool, error) {
-			v := int64(0)
-			if wide {
-				v = slice[int64](id)[i]
-			} else {
-				v = int64(slice[int32](id)[i])
-			}
-			if v == ignore {
-				return 0, false, nil
-			}
-			t, err := index(id, wide, i, classes)
-			return t, true, err
-		}
-		counted := 0
-		for i := range rows {
-			_, ok, err := target(i)
-			if err != nil {
-				return err
-			}
-			if ok {
-				counted++
-			}
-		}
-		if s.Op == tensor.OpCrossEntropy {
-			sum := 0.0
-			for i := range rows {
-				if t, ok, _ := target(i); ok {
-					sum += float64(k.crossEntropy(nil, x[i*gap:i*gap+classes], t, 1))
-				}
-			}
-			out[0] = T(sum / float64(counted))
-			return nil
-		}
-		scale := buf[T](r, &s.In[2])[0] / T(counted)
-		for i := range rows {
-			row := out[i*classes : (i+1)*classes]
-			if t, ok, _ := target(i); ok {
-				k.crossEntropy(row, x[i*gap:i*gap+classes], t, scale)
-			} else {
-				clear(row)
-			}
-		}
+		walk.runs(r, func(count, o, i, t, _ int) {
+			k.RoPERows(rowsOf(&walk, 0, y, o), rowsOf(&walk, 1, x, i), rowsOf(&walk, 2, cos, t), rowsOf(&walk, 2, sin, t), count, h, sign)
+		})
 		return nil
 	}
 }

@@ -30,7 +30,7 @@ type lowered struct {
 // program needs and is kept, so that a program which ran before allocates only its
 // results.
 type run struct {
-	table       *kernel.Table
+	table       *kernel.Table[float32]
 	part, parts int
 	bufs        [][]byte // of each of the plan's buffers
 	scalars     []float64

@@ -408,7 +408,7 @@ func (o *tileOp) do(r *run, first, n int) {
 
 // gatherRows copies rows of m elements that lie rs apart, their elements cs apart, one
 // after another.
-func gatherRows(t *kernel.Table, dst, src pointer, width, rs, cs, rows, m int) {
+func gatherRows(t *kernel.Table[float32], dst, src pointer, width, rs, cs, rows, m int) {
 	switch width {
 	case 2:
 		gatherRowsOf[uint16](dst, src, rs, cs, rows, m)

@@ -11,13 +11,13 @@ import (
 type block struct {
 	fenced
 	rows, n int
-	Rows
+	Rows[float32]
 }
 
 func newBlock(r *rand.Rand, rows, n int) block {
 	stride := n + r.IntN(19)
 	f := newFenced((rows-1)*stride+n, r.IntN(17), func() float32 { return 4*r.Float32() - 2 })
-	b := block{fenced: f, rows: rows, n: n, Rows: Rows{f.v, stride}}
+	b := block{fenced: f, rows: rows, n: n, Rows: Rows[float32]{f.v, stride}}
 	for i := range f.v {
 		if i%stride >= n {
 			f.v[i] = newFenced(0, 0, nil).all[0]
@@ -51,44 +51,50 @@ func wide(x []float32) []float64 { return widen(len(x), func(i int) float64 { re
 // operand and may add to sums.
 type blockCase struct {
 	name string
-	run  func(k *Table, ops []Rows, sums [2][]float32, rows, n int)
+	run  func(k *Table[float32], ops []Rows[float32], sums [2][]float32, rows, n int)
 }
 
 // blockCases are the kernels of blocks, for rows of an even n.
 func blockCases(w, b []float32) []blockCase {
 	return []blockCase{
-		{"RMSNormRows", func(k *Table, o []Rows, _ [2][]float32, rows, n int) { k.RMSNormRows(o[0], o[1], w[:n], rows, n, 1e-5) }},
-		{"RMSNormRows without weights", func(k *Table, o []Rows, _ [2][]float32, rows, n int) { k.RMSNormRows(o[0], o[1], nil, rows, n, 1e-5) }},
-		{"LayerNormRows", func(k *Table, o []Rows, _ [2][]float32, rows, n int) {
+		{"RMSNormRows", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
+			k.RMSNormRows(o[0], o[1], w[:n], rows, n, 1e-5)
+		}},
+		{"RMSNormRows without weights", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
+			k.RMSNormRows(o[0], o[1], nil, rows, n, 1e-5)
+		}},
+		{"LayerNormRows", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
 			k.LayerNormRows(o[0], o[1], w[:n], b[:n], rows, n, 1e-5)
 		}},
-		{"LayerNormRows without bias", func(k *Table, o []Rows, _ [2][]float32, rows, n int) {
+		{"LayerNormRows without bias", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
 			k.LayerNormRows(o[0], o[1], w[:n], nil, rows, n, 1e-5)
 		}},
 		// The gradient of a short row is a difference of numbers that are nearly equal,
 		// unless the last argument keeps them apart.
-		{"RMSNormGradRows", func(k *Table, o []Rows, s [2][]float32, rows, n int) {
+		{"RMSNormGradRows", func(k *Table[float32], o []Rows[float32], s [2][]float32, rows, n int) {
 			k.RMSNormGradRows(o[0], o[1], o[2], s[0], w[:n], rows, n, 0.1)
 		}},
-		{"RMSNormGradRows of x", func(k *Table, o []Rows, _ [2][]float32, rows, n int) {
+		{"RMSNormGradRows of x", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
 			k.RMSNormGradRows(o[0], o[1], o[2], nil, w[:n], rows, n, 0.1)
 		}},
-		{"LayerNormGradRows", func(k *Table, o []Rows, s [2][]float32, rows, n int) {
+		{"LayerNormGradRows", func(k *Table[float32], o []Rows[float32], s [2][]float32, rows, n int) {
 			k.LayerNormGradRows(o[0], o[1], o[2], s[0], s[1], w[:n], rows, n, 1e-2)
 		}},
-		{"LayerNormGradRows of x", func(k *Table, o []Rows, _ [2][]float32, rows, n int) {
+		{"LayerNormGradRows of x", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
 			k.LayerNormGradRows(o[0], o[1], o[2], nil, nil, w[:n], rows, n, 1e-2)
 		}},
-		{"SoftmaxRows", func(k *Table, o []Rows, _ [2][]float32, rows, n int) { k.SoftmaxRows(o[0], o[1], rows, n, n, 0, 0.7) }},
-		{"SoftmaxRows causal", func(k *Table, o []Rows, _ [2][]float32, rows, n int) {
+		{"SoftmaxRows", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
+			k.SoftmaxRows(o[0], o[1], rows, n, n, 0, 0.7)
+		}},
+		{"SoftmaxRows causal", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
 			k.SoftmaxRows(o[0], o[1], rows, n, max(n-rows+1, 1), 1, 0.7)
 		}},
-		{"SoftmaxGradRows causal", func(k *Table, o []Rows, _ [2][]float32, rows, n int) {
+		{"SoftmaxGradRows causal", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
 			k.SoftmaxGradRows(o[0], o[1], o[2], rows, n, max(n-rows+1, 1), 1, 0.7)
 		}},
-		{"RoPERows", func(k *Table, o []Rows, _ [2][]float32, rows, n int) {
+		{"RoPERows", func(k *Table[float32], o []Rows[float32], _ [2][]float32, rows, n int) {
 			if n%2 == 0 {
-				k.RoPERows(o[0], o[1], o[2], Rows{o[2].Data[n/2:], o[2].Stride}, rows, n/2, -1)
+				k.RoPERows(o[0], o[1], o[2], Rows[float32]{o[2].Data[n/2:], o[2].Stride}, rows, n/2, -1)
 			}
 		}},
 	}
@@ -101,7 +107,7 @@ func TestBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		sizes := []int{127, 128, 129, longRow, longRow + 2}
 		for n := 1; n < 70; n++ {
 			sizes = append(sizes, n)
@@ -115,7 +121,7 @@ func TestBlocks(t *testing.T) {
 				}
 				what := fmt.Sprintf("%s, %d of %d", c.name, rows, n)
 				ops, other := make([]block, 3), make([]block, 3)
-				var o, p []Rows
+				var o, p []Rows[float32]
 				for i := range ops {
 					ops[i] = newBlock(r, rows, n)
 					other[i] = ops[i].copied(r)
@@ -140,7 +146,7 @@ func TestBlocks(t *testing.T) {
 				}
 				again := clone(ops[0].row(rows-1, n))
 				for i := range p {
-					p[i] = Rows{ops[i].Data[(rows-1)*ops[i].Stride:], ops[i].Stride}
+					p[i] = Rows[float32]{ops[i].Data[(rows-1)*ops[i].Stride:], ops[i].Stride}
 				}
 				// The output is no input, so the last row can be computed again alone.
 				c.run(k, p, want, 1, n)
@@ -158,7 +164,7 @@ func TestBlocks(t *testing.T) {
 
 // TestEdgeBlocks puts blocks at the end of memory.
 func TestEdgeBlocks(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		var mem [7]edge
 		for i := range mem {
 			mem[i] = newEdge(t)
@@ -167,9 +173,9 @@ func TestEdgeBlocks(t *testing.T) {
 		for n := 1; n < 40; n++ {
 			rows := 1 + r.IntN(3)
 			for _, c := range blockCases(mem[5].last(random(n)), mem[6].last(random(n))) {
-				var o []Rows
+				var o []Rows[float32]
 				for i := range 3 {
-					o = append(o, Rows{mem[i].last(random(rows * n)), n})
+					o = append(o, Rows[float32]{mem[i].last(random(rows * n)), n})
 				}
 				sums := [2][]float32{mem[3].last(random(n)), mem[4].last(random(n))}
 				faultless(t, fmt.Sprintf("%s of %d", c.name, n), func() { c.run(k, o, sums, rows, n) })
@@ -188,9 +194,9 @@ func BenchmarkBlocks(b *testing.B) {
 			rows := 1 << 15 / n
 			r := rand.New(rand.NewPCG(1, 2))
 			random := func(n int) []float32 { return newFenced(n, 0, r.Float32).v }
-			var o []Rows
+			var o []Rows[float32]
 			for range 3 {
-				o = append(o, Rows{random(rows * n), n})
+				o = append(o, Rows[float32]{random(rows * n), n})
 			}
 			sums := [2][]float32{random(n), random(n)}
 			for _, c := range blockCases(random(n), random(n)) {
@@ -208,7 +214,7 @@ func BenchmarkBlocks(b *testing.B) {
 // TestSoftmaxRowsSpecial wants one NaN, one +Inf, or a row of -Inf, to make all of its
 // row NaN and no other row.
 func TestSoftmaxRowsSpecial(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		inf := float32(math.Inf(1))
 		for _, n := range []int{1, 5, 16, 33, 64} {
 			for _, v := range []float32{float32(math.NaN()), inf, -inf} {
@@ -222,7 +228,7 @@ func TestSoftmaxRowsSpecial(t *testing.T) {
 						x[n+i] = v
 					}
 				}
-				k.SoftmaxRows(Rows{y, n}, Rows{x, n}, 3, n, n, 0, 0.5)
+				k.SoftmaxRows(Rows[float32]{y, n}, Rows[float32]{x, n}, 3, n, n, 0, 0.5)
 				for i, p := range y {
 					if i/n == 1 != (p != p) {
 						t.Fatalf("%v among %d: element %d of row %d is %v", v, n, i%n, i/n, p)

@@ -27,10 +27,10 @@ func TestChain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		swap := func(f Binary) Binary { return func(dst, a, b []float32) { f(dst, b, a) } }
-		binary := map[int]Binary{ChainAdd: k.Add, ChainSub: k.Sub, ChainRSub: swap(k.Sub), ChainMul: k.Mul, ChainDiv: k.Div,
+		swap := func(f Binary[float32]) Binary[float32] { return func(dst, a, b []float32) { f(dst, b, a) } }
+		binary := map[int]Binary[float32]{ChainAdd: k.Add, ChainSub: k.Sub, ChainRSub: swap(k.Sub), ChainMul: k.Mul, ChainDiv: k.Div,
 			ChainRDiv: swap(k.Div), ChainMax: k.Max, ChainRMax: swap(k.Max), ChainMin: k.Min, ChainRMin: swap(k.Min)}
-		unary := map[int]Unary{ChainNeg: k.Neg, ChainAbs: k.Abs, ChainSquare: k.Square, ChainSqrt: k.Sqrt, ChainReLU: k.ReLU}
+		unary := map[int]Unary[float32]{ChainNeg: k.Neg, ChainAbs: k.Abs, ChainSquare: k.Square, ChainSqrt: k.Sqrt, ChainReLU: k.ReLU}
 		for _, n := range []int{0, 1, 63, 256, 1024, 1000} {
 			a, b := chainNumbers(r, n+1)[1:], chainNumbers(r, n+1)[1:]
 			for code := range chainCodes {

@@ -51,7 +51,7 @@ func faultless(t *testing.T, what string, f func()) {
 }
 
 func TestEdgeElementwise(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		var mem [4]edge
 		for i := range mem {
 			mem[i] = newEdge(t)
@@ -69,13 +69,13 @@ func TestEdgeElementwise(t *testing.T) {
 }
 
 func TestEdgeReductions(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		mem := newEdge(t)
 		for n := range 70 {
 			x := mem[len(mem)-n:]
 			for name, f := range map[string]func(){
 				"Sum": func() { k.Sum(x) }, "RowMax": func() { k.RowMax(x) }, "RowMin": func() { k.RowMin(x) },
-				"Dot": func() { k.Dot(x, x) }, "LogSumExp": func() { k.LogSumExp(x) }, "Softmax": func() { k.Softmax(x, x, 1) },
+				"Dot": func() { k.Dot(x, x) }, "CrossEntropy": func() { k.CrossEntropy(nil, mem[len(mem)-n-1:], n, 1) }, "Softmax": func() { k.Softmax(x, x, 1) },
 				"LayerNorm": func() { k.LayerNorm(x, x, x, x, 1) }, "LayerNormGrad": func() { k.LayerNormGrad(x, x, x, x, x, x, 0, 1) },
 				"RMSNormGrad": func() { k.RMSNormGrad(x, nil, x, nil, x, 1) },
 			} {
@@ -86,7 +86,7 @@ func TestEdgeReductions(t *testing.T) {
 }
 
 func TestEdgeGemm(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		a, b, c := newEdge(t), newEdge(t), newEdge(t)
 		for layoutA := range 3 {
 			for layoutB := range 3 {

@@ -8,7 +8,7 @@ import (
 
 // each runs f for every level of this machine, with a seeded source that it prints on
 // failure.
-func each(t *testing.T, f func(t *testing.T, k *Table, r *rand.Rand)) {
+func each(t *testing.T, f func(t *testing.T, k *Table[float32], r *rand.Rand)) {
 	for _, l := range Levels() {
 		t.Run(l.String(), func(t *testing.T) {
 			k, err := Select(l)

@@ -41,7 +41,7 @@ func TestGemmWays(t *testing.T) {
 					t.Fatalf("%v: read as %v with %d ways of %d lanes", p, got, ways, g.lanes)
 				}
 				copy(p.c.v, old)
-				p.check(t, &Table{Products: Products{Gemm: u.gemm}})
+				p.check(t, &Table[float32]{Products: Products[float32]{Gemm: u.gemm}})
 				if i == 0 {
 					want = append(want, p.c.v...)
 				}

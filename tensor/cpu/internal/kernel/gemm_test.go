@@ -76,7 +76,7 @@ func (p *problem) element(row, col int) (sum, size float64) {
 }
 
 // check runs the product and compares it with one in double precision.
-func (p *problem) check(t *testing.T, k *Table) {
+func (p *problem) check(t *testing.T, k *Table[float32]) {
 	t.Helper()
 	old := append([]float32(nil), p.c.v...)
 	k.Gemm(p.m, p.n, p.k, p.alpha, p.a, p.b, p.accumulate, p.c.v, p.ldc, p.scratch.v)
@@ -105,7 +105,7 @@ func (p *problem) check(t *testing.T, k *Table) {
 }
 
 func TestGemm(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		for layoutA := range 3 {
 			for layoutB := range 3 {
 				for i := 0; i <= 70; i++ {
@@ -120,7 +120,7 @@ func TestGemm(t *testing.T) {
 
 // TestGemmBlocks takes sizes on both sides of every limit of the blocking.
 func TestGemmBlocks(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		for _, s := range [][3]int{
 			{29, 33, depthMax - 1}, {29, 33, depthMax}, {29, 33, depthMax + 1}, {15, 65, 3*depthMax + 7},
 			{rowsMax - 1, 40, 17}, {rowsMax, 40, 17}, {rowsMax + 1, 40, 17}, {2*rowsMax + 3, 40, 16},
@@ -142,7 +142,7 @@ func TestGemmBlocks(t *testing.T) {
 
 // TestGemmSplit computes products whole and in rectangles, and wants the same bits.
 func TestGemmSplit(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		for range 30 {
 			p := newProblem(r, 1+r.IntN(60), 1+r.IntN(150), 1+r.IntN(700), r.IntN(3), r.IntN(3))
 			p.accumulate = r.IntN(2) == 0
@@ -251,7 +251,7 @@ func TestGemmTypes(t *testing.T) {
 }
 
 func TestGemmPanics(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		for name, spoil := range map[string]func(p *problem){
 			"a short":       func(p *problem) { p.a.Data = p.a.Data[:len(p.a.Data)-1] },
 			"b short":       func(p *problem) { p.b.Data = p.b.Data[:len(p.b.Data)-1] },
@@ -278,7 +278,7 @@ func TestGemmPanics(t *testing.T) {
 
 // TestGemmInf wants IEEE behaviour, not shortcuts for zeros.
 func TestGemmInf(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		inf := float32(math.Inf(1))
 		for _, c := range []struct{ a, b, want float32 }{{inf, 1, inf}, {inf, 0, float32(math.NaN())}, {0, inf, float32(math.NaN())}} {
 			got := []float32{5}

@@ -21,19 +21,18 @@ const (
 func Levels() []Level { return isa.Levels() }
 
 // Best returns a new table of the highest level that this machine can run.
-func Best() *Table { return newTable(isa.Best()) }
+func Best() *Table[float32] { return newTable(isa.Best()) }
 
 // Select returns a new table of the given level, or an error that wraps [ErrUnsupported].
-func Select(l Level) (*Table, error) {
+func Select(l Level) (*Table[float32], error) {
 	if l > isa.Best() {
 		return nil, fmt.Errorf("%w: %v, this machine has %v", ErrUnsupported, l, Levels())
 	}
 	return newTable(l), nil
 }
 
-func newTable(l Level) *Table {
-	t := portable()
-	t.rows()
+func newTable(l Level) *Table[float32] {
+	t := Portable[float32]()
 	if l != Go {
 		accelerate(t, l)
 	}

@@ -28,7 +28,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestComplete wants every table to have all kernels.
+// TestComplete wants every table to have all kernels, and every level but Go all assembly
+// for blocks.
 func TestComplete(t *testing.T) {
 	for _, l := range Levels() {
 		k, err := Select(l)
@@ -44,7 +45,9 @@ func complete(t *testing.T, l Level, v reflect.Value) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Kind() {
 		case reflect.Struct:
-			complete(t, l, f)
+			if l != Go || v.Type().Field(i).Name != "blocks" { // Go has loops over single rows
+				complete(t, l, f)
+			}
 		case reflect.Func:
 			if f.IsNil() {
 				t.Errorf("%v has no %s", l, v.Type().Field(i).Name)

@@ -14,28 +14,3 @@ const (
 
 // ptr points to the first element that assembly gets.
 type ptr = *float32
-
-// adamwBy returns f over whole slices, with the coefficients of a step as its numbers.
-func adamwBy(f func(n int, pOut, mOut, vOut, p, m, v, g ptr, s0, s1, s2, s3, s4, s5, s6, s7 float32)) func(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep) {
-	return func(pOut, mOut, vOut, p, m, v, g []float32, s AdamWStep) {
-		l := len(pOut)
-		mOut, vOut, p, m, v, g = mOut[:l], vOut[:l], p[:l], m[:l], v[:l], g[:l]
-		for len(p) > 0 {
-			n := min(len(p), chunk)
-			f(n, &pOut[0], &mOut[0], &vOut[0], &p[0], &m[0], &v[0], &g[0], s.Beta1, s.Rest1, s.Beta2, s.Rest2, s.Root, s.Eps, s.Decay, s.Rate)
-			pOut, mOut, vOut, p, m, v, g = pOut[n:], mOut[n:], vOut[n:], p[n:], m[n:], v[n:], g[n:]
-		}
-	}
-}
-
-// addGradBy returns f over whole slices, adding to its first input in place.
-func addGradBy(f func(n int, dst, dw, x, dy ptr, shift, scale float32)) func(dw, x, dy []float32, shift, scale float32) {
-	return func(dw, x, dy []float32, shift, scale float32) {
-		x, dy = x[:len(dw)], dy[:len(dw)]
-		for len(dw) > 0 {
-			n := min(len(dw), chunk)
-			f(n, &dw[0], &dw[0], &x[0], &dy[0], shift, scale)
-			dw, x, dy = dw[n:], x[n:], dy[n:]
-		}
-	}
-}

@@ -2,92 +2,89 @@ package kernel
 
 import "math"
 
-// portable returns the table of level Go. Its transcendental functions are those of
+// Portable returns a new table of level Go. Its transcendental functions are those of
 // package math, rounded once; its reductions accumulate in float64. The other levels are
 // tested against it.
-func portable() *Table {
-	return &Table{
+func Portable[T Float]() *Table[T] {
+	return &Table[T]{
 		Level: Go,
-		Products: Products{
-			Gemm: func(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, _ []float32) {
+		Products: Products[T]{
+			Gemm: func(m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T, ldc int, _ []T) {
 				Gemm(m, n, k, alpha, a, b, accumulate, c, ldc)
 			},
-			GemmTaps:  tapsGo,
-			Transpose: transposeGo,
+			GemmTaps:  tapsGo[T],
+			Transpose: transposeGo[T],
 		},
-		Arithmetic: portableArithmetic(),
-		Conversions: Conversions{
-			WidenF16: widenF16Go, WidenBF16: widenBF16Go, NarrowF16: narrowF16Go, NarrowBF16: narrowBF16Go,
-			Fill: fillGo,
-			Copy: func(dst, x []float32) { copy(dst, x[:len(dst)]) },
+		Arithmetic: portableArithmetic[T](),
+		Conversions: Conversions[T]{
+			WidenF16: widenF16Go[T], WidenBF16: widenBF16Go[T], NarrowF16: narrowF16Go[T], NarrowBF16: narrowBF16Go[T],
+			Fill: fillGo[T],
 		},
-		Functions: portableFunctions(),
-		Gradients: Gradients{
-			SigmoidGrad:  mapBinary(func(y, dy float32) float32 { return dy * y * (1 - y) }),
-			TanhGrad:     mapBinary(func(y, dy float32) float32 { return dy * (1 - y*y) }),
-			ReLUGrad:     mapBinary(reluGrad),
-			SiLUGrad:     mapBinary(siluGrad),
-			GELUGrad:     mapBinary(geluGrad),
-			GELUTanhGrad: mapBinary(geluTanhGrad),
-			SwiGLU:       swigluGo,
-			SwiGLUGrad:   swigluGradGo,
+		Functions: portableFunctions[T](),
+		Gradients: Gradients[T]{
+			SigmoidGrad:  mapBinary(func(y, dy T) T { return dy * y * (1 - y) }),
+			TanhGrad:     mapBinary(func(y, dy T) T { return dy * (1 - y*y) }),
+			ReLUGrad:     mapBinary(reluGrad[T]),
+			SiLUGrad:     via2[T](siluGrad),
+			GELUGrad:     via2[T](geluGrad),
+			GELUTanhGrad: via2[T](geluTanhGrad),
 		},
-		Reductions: Reductions{
-			Sum: sumGo, RowMax: rowMaxGo, RowMin: rowMinGo, Dot: dotGo, SumSqDev: sumSqDevGo, ExpSum: expSumGo,
+		Reductions: Reductions[T]{
+			Sum: sumGo[T], RowMax: rowMaxGo[T], RowMin: rowMinGo[T], Dot: dotGo[T], SumSqDev: sumSqDevGo[T], ExpSum: expSumGo[T],
 		},
-		parts: parts{
-			expTotal: expTotalGo, dlogsm: dlogsmGo,
-			scaled: scaledGo, shifted: shiftedGo, plain: plainGo,
-			normSums: normSumsGo, normSums1: normSums1Go, normGrad: normGradGo, normGrad1: normGrad1Go,
-			addGrad: addGradGo, rope: ropeGo,
+		parts: parts[T]{
+			expTotal: expTotalGo[T], dlogsm: dlogsmGo[T],
+			scaled: scaledGo[T], shifted: shiftedGo[T], plain: plainGo[T],
+			normSums: normSumsGo[T], normSums1: normSums1Go[T], normGrad: normGradGo[T], normGrad1: normGrad1Go[T],
+			addGrad: addGradGo[T], rope: ropeGo[T], adamw: adamwGo[T],
 		},
-		AdamW: adamwGo,
+		Chain: func(int, []ChainOp) int { return 0 },
 	}
 }
 
-func portableArithmetic() Arithmetic {
-	return Arithmetic{
-		Add: addGo, Sub: subGo, Mul: mulGo, Div: divGo,
-		Max: mapBinary(func(a, b float32) float32 { return max(a, b) }),
-		Min: mapBinary(func(a, b float32) float32 { return min(a, b) }),
-		Pow: mapBinary(pow),
+func portableArithmetic[T Float]() Arithmetic[T] {
+	return Arithmetic[T]{
+		Add: addGo[T], Sub: subGo[T], Mul: mulGo[T], Div: divGo[T],
+		Max: mapBinary(func(a, b T) T { return max(a, b) }),
+		Min: mapBinary(func(a, b T) T { return min(a, b) }),
+		Pow: via2[T](math.Pow),
 
-		AddS:  mapScalar(func(x, s float32) float32 { return x + s }),
-		RSubS: mapScalar(func(x, s float32) float32 { return s - x }),
-		MulS:  mapScalar(func(x, s float32) float32 { return x * s }),
-		RDivS: mapScalar(func(x, s float32) float32 { return s / x }),
-		MaxS:  mapScalar(func(x, s float32) float32 { return max(x, s) }),
-		MinS:  mapScalar(func(x, s float32) float32 { return min(x, s) }),
-		PowS:  mapScalar(pow),
+		AddS:  mapScalar(func(x, s T) T { return x + s }),
+		RSubS: mapScalar(func(x, s T) T { return s - x }),
+		MulS:  mapScalar(func(x, s T) T { return x * s }),
+		RDivS: mapScalar(func(x, s T) T { return s / x }),
+		MaxS:  mapScalar(func(x, s T) T { return max(x, s) }),
+		MinS:  mapScalar(func(x, s T) T { return min(x, s) }),
+		PowS:  mapScalar(func(x, s T) T { return T(math.Pow(float64(x), float64(s))) }),
 
-		Axpy: axpyGo, MulAdd: mulAddGo,
+		Axpy: axpyGo[T],
 	}
 }
 
-func portableFunctions() Functions {
-	return Functions{
-		Neg:      mapUnary(func(x float32) float32 { return -x }),
-		Abs:      mapUnary(func(x float32) float32 { return float32(math.Abs(float64(x))) }),
-		Square:   mapUnary(func(x float32) float32 { return x * x }),
-		Sqrt:     mapUnary(sqrt),
-		Rsqrt:    mapUnary(func(x float32) float32 { return 1 / sqrt(x) }),
-		Recip:    mapUnary(func(x float32) float32 { return 1 / x }),
-		Exp:      mapUnary(exp),
-		Log:      mapUnary(func(x float32) float32 { return float32(math.Log(float64(x))) }),
-		Sin:      mapUnary(func(x float32) float32 { return float32(math.Sin(float64(x))) }),
-		Cos:      mapUnary(func(x float32) float32 { return float32(math.Cos(float64(x))) }),
-		Erf:      mapUnary(func(x float32) float32 { return float32(math.Erf(float64(x))) }),
-		Tanh:     mapUnary(func(x float32) float32 { return float32(math.Tanh(float64(x))) }),
-		Sigmoid:  mapUnary(func(x float32) float32 { return float32(sigmoid(float64(x))) }),
-		ReLU:     mapUnary(func(x float32) float32 { return max(x, 0) }),
-		SiLU:     mapUnary(func(x float32) float32 { return float32(float64(x) * sigmoid(float64(x))) }),
-		GELU:     mapUnary(func(x float32) float32 { return float32(float64(x) * normalCDF(float64(x))) }),
-		GELUTanh: mapUnary(func(x float32) float32 { return float32(float64(x) * sigmoid(2*geluInner(float64(x)))) }),
+func portableFunctions[T Float]() Functions[T] {
+	return Functions[T]{
+		Neg:      mapUnary(func(x T) T { return -x }),
+		Abs:      via[T](math.Abs),
+		Square:   mapUnary(func(x T) T { return x * x }),
+		Sqrt:     mapUnary(sqrt[T]),
+		Rsqrt:    mapUnary(func(x T) T { return 1 / sqrt(x) }),
+		Recip:    mapUnary(func(x T) T { return 1 / x }),
+		Exp:      via[T](math.Exp),
+		Log:      via[T](math.Log),
+		Sin:      via[T](math.Sin),
+		Cos:      via[T](math.Cos),
+		Erf:      via[T](math.Erf),
+		Tanh:     via[T](math.Tanh),
+		Sigmoid:  via[T](sigmoid),
+		ReLU:     mapUnary(func(x T) T { return max(x, 0) }),
+		SiLU:     via[T](func(x float64) float64 { return x * sigmoid(x) }),
+		GELU:     via[T](func(x float64) float64 { return x * normalCDF(x) }),
+		GELUTanh: via[T](func(x float64) float64 { return x * sigmoid(2*geluInner(x)) }),
 	}
 }
 
-func mapUnary(f func(x float32) float32) Unary {
-	return func(dst, x []float32) {
+func mapUnary[T any](f func(x T) T) Unary[T] {
+	return func(dst, x []T) {
 		x = x[:len(dst)]
 		for i, v := range x {
 			dst[i] = f(v)
@@ -95,8 +92,8 @@ func mapUnary(f func(x float32) float32) Unary {
 	}
 }
 
-func mapBinary(f func(a, b float32) float32) Binary {
-	return func(dst, a, b []float32) {
+func mapBinary[T any](f func(a, b T) T) Binary[T] {
+	return func(dst, a, b []T) {
 		a, b = a[:len(dst)], b[:len(dst)]
 		for i, v := range a {
 			dst[i] = f(v, b[i])
@@ -104,8 +101,8 @@ func mapBinary(f func(a, b float32) float32) Binary {
 	}
 }
 
-func mapScalar(f func(x, s float32) float32) Scalar {
-	return func(dst, x []float32, s float32) {
+func mapScalar[T any](f func(x, s T) T) Scalar[T] {
+	return func(dst, x []T, s T) {
 		x = x[:len(dst)]
 		for i, v := range x {
 			dst[i] = f(v, s)
@@ -113,9 +110,16 @@ func mapScalar(f func(x, s float32) float32) Scalar {
 	}
 }
 
-func exp(x float32) float32    { return float32(math.Exp(float64(x))) }
-func sqrt(x float32) float32   { return float32(math.Sqrt(float64(x))) }
-func pow(a, b float32) float32 { return float32(math.Pow(float64(a), float64(b))) }
+// via and via2 compute in float64 and round once.
+func via[T Float](f func(x float64) float64) Unary[T] {
+	return mapUnary(func(x T) T { return T(f(float64(x))) })
+}
+
+func via2[T Float](f func(a, b float64) float64) Binary[T] {
+	return mapBinary(func(a, b T) T { return T(f(float64(a), float64(b))) })
+}
+
+func sqrt[T Float](x T) T { return T(math.Sqrt(float64(x))) }
 
 func sigmoid(x float64) float64   { return 1 / (1 + math.Exp(-x)) }
 func normalCDF(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
@@ -129,91 +133,62 @@ const (
 // geluInner is the argument of the hyperbolic tangent in GELUTanh.
 func geluInner(x float64) float64 { return geluRoot * (x + geluCubic*x*x*x) }
 
-func reluGrad(x, dy float32) float32 {
+func reluGrad[T Float](x, dy T) T {
 	if x > 0 {
 		return dy
 	}
 	return 0
 }
 
-func siluGrad(x, dy float32) float32 {
-	s := sigmoid(float64(x))
-	return float32(float64(dy) * s * (1 + float64(x)*(1-s)))
+func siluGrad(x, dy float64) float64 {
+	s := sigmoid(x)
+	return dy * s * (1 + x*(1-s))
 }
 
-func geluGrad(x, dy float32) float32 {
-	v := float64(x)
-	return float32(float64(dy) * (normalCDF(v) + v*normalPDF(v)))
+func geluGrad(x, dy float64) float64 { return dy * (normalCDF(x) + x*normalPDF(x)) }
+
+func geluTanhGrad(x, dy float64) float64 {
+	s := sigmoid(2 * geluInner(x))
+	return dy * (s + x*s*(1-s)*2*geluRoot*(1+3*geluCubic*x*x))
 }
 
-func geluTanhGrad(x, dy float32) float32 {
-	v := float64(x)
-	s := sigmoid(2 * geluInner(v))
-	return float32(float64(dy) * (s + v*s*(1-s)*2*geluRoot*(1+3*geluCubic*v*v)))
-}
-
-func addGo(dst, a, b []float32) {
+func addGo[T Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, v := range a {
 		dst[i] = v + b[i]
 	}
 }
 
-func subGo(dst, a, b []float32) {
+func subGo[T Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, v := range a {
 		dst[i] = v - b[i]
 	}
 }
 
-func mulGo(dst, a, b []float32) {
+func mulGo[T Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, v := range a {
 		dst[i] = v * b[i]
 	}
 }
 
-func divGo(dst, a, b []float32) {
+func divGo[T Float](dst, a, b []T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, v := range a {
 		dst[i] = v / b[i]
 	}
 }
 
-func axpyGo(dst, x, y []float32, a float32) {
+func axpyGo[T Float](dst, x, y []T, a T) {
 	x, y = x[:len(dst)], y[:len(dst)]
 	for i, v := range x {
-		dst[i] = float32(float64(a)*float64(v) + float64(y[i]))
+		dst[i] = T(float64(a)*float64(v) + float64(y[i]))
 	}
 }
 
-func mulAddGo(dst, x, y, z []float32) {
-	x, y, z = x[:len(dst)], y[:len(dst)], z[:len(dst)]
-	for i, v := range x {
-		dst[i] = float32(float64(v)*float64(y[i]) + float64(z[i]))
-	}
-}
-
-func fillGo(dst []float32, s float32) {
+func fillGo[T Float](dst []T, s T) {
 	for i := range dst {
 		dst[i] = s
-	}
-}
-
-func swigluGo(dst, gate, up []float32) {
-	gate, up = gate[:len(dst)], up[:len(dst)]
-	for i, g := range gate {
-		dst[i] = float32(float64(g) * sigmoid(float64(g)) * float64(up[i]))
-	}
-}
-
-func swigluGradGo(dgate, dup, gate, up, dy []float32) {
-	n := len(dgate)
-	dup, gate, up, dy = dup[:n], gate[:n], up[:n], dy[:n]
-	for i := range dgate {
-		g, u, d := float64(gate[i]), float64(up[i]), float64(dy[i])
-		s := sigmoid(g)
-		dgate[i] = float32(d * u * s * (1 + g*(1-s)))
-		dup[i] = float32(d * g * s)
 	}
 }

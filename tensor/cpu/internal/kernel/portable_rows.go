@@ -2,75 +2,75 @@ package kernel
 
 import "math"
 
-func sumGo(x []float32) float32 {
+func sumGo[T Float](x []T) T {
 	var s float64
 	for _, v := range x {
 		s += float64(v)
 	}
-	return float32(s)
+	return T(s)
 }
 
-func dotGo(a, b []float32) float32 {
+func dotGo[T Float](a, b []T) T {
 	b = b[:len(a)]
 	var s float64
 	for i, v := range a {
 		s += float64(v) * float64(b[i])
 	}
-	return float32(s)
+	return T(s)
 }
 
-func sumSqDevGo(x []float32, m float32) float32 {
+func sumSqDevGo[T Float](x []T, m T) T {
 	var s float64
 	for _, v := range x {
 		d := float64(v) - float64(m)
 		s += d * d
 	}
-	return float32(s)
+	return T(s)
 }
 
-func rowMaxGo(x []float32) float32 {
-	m := float32(math.Inf(-1))
+func rowMaxGo[T Float](x []T) T {
+	m := T(math.Inf(-1))
 	for _, v := range x {
 		m = max(m, v)
 	}
 	return m
 }
 
-func rowMinGo(x []float32) float32 {
-	m := float32(math.Inf(1))
+func rowMinGo[T Float](x []T) T {
+	m := T(math.Inf(1))
 	for _, v := range x {
 		m = min(m, v)
 	}
 	return m
 }
 
-func expSumGo(dst, x []float32, scale, shift float32) float32 {
+func expSumGo[T Float](dst, x []T, scale, shift T) T {
 	x = x[:len(dst)]
 	var s float64
 	for i, v := range x {
 		e := math.Exp(float64(v)*float64(scale) + float64(shift))
 		s += e
-		dst[i] = float32(e)
+		dst[i] = T(e)
 	}
-	return float32(s)
+	return T(s)
 }
 
-func expTotalGo(x []float32, scale, shift float32) float32 {
+func expTotalGo[T Float](x []T, scale, shift T) T {
 	var s float64
 	for _, v := range x {
 		s += math.Exp(float64(v)*float64(scale) + float64(shift))
 	}
-	return float32(s)
+	return T(s)
 }
 
-func dlogsmGo(dst, a, b []float32, s float32) {
+func dlogsmGo[T Float](dst, a, b []T, s T) {
 	a, b = a[:len(dst)], b[:len(dst)]
 	for i, v := range a {
-		dst[i] = b[i] - exp(v)*s
+		dst[i] = b[i] - T(math.Exp(float64(v)))*s
 	}
 }
 
-func scaledGo(dst, x, w, b []float32, shift, scale float32) {
+func scaledGo[T Float](dst, x, w, b []T, shift, scale T) {
 	n := len(dst)
 	x, w, b = x[:n], w[:n], b[:n]
 	for i, v := range x {
@@ -78,21 +78,21 @@ func scaledGo(dst, x, w, b []float32, shift, scale float32) {
 	}
 }
 
-func shiftedGo(dst, x, w []float32, shift, scale float32) {
+func shiftedGo[T Float](dst, x, w []T, shift, scale T) {
 	x, w = x[:len(dst)], w[:len(dst)]
 	for i, v := range x {
 		dst[i] = (v + shift) * scale * w[i]
 	}
 }
 
-func plainGo(dst, x []float32, shift, scale float32) {
+func plainGo[T Float](dst, x []T, shift, scale T) {
 	x = x[:len(dst)]
 	for i, v := range x {
 		dst[i] = (v + shift) * scale
 	}
 }
 
-func normSumsGo(x, w, dy []float32, shift, scale float32) (s1, s2 float32) {
+func normSumsGo[T Float](x, w, dy []T, shift, scale T) (s1, s2 T) {
 	w, dy = w[:len(x)], dy[:len(x)]
 	var t1, t2 float64
 	for i, v := range x {
@@ -100,10 +100,10 @@ func normSumsGo(x, w, dy []float32, shift, scale float32) (s1, s2 float32) {
 		t1 += h
 		t2 += h * float64((v+shift)*scale)
 	}
-	return float32(t1), float32(t2)
+	return T(t1), T(t2)
 }
 
-func normSums1Go(x, dy []float32, shift, scale float32) (s1, s2 float32) {
+func normSums1Go[T Float](x, dy []T, shift, scale T) (s1, s2 T) {
 	dy = dy[:len(x)]
 	var t1, t2 float64
 	for i, v := range x {
@@ -111,10 +111,10 @@ func normSums1Go(x, dy []float32, shift, scale float32) (s1, s2 float32) {
 		t1 += h
 		t2 += h * float64((v+shift)*scale)
 	}
-	return float32(t1), float32(t2)
+	return T(t1), T(t2)
 }
 
-func normGradGo(dx, x, w, dy []float32, shift, scale, c1, c2 float32) {
+func normGradGo[T Float](dx, x, w, dy []T, shift, scale, c1, c2 T) {
 	n := len(dx)
 	x, w, dy = x[:n], w[:n], dy[:n]
 	for i, v := range x {
@@ -122,7 +122,7 @@ func normGradGo(dx, x, w, dy []float32, shift, scale, c1, c2 float32) {
 	}
 }
 
-func normGrad1Go(dx, x, dy []float32, shift, scale, c1, c2 float32) {
+func normGrad1Go[T Float](dx, x, dy []T, shift, scale, c1, c2 T) {
 	n := len(dx)
 	x, dy = x[:n], dy[:n]
 	for i, v := range x {
@@ -130,15 +130,15 @@ func normGrad1Go(dx, x, dy []float32, shift, scale, c1, c2 float32) {
 	}
 }
 
-func addGradGo(dw, x, dy []float32, shift, scale float32) {
-	n := len(dw)
-	x, dy = x[:n], dy[:n]
+func addGradGo[T Float](dst, dw, x, dy []T, shift, scale T) {
+	n := len(dst)
+	dw, x, dy = dw[:n], x[:n], dy[:n]
 	for i, v := range x {
-		dw[i] += dy[i] * ((v + shift) * scale)
+		dst[i] = dw[i] + dy[i]*((v+shift)*scale)
 	}
 }
 
-func ropeGo(lo, hi, a, b, cos, sin []float32, sign float32) {
+func ropeGo[T Float](lo, hi, a, b, cos, sin []T, sign T) {
 	n := len(lo)
 	hi, a, b, cos, sin = hi[:n], a[:n], b[:n], cos[:n], sin[:n]
 	for i := range lo {

@@ -10,7 +10,7 @@ import (
 // power of 4, and numbers at the ends of the range that is computed by multiplications
 // and far outside of it.
 func TestRoots(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		in, out := make([]float32, 1<<16), make([]float32, 1<<16)
 		check := func() {
 			t.Helper()

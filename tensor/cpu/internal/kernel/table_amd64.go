@@ -29,14 +29,14 @@ func tapsAVX512() *tapsUnit {
 }
 
 // accelerateAVX512 sets the kernels that have AVX512 assembly.
-func accelerateAVX512(t *Table) {
+func accelerateAVX512(t *Table[float32]) {
 	t.Gemm, t.GemmTaps = gemmAVX512().gemm, tapsAVX512().gemm
 	t.Transpose = transposeBlocks(16, transpose16AVX512)
 	t.Chain, t.ChainBlock = chainOf(256, chainAVX512), 256
-	t.WidenF16 = widenBy(16, widenF16AVX512, widenF16Go)
-	t.WidenBF16 = widenBy(16, widenBF16AVX512, widenBF16Go)
-	t.NarrowF16 = narrowBy(16, narrowF16AVX512, narrowF16Go)
-	t.NarrowBF16 = narrowBy(16, narrowBF16AVX512, narrowBF16Go)
+	t.WidenF16 = convertBy(16, widenF16AVX512, widenF16Go[float32])
+	t.WidenBF16 = convertBy(16, widenBF16AVX512, widenBF16Go[float32])
+	t.NarrowF16 = convertBy(16, narrowF16AVX512, narrowF16Go[float32])
+	t.NarrowBF16 = convertBy(16, narrowBF16AVX512, narrowBF16Go[float32])
 	t.Add = each120(addAVX512)
 	t.AddS = each111(addSAVX512)
 	t.Sub = each120(subAVX512)
@@ -59,7 +59,6 @@ func accelerateAVX512(t *Table) {
 	t.ReLU = each110(reluAVX512)
 	t.ReLUGrad = each120(reluGradAVX512)
 	t.Axpy = each121(axpyAVX512)
-	t.MulAdd = each130(mulAddAVX512)
 	t.Exp = each110(expAVX512)
 	t.Tanh = each110(tanhAVX512)
 	t.Erf = each110(erfAVX512)
@@ -72,8 +71,6 @@ func accelerateAVX512(t *Table) {
 	t.SiLUGrad = each120(siluGradAVX512)
 	t.GELUGrad = each120(geluGradAVX512)
 	t.GELUTanhGrad = each120(geluTanhGradAVX512)
-	t.SwiGLU = each120(swigluAVX512)
-	t.SwiGLUGrad = each230(swigluGradAVX512)
 	t.Sum = sum010(sumAVX512)
 	t.Dot = sum020(dotAVX512)
 	t.SumSqDev = sum011(sumSqDevAVX512)
@@ -88,11 +85,11 @@ func accelerateAVX512(t *Table) {
 	t.normSums1 = sum022to2(normSums1AVX512)
 	t.normGrad = each134(normGradAVX512)
 	t.normGrad1 = each124(normGrad1AVX512)
-	t.addGrad = addGradBy(addGradAVX512)
+	t.addGrad = each132(addGradAVX512)
 	t.dlogsm = each121(dlogsmAVX512)
 	t.rope = each241(ropeAVX512)
-	t.AdamW = adamwBy(adamwAVX512)
-	t.accelerateRows(rowKernels{
+	t.adamw = each348(adamwAVX512)
+	t.blocks = blocks[float32]{
 		rmsNorm:           rmsNormRowsAVX512,
 		rmsNormGrad:       rmsNormGradRowsAVX512,
 		rmsNormGradBoth:   rmsNormGradBothRowsAVX512,
@@ -102,7 +99,7 @@ func accelerateAVX512(t *Table) {
 		softmax:           softmaxRowsAVX512,
 		softmaxGrad:       softmaxGradRowsAVX512,
 		rope:              ropeRowsAVX512,
-	})
+	}
 }
 
 // gemmAVX2 returns the unit that computes products out of tiles.
@@ -126,14 +123,14 @@ func tapsAVX2() *tapsUnit {
 }
 
 // accelerateAVX2 sets the kernels that have AVX2 assembly.
-func accelerateAVX2(t *Table) {
+func accelerateAVX2(t *Table[float32]) {
 	t.Gemm, t.GemmTaps = gemmAVX2().gemm, tapsAVX2().gemm
 	t.Transpose = transposeBlocks(8, transpose8AVX2)
 	t.Chain, t.ChainBlock = chainOf(64, chainAVX2), 64
-	t.WidenF16 = widenBy(8, widenF16AVX2, widenF16Go)
-	t.WidenBF16 = widenBy(8, widenBF16AVX2, widenBF16Go)
-	t.NarrowF16 = narrowBy(8, narrowF16AVX2, narrowF16Go)
-	t.NarrowBF16 = narrowBy(8, narrowBF16AVX2, narrowBF16Go)
+	t.WidenF16 = convertBy(8, widenF16AVX2, widenF16Go[float32])
+	t.WidenBF16 = convertBy(8, widenBF16AVX2, widenBF16Go[float32])
+	t.NarrowF16 = convertBy(8, narrowF16AVX2, narrowF16Go[float32])
+	t.NarrowBF16 = convertBy(8, narrowBF16AVX2, narrowBF16Go[float32])
 	t.Add = each120(addAVX2)
 	t.AddS = each111(addSAVX2)
 	t.Sub = each120(subAVX2)
@@ -156,7 +153,6 @@ func accelerateAVX2(t *Table) {
 	t.ReLU = each110(reluAVX2)
 	t.ReLUGrad = each120(reluGradAVX2)
 	t.Axpy = each121(axpyAVX2)
-	t.MulAdd = each130(mulAddAVX2)
 	t.Exp = each110(expAVX2)
 	t.Tanh = each110(tanhAVX2)
 	t.Erf = each110(erfAVX2)
@@ -169,8 +165,6 @@ func accelerateAVX2(t *Table) {
 	t.SiLUGrad = each120(siluGradAVX2)
 	t.GELUGrad = each120(geluGradAVX2)
 	t.GELUTanhGrad = each120(geluTanhGradAVX2)
-	t.SwiGLU = each120(swigluAVX2)
-	t.SwiGLUGrad = each230(swigluGradAVX2)
 	t.Sum = sum010(sumAVX2)
 	t.Dot = sum020(dotAVX2)
 	t.SumSqDev = sum011(sumSqDevAVX2)
@@ -185,11 +179,11 @@ func accelerateAVX2(t *Table) {
 	t.normSums1 = sum022to2(normSums1AVX2)
 	t.normGrad = each134(normGradAVX2)
 	t.normGrad1 = each124(normGrad1AVX2)
-	t.addGrad = addGradBy(addGradAVX2)
+	t.addGrad = each132(addGradAVX2)
 	t.dlogsm = each121(dlogsmAVX2)
 	t.rope = each241(ropeAVX2)
-	t.AdamW = adamwBy(adamwAVX2)
-	t.accelerateRows(rowKernels{
+	t.adamw = each348(adamwAVX2)
+	t.blocks = blocks[float32]{
 		rmsNorm:           rmsNormRowsAVX2,
 		rmsNormGrad:       rmsNormGradRowsAVX2,
 		rmsNormGradBoth:   rmsNormGradBothRowsAVX2,
@@ -199,7 +193,7 @@ func accelerateAVX2(t *Table) {
 		softmax:           softmaxRowsAVX2,
 		softmaxGrad:       softmaxGradRowsAVX2,
 		rope:              ropeRowsAVX2,
-	})
+	}
 }
 
 // each120 returns f over whole slices: 1 out, 2 in, and 0 numbers.
@@ -257,30 +251,6 @@ func each121(f func(n int, out0, in0, in1 ptr, s0 float32)) func(out0, in0, in1 
 			n := min(len(out0), chunk)
 			f(n, &out0[0], &in0[0], &in1[0], s0)
 			out0, in0, in1 = out0[n:], in0[n:], in1[n:]
-		}
-	}
-}
-
-// each130 returns f over whole slices: 1 out, 3 in, and 0 numbers.
-func each130(f func(n int, out0, in0, in1, in2 ptr)) func(out0, in0, in1, in2 []float32) {
-	return func(out0, in0, in1, in2 []float32) {
-		in0, in1, in2 = in0[:len(out0)], in1[:len(out0)], in2[:len(out0)]
-		for len(out0) > 0 {
-			n := min(len(out0), chunk)
-			f(n, &out0[0], &in0[0], &in1[0], &in2[0])
-			out0, in0, in1, in2 = out0[n:], in0[n:], in1[n:], in2[n:]
-		}
-	}
-}
-
-// each230 returns f over whole slices: 2 out, 3 in, and 0 numbers.
-func each230(f func(n int, out0, out1, in0, in1, in2 ptr)) func(out0, out1, in0, in1, in2 []float32) {
-	return func(out0, out1, in0, in1, in2 []float32) {
-		out1, in0, in1, in2 = out1[:len(out0)], in0[:len(out0)], in1[:len(out0)], in2[:len(out0)]
-		for len(out0) > 0 {
-			n := min(len(out0), chunk)
-			f(n, &out0[0], &out1[0], &in0[0], &in1[0], &in2[0])
-			out0, out1, in0, in1, in2 = out0[n:], out1[n:], in0[n:], in1[n:], in2[n:]
 		}
 	}
 }
@@ -476,6 +446,18 @@ func each241(f func(n int, out0, out1, in0, in1, in2, in3 ptr, s0 float32)) func
 			n := min(len(out0), chunk)
 			f(n, &out0[0], &out1[0], &in0[0], &in1[0], &in2[0], &in3[0], s0)
 			out0, out1, in0, in1, in2, in3 = out0[n:], out1[n:], in0[n:], in1[n:], in2[n:], in3[n:]
+		}
+	}
+}
+
+// each348 returns f over whole slices: 3 out, 4 in, and 8 numbers.
+func each348(f func(n int, out0, out1, out2, in0, in1, in2, in3 ptr, s0, s1, s2, s3, s4, s5, s6, s7 float32)) func(out0, out1, out2, in0, in1, in2, in3 []float32, s0, s1, s2, s3, s4, s5, s6, s7 float32) {
+	return func(out0, out1, out2, in0, in1, in2, in3 []float32, s0, s1, s2, s3, s4, s5, s6, s7 float32) {
+		out1, out2, in0, in1, in2, in3 = out1[:len(out0)], out2[:len(out0)], in0[:len(out0)], in1[:len(out0)], in2[:len(out0)], in3[:len(out0)]
+		for len(out0) > 0 {
+			n := min(len(out0), chunk)
+			f(n, &out0[0], &out1[0], &out2[0], &in0[0], &in1[0], &in2[0], &in3[0], s0, s1, s2, s3, s4, s5, s6, s7)
+			out0, out1, out2, in0, in1, in2, in3 = out0[n:], out1[n:], out2[n:], in0[n:], in1[n:], in2[n:], in3[n:]
 		}
 	}
 }

@@ -5,7 +5,7 @@ package kernel
 const TapsPad = 16
 
 // tapsGo is GemmTaps in portable Go.
-func tapsGo(m, n, k int, a Matrix[float32], b []float32, at []int, accumulate bool, c []float32, ldc int) {
+func tapsGo[T Float](m, n, k int, a Matrix[T], b []T, at []int, accumulate bool, c []T, ldc int) {
 	checkTaps(m, n, k, 1, a, b, at, c, ldc)
 	for i := range m {
 		row := c[i*ldc : i*ldc+n]
@@ -16,7 +16,7 @@ func tapsGo(m, n, k int, a Matrix[float32], b []float32, at []int, accumulate bo
 			v := a.Data[i*a.RS+q*a.CS]
 			x := b[off : off+n]
 			for j := range row {
-				row[j] += float32(v * x[j])
+				row[j] += T(v * x[j])
 			}
 		}
 	}
@@ -24,7 +24,7 @@ func tapsGo(m, n, k int, a Matrix[float32], b []float32, at []int, accumulate bo
 
 // checkTaps panics unless the product reads, in whole vectors of lanes, and writes inside
 // its slices.
-func checkTaps(m, n, k, lanes int, a Matrix[float32], b []float32, at []int, c []float32, ldc int) {
+func checkTaps[T Float](m, n, k, lanes int, a Matrix[T], b []T, at []int, c []T, ldc int) {
 	if m < 0 || n < 0 || k < 0 || a.RS < 0 || a.CS < 0 || m > 1 && ldc < n {
 		panic("kernel: GemmTaps: negative size or stride, or rows of c overlap")
 	}

@@ -9,7 +9,7 @@ import (
 // TestGemmTaps wants products whose rows of b lie anywhere to agree with the loop that
 // they stand for, and to write only c.
 func TestGemmTaps(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		for range 400 {
 			m, n, depth := 1+r.IntN(20), 1+r.IntN(70), r.IntN(40)
 			ldc := n + r.IntN(5)

@@ -1,13 +1,13 @@
 package kernel
 
 // transposeGo is Transpose in portable Go.
-func transposeGo(dst []float32, ds int, src []float32, ss, rows, cols int) {
+func transposeGo[T any](dst []T, ds int, src []T, ss, rows, cols int) {
 	checkTranspose(dst, ds, src, ss, rows, cols)
 	transposeRest(dst, ds, src, ss, 0, rows, 0, cols)
 }
 
 // transposeRest transposes rows i0 to i1 and columns j0 to j1 one by one.
-func transposeRest(dst []float32, ds int, src []float32, ss, i0, i1, j0, j1 int) {
+func transposeRest[T any](dst []T, ds int, src []T, ss, i0, i1, j0, j1 int) {
 	for i := i0; i < i1; i++ {
 		for j, v := range src[i*ss+j0 : i*ss+max(j0, j1)] {
 			dst[(j0+j)*ds+i] = v
@@ -16,7 +16,7 @@ func transposeRest(dst []float32, ds int, src []float32, ss, i0, i1, j0, j1 int)
 }
 
 // checkTranspose panics unless both matrices lie in their slices.
-func checkTranspose(dst []float32, ds int, src []float32, ss, rows, cols int) {
+func checkTranspose[T any](dst []T, ds int, src []T, ss, rows, cols int) {
 	if rows < 0 || cols < 0 || ds < rows || ss < cols {
 		panic("kernel: Transpose: rows overlap")
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 func TestTranspose(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		for range 200 {
 			rows, cols := r.IntN(50), r.IntN(50)
 			ds, ss := rows+r.IntN(3), cols+r.IntN(3)

@@ -38,7 +38,7 @@ func patterns(r *rand.Rand, f func(x []float32)) {
 // float32: every exponent of either sign, subnormal numbers, infinities and NaN.
 // Gradients are those of a 1.
 func TestEveryExponent(t *testing.T) {
-	var tables []*Table
+	var tables []*Table[float32]
 	for _, l := range Levels() {
 		k, err := Select(l)
 		if err != nil {

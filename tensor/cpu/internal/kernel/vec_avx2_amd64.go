@@ -112,11 +112,6 @@ func reluGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 //go:noescape
 func axpyAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
 
-// mulAddAVX2 is out0 = in0*in1 + in2.
-//
-//go:noescape
-func mulAddAVX2(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32)
-
 // expAVX2 is out0 = exp(in0).
 //
 //go:noescape
@@ -181,16 +176,6 @@ func geluGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 //
 //go:noescape
 func geluTanhGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
-
-// swigluAVX2 is out0 = silu(in0)*in1.
-//
-//go:noescape
-func swigluAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
-
-// swigluGradAVX2 is the gradient of swiglu by in0 and by in1; in2 is that of its output.
-//
-//go:noescape
-func swigluGradAVX2(n int, out0 *float32, out1 *float32, in0 *float32, in1 *float32, in2 *float32)
 
 // sumAVX2 returns the sum of in0.
 //

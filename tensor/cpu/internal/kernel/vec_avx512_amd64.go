@@ -112,11 +112,6 @@ func reluGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 //go:noescape
 func axpyAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
 
-// mulAddAVX512 is out0 = in0*in1 + in2.
-//
-//go:noescape
-func mulAddAVX512(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32)
-
 // expAVX512 is out0 = exp(in0).
 //
 //go:noescape
@@ -181,17 +176,6 @@ func geluGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 //
 //go:noescape
 func geluTanhGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
-
-// swigluAVX512 is out0 = silu(in0)*in1.
-//
-//go:noescape
-func swigluAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
-
-// swigluGradAVX512 is the gradient of swiglu by in0 and by in1; in2 is that of its
-// output.
-//
-//go:noescape
-func swigluGradAVX512(n int, out0 *float32, out1 *float32, in0 *float32, in1 *float32, in2 *float32)
 
 // sumAVX512 returns the sum of in0.
 //

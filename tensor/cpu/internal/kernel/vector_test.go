@@ -36,7 +36,7 @@ func ulps(got float32, want, floor float64) float64 {
 type elementwise struct {
 	name   string
 	inputs int
-	run    func(k *Table, dst []float32, in [3][]float32, s float32)
+	run    func(k *Table[float32], dst []float32, in [3][]float32, s float32)
 	want   func(a, b, c, s float64) float64
 	lo, hi float64 // where random inputs are drawn from
 	bound  float64 // greatest error in ulps, on any level
@@ -47,23 +47,23 @@ type elementwise struct {
 	everywhere bool
 }
 
-func un(name string, f func(k *Table) Unary, want func(a float64) float64, lo, hi, bound, floor float64) elementwise {
-	return elementwise{name, 1, func(k *Table, dst []float32, in [3][]float32, _ float32) { f(k)(dst, in[0]) },
+func un(name string, f func(k *Table[float32]) Unary[float32], want func(a float64) float64, lo, hi, bound, floor float64) elementwise {
+	return elementwise{name, 1, func(k *Table[float32], dst []float32, in [3][]float32, _ float32) { f(k)(dst, in[0]) },
 		func(a, _, _, _ float64) float64 { return want(a) }, lo, hi, bound, floor, true, true}
 }
 
-func bin(name string, f func(k *Table) Binary, want func(a, b float64) float64, bound, floor float64) elementwise {
-	return elementwise{name, 2, func(k *Table, dst []float32, in [3][]float32, _ float32) { f(k)(dst, in[0], in[1]) },
+func bin(name string, f func(k *Table[float32]) Binary[float32], want func(a, b float64) float64, bound, floor float64) elementwise {
+	return elementwise{name, 2, func(k *Table[float32], dst []float32, in [3][]float32, _ float32) { f(k)(dst, in[0], in[1]) },
 		func(a, b, _, _ float64) float64 { return want(a, b) }, -10, 10, bound, floor, true, false}
 }
 
-func sca(name string, f func(k *Table) Scalar, want func(a, s float64) float64) elementwise {
-	return elementwise{name, 1, func(k *Table, dst []float32, in [3][]float32, s float32) { f(k)(dst, in[0], s) },
+func sca(name string, f func(k *Table[float32]) Scalar[float32], want func(a, s float64) float64) elementwise {
+	return elementwise{name, 1, func(k *Table[float32], dst []float32, in [3][]float32, s float32) { f(k)(dst, in[0], s) },
 		func(a, _, _, s float64) float64 { return want(a, s) }, -10, 10, 0.5, 0, true, false}
 }
 
 // grad returns a gradient kernel, which multiplies a number that was rounded before.
-func grad(name string, f func(k *Table) Binary, want func(a, b float64) float64) elementwise {
+func grad(name string, f func(k *Table[float32]) Binary[float32], want func(a, b float64) float64) elementwise {
 	e := bin(name, f, want, 6, 1)
 	e.special, e.everywhere = false, true
 	return e
@@ -79,68 +79,64 @@ func elementwises() []elementwise {
 	th := func(x float64) float64 { return math.Tanh(math.Sqrt(2/math.Pi) * (x + 0.044715*x*x*x)) }
 	silu := func(x, dy float64) float64 { return dy * (s(x) + x*s(x)*(1-s(x))) }
 	return []elementwise{
-		bin("Add", func(k *Table) Binary { return k.Add }, func(a, b float64) float64 { return a + b }, 0.5, 0),
-		bin("Sub", func(k *Table) Binary { return k.Sub }, func(a, b float64) float64 { return a - b }, 0.5, 0),
-		bin("Mul", func(k *Table) Binary { return k.Mul }, func(a, b float64) float64 { return a * b }, 0.5, 0),
-		bin("Div", func(k *Table) Binary { return k.Div }, func(a, b float64) float64 { return a / b }, 0.5, 0),
-		bin("Max", func(k *Table) Binary { return k.Max }, largest, 0, 0),
-		bin("Min", func(k *Table) Binary { return k.Min }, smallest, 0, 0),
-		bin("Pow", func(k *Table) Binary { return k.Pow }, math.Pow, 0.51, 0),
+		bin("Add", func(k *Table[float32]) Binary[float32] { return k.Add }, func(a, b float64) float64 { return a + b }, 0.5, 0),
+		bin("Sub", func(k *Table[float32]) Binary[float32] { return k.Sub }, func(a, b float64) float64 { return a - b }, 0.5, 0),
+		bin("Mul", func(k *Table[float32]) Binary[float32] { return k.Mul }, func(a, b float64) float64 { return a * b }, 0.5, 0),
+		bin("Div", func(k *Table[float32]) Binary[float32] { return k.Div }, func(a, b float64) float64 { return a / b }, 0.5, 0),
+		bin("Max", func(k *Table[float32]) Binary[float32] { return k.Max }, largest, 0, 0),
+		bin("Min", func(k *Table[float32]) Binary[float32] { return k.Min }, smallest, 0, 0),
+		bin("Pow", func(k *Table[float32]) Binary[float32] { return k.Pow }, math.Pow, 0.51, 0),
 
-		sca("AddS", func(k *Table) Scalar { return k.AddS }, func(a, s float64) float64 { return a + s }),
-		sca("RSubS", func(k *Table) Scalar { return k.RSubS }, func(a, s float64) float64 { return s - a }),
-		sca("MulS", func(k *Table) Scalar { return k.MulS }, func(a, s float64) float64 { return a * s }),
-		sca("RDivS", func(k *Table) Scalar { return k.RDivS }, func(a, s float64) float64 { return s / a }),
-		sca("MaxS", func(k *Table) Scalar { return k.MaxS }, largest),
-		sca("MinS", func(k *Table) Scalar { return k.MinS }, smallest),
-		sca("PowS", func(k *Table) Scalar { return k.PowS }, math.Pow),
+		sca("AddS", func(k *Table[float32]) Scalar[float32] { return k.AddS }, func(a, s float64) float64 { return a + s }),
+		sca("RSubS", func(k *Table[float32]) Scalar[float32] { return k.RSubS }, func(a, s float64) float64 { return s - a }),
+		sca("MulS", func(k *Table[float32]) Scalar[float32] { return k.MulS }, func(a, s float64) float64 { return a * s }),
+		sca("RDivS", func(k *Table[float32]) Scalar[float32] { return k.RDivS }, func(a, s float64) float64 { return s / a }),
+		sca("MaxS", func(k *Table[float32]) Scalar[float32] { return k.MaxS }, largest),
+		sca("MinS", func(k *Table[float32]) Scalar[float32] { return k.MinS }, smallest),
+		sca("PowS", func(k *Table[float32]) Scalar[float32] { return k.PowS }, math.Pow),
 
-		{"Axpy", 2, func(k *Table, dst []float32, in [3][]float32, s float32) { k.Axpy(dst, in[0], in[1], s) },
+		{"Axpy", 2, func(k *Table[float32], dst []float32, in [3][]float32, s float32) { k.Axpy(dst, in[0], in[1], s) },
 			func(a, b, _, s float64) float64 { return s*a + b }, -10, 10, 0.51, 0, true, false},
-		{"MulAdd", 3, func(k *Table, dst []float32, in [3][]float32, _ float32) { k.MulAdd(dst, in[0], in[1], in[2]) },
-			func(a, b, c, _ float64) float64 { return a*b + c }, -10, 10, 0.51, 0, true, false},
-		{"Fill", 1, func(k *Table, dst []float32, in [3][]float32, s float32) { k.Fill(dst, s) },
+		{"Fill", 1, func(k *Table[float32], dst []float32, in [3][]float32, s float32) { k.Fill(dst, s) },
 			func(_, _, _, s float64) float64 { return s }, -10, 10, 0, 0, true, false},
-		un("Copy", func(k *Table) Unary { return k.Copy }, func(x float64) float64 { return x }, -10, 10, 0, 0),
 
-		un("Neg", func(k *Table) Unary { return k.Neg }, func(x float64) float64 { return -x }, -10, 10, 0, 0),
-		un("Abs", func(k *Table) Unary { return k.Abs }, math.Abs, -10, 10, 0, 0),
-		un("Square", func(k *Table) Unary { return k.Square }, func(x float64) float64 { return x * x }, -10, 10, 0.5, 0),
-		un("Sqrt", func(k *Table) Unary { return k.Sqrt }, math.Sqrt, -1, 100, 0.5, 0),
-		un("Rsqrt", func(k *Table) Unary { return k.Rsqrt }, func(x float64) float64 { return 1 / math.Sqrt(x) }, 0, 100, 1.5, 0),
-		un("Recip", func(k *Table) Unary { return k.Recip }, func(x float64) float64 { return 1 / x }, -10, 10, 0.5, 0),
-		un("Exp", func(k *Table) Unary { return k.Exp }, math.Exp, -104, 89, 1.5, 0),
-		un("Exp near 0", func(k *Table) Unary { return k.Exp }, math.Exp, -1, 1, 1.5, 0),
-		un("Log", func(k *Table) Unary { return k.Log }, math.Log, 0, 100, 0.51, 0),
-		un("Sin", func(k *Table) Unary { return k.Sin }, math.Sin, -100, 100, 0.51, 0),
-		un("Cos", func(k *Table) Unary { return k.Cos }, math.Cos, -100, 100, 0.51, 0),
-		un("Erf", func(k *Table) Unary { return k.Erf }, math.Erf, -5, 5, 2, 0),
-		un("Tanh", func(k *Table) Unary { return k.Tanh }, math.Tanh, -10, 10, 2, 0),
-		un("Tanh near 0", func(k *Table) Unary { return k.Tanh }, math.Tanh, -0.7, 0.7, 2, 0),
+		un("Neg", func(k *Table[float32]) Unary[float32] { return k.Neg }, func(x float64) float64 { return -x }, -10, 10, 0, 0),
+		un("Abs", func(k *Table[float32]) Unary[float32] { return k.Abs }, math.Abs, -10, 10, 0, 0),
+		un("Square", func(k *Table[float32]) Unary[float32] { return k.Square }, func(x float64) float64 { return x * x }, -10, 10, 0.5, 0),
+		un("Sqrt", func(k *Table[float32]) Unary[float32] { return k.Sqrt }, math.Sqrt, -1, 100, 0.5, 0),
+		un("Rsqrt", func(k *Table[float32]) Unary[float32] { return k.Rsqrt }, func(x float64) float64 { return 1 / math.Sqrt(x) }, 0, 100, 1.5, 0),
+		un("Recip", func(k *Table[float32]) Unary[float32] { return k.Recip }, func(x float64) float64 { return 1 / x }, -10, 10, 0.5, 0),
+		un("Exp", func(k *Table[float32]) Unary[float32] { return k.Exp }, math.Exp, -104, 89, 1.5, 0),
+		un("Exp near 0", func(k *Table[float32]) Unary[float32] { return k.Exp }, math.Exp, -1, 1, 1.5, 0),
+		un("Log", func(k *Table[float32]) Unary[float32] { return k.Log }, math.Log, 0, 100, 0.51, 0),
+		un("Sin", func(k *Table[float32]) Unary[float32] { return k.Sin }, math.Sin, -100, 100, 0.51, 0),
+		un("Cos", func(k *Table[float32]) Unary[float32] { return k.Cos }, math.Cos, -100, 100, 0.51, 0),
+		un("Erf", func(k *Table[float32]) Unary[float32] { return k.Erf }, math.Erf, -5, 5, 2, 0),
+		un("Tanh", func(k *Table[float32]) Unary[float32] { return k.Tanh }, math.Tanh, -10, 10, 2, 0),
+		un("Tanh near 0", func(k *Table[float32]) Unary[float32] { return k.Tanh }, math.Tanh, -0.7, 0.7, 2, 0),
 		// e⁸⁹ is infinite, so these fall to 0 a little early on the left.
-		un("Sigmoid", func(k *Table) Unary { return k.Sigmoid }, s, -87, 40, 2.5, 0x1p-100),
-		un("ReLU", func(k *Table) Unary { return k.ReLU }, func(x float64) float64 { return math.Max(x, 0) }, -10, 10, 0, 0),
-		un("SiLU", func(k *Table) Unary { return k.SiLU }, func(x float64) float64 { return x * s(x) }, -80, 40, 3, 0x1p-100),
-		un("GELU", func(k *Table) Unary { return k.GELU }, func(x float64) float64 { return x * cdf(x) }, -10, 10, 2, 1),
-		un("GELUTanh", func(k *Table) Unary { return k.GELUTanh }, func(x float64) float64 { return x * (1 + th(x)) / 2 }, -10, 10, 2, 1),
+		un("Sigmoid", func(k *Table[float32]) Unary[float32] { return k.Sigmoid }, s, -87, 40, 2.5, 0x1p-100),
+		un("ReLU", func(k *Table[float32]) Unary[float32] { return k.ReLU }, func(x float64) float64 { return math.Max(x, 0) }, -10, 10, 0, 0),
+		un("SiLU", func(k *Table[float32]) Unary[float32] { return k.SiLU }, func(x float64) float64 { return x * s(x) }, -80, 40, 3, 0x1p-100),
+		un("GELU", func(k *Table[float32]) Unary[float32] { return k.GELU }, func(x float64) float64 { return x * cdf(x) }, -10, 10, 2, 1),
+		un("GELUTanh", func(k *Table[float32]) Unary[float32] { return k.GELUTanh }, func(x float64) float64 { return x * (1 + th(x)) / 2 }, -10, 10, 2, 1),
 
-		grad("SigmoidGrad", func(k *Table) Binary { return k.SigmoidGrad }, func(y, dy float64) float64 { return dy * y * (1 - y) }),
-		grad("TanhGrad", func(k *Table) Binary { return k.TanhGrad }, func(y, dy float64) float64 { return dy * (1 - y*y) }),
-		grad("ReLUGrad", func(k *Table) Binary { return k.ReLUGrad }, func(x, dy float64) float64 {
+		grad("SigmoidGrad", func(k *Table[float32]) Binary[float32] { return k.SigmoidGrad }, func(y, dy float64) float64 { return dy * y * (1 - y) }),
+		grad("TanhGrad", func(k *Table[float32]) Binary[float32] { return k.TanhGrad }, func(y, dy float64) float64 { return dy * (1 - y*y) }),
+		grad("ReLUGrad", func(k *Table[float32]) Binary[float32] { return k.ReLUGrad }, func(x, dy float64) float64 {
 			if x > 0 {
 				return dy
 			}
 			return 0
 		}),
-		grad("SiLUGrad", func(k *Table) Binary { return k.SiLUGrad }, silu),
-		grad("GELUGrad", func(k *Table) Binary { return k.GELUGrad }, func(x, dy float64) float64 {
+		grad("SiLUGrad", func(k *Table[float32]) Binary[float32] { return k.SiLUGrad }, silu),
+		grad("GELUGrad", func(k *Table[float32]) Binary[float32] { return k.GELUGrad }, func(x, dy float64) float64 {
 			return dy * (cdf(x) + x*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi))
 		}),
-		grad("GELUTanhGrad", func(k *Table) Binary { return k.GELUTanhGrad }, func(x, dy float64) float64 {
+		grad("GELUTanhGrad", func(k *Table[float32]) Binary[float32] { return k.GELUTanhGrad }, func(x, dy float64) float64 {
 			t := th(x)
 			return dy * ((1+t)/2 + x/2*(1-t*t)*math.Sqrt(2/math.Pi)*(1+3*0.044715*x*x))
 		}),
-		grad("SwiGLU", func(k *Table) Binary { return k.SwiGLU }, func(g, u float64) float64 { return g * s(g) * u }),
 	}
 }
 
@@ -152,7 +148,7 @@ func specials() []float32 {
 }
 
 func TestElementwise(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		for _, e := range elementwises() {
 			worst := 0.0
 			random := func() float32 { return float32(e.lo + (e.hi-e.lo)*r.Float64()) }
@@ -200,7 +196,7 @@ func TestElementwise(t *testing.T) {
 }
 
 func TestElementwiseSpecials(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		for _, e := range elementwises() {
 			if !e.special {
 				continue
@@ -230,7 +226,7 @@ func TestElementwiseSpecials(t *testing.T) {
 }
 
 func TestElementwisePanics(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		for _, e := range elementwises() {
 			for short := range e.inputs {
 				if e.name == "Fill" {
@@ -262,9 +258,9 @@ func TestElementwisePanics(t *testing.T) {
 
 // TestAlignment wants the same bits from the same values at every address.
 func TestAlignment(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		x := newFenced(1003, 0, func() float32 { return r.Float32() - 0.3 })
-		reductions := map[string]Reduction{"Sum": k.Sum, "RowMax": k.RowMax, "LogSumExp": k.LogSumExp,
+		reductions := map[string]Reduction[float32]{"Sum": k.Sum, "RowMax": k.RowMax, "CrossEntropy": func(x []float32) float32 { return k.CrossEntropy(nil, x, 3, 1) },
 			"Dot":      func(x []float32) float32 { return k.Dot(x, x) },
 			"SumSqDev": func(x []float32) float32 { return k.SumSqDev(x, 0.1) },
 			"Softmax":  func(x []float32) float32 { k.Softmax(x, x, 1.5); return x[len(x)-1] },
@@ -283,7 +279,7 @@ func TestAlignment(t *testing.T) {
 }
 
 func TestAllocs(t *testing.T) {
-	each(t, func(t *testing.T, k *Table, r *rand.Rand) {
+	each(t, func(t *testing.T, k *Table[float32], r *rand.Rand) {
 		x, y, z := make([]float32, 4096), make([]float32, 4096), make([]float32, 4096)
 		scratch := make([]float32, GemmScratch(64, 64, 64)/4)
 		step := newAdamWStep(1e-3, 0.9, 0.999, 1e-8, 0.01, 1)
@@ -293,7 +289,6 @@ func TestAllocs(t *testing.T) {
 			},
 			"Add":           func() { k.Add(x, y, z) },
 			"Sum":           func() { k.Sum(x) },
-			"LogSumExp":     func() { k.LogSumExp(x) },
 			"CrossEntropy":  func() { k.CrossEntropy(y, x, 3, 1) },
 			"LayerNorm":     func() { k.LayerNorm(y, x, z, z, 1e-5) },
 			"LayerNormGrad": func() { k.LayerNormGrad(y, z, z, x, x, x, 0, 1) },

@@ -64,7 +64,6 @@ func elementwise(k *kern) {
 		return one(k.sel(k.cmp(lessThan, zero, in[0]), in[1], zero))
 	})
 	k.each("axpy", shape{outs: 1, ins: 2, scalars: 1, unroll: 4}, "is out0 = s0*in0 + in1.", func(in, sc []vreg) []vreg { return one(k.fma(sc[0], in[0], in[1])) })
-	k.each("mulAdd", shape{outs: 1, ins: 3, unroll: 4}, "is out0 = in0*in1 + in2.", func(in, _ []vreg) []vreg { return one(k.fma(in[0], in[1], in[2])) })
 }
 
 func activations(k *kern) {
@@ -99,14 +98,6 @@ func activations(k *kern) {
 		k.each(o.name, binary, "is the gradient of "+o.name[:len(o.name)-4]+": in0 what it saves, in1 the gradient of its output.",
 			func(in, _ []vreg) []vreg { return one(o.f(in[0], in[1])) })
 	}
-	k.each("swiglu", binary, "is out0 = silu(in0)*in1.", func(in, _ []vreg) []vreg {
-		return one(k.mul(in[1], k.div(in[0], k.onePlusExpNeg(in[0]))))
-	})
-	k.each("swigluGrad", shape{outs: 2, ins: 3, unroll: 2, hoist: expHoist}, "is the gradient of swiglu by in0 and by in1; in2 is that of its output.",
-		func(in, _ []vreg) []vreg {
-			s, rest := k.logistic(in[0])
-			return []vreg{k.mul(k.mul(in[1], in[2]), k.siluSlope(in[0], s, rest)), k.mul(in[2], k.mul(in[0], s))}
-		})
 }
 
 // siluSlope returns the derivative s*(1+x*(1-s)) of x*s, where s is the sigmoid of x and

@@ -23,10 +23,9 @@ var (
 )
 
 // parts are the loops whose fields in Table are not exported.
-var parts = []string{"expTotal", "dlogsm", "plain", "shifted", "scaled", "normSums", "normSums1", "normGrad", "normGrad1", "addGrad", "rope"}
+var parts = []string{"expTotal", "dlogsm", "plain", "shifted", "scaled", "normSums", "normSums1", "normGrad", "normGrad1", "addGrad", "rope", "adamw"}
 
-var initials = strings.NewReplacer("relu", "ReLU", "silu", "SiLU", "gelu", "GELU", "swiglu", "SwiGLU",
-	"adamw", "AdamW", "rsubS", "RSubS", "rdivS", "RDivS")
+var initials = strings.NewReplacer("relu", "ReLU", "silu", "SiLU", "gelu", "GELU", "rsubS", "RSubS", "rdivS", "RDivS")
 
 // field returns the name that a loop has in Table.
 func (l loop) field() string {
@@ -50,7 +49,7 @@ func tables() string {
 	}
 	var seen []string
 	for _, l := range loops {
-		if w := l.wrapper(); byHand[l.name] == "" && !slices.Contains(seen, w) {
+		if w := l.wrapper(); !slices.Contains(seen, w) {
 			seen = append(seen, w)
 			l.wrap(&b)
 		}
@@ -81,24 +80,22 @@ func (s isa) accelerate(b *strings.Builder) {
 	}
 	b.WriteString("\n}}\n}\n")
 	fmt.Fprintf(b, "\n// accelerate%s sets the kernels that have %s assembly.\n", s.name, s.name)
-	fmt.Fprintf(b, "func accelerate%s(t *Table) {\n", s.name)
+	fmt.Fprintf(b, "func accelerate%s(t *Table[float32]) {\n", s.name)
 	fmt.Fprintf(b, "t.Gemm, t.GemmTaps = gemm%s().gemm, taps%s().gemm\n", s.name, s.name)
 	fmt.Fprintf(b, "t.Transpose = transposeBlocks(%d, transpose%d%s)\n", s.lanes, s.lanes, s.name)
 	block := s.chained() * s.lanes
 	fmt.Fprintf(b, "t.Chain, t.ChainBlock = chainOf(%d, chain%s), %d\n", block, s.name, block)
 	for _, name := range conversions {
-		by, _, _ := strings.Cut(name, "F16")
-		by = strings.TrimSuffix(by, "B")
-		fmt.Fprintf(b, "t.%s = %sBy(%d, %s%s, %sGo)\n", title(name), by, s.lanes, name, s.name, name)
+		fmt.Fprintf(b, "t.%s = convertBy(%d, %s%s, %sGo[float32])\n", title(name), s.lanes, name, s.name, name)
 	}
 	for _, l := range loops {
 		fmt.Fprintf(b, "t.%s = %s(%s%s)\n", l.field(), l.wrapper(), l.name, s.name)
 	}
-	b.WriteString("t.accelerateRows(rowKernels{\n")
+	b.WriteString("t.blocks = blocks[float32]{\n")
 	for _, name := range rowNames {
 		fmt.Fprintf(b, "%s: %s%s,\n", strings.TrimSuffix(name, "Rows"), name, s.name)
 	}
-	b.WriteString("})\n}\n")
+	b.WriteString("}\n}\n")
 }
 
 // list writes the tiles of vecs vectors, by rows.
@@ -114,15 +111,8 @@ func (s isa) list(b *strings.Builder, kind string, vecs, rows int) {
 	b.WriteString("},")
 }
 
-// byHand are the wrappers that are not generated: the numbers of one are a struct, and
-// the other adds in place.
-var byHand = map[string]string{"adamw": "adamwBy", "addGrad": "addGradBy"}
-
 // wrapper returns the name of the function that cuts the slices of such a loop.
 func (l loop) wrapper() string {
-	if name, ok := byHand[l.name]; ok {
-		return name
-	}
 	kind := "each"
 	switch {
 	case l.results > 0 && l.start == "zero":
