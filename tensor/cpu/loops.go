@@ -157,7 +157,8 @@ func numberLoops[T number]() loopsOf {
 	}
 }
 
-// power returns a^b by squaring, wrapping; a negative exponent gives 0 except for bases of
+// power returns a^b by squaring, wrapping; a negative exponent gives 0 except for bases
+// of
 // 1 and -1.
 func power[T integer](a, b T) T {
 	if b < 0 {

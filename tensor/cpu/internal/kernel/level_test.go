@@ -45,7 +45,8 @@ func complete(t *testing.T, l Level, v reflect.Value) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Kind() {
 		case reflect.Struct:
-			if l != Go || v.Type().Field(i).Name != "blocks" { // Go has loops over single rows
+			// Go has loops over single rows in place of blocks
+			if l != Go || v.Type().Field(i).Name != "blocks" {
 				complete(t, l, f)
 			}
 		case reflect.Func:

@@ -54,8 +54,8 @@ type (
 )
 
 // Table is one set of kernels. [Select], [Best] and [Portable] set its fields, which are
-// not to be changed afterwards; any number of goroutines may use a table. The comment of a
-// field or method is the loop that it stands for, in real arithmetic: see the package
+// not to be changed afterwards; any number of goroutines may use a table. The comment of
+// a field or method is the loop that it stands for, in real arithmetic: see the package
 // comment for lengths and aliasing.
 type Table[T Float] struct {
 	Level Level
@@ -173,8 +173,8 @@ type Functions[T Float] struct {
 	GELUTanh Unary[T] // x*(1+tanh(√(2/π)*(x+0.044715x³)))/2; 2 ulp
 }
 
-// Gradients are those of the functions: a is the saved value that the comment names, b the
-// gradient of the output, dst that of the input. Their errors are at most 6 ulp of
+// Gradients are those of the functions: a is the saved value that the comment names, b
+// the gradient of the output, dst that of the input. Their errors are at most 6 ulp of
 // max(|result|, 1) for |b| up to 10.
 type Gradients[T Float] struct {
 	SigmoidGrad  Binary[T] // a = sigmoid(x): b*a*(1-a)
