@@ -21,7 +21,7 @@ func AllReduceMany[T Element](ctx context.Context, g *Group, op Op, bufs ...[]T)
 	for i, b := range bufs {
 		sizes[i] = len(bytesOf(b))
 	}
-	if _, _, err := reductionOf(op, dtypeOf[T](), g.size); err != nil {
+	if err := g.checkFold(&plan.Call{Op: op, DType: dtypeOf[T]()}); err != nil {
 		return err
 	}
 	var room [2][]T

@@ -2,10 +2,18 @@ package collective
 
 import (
 	"fmt"
+	"math"
 
-	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
+
+// request returns the request of a call on slices, for check to complete. Its counts are
+// in elements.
+func request[T Element](kind plan.Kind, op Op, dst, src []T) (r plan.Request) {
+	r.Dst, r.Src = bytesOf(dst), bytesOf(src)
+	r.Call.Kind, r.Call.Op, r.Call.DType = kind, op, dtypeOf[T]()
+	return r
+}
 
 // has returns ErrRank unless rank is one of the group's.
 func (g *Group) has(rank int, what string) error {
@@ -15,81 +23,110 @@ func (g *Group) has(rank int, what string) error {
 	return nil
 }
 
-// bytesOfCounts returns counts of elements in bytes, and their sum in elements.
-func (g *Group) bytesOfCounts(counts []int, size int) (out []int, sum int, err error) {
-	out = make([]int, len(counts))
+// inBytes returns counts of elements in bytes; nil stays nil.
+func inBytes(counts []int, size int) ([]int, error) {
+	if counts == nil {
+		return nil, nil
+	}
+	out := make([]int, len(counts))
 	for i, n := range counts {
-		if n < 0 || n > (1<<62)/size/max(len(counts), 1) {
-			return nil, 0, fmt.Errorf("%w: %d elements of rank %d", ErrLength, n, i)
+		if n < 0 || n > math.MaxInt/size {
+			return nil, fmt.Errorf("%w: %d elements of rank %d", ErrLength, n, i)
 		}
 		out[i] = n * size
-		sum += n
 	}
-	if len(counts) != g.size {
-		return nil, 0, fmt.Errorf("%w: %d counts, expected one for each of %d ranks", ErrLength, len(counts), g.size)
-	}
-	return out, sum, nil
+	return out, nil
 }
 
-// reduction fills in a call that folds count elements.
-func reduction(g *Group, r *plan.Request, kind plan.Kind, op Op, dt element.DType, count int) error {
-	fold, scale, err := reductionOf(op, dt, g.size)
-	if err != nil {
-		return err
-	}
-	c := &r.Call // field by field: a whole Call would be copied once more
-	c.Kind, c.Op, c.DType, c.Count, c.Scale = kind, fold, dt, int64(count), scale
-	return nil
-}
-
-// parts checks one and all, a rank's part and the whole of all ranks' parts, and puts the
-// counts in the request. one may be its own place in all. counts nil: parts of one
-// length.
-func parts[T Element](g *Group, r *plan.Request, what string, one, all []T, counts []int) error {
-	off, mine, whole := g.rank*len(one), len(one), g.size*len(one)
-	size := dtypeOf[T]().Size()
-	if counts != nil {
-		var err error
-		if r.Counts, whole, err = g.bytesOfCounts(counts, size); err != nil {
-			return fmt.Errorf("%s: %w", what, err)
+// check refuses a request whose ranks, lengths, buffers or operation do not belong
+// together, and completes the others.
+func (g *Group) check(r *plan.Request) error {
+	c := &r.Call
+	root := g.rank == r.Peer
+	switch c.Kind {
+	case plan.Barrier:
+		return nil
+	case plan.Send, plan.Recv:
+		c.Count = int64(len(r.Dst) / c.DType.Size())
+		return g.has(r.Peer, "peer") // a rank may be its own
+	case plan.Broadcast, plan.Reduce, plan.Gather, plan.Scatter:
+		if err := g.has(r.Peer, "root"); err != nil {
+			return err
 		}
-		r.Call.Counts = plan.HashCounts(counts)
-		off, mine = sum(counts[:g.rank]), counts[g.rank]
-	}
-	if len(one) != mine || len(all) != whole {
-		return fmt.Errorf("%w: %s between %d elements of this rank, expected %d, and %d of all, expected %d",
-			ErrLength, what, len(one), mine, len(all), whole)
-	}
-	a, b := bytesOf(one), bytesOf(all)
-	if overlap(a, b) && !same(a, b[off*size:(off+mine)*size]) {
-		return fmt.Errorf("%w: %s", ErrOverlap, what)
-	}
-	return nil
-}
-
-// rooted checks a gather or scatter: one is every rank's part, all is the root's buffer,
-// which the other ranks do not use.
-func rooted[T Element](g *Group, r *plan.Request, kind plan.Kind, one, all []T, counts []int, root int) error {
-	if err := g.has(root, "root"); err != nil {
-		return err
-	}
-	whole := len(one) * g.size
-	if counts != nil {
-		var err error
-		if r.Counts, whole, err = g.bytesOfCounts(counts, dtypeOf[T]().Size()); err != nil {
-			return fmt.Errorf("%v: %w", kind, err)
-		}
-		r.Call.Counts = plan.HashCounts(counts)
-		if len(one) != counts[g.rank] {
-			return fmt.Errorf("%w: %v of %d elements, counts say %d", ErrLength, kind, len(one), counts[g.rank])
+		c.Root = int32(r.Peer)
+		if !root && c.Kind == plan.Scatter {
+			r.Src = nil
+		} else if !root && c.Kind != plan.Broadcast {
+			r.Dst = nil
 		}
 	}
-	if g.rank == root {
-		if err := parts(g, r, kind.String(), one, all, counts); err != nil {
+	if r.Counts != nil || r.Recv != nil {
+		if err := g.convertCounts(r); err != nil {
 			return err
 		}
 	}
-	r.Peer = root
-	r.Call.Kind, r.Call.DType, r.Call.Count, r.Call.Root = kind, dtypeOf[T](), int64(whole), int32(root)
+	if err := r.Check(g.rank, g.size); err != nil {
+		return fmt.Errorf("%w: %v of %v: %w", ErrLength, c.Kind, c.DType, err)
+	}
+	c.Count = int64(g.longest(r) / c.DType.Size())
+	if overlap(r.Dst, r.Src) && !g.mayOverlap(r) {
+		return fmt.Errorf("%w: %v", ErrOverlap, c.Kind)
+	}
+	if !c.Kind.Folds() {
+		return nil
+	}
+	return g.checkFold(c)
+}
+
+// convertCounts makes the counts of r bytes, and notes those that all ranks know.
+func (g *Group) convertCounts(r *plan.Request) (err error) {
+	counts, size := r.Counts, r.Call.DType.Size()
+	if r.Counts, err = inBytes(counts, size); err == nil {
+		r.Recv, err = inBytes(r.Recv, size)
+	}
+	if err != nil {
+		return fmt.Errorf("%v: %w", r.Call.Kind, err)
+	}
+	if r.Call.Kind != plan.AllToAll {
+		r.Call.Counts = plan.HashCounts(counts)
+	}
 	return nil
+}
+
+// longest returns the bytes of the longest buffer of a checked call, which all ranks know.
+func (g *Group) longest(r *plan.Request) int {
+	one := len(r.Src)
+	switch r.Call.Kind {
+	case plan.AllGather, plan.Broadcast:
+		return len(r.Dst)
+	case plan.AllToAll:
+		if r.Counts != nil {
+			return 0 // counts are between pairs
+		}
+	case plan.Scatter:
+		one = len(r.Dst)
+		fallthrough
+	case plan.Gather:
+		if r.Counts != nil {
+			return sum(r.Counts)
+		}
+		return one * g.size
+	}
+	return one
+}
+
+// mayOverlap reports whether the buffers of a checked call, which share memory, are the
+// same, or one is its own place among the parts of the other, in a call that allows it.
+func (g *Group) mayOverlap(r *plan.Request) bool {
+	one, all := r.Dst, r.Src
+	switch r.Call.Kind {
+	case plan.AllReduce, plan.Reduce:
+		return same(one, all)
+	case plan.AllToAll:
+		return false
+	case plan.AllGather, plan.Gather:
+		one, all = all, one
+	}
+	counts, _ := r.Parts(make([]int, g.size))
+	return same(one, plan.Packed(counts)[g.rank].Of(all))
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/kernel"
+	"github.com/ringside-go/ringside/collective/plan"
 )
 
 // Float16 and BFloat16 are 16-bit floating-point elements as they are stored. Reductions
@@ -64,18 +65,18 @@ const (
 // Ops returns all operations.
 func Ops() []Op { return append(element.Reductions(), Mean) }
 
-// reductionOf returns the reduction that op among n ranks is in a call, and the call's
-// scale.
-func reductionOf(op Op, dt element.DType, n int) (element.Reduction, float64, error) {
-	scale := 1.0
-	if op == Mean {
-		if !dt.IsFloat() {
-			return op, 1, fmt.Errorf("%w: mean of %v, expected a float type", ErrOp, dt)
+// checkFold makes a mean a scaled sum, and returns ErrOp for an operation that the element
+// type does not have.
+func (g *Group) checkFold(c *plan.Call) error {
+	if c.Op == Mean {
+		if !c.DType.IsFloat() {
+			return fmt.Errorf("%w: mean of %v, expected a float type", ErrOp, c.DType)
 		}
-		op, scale = Sum, 1/float64(n)
+		c.Op, c.Scale = Sum, 1/float64(g.size)
 	}
-	if err := kernel.Supported(op, dt); err != nil {
-		return op, 1, fmt.Errorf("%w: %w", ErrOp, err)
+	c.Scale = c.Factor()
+	if err := kernel.CheckFold(c.Op, c.DType, c.Scale, 0); err != nil {
+		return fmt.Errorf("%w: %w", ErrOp, err)
 	}
-	return op, scale, nil
+	return nil
 }

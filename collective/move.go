@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
@@ -24,24 +25,16 @@ func (g *Group) BarrierAsync(ctx context.Context) *Work {
 // root's values are there. If one of them is gone or calls something else, root learns it
 // in its next call.
 func Broadcast[T Element](ctx context.Context, g *Group, buf []T, root int) error {
-	var r plan.Request
-	if err := broadcast(&r, g, buf, root); err != nil {
-		return err
-	}
-	return g.lane.do(ctx, &r)
+	r := request(plan.Broadcast, element.None, buf, nil)
+	r.Peer = root
+	return g.do(ctx, &r)
 }
 
 // BroadcastAsync starts a Broadcast.
 func BroadcastAsync[T Element](ctx context.Context, g *Group, buf []T, root int) *Work {
-	var r plan.Request
-	return g.begin(ctx, &r, broadcast(&r, g, buf, root))
-}
-
-// broadcast fills in the request of a Broadcast.
-func broadcast[T Element](r *plan.Request, g *Group, buf []T, root int) error {
-	r.Dst, r.Peer = bytesOf(buf), root
-	r.Call = plan.Call{Kind: plan.Broadcast, DType: dtypeOf[T](), Count: int64(len(buf)), Root: int32(root)}
-	return g.has(root, "root")
+	r := request(plan.Broadcast, element.None, buf, nil)
+	r.Peer = root
+	return g.begin(ctx, &r)
 }
 
 // AllGather gives every rank the src of all, one after the other in rank order. src has
@@ -59,27 +52,16 @@ func AllGatherAsync[T Element](ctx context.Context, g *Group, dst, src []T) *Wor
 // AllGatherV is AllGather with counts[r] elements of rank r. counts is the same on all
 // ranks.
 func AllGatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int) error {
-	var r plan.Request
-	if err := allGather(&r, g, dst, src, counts); err != nil {
-		return err
-	}
-	return g.lane.do(ctx, &r)
+	r := request(plan.AllGather, element.None, dst, src)
+	r.Counts = counts
+	return g.do(ctx, &r)
 }
 
 // AllGatherVAsync starts an AllGatherV.
 func AllGatherVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int) *Work {
-	var r plan.Request
-	return g.begin(ctx, &r, allGather(&r, g, dst, src, counts))
-}
-
-// allGather fills in the request of an AllGather; counts nil: parts of one length.
-func allGather[T Element](r *plan.Request, g *Group, dst, src []T, counts []int) error {
-	r.Dst, r.Src = bytesOf(dst), bytesOf(src)
-	if err := parts(g, r, "all-gather", src, dst, counts); err != nil {
-		return err
-	}
-	r.Call.Kind, r.Call.DType, r.Call.Count = plan.AllGather, dtypeOf[T](), int64(len(dst))
-	return nil
+	r := request(plan.AllGather, element.None, dst, src)
+	r.Counts = counts
+	return g.begin(ctx, &r)
 }
 
 // Gather gives root the src of all, one after the other in rank order. The others' dst is
@@ -95,26 +77,16 @@ func GatherAsync[T Element](ctx context.Context, g *Group, dst, src []T, root in
 
 // GatherV is Gather with counts[r] elements of rank r. counts is the same on all ranks.
 func GatherV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) error {
-	var r plan.Request
-	if err := gather(&r, g, dst, src, counts, root); err != nil {
-		return err
-	}
-	return g.lane.do(ctx, &r)
+	r := request(plan.Gather, element.None, dst, src)
+	r.Counts, r.Peer = counts, root
+	return g.do(ctx, &r)
 }
 
 // GatherVAsync starts a GatherV.
 func GatherVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) *Work {
-	var r plan.Request
-	return g.begin(ctx, &r, gather(&r, g, dst, src, counts, root))
-}
-
-// gather fills in the request of a Gather; counts nil: parts of one length.
-func gather[T Element](r *plan.Request, g *Group, dst, src []T, counts []int, root int) error {
-	r.Src = bytesOf(src)
-	if g.rank == root {
-		r.Dst = bytesOf(dst)
-	}
-	return rooted(g, r, plan.Gather, src, dst, counts, root)
+	r := request(plan.Gather, element.None, dst, src)
+	r.Counts, r.Peer = counts, root
+	return g.begin(ctx, &r)
 }
 
 // Scatter gives each rank its part of root's src: rank r has elements r*len(dst) to
@@ -132,96 +104,45 @@ func ScatterAsync[T Element](ctx context.Context, g *Group, dst, src []T, root i
 // ScatterV is Scatter with counts[r] elements for rank r. counts is the same on all
 // ranks.
 func ScatterV[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) error {
-	var r plan.Request
-	if err := scatter(&r, g, dst, src, counts, root); err != nil {
-		return err
-	}
-	return g.lane.do(ctx, &r)
+	r := request(plan.Scatter, element.None, dst, src)
+	r.Counts, r.Peer = counts, root
+	return g.do(ctx, &r)
 }
 
 // ScatterVAsync starts a ScatterV.
 func ScatterVAsync[T Element](ctx context.Context, g *Group, dst, src []T, counts []int, root int) *Work {
-	var r plan.Request
-	return g.begin(ctx, &r, scatter(&r, g, dst, src, counts, root))
-}
-
-// scatter fills in the request of a Scatter; counts nil: parts of one length.
-func scatter[T Element](r *plan.Request, g *Group, dst, src []T, counts []int, root int) error {
-	r.Dst = bytesOf(dst)
-	if g.rank == root {
-		r.Src = bytesOf(src)
-	}
-	return rooted(g, r, plan.Scatter, dst, src, counts, root)
+	r := request(plan.Scatter, element.None, dst, src)
+	r.Counts, r.Peer = counts, root
+	return g.begin(ctx, &r)
 }
 
 // AllToAll gives rank r the r-th part of this rank's src, and puts the part that rank r
 // has for this one in the r-th part of dst. dst and src have one length, a multiple of
 // Size, the same on all ranks, and do not overlap.
 func AllToAll[T Element](ctx context.Context, g *Group, dst, src []T) error {
-	var r plan.Request
-	if err := allToAll(&r, g, dst, src); err != nil {
-		return err
-	}
-	return g.lane.do(ctx, &r)
+	r := request(plan.AllToAll, element.None, dst, src)
+	return g.do(ctx, &r)
 }
 
 // AllToAllAsync starts an AllToAll.
 func AllToAllAsync[T Element](ctx context.Context, g *Group, dst, src []T) *Work {
-	var r plan.Request
-	return g.begin(ctx, &r, allToAll(&r, g, dst, src))
-}
-
-// allToAll fills in the request of an AllToAll.
-func allToAll[T Element](r *plan.Request, g *Group, dst, src []T) error {
-	if len(dst) != len(src) || len(src)%g.size != 0 {
-		return fmt.Errorf("%w: all-to-all of %d elements into %d, expected one multiple of %d",
-			ErrLength, len(src), len(dst), g.size)
-	}
-	r.Dst, r.Src = bytesOf(dst), bytesOf(src)
-	r.Call = plan.Call{Kind: plan.AllToAll, DType: dtypeOf[T](), Count: int64(len(src))}
-	if overlap(r.Dst, r.Src) {
-		return fmt.Errorf("%w: all-to-all", ErrOverlap)
-	}
-	return nil
+	r := request(plan.AllToAll, element.None, dst, src)
+	return g.begin(ctx, &r)
 }
 
 // AllToAllV is AllToAll with sendCounts[r] elements for rank r and recvCounts[r] from it.
 // Each rank sends another as much as that expects of it.
 func AllToAllV[T Element](ctx context.Context, g *Group, dst, src []T, sendCounts, recvCounts []int) error {
-	var r plan.Request
-	if err := allToAllV(&r, g, dst, src, sendCounts, recvCounts); err != nil {
-		return err
-	}
-	return g.lane.do(ctx, &r)
+	r := request(plan.AllToAll, element.None, dst, src)
+	r.Counts, r.Recv = sendCounts, recvCounts
+	return g.do(ctx, &r)
 }
 
 // AllToAllVAsync starts an AllToAllV.
 func AllToAllVAsync[T Element](ctx context.Context, g *Group, dst, src []T, sendCounts, recvCounts []int) *Work {
-	var r plan.Request
-	return g.begin(ctx, &r, allToAllV(&r, g, dst, src, sendCounts, recvCounts))
-}
-
-// allToAllV fills in the request of an AllToAllV.
-func allToAllV[T Element](r *plan.Request, g *Group, dst, src []T, sendCounts, recvCounts []int) error {
-	r.Dst, r.Src = bytesOf(dst), bytesOf(src)
-	size := dtypeOf[T]().Size()
-	var out, in int
-	var err error
-	if r.Counts, out, err = g.bytesOfCounts(sendCounts, size); err == nil {
-		r.Recv, in, err = g.bytesOfCounts(recvCounts, size)
-	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("all-to-all: %w", err)
-	case len(src) != out || len(dst) != in || sendCounts[g.rank] != recvCounts[g.rank]:
-		return fmt.Errorf("%w: all-to-all of %d elements, counts say %d, into %d, counts say %d; to oneself %d and %d",
-			ErrLength, len(src), out, len(dst), in, sendCounts[g.rank], recvCounts[g.rank])
-	case overlap(r.Dst, r.Src):
-		return fmt.Errorf("%w: all-to-all", ErrOverlap)
-	}
-	// counts are between pairs
-	r.Call = plan.Call{Kind: plan.AllToAll, DType: dtypeOf[T]()}
-	return nil
+	r := request(plan.AllToAll, element.None, dst, src)
+	r.Counts, r.Recv = sendCounts, recvCounts
+	return g.begin(ctx, &r)
 }
 
 // Send gives buf to a rank, which calls Recv with as many elements of that type. It may
@@ -229,47 +150,39 @@ func allToAllV[T Element](r *plan.Request, g *Group, dst, src []T, sendCounts, r
 // each other. So one receives first, or both use SendRecv. A message to oneself is kept
 // until it is received.
 func Send[T Element](ctx context.Context, g *Group, buf []T, to int) error {
-	var r plan.Request
-	if err := message(&r, g, plan.Send, buf, to); err != nil {
-		return err
-	}
-	return g.lane.do(ctx, &r)
+	r := request(plan.Send, element.None, buf, nil)
+	r.Peer = to
+	return g.do(ctx, &r)
 }
 
 // SendAsync starts a Send. Calls started after it, a Recv too, wait for it.
 func SendAsync[T Element](ctx context.Context, g *Group, buf []T, to int) *Work {
-	var r plan.Request
-	return g.begin(ctx, &r, message(&r, g, plan.Send, buf, to))
+	r := request(plan.Send, element.None, buf, nil)
+	r.Peer = to
+	return g.begin(ctx, &r)
 }
 
 // Recv fills buf with what a rank sends by Send.
 func Recv[T Element](ctx context.Context, g *Group, buf []T, from int) error {
-	var r plan.Request
-	if err := message(&r, g, plan.Recv, buf, from); err != nil {
-		return err
-	}
-	return g.lane.do(ctx, &r)
+	r := request(plan.Recv, element.None, buf, nil)
+	r.Peer = from
+	return g.do(ctx, &r)
 }
 
 // RecvAsync starts a Recv.
 func RecvAsync[T Element](ctx context.Context, g *Group, buf []T, from int) *Work {
-	var r plan.Request
-	return g.begin(ctx, &r, message(&r, g, plan.Recv, buf, from))
-}
-
-// message fills in the request of a Send or Recv.
-func message[T Element](r *plan.Request, g *Group, kind plan.Kind, buf []T, peer int) error {
-	r.Dst, r.Peer = bytesOf(buf), peer
-	r.Call = plan.Call{Kind: kind, DType: dtypeOf[T](), Count: int64(len(buf))}
-	return g.has(peer, "peer")
+	r := request(plan.Recv, element.None, buf, nil)
+	r.Peer = from
+	return g.begin(ctx, &r)
 }
 
 // SendRecv sends to one rank and receives from another, or the same. Ranks that all call
 // it, each sending to one and receiving from one, do not wait for each other in a circle:
 // a rank that sends to a higher one sends first, the others receive first.
 func SendRecv[T Element](ctx context.Context, g *Group, send []T, to int, recv []T, from int) error {
-	var s, r plan.Request
-	if err := errors.Join(message(&s, g, plan.Send, send, to), message(&r, g, plan.Recv, recv, from)); err != nil {
+	s, r := request(plan.Send, element.None, send, nil), request(plan.Recv, element.None, recv, nil)
+	s.Peer, r.Peer = to, from
+	if err := errors.Join(g.check(&s), g.check(&r)); err != nil {
 		return err
 	}
 	if overlap(s.Dst, r.Dst) {

@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 
+	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/internal/host"
 	"github.com/ringside-go/ringside/collective/plan"
 )
@@ -23,38 +24,40 @@ type Persistent struct {
 
 // AllReduceInit returns an [AllReduce] to be run. It refuses what AllReduce refuses.
 func AllReduceInit[T Element](g *Group, dst, src []T, op Op) (*Persistent, error) {
-	var r plan.Request
-	return persistent(g, &r, allReduce(&r, g, dst, src, op))
+	r := request(plan.AllReduce, op, dst, src)
+	return persistent(g, &r)
 }
 
 // ReduceScatterInit returns a [ReduceScatter] to be run. It refuses what ReduceScatter
 // refuses.
 func ReduceScatterInit[T Element](g *Group, dst, src []T, op Op) (*Persistent, error) {
-	var r plan.Request
-	return persistent(g, &r, reduceScatter(&r, g, dst, src, nil, op))
+	r := request(plan.ReduceScatter, op, dst, src)
+	return persistent(g, &r)
 }
 
 // AllGatherInit returns an [AllGather] to be run. It refuses what AllGather refuses.
 func AllGatherInit[T Element](g *Group, dst, src []T) (*Persistent, error) {
-	var r plan.Request
-	return persistent(g, &r, allGather(&r, g, dst, src, nil))
+	r := request(plan.AllGather, element.None, dst, src)
+	return persistent(g, &r)
 }
 
 // BroadcastInit returns a [Broadcast] to be run. It refuses what Broadcast refuses.
 func BroadcastInit[T Element](g *Group, buf []T, root int) (*Persistent, error) {
-	var r plan.Request
-	return persistent(g, &r, broadcast(&r, g, buf, root))
+	r := request(plan.Broadcast, element.None, buf, nil)
+	r.Peer = root
+	return persistent(g, &r)
 }
 
 // BarrierInit returns a [Group.Barrier] to be run.
 func (g *Group) BarrierInit() *Persistent {
 	// a barrier has nothing to refuse
-	p, _ := persistent(g, &plan.Request{Call: plan.Call{Kind: plan.Barrier}}, nil)
+	p, _ := persistent(g, &plan.Request{Call: plan.Call{Kind: plan.Barrier}})
 	return p
 }
 
-// persistent returns the call of r, unless it was refused by err.
-func persistent(g *Group, r *plan.Request, err error) (*Persistent, error) {
+// persistent returns the call of r, unless it is refused.
+func persistent(g *Group, r *plan.Request) (*Persistent, error) {
+	err := g.check(r)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/ringside-go/ringside/collective/element"
+	"github.com/ringside-go/ringside/collective/plan"
 )
 
 // The reference: reductions one element at a time, in plain Go, by the order that the
@@ -202,7 +203,7 @@ func input[T Element](op Op, count, rank int) []T {
 func opsOf[T Element]() []Op {
 	var out []Op
 	for _, op := range Ops() {
-		if _, _, err := reductionOf(op, dtypeOf[T](), 2); err == nil {
+		if err := (&Group{size: 2}).checkFold(&plan.Call{Op: op, DType: dtypeOf[T]()}); err == nil {
 			out = append(out, op)
 		}
 	}

@@ -92,9 +92,17 @@ func (g *Group) toSelf(r *plan.Request) error {
 	return nil
 }
 
-// begin starts a call, unless it was refused by err.
-func (g *Group) begin(ctx context.Context, r *plan.Request, err error) *Work {
-	if err != nil {
+// do makes a call, unless it is refused.
+func (g *Group) do(ctx context.Context, r *plan.Request) error {
+	if err := g.check(r); err != nil {
+		return err
+	}
+	return g.lane.do(ctx, r)
+}
+
+// begin starts a call, unless it is refused.
+func (g *Group) begin(ctx context.Context, r *plan.Request) *Work {
+	if err := g.check(r); err != nil {
 		return failed(err)
 	}
 	return g.lane.start(ctx, r)

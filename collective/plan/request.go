@@ -122,9 +122,9 @@ func (r *Request) checkParts(rank, n int) error {
 // checkExchange checks an AllToAll.
 func (r *Request) checkExchange(rank, n int) error {
 	if r.Counts == nil {
-		if len(r.Src)%n != 0 {
-			return fmt.Errorf("%w: src has %d bytes, expected a multiple of %d ranks",
-				ErrBadCall, len(r.Src), n)
+		if unit := max(1, r.Call.DType.Size()); len(r.Src)%(n*unit) != 0 {
+			return fmt.Errorf("%w: src has %d bytes, expected a multiple of %d for each of %d ranks",
+				ErrBadCall, len(r.Src), unit, n)
 		}
 		return checkLen("dst", r.Dst, len(r.Src))
 	}
