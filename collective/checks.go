@@ -93,7 +93,7 @@ func (g *Group) convertCounts(r *plan.Request) (err error) {
 	return nil
 }
 
-// longest returns the bytes of the longest buffer of a checked call, which all ranks know.
+// longest returns the bytes of the longest buffer of a checked call.
 func (g *Group) longest(r *plan.Request) int {
 	one := len(r.Src)
 	switch r.Call.Kind {

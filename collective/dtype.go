@@ -65,8 +65,8 @@ const (
 // Ops returns all operations.
 func Ops() []Op { return append(element.Reductions(), Mean) }
 
-// checkFold makes a mean a scaled sum, and returns ErrOp for an operation that the element
-// type does not have.
+// checkFold makes a mean a scaled sum, and returns ErrOp for an operation that the
+// element type does not have.
 func (g *Group) checkFold(c *plan.Call) error {
 	if c.Op == Mean {
 		if !c.DType.IsFloat() {

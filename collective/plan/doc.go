@@ -1,6 +1,7 @@
 // Package plan defines what the ranks of a group agree on before a byte moves: what a
-// call is, how a buffer is cut, and which rank sends what to which other rank in which
-// order. It computes; it does no I/O, reads no clock and holds no state.
+// call is, how a buffer is cut, which rank sends what to which other rank in which order,
+// and in which words ranks greet each other and say that a call failed. It computes; it
+// does no I/O, reads no clock and holds no state.
 // collective/internal/host moves bytes within a host, collective/internal/wide between
 // hosts; both and collective use it.
 //

@@ -30,8 +30,7 @@ func (c *exchange) foldSmall(dst, src []byte, from int) error {
 	case c.n > 1:
 		c.fillFlat(src)
 	}
-	c.stats.small++
-	c.stats.bytes += uint64(len(src))
+	c.stats.Small++
 	if err := c.meet(); err != nil || len(dst) == 0 {
 		return err
 	}
@@ -41,7 +40,7 @@ func (c *exchange) foldSmall(dst, src []byte, from int) error {
 		if c.rank == 1 {
 			x, y = y, x
 		}
-		if c.fold.pair(c.call, dst, x, y) {
+		if c.fold.FoldPair(c.call, dst, x, y) {
 			return nil
 		}
 	}
@@ -57,13 +56,12 @@ func (c *exchange) foldSmall(dst, src []byte, from int) error {
 		}
 	}
 	w.dsts[0] = dst
-	c.fold.fold(c.call, w.dsts[:1], w.srcs)
+	c.fold.Fold(c.call, w.dsts[:1], w.srcs)
 	return nil
 }
 
 // allReduceLarge says where this rank's buffers are, and goes on as all ranks' allow.
 func (c *exchange) allReduceLarge(dst, src []byte) error {
-	c.stats.bytes += uint64(len(src))
 	m := &move{src: src, dst: dst}
 	given := c.locate(src)
 	stored := given
@@ -95,13 +93,13 @@ func (c *exchange) allReduceLarge(dst, src []byte) error {
 		}
 	}
 	if all {
-		c.stats.direct++
+		c.stats.Direct++
 		if only {
 			return c.allReduceShown(m, mine)
 		}
 		return c.allReduceDirect(m, mine)
 	}
-	c.stats.staged++
+	c.stats.Staged++
 	if !none { // ranks with reachable buffers have yet to stage
 		if reachable {
 			c.stage(m, 0)
@@ -145,7 +143,7 @@ func (c *exchange) allReduceDirect(m *move, mine plan.Slice) error {
 		w.srcs[p], w.dsts[i] = mine.Of(src), mine.Of(dst)
 	}
 	if mine.Len > 0 {
-		c.fold.fold(c.call, w.dsts, w.srcs)
+		c.fold.Fold(c.call, w.dsts, w.srcs)
 	}
 	return c.meet()
 }
@@ -183,7 +181,7 @@ func (c *exchange) allReduceShown(m *move, mine plan.Slice) error {
 			w.srcs[p] = mine.Of(w.base[p])
 		}
 		w.dsts[0] = mine.Of(m.dst)
-		c.fold.fold(c.call, w.dsts[:1], w.srcs)
+		c.fold.Fold(c.call, w.dsts[:1], w.srcs)
 	}
 	if err := c.meet(); err != nil {
 		return err
@@ -191,7 +189,7 @@ func (c *exchange) allReduceShown(m *move, mine plan.Slice) error {
 	for i := 1; i < c.n; i++ {
 		p := (c.rank + i) % c.n
 		if s := plan.PartLines(n, unit, c.n, p); s.Len > 0 {
-			c.fold.set.Copy(s.Of(m.dst), s.Of(w.made[p]))
+			c.fold.Copy(s.Of(m.dst), s.Of(w.made[p]))
 		}
 	}
 	return c.meet()
@@ -209,10 +207,10 @@ func (c *exchange) allReducePair(m *move) error {
 		for at := 0; at < len(src); at += refillBytes {
 			end := min(at+refillBytes, len(src))
 			w.srcs[c.rank], w.srcs[other] = src[at:end], slot[at:end]
-			c.fold.fold(c.call, c.takeOver(dst[at:end], other), w.srcs)
+			c.fold.Fold(c.call, c.takeOver(dst[at:end], other), w.srcs)
 			if at < len(next) {
 				end = min(end, len(next))
-				c.fold.set.Copy(slot[at:end], next[at:end])
+				c.fold.Copy(slot[at:end], next[at:end])
 			}
 		}
 		if len(next) == 0 {
@@ -245,7 +243,7 @@ func (c *exchange) allReduceStaged(m *move) error {
 			}
 			w.srcs[c.rank] = s.Of(src)
 			w.dsts[0], w.dsts[1] = s.Of(w.base[c.rank]), s.Of(dst)
-			c.fold.fold(c.call, w.dsts[:2], w.srcs)
+			c.fold.Fold(c.call, w.dsts[:2], w.srcs)
 		}
 		if err := c.meet(); err != nil {
 			return err
@@ -253,7 +251,7 @@ func (c *exchange) allReduceStaged(m *move) error {
 		for i := 1; i < c.n; i++ {
 			p := (c.rank + i) % c.n
 			if s := plan.PartLines(hi-lo, unit, c.n, p); s.Len > 0 {
-				c.fold.set.Copy(s.Of(dst), s.Of(w.base[p]))
+				c.fold.Copy(s.Of(dst), s.Of(w.base[p]))
 			}
 		}
 		if lo = hi; lo == len(m.src) {

@@ -54,7 +54,7 @@ func (c *exchange) give(buf []byte) error {
 	case n <= entryText:
 		copy(entry[offEntryText:], buf)
 	case n <= c.spread:
-		c.fold.set.Copy(c.self.inRoom(at, n), buf)
+		c.fold.Copy(c.self.inRoom(at, n), buf)
 	default:
 		location = c.locate(buf)
 		le.PutUint64(entry[offEntryText:], location)
@@ -65,12 +65,10 @@ func (c *exchange) give(buf []byte) error {
 	case n > c.spread && location == 0:
 		return c.spreadStaged(buf, c.rank)
 	case n > c.spread:
-		c.stats.direct++
-		c.stats.bytes += uint64(n)
+		c.stats.Direct++
 		return c.awaitReaders(position)
 	}
-	c.stats.small++
-	c.stats.bytes += uint64(n)
+	c.stats.Small++
 	return nil
 }
 
@@ -99,7 +97,7 @@ func (c *exchange) receive(buf []byte, root int) error {
 		copy(buf, entry[offEntryText:])
 		return nil
 	case n <= c.spread:
-		c.fold.set.Copy(buf, p.inRoom(at, n))
+		c.fold.Copy(buf, p.inRoom(at, n))
 		return nil
 	}
 	location := le.Uint64(entry[offEntryText:])
@@ -111,7 +109,7 @@ func (c *exchange) receive(buf []byte, root int) error {
 		return err
 	}
 	if &from[0] != &buf[0] {
-		c.fold.set.Copy(buf, from)
+		c.fold.Copy(buf, from)
 	}
 	storeRelease(c.self.acknowledged(), position)
 	p.bell.Ring()

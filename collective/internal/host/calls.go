@@ -73,7 +73,7 @@ func (c *Comm) start(ctx context.Context, e *encoded, seq uint64) error {
 	e.call.Seq = seq
 	c.call, c.hash, c.ctx, c.timing = &e.call, e.hash+seq*golden, ctx, false
 	c.recent[seq%recentCalls] = c.hash
-	c.stats.calls++
+	c.stats.Calls++
 	c.declare(e, (c.epoch+1)&1, seq)
 	return nil
 }
@@ -182,7 +182,7 @@ func (c *Comm) reduceLarge(m *move, root int) error {
 	}
 	if s.Len > 0 {
 		w.dsts[0] = s.Of(dst)
-		c.fold.fold(c.call, w.dsts[:1], w.srcs)
+		c.fold.Fold(c.call, w.dsts[:1], w.srcs)
 	}
 	return c.meet()
 }
@@ -223,12 +223,12 @@ func (c *Comm) gatherSmall(dst, src []byte) error {
 		switch {
 		case p == c.rank:
 			if &into[0] != &src[0] {
-				c.fold.set.Copy(into, src)
+				c.fold.Copy(into, src)
 			}
 		case n <= c.inLine:
 			copy(into, c.met(p).room(n))
 		default:
-			c.fold.set.Copy(into, c.readFlat(p, 0, n))
+			c.fold.Copy(into, c.readFlat(p, 0, n))
 		}
 	}
 	return nil

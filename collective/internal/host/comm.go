@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"os"
 	"sync"
@@ -17,8 +16,8 @@ import (
 
 // Comm is one rank's end of a communicator on one host.
 //
-// One goroutine at a time may call it; a second one waits. Abort, Alloc, Free, Show, Poll
-// and Err may be called by any goroutine at any time. The first error of a call on any
+// One goroutine at a time may call it; a second one waits. Abort, Alloc, Free, Show and
+// Err may be called by any goroutine at any time. The first error of a call on any
 // rank kills the comm on all of them: every later call returns that error at once.
 type Comm struct {
 	exchange
@@ -41,17 +40,6 @@ func (e *encoded) set(call *plan.Call) {
 	e.call.Seq = 0
 	e.hash = e.call.Hash()
 	e.call.Encode(&e.text)
-}
-
-// Stats are counters of a comm since New.
-type Stats struct {
-	Calls  uint64 // collectives, sends and receives begun
-	Small  uint64 // contributions by lines and flat slots
-	Direct uint64 // contributions that were read where they lie
-	Staged uint64 // contributions through staging slots
-	Bytes  uint64 // that this rank gave to calls
-	Memory int64  // bytes of registered memory's segments
-	Waits  ring.WaiterStats
 }
 
 // New makes a comm of rank among len(conns) ranks of one host. conns holds a conn to each
@@ -98,7 +86,7 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	c.inLine, c.flat, c.chunk, c.staged = inLineOf(n), o.Flat, o.Chunk, o.Staged
 	c.spread = defaultSpread(n, o.Flat, o.Chunk)
 	c.spins, c.held, c.work = maxSpins, [2]uint64{0, 1}, newWork(n)
-	c.fold = newFolder(kernel.Best(), o.Fold, n)
+	c.fold = kernel.NewFolder(kernel.Best(), o.Fold, n)
 	for p, conn := range conns {
 		if (conn == nil) != (p == rank) {
 			return nil, fmt.Errorf("%w: conn %d of rank %d, expected one for each other rank", plan.ErrBadCall, p, rank)
@@ -133,22 +121,14 @@ func (c *Comm) release() {
 	c.memory.close()
 }
 
-// helloBytes is the size of the first message between two ranks. The page's descriptor
-// comes with it.
-//
-//	byte 0        4      8    12      16             24
-//	    | version | rank | to | ranks | hash of options | bytes of the page |
-//
-// Numbers are little endian.
-const helloBytes = 32
-
-// agreed returns the hash of the options that all ranks must have alike.
-func (c *Comm) agreed() uint64 {
+// greeting returns what rank from says first to rank to.
+func (c *Comm) greeting(from, to int) plan.Greeting {
 	staged := 0
 	if c.staged {
 		staged = 1
 	}
-	return plan.HashCounts(append([]int{c.flat, c.chunk, staged}, c.fold.groups...))
+	options := plan.HashCounts(append([]int{c.flat, c.chunk, staged}, c.fold.Groups...))
+	return plan.Greeting{Version: pageVersion, Rank: from, To: to, Ranks: c.n, Options: options, Page: uint64(c.seg.Size())}
 }
 
 // greet exchanges pages with every rank. Options.Timeout, which may be short, does not
@@ -156,21 +136,15 @@ func (c *Comm) agreed() uint64 {
 func (c *Comm) greet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, DefaultTimeout))
 	defer cancel()
-	le := binary.LittleEndian
 	// the first; the other ranks are greeted, so that they find the missing rank
 	var lost error
 	for p, conn := range c.conns {
 		if p == c.rank {
 			continue
 		}
-		b, err := conn.Reserve(ctx, kindHello, helloBytes)
+		b, err := conn.Reserve(ctx, kindHello, plan.GreetingBytes)
 		if err == nil {
-			le.PutUint32(b, pageVersion)
-			le.PutUint32(b[4:], uint32(c.rank))
-			le.PutUint32(b[8:], uint32(p))
-			le.PutUint32(b[12:], uint32(c.n))
-			le.PutUint64(b[16:], c.agreed())
-			le.PutUint64(b[24:], uint64(c.seg.Size()))
+			c.greeting(c.rank, p).Append(b[:0])
 			err = conn.Commit(c.seg.File())
 		}
 		if err != nil && lost == nil {
@@ -202,27 +176,14 @@ func (c *Comm) greet(ctx context.Context) error {
 
 // greeted checks the greeting of rank p and maps its page.
 func (c *Comm) greeted(p int, m ipc.Message) error {
-	if m.Kind != kindHello || len(m.Body) != helloBytes || len(m.Files) != 1 {
+	if m.Kind != kindHello || len(m.Files) != 1 {
 		ipc.CloseFiles(m.Files)
-		return fmt.Errorf("%w: %w: greeting of kind %#x with %d bytes and %d files, expected %#x, %d and 1",
-			plan.ErrPeerLost, ipc.ErrCorrupt, m.Kind, len(m.Body), len(m.Files), kindHello, helloBytes)
+		return fmt.Errorf("%w: %w: greeting of kind %#x with %d files, expected %#x and 1",
+			plan.ErrPeerLost, ipc.ErrCorrupt, m.Kind, len(m.Files), kindHello)
 	}
-	le := binary.LittleEndian
-	for _, field := range []struct {
-		what      string
-		want, got uint64
-	}{
-		{"version", pageVersion, uint64(le.Uint32(m.Body))},
-		{"rank", uint64(p), uint64(le.Uint32(m.Body[4:]))},
-		{"rank that it greets", uint64(c.rank), uint64(le.Uint32(m.Body[8:]))},
-		{"number of ranks", uint64(c.n), uint64(le.Uint32(m.Body[12:]))},
-		{"hash of the options Flat, Chunk, Staged and Fold", c.agreed(), le.Uint64(m.Body[16:])},
-		{"size of the page", uint64(c.seg.Size()), le.Uint64(m.Body[24:])},
-	} {
-		if field.want != field.got {
-			ipc.CloseFiles(m.Files)
-			return fmt.Errorf("%w: its %s is %d, expected %d", plan.ErrMismatch, field.what, field.got, field.want)
-		}
+	if err := c.greeting(p, c.rank).Check(m.Body, "Flat, Chunk, Staged and Fold"); err != nil {
+		ipc.CloseFiles(m.Files)
+		return err
 	}
 	s, err := mapFile(m.Files[0], uint64(p), c.seg.Size(), &shm.Options{Sealed: true, Prefault: true})
 	if err != nil {
@@ -245,11 +206,7 @@ func (c *Comm) Size() int { return c.n }
 func (c *Comm) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := &c.stats
-	return Stats{
-		Calls: s.calls, Small: s.small, Direct: s.direct, Staged: s.staged, Bytes: s.bytes,
-		Memory: c.memory.arena.Stats().Bytes, Waits: c.waiter.Stats(),
-	}
+	return c.stats
 }
 
 // Err returns nil while the comm works, afterwards the *plan.PeerError that killed it.
@@ -264,19 +221,6 @@ func (c *Comm) Err() error {
 // here and on the other ranks, where the error names this rank and has err's text.
 func (c *Comm) Abort(err error) {
 	c.kill(&plan.PeerError{Rank: c.rank, Err: fmt.Errorf("%w: %w", plan.ErrAborted, err)})
-}
-
-// Poll looks for death notices while no call is under way, and returns Err. So a rank
-// that is busy elsewhere learns that another has failed. It does not wait.
-func (c *Comm) Poll() error {
-	if c.dead.Load() == nil && c.mu.TryLock() {
-		if !c.closed.Load() {
-			c.call = &plan.Call{}
-			c.deaths()
-		}
-		c.mu.Unlock()
-	}
-	return c.Err()
 }
 
 // Alloc returns n bytes of zeroed registered memory, aligned to a cache line: calls whose
@@ -305,7 +249,7 @@ func (c *Comm) Close() error {
 		return nil
 	}
 	closed := fmt.Errorf("%w: the comm is closed", plan.ErrAborted)
-	c.end(&plan.PeerError{Rank: c.rank, Err: closed}, deathNotice{state: left})
+	c.end(&plan.PeerError{Rank: c.rank, Err: closed}, plan.Notice{Reason: plan.Left, Rank: c.rank})
 	c.mu.Lock() // the call under way has returned
 	defer c.mu.Unlock()
 	for _, conn := range c.conns {

@@ -32,7 +32,7 @@
 // Each file uses those before it:
 //
 //	layout.go board.go deaths.go    words of a page, and the order of their accesses
-//	options.go fold.go cores.go     options; folds in rank order; ranks on one core
+//	options.go cores.go             options; ranks on one core
 //	ranks.go memory.go              ranks, how a call fails; memory reached in place
 //	meeting.go late.go              where a rank is and what it waits for; late ranks
 //	waiting.go meet.go              how it waits; meetings

@@ -107,7 +107,7 @@ func (c *exchange) stage(m *move, k int) {
 	c.announce(c.held[c.turn])
 	if !m.split {
 		b := m.src[min(k*size, len(m.src)):min((k+1)*size, len(m.src))]
-		c.fold.set.Copy(slot[:len(b)], b)
+		c.fold.Copy(slot[:len(b)], b)
 		return
 	}
 	for p, s := range c.work.give {
@@ -116,7 +116,7 @@ func (c *exchange) stage(m *move, k int) {
 		}
 		b := s.Of(m.src)
 		b = b[min(k*size, len(b)):min((k+1)*size, len(b))]
-		c.fold.set.Copy(slot[p*size:p*size+len(b)], b)
+		c.fold.Copy(slot[p*size:p*size+len(b)], b)
 	}
 }
 
@@ -126,21 +126,20 @@ func (c *exchange) offer(m *move) {
 	if n == 0 && !m.table {
 		return
 	}
-	c.stats.bytes += uint64(n)
 	switch {
 	case n <= c.inLine && !m.table:
 		copy(c.upcoming().room(n), m.src[:n])
-		c.stats.small++
+		c.stats.Small++
 	case n <= c.flat:
 		c.fillFlat(m.src[:n])
-		c.stats.small++
+		c.stats.Small++
 	default:
 		if location := c.locate(m.src[:n]); location == 0 {
 			c.stage(m, 0)
-			c.stats.staged++
+			c.stats.Staged++
 		} else {
 			c.announce(location)
-			c.stats.direct++
+			c.stats.Direct++
 		}
 	}
 }
@@ -290,11 +289,11 @@ func (c *exchange) foldPiece(m *move, k, pieces, size int) {
 		}
 	}
 	if c.n == 2 && w.base[1-c.rank] == nil {
-		c.fold.fold(c.call, c.takeOver(m.dst[lo:hi], 1-c.rank), w.srcs)
+		c.fold.Fold(c.call, c.takeOver(m.dst[lo:hi], 1-c.rank), w.srcs)
 		return
 	}
 	w.dsts[0] = m.dst[lo:hi]
-	c.fold.fold(c.call, w.dsts[:1], w.srcs)
+	c.fold.Fold(c.call, w.dsts[:1], w.srcs)
 }
 
 // pullPiece copies the k-th piece of each staged source to its place, and the other
@@ -310,12 +309,12 @@ func (c *exchange) pullPiece(m *move, k, size int) {
 		into := w.into[p].Of(m.dst)
 		if b := w.base[p]; b != nil {
 			if b = w.want[p].Of(b); k == 0 && &b[0] != &into[0] {
-				c.fold.set.Copy(into, b)
+				c.fold.Copy(into, b)
 			}
 			continue
 		}
 		if into = into[min(k*size, len(into)):min((k+1)*size, len(into))]; len(into) > 0 {
-			c.fold.set.Copy(into, c.stagedPiece(p, m.split, size, len(into)))
+			c.fold.Copy(into, c.stagedPiece(p, m.split, size, len(into)))
 		}
 	}
 }

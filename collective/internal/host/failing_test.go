@@ -131,9 +131,6 @@ func TestTimeout(t *testing.T) {
 	if !errors.Is(err, plan.ErrTimeout) || !strings.Contains(err.Error(), call.String()) {
 		t.Errorf("the late one: %v", err)
 	}
-	if err := cs[2].Poll(); !errors.Is(err, plan.ErrTimeout) {
-		t.Errorf("one that polls: %v", err)
-	}
 }
 
 // TestWhoIsLate: a rank that waits for one that waits for a third gives up on the third.
@@ -196,7 +193,7 @@ func TestAbortAfterLoss(t *testing.T) {
 		cs := comms(t, pipes(t, 3), nil)
 		cs[1].Abort(fmt.Errorf("rank 0: %w", why))
 		for _, r := range []int{0, 2} {
-			err := cs[r].Poll()
+			err := cs[r].do(t.Context(), plan.Call{Seq: 1, Kind: plan.Barrier})
 			if !errors.Is(err, plan.ErrAborted) || errors.Is(err, why) || !strings.Contains(err.Error(), "rank 0") {
 				t.Errorf("rank %d after an abort for %v: %v", r, why, err)
 			}

@@ -45,7 +45,7 @@ func (c *meeting) deaths() bool {
 		switch atomic.LoadUint64(c.peers[p].state) {
 		case alive:
 			continue
-		case left:
+		case uint64(plan.Left):
 			if c.call.Kind != plan.NoKind && c.missing(p) {
 				c.kill(&plan.PeerError{Rank: p, Call: *c.call, Err: fmt.Errorf("%w: it has left", plan.ErrPeerLost)})
 				return true

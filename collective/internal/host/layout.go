@@ -88,8 +88,9 @@ const (
 	// pageVersion is the version of the layout. 1: the first; 2: lines and flat slots are
 	// apart; 3: marks, and the pair's line; 4: locations in the pair's line, whose
 	// parities lie apart; 5: looks; 6: locations of shown memory; 7: cores; 8: two ranks
-	// fill each other's slots; 9: element types have the numbers of package element.
-	pageVersion = 9
+	// fill each other's slots; 9: element types have the numbers of package element; 10:
+	// death notices are plan.Notices.
+	pageVersion = 10
 
 	offVersion = 8
 	offRank    = 12

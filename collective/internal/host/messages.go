@@ -67,14 +67,13 @@ func (c *exchange) send(to int, b []byte) error {
 		if block, err = c.memory.block(len(b)); err != nil {
 			return c.kill(&plan.PeerError{Rank: c.rank, Call: *c.call, Err: err})
 		}
-		c.fold.set.Copy(block.Bytes()[:len(b)], b)
+		c.fold.Copy(block.Bytes()[:len(b)], b)
 		le.PutUint64(m[24:], c.memory.find(block.Bytes()[:len(b)]))
 	}
 	p.lent = append(p.lent, block)
 	le.PutUint64(m[8:], c.hash)
 	le.PutUint64(m[16:], uint64(len(b)))
 	c.call.Append(m[32:32])
-	c.stats.bytes += uint64(len(b))
 	p.sent = number
 	storeRelease(word64(m, 0), number)
 	p.bell.Ring()
@@ -118,7 +117,7 @@ func (c *exchange) recv(from int, b []byte) error {
 			return err
 		}
 	}
-	c.fold.set.Copy(b, text[:len(b)])
+	c.fold.Copy(b, text[:len(b)])
 	p.received++
 	storeRelease(c.self.ack(from), p.received)
 	p.bell.Ring()

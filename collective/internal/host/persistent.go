@@ -52,7 +52,7 @@ func (c *Comm) isSmall(r *plan.Request) bool {
 	}
 	call, n := &r.Call, len(r.Src)
 	if r.Kind() == plan.AllReduce {
-		return call.Op == element.Sum && call.Scale == 1 && c.fold.groups == nil &&
+		return call.Op == element.Sum && call.Scale == 1 && c.fold.Groups == nil &&
 			n > 0 && n <= wordSize && kernel.AddsWords(call.DType)
 	}
 	return r.Kind() == plan.Barrier
@@ -99,7 +99,7 @@ func (p *Persistent) trade(ctx context.Context, seq uint64) error {
 	theirs, here := trade(c.pair.mine[parity], c.pair.theirs[parity], mark, word, max(c.spins/p.rest, 1), p.rest)
 	// a rank that sleeps has come before, so this may be late
 	c.peers[1-c.rank].bell.Ring()
-	c.stats.calls++
+	c.stats.Calls++
 	p.call.Seq = seq
 	if !here {
 		if err := p.wait(ctx, hash, mark); err != nil {
@@ -129,8 +129,7 @@ func (p *Persistent) wait(ctx context.Context, hash, mark uint64) error {
 // add stores the sum of both words, in the order of ranks.
 func (p *Persistent) add(mine, theirs uint64) {
 	c, dst := p.comm, p.request.Dst
-	c.stats.small++
-	c.stats.bytes += uint64(len(dst))
+	c.stats.Small++
 	if c.rank != 0 {
 		mine, theirs = theirs, mine
 	}
@@ -139,7 +138,7 @@ func (p *Persistent) add(mine, theirs uint64) {
 		binary.LittleEndian.PutUint32(dst, math.Float32bits(sum))
 		return
 	}
-	putWord(dst, c.fold.set.AddWords(p.call.DType, mine, theirs))
+	putWord(dst, c.fold.AddWords(p.call.DType, mine, theirs))
 }
 
 // wordFrom returns up to 8 bytes of b as a word, little endian, with zeros after them.

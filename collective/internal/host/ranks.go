@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -99,14 +98,14 @@ func (c *ranks) ring() {
 
 // kill makes e the comm's end, if it is the first, and tells the others. It returns the
 // end.
-func (c *ranks) kill(e *plan.PeerError) *plan.PeerError { return c.end(e, deathNoticeOf(e, c.rank)) }
+func (c *ranks) kill(e *plan.PeerError) *plan.PeerError { return c.end(e, plan.NoticeOf(e, c.rank)) }
 
-// end is kill with another death notice than e's.
-func (c *ranks) end(e *plan.PeerError, d deathNotice) *plan.PeerError {
+// end is kill with another death notice than that of e.
+func (c *ranks) end(e *plan.PeerError, d plan.Notice) *plan.PeerError {
 	if !c.dead.CompareAndSwap(nil, e) {
 		return c.dead.Load()
 	}
-	if d.state != left {
+	if d.Reason != plan.Left {
 		c.log.Debug("collective: failed", "err", e)
 	}
 	c.ending.Lock()
@@ -140,34 +139,16 @@ func (c *ranks) mismatch(p int, encoded []byte, upper uint32) *plan.PeerError {
 }
 
 // reported returns what the death notice of rank p means for this rank.
-func (c *ranks) reported(p int, d deathNotice) *plan.PeerError {
-	e := &plan.PeerError{Rank: d.rank, Call: *c.call}
-	switch d.state {
-	case mismatched:
-		m := &plan.MismatchError{Ours: *c.call, Theirs: d.theirs}
-		// p, or a third rank, differs from what this rank called then
-		if d.rank == c.rank || hashOf(d.call) != c.recent[d.call.Seq%recentCalls] {
-			e.Rank, m.Theirs = p, d.call
-		}
-		e.Err = m
-	case timedOut:
-		e.Missing, e.Err = d.missing, fmt.Errorf("%w: rank %d waited in %v", plan.ErrTimeout, p, d.call)
-		if d.rank == c.rank {
-			e.Err = fmt.Errorf("%w: rank %d waited for this rank in %v", plan.ErrTimeout, p, d.call)
-		}
-	case lost:
-		if d.rank == c.rank { // p lost this rank, so this rank has lost p
-			e.Rank = p
-		}
-		text := strings.TrimPrefix(d.text, plan.ErrPeerLost.Error()+": ")
-		e.Err = fmt.Errorf("%w, says rank %d: %s", plan.ErrPeerLost, p, text)
-	default:
-		text := strings.TrimPrefix(d.text, plan.ErrAborted.Error()+": ")
-		e.Rank, e.Err = p, fmt.Errorf("%w: %s", plan.ErrAborted, text)
-		if d.rank >= 0 {
-			e.Rank = d.rank
-		}
+func (c *ranks) reported(p int, d plan.Notice) *plan.PeerError {
+	if d.Reason != plan.Mismatched {
+		return d.AsError(p, c.rank, *c.call)
 	}
+	e, theirs := &plan.PeerError{Rank: d.Rank, Call: *c.call}, d.Theirs
+	// p, or a third rank, differs from what this rank called then
+	if d.Rank == c.rank || hashOf(d.Call) != c.recent[d.Call.Seq%recentCalls] {
+		e.Rank, theirs = p, d.Call
+	}
+	e.Err = &plan.MismatchError{Ours: *c.call, Theirs: theirs}
 	return e
 }
 

@@ -9,7 +9,7 @@ import (
 type exchange struct {
 	meeting
 	memory memory
-	fold   folder
+	fold   kernel.Folder
 	work   work
 	pair   pairLine
 
@@ -22,7 +22,15 @@ type exchange struct {
 	held  [2]uint64          // the staging slots that this rank fills
 	turn  int                // of those, the one that was used last
 	noted [entries]plan.Call // the calls in this rank's entries, but for Seq
-	stats struct{ calls, small, direct, staged, bytes uint64 }
+	stats Stats
+}
+
+// Stats are counters of a comm since New.
+type Stats struct {
+	Calls  uint64 // collectives, sends and receives begun
+	Small  uint64 // contributions by lines and flat slots
+	Direct uint64 // contributions that were read where they lie
+	Staged uint64 // contributions through staging slots
 }
 
 // work is what a call works with, made once.
@@ -80,7 +88,7 @@ func (w *work) reset() {
 // fillFlat gives b through a flat slot at the next meeting.
 func (c *exchange) fillFlat(b []byte) {
 	slot := c.upcoming().flat[:len(b)]
-	c.fold.set.Copy(slot, b)
+	c.fold.Copy(slot, b)
 	if c.n == 2 && len(b) > 0 {
 		demote(slot)
 	}
@@ -122,7 +130,7 @@ func (c *exchange) takeSlot(p int) []byte {
 func (c *exchange) takeOver(dst []byte, p int) [][]byte {
 	w := &c.work
 	w.dsts[0] = dst
-	if c.n != 2 || c.fold.set.Level() == kernel.Go {
+	if c.n != 2 || c.fold.Level() == kernel.Go {
 		return w.dsts[:1]
 	}
 	w.dsts[1] = w.srcs[p]

@@ -21,8 +21,9 @@
 //     before anything is written: lengths are the caller's arithmetic, never a peer's
 //     data. A peer that writes while a kernel reads spoils the values that the kernel
 //     computes, and nothing else.
-//   - Nothing is allocated and no argument is kept. A function may be called concurrently
-//     with anything that neither writes its sources nor touches its destinations.
+//   - Nothing is allocated and no argument is kept, but by a [Folder]. A function may be
+//     called concurrently with anything that neither writes its sources nor touches its
+//     destinations.
 //   - Of two destinations the second may be the one whose lines another core has written
 //     last: sums of two sources fetch them for writing (PREFETCHW) before they read them,
 //     up to 256 KiB of a source. A line that is read first and stored to later is

@@ -41,9 +41,6 @@ func (c *Comm) Do(ctx context.Context, r plan.Request) error {
 func (c *Comm) jobOf(r *plan.Request) job {
 	switch r.Kind() {
 	case plan.AllReduce:
-		if len(r.Src) <= c.oneShot {
-			return c.exchange(r)
-		}
 		return c.allReduce(r)
 	case plan.Reduce:
 		return c.reduce(r)
@@ -53,21 +50,27 @@ func (c *Comm) jobOf(r *plan.Request) job {
 		return c.broadcast(r)
 	case plan.Barrier:
 		return meeting{c}
-	case plan.Send:
-		return &sending{c: c, to: r.Peer, buf: r.Dst}
 	}
 	return c.move(r)
 }
 
-// allReduce cuts the buffer into a part for every rank.
+// allReduce cuts the buffer into a part for every rank. Of a small buffer every rank's
+// part is the whole.
 func (c *Comm) allReduce(r *plan.Request) job {
 	t := c.cutting()
+	if len(r.Src) <= c.oneShot {
+		t.src, t.dst, t.overwrites = r.Src, r.Dst, same(r.Dst, r.Src)
+		for p := range c.n {
+			t.parts[p], t.owners[p] = plan.Slice{Len: len(r.Src)}, true
+		}
+		return c.prepare(t)
+	}
 	t.src, t.all, t.everyone = r.Src, r.Dst, true
 	for p := range c.n {
 		t.parts[p], t.owners[p] = plan.Part(len(r.Src), r.Call.DType.Size(), c.n, p), true
 	}
 	t.dst = t.parts[c.rank].Of(r.Dst)
-	return c.prepare(t, &r.Call)
+	return c.prepare(t)
 }
 
 // reduce has the root fold everything, or, of large buffers, each of the other ranks a
@@ -85,13 +88,13 @@ func (c *Comm) reduce(r *plan.Request) job {
 		}
 		t.parts[r.Peer] = plan.Slice{Len: len(r.Src)}
 		t.dst = dst
-		return c.prepare(t, &r.Call)
+		return c.prepare(t)
 	}
 	t.all, t.to = dst, r.Peer
 	for p := range c.n {
 		t.parts[p], t.owners[p] = othersPart(len(r.Src), r.Call.DType.Size(), c.n, r.Peer, p), p != r.Peer
 	}
-	return c.prepare(t, &r.Call)
+	return c.prepare(t)
 }
 
 // othersPart returns the part of rank p of n bytes that are divided among all but the
@@ -119,13 +122,13 @@ func (c *Comm) reduceScatter(r *plan.Request) job {
 		t.parts[p], t.owners[p] = plan.Slice{Off: off, Len: n}, true
 		off += n
 	}
-	return c.prepare(t, &r.Call)
+	return c.prepare(t)
 }
 
 // cutting returns the comm's job of that type, cleared.
 func (c *Comm) cutting() *cutting {
 	t := &c.jobs.cutting
-	t.src, t.dst, t.all, t.everyone, t.to = nil, nil, nil, false, -1
+	t.src, t.dst, t.all, t.everyone, t.overwrites, t.to = nil, nil, nil, false, false, -1
 	if len(t.parts) != c.n {
 		t.parts, t.owners = make([]plan.Slice, c.n), make([]bool, c.n)
 	}
@@ -133,11 +136,8 @@ func (c *Comm) cutting() *cutting {
 }
 
 // prepare takes the memory for t.
-func (c *Comm) prepare(t *cutting, call *plan.Call) job {
-	part := t.parts[c.rank].Len
-	piece := min(part, c.chunk)
-	c.memory.reset(t.room(c, part) + c.folder.room(call.DType, c.fold, piece))
-	c.folder.prepare(call, c.fold, piece, &c.memory)
+func (c *Comm) prepare(t *cutting) job {
+	c.memory.reset(room(c.n*slots, min(t.parts[c.rank].Len, c.chunk)))
 	t.prepare(c)
 	return t
 }
@@ -166,7 +166,11 @@ func (c *Comm) broadcast(r *plan.Request) job {
 func (c *Comm) move(r *plan.Request) job {
 	m := &c.jobs.moving
 	m.reset(c.n)
-	if r.Kind() == plan.Recv {
+	switch r.Kind() {
+	case plan.Send:
+		m.sendTo(r.Peer, r.Dst)
+		return m
+	case plan.Recv:
 		m.recvFrom(r.Peer, r.Dst)
 		return m
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/ringside-go/ringside/collective/internal/kernel"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/ipc"
 )
@@ -56,41 +57,36 @@ type Options struct {
 
 // Stats are counters of a comm since New.
 type Stats struct {
-	Calls                   uint64 // collectives begun
-	SentBytes, RecvBytes    uint64 // of data, by finished transfers
-	SentPieces, RecvPieces  uint64 // finished transfers
-	SentNotices, GotNotices uint64 // messages about calls: late, failed, left
+	SentBytes, RecvBytes uint64 // of data, by finished transfers
 }
 
 // Comm is one rank's end of a communicator between hosts.
 //
-// One goroutine at a time may call it; a second one waits. Abort, Poll, Err and Stats may
-// be called by any goroutine at any time. The first error of a call on any rank kills the
+// One goroutine at a time may call it; a second one waits. Abort, Err and Stats may be
+// called by any goroutine at any time. The first error of a call on any rank kills the
 // comm on all of them: every later call returns that error at once.
 type Comm struct {
 	engine
 	mu      sync.Mutex // held by the call under way, and to read messages between calls
-	fold    plan.Fold
+	groups  plan.Fold
 	chunk   int
 	oneShot int
 	jobs    jobs
-	folder  folder
+	fold    kernel.Folder
 	memory  scratch
 	closed  atomic.Bool
 }
 
 // jobs are those that most calls need, for use again and again.
 type jobs struct {
-	moving     moving
-	exchanging exchanging
-	cutting    cutting
-	even       []int // counts of parts of one length
+	moving  moving
+	cutting cutting
+	even    []int // counts of parts of one length
 }
 
 // forget lets go of the caller's buffers.
 func (j *jobs) forget() {
 	clear(j.moving.out)
-	j.exchanging.dst, j.exchanging.src = nil, nil
 	j.cutting.dst, j.cutting.src, j.cutting.all = nil, nil, nil
 }
 
@@ -156,7 +152,7 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	if n == 2 {
 		o.OneShot = o.Pair
 	}
-	c := &Comm{fold: append(plan.Fold(nil), o.Fold...), chunk: o.Chunk, oneShot: o.OneShot}
+	c := &Comm{groups: o.Fold, chunk: o.Chunk, oneShot: o.OneShot, fold: kernel.NewFolder(kernel.Best(), o.Fold, n)}
 	c.rank, c.n, c.peers = rank, n, make([]peer, n)
 	c.waiter, c.log = o.Waiter, o.Logger.With("rank", rank)
 	c.step, c.jobs.even = c.advance, make([]int, n)
@@ -185,12 +181,7 @@ func (c *Comm) Size() int { return c.n }
 
 // Stats returns the counters so far.
 func (c *Comm) Stats() Stats {
-	s := &c.stats
-	return Stats{
-		Calls: s.calls.Load(), SentBytes: s.sentBytes.Load(), RecvBytes: s.recvBytes.Load(),
-		SentPieces: s.sentPieces.Load(), RecvPieces: s.recvPieces.Load(),
-		SentNotices: s.sentNotices.Load(), GotNotices: s.gotNotices.Load(),
-	}
+	return Stats{SentBytes: c.stats.sentBytes.Load(), RecvBytes: c.stats.recvBytes.Load()}
 }
 
 // Err returns nil while the comm works, afterwards the *plan.PeerError that killed it.
@@ -207,18 +198,6 @@ func (c *Comm) Abort(err error) {
 	c.kill(&plan.PeerError{Rank: c.rank, Err: fmt.Errorf("%w: %w", plan.ErrAborted, err)})
 }
 
-// Poll reads notices while no call is under way, and returns Err. So a rank that is busy
-// elsewhere learns that another has failed. It does not wait.
-func (c *Comm) Poll() error {
-	if c.dead.Load() == nil && c.mu.TryLock() {
-		if e := c.read(); e != nil {
-			c.kill(e)
-		}
-		c.mu.Unlock()
-	}
-	return c.Err()
-}
-
 // Close tells the others that this rank leaves, which is no error for ranks that need
 // nothing from it any more, and closes the conns. A call under way fails. Further calls
 // do nothing.
@@ -227,7 +206,7 @@ func (c *Comm) Close() error {
 		return nil
 	}
 	if c.dead.Load() == nil {
-		c.tell(notice{reason: reasonLeft, rank: c.rank})
+		c.tell(plan.Notice{Reason: plan.Left, Rank: c.rank})
 		c.dead.CompareAndSwap(nil, &plan.PeerError{Rank: c.rank, Err: fmt.Errorf("%w: the comm is closed", plan.ErrAborted)})
 	}
 	c.waiter.Wake()

@@ -2,11 +2,13 @@ package wide
 
 import "github.com/ringside-go/ringside/collective/plan"
 
+// slots is how many chunks of each peer can have arrived and wait to be folded.
+const slots = 2
+
 // lag is how many chunks the pieces to be folded are sent ahead of the folded ones.
 const lag = 2
 
-// cutting is a reduction in two steps, for large buffers. The buffer is cut into a part
-// for every owner:
+// cutting is a reduction in two steps. The buffer is cut into a part for every owner:
 //
 //  1. Every rank sends each owner that owner's part of its buffer. The owner folds all of
 //     them, in order.
@@ -19,6 +21,10 @@ const lag = 2
 // and recursive halving in the order of a tree. Here an owner has all the operands, so it
 // can keep to the order of plan.Fold, and 16-bit floats travel as they are. The price is
 // n-1 streams at once instead of one, and memory for two chunks of each.
+//
+// A small all-reduce is one step: every rank owns the whole buffer, and results go to
+// none. All ranks fold the same values in the same order, with kernels that agree bit for
+// bit, so they have the same bits without exchanging the result.
 //
 // Both steps go chunk by chunk, interleaved (plan.Interleave): a chunk is folded and sent
 // on while it lies in the cache.
@@ -33,10 +39,14 @@ type cutting struct {
 	everyone bool // the folded parts go to all ranks,
 	to       int  // or to one; -1: to none
 	inPlace  bool // all is src
-	folded   int
-	slot     [][]byte // as in exchanging
-	out      [slots][]byte
-	srcs     [][]byte
+	// dst is what this rank sends to the others
+	overwrites bool
+	folded     int
+	// chunks of peer p are received into slot[p*slots] to slot[p*slots+slots-1]
+	slot [][]byte
+	out  [slots][]byte
+	srcs [][]byte
+	into [1][]byte
 }
 
 // prepare takes the memory that t needs. The fields from src to to are set.
@@ -60,9 +70,6 @@ func (t *cutting) prepare(c *Comm) {
 		}
 	}
 }
-
-// room returns the bytes that prepare takes at most.
-func (t *cutting) room(c *Comm, part int) int { return room(c.n*slots, min(part, c.chunk)) }
 
 // count returns the number of chunks of rank p's part.
 func (t *cutting) count(p int) int {
@@ -138,7 +145,8 @@ func (t *cutting) work() bool {
 			continue
 		}
 		l := &t.c.peers[p]
-		if t.order(p, me).Firsts(l.rcvd) <= k {
+		// the bytes that it overwrites must have gone
+		if t.order(p, me).Firsts(l.rcvd) <= k || t.overwrites && l.sent <= k {
 			return false
 		}
 		if out := t.order(me, p); t.dst == nil && out.Second > 0 && k >= slots && l.sent-out.Firsts(l.sent) <= k-slots {
@@ -146,7 +154,26 @@ func (t *cutting) work() bool {
 		}
 		t.srcs[p] = t.slot[p*slots+k%slots][:t.length(k)]
 	}
-	t.c.folder.fold(t.result(k), t.srcs)
+	t.into[0] = t.result(k)
+	t.c.fold.Fold(&t.c.call, t.into[:], t.srcs)
 	t.folded++
 	return true
+}
+
+// chunks returns in how many pieces n bytes travel: one at least.
+func chunks(n, chunk int) int { return max(1, (n+chunk-1)/chunk) }
+
+// cut returns the k-th chunk of b.
+func cut(b []byte, k, chunk int) []byte {
+	end := min((k+1)*chunk, len(b))
+	return b[k*chunk : end : end]
+}
+
+// fit returns a list of n, list itself if it has that length, cleared.
+func fit(list [][]byte, n int) [][]byte {
+	if len(list) != n {
+		return make([][]byte, n)
+	}
+	clear(list)
+	return list
 }

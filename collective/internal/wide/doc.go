@@ -6,7 +6,7 @@
 //
 // n ranks, a conn between any two. S is the bytes of the buffer.
 //
-//	all-reduce      up to OneShot (Pair if n=2)  each to all, one step         exchanging
+//	all-reduce      up to OneShot (Pair if n=2)  each to all, one step         cutting
 //	                above                        a part to each owner, folded,
 //	                                             to all                        cutting
 //	reduce          up to OneShot, or n=2        all to the root, which folds  cutting
@@ -27,9 +27,9 @@
 //
 // Each file uses those before it:
 //
-//	clock.go scratch.go folder.go notice.go   time, memory, folds, messages about calls
+//	clock.go scratch.go                         time, memory
 //	peers.go transfers.go failing.go engine.go   the call under way
-//	exchanging.go cutting.go moving.go spreading.go sending.go   the jobs
+//	cutting.go moving.go spreading.go           the jobs
 //	comm.go greeting.go calls.go              making a Comm, and its calls
 //
 // # Bits

@@ -15,7 +15,6 @@ func (c *engine) run(ctx context.Context, call plan.Call, j job) error {
 	if !call.Kind.Paired() {
 		c.past[call.Seq%uint64(len(c.past))] = call
 	}
-	c.stats.calls.Add(1)
 	waits := false
 	for p := range c.peers {
 		l := &c.peers[p]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/ringside-go/ringside/collective/plan"
@@ -79,48 +78,29 @@ func (c *engine) lostPeer() *plan.PeerError {
 
 // take takes in one message from rank p.
 func (c *engine) take(p int, l *peer, m ipc.Message) *plan.PeerError {
-	c.stats.gotNotices.Add(1)
-	for _, f := range m.Files {
-		f.Close()
-	}
-	var n notice
+	ipc.CloseFiles(m.Files)
+	var n plan.Notice
 	err := fmt.Errorf("message of kind %#x, expected %#x", m.Kind, noticeKind)
 	if m.Kind == noticeKind {
-		n, err = parseNotice(m.Body, c.n)
+		n, err = plan.ParseNotice(m.Body, c.n)
 	}
 	l.conn.Release()
 	if err != nil {
 		return c.lost(p, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err))
 	}
-	switch n.reason {
-	case reasonLeft:
+	switch n.Reason {
+	case plan.Left:
 		l.left = true
-	case reasonWaiting:
+	case plan.Waiting:
 		return c.waitedFor(p, l, n)
-	case reasonArriving:
+	case plan.Arriving:
 		if l.sending {
 			c.moves++
 		}
-	case reasonMismatch:
+	case plan.Mismatched:
 		return c.compared(p, n)
-	case reasonTimeout:
-		e := &plan.PeerError{Rank: n.rank, Missing: n.missing, Call: c.call, Err: plan.ErrTimeout}
-		if n.rank == c.rank {
-			e.Err = fmt.Errorf("%w: rank %d waited for this rank in %v", plan.ErrTimeout, p, n.call)
-		} else if n.call != c.call {
-			e.Err = fmt.Errorf("%w: rank %d waited in %v", plan.ErrTimeout, p, n.call)
-		}
-		return e
-	case reasonLost:
-		if n.rank == c.rank { // p lost this rank, so this rank has lost p
-			n.rank = p
-		}
-		text := strings.TrimPrefix(n.text, plan.ErrPeerLost.Error()+": ")
-		return &plan.PeerError{Rank: n.rank, Call: c.call,
-			Err: fmt.Errorf("%w, says rank %d: %s", plan.ErrPeerLost, p, text)}
-	case reasonAborted:
-		text := strings.TrimPrefix(n.text, plan.ErrAborted.Error()+": ")
-		return &plan.PeerError{Rank: n.rank, Call: c.call, Err: fmt.Errorf("%w: %s", plan.ErrAborted, text)}
+	default:
+		return n.AsError(p, c.rank, c.call)
 	}
 	return nil
 }
@@ -135,25 +115,25 @@ func (c *engine) ours(theirs plan.Call) plan.Call {
 	return plan.Call{}
 }
 
-// waitedFor takes in that rank p waits in n.call. It may wait for a call that this rank
+// waitedFor takes in that rank p waits in n.Call. It may wait for a call that this rank
 // never makes.
-func (c *engine) waitedFor(p int, l *peer, n notice) *plan.PeerError {
-	l.waits = n.call.Hash()
-	if n.call.Kind == plan.Send {
+func (c *engine) waitedFor(p int, l *peer, n plan.Notice) *plan.PeerError {
+	l.waits = n.Call.Hash()
+	if n.Call.Kind == plan.Send {
 		return c.takeIn(p, l, n)
 	}
-	if n.call.Kind.Paired() || n.call.Kind == plan.NoKind {
+	if n.Call.Kind.Paired() || n.Call.Kind == plan.NoKind {
 		return nil // sends and receives have counts of their own
 	}
-	if mine := c.ours(n.call); mine.Kind != plan.NoKind && mine.Hash() != n.call.Hash() {
-		return c.differ(p, mine, n.call)
+	if mine := c.ours(n.Call); mine.Kind != plan.NoKind && mine.Hash() != n.Call.Hash() {
+		return c.differ(p, mine, n.Call)
 	}
 	return nil
 }
 
 // compared takes in that rank p has met a rank that is in another call.
-func (c *engine) compared(p int, n notice) *plan.PeerError {
-	mine := c.ours(n.call)
+func (c *engine) compared(p int, n plan.Notice) *plan.PeerError {
+	mine := c.ours(n.Call)
 	if mine.Kind == plan.NoKind {
 		mine = c.call
 	}
@@ -163,12 +143,12 @@ func (c *engine) compared(p int, n notice) *plan.PeerError {
 			c.held = append(c.held, heldNotice{p, n})
 		}
 		return nil
-	case mine.Hash() != n.call.Hash():
-		return c.differ(p, mine, n.call)
-	case n.theirs.Kind != plan.NoKind && n.rank >= 0:
-		return c.differ(n.rank, mine, n.theirs)
+	case mine.Hash() != n.Call.Hash():
+		return c.differ(p, mine, n.Call)
+	case n.Theirs.Kind != plan.NoKind && n.Rank >= 0:
+		return c.differ(n.Rank, mine, n.Theirs)
 	}
-	return &plan.PeerError{Rank: n.rank, Call: c.call, Err: errUnsettled}
+	return &plan.PeerError{Rank: n.Rank, Call: c.call, Err: errUnsettled}
 }
 
 // heldBack compares the held notices with the call that now begins.
@@ -192,7 +172,7 @@ func (c *engine) settle(e *plan.PeerError) *plan.PeerError {
 	if e.Err == errUnsettled {
 		e.Err = &plan.MismatchError{Ours: c.call}
 	}
-	c.tell(noticeOf(e, c.rank))
+	c.tell(plan.NoticeOf(e, c.rank))
 	ctx, cancel := context.WithTimeout(context.Background(), min(askTime, c.clock.timeout))
 	defer cancel()
 	_ = c.waiter.Wait(ctx, func() bool {
@@ -260,7 +240,7 @@ func (c *engine) overdue() *plan.PeerError {
 			c.ask(p)
 		case l.receiving && l.arrived != l.confirmed:
 			l.confirmed = l.arrived
-			c.send(p, notice{reason: reasonArriving, rank: p, call: c.call})
+			c.send(p, plan.Notice{Reason: plan.Arriving, Rank: p, Call: c.call})
 		}
 	}
 	c.idle = c.moves
@@ -270,9 +250,9 @@ func (c *engine) overdue() *plan.PeerError {
 // ask tells rank p that this rank waits for it.
 func (c *engine) ask(p int) {
 	l := &c.peers[p]
-	n := notice{reason: reasonWaiting, rank: p, call: c.call}
+	n := plan.Notice{Reason: plan.Waiting, Rank: p, Call: c.call}
 	if l.sending {
-		n.index, n.bytes = l.outIndex-1, l.size[0]
+		n.Index, n.Bytes = l.outIndex-1, l.size[0]
 	}
 	c.send(p, n)
 }

@@ -79,10 +79,10 @@ func TestDeathMidway(t *testing.T) {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			if r == dies {
-				moves := &comms[r].stats.recvPieces
+				received := &comms[r].stats.recvBytes
 				go func() {
 					defer cancel()
-					for moves.Load() < uint64(after) && ctx.Err() == nil {
+					for received.Load() < uint64(256*after) && ctx.Err() == nil {
 						// there is nothing to wait for: look again and again
 						waiters[r].Wake()
 					}
@@ -269,7 +269,7 @@ func TestAbortAfterLoss(t *testing.T) {
 		comms := fakeWorld(t, 3, Options{})
 		comms[1].Abort(fmt.Errorf("rank 0: %w", why))
 		for _, r := range []int{0, 2} {
-			err := comms[r].Poll()
+			err := calling{call: plan.Call{Seq: 1, Kind: plan.Barrier}}.do(t.Context(), comms[r])
 			if !errors.Is(err, plan.ErrAborted) || errors.Is(err, why) || !strings.Contains(err.Error(), "rank 0") {
 				t.Errorf("rank %d after an abort for %v: %v", r, why, err)
 			}
@@ -277,8 +277,8 @@ func TestAbortAfterLoss(t *testing.T) {
 	}
 }
 
-// TestAbort: from another goroutine while a call waits, and heard of by Poll where none
-// does.
+// TestAbort: from another goroutine while a call waits, and heard of by the next call
+// where none does.
 func TestAbort(t *testing.T) {
 	comms := fakeWorld(t, 3, Options{})
 	why := errors.New("out of patience")
@@ -303,12 +303,13 @@ func TestAbort(t *testing.T) {
 		t.Errorf("where it was aborted: %v", errs[2])
 	}
 	comms = fakeWorld(t, 2, Options{})
-	if err := comms[0].Poll(); err != nil {
-		t.Errorf("Poll while all is well: %v", err)
+	if err := comms[0].Err(); err != nil {
+		t.Errorf("all is well: %v", err)
 	}
 	comms[1].Abort(why)
-	if err := comms[0].Poll(); !errors.Is(err, plan.ErrAborted) || comms[0].Err() != err {
-		t.Errorf("Poll: %v", err)
+	err := calling{call: plan.Call{Seq: 1, Kind: plan.Barrier}}.do(t.Context(), comms[0])
+	if !errors.Is(err, plan.ErrAborted) || comms[0].Err() != err {
+		t.Errorf("the next call: %v", err)
 	}
 }
 

@@ -2,35 +2,18 @@ package wide
 
 import (
 	"context"
-	"encoding/binary"
-	"fmt"
 
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// greetingBytes is the size of the first piece that ranks send each other:
-//
-//	byte 0        4      8    12     16        24        32
-//	    | version | rank | to | size | options | reserved |     little endian
-const (
-	greetingBytes = 32
-	// 1: the first; 2: element types have the numbers of package element
-	greetingVersion = 2
-)
+// greetingVersion is the version of the protocol. 1: the first; 2: element types have the
+// numbers of package element; 3: notices have the missing ranks as bits.
+const greetingVersion = 3
 
-// greeting returns what this rank says to rank p.
-func (c *Comm) greeting(p int) []byte {
-	le := binary.LittleEndian
-	counts := []int{c.chunk, c.oneShot}
-	for _, g := range c.fold {
-		counts = append(counts, g)
-	}
-	b := le.AppendUint32(nil, greetingVersion)
-	b = le.AppendUint32(b, uint32(c.rank))
-	b = le.AppendUint32(b, uint32(p))
-	b = le.AppendUint32(b, uint32(c.n))
-	b = le.AppendUint64(b, plan.HashCounts(counts))
-	return le.AppendUint64(b, 0)
+// greeting returns what rank from says first to rank to.
+func (c *Comm) greeting(from, to int) plan.Greeting {
+	options := plan.HashCounts(append([]int{c.chunk, c.oneShot}, c.groups...))
+	return plan.Greeting{Version: greetingVersion, Rank: from, To: to, Ranks: c.n, Options: options}
 }
 
 // greet exchanges greetings with all ranks and compares them. Options.Timeout, which may
@@ -45,35 +28,19 @@ func (c *Comm) greet(ctx context.Context) error {
 	defer func() { c.clock.limit = limit }()
 	for p := range c.n {
 		if p != c.rank {
-			m.sendTo(p, c.greeting(p))
-			m.recvFrom(p, make([]byte, greetingBytes))
+			m.sendTo(p, c.greeting(c.rank, p).Append(nil))
+			m.recvFrom(p, make([]byte, plan.GreetingBytes))
 		}
 	}
 	if err := c.run(ctx, plan.Call{}, m); err != nil {
 		return err
 	}
-	le := binary.LittleEndian
 	for p := range c.n {
 		if p == c.rank {
 			continue
 		}
-		want, got := c.greeting(p), m.in[p]
-		le.PutUint32(want[4:], uint32(p))
-		le.PutUint32(want[8:], uint32(c.rank))
-		for _, field := range []struct {
-			what      string
-			want, got uint64
-		}{
-			{"version", uint64(le.Uint32(want)), uint64(le.Uint32(got))},
-			{"rank", uint64(le.Uint32(want[4:])), uint64(le.Uint32(got[4:]))},
-			{"rank that it greets", uint64(le.Uint32(want[8:])), uint64(le.Uint32(got[8:]))},
-			{"number of ranks", uint64(le.Uint32(want[12:])), uint64(le.Uint32(got[12:]))},
-			{"hash of the options Chunk, OneShot, Pair and Fold", le.Uint64(want[16:]), le.Uint64(got[16:])},
-		} {
-			if field.want != field.got {
-				return c.kill(&plan.PeerError{Rank: p, Err: fmt.Errorf("%w: its %s is %d, expected %d",
-					plan.ErrMismatch, field.what, field.got, field.want)})
-			}
+		if err := c.greeting(p, c.rank).Check(m.in[p], "Chunk, OneShot, Pair and Fold"); err != nil {
+			return c.kill(&plan.PeerError{Rank: p, Err: err})
 		}
 	}
 	clear(m.in)

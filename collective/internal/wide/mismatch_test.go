@@ -138,8 +138,11 @@ func TestMismatchIdle(t *testing.T) {
 			return sum.do(ctx, comms[1])
 		}
 		<-told
-		if err := comms[2].Poll(); err != nil {
-			return fmt.Errorf("Poll: %w", err)
+		comms[2].mu.Lock()
+		e := comms[2].read() // as while it greets the others
+		comms[2].mu.Unlock()
+		if e != nil {
+			return fmt.Errorf("between calls: %w", e)
 		}
 		return sum.do(ctx, comms[2])
 	})

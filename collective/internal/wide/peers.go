@@ -1,7 +1,6 @@
 package wide
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -45,6 +44,7 @@ type peer struct {
 	out, in            [1][]byte
 
 	outIndex, inIndex uint64 // transfers begun since New
+	asked             uint64 // outIndex of the last Send that did not get through at once
 	early             []*early
 	waits             uint64 // the hash of the last call that it said it waits in
 	left              bool   // it said that it leaves
@@ -89,15 +89,16 @@ type engine struct {
 	dead   atomic.Pointer[plan.PeerError]
 	notify sync.Mutex // held to send messages
 
-	stats struct {
-		calls, sentBytes, recvBytes, sentPieces, recvPieces, sentNotices, gotNotices atomic.Uint64
-	}
+	stats struct{ sentBytes, recvBytes atomic.Uint64 }
 }
+
+// noticeKind is the kind of the messages: "WI".
+const noticeKind = 0x57_49
 
 // heldNotice is a notice of a mismatch that came while no call was under way.
 type heldNotice struct {
 	from   int
-	notice notice
+	notice plan.Notice
 }
 
 // kill makes e the comm's end, if it is the first, and tells the others. It returns the
@@ -107,35 +108,13 @@ func (c *engine) kill(e *plan.PeerError) *plan.PeerError {
 		return c.dead.Load()
 	}
 	c.log.Debug("collective: failed", "err", e)
-	c.tell(noticeOf(e, c.rank))
+	c.tell(plan.NoticeOf(e, c.rank))
 	c.waiter.Wake()
 	return e
 }
 
-// noticeOf returns what the others are told of e by rank self.
-func noticeOf(e *plan.PeerError, self int) notice {
-	n := notice{rank: e.Rank, call: e.Call, missing: e.Missing, text: e.Err.Error()}
-	switch {
-	// the reason of the abort may be one of those below
-	case errors.Is(e, plan.ErrAborted):
-		n.reason = reasonAborted
-	case errors.Is(e, plan.ErrMismatch):
-		n.reason = reasonMismatch
-		if m := (*plan.MismatchError)(nil); errors.As(e, &m) {
-			n.theirs = m.Theirs
-		}
-	case errors.Is(e, plan.ErrTimeout):
-		n.reason = reasonTimeout
-	case errors.Is(e, plan.ErrPeerLost):
-		n.reason = reasonLost
-	default:
-		n.reason, n.rank = reasonAborted, self
-	}
-	return n
-}
-
 // tell sends n to every rank that has room for it. Any goroutine may call it.
-func (c *engine) tell(n notice) {
+func (c *engine) tell(n plan.Notice) {
 	for p := range c.peers {
 		if p != c.rank {
 			c.send(p, n)
@@ -144,22 +123,20 @@ func (c *engine) tell(n notice) {
 }
 
 // send sends n to rank p if it has room for it.
-func (c *engine) send(p int, n notice) {
+func (c *engine) send(p int, n plan.Notice) {
 	c.notify.Lock()
 	defer c.notify.Unlock()
 	conn := c.peers[p].conn
 	if conn == nil {
 		return
 	}
-	body := n.append(nil)
+	body := n.Append(nil, c.n)
 	buf, err := conn.TryReserve(noticeKind, len(body))
 	if err != nil {
 		return // it is gone, or its queue is full of notices already
 	}
 	copy(buf, body)
-	if conn.Commit() == nil {
-		c.stats.sentNotices.Add(1)
-	}
+	_ = conn.Commit() // which fails if the peer is gone
 }
 
 // lost returns the error of a call because rank p is gone.

@@ -15,7 +15,7 @@ import (
 // each other more than sockets hold, and receive only then, would wait for each other.
 // Therefore:
 //
-//  1. A Send that does not get through says so (reasonWaiting, with its length and its
+//  1. A Send that does not get through says so (plan.Waiting, with its length and its
 //     place among the transfers of that direction).
 //  2. A rank that reads this while it is itself in a Send takes the transfer into memory
 //     of its own.
@@ -45,12 +45,15 @@ func (c *engine) push(p int, l *peer) *plan.PeerError {
 			return c.transferFailed(p, l, err)
 		}
 		if !done {
+			if c.call.Kind == plan.Send && l.asked != l.outIndex {
+				l.asked = l.outIndex
+				c.ask(p)
+			}
 			return nil
 		}
 		l.sending, l.out[0] = false, nil
 		l.sent++
 		c.moves++
-		c.stats.sentPieces.Add(1)
 		c.stats.sentBytes.Add(l.size[0])
 	}
 	return nil
@@ -88,7 +91,6 @@ func (c *engine) pull(p int, l *peer) *plan.PeerError {
 		}
 		l.receiving, l.in[0] = false, nil
 		c.moves++
-		c.stats.recvPieces.Add(1)
 		c.stats.recvBytes.Add(l.size[1])
 		if k := len(l.early); k > 0 && !l.early[k-1].done {
 			l.early[k-1].done = true
@@ -127,12 +129,12 @@ func (c *engine) transferFailed(p int, l *peer, err error) *plan.PeerError {
 
 // takeIn begins to receive the Send of rank p that n is about, if this rank is in a Send
 // too.
-func (c *engine) takeIn(p int, l *peer, n notice) *plan.PeerError {
-	if c.job == nil || c.call.Kind != plan.Send || l.receiving || n.index != l.inIndex || n.bytes > uint64(maxEarly-c.earlyBytes) {
+func (c *engine) takeIn(p int, l *peer, n plan.Notice) *plan.PeerError {
+	if c.job == nil || c.call.Kind != plan.Send || l.receiving || n.Index != l.inIndex || n.Bytes > uint64(maxEarly-c.earlyBytes) {
 		return nil
 	}
-	e := &early{call: n.call, buf: make([]byte, n.bytes)}
-	if err := c.beginRecv(l, n.call.Hash(), e.buf); err != nil {
+	e := &early{call: n.Call, buf: make([]byte, n.Bytes)}
+	if err := c.beginRecv(l, n.Call.Hash(), e.buf); err != nil {
 		return c.transferFailed(p, l, err)
 	}
 	c.earlyBytes += len(e.buf)
