@@ -12,7 +12,7 @@ import (
 )
 
 // watched is what a worker says of its sessions, by the names of the clients.
-func watched(ctx context.Context, t *testing.T, w *client.Watcher, worker string) map[string]client.WorkerSession {
+func watched(ctx context.Context, t *testing.T, w *client.Monitor, worker string) map[string]client.WorkerSession {
 	t.Helper()
 	if err := w.Ask(ctx, client.Question{Worker: worker}); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestHeavyAndLight(t *testing.T) {
 			if c.heavy == 1 {
 				at, _ = he.Worker()
 			}
-			watch, err := client.NewWatcher(ctx, nil, cl.Addr())
+			watch, err := client.NewMonitor(ctx, nil, cl.Addr())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -59,7 +59,7 @@ done, and until then is said to be silent.`,
 }
 
 // watcher connects to the dispatcher at addr, or to this user's.
-func watcher(ctx context.Context, addr, secretFile string) (*client.Watcher, error) {
+func watcher(ctx context.Context, addr, secretFile string) (*client.Monitor, error) {
 	if addr == "" {
 		addr = local.DispatcherAddr(local.Dir())
 	}
@@ -67,7 +67,7 @@ func watcher(ctx context.Context, addr, secretFile string) (*client.Watcher, err
 	if err != nil {
 		return nil, err
 	}
-	w, err := client.NewWatcher(ctx, &client.Options{Secret: secret}, addr)
+	w, err := client.NewMonitor(ctx, &client.Options{Secret: secret}, addr)
 	if err != nil {
 		return nil, advised(err, addr)
 	}
@@ -75,7 +75,7 @@ func watcher(ctx context.Context, addr, secretFile string) (*client.Watcher, err
 }
 
 // top prints a report an interval.
-func top(ctx context.Context, w *client.Watcher, out io.Writer, interval time.Duration, once, asJSON bool) error {
+func top(ctx context.Context, w *client.Monitor, out io.Writer, interval time.Duration, once, asJSON bool) error {
 	_, draws := terminal(out)
 	last, err := sampleNow(ctx, w, nil, interval)
 	if err != nil {

@@ -145,7 +145,7 @@ func (t *traceWriter) end() error {
 }
 
 // record writes what happens from now on, for so long.
-func (t *traceWriter) record(ctx context.Context, w *client.Watcher, long time.Duration) error {
+func (t *traceWriter) record(ctx context.Context, w *client.Monitor, long time.Duration) error {
 	until, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	for {
@@ -165,7 +165,7 @@ func (t *traceWriter) record(ctx context.Context, w *client.Watcher, long time.D
 
 // round asks every worker that owes no answer, and takes answers until no worker has more
 // to tell or one takes too long.
-func (t *traceWriter) round(ctx context.Context, w *client.Watcher) error {
+func (t *traceWriter) round(ctx context.Context, w *client.Monitor) error {
 	if err := w.AskDispatcher(ctx); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (t *traceWriter) round(ctx context.Context, w *client.Watcher) error {
 	return t.err
 }
 
-func (t *traceWriter) ask(ctx context.Context, w *client.Watcher, name string, x *tracedWorker) error {
+func (t *traceWriter) ask(ctx context.Context, w *client.Monitor, name string, x *tracedWorker) error {
 	x.asked = true
 	return w.Ask(ctx, client.Question{Events: true, Since: x.next, Worker: name})
 }

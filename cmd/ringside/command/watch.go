@@ -33,7 +33,7 @@ type seenWorker struct {
 // sampleNow asks the dispatcher and the workers, and returns when all have answered or
 // wait is over. For a worker that has not answered, its older answer in last counts; last
 // may be nil.
-func sampleNow(ctx context.Context, w *client.Watcher, last *sample, wait time.Duration) (*sample, error) {
+func sampleNow(ctx context.Context, w *client.Monitor, last *sample, wait time.Duration) (*sample, error) {
 	s := &sample{at: time.Now(), workers: map[string]seenWorker{}}
 	if err := errors.Join(w.AskDispatcher(ctx), w.Ask(ctx, client.Question{})); err != nil {
 		return nil, err

@@ -1,14 +1,21 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import (
+	"slices"
+
+	"github.com/ringside-go/ringside/ipc/wire"
+)
 
 // StatusReply has the dispatcher's counters.
 //
 //	session uint64, count uvarint, then of each: name text, value uvarint
 type StatusReply struct {
 	Session  uint64
-	Counters []Counter
+	Counters Counters
 }
+
+// Counters is a list of counters.
+type Counters []Counter
 
 // Counter is a named number: "clients", "workers", "messages", "worker.w0.runs".
 type Counter struct {
@@ -18,13 +25,22 @@ type Counter struct {
 
 func (m *StatusReply) walk(w *wire.Walk) {
 	w.U64("Session", &m.Session)
-	wire.List(w, "Counters", &m.Counters, MaxCounters, 2)
-	walkCounters(w, m.Counters)
+	wire.List(w, "Counters", (*[]Counter)(&m.Counters), MaxCounters, 2)
+	m.Counters.walk(w)
 }
 
-func walkCounters(w *wire.Walk, counters []Counter) {
-	for i := range counters {
-		w.Text("Counters.Name", &counters[i].Name, MaxName)
-		w.Uvarint("Counters.Value", &counters[i].Value)
+func (c Counters) walk(w *wire.Walk) {
+	for i := range c {
+		w.Text("Counters.Name", &c[i].Name, MaxName)
+		w.Uvarint("Counters.Value", &c[i].Value)
 	}
+}
+
+// Get returns the value of the counter of that name, 0 when there is none.
+func (c Counters) Get(name string) uint64 {
+	i := slices.IndexFunc(c, func(x Counter) bool { return x.Name == name })
+	if i < 0 {
+		return 0
+	}
+	return c[i].Value
 }

@@ -16,7 +16,7 @@ type Watched struct {
 	Ask      uint64 // of the Watch
 	Worker   string
 	Now      uint64 // the worker's clock, as are the events'
-	Counters []Counter
+	Counters Counters
 	Sessions []WatchedSession
 	First    uint64 // number of the first event; the worker no longer has those before
 	More     bool   // there are more events already
@@ -45,6 +45,9 @@ type Event struct {
 	What    uint64 // see EventKind
 	Bytes   uint64 // see EventKind
 }
+
+// Message returns the name of the message that an EventMessage is about.
+func (e *Event) Message() string { return KindName(uint32(e.What)) }
 
 // EventKind is the kind of an event.
 type EventKind uint8
@@ -76,12 +79,12 @@ func (m *Watched) walk(w *wire.Walk) {
 	w.U64("Ask", &m.Ask)
 	w.Text("Worker", &m.Worker, MaxName)
 	w.Uvarint("Now", &m.Now)
-	wire.List(w, "Counters", &m.Counters, MaxCounters, 2)
+	wire.List(w, "Counters", (*[]Counter)(&m.Counters), MaxCounters, 2)
 	wire.List(w, "Sessions", &m.Sessions, MaxWatched, 8)
 	wire.List(w, "Events", &m.Events, MaxEvents, 6)
 	w.Uvarint("First", &m.First)
 	w.Bool("More", &m.More)
-	walkCounters(w, m.Counters)
+	m.Counters.walk(w)
 	for i := range m.Sessions {
 		s := &m.Sessions[i]
 		w.Uvarint("Sessions.ID", &s.ID)

@@ -1,0 +1,129 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/net/route"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+)
+
+// Monitor asks a dispatcher and its workers for their counters and events, without a
+// session. A worker answers between two of its messages: one that runs a long program
+// answers late, and one that hangs does not answer. One goroutine at a time uses a
+// Monitor.
+type Monitor struct {
+	conn ipc.Conn
+	addr string
+}
+
+// NewMonitor connects to the dispatcher at addr. It uses the options Transport, Secret
+// and Logger.
+func NewMonitor(ctx context.Context, options *Options, addr string) (*Monitor, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	conn, err := route.Dial(ctx, order(o.Transport), []string{addr}, &ipc.Options{
+		Hello: ipc.Peer{Role: ipc.RoleControl, Name: "monitor"}, Secret: o.Secret, Logger: o.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Monitor{conn, addr}, nil
+}
+
+// Status asks the dispatcher at addr once, with the options of NewMonitor.
+func Status(ctx context.Context, options *Options, addr string) (Counters, error) {
+	m, err := NewMonitor(ctx, options, addr)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	return m.Status(ctx)
+}
+
+// Status returns the dispatcher's counters: those of dispatcher.Stats, and for each
+// worker worker.NAME.sessions and others. No answer of a worker may be awaited.
+func (m *Monitor) Status(ctx context.Context) (Counters, error) {
+	if err := m.AskDispatcher(ctx); err != nil {
+		return nil, err
+	}
+	answer, err := m.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := answer.(Counters)
+	if !ok {
+		return nil, m.at(fmt.Errorf("%w: Watched, which was not asked for", ipc.ErrCorrupt))
+	}
+	return c, nil
+}
+
+// AskDispatcher asks the dispatcher for its counters.
+func (m *Monitor) AskDispatcher(ctx context.Context) error {
+	return m.send(ctx, wire.KindStatus, &wire.Status{})
+}
+
+// Ask asks the workers, or the one that q names. They measure from now on, and stop some
+// seconds after they were last asked.
+func (m *Monitor) Ask(ctx context.Context, q Question) error {
+	return m.send(ctx, wire.KindWatch, &q)
+}
+
+// Next waits for the next answer: Counters of the dispatcher, or a *WorkerReport. It
+// returns ctx's error if ctx is done before. A Fail of the dispatcher is an error.
+func (m *Monitor) Next(ctx context.Context) (answer any, err error) {
+	msg, err := m.conn.Recv(ctx)
+	if err != nil {
+		return nil, m.at(err)
+	}
+	defer m.conn.Release()
+	ipc.CloseFiles(msg.Files)
+	var reply wire.StatusReply
+	report := new(WorkerReport)
+	switch msg.Kind {
+	case wire.KindStatusReply:
+		err = wire.Parse(msg.Body, &reply)
+		answer = reply.Counters
+	case wire.KindWatched:
+		err = wire.Parse(msg.Body, report)
+		answer = report
+	case wire.KindFail:
+		var f wire.Fail
+		if err = wire.Parse(msg.Body, &f); err == nil {
+			err = lost(&f)
+		}
+	default:
+		err = fmt.Errorf("%w: %s, which was not asked for", ipc.ErrCorrupt, wire.KindName(msg.Kind))
+	}
+	if err != nil {
+		return nil, m.at(err)
+	}
+	return answer, nil
+}
+
+// send sends a message. It ignores that the dispatcher has closed the connection: Next
+// returns that error, or the dispatcher's reason.
+func (m *Monitor) send(ctx context.Context, kind uint32, question wire.Message) error {
+	body := wire.Append(nil, question)
+	buf, err := m.conn.Reserve(ctx, kind, len(body))
+	if err == nil {
+		copy(buf, body)
+		err = m.conn.Commit()
+	}
+	if err == nil || errors.Is(err, ipc.ErrPeerGone) {
+		return nil
+	}
+	return m.at(err)
+}
+
+// at returns err with the dispatcher that it came from.
+func (m *Monitor) at(err error) error {
+	return fmt.Errorf("client: dispatcher at %s: %w", m.addr, err)
+}
+
+// Close hangs up.
+func (m *Monitor) Close() error { return m.conn.Close() }
