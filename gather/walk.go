@@ -8,12 +8,13 @@ import (
 	"github.com/ringside-go/ringside/gather/codec"
 )
 
-// Visitor is given the rows of all peers, tile by tile. Peers of a tile come in any
-// order. All ranks make as many calls of Begin, End and Param, so that Visitors may use
-// collectives in these; a rank that has no rows left is given tiles of none.
+// Visitor is given the rows of all peers, tile by tile. Peers of a tile come some at a
+// time, in any order. All ranks make as many calls of Begin, End and Param, so that
+// Visitors may use collectives in these; a rank that has no rows left is given tiles of
+// none.
 type Visitor interface {
 	Begin(p, from, n int) error
-	Peer(u int, rows *codec.Rows) error // u is a place in Result.UIDs
+	Peers(us []int, rows []codec.Rows) error // us are places in Result.UIDs
 	End(ctx context.Context) error
 	Param(ctx context.Context, p int) error // p is complete on this rank
 }
@@ -23,8 +24,8 @@ type WalkOptions struct {
 	// Rows returns how many rows of p a tile has, at least 1. All ranks return the same.
 	Rows func(p *codec.Param) int
 
-	// Exchange bounds the bytes of rows that come from and go to other ranks at once. One
-	// peer's rows for each rank fit in any case.
+	// Exchange bounds the bytes of rows that are read at once, or come from and go to
+	// other ranks. One peer's rows for each rank fit in any case.
 	Exchange int64
 
 	// First is the first parameter that is walked.
@@ -66,7 +67,8 @@ type walk struct {
 	o     WalkOptions
 	v     Visitor
 	held  [][]int // by rank: places in UIDs of the payloads that it has
-	rows  codec.Rows
+	rows  []codec.Rows
+	in    []codec.Rows // that refer to what other ranks sent
 }
 
 // tile returns the rows of a rank in a step.
@@ -105,22 +107,39 @@ func (w *walk) param(ctx context.Context, p int) error {
 	return nil
 }
 
-// own visits the rows of payloads that this rank has.
+// readBytes bounds the rows that a rank alone reads at once: as many as stay in a cache
+// while they are added up.
+const readBytes = 1 << 20
+
+// own visits the rows of payloads that this rank has, some payloads at a time.
 func (w *walk) own(p, from, n int) error {
-	for u := range w.r.Peers {
-		if err := w.read(u, p, from, n); err != nil {
-			return err
+	batch := int(max(min(w.o.Exchange, readBytes)/int64(w.m.Params[p].MaxRowsLen(n)), 1))
+	for at := 0; at < len(w.held[0]); at += batch {
+		us := w.slice(0, at, batch)
+		w.rows = grown(w.rows, len(us))
+		for i, u := range us {
+			if err := w.read(&w.rows[i], u, p, from, n); err != nil {
+				return err
+			}
 		}
-		if err := w.v.Peer(u, &w.rows); err != nil {
+		if err := w.v.Peers(us, w.rows); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walk) read(u, p, from, n int) error {
+// grown returns n of s, those that were there with their memory.
+func grown(s []codec.Rows, n int) []codec.Rows {
+	if more := n - cap(s); more > 0 {
+		s = append(s[:cap(s)], make([]codec.Rows, more)...)
+	}
+	return s[:n]
+}
+
+func (w *walk) read(rows *codec.Rows, u, p, from, n int) error {
 	pay := w.r.Payloads[w.r.Peers[u].UID]
-	if err := pay.Report.ReadRows(&w.rows, w.m, pay.File, p, from, n); err != nil {
+	if err := pay.Report.ReadRows(rows, w.m, pay.File, p, from, n); err != nil {
 		return fmt.Errorf("peer %d: %w", w.r.Peers[u].UID, err)
 	}
 	return nil
@@ -171,14 +190,15 @@ func (w *walk) slice(rank, at, batch int) []int {
 
 func (w *walk) pack(p, step, rows, at, batch int) (send []byte, counts []int64, err error) {
 	counts = make([]int64, w.ranks.Size())
+	w.rows = grown(w.rows, 1)
 	for rank := range counts {
 		before := len(send)
 		if from, n := w.tile(p, rank, step, rows); n > 0 {
 			for _, u := range w.slice(w.ranks.Rank(), at, batch) {
-				if err := w.read(u, p, from, n); err != nil {
+				if err := w.read(&w.rows[0], u, p, from, n); err != nil {
 					return nil, nil, err
 				}
-				send = w.rows.Append(send)
+				send = w.rows[0].Append(send)
 			}
 		}
 		counts[rank] = int64(len(send) - before)
@@ -191,16 +211,17 @@ func (w *walk) unpack(p, step, rows, at, batch int, b []byte) error {
 	if n == 0 {
 		return nil
 	}
-	var in codec.Rows
 	for rank := range w.held {
-		for _, u := range w.slice(rank, at, batch) {
+		us := w.slice(rank, at, batch)
+		w.in = grown(w.in, len(us))
+		for i := range us {
 			var err error
-			if b, err = in.Parse(b, &w.m.Params[p], from, n); err != nil {
+			if b, err = w.in[i].Parse(b, &w.m.Params[p], from, n); err != nil {
 				return fmt.Errorf("from rank %d: %w", rank, err)
 			}
-			if err := w.v.Peer(u, &in); err != nil {
-				return err
-			}
+		}
+		if err := w.v.Peers(us, w.in); err != nil {
+			return err
 		}
 	}
 	return nil

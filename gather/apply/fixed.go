@@ -10,66 +10,82 @@ import (
 type fixed struct {
 	sum bool // the sum is the update; otherwise the mean over those that sent a position
 
-	s     []int64
-	n     []uint16
-	width int // coefficients of a row
-	scale scale
-
-	factor float64
-	lut    [256]int64
-	coded  bool
+	sums   []int64
+	counts []uint16
+	width  int // coefficients of a row
+	scale  scale
+	levels []codec.Levels // of the peers that are added
+	row    codec.Row
 }
+
+// groupBytes bounds the sums that are worked on at once: they stay in a cache, with what
+// the peers' codes stand for, while all peers are added to them.
+const groupBytes = 256 << 10
 
 func (a *fixed) bytes(p *codec.Param) int64 { return int64(p.TotalK) * (8 + 2) }
 
 func (a *fixed) begin(p *codec.Param, s scale, n int) {
 	a.width, a.scale = p.TotalK, s
-	a.s, a.n = resize(a.s, n*p.TotalK), resize(a.n, n*p.TotalK)
-	clear(a.s)
-	clear(a.n)
+	a.sums, a.counts = resize(a.sums, n*p.TotalK), resize(a.counts, n*p.TotalK)
+	clear(a.sums)
+	clear(a.counts)
 }
 
-// quantum returns v in fixed point. It limits a level of the codebook that is too
-// large to occur in the payload, so that sums stay within 64 bits.
-func (a *fixed) quantum(v float32) int64 {
-	x := math.RoundToEven(a.factor * float64(v) * a.scale.unit)
+// quantum returns factor · v in fixed point. It limits a level of the codebook that is
+// too large to occur in the payload, so that sums stay within 64 bits.
+func (a *fixed) quantum(factor float64, v float32) int64 {
+	x := math.RoundToEven(factor * float64(v) * a.scale.unit)
 	return int64(min(max(x, -a.scale.limit), a.scale.limit))
 }
 
-func (a *fixed) peer(rows *codec.Rows, f float64) {
-	a.factor = f
-	a.coded = len(rows.Table) > 0
-	for b, v := range rows.Table {
-		a.lut[b] = a.quantum(v)
+func (a *fixed) add(rows []codec.Rows, factors []float64) error {
+	a.levels = resize(a.levels, len(rows))
+	for u := range rows {
+		for b, v := range rows[u].Table {
+			a.levels[u][b] = a.quantum(factors[u], v)
+		}
 	}
+	n := len(a.sums) / a.width
+	group := max(groupBytes/(10*a.width), 1)
+	for from := 0; from < n; from += group {
+		for u := range rows {
+			if factors[u] == 0 {
+				continue
+			}
+			for i := from; i < min(from+group, n); i++ {
+				if err := a.addRow(i, &rows[u], &a.levels[u], factors[u]); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
-func (a *fixed) add(i int, row *codec.Row) {
-	s, n := a.s[i*a.width:(i+1)*a.width], a.n[i*a.width:(i+1)*a.width]
-	n = n[:len(s)]
-	if !a.coded {
-		for j, at := range row.Index {
-			s[at] += a.quantum(row.Values[j])
-			n[at]++
-		}
-		return
+// addRow adds the next row of a peer, which is row i of the tile.
+func (a *fixed) addRow(i int, rows *codec.Rows, levels *codec.Levels, factor float64) error {
+	sums, counts := a.sums[i*a.width:(i+1)*a.width], a.counts[i*a.width:(i+1)*a.width]
+	if len(rows.Table) > 0 {
+		return rows.Add(sums, counts, levels, &a.row)
 	}
-	codes := row.Codes[:len(row.Index)]
-	for j, at := range row.Index {
-		s[at] += a.lut[codes[j]]
-		n[at]++
+	if err := rows.Next(&a.row); err != nil {
+		return err
 	}
+	for j, at := range a.row.Index {
+		sums[at] += a.quantum(factor, a.row.Values[j])
+		counts[at]++
+	}
+	return nil
 }
 
 func (a *fixed) end(out []float32) {
-	for i, s := range a.s {
-		switch {
-		case a.n[i] == 0:
-			out[i] = 0
-		case a.sum:
-			out[i] = float32(float64(s) / a.scale.unit)
-		default:
-			out[i] = float32(float64(s) / a.scale.unit / float64(a.n[i]))
+	inverse := 1 / a.scale.unit // exact: it is a power of two
+	counts := a.counts[:len(out)]
+	for i, s := range a.sums[:len(out)] {
+		x := float64(s) * inverse
+		if !a.sum {
+			x /= float64(max(counts[i], 1))
 		}
+		out[i] = float32(x)
 	}
 }

@@ -72,19 +72,21 @@ func (g *gram) Begin(p, _, n int) error {
 	return nil
 }
 
-func (g *gram) Peer(u int, rows *codec.Rows) error {
-	k := rows.Param.K
-	return rows.Each(&g.row, func(i int) {
-		at := (u*g.rows + i) * k
-		copy(g.index[at:], g.row.Index)
-		for j := range g.row.Index {
-			if len(rows.Table) > 0 {
-				g.value[at+j] = rows.Table[g.row.Codes[j]]
-			} else {
-				g.value[at+j] = g.row.Values[j]
+func (g *gram) Peers(us []int, rows []codec.Rows) error {
+	for n, u := range us {
+		k := rows[n].Param.K
+		err := rows[n].Each(&g.row, func(i int) {
+			at := (u*g.rows + i) * k
+			copy(g.index[at:], g.row.Index)
+			for j := range g.row.Index {
+				g.value[at+j] = rows[n].Value(&g.row, j)
 			}
+		})
+		if err != nil {
+			return err
 		}
-	})
+	}
+	return nil
 }
 
 func (g *gram) End(context.Context) error {

@@ -108,7 +108,7 @@ type update struct {
 
 	p, from, n int // the tile under way
 	fold       folder
-	row        codec.Row
+	peers      []float64 // factors of the peers that are added
 	out        []float32
 	all        []float32 // replicas: the tiles of all ranks
 	old, mom   []float32
@@ -120,11 +120,8 @@ type folder interface {
 	// begin clears a tile of n rows of a parameter.
 	begin(p *codec.Param, s scale, n int)
 
-	// add takes row i of a peer with factor f.
-	add(i int, row *codec.Row)
-
-	// peer prepares for the rows of one peer.
-	peer(rows *codec.Rows, f float64)
+	// add takes the tile's rows of some peers, each with its factor.
+	add(rows []codec.Rows, factors []float64) error
 
 	// end fills out with the update and returns.
 	end(out []float32)
@@ -171,7 +168,7 @@ func (u *update) need(p *codec.Param, n int) int64 {
 
 // rows returns the rows of a tile.
 func (u *update) rows(p *codec.Param) int {
-	limit := min(u.o.Budget, tileBytes)
+	limit := min(u.o.Budget/2, tileBytes) // the other half is for rows that are read
 	if u.need(p, 1) > limit {
 		limit = u.o.Budget
 	}
@@ -261,15 +258,17 @@ func (u *update) Begin(p, from, n int) error {
 	return nil
 }
 
-// Peer implements gather.Visitor.
-func (u *update) Peer(i int, rows *codec.Rows) error {
-	f := u.factor(i, u.p)
-	if f == 0 && u.rule.Factors != nil { // a peer that the rule leaves out
-		return nil
+// Peers implements gather.Visitor. A peer that the rule leaves out has factor 0.
+func (u *update) Peers(us []int, rows []codec.Rows) error {
+	u.peers = u.peers[:0]
+	for i, peer := range us {
+		f := u.factor(peer, u.p)
+		u.peers = append(u.peers, f)
+		if f != 0 || u.rule.Factors == nil {
+			u.stats.Values += int64(rows[i].N) * int64(rows[i].Param.K)
+		}
 	}
-	u.fold.peer(rows, f)
-	u.stats.Values += int64(rows.N) * int64(rows.Param.K)
-	return rows.Each(&u.row, func(i int) { u.fold.add(i, &u.row) })
+	return u.fold.add(rows, u.peers)
 }
 
 // End implements gather.Visitor.

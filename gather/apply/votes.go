@@ -15,8 +15,7 @@ type votes struct {
 
 	keys   []uint64
 	width  int
-	factor float64
-	table  []float32
+	row    codec.Row
 	values []float32
 }
 
@@ -27,19 +26,19 @@ func (a *votes) begin(p *codec.Param, _ scale, n int) {
 	a.keys = resize(a.keys, a.peers*n*p.K)[:0]
 }
 
-func (a *votes) peer(rows *codec.Rows, f float64) { a.factor, a.table = f, rows.Table }
-
-func (a *votes) add(i int, row *codec.Row) {
-	for j, at := range row.Index {
-		var v float32
-		if len(a.table) > 0 {
-			v = a.table[row.Codes[j]]
-		} else {
-			v = row.Values[j]
+func (a *votes) add(rows []codec.Rows, factors []float64) error {
+	for u := range rows {
+		err := rows[u].Each(&a.row, func(i int) {
+			for j, at := range a.row.Index {
+				v := float32(factors[u] * float64(rows[u].Value(&a.row, j)))
+				a.keys = append(a.keys, uint64(i*a.width+int(at))<<32|uint64(ordered(v)))
+			}
+		})
+		if err != nil {
+			return err
 		}
-		v = float32(a.factor * float64(v))
-		a.keys = append(a.keys, uint64(i*a.width+int(at))<<32|uint64(ordered(v)))
 	}
+	return nil
 }
 
 // ordered maps a float32 to an integer that is ordered as it is, and unordered back.

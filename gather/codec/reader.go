@@ -19,13 +19,16 @@ type Rows struct {
 	skip   int // rows of index before From: a block begins in front of it
 	index  []byte
 	values []byte
+
+	at   int // bytes of index that are decoded
+	done int // rows that are decoded
 }
 
 // ReadRows reads rows [from, from+n) of parameter p of a container that Validate found
 // right. It reuses the memory of rows.
 func (r *Report) ReadRows(rows *Rows, m *Manifest, in io.ReaderAt, p, from, n int) error {
 	q, h := &m.Params[p], &r.Header.Params[p]
-	rows.Param, rows.From, rows.N, rows.skip = q, from, n, 0
+	rows.Param, rows.From, rows.N, rows.skip, rows.at, rows.done = q, from, n, 0, 0, 0
 	rows.Table = rows.Table[:0]
 	for _, v := range h.Lookup {
 		rows.Table = append(rows.Table, v+h.Shift)
@@ -97,7 +100,7 @@ func (rows *Rows) Parse(b []byte, p *Param, from, n int) ([]byte, error) {
 	if levels != p.Bins || values != n*p.ValueRow() || skip >= blockRows || len(b) < 4*levels+index+values {
 		return nil, bad
 	}
-	table := make([]float32, levels)
+	table := resize(rows.Table, levels)
 	if _, err := binary.Decode(b, binary.LittleEndian, table); err != nil {
 		return nil, err
 	}
@@ -114,39 +117,72 @@ type Row struct {
 }
 
 // Each decodes the rows one after the other and gives each to f, with its number counted
-// from From. The row is valid during the call. It checks again what memory safety needs:
-// a spool is a file.
+// from From. The row is valid during the call.
 func (rows *Rows) Each(row *Row, f func(i int)) error {
-	p := rows.Param
-	row.Index = resize(row.Index, p.K)
-	row.Codes = resize(row.Codes, p.K)
-	row.Values = resize(row.Values, p.K)
-	at, stride := 0, p.ValueRow()
-	for i := -rows.skip; i < rows.N; i++ {
-		n, s := decodeIndices(row.Index, p, rows.index[at:])
-		if s == status.OK {
-			s = inRange(row.Index, p)
+	for i := range rows.N {
+		if err := rows.Next(row); err != nil {
+			return err
 		}
-		if s == status.OK && i >= 0 {
-			if s = rows.decodeValues(row, rows.values[i*stride:(i+1)*stride]); s == status.OK {
-				f(i)
-			}
-		}
-		if s != status.OK {
-			return status.Errorf(s, "%s: row %d of a payload that was right has changed", p.Name, rows.From+i)
-		}
-		at += n
+		f(i)
 	}
 	return nil
+}
+
+// Next decodes the next row into row; there are N. It checks again what memory safety
+// needs: a spool is a file.
+func (rows *Rows) Next(row *Row) error {
+	p, i := rows.Param, rows.done
+	row.Index = resize(row.Index, p.K)
+	s := rows.indices(row.Index)
+	if s == status.OK {
+		stride := p.ValueRow()
+		s = rows.decodeValues(row, rows.values[i*stride:(i+1)*stride])
+	}
+	rows.done++
+	return rows.changed(s, i)
+}
+
+// Value returns value j of a row that Next decoded.
+func (rows *Rows) Value(row *Row, j int) float32 {
+	if len(rows.Table) > 0 {
+		return rows.Table[row.Codes[j]]
+	}
+	return row.Values[j]
+}
+
+// changed is the error of row i with a status that is not OK.
+func (rows *Rows) changed(s status.Status, i int) error {
+	if s == status.OK {
+		return nil
+	}
+	return status.Errorf(s, "%s: row %d of a payload that was right has changed", rows.Param.Name, rows.From+i)
+}
+
+// indices decodes the indices of the next row, behind those that it skips.
+func (rows *Rows) indices(idx []uint32) status.Status {
+	for ; rows.skip >= 0; rows.skip-- {
+		n, s := decodeIndices(idx, rows.Param, rows.index[rows.at:])
+		if s == status.OK {
+			s = inRange(idx, rows.Param)
+		}
+		if s != status.OK {
+			return s
+		}
+		rows.at += n
+	}
+	rows.skip = 0
+	return status.OK
 }
 
 func (rows *Rows) decodeValues(row *Row, b []byte) status.Status {
 	p := rows.Param
 	if !p.Value.lut() {
+		row.Values = resize(row.Values, p.K)
 		return decodeFloats(row.Values, p.Value, b)
 	}
+	row.Codes = resize(row.Codes, p.K)
 	s := decodeCodes(row.Codes, p.Value, b)
-	if len(rows.Table) == 256 {
+	if len(rows.Table) == p.Value.maxBins() {
 		return s
 	}
 	var most uint8

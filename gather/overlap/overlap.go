@@ -204,17 +204,23 @@ func (c *counter) Begin(p, _, n int) error {
 	return nil
 }
 
-func (c *counter) Peer(u int, rows *codec.Rows) error {
+func (c *counter) Peers(us []int, rows []codec.Rows) error {
 	if c.skip {
 		return nil
 	}
-	word, bit := u/64, uint64(1)<<(u%64)
-	return rows.Each(&c.row, func(i int) {
-		masks := c.masks[i*c.width*c.words:]
-		for _, at := range c.row.Index {
-			masks[int(at)*c.words+word] |= bit
+	for k, u := range us {
+		word, bit := u/64, uint64(1)<<(u%64)
+		err := rows[k].Each(&c.row, func(i int) {
+			masks := c.masks[i*c.width*c.words:]
+			for _, at := range c.row.Index {
+				masks[int(at)*c.words+word] |= bit
+			}
+		})
+		if err != nil {
+			return err
 		}
-	})
+	}
+	return nil
 }
 
 func (c *counter) End(context.Context) error {
