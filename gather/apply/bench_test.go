@@ -19,8 +19,12 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 	for name, m := range map[string]*codec.Manifest{"known": codectest.Mid(), "default": small} {
 		var from store.Store = &codectest.Peers{M: m, Window: window}
-		if m == small {
-			from = honest(b, m, 64)
+		if m == small { // random rows are of the known format
+			mem := &store.Mem{}
+			for uid := uint64(1); uid <= 64; uid++ {
+				put(b, mem, m, uid, func(p int, dst []float32) { codectest.Update(1, uid, window, p, dst) })
+			}
+			from = mem
 		}
 		for _, peers := range []int{1, 16, 64} {
 			b.Run(fmt.Sprint(name, "/peers=", peers), func(b *testing.B) {

@@ -18,9 +18,12 @@ type fixed struct {
 	row    codec.Row
 }
 
-// groupBytes bounds the sums that are worked on at once: they stay in a cache, with what
-// the peers' codes stand for, while all peers are added to them.
-const groupBytes = 256 << 10
+// A group is the sums and the peers that are worked on at once: both, the peers by what
+// their codes stand for, stay in a cache.
+const (
+	groupBytes = 256 << 10
+	groupPeers = 64
+)
 
 func (a *fixed) bytes(p *codec.Param) int64 { return int64(p.TotalK) * (8 + 2) }
 
@@ -39,7 +42,18 @@ func (a *fixed) quantum(factor float64, v float32) int64 {
 }
 
 func (a *fixed) add(rows []codec.Rows, factors []float64) error {
-	a.levels = resize(a.levels, len(rows))
+	for len(rows) > 0 {
+		n := min(len(rows), groupPeers)
+		if err := a.addSome(rows[:n], factors[:n]); err != nil {
+			return err
+		}
+		rows, factors = rows[n:], factors[n:]
+	}
+	return nil
+}
+
+func (a *fixed) addSome(rows []codec.Rows, factors []float64) error {
+	a.levels = resize(a.levels, groupPeers)
 	for u := range rows {
 		for b, v := range rows[u].Table {
 			a.levels[u][b] = a.quantum(factors[u], v)

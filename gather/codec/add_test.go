@@ -70,6 +70,46 @@ func sums(t *testing.T, m *codec.Manifest, b []byte, p int, add bool) ([]int64, 
 	return s, n
 }
 
+// TestTiles: rows that are read tile by tile are those that are read at once, where tiles
+// follow each other and where they do not.
+func TestTiles(t *testing.T) {
+	m, err := codec.NewManifest(codec.DefaultConfig(), []codec.Tensor{{Name: "w", Shape: []int64{64 * 40, 64 * 20}, DType: "F32"}, {Name: "b", Shape: []int64{64 * 20, 64 * 20}, DType: "F32"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := codectest.Payload(m, 7, 3, nil).Bytes()
+	rep, err := codec.Validate(bytes.NewReader(b), expect(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows codec.Rows
+	var row codec.Row
+	read := func(p, from, n int) (all []uint32) {
+		t.Helper()
+		if err := rep.ReadRows(&rows, m, bytes.NewReader(b), p, from, n); err != nil {
+			t.Fatal(err)
+		}
+		for range n {
+			if err := rows.Next(&row); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, row.Index...)
+		}
+		return all
+	}
+	k := m.Params[0].K
+	whole := [][]uint32{read(0, 0, 800), read(1, 0, 400)}
+	for _, tile := range []struct{ p, from, n int }{
+		{0, 0, 100}, {0, 100, 100}, {0, 200, 100}, {0, 300, 1}, {0, 301, 300}, {0, 601, 199}, // in order
+		{0, 520, 10}, {0, 525, 10}, {0, 540, 5}, {0, 512, 3}, {0, 300, 10}, {0, 0, 1}, // not in order
+		{1, 300, 50}, {0, 350, 50}, {1, 350, 50}, // of another parameter
+	} {
+		if !slices.Equal(read(tile.p, tile.from, tile.n), whole[tile.p][tile.from*k:(tile.from+tile.n)*k]) {
+			t.Errorf("parameter %d, %d rows from %d on: other indices than those of the whole", tile.p, tile.n, tile.from)
+		}
+	}
+}
+
 // TestAddChanged: a code of a spool that is not in the codebook any more is an error of
 // its row, also where Add does not decode it by itself.
 func TestAddChanged(t *testing.T) {

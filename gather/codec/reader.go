@@ -22,10 +22,17 @@ type Rows struct {
 
 	at   int // bytes of index that are decoded
 	done int // rows that are decoded
+
+	of   *Report // that they were read by; nil for those of another rank
+	base place   // of index
 }
 
+// place is where a row of a parameter begins in its section of indices.
+type place struct{ param, row, off int }
+
 // ReadRows reads rows [from, from+n) of parameter p of a container that Validate found
-// right. It reuses the memory of rows.
+// right. It reuses the memory of rows. Rows are decoded from the start of their block on,
+// or from where those end that were decoded last. A report's rows are for one goroutine.
 func (r *Report) ReadRows(rows *Rows, m *Manifest, in io.ReaderAt, p, from, n int) error {
 	q, h := &m.Params[p], &r.Header.Params[p]
 	rows.Param, rows.From, rows.N, rows.skip, rows.at, rows.done = q, from, n, 0, 0, 0
@@ -38,10 +45,15 @@ func (r *Report) ReadRows(rows *Rows, m *Manifest, in io.ReaderAt, p, from, n in
 	if q.Index == Rice {
 		rows.skip = from % blockRows
 		lo, hi = int(h.Blocks[from/blockRows]), int(h.IndexLen)
+		if last := r.last; last.param == p && last.row <= from && from-last.row < rows.skip {
+			rows.skip, lo = from-last.row, last.off
+		}
 		if end := (from + n + blockRows - 1) / blockRows; end < len(h.Blocks) {
 			hi = int(h.Blocks[end])
 		}
+		hi = max(min(hi, lo+(rows.skip+n)*q.MaxIndexRow()), lo) // a spool may have changed
 	}
+	rows.of, rows.base = r, place{p, from - rows.skip, lo}
 	var err error
 	if rows.index, err = readAt(in, rows.index, r.Base+int64(h.IndexOff)+int64(lo), hi-lo); err != nil {
 		return err
@@ -72,7 +84,7 @@ func (p *Param) MaxRowsLen(n int) int {
 
 const rowsHead = 12
 
-// Append appends rows to a message for another rank:
+// Append appends rows, of which none was decoded, to a message for another rank:
 //
 //	bytes of indices u32 | bytes of values u32 | skip u16 | levels u16
 //	levels, f32 each | indices | values
@@ -171,6 +183,9 @@ func (rows *Rows) indices(idx []uint32) status.Status {
 		rows.at += n
 	}
 	rows.skip = 0
+	if rows.of != nil && rows.done == rows.N-1 {
+		rows.of.last = place{rows.base.param, rows.From + rows.N, rows.base.off + rows.at}
+	}
 	return status.OK
 }
 

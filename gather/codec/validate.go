@@ -34,6 +34,8 @@ type Report struct {
 	Digest  Digest
 	Indices Digest    // of all index sections: equal for two peers that chose the same
 	Norms   []float64 // L2, of the values that are sent of each parameter
+
+	last place // behind the rows that were decoded last
 }
 
 // Validate reads a container to its end and checks all of it. A fault is a *status.Error;
