@@ -100,9 +100,12 @@ func TestTiles(t *testing.T) {
 	k := m.Params[0].K
 	whole := [][]uint32{read(0, 0, 800), read(1, 0, 400)}
 	for _, tile := range []struct{ p, from, n int }{
-		{0, 0, 100}, {0, 100, 100}, {0, 200, 100}, {0, 300, 1}, {0, 301, 300}, {0, 601, 199}, // in order
-		{0, 520, 10}, {0, 525, 10}, {0, 540, 5}, {0, 512, 3}, {0, 300, 10}, {0, 0, 1}, // not in order
-		{1, 300, 50}, {0, 350, 50}, {1, 350, 50}, // of another parameter
+		// in order
+		{0, 0, 100}, {0, 100, 100}, {0, 200, 100}, {0, 300, 1}, {0, 301, 300}, {0, 601, 199},
+		// not in order
+		{0, 520, 10}, {0, 525, 10}, {0, 540, 5}, {0, 512, 3}, {0, 300, 10}, {0, 0, 1},
+		// of another parameter
+		{1, 300, 50}, {0, 350, 50}, {1, 350, 50},
 	} {
 		if !slices.Equal(read(tile.p, tile.from, tile.n), whole[tile.p][tile.from*k:(tile.from+tile.n)*k]) {
 			t.Errorf("parameter %d, %d rows from %d on: other indices than those of the whole", tile.p, tile.n, tile.from)

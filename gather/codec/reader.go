@@ -51,7 +51,8 @@ func (r *Report) ReadRows(rows *Rows, m *Manifest, in io.ReaderAt, p, from, n in
 		if end := (from + n + blockRows - 1) / blockRows; end < len(h.Blocks) {
 			hi = int(h.Blocks[end])
 		}
-		hi = max(min(hi, lo+(rows.skip+n)*q.MaxIndexRow()), lo) // a spool may have changed
+		// at least lo: a spool may have changed
+		hi = max(min(hi, lo+(rows.skip+n)*q.MaxIndexRow()), lo)
 	}
 	rows.of, rows.base = r, place{p, from - rows.skip, lo}
 	var err error
