@@ -15,7 +15,7 @@ type channels struct {
 	waiter *local.Waiter // of all connections
 	conn   ipc.Conn      // with the dispatcher
 	own    ipc.Conn      // with the worker; nil where the dispatcher forwards
-	to     ipc.Conn      // where messages go: own, or else conn
+	to     ipc.Conn      // where messages go: own while it works, or else conn
 	offer  *os.File      // of own, not taken yet
 
 	msg       ipc.Message // the worker's next message, if held
@@ -48,7 +48,7 @@ func (c *channels) look() bool {
 	if !c.otherHeld && c.gone == nil {
 		m, ok, err := c.conn.TryRecv()
 		if !ok && err == nil {
-			return c.ownGone != nil
+			return c.to == c.own && c.ownGone != nil
 		}
 		c.other, c.otherHeld, c.gone = m, ok, err
 		c.lookOwn() // its messages before that
@@ -58,7 +58,7 @@ func (c *channels) look() bool {
 
 // lookOwn is look for the worker's messages.
 func (c *channels) lookOwn() bool {
-	if c.ownGone != nil {
+	if c.own == nil || c.ownGone != nil {
 		return false
 	}
 	m, ok, err := c.own.TryRecv()

@@ -207,25 +207,11 @@ func (e *Engine) transfer(ctx context.Context, done func(*dataConn) bool) error 
 	}
 	switch {
 	case failed != nil:
-		return e.cut(&e.workers[at], failed)
+		return e.cut(&e.workers[at], "the connection for tensors", failed)
 	case err != nil:
 		return ipc.ContextError(ctx)
 	}
 	return nil
-}
-
-// cut ends the session because a data connection has ended. It waits for the dispatcher's
-// reason.
-func (e *Engine) cut(w *member, err error) error {
-	if errors.Is(err, ipc.ErrPeerGone) {
-		ctx, cancel := context.WithTimeout(e.ctx, reasonWait)
-		defer cancel()
-		for e.err == nil && e.receive(ctx) == nil {
-		}
-	}
-	err = e.fail(fmt.Errorf("%w: the connection for tensors between %q here and worker %q (pid %d) ended: %w", ErrLost, e.name, w.name, w.pid, err))
-	_ = e.conn.Close() // so that the other end notices
-	return err
 }
 
 // step moves what can be moved now.

@@ -48,42 +48,30 @@ func (e *Engine) next() error {
 	case e.gone != nil:
 		return e.fail(e.gone)
 	}
-	return e.abandoned()
+	e.to = e.conn
+	return e.cut(&e.workers[0], "the connection", e.ownGone)
 }
 
-// abandoned ends the session because its own connection has ended. It waits for the
+// cut ends the session because a connection with a worker has ended. It waits for the
 // dispatcher's reason.
-func (e *Engine) abandoned() error {
-	err := e.ownGone
+func (e *Engine) cut(w *member, what string, err error) error {
 	if errors.Is(err, ipc.ErrPeerGone) {
 		ctx, cancel := context.WithTimeout(e.ctx, reasonWait)
 		defer cancel()
-		for e.err == nil {
-			m, err := e.conn.Recv(ctx)
-			if err != nil {
-				if ctx.Err() == nil {
-					return e.fail(err)
-				}
-				break
-			}
-			_ = e.handle(&m, e.conn) // its error is e.err
+		for e.err == nil && e.receive(ctx) == nil {
 		}
 	}
-	w := &e.workers[0]
-	err = e.fail(fmt.Errorf("%w: the connection between %q here and worker %q (pid %d) ended: %w", ErrLost, e.name, w.name, w.pid, err))
+	err = e.fail(fmt.Errorf("%w: %s between %q here and worker %q (pid %d) ended: %w", ErrLost, what, e.name, w.name, w.pid, err))
 	_ = e.conn.Close() // so that the other end notices
 	return err
 }
 
-// room waits for room for n bytes. On the session's own connection it handles messages
-// meanwhile, because the worker runs nothing for a client that does not read its answers.
+// room waits for room for n bytes. It handles messages meanwhile, because the worker runs
+// nothing for a client that does not read its answers.
 func (e *Engine) room(ctx context.Context, kind uint32, n int) (buf []byte, err error) {
-	if e.own == nil {
-		return e.conn.Reserve(ctx, kind, n)
-	}
 	for {
 		if err := e.waiter.Wait(ctx, func() bool {
-			buf, err = e.own.TryReserve(kind, n)
+			buf, err = e.to.TryReserve(kind, n)
 			return !errors.Is(err, ipc.ErrFull) || e.look()
 		}); err != nil {
 			return nil, err

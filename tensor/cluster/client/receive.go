@@ -39,41 +39,16 @@ func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 
 // receive waits for one message and handles it.
 func (e *Engine) receive(ctx context.Context) error {
-	if e.own != nil {
-		if err := e.waiter.Wait(ctx, e.look); err != nil {
-			return ipc.ContextError(ctx)
-		}
-		return e.next()
+	if err := e.waiter.Wait(ctx, e.look); err != nil {
+		return ipc.ContextError(ctx)
 	}
-	m, err := e.conn.Recv(ctx)
-	if err != nil {
-		if ctx.Err() != nil && e.conn.Err() == nil {
-			return ipc.ContextError(ctx)
-		}
-		return e.fail(err)
-	}
-	return e.handle(&m, e.conn)
+	return e.next()
 }
 
 // drain handles the messages that are there.
 func (e *Engine) drain() error {
-	for e.err == nil && e.own != nil {
-		if !e.look() {
-			return nil
-		}
+	for e.err == nil && e.look() {
 		if err := e.next(); err != nil {
-			return err
-		}
-	}
-	for e.err == nil {
-		m, ok, err := e.conn.TryRecv()
-		if err != nil {
-			return e.fail(err)
-		}
-		if !ok {
-			return nil
-		}
-		if err := e.handle(&m, e.conn); err != nil {
 			return err
 		}
 	}
