@@ -19,6 +19,7 @@ import (
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/codec/codectest"
 	"github.com/ringside-go/ringside/gather/store"
+	"github.com/ringside-go/ringside/net/nettest"
 )
 
 // childVariable has the JSON of a child's rank.
@@ -38,8 +39,11 @@ func TestMain(m *testing.M) {
 // place is a rank in a process of its own.
 type place struct {
 	Rank, Size int
-	Socket     string
-	Dir        string
+	Socket     string // of the rendezvous
+	Apart      bool   // the ranks see each other by TCP alone, as on hosts of their own
+	Spool      string
+	URL        string // of the payloads
+	Plan       gather.Plan
 	Victim     bool // it stops in its first request, and is killed
 	Elastic    bool
 }
@@ -60,26 +64,32 @@ func rankProcess(spec string) error {
 		return err
 	}
 	ctx := context.Background()
-	group, err := collective.Init(ctx, &collective.Options{Timeout: 20 * time.Second, World: &rendezvous.Overrides{Rank: p.Rank, Size: p.Size, Socket: p.Socket}})
+	group, err := collective.Init(ctx, &collective.Options{Timeout: 20 * time.Second, Bind: "127.0.0.1",
+		World: &rendezvous.Overrides{Rank: p.Rank, Size: p.Size, Socket: p.Socket, Secret: []byte("the secret of a test")}})
 	if err != nil {
 		return err
+	}
+	hosts := 1
+	if p.Apart {
+		hosts = p.Size
+	}
+	if n := len(group.Hosts()); n != hosts {
+		return fmt.Errorf("the ranks are on %d hosts, expected %d", n, hosts)
 	}
 	m := codectest.Tiny(codec.DefaultConfig())
-	files, err := store.NewFile(filepath.Join(p.Dir, "store"))
-	if err != nil {
+	var from store.Store
+	if from, err = store.NewHTTP(p.URL, nil); err != nil {
 		return err
 	}
-	var from store.Store = files
 	if p.Victim {
-		from = stuck{files}
+		from = stuck{from}
 	}
-	g, err := gather.New(group, &gather.Options{Manifest: m, Spool: filepath.Join(p.Dir, "spool"), Elastic: p.Elastic, Fetch: store.FetchOptions{Attempts: 1},
+	g, err := gather.New(group, &gather.Options{Manifest: m, Spool: p.Spool, Elastic: p.Elastic, Fetch: store.FetchOptions{Attempts: 1},
 		Source: func(_, uid uint64) (store.Store, string) { return from, key(uid) }})
 	if err != nil {
 		return err
 	}
-	plan := &gather.Plan{Window: window, Intended: uids(1, 10), Reserves: uids(11, 12), Timeout: time.Minute, Manifest: m.Digest(), Policy: gather.Policy{ReserveRounds: 1}}
-	r, err := g.Gather(ctx, plan)
+	r, err := g.Gather(ctx, &p.Plan)
 	if err != nil {
 		return err
 	}
@@ -96,24 +106,32 @@ func rankProcess(spec string) error {
 	return g.Group.Close()
 }
 
-// processes starts ranks and returns what each of them printed last. The victim, if
-// there is one, is killed when it fetches.
-func processes(t *testing.T, dir string, size, victim int, elastic bool) []string {
+// processes runs the fixture on ranks that are processes like p, and returns the last
+// line that each of them printed. The victim, if there is one, is killed when it fetches.
+func (f *fixture) processes(t *testing.T, p place, victim int) []string {
 	t.Helper()
 	run, err := os.MkdirTemp("", "rs") // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(run) })
+	p.Socket, p.Spool, p.URL, p.Plan = filepath.Join(run, "s"), t.TempDir(), f.url, f.plan
 	var all []*exec.Cmd
 	var outs []*bufio.Scanner
-	for rank := range size {
-		spec, err := json.Marshal(place{rank, size, filepath.Join(run, "s"), dir, rank == victim, elastic})
+	for rank := range p.Size {
+		p.Rank, p.Victim = rank, rank == victim
+		spec, err := json.Marshal(p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := exec.Command(os.Args[0])
-		c.Env = append(os.Environ(), childVariable+"="+string(spec), "XDG_RUNTIME_DIR="+run)
+		c, dir := exec.Command(os.Args[0]), run
+		if p.Apart { // ranks that do not see each other's folder of sockets
+			dir = "/dev/shm"
+			if c, err = nettest.Apart(t.Context(), os.Args[0]); err != nil {
+				t.Skip(err)
+			}
+		}
+		c.Env = append(os.Environ(), childVariable+"="+string(spec), "XDG_RUNTIME_DIR="+dir)
 		c.Stderr = os.Stderr
 		out, err := c.StdoutPipe()
 		if err == nil {
@@ -131,7 +149,7 @@ func processes(t *testing.T, dir string, size, victim int, elastic bool) []strin
 		outs[victim].Scan() // "fetching"
 		all[victim].Process.Kill()
 	}
-	said := make([]string, size)
+	said := make([]string, p.Size)
 	for rank, s := range outs {
 		for s.Scan() {
 			said[rank] = s.Text()
@@ -141,35 +159,19 @@ func processes(t *testing.T, dir string, size, victim int, elastic bool) []strin
 	return said
 }
 
-// onDisk puts the peers of the children's plan into a folder; the fourth is missing.
-func onDisk(t *testing.T) string {
-	dir := t.TempDir()
-	s, err := store.NewFile(filepath.Join(dir, "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := codectest.Tiny(codec.DefaultConfig())
-	for _, uid := range uids(1, 12) {
-		if b := codectest.Payload(m, window, uid, nil); uid != 4 {
-			if err := s.Put(t.Context(), key(uid), strings.NewReader(string(b.Bytes())), b.Size(), nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	return dir
-}
-
-// TestT2Processes: ranks that are processes come to the same bits, whatever their number.
+// TestT2Processes: ranks that are processes come to the bits of one rank in this process,
+// whatever their number, over shared memory and over TCP.
 func TestT2Processes(t *testing.T) {
-	dir := onDisk(t)
-	first := ""
-	for _, size := range []int{1, 2, 4} {
-		for rank, said := range processes(t, dir, size, -1, false) {
-			if first == "" {
-				first = said
-			}
-			if !strings.HasPrefix(said, "done ") || said != first {
-				t.Errorf("rank %d of %d said\n%s\nexpected\n%s", rank, size, said, first)
+	f := faulty(t)
+	one := f.run(t, 1)[0]
+	if one.err != nil {
+		t.Fatal(one.err)
+	}
+	want := "done " + one.weights + " " + one.json
+	for _, p := range []place{{Size: 1}, {Size: 2}, {Size: 4}, {Size: 2, Apart: true}, {Size: 4, Apart: true}} {
+		for rank, said := range f.processes(t, p, -1) {
+			if said != want {
+				t.Errorf("rank %d of %d, apart: %v, said\n%s\nexpected\n%s", rank, p.Size, p.Apart, said, want)
 			}
 		}
 	}
@@ -179,17 +181,20 @@ func TestT2Processes(t *testing.T) {
 // others fetch what it had and come to the result of three ranks from the start;
 // otherwise all abort and name it.
 func TestT21Killed(t *testing.T) {
-	dir := onDisk(t)
-	want := processes(t, dir, 3, -1, false)[0]
+	f := faulty(t)
+	want := f.processes(t, place{Size: 3, Elastic: true}, -1)[0]
+	if !strings.HasPrefix(want, "done ") {
+		t.Fatal(want)
+	}
 	for _, victim := range []int{0, 2} {
-		for rank, said := range processes(t, dir, 4, victim, true) {
+		for rank, said := range f.processes(t, place{Size: 4, Elastic: true}, victim) {
 			if rank != victim && said != want {
 				t.Errorf("elastic, rank %d of 4 without %d said\n%s\nexpected\n%s", rank, victim, said, want)
 			}
 		}
 	}
 	begin := time.Now()
-	for rank, said := range processes(t, dir, 4, 1, false) {
+	for rank, said := range f.processes(t, place{Size: 4}, 1) {
 		if rank != 1 && (!strings.HasPrefix(said, "error") || !strings.Contains(said, "aborted") || !strings.Contains(said, "rank 1")) {
 			t.Errorf("strict, rank %d said %q, expected that it aborts for rank 1", rank, said)
 		}
