@@ -1,8 +1,8 @@
 // Package gather gets many peers' compressed updates on all ranks at once, and has every
 // rank agree on one result: which peers take part, and why each of the others does not.
 //
-//	plan.go claims.go       what is to be gathered, on which rank; once per rank
-//	record.go fetch.go      what a rank found at a peer
+//	plan.go deal.go         what is to be gathered, on which rank
+//	record.go claims.go fetch.go  what a rank found at a peer; once per rank
 //	merge.go result.go      what all ranks found, put together
 //	control.go gatherer.go  the ranks in step; ranks that are lost
 //	walk.go                 all peers' rows, tile by tile, on the rank that owns them

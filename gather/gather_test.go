@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -38,6 +40,7 @@ type fixture struct {
 	plan  gather.Plan
 	fetch store.FetchOptions
 	o     apply.Options
+	deal  func(p *gather.Plan, list []uint64, offset, rank, size int) []uint64 // nil: as the plan says
 }
 
 func key(uid uint64) string { return fmt.Sprint("peer-", uid) }
@@ -121,6 +124,9 @@ func (f *fixture) rank(t testing.TB, group *collective.Group, w apply.Mem, spool
 	if err != nil {
 		return outcome{err: err}
 	}
+	if f.deal != nil {
+		g.DealBy(f.deal)
+	}
 	plan := f.plan
 	ctx := context.Background()
 	if out.result, out.err = g.Gather(ctx, &plan); out.err != nil {
@@ -183,7 +189,7 @@ func TestT1Partition(t *testing.T) {
 				var shares [][]uint64
 				least, most, seen := peers, 0, map[uint64]bool{}
 				for r := range ranks {
-					s := gather.Share(p.Primaries(), 0, r, ranks)
+					s := p.Share(p.Primaries(), 0, r, ranks)
 					least, most = min(least, len(s)), max(most, len(s))
 					for _, uid := range s {
 						if seen[uid] {
@@ -204,6 +210,121 @@ func TestT1Partition(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDeal: the other ways to deal give each peer to one rank too. Longest keeps the
+// bytes of ranks within the largest payload; Rendezvous moves only peers of a rank that
+// is gone.
+func TestDeal(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 1))
+	for _, deal := range []gather.Deal{gather.Longest, gather.Rendezvous} {
+		for _, ranks := range []int{1, 2, 3, 8, 300} {
+			p := gather.Plan{Timeout: 1, Intended: uids(1, 64), Sizes: map[uint64]uint64{}, Policy: gather.Policy{Deal: deal}}
+			var largest uint64
+			for _, uid := range p.Intended[:60] { // the sizes of some are not known
+				p.Sizes[uid] = rng.Uint64N(1 << 30)
+				largest = max(largest, p.Sizes[uid])
+			}
+			at, load := map[uint64]int{}, make([]uint64, ranks)
+			for rank := range ranks {
+				for _, uid := range p.Share(p.Primaries(), 0, rank, ranks) {
+					if _, twice := at[uid]; twice {
+						t.Errorf("%s on %d ranks: peer %d is dealt twice", deal, ranks, uid)
+					}
+					at[uid] = rank
+					load[rank] += p.Sizes[uid]
+				}
+			}
+			if len(at) != 64 {
+				t.Errorf("%s on %d ranks: %d of 64 peers are dealt", deal, ranks, len(at))
+			}
+			if deal == gather.Longest && slices.Max(load)-slices.Min(load) > largest {
+				t.Errorf("%s on %d ranks: %d to %d bytes", deal, ranks, slices.Min(load), slices.Max(load))
+			}
+			if deal == gather.Rendezvous && ranks == 8 {
+				for rank := range 7 {
+					for _, uid := range p.Share(p.Primaries(), 0, rank, 7) {
+						if at[uid] != rank && at[uid] != 7 {
+							t.Errorf("peer %d moved from rank %d to %d, though only rank 7 is gone", uid, at[uid], rank)
+						}
+					}
+				}
+				if slices.Max(load) == 0 || len(p.Share(p.Primaries(), 0, 7, 8)) == 0 {
+					t.Error("a rank of 8 has no peer of 64")
+				}
+			}
+		}
+	}
+}
+
+// TestT6Applied: a peer that two ranks have fetched is applied once, with the weights of
+// one download; of different bytes it is those that were uploaded first.
+func TestT6Applied(t *testing.T) {
+	f := newFixture(t, codec.DefaultConfig(), uids(1, 5)...)
+	for _, uid := range f.plan.Intended {
+		f.mem.Chtime(key(uid), time.Unix(1000, 0))
+	}
+	want := f.run(t, 1)[0]
+	both := func(p *gather.Plan, list []uint64, offset, rank, size int) []uint64 {
+		mine := p.Share(list, offset, rank, size)
+		if offset == 0 && !slices.Contains(mine, 3) {
+			mine = append(mine, 3)
+		}
+		return mine
+	}
+	later := codectest.Payload(f.m, window, 3, nil)
+	later.Header.Step = 999 // of other bytes
+	changed, err := codec.Seal(later.Header, later.Sections(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &store.Mem{Now: func() time.Time { return time.Unix(2000, 0) }}
+	if err := other.Put(t.Context(), key(3), bytes.NewReader(changed.Bytes()), changed.Size(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		second                store.Store // of ranks 1 and 2
+		duplicates, conflicts int
+	}{"equal": {f.mem, 2, 0}, "different": {other, 1, 1}} {
+		var wg sync.WaitGroup
+		spool := t.TempDir()
+		out := make([]outcome, 3)
+		for rank, group := range groups(t, 3) {
+			wg.Go(func() {
+				mine := *f
+				mine.deal = both
+				if rank != 2 { // rank 2 has it by the plan
+					mine.from = &overlaid{f.mem, key(3), c.second}
+				}
+				out[rank] = mine.rank(t, group, apply.NewMem(f.m), filepath.Join(spool, fmt.Sprint(rank)), apply.Options{Replicated: true})
+			})
+		}
+		wg.Wait()
+		for rank, got := range out {
+			if got.err != nil || got.weights != want.weights || !slices.Equal(got.result.UIDs, want.result.UIDs) {
+				t.Errorf("%s, rank %d: %v, other weights or peers", name, rank, got.err)
+			} else if r := got.result; r.Duplicates != c.duplicates || r.Conflicts != c.conflicts {
+				t.Errorf("%s, rank %d: %d duplicates, %d conflicts, expected %d, %d", name, rank, r.Duplicates, r.Conflicts, c.duplicates, c.conflicts)
+			}
+			if left, err := os.ReadDir(filepath.Join(spool, fmt.Sprint(rank))); err != nil || len(left) != 0 {
+				t.Errorf("%s, rank %d: %d files are left in the spool, %v", name, rank, len(left), err)
+			}
+		}
+	}
+}
+
+// overlaid is a store that takes one key from another.
+type overlaid struct {
+	store.Store
+	key   string
+	other store.Store
+}
+
+func (o *overlaid) Open(ctx context.Context, key string, get store.Get) (*store.Object, error) {
+	if key == o.key {
+		return o.other.Open(ctx, key, get)
+	}
+	return o.Store.Open(ctx, key, get)
 }
 
 // faulty is the fixture of T2: 20 peers of which 6 fail in different ways, 10 reserves.

@@ -53,11 +53,12 @@ type Gatherer struct {
 	claims claims
 	spool  *store.Spool
 	log    *slog.Logger
+	deal   func(p *Plan, list []uint64, offset, rank, size int) []uint64
 }
 
 // New returns the Gatherer of this rank of a group; group nil is a rank alone.
 func New(group *collective.Group, o *Options) (*Gatherer, error) {
-	g := &Gatherer{Ranks: Ranks{group}, o: *o, log: o.Logger}
+	g := &Gatherer{Ranks: Ranks{group}, o: *o, log: o.Logger, deal: (*Plan).Share}
 	if g.log == nil {
 		g.log = slog.New(slog.DiscardHandler)
 	}
@@ -85,7 +86,7 @@ type window struct {
 // Skip set is no error: there is nothing to apply. After an error the payloads are gone.
 func (g *Gatherer) Gather(ctx context.Context, plan *Plan) (*Result, error) {
 	begin := time.Now()
-	plan, err := g.share(ctx, plan)
+	plan, err := g.agree(ctx, plan)
 	if err != nil {
 		return nil, err
 	}
@@ -109,8 +110,8 @@ func (g *Gatherer) Gather(ctx context.Context, plan *Plan) (*Result, error) {
 	return r, nil
 }
 
-// share gives all ranks rank 0's plan, and has all abort if one cannot use it.
-func (g *Gatherer) share(ctx context.Context, plan *Plan) (*Plan, error) {
+// agree gives all ranks rank 0's plan, and has all abort if one cannot use it.
+func (g *Gatherer) agree(ctx context.Context, plan *Plan) (*Plan, error) {
 	var b []byte
 	var mine error
 	if g.Rank() == 0 {
@@ -161,7 +162,7 @@ func (g *Gatherer) collect(ctx context.Context, w *window) (*Result, error) {
 	todo, offset := primaries, 0
 	var m *merged
 	for {
-		g.fetchWatched(ctx, w, Share(todo, offset, g.Rank(), g.Size()))
+		g.fetchWatched(ctx, w, g.deal(w.plan, todo, offset, g.Rank(), g.Size()))
 		var err error
 		if m, err = g.exchange(ctx, w); err != nil {
 			return nil, err

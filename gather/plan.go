@@ -22,6 +22,25 @@ var (
 // MaxPeers bounds the peers and reserves of a plan.
 const MaxPeers = 65535
 
+// Deal is how peers are dealt to ranks. Each way is a function of the plan and of the
+// number of ranks, so that ranks need no messages.
+type Deal string
+
+// The ways to deal.
+const (
+	// RoundRobin gives every rank as many peers, or one less.
+	RoundRobin Deal = ""
+
+	// Longest gives the peer with the largest of Plan.Sizes to the rank that has the
+	// fewest bytes so far, and goes on with the next smaller one.
+	Longest Deal = "longest-first"
+
+	// Rendezvous has a peer stay at its rank when other ranks come or go.
+	Rendezvous Deal = "rendezvous"
+)
+
+func (d Deal) valid() bool { return d == RoundRobin || d == Longest || d == Rendezvous }
+
 // Policy is the part of a plan that does not change from window to window.
 type Policy struct {
 	// ReserveRounds is how often failed peers are replaced by reserves. The known
@@ -37,6 +56,9 @@ type Policy struct {
 
 	// Aggregator is the rule by which updates become one; package agg knows them.
 	Aggregator string `cbor:"aggregator" json:"aggregator"`
+
+	// Deal is how peers are dealt to ranks.
+	Deal Deal `cbor:"deal" json:"deal,omitempty"`
 }
 
 // Plan says what is to be gathered in one window. All ranks have the same.
@@ -51,6 +73,8 @@ type Plan struct {
 	Timeout  time.Duration `cbor:"timeout" json:"timeout_ns"` // of each round of requests
 	Manifest codec.Digest  `cbor:"manifest" json:"manifest"`
 	Policy   Policy        `cbor:"policy" json:"policy"`
+	// bytes of each peer's payload, as of the window before; for Longest
+	Sizes map[uint64]uint64 `cbor:"sizes" json:"sizes,omitempty"`
 
 	// Removed counts the duplicates that Normalize removed.
 	Removed int `cbor:"removed" json:"duplicates_removed"`
@@ -68,6 +92,8 @@ func (p *Plan) Normalize() error {
 		return fmt.Errorf("%w: the window ends at %d, before it begins at %d", ErrPlan, p.TMax, p.TMin)
 	case p.Policy.ReserveRounds < 0 || p.Policy.MinPeers < 0 || !(p.Policy.NormLimit >= 0):
 		return fmt.Errorf("%w: policy %+v: expected numbers of at least 0", ErrPlan, p.Policy)
+	case !p.Policy.Deal.valid():
+		return fmt.Errorf("%w: peers are dealt %q, expected nothing, %q or %q", ErrPlan, p.Policy.Deal, Longest, Rendezvous)
 	}
 	seen := map[uint64]bool{}
 	first := func(uid uint64) bool {
@@ -114,15 +140,3 @@ func (p *Plan) Digest() codec.Digest {
 
 // Primaries returns the intended peers in the order in which they are dealt to ranks.
 func (p *Plan) Primaries() []uint64 { return slices.Sorted(slices.Values(p.Intended)) }
-
-// Share returns what rank gets of list among size ranks, where offset others were dealt
-// before: the i-th goes to rank (offset+i) mod size.
-func Share(list []uint64, offset, rank, size int) []uint64 {
-	var mine []uint64
-	for i, uid := range list {
-		if (offset+i)%size == rank {
-			mine = append(mine, uid)
-		}
-	}
-	return mine
-}
