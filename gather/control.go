@@ -57,8 +57,8 @@ func (r Ranks) Broadcast(ctx context.Context, b []byte) ([]byte, error) {
 }
 
 // Agree is a barrier at which every rank gives its flags and a digest. It returns whether
-// a rank skips, and ErrAborted on all ranks when one aborts, is not ready, or has another
-// digest. what names the digest in errors.
+// a rank skips, and ErrAborted on all ranks when one aborts, is not ready, has another
+// digest, or does not come in time. what names the digest in errors.
 func (r Ranks) Agree(ctx context.Context, what string, mine Flags, digest codec.Digest) (skip bool, err error) {
 	const size = 4 + len(digest)
 	src := binary.LittleEndian.AppendUint32(make([]byte, 0, size), uint32(mine))
@@ -67,7 +67,7 @@ func (r Ranks) Agree(ctx context.Context, what string, mine Flags, digest codec.
 	if r.Group != nil {
 		all = make([]byte, r.Size()*size)
 		if err := collective.AllGather(ctx, r.Group, all, src); err != nil {
-			return false, err
+			return false, fmt.Errorf("%w: %s: %w", ErrAborted, what, err)
 		}
 	}
 	for rank := range r.Size() {

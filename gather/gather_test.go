@@ -48,6 +48,7 @@ func key(uid uint64) string { return fmt.Sprint("peer-", uid) }
 // newFixture has peers of the given numbers, all honest.
 func newFixture(t testing.TB, c codec.Config, uids ...uint64) *fixture {
 	t.Helper()
+	noLeaks(t)
 	mem := &store.Mem{}
 	f := &fixture{m: codectest.Tiny(c), mem: mem, from: mem, fetch: store.FetchOptions{Attempts: 1}}
 	for _, uid := range uids {
@@ -661,7 +662,7 @@ func TestT16Statuses(t *testing.T) {
 }
 
 // TestT20Abort: a rank that cannot use the plan has all abort, and so has one with
-// another manifest; a rank that is late keeps the others waiting and no more.
+// another manifest. No goroutine is left (see newFixture).
 func TestT20Abort(t *testing.T) {
 	f := newFixture(t, codec.DefaultConfig(), 1, 2, 3)
 	f.plan.Manifest[0] ^= 1
@@ -717,6 +718,55 @@ func TestT20Late(t *testing.T) {
 	for range gs {
 		if got := <-done; got.err != nil {
 			t.Error(got.err)
+		}
+	}
+}
+
+// TestT20Deadline: where a rank does not come in time the others abort, before the plan,
+// after it, and while the update is applied.
+func TestT20Deadline(t *testing.T) {
+	for _, comes := range []string{"never", "for the plan", "for the result"} {
+		f := newFixture(t, codec.DefaultConfig(), 1, 2, 3)
+		gs, err := collective.Local(3, &collective.Options{Timeout: 400 * time.Millisecond, Linger: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for rank, group := range gs {
+			wg.Go(func() {
+				switch {
+				case rank == 2 && comes == "never":
+					return
+				case rank == 2 && comes == "for the plan":
+					var b []byte
+					if err := collective.BroadcastObject(t.Context(), group, &b, 0); err != nil {
+						t.Error(err)
+					}
+					return
+				case rank == 2:
+					g, err := gather.New(group, &gather.Options{Manifest: f.m, Spool: t.TempDir(), Source: func(_, uid uint64) (store.Store, string) { return f.from, key(uid) }})
+					if err == nil {
+						_, err = g.Gather(t.Context(), &f.plan)
+					}
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				got := f.rank(t, group, apply.NewMem(f.m), t.TempDir(), apply.Options{Replicated: true})
+				if !errors.Is(got.err, gather.ErrAborted) && comes != "for the result" || got.err == nil {
+					t.Errorf("it comes %s: rank %d has %v, expected ErrAborted", comes, rank, got.err)
+				}
+				if got.weights != "" && got.weights != hash(apply.NewMem(f.m)) {
+					t.Errorf("it comes %s: rank %d has updated its model", comes, rank)
+				}
+			})
+		}
+		wg.Wait()
+		t.Logf("it comes %s: the others had aborted after %v, with a timeout of 400 ms", comes, time.Since(begin))
+		for _, g := range gs {
+			g.Close()
 		}
 	}
 }

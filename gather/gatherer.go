@@ -121,7 +121,7 @@ func (g *Gatherer) agree(ctx context.Context, plan *Plan) (*Plan, error) {
 	}
 	b, err := g.Broadcast(ctx, b)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: the plan: %w", ErrAborted, err)
 	}
 	flags, digest := Ready, codec.Digest{}
 	if mine == nil {
