@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,12 +51,23 @@ func (g *Gatherer) fetchAll(ctx context.Context, w *window, mine []uint64) {
 	wg.Wait()
 }
 
+// Limits of what a record keeps of a store's words: records of all peers go to all ranks.
+const (
+	maxETag   = 128
+	maxDetail = 512
+)
+
+// clean returns at most n bytes of s as UTF-8, which is what other ranks accept.
+func clean(s string, n int) string {
+	return strings.ToValidUTF8(s[:min(len(s), n)], "?")
+}
+
 // fetchOne gets one payload. Whatever happens to it stays with this peer.
 func (g *Gatherer) fetchOne(ctx context.Context, w *window, uid uint64) (rec *Record, p *Payload) {
 	rec = &Record{UID: uid}
 	begin := time.Now()
 	fail := func(err error) (*Record, *Payload) {
-		rec.Status, rec.Detail = status.Of(err), err.Error()
+		rec.Status, rec.Detail = status.Of(err), clean(err.Error(), maxDetail)
 		if rec.Elapsed = time.Since(begin).Seconds(); p != nil {
 			p.File.Remove()
 		}
@@ -89,7 +101,7 @@ func (g *Gatherer) fetchOne(ctx context.Context, w *window, uid uint64) (rec *Re
 		p.Report = rep
 		return err
 	})
-	rec.ETag, rec.Wire, rec.Attempts = got.ETag, got.Wire, got.Attempts
+	rec.ETag, rec.Wire, rec.Attempts = clean(got.ETag, maxETag), got.Wire, got.Attempts
 	if !got.LastModified.IsZero() {
 		rec.Modified = got.LastModified.Unix()
 	}

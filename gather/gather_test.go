@@ -7,8 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,6 +20,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ringside-go/ringside/collective"
 	"github.com/ringside-go/ringside/gather"
@@ -767,6 +771,38 @@ func TestT20Deadline(t *testing.T) {
 		t.Logf("it comes %s: the others had aborted after %v, with a timeout of 400 ms", comes, time.Since(begin))
 		for _, g := range gs {
 			g.Close()
+		}
+	}
+}
+
+// TestStoresWords: an ETag of 300 KB that is no text, and an error that quotes one, do not
+// keep the records from the other ranks.
+func TestStoresWords(t *testing.T) {
+	f := newFixture(t, codec.DefaultConfig(), uids(1, 6)...)
+	want := f.run(t, 1)[0]
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		k := strings.TrimPrefix(r.URL.Path, "/")
+		o, err := f.mem.Open(r.Context(), k, store.Get{})
+		if err != nil {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		b, _ := io.ReadAll(o.Body)
+		w.Header().Set("ETag", strings.Repeat("\xff\xfe", 150<<10))
+		w.Write(b)
+	}))
+	t.Cleanup(s.Close)
+	var err error
+	if f.from, err = store.NewHTTP(s.URL, nil); err != nil {
+		t.Fatal(err)
+	}
+	f.put(t, 7, []byte(strings.Repeat("\xff", 5000)))
+	f.plan.Intended = uids(1, 7)
+	for rank, got := range f.run(t, 3) {
+		if got.err != nil || got.weights != want.weights || got.result.Reasons[7] != status.BadFormat {
+			t.Errorf("rank %d: %v, expected the weights without the seventh peer", rank, got.err)
+		} else if n := len(got.json); n > 20_000 || !utf8.ValidString(got.json) {
+			t.Errorf("rank %d: the result has %d bytes", rank, n)
 		}
 	}
 }

@@ -71,3 +71,24 @@ func TestPartialRefused(t *testing.T) {
 		t.Error("what is no CBOR was accepted")
 	}
 }
+
+// FuzzPartial: what another rank says is refused, or can be put together.
+func FuzzPartial(f *testing.F) {
+	b, err := codec.Marshal(&Partial{Records: []Record{{UID: 1, Norms: []float64{1, 2}}, {UID: 2, Status: status.Timeout}}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	plan := &Plan{Intended: []uint64{1, 2, 3}, Timeout: 1}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := parsePartial(b, 1, 2)
+		if err != nil {
+			return
+		}
+		m := merge([]*Partial{{Records: []Record{{UID: 1, Norms: []float64{3, 4}}, {UID: 2}, {UID: 3, Status: status.Timeout}}}, p})
+		m.records[2].Norms = []float64{5, 6}
+		if _, err := newResult(plan, m, plan.Primaries()).JSON(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

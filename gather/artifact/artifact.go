@@ -260,13 +260,27 @@ func Load(ctx context.Context, s store.Store, window uint64) (*Aggregate, error)
 		return nil, err
 	}
 	defer o.Body.Close()
-	return Parse(o.Body)
+	b, err := io.ReadAll(io.LimitReader(o.Body, maxJSON+1))
+	if err != nil {
+		return nil, err
+	}
+	a, err := Parse(b)
+	if err == nil && a.Result.Window != window {
+		return nil, fmt.Errorf("%w: %s is of window %d", ErrVerify, Name(window), a.Result.Window)
+	}
+	return a, err
 }
 
+// maxJSON bounds the JSON of a window. 256 peers with 300 parameters have 1.5 MB.
+const maxJSON = 256 << 20
+
 // Parse reads an aggregate.
-func Parse(in io.Reader) (*Aggregate, error) {
+func Parse(b []byte) (*Aggregate, error) {
+	if len(b) > maxJSON {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrVerify, maxJSON)
+	}
 	var a Aggregate
-	if err := json.NewDecoder(in).Decode(&a); err != nil {
+	if err := json.Unmarshal(b, &a); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrVerify, err)
 	}
 	r := a.Result
@@ -278,7 +292,11 @@ func Parse(in io.Reader) (*Aggregate, error) {
 	case r.Digest() != a.Digest:
 		return nil, fmt.Errorf("%w: the result has digest %v, expected %v", ErrVerify, r.Digest(), a.Digest)
 	}
+	var size int64
 	for i := range r.Peers {
+		if size += r.Peers[i].Size; size < 0 {
+			return nil, fmt.Errorf("%w: the payloads have more than 2⁶³ bytes", ErrVerify)
+		}
 		if r.Peers[i].UID != r.UIDs[i] || r.Peers[i].Size < 0 || r.Peers[i].Status != status.OK {
 			return nil, fmt.Errorf("%w: record %d is of peer %d with %d bytes, status %v", ErrVerify, i, r.Peers[i].UID, r.Peers[i].Size, r.Peers[i].Status)
 		}

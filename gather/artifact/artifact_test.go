@@ -215,17 +215,59 @@ func TestVerify(t *testing.T) {
 	if err := verify(); err != nil {
 		t.Fatal(err)
 	}
+	o, _ := s.Open(t.Context(), artifact.Name(window), store.Get{})
+	text, _ := io.ReadAll(o.Body)
+	if err := s.Put(t.Context(), artifact.Name(window+1), bytes.NewReader(text), int64(len(text)), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := artifact.Load(t.Context(), s, window+1); !errors.Is(err, artifact.ErrVerify) {
+		t.Errorf("an aggregate under the name of another window: %v, expected ErrVerify", err)
+	}
 	p := codectest.Payload(b.m, window, 5, nil).Bytes()
 	p[len(p)-1] ^= 1
 	b.peers.Put(t.Context(), "5", bytes.NewReader(p), int64(len(p)), nil)
 	if err := verify(); !errors.Is(err, artifact.ErrVerify) {
 		t.Errorf("a flipped bit of a payload: %v, expected ErrVerify", err)
 	}
-	o, _ := s.Open(t.Context(), artifact.Name(window), store.Get{})
-	text, _ := io.ReadAll(o.Body)
 	for old, fresh := range map[string]string{`"window":5`: `"window":6`, `"version":1`: `"version":2`, a.Result.Peers[0].Digest.String(): strings.Repeat("0", 64)} {
-		if _, err := artifact.Parse(strings.NewReader(strings.Replace(string(text), old, fresh, 1))); !errors.Is(err, artifact.ErrVerify) {
+		if _, err := artifact.Parse([]byte(strings.Replace(string(text), old, fresh, 1))); !errors.Is(err, artifact.ErrVerify) {
 			t.Errorf("%s became %s: %v, expected ErrVerify", old, fresh, err)
 		}
 	}
+}
+
+// FuzzParse: an aggregate that Parse takes can be gathered again, from its own payloads.
+func FuzzParse(f *testing.F) {
+	b := newBed(f)
+	s := &store.Mem{}
+	if _, err := b.on(nil, b.plan, b.source, f.TempDir(), func(ranks gather.Ranks, r *gather.Result) error {
+		return artifact.Emit(f.Context(), ranks, s, r, nil)
+	}); err != nil {
+		f.Fatal(err)
+	}
+	o, err := s.Open(f.Context(), artifact.Name(window), store.Get{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	text, _ := io.ReadAll(o.Body)
+	f.Add(text)
+	f.Fuzz(func(t *testing.T, text []byte) {
+		a, err := artifact.Parse(text)
+		if err != nil {
+			if !errors.Is(err, artifact.ErrVerify) {
+				t.Fatal(err)
+			}
+			return
+		}
+		from, key := a.Source(s)(a.Result.Window, 3)
+		if o, err := from.Open(t.Context(), key, store.Get{}); err == nil {
+			o.Body.Close()
+		}
+		if err := a.Plan(b.plan).Normalize(); err != nil {
+			t.Fatal(err)
+		}
+		if a.Verify(&gather.Result{}) == nil && len(a.Result.Peers) != 0 {
+			t.Fatal("nothing is what the aggregate says")
+		}
+	})
 }

@@ -50,6 +50,9 @@ func (e *Encoder) Reset() { clear(e.residual) }
 func (e *Encoder) Encode(h Header, update func(p int, dst []float32) error) (*Payload, error) {
 	digest := e.m.Digest()
 	h.Manifest, h.Params = digest[:], nil
+	if err := h.checkMeta(); err != nil {
+		return nil, err
+	}
 	var sections []byte
 	var off uint64
 	for i := range e.m.Params {

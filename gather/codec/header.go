@@ -27,6 +27,9 @@ const (
 	// MaxHeader is the most bytes of a header: it is held in memory whole.
 	MaxHeader = 16 << 20
 
+	// MaxMeta is the most bytes of a payload's meta: every rank gets those of all peers.
+	MaxMeta = 4 << 10
+
 	blockRows = 16
 
 	minScale, maxScale = 1e-12, 1e4
@@ -114,6 +117,9 @@ func (h *Header) check(want *Expect) error {
 	if h.Window != want.Window || h.UID != want.UID {
 		return status.Errorf(status.WindowMismatch, "window %d of peer %d, expected window %d of peer %d", h.Window, h.UID, want.Window, want.UID)
 	}
+	if err := h.checkMeta(); err != nil {
+		return err
+	}
 	for i := range h.Params {
 		if id := h.Params[i].ID; int(id) >= len(m.Params) || i > 0 && id <= h.Params[i-1].ID {
 			return status.Errorf(status.UnknownParam, "parameter %d at place %d, expected each of 0 to %d once, in order", id, i, len(m.Params)-1)
@@ -132,6 +138,18 @@ func (h *Header) check(want *Expect) error {
 		if err := h.Params[i].checkBook(&m.Params[i]); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// checkMeta bounds the meta.
+func (h *Header) checkMeta() error {
+	n := 0
+	for k, v := range h.Meta {
+		n += len(k) + len(v)
+	}
+	if n > MaxMeta {
+		return status.Errorf(status.BadFormat, "%d bytes of meta, expected at most %d", n, MaxMeta)
 	}
 	return nil
 }

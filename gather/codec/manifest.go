@@ -255,12 +255,22 @@ func (m *Manifest) Check() error {
 
 // MaxPayload returns the most bytes that a valid payload has.
 func (m *Manifest) MaxPayload() int64 {
-	n := int64(prefixLen + MaxHeader)
+	n := prefixLen + m.maxHeader()
 	for i := range m.Params {
 		p := &m.Params[i]
 		n += int64(p.Rows)*int64(p.MaxIndexRow()+p.ValueRow()) + 2*align
 	}
 	return n + (n/leafSize+2)*int64(len(Digest{})) + signatureLen + 32
+}
+
+// maxHeader returns the most bytes that the header of a valid payload has.
+func (m *Manifest) maxHeader() int64 {
+	n := int64(128 + 8*MaxMeta) // and a few bytes before each text
+	for i := range m.Params {
+		p := &m.Params[i]
+		n += 160 + 18*int64(p.Bins) + 5*int64(p.Rows/blockRows) // levels, counts and blocks
+	}
+	return min(n, MaxHeader)
 }
 
 // Values returns the number of values that one payload sends.

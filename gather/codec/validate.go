@@ -114,6 +114,9 @@ func (v *validator) run() error {
 	if err != nil {
 		return err
 	}
+	if most := v.want.Manifest.maxHeader(); int64(n) > most {
+		return status.Errorf(status.BadFormat, "header of %d bytes, expected at most %d", n, most)
+	}
 	v.take(prefixLen)
 	if err := v.header(n); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/ringside-go/ringside/gather/status"
 )
@@ -26,6 +27,12 @@ func (b *body) Read(p []byte) (int, error) {
 		if limit := b.w.o.MaxBytes; limit > 0 && b.pos > limit {
 			b.err = status.Errorf(status.TooLarge, "%s: more than %d bytes", b.w.key, limit)
 			break
+		}
+		if b.o.Size >= 0 { // what is behind the end was not asked for
+			if p = p[:min(int64(len(p)), b.o.Size-b.pos)]; len(p) == 0 {
+				b.err = io.EOF
+				break
+			}
 		}
 		n, err := b.o.Body.Read(p)
 		b.pos += int64(n)
@@ -56,21 +63,25 @@ func (b *body) next(err error) error {
 		s = status.Truncated
 	}
 	broken := status.Errorf(s, "%s: ended at byte %d of %d: %v", b.w.key, b.pos, size, err)
-	if b.o.ETag == "" || size < 0 { // there is no asking for the rest of the same object
+	etag := b.o.ETag
+	if strings.HasPrefix(etag, "W/") { // a weak one matches nothing
+		etag = ""
+	}
+	if etag == "" && b.o.LastModified.IsZero() || size < 0 { // there is no asking for the rest of the same object
 		return broken
 	}
 	for {
 		if !whole && !b.w.pause(b.ctx, broken) {
 			return broken
 		}
-		o, err := b.w.open(b.ctx, Get{Off: b.pos, Len: min(b.w.o.Part, size-b.pos), IfMatch: b.o.ETag})
+		o, err := b.w.open(b.ctx, Get{Off: b.pos, Len: min(b.w.o.Part, size-b.pos), IfMatch: etag})
 		if err == nil {
-			b.o.Body.Close()
-			b.o, b.part = o, 0
-			b.o.Size = size
-			return nil
+			return b.replace(o)
 		}
-		if whole = false; !status.Of(err).Retryable() || status.Of(err) == status.Changed {
+		if whole = false; errors.Is(err, errNoRange) {
+			return broken
+		}
+		if !status.Of(err).Retryable() || status.Of(err) == status.Changed {
 			return err
 		}
 		if broken.Status = status.Of(err); broken.Status == status.NotFound {
@@ -78,4 +89,17 @@ func (b *body) next(err error) error {
 			return broken
 		}
 	}
+}
+
+// replace goes on with the next answer, which must be of the same object: a server may
+// have passed by If-Match.
+func (b *body) replace(o *Object) error {
+	b.o.Body.Close()
+	was := b.o
+	b.o, b.part = o, 0
+	if o.ETag != was.ETag || !o.LastModified.Equal(was.LastModified) || o.Size >= 0 && o.Size != was.Size {
+		return status.Errorf(status.Changed, "%s: ETag %.80q of %d bytes from byte %d on, was %.80q of %d", b.w.key, o.ETag, o.Size, b.pos, was.ETag, was.Size)
+	}
+	o.Size = was.Size
+	return nil
 }

@@ -148,6 +148,8 @@ func (w *fetch) open(ctx context.Context, get Get) (*Object, error) {
 func (w *fetch) allowed() error {
 	t := w.got.LastModified
 	switch {
+	case t.IsZero() && !(w.o.TMin.IsZero() && w.o.TMax.IsZero()):
+		return status.Errorf(status.TooLate, "%s: the store gives no time of its last change, expected one in the window", w.key)
 	case !w.o.TMin.IsZero() && t.Before(sameSecond(w.o.TMin)):
 		return status.Errorf(status.TooEarly, "%s: last modified %s, expected from %s", w.key, t.UTC().Format(time.RFC3339), w.o.TMin.UTC().Format(time.RFC3339))
 	case !w.o.TMax.IsZero() && t.After(sameSecond(w.o.TMax)):

@@ -50,8 +50,8 @@ func fileError(key string, err error) error {
 }
 
 func checkKey(key string) error {
-	if !fs.ValidPath(key) || key == "." || strings.HasPrefix(path.Base(key), ".") {
-		return status.Errorf(status.BadFormat, "key %q: expected a relative path without dots at its front", key)
+	if !fs.ValidPath(key) || strings.HasPrefix(key, ".") || strings.Contains(key, "/.") {
+		return status.Errorf(status.BadFormat, "key %q: expected a relative path of names without dots at their front", key)
 	}
 	return nil
 }

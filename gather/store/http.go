@@ -22,15 +22,39 @@ type HTTP struct {
 
 // NewHTTP returns the store below a URL. client nil is one of its own.
 func NewHTTP(base string, client *http.Client) (*HTTP, error) {
-	u, err := url.Parse(base)
+	u, err := parseURL(base)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	if client == nil {
-		client = &http.Client{}
+		client = &http.Client{CheckRedirect: sameHost}
 	}
 	return &HTTP{u, client}, nil
 }
+
+// parseURL is url.Parse, whose errors quote the URL with the password that it may hold.
+func parseURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		var bad *url.Error
+		if errors.As(err, &bad) {
+			err = bad.Err
+		}
+		return nil, fmt.Errorf("store: the URL cannot be read: %w", err)
+	}
+	return u, nil
+}
+
+// sameHost follows a redirect within the host alone: a peer's server must not have ranks
+// ask others, which may trust this host.
+func sameHost(q *http.Request, via []*http.Request) error {
+	if first := via[0].URL; q.URL.Scheme != first.Scheme || q.URL.Host != first.Host || len(via) > maxRedirects {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+const maxRedirects = 3
 
 func (s *HTTP) request(ctx context.Context, method, key string, body io.Reader) (*http.Request, error) {
 	return http.NewRequestWithContext(ctx, method, s.base.JoinPath(key).String(), body)
@@ -73,7 +97,7 @@ func (s *HTTP) Open(ctx context.Context, key string, get Get) (*Object, error) {
 		o.LastModified = t
 	}
 	switch {
-	case a.StatusCode == http.StatusPartialContent && ranged:
+	case a.StatusCode == http.StatusPartialContent && ranged && strings.HasPrefix(a.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", get.Off)):
 		o.Size = totalOf(a.Header.Get("Content-Range"))
 		return o, nil
 	case a.StatusCode == http.StatusOK && get.Off == 0: // a server without ranges
@@ -81,10 +105,13 @@ func (s *HTTP) Open(ctx context.Context, key string, get Get) (*Object, error) {
 	}
 	a.Body.Close()
 	if a.StatusCode == http.StatusOK || a.StatusCode == http.StatusPartialContent {
-		return nil, status.Errorf(status.Network, "%s: HTTP status %d for a range from %d", key, a.StatusCode, get.Off)
+		return nil, status.Errorf(status.Network, "%s: HTTP status %d, Content-Range %.80q: %v from %d on", key, a.StatusCode, a.Header.Get("Content-Range"), errNoRange, get.Off)
 	}
 	return nil, fromHTTP(a.StatusCode, key, a.Header.Get("Retry-After"))
 }
+
+// errNoRange is the cause of an error of a server that does not give the range asked for.
+var errNoRange = errors.New("expected the range")
 
 func rangeHeader(get Get) string {
 	if get.Len > 0 {

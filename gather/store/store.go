@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -98,9 +98,8 @@ func fromHTTP(code int, key, header string) error {
 	case http.StatusPreconditionFailed:
 		e.Status = status.Changed
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		var seconds int
-		if n, err := fmt.Sscanf(header, "%d", &seconds); n == 1 && err == nil && seconds >= 0 {
-			return &retryAfter{e, time.Duration(seconds) * time.Second}
+		if after, ok := parseRetryAfter(header); ok {
+			return &retryAfter{e, after}
 		}
 	default:
 		if code < 500 && code != http.StatusRequestTimeout {
@@ -108,6 +107,15 @@ func fromHTTP(code int, key, header string) error {
 		}
 	}
 	return e
+}
+
+// parseRetryAfter reads a Retry-After: seconds, or a time.
+func parseRetryAfter(header string) (time.Duration, bool) {
+	if at, err := http.ParseTime(header); err == nil {
+		return max(time.Until(at), 0), true
+	}
+	seconds, err := strconv.ParseUint(header, 10, 32)
+	return time.Duration(seconds) * time.Second, err == nil
 }
 
 // Options is what New needs beside a URL. Nil is fine.
@@ -123,9 +131,9 @@ func New(raw string, o *Options) (Store, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	u, err := url.Parse(raw)
+	u, err := parseURL(raw)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	switch u.Scheme {
 	case "", "file":

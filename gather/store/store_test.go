@@ -82,7 +82,7 @@ func TestFileStaysInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, s, "in", "y")
-	for _, key := range []string{"../secret", "/etc/passwd", "out", "link", "folder", "", ".", "a/../../secret", ".put-1"} {
+	for _, key := range []string{"../secret", "/etc/passwd", "out", "link", "folder", "", ".", "a/../../secret", ".put-1", ".uploads/id/1", "a/.put-1"} {
 		if o, err := s.Open(t.Context(), key, store.Get{}); err == nil {
 			o.Body.Close()
 			t.Errorf("%q was opened", key)
