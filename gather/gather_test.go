@@ -380,7 +380,7 @@ func TestT2Equality(t *testing.T) {
 	want := map[uint64]status.Status{2: status.NotFound, 5: status.TooEarly, 7: status.TooLate, 9: status.BadDigest, 11: status.BadQuant, 13: status.Timeout}
 	ranks := []int{1, 2, 3, 4, 8, 32}
 	if testing.Short() || raced {
-		ranks = ranks[:5]
+		ranks = []int{1, 3, 8}
 	}
 	var first outcome
 	for _, n := range ranks {
