@@ -44,7 +44,8 @@ type fixture struct {
 	plan  gather.Plan
 	fetch store.FetchOptions
 	o     apply.Options
-	deal  func(p *gather.Plan, list []uint64, offset, rank, size int) []uint64 // nil: as the plan says
+	// nil: as the plan says
+	deal func(p *gather.Plan, list []uint64, offset, rank, size int) []uint64
 }
 
 func key(uid uint64) string { return fmt.Sprint("peer-", uid) }
@@ -775,8 +776,8 @@ func TestT20Deadline(t *testing.T) {
 	}
 }
 
-// TestStoresWords: an ETag of 300 KB that is no text, and an error that quotes one, do not
-// keep the records from the other ranks.
+// TestStoresWords: an ETag of 300 KB that is no text, and an error that quotes one, do
+// not keep the records from the other ranks.
 func TestStoresWords(t *testing.T) {
 	f := newFixture(t, codec.DefaultConfig(), uids(1, 6)...)
 	want := f.run(t, 1)[0]

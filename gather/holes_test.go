@@ -99,7 +99,8 @@ func newHole(t *testing.T, number int) (*fixture, *storetest.Server) {
 		f.mem.Delete(t.Context(), key(3))
 		f.plan.Reserves, f.plan.Policy.ReserveRounds = []uint64{3, 3}, 3
 	case 10:
-		f.plan.Intended, f.plan.Reserves = []uint64{1, 2, 4, 5, 6}, []uint64{3} // there is no 6
+		// there is no 6
+		f.plan.Intended, f.plan.Reserves = []uint64{1, 2, 4, 5, 6}, []uint64{3}
 	case 11: // chunks of 29 coefficients, and of one
 		if f.m, err = codec.NewManifest(c, []codec.Tensor{{Name: "odd", Shape: []int64{50257}, DType: "F32"}, {Name: "one", DType: "F32"}}); err != nil {
 			t.Fatal(err)

@@ -268,7 +268,8 @@ func (m *Manifest) maxHeader() int64 {
 	n := int64(128 + 8*MaxMeta) // and a few bytes before each text
 	for i := range m.Params {
 		p := &m.Params[i]
-		n += 160 + 18*int64(p.Bins) + 5*int64(p.Rows/blockRows) // levels, counts and blocks
+		// levels, counts and blocks
+		n += 160 + 18*int64(p.Bins) + 5*int64(p.Rows/blockRows)
 	}
 	return min(n, MaxHeader)
 }

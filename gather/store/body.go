@@ -67,7 +67,8 @@ func (b *body) next(err error) error {
 	if strings.HasPrefix(etag, "W/") { // a weak one matches nothing
 		etag = ""
 	}
-	if etag == "" && b.o.LastModified.IsZero() || size < 0 { // there is no asking for the rest of the same object
+	// without these there is no asking for the rest of the same object
+	if etag == "" && b.o.LastModified.IsZero() || size < 0 {
 		return broken
 	}
 	for {

@@ -42,7 +42,8 @@ func TestLyingServers(t *testing.T) {
 		w.WriteHeader(http.StatusPartialContent)
 		io.WriteString(w, body)
 	}
-	cut := func(w http.ResponseWriter, tag string) { // 300 bytes of the whole, and the conn breaks
+	// 300 bytes of the whole, and the conn breaks
+	cut := func(w http.ResponseWriter, tag string) {
 		w.Header().Set("ETag", tag)
 		w.Header().Set("Last-Modified", modified)
 		w.Header().Set("Content-Length", "1000")
