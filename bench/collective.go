@@ -1,14 +1,13 @@
 package bench
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ringside-go/ringside/net/nettest"
 )
 
 // CollectiveOptions choose what the scenario collective times. The zero value is
@@ -142,7 +141,7 @@ type outcome struct {
 type collectiveSide struct {
 	name string
 	can  func(c collectiveCase) bool
-	run  func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error)
+	run  func(ranks int, cases []collectiveCase) []outcome
 }
 
 // wants says whether the side of that name, or one whose name begins so, is to be
@@ -183,9 +182,9 @@ func (b *collectiveBook) add(c collectiveCase, side string, got outcome) {
 // page is one round: what each side said of each case.
 type page map[cell]outcome
 
-// measureRound has every side measure once, at a placement of the cores if there is one
+// measureCases has every side measure once, at a placement of the cores if there is one
 // to choose.
-func measureRound(ctx context.Context, o *Options, ranks int, cases []collectiveCase, sides []collectiveSide, p *placement) (page, error) {
+func measureCases(r *run, ranks int, cases []collectiveCase, sides []collectiveSide, p *placement) page {
 	round := page{}
 	for _, s := range sides {
 		began := time.Now()
@@ -198,19 +197,18 @@ func measureRound(ctx context.Context, o *Options, ranks int, cases []collective
 		if len(mine) == 0 {
 			continue
 		}
-		got, err := p.run(ctx, s, ranks, mine)
-		if err == nil && len(got) != len(mine) {
-			err = fmt.Errorf("%d cases measured, expected %d", len(got), len(mine))
-		}
-		if err != nil {
-			return nil, fmt.Errorf("bench: %s, %d ranks: %w", s.name, ranks, err)
-		}
-		for i, c := range mine {
-			round[cell{c, s.name}] = got[i]
-		}
-		o.progress("side", s.name, "ranks", ranks, "cases", len(mine), "seconds", time.Since(began).Seconds())
+		within(fmt.Sprintf("bench: %s, %d ranks", s.name, ranks), func() {
+			got := p.run(s, ranks, mine)
+			if len(got) != len(mine) {
+				check(fmt.Errorf("%d cases measured, expected %d", len(got), len(mine)))
+			}
+			for i, c := range mine {
+				round[cell{c, s.name}] = got[i]
+			}
+		})
+		r.progress("side", s.name, "ranks", ranks, "cases", len(mine), "seconds", time.Since(began).Seconds())
 	}
-	return round, nil
+	return round
 }
 
 // bind adds a round, in the order of sides and cases.
@@ -224,88 +222,81 @@ func (b *collectiveBook) bind(round page, cases []collectiveCase, sides []collec
 	}
 }
 
-// runCollective times collectives beside a floor in C, Open MPI and Gloo.
-func runCollective(ctx context.Context, o *Options) (*Report, error) {
-	dir, err := os.MkdirTemp("", "ringside-bench-")
-	if err != nil {
-		return nil, err
+// runCollective times collectives beside a floor in C, Open MPI and Gloo: on one host, or
+// all-reduces and barriers of ranks that are divided among two.
+func runCollective(r *run) {
+	choice, near := r.Collective, true
+	var hosts []*nettest.Host
+	var line tool
+	ranks := []int{2, 4}
+	if choice.Hosts > 1 {
+		r.Bench, near = "collective-hosts", false
+		pair := must(nettest.Pair(r.ctx))
+		for _, h := range pair {
+			hosts = append(hosts, h)
+			r.atEnd(func() error {
+				h.Close()
+				return nil
+			})
+		}
+		if choice.Ops == nil {
+			choice.Ops = []string{"allreduce", "barrier"}
+		}
+		if choice.DTypes == nil {
+			choice.DTypes = []string{"f32"}
+		}
+		ranks = []int{4}
+	} else {
+		line = r.floor()
 	}
-	defer os.RemoveAll(dir)
-	if o.Collective.Hosts > 1 {
-		return runCollectiveHosts(ctx, o, dir)
+	if choice.Ranks != nil {
+		ranks = choice.Ranks
 	}
-	sides, err := collectiveSides(ctx, o, dir)
-	if err != nil {
-		return nil, err
-	}
+	sides := collectiveSides(r, hosts)
 	b := newCollectiveBook()
-	ranks := o.Collective.Ranks
-	if ranks == nil {
-		ranks = []int{2, 4}
-	}
-	line, err := buildFloor(ctx, dir)
-	if err != nil && !errors.Is(err, errNoFloor) {
-		return nil, err
-	}
-	near := &series{name: "cache line in C, cores near", unit: "ns"}
-	far := &series{name: "cache line in C, cores far", unit: "ns"}
-	mixed := &series{name: "rounds in which sides that are compared were near in part and in part far", unit: ""}
-	rounds := o.rounds(collectiveRounds)
+	mixed := &series{name: "rounds in which sides that are compared were near in part and in part far"}
+	traffic := &series{name: "sent by a host over 2 S", unit: "ratio", n: 1}
+	counted := hosts != nil && choice.wants(sideOurs) && slices.Contains(choice.Ops, "allreduce") &&
+		(choice.Sizes == nil || slices.Contains(choice.Sizes, trafficBytes))
+	rounds := r.rounds(collectiveRounds)
 	for _, n := range ranks {
-		cases := o.Collective.cases(n)
-		for done, again := 0, rounds/2; done < rounds; {
-			p := &placement{again: min(3, rounds-1)}
-			before, err := lineTime(ctx, o, line)
-			if err != nil {
-				return nil, err
-			}
-			round, err := measureRound(ctx, o, n, cases, sides, p)
-			if err != nil {
-				return nil, err
-			}
-			after, err := lineTime(ctx, o, line)
-			if err != nil {
-				return nil, err
-			}
-			moved := (quantile(before, 0.5) < nearNS) != (quantile(after, 0.5) < nearNS)
-			if (moved || p.mixed()) && again > 0 {
-				// The cores are not where they were: what was measured before is not to
-				// be compared with the rest.
-				again--
-				continue
-			}
-			if p.mixed() {
-				mixed.add(1)
-			}
-			done++
-			o.progress("round", done, "of", rounds, "ranks", n)
-			b.bind(round, cases, sides)
-			if len(before) > 0 && quantile(before, 0.5) < nearNS {
-				near.add(before...)
-			} else if len(before) > 0 {
-				far.add(before...)
-			}
-		}
+		cases, done := choice.cases(n), 0
+		r.repeat(line, rounds, rounds/2, func() (keep func(), bad bool) {
+			p := &placement{again: min(3, rounds-1), off: !near}
+			round := measureCases(r, n, cases, sides, p)
+			return func() {
+				if p.mixed() {
+					mixed.add(1)
+				}
+				if b.bind(round, cases, sides); counted {
+					traffic.add(hostTraffic(r, hosts, n))
+				}
+				done++
+				r.progress("round", done, "of", rounds, "ranks", n)
+			}, p.mixed()
+		})
 	}
-	r := b.report("collective")
-	for _, s := range []*series{near, far} {
-		if len(s.rounds) > 0 {
-			r.measured(s)
-		}
-	}
+	b.report(r.Report)
 	if len(mixed.rounds) > 0 {
-		mixed.rounds = [][]float64{{float64(len(mixed.rounds))}}
-		r.measured(mixed)
+		r.single(mixed.name, "", float64(len(mixed.rounds)))
+	}
+	if counted {
+		r.measured(traffic)
 	}
 	for _, n := range ranks {
-		b.bars(r, n)
+		if hosts == nil {
+			b.bars(r.Report, n)
+		} else {
+			b.hostBars(r.Report, n)
+		}
 	}
-	return r, nil
+	if counted {
+		r.atMost("tcp_traffic_over_minimum", traffic.median(), maxTraffic)
+	}
 }
 
-// report lists the measurements and how they are shown.
-func (b *collectiveBook) report(name string) *Report {
-	r := &Report{Bench: name}
+// report adds the measurements to r, and how they are shown.
+func (b *collectiveBook) report(r *Report) {
 	r.table = func(w io.Writer) error {
 		if err := b.table(w); err != nil {
 			return err
@@ -327,5 +318,4 @@ func (b *collectiveBook) report(name string) *Report {
 	for _, at := range b.order {
 		r.measured(b.cells[at])
 	}
-	return r
 }

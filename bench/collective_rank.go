@@ -4,143 +4,73 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/ringside-go/ringside/collective"
-	"github.com/ringside-go/ringside/ipc/local"
+	"github.com/ringside-go/ringside/collective/rendezvous"
 	"github.com/ringside-go/ringside/net/nettest"
-	"github.com/ringside-go/ringside/net/route"
 )
 
 // playCollective has processes of this binary measure the cases, as persistent calls or
-// as plain ones. host, if not nil, is where rank r runs.
-func playCollective(ctx context.Context, o *Options, ranks int, cases []collectiveCase, persistent bool,
-	host func(r int) *nettest.Host) ([]outcome, error) {
-	dir, err := os.MkdirTemp("", "ringside-bench-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
+// as plain ones, on these hosts if there are any.
+func playCollective(r *run, ranks int, cases []collectiveCase, persistent bool, hosts []*nettest.Host) []outcome {
 	roles := make([]role, ranks)
-	for r := range roles {
-		roles[r] = role{Part: "collective", Addr: dir, Count: o.work(budgetMS), Rank: r, Ranks: ranks, Cases: caseArgs(cases), Core: -1, Measures: r == 0, Persistent: persistent}
+	socket := r.socket()
+	for rank := range roles {
+		at := role{Part: "collective", Addr: socket, Count: r.work(budgetMS), Core: -1, Measures: rank == 0,
+			Rank: rank, Ranks: ranks, Cases: caseArgs(cases), Persistent: persistent}
 		if ranks <= runtime.NumCPU() {
-			roles[r].Core = r
+			at.Core = rank
 		}
-		if host != nil {
-			roles[r].Host, roles[r].Kind = host(r), host(r).Addr
+		if hosts != nil {
+			at.Host, at.Addr = hostOf(hosts, rank, ranks), hosts[0].Addr
+			at.Kind = at.Host.Addr
 		}
+		roles[rank] = at
 	}
-	x, err := play(ctx, o, roles...)
-	if err != nil {
-		return nil, err
-	}
+	x := play(r.ctx, r.Options, roles...)
 	if len(x) != 3*len(cases) {
-		return nil, fmt.Errorf("%d figures for %d cases, expected three for each", len(x), len(cases))
+		check(fmt.Errorf("%d figures for %d cases, expected three for each", len(x), len(cases)))
 	}
 	all := make([]outcome, len(cases))
 	for i := range all {
 		all[i] = outcome{x[3*i], x[3*i+1], int(x[3*i+2])}
 	}
-	return all, nil
+	return all
 }
 
 // collectiveRank is one rank.
-func collectiveRank(a *actor) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if err := a.start(); err != nil {
-		return err
+func collectiveRank(a *actor) {
+	ctx := context.Background()
+	a.start()
+	world := &rendezvous.Overrides{Rank: a.Rank, Size: a.Ranks, Socket: a.Addr}
+	if a.Kind != "" {
+		world.Socket, world.MasterAddr, world.MasterPort = "", a.Addr, rendezvous.DefaultPort
 	}
-	g, err := joinGroup(ctx, a)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
+	g := must(collective.Init(ctx, &collective.Options{World: world, Bind: a.Kind}))
 	perTick := nsPerTick() * 1e-9
 	for _, arg := range a.Cases {
 		var c collectiveCase
 		var memory string
-		if _, err := fmt.Sscan(strings.ReplaceAll(arg, ":", " "), &c.op, &c.dtype, &c.bytes, &memory); err != nil {
-			return fmt.Errorf("case %q: %w", arg, err)
-		}
-		c.private = memory == "private"
-		var got outcome
-		switch budget := float64(a.Count) * 1e-3; c.dtype {
-		case "f16":
-			got, err = measureCollective(ctx, g, c, a.Persistent, budget, perTick, collective.ToFloat16)
-		case "bf16":
-			got, err = measureCollective(ctx, g, c, a.Persistent, budget, perTick, collective.ToBFloat16)
-		default:
-			got, err = measureCollective(ctx, g, c, a.Persistent, budget, perTick, func(x float32) float32 { return x })
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", arg, err)
-		}
-		if g.Rank() == 0 {
-			if err := a.measured(float32(got.micros), float32(got.wrong), float32(got.calls)); err != nil {
-				return err
+		within(arg, func() {
+			must(fmt.Sscan(strings.ReplaceAll(arg, ":", " "), &c.op, &c.dtype, &c.bytes, &memory))
+			c.private = memory == "private"
+			var got outcome
+			switch budget := float64(a.Count) * 1e-3; c.dtype {
+			case "f16":
+				got = measureCollective(ctx, g, c, a.Persistent, budget, perTick, collective.ToFloat16)
+			case "bf16":
+				got = measureCollective(ctx, g, c, a.Persistent, budget, perTick, collective.ToBFloat16)
+			default:
+				got = measureCollective(ctx, g, c, a.Persistent, budget, perTick, func(x float32) float32 { return x })
 			}
-		}
-	}
-	return nil
-}
-
-// joinGroup makes the group of all ranks, which find each other by files in a folder.
-func joinGroup(ctx context.Context, a *actor) (*collective.Group, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	w, err := local.NewWaiter()
-	if err != nil {
-		return nil, err
-	}
-	round := 0
-	members, err := route.Mesh(ctx, route.MeshOptions{
-		Rank: a.Rank, Size: a.Ranks, Secret: []byte(a.Addr), Waiter: w, Bind: a.Kind,
-		Exchange: func(ctx context.Context, mine []byte) ([][]byte, error) {
-			round++
-			return exchangeFiles(ctx, filepath.Join(a.Addr, fmt.Sprint("round", round, "rank")), a.Rank, a.Ranks, mine)
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return collective.New(ctx, a.Rank, members, &collective.Options{Waiter: w})
-}
-
-// exchangeFiles writes this rank's value to a file and waits for those of the others.
-func exchangeFiles(ctx context.Context, prefix string, rank, ranks int, mine []byte) ([][]byte, error) {
-	path := func(r int) string { return fmt.Sprint(prefix, r) }
-	if err := os.WriteFile(path(rank)+".new", mine, 0o600); err != nil {
-		return nil, err
-	}
-	if err := os.Rename(path(rank)+".new", path(rank)); err != nil {
-		return nil, err
-	}
-	all := make([][]byte, ranks)
-	for r := range all {
-		for {
-			b, err := os.ReadFile(path(r))
-			if err == nil {
-				all[r] = b
-				break
+			if g.Rank() == 0 {
+				a.measured(float32(got.micros), float32(got.wrong), float32(got.calls))
 			}
-			if !errors.Is(err, fs.ErrNotExist) {
-				return nil, err
-			}
-			select {
-			case <-ctx.Done():
-				return nil, fmt.Errorf("rank %d: %w", r, context.Cause(ctx))
-			case <-time.After(time.Millisecond):
-			}
-		}
+		})
 	}
-	return all, nil
+	check(g.Close())
 }
 
 // smallTimed is the bytes up to which the writing of the input is timed with the call,
@@ -149,66 +79,42 @@ const smallTimed = 8192
 
 // measureCollective is the loop of floor/collective.c.
 func measureCollective[T collective.Element](ctx context.Context, g *collective.Group, c collectiveCase, persistent bool, budget, perTick float64,
-	from func(float32) T) (outcome, error) {
+	from func(float32) T) outcome {
 	n := max(c.bytes/elementSize[T](), g.Size())
-	each := n / g.Size()
-	in, out, free, err := collectiveBuffers[T](g, c, n, each)
-	if err != nil {
-		return outcome{}, err
-	}
+	in, out, free := collectiveBuffers[T](g, c, n, n/g.Size())
 	defer free()
-	call, err := collectiveCall(ctx, g, c.op, in, out, persistent)
-	if err != nil {
-		return outcome{}, err
-	}
-	worst := func(x float64) (float64, error) {
+	call := must(collectiveCall(ctx, g, c.op, in, out, persistent))
+	worst := func(x float64) float64 {
 		all := []float64{x}
-		err := collective.AllReduce(ctx, g, all, all, collective.Max)
-		return all[0], err
+		check(collective.AllReduce(ctx, g, all, all, collective.Max))
+		return all[0]
 	}
-	bad, err := wrongElements(ctx, g, c.op, in, out, call, from)
-	if err != nil {
-		return outcome{}, err
-	}
-	got := outcome{calls: 3}
-	if got.wrong, err = worst(float64(bad)); err != nil {
-		return got, err
-	}
-	within := c.bytes <= smallTimed && c.op != "broadcast"
+	bad := wrongElements(ctx, g, c.op, in, out, call, from)
+	got := outcome{calls: 3, wrong: worst(float64(bad))}
+	together := c.bytes <= smallTimed && c.op != "broadcast"
 	dirty := in
 	if c.op == "barrier" || c.op == "broadcast" && g.Rank() > 0 {
 		dirty = nil
 	}
 	for pass := range 2 { // the first finds out how many calls fit
 		var took uint64
-		if err := g.Barrier(ctx); err != nil {
-			return got, err
-		}
+		check(g.Barrier(ctx))
 		start := ticks()
 		for range got.calls {
 			rewrite(dirty)
-			if within {
-				if err := call(); err != nil {
-					return got, err
-				}
+			if together {
+				check(call())
 				continue
 			}
-			if err := g.Barrier(ctx); err != nil {
-				return got, err
-			}
+			check(g.Barrier(ctx))
 			t := ticks()
-			if err := call(); err != nil {
-				return got, err
-			}
+			check(call())
 			took += ticks() - t
 		}
-		if within {
+		if together {
 			took = ticks() - start
 		}
-		seconds, err := worst(float64(took) * perTick / float64(got.calls))
-		if err != nil {
-			return got, err
-		}
+		seconds := worst(float64(took) * perTick / float64(got.calls))
 		got.micros = seconds * 1e6
 		if pass == 0 {
 			got.calls = min(max(int(budget/seconds), 3), 50000)
@@ -216,13 +122,11 @@ func measureCollective[T collective.Element](ctx context.Context, g *collective.
 				if got.calls <= 100 {
 					break
 				}
-				if err := call(); err != nil {
-					return got, err
-				}
+				check(call())
 			}
 		}
 	}
-	return got, nil
+	return got
 }
 
 // collectiveCall is the call that is timed: out has a rank's part of in.
@@ -265,20 +169,12 @@ func elementSize[T collective.Element]() int {
 }
 
 // collectiveBuffers are the input and, where the call does not work in place, the output.
-func collectiveBuffers[T collective.Element](g *collective.Group, c collectiveCase, n, each int) (in, out []T, free func(), err error) {
+func collectiveBuffers[T collective.Element](g *collective.Group, c collectiveCase, n, each int) (in, out []T, free func()) {
 	if c.private {
-		return make([]T, n), make([]T, each), func() {}, nil
+		return make([]T, n), make([]T, each), func() {}
 	}
-	if in, err = collective.Alloc[T](g, n); err != nil {
-		return nil, nil, nil, err
-	}
-	if out, err = collective.Alloc[T](g, each); err != nil {
-		return nil, nil, nil, err
-	}
-	return in, out, func() {
-		_ = collective.Free(g, in)
-		_ = collective.Free(g, out)
-	}, nil
+	in, out = must(collective.Alloc[T](g, n)), must(collective.Alloc[T](g, each))
+	return in, out, func() { _ = errors.Join(collective.Free(g, in), collective.Free(g, out)) }
 }
 
 // rewrite writes all of b by ordinary stores of vectors, as the floor does. In pieces of
@@ -305,7 +201,7 @@ func rewrite[T collective.Element](b []T) {
 // wrongElements calls once and counts the elements of this rank that are not what they
 // should be.
 func wrongElements[T collective.Element](ctx context.Context, g *collective.Group, op string, in, out []T, call func() error,
-	from func(float32) T) (bad int, err error) {
+	from func(float32) T) (bad int) {
 	rank, ranks := g.Rank(), g.Size()
 	each := len(in) / ranks
 	value := func(i, r int) int { return i%29 + r }
@@ -326,8 +222,9 @@ func wrongElements[T collective.Element](ctx context.Context, g *collective.Grou
 			in[i] = number[value(i, rank)]
 		}
 	}
-	if err := errors.Join(g.Barrier(ctx), call()); err != nil || op == "barrier" {
-		return 0, err
+	check(errors.Join(g.Barrier(ctx), call()))
+	if op == "barrier" {
+		return 0
 	}
 	got, first := in, 0
 	switch op {
@@ -352,5 +249,6 @@ func wrongElements[T collective.Element](ctx context.Context, g *collective.Grou
 			bad++
 		}
 	}
-	return bad, g.Barrier(ctx)
+	check(g.Barrier(ctx))
+	return bad
 }

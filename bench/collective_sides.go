@@ -6,10 +6,12 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/ringside-go/ringside/net/nettest"
@@ -21,61 +23,43 @@ var collectiveSource []byte
 //go:embed floor/gloo.py
 var glooSource []byte
 
-// errNotWanted is why a side is not looked for.
-var errNotWanted = errors.New("bench: not chosen")
-
 // errNoGloo is why a scenario goes without Gloo.
 var errNoGloo = errors.New("bench: no python3 with torch.distributed; apt-get install python3-torch")
 
-// collectiveSides are those that this machine has, ours right after the floor.
-func collectiveSides(ctx context.Context, o *Options, dir string) ([]collectiveSide, error) {
-	var sides []collectiveSide
-	floor, err := collectiveFloor(ctx, o, dir)
-	switch {
-	case errors.Is(err, errNotWanted):
-	case err == nil:
-		sides = append(sides, floor)
-	case errors.Is(err, errNoFloor):
-		o.without("C", fmt.Errorf("%w for AVX-512; apt-get install gcc", err))
-	default:
-		return nil, err
+// collectiveRun measures the cases with so many ranks.
+type collectiveRun func(ranks int, cases []collectiveCase) []outcome
+
+// collectiveSides are those that this machine has, ours right after the floor. With hosts
+// the ranks are divided among them.
+func collectiveSides(r *run, hosts []*nettest.Host) (sides []collectiveSide) {
+	add := func(name string, can func(collectiveCase) bool, run collectiveRun) {
+		if run != nil {
+			sides = append(sides, collectiveSide{name, can, run})
+		}
 	}
-	if o.Collective.wants(sideOurs) {
-		any := func(collectiveCase) bool { return true }
-		sides = append(sides, collectiveSide{sideOurs, any, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-			return playCollective(ctx, o, ranks, cases, false, nil)
-		}})
+	ours := func(persistent bool) collectiveRun {
+		return func(ranks int, cases []collectiveCase) []outcome {
+			return playCollective(r, ranks, cases, persistent, hosts)
+		}
 	}
-	if o.Collective.wants(sidePersistent) {
+	wants := r.Collective.wants
+	if wants(sideFloor) && hosts == nil {
+		add(sideFloor, func(c collectiveCase) bool { return c.ranks <= 8 }, collectiveFloor(r))
+	}
+	if wants(sideOurs) {
+		add(sideOurs, func(c collectiveCase) bool { return hosts == nil || mpiCan(c) }, ours(false))
+	}
+	if wants(sidePersistent) && hosts == nil {
 		// Of larger ones what is saved can't be seen.
-		small := func(c collectiveCase) bool { return c.ranks == 2 && c.bytes < largeCall }
-		sides = append(sides, collectiveSide{sidePersistent, small, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-			return playCollective(ctx, o, ranks, cases, true, nil)
-		}})
+		add(sidePersistent, func(c collectiveCase) bool { return c.ranks == 2 && c.bytes < largeCall }, ours(true))
 	}
-	mpi, err := collectiveMPI(ctx, o, dir)
-	switch {
-	case errors.Is(err, errNotWanted):
-	case err == nil:
-		sides = append(sides, mpi...)
-	case errors.Is(err, errNoMPI):
-		o.without("Open MPI", fmt.Errorf("%w; apt-get install openmpi-bin libopenmpi-dev", err))
-	default:
-		return nil, err
+	if wants(sideMPI) {
+		sides = append(sides, collectiveMPI(r, hosts)...)
 	}
-	gloo, err := newGloo(ctx, o, dir)
-	switch {
-	case errors.Is(err, errNotWanted):
-	case err == nil:
-		sides = append(sides, collectiveSide{sideGloo, glooCan, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-			return gloo.run(ctx, ranks, cases, nil)
-		}})
-	case errors.Is(err, errNoGloo):
-		o.without(sideGloo, err)
-	default:
-		return nil, err
+	if wants(sideGloo) {
+		add(sideGloo, glooCan, gloo(r, hosts))
 	}
-	return sides, nil
+	return sides
 }
 
 // budget is the arguments that all sides begin with.
@@ -89,45 +73,35 @@ func caseArgs(cases []collectiveCase) (args []string) {
 	return args
 }
 
-// collectiveFloor compiles it for this machine: errNoFloor without a compiler, or on a
-// processor that it isn't written for.
-func collectiveFloor(ctx context.Context, o *Options, dir string) (collectiveSide, error) {
-	if !o.Collective.wants(sideFloor) {
-		return collectiveSide{}, errNotWanted
+// collectiveFloor compiles it for this machine. It returns nil without a compiler, or on
+// a processor that it isn't written for.
+func collectiveFloor(r *run) collectiveRun {
+	if runtime.GOARCH != "amd64" || !strings.Contains(field("/proc/cpuinfo", "flags"), "avx512bw") || !found("gcc") {
+		r.without("C", fmt.Errorf("%w for AVX-512", errNoFloor))
+		return nil
 	}
-	if runtime.GOARCH != "amd64" || !strings.Contains(field("/proc/cpuinfo", "flags"), "avx512bw") {
-		return collectiveSide{}, errNoFloor
+	path := r.compile("collective", collectiveSource, "gcc", "-O3", "-march=native")
+	return func(ranks int, cases []collectiveCase) []outcome {
+		return outcomes(exec.CommandContext(r.ctx, path, append([]string{fmt.Sprint(ranks), r.budget()}, caseArgs(cases)...)...))
 	}
-	if _, err := exec.LookPath("gcc"); err != nil {
-		return collectiveSide{}, errNoFloor
-	}
-	path, err := compile(ctx, dir, "collective", collectiveSource, "gcc", "-O3", "-march=native")
-	if err != nil {
-		return collectiveSide{}, err
-	}
-	can := func(c collectiveCase) bool { return c.ranks <= 8 }
-	return collectiveSide{sideFloor, can, func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-		return outcomes(exec.CommandContext(ctx, path, append([]string{fmt.Sprint(ranks), o.budget()}, caseArgs(cases)...)...))
-	}}, nil
 }
 
 // outcomes runs a program that prints a line for every case.
-func outcomes(cmd *exec.Cmd) ([]outcome, error) {
+func outcomes(cmd *exec.Cmd) (all []outcome) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	text, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, stderr.Bytes())
+		check(fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, stderr.Bytes()))
 	}
-	var all []outcome
 	for line := range strings.Lines(string(text)) {
 		var x outcome
 		if _, err := fmt.Sscan(line, &x.micros, &x.wrong, &x.calls); err != nil || x.micros <= 0 {
-			return nil, fmt.Errorf("%s printed %q, expected microseconds, wrong elements, calls", cmd.Args[0], line)
+			check(fmt.Errorf("%s printed %q, expected microseconds, wrong elements, calls", cmd.Args[0], line))
 		}
 		all = append(all, x)
 	}
-	return all, nil
+	return all
 }
 
 // mpiTransports are the ways between processes of one host that Debian's Open MPI has.
@@ -142,104 +116,83 @@ func mpiTransports() map[string][]string {
 // mpiCan: it has no 16-bit floats, and all memory is the same to it.
 func mpiCan(c collectiveCase) bool { return c.dtype == "f32" && !c.private }
 
-func compileMPI(ctx context.Context, o *Options, dir string) (string, error) {
-	if !o.Collective.wants(sideMPI) {
-		return "", errNotWanted
+// collectiveMPI are the transports that work here: between hosts TCP alone.
+func collectiveMPI(r *run, hosts []*nettest.Host) (sides []collectiveSide) {
+	if !found("mpicc", "mpirun") {
+		r.without("Open MPI", errNoMPI)
+		return nil
 	}
-	for _, tool := range []string{"mpicc", "mpirun"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return "", errNoMPI
+	path := r.compile("collective-mpi", collectiveSource, "mpicc", "-DMPI", "-O3", "-march=native")
+	ways := slices.Sorted(maps.Keys(mpiTransports()))
+	command := func(name string, arg ...string) *exec.Cmd { return exec.CommandContext(r.ctx, name, arg...) }
+	options := func(how string, ranks int) []string {
+		args := append(mpiTransports()[how], asRoot()...)
+		if ranks <= runtime.NumCPU() {
+			return append(args, "--bind-to", "core")
 		}
+		return append(args, "--oversubscribe")
 	}
-	return compile(ctx, dir, "collective-mpi", collectiveSource, "mpicc", "-DMPI", "-O3", "-march=native")
-}
-
-// collectiveMPI are the transports that work here.
-func collectiveMPI(ctx context.Context, o *Options, dir string) ([]collectiveSide, error) {
-	path, err := compileMPI(ctx, o, dir)
-	if err != nil {
-		return nil, err
+	if hosts != nil {
+		ways = []string{"tcp"}
+		command = func(name string, arg ...string) *exec.Cmd { return hosts[0].Command(r.ctx, name, arg...) }
+		options = mpiOnHosts(r, hosts)
 	}
-	var sides []collectiveSide
-	for _, how := range []string{"cma", "copy", "ucx"} {
-		run := func(ctx context.Context, ranks int, cases []collectiveCase) ([]outcome, error) {
-			args := append([]string{"-np", fmt.Sprint(ranks)}, mpiTransports()[how]...)
-			if ranks <= runtime.NumCPU() {
-				args = append(args, "--bind-to", "core")
-			} else {
-				args = append(args, "--oversubscribe")
-			}
-			if os.Geteuid() == 0 {
-				args = append(args, "--allow-run-as-root")
-			}
-			args = append(args, path, fmt.Sprint(ranks), o.budget())
-			return outcomes(exec.CommandContext(ctx, "mpirun", append(args, caseArgs(cases)...)...))
+	for _, how := range ways {
+		run := func(ranks int, cases []collectiveCase) []outcome {
+			args := append([]string{"-np", fmt.Sprint(ranks)}, options(how, ranks)...)
+			args = append(args, path, fmt.Sprint(ranks), r.budget())
+			return outcomes(command("mpirun", append(args, caseArgs(cases)...)...))
 		}
-		if _, err := run(ctx, 2, []collectiveCase{{2, "barrier", "f32", 0, false}}); err != nil {
-			o.without(sideMPI+how, err)
+		if err := try(func() { run(2, []collectiveCase{{2, "barrier", "f32", 0, false}}) }); err != nil {
+			r.without(sideMPI+how, err)
 			continue
 		}
 		sides = append(sides, collectiveSide{sideMPI + how, mpiCan, run})
 	}
-	return sides, nil
-}
-
-// gloo runs PyTorch's Gloo.
-type gloo struct {
-	python, script, dir string
-	o                   *Options
-	runs                int
-}
-
-// newGloo looks for a Python that has it.
-func newGloo(ctx context.Context, o *Options, dir string) (*gloo, error) {
-	if !o.Collective.wants(sideGloo) {
-		return nil, errNotWanted
-	}
-	script := filepath.Join(dir, "gloo.py")
-	if err := os.WriteFile(script, glooSource, 0o600); err != nil {
-		return nil, err
-	}
-	for _, python := range []string{"python3", "/usr/bin/python3"} {
-		if exec.CommandContext(ctx, python, "-c", "import torch.distributed as d; assert d.is_gloo_available()").Run() == nil {
-			return &gloo{python, script, dir, o, 0}, nil
-		}
-	}
-	return nil, errNoGloo
+	return sides
 }
 
 // glooCan is what the limits beside Gloo are for. PyTorch's has no reduce-scatter, and
 // takes as long for the rest as all other sides together.
 func glooCan(c collectiveCase) bool { return mpiCan(c) && (c.op == "allreduce" || c.op == "barrier") }
 
-// run starts a process for each rank; host, if not nil, is where rank r runs.
-func (g *gloo) run(ctx context.Context, ranks int, cases []collectiveCase, host func(r int) *nettest.Host) ([]outcome, error) {
-	g.runs++
-	store := filepath.Join(g.dir, fmt.Sprint("store", g.runs))
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	command := func(r int) *exec.Cmd {
-		args := append([]string{g.script, fmt.Sprint(r), fmt.Sprint(ranks), store, g.o.budget()}, caseArgs(cases)...)
-		if host == nil {
-			return exec.CommandContext(ctx, g.python, args...)
+// gloo runs PyTorch's Gloo, a process for each rank. It returns nil without a Python that
+// has it.
+func gloo(r *run, hosts []*nettest.Host) collectiveRun {
+	python := ""
+	for _, p := range []string{"/usr/bin/python3", "python3"} {
+		if exec.CommandContext(r.ctx, p, "-c", "import torch.distributed as d; assert d.is_gloo_available()").Run() == nil {
+			python = p
 		}
-		cmd := host(r).Command(ctx, g.python, args...)
-		cmd.Env = append(cmd.Environ(), "GLOO_SOCKET_IFNAME="+nettest.Link)
-		return cmd
 	}
-	var others []*exec.Cmd
-	defer func() {
-		cancel() // those that wait for a rank that failed
-		for _, cmd := range others {
-			_ = cmd.Wait()
-		}
-	}()
-	for r := 1; r < ranks; r++ {
-		cmd := command(r)
-		if err := cmd.Start(); err != nil {
-			return nil, err
-		}
-		others = append(others, cmd)
+	if python == "" {
+		r.without(sideGloo, errNoGloo)
+		return nil
 	}
-	return outcomes(command(0))
+	dir := r.tempDir()
+	script := filepath.Join(dir, "gloo.py")
+	check(os.WriteFile(script, glooSource, 0o600))
+	runs := 0
+	return func(ranks int, cases []collectiveCase) []outcome {
+		runs++
+		store := filepath.Join(dir, fmt.Sprint("store", runs))
+		ctx, cancel := context.WithCancel(r.ctx)
+		command := func(rank int) *exec.Cmd {
+			args := append([]string{script, fmt.Sprint(rank), fmt.Sprint(ranks), store, r.budget()}, caseArgs(cases)...)
+			host := hostOf(hosts, rank, ranks)
+			if host == nil {
+				return exec.CommandContext(ctx, python, args...)
+			}
+			cmd := host.Command(ctx, python, args...)
+			cmd.Env = append(cmd.Environ(), "GLOO_SOCKET_IFNAME="+nettest.Link)
+			return cmd
+		}
+		for rank := 1; rank < ranks; rank++ {
+			cmd := command(rank)
+			check(cmd.Start())
+			defer func() { _ = cmd.Wait() }()
+		}
+		defer cancel() // those that wait for a rank that failed
+		return outcomes(command(0))
+	}
 }

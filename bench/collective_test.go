@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -73,7 +72,8 @@ func TestCollectiveBars(t *testing.T) {
 		b.add(half, sideFloor, outcome{8, 0, 10})
 		b.add(half, sideOurs, outcome{10, 0, 10})
 	}
-	r := b.report("collective")
+	r := &Report{Bench: "collective"}
+	b.report(r)
 	b.bars(r, 2)
 	got := map[string]Bar{}
 	for _, x := range r.Bars {
@@ -116,7 +116,7 @@ func TestPlacement(t *testing.T) {
 		{sideOurs, 4, 9, nil, 1},
 	} {
 		runs := 0
-		s := collectiveSide{name: c.name, run: func(_ context.Context, _ int, given []collectiveCase) ([]outcome, error) {
+		s := collectiveSide{name: c.name, run: func(_ int, given []collectiveCase) []outcome {
 			runs++
 			got := make([]outcome, len(given))
 			for i := range got {
@@ -125,15 +125,15 @@ func TestPlacement(t *testing.T) {
 			if c.probes != nil {
 				got[0].micros, got[len(got)-1].micros = c.probes[2*runs-2], c.probes[2*runs-1]
 			}
-			return got, nil
+			return got
 		}}
 		p := &placement{again: c.again, near: 1}
-		got, err := p.run(t.Context(), s, c.ranks, cases)
+		got := p.run(s, c.ranks, cases)
 		if wants := len(c.probes) > 0 && c.probes[len(c.probes)-1] > nearBarrier; p.mixed() != wants {
 			t.Errorf("%s of %d ranks: mixed %v, expected %v", c.name, c.ranks, p.mixed(), wants)
 		}
-		if err != nil || runs != c.runs || len(got) != 1 || got[0].micros != float64(runs) {
-			t.Errorf("%s of %d ranks: %v after %d runs, %v, expected the one of run %d", c.name, c.ranks, got, runs, err, c.runs)
+		if runs != c.runs || len(got) != 1 || got[0].micros != float64(runs) {
+			t.Errorf("%s of %d ranks: %v after %d runs, expected the one of run %d", c.name, c.ranks, got, runs, c.runs)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func checkCollective(t *testing.T, r *Report, ranks int) {
 func TestCollective(t *testing.T) {
 	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{
 		Ranks: []int{2}, Sizes: []int{4, 1028, 128 << 10}, Sides: []string{sideOurs, sideFloor}}}
-	r, err := runCollective(t.Context(), o)
+	r, err := runScenario(t, "collective", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestCollectivePeers(t *testing.T) {
 	}
 	o := &Options{Rounds: 1, Scale: 20, Self: testSelf(t), Collective: CollectiveOptions{
 		Ranks: []int{2}, Sizes: []int{1024}, Ops: []string{"allreduce", "barrier"}, DTypes: []string{"f32"}}}
-	r, err := runCollective(t.Context(), o)
+	r, err := runScenario(t, "collective", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestCollectiveHosts(t *testing.T) {
 		o.Collective.Sides = nil
 		o.Collective.Sizes = []int{4}
 	}
-	r, err := runCollective(t.Context(), o)
+	r, err := runScenario(t, "collective", o)
 	if errors.Is(err, nettest.ErrNotAllowed) {
 		t.Skip(err)
 	}

@@ -1,18 +1,9 @@
 package bench
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"math"
-	"os"
 	"path/filepath"
 	"strconv"
-
-	"github.com/ringside-go/ringside/tensor"
-	"github.com/ringside-go/ringside/tensor/cluster"
-	"github.com/ringside-go/ringside/tensor/cluster/client"
-	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
 const (
@@ -41,210 +32,54 @@ func ddpTrials() []trial {
 // are by OpenBLAS's fastest kernels and whose gradients DistributedDataParallel adds up
 // over Gloo, and beside one worker of two threads. All start from the same weights, and
 // the losses are compared first.
-func runDDP(ctx context.Context, o *Options) (*Report, error) {
-	r := &Report{Bench: "ddp"}
-	python, err := findTorch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "ringside-ddp-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	if err := unpackTorch(dir); err != nil {
-		return nil, err
-	}
-	two, err := dataParallel(ctx, o, ddpRanks)
-	if err != nil {
-		return nil, err
-	}
-	defer two.close()
-	one, err := throughThreads(ctx, o, ddpRanks)
-	if err != nil {
-		return nil, err
-	}
-	defer one.close()
-	one.name = fmt.Sprintf("1 worker of %d threads", ddpRanks)
-	peers, err := startDDP(ctx, python, dir)
-	defer peers.close()
-	if err != nil {
-		return nil, err
+func runDDP(r *run) {
+	t := r.torch()
+	two, one := r.through(ddpRanks, 1), r.through(1, ddpRanks)
+	two.name, one.name = count(ddpRanks, "worker"), "1 worker of "+count(ddpRanks, "thread")
+	peer := &torchPeer{name: "PyTorch DDP over Gloo"}
+	store := filepath.Join(t.dir, "store")
+	for rank := range ddpRanks {
+		args := append(torchEnv(1, t.fastCore(r.ctx)), "GLOO_SOCKET_IFNAME=lo")
+		peer.start(r, t, append(args, t.python, "-B", "ddp.py", strconv.Itoa(rank), strconv.Itoa(ddpRanks), store))
 	}
 	worst, off := 0.0, 0.0
 	for _, t := range ddpTrials() {
-		if o.Only != "" && o.Only != t.Name {
+		if r.Only != "" && r.Only != t.Name {
 			continue
 		}
-		ratio, apart, err := ddpTrial(ctx, o, r, &t, []*rig{two, one}, peers)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name, err)
-		}
-		if off = max(off, apart); worst == 0 || ratio < worst {
-			worst = ratio
-		}
+		within(t.Name, func() {
+			ratio, apart := ddpTrial(r, &t, []*rig{two, one}, peer)
+			if off = max(off, apart); worst == 0 || ratio < worst {
+				worst = ratio
+			}
+		})
 	}
 	r.atMost("ddp_losses", off, maxLossOff)
 	r.atLeast("train_2w_over_ddp", worst, minTrainOverDDP)
-	return r, nil
-}
-
-// dataParallel is a session of n workers of one thread each, which have a part of every
-// batch each.
-func dataParallel(ctx context.Context, o *Options, n int) (*rig, error) {
-	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: n, Threads: 1, Logger: o.Logger})
-	if err != nil {
-		return nil, err
-	}
-	e, err := client.Dial(ctx, c.Addr(), &client.Options{Config: config.DataParallel(n)})
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	s := tensor.NewSession(e, nil)
-	return &rig{name: fmt.Sprintf("%d workers", n), sess: s, client: e, close: func() error { return errors.Join(s.Close(), c.Close()) }}, nil
 }
 
 // ddpTrial measures one model on all sides, interleaved, and returns how many steps the
-// first rig takes in the time of one of the peers', and how far losses are apart.
-func ddpTrial(ctx context.Context, o *Options, r *Report, t *trial, rigs []*rig, peers ddpPeers) (ratioOfSteps, off float64, err error) {
-	if err := peers.load(t); err != nil {
-		return 0, 0, err
-	}
-	var trainers []*trainer
-	var sides []*series
+// first rig takes in the time of one of the peer's, and how far losses are apart.
+func ddpTrial(r *run, t *trial, rigs []*rig, peer *torchPeer) (ratioOfSteps, off float64) {
+	peer.load(t)
+	defer peer.drop(t)
+	n := r.work(t.steps)
+	want := peer.losses(t, ddpLosses)
+	var sides []side
 	for _, g := range rigs {
-		tr, err := newTrainer(g.sess, t)
-		if err != nil {
-			return 0, 0, err
-		}
+		tr := newTrainer(g.sess, t)
 		defer tr.free()
-		trainers = append(trainers, tr)
-		sides = append(sides, &series{name: t.Name + ", " + g.name, unit: "ms"})
-	}
-	theirs := &series{name: t.Name + ", PyTorch DDP over Gloo", unit: "ms"}
-	want, err := peers.losses(t, ddpLosses)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, tr := range trainers {
 		for _, w := range want {
-			got, err := tr.step()
-			if err != nil {
-				return 0, 0, err
-			}
-			off = max(off, math.Abs(got-w)/math.Abs(w))
+			off = max(off, relativeTo(tr.step(), w))
 		}
+		sides = append(sides, tr.turn(r, t.Name+", "+g.name, n))
 	}
+	theirs := peer.turn(t, t.Name+", "+peer.name, n)
 	before := rigs[0].client.Stats().Calls
-	n := o.work(t.steps)
-	for round := range o.rounds(7) + 1 { // the first is not counted
-		for i, tr := range trainers {
-			ms, err := tr.steps(ctx, n)
-			if err != nil {
-				return 0, 0, err
-			}
-			if round > 0 {
-				sides[i].add(ms)
-			}
-		}
-		ms, err := peers.steps(t, n)
-		if err != nil {
-			return 0, 0, err
-		}
-		if round > 0 {
-			theirs.add(ms)
-		}
-	}
+	r.measure(turns{rounds: r.rounds(7), warm: true}, sides[0], sides[1], theirs)
 	if rigs[0].client.Stats().Calls == before {
-		return 0, 0, errors.New("bench: no collective in a training step of several workers")
+		check(errors.New("bench: no collective in a training step of several workers"))
 	}
-	for _, s := range append(sides, theirs) {
-		r.measured(s)
-	}
-	r.measured(&series{name: t.Name + ", steps of 2 workers over 1 worker's", unit: "ratio", rounds: [][]float64{{ratio(sides[1], sides[0])}}})
-	return ratio(theirs, sides[0]), off, peers.drop(t)
-}
-
-// ddpPeers are the ranks of PyTorch. All are asked before one is heard: they wait for
-// each other.
-type ddpPeers []*torchPeer
-
-func startDDP(ctx context.Context, python, dir string) (peers ddpPeers, err error) {
-	core, err := fastCore(ctx, python)
-	if err != nil {
-		return nil, err
-	}
-	store := filepath.Join(dir, "store")
-	for rank := range ddpRanks {
-		args := append(torchEnv(1, core), "GLOO_SOCKET_IFNAME=lo", python, "-B", "ddp.py", strconv.Itoa(rank), strconv.Itoa(ddpRanks), store)
-		p, err := newTorchPeer(ctx, dir, fmt.Sprintf("PyTorch DDP, rank %d", rank), args)
-		if err != nil {
-			return peers, err
-		}
-		peers = append(peers, p)
-	}
-	return peers, nil
-}
-
-// ask asks all and returns their answers.
-func (d ddpPeers) ask(question any, n int) ([]*torchReply, error) {
-	replies, errs := make([]*torchReply, len(d)), make([]error, len(d))
-	done := make(chan struct{})
-	for i, p := range d {
-		go func() {
-			replies[i], errs[i] = p.ask(question, n)
-			done <- struct{}{}
-		}()
-	}
-	for range d {
-		<-done
-	}
-	return replies, errors.Join(errs...)
-}
-
-func (d ddpPeers) load(t *trial) error {
-	_, err := d.ask(t, 0)
-	return err
-}
-
-func (d ddpPeers) drop(t *trial) error {
-	_, err := d.ask(map[string]any{"drop": t.Name}, 0)
-	return err
-}
-
-// steps is what a step took on average, in ms, by the slower one's clock.
-func (d ddpPeers) steps(t *trial, n int) (ms float64, err error) {
-	all, err := d.ask(map[string]any{"model": t.Name, "steps": n}, 1)
-	if err != nil {
-		return 0, err
-	}
-	for _, r := range all {
-		if len(r.MS) != 1 {
-			return 0, fmt.Errorf("bench: PyTorch DDP gave %d times, expected 1", len(r.MS))
-		}
-		ms = max(ms, r.MS[0])
-	}
-	return ms, nil
-}
-
-// losses are those of the whole batch: the means of the ranks', whose parts are equally
-// large.
-func (d ddpPeers) losses(t *trial, n int) ([]float64, error) {
-	all, err := d.ask(map[string]any{"model": t.Name, "losses": n}, n)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]float64, n)
-	for _, r := range all {
-		for i, x := range r.Losses {
-			out[i] += x / float64(len(all))
-		}
-	}
-	return out, nil
-}
-
-func (d ddpPeers) close() {
-	for _, p := range d {
-		p.close()
-	}
+	r.single(t.Name+", steps of 2 workers over 1 worker's", "ratio", ratio(sides[1].series, sides[0].series))
+	return ratio(theirs.series, sides[0].series), off
 }

@@ -7,11 +7,16 @@
 // is a figure with a limit; a scenario reports whether it holds and never fails because
 // of it.
 //
+// A scenario is a script over its run, in which sides take turns (measure). It ends at
+// its first error (check, must), as a benchmark of package testing ends at Fatal, and so
+// does a part of a play, which is one of several processes that measure something
+// together (play).
+//
 // Peers and floors lie in five places:
 //
 //	floor      the least there is to do, in C; Open MPI's loops in C, Gloo's in Python
 //	torch      PyTorch's training steps and DDP, in Python
 //	peers      other projects' transports in Go: a module and a program of its own
-//	torch_peer.go, peers.go, collective_sides.go  build and start these
+//	floor.go, torch_peer.go, collective_sides.go  build and start these
 //	*_parts.go ours and the plain sides of a scenario, in a process of their own
 package bench

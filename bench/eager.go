@@ -1,11 +1,6 @@
 package bench
 
-import (
-	"context"
-	"time"
-
-	"github.com/ringside-go/ringside/tensor"
-)
+import "github.com/ringside-go/ringside/tensor"
 
 const (
 	// maxEager is how much longer an operation that is waited for may take through a
@@ -39,74 +34,39 @@ func eagerOps() []eagerOp {
 
 // runEager times operations one by one, each waited for, through a cluster beside
 // in-process.
-func runEager(ctx context.Context, o *Options) (*Report, error) {
-	r := &Report{Bench: "eager"}
-	near, far, err := nearAndFar(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	defer near.close()
-	defer far.close()
-	type sides struct{ near, far *series }
-	all := make([]sides, len(eagerOps()))
-	for k, op := range eagerOps() {
-		all[k] = sides{&series{name: op.name + " in-process", unit: "µs"}, &series{name: op.name + " cluster", unit: "µs"}}
-	}
-	for round := range o.rounds(7) + 1 { // the first is not counted
-		for k, op := range eagerOps() {
-			for _, side := range []struct {
-				g *rig
-				s *series
-			}{{near, all[k].near}, {far, all[k].far}} {
-				each, err := eagerTimes(ctx, side.g.sess, op, o.work(1000))
-				if err != nil {
-					return nil, err
-				}
-				if round > 0 {
-					side.s.add(each...)
-				}
-			}
+func runEager(r *run) {
+	rigs := []*rig{r.inProcess(nil), r.through(1, 1)}
+	var sides []side // of each operation both
+	for _, op := range eagerOps() {
+		for _, g := range rigs {
+			sides = append(sides, sampled(op.name+" "+g.name, "µs", 1000, func(n int) []float64 {
+				return eagerTimes(r, g.sess, op, n)
+			}))
 		}
 	}
+	r.measure(turns{rounds: r.rounds(7), warm: true}, sides...)
 	worst := map[bool]float64{} // of the small ones, and of the others
-	for k, op := range eagerOps() {
-		r.measured(all[k].near)
-		r.measured(all[k].far)
+	for i, op := range eagerOps() {
 		small := op.side < smallSide
-		worst[small] = max(worst[small], ratio(all[k].far, all[k].near))
+		worst[small] = max(worst[small], ratio(sides[2*i+1].series, sides[2*i].series))
 	}
 	r.atMost("eager_256_cluster_over_inprocess", worst[false], maxEager)
 	r.atMost("eager_4_cluster_over_inprocess", worst[true], maxEager)
-	return r, nil
 }
 
 // eagerTimes does op n times and waits for each; what each took, in µs.
-func eagerTimes(ctx context.Context, s *tensor.Session, op eagerOp, n int) ([]float64, error) {
+func eagerTimes(r *run, s *tensor.Session, op eagerOp, n int) []float64 {
 	x := tensor.RandN(s, tensor.F32, op.side, op.side)
 	y := tensor.RandN(s, tensor.F32, op.side, op.side)
 	defer x.Free()
 	defer y.Free()
-	if err := s.Sync(); err != nil {
-		return nil, err
-	}
-	out := make([]float64, n)
-	for i := range out {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		start := time.Now()
-		z := op.do(x, y)
-		var err error
-		if op.reads {
-			err = tensor.View(z, func([]float32) error { return nil })
+	check(s.Sync())
+	var z *tensor.Tensor
+	return r.samples(n, micros, func() {
+		if z = op.do(x, y); op.reads {
+			check(tensor.View(z, func([]float32) error { return nil }))
 		} else {
-			err = s.Sync()
+			check(s.Sync())
 		}
-		if err != nil {
-			return nil, err
-		}
-		out[i] = micros(time.Since(start))
-		z.Free()
-	}
-	return out, nil
+	}, func() { z.Free() })
 }

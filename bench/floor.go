@@ -3,12 +3,14 @@ package bench
 import (
 	"context"
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 )
 
 //go:embed floor/floor.c
@@ -20,83 +22,106 @@ var mpiSource []byte
 //go:embed floor/arith.c
 var arithSource []byte
 
-// errNoFloor is why a scenario goes without its C side.
-var errNoFloor = errors.New("bench: no C compiler")
+var (
+	// errNoFloor is why a scenario goes without its C side.
+	errNoFloor = errors.New("bench: no C compiler; apt-get install gcc")
+	// errNoMPI is why a scenario goes without Open MPI.
+	errNoMPI = errors.New("bench: no mpicc or no mpirun; apt-get install openmpi-bin libopenmpi-dev")
+)
 
-// floor is the C program of what two processes can do on this machine.
-type floor struct{ path string }
+// tool is the command line of a program that prints figures. It is nil where the machine
+// can't have it.
+type tool []string
 
-// buildFloor compiles it in dir. errNoFloor when there is no compiler.
-func buildFloor(ctx context.Context, dir string) (*floor, error) {
-	for _, cc := range []string{"cc", "gcc", "clang"} {
-		if _, err := exec.LookPath(cc); err != nil {
-			continue
-		}
-		path, err := compile(ctx, dir, "floor", floorSource, cc, "-O2")
-		if err != nil {
-			return nil, err
-		}
-		return &floor{path}, nil
-	}
-	return nil, errNoFloor
-}
+// floor compiles the C program of what two processes can do on this machine.
+func (r *run) floor() tool { return r.compileC("floor", floorSource, "-O2") }
 
-// buildArith compiles the C program of what one core can compute at most, for the very
+// arith compiles the C program of what one core can compute at most, for the very
 // processor.
-func buildArith(ctx context.Context, dir string) (*floor, error) {
+func (r *run) arith() tool {
+	return r.compileC("arith", arithSource, "-O2", "-march=native", "-ffast-math")
+}
+
+func (r *run) compileC(name string, source []byte, args ...string) tool {
 	for _, cc := range []string{"cc", "gcc", "clang"} {
-		if _, err := exec.LookPath(cc); err != nil {
-			continue
+		if found(cc) {
+			return tool{r.compile(name, source, cc, args...)}
 		}
-		path, err := compile(ctx, dir, "arith", arithSource, cc, "-O2", "-march=native", "-ffast-math")
-		if err != nil {
-			return nil, err
+	}
+	r.without("C", errNoFloor)
+	return nil
+}
+
+// mpi compiles the C program of what two ranks of Open MPI can do.
+func (r *run) mpi() tool {
+	if !found("mpicc", "mpirun") {
+		r.without("Open MPI", errNoMPI)
+		return nil
+	}
+	run := append(tool{"mpirun", "-np", "2", "--bind-to", "core"}, asRoot()...)
+	return append(run, r.compile("mpi", mpiSource, "mpicc", "-O2"))
+}
+
+// asRoot returns the option of mpirun without which it does nothing for root.
+func asRoot() []string {
+	if os.Geteuid() == 0 {
+		return []string{"--allow-run-as-root"}
+	}
+	return nil
+}
+
+// found reports whether all of these programs are installed.
+func found(programs ...string) bool {
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			return false
 		}
-		return &floor{path}, nil
 	}
-	return nil, errNoFloor
+	return true
 }
 
-// compile makes an executable of one C file in dir.
-func compile(ctx context.Context, dir, name string, source []byte, cc string, args ...string) (string, error) {
-	src, path := filepath.Join(dir, name+".c"), filepath.Join(dir, name)
-	if err := os.WriteFile(src, source, 0o600); err != nil {
-		return "", err
+// compile makes an executable of one C file and returns its path.
+func (r *run) compile(name string, source []byte, cc string, args ...string) string {
+	path := filepath.Join(r.tempDir(), name)
+	check(os.WriteFile(path+".c", source, 0o600))
+	if out, err := exec.CommandContext(r.ctx, cc, append(args, "-o", path, path+".c")...).CombinedOutput(); err != nil {
+		check(fmt.Errorf("bench: %s %s.c: %w\n%s", cc, name, err, out))
 	}
-	if out, err := exec.CommandContext(ctx, cc, append(args, "-o", path, src)...).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("bench: %s %s.c: %w\n%s", cc, name, err, out)
-	}
-	return path, nil
+	return path
 }
 
-// run returns the figures that one of its modes measures.
-func (f *floor) run(ctx context.Context, mode string, args ...int) ([]float64, error) {
-	words := []string{mode}
-	for _, n := range args {
-		words = append(words, strconv.Itoa(n))
+// run returns the figures that the tool measures when it is called with these arguments.
+func (t tool) run(ctx context.Context, args ...any) (x []float64) {
+	for _, a := range args {
+		t = append(t[:len(t):len(t)], fmt.Sprint(a))
 	}
-	return runTool(ctx, exec.CommandContext(ctx, f.path, words...))
+	within(fmt.Sprint("bench: ", t), func() {
+		cmd := exec.CommandContext(ctx, t[0], t[1:]...)
+		cmd.Stderr = os.Stderr
+		out := must(cmd.StdoutPipe())
+		check(cmd.Start())
+		var err error
+		x, err = floats(out)
+		check(errors.Join(err, cmd.Wait()))
+		if len(x) == 0 {
+			check(errors.New("it measured nothing"))
+		}
+	})
+	return x
 }
 
-// runTool returns what a program measured.
-func runTool(ctx context.Context, cmd *exec.Cmd) ([]float64, error) {
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+// floats reads figures to the end: float32, little endian.
+func floats(r io.Reader) ([]float64, error) {
+	b, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	if len(b)%4 != 0 {
+		return nil, fmt.Errorf("%d bytes of figures, expected a multiple of 4", len(b))
 	}
-	x, err := floats(out)
-	if e := cmd.Wait(); err == nil {
-		err = e
+	out := make([]float64, len(b)/4)
+	for i := range out {
+		out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
 	}
-	if err == nil && len(x) == 0 {
-		err = errors.New("it measured nothing")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", cmd.Args, errors.Join(err, ctx.Err()))
-	}
-	return x, nil
+	return out, nil
 }

@@ -37,14 +37,13 @@ var minGatherSpeedup = map[int]float64{2: 1.8, 4: 3.4, 8: 6}
 // runGather times gathers of ranks in this process beside one rank, updates of processes
 // of their own, the format beside the known one, and overlap beside comparing all
 // indices.
-func runGather(ctx context.Context, o *Options) (*Report, error) {
-	r := &Report{Bench: "gather"}
+func runGather(ctx context.Context, o *Options, r *Report) error {
 	for _, part := range []func(context.Context, *Options, *Report) error{gatherLatencies, gatherBandwidth, gatherUpdates, gatherFormat, gatherOverlap} {
 		if err := part(ctx, o, r); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // gatherOn gathers peers 1 to n on so many ranks and returns the seconds of the slowest.
@@ -197,10 +196,7 @@ func gatherUpdates(ctx context.Context, o *Options, r *Report) error {
 	for _, budget := range []int{4, 16, 64} {
 		least, most := 0.0, 0.0
 		for i, peers := range []int{8, 64, 256} {
-			x, err := play(ctx, o, role{Part: "gather-update", Clients: max(peers/max(o.Scale, 1), 2), Size: budget << 20, Core: -1, Measures: true})
-			if err != nil {
-				return err
-			}
+			x := play(ctx, o, role{Part: "gather-update", Clients: max(peers/max(o.Scale, 1), 2), Size: budget << 20, Core: -1, Measures: true})
 			peak := x[0]
 			r.measured(&series{name: fmt.Sprintf("peak of an update, %d peers, budget %d MiB", peers, budget), unit: "bytes", rounds: [][]float64{{peak}}})
 			r.measured(&series{name: fmt.Sprintf("update, %d peers, budget %d MiB", peers, budget), unit: "values/s", rounds: [][]float64{{x[1]}}})

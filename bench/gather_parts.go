@@ -21,11 +21,10 @@ import (
 // gatherUpdate is the role of an outer update of Clients peers under a budget of Size
 // bytes. It gives the bytes by which the process grew, and values a second of a core's
 // time.
-func gatherUpdate(a *actor) error {
-	if err := a.start(); err != nil {
-		return err
-	}
+func gatherUpdate(a *actor) {
+	a.start()
 	m := codectest.Mid()
+	var grew, speed float32
 	_, err := gatherOn(context.Background(), 1, a.Clients, m, func(int) store.Store { return &codectest.Peers{M: m, Window: gatherWindow} },
 		func(g *gather.Gatherer, r *gather.Result) error {
 			runtime.GOMAXPROCS(1)
@@ -44,9 +43,11 @@ func gatherUpdate(a *actor) error {
 			if err != nil {
 				return err
 			}
-			return a.measured(float32(after-before), float32(float64(stats.Values)/took.Seconds()))
+			grew, speed = float32(after-before), float32(float64(stats.Values)/took.Seconds())
+			return nil
 		})
-	return err
+	check(err)
+	a.measured(grew, speed)
 }
 
 // discard is a model that is nowhere: an update's own memory is measured.

@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
+
+	"github.com/ringside-go/ringside/ipc"
 )
 
 const minHopsRatio = 8
@@ -38,86 +36,45 @@ func hopCases() []hopCase {
 // them, and worth a factor of two. So each round of each side starts its processes anew,
 // and there are enough rounds that the median speaks for the machine and not for one
 // placement.
-func runHops(ctx context.Context, o *Options) (*Report, error) {
-	r := &Report{Bench: "latency-hops"}
-	dir, err := os.MkdirTemp("", "ringside-bench-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	f, err := buildFloor(ctx, dir)
-	if err != nil && !errors.Is(err, errNoFloor) {
-		return nil, err
-	}
+func runHops(r *run) {
 	var sides []side
 	for _, c := range hopCases() {
 		sides = append(sides,
-			side{"ring, " + c.name, 20_000, func(ctx context.Context, n int) ([]float64, error) { return ringHops(ctx, o, dir, c, n) }},
-			side{"unix, " + c.name, 2000, func(ctx context.Context, n int) ([]float64, error) { return unixHops(ctx, o, c, n) }})
+			sampled("ring, "+c.name, "ns", 20_000, func(n int) []float64 { return c.play(r, "conn", n) }),
+			sampled("unix, "+c.name, "ns", 2000, func(n int) []float64 { return c.play(r, "raw", n) }))
 	}
-	all, lines, err := interleave(ctx, o, f, o.rounds(7), "ns", sides)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range append(lines, all...) {
-		r.measured(s)
-	}
-	name := hopCases()[0].name
-	ours, theirs := find(all, "ring, "+name), find(all, "unix, "+name)
+	r.measure(turns{rounds: r.rounds(7), line: r.floor()}, sides...)
+	ours, theirs := sides[0].series, sides[1].series
 	r.atLeast("hops_p50_unix_over_ring", ratio(theirs, ours), minHopsRatio)
 	r.atLeast("hops_p99_unix_over_ring", ratioAt(theirs, ours, 0.99), minHopsRatio)
-	return r, nil
 }
 
-// ringHops plays a case over conns: the hub listens, clients and workers dial it.
-func ringHops(ctx context.Context, o *Options, dir string, c hopCase, n int) ([]float64, error) {
-	addr := filepath.Join(dir, "hub")
-	base := role{Kind: "ring", Addr: addr, Core: -1, OneCore: c.oneCore, Clients: c.clients, Workers: c.workers, WorkUS: c.workUS, Count: n}
-	roles := []role{base.as("hop-hub")}
-	for range c.workers {
-		roles = append(roles, base.as("hop-worker"))
-	}
-	for range c.clients {
-		roles = append(roles, base.as("hop-client"))
-	}
-	return play(ctx, o, roles...)
-}
-
-// as is the role for another part; clients measure.
-func (r role) as(part string) role {
-	r.Part, r.Measures = part, part == "hop-client"
-	return r
-}
-
-// unixHops plays it over pairs of sockets, the hub's ends in the order clients, workers.
-func unixHops(ctx context.Context, o *Options, c hopCase, n int) ([]float64, error) {
-	base := role{Kind: "unix", Core: -1, OneCore: c.oneCore, Clients: c.clients, Workers: c.workers, WorkUS: c.workUS, Count: n}
+// play plays the case over conns, where the hub listens and clients and workers dial it,
+// or over pairs of sockets, with the hub's ends in the order clients, workers. Workers
+// are ready before clients start.
+func (c hopCase) play(r *run, kind string, n int) []float64 {
+	base := role{Kind: kind, Core: -1, OneCore: c.oneCore, Clients: c.clients, Workers: c.workers, WorkUS: c.workUS, Count: n}
 	hub := base.as("hop-hub")
+	if kind == "conn" {
+		base.Addr = r.socket()
+		hub.Addr = base.Addr
+	}
 	var clients, workers []role
-	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}()
 	for i := range c.clients + c.workers {
-		theirs, ours, err := socketPair()
-		if err != nil {
-			return nil, fmt.Errorf("bench: %w", err)
+		end := base
+		if kind == "raw" {
+			theirs, ours := socketPair()
+			defer closeAll([]*os.File{theirs, ours})
+			hub.Files = append(hub.Files, ours)
+			end.Files = []*os.File{theirs}
 		}
-		files = append(files, theirs, ours)
-		hub.Files = append(hub.Files, ours)
-		end := base.as("hop-worker")
 		if i < c.clients {
-			end = base.as("hop-client")
-		}
-		end.Files = []*os.File{theirs}
-		if i < c.clients {
-			clients = append(clients, end)
+			end.Hello = ipc.RoleClient
+			clients = append(clients, end.as("ping"))
 		} else {
-			workers = append(workers, end)
+			end.Hello = ipc.RoleWorker
+			workers = append(workers, end.as("pong"))
 		}
 	}
-	roles := append([]role{hub}, workers...)
-	return play(ctx, o, append(roles, clients...)...)
+	return play(r.ctx, r.Options, append(append([]role{hub}, workers...), clients...)...)
 }

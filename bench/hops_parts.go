@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,127 +11,37 @@ import (
 	"github.com/ringside-go/ringside/ipc/local"
 )
 
-// A message's first byte is the client that it belongs to, so that the hub finds the way
+// hopHub forwards between clients and workers until the last client or any worker goes. A
+// message's first byte is the client that it belongs to, so that the hub finds the way
 // back.
-
-// hopClient makes round trips and measures them.
-func hopClient(a *actor) error {
-	var m [messageBytes]byte
-	if a.Kind == "unix" {
-		return a.trips(func() error {
-			if err := writeAll(3, m[:]); err != nil {
-				return err
-			}
-			return readFull(3, m[:])
-		})
-	}
-	ctx := context.Background()
-	c, err := local.New().Dial(ctx, a.Addr, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleClient}})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return a.trips(func() error {
-		if err := sendConn(ctx, c, &m); err != nil {
-			return err
-		}
-		return recvConn(ctx, c, &m)
-	})
-}
-
-// hopWorker answers, after its work.
-func hopWorker(a *actor) error {
-	var m [messageBytes]byte
-	var err error
-	if a.Kind == "unix" {
-		err = a.ready()
-		for err == nil {
-			if err = readFull(3, m[:]); err == nil {
-				work(a.WorkUS)
-				err = writeAll(3, m[:])
-			}
-		}
+func hopHub(a *actor) {
+	if a.Kind == "raw" {
+		a.ready()
+		a.forwardBytes()
 	} else {
-		err = a.serve(&m)
+		a.forwardConns()
 	}
-	return ended(err)
-}
-
-func (a *actor) serve(m *[messageBytes]byte) error {
-	ctx := context.Background()
-	c, err := local.New().Dial(ctx, a.Addr, &ipc.Options{Hello: ipc.Peer{Role: ipc.RoleWorker}})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if err := a.ready(); err != nil {
-		return err
-	}
-	for {
-		if err := recvConn(ctx, c, m); err != nil {
-			return err
-		}
-		work(a.WorkUS)
-		if err := sendConn(ctx, c, m); err != nil {
-			return err
-		}
-	}
-}
-
-// work keeps the core busy.
-func work(us int) {
-	for start := time.Now(); time.Since(start) < time.Duration(us)*time.Microsecond; {
-	}
-}
-
-// ended is nil for the end of the others.
-func ended(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, ipc.ErrPeerGone) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-		return nil
-	}
-	return err
-}
-
-// hopHub forwards between clients and workers until the last client or any worker goes.
-func hopHub(a *actor) error {
-	if a.Kind == "unix" {
-		if err := a.ready(); err != nil {
-			return err
-		}
-		return ended(forwardBytes(a.Clients, a.Workers))
-	}
-	return ended(a.forwardConns())
 }
 
 // forwardConns has one goroutine and one Waiter, as a dispatcher has.
-func (a *actor) forwardConns() error {
+func (a *actor) forwardConns() {
 	ctx := context.Background()
-	w, err := local.NewWaiter()
-	if err != nil {
-		return err
-	}
-	l, err := local.New().Listen(a.Addr, &ipc.Options{Waiter: w})
-	if err != nil {
-		return err
-	}
+	w := must(local.NewWaiter())
+	l := must(local.New().Listen(a.Addr, &ipc.Options{Waiter: w}))
 	defer l.Close()
-	if err := a.ready(); err != nil {
-		return err
-	}
-	var clients, workers []ipc.Conn
-	for len(clients)+len(workers) < a.Clients+a.Workers {
-		c, err := l.Accept(ctx)
-		if err != nil {
-			return err
-		}
-		defer c.Close()
+	a.ready()
+	all := make([]ipc.Conn, a.Clients+a.Workers) // the clients first
+	client, worker := 0, a.Clients
+	for range all {
+		c := must(l.Accept(ctx))
 		if c.Peer().Role == ipc.RoleWorker {
-			workers = append(workers, c)
+			all[worker] = c
+			worker++
 		} else {
-			clients = append(clients, c)
+			all[client] = c
+			client++
 		}
 	}
-	all := append(append([]ipc.Conn(nil), clients...), workers...)
 	gone := make([]bool, len(all))
 	var failed error
 	var m ipc.Message
@@ -156,90 +64,71 @@ func (a *actor) forwardConns() error {
 	}
 	for left := a.Clients; left > 0; {
 		if !ready() {
-			if err := w.Wait(ctx, ready); err != nil {
-				return err
-			}
+			check(w.Wait(ctx, ready))
 		}
 		if failed != nil {
-			if from >= len(clients) || !errors.Is(failed, ipc.ErrPeerGone) {
-				return failed
+			if from >= a.Clients || !errors.Is(failed, ipc.ErrPeerGone) {
+				check(failed)
 			}
 			gone[from] = true
 			left--
 			continue
 		}
-		to := from % a.Workers
-		if from < len(clients) {
-			to += len(clients)
-		} else if to = int(m.Body[0]); to >= len(clients) {
-			return fmt.Errorf("answer for client %d of %d", to, len(clients))
-		}
-		body, err := all[to].Reserve(ctx, 1, len(m.Body))
-		if err != nil {
-			return err
-		}
+		to := a.toward(from, m.Body)
+		body := must(all[to].Reserve(ctx, 1, len(m.Body)))
 		copy(body, m.Body)
-		if from < len(clients) {
-			body[0] = byte(from)
-		}
 		all[from].Release()
-		if err := all[to].Commit(); err != nil {
-			return err
-		}
+		check(all[to].Commit())
 	}
-	return nil
+}
+
+// toward returns where a message that came from there goes: of a client, which it then
+// names, to one of the workers, and of a worker to the client that it names.
+func (a *actor) toward(from int, m []byte) int {
+	if from < a.Clients {
+		m[0] = byte(from)
+		return a.Clients + from%a.Workers
+	}
+	if int(m[0]) >= a.Clients {
+		check(fmt.Errorf("answer for client %d of %d", m[0], a.Clients))
+	}
+	return int(m[0])
 }
 
 // forwardBytes has the clients' sockets from descriptor 3 on, then the workers'. With one
 // of each it knows which comes next and needs no poll.
-func forwardBytes(clients, workers int) error {
+func (a *actor) forwardBytes() {
 	var m [messageBytes]byte
-	if clients == 1 && workers == 1 {
-		for {
+	if a.Clients == 1 && a.Workers == 1 {
+		untilGone(func() {
 			for _, way := range [2][2]int{{3, 4}, {4, 3}} {
-				if err := readFull(way[0], m[:]); err != nil {
-					return err
-				}
-				if err := writeAll(way[1], m[:]); err != nil {
-					return err
-				}
+				check(readFull(way[0], m[:]))
+				check(writeAll(way[1], m[:]))
 			}
-		}
+		})
+		return
 	}
-	fds := make([]unix.PollFd, clients+workers)
+	fds := make([]unix.PollFd, a.Clients+a.Workers)
 	for i := range fds {
 		fds[i] = unix.PollFd{Fd: int32(3 + i), Events: unix.POLLIN}
 	}
-	for left := clients; left > 0; {
-		if _, err := unix.Poll(fds, -1); err != nil {
-			if errors.Is(err, unix.EINTR) {
-				continue
-			}
-			return err
+	for left := a.Clients; left > 0; {
+		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
+			check(err)
 		}
 		for from := range fds {
 			if fds[from].Revents == 0 {
 				continue
 			}
 			if err := readFull(3+from, m[:]); err != nil {
-				if from >= clients {
-					return err
+				if from >= a.Clients {
+					check(err)
 				}
 				fds[from].Fd = -1
 				left--
 				continue
 			}
-			to := int(m[0])
-			if from < clients {
-				m[0] = byte(from)
-				to = clients + from%workers
-			} else if to >= clients {
-				return fmt.Errorf("answer for client %d of %d", to, clients)
-			}
-			if err := writeAll(3+to, m[:]); err != nil {
-				return err
-			}
+			check(writeAll(3+a.toward(from, m[:]), m[:]))
 		}
 	}
-	return nil
 }

@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"math"
-	"os"
+	"slices"
 	"time"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -33,57 +31,25 @@ var sgemmSizes = [][3]int{
 // OpenBLAS's fastest kernels, which PyTorch calls, and beside the machine's peak as a
 // loop in C has it; AdamW beside a loop in C that moves the same bytes; a chain of six
 // elementwise operations as one, beside one pass an operation and beside PyTorch.
-func runKernels(ctx context.Context, o *Options) (*Report, error) {
-	r := &Report{Bench: "kernels"}
-	python, err := findTorch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "ringside-kernels-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	if err := unpackTorch(dir); err != nil {
-		return nil, err
-	}
-	c, err := buildArith(ctx, dir)
-	if err != nil && !errors.Is(err, errNoFloor) {
-		return nil, err
-	}
+func runKernels(r *run) {
+	t := r.torch()
+	c := r.arith()
 	var peers []*torchPeer
-	defer func() {
-		for _, p := range peers {
-			p.close()
-		}
-	}()
 	for threads := 1; threads <= torchThreads; threads++ {
-		p, err := startTorch(ctx, python, dir, threads, fastBLAS)
-		if err != nil {
-			return nil, err
-		}
-		peers = append(peers, p)
+		peers = append(peers, r.torchPeer(t, threads, fastBLAS))
 	}
 	for _, part := range []struct {
 		name string
-		run  func() error
+		run  func()
 	}{
-		{"products", func() error { return products(ctx, o, r, peers, c) }},
-		{"adamw", func() error {
-			if c == nil {
-				return nil
-			}
-			return adamPass(ctx, o, r, c)
-		}},
-		{"chain", func() error { return chain(ctx, o, r, peers) }},
+		{"products", func() { products(r, peers, c) }},
+		{"adamw", func() { adamPass(r, c) }},
+		{"chain", func() { chain(r, peers) }},
 	} {
-		if o.Only == "" || o.Only == part.name {
-			if err := part.run(); err != nil {
-				return nil, fmt.Errorf("%s: %w", part.name, err)
-			}
+		if r.Only == "" || r.Only == part.name {
+			within(part.name, part.run)
 		}
 	}
-	return r, nil
 }
 
 // peakBlocks is in how many blocks of some 20 ms a round beside the peak is measured,
@@ -92,201 +58,145 @@ func runKernels(ctx context.Context, o *Options) (*Report, error) {
 const peakBlocks = 10
 
 // products compares matrix products of all sizes and transpositions.
-func products(ctx context.Context, o *Options, r *Report, peers []*torchPeer, c *floor) error {
+func products(r *run, peers []*torchPeer, c tool) {
 	peak := &series{name: "peak of one thread, C", unit: "GFLOP/s"}
-	shares := map[int]*series{256: nil, 1024: nil} // of the peak, by the size of a cube
-	sum, cases := 0.0, 0
+	sum, cases, least := 0.0, 0, math.Inf(1)
 	for threads := 1; threads <= torchThreads; threads++ {
 		for _, size := range sgemmSizes {
-			m, n, k := size[0], size[1], size[2]
 			for mode := range 4 {
-				name := fmt.Sprintf("%dx%dx%d %s, %s", m, n, k, transposition(mode), count(threads, "thread"))
-				ours := &series{name: name + ", ringside", unit: "GFLOP/s"}
-				theirs := &series{name: name + ", OpenBLAS", unit: "GFLOP/s"}
-				g := newSgemm(m, n, k, mode, threads)
-				flop := 2 * float64(m) * float64(n) * float64(k)
-				repeat := max(int(o.duration(0.01)*1e11*float64(threads)/flop), 2)
-				_, cube := shares[m]
-				cube = cube && n == m && k == m && mode == 0 && threads == 1
-				var share *series
-				blocks := 1
-				// Beside the peak what a core takes to come back from waiting for the
-				// other side must not count.
-				if cube {
-					repeat, blocks = max(int(o.duration(0.02)*1e11/flop), 2), peakBlocks
-					share = &series{name: name + ", ringside over the peak in the same round", unit: "ratio", n: repeat}
-				}
-				for round := range o.rounds(7) + 1 { // the first is not counted
-					if err := ctx.Err(); err != nil {
-						g.close()
-						return err
-					}
-					var took time.Duration
-					var peaks, parts []float64
-					for range blocks {
-						// The other side's run left the operands' cache lines on another
-						// core: fetch them.
-						g.time(1)
-						block := g.time(repeat)
-						took += block
-						if !cube || c == nil {
-							continue
-						}
-						most, err := c.run(ctx, "peak", 2)
-						if err != nil {
-							g.close()
-							return err
-						}
-						peaks, parts = append(peaks, most[1]), append(parts, flop*float64(repeat)/block.Seconds()*1e-9/most[1])
-					}
-					if cube && c != nil && round > 0 {
-						peak.add(peaks...)
-						share.add(parts...)
-					}
-					got, err := peers[threads-1].operation("matmul", repeat*blocks, m, n, k, mode&1, mode>>1)
-					if err != nil {
-						g.close()
-						return err
-					}
-					if round > 0 {
-						ours.add(flop * float64(repeat*blocks) / took.Seconds() * 1e-9)
-						theirs.add(flop * float64(repeat*blocks) / total(got) * 1e-6)
-					}
-				}
-				g.close()
-				ours.n, theirs.n = repeat*blocks, repeat*blocks
-				r.measured(ours)
-				r.measured(theirs)
+				p := newProductCase(r, size, mode, threads)
+				ours, theirs, share := p.compare(r, peers[threads-1], c, peak)
 				sum, cases = sum+math.Log(ratio(ours, theirs)), cases+1
-				if cube && c != nil {
-					r.measured(share)
-					shares[m] = share
+				if share != nil {
+					least = min(least, share.median())
 				}
 			}
-			o.progress("products", fmt.Sprintf("%dx%dx%d", m, n, k), "threads", threads)
+			r.progress("products", fmt.Sprintf("%dx%dx%d", size[0], size[1], size[2]), "threads", threads)
 		}
 	}
 	r.atLeast("sgemm_over_openblas", math.Exp(sum/float64(cases)), minSgemmOverBLAS)
 	if c != nil {
 		r.measured(peak)
-		least := math.Inf(1)
-		for _, s := range shares {
-			least = min(least, quantile(s.medians(), 0.5))
-		}
 		r.atLeast("sgemm_over_peak", least, minSgemmOverPeak)
 	}
-	return nil
 }
 
-// transposition names mode: bit 0 is a, bit 1 is b.
-func transposition(mode int) string {
-	return [...]string{"NN", "TN", "NT", "TT"}[mode]
+// productCase is a matrix product that is compared.
+type productCase struct {
+	*sgemm
+	name    string
+	size    [3]int
+	mode    int // transposed: bit 0 a, bit 1 b
+	flop    float64
+	repeat  int // products in a block
+	blocks  int // of a round
+	besides bool
 }
 
-// duration is seconds by the scale.
-func (o *Options) duration(seconds float64) float64 { return seconds / float64(max(o.Scale, 1)) }
+func newProductCase(r *run, size [3]int, mode, threads int) *productCase {
+	m, n, k := size[0], size[1], size[2]
+	p := &productCase{sgemm: newSgemm(m, n, k, mode, threads), size: size, mode: mode, blocks: 1}
+	p.flop = 2 * float64(m) * float64(n) * float64(k)
+	p.name = fmt.Sprintf("%dx%dx%d %s, %s", m, n, k, [...]string{"NN", "TN", "NT", "TT"}[mode], count(threads, "thread"))
+	seconds := 0.01 * float64(threads)
+	// Beside the peak what a core takes to come back from waiting for the other side must
+	// not count.
+	if p.besides = (m == 256 || m == 1024) && n == m && k == m && mode == 0 && threads == 1; p.besides {
+		seconds, p.blocks = 0.02, peakBlocks
+	}
+	p.repeat = max(int(seconds/float64(max(r.Scale, 1))*1e11/p.flop), 2)
+	return p
+}
+
+// rate is GFLOP/s of so many products.
+func (p *productCase) rate(products int, took time.Duration) float64 {
+	return p.flop * float64(products) / took.Seconds() * 1e-9
+}
+
+// compare measures the product on both sides and, if that is to be, beside the peak.
+func (p *productCase) compare(r *run, peer *torchPeer, c tool, peak *series) (ours, theirs, share *series) {
+	defer p.close()
+	each := p.repeat * p.blocks
+	if p.besides && c != nil {
+		share = &series{name: p.name + ", ringside over the peak in the same round", unit: "ratio", n: p.repeat}
+	}
+	var parts []float64 // of the peak, of the turn just taken
+	mine := number(p.name+", ringside", "GFLOP/s", each, func() float64 {
+		var took time.Duration
+		parts = nil
+		for range p.blocks {
+			// The other side's run left the operands' cache lines on another core: fetch
+			// them.
+			p.time(1)
+			block := p.time(p.repeat)
+			took += block
+			if share != nil {
+				most := c.run(r.ctx, "peak", 2)[1]
+				peak.add(most)
+				parts = append(parts, p.rate(p.repeat, block)/most)
+			}
+		}
+		return p.rate(each, took)
+	})
+	other := number(p.name+", OpenBLAS", "GFLOP/s", each, func() float64 {
+		return p.flop / peer.operation("matmul", each, p.size[0], p.size[1], p.size[2], p.mode&1, p.mode>>1) * 1e-6
+	})
+	sides := []side{mine, other}
+	if share != nil {
+		sides = append(sides, side{share, 0, func(int) []float64 { return parts }})
+	}
+	r.measure(turns{rounds: r.rounds(7), warm: true}, sides...)
+	return mine.series, other.series, share
+}
 
 // adamPass compares AdamW over a million parameters with a loop in C that moves the same
 // bytes.
-func adamPass(ctx context.Context, o *Options, r *Report, c *floor) error {
+func adamPass(r *run, c tool) {
+	if c == nil {
+		return
+	}
 	var v [4][]float32
 	for i := range v {
-		v[i] = make([]float32, vectorElems)
-		for j := range v[i] {
-			v[i][j] = 0.5
-		}
+		v[i] = slices.Repeat([]float32{0.5}, vectorElems)
 	}
 	step := cpu.AdamWPass(v[0], v[1], v[2], v[3])
-	ours := &series{name: "AdamW over 1 Mi floats, ringside", unit: "ms"}
-	theirs := &series{name: "AdamW over 1 Mi floats, C that moves the same", unit: "ms"}
-	n := o.work(40)
-	for round := range o.rounds(7) + 1 {
-		samples := make([]float64, n)
-		for i := range samples {
-			start := time.Now()
-			step()
-			samples[i] = millis(time.Since(start))
-		}
-		got, err := c.run(ctx, "adamw", vectorElems, n)
-		if err != nil {
-			return err
-		}
-		if round > 0 {
-			ours.add(samples...)
-			theirs.add(got...)
-		}
-	}
-	r.measured(ours)
-	r.measured(theirs)
-	r.atLeast("adamw_over_floor", ratio(theirs, ours), minAdamOverFloor)
-	return nil
+	ours := sampled("AdamW over 1 Mi floats, ringside", "ms", 40, func(n int) []float64 { return r.samples(n, millis, step) })
+	theirs := sampled("AdamW over 1 Mi floats, C that moves the same", "ms", 40, func(n int) []float64 {
+		return c.run(r.ctx, "adamw", vectorElems, n)
+	})
+	r.measure(turns{rounds: r.rounds(7), warm: true}, ours, theirs)
+	r.atLeast("adamw_over_floor", ratio(theirs.series, ours.series), minAdamOverFloor)
 }
 
 // chain compares six elementwise operations as one step with one step each, and with
 // PyTorch. All sides work on the same three arrays again and again, which a third-level
 // cache holds with the result: elsewhere it would be memory that is measured. Ours record
 // a program each time and wait for it. Of PyTorch's the better number of threads counts.
-func chain(ctx context.Context, o *Options, r *Report, peers []*torchPeer) error {
-	var sides []*series
-	var runs []func() error
-	for _, noFuse := range []bool{false, true} {
-		s, err := cpu.NewSession(&cpu.Options{NoFuse: noFuse}, nil)
-		if err != nil {
-			return err
-		}
-		defer s.Close()
+func chain(r *run, peers []*torchPeer) {
+	const what = "six operations on 1 Mi floats, "
+	n := r.work(100)
+	ours := func(name string, noFuse bool) side {
+		s := r.inProcess(&cpu.Options{NoFuse: noFuse}).sess
 		var in [3]*tensor.Tensor
 		for i := range in {
 			in[i] = tensor.Full(s, tensor.F32, 0.5+float64(i), vectorElems)
 		}
-		name := "six operations on 1 Mi floats, as one"
-		if noFuse {
-			name = "six operations on 1 Mi floats, one after the other"
-		}
-		sides = append(sides, &series{name: name, unit: "ms"})
-		runs = append(runs, func() error {
-			x, y, z := in[0], in[1], in[2]
-			var kept *tensor.Tensor
-			s.Scope(func(sc *tensor.Scope) { kept = sc.Keep(x.Mul(y).Add(z).Sub(x).Mul(y).ReLU().Add(z)) })
-			defer kept.Free()
-			return s.Sync()
+		x, y, z := in[0], in[1], in[2]
+		return number(what+name, "ms", n, func() float64 {
+			return mean(r.samples(n, millis, func() {
+				var kept *tensor.Tensor
+				s.Scope(func(sc *tensor.Scope) { kept = sc.Keep(x.Mul(y).Add(z).Sub(x).Mul(y).ReLU().Add(z)) })
+				defer kept.Free()
+				check(s.Sync())
+			}))
 		})
 	}
-	torch := make([]*series, len(peers))
-	for i, p := range peers {
-		torch[i] = &series{name: "six operations on 1 Mi floats, " + p.name, unit: "ms"}
+	fused, passes := ours("as one", false), ours("one after the other", true)
+	var torch []side
+	for _, p := range peers {
+		torch = append(torch, number(what+p.name, "ms", n, func() float64 { return p.operation("chain", n, vectorElems) }))
 	}
-	n := o.work(100)
-	for round := range o.rounds(7) + 1 {
-		for i, run := range runs {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			start := time.Now()
-			for range n {
-				if err := run(); err != nil {
-					return err
-				}
-			}
-			if round > 0 {
-				sides[i].add(millis(time.Since(start)) / float64(n))
-			}
-		}
-		for i, p := range peers {
-			got, err := p.operation("chain", n, vectorElems)
-			if err != nil {
-				return err
-			}
-			if round > 0 {
-				torch[i].add(total(got) / float64(len(got)))
-			}
-		}
-	}
-	for _, s := range append(sides, torch...) {
-		s.n = n
-		r.measured(s)
-	}
-	r.atLeast("fusion_over_passes", ratio(sides[1], sides[0]), minFusionOverPass)
-	r.atLeast("fusion_over_torch", ratio(best(torch), sides[0]), minFusionOverTo)
-	return nil
+	r.measure(turns{rounds: r.rounds(7), warm: true}, append([]side{fused, passes}, torch...)...)
+	r.atLeast("fusion_over_passes", ratio(passes.series, fused.series), minFusionOverPass)
+	r.atLeast("fusion_over_torch", ratio(best(torch), fused.series), minFusionOverTo)
 }

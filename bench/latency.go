@@ -1,11 +1,11 @@
 package bench
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -15,244 +15,148 @@ const (
 	maxP50OverC = 1.5
 	maxP99OverC = 3
 
-	// nearNS separates the two placements that a hypervisor gives two cores, by the round
-	// trip of a cache line: near, with a shared cache, and far. See "near and far cores"
-	// in bench/results/README.md.
-	nearNS = 200
+	idlePauseUS      = 1000
+	maxIdleOverFutex = 1.15
 )
-
-// side is one way to do the same thing.
-type side struct {
-	name  string
-	count int
-	run   func(ctx context.Context, count int) ([]float64, error)
-}
 
 // runLatency times round trips of 64 bytes between two processes that have nothing else
 // to do.
-func runLatency(ctx context.Context, o *Options) (*Report, error) {
-	r := &Report{Bench: "latency"}
-	dir, err := os.MkdirTemp("", "ringside-bench-")
-	if err != nil {
-		return nil, err
+func runLatency(r *run) {
+	trips := func(name string, count int, of func(n int) []float64) side {
+		return sampled(name, "ns", count, of)
 	}
-	defer os.RemoveAll(dir)
+	mode := func(t tool, mode string) func(n int) []float64 {
+		return func(n int) []float64 { return t.run(r.ctx, mode, n) }
+	}
+	socket := func(kind string) func(n int) []float64 {
+		return func(n int) []float64 {
+			a, b := socketPair()
+			return bytesTrips(r, role{Kind: kind, Count: n}, []*os.File{a}, []*os.File{b})
+		}
+	}
+	ring := trips("ring", 200_000, func(n int) []float64 { return ringTrips(r, n, 0) })
+	var sides []side
+	f := r.floor()
+	if f != nil { // the last of them right before the ring
+		sides = []side{trips("C ring with commit words", 200_000, mode(f, "commit")), trips("C ring", 200_000, mode(f, "ring"))}
+	}
+	sides = append(sides, ring,
+		trips("local conn", 200_000, func(n int) []float64 { return connTrips(r, n, 0) }),
+		trips("unix socket, system calls", 4000, socket("raw")),
+		trips("unix socket, package net", 4000, socket("net")),
+		trips("pipe, system calls", 4000, func(n int) []float64 { return pipeTrips(r, n) }),
+		trips("TCP loopback, package net", 4000, func(n int) []float64 { return tcpTrips(r, n) }))
+	if peers := heavyPeers(r); peers != nil {
+		sides = append(sides, trips("netpoll, TCP loopback", 4000, mode(peers, "netpoll")), trips("shmipc-go", 4000, mode(peers, "shmipc")))
+	}
+	if mpi := r.mpi(); mpi != nil {
+		sides = append(sides, trips("Open MPI", 50_000, mode(mpi, "trips")))
+	}
+	r.measure(turns{rounds: r.rounds(7), line: f}, sides...)
+	if f != nil {
+		r.atMost("latency_p50_over_c_ring", ratio(ring.series, sides[1].series), maxP50OverC)
+		r.atMost("latency_p99_over_c_ring", ratioAt(ring.series, sides[1].series, 0.99), maxP99OverC)
+	}
+}
+
+// runIdle times round trips with pauses between, in which both ends fall asleep.
+func runIdle(r *run) {
+	const n = 400
 	sides := []side{
-		{"ring", 200_000, func(ctx context.Context, n int) ([]float64, error) { return ringTrips(ctx, o, n, 0) }},
-		{"local conn", 200_000, func(ctx context.Context, n int) ([]float64, error) { return connTrips(ctx, o, dir, n, 0) }},
-		{"unix socket, system calls", 4000, func(ctx context.Context, n int) ([]float64, error) { return unixTrips(ctx, o, "raw", n) }},
-		{"unix socket, package net", 4000, func(ctx context.Context, n int) ([]float64, error) { return unixTrips(ctx, o, "net", n) }},
-		{"pipe, system calls", 4000, func(ctx context.Context, n int) ([]float64, error) { return pipeTrips(ctx, o, n) }},
-		{"TCP loopback, package net", 4000, func(ctx context.Context, n int) ([]float64, error) { return tcpTrips(ctx, o, n) }},
+		sampled("ring", "ns", n, func(n int) []float64 { return ringTrips(r, n, idlePauseUS) }),
+		sampled("local conn", "ns", n, func(n int) []float64 { return connTrips(r, n, idlePauseUS) }),
 	}
-	f, err := buildFloor(ctx, dir)
-	switch {
-	case err == nil:
-		// First, so that the ring is measured right after it.
-		sides = append([]side{
-			{"C ring with commit words", 200_000, floorMode(f, "commit")},
-			{"C ring", 200_000, floorMode(f, "ring")},
-		}, sides...)
-	case errors.Is(err, errNoFloor):
-		o.without("C", err)
-	default:
-		return nil, err
+	f := r.floor()
+	if f != nil {
+		sides = append(sides, sampled("futex in C", "ns", n, func(n int) []float64 { return f.run(r.ctx, "futex", n, idlePauseUS) }))
 	}
-	sides = append(sides, heavyPeers(ctx, o, dir)...)
-	mpi, err := buildMPI(ctx, dir)
-	switch {
-	case err == nil:
-		sides = append(sides, side{"Open MPI", 50_000, func(ctx context.Context, n int) ([]float64, error) { return mpi.run(ctx, "trips", n) }})
-	case errors.Is(err, errNoMPI):
-		o.without("Open MPI", err)
-	default:
-		return nil, err
-	}
-	all, lines, err := interleave(ctx, o, f, o.rounds(7), "ns", sides)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range append(lines, all...) {
-		r.measured(s)
-	}
-	ours, c := find(all, "ring"), find(all, "C ring")
-	if c != nil {
-		r.atMost("latency_p50_over_c_ring", ratio(ours, c), maxP50OverC)
-		r.atMost("latency_p99_over_c_ring", ratioAt(ours, c, 0.99), maxP99OverC)
-	}
-	return r, nil
-}
-
-func floorMode(f *floor, mode string, args ...int) func(context.Context, int) ([]float64, error) {
-	return func(ctx context.Context, n int) ([]float64, error) {
-		return f.run(ctx, mode, append([]int{n}, args...)...)
+	r.measure(turns{rounds: r.rounds(7), line: f}, sides...)
+	if f != nil {
+		r.atMost("idle_p50_over_futex", ratio(sides[0].series, sides[2].series), maxIdleOverFutex)
 	}
 }
 
-// interleave measures every side in every round. With a floor a cache line goes back and
-// forth in C before and after each round; a round in which the cores were moved is
-// measured again, up to as many times as there are rounds. The line's own times are
-// returned as well, apart for cores that are near and far.
-func interleave(ctx context.Context, o *Options, f *floor, rounds int, unit string, sides []side) (all, lines []*series, err error) {
-	for _, s := range sides {
-		all = append(all, &series{name: s.name, unit: unit})
+// peersDir is where the module of the heavy peers lies: libraries that only they need
+// stay out of ours.
+const peersDir = "bench/peers"
+
+// heavyPeers are other Go libraries. They are there when this runs inside the source tree
+// and there is a go command that can build them; otherwise it returns nil.
+func heavyPeers(r *run) tool {
+	dir := must(os.Getwd())
+	for !exists(filepath.Join(dir, peersDir, "go.mod")) {
+		if dir == filepath.Dir(dir) {
+			r.without("netpoll and shmipc-go", errors.New(peersDir+" is not here"))
+			return nil
+		}
+		dir = filepath.Dir(dir)
 	}
-	near := &series{name: "cache line in C, cores near", unit: "ns"}
-	far := &series{name: "cache line in C, cores far", unit: "ns"}
-	again := rounds
-	for done := 0; done < rounds; {
-		before, err := lineTime(ctx, o, f)
-		if err != nil {
-			return nil, nil, err
-		}
-		got := make([][]float64, len(sides))
-		for i, s := range sides {
-			if got[i], err = s.run(ctx, o.work(s.count)); err != nil {
-				return nil, nil, fmt.Errorf("%s: %w", s.name, err)
-			}
-		}
-		after, err := lineTime(ctx, o, f)
-		if err != nil {
-			return nil, nil, err
-		}
-		if moved := (quantile(before, 0.5) < nearNS) != (quantile(after, 0.5) < nearNS); moved && again > 0 {
-			again--
-			continue
-		}
-		done++
-		for i := range sides {
-			all[i].add(got[i]...)
-		}
-		for _, line := range [][]float64{before, after} {
-			switch {
-			case line == nil:
-			case quantile(line, 0.5) < nearNS:
-				near.add(line...)
-			default:
-				far.add(line...)
-			}
-		}
+	path := filepath.Join(r.tempDir(), "peers")
+	build := exec.CommandContext(r.ctx, "go", "build", "-o", path, ".")
+	build.Dir = filepath.Join(dir, peersDir)
+	if out, err := build.CombinedOutput(); err != nil {
+		r.without("netpoll and shmipc-go", fmt.Errorf("%w: %s", err, out))
+		return nil
 	}
-	for _, s := range []*series{near, far} {
-		if len(s.rounds) > 0 {
-			lines = append(lines, s)
-		}
-	}
-	return all, lines, nil
+	return tool{path}
 }
 
-// lineTime are round trips of one cache line, nil without a floor.
-func lineTime(ctx context.Context, o *Options, f *floor) ([]float64, error) {
-	if f == nil {
-		return nil, nil
-	}
-	return f.run(ctx, "probe", o.work(20_000))
-}
-
-func find(all []*series, name string) *series {
-	for _, s := range all {
-		if s.name == name {
-			return s
-		}
-	}
-	return nil
-}
-
-// ratioAt is the median over the rounds of a's q-th quantile by b's.
-func ratioAt(a, b *series, q float64) float64 {
-	out := make([]float64, min(len(a.rounds), len(b.rounds)))
-	for i := range out {
-		out[i] = quantile(a.rounds[i], q) / quantile(b.rounds[i], q)
-	}
-	return quantile(out, 0.5)
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // ringTrips are over two bare rings in a segment.
-func ringTrips(ctx context.Context, o *Options, n, pauseUS int) ([]float64, error) {
-	seg, err := newRings()
-	if err != nil {
-		return nil, err
-	}
+func ringTrips(r *run, n, pauseUS int) []float64 {
+	seg := newRings()
 	defer seg.Close()
-	files := []*os.File{seg.File()}
-	return play(ctx, o,
-		role{Part: "ring-pong", Core: 1, Files: files},
-		role{Part: "ring-ping", Core: 0, Files: files, Count: n, PauseUS: pauseUS, Measures: true})
+	base := role{Kind: "ring", Files: []*os.File{seg.File()}, Count: n, PauseUS: pauseUS}
+	return duo(r, base.as("pong"), base.as("ping"))
 }
 
 // connTrips are over a conn of the local transport.
-func connTrips(ctx context.Context, o *Options, dir string, n, pauseUS int) ([]float64, error) {
-	addr := filepath.Join(dir, "conn")
-	return play(ctx, o,
-		role{Part: "conn-pong", Core: 1, Addr: addr},
-		role{Part: "conn-ping", Core: 0, Addr: addr, Count: n, PauseUS: pauseUS, Measures: true})
+func connTrips(r *run, n, pauseUS int) []float64 {
+	base := role{Kind: "conn", Addr: r.socket(), Count: n, PauseUS: pauseUS}
+	return duo(r, base.as("pong"), base.as("ping"))
 }
 
-// bytesTrips are over a stream of bytes whose ends are the files.
-func bytesTrips(ctx context.Context, o *Options, kind string, n int, ping, pong []*os.File) ([]float64, error) {
-	defer func() {
-		for _, f := range append(ping, pong...) {
-			f.Close()
-		}
-	}()
-	return play(ctx, o,
-		role{Part: "bytes-pong", Kind: kind, Core: 1, Files: pong},
-		role{Part: "bytes-ping", Kind: kind, Core: 0, Files: ping, Count: n, Measures: true})
+// bytesTrips are over a stream of bytes whose ends are the files, which it closes.
+func bytesTrips(r *run, base role, ping, pong []*os.File) []float64 {
+	defer closeAll(ping)
+	defer closeAll(pong)
+	a, b := base.as("pong"), base.as("ping")
+	a.Files, b.Files = pong, ping
+	return duo(r, a, b)
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
 }
 
 // socketPair is a pair of connected unix sockets.
-func socketPair() (a, b *os.File, err error) {
+func socketPair() (a, b *os.File) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket"), nil
+	check(os.NewSyscallError("socketpair", err))
+	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket")
 }
 
-func unixTrips(ctx context.Context, o *Options, kind string, n int) ([]float64, error) {
-	a, b, err := socketPair()
-	if err != nil {
-		return nil, err
-	}
-	return bytesTrips(ctx, o, kind, n, []*os.File{a}, []*os.File{b})
-}
-
-func pipeTrips(ctx context.Context, o *Options, n int) ([]float64, error) {
+func pipeTrips(r *run, n int) []float64 {
 	r0, w0, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
+	check(err)
 	r1, w1, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	return bytesTrips(ctx, o, "pipe", n, []*os.File{r0, w1}, []*os.File{r1, w0})
+	check(err)
+	return bytesTrips(r, role{Kind: "pipe", Count: n}, []*os.File{r0, w1}, []*os.File{r1, w0})
 }
 
-func tcpTrips(ctx context.Context, o *Options, n int) ([]float64, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
+func tcpTrips(r *run, n int) []float64 {
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
 	defer l.Close()
-	dialed, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		return nil, err
-	}
+	dialed := must(net.Dial("tcp", l.Addr().String()))
 	defer dialed.Close()
-	accepted, err := l.Accept()
-	if err != nil {
-		return nil, err
-	}
+	accepted := must(l.Accept())
 	defer accepted.Close()
-	a, err := dialed.(*net.TCPConn).File()
-	if err != nil {
-		return nil, err
-	}
-	b, err := accepted.(*net.TCPConn).File()
-	if err != nil {
-		a.Close()
-		return nil, err
-	}
-	return bytesTrips(ctx, o, "net", n, []*os.File{a}, []*os.File{b})
+	file := func(c net.Conn) []*os.File { return []*os.File{must(c.(*net.TCPConn).File())} }
+	return bytesTrips(r, role{Kind: "net", Count: n}, file(dialed), file(accepted))
 }

@@ -32,27 +32,20 @@ const (
 func ringSegment() int64 { return firstRing + 2*int64(ring.Size(ringCapacity)) }
 
 // newRings makes a segment of two rings and two bells.
-func newRings() (*shm.Segment, error) {
-	seg, err := shm.Create(ringSegment(), &shm.Options{Prefault: true})
-	if err != nil {
-		return nil, err
-	}
+func newRings() *shm.Segment {
+	seg := must(shm.Create(ringSegment(), &shm.Options{Prefault: true}))
 	mem, size := seg.Bytes(), ring.Size(ringCapacity)
-	if err := errors.Join(
+	check(errors.Join(
 		ring.InitBell(mem[firstBell:firstBell+ring.BellSize]),
 		ring.InitBell(mem[secondBell:secondBell+ring.BellSize]),
 		ring.Init(mem[firstRing:firstRing+size]),
 		ring.Init(mem[firstRing+size:firstRing+2*size]),
-	); err != nil {
-		seg.Close()
-		return nil, err
-	}
-	return seg, nil
+	))
+	return seg
 }
 
 // ringEnd is one process's half of the segment.
 type ringEnd struct {
-	seg   *shm.Segment
 	out   *ring.Producer
 	in    *ring.Consumer
 	wait  *ring.Waiter
@@ -61,221 +54,195 @@ type ringEnd struct {
 	room  func() bool
 }
 
-// openRings is the end of the first or of the second process.
-func openRings(f *os.File, first bool) (*ringEnd, error) {
-	seg, err := shm.FromFile(1, f, ringSegment(), &shm.Options{Prefault: true})
-	if err != nil {
-		return nil, err
-	}
-	mem, size := seg.Bytes(), ring.Size(ringCapacity)
+// openRings is the end of the first or of the second process, which ends with it.
+func openRings(f *os.File, first bool) *ringEnd {
+	mem, size := must(shm.FromFile(1, f, ringSegment(), &shm.Options{Prefault: true})).Bytes(), ring.Size(ringCapacity)
 	own, peer, out, in := firstBell, secondBell, firstRing, firstRing+size
 	if !first {
 		own, peer, out, in = peer, own, in, out
 	}
 	futex := ring.Futex{Wait: shm.FutexWait, Wake: shm.FutexWake, Barrier: shm.Barrier, Heed: shm.HeedBarriers}
-	ownBell, err := ring.NewBell(mem[own:own+ring.BellSize], futex)
-	if err != nil {
-		return nil, err
-	}
-	e := &ringEnd{seg: seg, wait: ring.NewWaiter(ownBell, nil)}
-	if e.peer, err = ring.NewBell(mem[peer:peer+ring.BellSize], futex); err != nil {
-		return nil, err
-	}
-	if e.out, err = ring.NewProducer(mem[out : out+size]); err != nil {
-		return nil, err
-	}
-	if e.in, err = ring.NewConsumer(mem[in:in+size], &ring.ConsumerOptions{Space: e.peer}); err != nil {
-		return nil, err
-	}
+	bell := func(at int) *ring.Bell { return must(ring.NewBell(mem[at:at+ring.BellSize], futex)) }
+	e := &ringEnd{wait: ring.NewWaiter(bell(own), nil), peer: bell(peer), out: must(ring.NewProducer(mem[out : out+size]))}
+	e.in = must(ring.NewConsumer(mem[in:in+size], &ring.ConsumerOptions{Space: e.peer}))
 	e.ready = e.in.Ready
 	e.room = func() bool { return e.out.CanReserve(messageBytes) }
-	return e, nil
+	return e
 }
 
 // reserve waits for the place of a message.
-func (e *ringEnd) reserve() ([]byte, error) {
+func (e *ringEnd) reserve() []byte {
 	for {
 		body, err := e.out.Reserve(messageBytes)
-		if err == nil || !errors.Is(err, ring.ErrFull) {
-			return body, err
+		if err == nil {
+			return body
+		}
+		if !errors.Is(err, ring.ErrFull) {
+			check(err)
 		}
 		e.wait.Wait(e.room, nil)
 	}
 }
 
-func (e *ringEnd) send(m *[messageBytes]byte) error {
+func (e *ringEnd) send(m *[messageBytes]byte) {
 	body, err := e.out.Reserve(messageBytes)
 	if err != nil {
-		if body, err = e.reserve(); err != nil {
-			return err
-		}
+		body = e.reserve()
 	}
 	*(*[messageBytes]byte)(body) = *m
 	e.out.Commit(1)
 	e.peer.Ring()
-	return nil
 }
 
-func (e *ringEnd) recv(m *[messageBytes]byte) error {
+func (e *ringEnd) recv(m *[messageBytes]byte) {
 	for {
 		_, body, err := e.in.Peek()
 		if err == nil {
 			copy(m[:], body)
 			e.in.Release()
-			return nil
+			return
 		}
 		if err != ring.ErrEmpty { // as it is, never wrapped: this is what is timed
-			return err
+			check(err)
 		}
 		e.wait.Wait(e.ready, nil)
 	}
 }
 
 // trips makes the role's number of round trips and hands over what each took, in ns.
-func (a *actor) trips(once func() error) error {
+func (a *actor) trips(once func()) {
 	took := make([]float32, a.Count)
 	ns := nsPerTick()
-	if err := a.start(); err != nil {
-		return err
-	}
+	a.start()
 	if a.PauseUS > 0 {
 		for i := range took {
 			time.Sleep(time.Duration(a.PauseUS) * time.Microsecond)
 			before := ticks()
-			if err := once(); err != nil {
-				return err
-			}
+			once()
 			took[i] = float32(float64(ticks()-before) * ns)
 		}
-		return a.measured(took...)
-	}
-	for i, began := 0, time.Now(); i < warm(a.Count) || time.Since(began) < settle; i++ {
-		if err := once(); err != nil {
-			return err
+	} else {
+		for i, began := 0, time.Now(); i < len(took)/10+1 || time.Since(began) < settle; i++ {
+			once()
+		}
+		for i, before := 0, ticks(); i < len(took); i++ {
+			once()
+			now := ticks()
+			took[i] = float32(float64(now-before) * ns)
+			before = now
 		}
 	}
-	for i, before := 0, ticks(); i < len(took); i++ {
-		if err := once(); err != nil {
-			return err
-		}
-		now := ticks()
-		took[i] = float32(float64(now-before) * ns)
-		before = now
-	}
-	return a.measured(took...)
+	a.measured(took...)
 }
 
 // settle is how long round trips are made, at least, before those that count. A process
 // begins on its parent's core, and the kernel takes some time to spread processes.
 const settle = 150 * time.Millisecond
 
-// warm is how many round trips come before n that count, without pauses.
-func warm(n int) int { return n/10 + 1 }
-
-func ringPing(a *actor) error {
-	e, err := openRings(a.file(0), true)
-	if err != nil {
-		return err
-	}
-	var m [messageBytes]byte
-	return a.trips(func() error {
-		if err := e.send(&m); err != nil {
-			return err
+// untilGone does something again and again until the other processes end.
+func untilGone(once func()) {
+	err := try(func() {
+		for {
+			once()
 		}
-		return e.recv(&m)
 	})
+	for _, end := range []error{io.EOF, ipc.ErrPeerGone, syscall.EPIPE, syscall.ECONNRESET} {
+		if errors.Is(err, end) {
+			return
+		}
+	}
+	check(err)
 }
 
-func ringPong(a *actor) error {
-	e, err := openRings(a.file(0), false)
-	if err != nil {
-		return err
-	}
-	if err := a.ready(); err != nil {
-		return err
-	}
-	for { // to the end that the parent makes
-		var m [messageBytes]byte
-		if err := e.recv(&m); err != nil {
-			return err
+// ping makes round trips and measures them.
+func ping(a *actor) {
+	trip, _ := a.ways(true)
+	a.trips(trip)
+}
+
+// pong answers, after its work.
+func pong(a *actor) {
+	_, answer := a.ways(false)
+	a.ready()
+	untilGone(answer)
+}
+
+// ways opens the role's end of two rings, of a conn or of a stream of bytes, and returns
+// how a message goes there and comes back, and how one comes and is sent back.
+func (a *actor) ways(first bool) (trip, answer func()) {
+	var m [messageBytes]byte
+	switch a.Kind {
+	case "ring":
+		e := openRings(a.file(0), first)
+		return func() {
+				e.send(&m)
+				e.recv(&m)
+			}, func() {
+				e.recv(&m)
+				e.send(&m)
+			}
+	case "conn":
+		ctx := context.Background()
+		var c ipc.Conn
+		if first || a.Hello != ipc.RoleUnknown {
+			c = a.dial()
+		} else {
+			c = a.acceptOne(ctx)
 		}
-		if err := e.send(&m); err != nil {
-			return err
+		return func() {
+				sendConn(ctx, c, &m)
+				recvConn(ctx, c, &m)
+			}, func() {
+				recvConn(ctx, c, &m)
+				a.work()
+				sendConn(ctx, c, &m)
+			}
+	}
+	s := a.stream()
+	return func() {
+			must(s.Write(m[:]))
+			must(io.ReadFull(s, m[:]))
+		}, func() {
+			must(io.ReadFull(s, m[:]))
+			a.work()
+			must(s.Write(m[:]))
+		}
+}
+
+// work keeps the core busy.
+func (a *actor) work() {
+	if a.WorkUS > 0 {
+		for start := time.Now(); time.Since(start) < time.Duration(a.WorkUS)*time.Microsecond; {
 		}
 	}
 }
 
 // recvConn takes one message of the expected size.
-func recvConn(ctx context.Context, c ipc.Conn, m *[messageBytes]byte) error {
-	got, err := c.Recv(ctx)
-	if err != nil {
-		return err
-	}
+func recvConn(ctx context.Context, c ipc.Conn, m *[messageBytes]byte) {
+	got := must(c.Recv(ctx))
 	if copy(m[:], got.Body) != messageBytes {
-		return fmt.Errorf("message of %d bytes, expected %d", len(got.Body), messageBytes)
+		check(fmt.Errorf("message of %d bytes, expected %d", len(got.Body), messageBytes))
 	}
 	c.Release()
-	return nil
 }
 
-func sendConn(ctx context.Context, c ipc.Conn, m *[messageBytes]byte) error {
-	body, err := c.Reserve(ctx, 1, messageBytes)
-	if err != nil {
-		return err
-	}
+func sendConn(ctx context.Context, c ipc.Conn, m *[messageBytes]byte) {
+	body := must(c.Reserve(ctx, 1, messageBytes))
 	*(*[messageBytes]byte)(body) = *m
-	return c.Commit()
+	check(c.Commit())
 }
 
-func connPing(a *actor) error {
-	ctx := context.Background()
-	c, err := local.New().Dial(ctx, a.Addr, nil)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	var m [messageBytes]byte
-	return a.trips(func() error {
-		if err := sendConn(ctx, c, &m); err != nil {
-			return err
-		}
-		return recvConn(ctx, c, &m)
-	})
+// dial connects to the role's address. The conn ends with the process.
+func (a *actor) dial() ipc.Conn {
+	return must(local.New().Dial(context.Background(), a.Addr, &ipc.Options{Hello: ipc.Peer{Role: a.Hello}}))
 }
 
 // acceptOne listens at the role's address, says so, and returns the first conn.
-func (a *actor) acceptOne(ctx context.Context) (ipc.Conn, error) {
-	l, err := local.New().Listen(a.Addr, nil)
-	if err != nil {
-		return nil, err
-	}
+func (a *actor) acceptOne(ctx context.Context) ipc.Conn {
+	l := must(local.New().Listen(a.Addr, nil))
 	defer l.Close()
-	if err := a.ready(); err != nil {
-		return nil, err
-	}
-	return l.Accept(ctx)
-}
-
-func connPong(a *actor) error {
-	ctx := context.Background()
-	c, err := a.acceptOne(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	var m [messageBytes]byte
-	for {
-		err := recvConn(ctx, c, &m)
-		if err == nil {
-			err = sendConn(ctx, c, &m)
-		}
-		if errors.Is(err, ipc.ErrPeerGone) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
+	a.ready()
+	return must(l.Accept(ctx))
 }
 
 // rawBytes reads and writes by blocking system calls and nothing else.
@@ -284,63 +251,48 @@ type rawBytes struct{ r, w int }
 func (p rawBytes) Read(b []byte) (int, error)  { return len(b), readFull(p.r, b) }
 func (p rawBytes) Write(b []byte) (int, error) { return len(b), writeAll(p.w, b) }
 
-// stream is the role's stream of bytes: "raw" over one descriptor or two, read and write,
-// "net" as package net has it.
-func (a *actor) stream() (io.ReadWriter, error) {
+// stream is the role's stream of bytes: "raw" over one descriptor or "pipe" over two,
+// read and write, "net" as package net has it.
+func (a *actor) stream() io.ReadWriter {
 	if a.Kind == "net" {
 		f := a.file(0)
 		defer f.Close()
-		return net.FileConn(f)
+		return must(net.FileConn(f))
 	}
-	fds := make([]int, 2)
-	for i := range fds {
-		fds[i] = 3
-		if a.Kind == "pipe" {
-			fds[i] += i
-		}
-		if err := syscall.SetNonblock(fds[i], false); err != nil {
-			return nil, err
-		}
+	p := rawBytes{3, 3}
+	if a.Kind == "pipe" {
+		p.w = 4
 	}
-	return rawBytes{fds[0], fds[1]}, nil
+	check(errors.Join(syscall.SetNonblock(p.r, false), syscall.SetNonblock(p.w, false)))
+	return p
 }
 
-func bytesPing(a *actor) error {
-	s, err := a.stream()
-	if err != nil {
-		return err
-	}
-	var m [messageBytes]byte
-	return a.trips(func() error {
-		if _, err := s.Write(m[:]); err != nil {
-			return err
+func readFull(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := syscall.Read(fd, b)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return fmt.Errorf("bench: reading from the peer: %w", err)
+		case n == 0:
+			return io.EOF
+		default:
+			b = b[n:]
 		}
-		_, err := io.ReadFull(s, m[:])
-		return err
-	})
+	}
+	return nil
 }
 
-func bytesPong(a *actor) error {
-	s, err := a.stream()
-	if err != nil {
-		return err
-	}
-	if err := a.ready(); err != nil {
-		return err
-	}
-	var m [messageBytes]byte
-	for {
-		if _, err := io.ReadFull(s, m[:]); err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-				return nil
-			}
-			return err
-		}
-		if _, err := s.Write(m[:]); err != nil {
-			if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-				return nil
-			}
-			return err
+func writeAll(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := syscall.Write(fd, b)
+		switch {
+		case err == syscall.EINTR:
+		case err != nil:
+			return fmt.Errorf("bench: writing to the peer: %w", err)
+		default:
+			b = b[n:]
 		}
 	}
+	return nil
 }

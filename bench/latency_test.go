@@ -3,6 +3,7 @@ package bench
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -23,11 +24,7 @@ func TestPlaneScenarios(t *testing.T) {
 	}
 	for name, bars := range planeBars {
 		t.Run(name, func(t *testing.T) {
-			s, err := Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := s.Run(t.Context(), &Options{Rounds: 1, Scale: 50, Self: testSelf(t)})
+			r, err := runScenario(t, name, &Options{Rounds: 1, Scale: 50, Self: testSelf(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,13 +52,13 @@ func TestPlayFails(t *testing.T) {
 	o := &Options{Self: testSelf(t)}
 	for _, r := range []role{
 		{Part: "no such part", Measures: true},
-		{Part: "conn-ping", Addr: "/nowhere/at/all", Count: 1, Core: -1, Measures: true},
+		{Part: "ping", Kind: "conn", Addr: "/nowhere/at/all", Count: 1, Core: -1, Measures: true},
 	} {
-		if x, err := play(t.Context(), o, r); err == nil {
-			t.Errorf("%s: %v, expected an error", r.Part, x)
+		if err := try(func() { play(t.Context(), o, r) }); err == nil || !strings.Contains(err.Error(), r.Part) {
+			t.Errorf("%s: %v, expected an error with its name", r.Part, err)
 		}
 	}
-	if _, err := play(t.Context(), &Options{}, role{Part: "conn-ping"}); err == nil {
+	if err := try(func() { play(t.Context(), &Options{}, role{Part: "ping"}) }); err == nil {
 		t.Error("a play without Self: expected an error")
 	}
 }

@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"context"
+	"os"
 	"time"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -15,66 +15,32 @@ const (
 
 // runOps times chains of small operations whose results all stay alive, and single
 // operations whose result is read.
-func runOps(ctx context.Context, o *Options) (*Report, error) {
-	r := &Report{Bench: "ops"}
-	near, far, err := nearAndFar(ctx, o)
-	if err != nil {
-		return nil, err
+func runOps(r *run) {
+	rigs := []*rig{r.inProcess(nil), r.through(1, 1)}
+	var chains, trips []side
+	n := r.work(50)
+	for _, g := range rigs {
+		chains = append(chains, number("chain "+g.name, "ops/s", n*chainLength, func() float64 { return chainRate(r, g.sess, n) }))
+		trips = append(trips, sampled("one op and its result "+g.name, "µs", 2000, func(n int) []float64 {
+			return opTimes(r, g.sess, n)
+		}))
 	}
-	defer near.close()
-	defer far.close()
-	peer, err := startEcho(o)
-	if err != nil {
-		return nil, err
-	}
-	defer peer.close()
-
-	chains, trips := o.work(50), o.work(2000)
-	rates := map[*rig]*series{}
-	times := map[*rig]*series{}
-	for _, g := range []*rig{near, far} {
-		rates[g] = &series{name: "chain " + g.name, unit: "ops/s", n: chains * chainLength}
-		times[g] = &series{name: "one op and its result " + g.name, unit: "µs"}
-	}
-	unixTimes := &series{name: "unix socket", unit: "µs"}
-	for round := range o.rounds(7) + 1 { // the first is not counted
-		for _, g := range []*rig{near, far} {
-			rate, err := chainRate(ctx, g.sess, chains)
-			if err != nil {
-				return nil, err
-			}
-			each, err := opTimes(ctx, g.sess, trips)
-			if err != nil {
-				return nil, err
-			}
-			if round > 0 {
-				rates[g].add(rate)
-				times[g].add(each...)
-			}
+	socket := sampled("unix socket", "µs", 2000, func(n int) []float64 {
+		a, b := socketPair()
+		got := bytesTrips(r, role{Kind: "raw", Core: -1, Count: n}, []*os.File{a}, []*os.File{b})
+		for i := range got {
+			got[i] *= float64(time.Nanosecond) / float64(micros)
 		}
-		each, err := peer.roundTrips(ctx, trips)
-		if err != nil {
-			return nil, err
-		}
-		if round > 0 {
-			unixTimes.add(each...)
-		}
-	}
-	for _, g := range []*rig{near, far} {
-		r.measured(rates[g])
-	}
-	for _, g := range []*rig{near, far} {
-		r.measured(times[g])
-	}
-	r.measured(unixTimes)
-	r.atLeast("ops_per_second", quantile(rates[far].medians(), 0.5), minOps)
-	r.atMost("op_roundtrip_over_unix", ratio(times[far], unixTimes), maxOpOverUnx)
-	return r, nil
+		return got
+	})
+	r.measure(turns{rounds: r.rounds(7), warm: true}, chains[0], chains[1], trips[0], trips[1], socket)
+	r.atLeast("ops_per_second", chains[1].median(), minOps)
+	r.atMost("op_roundtrip_over_unix", ratio(trips[1].series, socket.series), maxOpOverUnx)
 }
 
 // chainRate records chains of additions of 4x4 tensors, keeps every result, waits, frees
 // them, and returns operations a second, all that included.
-func chainRate(ctx context.Context, s *tensor.Session, chains int) (float64, error) {
+func chainRate(r *run, s *tensor.Session, chains int) float64 {
 	ones := make([]float32, 16)
 	for i := range ones {
 		ones[i] = 1
@@ -84,41 +50,27 @@ func chainRate(ctx context.Context, s *tensor.Session, chains int) (float64, err
 	kept := make([]*tensor.Tensor, chainLength)
 	start := time.Now()
 	for range chains {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
+		check(r.ctx.Err())
 		y := x
 		for i := range kept {
 			y = y.Add(x)
 			kept[i] = y
 		}
-		if err := s.Sync(); err != nil {
-			return 0, err
-		}
+		check(s.Sync())
 		for _, t := range kept {
 			t.Free()
 		}
 	}
-	return float64(chains*chainLength) / time.Since(start).Seconds(), nil
+	return float64(chains*chainLength) / time.Since(start).Seconds()
 }
 
 // opTimes makes single operations and reads each result; what each took, in µs.
-func opTimes(ctx context.Context, s *tensor.Session, n int) ([]float64, error) {
+func opTimes(r *run, s *tensor.Session, n int) []float64 {
 	x := tensor.Scalar(s, float32(1))
 	defer x.Free()
-	out := make([]float64, n)
-	for i := range out {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		start := time.Now()
-		y := x.Add(x)
-		_, err := y.Item()
-		if err != nil {
-			return nil, err
-		}
-		out[i] = micros(time.Since(start))
-		y.Free()
-	}
-	return out, nil
+	var y *tensor.Tensor
+	return r.samples(n, micros, func() {
+		y = x.Add(x)
+		must(y.Item())
+	}, func() { y.Free() })
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -58,6 +59,9 @@ type series struct {
 
 func (s *series) add(samples ...float64) { s.rounds = append(s.rounds, samples) }
 
+// median is that of the rounds' medians.
+func (s *series) median() float64 { return quantile(s.medians(), 0.5) }
+
 // medians are the medians of the rounds.
 func (s *series) medians() []float64 {
 	out := make([]float64, len(s.rounds))
@@ -82,6 +86,11 @@ func (r *Report) measured(s *series) {
 	})
 }
 
+// single reports a figure that is known once.
+func (r *Report) single(name, unit string, x float64) {
+	r.measured(&series{name: name, unit: unit, rounds: [][]float64{{x}}})
+}
+
 // atMost and atLeast add a bar.
 func (r *Report) atMost(name string, value, limit float64) {
 	r.Bars = append(r.Bars, Bar{Bench: r.Bench, Bar: name, Value: value, Limit: limit, OK: value <= limit})
@@ -92,11 +101,13 @@ func (r *Report) atLeast(name string, value, limit float64) {
 }
 
 // ratio is the median over the rounds of a's median by b's.
-func ratio(a, b *series) float64 {
-	x, y := a.medians(), b.medians()
-	out := make([]float64, min(len(x), len(y)))
+func ratio(a, b *series) float64 { return ratioAt(a, b, 0.5) }
+
+// ratioAt is the median over the rounds of a's q-th quantile by b's.
+func ratioAt(a, b *series, q float64) float64 {
+	out := make([]float64, min(len(a.rounds), len(b.rounds)))
 	for i := range out {
-		out[i] = x[i] / y[i]
+		out[i] = quantile(a.rounds[i], q) / quantile(b.rounds[i], q)
 	}
 	return quantile(out, 0.5)
 }
@@ -119,17 +130,14 @@ func quantile(x []float64, q float64) float64 {
 // WriteJSON writes one object a line: the measurements, then the bars.
 func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
+	var err error
 	for i := range r.Measurements {
-		if err := enc.Encode(&r.Measurements[i]); err != nil {
-			return err
-		}
+		err = errors.Join(err, enc.Encode(&r.Measurements[i]))
 	}
 	for i := range r.Bars {
-		if err := enc.Encode(&r.Bars[i]); err != nil {
-			return err
-		}
+		err = errors.Join(err, enc.Encode(&r.Bars[i]))
 	}
-	return nil
+	return err
 }
 
 // WriteTable writes the same for people.

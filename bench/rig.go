@@ -2,66 +2,53 @@ package bench
 
 import (
 	"context"
-	"errors"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/cpu"
+	"github.com/ringside-go/ringside/tensor/shard/config"
 )
 
 // rig is a session on something that a scenario measures.
 type rig struct {
-	name  string
-	sess  *tensor.Session
-	close func() error
-
-	worker int            // its process; 0 in-process
-	client *client.Engine // nil in-process
+	name    string
+	sess    *tensor.Session
+	client  *client.Engine   // nil in-process
+	cluster *cluster.Cluster // nil in-process
 }
 
-// inProcess is a session on the cpu engine of this process.
-func inProcess() (*rig, error) {
-	s, err := cpu.NewSession(nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	return &rig{name: "in-process", sess: s, close: s.Close}, nil
+// inProcess makes a session on the cpu engine of this process.
+func (r *run) inProcess(o *cpu.Options) *rig {
+	s := must(cpu.NewSession(o, nil))
+	r.atEnd(s.Close)
+	return &rig{name: "in-process", sess: s}
 }
 
-// throughCluster is a session on a new cluster: a dispatcher and one worker of one
-// thread, each a process of this binary.
-func throughCluster(ctx context.Context, o *Options) (*rig, error) { return throughThreads(ctx, o, 1) }
-
-// nearAndFar are a session in this process and one through a new cluster; both are the
-// caller's to close.
-func nearAndFar(ctx context.Context, o *Options) (near, far *rig, err error) {
-	if near, err = inProcess(); err != nil {
-		return nil, nil, err
-	}
-	if far, err = throughCluster(ctx, o); err != nil {
-		return nil, nil, errors.Join(err, near.close())
-	}
-	return near, far, nil
+// start starts a cluster: a dispatcher and so many workers of so many threads, each a
+// process of this binary.
+func (r *run) start(workers, threads int) *cluster.Cluster {
+	c := must(cluster.Start(context.WithoutCancel(r.ctx), &cluster.Options{Workers: workers, Threads: threads, Logger: r.Logger}))
+	r.atEnd(c.Close)
+	return c
 }
 
-// throughThreads is throughCluster with a worker of so many threads.
-func throughThreads(ctx context.Context, o *Options, threads int) (*rig, error) {
-	c, err := cluster.Start(context.WithoutCancel(ctx), &cluster.Options{Workers: 1, Threads: threads, Logger: o.Logger})
-	if err != nil {
-		return nil, err
-	}
-	e, err := client.Dial(ctx, c.Addr(), nil)
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
+// through makes a session on a new cluster. Of several workers each has a part of every
+// batch.
+func (r *run) through(workers, threads int) *rig {
+	c := r.start(workers, threads)
+	e := must(client.Dial(r.ctx, c.Addr(), &client.Options{Config: config.DataParallel(workers)}))
 	s := tensor.NewSession(e, nil)
-	g := &rig{name: "cluster", sess: s, client: e, close: func() error { return errors.Join(s.Close(), c.Close()) }}
-	for _, p := range c.Parts() {
+	r.atEnd(s.Close)
+	return &rig{name: "cluster", sess: s, client: e, cluster: c}
+}
+
+// worker returns the process of the only worker.
+func (g *rig) worker() (pid int) {
+	for _, p := range g.cluster.Parts() {
 		if p.Role == cluster.RoleWorker {
-			g.worker = p.PID
+			pid = p.PID
 		}
 	}
-	return g, nil
+	return pid
 }

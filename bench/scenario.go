@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"slices"
 	"strings"
 )
-
-// ErrUnknown is returned for a scenario or a model that there is none of.
-var ErrUnknown = errors.New("bench: unknown")
 
 // Options of a run. The zero value is the documented default, except for Self.
 type Options struct {
@@ -48,11 +46,48 @@ func (o *Options) rounds(n int) int {
 // work is n by the scale, at least 1.
 func (o *Options) work(n int) int { return max(n/max(o.Scale, 1), 1) }
 
+// without says which side is left out, and why.
+func (o *Options) without(what string, why error) {
+	if o.Logger != nil {
+		o.Logger.Warn("bench: left out", "side", what, "err", why)
+	}
+}
+
+// progress says how far a scenario that takes minutes has come.
+func (o *Options) progress(what ...any) {
+	if o.Logger != nil {
+		o.Logger.Info("bench: measured", what...)
+	}
+}
+
 // Scenario is one thing that is timed.
 type Scenario struct {
 	Name string
 	Doc  string // one line
-	Run  func(ctx context.Context, o *Options) (*Report, error)
+	run  func(r *run)
+}
+
+// Run measures the scenario.
+func (s Scenario) Run(ctx context.Context, o *Options) (_ *Report, err error) {
+	r := &run{Options: o, Report: &Report{Bench: s.Name}, ctx: ctx}
+	r.near = series{name: "cache line in C, cores near", unit: "ns"}
+	r.far = series{name: "cache line in C, cores far", unit: "ns"}
+	defer func() {
+		for _, end := range slices.Backward(r.ends) {
+			err = errors.Join(err, end())
+		}
+		if ctx.Err() != nil {
+			err = ctx.Err() // rather than that processes ended
+		}
+	}()
+	return r.Report, try(func() {
+		s.run(r)
+		for _, line := range []*series{&r.near, &r.far} {
+			if len(line.rounds) > 0 {
+				r.measured(line)
+			}
+		}
+	})
 }
 
 // Scenarios lists them in the order they are shown.
@@ -72,7 +107,7 @@ func Scenarios() []Scenario {
 		{"collective", "all-reduces and other collectives of 2 and 4 ranks, beside C, Open MPI and Gloo", runCollective},
 		{"reduce", "reductions of a tensor that several workers have parts of, beside fetching the parts, and beside one worker", runReduce},
 		{"fairness", "steps of clients beside one that floods their worker, beside an even load", runFairness},
-		{"gather", "gathers of many peers on several ranks, and updates under a memory budget, beside one rank and limits", runGather},
+		{"gather", "gathers of many peers on several ranks, and updates under a memory budget, beside one rank and limits", func(r *run) { check(runGather(r.ctx, r.Options, r.Report)) }},
 	}
 }
 

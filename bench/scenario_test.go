@@ -20,11 +20,7 @@ func TestScenarios(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	for name, want := range clusterBars {
 		t.Run(name, func(t *testing.T) {
-			s, err := Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := s.Run(t.Context(), &Options{Rounds: 2, Scale: 50, Self: testSelf(t)})
+			r, err := runScenario(t, name, &Options{Rounds: 2, Scale: 50, Self: testSelf(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -33,7 +29,7 @@ func TestScenarios(t *testing.T) {
 				if m.Unit == "programs" || m.Unit == "bytes" {
 					rounds = 1 // what is kept at the end
 				}
-				if m.Bench != s.Name || m.Case == "" || m.Unit == "" || m.Rounds != rounds || m.N < rounds {
+				if m.Bench != name || m.Case == "" || m.Unit == "" || m.Rounds != rounds || m.N < rounds {
 					t.Errorf("incomplete: %+v", m)
 				}
 				for _, x := range []float64{m.Median, m.Min, m.Max, m.P50, m.P99} {
@@ -46,12 +42,22 @@ func TestScenarios(t *testing.T) {
 				t.Fatalf("bars %+v, want %v", r.Bars, want)
 			}
 			for i, b := range r.Bars {
-				if faults := b.Bar == "faults_per_step"; b.Bench != s.Name || b.Bar != want[i] || !faults && !(b.Value > 0 && b.Limit > 0) {
+				if faults := b.Bar == "faults_per_step"; b.Bench != name || b.Bar != want[i] || !faults && !(b.Value > 0 && b.Limit > 0) {
 					t.Errorf("bar %+v, want %s", b, want[i])
 				}
 			}
 		})
 	}
+}
+
+// runScenario runs the scenario of that name.
+func runScenario(t *testing.T, name string, o *Options) (*Report, error) {
+	t.Helper()
+	s, err := Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Run(t.Context(), o)
 }
 
 // BenchmarkScenarios runs them in full: go test -bench . ./bench

@@ -1,11 +1,6 @@
 package bench
 
-import (
-	"context"
-	"errors"
-	"os"
-	"path/filepath"
-)
+import "os"
 
 const (
 	minMessagesOverC   = 1
@@ -18,122 +13,76 @@ const (
 
 // runThroughput counts messages of 64 bytes one way between two processes, payloads that
 // travel by handle, and the cost of an open but unused conn.
-func runThroughput(ctx context.Context, o *Options) (*Report, error) {
-	r := &Report{Bench: "throughput"}
-	dir, err := os.MkdirTemp("", "ringside-bench-")
-	if err != nil {
-		return nil, err
+func runThroughput(r *run) {
+	stream := func(name string, count int, of func(n int) []float64) side {
+		return sampled(name, "messages/s", count, of)
 	}
-	defer os.RemoveAll(dir)
 	const n = 4_000_000
-	streams := []side{
-		{"ring", n, func(ctx context.Context, n int) ([]float64, error) { return ringStream(ctx, o, n, 1) }},
-		{"ring, batches of 32", n, func(ctx context.Context, n int) ([]float64, error) { return ringStream(ctx, o, n, batchSize) }},
-		{"local conn", n, func(ctx context.Context, n int) ([]float64, error) { return connStream(ctx, o, dir, n) }},
-	}
-	f, err := buildFloor(ctx, dir)
-	switch {
-	case err == nil:
-		streams = append([]side{
-			{"C ring with commit words", n, floorMode(f, "commit-stream", 1)},
-			{"C ring, batches of 32", n, floorMode(f, "ring-stream", batchSize)},
-			{"C ring", n, floorMode(f, "ring-stream", 1)},
-		}, streams...)
-	case errors.Is(err, errNoFloor):
-		o.without("C", err)
-	default:
-		return nil, err
-	}
-	mpi, err := buildMPI(ctx, dir)
-	switch {
-	case err == nil:
-		streams = append(streams, side{"Open MPI", n / 4, func(ctx context.Context, n int) ([]float64, error) { return mpi.run(ctx, "stream", n) }})
-	case errors.Is(err, errNoMPI):
-		o.without("Open MPI", err)
-	default:
-		return nil, err
-	}
-	all, lines, err := interleave(ctx, o, f, o.rounds(7), "messages/s", streams)
-	if err != nil {
-		return nil, err
-	}
-	blocks, _, err := interleave(ctx, o, nil, o.rounds(7), "GB/s", blockSides(o, dir))
-	if err != nil {
-		return nil, err
-	}
-	idle, _, err := interleave(ctx, o, nil, o.rounds(5), "% of a core", []side{
-		{"idle conn, each end", 1000, func(ctx context.Context, ms int) ([]float64, error) { return idleConn(ctx, o, dir, ms) }},
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, list := range [][]*series{lines, all, blocks, idle} {
-		for _, s := range list {
-			r.measured(s)
+	ring := stream("ring", n, func(n int) []float64 { return ringStream(r, n, 1) })
+	var sides []side
+	f := r.floor()
+	if f != nil { // the last of them right before the ring
+		sides = []side{
+			stream("C ring with commit words", n, func(n int) []float64 { return f.run(r.ctx, "commit-stream", n, 1) }),
+			stream("C ring, batches of 32", n, func(n int) []float64 { return f.run(r.ctx, "ring-stream", n, batchSize) }),
+			stream("C ring", n, func(n int) []float64 { return f.run(r.ctx, "ring-stream", n, 1) }),
 		}
 	}
-	ours := find(all, "ring")
-	if c := find(all, "C ring"); c != nil {
-		r.atLeast("messages_over_c_ring", ratio(ours, c), minMessagesOverC)
+	sides = append(sides, ring,
+		stream("ring, batches of 32", n, func(n int) []float64 { return ringStream(r, n, batchSize) }),
+		stream("local conn", n, func(n int) []float64 { return connStream(r, role{Count: n}, "conn-source", "conn-sink") }))
+	mpi := r.mpi()
+	if mpi != nil {
+		sides = append(sides, stream("Open MPI", n/4, func(n int) []float64 { return mpi.run(r.ctx, "stream", n) }))
 	}
-	if m := find(all, "Open MPI"); m != nil {
-		r.atLeast("messages_over_openmpi", ratio(ours, m), minMessagesOverMPI)
+	r.measure(turns{rounds: r.rounds(7), line: f}, sides...)
+	r.measure(turns{rounds: r.rounds(7)}, blockSides(r)...)
+	idle := sampled("idle conn, each end", "% of a core", 1000, func(ms int) []float64 {
+		listen := role{Addr: r.socket(), Core: -1, Count: ms}.as("idle")
+		dial := listen
+		listen.Kind = "listen"
+		return duo(r, listen, dial)
+	})
+	r.measure(turns{rounds: r.rounds(5)}, idle)
+	if f != nil {
+		r.atLeast("messages_over_c_ring", ratio(ring.series, sides[2].series), minMessagesOverC)
 	}
-	r.atMost("idle_cpu_percent", quantile(idle[0].medians(), 0.5), maxIdlePercent)
-	return r, nil
+	if mpi != nil {
+		r.atLeast("messages_over_openmpi", ratio(ring.series, sides[len(sides)-1].series), minMessagesOverMPI)
+	}
+	r.atMost("idle_cpu_percent", idle.median(), maxIdlePercent)
 }
 
-func ringStream(ctx context.Context, o *Options, n, batch int) ([]float64, error) {
-	seg, err := newRings()
-	if err != nil {
-		return nil, err
-	}
+func ringStream(r *run, n, batch int) []float64 {
+	seg := newRings()
 	defer seg.Close()
-	files := []*os.File{seg.File()}
-	return play(ctx, o,
-		role{Part: "ring-source", Core: 0, Files: files, Count: n, Batch: batch},
-		role{Part: "ring-sink", Core: 1, Files: files, Count: n, Measures: true})
+	base := role{Files: []*os.File{seg.File()}, Count: n, Batch: batch}
+	return duo(r, base.as("ring-source"), base.as("ring-sink"))
 }
 
-func connStream(ctx context.Context, o *Options, dir string, n int) ([]float64, error) {
-	addr := filepath.Join(dir, "conn")
-	return play(ctx, o,
-		role{Part: "conn-source", Core: 0, Addr: addr, Count: n},
-		role{Part: "conn-sink", Core: 1, Addr: addr, Count: n, Measures: true})
-}
-
-func idleConn(ctx context.Context, o *Options, dir string, ms int) ([]float64, error) {
-	addr := filepath.Join(dir, "conn")
-	return play(ctx, o,
-		role{Part: "idle", Kind: "listen", Core: -1, Addr: addr, Count: ms, Measures: true},
-		role{Part: "idle", Kind: "dial", Core: -1, Addr: addr, Count: ms, Measures: true})
+// connStream plays a source and a sink at the two ends of a conn.
+func connStream(r *run, base role, source, sink string) []float64 {
+	base.Addr = r.socket()
+	return duo(r, base.as(source), base.as(sink))
 }
 
 // blockSides are payloads of some sizes, by handle and copied within one process.
-func blockSides(o *Options, dir string) []side {
-	var out []side
+func blockSides(r *run) (sides []side) {
 	for _, size := range []struct {
 		name         string
 		bytes, count int
 	}{{"64 KB", 64 << 10, 20_000}, {"4 MB", 4 << 20, 400}} {
-		for _, kind := range []struct{ name, kind string }{
-			{"by handle, filled in place and read in place", "fill"},
-			{"by handle, copied in and copied out", "copy"},
-		} {
-			out = append(out, side{size.name + " " + kind.name, size.count, func(ctx context.Context, n int) ([]float64, error) {
-				return blockStream(ctx, o, dir, kind.kind, n, size.bytes)
-			}})
+		add := func(name string, of func(n int) []float64) {
+			sides = append(sides, sampled(size.name+" "+name, "GB/s", size.count, of))
 		}
-		out = append(out, side{size.name + " memcpy", size.count, func(_ context.Context, n int) ([]float64, error) {
-			return []float64{copyRate(n, size.bytes)}, nil
-		}})
+		handles := func(kind string) func(n int) []float64 {
+			return func(n int) []float64 {
+				return connStream(r, role{Kind: kind, Count: n, Size: size.bytes}, "block-source", "block-sink")
+			}
+		}
+		add("by handle, filled in place and read in place", handles("fill"))
+		add("by handle, copied in and copied out", handles("copy"))
+		add("memcpy", func(n int) []float64 { return []float64{copyRate(n, size.bytes)} })
 	}
-	return out
-}
-
-func blockStream(ctx context.Context, o *Options, dir, kind string, n, size int) ([]float64, error) {
-	addr := filepath.Join(dir, "conn")
-	return play(ctx, o,
-		role{Part: "block-source", Kind: kind, Core: 0, Addr: addr, Count: n, Size: size},
-		role{Part: "block-sink", Kind: kind, Core: 1, Addr: addr, Count: n, Size: size, Measures: true})
+	return sides
 }

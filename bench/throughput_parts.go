@@ -10,38 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/shm"
 )
 
 // errOrder is what a sink returns that finds another message than the next.
 var errOrder = errors.New("message out of order")
 
-func ringSource(a *actor) error {
-	e, err := openRings(a.file(0), true)
-	if err != nil {
-		return err
-	}
-	if err := a.start(); err != nil {
-		return err
-	}
+func ringSource(a *actor) {
+	e := openRings(a.file(0), true)
+	a.start()
 	var m [messageBytes]byte
 	for i := 0; i < a.Count; {
 		m[0] = byte(i)
 		i++
 		if a.Batch == 1 {
-			if err := e.send(&m); err != nil {
-				return err
-			}
+			e.send(&m)
 			continue
 		}
 		body, err := e.out.Reserve(messageBytes)
 		if err != nil {
 			// Staged messages have been published: the sink may be asleep.
 			e.peer.Ring()
-			if body, err = e.reserve(); err != nil {
-				return err
-			}
+			body = e.reserve()
 		}
 		*(*[messageBytes]byte)(body) = m
 		e.out.Stage(1)
@@ -50,86 +40,55 @@ func ringSource(a *actor) error {
 			e.peer.Ring()
 		}
 	}
-	return e.recv(&m) // the sink is through
+	e.recv(&m) // the sink is through
 }
 
-func ringSink(a *actor) error {
-	e, err := openRings(a.file(0), false)
-	if err != nil {
-		return err
-	}
-	if err := a.start(); err != nil {
-		return err
-	}
+func ringSink(a *actor) {
+	e := openRings(a.file(0), false)
+	a.start()
 	var m [messageBytes]byte
-	rate, err := messageRate(a.Count, func() (byte, error) {
-		err := e.recv(&m)
-		return m[0], err
+	a.messageRate(func() byte {
+		e.recv(&m)
+		return m[0]
 	})
-	if err != nil {
-		return err
-	}
-	if err := e.send(&m); err != nil {
-		return err
-	}
-	return a.measured(rate)
+	e.send(&m)
 }
 
-// messageRate receives n messages and returns how many came in a second, from the first
-// to the last. recv returns a message's first byte.
-func messageRate(n int, recv func() (byte, error)) (float32, error) {
+// messageRate receives the role's number of messages and hands over how many came in a
+// second, from the first to the last. recv returns a message's first byte.
+func (a *actor) messageRate(recv func() byte) {
 	var start time.Time
-	for i := range n {
-		b, err := recv()
-		if err != nil {
-			return 0, err
-		}
-		if b != byte(i) {
-			return 0, fmt.Errorf("%w: message %d begins with %d", errOrder, i, b)
+	for i := range a.Count {
+		if b := recv(); b != byte(i) {
+			check(fmt.Errorf("%w: message %d begins with %d", errOrder, i, b))
 		}
 		if i == 0 {
 			start = time.Now()
 		}
 	}
-	return float32(float64(max(n-1, 1)) / time.Since(start).Seconds()), nil
+	a.measured(float32(float64(max(a.Count-1, 1)) / time.Since(start).Seconds()))
 }
 
-func connSource(a *actor) error {
+func connSource(a *actor) {
 	ctx := context.Background()
-	c, err := a.acceptOne(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+	c := a.acceptOne(ctx)
 	var m [messageBytes]byte
 	for i := range a.Count {
 		m[0] = byte(i)
-		if err := sendConn(ctx, c, &m); err != nil {
-			return err
-		}
+		sendConn(ctx, c, &m)
 	}
-	return ended(recvConn(ctx, c, &m)) // the sink is through
+	untilGone(func() { recvConn(ctx, c, &m) }) // the sink is through
 }
 
-func connSink(a *actor) error {
+func connSink(a *actor) {
 	ctx := context.Background()
-	c, err := local.New().Dial(ctx, a.Addr, nil)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if err := a.start(); err != nil {
-		return err
-	}
+	c := a.dial()
+	a.start()
 	var m [messageBytes]byte
-	rate, err := messageRate(a.Count, func() (byte, error) {
-		err := recvConn(ctx, c, &m)
-		return m[0], err
+	a.messageRate(func() byte {
+		recvConn(ctx, c, &m)
+		return m[0]
 	})
-	if err != nil {
-		return err
-	}
-	return a.measured(rate)
 }
 
 // window is how many payloads are on their way: one being filled, one being read, two
@@ -139,23 +98,15 @@ const window = 4
 // blockSource fills blocks of an arena and sends their handles; the descriptor of a
 // segment goes with the first handle into it. A handle that comes back is of a block that
 // was read.
-func blockSource(a *actor) error {
+func blockSource(a *actor) {
 	ctx := context.Background()
-	c, err := a.acceptOne(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+	c := a.acceptOne(ctx)
 	var fresh []*shm.Segment
-	arena, err := shm.NewArena(&shm.ArenaOptions{
+	arena := must(shm.NewArena(&shm.ArenaOptions{
 		Segment:   shm.Options{Prefault: true, Huge: true},
 		First:     int64(max(2*window*a.Size, 16<<20)),
 		OnSegment: func(s *shm.Segment) { fresh = append(fresh, s) },
-	})
-	if err != nil {
-		return err
-	}
-	defer arena.Close()
+	}))
 	source := make([]byte, a.Size)
 	if a.Kind == "fill" {
 		source = source[:min(a.Size, 64<<10)] // what is computed comes out of the cache
@@ -163,34 +114,22 @@ func blockSource(a *actor) error {
 	out := map[shm.Handle]*shm.Block{}
 	for range a.Count {
 		for len(out) == window {
-			if err := takeBack(ctx, c, out); err != nil {
-				return err
-			}
+			takeBack(ctx, c, out)
 		}
-		b, err := arena.Alloc(a.Size)
-		if err != nil {
-			return err
-		}
+		b := must(arena.Alloc(a.Size))
 		for body := b.Bytes(); len(body) > 0; {
 			body = body[copy(body, source):]
 		}
 		out[b.Handle()] = b
 		for _, s := range fresh {
-			if err := sendSegment(ctx, c, s); err != nil {
-				return err
-			}
+			sendSegment(ctx, c, s)
 		}
 		fresh = nil
-		if err := sendHandle(ctx, c, b.Handle()); err != nil {
-			return err
-		}
+		sendHandle(ctx, c, b.Handle())
 	}
 	for len(out) > 0 {
-		if err := takeBack(ctx, c, out); err != nil {
-			return err
-		}
+		takeBack(ctx, c, out)
 	}
-	return nil
 }
 
 // Kinds of messages between the ends of a stream of blocks.
@@ -199,101 +138,76 @@ const (
 	kindSegment = 2 // id and size, with its descriptor
 )
 
-func sendHandle(ctx context.Context, c ipc.Conn, h shm.Handle) error {
-	body, err := c.Reserve(ctx, kindHandle, shm.HandleSize)
-	if err != nil {
-		return err
-	}
+func sendHandle(ctx context.Context, c ipc.Conn, h shm.Handle) {
+	body := must(c.Reserve(ctx, kindHandle, shm.HandleSize))
 	h.Put(body)
-	return c.Commit()
+	check(c.Commit())
 }
 
-func sendSegment(ctx context.Context, c ipc.Conn, s *shm.Segment) error {
-	body, err := c.Reserve(ctx, kindSegment, 16)
-	if err != nil {
-		return err
-	}
+func sendSegment(ctx context.Context, c ipc.Conn, s *shm.Segment) {
+	body := must(c.Reserve(ctx, kindSegment, 16))
 	binary.LittleEndian.PutUint64(body, s.ID())
 	binary.LittleEndian.PutUint64(body[8:], uint64(s.Size()))
-	return c.Commit(s.File())
+	check(c.Commit(s.File()))
 }
 
-// takeBack waits for a handle and releases its block.
-func takeBack(ctx context.Context, c ipc.Conn, out map[shm.Handle]*shm.Block) error {
-	m, err := c.Recv(ctx)
-	if err != nil {
-		return err
-	}
+// recvHandle takes a message of a handle.
+func recvHandle(c ipc.Conn, m ipc.Message) shm.Handle {
 	if len(m.Body) != shm.HandleSize {
-		return fmt.Errorf("message of %d bytes, expected a handle", len(m.Body))
+		check(fmt.Errorf("message of %d bytes, expected a handle", len(m.Body)))
 	}
 	h := shm.GetHandle(m.Body)
 	c.Release()
+	return h
+}
+
+// takeBack waits for a handle and releases its block.
+func takeBack(ctx context.Context, c ipc.Conn, out map[shm.Handle]*shm.Block) {
+	m := must(c.Recv(ctx))
+	h := recvHandle(c, m)
 	b := out[h]
 	if b == nil {
-		return fmt.Errorf("handle %v came back, which is not on its way", h)
+		check(fmt.Errorf("handle %v came back, which is not on its way", h))
 	}
 	delete(out, h)
 	b.Release()
-	return nil
 }
 
 // blockSink reads a word of every line in place, or copies the payload out.
-func blockSink(a *actor) error {
+func blockSink(a *actor) {
 	ctx := context.Background()
-	c, err := local.New().Dial(ctx, a.Addr, nil)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
+	c := a.dial()
 	table := shm.NewTable(&shm.TableOptions{Prefault: true})
-	defer table.Close()
 	own := make([]byte, a.Size)
-	if err := a.start(); err != nil {
-		return err
-	}
+	a.start()
 	var start time.Time
 	for i := 0; i < a.Count; {
-		m, err := c.Recv(ctx)
-		if err != nil {
-			return err
-		}
+		m := must(c.Recv(ctx))
 		if m.Kind == kindSegment {
 			if len(m.Body) != 16 || len(m.Files) != 1 {
-				return fmt.Errorf("segment message of %d bytes with %d files", len(m.Body), len(m.Files))
+				check(fmt.Errorf("segment message of %d bytes with %d files", len(m.Body), len(m.Files)))
 			}
 			id, size := binary.LittleEndian.Uint64(m.Body), binary.LittleEndian.Uint64(m.Body[8:])
 			c.Release()
-			if err := table.Add(1, id, m.Files[0], int64(size)); err != nil {
-				return err
-			}
+			check(table.Add(1, id, m.Files[0], int64(size)))
 			continue
 		}
-		if len(m.Body) != shm.HandleSize {
-			return fmt.Errorf("message of %d bytes, expected a handle", len(m.Body))
-		}
-		h := shm.GetHandle(m.Body)
-		c.Release()
-		b, err := table.Open(1, h)
-		if err != nil {
-			return err
-		}
+		h := recvHandle(c, m)
+		b := must(table.Open(1, h))
 		if a.Kind == "fill" {
 			readLines(b.Bytes())
 		} else {
 			copy(own, b.Bytes())
 		}
 		b.Release()
-		if err := sendHandle(ctx, c, h); err != nil {
-			return err
-		}
+		sendHandle(ctx, c, h)
 		if i == 0 {
 			start = time.Now() // without the mapping of the segment
 		}
 		i++
 	}
 	bytes := float64(max(a.Count-1, 1)) * float64(a.Size)
-	return a.measured(float32(bytes / float64(time.Since(start))))
+	a.measured(float32(bytes / float64(time.Since(start))))
 }
 
 // readLines reads one word of every cache line.
@@ -321,39 +235,30 @@ func copyRate(n, size int) float64 {
 
 // idle opens a conn, waits for a message that never comes, and measures how much of a
 // core that takes.
-func idle(a *actor) error {
+func idle(a *actor) {
 	ctx := context.Background()
 	var c ipc.Conn
-	var err error
 	if a.Kind == "listen" {
-		c, err = a.acceptOne(ctx)
+		c = a.acceptOne(ctx)
 	} else {
-		if c, err = local.New().Dial(ctx, a.Addr, nil); err == nil {
-			err = a.ready()
-		}
+		c = a.dial()
+		a.ready()
 	}
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	done := make(chan error, 1)
 	go func() {
 		_, err := c.Recv(ctx)
 		done <- err
 	}()
-	if err := a.waitGo(); err != nil {
-		return err
-	}
+	a.waitGo()
 	before, start := cpuTime(), time.Now()
 	time.Sleep(time.Duration(a.Count) * time.Millisecond)
 	percent := float32(100 * float64(cpuTime()-before) / float64(time.Since(start)))
 	// The other end is measured as well, so neither goes before both are through: each
 	// waits for the other's word.
 	var m [messageBytes]byte
-	if err := errors.Join(sendConn(ctx, c, &m), <-done); err != nil {
-		return err
-	}
-	return a.measured(percent)
+	sendConn(ctx, c, &m)
+	check(<-done)
+	a.measured(percent)
 }
 
 // cpuTime is what this process has used.

@@ -1,9 +1,8 @@
 package bench
 
 import (
-	"context"
-	"fmt"
-	"os"
+	"cmp"
+	"slices"
 	"time"
 )
 
@@ -23,156 +22,75 @@ const (
 // not; ours is also measured with that. The best number of threads of each side counts.
 // Tuned PyTorch is measured as well, without a bar; it says more where OpenBLAS chooses
 // bad kernels.
-func runTorch(ctx context.Context, o *Options) (*Report, error) {
-	r := &Report{Bench: "torch"}
-	python, err := findTorch(ctx)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "ringside-torch-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	if err := unpackTorch(dir); err != nil {
-		return nil, err
-	}
+func runTorch(r *run) {
+	t := r.torch()
 	var rigs []*rig
 	var peers []*torchPeer
-	defer func() {
-		for _, g := range rigs {
-			g.close()
-		}
-		for _, p := range peers {
-			p.close()
-		}
-	}()
 	for threads := 1; threads <= torchThreads; threads++ {
-		g, err := throughThreads(ctx, o, threads)
-		if err != nil {
-			return nil, err
-		}
+		g := r.through(1, threads)
 		g.name = "ringside, " + count(threads, "thread")
 		rigs = append(rigs, g)
 	}
 	for _, how := range []tuning{untuned, fullTuned} {
 		for threads := 1; threads <= torchThreads; threads++ {
-			p, err := startTorch(ctx, python, dir, threads, how)
-			if err != nil {
-				return nil, err
-			}
-			peers = append(peers, p)
+			peers = append(peers, r.torchPeer(t, threads, how))
 		}
 	}
 	worst := 0.0
 	for _, t := range trials() {
-		if o.Only != "" && o.Only != t.Name {
-			continue
+		if r.Only == "" || r.Only == t.Name {
+			within(t.Name, func() { worst = max(worst, runTrial(r, &t, rigs, peers)) })
 		}
-		off, err := runTrial(ctx, o, r, &t, dir, rigs, peers)
-		if ctx.Err() != nil {
-			return nil, ctx.Err() // rather than that its processes ended
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name, err)
-		}
-		worst = max(worst, off)
 	}
 	r.atMost("torch_losses", worst, maxLossOff)
-	return r, nil
 }
 
 // runTrial measures one trial on all sides, the rigs first, and returns how far the
 // losses are apart.
-func runTrial(ctx context.Context, o *Options, r *Report, t *trial, dir string, rigs []*rig, peers []*torchPeer) (off float64, err error) {
+func runTrial(r *run, t *trial, rigs []*rig, peers []*torchPeer) (off float64) {
 	began := time.Now()
-	var trainers []*trainer
-	var sides []*series
-	for _, g := range rigs {
-		tr, err := newTrainer(g.sess, t)
-		if err != nil {
-			return 0, err
-		}
-		defer tr.free()
-		trainers = append(trainers, tr)
-		sides = append(sides, &series{name: t.Name + ", " + g.name, unit: "ms"})
-	}
-	for _, p := range peers {
-		if err := p.load(t); err != nil {
-			return 0, err
-		}
-		defer p.drop(t)
-		sides = append(sides, &series{name: t.Name + ", " + p.name, unit: "ms"})
-	}
-	if off, err = compareLosses(ctx, o, r, t, dir, trainers, peers[torchThreads-1], peers[2*torchThreads-1]); err != nil {
-		return 0, err
-	}
-	waits := make([]*series, len(trainers)) // ours, where each loss is waited for
-	for i := range waits {
-		waits[i] = &series{name: sides[i].name + ", every loss read", unit: "ms"}
-	}
-	o.progress("model", t.Name, "losses", off, "seconds", time.Since(began).Seconds())
-	n, rounds := o.work(t.steps), o.rounds(7)
-	if o.Rounds == 0 && t.steps < 5 {
+	n, rounds := r.work(t.steps), r.rounds(7)
+	if r.Rounds == 0 && t.steps < 5 {
 		rounds = 3 // a round of these models takes a quarter of a minute
 	}
-	for round := range rounds + 1 { // the first is not counted
-		for i, side := range sides {
-			var mean float64
-			if i < len(trainers) {
-				got, err := trainers[i].each(ctx, n)
-				if err != nil {
-					return 0, err
-				}
-				if round > 0 {
-					waits[i].add(got...)
-				}
-				mean, err = trainers[i].steps(ctx, n)
-				if err != nil {
-					return 0, err
-				}
-			} else {
-				got, err := peers[i-len(trainers)].steps(t, n)
-				if err != nil {
-					return 0, err
-				}
-				mean = total(got) / float64(n)
-			}
-			if round > 0 {
-				side.n = n
-				side.add(mean)
-			}
-		}
+	var trainers []*trainer
+	var waits, ours, theirs []side // waits are ours, where each loss is waited for
+	for _, g := range rigs {
+		tr := newTrainer(g.sess, t)
+		defer tr.free()
+		trainers = append(trainers, tr)
+		name := t.Name + ", " + g.name
+		waits = append(waits, sampled(name+", every loss read", "ms", 0, func(int) []float64 { return tr.each(r.ctx, n) }))
+		ours = append(ours, tr.turn(r, name, n))
 	}
-	o.progress("model", t.Name, "rounds", rounds, "seconds", time.Since(began).Seconds())
-	for _, side := range waits {
-		r.measured(side)
+	for _, p := range peers {
+		p.load(t)
+		defer p.drop(t)
+		theirs = append(theirs, p.turn(t, t.Name+", "+p.name, n))
 	}
-	for _, side := range sides {
-		r.measured(side)
-	}
-	ours := best(sides[:len(rigs)])
-	r.measured(&series{name: t.Name + " over tuned PyTorch", unit: "ratio",
-		rounds: [][]float64{{ratio(ours, best(sides[len(rigs)+torchThreads:]))}}})
-	r.atMost("torch_"+t.Name, ratio(ours, best(sides[len(rigs):len(rigs)+torchThreads])), t.limit)
-	return off, nil
+	off = compareLosses(r, t, trainers, peers[torchThreads-1], peers[2*torchThreads-1])
+	r.progress("model", t.Name, "losses", off, "seconds", time.Since(began).Seconds())
+	r.measure(turns{rounds: rounds, warm: true}, slices.Concat(waits, ours, theirs)...)
+	r.progress("model", t.Name, "rounds", rounds, "seconds", time.Since(began).Seconds())
+	r.single(t.Name+" over tuned PyTorch", "ratio", ratio(best(ours), best(theirs[torchThreads:])))
+	r.atMost("torch_"+t.Name, ratio(best(ours), best(theirs[:torchThreads])), t.limit)
+	return off
 }
 
-func total(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum
+// turn is a side that takes n steps, of which every tenth loss is read.
+func (tr *trainer) turn(r *run, name string, n int) side {
+	return number(name, "ms", n, func() float64 {
+		_, average := tr.steps(r.ctx, n, onTheWay)
+		return average
+	})
+}
+
+// turn is a side that takes n steps of a model that is loaded.
+func (p *torchPeer) turn(t *trial, name string, n int) side {
+	return number(name, "ms", n, func() float64 { return p.steps(t, n) })
 }
 
 // best is the series with the least median.
-func best(sides []*series) *series {
-	b := sides[0]
-	for _, s := range sides[1:] {
-		if quantile(s.medians(), 0.5) < quantile(b.medians(), 0.5) {
-			b = s
-		}
-	}
-	return b
+func best(sides []side) *series {
+	return slices.MinFunc(sides, func(a, b side) int { return cmp.Compare(a.median(), b.median()) }).series
 }

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // blasCores names the kernel sets of OpenBLAS, by OPENBLAS_CORETYPE, that are tried where
@@ -30,52 +29,35 @@ for _ in range(10):
     best = max(best, 4 * 2 * n**3 / (time.perf_counter() - start) * 1e-9)
 print(best)`
 
-var fastCores struct {
-	sync.Mutex
-	known map[string]string // by interpreter
-}
-
 // fastCore returns what OPENBLAS_CORETYPE must be for PyTorch's matrix products to run at
 // this machine's speed, empty where OpenBLAS chooses well by itself or is not what
 // PyTorch uses.
-func fastCore(ctx context.Context, python string) (string, error) {
-	fastCores.Lock()
-	defer fastCores.Unlock()
-	if core, ok := fastCores.known[python]; ok {
-		return core, nil
+func (t *torch) fastCore(ctx context.Context) string {
+	if t.tried {
+		return t.core
 	}
 	rates := map[string]float64{}
 	for range 2 { // neighbours may be in the way once
 		for _, core := range append([]string{""}, blasCores...) {
-			rates[core] = max(rates[core], blasSpeed(ctx, python, core))
+			rates[core] = max(rates[core], blasSpeed(ctx, t.python, core))
 		}
 	}
-	fast, most := "", minCoreGain*rates[""]
+	most := minCoreGain * rates[""]
 	for _, core := range blasCores {
 		if rates[core] > most {
-			fast, most = core, rates[core]
+			t.core, most = core, rates[core]
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return "", err
-	}
-	if fastCores.known == nil {
-		fastCores.known = map[string]string{}
-	}
-	fastCores.known[python] = fast
-	return fast, nil
+	check(ctx.Err())
+	t.tried = true
+	return t.core
 }
 
 // blasSpeed is 0 where these kernels don't run.
 func blasSpeed(ctx context.Context, python, core string) float64 {
-	out, err := exec.CommandContext(ctx, "env", append(torchEnv(1, core), python, "-c", blasRate)...).Output()
-	if err != nil {
-		return 0
-	}
-	rate, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
-	if err != nil {
-		return 0
-	}
+	// The rate is printed if nothing failed; otherwise there is no number.
+	out, _ := exec.CommandContext(ctx, "env", append(torchEnv(1, core), python, "-c", blasRate)...).Output()
+	rate, _ := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
 	return rate
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"strconv"
 
 	"github.com/ringside-go/ringside/tensor/nn"
 )
@@ -33,71 +32,48 @@ const (
 //
 // It also measures for how long a run of ours that takes nothing over stays within
 // maxLossOff of p, and for how long other does.
-func compareLosses(ctx context.Context, o *Options, r *Report, t *trial, dir string, trainers []*trainer, p, other *torchPeer) (float64, error) {
-	n := o.work(lossSteps)
+func compareLosses(r *run, t *trial, trainers []*trainer, p, other *torchPeer) (worst float64) {
+	n := r.work(lossSteps)
 	last := trainers[len(trainers)-1]
 	alone := make([]float64, min(n, aloneTurns*t.steps))
 	for i := range alone {
-		var err error
-		if err = ctx.Err(); err == nil {
-			alone[i], err = last.step()
-		}
-		if err != nil {
-			return 0, err
-		}
+		check(r.ctx.Err())
+		alone[i] = last.step()
 	}
 	var want []float64
-	worst := 0.0
-	path := filepath.Join(dir, "parameters.safetensors")
+	path := filepath.Join(r.tempDir(), "parameters.safetensors")
 	for len(want) < n {
-		if err := p.save(t, path); err != nil {
-			return 0, err
-		}
-		span, err := p.losses(t, min(lossSpan, n-len(want)))
-		if err != nil {
-			return 0, err
-		}
+		p.save(t, path)
+		span := p.losses(t, min(lossSpan, n-len(want)))
 		for _, tr := range trainers {
 			if len(want) > 0 && tr != last {
 				continue
 			}
-			off, err := tr.follow(ctx, path, len(want), span)
-			if err != nil {
-				return 0, fmt.Errorf("from PyTorch's step %d: %w", len(want), err)
-			}
-			worst = math.Max(worst, off) // NaN stays
+			within(fmt.Sprintf("from PyTorch's step %d", len(want)), func() {
+				// NaN stays.
+				worst = math.Max(worst, tr.follow(r.ctx, path, len(want), span))
+			})
 		}
 		want = append(want, span...)
 	}
-	same, err := other.losses(t, len(alone))
-	if err != nil {
-		return 0, err
-	}
-	r.measured(&series{name: fmt.Sprintf("%s, losses from PyTorch's, %d steps", t.Name, n), unit: "relative", rounds: [][]float64{{worst}}})
-	r.measured(&series{name: t.Name + ", steps that a run of its own is as near, of " + strconv.Itoa(len(alone)), unit: "steps", rounds: [][]float64{{float64(together(alone, want))}}})
-	r.measured(&series{name: t.Name + ", steps that tuned PyTorch is as near, of " + strconv.Itoa(len(alone)), unit: "steps", rounds: [][]float64{{float64(together(same, want))}}})
-	return worst, nil
+	same := other.losses(t, len(alone))
+	r.single(fmt.Sprintf("%s, losses from PyTorch's, %d steps", t.Name, n), "relative", worst)
+	r.single(fmt.Sprintf("%s, steps that a run of its own is as near, of %d", t.Name, len(alone)), "steps", float64(together(alone, want)))
+	r.single(fmt.Sprintf("%s, steps that tuned PyTorch is as near, of %d", t.Name, len(alone)), "steps", float64(together(same, want)))
+	return worst
 }
 
 // follow takes over what a process of PyTorch wrote to path after so many steps, takes as
 // many steps as want has losses and returns how far one is from these at most,
 // relatively.
-func (tr *trainer) follow(ctx context.Context, path string, steps int, want []float64) (off float64, err error) {
-	if _, err := nn.Load(path, append(tr.net.Params(), tr.opt.State()...), nil); err != nil {
-		return 0, err
-	}
+func (tr *trainer) follow(ctx context.Context, path string, steps int, want []float64) (off float64) {
+	must(nn.Load(path, append(tr.net.Params(), tr.opt.State()...), nil))
 	tr.opt.SetSteps(steps)
 	for _, w := range want {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		got, err := tr.step()
-		if err != nil {
-			return 0, err
-		}
-		off = math.Max(off, relativeTo(got, w))
+		check(ctx.Err())
+		off = math.Max(off, relativeTo(tr.step(), w))
 	}
-	return off, nil
+	return off
 }
 
 // together is for how many steps two runs' losses, of which one may have taken fewer

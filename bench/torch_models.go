@@ -66,27 +66,26 @@ type network interface {
 	Loss(x, y *tensor.Tensor) *tensor.Tensor
 }
 
-func (f *form) build(s *tensor.Session) (network, error) {
+func (f *form) build(s *tensor.Session) network {
 	switch f.Kind {
 	case "mlp":
-		return model.NewMLP(s, 784, 256, 10)
+		return must(model.NewMLP(s, 784, 256, 10))
 	case "lenet":
-		return model.NewCNN(s, 1, 28, 10)
+		return must(model.NewCNN(s, 1, 28, 10))
 	case "gpt":
-		return model.NewGPT(s, model.GPTConfig{Vocab: f.Vocab, Hidden: f.Hidden, Layers: f.Layers, Heads: f.Heads, Context: f.Seq})
-	case "qwen":
-		return model.NewQwen3(s, model.Qwen3Config{Vocab: f.Vocab, Hidden: f.Hidden, Layers: f.Layers, Heads: f.Heads, KVHeads: f.KVHeads,
-			HeadDim: f.HeadDim, FFN: f.FFN, Context: f.Seq, Theta: 1e6, Eps: 1e-6, Tied: true})
+		return must(model.NewGPT(s, model.GPTConfig{Vocab: f.Vocab, Hidden: f.Hidden, Layers: f.Layers, Heads: f.Heads, Context: f.Seq}))
 	}
-	return nil, fmt.Errorf("%w model %q", ErrUnknown, f.Kind)
+	return must(model.NewQwen3(s, model.Qwen3Config{Vocab: f.Vocab, Hidden: f.Hidden, Layers: f.Layers, Heads: f.Heads, KVHeads: f.KVHeads,
+		HeadDim: f.HeadDim, FFN: f.FFN, Context: f.Seq, Theta: 1e6, Eps: 1e-6, Tied: true}))
 }
 
-// batch is the model's one batch, values by formula.
-func (f *form) batch(s *tensor.Session) (x, y *tensor.Tensor) {
+// batch makes a batch of the model by a formula, from a name. The empty name's is that of
+// the comparison.
+func (f *form) batch(s *tensor.Session, name string) (x, y *tensor.Tensor) {
 	if f.Kind == "mlp" || f.Kind == "lenet" {
 		v, classes := make([]float32, f.Batch*784), make([]int64, f.Batch)
-		data.FillUniform(v, "x", 0, 1)
-		data.FillIndices(classes, "y", 10)
+		data.FillUniform(v, name+"x", 0, 1)
+		data.FillIndices(classes, name+"y", 10)
 		if f.Kind == "mlp" {
 			return tensor.From(s, v, f.Batch, 784), tensor.From(s, classes, f.Batch)
 		}
@@ -97,7 +96,7 @@ func (f *form) batch(s *tensor.Session) (x, y *tensor.Tensor) {
 		data.FillIndices(v, name, uint64(f.Vocab))
 		return tensor.From(s, v, f.Batch, f.Seq)
 	}
-	return tokens("x"), tokens("y")
+	return tokens(name + "x"), tokens(name + "y")
 }
 
 // initial is the offset and the scale of a parameter's first value: the twin of initial
@@ -120,42 +119,39 @@ type trainer struct {
 	leaves []*tensor.Tensor
 	opt    optim.Optimizer
 	x, y   *tensor.Tensor
+
+	fresh *form // if not nil, each step has a batch of its own
+	taken int   // steps on fresh batches
 }
 
-func newTrainer(s *tensor.Session, t *trial) (*trainer, error) { return makeTrainer(s, t, false) }
+func newTrainer(s *tensor.Session, t *trial) *trainer { return makeTrainer(s, t, false) }
 
 // makeTrainer is newTrainer; named gives the parameters the signals of their names, and
 // what layers hand on those that the model gives it.
-func makeTrainer(s *tensor.Session, t *trial, named bool) (*trainer, error) {
-	net, err := t.Form.build(s)
-	if err != nil {
-		return nil, err
-	}
+func makeTrainer(s *tensor.Session, t *trial, named bool) *trainer {
+	net := t.Form.build(s)
 	ps := net.Params()
-	for _, p := range ps {
-		v := make([]float32, p.T.Elems())
-		offset, scale := initial(p)
-		data.FillUniform(v, p.Name, offset, scale)
-		if err := p.T.Assign(tensor.From(s, v, p.T.Shape()...)); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.Name, err)
-		}
-	}
-	tr := &trainer{s: s, net: net, leaves: nn.Tensors(ps)}
 	if m, ok := net.(nn.Signaler); ok && named {
 		m.SetSignals(true)
 	}
 	for _, p := range ps {
+		v := make([]float32, p.T.Elems())
+		offset, scale := initial(p)
+		data.FillUniform(v, p.Name, offset, scale)
+		within(p.Name, func() { check(p.T.Assign(tensor.From(s, v, p.T.Shape()...))) })
 		if named {
 			p.T.Signal(p.Name)
 		}
 	}
+	tr := &trainer{s: s, net: net, leaves: nn.Tensors(ps)}
 	if t.Opt == "adamw" {
 		tr.opt = optim.NewAdamW(ps, optim.AdamWOptions{Decay: 0.01})
 	} else {
 		tr.opt = optim.NewSGD(ps, optim.SGDOptions{LR: 1e-2})
 	}
-	s.Signal(train.BatchSignal, func() { tr.x, tr.y = t.Form.batch(s) })
-	return tr, s.Sync()
+	s.Signal(train.BatchSignal, func() { tr.x, tr.y = t.Form.batch(s, "") })
+	check(s.Sync())
+	return tr
 }
 
 // free gives the model's memory back.
@@ -166,72 +162,57 @@ func (tr *trainer) free() {
 }
 
 // record records a step and returns its loss.
-func (tr *trainer) record() (loss *tensor.Tensor, err error) {
+func (tr *trainer) record() (loss *tensor.Tensor) {
 	tr.s.Scope(func(sc *tensor.Scope) {
-		loss = sc.Keep(tr.net.Loss(tr.x, tr.y))
-		var grads []*tensor.Tensor
-		if grads, err = autograd.Grad(loss, tr.leaves...); err == nil {
-			err = tr.opt.Step(grads)
+		x, y := tr.x, tr.y
+		if tr.fresh != nil {
+			tr.taken++
+			x, y = tr.fresh.batch(tr.s, fmt.Sprintf("step %d ", tr.taken))
 		}
+		loss = sc.Keep(tr.net.Loss(x, y))
+		check(tr.opt.Step(must(autograd.Grad(loss, tr.leaves...))))
 	})
-	if err != nil {
-		loss.Free()
-		return nil, err
-	}
-	return loss, nil
+	return loss
 }
 
 // step takes a step and waits for its loss.
-func (tr *trainer) step() (float64, error) {
-	loss, err := tr.record()
-	if err != nil {
-		return 0, err
-	}
+func (tr *trainer) step() float64 {
+	loss := tr.record()
 	defer loss.Free()
-	return loss.Item()
+	return must(loss.Item())
 }
 
 // each takes n steps, waits for the loss of each and returns what they took, in ms.
-func (tr *trainer) each(ctx context.Context, n int) ([]float64, error) {
-	out := make([]float64, n)
-	for i := range out {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		start := time.Now()
-		if _, err := tr.step(); err != nil {
-			return nil, err
-		}
-		out[i] = millis(time.Since(start))
-	}
-	return out, nil
+func (tr *trainer) each(ctx context.Context, n int) []float64 {
+	each, _ := tr.steps(ctx, n, 1)
+	return each
 }
 
 // onTheWay is how many steps are sent before one's loss is waited for.
 const onTheWay = 10
 
-// steps takes n steps and returns what one took on average, in ms, until all are done. It
-// is a training loop as train's: the next step is recorded while the last one runs, and
-// every tenth loss is read.
-func (tr *trainer) steps(ctx context.Context, n int) (float64, error) {
-	start := time.Now()
-	for i := range n {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		loss, err := tr.record()
-		if err != nil {
-			return 0, err
-		}
-		if (i+1)%onTheWay == 0 || i == n-1 {
-			_, err = loss.Item()
+// steps takes n steps and returns what one took on average, in ms, until all are done,
+// and the same of every so many steps. It is a training loop as train's: the next step is
+// recorded while the last one runs, and the losses of every so many steps and of the last
+// one are read.
+func (tr *trainer) steps(ctx context.Context, n, every int) (each []float64, average float64) {
+	ms := func(since, now time.Time, steps int) float64 {
+		return float64(now.Sub(since)) / float64(millis) / float64(steps)
+	}
+	began := time.Now()
+	start, from := began, 0
+	for i := 1; i <= n; i++ {
+		check(ctx.Err())
+		loss := tr.record()
+		if i%every == 0 || i == n {
+			must(loss.Item())
+			now := time.Now()
+			each = append(each, ms(start, now, i-from))
+			start, from = now, i
 		} else {
-			err = tr.s.Flush()
+			check(tr.s.Flush())
 		}
 		loss.Free()
-		if err != nil {
-			return 0, err
-		}
 	}
-	return millis(time.Since(start)) / float64(n), nil
+	return each, ms(began, start, n)
 }

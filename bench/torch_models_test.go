@@ -24,17 +24,15 @@ func benchmarkTrial(b *testing.B, t *trial, threads int) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	tr, err := newTrainer(s, t)
+	err = try(func() {
+		tr := newTrainer(s, t)
+		tr.step()
+		for b.Loop() {
+			tr.step()
+		}
+	})
 	if err != nil {
 		b.Fatal(err)
-	}
-	if _, err := tr.step(); err != nil {
-		b.Fatal(err)
-	}
-	for b.Loop() {
-		if _, err := tr.step(); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 
@@ -45,22 +43,20 @@ func TestTrialsLearn(t *testing.T) {
 			continue // seconds a step without vector instructions
 		}
 		t.Run(trial.Name, func(t *testing.T) {
-			g, err := inProcess()
+			s, err := cpu.NewSession(nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer g.close()
-			tr, err := newTrainer(g.sess, &trial)
-			if err != nil {
-				t.Fatal(err)
-			}
+			defer s.Close()
 			var losses []float64
-			for range 6 {
-				loss, err := tr.step()
-				if err != nil {
-					t.Fatal(err)
+			err = try(func() {
+				tr := newTrainer(s, &trial)
+				for range 6 {
+					losses = append(losses, tr.step())
 				}
-				losses = append(losses, loss)
+			})
+			if err != nil {
+				t.Fatal(err)
 			}
 			if !(losses[5] < losses[0]) || math.IsNaN(losses[5]) {
 				t.Errorf("losses %v", losses)

@@ -8,29 +8,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 )
 
 //go:embed torch/*.py
 var torchSource embed.FS
 
-// ErrNoTorch is returned by the scenarios that compare with PyTorch on a machine that has
-// none, or only one with the reference BLAS.
-var ErrNoTorch = errors.New("bench: no PyTorch with a fast BLAS; install it by: apt-get install python3-torch libopenblas0-openmp")
-
 // pythons are the interpreter that distributions install PyTorch for, and where it may be
 // otherwise.
 var pythons = []string{"/usr/bin/python3", "python3"}
 
-// torchPeer is a process of PyTorch that takes steps when told to.
+// torchPeer is PyTorch, which takes steps when told to: a process, or several ranks that
+// take each step together.
 type torchPeer struct {
-	name string
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  *bufio.Scanner
+	name  string
+	procs []torchProcess
+}
+
+type torchProcess struct {
+	in  io.WriteCloser
+	out *bufio.Scanner
 }
 
 // torchCheck fails without PyTorch, and where that multiplies matrices by Debian's
@@ -48,22 +48,19 @@ func findTorch(ctx context.Context) (string, error) {
 	return "", errors.Join(ErrNoTorch, ctx.Err())
 }
 
-// unpackTorch writes the scripts to dir.
-func unpackTorch(dir string) error {
-	entries, err := torchSource.ReadDir("torch")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		text, err := torchSource.ReadFile("torch/" + e.Name())
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, e.Name()), text, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
+// torch is an installation of PyTorch.
+type torch struct {
+	python, dir string // the interpreter, and the folder with our scripts
+
+	core  string // see fastCore
+	tried bool   // core is known
+}
+
+// torch finds PyTorch and writes the scripts.
+func (r *run) torch() *torch {
+	t := &torch{python: must(findTorch(r.ctx)), dir: r.tempDir()}
+	check(os.CopyFS(t.dir, must(fs.Sub(torchSource, "torch"))))
+	return t
 }
 
 // tuning is how far a process of PyTorch departs from what an installation does by
@@ -77,14 +74,11 @@ const (
 	fullTuned
 )
 
-// startTorch starts a process of so many threads.
-func startTorch(ctx context.Context, python, dir string, threads int, how tuning) (*torchPeer, error) {
+// torchPeer starts a process of so many threads.
+func (r *run) torchPeer(t *torch, threads int, how tuning) *torchPeer {
 	core, name := "", "PyTorch, "+count(threads, "thread")
 	if how >= fastBLAS {
-		var err error
-		if core, err = fastCore(ctx, python); err != nil {
-			return nil, err
-		}
+		core = t.fastCore(r.ctx)
 	}
 	args := torchEnv(threads, core)
 	if how == fullTuned {
@@ -94,106 +88,107 @@ func startTorch(ctx context.Context, python, dir string, threads int, how tuning
 	if core != "" {
 		name += ", OpenBLAS's " + core
 	}
-	return newTorchPeer(ctx, dir, name, append(args, python, "-B", "peer.py", strconv.Itoa(threads)))
+	p := &torchPeer{name: name}
+	p.start(r, t, append(args, t.python, "-B", "peer.py", strconv.Itoa(threads)))
+	return p
 }
 
-// newTorchPeer starts a process that runs one of the scripts in dir: args are env's.
-func newTorchPeer(ctx context.Context, dir, name string, args []string) (*torchPeer, error) {
-	p := &torchPeer{name: name, cmd: exec.CommandContext(ctx, "env", args...)}
-	p.cmd.Dir, p.cmd.Stderr = dir, os.Stderr
-	var err error
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", p.name, err)
-	}
-	p.out = bufio.NewScanner(out)
-	p.out.Buffer(nil, maxReply)
-	return p, nil
+// start starts a process that runs one of the scripts, until the scenario ends: args are
+// env's.
+func (p *torchPeer) start(r *run, t *torch, args []string) {
+	cmd := exec.CommandContext(r.ctx, "env", args...)
+	cmd.Dir, cmd.Stderr = t.dir, os.Stderr
+	in, out := must(cmd.StdinPipe()), bufio.NewScanner(must(cmd.StdoutPipe()))
+	within("bench: "+p.name, func() { check(cmd.Start()) })
+	out.Buffer(nil, maxReply)
+	p.procs = append(p.procs, torchProcess{in, out})
+	r.atEnd(func() error {
+		in.Close()
+		_ = cmd.Wait()
+		return nil
+	})
 }
 
 // maxReply is more than the times of the longest turn take.
 const maxReply = 1 << 20
 
-// torchReply is what a peer answers.
+// torchReply is what a process answers.
 type torchReply struct {
 	MS     []float64 `json:"ms"`
 	Losses []float64 `json:"losses"`
 }
 
-// ask sends a line and returns the answer. n is how many numbers that must have.
-func (p *torchPeer) ask(question any, n int) (*torchReply, error) {
-	line, err := json.Marshal(question)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := p.in.Write(append(line, '\n')); err != nil {
-		return nil, fmt.Errorf("bench: %s: %w", p.name, err)
-	}
-	if !p.out.Scan() {
-		return nil, fmt.Errorf("bench: %s ended: %w", p.name, errors.Join(p.out.Err(), io.ErrUnexpectedEOF))
-	}
-	var r torchReply
-	if err := json.Unmarshal(p.out.Bytes(), &r); err != nil {
-		return nil, fmt.Errorf("bench: %s said %q: %w", p.name, p.out.Text(), err)
-	}
-	if got := len(r.MS) + len(r.Losses); got != n {
-		return nil, fmt.Errorf("bench: %s gave %d numbers, expected %d", p.name, got, n)
-	}
-	return &r, nil
+// ask sends a line to all processes, which may wait for each other, and returns their
+// answers. n is how many numbers each must have.
+func (p *torchPeer) ask(question any, n int) []torchReply {
+	all := make([]torchReply, len(p.procs))
+	within("bench: "+p.name, func() {
+		line := append(must(json.Marshal(question)), '\n')
+		for _, x := range p.procs {
+			must(x.in.Write(line))
+		}
+		for i, x := range p.procs {
+			if !x.out.Scan() {
+				check(fmt.Errorf("it ended: %w", errors.Join(x.out.Err(), io.ErrUnexpectedEOF)))
+			}
+			if err := json.Unmarshal(x.out.Bytes(), &all[i]); err != nil {
+				check(fmt.Errorf("it said %q: %w", x.out.Text(), err))
+			}
+			if got := len(all[i].MS) + len(all[i].Losses); got != n {
+				check(fmt.Errorf("it gave %d numbers, expected %d", got, n))
+			}
+		}
+	})
+	return all
 }
 
 // load has the peer make a model.
-func (p *torchPeer) load(t *trial) error {
-	_, err := p.ask(t, 0)
-	return err
-}
+func (p *torchPeer) load(t *trial) { p.ask(t, 0) }
 
 // drop has it forget the model.
-func (p *torchPeer) drop(t *trial) error {
-	_, err := p.ask(map[string]any{"drop": t.Name}, 0)
-	return err
+func (p *torchPeer) drop(t *trial) { p.ask(map[string]any{"drop": t.Name}, 0) }
+
+// steps is the mean ms of n steps; of ranks, which say no more, by the slowest's clock.
+func (p *torchPeer) steps(t *trial, n int) float64 {
+	question, numbers := map[string]any{"model": t.Name, "steps": n}, n
+	if len(p.procs) > 1 {
+		numbers = 1
+	}
+	slowest := 0.0
+	for _, x := range p.ask(question, numbers) {
+		slowest = max(slowest, mean(x.MS))
+	}
+	return slowest
 }
 
-func (p *torchPeer) steps(t *trial, n int) ([]float64, error) {
-	r, err := p.ask(map[string]any{"model": t.Name, "steps": n}, n)
-	if err != nil {
-		return nil, err
+// losses are those of n steps on the whole batch: the means of the ranks', whose parts
+// are equally large.
+func (p *torchPeer) losses(t *trial, n int) []float64 {
+	out := make([]float64, n)
+	for _, x := range p.ask(map[string]any{"model": t.Name, "losses": n}, n) {
+		for i, loss := range x.Losses {
+			out[i] += loss / float64(len(p.procs))
+		}
 	}
-	return r.MS, nil
-}
-
-func (p *torchPeer) losses(t *trial, n int) ([]float64, error) {
-	r, err := p.ask(map[string]any{"model": t.Name, "losses": n}, n)
-	if err != nil {
-		return nil, err
-	}
-	return r.Losses, nil
+	return out
 }
 
 // save has it write the model's parameters and its optimizer's state to path.
-func (p *torchPeer) save(t *trial, path string) error {
-	_, err := p.ask(map[string]any{"model": t.Name, "save": path}, 0)
-	return err
+func (p *torchPeer) save(t *trial, path string) {
+	p.ask(map[string]any{"model": t.Name, "save": path}, 0)
 }
 
-// operation times one operation n times.
-func (p *torchPeer) operation(name string, n int, sizes ...int) ([]float64, error) {
-	r, err := p.ask(map[string]any{"op": name, "sizes": sizes, "n": n}, n)
-	if err != nil {
-		return nil, err
+// operation returns the mean ms of one operation, of n.
+func (p *torchPeer) operation(name string, n int, sizes ...int) float64 {
+	return mean(p.ask(map[string]any{"op": name, "sizes": sizes, "n": n}, n)[0].MS)
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
 	}
-	return r.MS, nil
-}
-
-func (p *torchPeer) close() {
-	p.in.Close()
-	_ = p.cmd.Wait()
+	return sum / float64(len(x))
 }
 
 // count is a number and a noun.

@@ -32,7 +32,7 @@ func TestTorch(t *testing.T) {
 		t.Skip("four processes of PyTorch take their time to start")
 	}
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
-	r, err := runTorch(t.Context(), &Options{Rounds: 1, Scale: 20, Only: "mlp_adamw", Self: testSelf(t)})
+	r, err := runScenario(t, "torch", &Options{Rounds: 1, Scale: 20, Only: "mlp_adamw", Self: testSelf(t)})
 	needTorch(t, err)
 	if len(r.Measurements) != 12 || len(r.Bars) != 2 {
 		t.Fatalf("%d measurements and bars %v; expected 12 and 2", len(r.Measurements), r.Bars)
@@ -66,7 +66,7 @@ func TestKernels(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two processes of PyTorch take their time to start")
 	}
-	r, err := runKernels(t.Context(), &Options{Rounds: 1, Scale: 100, Only: "chain", Self: testSelf(t)})
+	r, err := runScenario(t, "kernels", &Options{Rounds: 1, Scale: 100, Only: "chain", Self: testSelf(t)})
 	needTorch(t, err)
 	if len(r.Measurements) != 4 || len(r.Bars) != 2 || !(r.Bars[0].Value > 0) || !(r.Bars[1].Value > 0) {
 		t.Errorf("measured %+v, bars %+v", r.Measurements, r.Bars)

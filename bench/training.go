@@ -25,14 +25,27 @@ type Training struct{ t *trainer }
 // train.BatchSignal, its optimizer's state those of optim, and if named is set, every
 // parameter that of its name. The error is ErrUnknown if there is none.
 func NewTraining(s *tensor.Session, name string, named bool) (*Training, error) {
+	t, err := findTrial(name)
+	if err != nil {
+		return nil, err
+	}
+	var tr *trainer
+	err = try(func() { tr = makeTrainer(s, t, named) })
+	return &Training{tr}, err
+}
+
+// findTrial is the trial of that name: ErrUnknown, which lists all, if there is none.
+func findTrial(name string) (*trial, error) {
 	for _, t := range trials() {
 		if t.Name == name {
-			tr, err := makeTrainer(s, &t, named)
-			return &Training{tr}, err
+			return &t, nil
 		}
 	}
 	return nil, fmt.Errorf("%w model %q; expected one of %s", ErrUnknown, name, strings.Join(TrainingModels(), ", "))
 }
 
 // Step takes a step and returns its loss.
-func (t *Training) Step() (float64, error) { return t.t.step() }
+func (t *Training) Step() (loss float64, err error) {
+	err = try(func() { loss = t.t.step() })
+	return loss, err
+}
