@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 // Backing is what kind of file a segment is.
@@ -53,8 +54,8 @@ const defaultDir = "/dev/shm"
 // newBacking returns a file of size bytes, all of them allocated.
 func newBacking(size int64, o *Options) (*os.File, Backing, error) {
 	dir, kind := o.Dir, o.Backing
-	// Neither file system refuses more than the machine has: the kernel would kill a
-	// process instead. So ask first. It is a check and no reservation.
+	// Neither file system refuses more than there is: the kernel would kill a process
+	// instead. So ask first.
 	if err := checkMemory(size); err != nil {
 		return nil, kind, err
 	}
@@ -172,28 +173,11 @@ func openRetry(path string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// checkMemory refuses what is more than the machine has available, by the
-// kernel's own estimate. Where there is none it refuses nothing.
+// checkMemory refuses what is more than this process can still get. It is a check and no
+// reservation.
 func checkMemory(size int64) error {
-	b, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return nil
-	}
-	if have, ok := memAvailable(string(b)); ok && size > have {
-		return fmt.Errorf("%w: %d bytes asked, the machine has %d available", ErrNoSpace, size, have)
+	if m := (limits.Machine{}).Memory(); size > m.Free {
+		return fmt.Errorf("%w: %d bytes asked, %v", ErrNoSpace, size, m)
 	}
 	return nil
-}
-
-// memAvailable finds MemAvailable in the text of /proc/meminfo, in bytes.
-func memAvailable(text string) (int64, bool) {
-	for line := range strings.Lines(text) {
-		rest, ok := strings.CutPrefix(line, "MemAvailable:")
-		if !ok {
-			continue
-		}
-		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 53)
-		return kb << 10, err == nil
-	}
-	return 0, false
 }

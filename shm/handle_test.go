@@ -66,15 +66,3 @@ func TestClasses(t *testing.T) {
 		t.Errorf("the last class is of %d bytes", classSize(numClasses-1))
 	}
 }
-
-func TestMemAvailable(t *testing.T) {
-	const text = "MemTotal:       24684084 kB\nMemFree:         100 kB\nMemAvailable:       2048 kB\n"
-	if n, ok := memAvailable(text); !ok || n != 2<<20 {
-		t.Errorf("%d, %v, expected %d", n, ok, 2<<20)
-	}
-	for _, bad := range []string{"", "MemAvailable: much\n", "MemFree: 1 kB\n"} {
-		if n, ok := memAvailable(bad); ok {
-			t.Errorf("%q: %d", bad, n)
-		}
-	}
-}

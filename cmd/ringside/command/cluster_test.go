@@ -35,7 +35,12 @@ func start(t *testing.T, args ...string) *command {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &command{Cmd: exec.Command(exe, args...), t: t, lines: make(chan string, 1000), done: make(chan error, 1)}
+	return startCmd(t, exec.Command(exe, args...))
+}
+
+func startCmd(t *testing.T, cmd *exec.Cmd) *command {
+	t.Helper()
+	c := &command{Cmd: cmd, t: t, lines: make(chan string, 1000), done: make(chan error, 1)}
 	r, w := io.Pipe()
 	c.Stdout, c.Stderr = w, w
 	if err := c.Start(); err != nil {
@@ -100,6 +105,10 @@ func TestUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := up.wait(`^ready at (\S+);`)[1]
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
+	if score, _ := strconv.Atoi(strings.TrimSpace(string(b))); err != nil || score < workerScore {
+		t.Errorf("oom_score_adj of the worker is %q, %v, expected %d or more", b, err, workerScore)
+	}
 
 	out, _, err := execute(t, "doctor", "--json")
 	if err != nil || !strings.Contains(out, "2 workers, 0 sessions") {

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/collective/isa"
+	"github.com/ringside-go/ringside/shm/limits"
 )
 
 const (
@@ -111,9 +113,9 @@ func (h *host) memory(context.Context) finding {
 		return f
 	}
 	f.Found = fmt.Sprintf("%s, %s available", size(total), size(avail))
-	if limit, err := strconv.ParseUint(h.read("sys/fs/cgroup/memory.max"), 10, 64); err == nil {
-		f.Found += fmt.Sprintf(", this group of processes is limited to %s", size(limit))
-		avail = min(avail, limit)
+	if m := (limits.Machine{Root: h.root}).Memory(); uint64(m.Free) < avail {
+		avail = uint64(m.Free)
+		f.Found += fmt.Sprintf("; %s leaves %s", m.By, size(avail))
 	}
 	if avail < littleMemory {
 		f.Status, f.Do = poor, "train with a smaller --batch, or end other programs"
@@ -163,17 +165,12 @@ func limited(name string, resource int, least uint64, show func(uint64) string, 
 }
 
 func (h *host) cores(context.Context) finding {
-	n := runtime.NumCPU()
-	f := finding{Name: "cores", Status: good, Found: fmt.Sprintf("%d usable", n)}
-	if quota, period, ok := strings.Cut(h.read("sys/fs/cgroup/cpu.max"), " "); ok && quota != "max" {
-		q, err1 := strconv.ParseFloat(quota, 64)
-		p, err2 := strconv.ParseFloat(period, 64)
-		if err1 == nil && err2 == nil && p > 0 {
-			f.Found += fmt.Sprintf(", time of %.1f", q/p)
-			n = min(n, int(q/p+0.5))
-		}
+	c := limits.Machine{Root: h.root}.Cores()
+	f := finding{Name: "cores", Status: good, Found: fmt.Sprintf("%d usable", runtime.NumCPU())}
+	if !math.IsInf(c.Quota, 1) {
+		f.Found += fmt.Sprintf("; the time of %.1f is allowed by control groups", c.Quota)
 	}
-	if n < 2 {
+	if c.N < 2 {
 		f.Status, f.Do = poor, "client, dispatcher and worker share one core: it works, every hand-over costs a switch; --in-process avoids it"
 	}
 	return f

@@ -27,7 +27,10 @@ func tree(t *testing.T, files map[string]string) string {
 
 func TestDoctorFindings(t *testing.T) {
 	ctx := context.Background()
-	const thp = "sys/kernel/mm/transparent_hugepage/"
+	const (
+		thp     = "sys/kernel/mm/transparent_hugepage/"
+		cgroup2 = "29 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+	)
 	for _, c := range []struct {
 		name  string
 		files map[string]string
@@ -44,9 +47,9 @@ func TestDoctorFindings(t *testing.T) {
 		{"no meminfo", nil, func(h *host) finding { return h.memory(ctx) }, poor, []string{"meminfo"}},
 		{"memory", map[string]string{"proc/meminfo": "MemTotal:  8388608 kB\nMemFree: 1 kB\nMemAvailable:  4194304 kB\n"},
 			func(h *host) finding { return h.memory(ctx) }, good, []string{"8.0 GiB, 4.0 GiB available"}},
-		{"little memory for the group", map[string]string{"proc/meminfo": "MemTotal:  8388608 kB\nMemAvailable:  4194304 kB\n", "sys/fs/cgroup/memory.max": "536870912\n"},
-			func(h *host) finding { return h.memory(ctx) }, poor, []string{"limited to 512 MiB", "--batch"}},
-		{"half a core", map[string]string{"sys/fs/cgroup/cpu.max": "50000 100000\n"},
+		{"little memory for the group", map[string]string{"proc/meminfo": "MemTotal:  8388608 kB\nMemAvailable:  4194304 kB\n", "proc/self/cgroup": "0::/\n", "proc/self/mountinfo": cgroup2, "sys/fs/cgroup/memory.max": "536870912\n"},
+			func(h *host) finding { return h.memory(ctx) }, poor, []string{"the cgroup / leaves 480 MiB", "--batch"}},
+		{"half a core", map[string]string{"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": cgroup2, "sys/fs/cgroup/cpu.max": "50000 100000\n"},
 			func(h *host) finding { return h.cores(ctx) }, poor, []string{"time of 0.5", "--in-process"}},
 		{"no images", nil, func(h *host) finding { return h.images(ctx) }, poor, []string{"apt-get install dataset-fashion-mnist", "--data"}},
 	} {

@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/collective/isa"
 	"github.com/ringside-go/ringside/ipc/local"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/shm/limits"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
 )
@@ -19,8 +21,26 @@ import (
 // maxThreads is more than a machine has cores.
 const maxThreads = 1024
 
-// coresEach is how many cores each of so many workers of this machine gets.
-func coresEach(workers int) int { return max(runtime.NumCPU()/workers, 1) }
+// coresEach returns how many cores each of so many workers of this machine gets.
+func coresEach(workers int) int { return max(limits.Machine{}.Cores().N/workers, 1) }
+
+// workerScore is the least oom_score_adj of a worker: the share of memory, in
+// thousandths, that the kernel adds to its use before it chooses which process to kill.
+const workerScore = 300
+
+// killFirst makes the kernel choose this worker before the dispatcher and clients when
+// memory runs out. A worker is started again; without a dispatcher all sessions end.
+func killFirst() error {
+	const file = "/proc/self/oom_score_adj"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if score, err := strconv.Atoi(strings.TrimSpace(string(b))); err != nil || score >= workerScore {
+		return err
+	}
+	return os.WriteFile(file, []byte(strconv.Itoa(workerScore)), 0o600)
+}
 
 // maxMiB is an exbibyte: what is above would not fit into the bytes' 63 bits.
 const maxMiB = 1 << 40
@@ -90,6 +110,9 @@ func newWorker() *cobra.Command {
 			w, err := worker.New(&worker.Options{Name: name, Device: dev, Quota: uint64(quota) << 20, Secret: secret, Bind: bind, Logger: log})
 			if err != nil {
 				return err
+			}
+			if err := killFirst(); err != nil {
+				log.Warn("the kernel may end the dispatcher before this worker when memory runs out", "err", err)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "worker %s, %s, at %s\n", w.Name(), dev.Info().Name, addr)
 			return advised(w.Serve(cmd.Context(), addr), addr)

@@ -1,0 +1,112 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/client"
+)
+
+// memoryGroup makes a control group with that much memory, in the tree of either version
+// that has the controller. Only root can, and only where the tree can be written.
+func memoryGroup(t *testing.T, bytes int) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root makes control groups")
+	}
+	const top = "/sys/fs/cgroup"
+	tree, limit := top+"/memory", "memory.limit_in_bytes"
+	if controllers, err := os.ReadFile(top + "/cgroup.subtree_control"); err == nil {
+		if !strings.Contains(string(controllers), "memory") {
+			t.Skip("the tree's root does not hand down the memory controller")
+		}
+		tree, limit = top, "memory.max"
+	} else if !exists(tree) {
+		t.Skip("no tree of control groups with the memory controller is mounted")
+	}
+	dir := filepath.Join(tree, fmt.Sprintf("ringside-test-%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skip("control groups can't be made here: ", err)
+	}
+	t.Cleanup(func() {
+		if err := os.Remove(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.WriteFile(filepath.Join(dir, limit), []byte(strconv.Itoa(bytes)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// TestUpInAContainer runs a cluster in a group of 300 MB. A tensor of 600 MB is an error
+// that says so; nothing is killed, and the next program runs.
+func TestUpInAContainer(t *testing.T) {
+	group := memoryGroup(t, 300e6)
+	runtimeDir(t)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := startCmd(t, exec.Command("sh", "-c", `echo $$ > "$0"/cgroup.procs && exec "$@"`, group, exe, "up", "-n", "1"))
+	up.wait(`^worker w0: process \d+`)
+	addr := up.wait(`^ready at (\S+);`)[1]
+	before, err := client.Status(t.Context(), nil, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for try := range 2 {
+		s, err := client.Open(t.Context(), &client.Options{Addr: addr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const want = "MiB free, by the cgroup /ringside-test-"
+		for _, rows := range []int{150e3, 20e3} { // one large tensor; some of 80 MB
+			var held []*tensor.Tensor
+			for err = nil; err == nil && len(held) < 10; {
+				held = append(held, tensor.Rand(s, tensor.F32, rows, 1000))
+				_, err = held[len(held)-1].Sum().Item()
+			}
+			if !errors.Is(err, tensor.ErrNoSpace) || !strings.Contains(err.Error(), want) {
+				t.Errorf("try %d: %d tensors of %d rows: %v, expected %q", try, len(held), rows, err, want)
+			}
+			for _, h := range held {
+				h.Free()
+			}
+			s.ClearErr()
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if s, err = client.Open(t.Context(), &client.Options{Addr: addr}); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := tensor.Ones(s, tensor.F32, 1e6).Sum().Item(); n != 1e6 || err != nil {
+			t.Errorf("try %d: the next program gave %v, %v", try, n, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	after, err := client.Status(t.Context(), nil, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []string{"pid", "worker.w0.pid"} {
+		if before.Get(pid) != after.Get(pid) {
+			t.Errorf("%s was %d, is %d", pid, before.Get(pid), after.Get(pid))
+		}
+	}
+	_ = up.Process.Signal(os.Interrupt)
+	up.wait("^ended$")
+	if err := up.end(); err != nil {
+		t.Errorf("up: %v", err)
+	}
+}
