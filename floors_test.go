@@ -152,7 +152,7 @@ var floors = map[string]int{
 // their own (bench/peers, tensor/cpu/internal/kernel/gen, collective/internal/kernel/gen)
 // are not of this module.
 var outside = map[string][]string{
-	"golang.org/x/sys/unix":        {"shm", "ipc", "ipc/local", "net/tcp", "ipc/ipctest", "bench", "cmd/ringside/command"},
+	"golang.org/x/sys/unix":        {"shm", "shm/limits", "ipc", "ipc/local", "net/tcp", "ipc/ipctest", "bench", "cmd/ringside/command"},
 	"golang.org/x/sys/cpu":         {"collective/isa"},
 	"github.com/edsrzf/mmap-go":    {"shm"},
 	"github.com/cloudwego/netpoll": {"net/tcp"},
@@ -381,8 +381,9 @@ func TestDocFiles(t *testing.T) {
 // TestLightImports checks that importers of ring or shm get nothing heavy with them.
 func TestLightImports(t *testing.T) {
 	want := map[string][]string{
-		"ring": nil,
-		"shm":  {"github.com/edsrzf/mmap-go", "golang.org/x/sys/unix"},
+		"ring":       nil,
+		"shm/limits": {"golang.org/x/sys/unix"},
+		"shm":        {"github.com/edsrzf/mmap-go", "golang.org/x/sys/unix", module + "/shm/limits"},
 	}
 	for _, s := range sources(t) {
 		allowed, ok := want[s.pkg]
