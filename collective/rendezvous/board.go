@@ -47,7 +47,7 @@ type gatherKey struct {
 func (k gatherKey) isWorlds() bool { return strings.HasPrefix(k.name, worldGather) }
 
 type gather struct {
-	values [][]byte // by rank, nil where missing
+	values values // by rank, nil where missing
 	left   int
 	waits  []*pending
 	remind *time.Timer // names the missing in the log; nil for sub-groups
@@ -61,8 +61,9 @@ type pending struct {
 	done  bool
 }
 
-// handle answers a request, at once or when what it waits for has come.
-func (b *board) handle(m *member, kind, id uint32, q request) {
+// handle answers a request, at once or when what it waits for has come. The error is that
+// of a kind which is none.
+func (b *board) handle(m *member, kind, id uint32, q request) error {
 	switch kind {
 	case kindSet:
 		if b.set(m, id, q.key, q.value) {
@@ -89,7 +90,10 @@ func (b *board) handle(m *member, kind, id uint32, q request) {
 		m.value(id, number(n))
 	case kindGather:
 		b.gather(m, id, q)
+	default:
+		return fmt.Errorf("%w: message of kind %d, expected a request", ErrProtocol, kind)
 	}
+	return nil
 }
 
 // cost returns what a key takes, with the map's own share.
@@ -124,7 +128,7 @@ func (b *board) await(m *member, id uint32, q request) {
 		m.value(id, v)
 		return
 	}
-	w := b.wait(m, id, q.timeout, func() failure {
+	w := b.wait(m, id, q, func() failure {
 		if b.waits[q.key] = live(b.waits[q.key]); len(b.waits[q.key]) == 0 {
 			delete(b.waits, q.key)
 		}
@@ -136,7 +140,7 @@ func (b *board) await(m *member, id uint32, q request) {
 }
 
 func (b *board) add(m *member, id uint32, q request) {
-	n := q.delta
+	n := int64(q.delta)
 	if old := b.keys[q.key]; len(old) == 8 {
 		n += int64(binary.LittleEndian.Uint64(old))
 	} else if old != nil {
@@ -148,16 +152,16 @@ func (b *board) add(m *member, id uint32, q request) {
 	}
 }
 
-// wait makes a pending request, which fails at its deadline with the failure that late
+// wait makes a pending request of q, which fails at its deadline with the failure that late
 // returns; nil if the rank has too many.
-func (b *board) wait(m *member, id uint32, timeout time.Duration, late func() failure) *pending {
+func (b *board) wait(m *member, id uint32, q request, late func() failure) *pending {
 	if m.pending >= maxPending {
 		m.fail(id, failure{code: codeBusy, text: fmt.Sprintf("rank %d has %d requests waiting", m.rank, m.pending)})
 		return nil
 	}
 	m.pending++
 	w := &pending{m: m, id: id}
-	w.timer = time.AfterFunc(timeout, func() {
+	w.timer = time.AfterFunc(time.Duration(q.timeout)*time.Millisecond, func() {
 		b.lock.Lock()
 		defer b.lock.Unlock()
 		if !b.closed && w.finish() {
@@ -186,13 +190,17 @@ func live(ws []*pending) []*pending {
 // gather takes a rank's value, and answers all when the last has come.
 func (b *board) gather(m *member, id uint32, q request) {
 	k := gatherKey{q.key, q.size}
-	if want := uint32(b.roster.world.Size); q.size > want || k.isWorlds() && (q.size != want || q.rank != m.rank) {
+	if want := uint32(b.roster.world.Size); q.size > want || q.rank >= q.size || k.isWorlds() && (q.size != want || q.rank != m.rank) {
 		m.fail(id, failure{code: codeSize, text: fmt.Sprintf("rank %d of %d gathers as rank %d of %d", m.rank, want, q.rank, q.size)})
+		return
+	}
+	if most := maxGathered(int(q.size)); len(q.value) > most {
+		m.fail(id, failure{code: codeTooLarge, text: fmt.Sprintf("%d bytes to gather, expected at most %d", len(q.value), most)})
 		return
 	}
 	g := b.gathers[k]
 	if g == nil {
-		g = &gather{values: make([][]byte, q.size), left: int(q.size)}
+		g = &gather{values: make(values, q.size), left: int(q.size)}
 		b.gathers[k] = g
 		if k.isWorlds() && q.size > 1 {
 			b.remind(g, b.patience)
@@ -209,7 +217,7 @@ func (b *board) gather(m *member, id uint32, q request) {
 	}
 	b.bytes += held
 	g.values[q.rank] = append([]byte{}, q.value...)
-	if w := b.wait(m, id, q.timeout, func() failure { return b.missing(g, "") }); w != nil {
+	if w := b.wait(m, id, q, func() failure { return b.missing(g, "") }); w != nil {
 		g.waits = append(g.waits, w)
 	}
 	switch g.left--; {
@@ -229,10 +237,7 @@ func (b *board) gather(m *member, id uint32, q request) {
 
 // complete answers all ranks of a gather that has every value, and forgets it.
 func (b *board) complete(k gatherKey, g *gather) {
-	var all []byte
-	for _, v := range g.values {
-		all = appendBytes(all, v)
-	}
+	all := encode(&g.values)
 	for _, w := range g.waits {
 		if w.finish() {
 			w.m.send(kindValues, w.id, all)

@@ -65,7 +65,7 @@ func (c *client) serve(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
-	c.server, c.self, c.key = s, s.host(c.deliver), derive(c.world.Secret, labelKey, s.run)
+	c.server, c.self, c.key = s, s.host(c.deliver), derive(c.world.Secret, labelKey, s.run[:])
 	return nil
 }
 
@@ -136,7 +136,7 @@ func (c *client) open(ctx context.Context) error {
 // join says which rank this is and returns the name of the run.
 func join(ctx context.Context, conn ipc.Conn, w World) (run []byte, err error) {
 	j := joining{uint32(w.Rank), uint32(w.Size), w.Epoch}
-	m := outgoing{message: message{kindJoin, 0, j.append(nil, w.Secret)}}
+	m := outgoing{message: message{kindJoin, 0, proven(&j, w.Secret, labelJoin)}}
 	if err := m.send(conn, func(kind uint32, n int) ([]byte, error) { return conn.Reserve(ctx, kind, n) }); err != nil {
 		return nil, err
 	}
@@ -150,10 +150,14 @@ func join(ctx context.Context, conn ipc.Conn, w World) (run []byte, err error) {
 	case err != nil:
 		return nil, err
 	case whole && answer.kind == kindWelcome:
-		return parseWelcome(answer.fields, w.Secret)
+		var m welcome
+		if err := parseProven(answer.fields, &m, w.Secret, labelWelcome); err != nil {
+			return nil, fmt.Errorf("rank 0's welcome: %w", err)
+		}
+		return m.run[:], nil
 	case whole && answer.kind == kindRefuse:
-		e, err := parseFailure(answer.fields)
-		if err != nil {
+		var e failure
+		if err := parse(answer.fields, &e); err != nil {
 			return nil, err
 		}
 		return nil, &refusedError{e}
@@ -275,8 +279,8 @@ func (c *client) do(ctx context.Context, kind uint32, q request) (message, error
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	q.timeout = time.Until(deadline)
-	q.timeout -= margin(q.timeout)
+	left := time.Until(deadline)
+	q.timeout = uint32(max(left-margin(left), 0).Milliseconds())
 	if err := ctx.Err(); err != nil {
 		return message{}, err
 	}
@@ -292,7 +296,7 @@ func (c *client) do(ctx context.Context, kind uint32, q request) (message, error
 	c.mu.Unlock()
 	if c.server != nil {
 		c.server.request(c.self, kind, id, q)
-	} else if err := c.send(message{kind, id, q.append(nil, kind)}); err != nil {
+	} else if err := c.send(message{kind, id, encode(&q)}); err != nil {
 		c.end(fmt.Errorf("%w at %s: %w", ErrLost, c.world.Addr(), err))
 	}
 	select {
@@ -316,8 +320,8 @@ func replied(m message) error {
 	if m.kind != kindError {
 		return nil
 	}
-	e, err := parseFailure(m.fields)
-	switch {
+	var e failure
+	switch err := parse(m.fields, &e); {
 	case err != nil:
 		return err
 	case e.code == codeMissing && len(e.ranks) > 0:

@@ -97,52 +97,76 @@ func pipe(t *testing.T) (a, b ipc.Conn) {
 	return a, b
 }
 
+// samples returns one of each message that lists its fields.
+func samples() []walker {
+	return []walker{
+		&joining{1, 2, 3}, &welcome{[runBytes]byte{7}}, &values{[]byte("one"), nil},
+		&request{key: "key", value: []byte("value"), delta: 3, timeout: 1000, rank: 1, size: 4},
+		&failure{codeMissing, "text", []int{1, 2}},
+	}
+}
+
 // FuzzFields: messages are parsed without a panic, and come out as they went in.
 func FuzzFields(f *testing.F) {
-	secret := []byte("secret")
-	for k := kindSet; k <= kindGather; k++ {
-		f.Add(byte(k), request{key: "key", value: []byte("value"), delta: 3, timeout: time.Second, rank: 1, size: 4}.append(nil, k))
+	for k, m := range samples() {
+		f.Add(byte(k), encode(m))
 	}
-	f.Add(byte(kindError), failure{codeMissing, "text", []int{1, 2}}.append(nil))
-	f.Add(byte(kindJoin), joining{1, 2, 3}.append(nil, secret))
-	f.Add(byte(kindWelcome), appendWelcome(nil, secret, make([]byte, runBytes)))
 	f.Fuzz(func(t *testing.T, k byte, b []byte) {
-		same := func(what string, got []byte, err error) {
-			if err == nil && !bytes.Equal(got, b) {
-				t.Errorf("%s: %q became %q", what, b, got)
+		all, again := samples(), samples()
+		m, n := all[int(k)%len(all)], again[int(k)%len(all)]
+		err := parse(b, m)
+		if err != nil && !errors.Is(err, ErrProtocol) {
+			t.Errorf("%q as %T: %v", b, m, err)
+		}
+		if err != nil {
+			return
+		}
+		once := encode(m)
+		if err := parse(once, n); err != nil || !bytes.Equal(encode(n), once) {
+			t.Errorf("%q as %T became %q, and that %+v, %v", b, m, once, n, err)
+		}
+	})
+}
+
+// TestFields: every message comes out as it went in, and no part of it is taken for it.
+func TestFields(t *testing.T) {
+	for k, m := range samples() {
+		b := encode(m)
+		if err := parse(b, m); err != nil || !bytes.Equal(encode(m), b) {
+			t.Errorf("%T: %q became %q, %v", m, b, encode(m), err)
+		}
+		for n := range b {
+			if err := parse(b[:n], samples()[k]); !errors.Is(err, ErrProtocol) {
+				t.Errorf("%T: %d of %d bytes: %v", m, n, len(b), err)
 			}
 		}
-		q, err := parseRequest(uint32(k), b)
-		same("a request", q.append(nil, uint32(k)), err)
-		e, err := parseFailure(b)
-		same("a failure", e.append(nil), err)
-		j, err := parseJoining(b, secret)
-		same("a join", j.append(nil, secret), err)
-		run, err := parseWelcome(b, secret)
-		same("a welcome", appendWelcome(nil, secret, run), err)
-		vs, err := parseValues(b, int(k))
-		var got []byte
-		for _, v := range vs {
-			got = appendBytes(got, v)
+		if err := parse(append(b, 0), samples()[k]); !errors.Is(err, ErrProtocol) {
+			t.Errorf("%T with a byte too many: %v", m, err)
 		}
-		same("values", got, err)
-	})
+	}
 }
 
 // TestProofs: a join and a welcome without the secret are told apart, and so is another
 // version.
 func TestProofs(t *testing.T) {
-	join := joining{1, 2, 3}.append(nil, []byte("secret"))
-	if j, err := parseJoining(join, []byte("guess")); !errors.Is(err, ErrSecret) || j != (joining{1, 2, 3}) {
+	secret, guess := []byte("secret"), []byte("guess")
+	join := proven(&joining{1, 2, 3}, guess, labelJoin)
+	var j joining
+	if err := parseProven(join, &j, guess, labelJoin); err != nil {
+		t.Error(err)
+	}
+	if err := parseProven(join, &j, secret, labelJoin); !errors.Is(err, ErrSecret) || j != (joining{1, 2, 3}) {
 		t.Errorf("a join with another secret: %+v, %v", j, err)
 	}
+	if err := parseProven(join, &j, guess, labelWelcome); !errors.Is(err, ErrSecret) {
+		t.Errorf("the proof of another message: %v", err)
+	}
 	join[0]++
-	if _, err := parseJoining(join, []byte("secret")); !errors.Is(err, ErrProtocol) {
+	if err := parseProven(join, &j, guess, labelJoin); !errors.Is(err, ErrProtocol) {
 		t.Errorf("a join of another version: %v", err)
 	}
-	welcome := appendWelcome(nil, []byte("guess"), make([]byte, runBytes))
-	if _, err := parseWelcome(welcome, []byte("secret")); !errors.Is(err, ErrSecret) {
-		t.Errorf("a welcome with another secret: %v", err)
+	if err := parseProven(nil, &j, guess, labelJoin); !errors.Is(err, ErrProtocol) {
+		t.Errorf("nothing at all: %v", err)
 	}
 }
 
@@ -151,13 +175,12 @@ func TestProofs(t *testing.T) {
 func FuzzServer(f *testing.F) {
 	var all []byte
 	for k := kindSet; k <= kindGather; k++ {
-		q := request{key: "world/1", value: []byte("v"), rank: 1, size: 2}
-		all = append(all, byte(k), byte(len(q.append(nil, k))))
-		all = append(all, q.append(nil, k)...)
+		q := encode(&request{key: "world/1", value: []byte("v"), rank: 1, size: 2})
+		all = append(append(all, byte(k), byte(len(q))), q...)
 	}
 	f.Add(all, true)
 	f.Add([]byte{byte(kindWelcome), 0, byte(kindBye), 0}, true)
-	f.Add(append([]byte{byte(kindJoin), 52}, joining{0, 2, 0}.append(nil, nil)...), false)
+	f.Add(append([]byte{byte(kindJoin), 52}, proven(&joining{0, 2, 0}, nil, labelJoin)...), false)
 	f.Fuzz(func(t *testing.T, script []byte, joins bool) {
 		w := World{Size: 2}
 		s, dial := served(t, w)

@@ -37,7 +37,7 @@ func (m *member) send(kind, id uint32, fields []byte) {
 	m.flush()
 }
 
-func (m *member) fail(id uint32, e failure) { m.send(kindError, id, e.append(nil)) }
+func (m *member) fail(id uint32, e failure) { m.send(kindError, id, encode(&e)) }
 
 func (m *member) value(id uint32, v []byte) { m.send(kindValue, id, v) }
 

@@ -5,12 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
 )
 
-// Between a rank and rank 0 the body of every message of the conn is, little endian:
+// Between a rank and rank 0 the body of every message of the conn is:
 //
 //	| id uint32 | fields |
 //
@@ -26,9 +26,10 @@ import (
 // made both ends prove before that they know the secret; ipc/local has not, it tells
 // users apart.
 //
-// History of version: 1 frames and a handshake of its own; 2 messages of an ipc.Conn.
+// History of version: 1 frames and a handshake of its own; 2 messages of an ipc.Conn; 3
+// fields as package wire has them, the same in all requests.
 const (
-	version    = 2
+	version    = 3
 	runBytes   = 32
 	proofBytes = sha256.Size
 )
@@ -159,44 +160,24 @@ func (in *incoming) take(m ipc.Message, limit int) (out message, whole bool, err
 	return out, true, nil
 }
 
-// fields reads the fields of a message; after a mistake all are zero and bad is set.
-type fields struct {
-	b   []byte
-	bad bool
+// walker is a message that lists its fields.
+type walker interface{ walk(w *wire.Walk) }
+
+// encode returns the fields of m.
+func encode(m walker) []byte {
+	w := wire.Appending(nil)
+	m.walk(&w)
+	return w.Appended()
 }
 
-func (f *fields) take(n int) []byte {
-	if f.bad || n < 0 || n > len(f.b) {
-		f.bad = true
-		return nil
+// parse is the inverse of encode. Slices of m lie in b.
+func parse(b []byte, m walker) error {
+	w := wire.Parsing(m, b)
+	m.walk(&w)
+	if err := w.End(); err != nil {
+		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	out := f.b[:n:n]
-	f.b = f.b[n:]
-	return out
-}
-
-func (f *fields) u32() uint32 {
-	if b := f.take(4); b != nil {
-		return binary.LittleEndian.Uint32(b)
-	}
-	return 0
-}
-
-func (f *fields) u64() uint64 {
-	if b := f.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
-
-// bytes reads a slice with its length before it.
-func (f *fields) bytes() []byte { return f.take(int(f.u32())) }
-
-// done reports whether the fields were read to their end without a mistake.
-func (f *fields) done() bool { return !f.bad && len(f.b) == 0 }
-
-func appendBytes(b, x []byte) []byte {
-	return append(binary.LittleEndian.AppendUint32(b, uint32(len(x))), x...)
+	return nil
 }
 
 // Labels of the values derived from the secret.
@@ -210,9 +191,28 @@ const (
 // derive returns HMAC-SHA256(secret, label, part).
 func derive(secret []byte, label string, part []byte) []byte {
 	m := hmac.New(sha256.New, secret)
-	m.Write(appendBytes(nil, []byte(label)))
+	m.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(label))))
+	m.Write([]byte(label))
 	m.Write(part)
 	return m.Sum(nil)
+}
+
+// proven returns the fields of m with the proof that this end knows the secret.
+func proven(m walker, secret []byte, label string) []byte {
+	b := encode(m)
+	return append(b, derive(secret, label, b)...)
+}
+
+// parseProven is the inverse of proven. With ErrSecret nothing proves m.
+func parseProven(b []byte, m walker, secret []byte, label string) error {
+	fields := b[:max(len(b)-proofBytes, 0)]
+	if err := parse(fields, m); err != nil {
+		return err
+	}
+	if !hmac.Equal(b[len(fields):], derive(secret, label, fields)) {
+		return ErrSecret
+	}
+	return nil
 }
 
 // joining is a rank's first message: its claims about itself.
@@ -221,110 +221,38 @@ type joining struct {
 	epoch      uint64
 }
 
-// append appends the fields, with the proof that the rank knows the secret.
-func (j joining) append(b, secret []byte) []byte {
-	at := len(b)
-	b = binary.LittleEndian.AppendUint32(b, version)
-	b = binary.LittleEndian.AppendUint32(b, j.rank)
-	b = binary.LittleEndian.AppendUint32(b, j.size)
-	b = binary.LittleEndian.AppendUint64(b, j.epoch)
-	return append(b, derive(secret, labelJoin, b[at:])...)
+func (j *joining) walk(w *wire.Walk) {
+	v := uint32(version)
+	if w.U32("version", &v); v != version {
+		w.Abort(fmt.Errorf("version %d, expected %d: all ranks must be of one build", v, version))
+	}
+	w.U32("rank", &j.rank)
+	w.U32("size", &j.size)
+	w.U64("epoch", &j.epoch)
 }
 
-// parseJoining is the inverse of append. With ErrSecret the joining is a claim that
-// nothing proves.
-func parseJoining(b, secret []byte) (joining, error) {
-	f := fields{b: b}
-	if v := f.u32(); f.bad || v != version {
-		return joining{}, fmt.Errorf("%w: version %d, expected %d: all ranks must be of one build", ErrProtocol, v, version)
-	}
-	j := joining{rank: f.u32(), size: f.u32(), epoch: f.u64()}
-	proof := f.take(proofBytes)
-	if !f.done() {
-		return joining{}, fmt.Errorf("%w: a join of %d bytes", ErrProtocol, len(b))
-	}
-	if !hmac.Equal(proof, derive(secret, labelJoin, b[:len(b)-proofBytes])) {
-		return j, fmt.Errorf("%w: rank %d of %d", ErrSecret, j.rank, j.size)
-	}
-	return j, nil
-}
+// welcome is the answer to a joining: the name of the run.
+type welcome struct{ run [runBytes]byte }
 
-// appendWelcome appends the name of the run and the proof that rank 0 knows the secret.
-func appendWelcome(b, secret, run []byte) []byte {
-	return append(append(b, run...), derive(secret, labelWelcome, run)...)
-}
-
-// parseWelcome returns the name of the run.
-func parseWelcome(b, secret []byte) (run []byte, err error) {
-	f := fields{b: b}
-	run, proof := f.take(runBytes), f.take(proofBytes)
-	if !f.done() {
-		return nil, fmt.Errorf("%w: a welcome of %d bytes", ErrProtocol, len(b))
-	}
-	if !hmac.Equal(proof, derive(secret, labelWelcome, run)) {
-		return nil, fmt.Errorf("%w: rank 0 does not know this rank's", ErrSecret)
-	}
-	return run, nil
-}
+func (m *welcome) walk(w *wire.Walk) { w.Fixed("run", m.run[:]) }
 
 // request is a rank's question to the store; which fields count depends on the kind.
 type request struct {
 	key     string
-	value   []byte        // set, gather
-	delta   int64         // add
-	timeout time.Duration // wait, gather; sent in milliseconds
-	rank    uint32        // gather: of size
+	value   []byte // set, gather
+	delta   uint64 // add: an int64
+	timeout uint32 // wait, gather: milliseconds
+	rank    uint32 // gather: of size
 	size    uint32
 }
 
-func (q request) append(b []byte, kind uint32) []byte {
-	b = appendBytes(b, []byte(q.key))
-	switch kind {
-	case kindSet:
-		b = appendBytes(b, q.value)
-	case kindAdd:
-		b = binary.LittleEndian.AppendUint64(b, uint64(q.delta))
-	case kindWait:
-		b = binary.LittleEndian.AppendUint32(b, uint32(q.timeout.Milliseconds()))
-	case kindGather:
-		b = binary.LittleEndian.AppendUint32(b, uint32(q.timeout.Milliseconds()))
-		b = binary.LittleEndian.AppendUint32(b, q.rank)
-		b = binary.LittleEndian.AppendUint32(b, q.size)
-		b = appendBytes(b, q.value)
-	}
-	return b
-}
-
-// parseRequest is the inverse of append; the result's value lies in b.
-func parseRequest(kind uint32, b []byte) (request, error) {
-	f := fields{b: b}
-	q := request{key: string(f.bytes())}
-	switch kind {
-	case kindGet, kindDelete:
-	case kindSet:
-		q.value = f.bytes()
-	case kindAdd:
-		q.delta = int64(f.u64())
-	case kindWait:
-		q.timeout = time.Duration(f.u32()) * time.Millisecond
-	case kindGather:
-		q.timeout = time.Duration(f.u32()) * time.Millisecond
-		q.rank, q.size = f.u32(), f.u32()
-		q.value = f.bytes()
-	default:
-		return q, fmt.Errorf("%w: message of kind %d, expected a request", ErrProtocol, kind)
-	}
-	switch most := maxGathered(int(min(max(q.size, 1), MaxSize))); {
-	case !f.done():
-		return q, fmt.Errorf("%w: request of kind %d with %d bytes that are not one", ErrProtocol, kind, len(b))
-	case len(q.key) > MaxKey || len(q.value) > MaxValue:
-		return q, fmt.Errorf("%w: a key of %d and a value of %d bytes, expected at most %d and %d",
-			ErrTooLarge, len(q.key), len(q.value), MaxKey, MaxValue)
-	case kind == kindGather && (q.size == 0 || q.size > MaxSize || q.rank >= q.size || len(q.value) > most):
-		return q, fmt.Errorf("%w: %d bytes of rank %d of %d to gather, expected at most %d",
-			ErrTooLarge, len(q.value), q.rank, q.size, most)
-	}
-	return q, nil
+func (q *request) walk(w *wire.Walk) {
+	w.Text("key", &q.key, MaxKey)
+	w.Bytes("value", &q.value, MaxValue)
+	w.U64("delta", &q.delta)
+	w.U32("timeout", &q.timeout)
+	w.U32("rank", &q.rank)
+	w.U32("size", &q.size)
 }
 
 // maxGathered returns the largest value of each of size ranks that AllGather takes: all
@@ -338,40 +266,25 @@ type failure struct {
 	ranks []int // that are missing
 }
 
-func (e failure) append(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(e.code))
-	b = appendBytes(b, []byte(e.text))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(e.ranks)))
-	for _, r := range e.ranks {
-		b = binary.LittleEndian.AppendUint32(b, uint32(r))
+func (e *failure) walk(w *wire.Walk) {
+	w.U32("code", (*uint32)(&e.code))
+	w.Text("text", &e.text, MaxValue)
+	wire.List(w, "ranks", &e.ranks, MaxSize, 1)
+	for i := range e.ranks {
+		r := uint32(e.ranks[i])
+		w.Number("rank", &r, MaxSize)
+		e.ranks[i] = int(r)
 	}
-	return b
 }
 
-func parseFailure(b []byte) (failure, error) {
-	f := fields{b: b}
-	e := failure{code: code(f.u32()), text: string(f.bytes())}
-	n := int(f.u32())
-	if f.bad || n*4 != len(f.b) {
-		return e, fmt.Errorf("%w: a failure of %d bytes that is none", ErrProtocol, len(b))
-	}
-	for range n {
-		e.ranks = append(e.ranks, int(f.u32()))
-	}
-	return e, nil
-}
+// values are the reply to a gather, by rank.
+type values [][]byte
 
-// parseValues reads the reply to a gather among size ranks; the values lie in b.
-func parseValues(b []byte, size int) ([][]byte, error) {
-	f := fields{b: b}
-	out := make([][]byte, 0, size)
-	for range size {
-		out = append(out, f.bytes())
+func (v *values) walk(w *wire.Walk) {
+	wire.List(w, "values", (*[][]byte)(v), MaxSize, 1)
+	for i := range *v {
+		w.Bytes("value", &(*v)[i], MaxValue)
 	}
-	if !f.done() {
-		return nil, fmt.Errorf("%w: %d bytes that are not the values of %d ranks", ErrProtocol, len(b), size)
-	}
-	return out, nil
 }
 
 // number returns a value that is a number.

@@ -25,7 +25,7 @@ const maxStrangers = 256
 // answers under the lock, as do timers and the calls of rank 0 itself.
 type server struct {
 	world    World
-	run      []byte // names this run, at random
+	run      [runBytes]byte // names this run, at random
 	warnings *ipc.Warnings
 	waiter   ipc.Waiter   // of the listener and of all conns
 	lis      ipc.Listener // nil for a world of one
@@ -41,8 +41,8 @@ type server struct {
 
 // newServer returns a server without a listener; listen and start complete it.
 func newServer(w World, log *slog.Logger) *server {
-	s := &server{world: w, run: make([]byte, runBytes), warnings: ipc.NewWarnings(log)}
-	rand.Read(s.run) // never fails
+	s := &server{world: w, warnings: ipc.NewWarnings(log)}
+	rand.Read(s.run[:]) // never fails
 	s.roster = roster{world: w, here: map[uint32]*member{}, left: map[uint32]bool{}}
 	s.board = board{
 		lock: &s.mu, roster: &s.roster, log: log, patience: firstReminder,
@@ -73,7 +73,7 @@ func (s *server) request(m *member, kind, id uint32, q request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.board.handle(m, kind, id, q)
+		_ = s.board.handle(m, kind, id, q) // the kind is one of Store's
 	}
 }
 
@@ -152,16 +152,11 @@ func (s *server) take(m *member, received ipc.Message) error {
 	case msg.kind == kindBye:
 		return errBye
 	}
-	q, err := parseRequest(msg.kind, msg.fields)
-	switch {
-	case errors.Is(err, ErrTooLarge):
-		m.fail(msg.id, failure{code: codeTooLarge, text: err.Error()})
-	case err != nil:
+	var q request
+	if err := parse(msg.fields, &q); err != nil {
 		return err
-	default:
-		s.board.handle(m, msg.kind, msg.id, q)
 	}
-	return nil
+	return s.board.handle(m, msg.kind, msg.id, q)
 }
 
 // refusedError is rank 0's reason to refuse a caller. It unwraps to the sentinel of its
@@ -177,7 +172,7 @@ func (s *server) join(m *member, msg message) error {
 	var j joining
 	err := error(fmt.Errorf("%w: message of kind %d instead of a join", ErrProtocol, msg.kind))
 	if msg.kind == kindJoin {
-		j, err = parseJoining(msg.fields, s.world.Secret)
+		err = parseProven(msg.fields, &j, s.world.Secret, labelJoin)
 	}
 	var e failure
 	switch ok := false; {
@@ -188,12 +183,12 @@ func (s *server) join(m *member, msg message) error {
 	default:
 		if e, ok = s.roster.join(m, j); ok {
 			m.late.Stop()
-			m.send(kindWelcome, msg.id, appendWelcome(nil, s.world.Secret, s.run))
+			m.send(kindWelcome, msg.id, proven(&welcome{s.run}, s.world.Secret, labelWelcome))
 			s.judge()
 			return nil
 		}
 	}
-	m.send(kindRefuse, msg.id, e.append(nil))
+	m.send(kindRefuse, msg.id, encode(&e))
 	refused := &refusedError{e}
 	if e.code != codeLeft {
 		s.refuse(fmt.Sprintf("a caller from %s: %v", from(m.conn.Peer()), refused), j, refused)

@@ -146,7 +146,7 @@ func (s *Store) Wait(ctx context.Context, key string) ([]byte, error) {
 // Add adds to the number that is a key's value, 0 at first, and returns the sum. It is
 // atomic. Get returns the number's 8 bytes, little-endian.
 func (s *Store) Add(ctx context.Context, key string, delta int64) (int64, error) {
-	return s.client.number(ctx, kindAdd, request{key: key, delta: delta})
+	return s.client.number(ctx, kindAdd, request{key: key, delta: uint64(delta)})
 }
 
 // Delete forgets a key, and reports whether it was there.
@@ -177,7 +177,14 @@ func (s *Store) AllGather(ctx context.Context, mine []byte) ([][]byte, error) {
 	if m.kind != kindValues {
 		return nil, fmt.Errorf("%w: a reply of kind %d, expected values", ErrProtocol, m.kind)
 	}
-	return parseValues(m.fields, s.size)
+	var all values
+	if err := parse(m.fields, &all); err != nil {
+		return nil, err
+	}
+	if len(all) != s.size {
+		return nil, fmt.Errorf("%w: %d values, expected those of %d ranks", ErrProtocol, len(all), s.size)
+	}
+	return all, nil
 }
 
 // Close ends the connection, for all views. On rank 0 it ends the store, after waiting up
