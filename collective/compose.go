@@ -50,14 +50,13 @@ func compose(ctx context.Context, g *Group) error {
 // different numbers of ranks; and for each pair that no rail connects, for sends.
 func composeHosts(ctx context.Context, g *Group) (err error) {
 	l := g.layout
-	h := &hosts{layout: l, rank: g.rank, host: l.hostOf[g.rank], pos: l.posOf[g.rank], pairs: make([]comm, g.size)}
+	h := newHosts(l, g.rank)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, h.Close())
 		}
 	}()
 	local := h.local()
-	h.inside = solo{}
 	if len(local) > 1 {
 		c, err := hostComm(ctx, g, h.pos, local, nil)
 		if err != nil {
@@ -65,11 +64,6 @@ func composeHosts(ctx context.Context, g *Group) (err error) {
 		}
 		h.inside, h.shared, g.shared, g.sharers = c, c, c, local
 	}
-	h.rails = 1
-	if l.uniform() {
-		h.rails = len(local)
-	}
-	h.across = solo{}
 	if h.pos < h.rails {
 		c, err := wideComm(ctx, g, h.host, h.rail(h.pos), nil)
 		if err != nil {

@@ -26,6 +26,9 @@ const leaderBytes = 16 << 10
 // hosts, its rail, and each rail carries its share of large data at the same time.
 // Otherwise (right) the first rank of a host carries everything.
 //
+// A position carries for itself where it has a rail, and the first one for all others:
+// the ranks of its route.
+//
 // A reduction is folded inside in rank order and then across in the order of hosts,
 // 16-bit floats in 32 bits until the end. All ranks of a host call inside in the same
 // order, and all of a rail across, so no ranks can wait for each other in a circle.
@@ -37,11 +40,34 @@ type hosts struct {
 	inside comm // among this host's ranks, by position
 	across comm // among this rank's rail, by host; solo if it has none
 	rails  int  // positions below this one have a rail
+	// ranks that a position carries for, in the order of places; of this one by host
+	routes [][]int
+	route  [][]int
 	// by rank: of two, the lower rank first, where no rail and no host connects
 	pairs  []comm
 	shared *host.Comm // inside, if there is more than one rank
 
 	scratch [3][]byte
+}
+
+// newHosts returns the comm of a rank, which is alone on its host and has no rail yet.
+func newHosts(l layout, rank int) *hosts {
+	h := &hosts{layout: l, rank: rank, host: l.hostOf[rank], pos: l.posOf[rank], inside: solo{}, across: solo{},
+		rails: 1, pairs: make([]comm, len(l.order)), route: make([][]int, len(l.hosts))}
+	h.routes = make([][]int, len(h.local()))
+	if l.uniform() {
+		h.rails = len(h.local())
+	}
+	for host, ranks := range l.hosts {
+		for pos, rank := range ranks {
+			k := h.via(pos)
+			h.routes[k] = append(h.routes[k], rank)
+			if k == h.pos {
+				h.route[host] = append(h.route[host], rank)
+			}
+		}
+	}
+	return h
 }
 
 // Do makes the call in steps inside the hosts and across.
@@ -218,116 +244,106 @@ func finish(call plan.Call, dst, t []byte) {
 	}
 }
 
+// foldInside folds src of this host's ranks: to every rail its part, by counts, or all of
+// it to the first position if only that carries.
+func (h *hosts) foldInside(ctx context.Context, rails int, call plan.Call, dst, src []byte, counts []int) error {
+	r := plan.Request{Call: unscaled(call), Dst: dst, Src: src}
+	if rails == 1 {
+		return h.within(ctx, plan.Reduce, r)
+	}
+	r.Counts = counts
+	return h.within(ctx, plan.ReduceScatter, r)
+}
+
+// gatherInside is the reverse of foldInside: all are the parts of the rails.
+func (h *hosts) gatherInside(ctx context.Context, rails int, call plan.Call, all, part []byte, counts []int) error {
+	if rails == 1 {
+		return h.within(ctx, plan.Broadcast, plan.Request{Call: call, Dst: all})
+	}
+	return h.within(ctx, plan.AllGather, plan.Request{Call: call, Dst: all, Src: part, Counts: counts})
+}
+
 // allReduce folds each rail's share inside, then across, and gathers the shares inside.
 func (h *hosts) allReduce(ctx context.Context, r plan.Request) error {
-	call := r.Call
-	if h.rails == 1 || len(r.Dst) <= leaderBytes {
-		return h.allReduceByLeaders(ctx, r)
+	call, wcall, rails := r.Call, widened(r.Call), h.rails
+	if len(r.Dst) <= leaderBytes {
+		rails = 1
 	}
 	t, err := h.partial(call, 0, r.Src)
 	if err != nil {
 		return err
 	}
-	into, wcall := r.Dst, widened(call)
+	into := r.Dst
 	if wcall.DType != call.DType {
 		into = t
 	}
-	unit := wcall.DType.Size()
-	shares := plan.SplitLines(len(into), unit, h.rails)
-	counts, final := make([]int, h.rails), make([]int, h.rails)
-	for i, s := range shares {
-		counts[i], final[i] = s.Len, s.Len/unit*call.DType.Size()
+	mine, share := into, r.Dst // of this rank's rail, folded and final
+	var counts, final []int
+	if rails > 1 {
+		unit := wcall.DType.Size()
+		shares := plan.SplitLines(len(into), unit, rails)
+		counts, final = make([]int, rails), make([]int, rails)
+		for i, s := range shares {
+			counts[i], final[i] = s.Len, s.Len/unit*call.DType.Size()
+		}
+		mine, share = shares[h.pos].Of(into), plan.Packed(final)[h.pos].Of(r.Dst)
 	}
-	mine := shares[h.pos].Of(into)
-	if err := h.within(ctx, plan.ReduceScatter, plan.Request{Call: unscaled(wcall), Dst: mine, Src: t, Counts: counts}); err != nil {
+	if err := h.foldInside(ctx, rails, wcall, mine, t, counts); err != nil {
 		return err
 	}
-	if err := h.between(ctx, plan.AllReduce, plan.Request{Call: wcall, Dst: mine, Src: mine}); err != nil {
-		return err
-	}
-	share := plan.Packed(final)[h.pos].Of(r.Dst)
-	finish(call, share, mine)
-	return h.within(ctx, plan.AllGather, plan.Request{Call: call, Dst: r.Dst, Src: share, Counts: final})
-}
-
-// allReduceByLeaders folds to the first rank of each host, then across, and broadcasts
-// inside.
-func (h *hosts) allReduceByLeaders(ctx context.Context, r plan.Request) error {
-	t, err := h.reduceToLeader(ctx, r.Call, r.Dst, r.Src)
-	if err != nil {
-		return err
-	}
-	if h.pos == 0 {
-		if err := h.between(ctx, plan.AllReduce, plan.Request{Call: widened(r.Call), Dst: t, Src: t}); err != nil {
+	if h.pos < rails {
+		if err := h.between(ctx, plan.AllReduce, plan.Request{Call: wcall, Dst: mine, Src: mine}); err != nil {
 			return err
 		}
-		finish(r.Call, r.Dst, t)
+		finish(call, share, mine)
 	}
-	return h.within(ctx, plan.Broadcast, plan.Request{Call: r.Call, Dst: r.Dst})
+	return h.gatherInside(ctx, rails, call, r.Dst, share, final)
 }
 
-// reduceToLeader folds src of this host's ranks. The leader's result lies in dst, if that
-// has the room, else in scratch 0.
-func (h *hosts) reduceToLeader(ctx context.Context, call plan.Call, dst, src []byte) ([]byte, error) {
-	t, err := h.partial(call, 0, src)
-	if err != nil {
-		return nil, err
-	}
-	into := []byte(nil)
-	if h.pos == 0 {
-		switch {
-		case call.DType.Wide() != call.DType:
-			into = t
-		case len(dst) == len(src):
-			into = dst
-		default:
-			if into, err = h.temp(0, len(src)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return into, h.within(ctx, plan.Reduce, plan.Request{Call: unscaled(widened(call)), Dst: into, Src: t})
-}
-
-// reduce folds to the leaders, then across to the root's host, whose leader sends to the
-// root.
+// reduce folds inside to the position whose rail leads to the root, then across to the
+// root's host, and from there to the root where that is another.
 func (h *hosts) reduce(ctx context.Context, r plan.Request) error {
-	call, root := r.Call, r.Peer
-	there, pos := h.layout.hostOf[root], h.layout.posOf[root]
-	if h.rank != root {
-		r.Dst = nil
-	}
-	t, err := h.reduceToLeader(ctx, call, r.Dst, r.Src)
+	call, wcall := r.Call, widened(r.Call)
+	there, pos := h.layout.hostOf[r.Peer], h.layout.posOf[r.Peer]
+	entry := h.via(pos)
+	t, err := h.partial(call, 0, r.Src)
 	if err != nil {
 		return err
 	}
-	if h.pos == 0 {
-		step := plan.Request{Call: widened(call), Src: t, Peer: there}
+	var into []byte
+	switch {
+	case h.pos != entry:
+	case wcall.DType != call.DType:
+		into = t
+	case h.rank == r.Peer:
+		into = r.Dst
+	default:
+		if into, err = h.temp(0, len(r.Src)); err != nil {
+			return err
+		}
+	}
+	if err := h.within(ctx, plan.Reduce, plan.Request{Call: unscaled(wcall), Dst: into, Src: t, Peer: entry}); err != nil {
+		return err
+	}
+	if h.pos == entry {
+		step := plan.Request{Call: wcall, Src: into, Peer: there}
 		if h.host == there {
-			step.Dst = t
+			step.Dst = into
 		}
 		if err := h.between(ctx, plan.Reduce, step); err != nil {
 			return err
 		}
 	}
-	switch {
-	case h.host != there || h.pos != 0 && h.rank != root:
-		return nil
-	case h.rank == root && h.pos == 0:
-		finish(call, r.Dst, t)
-		return nil
-	case h.rank == root:
-		return h.within(ctx, plan.Recv, plan.Request{Call: call, Dst: r.Dst})
-	}
-	if call.DType.Wide() != call.DType {
-		u, err := h.temp(1, len(r.Src))
-		if err != nil {
-			return err
+	out := r.Dst
+	if h.host == there && h.pos == entry {
+		if h.rank != r.Peer {
+			if out, err = h.temp(1, len(r.Src)); err != nil {
+				return err
+			}
 		}
-		finish(call, u, t)
-		t = u
+		finish(call, out, into)
 	}
-	return h.within(ctx, plan.Send, plan.Request{Call: call, Dst: t, Peer: pos})
+	return h.relay(ctx, &r, entry, out, false)
 }
 
 // barrier meets inside, across and inside again.

@@ -9,21 +9,11 @@ import (
 	"github.com/ringside-go/ringside/collective/plan"
 )
 
-// A part is the bytes that a call has for one rank. Parts lie in one of three orders: by
-// rank (users' buffers), by place (host by host), and by rail (position by position, each
-// with its part of every host). inside and across can cut the last two.
+// A part is the bytes that a call has for one rank. Parts lie in one of two orders: by
+// rank (users' buffers), and by route. inside can cut the second, and across each route.
 
-// byRail lists the ranks in the order of rails. Hosts are uniform.
-func (h *hosts) byRail() []int { return slices.Concat(h.railLists()...) }
-
-// railLists returns the ranks of every rail.
-func (h *hosts) railLists() [][]int {
-	out := make([][]int, h.rails)
-	for k := range out {
-		out[k] = h.rail(k)
-	}
-	return out
-}
+// byRoute lists the ranks in the order of routes.
+func (h *hosts) byRoute() []int { return slices.Concat(h.routes...) }
 
 // counts returns the bytes by rank of r.
 func (h *hosts) counts(r *plan.Request) (counts, recv []int) {
@@ -39,12 +29,9 @@ func scaled(counts []int, from, to int) []int {
 	return out
 }
 
-// reduceScatter folds, with rails, inside what is for ranks at each position, and across
-// what is for each rank.
+// reduceScatter folds inside what is for each route, and across what is for each host of
+// it, which scatters what is for several ranks.
 func (h *hosts) reduceScatter(ctx context.Context, r plan.Request) error {
-	if !h.layout.uniform() {
-		return h.reduceScatterByLeaders(ctx, r)
-	}
 	call, wcall := r.Call, widened(r.Call)
 	counts, _ := h.counts(&r)
 	wide := scaled(counts, call.DType.Size(), wcall.DType.Size())
@@ -56,93 +43,63 @@ func (h *hosts) reduceScatter(ctx context.Context, r plan.Request) error {
 	if err != nil {
 		return err
 	}
-	out, err := h.temp(2, wide[h.rank])
-	if err != nil {
+	arrange(u, t, wide, h.byRoute())
+	perRoute := totals(wide, h.routes)
+	mine := plan.Packed(perRoute)[h.pos].Of(u)
+	if err := h.foldInside(ctx, h.rails, wcall, mine, u, perRoute); err != nil {
 		return err
 	}
-	arrange(u, t, wide, h.byRail())
-	perRail := totals(wide, h.railLists())
-	mine := plan.Packed(perRail)[h.pos].Of(u)
-	if err := h.within(ctx, plan.ReduceScatter, plan.Request{Call: unscaled(wcall), Dst: mine, Src: u, Counts: perRail}); err != nil {
-		return err
-	}
-	step := plan.Request{Call: wcall, Dst: out, Src: mine, Counts: pick(wide, h.rail(h.pos))}
-	if err := h.between(ctx, plan.ReduceScatter, step); err != nil {
-		return err
-	}
-	finish(call, r.Dst, out)
-	return nil
-}
-
-// reduceScatterByLeaders folds to the leaders, scatters across, and then inside.
-func (h *hosts) reduceScatterByLeaders(ctx context.Context, r plan.Request) error {
-	call := r.Call
-	counts, _ := h.counts(&r)
-	t, err := h.reduceToLeader(ctx, call, nil, r.Src)
-	if err != nil {
-		return err
-	}
-	var ours []byte
-	if h.pos == 0 {
-		wcall := widened(call)
-		wide := scaled(counts, call.DType.Size(), wcall.DType.Size())
-		u, err := h.temp(1, len(t))
+	ours := r.Dst
+	if h.pos < h.rails {
+		perHost := totals(wide, h.route)
+		out, err := h.temp(2, perHost[h.host])
 		if err != nil {
 			return err
 		}
-		arrange(u, t, wide, h.layout.order)
-		perHost := totals(wide, h.layout.hosts)
-		folded := t[:perHost[h.host]]
-		if err := h.between(ctx, plan.ReduceScatter, plan.Request{Call: wcall, Dst: folded, Src: u, Counts: perHost}); err != nil {
+		if err := h.between(ctx, plan.ReduceScatter, plan.Request{Call: wcall, Dst: out, Src: mine, Counts: perHost}); err != nil {
 			return err
 		}
-		if ours, err = h.temp(2, total(counts, h.local())); err != nil {
-			return err
+		if h.rails == 1 { // for all ranks of this host
+			if ours, err = h.temp(0, total(counts, h.local())); err != nil {
+				return err
+			}
 		}
-		finish(call, ours, folded)
+		finish(call, ours, out)
+	}
+	if h.rails > 1 {
+		return nil
 	}
 	return h.within(ctx, plan.Scatter, plan.Request{Call: call, Dst: r.Dst, Src: ours, Counts: pick(counts, h.local())})
 }
 
-// allGather gathers, with rails, each rail's parts across and then all inside; else by
-// leaders.
+// allGather gathers what several ranks of a route have on this host, then each route
+// across and all routes inside.
 func (h *hosts) allGather(ctx context.Context, r plan.Request) error {
-	call := r.Call
+	call, ours := r.Call, r.Src
 	counts, _ := h.counts(&r)
 	u, err := h.temp(1, len(r.Dst))
 	if err != nil {
 		return err
 	}
-	if h.layout.uniform() {
-		perRail := totals(counts, h.railLists())
-		mine := plan.Packed(perRail)[h.pos].Of(u)
-		step := plan.Request{Call: call, Dst: mine, Src: r.Src, Counts: pick(counts, h.rail(h.pos))}
-		if err := h.between(ctx, plan.AllGather, step); err != nil {
+	perRoute, perHost := totals(counts, h.routes), totals(counts, h.route)
+	mine := plan.Packed(perRoute)[h.pos].Of(u)
+	if h.rails == 1 {
+		if ours = nil; h.pos == 0 {
+			ours = plan.Packed(perHost)[h.host].Of(mine)
+		}
+		if err := h.within(ctx, plan.Gather, plan.Request{Call: call, Dst: ours, Src: r.Src, Counts: pick(counts, h.local())}); err != nil {
 			return err
 		}
-		if err := h.within(ctx, plan.AllGather, plan.Request{Call: call, Dst: u, Src: mine, Counts: perRail}); err != nil {
+	}
+	if h.pos < h.rails {
+		if err := h.between(ctx, plan.AllGather, plan.Request{Call: call, Dst: mine, Src: ours, Counts: perHost}); err != nil {
 			return err
 		}
-		restore(r.Dst, u, counts, h.byRail())
-		return nil
 	}
-	perHost := totals(counts, h.layout.hosts)
-	ours := plan.Packed(perHost)[h.host].Of(u)
-	if h.pos != 0 {
-		ours = nil
-	}
-	if err := h.within(ctx, plan.Gather, plan.Request{Call: call, Dst: ours, Src: r.Src, Counts: pick(counts, h.local())}); err != nil {
+	if err := h.gatherInside(ctx, h.rails, call, u, mine, perRoute); err != nil {
 		return err
 	}
-	if h.pos == 0 {
-		if err := h.between(ctx, plan.AllGather, plan.Request{Call: call, Dst: u, Src: ours, Counts: perHost}); err != nil {
-			return err
-		}
-	}
-	if err := h.within(ctx, plan.Broadcast, plan.Request{Call: call, Dst: u}); err != nil {
-		return err
-	}
-	restore(r.Dst, u, counts, h.layout.order)
+	restore(r.Dst, u, counts, h.byRoute())
 	return nil
 }
 
@@ -261,21 +218,16 @@ func (h *hosts) allToAll(ctx context.Context, r plan.Request) error {
 	if err != nil {
 		return err
 	}
-	// Step 1: by rail of the destination, within that by place.
-	routes := make([][]int, len(h.local()))
-	for _, to := range h.layout.order {
-		k := h.via(h.layout.posOf[to])
-		routes[k] = append(routes[k], to)
-	}
+	// Step 1: by route of the destination.
 	s := make([]byte, len(r.Src))
-	arrange(s, r.Src, counts, slices.Concat(routes...))
-	mine := routes[h.pos] // empty unless this rank has a rail
-	arriving := make([]int, len(routes))
-	for i := range routes {
+	arrange(s, r.Src, counts, h.byRoute())
+	mine := h.routes[h.pos] // empty unless this rank has a rail
+	arriving := make([]int, len(h.routes))
+	for i := range h.routes {
 		arriving[i] = total(sends[i], mine)
 	}
 	t := make([]byte, sum(arriving))
-	step := plan.Request{Call: call, Dst: t, Src: s, Counts: totals(counts, routes), Recv: arriving}
+	step := plan.Request{Call: call, Dst: t, Src: s, Counts: totals(counts, h.routes), Recv: arriving}
 	if err := h.within(ctx, plan.AllToAll, step); err != nil {
 		return err
 	}
@@ -287,8 +239,8 @@ func (h *hosts) allToAll(ctx context.Context, r plan.Request) error {
 	u, perHost := regroup(t, sends, mine, h.layout)
 	from := make([]int, len(h.layout.hosts))
 	for a, ranks := range h.layout.hosts {
-		for _, d := range h.routed() {
-			from[a] += total(recvs[d], ranks)
+		for _, d := range h.route[h.host] {
+			from[a] += total(recvs[h.layout.posOf[d]], ranks)
 		}
 	}
 	v := make([]byte, sum(from))
@@ -298,17 +250,6 @@ func (h *hosts) allToAll(ctx context.Context, r plan.Request) error {
 	// Step 3: v has by place of the sender the parts of each of this rail's destinations
 	// here.
 	return h.deliver(ctx, call, r.Dst, v, recvs)
-}
-
-// routed returns the positions on this host that this rank's rail carries for.
-func (h *hosts) routed() []int {
-	var out []int
-	for pos := range h.local() {
-		if h.via(pos) == h.pos {
-			out = append(out, pos)
-		}
-	}
-	return out
 }
 
 // regroup turns the order (sender, host, destination) of t into (host, sender,

@@ -199,7 +199,7 @@ func memWorld(hostOf []int) []*Group {
 		}
 		g.lane = newLane(g)
 		g.control = newControl(g, nil)
-		h := &hosts{layout: l, rank: r, host: l.hostOf[r], pos: l.posOf[r], rails: rails, pairs: make([]comm, n), across: solo{}}
+		h := newHosts(l, r)
 		h.inside = insides[h.host][h.pos]
 		if h.pos < rails {
 			h.across = across[h.pos][h.host]
