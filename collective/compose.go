@@ -18,31 +18,31 @@ func compose(ctx context.Context, g *Group) error {
 	if len(g.options.Layout) > 0 {
 		fold = newLayout(g.options.Layout)
 	}
+	all := make([]int, g.size)
+	for r := range all {
+		all[r] = r
+	}
 	switch {
 	case g.size == 1:
 		g.comm = solo{}
-		return nil
 	case len(g.layout.hosts) == 1:
-		c, err := hostComm(ctx, g, fold.place[g.rank], fold.order, fold.sizes())
+		c, err := hostComm(ctx, g, g.rank, all, &fold)
 		if err != nil {
 			return err
 		}
-		g.comm, g.shared, g.sharers = inPlaces(c, fold), c, fold.order
-		if fold.inOrder() {
-			g.whole = c
-		}
-		return nil
+		g.comm, g.whole, g.shared, g.sharers = c, c, c, all
 	case len(g.layout.hosts) == g.size:
-		c, err := wideComm(ctx, g, fold.place[g.rank], fold.order, fold.sizes())
+		c, err := wideComm(ctx, g, g.rank, all, &fold)
 		if err != nil {
 			return err
 		}
-		g.comm = inPlaces(c, fold)
-		return nil
+		g.comm = c
 	case !fold.equal(g.layout):
 		return fmt.Errorf("%w: Layout %v, but the ranks are on hosts %v", ErrOption, g.options.Layout, g.layout.hostOf)
+	default:
+		return composeHosts(ctx, g)
 	}
-	return composeHosts(ctx, g)
+	return nil
 }
 
 // composeHosts makes a comm for each way that data takes: inside the host; between ranks
@@ -100,18 +100,23 @@ func connsOf(g *Group, ranks []int) []ipc.Conn {
 	return out
 }
 
-// hostComm makes a comm of ranks of this host, among which this one is number me.
-func hostComm(ctx context.Context, g *Group, me int, ranks, fold []int) (*host.Comm, error) {
-	c, err := host.New(ctx, me, connsOf(g, ranks), &host.Options{
-		Timeout: g.options.Timeout, Logger: g.options.Logger, Fold: fold,
-	})
+// hostComm makes a comm of ranks of this host, among which this one is number me, which
+// folds as the ranks of a layout; nil: by number.
+func hostComm(ctx context.Context, g *Group, me int, ranks []int, fold *layout) (*host.Comm, error) {
+	o := &host.Options{Timeout: g.options.Timeout, Logger: g.options.Logger}
+	if fold != nil {
+		o.Fold, o.Order = fold.sizes(), fold.order
+	}
+	c, err := host.New(ctx, me, connsOf(g, ranks), o)
 	return c, lift(err, ranks)
 }
 
-// wideComm makes a comm of ranks of different hosts, among which this one is number me.
-func wideComm(ctx context.Context, g *Group, me int, ranks, fold []int) (*wide.Comm, error) {
-	c, err := wide.New(ctx, me, connsOf(g, ranks), &wide.Options{
-		Timeout: g.options.Timeout, Logger: g.options.Logger, Fold: fold, Waiter: g.options.Waiter,
-	})
+// wideComm makes a comm of ranks of different hosts, as hostComm does.
+func wideComm(ctx context.Context, g *Group, me int, ranks []int, fold *layout) (*wide.Comm, error) {
+	o := &wide.Options{Timeout: g.options.Timeout, Logger: g.options.Logger, Waiter: g.options.Waiter}
+	if fold != nil {
+		o.Fold, o.Order = fold.sizes(), fold.order
+	}
+	c, err := wide.New(ctx, me, connsOf(g, ranks), o)
 	return c, lift(err, ranks)
 }

@@ -58,7 +58,7 @@
 // Each file uses those before it:
 //
 //	dtype.go fold.go errors.go layout.go   element types, operations; which rank is where
-//	comm.go places.go                      the interface of a communicator; other orders
+//	comm.go                                the interface of a communicator
 //	hosts.go hosts_parts.go                a communicator of hosts with several ranks
 //	tap.go                                 a conn that calls and control share
 //	control.go blame.go resolve.go         what ranks tell each other; the rank at fault

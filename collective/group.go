@@ -114,9 +114,8 @@ type Group struct {
 	options    Options
 	born       time.Time
 
-	comm comm
-	// comm, where all ranks are on this host in the order of ranks; else nil
-	whole   *host.Comm
+	comm    comm
+	whole   *host.Comm // comm, where all ranks are on this host; else nil
 	shared  *host.Comm // of the ranks on this host; nil for one rank
 	sharers []int      // the ranks of shared
 	control *control

@@ -17,12 +17,11 @@ type layout struct {
 	hostOf []int   // by rank
 	posOf  []int   // by rank: its index in hosts[hostOf[rank]]
 	order  []int   // by place: the rank
-	place  []int   // by rank: the place
 }
 
 // newLayout groups ranks by equal keys.
 func newLayout[K comparable](keys []K) layout {
-	l := layout{hostOf: make([]int, len(keys)), posOf: make([]int, len(keys)), place: make([]int, len(keys))}
+	l := layout{hostOf: make([]int, len(keys)), posOf: make([]int, len(keys))}
 	index := map[K]int{}
 	for rank, key := range keys {
 		h, ok := index[key]
@@ -34,12 +33,7 @@ func newLayout[K comparable](keys []K) layout {
 		l.hostOf[rank], l.posOf[rank] = h, len(l.hosts[h])
 		l.hosts[h] = append(l.hosts[h], rank)
 	}
-	for _, ranks := range l.hosts {
-		for _, rank := range ranks {
-			l.place[rank] = len(l.order)
-			l.order = append(l.order, rank)
-		}
-	}
+	l.order = slices.Concat(l.hosts...)
 	return l
 }
 
@@ -61,9 +55,6 @@ func (l layout) uniform() bool {
 	}
 	return true
 }
-
-// inOrder reports whether places are ranks.
-func (l layout) inOrder() bool { return slices.IsSorted(l.order) }
 
 // equal reports whether m has the same ranks on the same hosts.
 func (l layout) equal(m layout) bool { return slices.Equal(l.hostOf, m.hostOf) }

@@ -19,7 +19,7 @@ import (
 type Persistent struct {
 	group   *Group
 	request plan.Request
-	direct  *host.Persistent // nil unless all ranks are on one host, in their order
+	direct  *host.Persistent // nil unless all ranks are on one host
 }
 
 // AllReduceInit returns an [AllReduce] to be run. It refuses what AllReduce refuses.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -86,7 +87,9 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	c.inLine, c.flat, c.chunk, c.staged = inLineOf(n), o.Flat, o.Chunk, o.Staged
 	c.spread = defaultSpread(n, o.Flat, o.Chunk)
 	c.spins, c.held, c.work = maxSpins, [2]uint64{0, 1}, newWork(n)
-	c.fold = kernel.NewFolder(kernel.Best(), o.Fold, n)
+	if c.fold, err = kernel.NewFolder(kernel.Best(), o.Fold, o.Order, n); err != nil {
+		return nil, err
+	}
 	for p, conn := range conns {
 		if (conn == nil) != (p == rank) {
 			return nil, fmt.Errorf("%w: conn %d of rank %d, expected one for each other rank", plan.ErrBadCall, p, rank)
@@ -127,7 +130,7 @@ func (c *Comm) greeting(from, to int) plan.Greeting {
 	if c.staged {
 		staged = 1
 	}
-	options := plan.HashCounts(append([]int{c.flat, c.chunk, staged}, c.fold.Groups...))
+	options := plan.HashCounts(slices.Concat([]int{c.flat, c.chunk, staged}, c.fold.Groups, c.fold.Order))
 	return plan.Greeting{Version: pageVersion, Rank: from, To: to, Ranks: c.n, Options: options, Page: uint64(c.seg.Size())}
 }
 
@@ -181,7 +184,7 @@ func (c *Comm) greeted(p int, m ipc.Message) error {
 		return fmt.Errorf("%w: %w: greeting of kind %#x with %d files, expected %#x and 1",
 			plan.ErrPeerLost, ipc.ErrCorrupt, m.Kind, len(m.Files), kindHello)
 	}
-	if err := c.greeting(p, c.rank).Check(m.Body, "Flat, Chunk, Staged and Fold"); err != nil {
+	if err := c.greeting(p, c.rank).Check(m.Body, "Flat, Chunk, Staged, Fold and Order"); err != nil {
 		ipc.CloseFiles(m.Files)
 		return err
 	}

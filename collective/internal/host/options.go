@@ -29,7 +29,7 @@ func defaultFlat(ranks int) int {
 }
 
 // Options are the options of New. The zero value and nil are the defaults. All ranks must
-// have the same Flat, Chunk, Staged and Fold; New compares them.
+// have the same Flat, Chunk, Staged, Fold and Order; New compares them.
 type Options struct {
 	// Timeout is how long a call waits for ranks that do not come. 0: DefaultTimeout.
 	Timeout time.Duration
@@ -40,6 +40,9 @@ type Options struct {
 
 	// Fold is the bracketing of reductions; see plan.Fold. nil: from the left.
 	Fold plan.Fold
+
+	// Order lists the ranks as Fold counts them. nil: by number.
+	Order []int
 
 	// Flat is the largest contribution of a rank, in bytes, that goes through its flat
 	// slot: copied in, one meeting, read by every rank. A multiple of 64. 0: 2 KiB for
@@ -68,9 +71,6 @@ func (o *Options) withDefaults(ranks int) (Options, error) {
 		return out, fmt.Errorf("%w: Flat %d, expected a multiple of 64", plan.ErrBadCall, out.Flat)
 	case out.Chunk < 0 || out.Chunk%64 != 0:
 		return out, fmt.Errorf("%w: Chunk %d, expected a multiple of 64", plan.ErrBadCall, out.Chunk)
-	}
-	if err := out.Fold.Check(ranks); err != nil {
-		return out, err
 	}
 	if out.Timeout == 0 {
 		out.Timeout = DefaultTimeout

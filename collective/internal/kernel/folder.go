@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/ringside-go/ringside/collective/plan"
@@ -14,16 +15,26 @@ const foldTile = 1 << 10
 // results of groups in the wide type, so that f16 and bf16 are rounded once.
 type Folder struct {
 	Set
-	Groups plan.Fold // nil: from the left, in one pass
+	Groups plan.Fold // nil: by rank from the left, in one pass
+	Order  []int     // the ranks in the order of the groups
 	parts  [][]byte  // results of a tile, by group
 	tiles  struct{ dsts, srcs, parts [][]byte }
 }
 
-// NewFolder returns a folder for n ranks.
-func NewFolder(set Set, fold plan.Fold, n int) Folder {
-	f := Folder{Set: set}
-	if fold.Plain() {
-		return f
+// NewFolder returns a folder for n ranks, in the given order of them; nil: by number. The
+// error is plan.ErrBadCall.
+func NewFolder(set Set, fold plan.Fold, order []int, n int) (Folder, error) {
+	f := Folder{Set: set, Order: slices.Clone(order)}
+	for r := 0; order == nil && r < n; r++ {
+		f.Order = append(f.Order, r)
+	}
+	for r := range n {
+		if len(f.Order) != n || !slices.Contains(f.Order, r) {
+			return f, fmt.Errorf("%w: order %v, expected each of %d ranks once", plan.ErrBadCall, order, n)
+		}
+	}
+	if err := fold.Check(n); err != nil || fold.Plain() && slices.IsSorted(f.Order) {
+		return f, err
 	}
 	f.Groups = slices.Clone(fold)
 	f.parts = make([][]byte, len(fold))
@@ -32,7 +43,7 @@ func NewFolder(set Set, fold plan.Fold, n int) Folder {
 	}
 	f.tiles.parts = make([][]byte, len(fold))
 	f.tiles.dsts, f.tiles.srcs = make([][]byte, n), make([][]byte, n)
-	return f
+	return f, nil
 }
 
 // Fold stores the reduction of srcs, which are those of all ranks, in every dst. A dst
@@ -47,8 +58,8 @@ func (f *Folder) Fold(call *plan.Call, dsts, srcs [][]byte) {
 	for lo := 0; lo < len(srcs[0]); lo += tile {
 		hi := min(lo+tile, len(srcs[0]))
 		t := &f.tiles
-		for i, s := range srcs {
-			t.srcs[i] = s[lo:hi]
+		for i, r := range f.Order {
+			t.srcs[i] = srcs[r][lo:hi]
 		}
 		for i, d := range dsts {
 			t.dsts[i] = d[lo:hi]

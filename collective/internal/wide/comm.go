@@ -22,8 +22,8 @@ const (
 )
 
 // Options are the options of New. The zero value and nil are the defaults, but for
-// Waiter, which New needs. All ranks must have the same Chunk, OneShot, Pair and Fold;
-// New compares them.
+// Waiter, which New needs. All ranks must have the same Chunk, OneShot, Pair, Fold and
+// Order; New compares them.
 type Options struct {
 	// Waiter is the one that all conns were opened with.
 	Waiter ipc.Waiter
@@ -39,6 +39,9 @@ type Options struct {
 
 	// Fold is the bracketing of reductions; see plan.Fold. nil: from the left.
 	Fold plan.Fold
+
+	// Order lists the ranks as Fold counts them. nil: by number.
+	Order []int
 
 	// Chunk is the bytes of a piece that is sent, folded and passed on as one: some of
 	// them fit a level 2 cache. A multiple of 64. 0: DefaultChunk.
@@ -68,7 +71,6 @@ type Stats struct {
 type Comm struct {
 	engine
 	mu      sync.Mutex // held by the call under way, and to read messages between calls
-	groups  plan.Fold
 	chunk   int
 	oneShot int
 	jobs    jobs
@@ -131,7 +133,8 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	case o.Chunk < 0 || o.Chunk%64 != 0:
 		return nil, fmt.Errorf("%w: Chunk %d, expected a multiple of 64", plan.ErrBadCall, o.Chunk)
 	}
-	if err := o.Fold.Check(n); err != nil {
+	fold, err := kernel.NewFolder(kernel.Best(), o.Fold, o.Order, n)
+	if err != nil {
 		return nil, err
 	}
 	if o.Timeout == 0 {
@@ -152,7 +155,7 @@ func open(rank int, conns []ipc.Conn, options *Options) (*Comm, error) {
 	if n == 2 {
 		o.OneShot = o.Pair
 	}
-	c := &Comm{groups: o.Fold, chunk: o.Chunk, oneShot: o.OneShot, fold: kernel.NewFolder(kernel.Best(), o.Fold, n)}
+	c := &Comm{chunk: o.Chunk, oneShot: o.OneShot, fold: fold}
 	c.rank, c.n, c.peers = rank, n, make([]peer, n)
 	c.waiter, c.log = o.Waiter, o.Logger.With("rank", rank)
 	c.step, c.jobs.even = c.advance, make([]int, n)

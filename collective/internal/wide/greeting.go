@@ -2,6 +2,7 @@ package wide
 
 import (
 	"context"
+	"slices"
 
 	"github.com/ringside-go/ringside/collective/plan"
 )
@@ -12,7 +13,7 @@ const greetingVersion = 3
 
 // greeting returns what rank from says first to rank to.
 func (c *Comm) greeting(from, to int) plan.Greeting {
-	options := plan.HashCounts(append([]int{c.chunk, c.oneShot}, c.groups...))
+	options := plan.HashCounts(slices.Concat([]int{c.chunk, c.oneShot}, c.fold.Groups, c.fold.Order))
 	return plan.Greeting{Version: greetingVersion, Rank: from, To: to, Ranks: c.n, Options: options}
 }
 
@@ -39,7 +40,7 @@ func (c *Comm) greet(ctx context.Context) error {
 		if p == c.rank {
 			continue
 		}
-		if err := c.greeting(p, c.rank).Check(m.in[p], "Chunk, OneShot, Pair and Fold"); err != nil {
+		if err := c.greeting(p, c.rank).Check(m.in[p], "Chunk, OneShot, Pair, Fold and Order"); err != nil {
 			return c.kill(&plan.PeerError{Rank: p, Err: err})
 		}
 	}
