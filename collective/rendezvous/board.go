@@ -152,8 +152,8 @@ func (b *board) add(m *member, id uint32, q request) {
 	}
 }
 
-// wait makes a pending request of q, which fails at its deadline with the failure that late
-// returns; nil if the rank has too many.
+// wait makes a pending request of q, which fails at its deadline with the failure that
+// late returns; nil if the rank has too many.
 func (b *board) wait(m *member, id uint32, q request, late func() failure) *pending {
 	if m.pending >= maxPending {
 		m.fail(id, failure{code: codeBusy, text: fmt.Sprintf("rank %d has %d requests waiting", m.rank, m.pending)})
