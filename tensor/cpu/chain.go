@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu/internal/kernel"
 )
@@ -83,17 +85,18 @@ func (p *tileProgram) chains(block int) {
 	p.far = p.goesFar(block)
 }
 
-// goesFar reports whether the program is one chain that neither writes to scratch nor
-// reads it. The kernel then does all of a whole number of tiles, so that no elements are
-// left to do operation by operation.
+// goesFar reports whether the program is a single operation or one chain that neither
+// writes to scratch nor reads it. The chain's kernel then does all of a whole number of
+// tiles, so that no elements are left to do operation by operation.
 func (p *tileProgram) goesFar(block int) bool {
-	if block == 0 || tile%block != 0 || p.fold != nil || p.rows != 1 || len(p.runs) != 1 || p.runs[0].to-p.runs[0].from != len(p.body) {
+	if p.fold != nil || p.rows != 1 || slices.ContainsFunc(p.inputs, func(in tileInput) bool { return in.scratch >= 0 }) {
 		return false
 	}
-	for _, in := range p.inputs {
-		if in.scratch >= 0 {
-			return false
-		}
+	if len(p.body) == 1 {
+		return len(p.body[0].spread) == 0
+	}
+	if block == 0 || tile%block != 0 || len(p.runs) != 1 || p.runs[0].to-p.runs[0].from != len(p.body) {
+		return false
 	}
 	for _, c := range p.runs[0].steps {
 		if i := c.ptr - len(p.inputs); i >= 0 && p.body[i].out < 0 {

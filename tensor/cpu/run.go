@@ -38,7 +38,6 @@ type run struct {
 	// The operands of a loop are here because arguments of a function value escape.
 	in    [4]pointer
 	own   [5]float64   // scalars of the loop
-	tiles [4][]uint64  // contiguous copies of operands
 	pack  []float32    // for the matrix product
 	wide  [2][]float32 // its operands of 16 bits, widened
 	grad  []float32    // rows of a gradient
