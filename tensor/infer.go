@@ -23,8 +23,9 @@ type inference struct {
 	outShape Shape
 }
 
-// infer computes the dtype and shape of the result. Operations that compute do not accept
-// halves: the recorder widens them.
+// infer computes the dtype and shape of the result. The dtype is that of the tensors,
+// unless op's shape function sets another. Operations that compute do not accept halves:
+// the recorder widens them.
 func (c *inference) infer(op *OpInfo) error {
 	native := movesHalves(c.op)
 	for _, d := range c.dt {
@@ -32,8 +33,20 @@ func (c *inference) infer(op *OpInfo) error {
 			return fmt.Errorf("%w: %v; expected f32, to which it is cast before", ErrDType, d)
 		}
 	}
-	if err := op.infer(c); err != nil {
+	if n := intCounts[c.op]; n >= 0 && len(c.ints) != n {
+		return c.shapeErr("%d integer attributes, expected %d", len(c.ints), n)
+	}
+	var err error
+	if c.outDT, err = c.common(op); err != nil {
 		return err
+	}
+	if c.outShape, err = op.shape(c); err != nil {
+		return err
+	}
+	if len(c.sh) == 0 || !c.outShape.Equal(c.sh[0]) {
+		if err := c.outShape.Check(c.outDT); err != nil {
+			return err
+		}
 	}
 	if c.outDT.IsHalf() && !native {
 		return fmt.Errorf("%w: %v; expected f32, which is cast to it", ErrDType, c.outDT)
@@ -50,11 +63,6 @@ func movesHalves(op Op) bool {
 	return op.Info().Class == ClassView
 }
 
-func (c *inference) give(d DType, s Shape) error {
-	c.outDT, c.outShape = d, s
-	return nil
-}
-
 func (c *inference) shapeErr(format string, a ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrShape}, a...)...)
 }
@@ -63,7 +71,7 @@ func (c *inference) dtypeErr(want string) error {
 	return fmt.Errorf("%w: expected %s", ErrDType, want)
 }
 
-// wantInts checks the number of integer attributes.
+// wantInts checks the number of integer attributes where it depends on the rank.
 func (c *inference) wantInts(n int) error {
 	if len(c.ints) != n {
 		return c.shapeErr("%d integer attributes, expected %d", len(c.ints), n)
@@ -71,53 +79,38 @@ func (c *inference) wantInts(n int) error {
 	return nil
 }
 
-// common returns the one dtype of all tensor operands.
-func (c *inference) common() (DType, error) {
+// common returns the one dtype of all tensor operands but the one apart, which it checks
+// as well. It is Invalid if there are none.
+func (c *inference) common(op *OpInfo) (DType, error) {
 	d := Invalid
-	for _, x := range c.dt {
+	for i, x := range c.dt {
 		switch {
-		case x == Invalid:
+		case i+1 == op.apart && c.op == OpWhere && x != Bool:
+			return d, fmt.Errorf("%w: a condition of %v; expected bool", ErrDType, x)
+		case i+1 == op.apart && c.op != OpWhere && x != I32 && x != I64:
+			return d, fmt.Errorf("%w: indices of %v; expected i32 or i64", ErrDType, x)
+		case i+1 == op.apart || x == Invalid:
 		case d == Invalid:
 			d = x
 		case d != x:
 			return d, fmt.Errorf("%w: %v and %v in one instruction", ErrDType, d, x)
 		}
 	}
-	if d == Invalid {
+	switch {
+	case d == Invalid && len(c.dt) > 0 && c.op != OpOneHot:
 		return d, c.dtypeErr("at least one tensor")
+	case op.takes == numbers && d == Bool:
+		return d, c.dtypeErr("a number, not bool (Cast first)")
+	case op.takes == floats && !d.IsFloat():
+		return d, fmt.Errorf("%w: %v; expected a float", ErrDType, d)
+	case op.takes == bools && d != Bool:
+		return d, fmt.Errorf("%w: %v; expected bool", ErrDType, d)
 	}
 	return d, nil
 }
 
-func (c *inference) broadcast() (Shape, error) {
-	out := c.sh[0]
-	for _, s := range c.sh[1:] {
-		var err error
-		if out, err = Broadcast(out, s); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// elementwise sets the result to the broadcast shape and to the common dtype mapped by f.
-func (c *inference) elementwise(f func(DType) (DType, error)) error {
-	d, err := c.common()
-	if err != nil {
-		return err
-	}
-	s, err := c.broadcast()
-	if err != nil {
-		return err
-	}
-	if d, err = f(d); err != nil {
-		return err
-	}
-	return c.give(d, s)
-}
-
-// shapeOf returns integer attributes as a checked shape.
-func shapeOf(ints []int64, d DType) (Shape, error) {
+// shapeOf returns integer attributes as a shape.
+func shapeOf(ints []int64) (Shape, error) {
 	if len(ints) > MaxRank {
 		return nil, fmt.Errorf("%w: %d dims, at most %d", ErrShape, len(ints), MaxRank)
 	}
@@ -128,7 +121,7 @@ func shapeOf(ints []int64, d DType) (Shape, error) {
 		}
 		s[i] = int(n)
 	}
-	return s, s.Check(d)
+	return s, nil
 }
 
 // dims reads a list of distinct dims below rank.

@@ -2,130 +2,103 @@ package tensor
 
 import "math"
 
-func inferReshape(c *inference) error {
-	s, err := shapeOf(c.ints, c.dt[0])
-	if err != nil {
-		return err
+func reshapeShape(c *inference) (Shape, error) {
+	s, err := shapeOf(c.ints)
+	if err == nil && s.Elems() != c.sh[0].Elems() {
+		err = c.shapeErr("%d elements of %v can't be %v, which has %d", c.sh[0].Elems(), c.sh[0], s, s.Elems())
 	}
-	if s.Elems() != c.sh[0].Elems() {
-		return c.shapeErr("%d elements of %v can't be %v, which has %d", c.sh[0].Elems(), c.sh[0], s, s.Elems())
-	}
-	return c.give(c.dt[0], s)
+	return s, err
 }
 
-func inferBarrier(c *inference) error {
-	if err := c.wantInts(0); err != nil {
-		return err
-	}
-	return c.give(c.dt[0], c.sh[0])
-}
+func firstShape(c *inference) (Shape, error) { return c.sh[0], nil }
 
-func inferPermute(c *inference) error {
+func permuteShape(c *inference) (Shape, error) {
 	x := c.sh[0]
 	if err := c.wantInts(len(x)); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := c.dims(c.ints, len(x)); err != nil {
-		return err
+		return nil, err
 	}
 	out := make(Shape, len(x))
 	for i, d := range c.ints {
 		out[i] = x[d]
 	}
-	return c.give(c.dt[0], out)
+	return out, nil
 }
 
-func inferExpand(c *inference) error {
-	s, err := shapeOf(c.ints, c.dt[0])
+func expandShape(c *inference) (Shape, error) {
+	s, err := shapeOf(c.ints)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b, err := Broadcast(c.sh[0], s)
-	if err != nil {
-		return err
+	if err == nil && !b.Equal(s) {
+		err = c.shapeErr("%v doesn't expand to %v", c.sh[0], s)
 	}
-	if !b.Equal(s) {
-		return c.shapeErr("%v doesn't expand to %v", c.sh[0], s)
-	}
-	return c.give(c.dt[0], s)
+	return s, err
 }
 
-func inferSlice(c *inference) error {
+func sliceShape(c *inference) (Shape, error) {
 	x := c.sh[0]
 	if err := c.wantInts(3 * len(x)); err != nil {
-		return err
+		return nil, err
 	}
 	out := make(Shape, len(x))
 	for i, n := range x {
 		start, step, count := c.ints[3*i], c.ints[3*i+1], c.ints[3*i+2]
 		if count < 0 || count > int64(n) || step == 0 || step > math.MaxInt32 || step < -math.MaxInt32 {
-			return c.shapeErr("slice of dim %d (size %d): %d elements by step %d", i, n, count, step)
+			return nil, c.shapeErr("slice of dim %d (size %d): %d elements by step %d", i, n, count, step)
 		}
 		last := start + step*max(count-1, 0)
 		if count > 0 && (start < 0 || start >= int64(n) || last < 0 || last >= int64(n)) {
-			return c.shapeErr("slice of dim %d (size %d) reads %d to %d", i, n, start, last)
+			return nil, c.shapeErr("slice of dim %d (size %d) reads %d to %d", i, n, start, last)
 		}
 		out[i] = int(count)
 	}
-	return c.give(c.dt[0], out)
+	return out, nil
 }
 
-func inferConcat(c *inference) error {
-	if err := c.wantInts(1); err != nil {
-		return err
-	}
-	d, err := c.common()
-	if err != nil {
-		return err
-	}
+func concatShape(c *inference) (Shape, error) {
 	x := c.sh[0]
 	if _, err := c.dims(c.ints, len(x)); err != nil {
-		return err
+		return nil, err
 	}
 	out := append(Shape(nil), x...)
 	for k, s := range c.sh[1:] {
 		if len(s) != len(x) {
-			return c.shapeErr("operand %d is %v, operand 0 is %v", k+1, s, x)
+			return nil, c.shapeErr("operand %d is %v, operand 0 is %v", k+1, s, x)
 		}
 		for i := range s {
 			if i == int(c.ints[0]) {
 				out[i] += s[i]
 			} else if s[i] != x[i] {
-				return c.shapeErr("operand %d is %v, operand 0 is %v: dim %d must agree", k+1, s, x, i)
+				return nil, c.shapeErr("operand %d is %v, operand 0 is %v: dim %d must agree", k+1, s, x, i)
 			}
 		}
 	}
-	if err := out.Check(d); err != nil {
-		return err
-	}
-	return c.give(d, out)
+	return out, nil
 }
 
-func inferPad(c *inference) error {
+func padShape(c *inference) (Shape, error) {
 	x := c.sh[0]
 	if err := c.wantInts(2 * len(x)); err != nil {
-		return err
+		return nil, err
 	}
 	out := make(Shape, len(x))
 	for i, n := range x {
 		a, b := c.ints[2*i], c.ints[2*i+1]
 		if a < 0 || b < 0 || a > math.MaxInt32 || b > math.MaxInt32 {
-			return c.shapeErr("pad of dim %d by %d and %d; expected 0 or more", i, a, b)
+			return nil, c.shapeErr("pad of dim %d by %d and %d; expected 0 or more", i, a, b)
 		}
 		out[i] = n + int(a) + int(b)
 	}
-	if err := out.Check(c.dt[0]); err != nil {
-		return err
-	}
-	return c.give(c.dt[0], out)
+	return out, nil
 }
 
-func inferTri(c *inference) error {
-	if err := c.wantInts(1); err != nil {
-		return err
-	}
+func triangleShape(c *inference) (Shape, error) {
 	if len(c.sh[0]) < 2 {
-		return c.shapeErr("%v; expected two dims or more", c.sh[0])
+		return nil, c.shapeErr("%v; expected two dims or more", c.sh[0])
 	}
-	return c.give(c.dt[0], c.sh[0])
+	return c.sh[0], nil
 }

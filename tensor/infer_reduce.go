@@ -1,19 +1,19 @@
 package tensor
 
-// inferReduce reduces all dims if none is listed.
-func inferReduce(c *inference) error {
+// reduceShape reduces all dims if none is listed.
+func reduceShape(c *inference) (Shape, error) {
 	if len(c.ints) < 1 || c.ints[0]&^1 != 0 {
-		return c.shapeErr("keepdim must be 0 or 1")
+		return nil, c.shapeErr("keepdim must be 0 or 1")
 	}
-	x, d := c.sh[0], c.dt[0]
+	x := c.sh[0]
 	mask, err := c.dims(c.ints[1:], len(x))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all := len(c.ints) == 1
 	arg := c.op == OpArgmax || c.op == OpArgmin
 	if arg && len(c.ints) > 2 {
-		return c.shapeErr("%v takes one dim or none", c.op)
+		return nil, c.shapeErr("%v takes one dim or none", c.op)
 	}
 	out, empty := make(Shape, 0, len(x)), false
 	for i, n := range x {
@@ -28,45 +28,34 @@ func inferReduce(c *inference) error {
 	}
 	switch c.op {
 	case OpAny, OpAll:
-		if d != Bool {
-			return c.dtypeErr("bool")
-		}
 	case OpSum, OpProd:
-		if !d.IsFloat() {
-			d = I64
+		if !c.outDT.IsFloat() {
+			c.outDT = I64
 		}
 	case OpMean:
-		if !d.IsFloat() {
-			d = F32
+		if !c.outDT.IsFloat() {
+			c.outDT = F32
 		}
 	default:
-		if d == Bool {
-			return c.dtypeErr("a number, not bool (Cast first)")
-		}
 		if empty {
-			return c.shapeErr("%v over a dim of 0", c.op)
+			return nil, c.shapeErr("%v over a dim of 0", c.op)
 		}
 		if arg {
-			d = I64
+			c.outDT = I64
 		}
 	}
-	return c.give(d, out)
+	return out, nil
 }
 
-func inferCumsum(c *inference) error {
-	if err := c.wantInts(2); err != nil {
-		return err
-	}
-	if _, err := c.dims(c.ints[:1], len(c.sh[0])); err != nil {
-		return err
-	}
-	return inferSame(c)
+func cumsumShape(c *inference) (Shape, error) {
+	_, err := c.dims(c.ints[:1], len(c.sh[0]))
+	return c.sh[0], err
 }
 
-func inferProdGrad(c *inference) error {
+func prodGradShape(c *inference) (Shape, error) {
 	mask, err := c.dims(c.ints, len(c.sh[0]))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	want := make(Shape, len(c.sh[0]))
 	for i, n := range c.sh[0] {
@@ -75,11 +64,5 @@ func inferProdGrad(c *inference) error {
 			want[i] = 1
 		}
 	}
-	if !c.sh[1].Equal(want) {
-		return c.shapeErr("dy is %v, expected %v", c.sh[1], want)
-	}
-	if _, err := c.common(); err != nil {
-		return err
-	}
-	return inferFloat(c)
+	return c.sh[0], c.wantDy(c.sh[1], want, nil)
 }

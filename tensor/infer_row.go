@@ -1,186 +1,113 @@
 package tensor
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
-func inferMatmul(c *inference) error {
-	d, err := c.common()
-	if err != nil {
-		return err
-	}
-	if d == Bool {
-		return c.dtypeErr("numbers, not bool")
-	}
+func matmulShape(c *inference) (Shape, error) {
 	a, b := c.sh[0], c.sh[1]
 	if len(a) < 2 || len(b) < 2 {
-		return c.shapeErr("%v x %v; expected two dims or more", a, b)
+		return nil, c.shapeErr("%v x %v; expected two dims or more", a, b)
 	}
 	m, k, k2, n := a[len(a)-2], a[len(a)-1], b[len(b)-2], b[len(b)-1]
 	if k != k2 {
-		return c.shapeErr("%v x %v: inner dims are %d and %d", a, b, k, k2)
+		return nil, c.shapeErr("%v x %v: inner dims are %d and %d", a, b, k, k2)
 	}
 	batch, err := Broadcast(a[:len(a)-2], b[:len(b)-2])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	out := make(Shape, 0, len(batch)+2)
-	out = append(append(out, batch...), m, n)
-	if err := out.Check(d); err != nil {
-		return err
-	}
-	return c.give(d, out)
+	return append(append(out, batch...), m, n), nil
 }
 
-// sameShapes checks that all operands are floats of one dtype and shape.
-func (c *inference) sameShapes() error {
-	d, err := c.common()
-	if err != nil {
-		return err
-	}
-	if !d.IsFloat() {
-		return c.dtypeErr("a float")
-	}
+// sameShapes checks that all operands have one shape, the result's.
+func sameShapes(c *inference) (Shape, error) {
 	for _, s := range c.sh[1:] {
 		if !s.Equal(c.sh[0]) {
-			return c.shapeErr("%v and %v; expected equal shapes", c.sh[0], s)
+			return nil, c.shapeErr("%v and %v; expected equal shapes", c.sh[0], s)
 		}
 	}
-	return c.give(d, c.sh[0])
+	return c.sh[0], nil
 }
 
-func inferRowDim(c *inference) error {
-	if err := c.wantInts(1); err != nil {
-		return err
-	}
+func rowDimShape(c *inference) (Shape, error) {
 	if _, err := c.dims(c.ints, len(c.sh[0])); err != nil {
-		return err
+		return nil, err
 	}
-	return c.sameShapes()
+	return sameShapes(c)
 }
 
-func inferCausal(c *inference) error {
+func causalShape(c *inference) (Shape, error) {
 	if x := c.sh[0]; len(x) < 2 || x[len(x)-1] < x[len(x)-2] {
-		return c.shapeErr("%v; expected [.., s, t] with t >= s", x)
+		return nil, c.shapeErr("%v; expected [.., s, t] with t >= s", x)
 	}
-	return c.sameShapes()
+	return c.sh[0], nil
 }
 
-// normed splits x's shape before its last n dims, where n is the first attribute.
-func (c *inference) normed() (rows, last Shape, err error) {
-	if err := c.wantInts(1); err != nil {
-		return nil, nil, err
+// wantDy checks that the gradient dy has the shape of the result that it belongs to, out,
+// which was inferred with err.
+func (c *inference) wantDy(dy, out Shape, err error) error {
+	if err == nil && !out.Equal(dy) {
+		err = c.shapeErr("dy is %v, expected %v", dy, out)
 	}
-	x := c.sh[0]
-	n := c.ints[0]
+	return err
+}
+
+// normed returns the last n dims of x, where n is the first attribute, and checks that
+// the weights have their shape.
+func (c *inference) normed(weights []Shape) (last Shape, err error) {
+	x, n := c.sh[0], c.ints[0]
 	if n < 1 || n > int64(len(x)) {
-		return nil, nil, c.shapeErr("norm over the last %d dims of %v", n, x)
+		return nil, c.shapeErr("norm over the last %d dims of %v", n, x)
 	}
-	d, err := c.common()
-	if err != nil {
-		return nil, nil, err
-	}
-	if !d.IsFloat() {
-		return nil, nil, c.dtypeErr("a float")
-	}
-	return x[:len(x)-int(n)], x[len(x)-int(n):], nil
-}
-
-func inferNorm(c *inference) error {
-	_, last, err := c.normed()
-	if err != nil {
-		return err
-	}
-	for _, w := range c.sh[1:] {
+	last = x[len(x)-int(n):]
+	for _, w := range weights {
 		if !w.Equal(last) {
-			return c.shapeErr("weight is %v, expected %v", w, last)
+			return nil, c.shapeErr("weight is %v, expected %v", w, last)
 		}
 	}
-	return c.give(c.dt[0], c.sh[0])
+	return last, nil
 }
 
-func inferNormGradX(c *inference) error {
-	_, last, err := c.normed()
-	if err != nil {
-		return err
-	}
-	if !c.sh[1].Equal(c.sh[0]) {
-		return c.shapeErr("dy is %v, expected %v", c.sh[1], c.sh[0])
-	}
-	if len(c.sh) == 3 && !c.sh[2].Equal(last) {
-		return c.shapeErr("weight is %v, expected %v", c.sh[2], last)
-	}
-	return c.give(c.dt[0], c.sh[0])
+func normShape(c *inference) (Shape, error) {
+	_, err := c.normed(c.sh[1:])
+	return c.sh[0], err
 }
 
-func inferNormGradW(c *inference) error {
-	_, last, err := c.normed()
-	if err != nil {
-		return err
-	}
-	if !c.sh[1].Equal(c.sh[0]) {
-		return c.shapeErr("dy is %v, expected %v", c.sh[1], c.sh[0])
-	}
-	return c.give(c.dt[0], last)
+func normGradXShape(c *inference) (Shape, error) {
+	_, err := c.normed(c.sh[2:])
+	return c.sh[0], c.wantDy(c.sh[1], c.sh[0], err)
 }
 
-func inferRope(c *inference) error {
-	if err := c.wantInts(1); err != nil {
-		return err
-	}
-	d, err := c.common()
-	if err != nil {
-		return err
-	}
-	if !d.IsFloat() {
-		return c.dtypeErr("a float")
-	}
+func normGradWShape(c *inference) (Shape, error) {
+	last, err := c.normed(nil)
+	return last, c.wantDy(c.sh[1], c.sh[0], err)
+}
+
+func ropeShape(c *inference) (Shape, error) {
 	x := c.sh[0]
 	if len(x) < 2 || x[len(x)-1]%2 != 0 {
-		return c.shapeErr("%v; expected [.., s, d] with an even d", x)
+		return nil, c.shapeErr("%v; expected [.., s, d] with an even d", x)
 	}
 	want := Shape{x[len(x)-2], x[len(x)-1] / 2}
 	for _, s := range c.sh[1:] {
 		if !s.Equal(want) {
-			return c.shapeErr("table is %v, expected %v for %v", s, want, x)
+			return nil, c.shapeErr("table is %v, expected %v for %v", s, want, x)
 		}
 	}
-	return c.give(d, x)
+	return x, nil
 }
 
-func (c *inference) logits() error {
-	if err := c.wantInts(1); err != nil {
-		return err
-	}
-	if err := c.indexDType(1); err != nil {
-		return err
-	}
+func crossEntropyShape(c *inference) (Shape, error) {
 	x, y := c.sh[0], c.sh[1]
-	if !c.dt[0].IsFloat() {
-		return fmt.Errorf("%w: logits of %v; expected a float", ErrDType, c.dt[0])
-	}
 	if len(x) != 2 || len(y) != 1 || x[0] != y[0] {
-		return c.shapeErr("logits %v, targets %v; expected [n c] and [n]", x, y)
+		return nil, c.shapeErr("logits %v, targets %v; expected [n c] and [n]", x, y)
 	}
-	return nil
+	return Shape{}, nil
 }
 
-func inferCrossEntropy(c *inference) error {
-	if err := c.logits(); err != nil {
-		return err
-	}
-	return c.give(c.dt[0], Shape{})
-}
-
-func inferCrossEntropyGrad(c *inference) error {
-	if err := c.logits(); err != nil {
-		return err
-	}
-	if len(c.sh[2]) != 0 || c.dt[2] != c.dt[0] {
-		return c.shapeErr("dy is %v of %v; expected a scalar of %v", c.sh[2], c.dt[2], c.dt[0])
-	}
-	return c.give(c.dt[0], c.sh[0])
+func crossEntropyGradShape(c *inference) (Shape, error) {
+	out, err := crossEntropyShape(c)
+	return c.sh[0], c.wantDy(c.sh[2], out, err)
 }
 
 // window returns the size of the result of a convolution or pool along one dim, after
@@ -197,49 +124,37 @@ func (c *inference) window(in, kernel int, stride, pad, dilation int64) (int, er
 	return int(n/stride) + 1, nil
 }
 
-// conv checks x, w and the attributes and returns the shape of the result.
-func (c *inference) conv(x, w Shape, a []int64) (Shape, error) {
+// windows returns x with the given channels and with the sizes of a result by windows of
+// kh by kw. Strides and paddings, height before width, begin at attribute i of c.
+func (c *inference) windows(x Shape, channels, kh, kw, i int, dilation []int64) (Shape, error) {
+	h, err := c.window(x[2], kh, c.ints[i], c.ints[i+2], dilation[0])
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.window(x[3], kw, c.ints[i+1], c.ints[i+3], dilation[1])
+	return Shape{x[0], channels, h, w}, err
+}
+
+// groups returns the number of groups of a convolution, 0 if the attribute is none.
+func (c *inference) groups() int {
+	if g := c.ints[6]; g >= 1 && g <= math.MaxInt32 {
+		return int(g)
+	}
+	return 0
+}
+
+// conv returns the shape of the convolution of x with weights w.
+func (c *inference) conv(x, w Shape) (Shape, error) {
 	if len(x) != 4 || len(w) != 4 {
 		return nil, c.shapeErr("x %v, w %v; expected [n c h w] and [o c/groups kh kw]", x, w)
 	}
-	g := a[6]
-	if g < 1 || g > math.MaxInt32 || int64(x[1]) != int64(w[1])*g || int64(w[0])%g != 0 {
-		return nil, c.shapeErr("%d channels and weights %v in %d groups", x[1], w, g)
+	if g := c.groups(); g == 0 || x[1] != w[1]*g || w[0]%g != 0 {
+		return nil, c.shapeErr("%d channels and weights %v in %d groups", x[1], w, c.ints[6])
 	}
-	h, err := c.window(x[2], w[2], a[0], a[2], a[4])
-	if err != nil {
-		return nil, err
-	}
-	v, err := c.window(x[3], w[3], a[1], a[3], a[5])
-	if err != nil {
-		return nil, err
-	}
-	out := Shape{x[0], w[0], h, v}
-	return out, out.Check(c.dt[0])
+	return c.windows(x, w[0], w[2], w[3], 0, c.ints[4:])
 }
 
-func (c *inference) floats() (DType, error) {
-	d, err := c.common()
-	if err == nil && !d.IsFloat() {
-		err = c.dtypeErr("a float")
-	}
-	return d, err
-}
-
-func inferConv2D(c *inference) error {
-	if err := c.wantInts(7); err != nil {
-		return err
-	}
-	d, err := c.floats()
-	if err != nil {
-		return err
-	}
-	out, err := c.conv(c.sh[0], c.sh[1], c.ints)
-	if err != nil {
-		return err
-	}
-	return c.give(d, out)
-}
+func conv2DShape(c *inference) (Shape, error) { return c.conv(c.sh[0], c.sh[1]) }
 
 // extents returns attributes i and i+1 as a height and a width.
 func (c *inference) extents(i int) (h, w int, err error) {
@@ -251,65 +166,33 @@ func (c *inference) extents(i int) (h, w int, err error) {
 	return int(c.ints[i]), int(c.ints[i+1]), nil
 }
 
-func inferConv2DGradX(c *inference) error {
-	if err := c.wantInts(9); err != nil {
-		return err
-	}
-	d, err := c.floats()
-	if err != nil {
-		return err
-	}
+func conv2DGradXShape(c *inference) (Shape, error) {
 	dy, w := c.sh[0], c.sh[1]
 	h, v, err := c.extents(7)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if len(dy) != 4 || len(w) != 4 || c.ints[6] < 1 || c.ints[6] > math.MaxInt32 {
-		return c.shapeErr("dy %v, w %v", dy, w)
+	if len(dy) != 4 || len(w) != 4 {
+		return nil, c.shapeErr("dy %v, w %v", dy, w)
 	}
-	x := Shape{dy[0], w[1] * int(c.ints[6]), h, v}
-	out, err := c.conv(x, w, c.ints)
-	if err != nil {
-		return err
-	}
-	if !out.Equal(dy) {
-		return c.shapeErr("dy is %v, expected %v", dy, out)
-	}
-	if err := x.Check(d); err != nil {
-		return err
-	}
-	return c.give(d, x)
+	x := Shape{dy[0], w[1] * c.groups(), h, v}
+	out, err := c.conv(x, w)
+	return x, c.wantDy(dy, out, err)
 }
 
-func inferConv2DGradW(c *inference) error {
-	if err := c.wantInts(9); err != nil {
-		return err
-	}
-	d, err := c.floats()
-	if err != nil {
-		return err
-	}
+func conv2DGradWShape(c *inference) (Shape, error) {
 	x, dy := c.sh[0], c.sh[1]
 	h, v, err := c.extents(7)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	g := c.ints[6]
-	if len(x) != 4 || len(dy) != 4 || g < 1 || g > math.MaxInt32 || int64(x[1])%g != 0 {
-		return c.shapeErr("x %v, dy %v in %d groups", x, dy, g)
+	g := c.groups()
+	if len(x) != 4 || len(dy) != 4 || g == 0 {
+		return nil, c.shapeErr("x %v, dy %v in %d groups", x, dy, c.ints[6])
 	}
-	w := Shape{dy[1], x[1] / int(g), h, v}
-	out, err := c.conv(x, w, c.ints)
-	if err != nil {
-		return err
-	}
-	if !out.Equal(dy) {
-		return c.shapeErr("dy is %v, expected %v", dy, out)
-	}
-	if err := w.Check(d); err != nil {
-		return err
-	}
-	return c.give(d, w)
+	w := Shape{dy[1], x[1] / g, h, v}
+	out, err := c.conv(x, w)
+	return w, c.wantDy(dy, out, err)
 }
 
 // pool returns the shape of a pool over x.
@@ -325,76 +208,26 @@ func (c *inference) pool(x Shape) (Shape, error) {
 	if 2*a[4] > a[0] || 2*a[5] > a[1] {
 		return nil, c.shapeErr("padding %d, %d over half of the window %d, %d", a[4], a[5], kh, kw)
 	}
-	h, err := c.window(x[2], kh, a[2], a[4], 1)
-	if err != nil {
-		return nil, err
-	}
-	v, err := c.window(x[3], kw, a[3], a[5], 1)
-	if err != nil {
-		return nil, err
-	}
-	return Shape{x[0], x[1], h, v}, nil
+	return c.windows(x, x[1], kh, kw, 2, []int64{1, 1})
 }
 
-func inferPool(c *inference) error {
-	if err := c.wantInts(6); err != nil {
-		return err
-	}
-	d, err := c.floats()
-	if err != nil {
-		return err
-	}
+func poolShape(c *inference) (Shape, error) { return c.pool(c.sh[0]) }
+
+func maxPoolGradShape(c *inference) (Shape, error) {
 	out, err := c.pool(c.sh[0])
-	if err != nil {
-		return err
-	}
-	return c.give(d, out)
+	return c.sh[0], c.wantDy(c.sh[1], out, err)
 }
 
-func inferMaxPoolGrad(c *inference) error {
-	if err := c.wantInts(6); err != nil {
-		return err
-	}
-	d, err := c.floats()
-	if err != nil {
-		return err
-	}
-	out, err := c.pool(c.sh[0])
-	if err != nil {
-		return err
-	}
-	if !out.Equal(c.sh[1]) {
-		return c.shapeErr("dy is %v, expected %v", c.sh[1], out)
-	}
-	return c.give(d, c.sh[0])
-}
-
-func inferAvgPoolGrad(c *inference) error {
-	if err := c.wantInts(8); err != nil {
-		return err
-	}
-	d, err := c.floats()
-	if err != nil {
-		return err
-	}
+func avgPoolGradShape(c *inference) (Shape, error) {
 	dy := c.sh[0]
 	if len(dy) != 4 {
-		return c.shapeErr("dy is %v", dy)
+		return nil, c.shapeErr("dy is %v", dy)
 	}
 	h, v, err := c.extents(6)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	x := Shape{dy[0], dy[1], h, v}
 	out, err := c.pool(x)
-	if err != nil {
-		return err
-	}
-	if !out.Equal(dy) {
-		return c.shapeErr("dy is %v, expected %v", dy, out)
-	}
-	if err := x.Check(d); err != nil {
-		return err
-	}
-	return c.give(d, x)
+	return x, c.wantDy(dy, out, err)
 }

@@ -1,6 +1,9 @@
 package tensor
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Op is the number of an operation. Numbers travel in programs: they are never changed or
 // reused.
@@ -192,8 +195,35 @@ type OpInfo struct {
 	Random     bool     // takes its numbers from the counter-based generator
 	Gradient   Gradient
 	Doc        string
-	infer      func(c *inference) error
+
+	takes dtypes // of the tensors but the one apart
+	apart int    // the operand, from 1, of indices or a condition; 0: none
+	shape func(c *inference) (Shape, error)
 }
+
+// dtypes are those that the tensors of an operation may have.
+type dtypes uint8
+
+const (
+	anyDType dtypes = iota
+	numbers         // no bool
+	floats
+	bools
+)
+
+// intCounts holds the number of integer attributes of every operation; -1 where it
+// varies.
+var intCounts = func() (n [opLimit]int) {
+	for op, info := range opTable {
+		switch {
+		case strings.Contains(info.Ints, "...") || strings.HasSuffix(info.Ints, " a dim"):
+			n[op] = -1
+		case info.Ints != "":
+			n[op] = strings.Count(info.Ints, ",") + 1
+		}
+	}
+	return n
+}()
 
 // Valid reports whether o is an operation of the table.
 func (o Op) Valid() bool { return o < opLimit && opTable[o].Name != "" }

@@ -121,7 +121,7 @@ func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, o := range Ops() {
 		info := o.Info()
-		if info.infer == nil || info.Doc == "" || info.Class == 0 || seen[info.Name] {
+		if info.shape == nil || info.Doc == "" || info.Class == 0 || seen[info.Name] {
 			t.Errorf("%v: incomplete or twice in the table", o)
 		}
 		seen[info.Name] = true

@@ -6,22 +6,11 @@ import "math"
 // operands as given.
 func (r *recording) promote(op Op, args []Arg) {
 	c := &r.inf
-	first, last := 0, len(c.dt)
-	switch op {
-	case OpWhere:
-		first = 1
-	case OpIndexSelect, OpGather, OpOneHot, OpCast:
-		return
-	}
-	skip := -1 // an index operand, which keeps its dtype
-	switch op {
-	case OpIndexAdd, OpScatterAdd, OpCrossEntropy, OpCrossEntropyGrad:
-		skip = 1
-	}
+	skip := op.Info().apart - 1
 	want, scalars, fraction := Invalid, false, false
 	least, most := math.Inf(1), math.Inf(-1) // of the scalars
-	for i := first; i < last; i++ {
-		switch d := c.dt[i]; {
+	for i, d := range c.dt {
+		switch {
 		case i == skip:
 		case d == Invalid:
 			f := args[i].f
@@ -49,8 +38,8 @@ func (r *recording) promote(op Op, args []Arg) {
 	if !want.IsFloat() && op.Info().Float {
 		want = F32
 	}
-	for i := first; i < last; i++ {
-		if i != skip && c.dt[i] != Invalid && c.dt[i] != want {
+	for i, d := range c.dt {
+		if i != skip && d != Invalid && d != want {
 			r.args[i], c.dt[i] = r.cast(r.args[i], c.sh[i], want), want
 		}
 	}
