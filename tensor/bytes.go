@@ -5,21 +5,14 @@ import "fmt"
 // FromBytes makes a tensor of its memory image, as files and messages have it: row-major,
 // little endian, a bool one byte 0 or 1. It copies data once.
 func FromBytes(s *Session, d DType, data []byte, shape ...int) *Tensor {
-	sh := Shape(append([]int{}, shape...))
-	var err error
-	switch {
-	case !d.Valid():
-		err = fmt.Errorf("%w: %v", ErrDType, d)
-	case len(data)%d.Size() != 0:
-		err = fmt.Errorf("%w: %d bytes are no whole number of %v", ErrShape, len(data), d)
-	default:
-		return s.upload(d, sh, data, len(data)/d.Size())
+	t, err := s.upload(d, shape, len(data), func(dst []byte) error {
+		copyChunked(dst, data)
+		return nil
+	})
+	if err != nil {
+		return poisoned(s, err)
 	}
-	if e := s.enter("upload"); e != nil {
-		return poisoned(s, e)
-	}
-	defer s.leave()
-	return poisoned(s, s.fail(&OpError{Op: "upload", Inputs: fmt.Sprintf("%v%v", d, sh), Site: callSite(), Err: err}))
+	return t
 }
 
 // ViewBytes is View of t's memory image, for any dtype; see FromBytes.

@@ -8,7 +8,7 @@ import "fmt"
 // of fill is returned and does not stick to the session; other errors do, as those of
 // From.
 func FromFill(s *Session, d DType, fill func(dst []byte) error, shape ...int) (*Tensor, error) {
-	return s.fill(d, fill, shape)
+	return s.upload(d, shape, -1, fill)
 }
 
 // FillLike is FromFill for a tensor that t will be assigned, with t's dtype, shape and
@@ -19,7 +19,7 @@ func FillLike(t *Tensor, fill func(dst []byte) error) (*Tensor, error) {
 		return nil, t.v.err
 	}
 	s := t.v.s
-	f, err := s.fill(t.v.dtype, fill, t.v.shape)
+	f, err := s.upload(t.v.dtype, t.v.shape, -1, fill)
 	if err == nil {
 		f.v.signal = t.v.signal
 		s.pending[len(s.pending)-1].Own = true
@@ -27,31 +27,44 @@ func FillLike(t *Tensor, fill func(dst []byte) error) (*Tensor, error) {
 	return f, err
 }
 
-func (s *Session) fill(d DType, fill func(dst []byte) error, shape []int) (*Tensor, error) {
+// upload makes a tensor of a memory image that fill writes. The image has have bytes, if
+// that isn't negative.
+func (s *Session) upload(d DType, shape []int, have int, fill func(dst []byte) error) (*Tensor, error) {
 	if err := s.enter("upload"); err != nil {
 		return nil, err
 	}
 	defer s.leave()
 	sh := Shape(append([]int{}, shape...))
-	err := error(nil)
+	err, n := sh.Check(d), 0
 	if !d.Valid() {
 		err = fmt.Errorf("%w: %v", ErrDType, d)
-	} else {
-		err = sh.Check(d)
+	}
+	if err == nil {
+		if n = sh.Elems() * d.Size(); have >= 0 && have != n {
+			err = fmt.Errorf("%w: %d bytes, expected %d", ErrShape, have, n)
+		}
+	}
+	var buf Buffer
+	if err == nil && n > 0 {
+		buf, err = s.eng.Alloc(n)
 	}
 	if err != nil {
 		return nil, s.fail(&OpError{Op: "upload", Inputs: fmt.Sprintf("%v%v", d, sh), Site: callSite(), Err: err})
 	}
-	n := sh.Elems() * d.Size()
-	var buf Buffer
 	if n > 0 {
-		if buf, err = s.eng.Alloc(n); err != nil {
-			return nil, s.fail(&OpError{Op: "upload", Inputs: fmt.Sprintf("%v%v", d, sh), Site: callSite(), Err: err})
-		}
 		if err := fill(buf.Bytes()[:n]); err != nil {
 			buf.Release()
 			return nil, err
 		}
 	}
-	return s.uploaded(d, sh, buf, n), nil
+	m := &made{}
+	m.Tensor.v = &m.value
+	m.value = value{s: s, dtype: d, shape: sh, refs: 1, signal: s.rec.signals.now}
+	s.uploads = append(s.uploads, &m.value)
+	s.pending = append(s.pending, Upload{DType: d, Shape: sh, Buf: buf})
+	s.stats.Uploads++
+	s.stats.UploadedB += uint64(n)
+	s.stats.Live++
+	s.own(m)
+	return &m.Tensor, nil
 }

@@ -4,17 +4,9 @@ package tensor
 // is given. Sum drops the dims, SumKeep leaves them with size 1; the others likewise.
 
 func (t *Tensor) reduce(op Op, keep bool, dims []int) *Tensor {
-	if t.v.err != nil {
-		return t
-	}
-	ints := make([]int64, 1, 1+len(dims))
-	ints[0] = int64(flag(keep))
-	for _, d := range dims {
-		a, err := axis(d, len(t.v.shape))
-		if err != nil {
-			return t.wrong(op, err)
-		}
-		ints = append(ints, int64(a))
+	ints, wrong := t.axes(op, append(make([]int64, 0, 1+len(dims)), int64(flag(keep))), dims...)
+	if wrong != nil {
+		return wrong
 	}
 	return t.v.s.Apply(op, ints, T(t))
 }
@@ -98,19 +90,11 @@ func (t *Tensor) LogSumExp(dim int) *Tensor {
 
 // Cumsum returns the running sum along dim.
 func (t *Tensor) Cumsum(dim int) *Tensor {
-	return t.onDim(OpCumsum, dim, 0)
-}
-
-// onDim applies an operation whose first attribute is a dim.
-func (t *Tensor) onDim(op Op, dim int, more ...int64) *Tensor {
-	if t.v.err != nil {
-		return t
+	ints, wrong := t.axes(OpCumsum, nil, dim)
+	if wrong != nil {
+		return wrong
 	}
-	d, err := axis(dim, len(t.v.shape))
-	if err != nil {
-		return t.wrong(op, err)
-	}
-	return t.v.s.Apply(op, append([]int64{int64(d)}, more...), T(t))
+	return t.v.s.Apply(OpCumsum, append(ints, 0), T(t))
 }
 
 // Softmax returns e^t divided by its sum along dim.

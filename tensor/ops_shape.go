@@ -43,41 +43,45 @@ func (t *Tensor) Reshape(shape ...int) *Tensor {
 // Flatten returns t with one dim.
 func (t *Tensor) Flatten() *Tensor { return t.Reshape(-1) }
 
-// Permute reorders the dims: dim i of the result is dim dims[i] of t.
-func (t *Tensor) Permute(dims ...int) *Tensor {
+// axes appends dims, counted from the end if negative, to ints. If one is out of range or
+// t stands for an error, it returns the tensor to return instead of the operation's
+// result.
+func (t *Tensor) axes(op Op, ints []int64, dims ...int) ([]int64, *Tensor) {
 	if t.v.err != nil {
-		return t
+		return nil, t
 	}
-	ints := make([]int64, len(dims))
-	for i, d := range dims {
+	for _, d := range dims {
 		a, err := axis(d, len(t.v.shape))
 		if err != nil {
-			return t.wrong(OpPermute, err)
+			return nil, t.wrong(op, err)
 		}
-		ints[i] = int64(a)
+		ints = append(ints, int64(a))
+	}
+	return ints, nil
+}
+
+// Permute reorders the dims: dim i of the result is dim dims[i] of t.
+func (t *Tensor) Permute(dims ...int) *Tensor {
+	ints, wrong := t.axes(OpPermute, make([]int64, 0, len(dims)), dims...)
+	if wrong != nil {
+		return wrong
 	}
 	return t.v.s.Apply(OpPermute, ints, T(t))
 }
 
 // Transpose exchanges two dims.
 func (t *Tensor) Transpose(a, b int) *Tensor {
-	if t.v.err != nil {
-		return t
+	var two [2]int64
+	x, wrong := t.axes(OpPermute, two[:0], a, b)
+	if wrong != nil {
+		return wrong
 	}
-	x, err := axis(a, len(t.v.shape))
-	if err != nil {
-		return t.wrong(OpPermute, err)
+	ints := make([]int64, len(t.v.shape))
+	for i := range ints {
+		ints[i] = int64(i)
 	}
-	y, err := axis(b, len(t.v.shape))
-	if err != nil {
-		return t.wrong(OpPermute, err)
-	}
-	dims := make([]int, len(t.v.shape))
-	for i := range dims {
-		dims[i] = i
-	}
-	dims[x], dims[y] = y, x
-	return t.Permute(dims...)
+	ints[x[0]], ints[x[1]] = x[1], x[0]
+	return t.v.s.Apply(OpPermute, ints, T(t))
 }
 
 // T exchanges the last two dims.
@@ -271,21 +275,16 @@ func (t *Tensor) Slice(ranges ...Range) *Tensor {
 
 // Narrow returns n elements of one dim from start.
 func (t *Tensor) Narrow(dim, start, n int) *Tensor {
-	if t.v.err != nil {
-		return t
-	}
-	a, err := axis(dim, len(t.v.shape))
-	if err != nil {
-		return t.wrong(OpSlice, err)
+	var one [1]int64
+	a, wrong := t.axes(OpSlice, one[:0], dim)
+	if wrong != nil {
+		return wrong
 	}
 	ints := make([]int64, 0, 3*len(t.v.shape))
-	for i, d := range t.v.shape {
-		if i == a {
-			ints = append(ints, int64(start), 1, int64(n))
-		} else {
-			ints = append(ints, 0, 1, int64(d))
-		}
+	for _, d := range t.v.shape {
+		ints = append(ints, 0, 1, int64(d))
 	}
+	ints[3*a[0]], ints[3*a[0]+2] = int64(start), int64(n)
 	return t.v.s.Apply(OpSlice, ints, T(t))
 }
 
@@ -325,18 +324,15 @@ func (t *Tensor) Chunk(dim, n int) []*Tensor {
 
 // Flip reverses the order of the elements along dims.
 func (t *Tensor) Flip(dims ...int) *Tensor {
-	if t.v.err != nil {
-		return t
+	axes, wrong := t.axes(OpSlice, nil, dims...)
+	if wrong != nil {
+		return wrong
 	}
 	r := make([]Range, len(t.v.shape))
 	for i := range r {
 		r[i] = Every()
 	}
-	for _, d := range dims {
-		a, err := axis(d, len(r))
-		if err != nil {
-			return t.wrong(OpSlice, err)
-		}
+	for _, a := range axes {
 		r[a] = Range{All, All, -1}
 	}
 	return t.Slice(r...)
@@ -344,19 +340,15 @@ func (t *Tensor) Flip(dims ...int) *Tensor {
 
 // Concat joins one or more tensors along dim.
 func Concat(dim int, ts ...*Tensor) *Tensor {
-	t := ts[0]
-	if t.v.err != nil {
-		return t
-	}
-	a, err := axis(dim, len(t.v.shape))
-	if err != nil {
-		return t.wrong(OpConcat, err)
+	ints, wrong := ts[0].axes(OpConcat, nil, dim)
+	if wrong != nil {
+		return wrong
 	}
 	args := make([]Arg, len(ts))
 	for i, x := range ts {
 		args[i] = T(x)
 	}
-	return t.v.s.Apply(OpConcat, []int64{int64(a)}, args...)
+	return ts[0].v.s.Apply(OpConcat, ints, args...)
 }
 
 // Stack joins tensors of one shape along a new dim.
@@ -391,36 +383,33 @@ func (t *Tensor) Tril(k int) *Tensor { return t.v.s.Apply(OpTril, []int64{int64(
 // Triu zeroes the elements below the k-th diagonal of the last two dims.
 func (t *Tensor) Triu(k int) *Tensor { return t.v.s.Apply(OpTriu, []int64{int64(k)}, T(t)) }
 
-// indexed applies an operation to t, an index tensor and, for some, a source.
-func (t *Tensor) indexed(op Op, dim int, args ...Arg) *Tensor {
-	if t.v.err != nil {
-		return t
+// onDim applies an operation to t and more, whose first attribute is a dim of t.
+func (t *Tensor) onDim(op Op, dim int, more ...Arg) *Tensor {
+	ints, wrong := t.axes(op, make([]int64, 0, 1), dim)
+	if wrong != nil {
+		return wrong
 	}
-	d, err := axis(dim, len(t.v.shape))
-	if err != nil {
-		return t.wrong(op, err)
-	}
-	return t.v.s.Apply(op, []int64{int64(d)}, append([]Arg{T(t)}, args...)...)
+	return t.v.s.Apply(op, ints, append([]Arg{T(t)}, more...)...)
 }
 
 // IndexSelect returns the elements of dim at idx. The dims of idx, of any shape, take the
 // place of dim.
 func (t *Tensor) IndexSelect(dim int, idx *Tensor) *Tensor {
-	return t.indexed(OpIndexSelect, dim, T(idx))
+	return t.onDim(OpIndexSelect, dim, T(idx))
 }
 
 // IndexAdd returns t with src added at idx along dim; equal indices add up, in order.
 func (t *Tensor) IndexAdd(dim int, idx, src *Tensor) *Tensor {
-	return t.indexed(OpIndexAdd, dim, T(idx), T(src))
+	return t.onDim(OpIndexAdd, dim, T(idx), T(src))
 }
 
 // Gather returns, at each position of idx, the element of t whose index in dim is the
 // value of idx there, as torch.gather does.
-func (t *Tensor) Gather(dim int, idx *Tensor) *Tensor { return t.indexed(OpGather, dim, T(idx)) }
+func (t *Tensor) Gather(dim int, idx *Tensor) *Tensor { return t.onDim(OpGather, dim, T(idx)) }
 
 // ScatterAdd returns t with src added at the positions that Gather would read.
 func (t *Tensor) ScatterAdd(dim int, idx, src *Tensor) *Tensor {
-	return t.indexed(OpScatterAdd, dim, T(idx), T(src))
+	return t.onDim(OpScatterAdd, dim, T(idx), T(src))
 }
 
 // Embedding returns the rows of table at idx: [.., d] for idx [..].

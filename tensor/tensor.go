@@ -114,54 +114,15 @@ func (t *Tensor) SetGrad(g *Tensor) {
 // From makes a tensor of data in row-major order. It copies data once, into memory that
 // the worker reads in place. Without a shape the tensor has one dim.
 func From[E Element](s *Session, data []E, shape ...int) *Tensor {
-	d := DTypeOf[E]()
-	sh := Shape(append([]int{}, shape...))
 	if len(shape) == 0 {
-		sh = Shape{len(data)}
+		shape = []int{len(data)}
 	}
-	return s.upload(d, sh, bytesOf(data), len(data))
+	return FromBytes(s, DTypeOf[E](), bytesOf(data), shape...)
 }
 
 // Scalar makes a tensor of no dims.
 func Scalar[E Element](s *Session, x E) *Tensor {
-	return s.upload(DTypeOf[E](), Shape{}, bytesOf([]E{x}), 1)
-}
-
-func (s *Session) upload(d DType, shape Shape, data []byte, n int) *Tensor {
-	if err := s.enter("upload"); err != nil {
-		return poisoned(s, err)
-	}
-	defer s.leave()
-	err := shape.Check(d)
-	if err == nil && shape.Elems() != n {
-		err = fmt.Errorf("%w: %d elements for %v, which has %d", ErrShape, n, shape, shape.Elems())
-	}
-	if err != nil {
-		return poisoned(s, s.fail(&OpError{Op: "upload", Inputs: d.String(), Site: callSite(), Err: err}))
-	}
-	var buf Buffer
-	if len(data) > 0 {
-		if buf, err = s.eng.Alloc(len(data)); err != nil {
-			return poisoned(s, s.fail(&OpError{Op: "upload", Inputs: fmt.Sprintf("%v%v", d, shape), Site: callSite(), Err: err}))
-		}
-		copyChunked(buf.Bytes(), data)
-	}
-	return s.uploaded(d, shape, buf, len(data))
-}
-
-// uploaded returns the tensor of an upload whose n bytes are in buf, which is nil for n =
-// 0.
-func (s *Session) uploaded(d DType, shape Shape, buf Buffer, n int) *Tensor {
-	m := &made{}
-	m.Tensor.v = &m.value
-	m.value = value{s: s, dtype: d, shape: shape, refs: 1, signal: s.rec.signals.now}
-	s.uploads = append(s.uploads, &m.value)
-	s.pending = append(s.pending, Upload{DType: d, Shape: shape, Buf: buf})
-	s.stats.Uploads++
-	s.stats.UploadedB += uint64(n)
-	s.stats.Live++
-	s.own(m)
-	return &m.Tensor
+	return FromBytes(s, DTypeOf[E](), bytesOf([]E{x}))
 }
 
 // copyChunked copies in pieces that stay in the cache. From 1 MiB on, Go's copy uses
@@ -206,50 +167,29 @@ func (t *Tensor) Item() (float64, error) {
 	if t.v.err == nil && t.v.shape.Elems() != 1 {
 		return 0, t.v.s.fail(&OpError{Op: "item", Inputs: t.v.String(), Site: callSite(), Err: fmt.Errorf("%w: %d elements, expected 1", ErrShape, t.v.shape.Elems())})
 	}
-	switch t.v.dtype {
+	var x float64
+	err := t.ViewBytes(func(b []byte) error {
+		x = first(t.v.dtype, b)
+		return nil
+	})
+	return x, err
+}
+
+// first returns the first element of b, whose dtype is d.
+func first(d DType, b []byte) float64 {
+	switch d {
+	case F32:
+		return float64(elements[float32](b)[0])
 	case F64:
-		return item[float64](t)
+		return elements[float64](b)[0]
 	case I32:
-		return item[int32](t)
+		return float64(elements[int32](b)[0])
 	case I64:
-		return item[int64](t)
-	case U8:
-		return item[uint8](t)
+		return float64(elements[int64](b)[0])
 	case F16:
-		return widened[element.Float16](t)
+		return float64(elements[element.Float16](b)[0].Float32())
 	case BF16:
-		return widened[element.BFloat16](t)
-	case Bool:
-		var x float64
-		err := View(t, func(b []bool) error {
-			if b[0] {
-				x = 1
-			}
-			return nil
-		})
-		return x, err
+		return float64(elements[element.BFloat16](b)[0].Float32())
 	}
-	return item[float32](t)
-}
-
-// widened is item for an element of 16 bits.
-func widened[E interface {
-	element.Float16 | element.BFloat16
-	Float32() float32
-}](t *Tensor) (float64, error) {
-	var x float64
-	err := View(t, func(e []E) error {
-		x = float64(e[0].Float32())
-		return nil
-	})
-	return x, err
-}
-
-func item[E float32 | float64 | int32 | int64 | uint8](t *Tensor) (float64, error) {
-	var x float64
-	err := View(t, func(e []E) error {
-		x = float64(e[0])
-		return nil
-	})
-	return x, err
+	return float64(b[0]) // a bool is 0 or 1
 }
