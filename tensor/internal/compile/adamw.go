@@ -10,9 +10,7 @@ import (
 // many parameters as possible. The step takes the place of the last update, so no step
 // that can fail moves behind an update. An update that reads a result of another one,
 // such as the next update of the same parameter, begins a new step.
-func (rw *rewriter) adamW() {
-	g := rw.graph()
-	e := newEdit()
+func (rw *rewriter) adamW(g *graph, e *edit) {
 	all := newUpdates()
 	for k := range rw.plan.Steps {
 		w, m, v, ok := rw.adamWUpdate(g, e, k)
@@ -28,7 +26,6 @@ func (rw *rewriter) adamW() {
 		all.add(e, in, out, g.def[w.In[1].Buf], g.def[w.In[2].Buf], k)
 	}
 	rw.join(g, e, all)
-	rw.apply(e)
 }
 
 // updates is a list of AdamW updates that become one step.

@@ -19,9 +19,7 @@ const minAdamWProduct = 1 << 14
 //
 // The parameter and its moments can be overwritten there only under two conditions: no
 // later step reads their old values, and no later step can fail.
-func (rw *rewriter) adamWProducts() {
-	g := rw.graph()
-	e := newEdit()
+func (rw *rewriter) adamWProducts(g *graph, e *edit) {
 	fallible := -1
 	for k := range rw.plan.Steps {
 		if rw.plan.Steps[k].Op.Info().Fallible {
@@ -53,7 +51,6 @@ func (rw *rewriter) adamWProducts() {
 		s.In = append(s.In, w.In[3:]...)
 		e.replace(at, s, mk, vk, k)
 	}
-	rw.apply(e)
 }
 
 // readAfter reports whether a step after at, other than those in except, reads buf.

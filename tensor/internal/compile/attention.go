@@ -16,8 +16,8 @@ import (
 // grows with the square of the sequence, are ever whole in memory. The backward step
 // computes P again. Sums are taken in another order, so results differ from those of the
 // single steps in their last bits.
-func (rw *rewriter) attention() {
-	m := attentionMatch{rw: rw, g: rw.graph(), e: newEdit()}
+func (rw *rewriter) attention(g *graph, e *edit) {
+	m := attentionMatch{rw: rw, g: g, e: e}
 	for k := range rw.plan.Steps {
 		s := &rw.plan.Steps[k]
 		if s.Out.DType == tensor.F32 && (s.is(tensor.OpCausalSoftmax) ||
@@ -25,7 +25,6 @@ func (rw *rewriter) attention() {
 			m.at(k)
 		}
 	}
-	rw.apply(m.e)
 }
 
 // maxHeads bounds the number of matrices of a fused attention, because an engine lists

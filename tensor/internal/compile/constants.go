@@ -5,7 +5,7 @@ import "github.com/ringside-go/ringside/tensor"
 // constants replaces operands of elementwise steps that are tensors full of one number by
 // the scalar. It leaves integers alone: a scalar beside them is converted by other rules
 // than the one that full takes.
-func (rw *rewriter) constants() {
+func (rw *rewriter) constants(*graph, *edit) {
 	full := map[int]Operand{} // scalars, by buffer
 	for k := range rw.plan.Steps {
 		s := &rw.plan.Steps[k]

@@ -31,8 +31,7 @@ func (rw *rewriter) keyOf(s *Step) stepKey {
 // commonSteps removes steps that compute the same as an earlier step of the same era from
 // the same operands. Two scalars are the same if they are one argument of the program:
 // the values differ from run to run.
-func (rw *rewriter) commonSteps() {
-	e := newEdit()
+func (rw *rewriter) commonSteps(_ *graph, e *edit) {
 	seen := map[stepKey][]int{}
 	into := map[int]int{} // from a removed step's buffer to the equal one
 	for k := range rw.plan.Steps {
@@ -53,7 +52,6 @@ func (rw *rewriter) commonSteps() {
 		}
 		seen[key] = append(seen[key], k)
 	}
-	rw.apply(e)
 }
 
 func equalSteps(a, b *Step) bool {

@@ -15,9 +15,8 @@ import (
 // The product must be a single one: the leading dims of the left operand are rows of one
 // matrix, and the right operand is the same for all of them. The joined step takes the
 // place of the product, so all other operands of the elementwise step must exist there.
-func (rw *rewriter) epilogues() {
-	t := &tiler{rw: rw, g: rw.graph()}
-	e := newEdit()
+func (rw *rewriter) epilogues(g *graph, e *edit) {
+	t := &tiler{rw: rw, g: g}
 	for k := range rw.plan.Steps {
 		s := &rw.plan.Steps[k]
 		if !s.is(tensor.OpMatmul) || s.Out.DType != tensor.F32 {
@@ -40,7 +39,6 @@ func (rw *rewriter) epilogues() {
 			}
 		}
 	}
-	rw.apply(e)
 }
 
 // flatProduct returns the operands of product s as two matrices. It returns false if s

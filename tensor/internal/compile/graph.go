@@ -94,9 +94,7 @@ func (rw *rewriter) apply(e *edit) {
 }
 
 // dropDead removes steps that cannot fail and whose results no step reads.
-func (rw *rewriter) dropDead() {
-	g := rw.graph()
-	e := newEdit()
+func (rw *rewriter) dropDead(g *graph, e *edit) {
 	for k := len(rw.plan.Steps) - 1; k >= 0; k-- {
 		s := &rw.plan.Steps[k]
 		if s.Op.Info().Fallible {
@@ -122,7 +120,6 @@ func (rw *rewriter) dropDead() {
 			}
 		}
 	}
-	rw.apply(e)
 }
 
 // same reports whether a and b view the same elements in the same shape and order.

@@ -10,8 +10,7 @@ import (
 // the widened copy. An engine widens the elements as it packs them, so no f32 copy of the
 // operand is needed. The products multiply and add the same numbers, so no result
 // changes.
-func (rw *rewriter) halves() {
-	g := rw.graph()
+func (rw *rewriter) halves(g *graph, _ *edit) {
 	for k := range rw.plan.Steps {
 		s := &rw.plan.Steps[k]
 		if !s.is(tensor.OpCast) || !s.In[0].DType.IsHalf() || s.Out.DType != tensor.F32 ||
@@ -32,7 +31,6 @@ func (rw *rewriter) halves() {
 			p.In = flat
 		}
 	}
-	rw.dropDead()
 }
 
 // readsHalf reports whether u is an operand of a product that can read stored instead of

@@ -14,9 +14,7 @@ const maxPads = 64
 // step. Such sums are the gradients of slices that divide a tensor. If the value of the
 // pads is 0, which is only known when the plan runs, the step is a concatenation; -0 then
 // stays -0.
-func (rw *rewriter) joinPads() {
-	g := rw.graph()
-	e := newEdit()
+func (rw *rewriter) joinPads(g *graph, e *edit) {
 	for k := len(rw.plan.Steps) - 1; k >= 0; k-- {
 		s := &rw.plan.Steps[k]
 		if s.Op != tensor.OpAdd || s.Out.DType != tensor.F32 || e.touched(k) {
@@ -30,7 +28,6 @@ func (rw *rewriter) joinPads() {
 			e.replace(k, f, append(gone, pads...)...)
 		}
 	}
-	rw.apply(e)
 }
 
 // padsOf collects the pads that sum k adds and the sums within it. It returns false if

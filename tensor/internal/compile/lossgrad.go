@@ -8,9 +8,7 @@ import (
 
 // lossGrads joins a cross entropy and its gradient into one step, which computes the
 // exponentials once.
-func (rw *rewriter) lossGrads() {
-	g := rw.graph()
-	e := newEdit()
+func (rw *rewriter) lossGrads(g *graph, e *edit) {
 	for k := range rw.plan.Steps {
 		d := &rw.plan.Steps[k]
 		if d.Op != tensor.OpCrossEntropyGrad || d.Out.DType != tensor.F32 {
@@ -30,5 +28,4 @@ func (rw *rewriter) lossGrads() {
 		f.Fused, f.Also = LossGrad, []Operand{loss}
 		e.replace(k, f, l)
 	}
-	rw.apply(e)
 }

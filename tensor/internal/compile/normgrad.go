@@ -10,9 +10,7 @@ import (
 // the same rows, and the sum of dy that is the gradient by its bias. The gradient by the
 // weight is summed in blocks of rows, so its last bits differ from those of the separate
 // step.
-func (rw *rewriter) normGrads() {
-	g := rw.graph()
-	e := newEdit()
+func (rw *rewriter) normGrads(g *graph, e *edit) {
 	for k := range rw.plan.Steps {
 		x := &rw.plan.Steps[k]
 		gradW := tensor.OpLayerNormGradW
@@ -55,7 +53,6 @@ func (rw *rewriter) normGrads() {
 		}
 		e.replace(at, f, gone...)
 	}
-	rw.apply(e)
 }
 
 // maxRuns bounds the number of evenly spaced runs of rows of a norm, because an engine

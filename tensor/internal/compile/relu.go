@@ -9,7 +9,7 @@ import (
 // reluGrads lets the gradient of a ReLU read the ReLU's result instead of its operand,
 // where the result exists: one is positive where the other is. The operand is then not
 // kept for the gradient.
-func (rw *rewriter) reluGrads() {
+func (rw *rewriter) reluGrads(*graph, *edit) {
 	var relus []int
 	for k := range rw.plan.Steps {
 		s := &rw.plan.Steps[k]

@@ -4,7 +4,7 @@ import "slices"
 
 // sink lets attention write its results directly to the place where a step would copy or
 // join them.
-func (rw *rewriter) sink() {
+func (rw *rewriter) sink(*graph, *edit) {
 	for k := 0; k < len(rw.plan.Steps); k++ {
 		s := &rw.plan.Steps[k]
 		if s.Fused != Attention && s.Fused != AttentionGrad {

@@ -11,9 +11,8 @@ import (
 // never in memory. The part of a row in one tile is reduced at once, and the parts are
 // added in double precision. A sum or mean over more than one tile therefore differs in
 // its last bits from that of the reduction alone.
-func (rw *rewriter) tileFolds() {
-	t := &tiler{rw: rw, g: rw.graph(), of: map[int]*group{}}
-	e := newEdit()
+func (rw *rewriter) tileFolds(g *graph, e *edit) {
+	t := &tiler{rw: rw, g: g, of: map[int]*group{}}
 	for k := range rw.plan.Steps {
 		s := &rw.plan.Steps[k]
 		if !foldsLast(s) || !rw.whole(s.In[0]) {
@@ -27,7 +26,6 @@ func (rw *rewriter) tileFolds() {
 			e.replace(k, f, p.steps...)
 		}
 	}
-	rw.apply(e)
 }
 
 // foldsLast reports whether s reduces f32 over the last dims of its operand, or all, and

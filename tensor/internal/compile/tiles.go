@@ -21,14 +21,13 @@ const (
 // in the nearest cache. A group takes the place of one of its members. That is the last
 // one if no other step reads a result before it, or an earlier one if all operands of the
 // others exist there. No result changes.
-func (rw *rewriter) tiles() {
-	t := &tiler{rw: rw, g: rw.graph(), of: map[int]*group{}}
+func (rw *rewriter) tiles(g *graph, e *edit) {
+	t := &tiler{rw: rw, g: g, of: map[int]*group{}}
 	for k := range rw.plan.Steps {
 		if t.eligible(k) {
 			t.add(k)
 		}
 	}
-	e := newEdit()
 	done := map[*group]bool{}
 	for k := range rw.plan.Steps {
 		if g := t.of[k]; g != nil && !done[g] {
@@ -38,7 +37,6 @@ func (rw *rewriter) tiles() {
 			}
 		}
 	}
-	rw.apply(e)
 }
 
 // group is a list of steps, in order, that become one.
