@@ -41,15 +41,7 @@ func convert[T number](x float64) T {
 
 func (lw *lowerer) castLoop(from, to tensor.DType) loop {
 	if from == to {
-		switch from.Size() {
-		case 2:
-			return loop1(func(dst, x []uint16) { copy(dst, x) })
-		case 4:
-			return loop1(func(dst, x []uint32) { copy(dst, x) })
-		case 8:
-			return loop1(func(dst, x []uint64) { copy(dst, x) })
-		}
-		return loop1(func(dst, x []uint8) { copy(dst, x) })
+		return movesBySize[from.Size()].copies()
 	}
 	switch {
 	case from == tensor.F32 && to == tensor.F16:
@@ -66,19 +58,11 @@ func (lw *lowerer) castLoop(from, to tensor.DType) loop {
 		return castFromHalf[element.Float16](to)
 	case tensor.BF16:
 		return castFromHalf[element.BFloat16](to)
-	case tensor.F32:
-		return castFrom[float32](to)
-	case tensor.F64:
-		return castFrom[float64](to)
-	case tensor.I32:
-		return castFrom[int32](to)
-	case tensor.I64:
-		return castFrom[int64](to)
 	}
-	return castFrom[uint8](to) // bools too
+	return numericBy[from].castTo(to)
 }
 
-func castFrom[T number](to tensor.DType) loop {
+func (numericOf[T]) castTo(to tensor.DType) loop {
 	var one T = 1
 	isFloat := one/2 != 0
 	switch to {

@@ -20,7 +20,7 @@
 //	conv.go convdirect.go  convolutions: as products, and in place
 //	pooling.go move.go     pools; moves of elements
 //	cast.go philox.go      conversions; random numbers
-//	indexadd.go            gradients of an embedding
+//	indexadd.go            sums at indices: gradients of an embedding
 //	joinpads.go            gradients of slices that cut a tensor up
 //	adamw.go sgd.go        the optimizers' updates: AdamW of all parameters in one pass
 //	adamwproduct.go        AdamW of a parameter whose gradient is a product

@@ -1,16 +1,19 @@
 package cpu
 
-import "github.com/ringside-go/ringside/tensor/internal/compile"
+import (
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/internal/compile"
+)
 
-// indexAdd32 lowers index_add of f32. Every thread has some of the columns of each
-// indexed slice, and goes through all indices in their order. The result may share x's
-// memory.
-func indexAdd32(s *compile.Step) func(r *run) error {
+// indexAdd lowers index_add. Every thread has some of the columns of each indexed slice,
+// and goes through all indices in their order, so that elements with equal places are
+// added in the order of the source. The result may share x's memory.
+func indexAdd[T number](s *compile.Step, add func(dst, a, b []T)) func(r *run) error {
 	x, idx, from := &s.In[0], &s.In[1], &s.In[2]
 	outer, n, inner := split(x.Shape, int(s.Ints[0]))
 	m := idx.Shape.Elems()
 	return func(r *run) error {
-		base, src, dst := buf[float32](r, x), buf[float32](r, from), buf[float32](r, &s.Out)
+		base, src, dst := buf[T](r, x), buf[T](r, from), buf[T](r, &s.Out)
 		lo, hi := r.share(inner, 16)
 		if lo == hi && inner > 0 {
 			return nil
@@ -32,9 +35,24 @@ func indexAdd32(s *compile.Step) func(r *run) error {
 			}
 			for o := range outer {
 				to := dst[(o*n+k)*inner+lo:][:hi-lo]
-				r.table.Add(to, to, src[(o*m+j)*inner+lo:])
+				add(to, to, src[(o*m+j)*inner+lo:])
 			}
 		}
 		return nil
 	}
+}
+
+func (lw *lowerer) indexAdd(s *compile.Step) func(r *run) error {
+	if s.Out.DType == tensor.F32 {
+		return indexAdd(s, lw.table.Add)
+	}
+	return numericBy[s.Out.DType].indexAdd(s)
+}
+
+func (numericOf[T]) indexAdd(s *compile.Step) func(r *run) error {
+	return indexAdd(s, func(dst, a, b []T) {
+		for i := range dst {
+			dst[i] = a[i] + b[i]
+		}
+	})
 }

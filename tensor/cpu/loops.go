@@ -47,7 +47,7 @@ func (lw *lowerer) loopFor(s *compile.Step, t tensor.DType) loop {
 	case tensor.OpCast:
 		return lw.castLoop(s.In[0].DType, s.Out.DType)
 	case tensor.OpWhere:
-		return whereLoop(s.Out.DType)
+		return movesBySize[s.Out.DType.Size()].where()
 	}
 	return lw.loops[t][s.Op]
 }
@@ -215,23 +215,17 @@ func truth(b bool) uint8 {
 	return 0
 }
 
-func whereLoop(t tensor.DType) loop {
-	switch t.Size() {
-	case 4:
-		return where[uint32]
-	case 8:
-		return where[uint64]
-	}
-	return where[uint8]
-}
-
-func where[T any](dst pointer, in *[4]pointer, _ []float64, n int) {
-	d, c, a, b := elems[T](dst, n), elems[uint8](in[0], n), elems[T](in[1], n), elems[T](in[2], n)
-	for i := range d {
-		if c[i] != 0 {
-			d[i] = a[i]
-		} else {
-			d[i] = b[i]
+func (movesOf[T]) where() loop {
+	return func(dst pointer, in *[4]pointer, _ []float64, n int) {
+		d, c, a, b := elems[T](dst, n), elems[uint8](in[0], n), elems[T](in[1], n), elems[T](in[2], n)
+		for i := range d {
+			if c[i] != 0 {
+				d[i] = a[i]
+			} else {
+				d[i] = b[i]
+			}
 		}
 	}
 }
+
+func (movesOf[T]) copies() loop { return loop1(func(dst, x []T) { copy(dst, x) }) }

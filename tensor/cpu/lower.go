@@ -218,6 +218,7 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 	if s.Out.Shape.Elems() == 0 && !s.Op.Info().Fallible {
 		return nothing // also for many rows of no elements
 	}
+	move := movesBySize[s.Out.DType.Size()]
 	switch s.Op {
 	case tensor.OpFull, tensor.OpArange:
 		return leaf(s)
@@ -227,7 +228,7 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 		return dropout(s)
 	case tensor.OpCast:
 		if s.In[0].DType == s.Out.DType {
-			return plainCopy(s)
+			return move.plainCopy(s)
 		}
 	case tensor.OpMatmul:
 		return lw.matmul(s)
@@ -236,13 +237,23 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 			return f
 		}
 	case tensor.OpConcat:
-		return concat(s)
+		return move.concat(s)
 	case tensor.OpPad:
-		return pad(s)
+		return move.pad(s)
 	case tensor.OpTril, tensor.OpTriu:
-		return triangle(s)
-	case tensor.OpIndexSelect, tensor.OpGather, tensor.OpIndexAdd, tensor.OpScatterAdd, tensor.OpOneHot:
-		return indexing(s)
+		return move.triangle(s)
+	case tensor.OpIndexSelect:
+		return move.indexSelect(s)
+	case tensor.OpGather:
+		return move.gather(s)
+	case tensor.OpOneHot:
+		return oneHot(s)
+	case tensor.OpIndexAdd:
+		return lw.indexAdd(s)
+	case tensor.OpScatterAdd:
+		return numericBy[s.Out.DType].scatterAdd(s)
+	case tensor.OpCumsum:
+		return numericBy[s.Out.DType].cumsum(s)
 	}
 	switch s.Op.Info().Class {
 	case tensor.ClassReduction:
@@ -250,15 +261,8 @@ func (lw *lowerer) step(s *compile.Step) func(r *run) error {
 	case tensor.ClassElementwise:
 		return lw.elementwise(s)
 	}
-	switch s.Out.DType {
-	case tensor.F64:
+	if s.Out.DType == tensor.F64 {
 		return rowwise(s, lw.table64, gemm[float64])
-	case tensor.I32:
-		return cumsum[int32](s)
-	case tensor.I64:
-		return cumsum[int64](s)
-	case tensor.U8:
-		return cumsum[uint8](s)
 	}
 	return rowwise(s, lw.table, gemm32)
 }

@@ -8,18 +8,22 @@ import (
 	"github.com/ringside-go/ringside/tensor/internal/compile"
 )
 
-// bySize returns the instance that moves elements of a dtype's size.
-func bySize(d tensor.DType, b1, b2, b4, b8 func(s *compile.Step) func(r *run) error) func(s *compile.Step) func(r *run) error {
-	switch d.Size() {
-	case 2:
-		return b2
-	case 4:
-		return b4
-	case 8:
-		return b8
-	}
-	return b1
+// moves are the lowerings that depend on the size of an element alone.
+type moves interface {
+	plainCopy(s *compile.Step) func(r *run) error
+	concat(s *compile.Step) func(r *run) error
+	pad(s *compile.Step) func(r *run) error
+	triangle(s *compile.Step) func(r *run) error
+	indexSelect(s *compile.Step) func(r *run) error
+	gather(s *compile.Step) func(r *run) error
+	where() loop
+	copies() loop
 }
+
+type movesOf[T any] struct{}
+
+// movesBySize holds the instances by the size of their elements.
+var movesBySize = [...]moves{1: movesOf[uint8]{}, 2: movesOf[uint16]{}, 4: movesOf[uint32]{}, 8: movesOf[uint64]{}}
 
 // copier copies elements from one set of strides to another.
 type copier struct {
@@ -101,11 +105,7 @@ func copyBlocks[T any](dst []T, d, dr, dc int, src []T, s, sc, rows, cols int) {
 }
 
 // plainCopy lowers a cast to the same dtype, which makes a view dense.
-func plainCopy(s *compile.Step) func(r *run) error {
-	return bySize(s.Out.DType, plainCopyOf[uint8], plainCopyOf[uint16], plainCopyOf[uint32], plainCopyOf[uint64])(s)
-}
-
-func plainCopyOf[T any](s *compile.Step) func(r *run) error {
+func (movesOf[T]) plainCopy(s *compile.Step) func(r *run) error {
 	x := &s.In[0]
 	c := newCopier(s.Out.Shape, s.Out.Strides, x.Strides)
 	return func(r *run) error {
@@ -114,11 +114,7 @@ func plainCopyOf[T any](s *compile.Step) func(r *run) error {
 	}
 }
 
-func concat(s *compile.Step) func(r *run) error {
-	return bySize(s.Out.DType, concatOf[uint8], concatOf[uint16], concatOf[uint32], concatOf[uint64])(s)
-}
-
-func concatOf[T any](s *compile.Step) func(r *run) error {
+func (movesOf[T]) concat(s *compile.Step) func(r *run) error {
 	dim := int(s.Ints[0])
 	copies := make([]copier, len(s.In))
 	for i, x := range s.In {
@@ -136,11 +132,7 @@ func concatOf[T any](s *compile.Step) func(r *run) error {
 	}
 }
 
-func pad(s *compile.Step) func(r *run) error {
-	return bySize(s.Out.DType, padOf[uint8], padOf[uint16], padOf[uint32], padOf[uint64])(s)
-}
-
-func padOf[T any](s *compile.Step) func(r *run) error {
+func (movesOf[T]) pad(s *compile.Step) func(r *run) error {
 	x := &s.In[0]
 	off := 0
 	for i, st := range s.Out.Strides {
@@ -155,11 +147,7 @@ func padOf[T any](s *compile.Step) func(r *run) error {
 	}
 }
 
-func triangle(s *compile.Step) func(r *run) error {
-	return bySize(s.Out.DType, triangleOf[uint8], triangleOf[uint16], triangleOf[uint32], triangleOf[uint64])(s)
-}
-
-func triangleOf[T any](s *compile.Step) func(r *run) error {
+func (movesOf[T]) triangle(s *compile.Step) func(r *run) error {
 	sh := s.Out.Shape
 	rows, cols := sh[len(sh)-2], sh[len(sh)-1]
 	batch := sh[:len(sh)-2].Elems()
@@ -224,37 +212,12 @@ func index(ids []byte, wide bool, i, n int) (int, error) {
 	return int(v), nil
 }
 
-func indexing(s *compile.Step) func(r *run) error {
-	switch s.Op {
-	case tensor.OpIndexSelect:
-		return bySize(s.Out.DType, indexSelect[uint8], indexSelect[uint16], indexSelect[uint32], indexSelect[uint64])(s)
-	case tensor.OpGather:
-		return bySize(s.Out.DType, gatherOf[uint8], gatherOf[uint16], gatherOf[uint32], gatherOf[uint64])(s)
-	case tensor.OpOneHot:
-		return oneHot(s)
-	}
-	switch s.Out.DType {
-	case tensor.F32:
-		if s.Op == tensor.OpIndexAdd {
-			return indexAdd32(s)
-		}
-		return addAt[float32](s)
-	case tensor.F64:
-		return addAt[float64](s)
-	case tensor.I32:
-		return addAt[int32](s)
-	case tensor.I64:
-		return addAt[int64](s)
-	}
-	return addAt[uint8](s)
-}
-
 // ids returns the bytes of an index operand and whether its elements have 8.
 func ids(r *run, o *compile.Operand) ([]byte, bool) {
 	return r.bufs[o.Buf][min(o.Off*o.DType.Size(), len(r.bufs[o.Buf])):], o.DType == tensor.I64
 }
 
-func indexSelect[T any](s *compile.Step) func(r *run) error {
+func (movesOf[T]) indexSelect(s *compile.Step) func(r *run) error {
 	x, idx := &s.In[0], &s.In[1]
 	outer, n, inner := split(x.Shape, int(s.Ints[0]))
 	m := idx.Shape.Elems()
@@ -302,42 +265,21 @@ func places(r *run, x, idx *compile.Operand, dim int, f func(i, k int)) error {
 	return nil
 }
 
-func gatherOf[T any](s *compile.Step) func(r *run) error {
+func (movesOf[T]) gather(s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		src, dst := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
 		return places(r, &s.In[0], &s.In[1], int(s.Ints[0]), func(i, k int) { dst[i] = src[k] })
 	}
 }
 
-// addAt lowers index_add and scatter_add: elements with equal places are added in the
-// order of the source.
-func addAt[T number](s *compile.Step) func(r *run) error {
-	x, idx := &s.In[0], &s.In[1]
-	dim := int(s.Ints[0])
-	outer, n, inner := split(x.Shape, dim)
-	m := idx.Shape.Elems()
+// scatterAdd adds elements with equal places in the order of the source.
+func (numericOf[T]) scatterAdd(s *compile.Step) func(r *run) error {
 	return func(r *run) error {
-		base, src, dst := buf[T](r, x), buf[T](r, &s.In[2]), buf[T](r, &s.Out)
+		base, src, dst := buf[T](r, &s.In[0]), buf[T](r, &s.In[2]), buf[T](r, &s.Out)
 		if len(dst) > 0 && &dst[0] != &base[0] {
 			copy(dst, base[:len(dst)])
 		}
-		if s.Op == tensor.OpScatterAdd {
-			return places(r, x, idx, dim, func(i, k int) { dst[k] += src[i] })
-		}
-		id, wide := ids(r, idx)
-		for j := range m {
-			k, err := index(id, wide, j, n)
-			if err != nil {
-				return err
-			}
-			for o := range outer {
-				to, from := dst[(o*n+k)*inner:(o*n+k+1)*inner], src[(o*m+j)*inner:(o*m+j+1)*inner]
-				for i := range to {
-					to[i] += from[i]
-				}
-			}
-		}
-		return nil
+		return places(r, &s.In[0], &s.In[1], int(s.Ints[0]), func(i, k int) { dst[k] += src[i] })
 	}
 }
 

@@ -59,9 +59,9 @@ func (lw *lowerer) reduction(s *compile.Step) func(r *run) error {
 	}
 	switch s.Op {
 	case tensor.OpArgmax, tensor.OpArgmin:
-		return byDType(x.DType, argFold[float32], argFold[float64], argFold[int32], argFold[int64], argFold[uint8])(s, g)
+		return numericBy[x.DType].place(s, g)
 	case tensor.OpAmax, tensor.OpAmin:
-		return byDType(x.DType, extreme[float32], extreme[float64], extreme[int32], extreme[int64], extreme[uint8])(s, g)
+		return numericBy[x.DType].extreme(s, g)
 	case tensor.OpAny, tensor.OpAll:
 		return anyAll(s, g)
 	}
@@ -70,24 +70,30 @@ func (lw *lowerer) reduction(s *compile.Step) func(r *run) error {
 		return sumFloat[float32](s, g)
 	case tensor.F64:
 		return sumFloat[float64](s, g)
+	case tensor.I32:
+		return sumInt[int32](s, g)
+	case tensor.I64:
+		return sumInt[int64](s, g)
 	}
-	return byDType(x.DType, nil, nil, sumInt[int32], sumInt[int64], sumInt[uint8])(s, g)
+	return sumInt[uint8](s, g)
 }
 
-type lowering = func(s *compile.Step, g folding) func(r *run) error
+// numeric are the lowerings that every dtype of numbers has.
+type numeric interface {
+	extreme(s *compile.Step, g folding) func(r *run) error
+	place(s *compile.Step, g folding) func(r *run) error
+	cumsum(s *compile.Step) func(r *run) error
+	indexAdd(s *compile.Step) func(r *run) error
+	scatterAdd(s *compile.Step) func(r *run) error
+	castTo(to tensor.DType) loop
+}
 
-func byDType(t tensor.DType, f32, f64, i32, i64, u8 lowering) lowering {
-	switch t {
-	case tensor.F32:
-		return f32
-	case tensor.F64:
-		return f64
-	case tensor.I32:
-		return i32
-	case tensor.I64:
-		return i64
-	}
-	return u8
+type numericOf[T number] struct{}
+
+// numericBy holds the instances. A bool is a byte 0 or 1.
+var numericBy = map[tensor.DType]numeric{
+	tensor.F32: numericOf[float32]{}, tensor.F64: numericOf[float64]{}, tensor.I32: numericOf[int32]{}, tensor.I64: numericOf[int64]{},
+	tensor.U8: numericOf[uint8]{}, tensor.Bool: numericOf[uint8]{},
 }
 
 // foldF32 lowers the folds that run at the speed of memory: along contiguous rows, and
@@ -285,13 +291,13 @@ func more[T number](largest bool) func(b best[T], x T) best[T] {
 	}
 }
 
-func extreme[T number](s *compile.Step, g folding) func(r *run) error {
+func (numericOf[T]) extreme(s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpAmax), func(r *run, i int, b best[T]) { slice[T](r.bufs[s.Out.Buf])[i] = b.x })
 }
 
-// argFold lowers argmax and argmin: the place of the first extreme element; a NaN counts
+// place lowers argmax and argmin: the place of the first extreme element; a NaN counts
 // as one.
-func argFold[T number](s *compile.Step, g folding) func(r *run) error {
+func (numericOf[T]) place(s *compile.Step, g folding) func(r *run) error {
 	return folds(s, g, best[T]{}, more[T](s.Op == tensor.OpArgmax), func(r *run, i int, b best[T]) { slice[int64](r.bufs[s.Out.Buf])[i] = b.at })
 }
 
@@ -304,7 +310,7 @@ func anyAll(s *compile.Step, g folding) func(r *run) error {
 }
 
 // cumsum lowers the running sum along dim s.Ints[0], from its end if s.Ints[1].
-func cumsum[T number](s *compile.Step) func(r *run) error {
+func (numericOf[T]) cumsum(s *compile.Step) func(r *run) error {
 	outer, n, inner := split(s.Out.Shape, int(s.Ints[0]))
 	return func(r *run) error {
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)

@@ -26,8 +26,6 @@ func rowwise[T float](s *compile.Step, k *kernel.Table[T], mul product[T]) func(
 		return normGradW(s, k)
 	case tensor.OpRope:
 		return rope(s, k)
-	case tensor.OpCumsum:
-		return cumsum[T](s)
 	case tensor.OpProdGrad:
 		return prodGrad[T](s)
 	case tensor.OpConv2D, tensor.OpConv2DGradX, tensor.OpConv2DGradW:

@@ -36,7 +36,7 @@ func Portable[T Float]() *Table[T] {
 			expTotal: expTotalGo[T], dlogsm: dlogsmGo[T],
 			scaled: scaledGo[T], shifted: shiftedGo[T], plain: plainGo[T],
 			normSums: normSumsGo[T], normSums1: normSums1Go[T], normGrad: normGradGo[T], normGrad1: normGrad1Go[T],
-			addGrad: addGradGo[T], rope: ropeGo[T], adamw: adamwGo[T],
+			addGrad: addGradGo[T], adamw: adamwGo[T],
 		},
 		Chain: func(int, []ChainOp) int { return 0 },
 	}

@@ -137,14 +137,3 @@ func addGradGo[T Float](dst, dw, x, dy []T, shift, scale T) {
 		dst[i] = dw[i] + dy[i]*((v+shift)*scale)
 	}
 }
-
-func ropeGo[T Float](lo, hi, a, b, cos, sin []T, sign T) {
-	n := len(lo)
-	hi, a, b, cos, sin = hi[:n], a[:n], b[:n], cos[:n], sin[:n]
-	for i := range lo {
-		c, s := cos[i], sin[i]*sign
-		u, v := a[i], b[i]
-		lo[i] = u*c - v*s
-		hi[i] = v*c + u*s
-	}
-}

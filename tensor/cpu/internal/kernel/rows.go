@@ -167,7 +167,13 @@ func (t *Table[T]) RMSNormGrad(dx, dw, x, w, dy []T, r T) {
 // so the gradient.
 func (t *Table[T]) RoPE(dst, x, cos, sin []T, sign T) {
 	h := len(dst) / 2
-	t.rope(dst[:h], dst[h:2*h], x[:h], x[h:2*h], cos, sin, sign)
+	lo, hi, a, b := dst[:h], dst[h:2*h], x[:h], x[h:2*h]
+	cos, sin = cos[:h], sin[:h]
+	for i, u := range a {
+		c, s, v := cos[i], sin[i]*sign, b[i]
+		lo[i] = u*c - v*s
+		hi[i] = v*c + u*s
+	}
 }
 
 // AdamW makes one step of the optimizer over len(pOut) elements, from p, m, v and the

@@ -220,6 +220,4 @@ type parts[T Float] struct {
 	addGrad func(dst, dw, x, dy []T, shift, scale T)
 	// adamw is AdamW by the coefficients of AdamWStep.
 	adamw func(pOut, mOut, vOut, p, m, v, g []T, beta1, rest1, beta2, rest2, root, eps, decay, rate T)
-	// rope is one half-row pair: lo, hi outputs from a, b.
-	rope func(lo, hi, a, b, cos, sin []T, sign T)
 }

@@ -87,7 +87,6 @@ func accelerateAVX512(t *Table[float32]) {
 	t.normGrad1 = each124(normGrad1AVX512)
 	t.addGrad = each132(addGradAVX512)
 	t.dlogsm = each121(dlogsmAVX512)
-	t.rope = each241(ropeAVX512)
 	t.adamw = each348(adamwAVX512)
 	t.blocks = blocks[float32]{
 		rmsNorm:           rmsNormRowsAVX512,
@@ -181,7 +180,6 @@ func accelerateAVX2(t *Table[float32]) {
 	t.normGrad1 = each124(normGrad1AVX2)
 	t.addGrad = each132(addGradAVX2)
 	t.dlogsm = each121(dlogsmAVX2)
-	t.rope = each241(ropeAVX2)
 	t.adamw = each348(adamwAVX2)
 	t.blocks = blocks[float32]{
 		rmsNorm:           rmsNormRowsAVX2,
@@ -434,18 +432,6 @@ func each124(f func(n int, out0, in0, in1 ptr, s0, s1, s2, s3 float32)) func(out
 			n := min(len(out0), chunk)
 			f(n, &out0[0], &in0[0], &in1[0], s0, s1, s2, s3)
 			out0, in0, in1 = out0[n:], in0[n:], in1[n:]
-		}
-	}
-}
-
-// each241 returns f over whole slices: 2 out, 4 in, and 1 numbers.
-func each241(f func(n int, out0, out1, in0, in1, in2, in3 ptr, s0 float32)) func(out0, out1, in0, in1, in2, in3 []float32, s0 float32) {
-	return func(out0, out1, in0, in1, in2, in3 []float32, s0 float32) {
-		out1, in0, in1, in2, in3 = out1[:len(out0)], in0[:len(out0)], in1[:len(out0)], in2[:len(out0)], in3[:len(out0)]
-		for len(out0) > 0 {
-			n := min(len(out0), chunk)
-			f(n, &out0[0], &out1[0], &in0[0], &in1[0], &in2[0], &in3[0], s0)
-			out0, out1, in0, in1, in2, in3 = out0[n:], out1[n:], in0[n:], in1[n:], in2[n:], in3[n:]
 		}
 	}
 }

@@ -257,11 +257,6 @@ func addGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32,
 //go:noescape
 func dlogsmAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
 
-// ropeAVX2 is out0 = in0*in2 - in1*in3*s0; out1 = in1*in2 + in0*in3*s0.
-//
-//go:noescape
-func ropeAVX2(n int, out0 *float32, out1 *float32, in0 *float32, in1 *float32, in2 *float32, in3 *float32, s0 float32)
-
 // adamwAVX2 is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p,
 // in1 m, in2 v; in3 the gradient.
 //

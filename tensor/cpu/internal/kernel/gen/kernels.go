@@ -188,13 +188,6 @@ func fused(k *kern) {
 	k.each("dlogsm", shape{outs: 1, ins: 2, scalars: 1, unroll: 2, hoist: expHoist}, "is out0 = in1 - e^in0*s0.", func(in, sc []vreg) []vreg {
 		return one(k.sub(in[1], k.mul(sc[0], k.exp(in[0]))))
 	})
-	k.each("rope", shape{outs: 2, ins: 4, scalars: 1, unroll: 2}, "is out0 = in0*in2 - in1*in3*s0; out1 = in1*in2 + in0*in3*s0.", func(in, sc []vreg) []vreg {
-		sin := k.mul(sc[0], in[3])
-		lo, hi := k.mul(in[2], in[0]), k.mul(in[2], in[1])
-		VFNMADD231PS(sin, in[1], lo)
-		VFMADD231PS(sin, in[0], hi)
-		return []vreg{lo, hi}
-	})
 	// Four streams in and three out are more than some cores fetch ahead: see "AdamW
 	// fetches ahead" in docs/decisions.md.
 	k.each("adamw", shape{outs: 3, ins: 4, scalars: 8, unroll: 4, ahead: 1024, hoist: rootHoist}, "is AdamWStep, whose fields s0 to s7 are: out0, out1, out2 the new of in0 p, in1 m, in2 v; in3 the gradient.",

@@ -23,7 +23,7 @@ var (
 )
 
 // parts are the loops whose fields in Table are not exported.
-var parts = []string{"expTotal", "dlogsm", "plain", "shifted", "scaled", "normSums", "normSums1", "normGrad", "normGrad1", "addGrad", "rope", "adamw"}
+var parts = []string{"expTotal", "dlogsm", "plain", "shifted", "scaled", "normSums", "normSums1", "normGrad", "normGrad1", "addGrad", "adamw"}
 
 var initials = strings.NewReplacer("relu", "ReLU", "silu", "SiLU", "gelu", "GELU", "rsubS", "RSubS", "rdivS", "RDivS")
 
