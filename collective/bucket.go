@@ -24,73 +24,50 @@ func AllReduceMany[T Element](ctx context.Context, g *Group, op Op, bufs ...[]T)
 	if err := g.checkFold(&plan.Call{Op: op, DType: dtypeOf[T]()}); err != nil {
 		return err
 	}
-	var room [2][]T
+	buckets := plan.Pack(sizes, bucketBytes)
+	works := make([]*Work, len(buckets))
+	var rooms, whole [2][]T // of the last two buckets
 	defer func() {
-		for _, r := range room {
-			if r != nil {
-				_ = Free(g, r) // which fails only in a closed group, whose memory is gone
-			}
+		for _, r := range rooms {
+			_ = Free(g, r) // which fails only in a closed group, whose memory is gone
 		}
 	}()
-	var running [2]*shipment[T]
-	next := 0
-	for _, b := range plan.Pack(sizes, bucketBytes) {
-		if err := running[next].arrive(); err != nil {
-			return err
+	// arrive waits for a bucket and empties it. The work ends with its own context.
+	arrive := func(i int) error {
+		if i < 0 {
+			return nil
 		}
-		s := &shipment[T]{bufs: bufs[b[0]:b[1]]}
-		running[next] = s
-		if len(s.bufs) == 1 {
-			s.whole = s.bufs[0]
-			s.work = AllReduceAsync(ctx, g, s.whole, s.whole, op)
-			next = 1 - next
-			continue
-		}
-		if room[next] == nil {
-			var err error
-			if room[next], err = Alloc[T](g, bucketBytes/dtypeOf[T]().Size()); err != nil {
-				return fmt.Errorf("collective: a bucket: %w", err)
+		<-works[i].done
+		if b := buckets[i]; works[i].err == nil && b[1]-b[0] > 1 {
+			n := 0
+			for _, buf := range bufs[b[0]:b[1]] {
+				n += copy(buf, whole[i%2][n:])
 			}
 		}
-		n := 0
-		for _, buf := range s.bufs {
-			n += copy(room[next][n:], buf)
-		}
-		s.whole = room[next][:n]
-		s.work = AllReduceAsync(ctx, g, s.whole, s.whole, op)
-		next = 1 - next
+		return works[i].err
 	}
-	for range running {
-		if err := running[next].arrive(); err != nil {
+	for i, b := range buckets {
+		if err := arrive(i - 2); err != nil {
 			return err
 		}
-		next = 1 - next
-	}
-	return nil
-}
-
-// shipment is a bucket on its way.
-type shipment[T Element] struct {
-	bufs  [][]T
-	whole []T
-	work  *Work
-}
-
-// arrive waits for the bucket and empties it; nil is none. The work ends with its own
-// context.
-func (s *shipment[T]) arrive() error {
-	if s == nil {
-		return nil
-	}
-	<-s.work.done
-	if s.work.err != nil {
-		return s.work.err
-	}
-	if len(s.bufs) > 1 {
-		n := 0
-		for _, buf := range s.bufs {
-			n += copy(buf, s.whole[n:])
+		room, all := &rooms[i%2], bufs[b[0]]
+		if b[1]-b[0] > 1 {
+			if *room == nil {
+				var err error
+				if *room, err = Alloc[T](g, bucketBytes/dtypeOf[T]().Size()); err != nil {
+					return fmt.Errorf("collective: a bucket: %w", err)
+				}
+			}
+			n := 0
+			for _, buf := range bufs[b[0]:b[1]] {
+				n += copy((*room)[n:], buf)
+			}
+			all = (*room)[:n]
 		}
+		whole[i%2], works[i] = all, AllReduceAsync(ctx, g, all, all, op)
 	}
-	return nil
+	if err := arrive(len(buckets) - 2); err != nil {
+		return err
+	}
+	return arrive(len(buckets) - 1)
 }

@@ -61,16 +61,14 @@ type Options struct {
 	// hosts. Empty: every address of this one.
 	Bind string
 
-	mesh meshFunc // makes the conns of sub-groups and of the group that Shrink makes
+	// how the conns of sub-groups and of the group that Shrink makes are opened; nil if
+	// they cannot be
+	mesh *route.MeshOptions
 	// the same on all of its ranks and no other group's: "world", "world/2"
 	name    string
 	verdict *verdict // for the launcher of the world; nil if it does not ask for it
 	inWorld []int    // the ranks of the world that the group's are, nil for the same
 }
-
-// meshFunc opens conns between size ranks that exchange small values by the given
-// function.
-type meshFunc func(ctx context.Context, name string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error)
 
 // exchangeFunc returns what each rank gave, by rank.
 type exchangeFunc func(ctx context.Context, mine []byte) ([][]byte, error)

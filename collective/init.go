@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/ringside-go/ringside/collective/rendezvous"
-	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/route"
 )
 
@@ -54,14 +53,11 @@ func Init(ctx context.Context, o *Options) (*Group, error) {
 // initOver makes the group of the world's ranks, which share a store.
 func initOver(ctx context.Context, store *rendezvous.Store, o *Options) (*Group, error) {
 	world, secret := store.World(), store.Key()
-	o.mesh = func(ctx context.Context, _ string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error) {
-		return mesh(ctx, route.MeshOptions{Rank: rank, Size: size, Secret: secret, Exchange: exchange, Logger: o.Logger, Bind: o.Bind})
-	}
-	members, waiter, err := o.mesh(ctx, "world", world.Rank, world.Size, store.AllGather)
+	o.mesh = &route.MeshOptions{Secret: secret, Logger: o.Logger, Bind: o.Bind}
+	members, err := o.open(ctx, world.Rank, world.Size, store.AllGather)
 	if err != nil {
 		return nil, err
 	}
-	o.Waiter = waiter
 	if world.Verdict != "" {
 		o.verdict = &verdict{path: world.Verdict}
 	}

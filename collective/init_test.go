@@ -158,14 +158,15 @@ func TestVerdictOfJoining(t *testing.T) {
 			ctx, dir, board := hangGuard(t), t.TempDir(), newForum(n)
 			path := func(rank int) string { return filepath.Join(dir, "verdict"+strconv.Itoa(rank)) }
 			join := func(rank int) error {
-				m := route.MeshOptions{Rank: rank, Size: n, Secret: []byte("the secret of a test"), Exchange: board.exchange(rank), Bind: "127.0.0.1"}
+				m := &route.MeshOptions{Secret: []byte("the secret of a test"), Bind: "127.0.0.1"}
 				if tcp {
 					m.Order = route.Apart()
 				}
 				if tcp {
 					m.Host = strconv.Itoa(rank)
 				}
-				members, w, err := mesh(ctx, m)
+				opened := &Options{mesh: m, verdict: &verdict{path: path(rank)}}
+				members, err := opened.open(ctx, rank, n, board.exchange(rank))
 				if err != nil {
 					return err
 				}
@@ -177,7 +178,7 @@ func TestVerdictOfJoining(t *testing.T) {
 					}
 					return nil
 				}
-				o, err := (&Options{Waiter: w, verdict: &verdict{path: path(rank)}}).withDefaults()
+				o, err := opened.withDefaults()
 				if err != nil {
 					return err
 				}

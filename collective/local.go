@@ -41,13 +41,10 @@ func localOn(hosts []string, tcp bool, o *Options) ([]*Group, error) {
 		wg.Go(func() {
 			host := hosts[rank]
 			mine := c
-			mine.mesh = func(ctx context.Context, _ string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error) {
-				return mesh(ctx, route.MeshOptions{Rank: rank, Size: size, Secret: secret, Exchange: exchange, Logger: c.Logger,
-					Order: order, Host: host, Bind: "127.0.0.1"})
-			}
+			mine.mesh = &route.MeshOptions{Secret: secret, Logger: c.Logger, Order: order, Host: host, Bind: "127.0.0.1"}
 			members := []route.Member{{Host: host}}
 			if len(hosts) > 1 {
-				if members, mine.Waiter, errs[rank] = mine.mesh(ctx, c.name, rank, len(hosts), board.exchange(rank)); errs[rank] != nil {
+				if members, errs[rank] = mine.open(ctx, rank, len(hosts), board.exchange(rank)); errs[rank] != nil {
 					return
 				}
 			}
@@ -66,15 +63,15 @@ func localOn(hosts []string, tcp bool, o *Options) ([]*Group, error) {
 	return groups, nil
 }
 
-// mesh is route.Mesh with a waiter of its own.
-func mesh(ctx context.Context, o route.MeshOptions) ([]route.Member, ipc.Waiter, error) {
-	w, err := local.NewWaiter()
-	if err != nil {
-		return nil, nil, err
+// open opens conns, with a waiter of their own, between size ranks that exchange small
+// values by the given function.
+func (o *Options) open(ctx context.Context, rank, size int, exchange exchangeFunc) (_ []route.Member, err error) {
+	if o.Waiter, err = local.NewWaiter(); err != nil {
+		return nil, err
 	}
-	o.Waiter = w
-	members, err := route.Mesh(ctx, o)
-	return members, w, err
+	m := *o.mesh
+	m.Rank, m.Size, m.Exchange, m.Waiter = rank, size, exchange, o.Waiter
+	return route.Mesh(ctx, m)
 }
 
 // forum is an exchange among goroutines: in each round all post a value and wait for the

@@ -43,27 +43,24 @@ func decode[T any](rank int, body []byte) (T, error) {
 	return b.V, nil
 }
 
-// objection returns the error for a length that a rank announced, nil for a good one.
-func objection(g *Group, rank int, n int64, own error) error {
-	switch {
-	case n == refused && rank == g.rank:
-		return fmt.Errorf("%w: %w", ErrObject, own)
-	case n == refused:
-		return fmt.Errorf("%w: rank %d could not encode its own", ErrObject, rank)
-	case n < 0 || n > int64(g.options.MaxObject):
-		return fmt.Errorf("%w: of rank %d has %d bytes, the limit is %d", ErrObject, rank, max(n, -n), g.options.MaxObject)
-	}
-	return nil
-}
-
-// objections returns the lengths of all ranks' objects, and the errors for those that are
-// refused.
-func objections(g *Group, lengths []int64, own error) ([]int, error) {
+// objections returns the lengths that ranks announced, those of their own objects or, if
+// it is not negative, of root's; and the errors for those that are refused.
+func objections(g *Group, lengths []int64, root int, own error) ([]int, error) {
 	counts := make([]int, len(lengths))
 	var errs []error
 	for r, n := range lengths {
 		counts[r] = int(n)
-		errs = append(errs, objection(g, r, n, own))
+		if root >= 0 {
+			r = root
+		}
+		switch {
+		case n == refused && r == g.rank:
+			errs = append(errs, fmt.Errorf("%w: %w", ErrObject, own))
+		case n == refused:
+			errs = append(errs, fmt.Errorf("%w: rank %d could not encode its own", ErrObject, r))
+		case n < 0 || n > int64(g.options.MaxObject):
+			errs = append(errs, fmt.Errorf("%w: of rank %d has %d bytes, the limit is %d", ErrObject, r, max(n, -n), g.options.MaxObject))
+		}
 	}
 	return counts, errors.Join(errs...)
 }
@@ -82,11 +79,12 @@ func BroadcastObject[T any](ctx context.Context, g *Group, v *T, root int) error
 	if err := Broadcast(ctx, g, n[:], root); err != nil {
 		return err
 	}
-	if err := objection(g, root, n[0], own); err != nil {
+	counts, err := objections(g, n[:], root, own)
+	if err != nil {
 		return err
 	}
 	if g.rank != root {
-		body = make([]byte, n[0])
+		body = make([]byte, counts[0])
 	}
 	if err := Broadcast(ctx, g, body, root); err != nil || g.rank == root {
 		return err
@@ -137,7 +135,7 @@ func objectLengths[T any](ctx context.Context, g *Group, v T) (body []byte, coun
 	if err := AllGather(ctx, g, lengths, []int64{n}); err != nil {
 		return nil, nil, err
 	}
-	counts, err = objections(g, lengths, own)
+	counts, err = objections(g, lengths, -1, own)
 	return body, counts, err
 }
 
@@ -178,12 +176,9 @@ func ScatterObject[T any](ctx context.Context, g *Group, vs []T, root int) (T, e
 	if err := Broadcast(ctx, g, lengths, root); err != nil {
 		return none, err
 	}
-	counts := make([]int, g.size)
-	for r, n := range lengths {
-		if err := objection(g, root, n, own); err != nil {
-			return none, err
-		}
-		counts[r] = int(n)
+	counts, err := objections(g, lengths, root, own)
+	if err != nil {
+		return none, err
 	}
 	mine := make([]byte, counts[g.rank])
 	if err := ScatterV(ctx, g, mine, all, counts, root); err != nil {

@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/route"
 )
 
@@ -78,16 +77,13 @@ func child(spec string) error {
 		return out, nil
 	}
 	host := f[2]
-	o := &Options{Timeout: timeout, mesh: func(ctx context.Context, _ string, rank, size int, exchange exchangeFunc) ([]route.Member, ipc.Waiter, error) {
-		return mesh(ctx, route.MeshOptions{Rank: rank, Size: size, Secret: []byte("of a test"), Name: fmt.Sprint("number ", rank), Exchange: exchange, Host: host, Bind: "127.0.0.1"})
-	}}
+	o := &Options{Timeout: timeout, mesh: &route.MeshOptions{Secret: []byte("of a test"), Name: fmt.Sprint("number ", rank), Host: host, Bind: "127.0.0.1"}}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	members, w, err := o.mesh(ctx, "", rank, size, exchange)
+	members, err := o.open(ctx, rank, size, exchange)
 	if err != nil {
 		return err
 	}
-	o.Waiter = w
 	g, err := New(ctx, rank, members, o)
 	if err != nil {
 		return err

@@ -81,7 +81,7 @@ func (g *Group) sub(ctx context.Context, name string, ranks []int) (*Group, erro
 			return g.control.gather(ctx, ranks, fmt.Sprintf("%s#%d", name, round), mine)
 		}
 		var err error
-		if members, o.Waiter, err = g.options.mesh(alive, name, me, len(ranks), exchange); err != nil {
+		if members, err = o.open(alive, me, len(ranks), exchange); err != nil {
 			return nil, g.control.notMade(ctx, name, ranks, err)
 		}
 	}

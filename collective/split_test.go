@@ -118,7 +118,8 @@ func testSplitDeath(t *testing.T, groups []*Group, rounds int) {
 			}
 			return net.ErrClosed
 		}
-		members, _, err := g.options.mesh(ctx, "", 2, 4, func(ctx context.Context, mine []byte) ([][]byte, error) {
+		o := g.options
+		members, err := o.open(ctx, 2, 4, func(ctx context.Context, mine []byte) ([][]byte, error) {
 			if round++; round > rounds {
 				return nil, die()
 			}

@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"sync"
@@ -36,16 +37,16 @@ type tap struct {
 
 func (t *tap) Reserve(ctx context.Context, kind uint32, n int) ([]byte, error) {
 	t.send.Lock()
-	b, err := t.Conn.Reserve(ctx, kind, n)
-	if err != nil {
-		t.send.Unlock()
-	}
-	return b, err
+	return t.reserved(t.Conn.Reserve(ctx, kind, n))
 }
 
 func (t *tap) TryReserve(kind uint32, n int) ([]byte, error) {
 	t.send.Lock()
-	b, err := t.Conn.TryReserve(kind, n)
+	return t.reserved(t.Conn.TryReserve(kind, n))
+}
+
+// reserved returns what a reservation returned, after which send stays held.
+func (t *tap) reserved(b []byte, err error) ([]byte, error) {
 	if err != nil {
 		t.send.Unlock()
 	}
@@ -65,23 +66,28 @@ func (t *tap) Abort() {
 func (t *tap) TryRecv() (ipc.Message, bool, error) {
 	t.recv.Lock()
 	defer t.recv.Unlock()
-	if len(t.kept) > 0 {
-		m := t.kept[0]
-		t.kept = t.kept[1:]
-		return m, true, nil
-	}
-	for {
+	for len(t.kept) == 0 {
 		m, ok, err := t.Conn.TryRecv()
-		if !ok || err != nil {
+		if !ok || err != nil || m.Kind < kindControl {
+			t.held = ok && err == nil
 			return m, ok, err
 		}
-		if m.Kind < kindControl {
-			t.held = true
-			return m, true, nil
-		}
-		t.news = append(t.news, owned(m))
-		t.Conn.Release()
+		t.keep(m)
 	}
+	m := t.kept[0]
+	t.kept = t.kept[1:]
+	return m, true, nil
+}
+
+// keep puts a copy of m aside for the one that it is for.
+func (t *tap) keep(m ipc.Message) {
+	m.Body = bytes.Clone(m.Body)
+	if m.Kind < kindControl {
+		t.kept = append(t.kept, m)
+	} else {
+		t.news = append(t.news, m)
+	}
+	t.Conn.Release()
 }
 
 // Recv polls: only the making of a comm waits for a message.
@@ -126,12 +132,7 @@ func (t *tap) take() (ipc.Message, bool) {
 		if !ok || err != nil {
 			return ipc.Message{}, false
 		}
-		if m.Kind >= kindControl {
-			t.news = append(t.news, owned(m))
-		} else {
-			t.kept = append(t.kept, owned(m))
-		}
-		t.Conn.Release()
+		t.keep(m)
 	}
 	m := t.news[0]
 	t.news = t.news[1:]
@@ -153,19 +154,11 @@ func (t *tap) post(kind uint32, body []byte) bool {
 	return t.Conn.Commit() == nil
 }
 
-// owned returns m with a body that outlives its place in the queue.
-func owned(m ipc.Message) ipc.Message {
-	m.Body = append([]byte(nil), m.Body...)
-	return m
-}
-
 // shut closes the conn and what was kept.
 func (t *tap) shut() error {
 	t.recv.Lock()
 	for _, m := range append(t.kept, t.news...) {
-		for _, f := range m.Files {
-			f.Close()
-		}
+		ipc.CloseFiles(m.Files)
 	}
 	t.kept, t.news = nil, nil
 	t.recv.Unlock()

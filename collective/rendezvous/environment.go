@@ -153,22 +153,24 @@ func readTorchrun(e *environment, _ Overrides, w *World) {
 	w.MasterPort = w.MasterPort%65535 + 1
 }
 
-func readOpenMPI(e *environment, _ Overrides, w *World) {
-	e.place(w, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE")
-	if _, id := e.first("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"); id != "" {
-		w.Job = "ompi-" + id
+// job names the job after the first of the variables that is set, and finds rank 0's
+// address.
+func (e *environment) job(w *World, prefix string, names ...string) {
+	if _, id := e.first(names...); id != "" {
+		w.Job = prefix + id
 	}
 	e.master(w)
 	e.masterFromSlurm(w)
 }
 
+func readOpenMPI(e *environment, _ Overrides, w *World) {
+	e.place(w, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE")
+	e.job(w, "ompi-", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid")
+}
+
 func readHydra(e *environment, _ Overrides, w *World) {
 	e.place(w, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
-	if _, id := e.first("PMI_JOBID", "PMI_KVSNAME"); id != "" {
-		w.Job = "pmi-" + id
-	}
-	e.master(w)
-	e.masterFromSlurm(w)
+	e.job(w, "pmi-", "PMI_JOBID", "PMI_KVSNAME")
 }
 
 // readSlurm: srun(1), "OUTPUT ENVIRONMENT VARIABLES".

@@ -162,75 +162,60 @@ func (c *Comm) broadcast(r *plan.Request) job {
 	return t
 }
 
-// move is a call that moves one piece between any two ranks at most.
+// move is a call that moves one piece between any two ranks at most. An all-to-all in
+// place sends from a copy.
 func (c *Comm) move(r *plan.Request) job {
-	m := &c.jobs.moving
+	m, kind, src := &c.jobs.moving, r.Kind(), r.Src
 	m.reset(c.n)
-	switch r.Kind() {
+	switch kind {
 	case plan.Send:
 		m.sendTo(r.Peer, r.Dst)
 		return m
 	case plan.Recv:
 		m.recvFrom(r.Peer, r.Dst)
 		return m
-	}
-	counts, recv := r.Parts(c.jobs.even)
-	switch {
-	case r.Kind() == plan.Scatter && c.rank != r.Peer:
-		m.recvFrom(r.Peer, r.Dst)
-		return m
-	case r.Kind() == plan.Gather && c.rank != r.Peer:
-		m.sendTo(r.Peer, r.Src)
-		return m
-	case r.Kind() == plan.AllToAll:
-		c.allToAll(m, r, counts, recv)
-		return m
-	}
-	off := 0
-	for p, n := range counts {
-		part := plan.Slice{Off: off, Len: n}
-		off += n
-		switch r.Kind() {
-		case plan.Scatter:
-			if b := part.Of(r.Src); p == c.rank {
-				place(r.Dst, b)
-			} else {
-				m.sendTo(p, b)
-			}
-		default: // AllGather, and Gather on the root
-			if b := part.Of(r.Dst); p == c.rank {
-				place(b, r.Src)
-			} else {
-				m.recvFrom(p, b)
-			}
-			if r.Kind() == plan.AllGather && p != c.rank {
-				m.sendTo(p, r.Src)
-			}
+	case plan.AllToAll:
+		if same(r.Dst, src) {
+			c.memory.reset(len(src))
+			src = c.memory.take(len(src))
+			kernel.Copy(src, r.Src)
 		}
 	}
-	return m
-}
-
-// allToAll fills in the pieces to and from every rank. In place it sends from a copy.
-func (c *Comm) allToAll(m *moving, r *plan.Request, counts, recv []int) {
-	src := r.Src
-	if same(r.Dst, src) {
-		c.memory.reset(len(src))
-		src = c.memory.take(len(src))
-		kernel.Copy(src, r.Src)
+	counts, recv := r.Parts(c.jobs.even)
+	if kind != plan.AllToAll {
+		recv = counts
 	}
 	from, to := 0, 0
 	for p := range c.n {
-		part, into := src[from:from+counts[p]], r.Dst[to:to+recv[p]]
-		from += counts[p]
-		to += recv[p]
+		out, in, gives, takes := src, r.Dst, true, true
+		switch kind {
+		case plan.Scatter:
+			gives, takes = c.rank == r.Peer, p == r.Peer
+		case plan.Gather:
+			gives, takes = p == r.Peer, c.rank == r.Peer
+		}
+		if gives && (kind == plan.Scatter || kind == plan.AllToAll) {
+			out = src[from : from+counts[p]]
+			from += counts[p]
+		}
+		if takes && kind != plan.Scatter {
+			in = r.Dst[to : to+recv[p]]
+			to += recv[p]
+		}
 		if p == c.rank {
-			kernel.Copy(into, part)
+			if gives && takes {
+				place(in, out)
+			}
 			continue
 		}
-		m.sendTo(p, part)
-		m.recvFrom(p, into)
+		if gives {
+			m.sendTo(p, out)
+		}
+		if takes {
+			m.recvFrom(p, in)
+		}
 	}
+	return m
 }
 
 // place copies src to dst, unless it is there.
