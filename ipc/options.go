@@ -1,6 +1,7 @@
 package ipc
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -16,12 +17,8 @@ func (o *Options) WithDefaults() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.RingBytes == 0 {
-		c.RingBytes = DefaultRingBytes
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.RingBytes = cmp.Or(c.RingBytes, DefaultRingBytes)
 	if err := CheckRingBytes(c.RingBytes); err != nil {
 		return c, err
 	}
@@ -29,24 +26,13 @@ func (o *Options) WithDefaults() (Options, error) {
 		return c, fmt.Errorf("%w: Hello.Name has %d bytes, Hello.Note %d, at most %d and %d",
 			ErrBadOption, len(c.Hello.Name), len(c.Hello.Note), wire.MaxName, wire.MaxNote)
 	}
-	if c.Hello.Version == 0 {
-		c.Hello.Version = wire.Version
+	c.Hello.Version = cmp.Or(c.Hello.Version, wire.Version)
+	if c.Backlog < 0 || c.HandshakeTimeout < 0 || c.AllowGID < 0 {
+		return c, fmt.Errorf("%w: Backlog %d, HandshakeTimeout %v, AllowGID %d: negative", ErrBadOption,
+			c.Backlog, c.HandshakeTimeout, c.AllowGID)
 	}
-	if c.Backlog < 0 {
-		return c, fmt.Errorf("%w: Backlog %d is negative", ErrBadOption, c.Backlog)
-	}
-	if c.Backlog == 0 {
-		c.Backlog = DefaultBacklog
-	}
-	if c.HandshakeTimeout < 0 {
-		return c, fmt.Errorf("%w: HandshakeTimeout %v is negative", ErrBadOption, c.HandshakeTimeout)
-	}
-	if c.HandshakeTimeout == 0 {
-		c.HandshakeTimeout = DefaultHandshakeTimeout
-	}
-	if c.AllowGID < 0 {
-		return c, fmt.Errorf("%w: AllowGID %d is negative", ErrBadOption, c.AllowGID)
-	}
+	c.Backlog = cmp.Or(c.Backlog, DefaultBacklog)
+	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, DefaultHandshakeTimeout)
 	c.Secret = append([]byte(nil), c.Secret...)
 	return c, nil
 }

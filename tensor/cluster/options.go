@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -146,30 +147,17 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	if c.Workers == 0 {
-		c.Workers = 1
-	}
+	c.Workers = cmp.Or(c.Workers, 1)
 	if c.Workers < 0 || c.Workers > MaxWorkers {
 		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ErrOption, c.Workers, MaxWorkers)
 	}
-	if c.Threads < 0 {
-		return c, fmt.Errorf("%w: Threads %d is negative", ErrOption, c.Threads)
+	if c.Threads < 0 || c.SessionMiB < 0 || c.MemoryMiB < 0 || c.Grace < 0 {
+		return c, fmt.Errorf("%w: Threads %d, SessionMiB %d, MemoryMiB %d, Grace %v: negative", ErrOption,
+			c.Threads, c.SessionMiB, c.MemoryMiB, c.Grace)
 	}
-	if c.SessionMiB < 0 || c.MemoryMiB < 0 {
-		return c, fmt.Errorf("%w: SessionMiB %d, MemoryMiB %d: negative", ErrOption, c.SessionMiB, c.MemoryMiB)
-	}
-	if c.Grace == 0 {
-		c.Grace = defaultGrace
-	}
-	if c.Grace < 0 {
-		return c, fmt.Errorf("%w: Grace %v is negative", ErrOption, c.Grace)
-	}
-	if c.Dir == "" {
-		c.Dir = local.Dir()
-	}
-	if c.Addr == "" {
-		c.Addr = filepath.Join(c.Dir, fmt.Sprintf("%s%d-%08x", sockets, os.Getpid(), rand.Uint32()))
-	}
+	c.Grace = cmp.Or(c.Grace, defaultGrace)
+	c.Dir = cmp.Or(c.Dir, local.Dir())
+	c.Addr = cmp.Or(c.Addr, filepath.Join(c.Dir, fmt.Sprintf("%s%d-%08x", sockets, os.Getpid(), rand.Uint32())))
 	if c.Exe == "" && !c.InProcess {
 		exe, err := os.Executable()
 		if err != nil {
@@ -183,8 +171,6 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.Args == nil {
 		c.Args = DefaultArgs
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -86,9 +87,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	if c.Name == "" {
-		c.Name = filepath.Base(os.Args[0])
-	}
+	c.Name = cmp.Or(c.Name, filepath.Base(os.Args[0]))
 	if c.Config != nil {
 		if err := c.Config.Check(); err != nil {
 			return c, fmt.Errorf("%w: %w", ipc.ErrBadOption, err)
@@ -101,18 +100,14 @@ func (o *Options) withDefaults() (Options, error) {
 	} else {
 		c.Config = &config.Config{NumWorkers: max(1, c.Workers)}
 	}
-	if c.Workers == 0 {
-		c.Workers = 1
-	}
+	c.Workers = cmp.Or(c.Workers, 1)
 	if c.Workers < 0 || c.Workers > wire.MaxWorkers {
 		return c, fmt.Errorf("%w: Workers %d, expected 1 to %d", ipc.ErrBadOption, c.Workers, wire.MaxWorkers)
 	}
 	if c.Kind != 0 && (c.MixKinds || !c.Kind.Valid()) {
 		return c, fmt.Errorf("%w: %v with MixKinds %v, want a kind of device, or several", ipc.ErrBadOption, c.Kind, c.MixKinds)
 	}
-	if c.Programs == 0 {
-		c.Programs = maxPrograms
-	}
+	c.Programs = cmp.Or(c.Programs, maxPrograms)
 	if c.Programs < 0 || c.Programs > maxPrograms {
 		return c, fmt.Errorf("%w: Programs %d, expected 1 to %d", ipc.ErrBadOption, c.Programs, maxPrograms)
 	}
@@ -122,8 +117,6 @@ func (o *Options) withDefaults() (Options, error) {
 	if c.Local == nil {
 		c.Local = func() (tensor.Engine, error) { return cpu.NewEngine(nil) }
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, nil
 }

@@ -72,7 +72,7 @@ func (e *Engine) handle(m *ipc.Message, from ipc.Conn) error {
 			}
 		}
 	case wire.KindSegment:
-		err = e.addSegment(m)
+		err = wire.MapSegment(e.table, self, m)
 	case wire.KindDone:
 		if err = wire.Parse(m.Body, &e.done); err == nil {
 			err = e.answered(&e.done)

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -192,23 +191,6 @@ func (rs *results) dropPieces() {
 		}
 	}
 	rs.pieces = nil
-}
-
-// addSegment maps a segment of the worker.
-func (rs *results) addSegment(m *ipc.Message) error {
-	var seg wire.Segment
-	if err := wire.Parse(m.Body, &seg); err != nil {
-		return err
-	}
-	if seg.Memory != wire.MemoryHost || len(m.Files) != 1 || seg.Bytes > shm.MaxSegment {
-		return fmt.Errorf("segment %016x of %d bytes, memory %d, with %d descriptors; expected host memory with one",
-			seg.ID, seg.Bytes, seg.Memory, len(m.Files))
-	}
-	if err := rs.table.Add(self, seg.ID, m.Files[0], int64(seg.Bytes)); err != nil {
-		return err
-	}
-	m.Files = nil // the table's
-	return nil
 }
 
 // alignment is what every block has.

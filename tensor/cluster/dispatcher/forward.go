@@ -170,8 +170,7 @@ func (d *Dispatcher) fromWorker(p *peer, m *ipc.Message) {
 // flow holds a session's messages back in its client's queue, or lets them pass again.
 func (d *Dispatcher) flow(p *peer, m *ipc.Message) {
 	var flow wire.Flow
-	if err := wire.Parse(m.Body, &flow); err != nil {
-		d.misbehaves(p, err.Error())
+	if !d.parse(p, m, &flow) {
 		return
 	}
 	s := p.sessions[flow.Session]

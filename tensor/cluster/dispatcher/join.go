@@ -85,8 +85,7 @@ func (d *Dispatcher) hire(p *peer) bool {
 // on.
 func (d *Dispatcher) register(p *peer, m *ipc.Message) {
 	var dev wire.Device
-	if err := wire.Parse(m.Body, &dev); err != nil {
-		d.misbehaves(p, err.Error())
+	if !d.parse(p, m, &dev) {
 		return
 	}
 	first := p.device == nil

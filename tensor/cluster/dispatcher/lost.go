@@ -16,6 +16,16 @@ func (d *Dispatcher) misbehaves(p *peer, what string) {
 	d.lost(p, fmt.Errorf("%w: %s", ipc.ErrCorrupt, what))
 }
 
+// parse parses a message of p. It ends the connection and returns false if p broke the
+// protocol.
+func (d *Dispatcher) parse(p *peer, m *ipc.Message, into wire.Message) bool {
+	err := wire.Parse(m.Body, into)
+	if err != nil {
+		d.misbehaves(p, err.Error())
+	}
+	return err == nil
+}
+
 // lost removes a peer whose connection has ended, or must.
 func (d *Dispatcher) lost(p *peer, err error) {
 	if p.gone {

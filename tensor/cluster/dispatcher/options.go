@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -75,21 +76,11 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		c = *o
 	}
-	if c.Name == "" {
-		c.Name = "dispatcher"
-	}
-	if c.WorkerWait == 0 {
-		c.WorkerWait = defaultWorkerWait
-	}
-	if c.MaxQueued == 0 {
-		c.MaxQueued = defaultMaxQueued
-	}
-	if c.MaxSessions == 0 {
-		c.MaxSessions = defaultMaxSessions
-	}
-	if c.MaxIdle == 0 {
-		c.MaxIdle = defaultMaxIdle
-	}
+	c.Name = cmp.Or(c.Name, "dispatcher")
+	c.WorkerWait = cmp.Or(c.WorkerWait, defaultWorkerWait)
+	c.MaxQueued = cmp.Or(c.MaxQueued, defaultMaxQueued)
+	c.MaxSessions = cmp.Or(c.MaxSessions, defaultMaxSessions)
+	c.MaxIdle = cmp.Or(c.MaxIdle, defaultMaxIdle)
 	if c.MaxQueued < 0 || c.MaxSessions < 0 || c.MaxIdle < 0 {
 		return c, fmt.Errorf("%w: MaxQueued %d, MaxSessions %d, MaxIdle %d: negative", ErrOption, c.MaxQueued, c.MaxSessions, c.MaxIdle)
 	}
@@ -97,9 +88,7 @@ func (o *Options) withDefaults() (Options, error) {
 		return c, fmt.Errorf("%w: RingBytes %d, expected at least %d: clients send messages of up to %d", ErrOption,
 			c.RingBytes, ipc.DefaultRingBytes, ipc.MaxMessage)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Waiter == nil {
 		w, err := local.NewWaiter()
 		if err != nil {

@@ -136,20 +136,13 @@ func choose(workers []*peer, want int) []*peer {
 	for ; n < want; enough++ {
 		n += len(groups[enough])
 	}
-	groups = groups[:enough]
-	taken := make([]int, len(groups))
-	for range want {
-		least := -1
-		for i := range groups {
-			if taken[i] < len(groups[i]) && (least < 0 || taken[i] < taken[least]) {
-				least = i
+	var chosen []*peer
+	for i := 0; len(chosen) < want; i++ { // one more of each host that has one
+		for _, g := range groups[:enough] {
+			if i < len(g) && len(chosen) < want {
+				chosen = append(chosen, g[i])
 			}
 		}
-		taken[least]++
-	}
-	var chosen []*peer
-	for i, g := range groups {
-		chosen = append(chosen, g[:taken[i]]...)
 	}
 	slices.SortFunc(chosen, func(p, q *peer) int {
 		return cmp.Or(strings.Compare(p.host(), q.host()), strings.Compare(p.who.Name, q.who.Name))

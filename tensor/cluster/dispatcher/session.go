@@ -50,8 +50,7 @@ func (d *Dispatcher) jammed() bool {
 // openSession starts a session for a client.
 func (d *Dispatcher) openSession(p *peer, m *ipc.Message) {
 	var open wire.OpenSession
-	if err := wire.Parse(m.Body, &open); err != nil {
-		d.misbehaves(p, err.Error())
+	if !d.parse(p, m, &open) {
 		return
 	}
 	if p.session != nil {

@@ -15,8 +15,7 @@ import (
 // counter far; its pid may be one of another host.
 func (d *Dispatcher) status(p *peer, m *ipc.Message) {
 	var ask wire.Status
-	if err := wire.Parse(m.Body, &ask); err != nil {
-		d.misbehaves(p, err.Error())
+	if !d.parse(p, m, &ask) {
 		return
 	}
 	s := d.Stats()

@@ -14,8 +14,7 @@ import (
 // hearTurn handles a Turn of a session's first worker.
 func (d *Dispatcher) hearTurn(p *peer, m *ipc.Message) {
 	var what wire.Turn
-	if err := wire.Parse(m.Body, &what); err != nil {
-		d.misbehaves(p, err.Error())
+	if !d.parse(p, m, &what) {
 		return
 	}
 	s := p.sessions[what.Session]

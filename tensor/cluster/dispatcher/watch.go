@@ -12,8 +12,7 @@ import (
 // a worker whose queue has no room, so that questions do not pile up.
 func (d *Dispatcher) watch(p *peer, m *ipc.Message) {
 	var ask wire.Watch
-	if err := wire.Parse(m.Body, &ask); err != nil {
-		d.misbehaves(p, err.Error())
+	if !d.parse(p, m, &ask) {
 		return
 	}
 	if p.role != ipc.RoleControl {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/device"
@@ -85,7 +84,10 @@ func (b *base) free() {
 func (b *base) do(ctx context.Context, r runner, m *ipc.Message) error {
 	switch m.Kind {
 	case wire.KindSegment:
-		return b.addSegment(m)
+		if err := wire.MapSegment(b.table, b.id, m); err != nil {
+			return fmt.Errorf("%w: %w", errProtocol, err)
+		}
+		return nil
 	case wire.KindBody:
 		return b.addProgram(r, m)
 	case wire.KindRun:
@@ -94,23 +96,6 @@ func (b *base) do(ctx context.Context, r runner, m *ipc.Message) error {
 		return b.save(ctx, r, m)
 	}
 	return fmt.Errorf("%w: unexpected %s (kind %d)", errProtocol, wire.KindName(m.Kind), m.Kind)
-}
-
-// addSegment maps a segment of the client.
-func (b *base) addSegment(m *ipc.Message) error {
-	var seg wire.Segment
-	if err := wire.Parse(m.Body, &seg); err != nil {
-		return fmt.Errorf("%w: %w", errProtocol, err)
-	}
-	if seg.Memory != wire.MemoryHost || len(m.Files) != 1 || seg.Bytes > shm.MaxSegment {
-		return fmt.Errorf("%w: segment %016x of %d bytes, memory %d, with %d descriptors; expected host memory with one",
-			errProtocol, seg.ID, seg.Bytes, seg.Memory, len(m.Files))
-	}
-	if err := b.table.Add(b.id, seg.ID, m.Files[0], int64(seg.Bytes)); err != nil {
-		return fmt.Errorf("%w: segment %016x: %w", errProtocol, seg.ID, err)
-	}
-	m.Files = nil // the table's
-	return nil
 }
 
 // addProgram takes a program, or a part of one.

@@ -232,13 +232,9 @@ func (c *carrier) start(ctx context.Context, step *planStep, ids []uint64, faile
 		if failed == nil {
 			failed = c.buffers(u, ids[m.In], out, step.dead[k], x.Kind == plan.AllReduce)
 		}
-		if failed != nil {
-			r.Src, r.Dst = make([]byte, in), make([]byte, out)
-		} else {
-			r.Src, r.Dst = firstBytes(u.src, in), firstBytes(u.dst, out)
-			c.show(group, u.src)
-			c.show(group, u.dst)
-		}
+		r.Src, r.Dst = bytesOr(u.src, in), bytesOr(u.dst, out)
+		c.show(group, u.src)
+		c.show(group, u.dst)
 		c.sends(u, sentBytes(x, m, c.mesh.Coord(c.place, x.Dim)))
 		if step.inline {
 			asked := time.Now()
@@ -396,14 +392,6 @@ func abandon(pending map[int][]movement) {
 			all[k].release()
 		}
 	}
-}
-
-// firstBytes returns the first n bytes of a block; nil if there is none.
-func firstBytes(b *shm.Block, n int) []byte {
-	if b == nil {
-		return nil
-	}
-	return b.Bytes()[:n]
 }
 
 // bytesOr returns the first n bytes of a block, or n meaningless ones if there is none.

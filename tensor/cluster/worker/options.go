@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -55,15 +56,11 @@ func (o *Options) withDefaults() (Options, error) {
 	if o != nil {
 		out = *o
 	}
-	if out.Name == "" {
-		out.Name = fmt.Sprintf("worker-%d", os.Getpid())
-	}
+	out.Name = cmp.Or(out.Name, fmt.Sprintf("worker-%d", os.Getpid()))
 	if len(out.Name) > wire.MaxName || out.MaxMapped < 0 {
 		return out, fmt.Errorf("%w: Name of %d bytes, at most %d; MaxMapped %d, at least 0", ErrOption, len(out.Name), wire.MaxName, out.MaxMapped)
 	}
-	if out.Logger == nil {
-		out.Logger = slog.New(slog.DiscardHandler)
-	}
+	out.Logger = cmp.Or(out.Logger, slog.New(slog.DiscardHandler))
 	if out.Device == nil {
 		dev, err := cpu.New(&cpu.Options{Arena: shm.ArenaOptions{Segment: Segments()}})
 		if err != nil {

@@ -33,6 +33,18 @@ func (l *limited) count(id uint64, n int) {
 	}
 }
 
+// add makes value id of n bytes if there is room. what names it.
+func (l *limited) add(id uint64, n int, what string, make func() error) error {
+	err := l.room(n, what)
+	if err != nil {
+		return err
+	}
+	if err = make(); err == nil {
+		l.count(id, n)
+	}
+	return err
+}
+
 // uncount ends the counting of value id.
 func (l *limited) uncount(id uint64) {
 	l.used -= l.sizes[id]
@@ -42,40 +54,22 @@ func (l *limited) uncount(id uint64) {
 func (l *limited) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block, own bool) error {
 	n := device.Value{DType: d, Shape: shape}.Bytes()
 	err := l.room(n, "upload")
-	if err != nil {
-		if b != nil {
-			b.Release()
-		}
-		return err
+	if err != nil && b != nil {
+		b.Release()
 	}
-	if err = l.Space.Import(id, d, shape, b, own); err == nil {
-		l.count(id, n)
+	if err == nil {
+		err = l.add(id, n, "upload", func() error { return l.Space.Import(id, d, shape, b, own) })
 	}
 	return err
 }
 
 func (l *limited) Make(id uint64, d tensor.DType, shape tensor.Shape) error {
 	n := device.Value{DType: d, Shape: shape}.Bytes()
-	err := l.room(n, "result")
-	if err != nil {
-		return err
-	}
-	if err = l.Space.Make(id, d, shape); err == nil {
-		l.count(id, n)
-	}
-	return err
+	return l.add(id, n, "result", func() error { return l.Space.Make(id, d, shape) })
 }
 
 func (l *limited) Alias(as, id uint64) error {
-	n := l.sizes[id]
-	err := l.room(n, "result")
-	if err != nil {
-		return err
-	}
-	if err = l.Space.Alias(as, id); err == nil {
-		l.count(as, n)
-	}
-	return err
+	return l.add(as, l.sizes[id], "result", func() error { return l.Space.Alias(as, id) })
 }
 
 // Run checks that there is room for the results beside the donated inputs, which are not

@@ -1,6 +1,12 @@
 package wire
 
-import "github.com/ringside-go/ringside/ipc/wire"
+import (
+	"fmt"
+
+	"github.com/ringside-go/ringside/ipc"
+	"github.com/ringside-go/ringside/ipc/wire"
+	"github.com/ringside-go/ringside/shm"
+)
 
 // Kinds of memory that a segment can be.
 const (
@@ -31,4 +37,22 @@ func (m *Segment) walk(w *wire.Walk) {
 	if w.Parses() && m.Memory > MemoryCUDA {
 		w.Fail("Memory", "kind of memory %d is not known", m.Memory)
 	}
+}
+
+// MapSegment maps the segment that m announces, for owner. The table takes over m's
+// descriptor.
+func MapSegment(table *shm.Table, owner uint64, m *ipc.Message) error {
+	var seg Segment
+	if err := Parse(m.Body, &seg); err != nil {
+		return err
+	}
+	if seg.Memory != MemoryHost || len(m.Files) != 1 || seg.Bytes > shm.MaxSegment {
+		return fmt.Errorf("segment %016x of %d bytes, memory %d, with %d descriptors; expected host memory with one",
+			seg.ID, seg.Bytes, seg.Memory, len(m.Files))
+	}
+	if err := table.Add(owner, seg.ID, m.Files[0], int64(seg.Bytes)); err != nil {
+		return fmt.Errorf("segment %016x: %w", seg.ID, err)
+	}
+	m.Files = nil
+	return nil
 }
