@@ -243,15 +243,11 @@ func (l *dataConn) step() error {
 
 // say sends a message about a block if there is room for it.
 func (l *dataConn) say(kind uint32, h wire.Handle) (bool, error) {
-	buf, err := l.conn.TryReserve(kind, wire.TransferBytes)
+	err := ipc.TrySend(l.conn, ipc.Message{Kind: kind, Body: wire.Append(nil, &wire.Transfer{Handle: h})})
 	if errors.Is(err, ipc.ErrFull) {
 		return false, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	wire.Append(buf[:0], &wire.Transfer{Handle: h})
-	return true, l.conn.Commit()
+	return true, err
 }
 
 // send goes on with the pushes that the worker knows of.

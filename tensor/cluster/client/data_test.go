@@ -50,12 +50,7 @@ func linkUp(ctx context.Context, words func(ctx context.Context, m *wire.Link) (
 func (w *farWorker) say(kind uint32, h wire.Handle) error {
 	w.sending.Lock()
 	defer w.sending.Unlock()
-	buf, err := w.conn.Reserve(w.ctx, kind, wire.TransferBytes)
-	if err != nil {
-		return err
-	}
-	wire.Append(buf[:0], &wire.Transfer{Handle: h})
-	return w.conn.Commit()
+	return ipc.Send(w.ctx, w.conn, ipc.Message{Kind: kind, Body: wire.Append(nil, &wire.Transfer{Handle: h})})
 }
 
 // heard waits for a message about a block.

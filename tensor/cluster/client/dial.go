@@ -103,10 +103,7 @@ func (e *Engine) Close() error {
 	if e.mu.TryLock() {
 		// Bye tells the dispatcher that the session ends in order. It is not sent if
 		// there is no room for it.
-		if buf, err := e.conn.TryReserve(wire.KindBye, 8); err == nil {
-			wire.Append(buf[:0], &wire.Bye{})
-			_ = e.conn.Commit()
-		}
+		_ = ipc.TrySend(e.conn, ipc.Message{Kind: wire.KindBye, Body: wire.Append(nil, &wire.Bye{})})
 		_ = e.conn.Close()
 		e.closeOwn()
 	} else {

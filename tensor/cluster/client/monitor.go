@@ -108,12 +108,7 @@ func (m *Monitor) Next(ctx context.Context) (answer any, err error) {
 // send sends a message. It ignores that the dispatcher has closed the connection: Next
 // returns that error, or the dispatcher's reason.
 func (m *Monitor) send(ctx context.Context, kind uint32, question wire.Message) error {
-	body := wire.Append(nil, question)
-	buf, err := m.conn.Reserve(ctx, kind, len(body))
-	if err == nil {
-		copy(buf, body)
-		err = m.conn.Commit()
-	}
+	err := ipc.Send(ctx, m.conn, ipc.Message{Kind: kind, Body: wire.Append(nil, question)})
 	if err == nil || errors.Is(err, ipc.ErrPeerGone) {
 		return nil
 	}

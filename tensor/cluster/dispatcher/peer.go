@@ -20,8 +20,8 @@ type peer struct {
 	held   bool
 	credit int // bytes that it may still have forwarded in this round
 
-	queue  []queued // messages that wait for room, oldest first
-	queued int      // bytes of it
+	queue  []ipc.Message // those that wait for room, oldest first; they own their files
+	queued int           // bytes of it
 
 	session  *session            // of a client; nil when it has none
 	sessions map[uint64]*session // of a worker
@@ -29,13 +29,6 @@ type peer struct {
 	bytes    uint64              // forwarded to a worker
 	messages uint64              // forwarded to a worker
 	asks     uint64              // number of a control's Watch; 0: none yet
-}
-
-// queued is a message that waits for room. It owns its files.
-type queued struct {
-	kind  uint32
-	body  []byte
-	files []*os.File
 }
 
 // far reports whether the peer shares no memory with this host: its transport carries no
@@ -78,10 +71,10 @@ func (p *peer) send(kind uint32, body []byte, session uint64, files []*os.File) 
 		ipc.CloseFiles(files)
 		return false
 	}
-	q := queued{kind, append([]byte(nil), body...), files}
-	wire.SetSession(q.body, session)
+	q := ipc.Message{Kind: kind, Body: append([]byte(nil), body...), Files: files}
+	wire.SetSession(q.Body, session)
 	p.queue = append(p.queue, q)
-	p.queued += len(q.body)
+	p.queued += len(q.Body)
 	return true
 }
 
@@ -89,17 +82,12 @@ func (p *peer) send(kind uint32, body []byte, session uint64, files []*os.File) 
 func (p *peer) flush() bool {
 	n := 0
 	for ; n < len(p.queue); n++ {
-		q := &p.queue[n]
-		buf, err := p.conn.TryReserve(q.kind, len(q.body))
-		if errors.Is(err, ipc.ErrFull) {
+		q := p.queue[n]
+		if errors.Is(ipc.TrySend(p.conn, q), ipc.ErrFull) {
 			break
 		}
-		if err == nil {
-			copy(buf, q.body)
-			_ = p.conn.Commit(q.files...)
-		}
-		ipc.CloseFiles(q.files)
-		p.queued -= len(q.body)
+		ipc.CloseFiles(q.Files)
+		p.queued -= len(q.Body)
 	}
 	if n == len(p.queue) {
 		p.queue = nil
@@ -113,7 +101,7 @@ func (p *peer) flush() bool {
 // forget drops the messages that wait for room.
 func (p *peer) forget() {
 	for _, q := range p.queue {
-		ipc.CloseFiles(q.files)
+		ipc.CloseFiles(q.Files)
 	}
 	p.queue, p.queued = nil, 0
 }

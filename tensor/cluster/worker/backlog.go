@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"os"
 	"slices"
 	"time"
 
@@ -29,23 +28,21 @@ type backlog struct {
 // waiting is a message that waits.
 type waiting struct {
 	number uint64 // of the worker's messages
-	kind   uint32
-	body   []byte
-	files  []*os.File // the message's own
+	ipc.Message
 }
 
 // push adds a message after the others.
 func (b *backlog) push(q waiting) {
 	b.waiting = append(b.waiting, q)
-	b.bytes += len(q.body)
+	b.bytes += len(q.Body)
 }
 
 // putBack puts a message that is not done before the others. Its files were taken or
 // closed.
 func (b *backlog) putBack(q waiting) {
-	q.files = nil
+	q.Files = nil
 	b.waiting = slices.Insert(b.waiting, 0, q)
-	b.bytes += len(q.body)
+	b.bytes += len(q.Body)
 }
 
 // pop takes the oldest message.
@@ -53,7 +50,7 @@ func (b *backlog) pop() waiting {
 	q := b.waiting[0]
 	b.waiting[0] = waiting{}
 	b.waiting = b.waiting[1:]
-	if b.bytes -= len(q.body); len(b.waiting) == 0 {
+	if b.bytes -= len(q.Body); len(b.waiting) == 0 {
 		b.waiting = nil
 	}
 	return q
@@ -70,7 +67,7 @@ func (b *backlog) short() bool {
 // clear drops all messages.
 func (b *backlog) clear() {
 	for _, q := range b.waiting {
-		ipc.CloseFiles(q.files)
+		ipc.CloseFiles(q.Files)
 	}
 	b.waiting, b.bytes = nil, 0
 }

@@ -183,16 +183,12 @@ func (in *inlet) inlineBytes() int { return inlineBytes }
 // send answers the message that is being handled. There is room, for admit has looked.
 func (in *inlet) send(ctx context.Context, kind uint32, m wire.Message, files ...*os.File) error {
 	in.body = wire.Append(in.body[:0], m)
-	buf, err := in.conn.TryReserve(kind, len(in.body))
-	if err == nil {
-		copy(buf, in.body)
-		err = in.conn.Commit(files...)
-	}
-	switch {
+	switch err := ipc.TrySend(in.conn, ipc.Message{Kind: kind, Body: in.body, Files: files}); {
 	case err == nil, errors.Is(err, ipc.ErrPeerGone), errors.Is(err, net.ErrClosed), errors.Is(err, ipc.ErrCorrupt):
 		return nil // receive finds out as well
 	case errors.Is(err, ipc.ErrFull):
 		return fmt.Errorf("%w: %w", errProtocol, errUnread)
+	default:
+		return fmt.Errorf("%w: %w: %s could not be sent: %w", errProtocol, errInternal, wire.KindName(kind), err)
 	}
-	return fmt.Errorf("%w: %w: %s could not be sent: %w", errProtocol, errInternal, wire.KindName(kind), err)
 }

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -70,7 +69,7 @@ func (t *lead) step(ctx context.Context, e turn.Event) error {
 	m := wire.Turn{Session: t.session, What: wire.TurnOver}
 	body := wire.Append(nil, &m)
 	for _, c := range t.others {
-		if err := pass(ctx, c, wire.KindTurn, body, nil); err != nil {
+		if err := pass(ctx, c, ipc.Message{Kind: wire.KindTurn, Body: body}); err != nil {
 			return err
 		}
 	}
@@ -188,7 +187,7 @@ func (t *lead) begin(ctx context.Context, m *ipc.Message) (done bool, err error)
 		return false, nil // to be refused
 	}
 	for _, c := range t.others {
-		if err := pass(ctx, c, m.Kind, m.Body, m.Files); err != nil {
+		if err := pass(ctx, c, *m); err != nil {
 			return true, err
 		}
 	}
@@ -199,19 +198,15 @@ func (t *lead) begin(ctx context.Context, m *ipc.Message) (done bool, err error)
 var passed = []uint32{wire.KindSegment, wire.KindBody, wire.KindRun, wire.KindSave}
 
 // pass sends a message to another worker.
-func pass(ctx context.Context, c localConn, kind uint32, body []byte, files []*os.File) error {
-	buf, err := c.Reserve(ctx, kind, len(body))
-	if err == nil {
-		copy(buf, body)
-		err = c.Commit(files...)
-	}
-	switch {
+func pass(ctx context.Context, c localConn, m ipc.Message) error {
+	switch err := ipc.Send(ctx, c, m); {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ipc.ContextError(ctx)
+	default:
+		return fmt.Errorf("%w: %w", errTeam, err)
 	}
-	return fmt.Errorf("%w: %w", errTeam, err)
 }
 
 // finish is called after a message of the connection was handled.

@@ -32,17 +32,10 @@ type outbox struct {
 	conn   ipc.Conn
 	waiter *local.Waiter
 
-	mu      sync.Mutex // held from TryReserve to Commit
-	body    []byte     // the message that is sent
-	posted  []posted   // oldest first
+	mu      sync.Mutex    // held from TryReserve to Commit
+	body    []byte        // the message that is sent
+	posted  []ipc.Message // those that wait for room, oldest first; they own their files
 	pending atomic.Bool
-}
-
-// posted is a message that waits for room.
-type posted struct {
-	kind  uint32
-	body  []byte
-	files []*os.File // the message's own
 }
 
 // inlineBytes returns 0: the dispatcher forwards handles, not values.
@@ -72,12 +65,7 @@ func (o *outbox) trySend(kind uint32, m wire.Message, files ...*os.File) error {
 		return err
 	}
 	o.body = wire.Append(o.body[:0], m)
-	buf, err := o.conn.TryReserve(kind, len(o.body))
-	if err != nil {
-		return err
-	}
-	copy(buf, o.body)
-	return o.conn.Commit(files...)
+	return ipc.TrySend(o.conn, ipc.Message{Kind: kind, Body: o.body, Files: files})
 }
 
 // post sends a message, now or when there is room, and takes over its files.
@@ -89,7 +77,7 @@ func (o *outbox) post(kind uint32, m wire.Message, files ...*os.File) error {
 		return err
 	}
 	o.mu.Lock()
-	o.posted = append(o.posted, posted{kind, wire.Append(nil, m), files})
+	o.posted = append(o.posted, ipc.Message{Kind: kind, Body: wire.Append(nil, m), Files: files})
 	o.pending.Store(true)
 	o.mu.Unlock()
 	o.waiter.Wake()
@@ -99,16 +87,10 @@ func (o *outbox) post(kind uint32, m wire.Message, files ...*os.File) error {
 // flush sends all posted messages, unless it returns an error. The caller holds mu.
 func (o *outbox) flush() error {
 	for len(o.posted) > 0 {
-		p := &o.posted[0]
-		buf, err := o.conn.TryReserve(p.kind, len(p.body))
-		if err != nil {
+		if err := ipc.TrySend(o.conn, o.posted[0]); err != nil {
 			return err
 		}
-		copy(buf, p.body)
-		if err := o.conn.Commit(p.files...); err != nil {
-			return err
-		}
-		ipc.CloseFiles(p.files)
+		ipc.CloseFiles(o.posted[0].Files)
 		o.posted = o.posted[1:]
 	}
 	o.pending.Store(false)

@@ -126,7 +126,7 @@ func (w *Worker) take(ctx context.Context) error {
 		if err = w.handle(ctx, &w.msg); errors.Is(err, errAgain) {
 			id, _ := wire.Session(w.msg.Body)
 			err = nil
-			w.again(w.sessions[id], waiting{kind: w.msg.Kind, body: slices.Clone(w.msg.Body)})
+			w.again(w.sessions[id], waiting{Message: ipc.Message{Kind: w.msg.Kind, Body: slices.Clone(w.msg.Body)}})
 		}
 	} else {
 		err = w.sort(ctx, &w.msg)
@@ -186,7 +186,7 @@ func (w *Worker) sort(ctx context.Context, m *ipc.Message) error {
 		w.ready = append(w.ready, s)
 	}
 	w.arrived++
-	b.push(waiting{w.arrived, m.Kind, slices.Clone(m.Body), m.Files})
+	b.push(waiting{w.arrived, ipc.Message{Kind: m.Kind, Body: slices.Clone(m.Body), Files: m.Files}})
 	m.Files = nil
 	if !b.stopped && b.long() {
 		return s.core().flow(ctx, true)
@@ -251,9 +251,8 @@ func (w *Worker) handleOldest(ctx context.Context, s session) error {
 	if len(c.backlog.waiting) == 0 {
 		w.idle(s)
 	}
-	m := ipc.Message{Kind: q.kind, Body: q.body, Files: q.files}
-	err := w.handle(ctx, &m)
-	ipc.CloseFiles(m.Files)
+	err := w.handle(ctx, &q.Message)
+	ipc.CloseFiles(q.Files)
 	if errors.Is(err, errAgain) {
 		err = nil
 		w.again(s, q)

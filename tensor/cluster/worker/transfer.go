@@ -149,15 +149,12 @@ func (d *dataConn) receive() (worked bool, err error) {
 // acknowledge tells the client which uploads have arrived.
 func (d *dataConn) acknowledge() (worked bool, err error) {
 	for len(d.acks) > 0 {
-		buf, err := d.conn.TryReserve(wire.KindPushed, wire.TransferBytes)
+		body := wire.Append(nil, &wire.Transfer{Session: d.session, Handle: d.acks[0]})
+		err := ipc.TrySend(d.conn, ipc.Message{Kind: wire.KindPushed, Body: body})
 		if errors.Is(err, ipc.ErrFull) {
 			return worked, nil
 		}
 		if err != nil {
-			return worked, err
-		}
-		wire.Append(buf[:0], &wire.Transfer{Session: d.session, Handle: d.acks[0]})
-		if err := d.conn.Commit(); err != nil {
 			return worked, err
 		}
 		d.acks, worked = d.acks[1:], true

@@ -17,9 +17,6 @@ type Transfer struct {
 	Handle  Handle // of the block, as its owner names it
 }
 
-// TransferBytes is the number of bytes of a Transfer.
-const TransferBytes = SessionBytes + HandleBytes
-
 func (m *Transfer) walk(w *wire.Walk) {
 	w.U64("Session", &m.Session)
 	w.Handle("Handle", &m.Handle)
