@@ -67,6 +67,7 @@
 //	tensor/cluster/worker       runs programs for others
 //	tensor/cluster/internal/wire  the messages of sessions
 //	tensor/cluster/internal/turn  how sessions of several workers take turns
+//	tensor/cluster/internal/transfer  bytes of tensors to and from clients elsewhere
 //
 // # Updates of many peers
 //

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,19 +9,14 @@ import (
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/transfer"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 	"github.com/ringside-go/ringside/tensor/shard"
 )
 
-const (
-	// maxPulls is the number of results asked for ahead, so that the next is on its way
-	// when one has come.
-	maxPulls = 16
-
-	// reasonWait is how long the client waits for the dispatcher's reason why a
-	// connection ended.
-	reasonWait = 2 * time.Second
-)
+// reasonWait is how long the client waits for the dispatcher's reason why a
+// connection ended.
+const reasonWait = 2 * time.Second
 
 // dataConn is a data connection to a worker that shares no memory with the client: it
 // carries tensors alone. Any goroutine may call close; the rest belongs to the engine's.
@@ -32,30 +26,8 @@ type dataConn struct {
 	said [wire.MaxLinkRounds][]byte
 	next uint32 // round of the worker's next Link
 
-	conn ipc.Conn
-	bulk ipc.Bulk // of conn
-
-	pushes  []moving // not acknowledged yet, oldest first
-	told    int      // of these the worker knows of
-	gone    int      // of these the bytes are on their way
-	sending bool     // the one after that is
-	pushed  uint64   // all that were begun
-
-	pulls     []moving // not here yet
-	asked     int      // of these the worker knows of
-	receiving bool     // the first is being received
-	pulled    uint64   // all that came
-	came      []wire.Handle
-}
-
-// moving is a block that is being transferred. A transfer that has begun is finished, so
-// the block is kept until then.
-type moving struct {
-	// name of the block at its owner; a part of an upload has the upload's, with its own
-	// length
-	handle wire.Handle
-	block  *shm.Block
-	bytes  []byte // of block
+	conn *transfer.Conn // nil until the connection stands
+	came []wire.Handle  // pulled, and not given back yet
 }
 
 // connect opens the conns that workers have asked for.
@@ -73,7 +45,7 @@ func (e *Engine) connect(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("%w; tensors go between the two directly: one must be able to open TCP connections to the other", err)
 		}
-		l.conn, l.bulk = c, c.Features().Bulk
+		l.conn = transfer.New(c, 0)
 	}
 	return nil
 }
@@ -97,11 +69,12 @@ func (e *Engine) talk(rank uint32, l *dataConn) func(context.Context, []byte) ([
 }
 
 // push begins to send bytes of a block, of which it holds a reference until they have
-// arrived.
+// arrived. The handle is the upload's, with the length of the bytes.
 func (l *dataConn) push(h wire.Handle, b *shm.Block, bytes []byte) {
 	b.Retain()
 	h.Len = uint64(len(bytes))
-	l.pushes = append(l.pushes, moving{h, b, bytes})
+	l.conn.Send.Add(transfer.Block{Handle: h, Memory: b, Parts: [][]byte{bytes}})
+	l.conn.Say(wire.KindPush, h)
 }
 
 // pull has a result of the worker's read into a block of ours.
@@ -111,7 +84,8 @@ func (l *dataConn) pull(arena *shm.Arena, h wire.Handle) (*shm.Block, error) {
 		return nil, err
 	}
 	b.Retain()
-	l.pulls = append(l.pulls, moving{h, b, b.Bytes()[:h.Len]})
+	l.conn.Recv.Add(transfer.Block{Handle: h, Memory: b, Parts: [][]byte{b.Bytes()[:h.Len]}})
+	l.conn.Say(wire.KindPull, h)
 	return b, nil
 }
 
@@ -139,7 +113,7 @@ func (e *Engine) push(ctx context.Context) error {
 		}
 		b.Release()
 	}
-	return e.transfer(ctx, func(l *dataConn) bool { return len(l.pushes) == 0 })
+	return e.transfer(ctx, func(l *dataConn) bool { return len(l.conn.Send.Blocks) == 0 })
 }
 
 // pushPart sends a worker what it is to have of an upload that lies in b.
@@ -216,110 +190,31 @@ func (e *Engine) transfer(ctx context.Context, done func(*dataConn) bool) error 
 
 // step moves what can be moved now.
 func (l *dataConn) step() error {
-	for l.told < len(l.pushes) {
-		if ok, err := l.say(wire.KindPush, l.pushes[l.told].handle); err != nil {
-			return err
-		} else if !ok {
-			break
-		}
-		l.told++
-	}
-	for l.asked < min(len(l.pulls), maxPulls) {
-		if ok, err := l.say(wire.KindPull, l.pulls[l.asked].handle); err != nil {
-			return err
-		} else if !ok {
-			break
-		}
-		l.asked++
-	}
-	if err := l.send(); err != nil {
-		return err
-	}
-	if err := l.receive(); err != nil {
-		return err
-	}
-	return l.listen()
-}
-
-// say sends a message about a block if there is room for it.
-func (l *dataConn) say(kind uint32, h wire.Handle) (bool, error) {
-	err := ipc.TrySend(l.conn, ipc.Message{Kind: kind, Body: wire.Append(nil, &wire.Transfer{Handle: h})})
-	if errors.Is(err, ipc.ErrFull) {
-		return false, nil
-	}
-	return true, err
-}
-
-// send goes on with the pushes that the worker knows of.
-func (l *dataConn) send() error {
-	for l.gone < l.told {
-		p := &l.pushes[l.gone]
-		if !l.sending {
-			if err := l.bulk.BeginSend(l.pushed, p.bytes); err != nil {
-				return err
-			}
-			l.pushed++
-			l.sending = true
-		}
-		if done, err := l.bulk.ProgressSend(); err != nil || !done {
-			return err
-		}
-		l.gone++
-		l.sending = false
-	}
-	return nil
-}
-
-// receive goes on with the pulls that the worker knows of.
-func (l *dataConn) receive() error {
-	for l.asked > 0 {
-		p := &l.pulls[0]
-		if !l.receiving {
-			if err := l.bulk.BeginRecv(l.pulled, p.bytes); err != nil {
-				return err
-			}
-			l.receiving = true
-		}
-		if _, done, err := l.bulk.ProgressRecv(); err != nil || !done {
-			return err
-		}
-		l.pulled++
-		l.receiving = false
-		l.came = append(l.came, p.handle)
-		p.block.Release()
-		l.pulls = l.pulls[:copy(l.pulls, l.pulls[1:])]
-		l.asked--
-	}
-	return nil
-}
-
-// listen takes the worker's words on what came.
-func (l *dataConn) listen() error {
 	for {
-		m, ok, err := l.conn.TryRecv()
-		if err != nil || !ok {
+		if _, err := l.conn.Step(); err != nil {
 			return err
 		}
-		var t wire.Transfer
-		err = wire.Parse(m.Body, &t)
-		kind := m.Kind
-		l.conn.Release()
-		switch {
-		case err != nil:
-		case kind != wire.KindPushed:
-			err = fmt.Errorf("unexpected %s (kind %d)", wire.KindName(kind), kind)
-		case l.gone == 0 || l.pushes[0].handle != t.Handle:
-			err = fmt.Errorf("a word that %v came, out of turn", t.Handle)
-		default:
-			l.pushes[0].block.Release()
-			l.pushes = l.pushes[:copy(l.pushes, l.pushes[1:])]
-			l.told--
-			l.gone--
+		for l.conn.Recv.Moved > 0 {
+			l.came = append(l.came, l.conn.Recv.Blocks[0].Handle)
+			l.conn.Recv.Drop()
 		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+		if heard, err := l.conn.Hear(l.hear); err != nil || !heard {
+			return err
 		}
 	}
+}
+
+// hear handles the worker's message that a push has arrived.
+func (l *dataConn) hear(kind uint32, h wire.Handle) error {
+	pushes := &l.conn.Send
+	if kind != wire.KindPushed {
+		return fmt.Errorf("unexpected %s (kind %d)", wire.KindName(kind), kind)
+	}
+	if pushes.Moved == 0 || pushes.Blocks[0].Handle != h {
+		return fmt.Errorf("a word that %v came, out of turn", h)
+	}
+	pushes.Drop()
+	return nil
 }
 
 // close closes the connection, which wakes a goroutine that waits for it.
@@ -331,13 +226,7 @@ func (l *dataConn) close() {
 
 // forget gives up what was on its way, after close.
 func (l *dataConn) forget() {
-	if l == nil {
-		return
+	if l != nil && l.conn != nil {
+		l.conn.Drop()
 	}
-	for _, all := range [][]moving{l.pushes, l.pulls} {
-		for _, m := range all {
-			m.block.Release()
-		}
-	}
-	l.pushes, l.pulls = nil, nil
 }

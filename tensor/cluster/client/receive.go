@@ -26,7 +26,7 @@ func (e *Engine) await(ctx context.Context) ([]tensor.Fetched, error) {
 		}
 	}
 	// Results of other Runs are moved as well, because data connections keep their order.
-	if err := e.transfer(ctx, func(l *dataConn) bool { return len(l.pulls) == 0 }); err != nil {
+	if err := e.transfer(ctx, func(l *dataConn) bool { return len(l.conn.Recv.Blocks) == 0 }); err != nil {
 		e.dropPieces()
 		return nil, err
 	}

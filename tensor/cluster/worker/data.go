@@ -10,6 +10,7 @@ import (
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/net/route"
 	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/transfer"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
@@ -55,15 +56,9 @@ type dataConn struct {
 
 	// The rest belongs to the connection's goroutine.
 	waiter   ipc.Waiter
-	conn     ipc.Conn
-	bulk     ipc.Bulk      // of conn
-	incoming *arrival      // being received; nil for none
-	pushes   uint64        // received so far
-	acks     []wire.Handle // uploads that arrived and are not acknowledged
-	outgoing []outgoing    // requested results; the first is being sent if sending is set
-	sending  bool
-	pulls    uint64 // sent so far
-	drained  []byte // of size drain; nil until it is needed
+	conn     *transfer.Conn // its Send has the results that the client has asked for
+	incoming *arrival       // the block of Recv; nil for none
+	drained  []byte         // of size drain; nil until it is needed
 }
 
 func newDataConn(e *env, open *wire.OpenSession) *dataConn {
@@ -99,9 +94,7 @@ func (d *dataConn) start(token []byte, opened func() error) {
 		}
 		if d.conn != nil {
 			_ = d.conn.Close()
-		}
-		for _, o := range d.outgoing {
-			o.block.Release()
+			d.conn.Drop()
 		}
 		d.log.Debug("the session's data connection ended", "err", err)
 	}()
@@ -116,7 +109,7 @@ func (d *dataConn) connect(parent context.Context, token []byte) error {
 	if err != nil {
 		return err
 	}
-	d.conn, d.bulk = c, c.Features().Bulk
+	d.conn = transfer.New(c, d.session)
 	return nil
 }
 

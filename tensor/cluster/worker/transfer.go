@@ -1,12 +1,11 @@
 package worker
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/transfer"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
@@ -21,12 +20,6 @@ type arrival struct {
 	err    error      // why there was none
 }
 
-// outgoing is a result that the client has requested.
-type outgoing struct {
-	block *shm.Block
-	bytes int
-}
-
 func (a *arrival) release() {
 	if a.block != nil {
 		a.block.Release()
@@ -37,47 +30,37 @@ func (a *arrival) release() {
 // step moves the bytes that can be moved now. An error ends the connection.
 func (d *dataConn) step() error {
 	for {
-		worked := false
-		for _, part := range []func() (bool, error){d.listen, d.receive, d.acknowledge, d.send} {
-			w, err := part()
-			if err != nil {
+		worked, err := d.conn.Step()
+		if err != nil {
+			return err
+		}
+		if d.conn.Recv.Moved > 0 {
+			d.arrived()
+		}
+		for d.conn.Send.Moved > 0 {
+			d.conn.Send.Drop()
+		}
+		heard := false
+		if d.incoming == nil && len(d.conn.Send.Blocks) < maxPulls {
+			if heard, err = d.conn.Hear(d.heed); err != nil {
 				return err
 			}
-			worked = worked || w
 		}
-		if !worked {
+		if !worked && !heard {
 			return nil
 		}
 	}
 }
 
-// listen receives the client's requests while there is room for more.
-func (d *dataConn) listen() (worked bool, err error) {
-	for d.incoming == nil && len(d.outgoing) < maxPulls {
-		m, ok, err := d.conn.TryRecv()
-		if err != nil || !ok {
-			return worked, err
-		}
-		worked = true
-		var t wire.Transfer
-		err = wire.Parse(m.Body, &t)
-		kind, files := m.Kind, m.Files
-		d.conn.Release()
-		ipc.CloseFiles(files)
-		switch {
-		case err != nil:
-		case kind == wire.KindPush:
-			err = d.push(t.Handle)
-		case kind == wire.KindPull:
-			err = d.pull(t.Handle)
-		default:
-			err = fmt.Errorf("unexpected %s (kind %d)", wire.KindName(kind), kind)
-		}
-		if err != nil {
-			return true, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
-		}
+// heed handles a request of the client.
+func (d *dataConn) heed(kind uint32, h wire.Handle) error {
+	switch kind {
+	case wire.KindPush:
+		return d.push(h)
+	case wire.KindPull:
+		return d.pull(h)
 	}
-	return worked, nil
+	return fmt.Errorf("unexpected %s (kind %d)", wire.KindName(kind), kind)
 }
 
 // push begins to receive an upload.
@@ -90,17 +73,19 @@ func (d *dataConn) push(h wire.Handle) error {
 		return err
 	}
 	d.incoming = a
+	b := transfer.Block{Handle: h}
 	if a.block != nil {
-		return d.bulk.BeginRecv(d.pushes, a.block.Bytes()[:h.Len])
+		b.Parts = [][]byte{a.block.Bytes()[:h.Len]}
+	} else {
+		if d.drained == nil {
+			d.drained = make([]byte, drain)
+		}
+		for left := h.Len; left > 0; left -= min(left, drain) {
+			b.Parts = append(b.Parts, d.drained[:min(left, drain)])
+		}
 	}
-	if d.drained == nil {
-		d.drained = make([]byte, drain)
-	}
-	var parts [][]byte
-	for left := h.Len; left > 0; left -= min(left, drain) {
-		parts = append(parts, d.drained[:min(left, drain)])
-	}
-	return d.bulk.BeginRecv(d.pushes, parts...)
+	d.conn.Recv.Add(b)
+	return nil
 }
 
 // expect allocates memory for an upload, or notes the error. An older upload of the same
@@ -127,39 +112,15 @@ func (d *dataConn) expect(h wire.Handle) (*arrival, error) {
 	return a, nil
 }
 
-// receive goes on with the upload that is arriving.
-func (d *dataConn) receive() (worked bool, err error) {
-	if d.incoming == nil {
-		return false, nil
-	}
-	_, done, err := d.bulk.ProgressRecv()
-	if err != nil || !done {
-		return false, err
-	}
+// arrived keeps the upload that has arrived, and tells the client.
+func (d *dataConn) arrived() {
 	a := d.incoming
 	d.incoming = nil
-	d.pushes++
-	d.acks = append(d.acks, a.handle)
+	d.conn.Recv.Drop()
+	d.conn.Say(wire.KindPushed, a.handle)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.arrivals[a.handle] = a
-	return true, nil
-}
-
-// acknowledge tells the client which uploads have arrived.
-func (d *dataConn) acknowledge() (worked bool, err error) {
-	for len(d.acks) > 0 {
-		body := wire.Append(nil, &wire.Transfer{Session: d.session, Handle: d.acks[0]})
-		err := ipc.TrySend(d.conn, ipc.Message{Kind: wire.KindPushed, Body: body})
-		if errors.Is(err, ipc.ErrFull) {
-			return worked, nil
-		}
-		if err != nil {
-			return worked, err
-		}
-		d.acks, worked = d.acks[1:], true
-	}
-	return worked, nil
 }
 
 // pull notes that the client wants a result. The result is leased to the client, so that
@@ -173,29 +134,8 @@ func (d *dataConn) pull(h wire.Handle) error {
 		b.Release()
 		return fmt.Errorf("%d bytes requested of a result of %d", h.Len, b.Len())
 	}
-	d.outgoing = append(d.outgoing, outgoing{b, int(h.Len)})
+	d.conn.Send.Add(transfer.Block{Handle: h, Memory: b, Parts: [][]byte{b.Bytes()[:h.Len]}})
 	return nil
-}
-
-// send goes on with the results that the client requested.
-func (d *dataConn) send() (worked bool, err error) {
-	for len(d.outgoing) > 0 {
-		o := d.outgoing[0]
-		if !d.sending {
-			if err := d.bulk.BeginSend(d.pulls, o.block.Bytes()[:o.bytes]); err != nil {
-				return worked, err
-			}
-			d.sending = true
-		}
-		done, err := d.bulk.ProgressSend()
-		if err != nil || !done {
-			return worked, err
-		}
-		o.block.Release()
-		d.outgoing, d.sending, worked = d.outgoing[1:], false, true
-		d.pulls++
-	}
-	return worked, nil
 }
 
 // open returns the block of an upload. The error is errProtocol if the upload did not
