@@ -47,7 +47,7 @@ func TestHostileWorker(t *testing.T) {
 		"too short": {func(f *fixture, m *wire.Run) {
 			f.announce()
 			v := f.value(1, 0)
-			v.Dims = []int64{3}
+			v.Dims = []int{3}
 			f.done(&wire.Done{Seq: m.Seq, Results: []wire.Result{v}})
 		}, "8 bytes, expected 12"},
 		"dtype": {func(f *fixture, m *wire.Run) {
@@ -59,7 +59,7 @@ func TestHostileWorker(t *testing.T) {
 		"too many elements": {func(f *fixture, m *wire.Run) {
 			f.announce()
 			v := f.value(1, 0)
-			v.Dims = []int64{1 << 61}
+			v.Dims = []int{1 << 61}
 			f.done(&wire.Done{Seq: m.Seq, Results: []wire.Result{v}})
 		}, "too large"},
 		"gives back what it has not": {func(f *fixture, m *wire.Run) {

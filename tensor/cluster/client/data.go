@@ -123,10 +123,7 @@ func (e *Engine) pushPart(w *member, u *wire.Upload, b *shm.Block) error {
 		return nil
 	}
 	if u.Layout != 0 {
-		shape, size := make(tensor.Shape, len(u.Dims)), tensor.DType(u.DType).Size()
-		for d, n := range u.Dims {
-			shape[d] = int(n)
-		}
+		shape, size := tensor.Shape(u.Dims), tensor.DType(u.DType).Size()
 		layout, _ := w.mesh.LayoutOf(u.Layout, len(shape))
 		start, local := w.mesh.Local(layout, shape, w.place)
 		n := local.Elems() * size

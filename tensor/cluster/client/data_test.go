@@ -17,7 +17,7 @@ import (
 
 // farValue is a result of n bytes of a worker on another host.
 func farValue(id uint64, n int) wire.Result {
-	return wire.Result{ID: id, Value: wire.Value{DType: uint8(tensor.U8), Dims: []int64{int64(n)}, Handle: wire.Handle{Segment: 9, Off: 64, Len: uint64(n)}}}
+	return wire.Result{ID: id, Value: wire.Value{DType: uint8(tensor.U8), Dims: []int{int(n)}, Handle: wire.Handle{Segment: 9, Off: 64, Len: uint64(n)}}}
 }
 
 // farWorker is the worker's end of a link.

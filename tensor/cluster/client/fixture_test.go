@@ -217,7 +217,7 @@ func (f *fixture) announce() {
 
 // value is a result of two f32 that lie at off of the worker's memory.
 func (f *fixture) value(id, off uint64) wire.Result {
-	return wire.Result{ID: id, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int64{2}, Handle: wire.Handle{Segment: f.seg.ID(), Off: off, Len: 8}}}
+	return wire.Result{ID: id, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int{2}, Handle: wire.Handle{Segment: f.seg.ID(), Off: off, Len: 8}}}
 }
 
 // fetch has the client fetch value 1 while answer plays the worker.

@@ -157,7 +157,7 @@ func (o *other) done(s *script) *wire.Done {
 		r := wire.Result{ID: s.number()}
 		r.DType = s.byte() % 16
 		for range s.byte() % 4 {
-			r.Dims = append(r.Dims, int64(s.number()))
+			r.Dims = append(r.Dims, int(s.number()))
 		}
 		if s.byte()%4 == 0 {
 			r.Inline = s.bytes(int(s.byte()))

@@ -69,11 +69,8 @@ func (o *outbox) addUpload(u *tensor.Upload) error {
 		o.run.Uploads = append(o.run.Uploads, wire.Upload{})
 	}
 	w = &o.run.Uploads[len(o.run.Uploads)-1]
-	*w = wire.Upload{ID: u.ID, Own: u.Own, Value: wire.Value{DType: uint8(u.DType), Dims: w.Dims[:0]}}
+	*w = wire.Upload{ID: u.ID, Own: u.Own, Value: wire.Value{DType: uint8(u.DType), Dims: append(w.Dims[:0], u.Shape...)}}
 	w.Stage, w.Layout = o.team.lies(u)
-	for _, d := range u.Shape {
-		w.Dims = append(w.Dims, int64(d))
-	}
 	if u.Buf == nil || len(u.Buf.Bytes()) == 0 {
 		w.Inline = []byte{}
 		return nil

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -103,11 +104,8 @@ func (rs *results) take(m *wire.Done, fetch []uint64) error {
 
 // piece returns the part of a result that the worker of that rank has.
 func (rs *results) piece(r *wire.Result, rank int) (piece, error) {
-	p := piece{whole: make(tensor.Shape, len(r.Dims))}
+	p := piece{whole: slices.Clone(r.Dims)}
 	p.DType = tensor.DType(r.DType)
-	for i, d := range r.Dims {
-		p.whole[i] = int(d)
-	}
 	if !p.DType.Valid() {
 		return p, fmt.Errorf("dtype %d", r.DType)
 	}

@@ -120,11 +120,7 @@ func (s *saver) saved(src []byte) error {
 		if int(p.Index) >= x.ids {
 			return fmt.Errorf("worker %d wrote value %d of %d", r, p.Index, x.ids)
 		}
-		q := tensor.Piece{Index: int(p.Index), Start: make([]int, len(p.Start)), Shape: make(tensor.Shape, len(p.Dims)), Sum: p.Sum}
-		for d := range p.Dims {
-			q.Start[d], q.Shape[d] = int(p.Start[d]), int(p.Dims[d])
-		}
-		x.pieces[r] = append(x.pieces[r], q)
+		x.pieces[r] = append(x.pieces[r], tensor.Piece{Index: int(p.Index), Start: p.Start, Shape: p.Dims, Sum: p.Sum})
 	}
 	return nil
 }

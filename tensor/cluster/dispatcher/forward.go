@@ -14,7 +14,7 @@ func (d *Dispatcher) fromClient(p *peer, m *ipc.Message) bool {
 	s := p.session
 	switch m.Kind {
 	case wire.KindOpenSession:
-		if d.jammed() {
+		if jammed(d.workers, d.o.MaxQueued) {
 			return false
 		}
 		d.openSession(p, m)

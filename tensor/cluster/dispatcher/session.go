@@ -35,12 +35,12 @@ type session struct {
 	over bool
 }
 
-// jammed reports whether too many messages wait for room in a worker's queue. Messages
-// that open and close sessions are never refused, so while a worker is jammed no session
-// opens.
-func (d *Dispatcher) jammed() bool {
-	for _, w := range d.workers {
-		if w.queued > d.o.MaxQueued {
+// jammed reports whether more than most bytes of messages wait for room in a worker's
+// queue. Messages that open and close sessions are never refused, so while a worker is
+// jammed no session opens.
+func jammed(workers map[string]*peer, most int) bool {
+	for _, w := range workers {
+		if w.queued > most {
 			return true
 		}
 	}

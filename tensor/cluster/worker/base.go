@@ -20,6 +20,7 @@ type base struct {
 	*env
 	id       uint64
 	name     string
+	workers  int // number of workers that run the session together
 	space    device.Space
 	programs programs
 	uploads  uploads
@@ -29,6 +30,7 @@ type base struct {
 	saving   *saving // the Save under way; nil for none
 	backlog  backlog
 	usage    usage
+	traffic  traffic // with the other workers
 }
 
 // runner runs a session's batches: solo on one worker, shared on several.
@@ -42,9 +44,6 @@ type runner interface {
 	// execute does a batch and adds its results to done.
 	execute(ctx context.Context, run *wire.Run, done *wire.Done) error
 
-	// holds reports whether a handle is in this worker's memory.
-	holds(h wire.Handle) bool
-
 	// answers reports whether this worker answers a batch that fetches values.
 	answers(done *wire.Done) bool
 
@@ -56,7 +55,7 @@ type runner interface {
 // bounds the bytes of its values, 0 is no bound.
 func newBase(e *env, open *wire.OpenSession, memory clientMemory, quota uint64) *base {
 	arena := e.dev.Arena()
-	b := &base{env: e, id: open.Session, name: open.Name, space: e.dev.Open(), replies: &e.out,
+	b := &base{env: e, id: open.Session, name: open.Name, workers: max(1, int(open.Workers)), space: e.dev.Open(), replies: &e.out,
 		programs: programs{byHash: map[tensor.Hash]*program{}},
 		uploads:  uploads{memory: memory, arena: arena},
 		results:  results{arena: arena, session: open.Session, mapped: memory.mapped(), announced: map[uint64]struct{}{}}}
@@ -68,6 +67,10 @@ func newBase(e *env, open *wire.OpenSession, memory clientMemory, quota uint64) 
 
 // core returns b.
 func (b *base) core() *base { return b }
+
+// together reports whether the session needs other workers: while one such session has
+// the turn here, the others wait.
+func (b *base) together() bool { return b.workers > 1 }
 
 // free frees everything that the session holds here, except the results that are leased
 // to the client: those end by Worker.closeSession.
@@ -129,8 +132,8 @@ func (b *base) batch(ctx context.Context, r runner, m *ipc.Message) error {
 		}
 	}
 	for _, h := range run.Returns {
-		if !r.holds(h) {
-			continue
+		if b.together() && !b.dev.Arena().Has(h.Segment) {
+			continue // another worker's
 		}
 		if err := b.dev.Arena().Unlease(h, b.id); err != nil {
 			return fmt.Errorf("%w: given back: %w", errProtocol, err)

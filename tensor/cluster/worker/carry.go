@@ -26,10 +26,9 @@ import (
 type carrier struct {
 	*base
 	*team
-	next    uint64   // id for the next value in the space, whose ids are the worker's own
-	ids     []uint64 // values of the plan under way, by shard.Var
-	ballot  []byte   // of votes that ride on a value
-	traffic traffic
+	next   uint64   // id for the next value in the space, whose ids are the worker's own
+	ids    []uint64 // values of the plan under way, by shard.Var
+	ballot []byte   // of votes that ride on a value
 
 	// took is how long collectives ran, hidden how much of this while programs ran.
 	took, hidden time.Duration

@@ -19,7 +19,7 @@ import (
 func farHandle(n uint64) wire.Handle { return wire.Handle{Segment: 77, Off: 4096, Len: n} }
 
 func farUpload(id uint64, h wire.Handle) wire.Upload {
-	return wire.Upload{ID: id, Value: wire.Value{DType: uint8(tensor.U8), Dims: []int64{int64(h.Len)}, Handle: h}}
+	return wire.Upload{ID: id, Value: wire.Value{DType: uint8(tensor.U8), Dims: []int{int(h.Len)}, Handle: h}}
 }
 
 // farClient is the client's end of a data connection, which a test plays.
@@ -268,7 +268,7 @@ func TestFarMistakes(t *testing.T) {
 		"another shape": {func(f *fixture) {
 			f.far.push(h, make([]byte, 100))
 			u := farUpload(1, h)
-			u.Dims = []int64{99}
+			u.Dims = []int{99}
 			f.batch(&wire.Run{Session: 1, Seq: 1, Uploads: []wire.Upload{u}})
 		}, false, "100 bytes, expected 99"},
 	} {

@@ -193,7 +193,7 @@ func floats(id uint64, x ...float32) wire.Upload {
 	for _, v := range x {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
 	}
-	return wire.Upload{ID: id, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int64{int64(len(x))}, Inline: b}}
+	return wire.Upload{ID: id, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int{int(len(x))}, Inline: b}}
 }
 
 // program records one on values of two elements: input 0 donated as asked, the one result
@@ -263,7 +263,7 @@ func (f *fixture) segment(session uint64, size int64) *shm.Segment {
 
 // byHandle returns an upload of n f32 that lie in a segment.
 func byHandle(id uint64, seg *shm.Segment, off, n uint64) wire.Upload {
-	return wire.Upload{ID: id, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int64{int64(n)}, Handle: wire.Handle{Segment: seg.ID(), Off: off, Len: 4 * n}}}
+	return wire.Upload{ID: id, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int{int(n)}, Handle: wire.Handle{Segment: seg.ID(), Off: off, Len: 4 * n}}}
 }
 
 // healthy checks that a new session works.

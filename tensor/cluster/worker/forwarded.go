@@ -16,20 +16,6 @@ type forwarded struct{ *base }
 // handle does a message that the dispatcher forwards.
 func (s *forwarded) handle(ctx context.Context, m *ipc.Message) error { return s.do(ctx, s, m) }
 
-func (s *forwarded) meet(*ipc.Message) error {
-	return fmt.Errorf("%w: Meet in a session of one worker", errProtocol)
-}
-
-func (s *forwarded) turn(_ context.Context, m wire.Turn) error {
-	return fmt.Errorf("%w: Turn %d in a session of one worker", errProtocol, m.What)
-}
-
-func (s *forwarded) together() bool { return false }
-
-func (s *forwarded) size() int { return 1 }
-
-func (s *forwarded) counts() traffic { return traffic{} }
-
 func (s *forwarded) close() { s.free() }
 
 func (s *forwarded) compile(hash tensor.Hash, encoded []byte) *program {
@@ -135,8 +121,6 @@ func (s *forwarded) collect(run *wire.Run, done *wire.Done) error {
 	return nil
 }
 
-func (s *forwarded) holds(wire.Handle) bool { return true }
-
 func (s *forwarded) answers(*wire.Done) bool { return true }
 
 func (s *forwarded) sign(*wire.Done) {}
@@ -150,7 +134,7 @@ func (s *forwarded) part(_ int, id uint64) (p part, mine bool, err error) {
 	if !ok {
 		return p, false, fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
 	}
-	p.place(nil, v.Shape)
+	p.Start, p.Dims = make([]int, len(v.Shape)), v.Shape
 	p.id, p.bytes = id, v.Bytes()
 	return p, true, nil
 }

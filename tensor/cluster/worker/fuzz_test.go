@@ -160,7 +160,7 @@ type raw struct {
 // and the length of its encoding.
 func properMessages(f *testing.F, seg *shm.Segment) (all []raw, hash wire.Hash, encoded int) {
 	p := (&recorder{}).program(f, false, func(x *tensor.Tensor) *tensor.Tensor { return x.AddS(1).Mul(x).Sum() })
-	up := wire.Upload{ID: 1, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int64{2},
+	up := wire.Upload{ID: 1, Value: wire.Value{DType: uint8(tensor.F32), Dims: []int{2},
 		Handle: wire.Handle{Segment: seg.ID(), Off: 64, Len: 8}}}
 	first := &wire.Run{Seq: 1, Hash: p.hash, Base: 100, Uploads: []wire.Upload{up}, Inputs: []uint64{1}, Scalars: []float64{1}, Fetch: []uint64{102}}
 	again := &wire.Run{Seq: 2, Flags: wire.RunSync, Hash: p.hash, Base: 200, Inputs: []uint64{1}, Scalars: []float64{2}, Frees: []uint64{102}}

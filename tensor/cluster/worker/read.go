@@ -152,7 +152,7 @@ func (l *ledger) part(i int, id uint64) (p part, mine bool, err error) {
 		return p, false, nil
 	}
 	start, local := l.mesh.Local(v.layout, v.shape, l.place)
-	p.place(start, local)
+	p.Start, p.Dims = start, local
 	p.id, p.bytes = v.id, local.Elems()*v.dtype.Size()
 	if v.id == 0 {
 		p.block = v.whole

@@ -45,10 +45,7 @@ func (r *results) next(done *wire.Done, id uint64, d tensor.DType, shape tensor.
 		done.Results = append(done.Results, wire.Result{})
 	}
 	x := &done.Results[len(done.Results)-1]
-	x.ID, x.DType, x.Dims = id, uint8(d), x.Dims[:0]
-	for _, n := range shape {
-		x.Dims = append(x.Dims, int64(n))
-	}
+	x.ID, x.DType, x.Dims = id, uint8(d), append(x.Dims[:0], shape...)
 	x.Inline, x.Handle, x.Layout, x.Elsewhere = nil, wire.Handle{}, 0, false
 	return x
 }

@@ -195,14 +195,3 @@ func fileError(err error) error {
 	}
 	return err
 }
-
-// place writes the start and the dims of a part.
-func (p *part) place(start []int, dims []int) {
-	p.Start, p.Dims = make([]int64, len(dims)), make([]int64, len(dims))
-	for d, n := range dims {
-		p.Dims[d] = int64(n)
-		if start != nil {
-			p.Start[d] = int64(start[d])
-		}
-	}
-}

@@ -54,7 +54,7 @@ func TestSave(t *testing.T) {
 	}
 	for i, at := range [][2]int{{24, 8}, {32, 0}, {32, 4 * large}, {32 + 4*large, 8}} {
 		p := m.Pieces[i]
-		if p.Index != uint32(i) || p.Sum != sha256.Sum256(all[at[0]:at[0]+at[1]]) || len(p.Start) != 1 || p.Start[0] != 0 || p.Dims[0] != int64(at[1]/4) {
+		if p.Index != uint32(i) || p.Sum != sha256.Sum256(all[at[0]:at[0]+at[1]]) || len(p.Start) != 1 || p.Start[0] != 0 || p.Dims[0] != at[1]/4 {
 			t.Errorf("piece %d: %+v", i, p)
 		}
 	}

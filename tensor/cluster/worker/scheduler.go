@@ -93,7 +93,7 @@ func (w *Worker) step(ctx context.Context) error {
 
 // runnable reports whether the first message of some backlog can be handled now.
 func (w *Worker) runnable() bool {
-	return slices.ContainsFunc(w.ready, func(s session) bool { return !s.together() || w.turns.holder == nil })
+	return slices.ContainsFunc(w.ready, func(s session) bool { return !s.core().together() || w.turns.holder == nil })
 }
 
 // poll finds something to do besides backlogs: the dispatcher's next message, or one of
@@ -229,7 +229,7 @@ func (w *Worker) choose() (s session, byInlet connected) {
 	var first session // of those of several workers, the one with the oldest message
 	for _, x := range w.ready {
 		b := &x.core().backlog
-		if !x.together() {
+		if !x.core().together() {
 			if s == nil && byInlet == nil || b.used < least {
 				s, byInlet, least = x, nil, b.used
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/ringside-go/ringside/ipc"
-	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
 )
 
 // session is a client's session. Its kinds are
@@ -19,22 +18,6 @@ type session interface {
 	// handle handles a message of the client. errProtocol and errTeam end the session,
 	// errAgain means that the message is not done; any other error ends the worker.
 	handle(ctx context.Context, m *ipc.Message) error
-
-	// meet handles a message of another of the session's workers.
-	meet(m *ipc.Message) error
-
-	// turn handles a Turn message of the dispatcher.
-	turn(ctx context.Context, m wire.Turn) error
-
-	// together reports whether the session needs other workers: while one such session
-	// has the turn here, the others wait.
-	together() bool
-
-	// size returns the number of the session's workers.
-	size() int
-
-	// counts returns the counts of what the workers did together.
-	counts() traffic
 
 	// close frees everything that the session has here, except results that are leased to
 	// its client: those end by Worker.closeSession.

@@ -143,11 +143,17 @@ func (s *shared) ask(ctx context.Context) error { return s.lead.ask(ctx) }
 
 func (s *shared) lost(ctx context.Context) error { return s.lead.lost(ctx) }
 
-func (s *shared) turn(ctx context.Context, m wire.Turn) error { return s.lead.hear(ctx, m) }
-
-func (s *shared) together() bool { return true }
-
-func (s *shared) counts() traffic { return s.traffic }
+// agreeOn handles a Meet of another of the session's workers, or a Turn of the dispatcher.
+func (s *shared) agreeOn(ctx context.Context, m *ipc.Message) error {
+	if m.Kind == wire.KindMeet {
+		return s.meet(m)
+	}
+	var turn wire.Turn
+	if err := wire.Parse(m.Body, &turn); err != nil {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	return s.lead.hear(ctx, turn)
+}
 
 // close frees everything but leased results, and leaves the groups.
 func (s *shared) close() {
@@ -301,8 +307,6 @@ func (s *shared) inputs(p *program, run *wire.Run) ([]*placed, error) {
 	}
 	return ins, nil
 }
-
-func (s *shared) holds(h wire.Handle) bool { return s.dev.Arena().Has(h.Segment) }
 
 // answers reports whether this worker has a part of a result, or is the first one, which
 // answers in any case.

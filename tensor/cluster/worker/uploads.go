@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -27,10 +28,7 @@ type uploads struct {
 
 // uploadType returns an upload's dtype and shape.
 func uploadType(u *wire.Upload) (tensor.DType, tensor.Shape, error) {
-	d, shape := tensor.DType(u.DType), make(tensor.Shape, len(u.Dims))
-	for i, n := range u.Dims {
-		shape[i] = int(n)
-	}
+	d, shape := tensor.DType(u.DType), tensor.Shape(slices.Clone(u.Dims))
 	if !d.Valid() {
 		return d, nil, fmt.Errorf("%w: upload %d has dtype %d", errProtocol, u.ID, u.DType)
 	}

@@ -16,8 +16,8 @@ import (
 func TestUploadsInParts(t *testing.T) {
 	const ranks = 3
 	sessions := teamOf(t, ranks)
-	upload := func(id uint64, layout uint8, own bool, dims ...int64) *wire.Upload {
-		n := int64(1)
+	upload := func(id uint64, layout uint8, own bool, dims ...int) *wire.Upload {
+		n := 1
 		for _, d := range dims {
 			n *= d
 		}

@@ -37,7 +37,7 @@ func (w *Worker) counters() []wire.Counter {
 		keptBytes += uint64(c.programs.bytes)
 		backlog += uint64(len(c.backlog.waiting))
 		backlogBytes += uint64(c.backlog.bytes)
-		done.add(s.counts())
+		done.add(c.traffic)
 	}
 	out := []wire.Counter{
 		{Name: "sessions", Value: uint64(st.Sessions)}, {Name: "opened", Value: st.Opened}, {Name: "failed", Value: st.Failed},
@@ -66,7 +66,7 @@ func (w *Worker) watchedSessions() []wire.WatchedSession {
 	var out []wire.WatchedSession
 	for _, s := range w.sessions {
 		c := s.core()
-		x := wire.WatchedSession{ID: c.id, Name: c.name, Workers: uint32(s.size()), Runs: c.usage.runs,
+		x := wire.WatchedSession{ID: c.id, Name: c.name, Workers: uint32(c.workers), Runs: c.usage.runs,
 			Busy: uint64(c.usage.busy), Waiting: uint64(c.usage.waiting), Backlog: uint64(len(c.backlog.waiting))}
 		if l, ok := c.space.(*limited); ok {
 			x.Bytes = uint64(l.used)

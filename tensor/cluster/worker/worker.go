@@ -213,14 +213,11 @@ func handleFor(ctx context.Context, s session, m *ipc.Message) error {
 	switch m.Kind {
 	case wire.KindLink:
 		return s.core().uploads.memory.hear(m.Body)
-	case wire.KindMeet:
-		return s.meet(m)
-	case wire.KindTurn:
-		var turn wire.Turn
-		if err := wire.Parse(m.Body, &turn); err != nil {
-			return fmt.Errorf("%w: %w", errProtocol, err)
+	case wire.KindMeet, wire.KindTurn:
+		if s, ok := s.(*shared); ok {
+			return s.agreeOn(ctx, m)
 		}
-		return s.turn(ctx, turn)
+		return fmt.Errorf("%w: %s in a session of one worker", errProtocol, wire.KindName(m.Kind))
 	}
 	return s.handle(ctx, m)
 }
@@ -345,7 +342,7 @@ func (w *Worker) endSession(s session) {
 	for _, p := range c.programs.byHash {
 		w.monitor.forgotten(p.parsed, p.runs)
 	}
-	w.monitor.traffic.add(s.counts())
+	w.monitor.traffic.add(c.traffic)
 	w.disown(s)
 	w.idle(s)
 	s.close()

@@ -85,7 +85,7 @@ func TestMalformed(t *testing.T) {
 		}, "dtype 200"},
 		"too few bytes": {func(f *fixture) {
 			u := floats(1, 1)
-			u.Dims = []int64{2}
+			u.Dims = []int{2}
 			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{u}})
 		}, "4 bytes, expected 8"},
 		"no bytes": {func(f *fixture) {
@@ -95,14 +95,14 @@ func TestMalformed(t *testing.T) {
 		}, "0 bytes, expected 4"},
 		"too many elements": {func(f *fixture) {
 			u := floats(1, 1)
-			u.Dims = []int64{1 << 31, 1 << 30}
+			u.Dims = []int{1 << 31, 1 << 30}
 			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{u}})
 		}, "upload 1"},
 		"same id": {func(f *fixture) {
 			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{floats(1, 1), floats(1, 2)}})
 		}, "upload 1 exists"},
 		"handle into nothing": {func(f *fixture) {
-			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{{ID: 1, Value: wire.Value{DType: 1, Dims: []int64{1}, Handle: wire.Handle{Segment: 5, Len: 4}}}}})
+			run(f, wire.Run{Seq: 1, Uploads: []wire.Upload{{ID: 1, Value: wire.Value{DType: 1, Dims: []int{1}, Handle: wire.Handle{Segment: 5, Len: 4}}}}})
 		}, "unknown segment"},
 		"handle beyond the end": {func(f *fixture) {
 			seg := f.segment(s, 4096)

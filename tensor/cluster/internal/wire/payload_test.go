@@ -33,8 +33,8 @@ func TestPayload(t *testing.T) {
 	}
 	for _, at := range []uint32{0, 8} {
 		done := &Done{Seq: 1, At: at, Text: "no", Results: []Result{
-			{ID: 1, Value: Value{DType: 1, Dims: []int64{2}, Inline: make([]byte, 8)}},
-			{ID: 2, Value: Value{DType: 1, Dims: []int64{2, 7}, Handle: sampleHandle(1)}},
+			{ID: 1, Value: Value{DType: 1, Dims: []int{2}, Inline: make([]byte, 8)}},
+			{ID: 2, Value: Value{DType: 1, Dims: []int{2, 7}, Handle: sampleHandle(1)}},
 			{ID: 3, Value: Value{DType: 1, Inline: make([]byte, 4)}},
 		}}
 		if n := Payload(KindDone, Append(nil, done)); n != 12 {

@@ -44,11 +44,11 @@ func (l *loop) next(m *Run) {
 }
 
 // dims reuses the memory of the upload before.
-func (m *Run) dims(d ...int64) []int64 {
+func (m *Run) dims(d ...int) []int {
 	if cap(m.Uploads) > 0 {
 		return append(m.Uploads[:1][0].Dims[:0], d...)
 	}
-	return append([]int64(nil), d...)
+	return append([]int(nil), d...)
 }
 
 // TestRunSteadyState: from the third step on a run is some hundred bytes, however many

@@ -22,8 +22,8 @@ type Saved struct {
 // part, one of them writes it.
 type Piece struct {
 	Index uint32    // of the value in Save.IDs
-	Start []int64   // where the part begins in the value, by dim
-	Dims  []int64   // of the part
+	Start []int     // where the part begins in the value, by dim
+	Dims  []int     // of the part
 	Sum   [Sum]byte // SHA-256 of its bytes
 }
 

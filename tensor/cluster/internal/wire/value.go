@@ -6,7 +6,7 @@ import "github.com/ringside-go/ringside/ipc/wire"
 // message or by handle.
 type Value struct {
 	DType  uint8
-	Dims   []int64
+	Dims   []int
 	Inline []byte // at most MaxInline bytes; when nil the bytes are at Handle
 	Handle Handle
 
@@ -71,7 +71,7 @@ func walkRank(w *wire.Walk, field string, n int) int {
 }
 
 // walkDims visits dims, or positions within dims.
-func walkDims(w *wire.Walk, field string, dims []int64) {
+func walkDims(w *wire.Walk, field string, dims []int) {
 	for i := range dims {
 		d := uint64(dims[i])
 		w.Uvarint(field, &d)
@@ -82,13 +82,13 @@ func walkDims(w *wire.Walk, field string, dims []int64) {
 			w.Fail(field, "dimension %d is %d, want at most %d", i, d, uint64(maxDimProduct))
 			d = 0
 		}
-		dims[i] = int64(d)
+		dims[i] = int(d)
 	}
 }
 
 // checkElements refuses dims of more than maxDimProduct elements. Behind a dimension of 0
 // the others may be of any size.
-func checkElements(w *wire.Walk, field string, dims []int64) {
+func checkElements(w *wire.Walk, field string, dims []int) {
 	elements := uint64(1)
 	for i, d := range dims {
 		if elements > 0 && uint64(d) > maxDimProduct/elements {

@@ -32,9 +32,9 @@ func sampleRun() *Run {
 		Frees:   []uint64{9, 10},
 		Fetch:   []uint64{1<<40 + 17},
 		Uploads: []Upload{
-			{ID: 1<<40 - 1, Stage: 300, Layout: 0x21, Own: true, Value: Value{DType: 1, Dims: []int64{32, 784}, Handle: sampleHandle(1)}},
-			{ID: 1<<40 - 2, Value: Value{DType: 4, Dims: []int64{2}, Inline: []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0}}},
-			{ID: 3, Value: Value{DType: 1, Dims: []int64{0, 5}, Inline: []byte{}}},
+			{ID: 1<<40 - 1, Stage: 300, Layout: 0x21, Own: true, Value: Value{DType: 1, Dims: []int{32, 784}, Handle: sampleHandle(1)}},
+			{ID: 1<<40 - 2, Value: Value{DType: 4, Dims: []int{2}, Inline: []byte{1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0}}},
+			{ID: 3, Value: Value{DType: 1, Dims: []int{0, 5}, Inline: []byte{}}},
 		},
 		Returns: []Handle{sampleHandle(2), sampleHandle(3)},
 		Forget:  []Hash{sampleHash(100)},
@@ -74,8 +74,8 @@ func messages() []wiretest.Message {
 			At: 17, Op: "matmul", Inputs: "f32[2 3], f32[3 4]",
 			Results: []Result{
 				{ID: 1000, Value: Value{DType: 1, Inline: []byte{0, 0, 128, 63}}},
-				{ID: 998, Layout: 0x21, Value: Value{DType: 2, Dims: []int64{128, 64, 3}, Handle: sampleHandle(4)}},
-				{ID: 999, Layout: 1, Value: Value{DType: 2, Dims: []int64{9}, Elsewhere: true}},
+				{ID: 998, Layout: 0x21, Value: Value{DType: 2, Dims: []int{128, 64, 3}, Handle: sampleHandle(4)}},
+				{ID: 999, Layout: 1, Value: Value{DType: 2, Dims: []int{9}, Elsewhere: true}},
 			},
 			Returned: []Handle{sampleHandle(5)},
 		}),
@@ -95,7 +95,7 @@ func messages() []wiretest.Message {
 		of("Save", &Save{Session: 5, Seq: 9, Bases: []uint64{1024, 1 << 40}, IDs: []uint64{17, 1 << 50, 16}}),
 		of("Saved", &Saved{Session: 5, Seq: 9, End: 1 << 33, Rank: 3, Code: CodeEngine, Text: "disk full", Pieces: []Piece{
 			{Index: 0, Sum: [Sum]byte{1, 2, 31: 3}},
-			{Index: 7, Start: []int64{64, 0}, Dims: []int64{32, 1 << 40}, Sum: [Sum]byte{4}},
+			{Index: 7, Start: []int{64, 0}, Dims: []int{32, 1 << 40}, Sum: [Sum]byte{4}},
 		}}),
 	}
 }
@@ -168,9 +168,9 @@ func TestLimits(t *testing.T) {
 		{"export", Append(nil, &Segment{Export: long(MaxExport + 1)}), new(Segment)},
 		{"memory", Append(nil, &Segment{Memory: 9}), new(Segment)},
 		{"inline", value(Value{Inline: long(MaxInline + 1)}), new(Done)},
-		{"rank", value(Value{Dims: make([]int64, MaxRank+1)}), new(Done)},
-		{"negative dimension", value(Value{Dims: []int64{-1}}), new(Done)},
-		{"elements", value(Value{Dims: []int64{1 << 31, 1 << 31, 2}}), new(Done)},
+		{"rank", value(Value{Dims: make([]int, MaxRank+1)}), new(Done)},
+		{"negative dimension", value(Value{Dims: []int{-1}}), new(Done)},
+		{"elements", value(Value{Dims: []int{1 << 31, 1 << 31, 2}}), new(Done)},
 		{"total", Append(nil, &Body{Total: MaxProgram + 1, Part: long(1)}), new(Body)},
 		{"part beyond total", Append(nil, &Body{Total: 10, Off: 5, Part: long(6)}), new(Body)},
 		{"empty part", Append(nil, &Body{Total: 10, Off: 5}), new(Body)},
