@@ -33,10 +33,9 @@ type base struct {
 	traffic  traffic // with the other workers
 }
 
-// runner runs a session's batches: solo on one worker, shared on several.
+// runner runs a session's batches and finds the values of its Saves: forwarded on one
+// worker, shared on several.
 type runner interface {
-	saver
-
 	// compile makes a program of a complete encoding. A program that cannot be run has
 	// the reason as its err.
 	compile(hash tensor.Hash, encoded []byte) *program
@@ -49,6 +48,17 @@ type runner interface {
 
 	// sign completes an answer.
 	sign(done *wire.Done)
+
+	// writers returns the place of this worker among those of the session, and their
+	// number.
+	writers() (rank, of int)
+
+	// readable prepares values for being read, on all of the session's workers or none.
+	readable(ctx context.Context, ids []uint64) error
+
+	// part returns this worker's part of the i-th value of a Save, and whether it is to
+	// write that.
+	part(i int, id uint64) (p part, mine bool, err error)
 }
 
 // newBase returns the base of the session that open opens. memory is its client's; quota

@@ -24,20 +24,6 @@ const (
 	savePiece = 256 << 10
 )
 
-// saver finds the values that a Save names.
-type saver interface {
-	// writers returns the place of this worker among those of the session, and their
-	// number.
-	writers() (rank, of int)
-
-	// readable prepares values for being read, on all of the session's workers or none.
-	readable(ctx context.Context, ids []uint64) error
-
-	// part returns this worker's part of the i-th value of a Save, and whether it is to
-	// write that.
-	part(i int, id uint64) (p part, mine bool, err error)
-}
-
 // saving is a Save under way. Its values do not change meanwhile: the session's next
 // message waits for it.
 type saving struct {
@@ -62,7 +48,7 @@ type part struct {
 
 // save does a part of a Save and returns errAgain, or completes and answers it. An error
 // of the file is the answer, and the session goes on.
-func (b *base) save(ctx context.Context, r saver, m *ipc.Message) error {
+func (b *base) save(ctx context.Context, r runner, m *ipc.Message) error {
 	if b.saving == nil {
 		x, err := b.beginSave(ctx, r, m)
 		if b.saving = x; err != nil {
@@ -100,7 +86,7 @@ func (b *base) endSave() {
 }
 
 // beginSave checks a Save and finds the parts to write.
-func (b *base) beginSave(ctx context.Context, r saver, m *ipc.Message) (*saving, error) {
+func (b *base) beginSave(ctx context.Context, r runner, m *ipc.Message) (*saving, error) {
 	x := &saving{sum: sha256.New(), space: b.space}
 	if err := wire.Parse(m.Body, &x.m); err != nil {
 		return nil, fmt.Errorf("%w: %w", errProtocol, err)

@@ -105,11 +105,9 @@ func (t *team) join(key []byte, memory clientMemory, reply wire.SessionOpened, o
 }
 
 // connect makes the groups, one after another. All workers make them in the same order,
-// so that no two wait for each other in different groups.
-func (t *team) connect(ctx context.Context, key []byte, log *slog.Logger) error {
-	group := func(number int, ranks []int) (*collective.Group, error) {
-		return t.connectGroup(ctx, key, number, ranks, log)
-	}
+// and the pipes of the pair with the lowest ranks first, so that no two wait for each
+// other in different groups.
+func (t *team) connect(ctx context.Context, key []byte, log *slog.Logger) (err error) {
 	for k, d := range t.mesh {
 		if d.Size == 1 {
 			continue
@@ -118,15 +116,26 @@ func (t *team) connect(ctx context.Context, key []byte, log *slog.Logger) error 
 		for i, r := range ranks {
 			ranks[i] = t.stages[t.stage].Ranks[r]
 		}
-		var err error
-		if t.groups[k], err = group(k, ranks); err != nil {
+		if t.groups[k], err = t.connectGroup(ctx, key, k, ranks, log); err != nil {
 			return err
 		}
 	}
 	if len(t.stages) == 1 {
 		return nil
 	}
-	return t.connectStages(group)
+	all := make([]int, t.size())
+	for r := range all {
+		all[r] = r
+	}
+	if t.all, err = t.connectGroup(ctx, key, groupAll, all, log); err != nil {
+		return err
+	}
+	for _, pair := range t.pairs() {
+		if t.pipes[pair], err = t.connectGroup(ctx, key, t.pipeNumber(pair), pair[:], log); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // connectGroup makes one group, of the workers with these ranks.
@@ -143,24 +152,6 @@ func (t *team) connectGroup(ctx context.Context, key []byte, number int, ranks [
 	}
 	// The group logs nothing: its failure is that of the session.
 	return collective.New(ctx, place, members, &collective.Options{Timeout: stepTimeout, Waiter: waiter})
-}
-
-// connectStages makes the group of all workers, and this worker's pipes. All workers make
-// the pipes of the pair with the lowest ranks first.
-func (t *team) connectStages(group func(number int, ranks []int) (*collective.Group, error)) (err error) {
-	all := make([]int, t.size())
-	for r := range all {
-		all[r] = r
-	}
-	if t.all, err = group(groupAll, all); err != nil {
-		return err
-	}
-	for _, pair := range t.pairs() {
-		if t.pipes[pair], err = group(t.pipeNumber(pair), pair[:]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // voters returns the groups in which the session's workers agree, one after another: the
