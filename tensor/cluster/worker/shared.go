@@ -143,7 +143,8 @@ func (s *shared) ask(ctx context.Context) error { return s.lead.ask(ctx) }
 
 func (s *shared) lost(ctx context.Context) error { return s.lead.lost(ctx) }
 
-// agreeOn handles a Meet of another of the session's workers, or a Turn of the dispatcher.
+// agreeOn handles a Meet of another of the session's workers, or a Turn of the
+// dispatcher.
 func (s *shared) agreeOn(ctx context.Context, m *ipc.Message) error {
 	if m.Kind == wire.KindMeet {
 		return s.meet(m)
