@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -73,9 +75,46 @@ func rewrite(t testing.TB, b []byte, method uint16, edit func(name string, conte
 	return out.Bytes()
 }
 
-// TestImport: the payload has the positions and the values of testdata/make.py.
+// TestImport: the payload has the positions and the values of testdata/make.py. real.pt
+// is by PyTorch 1.13.1.
 func TestImport(t *testing.T) {
-	m, b := manifest(t), fixture(t)
+	for _, name := range []string{"known.pt", "real.pt"} {
+		b, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		imports(t, b)
+	}
+}
+
+// TestRealTorch has the PyTorch of this machine write the same update. Where there is none
+// the test is skipped, or fails if TESTS_NEED_TORCH is set or Debian's package is there.
+func TestRealTorch(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "now.pt")
+	for _, python := range []string{"python3", "/usr/bin/python3"} {
+		out, err := exec.CommandContext(t.Context(), python, "-B", "testdata/real.py", file).CombinedOutput()
+		if err == nil {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			imports(t, b)
+			return
+		}
+		if !errors.Is(err, exec.ErrNotFound) && !bytes.Contains(out, []byte("No module named 'torch'")) {
+			t.Fatalf("%s: %v: %s", python, err, out)
+		}
+	}
+	_, err := os.Stat("/usr/lib/python3/dist-packages/torch")
+	if err == nil || os.Getenv("TESTS_NEED_TORCH") != "" {
+		t.Fatal("no python3 has PyTorch: apt-get install python3-torch")
+	}
+	t.Skip("no python3 has PyTorch: apt-get install python3-torch")
+}
+
+func imports(t *testing.T, b []byte) {
+	t.Helper()
+	m := manifest(t)
 	p, err := Import(bytes.NewReader(b), int64(len(b)), m, window, uid, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -240,11 +279,11 @@ func TestLiterals(t *testing.T) {
 		"\x80\x02\x88.":                                     true,
 		"\x80\x02N.":                                        nil,
 		"\x80\x02(.":                                        mark{},
-		"\x80\x02ccollections\nOrderedDict\n)R)R.":          errStack,
-		"\x80\x02X\xff\xff\xff\xff.":                        errStack,
-		"\x80\x02h\x00.":                                    errStack,
-		"\x80\x02(q\x00.":                                   errStack,
-		"\x80\x02\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00.": errStack,
+		"\x80\x02ccollections\nOrderedDict\n)R)R.":          ErrPickle,
+		"\x80\x02X\xff\xff\xff\xff.":                        ErrPickle,
+		"\x80\x02h\x00.":                                    ErrPickle,
+		"\x80\x02(q\x00.":                                   ErrPickle,
+		"\x80\x02\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00.": ErrPickle,
 	} {
 		got, err := unpickle([]byte(in))
 		if _, refused := want.(error); refused {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 )
 
 // ErrPickle is returned for bytes that are no pickle, and for one that needs anything but
@@ -54,252 +53,209 @@ var globals = func() map[global]bool {
 }()
 
 // machine reads one pickle. An opcode makes at most one value, and moves others, so that
-// memory is in proportion to the input.
+// memory is in proportion to the input. Its methods panic with a failure.
 type machine struct {
-	in    *bytes.Reader
+	in    []byte // that is left
 	stack []any
 	memo  map[uint32]any
 }
 
+// failure is what unpickle makes ErrPickle of.
+type failure struct{ error }
+
+func fail(format string, a ...any) { panic(failure{fmt.Errorf(format, a...)}) }
+
+func failStack() { fail("the stack does not fit") }
+
 // unpickle returns the value of a pickle of protocol 2, which torch.save writes.
-func unpickle(b []byte) (any, error) {
-	m := &machine{in: bytes.NewReader(b), memo: map[uint32]any{}}
-	for {
-		at := int64(len(b)) - int64(m.in.Len())
-		op, err := m.in.ReadByte()
-		if err == nil && op == '.' {
-			v, err := m.pop()
-			if err != nil || len(m.stack) != 0 || m.in.Len() != 0 {
-				return nil, fmt.Errorf("%w: it ends at byte %d with %d values left, expected one at the last byte", ErrPickle, at, len(m.stack)+1)
-			}
-			return v, nil
+func unpickle(b []byte) (v any, err error) {
+	m := &machine{in: b, memo: map[uint32]any{}}
+	var op byte
+	at := 0
+	defer func() {
+		switch x := recover().(type) {
+		case nil:
+		case failure:
+			v, err = nil, fmt.Errorf("%w: opcode %#02x at byte %d: %v", ErrPickle, op, at, x.error)
+		default:
+			panic(x)
 		}
-		if err == nil {
-			err = m.step(op)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: opcode %#02x at byte %d: %v", ErrPickle, op, at, err)
-		}
+	}()
+	for op != '.' {
+		at = len(b) - len(m.in)
+		op = m.bytes(1)[0]
+		m.step(op)
 	}
-}
-
-var errStack = errors.New("the stack does not fit")
-
-func (m *machine) push(v any) error {
-	m.stack = append(m.stack, v)
-	return nil
-}
-
-func (m *machine) pop() (any, error) {
-	n := len(m.stack)
-	if n == 0 {
-		return nil, errStack
+	if v = m.pop(); len(m.stack) != 0 || len(m.in) != 0 {
+		fail("%d values and %d bytes are left, expected one value", len(m.stack)+1, len(m.in))
 	}
-	v := m.stack[n-1]
-	m.stack = m.stack[:n-1]
 	return v, nil
 }
 
+func (m *machine) push(v any) { m.stack = append(m.stack, v) }
+
+func (m *machine) pop() any { return m.top(1)[0] }
+
 // top removes the n uppermost values and returns a copy of them.
-func (m *machine) top(n int) (tuple, error) {
+func (m *machine) top(n int) tuple {
 	at := len(m.stack) - n
 	if at < 0 {
-		return nil, errStack
+		failStack()
 	}
 	out := append(tuple{}, m.stack[at:]...)
 	m.stack = m.stack[:at]
-	return out, nil
+	return out
 }
 
 // toMark removes the values above the last mark, and the mark.
-func (m *machine) toMark() (tuple, error) {
+func (m *machine) toMark() tuple {
 	for i := len(m.stack) - 1; i >= 0; i-- {
 		if _, ok := m.stack[i].(mark); ok {
-			out, err := m.top(len(m.stack) - i - 1)
+			out := m.top(len(m.stack) - i - 1)
 			m.stack = m.stack[:i]
-			return out, err
+			return out
 		}
 	}
-	return nil, errStack
+	failStack()
+	return nil
+}
+
+func (m *machine) bytes(n uint64) []byte {
+	if n > uint64(len(m.in)) {
+		fail("%d bytes are left, expected %d", len(m.in), n)
+	}
+	b := m.in[:n]
+	m.in = m.in[n:]
+	return b
 }
 
 // uint reads n little-endian bytes.
-func (m *machine) uint(n int) (uint64, error) {
+func (m *machine) uint(n int) uint64 {
 	var b [8]byte
-	if m.in.Len() < n {
-		return 0, fmt.Errorf("%d bytes are left, expected %d", m.in.Len(), n)
-	}
-	_, err := m.in.Read(b[:n])
-	return binary.LittleEndian.Uint64(b[:]), err
-}
-
-func (m *machine) bytes(n uint64) ([]byte, error) {
-	if n > uint64(m.in.Len()) {
-		return nil, fmt.Errorf("%d bytes are left, expected %d", m.in.Len(), n)
-	}
-	b := make([]byte, n)
-	_, err := m.in.Read(b)
-	return b, err
+	copy(b[:], m.bytes(uint64(n)))
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // line reads up to a newline, of at most 100 bytes.
-func (m *machine) line() (string, error) {
-	var out []byte
-	for range 100 {
-		c, err := m.in.ReadByte()
-		if err != nil || c == '\n' {
-			return string(out), err
-		}
-		out = append(out, c)
+func (m *machine) line() string {
+	n := bytes.IndexByte(m.in[:min(len(m.in), 100)], '\n')
+	if n < 0 {
+		fail("a name is too long")
 	}
-	return "", errors.New("a name is too long")
+	return string(m.bytes(uint64(n) + 1)[:n])
 }
 
 // step carries out one opcode.
-func (m *machine) step(op byte) error {
+func (m *machine) step(op byte) {
 	switch op {
+	case '.': // the end
 	case 0x80: // PROTO
-		n, err := m.uint(1)
-		if err == nil && n != 2 {
-			err = fmt.Errorf("protocol %d, expected 2", n)
+		if n := m.uint(1); n != 2 {
+			fail("protocol %d, expected 2", n)
 		}
-		return err
 	case '(':
-		return m.push(mark{})
+		m.push(mark{})
 	case '}':
-		return m.push(&dict{map[string]any{}})
+		m.push(&dict{map[string]any{}})
 	case ']':
-		return m.push(&list{})
+		m.push(&list{})
 	case ')':
-		return m.push(tuple{})
+		m.push(tuple{})
 	case 'N':
-		return m.push(nil)
+		m.push(nil)
 	case 0x88, 0x89:
-		return m.push(op == 0x88)
-	case 'q', 'r', 'h', 'j':
-		return m.remember(op)
+		m.push(op == 0x88)
+	case 'q', 'r': // BINPUT, LONG_BINPUT
+		n, v := m.uint(wide[op]), m.pop()
+		if _, ok := v.(mark); ok {
+			failStack()
+		}
+		m.memo[uint32(n)] = v
+		m.push(v)
+	case 'h', 'j': // BINGET, LONG_BINGET
+		n := uint32(m.uint(wide[op]))
+		v, ok := m.memo[n]
+		if !ok {
+			fail("the memo has no %d", n)
+		}
+		m.push(v)
 	case 'K', 'M', 'J', 0x8a, 'G', 'X':
-		return m.literal(op)
-	case 0x85, 0x86, 0x87, 't', 'a', 'e', 's', 'u':
-		return m.collect(op)
+		m.push(m.literal(op))
+	case 0x85, 0x86, 0x87, 't': // tuples of 1, 2, 3 or all values above the mark
+		if op == 't' {
+			m.push(plain(m.toMark()))
+		} else {
+			m.push(plain(m.top(int(op-0x85) + 1)))
+		}
+	case 'a', 'e', 's', 'u':
+		m.fill(op)
 	case 'c', 'Q', 'R':
-		return m.object(op)
+		m.object(op)
+	default:
+		fail("not one that torch.save writes for dicts, lists and tensors")
 	}
-	return errors.New("not one that torch.save writes for dicts, lists and tensors")
 }
 
-// remember is BINPUT, LONG_BINPUT, BINGET and LONG_BINGET.
-func (m *machine) remember(op byte) error {
-	n, err := m.uint(map[byte]int{'q': 1, 'h': 1, 'r': 4, 'j': 4}[op])
-	if err != nil {
-		return err
-	}
-	if op == 'h' || op == 'j' {
-		v, ok := m.memo[uint32(n)]
-		if !ok {
-			return fmt.Errorf("the memo has no %d", n)
-		}
-		return m.push(v)
-	}
-	if len(m.stack) == 0 {
-		return errStack
-	}
-	v := m.stack[len(m.stack)-1]
-	if _, ok := v.(mark); ok {
-		return errStack
-	}
-	m.memo[uint32(n)] = v
-	return nil
-}
+// wide is the bytes of the number behind an opcode.
+var wide = map[byte]int{'q': 1, 'h': 1, 'r': 4, 'j': 4, 'K': 1, 'M': 2, 'J': 4, 0x8a: 1, 'G': 8, 'X': 4}
 
 // literal is a number or a text.
-func (m *machine) literal(op byte) error {
-	n, err := m.uint(map[byte]int{'K': 1, 'M': 2, 'J': 4, 0x8a: 1, 'G': 8, 'X': 4}[op])
-	if err != nil {
-		return err
-	}
+func (m *machine) literal(op byte) any {
+	n := m.uint(wide[op])
 	switch op {
-	case 'K', 'M':
-		return m.push(int64(n))
 	case 'J':
-		return m.push(int64(int32(n)))
+		return int64(int32(n))
 	case 'G': // the only big-endian one
 		var b [8]byte
 		binary.LittleEndian.PutUint64(b[:], n)
-		return m.push(math.Float64frombits(binary.BigEndian.Uint64(b[:])))
+		return math.Float64frombits(binary.BigEndian.Uint64(b[:]))
 	case 'X':
-		text, err := m.bytes(n)
-		if err != nil {
-			return err
+		return string(m.bytes(n))
+	case 0x8a: // LONG1
+		if n > 8 {
+			fail("integer of %d bytes, expected at most 8", n)
 		}
-		return m.push(string(text))
+		shift := 64 - 8*n
+		return int64(m.uint(int(n))<<shift) >> shift
 	}
-	if n > 8 { // LONG1
-		return fmt.Errorf("integer of %d bytes, expected at most 8", n)
-	}
-	x, err := m.uint(int(n))
-	if err != nil {
-		return err
-	}
-	shift := 64 - 8*uint(n)
-	return m.push(int64(x<<shift) >> shift)
+	return int64(n)
 }
 
-// collect makes tuples, and fills lists and dicts.
-func (m *machine) collect(op byte) error {
-	var items tuple
-	var err error
-	switch op {
-	case 't', 'e', 'u':
-		items, err = m.toMark()
-	case 'a':
-		items, err = m.top(1)
-	case 's':
-		items, err = m.top(2)
-	default:
-		items, err = m.top(int(op-0x85) + 1)
-	}
-	if err != nil {
-		return err
-	}
+// plain refuses values with a mark among them.
+func plain(items tuple) tuple {
 	for _, v := range items {
 		if _, ok := v.(mark); ok {
-			return errStack
+			failStack()
 		}
 	}
-	if op == 't' || op >= 0x85 {
-		return m.push(items)
-	}
-	if len(m.stack) == 0 {
-		return errStack
-	}
-	switch into := m.stack[len(m.stack)-1].(type) {
-	case *list:
-		if op == 'a' || op == 'e' {
-			into.items = append(into.items, items...)
-			return nil
-		}
-	case *dict:
-		if op == 's' || op == 'u' {
-			return into.fill(items)
-		}
-	}
-	return errStack
+	return items
 }
 
-func (d *dict) fill(items tuple) error {
-	if len(items)%2 != 0 {
-		return errStack
+// fill puts the uppermost values, or those above the mark, into a list or a dict.
+func (m *machine) fill(op byte) {
+	n := map[byte]int{'a': 1, 's': 2}[op]
+	var items tuple
+	if n > 0 {
+		items = plain(m.top(n))
+	} else {
+		items = plain(m.toMark())
 	}
-	for i := 0; i < len(items); i += 2 {
-		key, ok := items[i].(string)
-		if !ok {
-			return fmt.Errorf("a key is %T, expected a text", items[i])
+	into := m.pop()
+	m.push(into)
+	l, isList := into.(*list)
+	d, isDict := into.(*dict)
+	switch {
+	case isList && (op == 'a' || op == 'e'):
+		l.items = append(l.items, items...)
+	case isDict && (op == 's' || op == 'u') && len(items)%2 == 0:
+		for i := 0; i < len(items); i += 2 {
+			key, ok := items[i].(string)
+			if _, twice := d.items[key]; !ok || twice {
+				fail("the key %.40q of type %T is there twice, or is no text", key, items[i])
+			}
+			d.items[key] = items[i+1]
 		}
-		if _, twice := d.items[key]; twice {
-			return fmt.Errorf("the key %.40s is there twice", strconv.Quote(key))
-		}
-		d.items[key] = items[i+1]
+	default:
+		failStack()
 	}
-	return nil
 }
