@@ -301,16 +301,60 @@ func FuzzImport(f *testing.F) {
 	b := fixture(f)
 	m := manifest(f)
 	f.Add(b)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := Import(bytes.NewReader(b), int64(len(b)), m, window, uid, nil)
-		var s *status.Error
-		if err != nil && !errors.As(err, &s) {
-			t.Errorf("%v has no status", err)
+	f.Fuzz(func(t *testing.T, b []byte) { taken(t, b, m) })
+}
+
+// FuzzContent is FuzzImport with archives that are whole: of any pickle, and of storages
+// of any bytes, one behind the other.
+func FuzzContent(f *testing.F) {
+	b, m := fixture(f), manifest(f)
+	var pickle, storages []byte
+	var names []string
+	var sizes []int
+	rewrite(f, b, zip.Store, func(name string, c []byte) []byte {
+		if name == "data.pkl" {
+			pickle = c
+		} else if strings.HasPrefix(name, "data/") {
+			names, sizes, storages = append(names, name), append(sizes, len(c)), append(storages, c...)
 		}
-		if err == nil && p.Size() > m.MaxPayload() {
-			t.Errorf("%d bytes, expected at most %d", p.Size(), m.MaxPayload())
-		}
+		return c
 	})
+	f.Add(pickle, storages)
+	f.Fuzz(func(t *testing.T, pickle, storages []byte) {
+		var out bytes.Buffer
+		w := zip.NewWriter(&out)
+		put := func(name string, c []byte) {
+			to, err := w.CreateHeader(&zip.FileHeader{Name: "known/" + name, Method: zip.Store})
+			if err == nil {
+				_, err = to.Write(c)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("data.pkl", pickle)
+		for i, name := range names {
+			n := min(sizes[i], len(storages))
+			put(name, storages[:n])
+			storages = storages[n:]
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		taken(t, out.Bytes(), m)
+	})
+}
+
+// taken imports a file, which becomes a payload within the bound or has a status.
+func taken(t *testing.T, b []byte, m *codec.Manifest) {
+	p, err := Import(bytes.NewReader(b), int64(len(b)), m, window, uid, nil)
+	var s *status.Error
+	if err != nil && !errors.As(err, &s) {
+		t.Errorf("%v has no status", err)
+	}
+	if err == nil && p.Size() > m.MaxPayload() {
+		t.Errorf("%d bytes, expected at most %d", p.Size(), m.MaxPayload())
+	}
 }
 
 // FuzzUnpickle: a pickle is read or is ErrPickle.
