@@ -3,6 +3,7 @@ package apply_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -339,6 +340,80 @@ func TestT26Aggregators(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestKrumExact: krum and multi-krum are the mean of the peers that the definition
+// chooses from the distances of all pairs, to the bit, for updates that are sent whole
+// and for sparse ones, among which some lie.
+func TestKrumExact(t *testing.T) {
+	const peers = 12
+	for _, c := range []codec.Config{codec.DefaultConfig(), codec.KnownConfig(), {Chunk: 64, TopK: 4096, Index: codec.Dense, Value: codec.F32}} {
+		m := codectest.Tiny(c)
+		for _, liars := range []int{0, 3} {
+			update := func(uid uint64) func(int, []float32) {
+				return func(p int, dst []float32) {
+					truth := make([]float32, len(dst))
+					codectest.Update(99, 0, 0, p, truth)
+					codectest.Update(uint64(liars), uid, window, p, dst)
+					for i := range dst {
+						dst[i] = 3*truth[i] + dst[i]*float32(uid)/4
+						if uid <= uint64(liars) {
+							dst[i] = float32(uid) - dst[i]
+						}
+					}
+				}
+			}
+			s := &store.Mem{}
+			for uid := uint64(1); uid <= peers; uid++ {
+				put(t, s, m, uid, update(uid))
+			}
+			order := byKrum(t, m, s, peers, peers/4)
+			for rule, n := range map[string]int{"krum": 1, "multi-krum": peers - peers/4} {
+				chosen := &store.Mem{}
+				for i, uid := range order[:n] {
+					put(t, chosen, m, uint64(i+1), update(uid))
+				}
+				got, want := updated(t, m, s, rule, peers, apply.Options{}), updated(t, m, chosen, "mean", n, apply.Options{})
+				for p := range want {
+					if !slices.Equal(got[p], want[p]) {
+						t.Errorf("%v/%v, %d liars: %s is not the mean of %v", c.Index, c.Value, liars, rule, order[:n])
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+// byKrum orders peers by the sum of the squared distances to the nearest n-f-2 others.
+func byKrum(t *testing.T, m *codec.Manifest, s *store.Mem, n, f int) []uint64 {
+	d := make([][]float64, n)
+	for u := range d {
+		d[u] = make([]float64, n)
+	}
+	for p := range m.Params {
+		x := make([][]float64, n)
+		for u := range x {
+			x[u], _ = dense(t, m, s, uint64(u+1), p)
+		}
+		for u := range x {
+			for v := range x {
+				for i := range x[u] {
+					d[u][v] += (x[u][i] - x[v][i]) * (x[u][i] - x[v][i])
+				}
+			}
+		}
+	}
+	scores, order := map[uint64]float64{}, make([]uint64, n)
+	for u := range d {
+		order[u] = uint64(u + 1)
+		slices.Sort(d[u]) // the first is its own
+		for _, x := range d[u][1 : n-f-1] {
+			scores[order[u]] += x
+		}
+	}
+	slices.SortFunc(order, func(a, b uint64) int { return cmp.Compare(scores[a], scores[b]) })
+	return order
 }
 
 func cosine(a, b apply.Mem) float64 {
