@@ -46,7 +46,7 @@ func runLatency(r *run) {
 		trips("unix socket, package net", 4000, socket("net")),
 		trips("pipe, system calls", 4000, func(n int) []float64 { return pipeTrips(r, n) }),
 		trips("TCP loopback, package net", 4000, func(n int) []float64 { return tcpTrips(r, n) }))
-	if peers := heavyPeers(r); peers != nil {
+	if peers := heavyPeers(r, "netpoll and shmipc-go"); peers != nil {
 		sides = append(sides, trips("netpoll, TCP loopback", 4000, mode(peers, "netpoll")), trips("shmipc-go", 4000, mode(peers, "shmipc")))
 	}
 	if mpi := r.mpi(); mpi != nil {
@@ -81,12 +81,13 @@ func runIdle(r *run) {
 const peersDir = "bench/peers"
 
 // heavyPeers are other Go libraries. They are there when this runs inside the source tree
-// and there is a go command that can build them; otherwise it returns nil.
-func heavyPeers(r *run) tool {
+// and there is a go command that can build them; otherwise it returns nil, and reports
+// what is left out.
+func heavyPeers(r *run, what string) tool {
 	dir := must(os.Getwd())
 	for !exists(filepath.Join(dir, peersDir, "go.mod")) {
 		if dir == filepath.Dir(dir) {
-			r.without("netpoll and shmipc-go", errors.New(peersDir+" is not here"))
+			r.without(what, errors.New(peersDir+" is not here"))
 			return nil
 		}
 		dir = filepath.Dir(dir)
@@ -95,7 +96,7 @@ func heavyPeers(r *run) tool {
 	build := exec.CommandContext(r.ctx, "go", "build", "-o", path, ".")
 	build.Dir = filepath.Join(dir, peersDir)
 	if out, err := build.CombinedOutput(); err != nil {
-		r.without("netpoll and shmipc-go", fmt.Errorf("%w: %s", err, out))
+		r.without(what, fmt.Errorf("%w: %s", err, out))
 		return nil
 	}
 	return tool{path}

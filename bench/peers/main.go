@@ -3,10 +3,12 @@
 //
 //	peers netpoll COUNT
 //	peers shmipc COUNT
+//	peers encoding/json COUNT FILE
+//	peers sonic COUNT FILE
 //
-// It prints the nanoseconds of each round trip of 64 bytes as floats of 4 bytes, little
-// endian. The other process is this program again, with the word "echo" and an address
-// behind.
+// It prints the nanoseconds of each round trip of 64 bytes, or of reading and writing the
+// JSON in a file, as floats of 4 bytes, little endian. The other process is this program
+// again, with the word "echo" and an address behind.
 package main
 
 import (
@@ -45,18 +47,22 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 {
-		return fmt.Errorf("usage: peers LIBRARY COUNT")
+		return fmt.Errorf("usage: peers LIBRARY COUNT [FILE]")
 	}
 	lib, ok := libraries()[args[0]]
-	if !ok {
+	codec, isJSON := jsonCodecs()[args[0]]
+	if !ok && !isJSON {
 		return fmt.Errorf("unknown library %q", args[0])
 	}
-	if args[1] == "echo" && len(args) == 3 {
+	if ok && args[1] == "echo" && len(args) == 3 {
 		return lib.echo(args[2], func() { fmt.Println("ready") })
 	}
 	n, err := strconv.Atoi(args[1])
 	if err != nil || n <= 0 {
 		return fmt.Errorf("count %q: expected a positive number", args[1])
+	}
+	if isJSON && len(args) == 3 {
+		return measureJSON(codec, args[2], n)
 	}
 	dir, err := os.MkdirTemp("", "peers-")
 	if err != nil {
@@ -102,6 +108,11 @@ func measure(w io.Writer, n int, trip func() error) error {
 			return err
 		}
 	}
+	return timed(w, n, trip)
+}
+
+// timed writes the nanoseconds of n calls.
+func timed(w io.Writer, n int, trip func() error) error {
 	out := make([]byte, 0, 4*n)
 	for range n {
 		start := time.Now()
