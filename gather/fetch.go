@@ -67,7 +67,7 @@ func (g *Gatherer) fetchOne(ctx context.Context, w *window, uid uint64) (rec *Re
 	rec = &Record{UID: uid}
 	begin := time.Now()
 	fail := func(err error) (*Record, *Payload) {
-		rec.Status, rec.Detail = status.Of(err), clean(err.Error(), maxDetail)
+		rec.Status, rec.Detail = status.Of(err), clean(strings.TrimPrefix(err.Error(), status.Of(err).String()+": "), maxDetail)
 		if rec.Elapsed = time.Since(begin).Seconds(); p != nil {
 			p.File.Remove()
 		}

@@ -40,6 +40,10 @@ func NewFile(dir string) (*File, error) {
 // fileError gives a system's error the status that it means.
 func fileError(key string, err error) error {
 	s := status.Network
+	var p *fs.PathError
+	if errors.As(err, &p) { // it names the key again
+		err = p.Err
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR):
 		s = status.NotFound

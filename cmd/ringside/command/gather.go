@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ func newGather() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "gather",
 		Short: "gather many peers' compressed updates and apply them to a model",
+
+		Annotations: map[string]string{oneForUsage: "yes"},
 		Long: `Gather is for peers that train by themselves and meet once in a while, in windows. Each puts its compressed update into a
 store (a folder, a web server, an S3 bucket); then any number of ranks fetch all updates at once, check them, agree on a result
 and apply it to their model. Started by ringside run, the ranks share the work; the result does not depend on their number.
@@ -35,7 +38,8 @@ and apply it to their model. Started by ringside run, the ranks share the work; 
   ringside gather run    --model model.safetensors ...                    fetch, check, agree, apply, publish
   ringside gather verify --window 1 ...                                   a published result against its payloads
 
-The exit status is 0 when it is done, 2 when the window is skipped for want of peers, and 1 for an error.`,
+The exit status is 0 when it is done, 2 when the window is skipped for want of peers, and 1 for an error, wrong usage among
+them.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -163,6 +167,7 @@ type rankFlags struct {
 	attempts        int
 	timeout         time.Duration
 	elastic         bool
+	banned          string
 	json            bool
 }
 
@@ -175,6 +180,7 @@ func (f *rankFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.concurrency, "concurrency", 0, "requests under way on each rank (default 8)")
 	flags.IntVar(&f.attempts, "attempts", 4, "requests for one update before its peer is given up; 0 for as many as there is time for")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "time for each round of requests")
+	flags.StringVar(&f.banned, "ban", "", "numbers of peers that are not asked, as 1,2,5-9: they are skipped as BANNED")
 	flags.BoolVar(&f.elastic, "elastic", false, "go on with the ranks that are left when one is lost")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 }
@@ -199,6 +205,10 @@ func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (s
 	if err != nil {
 		return nil, err
 	}
+	banned, err := uidList("ban", f.banned)
+	if err != nil {
+		return nil, err
+	}
 	log, err := logger(cmd)
 	if err != nil {
 		return nil, err
@@ -220,6 +230,7 @@ func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (s
 	_, p.term = terminal(p.w)
 	s.clean = func() { p.end(); s.g.Group.Close(); remove() }
 	s.g, err = gather.New(s.group, &gather.Options{Manifest: s.m, Spool: spool, Source: source, Keys: keys, Elastic: f.elastic, Logger: log,
+		Banned:   func(uid uint64) bool { return slices.Contains(banned, uid) },
 		Progress: p.show, Fetch: store.FetchOptions{Concurrency: f.concurrency, Attempts: f.attempts}})
 	if err != nil {
 		s.group.Close()

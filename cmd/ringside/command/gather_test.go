@@ -252,6 +252,9 @@ func TestGatherSigned(t *testing.T) {
 	if uids, _ := gathered(); len(uids) != 4 {
 		t.Errorf("without keys %v are taken, expected all", uids)
 	}
+	if uids, reasons := gathered("--ban", "2-3"); !slices.Equal(uids, []uint64{1, 4}) || reasons["2"] != "BANNED" {
+		t.Errorf("%v are taken, skipped are %v; expected 1 and 4", uids, reasons)
+	}
 	uids, reasons := gathered("--peer-keys-file", in("keys"))
 	if want := map[string]string{"2": "BAD_DIGEST", "3": "BAD_DIGEST", "4": "BAD_DIGEST"}; !slices.Equal(uids, []uint64{1}) || !maps.Equal(reasons, want) {
 		t.Errorf("%v are taken, skipped are %v; expected 1, %v", uids, reasons, want)

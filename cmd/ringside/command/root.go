@@ -72,10 +72,14 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 	return root
 }
 
+// oneForUsage annotates a command of which an exit status of 2 is an outcome.
+const oneForUsage = "one for usage"
+
 // Main runs the command line and returns the exit status: 0; 1 for a failure; 2 for wrong
-// usage; 130 if ctx ended it before there was any work to end in good order.
+// usage, or 1 where oneForUsage says so; 130 if ctx ended it before there was any work to
+// end in good order.
 func Main(ctx context.Context, root *cobra.Command) int {
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	var exit *exitError
 	switch {
 	case err == nil:
@@ -96,10 +100,15 @@ func Main(ctx context.Context, root *cobra.Command) int {
 		err = fmt.Errorf("%w; see %s --help", err, root.Name())
 	}
 	fmt.Fprintf(root.ErrOrStderr(), "ringside: %v\n", err)
-	if typed || unknown {
-		return 2
+	if !typed && !unknown {
+		return 1
 	}
-	return 1
+	for ; cmd != nil; cmd = cmd.Parent() {
+		if cmd.Annotations[oneForUsage] != "" {
+			return 1
+		}
+	}
+	return 2
 }
 
 // exitError has another program's exit status become ours.

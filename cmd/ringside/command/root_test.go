@@ -60,6 +60,9 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"doctor", "--connect", "/nowhere/at/all"}, 1, ""},
 		{[]string{"up", "--log-level", "shouting"}, 2, "shouting"},
 		{[]string{"train", "--model", "parrot"}, 2, "qwen3-tiny"},
+		{[]string{"gather", "dance"}, 1, "see ringside gather --help\n"}, // 2 is a skipped window
+		{[]string{"gather", "run", "--loud"}, 1, "--loud"},
+		{[]string{"gather", "plan", "--peers", "x"}, 1, "manifest.json"},
 	} {
 		root := NewRootCommand()
 		var out, errOut bytes.Buffer
