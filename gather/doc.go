@@ -30,4 +30,14 @@
 // A record holds the payload's digest and that of its indices; the sampled signature of
 // rows is left out, because the exact overlap takes one pass over rows that are read
 // anyway. Plans carry a timeout and no point in time: clocks of hosts differ.
+//
+// A header's length, and with it MaxPayload, is bounded by the manifest, and a payload's
+// meta by 4 KiB: every rank gets the records of all peers. An object without a time of
+// its last change is TOO_LATE where the plan has bounds.
+//
+// Left out are hedged requests, for a peer is asked once; the flags RETRY and CATCHUP,
+// for a lost rank's peers are dealt again in the same window, and windows that were
+// missed are applied from what was published; and the artifact of merged positions:
+// 20 peers with 64 of 4096 coefficients fill a quarter of all positions, which take more
+// bytes in float32 than the peers' payloads do.
 package gather

@@ -87,8 +87,8 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestRealTorch has the PyTorch of this machine write the same update. Where there is none
-// the test is skipped, or fails if TESTS_NEED_TORCH is set or Debian's package is there.
+// TestRealTorch has the PyTorch of this machine write the same update. Where there is
+// none it is skipped, or fails if TESTS_NEED_TORCH is set or Debian's package is there.
 func TestRealTorch(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "now.pt")
 	for _, python := range []string{"python3", "/usr/bin/python3"} {

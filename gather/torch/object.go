@@ -54,7 +54,9 @@ func newStorage(args tuple) storage {
 // newTensor takes (storage, offset, shape, stride, requires_grad, hooks). It checks that
 // the tensor is contiguous and lies within its storage.
 func newTensor(args tuple) *tensor {
-	args = append(args[:len(args):len(args)], nil, nil, nil, nil) // so that there are four
+	if len(args) < 4 {
+		fail("a tensor of %d arguments, expected at least 4", len(args))
+	}
 	s, ok1 := args[0].(storage)
 	offset, ok2 := args[1].(int64)
 	shape, ok3 := args[2].(tuple)

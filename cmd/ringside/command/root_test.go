@@ -60,7 +60,8 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"doctor", "--connect", "/nowhere/at/all"}, 1, ""},
 		{[]string{"up", "--log-level", "shouting"}, 2, "shouting"},
 		{[]string{"train", "--model", "parrot"}, 2, "qwen3-tiny"},
-		{[]string{"gather", "dance"}, 1, "see ringside gather --help\n"}, // 2 is a skipped window
+		// of gather 2 is a skipped window
+		{[]string{"gather", "dance"}, 1, "see ringside gather --help\n"},
 		{[]string{"gather", "run", "--loud"}, 1, "--loud"},
 		{[]string{"gather", "plan", "--peers", "x"}, 1, "manifest.json"},
 	} {
