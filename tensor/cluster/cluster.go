@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -238,12 +239,7 @@ func (c *Cluster) set(child Child, pid int) {
 }
 
 func (c *Cluster) anyWorker() bool {
-	for _, p := range c.Parts() {
-		if p.Role == RoleWorker && p.PID != 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Parts(), func(p Part) bool { return p.Role == RoleWorker && p.PID != 0 })
 }
 
 // Addr is the dispatcher's address.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -97,12 +98,8 @@ func (o *outbox) addUpload(u *tensor.Upload) error {
 
 // uploaded says that o.run has an upload of this block already.
 func (o *outbox) uploaded(h wire.Handle) bool {
-	for i := range o.run.Uploads[:len(o.run.Uploads)-1] {
-		if u := &o.run.Uploads[i]; u.Inline == nil && u.Handle == h {
-			return true
-		}
-	}
-	return false
+	before := o.run.Uploads[:len(o.run.Uploads)-1]
+	return slices.ContainsFunc(before, func(u wire.Upload) bool { return u.Inline == nil && u.Handle == h })
 }
 
 // lease leases a block of the arena to every worker.

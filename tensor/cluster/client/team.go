@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
@@ -38,12 +39,7 @@ type member struct {
 
 // near says whether some worker shares memory with us.
 func (t *team) near() bool {
-	for i := range t.workers {
-		if t.workers[i].data == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.workers, func(w member) bool { return w.data == nil })
 }
 
 // lies returns how an upload lies on the workers, if its signal alone decides that.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ringside-go/ringside/collective"
@@ -144,11 +145,7 @@ func (c *carrier) freeFrom(first uint64, outs []uint64) {
 // unique returns id if the value was made from first on and is not in taken, otherwise
 // the id of an alias.
 func (c *carrier) unique(id, first uint64, taken []uint64) (uint64, error) {
-	mine := id >= first
-	for _, t := range taken {
-		mine = mine && t != id
-	}
-	if mine {
+	if id >= first && !slices.Contains(taken, id) {
 		return id, nil
 	}
 	as := c.newID()

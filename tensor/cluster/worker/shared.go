@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor"
@@ -312,15 +313,7 @@ func (s *shared) inputs(p *program, run *wire.Run) ([]*placed, error) {
 // answers reports whether this worker has a part of a result, or is the first one, which
 // answers in any case.
 func (s *shared) answers(done *wire.Done) bool {
-	if s.rank == 0 {
-		return true
-	}
-	for i := range done.Results {
-		if !done.Results[i].Elsewhere {
-			return true
-		}
-	}
-	return false
+	return s.rank == 0 || slices.ContainsFunc(done.Results, func(r wire.Result) bool { return !r.Elsewhere })
 }
 
 func (s *shared) sign(done *wire.Done) {
