@@ -63,13 +63,9 @@ func (o *outbox) addUploads(uploads []tensor.Upload) error {
 }
 
 func (o *outbox) addUpload(u *tensor.Upload) error {
-	var w *wire.Upload
-	if n := len(o.run.Uploads); n < cap(o.run.Uploads) {
-		o.run.Uploads = o.run.Uploads[:n+1]
-	} else {
-		o.run.Uploads = append(o.run.Uploads, wire.Upload{})
-	}
-	w = &o.run.Uploads[len(o.run.Uploads)-1]
+	n := len(o.run.Uploads)
+	o.run.Uploads = slices.Grow(o.run.Uploads, 1)[:n+1] // with the dims of an older one
+	w := &o.run.Uploads[n]
 	*w = wire.Upload{ID: u.ID, Own: u.Own, Value: wire.Value{DType: uint8(u.DType), Dims: append(w.Dims[:0], u.Shape...)}}
 	w.Stage, w.Layout = o.team.lies(u)
 	if u.Buf == nil || len(u.Buf.Bytes()) == 0 {

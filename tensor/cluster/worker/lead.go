@@ -126,12 +126,7 @@ func (t *lead) mayBegin() bool {
 		t.env.turns.asking = t.env.turns.asking || t.wants()
 		return false
 	}
-	for _, c := range t.others {
-		if !c.CanSend(len(t.in.msg.Body)) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t.others, func(c localConn) bool { return !c.CanSend(len(t.in.msg.Body)) })
 }
 
 // wants reports whether the worker must ask for a turn: a message of the client waits for

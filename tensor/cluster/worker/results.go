@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -39,12 +40,9 @@ func (r *results) begin() {
 
 // next returns one more element of done.Results, which reuses the memory of an older one.
 func (r *results) next(done *wire.Done, id uint64, d tensor.DType, shape tensor.Shape) *wire.Result {
-	if n := len(done.Results); n < cap(done.Results) {
-		done.Results = done.Results[:n+1]
-	} else {
-		done.Results = append(done.Results, wire.Result{})
-	}
-	x := &done.Results[len(done.Results)-1]
+	n := len(done.Results)
+	done.Results = slices.Grow(done.Results, 1)[:n+1]
+	x := &done.Results[n]
 	x.ID, x.DType, x.Dims = id, uint8(d), append(x.Dims[:0], shape...)
 	x.Inline, x.Handle, x.Layout, x.Elsewhere = nil, wire.Handle{}, 0, false
 	return x
