@@ -48,14 +48,7 @@ func (r *recording) promote(op Op, args []Arg) {
 // cast inserts a cast of one operand. The cast is not in the graph: the edge leads to the
 // operand itself, and autograd casts its gradient back.
 func (r *recording) cast(of Ref, shape Shape, to DType) Ref {
-	p := &r.prog
-	i := Ref(len(p.Instrs))
-	p.Instrs = append(p.Instrs, Instr{
-		Op: OpCast, DType: to, NArg: 1, NInt: 1,
-		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: r.shapeIndex(shape), Signal: r.signals.slot(&r.prog, r.signals.now),
-	})
-	p.Args = append(p.Args, of)
-	p.Ints = append(p.Ints, int64(to))
+	i := r.instr(OpCast, []int64{int64(to)}, []Ref{of}, to, shape)
 	r.hide(i, to, shape)
 	return i
 }

@@ -129,7 +129,7 @@ func (r *recording) record(op Op, ints []int64, args []Arg) (*made, error) {
 		return nil, err
 	}
 	if d, shape := c.outDT, c.outShape; narrow != Invalid && d == F32 {
-		wide := r.instr(op, c.ints, d, shape)
+		wide := r.instr(op, c.ints, r.args, d, shape)
 		r.hide(wide, d, shape)
 		r.args = append(r.args[:0], wide)
 		return r.emit(OpCast, []int64{int64(narrow)}, narrow, shape), nil
@@ -137,15 +137,15 @@ func (r *recording) record(op Op, ints []int64, args []Arg) (*made, error) {
 	return r.emit(op, c.ints, c.outDT, c.outShape), nil
 }
 
-// instr appends an instruction with the arguments in r.args.
-func (r *recording) instr(op Op, ints []int64, d DType, shape Shape) Ref {
+// instr appends an instruction.
+func (r *recording) instr(op Op, ints []int64, args []Ref, d DType, shape Shape) Ref {
 	p := &r.prog
 	i := len(p.Instrs)
 	p.Instrs = append(p.Instrs, Instr{
-		Op: op, DType: d, NArg: uint16(len(r.args)), NInt: uint16(len(ints)),
+		Op: op, DType: d, NArg: uint16(len(args)), NInt: uint16(len(ints)),
 		Arg: uint32(len(p.Args)), Int: uint32(len(p.Ints)), Shape: r.shapeIndex(shape), Signal: r.signals.slot(&r.prog, r.signals.now),
 	})
-	p.Args = append(p.Args, r.args...)
+	p.Args = append(p.Args, args...)
 	p.Ints = append(p.Ints, ints...)
 	if op.Info().Fallible {
 		r.sites = append(r.sites, siteMark{i, callers()})
@@ -161,7 +161,7 @@ func (r *recording) hide(ref Ref, d DType, shape Shape) {
 // emit appends an instruction with the arguments in r.args and returns the handle of its
 // result.
 func (r *recording) emit(op Op, ints []int64, d DType, shape Shape) *made {
-	ref := r.instr(op, ints, d, shape)
+	ref := r.instr(op, ints, r.args, d, shape)
 	m := &made{}
 	m.Tensor.v = &m.value
 	m.value = value{s: r.s, dtype: d, shape: shape, refs: 1, epoch: r.epoch, ref: ref}

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"container/list"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -189,14 +188,7 @@ func (d *Device) alloc(n int) (*shm.Block, error) {
 	if n == 0 {
 		return nil, nil
 	}
-	b, err := d.arena.AllocShifted(n, d.made.Add(1))
-	switch {
-	case err == nil:
-		return b, nil
-	case errors.Is(err, shm.ErrClosed):
-		return nil, fmt.Errorf("%w: %w", tensor.ErrClosed, err)
-	}
-	return nil, fmt.Errorf("%w: %d bytes: %w", tensor.ErrNoSpace, n, err)
+	return device.Alloc(d.arena, n, d.made.Add(1))
 }
 
 // view returns the first n bytes of a block, nil for n of 0.

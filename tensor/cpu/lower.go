@@ -150,9 +150,6 @@ func (lw *lowerer) workOf(s *compile.Step) int {
 	}
 	switch s.Op {
 	case tensor.OpMatmul:
-		if s.Out.DType == tensor.U8 {
-			return 0
-		}
 		return productWork(s)
 	case tensor.OpConv2D, tensor.OpConv2DGradX:
 		w := s.In[1].Shape

@@ -35,7 +35,7 @@ func (lw *lowerer) matmul(s *compile.Step) func(r *run) error {
 	case tensor.I64:
 		return matmulOf(s, lw.threads, gemm[int64])
 	}
-	return matmulU8(s)
+	return matmulOf(s, lw.threads, gemm[uint8])
 }
 
 func matmulOf[T kernel.Number](s *compile.Step, threads int, mul product[T]) func(r *run) error {
@@ -99,39 +99,4 @@ func matmulOf[T kernel.Number](s *compile.Step, threads int, mul product[T]) fun
 func batchStrides(o compile.Operand, batch tensor.Shape) []int {
 	n := len(o.Shape) - 2
 	return broadcast(compile.Operand{Shape: o.Shape[:n], Strides: o.Strides[:n]}, batch)
-}
-
-// matmulU8 wraps as Go's bytes do.
-func matmulU8(s *compile.Step) func(r *run) error {
-	a, b := s.In[0], s.In[1]
-	la, lb, lo := len(a.Shape), len(b.Shape), len(s.Out.Shape)
-	m, k, n := a.Shape[la-2], a.Shape[la-1], b.Shape[lb-1]
-	batch := s.Out.Shape[:lo-2]
-	walk := newNest(append(append(tensor.Shape{}, batch...), 1, 1), append(append([]int{}, s.Out.Strides[:lo-2]...), 0, 0), append(batchStrides(a, batch), 0, 0), append(batchStrides(b, batch), 0, 0))
-	walk.dims = append(walk.dims, 1)
-	for i := range walk.strides {
-		walk.strides[i] = append(walk.strides[i], 0)
-	}
-	empty := s.Out.Shape.Elems() == 0
-	return func(r *run) error {
-		if empty {
-			return nil
-		}
-		c, x, y := r.bufs[s.Out.Buf], r.bufs[a.Buf], r.bufs[b.Buf]
-		odo := odometer{n: &walk}
-		for {
-			for i := range m {
-				for j := range n {
-					var sum uint8
-					for l := range k {
-						sum += x[a.Off+odo.off[1]+i*a.Strides[la-2]+l*a.Strides[la-1]] * y[b.Off+odo.off[2]+l*b.Strides[lb-2]+j*b.Strides[lb-1]]
-					}
-					c[odo.off[0]+i*n+j] = sum
-				}
-			}
-			if !odo.next() {
-				return nil
-			}
-		}
-	}
 }

@@ -52,7 +52,17 @@ func (e *engine) Alloc(n int) (tensor.Buffer, error) {
 		return nil, nil
 	}
 	e.made++
-	b, err := e.dev.Arena().AllocShifted(n, e.made)
+	b, err := Alloc(e.dev.Arena(), n, e.made)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Alloc returns n > 0 bytes of a, which begin at another set of a cache than those of
+// other numbers made. Its errors are those of tensor.Engine.
+func Alloc(a *shm.Arena, n int, made uint64) (*shm.Block, error) {
+	b, err := a.AllocShifted(n, made)
 	switch {
 	case err == nil:
 		return b, nil

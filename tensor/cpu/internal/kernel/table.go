@@ -2,7 +2,7 @@ package kernel
 
 // Number is the set of element types that [Gemm] multiplies.
 type Number interface {
-	~float32 | ~float64 | ~int32 | ~int64
+	~float32 | ~float64 | ~int32 | ~int64 | ~uint8
 }
 
 // Float is the set of element types that there are tables for.
