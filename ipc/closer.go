@@ -41,16 +41,11 @@ func CloseSocket(c io.Closer) { closeOther.close(c) }
 
 // isMemory reports whether f is a file in memory, by a question that no file system has
 // to answer. It is false for nil and for files that are closed already.
-func isMemory(f *os.File) (memory bool) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return false
-	}
-	_ = raw.Control(func(fd uintptr) {
-		_, err := unix.FcntlInt(fd, unix.F_GET_SEALS, 0)
-		memory = err == nil
-	})
-	return memory
+func isMemory(f *os.File) bool {
+	return WithFD(f, func(fd int) error {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+		return err
+	}) == nil
 }
 
 func (c *closer) close(f io.Closer) {

@@ -152,16 +152,18 @@ func (f *file) zeros(path string) error {
 	var all []safetensors.Tensor
 	for i := range f.m.Params {
 		p := &f.m.Params[i]
-		all = append(all, safetensors.Tensor{Name: p.Name, DType: safetensors.F32, Shape: p.Shape, From: io.LimitReader(zeroReader{}, 4*p.Elements())})
+		all = append(all, safetensors.Tensor{Name: p.Name, DType: safetensors.F32, Shape: p.Shape, From: func(write func([]byte) error) error {
+			zeros := make([]byte, 64<<10)
+			for left := 4 * p.Elements(); left > 0; left -= int64(len(zeros)) {
+				zeros = zeros[:min(int64(len(zeros)), left)]
+				if err := write(zeros); err != nil {
+					return err
+				}
+			}
+			return nil
+		}})
 	}
 	return safetensors.WriteFile(path, all, nil)
-}
-
-type zeroReader struct{}
-
-func (zeroReader) Read(b []byte) (int, error) {
-	clear(b)
-	return len(b), nil
 }
 
 // update writes the new files.

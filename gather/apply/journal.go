@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/tensor/safetensors"
@@ -69,17 +69,11 @@ func (j *journal) write(path string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".journal-*")
-	if err != nil {
+	if _, err = safetensors.Replace(path, func(w io.Writer) error {
+		_, err := w.Write(append(b, '\n'))
 		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	}); err != nil {
 		return fmt.Errorf("apply: journal: %w", err)
 	}
-	return safetensors.SyncDir(filepath.Dir(path))
+	return nil
 }

@@ -1,4 +1,3 @@
 // Package ipctest has what tests of conns need: the conformance suite that every
-// ipc.Transport passes ([Run]), a transport within one process ([Network]) and one that
-// fails on purpose ([Faulty]).
+// ipc.Transport passes ([Run]), and a transport within one process ([Network]).
 package ipctest

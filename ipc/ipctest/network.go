@@ -61,13 +61,11 @@ func (n *Network) Dial(ctx context.Context, addr string, options *ipc.Options) (
 	if n := l.Len(); n >= l.options.Backlog {
 		return nil, fmt.Errorf("%w at %s: %d conns wait to be accepted", ipc.ErrRefused, addr, n)
 	}
-	there, here := newQueue(l.options.RingBytes), newQueue(l.options.RingBytes)
-	dialer := newPipeConn(l.options.Hello, there, here, o.Waiter)
-	accepted := newPipeConn(o.Hello, here, there, l.options.Waiter)
-	if !l.Add(accepted) {
+	ends := newPipe(l.options.RingBytes, [2]ipc.Peer{l.options.Hello, o.Hello}, [2]ipc.Waiter{o.Waiter, l.options.Waiter})
+	if !l.Add(ends[1]) {
 		return nil, fmt.Errorf("%w at %s", ipc.ErrNoListener, addr)
 	}
-	return dialer, nil
+	return ends[0], nil
 }
 
 // Listen opens a listener.

@@ -3,11 +3,8 @@ package ipctest
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/ringside-go/ringside/ipc"
 )
@@ -18,15 +15,13 @@ type queue struct {
 	limit int // bytes it holds
 	big   int // bytes of the largest body
 
-	mu           sync.Mutex
-	messages     []ipc.Message
-	used         int
-	withFiles    int // messages with files that are not released
-	senderGone   bool
-	receiverGone bool
-	wantsRoom    bool
-	data, room   ipc.Waiter // of the receiver and of the sender
-	stats        ipc.Stats  // of both ends of this direction: Sent*, Recv*, Full
+	mu         sync.Mutex
+	messages   []ipc.Message
+	used       int
+	withFiles  int // messages with files that are not released
+	wantsRoom  bool
+	data, room ipc.Waiter // of the receiver and of the sender
+	stats      ipc.Stats  // of both ends of this direction: Sent*, Recv*, Full
 }
 
 func newQueue(ringBytes int) *queue {
@@ -38,70 +33,52 @@ func cost(n int) int { return 8 + (n+7)&^7 }
 
 // pipeConn is one end of a pipe.
 type pipeConn struct {
-	peer       ipc.Peer
+	state      ipc.State
+	other      *pipeConn
 	out, in    *queue
 	data, room ipc.Waiter
 
 	reserved *ipc.Message
 	held     int  // cost of the message that is with the caller; 0: none
 	files    bool // it came with some
-
-	mu     sync.Mutex
-	closed bool
 }
 
-func newPipeConn(peer ipc.Peer, out, in *queue, w ipc.Waiter) *pipeConn {
-	c := &pipeConn{peer: peer, out: out, in: in, data: w, room: w}
-	if w == nil {
-		// Two, for the goroutine that receives and the one that sends.
-		c.data, c.room = ipc.NewWaiter(), ipc.NewWaiter()
+// newPipe makes the two ends of a pipe; peers are those that they see.
+func newPipe(ringBytes int, peers [2]ipc.Peer, waiters [2]ipc.Waiter) (ends [2]*pipeConn) {
+	a, b := newQueue(ringBytes), newQueue(ringBytes)
+	for i, w := range waiters {
+		c := &pipeConn{state: ipc.State{Peer: peers[i]}, out: a, in: b, data: w, room: w}
+		if w == nil {
+			// Two, for the goroutine that receives and the one that sends.
+			c.data, c.room = ipc.NewWaiter(), ipc.NewWaiter()
+		}
+		a.room, b.data = c.room, c.data
+		ends[i], a, b = c, b, a
 	}
-	out.room, in.data = c.room, c.data
-	return c
+	ends[0].other, ends[1].other = ends[1], ends[0]
+	return ends
 }
 
-func (c *pipeConn) Peer() ipc.Peer { return c.peer }
+func (c *pipeConn) Peer() ipc.Peer { return c.state.Peer }
 
 func (c *pipeConn) Features() ipc.Features { return ipc.Features{Files: true} }
 
-func (c *pipeConn) isClosed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
-}
-
-func (c *pipeConn) gone() error { return &ipc.PeerError{Peer: c.peer, Err: ipc.ErrPeerGone} }
-
-func (c *pipeConn) Err() error {
-	if c.isClosed() {
-		return net.ErrClosed
-	}
-	c.in.mu.Lock()
-	defer c.in.mu.Unlock()
-	if c.in.senderGone {
-		return c.gone()
-	}
-	return nil
-}
+func (c *pipeConn) Err() error { return c.state.Err() }
 
 func (c *pipeConn) TryReserve(kind uint32, n int) ([]byte, error) {
 	if c.reserved != nil {
 		panic("ipc: Reserve with a reservation open")
 	}
-	if c.isClosed() {
-		return nil, net.ErrClosed
+	if c.state.Load() != 0 {
+		return nil, c.Err()
 	}
 	q := c.out
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch {
-	case q.receiverGone:
-		return nil, c.gone()
-	case n < 0 || n > q.big:
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ipc.ErrMessageTooLarge, n, q.big)
-	case kind > ipc.MaxKind:
-		return nil, fmt.Errorf("%w: kind %#x, at most %#x", ipc.ErrBadKind, kind, ipc.MaxKind)
-	case q.used+cost(n) > q.limit || q.withFiles >= ipc.MaxFilesAhead:
+	if err := ipc.CheckMessage(kind, n, q.big); err != nil {
+		return nil, err
+	}
+	if q.used+cost(n) > q.limit || q.withFiles >= ipc.MaxFilesAhead {
 		q.wantsRoom = true
 		q.stats.Full++
 		return nil, ipc.ErrFull
@@ -132,23 +109,20 @@ func (c *pipeConn) Commit(files ...*os.File) error {
 	if len(files) > ipc.MaxFiles {
 		return fmt.Errorf("%w: %d, at most %d", ipc.ErrTooManyFiles, len(files), ipc.MaxFiles)
 	}
-	if c.isClosed() {
-		return net.ErrClosed
-	}
 	for _, f := range files {
-		d, err := dup(f)
+		fd, err := ipc.Duplicate(f)
 		if err != nil {
 			ipc.CloseFiles(m.Files)
 			return err
 		}
-		m.Files = append(m.Files, d)
+		m.Files = append(m.Files, os.NewFile(uintptr(fd), f.Name()))
 	}
 	q := c.out
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.receiverGone {
+	if c.state.Load() != 0 {
 		ipc.CloseFiles(m.Files)
-		return c.gone()
+		return c.Err()
 	}
 	q.messages = append(q.messages, *m)
 	if len(files) > 0 {
@@ -162,25 +136,6 @@ func (c *pipeConn) Commit(files ...*os.File) error {
 	return nil
 }
 
-// dup makes another descriptor of the same open file.
-func dup(f *os.File) (*os.File, error) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	var fd int
-	var errDup error
-	if err := raw.Control(func(old uintptr) {
-		fd, errDup = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0)
-	}); err != nil {
-		return nil, err
-	}
-	if errDup != nil {
-		return nil, os.NewSyscallError("fcntl", errDup)
-	}
-	return os.NewFile(uintptr(fd), f.Name()), nil
-}
-
 func (c *pipeConn) Abort() {
 	if c.reserved == nil {
 		panic("ipc: Abort without a reservation")
@@ -192,15 +147,17 @@ func (c *pipeConn) TryRecv() (ipc.Message, bool, error) {
 	if c.held != 0 {
 		panic("ipc: TryRecv before Release")
 	}
-	if c.isClosed() {
-		return ipc.Message{}, false, net.ErrClosed
+	// The state is read before the queue, so what was committed before the end is found.
+	state := c.state.Load()
+	if state&ipc.StateClosed != 0 {
+		return ipc.Message{}, false, c.Err()
 	}
 	q := c.in
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.messages) == 0 {
-		if q.senderGone {
-			return ipc.Message{}, false, c.gone()
+		if state != 0 {
+			return ipc.Message{}, false, c.Err()
 		}
 		return ipc.Message{}, false, nil
 	}
@@ -243,29 +200,24 @@ func (c *pipeConn) Release() {
 	}
 }
 
+// set adds a bit to the state and wakes every wait on this end.
+func (c *pipeConn) set(bit uint32) (before uint32) {
+	defer c.room.Wake()
+	defer c.data.Wake()
+	return c.state.Or(bit)
+}
+
 func (c *pipeConn) Close() error {
-	c.mu.Lock()
-	closed := c.closed
-	c.closed = true
-	c.mu.Unlock()
-	if closed {
+	c.in.mu.Lock() // the peer commits nothing meanwhile
+	defer c.in.mu.Unlock()
+	if c.set(ipc.StateClosed)&ipc.StateClosed != 0 {
 		return nil
 	}
-	c.out.mu.Lock()
-	c.out.senderGone = true
-	c.out.data.Wake()
-	c.out.room.Wake()
-	c.out.mu.Unlock()
-
-	c.in.mu.Lock()
-	c.in.receiverGone = true
+	c.other.set(ipc.StateGone)
 	for _, m := range c.in.messages {
 		ipc.CloseFiles(m.Files)
 	}
 	c.in.messages = nil
-	c.in.data.Wake()
-	c.in.room.Wake()
-	c.in.mu.Unlock()
 	return nil
 }
 

@@ -37,33 +37,24 @@ const (
 	lingerTimeout = time.Second
 )
 
-// States of a conn, bits.
-const (
-	stateClosed  = 1 << iota // by us
-	stateGone                // by the peer, or it died
-	stateCorrupt             // the peer broke the protocol
-	// the socket is at its end, so the peer reads the memory no more; always together
-	// with stateGone
-	stateEnded
-)
+// stateEnded is the bit of a conn's state that says that the socket is at its end, so the
+// peer reads the memory no more. It is always set together with ipc.StateGone.
+const stateEnded = ipc.StateOther
 
 // conn is one end. Four goroutines may be in it: one sends (out, reserved, roomNeeded,
 // filesAhead), one receives (in, held, filesNeeded), watch reads the socket, and any may
 // close it.
 type conn struct {
-	peer     ipc.Peer
+	state    ipc.State
 	sock     *net.UnixConn
 	seg      *shm.Segment
-	bells    peerBells
+	bells    bells
 	warnings *ipc.Warnings
 	steps    *steps
 	limit    int // largest body
 
 	data, room *Waiter // that we sleep on: for messages, for room in the queue
 	own        bool    // data and room are this conn's alone
-
-	state atomic.Uint32
-	cause atomic.Pointer[error] // why, when stateCorrupt
 
 	out        *ring.Producer
 	reserved   int // length of the open reservation's body, -1 when none
@@ -91,9 +82,9 @@ type counters struct{ messages, bytes, files, full ring.Counter }
 
 // newConn makes the end that sends on out and receives on in, two pieces of seg. The conn
 // owns sock, seg and bells from then on.
-func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte, bells peerBells, w waiters, warnings *ipc.Warnings, st *steps) (*conn, error) {
+func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte, bells bells, w waiters, warnings *ipc.Warnings, st *steps) (*conn, error) {
 	c := &conn{
-		peer: peer, sock: sock, seg: seg, bells: bells, warnings: warnings, steps: st,
+		state: ipc.State{Peer: peer}, sock: sock, seg: seg, bells: bells, warnings: warnings, steps: st,
 		data: w.data, room: w.room, own: w.own, reserved: -1,
 	}
 	var err error
@@ -128,7 +119,7 @@ func newConn(peer ipc.Peer, sock *net.UnixConn, seg *shm.Segment, out, in []byte
 	return c, nil
 }
 
-func (c *conn) Peer() ipc.Peer { return c.peer }
+func (c *conn) Peer() ipc.Peer { return c.state.Peer }
 
 func (c *conn) Features() ipc.Features { return ipc.Features{Files: true} }
 
@@ -141,19 +132,7 @@ func (c *conn) Stats() ipc.Stats {
 	}
 }
 
-func (c *conn) Err() error {
-	switch s := c.state.Load(); {
-	case s&stateClosed != 0:
-		return net.ErrClosed
-	case s&stateCorrupt != 0:
-		return *c.cause.Load()
-	case s&stateGone != 0:
-		return c.peerError(ipc.ErrPeerGone)
-	}
-	return nil
-}
-
-func (c *conn) peerError(err error) error { return &ipc.PeerError{Peer: c.peer, Err: err} }
+func (c *conn) Err() error { return c.state.Err() }
 
 // set adds a bit to the state and wakes every wait on this conn, also when the peer died
 // in the middle of waking it. It returns the state before.
@@ -166,17 +145,11 @@ func (c *conn) set(bit uint32) uint32 {
 
 // corrupt ends the conn because of what the peer did.
 func (c *conn) corrupt(err error) error {
-	if !errors.Is(err, ipc.ErrCorrupt) {
-		err = fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
-	}
-	err = c.peerError(err)
-	if c.cause.CompareAndSwap(nil, &err) {
-		c.warnings.Warn("conn", "peer broke the protocol", "peer", c.peer.Name, "pid", c.peer.PID, "err", err)
-	}
-	if c.set(stateCorrupt)&stateCorrupt == 0 {
+	err = c.state.Corrupt(err, c.warnings)
+	if c.set(ipc.StateCorrupt)&ipc.StateCorrupt == 0 {
 		c.hangUp()
 	}
-	return *c.cause.Load()
+	return err
 }
 
 // hangUp has the peer and our own watch see the end of the socket.
@@ -186,8 +159,8 @@ func (c *conn) hangUp() {
 }
 
 func (c *conn) Close() error {
-	before := c.set(stateClosed)
-	if before&stateClosed != 0 {
+	before := c.set(ipc.StateClosed)
+	if before&ipc.StateClosed != 0 {
 		return nil
 	}
 	c.steps.took("close: said")
@@ -245,13 +218,13 @@ func (c *conn) watch() {
 	case errors.Is(err, ipc.ErrCorrupt):
 		_ = c.corrupt(err)
 	case ended:
-		if c.set(stateGone|stateEnded)&stateClosed != 0 {
+		if c.set(ipc.StateGone|stateEnded)&ipc.StateClosed != 0 {
 			c.release()
 		}
 		return
 	// the peer has not closed in the time that Close gave it, or the socket failed
 	default:
-		c.set(stateGone)
+		c.set(ipc.StateGone)
 	}
 	ipc.CloseSocket(c.sock)
 }

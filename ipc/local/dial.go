@@ -111,34 +111,14 @@ func dialHandshake(ctx context.Context, sock *net.UnixConn, o *ipc.Options, st *
 
 // parseWelcome reads the listener's answer.
 func parseWelcome(src []byte) (*wire.Hello, error) {
-	kind, _, err := wire.HandshakeKind(src)
+	m, err := ipc.ParseWelcome(src)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
-	}
-	if kind == wire.KindRefuse {
-		var m wire.Refuse
-		if err := wire.ParseRefuse(src, &m); err != nil {
-			return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
-		}
-		if m.Reason == wire.RefuseVersion {
-			return nil, fmt.Errorf("%w: %w: %s", ipc.ErrRefused, ipc.ErrVersion, m.Text)
-		}
-		return nil, fmt.Errorf("%w: %s", ipc.ErrRefused, m.Text)
-	}
-	var m wire.Welcome
-	if err := wire.ParseWelcome(src, &m); err != nil {
-		if errors.Is(err, wire.ErrVersion) {
-			return nil, fmt.Errorf("%w: %w", ipc.ErrVersion, err)
-		}
-		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+		return nil, err
 	}
 	if m.Layout != layout {
 		return nil, fmt.Errorf("%w: ring layout %d, this is %d", ipc.ErrVersion, m.Layout, layout)
 	}
-	if err := ipc.CheckRingBytes(int(m.RingBytes)); err != nil {
-		return nil, fmt.Errorf("%w: Welcome: %w", ipc.ErrCorrupt, err)
-	}
-	return (*wire.Hello)(&m), nil
+	return m, nil
 }
 
 // dialed maps what the listener sent. It owns files.

@@ -20,12 +20,7 @@ func oobSize() int { return unix.CmsgSpace(4 * (ipc.MaxFiles + 1)) }
 func sendFiles(sock *net.UnixConn, data []byte, files ...*os.File) error {
 	fds := make([]int, len(files))
 	for i, f := range files {
-		// Not Fd, which makes a pipe or socket of the caller's blocking.
-		raw, err := f.SyscallConn()
-		if err == nil {
-			err = raw.Control(func(fd uintptr) { fds[i] = int(fd) })
-		}
-		if err != nil {
+		if err := ipc.WithFD(f, func(fd int) error { fds[i] = fd; return nil }); err != nil {
 			return err
 		}
 	}

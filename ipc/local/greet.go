@@ -50,7 +50,7 @@ func (g *greeter) handshake(sock *net.UnixConn) (*conn, error) {
 	var m wire.Hello
 	if err := wire.ParseHello(buf[:n], &m); err != nil {
 		if errors.Is(err, wire.ErrVersion) {
-			return nil, g.refuse(sock, wire.RefuseVersion, fmt.Errorf("%w: %w", ipc.ErrVersion, err))
+			return nil, g.refuse(sock, wire.RefuseVersion, ipc.GreetingError(err))
 		}
 		return nil, g.refuse(sock, wire.RefuseBroken, err)
 	}
@@ -102,7 +102,7 @@ func (g *greeter) welcome(sock *net.UnixConn, m *wire.Hello, page *os.File) (*co
 
 // open makes the rings, sends Welcome and starts the conn. The segments stay the caller's
 // on error.
-func (g *greeter) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, size int, bells peerBells, w waiters) (*conn, error) {
+func (g *greeter) open(sock *net.UnixConn, peer ipc.Peer, seg *shm.Segment, size int, bells bells, w waiters) (*conn, error) {
 	mem := seg.Bytes()
 	in, out := mem[:size:size], mem[size:2*size:2*size]
 	if err := errors.Join(ring.Init(in), ring.Init(out)); err != nil {

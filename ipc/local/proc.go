@@ -33,18 +33,12 @@ func startTime(pid int) uint64 {
 
 // credentials returns the peer's process and user, from the kernel.
 func credentials(sock *net.UnixConn) (*unix.Ucred, error) {
-	raw, err := sock.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
 	var cred *unix.Ucred
-	var errOpt error
-	if err := raw.Control(func(fd uintptr) {
-		cred, errOpt = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return nil, err
-	}
-	return cred, errOpt
+	err := ipc.WithFD(sock, func(fd int) (err error) {
+		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+		return err
+	})
+	return cred, err
 }
 
 // allowed returns an error unless a process with these credentials may be at the other

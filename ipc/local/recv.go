@@ -17,7 +17,7 @@ func (c *conn) TryRecv() (ipc.Message, bool, error) {
 	// The state is read before the ring: what was committed before the peer went is then
 	// in the ring for sure.
 	state := c.state.Load()
-	if state&(stateClosed|stateCorrupt) != 0 {
+	if state&(ipc.StateClosed|ipc.StateCorrupt) != 0 {
 		return ipc.Message{}, false, c.Err()
 	}
 	tag, body, err := c.in.Peek()
@@ -53,7 +53,7 @@ func (c *conn) messageFiles(n int, state uint32) ([]*os.File, bool, error) {
 	files, ok := c.takeFiles()
 	c.filesNeeded = !ok
 	if !ok {
-		if state&stateGone != 0 {
+		if state&ipc.StateGone != 0 {
 			return nil, false, c.corrupt(fmt.Errorf("message with %d files came without them", n))
 		}
 		return nil, false, nil

@@ -19,11 +19,8 @@ func (c *conn) TryReserve(kind uint32, n int) ([]byte, error) {
 	if c.state.Load() != 0 {
 		return nil, c.Err()
 	}
-	if n < 0 || n > c.limit {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ipc.ErrMessageTooLarge, n, c.limit)
-	}
-	if kind > ipc.MaxKind {
-		return nil, fmt.Errorf("%w: kind %#x, at most %#x", ipc.ErrBadKind, kind, ipc.MaxKind)
+	if n < 0 || n > c.limit || kind > ipc.MaxKind {
+		return nil, ipc.CheckMessage(kind, n, c.limit)
 	}
 	if len(c.filesAhead) > 0 && !c.filesRoom() {
 		c.sent.full.Add(1)
@@ -149,7 +146,7 @@ func (c *conn) sendFiles(files []*os.File) error {
 	case c.state.Load() != 0:
 		return c.Err()
 	case errors.Is(err, unix.EPIPE), errors.Is(err, unix.ECONNRESET), errors.Is(err, net.ErrClosed):
-		return c.peerError(ipc.ErrPeerGone)
+		return c.state.PeerError(ipc.ErrPeerGone)
 	}
 	return fmt.Errorf("local: sending descriptors: %w", err)
 }
@@ -157,7 +154,7 @@ func (c *conn) sendFiles(files []*os.File) error {
 // ringError is what an error of either ring means for the conn. After Close the memory
 // may read as zeros, which says nothing about the peer.
 func (c *conn) ringError(err error) error {
-	if c.state.Load()&stateClosed != 0 {
+	if c.state.Load()&ipc.StateClosed != 0 {
 		return net.ErrClosed
 	}
 	return c.corrupt(err)

@@ -3,7 +3,6 @@ package local
 import (
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -74,12 +73,9 @@ func (w waiters) handedOver() {
 // hello introduces this end.
 func hello(o *ipc.Options, w waiters, ringBytes int) wire.Hello {
 	data, room := w.offsets()
-	pid := os.Getpid()
-	return wire.Hello{
-		Version: o.Hello.Version, Role: uint8(o.Hello.Role), Name: o.Hello.Name, Note: o.Hello.Note,
-		PID: uint32(pid), Start: startTime(pid),
-		Layout: layout, RingBytes: uint32(ringBytes), DataBell: data, RoomBell: room,
-	}
+	m := o.Introduce(ringBytes)
+	m.Start, m.Layout, m.DataBell, m.RoomBell = startTime(int(m.PID)), layout, data, room
+	return m
 }
 
 // peerOf returns the peer as it introduced itself, except for the fields that the kernel
@@ -89,12 +85,10 @@ func peerOf(m *wire.Hello, sock *net.UnixConn) (ipc.Peer, error) {
 	if err != nil {
 		return ipc.Peer{}, fmt.Errorf("local: credentials: %w", err)
 	}
-	p := ipc.Peer{
-		Role: ipc.Role(m.Role), Name: m.Name, Note: m.Note, Version: m.Version,
-		PID: int(cred.Pid), UID: int(cred.Uid), GID: int(cred.Gid), Start: m.Start,
-	}
-	if p.PID == 0 { // of a namespace that cannot be seen from here
-		p.PID = int(m.PID)
+	p := ipc.PeerOf(m)
+	p.UID, p.GID = int(cred.Uid), int(cred.Gid)
+	if cred.Pid != 0 { // else it is of a namespace that cannot be seen from here
+		p.PID = int(cred.Pid)
 	}
 	return p, nil
 }

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrNotAllowed is returned to processes that may not make namespaces: those without
@@ -103,18 +105,10 @@ func start(ctx context.Context, i int) (*Host, error) {
 
 // allowed reads the effective capabilities.
 func allowed() bool {
-	const netAdmin, sysAdmin = 1 << 12, 1 << 21
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return false
-	}
-	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "CapEff:"); ok {
-			caps, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
-			return err == nil && caps&netAdmin != 0 && caps&sysAdmin != 0
-		}
-	}
-	return false
+	var sets [2]unix.CapUserData
+	err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &sets[0])
+	const need = 1<<unix.CAP_NET_ADMIN | 1<<unix.CAP_SYS_ADMIN
+	return err == nil && sets[0].Effective&need == need
 }
 
 // Command is exec.CommandContext for a program that runs on h, in the working directory

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -120,12 +121,7 @@ func newMesh(options MeshOptions) (*mesh, error) {
 	if m.Order == nil {
 		m.Order = Order()
 	}
-	if m.Dir == "" {
-		m.Dir = local.Dir()
-	}
-	if m.Role == ipc.RoleUnknown {
-		m.Role = ipc.RoleRank
-	}
+	m.Dir, m.Role = cmp.Or(m.Dir, local.Dir()), cmp.Or(m.Role, ipc.RoleRank)
 	if m.Waiter == nil && m.Size > 1 {
 		w, err := local.NewWaiter()
 		if err != nil {
@@ -149,10 +145,7 @@ func newMesh(options MeshOptions) (*mesh, error) {
 //
 // Most meshes need the first alone.
 func (m *mesh) connect(ctx context.Context) (err error) {
-	mine := card{Label: strings.ToValidUTF8(m.Name, "?"), Name: hostName(), Host: m.Host, PID: os.Getpid(), Nonce: rand.Text()}
-	if m.Host != "" {
-		mine.Name = m.Host
-	}
+	mine := card{Label: strings.ToValidUTF8(m.Name, "?"), Name: cmp.Or(m.Host, hostName()), Host: m.Host, PID: os.Getpid(), Nonce: rand.Text()}
 	if m.cards = []card{mine}; m.Size == 1 {
 		return nil
 	}

@@ -221,7 +221,7 @@ func (c *conn) ProgressRecv() (got int, done bool, err error) {
 			return 0, false, b.fail(err)
 		case n == 0:
 			t.end()
-			return 0, false, b.fail(c.peerError(ipc.ErrPeerGone))
+			return 0, false, b.fail(c.state.PeerError(ipc.ErrPeerGone))
 		}
 		finished := t.took(n)
 		if !t.checked && t.moved >= bulkHeader {
@@ -254,7 +254,7 @@ func (t *inTransfer) check(c *conn) error {
 		return c.corrupt(fmt.Errorf("bulk transfer begins with %#x, expected %#x", magic, uint32(bulkMagic)))
 	}
 	if tag != t.tag || int64(n) != t.total {
-		return &ipc.BulkMismatchError{Peer: c.peer, Tag: t.tag, PeerTag: tag, Bytes: t.total, PeerBytes: int64(n)}
+		return &ipc.BulkMismatchError{Peer: c.state.Peer, Tag: t.tag, PeerTag: tag, Bytes: t.total, PeerBytes: int64(n)}
 	}
 	t.checked = true
 	return nil
@@ -266,7 +266,7 @@ func (b *bulk) err() error {
 	if e := b.failed.Load(); e != nil {
 		return *e
 	}
-	if b.conn.state.Load()&(stateClosed|stateCorrupt) != 0 {
+	if b.conn.state.Load()&(ipc.StateClosed|ipc.StateCorrupt) != 0 {
 		return b.conn.Err()
 	}
 	return nil
@@ -281,11 +281,11 @@ func (b *bulk) fail(err error) error {
 			err = e
 		}
 	case errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
-		err = b.conn.peerError(ipc.ErrPeerGone)
+		err = b.conn.state.PeerError(ipc.ErrPeerGone)
 	case errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.ENETUNREACH):
-		err = b.conn.peerError(fmt.Errorf("%w: %w", ipc.ErrPeerGone, err))
+		err = b.conn.state.PeerError(fmt.Errorf("%w: %w", ipc.ErrPeerGone, err))
 	case !errors.Is(err, ipc.ErrPeerGone) && !errors.Is(err, ipc.ErrBulkMismatch) && !errors.Is(err, ipc.ErrCorrupt):
-		err = b.conn.peerError(fmt.Errorf("bulk socket: %w", err))
+		err = b.conn.state.PeerError(fmt.Errorf("bulk socket: %w", err))
 	}
 	if b.failed.CompareAndSwap(nil, &err) {
 		b.sock.shutdown(unix.SHUT_RDWR)

@@ -21,25 +21,16 @@ import (
 // is read to its end.
 const lingerTimeout = time.Second
 
-// States of a conn, bits.
-const (
-	stateClosed  = 1 << iota // by us
-	stateGone                // by the peer, or it died
-	stateCorrupt             // the peer broke the protocol
-)
-
 // conn is one end. One goroutine sends (out, reserved, body), one receives (in, held),
 // netpoll's reads the socket (input, arrived, acked), the transport's poller continues
 // writes, and any may close it.
 type conn struct {
-	peer     ipc.Peer
+	state    ipc.State
 	warnings *ipc.Warnings
 	limit    int // largest body
 
 	data, room ipc.Waiter // that we sleep on: for messages, for room in the queue
 
-	state  atomic.Uint32
-	cause  atomic.Pointer[error]      // why, when stateCorrupt
 	ended  sync.Once                  // finish
 	linger atomic.Pointer[time.Timer] // of Close
 
@@ -95,7 +86,7 @@ func (t *Transport) newConn(messages, bulk *net.TCPConn, peer ipc.Peer, ringByte
 // messages, one of that of bulk transfers.
 func (t *Transport) newConnOn(fds [3]int, peer ipc.Peer, ringBytes int, o *ipc.Options, warnings *ipc.Warnings) (*conn, error) {
 	c := &conn{
-		peer: peer, warnings: warnings, limit: ipc.MessageLimit(ringBytes),
+		state: ipc.State{Peer: peer}, warnings: warnings, limit: ipc.MessageLimit(ringBytes),
 		data: o.Waiter, room: o.Waiter, transport: t, reserved: -1,
 	}
 	c.sock.fd, c.bulk.sock.fd = fds[1], fds[2]
@@ -165,7 +156,7 @@ func (c *conn) open(fd, ringBytes int) (err error) {
 	return nil
 }
 
-func (c *conn) Peer() ipc.Peer { return c.peer }
+func (c *conn) Peer() ipc.Peer { return c.state.Peer }
 
 func (c *conn) Features() ipc.Features { return ipc.Features{Bulk: c} }
 
@@ -177,21 +168,7 @@ func (c *conn) Stats() ipc.Stats {
 	}
 }
 
-func (c *conn) Err() error {
-	switch s := c.state.Load(); {
-	case s&stateClosed != 0:
-		return net.ErrClosed
-	case s&stateCorrupt != 0:
-		return *c.cause.Load()
-	case s&stateGone != 0:
-		return c.peerError(ipc.ErrPeerGone)
-	}
-	return nil
-}
-
-func (c *conn) peerError(err error) error {
-	return &ipc.PeerError{Peer: c.peer, Err: err}
-}
+func (c *conn) Err() error { return c.state.Err() }
 
 // set adds a bit to the state and wakes every wait on this conn. It returns the state
 // before.
@@ -204,22 +181,16 @@ func (c *conn) set(bit uint32) uint32 {
 
 // corrupt ends the conn because of what the peer did.
 func (c *conn) corrupt(err error) error {
-	if !errors.Is(err, ipc.ErrCorrupt) {
-		err = fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
-	}
-	err = c.peerError(err)
-	if c.cause.CompareAndSwap(nil, &err) {
-		c.warnings.Warn("conn", "peer broke the protocol", "peer", c.peer.Name, "pid", c.peer.PID, "addr", c.peer.Addr, "err", err)
-	}
-	c.set(stateCorrupt)
+	err = c.state.Corrupt(err, c.warnings)
+	c.set(ipc.StateCorrupt)
 	c.finish()
-	return *c.cause.Load()
+	return err
 }
 
 // gone is called when the message socket has been read to its end, and everything before
 // it is in the queue; or after our own finish.
 func (c *conn) gone() {
-	if c.set(stateGone)&stateClosed != 0 {
+	if c.set(ipc.StateGone)&ipc.StateClosed != 0 {
 		c.finish()
 		return
 	}
@@ -233,12 +204,12 @@ func (c *conn) gone() {
 // sent, then the end; and the peer's end is waited for, since closing with something
 // unread would discard what is still on its way.
 func (c *conn) Close() error {
-	before := c.set(stateClosed)
-	if before&stateClosed != 0 {
+	before := c.set(ipc.StateClosed)
+	if before&ipc.StateClosed != 0 {
 		return nil
 	}
 	c.bulk.close()
-	if before&(stateGone|stateCorrupt) != 0 {
+	if before&(ipc.StateGone|ipc.StateCorrupt) != 0 {
 		c.finish()
 		return nil
 	}

@@ -53,7 +53,7 @@ func (l *listener) admit(c io.Writer, g *greeter) (h hello, peer ipc.Peer, err e
 	if h, err = parseHello(fields); err == nil && !h.bulk {
 		var m wire.Hello
 		err = wire.ParseHello(h.wire, &m)
-		peer = peerOf(&m)
+		peer = ipc.PeerOf(&m)
 	}
 	switch {
 	case errors.Is(err, wire.ErrVersion), errors.Is(err, ipc.ErrVersion):
@@ -105,7 +105,7 @@ func (l *listener) admitConn(c *net.TCPConn, g *greeter, peer ipc.Peer) (*conn, 
 	if l.full() {
 		return nil, l.refuse(g, wire.RefuseBusy, fmt.Errorf("%d conns wait to be accepted", l.options.Backlog))
 	}
-	own := wire.Welcome(introduce(&l.options, l.options.RingBytes))
+	own := wire.Welcome(l.options.Introduce(l.options.RingBytes))
 	w := welcome{wire: wire.AppendWelcome(nil, &own)}
 	rand.Read(w.token[:])
 	arrived, ok := l.expect(w.token)

@@ -235,17 +235,10 @@ func (g *greeter) answer(want uint8) ([]byte, error) {
 	case kind != kindRefuse:
 		return nil, fmt.Errorf("%w: greeting of kind %d, expected %d", ipc.ErrCorrupt, kind, want)
 	}
-	var m wire.Refuse
-	if err := wire.ParseRefuse(fields, &m); err != nil {
-		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+	if _, err = ipc.ParseWelcome(fields); err == nil {
+		err = fmt.Errorf("%w: a Welcome in place of a Refuse", ipc.ErrCorrupt)
 	}
-	switch m.Reason {
-	case wire.RefuseVersion:
-		return nil, fmt.Errorf("%w: %w: %s", ipc.ErrRefused, ipc.ErrVersion, m.Text)
-	case wire.RefuseSecret:
-		return nil, fmt.Errorf("%w: %w: %s", ipc.ErrRefused, ipc.ErrSecret, m.Text)
-	}
-	return nil, fmt.Errorf("%w: %s", ipc.ErrRefused, m.Text)
+	return nil, err
 }
 
 // refuse tells the peer why it is not let in, as far as it listens.

@@ -63,7 +63,7 @@ func (l *listener) works(t testing.TB, ctx context.Context) {
 // helloOf is a proper first greeting.
 func helloOf(o *ipc.Options) *hello {
 	c, _ := o.WithDefaults()
-	m := introduce(&c, 0)
+	m := c.Introduce(0)
 	return &hello{wire: wire.AppendHello(nil, &m)}
 }
 

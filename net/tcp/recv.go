@@ -23,7 +23,7 @@ type input struct {
 func (c *conn) read() {
 	got := false
 	for c.netpoll.Reader().Len() > 0 {
-		if c.state.Load()&(stateClosed|stateCorrupt) != 0 {
+		if c.state.Load()&(ipc.StateClosed|ipc.StateCorrupt) != 0 {
 			// it is not wanted any more
 			_ = c.netpoll.Reader().Skip(c.netpoll.Reader().Len())
 			_ = c.netpoll.Reader().Release()
@@ -114,7 +114,7 @@ func (c *conn) TryRecv() (ipc.Message, bool, error) {
 	// The state is read before the queue: what arrived before the end is then there for
 	// sure.
 	state := c.state.Load()
-	if state&(stateClosed|stateCorrupt) != 0 {
+	if state&(ipc.StateClosed|ipc.StateCorrupt) != 0 {
 		return ipc.Message{}, false, c.Err()
 	}
 	kind, body, err := c.in.Peek()

@@ -3,7 +3,6 @@ package tcp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 
@@ -20,11 +19,8 @@ func (c *conn) TryReserve(kind uint32, n int) ([]byte, error) {
 	if c.state.Load() != 0 {
 		return nil, c.Err()
 	}
-	if n < 0 || n > c.limit {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ipc.ErrMessageTooLarge, n, c.limit)
-	}
-	if kind > ipc.MaxKind {
-		return nil, fmt.Errorf("%w: kind %#x, at most %#x", ipc.ErrBadKind, kind, ipc.MaxKind)
+	if n < 0 || n > c.limit || kind > ipc.MaxKind {
+		return nil, ipc.CheckMessage(kind, n, c.limit)
 	}
 	buf, err := c.out.Reserve(n)
 	if err == nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ringside-go/ringside/ipc"
 )
 
 const (
@@ -111,16 +113,9 @@ func tune(c *net.TCPConn) error {
 	}); err != nil {
 		return fmt.Errorf("tcp: keepalive: %w", err)
 	}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	if errControl := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout/time.Millisecond))
-	}); errControl != nil {
-		err = errControl
-	}
-	if err != nil {
+	if err := ipc.WithFD(c, func(fd int) error {
+		return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(userTimeout/time.Millisecond))
+	}); err != nil {
 		return fmt.Errorf("tcp: user timeout: %w", err)
 	}
 	return nil
@@ -156,33 +151,16 @@ func (s *socket) roundTrip() time.Duration {
 	return time.Duration(info.Min_rtt) * time.Microsecond
 }
 
-// duplicate returns another descriptor of the connection, which never blocks.
-func duplicate(c *net.TCPConn) (fd int, err error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return -1, err
-	}
-	if errControl := raw.Control(func(old uintptr) {
-		fd, err = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0)
-	}); errControl != nil {
-		return -1, errControl
-	}
-	if err != nil {
-		return -1, fmt.Errorf("tcp: another descriptor: %w", err)
-	}
-	return fd, nil
-}
-
 // detach takes the descriptor out of c, which is closed, into n of our own.
 func detach(c *net.TCPConn, n int) (fds []int, err error) {
 	defer c.Close()
 	for range n {
-		fd, err := duplicate(c)
+		fd, err := ipc.Duplicate(c)
 		if err != nil {
 			for _, fd := range fds {
 				_ = unix.Close(fd)
 			}
-			return nil, err
+			return nil, fmt.Errorf("tcp: another descriptor: %w", err)
 		}
 		fds = append(fds, fd)
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,20 +86,6 @@ func (t *Transport) release() {
 	}
 }
 
-// introduce is what this end says of itself.
-func introduce(o *ipc.Options, ringBytes int) wire.Hello {
-	return wire.Hello{
-		Version: o.Hello.Version, Role: uint8(o.Hello.Role), Name: o.Hello.Name, Note: o.Hello.Note,
-		PID: uint32(os.Getpid()), RingBytes: uint32(ringBytes),
-	}
-}
-
-// peerOf returns the peer as it introduced itself. Users of another host mean nothing
-// here.
-func peerOf(m *wire.Hello) ipc.Peer {
-	return ipc.Peer{Role: ipc.Role(m.Role), Name: m.Name, Note: m.Note, Version: m.Version, PID: int(m.PID), UID: -1, GID: -1, Start: m.Start}
-}
-
 // Dial connects to the listener at addr, host:port.
 func (t *Transport) Dial(ctx context.Context, addr string, options *ipc.Options) (ipc.Conn, error) {
 	o, err := options.WithDefaults()
@@ -122,28 +107,22 @@ func (t *Transport) Dial(ctx context.Context, addr string, options *ipc.Options)
 
 // dial opens the two sockets of a conn.
 func (t *Transport) dial(ctx context.Context, addr string, o *ipc.Options) (ipc.Conn, error) {
-	own := introduce(o, 0)
+	own := o.Introduce(0)
 	messages, w, err := connect(ctx, addr, o, &hello{wire: wire.AppendHello(nil, &own)})
 	if err != nil {
 		return nil, err
 	}
-	var m wire.Welcome
-	if err = wire.ParseWelcome(w.wire, &m); err == nil {
-		err = ipc.CheckRingBytes(int(m.RingBytes))
-	}
+	m, err := ipc.ParseWelcome(w.wire)
 	if err != nil {
 		messages.Close()
-		if errors.Is(err, wire.ErrVersion) {
-			return nil, fmt.Errorf("%w: %w", ipc.ErrVersion, err)
-		}
-		return nil, fmt.Errorf("%w: %w", ipc.ErrCorrupt, err)
+		return nil, err
 	}
 	bulk, _, err := connect(ctx, messages.RemoteAddr().String(), o, &hello{bulk: true, token: w.token})
 	if err != nil {
 		messages.Close()
 		return nil, fmt.Errorf("bulk socket: %w", err)
 	}
-	return t.newConn(messages, bulk, peerOf((*wire.Hello)(&m)), int(m.RingBytes), o, ipc.NewWarnings(o.Logger))
+	return t.newConn(messages, bulk, ipc.PeerOf(m), int(m.RingBytes), o, ipc.NewWarnings(o.Logger))
 }
 
 // connect opens one connection, greetings included.

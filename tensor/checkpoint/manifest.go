@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -168,11 +166,10 @@ func (m *Manifest) check() error {
 }
 
 func (m *Manifest) checkTensor(t *Tensor) error {
-	size := t.DType.Size()
-	if size == 0 {
-		return fmt.Errorf("dtype %.40q is not known", t.DType)
+	if len(t.Shape) > tensor.MaxRank {
+		return fmt.Errorf("shape %v has %d dims, expected at most %d", t.Shape, len(t.Shape), tensor.MaxRank)
 	}
-	all, err := elements(t.Shape, size)
+	all, err := t.bytes(t.Shape)
 	if err != nil {
 		return err
 	}
@@ -190,9 +187,9 @@ func (m *Manifest) checkTensor(t *Tensor) error {
 				return fmt.Errorf("slice %d begins at %v and has shape %v, which is not within %v", i, s.Start, s.Shape, t.Shape)
 			}
 		}
-		n, _ := elements(s.Shape, size) // within t.Shape
-		if have := m.Files[s.File].Bytes; s.Offset < 0 || s.Offset > have || n*size > have-s.Offset {
-			return fmt.Errorf("slice %d of %d bytes at %d of file %s, which has %d", i, n*size, s.Offset, m.Files[s.File].Path, have)
+		n, _ := t.bytes(s.Shape) // within t.Shape
+		if have := m.Files[s.File].Bytes; s.Offset < 0 || s.Offset > have || n > have-s.Offset {
+			return fmt.Errorf("slice %d of %d bytes at %d of file %s, which has %d", i, n, s.Offset, m.Files[s.File].Path, have)
 		}
 		if b, err := hex.DecodeString(s.Sum); err != nil || len(b) != sha256.Size {
 			return fmt.Errorf("slice %d has sha256 %.80q, expected %d hex digits", i, s.Sum, 2*sha256.Size)
@@ -208,30 +205,15 @@ func (m *Manifest) checkTensor(t *Tensor) error {
 		}
 		covered += n
 	}
-	// Slices that do not overlap cover a tensor if they have as many elements as it has.
+	// Slices that do not overlap cover a tensor if they have as many bytes as it has.
 	if covered != all {
-		return fmt.Errorf("its slices have %d elements, shape %v has %d", covered, t.Shape, all)
+		return fmt.Errorf("its slices have %d bytes, shape %v has %d", covered, t.Shape, all)
 	}
 	return nil
 }
 
-// elements returns the number of elements of a shape; their bytes fit an int64.
-func elements(shape []int, size int64) (int64, error) {
-	if len(shape) > tensor.MaxRank {
-		return 0, fmt.Errorf("shape %v has %d dims, expected at most %d", shape, len(shape), tensor.MaxRank)
-	}
-	n, most := int64(1), math.MaxInt64/size
-	for _, d := range shape {
-		if d < 0 || d > 0 && n > most/int64(d) {
-			return 0, fmt.Errorf("shape %v is negative or too large", shape)
-		}
-		n *= max(int64(d), 1)
-	}
-	if slices.Contains(shape, 0) {
-		return 0, nil
-	}
-	return n, nil
-}
+// bytes returns the bytes of a part of t, which fit an int64.
+func (t *Tensor) bytes(shape []int) (int64, error) { return t.DType.Bytes(safetensors.Dims(shape)) }
 
 // overlap reports whether two slices of a tensor share an element.
 func overlap(a, b *Slice) bool {

@@ -56,9 +56,9 @@ func TestBadManifest(t *testing.T) {
 		"negative size": {func(m *Manifest) { m.Files[0].Bytes = -1 }, "of -1 bytes"},
 		"many files":    {func(m *Manifest) { m.Files = make([]File, maxFiles+1) }, "1025 files, expected at most 1024"},
 		"twice":         {func(m *Manifest) { m.Tensors[1].Name = "a" }, `tensor 1 is "a", expected names in order`},
-		"dtype":         {func(m *Manifest) { m.Tensors[0].DType = "F33" }, `tensor "a": dtype "F33" is not known`},
-		"negative dim":  {func(m *Manifest) { m.Tensors[0].Shape[0] = -4 }, "[-4 3] is negative or too large"},
-		"large":         {func(m *Manifest) { m.Tensors[0].Shape = []int{1 << 40, 1 << 40} }, "is negative or too large"},
+		"dtype":         {func(m *Manifest) { m.Tensors[0].DType = "F33" }, `tensor "a": safetensors: bad format: dtype "F33", expected one of BOOL, U8 to F64`},
+		"negative dim":  {func(m *Manifest) { m.Tensors[0].Shape[0] = -4 }, "dimension 0 is -4, expected 0 or more"},
+		"large":         {func(m *Manifest) { m.Tensors[0].Shape = []int{1 << 40, 1 << 40} }, "overflows 63 bits of bytes"},
 		"dims":          {func(m *Manifest) { m.Tensors[0].Shape = make([]int, 9) }, "has 9 dims, expected at most 8"},
 		"no file":       {func(m *Manifest) { m.Tensors[0].Slices[1].File = 2 }, "slice 1 is in file 2, there are 2"},
 		"rank":          {func(m *Manifest) { m.Tensors[0].Slices[1].Start = []int{1} }, "expected 2 dims"},
@@ -72,8 +72,8 @@ func TestBadManifest(t *testing.T) {
 		"overlap": {func(m *Manifest) { m.Tensors[0].Slices[0].Shape[0] = 2 },
 			"slices 0 (from [0 0], shape [2 3]) and 1 (from [1 0], shape [3 3]) overlap"},
 		"same file": {func(m *Manifest) { m.Tensors[0].Slices[1].File = 0 }, "slices 0 and 1 are both in file data-1/0.safetensors"},
-		"hole":      {func(m *Manifest) { m.Tensors[0].Slices = m.Tensors[0].Slices[:1] }, "its slices have 3 elements, shape [4 3] has 12"},
-		"no slice":  {func(m *Manifest) { m.Tensors[1].Slices = nil }, "its slices have 0 elements, shape [] has 1"},
+		"hole":      {func(m *Manifest) { m.Tensors[0].Slices = m.Tensors[0].Slices[:1] }, "its slices have 12 bytes, shape [4 3] has 48"},
+		"no slice":  {func(m *Manifest) { m.Tensors[1].Slices = nil }, "its slices have 0 bytes, shape [] has 8"},
 	} {
 		m := good()
 		c.change(m)

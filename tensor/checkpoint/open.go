@@ -18,6 +18,7 @@ import (
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/safetensors"
+	"github.com/ringside-go/ringside/tensor/shard"
 )
 
 // Checkpoint is an open checkpoint. Its files stay readable while other processes save to
@@ -71,14 +72,10 @@ func open(dir string) (c *Checkpoint, err error) {
 
 // readManifest reads a regular file of at most the largest size of a manifest.
 func readManifest(path string) ([]byte, error) {
-	st, err := os.Stat(path)
-	if err != nil {
-		return nil, err
+	f, _, err := safetensors.OpenRegular(path)
+	if errors.Is(err, safetensors.ErrFormat) {
+		return nil, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is %v, expected a regular file", ErrFormat, path, st.Mode())
-	}
-	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -116,11 +113,7 @@ func (c *Checkpoint) openFile(i int) error {
 			if err != nil {
 				return fmt.Errorf("%w: %w", ErrDamaged, err)
 			}
-			same := len(info.Shape) == len(s.Shape) && info.DType == t.DType && info.Offset == s.Offset
-			for d := 0; same && d < len(s.Shape); d++ {
-				same = info.Shape[d] == int64(s.Shape[d])
-			}
-			if !same {
+			if !slices.Equal(info.Shape, safetensors.Dims(s.Shape)) || info.DType != t.DType || info.Offset != s.Offset {
 				return fmt.Errorf("%w: %s: tensor %.200q is %s%v at %d, the manifest says %s%v at %d", ErrDamaged, path, t.Name,
 					info.DType, info.Shape, info.Offset, t.DType, s.Shape, s.Offset)
 			}
@@ -150,20 +143,19 @@ func (c *Checkpoint) Close() error {
 // nil dst only checks them. It returns ErrDamaged if the bytes differ from those that
 // were written; dst is then undefined.
 func (c *Checkpoint) Read(t *Tensor, dst []byte) error {
-	size := t.DType.Size()
-	if n, err := elements(t.Shape, size); err != nil || dst != nil && int64(len(dst)) != n*size {
-		return fmt.Errorf("checkpoint: tensor %.200q has %d bytes, read into %d", t.Name, n*size, len(dst))
+	if n, err := t.bytes(t.Shape); err != nil || dst != nil && int64(len(dst)) != n {
+		return fmt.Errorf("checkpoint: tensor %.200q has %d bytes, read into %d", t.Name, n, len(dst))
 	}
 	for i := range t.Slices {
 		s := &t.Slices[i]
-		n, _ := elements(s.Shape, size)
+		n, _ := t.bytes(s.Shape)
 		sum := sha256.New()
-		if err := s.read(c.files[s.File], n*size, t.Shape, int(size), dst, sum); err != nil {
+		if err := s.read(c.files[s.File], n, t.Shape, int(t.DType.Size()), dst, sum); err != nil {
 			return fmt.Errorf("checkpoint: %s: tensor %.200q: %w", c.path(s.File), t.Name, err)
 		}
 		if is := hex.EncodeToString(sum.Sum(nil)); is != strings.ToLower(s.Sum) {
 			return fmt.Errorf("%w: %s: tensor %.200q: its %d bytes at %d have sha256 %s, written was %s", ErrDamaged, c.path(s.File),
-				t.Name, n*size, s.Offset, is, s.Sum)
+				t.Name, n, s.Offset, is, s.Sum)
 		}
 	}
 	return nil
@@ -184,32 +176,8 @@ func (s *Slice) read(f *os.File, n int64, shape []int, size int, dst []byte, sum
 		}
 		return nil
 	}
-	// bytes that are adjacent in both: the last dims, which the slice has in full, and
-	// the one before
-	run := size
-	d := len(shape) - 1
-	for ; d >= 0 && s.Shape[d] == shape[d]; d-- {
-		run *= shape[d]
-	}
-	stride := run // of dim d in the tensor
-	if d >= 0 {
-		run *= s.Shape[d]
-	}
-	strides := make([]int, len(shape))
-	for k := d; k >= 0; k-- {
-		strides[k] = stride
-		stride *= shape[k]
-	}
-	at := make([]int, max(d, 0)) // dims before d are counted through
-	for {
-		off := 0
-		for k := range at {
-			off += (s.Start[k] + at[k]) * strides[k]
-		}
-		if d >= 0 {
-			off += s.Start[d] * strides[d]
-		}
-		for part := dst[off : off+run]; len(part) > 0; {
+	for r := range shard.Spans(size, shape, s.Start, s.Shape) {
+		for part := dst[r.Whole : r.Whole+r.Bytes]; len(part) > 0; {
 			p := part[:min(len(part), piece)]
 			if _, err := io.ReadFull(src, p); err != nil {
 				return err
@@ -217,17 +185,8 @@ func (s *Slice) read(f *os.File, n int64, shape []int, size int, dst []byte, sum
 			sum.Write(p)
 			part = part[len(p):]
 		}
-		k := len(at) - 1
-		for ; k >= 0; k-- {
-			if at[k]++; at[k] < s.Shape[k] {
-				break
-			}
-			at[k] = 0
-		}
-		if k < 0 {
-			return nil
-		}
 	}
+	return nil
 }
 
 // Restore gives tensors the values that c has under their names. Each must be there with
@@ -306,37 +265,28 @@ func (c *Checkpoint) change(ctx context.Context, tensors []tensor.Named, found [
 func (c *Checkpoint) fit(tensors []tensor.Named) ([]*Tensor, error) {
 	found := make([]*Tensor, len(tensors))
 	used := make(map[string]bool, len(tensors))
-	var missing, wrong, others []string
+	var diff safetensors.Differences
 	for i, p := range tensors {
 		if err := p.T.Err(); err != nil {
 			return nil, fmt.Errorf("checkpoint: restoring %s: %w", p.Name, err)
 		}
 		t := c.lookup(p.Name)
 		if t == nil {
-			missing = append(missing, p.Name)
+			diff.Missing = append(diff.Missing, p.Name)
 			continue
 		}
 		found[i], used[p.Name] = t, true
-		if want := fileType(p.T.DType()); t.DType != want || !slices.Equal(t.Shape, p.T.Shape()) {
-			wrong = append(wrong, fmt.Sprintf("%s is %s%v, expected %s%v", p.Name, t.DType, t.Shape, want, []int(p.T.Shape())))
+		if want := safetensors.TypeOf(p.T.DType()); t.DType != want || !slices.Equal(t.Shape, p.T.Shape()) {
+			diff.Wrong = append(diff.Wrong, fmt.Sprintf("%s is %s%v, expected %s%v", p.Name, t.DType, t.Shape, want, []int(p.T.Shape())))
 		}
 	}
 	for i := range c.Tensors {
 		if name := c.Tensors[i].Name; !used[name] {
-			others = append(others, name)
+			diff.Unexpected = append(diff.Unexpected, name)
 		}
 	}
-	var all []string
-	for _, x := range []struct {
-		what  string
-		names []string
-	}{{"missing ", missing}, {"unexpected ", others}, {"", wrong}} {
-		if len(x.names) > 0 {
-			all = append(all, x.what+some(x.names))
-		}
-	}
-	if len(all) > 0 {
-		return nil, fmt.Errorf("%w: %s: %s", ErrMismatch, c.dir, strings.Join(all, "; "))
+	if text := diff.String(); text != "" {
+		return nil, fmt.Errorf("%w: %s: %s", ErrMismatch, c.dir, text)
 	}
 	return found, nil
 }
@@ -348,13 +298,4 @@ func (c *Checkpoint) lookup(name string) *Tensor {
 		return nil
 	}
 	return &c.Tensors[i]
-}
-
-// some lists the first of many names.
-func some(names []string) string {
-	const most = 8
-	if n := len(names); n > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
-	}
-	return strings.Join(names, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,7 +89,10 @@ func Save(ctx context.Context, s *tensor.Session, dir string, tensors []tensor.N
 	if err != nil {
 		return err
 	}
-	if final, err = replace(filepath.Join(dir, manifestName), b); err != nil {
+	if final, err = safetensors.Replace(filepath.Join(dir, manifestName), func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	}); err != nil {
 		return err
 	}
 	sweep(dir, data)
@@ -103,7 +107,7 @@ func (m *Manifest) write(ctx context.Context, s *tensor.Session, folder, data st
 		if err := t.T.Err(); err != nil {
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
-		list[i] = safetensors.Tensor{Name: t.Name, DType: fileType(t.T.DType()), Shape: wide(t.T.Shape())}
+		list[i] = safetensors.Tensor{Name: t.Name, DType: safetensors.TypeOf(t.T.DType()), Shape: safetensors.Dims(t.T.Shape())}
 	}
 	// It is not known yet which worker writes which tensor. Room for the head of all
 	// tensors is enough for that of every file.
@@ -154,14 +158,14 @@ func (m *Manifest) finish(f *os.File, r int, data string, pieces []tensor.Piece,
 			return fmt.Errorf("%w: file %d: tensor %d after %d of %d was written", ErrFormat, r, p.Index, k, len(order))
 		}
 		i := order[p.Index]
-		own[k] = safetensors.Tensor{Name: list[i].Name, DType: list[i].DType, Shape: wide(p.Shape)}
-		n, err := elements(p.Shape, list[i].DType.Size())
+		own[k] = safetensors.Tensor{Name: list[i].Name, DType: list[i].DType, Shape: safetensors.Dims(p.Shape)}
+		n, err := m.Tensors[i].bytes(p.Shape)
 		if err != nil {
 			return fmt.Errorf("%w: file %d: %s: %w", ErrFormat, r, list[i].Name, err)
 		}
 		m.Tensors[i].Slices = append(m.Tensors[i].Slices, Slice{File: r, Start: append([]int{}, p.Start...), Shape: append([]int{}, p.Shape...),
 			Offset: off, Sum: hex.EncodeToString(p.Sum[:])})
-		off += n * list[i].DType.Size()
+		off += n
 	}
 	head, _, err := safetensors.Place(own, nil, room)
 	if err != nil {
@@ -180,25 +184,13 @@ func (m *Manifest) finish(f *os.File, r int, data string, pieces []tensor.Piece,
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// wide returns a shape as files have it.
-func wide(shape tensor.Shape) []int64 {
-	w := make([]int64, len(shape))
-	for d, n := range shape {
-		w[d] = int64(n)
-	}
-	return w
-}
-
 // Writable returns an error unless Save can begin to write to the folder dir, which it
 // makes.
 func Writable(dir string) error {
 	unlock, err := lock(dir)
 	if err == nil {
 		defer unlock()
-		var f *os.File
-		if f, err = os.CreateTemp(dir, "."+manifestName+".tmp*"); err == nil {
-			err = errors.Join(f.Close(), os.Remove(f.Name()))
-		}
+		err = safetensors.Writable(filepath.Join(dir, manifestName))
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint: saving to %s: %w", dir, err)
@@ -222,31 +214,6 @@ func lock(dir string) (unlock func(), err error) {
 		return nil, ErrBusy
 	}
 	return func() { d.Close() }, nil
-}
-
-// replace gives path the contents b. done reports whether they took the old file's place,
-// even if they may not survive a power cut.
-func replace(path string, b []byte) (done bool, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".tmp*")
-	if err != nil {
-		return false, err
-	}
-	defer func() {
-		if !done {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(b); err != nil {
-		return false, err
-	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return false, err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return false, err
-	}
-	return true, safetensors.SyncDir(filepath.Dir(path))
 }
 
 // sweep removes files that older Saves left, finished or not. It ignores errors: the next

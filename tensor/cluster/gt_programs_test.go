@@ -50,7 +50,7 @@ func counters(t *testing.T, c *cluster.Cluster) client.Counters {
 // dims are 2 to 6 long, so that parts are uneven, and some empty. Each program runs
 // twice, and the second time nothing is compiled and nothing decided again.
 func TestPrograms(t *testing.T) {
-	programs := enginetest.Programs(t, nil)
+	programs := enginetest.Programs(t)
 	for n := 1; n <= 4; n++ {
 		c := start(t, cluster.Options{Workers: n, InProcess: testing.Short()})
 		for at, pattern := range cuts {

@@ -153,15 +153,10 @@ func (c *Crops) Position(n uint64) int {
 	return int(Index(c.key, n, uint64(len(c.text)-c.length)))
 }
 
-// FillInt32 writes pieces, beginning with number start, into x [pieces, length], and the
+// FillCrops writes pieces, beginning with number start, into x [pieces, length], and the
 // same shifted by one into y: y[i] is the token that follows x[i]. It returns ErrMismatch
 // if x and y differ in length or are not a whole number of pieces. It allocates nothing.
-func (c *Crops) FillInt32(start uint64, x, y []int32) error { return fillCrops(c, start, x, y) }
-
-// FillInt64 is FillInt32 for tokens of 64 bits.
-func (c *Crops) FillInt64(start uint64, x, y []int64) error { return fillCrops(c, start, x, y) }
-
-func fillCrops[T Integer](c *Crops, start uint64, x, y []T) error {
+func FillCrops[T Integer](c *Crops, start uint64, x, y []T) error {
 	if len(x) != len(y) || len(x)%c.length != 0 {
 		return fmt.Errorf("%w: %d tokens and %d targets, expected equal multiples of %d", ErrMismatch, len(x), len(y), c.length)
 	}

@@ -183,7 +183,7 @@ func TestCrops(t *testing.T) {
 	}
 	x, y := make([]int32, 5*length), make([]int32, 5*length)
 	x64, y64 := make([]int64, 5*length), make([]int64, 5*length)
-	if err := errors.Join(c.FillInt32(10, x, y), c.FillInt64(10, x64, y64)); err != nil {
+	if err := errors.Join(FillCrops(c, 10, x, y), FillCrops(c, 10, x64, y64)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range x {
@@ -219,13 +219,13 @@ func TestCrops(t *testing.T) {
 	if firsts == 0 || lasts == 0 {
 		t.Errorf("of 10000 pieces %d were the first and %d the last of 284, expected some", firsts, lasts)
 	}
-	if a := testing.AllocsPerRun(100, func() { _ = c.FillInt32(0, x, y) }); a != 0 {
-		t.Errorf("FillInt32 allocates %v times a call", a)
+	if a := testing.AllocsPerRun(100, func() { _ = FillCrops(c, 0, x, y) }); a != 0 {
+		t.Errorf("FillCrops allocates %v times a call", a)
 	}
-	if err := c.FillInt32(0, x, y[1:]); !errors.Is(err, ErrMismatch) {
+	if err := FillCrops(c, 0, x, y[1:]); !errors.Is(err, ErrMismatch) {
 		t.Errorf("unequal buffers: %v, want ErrMismatch", err)
 	}
-	if err := c.FillInt32(0, x[1:], y[1:]); !errors.Is(err, ErrMismatch) {
+	if err := FillCrops(c, 0, x[1:], y[1:]); !errors.Is(err, ErrMismatch) {
 		t.Errorf("a part of a piece: %v, want ErrMismatch", err)
 	}
 }
@@ -241,7 +241,7 @@ func TestCropsOfShortText(t *testing.T) {
 		t.Fatal(err)
 	}
 	x, y := make([]int64, 4), make([]int64, 4)
-	if err := c.FillInt64(3, x, y); err != nil || x[0] != 'h' || y[3] != 'o' {
+	if err := FillCrops(c, 3, x, y); err != nil || x[0] != 'h' || y[3] != 'o' {
 		t.Errorf("the only piece is %v then %v, %v", x, y, err)
 	}
 }
@@ -258,7 +258,7 @@ func TestSamplersConcurrently(t *testing.T) {
 		wg.Go(func() {
 			x, y, tx, ty := make([]float32, 12), make([]int64, 2), make([]int32, 8), make([]int32, 8)
 			for i := range uint64(50) {
-				if err := errors.Join(e.Fill(g*50+i, x, y), c.FillInt32(g*50+i, tx, ty)); err != nil {
+				if err := errors.Join(e.Fill(g*50+i, x, y), FillCrops(c, g*50+i, tx, ty)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -286,7 +286,7 @@ func BenchmarkCropsFill2x64(b *testing.B) {
 	}
 	x, y := make([]int32, 128), make([]int32, 128)
 	for i := uint64(0); b.Loop(); i += 2 {
-		if err := c.FillInt32(i, x, y); err != nil {
+		if err := FillCrops(c, i, x, y); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,9 +47,7 @@ func LoadText(path string, opts *TextOptions) (*Text, error) {
 	if opts != nil {
 		o = *opts
 	}
-	if o.HeldOut == 0 {
-		o.HeldOut = 0.05
-	}
+	o.HeldOut = cmp.Or(o.HeldOut, 0.05)
 	if !(o.HeldOut > 0 && o.HeldOut < 1) {
 		return nil, fmt.Errorf("%w: held-out share %v, expected above 0 and below 1", ErrFormat, o.HeldOut)
 	}

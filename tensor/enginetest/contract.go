@@ -75,9 +75,7 @@ func (s contracts) boolBytes(t *testing.T) {
 	if !slices.Equal(got[0].Bytes, []byte{0, 1, 1, 1}) {
 		t.Errorf("bytes 0 1 2 255 came back as %v, expected an error or 0 1 1 1", got[0].Bytes)
 	}
-	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
-		return []*tensor.Tensor{put(s, integers(tensor.Bool, 0, 0, 0, 0)).Sum()}
-	})
+	p := recordedOne(t, func(s *tensor.Session) *tensor.Tensor { return put(s, integers(tensor.Bool, 0, 0, 0, 0)).Sum() })
 	b := d.batch(p.flags(nil, false), u.ID)
 	d.must(b)
 	d.holds("their sum", b.Base+uint64(p.kept()[0]), &array{dt: tensor.I64, sh: tensor.Shape{}, i: []int64{3}})
@@ -101,9 +99,7 @@ func (s contracts) frees(t *testing.T) {
 
 // plusOne keeps in + 1 of an f32 value of shape sh.
 func plusOne(t *testing.T, sh ...int) *program {
-	return recorded(t, func(s *tensor.Session) []*tensor.Tensor {
-		return []*tensor.Tensor{put(s, ramp(0, sh...)).AddS(1)}
-	})
+	return recordedOne(t, func(s *tensor.Session) *tensor.Tensor { return put(s, ramp(0, sh...)).AddS(1) })
 }
 
 func (s contracts) donation(t *testing.T) {
@@ -171,9 +167,7 @@ func (s contracts) ownership(t *testing.T) {
 			// Donate the values that were checked: the next program may overwrite their
 			// memory, which no other value may show.
 			d.holds("a kept result", ids[i], want[i])
-			grow := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
-				return []*tensor.Tensor{put(s, newArray(want[i].dt, want[i].sh)).AddS(1000)}
-			}).flags(nil, true)
+			grow := recordedOne(t, func(s *tensor.Session) *tensor.Tensor { return put(s, newArray(want[i].dt, want[i].sh)).AddS(1000) }).flags(nil, true)
 			d.must(d.batch(grow, ids[i]))
 			for _, j := range kept[n+1:] {
 				d.holds("a result after its neighbour was overwritten", ids[j], want[j])

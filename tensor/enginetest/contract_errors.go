@@ -52,9 +52,7 @@ func (s contracts) failedBatch(t *testing.T) {
 
 func (s contracts) unknownInput(t *testing.T) {
 	d := s.driver(t)
-	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
-		return []*tensor.Tensor{put(s, ramp(0, 4)).Add(put(s, ramp(1, 4)))}
-	}).flags(nil, false)
+	p := recordedOne(t, func(s *tensor.Session) *tensor.Tensor { return put(s, ramp(0, 4)).Add(put(s, ramp(1, 4))) }).flags(nil, false)
 	id := d.put(ramp(0, 4))[0]
 	b := d.batch(p, id, 999)
 	if err := d.fails(b, tensor.ErrUnknown); err != nil && !strings.Contains(err.Error(), "999") {
@@ -117,7 +115,7 @@ func (s contracts) indexErrors(t *testing.T) {
 					t.Errorf("%v can fail and has no test here", op)
 					continue
 				}
-				p := recorded(t, func(s *tensor.Session) []*tensor.Tensor { return []*tensor.Tensor{f(s)} }).flags(nil, false)
+				p := recordedOne(t, f).flags(nil, false)
 				at := slices.IndexFunc(p.p.Instrs, func(in tensor.Instr) bool { return in.Op == op })
 				err := d.fails(d.batch(p, d.put(p.inputs...)...), tensor.ErrIndex)
 				var re *tensor.RunError
@@ -142,9 +140,7 @@ func (s contracts) noSpace(t *testing.T) {
 	if buf, err := d.e.Alloc(1 << 46); !errors.Is(err, tensor.ErrNoSpace) {
 		t.Errorf("Alloc of 64 TiB gave %v, %v; expected ErrNoSpace", buf, err)
 	}
-	p := recorded(t, func(s *tensor.Session) []*tensor.Tensor {
-		return []*tensor.Tensor{tensor.Full(s, tensor.F32, 1, 1<<22, 1<<22)}
-	})
+	p := recordedOne(t, func(s *tensor.Session) *tensor.Tensor { return tensor.Full(s, tensor.F32, 1, 1<<22, 1<<22) })
 	d.fails(d.batch(p), tensor.ErrNoSpace)
 	d.holds("what comes after", d.put(ramp(0, 9))[0], ramp(0, 9))
 }

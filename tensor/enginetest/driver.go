@@ -65,6 +65,11 @@ func recorded(t *testing.T, f func(s *tensor.Session) []*tensor.Tensor) *program
 	return c.programs[0]
 }
 
+// recordedOne is recorded for one result.
+func recordedOne(t *testing.T, f func(s *tensor.Session) *tensor.Tensor) *program {
+	return recorded(t, func(s *tensor.Session) []*tensor.Tensor { return []*tensor.Tensor{f(s)} })
+}
+
 // flags returns a copy of p with other marks: which results are kept (nil: as they were)
 // and whether inputs are donated.
 func (p *program) flags(keep func(i int) bool, donate bool) *program {

@@ -178,6 +178,9 @@ func softmax(out, x *array, at []int, scale float64, log bool) {
 // norm computes layer_norm and rms_norm, forward and backward. A row is normalised as
 // xhat = (x - mu) / r, with mu = 0 for rms_norm. Its gradient is (v - mean(v) -
 // xhat*mean(v*xhat)) / r for v = dy*w, without mean(v) for rms_norm.
+//
+// The rounding of the mean shifts the whole row. So the size of xhat's terms is
+// (|x|+|mu|)/r, however small xhat is itself.
 func (c *call) norm(out *array) {
 	x := c.tensor(0)
 	eps := c.scalar(0)
@@ -193,86 +196,52 @@ func (c *call) norm(out *array) {
 			v += (x.f[k] - mu) * (x.f[k] - mu)
 		}
 		r := math.Sqrt(v/n + eps)
-		xhat := make([]float64, len(at))
-		for j, k := range at {
-			xhat[j] = (x.f[k] - mu) / r
-		}
-		if c.terms {
-			c.normSizes(out, at, xhat, mu, r)
-			continue
-		}
+		xhat := func(k int) float64 { return c.minus(x.f[k], mu) / r }
 		switch c.op {
 		case tensor.OpLayerNorm, tensor.OpRMSNorm:
 			for j, k := range at {
-				out.f[k] = xhat[j]
+				out.f[k] = xhat(k)
 				if c.tensors() > 1 {
-					out.f[k] *= c.tensor(1).f[j]
+					out.f[k] *= c.term(c.tensor(1).f[j])
 				}
 				if c.tensors() > 2 {
-					out.f[k] += c.tensor(2).f[j]
+					out.f[k] += c.term(c.tensor(2).f[j])
 				}
 			}
 		case tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
 			for j, k := range at {
-				out.f[j] += c.tensor(1).f[k] * xhat[j]
+				out.f[j] += c.term(c.tensor(1).f[k]) * xhat(k)
 			}
 		default:
-			d := make([]float64, len(at))
-			mean, dot := 0.0, 0.0
-			for j, k := range at {
-				d[j] = c.weighted(j, k)
-				mean += d[j] / n
-				dot += d[j] * xhat[j] / n
-			}
-			if !center {
-				mean = 0
-			}
-			for j, k := range at {
-				out.f[k] = (d[j] - mean - xhat[j]*dot) / r
-			}
+			c.normGradX(out, at, xhat, func(k int) float64 { return c.term((x.f[k] - mu) / r) }, r)
 		}
 	}
 }
 
-// weighted returns dy*w at element k, the j-th of its row.
-func (c *call) weighted(j, k int) float64 {
-	d := c.tensor(1).f[k]
-	if c.tensors() > 2 {
-		d *= c.tensor(2).f[j]
-	}
-	return d
-}
-
-// normSizes writes the sizes of the terms of a row's results. The rounding of the mean
-// shifts the whole row. So xhat is known only to a part of (|x|+|mu|)/r, however small it
-// is itself.
-func (c *call) normSizes(out *array, at []int, xhat []float64, mu, r float64) {
-	x := c.tensor(0)
+// normGradX computes a row of the gradient of the operand. xhat is the size of its terms
+// where value is only the size of the value.
+func (c *call) normGradX(out *array, at []int, xhat, value func(k int) float64, r float64) {
 	n := float64(len(at))
-	size := func(k int) float64 { return (math.Abs(x.f[k]) + math.Abs(mu)) / r }
+	d := make([]float64, len(at))
 	mean, dot, wide := 0.0, 0.0, 0.0
 	for j, k := range at {
-		switch c.op {
-		case tensor.OpLayerNorm, tensor.OpRMSNorm:
-			out.f[k] = size(k)
-			if c.tensors() > 1 {
-				out.f[k] *= math.Abs(c.tensor(1).f[j])
-			}
-			if c.tensors() > 2 {
-				out.f[k] += math.Abs(c.tensor(2).f[j])
-			}
-		case tensor.OpLayerNormGradW, tensor.OpRMSNormGradW:
-			out.f[j] += math.Abs(c.tensor(1).f[k]) * size(k)
-		default:
-			d := math.Abs(c.weighted(j, k))
-			mean += d / n
-			dot += d * math.Abs(xhat[j]) / n
-			wide += d * size(k) / n
+		d[j] = c.tensor(1).f[k]
+		if c.tensors() > 2 {
+			d[j] *= c.tensor(2).f[j]
 		}
+		d[j] = c.term(d[j])
+		mean += d[j] / n
+		dot += d[j] * value(k) / n
+		wide += d[j] * xhat(k) / n
 	}
-	if c.op == tensor.OpLayerNormGradX || c.op == tensor.OpRMSNormGradX {
-		for j, k := range at {
-			out.f[k] = (math.Abs(c.weighted(j, k)) + mean + math.Abs(xhat[j])*wide + size(k)*dot) / r
+	if c.op == tensor.OpRMSNormGradX {
+		mean = 0
+	}
+	for j, k := range at {
+		if c.terms {
+			out.f[k] = (d[j] + mean + value(k)*wide + xhat(k)*dot) / r
+		} else {
+			out.f[k] = (d[j] - mean - value(k)*dot) / r
 		}
 	}
 }

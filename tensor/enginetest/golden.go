@@ -113,7 +113,7 @@ func (c *goldenCase) allowed(want *array, scale float64) []float64 {
 // goldenOps runs every operation of ops.json through the tensor methods that users call.
 func (s *suite) goldenOps(t *testing.T) {
 	var file struct{ Cases []goldenCase }
-	if err := json.Unmarshal(s.testdata(t, "ops.json"), &file); err != nil {
+	if err := json.Unmarshal(testdata(t, "ops.json"), &file); err != nil {
 		t.Fatal(err)
 	}
 	if len(file.Cases) < 250 {

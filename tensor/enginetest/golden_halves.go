@@ -21,7 +21,7 @@ func (s *suite) goldenHalves(t *testing.T) {
 		F16, BF16 []uint16
 		Cases     []goldenCase
 	}
-	if err := json.Unmarshal(s.testdata(t, "halves.json"), &file); err != nil {
+	if err := json.Unmarshal(testdata(t, "halves.json"), &file); err != nil {
 		t.Fatal(err)
 	}
 	if len(file.From) < 2000 || len(file.F16) != len(file.From) || len(file.BF16) != len(file.From) || len(file.Cases) < 40 {

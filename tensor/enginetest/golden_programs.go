@@ -11,9 +11,9 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// goldenProgram is a program of programs.json; tensor/testdata/README.md defines the
-// format.
-type goldenProgram struct {
+// Program is a program of programs.json, with known values and gradients;
+// tensor/testdata/README.md defines the format.
+type Program struct {
 	Name     string
 	Tensors  []block
 	Program  []goldenInstr
@@ -43,15 +43,17 @@ type goldenInstr struct {
 // goldenPrograms runs programs.json.
 func (s *suite) goldenPrograms(t *testing.T) {
 	sess := s.session(t)
-	for _, p := range readPrograms(t, s.testdata(t, "programs.json")) {
-		t.Run(p.Name, func(t *testing.T) { p.check(t, sess, s.o.Grad, nil) })
+	for _, p := range Programs(t) {
+		t.Run(p.Name, func(t *testing.T) { p.Check(t, sess, s.o.Grad, nil) })
 	}
 }
 
-func readPrograms(t *testing.T, data []byte) []goldenProgram {
+// Programs returns those of programs.json, for tests that run them in sessions of their
+// own.
+func Programs(t *testing.T) []Program {
 	t.Helper()
-	var file struct{ Programs []goldenProgram }
-	if err := json.Unmarshal(data, &file); err != nil {
+	var file struct{ Programs []Program }
+	if err := json.Unmarshal(testdata(t, "programs.json"), &file); err != nil {
 		t.Fatal(err)
 	}
 	if len(file.Programs) < 55 {
@@ -60,36 +62,10 @@ func readPrograms(t *testing.T, data []byte) []goldenProgram {
 	return file.Programs
 }
 
-// Program is a program with known values and gradients.
-type Program struct {
-	Name string
-	p    goldenProgram
-}
-
-// Programs returns those of programs.json, for tests that run them in sessions of their
-// own. Of o, only Testdata is used; nil is the default.
-func Programs(t *testing.T, o *Options) []Program {
-	t.Helper()
-	s := &suite{}
-	if o != nil {
-		s.o = *o
-	}
-	var all []Program
-	for _, p := range readPrograms(t, s.testdata(t, "programs.json")) {
-		all = append(all, Program{p.Name, p})
-	}
-	return all
-}
-
 // Check runs the program in sess and compares its results. place makes each of its
 // tensors from data; it also gets the number of the tensor, and can place it under a
 // signal. grad is that of Options; without it there are no gradients.
 func (p *Program) Check(t *testing.T, sess *tensor.Session, grad func(*tensor.Tensor, ...*tensor.Tensor) ([]*tensor.Tensor, error), place func(k int, f func())) {
-	t.Helper()
-	p.p.check(t, sess, grad, place)
-}
-
-func (p *goldenProgram) check(t *testing.T, sess *tensor.Session, grad func(*tensor.Tensor, ...*tensor.Tensor) ([]*tensor.Tensor, error), place func(k int, f func())) {
 	t.Helper()
 	defer sess.ClearErr()
 	vars := map[string]*tensor.Tensor{}
@@ -128,7 +104,7 @@ func (p *goldenProgram) check(t *testing.T, sess *tensor.Session, grad func(*ten
 	}
 }
 
-func (p *goldenProgram) compare(t *testing.T, what string, x *tensor.Tensor, b *block) {
+func (p *Program) compare(t *testing.T, what string, x *tensor.Tensor, b *block) {
 	t.Helper()
 	if x == nil {
 		t.Fatalf("%s was not made", what)

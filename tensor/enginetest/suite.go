@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -24,9 +25,6 @@ type Options struct {
 	// again; nil if it has none. With it the tests of repeated programs check that they
 	// were.
 	PlanHits func(tensor.Engine) uint64
-	// Testdata is the folder with ops.json and programs.json. By default it is
-	// tensor/testdata in one of the folders above the test.
-	Testdata string
 }
 
 // suite is one run of the tests.
@@ -42,12 +40,7 @@ func Run(t *testing.T, start func(t *testing.T) tensor.Engine, opts *Options) {
 	if opts != nil {
 		s.o = *opts
 	}
-	if s.o.Seed == 0 {
-		s.o.Seed = 1
-	}
-	if s.o.Programs == 0 {
-		s.o.Programs = 60
-	}
+	s.o.Seed, s.o.Programs = cmp.Or(s.o.Seed, 1), cmp.Or(s.o.Programs, 60)
 	t.Run("contract", contracts{s}.all)
 	t.Run("golden operations", s.goldenOps)
 	t.Run("golden programs", s.goldenPrograms)
@@ -74,31 +67,18 @@ func (s *suite) session(t *testing.T) *tensor.Session {
 	return sess
 }
 
-// testdata returns the content of a file of tensor/testdata.
-func (s *suite) testdata(t *testing.T, name string) []byte {
+// testdata returns the content of a file of tensor/testdata, which lies in one of the
+// folders above the test.
+func testdata(t *testing.T, name string) []byte {
 	t.Helper()
-	dir := s.o.Testdata
-	if dir == "" {
-		at, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for {
-			dir = filepath.Join(at, "tensor", "testdata")
-			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-				break
-			}
-			if filepath.Dir(at) == at {
-				t.Fatalf("no tensor/testdata/%s above the test's folder; set Options.Testdata", name)
-			}
-			at = filepath.Dir(at)
+	at, err := os.Getwd()
+	for ; err == nil && at != filepath.Dir(at); at = filepath.Dir(at) {
+		if b, err := os.ReadFile(filepath.Join(at, "tensor", "testdata", name)); err == nil {
+			return b
 		}
 	}
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	t.Fatalf("no tensor/testdata/%s above the test's folder: %v", name, err)
+	return nil
 }
 
 // read fetches a tensor.

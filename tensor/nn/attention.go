@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -52,16 +53,6 @@ type AttentionConfig struct {
 	Causal  bool    // a position sees itself and earlier ones
 }
 
-func (c AttentionConfig) filled() AttentionConfig {
-	if c.KVHeads == 0 {
-		c.KVHeads = c.Heads
-	}
-	if c.HeadDim == 0 && c.Heads > 0 {
-		c.HeadDim = c.Hidden / c.Heads
-	}
-	return c
-}
-
 // Attention is multi-head attention. If KVHeads is less than Heads, groups of queries
 // share keys and values (Ainslie et al. 2023).
 type Attention struct {
@@ -75,7 +66,7 @@ type Attention struct {
 
 // NewAttention returns a layer; rotary may be nil.
 func NewAttention(s *tensor.Session, c AttentionConfig, rotary *Rotary) *Attention {
-	c = c.filled()
+	c.KVHeads, c.HeadDim = cmp.Or(c.KVHeads, c.Heads), cmp.Or(c.HeadDim, c.Hidden/max(c.Heads, 1))
 	a := &Attention{
 		Q: NewLinear(s, c.Hidden, c.Heads*c.HeadDim, c.Bias),
 		K: NewLinear(s, c.Hidden, c.KVHeads*c.HeadDim, c.Bias),

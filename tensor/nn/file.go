@@ -2,34 +2,11 @@ package nn
 
 import (
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/safetensors"
 )
-
-// fileType returns the name of an element type in files.
-func fileType(d tensor.DType) safetensors.DType {
-	switch d {
-	case tensor.F32:
-		return safetensors.F32
-	case tensor.F64:
-		return safetensors.F64
-	case tensor.I32:
-		return safetensors.I32
-	case tensor.I64:
-		return safetensors.I64
-	case tensor.U8:
-		return safetensors.U8
-	case tensor.F16:
-		return safetensors.F16
-	case tensor.BF16:
-		return safetensors.BF16
-	}
-	return safetensors.Bool
-}
 
 // Save writes ps to a safetensors file at path. The file is replaced as a whole or not at
 // all. Save reads one tensor at a time. It adds notes, which may be nil; Load returns
@@ -40,39 +17,9 @@ func Save(path string, ps []tensor.Named, notes map[string]string) error {
 		if err := p.T.Err(); err != nil {
 			return fmt.Errorf("nn: saving %s: %w", p.Name, err)
 		}
-		shape := make([]int64, p.T.Rank())
-		for d, n := range p.T.Shape() {
-			shape[d] = int64(n)
-		}
-		out[i] = safetensors.Tensor{Name: p.Name, DType: fileType(p.T.DType()), Shape: shape, From: &content{t: p.T}}
+		out[i] = safetensors.Tensor{Name: p.Name, DType: safetensors.TypeOf(p.T.DType()), Shape: safetensors.Dims(p.T.Shape()), From: p.T.ViewBytes}
 	}
 	return safetensors.WriteFile(path, out, &safetensors.WriteOptions{Metadata: notes})
-}
-
-// content reads the bytes of a tensor on the first Read, and releases them at their end.
-type content struct {
-	t    *tensor.Tensor
-	read bool
-	rest []byte
-}
-
-func (c *content) Read(p []byte) (int, error) {
-	if !c.read {
-		c.read = true
-		if err := c.t.ViewBytes(func(b []byte) error {
-			c.rest = slices.Clone(b)
-			return nil
-		}); err != nil {
-			return 0, err
-		}
-	}
-	if len(c.rest) == 0 {
-		c.rest = nil
-		return 0, io.EOF
-	}
-	n := copy(p, c.rest)
-	c.rest = c.rest[n:]
-	return n, nil
 }
 
 // LoadOptions say which differences Load tolerates; nil tolerates none.
@@ -110,28 +57,21 @@ func Load(path string, ps []tensor.Named, o *LoadOptions) (notes map[string]stri
 			return nil, err
 		}
 		s, n := p.T.Session(), p.T.Elems()
-		var v *tensor.Tensor
-		switch {
-		case p.T.DType() == tensor.F32 && info.DType != safetensors.F32:
+		var upload func() *tensor.Tensor
+		if p.T.DType() == tensor.F32 && info.DType != safetensors.F32 {
 			wide = slices.Grow(wide[:0], n)[:n]
-			if err := f.ReadFloat32(p.Name, wide); err != nil {
-				return nil, err
-			}
-		default:
+			err = f.ReadFloat32(p.Name, wide)
+			upload = func() *tensor.Tensor { return tensor.From(s, wide, p.T.Shape()...) }
+		} else {
 			raw = slices.Grow(raw[:0], int(info.Size))[:info.Size]
-			if err := f.Read(p.Name, raw); err != nil {
-				return nil, err
-			}
+			err = f.Read(p.Name, raw)
+			upload = func() *tensor.Tensor { return tensor.FromBytes(s, p.T.DType(), raw, p.T.Shape()...) }
+		}
+		if err != nil {
+			return nil, err
 		}
 		s.NoGrad(func() {
-			s.Scope(func(*tensor.Scope) {
-				if p.T.DType() == tensor.F32 && info.DType != safetensors.F32 {
-					v = tensor.From(s, wide, p.T.Shape()...)
-				} else {
-					v = tensor.FromBytes(s, p.T.DType(), raw, p.T.Shape()...)
-				}
-				err = p.T.Assign(v)
-			})
+			s.Scope(func(*tensor.Scope) { err = p.T.Assign(upload()) })
 		})
 		if err == nil {
 			err = s.Flush()
@@ -147,50 +87,34 @@ func Load(path string, ps []tensor.Named, o *LoadOptions) (notes map[string]stri
 func fits(f *safetensors.File, ps []tensor.Named, o *LoadOptions) ([]tensor.Named, error) {
 	known := make(map[string]bool, len(ps))
 	var found []tensor.Named
-	var missing, wrong, unexpected []string
+	var diff safetensors.Differences
 	for _, p := range ps {
 		known[p.Name] = true
 		info, err := f.Lookup(p.Name)
 		if err != nil {
-			missing = append(missing, p.Name)
+			diff.Missing = append(diff.Missing, p.Name)
 			continue
 		}
 		found = append(found, p)
-		same := len(info.Shape) == p.T.Rank()
-		for d := 0; same && d < len(info.Shape); d++ {
-			same = info.Shape[d] == int64(p.T.Dim(d))
-		}
-		widened := p.T.DType() == tensor.F32 && (info.DType == safetensors.F16 || info.DType == safetensors.BF16)
-		if !same || info.DType != fileType(p.T.DType()) && !widened {
-			wrong = append(wrong, fmt.Sprintf("%s is %s%v, expected %s%v", p.Name, info.DType, info.Shape, fileType(p.T.DType()), p.T.Shape()))
+		want := safetensors.TypeOf(p.T.DType())
+		widened := want == safetensors.F32 && (info.DType == safetensors.F16 || info.DType == safetensors.BF16)
+		if !slices.Equal(info.Shape, safetensors.Dims(p.T.Shape())) || info.DType != want && !widened {
+			diff.Wrong = append(diff.Wrong, fmt.Sprintf("%s is %s%v, expected %s%v", p.Name, info.DType, info.Shape, want, p.T.Shape()))
 		}
 	}
 	for _, name := range f.Names() {
 		if !known[name] {
-			unexpected = append(unexpected, name)
+			diff.Unexpected = append(diff.Unexpected, name)
 		}
 	}
-	var all []string
-	if len(missing) > 0 && !o.Missing {
-		all = append(all, "missing "+some(missing))
+	if o.Missing {
+		diff.Missing = nil
 	}
-	if len(unexpected) > 0 && !o.Unexpected {
-		all = append(all, "unexpected "+some(unexpected))
+	if o.Unexpected {
+		diff.Unexpected = nil
 	}
-	if len(wrong) > 0 {
-		all = append(all, some(wrong))
-	}
-	if len(all) > 0 {
-		return nil, fmt.Errorf("%w: %s: %s", ErrMismatch, f.Name(), strings.Join(all, "; "))
+	if text := diff.String(); text != "" {
+		return nil, fmt.Errorf("%w: %s: %s", ErrMismatch, f.Name(), text)
 	}
 	return found, nil
-}
-
-// some returns the first few of many names.
-func some(names []string) string {
-	const most = 8
-	if n := len(names); n > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
-	}
-	return strings.Join(names, ", ")
 }

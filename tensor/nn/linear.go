@@ -6,13 +6,18 @@ import (
 	"github.com/ringside-go/ringside/tensor"
 )
 
-// param returns the result of f as a parameter and releases the intermediates.
-func param(s *tensor.Session, f func() *tensor.Tensor) *tensor.Tensor {
-	var p *tensor.Tensor
+// Result returns the result of f, computed without a graph, and releases the
+// intermediates.
+func Result(s *tensor.Session, f func() *tensor.Tensor) (x *tensor.Tensor) {
 	s.NoGrad(func() {
-		s.Scope(func(sc *tensor.Scope) { p = sc.Keep(f()) })
+		s.Scope(func(sc *tensor.Scope) { x = sc.Keep(f()) })
 	})
-	return p.RequireGrad()
+	return x
+}
+
+// param returns the result of f as a parameter.
+func param(s *tensor.Session, f func() *tensor.Tensor) *tensor.Tensor {
+	return Result(s, f).RequireGrad()
 }
 
 // Uniform returns a parameter of uniform numbers in [-bound, bound).

@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -31,15 +32,8 @@ type AdamW struct {
 
 // NewAdamW returns an optimizer of params.
 func NewAdamW(params []tensor.Named, o AdamWOptions) *AdamW {
-	def := func(p *float64, x float64) {
-		if *p == 0 {
-			*p = x
-		}
-	}
-	def(&o.LR, 1e-3)
-	def(&o.Beta1, 0.9)
-	def(&o.Beta2, 0.999)
-	def(&o.Eps, 1e-8)
+	o.LR, o.Eps = cmp.Or(o.LR, 1e-3), cmp.Or(o.Eps, 1e-8)
+	o.Beta1, o.Beta2 = cmp.Or(o.Beta1, 0.9), cmp.Or(o.Beta2, 0.999)
 	a := &AdamW{base: base{params: params}, LR: o.LR, o: o}
 	a.m, a.v = a.zeros(), a.zeros()
 	return a

@@ -1,6 +1,10 @@
 package optim
 
-import "github.com/ringside-go/ringside/tensor"
+import (
+	"cmp"
+
+	"github.com/ringside-go/ringside/tensor"
+)
 
 // SGDOptions configure SGD. Zero fields other than LR switch a feature off.
 type SGDOptions struct {
@@ -23,10 +27,7 @@ type SGD struct {
 
 // NewSGD returns an optimizer of params.
 func NewSGD(params []tensor.Named, o SGDOptions) *SGD {
-	if o.LR == 0 {
-		o.LR = 1e-2
-	}
-	d := &SGD{base: base{params: params}, LR: o.LR, o: o}
+	d := &SGD{base: base{params: params}, LR: cmp.Or(o.LR, 1e-2), o: o}
 	if o.Momentum != 0 {
 		d.buf = d.zeros()
 	}

@@ -1,5 +1,10 @@
 package safetensors
 
+import (
+	"fmt"
+	"strings"
+)
+
 // DType is the name of an element type, spelled as in the header.
 type DType string
 
@@ -21,6 +26,18 @@ const (
 	I64    DType = "I64"
 	F64    DType = "F64"
 )
+
+// TypeOf returns the type in files of an element type such as tensor.F32.
+func TypeOf(d fmt.Stringer) DType { return DType(strings.ToUpper(d.String())) }
+
+// Dims returns a shape as files have it.
+func Dims[S ~[]int](shape S) []int64 {
+	dims := make([]int64, len(shape))
+	for d, n := range shape {
+		dims[d] = int64(n)
+	}
+	return dims
+}
 
 // Size returns the bytes of one element, or 0 for a type this package does not
 // know.

@@ -2,11 +2,12 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/bits"
-	"sort"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -36,28 +37,28 @@ type Info struct {
 // Elements returns the product of the shape.
 func (t *Info) Elements() int64 { return t.Size / t.DType.Size() }
 
-// byteSize returns the bytes of a tensor, or an error naming what is wrong.
+// Bytes returns the bytes of a tensor, or an error naming what is wrong.
 // The product of the dimensions other than zero must fit as well: a zero does not
 // excuse the others, or the answer would depend on their order.
-func byteSize(dt DType, shape []int64) (int64, error) {
-	width := dt.Size()
+func (d DType) Bytes(shape []int64) (int64, error) {
+	width := d.Size()
 	if width == 0 {
-		return 0, fmt.Errorf("%w: dtype %.40q, expected one of BOOL, U8 to F64", ErrFormat, string(dt))
+		return 0, fmt.Errorf("%w: dtype %.40q, expected one of BOOL, U8 to F64", ErrFormat, string(d))
 	}
 	if len(shape) > maxRank {
 		return 0, fmt.Errorf("%w: %d dimensions, expected at most %d", ErrFormat, len(shape), maxRank)
 	}
 	n, empty := uint64(width), false
-	for i, d := range shape {
+	for i, size := range shape {
 		switch {
-		case d < 0:
-			return 0, fmt.Errorf("%w: dimension %d is %d, expected 0 or more", ErrFormat, i, d)
-		case d == 0:
+		case size < 0:
+			return 0, fmt.Errorf("%w: dimension %d is %d, expected 0 or more", ErrFormat, i, size)
+		case size == 0:
 			empty = true
 		default:
-			hi, lo := bits.Mul64(n, uint64(d))
+			hi, lo := bits.Mul64(n, uint64(size))
 			if hi != 0 || lo > math.MaxInt64 {
-				return 0, fmt.Errorf("%w: shape %v of %s overflows 63 bits of bytes", ErrFormat, shape, dt)
+				return 0, fmt.Errorf("%w: shape %v of %s overflows 63 bits of bytes", ErrFormat, shape, d)
 			}
 			n = lo
 		}
@@ -118,15 +119,8 @@ func parseHeader(raw []byte, base, data int64) ([]Info, map[string]string, error
 	}
 	// Sort by offset, with empty tensors before the one that has bytes at the same
 	// offset, so that a single pass finds every hole and overlap.
-	sort.Slice(infos, func(i, j int) bool {
-		a, b := &infos[i], &infos[j]
-		if a.Offset != b.Offset {
-			return a.Offset < b.Offset
-		}
-		if (a.Size == 0) != (b.Size == 0) {
-			return a.Size == 0
-		}
-		return a.Name < b.Name
+	slices.SortFunc(infos, func(a, b Info) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(min(a.Size, 1), min(b.Size, 1)), cmp.Compare(a.Name, b.Name))
 	})
 	var end int64
 	for i := range infos {
@@ -270,7 +264,7 @@ func (p *parser) tensor(data int64) (Info, error) {
 	if len(offsets) != 2 || offsets[0] > offsets[1] || offsets[1] > data {
 		return t, fmt.Errorf("%w: data_offsets %v, expected [begin, end] with 0 <= begin <= end <= %d", ErrFormat, offsets, data)
 	}
-	size, err := byteSize(t.DType, t.Shape)
+	size, err := t.DType.Bytes(t.Shape)
 	if err != nil {
 		return t, err
 	}

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
-	"sort"
+	"slices"
 	"syscall"
+
+	"github.com/ringside-go/ringside/collective/element"
 )
 
 // File is an open file with a valid header. Its methods may be called concurrently,
@@ -35,24 +38,32 @@ func kind(m os.FileMode) string {
 	return "a device"
 }
 
+// OpenRegular opens a regular file and returns its size. It returns ErrFormat for
+// anything else, or an error of the system.
+func OpenRegular(path string) (f *os.File, size int64, err error) {
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
+	if f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0); err != nil {
+		return nil, 0, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is %s, expected a regular file", ErrFormat, path, kind(st.Mode()))
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, st.Size(), nil
+}
+
 // Open opens and checks the file at path. It returns ErrFormat, ErrTruncated or an error
 // of the system.
 func Open(path string) (*File, error) {
-	// Without O_NONBLOCK, opening a pipe would wait for a writer.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, size, err := OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	st, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	if !st.Mode().IsRegular() {
-		f.Close()
-		return nil, fmt.Errorf("%w: %s is %s, expected a regular file", ErrFormat, path, kind(st.Mode()))
-	}
-	file, err := NewFile(f, st.Size(), path)
+	file, err := NewFile(f, size, path)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -119,31 +130,13 @@ func (f *File) Close() error {
 func (f *File) Name() string { return f.name }
 
 // Tensors returns the tensors in the order of their data.
-func (f *File) Tensors() []Info {
-	return append([]Info(nil), f.infos...)
-}
+func (f *File) Tensors() []Info { return slices.Clone(f.infos) }
 
 // Names returns the names of the tensors, sorted.
-func (f *File) Names() []string {
-	names := make([]string, len(f.infos))
-	for i := range f.infos {
-		names[i] = f.infos[i].Name
-	}
-	sort.Strings(names)
-	return names
-}
+func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.byName)) }
 
 // Metadata returns a copy of the file's own notes; nil when it has none.
-func (f *File) Metadata() map[string]string {
-	if f.meta == nil {
-		return nil
-	}
-	m := make(map[string]string, len(f.meta))
-	for k, v := range f.meta {
-		m[k] = v
-	}
-	return m
-}
+func (f *File) Metadata() map[string]string { return maps.Clone(f.meta) }
 
 // Lookup returns the tensor called name, or ErrNotFound.
 func (f *File) Lookup(name string) (Info, error) {
@@ -152,15 +145,6 @@ func (f *File) Lookup(name string) (Info, error) {
 		return Info{}, fmt.Errorf("%w: %s holds no %.200q among its %d tensors", ErrNotFound, f.name, name, len(f.infos))
 	}
 	return f.infos[i], nil
-}
-
-// Section returns a reader of the tensor's bytes as stored.
-func (f *File) Section(name string) (*io.SectionReader, error) {
-	t, err := f.Lookup(name)
-	if err != nil {
-		return nil, err
-	}
-	return io.NewSectionReader(f.r, t.Offset, t.Size), nil
 }
 
 // Read fills dst, which must have the tensor's length, with its bytes as stored. dst may
@@ -187,26 +171,14 @@ func (f *File) ReadFloat32(name string, dst []float32) error {
 	if err != nil {
 		return err
 	}
-	var decode func(dst []float32, src []byte)
+	var decode func(src []byte) float32
 	switch t.DType {
 	case F32:
-		decode = func(dst []float32, src []byte) {
-			for i := range dst {
-				dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
-			}
-		}
+		decode = func(src []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(src)) }
 	case BF16:
-		decode = func(dst []float32, src []byte) {
-			for i := range dst {
-				dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
-			}
-		}
+		decode = func(src []byte) float32 { return element.BFloat16(binary.LittleEndian.Uint16(src)).Float32() }
 	case F16:
-		decode = func(dst []float32, src []byte) {
-			for i := range dst {
-				dst[i] = half(binary.LittleEndian.Uint16(src[2*i:]))
-			}
-		}
+		decode = func(src []byte) float32 { return element.Float16(binary.LittleEndian.Uint16(src)).Float32() }
 	default:
 		return fmt.Errorf("%w: %s: tensor %.200q is %s, expected F32, F16 or BF16", ErrMismatch, f.name, name, t.DType)
 	}
@@ -221,7 +193,9 @@ func (f *File) ReadFloat32(name string, dst []float32) error {
 		if err := readAt(f.r, part, off); err != nil {
 			return fmt.Errorf("safetensors: %s: tensor %.200q: %w", f.name, name, err)
 		}
-		decode(dst[:n], part)
+		for i := range dst[:n] {
+			dst[i] = decode(part[i*width:])
+		}
 		dst, off = dst[n:], off+int64(len(part))
 	}
 	return nil
@@ -230,17 +204,3 @@ func (f *File) ReadFloat32(name string, dst []float32) error {
 // chunk is the size of the buffer for conversions: large enough to make the cost of a
 // system call small, small enough for the L2 cache.
 const chunk = 256 << 10
-
-// half widens an IEEE 754 binary16.
-func half(h uint16) float32 {
-	sign := uint32(h>>15) << 31
-	exp, frac := uint32(h>>10&0x1f), uint32(h&0x3ff)
-	switch exp {
-	case 0x1f: // infinity, or NaN with its payload
-		return math.Float32frombits(sign | 0xff<<23 | frac<<13)
-	case 0: // zero and subnormals: frac * 2^-24, exact in float32
-		v := float32(frac) / (1 << 24)
-		return math.Float32frombits(sign | math.Float32bits(v))
-	}
-	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
-}

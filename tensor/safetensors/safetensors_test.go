@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -58,13 +57,6 @@ func TestReadHandmade(t *testing.T) {
 	if err := f.Read("w", dst); err != nil || !bytes.Equal(dst, []byte{0, 1, 2, 3, 4, 5, 6, 7}) {
 		t.Errorf("Read(w) = %v, %v", dst, err)
 	}
-	r, err := f.Section("s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, []byte{8, 9}) {
-		t.Errorf("Section(s) reads %v, %v", got, err)
-	}
 	if err := f.Read("none", nil); err != nil {
 		t.Errorf("Read of an empty tensor: %v", err)
 	}
@@ -87,7 +79,7 @@ func TestReadWrongUse(t *testing.T) {
 	if err := f.ReadFloat32("w", make([]float32, 3)); !errors.Is(err, ErrMismatch) {
 		t.Errorf("ReadFloat32 into 3 elements: %v, want ErrMismatch", err)
 	}
-	for _, err := range []error{f.Read("W", nil), f.ReadFloat32("W", nil), second(f.Lookup("W")), second(f.Section("W"))} {
+	for _, err := range []error{f.Read("W", nil), f.ReadFloat32("W", nil), second(f.Lookup("W"))} {
 		if !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), `"W"`) || !strings.Contains(err.Error(), "t.safetensors") {
 			t.Errorf("unknown tensor: %v, want ErrNotFound naming it and the file", err)
 		}

@@ -2,37 +2,34 @@ package safetensors
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"unicode/utf8"
 )
 
-// Tensor is one tensor to write. Its bytes, little endian and row-major, come from Data,
-// or from From if Data is nil. Either must give exactly the number of bytes of dtype and
-// shape.
+// Tensor is one tensor to write. Its bytes, little endian and row-major, are Data, or
+// those that From gives its argument, in one call or several. They must be exactly as
+// many as dtype and shape have.
 type Tensor struct {
 	Name  string
 	DType DType
 	Shape []int64
 	Data  []byte
-	From  io.Reader
+	From  func(write func([]byte) error) error
 }
 
 // WriteOptions configure Write; nil and the zero value are the defaults.
 type WriteOptions struct {
 	// Metadata is the file's own notes. Nil writes none.
 	Metadata map[string]string
-
-	// Mode is the file's mode. 0 means 0644. The umask does not apply.
-	Mode fs.FileMode
 }
 
 // Write writes a file to w. Equal tensors and metadata give equal bytes. As in the
@@ -53,44 +50,41 @@ func Write(w io.Writer, tensors []Tensor, opts *WriteOptions) error {
 	}
 	for k, i := range order {
 		t := &tensors[i]
-		if t.Data != nil || t.From == nil {
-			if int64(len(t.Data)) != sizes[k] {
-				return fmt.Errorf("%w: tensor %.200q: %d bytes of data, expected %d for %s %v", ErrMismatch, t.Name, len(t.Data), sizes[k], t.DType, t.Shape)
-			}
-			if _, err := bw.Write(t.Data); err != nil {
-				return err
-			}
-			continue
+		from := t.From
+		if from == nil {
+			from = func(write func([]byte) error) error { return write(t.Data) }
 		}
-		n, err := io.CopyN(bw, t.From, sizes[k])
-		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("%w: tensor %.200q: its reader gave %d bytes, expected %d for %s %v", ErrMismatch, t.Name, n, sizes[k], t.DType, t.Shape)
-		} else if err != nil {
-			return fmt.Errorf("safetensors: tensor %.200q: %w", t.Name, err)
+		n := int64(0)
+		err := from(func(b []byte) error {
+			n += int64(len(b))
+			_, err := bw.Write(b)
+			return err
+		})
+		if err == nil && n != sizes[k] {
+			err = fmt.Errorf("%w: %d bytes of data, expected %d for %s %v", ErrMismatch, n, sizes[k], t.DType, t.Shape)
 		}
-		var more [1]byte
-		switch n, err := io.ReadFull(t.From, more[:]); {
-		case n > 0:
-			return fmt.Errorf("%w: tensor %.200q: its reader gave more than %d bytes, expected that many for %s %v", ErrMismatch, t.Name, sizes[k], t.DType, t.Shape)
-		case !errors.Is(err, io.EOF):
+		if err != nil {
 			return fmt.Errorf("safetensors: tensor %.200q: %w", t.Name, err)
 		}
 	}
 	return bw.Flush()
 }
 
-// WriteFile writes a file at path atomically: path holds either its old content or the
-// whole new file. It writes a temporary file beside it, syncs, renames, and syncs the
-// folder. It removes the temporary file if it fails; if the process dies one named
-// ".<name>.tmp<digits>" remains.
-func WriteFile(path string, tensors []Tensor, opts *WriteOptions) (err error) {
-	mode := fs.FileMode(0o644)
-	if opts != nil && opts.Mode != 0 {
-		mode = opts.Mode
-	}
+// WriteFile writes a file at path; see Replace.
+func WriteFile(path string, tensors []Tensor, opts *WriteOptions) error {
+	_, err := Replace(path, func(w io.Writer) error { return Write(w, tensors, opts) })
+	return err
+}
+
+// Replace gives path the contents that write writes, with mode 0644, atomically: path
+// holds either its old content or all of the new one. It writes a temporary file beside
+// it, syncs, renames, and syncs the folder. It removes the temporary file if it fails; if
+// the process dies one named ".<name>.tmp<digits>" remains. done reports whether the new
+// contents are in place, even if they may not survive a power cut.
+func Replace(path string, write func(w io.Writer) error) (done bool, err error) {
 	f, err := beside(path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() {
 		if err != nil {
@@ -99,22 +93,16 @@ func WriteFile(path string, tensors []Tensor, opts *WriteOptions) (err error) {
 			err = fmt.Errorf("safetensors: write %s: %w", path, err)
 		}
 	}()
-	if err := Write(f, tensors, opts); err != nil {
-		return err
+	if err := write(f); err != nil {
+		return false, err
 	}
-	if err := f.Chmod(mode); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
+	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return false, err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
-		return err
+		return false, err
 	}
-	return SyncDir(filepath.Dir(path))
+	return true, SyncDir(filepath.Dir(path))
 }
 
 // Writable reports whether WriteFile can write at path, by creating and removing a
@@ -168,12 +156,9 @@ func layout(tensors []Tensor, opts *WriteOptions) (order []int, sizes []int64, h
 		seen[t.Name] = struct{}{}
 		order[i] = i
 	}
-	sort.Slice(order, func(i, j int) bool {
-		a, b := &tensors[order[i]], &tensors[order[j]]
-		if wa, wb := a.DType.Size(), b.DType.Size(); wa != wb {
-			return wa > wb
-		}
-		return a.Name < b.Name
+	slices.SortFunc(order, func(i, j int) int {
+		a, b := &tensors[i], &tensors[j]
+		return cmp.Or(cmp.Compare(b.DType.Size(), a.DType.Size()), cmp.Compare(a.Name, b.Name))
 	})
 	sizes = make([]int64, len(order))
 	h := append(make([]byte, prefix, 256+128*len(order)), '{')
@@ -189,7 +174,7 @@ func layout(tensors []Tensor, opts *WriteOptions) (order []int, sizes []int64, h
 	var end int64
 	for k, i := range order {
 		t := &tensors[i]
-		n, err := byteSize(t.DType, t.Shape)
+		n, err := t.DType.Bytes(t.Shape)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("tensor %.200q: %w", t.Name, err)
 		}

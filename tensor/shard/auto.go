@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,20 +32,9 @@ func (o *AutoOptions) defaults() AutoOptions {
 	if o != nil {
 		d = *o
 	}
-	if d.LargeBytes == 0 {
-		d.LargeBytes = 4 << 20
-	}
-	for _, v := range []struct {
-		p *float64
-		x float64
-	}{{&d.FlopsPerSecond, 50e9}, {&d.ElemsPerSecond, 1e9}, {&d.BytesPerSecond, 4e9}} {
-		if *v.p == 0 {
-			*v.p = v.x
-		}
-	}
-	if d.Call == 0 {
-		d.Call = 10 * time.Microsecond
-	}
+	d.LargeBytes, d.Call = cmp.Or(d.LargeBytes, 4<<20), cmp.Or(d.Call, 10*time.Microsecond)
+	d.FlopsPerSecond, d.ElemsPerSecond = cmp.Or(d.FlopsPerSecond, 50e9), cmp.Or(d.ElemsPerSecond, 1e9)
+	d.BytesPerSecond = cmp.Or(d.BytesPerSecond, 4e9)
 	return d
 }
 

@@ -1,35 +1,50 @@
 package shard
 
-import "github.com/ringside-go/ringside/tensor"
+import (
+	"iter"
+
+	"github.com/ringside-go/ringside/tensor"
+)
 
 // CopyOut copies a part out of a whole tensor of the given shape: the box of shape local
 // that begins at start, as Mesh.Local returns them. Elements have size bytes, and both
 // tensors are row-major.
 func CopyOut(part, whole []byte, size int, shape tensor.Shape, start []int, local tensor.Shape) {
-	eachRun(size, shape, start, local, func(p, w, n int) { copy(part[p:p+n], whole[w:w+n]) })
+	for r := range Spans(size, shape, start, local) {
+		copy(part[r.Part:r.Part+r.Bytes], whole[r.Whole:r.Whole+r.Bytes])
+	}
 }
 
 // CopyIn copies a part to its place in a whole tensor. It is the inverse of CopyOut.
 func CopyIn(whole, part []byte, size int, shape tensor.Shape, start []int, local tensor.Shape) {
-	eachRun(size, shape, start, local, func(p, w, n int) { copy(whole[w:w+n], part[p:p+n]) })
+	for r := range Spans(size, shape, start, local) {
+		copy(whole[r.Whole:r.Whole+r.Bytes], part[r.Part:r.Part+r.Bytes])
+	}
 }
 
 // Together reports whether a part is contiguous in the whole, and returns the byte where
 // it begins.
 func Together(size int, shape tensor.Shape, start []int, local tensor.Shape) (at int, ok bool) {
 	runs := 0
-	eachRun(size, shape, start, local, func(_, w, _ int) {
+	for r := range Spans(size, shape, start, local) {
 		if runs == 0 {
-			at = w
+			at = r.Whole
 		}
 		runs++
-	})
+	}
 	return at, runs == 1
 }
 
-// eachRun calls f for each run of bytes that is contiguous in the part and in the whole,
-// with its start in each and its length.
-func eachRun(size int, shape tensor.Shape, start []int, local tensor.Shape, f func(part, whole, n int)) {
+// Span is a run of bytes that is contiguous in a part and in the whole: where it begins
+// in each, and its length.
+type Span struct{ Part, Whole, Bytes int }
+
+// Spans returns the runs of a part, in its order; see CopyOut.
+func Spans(size int, shape tensor.Shape, start []int, local tensor.Shape) iter.Seq[Span] {
+	return func(yield func(Span) bool) { eachRun(size, shape, start, local, yield) }
+}
+
+func eachRun(size int, shape tensor.Shape, start []int, local tensor.Shape, yield func(Span) bool) {
 	if local.Elems() == 0 {
 		return
 	}
@@ -55,7 +70,9 @@ func eachRun(size int, shape tensor.Shape, start []int, local tensor.Shape, f fu
 			w += (start[d] + at[d]) * s
 			s *= shape[d]
 		}
-		f(p, w, run)
+		if !yield(Span{p, w, run}) {
+			return
+		}
 		d := inner - 1
 		for ; d >= 0; d-- {
 			if at[d]++; at[d] < local[d] {

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+
 	"github.com/ringside-go/ringside/collective/element"
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/tensor"
@@ -117,11 +119,7 @@ func front(n int, dims ...int) (order, back []int64) {
 		order = append(order, int64(d))
 	}
 	for d := range n {
-		taken := false
-		for _, f := range dims {
-			taken = taken || f == d
-		}
-		if !taken {
+		if !slices.Contains(dims, d) {
 			order = append(order, int64(d))
 		}
 	}
@@ -151,20 +149,4 @@ func shapeInts(s tensor.Shape) []int64 {
 		ints[d] = int64(n)
 	}
 	return ints
-}
-
-// sent returns the bytes that rank sends for t: around a ring, or in an all-to-all
-// directly to each other rank.
-func (t *transfer) sent(m Mesh, rank int) int64 {
-	mv := t.moves[rank]
-	size, p := int64(t.dt.Size()), int64(m[t.dim].Size)
-	switch t.kind {
-	case plan.AllReduce:
-		return 2 * size * int64(mv.InShape.Elems()) * (p - 1) / p
-	case plan.ReduceScatter:
-		return size * int64(mv.InShape.Elems()) * (p - 1) / p
-	case plan.AllGather:
-		return size * int64(mv.OutShape.Elems()) * (p - 1) / p
-	}
-	return size * int64(mv.InShape.Elems()-mv.Send[m.Coord(rank, t.dim)])
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -16,37 +17,67 @@ func (b *builder) finish(p *tensor.Program, inputs []Placed, outputs []Output, o
 	order := b.order(outputs)
 	buckets := b.buckets(order, o)
 	items := b.schedule(order, buckets, o)
-	plan := &Plan{
+	out := &Plan{
 		Mesh: b.mesh, Stages: []Stage{only(b.mesh)}, Inputs: inputs, Outputs: outputs,
 		Ranks: make([]RankPlan, b.ranks), program: p, notes: b.notes,
 	}
-	sent := make([]int64, b.ranks)
 	for _, g := range buckets {
 		t := b.nodes[g.nodes[0]].move
 		b.stats.Collectives[t.kind]++
 		b.stats.Moves[t.kind] += len(g.nodes)
-		for _, k := range g.nodes {
-			for r := range sent {
-				sent[r] += b.nodes[k].move.sent(b.mesh, r)
-			}
-		}
 		if len(g.nodes) > 1 {
 			b.stats.Bucketed += len(g.nodes)
 		}
 	}
-	b.stats.Bytes = slices.Max(sent)
 	last := b.lastUses(p, items, outputs)
-	for r := range plan.Ranks {
+	for r := range out.Ranks {
 		s := segmenter{b: b, rank: r, last: last, p: p, inputs: inputs}
 		steps, err := s.steps(items)
 		if err != nil {
 			return nil, fmt.Errorf("rank %d: %w", r, err)
 		}
-		plan.Ranks[r].Steps = steps
-		b.stats.Runs = max(b.stats.Runs, s.runs)
+		out.Ranks[r].Steps = steps
 	}
-	plan.Stats = b.stats
-	return plan, nil
+	out.Stats = b.stats
+	out.count()
+	return out, nil
+}
+
+// count fills in the number of programs and bytes.
+func (p *Plan) count() {
+	for w, r := range p.Ranks {
+		runs, bytes := 0, int64(0)
+		for _, s := range r.Steps {
+			switch s.Kind {
+			case RunProgram:
+				runs++
+			case Start:
+				bytes += s.Collective.sent(w)
+			}
+		}
+		p.Stats.Runs, p.Stats.Bytes = max(p.Stats.Runs, runs), max(p.Stats.Bytes, bytes)
+	}
+}
+
+// sent returns the bytes that a member of the group sends in c.
+func (c *Collective) sent(rank int) (bytes int64) {
+	size, p := int64(c.DType.Size()), int64(len(c.Group))
+	for _, m := range c.Moves {
+		in, out := int64(m.InShape.Elems()), int64(m.OutShape.Elems())
+		switch c.Kind {
+		case plan.Send:
+			bytes += size * in
+		case plan.AllReduce:
+			bytes += 2 * size * in * (p - 1) / p
+		case plan.ReduceScatter:
+			bytes += size * in * (p - 1) / p
+		case plan.AllGather:
+			bytes += size * out * (p - 1) / p
+		case plan.AllToAll:
+			bytes += size * (in - int64(m.Send[slices.Index(c.Group, rank)]))
+		}
+	}
+	return bytes
 }
 
 // only returns the stage of all ranks.
@@ -99,7 +130,6 @@ type segmenter struct {
 	last   []int
 	p      *tensor.Program
 	inputs []Placed
-	runs   int
 }
 
 func (s *segmenter) steps(items []item) ([]Step, error) {
@@ -111,7 +141,6 @@ func (s *segmenter) steps(items []item) ([]Step, error) {
 			if err != nil {
 				return err
 			}
-			s.runs++
 			out = append(out, Step{Kind: RunProgram, Run: run, Frees: frees})
 		}
 		return nil

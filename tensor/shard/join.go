@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/ringside-go/ringside/collective/plan"
@@ -78,7 +79,7 @@ func (s *stager) join() (*Plan, error) {
 		}
 	}
 	j.frees()
-	j.count()
+	j.out.count()
 	return j.out, nil
 }
 
@@ -296,88 +297,49 @@ func (c *Collective) renumber(id int, ranks []int, number func(Var) Var) *Collec
 	return &out
 }
 
+// vars returns the vars that s reads or makes.
+func (s *Step) vars() (vs []Var) {
+	if s.Run != nil {
+		vs = slices.Clone(s.Run.Inputs)
+		for _, k := range s.Run.Kept {
+			vs = append(vs, k.Var)
+		}
+	}
+	if c := s.Collective; c != nil {
+		for _, m := range c.Moves {
+			if c.Kind != plan.Recv {
+				vs = append(vs, m.In)
+			}
+			if c.Kind != plan.Send {
+				vs = append(vs, m.Out)
+			}
+		}
+	}
+	return vs
+}
+
 // frees frees the vars that the plans of the parts do not free: sent tensors, and inputs
 // without readers.
 func (j *joiner) frees() {
 	for w := range j.out.Ranks {
 		steps := j.out.Ranks[w].Steps
 		last := map[Var]int{}
-		mention := func(v Var, n int) {
-			if j.free[v] {
-				last[v] = n
-			}
-		}
 		for v := range j.inputs {
 			if j.free[v] && slices.Contains(j.stages[j.inputs[v].Stage].Ranks, w) {
 				last[Var(v)] = 0
 			}
 		}
 		for n, s := range steps {
-			if s.Run != nil {
-				for _, v := range s.Run.Inputs {
-					mention(v, n)
-				}
-				for _, k := range s.Run.Kept {
-					mention(k.Var, n)
-				}
-			}
-			if s.Collective != nil {
-				for _, m := range s.Collective.Moves {
-					if s.Collective.Kind != plan.Recv {
-						mention(m.In, n)
-					}
-					if s.Collective.Kind != plan.Send {
-						mention(m.Out, n)
-					}
+			for _, v := range s.vars() {
+				if j.free[v] {
+					last[v] = n
 				}
 			}
 		}
-		var order []Var
-		for v := range last {
-			order = append(order, v)
-		}
-		slices.Sort(order)
-		for _, v := range order {
+		for _, v := range slices.Sorted(maps.Keys(last)) {
 			if n := last[v]; n < len(steps) {
 				steps[n].Frees = append(steps[n].Frees, v)
 			}
 		}
 	}
-}
-
-// count fills in the number of programs and bytes.
-func (j *joiner) count() {
-	for w, r := range j.out.Ranks {
-		runs, bytes := 0, int64(0)
-		for _, s := range r.Steps {
-			switch s.Kind {
-			case RunProgram:
-				runs++
-			case Start:
-				bytes += s.Collective.sent(w)
-			}
-		}
-		j.out.Stats.Runs, j.out.Stats.Bytes = max(j.out.Stats.Runs, runs), max(j.out.Stats.Bytes, bytes)
-	}
-}
-
-// sent returns the bytes that a member of the group sends in c.
-func (c *Collective) sent(rank int) (bytes int64) {
-	size, p := int64(c.DType.Size()), int64(len(c.Group))
-	for _, m := range c.Moves {
-		in, out := int64(m.InShape.Elems()), int64(m.OutShape.Elems())
-		switch c.Kind {
-		case plan.Send:
-			bytes += size * in
-		case plan.AllReduce:
-			bytes += 2 * size * in * (p - 1) / p
-		case plan.ReduceScatter:
-			bytes += size * in * (p - 1) / p
-		case plan.AllGather:
-			bytes += size * out * (p - 1) / p
-		case plan.AllToAll:
-			bytes += size * (in - int64(m.Send[slices.Index(c.Group, rank)]))
-		}
-	}
-	return bytes
 }

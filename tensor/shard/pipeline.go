@@ -24,25 +24,21 @@ type ActionKind uint8
 const (
 	Forward ActionKind = iota + 1
 	Backward
-	SendActivation
-	RecvActivation
-	SendGradient
-	RecvGradient
 )
 
-func (k ActionKind) String() string {
-	return [...]string{"none", "forward", "backward", "send activation", "receive activation", "send gradient", "receive gradient"}[k]
-}
+func (k ActionKind) String() string { return [...]string{"none", "forward", "backward"}[k] }
 
 func (a Action) String() string { return fmt.Sprintf("%v %d", a.Kind, a.Micro) }
 
 // MaxActions bounds stages times micro-batches.
 const MaxActions = 1 << 20
 
-// OneForwardOneBackward returns the actions of each stage in the schedule 1F1B of a
-// pipeline (PipeDream-flush: Narayanan et al. 2021, section 2.2.1). A stage runs forwards
-// until the number of micro-batches under way equals the number of stages from it to the
-// end. From then on it runs one backward for every forward.
+// PipelineOrder returns the actions of all stages in the schedule 1F1B of a pipeline, in
+// one order, by slots (PipeDream-flush: Narayanan et al. 2021, section 2.2.1). A stage
+// runs forwards until the number of micro-batches under way equals the number of stages
+// from it to the end. From then on it runs one backward for every forward. RewriteStages
+// runs a program by the schedule if it is recorded in this order, because a worker runs
+// its part in the program's order.
 //
 // With S stages and m micro-batches, each of which takes one unit of time forward and one
 // backward, stage s runs
@@ -68,39 +64,6 @@ const MaxActions = 1 << 20
 //
 // It returns ErrMesh for less than one stage or micro-batch, and for more than MaxActions
 // of both together.
-func OneForwardOneBackward(stages, micro int) ([][]Action, error) {
-	order, err := PipelineOrder(stages, micro)
-	if err != nil {
-		return nil, err
-	}
-	out := make([][]Action, stages)
-	for _, a := range order {
-		l := &out[a.Stage]
-		add := func(k ActionKind) { *l = append(*l, Action{k, a.Stage, a.Micro, a.Slot}) }
-		if a.Kind == Forward {
-			if a.Stage > 0 {
-				add(RecvActivation)
-			}
-			add(Forward)
-			if a.Stage < stages-1 {
-				add(SendActivation)
-			}
-			continue
-		}
-		if a.Stage < stages-1 {
-			add(RecvGradient)
-		}
-		add(Backward)
-		if a.Stage > 0 {
-			add(SendGradient)
-		}
-	}
-	return out, nil
-}
-
-// PipelineOrder returns the actions of OneForwardOneBackward of all stages in one order,
-// by slots. RewriteStages runs a program by the schedule if it is recorded in this order,
-// because a worker runs its part in the program's order.
 func PipelineOrder(stages, micro int) ([]Action, error) {
 	if stages < 1 || micro < 1 || micro > MaxActions/stages {
 		return nil, fmt.Errorf("%w: %d stages and %d micro-batches, expected 1 or more and at most %d together", ErrMesh, stages, micro, MaxActions)

@@ -6,105 +6,61 @@ import (
 	"testing"
 )
 
-// TestOneForwardOneBackward: each stage runs its actions, one a slot, and a tensor sent
-// in a slot is there in the next.
-func TestOneForwardOneBackward(t *testing.T) {
+// TestPipelineOrder checks that each stage runs its actions in order, one a slot, and
+// that a tensor that an action sends was made in an earlier slot.
+func TestPipelineOrder(t *testing.T) {
 	for stages := 1; stages <= 6; stages++ {
 		for micro := 1; micro <= 8; micro++ {
 			t.Run(fmt.Sprintf("%d stages, %d micro-batches", stages, micro), func(t *testing.T) {
-				lists, err := OneForwardOneBackward(stages, micro)
+				order, err := PipelineOrder(stages, micro)
 				if err != nil {
 					t.Fatal(err)
 				}
-				type message struct {
-					kind     ActionKind
-					to, what int
+				type action struct {
+					kind         ActionKind
+					stage, micro int
 				}
-				there := map[message]bool{}
-				at, live, most := make([]int, stages), make([]int, stages), make([]int, stages)
-				forward, backward := make([]int, stages), make([]int, stages)
-				slot := 0
-				for ; ; slot++ {
-					if slot > 4*(stages+micro) {
-						t.Fatalf("stages wait for each other at %v", at)
+				slots := map[action]int{} // of the actions so far
+				before := func(a Action, kind ActionKind, stage int) {
+					if at, ok := slots[action{kind, stage, a.Micro}]; !ok || at >= a.Slot {
+						t.Errorf("stage %d: %v in slot %d, before the %v of stage %d", a.Stage, a, a.Slot, kind, stage)
 					}
-					var sent []message
-					ended := true
-					for s, l := range lists {
-						worked := false
-						for at[s] < len(l) {
-							a := l[at[s]]
-							if a.Stage != s || a.Micro < 0 || a.Micro >= micro {
-								t.Fatalf("stage %d has %v of stage %d", s, a, a.Stage)
-							}
-							stop := false
-							switch a.Kind {
-							case Forward, Backward:
-								if stop = worked; stop {
-									break
-								}
-								worked = true
-								if a.Slot != slot {
-									t.Errorf("stage %d: %v in slot %d, it says %d", s, a, slot, a.Slot)
-								}
-								if a.Kind == Forward {
-									if a.Micro != forward[s] {
-										t.Errorf("stage %d: %v, expected %d", s, a, forward[s])
-									}
-									forward[s]++
-									live[s]++
-									most[s] = max(most[s], live[s])
-								} else {
-									if a.Micro != backward[s] || backward[s] >= forward[s] {
-										t.Errorf("stage %d: %v after %d forwards, expected %d", s, a, forward[s], backward[s])
-									}
-									backward[s]++
-									live[s]--
-								}
-							case SendActivation:
-								if s+1 >= stages || a.Micro >= forward[s] {
-									t.Fatalf("stage %d: %v after %d forwards", s, a, forward[s])
-								}
-								sent = append(sent, message{RecvActivation, s + 1, a.Micro})
-							case SendGradient:
-								if s == 0 || a.Micro >= backward[s] {
-									t.Fatalf("stage %d: %v after %d backwards", s, a, backward[s])
-								}
-								sent = append(sent, message{RecvGradient, s - 1, a.Micro})
-							case RecvActivation, RecvGradient:
-								m := message{a.Kind, s, a.Micro}
-								if stop = !there[m]; !stop {
-									delete(there, m)
-								}
-							default:
-								t.Fatalf("stage %d: %v", s, a)
-							}
-							if stop {
-								break
-							}
-							at[s]++
+				}
+				next, live, most := map[action]int{}, make([]int, stages), make([]int, stages)
+				busy, last := make([]int, stages), 0
+				for _, a := range order {
+					if a.Stage < 0 || a.Stage >= stages || a.Slot < last {
+						t.Fatalf("%v of stage %d in slot %d after slot %d", a, a.Stage, a.Slot, last)
+					}
+					if last = a.Slot; busy[a.Stage] > a.Slot {
+						t.Errorf("stage %d: a second action in slot %d, %v", a.Stage, a.Slot, a)
+					}
+					busy[a.Stage] = a.Slot + 1
+					kind := action{kind: a.Kind, stage: a.Stage}
+					if a.Micro != next[kind] {
+						t.Errorf("stage %d: %v, expected %d", a.Stage, a, next[kind])
+					}
+					next[kind]++
+					if a.Kind == Forward {
+						if a.Stage > 0 {
+							before(a, Forward, a.Stage-1)
 						}
-						ended = ended && at[s] == len(l)
-					}
-					for _, m := range sent {
-						if there[m] {
-							t.Errorf("%v is sent twice", m)
+						live[a.Stage]++
+						most[a.Stage] = max(most[a.Stage], live[a.Stage])
+					} else {
+						if before(a, Forward, a.Stage); a.Stage < stages-1 {
+							before(a, Backward, a.Stage+1)
 						}
-						there[m] = true
+						live[a.Stage]--
 					}
-					if ended {
-						break
-					}
+					slots[action{a.Kind, a.Stage, a.Micro}] = a.Slot
 				}
-				if want := 2 * (micro + stages - 1); slot+1 != want {
-					t.Errorf("%d slots, the formula says %d", slot+1, want)
-				}
-				if len(there) > 0 {
-					t.Errorf("nobody received %v", there)
+				if want := 2 * (micro + stages - 1); last+1 != want {
+					t.Errorf("%d slots, the formula says %d", last+1, want)
 				}
 				for s := range stages {
-					if forward[s] != micro || backward[s] != micro {
-						t.Errorf("stage %d: %d forwards, %d backwards of %d", s, forward[s], backward[s], micro)
+					if f, b := next[action{kind: Forward, stage: s}], next[action{kind: Backward, stage: s}]; f != micro || b != micro {
+						t.Errorf("stage %d: %d forwards, %d backwards of %d", s, f, b, micro)
 					}
 					if want := min(stages-s, micro); most[s] != want {
 						t.Errorf("stage %d: %d activations at once, the formula says %d", s, most[s], want)
@@ -117,7 +73,7 @@ func TestOneForwardOneBackward(t *testing.T) {
 
 func TestNoPipeline(t *testing.T) {
 	for _, c := range [][2]int{{0, 1}, {1, 0}, {-1, 4}, {2, MaxActions}, {MaxActions, 2}, {1 << 40, 1 << 40}} {
-		if _, err := OneForwardOneBackward(c[0], c[1]); !errors.Is(err, ErrMesh) {
+		if _, err := PipelineOrder(c[0], c[1]); !errors.Is(err, ErrMesh) {
 			t.Errorf("%v gave %v", c, err)
 		}
 	}

@@ -29,6 +29,11 @@ func (f Fold) op() element.Reduction {
 	return [...]element.Reduction{element.None, element.Sum, element.Sum, element.Max, element.Min, element.Prod}[f]
 }
 
+// folds reports whether tensors of the dtype can be folded so.
+func (f Fold) folds(d tensor.DType) bool {
+	return (d != tensor.Bool || f == Max || f == Min) && (f != Mean || d.IsFloat())
+}
+
 type kind uint8
 
 const (
@@ -142,7 +147,7 @@ func (m Mesh) check(l Layout, d tensor.DType, s tensor.Shape) error {
 			return fmt.Errorf("%w: %v of a tensor %v%v, expected a dim of 0 to %d", ErrPlacement, p, d, s, len(s)-1)
 		case p.kind == partial && (p.fold == NoFold || p.fold > Prod):
 			return fmt.Errorf("%w: %v of a tensor %v%v", ErrPlacement, p, d, s)
-		case p.kind == partial && (p.fold == Mean && !d.IsFloat() || d == tensor.Bool && p.fold != Max && p.fold != Min):
+		case p.kind == partial && !p.fold.folds(d):
 			return fmt.Errorf("%w: %v of a tensor of %v", ErrPlacement, p, d)
 		}
 	}

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"slices"
+
 	"github.com/ringside-go/ringside/collective/plan"
 	"github.com/ringside-go/ringside/tensor"
 )
@@ -252,11 +254,7 @@ func (b *builder) blocks(t *transfer, s tensor.Shape, h hop) Var {
 func perUnit(s tensor.Shape, dims ...int) int {
 	n := 1
 	for d, x := range s {
-		skip := false
-		for _, e := range dims {
-			skip = skip || e == d
-		}
-		if !skip {
+		if !slices.Contains(dims, d) {
 			n *= x
 		}
 	}

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -33,12 +34,7 @@ func (o *Options) defaults() Options {
 	if o != nil {
 		d = *o
 	}
-	if d.BucketBytes == 0 {
-		d.BucketBytes = 512 << 10
-	}
-	if d.OverlapBytes == 0 {
-		d.OverlapBytes = 64 << 10
-	}
+	d.BucketBytes, d.OverlapBytes = cmp.Or(d.BucketBytes, 512<<10), cmp.Or(d.OverlapBytes, 64<<10)
 	return d
 }
 

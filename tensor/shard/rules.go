@@ -68,12 +68,11 @@ func (c *call) all(p Placement) {
 // whole, and the result is partial.
 func (c *call) through(k int, folds ...Fold) {
 	for _, f := range folds {
-		if c.dt[k] == tensor.Bool && f != Max && f != Min || !c.dt[k].IsFloat() && f == Mean {
-			continue
+		if f.folds(c.dt[k]) {
+			in := make([]Placement, len(c.sh))
+			in[k] = Partial(f)
+			c.add(Partial(f), in...)
 		}
-		in := make([]Placement, len(c.sh))
-		in[k] = Partial(f)
-		c.add(Partial(f), in...)
 	}
 }
 

@@ -55,14 +55,7 @@ func (c *call) linear() {
 func (c *call) matmul() {
 	a, b, o := len(c.sh[0]), len(c.sh[1]), len(c.out)
 	for d := range o - 2 {
-		at := func(k int) Placement {
-			j := d - (o - len(c.sh[k]))
-			if j < 0 || c.sh[k][j] != c.out[d] {
-				return Replicate
-			}
-			return Shard(j)
-		}
-		c.add(Shard(d), at(0), at(1))
+		c.add(Shard(d), c.broadcast(0, d), c.broadcast(1, d))
 	}
 	c.add(Shard(o-2), Shard(a-2), Replicate)
 	c.add(Shard(o-1), Replicate, Shard(b-1))

@@ -40,10 +40,9 @@ func (c *call) elementwise() {
 // both allows two operands that are partial with one fold.
 func (c *call) both(folds ...Fold) {
 	for _, f := range folds {
-		if c.dt[0] == tensor.Invalid || c.dt[1] == tensor.Invalid || c.grows(0) && c.grows(1) || f == Mean && !c.odt.IsFloat() {
-			continue
+		if c.dt[0] != tensor.Invalid && c.dt[1] != tensor.Invalid && !(c.grows(0) && c.grows(1)) && f.folds(c.odt) {
+			c.all(Partial(f))
 		}
-		c.all(Partial(f))
 	}
 }
 

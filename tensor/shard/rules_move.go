@@ -19,9 +19,7 @@ func (c *call) view() {
 			c.add(Shard(e), Shard(int(d)))
 		}
 	case tensor.OpBarrier:
-		for d := range x {
-			c.add(Shard(d), Shard(d))
-		}
+		c.leading(len(x), 1, Placement{})
 	case tensor.OpExpand:
 		for e := range c.out {
 			if p := c.broadcast(0, e); p != Replicate {
@@ -30,9 +28,8 @@ func (c *call) view() {
 		}
 	case tensor.OpSlice:
 		for d, n := range x {
-			start, step, count := c.ints[3*d], c.ints[3*d+1], c.ints[3*d+2]
 			switch {
-			case int(count) == n && (n == 0 || start == 0 && (step == 1 || n == 1)):
+			case wholeSlice(c.ints, d, n):
 				c.add(Shard(d), Shard(d))
 			case 2*c.out.Elems() <= x.Elems():
 				// A small piece of a large tensor: each rank puts its part among zeros.
@@ -82,10 +79,9 @@ func (c *call) movement() {
 			}
 		}
 		for _, f := range anyFold {
-			if c.odt == tensor.Bool && f != Max && f != Min || !c.odt.IsFloat() && f == Mean {
-				continue
+			if f.folds(c.odt) {
+				c.all(Partial(f))
 			}
-			c.all(Partial(f))
 		}
 	case tensor.OpPad:
 		for d := range x {
@@ -94,9 +90,7 @@ func (c *call) movement() {
 			}
 		}
 	case tensor.OpTril, tensor.OpTriu: // the diagonal couples the last two dims
-		for d := range x {
-			c.add(Shard(d), Shard(d))
-		}
+		c.leading(len(x), 1, Placement{})
 		c.through(0, anyFold...)
 	case tensor.OpIndexSelect:
 		idx := len(c.sh[1])
@@ -131,9 +125,7 @@ func (c *call) movement() {
 	case tensor.OpGather, tensor.OpScatterAdd:
 		c.scattered(dim)
 	case tensor.OpOneHot:
-		for d := range x {
-			c.add(Shard(d), Shard(d))
-		}
+		c.leading(len(x), 1, Placement{})
 	}
 }
 

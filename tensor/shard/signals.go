@@ -95,32 +95,6 @@ func matches(pattern, name string) bool {
 	return strings.HasSuffix(name, last)
 }
 
-// on returns the layout of h for a tensor of shape s on m, or false if the tensor lacks
-// the dim.
-func (h Hint) on(m Mesh, s tensor.Shape) (l Layout, ok bool, err error) {
-	l = h.Layout
-	for k := range l {
-		d, cut := l[k].Sharded()
-		if !cut {
-			continue
-		}
-		if d < 0 {
-			d += len(s)
-		}
-		if d < 0 || d >= len(s) {
-			return Layout{}, false, nil
-		}
-		l[k] = Shard(d)
-	}
-	l = m.normal(l)
-	if h.Even {
-		if d, cuts, ok := uneven(m, l, s); ok {
-			return l, true, fmt.Errorf("%w: dim %d of %v is to be cut evenly in %d", ErrPlacement, d, s, cuts)
-		}
-	}
-	return l, true, nil
-}
-
 // uneven returns the first dim of s that l cuts into unequal parts on m, and the number
 // of parts.
 func uneven(m Mesh, l Layout, s tensor.Shape) (dim, cuts int, ok bool) {
@@ -153,39 +127,52 @@ func (g Signals) check(m Mesh) error {
 	return nil
 }
 
+// fit returns the layout of a tensor of shape s under the hint for sig, whole if there is
+// no hint, and the error of a tensor that can't lie so. Without a mesh it does not check
+// even cuts.
+func (g Signals) fit(sig tensor.Signal, m Mesh, s tensor.Shape) (l Layout, hinted bool, bad *SignalError) {
+	h, hinted := g.hint(sig)
+	l = h.Layout
+	for k := range l {
+		d, cut := l[k].Sharded()
+		if !cut {
+			continue
+		}
+		if d < -len(s) || d >= len(s) {
+			from := g.source(sig, func(o Hint) bool { return o.Layout[k] == l[k] })
+			return Layout{}, true, &SignalError{Signal: sig, Hint: from, Shape: s, Axis: d}
+		}
+		if d < 0 {
+			l[k] = Shard(d + len(s))
+		}
+	}
+	l = m.normal(l)
+	if d, cuts, uneven := uneven(m, l, s); h.Even && uneven {
+		from := g.source(sig, func(o Hint) bool { return o.Even })
+		bad = &SignalError{Signal: sig, Hint: from, Shape: s, Axis: d, Cuts: cuts}
+	}
+	return l, hinted, bad
+}
+
 // Made returns the layout of a tensor that was made under a signal: whole if there is no
-// hint, or one for a dim that the tensor lacks. The error is ErrPlacement if the hint
+// hint, or one for a dim that the tensor lacks. The error is a *SignalError if the hint
 // wants an even cut of a dim that cannot be cut evenly.
 func (g Signals) Made(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, error) {
-	h, ok := g.hint(sig)
-	if !ok {
-		return Layout{}, nil
-	}
-	l, ok, err := h.on(m, s)
-	if err != nil {
-		return l, fmt.Errorf("signal %v: %w", sig, err)
-	}
-	if !ok {
-		return Layout{}, nil
+	l, _, bad := g.fit(sig, m, s)
+	if bad != nil && bad.Cuts > 0 {
+		return l, bad
 	}
 	return l, nil
 }
 
 // named returns the layout of a tensor that was named by itself. A hint for a dim that it
 // lacks is an error.
-func (g Signals) named(sig tensor.Signal, m Mesh, s tensor.Shape) (l Layout, hinted bool, err error) {
-	h, ok := g.hint(sig)
-	if !ok {
-		return Layout{}, false, nil
+func (g Signals) named(sig tensor.Signal, m Mesh, s tensor.Shape) (Layout, bool, error) {
+	l, hinted, bad := g.fit(sig, m, s)
+	if bad != nil {
+		return l, hinted, bad
 	}
-	l, ok, err = h.on(m, s)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: %s of a tensor %v, expected a dim of %d to %d", ErrPlacement, h.Layout.show(len(m)), s, -len(s), len(s)-1)
-	}
-	if err != nil {
-		return l, true, fmt.Errorf("signal %v: %w", sig, err)
-	}
-	return l, true, nil
+	return l, hinted, nil
 }
 
 // Place returns the layouts of the external inputs of p: those of the hints for their
@@ -208,13 +195,42 @@ func Place(p *tensor.Program, m Mesh, hints Signals) ([]Layout, error) {
 			continue
 		}
 		_, s := p.TypeOf(r)
-		l, err := hints.Made(sig, m, s)
-		if err != nil {
+		var err error
+		if out[i], err = hints.Made(sig, m, s); err != nil {
 			return nil, fmt.Errorf("input %d: %w", i, err)
 		}
-		out[i] = l
 	}
 	return out, nil
+}
+
+// signalled is a tensor of a program with a signal: an input, a leaf, or a result that
+// was named by itself.
+type signalled struct {
+	ref   tensor.Ref
+	sig   tensor.Signal
+	shape tensor.Shape
+	named bool
+}
+
+// signalledOf returns those of p, inputs first.
+func signalledOf(p *tensor.Program) (all []signalled) {
+	for i := range p.Externals {
+		r := tensor.ExternalRef(i)
+		if sig, ok := p.SignalOf(r); ok {
+			_, s := p.TypeOf(r)
+			all = append(all, signalled{r, sig, s, false})
+		}
+	}
+	for i, in := range p.Instrs {
+		r, s := tensor.Ref(i), p.Shapes[in.Shape]
+		if sig, ok := p.SignalOf(r); ok && in.Op.Info().Class == tensor.ClassLeaf {
+			all = append(all, signalled{r, sig, s, false})
+		}
+		if sig, ok := p.NameOf(i); ok {
+			all = append(all, signalled{r, sig, s, true})
+		}
+	}
+	return all
 }
 
 // Explain describes in words, a line each, what the hints mean for p's inputs, leaves and
@@ -222,13 +238,18 @@ func Place(p *tensor.Program, m Mesh, hints Signals) ([]Layout, error) {
 func (g Signals) Explain(p *tensor.Program, m Mesh) string {
 	var b strings.Builder
 	used := map[string]bool{}
-	say := func(what string, sig tensor.Signal, s tensor.Shape, named bool) {
-		h, ok := g.hint(sig)
-		if !ok {
-			return
+	for _, t := range signalledOf(p) {
+		l, hinted, bad := g.fit(t.sig, m, t.shape)
+		if !hinted {
+			continue
 		}
-		used[sig.String()] = true
-		l, fits, err := h.on(m, s)
+		used[t.sig.String()] = true
+		what := t.ref.String()
+		if i, ok := t.ref.Instr(); ok {
+			what = fmt.Sprintf("%%%d %v", i, p.Instrs[i].Op)
+		}
+		d, _ := p.TypeOf(t.ref)
+		fmt.Fprintf(&b, "%s %v%v: %v ", what, d, t.shape, t.sig)
 		var cuts []string
 		for k := range m {
 			if d, cut := l[k].Sharded(); cut {
@@ -236,31 +257,14 @@ func (g Signals) Explain(p *tensor.Program, m Mesh) string {
 			}
 		}
 		switch {
-		case err != nil || !fits && named:
-			fmt.Fprintf(&b, "%s: %v has no such layout\n", what, sig)
-		case !fits:
-			fmt.Fprintf(&b, "%s: %v does not apply to a tensor of %d dims\n", what, sig, len(s))
+		case bad != nil && (bad.Cuts > 0 || t.named):
+			b.WriteString("has no such layout\n")
+		case bad != nil:
+			fmt.Fprintf(&b, "does not apply to a tensor of %d dims\n", len(t.shape))
 		case cuts == nil:
-			fmt.Fprintf(&b, "%s: %v keeps it whole\n", what, sig)
+			b.WriteString("keeps it whole\n")
 		default:
-			fmt.Fprintf(&b, "%s: %v cuts it %s\n", what, sig, strings.Join(cuts, " and "))
-		}
-	}
-	for i := range p.Externals {
-		r := tensor.ExternalRef(i)
-		if sig, ok := p.SignalOf(r); ok {
-			d, s := p.TypeOf(r)
-			say(fmt.Sprintf("%v %v%v", r, d, s), sig, s, false)
-		}
-	}
-	for i, in := range p.Instrs {
-		d, s := p.TypeOf(tensor.Ref(i))
-		what := fmt.Sprintf("%%%d %v %v%v", i, in.Op, d, s)
-		if sig, ok := p.SignalOf(tensor.Ref(i)); ok && in.Op.Info().Class == tensor.ClassLeaf {
-			say(what, sig, s, false)
-		}
-		if sig, ok := p.NameOf(i); ok {
-			say(what, sig, s, true)
+			fmt.Fprintf(&b, "cuts it %s\n", strings.Join(cuts, " and "))
 		}
 	}
 	var idle []string

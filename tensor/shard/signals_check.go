@@ -45,26 +45,13 @@ func (e *SignalError) Unwrap() error { return ErrPlacement }
 // signal's tensors, or nil if it is not known; even cuts are then not checked.
 func (g Signals) Check(p *tensor.Program, mesh func(tensor.Signal) Mesh) error {
 	var scopes scopes
-	for i := range p.Externals {
-		r := tensor.ExternalRef(i)
-		if sig, ok := p.SignalOf(r); ok {
-			_, s := p.TypeOf(r)
-			if err := scopes.add(g.fits(sig, mesh(sig), s), sig, s); err != nil {
-				return err
-			}
+	for _, t := range signalledOf(p) {
+		_, _, bad := g.fit(t.sig, mesh(t.sig), t.shape)
+		if bad != nil && (bad.Cuts > 0 || t.named) {
+			return bad
 		}
-	}
-	for i, in := range p.Instrs {
-		_, s := p.TypeOf(tensor.Ref(i))
-		if sig, ok := p.SignalOf(tensor.Ref(i)); ok && in.Op.Info().Class == tensor.ClassLeaf {
-			if err := scopes.add(g.fits(sig, mesh(sig), s), sig, s); err != nil {
-				return err
-			}
-		}
-		if sig, ok := p.NameOf(i); ok {
-			if e := g.fits(sig, mesh(sig), s); e != nil {
-				return e
-			}
+		if !t.named && len(t.shape) > 0 {
+			scopes.add(t, bad)
 		}
 	}
 	return scopes.err()
@@ -77,28 +64,19 @@ type scopes struct {
 	lacked map[tensor.Signal]*SignalError
 }
 
-// add notes the error e, or nil, of a tensor of shape s in the scope sig. It returns e
-// unless the tensor only lacks a dim, which other tensors of the scope may have. A scalar
-// is ignored.
-func (x *scopes) add(e *SignalError, sig tensor.Signal, s tensor.Shape) error {
-	if e != nil && e.Cuts > 0 {
-		return e
-	}
-	if len(s) == 0 {
-		return nil
-	}
+// add notes that a tensor lacks the dim of its scope's hint, or that it has it if e is
+// nil.
+func (x *scopes) add(t signalled, e *SignalError) {
 	if x.lacked == nil {
 		x.lacked = map[tensor.Signal]*SignalError{}
 	}
-	before, seen := x.lacked[sig]
-	switch {
-	case !seen:
-		x.order = append(x.order, sig)
-		x.lacked[sig] = e
-	case e == nil || before != nil && len(s) > len(before.Shape):
-		x.lacked[sig] = e
+	before, seen := x.lacked[t.sig]
+	if !seen {
+		x.order = append(x.order, t.sig)
 	}
-	return nil
+	if !seen || e == nil || before != nil && len(t.shape) > len(before.Shape) {
+		x.lacked[t.sig] = e
+	}
 }
 
 func (x *scopes) err() error {
@@ -107,34 +85,6 @@ func (x *scopes) err() error {
 			e.Scope = true
 			return e
 		}
-	}
-	return nil
-}
-
-// fits returns the error of a tensor of shape s under the hint for sig.
-func (g Signals) fits(sig tensor.Signal, m Mesh, s tensor.Shape) *SignalError {
-	h, ok := g.hint(sig)
-	if !ok {
-		return nil
-	}
-	l := h.Layout
-	for k := range l {
-		d, cut := l[k].Sharded()
-		if !cut {
-			continue
-		}
-		if d < -len(s) || d >= len(s) {
-			return &SignalError{Signal: sig, Hint: g.source(sig, func(h Hint) bool { return h.Layout[k] == l[k] }), Shape: s, Axis: d}
-		}
-		if d < 0 {
-			l[k] = Shard(d + len(s))
-		}
-	}
-	if !h.Even || m == nil {
-		return nil
-	}
-	if d, cuts, bad := uneven(m, m.normal(l), s); bad {
-		return &SignalError{Signal: sig, Hint: g.source(sig, func(h Hint) bool { return h.Even }), Shape: s, Axis: d, Cuts: cuts}
 	}
 	return nil
 }

@@ -53,13 +53,6 @@ func RewriteStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, 
 	if err != nil {
 		return nil, err
 	}
-	if o != nil {
-		for i := range o.Outputs {
-			if i < 0 || i >= len(p.Instrs) || !p.Instrs[i].Keep {
-				return nil, fmt.Errorf("%w: a layout for instruction %d, which is not a kept result", ErrPlacement, i)
-			}
-		}
-	}
 	s.assign()
 	s.cut()
 	return s.join()
@@ -81,6 +74,11 @@ func newStager(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, inpu
 	s := &stager{p: p, stages: stages, of: of, inputs: slices.Clone(inputs)}
 	if o != nil {
 		s.o = *o
+	}
+	for i := range s.o.Outputs {
+		if i < 0 || i >= len(p.Instrs) || !p.Instrs[i].Keep {
+			return nil, fmt.Errorf("%w: a layout for instruction %d, which is not a kept result", ErrPlacement, i)
+		}
 	}
 	return s, nil
 }
@@ -379,5 +377,6 @@ func PlaceStages(p *tensor.Program, stages []Stage, of map[tensor.Signal]int, in
 			}
 		}
 	}
-	return RewriteStages(p, stages, of, s.inputs, o)
+	s.cut()
+	return s.join()
 }

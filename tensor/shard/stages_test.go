@@ -161,19 +161,26 @@ func TestPipeline(t *testing.T) {
 					t.Errorf("stage %d sent %d bytes, the formula says %d", k, tr.sent[k], want)
 				}
 			}
-			lists, err := OneForwardOneBackward(n, micro)
+			order, err := PipelineOrder(n, micro)
 			if err != nil {
 				t.Fatal(err)
 			}
 			// its sends and waits, in the schedule's order
 			for k, r := range p.Ranks {
 				var want, got []string
-				for _, a := range lists[k] {
-					switch a.Kind {
-					case SendActivation, SendGradient:
-						want = append(want, "send")
-					case RecvActivation, RecvGradient:
+				for _, a := range order {
+					if a.Stage != k {
+						continue
+					}
+					first, last := k == 0, k == n-1
+					if a.Kind == Backward {
+						first, last = last, first
+					}
+					if !first {
 						want = append(want, "receive")
+					}
+					if !last {
+						want = append(want, "send")
 					}
 				}
 				for _, s := range r.Steps {

@@ -12,7 +12,7 @@ import (
 // accumulate records step n in Accumulate batches, each in a program of its own: the step
 // needs the memory of one batch and of the gradients' sums. The loss is the mean of the
 // batches'.
-func (r *run) accumulate(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n int) (loss *tensor.Tensor, err error) {
+func (r *run) accumulate(opt *optim.AdamW, _ []*tensor.Tensor, next feed, n int) (loss *tensor.Tensor, err error) {
 	parts := r.o.Accumulate
 	one := func(sc *tensor.Scope, i int) error {
 		var x, y *tensor.Tensor
@@ -24,13 +24,7 @@ func (r *run) accumulate(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n
 		if err := autograd.Accumulate(part, parts); err != nil {
 			return err
 		}
-		r.s.NoGrad(func() {
-			part = part.MulS(1 / float64(parts))
-			if loss != nil {
-				part = loss.Add(part)
-			}
-		})
-		sc.Keep(part)
+		part = sc.Keep(meanLoss(loss, part, parts))
 		if loss != nil {
 			loss.Free()
 		}
@@ -38,14 +32,7 @@ func (r *run) accumulate(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n
 		if i < parts-1 {
 			return nil
 		}
-		grads := make([]*tensor.Tensor, len(leaves))
-		for k, p := range leaves {
-			grads[k] = p.Grad()
-		}
-		if r.o.Clip > 0 {
-			r.s.NoGrad(func() { grads = optim.ClipGradNorm(grads, r.o.Clip) })
-		}
-		err := opt.Step(grads)
+		err := r.descend(opt, nn.Grads(r.net.Params()))
 		opt.ZeroGrad()
 		return err
 	}

@@ -100,14 +100,11 @@ func (d *Images) sample(context.Context, *run) error { return nil }
 // judge returns how many images it recognises, and the mean of their losses, with one
 // program and one read.
 func (d *Images) judge(r *run, x []float32, y []int64) (hits, loss float64, err error) {
-	var both *tensor.Tensor
-	r.s.NoGrad(func() {
-		r.s.Scope(func(sc *tensor.Scope) {
-			labels := tensor.From(r.s, y)
-			logits := r.net.Forward(tensor.From(r.s, x, len(y), 1, d.Test.Rows, d.Test.Cols))
-			same := logits.Argmax(-1).Eq(labels).Cast(tensor.F32).Sum()
-			both = sc.Keep(tensor.Stack(0, same, nn.CrossEntropy(logits, labels)))
-		})
+	both := nn.Result(r.s, func() *tensor.Tensor {
+		labels := tensor.From(r.s, y)
+		logits := r.net.Forward(tensor.From(r.s, x, len(y), 1, d.Test.Rows, d.Test.Cols))
+		same := logits.Argmax(-1).Eq(labels).Cast(tensor.F32).Sum()
+		return tensor.Stack(0, same, nn.CrossEntropy(logits, labels))
 	})
 	defer both.Free()
 	v, err := tensor.Data[float32](both)

@@ -63,7 +63,7 @@ func (d *Text) steps(r *run) (feed, int, error) {
 	}
 	x, y := make([]int32, rows*length), make([]int32, rows*length)
 	return func(n int) (*tensor.Tensor, *tensor.Tensor, error) {
-		if err := crops.FillInt32(uint64(n)*uint64(rows), x, y); err != nil {
+		if err := data.FillCrops(crops, uint64(n)*uint64(rows), x, y); err != nil {
 			return nil, nil, err
 		}
 		return tensor.From(r.s, x, rows, length), tensor.From(r.s, y, rows, length), nil
@@ -107,11 +107,8 @@ func (d *Text) evaluate(ctx context.Context, r *run) error {
 
 // judge returns the mean loss of a few pieces.
 func (d *Text) judge(r *run, x, y []int32, pieces, n int) (float64, error) {
-	var loss *tensor.Tensor
-	r.s.NoGrad(func() {
-		r.s.Scope(func(sc *tensor.Scope) {
-			loss = sc.Keep(nn.CrossEntropy(r.net.Forward(tensor.From(r.s, x, pieces, n)), tensor.From(r.s, y, pieces, n)))
-		})
+	loss := nn.Result(r.s, func() *tensor.Tensor {
+		return nn.CrossEntropy(r.net.Forward(tensor.From(r.s, x, pieces, n)), tensor.From(r.s, y, pieces, n))
 	})
 	defer loss.Free()
 	return loss.Item()

@@ -185,12 +185,31 @@ func (r *run) record(opt *optim.AdamW, leaves []*tensor.Tensor, next feed, n int
 		if grads, err = autograd.Grad(loss, leaves...); err != nil {
 			return
 		}
+		err = r.descend(opt, grads)
+	})
+	return loss, err
+}
+
+// descend takes the optimizer's step with the gradients.
+func (r *run) descend(opt *optim.AdamW, grads []*tensor.Tensor) (err error) {
+	r.s.NoGrad(func() {
 		if r.o.Clip > 0 {
 			grads = optim.ClipGradNorm(grads, r.o.Clip)
 		}
 		err = opt.Step(grads)
 	})
-	return loss, err
+	return err
+}
+
+// meanLoss returns loss, nil for none so far, with its share of one of n parts added.
+func meanLoss(loss, part *tensor.Tensor, n int) *tensor.Tensor {
+	part.Session().NoGrad(func() {
+		part = part.MulS(1 / float64(n))
+		if loss != nil {
+			part = loss.Add(part)
+		}
+	})
+	return part
 }
 
 // known reports whether the last step's loss was read.

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -155,27 +156,18 @@ type Summary struct {
 	Sample      string   `json:"sample,omitempty"`
 }
 
-// or returns x, or def for a zero x.
-func or[T comparable](x, def T) T {
-	var zero T
-	if x == zero {
-		return def
-	}
-	return x
-}
-
 // filled returns o with the values of d for zero fields.
 func (o *Options) filled(d Options) Options {
 	if o == nil {
 		o = &Options{}
 	}
 	f := *o
-	f.Steps, f.Batch, f.Warmup = or(f.Steps, d.Steps), or(f.Batch, d.Batch), or(f.Warmup, d.Warmup)
-	f.LR, f.LRLast, f.Decay, f.Clip = or(f.LR, d.LR), or(f.LRLast, d.LRLast), or(f.Decay, d.Decay), or(f.Clip, d.Clip)
-	f.Accumulate = or(or(f.Accumulate, d.Accumulate), 1)
-	f.MicroBatches = or(or(f.MicroBatches, d.MicroBatches), 1)
-	f.inFlight = or(f.inFlight, defaultInFlight)
-	f.LossEvery, f.Sample = or(f.LossEvery, d.LossEvery), or(f.Sample, d.Sample)
+	f.Steps, f.Batch, f.Warmup = cmp.Or(f.Steps, d.Steps), cmp.Or(f.Batch, d.Batch), cmp.Or(f.Warmup, d.Warmup)
+	f.LR, f.LRLast, f.Decay, f.Clip = cmp.Or(f.LR, d.LR), cmp.Or(f.LRLast, d.LRLast), cmp.Or(f.Decay, d.Decay), cmp.Or(f.Clip, d.Clip)
+	f.Accumulate = cmp.Or(f.Accumulate, d.Accumulate, 1)
+	f.MicroBatches = cmp.Or(f.MicroBatches, d.MicroBatches, 1)
+	f.inFlight = cmp.Or(f.inFlight, defaultInFlight)
+	f.LossEvery, f.Sample = cmp.Or(f.LossEvery, d.LossEvery), cmp.Or(f.Sample, d.Sample)
 	// a short run would never end its warm-up; in a shorter one the rate would jump, and
 	// roundings would show
 	f.Warmup = min(f.Warmup, f.Steps/2)

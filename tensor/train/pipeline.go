@@ -134,13 +134,7 @@ func (st *pipeStage) forward(m *underway, k, stages, count int, loss *tensor.Ten
 	}
 	if k == stages-1 {
 		h = nn.CrossEntropy(h, m.y)
-		h.Session().NoGrad(func() {
-			part := h.MulS(1 / float64(count))
-			if loss != nil {
-				part = loss.Add(part)
-			}
-			loss = part
-		})
+		loss = meanLoss(loss, h, count)
 	}
 	m.out = append(m.out, h)
 	return loss
@@ -177,7 +171,6 @@ func (st *pipeStage) backward(m *underway, k, count int, sums map[*tensor.Tensor
 // update takes the optimizer's step with the gradients of the stages.
 func (r *run) update(opt *optim.AdamW, leaves []*tensor.Tensor, sums []map[*tensor.Tensor]*tensor.Tensor) error {
 	grads := make([]*tensor.Tensor, len(leaves))
-	var err error
 	r.s.NoGrad(func() {
 		for i, p := range leaves {
 			for _, stage := range sums {
@@ -189,10 +182,6 @@ func (r *run) update(opt *optim.AdamW, leaves []*tensor.Tensor, sums []map[*tens
 				}
 			}
 		}
-		if r.o.Clip > 0 {
-			grads = optim.ClipGradNorm(grads, r.o.Clip)
-		}
-		err = opt.Step(grads)
 	})
-	return err
+	return r.descend(opt, grads)
 }

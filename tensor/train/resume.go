@@ -3,9 +3,10 @@ package train
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"reflect"
 	"strconv"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -25,52 +26,39 @@ const (
 	noteCounter = "random counter"
 )
 
-// kept returns the options that a checkpoint keeps, as text that gives the same bits when
-// it is read.
+// kept returns the options that a checkpoint keeps.
 func (o *Options) kept() []keptOption {
 	return []keptOption{
-		{name: "seed", u: &o.Seed, fixed: true}, {name: "batch", i: &o.Batch, fixed: true}, {name: "accumulate", i: &o.Accumulate, fixed: true}, {name: "steps", i: &o.Steps},
-		{name: "warmup", i: &o.Warmup}, {name: "every", i: &o.Every}, {name: "loss-every", i: &o.LossEvery},
-		{name: "lr", f: &o.LR}, {name: "lr-last", f: &o.LRLast}, {name: "decay", f: &o.Decay}, {name: "clip", f: &o.Clip},
+		{"seed", &o.Seed, true}, {"batch", &o.Batch, true}, {"accumulate", &o.Accumulate, true}, {"steps", &o.Steps, false},
+		{"warmup", &o.Warmup, false}, {"every", &o.Every, false}, {"loss-every", &o.LossEvery, false},
+		{"lr", &o.LR, false}, {"lr-last", &o.LRLast, false}, {"decay", &o.Decay, false}, {"clip", &o.Clip, false},
 	}
 }
 
-// keptOption is one of them; the pointer that isn't nil points to it.
+// keptOption is one of them.
 type keptOption struct {
 	name  string
-	u     *uint64
-	i     *int
-	f     *float64
+	p     any  // points to it: a *uint64, *int or *float64
 	fixed bool // another value is another run
 }
 
+// String returns the number as JSON, which gives the same bits when it is read.
 func (k *keptOption) String() string {
-	switch {
-	case k.u != nil:
-		return strconv.FormatUint(*k.u, 10)
-	case k.i != nil:
-		return strconv.Itoa(*k.i)
+	b, err := json.Marshal(k.p)
+	if err != nil {
+		return err.Error()
 	}
-	return strconv.FormatFloat(*k.f, 'g', -1, 64)
+	return string(b)
 }
 
 // zero reports whether the option has its default.
-func (k *keptOption) zero() bool {
-	return (k.u == nil || *k.u == 0) && (k.i == nil || *k.i == 0) && (k.f == nil || *k.f == 0)
-}
+func (k *keptOption) zero() bool { return reflect.ValueOf(k.p).Elem().IsZero() }
 
-func (k *keptOption) set(text string) (err error) {
-	switch {
-	case k.u != nil:
-		*k.u, err = strconv.ParseUint(text, 10, 53)
-	case k.i != nil:
-		*k.i, err = strconv.Atoi(text)
-	default:
-		if *k.f, err = strconv.ParseFloat(text, 64); err == nil && (math.IsNaN(*k.f) || math.IsInf(*k.f, 0)) {
-			err = strconv.ErrRange
-		}
+func (k *keptOption) set(text string) error {
+	if text == "null" {
+		return strconv.ErrSyntax
 	}
-	return err
+	return json.Unmarshal([]byte(text), k.p)
 }
 
 // reopen opens the checkpoint that r continues, and takes the options from it that were

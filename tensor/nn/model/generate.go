@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/nn"
 )
 
 // Sampling says how the next token is chosen. The zero value takes the most likely token.
@@ -37,13 +39,10 @@ func (m *Qwen3) Generate(ctx context.Context, prompt []int32, n int, o Sampling)
 		}
 		last := seq[max(0, len(seq)-len(window)):]
 		clear(window[copy(window, last):])
-		var row *tensor.Tensor
-		s.NoGrad(func() {
-			s.Scope(func(sc *tensor.Scope) {
-				x := tensor.From(s, window, 1, len(window))
-				at := tensor.From(s, []int32{int32(len(last) - 1)})
-				row = sc.Keep(m.logits(m.hidden(x).IndexSelect(1, at)))
-			})
+		row := nn.Result(s, func() *tensor.Tensor {
+			x := tensor.From(s, window, 1, len(window))
+			at := tensor.From(s, []int32{int32(len(last) - 1)})
+			return m.logits(m.hidden(x).IndexSelect(1, at))
 		})
 		var next int32
 		err := tensor.View(row, func(logits []float32) error {
@@ -86,15 +85,7 @@ func (k *picker) pick(logits []float32) int32 {
 		order[i] = int32(i)
 	}
 	if k.o.TopK > 0 && k.o.TopK < len(order) {
-		slices.SortStableFunc(order, func(a, b int32) int {
-			switch x, y := logits[a], logits[b]; {
-			case x > y:
-				return -1
-			case x < y:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(logits[b], logits[a]) })
 		order = order[:k.o.TopK]
 	}
 	top := math.Inf(-1)

@@ -2,8 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/ringside-go/ringside/tensor"
@@ -67,19 +67,12 @@ func DataParallel(n int) *Config {
 }
 
 func (c *Config) bad(key, value, format string, args ...any) error {
-	e := &Error{File: c.file, Key: key, Value: value, Problem: fmt.Sprintf(format, args...)}
-	for k := key; ; {
-		if p, ok := c.at[k]; ok {
-			e.Line, e.Col = p.line, p.col
-			break
-		}
-		i := strings.LastIndexByte(k, '.')
-		if i < 0 {
-			break
-		}
-		k = k[:i]
+	at, ok := c.at[key]
+	for k := key; !ok && k != ""; { // or of the key above it
+		k = k[:max(strings.LastIndexByte(k, '.'), 0)]
+		at, ok = c.at[k]
 	}
-	return e
+	return &Error{File: c.file, Line: at.line, Col: at.col, Key: key, Value: value, Problem: fmt.Sprintf(format, args...)}
 }
 
 // Check returns an error for the first invalid entry of c. A config from Parse is valid.
@@ -99,7 +92,7 @@ func (c *Config) Check() error {
 		if err := tensor.CheckSignalName(g.Name); err != nil {
 			return c.bad(g.Name, "", "%v", err)
 		}
-		if reserved(g.Name) {
+		if slices.Contains(keys[:], g.Name) {
 			return c.bad(g.Name, "", "a signal can't have this name: it is a key of the config")
 		}
 		if _, ok := names[g.Name]; ok {
@@ -191,13 +184,10 @@ func (c *Config) checkWorkers() error {
 			return c.bad(key, list(g.Workers), "%d workers, expected %d: the mesh of a stage is %v", len(g.Workers), c.Mesh.Size(), c.Mesh)
 		}
 		for _, w := range g.Workers {
-			if o := owner[w]; o != nil && !slices.Equal(o.Workers, g.Workers) {
-				return c.bad(key, list(g.Workers), "%s has %s; expected the same workers in the same order, or others", o.Name, list(o.Workers))
-			}
-		}
-		for _, w := range g.Workers {
-			if owner[w] == nil {
+			if o := owner[w]; o == nil {
 				owner[w] = g
+			} else if !slices.Equal(o.Workers, g.Workers) {
+				return c.bad(key, list(g.Workers), "%s has %s; expected the same workers in the same order, or others", o.Name, list(o.Workers))
 			}
 		}
 	}
@@ -250,13 +240,7 @@ func (c *Config) checkBackward(names map[string]int) error {
 
 // known returns the names except one.
 func known(names map[string]int, but string) string {
-	var out []string
-	for n := range names {
-		if n != but {
-			out = append(out, n)
-		}
-	}
-	sort.Strings(out)
+	out := slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(n string) bool { return n == but })
 	switch {
 	case len(out) == 0:
 		return "that of another signal, of which there is none"

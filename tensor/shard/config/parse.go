@@ -20,15 +20,6 @@ const MaxBytes = 64 << 10
 // keys are the keys of a config that are no signals.
 var keys = [...]string{"workers", "mesh", "zero1", "auto_shard", "micro_batches"}
 
-func reserved(name string) bool {
-	for _, k := range keys {
-		if k == name {
-			return true
-		}
-	}
-	return false
-}
-
 // Parse reads a config from the text of a YAML file. file is its name for errors, which
 // are *Error.
 func Parse(file string, text []byte) (*Config, error) {
@@ -296,27 +287,24 @@ func (c *Config) boolean(path string, v *yaml.Node) (b bool, err error) {
 
 // integers reads a list of numbers; null is none.
 func (c *Config) integers(path string, v *yaml.Node) (out []int, err error) {
-	if v.Tag == "!!null" {
-		return nil, nil
-	}
-	if v.Kind != yaml.SequenceNode || len(v.Content) == 0 {
+	if v.Tag != "!!null" && (v.Kind != yaml.SequenceNode || len(v.Content) == 0) {
 		return nil, c.wrong(path, v, "a list of workers such as [0, 1], or null for all")
 	}
-	for _, x := range v.Content {
-		if x, err = c.resolve(path, x); err != nil {
-			return nil, err
-		}
-		n, err := c.integer(path, x)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, n)
-	}
-	return out, nil
+	return items(c, path, v, c.integer)
 }
 
 // names reads a name or a list of names; null is none.
 func (c *Config) names(path string, v *yaml.Node) (out []string, err error) {
+	return items(c, path, v, func(path string, v *yaml.Node) (string, error) {
+		if v.Kind != yaml.ScalarNode || v.Value == "" {
+			return "", c.wrong(path, v, "a dim of the mesh, or a list of them")
+		}
+		return v.Value, nil
+	})
+}
+
+// items reads a list, or one item; null is none.
+func items[T any](c *Config, path string, v *yaml.Node, item func(path string, v *yaml.Node) (T, error)) (out []T, err error) {
 	if v.Tag == "!!null" {
 		return nil, nil
 	}
@@ -328,10 +316,11 @@ func (c *Config) names(path string, v *yaml.Node) (out []string, err error) {
 		if x, err = c.resolve(path, x); err != nil {
 			return nil, err
 		}
-		if x.Kind != yaml.ScalarNode || x.Value == "" {
-			return nil, c.wrong(path, x, "a dim of the mesh, or a list of them")
+		n, err := item(path, x)
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, x.Value)
+		out = append(out, n)
 	}
 	return out, nil
 }

@@ -1,0 +1,65 @@
+package ipc
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/ringside-go/ringside/ipc/wire"
+)
+
+// Introduce returns the greeting of this end. ringBytes is 0 at a dialer.
+func (o *Options) Introduce(ringBytes int) wire.Hello {
+	return wire.Hello{
+		Version: o.Hello.Version, Role: uint8(o.Hello.Role), Name: o.Hello.Name, Note: o.Hello.Note,
+		PID: uint32(os.Getpid()), RingBytes: uint32(ringBytes),
+	}
+}
+
+// PeerOf returns the peer as it introduced itself. Its user and group are -1: a greeting
+// has none.
+func PeerOf(m *wire.Hello) Peer {
+	return Peer{Role: Role(m.Role), Name: m.Name, Note: m.Note, Version: m.Version, PID: int(m.PID), UID: -1, GID: -1, Start: m.Start}
+}
+
+// GreetingError returns an error of package wire as ErrVersion or ErrCorrupt.
+func GreetingError(err error) error {
+	if errors.Is(err, wire.ErrVersion) {
+		return fmt.Errorf("%w: %w", ErrVersion, err)
+	}
+	return fmt.Errorf("%w: %w", ErrCorrupt, err)
+}
+
+// ParseWelcome reads a listener's greeting. It returns ErrRefused for a Refuse, with the
+// listener's reason, ErrVersion or ErrCorrupt.
+func ParseWelcome(src []byte) (*wire.Hello, error) {
+	kind, _, err := wire.HandshakeKind(src)
+	if err == nil && kind == wire.KindRefuse {
+		return nil, refusal(src)
+	}
+	var m wire.Welcome
+	if err == nil {
+		err = wire.ParseWelcome(src, &m)
+	}
+	if err != nil {
+		return nil, GreetingError(err)
+	}
+	if err := CheckRingBytes(int(m.RingBytes)); err != nil {
+		return nil, fmt.Errorf("%w: Welcome: %w", ErrCorrupt, err)
+	}
+	return (*wire.Hello)(&m), nil
+}
+
+func refusal(src []byte) error {
+	var m wire.Refuse
+	if err := wire.ParseRefuse(src, &m); err != nil {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	switch m.Reason {
+	case wire.RefuseVersion:
+		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrVersion, m.Text)
+	case wire.RefuseSecret:
+		return fmt.Errorf("%w: %w: %s", ErrRefused, ErrSecret, m.Text)
+	}
+	return fmt.Errorf("%w: %s", ErrRefused, m.Text)
+}
