@@ -101,7 +101,7 @@ clean: ## remove what was built
 	rm -rf $(BIN)
 
 tools-peers:
-	@{ command -v mpicc && command -v mpirun && command -v gcc && /usr/bin/python3 -c 'import torch.distributed'; } >/dev/null 2>&1 || \
+	@{ command -v mpirun && command -v gcc && mpicc -E -include mpi.h -x c /dev/null && /usr/bin/python3 -c 'import torch.distributed'; } >/dev/null 2>&1 || \
 		{ $(APT) update && $(APT) install -y openmpi-bin libopenmpi-dev gcc libc6-dev python3-torch; }
 
 tools-race:

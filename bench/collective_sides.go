@@ -118,7 +118,7 @@ func mpiCan(c collectiveCase) bool { return c.dtype == "f32" && !c.private }
 
 // collectiveMPI are the transports that work here: between hosts TCP alone.
 func collectiveMPI(r *run, hosts []*nettest.Host) (sides []collectiveSide) {
-	if !found("mpicc", "mpirun") {
+	if !foundMPI() {
 		r.without("Open MPI", errNoMPI)
 		return nil
 	}

@@ -26,7 +26,7 @@ var (
 	// errNoFloor is why a scenario goes without its C side.
 	errNoFloor = errors.New("bench: no C compiler; apt-get install gcc")
 	// errNoMPI is why a scenario goes without Open MPI.
-	errNoMPI = errors.New("bench: no mpicc or no mpirun; apt-get install openmpi-bin libopenmpi-dev")
+	errNoMPI = errors.New("bench: no Open MPI to compile with and run; apt-get install openmpi-bin libopenmpi-dev")
 )
 
 // tool is the command line of a program that prints figures. It is nil where the machine
@@ -54,12 +54,18 @@ func (r *run) compileC(name string, source []byte, args ...string) tool {
 
 // mpi compiles the C program of what two ranks of Open MPI can do.
 func (r *run) mpi() tool {
-	if !found("mpicc", "mpirun") {
+	if !foundMPI() {
 		r.without("Open MPI", errNoMPI)
 		return nil
 	}
 	run := append(tool{"mpirun", "-np", "2", "--bind-to", "core"}, asRoot()...)
 	return append(run, r.compile("mpi", mpiSource, "mpicc", "-O2"))
+}
+
+// foundMPI reports whether programs of Open MPI can be compiled and run: its compiler is
+// often installed without the headers.
+func foundMPI() bool {
+	return found("mpicc", "mpirun") && exec.Command("mpicc", "-E", "-include", "mpi.h", "-x", "c", "/dev/null").Run() == nil
 }
 
 // asRoot returns the option of mpirun without which it does nothing for root.
