@@ -46,8 +46,10 @@ func TestClipNorms(t *testing.T) {
 		for _, n := range c.norms {
 			peers = append(peers, Record{Norms: []float64{n}})
 		}
-		if got := clipNorms(peers); got[0] != c.want {
-			t.Errorf("%v: %v, expected %v", c.norms, got[0], c.want)
+		for _, floor := range []float64{0, 2.5} {
+			if got := clipNorms(peers, floor); got[0] != max(c.want, floor) {
+				t.Errorf("%v, at least %v: %v, expected %v", c.norms, floor, got[0], c.want)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package gather
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -54,6 +55,10 @@ type Policy struct {
 	// NormLimit bounds the L2 norm of each parameter of a peer. 0: no bound.
 	NormLimit float64 `cbor:"norm_limit" json:"norm_limit"`
 
+	// ClipFloor is the least norm that the rule clip-mean scales peers down to. Without
+	// it a parameter that more than half of the peers left as it was is not updated.
+	ClipFloor float64 `cbor:"clip_floor" json:"clip_floor,omitempty"`
+
 	// Aggregator is the rule by which updates become one; package agg knows them.
 	Aggregator string `cbor:"aggregator" json:"aggregator"`
 
@@ -90,7 +95,7 @@ func (p *Plan) Normalize() error {
 		return fmt.Errorf("%w: timeout %v, expected above 0", ErrPlan, p.Timeout)
 	case p.TMin != 0 && p.TMax != 0 && p.TMin > p.TMax:
 		return fmt.Errorf("%w: the window ends at %d, before it begins at %d", ErrPlan, p.TMax, p.TMin)
-	case p.Policy.ReserveRounds < 0 || p.Policy.MinPeers < 0 || !(p.Policy.NormLimit >= 0):
+	case p.Policy.ReserveRounds < 0 || p.Policy.MinPeers < 0 || !(p.Policy.NormLimit >= 0) || !(p.Policy.ClipFloor >= 0 && p.Policy.ClipFloor <= math.MaxFloat32):
 		return fmt.Errorf("%w: policy %+v: expected numbers of at least 0", ErrPlan, p.Policy)
 	case !p.Policy.Deal.valid():
 		return fmt.Errorf("%w: peers are dealt %q, expected nothing, %q or %q", ErrPlan, p.Policy.Deal, Longest, Rendezvous)

@@ -31,8 +31,9 @@ type Result struct {
 	Reasons map[uint64]status.Status `json:"reasons" cbor:"reasons"`
 	// accepted ones, by UIDs
 	Peers []Record `json:"peers" cbor:"peers"`
-	// by parameter: the lower median
+	// by parameter: the lower median, or the plan's floor
 	ClipNorms  []float64    `json:"clip_norms" cbor:"clip_norms"`
+	ClipFloor  float64      `json:"clip_floor,omitempty" cbor:"clip_floor"`
 	Removed    int          `json:"duplicates_removed" cbor:"duplicates_removed"`
 	Duplicates int          `json:"duplicates" cbor:"duplicates"`
 	Conflicts  int          `json:"conflicts" cbor:"conflicts"`
@@ -115,12 +116,14 @@ func newResult(plan *Plan, m *merged, wanted []uint64) *Result {
 		r.SuccessRate = float64(len(r.UIDs)) / float64(primaries)
 	}
 	r.Skip = len(r.UIDs) < max(1, plan.Policy.MinPeers)
-	r.ClipNorms = clipNorms(r.Peers)
+	r.ClipFloor = plan.Policy.ClipFloor
+	r.ClipNorms = clipNorms(r.Peers, r.ClipFloor)
 	return r
 }
 
-// clipNorms returns the lower median of the peers' norms of each parameter.
-func clipNorms(peers []Record) []float64 {
+// clipNorms returns the lower median of the peers' norms of each parameter, at least
+// floor.
+func clipNorms(peers []Record, floor float64) []float64 {
 	if len(peers) == 0 {
 		return []float64{}
 	}
@@ -131,7 +134,7 @@ func clipNorms(peers []Record) []float64 {
 			norms[i] = peers[i].Norms[p]
 		}
 		slices.Sort(norms)
-		out[p] = norms[(len(norms)-1)/2]
+		out[p] = max(norms[(len(norms)-1)/2], floor)
 	}
 	return out
 }

@@ -309,7 +309,7 @@ func Parse(b []byte) (*Aggregate, error) {
 func (a *Aggregate) Plan(like gather.Plan) *gather.Plan {
 	like.Window, like.Intended, like.Reserves = a.Result.Window, a.Result.UIDs, nil
 	like.TMin, like.TMax, like.Manifest = 0, 0, a.Result.Manifest
-	like.Policy.Aggregator = a.Result.Aggregator
+	like.Policy.Aggregator, like.Policy.ClipFloor = a.Result.Aggregator, a.Result.ClipFloor
 	return &like
 }
 

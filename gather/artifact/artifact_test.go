@@ -40,7 +40,7 @@ func newBed(t testing.TB) *bed {
 		}
 	}
 	b.plan = gather.Plan{Window: window, Timeout: time.Minute, Manifest: b.m.Digest(), Intended: []uint64{3, 5, 6, 9}, Reserves: []uint64{1},
-		Policy: gather.Policy{ReserveRounds: 1, Aggregator: "centered-clip"}}
+		Policy: gather.Policy{ReserveRounds: 1, Aggregator: "centered-clip", ClipFloor: 100}}
 	return b
 }
 
