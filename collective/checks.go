@@ -12,6 +12,7 @@ import (
 func request[T Element](kind plan.Kind, op Op, dst, src []T) (r plan.Request) {
 	r.Dst, r.Src = bytesOf(dst), bytesOf(src)
 	r.Call.Kind, r.Call.Op, r.Call.DType = kind, op, dtypeOf[T]()
+	r.Call.Count = int64(max(len(dst), len(src)))
 	return r
 }
 
@@ -46,8 +47,11 @@ func (g *Group) check(r *plan.Request) error {
 	switch c.Kind {
 	case plan.Barrier:
 		return nil
+	case plan.AllReduce: // the most frequent call, without the rest
+		if len(r.Dst) == len(r.Src) && (same(r.Dst, r.Src) || !overlap(r.Dst, r.Src)) {
+			return g.checkFold(c)
+		}
 	case plan.Send, plan.Recv:
-		c.Count = int64(len(r.Dst) / c.DType.Size())
 		return g.has(r.Peer, "peer") // a rank may be its own
 	case plan.Broadcast, plan.Reduce, plan.Gather, plan.Scatter:
 		if err := g.has(r.Peer, "root"); err != nil {
@@ -68,7 +72,7 @@ func (g *Group) check(r *plan.Request) error {
 	if err := r.Check(g.rank, g.size); err != nil {
 		return fmt.Errorf("%w: %v of %v: %w", ErrLength, c.Kind, c.DType, err)
 	}
-	c.Count = int64(g.longest(r) / c.DType.Size())
+	g.setCount(r)
 	if overlap(r.Dst, r.Src) && !g.mayOverlap(r) {
 		return fmt.Errorf("%w: %v", ErrOverlap, c.Kind)
 	}
@@ -93,26 +97,26 @@ func (g *Group) convertCounts(r *plan.Request) (err error) {
 	return nil
 }
 
-// longest returns the bytes of the longest buffer of a checked call.
-func (g *Group) longest(r *plan.Request) int {
+// setCount corrects the count of a checked call whose longest buffer not all ranks have.
+func (g *Group) setCount(r *plan.Request) {
 	one := len(r.Src)
-	switch r.Call.Kind {
-	case plan.AllGather, plan.Broadcast:
-		return len(r.Dst)
+	switch c := &r.Call; c.Kind {
+	case plan.Reduce:
+		c.Count = int64(one / c.DType.Size())
 	case plan.AllToAll:
 		if r.Counts != nil {
-			return 0 // counts are between pairs
+			c.Count = 0 // counts are between pairs
 		}
 	case plan.Scatter:
 		one = len(r.Dst)
 		fallthrough
 	case plan.Gather:
+		whole := one * g.size
 		if r.Counts != nil {
-			return sum(r.Counts)
+			whole = sum(r.Counts)
 		}
-		return one * g.size
+		c.Count = int64(whole / c.DType.Size())
 	}
-	return one
 }
 
 // mayOverlap reports whether the buffers of a checked call, which share memory, are the

@@ -75,7 +75,11 @@ func (g *Group) checkFold(c *plan.Call) error {
 		c.Op, c.Scale = Sum, 1/float64(g.size)
 	}
 	c.Scale = c.Factor()
-	if err := kernel.CheckFold(c.Op, c.DType, c.Scale, 0); err != nil {
+	err := kernel.Supported(c.Op, c.DType)
+	if err == nil && c.Scale != 1 && !c.DType.IsFloat() {
+		err = fmt.Errorf("%v is not scaled by %v", c.DType, c.Scale)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrOp, err)
 	}
 	return nil

@@ -51,10 +51,12 @@ func (r *Raw) request() (plan.Request, error) {
 	if !r.DType.Valid() || !r.Op.Valid() {
 		return q, fmt.Errorf("%w: %v of %v", ErrOp, r.Op, r.DType)
 	}
-	if size := r.DType.Size(); len(r.Dst)%size != 0 || len(r.Src)%size != 0 {
+	size := r.DType.Size()
+	if len(r.Dst)%size != 0 || len(r.Src)%size != 0 {
 		return q, fmt.Errorf("%w: %v of %d bytes into %d, expected multiples of %d",
 			ErrLength, r.Kind, len(r.Src), len(r.Dst), size)
 	}
+	q.Call.Count = int64(max(len(r.Dst), len(r.Src)) / size)
 	switch r.Kind {
 	case plan.AllReduce:
 	case plan.ReduceScatter:

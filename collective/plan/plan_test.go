@@ -235,44 +235,6 @@ func TestHuge(t *testing.T) {
 	}
 }
 
-// TestTree: every rank has the parent that has it as a child, and the root reaches all.
-func TestTree(t *testing.T) {
-	for n := 1; n <= 17; n++ {
-		for root := range n {
-			parents := make([]int, n)
-			reached, depth := 0, 0
-			var walk func(rank, d int)
-			walk = func(rank, d int) {
-				reached++
-				depth = max(depth, d)
-				_, children := Tree(rank, root, n)
-				for _, c := range children {
-					parents[c] = rank
-					walk(c, d+1)
-				}
-			}
-			parents[root] = -1
-			walk(root, 0)
-			if reached != n || depth > Rounds(n) {
-				t.Fatalf("%d ranks from %d: %d reached in %d steps", n, root, reached, depth)
-			}
-			for rank := range n {
-				if p, _ := Tree(rank, root, n); p != parents[rank] {
-					t.Fatalf("%d ranks from %d: %d has parent %d, expected %d", n, root, rank, p, parents[rank])
-				}
-			}
-		}
-	}
-}
-
-func TestRounds(t *testing.T) {
-	for n, want := range map[int]int{1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 8: 3, 9: 4} {
-		if got := Rounds(n); got != want {
-			t.Errorf("%d ranks: %d rounds, expected %d", n, got, want)
-		}
-	}
-}
-
 func TestPack(t *testing.T) {
 	got := Pack([]int{5, 5, 1, 20, 0, 3, 7, 1}, 10)
 	want := [][2]int{{0, 2}, {2, 3}, {3, 4}, {4, 7}, {7, 8}}

@@ -1,7 +1,5 @@
 package plan
 
-import "math/bits"
-
 // Interleave is the order in which one rank sends another its two streams of chunks, so
 // that both know it. First chunks are still to be folded and depend on nothing. Second
 // chunks are folded; each follows Lag places after the first chunk of the same number, so
@@ -42,30 +40,6 @@ func (v Interleave) At(i int) (second bool, k int) {
 	}
 	return true, i - before
 }
-
-// Tree returns the place of a rank in a binomial tree over n ranks: the rank that sends
-// to it, -1 for the root, and the ranks that it sends to, those with the largest subtrees
-// first. The depth is the logarithm of n.
-func Tree(rank, root, n int) (parent int, children []int) {
-	v := (rank - root + n) % n // the tree is drawn for root 0
-	parent = -1
-	low := 1 << bits.Len(uint(n-1)) // the smallest power of two that is not below n
-	if v != 0 {
-		low = v & -v
-		parent = (v - low + root) % n
-	}
-	for step := low >> 1; step > 0; step >>= 1 {
-		if v+step < n {
-			children = append(children, (v+step+root)%n)
-		}
-	}
-	return parent, children
-}
-
-// Rounds returns how many rounds of dissemination let n ranks know that all have come. In
-// round i each rank tells the one 1<<i places further on (Hensgen, Finkel, Manber: Two
-// algorithms for barrier synchronization, 1988).
-func Rounds(n int) int { return bits.Len(uint(n - 1)) }
 
 // Pack puts consecutive buffers of the given sizes into buckets of at most limit bytes. A
 // larger buffer has a bucket of its own. A bucket is a range of indices [from, to).

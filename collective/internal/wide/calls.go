@@ -47,9 +47,9 @@ func (c *Comm) jobOf(r *plan.Request) job {
 	case plan.ReduceScatter:
 		return c.reduceScatter(r)
 	case plan.Broadcast:
-		return c.broadcast(r)
-	case plan.Barrier:
-		return meeting{c}
+		if c.n > 2 && len(r.Dst) > c.oneShot {
+			return c.broadcast(r)
+		}
 	}
 	return c.move(r)
 }
@@ -142,14 +142,9 @@ func (c *Comm) prepare(t *cutting) job {
 	return t
 }
 
-// broadcast sends the buffer down a tree, or, if it is large, a part to each of the other
-// ranks, which pass it on.
+// broadcast sends a large buffer to several ranks: a part to each, which passes it on.
 func (c *Comm) broadcast(r *plan.Request) job {
 	buf, root := r.Dst, r.Peer
-	if c.n <= 2 || len(buf) <= c.oneShot {
-		parent, children := plan.Tree(c.rank, root, c.n)
-		return &spreading{c: c, buf: buf, parent: parent, children: children}
-	}
 	t := &relaying{c: c, buf: buf, root: root, parts: make([]plan.Slice, c.n)}
 	for p := range c.n {
 		t.parts[p] = othersPart(len(buf), 64, c.n, root, p)
@@ -162,25 +157,21 @@ func (c *Comm) broadcast(r *plan.Request) job {
 	return t
 }
 
-// move is a call that moves one piece between any two ranks at most. An all-to-all in
-// place sends from a copy.
+// move is a call that moves one piece between any two ranks at most, of a barrier an
+// empty one. An all-to-all in place sends from a copy.
 func (c *Comm) move(r *plan.Request) job {
 	m, kind, src := &c.jobs.moving, r.Kind(), r.Src
 	m.reset(c.n)
-	switch kind {
-	case plan.Send:
-		m.sendTo(r.Peer, r.Dst)
-		return m
-	case plan.Recv:
-		m.recvFrom(r.Peer, r.Dst)
-		return m
-	case plan.AllToAll:
-		if same(r.Dst, src) {
-			c.memory.reset(len(src))
-			src = c.memory.take(len(src))
-			kernel.Copy(src, r.Src)
-		}
+	switch {
+	case kind == plan.Send, kind == plan.Broadcast:
+		src = r.Dst
+	case kind == plan.AllToAll && same(r.Dst, src):
+		c.memory.reset(len(src))
+		src = c.memory.take(len(src))
+		kernel.Copy(src, r.Src)
 	}
+	splits := kind == plan.Scatter || kind == plan.AllToAll // src has a part for each rank
+	joins := kind == plan.Gather || kind == plan.AllGather || kind == plan.AllToAll
 	counts, recv := r.Parts(c.jobs.even)
 	if kind != plan.AllToAll {
 		recv = counts
@@ -189,16 +180,20 @@ func (c *Comm) move(r *plan.Request) job {
 	for p := range c.n {
 		out, in, gives, takes := src, r.Dst, true, true
 		switch kind {
-		case plan.Scatter:
+		case plan.Send:
+			gives, takes = p == r.Peer, false
+		case plan.Recv:
+			gives, takes = false, p == r.Peer
+		case plan.Broadcast, plan.Scatter:
 			gives, takes = c.rank == r.Peer, p == r.Peer
 		case plan.Gather:
 			gives, takes = p == r.Peer, c.rank == r.Peer
 		}
-		if gives && (kind == plan.Scatter || kind == plan.AllToAll) {
+		if gives && splits {
 			out = src[from : from+counts[p]]
 			from += counts[p]
 		}
-		if takes && kind != plan.Scatter {
+		if takes && joins {
 			in = r.Dst[to : to+recv[p]]
 			to += recv[p]
 		}

@@ -13,15 +13,13 @@
 //	                above                        a part to each but the root,
 //	                                             folded, to the root           cutting
 //	reduce-scatter                               a part to each owner, folded  cutting
-//	broadcast       up to OneShot, or n=2        a binomial tree               spreading
-//	                above                        a part to each but the root,
+//	broadcast       above OneShot, if n>2        a part to each but the root,
 //	                                             passed on                     relaying
-//	barrier                                      dissemination                 meeting
 //	the others                                   one transfer for each pair    moving
 //
 // Traffic of a rank in each direction: 2S(n-1)/n in an all-reduce above OneShot, S(n-1)/n
 // in a reduce-scatter, S at most in a broadcast and a reduce; that is the least there can
-// be. Steps: one or two, but for trees and barriers.
+// be. Steps: one or two.
 //
 // # Where things are
 //
@@ -29,7 +27,7 @@
 //
 //	clock.go scratch.go                         time, memory
 //	peers.go transfers.go failing.go engine.go   the call under way
-//	cutting.go moving.go spreading.go           the jobs
+//	cutting.go moving.go relaying.go            the jobs
 //	comm.go greeting.go calls.go              making a Comm, and its calls
 //
 // # Bits
