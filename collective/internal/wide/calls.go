@@ -170,7 +170,8 @@ func (c *Comm) move(r *plan.Request) job {
 		src = c.memory.take(len(src))
 		kernel.Copy(src, r.Src)
 	}
-	splits := kind == plan.Scatter || kind == plan.AllToAll // src has a part for each rank
+	// whether src, and Dst, has a part for each rank
+	splits := kind == plan.Scatter || kind == plan.AllToAll
 	joins := kind == plan.Gather || kind == plan.AllGather || kind == plan.AllToAll
 	counts, recv := r.Parts(c.jobs.even)
 	if kind != plan.AllToAll {
