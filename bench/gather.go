@@ -115,7 +115,9 @@ func gatherLatencies(ctx context.Context, o *Options, r *Report) error {
 	if err != nil {
 		return err
 	}
-	s := &delayed{Store: &codectest.Peers{M: m, Window: gatherWindow}, latency: gatherLatency}
+	peers := &kept{Peers: codectest.Peers{M: m, Window: gatherWindow}}
+	peers.make(gatherLatencyPeers)
+	s := &delayed{Store: peers, latency: gatherLatency}
 	sides := map[int]*series{}
 	order := []int{1, 2, 4, 8}
 	for _, n := range order {

@@ -93,6 +93,16 @@ func (c *ValueCodec) UnmarshalText(b []byte) error {
 	return err
 }
 
+// ValueOf returns the smallest codec of codebooks of so many levels.
+func ValueOf(levels int) ValueCodec {
+	for _, c := range []ValueCodec{U2LUT, U4LUT} {
+		if levels <= c.maxBins() {
+			return c
+		}
+	}
+	return U8LUT
+}
+
 // lut reports whether values are codes into a codebook.
 func (c ValueCodec) lut() bool { return c <= U2LUT }
 

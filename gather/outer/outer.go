@@ -20,13 +20,22 @@ import (
 	"github.com/ringside-go/ringside/tensor/train"
 )
 
-// Defaults of Options: those of the DiLoCo paper.
+// Defaults of Options. The outer step is the mean of the updates: momentum, as the DiLoCo
+// paper has it, is for runs of many more rounds (docs/decisions.md).
 const (
-	DefaultLR       = 0.7
-	DefaultMomentum = 0.9
+	DefaultLR       = 1
+	DefaultMomentum = 0
 	DefaultBeta     = 0.95
 	DefaultTimeout  = time.Minute
 )
+
+// DefaultConfig returns the format of updates: all values, of 4 levels. Few peers meet
+// here, so that robust rules need the votes of all of them at every position.
+func DefaultConfig() codec.Config {
+	c := codec.DefaultConfig()
+	c.TopK = c.Chunk * c.Chunk
+	return c
+}
 
 // ErrOption is returned by New for options that cannot be.
 var ErrOption = errors.New("outer: bad option")
@@ -43,8 +52,8 @@ type Options struct {
 	UID   uint64 // 1 to Peers
 	Peers int
 
-	Config     *codec.Config   // of payloads. Nil: codec.DefaultConfig
-	Optimizer  apply.Optimizer // of the outer step. Zero: Nesterov by the defaults
+	Config     *codec.Config   // of payloads. Nil: DefaultConfig
+	Optimizer  apply.Optimizer // of the outer step. Zero: the defaults
 	Aggregator string          // rule of package agg. Empty: agg.Default
 	NormLimit  float64         // largest norm of a parameter of an update; 0: no bound
 
@@ -108,13 +117,13 @@ func New(o *Options) (*Outer, error) {
 		return nil, fmt.Errorf("%w: %w", ErrOption, err)
 	}
 	if p.o.Optimizer == (apply.Optimizer{}) {
-		p.o.Optimizer = apply.Optimizer{LR: DefaultLR, Momentum: DefaultMomentum, Nesterov: true}
+		p.o.Optimizer = apply.Optimizer{LR: DefaultLR, Momentum: DefaultMomentum}
 	}
 	if p.o.Timeout == 0 {
 		p.o.Timeout = DefaultTimeout
 	}
 	if p.o.Config == nil {
-		c := codec.DefaultConfig()
+		c := DefaultConfig()
 		p.o.Config = &c
 	}
 	return p, nil

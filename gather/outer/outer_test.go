@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/ringside-go/ringside/gather/artifact"
+	"github.com/ringside-go/ringside/gather/codec"
 	"github.com/ringside-go/ringside/gather/status"
 	"github.com/ringside-go/ringside/gather/store"
 	"github.com/ringside-go/ringside/tensor/cpu"
@@ -265,6 +266,8 @@ func TestTrain(t *testing.T) {
 	for i := range peers {
 		peers[i] = peer(t, folder, uint64(i)+1, len(peers), func(o *Options) {
 			o.Fetch = store.FetchOptions{Base: 5 * time.Millisecond, Cap: 20 * time.Millisecond}
+			c := codec.DefaultConfig() // the smallest
+			o.Config = &c
 		})
 		wg.Go(func() {
 			s, err := cpu.NewSession(nil, nil)

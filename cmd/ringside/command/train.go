@@ -43,7 +43,8 @@ micro-batch of the step at a time, forward and backward in turns.
 --outer diloco --peers 4 --inner 50 --store DIR has four peers train the model apart: each takes 50 steps on batches of its
 own, puts its compressed update into the store, and all apply the same outer step. With --peer 2 this is one of them, which
 needs nothing of the others but the store; a peer that is gone is skipped, and goes on from the store when it is started
-again. Without --peer all peers train in this process. A new run needs an empty store.
+again. Without --peer all peers train in this process; --compare then trains by data parallelism with as many examples, and
+says how far apart the two are. A new run needs an empty store.
 
 Models:
 ` + modelList() + `

@@ -27,8 +27,10 @@ type apartFlags struct {
 	storeFlags
 	method, sign, publicKeys string
 	aggregator               string
-	peers, peer, topK        int
+	peers, peer              int
+	topK, levels             int
 	lr, momentum             float64
+	compare                  bool
 	timeout                  time.Duration
 }
 
@@ -37,12 +39,14 @@ func (f *apartFlags) add(flags *pflag.FlagSet, inner *int) {
 	flags.StringVar(&f.method, "outer", "", "diloco: have several peers train the model apart and meet in --store")
 	flags.IntVar(&f.peers, "peers", 0, "with --outer: number of peers")
 	flags.IntVar(&f.peer, "peer", 0, "with --outer: which of the peers this is, from 1 on; 0: all of them, in this process")
-	flags.IntVar(inner, "inner", 50, "with --outer: steps that a peer takes by itself in a round")
-	flags.IntVar(&f.topK, "topk", codec.DefaultConfig().TopK, "with --outer: values that an update sends of each 64x64")
+	flags.IntVar(inner, "inner", 25, "with --outer: steps that a peer takes by itself in a round")
+	flags.IntVar(&f.topK, "topk", outer.DefaultConfig().TopK, "with --outer: values that an update sends of each 64x64; 4096: all")
+	flags.IntVar(&f.levels, "levels", outer.DefaultConfig().Bins, "with --outer: levels of a value: 2 to 256, of which 4, 16 and 256 fill their bits")
 	flags.Float64Var(&f.lr, "outer-lr", outer.DefaultLR, "with --outer: learning rate of the outer step")
 	flags.Float64Var(&f.momentum, "outer-momentum", outer.DefaultMomentum, "with --outer: Nesterov momentum of the outer step")
 	flags.StringVar(&f.aggregator, "aggregate", agg.Default, "with --outer: rule by which updates become one, as of gather plan")
 	flags.DurationVar(&f.timeout, "outer-timeout", outer.DefaultTimeout, "with --outer: how long a round waits for a peer")
+	flags.BoolVar(&f.compare, "compare", false, "with --outer: then train by data parallelism with as many examples, and compare")
 	flags.StringVar(&f.sign, "sign-key-file", "", "with --outer and --peer: file with the ed25519 seed that signs this peer's updates, as of gather put")
 	flags.StringVar(&f.publicKeys, "peer-keys-file", "", "with --outer: file with the peers' public keys, as of gather run")
 }
@@ -50,7 +54,7 @@ func (f *apartFlags) add(flags *pflag.FlagSet, inner *int) {
 // check refuses flags that do not go together.
 func (f *apartFlags) check(flags *pflag.FlagSet, o *train.Options, at *place) error {
 	if f.method == "" {
-		for _, name := range []string{"peers", "peer", "inner", "store", "topk", "outer-lr", "outer-momentum", "aggregate", "outer-timeout", "sign-key-file", "peer-keys-file"} {
+		for _, name := range []string{"peers", "peer", "inner", "store", "topk", "levels", "compare", "outer-lr", "outer-momentum", "aggregate", "outer-timeout", "sign-key-file", "peer-keys-file"} {
 			if flags.Changed(name) {
 				return usagef("--%s: it is about peers: say --outer diloco", name)
 			}
@@ -66,6 +70,10 @@ func (f *apartFlags) check(flags *pflag.FlagSet, o *train.Options, at *place) er
 		return usagef("--outer %s: expected diloco", f.method)
 	case f.peers < 1:
 		return usagef("--peers %d: expected the number of peers", f.peers)
+	case f.levels < 2 || f.levels > codec.MaxBins:
+		return usagef("--levels %d: expected 2 to %d", f.levels, codec.MaxBins)
+	case f.compare && f.peer != 0:
+		return usagef("--compare and --peer exclude each other: all peers' training is compared")
 	case f.momentum < 0 || f.momentum >= 1:
 		return usagef("--outer-momentum %v: expected at least 0 and below 1", f.momentum)
 	case f.peer < 0 || f.peer > f.peers:
@@ -82,8 +90,9 @@ func (f *apartFlags) check(flags *pflag.FlagSet, o *train.Options, at *place) er
 
 // open returns a peer. Its spool is a folder of its own in spool.
 func (f *apartFlags) open(uid int, s store.Store, spool string) (*outer.Outer, error) {
-	c := codec.DefaultConfig()
-	c.TopK = f.topK
+	c := outer.DefaultConfig()
+	c.TopK, c.Bins = f.topK, f.levels
+	c.Value = codec.ValueOf(f.levels)
 	o := &outer.Options{Store: s, Spool: filepath.Join(spool, fmt.Sprint(uid)), UID: uint64(uid), Peers: f.peers, Config: &c,
 		Optimizer: apply.Optimizer{LR: f.lr, Momentum: f.momentum, Nesterov: f.momentum != 0}, Aggregator: f.aggregator, Timeout: f.timeout}
 	var err error
@@ -109,6 +118,11 @@ type peerOutcome struct {
 type apartOutcome struct {
 	Peers []peerOutcome `json:"peers"`
 	Saved string        `json:"saved,omitempty"`
+
+	// DataParallel is a run whose steps take the batches of all peers, with --compare.
+	// Over is the peers' held-out loss over that run's, less 1.
+	DataParallel *train.Summary `json:"data_parallel,omitempty"`
+	Over         float64        `json:"held_out_over_data_parallel,omitempty"`
 }
 
 // train trains one peer, or all of them in this process.
@@ -166,10 +180,26 @@ func (f *apartFlags) train(cmd *cobra.Command, m *train.Model, d train.Data, o *
 	if err := context.Cause(ctx); err != nil && (cmd.Context().Err() == nil || out.Peers[0].Summary == nil) {
 		return asTyped(cmd.Flags(), err)
 	}
+	if f.compare {
+		if err := out.compare(cmd, m, d, o, at); err != nil {
+			return asTyped(cmd.Flags(), err)
+		}
+	}
 	if asJSON {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(&out)
 	}
 	return out.write(cmd.OutOrStdout())
+}
+
+// compare trains by data parallelism: each step takes the batches that the peers took.
+func (o *apartOutcome) compare(cmd *cobra.Command, m *train.Model, d train.Data, opts *train.Options, at *place) error {
+	own := *opts
+	own.Batch, own.Save, own.Sample = o.Peers[0].Batch*len(o.Peers), "", -1
+	var err error
+	if o.DataParallel, err = trainPeer(cmd.Context(), cmd, m, d, &own, at); err == nil && o.DataParallel.HeldOut > 0 {
+		o.Over = o.Peers[0].HeldOut/o.DataParallel.HeldOut - 1
+	}
+	return err
 }
 
 func trainPeer(ctx context.Context, cmd *cobra.Command, m *train.Model, d train.Data, o *train.Options, at *place) (*train.Summary, error) {
@@ -194,6 +224,9 @@ func (o *apartOutcome) write(w io.Writer) error {
 	}
 	if err := tw.Flush(); err != nil {
 		return err
+	}
+	if d := o.DataParallel; d != nil {
+		fmt.Fprintf(w, "data parallel, batches of %d: held out %.4f; apart %+.1f %%, and 1/%.0f of the bytes sent\n", d.Batch, d.HeldOut, 100*o.Over, o.Peers[0].Dense)
 	}
 	if o.Saved != "" {
 		fmt.Fprintf(w, "saved %s\n", o.Saved)

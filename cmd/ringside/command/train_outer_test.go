@@ -3,6 +3,7 @@ package command
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,7 @@ func TestTrainApart(t *testing.T) {
 	runtimeDir(t)
 	dir := t.TempDir()
 	args := []string{"train", "--json", "--data", textFile(t), "--steps", "20", "--batch", "4", "--loss-every", "1", "--sample", "0",
-		"--outer", "diloco", "--inner", "8", "--store", filepath.Join(dir, "store")}
+		"--outer", "diloco", "--inner", "8", "--topk", "64", "--levels", "4", "--store", filepath.Join(dir, "store")}
 	trainedApart := func(more ...string) apartOutcome {
 		t.Helper()
 		out, errOut, err := execute(t, append(args, more...)...)
@@ -30,7 +31,7 @@ func TestTrainApart(t *testing.T) {
 		}
 		return o
 	}
-	o := trainedApart("--peers", "2", "--save", filepath.Join(dir, "weights"))
+	o := trainedApart("--peers", "2", "--compare", "--save", filepath.Join(dir, "weights"))
 	if len(o.Peers) != 2 || o.Peers[0].Weights != o.Peers[1].Weights || o.Peers[0].HeldOut != o.Peers[1].HeldOut {
 		t.Fatalf("the peers differ: %+v", o.Peers)
 	}
@@ -42,6 +43,9 @@ func TestTrainApart(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "weights")); err != nil {
 		t.Error(err)
 	}
+	if d := o.DataParallel; d == nil || d.Batch != 8 || d.Steps != 20 || d.Seed != o.Peers[0].Seed || math.Abs(o.Over-(o.Peers[0].HeldOut/d.HeldOut-1)) > 1e-9 {
+		t.Errorf("compared with %+v: %v over, expected a run of batches of 8", d, o.Over)
+	}
 	again := trainedApart("--peers", "2", "--peer", "2", "--in-process")
 	if p := again.Peers[0]; p.Peer != 2 || p.Resumed != 20 || p.Sent != 0 || p.Weights != o.Peers[0].Weights {
 		t.Errorf("a peer that comes again: %+v, %+v", p.Stats, p.Summary)
@@ -51,7 +55,10 @@ func TestTrainApart(t *testing.T) {
 // TestTrainApartFlags: flags that do not go together are errors of usage.
 func TestTrainApartFlags(t *testing.T) {
 	for text, want := range map[string]string{
-		"--peers 2":                                   "--peers: it is about peers",
+		"--peers 2":                           "--peers: it is about peers",
+		"--compare":                           "--compare: it is about peers",
+		"--outer diloco --peers 2 --levels 1": "--levels 1: expected 2 to 256",
+		"--outer diloco --peers 2 --compare --peer 1": "exclude each other",
 		"--outer x --peers 2 --store s":               "--outer x: expected diloco",
 		"--outer diloco --store s":                    "--peers 0",
 		"--outer diloco --peers 2":                    "--store: expected",

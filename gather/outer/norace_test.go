@@ -1,0 +1,5 @@
+//go:build !race
+
+package outer
+
+const raced = false
