@@ -57,10 +57,7 @@ Scenarios:
 ` + list.String() + `
 It ends with figures that have a limit, and whether they hold. The exit status is 0 if everything could be measured.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, err := logger(cmd)
-			if err != nil {
-				return err
-			}
+			log := logger(cmd)
 			if err := f.check(cmd.Flags(), args); err != nil {
 				return err
 			}

@@ -46,19 +46,19 @@ func (f *collectiveFlags) options(set *pflag.FlagSet, args []string) (bench.Coll
 			return o, usagef("--ranks %d: expected 2 to 8, a multiple of --hosts", n)
 		}
 	}
-	for _, op := range f.ops {
-		if !slices.Contains(bench.CollectiveOps(), op) {
-			return o, usagef("--ops %s: expected %s", op, strings.Join(bench.CollectiveOps(), ", "))
-		}
-	}
-	for _, dt := range f.dtypes {
-		if !slices.Contains([]string{"f32", "f16", "bf16"}, dt) {
-			return o, usagef("--dtypes %s: expected f32, f16 or bf16", dt)
-		}
-	}
-	for _, side := range f.sides {
-		if !slices.Contains([]string{"ringside", "C", "Open MPI", "Gloo"}, side) {
-			return o, usagef("--sides %s: expected ringside, C, Open MPI or Gloo", side)
+	for _, list := range []struct {
+		flag    string
+		given   []string
+		allowed []string
+	}{
+		{"ops", f.ops, bench.CollectiveOps()},
+		{"dtypes", f.dtypes, []string{"f32", "f16", "bf16"}},
+		{"sides", f.sides, []string{"ringside", "C", "Open MPI", "Gloo"}},
+	} {
+		for _, x := range list.given {
+			if !slices.Contains(list.allowed, x) {
+				return o, usagef("--%s %s: expected %s", list.flag, x, strings.Join(list.allowed, ", "))
+			}
 		}
 	}
 	for _, s := range f.sizes {
@@ -78,11 +78,10 @@ const maxCollective = 256 << 20
 // byteSize parses a number of bytes, a multiple of four, with K or M for 2^10 and 2^20.
 func byteSize(s string) (int, error) {
 	digits, shift := s, 0
-	switch {
-	case strings.HasSuffix(s, "K"):
-		digits, shift = s[:len(s)-1], 10
-	case strings.HasSuffix(s, "M"):
-		digits, shift = s[:len(s)-1], 20
+	if kib, ok := strings.CutSuffix(s, "K"); ok {
+		digits, shift = kib, 10
+	} else if mib, ok := strings.CutSuffix(s, "M"); ok {
+		digits, shift = mib, 20
 	}
 	n, err := strconv.Atoi(digits)
 	if err != nil || n < 1 || n > math.MaxInt>>shift || n<<shift > maxCollective || n<<shift%4 != 0 {

@@ -40,10 +40,7 @@ func newDemo() *cobra.Command {
 them at the same time, each from a client process of its own. It ends with what they learned.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logger(cmd)
-			if err != nil {
-				return err
-			}
+			log := logger(cmd)
 			if err := positive(cmd.Flags(), "steps"); err != nil {
 				return err
 			}

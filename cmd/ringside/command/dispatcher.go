@@ -15,21 +15,25 @@ import (
 	"github.com/ringside-go/ringside/tensor/cluster/dispatcher"
 )
 
-// ownAddr is where this user's dispatcher is, whose folder it makes.
-func ownAddr() (string, error) {
+// listenAddr returns the place of --listen, by default that of this user's dispatcher,
+// whose folder it makes. A place that depends on where a process was started is refused,
+// and so is a far one, of --listen-tcp, that is no address or, unless anyPort is true,
+// leaves the port open.
+func listenAddr(addr, far string, anyPort bool) (string, error) {
 	dir := local.Dir()
-	if err := local.PrepareDir(dir); err != nil {
-		return "", err
+	switch {
+	case addr != "" && !filepath.IsAbs(addr):
+		return "", usagef("--listen %s: expected an absolute path", addr)
+	case addr == "":
+		if err := local.PrepareDir(dir); err != nil {
+			return "", err
+		}
+		addr = local.DispatcherAddr(dir)
 	}
-	return local.DispatcherAddr(dir), nil
-}
-
-// absolute refuses a place that depends on where a process was started.
-func absolute(addr string) error {
-	if !filepath.IsAbs(addr) {
-		return usagef("--listen %s: expected an absolute path", addr)
+	if far != "" {
+		return addr, hostPort("listen-tcp", far, anyPort)
 	}
-	return nil
+	return addr, nil
 }
 
 func newDispatcher() *cobra.Command {
@@ -46,26 +50,16 @@ those of other hosts that know the secret. ` + "`ringside up`" + ` starts one to
 Nothing is encrypted between hosts: where strangers can listen or write, put a tunnel (WireGuard, ssh) under it.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logger(cmd)
-			if err != nil {
-				return err
-			}
+			log := logger(cmd)
 			if gid < 0 {
 				return usagef("--allow-gid %d: expected at least 0", gid)
 			}
-			if addr == "" {
-				if addr, err = ownAddr(); err != nil {
-					return err
-				}
-				cluster.Sweep(filepath.Dir(addr), log)
-			}
-			if err := absolute(addr); err != nil {
+			at, err := listenAddr(addr, far, true)
+			if err != nil {
 				return err
 			}
-			if far != "" {
-				if err := hostPort("listen-tcp", far, true); err != nil {
-					return err
-				}
+			if addr == "" {
+				cluster.Sweep(filepath.Dir(at), log)
 			}
 			secret, err := readSecret(secretFile)
 			if err != nil {
@@ -75,7 +69,7 @@ Nothing is encrypted between hosts: where strangers can listen or write, put a t
 			if err != nil {
 				return err
 			}
-			l, err := local.New().Listen(addr, d.ListenOptions())
+			l, err := local.New().Listen(at, d.ListenOptions())
 			if err != nil {
 				return err
 			}

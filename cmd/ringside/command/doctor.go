@@ -30,6 +30,19 @@ type finding struct {
 	Do     string  `json:"do,omitempty"` // what to do about it
 }
 
+// found, warned and broken make findings, which examine names.
+func found(format string, args ...any) finding {
+	return finding{Status: good, Found: fmt.Sprintf(format, args...)}
+}
+
+func warned(do, format string, args ...any) finding {
+	return finding{Status: poor, Found: fmt.Sprintf(format, args...), Do: do}
+}
+
+func broken(do, format string, args ...any) finding {
+	return finding{Status: bad, Found: fmt.Sprintf(format, args...), Do: do}
+}
+
 func newDoctor() *cobra.Command {
 	var (
 		asJSON           bool
@@ -48,15 +61,15 @@ It changes nothing. The exit status is 1 if something fails; a warning is none.`
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 			defer cancel()
-			found := examine(ctx, &host{root: "/", runtimeDir: local.Dir(), addr: addr, secret: secret, openDriver: openDriver})
+			all := examine(ctx, &host{root: "/", runtimeDir: local.Dir(), addr: addr, secret: secret, openDriver: openDriver})
 			if asJSON {
-				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(found); err != nil {
+				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(all); err != nil {
 					return err
 				}
-			} else if err := writeFindings(cmd.OutOrStdout(), found); err != nil {
+			} else if err := writeFindings(cmd.OutOrStdout(), all); err != nil {
 				return err
 			}
-			for _, f := range found {
+			for _, f := range all {
 				if f.Status == bad {
 					return errSilent
 				}
@@ -100,13 +113,18 @@ type host struct {
 
 // examine makes all findings, in the order they are printed.
 func examine(ctx context.Context, h *host) []finding {
-	checks := []func(context.Context) finding{
-		h.shm, h.hugePages, h.memory, h.lockedMemory, h.openFiles, h.cores, h.simd, h.gpu,
-		h.runtimeFolder, h.dispatcher, h.images, h.text,
+	checks := []struct {
+		name  string
+		check func(context.Context) finding
+	}{
+		{"shared memory", h.shm}, {"huge pages", h.hugePages}, {"memory", h.memory}, {"locked memory", h.lockedMemory},
+		{"open files", h.openFiles}, {"cores", h.cores}, {"vector units", h.simd}, {"GPU driver", h.gpu},
+		{"runtime folder", h.runtimeFolder}, {"dispatcher", h.dispatcher}, {"Fashion-MNIST", h.images}, {"text", h.text},
 	}
 	out := make([]finding, len(checks))
-	for i, check := range checks {
-		out[i] = check(ctx)
+	for i, c := range checks {
+		out[i] = c.check(ctx)
+		out[i].Name = c.name
 	}
 	return out
 }

@@ -20,37 +20,32 @@ var (
 // gpu reports whether a GPU engine would find what it needs. A machine without a GPU is
 // in order.
 func (h *host) gpu(context.Context) finding {
-	f := finding{Name: "GPU driver", Status: good}
 	// The only possible error is a bad pattern.
 	nodes, _ := filepath.Glob(h.path("dev/nvidia[0-9]*"))
 	d, err := h.openDriver()
 	switch {
 	case errors.Is(err, errWithoutGPU):
-		f.Found = err.Error()
-		return f
+		return found("%v", err)
 	case errors.Is(err, errNoLibrary) && len(nodes) == 0:
-		f.Found = "none; workers use the cores"
-		return f
+		return found("none; workers use the cores")
 	case errors.Is(err, errNoLibrary):
-		f.Status, f.Found = poor, fmt.Sprintf("%d device(s), but no driver library: %v", len(nodes), err)
-		f.Do = "install the driver's user library (Debian: libcuda1), or run the container with --gpus all"
-		return f
+		return warned("install the driver's user library (Debian: libcuda1), or run the container with --gpus all",
+			"%d device(s), but no driver library: %v", len(nodes), err)
 	case err != nil: // too old, or incomplete; the text says what to do
-		f.Status, f.Found = poor, err.Error()
-		return f
+		return warned("", "%v", err)
 	}
-	if f.Found, err = devices(d); err != nil {
-		f.Status, f.Found = poor, fmt.Sprintf("there is a driver, but: %v", err)
+	text, err := devices(d)
+	if err != nil {
+		do := ""
 		if errors.Is(err, driver.NoDevice) && len(nodes) == 0 {
-			f.Do = "there is no /dev/nvidia*: load the module: modprobe nvidia; in a container: --gpus all"
+			do = "there is no /dev/nvidia*: load the module: modprobe nvidia; in a container: --gpus all"
 		}
-		return f
+		return warned(do, "there is a driver, but: %v", err)
 	}
 	if version := strings.Fields(h.read("sys/module/nvidia/version")); len(version) > 0 {
-		f.Found += "; kernel module " + version[0]
+		text += "; kernel module " + version[0]
 	}
-	f.Found += "; no engine uses them yet"
-	return f
+	return found("%s; no engine uses them yet", text)
 }
 
 // devices initializes a driver and describes its devices.

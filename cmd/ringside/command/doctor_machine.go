@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,38 +59,33 @@ func size(n uint64) string {
 }
 
 func (h *host) shm(context.Context) finding {
-	f := finding{Name: "shared memory", Status: good}
 	const grow = "in a container: docker run --shm-size=2g (or --ipc=host); elsewhere: mount -o remount,size=2g /dev/shm"
+	const mount = "mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
 	var st unix.Statfs_t
 	if err := unix.Statfs(h.path("dev/shm"), &st); err != nil {
-		f.Status, f.Found, f.Do = poor, fmt.Sprintf("/dev/shm: %v; memfd is used instead", err), "mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
-		return f
+		return warned(mount, "/dev/shm: %v; memfd is used instead", err)
 	}
 	total, free := st.Blocks*uint64(st.Bsize), st.Bavail*uint64(st.Bsize)
-	f.Found = fmt.Sprintf("/dev/shm has %s, %s free", size(total), size(free))
+	has := fmt.Sprintf("/dev/shm has %s, %s free", size(total), size(free))
 	switch {
 	case st.Type != unix.TMPFS_MAGIC:
-		f.Status, f.Found, f.Do = poor, f.Found+", and is no tmpfs: memory would be written to a disk", "mount -t tmpfs -o mode=1777 tmpfs /dev/shm"
+		return warned(mount, "%s, and is no tmpfs: memory would be written to a disk", has)
 	case total < littleShm:
-		f.Status, f.Found, f.Do = poor, f.Found+"; memfd is used for what does not fit", grow
+		return warned(grow, "%s; memfd is used for what does not fit", has)
 	case free < littleShm:
-		f.Status, f.Do = poor, "see what fills it: ls -l /dev/shm, and df -h /dev/shm while programs run; or make it larger"
+		return warned("see what fills it: ls -l /dev/shm, and df -h /dev/shm while programs run; or make it larger", "%s", has)
 	}
-	return f
+	return found("%s", has)
 }
 
 func (h *host) hugePages(context.Context) finding {
-	f := finding{Name: "huge pages", Status: good}
 	shm := chosen(h.read("sys/kernel/mm/transparent_hugepage/shmem_enabled"))
 	anon := chosen(h.read("sys/kernel/mm/transparent_hugepage/enabled"))
 	if shm == "" && anon == "" {
-		f.Status, f.Found = poor, "this kernel has no transparent huge pages"
-		return f
+		return warned("", "this kernel has no transparent huge pages")
 	}
-	f.Found = fmt.Sprintf("shared memory: %s, private memory: %s", shm, anon)
-	switch shm {
-	case "always", "advise", "within_size", "force":
-	default:
+	f := found("shared memory: %s, private memory: %s", shm, anon)
+	if !slices.Contains([]string{"always", "advise", "within_size", "force"}, shm) {
 		f.Status, f.Do = poor, "for large tensors, as root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"
 	}
 	return f
@@ -106,13 +102,11 @@ func chosen(s string) string {
 }
 
 func (h *host) memory(context.Context) finding {
-	f := finding{Name: "memory", Status: good}
 	total, avail := h.meminfo("MemTotal"), h.meminfo("MemAvailable")
 	if total == 0 {
-		f.Status, f.Found = poor, "/proc/meminfo can't be read"
-		return f
+		return warned("", "/proc/meminfo can't be read")
 	}
-	f.Found = fmt.Sprintf("%s, %s available", size(total), size(avail))
+	f := found("%s, %s available", size(total), size(avail))
 	if m := (limits.Machine{Root: h.root}).Memory(); uint64(m.Free) < avail {
 		avail = uint64(m.Free)
 		f.Found += fmt.Sprintf("; %s leaves %s", m.By, size(avail))
@@ -136,37 +130,32 @@ func (h *host) meminfo(key string) uint64 {
 }
 
 func (h *host) lockedMemory(context.Context) finding {
-	return limited("locked memory", unix.RLIMIT_MEMLOCK, littleLocked, size,
-		"only GPUs need it: ulimit -l unlimited, or LimitMEMLOCK=infinity in a service")
+	return limited(unix.RLIMIT_MEMLOCK, littleLocked, size, "only GPUs need it: ulimit -l unlimited, or LimitMEMLOCK=infinity in a service")
 }
 
 func (h *host) openFiles(context.Context) finding {
-	return limited("open files", unix.RLIMIT_NOFILE, littleFiles, func(n uint64) string { return strconv.FormatUint(n, 10) },
+	return limited(unix.RLIMIT_NOFILE, littleFiles, func(n uint64) string { return strconv.FormatUint(n, 10) },
 		"ulimit -n 4096, or LimitNOFILE=4096 in a service")
 }
 
 // limited looks at a resource limit: poor below least.
-func limited(name string, resource int, least uint64, show func(uint64) string, do string) finding {
-	f := finding{Name: name, Status: good}
+func limited(resource int, least uint64, show func(uint64) string, do string) finding {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(resource, &l); err != nil {
-		f.Status, f.Found = poor, err.Error()
-		return f
+		return warned("", "%v", err)
 	}
-	if l.Cur == unix.RLIM_INFINITY {
-		f.Found = "not limited"
-		return f
+	switch {
+	case l.Cur == unix.RLIM_INFINITY:
+		return found("not limited")
+	case l.Cur < least:
+		return warned(do, "limited to %s", show(l.Cur))
 	}
-	f.Found = "limited to " + show(l.Cur)
-	if l.Cur < least {
-		f.Status, f.Do = poor, do
-	}
-	return f
+	return found("limited to %s", show(l.Cur))
 }
 
 func (h *host) cores(context.Context) finding {
 	c := limits.Machine{Root: h.root}.Cores()
-	f := finding{Name: "cores", Status: good, Found: fmt.Sprintf("%d usable", runtime.NumCPU())}
+	f := found("%d usable", runtime.NumCPU())
 	if !math.IsInf(c.Quota, 1) {
 		f.Found += fmt.Sprintf("; the time of %.1f is allowed by control groups", c.Quota)
 	}
@@ -178,12 +167,10 @@ func (h *host) cores(context.Context) finding {
 
 func (h *host) simd(context.Context) finding {
 	levels := isa.Levels()
-	best := levels[len(levels)-1]
-	f := finding{Name: "vector units", Status: good, Found: best.String()}
-	if best == isa.Go {
-		f.Status, f.Found = poor, "portable Go loops: this processor has no AVX2 with FMA"
+	if best := levels[len(levels)-1]; best != isa.Go {
+		return found("%v", best)
 	}
-	return f
+	return warned("", "portable Go loops: this processor has no AVX2 with FMA")
 }
 
 func exists(path string) bool {

@@ -209,10 +209,7 @@ func (f *rankFlags) start(cmd *cobra.Command, source func(window, uid uint64) (s
 	if err != nil {
 		return nil, err
 	}
-	log, err := logger(cmd)
-	if err != nil {
-		return nil, err
-	}
+	log := logger(cmd)
 	// A rank may wait for another that fetches until its time is up.
 	s.group, err = collective.Init(cmd.Context(), &collective.Options{Logger: log, Timeout: 2*f.timeout + collective.DefaultTimeout})
 	if err != nil {

@@ -72,10 +72,7 @@ func newGatherBench() *cobra.Command {
 		Short: "time gathers and updates: the scenario gather of ringside bench",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logger(cmd)
-			if err != nil {
-				return err
-			}
+			log := logger(cmd)
 			me, err := self(cmd.ErrOrStderr())
 			if err != nil {
 				return err

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/ipc/local"
-	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 func newInspect() *cobra.Command {
@@ -40,9 +38,7 @@ asked anything, and the processes may hang or be stopped. What they have mapped 
 				if !filepath.IsAbs(addr) {
 					return usagef("--connect %s: expected the absolute path of a dispatcher's socket: inspect looks at processes of its own host", addr)
 				}
-				ask, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
-				s, err := client.Status(ask, nil, addr)
-				cancel()
+				s, err := status(cmd.Context(), nil, addr)
 				if err != nil {
 					return fmt.Errorf("%w; with --pid no dispatcher is needed", advised(err, addr))
 				}

@@ -157,20 +157,22 @@ type seat struct {
 // statusTimeout bounds a question to a dispatcher, which answers within microseconds.
 const statusTimeout = 2 * time.Second
 
+// status asks the dispatcher at addr for its counters.
+func status(ctx context.Context, secret []byte, addr string) (client.Counters, error) {
+	ask, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	return client.Status(ask, &client.Options{Secret: secret}, addr)
+}
+
 // open makes a session. The session and a cluster of its own outlive ctx, so that an
 // interrupt can end the work in good order.
 func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
-	given := 0
-	for _, b := range []bool{p.inProcess, p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.file != "" || p.staged != nil} {
-		if b {
-			given++
-		}
-	}
+	elsewhere := p.connect != "" || p.workers != 0 || p.mesh != "" || p.auto || p.zero1 || p.file != "" || p.staged != nil
 	layout, err := p.config()
 	switch {
 	case err != nil:
 		return nil, err
-	case given > 1:
+	case p.inProcess && elsewhere:
 		return nil, usagef("--in-process and --connect, --workers, --mesh, --auto-shard, --zero1, --config exclude each other")
 	case p.workers > shard.MaxRanks:
 		return nil, usagef("--workers %d: expected 1 to %d", p.workers, shard.MaxRanks)
@@ -188,9 +190,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 		return dial(ctx, &seat{addr: p.connect, secret: secret}, layout)
 	case layout.Workers() == 1 && p.workers == 0 && p.staged == nil:
 		addr := local.DispatcherAddr(local.Dir())
-		ask, cancel := context.WithTimeout(ctx, statusTimeout)
-		_, err := client.Status(ask, nil, addr)
-		cancel()
+		_, err := status(ctx, nil, addr)
 		if err == nil {
 			return dial(ctx, &seat{addr: addr}, layout)
 		}
@@ -198,10 +198,7 @@ func (p *place) open(ctx context.Context, cmd *cobra.Command) (*seat, error) {
 			return nil, fmt.Errorf("a dispatcher is there but does not answer: %w", err)
 		}
 	}
-	log, err := logger(cmd)
-	if err != nil {
-		return nil, err
-	}
+	log := logger(cmd)
 	if err := ctx.Err(); err != nil { // it came while data was loaded
 		return nil, err
 	}
@@ -354,9 +351,7 @@ func (s *seat) trained(n int) {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
-	defer cancel()
-	if st, err := client.Status(ctx, &client.Options{Secret: s.secret}, s.addr); err == nil {
+	if st, err := status(context.Background(), s.secret, s.addr); err == nil {
 		s.TensorBytes = st.Get("tensor_bytes")
 	}
 }

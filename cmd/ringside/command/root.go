@@ -59,8 +59,7 @@ Every flag can also be given as an environment variable: --log-level is RINGSIDE
 			if err := fromEnv(cmd.Flags(), os.LookupEnv); err != nil {
 				return err
 			}
-			_, err := logger(cmd) // a bad level is a mistake also where nothing is logged
-			return err
+			return logsFrom(cmd)
 		},
 	}
 	root.PersistentFlags().String("log-level", "warn", "least level of what is logged to standard error: debug, info, warn, error")
@@ -214,18 +213,25 @@ func fromEnv(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	return err
 }
 
-// logger is what --log-level asks for.
-func logger(cmd *cobra.Command) (*slog.Logger, error) {
+// logsFrom has logger return one of the level that --log-level names.
+func logsFrom(cmd *cobra.Command) error {
 	name, err := cmd.Flags().GetString("log-level")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(name)); err != nil {
-		return nil, usagef("--log-level %q: expected debug, info, warn or error", name)
+		return usagef("--log-level %q: expected debug, info, warn or error", name)
 	}
-	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})), nil
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	cmd.SetContext(context.WithValue(cmd.Context(), logKey{}, log))
+	return nil
 }
+
+type logKey struct{}
+
+// logger returns what logsFrom made before the command ran.
+func logger(cmd *cobra.Command) *slog.Logger { return cmd.Context().Value(logKey{}).(*slog.Logger) }
 
 // self makes a command of this binary, whose errors come out where ours do.
 func self(errOut io.Writer) (func(args ...string) *exec.Cmd, error) {

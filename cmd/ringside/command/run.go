@@ -43,13 +43,11 @@ working directory, and ssh must need no password. Put "localhost" for this host.
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, err := logger(cmd)
-			if err != nil {
-				return err
-			}
+			log := logger(cmd)
 			if err := checkRun(cmd.Flags(), o); err != nil {
 				return err
 			}
+			var err error
 			if hosts != "" {
 				if o.Hosts, err = launch.ParseHosts(hosts); err != nil {
 					return usagef("--hosts: %v", err)

@@ -8,14 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ringside-go/ringside/tensor/cluster"
-	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
 // unused refuses an address at which a dispatcher answers.
 func unused(ctx context.Context, addr string) error {
-	ask, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	st, err := client.Status(ask, nil, addr)
+	st, err := status(ctx, nil, addr)
 	if err != nil {
 		return nil // what else may be there, listening finds
 	}
@@ -40,28 +37,16 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
     ringside worker --join 10.0.0.1:7000 --secret-file secret        on another`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logger(cmd)
-			if err != nil {
-				return err
-			}
+			log := logger(cmd)
 			if workers < 1 || workers > cluster.MaxWorkers {
 				return usagef("-n %d: expected 1 to %d workers", workers, cluster.MaxWorkers)
 			}
 			if err := mebibytes(map[string]int64{"session-mib": session, "memory-mib": memory}); err != nil {
 				return err
 			}
-			if addr == "" {
-				if addr, err = ownAddr(); err != nil {
-					return err
-				}
-			}
-			if err := absolute(addr); err != nil {
+			addr, err := listenAddr(addr, far, false)
+			if err != nil {
 				return err
-			}
-			if far != "" {
-				if err := hostPort("listen-tcp", far, false); err != nil {
-					return err
-				}
 			}
 			if _, err := readSecret(secretFile); err != nil {
 				return err

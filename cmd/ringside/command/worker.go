@@ -66,10 +66,7 @@ func newWorker() *cobra.Command {
 		Short: "run a worker: it runs programs for the clients that a dispatcher places on it",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, err := logger(cmd)
-			if err != nil {
-				return err
-			}
+			log := logger(cmd)
 			if err := mebibytes(map[string]int64{"memory-mib": limit, "session-mib": quota}); err != nil {
 				return err
 			}
