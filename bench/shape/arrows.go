@@ -51,23 +51,7 @@ func arrowsOf(files []*file) map[arrow]bool {
 	}
 	out := map[arrow]bool{}
 	for _, f := range files {
-		ast.Inspect(f.ast, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.SelectorExpr:
-				if in := d.methods[n.Sel.Name]; len(in) == 1 {
-					for to := range in {
-						if to != f.base() {
-							out[arrow{f.base(), to, n.Sel.Name}] = true
-						}
-					}
-				}
-				// The selector itself is not a use of a package-level name.
-				ast.Inspect(n.X, func(n ast.Node) bool { return d.use(f, n, out) })
-				return false
-			default:
-				return d.use(f, n, out)
-			}
-		})
+		ast.Inspect(f.ast, func(n ast.Node) bool { return d.use(f, n, out) })
 	}
 	return out
 }

@@ -3,15 +3,11 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 
 	"github.com/ringside-go/ringside/bench/shape"
@@ -77,45 +73,20 @@ func run(base, in string, most int) error {
 
 // checkout writes the files of a revision into a new temporary folder.
 func checkout(rev string) (string, error) {
-	archive := exec.Command("git", "archive", "--format=tar", rev)
-	var stderr strings.Builder
-	archive.Stderr = &stderr
-	data, err := archive.Output()
-	if err != nil {
-		return "", fmt.Errorf("git archive %s: %w: %s", rev, err, stderr.String())
-	}
 	dir, err := os.MkdirTemp("", "shape")
 	if err != nil {
 		return "", err
 	}
-	if err := unpack(dir, data); err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir))
+	var stderr strings.Builder
+	archive, unpack := exec.Command("git", "archive", "--format=tar", rev), exec.Command("tar", "-x", "-C", dir)
+	archive.Stderr, unpack.Stderr = &stderr, &stderr
+	if unpack.Stdin, err = archive.StdoutPipe(); err == nil {
+		if err = archive.Start(); err == nil {
+			err = errors.Join(unpack.Run(), archive.Wait())
+		}
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("git archive %s: %w: %s", rev, err, stderr.String()), os.RemoveAll(dir))
 	}
 	return dir, nil
-}
-
-func unpack(dir string, data []byte) error {
-	r := tar.NewReader(bytes.NewReader(data))
-	for {
-		h, err := r.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		name := filepath.Join(dir, filepath.FromSlash(h.Name))
-		switch h.Typeflag {
-		case tar.TypeDir:
-			err = os.MkdirAll(name, 0o755)
-		case tar.TypeReg:
-			var text []byte
-			if text, err = io.ReadAll(r); err == nil {
-				err = os.WriteFile(name, text, 0o644)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
