@@ -179,13 +179,15 @@ func (b *collectiveBook) add(c collectiveCase, side string, got outcome) {
 	b.wrong[at] += got.wrong
 }
 
-// page is one round: what each side said of each case.
-type page map[cell]outcome
+// measured is what a side said of a case.
+type measured struct {
+	cell
+	outcome
+}
 
 // measureCases has every side measure once, at a placement of the cores if there is one
 // to choose.
-func measureCases(r *run, ranks int, cases []collectiveCase, sides []collectiveSide, p *placement) page {
-	round := page{}
+func measureCases(r *run, ranks int, cases []collectiveCase, sides []collectiveSide, p *placement) (round []measured) {
 	for _, s := range sides {
 		began := time.Now()
 		var mine []collectiveCase
@@ -203,23 +205,12 @@ func measureCases(r *run, ranks int, cases []collectiveCase, sides []collectiveS
 				check(fmt.Errorf("%d cases measured, expected %d", len(got), len(mine)))
 			}
 			for i, c := range mine {
-				round[cell{c, s.name}] = got[i]
+				round = append(round, measured{cell{c, s.name}, got[i]})
 			}
 		})
 		r.progress("side", s.name, "ranks", ranks, "cases", len(mine), "seconds", time.Since(began).Seconds())
 	}
 	return round
-}
-
-// bind adds a round, in the order of sides and cases.
-func (b *collectiveBook) bind(round page, cases []collectiveCase, sides []collectiveSide) {
-	for _, s := range sides {
-		for _, c := range cases {
-			if got, ok := round[cell{c, s.name}]; ok {
-				b.add(c, s.name, got)
-			}
-		}
-	}
 }
 
 // runCollective times collectives beside a floor in C, Open MPI and Gloo: on one host, or
@@ -268,7 +259,10 @@ func runCollective(r *run) {
 				if p.mixed() {
 					mixed.add(1)
 				}
-				if b.bind(round, cases, sides); counted {
+				for _, m := range round {
+					b.add(m.collectiveCase, m.side, m.outcome)
+				}
+				if counted {
 					traffic.add(hostTraffic(r, hosts, n))
 				}
 				done++

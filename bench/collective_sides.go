@@ -76,8 +76,8 @@ func caseArgs(cases []collectiveCase) (args []string) {
 // collectiveFloor compiles it for this machine. It returns nil without a compiler, or on
 // a processor that it isn't written for.
 func collectiveFloor(r *run) collectiveRun {
-	if runtime.GOARCH != "amd64" || !strings.Contains(field("/proc/cpuinfo", "flags"), "avx512bw") || !found("gcc") {
-		r.without("C", fmt.Errorf("%w for AVX-512", errNoFloor))
+	if !hasAVX512() || !found("gcc") {
+		r.without("C", fmt.Errorf("%w, or no AVX-512", errNoFloor))
 		return nil
 	}
 	path := r.compile("collective", collectiveSource, "gcc", "-O3", "-march=native")
@@ -118,8 +118,8 @@ func mpiCan(c collectiveCase) bool { return c.dtype == "f32" && !c.private }
 
 // collectiveMPI are the transports that work here: between hosts TCP alone.
 func collectiveMPI(r *run, hosts []*nettest.Host) (sides []collectiveSide) {
-	if !foundMPI() {
-		r.without("Open MPI", errNoMPI)
+	if !hasAVX512() || !foundMPI() {
+		r.without("Open MPI", fmt.Errorf("%w, or no AVX-512", errNoMPI))
 		return nil
 	}
 	path := r.compile("collective-mpi", collectiveSource, "mpicc", "-DMPI", "-O3", "-march=native")

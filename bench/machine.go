@@ -49,6 +49,12 @@ func field(path, key string) string {
 	return ""
 }
 
+// hasAVX512 reports whether this processor has the vector units that floor/collective.c
+// is written for.
+func hasAVX512() bool {
+	return runtime.GOARCH == "amd64" && strings.Contains(field("/proc/cpuinfo", "flags"), "avx512bw")
+}
+
 // String is a few lines "key: value".
 func (m Machine) String() string {
 	return fmt.Sprintf("goos: %s\ngoarch: %s\ngo: %s\nkernel: %s\ncpu: %s, %d cores\nmemory: %.0f GiB\n",

@@ -82,7 +82,10 @@ func (r *run) torchPeer(t *torch, threads int, how tuning) *torchPeer {
 	}
 	args := torchEnv(threads, core)
 	if how == fullTuned {
-		args = append(args, "ATEN_CPU_CAPABILITY=avx512", "MALLOC_MMAP_THRESHOLD_=1073741824", "MALLOC_TRIM_THRESHOLD_=-1", "MALLOC_TOP_PAD_=67108864")
+		args = append(args, "MALLOC_MMAP_THRESHOLD_=1073741824", "MALLOC_TRIM_THRESHOLD_=-1", "MALLOC_TOP_PAD_=67108864")
+		if hasAVX512() {
+			args = append(args, "ATEN_CPU_CAPABILITY=avx512")
+		}
 		name += ", tuned"
 	}
 	if core != "" {

@@ -45,35 +45,31 @@ func transferOne(r *run, s *tensor.Session, name string, n, reps int) (memcpy, u
 	defer result.Free()
 	base.Free()
 	check(s.Sync())
-	one := func(what string, once func() error) side {
+	one := func(what string, once func()) side {
 		return sampled(what+" "+name, "µs", reps, func(n int) []float64 {
-			return r.samples(n, micros, func() { check(once()) })
+			return r.samples(n, micros, once)
 		})
 	}
 	sides := []side{
-		one("memcpy", func() error {
-			copy(dst, src)
-			return nil
-		}),
-		one("upload", func() error {
+		one("memcpy", func() { copy(dst, src) }),
+		one("upload", func() {
 			t := tensor.From(s, src)
-			err := s.Sync()
+			check(s.Sync())
 			t.Free()
-			return err
 		}),
-		one("result copied", func() error {
-			return tensor.View(result, func(x []float32) error {
+		one("result copied", func() {
+			check(tensor.View(result, func(x []float32) error {
 				copy(dst, x)
 				return nil
-			})
+			}))
 		}),
-		one("result in place", func() error {
-			return tensor.View(result, func(x []float32) error {
+		one("result in place", func() {
+			check(tensor.View(result, func(x []float32) error {
 				if x[0] != src[0]+1 || x[n-1] != src[n-1]+1 {
 					return fmt.Errorf("bench: read %g and %g, expected %g and %g", x[0], x[n-1], src[0]+1, src[n-1]+1)
 				}
 				return nil
-			})
+			}))
 		}),
 	}
 	r.measure(turns{rounds: r.rounds(7), warm: true}, sides...)

@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -100,14 +101,9 @@ func (a *Arena) Has(id uint64) bool {
 func (a *Arena) Segments() []*Segment {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := make([]*arenaSegment, 0, len(a.segments))
-	for _, s := range a.segments {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(x, y *arenaSegment) int { return x.order - y.order })
-	list := make([]*Segment, len(all))
-	for i, s := range all {
-		list[i] = s.Segment
+	var list []*Segment
+	for _, s := range slices.SortedFunc(maps.Values(a.segments), func(x, y *arenaSegment) int { return x.order - y.order }) {
+		list = append(list, s.Segment)
 	}
 	return list
 }
@@ -135,10 +131,7 @@ func (a *Arena) Trim() int64 {
 func (a *Arena) Close() error {
 	a.mu.Lock()
 	a.closed = true
-	owners := make([]uint64, 0, len(a.leases))
-	for o := range a.leases {
-		owners = append(owners, o)
-	}
+	owners := slices.Collect(maps.Keys(a.leases))
 	a.mu.Unlock()
 	for _, o := range owners {
 		a.ReleaseOwner(o)

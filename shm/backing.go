@@ -35,15 +35,8 @@ const (
 
 // String is for logs and errors.
 func (b Backing) String() string {
-	switch b {
-	case Auto:
-		return "auto"
-	case Tmpfs:
-		return "tmpfs"
-	case Memfd:
-		return "memfd"
-	case Reserved:
-		return "reserved"
+	if names := [...]string{"auto", "tmpfs", "memfd", "reserved"}; b >= 0 && int(b) < len(names) {
+		return names[b]
 	}
 	return "backing " + strconv.Itoa(int(b))
 }

@@ -1,6 +1,9 @@
 package shm
 
-import "slices"
+import (
+	"slices"
+	"sort"
+)
 
 // span is a run of pages of one segment: free, one large block, or a slab of
 // small ones. Every page of every segment is in exactly one span, and two
@@ -59,12 +62,7 @@ func compareSpans(a, b *span) int {
 
 // place returns the first free span that has that many pages, or -1.
 func (x *extents) place(pages int) int {
-	i, _ := slices.BinarySearchFunc(x.free, pages, func(s *span, pages int) int {
-		if s.pages < pages {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(x.free), func(i int) bool { return x.free[i].pages >= pages })
 	if i == len(x.free) {
 		return -1
 	}

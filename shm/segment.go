@@ -3,6 +3,7 @@ package shm
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -74,10 +75,7 @@ func Create(size int64, o *Options) (*Segment, error) {
 		return nil, fmt.Errorf("shm: segment of %d bytes, expected 1 to %d", size, int64(MaxSegment))
 	}
 	size = roundUp(size, int64(os.Getpagesize()))
-	id, err := newID()
-	if err != nil {
-		return nil, err
-	}
+	id := newID()
 	if opt.Backing == Reserved {
 		return reserve(id, size)
 	}
@@ -118,14 +116,12 @@ func FromFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 	if size <= 0 || size > MaxSegment {
 		return nil, fmt.Errorf("%w: size %d, expected 1 to %d", ErrBadFile, size, int64(MaxSegment))
 	}
-	s := &Segment{}
+	backing := Tmpfs
 	if seals, err := unix.FcntlInt(f.Fd(), unix.F_GET_SEALS, 0); err == nil && seals&unix.F_SEAL_SHRINK != 0 {
-		s.backing = Memfd
-	} else {
-		s.backing = Tmpfs
+		backing = Memfd
 	}
 	// Before fstat, which a file system of the peer's may answer late or never.
-	if opt.Sealed && s.backing != Memfd {
+	if opt.Sealed && backing != Memfd {
 		return nil, fmt.Errorf("%w: not sealed against shrinking, expected a regular file in memory that is", ErrBadFile)
 	}
 	var st unix.Stat_t
@@ -154,12 +150,12 @@ func FromFile(id uint64, f *os.File, size int64, o *Options) (*Segment, error) {
 			return nil, fmt.Errorf("%w: file system %#x, expected one of memory in ordinary pages", ErrBadFile, fs.Type)
 		}
 	}
-	m, err := mapFile(id, f, size, &opt)
+	s, err := mapFile(id, f, size, &opt)
 	if err != nil {
 		return nil, err
 	}
-	m.backing = s.backing
-	return m, nil
+	s.backing = backing
+	return s, nil
 }
 
 // mapFile maps through mmap-go, which offers MAP_SHARED, readable or also writable.
@@ -230,28 +226,21 @@ func (s *Segment) Backing() Backing { return s.backing }
 func (s *Segment) Close() error {
 	var err error
 	s.once.Do(func() {
-		err = s.mem.Unmap()
-		if s.file == nil {
-			return
-		}
-		if e := s.file.Close(); err == nil {
-			err = e
+		if err = s.mem.Unmap(); s.file != nil {
+			err = errors.Join(err, s.file.Close())
 		}
 	})
 	return err
 }
 
 // newID returns a random number that is not 0, which is no segment's.
-func newID() (uint64, error) {
-	var b [8]byte
-	for {
-		if _, err := rand.Read(b[:]); err != nil {
-			return 0, fmt.Errorf("shm: segment id: %w", err)
-		}
-		if id := binary.LittleEndian.Uint64(b[:]); id != 0 {
-			return id, nil
-		}
+func newID() (id uint64) {
+	for id == 0 {
+		var b [8]byte
+		rand.Read(b[:]) // never fails
+		id = binary.LittleEndian.Uint64(b[:])
 	}
+	return id
 }
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

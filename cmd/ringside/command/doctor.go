@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,21 +85,14 @@ It changes nothing. The exit status is 1 if something fails; a warning is none.`
 }
 
 func writeFindings(w io.Writer, found []finding) error {
-	width := 0
+	tw := tabwriter.NewWriter(w, 4, 0, 2, ' ', 0)
 	for _, f := range found {
-		width = max(width, len(f.Name))
-	}
-	for _, f := range found {
-		if _, err := fmt.Fprintf(w, "%-4s  %-*s  %s\n", f.Status, width, f.Name, f.Found); err != nil {
-			return err
-		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", f.Status, f.Name, f.Found)
 		if f.Do != "" {
-			if _, err := fmt.Fprintf(w, "      %-*s  -> %s\n", width, "", f.Do); err != nil {
-				return err
-			}
+			fmt.Fprintf(tw, "\t\t-> %s\n", f.Do)
 		}
 	}
-	return nil
+	return tw.Flush()
 }
 
 // host is the machine as doctor sees it; tests give it another root.

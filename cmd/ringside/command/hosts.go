@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -70,9 +69,7 @@ func onTwoHosts(cmd *cobra.Command, at *place) error {
 	}
 	defer os.RemoveAll(dir)
 	secret := filepath.Join(dir, "secret")
-	var key [32]byte
-	rand.Read(key[:])
-	if err := os.WriteFile(secret, []byte(hex.EncodeToString(key[:])+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(secret, []byte(rand.Text()), 0o600); err != nil {
 		return err
 	}
 	t := &twoHosts{hosts: hosts, stderr: cmd.ErrOrStderr()}

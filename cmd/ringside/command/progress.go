@@ -96,12 +96,14 @@ func bar(width, done, all int) string {
 	return "[" + strings.Repeat("=", full) + head + strings.Repeat(" ", n-full-len(head)) + "] "
 }
 
-// count is a number of at most four digits, with k or M behind where it is larger.
+// count is a number as people read it.
 func count(x float64) string {
 	switch {
+	case x >= 1e9:
+		return fmt.Sprintf("%.1fG", x/1e9)
 	case x >= 1e6:
 		return fmt.Sprintf("%.1fM", x/1e6)
-	case x >= 1e4:
+	case x >= 1e3:
 		return fmt.Sprintf("%.1fk", x/1e3)
 	}
 	return fmt.Sprintf("%.0f", x)

@@ -127,32 +127,19 @@ func busyBar(busy, waiting float64) string {
 	return strings.Repeat("#", full-thin) + strings.Repeat("-", thin) + strings.Repeat(".", topBar-full)
 }
 
-// short is a number as people read it.
-func short(x float64) string {
-	for _, u := range []struct {
-		of   float64
-		unit string
-	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
-		if x >= u.of {
-			return fmt.Sprintf("%.1f%s", x/u.of, u.unit)
-		}
-	}
-	return fmt.Sprintf("%.0f", x)
-}
-
 func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
 // writeTop prints a report as tables.
 func writeTop(w io.Writer, r *topReport) error {
 	d := &r.Dispatcher
 	fmt.Fprintf(w, "%s  %d clients, %d sessions (%d wait for workers), %d workers; dispatcher: %s messages/s, %sB/s, of tensors %sB/s\n\n",
-		r.Time.Format(time.TimeOnly), d.Clients, d.Sessions, d.Waiting, len(r.Workers), short(d.Messages), short(d.Bytes), short(d.TensorBytes))
+		r.Time.Format(time.TimeOnly), d.Clients, d.Sessions, d.Waiting, len(r.Workers), count(d.Messages), count(d.Bytes), count(d.TensorBytes))
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "worker\tpid\tbusy\t\twaits\tsessions\truns/s\tplan hits\tcollectives/s\tsent B/s\tbacklog\tqueued B\tmemory B")
 	for i := range r.Workers {
 		x := &r.Workers[i]
 		if x.Silent > 0 {
-			fmt.Fprintf(tw, "%s\t%d\tsilent for %.1fs\t\t\t%d\t\t\t\t\t\t%s\t\n", x.Name, x.PID, x.Silent, x.Sessions, short(float64(x.QueuedBytes)))
+			fmt.Fprintf(tw, "%s\t%d\tsilent for %.1fs\t\t\t%d\t\t\t\t\t\t%s\t\n", x.Name, x.PID, x.Silent, x.Sessions, count(float64(x.QueuedBytes)))
 			continue
 		}
 		hits := "-"
@@ -160,13 +147,13 @@ func writeTop(w io.Writer, r *topReport) error {
 			hits = percent(x.PlanHits / x.Runs)
 		}
 		fmt.Fprintf(tw, "%s\t%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%d\t%s\t%s of %s\n", x.Name, x.PID, busyBar(x.Busy, x.Waiting), percent(x.Busy), percent(x.Waiting),
-			x.Sessions, short(x.Runs), hits, short(x.Collectives), short(x.MovedBytes), x.Backlog, short(float64(x.QueuedBytes)),
-			short(float64(x.ArenaInUse)), short(float64(x.ArenaBytes)))
+			x.Sessions, count(x.Runs), hits, count(x.Collectives), count(x.MovedBytes), x.Backlog, count(float64(x.QueuedBytes)),
+			count(float64(x.ArenaInUse)), count(float64(x.ArenaBytes)))
 	}
 	if len(r.Sessions) > 0 {
 		fmt.Fprintln(tw, "\nsession\tname\tworker\tof\tbusy\twaits\truns/s\tbacklog")
 		for _, s := range r.Sessions[:min(len(r.Sessions), topSessions)] {
-			fmt.Fprintf(tw, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%d\n", s.ID, s.Name, s.Worker, s.Workers, percent(s.Busy), percent(s.Waiting), short(s.Runs), s.Backlog)
+			fmt.Fprintf(tw, "%d\t%s\t%s\t%d\t%s\t%s\t%s\t%d\n", s.ID, s.Name, s.Worker, s.Workers, percent(s.Busy), percent(s.Waiting), count(s.Runs), s.Backlog)
 		}
 	}
 	if err := tw.Flush(); err != nil {
@@ -178,7 +165,7 @@ func writeTop(w io.Writer, r *topReport) error {
 	names := slices.SortedFunc(maps.Keys(r.Ops), func(a, b string) int { return cmp.Or(cmp.Compare(r.Ops[b], r.Ops[a]), strings.Compare(a, b)) })
 	var ops []string
 	for _, n := range names[:min(len(names), topOps)] {
-		ops = append(ops, fmt.Sprintf("%s %s", n, short(r.Ops[n])))
+		ops = append(ops, fmt.Sprintf("%s %s", n, count(r.Ops[n])))
 	}
 	if more := len(names) - len(ops); more > 0 {
 		ops = append(ops, fmt.Sprintf("and %d others", more))
