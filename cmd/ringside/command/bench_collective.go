@@ -13,36 +13,32 @@ import (
 
 // collectiveFlags choose what `bench collective` times.
 type collectiveFlags struct {
-	ranks  []int
-	sizes  []string
-	ops    []string
-	dtypes []string
-	sides  []string
-	hosts  int
+	bench.CollectiveOptions
+	sizes []string // of Sizes, as they were typed
 }
 
 func (f *collectiveFlags) add(set *pflag.FlagSet) {
-	set.IntSliceVar(&f.ranks, "ranks", nil, "collective: numbers of ranks (default 2,4)")
+	set.IntSliceVar(&f.Ranks, "ranks", nil, "collective: numbers of ranks (default 2,4)")
 	set.StringSliceVar(&f.sizes, "sizes", nil, "collective: bytes of a rank's buffer, as in 4,64K,1M (default 4,1K,64K,1M,16M,64M; a limit is judged if none of its sizes is missing)")
-	set.StringSliceVar(&f.ops, "ops", nil, "collective: "+strings.Join(bench.CollectiveOps(), ", ")+" (default all)")
-	set.StringSliceVar(&f.dtypes, "dtypes", nil, "collective: f32, f16, bf16 (default all of two ranks, f32 of more)")
-	set.StringSliceVar(&f.sides, "sides", nil, "collective: ringside, C, Open MPI, Gloo (default all that are installed)")
-	set.IntVar(&f.hosts, "hosts", 1, "collective: 2 for two network namespaces in place of one host; as root")
+	set.StringSliceVar(&f.Ops, "ops", nil, "collective: "+strings.Join(bench.CollectiveOps(), ", ")+" (default all)")
+	set.StringSliceVar(&f.DTypes, "dtypes", nil, "collective: f32, f16, bf16 (default all of two ranks, f32 of more)")
+	set.StringSliceVar(&f.Sides, "sides", nil, "collective: ringside, C, Open MPI, Gloo (default all that are installed)")
+	set.IntVar(&f.Hosts, "hosts", 1, "collective: 2 for two network namespaces in place of one host; as root")
 }
 
 // options checks what was typed; args are the scenarios.
 func (f *collectiveFlags) options(set *pflag.FlagSet, args []string) (bench.CollectiveOptions, error) {
-	o := bench.CollectiveOptions{Ranks: f.ranks, Ops: f.ops, DTypes: f.dtypes, Sides: f.sides, Hosts: f.hosts}
+	o := f.CollectiveOptions
 	for _, name := range []string{"ranks", "sizes", "ops", "dtypes", "sides", "hosts"} {
 		if set.Changed(name) && !slices.Contains(args, "collective") {
 			return o, usagef("--%s is for the scenario collective", name)
 		}
 	}
-	if f.hosts != 1 && f.hosts != 2 {
-		return o, usagef("--hosts %d: expected 1 or 2", f.hosts)
+	if f.Hosts != 1 && f.Hosts != 2 {
+		return o, usagef("--hosts %d: expected 1 or 2", f.Hosts)
 	}
-	for _, n := range f.ranks {
-		if n < 2 || n > 8 || n%f.hosts != 0 {
+	for _, n := range f.Ranks {
+		if n < 2 || n > 8 || n%f.Hosts != 0 {
 			return o, usagef("--ranks %d: expected 2 to 8, a multiple of --hosts", n)
 		}
 	}
@@ -51,9 +47,9 @@ func (f *collectiveFlags) options(set *pflag.FlagSet, args []string) (bench.Coll
 		given   []string
 		allowed []string
 	}{
-		{"ops", f.ops, bench.CollectiveOps()},
-		{"dtypes", f.dtypes, []string{"f32", "f16", "bf16"}},
-		{"sides", f.sides, []string{"ringside", "C", "Open MPI", "Gloo"}},
+		{"ops", f.Ops, bench.CollectiveOps()},
+		{"dtypes", f.DTypes, []string{"f32", "f16", "bf16"}},
+		{"sides", f.Sides, []string{"ringside", "C", "Open MPI", "Gloo"}},
 	} {
 		for _, x := range list.given {
 			if !slices.Contains(list.allowed, x) {

@@ -172,26 +172,24 @@ func flagError(err error) string {
 
 // expected is what values a flag takes, where err is about one that it doesn't.
 func expected(f *pflag.Flag, err error) string {
-	large := errors.Is(err, strconv.ErrRange)
-	switch f.Value.Type() {
-	case "int", "int64":
-		if large {
-			return "expected a whole number below 2^63"
-		}
-		return "expected a whole number"
-	case "uint64":
-		if large {
-			return "expected a whole number below 2^64"
-		}
-		return "expected a whole number of at least 0"
-	case "intSlice":
-		return "expected whole numbers with commas between them, as 1,2,4"
-	case "float64":
-		return "expected a number, as 0.001 or 1e-3"
-	case "bool":
-		return "expected true or false"
-	case "duration":
-		return "expected a time with its unit, as 500ms or 2s"
+	kind := f.Value.Type()
+	if errors.Is(err, strconv.ErrRange) && kind != "intSlice" && kind != "float64" {
+		kind += " below"
+	}
+	values := map[string]string{
+		"int":          "a whole number",
+		"int64":        "a whole number",
+		"uint64":       "a whole number of at least 0",
+		"int below":    "a whole number below 2^63",
+		"int64 below":  "a whole number below 2^63",
+		"uint64 below": "a whole number below 2^64",
+		"intSlice":     "whole numbers with commas between them, as 1,2,4",
+		"float64":      "a number, as 0.001 or 1e-3",
+		"bool":         "true or false",
+		"duration":     "a time with its unit, as 500ms or 2s",
+	}
+	if what := values[kind]; what != "" {
+		return "expected " + what
 	}
 	return err.Error()
 }

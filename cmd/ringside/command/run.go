@@ -3,7 +3,6 @@ package command
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -68,11 +67,9 @@ working directory, and ssh must need no password. Put "localhost" for this host.
 				return usagef("%v", err)
 			}
 			if asJSON && sum != nil {
-				b, jerr := json.Marshal(sum)
-				if jerr != nil {
-					return jerr
+				if err := json.NewEncoder(cmd.OutOrStdout()).Encode(sum); err != nil {
+					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", b)
 			}
 			if failed := new(launch.RankError); errors.As(err, &failed) {
 				return &exitError{err, failed.Code}
