@@ -123,10 +123,11 @@ tools-data:
 tools-torch:
 	@{ dpkg -s libopenblas0-openmp && /usr/bin/python3 -c 'import torch, numpy'; } >/dev/null 2>&1 || { $(APT) update && $(APT) install -y python3-torch python3-numpy libopenblas0-openmp; }
 
-# What Open MPI launches is tested where Open MPI is.
+# What Open MPI launches, and the benchmarks beside it, are tested where Open MPI is.
 tools-mpi:
-	@command -v mpirun >/dev/null || { $(APT) update && $(APT) install -y --no-install-recommends openmpi-bin; } || \
-		echo "Open MPI could not be installed: the test of mpirun is skipped"
+	@{ command -v mpirun && mpicc -E -include mpi.h -x c /dev/null; } >/dev/null 2>&1 || \
+		{ $(APT) update && $(APT) install -y --no-install-recommends openmpi-bin libopenmpi-dev; } || \
+		echo "Open MPI could not be installed: the tests with it are skipped"
 
 # An arm64 program is to start like any other, for tests start themselves as processes: qemu, by binfmt_misc.
 tools-arm64:

@@ -69,10 +69,11 @@ static void narrow(enum type t, char *p, float f) {
 // value is what element i of rank r holds when results are checked.
 static float value(size_t i, int r) { return (float)(i % 29 + r); }
 
+// touch writes n bytes, in the largest stores that the processor has.
 static void touch(char *b, size_t n) {
-	__m512i v = _mm512_set1_epi32(0);
+	typedef int line __attribute__((vector_size(64), aligned(4), may_alias));
 	size_t i = 0;
-	for (; i + 64 <= n; i += 64) _mm512_storeu_si512(b + i, v);
+	for (; i + 64 <= n; i += 64) *(line *)(b + i) = (line){0};
 	for (; i + 4 <= n; i += 4) *(volatile int *)(b + i) = 0; // as they are read: bytes would have to reach the cache before
 	for (; i < n; i++) ((volatile char *)b)[i] = 0;
 	__asm__ volatile("" : : : "memory");
