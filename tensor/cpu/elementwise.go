@@ -12,8 +12,12 @@ import (
 // made for. dst may be an operand. s are the operation's own scalars.
 type loop func(dst pointer, in *[4]pointer, s []float64, n int)
 
-// elementwise lowers a single operation as a tile program of one.
+// elementwise lowers a single operation as a tile program of one, unless it needs no
+// tiles.
 func (lw *lowerer) elementwise(s *compile.Step) func(r *run) error {
+	if f := lw.withScalar(s); f != nil {
+		return f
+	}
 	one := *s
 	one.In = slices.Clone(s.In)
 	inst := compile.Inst{Op: s.Op, DType: s.Out.DType, Ints: s.Ints}
@@ -68,6 +72,32 @@ func spread(dst pointer, t tensor.DType, x float64, n int) {
 func fill[T any](d []T, x T) {
 	for i := range d {
 		d[i] = x
+	}
+}
+
+// withScalar lowers an f32 operation between a contiguous tensor and a scalar, which
+// needs no tiles.
+func (lw *lowerer) withScalar(s *compile.Step) func(r *run) error {
+	if s.Out.DType != tensor.F32 || len(s.In) != 2 || !s.Op.Info().Weak {
+		return nil
+	}
+	x, c, left := s.In[0], s.In[1], false // left: the scalar is
+	if x.Scalar >= 0 {
+		x, c, left = c, x, true
+	}
+	n := s.Out.Shape.Elems()
+	if c.Scalar < 0 || x.DType != tensor.F32 || !x.Dense || x.Shape.Elems() != n {
+		return nil
+	}
+	f := lw.scalarLoop(s.Op, left)
+	if f == nil {
+		return nil
+	}
+	return func(r *run) error {
+		if lo, hi := r.share(n, tile); lo < hi {
+			f(elems[float32](at(r.bufs[s.Out.Buf], 4*lo), hi-lo), elems[float32](at(r.bufs[x.Buf], 4*(x.Off+lo)), hi-lo), float32(r.scalars[c.Scalar]))
+		}
+		return nil
 	}
 }
 
