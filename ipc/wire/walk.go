@@ -89,6 +89,9 @@ func (w *Walk) Take(field string, n int) []byte {
 	return w.buf[at : at+n : at+n]
 }
 
+// short is not inlined, so that Take needs no frame for the arguments of an error.
+//
+//go:noinline
 func (w *Walk) short(field string, n int) []byte {
 	w.Fail(field, "needs %d bytes, %d are left", n, len(w.buf)-w.n)
 	return nil
@@ -155,34 +158,52 @@ func (w *Walk) F64(field string, v *float64) {
 	}
 }
 
+// putUvarint appends a varint. Nearly all are below 0x80.
+func (w *Walk) putUvarint(v uint64) {
+	if v < 0x80 {
+		w.buf = append(w.buf, byte(v))
+	} else {
+		w.buf = binary.AppendUvarint(w.buf, v)
+	}
+}
+
+// takeUvarint returns the next varint of a Walk that parses, and 0 after an error.
+func (w *Walk) takeUvarint(field string) uint64 {
+	n := w.n
+	if n >= len(w.buf) || w.buf[n] >= 0x80 {
+		return w.takeLong(field)
+	}
+	w.n = n + 1
+	return uint64(w.buf[n])
+}
+
+// takeLong takes a varint of several bytes, or none.
+func (w *Walk) takeLong(field string) uint64 {
+	v, n := binary.Uvarint(w.buf[w.n:])
+	if n <= 0 {
+		w.Fail(field, "not a varint")
+		return 0
+	}
+	w.n += n
+	return v
+}
+
 // Uvarint visits an unsigned varint.
 func (w *Walk) Uvarint(field string, v *uint64) {
-	switch {
-	case !w.parses && *v < 0x80: // nearly all
-		w.buf = append(w.buf, byte(*v))
-	case !w.parses:
-		w.buf = binary.AppendUvarint(w.buf, *v)
-	case w.n < len(w.buf) && w.buf[w.n] < 0x80:
-		*v = uint64(w.buf[w.n])
-		w.n++
-	default:
-		u, n := binary.Uvarint(w.buf[w.n:])
-		if n <= 0 {
-			w.Fail(field, "not a varint")
-			u, n = 0, 0
-		}
-		*v = u
-		w.n += n
+	if w.parses {
+		*v = w.takeUvarint(field)
+	} else {
+		w.putUvarint(*v)
 	}
 }
 
 // Number visits a varint of at most limit.
 func (w *Walk) Number(field string, v *uint32, limit uint32) {
-	u := uint64(*v)
-	w.Uvarint(field, &u)
 	if !w.parses {
+		w.putUvarint(uint64(*v))
 		return
 	}
+	u := w.takeUvarint(field)
 	if u > uint64(limit) {
 		w.Fail(field, "%d is over the limit of %d", u, limit)
 		u = 0
@@ -193,22 +214,24 @@ func (w *Walk) Number(field string, v *uint32, limit uint32) {
 // Delta visits the zigzag varint of the difference from base to *v. Both may be any
 // uint64: the difference is modulo 2^64.
 func (w *Walk) Delta(field string, v *uint64, base uint64) {
-	d := int64(*v - base)
-	u := uint64(d)<<1 ^ uint64(d>>63)
-	w.Uvarint(field, &u)
 	if w.parses {
+		u := w.takeUvarint(field)
 		*v = base + (u>>1 ^ -(u & 1))
+	} else {
+		d := int64(*v - base)
+		w.putUvarint(uint64(d)<<1 ^ uint64(d>>63))
 	}
 }
 
 // Count visits the number of elements of a list as a varint and returns it. A parser
 // wants at most limit, and as many bytes behind the count as elements of size bytes take.
 func (w *Walk) Count(field string, n, limit, size int) int {
-	v := uint64(n)
-	w.Uvarint(field, &v)
-	switch {
-	case !w.parses:
+	if !w.parses {
+		w.putUvarint(uint64(n))
 		return n
+	}
+	v := w.takeUvarint(field)
+	switch {
 	case v > uint64(limit):
 		w.Fail(field, "count %d is over the limit of %d", v, limit)
 		return 0

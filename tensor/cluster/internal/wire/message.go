@@ -14,12 +14,18 @@ var walks = sync.Pool{New: func() any { return new(wire.Walk) }}
 
 // Append appends m to dst.
 func Append(dst []byte, m Message) []byte {
+	if done, ok := m.(*Done); ok {
+		return appendDone(dst, done)
+	}
 	w := visit(wire.Appending(dst), m)
 	return w.Appended()
 }
 
 // Parse parses a message that Append wrote.
 func Parse(src []byte, m Message) error {
+	if done, ok := m.(*Done); ok {
+		return parseDone(src, done)
+	}
 	w := visit(wire.Parsing(m, src), m)
 	return w.End()
 }
