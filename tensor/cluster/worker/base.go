@@ -202,6 +202,9 @@ func (b *base) runProgram(p device.Program, hash tensor.Hash, first uint64, inpu
 
 // hand puts the handles of an answer's values into it.
 func (b *base) hand(done *wire.Done) error {
+	if len(b.results.wanted) == 0 {
+		return nil
+	}
 	n, err := b.results.hand(done, b.space)
 	b.stats.results.Add(uint64(n))
 	return err
@@ -214,17 +217,25 @@ func (b *base) flow(ctx context.Context, stop bool) error {
 	return b.out.send(ctx, wire.KindFlow, &m)
 }
 
-// answerLate answers for an earlier batch if err is the late failure of a program that an
-// earlier batch ran, and reports whether it is. The worker does not know which batch that
-// was, so the answer has the number before run's. The client reports the failure as that
-// of some batch before the one that it waits for.
-func (b *base) answerLate(ctx context.Context, err error, run *wire.Run) (bool, error) {
+// lateFailure returns the failure of a program that a batch before run ran, if err is
+// one, otherwise nil.
+func lateFailure(err error, run *wire.Run) *device.Failure {
+	if err == nil {
+		return nil
+	}
 	var late *device.Failure
 	if !errors.As(err, &late) || run.Hash != (wire.Hash{}) && late.Base == run.Base {
-		return false, nil
+		return nil
 	}
+	return late
+}
+
+// answerLate answers for the earlier batch whose program failed late. The worker does not
+// know which batch that was, so the answer has the number before run's. The client
+// reports the failure as that of some batch before the one that it waits for.
+func (b *base) answerLate(ctx context.Context, late *device.Failure, run *wire.Run) error {
 	b.stats.errors.Add(1)
 	m := wire.Done{Session: b.id, Seq: run.Seq - 1}
 	explain(&m, late.Err)
-	return true, b.replies.send(ctx, wire.KindDone, &m)
+	return b.replies.send(ctx, wire.KindDone, &m)
 }

@@ -47,7 +47,9 @@ var (
 )
 
 // ends reports whether err ends its session.
-func ends(err error) bool { return errors.Is(err, errProtocol) || errors.Is(err, errTeam) }
+func ends(err error) bool {
+	return err != nil && (errors.Is(err, errProtocol) || errors.Is(err, errTeam))
+}
 
 // agreedError is the failure of one worker of a session, as all workers report it.
 type agreedError struct{ wire.Done }

@@ -86,11 +86,11 @@ func (s *forwarded) upload(u *wire.Upload) error {
 // of an earlier batch has failed, it answers for that batch first.
 func (s *forwarded) fetch(ctx context.Context, run *wire.Run, done *wire.Done) error {
 	err := s.collect(run, done)
-	late, failed := s.answerLate(ctx, err, run)
-	switch {
-	case failed != nil:
-		return failed
-	case !late:
+	late := lateFailure(err, run)
+	if late == nil {
+		return err
+	}
+	if err := s.answerLate(ctx, late, run); err != nil {
 		return err
 	}
 	s.results.revoke()
@@ -108,7 +108,7 @@ func (s *forwarded) collect(run *wire.Run, done *wire.Done) error {
 			return fmt.Errorf("%w: %d", tensor.ErrUnknown, id)
 		}
 		s.results.next(done, id, v.DType, v.Shape)
-		if err := s.results.add(done, s.space, id, s.replies.inlineBytes()); err != nil {
+		if err := s.results.add(done, s.space, id, v.Bytes(), s.replies.inlineBytes()); err != nil {
 			return err
 		}
 	}

@@ -125,7 +125,11 @@ func (l *ledger) fetch(id uint64, v *placed, done *wire.Done) error {
 		return nil
 	}
 	if v.id != 0 {
-		return l.results.add(done, l.space, v.id, l.replies.inlineBytes())
+		mine, ok := l.space.Lookup(v.id)
+		if !ok {
+			return fmt.Errorf("%w: %d", tensor.ErrUnknown, v.id)
+		}
+		return l.results.add(done, l.space, v.id, mine.Bytes(), l.replies.inlineBytes())
 	}
 	return l.results.addBlock(done, v.whole, v.bytes(), l.replies.inlineBytes())
 }
