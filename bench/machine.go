@@ -49,8 +49,8 @@ func field(path, key string) string {
 	return ""
 }
 
-// hasAVX512 reports whether this processor has the vector units that floor/collective.c
-// is written for.
+// hasAVX512 reports whether this processor has the vector units that the floor of
+// collectives is written for.
 func hasAVX512() bool {
 	return runtime.GOARCH == "amd64" && strings.Contains(field("/proc/cpuinfo", "flags"), "avx512bw")
 }
