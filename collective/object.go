@@ -54,6 +54,7 @@ func objections(g *Group, lengths []int64, root int, own error) ([]int, error) {
 			r = root
 		}
 		switch {
+		case root >= 0 && len(errs) > 0: // all of them are the root's: one says it
 		case n == refused && r == g.rank:
 			errs = append(errs, fmt.Errorf("%w: %w", ErrObject, own))
 		case n == refused:

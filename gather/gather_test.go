@@ -338,7 +338,6 @@ func faulty(t testing.TB) *fixture {
 	f := newFixture(t, codec.DefaultConfig(), uids(1, 30)...)
 	s := storetest.NewServer(t)
 	now := time.Now()
-	s.Mem = f.mem
 	f.plan.Intended, f.plan.Reserves = []uint64{20, 3, 1, 2, 19, 18, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}, uids(21, 30)
 	f.plan.TMin, f.plan.TMax = now.Add(-time.Hour).Unix(), now.Add(time.Hour).Unix()
 	f.plan.Timeout = time.Second
@@ -362,12 +361,12 @@ func faulty(t testing.TB) *fixture {
 		t.Fatal(err)
 	}
 	f.put(t, 11, sealed.Bytes())
-	s.Fault = func(k string, _ int) storetest.Fault {
+	s.Set(f.mem, func(k string, _ int) storetest.Fault {
 		if k == key(13) {
 			return storetest.Fault{Cut: 100, Stall: true}
 		}
 		return storetest.Fault{}
-	}
+	})
 	f.url = s.URL
 	if f.from, err = store.NewHTTP(s.URL, nil); err != nil {
 		t.Fatal(err)

@@ -122,6 +122,9 @@ func (r *Request) checkParts(rank, n int) error {
 // checkExchange checks an AllToAll.
 func (r *Request) checkExchange(rank, n int) error {
 	if r.Counts == nil {
+		if r.Recv != nil {
+			return fmt.Errorf("%w: counts of what is received, and none of what is sent", ErrBadCall)
+		}
 		if unit := max(1, r.Call.DType.Size()); len(r.Src)%(n*unit) != 0 {
 			return fmt.Errorf("%w: src has %d bytes, expected a multiple of %d for each of %d ranks",
 				ErrBadCall, len(r.Src), unit, n)

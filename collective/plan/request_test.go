@@ -35,6 +35,7 @@ func TestRequest(t *testing.T) {
 		{Request{Step: AllToAll, Dst: b(7), Src: b(7)}, false, nil},
 		{Request{Step: AllToAll, Dst: b(6), Src: b(4), Counts: []int{1, 2, 1}, Recv: []int{4, 2, 0}}, true, []int{1, 2, 1}},
 		{Request{Step: AllToAll, Dst: b(6), Src: b(4), Counts: []int{1, 2, 1}, Recv: []int{3, 3, 0}}, false, nil},
+		{Request{Step: AllToAll, Dst: b(6), Src: b(6), Recv: []int{2, 2, 2}}, false, nil},
 		{Request{Step: Broadcast, Dst: b(6), Peer: 2}, true, nil},
 		{Request{Step: Broadcast, Dst: b(6), Peer: 3}, false, nil},
 		{Request{Step: Send, Peer: 2}, true, nil},

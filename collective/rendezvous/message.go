@@ -27,7 +27,8 @@ import (
 // users apart.
 //
 // History of version: 1 frames and a handshake of its own; 2 messages of an ipc.Conn; 3
-// fields as package wire has them, the same in all requests.
+// fields as package wire has them, the same in all requests, so that builds of 2 and 3
+// refuse each other with an error about the message instead of about the version.
 const (
 	version    = 3
 	runBytes   = 32

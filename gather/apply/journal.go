@@ -69,7 +69,7 @@ func (j *journal) write(path string) error {
 	if err != nil {
 		return err
 	}
-	if _, err = safetensors.Replace(path, func(w io.Writer) error {
+	if _, err = safetensors.Replace(path, 0o600, func(w io.Writer) error {
 		_, err := w.Write(append(b, '\n'))
 		return err
 	}); err != nil {

@@ -89,7 +89,7 @@ func Save(ctx context.Context, s *tensor.Session, dir string, tensors []tensor.N
 	if err != nil {
 		return err
 	}
-	if final, err = safetensors.Replace(filepath.Join(dir, manifestName), func(w io.Writer) error {
+	if final, err = safetensors.Replace(filepath.Join(dir, manifestName), 0o644, func(w io.Writer) error {
 		_, err := w.Write(b)
 		return err
 	}); err != nil {

@@ -72,16 +72,16 @@ func Write(w io.Writer, tensors []Tensor, opts *WriteOptions) error {
 
 // WriteFile writes a file at path; see Replace.
 func WriteFile(path string, tensors []Tensor, opts *WriteOptions) error {
-	_, err := Replace(path, func(w io.Writer) error { return Write(w, tensors, opts) })
+	_, err := Replace(path, 0o644, func(w io.Writer) error { return Write(w, tensors, opts) })
 	return err
 }
 
-// Replace gives path the contents that write writes, with mode 0644, atomically: path
+// Replace gives path the contents that write writes, and the mode, atomically: path
 // holds either its old content or all of the new one. It writes a temporary file beside
 // it, syncs, renames, and syncs the folder. It removes the temporary file if it fails; if
 // the process dies one named ".<name>.tmp<digits>" remains. done reports whether the new
 // contents are in place, even if they may not survive a power cut.
-func Replace(path string, write func(w io.Writer) error) (done bool, err error) {
+func Replace(path string, mode os.FileMode, write func(w io.Writer) error) (done bool, err error) {
 	f, err := beside(path)
 	if err != nil {
 		return false, err
@@ -96,7 +96,7 @@ func Replace(path string, write func(w io.Writer) error) (done bool, err error) 
 	if err := write(f); err != nil {
 		return false, err
 	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return false, err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {

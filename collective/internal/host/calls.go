@@ -72,7 +72,9 @@ func (c *Comm) start(ctx context.Context, e *encoded, seq uint64) error {
 	}
 	e.call.Seq = seq
 	c.call, c.hash, c.ctx, c.timing = &e.call, e.hash+seq*golden, ctx, false
-	c.recent[seq%recentCalls] = c.hash
+	if !e.call.Kind.Paired() { // those are counted apart
+		c.recent[seq%recentCalls] = c.hash
+	}
 	c.stats.Calls++
 	c.declare(e, (c.epoch+1)&1, seq)
 	return nil

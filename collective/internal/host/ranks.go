@@ -39,7 +39,7 @@ type ranks struct {
 	call *plan.Call // the one under way, or the last
 	hash uint64     // of call
 	ctx  context.Context
-	// hashes of the last calls, that one included, by Seq modulo recentCalls
+	// hashes of the last calls of all ranks, by Seq modulo recentCalls
 	recent [recentCalls]uint64
 
 	dead   atomic.Pointer[plan.PeerError]

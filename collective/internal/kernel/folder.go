@@ -36,6 +36,9 @@ func NewFolder(set Set, fold plan.Fold, order []int, n int) (Folder, error) {
 	if err := fold.Check(n); err != nil || fold.Plain() && slices.IsSorted(f.Order) {
 		return f, err
 	}
+	if fold == nil {
+		fold = plan.Fold{n}
+	}
 	f.Groups = slices.Clone(fold)
 	f.parts = make([][]byte, len(fold))
 	for i := range f.parts {

@@ -23,6 +23,7 @@ func TestFolderOrder(t *testing.T) {
 		{nil, nil, 0},                              // ((1+1e8)+1)-1e8
 		{plan.Fold{2, 2}, nil, 0},                  // (1+1e8)+(1-1e8)
 		{plan.Fold{2, 2}, []int{0, 2, 1, 3}, 2},    // (1+1)+(1e8-1e8)
+		{nil, []int{1, 3, 0, 2}, 2},                // ((1e8-1e8)+1)+1
 		{plan.Fold{4}, []int{1, 3, 0, 2}, 2},       // ((1e8-1e8)+1)+1
 		{plan.Fold{1, 1, 2}, []int{1, 3, 0, 2}, 2}, // (1e8-1e8)+(1+1)
 	} {

@@ -70,7 +70,7 @@ type Stats struct {
 // comm on all of them: every later call returns that error at once.
 type Comm struct {
 	engine
-	mu      sync.Mutex // held by the call under way, and to read messages between calls
+	mu      sync.Mutex // held by the call under way
 	chunk   int
 	oneShot int
 	jobs    jobs

@@ -47,6 +47,13 @@ func NewServer(t testing.TB) *Server {
 	return s
 }
 
+// Set changes Mem and Fault where other processes may send requests.
+func (s *Server) Set(mem *store.Mem, fault func(key string, n int) Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Mem, s.Fault = mem, fault
+}
+
 // Count returns how often a key was requested by a method; of all keys where key is "".
 func (s *Server) Count(method, key string) int {
 	s.mu.Lock()
@@ -73,11 +80,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.count[r.Method+" "+key]++
 	s.times[key] = append(s.times[key], time.Now())
-	n := len(s.times[key])
+	n, mem, fault := len(s.times[key]), s.Mem, s.Fault
 	s.mu.Unlock()
 	var f Fault
-	if s.Fault != nil {
-		f = s.Fault(key, n)
+	if fault != nil {
+		f = fault(key, n)
 	}
 	if f.Code != 0 {
 		if f.RetryAfter != "" {
@@ -88,21 +95,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodGet:
-		s.get(w, r, key, f)
+		get(w, r, mem, key, f)
 	case http.MethodPut:
-		err := s.Mem.Put(r.Context(), key, r.Body, r.ContentLength, &store.PutOptions{Exclusive: r.Header.Get("If-None-Match") == "*"})
+		err := mem.Put(r.Context(), key, r.Body, r.ContentLength, &store.PutOptions{Exclusive: r.Header.Get("If-None-Match") == "*"})
 		if errors.Is(err, store.ErrExists) {
 			w.WriteHeader(http.StatusPreconditionFailed)
 		}
 	case http.MethodDelete:
-		s.Mem.Delete(r.Context(), key)
+		mem.Delete(r.Context(), key)
 	default:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	}
 }
 
-func (s *Server) get(w http.ResponseWriter, r *http.Request, key string, f Fault) {
-	o, err := s.Mem.Open(r.Context(), key, store.Get{})
+func get(w http.ResponseWriter, r *http.Request, mem *store.Mem, key string, f Fault) {
+	o, err := mem.Open(r.Context(), key, store.Get{})
 	if err != nil {
 		w.WriteHeader(http.StatusNotFound)
 		return
