@@ -77,16 +77,21 @@ func checkout(rev string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var stderr strings.Builder
+	var said [2]strings.Builder // of both
 	archive, unpack := exec.Command("git", "archive", "--format=tar", rev), exec.Command("tar", "-x", "-C", dir)
-	archive.Stderr, unpack.Stderr = &stderr, &stderr
-	if unpack.Stdin, err = archive.StdoutPipe(); err == nil {
+	archive.Stderr, unpack.Stderr = &said[0], &said[1]
+	pipe, err := archive.StdoutPipe()
+	if err == nil {
 		if err = archive.Start(); err == nil {
-			err = errors.Join(unpack.Run(), archive.Wait())
+			unpack.Stdin = pipe
+			err = unpack.Run()
+			pipe.Close() // ends git if tar ended before it
+			err = errors.Join(err, archive.Wait())
 		}
 	}
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("git archive %s: %w: %s", rev, err, stderr.String()), os.RemoveAll(dir))
+		err = fmt.Errorf("git archive %s, and tar: %w: %s%s", rev, err, said[0].String(), said[1].String())
+		return "", errors.Join(err, os.RemoveAll(dir))
 	}
 	return dir, nil
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // Defaults of Options. The outer step is the mean of the updates: momentum, as the DiLoCo
-// paper has it, is for runs of many more rounds (docs/decisions.md).
+// paper has it, was worse in runs of tens of rounds (docs/decisions.md).
 const (
 	DefaultLR       = 1
 	DefaultMomentum = 0

@@ -120,8 +120,10 @@ func parseRetryAfter(header string) (time.Duration, bool) {
 
 // Options is what New needs beside a URL. Nil is fine.
 type Options struct {
-	S3   S3Options
-	HTTP *http.Client // nil: http.DefaultClient's transport without a cookie jar
+	S3 S3Options
+	// nil: http.DefaultClient's transport without a cookie jar, and redirects are
+	// followed within a host only; a client that is given has its own rule
+	HTTP *http.Client
 }
 
 // New returns the store of a URL and the prefix of keys in it:

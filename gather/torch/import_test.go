@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -371,4 +372,19 @@ func FuzzUnpickle(f *testing.F) {
 			t.Errorf("%v is not ErrPickle", err)
 		}
 	})
+}
+
+// TestNestedDimension: a dimension that is a tuple of tuples, short in a file by the memo
+// and long when it is printed, is refused in a few words.
+func TestNestedDimension(t *testing.T) {
+	nested := tuple{int64(1)}
+	for range 20 {
+		nested = tuple{nested, nested}
+	}
+	defer func() {
+		if p := recover(); p == nil || len(fmt.Sprint(p)) > 200 {
+			t.Errorf("%.200v", p)
+		}
+	}()
+	newTensor(tuple{storage{count: 1}, int64(0), tuple{nested}, tuple{int64(1)}})
 }

@@ -69,8 +69,11 @@ func newTensor(args tuple) *tensor {
 	for i := len(shape) - 1; i >= 0; i-- {
 		d, ok1 := shape[i].(int64)
 		by, ok2 := stride[i].(int64)
-		if !ok1 || !ok2 || d < 1 || d > s.count/next || d > 1 && by != next {
-			fail("dimension %d is %v with stride %v, expected it within %d elements and stride %d", i, shape[i], stride[i], s.count, next)
+		if !ok1 || !ok2 { // other values are not printed: a nested tuple may be endless
+			fail("dimension %d or its stride is no integer", i)
+		}
+		if d < 1 || d > s.count/next || d > 1 && by != next {
+			fail("dimension %d is %d with stride %d, expected it within %d elements and stride %d", i, d, by, s.count, next)
 		}
 		t.shape[i] = d
 		next *= d

@@ -157,8 +157,7 @@ func numberLoops[T number]() loopsOf {
 	}
 }
 
-// power returns a^b by squaring, wrapping; a negative exponent gives 0 except for bases
-// of
+// power returns a^b by squaring, wrapping. A negative exponent gives 0, but for bases of
 // 1 and -1.
 func power[T integer](a, b T) T {
 	if b < 0 {

@@ -118,7 +118,8 @@ func checkBools(d tensor.DType, bytes []byte) error {
 
 // Import implements device.Space. The value stays where it is unless it is going to be
 // updated and b is read only. A peer may write to b at any time: kernels then compute
-// from some of the bytes that it had, and read every byte of a bool but 0 as true.
+// from some of the bytes that it had. A bool whose byte it made neither 0 nor 1 has no
+// defined value; nothing but values made of it depends on that.
 func (s *space) Import(id uint64, d tensor.DType, shape tensor.Shape, b *shm.Block, own bool) error {
 	kept, err := s.imported(id, d, shape, b, own)
 	if b != nil && kept != b {

@@ -107,7 +107,7 @@ func (h *host) memory(context.Context) finding {
 		return warned("", "/proc/meminfo can't be read")
 	}
 	f := found("%s, %s available", size(total), size(avail))
-	if m := (limits.Machine{Root: h.root}).Memory(); uint64(m.Free) < avail {
+	if m := (limits.Machine{Root: h.root}).Memory(); m.By != "the machine" {
 		avail = uint64(m.Free)
 		f.Found += fmt.Sprintf("; %s leaves %s", m.By, size(avail))
 	}
