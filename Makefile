@@ -10,6 +10,9 @@ FUZZTIME ?= 5s
 CHAOS_KILLS ?= 2000
 # What bench-peers compares: f16 and bf16 neither Open MPI nor PyTorch's Gloo know.
 PEERS_FLAGS ?= --dtypes f32
+# Tests wait for processes and timeouts most of the time: two packages at a time for each
+# core, those that take longest first.
+TESTS := -p $(shell echo $$((2 * $$(nproc)))) ./tensor/... ./...
 PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
@@ -30,9 +33,9 @@ demo: build tools-data ## train two models at once on two workers and show what 
 	$(BIN)/ringside demo
 
 test: ## the quick tests: under 4 minutes on 2 cores
-	$(GO) test -short ./...
+	$(GO) test -short $(TESTS)
 
-check: vet lint race purego arm64 fuzz ## everything CI runs: under 25 minutes
+check: vet lint race purego arm64 fuzz ## everything CI runs: under 30 minutes
 
 vet: ## go vet and formatting
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not gofmt'ed: $$out"; exit 1; }
@@ -42,10 +45,10 @@ lint: ## staticcheck
 	@for dir in . $(MODULES); do echo "staticcheck ./... in $$dir"; (cd $$dir && $(GO) run $(STATICCHECK) ./...) || exit 1; done
 
 race: tools-race tools-gen tools-s3 ## all tests under the race detector, in random order
-	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m ./...
+	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m $(TESTS)
 
 purego: tools-race tools-gen tools-s3 tools-mpi ## all tests without cgo
-	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 25m ./...
+	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 20m $(TESTS)
 
 arm64: ## everything builds for arm64, tests too
 	GOARCH=arm64 $(GO) vet ./...
@@ -54,12 +57,16 @@ arm64-test: tools-arm64 ## the tests of memory, sockets, collectives and the eng
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -short -timeout 10m ./ring ./shm ./ipc/local ./net/... ./collective/...
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) test -short -timeout 10m ./tensor ./tensor/internal/compile ./tensor/autograd ./tensor/enginetest ./tensor/cpu/...
 
+# A package is built for fuzzing once; a failing input is written to its testdata/fuzz.
 # Go before 1.27 may call the end of the time a failure (go.dev/issue/75804): what says only that, and wrote no failing input, is run again.
 fuzz: ## every fuzz target for FUZZTIME (5s)
-	@n=0; bad=0; for pkg in $$($(GO) list ./...); do \
-		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do n=$$((n+1)); \
+	@n=0; bad=0; dir=$$(mktemp -d); trap 'rm -rf '$$dir EXIT; corpus=$$($(GO) env GOCACHE)/fuzz; \
+	for pkg in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); do \
+		$(GO) test -c -fuzz . -o $$dir/fuzz ./$$pkg || exit 1; \
+		for f in $$(cd $$pkg && $$dir/fuzz -test.list '^Fuzz'); do n=$$((n+1)); \
 			for try in 1 2; do \
-				out=$$($(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg 2>&1) && ok=1 && break; ok=0; \
+				out=$$(cd $$pkg && $$dir/fuzz -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime $(FUZZTIME) \
+					-test.fuzzminimizetime 10x -test.fuzzcachedir $$corpus/$$pkg 2>&1) && ok=1 && break; ok=0; \
 				grep -q 'context deadline exceeded' <<<"$$out" && ! grep -q 'Failing input' <<<"$$out" || break; \
 			done; [ $$ok = 1 ] || { bad=$$((bad+1)); echo "$$out"; }; \
 			echo "$$pkg $$f: $$(echo "$$out" | grep -o 'execs: [0-9]*' | tail -n 1)"; \

@@ -87,6 +87,7 @@
 //	bench              scenarios for go test and the command line; bench/floor in C
 //	bench/shape        measures of the code itself, printed by cmd/shape
 //	cmd/ringside       the command line; cmd/ringside/command a file a subcommand
+//	internal/testsize  how much of a long test runs
 //
 // Three folders are modules of their own, so that their dependencies are not the
 // module's: bench/peers (other projects' transports) and the generators of assembly,

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ringside-go/ringside/internal/testsize"
 )
 
 var seedFlag = flag.Uint64("conformance.seed", 0, "seed of what is sampled and delayed; 0: another one each run")
@@ -351,9 +353,9 @@ func TestConformance(t *testing.T) {
 			w := newWorld(t, transport, hostOf, cases)
 			share := 1.0
 			switch {
-			case raced && testing.Short():
+			case testsize.Raced && testing.Short():
 				share = 0.005
-			case raced || testing.Short():
+			case testsize.Sampled():
 				share = 0.02
 			case transport == "memory":
 				share = 0.1 // slow, and not what is tested

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/ringside-go/ringside/internal/testsize"
 )
 
 // TestSameBits: all transports and 20 runs with random delays give the same bits, for
@@ -17,7 +19,7 @@ func TestSameBits(t *testing.T) {
 	s := seed(t)
 	hostOf := []int{0, 1, 0, 1}
 	runs := 20
-	if testing.Short() || raced {
+	if testsize.Sampled() {
 		runs = 5
 	}
 	inputs := make([]map[string]any, len(hostOf))
@@ -126,7 +128,7 @@ func TestNoLeak(t *testing.T) {
 	n := 1000
 	if testing.Short() {
 		n = 40
-	} else if raced {
+	} else if testsize.Raced {
 		n = 200
 	}
 	worlds := [][]int{{0, 0}, {0, 1}, {0, 0, 1}}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/net/route"
 )
 
@@ -278,7 +279,7 @@ func many(f *int, full, short int) int {
 	switch {
 	case *f > 0:
 		return *f
-	case testing.Short() || raced:
+	case testsize.Sampled():
 		return short
 	}
 	return full

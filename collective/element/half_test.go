@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/ringside-go/ringside/internal/testsize"
 )
 
 // Every value survives the way to float32 and back; a signalling NaN becomes quiet.
@@ -82,7 +84,7 @@ func TestRounding(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	n, stride := 200_000, 1
-	if testing.Short() {
+	if testsize.Sampled() {
 		n, stride = 10_000, 37
 	}
 	check := func(x float32) {

@@ -237,9 +237,9 @@ func TestLateError(t *testing.T) {
 func TestCancel(t *testing.T) {
 	e := dial(t, start(t, cluster.Options{InProcess: true}), nil)
 	s := tensor.NewSession(e, nil)
-	slow := tensor.Full(s, tensor.F64, 1, 700, 700)
+	slow := tensor.Full(s, tensor.F64, 1, 300, 300)
 	for range 8 {
-		slow = slow.Matmul(slow).MulS(1.0 / 700)
+		slow = slow.Matmul(slow).MulS(1.0 / 300)
 	}
 	if err := s.Flush(); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor/cluster/worker"
 	"github.com/ringside-go/ringside/tensor/cpu"
@@ -54,7 +55,7 @@ func TestApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := []string{"-device=apart", "-test.timeout=20m"}
-	if testing.Short() || raced {
+	if testsize.Sampled() {
 		args = append(args, "-test.short", "-test.run="+apartTests)
 	}
 	if out, err := exec.CommandContext(t.Context(), exe, args...).CombinedOutput(); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/ipc"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster"
@@ -76,7 +77,7 @@ func TestKill(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	rounds := 50
-	if testing.Short() || raced {
+	if testsize.Sampled() {
 		rounds = 6
 	}
 	for round := range rounds {

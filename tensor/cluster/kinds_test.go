@@ -24,7 +24,7 @@ import (
 func startKinds(t *testing.T, infos ...device.Info) *cluster.Cluster {
 	t.Helper()
 	return start(t, cluster.Options{InProcess: true, Workers: len(infos),
-		Dispatcher: &dispatcher.Options{WorkerWait: 2 * time.Second},
+		Dispatcher: &dispatcher.Options{WorkerWait: 200 * time.Millisecond},
 		Worker: func(name string) (*worker.Options, error) {
 			info := infos[name[1]-'0']
 			o := cpu.Options{Arena: shm.ArenaOptions{First: 1 << 20, Checked: true, Segment: segments("")}}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cluster"
@@ -77,7 +78,7 @@ func TestTogetherConformance(t *testing.T) {
 		t.Skip("a suite of its own")
 	}
 	for _, n := range []int{2, 3} {
-		if raced && n == 2 {
+		if testsize.Raced && n == 2 {
 			continue // a minute for what three do too
 		}
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"testing"
 
+	"github.com/ringside-go/ringside/internal/testsize"
+	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/cpu"
@@ -18,28 +20,39 @@ var (
 	randomSeed     = flag.Uint64("random.seed", 1, "the first one's seed; the others' follow")
 )
 
-// programs returns the number of random programs of a test: short with -short, else long,
-// or the flag's number.
+// programs returns the number of random programs of a test: short with -short, a quarter
+// of that under the race detector, else long, or the flag's number.
 func programs(short, long uint64) uint64 {
 	switch {
 	case *randomPrograms > 0:
 		return *randomPrograms
+	case testsize.Raced:
+		return short / 4
 	case testing.Short():
 		return short
 	}
 	return long
 }
 
+// small is the host memory of devices that tests open by the hundred: a first segment
+// that the kernel has cleared sooner than 16 MiB.
+var small = shm.ArenaOptions{First: 1 << 20}
+
 // TestConformance runs the suite of engines on every level of kernels that this machine
-// has, and with threads that share every step.
+// has, and with threads that share every step. For the race detector all levels are the
+// same.
 func TestConformance(t *testing.T) {
-	for _, level := range kernel.Levels() {
+	levels := kernel.Levels()
+	if testsize.Raced {
+		levels = levels[len(levels)-1:]
+	}
+	for _, level := range levels {
 		t.Run(level.String(), func(t *testing.T) {
-			conform(t, func() (*cpu.Device, error) { return cpu.New(&cpu.Options{Level: &level}) })
+			conform(t, func() (*cpu.Device, error) { return cpu.New(&cpu.Options{Level: &level, Arena: small}) })
 		})
 	}
 	t.Run("3 threads", func(t *testing.T) {
-		conform(t, func() (*cpu.Device, error) { return cpu.NewEager(&cpu.Options{Threads: 3}) })
+		conform(t, func() (*cpu.Device, error) { return cpu.NewEager(&cpu.Options{Threads: 3, Arena: small}) })
 	})
 }
 

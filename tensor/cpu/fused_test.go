@@ -43,6 +43,7 @@ func newTraced(t *testing.T, o cpu.Options, eager bool) *traced {
 	if eager {
 		open = cpu.NewEager
 	}
+	o.Arena = small
 	var err error
 	if d.Device, err = open(&o); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/enginetest"
@@ -33,7 +34,7 @@ func TestLeaveConforms(t *testing.T) {
 		"only Single":    {Leave: func(compile.Fused) bool { return true }},
 		"aligned to 4 K": {Align: 4096},
 	}
-	if !testing.Short() {
+	if !testsize.Sampled() {
 		for _, kind := range fusedKinds() {
 			options[fmt.Sprintf("only %v", kind)] = compile.Options{Leave: func(f compile.Fused) bool { return f != kind }}
 		}
@@ -41,7 +42,7 @@ func TestLeaveConforms(t *testing.T) {
 	for name, o := range options {
 		t.Run(name, func(t *testing.T) {
 			conform(t, func() (*cpu.Device, error) {
-				d, err := cpu.New(nil)
+				d, err := cpu.New(&cpu.Options{Arena: small})
 				if err == nil {
 					d.CompileWith(o)
 				}

@@ -141,7 +141,7 @@ func TestRunFindsMutants(t *testing.T) {
 	}
 	for name := range mutants {
 		t.Run(name, func(t *testing.T) {
-			out, err := exec.Command(exe, "-test.run=^TestMutant$", "-mutant="+name).CombinedOutput()
+			out, err := exec.Command(exe, "-test.run=^TestMutant$", "-test.failfast", "-mutant="+name).CombinedOutput()
 			if err == nil {
 				t.Errorf("nothing was found:\n%s", out)
 			} else if _, ok := err.(*exec.ExitError); !ok {

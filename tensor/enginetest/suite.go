@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -16,7 +17,8 @@ type Options struct {
 	// Seed is the seed of the random programs. Default 1. A failure prints the seed of
 	// its program; with it and Programs 1 that program alone runs again.
 	Seed uint64
-	// Programs is the number of random programs. Default 60.
+	// Programs is the number of random programs. Default 60, of which a sampled test
+	// (testsize) runs 20.
 	Programs int
 	// Grad computes gradients of loss, such as autograd.Grad. With it the golden
 	// gradients are tested too.
@@ -40,7 +42,11 @@ func Run(t *testing.T, start func(t *testing.T) tensor.Engine, opts *Options) {
 	if opts != nil {
 		s.o = *opts
 	}
-	s.o.Seed, s.o.Programs = cmp.Or(s.o.Seed, 1), cmp.Or(s.o.Programs, 60)
+	programs := 60
+	if testsize.Sampled() {
+		programs = 20
+	}
+	s.o.Seed, s.o.Programs = cmp.Or(s.o.Seed, 1), cmp.Or(s.o.Programs, programs)
 	t.Run("contract", contracts{s}.all)
 	t.Run("golden operations", s.goldenOps)
 	t.Run("golden programs", s.goldenPrograms)

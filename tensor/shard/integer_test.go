@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor"
 )
 
@@ -106,7 +107,7 @@ func integerProgram(rng *rand.Rand) func(s *tensor.Session) []*tensor.Tensor {
 // of workers, however sums are deferred and reordered.
 func TestIntegersAreExact(t *testing.T) {
 	n, compared, late := 1000, 0, 0
-	if testing.Short() {
+	if testsize.Sampled() {
 		n = 100
 	}
 	for seed := range uint64(n) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
@@ -187,7 +188,7 @@ type totals struct {
 // bound that the package states.
 func TestRandomPrograms(t *testing.T) {
 	n := 2000
-	if testing.Short() {
+	if testsize.Sampled() {
 		n = 150
 	}
 	if *randomPrograms > 0 {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ringside-go/ringside/collective/plan"
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/enginetest"
 )
@@ -15,7 +16,7 @@ import (
 // and no worker waits forever.
 func TestRandomStages(t *testing.T) {
 	n := 1000
-	if testing.Short() {
+	if testsize.Sampled() {
 		n = 100
 	}
 	sends, waits := 0, 0

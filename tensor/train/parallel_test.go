@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 	"github.com/ringside-go/ringside/tensor/device/devicetest"
@@ -296,7 +297,7 @@ func testCurve(t *devicetest.T) {
 		t.Skip("hundreds of steps on seven workers")
 	}
 	steps := 200
-	if raced {
+	if testsize.Raced {
 		steps = 10
 	}
 	d, err := LoadText("")

@@ -14,12 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/net/nettest"
 )
 
 // hostSteps is how many steps are compared.
 func hostSteps() string {
-	if testing.Short() || raced {
+	if testsize.Sampled() {
 		return "6"
 	}
 	return "200"

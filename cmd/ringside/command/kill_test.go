@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
 )
 
@@ -44,7 +45,7 @@ func TestKillWhileTraining(t *testing.T) {
 	t.Logf("-kill-seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	moments := 50
-	if testing.Short() || raced {
+	if testsize.Sampled() {
 		moments = 8
 	}
 	shm := ownShm(t)

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
+	"github.com/ringside-go/ringside/tensor/cpu"
 	"github.com/ringside-go/ringside/tensor/device"
 	"github.com/ringside-go/ringside/tensor/device/apart"
 	"github.com/ringside-go/ringside/tensor/device/devicetest"
@@ -38,12 +40,16 @@ func seeds(all uint64) uint64 {
 	return all
 }
 
+// small are the options of devices that tests open by the hundred: the first segment of
+// their host memory is one that the kernel has cleared sooner than 16 MiB.
+var small = cpu.Options{Arena: shm.ArenaOptions{First: 1 << 20}}
+
 // TestConformance runs the suite of engines for several seeds.
 func TestConformance(t *testing.T) {
 	for seed := range seeds(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			enginetest.Run(t, func(t *testing.T) tensor.Engine {
-				d, err := apart.New(&apart.Options{Seed: seed})
+				d, err := apart.New(&apart.Options{Seed: seed, CPU: small})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -124,7 +130,7 @@ func TestDevice(t *testing.T) {
 	for seed := range seeds(8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			devicetest.Run(t, func(t *testing.T) device.Device {
-				d, err := apart.New(&apart.Options{Seed: seed})
+				d, err := apart.New(&apart.Options{Seed: seed, CPU: small})
 				if err != nil {
 					t.Fatal(err)
 				}

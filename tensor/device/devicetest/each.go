@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/ringside-go/ringside/shm"
@@ -39,8 +40,10 @@ func (t *T) Run(name string, f func(t *T)) bool {
 	return t.T.Run(name, func(sub *testing.T) { f(&T{sub, t.open}) })
 }
 
-// Open returns a device with that host memory, which the caller closes.
+// Open returns a device with that host memory, which the caller closes. Its first segment
+// is small unless the caller says otherwise: the kernel clears it before a test uses it.
 func (t *T) Open(arena shm.ArenaOptions) (device.Device, error) {
+	arena.First = cmp.Or(arena.First, 1<<20)
 	return t.open(cpu.Options{Arena: arena})
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/autograd"
 	"github.com/ringside-go/ringside/tensor/enginetest"
@@ -313,7 +314,7 @@ func TestNormGradsAcrossBarriers(t *testing.T) {
 // not.
 func TestRandomPlans(t *testing.T) {
 	n := uint64(150)
-	if testing.Short() {
+	if testsize.Sampled() {
 		n = 40
 	}
 	fused := 0

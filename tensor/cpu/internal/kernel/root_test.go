@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/ringside-go/ringside/internal/testsize"
 )
 
 // TestRoots wants roots to be rounded correctly: all numbers that differ in more than a
@@ -22,7 +24,7 @@ func TestRoots(t *testing.T) {
 			}
 		}
 		step := 1
-		if testing.Short() {
+		if testsize.Sampled() {
 			step = 16
 		}
 		for i := 0; i < 1<<24; i += len(in) * step { // mantissas, and two exponents

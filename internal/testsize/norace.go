@@ -1,0 +1,6 @@
+//go:build !race
+
+package testsize
+
+// Raced reports whether the tests are built with the race detector.
+const Raced = false
