@@ -27,7 +27,7 @@ help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 build: ## bin/ringside, one file, which needs glibc; TAGS=nogpu: a static one, which finds no GPUs
-	$(GO) build -trimpath $(if $(TAGS),-tags $(TAGS)) -o $(BIN)/ringside ./cmd/ringside
+	$(GO) build -trimpath -ldflags='-s -w' $(if $(TAGS),-tags $(TAGS)) -o $(BIN)/ringside ./cmd/ringside
 
 demo: build tools-data ## train two models at once on two workers and show what they learned
 	$(BIN)/ringside demo

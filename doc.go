@@ -57,6 +57,7 @@
 //	tensor/cuda/driver          the CUDA driver API as an interface, its types and errors
 //	tensor/cuda/driver/dlopen   that interface over libcuda.so.1, found at run time
 //	tensor/cuda/driver/drivertest  the suite of every implementation of it
+//	tensor/cuda/memory          a device's memory: segments, streams, handles for others
 //	tensor/cuda/fakecuda        a strict stand-in for libcuda.so.1 in C, for tests
 //
 // # Tensors, in a cluster

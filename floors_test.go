@@ -126,6 +126,7 @@ var floors = map[string]int{
 	"tensor/cuda/driver/dlopen":        1,
 	"tensor/cuda/driver/drivertest":    1,
 	"tensor/cuda/fakecuda":             0,
+	"tensor/cuda/memory":               2,
 
 	"gather/status":          0,
 	"gather/codec":           1,

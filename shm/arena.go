@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"sync"
@@ -24,9 +25,12 @@ type ArenaOptions struct {
 	Segment Options
 
 	// First is the size in bytes of the first segment, 16 MiB; each further one is
-	// twice as large up to 256 MiB. A block that is larger than that has a segment
+	// twice as large up to Growth. A block that is larger than that has a segment
 	// of its own size.
 	First int64
+
+	// Growth is the size in bytes at which the doubling ends, 256 MiB.
+	Growth int64
 
 	// MaxBytes bounds the segments together; 0 is no bound.
 	MaxBytes int64
@@ -40,6 +44,10 @@ type ArenaOptions struct {
 	// error. A device makes the memory behind a Reserved segment there.
 	NewSegment func(id uint64, size int64) error
 
+	// FreeSegment, if set, is called with each segment that the arena gives up, before
+	// its addresses are unmapped: by Trim, by Close, or by the last Release after Close.
+	FreeSegment func(*Segment)
+
 	// Fill sets the bytes that the handle names to x. A Checked arena of Reserved
 	// segments needs it, as it cannot write to them itself; others don't use it.
 	Fill func(h Handle, x byte)
@@ -51,6 +59,9 @@ type ArenaOptions struct {
 
 	// OnTrim is called with the id of each segment that Trim has let go.
 	OnTrim func(id uint64)
+
+	// TrimAll makes Trim give up the first segment as well.
+	TrimAll bool
 }
 
 // ArenaStats describes an arena at one moment.
@@ -113,8 +124,9 @@ func NewArena(o *ArenaOptions) (*Arena, error) {
 	if a.opt.First != 0 {
 		a.next = a.opt.First
 	}
-	if a.next < 0 || a.next > MaxSegment || a.opt.MaxBytes < 0 {
-		return nil, fmt.Errorf("shm: arena options First %d, MaxBytes %d: out of range", a.opt.First, a.opt.MaxBytes)
+	a.opt.Growth = cmp.Or(a.opt.Growth, maxGrowth)
+	if a.next < 0 || a.next > MaxSegment || a.opt.MaxBytes < 0 || a.opt.Growth < 0 {
+		return nil, fmt.Errorf("shm: arena options First %d, Growth %d, MaxBytes %d: out of range", a.opt.First, a.opt.Growth, a.opt.MaxBytes)
 	}
 	if a.opt.Checked && a.opt.Segment.Backing == Reserved && a.opt.Fill == nil {
 		return nil, fmt.Errorf("shm: arena options: Checked with %v segments, expected Fill as well", Reserved)
@@ -301,7 +313,7 @@ func (a *Arena) reclaim(b *Block) {
 	}
 	a.mu.Unlock()
 	if last != nil {
-		last.Close()
+		a.discard(last)
 	}
 }
 

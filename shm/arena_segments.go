@@ -51,7 +51,7 @@ func (a *Arena) grow(pages int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		seg.Close()
+		a.discard(seg)
 		return ErrClosed
 	}
 	n := len(seg.mem) / pageSize
@@ -60,7 +60,7 @@ func (a *Arena) grow(pages int) error {
 	a.segments[seg.id] = s
 	a.bytes += seg.Size()
 	if size == a.next {
-		a.next = max(size, min(2*size, maxGrowth))
+		a.next = max(size, min(2*size, a.opt.Growth))
 	}
 	a.extents.put(s, 0, n)
 	return nil
@@ -77,6 +77,14 @@ func (a *Arena) newSegment(size int64) (*Segment, error) {
 		return nil, err
 	}
 	return seg, nil
+}
+
+// discard unmaps a segment that the arena has given up, or never took.
+func (a *Arena) discard(s *Segment) error {
+	if a.opt.FreeSegment != nil {
+		a.opt.FreeSegment(s)
+	}
+	return s.Close()
 }
 
 // Segment returns the segment with that id, or ErrUnknownSegment. A block of it
@@ -108,16 +116,20 @@ func (a *Arena) Segments() []*Segment {
 	return list
 }
 
-// Trim unmaps and closes all segments without a block in use but the first, and
-// returns their bytes. Peers that have them mapped keep them until they are told.
+// Trim unmaps and closes all segments without a block in use but the first, which it
+// keeps unless the option TrimAll is set, and returns their bytes. Peers that have them mapped keep them until they are told.
 func (a *Arena) Trim() int64 {
 	a.mu.Lock()
-	gone := a.collect(1)
+	from := 1
+	if a.opt.TrimAll {
+		from = 0
+	}
+	gone := a.collect(from)
 	a.mu.Unlock()
 	var n int64
 	for _, s := range gone {
 		n += s.Size()
-		s.Close()
+		a.discard(s.Segment)
 		if a.opt.OnTrim != nil {
 			a.opt.OnTrim(s.id)
 		}
@@ -141,7 +153,7 @@ func (a *Arena) Close() error {
 	a.mu.Unlock()
 	var err error
 	for _, s := range gone {
-		err = errors.Join(err, s.Close())
+		err = errors.Join(err, a.discard(s.Segment))
 	}
 	return err
 }

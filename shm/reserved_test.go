@@ -76,3 +76,41 @@ func TestNewSegmentRefuses(t *testing.T) {
 		t.Errorf("NewArena took Checked without Fill: %v", a)
 	}
 }
+
+// TestFreeSegment checks that each segment is given up once, with its addresses still
+// reserved: by Trim, by Close, and by the last Release after Close.
+func TestFreeSegment(t *testing.T) {
+	alive := map[uint64]bool{}
+	a := newArena(t, &ArenaOptions{
+		Segment: Options{Backing: Reserved}, First: 1 << 20, Growth: 1 << 20, TrimAll: true,
+		NewSegment: func(id uint64, size int64) error {
+			if size != 1<<20 {
+				t.Errorf("a segment of %d bytes, want all of 1 MiB", size)
+			}
+			alive[id] = true
+			return nil
+		},
+		FreeSegment: func(s *Segment) {
+			if !alive[s.ID()] || len(s.Bytes()) != 1<<20 {
+				t.Errorf("segment %016x of %d bytes is given up twice or unmapped", s.ID(), len(s.Bytes()))
+			}
+			delete(alive, s.ID())
+		},
+	})
+	var blocks []*Block
+	for range 3 {
+		blocks = append(blocks, alloc(t, a, 1<<20))
+	}
+	for i, step := range []func(){
+		blocks[0].Release,
+		func() { a.Trim() },
+		blocks[1].Release,
+		func() { a.Close() },
+		blocks[2].Release,
+	} {
+		step()
+		if want := []int{3, 2, 2, 1, 0}[i]; len(alive) != want {
+			t.Errorf("after step %d %d segments are alive, want %d", i, len(alive), want)
+		}
+	}
+}

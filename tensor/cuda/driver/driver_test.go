@@ -92,13 +92,25 @@ func (s *threads) SetCurrent(c Context) error {
 	return s.fail
 }
 
+func (s *threads) Current() (Context, error) {
+	if len(s.current) == 0 {
+		return 3, nil
+	}
+	return s.current[len(s.current)-1], nil
+}
+
 func TestBind(t *testing.T) {
 	s, wrong := &threads{}, errors.New("wrong")
 	if err := Bind(s, 5, func() error { return wrong }); err != wrong {
 		t.Errorf("%v, want the error of the function", err)
 	}
-	if !slices.Equal(s.current, []Context{5, 0}) {
-		t.Errorf("contexts %v, want 5, then none", s.current)
+	if !slices.Equal(s.current, []Context{5, 3}) {
+		t.Errorf("contexts %v, want 5, then the former", s.current)
+	}
+	s.current = nil
+	inner := func() error { return Bind(s, 5, func() error { return wrong }) }
+	if err := Bind(s, 5, inner); err != wrong || !slices.Equal(s.current, []Context{5, 3}) {
+		t.Errorf("%v, contexts %v, want one change and back", err, s.current)
 	}
 	s.fail = InvalidContext
 	if err := Bind(s, 5, func() error { t.Error("called without its context"); return nil }); !errors.Is(err, InvalidContext) {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"syscall"
 )
 
 //go:embed src
@@ -47,15 +49,56 @@ type Counters struct {
 	Memories    int64 // of VirtualMemory
 }
 
-// ReadCounters reads the file that FAKECUDA_COUNTERS named.
+// entry is what one library, of one process, counts.
+type entry struct {
+	Process, Calls int64
+	Alive          Counters
+}
+
+// ReadCounters reads the file that FAKECUDA_COUNTERS named, and returns what is alive in
+// all processes together. A process that has ended counts no more: the system took back
+// what it had.
 func ReadCounters(path string) (Counters, error) {
-	var c Counters
+	var sum Counters
+	entries, err := read(path)
+	for _, e := range entries {
+		if syscall.Kill(int(e.Process), 0) != nil {
+			continue
+		}
+		sum.Allocations += e.Alive.Allocations
+		sum.Imports += e.Alive.Imports
+		sum.HostRanges += e.Alive.HostRanges
+		sum.Streams += e.Alive.Streams
+		sum.Events += e.Alive.Events
+		sum.Memories += e.Alive.Memories
+	}
+	return sum, err
+}
+
+// ReadCalls returns how many calls a process has made, in all its copies of the library
+// that have that file of counters.
+func ReadCalls(path string, process int) (int64, error) {
+	var calls int64
+	entries, err := read(path)
+	for _, e := range entries {
+		if e.Process == int64(process) {
+			calls += e.Calls
+		}
+	}
+	return calls, err
+}
+
+// read returns the entries that libraries have taken.
+func read(path string) ([]entry, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return c, err
+		return nil, err
 	}
-	if n := binary.Size(c); len(b) != n {
-		return c, fmt.Errorf("%s: %d bytes, want %d", path, len(b), n)
+	n := binary.Size(entry{})
+	if len(b) == 0 || len(b)%n != 0 {
+		return nil, fmt.Errorf("%s: %d bytes, want a multiple of %d", path, len(b), n)
 	}
-	return c, binary.Read(bytes.NewReader(b), binary.NativeEndian, &c)
+	entries := make([]entry, len(b)/n)
+	err = binary.Read(bytes.NewReader(b), binary.NativeEndian, entries)
+	return slices.DeleteFunc(entries, func(e entry) bool { return e.Process == 0 }), err
 }

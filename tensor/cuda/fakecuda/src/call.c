@@ -18,8 +18,14 @@ static struct fault {
 	int call, code, seen;
 } faults[MAX_FAULTS];
 static int fault_count;
-static int64_t *alive; // KINDS counts in the file FAKECUDA_COUNTERS, or a private copy
-static int64_t private_counts[KINDS];
+
+// The file FAKECUDA_COUNTERS holds an entry for each process, which takes the first that
+// has no process yet.
+#define MAX_PROCESSES 1024
+typedef struct Entry {
+	int64_t process, calls, alive[KINDS];
+} Entry;
+static Entry private_entry, *entry = &private_entry;
 
 static void read_faults(const char *s) {
 	while (s && *s && fault_count < MAX_FAULTS) {
@@ -36,21 +42,29 @@ static void read_faults(const char *s) {
 
 __attribute__((constructor)) static void configure(void) {
 	read_faults(getenv("FAKECUDA_FAIL"));
-	alive = private_counts;
 	const char *path = getenv("FAKECUDA_COUNTERS");
 	if (!path || !*path) return;
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0 || ftruncate(fd, sizeof private_counts) != 0) {
+	if (fd < 0 || ftruncate(fd, MAX_PROCESSES * sizeof(Entry)) != 0) {
 		perror(path);
 		abort();
 	}
-	void *p = mmap(NULL, sizeof private_counts, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (p == MAP_FAILED) abort();
-	alive = p;
+	Entry *all = mmap(NULL, MAX_PROCESSES * sizeof(Entry), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (all == MAP_FAILED) abort();
 	close(fd);
+	for (int i = 0; i < MAX_PROCESSES; i++) {
+		int64_t none = 0;
+		if (__atomic_compare_exchange_n(&all[i].process, &none, getpid(), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+			entry = &all[i];
+			return;
+		}
+	}
+	fprintf(stderr, "fakecuda: %s: more than %d processes\n", path, MAX_PROCESSES);
+	abort();
 }
 
 Result enter(const char *name) {
+	__atomic_add_fetch(&entry->calls, 1, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < fault_count; i++) {
 		struct fault *f = &faults[i];
 		if (strcmp(f->name, name) == 0 && __atomic_add_fetch(&f->seen, 1, __ATOMIC_SEQ_CST) == f->call) {
@@ -60,4 +74,4 @@ Result enter(const char *name) {
 	return OK;
 }
 
-void count(int kind, int by) { __atomic_add_fetch(&alive[kind], by, __ATOMIC_SEQ_CST); }
+void count(int kind, int by) { __atomic_add_fetch(&entry->alive[kind], by, __ATOMIC_SEQ_CST); }

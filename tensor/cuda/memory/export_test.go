@@ -1,0 +1,108 @@
+package memory_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/shm"
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/memory"
+)
+
+// TestExportBytes gives and takes the bytes of an export, and truncates them everywhere.
+func TestExportBytes(t *testing.T) {
+	e := memory.Export{Segment: 0x1122334455667788, Size: 256 * mib, Device: driver.UUID{1, 2, 15: 16}, Kind: memory.Handles, Handle: driver.IPCHandle{3, 63: 9}}
+	b := e.Append(nil)
+	if got, err := memory.ParseExport(b); err != nil || got != e || len(b) != memory.ExportSize {
+		t.Errorf("%d bytes: %+v, %v, want %+v", len(b), got, err, e)
+	}
+	for n := range b {
+		if _, err := memory.ParseExport(b[:n]); !errors.Is(err, memory.ErrBadExport) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	for name, change := range map[string]func(*memory.Export){
+		"no bytes": func(e *memory.Export) { e.Size = 0 },
+		"too many": func(e *memory.Export) { e.Size = 1 << 63 },
+		"no kind":  func(e *memory.Export) { e.Kind = 3 },
+	} {
+		bad := e
+		change(&bad)
+		if _, err := memory.ParseExport(bad.Append(nil)); !errors.Is(err, memory.ErrBadExport) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestExportOnce checks that the driver is asked once a segment, and what Export refuses.
+func TestExportOnce(t *testing.T) {
+	l := standIn(t)
+	d := l.device(t, 0, small)
+	pool := must(d.NewPool(memory.Handles))
+	b := must(pool.Alloc(1))
+	id := b.Handle().Segment
+	first, f, err := pool.Export(id)
+	before := l.calls(t)
+	again, _, err2 := pool.Export(id)
+	check(t, err, err2)
+	if after := l.calls(t); again != first || f != nil || after != before {
+		t.Errorf("the second export made %d calls, %+v, want %+v", after-before, again, first)
+	}
+	if _, _, err := pool.Export(id + 1); !errors.Is(err, shm.ErrUnknownSegment) {
+		t.Errorf("another id: %v", err)
+	}
+	b.Release()
+	check(t, pool.Close(), d.Close())
+	l.nothingLeft(t)
+}
+
+// TestBadImports gives Add exports that a peer may have made up.
+func TestBadImports(t *testing.T) {
+	l := standIn(t)
+	d := l.device(t, 0, small)
+	pool := must(d.NewPool(memory.Handles))
+	b := must(pool.Alloc(1))
+	good, _, err := pool.Export(b.Handle().Segment)
+	check(t, err)
+	imports := d.NewImports(&memory.ImportOptions{MaxSegments: 1})
+	for name, c := range map[string]struct {
+		change func(*memory.Export)
+		says   string
+	}{
+		"of this process": {func(*memory.Export) {}, "(201)"},
+		"no handle":       {func(e *memory.Export) { e.Handle = driver.IPCHandle{} }, "cuIpcOpenMemHandle"},
+		"another device":  {func(e *memory.Export) { e.Device[0]++ }, "this process uses"},
+		"no descriptor":   {func(e *memory.Export) { e.Kind = memory.Descriptors }, "descriptor false"},
+	} {
+		e := good
+		c.change(&e)
+		if err := imports.Add(7, e, nil); !errors.Is(err, memory.ErrBadExport) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %v that says %q", name, err, memory.ErrBadExport, c.says)
+		}
+	}
+	if _, err := imports.Resolve(7, b.Handle()); !errors.Is(err, shm.ErrUnknownSegment) {
+		t.Errorf("a handle of a segment that was refused: %v", err)
+	}
+	b.Release()
+	check(t, imports.Close(), pool.Close(), d.Close())
+	l.nothingLeft(t)
+}
+
+// TestSharing checks the probe of both kinds, where the driver can and where it can't.
+func TestSharing(t *testing.T) {
+	t.Setenv("FAKECUDA_FAIL", "cuIpcGetMemHandle:2=801,cuMemExportToShareableHandle:2=801")
+	l := standIn(t)
+	d := l.device(t, 0, small)
+	for _, k := range []memory.Kind{memory.Handles, memory.Descriptors} {
+		check(t, d.Sharing(k))
+		if err := d.Sharing(k); !errors.Is(err, driver.NotSupported) {
+			t.Errorf("%v where the driver refuses: %v", k, err)
+		}
+	}
+	check(t, d.Close())
+	l.nothingLeft(t)
+	if n := must(memory.Namespace()); n == 0 || memory.KindBetween(n, n) != memory.Handles || memory.KindBetween(n, n+1) != memory.Descriptors {
+		t.Errorf("namespace %d; handles are for processes of one namespace", n)
+	}
+}
