@@ -117,7 +117,8 @@ func (a *Arena) Segments() []*Segment {
 }
 
 // Trim unmaps and closes all segments without a block in use but the first, which it
-// keeps unless the option TrimAll is set, and returns their bytes. Peers that have them mapped keep them until they are told.
+// keeps unless the option TrimAll is set, and returns their bytes. Peers that have them
+// mapped keep them until they are told.
 func (a *Arena) Trim() int64 {
 	a.mu.Lock()
 	from := 1

@@ -29,5 +29,5 @@
 //	FAKECUDA_MEMORY_MIB   the memory of each device (1024)
 //	FAKECUDA_DELAY_US     how late each operation of a stream is (0)
 //	FAKECUDA_FAIL         name:call=code, with commas between: what fails, when, and how
-//	FAKECUDA_COUNTERS     a file for what each process has and calls; ReadCounters reads it
+//	FAKECUDA_COUNTERS     a file for what processes have and call; ReadCounters reads it
 package fakecuda

@@ -1,10 +1,11 @@
-// Package memory manages a CUDA device's memory, the streams that copy to and from it, and
-// the memory that processes share.
+// Package memory manages a CUDA device's memory, the streams that copy to and from it,
+// and the memory that processes share.
 //
-// device.go opens a device and holds what it knows of it. host.go pins memory of the host.
-// stream.go orders work, slots.go is the pinned memory that a stream copies through.
-// pool.go hands out blocks of segments, export.go describes a segment to other processes,
-// imports.go holds those of others, sharing.go says which kind two processes can share.
+// device.go opens a device and holds what it knows of it. host.go pins memory of the
+// host. stream.go orders work, slots.go is the pinned memory that a stream copies
+// through. pool.go hands out blocks of segments, export.go describes a segment to other
+// processes, imports.go holds those of others, sharing.go says which kind two processes
+// can share.
 //
 // # Memory of the device
 //
@@ -19,10 +20,11 @@
 //
 // # Memory of the host
 //
-// The driver reads and writes host memory later, without the bounds of a Go program. So it
-// is given two kinds alone: pinned slots of the stream, and segments of this process that
-// [Device.Register] pinned. All other memory is copied to or from slots by Go. Memory of a
-// peer in particular is never given to the driver: the peer may shrink its file.
+// The driver reads and writes host memory later, without the bounds of a Go program. So
+// it is given two kinds alone: pinned slots of the stream, and segments of this process
+// that [Device.Register] pinned. All other memory is copied to or from slots by Go.
+// Memory of a peer in particular is never given to the driver: the peer may shrink its
+// file.
 //
 // # Memory of other processes
 //
@@ -37,7 +39,8 @@
 // The importer orders its reads behind the exporter's writes by its own means: the
 // exporter sends the handle after Sync, or both share an event. An Export and a Handle
 // that come from another process are data: Add and Resolve check them, once. A segment's
-// id is never used again, so that the id also says which generation of the memory is meant.
+// id is never used again, so that the id also says which generation of the memory is
+// meant.
 //
 // A process that has an export can write all of the segment. So a session whose client
 // reads results in place has a pool of its own, and nothing else is in it.
@@ -47,6 +50,6 @@
 //
 // # A lost device
 //
-// After some errors a device is of no use to the process any more. The first such error is
-// kept, and all later calls return it as [ErrLost]: the process has to end.
+// After some errors a device is of no use to the process any more. The first such error
+// is kept, and all later calls return it as [ErrLost]: the process has to end.
 package memory

@@ -18,8 +18,8 @@ type ImportOptions struct {
 }
 
 // Imports are the segments of other processes that are open here, each under the owner
-// that sent its Export. Ids are looked up together with the owner, so that no peer reaches
-// another's memory by naming it. All methods may be called concurrently.
+// that sent its Export. Ids are looked up together with the owner, so that no peer
+// reaches another's memory by naming it. All methods may be called concurrently.
 type Imports struct {
 	dev *Device
 	max int

@@ -74,8 +74,8 @@ func (d *Device) NewPool(k Kind) (*Pool, error) {
 // Arena returns the books of the pool: leases, blocks by handle, counters.
 func (p *Pool) Arena() *shm.Arena { return p.arena }
 
-// Alloc returns a block of at least n bytes with one reference. It begins at a multiple of
-// 256 bytes. shm.ErrNoSpace is returned when the device has no memory even after its
+// Alloc returns a block of at least n bytes with one reference. It begins at a multiple
+// of 256 bytes. shm.ErrNoSpace is returned when the device has no memory even after its
 // unused segments were given back.
 func (p *Pool) Alloc(n int) (*shm.Block, error) {
 	if n <= 4*align { // the arena's larger classes are multiples already
