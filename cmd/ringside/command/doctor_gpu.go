@@ -19,7 +19,7 @@ var (
 
 // gpu reports whether a GPU engine would find what it needs. A machine without a GPU is
 // in order.
-func (h *host) gpu(context.Context) finding {
+func (h *host) gpu(ctx context.Context) finding {
 	// The only possible error is a bad pattern.
 	nodes, _ := filepath.Glob(h.path("dev/nvidia[0-9]*"))
 	d, err := h.openDriver()
@@ -45,7 +45,12 @@ func (h *host) gpu(context.Context) finding {
 	if version := strings.Fields(h.read("sys/module/nvidia/version")); len(version) > 0 {
 		text += "; kernel module " + version[0]
 	}
-	return found("%s; no engine uses them yet", text)
+	f, err := trySharing(ctx, d)
+	if err != nil {
+		return warned("", "%s; the first can't be used: %v", text, err)
+	}
+	f.Found = text + "; " + f.Found + "; no engine uses them yet"
+	return f
 }
 
 // devices initializes a driver and describes its devices.

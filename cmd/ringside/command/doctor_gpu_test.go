@@ -4,30 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
+	"github.com/ringside-go/ringside/tensor/cuda/driver/dlopen"
+	"github.com/ringside-go/ringside/tensor/cuda/fakecuda"
 )
 
-// gpus is a driver with so many devices, or one whose Init fails.
-type gpus struct {
+// failing is a driver whose Init fails.
+type failing struct {
 	driver.API
-	n    int
 	init error
 }
 
-func (g gpus) Init() error                                  { return g.init }
-func (g gpus) Version() (int, error)                        { return 12040, nil }
-func (g gpus) DeviceCount() (int, error)                    { return g.n, nil }
-func (g gpus) DeviceGet(i int) (driver.Device, error)       { return driver.Device(i), nil }
-func (g gpus) DeviceName(d driver.Device) (string, error)   { return fmt.Sprintf("model %d", d), nil }
-func (g gpus) DeviceMemory(d driver.Device) (uint64, error) { return uint64(d+1) * gib, nil }
+func (f failing) Init() error { return f.init }
 
 func TestDoctorGPU(t *testing.T) {
 	node := map[string]string{"dev/nvidia0": "", "dev/nvidiactl": ""}
 	missing := fmt.Errorf("%w: not found", errNoLibrary)
-	noDevice := gpus{init: &driver.Error{Call: "cuInit", Result: driver.NoDevice}}
+	noDevice := failing{init: &driver.Error{Call: "cuInit", Result: driver.NoDevice}}
 	for _, c := range []struct {
 		name   string
 		files  map[string]string
@@ -42,12 +41,64 @@ func TestDoctorGPU(t *testing.T) {
 		{"a library without its GPU", nil, noDevice, nil, poor, []string{"CUDA_ERROR_NO_DEVICE", "modprobe"}},
 		{"a hidden GPU", node, noDevice, nil, poor, []string{"CUDA_VISIBLE_DEVICES"}},
 		{"too old", node, nil, errors.New("too old: install driver 525"), poor, []string{"install driver 525"}},
-		{"broken", node, gpus{init: &driver.Error{Call: "cuInit", Result: driver.DriverMismatch}}, nil, poor, []string{"(803)", "restart"}},
-		{"two GPUs", map[string]string{"dev/nvidia0": "", "dev/nvidia1": "", "sys/module/nvidia/version": "550.1\n"}, gpus{n: 2}, nil, good,
-			[]string{"CUDA 12.4, 2 device(s); model 0, 1.0 GiB; model 1, 2.0 GiB; kernel module 550.1", "no engine"}},
+		{"broken", node, failing{init: &driver.Error{Call: "cuInit", Result: driver.DriverMismatch}}, nil, poor, []string{"(803)", "restart"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := &host{root: tree(t, c.files), openDriver: func() (driver.API, error) { return c.driver, c.err }}
+			f := h.gpu(context.Background())
+			if f.Status != c.want {
+				t.Errorf("%+v, want %s", f, c.want)
+			}
+			for _, s := range c.says {
+				if !strings.Contains(f.Found+" "+f.Do, s) {
+					t.Errorf("%+v does not say %q", f, s)
+				}
+			}
+		})
+	}
+}
+
+// TestDoctorStandIn runs doctor's check over the stand-in, with another process that opens
+// it too.
+func TestDoctorStandIn(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil && os.Getenv("TESTS_NEED_GENERATOR") == "" {
+		t.Skip("no gcc to build the stand-in with")
+	}
+	lib, err := fakecuda.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"dev/nvidia0": "", "dev/nvidia1": "", "sys/module/nvidia/version": "550.1\n"}
+	devices := []string{"CUDA 12.4, 2 device(s); ", "1.0 GiB", "kernel module 550.1", "no engine"}
+	for _, c := range []struct {
+		name     string
+		key, set string
+		want     verdict
+		says     []string // in found or do
+	}{
+		{"two GPUs", "FAKECUDA_DEVICES", "2", good, append(devices, "share memory by handles and descriptors", "registered")},
+		{"no device", "FAKECUDA_DEVICES", "0", poor, []string{"CUDA_ERROR_NO_DEVICE", "CUDA_VISIBLE_DEVICES"}},
+		{"too old", "FAKECUDA_VERSION", "11040", poor, []string{"CUDA 11.4, want 12.0", "install driver 525"}},
+		{"a device that can't be used", "FAKECUDA_FAIL", "cuDevicePrimaryCtxRetain:1=999", poor, append(devices[:2:2], "can't be used", "(999)")},
+		{"no handles", "FAKECUDA_FAIL", "cuIpcGetMemHandle:1=801", poor, append(devices, "by descriptors alone: by handles: ", "(801)")},
+		{"handles that another process can't open", "FAKECUDA_FAIL", "cuIpcOpenMemHandle_v2:1=201", poor, append(devices, "by descriptors alone: by handles: another process", "(201)")},
+		{"descriptors that another process can't open", "FAKECUDA_FAIL", "cuMemImportFromShareableHandle:1=801", poor, append(devices, "by handles alone: by descriptors: another process")},
+		{"no IPC", "FAKECUDA_FAIL", "cuIpcGetMemHandle:1=801,cuMemExportToShareableHandle:1=801", poor, append(devices, "can't share memory: by handles", "--ipc=host", "gVisor")},
+		{"no registration", "FAKECUDA_FAIL", "cuMemHostRegister_v2:1=801", good, append(devices, "copies are staged", "(801)")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			own := filepath.Join(dir, "libcuda.so.1") // with state of its own
+			if err := os.WriteFile(own, text, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("LD_LIBRARY_PATH", dir) // where the other process looks first
+			t.Setenv(c.key, c.set)
+			h := &host{root: tree(t, files), openDriver: func() (driver.API, error) { return dlopen.Open(own) }}
 			f := h.gpu(context.Background())
 			if f.Status != c.want {
 				t.Errorf("%+v, want %s", f, c.want)

@@ -1,5 +1,7 @@
 package driver
 
+import "fmt"
+
 // Handles of the driver. The zero value of each is none; as a Stream it is the legacy
 // stream, which waits for all blocking streams of its context.
 type (
@@ -89,6 +91,32 @@ type Copy2D struct {
 	DstPitch  int
 	Width     int
 	Height    int
+}
+
+// Check returns an error if the sizes make no sense, or a host side can't hold all rows:
+// the driver doesn't know how long it is.
+func (c *Copy2D) Check() error {
+	if err := c.checkSide(c.SrcHost, c.SrcDevice, c.SrcPitch); err != nil {
+		return fmt.Errorf("source: %w", err)
+	}
+	if err := c.checkSide(c.DstHost, c.DstDevice, c.DstPitch); err != nil {
+		return fmt.Errorf("destination: %w", err)
+	}
+	return nil
+}
+
+func (c *Copy2D) checkSide(host []byte, dev DevicePtr, pitch int) error {
+	switch {
+	case c.Width < 0 || c.Height < 0 || pitch < c.Width:
+		return fmt.Errorf("%d rows of %d bytes, %d apart", c.Height, c.Width, pitch)
+	case host == nil:
+		return nil
+	case dev != 0:
+		return fmt.Errorf("both of host and device are set")
+	case c.Height > 0 && (len(host) < c.Width || pitch > 0 && (len(host)-c.Width)/pitch < c.Height-1):
+		return fmt.Errorf("%d bytes can't hold %d rows of %d bytes, %d apart", len(host), c.Height, c.Width, pitch)
+	}
+	return nil
 }
 
 // Launch is the geometry of a kernel and where it runs.

@@ -1,7 +1,12 @@
 package memory_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -89,19 +94,53 @@ func TestBadImports(t *testing.T) {
 	l.nothingLeft(t)
 }
 
-// TestSharing checks the probe of both kinds, where the driver can and where it can't.
-func TestSharing(t *testing.T) {
-	t.Setenv("FAKECUDA_FAIL", "cuIpcGetMemHandle:2=801,cuMemExportToShareableHandle:2=801")
-	l := standIn(t)
+// tried is the other process of TestTry. args are the library and the kind.
+func tried(_ context.Context, args []string) error {
+	d, err := library{path: args[0]}.open(0, small)
+	if err != nil {
+		return err
+	}
+	var f *os.File
+	if args[1] == memory.Descriptors.String() {
+		f = os.NewFile(3, "segment")
+	}
+	return errors.Join(d.Tried(os.Stdin, f), d.Close())
+}
+
+// TestTry tries both kinds with another process, where the driver can and where it can't.
+func TestTry(t *testing.T) {
+	if *given == "" {
+		t.Setenv("FAKECUDA_FAIL", "cuIpcGetMemHandle:2=801,cuMemExportToShareableHandle:2=801")
+	}
+	l := either(t)
 	d := l.device(t, 0, small)
 	for _, k := range []memory.Kind{memory.Handles, memory.Descriptors} {
-		check(t, d.Sharing(k))
-		if err := d.Sharing(k); !errors.Is(err, driver.NotSupported) {
+		try := func() error {
+			return d.Try(k, func(order io.Reader, f *os.File) error {
+				cmd := exec.Command(os.Args[0], "tried", l.path, k.String())
+				cmd.Stdin = order
+				if f != nil {
+					cmd.ExtraFiles = []*os.File{f}
+				}
+				if out, err := cmd.CombinedOutput(); err != nil {
+					return fmt.Errorf("%w: %s", err, out)
+				}
+				return nil
+			})
+		}
+		check(t, try())
+		if err := try(); *given == "" && !errors.Is(err, driver.NotSupported) {
 			t.Errorf("%v where the driver refuses: %v", k, err)
 		}
 	}
+	if err := d.Tried(strings.NewReader("short"), nil); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a short order: %v", err)
+	}
 	check(t, d.Close())
 	l.nothingLeft(t)
+}
+
+func TestKindBetween(t *testing.T) {
 	if n := must(memory.Namespace()); n == 0 || memory.KindBetween(n, n) != memory.Handles || memory.KindBetween(n, n+1) != memory.Descriptors {
 		t.Errorf("namespace %d; handles are for processes of one namespace", n)
 	}

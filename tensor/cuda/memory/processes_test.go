@@ -41,6 +41,7 @@ var helpers = map[string]func(ctx context.Context, args []string) error{
 	"export-all":     exportAll,
 	"export-forever": exportForever,
 	"import-forever": importForever,
+	"tried":          tried,
 }
 
 // calls returns how many calls this process has made.

@@ -1,7 +1,6 @@
 package dlopen
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/ringside-go/ringside/tensor/cuda/driver"
@@ -78,28 +77,16 @@ const (
 )
 
 func newMemcpy2D(f symbol, c *driver.Copy2D) (*memcpy2DParams, error) {
-	src, err := newSide(c.SrcHost, c.SrcDevice, c.SrcPitch, c)
-	if err != nil {
-		return nil, &driver.Error{Call: symbols[f], Result: driver.InvalidValue, Detail: "source: " + err.Error()}
+	if err := c.Check(); err != nil {
+		return nil, &driver.Error{Call: symbols[f], Result: driver.InvalidValue, Detail: err.Error()}
 	}
-	dst, err := newSide(c.DstHost, c.DstDevice, c.DstPitch, c)
-	if err != nil {
-		return nil, &driver.Error{Call: symbols[f], Result: driver.InvalidValue, Detail: "destination: " + err.Error()}
-	}
+	src, dst := newSide(c.SrcHost, c.SrcDevice, c.SrcPitch), newSide(c.DstHost, c.DstDevice, c.DstPitch)
 	return &memcpy2DParams{src, dst, uint64(c.Width), uint64(c.Height)}, nil
 }
 
-// newSide checks that a host side holds all rows: the driver knows no length of it.
-func newSide(host []byte, dev driver.DevicePtr, pitch int, c *driver.Copy2D) (side, error) {
-	switch {
-	case c.Width < 0 || c.Height < 0 || pitch < c.Width:
-		return side{}, fmt.Errorf("%d rows of %d bytes, %d apart", c.Height, c.Width, pitch)
-	case host == nil:
-		return side{memoryType: memoryDevice, device: uint64(dev), pitch: uint64(pitch)}, nil
-	case dev != 0:
-		return side{}, fmt.Errorf("both of host and device are set")
-	case c.Height > 0 && (len(host) < c.Width || pitch > 0 && (len(host)-c.Width)/pitch < c.Height-1):
-		return side{}, fmt.Errorf("%d bytes can't hold %d rows of %d bytes, %d apart", len(host), c.Height, c.Width, pitch)
+func newSide(host []byte, dev driver.DevicePtr, pitch int) side {
+	if host == nil {
+		return side{memoryType: memoryDevice, device: uint64(dev), pitch: uint64(pitch)}
 	}
-	return side{memoryType: memoryHost, host: unsafe.Pointer(unsafe.SliceData(host)), pitch: uint64(pitch)}, nil
+	return side{memoryType: memoryHost, host: unsafe.Pointer(unsafe.SliceData(host)), pitch: uint64(pitch)}
 }

@@ -14,6 +14,10 @@ import (
 type Options struct {
 	// Child returns a command that calls Child with an API of the same library.
 	Child func() *exec.Cmd
+
+	// Initialized says that the implementation calls cuInit when it is loaded: the cases
+	// of calls before Init are left out.
+	Initialized bool
 }
 
 // env is an initialized API and the context that cases run in.
