@@ -58,8 +58,8 @@ func TestDoctorGPU(t *testing.T) {
 	}
 }
 
-// TestDoctorStandIn runs doctor's check over the stand-in, with another process that opens
-// it too.
+// TestDoctorStandIn runs doctor's check over the stand-in, with another process that
+// opens it too.
 func TestDoctorStandIn(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil && os.Getenv("TESTS_NEED_GENERATOR") == "" {
 		t.Skip("no gcc to build the stand-in with")
