@@ -10,9 +10,10 @@ FUZZTIME ?= 5s
 CHAOS_KILLS ?= 2000
 # What bench-peers compares: f16 and bf16 neither Open MPI nor PyTorch's Gloo know.
 PEERS_FLAGS ?= --dtypes f32
-# Tests wait for processes and timeouts most of the time: two packages at a time for each
+# Tests wait for processes and timeouts much of the time: two packages at once for each
 # core, those that take longest first.
-TESTS := -p $(shell echo $$((2 * $$(nproc)))) ./tensor/... ./...
+JOBS := -p $(shell echo $$((2 * $$(nproc))))
+PACKAGES := ./tensor/... ./...
 PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
@@ -33,7 +34,7 @@ demo: build tools-data ## train two models at once on two workers and show what 
 	$(BIN)/ringside demo
 
 test: ## the quick tests: under 4 minutes on 2 cores
-	$(GO) test -short $(TESTS)
+	$(GO) test -short $(JOBS) $(PACKAGES)
 
 check: vet lint race purego arm64 fuzz ## everything CI runs: under 30 minutes
 
@@ -44,11 +45,12 @@ vet: ## go vet and formatting
 lint: ## staticcheck
 	@for dir in . $(MODULES); do echo "staticcheck ./... in $$dir"; (cd $$dir && $(GO) run $(STATICCHECK) ./...) || exit 1; done
 
-race: tools-race tools-gen tools-s3 ## all tests under the race detector, in random order
-	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 20m $(TESTS)
+# The root's tests only read the sources.
+race: tools-race tools-gen tools-s3 ## all tests but the root's under the race detector, in random order
+	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=1 $(GO) test -race -shuffle=on -timeout 30m $(JOBS) $$($(GO) list $(PACKAGES) | grep ringside/)
 
 purego: tools-race tools-gen tools-s3 tools-mpi ## all tests without cgo
-	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 20m $(TESTS)
+	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 25m $(JOBS) $(PACKAGES)
 
 arm64: ## everything builds for arm64, tests too
 	GOARCH=arm64 $(GO) vet ./...

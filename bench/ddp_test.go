@@ -1,11 +1,15 @@
 package bench
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/ringside-go/ringside/internal/testsize"
+)
 
 // TestDDP: both sides train the same, ours with collectives, and all that is to be
 // measured is.
 func TestDDP(t *testing.T) {
-	if testing.Short() {
+	if testsize.Sampled() {
 		t.Skip("two processes of PyTorch take their time to start")
 	}
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())

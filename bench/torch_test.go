@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ringside-go/ringside/internal/testsize"
 )
 
 // needTorch fails for an error, but skips for want of PyTorch: unless all that Debian has
@@ -28,7 +30,7 @@ func needTorch(t *testing.T, err error) {
 
 // The comparison with PyTorch is complete, and both sides lose the same.
 func TestTorch(t *testing.T) {
-	if testing.Short() {
+	if testsize.Sampled() {
 		t.Skip("four processes of PyTorch take their time to start")
 	}
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
@@ -63,7 +65,7 @@ func TestTogether(t *testing.T) {
 // A chain of operations is measured on all sides: ours as one and one after the other,
 // PyTorch's with 1 and 2 threads.
 func TestKernels(t *testing.T) {
-	if testing.Short() {
+	if testsize.Sampled() {
 		t.Skip("two processes of PyTorch take their time to start")
 	}
 	r, err := runScenario(t, "kernels", &Options{Rounds: 1, Scale: 100, Only: "chain", Self: testSelf(t)})
@@ -76,7 +78,7 @@ func TestKernels(t *testing.T) {
 // TestReferenceBLAS checks that PyTorch on the reference BLAS is refused: the test puts
 // another BLAS in the place of the fast one.
 func TestReferenceBLAS(t *testing.T) {
-	if testing.Short() {
+	if testsize.Sampled() {
 		t.Skip("four processes of PyTorch take their time to start")
 	}
 	python, err := findTorch(t.Context())

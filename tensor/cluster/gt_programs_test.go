@@ -46,12 +46,16 @@ func counters(t *testing.T, c *cluster.Cluster) client.Counters {
 }
 
 // TestPrograms runs the programs of known values with their tensors cut in the first dim,
-// in the last, and one so and the next otherwise, on one to four workers: most of their
-// dims are 2 to 6 long, so that parts are uneven, and some empty. Each program runs
-// twice, and the second time nothing is compiled and nothing decided again.
+// in the last, and one so and the next otherwise, on one to four workers, with -short on
+// three: most of their dims are 2 to 6 long, so that parts are uneven, and some empty.
+// Each program runs twice, and the second time nothing is compiled and nothing decided
+// again.
 func TestPrograms(t *testing.T) {
 	programs := enginetest.Programs(t)
 	for n := 1; n <= 4; n++ {
+		if testing.Short() && n != 3 {
+			continue
+		}
 		c := start(t, cluster.Options{Workers: n, InProcess: testing.Short()})
 		for at, pattern := range cuts {
 			t.Run(fmt.Sprint(n, pattern), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/ringside-go/ringside/internal/testsize"
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/checkpoint"
 	"github.com/ringside-go/ringside/tensor/cluster/client"
@@ -32,8 +33,8 @@ func TestResumeAfterKill(t *testing.T) {
 	t.Run("two with parts of the optimizer's state", func(t *testing.T) { resumeAfterKill(t, 2, zero1) })
 	t.Run("two stages", func(t *testing.T) { resumeAfterKill(t, 2, filepath.Join(docs, "pipeline.yaml")) })
 	t.Run("two by two", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("four workers on fewer cores take seconds")
+		if testsize.Sampled() {
+			t.Skip("four workers on fewer cores take seconds, and do what those of both tests before do")
 		}
 		resumeAfterKill(t, 4, filepath.Join(docs, "sharding.yaml"))
 	})
