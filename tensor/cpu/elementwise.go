@@ -18,6 +18,9 @@ func (lw *lowerer) elementwise(s *compile.Step) func(r *run) error {
 	if f := lw.withScalar(s); f != nil {
 		return f
 	}
+	if f := lw.whole(s); f != nil {
+		return f
+	}
 	one := *s
 	one.In = slices.Clone(s.In)
 	inst := compile.Inst{Op: s.Op, DType: s.Out.DType, Ints: s.Ints}
@@ -97,6 +100,31 @@ func (lw *lowerer) withScalar(s *compile.Step) func(r *run) error {
 		if lo, hi := r.share(n, tile); lo < hi {
 			f(elems[float32](at(r.bufs[s.Out.Buf], 4*lo), hi-lo), elems[float32](at(r.bufs[x.Buf], 4*(x.Off+lo)), hi-lo), float32(r.scalars[c.Scalar]))
 		}
+		return nil
+	}
+}
+
+// whole lowers an operation whose operands are tensors that lie as its result does, which
+// needs no tiles.
+func (lw *lowerer) whole(s *compile.Step) func(r *run) error {
+	n := s.Out.Shape.Elems()
+	for _, o := range s.In {
+		if o.Scalar >= 0 || !o.Dense || o.Shape.Elems() != n {
+			return nil
+		}
+	}
+	f := lw.loopFor(s, s.In[len(s.In)-1].DType)
+	width := s.Out.DType.Size()
+	return func(r *run) error {
+		lo, hi := r.share(n, tile)
+		if lo == hi {
+			return nil
+		}
+		for i := range s.In {
+			o := &s.In[i]
+			r.in[i] = at(r.bufs[o.Buf], (o.Off+lo)*o.DType.Size())
+		}
+		f(at(r.bufs[s.Out.Buf], lo*width), &r.in, nil, hi-lo)
 		return nil
 	}
 }

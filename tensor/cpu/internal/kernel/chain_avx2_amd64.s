@@ -5,18 +5,19 @@
 // func chainAVX2(n int, code *int, ops int)
 // Requires: AVX
 TEXT ·chainAVX2(SB), NOSPLIT, $0-24
-	MOVQ   n+0(FP), AX
-	MOVQ   code+8(FP), CX
-	MOVQ   ops+16(FP), DX
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	XORQ   BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    code+8(FP), CX
+	MOVQ    ops+16(FP), DX
+	VXORPS  Y0, Y0, Y0
+	VXORPS  Y1, Y1, Y1
+	VXORPS  Y2, Y2, Y2
+	VXORPS  Y3, Y3, Y3
+	VXORPS  Y4, Y4, Y4
+	VXORPS  Y5, Y5, Y5
+	VXORPS  Y6, Y6, Y6
+	VXORPS  Y7, Y7, Y7
+	XORQ    BX, BX
 
 block:
 	MOVQ CX, SI

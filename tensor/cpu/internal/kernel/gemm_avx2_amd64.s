@@ -5,6 +5,7 @@
 // func tile1x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile1x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -83,6 +84,7 @@ setpart:
 // func tile2x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile2x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -193,6 +195,7 @@ setpart:
 // func tile3x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile3x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -335,6 +338,7 @@ setpart:
 // func tile4x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile4x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -510,6 +514,7 @@ setpart:
 // func tile5x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile5x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -717,6 +722,7 @@ setpart:
 // func tile6x16AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile6x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -957,6 +963,7 @@ setpart:
 // func tile1x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile1x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1020,6 +1027,7 @@ setpart:
 // func tile2x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile2x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1102,6 +1110,7 @@ setpart:
 // func tile3x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile3x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1203,6 +1212,7 @@ setpart:
 // func tile4x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile4x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1324,6 +1334,7 @@ setpart:
 // func tile5x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile5x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1464,6 +1475,7 @@ setpart:
 // func tile6x8AVX2(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·tile6x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1624,6 +1636,7 @@ setpart:
 // func pack8AVX2(dst *float32, ds int, src *float32, ss int, rows int, cols int)
 // Requires: AVX
 TEXT ·pack8AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
 	MOVQ    dst+0(FP), AX
 	MOVQ    ds+8(FP), CX
 	MOVQ    src+16(FP), DX
@@ -1648,6 +1661,7 @@ row:
 // func pack16AVX2(dst *float32, ds int, src *float32, ss int, rows int, cols int)
 // Requires: AVX
 TEXT ·pack16AVX2(SB), NOSPLIT, $0-48
+	PCALIGN $0x40
 	MOVQ    dst+0(FP), AX
 	MOVQ    ds+8(FP), CX
 	MOVQ    src+16(FP), DX
@@ -1675,11 +1689,12 @@ row:
 // func transpose8AVX2(dst *float32, ds int, src *float32, ss int, blocks int)
 // Requires: AVX
 TEXT ·transpose8AVX2(SB), NOSPLIT, $0-40
-	MOVQ dst+0(FP), AX
-	MOVQ ds+8(FP), CX
-	MOVQ src+16(FP), DX
-	MOVQ ss+24(FP), BX
-	MOVQ blocks+32(FP), SI
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
 
 block:
 	MOVQ       DX, DI

@@ -5,6 +5,7 @@
 // func tile1x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile1x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -61,6 +62,7 @@ set:
 // func tile2x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile2x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -137,6 +139,7 @@ set:
 // func tile3x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile3x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -233,6 +236,7 @@ set:
 // func tile4x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile4x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -350,6 +354,7 @@ set:
 // func tile5x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile5x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -487,6 +492,7 @@ set:
 // func tile6x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile6x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -645,6 +651,7 @@ set:
 // func tile7x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile7x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -823,6 +830,7 @@ set:
 // func tile8x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile8x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1022,6 +1030,7 @@ set:
 // func tile9x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile9x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1243,6 +1252,7 @@ set:
 // func tile10x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile10x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1485,6 +1495,7 @@ set:
 // func tile11x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile11x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1747,6 +1758,7 @@ set:
 // func tile12x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile12x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -2030,6 +2042,7 @@ set:
 // func tile13x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile13x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -2333,6 +2346,7 @@ set:
 // func tile14x32AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile14x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -2657,6 +2671,7 @@ set:
 // func tile1x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile1x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -2702,6 +2717,7 @@ set:
 // func tile2x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile2x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -2759,6 +2775,7 @@ set:
 // func tile3x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile3x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -2828,6 +2845,7 @@ set:
 // func tile4x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile4x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -2910,6 +2928,7 @@ set:
 // func tile5x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile5x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -3004,6 +3023,7 @@ set:
 // func tile6x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile6x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -3111,6 +3131,7 @@ set:
 // func tile7x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile7x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -3230,6 +3251,7 @@ set:
 // func tile8x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile8x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -3362,6 +3384,7 @@ set:
 // func tile9x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile9x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -3507,6 +3530,7 @@ set:
 // func tile10x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile10x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -3665,6 +3689,7 @@ set:
 // func tile11x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile11x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -3835,6 +3860,7 @@ set:
 // func tile12x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile12x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -4018,6 +4044,7 @@ set:
 // func tile13x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile13x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -4213,6 +4240,7 @@ set:
 // func tile14x16AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·tile14x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -4421,15 +4449,16 @@ set:
 // func pack16AVX512(dst *float32, ds int, src *float32, ss int, rows int, cols int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·pack16AVX512(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  ds+8(FP), CX
-	MOVQ  src+16(FP), DX
-	MOVQ  ss+24(FP), BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVL  $0xffffffff, R8
-	BZHIL DI, R8, R8
-	KMOVW R8, K1
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    rows+32(FP), SI
+	MOVQ    cols+40(FP), DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
 
 row:
 	VMOVUPS.Z (DX), K1, Z0
@@ -4444,17 +4473,18 @@ row:
 // func pack32AVX512(dst *float32, ds int, src *float32, ss int, rows int, cols int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·pack32AVX512(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  ds+8(FP), CX
-	MOVQ  src+16(FP), DX
-	MOVQ  ss+24(FP), BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVL  $0xffffffff, R8
-	BZHIL DI, R8, R8
-	KMOVW R8, K1
-	SHRL  $0x10, R8
-	KMOVW R8, K2
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    rows+32(FP), SI
+	MOVQ    cols+40(FP), DI
+	MOVL    $0xffffffff, R8
+	BZHIL   DI, R8, R8
+	KMOVW   R8, K1
+	SHRL    $0x10, R8
+	KMOVW   R8, K2
 
 row:
 	VMOVUPS.Z (DX), K1, Z0
@@ -4471,6 +4501,7 @@ row:
 // func tile1x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·tile1x48AVX512(SB), NOSPLIT, $0-88
+	PCALIGN $0x40
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rsA+16(FP), DX
@@ -4630,6 +4661,7 @@ set:
 // func tile2x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·tile2x48AVX512(SB), NOSPLIT, $0-88
+	PCALIGN $0x40
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rsA+16(FP), DX
@@ -4845,6 +4877,7 @@ set:
 // func tile3x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·tile3x48AVX512(SB), NOSPLIT, $0-88
+	PCALIGN $0x40
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rsA+16(FP), DX
@@ -5116,6 +5149,7 @@ set:
 // func tile4x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·tile4x48AVX512(SB), NOSPLIT, $0-88
+	PCALIGN $0x40
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rsA+16(FP), DX
@@ -5444,6 +5478,7 @@ set:
 // func tile5x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·tile5x48AVX512(SB), NOSPLIT, $0-88
+	PCALIGN $0x40
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rsA+16(FP), DX
@@ -5828,6 +5863,7 @@ set:
 // func tile6x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·tile6x48AVX512(SB), NOSPLIT, $0-88
+	PCALIGN $0x40
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rsA+16(FP), DX
@@ -6269,6 +6305,7 @@ set:
 // func tile7x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·tile7x48AVX512(SB), NOSPLIT, $0-88
+	PCALIGN $0x40
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rsA+16(FP), DX
@@ -6766,6 +6803,7 @@ set:
 // func tile8x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·tile8x48AVX512(SB), NOSPLIT, $8-88
+	PCALIGN $0x40
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rsA+16(FP), DX
@@ -7320,6 +7358,7 @@ set:
 // func tile9x48AVX512(k int, a *float32, rsA int, csA int, b *float32, rsB int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·tile9x48AVX512(SB), NOSPLIT, $8-88
+	PCALIGN $0x40
 	MOVQ    k+0(FP), AX
 	MOVQ    a+8(FP), CX
 	MOVQ    rsA+16(FP), DX
@@ -7930,19 +7969,20 @@ set:
 // func pack48AVX512(dst *float32, ds int, src *float32, ss int, rows int, cols int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·pack48AVX512(SB), NOSPLIT, $0-48
-	MOVQ  dst+0(FP), AX
-	MOVQ  ds+8(FP), CX
-	MOVQ  src+16(FP), DX
-	MOVQ  ss+24(FP), BX
-	MOVQ  rows+32(FP), SI
-	MOVQ  cols+40(FP), DI
-	MOVQ  $-1, R8
-	BZHIQ DI, R8, R8
-	KMOVW R8, K1
-	SHRQ  $0x10, R8
-	KMOVW R8, K2
-	SHRQ  $0x10, R8
-	KMOVW R8, K3
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    rows+32(FP), SI
+	MOVQ    cols+40(FP), DI
+	MOVQ    $-1, R8
+	BZHIQ   DI, R8, R8
+	KMOVW   R8, K1
+	SHRQ    $0x10, R8
+	KMOVW   R8, K2
+	SHRQ    $0x10, R8
+	KMOVW   R8, K3
 
 row:
 	VMOVUPS.Z (DX), K1, Z0
@@ -7961,11 +8001,12 @@ row:
 // func transpose16AVX512(dst *float32, ds int, src *float32, ss int, blocks int)
 // Requires: AVX, AVX512F
 TEXT ·transpose16AVX512(SB), NOSPLIT, $0-40
-	MOVQ dst+0(FP), AX
-	MOVQ ds+8(FP), CX
-	MOVQ src+16(FP), DX
-	MOVQ ss+24(FP), BX
-	MOVQ blocks+32(FP), SI
+	PCALIGN $0x40
+	MOVQ    dst+0(FP), AX
+	MOVQ    ds+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    ss+24(FP), BX
+	MOVQ    blocks+32(FP), SI
 
 block:
 	MOVQ       DX, DI

@@ -3,15 +3,23 @@
 package kernel
 
 // widenF16AVX512 is dst[i] = x[i] of binary16 for 0 <= i < n, a multiple of 16.
+//
+//go:noescape
 func widenF16AVX512(n int, dst *float32, x *uint16)
 
 // widenBF16AVX512 is dst[i] = x[i] of bfloat16 for 0 <= i < n, a multiple of 16.
+//
+//go:noescape
 func widenBF16AVX512(n int, dst *float32, x *uint16)
 
 // narrowF16AVX512 is dst[i] = x[i] as binary16, to nearest even for 0 <= i < n, a
 // multiple of 16.
+//
+//go:noescape
 func narrowF16AVX512(n int, dst *uint16, x *float32)
 
 // narrowBF16AVX512 is dst[i] = x[i] as bfloat16, to nearest even for 0 <= i < n, a
 // multiple of 16.
+//
+//go:noescape
 func narrowBF16AVX512(n int, dst *uint16, x *float32)

@@ -5,9 +5,10 @@
 // func widenF16AVX512(n int, dst *float32, x *uint16)
 // Requires: AVX, AVX512F
 TEXT ·widenF16AVX512(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), CX
-	MOVQ x+16(FP), DX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    x+16(FP), DX
 
 by4:
 	CMPQ      AX, $0x00000040
@@ -43,9 +44,10 @@ by1done:
 // func widenBF16AVX512(n int, dst *float32, x *uint16)
 // Requires: AVX, AVX512F
 TEXT ·widenBF16AVX512(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), CX
-	MOVQ x+16(FP), DX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    x+16(FP), DX
 
 by4:
 	CMPQ      AX, $0x00000040
@@ -86,9 +88,10 @@ by1done:
 // func narrowF16AVX512(n int, dst *uint16, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·narrowF16AVX512(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), CX
-	MOVQ x+16(FP), DX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    x+16(FP), DX
 
 by4:
 	CMPQ      AX, $0x00000040
@@ -124,9 +127,10 @@ by1done:
 // func narrowBF16AVX512(n int, dst *uint16, x *float32)
 // Requires: AVX, AVX512F
 TEXT ·narrowBF16AVX512(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ dst+8(FP), CX
-	MOVQ x+16(FP), DX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    dst+8(FP), CX
+	MOVQ    x+16(FP), DX
 
 by4:
 	CMPQ    AX, $0x00000040

@@ -5,6 +5,7 @@
 // func rmsNormRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, w *float32, eps float32)
 // Requires: AVX, AVX2, FMA3, SSE2
 TEXT ·rmsNormRowsAVX2(SB), NOSPLIT, $0-60
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         w+48(FP), DX
@@ -88,6 +89,7 @@ last2:
 // func rmsNormGradRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, eps float32)
 // Requires: AVX, AVX2, FMA3, SSE2
 TEXT ·rmsNormGradRowsAVX2(SB), NOSPLIT, $0-76
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         dy+48(FP), DX
@@ -197,6 +199,7 @@ last2:
 // func rmsNormGradBothRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, dw *float32, eps float32)
 // Requires: AVX, AVX2, FMA3, SSE2
 TEXT ·rmsNormGradBothRowsAVX2(SB), NOSPLIT, $0-84
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         dy+48(FP), DX
@@ -313,6 +316,7 @@ last2:
 // func layerNormRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, w *float32, b *float32, eps float32)
 // Requires: AVX, AVX2, FMA3, SSE2
 TEXT ·layerNormRowsAVX2(SB), NOSPLIT, $0-68
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         w+48(FP), DX
@@ -430,6 +434,7 @@ last3:
 // func layerNormGradRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, eps float32)
 // Requires: AVX, AVX2, FMA3, SSE2
 TEXT ·layerNormGradRowsAVX2(SB), NOSPLIT, $0-76
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         dy+48(FP), DX
@@ -579,6 +584,7 @@ last3:
 // func layerNormGradBothRowsAVX2(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, dw *float32, db *float32, eps float32)
 // Requires: AVX, AVX2, FMA3, SSE2
 TEXT ·layerNormGradBothRowsAVX2(SB), NOSPLIT, $0-92
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         dy+48(FP), DX
@@ -742,6 +748,7 @@ last3:
 // func softmaxRowsAVX2(rows int, n int, grow int, most int, dst *float32, dstS int, x *float32, xS int, scale float32)
 // Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·softmaxRowsAVX2(SB), NOSPLIT, $0-68
+	PCALIGN      $0x40
 	MOVQ         dst+32(FP), AX
 	MOVQ         x+48(FP), CX
 	MOVQ         n+8(FP), SI
@@ -900,6 +907,7 @@ last3:
 // func softmaxGradRowsAVX2(rows int, n int, grow int, most int, dst *float32, dstS int, p *float32, pS int, dp *float32, dpS int, scale float32)
 // Requires: AVX, CMOV, FMA3
 TEXT ·softmaxGradRowsAVX2(SB), NOSPLIT, $0-84
+	PCALIGN      $0x40
 	MOVQ         dst+32(FP), AX
 	MOVQ         p+48(FP), CX
 	MOVQ         dp+64(FP), DX
@@ -978,6 +986,7 @@ last2:
 // func ropeRowsAVX2(rows int, n int, lo *float32, loS int, hi *float32, hiS int, a *float32, aS int, b *float32, bS int, cos *float32, cosS int, sin *float32, sinS int, sign float32)
 // Requires: AVX, FMA3
 TEXT ·ropeRowsAVX2(SB), NOSPLIT, $0-116
+	PCALIGN      $0x40
 	MOVQ         lo+16(FP), AX
 	MOVQ         hi+32(FP), CX
 	MOVQ         a+48(FP), DX

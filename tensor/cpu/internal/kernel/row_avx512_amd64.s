@@ -5,6 +5,7 @@
 // func rmsNormRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, w *float32, eps float32)
 // Requires: AVX, AVX512F, BMI2, SSE2
 TEXT ·rmsNormRowsAVX512(SB), NOSPLIT, $0-60
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         w+48(FP), DX
@@ -89,6 +90,7 @@ last2:
 // func rmsNormGradRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, eps float32)
 // Requires: AVX, AVX512F, BMI2, SSE2
 TEXT ·rmsNormGradRowsAVX512(SB), NOSPLIT, $0-76
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         dy+48(FP), DX
@@ -201,6 +203,7 @@ last2:
 // func rmsNormGradBothRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, dw *float32, eps float32)
 // Requires: AVX, AVX512F, BMI2, SSE2
 TEXT ·rmsNormGradBothRowsAVX512(SB), NOSPLIT, $0-84
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         dy+48(FP), DX
@@ -320,6 +323,7 @@ last2:
 // func layerNormRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, w *float32, b *float32, eps float32)
 // Requires: AVX, AVX512F, BMI2, SSE2
 TEXT ·layerNormRowsAVX512(SB), NOSPLIT, $0-68
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         w+48(FP), DX
@@ -440,6 +444,7 @@ last3:
 // func layerNormGradRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, eps float32)
 // Requires: AVX, AVX512F, BMI2, SSE2
 TEXT ·layerNormGradRowsAVX512(SB), NOSPLIT, $0-76
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         dy+48(FP), DX
@@ -596,6 +601,7 @@ last3:
 // func layerNormGradBothRowsAVX512(rows int, n int, dst *float32, dstS int, x *float32, xS int, dy *float32, dyS int, w *float32, dw *float32, db *float32, eps float32)
 // Requires: AVX, AVX512F, BMI2, SSE2
 TEXT ·layerNormGradBothRowsAVX512(SB), NOSPLIT, $0-92
+	PCALIGN      $0x40
 	MOVQ         dst+16(FP), AX
 	MOVQ         x+32(FP), CX
 	MOVQ         dy+48(FP), DX
@@ -766,6 +772,7 @@ last3:
 // func softmaxRowsAVX512(rows int, n int, grow int, most int, dst *float32, dstS int, x *float32, xS int, scale float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·softmaxRowsAVX512(SB), NOSPLIT, $0-68
+	PCALIGN      $0x40
 	MOVQ         dst+32(FP), AX
 	MOVQ         x+48(FP), CX
 	MOVQ         n+8(FP), SI
@@ -923,6 +930,7 @@ last3:
 // func softmaxGradRowsAVX512(rows int, n int, grow int, most int, dst *float32, dstS int, p *float32, pS int, dp *float32, dpS int, scale float32)
 // Requires: AVX, AVX512F, BMI2, CMOV
 TEXT ·softmaxGradRowsAVX512(SB), NOSPLIT, $0-84
+	PCALIGN      $0x40
 	MOVQ         dst+32(FP), AX
 	MOVQ         p+48(FP), CX
 	MOVQ         dp+64(FP), DX
@@ -1002,6 +1010,7 @@ last2:
 // func ropeRowsAVX512(rows int, n int, lo *float32, loS int, hi *float32, hiS int, a *float32, aS int, b *float32, bS int, cos *float32, cosS int, sin *float32, sinS int, sign float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·ropeRowsAVX512(SB), NOSPLIT, $0-116
+	PCALIGN      $0x40
 	MOVQ         lo+16(FP), AX
 	MOVQ         hi+32(FP), CX
 	MOVQ         a+48(FP), DX

@@ -5,6 +5,7 @@
 // func taps1x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps1x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -84,6 +85,7 @@ setpart:
 // func taps2x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps2x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -195,6 +197,7 @@ setpart:
 // func taps3x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps3x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -338,6 +341,7 @@ setpart:
 // func taps4x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps4x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -514,6 +518,7 @@ setpart:
 // func taps5x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps5x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -722,6 +727,7 @@ setpart:
 // func taps6x16AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps6x16AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -963,6 +969,7 @@ setpart:
 // func taps1x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps1x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1027,6 +1034,7 @@ setpart:
 // func taps2x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps2x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1110,6 +1118,7 @@ setpart:
 // func taps3x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps3x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1212,6 +1221,7 @@ setpart:
 // func taps4x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps4x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1334,6 +1344,7 @@ setpart:
 // func taps5x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps5x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1475,6 +1486,7 @@ setpart:
 // func taps6x8AVX2(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, FMA3, MMX+
 TEXT ·taps6x8AVX2(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX

@@ -5,6 +5,7 @@
 // func taps1x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps1x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -62,6 +63,7 @@ set:
 // func taps2x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps2x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -139,6 +141,7 @@ set:
 // func taps3x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps3x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -236,6 +239,7 @@ set:
 // func taps4x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps4x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -354,6 +358,7 @@ set:
 // func taps5x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps5x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -492,6 +497,7 @@ set:
 // func taps6x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps6x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -651,6 +657,7 @@ set:
 // func taps7x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps7x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -830,6 +837,7 @@ set:
 // func taps8x32AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps8x32AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1030,6 +1038,7 @@ set:
 // func taps1x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps1x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1076,6 +1085,7 @@ set:
 // func taps2x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps2x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1134,6 +1144,7 @@ set:
 // func taps3x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps3x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1204,6 +1215,7 @@ set:
 // func taps4x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps4x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1287,6 +1299,7 @@ set:
 // func taps5x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps5x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1382,6 +1395,7 @@ set:
 // func taps6x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps6x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1490,6 +1504,7 @@ set:
 // func taps7x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps7x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX
@@ -1610,6 +1625,7 @@ set:
 // func taps8x16AVX512(k int, a *float32, rsA int, csA int, b *float32, at *int, c *float32, ldc int, alpha float32, cols int, add int)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·taps8x16AVX512(SB), NOSPLIT, $0-88
+	PCALIGN    $0x40
 	MOVQ       k+0(FP), AX
 	MOVQ       a+8(FP), CX
 	MOVQ       rsA+16(FP), DX

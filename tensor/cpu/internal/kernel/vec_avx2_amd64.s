@@ -5,11 +5,12 @@
 // func addAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX
 TEXT ·addAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ    AX, $0x00000020
@@ -64,6 +65,7 @@ done:
 // func addSAVX2(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX
 TEXT ·addSAVX2(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -117,11 +119,12 @@ done:
 // func subAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX
 TEXT ·subAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ    AX, $0x00000020
@@ -176,6 +179,7 @@ done:
 // func rsubSAVX2(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX
 TEXT ·rsubSAVX2(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -229,11 +233,12 @@ done:
 // func mulAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX
 TEXT ·mulAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ    AX, $0x00000020
@@ -288,6 +293,7 @@ done:
 // func mulSAVX2(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX
 TEXT ·mulSAVX2(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -341,11 +347,12 @@ done:
 // func divAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX
 TEXT ·divAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ    AX, $0x00000020
@@ -400,6 +407,7 @@ done:
 // func rdivSAVX2(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX
 TEXT ·rdivSAVX2(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -453,11 +461,12 @@ done:
 // func maxAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX
 TEXT ·maxAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ      AX, $0x00000020
@@ -524,6 +533,7 @@ done:
 // func maxSAVX2(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX
 TEXT ·maxSAVX2(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -589,11 +599,12 @@ done:
 // func minAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX
 TEXT ·minAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ      AX, $0x00000020
@@ -660,6 +671,7 @@ done:
 // func minSAVX2(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX
 TEXT ·minSAVX2(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -725,6 +737,7 @@ done:
 // func fillAVX2(n int, out0 *float32, s0 float32)
 // Requires: AVX
 TEXT ·fillAVX2(SB), NOSPLIT, $0-20
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	VBROADCASTSS s0+16(FP), Y0
@@ -765,10 +778,11 @@ done:
 // func negAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX
 TEXT ·negAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000020
@@ -817,10 +831,11 @@ done:
 // func absAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX
 TEXT ·absAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000020
@@ -869,10 +884,11 @@ done:
 // func squareAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX
 TEXT ·squareAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000020
@@ -921,10 +937,11 @@ done:
 // func sqrtAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX
 TEXT ·sqrtAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000020
@@ -973,10 +990,11 @@ done:
 // func rsqrtAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX
 TEXT ·rsqrtAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000020
@@ -1037,10 +1055,11 @@ done:
 // func recipAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX
 TEXT ·recipAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000020
@@ -1095,10 +1114,11 @@ done:
 // func reluAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX
 TEXT ·reluAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000020
@@ -1153,11 +1173,12 @@ done:
 // func reluGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX
 TEXT ·reluGradAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ      AX, $0x00000020
@@ -1224,6 +1245,7 @@ done:
 // func axpyAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
 // Requires: AVX, FMA3
 TEXT ·axpyAVX2(SB), NOSPLIT, $0-36
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -1290,10 +1312,11 @@ done:
 // func expAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ        AX, $0x00000010
@@ -1436,10 +1459,11 @@ done:
 // func tanhAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·tanhAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ        AX, $0x00000010
@@ -1662,10 +1686,11 @@ done:
 // func erfAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·erfAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ        AX, $0x00000010
@@ -1928,10 +1953,11 @@ done:
 // func sigmoidAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ        AX, $0x00000010
@@ -2090,10 +2116,11 @@ done:
 // func siluAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·siluAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ        AX, $0x00000010
@@ -2248,10 +2275,11 @@ done:
 // func geluAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·geluAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ        AX, $0x00000010
@@ -2538,10 +2566,11 @@ done:
 // func geluTanhAVX2(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·geluTanhAVX2(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ        AX, $0x00000010
@@ -2724,11 +2753,12 @@ done:
 // func sigmoidGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX
 TEXT ·sigmoidGradAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ    AX, $0x00000010
@@ -2787,11 +2817,12 @@ done:
 // func tanhGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX
 TEXT ·tanhGradAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ    AX, $0x00000010
@@ -2850,11 +2881,12 @@ done:
 // func siluGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·siluGradAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ        AX, $0x00000010
@@ -3057,11 +3089,12 @@ done:
 // func geluGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·geluGradAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ        AX, $0x00000010
@@ -3476,11 +3509,12 @@ done:
 // func geluTanhGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·geluTanhGradAVX2(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ        AX, $0x00000010
@@ -3723,6 +3757,7 @@ done:
 // func sumAVX2(n int, in0 *float32) (r0 float32)
 // Requires: AVX
 TEXT ·sumAVX2(SB), NOSPLIT, $0-20
+	PCALIGN $0x40
 	VMOVUPS ·const_zero+0(SB), Y0
 	VMOVUPS ·const_zero+0(SB), Y1
 	VMOVUPS ·const_zero+0(SB), Y2
@@ -3782,6 +3817,7 @@ done:
 // func dotAVX2(n int, in0 *float32, in1 *float32) (r0 float32)
 // Requires: AVX, FMA3
 TEXT ·dotAVX2(SB), NOSPLIT, $0-28
+	PCALIGN $0x40
 	VMOVUPS ·const_zero+0(SB), Y0
 	VMOVUPS ·const_zero+0(SB), Y1
 	VMOVUPS ·const_zero+0(SB), Y2
@@ -3848,6 +3884,7 @@ done:
 // func sumSqDevAVX2(n int, in0 *float32, s0 float32) (r0 float32)
 // Requires: AVX, FMA3
 TEXT ·sumSqDevAVX2(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	VMOVUPS      ·const_zero+0(SB), Y0
 	VMOVUPS      ·const_zero+0(SB), Y1
 	VMOVUPS      ·const_zero+0(SB), Y2
@@ -3916,6 +3953,7 @@ done:
 // func rowMaxAVX2(n int, in0 *float32) (r0 float32)
 // Requires: AVX
 TEXT ·rowMaxAVX2(SB), NOSPLIT, $0-20
+	PCALIGN $0x40
 	VMOVUPS ·const_minusInf+0(SB), Y0
 	VMOVUPS ·const_minusInf+0(SB), Y1
 	VMOVUPS ·const_minusInf+0(SB), Y2
@@ -4007,6 +4045,7 @@ done:
 // func rowMinAVX2(n int, in0 *float32) (r0 float32)
 // Requires: AVX
 TEXT ·rowMinAVX2(SB), NOSPLIT, $0-20
+	PCALIGN $0x40
 	VMOVUPS ·const_inf+0(SB), Y0
 	VMOVUPS ·const_inf+0(SB), Y1
 	VMOVUPS ·const_inf+0(SB), Y2
@@ -4098,6 +4137,7 @@ done:
 // func expSumAVX2(n int, out0 *float32, in0 *float32, s0 float32, s1 float32) (r0 float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expSumAVX2(SB), NOSPLIT, $0-36
+	PCALIGN      $0x40
 	VMOVUPS      ·const_zero+0(SB), Y0
 	VMOVUPS      ·const_zero+0(SB), Y1
 	MOVQ         n+0(FP), AX
@@ -4270,6 +4310,7 @@ done:
 // func expTotalAVX2(n int, in0 *float32, s0 float32, s1 float32) (r0 float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expTotalAVX2(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	VMOVUPS      ·const_zero+0(SB), Y0
 	VMOVUPS      ·const_zero+0(SB), Y1
 	MOVQ         n+0(FP), AX
@@ -4437,6 +4478,7 @@ done:
 // func plainAVX2(n int, out0 *float32, in0 *float32, s0 float32, s1 float32)
 // Requires: AVX
 TEXT ·plainAVX2(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4497,6 +4539,7 @@ done:
 // func shiftedAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
 // Requires: AVX
 TEXT ·shiftedAVX2(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4570,6 +4613,7 @@ done:
 // func scaledAVX2(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32)
 // Requires: AVX, FMA3
 TEXT ·scaledAVX2(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4656,6 +4700,7 @@ done:
 // func normSumsAVX2(n int, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32) (r0 float32, r1 float32)
 // Requires: AVX, FMA3
 TEXT ·normSumsAVX2(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
 	VMOVUPS      ·const_zero+0(SB), Y0
 	VMOVUPS      ·const_zero+0(SB), Y1
 	VMOVUPS      ·const_zero+0(SB), Y2
@@ -4747,6 +4792,7 @@ done:
 // func normSums1AVX2(n int, in0 *float32, in1 *float32, s0 float32, s1 float32) (r0 float32, r1 float32)
 // Requires: AVX, FMA3
 TEXT ·normSums1AVX2(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
 	VMOVUPS      ·const_zero+0(SB), Y0
 	VMOVUPS      ·const_zero+0(SB), Y1
 	VMOVUPS      ·const_zero+0(SB), Y2
@@ -4829,6 +4875,7 @@ done:
 // func normGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32, s3 float32)
 // Requires: AVX, FMA3
 TEXT ·normGradAVX2(SB), NOSPLIT, $0-56
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4913,6 +4960,7 @@ done:
 // func normGrad1AVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32, s2 float32, s3 float32)
 // Requires: AVX, FMA3
 TEXT ·normGrad1AVX2(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4988,6 +5036,7 @@ done:
 // func addGradAVX2(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32)
 // Requires: AVX, FMA3
 TEXT ·addGradAVX2(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -5058,6 +5107,7 @@ done:
 // func dlogsmAVX2(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·dlogsmAVX2(SB), NOSPLIT, $0-36
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -5218,6 +5268,7 @@ done:
 // func adamwAVX2(n int, out0 *float32, out1 *float32, out2 *float32, in0 *float32, in1 *float32, in2 *float32, in3 *float32, s0 float32, s1 float32, s2 float32, s3 float32, s4 float32, s5 float32, s6 float32, s7 float32)
 // Requires: AVX, FMA3, MMX+
 TEXT ·adamwAVX2(SB), NOSPLIT, $0-96
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         out1+16(FP), DX

@@ -5,11 +5,12 @@
 // func addAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·addAVX512(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ    AX, $0x00000040
@@ -63,6 +64,7 @@ done:
 // func addSAVX512(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·addSAVX512(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -115,11 +117,12 @@ done:
 // func subAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·subAVX512(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ    AX, $0x00000040
@@ -173,6 +176,7 @@ done:
 // func rsubSAVX512(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·rsubSAVX512(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -225,11 +229,12 @@ done:
 // func mulAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·mulAVX512(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ    AX, $0x00000040
@@ -283,6 +288,7 @@ done:
 // func mulSAVX512(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·mulSAVX512(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -335,11 +341,12 @@ done:
 // func divAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·divAVX512(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ    AX, $0x00000040
@@ -393,6 +400,7 @@ done:
 // func rdivSAVX512(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·rdivSAVX512(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -445,11 +453,12 @@ done:
 // func maxAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·maxAVX512(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ      AX, $0x00000040
@@ -515,6 +524,7 @@ done:
 // func maxSAVX512(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·maxSAVX512(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -579,11 +589,12 @@ done:
 // func minAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·minAVX512(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ      AX, $0x00000040
@@ -649,6 +660,7 @@ done:
 // func minSAVX512(n int, out0 *float32, in0 *float32, s0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·minSAVX512(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -713,6 +725,7 @@ done:
 // func fillAVX512(n int, out0 *float32, s0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·fillAVX512(SB), NOSPLIT, $0-20
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	VBROADCASTSS s0+16(FP), Z0
@@ -752,10 +765,11 @@ done:
 // func negAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·negAVX512(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000040
@@ -803,10 +817,11 @@ done:
 // func absAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·absAVX512(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000040
@@ -854,10 +869,11 @@ done:
 // func squareAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·squareAVX512(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000040
@@ -905,6 +921,7 @@ done:
 // func sqrtAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sqrtAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
 	VMOVUPS ·const_half+0(SB), Z0
 	VMOVUPS ·const_minusHalf+0(SB), Z1
 	VMOVUPS ·const_rootMin+0(SB), Z2
@@ -1056,6 +1073,7 @@ done:
 // func rsqrtAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·rsqrtAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
 	VMOVUPS ·const_half+0(SB), Z0
 	VMOVUPS ·const_minusHalf+0(SB), Z1
 	VMOVUPS ·const_rootMin+0(SB), Z2
@@ -1219,10 +1237,11 @@ done:
 // func recipAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·recipAVX512(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000040
@@ -1276,10 +1295,11 @@ done:
 // func reluAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·reluAVX512(SB), NOSPLIT, $0-24
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	XORQ BX, BX
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	XORQ    BX, BX
 
 several:
 	CMPQ    AX, $0x00000040
@@ -1333,11 +1353,12 @@ done:
 // func reluGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·reluGradAVX512(SB), NOSPLIT, $0-32
-	MOVQ n+0(FP), AX
-	MOVQ out0+8(FP), CX
-	MOVQ in0+16(FP), DX
-	MOVQ in1+24(FP), BX
-	XORQ SI, SI
+	PCALIGN $0x40
+	MOVQ    n+0(FP), AX
+	MOVQ    out0+8(FP), CX
+	MOVQ    in0+16(FP), DX
+	MOVQ    in1+24(FP), BX
+	XORQ    SI, SI
 
 several:
 	CMPQ      AX, $0x00000040
@@ -1403,6 +1424,7 @@ done:
 // func axpyAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·axpyAVX512(SB), NOSPLIT, $0-36
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -1468,6 +1490,7 @@ done:
 // func expAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·expAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z1
 	VMOVUPS ·const_ln2lo+0(SB), Z2
@@ -1593,6 +1616,7 @@ done:
 // func tanhAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·tanhAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z1
 	VMOVUPS ·const_ln2lo+0(SB), Z2
@@ -1798,6 +1822,7 @@ done:
 // func erfAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·erfAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z1
 	VMOVUPS ·const_ln2lo+0(SB), Z2
@@ -2043,6 +2068,7 @@ done:
 // func sigmoidAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z1
 	VMOVUPS ·const_ln2lo+0(SB), Z2
@@ -2184,6 +2210,7 @@ done:
 // func siluAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·siluAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z1
 	VMOVUPS ·const_ln2lo+0(SB), Z2
@@ -2321,6 +2348,7 @@ done:
 // func geluAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·geluAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z1
 	VMOVUPS ·const_ln2lo+0(SB), Z2
@@ -2590,6 +2618,7 @@ done:
 // func geluTanhAVX512(n int, out0 *float32, in0 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·geluTanhAVX512(SB), NOSPLIT, $0-24
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z1
 	VMOVUPS ·const_ln2lo+0(SB), Z2
@@ -2755,6 +2784,7 @@ done:
 // func sigmoidGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sigmoidGradAVX512(SB), NOSPLIT, $0-32
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z0
 	VMOVUPS ·const_ln2lo+0(SB), Z0
@@ -2829,6 +2859,7 @@ done:
 // func tanhGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·tanhGradAVX512(SB), NOSPLIT, $0-32
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z0
 	VMOVUPS ·const_ln2lo+0(SB), Z0
@@ -2903,6 +2934,7 @@ done:
 // func siluGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·siluGradAVX512(SB), NOSPLIT, $0-32
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z1
 	VMOVUPS ·const_ln2lo+0(SB), Z2
@@ -3089,6 +3121,7 @@ done:
 // func geluGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·geluGradAVX512(SB), NOSPLIT, $0-32
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z1
 	VMOVUPS ·const_ln2lo+0(SB), Z2
@@ -3455,6 +3488,7 @@ done:
 // func geluTanhGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·geluTanhGradAVX512(SB), NOSPLIT, $0-32
+	PCALIGN $0x40
 	VMOVUPS ·const_log2e+0(SB), Z0
 	VMOVUPS ·const_ln2hi+0(SB), Z1
 	VMOVUPS ·const_ln2lo+0(SB), Z2
@@ -3681,6 +3715,7 @@ done:
 // func sumAVX512(n int, in0 *float32) (r0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sumAVX512(SB), NOSPLIT, $0-20
+	PCALIGN $0x40
 	VMOVUPS ·const_zero+0(SB), Z0
 	VMOVUPS ·const_zero+0(SB), Z1
 	VMOVUPS ·const_zero+0(SB), Z2
@@ -3741,6 +3776,7 @@ done:
 // func dotAVX512(n int, in0 *float32, in1 *float32) (r0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·dotAVX512(SB), NOSPLIT, $0-28
+	PCALIGN $0x40
 	VMOVUPS ·const_zero+0(SB), Z0
 	VMOVUPS ·const_zero+0(SB), Z1
 	VMOVUPS ·const_zero+0(SB), Z2
@@ -3808,6 +3844,7 @@ done:
 // func sumSqDevAVX512(n int, in0 *float32, s0 float32) (r0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sumSqDevAVX512(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	VMOVUPS      ·const_zero+0(SB), Z0
 	VMOVUPS      ·const_zero+0(SB), Z1
 	VMOVUPS      ·const_zero+0(SB), Z2
@@ -3877,6 +3914,7 @@ done:
 // func rowMaxAVX512(n int, in0 *float32) (r0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·rowMaxAVX512(SB), NOSPLIT, $0-20
+	PCALIGN $0x40
 	VMOVUPS ·const_minusInf+0(SB), Z0
 	VMOVUPS ·const_minusInf+0(SB), Z1
 	VMOVUPS ·const_minusInf+0(SB), Z2
@@ -3971,6 +4009,7 @@ done:
 // func rowMinAVX512(n int, in0 *float32) (r0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·rowMinAVX512(SB), NOSPLIT, $0-20
+	PCALIGN $0x40
 	VMOVUPS ·const_inf+0(SB), Z0
 	VMOVUPS ·const_inf+0(SB), Z1
 	VMOVUPS ·const_inf+0(SB), Z2
@@ -4065,6 +4104,7 @@ done:
 // func expSumAVX512(n int, out0 *float32, in0 *float32, s0 float32, s1 float32) (r0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·expSumAVX512(SB), NOSPLIT, $0-36
+	PCALIGN      $0x40
 	VMOVUPS      ·const_log2e+0(SB), Z0
 	VMOVUPS      ·const_ln2hi+0(SB), Z1
 	VMOVUPS      ·const_ln2lo+0(SB), Z2
@@ -4218,6 +4258,7 @@ done:
 // func expTotalAVX512(n int, in0 *float32, s0 float32, s1 float32) (r0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·expTotalAVX512(SB), NOSPLIT, $0-28
+	PCALIGN      $0x40
 	VMOVUPS      ·const_log2e+0(SB), Z0
 	VMOVUPS      ·const_ln2hi+0(SB), Z1
 	VMOVUPS      ·const_ln2lo+0(SB), Z2
@@ -4366,6 +4407,7 @@ done:
 // func plainAVX512(n int, out0 *float32, in0 *float32, s0 float32, s1 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·plainAVX512(SB), NOSPLIT, $0-32
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4425,6 +4467,7 @@ done:
 // func shiftedAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·shiftedAVX512(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4497,6 +4540,7 @@ done:
 // func scaledAVX512(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·scaledAVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4582,6 +4626,7 @@ done:
 // func normSumsAVX512(n int, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32) (r0 float32, r1 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·normSumsAVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
 	VMOVUPS      ·const_zero+0(SB), Z0
 	VMOVUPS      ·const_zero+0(SB), Z1
 	VMOVUPS      ·const_zero+0(SB), Z2
@@ -4676,6 +4721,7 @@ done:
 // func normSums1AVX512(n int, in0 *float32, in1 *float32, s0 float32, s1 float32) (r0 float32, r1 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·normSums1AVX512(SB), NOSPLIT, $0-40
+	PCALIGN      $0x40
 	VMOVUPS      ·const_zero+0(SB), Z0
 	VMOVUPS      ·const_zero+0(SB), Z1
 	VMOVUPS      ·const_zero+0(SB), Z2
@@ -4761,6 +4807,7 @@ done:
 // func normGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32, s2 float32, s3 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·normGradAVX512(SB), NOSPLIT, $0-56
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4844,6 +4891,7 @@ done:
 // func normGrad1AVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32, s1 float32, s2 float32, s3 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·normGrad1AVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4918,6 +4966,7 @@ done:
 // func addGradAVX512(n int, out0 *float32, in0 *float32, in1 *float32, in2 *float32, s0 float32, s1 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·addGradAVX512(SB), NOSPLIT, $0-48
+	PCALIGN      $0x40
 	MOVQ         n+0(FP), AX
 	MOVQ         out0+8(FP), CX
 	MOVQ         in0+16(FP), DX
@@ -4987,6 +5036,7 @@ done:
 // func dlogsmAVX512(n int, out0 *float32, in0 *float32, in1 *float32, s0 float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·dlogsmAVX512(SB), NOSPLIT, $0-36
+	PCALIGN      $0x40
 	VMOVUPS      ·const_log2e+0(SB), Z0
 	VMOVUPS      ·const_ln2hi+0(SB), Z1
 	VMOVUPS      ·const_ln2lo+0(SB), Z2
@@ -5126,6 +5176,7 @@ done:
 // func adamwAVX512(n int, out0 *float32, out1 *float32, out2 *float32, in0 *float32, in1 *float32, in2 *float32, in3 *float32, s0 float32, s1 float32, s2 float32, s3 float32, s4 float32, s5 float32, s6 float32, s7 float32)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·adamwAVX512(SB), NOSPLIT, $0-96
+	PCALIGN      $0x40
 	VMOVUPS      ·const_half+0(SB), Z0
 	VMOVUPS      ·const_minusHalf+0(SB), Z1
 	VMOVUPS      ·const_rootMin+0(SB), Z2

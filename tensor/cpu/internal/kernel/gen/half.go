@@ -67,8 +67,8 @@ func narrowBF16(s isa, dst, x Mem) {
 func convert(s isa, name, doc string, dstSize, xSize int, f func(dst, x Mem)) {
 	conversions = append(conversions, name)
 	types := map[int]string{2: "uint16", 4: "float32"}
-	TEXT(name+s.name, NOSPLIT, fmt.Sprintf("func(n int, dst *%s, x *%s)", types[dstSize], types[xSize]))
-	Doc(wrapped(fmt.Sprintf("%s%s is %s for 0 <= i < n, a multiple of %d.", name, s.name, doc, s.lanes))...)
+	s.text(name, fmt.Sprintf("n int, dst *%s, x *%s", types[dstSize], types[xSize]),
+		fmt.Sprintf("is %s for 0 <= i < n, a multiple of %d.", doc, s.lanes))
 	n, dst, x := GP64(), GP64(), GP64()
 	Load(Param("n"), n)
 	Load(Param("dst"), dst)

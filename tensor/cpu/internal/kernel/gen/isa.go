@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	. "github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
@@ -128,11 +129,14 @@ func (t tail) store(i int, v reg.VecVirtual, m Mem) {
 	}
 }
 
-// text starts a function; args follow Go syntax.
-func (s isa) text(name, args, doc string) {
-	TEXT(name+s.name, NOSPLIT, "func("+args+")")
+// text starts a function; args and results follow Go syntax. Each begins on a cache line:
+// where its loops lie on lines, and with that their speed, does not depend on the code
+// that the linker places before it.
+func (s isa) text(name, args, doc string, results ...string) {
+	TEXT(name+s.name, NOSPLIT, fmt.Sprintf("func(%s) (%s)", args, strings.Join(results, ", ")))
 	Pragma("noescape")
 	Doc(wrapped(fmt.Sprintf("%s%s %s", name, s.name, doc))...)
+	Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(64)}})
 }
 
 // wrapped returns the lines of a comment.

@@ -305,9 +305,7 @@ func (k *kern) reduce(name string, h shape, results int, start string, doc strin
 	for i := range results {
 		rets = append(rets, fmt.Sprintf("r%d float32", i))
 	}
-	TEXT(name+k.name, NOSPLIT, fmt.Sprintf("func(%s) (%s)", h.args(), strings.Join(rets, ", ")))
-	Pragma("noescape")
-	Doc(wrapped(fmt.Sprintf("%s%s %s", name, k.isa.name, doc))...)
+	k.text(name, h.args(), doc, rets...)
 	k.hoist(h.hoist...)
 	acc := make([][]vreg, max(1, h.unroll))
 	for u := range acc {
