@@ -17,12 +17,16 @@ PACKAGES := ./tensor/... ./...
 PROGRAMS ?= 1000
 SEED ?= 1
 # Folders that are modules of their own, which ./... leaves out; make fetches what they need.
-MODULES := bench/peers tensor/cpu/internal/kernel/gen collective/internal/kernel/gen
+MODULES := bench/peers tensor/cpu/internal/kernel/gen collective/internal/kernel/gen tensor/cuda/driver/gorgonia
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# cuda.h is NVIDIA's, so it is fetched: 1 MB from the beginning of a package of 934.
+CUDA_DEV := http://deb.debian.org/debian/pool/non-free/n/nvidia-cuda-toolkit/nvidia-cuda-dev_12.4.127~12.4.1-2_amd64.deb
+CUDA_H := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ringside/cuda-12.4/cuda.h
+CUDA_H_SUM := 2121d5551f2869145b7362a30d94a42da4dac9cb478eeeb3685e18fade82e5bc
 
 .DEFAULT_GOAL := help
-.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos bench bench-peers bench-torch demo shape ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64
+.PHONY: help build test check vet lint race purego arm64 arm64-test fuzz random chaos gorgonia gpu-check bench bench-peers bench-torch demo shape ops generate clean tools-peers tools-race tools-gen tools-s3 tools-data tools-mpi tools-arm64 tools-cuda
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,7 +40,7 @@ demo: build tools-data ## train two models at once on two workers and show what 
 test: ## the quick tests: under 4 minutes on 2 cores
 	$(GO) test -short $(JOBS) $(PACKAGES)
 
-check: vet lint race purego arm64 fuzz ## everything CI runs: under 30 minutes
+check: vet lint race purego gorgonia arm64 fuzz ## everything CI runs: under 30 minutes
 
 vet: ## go vet and formatting
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not gofmt'ed: $$out"; exit 1; }
@@ -51,6 +55,23 @@ race: tools-race tools-gen tools-s3 ## all tests but the root's under the race d
 
 purego: tools-race tools-gen tools-s3 tools-mpi ## all tests without cgo
 	TESTS_NEED_GENERATOR=1 TESTS_NEED_S3=1 CGO_ENABLED=0 $(GO) test -timeout 25m $(JOBS) $(PACKAGES)
+
+# cu is linked with a library that has every name of cuda.h, and run with the stand-in in its place.
+gorgonia: tools-race tools-cuda ## the suite of CUDA drivers by gorgonia.org/cu, over the stand-in
+	@if [ ! -e $(CUDA_H) ]; then echo "without cuda.h gorgonia.org/cu is not tested"; [ -z "$$TESTS_NEED_GENERATOR" ]; exit; fi; \
+	set -e; dir=$(abspath $(BIN))/gorgonia; rm -rf $$dir; mkdir -p $$dir/link; $(GO) run ./cmd/fakecuda $$dir; \
+	grep -oE '\bcu[A-Z]\w*' $(CUDA_H) | sort -u | sed 's/.*/int &(void) { return 100; }/' >$$dir/link/libcuda.c; \
+	gcc -w -shared -fPIC -Wl,-soname,libcuda.so.1 -o $$dir/link/libcuda.so $$dir/link/libcuda.c; cd tensor/cuda/driver/gorgonia; \
+	for how in GOGC=100 "GOGC=1 FAKECUDA_DELAY_US=20000"; do env $$how CGO_ENABLED=1 CGO_CFLAGS="-O1 -w -I$(dir $(CUDA_H))" \
+		CGO_LDFLAGS=-L$$dir/link LD_LIBRARY_PATH=$$dir $(GO) test -count=1 ./...; done
+
+gpu-check: ## bin/gpu-check, to be copied to a machine with a GPU: run.sh facts right
+	@set -e; dir=$(abspath $(BIN))/gpu-check; rm -rf $$dir; mkdir -p $$dir/standin $$dir/ptx; \
+	$(GO) run ./cmd/fakecuda $$dir/standin >/dev/null; rm -r $$dir/standin/src; cp tensor/cuda/gpucheck/run.sh $$dir; \
+	$(GO) build -trimpath -ldflags='-s -w' -o $$dir/ringside ./cmd/ringside; \
+	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/driver.test ./tensor/cuda/driver/dlopen; \
+	$(GO) test -c -trimpath -ldflags='-s -w' -o $$dir/memory.test ./tensor/cuda/memory; \
+	for f in tensor/cuda/kernels/*.ptx; do [ ! -e $$f ] || cp $$f $$dir/ptx; done; du -sh $$dir
 
 arm64: ## everything builds for arm64, tests too
 	GOARCH=arm64 $(GO) vet ./...
@@ -142,3 +163,9 @@ tools-mpi:
 tools-arm64:
 	@[ "$$(uname -m)" = aarch64 ] || [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] || { $(APT) update && \
 		$(APT) install -y qemu-user-static binfmt-support && $(SUDO) update-binfmts --enable qemu-aarch64; }
+
+# The pipe ends with the header: what is behind it is not fetched.
+tools-cuda:
+	@[ -e $(CUDA_H) ] || { mkdir -p $(dir $(CUDA_H)) && curl -sf '$(CUDA_DEV)' | dpkg-deb --fsys-tarfile - 2>/dev/null | \
+		tar xO --occurrence=1 ./usr/include/cuda.h >$(CUDA_H).part && echo '$(CUDA_H_SUM)  $(CUDA_H).part' | sha256sum -c --status && \
+		mv $(CUDA_H).part $(CUDA_H); } || echo "cuda.h could not be fetched from $(CUDA_DEV)"

@@ -59,6 +59,7 @@
 //	tensor/cuda/driver/drivertest  the suite of every implementation of it
 //	tensor/cuda/memory          a device's memory: segments, streams, handles for others
 //	tensor/cuda/fakecuda        a strict stand-in for libcuda.so.1 in C, for tests
+//	tensor/cuda/gpucheck        the bundle that tries all of it on a machine with a GPU
 //
 // # Tensors, in a cluster
 //
@@ -90,9 +91,10 @@
 //	cmd/ringside       the command line; cmd/ringside/command a file a subcommand
 //	internal/testsize  how much of a long test runs
 //
-// Three folders are modules of their own, so that their dependencies are not the
-// module's: bench/peers (other projects' transports) and the generators of assembly,
-// tensor/cpu/internal/kernel/gen and collective/internal/kernel/gen.
+// Four folders are modules of their own, so that their dependencies are not the module's:
+// bench/peers (other projects' transports), tensor/cuda/driver/gorgonia (the CUDA driver
+// by gorgonia.org/cu), and the generators of assembly, tensor/cpu/internal/kernel/gen and
+// collective/internal/kernel/gen.
 //
 // docs/architecture.md follows a training step and an all-reduce through these packages.
 // CONTRIBUTING.md leads to the files that the usual changes touch. Begin with

@@ -1,6 +1,7 @@
 package dlopen
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -36,7 +37,34 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if len(os.Args) == 4 && os.Args[1] == "attributes" {
+		if err := attributes(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
+}
+
+// attributes writes what lib says of its devices to a file, as JSON.
+func attributes(lib, file string) error {
+	d, err := Open(lib)
+	if err != nil {
+		return err
+	}
+	all, err := drivertest.Facts(d)
+	if err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(all, "", " ")
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		fmt.Printf("%s, %d bytes, %d attributes\n", f.Name, f.Bytes, len(f.Attributes))
+	}
+	return os.WriteFile(file, b, 0o644)
 }
 
 // built is the library, built once.
@@ -102,6 +130,23 @@ func TestSuite(t *testing.T) {
 				t.Errorf("left: %+v, %v", c, err)
 			}
 		})
+	}
+}
+
+// TestFacts reads the facts of the stand-in's devices.
+func TestFacts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "attributes.json")
+	if err := attributes(standIn(t), file); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []drivertest.DeviceFacts
+	if err := json.Unmarshal(b, &all); err != nil || len(all) != 2 || all[1].Name == "" || all[0].UUID == all[1].UUID ||
+		all[0].Attributes[driver.WarpSize] != 32 || len(all[0].Peers) != 1 {
+		t.Errorf("%v; %s", err, b)
 	}
 }
 

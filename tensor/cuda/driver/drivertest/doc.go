@@ -3,7 +3,7 @@
 //
 // suite.go runs all of it in the environment of env.go, misuse.go holds the table,
 // cases.go right use within a process, and child.go the process on the other side of
-// handles.
+// handles. facts.go describes devices.
 //
 // The suite launches no kernels and captures no graphs.
 package drivertest

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Tries the CUDA packages on this machine, without Go, gcc and network:
+#
+#	run.sh [facts] [right]
+#
+# facts describes the machine, right runs the tests. All stages run where none is named.
+# Each step has a timeout, and a step that fails doesn't end the run. The reports are
+# written as it goes, into $OUT or this folder: report.txt and report.json have a row a
+# step, log.txt has what the steps printed. It changes no setting of the machine.
+#
+# Without a GPU the steps run over the stand-in, so that the bundle can be tried anywhere.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+out=${OUT:-$here}
+mkdir -p "$out"
+cd "$here" || exit 2
+: >"$out/log.txt"
+rows=() failed=0
+standin=$here/standin/libcuda.so.1
+library=${LIBRARY:-$standin}
+if [ -z "${LIBRARY:-}" ] && compgen -G '/dev/nvidia[0-9]*' >/dev/null; then library=libcuda.so.1; fi
+# doctor looks here first; some containers mount the driver without telling the loader
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/usr/local/nvidia/lib64:/usr/lib/wsl/lib
+if [ "$library" = "$standin" ]; then LD_LIBRARY_PATH=$here/standin; fi
+
+# quote prints its arguments as a JSON string.
+quote() { printf '"%s"' "$(printf '%s' "$*" | tr '\n\t' '  ' | tr -d '\000-\037' | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
+
+# report writes both reports.
+report() {
+	{
+		printf '%-24s %-8s %8s  %s\n' step status seconds detail
+		for row in "${rows[@]}"; do
+			IFS=$'\037' read -r name status seconds detail <<<"$row"
+			printf '%-24s %-8s %8s  %s\n' "$name" "$status" "$seconds" "$detail"
+		done
+	} >"$out/report.txt"
+	{
+		printf '{"machine": %s, "library": %s, "steps": [' "$(quote "$(uname -srm)")" "$(quote "$library")"
+		comma=
+		for row in "${rows[@]}"; do
+			IFS=$'\037' read -r name status seconds detail <<<"$row"
+			printf '%s\n {"step": %s, "status": "%s", "seconds": %s, "detail": %s}' "$comma" "$(quote "$name")" "$status" "$seconds" "$(quote "$detail")"
+			comma=,
+		done
+		printf '\n]}\n'
+	} >"$out/report.json"
+}
+
+# step NAME SECONDS COMMAND... runs a command and adds its row: the last line that it
+# printed, or the first failures of a test.
+step() {
+	local name=$1 limit=$2 start=$EPOCHREALTIME text status=ok detail first rc
+	shift 2
+	text=$(timeout -k 5 "$limit" "$@" 2>&1)
+	rc=$?
+	case $rc in
+	0) ;;
+	124 | 137) status=timeout ;;
+	*) status=failed ;;
+	esac
+	detail=$(printf '%s\n' "$text" | grep -v '^$' | tail -n 1)
+	if [ $status != ok ]; then
+		failed=1
+		first=$(printf '%s\n' "$text" | grep -E '^ +[a-z_]+\.go:|^panic|^fatal' | head -n 5 | tr '\n' ';')
+		detail="exit status $rc: ${first:-$detail}"
+	fi
+	printf '=== %s: %s, %s\n%s\n' "$name" "$status" "$*" "$text" >>"$out/log.txt"
+	rows+=("$name"$'\037'"$status"$'\037'"$(awk "BEGIN {printf \"%.2f\", $EPOCHREALTIME - $start}")"$'\037'"${detail:0:300}")
+	report
+}
+
+# skip NAME WHY adds the row of a step that can't run here.
+skip() {
+	rows+=("$1"$'\037'skipped$'\037'0$'\037'"$2")
+	report
+}
+
+facts() {
+	step kernel 5 uname -srvm
+	step doctor 20 ./ringside doctor
+	if command -v nvidia-smi >/dev/null; then
+		step nvidia-smi 20 nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap,mig.mode.current --format=csv,noheader
+	else
+		skip nvidia-smi "not installed"
+	fi
+	step attributes 20 ./driver.test attributes "$library" "$out/attributes.json"
+	local ptx
+	for ptx in ptx/*.ptx; do
+		if [ ! -e "$ptx" ]; then
+			skip ptxas "the bundle has no PTX"
+		elif ! command -v ptxas >/dev/null; then
+			skip ptxas "not installed"
+			break
+		else
+			step "ptxas $(basename "$ptx")" 20 ptxas -arch=sm_90 -o /dev/null "$ptx"
+		fi
+	done
+}
+
+right() {
+	step "driver, suite" 60 ./driver.test -test.run '^TestSuite$' -test.v -library "$library"
+	step "memory, copies" 60 ./memory.test -test.run '^TestCopies$' -test.v -library "$library"
+	step "memory, IPC trial" 60 ./memory.test -test.run '^TestTry$' -test.v -library "$library"
+	step "memory, hand-over" 120 ./memory.test -test.run '^TestHandOver$' -test.v -library "$library"
+	if [ "$library" != "$standin" ]; then
+		step "driver, stand-in" 60 ./driver.test -test.run '^TestSuite$' -test.v -library "$standin"
+		step "memory, stand-in" 120 ./memory.test -test.run '^(TestCopies|TestTry|TestHandOver)$' -test.v -library "$standin"
+	fi
+}
+
+for stage in "${@:-facts right}"; do
+	for name in $stage; do
+		case $name in
+		facts | right) $name ;;
+		*)
+			echo "run.sh: stage $name, want facts or right" >&2
+			exit 2
+			;;
+		esac
+	done
+done
+cat "$out/report.txt"
+exit $failed
