@@ -32,6 +32,11 @@ var (
 	// ErrLost is returned by every call on a session whose engine is gone with all its
 	// values.
 	ErrLost = errors.New("tensor: session lost")
+	// ErrStopped is returned for a program that was stopped before its end, because its
+	// client closed the session, gave up waiting or is gone.
+	ErrStopped = errors.New("tensor: program stopped")
+	// ErrWork is returned for a program with more work than the engine takes.
+	ErrWork = errors.New("tensor: too much work")
 	// ErrSignal is returned for an invalid signal name, and for more signals than the
 	// limit.
 	ErrSignal = errors.New("tensor: bad signal")

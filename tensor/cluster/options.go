@@ -47,6 +47,10 @@ type Options struct {
 	// instead.
 	SessionMiB, MemoryMiB int
 
+	// MaxWork bounds the work of one program, see cpu.Options. Default that of the
+	// worker; less is no bound.
+	MaxWork int
+
 	// Addr is the dispatcher's socket. Default: a unique one in Dir. Its directory is
 	// made if it does not exist.
 	Addr string
@@ -67,8 +71,8 @@ type Options struct {
 
 	// Args makes the arguments of a child, without the program's name. Default
 	// "dispatcher --listen ADDR" and "worker --connect ADDR --name NAME", with "--threads
-	// N", "--session-mib N" and "--memory-mib N" if those are set, and "--listen-tcp
-	// HOST:PORT" and "--secret-file FILE" if ListenTCP and SecretFile are.
+	// N", "--session-mib N", "--memory-mib N" and "--max-work N" if those are set, and
+	// "--listen-tcp HOST:PORT" and "--secret-file FILE" if ListenTCP and SecretFile are.
 	Args func(c Child) []string
 
 	// Restart starts a worker again that died.
@@ -98,6 +102,7 @@ type Child struct {
 	Threads int    // of a worker; 0: its own default
 
 	SessionMiB, MemoryMiB int // of a worker; 0: its own default
+	MaxWork               int // likewise
 
 	ListenTCP, SecretFile string // of the dispatcher; empty: none
 }
@@ -138,6 +143,9 @@ func DefaultArgs(c Child) []string {
 	}
 	if c.MemoryMiB > 0 {
 		args = append(args, "--memory-mib", strconv.Itoa(c.MemoryMiB))
+	}
+	if c.MaxWork != 0 {
+		args = append(args, "--max-work", strconv.Itoa(c.MaxWork))
 	}
 	return args
 }

@@ -30,11 +30,10 @@ func (lw *lowerer) adamw(s *compile.Step) func(r *run) error {
 		for i := range all {
 			u := &all[i]
 			lo, hi := max(from-u.from, 0), min(to-u.from, u.p.Shape.Elems())
-			if lo >= hi {
-				continue
+			for ; lo < hi && !r.stopped(); lo += breath {
+				piece := func(o *compile.Operand) []float32 { return buf[float32](r, o)[lo:min(hi, lo+breath)] }
+				r.table.AdamW(piece(&u.p1), piece(&u.m1), piece(&u.v1), piece(&u.p), piece(&u.m), piece(&u.v), piece(&u.g), u.scalars.step(r))
 			}
-			piece := func(o *compile.Operand) []float32 { return buf[float32](r, o)[lo:hi] }
-			r.table.AdamW(piece(&u.p1), piece(&u.m1), piece(&u.v1), piece(&u.p), piece(&u.m), piece(&u.v), piece(&u.g), u.scalars.step(r))
 		}
 		return nil
 	}

@@ -29,7 +29,7 @@ func (lw *lowerer) adamwProduct(s *compile.Step) func(r *run) error {
 		step := scalars.step(r)
 		left, right := slice[float32](r.bufs[a.Buf])[a.Off:], slice[float32](r.bufs[b.Buf])[b.Off:]
 		end, stop := r.share(rows, 1)
-		for i := end; i < stop; i = end {
+		for i := end; i < stop && !r.stopped(); i = end {
 			end = min(i+high, stop)
 			r.grad = grow(r.grad, (end-i)*cols)
 			gemm32(r, end-i, cols, inner,

@@ -117,7 +117,7 @@ func TestRunsAllocateNothing(t *testing.T) {
 			}
 			const base = 1 << 20
 			if n := testing.AllocsPerRun(20, func() {
-				if err := space.Run(c, base, tp.inputs, tp.scalars); err != nil {
+				if err := space.Run(c, base, tp.inputs, tp.scalars, nil); err != nil {
 					t.Fatal(err)
 				}
 				for i := range tp.program.Instrs {

@@ -94,6 +94,9 @@ func (a *attention) sees(i int) (first, grow int) {
 // stride returns the distance of rows of scores: whole vectors.
 func stride(seen int) int { return (seen + 15) &^ 15 }
 
+// fewRows returns how many rows of n scores are done between two looks at the stop flag.
+func fewRows(n int) int { return max(breath/max(n, 1), 1) }
+
 // weights computes P for rows i of head h into p.
 func (a *attention) weights(r *run, h, i, rows, seen int, p []float32) {
 	ld := stride(seen)
@@ -108,9 +111,12 @@ func (a *attention) weights(r *run, h, i, rows, seen int, p []float32) {
 		}
 		scale = 1
 	}
-	x := kernel.Rows[float32]{Data: p, Stride: ld}
 	first, grow := a.sees(i)
-	r.table.SoftmaxRows(x, x, rows, seen, first, grow, scale)
+	most := fewRows(seen)
+	for j := 0; j < rows && !r.stopped(); j += most {
+		x := kernel.Rows[float32]{Data: p[j*ld:], Stride: ld}
+		r.table.SoftmaxRows(x, x, min(most, rows-j), seen, first+j*grow, grow, scale)
+	}
 }
 
 func (lw *lowerer) attention(s *compile.Step) func(r *run) error {
@@ -120,7 +126,7 @@ func (lw *lowerer) attention(s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		out := slice[float32](r.bufs[y.buf])
 		lo, hi := r.share(len(y.at)*blocks, 1)
-		for u := lo; u < hi; u++ {
+		for u := lo; u < hi && !r.stopped(); u++ {
 			h := u / blocks
 			i, rows, seen := a.block(u % blocks)
 			p := a.scratch(r, 0, rows*stride(seen))
@@ -155,7 +161,7 @@ func (lw *lowerer) attentionGrad(s *compile.Step) func(r *run) error {
 		for u := lo; u < hi; u++ {
 			add := false
 			for h := u * group; h < (u+1)*group; h++ {
-				for b := blocks - 1; b >= 0; b-- {
+				for b := blocks - 1; b >= 0 && !r.stopped(); b-- {
 					i, rows, seen := a.block(b)
 					if h > u*group && b == blocks-1 {
 						add = true
@@ -167,9 +173,12 @@ func (lw *lowerer) attentionGrad(s *compile.Step) func(r *run) error {
 					gemm32(r, rows, seen, a.e, dyi, v.T(), false, dp, ld)
 					pm, ds := kernel.Matrix[float32]{Data: p, RS: ld, CS: 1}, kernel.Matrix[float32]{Data: dp, RS: ld, CS: 1}
 					gemm32(r, seen, a.e, rows, pm.T(), dyi, add, to(&dv, u, 0), dv.rs)
-					x := kernel.Rows[float32]{Data: dp, Stride: ld}
 					first, grow := a.sees(i)
-					r.table.SoftmaxGradRows(x, kernel.Rows[float32]{Data: p, Stride: ld}, x, rows, seen, first, grow, scale)
+					most := fewRows(seen)
+					for j := 0; j < rows && !r.stopped(); j += most {
+						x := kernel.Rows[float32]{Data: dp[j*ld:], Stride: ld}
+						r.table.SoftmaxGradRows(x, kernel.Rows[float32]{Data: p[j*ld:], Stride: ld}, x, min(most, rows-j), seen, first+j*grow, grow, scale)
+					}
 					gemm32(r, rows, a.n, seen, ds, a.k.matrix(r, h, 0), false, to(&dq, h, i), dq.rs)
 					gemm32(r, seen, a.n, rows, ds.T(), qi, add, to(&dk, u, 0), dk.rs)
 					add = true

@@ -143,7 +143,7 @@ func convolution[T float](s *compile.Step, mul product[T]) func(r *run) error {
 		for i := first; i < end; i++ {
 			for q := range g.groups {
 				in, res, wts := i*image+q*g.cg*g.h*g.w, i*result+q*g.og*g.px, q*g.og*g.k
-				for p := 0; p < g.px; p += chunk {
+				for p := 0; p < g.px && !r.stopped(); p += chunk {
 					px := min(chunk, g.px-p)
 					cols := room[:g.k*px]
 					switch s.Op {

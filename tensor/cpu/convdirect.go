@@ -92,6 +92,17 @@ func (r *run) room(n int) []float32 {
 	return slice[float32](bytesOf(r.cols))[:n]
 }
 
+// tapCols is the most columns of one product of taps: with maxDirect weights it takes a
+// few milliseconds.
+const tapCols = 1 << 12
+
+// tapRow computes a row of the result, c, as Table.GemmTaps does.
+func tapRow(r *run, m, n, k int, a kernel.Matrix[float32], b []float32, taps []int, c []float32, ldc int) {
+	for j := 0; j < n && !r.stopped(); j += tapCols {
+		r.table.GemmTaps(m, min(tapCols, n-j), k, a, b[j:], taps, false, c[j:], ldc)
+	}
+}
+
 func (lw *lowerer) directForward(s *compile.Step, g geometry) func(r *run) error {
 	f := frame{chans: g.cg, h: g.h, w: g.w, top: g.ph, left: g.pw, ph: g.h + 2*g.ph, pw: g.w + 2*g.pw}
 	var taps []int
@@ -113,7 +124,7 @@ func (lw *lowerer) directForward(s *compile.Step, g geometry) func(r *run) error
 				f.fill(padded, x[i*image+q*g.cg*g.h*g.w:])
 				a := kernel.Matrix[float32]{Data: w[q*g.og*g.k:], RS: g.k, CS: 1}
 				for y := range g.oh {
-					r.table.GemmTaps(g.og, g.ow, g.k, a, padded[y*g.sh*f.pw:], taps, false, out[i*result+q*g.og*g.px+y*g.ow:], g.px)
+					tapRow(r, g.og, g.ow, g.k, a, padded[y*g.sh*f.pw:], taps, out[i*result+q*g.og*g.px+y*g.ow:], g.px)
 				}
 			}
 		}
@@ -149,7 +160,7 @@ func (lw *lowerer) directGradX(s *compile.Step, g geometry, top, left int) func(
 			for i := first; i < end; i++ {
 				f.fill(padded, dy[i*result+q*g.og*g.px:])
 				for y := range g.h {
-					r.table.GemmTaps(g.cg, g.w, g.og*kk, a, padded[y*f.pw:], taps, false, out[i*image+q*g.cg*g.h*g.w+y*g.w:], g.h*g.w)
+					tapRow(r, g.cg, g.w, g.og*kk, a, padded[y*f.pw:], taps, out[i*image+q*g.cg*g.h*g.w+y*g.w:], g.h*g.w)
 				}
 			}
 		}
@@ -189,6 +200,9 @@ func (lw *lowerer) directGradW(s *compile.Step, g geometry) func(r *run) error {
 		for q := range g.groups {
 			clear(sums)
 			for i := range g.n {
+				if r.stopped() {
+					return nil
+				}
 				for c := c0; c < c1; c++ {
 					g.shift(shifted[(c-c0)*g.kw*plane:], x[i*image+(q*g.cg+c)*g.h*g.w:])
 				}

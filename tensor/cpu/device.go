@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"container/list"
 	"fmt"
 	"slices"
@@ -32,6 +33,9 @@ type Options struct {
 	// together are bounded by 16 MiB as well. A compiled program takes about twenty times
 	// the memory of its encoding.
 	Plans int
+	// MaxWork bounds the work of one program, in multiply-adds of a matrix product; an
+	// operation on an element counts as 16. 0 is DefaultMaxWork, less is no bound.
+	MaxWork int
 	// OnSegment is called with every new segment of the arena, before a value lies in it.
 	OnSegment func(*shm.Segment)
 	// NoFuse runs one operation after another instead of several at once: slower, and
@@ -48,12 +52,16 @@ type Options struct {
 	Memory func(*shm.Block) []byte
 }
 
+// DefaultMaxWork is hours of one core's work.
+const DefaultMaxWork = 1 << 50
+
 // Device is memory, kernels and compiled programs, shared by any number of spaces. It is
 // a device.Device; programs run one at a time.
 type Device struct {
 	arena  *shm.Arena
 	memory func(*shm.Block) []byte // nil for (*shm.Block).Bytes
 	limit  uint64                  // Options.MaxBytes
+	work   int                     // Options.MaxWork, 0 for no bound
 
 	lanes []*run  // one a thread
 	pool  *pool   // nil for one thread
@@ -63,11 +71,13 @@ type Device struct {
 	trace   func(p *compile.Plan, step int, took time.Duration)
 	made    atomic.Uint64 // blocks, whose starts are shifted against each other
 
-	mu    sync.Mutex // held while a program runs; guards the fields below
-	temp  *shm.Block // temporaries of the program that runs
-	outs  []*shm.Block
-	sums  []uint64 // see run
-	runs  uint64
+	mu   sync.Mutex // held while a program runs; guards the fields below
+	temp *shm.Block // temporaries of the program that runs
+	outs []*shm.Block
+	sums []uint64 // see run
+
+	runs  atomic.Uint64
+	cache sync.Mutex // guards plans; nothing waits for a program that runs
 	plans plans
 }
 
@@ -77,7 +87,7 @@ func New(o *Options) (*Device, error) {
 	if o != nil {
 		opt = *o
 	}
-	d := &Device{compile: compile.Options{NoFuse: opt.NoFuse}, memory: opt.Memory, limit: uint64(max(opt.MaxBytes, 0))}
+	d := &Device{compile: compile.Options{NoFuse: opt.NoFuse}, memory: opt.Memory, limit: uint64(max(opt.MaxBytes, 0)), work: max(cmp.Or(opt.MaxWork, DefaultMaxWork), 0)}
 	if f := opt.Trace; f != nil {
 		d.trace = func(p *compile.Plan, step int, took time.Duration) { f(explain.Of(p), step, took) }
 	}
@@ -174,10 +184,10 @@ func (d *Device) release() {
 
 // Stats returns the counters so far.
 func (d *Device) Stats() device.Stats {
-	d.mu.Lock()
+	d.cache.Lock()
 	p := &d.plans
-	s := device.Stats{Hits: p.hits, Misses: p.misses, Evicted: p.evicted, Plans: p.order.Len(), PlanBytes: p.bytes, Runs: d.runs}
-	d.mu.Unlock()
+	s := device.Stats{Hits: p.hits, Misses: p.misses, Evicted: p.evicted, Plans: p.order.Len(), PlanBytes: p.bytes, Runs: d.runs.Load()}
+	d.cache.Unlock()
 	s.Arena = d.arena.Stats()
 	s.Values = s.Arena
 	return s
@@ -234,10 +244,11 @@ func (p *plans) drop(e *list.Element) {
 }
 
 // Compile returns the compiled form of an encoded program, from the cache or anew.
-// encoded is not kept. The error is tensor.ErrProgram if it is malformed.
+// encoded is not kept. The error is tensor.ErrProgram if it is malformed, and
+// tensor.ErrWork if it has more work than Options.MaxWork.
 func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.cache.Lock()
+	defer d.cache.Unlock()
 	p := &d.plans
 	if e := p.byHash[hash]; e != nil {
 		if c := e.Value.(*compiled); string(c.encoded) == string(encoded) {
@@ -257,7 +268,11 @@ func (d *Device) Compile(hash tensor.Hash, encoded []byte) (device.Program, erro
 	if err != nil {
 		return nil, err
 	}
-	c := &compiled{encoded: append([]byte(nil), encoded...), plan: compile.Compile(prog, &d.compile)}
+	plan := compile.Compile(prog, &d.compile)
+	if work := plan.Work(); d.work > 0 && work > d.work {
+		return nil, fmt.Errorf("%w: %.3g multiply-adds, at most %.3g; make the program smaller, or raise cpu.Options.MaxWork (--max-work)", tensor.ErrWork, float64(work), float64(d.work))
+	}
+	c := &compiled{encoded: append([]byte(nil), encoded...), plan: plan}
 	c.steps = d.lower.plan(c.plan)
 	for i := range c.steps {
 		c.sums = max(c.sums, c.steps[i].sums)

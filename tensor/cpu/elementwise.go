@@ -97,8 +97,9 @@ func (lw *lowerer) withScalar(s *compile.Step) func(r *run) error {
 		return nil
 	}
 	return func(r *run) error {
-		if lo, hi := r.share(n, tile); lo < hi {
-			f(elems[float32](at(r.bufs[s.Out.Buf], 4*lo), hi-lo), elems[float32](at(r.bufs[x.Buf], 4*(x.Off+lo)), hi-lo), float32(r.scalars[c.Scalar]))
+		for lo, hi := r.share(n, tile); lo < hi && !r.stopped(); lo += breath {
+			m := min(breath, hi-lo)
+			f(elems[float32](at(r.bufs[s.Out.Buf], 4*lo), m), elems[float32](at(r.bufs[x.Buf], 4*(x.Off+lo)), m), float32(r.scalars[c.Scalar]))
 		}
 		return nil
 	}

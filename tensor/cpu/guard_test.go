@@ -32,7 +32,7 @@ func TestPanicIsAnError(t *testing.T) {
 	defer s.Close()
 	broken := *c.(*compiled)
 	broken.steps = []lowered{{instr: 0, f: func(*run) error { var none []int; none[0]++; return nil }}}
-	err = s.Run(&broken, 10, nil, []float64{1})
+	err = s.Run(&broken, 10, nil, []float64{1}, nil)
 	var at *tensor.RunError
 	if !errors.Is(err, ErrInternal) || !errors.As(err, &at) || at.Op != "full" {
 		t.Errorf("a panic gave %v", err)
@@ -40,7 +40,7 @@ func TestPanicIsAnError(t *testing.T) {
 	if n := d.Stats().Arena.Blocks; len(s.values) != 0 || n != 0 {
 		t.Errorf("%d values and %d blocks are left", len(s.values), n)
 	}
-	if err := s.Run(c, 20, nil, []float64{1}); err != nil || len(s.values) != 1 {
+	if err := s.Run(c, 20, nil, []float64{1}, nil); err != nil || len(s.values) != 1 {
 		t.Errorf("the next program gave %v and %d values", err, len(s.values))
 	}
 }

@@ -20,9 +20,9 @@ func indexAdd[T number](s *compile.Step, add func(dst, a, b []T)) func(r *run) e
 		}
 		if len(dst) > 0 && &dst[0] != &base[0] {
 			if lo == 0 && hi == inner {
-				copy(dst, base[:len(dst)])
+				copyLong(r, dst, base[:len(dst)])
 			} else {
-				for i := lo; i < len(dst); i += inner {
+				for i := lo; i < len(dst) && !r.stopped(); i += inner {
 					copy(dst[i:][:hi-lo], base[i:])
 				}
 			}
@@ -34,6 +34,9 @@ func indexAdd[T number](s *compile.Step, add func(dst, a, b []T)) func(r *run) e
 				return err
 			}
 			for o := range outer {
+				if r.stopped() {
+					return nil
+				}
 				to := dst[(o*n+k)*inner+lo:][:hi-lo]
 				add(to, to, src[(o*m+j)*inner+lo:])
 			}

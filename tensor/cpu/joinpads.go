@@ -29,7 +29,7 @@ func (lw *lowerer) joinPads(s *compile.Step) func(r *run) error {
 		for i := range all {
 			p := &all[i]
 			if !p.here {
-				copyAll(&p.copy, out, p.to, slice[float32](r.bufs[p.from.Buf]), p.from.Off)
+				copyAll(r, &p.copy, out, p.to, slice[float32](r.bufs[p.from.Buf]), p.from.Off)
 			}
 			sum := float32(0)
 			for j, v := range values {
@@ -38,7 +38,7 @@ func (lw *lowerer) joinPads(s *compile.Step) func(r *run) error {
 				}
 			}
 			if sum != 0 {
-				p.row.each(p.to, func(o, n, stride int) {
+				p.row.each(r, p.to, func(o, n, stride int) {
 					if stride == 1 {
 						r.table.AddS(out[o:o+n], out[o:o+n], sum)
 						return

@@ -38,7 +38,7 @@ func NewProduct(m, n, k int, aTransposed, bTransposed bool, parts int) *Product 
 func (p *Product) Compute(i int) {
 	i0, i1, j0, j1 := kernel.Split(p.m, p.n, len(p.scratch), i)
 	if i0 < i1 && j0 < j1 {
-		p.table.Gemm(i1-i0, j1-j0, p.k, 1, p.a.Sub(i0, 0), p.b.Sub(0, j0), false, p.c[i0*p.n+j0:], p.n, p.scratch[i])
+		p.table.Gemm(i1-i0, j1-j0, p.k, 1, p.a.Sub(i0, 0), p.b.Sub(0, j0), false, p.c[i0*p.n+j0:], p.n, p.scratch[i], nil)
 	}
 }
 

@@ -37,6 +37,9 @@ func crossEntropyOf[T float](s *compile.Step, table *kernel.Table[T], grad, loss
 		id, wide := ids(r, &s.In[1])
 		n := 0
 		for i := range rows {
+			if i%breath == 0 && r.stopped() {
+				break
+			}
 			switch _, ok, err := target(id, wide, i); {
 			case err != nil:
 				return 0, err
@@ -59,7 +62,7 @@ func crossEntropyOf[T float](s *compile.Step, table *kernel.Table[T], grad, loss
 		}
 		losses := slice[float64](bytesOf(r.sums))
 		lo, hi := r.share(rows, 1)
-		for i := lo; i < hi; i++ {
+		for i := lo; i < hi && !r.stopped(); i++ {
 			row := []T(nil)
 			if grad != nil {
 				row = buf[T](r, grad)[i*classes:][:classes]

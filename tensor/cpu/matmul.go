@@ -13,11 +13,11 @@ type product[T kernel.Number] func(r *run, m, n, k int, a, b kernel.Matrix[T], a
 
 func gemm32(r *run, m, n, k int, a, b kernel.Matrix[float32], add bool, c []float32, ldc int) {
 	r.pack = grow(r.pack, kernel.GemmScratch(m, n, k)/4)
-	r.table.Gemm(m, n, k, 1, a, b, add, c, ldc, r.pack)
+	r.table.Gemm(m, n, k, 1, a, b, add, c, ldc, r.pack, r.stop)
 }
 
-func gemm[T kernel.Number](_ *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int) {
-	kernel.Gemm(m, n, k, 1, a, b, add, c, ldc)
+func gemm[T kernel.Number](r *run, m, n, k int, a, b kernel.Matrix[T], add bool, c []T, ldc int) {
+	kernel.Gemm(m, n, k, 1, a, b, add, c, ldc, r.stop)
 }
 
 // matmul lowers a batched product. Transposed and broadcast operands are strides.
@@ -88,7 +88,7 @@ func matmulOf[T kernel.Number](s *compile.Step, threads int, mul product[T]) fun
 				kernel.Matrix[T]{Data: x[a.Off+odo.off[1]+i0*rs:], RS: rs, CS: a.Strides[la-1]},
 				kernel.Matrix[T]{Data: y[b.Off+odo.off[2]+j0*cs:], RS: b.Strides[lb-2], CS: cs},
 				false, c[odo.off[0]+i0*n+j0:], n)
-			if !odo.next() {
+			if r.stopped() || !odo.next() {
 				return nil
 			}
 		}

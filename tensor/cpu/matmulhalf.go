@@ -32,11 +32,11 @@ func (lw *lowerer) rectangle(s *compile.Step, c compile.Operand) func(r *run, i0
 	k, n := s.In[0].Shape[1], s.In[1].Shape[1]
 	return func(r *run, i0, i1, j0, j1 int) {
 		to := slice[float32](r.bufs[c.Buf])
-		for j := j0; j < j1; {
+		for j := j0; j < j1 && !r.stopped(); {
 			nc := b.step(j1-j, k)
 			right := b.read(r, &r.wide[1], j, nc, k)
 			right.RS, right.CS = right.CS, right.RS
-			for i := i0; i < i1; {
+			for i := i0; i < i1 && !r.stopped(); {
 				mc := a.step(i1-i, k)
 				gemm32(r, mc, nc, k, a.read(r, &r.wide[0], i, mc, k), right, false, to[i*n+j:], n)
 				i += mc

@@ -53,7 +53,7 @@ func newCopier(shape tensor.Shape, dst, src []int) copier {
 }
 
 // copyAll copies src from element from on to dst from element to on.
-func copyAll[T any](c *copier, dst []T, to int, src []T, from int) {
+func copyAll[T any](r *run, c *copier, dst []T, to int, src []T, from int) {
 	if c.empty {
 		return
 	}
@@ -67,32 +67,55 @@ func copyAll[T any](c *copier, dst []T, to int, src []T, from int) {
 		switch {
 		case dc == 1 && sc == 1:
 			for range rows {
-				copy(dst[d:d+cols], src[s:s+cols])
+				copyLong(r, dst[d:d+cols], src[s:s+cols])
 				d, s = d+dr, s+sr
 			}
 		case sr == 1 && rows > 1:
-			copyBlocks(dst, d, dr, dc, src, s, sc, rows, cols)
+			copyBlocks(r, dst, d, dr, dc, src, s, sc, rows, cols)
 		default:
 			for range rows {
 				for j := range cols {
+					if j%breath == 0 && r.stopped() {
+						return
+					}
 					dst[d+j*dc] = src[s+j*sc]
 				}
 				d, s = d+dr, s+sr
 			}
 		}
-		if !odo.next() {
+		if r.stopped() || !odo.next() {
 			return
 		}
 	}
 }
 
+// copyLong copies src to dst, piece by piece.
+func copyLong[T any](r *run, dst, src []T) {
+	for len(dst) > 0 && !r.stopped() {
+		n := copy(dst[:min(len(dst), breath)], src)
+		dst, src = dst[n:], src[n:]
+	}
+}
+
+// clearLong clears dst, piece by piece.
+func clearLong[T any](r *run, dst []T) {
+	for len(dst) > 0 && !r.stopped() {
+		n := min(len(dst), breath)
+		clear(dst[:n])
+		dst = dst[n:]
+	}
+}
+
 // copyBlocks transposes: down a column of the source its elements are adjacent. Blocks of
 // 16 use all of a cache line before it is evicted.
-func copyBlocks[T any](dst []T, d, dr, dc int, src []T, s, sc, rows, cols int) {
+func copyBlocks[T any](r *run, dst []T, d, dr, dc int, src []T, s, sc, rows, cols int) {
 	const block = 16
 	for i0 := 0; i0 < rows; i0 += block {
 		m := min(block, rows-i0)
 		for j0 := 0; j0 < cols; j0 += block {
+			if r.stopped() {
+				return
+			}
 			for j := j0; j < min(j0+block, cols); j++ {
 				at := d + i0*dr + j*dc
 				for _, x := range src[s+i0+j*sc:][:m] {
@@ -109,7 +132,7 @@ func (movesOf[T]) plainCopy(s *compile.Step) func(r *run) error {
 	x := &s.In[0]
 	c := newCopier(s.Out.Shape, s.Out.Strides, x.Strides)
 	return func(r *run) error {
-		copyAll(&c, slice[T](r.bufs[s.Out.Buf]), 0, slice[T](r.bufs[x.Buf]), x.Off)
+		copyAll(r, &c, slice[T](r.bufs[s.Out.Buf]), 0, slice[T](r.bufs[x.Buf]), x.Off)
 		return nil
 	}
 }
@@ -125,7 +148,7 @@ func (movesOf[T]) concat(s *compile.Step) func(r *run) error {
 		at := 0
 		for i := range s.In {
 			x := &s.In[i]
-			copyAll(&copies[i], dst, at*s.Out.Strides[dim], slice[T](r.bufs[x.Buf]), x.Off)
+			copyAll(r, &copies[i], dst, at*s.Out.Strides[dim], slice[T](r.bufs[x.Buf]), x.Off)
 			at += x.Shape[dim]
 		}
 		return nil
@@ -141,8 +164,8 @@ func (movesOf[T]) pad(s *compile.Step) func(r *run) error {
 	n := s.Out.Shape.Elems()
 	c := newCopier(x.Shape, s.Out.Strides, x.Strides)
 	return func(r *run) error {
-		spread(at(r.bufs[s.Out.Buf], 0), s.Out.DType, r.scalars[s.In[1].Scalar], n)
-		copyAll(&c, slice[T](r.bufs[s.Out.Buf]), off, slice[T](r.bufs[x.Buf]), x.Off)
+		spreadLong(r, r.bufs[s.Out.Buf], s.Out.DType, r.scalars[s.In[1].Scalar], n)
+		copyAll(r, &c, slice[T](r.bufs[s.Out.Buf]), off, slice[T](r.bufs[x.Buf]), x.Off)
 		return nil
 	}
 }
@@ -157,6 +180,9 @@ func (movesOf[T]) triangle(s *compile.Step) func(r *run) error {
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
 		for b := range batch {
 			for i := range rows {
+				if r.stopped() {
+					return nil
+				}
 				row := (b*rows + i) * cols
 				// columns before cut are on the lower side
 				cut := i + k
@@ -177,6 +203,13 @@ func (movesOf[T]) triangle(s *compile.Step) func(r *run) error {
 	}
 }
 
+// spreadLong fills n elements of dst with a scalar, converted to t, piece by piece.
+func spreadLong(r *run, dst []byte, t tensor.DType, x float64, n int) {
+	for i := 0; i < n && !r.stopped(); i += breath {
+		spread(at(dst, i*t.Size()), t, x, min(breath, n-i))
+	}
+}
+
 // leaf lowers full and arange.
 func leaf(s *compile.Step) func(r *run) error {
 	n := s.Out.Shape.Elems()
@@ -186,12 +219,15 @@ func leaf(s *compile.Step) func(r *run) error {
 		}
 		x := r.scalars[s.In[0].Scalar]
 		if s.Op == tensor.OpFull {
-			spread(at(r.bufs[s.Out.Buf], 0), s.Out.DType, x, n)
+			spreadLong(r, r.bufs[s.Out.Buf], s.Out.DType, x, n)
 			return nil
 		}
 		step := r.scalars[s.In[1].Scalar]
 		size := s.Out.DType.Size()
 		for i := range n {
+			if i%breath == 0 && r.stopped() {
+				break
+			}
 			spread(at(r.bufs[s.Out.Buf], i*size), s.Out.DType, x+float64(i)*step, 1)
 		}
 		return nil
@@ -230,6 +266,9 @@ func (movesOf[T]) indexSelect(s *compile.Step) func(r *run) error {
 				return err
 			}
 			for o := range outer {
+				if r.stopped() {
+					return nil
+				}
 				copy(dst[(o*m+j)*inner:(o*m+j+1)*inner], src[(o*n+k)*inner:])
 			}
 		}
@@ -244,6 +283,9 @@ func places(r *run, x, idx *compile.Operand, dim int, f func(i, k int)) error {
 	st := x.Strides
 	var at [tensor.MaxRank]int
 	for i := range idx.Shape.Elems() {
+		if i%breath == 0 && r.stopped() {
+			return nil
+		}
 		v, err := index(id, wide, i, x.Shape[dim])
 		if err != nil {
 			return err
@@ -277,7 +319,7 @@ func (numericOf[T]) scatterAdd(s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		base, src, dst := buf[T](r, &s.In[0]), buf[T](r, &s.In[2]), buf[T](r, &s.Out)
 		if len(dst) > 0 && &dst[0] != &base[0] {
-			copy(dst, base[:len(dst)])
+			copyLong(r, dst, base[:len(dst)])
 		}
 		return places(r, &s.In[0], &s.In[1], int(s.Ints[0]), func(i, k int) { dst[k] += src[i] })
 	}
@@ -289,9 +331,12 @@ func oneHot(s *compile.Step) func(r *run) error {
 	size := s.Out.DType.Size()
 	return func(r *run) error {
 		out := r.bufs[s.Out.Buf]
-		clear(out)
+		clearLong(r, out)
 		id, wide := ids(r, &s.In[0])
 		for i := range m {
+			if i%breath == 0 && r.stopped() {
+				return nil
+			}
 			k, err := index(id, wide, i, classes)
 			if err != nil {
 				return err

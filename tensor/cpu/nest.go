@@ -127,6 +127,9 @@ func (n *nest) rows(r *run, f func(i, a, b, c, d int)) {
 	for {
 		a, b, c, d := odo.off[0]+lo*st[0], odo.off[1]+lo*st[1], odo.off[2]+lo*st[2], odo.off[3]+lo*st[3]
 		for range hi - lo {
+			if r.stopped() {
+				return
+			}
 			f(i, a, b, c, d)
 			i, a, b, c, d = i+1, a+st[0], b+st[1], c+st[2], d+st[3]
 		}
@@ -153,9 +156,9 @@ func (n *nest) longestInner() {
 }
 
 // runs calls f for every run of positions along the innermost dim in this thread's part
-// of a nest of up to four operands, with their number and each operand's first offset. No
-// dim may be 0.
-func (n *nest) runs(r *run, f func(count, a, b, c, d int)) {
+// of a nest of up to four operands, with their number and each operand's first offset. A
+// position stands for size elements, and long runs come in pieces. No dim may be 0.
+func (n *nest) runs(r *run, size int, f func(count, a, b, c, d int)) {
 	lo, hi := 0, n.inner()
 	odo := odometer{n: n}
 	if len(n.dims) == 1 {
@@ -168,14 +171,27 @@ func (n *nest) runs(r *run, f func(count, a, b, c, d int)) {
 			return
 		}
 	}
-	var first [4]int
+	var st, at [4]int
 	for k := range n.strides {
-		first[k] = lo * n.innerStride(k)
+		st[k] = n.innerStride(k)
 	}
+	most := max(breath/max(size, 1)/runUnit, 1) * runUnit
 	for {
-		f(hi-lo, odo.off[0]+first[0], odo.off[1]+first[1], odo.off[2]+first[2], odo.off[3]+first[3])
+		for i := lo; i < hi; i += most {
+			if r.stopped() {
+				return
+			}
+			for k := range at {
+				at[k] = odo.off[k] + i*st[k]
+			}
+			f(min(most, hi-i), at[0], at[1], at[2], at[3])
+		}
 		if !odo.next() {
 			return
 		}
 	}
 }
+
+// runUnit divides the positions of every piece of a run but the last: kernels that add up
+// rows take a few of them at a time.
+const runUnit = 64

@@ -21,8 +21,7 @@ func (lw *lowerer) normGrad(s *compile.Step) (f, after func(r *run) error, words
 	layer, bias := s.Op == tensor.OpLayerNormGradX, s.Ints[1] != 0
 	walk := newNest(x.Shape[:cut], s.Out.Strides[:cut], x.Strides[:cut], dy.Strides[:cut])
 	walk.longestInner()
-	at := newPositions(walk)
-	rows := at.count()
+	rows := walk.count()
 	blocks := (rows + normBlock - 1) / normBlock
 	width := n // of a block's sums: those of the weight, then those of the bias
 	if bias {
@@ -41,15 +40,15 @@ func (lw *lowerer) normGrad(s *compile.Step) (f, after func(r *run) error, words
 		sums := slice[float32](bytesOf(r.sums))
 		lo, hi := r.share(blocks, 1)
 		clear(sums[lo*width : hi*width])
-		for b := lo; b < hi; b++ {
+		for b := lo; b < hi && !r.stopped(); b++ {
 			dw, db := sums[b*width:][:n], []float32(nil)
 			if bias {
 				db = sums[b*width+n:][:n]
 			}
 			end := min(rows, (b+1)*normBlock)
 			for i := b * normBlock; i < end; {
-				count := min(end-i, at.left(i))
-				to, row, dyRow := rowsOf(&walk, 0, dx, at.at(0, i)), rowsOf(&walk, 1, in, at.at(1, i)), rowsOf(&walk, 2, grad, at.at(2, i))
+				count := min(end-i, walk.left(i))
+				to, row, dyRow := rowsOf(&walk, 0, dx, walk.at(0, i)), rowsOf(&walk, 1, in, walk.at(1, i)), rowsOf(&walk, 2, grad, walk.at(2, i))
 				own := dw
 				if eps != epsW { // then dw isn't of the same statistics
 					own = nil
@@ -66,7 +65,7 @@ func (lw *lowerer) normGrad(s *compile.Step) (f, after func(r *run) error, words
 		for j := range s.Also {
 			out := buf[float32](r, &s.Also[j])[:n]
 			copy(out, sums[j*n:][:n])
-			for b := 1; b < blocks; b++ {
+			for b := 1; b < blocks && !r.stopped(); b++ {
 				k.Add(out, out, sums[b*width+j*n:][:n])
 			}
 		}
@@ -75,29 +74,17 @@ func (lw *lowerer) normGrad(s *compile.Step) (f, after func(r *run) error, words
 	return f, after, (blocks*width + 1) / 2
 }
 
-// positions are the rows of a nest in its order, in runs of equal length.
-type positions struct {
-	n     nest
-	outer [][]int // of each operand: where its runs begin
-}
+// count returns the number of positions of a nest.
+func (n *nest) count() int { return tensor.Shape(n.dims).Elems() }
 
-func newPositions(n nest) positions {
-	p := positions{n: n}
-	last := len(n.dims) - 1
-	for _, st := range n.strides {
-		p.outer = append(p.outer, offsets(0, n.dims[:last], st[:last]))
+// at returns the offset of position i of operand k, in the order of the dims.
+func (n *nest) at(k, i int) (off int) {
+	for d := len(n.dims) - 1; d >= 0; d-- {
+		off += i % n.dims[d] * n.strides[k][d]
+		i /= n.dims[d]
 	}
-	return p
+	return off
 }
 
-// count returns the number of positions.
-func (p *positions) count() int { return p.n.inner() * len(p.outer[0]) }
-
-// at returns the offset of position i of operand k.
-func (p *positions) at(k, i int) int {
-	n := p.n.inner()
-	return p.outer[k][i/n] + i%n*p.n.innerStride(k)
-}
-
-// left returns the number of positions from i to the end of its run.
-func (p *positions) left(i int) int { return p.n.inner() - i%p.n.inner() }
+// left returns the number of positions from i to the end of its row.
+func (n *nest) left(i int) int { return n.inner() - i%n.inner() }

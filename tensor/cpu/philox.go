@@ -90,11 +90,17 @@ func randomOf[T float](s *compile.Step) func(r *run) error {
 		out := slice[T](r.bufs[s.Out.Buf])[:n]
 		if s.Op == tensor.OpRand {
 			for i := range out {
+				if i%breath == 0 && r.stopped() {
+					break
+				}
 				out[i] = T(src.uniform(d, i))
 			}
 			return nil
 		}
 		for i := 0; i < n; i += 2 {
+			if i%breath == 0 && r.stopped() {
+				break
+			}
 			radius := math.Sqrt(-2 * math.Log(src.uniform(d, i)+step))
 			sin, cos := math.Sincos(2 * math.Pi * src.uniform(d, i+1))
 			out[i] = T(radius * cos)
@@ -120,6 +126,9 @@ func dropoutOf[T float](s *compile.Step) func(r *run) error {
 		scale := T(1 / (1 - p))
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
 		for i := range y[:n] {
+			if i%breath == 0 && r.stopped() {
+				break
+			}
 			if src.f32(i) >= p {
 				y[i] = x[i] * scale
 			} else {

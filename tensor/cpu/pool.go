@@ -1,11 +1,14 @@
 package cpu
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+
+	"github.com/ringside-go/ringside/tensor"
 )
 
 // pool is the threads that help the caller's thread with a step. A step has at least as
@@ -200,4 +203,9 @@ func (p *pool) close() {
 }
 
 // panicked returns a panic as an error.
-func panicked(x any) error { return fmt.Errorf("%w: %v\n%s", ErrInternal, x, debug.Stack()) }
+func panicked(x any) error {
+	if err, ok := x.(error); ok && errors.Is(err, tensor.ErrNoSpace) {
+		return err // of grow
+	}
+	return fmt.Errorf("%w: %v\n%s", ErrInternal, x, debug.Stack())
+}

@@ -30,14 +30,14 @@ func pooling[T float](s *compile.Step) func(r *run) error {
 	return func(r *run) error {
 		out, in := buf[T](r, &s.Out), buf[T](r, &s.In[0])
 		first, end := r.share(x[0]*x[1], 1)
-		for p := first; p < end; p++ {
+		for p := first; p < end && !r.stopped(); p++ {
 			switch s.Op {
 			case tensor.OpMaxPool2D:
 				from, to := in[p*large:(p+1)*large], out[p*small:(p+1)*small]
 				if pairs {
 					maxPairs(&g, to, from)
 				} else {
-					g.windows(func(at, y0, y1, x0, x1 int) {
+					g.windows(r, func(at, y0, y1, x0, x1 int) {
 						if k := largest(from, g.w, y0, y1, x0, x1); k >= 0 {
 							to[at] = from[k]
 						} else {
@@ -52,7 +52,7 @@ func pooling[T float](s *compile.Step) func(r *run) error {
 				if pairs {
 					maxPairsGrad(&g, to, from, dy)
 				} else {
-					g.windows(func(at, y0, y1, x0, x1 int) {
+					g.windows(r, func(at, y0, y1, x0, x1 int) {
 						if k := largest(from, g.w, y0, y1, x0, x1); k >= 0 {
 							to[k] += dy[at]
 						}
@@ -61,7 +61,7 @@ func pooling[T float](s *compile.Step) func(r *run) error {
 			case tensor.OpAvgPool2D:
 				from, to := in[p*large:(p+1)*large], out[p*small:(p+1)*small]
 				share := T(1) / T(g.kh*g.kw)
-				g.windows(func(at, y0, y1, x0, x1 int) {
+				g.windows(r, func(at, y0, y1, x0, x1 int) {
 					sum := T(0)
 					for i := y0; i < y1; i++ {
 						for _, v := range from[i*g.w+x0 : i*g.w+x1] {
@@ -74,7 +74,7 @@ func pooling[T float](s *compile.Step) func(r *run) error {
 				from, to := in[p*small:(p+1)*small], out[p*large:(p+1)*large]
 				clear(to)
 				share := T(1) / T(g.kh*g.kw)
-				g.windows(func(at, y0, y1, x0, x1 int) {
+				g.windows(r, func(at, y0, y1, x0, x1 int) {
 					for i := y0; i < y1; i++ {
 						row := to[i*g.w+x0 : i*g.w+x1]
 						for j := range row {
@@ -90,12 +90,15 @@ func pooling[T float](s *compile.Step) func(r *run) error {
 
 // windows calls f with each output's window of a plane: rows y0 to y1, columns x0 to x1.
 // The window is empty if it lies in the padding.
-func (g *pool2D) windows(f func(at, y0, y1, x0, x1 int)) {
+func (g *pool2D) windows(r *run, f func(at, y0, y1, x0, x1 int)) {
 	for oy := range g.oh {
 		y0 := oy*g.sh - g.ph
 		y1 := max(min(y0+g.kh, g.h), 0)
 		y0 = min(max(y0, 0), y1)
 		for ox := range g.ow {
+			if r.stopped() {
+				return
+			}
 			x0 := ox*g.sw - g.pw
 			x1 := max(min(x0+g.kw, g.w), 0)
 			f(oy*g.ow+ox, y0, y1, min(max(x0, 0), x1), x1)

@@ -35,12 +35,17 @@ func foldingOf(s *compile.Step) folding {
 	return folding{kept: newNest(ks, kst), folded: newNest(fs, fst), count: fs.Elems(), results: ks.Elems(), all: all}
 }
 
-// each calls f with the offset of every row of a nest, its length and stride.
-func (n *nest) each(off int, f func(off, n, stride int)) {
+// each calls f with the offset of every row of a nest, its length and stride. Long rows
+// come in pieces.
+func (n *nest) each(r *run, off int, f func(off, n, stride int)) {
 	odo := odometer{n: n}
 	for {
-		f(off+odo.off[0], n.inner(), n.innerStride(0))
-		if !odo.next() {
+		at, st := off+odo.off[0], n.innerStride(0)
+		for left := n.inner(); left > 0 && !r.stopped(); left -= longRow {
+			f(at, min(left, longRow), st)
+			at += longRow * st
+		}
+		if r.stopped() || !odo.next() {
 			return
 		}
 	}
@@ -126,7 +131,7 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 			in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])
 			g.kept.rows(r, func(i, off, _, _, _ int) {
 				first, acc := true, 0.0
-				g.folded.each(x.Off+off, func(o, n, _ int) {
+				g.folded.each(r, x.Off+off, func(o, n, _ int) {
 					v := float64(row(in[o : o+n]))
 					if first {
 						first, acc = false, v
@@ -148,16 +153,22 @@ func (lw *lowerer) foldF32(s *compile.Step, g folding) func(r *run) error {
 		if lo == hi {
 			return nil
 		}
-		in, out := slice[float32](r.bufs[x.Buf]), slice[float32](r.bufs[s.Out.Buf])[lo:hi]
-		c := columns{add: k.Add, out: out, room: scratchRow[float32](r, 0, len(out)*(1+bits.Len(uint(g.count/block))))}
-		g.folded.each(x.Off+lo, func(off, n, stride int) {
-			for j := range n {
-				c.row(in[off+j*stride:][:len(out)])
+		in := slice[float32](r.bufs[x.Buf])
+		for ; lo < hi; lo += breath {
+			out := slice[float32](r.bufs[s.Out.Buf])[lo:min(hi, lo+breath)]
+			c := columns{add: k.Add, out: out, room: scratchRow[float32](r, 0, len(out)*(1+bits.Len(uint(g.count/block))))}
+			g.folded.each(r, x.Off+lo, func(off, n, stride int) {
+				for j := range n {
+					if r.stopped() {
+						return
+					}
+					c.row(in[off+j*stride:][:len(out)])
+				}
+			})
+			c.finish()
+			if scale != 1 {
+				k.MulS(out, out, scale)
 			}
-		})
-		c.finish()
-		if scale != 1 {
-			k.MulS(out, out, scale)
 		}
 		return nil
 	}
@@ -225,13 +236,18 @@ func folds[T, A any](s *compile.Step, g folding, start A, add func(a A, x T) A, 
 				a := start
 				for folded := (odometer{n: &g.folded}); g.count > 0; {
 					at := off + folded.off[0]
-					for range inner {
-						a = add(a, in[at])
-						at += step
+					for left := inner; left > 0 && !r.stopped(); left -= breath {
+						for range min(left, breath) {
+							a = add(a, in[at])
+							at += step
+						}
 					}
-					if !folded.next() {
+					if r.stopped() || !folded.next() {
 						break
 					}
+				}
+				if r.stopped() {
+					return nil
 				}
 				end(r, i, a)
 				i++
@@ -320,6 +336,9 @@ func (numericOf[T]) cumsum(s *compile.Step) func(r *run) error {
 				for j := range n {
 					if s.Ints[1] != 0 {
 						j = n - 1 - j
+					}
+					if j%breath == 0 && r.stopped() {
+						return nil
 					}
 					k := (o*n+j)*inner + i
 					acc += x[k]

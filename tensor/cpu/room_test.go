@@ -32,7 +32,7 @@ func TestFreedMakesRoomFirst(t *testing.T) {
 // more than there is memory for.
 func TestNoRoomForAnyNumber(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		s, err := cpu.NewSession(nil, nil)
+		s, err := cpu.NewSession(&cpu.Options{MaxWork: -1}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,6 +74,9 @@ func alongDim[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 		x, y, z := scratchRow[T](r, 0, n), scratchRow[T](r, 1, n), scratchRow[T](r, 2, n)
 		for o := range outer {
 			for i := range inner {
+				if r.stopped() {
+					return nil
+				}
 				for j := range n {
 					at := (o*n+j)*inner + i
 					x[j], y[j] = a[at], b[at]
@@ -123,7 +126,7 @@ func softmax[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 	walk.longestInner()
 	return func(r *run) error {
 		out, x, y := buf[T](r, &s.Out), buf[T](r, &s.In[0]), buf[T](r, &second)
-		walk.runs(r, func(count, o, i, j, _ int) {
+		walk.runs(r, n, func(count, o, i, j, _ int) {
 			dst, a := rowsOf(&walk, 0, out, o), rowsOf(&walk, 1, x, i)
 			if s.Op == tensor.OpSoftmax {
 				k.SoftmaxRows(dst, a, count, n, n, 0, 1)
@@ -160,7 +163,7 @@ func norm[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 		for i := range weights {
 			w[i] = buf[T](r, &weights[i])[:n]
 		}
-		walk.runs(r, func(count, o, i, j, _ int) {
+		walk.runs(r, n, func(count, o, i, j, _ int) {
 			dst, a, b := rowsOf(&walk, 0, out, o), rowsOf(&walk, 1, in, i), rowsOf(&walk, 2, dy, j)
 			switch s.Op {
 			case tensor.OpLayerNorm:
@@ -191,7 +194,7 @@ func normGradW[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error 
 			return nil
 		}
 		dx := kernel.Rows[T]{Data: scratchRow[T](r, 0, n)} // one row for all
-		walk.runs(r, func(count, i, j, _, _ int) {
+		walk.runs(r, n, func(count, i, j, _, _ int) {
 			if s.Op == tensor.OpLayerNormGradW {
 				k.LayerNormGradRows(dx, rowsOf(&walk, 0, in, i), rowsOf(&walk, 1, grad, j), dw, nil, nil, count, n, eps)
 			} else {
@@ -216,7 +219,7 @@ func rope[T float](s *compile.Step, k *kernel.Table[T]) func(r *run) error {
 	return func(r *run) error {
 		x, y := buf[T](r, &s.In[0]), buf[T](r, &s.Out)
 		cos, sin := buf[T](r, &s.In[1]), buf[T](r, &s.In[2])
-		walk.runs(r, func(count, o, i, t, _ int) {
+		walk.runs(r, 2*h, func(count, o, i, t, _ int) {
 			k.RoPERows(rowsOf(&walk, 0, y, o), rowsOf(&walk, 1, x, i), rowsOf(&walk, 2, cos, t), rowsOf(&walk, 2, sin, t), count, h, sign)
 		})
 		return nil
@@ -246,11 +249,14 @@ func prodGrad[T float](s *compile.Step) func(r *run) error {
 		}
 		in, dy, out := buf[T](r, &s.In[0]), buf[T](r, &s.In[1]), buf[T](r, &s.Out)
 		i := 0
-		kept.each(0, func(off, n, stride int) {
+		kept.each(r, 0, func(off, n, stride int) {
 			for j := range n {
+				if r.stopped() {
+					return
+				}
 				base := off + j*stride
 				zeros, prod := 0, 1.0
-				folded.each(base, func(o, m, st int) {
+				folded.each(r, base, func(o, m, st int) {
 					for l := range m {
 						if v := in[o+l*st]; v == 0 {
 							zeros++
@@ -259,7 +265,7 @@ func prodGrad[T float](s *compile.Step) func(r *run) error {
 						}
 					}
 				})
-				folded.each(base, func(o, m, st int) {
+				folded.each(r, base, func(o, m, st int) {
 					for l := range m {
 						v := in[o+l*st]
 						g := 0.0

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringside-go/ringside/shm"
@@ -14,6 +15,18 @@ import (
 // tile is the number of elements for which a strided or scalar operand is made contiguous
 // at a time: few enough to stay in the first-level cache with the other operands.
 const tile = 1024
+
+const (
+	// breath is the most elements that a loop does between two looks at the stop flag:
+	// the slowest loops take a few milliseconds for them.
+	breath = 1 << 18
+	// longRow is the same for a kernel that reads at the speed of memory and whose result
+	// would have other bits if rows of a usual size were cut.
+	longRow = 1 << 24
+	// maxScratch bounds each piece of a thread's scratch memory, in bytes: a program must
+	// not take the memory that all of the process needs.
+	maxScratch = 4 << 30
+)
 
 // lowered is a step with all choices made that don't depend on the run.
 type lowered struct {
@@ -32,7 +45,8 @@ type lowered struct {
 type run struct {
 	table       *kernel.Table[float32]
 	part, parts int
-	bufs        [][]byte // of each of the plan's buffers
+	stop        *atomic.Bool // the program is to end
+	bufs        [][]byte     // of each of the plan's buffers
 	scalars     []float64
 
 	// The operands of a loop are here because arguments of a function value escape.
@@ -65,23 +79,37 @@ func (r *run) share(n, unit int) (lo, hi int) {
 	return min(units*r.part/r.parts*unit, n), min(units*(r.part+1)/r.parts*unit, n)
 }
 
+// never is the stop flag of programs without one.
+var never atomic.Bool
+
+// stopped reports whether the program is to end. Every loop asks once for each piece of
+// work that takes up to a few milliseconds, and ends if so: results are then undefined.
+func (r *run) stopped() bool { return r.stop.Load() }
+
 // grow returns s with at least n elements. Their values are undefined.
 func grow[T any](s []T, n int) []T {
 	if cap(s) < n {
+		if n > maxScratch/sizeOf[T]() {
+			panic(fmt.Errorf("%w: scratch memory of %d elements, at most %d", tensor.ErrNoSpace, n, maxScratch/sizeOf[T]()))
+		}
 		return make([]T, n, n+n/4)
 	}
 	return s[:n]
 }
 
-// execute runs c over the inputs in s.got and stores its results.
-func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64) (err error) {
+// execute runs c over the inputs in s.got and stores its results, unless stop is set
+// before the end.
+func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64, stop *atomic.Bool) (err error) {
+	if stop == nil {
+		stop = &never
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if c.shares {
 		d.pool.begin() // so that they are awake when the first step comes
 		defer d.pool.end()
 	}
-	d.runs++
+	d.runs.Add(1)
 	plan := c.plan
 	d.outs = d.outs[:0]
 	at := -1 // instruction of the step that runs
@@ -101,7 +129,7 @@ func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64) 
 			}
 		}
 	}()
-	if err := d.bind(s, c, scalars); err != nil {
+	if err := d.bind(s, c, scalars, stop); err != nil {
 		return err
 	}
 	for i := range c.steps {
@@ -131,7 +159,7 @@ func (d *Device) execute(s *space, c *compiled, base uint64, scalars []float64) 
 // bind finds the memory of c's buffers: that of the inputs in s.got, the temporaries, and
 // blocks for the results, which it adds to d.outs. A result takes the block of a donated
 // input where the plan allows it and no other reference to the block exists.
-func (d *Device) bind(s *space, c *compiled, scalars []float64) (err error) {
+func (d *Device) bind(s *space, c *compiled, scalars []float64, stop *atomic.Bool) (err error) {
 	plan, r := c.plan, d.lanes[0]
 	if d.temp == nil && plan.Temp > 0 || d.temp != nil && d.temp.Len() < plan.Temp {
 		d.release()
@@ -165,7 +193,7 @@ func (d *Device) bind(s *space, c *compiled, scalars []float64) (err error) {
 	}
 	d.sums = grow(d.sums, c.sums)
 	for _, l := range d.lanes {
-		l.bufs, l.scalars, l.sums = r.bufs, scalars, d.sums
+		l.bufs, l.scalars, l.sums, l.stop = r.bufs, scalars, d.sums, stop
 	}
 	return nil
 }
@@ -182,6 +210,9 @@ func (d *Device) runStep(l *lowered) (err error) {
 	}
 	if err == nil && l.after != nil {
 		err = l.after(d.lanes[0])
+	}
+	if d.lanes[0].stopped() {
+		return tensor.ErrStopped
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -254,11 +255,11 @@ func (s *space) Read(id uint64, off, n int) ([]byte, error) {
 }
 
 // Run implements device.Space. An instruction that failed is named by a *tensor.RunError.
-func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
+func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
 	c := p.(*compiled)
 	err := s.prepare(c, base, inputs, scalars)
 	if err == nil {
-		err = s.dev.execute(s, c, base, scalars)
+		err = s.dev.execute(s, c, base, scalars, stop)
 	}
 	for i, e := range c.plan.Program.Externals {
 		if e.Donated && i < len(inputs) {

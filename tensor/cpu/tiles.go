@@ -292,6 +292,9 @@ func (p *tileProgram) run(r *run) error {
 		for i := r0; i < r1; i += p.rows {
 			rows := min(p.rows, r1-i)
 			for j, m := c0, 0; j < c1; j += m {
+				if r.stopped() {
+					return nil
+				}
 				m = min(tile, c1-j)
 				if p.far {
 					m = max(m, min(stretch, (c1-j)/tile*tile))

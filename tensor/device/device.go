@@ -21,7 +21,8 @@ type Device interface {
 
 	// Compile makes an encoded program ready to run, or finds it in the device's cache.
 	// hash is the one of encoded, which is not kept. ErrProgram of package tensor is
-	// returned when encoded is malformed or has another hash.
+	// returned when encoded is malformed or has another hash, and ErrWork when the
+	// program has more work than the device takes.
 	Compile(hash tensor.Hash, encoded []byte) (Program, error)
 
 	// Open returns an empty space for the values of one session.

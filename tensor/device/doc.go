@@ -15,6 +15,12 @@
 // call after the one that makes it, and freed in the call after the one that reads it. A
 // device that runs late keeps it alive until then.
 //
+// A program that runs can be stopped: Run takes a flag that any goroutine may set. The
+// device looks at it at least every few milliseconds, whatever the program computes, so
+// that a client which closes its session, gives up waiting or dies leaves the device to
+// the others. Compile refuses a program with more work than the device takes
+// (tensor.ErrWork).
+//
 // An ability that only some devices have is a further interface that their Device or
 // Space implements; callers ask by type assertion.
 //

@@ -1,10 +1,12 @@
 package device
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -16,6 +18,11 @@ type engine struct {
 	dev   Device
 	space Space
 	owned bool // dev is closed with the engine
+
+	// stop ends the programs of the Submit under way; closing says that no other may
+	// begin. Close sets closing before stop, and Submit clears stop before it looks at
+	// closing: a program that Close does not stop does not begin.
+	stop, closing atomic.Bool
 
 	mu     sync.Mutex
 	closed bool
@@ -76,11 +83,18 @@ func Alloc(a *shm.Arena, n int, made uint64) (*shm.Block, error) {
 func (e *engine) Submit(ctx context.Context, b *tensor.Batch) ([]tensor.Fetched, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	e.stop.Store(false)
+	if e.closing.Load() {
 		return nil, tensor.ErrClosed
+	}
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, func() { e.stop.Store(true) })()
 	}
 	ran := false
 	got, err := e.batch(ctx, b, &ran)
+	if errors.Is(err, tensor.ErrStopped) {
+		err = fmt.Errorf("%w: %w", cmp.Or(ctx.Err(), tensor.ErrClosed), err)
+	}
 	if err != nil {
 		// An earlier program's failure explains this error, and is told once.
 		if first := e.space.Sync(); first != nil {
@@ -109,7 +123,7 @@ func (e *engine) batch(ctx context.Context, b *tensor.Batch, ran *bool) ([]tenso
 			return nil, err
 		}
 		e.space.FreeUnread(b.Frees, b.Inputs)
-		if err := e.space.Run(p, b.Base, b.Inputs, b.Scalars); err != nil {
+		if err := e.space.Run(p, b.Base, b.Inputs, b.Scalars, &e.stop); err != nil {
 			return nil, err
 		}
 		*ran = true
@@ -188,8 +202,10 @@ func (e *engine) undo(b *tensor.Batch, ran bool) {
 	}
 }
 
-// Close implements tensor.Engine.
+// Close implements tensor.Engine. It stops the program that runs.
 func (e *engine) Close() error {
+	e.closing.Store(true)
+	e.stop.Store(true)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {

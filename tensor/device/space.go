@@ -2,6 +2,7 @@ package device
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -55,7 +56,11 @@ type Space interface {
 	// or the id of a result exists, ErrNoSpace, or a *tensor.RunError that names the
 	// instruction which failed. An error that is found after Run has returned is a
 	// *Failure of the next Sync, Host or Read.
-	Run(p Program, base uint64, inputs []uint64, scalars []float64) error
+	//
+	// Any goroutine may set stop while the program runs or waits to run. It then ends
+	// within milliseconds with an error that is tensor.ErrStopped, unless it has ended
+	// already. A nil stop is never set.
+	Run(p Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error
 
 	// Sync waits until everything before has run. It returns a *Failure if a program has
 	// failed since the last call that reported one: the oldest of them. All failures up

@@ -140,13 +140,8 @@ func (w *rewriter) lowerSlice(i int, x *tensorState, in Layout, v Var) Var {
 			if wholeSlice(ints, d, x.shape[d]) {
 				from, step = 0, 1
 			} else {
-				first, end := count, 0 // the elements in [start, start+has)
-				for j := range count {
-					if at := s + j*step - start[d]; at >= 0 && at < has[d] {
-						first, end = min(first, j), j+1
-					}
-				}
-				if n = max(end-first, 0); n == 0 {
+				first, end := within(s-start[d], step, count, has[d])
+				if n = end - first; n == 0 {
 					from, first = 0, 0
 				} else {
 					from = s + first*step - start[d]
@@ -163,6 +158,27 @@ func (w *rewriter) lowerSlice(i int, x *tensorState, in Layout, v Var) Var {
 	return w.each(i, func(r int) local {
 		return local{tensor.OpPad, dt, wholes[r], pieces[r].pad, []arg{of(v), number(0)}}
 	})
+}
+
+// within returns the range [first, end) of the j in [0, count) for which at+j*step lies
+// in [0, size). step is not 0.
+func within(at, step, count, size int) (first, end int) {
+	if step < 0 { // mirrored, the same places are walked upward
+		at, step = size-1-at, -step
+	}
+	// from the first j with at+j*step >= 0 to the first one with at+j*step >= size
+	first, end = ceilDiv(-at, step), ceilDiv(size-at, step)
+	first, end = min(max(first, 0), count), min(max(end, 0), count)
+	return first, max(first, end)
+}
+
+// ceilDiv returns a/b rounded up, for b > 0.
+func ceilDiv(a, b int) int {
+	q := a / b
+	if a > q*b {
+		q++
+	}
+	return q
 }
 
 func wholeSlice(ints []int64, d, n int) bool {

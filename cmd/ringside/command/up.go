@@ -21,7 +21,7 @@ func unused(ctx context.Context, addr string) error {
 
 func newUp() *cobra.Command {
 	var (
-		workers               int
+		workers, work         int
 		session, memory       int64
 		addr, far, secretFile string
 	)
@@ -55,7 +55,7 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
 				return err
 			}
 			c, err := cluster.Start(cmd.Context(), &cluster.Options{
-				Workers: workers, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), Addr: addr, ListenTCP: far, SecretFile: secretFile, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
+				Workers: workers, Threads: coresEach(workers), SessionMiB: int(session), MemoryMiB: int(memory), MaxWork: work, Addr: addr, ListenTCP: far, SecretFile: secretFile, Restart: true, Stderr: cmd.ErrOrStderr(), Logger: log,
 			})
 			if err != nil {
 				return err
@@ -79,6 +79,7 @@ find it by themselves. With --listen-tcp clients and workers of other hosts can 
 	c.Flags().IntVarP(&workers, "workers", "n", min(2, runtime.NumCPU()), "number of workers")
 	c.Flags().Int64Var(&session, "session-mib", 0, "memory for the tensors of one session on each worker (default: no limit)")
 	c.Flags().Int64Var(&memory, "memory-mib", 0, "memory for all tensors of each worker (default: what the machine has)")
+	workFlag(c.Flags(), &work)
 	c.Flags().StringVar(&far, "listen-tcp", "", "host:port at which clients and workers of other hosts connect (default: none)")
 	secretFlag(c.Flags(), &secretFile)
 	c.Flags().StringVar(&addr, "listen", "", "absolute path of the dispatcher's socket (default: this user's)")

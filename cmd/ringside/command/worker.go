@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ringside-go/ringside/collective/isa"
 	"github.com/ringside-go/ringside/ipc/local"
@@ -58,7 +59,7 @@ func newWorker() *cobra.Command {
 	var (
 		addr, join, name, simd, secretFile string
 		quota, limit                       int64
-		threads                            int
+		threads, work                      int
 		bind                               bool
 	)
 	c := &cobra.Command{
@@ -92,7 +93,7 @@ func newWorker() *cobra.Command {
 			if addr == "" {
 				addr = local.DispatcherAddr(local.Dir())
 			}
-			o := &cpu.Options{Threads: threads, MaxBytes: limit << 20, Arena: shm.ArenaOptions{Segment: worker.Segments()}}
+			o := &cpu.Options{Threads: threads, MaxBytes: limit << 20, MaxWork: work, Arena: shm.ArenaOptions{Segment: worker.Segments()}}
 			if simd != "" {
 				level, err := isa.Parse(simd)
 				if err != nil {
@@ -124,8 +125,14 @@ func newWorker() *cobra.Command {
 	f.IntVar(&threads, "threads", 0, "cores for one program (default: 1)")
 	f.BoolVar(&bind, "bind", true, "run on one core while a session has as many workers here as there are cores")
 	f.Int64Var(&limit, "memory-mib", 0, "memory for all tensors (default: what the machine has)")
+	workFlag(f, &work)
 	f.Int64Var(&quota, "session-mib", 0, "memory for the tensors of one session (default: no limit)")
 	return c
+}
+
+// workFlag adds --max-work.
+func workFlag(f *pflag.FlagSet, work *int) {
+	f.IntVar(work, "max-work", 0, "multiply-adds of one program, where an operation on an element counts as 16; -1: no limit (default: 2^50, hours of a core)")
 }
 
 // mebibytes checks flags that are sizes.

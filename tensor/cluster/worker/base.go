@@ -192,10 +192,10 @@ func (b *base) guard(ctx context.Context, r runner, run *wire.Run, done *wire.Do
 // runProgram runs a compiled program.
 func (b *base) runProgram(p device.Program, hash tensor.Hash, first uint64, inputs []uint64, scalars []float64) error {
 	if b.monitor.log == nil {
-		return b.space.Run(p, first, inputs, scalars)
+		return b.space.Run(p, first, inputs, scalars, nil)
 	}
 	began := time.Now()
-	err := b.space.Run(p, first, inputs, scalars)
+	err := b.space.Run(p, first, inputs, scalars, nil)
 	b.monitor.program(b.id, began, hash, len(p.Parsed().Instrs))
 	return err
 }

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -74,7 +75,7 @@ func (l *limited) Alias(as, id uint64) error {
 
 // Run checks that there is room for the results beside the donated inputs, which are not
 // free yet: the program needs memory for both while it runs.
-func (l *limited) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
+func (l *limited) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
 	prog, n := p.Parsed(), 0
 	for _, in := range prog.Instrs {
 		if in.Keep {
@@ -85,7 +86,7 @@ func (l *limited) Run(p device.Program, base uint64, inputs []uint64, scalars []
 		dropDonated(l, prog, inputs)
 		return err
 	}
-	err := l.Space.Run(p, base, inputs, scalars)
+	err := l.Space.Run(p, base, inputs, scalars, stop)
 	if err == nil {
 		for i, in := range prog.Instrs {
 			if in.Keep {

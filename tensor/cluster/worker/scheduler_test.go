@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,10 +28,10 @@ type gatedSpace struct {
 	d gated
 }
 
-func (s gatedSpace) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
+func (s gatedSpace) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
 	s.d.began <- scalars[0]
 	<-s.d.goOn
-	return s.Space.Run(p, base, inputs, scalars)
+	return s.Space.Run(p, base, inputs, scalars, stop)
 }
 
 // gatedWorker is a worker on a gated device, and one program for it.

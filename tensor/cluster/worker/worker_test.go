@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -354,11 +355,11 @@ func (d panicking) Open() device.Space { return panickingSpace{d.Device.Open()} 
 
 type panickingSpace struct{ device.Space }
 
-func (s panickingSpace) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
+func (s panickingSpace) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
 	if scalars[0] == 13 {
 		panic("unlucky")
 	}
-	return s.Space.Run(p, base, inputs, scalars)
+	return s.Space.Run(p, base, inputs, scalars, stop)
 }
 
 // TestPanic checks that a panic of the device ends one session.
@@ -383,12 +384,12 @@ type lateSpace struct {
 	failed error
 }
 
-func (s *lateSpace) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
+func (s *lateSpace) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
 	if scalars[0] == 13 {
 		s.failed = &device.Failure{Base: base, Err: &tensor.RunError{Op: "add_s", Inputs: "f32[2]", Err: tensor.ErrIndex}}
 		return nil
 	}
-	return s.Space.Run(p, base, inputs, scalars)
+	return s.Space.Run(p, base, inputs, scalars, stop)
 }
 
 func (s *lateSpace) Host(ids ...uint64) ([]*shm.Block, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ringside-go/ringside/shm"
 	"github.com/ringside-go/ringside/tensor"
@@ -198,7 +199,7 @@ func (s *space) Alias(as, id uint64) error {
 
 // Run implements device.Space. It finds mistakes in its arguments at once, and all other
 // errors late.
-func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []float64) error {
+func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []float64, stop *atomic.Bool) error {
 	s.begin()
 	prog := p.Parsed()
 	err := s.check(prog, base, inputs, scalars)
@@ -224,7 +225,7 @@ func (s *space) Run(p device.Program, base uint64, inputs []uint64, scalars []fl
 	inputs, scalars = slices.Clone(inputs), slices.Clone(scalars)
 	s.later(nil, func() {
 		// The oldest failure explains those of programs that read what it prevented.
-		if err := s.cpu.Run(p, base, inputs, scalars); err != nil && s.failed == nil {
+		if err := s.cpu.Run(p, base, inputs, scalars, stop); err != nil && s.failed == nil {
 			s.failed = &device.Failure{Base: base, Err: err}
 		}
 	})

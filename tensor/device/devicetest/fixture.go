@@ -203,7 +203,7 @@ func (f *fixture) pick(n int) *program {
 // run runs p, which must be accepted, and returns the ids of its kept results.
 func (f *fixture) run(p *program, base uint64, inputs ...uint64) []uint64 {
 	f.Helper()
-	f.must(f.space.Run(p.Program, base, inputs, p.scalars))
+	f.must(f.space.Run(p.Program, base, inputs, p.scalars, nil))
 	return p.results(base)
 }
 

@@ -3,6 +3,8 @@ package devicetest
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/ringside-go/ringside/tensor"
 	"github.com/ringside-go/ringside/tensor/device"
@@ -39,7 +41,32 @@ func donated(f *fixture) {
 	f.gone("a donated input", 1)
 	f.floats("one result", a[0], 2, 3, 4)
 	f.floats("the other", b[0], 2, 3, 4)
-	f.is("a program of a donated input", f.space.Run(keep.Program, 30, []uint64{1}, keep.scalars), tensor.ErrUnknown)
+	f.is("a program of a donated input", f.space.Run(keep.Program, 30, []uint64{1}, keep.scalars, nil), tensor.ErrUnknown)
+}
+
+// stopped stops programs that would run for hours, before they begin and while they run.
+// Other values stay, and the space goes on.
+func stopped(f *fixture) {
+	long := f.record(false, func(s *tensor.Session) []*tensor.Tensor {
+		return []*tensor.Tensor{tensor.Ones(s, tensor.F32, 1, 1).Expand(1<<22, 1<<22).Sum()}
+	})
+	f.put(1, 1, 2, 3)
+	for base := uint64(10); base <= 20; base += 10 {
+		var stop atomic.Bool
+		if base == 10 {
+			stop.Store(true)
+		} else {
+			defer time.AfterFunc(10*time.Millisecond, func() { stop.Store(true) }).Stop()
+		}
+		err := f.space.Run(long.Program, base, nil, long.scalars, &stop)
+		if err == nil {
+			err = f.space.Sync()
+		}
+		f.is("a program that was stopped", err, tensor.ErrStopped)
+		f.gone("its result", long.results(base)...)
+	}
+	f.floats("a value from before", 1, 1, 2, 3)
+	f.floats("a result from after", f.run(f.addOne(3, false), 30, 1)[0], 2, 3, 4)
 }
 
 // mistakes checks that arguments which don't fit are errors of Run itself, which frees
@@ -61,12 +88,12 @@ func mistakes(f *fixture) {
 		"a shorter input":  {[]uint64{2}, p.scalars, 10, tensor.ErrProgram},
 		"a result's id":    {[]uint64{1}, p.scalars, 2, tensor.ErrProgram},
 	} {
-		f.is(what, f.space.Run(p.Program, c.base, c.inputs, c.scalars), c.want)
+		f.is(what, f.space.Run(p.Program, c.base, c.inputs, c.scalars, nil), c.want)
 	}
 	f.gone("results of programs that did not run", p.results(10)...)
 	f.floats("a value with the id that a result would have had", 2, 1, 2)
 	give := f.addOne(3, true)
-	f.is("donated, no scalars", f.space.Run(give.Program, 10, []uint64{1}, nil), tensor.ErrProgram)
+	f.is("donated, no scalars", f.space.Run(give.Program, 10, []uint64{1}, nil, nil), tensor.ErrProgram)
 	f.gone("a donated input of a program that did not run", 1)
 	f.must(f.space.Sync())
 }
@@ -78,7 +105,7 @@ func failure(f *fixture) {
 	f.must(f.space.Import(2, tensor.I64, tensor.Shape{1}, f.block(integers(97)), false))
 	f.must(f.space.Sync())
 
-	err := f.space.Run(pick.Program, 10, []uint64{1, 2}, pick.scalars)
+	err := f.space.Run(pick.Program, 10, []uint64{1, 2}, pick.scalars, nil)
 	broken := pick.results(10)
 	if err == nil { // the failure comes late: until then the result exists
 		if _, ok := f.space.Lookup(broken[0]); !ok {
@@ -127,7 +154,7 @@ func toldOnce(f *fixture) {
 	for name, wait := range waits {
 		told := 0
 		for range 2 {
-			if err := f.space.Run(pick.Program, base, []uint64{1, 2}, pick.scalars); err != nil {
+			if err := f.space.Run(pick.Program, base, []uint64{1, 2}, pick.scalars, nil); err != nil {
 				f.is(name, err, tensor.ErrIndex)
 				told++
 			}
@@ -184,7 +211,7 @@ func twoSpaces(f *fixture) {
 			id := uint64(1)
 			for i := range 50 {
 				base := uint64(10 + 10*i)
-				if err := x.space.Run(add.Program, base, []uint64{id}, add.scalars); err != nil {
+				if err := x.space.Run(add.Program, base, []uint64{id}, add.scalars, nil); err != nil {
 					x.Error(err)
 					return
 				}

@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) device.Device) {
 		"malformed programs":             malformed,
 		"the cache of programs":          cache,
 		"two spaces at once":             twoSpaces,
+		"a program that is stopped":      stopped,
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := open(t)

@@ -260,7 +260,7 @@ func noSpace(f *fixture) {
 	p := f.record(false, func(s *tensor.Session) []*tensor.Tensor {
 		return []*tensor.Tensor{tensor.Full(s, tensor.F32, 1, huge...)}
 	})
-	err := f.space.Run(p.Program, 10, nil, p.scalars)
+	err := f.space.Run(p.Program, 10, nil, p.scalars, nil)
 	if err == nil {
 		err = f.space.Sync()
 	}

@@ -39,4 +39,8 @@
 // gets a place in one arena, according to its lifetime. An elementwise step overwrites an
 // operand that no later step reads, and a kept result takes the memory of a donated
 // input. Stats has the size of the arena and its lower bound.
+//
+// Work (work.go) estimates what a plan takes to run, so that an engine can refuse a small
+// program that would run for years. Compile's own time depends on the number of
+// instructions and dims, never on the size of a dim.
 package compile

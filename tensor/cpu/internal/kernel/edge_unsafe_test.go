@@ -98,7 +98,7 @@ func TestEdgeGemm(t *testing.T) {
 					}
 					p.a.Data, p.b.Data, p.c.v = a.last(p.a.Data), b.last(p.b.Data), c.last(p.c.v)
 					faultless(t, p.String(), func() {
-						k.Gemm(p.m, p.n, p.k, p.alpha, p.a, p.b, p.accumulate, p.c.v, p.ldc, p.scratch.v)
+						k.Gemm(p.m, p.n, p.k, p.alpha, p.a, p.b, p.accumulate, p.c.v, p.ldc, p.scratch.v, nil)
 					})
 				}
 			}

@@ -1,6 +1,10 @@
 package kernel
 
-import "github.com/ringside-go/ringside/collective/isa"
+import (
+	"sync/atomic"
+
+	"github.com/ringside-go/ringside/collective/isa"
+)
 
 // The functions of one level that make up a product. Strides are in bytes here, as in the
 // assembly.
@@ -90,7 +94,7 @@ func (g *gemmUnit) widest(m, n int) int {
 	return 3
 }
 
-func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, scratch []float32) {
+func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumulate bool, c []float32, ldc int, scratch []float32, stop *atomic.Bool) {
 	checkGemm(m, n, k, a, b, c, ldc)
 	if m == 0 || n == 0 {
 		return
@@ -101,7 +105,7 @@ func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumu
 	}
 	scratch = scratch[:GemmScratch(m, n, k)/4]
 	kc := depth(k)
-	p := product{gemmUnit: g, vectors: g.widest(m, n), alpha: alpha, c: c, ldc: ldc, a: a, b: b}
+	p := product{gemmUnit: g, vectors: g.widest(m, n), alpha: alpha, c: c, ldc: ldc, a: a, b: b, stop: stop}
 	mr := ceil(m, ceil(m, g.tallest(p.vectors))) // bands of rows as even as possible
 	p.mr = mr
 	p.read = g.readA(m, n, k, mr, a)
@@ -122,7 +126,9 @@ func (g *gemmUnit) gemm(m, n, k int, alpha float32, a, b Matrix[float32], accumu
 				p.add = 1
 			}
 			for i := 0; i < m; i += step {
-				p.block(i, min(step, m-i), d, j, nc)
+				if !p.block(i, min(step, m-i), d, j, nc) {
+					return
+				}
 			}
 		}
 	}
@@ -137,6 +143,7 @@ type product struct {
 	a, b    Matrix[float32]
 	c       []float32
 	ldc     int
+	stop    *atomic.Bool
 	read    reading
 	direct  bool // b is read where it lies
 	// one block of rows, so that no later block reads a packed panel
@@ -253,8 +260,8 @@ func (p *product) packRows(i, mc, d int) Matrix[float32] {
 }
 
 // block computes rows i to i+mc and columns j to j+nc for this block of k, which starts
-// at d.
-func (p *product) block(i, mc, d, j, nc int) {
+// at d. It returns false as soon as it finds that the product is to stop.
+func (p *product) block(i, mc, d, j, nc int) bool {
 	view := p.a.Sub(i, d)
 	step := p.a.CS // from column to column of a
 	if p.read != inPlace {
@@ -269,6 +276,9 @@ func (p *product) block(i, mc, d, j, nc int) {
 		rs = 1
 	}
 	for q := 0; q < nc; {
+		if stopped(p.stop) {
+			return false
+		}
 		cols := p.panel(nc - q)
 		v := ceil(cols, p.lanes)
 		var b []float32
@@ -291,4 +301,5 @@ func (p *product) block(i, mc, d, j, nc int) {
 		}
 		q += cols
 	}
+	return true
 }

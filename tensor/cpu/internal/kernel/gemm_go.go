@@ -1,9 +1,11 @@
 package kernel
 
+import "sync/atomic"
+
 // Gemm is [Table.Gemm] in portable Go, for every element type; it needs no scratch. Sums
 // of integers wrap around. As there, an element of c gets the same bits in every
 // rectangle.
-func Gemm[T Number](m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T, ldc int) {
+func Gemm[T Number](m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T, ldc int, stop *atomic.Bool) {
 	checkGemm(m, n, k, a, b, c, ldc)
 	if m == 0 || n == 0 {
 		return
@@ -19,11 +21,17 @@ func Gemm[T Number](m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T
 	for j := 0; j < n; j += 4 {
 		nc := min(4, n-j)
 		for p := 0; p < k; p += depth {
+			if stopped(stop) {
+				return
+			}
 			kc := min(depth, k-p)
 			packPanel(panel[:4*kc], b.Sub(p, j), nc)
 			add := accumulate || p > 0
 			i := 0
 			for ; i+4 <= m; i += 4 {
+				if stopped(stop) {
+					return
+				}
 				tile4(panel[:4*kc], a.Sub(i, p), alpha, add, c[i*ldc+j:], ldc, nc)
 			}
 			for ; i < m; i++ {
@@ -32,6 +40,9 @@ func Gemm[T Number](m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T
 		}
 	}
 }
+
+// stopped reports whether stop is set; nil is not.
+func stopped(stop *atomic.Bool) bool { return stop != nil && stop.Load() }
 
 // packPanel stores nc columns of b in rows of 4, zeros beyond.
 func packPanel[T Number](panel []T, b Matrix[T], nc int) {

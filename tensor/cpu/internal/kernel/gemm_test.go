@@ -81,7 +81,7 @@ func (p *problem) element(row, col int) (sum, size float64) {
 func (p *problem) check(t *testing.T, k *Table[float32]) {
 	t.Helper()
 	old := append([]float32(nil), p.c.v...)
-	k.Gemm(p.m, p.n, p.k, p.alpha, p.a, p.b, p.accumulate, p.c.v, p.ldc, p.scratch.v)
+	k.Gemm(p.m, p.n, p.k, p.alpha, p.a, p.b, p.accumulate, p.c.v, p.ldc, p.scratch.v, nil)
 	for _, f := range []fenced{p.c, p.ops[0], p.ops[1], p.scratch} {
 		f.intact(t, p.String())
 	}
@@ -154,7 +154,7 @@ func TestGemmSplit(t *testing.T) {
 				p.c.v[i] = r.Float32()
 			}
 			whole := append([]float32(nil), p.c.v...)
-			k.Gemm(p.m, p.n, p.k, p.alpha, p.a, p.b, p.accumulate, whole, p.ldc, p.scratch.v)
+			k.Gemm(p.m, p.n, p.k, p.alpha, p.a, p.b, p.accumulate, whole, p.ldc, p.scratch.v, nil)
 			compare := func(how string, got []float32) {
 				t.Helper()
 				for i := range got {
@@ -165,7 +165,7 @@ func TestGemmSplit(t *testing.T) {
 			}
 			part := func(c []float32, i0, i1, j0, j1 int) {
 				if i0 < i1 && j0 < j1 {
-					k.Gemm(i1-i0, j1-j0, p.k, p.alpha, p.a.Sub(i0, 0), p.b.Sub(0, j0), p.accumulate, c[i0*p.ldc+j0:], p.ldc, p.scratch.v)
+					k.Gemm(i1-i0, j1-j0, p.k, p.alpha, p.a.Sub(i0, 0), p.b.Sub(0, j0), p.accumulate, c[i0*p.ldc+j0:], p.ldc, p.scratch.v, nil)
 				}
 			}
 			for parts := 1; parts <= 4; parts++ {
@@ -231,7 +231,7 @@ func testGemmOf[T Number](t *testing.T, tolerance float64) {
 		}
 		accumulate, alpha := r.IntN(2) == 0, T(r.IntN(3)+1)
 		old := append([]T(nil), c...)
-		Gemm(m, n, k, alpha, a, b, accumulate, c, n)
+		Gemm(m, n, k, alpha, a, b, accumulate, c, n, nil)
 		for i := range c {
 			var want T
 			for q := range k {
@@ -273,7 +273,7 @@ func TestGemmPanics(t *testing.T) {
 						t.Errorf("%s: no panic", name)
 					}
 				}()
-				k.Gemm(p.m, p.n, p.k, p.alpha, p.a, p.b, p.accumulate, p.c.v, p.ldc, p.scratch.v)
+				k.Gemm(p.m, p.n, p.k, p.alpha, p.a, p.b, p.accumulate, p.c.v, p.ldc, p.scratch.v, nil)
 			}()
 			c.intact(t, name)
 		}
@@ -286,7 +286,7 @@ func TestGemmInf(t *testing.T) {
 		inf := float32(math.Inf(1))
 		for _, c := range []struct{ a, b, want float32 }{{inf, 1, inf}, {inf, 0, float32(math.NaN())}, {0, inf, float32(math.NaN())}} {
 			got := []float32{5}
-			k.Gemm(1, 1, 1, 1, Matrix[float32]{[]float32{c.a}, 1, 1}, Matrix[float32]{[]float32{c.b}, 1, 1}, false, got, 1, make([]float32, GemmScratch(1, 1, 1)/4))
+			k.Gemm(1, 1, 1, 1, Matrix[float32]{[]float32{c.a}, 1, 1}, Matrix[float32]{[]float32{c.b}, 1, 1}, false, got, 1, make([]float32, GemmScratch(1, 1, 1)/4), nil)
 			if !identical(got[0], c.want) {
 				t.Errorf("%v*%v = %v", c.a, c.b, got[0])
 			}
@@ -329,7 +329,7 @@ func BenchmarkGemm(b *testing.B) {
 				c, scratch := make([]float32, s.m*s.n), make([]float32, GemmScratch(s.m, s.n, s.k)/4)
 				b.ReportAllocs()
 				for b.Loop() {
-					k.Gemm(s.m, s.n, s.k, 1, x, y, false, c, s.n, scratch)
+					k.Gemm(s.m, s.n, s.k, 1, x, y, false, c, s.n, scratch, nil)
 				}
 				b.ReportMetric(2*float64(s.m*s.n*s.k)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 			})

@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // Portable returns a new table of level Go. Its transcendental functions are those of
 // package math, rounded once; its reductions accumulate in float64. The other levels are
@@ -9,8 +12,8 @@ func Portable[T Float]() *Table[T] {
 	return &Table[T]{
 		Level: Go,
 		Products: Products[T]{
-			Gemm: func(m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T, ldc int, _ []T) {
-				Gemm(m, n, k, alpha, a, b, accumulate, c, ldc)
+			Gemm: func(m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T, ldc int, _ []T, stop *atomic.Bool) {
+				Gemm(m, n, k, alpha, a, b, accumulate, c, ldc, stop)
 			},
 			GemmTaps:  tapsGo[T],
 			Transpose: transposeGo[T],

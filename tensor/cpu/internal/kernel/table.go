@@ -1,5 +1,7 @@
 package kernel
 
+import "sync/atomic"
+
 // Number is the set of element types that [Gemm] multiplies.
 type Number interface {
 	~float32 | ~float64 | ~int32 | ~int64 | ~uint8
@@ -97,8 +99,9 @@ type Products[T Float] struct {
 	// nor b. scratch holds at least [GemmScratch](m, n, k) bytes; its contents are
 	// undefined before and after. An element of c gets the same bits in whatever
 	// rectangle it is computed, so a product may be split among threads by rows and
-	// columns ([Split]), each with its own scratch, without changing the result.
-	Gemm func(m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T, ldc int, scratch []T)
+	// columns ([Split]), each with its own scratch, without changing the result. When
+	// stop is set, Gemm soon returns, and c is undefined; nil is never set.
+	Gemm func(m, n, k int, alpha T, a, b Matrix[T], accumulate bool, c []T, ldc int, scratch []T, stop *atomic.Bool)
 
 	// GemmTaps computes a product with a b whose rows lie anywhere in one slice, as the
 	// windows of a convolution do:

@@ -285,7 +285,7 @@ func TestAllocs(t *testing.T) {
 		step := newAdamWStep(1e-3, 0.9, 0.999, 1e-8, 0.01, 1)
 		for name, f := range map[string]func(){
 			"Gemm": func() {
-				k.Gemm(64, 64, 64, 1, Matrix[float32]{x, 64, 1}, Matrix[float32]{y, 64, 1}, false, z, 64, scratch)
+				k.Gemm(64, 64, 64, 1, Matrix[float32]{x, 64, 1}, Matrix[float32]{y, 64, 1}, false, z, 64, scratch, nil)
 			},
 			"Add":           func() { k.Add(x, y, z) },
 			"Sum":           func() { k.Sum(x) },
