@@ -32,7 +32,8 @@ import "errors"
 //	   upload
 //	9  Upload.Stage
 //	10 Hello.Note; Device; OpenSession.Kind, Mixed, Flops and Bandwidth
-const Version = 10
+//	11 CodeStopped and CodeWork
+const Version = 11
 
 // Limits of fields that several messages have.
 const (

@@ -55,6 +55,7 @@ var children = map[string]func(ctx context.Context, args []string) error{
 	"stuck":      childStuck,
 	"far":        childFar,
 	"sharer":     childSharer,
+	"endless":    childEndless,
 }
 
 func child(ctx context.Context, name string, args []string) error {

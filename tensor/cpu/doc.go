@@ -6,9 +6,9 @@
 //
 // A program ends within milliseconds when its stop flag is set. Every loop reads the flag
 // once for each piece of work of at most a few milliseconds: a tile, a panel of a matrix
-// product, a block of queries, breath elements. Only two things are done whole: one row of
-// a softmax or a norm, and the system's allocation of the results' memory. Compile refuses
-// programs with more work than Options.MaxWork.
+// product, a block of queries, breath elements. Only two things are done whole: one row
+// of a softmax or a norm, and the system's allocation of the results' memory. Compile
+// refuses programs with more work than Options.MaxWork.
 //
 //	device.go space.go     a Device, the values of a session on it
 //	lower.go run.go        turns a plan into functions, once, and runs it

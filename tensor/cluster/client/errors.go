@@ -43,6 +43,8 @@ var sentinels = map[wire.Code]error{
 	wire.CodeShape:       tensor.ErrShape,
 	wire.CodeDType:       tensor.ErrDType,
 	wire.CodeBadProgram:  tensor.ErrProgram,
+	wire.CodeStopped:     tensor.ErrStopped,
+	wire.CodeWork:        tensor.ErrWork,
 	wire.CodeUnsupported: tensor.ErrDType,
 }
 

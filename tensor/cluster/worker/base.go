@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/ringside-go/ringside/ipc"
@@ -22,6 +23,7 @@ type base struct {
 	name     string
 	workers  int // number of workers that run the session together
 	space    device.Space
+	stop     atomic.Bool // the program that runs is to end, and every later one
 	programs programs
 	uploads  uploads
 	results  results
@@ -65,10 +67,11 @@ type runner interface {
 // bounds the bytes of its values, 0 is no bound.
 func newBase(e *env, open *wire.OpenSession, memory clientMemory, quota uint64) *base {
 	arena := e.dev.Arena()
-	b := &base{env: e, id: open.Session, name: open.Name, workers: max(1, int(open.Workers)), space: e.dev.Open(), replies: &e.out,
+	b := &base{env: e, id: open.Session, name: open.Name, workers: max(1, int(open.Workers)), replies: &e.out,
 		programs: programs{byHash: map[tensor.Hash]*program{}},
 		uploads:  uploads{memory: memory, arena: arena},
 		results:  results{arena: arena, session: open.Session, mapped: memory.mapped(), announced: map[uint64]struct{}{}}}
+	b.space = &attended{e.dev.Open(), b}
 	if quota > 0 {
 		b.space = &limited{Space: b.space, quota: int(min(quota, math.MaxInt)), sizes: map[uint64]int{}}
 	}

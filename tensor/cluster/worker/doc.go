@@ -8,6 +8,14 @@
 // that. If a session's messages come faster than they run, the dispatcher is told to hold
 // them back, so that they wait in that client's own queue.
 //
+// # Programs that run long
+//
+// While a program runs for longer than some tens of milliseconds, the worker listens
+// (listen.go): it sorts the dispatcher's messages, opens, closes and counts other
+// sessions, and answers Watch. It stops the program if its client is gone, has closed the
+// session, or the worker itself is to end. A program that was stopped has failed; its
+// session's later programs fail as well.
+//
 // # Sessions
 //
 // A session has one of three kinds (session.go):
@@ -122,5 +130,6 @@
 //	values.go rewrite.go read.go  layouts of values; plans for them; values that are read
 //	shared.go                     sessions of several workers
 //	session.go scheduler.go       all kinds of sessions; the next message to handle
+//	listen.go                     the dispatcher's messages while a program runs
 //	watch.go worker.go            answers to Watch; the worker
 package worker

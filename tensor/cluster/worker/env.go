@@ -13,18 +13,19 @@ import (
 
 // env is the part of a worker that its sessions use.
 type env struct {
-	name    string
-	log     *slog.Logger
-	dev     device.Device
-	waiter  *local.Waiter  // the goroutine sleeps on it, for all connections
-	out     outbox         // to the dispatcher
-	table   *shm.Table     // the clients' segments, by session
-	closing sync.WaitGroup // goroutines of groups and inlets that end
-	binds   bool           // sessions may bind the goroutine to a core
-	binding binding
-	turns   turns
-	monitor monitor
-	stats   counters
+	name     string
+	log      *slog.Logger
+	dev      device.Device
+	waiter   *local.Waiter  // the goroutine sleeps on it, for all connections
+	out      outbox         // to the dispatcher
+	table    *shm.Table     // the clients' segments, by session
+	closing  sync.WaitGroup // goroutines of groups and inlets that end
+	binds    bool           // sessions may bind the goroutine to a core
+	binding  binding
+	turns    turns
+	monitor  monitor
+	listener listener
+	stats    counters
 
 	run  wire.Run  // the one being handled
 	done wire.Done // its answer

@@ -69,6 +69,8 @@ var codes = []struct {
 	{tensor.ErrShape, wire.CodeShape},
 	{tensor.ErrDType, wire.CodeDType},
 	{tensor.ErrProgram, wire.CodeBadProgram},
+	{tensor.ErrStopped, wire.CodeStopped},
+	{tensor.ErrWork, wire.CodeWork},
 }
 
 // codeOf returns the code of an error of a batch.

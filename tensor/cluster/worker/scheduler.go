@@ -50,6 +50,8 @@ type scheduler struct {
 
 	msg     ipc.Message // the dispatcher's oldest message, if held
 	held    bool
+	sorting bool          // one that was taken is being sorted
+	body    []byte        // of one that is handled without being sorted
 	lost    error         // why the dispatcher is gone
 	broken  bool          // an inlet has an error
 	arrived uint64        // number of messages that were put into backlogs
@@ -123,17 +125,26 @@ func (w *Worker) take(ctx context.Context) error {
 	var err error
 	alone := len(w.sessions) < 2 && len(w.ready) == 0 && w.turns.holder == nil
 	if alone {
-		if err = w.handle(ctx, &w.msg); errors.Is(err, errAgain) {
-			id, _ := wire.Session(w.msg.Body)
+		// It is given back first, so that the worker can receive others while it listens.
+		m := w.msg
+		w.body = append(w.body[:0], m.Body...)
+		m.Body = w.body
+		w.out.conn.Release()
+		w.msg, w.held = ipc.Message{}, false
+		if err = w.handle(ctx, &m); errors.Is(err, errAgain) {
+			id, _ := wire.Session(m.Body)
 			err = nil
-			w.again(w.sessions[id], waiting{Message: ipc.Message{Kind: w.msg.Kind, Body: slices.Clone(w.msg.Body)}})
+			w.again(w.sessions[id], waiting{Message: ipc.Message{Kind: m.Kind, Body: slices.Clone(m.Body)}})
 		}
+		ipc.CloseFiles(m.Files)
 	} else {
+		w.sorting = true
 		err = w.sort(ctx, &w.msg)
+		w.sorting = false
+		ipc.CloseFiles(w.msg.Files)
+		w.out.conn.Release()
+		w.msg, w.held = ipc.Message{}, false
 	}
-	ipc.CloseFiles(w.msg.Files)
-	w.out.conn.Release()
-	w.msg, w.held = ipc.Message{}, false
 	if err == nil && (!alone || len(w.sessions) > 1 || time.Since(w.looked) >= lookEvery) {
 		err = w.takeAll(ctx)
 	}
@@ -142,7 +153,12 @@ func (w *Worker) take(ctx context.Context) error {
 
 // takeAll sorts the messages that have come.
 func (w *Worker) takeAll(ctx context.Context) error {
+	if w.held { // the message that ended listening is first
+		return nil
+	}
 	w.looked = time.Now()
+	w.sorting = true
+	defer func() { w.sorting = false }()
 	for sorted, held := 0, 0; sorted < maxSorted && held < maxHeld; {
 		m, ok, err := w.out.conn.TryRecv()
 		if !ok || err != nil {

@@ -90,6 +90,8 @@ func (w *Worker) Serve(ctx context.Context, addr string) error {
 	}
 	w.out.conn, w.out.waiter = conn, w.waiter
 	w.log.Info("worker connected", "worker", w.name, "device", w.dev.Info().Name, "dispatcher", addr)
+	w.listener.begin(func(b *base) { w.listenFor(ctx, b) })
+	defer w.listener.end()
 	// A client that shrinks a segment which is not sealed makes reading it a fault. As a
 	// panic the fault ends that client's session alone.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))

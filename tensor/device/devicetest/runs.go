@@ -47,8 +47,11 @@ func donated(f *fixture) {
 // stopped stops programs that would run for hours, before they begin and while they run.
 // Other values stay, and the space goes on.
 func stopped(f *fixture) {
-	long := f.record(false, func(s *tensor.Session) []*tensor.Tensor {
-		return []*tensor.Tensor{tensor.Ones(s, tensor.F32, 1, 1).Expand(1<<22, 1<<22).Sum()}
+	long := f.record(false, func(s *tensor.Session) (out []*tensor.Tensor) {
+		s.Scope(func(sc *tensor.Scope) {
+			out = append(out, sc.Keep(tensor.Ones(s, tensor.F32, 1, 1).Expand(1<<22, 1<<22).Sum()))
+		})
+		return out
 	})
 	f.put(1, 1, 2, 3)
 	for base := uint64(10); base <= 20; base += 10 {

@@ -25,13 +25,16 @@ const (
 	CodeShape       Code = 14 // shapes, dims or counts do not fit
 	CodeDType       Code = 15 // an element type that the operation does not accept
 	CodeNameTaken   Code = 16 // another worker has that name
+	CodeStopped     Code = 17 // the program was stopped
+	CodeWork        Code = 18 // the program has more work than the worker takes
 )
 
 // String returns the reason in words.
 func (c Code) String() string {
 	names := [...]string{"ok", "unknown program", "bad program", "unknown id", "out of memory",
 		"quota exceeded", "engine failed", "protocol error", "worker gone", "no worker", "unsupported",
-		"shutting down", "internal error", "index out of range", "wrong shape", "wrong dtype", "name taken"}
+		"shutting down", "internal error", "index out of range", "wrong shape", "wrong dtype", "name taken",
+		"stopped", "too much work"}
 	if int(c) < len(names) {
 		return names[c]
 	}

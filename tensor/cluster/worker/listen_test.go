@@ -1,0 +1,69 @@
+package worker_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/ringside-go/ringside/tensor"
+	"github.com/ringside-go/ringside/tensor/cluster/internal/wire"
+	"github.com/ringside-go/ringside/tensor/cluster/worker"
+)
+
+// endless sends a program to session id that runs for hours.
+func (f *fixture) endless(id uint64) {
+	f.Helper()
+	p := f.program(false, func(x *tensor.Tensor) (y *tensor.Tensor) {
+		x.Session().Scope(func(sc *tensor.Scope) {
+			y = sc.Keep(x.Unsqueeze(0).Unsqueeze(0).Expand(1<<21, 1<<22, 2).Sum())
+		})
+		return y
+	})
+	f.body(id, p)
+	f.batch(&wire.Run{Session: id, Seq: 1, Hash: p.hash, Base: 100, Uploads: []wire.Upload{floats(1, 1, 2)}, Inputs: []uint64{1}, Flags: wire.RunSync})
+}
+
+// TestListensWhileAProgramRuns opens a session while the program of another runs, which
+// takes hours, and closes that one: its program is stopped, and the other session's runs.
+func TestListensWhileAProgramRuns(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	f.endless(1)
+	for id := uint64(2); id < 5; id++ {
+		f.open(id, 0)
+	}
+	asked := time.Now()
+	f.send(wire.KindCloseSession, wire.Append(nil, &wire.CloseSession{Session: 1}))
+	f.answer(wire.CodeStopped, "program stopped")
+	t.Logf("stopped %v after its session was closed", time.Since(asked))
+	f.healthy(5)
+}
+
+// TestEndsWhileAProgramRuns ends a worker whose program would run for hours.
+func TestEndsWhileAProgramRuns(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	f.endless(1)
+	f.open(2, 0) // answered while the program runs
+	f.stop(errors.New("the test ends the worker"))
+	if err := <-f.end; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	f.end <- nil // for the cleanup
+}
+
+// TestTooMuchWork wants a program over the device's limit to be an error of its batch.
+func TestTooMuchWork(t *testing.T) {
+	f := start(t, worker.Options{})
+	f.open(1, 0)
+	p := f.program(false, func(x *tensor.Tensor) (y *tensor.Tensor) {
+		x.Session().Scope(func(sc *tensor.Scope) {
+			y = sc.Keep(x.Unsqueeze(0).Unsqueeze(0).Expand(1<<29, 1<<29, 2).Sum())
+		})
+		return y
+	})
+	f.body(1, p)
+	f.batch(&wire.Run{Session: 1, Seq: 1, Hash: p.hash, Base: 100, Uploads: []wire.Upload{floats(1, 1, 2)}, Inputs: []uint64{1}, Flags: wire.RunSync})
+	f.answer(wire.CodeWork, "9.22e+18 multiply-adds, at most 1.13e+15")
+	f.healthy(2)
+}
