@@ -128,6 +128,7 @@ var floors = map[string]int{
 	"tensor/cuda/fakecuda":             0,
 	"tensor/cuda/memory":               2,
 	"tensor/cuda/gpucheck":             3,
+	"tensor/cuda/cudatest":             2,
 
 	"gather/status":          0,
 	"gather/codec":           1,

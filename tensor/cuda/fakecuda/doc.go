@@ -8,6 +8,13 @@
 // is pinned memory. stream.c runs work late, on threads, event.c marks it. handle.c makes
 // handles for other processes. refused.c lists the calls that it refuses.
 //
+// src/ptx is an interpreter of PTX. module.c is its face to the driver's calls. lex.c,
+// forms.c, check.c and parse.c read PTX text and refuse what NVIDIA's assembler refuses:
+// forms.c is the table of all instructions with their modifiers and types. block.c and
+// warp.c run it, a warp at a time. arith.c, convert.c, approx.c and number.c compute,
+// access.c, atomic.c and async.c reach memory, matrix.c is for tensor cores. watch.c
+// measures and finds.
+//
 // # Strictness
 //
 // The stand-in checks the bounds of every copy. The host can't follow the address of a
@@ -16,9 +23,23 @@
 //
 // # Differences from the driver
 //
-// It runs no kernels and captures no graphs: these calls return CUDA_ERROR_NOT_SUPPORTED.
+// It captures no graphs: these calls return CUDA_ERROR_NOT_SUPPORTED.
 // Work in the legacy stream runs before the call returns. A device's memory is the
 // host's, and access to a peer's memory needs no permission.
+//
+// # Kernels
+//
+// The interpreter runs one block at a time. A launch writes a [Launch] to the file of
+// FAKECUDA_LAUNCHES. It fails with CUDA_ERROR_LAUNCH_FAILED, as the driver's may or may
+// not, if two threads touch a byte that one of them writes with nothing that orders them,
+// if it reads a register or shared memory that nothing wrote, or if a barrier or a shuffle
+// diverges. An atomic after a fence orders nothing here, so a kernel whose blocks hand
+// values to each other is refused. After a failure all calls of the context return its
+// code. Reads of global memory that nothing wrote are not found.
+//
+// Approximate instructions are off by an error up to the bound in NVIDIA's manual, which
+// depends on the seed. Tensor cores sum exactly and round once. Functions can't call
+// themselves.
 //
 // # Settings
 //
@@ -29,5 +50,8 @@
 //	FAKECUDA_MEMORY_MIB   the memory of each device (1024)
 //	FAKECUDA_DELAY_US     how late each operation of a stream is (0)
 //	FAKECUDA_FAIL         name:call=code, with commas between: what fails, when, and how
+//	FAKECUDA_SEED         the order of blocks and warps, and the errors of approximate
+//	                      instructions; 0 is the order of their numbers and no error (0)
+//	FAKECUDA_LAUNCHES     a file for what kernels did; ReadLaunches reads it
 //	FAKECUDA_COUNTERS     a file for what processes have and call; ReadCounters reads it
 package fakecuda

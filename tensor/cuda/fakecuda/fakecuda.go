@@ -27,12 +27,17 @@ func Build(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	interpreter, err := fs.Glob(source, "src/ptx/*.c")
+	if err != nil {
+		return "", err
+	}
 	lib := filepath.Join(dir, "libcuda.so.1")
-	args := []string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
-		"-Wl,-soname,libcuda.so.1", "-o", lib}
-	for _, f := range files {
+	args := []string{"-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
+		"-frounding-math", "-ffp-contract=off", "-Wl,-soname,libcuda.so.1", "-o", lib}
+	for _, f := range append(files, interpreter...) {
 		args = append(args, filepath.Join(dir, f))
 	}
+	args = append(args, "-lm")
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("gcc in %s: %w\n%s", src, err, out)
 	}

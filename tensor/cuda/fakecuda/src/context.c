@@ -19,7 +19,7 @@ API Result cuDevicePrimaryCtxRetain(Context **c, int d) {
 	if (!valid_device(d)) return INVALID_DEVICE;
 	pthread_mutex_lock(&lock);
 	contexts[d].device = d;
-	contexts[d].retained++;
+	if (contexts[d].retained++ == 0) contexts[d].lost = OK;
 	pthread_mutex_unlock(&lock);
 	*c = &contexts[d];
 	return OK;
@@ -65,7 +65,7 @@ API Result cuCtxGetDevice(int *d) {
 API Result cuCtxSynchronize(void) {
 	ENTER_CONTEXT;
 	drain_all();
-	return OK;
+	return current->lost;
 }
 
 API Result cuCtxGetStreamPriorityRange(int *least, int *greatest) {

@@ -89,6 +89,7 @@ static const struct {
 	{40, 2},     // copy engines
 	{41, 1},     // unified addresses
 	{75, 8},     // compute capability
+	{97, 166912}, // shared memory of a block that asks for more
 	{99, 1},     // registers host memory
 	{102, 1},    // virtual memory
 	{103, 1},    // descriptors of it

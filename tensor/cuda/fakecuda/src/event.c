@@ -123,7 +123,7 @@ API Result cuEventSynchronize(Event *e) {
 	ENTER_CONTEXT;
 	if (!valid_event(e)) return INVALID_HANDLE;
 	event_wait(e, event_sequence(e));
-	return OK;
+	return current->lost;
 }
 
 API Result cuEventElapsedTime(float *ms, Event *start, Event *end) {

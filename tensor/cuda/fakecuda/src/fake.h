@@ -19,6 +19,7 @@ enum {
 	INVALID_CONTEXT = 201,
 	MAP_FAILED_CODE = 205,
 	PEER_UNSUPPORTED = 217,
+	INVALID_PTX = 218,
 	OPERATING_SYSTEM = 304,
 	INVALID_HANDLE = 400,
 	NOT_FOUND = 500,
@@ -51,6 +52,7 @@ Result enter(const char *name);
 	do {                                 \
 		ENTER;                           \
 		if (!current) return INVALID_CONTEXT; \
+		if (current->lost) return current->lost; \
 	} while (0)
 
 // call.c: what exists now, for tests. The order is that of Counters in fakecuda.go.
@@ -65,6 +67,7 @@ bool valid_device(int d);
 // context.c: a primary context. The current one is a thread's.
 typedef struct Context {
 	int device, retained;
+	int lost; // the code of a kernel that failed, which all later calls return
 	uint32_t peers; // bit d: access to device d is enabled
 } Context;
 extern __thread Context *current;
@@ -72,7 +75,7 @@ bool valid_context(const Context *c);
 Context *primary(int device);
 
 // space.c: ranges of device addresses, and where the host finds their bytes.
-typedef enum { OWNED, IMPORTED, MAPPED } Kind;
+typedef enum { OWNED, IMPORTED, MAPPED, MODULE } Kind;
 typedef struct Range {
 	Ptr at;
 	uint64_t size;

@@ -79,7 +79,7 @@ Result submit(Stream *s, const Op *op) {
 		o->run(o);
 		free(o->staged);
 		free(o);
-		return OK;
+		return current->lost;
 	}
 	pthread_mutex_lock(&s->lock);
 	*s->last = o;
@@ -128,7 +128,7 @@ API Result cuStreamSynchronize(Stream *s) {
 	if (!valid_stream(s)) return INVALID_HANDLE;
 	if (s) drain(s);
 	else drain_all();
-	return OK;
+	return current->lost;
 }
 
 static bool idle(Stream *s) {
@@ -144,7 +144,7 @@ API Result cuStreamQuery(Stream *s) {
 	for (Stream *x = s ? s : all(); x; x = s ? NULL : x->next) {
 		if (!idle(x)) return NOT_READY;
 	}
-	return OK;
+	return current->lost;
 }
 
 static void run_wait_event(Op *op) { event_wait(op->object, op->sequence); }

@@ -1,0 +1,294 @@
+package cudatest
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/ringside-go/ringside/tensor/cuda/driver"
+)
+
+// threads returns the launch of a block.
+func threads(n uint32) driver.Launch {
+	return driver.Launch{Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{n, 1, 1}}
+}
+
+// block runs a body in one block. See kernel.
+func block(t *testing.T, g *GPU, body string, n uint32) ([]uint32, []string, error) {
+	t.Helper()
+	in, out := g.Words(t, []uint32{1, 2, 3, 4}), g.Words(t, make([]uint32, 2*n))
+	r, err := g.Try(t, g.Function(t, kernel(body), "k"), threads(n), new(driver.Args).Pointer(in).Pointer(out))
+	if err != nil {
+		return nil, r.Findings, err
+	}
+	return g.ReadWords(t, out, int(2*n)), r.Findings, nil
+}
+
+// TestWarp checks what lanes of a warp do together. Each case gives the wanted %x of a
+// thread.
+func TestWarp(t *testing.T) {
+	for _, c := range []struct {
+		name, body string
+		want       func(i uint32) uint32
+	}{
+		{"butterfly", "shfl.sync.bfly.b32 %x, %t, 1, 31, -1;", func(i uint32) uint32 { return i ^ 1 }},
+		{"down", "shfl.sync.down.b32 %x|%p, %t, 3, 31, -1;", func(i uint32) uint32 {
+			if i%32+3 < 32 {
+				return i + 3
+			}
+			return i
+		}},
+		{"up in parts of 8", "shfl.sync.up.b32 %x, %t, 2, 0x1800, -1;", func(i uint32) uint32 {
+			if i%8 >= 2 {
+				return i - 2
+			}
+			return i
+		}},
+		{"index", "shfl.sync.idx.b32 %x, %t, 5, 31, -1;", func(i uint32) uint32 { return i&^31 + 5 }},
+		{"ballot", "and.b32 %y, %t, 1;\n setp.eq.u32 %p, %y, 0;\n vote.sync.ballot.b32 %x, %p, -1;", func(uint32) uint32 { return 0x55555555 }},
+		{"all", "setp.lt.u32 %p, %t, 32;\n vote.sync.all.pred %q, %p, -1;\n selp.u32 %x, 1, 0, %q;", func(i uint32) uint32 { return 1 - i/32 }},
+		{"sum", "redux.sync.add.u32 %x, %t, -1;", func(i uint32) uint32 { return 496 + i/32*1024 }},
+		{"half a warp", "setp.lt.u32 %p, %t, 16;\n @!%p bra over;\n shfl.sync.bfly.b32 %x, %t, 1, 31, 0xffff;\nover:", func(i uint32) uint32 {
+			if i < 16 {
+				return i ^ 1
+			}
+			return 0
+		}},
+		{"loops of different lengths", "loop:\n add.u32 %x, %x, 2;\n setp.le.u32 %p, %x, %t;\n @%p bra loop;\n shfl.sync.bfly.b32 %x, %x, 0, 31, -1;",
+			func(i uint32) uint32 { return i/2*2 + 2 }},
+		{"barrier", `.shared .align 4 .b32 buf[64];
+	mov.u32 %a, buf;
+	shl.b32 %b, %t, 2;
+	add.u32 %c, %a, %b;
+	st.shared.u32 [%c], %t;
+	bar.sync 0;
+	xor.b32 %b, %b, 128;
+	add.u32 %c, %a, %b;
+	ld.shared.u32 %x, [%c];`, func(i uint32) uint32 { return i ^ 32 }},
+		{"barrier that counts", "setp.lt.u32 %p, %t, 5;\n bar.red.popc.u32 %x, 0, %p;", func(uint32) uint32 { return 5 }},
+		{"warp's barrier", `.shared .align 4 .b32 buf[64];
+	mov.u32 %a, buf;
+	shl.b32 %b, %t, 2;
+	add.u32 %c, %a, %b;
+	st.shared.u32 [%c], %t;
+	bar.warp.sync -1;
+	xor.b32 %b, %b, 4;
+	add.u32 %c, %a, %b;
+	ld.shared.u32 %x, [%c];
+	bar.warp.sync -1;
+	st.shared.u32 [%c], %x;`, func(i uint32) uint32 { return i ^ 1 }},
+		{"atomics", `.shared .align 8 .b64 sum;
+	setp.eq.u32 %p, %t, 0;
+	@%p st.shared.u64 [sum], 0;
+	bar.sync 0;
+	cvt.u64.u32 %w, %t;
+	red.shared.add.u64 [sum], %w;
+	bar.sync 0;
+	ld.shared.u32 %x, [sum];`, func(uint32) uint32 { return 2016 }},
+		{"generic address", `.shared .align 4 .b32 word;
+	mov.u64 %w, word;
+	cvta.shared.u64 %w, %w;
+	setp.eq.u32 %p, %t, 7;
+	@%p st.u32 [%w], %t;
+	bar.sync 0;
+	ld.u32 %x, [%w];`, func(uint32) uint32 { return 7 }},
+		{"asynchronous copy", `.shared .align 16 .b8 buf[16];
+	mov.u32 %a, buf;
+	setp.eq.u32 %p, %t, 0;
+	@%p cp.async.cg.shared.global [%a], [%in], 16;
+	cp.async.commit_group;
+	cp.async.wait_group 0;
+	bar.sync 0;
+	ld.shared.u32 %x, [buf+8];`, func(uint32) uint32 { return 3 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, seed := range []uint64{0, 3} {
+				out, findings, err := block(t, New(t, seed, must), c.body, 64)
+				if err != nil {
+					t.Fatalf("seed %d: %v: %q", seed, err, findings)
+				}
+				for i := range uint32(64) {
+					if out[2*i] != c.want(i) {
+						t.Fatalf("seed %d: thread %d has %d, want %d", seed, i, out[2*i], c.want(i))
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestFindings checks that wrong kernels fail, with the right words.
+func TestFindings(t *testing.T) {
+	for _, c := range []struct{ name, body, want string }{
+		{"race in shared memory", `.shared .align 4 .b32 buf[64];
+	mov.u32 %a, buf;
+	shl.b32 %b, %t, 2;
+	add.u32 %c, %a, %b;
+	st.shared.u32 [%c], %t;
+	xor.b32 %b, %b, 128;
+	add.u32 %c, %a, %b;
+	ld.shared.u32 %x, [%c];`, "shared memory"},
+		{"read, then written too soon", `.shared .align 4 .b32 buf[64];
+	mov.u32 %a, buf;
+	shl.b32 %b, %t, 2;
+	add.u32 %c, %a, %b;
+	st.shared.u32 [%c], %t;
+	bar.sync 0;
+	ld.shared.u32 %x, [buf];
+	st.shared.u32 [%c], %x;`, "race in shared memory with a read"},
+		{"all write a word", "st.global.u32 [%out], %t;", "race in global memory with a write"},
+		{"shared memory that nothing wrote", ".shared .align 4 .b32 buf;\n ld.shared.u32 %x, [buf];", "shared memory that nothing wrote"},
+		{"register that nothing wrote", "add.u32 %x, %x, 1;\n add.f32 %f, %f, %fa;", "register that nothing wrote"},
+		{"missing wait", `.shared .align 16 .b8 buf[16];
+	mov.u32 %a, buf;
+	setp.eq.u32 %p, %t, 0;
+	@%p cp.async.cg.shared.global [%a], [%in], 16;
+	cp.async.commit_group;
+	bar.sync 0;
+	ld.shared.u32 %x, [buf+8];`, "shared memory that nothing wrote"},
+		{"barrier of some", "setp.lt.u32 %p, %t, 5;\n @%p bra over;\n bar.sync 0;\nover:\n bar.sync 1;", "barrier diverges"},
+		{"barriers of two warps", "setp.lt.u32 %p, %t, 32;\n @%p bra over;\n bar.sync 0;\n bra.uni end;\nover:\n bar.sync 1;\nend:", "barrier diverges"},
+		{"shuffle of some", "setp.lt.u32 %p, %t, 5;\n @%p bra over;\n shfl.sync.bfly.b32 %x, %t, 1, 31, -1;\n bra.uni end;\nover:\n shfl.sync.bfly.b32 %x, %t, 2, 31, -1;\nend:", "diverges"},
+		{"shuffle with lanes that exited", "setp.lt.u32 %p, %t, 5;\n @%p exit;\n shfl.sync.bfly.b32 %x, %t, 1, 31, -1;", "have exited"},
+		{"address of nothing", "mov.u64 %w, 64;\n ld.global.u32 %x, [%w];", "read of 4 bytes"},
+		{"past the end", "ld.global.u32 %x, [%in+16];", "read of 4 bytes"},
+		{"past the end of shared memory", ".shared .align 4 .b32 buf;\n st.shared.u32 [buf+4], %t;", "write of 4 bytes"},
+		{"not aligned", "ld.global.u32 %x, [%in+2];", "not aligned"},
+		{"trap", "trap;", "trap"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := New(t, 0, must)
+			_, findings, err := block(t, g, c.body, 64)
+			if err == nil || !strings.Contains(strings.Join(findings, "\n"), c.want) {
+				t.Fatalf("%v: %q, want %q", err, findings, c.want)
+			}
+			if _, again := g.Alloc(512); again == nil {
+				t.Error("the context works after a kernel failed")
+			}
+		})
+	}
+}
+
+// TestMeasures compares sectors and bank conflicts with known ones.
+func TestMeasures(t *testing.T) {
+	for _, c := range []struct {
+		name, body                 string
+		sectors, fewest, conflicts uint64 // beyond those of the frame, which is 2 loads and a store
+	}{
+		{"words in a row", "shl.b32 %a, %t, 2;\n cvt.u64.u32 %w, %a;\n add.s64 %w, %w, %in;\n ld.global.u32 %b, [%w];", 4, 4, 0},
+		{"every eighth word", "and.b32 %a, %t, 7;\n shl.b32 %a, %a, 5;\n cvt.u64.u32 %w, %a;\n add.s64 %w, %w, %in;\n ld.global.u32 %b, [%w];", 8, 1, 0},
+		{"a word for all", "ld.global.u32 %b, [%in];", 1, 1, 0},
+		{"banks", ".shared .align 4 .b32 buf[1024];\n mov.u32 %a, buf;\n shl.b32 %b, %t, 7;\n add.u32 %a, %a, %b;\n st.shared.u32 [%a], %t;", 0, 0, 31},
+		{"no banks twice", ".shared .align 16 .b32 buf[128];\n mov.u32 %a, buf;\n shl.b32 %b, %t, 4;\n add.u32 %a, %a, %b;\n st.shared.v4.u32 [%a], {%t, %t, %t, %t};", 0, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := New(t, 0, must)
+			in, out := g.Words(t, make([]uint32, 64)), g.Words(t, make([]uint32, 64))
+			r := g.Run(t, g.Function(t, kernel(c.body), "k"), threads(32), new(driver.Args).Pointer(in).Pointer(out))
+			if s, f := r.Sectors-10, r.FewestSectors-10; s != c.sectors || f != c.fewest || r.Conflicts != c.conflicts {
+				t.Errorf("%d sectors, at best %d, %d conflicts; want %d, %d, %d", s, f, r.Conflicts, c.sectors, c.fewest, c.conflicts)
+			}
+		})
+	}
+}
+
+// TestMatrices multiplies matrices of small integers, which all formats hold exactly, by
+// ldmatrix and mma.
+func TestMatrices(t *testing.T) {
+	half := func(v float32, bf16 bool) uint32 {
+		b := math.Float32bits(v)
+		if bf16 || v == 0 {
+			return b >> 16
+		}
+		return b>>16&0x8000 | (b>>23&255-112)<<10 | b>>13&1023
+	}
+	a := func(i, k int) float32 { return float32((i*7+k*3)%11) - 5 }
+	b := func(k, j int) float32 { return float32((k*5+j*2)%7) - 3 }
+	for _, c := range []struct {
+		name, mma string
+		k         int
+	}{
+		{"bf16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 16},
+		{"f16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 16},
+		{"tf32", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// A is 16 rows, B 8 columns, of 32 bytes each: ldmatrix finds the parts of
+			// both alike, whatever the type.
+			words := make([]uint32, 24*8)
+			set := func(row, k int, v float32) {
+				if c.k == 8 {
+					words[row*8+k] = math.Float32bits(v)
+				} else {
+					words[row*8+k/2] |= half(v, c.name == "bf16") << (k % 2 * 16)
+				}
+			}
+			for k := range c.k {
+				for i := range 16 {
+					set(i, k, a(i, k))
+				}
+				for j := range 8 {
+					set(16+j, k, b(k, j))
+				}
+			}
+			ptx := header + `.visible .entry k(.param .u64 in, .param .u64 out)
+{
+	.reg .b32 %t, %s, %r<12>;
+	.reg .f32 %f<4>;
+	.reg .b64 %in, %out, %w;
+	.shared .align 16 .b8 buf[768];
+	ld.param.u64 %in, [in];
+	ld.param.u64 %out, [out];
+	mov.u32 %t, %tid.x;
+	mul.lo.u32 %r0, %t, 24;
+	cvt.u64.u32 %w, %r0;
+	add.s64 %in, %in, %w;
+	mov.u32 %s, buf;
+	add.u32 %r0, %r0, %s;
+	ld.global.v2.u32 {%r1, %r2}, [%in];
+	st.shared.v2.u32 [%r0], {%r1, %r2};
+	ld.global.v2.u32 {%r1, %r2}, [%in+8];
+	st.shared.v2.u32 [%r0+8], {%r1, %r2};
+	ld.global.v2.u32 {%r1, %r2}, [%in+16];
+	st.shared.v2.u32 [%r0+16], {%r1, %r2};
+	bar.sync 0;
+	and.b32 %r0, %t, 15;
+	shl.b32 %r0, %r0, 5;
+	and.b32 %r1, %t, 16;
+	add.u32 %r0, %r0, %r1;
+	add.u32 %r0, %r0, %s;
+	ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r6, %r7}, [%r0];
+	and.b32 %r0, %t, 7;
+	shl.b32 %r0, %r0, 5;
+	and.b32 %r1, %t, 8;
+	shl.b32 %r1, %r1, 1;
+	add.u32 %r0, %r0, %r1;
+	add.u32 %r0, %r0, %s;
+	ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r8, %r9}, [%r0+512];
+	mov.f32 %f0, 0f3F800000;
+	mov.f32 %f1, 0f3F800000;
+	mov.f32 %f2, 0f3F800000;
+	mov.f32 %f3, 0f3F800000;
+	` + c.mma + ` {%f0, %f1, %f2, %f3}, {%r4, %r5, %r6, %r7}, {%r8, %r9}, {%f0, %f1, %f2, %f3};
+	mul.wide.u32 %w, %t, 8;
+	add.s64 %out, %out, %w;
+	st.global.v2.f32 [%out], {%f0, %f1};
+	st.global.v2.f32 [%out+256], {%f2, %f3};
+	ret;
+}
+`
+			g := New(t, 0, must)
+			in, out := g.Words(t, words), g.Floats(t, make([]float32, 128))
+			g.Run(t, g.Function(t, ptx, "k"), threads(32), new(driver.Args).Pointer(in).Pointer(out))
+			for n, v := range g.ReadFloats(t, out, 128) {
+				i, j, want := n/8, n%8, float32(1)
+				for k := range c.k {
+					want += a(i, k) * b(k, j)
+				}
+				if v != want {
+					t.Fatalf("(%d, %d) is %g, want %g", i, j, v, want)
+				}
+			}
+		})
+	}
+}
